@@ -1,0 +1,18 @@
+package driver
+
+import "os"
+
+// PathVariable names the environment variable that replaces the candidates of
+// [Open] by one file.
+const PathVariable = "PURECUDA_DRIVER_PATH"
+
+// Candidates lists where Open looks for the driver library, in order: the file
+// that PURECUDA_DRIVER_PATH names and nothing else if it is set, or the name that
+// the system's loader knows it by and the places where some systems put it
+// outside the loader's path. It is empty where CUDA has no driver.
+func Candidates() []string {
+	if path := os.Getenv(PathVariable); path != "" {
+		return []string{path}
+	}
+	return platformCandidates()
+}

@@ -1,0 +1,134 @@
+package driver
+
+import (
+	"fmt"
+	"strings"
+)
+
+// NoDevice is the value of [Error.Device] when no device is concerned.
+const NoDevice = -1
+
+// Error is the error that purecuda's packages return. Fields that are not known
+// are zero, Device is [NoDevice]. errors.Is matches its Kind, its Code and the
+// cause behind it.
+type Error struct {
+	Kind   Kind
+	Op     string // function of the driver, "cuMemAlloc"
+	Code   Result // what it returned; Success if no call is concerned
+	Device int    // ordinal
+	Stream uint64 // identity of the stream
+	Kernel string
+	Bytes  uint64 // asked for
+	Free   uint64 // on the device at that time
+	Total  uint64 // of the device
+	Sticky bool   // the process cannot use CUDA any more
+	// Detail says what was asked, and what to do.
+	Detail string
+	// Log is what a compiler said.
+	Log string
+	// Attempts are the libraries that were tried.
+	Attempts []Attempt
+	// Err is the cause.
+	Err error
+}
+
+// Attempt is a library that was tried.
+type Attempt struct {
+	Name   string // file name or path as it was handed to the loader
+	Reason string // why it was not used, in the loader's words
+}
+
+func (a Attempt) String() string { return a.Name + ": " + a.Reason }
+
+// Errorf makes an error of a kind with a detail. %w keeps the cause.
+func Errorf(kind Kind, format string, args ...any) *Error {
+	wrapped := fmt.Errorf(format, args...)
+	e := &Error{Kind: kind, Device: NoDevice, Detail: wrapped.Error()}
+	if u, ok := wrapped.(interface{ Unwrap() error }); ok {
+		e.Err = u.Unwrap()
+	}
+	return e
+}
+
+// Failed makes the error of a call that did not return Success. The kind follows
+// from the result.
+func Failed(op string, r Result) *Error {
+	return &Error{Kind: kindOf(r), Op: op, Code: r, Device: NoDevice, Sticky: r.Sticky()}
+}
+
+func kindOf(r Result) Kind {
+	switch {
+	case r == ErrorSymbolMissing:
+		return ErrSymbolMissing
+	case r == ErrorOutOfMemory:
+		return ErrOutOfMemory
+	case r == ErrorNotSupported:
+		return ErrUnsupported
+	case r == ErrorTimeout:
+		return ErrTimeout
+	case r.Sticky():
+		return ErrDeviceLost
+	}
+	return ErrDriverCallFailed
+}
+
+// MissingSymbol makes the error of a function that the driver does not have.
+func MissingSymbol(op string, found Version) *Error {
+	e := Failed(op, ErrorSymbolMissing)
+	if entry, ok := EntryByName(op); ok {
+		e.Detail = fmt.Sprintf("%s needs CUDA driver API %v, found %v", op, entry.Since(), found)
+	}
+	return e
+}
+
+// Name is the name of Code in cuda.h, or "" where no call is concerned.
+func (e *Error) Name() string {
+	if e.Code == Success {
+		return ""
+	}
+	return e.Code.Name()
+}
+
+// Is makes errors.Is match a [Kind] and a [Result].
+func (e *Error) Is(target error) bool {
+	switch t := target.(type) {
+	case Kind:
+		return t == e.Kind
+	case Result:
+		return t == e.Code && t != Success
+	}
+	return false
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Error begins with the kind and says on one line all that is known, except the
+// log and the attempts beyond what the detail has of them.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(string(e.Kind))
+	if e.Code != Success && e.Code != ErrorSymbolMissing {
+		fmt.Fprintf(&b, ": %s: %v: %s", e.Op, e.Code, e.Code.Text())
+	}
+	if e.Detail != "" {
+		fmt.Fprintf(&b, ": %s", e.Detail)
+	}
+	var about []string
+	add := func(known bool, format string, args ...any) {
+		if known {
+			about = append(about, fmt.Sprintf(format, args...))
+		}
+	}
+	add(e.Device != NoDevice, "device %d", e.Device)
+	add(e.Stream != 0, "stream %d", e.Stream)
+	add(e.Kernel != "", "kernel %s", e.Kernel)
+	add(e.Bytes != 0, "%d bytes", e.Bytes)
+	add(e.Total != 0, "%d of %d bytes free", e.Free, e.Total)
+	if len(about) > 0 {
+		fmt.Fprintf(&b, " [%s]", strings.Join(about, ", "))
+	}
+	if e.Err != nil && !strings.Contains(e.Detail, e.Err.Error()) {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// group is a chapter of the API.
+type group struct {
+	title, page string
+	entries     []*entry
+}
+
+// entry is one function of the driver API.
+type entry struct {
+	name                       string
+	variants                   []variant
+	required, needsContext, by bool // by: the method passes a structure by value
+	c                          string
+	method                     string
+	args                       []arg
+	api                        string // signature of the hand-written method, if any
+	doc                        []string
+}
+
+type variant struct {
+	version int
+	suffix  string
+}
+
+// arg is one parameter of the C function.
+type arg struct {
+	name, typ string
+	out, ref  bool
+}
+
+func parseEntries(file string) ([]*group, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var groups []*group
+	var e *entry
+	for i, line := range strings.Split(string(text), "\n") {
+		fail := func(format string, args ...any) error {
+			return fmt.Errorf("%s:%d: %s", file, i+1, fmt.Sprintf(format, args...))
+		}
+		switch trimmed := strings.TrimSpace(line); {
+		case trimmed == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "== "):
+			title, page, _ := strings.Cut(line[3:], " | ")
+			groups = append(groups, &group{title: title, page: page})
+		case !strings.HasPrefix(line, "\t"):
+			e = &entry{}
+			if err := e.parseHead(strings.Fields(line)); err != nil {
+				return nil, fail("%v", err)
+			}
+			g := groups[len(groups)-1]
+			g.entries = append(g.entries, e)
+		case strings.HasPrefix(trimmed, "c "):
+			e.c = trimmed[2:]
+		case strings.HasPrefix(trimmed, "go "):
+			if err := e.parseSignature(trimmed[3:]); err != nil {
+				return nil, fail("%v", err)
+			}
+		case strings.HasPrefix(trimmed, "api "):
+			e.api = trimmed[4:]
+		default:
+			e.doc = append(e.doc, trimmed)
+		}
+	}
+	for _, g := range groups {
+		for _, e := range g.entries {
+			if want := countC(e.c); want != len(e.args) {
+				return nil, fmt.Errorf("%s: %s has %d C parameters and %d Go ones", file, e.name, want, len(e.args))
+			}
+		}
+	}
+	return groups, nil
+}
+
+func (e *entry) parseHead(fields []string) error {
+	e.name = fields[0]
+	for i := 1; i < len(fields); i++ {
+		switch fields[i] {
+		case "|":
+		case "required":
+			e.required = true
+		case "ctx":
+			e.needsContext = true
+		case "hand":
+			e.by = true
+		default:
+			version, err := strconv.Atoi(fields[i])
+			if err != nil || i+1 == len(fields) {
+				return fmt.Errorf("%s: want VERSION SUFFIX, got %q", e.name, fields[i])
+			}
+			i++
+			suffix := fields[i]
+			if suffix == "-" {
+				suffix = ""
+			}
+			e.variants = append(e.variants, variant{version, suffix})
+		}
+	}
+	return nil
+}
+
+func (e *entry) parseSignature(s string) error {
+	name, rest, ok := strings.Cut(s, "(")
+	if !ok {
+		return fmt.Errorf("bad signature %q", s)
+	}
+	e.method = name
+	for _, p := range strings.Split(strings.TrimSuffix(rest, ")"), ", ") {
+		words := strings.Fields(p)
+		if len(words) == 0 {
+			continue
+		}
+		var a arg
+		switch words[0] {
+		case "out":
+			a.out, words = true, words[1:]
+		case "ref":
+			a.ref, words = true, words[1:]
+		}
+		a.name, a.typ = words[0], words[1]
+		e.args = append(e.args, a)
+	}
+	return nil
+}
+
+func countC(prototype string) int {
+	if prototype == "void" {
+		return 0
+	}
+	return strings.Count(prototype, ",") + 1
+}
+
+// enum is a type with its constants.
+type enum struct {
+	typ, base, c string
+	doc          []string
+	values       []value
+}
+
+type value struct {
+	since   int // CUDA version, 0 for any
+	name, c string
+	number  int64
+	text    string
+}
+
+func parseConstants(file string) ([]*enum, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var enums []*enum
+	for i, line := range strings.Split(string(text), "\n") {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 0:
+		case fields[0] == "==":
+			enums = append(enums, &enum{typ: fields[1], base: fields[2], c: fields[3]})
+		case fields[0] == "#":
+			if len(enums) > 0 {
+				e := enums[len(enums)-1]
+				e.doc = append(e.doc, strings.TrimPrefix(line, "# "))
+			}
+		default:
+			var v value
+			if since, ok := strings.CutPrefix(fields[0], "@"); ok {
+				v.since, _ = strconv.Atoi(since)
+				fields = fields[1:]
+			}
+			n, err := strconv.ParseInt(fields[2], 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s:%d: %v", file, i+1, err)
+			}
+			v.name, v.c, v.number, v.text = fields[0], fields[1], n, strings.Join(fields[3:], " ")
+			e := enums[len(enums)-1]
+			e.values = append(e.values, v)
+		}
+	}
+	return enums, nil
+}

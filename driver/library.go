@@ -1,0 +1,92 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/purecuda/purecuda/internal/dl"
+	"github.com/purecuda/purecuda/internal/ffi"
+)
+
+// Library is the CUDA driver of this machine. It implements [API] and is safe for
+// concurrent use. It is never unloaded.
+type Library struct {
+	name    string
+	mapped  bool
+	version Version
+	fn      [entryCount]uintptr
+}
+
+// Open loads the driver library and resolves its functions. It does not
+// initialise the driver. With no argument it looks in the places where drivers
+// are installed (see [Candidates]); otherwise it tries the given files, in order.
+//
+// The error is of kind [ErrDriverLibraryUnavailable] if no candidate is there or
+// the platform has none, and of kind [ErrDriverLibraryLoadFailed] if one is there
+// and cannot be used; both carry all attempts. It reads files, and may block on
+// them.
+func Open(candidates ...string) (*Library, error) {
+	if len(candidates) == 0 {
+		candidates = Candidates()
+	}
+	lib, tried, err := dl.Open(candidates...)
+	attempts := make([]Attempt, 0, len(tried))
+	for _, t := range tried {
+		if t.Err != nil {
+			attempts = append(attempts, Attempt{Name: t.Name, Reason: t.Err.Error()})
+		}
+	}
+	if err != nil {
+		kind := ErrDriverLibraryLoadFailed
+		if errors.Is(err, dl.ErrNotFound) {
+			kind = ErrDriverLibraryUnavailable
+		}
+		e := Errorf(kind, "no CUDA driver library: %w", err)
+		e.Attempts = attempts
+		return nil, e
+	}
+	l := &Library{name: lib.Name, mapped: lib.Mapped}
+	l.resolve(lib)
+	if missing := l.missing(true); len(missing) > 0 {
+		e := Errorf(ErrDriverLibraryLoadFailed, "%s lacks %s: not a CUDA driver, or one older than 11.0",
+			lib.Name, strings.Join(missing, ", "))
+		e.Attempts = append(attempts, Attempt{Name: lib.Name, Reason: "lacks required functions"})
+		return nil, e
+	}
+	l.version, _ = l.DriverGetVersion()
+	return l, nil
+}
+
+// Path is the candidate that was opened.
+func (l *Library) Path() string { return l.name }
+
+// Shared tells that somebody else had loaded the library into the process before.
+func (l *Library) Shared() bool { return l.mapped }
+
+// Version is the newest CUDA version that the driver supports.
+func (l *Library) Version() Version { return l.version }
+
+// Missing names the functions that this driver does not have, each with the
+// version that brings it: "cuLibraryLoadData (12.0)".
+func (l *Library) Missing() []string { return l.missing(false) }
+
+func (l *Library) missing(requiredOnly bool) []string {
+	var names []string
+	for i, fn := range l.fn {
+		e := entries[i]
+		if fn == 0 && (e.Required || !requiredOnly) {
+			names = append(names, fmt.Sprintf("%s (%v)", e.Name, e.Since()))
+		}
+	}
+	return names
+}
+
+// call makes one call. It lets frame, and what it points to, stay on the stack.
+func (l *Library) call(index int, frame *ffi.Frame, words int) Result {
+	fn := l.fn[index]
+	if fn == 0 {
+		return ErrorSymbolMissing
+	}
+	return Result(int32(frame.Call(fn, words)))
+}

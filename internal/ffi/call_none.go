@@ -1,0 +1,6 @@
+//go:build !(linux && (amd64 || arm64 || loong64 || riscv64)) && !(windows && (amd64 || arm64))
+
+package ffi
+
+// Call returns [Unavailable]: no function of C can be called on this platform.
+func (f *Frame) Call(fn uintptr, words int) uintptr { return Unavailable }

@@ -1,0 +1,33 @@
+//go:build linux && (amd64 || arm64) && !purecuda_portable
+
+package ffi
+
+import (
+	"unsafe"
+
+	// purego brings the C runtime that runtime.cgocall needs in a binary
+	// that was built without cgo.
+	_ "github.com/ebitengine/purego"
+)
+
+// Call calls the C function at address fn with the given number of argument
+// words (at most [MaxWords]) and returns its result register. C functions that
+// return a 32-bit integer leave the upper half undefined. It blocks as long as
+// the C function does and does not allocate. fn must not be 0.
+func (f *Frame) Call(fn uintptr, words int) uintptr {
+	f.fn, f.words = fn, uintptr(words)
+	cgocall(trampolineAddress, unsafe.Pointer(f))
+	return f.ret
+}
+
+// trampolineAddress is the address of the assembly routine that unpacks the
+// block by the C calling convention. Its initial value stands in the .s file,
+// where the address of a symbol can be had without a Go wrapper around it.
+var trampolineAddress uintptr
+
+// cgocall runs fn(arg) on the system stack, as a call of cgo would. It does not
+// let arg escape: see the package comment for what that asks of the callee.
+//
+//go:noescape
+//go:linkname cgocall runtime.cgocall
+func cgocall(fn uintptr, arg unsafe.Pointer) int32

@@ -1,0 +1,53 @@
+/* A library that reports what reached it, for the tests of the call layer. */
+#include <stdint.h>
+
+typedef uint64_t u64;
+
+/* Each argument has its own weight, so that a swapped, lost or doubled word
+ * changes the sum. */
+u64 weigh0(void) { return 42; }
+u64 weigh1(u64 a) { return a; }
+u64 weigh6(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f) {
+	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f;
+}
+u64 weigh7(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g) {
+	return weigh6(a, b, c, d, e, f) + 7 * g;
+}
+u64 weigh8(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g, u64 h) {
+	return weigh7(a, b, c, d, e, f, g) + 8 * h;
+}
+u64 weigh9(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g, u64 h, u64 i) {
+	return weigh8(a, b, c, d, e, f, g, h) + 9 * i;
+}
+u64 weigh11(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g, u64 h, u64 i, u64 j, u64 k) {
+	return weigh9(a, b, c, d, e, f, g, h, i) + 10 * j + 11 * k;
+}
+u64 weigh15(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g, u64 h, u64 i, u64 j, u64 k,
+            u64 l, u64 m, u64 n, u64 o) {
+	return weigh11(a, b, c, d, e, f, g, h, i, j, k) + 12 * l + 13 * m + 14 * n + 15 * o;
+}
+
+/* 0 when the stack is aligned as the calling convention asks. */
+u64 misalignment(void) { return (u64)(uintptr_t)__builtin_frame_address(0) & 15; }
+u64 misalignment7(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g) {
+	return (u64)(uintptr_t)__builtin_frame_address(0) & 15;
+}
+
+/* 32-bit arguments and a negative 32-bit result, as the driver API has them. */
+int narrow(unsigned a, int b) { return (int)a + b; }
+
+u64 store(u64 *out, u64 v) { *out = v; return 0; }
+u64 load(const u64 *in) { return *in; }
+
+typedef struct { unsigned char bytes[64]; } handle;
+
+/* A 64-byte structure by value between two words, as cuIpcOpenMemHandle has it. */
+u64 by_value(u64 *out, handle h, unsigned flags) {
+	u64 sum = 0;
+	for (int i = 0; i < 64; i++) sum = sum * 31 + h.bytes[i];
+	*out = sum;
+	return flags;
+}
+
+/* Calls back on the calling thread. */
+u64 call_back(u64 (*f)(u64), u64 v) { return f(v) + 1; }
