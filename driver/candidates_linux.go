@@ -8,7 +8,6 @@ func platformCandidates() []string {
 		"/usr/lib/wsl/lib/libcuda.so.1",                  // WSL 2
 		"/run/opengl-driver/lib/libcuda.so.1",            // NixOS
 		"/usr/local/nvidia/lib64/libcuda.so.1",           // Kubernetes device plugins
-		"/usr/local/cuda/compat/libcuda.so.1",            // NVIDIA's forward-compatibility package
 		"/opt/nvidia/lib64/libcuda.so.1",                 // Flatcar
 		"/var/lib/nvidia/lib64/libcuda.so.1",             // Container-Optimized OS
 		"/home/kubernetes/bin/nvidia/lib64/libcuda.so.1", // GKE

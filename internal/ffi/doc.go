@@ -26,7 +26,8 @@
 //     past the call.
 //   - C must not call back into Go on the calling thread while it uses such a
 //     pointer: the callback may grow, and so move, the stack. Functions that
-//     call back need a block on the heap.
+//     call back need a block that is certain not to be on the stack, such as a
+//     variable of the package; new may still place it there.
 //   - Only integer and pointer arguments and results exist. The CUDA driver API
 //     has no others.
 //

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+)
+
+// app is one invocation of the program.
+type app struct {
+	stdout, stderr io.Writer
+	openGPU        gpuOpener
+
+	form   form    // how the report is printed; none until a job was asked for
+	report *report // filled as the job proceeds
+}
+
+// run parses the arguments, does what they ask for and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	a.report = newReport()
+	if slices.Contains(args, "--json") || slices.Contains(args, "-json") {
+		a.form = formJSON // so that a bad flag is reported in JSON as well
+	}
+	err := a.command().Run(ctx, args)
+	return a.finish(err)
+}
+
+// The flags of the job. Numbers and sizes are parsed by parseConfig: its messages
+// name the value and the limit.
+const (
+	flagInput      = "input"
+	flagChunk      = "chunk"
+	flagRounds     = "rounds"
+	flagVerify     = "verify"
+	flagVerifySeed = "verify-seed"
+	flagDevice     = "device"
+	flagPolicy     = "policy"
+	flagWorkers    = "workers"
+	flagOut        = "out"
+	flagJSON       = "json"
+	flagQuiet      = "quiet"
+)
+
+func (a *app) command() *cli.Command {
+	return &cli.Command{
+		Name:      "smoke",
+		Usage:     "hash a file or folder on the GPUs, or on the CPU where there are none, and check the result",
+		UsageText: "smoke [options]",
+		Description: `Cuts every file into chunks, computes SHA-256 of each chunk, checks the digests with
+the CPU, and prints the root: SHA-256 over all chunk digests in order. The root is
+the same wherever the job ran.
+
+Exit codes: 0 done and verified; 1 a fault, a wrong digest, or reading, writing or
+hashing failed; 2 a bad flag or value, or an input that is missing, empty or runs in
+a circle; 3 a GPU is required and there is none.`,
+		Version:               toolVersion(),
+		EnableShellCompletion: true,
+		HideHelpCommand:       true,
+		Writer:                a.stdout,
+		ErrWriter:             a.stderr,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: flagInput, TakesFile: true, Usage: "hash the file or folder at `PATH` (default: this program)"},
+			&cli.StringFlag{Name: flagChunk, Value: "4KiB", Usage: "cut files into chunks of `SIZE`, such as 4096, 4KiB or 1MiB"},
+			&cli.StringFlag{Name: flagRounds, Value: "0", Usage: "hash each digest `N` times more, to make the job compute-bound"},
+			&cli.StringFlag{Name: flagVerify, Value: "auto", Usage: "check `WHICH` digests with the CPU: all, none, a share such as 5%, or auto: all up to 64 MiB of input, above it one in 64 and at least 4096"},
+			&cli.StringFlag{Name: flagVerifySeed, Usage: "choose the checked sample by seed `N` (default: at random)"},
+			&cli.StringFlag{Name: flagDevice, Usage: "use GPU number `N` only (default: all)"},
+			&cli.StringFlag{Name: flagPolicy, DefaultText: "auto", Usage: "`POLICY` auto uses the GPUs or else the CPU, off never looks for a GPU, required fails without one [$" + policyVariable + "]"},
+			&cli.StringFlag{Name: flagWorkers, Usage: "hash `N` batches at once (default: what suits the GPUs, or one for each CPU core)"},
+			&cli.StringFlag{Name: flagOut, TakesFile: true, Usage: "write the digests to `FILE`, one \"digest  path#chunk\" a line"},
+			&cli.BoolFlag{Name: flagJSON, Usage: "print one JSON document"},
+			&cli.BoolFlag{Name: flagQuiet, Usage: "print the root only, and no progress"},
+		},
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			switch {
+			case cmd.Bool(flagJSON):
+				a.form = formJSON
+			case cmd.Bool(flagQuiet):
+				a.form = formQuiet
+			default:
+				a.form = formHuman
+			}
+			config, err := parseConfig(cmd)
+			if err != nil {
+				return err
+			}
+			return a.smoke(ctx, config)
+		},
+		OnUsageError:   flagError,
+		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // run turns errors into exit codes
+	}
+}
+
+// flagError rewords the library's errors about flags.
+func flagError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return usageError("%s", strings.Join(strings.Fields(err.Error()), " "))
+	}
+	if near := cli.SuggestFlag(cmd.Flags, name, false); near != "" {
+		return usageError("unknown flag --%s; did you mean %s?", name, near)
+	}
+	return usageError("unknown flag --%s", name)
+}
+
+// isUsage says whether err is about how the program was called.
+func isUsage(err error) bool {
+	e, ok := errors.AsType[*failure](err)
+	return ok && e.usage
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+)
+
+// config is what the flags ask for.
+type config struct {
+	input    string
+	chunk    int
+	rounds   uint32
+	verify   job.Verify
+	device   int // anyDevice, or an ordinal
+	policy   policy
+	workers  int // 0: what suits the engine
+	out      string
+	progress bool
+}
+
+// anyDevice means all usable devices.
+const anyDevice = -1
+
+// policy says what is done about GPUs.
+type policy string
+
+const (
+	policyAuto     policy = "auto"     // GPUs, or else the CPU
+	policyOff      policy = "off"      // the driver is not touched
+	policyRequired policy = "required" // absence is an error
+)
+
+// policyVariable is the environment variable that sets the policy where --policy
+// does not.
+const policyVariable = "PURECUDA_POLICY"
+
+// maxWorkers is far above what any machine can use.
+const maxWorkers = 4096
+
+func parseConfig(cmd *cli.Command) (config, error) {
+	c := config{device: anyDevice, out: cmd.String(flagOut), progress: !cmd.Bool(flagQuiet)}
+	if cmd.Args().Present() {
+		return c, usageError("unexpected argument %q; name the input with --input", cmd.Args().First())
+	}
+	for _, step := range []func(*cli.Command) error{c.parseInput, c.parseChunk, c.parseNumbers, c.parseVerify, c.parsePolicy} {
+		if err := step(cmd); err != nil {
+			return c, err
+		}
+	}
+	if c.policy == policyOff && c.device != anyDevice {
+		return c, usageError("--device %d asks for a GPU, the policy off forbids it; drop one of them", c.device)
+	}
+	return c, nil
+}
+
+func (c *config) parseInput(cmd *cli.Command) error {
+	for _, name := range []string{flagInput, flagOut} {
+		if cmd.IsSet(name) && cmd.String(name) == "" {
+			return usageError("--%s is empty; it needs a path", name)
+		}
+	}
+	c.input = cmd.String(flagInput)
+	if c.input != "" {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return usageError("cannot find this program's own file (%v); name an input with --input", err)
+	}
+	c.input = self
+	return nil
+}
+
+func (c *config) parseChunk(cmd *cli.Command) error {
+	n, err := parseSize(cmd.String(flagChunk))
+	if err != nil {
+		return usageError("--%s: %v", flagChunk, err)
+	}
+	if n < 1 || n > job.MaxChunkBytes {
+		return usageError("--%s %s is outside 1 byte to %s", flagChunk, cmd.String(flagChunk), formatSize(job.MaxChunkBytes))
+	}
+	c.chunk = int(n)
+	return nil
+}
+
+func (c *config) parseNumbers(cmd *cli.Command) error {
+	rounds, err := parseNumber(cmd, flagRounds, 0, 1<<32-1)
+	c.rounds = uint32(rounds)
+	if err == nil && cmd.IsSet(flagWorkers) {
+		var n uint64
+		n, err = parseNumber(cmd, flagWorkers, 1, maxWorkers)
+		c.workers = int(n)
+	}
+	if err == nil && cmd.IsSet(flagDevice) {
+		var n uint64
+		n, err = parseNumber(cmd, flagDevice, 0, 1<<15-1)
+		c.device = int(n)
+	}
+	return err
+}
+
+func (c *config) parseVerify(cmd *cli.Command) error {
+	verify, err := job.ParseVerify(cmd.String(flagVerify))
+	if err != nil {
+		_, detail := describe(err)
+		return usageError("--%s: %s", flagVerify, detail)
+	}
+	verify.Seed = uint64(rand.Uint32()) // any JSON reader holds 32 bits exactly
+	if cmd.IsSet(flagVerifySeed) {
+		verify.Seed, err = parseNumber(cmd, flagVerifySeed, 0, 1<<53-1)
+	}
+	c.verify = verify
+	return err
+}
+
+func (c *config) parsePolicy(cmd *cli.Command) error {
+	text, from := os.Getenv(policyVariable), policyVariable
+	if text == "" {
+		text = string(policyAuto) // an empty variable is as good as none
+	}
+	if cmd.IsSet(flagPolicy) {
+		text, from = cmd.String(flagPolicy), "--"+flagPolicy
+	}
+	switch p := policy(strings.ToLower(strings.TrimSpace(text))); p {
+	case policyAuto, policyOff, policyRequired:
+		c.policy = p
+		return nil
+	default:
+		return usageError("%s: %q is not auto, off or required", from, text)
+	}
+}
+
+// parseNumber reads the value of a flag as a whole number from low to high.
+func parseNumber(cmd *cli.Command, flag string, low, high uint64) (uint64, error) {
+	text := cmd.String(flag)
+	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+	if err != nil || n < low || n > high {
+		return 0, usageError("--%s: %q is not a whole number from %d to %d", flag, text, low, high)
+	}
+	return n, nil
+}
+
+// cpuWorkers is one worker for each core that this process may use.
+func cpuWorkers() int { return goruntime.GOMAXPROCS(0) }
+
+// usageError is an error about how the program was called.
+func usageError(format string, args ...any) error {
+	return &failure{kind: string(job.InvalidArgument), detail: fmt.Sprintf(format, args...), code: exitUsage, usage: true}
+}

@@ -1,0 +1,42 @@
+// Smoke hashes a file or a folder, on the GPUs where a CUDA driver is there and on
+// all CPU cores where it is not, and checks the result.
+//
+// It cuts every file into chunks, computes SHA-256 of each chunk, checks the digests
+// with crypto/sha256, and prints the root: SHA-256 over all chunk digests in order.
+// The root is the same wherever the job ran.
+//
+//	smoke                            # hash this program itself
+//	smoke --input /srv/data --json   # one JSON document on stdout
+//	smoke --input F --policy off     # never look for a GPU
+//
+// # Exit codes
+//
+//	0  done, and every digest that was checked is right
+//	1  a GPU is there and faulty, a digest is wrong, or reading, writing or hashing
+//	   failed under way; also when interrupted
+//	2  the request cannot be carried out as it stands: a bad flag or value, an input
+//	   that is missing, empty, no file or folder, or runs in a circle
+//	3  --policy required, and there is no GPU
+//
+// # The JSON document
+//
+// With --json, stdout gets one document and nothing else, also when the job fails.
+// Names that are not valid UTF-8 or hold control characters are quoted in Go's
+// syntax in it.
+//
+//	schema_version  1; a change that breaks a reader makes it larger
+//	tool            name, version and Go version of this program
+//	host            os, arch and the number of CPU cores it may use
+//	outcome         available, absent, fault or off; "unknown" where the request
+//	                failed before a GPU was looked for
+//	reason          kind and detail of an absence or fault, else null
+//	devices         the GPUs found, usable or not
+//	job             what was hashed and found; null where the input could not be
+//	                listed, and without root where the job failed
+//	error           kind and detail of the failure, else null
+//
+// In job, verified counts the chunks compared with crypto/sha256, verify_mode is
+// all, sample or none, verify_fraction and verify_seed say which sample, ran_on is
+// "cpu" or names the GPUs, seconds runs from the first read to the root, and
+// setup_seconds is what opening the workers took before that. gb_per_s is bytes / seconds / 1e9.
+package main

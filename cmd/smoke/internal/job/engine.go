@@ -1,0 +1,57 @@
+package job
+
+import (
+	"context"
+
+	"github.com/purecuda/purecuda/kernels"
+)
+
+// Chunk is where one chunk lies in a worker's buffer, as the sha256_chunks kernel
+// reads it. Its offset is a multiple of kernels.ChunkAlign and its length at least 1.
+// The bytes between two chunks have no meaning.
+type Chunk = kernels.Chunk
+
+// Digest is a SHA-256 value.
+type Digest = kernels.Digest
+
+// Shape is how much a worker must be able to take in one batch.
+type Shape struct {
+	Bytes  int // size of the buffer, a multiple of kernels.ChunkAlign
+	Chunks int // largest number of chunks
+}
+
+// Engine hashes batches, on the CPU or on one or more GPUs. Run calls all methods
+// except NewWorker from one goroutine. The caller of Run closes the engine after it.
+type Engine interface {
+	// Name says where the hashing happens, for reports: "cpu", "gpu 0 (NVIDIA H100)".
+	Name() string
+	// Workers is how many workers keep the engine busy, at least 1. A worker is read
+	// into, hashes and is verified in turn, so that reading overlaps with hashing only
+	// between workers. Run may open fewer, when the input is small or the memory budget
+	// asks for it.
+	Workers() int
+	// BatchBytes is the buffer size that suits the engine. Run may ask for less, and
+	// for more when one chunk does not fit.
+	BatchBytes() int
+	// NewWorker opens a worker for batches of at most the given shape. It is called
+	// from several goroutines at once. An engine of several GPUs spreads its workers
+	// over them.
+	NewWorker(ctx context.Context, shape Shape) (Worker, error)
+	// Close releases the engine, after all its workers.
+	Close() error
+}
+
+// Worker hashes one batch at a time. Each worker is used by one goroutine.
+type Worker interface {
+	// Buffer is where Run puts the chunks: at least Shape.Bytes long, and the same
+	// memory each time. A GPU engine returns page-locked memory.
+	Buffer() []byte
+	// Hash writes the digest of chunks[i] to digests[i]; the two are equally long. The
+	// digest is SHA-256 of the chunk's bytes, replaced rounds times by SHA-256 of
+	// itself. Hash blocks until the digests are there and leaves the buffer as it is.
+	// When ctx ends it may return early with an error, but not while the engine still
+	// reads the buffer or writes the digests.
+	Hash(ctx context.Context, chunks []Chunk, rounds uint32, digests []Digest) error
+	// Close releases the worker and its buffer.
+	Close() error
+}

@@ -1,0 +1,199 @@
+package job
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"sort"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// naiveRoot computes the root in the plainest way: whole files, one loop, nothing
+// shared with the code under test. It does not follow links.
+func naiveRoot(t *testing.T, folder string, chunk, rounds int) (root [32]byte, chunks int64) {
+	t.Helper()
+	var names []string
+	require.NoError(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			rel, relErr := filepath.Rel(folder, path)
+			names = append(names, filepath.ToSlash(rel))
+			return relErr
+		}
+		return err
+	}))
+	sort.Strings(names)
+	var digests []byte
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(name)))
+		require.NoError(t, err)
+		for len(data) > 0 {
+			piece := data[:min(chunk, len(data))]
+			data = data[len(piece):]
+			digest := sha256.Sum256(piece)
+			for range rounds {
+				digest = sha256.Sum256(digest[:])
+			}
+			digests = append(digests, digest[:]...)
+			chunks++
+		}
+	}
+	return sha256.Sum256(digests), chunks
+}
+
+// writeTree creates files from a map of slash-separated paths.
+func writeTree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	folder := t.TempDir()
+	for name, data := range files {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(data), 0o644))
+	}
+	return folder
+}
+
+func mustList(t *testing.T, path string) *Input {
+	t.Helper()
+	in, err := List(context.Background(), path)
+	require.NoError(t, err)
+	return in
+}
+
+// noLeaks fails the test when goroutines stay behind.
+func noLeaks(t *testing.T) {
+	t.Helper()
+	before := goruntime.NumGoroutine()
+	t.Cleanup(func() {
+		for range 200 {
+			if goruntime.NumGoroutine() <= before {
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		stacks := make([]byte, 1<<16)
+		t.Errorf("goroutines left behind: %d before, %d now\n%s", before, goruntime.NumGoroutine(), stacks[:goruntime.Stack(stacks, true)])
+	})
+}
+
+// fakeEngine is the CPU engine with its methods replaced where set. It counts what
+// it hands out.
+type fakeEngine struct {
+	workers, batch int
+	newWorker      func(n int64) error
+	hash           func(ctx context.Context, chunks []Chunk, digests []Digest) error // after hashing
+	short          bool                                                              // buffers one byte too short
+	closeErr       error
+
+	opened, closed, bytes, hashes atomic.Int64
+}
+
+func (e *fakeEngine) Name() string    { return "fake" }
+func (e *fakeEngine) Workers() int    { return max(e.workers, 1) }
+func (e *fakeEngine) BatchBytes() int { return max(e.batch, 1) }
+func (e *fakeEngine) Close() error    { return nil }
+
+func (e *fakeEngine) NewWorker(ctx context.Context, shape Shape) (Worker, error) {
+	n := e.opened.Add(1)
+	if e.newWorker != nil {
+		if err := e.newWorker(n); err != nil {
+			e.opened.Add(-1)
+			return nil, err
+		}
+	}
+	e.bytes.Add(int64(shape.Bytes))
+	size := shape.Bytes
+	if e.short {
+		size--
+	}
+	return &fakeWorker{cpuWorker: make(cpuWorker, size), e: e}, nil
+}
+
+type fakeWorker struct {
+	cpuWorker
+	e *fakeEngine
+}
+
+func (w *fakeWorker) Hash(ctx context.Context, chunks []Chunk, rounds uint32, digests []Digest) error {
+	w.e.hashes.Add(1)
+	if err := w.cpuWorker.Hash(ctx, chunks, rounds, digests); err != nil {
+		return err
+	}
+	if w.e.hash != nil {
+		return w.e.hash(ctx, chunks, digests)
+	}
+	return nil
+}
+
+func (w *fakeWorker) Close() error {
+	w.e.closed.Add(1)
+	return w.e.closeErr
+}
+
+// countingOpen opens files and counts them.
+type countingOpen struct {
+	open, most, total atomic.Int64
+	wrap              func(path string, f content) content
+}
+
+func (c *countingOpen) fn(path string) (content, error) {
+	f, err := openContent(path)
+	if err != nil {
+		return nil, err
+	}
+	c.total.Add(1)
+	now := c.open.Add(1)
+	for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
+	}
+	if c.wrap != nil {
+		f = c.wrap(path, f)
+	}
+	return &countedContent{content: f, c: c}, nil
+}
+
+type countedContent struct {
+	content
+	c *countingOpen
+}
+
+func (f *countedContent) Close() error {
+	f.c.open.Add(-1)
+	return f.content.Close()
+}
+
+// beforeRead calls a function before every read.
+type beforeRead struct {
+	content
+	call func(off int64) error
+}
+
+func (f beforeRead) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.call(off); err != nil {
+		return 0, err
+	}
+	return f.content.ReadAt(p, off)
+}
+
+// sinkLines collects digests as lines.
+type sinkLines struct {
+	strings.Builder
+	err error
+}
+
+func (s *sinkLines) Digests(path string, first int64, digests []Digest) error {
+	if s.err != nil {
+		return s.err
+	}
+	for i := range digests {
+		fmt.Fprintf(s, "%x  %s#%d\n", digests[i], path, first+int64(i))
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package job
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Printable returns name unchanged when it can be shown on one line of a terminal
+// and kept in JSON, and quoted in Go's syntax when it cannot: control characters,
+// line ends, invalid UTF-8. No file name is ever altered silently.
+func Printable(name string) string {
+	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+var listEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`)
+
+// escapeListName escapes a name for one line of the digest list, the way sha256sum
+// does it: a name with a backslash, line feed or carriage return has those written
+// as \\, \n and \r, and the whole line then begins with a backslash, which is the
+// returned prefix. All other bytes are kept.
+func escapeListName(name string) (prefix, escaped string) {
+	if !strings.ContainsAny(name, "\\\n\r") {
+		return "", name
+	}
+	return `\`, listEscapes.Replace(name)
+}

@@ -1,0 +1,318 @@
+package job
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options are the choices of a job. ChunkBytes must be set.
+type Options struct {
+	ChunkBytes int    // 1 to MaxChunkBytes
+	Rounds     uint32 // how many times more each digest is hashed
+	Verify     Verify
+	Workers    int // 0: as many as the engine wishes
+	BatchBytes int // 0: what the engine wishes
+
+	// Sink gets every digest in order; nil for none.
+	Sink Sink
+	// Progress gets the number of bytes that were hashed since it was last called;
+	// nil for none. It is called from the goroutine of Run.
+	Progress func(bytes int64)
+
+	open func(path string) (content, error) // nil: os.Open
+}
+
+// Sink takes the digests of a job in order. It is called from the goroutine of Run.
+type Sink interface {
+	// Digests gets the digests of consecutive chunks of one file, of which the first
+	// is chunk number first of the file. path is File.Path. The slice is only valid
+	// during the call.
+	Digests(path string, first int64, digests []Digest) error
+}
+
+// Result is what a completed job found.
+type Result struct {
+	Root   Digest
+	Files  int64
+	Bytes  int64
+	Chunks int64
+
+	Verified       int64  // chunks compared with crypto/sha256
+	VerifyMode     string // "all", "sample" or "none"
+	VerifyFraction float64
+
+	RanOn       string // the engine's name
+	Workers     int
+	BatchBytes  int
+	MemoryBytes int64         // the most that buffers and batches could take
+	Setup       time.Duration // opening the workers
+	Elapsed     time.Duration // from the first byte read to the root
+}
+
+// Run hashes the input on the engine and returns the root. The first failure stops
+// all workers and is returned; no goroutine, worker or file stays behind. The
+// errors are of type *Error, with the kinds ReadFailed, FileChanged,
+// DigestMismatch, EngineFailed, OutputFailed, InvalidArgument and Canceled. A
+// failure of the engine or the sink is wrapped, not replaced.
+//
+// When ctx ends, Run returns after the reads and Worker.Hash calls in progress.
+func Run(ctx context.Context, in *Input, engine Engine, opt Options) (Result, error) {
+	if err := CheckChunkBytes(int64(opt.ChunkBytes)); err != nil {
+		return Result{}, err
+	}
+	if opt.open == nil {
+		opt.open = openContent
+	}
+	workers, batchBytes := opt.Workers, opt.BatchBytes
+	if workers < 1 {
+		workers = max(engine.Workers(), 1)
+	}
+	if batchBytes < 1 {
+		batchBytes = engine.BatchBytes()
+	}
+	r := &run{in: in, engine: engine, opt: opt, layout: in.layout(opt.ChunkBytes, workers, batchBytes), root: sha256.New()}
+	r.plan = &planner{in: in, chunk: opt.ChunkBytes, shape: r.layout.shape, open: opt.open}
+	r.verifyPlan = opt.Verify.resolve(in.Bytes, in.Chunks(opt.ChunkBytes))
+	return r.do(ctx)
+}
+
+// Chunks is the number of chunks that the input has at the given chunk size.
+func (in *Input) Chunks(chunkBytes int) int64 {
+	var n int64
+	for _, f := range in.Files {
+		n += f.Size / int64(chunkBytes)
+		if f.Size%int64(chunkBytes) != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// run is one job under way.
+type run struct {
+	in         *Input
+	engine     Engine
+	opt        Options
+	layout     layout
+	plan       *planner
+	verifyPlan Verify
+
+	root     hash.Hash
+	chunks   int64
+	bytes    int64
+	verified int64
+}
+
+func (r *run) do(parent context.Context) (Result, error) {
+	began := time.Now()
+	workers, err := r.openWorkers(parent)
+	if err != nil {
+		return Result{}, err
+	}
+	ready := time.Now()
+	err = r.hash(parent, workers)
+	finished := time.Now()
+	r.plan.close()
+	if closeErr := closeWorkers(workers); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{
+		Files:          int64(len(r.in.Files)),
+		Bytes:          r.bytes,
+		Chunks:         r.chunks,
+		Verified:       r.verified,
+		VerifyMode:     r.verifyPlan.modeName(),
+		VerifyFraction: r.verifyPlan.fraction,
+		RanOn:          r.engine.Name(),
+		Workers:        len(workers),
+		BatchBytes:     r.layout.shape.Bytes,
+		MemoryBytes:    r.layout.bytes(),
+		Setup:          ready.Sub(began),
+		Elapsed:        finished.Sub(ready),
+	}
+	r.root.Sum(result.Root[:0])
+	return result, nil
+}
+
+// openWorkers opens all workers at once: page-locked memory takes its time.
+func (r *run) openWorkers(ctx context.Context) ([]Worker, error) {
+	if ctx.Err() != nil {
+		return nil, canceled(ctx)
+	}
+	workers := make([]Worker, r.layout.workers)
+	errs := make([]error, len(workers))
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() {
+			w, err := r.engine.NewWorker(ctx, r.layout.shape)
+			if err != nil {
+				errs[i] = &Error{Kind: EngineFailed, Detail: fmt.Sprintf("opening worker %d of %d on %s", i+1, len(workers), r.engine.Name()), Err: err}
+				return
+			}
+			workers[i] = w
+			if n := len(w.Buffer()); n < r.layout.shape.Bytes {
+				errs[i] = &Error{Kind: EngineFailed, Detail: fmt.Sprintf("the buffer of a worker on %s has %d bytes, needs %d", r.engine.Name(), n, r.layout.shape.Bytes)}
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			_ = closeWorkers(workers) // the first failure is the one to tell
+			if ctx.Err() != nil {
+				return nil, canceled(ctx)
+			}
+			return nil, err
+		}
+	}
+	return workers, nil
+}
+
+func closeWorkers(workers []Worker) error {
+	var errs []error
+	for _, w := range workers {
+		if w == nil {
+			continue
+		}
+		if err := w.Close(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &Error{Kind: EngineFailed, Detail: "closing the workers", Err: errors.Join(errs...)}
+}
+
+// hash runs the workers and, on this goroutine, the collector.
+func (r *run) hash(parent context.Context, workers []Worker) error {
+	ctx, stop := context.WithCancelCause(parent)
+	defer stop(nil)
+
+	free := make(chan *batch, r.layout.slots)
+	for range r.layout.slots {
+		free <- new(batch)
+	}
+	hashed := make(chan *batch, r.layout.slots) // never full: there are no more batches
+	var wg sync.WaitGroup
+	for _, w := range workers {
+		wg.Go(func() {
+			if err := r.work(ctx, w, free, hashed); err != nil {
+				stop(err)
+			}
+		})
+	}
+	go func() {
+		wg.Wait()
+		close(hashed)
+	}()
+
+	if err := r.collect(hashed, free); err != nil {
+		stop(err)
+		for range hashed { // until the workers have ended
+		}
+	}
+	if r.bytes == r.in.Bytes {
+		return nil
+	}
+	// The cause is the first failure, of a worker or of the collector, or else the
+	// end of the caller's context.
+	if err, ok := errors.AsType[*Error](context.Cause(ctx)); ok {
+		return err
+	}
+	return canceled(parent)
+}
+
+// work takes batches until there are none. It takes an empty batch first and then
+// its place in the order, so that whoever holds the next place can always proceed.
+func (r *run) work(ctx context.Context, w Worker, free <-chan *batch, hashed chan<- *batch) error {
+	buf := w.Buffer()
+	for {
+		var b *batch
+		select {
+		case b = <-free:
+		case <-ctx.Done():
+			return canceled(ctx)
+		}
+		if ctx.Err() != nil {
+			return canceled(ctx)
+		}
+		if !r.plan.next(b) {
+			return nil
+		}
+		if err := r.plan.read(ctx, b, buf); err != nil {
+			return err
+		}
+		b.digests = slices.Grow(b.digests, len(b.chunks))[:len(b.chunks)]
+		if err := w.Hash(ctx, b.chunks, r.opt.Rounds, b.digests); err != nil {
+			if ctx.Err() != nil {
+				return canceled(ctx)
+			}
+			return r.engineError(b, err)
+		}
+		if err := r.verify(ctx, b, buf); err != nil {
+			return err
+		}
+		hashed <- b
+	}
+}
+
+func (r *run) engineError(b *batch, err error) error {
+	path, number := r.where(b, 0)
+	return &Error{Kind: EngineFailed, Path: path,
+		Detail: fmt.Sprintf("%s: hashing %d chunks from chunk %d of this file on", r.engine.Name(), len(b.chunks), number), Err: err}
+}
+
+// collect takes hashed batches, which come in any order, and consumes them in order.
+func (r *run) collect(hashed <-chan *batch, free chan<- *batch) error {
+	// A batch gets its place only while fewer than slots batches are out, so that two
+	// of those never meet in this ring.
+	waiting := make([]*batch, r.layout.slots)
+	next := int64(0)
+	for b := range hashed {
+		waiting[b.seq%int64(len(waiting))] = b
+		for {
+			at := &waiting[next%int64(len(waiting))]
+			if *at == nil {
+				break
+			}
+			if err := r.consume(*at); err != nil {
+				return err
+			}
+			free <- *at
+			*at = nil
+			next++
+		}
+	}
+	return nil
+}
+
+func (r *run) consume(b *batch) error {
+	for i := range b.digests {
+		r.root.Write(b.digests[i][:])
+	}
+	if r.opt.Sink != nil {
+		for _, s := range b.spans {
+			digests := b.digests[s.first : s.first+s.chunks]
+			if err := r.opt.Sink.Digests(r.in.Files[s.file].Path, s.from/int64(r.opt.ChunkBytes), digests); err != nil {
+				return &Error{Kind: OutputFailed, Err: err}
+			}
+		}
+	}
+	r.chunks += int64(len(b.chunks))
+	r.bytes += b.bytes
+	r.verified += b.checked
+	if r.opt.Progress != nil {
+		r.opt.Progress(b.bytes)
+	}
+	return nil
+}

@@ -1,0 +1,316 @@
+package job
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var errInjected = errors.New("injected")
+
+func TestRunKnownAnswer(t *testing.T) {
+	// printf abc | sha256sum, and the digest's bytes through sha256sum again.
+	folder := writeTree(t, map[string]string{"f": "abc"})
+	result, err := Run(context.Background(), mustList(t, folder), NewCPU(1), Options{ChunkBytes: 4096})
+	require.NoError(t, err)
+	assert.Equal(t, "4f8b42c22dd3729b519ba6f68d2da7cc5b2d606d05daed5ad5128cc03e6c6358", hex.EncodeToString(result.Root[:]))
+}
+
+func TestRunSizesAroundAChunk(t *testing.T) {
+	for _, size := range []int{1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 640, 1000} {
+		for _, chunk := range []int{1, 7, 16, 64, 100, 1000, 4096} {
+			folder := writeTree(t, map[string]string{"a/empty": "", "f": strings.Repeat("x", size), "z": "tail"})
+			want, chunks := naiveRoot(t, folder, chunk, 0)
+			result, err := Run(context.Background(), mustList(t, folder), NewCPU(2), Options{ChunkBytes: chunk, BatchBytes: 128})
+			require.NoError(t, err)
+			require.Equal(t, want, result.Root, "size %d, chunk %d", size, chunk)
+			require.Equal(t, chunks, result.Chunks)
+			require.Equal(t, chunks, result.Verified)
+			require.EqualValues(t, size+4, result.Bytes)
+		}
+	}
+}
+
+// The root depends on nothing but content, chunk size and rounds.
+func TestRunProperty(t *testing.T) {
+	noLeaks(t)
+	for seed := range uint64(40) {
+		random := rand.New(rand.NewPCG(1, seed))
+		files := map[string]string{}
+		for range 1 + random.IntN(40) {
+			name := fmt.Sprintf("%c/%c %d", 'a'+rune(random.IntN(3)), 'a'+rune(random.IntN(26)), random.IntN(100))
+			data := make([]byte, random.IntN(1<<random.IntN(17)))
+			for i := range data {
+				data[i] = byte(random.Uint32())
+			}
+			files[name] = string(data)
+		}
+		files["one"] = "1"
+		folder := writeTree(t, files)
+		chunk := 1 + random.IntN(1<<(1+random.IntN(16)))
+		if random.IntN(2) == 0 {
+			chunk = 1 << (6 + random.IntN(11))
+		}
+		opt := Options{
+			ChunkBytes: chunk,
+			Rounds:     uint32(random.IntN(3)),
+			Workers:    1 + random.IntN(8),
+			BatchBytes: 1 << random.IntN(20),
+		}
+		var opens countingOpen
+		opt.open = opens.fn
+		var lines sinkLines
+		opt.Sink = &lines
+		var progress int64
+		opt.Progress = func(n int64) { progress += n }
+
+		want, chunks := naiveRoot(t, folder, chunk, int(opt.Rounds))
+		in := mustList(t, folder)
+		result, err := Run(context.Background(), in, NewCPU(1), opt)
+		require.NoError(t, err, "seed %d", seed)
+		require.Equal(t, want, result.Root, "seed %d, %+v", seed, opt)
+		require.Equal(t, chunks, result.Chunks)
+		require.Equal(t, chunks, in.Chunks(chunk))
+		require.Equal(t, in.Bytes, progress)
+		require.EqualValues(t, chunks, strings.Count(lines.String(), "\n"))
+		require.Zero(t, opens.open.Load(), "files left open")
+		require.LessOrEqual(t, opens.total.Load(), int64(len(in.Files)), "a file was opened twice")
+	}
+}
+
+func TestRunSinkGetsEveryChunkInOrder(t *testing.T) {
+	folder := writeTree(t, map[string]string{"b": strings.Repeat("x", 1<<20), "a": "y", "c": ""})
+	var lines sinkLines
+	// Later batches finish first: the order must come from the collector.
+	var calls atomic.Int64
+	engine := &fakeEngine{workers: 4, hash: func(context.Context, []Chunk, []Digest) error {
+		time.Sleep(time.Duration(5-calls.Add(1)) * time.Millisecond)
+		return nil
+	}}
+	_, err := Run(context.Background(), mustList(t, folder), engine, Options{ChunkBytes: 1 << 17, BatchBytes: 1, Sink: &lines})
+	require.NoError(t, err)
+	var names []string
+	for _, line := range strings.Split(strings.TrimSpace(lines.String()), "\n") {
+		names = append(names, line[66:])
+	}
+	assert.Equal(t, []string{"a#0", "b#0", "b#1", "b#2", "b#3", "b#4", "b#5", "b#6", "b#7"}, names)
+}
+
+func TestRunFailures(t *testing.T) {
+	wrong := func(chunk int) func(context.Context, []Chunk, []Digest) error {
+		return func(_ context.Context, _ []Chunk, digests []Digest) error {
+			if chunk < len(digests) {
+				digests[chunk][0] ^= 1
+			}
+			return nil
+		}
+	}
+	read := func(call func(path string, off int64) error) *countingOpen {
+		return &countingOpen{wrap: func(path string, f content) content {
+			return beforeRead{f, func(off int64) error { return call(path, off) }}
+		}}
+	}
+	tests := []struct {
+		name   string
+		engine *fakeEngine // nil: one without faults
+		opt    Options
+		opens  *countingOpen
+		kind   Kind
+		is     error
+		text   []string
+	}{
+		{name: "chunk of 0", opt: Options{ChunkBytes: -1}, kind: InvalidArgument, text: []string{"chunk size -1"}},
+		{name: "chunk too large", opt: Options{ChunkBytes: MaxChunkBytes + 1}, kind: InvalidArgument, text: []string{"256 MiB"}},
+		{name: "wrong digest", engine: &fakeEngine{workers: 1, hash: wrong(2)}, kind: DigestMismatch, text: []string{"a", "chunk 2", "fake computed", "crypto/sha256 says"}},
+		{name: "worker fails", engine: &fakeEngine{workers: 1, hash: func(context.Context, []Chunk, []Digest) error { return errInjected }},
+			kind: EngineFailed, is: errInjected, text: []string{"fake", "from chunk 0"}},
+		{name: "no worker", engine: &fakeEngine{newWorker: func(n int64) error {
+			if n == 2 {
+				return errInjected
+			}
+			return nil
+		}}, kind: EngineFailed, is: errInjected, text: []string{"opening worker"}},
+		{name: "short buffer", engine: &fakeEngine{short: true}, kind: EngineFailed, text: []string{"buffer"}},
+		{name: "close fails", engine: &fakeEngine{closeErr: errInjected}, kind: EngineFailed, is: errInjected},
+		{name: "sink fails", opt: Options{Sink: &sinkLines{err: errInjected}}, kind: OutputFailed, is: errInjected},
+		{name: "open fails", opt: Options{open: func(path string) (content, error) {
+			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}
+		}}, kind: ReadFailed, is: fs.ErrPermission, text: []string{": open: permission denied"}},
+		{name: "read fails", opens: read(func(path string, off int64) error {
+			if off > 0 {
+				return &fs.PathError{Op: "read", Path: path, Err: errInjected}
+			}
+			return nil
+		}), kind: ReadFailed, is: errInjected, text: []string{": read: injected"}},
+		{name: "file shrinks", opens: read(func(path string, off int64) error { return os.Truncate(path, 100) }),
+			kind: FileChanged, text: []string{"ends at byte"}},
+		{name: "file grows", opens: read(func(path string, off int64) error { return os.Truncate(path, 4<<20) }),
+			kind: FileChanged, text: []string{"had 1000000 bytes when it was listed, now has 4194304"}},
+		{name: "file is written to", opens: read(func(path string, off int64) error {
+			return os.Chtimes(path, time.Time{}, time.Unix(1, 0))
+		}), kind: FileChanged, text: []string{"was written to while it was read"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			noLeaks(t)
+			folder := writeTree(t, map[string]string{"a": strings.Repeat("a", 1e6), "b": strings.Repeat("b", 1e6), "c": "small"})
+			engine := tt.engine
+			if engine == nil {
+				engine = &fakeEngine{}
+			}
+			engine.batch = 64 << 10
+			if engine.workers == 0 {
+				engine.workers = 3
+			}
+			opt := tt.opt
+			if opt.ChunkBytes == 0 {
+				opt.ChunkBytes = 4096
+			}
+			opt.Verify = Verify{mode: verifyAll}
+			if tt.opens != nil {
+				opt.open = tt.opens.fn
+			}
+			_, err := Run(context.Background(), mustList(t, folder), engine, opt)
+			require.ErrorIs(t, err, tt.kind)
+			assert.True(t, strings.HasPrefix(err.Error(), string(tt.kind)+": "), err)
+			if tt.is != nil {
+				assert.ErrorIs(t, err, tt.is)
+			}
+			for _, text := range tt.text {
+				assert.ErrorContains(t, err, text)
+			}
+			assert.Equal(t, engine.opened.Load(), engine.closed.Load(), "workers left open")
+			if tt.opens != nil {
+				assert.Zero(t, tt.opens.open.Load(), "files left open")
+			}
+		})
+	}
+}
+
+func TestRunFileChangedBeforeItIsOpened(t *testing.T) {
+	changes := map[string]func(t *testing.T, path string){
+		"shrunk": func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 1)) },
+		"a folder now": func(t *testing.T, path string) {
+			require.NoError(t, os.Remove(path))
+			require.NoError(t, os.Mkdir(path, 0o755))
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			folder := writeTree(t, map[string]string{"a": "12345"})
+			in := mustList(t, folder)
+			change(t, filepath.Join(folder, "a"))
+			_, err := Run(context.Background(), in, NewCPU(2), Options{ChunkBytes: 4096})
+			require.ErrorIs(t, err, FileChanged)
+			assert.ErrorContains(t, err, filepath.Join(folder, "a"))
+		})
+	}
+	t.Run("gone", func(t *testing.T) {
+		folder := writeTree(t, map[string]string{"a": "12345"})
+		in := mustList(t, folder)
+		require.NoError(t, os.Remove(filepath.Join(folder, "a")))
+		_, err := Run(context.Background(), in, NewCPU(2), Options{ChunkBytes: 4096})
+		require.ErrorIs(t, err, ReadFailed)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	})
+}
+
+func TestRunCanceled(t *testing.T) {
+	folder := writeTree(t, map[string]string{"a": strings.Repeat("a", 4<<20)})
+	in := mustList(t, folder)
+	tests := map[string]func(cancel func()) (Engine, Options){
+		"before": func(cancel func()) (Engine, Options) {
+			cancel()
+			return NewCPU(2), Options{}
+		},
+		"while hashing": func(cancel func()) (Engine, Options) {
+			return &fakeEngine{workers: 2, hash: func(ctx context.Context, _ []Chunk, _ []Digest) error {
+				cancel()
+				<-ctx.Done()
+				return ctx.Err()
+			}}, Options{}
+		},
+		"while reading": func(cancel func()) (Engine, Options) {
+			opens := &countingOpen{wrap: func(_ string, f content) content {
+				return beforeRead{f, func(int64) error { cancel(); return nil }}
+			}}
+			return NewCPU(2), Options{open: opens.fn}
+		},
+		"from progress": func(cancel func()) (Engine, Options) {
+			return NewCPU(2), Options{Progress: func(int64) { cancel() }, BatchBytes: 4096, ChunkBytes: 64 << 10}
+		},
+		"in the rounds of a chunk": func(cancel func()) (Engine, Options) {
+			time.AfterFunc(20*time.Millisecond, cancel)
+			return NewCPU(2), Options{Rounds: 1<<32 - 1}
+		},
+	}
+	for name, build := range tests {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			engine, opt := build(cancel)
+			if opt.ChunkBytes == 0 {
+				opt.ChunkBytes = 4096
+			}
+			_, err := Run(ctx, in, engine, opt)
+			require.ErrorIs(t, err, Canceled)
+			require.ErrorIs(t, err, context.Canceled)
+		})
+	}
+}
+
+// A worker that never returns first must not let the others run away: the number of
+// batches that are out is bounded.
+func TestRunBoundsBatchesInFlight(t *testing.T) {
+	folder := writeTree(t, map[string]string{"a": strings.Repeat("a", 8<<20)})
+	const workers = 3
+	release := make(chan struct{})
+	var first atomic.Bool
+	var hashes atomic.Int64
+	engine := &fakeEngine{workers: workers, batch: minBatch, hash: func(_ context.Context, _ []Chunk, _ []Digest) error {
+		if first.CompareAndSwap(false, true) {
+			<-release
+			return nil
+		}
+		hashes.Add(1)
+		return nil
+	}}
+	done := make(chan error, 1)
+	go func() {
+		_, err := Run(context.Background(), mustList(t, folder), engine, Options{ChunkBytes: 4096})
+		done <- err
+	}()
+	// A batch ahead of the held one can be consumed; later ones cannot.
+	require.Eventually(t, func() bool { return hashes.Load() >= int64(slotsFor(workers)-1) }, 5*time.Second, time.Millisecond)
+	time.Sleep(20 * time.Millisecond)
+	assert.LessOrEqual(t, hashes.Load(), int64(slotsFor(workers)-1+workers))
+	close(release)
+	require.NoError(t, <-done)
+}
+
+func TestRunKeepsFewFilesOpen(t *testing.T) {
+	files := map[string]string{}
+	for i := range 500 {
+		files[fmt.Sprintf("%03d", i)] = strings.Repeat("x", 1+i*37)
+	}
+	const workers = 4
+	var opens countingOpen
+	in := mustList(t, writeTree(t, files))
+	_, err := Run(context.Background(), in, NewCPU(1), Options{ChunkBytes: 512, Workers: workers, BatchBytes: 4096, open: opens.fn})
+	require.NoError(t, err)
+	assert.EqualValues(t, 500, opens.total.Load(), "each file is opened once")
+	assert.LessOrEqual(t, opens.most.Load(), int64(3*workers))
+}

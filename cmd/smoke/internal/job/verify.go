@@ -1,0 +1,123 @@
+package job
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// Verify says which chunks are hashed once more with crypto/sha256 and compared.
+// The zero value is "auto".
+type Verify struct {
+	mode     verifyMode
+	fraction float64
+	// Seed chooses the sample. The same seed over the same input and batches
+	// verifies the same chunks.
+	Seed uint64
+}
+
+type verifyMode uint8
+
+const (
+	verifyAuto verifyMode = iota
+	verifyAll
+	verifySample
+	verifyNone
+)
+
+// The rule of "auto": every chunk up to autoAllBytes of input, and above it one in
+// autoOneIn, but at least autoChunks.
+const (
+	autoAllBytes = 64 << 20
+	autoOneIn    = 64
+	autoChunks   = 4096
+)
+
+// ParseVerify reads "auto", "all", "none", a percentage such as "5%" or a fraction
+// such as "0.05", above 0 and up to 100% or 1.
+func ParseVerify(text string) (Verify, error) {
+	switch word := strings.ToLower(strings.TrimSpace(text)); word {
+	case "auto":
+		return Verify{}, nil
+	case "all":
+		return Verify{mode: verifyAll}, nil
+	case "none":
+		return Verify{mode: verifyNone}, nil
+	default:
+		number, percent := strings.CutSuffix(word, "%")
+		fraction, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if percent {
+			fraction /= 100
+		}
+		if err != nil || math.IsNaN(fraction) || fraction <= 0 || fraction > 1 {
+			return Verify{}, &Error{Kind: InvalidArgument,
+				Detail: fmt.Sprintf("%q is not auto, all, none, or a share above 0%% and up to 100%% such as 5%% or 0.05", text)}
+		}
+		return Verify{mode: verifySample, fraction: fraction}, nil
+	}
+}
+
+// resolve turns "auto" into what it means for an input.
+func (v Verify) resolve(totalBytes, totalChunks int64) Verify {
+	if v.mode == verifyAuto {
+		v.mode, v.fraction = verifySample, max(1.0/autoOneIn, autoChunks/float64(totalChunks))
+		if totalBytes <= autoAllBytes {
+			v.mode = verifyAll
+		}
+	}
+	if v.mode == verifySample && v.fraction >= 1 {
+		v.mode = verifyAll
+	}
+	switch v.mode {
+	case verifyAll:
+		v.fraction = 1
+	case verifyNone:
+		v.fraction = 0
+	}
+	return v
+}
+
+func (v Verify) modeName() string {
+	return [...]string{verifyAuto: "auto", verifyAll: "all", verifySample: "sample", verifyNone: "none"}[v.mode]
+}
+
+// verify compares digests of the batch with crypto/sha256 over the same buffer.
+func (r *run) verify(ctx context.Context, b *batch, buf []byte) error {
+	v := r.verifyPlan
+	if v.mode == verifyNone {
+		return nil
+	}
+	// The stream depends on the batch and not on who hashes it, so that a sample can
+	// be repeated. The first chunk of the job is always in it.
+	random := rand.New(rand.NewPCG(v.Seed, uint64(b.seq)))
+	for i, c := range b.chunks {
+		if v.mode == verifySample && random.Float64() >= v.fraction && b.number+int64(i) != 0 {
+			continue
+		}
+		want, err := hashChunk(ctx, buf[c.Offset:c.Offset+uint64(c.Length)], r.opt.Rounds)
+		if err != nil {
+			return canceled(ctx)
+		}
+		if got := b.digests[i]; got != want {
+			path, number := r.where(b, i)
+			return &Error{Kind: DigestMismatch, Path: path, Detail: fmt.Sprintf("chunk %d: %s computed %s, crypto/sha256 says %s",
+				number, r.engine.Name(), hex.EncodeToString(got[:]), hex.EncodeToString(want[:]))}
+		}
+		b.checked++
+	}
+	return nil
+}
+
+// where is the file of chunk i of the batch, and the chunk's number in it.
+func (r *run) where(b *batch, i int) (path string, number int64) {
+	for _, s := range b.spans {
+		if i < s.first+s.chunks {
+			return r.in.name(s.file), s.from/int64(r.opt.ChunkBytes) + int64(i-s.first)
+		}
+	}
+	return r.in.Path, b.number + int64(i)
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// form is how the report is printed.
+type form int
+
+const (
+	formNone  form = iota // no job was asked for: --help, --version, completion
+	formHuman             // lines for people
+	formQuiet             // the root only
+	formJSON              // one document
+)
+
+// finish prints the report and the error, and returns the exit code.
+func (a *app) finish(err error) int {
+	if err != nil {
+		kind, detail := describe(err)
+		a.report.Error = &reason{Kind: kind, Detail: detail}
+	}
+	printErr := a.print(err == nil)
+	if err != nil {
+		hint := ""
+		if isUsage(err) {
+			hint = " (see smoke --help)"
+		}
+		_, _ = fmt.Fprintf(a.stderr, "smoke: %s%s\n", a.report.Error, hint)
+		return exitCode(err)
+	}
+	if printErr != nil {
+		_, _ = fmt.Fprintf(a.stderr, "smoke: writing the report: %v\n", printErr)
+		return exitFailed
+	}
+	return exitOK
+}
+
+func (a *app) print(done bool) error {
+	switch {
+	case a.form == formJSON && (a.report.Job != nil || a.report.Error != nil):
+		encoder := json.NewEncoder(a.stdout)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(a.report)
+	case a.form == formHuman && done:
+		return a.report.Job.writeTable(a.stdout)
+	case a.form == formQuiet && done:
+		_, err := fmt.Fprintln(a.stdout, a.report.Job.Root)
+		return err
+	}
+	return nil
+}
+
+// shownSkips is how many skipped entries the table names.
+const shownSkips = 3
+
+func (r *jobReport) writeTable(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) // Flush tells
+	}
+	row("input", "%s (%s, %s)", r.Input, plural(r.Files, "file"), formatSize(r.Bytes))
+	if n := r.Skipped.Count; n > 0 {
+		names := make([]string, 0, shownSkips+1)
+		for _, s := range r.Skipped.Entries[:min(len(r.Skipped.Entries), shownSkips)] {
+			names = append(names, s.Path+" ("+s.Reason+")")
+		}
+		if n > shownSkips {
+			names = append(names, "...")
+		}
+		row("skipped", "%d without content: %s", n, strings.Join(names, ", "))
+	}
+	row("chunks", "%d of up to %s%s", r.Chunks, formatSize(int64(r.ChunkBytes)), roundsText(r.Rounds))
+	row("ran on", "%s, %s", r.RanOn, plural(int64(r.Workers), "worker"))
+	row("verified", "%s", r.verifiedText())
+	row("time", "%.3f s, %.2f GB/s", r.Seconds, r.GBPerSecond)
+	if r.Out != "" {
+		row("digests", "%s", r.Out)
+	}
+	row("root", "%s", r.Root)
+	return w.Flush()
+}
+
+func (r *jobReport) verifiedText() string {
+	switch r.VerifyMode {
+	case "none":
+		return "nothing, as asked"
+	case "sample":
+		return fmt.Sprintf("%d of %d chunks with crypto/sha256, sample seed %d", r.Verified, r.Chunks, r.VerifySeed)
+	default:
+		return fmt.Sprintf("all %d chunks with crypto/sha256", r.Verified)
+	}
+}
+
+func roundsText(rounds uint32) string {
+	if rounds == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s more", plural(int64(rounds), "round"))
+}
+
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+)
+
+// smoke does the job and fills the report.
+func (a *app) smoke(ctx context.Context, c config) error {
+	// The input comes first: a mistyped path is answered without waking a GPU.
+	in, err := job.List(ctx, c.input)
+	if err != nil {
+		return err
+	}
+	a.report.Job = newJobReport(in, c)
+	if c.out == "" {
+		return a.hash(ctx, c, in, nil)
+	}
+	if err := job.CheckListPath(in, c.out); err != nil {
+		return err
+	}
+	list, err := job.CreateList(c.out)
+	if err != nil {
+		return err
+	}
+	defer list.Abort()
+	if err := a.hash(ctx, c, in, list); err != nil {
+		return err
+	}
+	return list.Commit()
+}
+
+// hash runs the job on the engine of this machine.
+func (a *app) hash(ctx context.Context, c config, in *job.Input, sink job.Sink) error {
+	engine, err := a.engine(ctx, c)
+	if err != nil {
+		return err
+	}
+	bar := a.newProgress(c, in.Bytes)
+	result, err := job.Run(ctx, in, engine, job.Options{
+		ChunkBytes: c.chunk,
+		Rounds:     c.rounds,
+		Verify:     c.verify,
+		Workers:    c.workers,
+		Sink:       sink,
+		Progress:   bar.add,
+	})
+	bar.clear()
+	if closeErr := engine.Close(); err == nil && closeErr != nil {
+		err = &job.Error{Kind: job.EngineFailed, Detail: "closing " + engine.Name(), Err: closeErr}
+	}
+	if err != nil {
+		return err
+	}
+	a.report.Job.complete(result)
+	return nil
+}
+
+// engine chooses where the job runs. A fault is an error and not a reason to use the
+// CPU: a service would run slowly for months and nobody would know.
+func (a *app) engine(ctx context.Context, c config) (job.Engine, error) {
+	if c.policy == policyOff {
+		a.report.Outcome = outcomeOff
+		return job.NewCPU(cpuWorkers()), nil
+	}
+	found, engine, err := a.openGPU(ctx, c.device)
+	a.report.setProbe(found)
+	switch {
+	case err != nil:
+		return nil, openError(err)
+	case found.outcome == outcomeAvailable:
+		return engine, nil
+	case found.outcome == outcomeAbsent && c.policy == policyRequired:
+		return nil, found.failure(exitRequired, "a GPU is required by the policy, and there is none")
+	case found.outcome == outcomeAbsent:
+		a.note("%s; the job runs on the CPU", found.reason)
+		return job.NewCPU(cpuWorkers()), nil
+	default:
+		return nil, found.failure(exitFailed, "the GPU or its driver is faulty; --policy off runs the job on the CPU")
+	}
+}
+
+// openError gives a failure to open a GPU its exit code.
+func openError(err error) error {
+	wrapped := &job.Error{Kind: job.EngineFailed, Err: err}
+	kind, _ := describe(wrapped)
+	if kind == string(job.InvalidArgument) {
+		return &failure{kind: kind, detail: strings.TrimPrefix(err.Error(), kind+": "), code: exitUsage}
+	}
+	return wrapped
+}
+
+func (p probe) failure(code int, meaning string) error {
+	return &failure{kind: p.reason.Kind, detail: p.reason.Detail + "; " + meaning, code: code}
+}
+
+// String is the reason on one line.
+func (r *reason) String() string {
+	return r.Kind + ": " + strings.Join(strings.FieldsFunc(r.Detail, func(c rune) bool { return c == '\n' }), "; ")
+}
+
+// note prints a line that is part of the report for people.
+func (a *app) note(format string, args ...any) {
+	if a.form == formHuman {
+		_, _ = fmt.Fprintf(a.stdout, format+"\n", args...)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !purecuda_portable
+
+package ffi_test
+
+const portable = false

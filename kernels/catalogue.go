@@ -1,0 +1,108 @@
+package kernels
+
+import (
+	_ "embed"
+	"math"
+	"strings"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Source is one kernel of the catalogue.
+type Source struct {
+	// Name is the kernel's name and its entry point in every image.
+	Name string
+	// CUDA is the CUDA C++ text. It includes nothing, so that a run-time compiler needs no
+	// include path. The entry point has C linkage.
+	CUDA string
+	// Images are the PTX builds of it, best first: the highest architecture leads. A device
+	// runs the first one whose Arch is not above its compute capability.
+	Images []Image
+	// Block is the number of threads per block that the kernel is meant to be launched with.
+	Block uint32
+}
+
+// Image is one PTX build of a kernel.
+type Image struct {
+	// Arch is the lowest compute capability that runs the image, as major*10 + minor.
+	Arch int
+	// ISA is the PTX version that the image is written in, "major.minor". A driver that is
+	// older than this version refuses the image.
+	ISA string
+	// PTX is the text, without a terminating NUL.
+	PTX string
+}
+
+// All returns the catalogue in alphabetical order. The caller owns the result; the texts in
+// it share the program's read-only data.
+func All() []Source {
+	return []Source{
+		newSource("histogram256", Histogram256Block, histogram256CUDA, histogram256SM75, histogram256SM90),
+		newSource("saxpy", SaxpyBlock, saxpyCUDA, saxpySM75, saxpySM90),
+		newSource("sha256_chunks", SHA256ChunksBlock, sha256ChunksCUDA, sha256ChunksSM75, sha256ChunksSM90),
+		newSource("sum", SumBlock, sumCUDA, sumSM75, sumSM90),
+		newSource("vector_add", VectorAddBlock, vectorAddCUDA, vectorAddSM75, vectorAddSM90),
+	}
+}
+
+// Lookup returns the kernel of this name, and whether there is one.
+func Lookup(name string) (Source, bool) {
+	for _, s := range All() {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Source{}, false
+}
+
+//go:embed cuda/purecuda.h
+var header string
+
+// newSource joins the parts of a kernel. scripts/build-ptx is where architectures and ISA
+// versions are chosen; a test compares them with what the images say.
+func newSource(name string, block uint32, cuda, sm75, sm90 string) Source {
+	return Source{
+		Name: name,
+		CUDA: strings.Replace(cuda, "#include \"purecuda.h\"\n", header, 1),
+		Images: []Image{
+			{Arch: 90, ISA: "7.8", PTX: sm90},
+			{Arch: 75, ISA: "6.4", PTX: sm75},
+		},
+		Block: block,
+	}
+}
+
+// MaxGrid is the largest number of blocks in the x dimension of a grid on every device.
+const MaxGrid = math.MaxInt32
+
+// Grid returns the number of blocks of `block` threads that gives each of n elements a
+// thread of its own, but at least 1 and at most MaxGrid: the kernels here finish any n with
+// any grid. A block of 0 counts as 1.
+func Grid(n uint64, block uint32) uint32 {
+	return clampGrid(n, uint64(max(block, 1)), MaxGrid)
+}
+
+// residentGrid is for kernels whose blocks do some work once, at their end: not more blocks
+// than the device runs at the same time. perBlock is how many elements a block takes in one
+// step; 8 blocks of 256 threads are all that a multiprocessor holds (2048 threads; fewer on
+// some devices, where the rest follows in a second wave).
+func residentGrid(n, perBlock uint64, multiprocessors int) uint32 {
+	const blocksPerMultiprocessor = 8
+	limit := uint64(max(multiprocessors, 1)) * blocksPerMultiprocessor
+	return clampGrid(n, perBlock, min(limit, MaxGrid))
+}
+
+// clampGrid is ceil(n/perBlock), at least 1 and at most limit.
+func clampGrid(n, perBlock, limit uint64) uint32 {
+	blocks := n / perBlock
+	if n%perBlock != 0 {
+		blocks++
+	}
+	return uint32(min(max(blocks, 1), limit))
+}
+
+// invalidArgument is the error of a call whose arguments break the kernel's contract:
+// slices whose lengths do not belong together, or a chunk outside its data.
+func invalidArgument(format string, args ...any) error {
+	return driver.Errorf(driver.ErrInvalidArgument, format, args...)
+}

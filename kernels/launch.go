@@ -1,0 +1,111 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// The kernels below are loaded into one context. Launch puts the work behind what is on the
+// stream and returns: wait for the stream before the results are read, and keep the buffers
+// open until then. Arguments whose lengths do not belong together fail with
+// driver.ErrInvalidArgument. Nothing here allocates.
+
+// VectorAdd is vector_add on a device.
+type VectorAdd struct{ kernel }
+
+// LoadVectorAdd loads vector_add.
+func LoadVectorAdd(c *runtime.Context) (VectorAdd, error) {
+	k, err := load(c, "vector_add")
+	return VectorAdd{k}, err
+}
+
+// Launch computes c[i] = a[i] + b[i]. c may be a or b.
+func (k VectorAdd) Launch(s *runtime.Stream, a, b, c *runtime.Buffer[float32]) error {
+	if a.Len() != c.Len() || b.Len() != c.Len() {
+		return invalidArgument("vector_add: lengths %d, %d and %d differ", a.Len(), b.Len(), c.Len())
+	}
+	n := uint64(c.Len())
+	return k.launch(s, Grid(n, VectorAddBlock), VectorAddBlock, a.Arg(), b.Arg(), c.Arg(), runtime.Value(n))
+}
+
+// Saxpy is saxpy on a device.
+type Saxpy struct{ kernel }
+
+// LoadSaxpy loads saxpy.
+func LoadSaxpy(c *runtime.Context) (Saxpy, error) {
+	k, err := load(c, "saxpy")
+	return Saxpy{k}, err
+}
+
+// Launch computes y[i] = a*x[i] + y[i]. x may be y.
+func (k Saxpy) Launch(s *runtime.Stream, a float32, x, y *runtime.Buffer[float32]) error {
+	if x.Len() != y.Len() {
+		return invalidArgument("saxpy: lengths %d and %d differ", x.Len(), y.Len())
+	}
+	n := uint64(y.Len())
+	return k.launch(s, Grid(n, SaxpyBlock), SaxpyBlock, runtime.Value(a), x.Arg(), y.Arg(), runtime.Value(n))
+}
+
+// Sum is sum on a device.
+type Sum struct{ kernel }
+
+// LoadSum loads sum.
+func LoadSum(c *runtime.Context) (Sum, error) {
+	k, err := load(c, "sum")
+	return Sum{k}, err
+}
+
+// Blocks is how many partial sums suit n elements on the kernel's device.
+func (k Sum) Blocks(n int) int { return int(SumBlocks(uint64(n), k.multiprocessors())) }
+
+// Launch adds x into one partial sum for each element of partials, of which Blocks says how
+// many suit. AddPartials adds those.
+func (k Sum) Launch(s *runtime.Stream, x *runtime.Buffer[float32], partials *runtime.Buffer[float64]) error {
+	if partials.Len() > MaxGrid {
+		return invalidArgument("sum: %d partial sums, at most %d", partials.Len(), MaxGrid)
+	}
+	return k.launch(s, uint32(partials.Len()), SumBlock, x.Arg(), runtime.Value(uint64(x.Len())), partials.Arg())
+}
+
+// Histogram256 is histogram256 on a device.
+type Histogram256 struct{ kernel }
+
+// LoadHistogram256 loads histogram256.
+func LoadHistogram256(c *runtime.Context) (Histogram256, error) {
+	k, err := load(c, "histogram256")
+	return Histogram256{k}, err
+}
+
+// Launch adds to counts, which has 256 elements, how often each byte occurs in data. Zero
+// the counters before the first launch.
+func (k Histogram256) Launch(s *runtime.Stream, data *runtime.Buffer[byte], counts *runtime.Buffer[uint64]) error {
+	if counts.Len() != 256 {
+		return invalidArgument("histogram256: %d counters, want 256", counts.Len())
+	}
+	n := uint64(data.Len())
+	return k.launch(s, Histogram256Blocks(n, k.multiprocessors()), Histogram256Block, data.Arg(), runtime.Value(n), counts.Arg())
+}
+
+// SHA256Chunks is sha256_chunks on a device.
+type SHA256Chunks struct{ kernel }
+
+// LoadSHA256Chunks loads sha256_chunks.
+func LoadSHA256Chunks(c *runtime.Context) (SHA256Chunks, error) {
+	k, err := load(c, "sha256_chunks")
+	return SHA256Chunks{k}, err
+}
+
+// Launch writes the digest of each chunk of data, hashed again rounds times. data must reach
+// to PaddedSize of the end of every chunk, which is not checked: the chunks are on the device.
+func (k SHA256Chunks) Launch(s *runtime.Stream, data *runtime.Buffer[byte], chunks *runtime.Buffer[Chunk], rounds uint32, digests *runtime.Buffer[Digest]) error {
+	if chunks.Len() != digests.Len() {
+		return invalidArgument("sha256_chunks: %d chunks but %d digests", chunks.Len(), digests.Len())
+	}
+	if chunks.Len() > math.MaxUint32 {
+		return invalidArgument("sha256_chunks: %d chunks in one launch, at most %d", chunks.Len(), uint32(math.MaxUint32))
+	}
+	n := uint32(chunks.Len())
+	return k.launch(s, Grid(uint64(n), SHA256ChunksBlock), SHA256ChunksBlock,
+		data.Arg(), chunks.Arg(), runtime.Value(n), runtime.Value(rounds), digests.Arg())
+}

@@ -1,0 +1,74 @@
+package kernels
+
+import _ "embed"
+
+var (
+	//go:embed cuda/sum.cu
+	sumCUDA string
+	//go:embed ptx/sum.sm_75.ptx
+	sumSM75 string
+	//go:embed ptx/sum.sm_90.ptx
+	sumSM90 string
+)
+
+// SumBlock is the block size of sum, in threads. The order of additions, and so the last
+// bits of the result, depends on it and on the number of blocks.
+const SumBlock = 256
+
+const warpSize = 32
+
+// SumBlocks returns how many blocks sum takes for n elements on a device with this many
+// multiprocessors: one for every SumBlock elements, as long as all run at the same time. It
+// is also the number of partial sums, and at least 1.
+func SumBlocks(n uint64, multiprocessors int) uint32 {
+	return residentGrid(n, SumBlock, multiprocessors)
+}
+
+// SumPartialsCPU is the reference of one launch of sum with len(partials) blocks of SumBlock
+// threads: it adds in the same order as the GPU, so that the partial sums are the same bit
+// for bit (except for the payload of NaNs). With no partials it does nothing.
+//
+// The order: thread t of all T adds elements t, t+T, t+2T, ...; the lanes of a warp, then the
+// warps of a block, are added as a binary tree.
+func SumPartialsCPU(x []float32, partials []float64) {
+	if len(partials) == 0 {
+		return
+	}
+	threads := make([]float64, len(partials)*SumBlock)
+	for i, v := range x {
+		threads[i%len(threads)] += float64(v)
+	}
+	for b := range partials {
+		block := threads[b*SumBlock : (b+1)*SumBlock]
+		var warps [warpSize]float64 // those that the block does not have stay zero
+		for w := range SumBlock / warpSize {
+			warps[w] = addWarp(block[w*warpSize : (w+1)*warpSize])
+		}
+		partials[b] = addWarp(warps[:])
+	}
+}
+
+// addWarp adds 32 lanes in the order of a shuffle-down reduction, in place.
+func addWarp(lanes []float64) float64 {
+	for distance := warpSize / 2; distance > 0; distance /= 2 {
+		for i := range distance {
+			lanes[i] += lanes[i+distance]
+		}
+	}
+	return lanes[0]
+}
+
+// AddPartials adds partial sums in their order: the step that follows a launch of sum, on the
+// host. Whatever the order within the blocks, the result is within
+//
+//	(n/T + 10 + blocks) * 2^-53 * (the sum of all |x[i]|)
+//
+// of the exact sum, T being the number of threads of the grid: each element passes through at
+// most that many roundings, and converting float32 to float64 is exact.
+func AddPartials(partials []float64) float64 {
+	total := 0.0
+	for _, p := range partials {
+		total += p
+	}
+	return total
+}

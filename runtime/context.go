@@ -1,0 +1,236 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Context is the primary context of a device: the one that everybody in the
+// process shares. It belongs to its Runtime, which closes it. It is safe for
+// concurrent use.
+type Context struct {
+	rt     *Runtime
+	api    driver.API
+	device Device
+	handle driver.Context
+
+	// current says that calls that name a stream need the context to be current
+	// on this driver as well.
+	current bool
+
+	gate    gate
+	ledger  ledger
+	streams atomic.Uint64 // counts streams, for their identity
+	stats   counters
+}
+
+// openContext retains the primary context of a device.
+func openContext(rt *Runtime, api driver.API, d Device) (*Context, error) {
+	handle, r := api.DevicePrimaryCtxRetain(d.handle)
+	if r != driver.Success {
+		return nil, rt.failed("cuDevicePrimaryCtxRetain", r, d.Ordinal)
+	}
+	c := &Context{rt: rt, api: api, device: d, handle: handle}
+	err := c.prepare()
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	rt.cfg.logger.Debug("opened context", "device", d.String(), "free", c.device.FreeBytes, "hot path needs context", c.current)
+	return c, nil
+}
+
+// prepare learns what is known only with a context: the free memory, and whether
+// calls on a stream work on a thread without a current context. The latter is
+// tried out, because no version number promises it.
+func (c *Context) prepare() error {
+	var stream driver.Stream
+	err := c.do(func() error {
+		free, _, r := c.api.MemGetInfo()
+		if r != driver.Success {
+			return c.failed("cuMemGetInfo", r)
+		}
+		c.device.FreeBytes = free
+		stream, r = c.api.StreamCreate(driver.StreamNonBlocking)
+		if r != driver.Success {
+			return c.failed("cuStreamCreate", r)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.current = c.streamNeedsContext(stream)
+	if r := c.api.StreamDestroy(stream); r != driver.Success {
+		return c.failed("cuStreamDestroy", r)
+	}
+	return nil
+}
+
+func (c *Context) streamNeedsContext(s driver.Stream) bool {
+	goruntime.LockOSThread()
+	defer goruntime.UnlockOSThread()
+	before, r := c.api.CtxGetCurrent()
+	if r != driver.Success {
+		return true
+	}
+	if before != 0 { // somebody else's
+		if r := c.api.CtxSetCurrent(0); r != driver.Success {
+			return true
+		}
+		defer c.api.CtxSetCurrent(before)
+	}
+	return c.api.StreamQuery(s) != driver.Success
+}
+
+// Device describes the device, with the memory that was free when the context was
+// opened.
+func (c *Context) Device() Device { return c.device }
+
+// Handle is the context as package driver takes it.
+func (c *Context) Handle() driver.Context { return c.handle }
+
+// Runtime is the runtime that the context belongs to.
+func (c *Context) Runtime() *Runtime { return c.rt }
+
+// MemInfo returns the free and all bytes of the device at this moment.
+func (c *Context) MemInfo() (free, total uint64, err error) {
+	err = c.do(func() error {
+		var r driver.Result
+		free, total, r = c.api.MemGetInfo()
+		return c.failed("cuMemGetInfo", r)
+	})
+	return free, total, err
+}
+
+// Synchronize waits for all work of the device's context, that of other users of
+// the process included.
+func (c *Context) Synchronize() error {
+	return c.do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
+}
+
+// do runs f with the context current: on a locked thread, pushed before and popped
+// after, so that a context that was current is current again.
+func (c *Context) do(f func() error) error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	defer c.gate.leave()
+	return c.withCurrent(f)
+}
+
+func (c *Context) withCurrent(f func() error) error {
+	goruntime.LockOSThread()
+	defer goruntime.UnlockOSThread()
+	if r := c.api.CtxPushCurrent(c.handle); r != driver.Success {
+		return c.failed("cuCtxPushCurrent", r)
+	}
+	defer c.api.CtxPopCurrent()
+	return f()
+}
+
+// enter lets a call in unless the context is closed or CUDA is lost.
+func (c *Context) enter() error {
+	if !c.gate.enter() {
+		return errClosed("context")
+	}
+	if err := c.rt.lostError(); err != nil {
+		c.gate.leave()
+		return err
+	}
+	return nil
+}
+
+// push makes the context current where calls on a stream need that. It is the
+// whole of the hot path's ceremony: nothing, on drivers that were seen so far.
+func (c *Context) push() error {
+	if !c.current {
+		return nil
+	}
+	goruntime.LockOSThread()
+	if r := c.api.CtxPushCurrent(c.handle); r != driver.Success {
+		goruntime.UnlockOSThread()
+		return c.failed("cuCtxPushCurrent", r)
+	}
+	return nil
+}
+
+func (c *Context) pop() {
+	if c.current {
+		c.api.CtxPopCurrent()
+		goruntime.UnlockOSThread()
+	}
+}
+
+// failed makes the error of a call, and nil of success.
+func (c *Context) failed(op string, r driver.Result) error {
+	if r == driver.Success {
+		return nil
+	}
+	return c.failure(op, r)
+}
+
+// failure is failed for results that are known not to be success, for callers
+// that add to the error.
+func (c *Context) failure(op string, r driver.Result) *driver.Error {
+	c.stats.errors.Add(1)
+	return c.rt.failed(op, r, c.device.Ordinal)
+}
+
+// reclaim gives back what the garbage collector has found. The context must be
+// current.
+func (c *Context) reclaim() {
+	for _, r := range c.ledger.takeForgotten() {
+		if c.ledger.take(r) {
+			c.rt.report(c.failed(r.destroy(c.api)))
+		}
+	}
+}
+
+// close waits for the calls inside and for the work on the context's streams, then
+// gives back everything that is left, and the context itself.
+func (c *Context) close() error {
+	if !c.gate.close() {
+		return nil
+	}
+	streams := c.ledger.entries(streamResource)
+	for _, e := range streams {
+		e.gate.close() // no more work from here on
+	}
+	if c.rt.lost.Load() != nil {
+		return nil
+	}
+	err := c.withCurrent(func() error {
+		var errs []error
+		for r := range streams { // what is still running uses what is about to go
+			errs = append(errs, c.failed("cuStreamSynchronize", c.api.StreamSynchronize(driver.Stream(r.handle))))
+		}
+		for kind := range resourceKinds {
+			for r, e := range c.ledger.entries(kind) {
+				e.gate.close()
+				if c.ledger.take(r) {
+					errs = append(errs, c.failed(r.destroy(c.api)))
+				}
+			}
+		}
+		return errors.Join(errs...)
+	})
+	if c.rt.lost.Load() == nil {
+		err = errors.Join(err, c.failed("cuDevicePrimaryCtxRelease", c.api.DevicePrimaryCtxRelease(c.device.handle)))
+	}
+	if err != nil {
+		return fmt.Errorf("closing the context of device %d: %w", c.device.Ordinal, err)
+	}
+	return nil
+}
+
+// hostPointer turns an address of the ledger back into a pointer. The memory is
+// the driver's, so that the garbage collector has no part in it.
+func hostPointer(address uint64) unsafe.Pointer {
+	p := uintptr(address)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&p))
+}

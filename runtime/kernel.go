@@ -1,0 +1,252 @@
+package runtime
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/ptx"
+)
+
+// Kernel is a function of a module that runs on the device. It lives as long as
+// its module and is safe for concurrent use.
+type Kernel struct {
+	module   *Module
+	name     string
+	function driver.Function
+	params   []param
+	bytes    uint64 // of all parameters
+
+	maxThreads   int           // in a block, on this device
+	staticShared int           // bytes that the kernel always uses
+	shared       atomic.Uint32 // dynamic shared bytes that the driver has granted
+	frames       sync.Pool     // of *frame
+}
+
+// param is where a parameter lies in the argument block.
+type param struct{ offset, size uint64 }
+
+// Kernel finds a kernel by its name in the image (for CUDA C, declare it extern
+// "C"). A name that is not there is an error of kind driver.ErrInvalidArgument.
+func (m *Module) Kernel(name string) (*Kernel, error) {
+	if err := m.enter(); err != nil {
+		return nil, err
+	}
+	defer m.leave()
+	k := &Kernel{module: m, name: name}
+	k.frames.New = k.newFrame
+	err := m.ctx.do(k.query)
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+func (k *Kernel) query() error {
+	c := k.module.ctx
+	var r driver.Result
+	if k.function, r = c.api.ModuleGetFunction(k.module.handle, k.name); r == driver.ErrorNotFound {
+		return k.unknown()
+	} else if r != driver.Success {
+		return c.failed("cuModuleGetFunction", r)
+	}
+	attributes := map[driver.FunctionAttribute]*int{
+		driver.FunctionAttributeMaxThreadsPerBlock: &k.maxThreads,
+		driver.FunctionAttributeSharedSizeBytes:    &k.staticShared,
+	}
+	for attribute, value := range attributes {
+		v, r := c.api.FuncGetAttribute(attribute, k.function)
+		if r != driver.Success {
+			return c.failed("cuFuncGetAttribute", r)
+		}
+		*value = int(v)
+	}
+	if granted := c.device.SharedPerBlock - k.staticShared; granted > 0 {
+		k.shared.Store(uint32(granted))
+	}
+	return k.queryParams()
+}
+
+// queryParams learns the sizes of the parameters: from the driver from 12.4 on,
+// and from the text of the PTX before that.
+func (k *Kernel) queryParams() error {
+	c := k.module.ctx
+	for i := uint64(0); ; i++ {
+		offset, size, r := c.api.FuncGetParamInfo(k.function, i)
+		switch r {
+		case driver.Success:
+			k.params = append(k.params, param{offset, size})
+			continue
+		case driver.ErrorInvalidValue: // behind the last one
+		case driver.ErrorSymbolMissing:
+			return k.paramsFromPTX()
+		default:
+			return c.failed("cuFuncGetParamInfo", r)
+		}
+		k.measure()
+		return nil
+	}
+}
+
+func (k *Kernel) paramsFromPTX() error {
+	image := k.module.image
+	if !image.isPTX() {
+		return driver.Errorf(driver.ErrUnsupported,
+			"the parameters of kernel %s are unknown: driver %v cannot tell those of machine code (12.4 can); load PTX",
+			k.name, k.module.ctx.rt.Version())
+	}
+	parsed, err := ptx.Parse(image.Code)
+	if err != nil {
+		return driver.Errorf(driver.ErrModuleLoadFailed, "the parameters of kernel %s cannot be read from its PTX: %w", k.name, err)
+	}
+	entry := parsed.Entry(k.name)
+	if entry == nil {
+		return k.unknown()
+	}
+	for _, p := range entry.Params {
+		k.params = append(k.params, param{uint64(p.Offset), uint64(p.Size)})
+	}
+	k.measure()
+	return nil
+}
+
+func (k *Kernel) measure() {
+	for _, p := range k.params {
+		k.bytes = max(k.bytes, p.offset+p.size)
+	}
+}
+
+func (k *Kernel) unknown() error {
+	e := driver.Errorf(driver.ErrInvalidArgument,
+		"the module has no kernel %q; a kernel in CUDA C needs extern \"C\" to keep its name", k.name)
+	e.Kernel = k.name
+	return e
+}
+
+// Name is the name in the image.
+func (k *Kernel) Name() string { return k.name }
+
+// Module is the module that the kernel lives in; closing it unloads the kernel.
+func (k *Kernel) Module() *Module { return k.module }
+
+// Params is the number of parameters.
+func (k *Kernel) Params() int { return len(k.params) }
+
+// MaxThreads is the largest number of threads that a block of this kernel may have
+// on its device.
+func (k *Kernel) MaxThreads() int { return k.maxThreads }
+
+// Handle is the kernel as package driver takes it.
+func (k *Kernel) Handle() driver.Function { return k.function }
+
+// BlockSize suggests the number of threads in a block that keeps the device
+// fullest, and the number of blocks that fill it, for a kernel that uses so many
+// bytes of dynamic shared memory.
+func (k *Kernel) BlockSize(sharedBytes int) (threads, blocks int, err error) {
+	if err := k.module.enter(); err != nil {
+		return 0, 0, err
+	}
+	defer k.module.leave()
+	c := k.module.ctx
+	err = c.do(func() error {
+		grid, block, r := c.api.OccupancyMaxPotentialBlockSize(k.function, uint64(sharedBytes), 0)
+		threads, blocks = int(block), int(grid)
+		return c.failed("cuOccupancyMaxPotentialBlockSize", r)
+	})
+	return threads, blocks, err
+}
+
+// ResidentBlocks is how many blocks of so many threads one multiprocessor holds at
+// once. Times the number of multiprocessors it limits a cooperative launch.
+func (k *Kernel) ResidentBlocks(threads, sharedBytes int) (blocks int, err error) {
+	if err := k.module.enter(); err != nil {
+		return 0, err
+	}
+	defer k.module.leave()
+	c := k.module.ctx
+	err = c.do(func() error {
+		n, r := c.api.OccupancyMaxActiveBlocksPerMultiprocessor(k.function, int32(threads), uint64(sharedBytes))
+		blocks = int(n)
+		return c.failed("cuOccupancyMaxActiveBlocksPerMultiprocessor", r)
+	})
+	return blocks, err
+}
+
+// grantShared asks the driver for more dynamic shared memory than a block has
+// without asking.
+func (k *Kernel) grantShared(bytes uint32) error {
+	c := k.module.ctx
+	limit := max(c.device.SharedPerBlockOptin, c.device.SharedPerBlock) - k.staticShared
+	if int64(bytes) > int64(limit) {
+		return k.invalid("%d bytes of dynamic shared memory: device %d has %d for a block of this kernel, which uses %d itself",
+			bytes, c.device.Ordinal, limit, k.staticShared)
+	}
+	return c.do(func() error {
+		r := c.api.FuncSetAttribute(k.function, driver.FunctionAttributeMaxDynamicSharedSizeBytes, int32(bytes))
+		if r == driver.Success {
+			k.shared.Store(bytes)
+		}
+		return c.failed("cuFuncSetAttribute", r)
+	})
+}
+
+func (k *Kernel) invalid(format string, args ...any) *driver.Error {
+	e := driver.Errorf(driver.ErrInvalidArgument, format, args...)
+	e.Device, e.Kernel = k.module.ctx.device.Ordinal, k.name
+	return e
+}
+
+// frame holds the argument values of one launch, and a pointer to each, on the
+// heap: the driver is handed the addresses through an interface.
+type frame struct {
+	pointers []unsafe.Pointer
+	data     []uint64 // aligned for every parameter
+}
+
+func (k *Kernel) newFrame() any {
+	f := &frame{pointers: make([]unsafe.Pointer, len(k.params)), data: make([]uint64, (k.bytes+7)/8+1)}
+	for i, p := range k.params {
+		f.pointers[i] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(f.data)), p.offset)
+	}
+	return f
+}
+
+// fill copies the arguments into the frame.
+func (f *frame) fill(params []param, args []Arg) {
+	for i := range args {
+		a := &args[i]
+		source := a.ptr
+		if source == nil {
+			source = unsafe.Pointer(&a.bits)
+		}
+		size := int(params[i].size)
+		copy(unsafe.Slice((*byte)(f.pointers[i]), size), unsafe.Slice((*byte)(source), size))
+	}
+}
+
+// checkArgs compares the arguments with the parameters.
+func (k *Kernel) checkArgs(args []Arg) error {
+	ok := len(args) == len(k.params)
+	for i := 0; ok && i < len(args); i++ {
+		if args[i].err != nil {
+			return args[i].err
+		}
+		ok = uint64(args[i].size) == k.params[i].size
+	}
+	if ok {
+		return nil
+	}
+	want := make([]string, len(k.params))
+	for i, p := range k.params {
+		want[i] = fmt.Sprint(p.size)
+	}
+	got := make([]string, len(args))
+	for i := range args {
+		got[i] = fmt.Sprint(args[i].size)
+	}
+	return k.invalid("kernel %s takes %d arguments of (%s) bytes, got %d of (%s)",
+		k.name, len(want), strings.Join(want, ", "), len(got), strings.Join(got, ", "))
+}

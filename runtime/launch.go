@@ -1,0 +1,151 @@
+package runtime
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Dim3 is the size of a grid in blocks or of a block in threads. A Y or Z of 0
+// counts as 1.
+type Dim3 = driver.Dim3
+
+// LaunchConfig is the shape of a launch.
+type LaunchConfig struct {
+	Grid, Block Dim3
+	// SharedBytes is dynamic shared memory for each block. What is more than a
+	// block has by default is asked for.
+	SharedBytes uint32
+	// Cooperative makes all blocks resident at once, so that they may wait for
+	// each other.
+	Cooperative bool
+}
+
+// Linear is the shape for n items in one dimension, one thread each, in blocks of
+// the given number of threads. At least one block is launched, so the kernel has
+// to look whether its item exists.
+func Linear(n, threads int) LaunchConfig {
+	threads = max(threads, 1)
+	blocks := max((n-1)/threads+1, 1)
+	return LaunchConfig{
+		Grid:  Dim3{X: uint32(min(blocks, math.MaxUint32)), Y: 1, Z: 1},
+		Block: Dim3{X: uint32(min(threads, math.MaxUint32)), Y: 1, Z: 1},
+	}
+}
+
+// Arg is an argument of a launch. Make it with Value, Struct or Buffer.Arg.
+type Arg struct {
+	bits uint64
+	ptr  unsafe.Pointer
+	size uint32
+	err  *driver.Error // of a view that does not exist
+}
+
+// Scalar is a type that a kernel takes by value.
+type Scalar interface {
+	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint | ~float32 | ~float64
+}
+
+// Value is a scalar argument. Mind the width: an int is 64 bits, an int of CUDA C
+// is int32.
+func Value[T Scalar](v T) Arg {
+	a := Arg{size: uint32(unsafe.Sizeof(v))}
+	*(*T)(unsafe.Pointer(&a.bits)) = v
+	return a
+}
+
+// Struct is a structure that the kernel takes by value, in the layout of C. It is
+// copied by the launch.
+func Struct[T any](v *T) Arg { return Arg{ptr: unsafe.Pointer(v), size: uint32(unsafe.Sizeof(*v))} }
+
+// Arg is the buffer's address as an argument. Keep the buffer open until the
+// kernel is done.
+func (b *Buffer[T]) Arg() Arg { return Arg{bits: uint64(b.ptr), size: 8, err: b.err} }
+
+// Launch puts the kernel behind the work on s, and returns. It does not allocate.
+// s must be a stream of the context that the kernel was loaded into. The arguments
+// are copied; their number and sizes are checked against the kernel, and the shape
+// against the device: an error of kind driver.ErrInvalidArgument names what does
+// not fit and the limit. What goes wrong while the kernel runs shows at the next
+// wait.
+func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
+	if err := k.checkShape(s, &shape); err != nil {
+		return err
+	}
+	if err := k.checkArgs(args); err != nil {
+		return err
+	}
+	if err := k.module.enter(); err != nil {
+		return err
+	}
+	defer k.module.leave()
+	if shape.SharedBytes > k.shared.Load() {
+		if err := k.grantShared(shape.SharedBytes); err != nil {
+			return err
+		}
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	f := k.frames.Get().(*frame)
+	f.fill(k.params, args)
+	s.ctx.stats.launches.Add(1)
+	var r driver.Result
+	op := "cuLaunchKernel"
+	if shape.Cooperative {
+		op = "cuLaunchCooperativeKernel"
+		r = s.ctx.api.LaunchCooperativeKernel(k.function, shape.Grid, shape.Block, shape.SharedBytes, s.handle, f.pointers)
+	} else {
+		r = s.ctx.api.LaunchKernel(k.function, shape.Grid, shape.Block, shape.SharedBytes, s.handle, f.pointers)
+	}
+	k.frames.Put(f)
+	if r != driver.Success {
+		return k.launchError(s, op, r, shape)
+	}
+	return nil
+}
+
+func (k *Kernel) launchError(s *Stream, op string, r driver.Result, shape LaunchConfig) error {
+	e := s.ctx.failure(op, r)
+	e.Stream, e.Kernel = s.id, k.name
+	e.Detail = "grid " + shape.Grid.String() + ", block " + shape.Block.String()
+	return e
+}
+
+// checkShape fills in what was left out and compares the shape with the limits.
+func (k *Kernel) checkShape(s *Stream, shape *LaunchConfig) error {
+	d := &k.module.ctx.device
+	if s.ctx != k.module.ctx {
+		return k.invalid("launch on a stream of device %d, and the kernel is loaded on device %d", s.ctx.device.Ordinal, d.Ordinal)
+	}
+	for _, v := range []*uint32{&shape.Grid.Y, &shape.Grid.Z, &shape.Block.Y, &shape.Block.Z} {
+		if *v == 0 {
+			*v = 1
+		}
+	}
+	grid, block := shape.Grid, shape.Block
+	threads := uint64(block.X) * uint64(block.Y) * uint64(block.Z)
+	switch {
+	case grid.X == 0:
+		return k.invalid("grid %v: want at least one block", grid)
+	case block.X == 0:
+		return k.invalid("block %v: want at least one thread", block)
+	case exceeds(grid, d.MaxGrid):
+		return k.invalid("grid %v: device %d takes at most %dx%dx%d blocks", grid, d.Ordinal, d.MaxGrid[0], d.MaxGrid[1], d.MaxGrid[2])
+	case exceeds(block, d.MaxBlock):
+		return k.invalid("block %v: device %d takes at most %dx%dx%d threads", block, d.Ordinal, d.MaxBlock[0], d.MaxBlock[1], d.MaxBlock[2])
+	case threads > uint64(k.maxThreads):
+		return k.invalid("block %v is %d threads: this kernel takes at most %d on device %d", block, threads, k.maxThreads, d.Ordinal)
+	case shape.Cooperative && !d.CooperativeLaunch:
+		e := k.invalid("device %d has no cooperative launch", d.Ordinal)
+		e.Kind = driver.ErrUnsupported
+		return e
+	}
+	return nil
+}
+
+func exceeds(v Dim3, limit [3]int) bool {
+	return uint64(v.X) > uint64(limit[0]) || uint64(v.Y) > uint64(limit[1]) || uint64(v.Z) > uint64(limit[2])
+}

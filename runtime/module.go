@@ -1,0 +1,181 @@
+package runtime
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Image is code for GPUs: PTX, or machine code as a cubin or a fatbin.
+type Image struct {
+	// Arch is the compute capability that the image is for, 90 for 9.0. It may be
+	// 0: PTX says it itself, and other images are then tried.
+	Arch int
+	Code []byte
+}
+
+// Module is a loaded image. It is safe for concurrent use.
+type Module struct {
+	object
+	handle driver.Module
+	image  Image
+	log    driver.JITLog
+}
+
+var ptxTarget = regexp.MustCompile(`(?m)^\s*\.target\s+sm_(\d+)([a-z]?)`)
+
+var ptxVersion = regexp.MustCompile(`(?m)^\s*\.version\s+(\d+\.\d+)`)
+
+// isPTX tells PTX from machine code. PTX is text.
+func (i Image) isPTX() bool {
+	head := i.Code[:min(len(i.Code), 4)]
+	return !bytes.Equal(head, []byte("\x7fELF")) && !bytes.Equal(head, []byte{0x50, 0xed, 0x55, 0xba})
+}
+
+// candidate is an image in the order that they are tried in.
+type candidate struct {
+	Image
+	ptx    bool
+	reason string // why it is not tried
+}
+
+// candidates sorts images: machine code for exactly this kind of device first,
+// then PTX, the newest target first; what cannot run is kept with the reason.
+func candidates(images []Image, device Capability) []candidate {
+	list := make([]candidate, 0, len(images))
+	for _, image := range images {
+		c := candidate{Image: image, ptx: image.isPTX()}
+		specific := false
+		if m := ptxTarget.FindSubmatch(image.Code); c.ptx && m != nil {
+			if c.Arch == 0 {
+				c.Arch, _ = strconv.Atoi(string(m[1]))
+			}
+			specific = len(m[2]) > 0 // sm_90a and the like run on that device only
+		}
+		arch := device.Arch()
+		switch {
+		case c.Arch == 0:
+		case c.ptx && (c.Arch > arch || specific && c.Arch != arch):
+			c.reason = fmt.Sprintf("PTX for compute capability %d.%d", c.Arch/10, c.Arch%10)
+		case !c.ptx && (c.Arch/10 != device.Major || c.Arch > arch):
+			c.reason = fmt.Sprintf("machine code for compute capability %d.%d", c.Arch/10, c.Arch%10)
+		}
+		list = append(list, c)
+	}
+	sort.SliceStable(list, func(i, j int) bool {
+		if list[i].ptx != list[j].ptx {
+			return !list[i].ptx
+		}
+		return list[i].Arch > list[j].Arch
+	})
+	return list
+}
+
+func (c candidate) String() string {
+	kind := "machine code"
+	if c.ptx {
+		kind = "PTX"
+		if m := ptxVersion.FindSubmatch(c.Code); m != nil {
+			kind += " " + string(m[1])
+		}
+	}
+	if c.Arch != 0 {
+		kind += fmt.Sprintf(" for sm_%d", c.Arch)
+	}
+	return kind
+}
+
+// LoadModule loads the best image that the device and the driver accept. An image
+// that the driver says does not suit (209, 218, 222) makes it try the next one.
+// Loading PTX compiles it, which takes milliseconds to seconds unless the driver
+// has it in its cache.
+//
+// The error is of kind driver.ErrModuleLoadFailed, says what became of each image,
+// and has the compiler's log.
+func (c *Context) LoadModule(images ...Image) (*Module, error) {
+	if len(images) == 0 {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "no image to load")
+	}
+	var reasons, logs []string
+	var last error
+	for _, candidate := range candidates(images, c.device.Capability) {
+		if candidate.reason != "" {
+			reasons = append(reasons, candidate.reason+" does not run on "+c.device.Capability.String())
+			continue
+		}
+		var log driver.JITLog
+		o, err := c.create(moduleResource, uint64(len(candidate.Code)), "cuModuleLoadDataEx", func() (uint64, driver.Result) {
+			var m driver.Module
+			var r driver.Result
+			m, log, r = c.api.ModuleLoadData(candidate.Code, driver.JIT{})
+			return uint64(m), r
+		})
+		if err == nil {
+			m := &Module{object: o, handle: driver.Module(o.resource.handle), image: candidate.Image, log: log}
+			watch(m, &m.object)
+			return m, nil
+		}
+		e, ok := err.(*driver.Error)
+		if !ok || e.Kind != driver.ErrDriverCallFailed {
+			return nil, err // out of memory, lost, closed: another image will not help
+		}
+		last = err
+		reasons = append(reasons, fmt.Sprintf("%v: %s", candidate, c.explain(candidate, e.Code)))
+		if log.Error != "" {
+			logs = append(logs, log.Error)
+		}
+		if !e.Code.ImageUnusable() {
+			break
+		}
+	}
+	e := driver.Errorf(driver.ErrModuleLoadFailed, "no image could be loaded: %s", strings.Join(reasons, "; "))
+	e.Device, e.Err, e.Log = c.device.Ordinal, last, strings.TrimSpace(strings.Join(logs, "\n"))
+	return nil, e
+}
+
+// explain says what a failure to load means for the caller.
+func (c *Context) explain(image candidate, r driver.Result) string {
+	version := c.rt.Version()
+	switch r {
+	case driver.ErrorUnsupportedPTXVersion:
+		return fmt.Sprintf("driver %v cannot read %v; update the driver or build for an older PTX version", version, image)
+	case driver.ErrorNoBinaryForGPU:
+		return fmt.Sprintf("has no code for compute capability %v; build for it, or ship PTX", c.device.Capability)
+	case driver.ErrorInvalidPTX:
+		return "driver " + version.String() + " cannot compile it; the log says where"
+	}
+	return r.Text()
+}
+
+// Image is the image that was chosen.
+func (m *Module) Image() Image { return m.image }
+
+// Log is what the driver's compiler said.
+func (m *Module) Log() driver.JITLog { return m.log }
+
+// Handle is the module as package driver takes it.
+func (m *Module) Handle() driver.Module { return m.handle }
+
+// Global finds a variable of the module: its address and size in bytes.
+func (m *Module) Global(name string) (driver.DevicePtr, uint64, error) {
+	if err := m.enter(); err != nil {
+		return 0, 0, err
+	}
+	defer m.leave()
+	var ptr driver.DevicePtr
+	var bytes uint64
+	err := m.ctx.do(func() error {
+		var r driver.Result
+		ptr, bytes, r = m.ctx.api.ModuleGetGlobal(m.handle, name)
+		if r == driver.ErrorNotFound {
+			return driver.Errorf(driver.ErrInvalidArgument, "the module has no variable %q", name)
+		}
+		return m.ctx.failed("cuModuleGetGlobal", r)
+	})
+	return ptr, bytes, err
+}

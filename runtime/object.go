@@ -1,0 +1,99 @@
+package runtime
+
+import (
+	goruntime "runtime"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// object is what everything that a context owns has in common: calls that use it
+// enter its gate, and closing it waits for them and gives it back once.
+type object struct {
+	ctx      *Context
+	resource resource
+	gate     *gate
+	cleanup  goruntime.Cleanup
+}
+
+// newObject enters a resource in the context's ledger.
+func (c *Context) newObject(kind resourceKind, handle, bytes uint64) object {
+	o := object{ctx: c, resource: resource{kind, handle}, gate: new(gate)}
+	c.ledger.add(o.resource, entry{o.gate, bytes})
+	return o
+}
+
+// watch makes the garbage collector note that owner, which embeds o, is
+// forgotten.
+func watch[T any](owner *T, o *object) {
+	o.cleanup = goruntime.AddCleanup(owner, o.ctx.ledger.forget, o.resource)
+}
+
+// Context is the context that the object lives in.
+func (o *object) Context() *Context { return o.ctx }
+
+// enter lets a call use the object.
+func (o *object) enter() error {
+	if !o.gate.enter() {
+		return errClosed(o.resource.kind.String())
+	}
+	return nil
+}
+
+func (o *object) leave() { o.gate.leave() }
+
+// begin opens a call of the driver that names the object and needs no current
+// context, and end closes it: the hot path. It locks nothing and allocates
+// nothing.
+func (o *object) begin() error {
+	if err := o.enter(); err != nil {
+		return err
+	}
+	if err := o.ctx.rt.lostError(); err != nil {
+		o.leave()
+		return err
+	}
+	if err := o.ctx.push(); err != nil {
+		o.leave()
+		return err
+	}
+	return nil
+}
+
+func (o *object) end() {
+	o.ctx.pop()
+	o.leave()
+}
+
+// Close waits for the calls that use the object and gives it back. It may be
+// called twice.
+func (o *object) Close() error {
+	c := o.ctx
+	if !o.gate.close() {
+		return nil
+	}
+	o.cleanup.Stop()
+	if !c.gate.enter() {
+		return nil // the context is closing and gives everything back
+	}
+	defer c.gate.leave()
+	if c.rt.lost.Load() != nil || !c.ledger.take(o.resource) {
+		return nil
+	}
+	return c.withCurrent(func() error { return c.failed(o.resource.destroy(c.api)) })
+}
+
+// create makes a resource with the context current, after what was forgotten has
+// been given back.
+func (c *Context) create(kind resourceKind, bytes uint64, op string, f func() (handle uint64, r driver.Result)) (object, error) {
+	var o object
+	err := c.do(func() error {
+		c.reclaim()
+		handle, r := f()
+		if r != driver.Success {
+			return c.failed(op, r)
+		}
+		o = c.newObject(kind, handle, bytes)
+		return nil
+	})
+	return o, err
+}

@@ -1,0 +1,304 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Outcome is what looking for CUDA has led to.
+type Outcome string
+
+const (
+	// Available: at least one device can be used.
+	Available Outcome = "available"
+	// Absent: this machine has no usable CUDA, or the policy is off.
+	Absent Outcome = "absent"
+	// Fault: hardware or driver is there and broken, or a sticky error has ended
+	// the use of CUDA in this process.
+	Fault Outcome = "fault"
+)
+
+// Runtime is the use of CUDA by one part of a program; most programs have one. It
+// is safe for concurrent use.
+type Runtime struct {
+	cfg   config
+	found atomic.Pointer[found]
+	lost  atomic.Pointer[driver.Error] // the first sticky error
+
+	mu       sync.Mutex
+	closed   bool
+	contexts map[int]*Context
+	backends map[string]*Backend
+	opening  map[int]*sync.Mutex
+}
+
+// found is what the last look for CUDA has given.
+type found struct {
+	outcome Outcome
+	err     error // the reason unless available
+	api     driver.API
+	version driver.Version
+	devices []Device
+}
+
+// Open looks for the driver, initialises it and lists the devices. It opens no
+// context. It takes tens of milliseconds where there is a driver and well under
+// one where there is none.
+//
+// On a machine without usable CUDA it succeeds, and the Runtime is [Absent]; with
+// PolicyRequired that is an error of kind driver.ErrDriverLibraryUnavailable. A
+// driver that is there and broken is an error as well, of the kind of its cause.
+func Open(options ...Option) (*Runtime, error) {
+	rt := newRuntime(options)
+	f := rt.found.Load()
+	if f.outcome == Fault || f.outcome == Absent && rt.cfg.policy == PolicyRequired {
+		return nil, f.err
+	}
+	return rt, nil
+}
+
+// newRuntime returns a runtime in every case; a bad option makes it a fault.
+func newRuntime(options []Option) *Runtime {
+	cfg := config{score: Score, budget: Budget, onError: func(error) {}}
+	for _, o := range options {
+		o(&cfg)
+	}
+	if cfg.logger == nil {
+		cfg.logger = slog.New(slog.DiscardHandler)
+	}
+	rt := &Runtime{
+		cfg:      cfg,
+		contexts: map[int]*Context{},
+		backends: map[string]*Backend{},
+		opening:  map[int]*sync.Mutex{},
+	}
+	policy := string(cfg.policy)
+	if !cfg.hasPolicy {
+		policy = os.Getenv(PolicyVariable)
+	}
+	var err error
+	if rt.cfg.policy, err = ParsePolicy(policy); err != nil {
+		rt.found.Store(&found{outcome: Fault, err: err})
+	} else {
+		rt.look()
+	}
+	return rt
+}
+
+// look finds the driver and its devices.
+func (rt *Runtime) look() {
+	f := rt.lookForDriver()
+	rt.cfg.logger.Debug("looked for CUDA", "outcome", f.outcome, "reason", f.err, "devices", len(f.devices))
+	rt.found.Store(&f)
+}
+
+func (rt *Runtime) lookForDriver() found {
+	if rt.cfg.policy == PolicyOff {
+		return found{outcome: Absent, err: driver.Errorf(driver.ErrDriverLibraryUnavailable, "the policy is off: the driver was not looked for")}
+	}
+	api := rt.cfg.api
+	if api == nil {
+		library, err := driver.Open()
+		if err != nil {
+			return unusable(err)
+		}
+		setCacheVariables()
+		api = library
+	}
+	if r := api.Init(0); r != driver.Success {
+		err := driver.Failed("cuInit", r)
+		if r.Absent() {
+			err.Kind = driver.ErrDriverLibraryUnavailable
+			err.Detail = "the driver library is there, and has no device to work with"
+		}
+		return unusable(err)
+	}
+	f := found{api: api}
+	var r driver.Result
+	if f.version, r = api.DriverGetVersion(); r != driver.Success {
+		return unusable(driver.Failed("cuDriverGetVersion", r))
+	}
+	var err error
+	if f.devices, err = listDevices(api, &rt.cfg); err != nil {
+		return unusable(err)
+	}
+	if len(f.devices) == 0 {
+		return unusable(driver.Errorf(driver.ErrDriverLibraryUnavailable, "the driver has no device that this process may see"))
+	}
+	f.outcome = Available
+	if first := f.devices[0]; first.Err != nil {
+		f.outcome = Fault
+		f.err = &driver.Error{Kind: driver.ErrDriverCallFailed, Device: first.Ordinal,
+			Detail: fmt.Sprintf("none of %d devices can be used", len(f.devices)), Err: first.Err}
+	}
+	return f
+}
+
+// unusable sorts an error into absence and fault.
+func unusable(err error) found {
+	f := found{outcome: Fault, err: err}
+	if errors.Is(err, driver.ErrDriverLibraryUnavailable) {
+		f.outcome = Absent
+	}
+	return f
+}
+
+// Refresh looks for CUDA again where it was not available, for a driver that was
+// installed or repaired since. It changes nothing where CUDA is available, and
+// cannot heal a process after a sticky error. It returns what Err does then.
+func (rt *Runtime) Refresh() error {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.closed {
+		return errClosed("runtime")
+	}
+	if rt.found.Load().outcome != Available && rt.cfg.policy != "" {
+		rt.look()
+	}
+	return rt.Err()
+}
+
+// Outcome tells whether CUDA can be used.
+func (rt *Runtime) Outcome() Outcome {
+	if rt.lost.Load() != nil {
+		return Fault
+	}
+	return rt.found.Load().outcome
+}
+
+// Err is the reason why CUDA cannot be used, or nil.
+func (rt *Runtime) Err() error {
+	if err := rt.lostError(); err != nil {
+		return err
+	}
+	return rt.found.Load().err
+}
+
+// Version is the newest CUDA version that the driver supports, or 0.
+func (rt *Runtime) Version() driver.Version { return rt.found.Load().version }
+
+// Driver is the driver that the runtime uses, or nil. Objects made through it are
+// the caller's to destroy.
+func (rt *Runtime) Driver() driver.API { return rt.found.Load().api }
+
+// Devices lists the devices, best score first, those that cannot be used last.
+func (rt *Runtime) Devices() []Device {
+	devices := append([]Device(nil), rt.found.Load().devices...)
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	for i := range devices {
+		if c := rt.contexts[devices[i].Ordinal]; c != nil {
+			devices[i].FreeBytes = c.device.FreeBytes
+		}
+	}
+	return devices
+}
+
+// Device returns the device of an ordinal. One that is not there, or was left out
+// by WithDevices, is an error of kind driver.ErrInvalidArgument.
+func (rt *Runtime) Device(ordinal int) (Device, error) {
+	devices := rt.Devices()
+	for _, d := range devices {
+		if d.Ordinal == ordinal {
+			return d, nil
+		}
+	}
+	if err := rt.Err(); err != nil {
+		return Device{}, err
+	}
+	return Device{}, driver.Errorf(driver.ErrInvalidArgument, "no device %d: this runtime has %d", ordinal, len(devices))
+}
+
+// Budget is the memory in bytes that one job may plan with on a device.
+func (rt *Runtime) Budget(ordinal int) (uint64, error) {
+	d, err := rt.Device(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	return rt.cfg.budget(d), nil
+}
+
+// Context returns the context of a device, which is opened when it is first asked
+// for and shared by all callers. Opening takes about 125 ms.
+func (rt *Runtime) Context(ordinal int) (*Context, error) {
+	d, err := rt.Device(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	if d.Err != nil {
+		return nil, d.Err
+	}
+	rt.mu.Lock()
+	opening := rt.opening[ordinal]
+	if opening == nil {
+		opening = new(sync.Mutex)
+		rt.opening[ordinal] = opening
+	}
+	rt.mu.Unlock()
+
+	// One caller opens, the others wait for it; other devices are not held up.
+	opening.Lock()
+	defer opening.Unlock()
+	rt.mu.Lock()
+	c, closed := rt.contexts[ordinal], rt.closed
+	rt.mu.Unlock()
+	switch {
+	case closed:
+		return nil, errClosed("runtime")
+	case c != nil:
+		return c, nil
+	}
+	if err := rt.lostError(); err != nil {
+		return nil, err
+	}
+	c, err = openContext(rt, rt.Driver(), d)
+	if err != nil {
+		return nil, err
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.closed {
+		return nil, errors.Join(errClosed("runtime"), c.close())
+	}
+	rt.contexts[ordinal] = c
+	return c, nil
+}
+
+// Close waits for calls that are under way and for the work on all streams, gives
+// back everything that is left, and releases the contexts. Other users of CUDA in
+// the process are not disturbed. After a sticky error it gives nothing back: the
+// driver answers nothing but that error any more.
+func (rt *Runtime) Close() error {
+	rt.mu.Lock()
+	if rt.closed {
+		rt.mu.Unlock()
+		return nil
+	}
+	rt.closed = true
+	contexts := rt.contexts
+	rt.contexts, rt.backends = map[int]*Context{}, map[string]*Backend{}
+	rt.mu.Unlock()
+	var errs []error
+	for _, c := range contexts {
+		errs = append(errs, c.close())
+	}
+	return errors.Join(errs...)
+}
+
+// report hands an error that no caller waits for to the hook.
+func (rt *Runtime) report(err error) {
+	if err != nil {
+		rt.cfg.logger.Warn("CUDA cleanup failed", "error", err)
+		rt.cfg.onError(err)
+	}
+}
+
+func errClosed(what string) *driver.Error {
+	return driver.Errorf(driver.ErrClosed, "the %s was closed before", what)
+}

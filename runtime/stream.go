@@ -1,0 +1,124 @@
+package runtime
+
+import (
+	"context"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Stream is a queue of work on a device. Work on one stream runs in order, work on
+// different streams at the same time. It is safe for concurrent use; the order of
+// calls from several goroutines is then theirs to settle.
+//
+// Streams are independent of CUDA's legacy default stream, which is never used.
+type Stream struct {
+	object
+	handle driver.Stream
+	id     uint64
+}
+
+// NewStream makes a stream. A stream that is no longer needed should be closed.
+func (c *Context) NewStream() (*Stream, error) { return c.NewStreamWithPriority(0) }
+
+// NewStreamWithPriority makes a stream whose work goes before that of streams with
+// a larger number. A number outside the device's range is brought into it.
+func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
+	o, err := c.create(streamResource, 0, "cuStreamCreateWithPriority", func() (uint64, driver.Result) {
+		s, r := c.api.StreamCreateWithPriority(driver.StreamNonBlocking, int32(priority))
+		return uint64(s), r
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{object: o, handle: driver.Stream(o.resource.handle), id: c.streams.Add(1)}
+	watch(s, &s.object)
+	return s, nil
+}
+
+// Handle is the stream as package driver takes it.
+func (s *Stream) Handle() driver.Stream { return s.handle }
+
+// ID is a number that no other stream of the context ever has, unlike the handle.
+func (s *Stream) ID() uint64 { return s.id }
+
+// failed makes the error of a call on the stream, and nil of success.
+func (s *Stream) failed(op string, r driver.Result) error {
+	if r == driver.Success {
+		return nil
+	}
+	err := s.ctx.failure(op, r)
+	err.Stream = s.id
+	return err
+}
+
+// Query tells whether all work on the stream is done. It does not block.
+func (s *Stream) Query() (done bool, err error) {
+	if err := s.begin(); err != nil {
+		return false, err
+	}
+	defer s.end()
+	r := s.ctx.api.StreamQuery(s.handle)
+	if r == driver.ErrorNotReady {
+		return false, nil
+	}
+	return r == driver.Success, s.failed("cuStreamQuery", r)
+}
+
+// Synchronize waits until all work on the stream is done, and returns the error
+// of work that failed. When ctx ends first it returns ctx's cause; the work on the
+// device goes on.
+func (s *Stream) Synchronize(ctx context.Context) error {
+	return wait(ctx, s.synchronize)
+}
+
+func (s *Stream) synchronize() error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.ctx.stats.waits.Add(1)
+	return s.failed("cuStreamSynchronize", s.ctx.api.StreamSynchronize(s.handle))
+}
+
+// Wait makes later work on the stream wait for what the event marks, which may be
+// on another device. It does not block.
+func (s *Stream) Wait(e *Event) error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	return s.failed("cuStreamWaitEvent", s.ctx.api.StreamWaitEvent(s.handle, e.handle, 0))
+}
+
+// Call runs f on a thread of the driver when the stream reaches it; the stream
+// waits for f. f must not use CUDA and must not panic.
+func (s *Stream) Call(f func()) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	return s.failed("cuLaunchHostFunc", s.ctx.api.LaunchHostFunc(s.handle, f))
+}
+
+// wait runs f, which blocks in the driver and cannot be stopped. If ctx can end,
+// f runs on a goroutine that outlives an early return until the device is done.
+func wait(ctx context.Context, f func() error) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if ctx.Done() == nil {
+		return f()
+	}
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
