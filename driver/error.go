@@ -108,7 +108,7 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(string(e.Kind))
 	if e.Code != Success && e.Code != ErrorSymbolMissing {
-		fmt.Fprintf(&b, ": %s: %v: %s", e.Op, e.Code, e.Code.Text())
+		fmt.Fprintf(&b, ": %s: %v", e.Op, e.Code)
 	}
 	if e.Detail != "" {
 		fmt.Fprintf(&b, ": %s", e.Detail)

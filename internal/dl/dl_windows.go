@@ -3,6 +3,8 @@ package dl
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"syscall"
 	"unsafe"
 )
@@ -38,7 +40,7 @@ func open(name string) (uintptr, error) {
 		return 0, fmt.Errorf("bad library name %q: %w", name, err)
 	}
 	search := uintptr(searchDefaultDirs)
-	if isAbs(name) {
+	if filepath.IsAbs(name) {
 		search |= searchDLLLoadDir
 	}
 	handle, _, err := loadLibraryEx.Call(uintptr(unsafe.Pointer(p)), 0, search)
@@ -47,7 +49,7 @@ func open(name string) (uintptr, error) {
 	}
 	// Windows gives this code for a missing dependency as well and does not say
 	// which file it means; where a path was given we can look.
-	if errors.Is(err, errorModNotFound) && !(isAbs(name) && exists(name)) {
+	if errors.Is(err, errorModNotFound) && !(filepath.IsAbs(name) && exists(name)) {
 		return 0, ErrNotFound
 	}
 	return 0, err
@@ -61,16 +63,7 @@ func symbol(handle uintptr, name string) uintptr {
 	return address
 }
 
-// isAbs tells a path with a drive or a share from a bare name.
-func isAbs(name string) bool {
-	return len(name) > 2 && (name[1] == ':' || name[:2] == `\\`)
-}
-
 func exists(name string) bool {
-	p, err := syscall.UTF16PtrFromString(name)
-	if err != nil {
-		return false
-	}
-	_, err = syscall.GetFileAttributes(p)
+	_, err := os.Stat(name)
 	return err == nil
 }

@@ -1,0 +1,64 @@
+package driver
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEntries(t *testing.T) {
+	all := Entries()
+	require.Greater(t, len(all), 110)
+	seen := map[string]bool{}
+	api := reflect.TypeFor[API]()
+	for _, e := range all {
+		assert.False(t, seen[e.Name], "%s stands twice", e.Name)
+		seen[e.Name] = true
+		assert.NotZero(t, e.Since(), e.Name)
+		for i, v := range e.variants {
+			assert.Regexp(t, regexp.MustCompile(`^`+e.Name+`(_v\d)?$`), v.symbol)
+			if i > 0 {
+				assert.Less(t, v.version, e.variants[i-1].version, "%s: newest variant first", e.Name)
+			}
+			if e.Required {
+				assert.LessOrEqual(t, e.Since(), Version(11000), "%s: no driver from 11.0 on may be refused", e.Name)
+			}
+		}
+	}
+	assert.Equal(t, len(all), api.NumMethod(), "one method for each entry")
+	for i := range api.NumMethod() {
+		m := api.Method(i).Type
+		for j := range m.NumOut() - 1 {
+			assert.NotEqual(t, reflect.TypeFor[Result](), m.Out(j), "%s: the result is the last one", api.Method(i).Name)
+		}
+		assert.Equal(t, reflect.TypeFor[Result](), m.Out(m.NumOut()-1), api.Method(i).Name)
+	}
+	_, ok := EntryByName("cuMemAlloc_v2")
+	assert.False(t, ok)
+	e, ok := EntryByName("cuMemAlloc")
+	require.True(t, ok)
+	assert.True(t, e.Required && e.NeedsContext)
+	assert.Equal(t, "3.2", e.Since().String())
+}
+
+func TestEntriesAreACopy(t *testing.T) {
+	Entries()[0].Name = "changed"
+	assert.Equal(t, "cuInit", Entries()[0].Name)
+}
+
+func TestCString(t *testing.T) {
+	for _, s := range []string{"", "a", strings.Repeat("long ", 100), "ümläut"} {
+		p, ok := cString(s)
+		require.True(t, ok)
+		assert.Equal(t, s, goString(p))
+	}
+	_, ok := cString("a\x00b")
+	assert.False(t, ok)
+	assert.Equal(t, "", goString(nil))
+	assert.Equal(t, "ab", textOf([]byte("ab\x00cd")))
+	assert.Equal(t, "ab", textOf([]byte("ab")))
+}

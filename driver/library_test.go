@@ -1,0 +1,80 @@
+package driver
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	goruntime "runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestOpenAbsent(t *testing.T) {
+	_, err := Open("/nonexistent/libcuda.so.1", "/nonexistent/libcuda.so")
+	require.ErrorIs(t, err, ErrDriverLibraryUnavailable)
+	e := err.(*Error)
+	require.Len(t, e.Attempts, 2)
+	assert.Equal(t, "/nonexistent/libcuda.so.1: not found", e.Attempts[0].String())
+}
+
+func TestOpenBroken(t *testing.T) {
+	if goruntime.GOOS != "linux" {
+		t.Skip("needs the loader of Linux")
+	}
+	path := filepath.Join(t.TempDir(), "libcuda.so.1")
+	require.NoError(t, os.WriteFile(path, []byte("not a library"), 0o755))
+	_, err := Open(path)
+	require.ErrorIs(t, err, ErrDriverLibraryLoadFailed)
+	assert.NotErrorIs(t, err, ErrDriverLibraryUnavailable)
+	assert.Contains(t, err.Error(), path)
+
+	// One that is broken outweighs one that is missing.
+	_, err = Open("/nonexistent/libcuda.so.1", path)
+	require.ErrorIs(t, err, ErrDriverLibraryLoadFailed)
+	assert.Len(t, err.(*Error).Attempts, 2)
+}
+
+func TestOpenNotADriver(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler to build a library that is no driver")
+	}
+	dir := t.TempDir()
+	source, so := filepath.Join(dir, "x.c"), filepath.Join(dir, "libcuda.so.1")
+	require.NoError(t, os.WriteFile(source, []byte("int cuInit(unsigned f) { return 100; }"), 0o644))
+	if out, err := exec.Command(cc, "-shared", "-fPIC", "-o", so, source).CombinedOutput(); err != nil {
+		t.Skipf("the C compiler cannot build for this processor: %s", out)
+	}
+	_, err = Open(so)
+	require.ErrorIs(t, err, ErrDriverLibraryLoadFailed)
+	assert.Contains(t, err.Error(), "lacks cuDriverGetVersion (2.2)")
+	assert.NotContains(t, err.Error(), "cuInit")
+}
+
+func TestCandidates(t *testing.T) {
+	t.Setenv(PathVariable, "")
+	if goruntime.GOOS == "linux" {
+		assert.Equal(t, "libcuda.so.1", Candidates()[0])
+	}
+	t.Setenv(PathVariable, "/somewhere/libcuda.so")
+	assert.Equal(t, []string{"/somewhere/libcuda.so"}, Candidates())
+}
+
+// A library without any function answers every call.
+func TestMissingFunctions(t *testing.T) {
+	l := &Library{}
+	assert.Equal(t, ErrorSymbolMissing, l.Init(0))
+	_, r := l.MemAllocAsync(4096, 0)
+	assert.Equal(t, ErrorSymbolMissing, r)
+	_, _, r = l.ModuleLoadData([]byte(".version 6.4"), JIT{})
+	assert.Equal(t, ErrorSymbolMissing, r)
+	_, r = l.IpcOpenMemHandle(IpcMemHandle{}, 0)
+	assert.Equal(t, ErrorSymbolMissing, r)
+	assert.Equal(t, ErrorSymbolMissing, l.LaunchHostFunc(0, func() {}))
+	assert.Equal(t, ErrorInvalidValue, l.LaunchHostFunc(0, nil))
+	_, r = l.ModuleGetFunction(1, "bad\x00name")
+	assert.Equal(t, ErrorInvalidValue, r)
+	assert.Len(t, l.Missing(), int(entryCount))
+}
