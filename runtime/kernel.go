@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -70,52 +71,56 @@ func (k *Kernel) query() error {
 	return k.queryParams()
 }
 
-// queryParams learns the sizes of the parameters: from the driver from 12.4 on,
-// and from the text of the PTX before that.
+// queryParams learns the sizes of the parameters: from the text of PTX, and for
+// machine code from the driver, which can tell them from 12.4 on.
 func (k *Kernel) queryParams() error {
-	c := k.module.ctx
-	for i := uint64(0); ; i++ {
-		offset, size, r := c.api.FuncGetParamInfo(k.function, i)
-		switch r {
-		case driver.Success:
-			k.params = append(k.params, param{offset, size})
-			continue
-		case driver.ErrorInvalidValue: // behind the last one
-		case driver.ErrorSymbolMissing:
-			return k.paramsFromPTX()
-		default:
-			return c.failed("cuFuncGetParamInfo", r)
-		}
-		k.measure()
-		return nil
+	err := k.paramsFromPTX()
+	if err != nil {
+		err = k.paramsFromDriver()
 	}
+	for _, p := range k.params {
+		k.bytes = max(k.bytes, p.offset+p.size)
+	}
+	return err
 }
 
 func (k *Kernel) paramsFromPTX() error {
 	image := k.module.image
 	if !image.isPTX() {
-		return driver.Errorf(driver.ErrUnsupported,
-			"the parameters of kernel %s are unknown: driver %v cannot tell those of machine code (12.4 can); load PTX",
-			k.name, k.module.ctx.rt.Version())
+		return errors.ErrUnsupported
 	}
 	parsed, err := ptx.Parse(image.Code)
 	if err != nil {
-		return driver.Errorf(driver.ErrModuleLoadFailed, "the parameters of kernel %s cannot be read from its PTX: %w", k.name, err)
+		return err
 	}
 	entry := parsed.Entry(k.name)
 	if entry == nil {
 		return k.unknown()
 	}
 	for _, p := range entry.Params {
-		k.params = append(k.params, param{uint64(p.Offset), uint64(p.Size)})
+		k.params = append(k.params, param{p.Offset, p.Size})
 	}
-	k.measure()
 	return nil
 }
 
-func (k *Kernel) measure() {
-	for _, p := range k.params {
-		k.bytes = max(k.bytes, p.offset+p.size)
+// paramsFromDriver asks until there are no more. compute-sanitizer reports the
+// last question as an error of the API, which is why PTX is read instead.
+func (k *Kernel) paramsFromDriver() error {
+	c := k.module.ctx
+	for i := uint64(0); ; i++ {
+		offset, size, r := c.api.FuncGetParamInfo(k.function, i)
+		switch r {
+		case driver.Success:
+			k.params = append(k.params, param{offset, size})
+		case driver.ErrorInvalidValue:
+			return nil
+		case driver.ErrorSymbolMissing:
+			return driver.Errorf(driver.ErrUnsupported,
+				"the parameters of kernel %s are unknown: driver %v cannot tell those of machine code (12.4 can); load PTX",
+				k.name, c.rt.Version())
+		default:
+			return c.failed("cuFuncGetParamInfo", r)
+		}
 	}
 }
 

@@ -1,0 +1,48 @@
+// Saxpy computes y = 2x + y on a GPU if there is one, and on the CPU if not.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+func main() {
+	x, y := []float32{1, 2, 3, 4}, []float32{10, 20, 30, 40}
+	where := "GPU"
+	err := onGPU(x, y)
+	if errors.Is(err, driver.ErrDriverLibraryUnavailable) {
+		where, err = "CPU", kernels.SaxpyCPU(2, x, y)
+	}
+	if err != nil {
+		log.Fatal(err) // CUDA is there and broken: say so
+	}
+	fmt.Println(where, y) // [12 24 36 48]
+}
+
+func onGPU(x, y []float32) error {
+	backend, err := runtime.Probe("saxpy")
+	if err != nil {
+		return err
+	}
+	c, s := backend.Context, backend.Stream
+	saxpy, err := kernels.LoadSaxpy(c)
+	if err != nil {
+		return err
+	}
+	defer saxpy.Close()
+	dx, errX := runtime.Alloc[float32](c, len(x))
+	dy, errY := runtime.Alloc[float32](c, len(y))
+	if err := errors.Join(errX, errY); err != nil {
+		return err
+	}
+	defer dx.Close()
+	defer dy.Close()
+	return errors.Join(dx.Upload(s, x), dy.Upload(s, y),
+		saxpy.Launch(s, 2, dx, dy), dy.Download(s, y), s.Synchronize(context.Background()))
+}
