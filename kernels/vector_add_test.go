@@ -25,5 +25,5 @@ func TestVectorAddCPU(t *testing.T) {
 	require.NoError(t, VectorAddCPU(nil, nil, nil))
 	require.ErrorIs(t, VectorAddCPU(make([]float32, 1), c, c), driver.ErrInvalidArgument)
 	require.ErrorIs(t, VectorAddCPU(c, make([]float32, 5), c), driver.ErrInvalidArgument)
-	require.EqualError(t, VectorAddCPU(c, c, nil), "InvalidArgument: kernels: vector_add: lengths 4, 4 and 0 differ")
+	require.EqualError(t, VectorAddCPU(c, c, nil), "InvalidArgument: vector_add: lengths 4, 4 and 0 differ")
 }

@@ -1,0 +1,212 @@
+package kernels
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// onDevices runs a test for every image of a kernel, on the simulated driver and on
+// hardware.
+func onDevices(t *testing.T, name string, test func(t *testing.T, s *runtime.Stream, k kernel)) {
+	t.Run("simulated", func(t *testing.T) {
+		forImages(t, name, test, runtime.WithDriver(drivertest.ForTest(t, simulated)))
+	})
+	t.Run("hardware", func(t *testing.T) {
+		forImages(t, name, test, runtime.WithDriver(hardware.Open(t)))
+	})
+}
+
+func forImages(t *testing.T, name string, test func(t *testing.T, s *runtime.Stream, k kernel), option runtime.Option) {
+	rt, err := runtime.Open(option)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	backend, err := rt.Probe(name)
+	require.NoError(t, err)
+	source, ok := Lookup(name)
+	require.True(t, ok)
+	for _, image := range source.Images {
+		t.Run(fmt.Sprintf("sm_%d", image.Arch), func(t *testing.T) {
+			if image.Arch > backend.Capability().Arch() {
+				t.Skipf("the device has compute capability %v", backend.Capability())
+			}
+			source.Images = []Image{image}
+			k, err := source.Load(backend.Context)
+			require.NoError(t, err)
+			defer kernel{k}.Close()
+			assert.Equal(t, image.Arch, k.Module().Image().Arch)
+			test(t, backend.Stream, kernel{k})
+		})
+	}
+}
+
+// upload makes a buffer with the given content that is closed with the test.
+func upload[T any](t *testing.T, s *runtime.Stream, data []T) *runtime.Buffer[T] {
+	t.Helper()
+	b, err := runtime.Alloc[T](s.Context(), max(len(data), 1))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, b.Close()) })
+	b = b.Slice(0, len(data))
+	require.NoError(t, b.Upload(s, data))
+	return b
+}
+
+func download[T any](t *testing.T, s *runtime.Stream, b *runtime.Buffer[T]) []T {
+	t.Helper()
+	data := make([]T, b.Len())
+	require.NoError(t, b.Download(s, data))
+	require.NoError(t, s.Synchronize(context.Background()))
+	return data
+}
+
+var sizes = []int{1, 2, 31, 32, 33, 255, 256, 257, 1000, 4096, 65537}
+
+func floats(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(math.Ldexp(r.Float64()*2-1, r.IntN(40)-20))
+	}
+	return x
+}
+
+func bits(x []float32) []uint32 {
+	b := make([]uint32, len(x))
+	for i, v := range x {
+		b[i] = math.Float32bits(v)
+	}
+	return b
+}
+
+func TestVectorAddParity(t *testing.T) {
+	onDevices(t, "vector_add", func(t *testing.T, s *runtime.Stream, k kernel) {
+		r := rand.New(rand.NewPCG(1, 2))
+		for _, n := range sizes {
+			a, b, want := floats(r, n), floats(r, n), make([]float32, n)
+			require.NoError(t, VectorAddCPU(a, b, want))
+			c := upload(t, s, floats(r, n))
+			require.NoError(t, VectorAdd{k}.Launch(s, upload(t, s, a), upload(t, s, b), c))
+			require.Equal(t, bits(want), bits(download(t, s, c)), "n = %d", n)
+		}
+	})
+}
+
+func TestSaxpyParity(t *testing.T) {
+	onDevices(t, "saxpy", func(t *testing.T, s *runtime.Stream, k kernel) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for _, n := range sizes {
+			a, x, y := floats(r, 1)[0], floats(r, n), floats(r, n)
+			dy := upload(t, s, y)
+			require.NoError(t, Saxpy{k}.Launch(s, a, upload(t, s, x), dy))
+			require.NoError(t, SaxpyCPU(a, x, y))
+			require.Equal(t, bits(y), bits(download(t, s, dy)), "n = %d", n)
+		}
+	})
+}
+
+func TestSumParity(t *testing.T) {
+	onDevices(t, "sum", func(t *testing.T, s *runtime.Stream, k kernel) {
+		r := rand.New(rand.NewPCG(5, 6))
+		sum := Sum{k}
+		for _, n := range sizes {
+			x := floats(r, n)
+			for _, blocks := range []int{1, 3, sum.Blocks(n)} {
+				want := make([]float64, blocks)
+				SumPartialsCPU(x, want)
+				partials := upload(t, s, make([]float64, blocks))
+				require.NoError(t, sum.Launch(s, upload(t, s, x), partials))
+				require.Equal(t, want, download(t, s, partials), "n = %d, %d blocks", n, blocks)
+			}
+		}
+	})
+}
+
+func TestHistogram256Parity(t *testing.T) {
+	onDevices(t, "histogram256", func(t *testing.T, s *runtime.Stream, k kernel) {
+		r := rand.New(rand.NewPCG(7, 8))
+		for _, n := range sizes {
+			data := make([]byte, n)
+			for i := range data {
+				data[i] = byte(r.NormFloat64() * 20)
+			}
+			var want [256]uint64
+			counts := upload(t, s, want[:])
+			Histogram256CPU(data, &want)
+			Histogram256CPU(data[n/3:], &want)
+			d := upload(t, s, data)
+			require.NoError(t, Histogram256{k}.Launch(s, d, counts))
+			require.NoError(t, Histogram256{k}.Launch(s, d.Slice(n/3, n), counts), "data of any alignment")
+			require.Equal(t, want[:], download(t, s, counts), "n = %d", n)
+		}
+	})
+}
+
+func TestSHA256ChunksParity(t *testing.T) {
+	onDevices(t, "sha256_chunks", func(t *testing.T, s *runtime.Stream, k kernel) {
+		r := rand.New(rand.NewPCG(9, 10))
+		for _, rounds := range []uint32{0, 1, 3} {
+			// Every tail length of a block, and some longer chunks.
+			lengths := r.Perm(200)
+			lengths = append(lengths, 1000, 4096, 4095, 4097, 0, 10000)
+			var data []byte
+			chunks := make([]Chunk, len(lengths))
+			for i, n := range lengths {
+				chunks[i] = Chunk{Offset: uint64(len(data)), Length: uint32(n)}
+				piece := make([]byte, PaddedSize(uint64(n)))
+				for j := range piece {
+					piece[j] = byte(r.Uint32())
+				}
+				data = append(data, piece...)
+			}
+			want := make([]Digest, len(chunks))
+			require.NoError(t, SHA256ChunksCPU(data, chunks, rounds, want))
+			digests := upload(t, s, make([]Digest, len(chunks)))
+			require.NoError(t, SHA256Chunks{k}.Launch(s, upload(t, s, data), upload(t, s, chunks), rounds, digests))
+			require.Equal(t, want, download(t, s, digests), "%d rounds", rounds)
+		}
+	})
+}
+
+// What the host can see is wrong is refused before the device sees it.
+func TestLaunchesCheckTheirArguments(t *testing.T) {
+	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, simulated)))
+	require.NoError(t, err)
+	defer rt.Close()
+	b, err := rt.Probe("test")
+	require.NoError(t, err)
+	s := b.Stream
+	f3, f4 := upload(t, s, make([]float32, 3)), upload(t, s, make([]float32, 4))
+	add, err := LoadVectorAdd(b.Context)
+	require.NoError(t, err)
+	saxpy, err := LoadSaxpy(b.Context)
+	require.NoError(t, err)
+	sum, err := LoadSum(b.Context)
+	require.NoError(t, err)
+	histogram, err := LoadHistogram256(b.Context)
+	require.NoError(t, err)
+	sha, err := LoadSHA256Chunks(b.Context)
+	require.NoError(t, err)
+	assert.Equal(t, 132*8, sum.Blocks(1<<30))
+	for name, err := range map[string]error{
+		"vector_add a":  add.Launch(s, f3, f4, f4),
+		"vector_add b":  add.Launch(s, f4, f3, f4),
+		"saxpy":         saxpy.Launch(s, 1, f3, f4),
+		"histogram256":  histogram.Launch(s, upload(t, s, make([]byte, 3)), upload(t, s, make([]uint64, 255))),
+		"sha256_chunks": sha.Launch(s, upload(t, s, make([]byte, 16)), upload(t, s, make([]Chunk, 2)), 0, upload(t, s, make([]Digest, 1))),
+		"view":          add.Launch(s, f4.Slice(0, 5), f4.Slice(0, 5), f4.Slice(0, 5)),
+	} {
+		assert.ErrorContains(t, err, "InvalidArgument", name)
+	}
+	require.NoError(t, sha.Close())
+	require.NoError(t, sha.Close())
+	err = sha.Launch(s, upload(t, s, make([]byte, 16)), upload(t, s, make([]Chunk, 1)), 0, upload(t, s, make([]Digest, 1)))
+	assert.ErrorContains(t, err, "Closed")
+}
