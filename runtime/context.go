@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	goruntime "runtime"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -186,9 +187,40 @@ func (c *Context) failure(op string, r driver.Result) *driver.Error {
 func (c *Context) reclaim() {
 	for _, r := range c.ledger.takeForgotten() {
 		if c.ledger.take(r) {
-			c.rt.report(c.failed(r.destroy(c.api)))
+			c.rt.report(c.giveBack(r))
 		}
 	}
+}
+
+// giveBack destroys a resource that is off the ledger. Memory and code may still be
+// in use by work on the device, and the driver does not promise to wait for it; so
+// this does. The context must be current.
+func (c *Context) giveBack(r resource) error {
+	if r.kind >= moduleResource {
+		if err := c.idle(); err != nil {
+			return err
+		}
+	}
+	return c.failed(r.destroy(c.api))
+}
+
+// idle waits until no device has work: that of one may use the memory of another.
+func (c *Context) idle() error {
+	contexts := c.rt.openContexts()
+	if !slices.Contains(contexts, c) {
+		contexts = append(contexts, c)
+	}
+	for _, other := range contexts {
+		if !other.gate.enter() {
+			continue // it is closing, and waits for its work itself
+		}
+		err := other.withCurrent(func() error { return other.failed("cuCtxSynchronize", other.api.CtxSynchronize()) })
+		other.gate.leave()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // close waits for the calls inside and for the work on the context's streams, then

@@ -12,8 +12,8 @@ type resource struct {
 	handle uint64
 }
 
-// resourceKind also is the order in which a context gives its resources back:
-// streams last of all that work runs on, memory after what uses it.
+// resourceKind also is the order in which a context gives its resources back: what
+// work runs on before the code and the memory that the work uses.
 type resourceKind uint8
 
 const (

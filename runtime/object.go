@@ -79,7 +79,7 @@ func (o *object) Close() error {
 	if c.rt.lost.Load() != nil || !c.ledger.take(o.resource) {
 		return nil
 	}
-	return c.withCurrent(func() error { return c.failed(o.resource.destroy(c.api)) })
+	return c.withCurrent(func() error { return c.giveBack(o.resource) })
 }
 
 // create makes a resource with the context current, after what was forgotten has

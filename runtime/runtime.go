@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -268,6 +270,12 @@ func (rt *Runtime) Context(ordinal int) (*Context, error) {
 	}
 	rt.contexts[ordinal] = c
 	return c, nil
+}
+
+func (rt *Runtime) openContexts() []*Context {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return slices.Collect(maps.Values(rt.contexts))
 }
 
 // Close waits for calls that are under way and for the work on all streams, gives

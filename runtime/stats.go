@@ -53,14 +53,8 @@ func (c *Context) Stats() Stats {
 
 // Stats returns the sums over all open contexts.
 func (rt *Runtime) Stats() Stats {
-	rt.mu.Lock()
-	contexts := make([]*Context, 0, len(rt.contexts))
-	for _, c := range rt.contexts {
-		contexts = append(contexts, c)
-	}
-	rt.mu.Unlock()
 	var sum Stats
-	for _, c := range contexts {
+	for _, c := range rt.openContexts() {
 		sum.add(c.Stats())
 	}
 	return sum
