@@ -41,7 +41,6 @@ type lexer struct {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 func isFollow(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c == '$' }
-func isHex(c byte) bool    { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
 func (l *lexer) errorAt(pos, end int, msg string) *SyntaxError {
 	if end > len(l.src) {

@@ -187,7 +187,7 @@ type OperandKind uint8
 // The operand kinds.
 const (
 	OperandNone    OperandKind = iota
-	OperandReg                 // Reg, Not
+	OperandReg                 // Reg + Bits, Not
 	OperandInt                 // Bits: an integer constant, two's complement
 	OperandF32                 // Bits: 0f...
 	OperandF64                 // Bits: 0d... or a decimal fraction

@@ -138,6 +138,9 @@ func (p *parser) memOperand(t token) Operand {
 	if base.Kind == OperandInt { // [16]: an address in full
 		base, o.Bits = Operand{Kind: OperandInt}, base.Bits
 	}
+	if base.Kind == OperandReg {
+		o.Bits, base.Bits = base.Bits, 0
+	}
 	o.Elems = append(o.Elems, base)
 	o.Bits += p.offset()
 	for p.accept(',') && p.err == nil {
@@ -180,7 +183,7 @@ func (p *parser) nameOperand() Operand {
 	}
 	switch sym.kind {
 	case symReg:
-		return Operand{Kind: OperandReg, Reg: sym.index}
+		return Operand{Kind: OperandReg, Reg: sym.index, Bits: p.addend()}
 	case symVector:
 		if p.tok.kind == tokDot {
 			c := component(p.tok.text)

@@ -256,7 +256,7 @@ func (p *parser) initScalar(v *Variable, off uint64, size int) uint64 {
 		r.Generic = true
 		p.relocSum(v, r)
 		p.expect(')')
-		p.relocTail(v)
+		p.relocTail()
 		return 0
 	case t.kind == tokIdent && t.text != "WARP_SZ":
 		p.relocSum(v, r)
@@ -272,7 +272,7 @@ func (p *parser) initScalar(v *Variable, off uint64, size int) uint64 {
 			r.Generic = true
 			p.relocSum(v, r)
 			p.expect(')')
-			p.relocTail(v)
+			p.relocTail()
 		} else {
 			p.relocSum(v, r)
 		}
@@ -296,11 +296,11 @@ func (p *parser) relocSum(v *Variable, r Reloc) {
 	t := p.tok
 	p.ident("a symbol")
 	p.relocs = append(p.relocs, pendingReloc{v, r, t})
-	p.relocTail(v)
+	p.relocTail()
 }
 
 // relocTail reads the `+ n` that follows a symbol into the last relocation.
-func (p *parser) relocTail(*Variable) {
+func (p *parser) relocTail() {
 	if len(p.relocs) > 0 && (p.isPunct('+') || p.isPunct('-')) {
 		neg := p.isPunct('-')
 		p.advance()

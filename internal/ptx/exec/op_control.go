@@ -1,0 +1,290 @@
+package exec
+
+import (
+	"slices"
+
+	"github.com/purecuda/purecuda/internal/ptx"
+)
+
+// Control flow, barriers and fences (PTX ISA, "Control Flow Instructions", "Parallel
+// Synchronization and Communication Instructions", "Miscellaneous Instructions").
+// Fences have nothing to do: within a block all is in order, and between blocks the
+// atomic accesses of Go are sequentially consistent.
+var controlDecoders = map[string]decoder{
+	"bra": decodeBra, "brx": decodeBrx, "call": decodeCall, "ret": decodeRet, "exit": decodeExit,
+	"trap": decodeTrap, "brkpt": decodeTrap, "nanosleep": decodeYield,
+	"bar": decodeBar, "barrier": decodeBar,
+	"membar": decodeNothing, "fence": decodeNothing, "griddepcontrol": decodeNothing, "setmaxnreg": decodeNothing,
+	"pmevent": decodeNothing,
+}
+
+func decodeBra(x *fnc, in *ptx.Instruction, m *mods) error {
+	m.has("uni")
+	if err := x.count(in, 1, 1); err != nil {
+		return err
+	}
+	if in.Operands[0].Kind != ptx.OperandLabel {
+		return x.invalid("target is not a label")
+	}
+	r := blank(kBra)
+	r.target = int32(in.Operands[0].Index)
+	x.emit(r)
+	return nil
+}
+
+func decodeBrx(x *fnc, in *ptx.Instruction, m *mods) error {
+	m.has("uni")
+	if !m.has("idx") {
+		return x.invalid("needs .idx")
+	}
+	if err := x.count(in, 2, 2); err != nil {
+		return err
+	}
+	o := in.Operands
+	if o[1].Kind != ptx.OperandTable {
+		return x.invalid("target is not a list of .branchtargets")
+	}
+	r := blank(kBrx)
+	var err error
+	if r.a, err = x.src(&o[0], ptx.U32, false); err != nil {
+		return err
+	}
+	for _, t := range x.f.Tables[o[1].Index].Targets {
+		if t.Kind != ptx.OperandLabel {
+			return x.invalid("target is not a label")
+		}
+		r.table = append(r.table, int32(t.Index))
+	}
+	x.emit(r)
+	return nil
+}
+
+func decodeRet(x *fnc, in *ptx.Instruction, m *mods) error {
+	m.has("uni")
+	if err := x.count(in, 0, 0); err != nil {
+		return err
+	}
+	r := blank(kRet)
+	r.vs = x.returnSlots()
+	x.emit(r)
+	return nil
+}
+
+func decodeExit(x *fnc, in *ptx.Instruction, m *mods) error {
+	if err := x.count(in, 0, 0); err != nil {
+		return err
+	}
+	x.emit(blank(kExit))
+	return nil
+}
+
+func decodeTrap(x *fnc, in *ptx.Instruction, m *mods) error {
+	if err := x.count(in, 0, 0); err != nil {
+		return err
+	}
+	r := blank(kRun)
+	op := in.Op
+	r.run = func(w *warp, in *inst, mask uint32) { w.fail(LaunchFailed, in, firstLane(mask), op) }
+	x.emit(r)
+	return nil
+}
+
+func decodeYield(x *fnc, in *ptx.Instruction, m *mods) error {
+	m.used = ^uint64(0)
+	r := blank(kYield)
+	// The guard decides nothing: all lanes may wait a little.
+	x.emit(r)
+	return nil
+}
+
+// clusterBarrier is the number of barrier.cluster, beyond those of bar.
+const clusterBarrier = 16
+
+// decodeBar covers bar, barrier and bar.warp.sync.
+func decodeBar(x *fnc, in *ptx.Instruction, m *mods) error {
+	o := in.Operands
+	if m.has("warp") {
+		if !m.has("sync") {
+			return x.invalid("needs .sync")
+		}
+		if err := x.count(in, 1, 1); err != nil {
+			return err
+		}
+		r := blank(kColl)
+		r.coll = &collective{give: giveNothing, take: takeNothing, family: famBar, member: noSlot}
+		if err := x.members(&o[0], r.coll); err != nil {
+			return err
+		}
+		x.emit(r)
+		return nil
+	}
+	if m.has("cluster") {
+		// The cluster is this block: arrive is remembered by reaching wait.
+		wait := m.oneOf("arrive", "wait") == "wait"
+		m.drop("release", "acquire", "relaxed", "aligned")
+		if wait {
+			r := blank(kBar)
+			r.sub, r.flags, r.a = barSync, flagCluster, x.constant(clusterBarrier)
+			x.emit(r)
+		}
+		return nil
+	}
+	m.has("cta")
+	kind := m.oneOf("sync", "arrive", "red")
+	m.has("aligned")
+	r := blank(kBar)
+	var err error
+	lo, hi := 1, 2
+	switch kind {
+	case "sync":
+		r.sub = barSync
+	case "arrive":
+		r.sub, lo = barArrive, 2
+	case "red":
+		lo, hi = 3, 4
+		op, t := m.oneOf("popc", "and", "or"), m.typ()
+		switch {
+		case op == "popc" && t == ptx.U32:
+			r.sub = barRedPopc
+		case op == "and" && t == ptx.Pred:
+			r.sub = barRedAnd
+		case op == "or" && t == ptx.Pred:
+			r.sub = barRedOr
+		default:
+			return x.invalid("no such reduction")
+		}
+	default:
+		return x.invalid("needs .sync, .arrive or .red")
+	}
+	if err := x.count(in, lo, hi); err != nil {
+		return err
+	}
+	if kind == "red" {
+		if r.pa, r.pax, err = x.pred(&o[len(o)-1]); err != nil {
+			return err
+		}
+		if r.sub == barRedPopc {
+			r.d, err = x.dst(&o[0], 32, false)
+		} else if r.pd, err = x.dstPred(&o[0]); r.pd == 0 && err == nil {
+			r.pd = x.np
+			x.np++
+		}
+		if err != nil {
+			return err
+		}
+		o = o[1 : len(o)-1]
+	}
+	if r.a, err = x.src(&o[0], ptx.U32, false); err != nil {
+		return err
+	}
+	if len(o) == 2 {
+		if r.b, err = x.src(&o[1], ptx.U32, false); err != nil {
+			return err
+		}
+		r.imm = 1
+	}
+	x.emit(r)
+	return nil
+}
+
+// decodeCall covers direct calls, calls through a register, and the functions of the
+// CUDA runtime that every module may declare.
+func decodeCall(x *fnc, in *ptx.Instruction, m *mods) error {
+	m.has("uni")
+	o := in.Operands
+	info := &callInfo{}
+	if len(o) > 0 && o[0].Kind == ptx.OperandList {
+		if err := x.actuals(&info.returns, o[0].Elems, true); err != nil {
+			return err
+		}
+		o = o[1:]
+	}
+	if len(o) == 0 {
+		return x.invalid("needs a function")
+	}
+	callee := &o[0]
+	o = o[1:]
+	if len(o) > 0 && o[0].Kind == ptx.OperandList {
+		if err := x.actuals(&info.args, o[0].Elems, false); err != nil {
+			return err
+		}
+		o = o[1:]
+	}
+	if callee.Kind == ptx.OperandFunc {
+		return x.directCall(callee.Func, info)
+	}
+	if callee.Kind != ptx.OperandReg || len(o) != 1 || o[0].Kind != ptx.OperandTable && o[0].Kind != ptx.OperandProto {
+		return x.invalid("needs a function, or a register with a prototype or .calltargets")
+	}
+	r := blank(kCallI)
+	var err error
+	if r.a, err = x.src(callee, ptx.U64, false); err != nil {
+		return err
+	}
+	r.call = info
+	x.indirect[x.fn] = true
+	x.emit(r)
+	return nil
+}
+
+func (x *fnc) directCall(f *ptx.Function, info *callInfo) error {
+	if f.Declared {
+		if ext, ok := externals[f.Name]; ok && len(info.args) >= ext.args {
+			r := blank(kRun)
+			r.run, r.call = ext.run, info
+			x.emit(r)
+			return nil
+		}
+		return x.unsupported("function " + f.Name + " has no body in this module")
+	}
+	if f.IsEntry {
+		return x.unsupported("call of a kernel")
+	}
+	if len(f.Params) != len(info.args) || len(f.Returns) != len(info.returns) {
+		return x.invalid("%s takes %d arguments and gives %d results", f.Name, len(f.Params), len(f.Returns))
+	}
+	r := blank(kCall)
+	info.fn = x.compiler.function(f)
+	r.call = info
+	if !slices.Contains(x.calls[x.fn], info.fn) {
+		x.calls[x.fn] = append(x.calls[x.fn], info.fn)
+	}
+	x.emit(r)
+	return nil
+}
+
+// actuals decodes arguments or results of a call.
+func (x *fnc) actuals(list *[]actual, o []ptx.Operand, result bool) error {
+	for i := range o {
+		a := actual{slot: noSlot, slotHi: noSlot, mask: ^uint64(0)}
+		e := &o[i]
+		switch {
+		case e.Kind == ptx.OperandVar && (e.Var.Space == ptx.ParamSpace || e.Var.Space == ptx.Local):
+			off, ok := x.local[e.Var]
+			if !ok || e.Bits > e.Var.Size {
+				return x.unsupported("argument " + e.Var.Name + " is not a parameter of this function")
+			}
+			a.offset, a.size = off+uint32(e.Bits), uint32(e.Var.Size-e.Bits)
+		case isPredOperand(x, e):
+			var err error
+			if a.pred, a.predX, err = x.pred(e); err != nil {
+				return err
+			}
+		case e.Kind == ptx.OperandReg:
+			a.slot = x.vreg(e.Reg)
+			a.slotHi = noSlot
+			if h := x.high[e.Reg]; h >= 0 {
+				a.slotHi = h
+			}
+			a.mask = widthMask(x.regBits(e))
+		case e.Kind == ptx.OperandSink && result:
+			a.slot = x.newReg()
+		case !result && (e.Kind == ptx.OperandInt || e.Kind == ptx.OperandF32 || e.Kind == ptx.OperandF64):
+			a.slot = x.constant(e.Bits)
+		default:
+			return x.invalid("operand cannot be passed")
+		}
+		*list = append(*list, a)
+	}
+	return nil
+}

@@ -1,0 +1,410 @@
+package exec
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/internal/ptx"
+)
+
+// Memory instructions (PTX ISA, "ld", "st", "prefetch", "cp.async"). Cache operators and
+// hints mean nothing here.
+var memDecoders = map[string]decoder{
+	"ld": decodeLoad, "ldu": decodeLoad, "st": decodeStore,
+	"prefetch": decodeNothing, "prefetchu": decodeNothing, "applypriority": decodeNothing, "discard": decodeNothing,
+	"cp": decodeCp,
+}
+
+var cacheHints = []string{
+	"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "weak",
+	"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
+	"L2::evict_normal", "L2::evict_first", "L2::evict_last",
+	"L2::cache_hint", "L2::64B", "L2::128B", "L2::256B",
+	"unified",
+}
+
+var scopes = []string{"cta", "cluster", "gpu", "sys"}
+
+var spaceOf = map[string]uint8{
+	"global": spGlobal, "shared": spShared, "shared::cta": spShared, "shared::cluster": spShared,
+	"local": spLocal, "param": spParam, "param::entry": spParam, "param::func": spParam, "const": spGlobal,
+}
+
+var spaceMods = []string{
+	"global", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry", "param::func", "const",
+}
+
+// memSpace takes the state space; generic if there is none.
+func (m *mods) memSpace() uint8 { return spaceOf[m.oneOf(spaceMods...)] }
+
+// ordering takes what orders memory accesses; it tells whether words have to be
+// accessed atomically.
+func (m *mods) ordering() bool {
+	strong := m.oneOf("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio") != ""
+	if m.has("mmio") {
+		strong = true
+	}
+	m.drop(scopes...)
+	return strong
+}
+
+// addressOf decodes [base + offset] for a space: the base slot, the constant part, and the
+// space in which the access really goes.
+func (x *fnc) addressOf(o *ptx.Operand, space uint8, in *inst) error {
+	if o.Kind != ptx.OperandMem {
+		return x.invalid("operand is not an address")
+	}
+	base := &o.Elems[0]
+	in.space, in.imm, in.a = space, o.Bits, noSlot
+	if len(o.Elems) > 1 {
+		return x.invalid("address has coordinates")
+	}
+	switch base.Kind {
+	case ptx.OperandInt:
+		in.imm += base.Bits
+		return nil
+	case ptx.OperandReg:
+		r := x.f.Registers[base.Reg]
+		if base.Not || base.Neg || r.Type.Bits() != 32 && r.Type.Bits() != 64 || r.Type == ptx.Pred {
+			return x.invalid("register %s is not an address", r.Name)
+		}
+		in.a = x.vreg(base.Reg)
+		if r.Type.Bits() == 32 {
+			in.flags |= flagAddr32
+		}
+		if space == spParam && !x.f.IsEntry {
+			in.space = spGeneric // a parameter of a function lives in local memory
+		}
+		return nil
+	case ptx.OperandVar:
+		return x.varOperand(base, space, in)
+	}
+	return x.invalid("operand is not an address")
+}
+
+// varOperand is an access to a variable by name.
+func (x *fnc) varOperand(o *ptx.Operand, space uint8, in *inst) error {
+	v := o.Var
+	home := map[ptx.Space]uint8{
+		ptx.Global: spGlobal, ptx.Const: spGlobal, ptx.Shared: spShared, ptx.Local: spLocal, ptx.ParamSpace: spParam,
+	}[v.Space]
+	if space != spGeneric && space != home {
+		return x.invalid("variable %s is not in this state space", v.Name)
+	}
+	in.imm += o.Bits
+	in.space = home
+	if off, ok := x.local[v]; ok {
+		in.space = spFrame
+		in.imm += uint64(off)
+		return nil
+	}
+	switch home {
+	case spParam:
+		i := slices.Index(x.f.ParamVars, v)
+		if i < 0 || !x.f.IsEntry {
+			return x.invalid("parameter %s is not reachable here", v.Name)
+		}
+		in.imm += x.f.Params[i].Offset
+		return nil
+	case spShared:
+		off, ok := x.layout.Offset[v]
+		if !ok {
+			return x.invalid("shared variable %s has no place", v.Name)
+		}
+		in.imm += off
+		return nil
+	case spGlobal:
+		in.a = x.compiler.address(x.prog.index[v], 0)
+		return nil
+	}
+	return x.invalid("variable %s has no address here", v.Name)
+}
+
+// vectorWidth takes .v2, .v4 or .v8.
+func (m *mods) vectorWidth() int {
+	switch m.oneOf("v2", "v4", "v8") {
+	case "v2":
+		return 2
+	case "v4":
+		return 4
+	case "v8":
+		return 8
+	}
+	return 1
+}
+
+// accessType checks the type of a load or store.
+func (x *fnc) accessType(t ptx.Type, n int) error {
+	switch t.Class() {
+	case ptx.ClassBits, ptx.ClassUint, ptx.ClassSint, ptx.ClassFloat, ptx.ClassPacked:
+	default:
+		return x.invalid("needs a type")
+	}
+	if t.Size()*n > 32 {
+		return x.invalid("access of more than 32 bytes")
+	}
+	return nil
+}
+
+// dropHint takes the last operand of an access with a cache policy.
+func dropHint(in *ptx.Instruction, n int) []ptx.Operand {
+	if o := in.Operands; len(o) == n+1 && slices.Contains(in.Mods, "L2::cache_hint") {
+		return o[:n]
+	}
+	return in.Operands
+}
+
+func decodeLoad(x *fnc, in *ptx.Instruction, m *mods) error {
+	strong := m.ordering()
+	space := m.memSpace()
+	m.drop(cacheHints...)
+	n := m.vectorWidth()
+	t := m.typ()
+	o := dropHint(in, 2)
+	if len(o) != 2 {
+		return x.invalid("%d operands", len(o))
+	}
+	if err := x.accessType(t, n); err != nil {
+		return err
+	}
+	r := blank(kRun)
+	r.sub, r.run = memLoad, runLoad
+	if err := x.addressOf(&o[1], space, &r); err != nil {
+		return err
+	}
+	if strong {
+		r.flags |= flagAtomic
+	}
+	ds := []ptx.Operand{o[0]}
+	if n > 1 || o[0].Kind == ptx.OperandVector {
+		ds = o[0].Elems
+		if o[0].Kind != ptx.OperandVector || len(ds) != n {
+			return x.invalid("destination is not a vector of %d", n)
+		}
+	}
+	r.esz, r.n = uint8(t.Size()), uint8(n)
+	if isSigned(t) {
+		r.flags |= flagSigned
+	}
+	if t == ptx.B128 {
+		r.esz, r.n = 8, uint8(2*n)
+	}
+	width := 0
+	for i := range ds {
+		if t == ptx.B128 {
+			lo, hi := x.newReg(), x.newReg()
+			if ds[i].Kind != ptx.OperandSink {
+				var err error
+				if lo, hi, err = x.pair128(&ds[i]); err != nil || lo < 0 {
+					return x.invalid("needs 128-bit registers")
+				}
+			}
+			r.vd = append(r.vd, lo, hi)
+			continue
+		}
+		d, err := x.dst(&ds[i], t.Bits(), true)
+		if err != nil {
+			return err
+		}
+		if ds[i].Kind == ptx.OperandReg {
+			width = max(width, x.regBits(&ds[i]))
+		}
+		r.vd = append(r.vd, d)
+	}
+	r.mask = widthMask(max(width, t.Bits()))
+	if r.n == 1 {
+		r.d, r.vd = r.vd[0], nil
+	}
+	switch {
+	case r.space == spParam && r.a == noSlot:
+		r.run = runLoadParam
+	case t.Bits() == 32 && r.n == 1 && (r.space == spGlobal || r.space == spGeneric) &&
+		r.flags&(flagAddr32|flagAtomic) == 0 && (r.flags&flagSigned == 0 || width <= 32):
+		r.run = runLoad32
+	case t.Bits() == 32 && r.n == 1 && r.space == spShared && r.flags&flagAtomic == 0 && (r.flags&flagSigned == 0 || width <= 32):
+		r.run = runLoadShared32
+	}
+	x.emit(r)
+	return nil
+}
+
+func decodeStore(x *fnc, in *ptx.Instruction, m *mods) error {
+	if m.has("async") || m.has("bulk") {
+		return x.unsupported("")
+	}
+	strong := m.ordering()
+	space := m.memSpace()
+	m.drop(cacheHints...)
+	n := m.vectorWidth()
+	t := m.typ()
+	o := dropHint(in, 2)
+	if len(o) != 2 {
+		return x.invalid("%d operands", len(o))
+	}
+	if err := x.accessType(t, n); err != nil {
+		return err
+	}
+	r := blank(kRun)
+	r.sub, r.run = memStore, runStore
+	if err := x.addressOf(&o[0], space, &r); err != nil {
+		return err
+	}
+	if strong {
+		r.flags |= flagAtomic
+	}
+	vs := []ptx.Operand{o[1]}
+	if n > 1 || o[1].Kind == ptx.OperandVector {
+		vs = o[1].Elems
+		if o[1].Kind != ptx.OperandVector || len(vs) != n {
+			return x.invalid("source is not a vector of %d", n)
+		}
+	}
+	r.esz, r.n = uint8(t.Size()), uint8(n)
+	if t == ptx.B128 {
+		r.esz, r.n = 8, uint8(2*n)
+	}
+	for i := range vs {
+		if t == ptx.B128 {
+			lo, hi, err := x.pair128(&vs[i])
+			if err != nil {
+				return err
+			}
+			r.vs = append(r.vs, lo, hi)
+			continue
+		}
+		s, err := x.src(&vs[i], t, true)
+		if err != nil {
+			return err
+		}
+		r.vs = append(r.vs, s)
+	}
+	if r.n == 1 {
+		r.b, r.vs = r.vs[0], nil
+	}
+	x.emit(r)
+	return nil
+}
+
+// decodeNothing accepts what only tunes.
+func decodeNothing(_ *fnc, _ *ptx.Instruction, m *mods) error {
+	m.used = ^uint64(0)
+	return nil
+}
+
+// decodeCp covers cp.async of the kind that sm_80 has: it is executed at once, so that
+// commit and wait have nothing to do.
+func decodeCp(x *fnc, in *ptx.Instruction, m *mods) error {
+	if !m.has("async") || m.has("bulk") {
+		return x.unsupported("")
+	}
+	switch m.oneOf("commit_group", "wait_group", "wait_all") {
+	case "commit_group", "wait_group", "wait_all":
+		return nil
+	}
+	if m.oneOf("mbarrier::arrive", "mbarrier") != "" {
+		return x.cpArrive(in, m)
+	}
+	m.drop("ca", "cg")
+	if m.memSpace() != spShared || m.memSpace() != spGlobal {
+		return x.unsupported("")
+	}
+	m.drop(cacheHints...)
+	o := in.Operands
+	if n := len(o); n >= 4 && slices.Contains(in.Mods, "L2::cache_hint") {
+		o = o[:n-1]
+	}
+	if len(o) < 3 || len(o) > 4 || o[2].Kind != ptx.OperandInt {
+		return x.invalid("operands do not fit")
+	}
+	size := o[2].Bits
+	if size != 4 && size != 8 && size != 16 {
+		return x.invalid("copies 4, 8 or 16 bytes")
+	}
+	// The addresses: a and imm are the destination, b and mask the source.
+	r := blank(kRun)
+	r.run, r.esz, r.sub = runCpAsync, uint8(size), memStore
+	var src inst
+	if err := x.addressOf(&o[1], spGlobal, &src); err != nil {
+		return err
+	}
+	if err := x.addressOf(&o[0], spShared, &r); err != nil {
+		return err
+	}
+	r.b, r.mask = src.a, src.imm
+	r.c = x.constant(size)
+	if len(o) == 4 {
+		var err error
+		if isPredOperand(x, &o[3]) { // ignore-src
+			p, inv, err := x.pred(&o[3])
+			if err != nil {
+				return err
+			}
+			r.c = x.newReg()
+			sel := blank(kSelp)
+			sel.d, sel.a, sel.b, sel.pa, sel.pax = r.c, noSlot, x.constant(size), p, inv
+			x.emit(sel)
+		} else if r.c, err = x.src(&o[3], ptx.U32, false); err != nil {
+			return err
+		}
+	}
+	x.emit(r)
+	return nil
+}
+
+// cpArrive is cp.async.mbarrier.arrive: all copies are done, so that the arrival is due
+// at once; without .noinc it adds itself to the pending ones first, which leaves nothing.
+func (x *fnc) cpArrive(in *ptx.Instruction, m *mods) error {
+	m.has("arrive")
+	noinc := m.has("noinc")
+	if !noinc {
+		m.memSpace()
+		m.typ()
+		return nil
+	}
+	names := []string{"arrive"}
+	for _, s := range in.Mods {
+		if !slices.Contains([]string{"async", "mbarrier", "arrive", "noinc", "mbarrier::arrive"}, s) {
+			names = append(names, s)
+		}
+	}
+	arrive := &ptx.Instruction{Line: in.Line, Op: "mbarrier", Mods: names, Operands: in.Operands}
+	m.used = ^uint64(0)
+	inner := mods{list: arrive.Mods}
+	return decodeMbarrier(x, arrive, &inner)
+}
+
+// runCpAsync copies c bytes of esz from global memory at b+mask to shared memory at
+// a+imm and fills up with zeros.
+func runCpAsync(w *warp, in *inst, mask uint32) {
+	as, bs, cs := w.lane(in.a), w.lane(in.b), w.lane(in.c)
+	size := uint64(in.esz)
+	load := *in
+	load.sub = memLoad
+	for m := mask; m != 0; m &= m - 1 {
+		i := firstLane(m)
+		dst := as[i] + in.imm
+		if in.flags&flagAddr32 != 0 {
+			dst = uint64(uint32(dst))
+		}
+		p, _ := w.ptr(in, i, spShared, dst, size, size)
+		if p == nil {
+			return
+		}
+		to := unsafe.Slice((*byte)(p), size)
+		n := min(cs[i], size)
+		clear(to[n:])
+		if n == 0 {
+			continue
+		}
+		addr := bs[i] + in.mask
+		if addr&(size-1) != 0 {
+			w.memFault(MisalignedAddress, &load, i, spGlobal, addr, size)
+			return
+		}
+		q, _ := w.ptr(&load, i, spGlobal, addr, n, 1)
+		if q == nil {
+			return
+		}
+		copy(to, unsafe.Slice((*byte)(q), n))
+	}
+}

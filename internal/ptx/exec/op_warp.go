@@ -1,0 +1,259 @@
+package exec
+
+import (
+	"github.com/purecuda/purecuda/internal/ptx"
+)
+
+// Warp-wide instructions (PTX ISA, "Parallel Synchronization and Communication
+// Instructions"); collective.go executes them.
+var warpDecoders = map[string]decoder{
+	"shfl": decodeShfl, "vote": decodeVote, "match": decodeMatch, "redux": decodeRedux,
+	"activemask": decodeActive, "elect": decodeElect,
+}
+
+// members decodes the member mask.
+func (x *fnc) members(o *ptx.Operand, c *collective) (err error) {
+	c.sync = true
+	c.member, err = x.src(o, ptx.U32, false)
+	return err
+}
+
+func decodeShfl(x *fnc, in *ptx.Instruction, m *mods) error {
+	sync := m.has("sync")
+	mode := m.oneOf("up", "down", "bfly", "idx")
+	if t := m.typ(); t.Bits() != 32 || mode == "" {
+		return x.invalid("needs .up, .down, .bfly or .idx and .b32")
+	}
+	n := 4
+	if sync {
+		n = 5
+	}
+	if err := x.count(in, n, n); err != nil {
+		return err
+	}
+	o := in.Operands
+	r := blank(kColl)
+	r.sub = map[string]uint8{"up": shflUp, "down": shflDown, "bfly": shflBfly, "idx": shflIdx}[mode]
+	r.coll = &collective{give: giveA, take: takeShfl, family: famShfl, member: noSlot}
+	d := &o[0]
+	var err error
+	if d.Kind == ptx.OperandPair {
+		if r.pd, err = x.dstPred(&d.Elems[1]); err != nil {
+			return err
+		}
+		d = &d.Elems[0]
+	}
+	if r.a, err = x.src(&o[1], ptx.B32, false); err != nil {
+		return err
+	}
+	if r.b, err = x.src(&o[2], ptx.B32, false); err != nil {
+		return err
+	}
+	if r.c, err = x.src(&o[3], ptx.B32, false); err != nil {
+		return err
+	}
+	if sync {
+		if err = x.members(&o[4], r.coll); err != nil {
+			return err
+		}
+	}
+	if r.d, err = x.dst(d, 32, false); err != nil {
+		return err
+	}
+	x.emit(r)
+	return nil
+}
+
+func decodeVote(x *fnc, in *ptx.Instruction, m *mods) error {
+	sync := m.has("sync")
+	mode := m.oneOf("all", "any", "uni", "ballot")
+	t := m.typ()
+	n := 2
+	if sync {
+		n = 3
+	}
+	if err := x.count(in, n, n); err != nil {
+		return err
+	}
+	o := in.Operands
+	r := blank(kColl)
+	r.coll = &collective{give: givePred, take: takeVote, family: famVote, member: noSlot}
+	var err error
+	if r.pa, r.pax, err = x.pred(&o[1]); err != nil {
+		return err
+	}
+	if sync {
+		if err = x.members(&o[2], r.coll); err != nil {
+			return err
+		}
+	}
+	switch {
+	case mode == "ballot" && t == ptx.B32:
+		r.sub = voteBallot
+		r.d, err = x.dst(&o[0], 32, false)
+	case mode != "" && mode != "ballot" && t == ptx.Pred:
+		r.sub = map[string]uint8{"all": voteAll, "any": voteAny, "uni": voteUni}[mode]
+		if r.pd, err = x.dstPred(&o[0]); r.pd == 0 && err == nil {
+			r.pd = x.np // thrown away
+			x.np++
+		}
+	default:
+		return x.invalid("no such vote")
+	}
+	if err != nil {
+		return err
+	}
+	x.emit(r)
+	return nil
+}
+
+func decodeMatch(x *fnc, in *ptx.Instruction, m *mods) error {
+	mode := m.oneOf("any", "all")
+	if !m.has("sync") || mode == "" {
+		return x.invalid("needs .any or .all and .sync")
+	}
+	t := m.typ()
+	if err := x.count(in, 3, 3); err != nil {
+		return err
+	}
+	if t != ptx.B32 && t != ptx.B64 {
+		return x.invalid("needs .b32 or .b64")
+	}
+	o := in.Operands
+	r := blank(kColl)
+	r.coll = &collective{give: giveA, take: takeMatch, family: famMatch, member: noSlot}
+	d := &o[0]
+	var err error
+	if d.Kind == ptx.OperandPair {
+		if mode == "any" {
+			return x.invalid("match.any has one destination")
+		}
+		if r.pd, err = x.dstPred(&d.Elems[1]); err != nil {
+			return err
+		}
+		d = &d.Elems[0]
+	}
+	if mode == "all" {
+		r.sub = 1
+	}
+	if r.a, err = x.src(&o[1], t, false); err != nil {
+		return err
+	}
+	if err = x.members(&o[2], r.coll); err != nil {
+		return err
+	}
+	if r.d, err = x.dst(d, 32, false); err != nil {
+		return err
+	}
+	x.emit(r)
+	return nil
+}
+
+func decodeRedux(x *fnc, in *ptx.Instruction, m *mods) error {
+	if !m.has("sync") {
+		return x.invalid("needs .sync")
+	}
+	op := m.oneOf("add", "min", "max", "and", "or", "xor")
+	abs, nan := m.has("abs"), m.has("NaN")
+	t := m.typ()
+	if err := x.count(in, 3, 3); err != nil {
+		return err
+	}
+	var f func(a, b uint64) uint64
+	switch {
+	case t == ptx.F32 && (op == "min" || op == "max"):
+		p := minMax{isMin: op == "min", nan: nan}
+		f = func(a, b uint64) uint64 {
+			if abs {
+				a, b = a&0x7fffffff, b&0x7fffffff
+			}
+			return p.apply(a, b, 1<<31, nan32, f32)
+		}
+	case abs || nan:
+		return x.invalid("no such reduction")
+	case t.Bits() != 32 || t.Class() == ptx.ClassFloat || t.Class() == ptx.ClassPacked:
+		return x.invalid("no such reduction")
+	case t == ptx.B32 && (op == "and" || op == "or" || op == "xor"), isInt(t) && (op == "add" || op == "min" || op == "max"):
+		f = integerFold(op, t)
+	default:
+		return x.invalid("no such reduction")
+	}
+	o := in.Operands
+	r := blank(kColl)
+	r.coll = &collective{give: giveA, take: takeRedux, family: famRedux, member: noSlot}
+	r.call = &callInfo{fold: f}
+	var err error
+	if r.a, err = x.src(&o[1], t, false); err != nil {
+		return err
+	}
+	if err = x.members(&o[2], r.coll); err != nil {
+		return err
+	}
+	if r.d, err = x.dst(&o[0], 32, false); err != nil {
+		return err
+	}
+	x.emit(r)
+	return nil
+}
+
+// integerFold gives the operation of a reduction or an atomic; nil if there is none.
+func integerFold(op string, t ptx.Type) func(a, b uint64) uint64 {
+	mask := widthMask(t.Bits())
+	switch op {
+	case "add":
+		return func(a, b uint64) uint64 { return (a + b) & mask }
+	case "min", "max":
+		return minMaxInt(t, op == "min")
+	case "and":
+		return func(a, b uint64) uint64 { return a & b }
+	case "or":
+		return func(a, b uint64) uint64 { return a | b }
+	case "xor":
+		return func(a, b uint64) uint64 { return a ^ b }
+	}
+	return nil
+}
+
+func decodeActive(x *fnc, in *ptx.Instruction, m *mods) error {
+	if err := x.count(in, 1, 1); err != nil {
+		return err
+	}
+	if m.typ() != ptx.B32 {
+		return x.invalid("needs .b32")
+	}
+	r := blank(kRun)
+	r.run = runActive
+	var err error
+	if r.d, err = x.dst(&in.Operands[0], 32, false); err != nil {
+		return err
+	}
+	x.emit(r)
+	return nil
+}
+
+func decodeElect(x *fnc, in *ptx.Instruction, m *mods) error {
+	if !m.has("sync") {
+		return x.invalid("needs .sync")
+	}
+	if err := x.count(in, 2, 2); err != nil {
+		return err
+	}
+	o := in.Operands
+	if o[0].Kind != ptx.OperandPair {
+		return x.invalid("needs two destinations")
+	}
+	r := blank(kColl)
+	r.coll = &collective{give: giveNothing, take: takeElect, family: famElect, member: noSlot}
+	var err error
+	if r.pd, err = x.dstPred(&o[0].Elems[1]); err != nil {
+		return err
+	}
+	if err = x.members(&o[1], r.coll); err != nil {
+		return err
+	}
+	if r.d, err = x.dst(&o[0].Elems[0], 32, false); err != nil {
+		return err
+	}
+	x.emit(r)
+	return nil
+}

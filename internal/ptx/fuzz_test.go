@@ -1,0 +1,29 @@
+package ptx
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// FuzzParse: whatever comes in, the reader gives a module or a *SyntaxError.
+func FuzzParse(f *testing.F) {
+	files, _ := filepath.Glob("exec/testdata/*.ptx")
+	for _, name := range files {
+		if src, err := os.ReadFile(name); err == nil {
+			f.Add(src)
+		}
+	}
+	f.Add([]byte(".version 7.0\n.target sm_80\n.global .b8 x[4] = {1, 2U, 0x3, -1};\n.entry k(.param .align 8 .b8 p[16]) { .reg .b32 %r<4>; { .reg .v2 .f32 v; mov.f32 v.x, 0f3F800000; } @!%p bra L; L: ret; }"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		m, err := Parse(src)
+		if (m == nil) == (err == nil) {
+			t.Fatal("neither module nor error, or both")
+		}
+		var s *SyntaxError
+		if err != nil && !errors.As(err, &s) {
+			t.Fatalf("error of type %T", err)
+		}
+	})
+}
