@@ -1,0 +1,241 @@
+package drivertest
+
+import (
+	"slices"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// capture is a graph that streams are building.
+type capture struct {
+	d       *Driver
+	ctx     *context
+	origin  *stream
+	mode    driver.CaptureMode
+	thread  threadID
+	graph   *graph
+	streams map[*stream]struct{}
+	invalid bool
+	ended   bool
+}
+
+// mark is the place in a capture that an event was recorded at.
+type mark struct {
+	capture *capture
+	nodes   []*node
+}
+
+// end takes all streams out of the capture.
+func (k *capture) end() {
+	for s := range k.streams {
+		s.capture, s.frontier = nil, nil
+	}
+	k.ended = true
+	delete(k.d.captures, k)
+}
+
+// work is what a call puts on a stream: it runs there, or becomes a node where the
+// stream captures.
+type work struct {
+	kind nodeKind
+	run  func() error
+	// function is what a kernel node launches.
+	function *function
+	// event is what an event node records or waits for.
+	event *event
+}
+
+// submit puts work on a stream.
+func (c call) submit(s *stream, w work) driver.Result {
+	if r := c.checkImplicit(s); r != driver.Success {
+		return r
+	}
+	if k := s.capture; k != nil {
+		if k.invalid {
+			return driver.ErrorStreamCaptureInvalidated
+		}
+		n := k.graph.add(c, w, s.frontier)
+		s.frontier = []*node{n}
+		return driver.Success
+	}
+	c.d.enqueue(s, &operation{call: c, run: w.run})
+	return driver.Success
+}
+
+// checkImplicit refuses work on the legacy default stream while a blocking stream
+// of the context captures: it would have to wait for that.
+func (c call) checkImplicit(s *stream) driver.Result {
+	if k := c.implicit(s); k != nil {
+		k.invalid = true
+		return driver.ErrorStreamCaptureImplicit
+	}
+	return driver.Success
+}
+
+// implicit returns the capture that work on s would have to wait for, or nil.
+func (c call) implicit(s *stream) *capture {
+	if s != s.ctx.null {
+		return nil
+	}
+	for k := range c.d.captures {
+		for t := range k.streams {
+			if t.ctx == s.ctx && !t.nonBlocking() {
+				return k
+			}
+		}
+	}
+	return nil
+}
+
+// checkCaptures refuses calls that a capture forbids: in the mode of the thread,
+// those of the thread's own captures, and of all global ones.
+func (c call) checkCaptures() driver.Result {
+	if c.thread.mode == driver.CaptureRelaxed {
+		return driver.Success
+	}
+	result := driver.Success
+	for k := range c.d.captures {
+		own := k.thread == c.thread.id && k.mode != driver.CaptureRelaxed
+		others := c.thread.mode == driver.CaptureGlobal && k.mode == driver.CaptureGlobal
+		if own || others {
+			k.invalid = true
+			result = driver.ErrorStreamCaptureUnsupported
+		}
+	}
+	return result
+}
+
+// markCapture makes an event mark the nodes that a stream has captured so far.
+func (c call) markCapture(s *stream, e *event) driver.Result {
+	if s.capture.invalid {
+		return driver.ErrorStreamCaptureInvalidated
+	}
+	e.mark, e.record = &mark{s.capture, slices.Clone(s.frontier)}, nil
+	return driver.Success
+}
+
+// joinCapture makes a stream wait for an event where one of them is captured.
+func (c call) joinCapture(s *stream, e *event) driver.Result {
+	switch k := s.capture; {
+	case k != nil && k.invalid:
+		return driver.ErrorStreamCaptureInvalidated
+	case e.mark == nil && e.record == nil:
+		return driver.Success // an event that marks nothing
+	case e.mark == nil:
+		k.invalid = true
+		return driver.ErrorStreamCaptureIsolation
+	case e.mark.capture.ended:
+		return c.useCaptured(e)
+	case e.mark.capture.invalid:
+		return driver.ErrorStreamCaptureInvalidated
+	case k != nil && k != e.mark.capture:
+		k.invalid, e.mark.capture.invalid = true, true
+		return driver.ErrorStreamCaptureMerge
+	case s == s.ctx.null:
+		e.mark.capture.invalid = true
+		return driver.ErrorStreamCaptureImplicit
+	}
+	k := e.mark.capture
+	s.capture = k
+	k.streams[s] = struct{}{}
+	for _, n := range e.mark.nodes {
+		if !slices.Contains(s.frontier, n) {
+			s.frontier = append(s.frontier, n)
+		}
+	}
+	return driver.Success
+}
+
+// useCaptured refuses the use of an event that marks a capture.
+func (c call) useCaptured(e *event) driver.Result {
+	if e.mark.capture.ended {
+		return driver.ErrorInvalidValue
+	}
+	e.mark.capture.invalid = true
+	return driver.ErrorCapturedEvent
+}
+
+// StreamBeginCapture implements [driver.API].
+func (d *Driver) StreamBeginCapture(h driver.Stream, mode driver.CaptureMode) driver.Result {
+	c, s, r := d.enterStream("cuStreamBeginCapture", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	switch {
+	case mode < driver.CaptureGlobal || mode > driver.CaptureRelaxed:
+		return driver.ErrorInvalidValue
+	case s == s.ctx.null:
+		return driver.ErrorStreamCaptureUnsupported
+	case s.capture != nil:
+		return driver.ErrorIllegalState
+	}
+	k := &capture{d: d, ctx: s.ctx, origin: s, mode: mode, thread: c.thread.id,
+		graph: &graph{made: c.made}, streams: map[*stream]struct{}{s: {}}}
+	s.capture, s.frontier = k, nil
+	d.captures[k] = struct{}{}
+	return driver.Success
+}
+
+// StreamEndCapture implements [driver.API].
+func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, driver.Result) {
+	c, s, r := d.enterStream("cuStreamEndCapture", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	k := s.capture
+	switch {
+	case k == nil:
+		return 0, driver.ErrorIllegalState
+	case k.mode != driver.CaptureRelaxed && k.thread != c.thread.id:
+		k.end()
+		return 0, driver.ErrorStreamCaptureWrongThread
+	case k.origin != s:
+		k.invalid = true
+		return 0, driver.ErrorStreamCaptureUnmatched
+	}
+	frontier := s.frontier
+	k.end()
+	switch {
+	case k.invalid:
+		return 0, driver.ErrorStreamCaptureInvalidated
+	case !k.graph.endsIn(frontier):
+		return 0, driver.ErrorStreamCaptureUnjoined
+	}
+	return c.keepGraph(k.graph), driver.Success
+}
+
+// StreamIsCapturing implements [driver.API].
+func (d *Driver) StreamIsCapturing(h driver.Stream) (driver.CaptureStatus, driver.Result) {
+	c, s, r := d.enterStream("cuStreamIsCapturing", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	switch {
+	case s.capture == nil && c.implicit(s) != nil:
+		return driver.CaptureNone, driver.ErrorStreamCaptureImplicit
+	case s.capture == nil:
+		return driver.CaptureNone, driver.Success
+	case s.capture.invalid:
+		return driver.CaptureInvalidated, driver.Success
+	}
+	return driver.CaptureActive, driver.Success
+}
+
+// ThreadExchangeStreamCaptureMode implements [driver.API].
+func (d *Driver) ThreadExchangeStreamCaptureMode(mode driver.CaptureMode) (driver.CaptureMode, driver.Result) {
+	c, r := d.enter("cuThreadExchangeStreamCaptureMode")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if mode < driver.CaptureGlobal || mode > driver.CaptureRelaxed {
+		return 0, driver.ErrorInvalidValue
+	}
+	old := c.thread.mode
+	c.thread.mode = mode
+	d.keep(c.thread)
+	return old, driver.Success
+}

@@ -1,0 +1,165 @@
+package drivertest
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Config says what machine to simulate. The zero value is one H100 with driver
+// version 13.0.
+type Config struct {
+	// Devices are the devices in the order of their ordinals. None means one H100.
+	Devices []DeviceConfig
+	// Version is the CUDA version of the driver. Functions that are newer return
+	// driver.ErrorSymbolMissing, and newer PTX is refused. 0 means 13.0.
+	Version driver.Version
+	// Missing names functions ("cuMemAllocAsync") that the driver does not have.
+	Missing []string
+	// InitResult is what cuInit returns; driver.ErrorNoDevice makes a machine
+	// without a device.
+	InitResult driver.Result
+	// HostMemory is the page-locked memory that there can be in bytes; 0 means 4 GiB.
+	HostMemory uint64
+	// Kernels binds the entry points of images to Go functions by name.
+	Kernels map[string]KernelFunc
+	// HotPathNeedsContext makes calls that name a stream, an event or a graph fail
+	// with ErrorInvalidContext on a thread without a current context, which newer
+	// drivers do not ask for.
+	HotPathNeedsContext bool
+	// OnCall, if not nil, runs at the beginning of every call and is told the
+	// function ("cuMemAlloc"). What it returns, other than Success, becomes the
+	// result, and the call does nothing. It is called concurrently, may sleep, and
+	// must not call the API itself.
+	OnCall func(op string) driver.Result
+	// Stacks makes leaks and findings carry the whole stack of the call and not
+	// only its place.
+	Stacks bool
+}
+
+// DeviceConfig describes a device. Fields that are zero are those of an H100.
+type DeviceConfig struct {
+	Name         string
+	Major, Minor int    // compute capability
+	SMs          int    // multiprocessors
+	Memory       uint64 // bytes; nothing is allocated before it is used
+	UUID         driver.UUID
+	PCIBusID     string // "0000:04:00.0"
+
+	ThreadsPerSM         int // resident threads
+	BlocksPerSM          int // resident blocks
+	SharedPerBlock       int // bytes of shared memory without opting in
+	SharedPerBlockOptin  int // bytes of shared memory at most
+	SharedPerSM          int // bytes of shared memory
+	L2Bytes              int
+	ClockKHz             int
+	MemoryClockKHz       int
+	MemoryBusBits        int
+	CopyEngines          int
+	ECC, Integrated, MIG bool
+	// NoPools is a device without stream-ordered memory.
+	NoPools bool
+	// NoPeers is a device that shares no memory with others.
+	NoPeers bool
+	// Attributes overrides what DeviceGetAttribute returns.
+	Attributes map[driver.DeviceAttribute]int32
+}
+
+// H100 is an NVIDIA H100 with 80 GB.
+func H100() DeviceConfig {
+	return DeviceConfig{
+		Name: "NVIDIA H100 80GB HBM3", Major: 9, Minor: 0, SMs: 132, Memory: 80 << 30,
+		ThreadsPerSM: 2048, BlocksPerSM: 32,
+		SharedPerBlock: 48 << 10, SharedPerBlockOptin: 227 << 10, SharedPerSM: 228 << 10,
+		L2Bytes: 50 << 20, ClockKHz: 1_980_000, MemoryClockKHz: 2_619_000, MemoryBusBits: 5120,
+		CopyEngines: 3, ECC: true,
+	}
+}
+
+// A100 is an NVIDIA A100 with 40 GB.
+func A100() DeviceConfig {
+	c := H100()
+	c.Name, c.Major, c.Minor, c.SMs, c.Memory = "NVIDIA A100-SXM4-40GB", 8, 0, 108, 40<<30
+	c.SharedPerBlockOptin, c.SharedPerSM, c.L2Bytes = 163<<10, 164<<10, 40<<20
+	c.ClockKHz, c.MemoryClockKHz = 1_410_000, 1_215_000
+	return c
+}
+
+// T4 is an NVIDIA T4, the oldest architecture that purecuda's kernels are built
+// for.
+func T4() DeviceConfig {
+	c := H100()
+	c.Name, c.Major, c.Minor, c.SMs, c.Memory = "Tesla T4", 7, 5, 40, 16<<30
+	c.ThreadsPerSM, c.BlocksPerSM = 1024, 16
+	c.SharedPerBlockOptin, c.SharedPerSM, c.L2Bytes = 64<<10, 64<<10, 4<<20
+	c.ClockKHz, c.MemoryClockKHz, c.MemoryBusBits = 1_590_000, 5_001_000, 256
+	return c
+}
+
+// Devices returns n copies of a device. New gives each its own identity.
+func Devices(n int, c DeviceConfig) []DeviceConfig {
+	all := make([]DeviceConfig, max(n, 0))
+	for i := range all {
+		all[i] = c
+	}
+	return all
+}
+
+// complete fills in what the caller left out.
+func (c Config) complete() Config {
+	if len(c.Devices) == 0 {
+		c.Devices = []DeviceConfig{H100()}
+	}
+	devices := make([]DeviceConfig, len(c.Devices))
+	for i, device := range c.Devices {
+		devices[i] = device.complete(i)
+	}
+	c.Devices = devices
+	if c.Version == 0 {
+		c.Version = 13000
+	}
+	if c.HostMemory == 0 {
+		c.HostMemory = 4 << 30
+	}
+	c.Kernels = maps.Clone(c.Kernels)
+	return c
+}
+
+func (c DeviceConfig) complete(ordinal int) DeviceConfig {
+	base := H100()
+	orString(&c.Name, base.Name)
+	if c.Major == 0 && c.Minor == 0 {
+		c.Major, c.Minor = base.Major, base.Minor
+	}
+	if c.Memory == 0 {
+		c.Memory = base.Memory
+	}
+	if c.UUID == (driver.UUID{}) {
+		copy(c.UUID[:], "purecuda-simul")
+		c.UUID[14], c.UUID[15] = byte(ordinal>>8), byte(ordinal)
+	}
+	orString(&c.PCIBusID, fmt.Sprintf("0000:%02x:00.0", ordinal+1))
+	for _, f := range []struct {
+		field *int
+		value int
+	}{
+		{&c.SMs, base.SMs}, {&c.ThreadsPerSM, base.ThreadsPerSM}, {&c.BlocksPerSM, base.BlocksPerSM},
+		{&c.SharedPerBlock, base.SharedPerBlock}, {&c.SharedPerBlockOptin, base.SharedPerBlockOptin},
+		{&c.SharedPerSM, base.SharedPerSM}, {&c.L2Bytes, base.L2Bytes}, {&c.ClockKHz, base.ClockKHz},
+		{&c.MemoryClockKHz, base.MemoryClockKHz}, {&c.MemoryBusBits, base.MemoryBusBits},
+		{&c.CopyEngines, base.CopyEngines},
+	} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	c.Attributes = maps.Clone(c.Attributes)
+	return c
+}
+
+func orString(s *string, value string) {
+	if *s == "" {
+		*s = value
+	}
+}

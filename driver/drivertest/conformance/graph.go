@@ -1,0 +1,320 @@
+package conformance
+
+import (
+	"github.com/stretchr/testify/assert"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// capture builds a graph from what build puts on a stream.
+func (e *env) capture(s driver.Stream, build func()) driver.Graph {
+	e.Helper()
+	e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
+	build()
+	g, r := e.api.StreamEndCapture(s)
+	e.ok(r)
+	e.Cleanup(func() { e.ok(e.api.GraphDestroy(g)) })
+	return g
+}
+
+func (e *env) instantiate(g driver.Graph) driver.GraphExec {
+	e.Helper()
+	e.needs(11040)
+	x, r := e.api.GraphInstantiate(g, 0)
+	e.ok(r)
+	e.Cleanup(func() { e.ok(e.api.GraphExecDestroy(x)) })
+	return x
+}
+
+func (e *env) nodes(g driver.Graph, want int) {
+	e.Helper()
+	count, r := e.api.GraphGetNodeCount(g)
+	e.ok(r)
+	assert.EqualValues(e, want, count)
+}
+
+// abandon ends a capture that was made invalid on purpose.
+func (e *env) abandon(s driver.Stream) {
+	e.Helper()
+	_, r := e.api.StreamEndCapture(s)
+	e.is(driver.ErrorStreamCaptureInvalidated, r)
+	status, r := e.api.StreamIsCapturing(s)
+	e.ok(r)
+	assert.Equal(e, driver.CaptureNone, status)
+}
+
+var graphTests = []test{
+	{"captured and replayed", func(e *env) {
+		f, s := e.function("ramp"), e.stream()
+		out, host := e.alloc(64), e.pinned(64)
+		ran := 0
+		status, r := e.api.StreamIsCapturing(s)
+		e.ok(r)
+		assert.Equal(e, driver.CaptureNone, status)
+		g := e.capture(s, func() {
+			status, r := e.api.StreamIsCapturing(s)
+			e.ok(r)
+			assert.Equal(e, driver.CaptureActive, status)
+			e.ok(e.api.MemsetD8Async(out, 0, 64, s))
+			e.ok(e.ramp(f, s, out, 11, 8))
+			e.ok(e.api.MemcpyDtoHAsync(at(host), out, 64, s))
+			e.ok(e.api.LaunchHostFunc(s, func() { ran++ }))
+		})
+		e.nodes(g, 4)
+		assert.Zero(e, ran, "nothing runs while it is captured")
+		x := e.instantiate(g)
+		e.ok(e.api.GraphUpload(x, s))
+		for range 3 {
+			clear(host)
+			e.ok(e.api.GraphLaunch(x, s))
+			e.ok(e.api.StreamSynchronize(s))
+			assert.Equal(e, byte(18), host[28])
+			assert.Equal(e, byte(0), host[32])
+		}
+		assert.Equal(e, 3, ran)
+	}},
+	{"fork and join", func(e *env) {
+		a, b, fork, join := e.stream(), e.stream(), e.event(), e.event()
+		x, y := e.alloc(64), e.alloc(64)
+		g := e.capture(a, func() {
+			e.ok(e.api.MemsetD8Async(x, 1, 64, a))
+			e.ok(e.api.EventRecord(fork, a))
+			e.ok(e.api.StreamWaitEvent(b, fork, 0))
+			e.ok(e.api.MemsetD8Async(y, 2, 64, b))
+			e.ok(e.api.MemsetD8Async(x, 3, 32, a))
+			e.ok(e.api.EventRecord(join, b))
+			e.ok(e.api.StreamWaitEvent(a, join, 0))
+			e.ok(e.api.MemcpyDtoDAsync(x+48, y, 16, a))
+		})
+		e.nodes(g, 4)
+		status, r := e.api.StreamIsCapturing(b)
+		e.ok(r)
+		assert.Equal(e, driver.CaptureNone, status)
+		e.ok(e.api.GraphLaunch(e.instantiate(g), a))
+		e.ok(e.api.StreamSynchronize(a))
+		got := download[byte](e, x, 64)
+		assert.Equal(e, []byte{3, 3, 1, 1, 2, 2}, []byte{got[0], got[31], got[32], got[47], got[48], got[63]})
+	}},
+	{"not joined", func(e *env) {
+		a, b, fork := e.stream(), e.stream(), e.event()
+		ptr := e.alloc(64)
+		e.ok(e.api.StreamBeginCapture(a, driver.CaptureThreadLocal))
+		e.ok(e.api.EventRecord(fork, a))
+		e.ok(e.api.StreamWaitEvent(b, fork, 0))
+		e.ok(e.api.MemsetD8Async(ptr, 2, 64, b))
+		_, r := e.api.StreamEndCapture(a)
+		e.is(driver.ErrorStreamCaptureUnjoined, r)
+	}},
+	{"ended on another stream", func(e *env) {
+		a, b, fork := e.stream(), e.stream(), e.event()
+		e.ok(e.api.StreamBeginCapture(a, driver.CaptureThreadLocal))
+		e.ok(e.api.EventRecord(fork, a))
+		e.ok(e.api.StreamWaitEvent(b, fork, 0))
+		_, r := e.api.StreamEndCapture(b)
+		e.is(driver.ErrorStreamCaptureUnmatched, r)
+		e.abandon(a)
+	}},
+	{"waiting while capturing", func(e *env) {
+		s := e.stream()
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
+		e.is(driver.ErrorStreamCaptureUnsupported, e.api.StreamSynchronize(s))
+		status, r := e.api.StreamIsCapturing(s)
+		e.ok(r)
+		assert.Equal(e, driver.CaptureInvalidated, status)
+		e.abandon(s)
+	}},
+	{"querying while capturing", func(e *env) {
+		s, ev := e.stream(), e.event()
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
+		e.is(driver.ErrorStreamCaptureUnsupported, e.api.StreamQuery(s))
+		e.abandon(s)
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
+		e.ok(e.api.EventRecord(ev, s))
+		e.is(driver.ErrorCapturedEvent, e.api.EventQuery(ev))
+		e.abandon(s)
+	}},
+	{"an event from outside", func(e *env) {
+		a, b, ev := e.stream(), e.stream(), e.event()
+		e.ok(e.api.EventRecord(ev, b))
+		e.ok(e.api.StreamBeginCapture(a, driver.CaptureThreadLocal))
+		e.is(driver.ErrorStreamCaptureIsolation, e.api.StreamWaitEvent(a, ev, 0))
+		e.abandon(a)
+	}},
+	{"two captures do not merge", func(e *env) {
+		a, b, ev := e.stream(), e.stream(), e.event()
+		e.ok(e.api.StreamBeginCapture(a, driver.CaptureThreadLocal))
+		e.ok(e.api.StreamBeginCapture(b, driver.CaptureThreadLocal))
+		e.ok(e.api.EventRecord(ev, a))
+		e.is(driver.ErrorStreamCaptureMerge, e.api.StreamWaitEvent(b, ev, 0))
+		e.abandon(a)
+		e.abandon(b)
+	}},
+	{"unsafe calls", func(e *env) {
+		s, other, ev := e.stream(), e.stream(), e.event()
+		for _, call := range []func() driver.Result{
+			func() driver.Result { _, r := e.api.MemAlloc(64); return r },
+			func() driver.Result { return e.api.MemFree(0) },
+			func() driver.Result { _, r := e.api.MemHostAlloc(64, 0); return r },
+			func() driver.Result { return e.api.CtxSynchronize() },
+			func() driver.Result { return e.api.StreamSynchronize(other) },
+			func() driver.Result { return e.api.StreamQuery(other) },
+			func() driver.Result { return e.api.EventQuery(ev) },
+			func() driver.Result { return e.api.EventSynchronize(ev) },
+		} {
+			e.ok(e.api.StreamBeginCapture(s, driver.CaptureGlobal))
+			e.is(driver.ErrorStreamCaptureUnsupported, call())
+			e.abandon(s)
+		}
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureGlobal))
+		_, _, r := e.api.MemGetInfo()
+		e.ok(r)
+		made, r := e.api.EventCreate(0)
+		e.ok(r)
+		e.ok(e.api.EventDestroy(made))
+		harmless, r := e.api.StreamEndCapture(s)
+		e.ok(r)
+		e.ok(e.api.GraphDestroy(harmless))
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureRelaxed))
+		ptr, r := e.api.MemAlloc(64)
+		e.ok(r)
+		g, r := e.api.StreamEndCapture(s)
+		e.ok(r)
+		e.ok(e.api.GraphDestroy(g))
+		e.ok(e.api.MemFree(ptr))
+	}},
+	{"thread mode", func(e *env) {
+		s := e.stream()
+		old, r := e.api.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed)
+		e.ok(r)
+		assert.Equal(e, driver.CaptureGlobal, old)
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureGlobal))
+		ptr, r := e.api.MemAlloc(64)
+		e.ok(r)
+		g, r := e.api.StreamEndCapture(s)
+		e.ok(r)
+		e.ok(e.api.GraphDestroy(g))
+		e.ok(e.api.MemFree(ptr))
+		old, r = e.api.ThreadExchangeStreamCaptureMode(old)
+		e.ok(r)
+		assert.Equal(e, driver.CaptureRelaxed, old)
+	}},
+	{"in the wrong state", func(e *env) {
+		s := e.stream()
+		_, r := e.api.StreamEndCapture(s)
+		e.is(driver.ErrorIllegalState, r)
+		e.is(driver.ErrorStreamCaptureUnsupported, e.api.StreamBeginCapture(0, driver.CaptureThreadLocal))
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
+		e.is(driver.ErrorIllegalState, e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
+		g, r := e.api.StreamEndCapture(s)
+		e.ok(r)
+		e.nodes(g, 0)
+		e.ok(e.api.GraphDestroy(g))
+	}},
+	{"implicit wait", func(e *env) {
+		s, r := e.api.StreamCreate(driver.StreamDefault)
+		e.ok(r)
+		defer func() { e.ok(e.api.StreamDestroy(s)) }()
+		ptr := e.alloc(64)
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureRelaxed))
+		e.is(driver.ErrorStreamCaptureImplicit, e.api.MemsetD8Async(ptr, 0, 64, 0))
+		e.abandon(s)
+	}},
+	{"ended by another thread", func(e *env) {
+		s := e.stream()
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
+		e.elsewhere(func() {
+			_, r := e.api.StreamEndCapture(s)
+			e.is(driver.ErrorStreamCaptureWrongThread, r)
+		})
+		_, r := e.api.StreamEndCapture(s)
+		e.is(driver.ErrorIllegalState, r) // that has ended the capture
+	}},
+	{"updated", func(e *env) {
+		e.needs(12000)
+		f, s, out := e.function("ramp"), e.stream(), e.alloc(64)
+		x := e.instantiate(e.capture(s, func() { e.ok(e.ramp(f, s, out, 1, 16)) }))
+		changed := e.capture(s, func() { e.ok(e.ramp(f, s, out, 100, 16)) })
+		info, r := e.api.GraphExecUpdate(x, changed)
+		e.ok(r)
+		assert.Equal(e, driver.GraphUpdateSuccess, info.Result)
+		e.ok(e.api.GraphLaunch(x, s))
+		e.ok(e.api.StreamSynchronize(s))
+		assert.Equal(e, rampFrom(100, 16), download[uint32](e, out, 16))
+
+		other := e.capture(s, func() {
+			e.ok(e.ramp(f, s, out, 5, 16))
+			e.ok(e.ramp(f, s, out, 6, 16))
+		})
+		info, r = e.api.GraphExecUpdate(x, other)
+		e.is(driver.ErrorGraphExecUpdateFailure, r)
+		assert.Equal(e, driver.GraphUpdateTopologyChanged, info.Result)
+		other = e.capture(s, func() { e.ok(e.api.MemsetD8Async(out, 0, 64, s)) })
+		info, r = e.api.GraphExecUpdate(x, other)
+		e.is(driver.ErrorGraphExecUpdateFailure, r)
+		assert.Equal(e, driver.GraphUpdateNodeTypeChanged, info.Result)
+		e.ok(e.api.GraphLaunch(x, s))
+		e.ok(e.api.StreamSynchronize(s))
+		assert.Equal(e, rampFrom(100, 16), download[uint32](e, out, 16))
+	}},
+	{"launched while capturing", func(e *env) {
+		s, ptr := e.stream(), e.alloc(64)
+		x := e.instantiate(e.capture(s, func() { e.ok(e.api.MemsetD8Async(ptr, 9, 64, s)) }))
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
+		e.is(driver.ErrorStreamCaptureUnsupported, e.api.GraphLaunch(x, s))
+		e.abandon(s)
+	}},
+	{"events of a capture that has ended", func(e *env) {
+		s, other, ev := e.stream(), e.stream(), e.event()
+		e.capture(s, func() { e.ok(e.api.EventRecord(ev, s)) })
+		e.is(driver.ErrorInvalidValue, e.api.EventQuery(ev))
+		e.is(driver.ErrorInvalidValue, e.api.EventSynchronize(ev))
+		e.is(driver.ErrorInvalidValue, e.api.StreamWaitEvent(other, ev, 0))
+		e.ok(e.api.EventRecord(ev, other))
+		e.ok(e.api.EventSynchronize(ev))
+	}},
+	{"default stream while capturing", func(e *env) {
+		s, r := e.api.StreamCreate(driver.StreamDefault)
+		e.ok(r)
+		defer func() { e.ok(e.api.StreamDestroy(s)) }()
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureRelaxed))
+		_, r = e.api.StreamIsCapturing(0)
+		e.is(driver.ErrorStreamCaptureImplicit, r)
+		g, r := e.api.StreamEndCapture(s)
+		e.ok(r) // asking does no harm
+		e.ok(e.api.GraphDestroy(g))
+	}},
+	{"synchronous copies while capturing", func(e *env) {
+		s, ptr := e.stream(), e.alloc(64)
+		e.capture(s, func() {
+			e.ok(e.api.MemcpyHtoD(ptr, at(make([]byte, 64)), 64))
+			e.ok(e.api.MemsetD8(ptr, 1, 64))
+		})
+	}},
+	{"events as nodes", func(e *env) {
+		e.needs(11010)
+		s, ev := e.stream(), e.event()
+		e.is(driver.ErrorIllegalState, e.api.EventRecordWithFlags(ev, s, driver.EventRecordExternal))
+		gate := make(chan struct{})
+		g := e.capture(s, func() {
+			e.ok(e.api.LaunchHostFunc(s, func() { <-gate }))
+			e.ok(e.api.EventRecordWithFlags(ev, s, driver.EventRecordExternal))
+		})
+		e.nodes(g, 2)
+		e.ok(e.api.EventQuery(ev))
+		e.ok(e.api.GraphLaunch(e.instantiate(g), s))
+		close(gate)
+		e.ok(e.api.StreamSynchronize(s))
+		e.ok(e.api.EventSynchronize(ev))
+	}},
+	{"empty", func(e *env) {
+		g, r := e.api.GraphCreate(0)
+		e.ok(r)
+		e.Cleanup(func() { e.ok(e.api.GraphDestroy(g)) })
+		e.nodes(g, 0)
+		s := e.stream()
+		e.ok(e.api.GraphLaunch(e.instantiate(g), s))
+		e.ok(e.api.StreamSynchronize(s))
+		_, r = e.api.GraphCreate(1)
+		e.is(driver.ErrorInvalidValue, r)
+	}},
+}

@@ -1,0 +1,380 @@
+package drivertest
+
+import (
+	"fmt"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// context is a primary context. A device has a new one, with a new handle, after
+// each reset and after the last release.
+type context struct {
+	handle driver.Context
+	id     uint64
+	dev    *device
+	dead   bool
+	made   origin
+
+	null       *stream              // the legacy default stream
+	running    map[*stream]struct{} // those with unfinished operations
+	unfinished int                  // operations
+	limits     map[driver.Limit]uint64
+	peers      map[*context]bool // whose memory kernels may use
+	parts      map[*library]*module
+}
+
+func (d *Driver) newContext(dev *device, made origin) *context {
+	ctx := &context{
+		handle: driver.Context(d.newHandle()), id: d.newID(), dev: dev, made: made,
+		running: map[*stream]struct{}{},
+		limits: map[driver.Limit]uint64{
+			driver.LimitStackSize:                    1 << 10,
+			driver.LimitPrintfFifoSize:               8650752,
+			driver.LimitMallocHeapSize:               8 << 20,
+			driver.LimitDevRuntimePendingLaunchCount: 2048,
+			driver.LimitMaxL2FetchGranularity:        64,
+			driver.LimitPersistingL2CacheSize:        0,
+			driver.LimitShmemSize:                    uint64(dev.config.SharedPerBlockOptin),
+			driver.LimitCIGEnabled:                   0,
+		},
+		peers: map[*context]bool{},
+		parts: map[*library]*module{},
+	}
+	ctx.null = &stream{ctx: ctx, id: d.newID(), made: made}
+	d.contexts.live[ctx.handle] = ctx
+	return ctx
+}
+
+// context finds a context that lives.
+func (c call) context(h driver.Context) (*context, driver.Result) {
+	if h == 0 {
+		return nil, driver.ErrorInvalidContext
+	}
+	ctx, r := find(c, &c.d.contexts, h)
+	if r == driver.ErrorInvalidHandle {
+		r = driver.ErrorInvalidContext
+		if _, was := c.d.gone.find(uintptr(h)); was {
+			r = driver.ErrorContextIsDestroyed
+		}
+	}
+	return ctx, r
+}
+
+// DevicePrimaryCtxRetain implements [driver.API].
+func (d *Driver) DevicePrimaryCtxRetain(device driver.Device) (driver.Context, driver.Result) {
+	c, dev, r := d.enterDevice("cuDevicePrimaryCtxRetain", device)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if dev.primary == nil {
+		if sticky := d.poison(); sticky != driver.Success {
+			return 0, sticky
+		}
+		dev.primary = d.newContext(dev, c.made)
+	}
+	dev.retains++
+	return dev.primary.handle, driver.Success
+}
+
+// DevicePrimaryCtxRelease implements [driver.API].
+func (d *Driver) DevicePrimaryCtxRelease(device driver.Device) driver.Result {
+	c, dev, r := d.enterDevice("cuDevicePrimaryCtxRelease", device)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if dev.retains == 0 {
+		c.found(driver.ErrorInvalidContext, "the primary context of device %d is released more often than retained", dev.ordinal)
+		return driver.ErrorInvalidContext
+	}
+	dev.retains--
+	if dev.retains == 0 && dev.primary != nil {
+		c.destroy(dev.primary, true)
+	}
+	return driver.Success
+}
+
+// DevicePrimaryCtxReset implements [driver.API].
+func (d *Driver) DevicePrimaryCtxReset(device driver.Device) driver.Result {
+	c, dev, r := d.enterDevice("cuDevicePrimaryCtxReset", device)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if dev.primary != nil {
+		c.destroy(dev.primary, false)
+	}
+	return driver.Success
+}
+
+// DevicePrimaryCtxGetState implements [driver.API].
+func (d *Driver) DevicePrimaryCtxGetState(device driver.Device) (flags uint32, active int32, r driver.Result) {
+	_, dev, r := d.enterDevice("cuDevicePrimaryCtxGetState", device)
+	if r != driver.Success {
+		return 0, 0, r
+	}
+	defer d.mu.Unlock()
+	return dev.contextFlags, boolean(dev.primary != nil), driver.Success
+}
+
+// DevicePrimaryCtxSetFlags implements [driver.API].
+func (d *Driver) DevicePrimaryCtxSetFlags(device driver.Device, flags uint32) driver.Result {
+	_, dev, r := d.enterDevice("cuDevicePrimaryCtxSetFlags", device)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	const schedule, others = 7, 0x70
+	switch flags & schedule {
+	case driver.ContextScheduleAuto, driver.ContextScheduleSpin,
+		driver.ContextScheduleYield, driver.ContextScheduleBlocking:
+	default:
+		return driver.ErrorInvalidValue
+	}
+	if flags&^(schedule|others) != 0 {
+		return driver.ErrorInvalidValue
+	}
+	dev.contextFlags = flags
+	return driver.Success
+}
+
+// destroy lets the work of a context finish and then drops all that lives in it.
+// What the program still held is remembered as lost if asked for.
+func (c call) destroy(ctx *context, remember bool) {
+	d := c.d
+	ctx.dead = true
+	ctx.dev.primary = nil
+	for ctx.unfinished > 0 {
+		d.idle.Wait()
+	}
+	lose := func(text string, made origin) {
+		if remember {
+			d.lost = append(d.lost, fmt.Sprintf("%s from %s, destroyed with its context by %v",
+				text, made.text(d.config.Stacks), c.made))
+		}
+	}
+	for k := range d.captures {
+		if k.ctx == ctx {
+			k.end()
+		}
+	}
+	for h, s := range d.streams.live {
+		if s.ctx == ctx {
+			lose(fmt.Sprintf("stream %#x", uintptr(h)), s.made)
+			removeWith(c, &d.streams, h)
+		}
+	}
+	for h, e := range d.events.live {
+		if e.ctx == ctx {
+			lose(fmt.Sprintf("event %#x", uintptr(h)), e.made)
+			removeWith(c, &d.events, h)
+		}
+	}
+	for h, x := range d.execs.live {
+		if x.ctx == ctx {
+			lose(fmt.Sprintf("executable graph %#x", uintptr(h)), x.made)
+			removeWith(c, &d.execs, h)
+		}
+	}
+	for h, m := range d.modules.live {
+		if m.ctx == ctx {
+			if m.library == nil {
+				lose(fmt.Sprintf("module %#x", uintptr(h)), m.made)
+			}
+			c.unload(m, true)
+		}
+	}
+	for _, a := range d.memory.of(ctx) {
+		lose(a.String(), origin{})
+		c.release(a)
+	}
+	for _, h := range d.memory.hostOf(ctx) {
+		lose(h.String(), origin{})
+		c.releaseHost(h)
+	}
+	for other := range d.contexts.live {
+		d.memory.mu.Lock()
+		delete(d.contexts.live[other].peers, ctx)
+		d.memory.mu.Unlock()
+	}
+	removeWith(c, &d.contexts, ctx.handle)
+}
+
+// CtxPushCurrent implements [driver.API].
+func (d *Driver) CtxPushCurrent(h driver.Context) driver.Result {
+	c, r := d.enter("cuCtxPushCurrent")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if h == 0 {
+		return driver.ErrorInvalidValue
+	}
+	ctx, r := c.context(h)
+	if r != driver.Success {
+		return r
+	}
+	c.thread.stack = append(c.thread.stack, ctx)
+	d.keep(c.thread)
+	return driver.Success
+}
+
+// CtxPopCurrent implements [driver.API].
+func (d *Driver) CtxPopCurrent() (driver.Context, driver.Result) {
+	c, r := d.enter("cuCtxPopCurrent")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	top := c.thread.current()
+	if top == nil {
+		return 0, driver.ErrorInvalidContext
+	}
+	c.thread.stack = c.thread.stack[:len(c.thread.stack)-1]
+	d.keep(c.thread)
+	return top.handle, driver.Success
+}
+
+// CtxSetCurrent implements [driver.API].
+func (d *Driver) CtxSetCurrent(h driver.Context) driver.Result {
+	c, r := d.enter("cuCtxSetCurrent")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	var ctx *context
+	if h != 0 {
+		if ctx, r = c.context(h); r != driver.Success {
+			return r
+		}
+	}
+	if n := len(c.thread.stack); n > 0 {
+		c.thread.stack = c.thread.stack[:n-1]
+	}
+	if ctx != nil {
+		c.thread.stack = append(c.thread.stack, ctx)
+	}
+	d.keep(c.thread)
+	return driver.Success
+}
+
+// CtxGetCurrent implements [driver.API].
+func (d *Driver) CtxGetCurrent() (driver.Context, driver.Result) {
+	c, r := d.enter("cuCtxGetCurrent")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if c.ctx == nil {
+		return 0, driver.Success
+	}
+	return c.ctx.handle, driver.Success
+}
+
+// CtxGetDevice implements [driver.API].
+func (d *Driver) CtxGetDevice() (driver.Device, driver.Result) {
+	c, r := d.enter("cuCtxGetDevice")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return driver.Device(c.ctx.dev.ordinal), driver.Success
+}
+
+// CtxSynchronize implements [driver.API].
+func (d *Driver) CtxSynchronize() driver.Result {
+	c, r := d.enter("cuCtxSynchronize")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	var last []*operation
+	for s := range c.ctx.running {
+		last = append(last, s.last)
+	}
+	return c.wait(last...)
+}
+
+// CtxGetStreamPriorityRange implements [driver.API].
+func (d *Driver) CtxGetStreamPriorityRange() (least, greatest int32, r driver.Result) {
+	_, r = d.enter("cuCtxGetStreamPriorityRange")
+	if r != driver.Success {
+		return 0, 0, r
+	}
+	defer d.mu.Unlock()
+	return leastPriority, greatestPriority, driver.Success
+}
+
+// CtxGetLimit implements [driver.API].
+func (d *Driver) CtxGetLimit(limit driver.Limit) (uint64, driver.Result) {
+	c, r := d.enter("cuCtxGetLimit")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if r := c.ctx.knows(limit); r != driver.Success {
+		return 0, r
+	}
+	return c.ctx.limits[limit], driver.Success
+}
+
+// CtxSetLimit implements [driver.API].
+func (d *Driver) CtxSetLimit(limit driver.Limit, value uint64) driver.Result {
+	c, r := d.enter("cuCtxSetLimit")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if r := c.ctx.knows(limit); r != driver.Success {
+		return r
+	}
+	c.ctx.limits[limit] = value
+	return driver.Success
+}
+
+// knows tells whether the context has a limit.
+func (ctx *context) knows(limit driver.Limit) driver.Result {
+	if _, ok := ctx.limits[limit]; ok {
+		return driver.Success
+	}
+	if limit >= driver.LimitStackSize && limit <= driver.LimitCIGShmemFallbackEnabled {
+		return driver.ErrorUnsupportedLimit
+	}
+	return driver.ErrorInvalidValue
+}
+
+// CtxGetID implements [driver.API].
+func (d *Driver) CtxGetID(h driver.Context) (uint64, driver.Result) {
+	c, r := d.enter("cuCtxGetId")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	ctx, r := c.contextOrCurrent(h)
+	if r != driver.Success {
+		return 0, r
+	}
+	return ctx.id, driver.Success
+}
+
+// CtxGetAPIVersion implements [driver.API].
+func (d *Driver) CtxGetAPIVersion(h driver.Context) (uint32, driver.Result) {
+	c, r := d.enter("cuCtxGetApiVersion")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if _, r := c.contextOrCurrent(h); r != driver.Success {
+		return 0, r
+	}
+	return 3020, driver.Success
+}
+
+// contextOrCurrent finds a context; 0 is the current one.
+func (c call) contextOrCurrent(h driver.Context) (*context, driver.Result) {
+	if h == 0 {
+		return c.ctx, c.needContext()
+	}
+	return c.context(h)
+}

@@ -1,0 +1,322 @@
+package drivertest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// device is one simulated GPU. Its handle is its ordinal.
+type device struct {
+	d       *Driver
+	ordinal int
+	config  DeviceConfig
+	used    uint64 // bytes of memory given to allocations and held by pools
+
+	defaultPool, pool *pool
+
+	primary      *context // nil while nobody uses it
+	retains      int
+	contextFlags uint32
+}
+
+func (d *Driver) newDevice(ordinal int, c DeviceConfig) *device {
+	dev := &device{d: d, ordinal: ordinal, config: c}
+	dev.defaultPool = &pool{handle: driver.MemPool(d.newHandle()), dev: dev, access: map[int]driver.MemAccessFlags{}}
+	dev.defaultPool.reuse = defaultReuse
+	d.pools.live[dev.defaultPool.handle] = dev.defaultPool
+	dev.pool = dev.defaultPool
+	return dev
+}
+
+func (d *Driver) device(h driver.Device) (*device, driver.Result) {
+	if h < 0 || int(h) >= len(d.devices) {
+		return nil, driver.ErrorInvalidDevice
+	}
+	return d.devices[h], driver.Success
+}
+
+// enterDevice begins a call about a device.
+func (d *Driver) enterDevice(op string, h driver.Device) (call, *device, driver.Result) {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return c, nil, r
+	}
+	dev, r := d.device(h)
+	if r != driver.Success {
+		d.mu.Unlock()
+	}
+	return c, dev, r
+}
+
+// DeviceGetCount implements [driver.API].
+func (d *Driver) DeviceGetCount() (int32, driver.Result) {
+	_, r := d.enter("cuDeviceGetCount")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return int32(len(d.devices)), driver.Success
+}
+
+// DeviceGet implements [driver.API].
+func (d *Driver) DeviceGet(ordinal int32) (driver.Device, driver.Result) {
+	_, _, r := d.enterDevice("cuDeviceGet", driver.Device(ordinal))
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return driver.Device(ordinal), driver.Success
+}
+
+// DeviceGetName implements [driver.API].
+func (d *Driver) DeviceGetName(device driver.Device) (string, driver.Result) {
+	_, dev, r := d.enterDevice("cuDeviceGetName", device)
+	if r != driver.Success {
+		return "", r
+	}
+	defer d.mu.Unlock()
+	return dev.config.Name, driver.Success
+}
+
+// DeviceGetUUID implements [driver.API].
+func (d *Driver) DeviceGetUUID(device driver.Device) (driver.UUID, driver.Result) {
+	_, dev, r := d.enterDevice("cuDeviceGetUuid", device)
+	if r != driver.Success {
+		return driver.UUID{}, r
+	}
+	defer d.mu.Unlock()
+	return dev.config.UUID, driver.Success
+}
+
+// DeviceTotalMem implements [driver.API].
+func (d *Driver) DeviceTotalMem(device driver.Device) (uint64, driver.Result) {
+	_, dev, r := d.enterDevice("cuDeviceTotalMem", device)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return dev.config.Memory, driver.Success
+}
+
+// DeviceGetPCIBusID implements [driver.API].
+func (d *Driver) DeviceGetPCIBusID(device driver.Device) (string, driver.Result) {
+	_, dev, r := d.enterDevice("cuDeviceGetPCIBusId", device)
+	if r != driver.Success {
+		return "", r
+	}
+	defer d.mu.Unlock()
+	return dev.config.PCIBusID, driver.Success
+}
+
+// DeviceGetByPCIBusID implements [driver.API].
+func (d *Driver) DeviceGetByPCIBusID(id string) (driver.Device, driver.Result) {
+	_, r := d.enter("cuDeviceGetByPCIBusId")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	want, ok := parsePCI(id)
+	if !ok {
+		return 0, driver.ErrorInvalidValue
+	}
+	for _, dev := range d.devices {
+		if have, ok := parsePCI(dev.config.PCIBusID); ok && have == want {
+			return driver.Device(dev.ordinal), driver.Success
+		}
+	}
+	return 0, driver.ErrorInvalidDevice
+}
+
+// pciAddress is domain, bus, device and function.
+type pciAddress [4]int32
+
+// parsePCI reads "domain:bus:device.function"; the domain and the function may be
+// left out.
+func parsePCI(id string) (a pciAddress, ok bool) {
+	if strings.Count(id, ":") == 1 {
+		id = "0:" + id
+	}
+	if !strings.Contains(id, ".") {
+		id += ".0"
+	}
+	n, err := fmt.Sscanf(id, "%x:%x:%x.%x", &a[0], &a[1], &a[2], &a[3])
+	return a, n == 4 && err == nil
+}
+
+// DeviceGetAttribute implements [driver.API].
+func (d *Driver) DeviceGetAttribute(attribute driver.DeviceAttribute, device driver.Device) (int32, driver.Result) {
+	_, dev, r := d.enterDevice("cuDeviceGetAttribute", device)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	value, ok := dev.attribute(attribute)
+	if !ok {
+		return 0, driver.ErrorInvalidValue
+	}
+	return value, driver.Success
+}
+
+func (dev *device) attribute(a driver.DeviceAttribute) (int32, bool) {
+	if value, ok := dev.config.Attributes[a]; ok {
+		return value, true
+	}
+	if dev.d.config.Version < attributeSince[a] {
+		return 0, false
+	}
+	if value, ok := dev.ownAttributes()[a]; ok {
+		return value, true
+	}
+	value, ok := commonAttributes[a]
+	return value, ok
+}
+
+// ownAttributes are those that follow from the configuration.
+func (dev *device) ownAttributes() map[driver.DeviceAttribute]int32 {
+	c := &dev.config
+	pci, _ := parsePCI(c.PCIBusID)
+	return map[driver.DeviceAttribute]int32{
+		driver.DeviceAttributeComputeCapabilityMajor:           int32(c.Major),
+		driver.DeviceAttributeComputeCapabilityMinor:           int32(c.Minor),
+		driver.DeviceAttributeMultiprocessorCount:              int32(c.SMs),
+		driver.DeviceAttributeMaxThreadsPerMultiprocessor:      int32(c.ThreadsPerSM),
+		driver.DeviceAttributeMaxBlocksPerMultiprocessor:       int32(c.BlocksPerSM),
+		driver.DeviceAttributeMaxSharedMemoryPerBlock:          int32(c.SharedPerBlock),
+		driver.DeviceAttributeMaxSharedMemoryPerBlockOptin:     int32(c.SharedPerBlockOptin),
+		driver.DeviceAttributeMaxSharedMemoryPerMultiprocessor: int32(c.SharedPerSM),
+		driver.DeviceAttributeL2CacheSize:                      int32(c.L2Bytes),
+		driver.DeviceAttributeClockRate:                        int32(c.ClockKHz),
+		driver.DeviceAttributeMemoryClockRate:                  int32(c.MemoryClockKHz),
+		driver.DeviceAttributeGlobalMemoryBusWidth:             int32(c.MemoryBusBits),
+		driver.DeviceAttributeAsyncEngineCount:                 int32(c.CopyEngines),
+		driver.DeviceAttributeGPUOverlap:                       boolean(c.CopyEngines > 0),
+		driver.DeviceAttributeECCEnabled:                       boolean(c.ECC),
+		driver.DeviceAttributeIntegrated:                       boolean(c.Integrated),
+		driver.DeviceAttributeMemoryPoolsSupported:             boolean(!c.NoPools),
+		driver.DeviceAttributePCIDomainID:                      pci[0],
+		driver.DeviceAttributePCIBusID:                         pci[1],
+		driver.DeviceAttributePCIDeviceID:                      pci[2],
+		driver.DeviceAttributeMultiGPUBoardGroupID:             int32(dev.ordinal),
+	}
+}
+
+func boolean(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// attributeSince are the CUDA versions that brought the attributes which a program
+// may ask an old driver for.
+var attributeSince = map[driver.DeviceAttribute]driver.Version{
+	driver.DeviceAttributeMemoryPoolsSupported:        11020,
+	driver.DeviceAttributeGPUDirectRDMASupported:      11030,
+	driver.DeviceAttributeMempoolSupportedHandleTypes: 11030,
+	driver.DeviceAttributeDMABufSupported:             11070,
+	driver.DeviceAttributeClusterLaunch:               11080,
+	driver.DeviceAttributeIPCEventSupported:           12000,
+	driver.DeviceAttributeMemSyncDomainCount:          12000,
+	driver.DeviceAttributeTensorMapAccessSupported:    12000,
+	driver.DeviceAttributeUnifiedFunctionPointers:     12000,
+	driver.DeviceAttributeMulticastSupported:          12010,
+	driver.DeviceAttributeNUMAConfig:                  12020,
+	driver.DeviceAttributeNUMAID:                      12020,
+	driver.DeviceAttributeHandleTypeFabricSupported:   12040,
+	driver.DeviceAttributeMemDecompressAlgorithmMask:  12080,
+	driver.DeviceAttributeMemDecompressMaximumLength:  12080,
+}
+
+// commonAttributes are the same for all devices: limits of the programming model,
+// and features that are simulated (1) or not (0).
+var commonAttributes = map[driver.DeviceAttribute]int32{
+	driver.DeviceAttributeMaxThreadsPerBlock:               maxThreadsPerBlock,
+	driver.DeviceAttributeMaxBlockDimX:                     maxBlockX,
+	driver.DeviceAttributeMaxBlockDimY:                     maxBlockY,
+	driver.DeviceAttributeMaxBlockDimZ:                     maxBlockZ,
+	driver.DeviceAttributeMaxGridDimX:                      maxGridX,
+	driver.DeviceAttributeMaxGridDimY:                      maxGridYZ,
+	driver.DeviceAttributeMaxGridDimZ:                      maxGridYZ,
+	driver.DeviceAttributeTotalConstantMemory:              64 << 10,
+	driver.DeviceAttributeWarpSize:                         warpSize,
+	driver.DeviceAttributeMaxPitch:                         maxPitch,
+	driver.DeviceAttributeMaxRegistersPerBlock:             maxRegisters,
+	driver.DeviceAttributeMaxRegistersPerMultiprocessor:    maxRegisters,
+	driver.DeviceAttributeReservedSharedMemoryPerBlock:     reservedShared,
+	driver.DeviceAttributeCanMapHostMemory:                 1,
+	driver.DeviceAttributeConcurrentKernels:                1,
+	driver.DeviceAttributeUnifiedAddressing:                1,
+	driver.DeviceAttributeStreamPrioritiesSupported:        1,
+	driver.DeviceAttributeGlobalL1CacheSupported:           1,
+	driver.DeviceAttributeLocalL1CacheSupported:            1,
+	driver.DeviceAttributeCooperativeLaunch:                1,
+	driver.DeviceAttributeComputePreemptionSupported:       1,
+	driver.DeviceAttributeSingleToDoublePrecisionPerfRatio: 2,
+
+	driver.DeviceAttributeKernelExecTimeout:                        0,
+	driver.DeviceAttributeComputeMode:                              0,
+	driver.DeviceAttributeTCCDriver:                                0,
+	driver.DeviceAttributeManagedMemory:                            0,
+	driver.DeviceAttributeMultiGPUBoard:                            0,
+	driver.DeviceAttributeHostNativeAtomicSupported:                0,
+	driver.DeviceAttributePageableMemoryAccess:                     0,
+	driver.DeviceAttributeConcurrentManagedAccess:                  0,
+	driver.DeviceAttributeCanUseHostPointerForRegisteredMem:        0,
+	driver.DeviceAttributeCooperativeMultiDeviceLaunch:             0,
+	driver.DeviceAttributeCanFlushRemoteWrites:                     0,
+	driver.DeviceAttributeHostRegisterSupported:                    0,
+	driver.DeviceAttributePageableMemoryAccessUsesHostPageTables:   0,
+	driver.DeviceAttributeDirectManagedMemAccessFromHost:           0,
+	driver.DeviceAttributeVirtualAddressManagementSupported:        0,
+	driver.DeviceAttributeHandleTypePosixFileDescriptorSupported:   0,
+	driver.DeviceAttributeHandleTypeWin32HandleSupported:           0,
+	driver.DeviceAttributeHandleTypeWin32KmtHandleSupported:        0,
+	driver.DeviceAttributeGenericCompressionSupported:              0,
+	driver.DeviceAttributeMaxPersistingL2CacheSize:                 0,
+	driver.DeviceAttributeMaxAccessPolicyWindowSize:                0,
+	driver.DeviceAttributeGPUDirectRDMAWithCUDAVMMSupported:        0,
+	driver.DeviceAttributeReadOnlyHostRegisterSupported:            0,
+	driver.DeviceAttributeTimelineSemaphoreInteropSupported:        0,
+	driver.DeviceAttributeGPUDirectRDMASupported:                   0,
+	driver.DeviceAttributeGPUDirectRDMAFlushWritesOptions:          0,
+	driver.DeviceAttributeGPUDirectRDMAWritesOrdering:              0,
+	driver.DeviceAttributeMempoolSupportedHandleTypes:              0,
+	driver.DeviceAttributeClusterLaunch:                            0,
+	driver.DeviceAttributeDMABufSupported:                          0,
+	driver.DeviceAttributeIPCEventSupported:                        0,
+	driver.DeviceAttributeMemSyncDomainCount:                       1,
+	driver.DeviceAttributeTensorMapAccessSupported:                 0,
+	driver.DeviceAttributeHandleTypeFabricSupported:                0,
+	driver.DeviceAttributeUnifiedFunctionPointers:                  0,
+	driver.DeviceAttributeNUMAConfig:                               0,
+	driver.DeviceAttributeNUMAID:                                   -1,
+	driver.DeviceAttributeMulticastSupported:                       0,
+	driver.DeviceAttributeMPSEnabled:                               0,
+	driver.DeviceAttributeHostNUMAID:                               0,
+	driver.DeviceAttributeMemDecompressAlgorithmMask:               0,
+	driver.DeviceAttributeMemDecompressMaximumLength:               0,
+	driver.DeviceAttributeGPUPCIDeviceID:                           0,
+	driver.DeviceAttributeGPUPCISubsystemID:                        0,
+	driver.DeviceAttributeHostNUMAVirtualMemoryManagementSupported: 0,
+	driver.DeviceAttributeHostNUMAMemoryPoolsSupported:             0,
+	driver.DeviceAttributeHostNUMAMultinodeIPCSupported:            0,
+	driver.DeviceAttributeHostMemoryPoolsSupported:                 0,
+	driver.DeviceAttributeHostVirtualMemoryManagementSupported:     0,
+	driver.DeviceAttributeHostAllocDMABufSupported:                 0,
+	driver.DeviceAttributeOnlyPartialHostNativeAtomicSupported:     0,
+}
+
+// Limits that all architectures share.
+const (
+	warpSize           = 32
+	maxThreadsPerBlock = 1024
+	maxBlockX          = 1024
+	maxBlockY          = 1024
+	maxBlockZ          = 64
+	maxGridX           = 1<<31 - 1
+	maxGridYZ          = 65535
+	maxRegisters       = 64 << 10 // of a block and of a multiprocessor
+	reservedShared     = 1 << 10  // of each block, by the driver
+)

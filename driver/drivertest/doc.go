@@ -1,0 +1,64 @@
+// Package drivertest is a simulated CUDA driver in Go: it is to CUDA what
+// net/http/httptest is to HTTP. A [Driver] implements [driver.API], so that a
+// program which takes that interface can be tested without a GPU, with the race
+// detector on, and with faults that no GPU gives on demand.
+//
+//	func TestScale(t *testing.T) {
+//		gpu := drivertest.ForTest(t, drivertest.Config{
+//			Devices: drivertest.Devices(2, drivertest.H100()),
+//			Kernels: map[string]drivertest.KernelFunc{
+//				"scale": func(k *drivertest.Launch) error {
+//					x, err := drivertest.Slice[float32](k, k.Ptr(0), k.Uint64(1))
+//					for i := range x {
+//						x[i] *= 2
+//					}
+//					return err
+//				},
+//			},
+//		})
+//		gpu.Fail("cuMemAlloc", 3, driver.ErrorOutOfMemory) // the third one fails
+//		run(gpu)                                           // the program under test
+//	}
+//
+// At the end of the test, all that the program did not give back and all mistakes
+// that the driver has found ([Finding]) are errors of the test. [New] makes a driver
+// without a test.
+//
+// # What is simulated
+//
+// Devices are what [Config] says; an allocation takes real memory, all of its size,
+// when it is first used, so that 80 GiB cost nothing. The current context belongs to
+// the thread: a goroutine must be locked to its thread as with the real driver.
+// Streams run in order and at the same time as each other, on a goroutine that exists
+// only while the stream has work. Events, stream-ordered memory and pools, capture of
+// streams into graphs with forks and joins, graph update and replay, peer access,
+// modules and libraries work.
+//
+// Addresses are never used twice, and every access is checked: a stray address, an
+// overrun, a double free, memory that is used after it was freed or before its
+// stream has reached the allocation is a [Finding] that names the allocation and the
+// calls. A call that checks its arguments returns ErrorInvalidValue then; work that
+// runs into it on the device poisons the process, as measured on hardware: the launch
+// returns Success, the next synchronisation ErrorIllegalAddress, and from then on all
+// calls return that, on all devices, and DevicePrimaryCtxReset does not help. Fresh
+// memory is filled with 0xCD, up to 64 MiB: on hardware it is not zero either.
+//
+// Images are PTX text. Its kernels run as the Go functions of Config.Kernels, by
+// name; parameters are checked against the signature in the text. PTX that is newer
+// than the driver (ErrorUnsupportedPTXVersion) or made for a newer device
+// (ErrorInvalidPTX) is refused.
+//
+// # What is different
+//
+// MemFree does not wait for the device, and synchronous copies and memsets always
+// wait for their end. Memcpy and MemcpyAsync take page-locked host memory only. A
+// primary context has another handle after a reset. A kernel of the wrong device,
+// context or module, on which the real driver may crash, is an error, and so is any
+// call from a host function. On systems other than Linux, Windows and FreeBSD all
+// goroutines count as one thread.
+//
+// These return ErrorNotSupported: sharing with other processes (the functions with
+// Ipc), GraphDebugDotPrint, clusters of blocks, stream-ordered memory within a
+// capture, graphs that the device launches, the per-thread default stream, pools that
+// export handles. Images other than PTX give ErrorInvalidImage.
+package drivertest

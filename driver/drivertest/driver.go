@@ -1,0 +1,177 @@
+package drivertest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Driver is a simulated CUDA driver. Make it with [New]. It is safe for concurrent
+// use.
+type Driver struct {
+	config Config
+	absent map[string]bool // functions that this driver does not have
+
+	mu   sync.Mutex // guards all below, and all objects
+	idle *sync.Cond // told whenever an operation has ended
+
+	initialised, closed bool
+	devices             []*device
+	threads             map[threadID]*thread
+
+	lastHandle uintptr
+	lastID     uint64 // of streams, contexts and buffers: never used twice
+	contexts   table[driver.Context, *context]
+	streams    table[driver.Stream, *stream]
+	events     table[driver.Event, *event]
+	modules    table[driver.Module, *module]
+	functions  table[driver.Function, *function]
+	libraries  table[driver.KernelLibrary, *library]
+	kernels    table[driver.Kernel, *kernel]
+	graphs     table[driver.Graph, *graph]
+	execs      table[driver.GraphExec, *graphExec]
+	pools      table[driver.MemPool, *pool]
+	gone       history // handles that were destroyed
+
+	captures map[*capture]struct{}
+
+	memory   space
+	hostUsed uint64 // bytes of page-locked memory
+
+	calls    map[string]int
+	plans    map[string][]plan
+	findings []Finding
+	lost     []string // what was dropped together with its context
+
+	// sticky is the code that poisoned the process, or 0. Streams read it without
+	// the lock.
+	sticky atomic.Int32
+}
+
+var _ driver.API = (*Driver)(nil)
+
+// New makes a driver. It starts no goroutine and allocates no device memory.
+func New(config Config) *Driver {
+	d := &Driver{
+		config:   config.complete(),
+		absent:   map[string]bool{},
+		threads:  map[threadID]*thread{},
+		captures: map[*capture]struct{}{},
+		calls:    map[string]int{},
+		plans:    map[string][]plan{},
+	}
+	d.idle = sync.NewCond(&d.mu)
+	for _, name := range d.config.Missing {
+		mustBeFunction(name)
+		d.absent[name] = true
+	}
+	for name, e := range entries {
+		if e.Since() > d.config.Version {
+			d.absent[name] = true
+		}
+	}
+	d.initTables()
+	for i, c := range d.config.Devices {
+		d.devices = append(d.devices, d.newDevice(i, c))
+	}
+	return d
+}
+
+func (d *Driver) initTables() {
+	d.contexts.init("context")
+	d.streams.init("stream")
+	d.events.init("event")
+	d.modules.init("module")
+	d.functions.init("function")
+	d.libraries.init("library")
+	d.kernels.init("kernel")
+	d.graphs.init("graph")
+	d.execs.init("executable graph")
+	d.pools.init("memory pool")
+	d.memory.init()
+}
+
+// mustBeFunction panics on a name that no function of the driver has: it is a
+// mistyped word in a test, which would otherwise test nothing.
+func mustBeFunction(name string) {
+	if _, ok := entries[name]; !ok {
+		panic(fmt.Sprintf("drivertest: the driver API of this package has no function %q", name))
+	}
+}
+
+// Close waits for the work of all streams and ends the simulation: later calls
+// return ErrorDeinitialized. Leaks, Findings and Calls still answer.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for d.unfinished() > 0 {
+		d.idle.Wait()
+	}
+	return nil
+}
+
+func (d *Driver) unfinished() (ops int) {
+	for _, ctx := range d.contexts.live {
+		ops += ctx.unfinished
+	}
+	return ops
+}
+
+// Init implements [driver.API].
+func (d *Driver) Init(flags uint32) driver.Result {
+	_, r := d.enter("cuInit")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	switch {
+	case flags != 0:
+		return driver.ErrorInvalidValue
+	case d.config.InitResult != driver.Success:
+		return d.config.InitResult
+	}
+	d.initialised = true
+	return driver.Success
+}
+
+// DriverGetVersion implements [driver.API].
+func (d *Driver) DriverGetVersion() (driver.Version, driver.Result) {
+	_, r := d.enter("cuDriverGetVersion")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return d.config.Version, driver.Success
+}
+
+// GetErrorName implements [driver.API].
+func (d *Driver) GetErrorName(result driver.Result) (string, driver.Result) {
+	_, r := d.enter("cuGetErrorName")
+	if r != driver.Success {
+		return "", r
+	}
+	defer d.mu.Unlock()
+	return errorWord(result, result.Name())
+}
+
+// GetErrorString implements [driver.API].
+func (d *Driver) GetErrorString(result driver.Result) (string, driver.Result) {
+	_, r := d.enter("cuGetErrorString")
+	if r != driver.Success {
+		return "", r
+	}
+	defer d.mu.Unlock()
+	return errorWord(result, result.Text())
+}
+
+// errorWord refuses codes that driver's table does not have: it names those after
+// their number.
+func errorWord(result driver.Result, word string) (string, driver.Result) {
+	if result == driver.ErrorSymbolMissing || result.Name() == fmt.Sprintf("CUDA_ERROR_%d", int(result)) {
+		return "", driver.ErrorInvalidValue
+	}
+	return word, driver.Success
+}

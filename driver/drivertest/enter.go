@@ -1,0 +1,140 @@
+package drivertest
+
+import "github.com/purecuda/purecuda/driver"
+
+// rule is what holds for all calls of one function. It is looked up in one place,
+// [Driver.enter].
+type rule struct {
+	driver.Entry
+	// early calls work before cuInit.
+	early bool
+	// harmless calls still work in a poisoned process, as measured with driver 580.
+	harmless bool
+	// hot calls name a stream, an event or a graph, which tells their context.
+	hot bool
+	// unsafe calls are forbidden while a stream captures, as measured with driver
+	// 580. Those that depend on their arguments call checkCaptures themselves.
+	unsafe bool
+}
+
+var entries = makeRules()
+
+func makeRules() map[string]*rule {
+	rules := map[string]*rule{}
+	for _, e := range driver.Entries() {
+		rules[e.Name] = &rule{Entry: e}
+	}
+	each := func(set func(*rule), names ...string) {
+		for _, name := range names {
+			set(rules[name])
+		}
+	}
+	each(func(r *rule) { r.early = true },
+		"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString")
+	each(func(r *rule) { r.harmless = true },
+		"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
+		"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceTotalMem",
+		"cuDeviceGetAttribute", "cuDeviceGetPCIBusId", "cuDeviceGetByPCIBusId", "cuDeviceGetP2PAttribute",
+		"cuDeviceCanAccessPeer", "cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool", "cuDeviceSetMemPool",
+		"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease",
+		"cuDevicePrimaryCtxGetState", "cuDevicePrimaryCtxSetFlags",
+		"cuCtxPushCurrent", "cuCtxPopCurrent", "cuCtxSetCurrent", "cuCtxGetCurrent",
+		"cuCtxGetDevice", "cuCtxGetId", "cuCtxGetApiVersion", "cuThreadExchangeStreamCaptureMode",
+		"cuPointerGetAttribute", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo",
+		"cuMemPoolGetAttribute", "cuMemPoolSetAttribute", "cuMemPoolGetAccess", "cuMemPoolSetAccess",
+		"cuModuleGetLoadingMode", "cuLibraryLoadData", "cuLibraryUnload", "cuLibraryGetKernel",
+		"cuLibraryGetKernelCount", "cuLibraryEnumerateKernels",
+		"cuKernelGetName", "cuKernelGetAttribute", "cuKernelSetAttribute",
+		"cuGraphCreate", "cuGraphGetNodes", "cuGraphExecUpdate", "cuGraphDestroy", "cuGraphExecDestroy")
+	each(func(r *rule) { r.hot = true },
+		"cuMemAllocAsync", "cuMemFreeAsync", "cuMemAllocFromPoolAsync",
+		"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemcpyAsync", "cuMemcpyPeerAsync",
+		"cuMemcpy2DAsync", "cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async",
+		"cuStreamQuery", "cuStreamSynchronize", "cuStreamWaitEvent", "cuStreamDestroy", "cuStreamGetId",
+		"cuStreamGetFlags", "cuStreamGetPriority", "cuLaunchHostFunc",
+		"cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamIsCapturing",
+		"cuEventRecord", "cuEventRecordWithFlags", "cuEventQuery", "cuEventSynchronize", "cuEventElapsedTime",
+		"cuEventDestroy", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuLaunchKernelEx",
+		"cuGraphUpload", "cuGraphLaunch", "cuMemFree", "cuFuncGetAttribute")
+	each(func(r *rule) { r.unsafe = true },
+		"cuCtxSynchronize", "cuCtxSetLimit", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost",
+		"cuMemPoolCreate", "cuMemPoolTrimTo", "cuModuleUnload",
+		"cuGraphInstantiateWithFlags", "cuGraphExecDestroy")
+	return rules
+}
+
+// call is one call of the API on its way through the driver.
+type call struct {
+	d    *Driver
+	op   string
+	made origin
+	// thread is the calling thread, and ctx its current context or nil.
+	thread *thread
+	ctx    *context
+}
+
+// enter begins every call. On Success it returns with d.mu held, and the caller
+// unlocks it; any other result is that of the call. It counts the call, applies
+// faults that a test asked for, and checks what holds for the function.
+func (d *Driver) enter(op string) (call, driver.Result) {
+	rule := entries[op]
+	d.mu.Lock()
+	d.calls[op]++
+	if d.absent[op] {
+		d.mu.Unlock()
+		return call{}, driver.ErrorSymbolMissing
+	}
+	if hook := d.config.OnCall; hook != nil {
+		d.mu.Unlock()
+		r := hook(op)
+		d.mu.Lock()
+		if r != driver.Success {
+			return d.refuse(d.inject(r))
+		}
+	}
+	if r := d.planned(op); r != driver.Success {
+		return d.refuse(d.inject(r))
+	}
+	if d.closed {
+		return d.refuse(driver.ErrorDeinitialized)
+	}
+	if !d.initialised && !rule.early {
+		return d.refuse(driver.ErrorNotInitialized)
+	}
+	c := call{d: d, op: op, made: here(op), thread: d.currentThread()}
+	if c.thread.inHostFunc && !rule.early {
+		c.found(driver.ErrorNotPermitted, "a host function of a stream called the driver")
+		return d.refuse(driver.ErrorNotPermitted)
+	}
+	if sticky := d.poison(); sticky != driver.Success && !rule.harmless {
+		return d.refuse(sticky)
+	}
+	c.ctx = c.thread.current()
+	if rule.NeedsContext || rule.hot && d.config.HotPathNeedsContext {
+		if r := c.needContext(); r != driver.Success {
+			return d.refuse(r)
+		}
+	}
+	if rule.unsafe {
+		if r := c.checkCaptures(); r != driver.Success {
+			return d.refuse(r)
+		}
+	}
+	return c, driver.Success
+}
+
+func (d *Driver) refuse(r driver.Result) (call, driver.Result) {
+	d.mu.Unlock()
+	return call{}, r
+}
+
+// needContext checks that the thread has a current context that lives.
+func (c call) needContext() driver.Result {
+	switch {
+	case c.ctx == nil:
+		return driver.ErrorInvalidContext
+	case c.ctx.dead:
+		return driver.ErrorContextIsDestroyed
+	}
+	return driver.Success
+}

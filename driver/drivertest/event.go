@@ -1,0 +1,170 @@
+package drivertest
+
+import (
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// event marks a place in the work of a stream.
+type event struct {
+	handle driver.Event
+	ctx    *context
+	flags  uint32
+	made   origin
+	record *operation // what it marks, or nil
+	mark   *mark      // where it marks a capture instead
+}
+
+func (c call) event(h driver.Event) (*event, driver.Result) {
+	e, r := find(c, &c.d.events, h)
+	if r == driver.Success && e.ctx.dead {
+		return nil, driver.ErrorContextIsDestroyed
+	}
+	return e, r
+}
+
+// enterEvent begins a call about an event.
+func (d *Driver) enterEvent(op string, h driver.Event) (call, *event, driver.Result) {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return c, nil, r
+	}
+	e, r := c.event(h)
+	if r != driver.Success {
+		d.mu.Unlock()
+	}
+	return c, e, r
+}
+
+// EventCreate implements [driver.API].
+func (d *Driver) EventCreate(flags uint32) (driver.Event, driver.Result) {
+	c, r := d.enter("cuEventCreate")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	const known = driver.EventBlockingSync | driver.EventDisableTiming | driver.EventInterprocess
+	shared := flags&driver.EventInterprocess != 0
+	if flags&^known != 0 || shared && flags&driver.EventDisableTiming == 0 {
+		return 0, driver.ErrorInvalidValue
+	}
+	e := &event{handle: driver.Event(d.newHandle()), ctx: c.ctx, flags: flags, made: c.made}
+	d.events.live[e.handle] = e
+	return e.handle, driver.Success
+}
+
+// EventRecord implements [driver.API].
+func (d *Driver) EventRecord(h driver.Event, stream driver.Stream) driver.Result {
+	return d.eventRecord("cuEventRecord", h, stream, 0)
+}
+
+// EventRecordWithFlags implements [driver.API].
+func (d *Driver) EventRecordWithFlags(h driver.Event, stream driver.Stream, flags uint32) driver.Result {
+	return d.eventRecord("cuEventRecordWithFlags", h, stream, flags)
+}
+
+func (d *Driver) eventRecord(op string, h driver.Event, stream driver.Stream, flags uint32) driver.Result {
+	c, e, r := d.enterEvent(op, h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	s, r := c.stream(stream)
+	switch {
+	case r != driver.Success:
+		return r
+	case flags&^driver.EventRecordExternal != 0:
+		return driver.ErrorInvalidValue
+	case s.ctx != e.ctx:
+		c.found(driver.ErrorInvalidHandle, "the event and the stream belong to different contexts")
+		return driver.ErrorInvalidHandle
+	case flags != 0 && s.capture == nil:
+		return driver.ErrorIllegalState
+	case flags != 0:
+		return c.submit(s, work{kind: nodeRecordEvent, event: e})
+	case s.capture != nil:
+		return c.markCapture(s, e)
+	}
+	if r := c.checkImplicit(s); r != driver.Success {
+		return r
+	}
+	o := &operation{call: c}
+	d.enqueue(s, o)
+	e.record, e.mark = o, nil
+	return driver.Success
+}
+
+// EventQuery implements [driver.API].
+func (d *Driver) EventQuery(h driver.Event) driver.Result {
+	c, e, r := d.enterEvent("cuEventQuery", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if r := c.mayAsk(e); r != driver.Success {
+		return r
+	}
+	if e.record != nil && !e.record.finished() {
+		return driver.ErrorNotReady
+	}
+	return d.poison()
+}
+
+// EventSynchronize implements [driver.API].
+func (d *Driver) EventSynchronize(h driver.Event) driver.Result {
+	c, e, r := d.enterEvent("cuEventSynchronize", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if r := c.mayAsk(e); r != driver.Success {
+		return r
+	}
+	return c.wait(e.record)
+}
+
+// mayAsk refuses to ask for the state of an event that marks a capture, or while a
+// capture forbids it.
+func (c call) mayAsk(e *event) driver.Result {
+	if e.mark != nil {
+		return c.useCaptured(e)
+	}
+	return c.checkCaptures()
+}
+
+// EventElapsedTime implements [driver.API].
+func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, driver.Result) {
+	c, from, r := d.enterEvent("cuEventElapsedTime", start)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	to, r := c.event(end)
+	if r != driver.Success {
+		return 0, r
+	}
+	for _, e := range []*event{from, to} {
+		switch {
+		case e.mark != nil:
+			return 0, c.useCaptured(e)
+		case e.record == nil || e.flags&driver.EventDisableTiming != 0 || e.ctx != from.ctx:
+			return 0, driver.ErrorInvalidHandle
+		}
+	}
+	if !from.record.finished() || !to.record.finished() {
+		return 0, driver.ErrorNotReady
+	}
+	return float32(float64(to.record.at.Sub(from.record.at)) / float64(time.Millisecond)), driver.Success
+}
+
+// EventDestroy implements [driver.API].
+func (d *Driver) EventDestroy(h driver.Event) driver.Result {
+	c, _, r := d.enterEvent("cuEventDestroy", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	remove(c, &d.events, h)
+	return driver.Success
+}

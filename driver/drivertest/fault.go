@@ -1,0 +1,72 @@
+package drivertest
+
+import "github.com/purecuda/purecuda/driver"
+
+// plan is a fault that a test asked for.
+type plan struct {
+	left   int // calls until it strikes, 1 for the next one
+	result driver.Result
+}
+
+// Fail makes the nth call of a function ("cuMemAlloc") from now on return r
+// without doing the work; 1 is the next call. Plans add up. A sticky result
+// poisons the process as a fault of the device would. Fail panics if there is no
+// such function or nth is below 1.
+func (d *Driver) Fail(op string, nth int, r driver.Result) {
+	mustBeFunction(op)
+	if nth < 1 {
+		panic("drivertest: Fail counts calls from 1")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.plans[op] = append(d.plans[op], plan{nth, r})
+}
+
+// planned counts a call down and returns the result that was asked for, or
+// Success.
+func (d *Driver) planned(op string) driver.Result {
+	plans := d.plans[op]
+	if len(plans) == 0 {
+		return driver.Success
+	}
+	result := driver.Success
+	waiting := plans[:0]
+	for _, p := range plans {
+		if p.left--; p.left > 0 {
+			waiting = append(waiting, p)
+		} else if result == driver.Success {
+			result = p.result
+		}
+	}
+	d.plans[op] = waiting
+	return result
+}
+
+// inject applies the consequences of a result that a test asked for.
+func (d *Driver) inject(r driver.Result) driver.Result {
+	if r.Sticky() {
+		d.sticky.CompareAndSwap(0, int32(r))
+	}
+	return r
+}
+
+// Calls returns how often a function ("cuMemAlloc") was called, with or without
+// success. It panics if there is no such function.
+func (d *Driver) Calls(op string) int {
+	mustBeFunction(op)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls[op]
+}
+
+// ResetCalls sets all counts of Calls to 0.
+func (d *Driver) ResetCalls() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.calls)
+}
+
+// Sticky returns the code that poisoned the process, or Success.
+func (d *Driver) Sticky() driver.Result { return d.poison() }
+
+func (d *Driver) poison() driver.Result { return driver.Result(d.sticky.Load()) }

@@ -1,0 +1,150 @@
+package drivertest
+
+import (
+	"fmt"
+	goruntime "runtime"
+	"strings"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Finding is a mistake of the program under test: one that the real driver may
+// answer with an error, with wrong data or with a crash.
+type Finding struct {
+	// Op is the function that was called, or whose work ran into the mistake.
+	Op string
+	// Result is what the program was told.
+	Result driver.Result
+	// Detail says what is wrong.
+	Detail string
+	// Addr and Bytes are the memory that was accessed; 0 where there is none.
+	Addr  driver.DevicePtr
+	Bytes uint64
+	// Allocation is the memory that Addr lies in, behind or, if it is freed, lay in.
+	Allocation string
+	// Where is the place of the call, "file.go:12", or its stack.
+	Where string
+}
+
+func (f Finding) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", f.Op, f.Detail)
+	if f.Allocation != "" {
+		fmt.Fprintf(&b, " (%s)", f.Allocation)
+	}
+	fmt.Fprintf(&b, ": %v", f.Result)
+	if f.Where != "" {
+		fmt.Fprintf(&b, ", called at %s", f.Where)
+	}
+	return b.String()
+}
+
+// Findings returns what was found so far, oldest first. At most 1000 are kept.
+func (d *Driver) Findings() []Finding {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]Finding(nil), d.findings...)
+}
+
+const maxFindings = 1000
+
+func (d *Driver) report(f Finding) {
+	if len(d.findings) < maxFindings {
+		d.findings = append(d.findings, f)
+	}
+}
+
+// found records a mistake in the arguments of a call.
+func (c call) found(r driver.Result, format string, args ...any) {
+	c.d.report(Finding{Op: c.op, Result: r, Detail: fmt.Sprintf(format, args...), Where: c.where()})
+}
+
+func (c call) where() string { return c.made.place(c.d.config.Stacks) }
+
+// fault is an access to memory, or an end of a kernel, that the hardware does not
+// let pass.
+type fault struct {
+	result     driver.Result
+	detail     string
+	addr       driver.DevicePtr
+	bytes      uint64
+	allocation string
+}
+
+func (f *fault) Error() string {
+	text := f.result.Name() + ": " + f.detail
+	if f.allocation != "" {
+		text += " (" + f.allocation + ")"
+	}
+	return text
+}
+
+// Unwrap makes errors.Is match the result.
+func (f *fault) Unwrap() error { return f.result }
+
+// misuse turns a fault into the answer of a call that checks its arguments.
+func (c call) misuse(f *fault) driver.Result {
+	c.d.report(Finding{Op: c.op, Result: driver.ErrorInvalidValue, Detail: f.detail,
+		Addr: f.addr, Bytes: f.bytes, Allocation: f.allocation, Where: c.where()})
+	return driver.ErrorInvalidValue
+}
+
+// origin is the call that made an object.
+type origin struct {
+	op  string
+	pcs *[originDepth]uintptr
+}
+
+const originDepth = 24
+
+// here is called by enter.
+func here(op string) origin {
+	o := origin{op: op, pcs: new([originDepth]uintptr)}
+	goruntime.Callers(4, o.pcs[:])
+	return o
+}
+
+// ownFrames begins the names of this package's functions.
+const ownFrames = "github.com/purecuda/purecuda/driver/drivertest."
+
+// text is String, or the whole stack.
+func (o origin) text(stack bool) string {
+	if !stack {
+		return o.String()
+	}
+	return o.op + " at " + o.place(true)
+}
+
+func (o origin) String() string {
+	if place := o.place(false); place != "" {
+		return o.op + " at " + place
+	}
+	return o.op
+}
+
+// place is the file and line of the call, or its whole stack.
+func (o origin) place(stack bool) string {
+	if o.pcs == nil || o.pcs[0] == 0 {
+		return ""
+	}
+	var lines []string
+	frames := goruntime.CallersFrames(o.pcs[:])
+	for {
+		frame, more := frames.Next()
+		if frame.PC == 0 {
+			break
+		}
+		if strings.HasPrefix(frame.Function, ownFrames) {
+			continue
+		}
+		line := fmt.Sprintf("%s:%d", frame.File[strings.LastIndexByte(frame.File, '/')+1:], frame.Line)
+		if !stack {
+			return line
+		}
+		lines = append(lines, frame.Function+" "+line)
+		if !more {
+			break
+		}
+	}
+	return strings.Join(lines, " < ")
+}

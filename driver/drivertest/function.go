@@ -1,0 +1,196 @@
+package drivertest
+
+import "github.com/purecuda/purecuda/driver"
+
+// function is a kernel of a module.
+type function struct {
+	handle   driver.Function
+	module   *module
+	entry    *entry
+	settings *settings
+	loaded   bool
+}
+
+// settings are what a program can set for a kernel on a device.
+type settings struct {
+	dynamicShared int32 // bytes at most
+	carveout      int32
+}
+
+func newSettings(e *entry, dev *device) *settings {
+	return &settings{dynamicShared: int32(max(dev.config.SharedPerBlock-e.staticBytes, 0)), carveout: -1}
+}
+
+// function returns the kernel of a module by name, or nil.
+func (c call) function(m *module, name string) *function {
+	if f := m.functions[name]; f != nil {
+		return f
+	}
+	for _, e := range m.image.entries {
+		if e.name == name {
+			f := &function{handle: driver.Function(c.d.newHandle()), module: m, entry: e,
+				settings: newSettings(e, m.ctx.dev)}
+			m.functions[name] = f
+			c.d.functions.live[f.handle] = f
+			return f
+		}
+	}
+	return nil
+}
+
+func (e *entry) param(index uint64) (offset, bytes uint64, r driver.Result) {
+	if index >= uint64(len(e.params)) {
+		return 0, 0, driver.ErrorInvalidValue
+	}
+	return e.params[index].offset, e.params[index].bytes, driver.Success
+}
+
+// registersPerThread is what every kernel counts as using.
+const registersPerThread = 32
+
+func attributeOf(a driver.FunctionAttribute, e *entry, img *image, s *settings, dev *device) (int32, driver.Result) {
+	value, ok := map[driver.FunctionAttribute]int32{
+		driver.FunctionAttributeMaxThreadsPerBlock:                int32(e.maxThreads),
+		driver.FunctionAttributeSharedSizeBytes:                   int32(e.staticBytes),
+		driver.FunctionAttributeConstSizeBytes:                    0,
+		driver.FunctionAttributeLocalSizeBytes:                    0,
+		driver.FunctionAttributeNumRegs:                           registersPerThread,
+		driver.FunctionAttributePTXVersion:                        int32(img.target),
+		driver.FunctionAttributeBinaryVersion:                     int32(10*dev.config.Major + dev.config.Minor),
+		driver.FunctionAttributeCacheModeCa:                       0,
+		driver.FunctionAttributeMaxDynamicSharedSizeBytes:         s.dynamicShared,
+		driver.FunctionAttributePreferredSharedMemoryCarveout:     s.carveout,
+		driver.FunctionAttributeClusterSizeMustBeSet:              0,
+		driver.FunctionAttributeRequiredClusterWidth:              0,
+		driver.FunctionAttributeRequiredClusterHeight:             0,
+		driver.FunctionAttributeRequiredClusterDepth:              0,
+		driver.FunctionAttributeNonPortableClusterSizeAllowed:     0,
+		driver.FunctionAttributeClusterSchedulingPolicyPreference: 0,
+	}[a]
+	if !ok {
+		return 0, driver.ErrorInvalidValue
+	}
+	return value, driver.Success
+}
+
+func (s *settings) set(a driver.FunctionAttribute, value int32, e *entry, dev *device) driver.Result {
+	switch a {
+	case driver.FunctionAttributeMaxDynamicSharedSizeBytes:
+		if value < 0 || int(value) > dev.config.SharedPerBlockOptin-e.staticBytes {
+			return driver.ErrorInvalidValue
+		}
+		s.dynamicShared = value
+	case driver.FunctionAttributePreferredSharedMemoryCarveout:
+		if value < -1 || value > 100 {
+			return driver.ErrorInvalidValue
+		}
+		s.carveout = value
+	case driver.FunctionAttributeRequiredClusterWidth, driver.FunctionAttributeRequiredClusterHeight,
+		driver.FunctionAttributeRequiredClusterDepth, driver.FunctionAttributeNonPortableClusterSizeAllowed,
+		driver.FunctionAttributeClusterSchedulingPolicyPreference:
+		return driver.ErrorNotSupported
+	default:
+		return driver.ErrorInvalidValue
+	}
+	return driver.Success
+}
+
+// enterFunction begins a call about a function.
+func (d *Driver) enterFunction(op string, h driver.Function) (call, *function, driver.Result) {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return c, nil, r
+	}
+	f, r := find(c, &d.functions, h)
+	if r != driver.Success {
+		d.mu.Unlock()
+	}
+	return c, f, r
+}
+
+// FuncGetAttribute implements [driver.API].
+func (d *Driver) FuncGetAttribute(attribute driver.FunctionAttribute, h driver.Function) (int32, driver.Result) {
+	_, f, r := d.enterFunction("cuFuncGetAttribute", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return attributeOf(attribute, f.entry, f.module.image, f.settings, f.module.ctx.dev)
+}
+
+// FuncSetAttribute implements [driver.API].
+func (d *Driver) FuncSetAttribute(h driver.Function, attribute driver.FunctionAttribute, value int32) driver.Result {
+	_, f, r := d.enterFunction("cuFuncSetAttribute", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	return f.settings.set(attribute, value, f.entry, f.module.ctx.dev)
+}
+
+// FuncSetCacheConfig implements [driver.API]. It changes nothing here.
+func (d *Driver) FuncSetCacheConfig(h driver.Function, config driver.CacheConfig) driver.Result {
+	_, _, r := d.enterFunction("cuFuncSetCacheConfig", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if config < driver.CachePreferNone || config > driver.CachePreferEqual {
+		return driver.ErrorInvalidValue
+	}
+	return driver.Success
+}
+
+// FuncGetModule implements [driver.API].
+func (d *Driver) FuncGetModule(h driver.Function) (driver.Module, driver.Result) {
+	_, f, r := d.enterFunction("cuFuncGetModule", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return f.module.handle, driver.Success
+}
+
+// FuncGetName implements [driver.API].
+func (d *Driver) FuncGetName(h driver.Function) (string, driver.Result) {
+	_, f, r := d.enterFunction("cuFuncGetName", h)
+	if r != driver.Success {
+		return "", r
+	}
+	defer d.mu.Unlock()
+	return f.entry.name, driver.Success
+}
+
+// FuncGetParamInfo implements [driver.API].
+func (d *Driver) FuncGetParamInfo(h driver.Function, index uint64) (offset, bytes uint64, r driver.Result) {
+	_, f, r := d.enterFunction("cuFuncGetParamInfo", h)
+	if r != driver.Success {
+		return 0, 0, r
+	}
+	defer d.mu.Unlock()
+	return f.entry.param(index)
+}
+
+// FuncLoad implements [driver.API].
+func (d *Driver) FuncLoad(h driver.Function) driver.Result {
+	_, f, r := d.enterFunction("cuFuncLoad", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	f.loaded = true
+	return driver.Success
+}
+
+// FuncIsLoaded implements [driver.API].
+func (d *Driver) FuncIsLoaded(h driver.Function) (driver.LoadingState, driver.Result) {
+	_, f, r := d.enterFunction("cuFuncIsLoaded", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if f.loaded {
+		return driver.StateLoaded, driver.Success
+	}
+	return driver.StateUnloaded, driver.Success
+}

@@ -1,0 +1,387 @@
+package drivertest
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// nodeKind is what a node of a graph does.
+type nodeKind int
+
+const (
+	nodeEmpty nodeKind = iota
+	nodeKernel
+	nodeMemcpy
+	nodeMemset
+	nodeHost
+	nodeRecordEvent
+	nodeWaitEvent
+)
+
+// graph is recorded work. Nodes stand behind those that they depend on.
+type graph struct {
+	handle driver.Graph
+	nodes  []*node
+	made   origin
+}
+
+// node is one piece of recorded work. It does not change any more.
+type node struct {
+	id   driver.GraphNode
+	call call
+	work work
+	deps []*node
+}
+
+// add records work behind deps.
+func (g *graph) add(c call, w work, deps []*node) *node {
+	n := &node{id: driver.GraphNode(c.d.newHandle()), call: c, work: w, deps: slices.Clone(deps)}
+	g.nodes = append(g.nodes, n)
+	return n
+}
+
+// endsIn tells that all nodes lead to those of the frontier: forked work was
+// joined again.
+func (g *graph) endsIn(frontier []*node) bool {
+	leads := map[*node]bool{}
+	for _, n := range frontier {
+		leads[n] = true
+	}
+	for _, n := range slices.Backward(g.nodes) {
+		if !leads[n] {
+			return false
+		}
+		for _, dep := range n.deps {
+			leads[dep] = true
+		}
+	}
+	return true
+}
+
+// graphExec is a graph that can be launched. A launch uses the nodes that it has
+// at that time.
+type graphExec struct {
+	handle driver.GraphExec
+	ctx    *context
+	nodes  []*node
+	made   origin
+}
+
+func (c call) keepGraph(g *graph) driver.Graph {
+	g.handle, g.made = driver.Graph(c.d.newHandle()), c.made
+	c.d.graphs.live[g.handle] = g
+	return g.handle
+}
+
+// enterGraph begins a call about a graph.
+func (d *Driver) enterGraph(op string, h driver.Graph) (call, *graph, driver.Result) {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return c, nil, r
+	}
+	g, r := c.graph(h)
+	if r != driver.Success {
+		d.mu.Unlock()
+	}
+	return c, g, r
+}
+
+// graph finds a graph. Its functions call a wrong handle an invalid value.
+func (c call) graph(h driver.Graph) (*graph, driver.Result) {
+	g, r := find(c, &c.d.graphs, h)
+	if r != driver.Success {
+		return nil, driver.ErrorInvalidValue
+	}
+	return g, driver.Success
+}
+
+func (c call) exec(h driver.GraphExec) (*graphExec, driver.Result) {
+	x, r := find(c, &c.d.execs, h)
+	if r == driver.ErrorInvalidHandle {
+		r = driver.ErrorInvalidValue
+	}
+	return x, r
+}
+
+// GraphCreate implements [driver.API].
+func (d *Driver) GraphCreate(flags uint32) (driver.Graph, driver.Result) {
+	c, r := d.enter("cuGraphCreate")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if flags != 0 {
+		return 0, driver.ErrorInvalidValue
+	}
+	return c.keepGraph(&graph{}), driver.Success
+}
+
+// GraphGetNodeCount implements [driver.API].
+func (d *Driver) GraphGetNodeCount(h driver.Graph) (uint64, driver.Result) {
+	_, g, r := d.enterGraph("cuGraphGetNodes", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return uint64(len(g.nodes)), driver.Success
+}
+
+// GraphInstantiate implements [driver.API]. Of the flags it knows those that change
+// nothing here: freeing on launch (1) and node priorities (8).
+func (d *Driver) GraphInstantiate(h driver.Graph, flags uint64) (driver.GraphExec, driver.Result) {
+	c, g, r := d.enterGraph("cuGraphInstantiateWithFlags", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	const upload, harmless, known = 2, 1 | 8, 15
+	switch {
+	case flags&^known != 0 || flags&upload != 0:
+		return 0, driver.ErrorInvalidValue
+	case flags&^harmless != 0:
+		return 0, driver.ErrorNotSupported
+	}
+	x := &graphExec{handle: driver.GraphExec(d.newHandle()), ctx: c.ctx, nodes: slices.Clone(g.nodes), made: c.made}
+	d.execs.live[x.handle] = x
+	return x.handle, driver.Success
+}
+
+// GraphExecUpdate implements [driver.API]. The nodes must be of the same kinds in
+// the same order with the same dependencies.
+func (d *Driver) GraphExecUpdate(h driver.GraphExec, from driver.Graph) (driver.GraphExecUpdateInfo, driver.Result) {
+	c, g, r := d.enterGraph("cuGraphExecUpdate", from)
+	var info driver.GraphExecUpdateInfo
+	if r != driver.Success {
+		return info, r
+	}
+	defer d.mu.Unlock()
+	x, r := c.exec(h)
+	if r != driver.Success {
+		return info, r
+	}
+	if len(g.nodes) != len(x.nodes) {
+		info.Result = driver.GraphUpdateTopologyChanged
+		return info, driver.ErrorGraphExecUpdateFailure
+	}
+	place := map[*node]int{}
+	for i := range x.nodes {
+		place[x.nodes[i]], place[g.nodes[i]] = i, i
+	}
+	for i, was := range x.nodes {
+		now := g.nodes[i]
+		info.Result = compatible(was, now, place)
+		if info.Result != driver.GraphUpdateSuccess {
+			info.ErrorNode, info.ErrorFromNode = now.id, was.id
+			return info, driver.ErrorGraphExecUpdateFailure
+		}
+	}
+	x.nodes = slices.Clone(g.nodes)
+	return info, driver.Success
+}
+
+// compatible tells whether a node can take the place of another one.
+func compatible(was, now *node, place map[*node]int) driver.GraphExecUpdateResult {
+	same := slices.EqualFunc(was.deps, now.deps, func(a, b *node) bool { return place[a] == place[b] })
+	switch {
+	case !same:
+		return driver.GraphUpdateTopologyChanged
+	case was.work.kind != now.work.kind:
+		return driver.GraphUpdateNodeTypeChanged
+	case was.work.kind == nodeKernel && was.work.function.module.ctx != now.work.function.module.ctx:
+		return driver.GraphUpdateUnsupportedFunctionChange
+	}
+	return driver.GraphUpdateSuccess
+}
+
+// enterExec begins a call about an executable graph and a stream.
+func (d *Driver) enterExec(op string, h driver.GraphExec, stream driver.Stream) (call, *graphExec, *stream, driver.Result) {
+	c, s, r := d.enterStream(op, stream)
+	if r != driver.Success {
+		return c, nil, nil, r
+	}
+	x, r := c.exec(h)
+	if r == driver.Success && x.ctx.dead {
+		r = driver.ErrorContextIsDestroyed
+	}
+	if r == driver.Success && x.ctx != s.ctx {
+		c.found(driver.ErrorInvalidValue, "the graph and the stream belong to different contexts")
+		r = driver.ErrorInvalidValue
+	}
+	if r == driver.Success && s.capture != nil {
+		s.capture.invalid = true
+		r = driver.ErrorStreamCaptureUnsupported
+	}
+	if r != driver.Success {
+		d.mu.Unlock()
+	}
+	return c, x, s, r
+}
+
+// GraphUpload implements [driver.API].
+func (d *Driver) GraphUpload(h driver.GraphExec, stream driver.Stream) driver.Result {
+	c, _, s, r := d.enterExec("cuGraphUpload", h, stream)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	return c.submit(s, work{kind: nodeEmpty, run: func() error { return nil }})
+}
+
+// GraphLaunch implements [driver.API].
+func (d *Driver) GraphLaunch(h driver.GraphExec, stream driver.Stream) driver.Result {
+	c, x, s, r := d.enterExec("cuGraphLaunch", h, stream)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if r := c.checkImplicit(s); r != driver.Success {
+		return r
+	}
+	run := newReplay(c, x.nodes)
+	d.enqueue(s, &operation{call: c, run: run.run, after: run.close})
+	return driver.Success
+}
+
+// replay is one launch of a graph. What its events mark is decided when it is put
+// on the stream.
+type replay struct {
+	d       *Driver
+	nodes   []*node
+	records map[*node]*operation // by node that records
+	awaits  map[*node]*operation // by node that waits
+}
+
+// newReplay is called with the lock held.
+func newReplay(c call, nodes []*node) *replay {
+	p := &replay{d: c.d, nodes: nodes, records: map[*node]*operation{}, awaits: map[*node]*operation{}}
+	for _, n := range nodes {
+		switch n.work.kind {
+		case nodeRecordEvent:
+			o := &operation{call: c, done: make(chan struct{})}
+			p.records[n] = o
+			n.work.event.record, n.work.event.mark = o, nil
+		case nodeWaitEvent:
+			if o := n.work.event.record; o != nil {
+				p.awaits[n] = o
+			}
+		}
+	}
+	return p
+}
+
+// run executes the nodes: those of a chain one after the other, others as soon as
+// what they depend on is done.
+func (p *replay) run() error {
+	if p.isChain() {
+		for _, n := range p.nodes {
+			if err := p.node(n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	done := map[*node]chan struct{}{}
+	for _, n := range p.nodes {
+		done[n] = make(chan struct{})
+	}
+	var group sync.WaitGroup
+	for _, n := range p.nodes {
+		group.Add(1)
+		go func() {
+			ended := false
+			defer func() {
+				if !ended {
+					p.fail(n, &fault{result: driver.ErrorLaunchFailed, detail: "code in the graph ended its goroutine"})
+				}
+				close(done[n])
+				group.Done()
+			}()
+			for _, dep := range n.deps {
+				<-done[dep]
+			}
+			if p.d.poison() == driver.Success {
+				if err := guard(func() error { return p.node(n) }); err != nil {
+					p.fail(n, err)
+				}
+			}
+			ended = true
+		}()
+	}
+	group.Wait()
+	return nil
+}
+
+// fail records the fault of a node under the call that was captured.
+func (p *replay) fail(n *node, err error) {
+	p.d.mu.Lock()
+	defer p.d.mu.Unlock()
+	p.d.fail(n.call, err)
+}
+
+func (p *replay) isChain() bool {
+	for i, n := range p.nodes {
+		if i == 0 && len(n.deps) == 0 || i > 0 && len(n.deps) == 1 && n.deps[0] == p.nodes[i-1] {
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+func (p *replay) node(n *node) error {
+	switch {
+	case n.work.run != nil:
+		return n.work.run()
+	case p.awaits[n] != nil:
+		<-p.awaits[n].done
+	case p.records[n] != nil:
+		p.d.mu.Lock()
+		defer p.d.mu.Unlock()
+		p.records[n].end()
+	}
+	return nil
+}
+
+// close ends the events of nodes that did not run. It is called with the lock
+// held.
+func (p *replay) close() {
+	for _, o := range p.records {
+		o.end()
+	}
+}
+
+// end marks an operation that is on no queue as done.
+func (o *operation) end() {
+	if !o.finished() {
+		o.at = time.Now()
+		close(o.done)
+	}
+}
+
+// GraphExecDestroy implements [driver.API].
+func (d *Driver) GraphExecDestroy(h driver.GraphExec) driver.Result {
+	c, r := d.enter("cuGraphExecDestroy")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if _, r := c.exec(h); r != driver.Success {
+		return r
+	}
+	remove(c, &d.execs, h)
+	return driver.Success
+}
+
+// GraphDestroy implements [driver.API].
+func (d *Driver) GraphDestroy(h driver.Graph) driver.Result {
+	c, _, r := d.enterGraph("cuGraphDestroy", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	remove(c, &d.graphs, h)
+	return driver.Success
+}

@@ -1,0 +1,113 @@
+package drivertest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// KernelFunc is a kernel in Go. It runs the whole grid. It is called on the
+// goroutine of a stream, and at the same time on others. An error or a panic is a
+// fault of the device, which poisons the process as on hardware: the code is that
+// of the error if it is (or wraps) a sticky [driver.Result], that of [Launch.Memory]
+// if it comes from there, and ErrorLaunchFailed otherwise.
+type KernelFunc func(k *Launch) error
+
+// Launch is one launch of a kernel as its [KernelFunc] sees it. It is valid until
+// the function returns.
+type Launch struct {
+	// Kernel is the name of the entry point.
+	Kernel string
+	// Device is the ordinal of the device.
+	Device      int
+	Grid, Block driver.Dim3
+	// SharedBytes is the dynamic shared memory of a block.
+	SharedBytes uint32
+	// Cooperative says that all blocks are resident at once.
+	Cooperative bool
+
+	params [][]byte
+	ctx    *context
+	d      *Driver
+}
+
+// Params returns the number of parameters.
+func (k *Launch) Params() int { return len(k.params) }
+
+// Bytes returns the value of parameter i as it stands in memory. It panics if there
+// is none, which makes the launch fail.
+func (k *Launch) Bytes(i int) []byte {
+	if i < 0 || i >= len(k.params) {
+		panic(&fault{result: driver.ErrorLaunchFailed,
+			detail: fmt.Sprintf("the kernel %s has %d parameters, and its Go function reads parameter %d", k.Kernel, len(k.params), i)})
+	}
+	return k.params[i]
+}
+
+func (k *Launch) word(i, size int) []byte {
+	b := k.Bytes(i)
+	if len(b) != size {
+		panic(&fault{result: driver.ErrorLaunchFailed,
+			detail: fmt.Sprintf("parameter %d of the kernel %s has %d bytes, and its Go function reads %d", i, k.Kernel, len(b), size)})
+	}
+	return b
+}
+
+// Uint32 returns parameter i. This and the following ones panic if there is no
+// such parameter or its size is another, which makes the launch fail.
+func (k *Launch) Uint32(i int) uint32 { return binary.LittleEndian.Uint32(k.word(i, 4)) }
+
+// Int32 returns parameter i.
+func (k *Launch) Int32(i int) int32 { return int32(k.Uint32(i)) }
+
+// Uint64 returns parameter i.
+func (k *Launch) Uint64(i int) uint64 { return binary.LittleEndian.Uint64(k.word(i, 8)) }
+
+// Int64 returns parameter i.
+func (k *Launch) Int64(i int) int64 { return int64(k.Uint64(i)) }
+
+// Float32 returns parameter i.
+func (k *Launch) Float32(i int) float32 { return math.Float32frombits(k.Uint32(i)) }
+
+// Float64 returns parameter i.
+func (k *Launch) Float64(i int) float64 { return math.Float64frombits(k.Uint64(i)) }
+
+// Ptr returns parameter i as an address.
+func (k *Launch) Ptr(i int) driver.DevicePtr { return driver.DevicePtr(k.Uint64(i)) }
+
+// Memory returns n bytes of device memory, or of page-locked host memory, at ptr.
+// The slice is the memory itself. An address that the device may not access is an
+// error, which the kernel should return.
+func (k *Launch) Memory(ptr driver.DevicePtr, n uint64) ([]byte, error) {
+	data, f := k.d.memory.bytes(ptr, n, view{ctx: k.ctx})
+	if f != nil {
+		return nil, f
+	}
+	return data, nil
+}
+
+// Slice returns n elements of device memory at ptr, like [Launch.Memory]. T must
+// not contain pointers. An address that is no multiple of T's alignment gives
+// ErrorMisalignedAddress.
+func Slice[T any](k *Launch, ptr driver.DevicePtr, n uint64) ([]T, error) {
+	var element T
+	size, align := uint64(unsafe.Sizeof(element)), uint64(unsafe.Alignof(element))
+	if uint64(ptr)%align != 0 {
+		return nil, &fault{result: driver.ErrorMisalignedAddress, addr: ptr,
+			detail: fmt.Sprintf("%#x is not a multiple of %d", uint64(ptr), align)}
+	}
+	if n == 0 || size == 0 {
+		return nil, nil
+	}
+	if n > math.MaxInt64/size {
+		n = math.MaxInt64 / size // too much in any case
+	}
+	data, err := k.Memory(ptr, n*size)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(data))), n), nil
+}

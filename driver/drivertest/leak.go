@@ -1,0 +1,93 @@
+package drivertest
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Leaks lists what the program did not give back, each with the call that made it:
+// memory, streams, events, modules, libraries, graphs, pools and retained contexts.
+// It includes what was lost because the last user of its context released that.
+func (d *Driver) Leaks() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	leaks := slices.Clone(d.lost)
+	from := func(made origin, format string, args ...any) {
+		leaks = append(leaks, fmt.Sprintf(format, args...)+" from "+made.text(d.config.Stacks))
+	}
+	for _, dev := range d.devices {
+		if dev.retains > 0 {
+			text := fmt.Sprintf("primary context of device %d retained %d times", dev.ordinal, dev.retains)
+			if dev.primary != nil {
+				text += ", made by " + dev.primary.made.text(d.config.Stacks)
+			}
+			leaks = append(leaks, text)
+		}
+	}
+	d.memory.mu.RLock()
+	for _, a := range d.memory.live {
+		if a.module == nil {
+			from(a.made, "%d bytes of device memory at %#x", a.bytes, uint64(a.base))
+		}
+	}
+	for _, h := range d.memory.host {
+		from(h.made, "%d bytes of page-locked host memory at %#x", h.bytes, h.base)
+	}
+	d.memory.mu.RUnlock()
+	for h, s := range d.streams.live {
+		from(s.made, "stream %#x", uintptr(h))
+	}
+	for h, e := range d.events.live {
+		from(e.made, "event %#x", uintptr(h))
+	}
+	for h, m := range d.modules.live {
+		if m.library == nil {
+			from(m.made, "module %#x", uintptr(h))
+		}
+	}
+	for h, l := range d.libraries.live {
+		from(l.made, "library %#x", uintptr(h))
+	}
+	for h, g := range d.graphs.live {
+		from(g.made, "graph %#x", uintptr(h))
+	}
+	for h, x := range d.execs.live {
+		from(x.made, "executable graph %#x", uintptr(h))
+	}
+	for h, p := range d.pools.live {
+		if p != p.dev.defaultPool {
+			from(p.made, "memory pool %#x", uintptr(h))
+		}
+	}
+	slices.Sort(leaks)
+	return leaks
+}
+
+// TB is the part of testing.TB that [ForTest] uses.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Errorf(format string, args ...any)
+}
+
+// ForTest makes a driver for the time of a test. At its end everything that leaked
+// and every finding is an error of the test. Cleanups of the test that were
+// registered later run before.
+func ForTest(t TB, config Config) *Driver {
+	t.Helper()
+	d := New(config)
+	t.Cleanup(func() {
+		t.Helper()
+		_ = d.Close()
+		for _, f := range d.Findings() {
+			t.Errorf("simulated driver: %v", f)
+		}
+		if d.Sticky() != 0 {
+			return // a poisoned process cannot give anything back
+		}
+		for _, leak := range d.Leaks() {
+			t.Errorf("simulated driver: leaked: %s", leak)
+		}
+	})
+	return d
+}

@@ -1,0 +1,266 @@
+package drivertest
+
+import "github.com/purecuda/purecuda/driver"
+
+// library is an image for all contexts. It becomes a module of a context when it is
+// first used there.
+type library struct {
+	handle  driver.KernelLibrary
+	image   *image
+	broken  driver.Result // why its kernels cannot be had, or Success
+	kernels []*kernel     // in the order of the image
+	made    origin
+}
+
+// kernel is an entry of a library. Its settings hold for a device each.
+type kernel struct {
+	handle   driver.Kernel
+	library  *library
+	entry    *entry
+	settings map[*device]*settings
+}
+
+func (k *kernel) settingsOn(dev *device) *settings {
+	s := k.settings[dev]
+	if s == nil {
+		s = newSettings(k.entry, dev)
+		k.settings[dev] = s
+	}
+	return s
+}
+
+// LibraryLoadData implements [driver.API]. It reads PTX only. Where kernels are
+// loaded lazily, a mistake in the PTX stands in the log, and what asks for kernels
+// fails.
+func (d *Driver) LibraryLoadData(data []byte, _ driver.JIT) (driver.KernelLibrary, driver.JITLog, driver.Result) {
+	c, r := d.enter("cuLibraryLoadData")
+	if r != driver.Success {
+		return 0, driver.JITLog{}, r
+	}
+	defer d.mu.Unlock()
+	if isBinary(data) || len(data) == 0 {
+		return 0, driver.JITLog{}, driver.ErrorInvalidImage
+	}
+	// A library must fit at least one device.
+	var img *image
+	var log driver.JITLog
+	for _, dev := range d.devices {
+		if img, log, r = c.read(data, dev.config.Major, dev.config.Minor); r == driver.Success {
+			break
+		}
+	}
+	if r != driver.Success && !d.lazy() {
+		return 0, log, r
+	}
+	l := &library{handle: driver.KernelLibrary(d.newHandle()), image: img, broken: r, made: c.made}
+	d.libraries.live[l.handle] = l
+	if r != driver.Success {
+		return l.handle, log, driver.Success
+	}
+	for _, e := range img.entries {
+		k := &kernel{handle: driver.Kernel(d.newHandle()), library: l, entry: e, settings: map[*device]*settings{}}
+		l.kernels = append(l.kernels, k)
+		d.kernels.live[k.handle] = k
+	}
+	return l.handle, log, driver.Success
+}
+
+// enterLibrary begins a call about a library.
+func (d *Driver) enterLibrary(op string, h driver.KernelLibrary) (call, *library, driver.Result) {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return c, nil, r
+	}
+	l, r := find(c, &d.libraries, h)
+	if r == driver.Success && op != "cuLibraryUnload" {
+		r = l.broken
+	}
+	if r != driver.Success {
+		d.mu.Unlock()
+	}
+	return c, l, r
+}
+
+// LibraryUnload implements [driver.API].
+func (d *Driver) LibraryUnload(h driver.KernelLibrary) driver.Result {
+	c, l, r := d.enterLibrary("cuLibraryUnload", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	for _, ctx := range d.contexts.live {
+		if m := ctx.parts[l]; m != nil {
+			c.unload(m, false)
+		}
+	}
+	for _, k := range l.kernels {
+		remove(c, &d.kernels, k.handle)
+	}
+	remove(c, &d.libraries, h)
+	return driver.Success
+}
+
+// part returns the module that the library is in a context.
+func (c call) part(l *library, ctx *context) (*module, driver.Result) {
+	if m := ctx.parts[l]; m != nil {
+		return m, driver.Success
+	}
+	m, r := c.load(ctx, l.image, l)
+	if r == driver.Success {
+		ctx.parts[l] = m
+	}
+	return m, r
+}
+
+// LibraryGetKernel implements [driver.API].
+func (d *Driver) LibraryGetKernel(h driver.KernelLibrary, name string) (driver.Kernel, driver.Result) {
+	_, l, r := d.enterLibrary("cuLibraryGetKernel", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	for _, k := range l.kernels {
+		if k.entry.name == name {
+			return k.handle, driver.Success
+		}
+	}
+	return 0, driver.ErrorNotFound
+}
+
+// LibraryGetModule implements [driver.API].
+func (d *Driver) LibraryGetModule(h driver.KernelLibrary) (driver.Module, driver.Result) {
+	c, l, r := d.enterLibrary("cuLibraryGetModule", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	m, r := c.part(l, c.ctx)
+	if r != driver.Success {
+		return 0, r
+	}
+	return m.handle, driver.Success
+}
+
+// LibraryGetGlobal implements [driver.API].
+func (d *Driver) LibraryGetGlobal(h driver.KernelLibrary, name string) (driver.DevicePtr, uint64, driver.Result) {
+	c, l, r := d.enterLibrary("cuLibraryGetGlobal", h)
+	if r != driver.Success {
+		return 0, 0, r
+	}
+	defer d.mu.Unlock()
+	m, r := c.part(l, c.ctx)
+	if r != driver.Success {
+		return 0, 0, r
+	}
+	return m.global(name)
+}
+
+// LibraryGetKernelCount implements [driver.API].
+func (d *Driver) LibraryGetKernelCount(h driver.KernelLibrary) (uint32, driver.Result) {
+	_, l, r := d.enterLibrary("cuLibraryGetKernelCount", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return uint32(len(l.kernels)), driver.Success
+}
+
+// LibraryEnumerateKernels implements [driver.API].
+func (d *Driver) LibraryEnumerateKernels(h driver.KernelLibrary) ([]driver.Kernel, driver.Result) {
+	_, l, r := d.enterLibrary("cuLibraryEnumerateKernels", h)
+	if r != driver.Success {
+		return nil, r
+	}
+	defer d.mu.Unlock()
+	var handles []driver.Kernel
+	for _, k := range l.kernels {
+		handles = append(handles, k.handle)
+	}
+	return handles, driver.Success
+}
+
+// enterKernel begins a call about a kernel.
+func (d *Driver) enterKernel(op string, h driver.Kernel) (call, *kernel, driver.Result) {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return c, nil, r
+	}
+	k, r := find(c, &d.kernels, h)
+	if r != driver.Success {
+		d.mu.Unlock()
+	}
+	return c, k, r
+}
+
+// KernelGetFunction implements [driver.API].
+func (d *Driver) KernelGetFunction(h driver.Kernel) (driver.Function, driver.Result) {
+	c, k, r := d.enterKernel("cuKernelGetFunction", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	f, r := c.functionOf(k, c.ctx)
+	if r != driver.Success {
+		return 0, r
+	}
+	return f.handle, driver.Success
+}
+
+// functionOf returns what a kernel is in a context.
+func (c call) functionOf(k *kernel, ctx *context) (*function, driver.Result) {
+	m, r := c.part(k.library, ctx)
+	if r != driver.Success {
+		return nil, r
+	}
+	f := c.function(m, k.entry.name)
+	f.settings = k.settingsOn(ctx.dev)
+	return f, driver.Success
+}
+
+// KernelGetName implements [driver.API].
+func (d *Driver) KernelGetName(h driver.Kernel) (string, driver.Result) {
+	_, k, r := d.enterKernel("cuKernelGetName", h)
+	if r != driver.Success {
+		return "", r
+	}
+	defer d.mu.Unlock()
+	return k.entry.name, driver.Success
+}
+
+// KernelGetAttribute implements [driver.API].
+func (d *Driver) KernelGetAttribute(attribute driver.FunctionAttribute, h driver.Kernel, device driver.Device) (int32, driver.Result) {
+	_, k, r := d.enterKernel("cuKernelGetAttribute", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	dev, r := d.device(device)
+	if r != driver.Success {
+		return 0, r
+	}
+	return attributeOf(attribute, k.entry, k.library.image, k.settingsOn(dev), dev)
+}
+
+// KernelSetAttribute implements [driver.API].
+func (d *Driver) KernelSetAttribute(attribute driver.FunctionAttribute, value int32, h driver.Kernel, device driver.Device) driver.Result {
+	_, k, r := d.enterKernel("cuKernelSetAttribute", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	dev, r := d.device(device)
+	if r != driver.Success {
+		return r
+	}
+	return k.settingsOn(dev).set(attribute, value, k.entry, dev)
+}
+
+// KernelGetParamInfo implements [driver.API].
+func (d *Driver) KernelGetParamInfo(h driver.Kernel, index uint64) (offset, bytes uint64, r driver.Result) {
+	_, k, r := d.enterKernel("cuKernelGetParamInfo", h)
+	if r != driver.Success {
+		return 0, 0, r
+	}
+	defer d.mu.Unlock()
+	return k.entry.param(index)
+}

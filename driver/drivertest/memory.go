@@ -1,0 +1,281 @@
+package drivertest
+
+import (
+	"unsafe"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// take gives an allocation its address and takes its bytes from the device. It
+// empties the pools of the device before it gives up.
+func (c call) take(a *allocation) driver.Result {
+	if a.bytes == 0 || a.bytes > 1<<62 {
+		return driver.ErrorInvalidValue
+	}
+	free := a.dev.config.Memory - a.dev.used
+	if a.bytes > free {
+		a.dev.trim()
+		free = a.dev.config.Memory - a.dev.used
+	}
+	if a.bytes > free || uint64(int(a.bytes)) != a.bytes {
+		return driver.ErrorOutOfMemory
+	}
+	a.dev.used += a.bytes
+	c.place(a)
+	return driver.Success
+}
+
+func (c call) place(a *allocation) {
+	a.made, a.id = c.made, c.d.newID()
+	c.d.memory.add(a)
+}
+
+// release takes an allocation out of the space and gives its bytes back.
+func (c call) release(a *allocation) { c.d.release(a, c.made) }
+
+func (d *Driver) release(a *allocation, end origin) {
+	d.memory.remove(a, end)
+	if a.pool != nil {
+		a.pool.used -= a.bytes
+		if a.pool.destroyed {
+			a.pool.trimTo(0)
+		}
+		return
+	}
+	a.dev.used -= a.bytes
+}
+
+// MemGetInfo implements [driver.API].
+func (d *Driver) MemGetInfo() (free, total uint64, r driver.Result) {
+	c, r := d.enter("cuMemGetInfo")
+	if r != driver.Success {
+		return 0, 0, r
+	}
+	defer d.mu.Unlock()
+	dev := c.ctx.dev
+	return dev.config.Memory - dev.used, dev.config.Memory, driver.Success
+}
+
+// MemAlloc implements [driver.API].
+func (d *Driver) MemAlloc(bytes uint64) (driver.DevicePtr, driver.Result) {
+	c, r := d.enter("cuMemAlloc")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	a := &allocation{bytes: bytes, dev: c.ctx.dev, ctx: c.ctx, ready: true}
+	if r := c.take(a); r != driver.Success {
+		return 0, r
+	}
+	return a.base, driver.Success
+}
+
+// toFree finds the allocation that begins at ptr and that the program may free.
+func (c call) toFree(ptr driver.DevicePtr) (*allocation, driver.Result) {
+	m := &c.d.memory
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	a := m.at(ptr)
+	switch {
+	case a == nil:
+		f := m.stray(ptr, 0)
+		if f.allocation != "" {
+			f.detail = "freed twice, or an address behind an allocation"
+		} else {
+			f.detail = "freed an address that no allocation has"
+		}
+		return nil, c.misuse(f)
+	case a.base != ptr:
+		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed an address inside an allocation"})
+	case a.module != nil:
+		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed a variable of a module"})
+	case a.freeing:
+		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed twice"})
+	}
+	return a, driver.Success
+}
+
+// MemFree implements [driver.API]. It does not wait for the device, as the real
+// one mostly does: work that still uses the memory faults.
+func (d *Driver) MemFree(ptr driver.DevicePtr) driver.Result {
+	c, r := d.enter("cuMemFree")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if ptr == 0 {
+		return driver.Success
+	}
+	a, r := c.toFree(ptr)
+	if r != driver.Success {
+		return r
+	}
+	a.freeing = true
+	c.release(a)
+	return driver.Success
+}
+
+// MemGetAddressRange implements [driver.API].
+func (d *Driver) MemGetAddressRange(ptr driver.DevicePtr) (base driver.DevicePtr, bytes uint64, r driver.Result) {
+	_, r = d.enter("cuMemGetAddressRange")
+	if r != driver.Success {
+		return 0, 0, r
+	}
+	defer d.mu.Unlock()
+	d.memory.mu.RLock()
+	defer d.memory.mu.RUnlock()
+	if a := d.memory.at(ptr); a != nil {
+		return a.base, a.bytes, driver.Success
+	}
+	if h := d.memory.hostAt(uint64(ptr)); h != nil {
+		return driver.DevicePtr(h.base), h.bytes, driver.Success
+	}
+	return 0, 0, driver.ErrorNotFound
+}
+
+// MemHostAlloc implements [driver.API].
+func (d *Driver) MemHostAlloc(bytes uint64, flags uint32) (unsafe.Pointer, driver.Result) {
+	c, r := d.enter("cuMemHostAlloc")
+	if r != driver.Success {
+		return nil, r
+	}
+	defer d.mu.Unlock()
+	const known = driver.HostAllocPortable | driver.HostAllocDeviceMap | driver.HostAllocWriteCombined
+	switch {
+	case flags&^known != 0:
+		return nil, driver.ErrorInvalidValue
+	case bytes == 0:
+		return nil, driver.Success
+	case bytes > maxHostBytes || bytes > d.config.HostMemory-min(d.hostUsed, d.config.HostMemory):
+		return nil, driver.ErrorOutOfMemory
+	}
+	d.hostUsed += bytes
+	block := make([]byte, bytes+pageSize)
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(block)))
+	skip := (pageSize - at%pageSize) % pageSize
+	data := block[skip : uint64(skip)+bytes : uint64(skip)+bytes]
+	ptr := unsafe.Pointer(unsafe.SliceData(data))
+	d.memory.addHost(&hostMemory{base: uint64(uintptr(ptr)), bytes: bytes, data: data,
+		id: d.newID(), ctx: c.ctx, flags: flags, made: c.made})
+	return ptr, driver.Success
+}
+
+// maxHostBytes keeps make from panicking; real memory runs out long before.
+const maxHostBytes = min(1<<40, uint64(^uint(0)>>1)-pageSize)
+
+// MemFreeHost implements [driver.API].
+func (d *Driver) MemFreeHost(ptr unsafe.Pointer) driver.Result {
+	c, r := d.enter("cuMemFreeHost")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if ptr == nil {
+		return driver.Success
+	}
+	addr := uint64(uintptr(ptr))
+	d.memory.mu.RLock()
+	h := d.memory.hostAt(addr)
+	stray := d.memory.stray(driver.DevicePtr(addr), 0)
+	d.memory.mu.RUnlock()
+	switch {
+	case h == nil:
+		stray.detail = "freed host memory that is not page-locked"
+		if stray.allocation != "" {
+			stray.detail = "freed twice"
+		}
+		return c.misuse(stray)
+	case h.base != addr:
+		return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed an address inside an allocation"})
+	}
+	c.releaseHost(h)
+	return driver.Success
+}
+
+func (c call) releaseHost(h *hostMemory) {
+	c.d.hostUsed -= h.bytes
+	c.d.memory.dropHost(h, c.made)
+}
+
+// MemHostGetDevicePointer implements [driver.API].
+func (d *Driver) MemHostGetDevicePointer(ptr unsafe.Pointer, flags uint32) (driver.DevicePtr, driver.Result) {
+	_, r := d.enter("cuMemHostGetDevicePointer")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	d.memory.mu.RLock()
+	defer d.memory.mu.RUnlock()
+	addr := uint64(uintptr(ptr))
+	if flags != 0 || d.memory.hostAt(addr) == nil {
+		return 0, driver.ErrorInvalidValue
+	}
+	return driver.DevicePtr(addr), driver.Success
+}
+
+// PointerGetAttribute implements [driver.API].
+func (d *Driver) PointerGetAttribute(attribute driver.PointerAttribute, ptr driver.DevicePtr) (uint64, driver.Result) {
+	_, r := d.enter("cuPointerGetAttribute")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	d.memory.mu.RLock()
+	defer d.memory.mu.RUnlock()
+	var values map[driver.PointerAttribute]uint64
+	if a := d.memory.at(ptr); a != nil {
+		values = a.attributes(ptr)
+	} else if h := d.memory.hostAt(uint64(ptr)); h != nil {
+		values = h.attributes(ptr)
+	} else {
+		return 0, driver.ErrorInvalidValue
+	}
+	value, ok := values[attribute]
+	if !ok {
+		return 0, driver.ErrorInvalidValue
+	}
+	return value, driver.Success
+}
+
+func (a *allocation) attributes(ptr driver.DevicePtr) map[driver.PointerAttribute]uint64 {
+	values := map[driver.PointerAttribute]uint64{
+		driver.PointerAttributeContext:                uint64(a.ctx.handle),
+		driver.PointerAttributeMemoryType:             uint64(driver.MemoryDevice),
+		driver.PointerAttributeDevicePointer:          uint64(ptr),
+		driver.PointerAttributeSyncMemops:             1,
+		driver.PointerAttributeBufferID:               a.id,
+		driver.PointerAttributeIsManaged:              0,
+		driver.PointerAttributeDeviceOrdinal:          uint64(a.dev.ordinal),
+		driver.PointerAttributeIsLegacyCUDAIPCCapable: 0,
+		driver.PointerAttributeRangeStartAddr:         uint64(a.base),
+		driver.PointerAttributeRangeSize:              a.bytes,
+		driver.PointerAttributeMapped:                 1,
+		driver.PointerAttributeAllowedHandleTypes:     0,
+		driver.PointerAttributeIsGPUDirectRDMACapable: 0,
+		driver.PointerAttributeAccessFlags:            uint64(driver.MemAccessReadWrite),
+		driver.PointerAttributeMempoolHandle:          0,
+		driver.PointerAttributeMemoryBlockID:          a.id,
+	}
+	if a.pool != nil {
+		values[driver.PointerAttributeContext] = 0
+		values[driver.PointerAttributeMempoolHandle] = uint64(a.pool.handle)
+	}
+	return values
+}
+
+func (h *hostMemory) attributes(ptr driver.DevicePtr) map[driver.PointerAttribute]uint64 {
+	return map[driver.PointerAttribute]uint64{
+		driver.PointerAttributeContext:                uint64(h.ctx.handle),
+		driver.PointerAttributeMemoryType:             uint64(driver.MemoryHost),
+		driver.PointerAttributeDevicePointer:          uint64(ptr),
+		driver.PointerAttributeHostPointer:            uint64(ptr),
+		driver.PointerAttributeBufferID:               h.id,
+		driver.PointerAttributeIsManaged:              0,
+		driver.PointerAttributeDeviceOrdinal:          uint64(h.ctx.dev.ordinal),
+		driver.PointerAttributeIsLegacyCUDAIPCCapable: 0,
+		driver.PointerAttributeRangeStartAddr:         h.base,
+		driver.PointerAttributeRangeSize:              h.bytes,
+		driver.PointerAttributeMapped:                 1,
+		driver.PointerAttributeAllowedHandleTypes:     0,
+	}
+}

@@ -1,0 +1,88 @@
+package drivertest
+
+import "github.com/purecuda/purecuda/driver"
+
+// memset puts the filling of count words of a width in bytes on a stream.
+func (c call) memset(s *stream, dst driver.DevicePtr, value uint32, width, count uint64) driver.Result {
+	if count == 0 {
+		return driver.Success
+	}
+	if uint64(dst)%width != 0 {
+		c.found(driver.ErrorInvalidValue, "%#x is not a multiple of %d", uint64(dst), width)
+		return driver.ErrorInvalidValue
+	}
+	if count > (1<<62)/width {
+		return driver.ErrorInvalidValue
+	}
+	m, bytes := &c.d.memory, count*width
+	if _, f := m.bytes(dst, bytes, view{early: true}); f != nil {
+		return c.misuse(f)
+	}
+	return c.submit(s, work{kind: nodeMemset, run: func() error {
+		data, f := m.bytes(dst, bytes, view{})
+		if f != nil {
+			return f
+		}
+		for i := range width {
+			data[i] = byte(value >> (8 * i))
+		}
+		for done := int(width); done < len(data); done *= 2 {
+			copy(data[done:], data[:done])
+		}
+		return nil
+	}})
+}
+
+// memsetNow fills on the legacy default stream. Other than the real driver it
+// waits for the end.
+func (d *Driver) memsetNow(op string, dst driver.DevicePtr, value uint32, width, count uint64) driver.Result {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	s := c.ctx.null
+	if r := c.memset(s, dst, value, width, count); r != driver.Success || count == 0 {
+		return r
+	}
+	return c.wait(s.last)
+}
+
+func (d *Driver) memsetAsync(op string, dst driver.DevicePtr, value uint32, width, count uint64, stream driver.Stream) driver.Result {
+	c, s, r := d.enterStream(op, stream)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	return c.memset(s, dst, value, width, count)
+}
+
+// MemsetD8 implements [driver.API].
+func (d *Driver) MemsetD8(dst driver.DevicePtr, value uint8, count uint64) driver.Result {
+	return d.memsetNow("cuMemsetD8", dst, uint32(value), 1, count)
+}
+
+// MemsetD16 implements [driver.API].
+func (d *Driver) MemsetD16(dst driver.DevicePtr, value uint16, count uint64) driver.Result {
+	return d.memsetNow("cuMemsetD16", dst, uint32(value), 2, count)
+}
+
+// MemsetD32 implements [driver.API].
+func (d *Driver) MemsetD32(dst driver.DevicePtr, value uint32, count uint64) driver.Result {
+	return d.memsetNow("cuMemsetD32", dst, value, 4, count)
+}
+
+// MemsetD8Async implements [driver.API].
+func (d *Driver) MemsetD8Async(dst driver.DevicePtr, value uint8, count uint64, stream driver.Stream) driver.Result {
+	return d.memsetAsync("cuMemsetD8Async", dst, uint32(value), 1, count, stream)
+}
+
+// MemsetD16Async implements [driver.API].
+func (d *Driver) MemsetD16Async(dst driver.DevicePtr, value uint16, count uint64, stream driver.Stream) driver.Result {
+	return d.memsetAsync("cuMemsetD16Async", dst, uint32(value), 2, count, stream)
+}
+
+// MemsetD32Async implements [driver.API].
+func (d *Driver) MemsetD32Async(dst driver.DevicePtr, value uint32, count uint64, stream driver.Stream) driver.Result {
+	return d.memsetAsync("cuMemsetD32Async", dst, value, 4, count, stream)
+}

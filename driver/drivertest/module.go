@@ -1,0 +1,156 @@
+package drivertest
+
+import "github.com/purecuda/purecuda/driver"
+
+// module is an image in a context.
+type module struct {
+	handle    driver.Module
+	ctx       *context
+	image     *image
+	library   *library // whose part in the context this is, or nil
+	functions map[string]*function
+	variables map[string]*allocation
+	made      origin
+	unloaded  bool
+}
+
+// load puts an image into a context: its variables get memory there.
+func (c call) load(ctx *context, img *image, l *library) (*module, driver.Result) {
+	m := &module{handle: driver.Module(c.d.newHandle()), ctx: ctx, image: img, library: l, made: c.made,
+		functions: map[string]*function{}, variables: map[string]*allocation{}}
+	for _, v := range img.variables {
+		a := &allocation{bytes: v.bytes, dev: ctx.dev, ctx: ctx, module: m, ready: true}
+		if r := c.take(a); r != driver.Success {
+			c.unload(m, false)
+			return nil, r
+		}
+		m.variables[v.name] = a
+		if len(v.init) > 0 {
+			copy(a.memory(), v.init)
+		}
+	}
+	c.d.modules.live[m.handle] = m
+	return m, driver.Success
+}
+
+// unload takes a module out of its context.
+func (c call) unload(m *module, withContext bool) {
+	drop, dropFunction := remove[driver.Module, *module], remove[driver.Function, *function]
+	if withContext {
+		drop, dropFunction = removeWith[driver.Module, *module], removeWith[driver.Function, *function]
+	}
+	m.unloaded = true
+	for _, f := range m.functions {
+		dropFunction(c, &c.d.functions, f.handle)
+	}
+	for _, a := range m.variables {
+		c.release(a)
+	}
+	if m.library != nil {
+		delete(m.ctx.parts, m.library)
+	}
+	drop(c, &c.d.modules, m.handle)
+}
+
+// read reads an image and writes the log of a compiler.
+func (c call) read(data []byte, major, minor int) (*image, driver.JITLog, driver.Result) {
+	img, err := readImage(data, c.d.config.Version, major, minor)
+	if err != nil {
+		return nil, driver.JITLog{Error: err.log}, err.result
+	}
+	return img, driver.JITLog{}, driver.Success
+}
+
+// ModuleLoadData implements [driver.API]. It reads PTX only.
+func (d *Driver) ModuleLoadData(data []byte, _ driver.JIT) (driver.Module, driver.JITLog, driver.Result) {
+	c, r := d.enter("cuModuleLoadDataEx")
+	if r != driver.Success {
+		return 0, driver.JITLog{}, r
+	}
+	defer d.mu.Unlock()
+	img, log, r := c.read(data, c.ctx.dev.config.Major, c.ctx.dev.config.Minor)
+	if r != driver.Success {
+		return 0, log, r
+	}
+	m, r := c.load(c.ctx, img, nil)
+	if r != driver.Success {
+		return 0, log, r
+	}
+	return m.handle, log, driver.Success
+}
+
+// ModuleUnload implements [driver.API].
+func (d *Driver) ModuleUnload(h driver.Module) driver.Result {
+	c, r := d.enter("cuModuleUnload")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	m, r := find(c, &d.modules, h)
+	if r != driver.Success {
+		return r
+	}
+	if m.library != nil {
+		c.found(driver.ErrorInvalidHandle, "the module belongs to a library")
+		return driver.ErrorInvalidHandle
+	}
+	c.unload(m, false)
+	return driver.Success
+}
+
+// ModuleGetFunction implements [driver.API].
+func (d *Driver) ModuleGetFunction(h driver.Module, name string) (driver.Function, driver.Result) {
+	c, r := d.enter("cuModuleGetFunction")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	m, r := find(c, &d.modules, h)
+	if r != driver.Success {
+		return 0, r
+	}
+	f := c.function(m, name)
+	if f == nil {
+		return 0, driver.ErrorNotFound
+	}
+	return f.handle, driver.Success
+}
+
+// ModuleGetGlobal implements [driver.API].
+func (d *Driver) ModuleGetGlobal(h driver.Module, name string) (driver.DevicePtr, uint64, driver.Result) {
+	c, r := d.enter("cuModuleGetGlobal")
+	if r != driver.Success {
+		return 0, 0, r
+	}
+	defer d.mu.Unlock()
+	m, r := find(c, &d.modules, h)
+	if r != driver.Success {
+		return 0, 0, r
+	}
+	return m.global(name)
+}
+
+func (m *module) global(name string) (driver.DevicePtr, uint64, driver.Result) {
+	a := m.variables[name]
+	if a == nil {
+		return 0, 0, driver.ErrorNotFound
+	}
+	return a.base, a.bytes, driver.Success
+}
+
+// lazy tells that kernels are loaded when they are first used, which is the default
+// since CUDA 12.2.
+func (d *Driver) lazy() bool { return d.config.Version >= 12020 }
+
+// ModuleGetLoadingMode implements [driver.API].
+func (d *Driver) ModuleGetLoadingMode() (driver.LoadingMode, driver.Result) {
+	_, r := d.enter("cuModuleGetLoadingMode")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if !d.lazy() {
+		return driver.LoadingEager, driver.Success
+	}
+	return driver.LoadingLazy, driver.Success
+}

@@ -1,0 +1,101 @@
+package drivertest
+
+import "github.com/purecuda/purecuda/driver"
+
+// resident is how many blocks of the kernel a multiprocessor holds at once: as
+// many as its threads, registers, shared memory and block slots allow.
+func (f *function) resident(threads int, dynamicShared uint64) int {
+	c := &f.module.ctx.dev.config
+	if threads < 1 || threads > f.entry.maxThreads {
+		return 0
+	}
+	shared := uint64(f.entry.staticBytes) + dynamicShared
+	if shared > uint64(c.SharedPerBlockOptin) {
+		return 0
+	}
+	rounded := (threads + warpSize - 1) / warpSize * warpSize
+	return min(c.BlocksPerSM, c.ThreadsPerSM/rounded, maxRegisters/(registersPerThread*rounded),
+		int(uint64(c.SharedPerSM)/(shared+reservedShared)))
+}
+
+// OccupancyMaxActiveBlocksPerMultiprocessor implements [driver.API]. Every kernel
+// counts as using 32 registers.
+func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(function driver.Function, blockSize int32, sharedBytes uint64) (int32, driver.Result) {
+	return d.occupancy("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, blockSize, sharedBytes, 0)
+}
+
+// OccupancyMaxActiveBlocksPerMultiprocessorWithFlags implements [driver.API].
+func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(function driver.Function, blockSize int32, sharedBytes uint64, flags uint32) (int32, driver.Result) {
+	return d.occupancy("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", function, blockSize, sharedBytes, flags)
+}
+
+// enterLaunchable begins a call about a function or a kernel in the current
+// context.
+func (d *Driver) enterLaunchable(op string, h driver.Function) (call, *function, driver.Result) {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return c, nil, r
+	}
+	f, r := c.launchable(h, c.ctx)
+	if r != driver.Success {
+		d.mu.Unlock()
+	}
+	return c, f, r
+}
+
+func (d *Driver) occupancy(op string, h driver.Function, blockSize int32, sharedBytes uint64, flags uint32) (int32, driver.Result) {
+	_, f, r := d.enterLaunchable(op, h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	const disableCaching = 1
+	if blockSize < 1 || flags&^disableCaching != 0 {
+		return 0, driver.ErrorInvalidValue
+	}
+	return int32(f.resident(int(blockSize), sharedBytes)), driver.Success
+}
+
+// OccupancyMaxPotentialBlockSize implements [driver.API].
+func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes uint64, limit int32) (minGrid, blockSize int32, r driver.Result) {
+	_, f, r := d.enterLaunchable("cuOccupancyMaxPotentialBlockSize", h)
+	if r != driver.Success {
+		return 0, 0, r
+	}
+	defer d.mu.Unlock()
+	if limit < 0 {
+		return 0, 0, driver.ErrorInvalidValue
+	}
+	largest := f.entry.maxThreads
+	if limit > 0 {
+		largest = min(largest, int(limit))
+	}
+	best := 0
+	for threads := largest; threads > 0; threads -= warpSize {
+		blocks := f.resident(threads, sharedBytes)
+		if blocks*threads > best {
+			best = blocks * threads
+			minGrid, blockSize = int32(blocks*f.module.ctx.dev.config.SMs), int32(threads)
+		}
+		threads = (threads + warpSize - 1) / warpSize * warpSize // then go on in whole warps
+	}
+	if best == 0 {
+		return 0, 0, driver.ErrorInvalidValue
+	}
+	return minGrid, blockSize, driver.Success
+}
+
+// OccupancyAvailableDynamicSMemPerBlock implements [driver.API].
+func (d *Driver) OccupancyAvailableDynamicSMemPerBlock(h driver.Function, blocks, blockSize int32) (uint64, driver.Result) {
+	_, f, r := d.enterLaunchable("cuOccupancyAvailableDynamicSMemPerBlock", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if blocks < 1 || blockSize < 1 || int(blocks) > f.resident(int(blockSize), 0) {
+		return 0, driver.ErrorInvalidValue
+	}
+	c := &f.module.ctx.dev.config
+	share := c.SharedPerSM/int(blocks) - reservedShared - f.entry.staticBytes
+	return uint64(max(min(share, int(f.settings.dynamicShared)), 0)), driver.Success
+}

@@ -1,0 +1,89 @@
+package drivertest
+
+import "github.com/purecuda/purecuda/driver"
+
+// canReach tells that the devices may access each other's memory.
+func (dev *device) canReach(peer *device) bool {
+	return dev != peer && !dev.config.NoPeers && !peer.config.NoPeers
+}
+
+// DeviceCanAccessPeer implements [driver.API].
+func (d *Driver) DeviceCanAccessPeer(device, peer driver.Device) (int32, driver.Result) {
+	_, dev, r := d.enterDevice("cuDeviceCanAccessPeer", device)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	other, r := d.device(peer)
+	if r != driver.Success {
+		return 0, r
+	}
+	return boolean(dev.canReach(other)), driver.Success
+}
+
+// DeviceGetP2PAttribute implements [driver.API].
+func (d *Driver) DeviceGetP2PAttribute(attribute driver.P2PAttribute, src, dst driver.Device) (int32, driver.Result) {
+	_, from, r := d.enterDevice("cuDeviceGetP2PAttribute", src)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	to, r := d.device(dst)
+	if r != driver.Success {
+		return 0, r
+	}
+	if from == to {
+		return 0, driver.ErrorInvalidDevice
+	}
+	switch attribute {
+	case driver.P2PAttributePerformanceRank:
+		return 0, driver.Success
+	case driver.P2PAttributeAccessSupported, driver.P2PAttributeNativeAtomicSupported:
+		return boolean(from.canReach(to)), driver.Success
+	}
+	return 0, driver.ErrorInvalidValue
+}
+
+// CtxEnablePeerAccess implements [driver.API].
+func (d *Driver) CtxEnablePeerAccess(peer driver.Context, flags uint32) driver.Result {
+	c, r := d.enter("cuCtxEnablePeerAccess")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	other, r := c.context(peer)
+	switch {
+	case r != driver.Success:
+		return r
+	case flags != 0:
+		return driver.ErrorInvalidValue
+	case !c.ctx.dev.canReach(other.dev):
+		return driver.ErrorPeerAccessUnsupported
+	case c.ctx.peers[other]:
+		return driver.ErrorPeerAccessAlreadyEnabled
+	}
+	d.memory.mu.Lock()
+	c.ctx.peers[other] = true
+	d.memory.mu.Unlock()
+	return driver.Success
+}
+
+// CtxDisablePeerAccess implements [driver.API].
+func (d *Driver) CtxDisablePeerAccess(peer driver.Context) driver.Result {
+	c, r := d.enter("cuCtxDisablePeerAccess")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	other, r := c.context(peer)
+	switch {
+	case r != driver.Success:
+		return r
+	case !c.ctx.peers[other]:
+		return driver.ErrorPeerAccessNotEnabled
+	}
+	d.memory.mu.Lock()
+	delete(c.ctx.peers, other)
+	d.memory.mu.Unlock()
+	return driver.Success
+}

@@ -1,0 +1,373 @@
+package drivertest
+
+import (
+	"github.com/purecuda/purecuda/driver"
+)
+
+// pool is where stream-ordered memory comes from. It holds bytes of its device:
+// those in use, and those that were freed and not given back yet.
+type pool struct {
+	handle    driver.MemPool
+	dev       *device
+	made      origin
+	limit     uint64 // 0: none
+	destroyed bool
+
+	used, usedHigh         uint64
+	reserved, reservedHigh uint64
+	threshold              uint64
+	reuse                  [3]uint64 // the reuse switches, from MemPoolReuseFollowEventDependencies on
+	// access of other devices by ordinal. It is guarded by the lock of the space.
+	access map[int]driver.MemAccessFlags
+}
+
+var defaultReuse = [3]uint64{1, 1, 1}
+
+// open tells that kernels of dev may use the memory of p.
+func (p *pool) open(dev *device) bool {
+	return p != nil && p.access[dev.ordinal] != driver.MemAccessNone
+}
+
+// trimTo gives memory that is not in use back to the device, down to keep bytes.
+func (p *pool) trimTo(keep uint64) {
+	if target := max(p.used, keep); target < p.reserved {
+		p.dev.used -= p.reserved - target
+		p.reserved = target
+	}
+}
+
+// trim empties all pools of the device.
+func (dev *device) trim() {
+	for _, p := range dev.d.pools.live {
+		if p.dev == dev {
+			p.trimTo(0)
+		}
+	}
+}
+
+// settle is what happens to the pools when the host waits for the device: they
+// give back what is above their thresholds.
+func (d *Driver) settle() {
+	for _, p := range d.pools.live {
+		p.trimTo(p.threshold)
+	}
+}
+
+// take reserves the bytes of an allocation.
+func (p *pool) take(bytes uint64) driver.Result {
+	if bytes > p.dev.config.Memory || p.limit != 0 && p.used+bytes > p.limit {
+		return driver.ErrorOutOfMemory
+	}
+	if used := p.used + bytes; used > p.reserved {
+		more := used - p.reserved
+		if more > p.dev.config.Memory-p.dev.used {
+			p.dev.trim()
+			more = used - p.reserved
+		}
+		if more > p.dev.config.Memory-p.dev.used {
+			return driver.ErrorOutOfMemory
+		}
+		p.dev.used += more
+		p.reserved += more
+		p.reservedHigh = max(p.reservedHigh, p.reserved)
+	}
+	p.used += bytes
+	p.usedHigh = max(p.usedHigh, p.used)
+	return driver.Success
+}
+
+// MemAllocAsync implements [driver.API].
+func (d *Driver) MemAllocAsync(bytes uint64, stream driver.Stream) (driver.DevicePtr, driver.Result) {
+	c, s, r := d.enterStream("cuMemAllocAsync", stream)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return c.allocAsync(s, s.ctx.dev.pool, bytes)
+}
+
+// MemAllocFromPoolAsync implements [driver.API].
+func (d *Driver) MemAllocFromPoolAsync(bytes uint64, h driver.MemPool, stream driver.Stream) (driver.DevicePtr, driver.Result) {
+	c, s, r := d.enterStream("cuMemAllocFromPoolAsync", stream)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	p, r := find(c, &d.pools, h)
+	if r != driver.Success {
+		return 0, driver.ErrorInvalidValue
+	}
+	return c.allocAsync(s, p, bytes)
+}
+
+func (c call) allocAsync(s *stream, p *pool, bytes uint64) (driver.DevicePtr, driver.Result) {
+	switch {
+	case p.dev.config.NoPools:
+		return 0, driver.ErrorNotSupported
+	case s.capture != nil:
+		return 0, driver.ErrorNotSupported
+	}
+	if r := c.checkCaptures(); r != driver.Success {
+		return 0, r
+	}
+	if bytes == 0 {
+		return 0, driver.Success
+	}
+	if uint64(int(bytes)) != bytes || int(bytes) < 0 {
+		return 0, driver.ErrorOutOfMemory
+	}
+	if r := p.take(bytes); r != driver.Success {
+		return 0, r
+	}
+	a := &allocation{bytes: bytes, dev: p.dev, ctx: s.ctx, pool: p}
+	c.place(a)
+	r := c.submit(s, work{kind: nodeEmpty, run: func() error {
+		c.d.memory.mu.Lock()
+		defer c.d.memory.mu.Unlock()
+		a.ready = true
+		return nil
+	}})
+	if r != driver.Success {
+		c.release(a)
+		return 0, r
+	}
+	return a.base, driver.Success
+}
+
+// MemFreeAsync implements [driver.API].
+func (d *Driver) MemFreeAsync(ptr driver.DevicePtr, stream driver.Stream) driver.Result {
+	c, s, r := d.enterStream("cuMemFreeAsync", stream)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if s.capture != nil {
+		return driver.ErrorNotSupported
+	}
+	a, r := c.toFree(ptr)
+	if r != driver.Success {
+		return r
+	}
+	a.freeing = true
+	return c.submit(s, work{kind: nodeEmpty, run: func() error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		c.release(a)
+		return nil
+	}})
+}
+
+// DeviceGetDefaultMemPool implements [driver.API].
+func (d *Driver) DeviceGetDefaultMemPool(device driver.Device) (driver.MemPool, driver.Result) {
+	_, dev, r := d.enterDevice("cuDeviceGetDefaultMemPool", device)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if dev.config.NoPools {
+		return 0, driver.ErrorNotSupported
+	}
+	return dev.defaultPool.handle, driver.Success
+}
+
+// DeviceGetMemPool implements [driver.API].
+func (d *Driver) DeviceGetMemPool(device driver.Device) (driver.MemPool, driver.Result) {
+	_, dev, r := d.enterDevice("cuDeviceGetMemPool", device)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if dev.config.NoPools {
+		return 0, driver.ErrorNotSupported
+	}
+	return dev.pool.handle, driver.Success
+}
+
+// DeviceSetMemPool implements [driver.API].
+func (d *Driver) DeviceSetMemPool(device driver.Device, h driver.MemPool) driver.Result {
+	c, dev, r := d.enterDevice("cuDeviceSetMemPool", device)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	p, r := c.pool(h)
+	switch {
+	case r != driver.Success:
+		return r
+	case p.dev != dev:
+		return driver.ErrorInvalidValue
+	}
+	dev.pool = p
+	return driver.Success
+}
+
+// pool finds a pool. Its functions call a wrong handle an invalid value.
+func (c call) pool(h driver.MemPool) (*pool, driver.Result) {
+	p, r := find(c, &c.d.pools, h)
+	if r != driver.Success {
+		return nil, driver.ErrorInvalidValue
+	}
+	return p, driver.Success
+}
+
+// enterPool begins a call about a pool.
+func (d *Driver) enterPool(op string, h driver.MemPool) (call, *pool, driver.Result) {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return c, nil, r
+	}
+	p, r := c.pool(h)
+	if r != driver.Success {
+		d.mu.Unlock()
+	}
+	return c, p, r
+}
+
+// MemPoolCreate implements [driver.API].
+func (d *Driver) MemPoolCreate(props driver.MemPoolProps) (driver.MemPool, driver.Result) {
+	c, r := d.enter("cuMemPoolCreate")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	dev, r := d.device(driver.Device(props.Location.ID))
+	switch {
+	case props.AllocType != driver.MemAllocationPinned, props.Location.Type != driver.MemLocationDevice:
+		return 0, driver.ErrorInvalidValue
+	case r != driver.Success:
+		return 0, driver.ErrorInvalidValue
+	case props.HandleTypes != 0, dev.config.NoPools:
+		return 0, driver.ErrorNotSupported
+	}
+	p := &pool{handle: driver.MemPool(d.newHandle()), dev: dev, made: c.made, limit: props.MaxBytes,
+		reuse: defaultReuse, access: map[int]driver.MemAccessFlags{}}
+	d.pools.live[p.handle] = p
+	return p.handle, driver.Success
+}
+
+// MemPoolDestroy implements [driver.API].
+func (d *Driver) MemPoolDestroy(h driver.MemPool) driver.Result {
+	c, p, r := d.enterPool("cuMemPoolDestroy", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if p == p.dev.defaultPool {
+		return driver.ErrorInvalidValue
+	}
+	if p.dev.pool == p {
+		p.dev.pool = p.dev.defaultPool
+	}
+	p.destroyed = true
+	p.trimTo(0)
+	remove(c, &d.pools, h)
+	return driver.Success
+}
+
+// MemPoolTrimTo implements [driver.API].
+func (d *Driver) MemPoolTrimTo(h driver.MemPool, keep uint64) driver.Result {
+	_, p, r := d.enterPool("cuMemPoolTrimTo", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	p.trimTo(keep)
+	return driver.Success
+}
+
+// MemPoolSetAttribute implements [driver.API].
+func (d *Driver) MemPoolSetAttribute(h driver.MemPool, attribute driver.MemPoolAttribute, value uint64) driver.Result {
+	_, p, r := d.enterPool("cuMemPoolSetAttribute", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	switch attribute {
+	case driver.MemPoolReuseFollowEventDependencies, driver.MemPoolReuseAllowOpportunistic,
+		driver.MemPoolReuseAllowInternalDependencies:
+		p.reuse[attribute-driver.MemPoolReuseFollowEventDependencies] = uint64(uint32(value))
+		return driver.Success
+	case driver.MemPoolReleaseThreshold:
+		p.threshold = value
+		return driver.Success
+	}
+	// The high marks can be set to 0 only, and the current values not at all.
+	high := map[driver.MemPoolAttribute]func(){
+		driver.MemPoolReservedMemHigh: func() { p.reservedHigh = p.reserved },
+		driver.MemPoolUsedMemHigh:     func() { p.usedHigh = p.used },
+	}
+	reset, ok := high[attribute]
+	if !ok || value != 0 {
+		return driver.ErrorInvalidValue
+	}
+	reset()
+	return driver.Success
+}
+
+// MemPoolGetAttribute implements [driver.API].
+func (d *Driver) MemPoolGetAttribute(h driver.MemPool, attribute driver.MemPoolAttribute) (uint64, driver.Result) {
+	_, p, r := d.enterPool("cuMemPoolGetAttribute", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	value, ok := map[driver.MemPoolAttribute]uint64{
+		driver.MemPoolReuseFollowEventDependencies:   p.reuse[0],
+		driver.MemPoolReuseAllowOpportunistic:        p.reuse[1],
+		driver.MemPoolReuseAllowInternalDependencies: p.reuse[2],
+		driver.MemPoolReleaseThreshold:               p.threshold,
+		driver.MemPoolReservedMemCurrent:             p.reserved,
+		driver.MemPoolReservedMemHigh:                p.reservedHigh,
+		driver.MemPoolUsedMemCurrent:                 p.used,
+		driver.MemPoolUsedMemHigh:                    p.usedHigh,
+	}[attribute]
+	if !ok {
+		return 0, driver.ErrorInvalidValue
+	}
+	return value, driver.Success
+}
+
+// MemPoolSetAccess implements [driver.API].
+func (d *Driver) MemPoolSetAccess(h driver.MemPool, access []driver.MemAccess) driver.Result {
+	_, p, r := d.enterPool("cuMemPoolSetAccess", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	for _, a := range access {
+		dev, r := d.device(driver.Device(a.Location.ID))
+		switch {
+		case r != driver.Success, a.Location.Type != driver.MemLocationDevice:
+			return driver.ErrorInvalidValue
+		case a.Flags != driver.MemAccessNone && a.Flags != driver.MemAccessReadWrite:
+			return driver.ErrorInvalidValue
+		case dev == p.dev && a.Flags == driver.MemAccessNone:
+			return driver.ErrorInvalidValue
+		case dev != p.dev && !dev.canReach(p.dev):
+			return driver.ErrorInvalidDevice
+		}
+	}
+	d.memory.mu.Lock()
+	defer d.memory.mu.Unlock()
+	for _, a := range access {
+		p.access[int(a.Location.ID)] = a.Flags
+	}
+	return driver.Success
+}
+
+// MemPoolGetAccess implements [driver.API].
+func (d *Driver) MemPoolGetAccess(h driver.MemPool, location driver.MemLocation) (driver.MemAccessFlags, driver.Result) {
+	_, p, r := d.enterPool("cuMemPoolGetAccess", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	dev, r := d.device(driver.Device(location.ID))
+	switch {
+	case r != driver.Success, location.Type != driver.MemLocationDevice:
+		return 0, driver.ErrorInvalidValue
+	case dev == p.dev:
+		return driver.MemAccessReadWrite, driver.Success
+	}
+	return p.access[dev.ordinal], driver.Success
+}

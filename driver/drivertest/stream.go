@@ -1,0 +1,275 @@
+package drivertest
+
+import (
+	goruntime "runtime"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// stream runs operations in order, on a goroutine that exists while there are any.
+type stream struct {
+	handle   driver.Stream // 0: the legacy default stream of the context
+	ctx      *context
+	id       uint64
+	flags    uint32
+	priority int32
+	made     origin
+
+	queue []*operation // the first one runs
+	last  *operation   // the latest, done or not
+	busy  bool         // the queue is not empty, and a goroutine works on it
+
+	capture  *capture // what it is captured into, or nil
+	frontier []*node  // what the next node depends on
+}
+
+func (s *stream) nonBlocking() bool { return s.flags&driver.StreamNonBlocking != 0 }
+
+const leastPriority, greatestPriority = 0, -5
+
+// CUDA's names for the default streams.
+const (
+	streamLegacy    driver.Stream = 1
+	streamPerThread driver.Stream = 2
+)
+
+// enterStream begins a call about a stream. The default stream is that of the
+// current context.
+func (d *Driver) enterStream(op string, h driver.Stream) (call, *stream, driver.Result) {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return c, nil, r
+	}
+	s, r := c.stream(h)
+	if r != driver.Success {
+		d.mu.Unlock()
+	}
+	return c, s, r
+}
+
+func (c call) stream(h driver.Stream) (*stream, driver.Result) {
+	switch h {
+	case 0, streamLegacy:
+		if r := c.needContext(); r != driver.Success {
+			return nil, r
+		}
+		return c.ctx.null, driver.Success
+	case streamPerThread:
+		return nil, driver.ErrorNotSupported
+	}
+	s, r := find(c, &c.d.streams, h)
+	if r == driver.Success && s.ctx.dead {
+		return nil, driver.ErrorContextIsDestroyed
+	}
+	return s, r
+}
+
+// StreamCreate implements [driver.API].
+func (d *Driver) StreamCreate(flags uint32) (driver.Stream, driver.Result) {
+	c, r := d.enter("cuStreamCreate")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return c.newStream(flags, 0)
+}
+
+// StreamCreateWithPriority implements [driver.API].
+func (d *Driver) StreamCreateWithPriority(flags uint32, priority int32) (driver.Stream, driver.Result) {
+	c, r := d.enter("cuStreamCreateWithPriority")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return c.newStream(flags, min(max(priority, greatestPriority), leastPriority))
+}
+
+func (c call) newStream(flags uint32, priority int32) (driver.Stream, driver.Result) {
+	if flags&^driver.StreamNonBlocking != 0 {
+		return 0, driver.ErrorInvalidValue
+	}
+	s := &stream{handle: driver.Stream(c.d.newHandle()), ctx: c.ctx, id: c.d.newID(),
+		flags: flags, priority: priority, made: c.made}
+	c.d.streams.live[s.handle] = s
+	return s.handle, driver.Success
+}
+
+// StreamDestroy implements [driver.API].
+func (d *Driver) StreamDestroy(h driver.Stream) driver.Result {
+	c, s, r := d.enterStream("cuStreamDestroy", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if s == s.ctx.null {
+		return driver.ErrorInvalidHandle
+	}
+	if k := s.capture; k != nil {
+		k.invalid = true
+		delete(k.streams, s)
+		if k.origin == s {
+			k.end()
+		}
+	}
+	remove(c, &d.streams, h)
+	return driver.Success
+}
+
+// StreamQuery implements [driver.API].
+func (d *Driver) StreamQuery(h driver.Stream) driver.Result {
+	c, s, r := d.enterStream("cuStreamQuery", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if r := c.mayWait(s); r != driver.Success {
+		return r
+	}
+	if s.busy {
+		return driver.ErrorNotReady
+	}
+	return d.poison()
+}
+
+// StreamSynchronize implements [driver.API].
+func (d *Driver) StreamSynchronize(h driver.Stream) driver.Result {
+	c, s, r := d.enterStream("cuStreamSynchronize", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if r := c.mayWait(s); r != driver.Success {
+		return r
+	}
+	if s == s.ctx.null {
+		// It would wait for the blocking streams, so that waiting for it does.
+		last := []*operation{s.last}
+		for t := range s.ctx.running {
+			if !t.nonBlocking() {
+				last = append(last, t.last)
+			}
+		}
+		return c.wait(last...)
+	}
+	return c.wait(s.last)
+}
+
+// mayWait refuses to wait for a stream that captures: its work will never run.
+func (c call) mayWait(s *stream) driver.Result {
+	if s.capture != nil {
+		s.capture.invalid = true
+		return driver.ErrorStreamCaptureUnsupported
+	}
+	if r := c.checkCaptures(); r != driver.Success {
+		return r
+	}
+	return c.checkImplicit(s)
+}
+
+// StreamWaitEvent implements [driver.API].
+func (d *Driver) StreamWaitEvent(h driver.Stream, event driver.Event, flags uint32) driver.Result {
+	c, s, r := d.enterStream("cuStreamWaitEvent", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	e, r := c.event(event)
+	if r != driver.Success {
+		return r
+	}
+	const external = 1
+	switch {
+	case flags&^external != 0:
+		return driver.ErrorInvalidValue
+	case flags == external && s.capture == nil:
+		return driver.ErrorIllegalState
+	case flags == external:
+		return c.submit(s, work{kind: nodeWaitEvent, event: e})
+	case e.mark != nil || s.capture != nil:
+		return c.joinCapture(s, e)
+	case e.record == nil:
+		return driver.Success
+	}
+	if r := c.checkImplicit(s); r != driver.Success {
+		return r
+	}
+	d.enqueue(s, &operation{call: c, deps: []*operation{e.record}})
+	return driver.Success
+}
+
+// StreamGetID implements [driver.API].
+func (d *Driver) StreamGetID(h driver.Stream) (uint64, driver.Result) {
+	_, s, r := d.enterStream("cuStreamGetId", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return s.id, driver.Success
+}
+
+// StreamGetCtx implements [driver.API].
+func (d *Driver) StreamGetCtx(h driver.Stream) (driver.Context, driver.Result) {
+	_, s, r := d.enterStream("cuStreamGetCtx", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return s.ctx.handle, driver.Success
+}
+
+// StreamGetFlags implements [driver.API].
+func (d *Driver) StreamGetFlags(h driver.Stream) (uint32, driver.Result) {
+	_, s, r := d.enterStream("cuStreamGetFlags", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return s.flags, driver.Success
+}
+
+// StreamGetPriority implements [driver.API].
+func (d *Driver) StreamGetPriority(h driver.Stream) (int32, driver.Result) {
+	_, s, r := d.enterStream("cuStreamGetPriority", h)
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	return s.priority, driver.Success
+}
+
+// LaunchHostFunc implements [driver.API]. A call of the driver from f is a finding
+// where threads can be told apart.
+func (d *Driver) LaunchHostFunc(h driver.Stream, f func()) driver.Result {
+	c, s, r := d.enterStream("cuLaunchHostFunc", h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if f == nil {
+		return driver.ErrorInvalidValue
+	}
+	return c.submit(s, work{kind: nodeHost, run: func() error {
+		d.runHostFunc(f)
+		return nil
+	}})
+}
+
+// runHostFunc runs f on a thread that is marked, so that enter knows it again.
+func (d *Driver) runHostFunc(f func()) {
+	if !realThreads {
+		f()
+		return
+	}
+	goruntime.LockOSThread()
+	defer goruntime.UnlockOSThread()
+	mark := func(in bool) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		t := d.currentThread()
+		t.inHostFunc = in
+		d.keep(t)
+	}
+	mark(true)
+	defer mark(false)
+	f()
+}

@@ -1,0 +1,12 @@
+//go:build !linux && !windows && !freebsd
+
+package drivertest
+
+// realThreads says that currentThreadID tells threads apart.
+const realThreads = false
+
+// currentThreadID takes the whole process for one thread: the standard library of
+// this platform cannot name the calling thread. A context that is made current on
+// one goroutine is then current on all of them, so that goroutines which push
+// different contexts at the same time disturb each other here.
+func currentThreadID() threadID { return 1 }
