@@ -22,8 +22,8 @@ type Buffer[T any] struct {
 
 // Alloc allocates room for n elements; n must be positive and T free of pointers.
 // What the memory holds is undefined. It takes about 100 microseconds and may wait
-// for the device. When memory is short it gives back what was forgotten and tries
-// once more; the error is of kind driver.ErrOutOfMemory and says what was free.
+// for the device. What was forgotten is given back before. When memory is short the
+// error is of kind driver.ErrOutOfMemory and says what was free.
 func Alloc[T any](c *Context, n int) (*Buffer[T], error) {
 	bytes, err := sizeOf[T](n)
 	if err != nil {

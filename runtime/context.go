@@ -66,10 +66,7 @@ func (c *Context) prepare() error {
 		return err
 	}
 	c.current = c.streamNeedsContext(stream)
-	if r := c.api.StreamDestroy(stream); r != driver.Success {
-		return c.failed("cuStreamDestroy", r)
-	}
-	return nil
+	return c.do(func() error { return c.failed("cuStreamDestroy", c.api.StreamDestroy(stream)) })
 }
 
 func (c *Context) streamNeedsContext(s driver.Stream) bool {
@@ -204,47 +201,69 @@ func (c *Context) giveBack(r resource) error {
 	return c.failed(r.destroy(c.api))
 }
 
-// idle waits until no device has work: that of one may use the memory of another.
+// idle waits until no device has work: that of one may use the memory of another. It
+// is called inside the gate of c, so that none of the contexts is released meanwhile,
+// also while the runtime closes.
 func (c *Context) idle() error {
 	contexts := c.rt.openContexts()
 	if !slices.Contains(contexts, c) {
 		contexts = append(contexts, c)
 	}
 	for _, other := range contexts {
-		if !other.gate.enter() {
-			continue // it is closing, and waits for its work itself
-		}
-		err := other.withCurrent(func() error { return other.failed("cuCtxSynchronize", other.api.CtxSynchronize()) })
-		other.gate.leave()
-		if err != nil {
+		if err := other.finish(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// close waits for the calls inside and for the work on the context's streams, then
-// gives back everything that is left, and the context itself.
-func (c *Context) close() error {
-	if !c.gate.close() {
+// finish waits for all work of the device.
+func (c *Context) finish() error {
+	return c.withCurrent(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
+}
+
+// close gives everything back that the context owns, and the context itself.
+func (c *Context) close() error { return closeContexts([]*Context{c}) }
+
+// closeContexts waits for the work of all contexts before it gives back anything of
+// one: that of one device may use the memory of another.
+func closeContexts(contexts []*Context) error {
+	var errs []error
+	for _, step := range []func(*Context) error{(*Context).drain, (*Context).release} {
+		for _, c := range contexts {
+			if err := step(c); err != nil {
+				errs = append(errs, fmt.Errorf("closing the context of device %d: %w", c.device.Ordinal, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// drain keeps calls out and waits for those inside, and for all work of the device:
+// streams that were closed may have left some.
+func (c *Context) drain() error {
+	c.gate.close()
+	for _, e := range c.ledger.entries(streamResource) {
+		e.gate.close()
+	}
+	if c.rt.lost.Load() != nil {
 		return nil
 	}
-	streams := c.ledger.entries(streamResource)
-	for _, e := range streams {
-		e.gate.close() // no more work from here on
-	}
+	return c.finish()
+}
+
+// release gives back what a drained context owns. It ends when CUDA is lost: the
+// driver gives nothing back then.
+func (c *Context) release() error {
 	if c.rt.lost.Load() != nil {
 		return nil
 	}
 	err := c.withCurrent(func() error {
 		var errs []error
-		for r := range streams { // what is still running uses what is about to go
-			errs = append(errs, c.failed("cuStreamSynchronize", c.api.StreamSynchronize(driver.Stream(r.handle))))
-		}
 		for kind := range resourceKinds {
 			for r, e := range c.ledger.entries(kind) {
 				e.gate.close()
-				if c.ledger.take(r) {
+				if c.rt.lost.Load() == nil && c.ledger.take(r) {
 					errs = append(errs, c.failed(r.destroy(c.api)))
 				}
 			}
@@ -254,10 +273,7 @@ func (c *Context) close() error {
 	if c.rt.lost.Load() == nil {
 		err = errors.Join(err, c.failed("cuDevicePrimaryCtxRelease", c.api.DevicePrimaryCtxRelease(c.device.handle)))
 	}
-	if err != nil {
-		return fmt.Errorf("closing the context of device %d: %w", c.device.Ordinal, err)
-	}
-	return nil
+	return err
 }
 
 // hostPointer turns an address of the ledger back into a pointer. The memory is

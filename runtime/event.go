@@ -66,14 +66,16 @@ func (e *Event) Query() (done bool, err error) {
 // Synchronize waits until what the event marks is done. When ctx ends first it
 // returns ctx's cause; the work on the device goes on.
 func (e *Event) Synchronize(ctx context.Context) error {
-	return wait(ctx, func() error {
-		if err := e.begin(); err != nil {
-			return err
-		}
-		defer e.end()
-		e.ctx.stats.waits.Add(1)
-		return e.ctx.failed("cuEventSynchronize", e.ctx.api.EventSynchronize(e.handle))
-	})
+	return wait(ctx, e)
+}
+
+func (e *Event) synchronize() error {
+	if err := e.begin(); err != nil {
+		return err
+	}
+	defer e.end()
+	e.ctx.stats.waits.Add(1)
+	return e.ctx.failed("cuEventSynchronize", e.ctx.api.EventSynchronize(e.handle))
 }
 
 // Since is the time from start to e on the device, to about half a microsecond.

@@ -22,20 +22,19 @@ func (g *gate) enter() bool {
 
 func (g *gate) leave() { g.state.Add(-1) }
 
-// close closes the gate and waits until nobody is inside. Only the first call
-// returns true; the others do not wait.
+func (g *gate) closed() bool { return g.state.Load() >= gateClosed }
+
+// close closes the gate and waits until nobody is inside. The first call returns
+// true, and all of them wait: whoever has seen a gate close may destroy what is
+// behind it.
 func (g *gate) close() bool {
-	for {
+	first := false
+	for !first && !g.closed() {
 		n := g.state.Load()
-		if n >= gateClosed {
-			return false
-		}
-		if g.state.CompareAndSwap(n, n+gateClosed) {
-			break
-		}
+		first = n < gateClosed && g.state.CompareAndSwap(n, n+gateClosed)
 	}
 	for wait := time.Microsecond; g.state.Load() != gateClosed; wait = min(2*wait, time.Millisecond) {
 		time.Sleep(wait)
 	}
-	return true
+	return first
 }

@@ -45,7 +45,8 @@ func AllocHost[T any](c *Context, n int) (*HostBuffer[T], error) {
 func (h *HostBuffer[T]) Len() int { return h.n }
 
 // Data is the memory as a Go slice. It must not be used after Close, and not
-// while a copy of the device from or to it is under way.
+// while a copy of the device from or to it is under way. The slice does not keep
+// the memory alive: keep the HostBuffer or a view of it as long.
 func (h *HostBuffer[T]) Data() []T { return unsafe.Slice((*T)(h.ptr), h.n) }
 
 // Slice is a view of the elements [i, j), as [Buffer.Slice] is.

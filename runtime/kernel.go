@@ -24,6 +24,7 @@ type Kernel struct {
 	maxThreads   int           // in a block, on this device
 	staticShared int           // bytes that the kernel always uses
 	shared       atomic.Uint32 // dynamic shared bytes that the driver has granted
+	granting     sync.Mutex    // so that a smaller grant does not follow a larger one
 	frames       sync.Pool     // of *frame
 }
 
@@ -188,6 +189,11 @@ func (k *Kernel) grantShared(bytes uint32) error {
 	if int64(bytes) > int64(limit) {
 		return k.invalid("%d bytes of dynamic shared memory: device %d has %d for a block of this kernel, which uses %d itself",
 			bytes, c.device.Ordinal, limit, k.staticShared)
+	}
+	k.granting.Lock()
+	defer k.granting.Unlock()
+	if bytes <= k.shared.Load() {
+		return nil
 	}
 	return c.do(func() error {
 		r := c.api.FuncSetAttribute(k.function, driver.FunctionAttributeMaxDynamicSharedSizeBytes, int32(bytes))

@@ -39,7 +39,7 @@ type Arg struct {
 	bits uint64
 	ptr  unsafe.Pointer
 	size uint32
-	err  *driver.Error // of a view that does not exist
+	err  *driver.Error // why there is no such argument
 }
 
 // Scalar is a type that a kernel takes by value.
@@ -57,11 +57,23 @@ func Value[T Scalar](v T) Arg {
 
 // Struct is a structure that the kernel takes by value, in the layout of C. It is
 // copied by the launch.
-func Struct[T any](v *T) Arg { return Arg{ptr: unsafe.Pointer(v), size: uint32(unsafe.Sizeof(*v))} }
+func Struct[T any](v *T) Arg {
+	a := Arg{ptr: unsafe.Pointer(v), size: uint32(unsafe.Sizeof(*v))}
+	if v == nil {
+		a.err = driver.Errorf(driver.ErrInvalidArgument, "the structure of an argument is nil")
+	}
+	return a
+}
 
 // Arg is the buffer's address as an argument. Keep the buffer open until the
-// kernel is done.
-func (b *Buffer[T]) Arg() Arg { return Arg{bits: uint64(b.ptr), size: 8, err: b.err} }
+// kernel is done; launching with one that is closed already is an error.
+func (b *Buffer[T]) Arg() Arg {
+	a := Arg{bits: uint64(b.ptr), size: 8, err: b.err}
+	if a.err == nil && b.memory.gate.closed() {
+		a.err = errClosed(b.memory.resource.kind.String())
+	}
+	return a
+}
 
 // Launch puts the kernel behind the work on s, and returns. It does not allocate.
 // s must be a stream of the context that the kernel was loaded into. The arguments

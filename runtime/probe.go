@@ -57,7 +57,7 @@ func (rt *Runtime) Probe(label string) (*Backend, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if other := rt.backends[label]; other != nil {
-		s.Close() // another goroutine was faster
+		rt.report(s.Close()) // another goroutine was faster
 		return other, nil
 	}
 	b = &Backend{Label: label, Context: c, Stream: s}

@@ -250,14 +250,13 @@ func (rt *Runtime) Context(ordinal int) (*Context, error) {
 	rt.mu.Lock()
 	c, closed := rt.contexts[ordinal], rt.closed
 	rt.mu.Unlock()
-	switch {
+	switch err := rt.lostError(); {
 	case closed:
 		return nil, errClosed("runtime")
+	case err != nil:
+		return nil, err
 	case c != nil:
 		return c, nil
-	}
-	if err := rt.lostError(); err != nil {
-		return nil, err
 	}
 	c, err = openContext(rt, rt.Driver(), d)
 	if err != nil {
@@ -278,7 +277,7 @@ func (rt *Runtime) openContexts() []*Context {
 	return slices.Collect(maps.Values(rt.contexts))
 }
 
-// Close waits for calls that are under way and for the work on all streams, gives
+// Close waits for calls that are under way and for all work of the devices, gives
 // back everything that is left, and releases the contexts. Other users of CUDA in
 // the process are not disturbed. After a sticky error it gives nothing back: the
 // driver answers nothing but that error any more.
@@ -289,14 +288,12 @@ func (rt *Runtime) Close() error {
 		return nil
 	}
 	rt.closed = true
-	contexts := rt.contexts
-	rt.contexts, rt.backends = map[int]*Context{}, map[string]*Backend{}
 	rt.mu.Unlock()
-	var errs []error
-	for _, c := range contexts {
-		errs = append(errs, c.close())
-	}
-	return errors.Join(errs...)
+	err := closeContexts(rt.openContexts())
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.contexts, rt.backends = map[int]*Context{}, map[string]*Backend{}
+	return err
 }
 
 // report hands an error that no caller waits for to the hook.

@@ -68,7 +68,7 @@ func (s *Stream) Query() (done bool, err error) {
 // of work that failed. When ctx ends first it returns ctx's cause; the work on the
 // device goes on.
 func (s *Stream) Synchronize(ctx context.Context) error {
-	return wait(ctx, s.synchronize)
+	return wait(ctx, s)
 }
 
 func (s *Stream) synchronize() error {
@@ -104,17 +104,18 @@ func (s *Stream) Call(f func()) error {
 	return s.failed("cuLaunchHostFunc", s.ctx.api.LaunchHostFunc(s.handle, f))
 }
 
-// wait runs f, which blocks in the driver and cannot be stopped. If ctx can end,
-// f runs on a goroutine that outlives an early return until the device is done.
-func wait(ctx context.Context, f func() error) error {
+// wait runs o.synchronize, which blocks in the driver and cannot be stopped. If ctx
+// can end, it runs on a goroutine that outlives an early return until the device is
+// done.
+func wait(ctx context.Context, o interface{ synchronize() error }) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	if ctx.Done() == nil {
-		return f()
+		return o.synchronize()
 	}
 	done := make(chan error, 1)
-	go func() { done <- f() }()
+	go func() { done <- o.synchronize() }()
 	select {
 	case err := <-done:
 		return err

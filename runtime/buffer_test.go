@@ -1,0 +1,332 @@
+package runtime_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+type particle struct {
+	Position, Velocity [3]float32
+	Charge             int8
+	Alive              bool
+	Mass               float64
+}
+
+// roundTrip moves n made-up elements of a type through each way to the device and
+// back.
+func roundTrip[T any](t *testing.T, c *runtime.Context, n int) {
+	t.Helper()
+	t.Run(fmt.Sprintf("%T x %d", *new(T), n), func(t *testing.T) {
+		s := newStream(t, c)
+		data := make([]T, n)
+		raw := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), uintptr(n)*unsafe.Sizeof(data[0]))
+		for i := range raw {
+			raw[i] = byte(i%251) & 1 // a bool must be 0 or 1
+		}
+		x := upload(t, s, data)
+		defer x.Close()
+		assert.Equal(t, n, x.Len())
+		assert.Equal(t, uint64(len(raw)), x.Bytes())
+		require.Equal(t, data, download(t, s, x))
+
+		y, h := alloc[T](t, c, n), allocHost[T](t, c, n)
+		defer y.Close()
+		defer h.Close()
+		require.NoError(t, y.CopyFrom(s, x))
+		require.NoError(t, y.DownloadTo(s, h))
+		synchronize(t, s)
+		require.Equal(t, data, h.Data())
+		require.NoError(t, y.Zero(s))
+		require.Equal(t, make([]T, n), download(t, s, y))
+		require.NoError(t, y.UploadFrom(s, h))
+		require.Equal(t, data, download(t, s, y))
+	})
+}
+
+func TestRoundTrips(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		for _, n := range []int{1, 255, 100_000} {
+			roundTrip[uint8](t, c, n)
+			roundTrip[bool](t, c, n)
+			roundTrip[int16](t, c, n)
+			roundTrip[float32](t, c, n)
+			roundTrip[int](t, c, n)
+			roundTrip[float64](t, c, n)
+			roundTrip[complex128](t, c, n)
+			roundTrip[[3]float32](t, c, n)
+			roundTrip[particle](t, c, n)
+		}
+	})
+}
+
+func TestFill(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		s := newStream(t, contextOf(t, rt))
+		fill(t, s, uint8(0xAB))
+		fill(t, s, int8(-2))
+		fill(t, s, true)
+		fill(t, s, int16(-300))
+		fill(t, s, float32(math.Pi))
+		fill(t, s, uint32(0xDEADBEEF))
+		fill(t, s, [4]uint8{1, 2, 3, 4})
+		fill(t, s, [2]uint8{5, 6})
+
+		x := upload(t, s, []float64{1, 2, 3})
+		err := x.Fill(s, 1)
+		require.ErrorIs(t, err, driver.ErrInvalidArgument)
+		assert.ErrorContains(t, err, "fill with elements of 8 bytes: want 1, 2 or 4")
+		assert.Equal(t, []float64{1, 2, 3}, download(t, s, x))
+		assert.ErrorIs(t, alloc[[3]byte](t, s.Context(), 1).Fill(s, [3]byte{}), driver.ErrInvalidArgument)
+	})
+}
+
+// fill fills the middle of a buffer.
+func fill[T any](t *testing.T, s *runtime.Stream, value T) {
+	t.Helper()
+	x := upload(t, s, make([]T, 1000))
+	require.NoError(t, x.Slice(1, 999).Fill(s, value))
+	want := make([]T, 1000)
+	for i := 1; i < 999; i++ {
+		want[i] = value
+	}
+	assert.Equal(t, want, download(t, s, x))
+}
+
+func TestAllocChecksItsArguments(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	check := func(name string, err error, text string) {
+		t.Helper()
+		require.ErrorIs(t, err, driver.ErrInvalidArgument, name)
+		assert.ErrorContains(t, err, text, name)
+	}
+	both := func(name, text string, device, host error) {
+		t.Helper()
+		check(name, device, text)
+		check(name+" on the host", host, text)
+	}
+	both("none", "0 elements: want at least 1", errorOf(runtime.Alloc[byte](c, 0)), errorOf(runtime.AllocHost[byte](c, 0)))
+	both("negative", "-7 elements: want at least 1", errorOf(runtime.Alloc[byte](c, -7)), errorOf(runtime.AllocHost[byte](c, -7)))
+	both("no size", "struct {} has no size", errorOf(runtime.Alloc[struct{}](c, 1)), errorOf(runtime.AllocHost[struct{}](c, 1)))
+	both("no size either", "has no size", errorOf(runtime.Alloc[[0]int](c, 1)), errorOf(runtime.AllocHost[[0]int](c, 1)))
+	both("overflow", "9223372036854775807 elements of 16 bytes are more than can be addressed",
+		errorOf(runtime.Alloc[complex128](c, math.MaxInt)), errorOf(runtime.AllocHost[complex128](c, math.MaxInt)))
+
+	const pointers = "holds pointers, which mean nothing on a device"
+	check("pointer", errorOf(runtime.Alloc[*int](c, 1)), "*int "+pointers)
+	check("string", errorOf(runtime.Alloc[string](c, 1)), "string "+pointers)
+	check("slice", errorOf(runtime.Alloc[[]int](c, 1)), pointers)
+	check("map", errorOf(runtime.Alloc[map[int]int](c, 1)), pointers)
+	check("interface", errorOf(runtime.Alloc[any](c, 1)), pointers)
+	check("function", errorOf(runtime.Alloc[func()](c, 1)), pointers)
+	check("channel", errorOf(runtime.Alloc[chan int](c, 1)), pointers)
+	check("unsafe pointer", errorOf(runtime.Alloc[unsafe.Pointer](c, 1)), pointers)
+	check("within", errorOf(runtime.Alloc[struct {
+		n int
+		a [2]struct{ p *byte }
+	}](c, 1)), pointers)
+	check("within on the host", errorOf(runtime.AllocHost[[1]error](c, 1)), pointers)
+	assert.Zero(t, gpu.Calls("cuMemAlloc")+gpu.Calls("cuMemHostAlloc"))
+
+	// An address is a number, and a number is fine.
+	alloc[uintptr](t, c, 1)
+}
+
+func errorOf[T any](_ T, err error) error { return err }
+
+func TestAllocOutOfMemory(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		free, total, err := c.MemInfo()
+		require.NoError(t, err)
+		_, err = runtime.Alloc[byte](c, int(total)+1)
+		var e *driver.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, driver.ErrOutOfMemory, e.Kind)
+		assert.Equal(t, driver.ErrorOutOfMemory, e.Code)
+		assert.Equal(t, total+1, e.Bytes)
+		assert.Equal(t, total, e.Total)
+		assert.InDelta(t, free, e.Free, float64(total)/10)
+		assert.ErrorContains(t, err, fmt.Sprintf("%d bytes, %d of %d bytes free", e.Bytes, e.Free, e.Total))
+
+		s := newStream(t, c)
+		assert.Equal(t, count(0, 10), download(t, s, upload(t, s, count(0, 10))), "nothing is broken")
+	})
+}
+
+func TestAllocHostOutOfMemory(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{HostMemory: 1 << 20})
+	c := contextOf(t, rt)
+	_, err := runtime.AllocHost[uint32](c, 1<<18+1)
+	var e *driver.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, driver.ErrOutOfMemory, e.Kind)
+	assert.Equal(t, uint64(1<<20+4), e.Bytes)
+	allocHost[uint32](t, c, 1<<18)
+}
+
+func TestCopiesCheckTheirArguments(t *testing.T) {
+	rt, gpu := open(t, twoDevices())
+	c := contextAt(t, rt, 0)
+	s, foreign := newStream(t, c), newStream(t, contextAt(t, rt, 1))
+	x, y := alloc[uint32](t, c, 8), alloc[uint32](t, c, 8)
+	h := allocHost[uint32](t, c, 8)
+	shortX, shortH := x.Slice(0, 7), h.Slice(1, 8)
+	badX, badH := x.Slice(0, 9), h.Slice(0, 9)
+	short, data := make([]uint32, 7), make([]uint32, 8)
+
+	const seven, bounds = "7 elements, and the buffer has 8", "slice [0:9] of a buffer of 8 elements"
+	const device = "on a stream of device 1, and the buffer is on device 0"
+	calls := allCalls(gpu)
+	for _, c := range []struct {
+		name string
+		err  error
+		text string
+	}{
+		{"Upload, length", x.Upload(s, short), "upload of " + seven},
+		{"Download, length", x.Download(s, short), "download of " + seven},
+		{"UploadFrom, length", x.UploadFrom(s, shortH), "upload of " + seven},
+		{"DownloadTo, length", x.DownloadTo(s, shortH), "download of " + seven},
+		{"CopyFrom, length", x.CopyFrom(s, shortX), "copy of " + seven},
+		{"Upload, nothing", x.Upload(s, nil), "upload of 0 elements, and the buffer has 8"},
+
+		{"Upload, bounds", badX.Upload(s, data), bounds},
+		{"Download, bounds", badX.Download(s, data), bounds},
+		{"UploadFrom, bounds", badX.UploadFrom(s, h), bounds},
+		{"UploadFrom, bounds of the source", x.UploadFrom(s, badH), bounds},
+		{"DownloadTo, bounds", badX.DownloadTo(s, h), bounds},
+		{"DownloadTo, bounds of the target", x.DownloadTo(s, badH), bounds},
+		{"CopyFrom, bounds", badX.CopyFrom(s, y), bounds},
+		{"CopyFrom, bounds of the source", x.CopyFrom(s, badX), bounds},
+		{"Fill, bounds", badX.Fill(s, 1), bounds},
+		{"Zero, bounds", badX.Zero(s), bounds},
+
+		{"Upload, stream", x.Upload(foreign, data), "upload " + device},
+		{"Download, stream", x.Download(foreign, data), "download " + device},
+		{"UploadFrom, stream", x.UploadFrom(foreign, h), "upload " + device},
+		{"DownloadTo, stream", x.DownloadTo(foreign, h), "download " + device},
+		{"CopyFrom, stream", x.CopyFrom(foreign, y), "copy " + device},
+		{"Fill, stream", x.Fill(foreign, 1), "fill " + device},
+		{"Zero, stream", x.Zero(foreign), "zero " + device},
+	} {
+		require.ErrorIs(t, c.err, driver.ErrInvalidArgument, c.name)
+		assert.ErrorContains(t, c.err, c.text, c.name)
+	}
+	assert.Equal(t, calls, allCalls(gpu), "the driver is not asked")
+}
+
+func TestViews(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		x := upload(t, s, count(0, 100))
+		v := x.Slice(10, 60).Slice(5, 45) // elements 15 to 55
+		assert.Equal(t, 40, v.Len())
+		assert.Equal(t, uint64(160), v.Bytes())
+		assert.Equal(t, x.Pointer()+60, v.Pointer())
+		assert.Same(t, c, v.Context())
+		assert.Equal(t, count(15, 40), download(t, s, v))
+		require.NoError(t, v.Slice(0, 2).Upload(s, []uint32{1000, 1001}))
+		want := count(0, 100)
+		want[15], want[16] = 1000, 1001
+		assert.Equal(t, want, download(t, s, x))
+
+		h := allocHost[uint32](t, c, 100)
+		copy(h.Data(), count(500, 100))
+		hv := h.Slice(20, 40).Slice(10, 20) // elements 30 to 40
+		assert.Equal(t, 10, hv.Len())
+		assert.Equal(t, count(530, 10), hv.Data())
+		require.NoError(t, x.Slice(0, 10).UploadFrom(s, hv))
+		assert.Equal(t, count(530, 10), download(t, s, x.Slice(0, 10)))
+
+		// Nothing is moved by views of nothing.
+		empty, emptyHost := x.Slice(100, 100), h.Slice(0, 0)
+		assert.Zero(t, empty.Len())
+		for _, err := range []error{
+			empty.Upload(s, nil), empty.Download(s, nil), empty.UploadFrom(s, emptyHost), empty.DownloadTo(s, emptyHost),
+			empty.CopyFrom(s, x.Slice(3, 3)), empty.Fill(s, 1), empty.Zero(s),
+		} {
+			assert.NoError(t, err)
+		}
+		assert.Empty(t, emptyHost.Data())
+
+		require.NoError(t, v.Close())
+		require.NoError(t, hv.Close())
+		assert.Equal(t, count(17, 10), download(t, s, x.Slice(17, 27)), "closing a view closes nothing")
+	})
+}
+
+func TestViewsOutOfBounds(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	x, h := alloc[uint32](t, c, 8), allocHost[uint32](t, c, 8)
+	for _, b := range [][2]int{{-1, 4}, {0, 9}, {5, 4}, {9, 9}, {8, 9}, {math.MinInt, math.MaxInt}, {math.MaxInt, math.MaxInt}} {
+		text := fmt.Sprintf("slice [%d:%d] of a buffer of 8 elements", b[0], b[1])
+		v, hv := x.Slice(b[0], b[1]), h.Slice(b[0], b[1])
+		assert.ErrorContains(t, v.Zero(s), text)
+		assert.ErrorContains(t, x.UploadFrom(s, hv), text)
+		assert.ErrorContains(t, v.Slice(0, 0).Zero(s), text, "a view of it fails with the first reason")
+		assert.ErrorContains(t, x.UploadFrom(s, hv.Slice(0, 0)), text)
+		assert.Zero(t, v.Len())
+		assert.Empty(t, hv.Data())
+	}
+}
+
+func TestPeerCopy(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		a, b := contextAt(t, rt, 0), contextAt(t, rt, 1)
+		onA, onB := newStream(t, a), newStream(t, b)
+		x := upload(t, onA, count(0, 100_000))
+		y := alloc[uint32](t, b, 100_000)
+		require.NoError(t, y.CopyFrom(onB, x))
+		assert.Equal(t, count(0, 100_000), download(t, onB, y))
+		assert.Equal(t, uint64(1), b.Stats().Copies)
+		assert.Equal(t, uint64(400_000), b.Stats().CopyBytes)
+
+		// The copy waits for what another device still does.
+		e := newEvent(t, a)
+		release := hold(t, onA)
+		require.NoError(t, x.Fill(onA, 9))
+		require.NoError(t, e.Record(onA))
+		require.NoError(t, onB.Wait(e))
+		require.NoError(t, y.Slice(0, 10).CopyFrom(onB, x.Slice(90, 100)))
+		release()
+		assert.Equal(t, []uint32{9, 9, 9, 9, 9, 9, 9, 9, 9, 9}, download(t, onB, y.Slice(0, 10)))
+		assert.ErrorIs(t, y.CopyFrom(onA, x), driver.ErrInvalidArgument, "the stream is of the source's device")
+	})
+}
+
+// A copy of ordinary memory that the driver refuses is not left under way.
+func TestCopyThatFails(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{})
+	s := newStream(t, contextOf(t, rt))
+	x := upload(t, s, count(0, 10))
+	data := make([]uint32, 10)
+	for _, c := range []struct {
+		op   string
+		call func() error
+	}{
+		{"cuMemcpyHtoDAsync", func() error { return x.Upload(s, data) }},
+		{"cuMemcpyDtoHAsync", func() error { return x.Download(s, data) }},
+		{"cuStreamSynchronize", func() error { return x.Upload(s, data) }},
+	} {
+		gpu.Fail(c.op, 1, driver.ErrorUnknown)
+		syncs := gpu.Calls("cuStreamSynchronize")
+		err := c.call()
+		require.ErrorIs(t, err, driver.ErrorUnknown)
+		assert.ErrorContains(t, err, c.op)
+		assert.Equal(t, syncs+1, gpu.Calls("cuStreamSynchronize"), "it waits before the memory is the caller's again")
+		require.NoError(t, c.call())
+	}
+}

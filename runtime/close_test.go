@@ -1,0 +1,393 @@
+package runtime_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+func TestCloseTwice(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	for _, o := range []struct {
+		name, op string
+		close    func() error
+	}{
+		{"stream", "cuStreamDestroy", newStream(t, c).Close},
+		{"event", "cuEventDestroy", newEvent(t, c).Close},
+		{"buffer", "cuMemFree", alloc[byte](t, c, 1).Close},
+		{"host buffer", "cuMemFreeHost", allocHost[byte](t, c, 1).Close},
+		{"module", "cuModuleUnload", loadKernels(t, c).Close},
+		{"runtime", "cuDevicePrimaryCtxRelease", rt.Close},
+	} {
+		before := gpu.Calls(o.op)
+		assert.NoError(t, o.close(), o.name)
+		assert.Equal(t, before+1, gpu.Calls(o.op), o.name)
+		assert.NoError(t, o.close(), o.name)
+		assert.Equal(t, before+1, gpu.Calls(o.op), o.name)
+	}
+	assert.Empty(t, gpu.Leaks())
+}
+
+// closedUses are uses of objects that were closed one by one.
+func closedUses(t *testing.T, c *runtime.Context) []namedCall {
+	t.Helper()
+	s, gone := newStream(t, c), newStream(t, c)
+	e, goneEvent := newEvent(t, c), newEvent(t, c)
+	x, goneBuffer := alloc[uint32](t, c, 8), alloc[uint32](t, c, 8)
+	h, goneHost := allocHost[uint32](t, c, 8), allocHost[uint32](t, c, 8)
+	k := kernel(t, c, "add")
+	goneModule := loadKernels(t, c)
+	goneKernel, err := goneModule.Kernel("add")
+	require.NoError(t, err)
+	view := goneBuffer.Slice(0, 8)
+	for _, o := range []interface{ Close() error }{gone, goneEvent, goneBuffer, goneHost, goneModule} {
+		require.NoError(t, o.Close())
+	}
+	ctx := context.Background()
+	withEnd, cancel := context.WithCancel(ctx)
+	t.Cleanup(cancel)
+	data := make([]uint32, 8)
+	return []namedCall{
+		{"Stream.Query", func() error { _, err := gone.Query(); return err }},
+		{"Stream.Synchronize", func() error { return gone.Synchronize(ctx) }},
+		{"Stream.Synchronize, with an end", func() error { return gone.Synchronize(withEnd) }},
+		{"Stream.Call", func() error { return gone.Call(func() {}) }},
+		{"Stream.Wait", func() error { return gone.Wait(e) }},
+		{"Stream.Wait for an event", func() error { return s.Wait(goneEvent) }},
+		{"Event.Record", func() error { return goneEvent.Record(s) }},
+		{"Event.Record on a stream", func() error { return e.Record(gone) }},
+		{"Event.Query", func() error { _, err := goneEvent.Query(); return err }},
+		{"Event.Synchronize", func() error { return goneEvent.Synchronize(ctx) }},
+		{"Event.Since", func() error { _, err := goneEvent.Since(e); return err }},
+		{"Event.Since start", func() error { _, err := e.Since(goneEvent); return err }},
+		{"Upload", func() error { return goneBuffer.Upload(s, data) }},
+		{"Upload on a stream", func() error { return x.Upload(gone, data) }},
+		{"Download", func() error { return goneBuffer.Download(s, data) }},
+		{"Download of a view", func() error { return view.Download(s, data) }},
+		{"UploadFrom", func() error { return goneBuffer.UploadFrom(s, h) }},
+		{"UploadFrom host", func() error { return x.UploadFrom(s, goneHost) }},
+		{"DownloadTo", func() error { return goneBuffer.DownloadTo(s, h) }},
+		{"DownloadTo host", func() error { return x.DownloadTo(s, goneHost.Slice(0, 8)) }},
+		{"CopyFrom", func() error { return goneBuffer.CopyFrom(s, x) }},
+		{"CopyFrom source", func() error { return x.CopyFrom(s, goneBuffer) }},
+		{"CopyFrom stream", func() error { return x.CopyFrom(gone, x) }},
+		{"Fill", func() error { return goneBuffer.Fill(s, 1) }},
+		{"Zero", func() error { return view.Zero(s) }},
+		{"Launch", func() error { return addTo(goneKernel, s, x, 1) }},
+		{"Launch on a stream", func() error { return addTo(k, gone, x, 1) }},
+		{"Launch with a buffer", func() error { return addTo(k, s, view, 1) }},
+		{"Module.Kernel", func() error { _, err := goneModule.Kernel("add"); return err }},
+		{"Module.Global", func() error { _, _, err := goneModule.Global("answer"); return err }},
+		{"Kernel.BlockSize", func() error { _, _, err := goneKernel.BlockSize(0); return err }},
+		{"Kernel.ResidentBlocks", func() error { _, err := goneKernel.ResidentBlocks(1, 0); return err }},
+	}
+}
+
+func TestUseAfterClose(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		for _, use := range closedUses(t, contextOf(t, rt)) {
+			assert.ErrorIs(t, use.call(), driver.ErrClosed, use.name)
+		}
+	})
+	rt, gpu := open(t, drivertest.Config{})
+	uses := closedUses(t, contextOf(t, rt))
+	calls := allCalls(gpu)
+	for _, use := range uses {
+		assert.ErrorIs(t, use.call(), driver.ErrClosed, use.name)
+	}
+	assert.Equal(t, calls, allCalls(gpu), "the driver hears nothing of it")
+}
+
+// Closing the runtime closes all that it owns.
+func TestUseAfterCloseOfTheRuntime(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		b, err := rt.Probe("test")
+		require.NoError(t, err)
+		uses := slices.Concat(hotCalls(t, c), coldCalls(t, c), []namedCall{
+			{"Probe of the same label", func() error { _, err := rt.Probe("test"); return err }},
+			{"Probe of another label", func() error { _, err := rt.Probe("other"); return err }},
+			{"Backend.Stream", func() error { _, err := b.Stream.Query(); return err }},
+			{"Context", func() error { _, err := rt.Context(c.Device().Ordinal); return err }},
+			{"Refresh", rt.Refresh},
+		})
+		closing := []interface{ Close() error }{newStream(t, c), newEvent(t, c), alloc[byte](t, c, 1), allocHost[byte](t, c, 1), loadKernels(t, c)}
+		require.NoError(t, rt.Close())
+		for _, use := range uses {
+			assert.ErrorIs(t, use.call(), driver.ErrClosed, use.name)
+		}
+		for _, o := range closing {
+			assert.NoError(t, o.Close())
+		}
+		assert.NoError(t, rt.Close())
+		assert.Zero(t, rt.Stats())
+		assert.NotEmpty(t, rt.Devices(), "what is known about the machine is still known")
+	})
+}
+
+// order notes the functions that are called.
+type order struct {
+	mu  sync.Mutex
+	ops []string
+}
+
+func (o *order) note(op string) driver.Result {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.ops) == 0 || o.ops[len(o.ops)-1] != op {
+		o.ops = append(o.ops, op)
+	}
+	return driver.Success
+}
+
+func TestCloseGivesBackInOrder(t *testing.T) {
+	var calls order
+	rt, _ := open(t, drivertest.Config{OnCall: calls.note})
+	c := contextOf(t, rt)
+	for range 3 { // in another order than they are given back in
+		allocHost[byte](t, c, 1)
+		alloc[byte](t, c, 1)
+		loadKernels(t, c)
+		newStream(t, c)
+		newEvent(t, c)
+	}
+	calls.ops = nil
+	require.NoError(t, rt.Close())
+	assert.Equal(t, []string{"cuCtxPushCurrent", "cuCtxSynchronize", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuEventDestroy", "cuStreamDestroy",
+		"cuModuleUnload", "cuMemFree", "cuMemFreeHost", "cuCtxPopCurrent", "cuDevicePrimaryCtxRelease"}, calls.ops)
+}
+
+// What still runs uses what is about to be given back.
+func TestCloseWaitsForTheDevice(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		x, h := alloc[uint32](t, c, 1000), allocHost[uint32](t, c, 1000)
+		k := kernel(t, c, "add")
+		release := hold(t, s)
+		require.NoError(t, x.Fill(s, 1))
+		require.NoError(t, addTo(k, s, x, 1))
+		require.NoError(t, x.DownloadTo(s, h))
+		closed := async(rt.Close)
+		time.Sleep(20 * time.Millisecond)
+		assert.Empty(t, closed)
+		release()
+		assert.NoError(t, await(t, "the runtime closes", closed))
+	})
+}
+
+// Work of one device uses memory of another, which must not go before.
+func TestCloseWaitsForAllDevices(t *testing.T) {
+	check := func(t *testing.T, rt *runtime.Runtime, first int) {
+		a, b := contextAt(t, rt, 0), contextAt(t, rt, 1)
+		onA, onB := newStream(t, a), newStream(t, b)
+		fromA, toA := alloc[uint32](t, a, 1000), alloc[uint32](t, a, 1000)
+		fromB, toB := alloc[uint32](t, b, 1000), alloc[uint32](t, b, 1000)
+		release := []func(){hold(t, onA), hold(t, onB)}
+		require.NoError(t, toA.CopyFrom(onA, fromB))
+		require.NoError(t, toB.CopyFrom(onB, fromA))
+		closing := []<-chan error{async(rt.Close)}
+		time.Sleep(10 * time.Millisecond)
+		// One of the contexts may be closing by now, and the other may not.
+		closing = append(closing, async(fromA.Close), async(fromB.Close))
+		time.Sleep(10 * time.Millisecond)
+		for _, device := range []int{first, 1 - first} {
+			assert.Empty(t, closing[0], "device %d works", device)
+			release[device]()
+			time.Sleep(10 * time.Millisecond)
+		}
+		for _, c := range closing {
+			assert.NoError(t, await(t, "everything closes", c))
+		}
+	}
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		for round := range 8 { // in which order the devices are closed is random
+			check(t, openOn(t, rt.Driver()), round%2)
+		}
+	})
+}
+
+// A stream that was closed may have left work behind.
+func TestCloseWaitsForWorkOfClosedStreams(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		x := alloc[uint32](t, c, 1000)
+		release := hold(t, s)
+		require.NoError(t, x.Fill(s, 1))
+		require.NoError(t, s.Close())
+		closed := async(rt.Close)
+		time.Sleep(20 * time.Millisecond)
+		assert.Empty(t, closed)
+		release()
+		assert.NoError(t, await(t, "the runtime closes", closed))
+	})
+}
+
+// Closing memory or a module waits for the work that may use it.
+func TestClosingMemoryWaitsForTheDevice(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		a := contextAt(t, rt, 0)
+		s := newStream(t, a)
+		x, y, h := alloc[uint32](t, a, 1000), alloc[uint32](t, a, 1000), allocHost[uint32](t, a, 1000)
+		m := loadKernels(t, a)
+		k, err := m.Kernel("add")
+		require.NoError(t, err)
+		release := hold(t, s)
+		require.NoError(t, x.UploadFrom(s, h))
+		require.NoError(t, y.CopyFrom(s, x))
+		require.NoError(t, addTo(k, s, x, 1))
+		closing := []<-chan error{async(x.Close), async(y.Close), async(h.Close), async(m.Close)}
+		time.Sleep(20 * time.Millisecond)
+		for _, c := range closing {
+			assert.Empty(t, c)
+		}
+		release()
+		for _, c := range closing {
+			assert.NoError(t, await(t, "it closes", c))
+		}
+	})
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		a, b := contextAt(t, rt, 0), contextAt(t, rt, 1)
+		s := newStream(t, b)
+		x, y := alloc[uint32](t, a, 1000), alloc[uint32](t, b, 1000)
+		release := hold(t, s)
+		require.NoError(t, y.CopyFrom(s, x))
+		closing := async(x.Close) // which the other device still reads
+		time.Sleep(20 * time.Millisecond)
+		assert.Empty(t, closing)
+		release()
+		assert.NoError(t, await(t, "it closes", closing))
+	})
+}
+
+func TestCloseWaitsForCallsInside(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		e := newEvent(t, c)
+		release := hold(t, s)
+		require.NoError(t, e.Record(s))
+		waits := []<-chan error{
+			async(func() error { return s.Synchronize(context.Background()) }),
+			async(func() error { return e.Synchronize(context.Background()) }),
+		}
+		time.Sleep(10 * time.Millisecond)
+		var closing []<-chan error
+		for range 2 { // the second Close waits just as the first
+			closing = append(closing, async(s.Close), async(e.Close))
+		}
+		time.Sleep(10 * time.Millisecond)
+		closing = append(closing, async(rt.Close))
+		time.Sleep(10 * time.Millisecond)
+		for _, c := range closing {
+			assert.Empty(t, c)
+		}
+		_, err := s.Query()
+		assert.ErrorIs(t, err, driver.ErrClosed, "no new calls meanwhile")
+		release()
+		for _, c := range append(waits, closing...) {
+			assert.NoError(t, await(t, "the calls end", c))
+		}
+	})
+}
+
+// A failure while closing does not keep the rest from being given back.
+func TestCloseReportsFailures(t *testing.T) {
+	rt, gpu := openFaulty(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	newEvent(t, c)
+	alloc[byte](t, c, 1)
+	gpu.Fail("cuEventDestroy", 1, driver.ErrorUnknown)
+	gpu.Fail("cuMemFree", 1, driver.ErrorInvalidValue)
+	err := rt.Close()
+	require.ErrorContains(t, err, "closing the context of device 0")
+	assert.ErrorIs(t, err, driver.ErrorUnknown)
+	assert.ErrorIs(t, err, driver.ErrorInvalidValue)
+	assert.Equal(t, 1, gpu.Calls("cuDevicePrimaryCtxRelease"))
+	assert.NoError(t, rt.Close())
+
+	rt, gpu = openFaulty(t, drivertest.Config{})
+	s := newStream(t, contextOf(t, rt))
+	gpu.Fail("cuStreamDestroy", 1, driver.ErrorUnknown)
+	assert.ErrorIs(t, s.Close(), driver.ErrorUnknown)
+	assert.NoError(t, s.Close())
+}
+
+// All calls of goroutines that are at work end, either well or because the runtime is
+// closed, and nothing is left over.
+func TestCloseWhileOthersWork(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		var contexts []*runtime.Context
+		for place := range min(2, len(rt.Devices())) {
+			contexts = append(contexts, contextAt(t, rt, place))
+		}
+		var wg, working sync.WaitGroup
+		working.Add(16)
+		for i := range 16 {
+			wg.Go(func() {
+				c := contexts[i%len(contexts)]
+				for round := 0; ; round++ {
+					err := work(c, 100)
+					if round == 1 || err != nil && round < 1 {
+						working.Done()
+					}
+					if err != nil {
+						assert.ErrorIs(t, err, driver.ErrClosed)
+						return
+					}
+				}
+			})
+		}
+		working.Wait()
+		assert.NoError(t, rt.Close())
+		wg.Wait()
+	})
+}
+
+// work does a job from the beginning to the end.
+func work(c *runtime.Context, n int) error {
+	s, err := c.NewStream()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	m, err := c.LoadModule(runtime.Image{Code: kernelsPTX})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	k, err := m.Kernel("add")
+	if err != nil {
+		return err
+	}
+	x, err := runtime.Alloc[uint32](c, n)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	if err := x.Upload(s, count(0, n)); err != nil {
+		return err
+	}
+	if err := addTo(k, s, x, 5); err != nil {
+		return err
+	}
+	got := make([]uint32, n)
+	if err := x.Download(s, got); err != nil {
+		return err
+	}
+	if !slices.Equal(got, count(5, n)) {
+		return driver.Errorf(driver.ErrDriverCallFailed, "wrong result %v", got)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package runtime_test
+
+import (
+	goruntime "runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+func TestContextIsOpenedOnce(t *testing.T) {
+	config := twoDevices()
+	config.OnCall = func(op string) driver.Result {
+		if op == "cuDevicePrimaryCtxRetain" {
+			time.Sleep(5 * time.Millisecond) // it takes a while on hardware, too
+		}
+		return driver.Success
+	}
+	rt, gpu := open(t, config)
+	var wg sync.WaitGroup
+	var contexts [64]*runtime.Context
+	for i := range contexts {
+		wg.Go(func() {
+			c, err := rt.Context(i % 2)
+			assert.NoError(t, err)
+			contexts[i] = c
+		})
+	}
+	wg.Wait()
+	for i, c := range contexts {
+		assert.Same(t, contexts[i%2], c)
+		assert.Equal(t, i%2, c.Device().Ordinal)
+	}
+	assert.NotSame(t, contexts[0], contexts[1])
+	assert.Equal(t, 2, gpu.Calls("cuDevicePrimaryCtxRetain"))
+	assert.Same(t, rt, contexts[0].Runtime())
+	assert.NotZero(t, contexts[0].Handle())
+	assert.Equal(t, uint64(2), rt.Stats().Contexts)
+}
+
+// A device that takes long to open does not hold up another one.
+func TestOpeningOneDeviceDoesNotHoldUpAnother(t *testing.T) {
+	slow, proceed := make(chan struct{}), make(chan struct{})
+	var retains atomic.Int32
+	config := twoDevices()
+	config.OnCall = func(op string) driver.Result {
+		if op == "cuDevicePrimaryCtxRetain" && retains.Add(1) == 1 {
+			close(slow)
+			<-proceed
+		}
+		return driver.Success
+	}
+	rt, _ := open(t, config)
+	done := async(func() error { _, err := rt.Context(0); return err })
+	<-slow
+	_, err := rt.Context(1)
+	assert.NoError(t, err)
+	close(proceed)
+	assert.NoError(t, await(t, "device 0 opens", done))
+}
+
+func TestContextThatCannotBeOpened(t *testing.T) {
+	for _, op := range []string{"cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuMemGetInfo", "cuStreamCreate"} {
+		t.Run(op, func(t *testing.T) {
+			rt, gpu := open(t, drivertest.Config{})
+			gpu.Fail(op, 1, driver.ErrorOutOfMemory)
+			_, err := rt.Context(0)
+			require.ErrorIs(t, err, driver.ErrOutOfMemory)
+			assert.ErrorContains(t, err, op)
+			assert.Empty(t, gpu.Leaks(), "nothing stays behind")
+			assert.Zero(t, rt.Stats().Contexts)
+
+			c, err := rt.Context(0)
+			require.NoError(t, err, "the next try")
+			alloc[byte](t, c, 1)
+		})
+	}
+}
+
+// currentContext is the context of the calling thread.
+func currentContext(t *testing.T, api driver.API) driver.Context {
+	t.Helper()
+	c, r := api.CtxGetCurrent()
+	require.Equal(t, driver.Success, r)
+	return c
+}
+
+// What other code made current on a thread is still current after each call.
+func TestCurrentContextIsLeftAlone(t *testing.T) {
+	check := func(t *testing.T, rt *runtime.Runtime) {
+		goruntime.LockOSThread()
+		defer goruntime.UnlockOSThread()
+		api := rt.Driver()
+		mine := contextOf(t, rt)
+		others := []driver.Context{0, mine.Handle()}
+		if devices := rt.Devices(); len(devices) > 1 {
+			others = append(others, contextAt(t, rt, 1).Handle())
+		}
+		for _, other := range others {
+			require.Equal(t, driver.Success, api.CtxSetCurrent(other))
+			useEverything(t, mine)
+			assert.Equal(t, other, currentContext(t, api))
+		}
+		require.Equal(t, driver.Success, api.CtxSetCurrent(0))
+		require.NoError(t, rt.Close())
+		assert.Zero(t, currentContext(t, api))
+	}
+	onDrivers(t, check)
+	t.Run("hot path needs context", func(t *testing.T) {
+		config := twoDevices()
+		config.HotPathNeedsContext = true
+		rt, _ := open(t, config)
+		check(t, rt)
+	})
+}
+
+// A context is opened on a thread where somebody else's is current.
+func TestOpeningLeavesTheCurrentContextAlone(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		goruntime.LockOSThread()
+		defer goruntime.UnlockOSThread()
+		api := rt.Driver()
+		device, r := api.DeviceGet(0)
+		require.Equal(t, driver.Success, r)
+		other, r := api.DevicePrimaryCtxRetain(device)
+		require.Equal(t, driver.Success, r)
+		defer api.DevicePrimaryCtxRelease(device)
+		require.Equal(t, driver.Success, api.CtxPushCurrent(other))
+		defer api.CtxPopCurrent()
+		for place := range rt.Devices() {
+			contextAt(t, rt, place)
+			assert.Equal(t, other, currentContext(t, api))
+		}
+	})
+}
+
+func TestMemInfo(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		before, total, err := c.MemInfo()
+		require.NoError(t, err)
+		assert.Positive(t, before)
+		assert.Less(t, before, total+1)
+		assert.GreaterOrEqual(t, c.Device().TotalBytes, total)
+
+		const size = 256 << 20
+		b := alloc[byte](t, c, size)
+		free, _, err := c.MemInfo()
+		require.NoError(t, err)
+		assert.InDelta(t, size, before-free, size/10)
+		require.NoError(t, b.Close())
+		free, _, err = c.MemInfo()
+		require.NoError(t, err)
+		assert.InDelta(t, 0, float64(before)-float64(free), size/10)
+	})
+}
+
+func TestCloseGivesMemoryBack(t *testing.T) {
+	check := func(t *testing.T, api driver.API) {
+		watching := contextOf(t, openOn(t, api))
+		before, _, err := watching.MemInfo()
+		require.NoError(t, err)
+		const size = 256 << 20
+		rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(api))
+		require.NoError(t, err)
+		c := contextOf(t, rt)
+		for range 4 {
+			alloc[byte](t, c, size)
+		}
+		during, _, err := watching.MemInfo()
+		require.NoError(t, err)
+		assert.InDelta(t, 4*size, before-during, size/10)
+		require.NoError(t, rt.Close())
+		after, _, err := watching.MemInfo()
+		require.NoError(t, err, "the context that the other runtime uses still works")
+		assert.InDelta(t, 0, float64(before)-float64(after), size/10)
+	}
+	t.Run("simulated", func(t *testing.T) { check(t, drivertest.ForTest(t, twoDevices())) })
+	t.Run("hardware", func(t *testing.T) { check(t, hardware.Open(t)) })
+}
+
+func TestContextSynchronize(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		release := hold(t, s)
+		done := async(c.Synchronize)
+		select {
+		case <-done:
+			assert.Fail(t, "it did not wait for the stream")
+		case <-time.After(20 * time.Millisecond):
+		}
+		release()
+		assert.NoError(t, await(t, "Synchronize returns", done))
+	})
+}

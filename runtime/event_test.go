@@ -1,0 +1,89 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+func TestEvent(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		e := newEvent(t, c)
+		assert.NotZero(t, e.Handle())
+		done, err := e.Query()
+		require.NoError(t, err)
+		assert.True(t, done, "an event that was never recorded is done")
+
+		release := hold(t, s)
+		require.NoError(t, e.Record(s))
+		done, err = e.Query()
+		require.NoError(t, err)
+		assert.False(t, done)
+		waiting := async(func() error { return e.Synchronize(context.Background()) })
+		time.Sleep(10 * time.Millisecond)
+		assert.Empty(t, waiting)
+		release()
+		require.NoError(t, await(t, "the event is done", waiting))
+		done, err = e.Query()
+		require.NoError(t, err)
+		assert.True(t, done)
+
+		// It moves to the end of what is on the stream now.
+		hold(t, s)
+		require.NoError(t, e.Record(s))
+		done, err = e.Query()
+		require.NoError(t, err)
+		assert.False(t, done)
+		assert.Zero(t, rt.Stats().Errors)
+	})
+}
+
+func TestEventSince(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		start, err := c.NewTimingEvent()
+		require.NoError(t, err)
+		end, err := c.NewTimingEvent()
+		require.NoError(t, err)
+		_, err = end.Since(start)
+		require.ErrorIs(t, err, driver.ErrorInvalidHandle, "they were not recorded")
+
+		const pause = 20 * time.Millisecond
+		require.NoError(t, start.Record(s))
+		require.NoError(t, s.Call(func() { time.Sleep(pause) }))
+		require.NoError(t, end.Record(s))
+		_, err = end.Since(start)
+		require.ErrorIs(t, err, driver.ErrorNotReady)
+		synchronize(t, s)
+		elapsed, err := end.Since(start)
+		require.NoError(t, err)
+		assert.Greater(t, elapsed, pause*9/10)
+		assert.Less(t, elapsed, patience)
+		back, err := start.Since(end)
+		require.NoError(t, err)
+		assert.Equal(t, -elapsed, back)
+
+		plain := newEvent(t, c)
+		require.NoError(t, plain.Record(s))
+		synchronize(t, s)
+		_, err = plain.Since(start)
+		require.ErrorIs(t, err, driver.ErrorInvalidHandle, "it has no time")
+		_, err = end.Since(plain)
+		require.ErrorIs(t, err, driver.ErrorInvalidHandle)
+	})
+}
+
+func TestEventOnAStreamOfAnotherDevice(t *testing.T) {
+	rt, _ := openFaulty(t, twoDevices())
+	e, s := newEvent(t, contextAt(t, rt, 0)), newStream(t, contextAt(t, rt, 1))
+	assert.ErrorIs(t, e.Record(s), driver.ErrorInvalidHandle)
+}

@@ -1,0 +1,67 @@
+package runtime
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestGate(t *testing.T) {
+	var g gate
+	assert.True(t, g.enter())
+	assert.True(t, g.enter())
+	assert.False(t, g.closed())
+
+	// Two close it, and both wait for those inside.
+	first := make(chan bool, 2)
+	for range 2 {
+		go func() { first <- g.close() }()
+	}
+	for !g.closed() {
+		time.Sleep(time.Microsecond)
+	}
+	assert.False(t, g.enter())
+	g.leave()
+	time.Sleep(5 * time.Millisecond)
+	assert.Empty(t, first, "one is still inside")
+	g.leave()
+	assert.True(t, <-first != <-first, "one of them was the first")
+	assert.False(t, g.close())
+	assert.False(t, g.enter())
+}
+
+// Nobody is inside when the gate has closed.
+func TestGateUnderLoad(t *testing.T) {
+	for range 100 {
+		var g gate
+		var closed atomic.Bool
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for g.enter() {
+					assert.False(t, closed.Load())
+					g.leave()
+				}
+			})
+		}
+		for range 2 {
+			wg.Go(func() {
+				g.close()
+				closed.Store(true)
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func TestGateDoesNotAllocate(t *testing.T) {
+	var g gate
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		if g.enter() {
+			g.leave()
+		}
+	}))
+}

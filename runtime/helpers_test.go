@@ -1,0 +1,228 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	goruntime "runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 10 * time.Second
+
+// TestMain fails when the tests leave goroutines behind.
+func TestMain(m *testing.M) {
+	before := goruntime.NumGoroutine()
+	code := m.Run()
+	for end := time.Now().Add(patience); goruntime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			stacks = stacks[:goruntime.Stack(stacks, true)]
+			fmt.Fprintf(os.Stderr, "goroutines left behind: %d before, %d after\n%s\n", before, goruntime.NumGoroutine(), stacks)
+			code = max(code, 1)
+			break
+		}
+	}
+	os.Exit(code)
+}
+
+// open opens a runtime on a simulated driver. What leaks, and every mistake that the
+// driver finds, is an error of the test.
+func open(t testing.TB, config drivertest.Config, options ...runtime.Option) (*runtime.Runtime, *drivertest.Driver) {
+	t.Helper()
+	gpu := drivertest.ForTest(t, withKernels(config))
+	return openOn(t, gpu, options...), gpu
+}
+
+// openFaulty is open for tests that make the device fail or the driver complain,
+// which is no error of the test then.
+func openFaulty(t testing.TB, config drivertest.Config, options ...runtime.Option) (*runtime.Runtime, *drivertest.Driver) {
+	t.Helper()
+	gpu := drivertest.New(withKernels(config))
+	t.Cleanup(func() { assert.NoError(t, gpu.Close()) })
+	return openOn(t, gpu, options...), gpu
+}
+
+// openOn opens a runtime on any driver and closes it at the end of the test.
+func openOn(t testing.TB, api driver.API, options ...runtime.Option) *runtime.Runtime {
+	t.Helper()
+	options = append([]runtime.Option{runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(api)}, options...)
+	rt, err := runtime.Open(options...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	return rt
+}
+
+// twoDevices is the machine that most tests simulate.
+func twoDevices() drivertest.Config {
+	return drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())}
+}
+
+// onDrivers runs a test on a simulated driver and on the one of this machine.
+func onDrivers(t *testing.T, f func(t *testing.T, rt *runtime.Runtime)) {
+	t.Run("simulated", func(t *testing.T) {
+		rt, _ := open(t, twoDevices())
+		f(t, rt)
+	})
+	t.Run("hardware", func(t *testing.T) { f(t, openOn(t, hardware.Open(t))) })
+}
+
+// contextOf opens the context of the best device.
+func contextOf(t testing.TB, rt *runtime.Runtime) *runtime.Context {
+	t.Helper()
+	return contextAt(t, rt, 0)
+}
+
+// contextAt opens the context of the device that stands at a place of the list, and
+// skips the test if there are not so many.
+func contextAt(t testing.TB, rt *runtime.Runtime, place int) *runtime.Context {
+	t.Helper()
+	devices := rt.Devices()
+	if place >= len(devices) {
+		t.Skipf("needs %d devices, and there are %d", place+1, len(devices))
+	}
+	c, err := rt.Context(devices[place].Ordinal)
+	require.NoError(t, err)
+	return c
+}
+
+func newStream(t testing.TB, c *runtime.Context) *runtime.Stream {
+	t.Helper()
+	s, err := c.NewStream()
+	require.NoError(t, err)
+	return s
+}
+
+func newEvent(t testing.TB, c *runtime.Context) *runtime.Event {
+	t.Helper()
+	e, err := c.NewEvent()
+	require.NoError(t, err)
+	return e
+}
+
+func alloc[T any](t testing.TB, c *runtime.Context, n int) *runtime.Buffer[T] {
+	t.Helper()
+	b, err := runtime.Alloc[T](c, n)
+	require.NoError(t, err)
+	return b
+}
+
+func allocHost[T any](t testing.TB, c *runtime.Context, n int) *runtime.HostBuffer[T] {
+	t.Helper()
+	h, err := runtime.AllocHost[T](c, n)
+	require.NoError(t, err)
+	return h
+}
+
+// upload makes a buffer with the given content.
+func upload[T any](t testing.TB, s *runtime.Stream, data []T) *runtime.Buffer[T] {
+	t.Helper()
+	b := alloc[T](t, s.Context(), len(data))
+	require.NoError(t, b.Upload(s, data))
+	return b
+}
+
+// download returns the content of a buffer.
+func download[T any](t testing.TB, s *runtime.Stream, b *runtime.Buffer[T]) []T {
+	t.Helper()
+	data := make([]T, b.Len())
+	require.NoError(t, b.Download(s, data))
+	return data
+}
+
+func synchronize(t testing.TB, s *runtime.Stream) {
+	t.Helper()
+	require.NoError(t, s.Synchronize(context.Background()))
+}
+
+// hold stops a stream until the returned function is called, and at the latest at the
+// end of the test. Meanwhile the test must not load or allocate: on hardware that may
+// wait for all work of the device.
+func hold(t testing.TB, s *runtime.Stream) (release func()) {
+	t.Helper()
+	gate := make(chan struct{})
+	require.NoError(t, s.Call(func() { <-gate }))
+	release = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(release)
+	return release
+}
+
+// count returns n, n+1, ... up to length elements.
+func count(from uint32, length int) []uint32 {
+	data := make([]uint32, length)
+	for i := range data {
+		data[i] = from + uint32(i)
+	}
+	return data
+}
+
+// eventually waits for what another goroutine brings about. Unlike require.Eventually
+// it starts none itself.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			require.FailNow(t, "this did not happen: "+what)
+		}
+	}
+}
+
+// await waits for the end of a goroutine that sends what it returns.
+func await[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		require.FailNow(t, "this did not happen: "+what)
+		panic("unreachable")
+	}
+}
+
+// async runs f on another goroutine.
+func async[T any](f func() T) <-chan T {
+	result := make(chan T, 1)
+	go func() { result <- f() }()
+	return result
+}
+
+// allCalls counts the calls of all functions of a simulated driver.
+func allCalls(gpu *drivertest.Driver) (sum int) {
+	for _, e := range driver.Entries() {
+		sum += gpu.Calls(e.Name)
+	}
+	return sum
+}
+
+// children marks the processes that inProcess starts.
+const childVariable = "PURECUDA_RUNTIME_TEST_CHILD"
+
+// inProcess repeats the running test in a process of its own, with more variables in
+// its environment, and tells whether this is that process. Of what a process has only
+// once, a test gets a fresh one there.
+func inProcess(t *testing.T, environment ...string) bool {
+	t.Helper()
+	if os.Getenv(childVariable) == t.Name() {
+		return true
+	}
+	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
+	child := exec.Command(os.Args[0], "-test.run="+pattern, "-test.v", "-test.count=1")
+	child.Env = append(os.Environ(), append(environment, childVariable+"="+t.Name())...)
+	output, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Contains(t, string(output), "--- PASS: "+t.Name(), "the test did not run in its own process:\n%s", output)
+	return false
+}

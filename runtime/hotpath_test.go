@@ -1,0 +1,228 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// namedCall is a call of the runtime that a test makes in several states.
+type namedCall struct {
+	name string
+	call func() error
+}
+
+// hotCalls are the calls that name a stream or an event.
+func hotCalls(t testing.TB, c *runtime.Context) []namedCall {
+	t.Helper()
+	const n = 64
+	ctx := context.Background()
+	s, other := newStream(t, c), newStream(t, c)
+	x, y := upload(t, s, count(0, n)), alloc[uint32](t, c, n)
+	pinned := allocHost[uint32](t, c, n)
+	start, err := c.NewTimingEvent()
+	require.NoError(t, err)
+	end, err := c.NewTimingEvent()
+	require.NoError(t, err)
+	require.NoError(t, start.Record(s))
+	require.NoError(t, end.Record(s))
+	synchronize(t, s)
+	k := kernel(t, c, "add")
+	data := make([]uint32, n)
+	return []namedCall{
+		{"Launch", func() error { return addTo(k, s, x, 1) }},
+		{"Upload", func() error { return x.Upload(s, data) }},
+		{"Download", func() error { return x.Download(s, data) }},
+		{"UploadFrom", func() error { return x.UploadFrom(s, pinned) }},
+		{"DownloadTo", func() error { return x.DownloadTo(s, pinned) }},
+		{"CopyFrom", func() error { return y.CopyFrom(s, x) }},
+		{"Fill", func() error { return y.Fill(s, 7) }},
+		{"Zero", func() error { return y.Zero(s) }},
+		{"Stream.Call", func() error { return s.Call(func() {}) }},
+		{"Stream.Query", func() error { _, err := s.Query(); return err }},
+		{"Stream.Wait", func() error { return s.Wait(end) }},
+		{"Stream.Synchronize", func() error { return s.Synchronize(ctx) }},
+		{"Event.Since", func() error { _, err := end.Since(start); return err }},
+		{"Event.Record", func() error { return start.Record(other) }},
+		{"Event.Query", func() error { _, err := start.Query(); return err }},
+		{"Event.Synchronize", func() error { return start.Synchronize(ctx) }},
+	}
+}
+
+// coldCalls are the calls that need a current context.
+func coldCalls(t testing.TB, c *runtime.Context) []namedCall {
+	t.Helper()
+	m := loadKernels(t, c)
+	k, err := m.Kernel("add")
+	require.NoError(t, err)
+	return []namedCall{
+		{"NewStream", func() error { _, err := c.NewStream(); return err }},
+		{"NewEvent", func() error { _, err := c.NewEvent(); return err }},
+		{"NewTimingEvent", func() error { _, err := c.NewTimingEvent(); return err }},
+		{"Alloc", func() error { _, err := runtime.Alloc[byte](c, 1); return err }},
+		{"AllocHost", func() error { _, err := runtime.AllocHost[byte](c, 1); return err }},
+		{"LoadModule", func() error { _, err := c.LoadModule(runtime.Image{Code: kernelsPTX}); return err }},
+		{"Kernel", func() error { _, err := m.Kernel("store"); return err }},
+		{"Global", func() error { _, _, err := m.Global("answer"); return err }},
+		{"BlockSize", func() error { _, _, err := k.BlockSize(0); return err }},
+		{"ResidentBlocks", func() error { _, err := k.ResidentBlocks(128, 0); return err }},
+		{"MemInfo", func() error { _, _, err := c.MemInfo(); return err }},
+		{"Synchronize", c.Synchronize},
+	}
+}
+
+// useEverything makes every call of the runtime once and closes a few things.
+func useEverything(t *testing.T, c *runtime.Context) {
+	t.Helper()
+	for _, calls := range [][]namedCall{hotCalls(t, c), coldCalls(t, c)} {
+		for _, call := range calls {
+			require.NoError(t, call.call(), call.name)
+		}
+	}
+	for _, o := range []interface{ Close() error }{
+		newStream(t, c), newEvent(t, c), alloc[byte](t, c, 1), allocHost[byte](t, c, 1), loadKernels(t, c),
+	} {
+		require.NoError(t, o.Close())
+	}
+}
+
+func TestHotPathTouchesNoContext(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{})
+	for _, call := range hotCalls(t, contextOf(t, rt)) {
+		gpu.ResetCalls()
+		require.NoError(t, call.call(), call.name)
+		assert.Zero(t, gpu.Calls("cuCtxPushCurrent")+gpu.Calls("cuCtxPopCurrent")+
+			gpu.Calls("cuCtxSetCurrent")+gpu.Calls("cuCtxGetCurrent"), call.name)
+	}
+}
+
+func TestHotPathOfDriversThatNeedAContext(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{HotPathNeedsContext: true})
+	for _, call := range hotCalls(t, contextOf(t, rt)) {
+		gpu.ResetCalls()
+		require.NoError(t, call.call(), call.name)
+		assert.Positive(t, gpu.Calls("cuCtxPushCurrent"), call.name)
+		assert.Equal(t, gpu.Calls("cuCtxPushCurrent"), gpu.Calls("cuCtxPopCurrent"), call.name)
+	}
+	useEverything(t, contextOf(t, rt))
+
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	x := upload(t, s, count(1, 1000))
+	require.NoError(t, addTo(kernel(t, c, "add"), s, x, 5))
+	assert.Equal(t, count(6, 1000), download(t, s, x))
+
+	gpu.Fail("cuCtxPushCurrent", 1, driver.ErrorUnknown)
+	_, err := s.Query()
+	require.ErrorIs(t, err, driver.ErrorUnknown)
+	_, err = s.Query()
+	require.NoError(t, err)
+}
+
+// nothing is a driver whose hot path does nothing, so that what the runtime itself
+// allocates can be counted.
+type nothing struct{ driver.API }
+
+func (nothing) LaunchKernel(driver.Function, driver.Dim3, driver.Dim3, uint32, driver.Stream, []unsafe.Pointer) driver.Result {
+	return driver.Success
+}
+
+func (nothing) LaunchCooperativeKernel(driver.Function, driver.Dim3, driver.Dim3, uint32, driver.Stream, []unsafe.Pointer) driver.Result {
+	return driver.Success
+}
+
+func (nothing) MemcpyHtoDAsync(driver.DevicePtr, unsafe.Pointer, uint64, driver.Stream) driver.Result {
+	return driver.Success
+}
+
+func (nothing) MemcpyDtoHAsync(unsafe.Pointer, driver.DevicePtr, uint64, driver.Stream) driver.Result {
+	return driver.Success
+}
+
+func (nothing) MemcpyDtoDAsync(driver.DevicePtr, driver.DevicePtr, uint64, driver.Stream) driver.Result {
+	return driver.Success
+}
+
+func (nothing) MemsetD32Async(driver.DevicePtr, uint32, uint64, driver.Stream) driver.Result {
+	return driver.Success
+}
+
+func (nothing) MemsetD8Async(driver.DevicePtr, uint8, uint64, driver.Stream) driver.Result {
+	return driver.Success
+}
+
+func (nothing) EventRecord(driver.Event, driver.Stream) driver.Result { return driver.Success }
+func (nothing) EventQuery(driver.Event) driver.Result                 { return driver.Success }
+func (nothing) EventSynchronize(driver.Event) driver.Result           { return driver.Success }
+func (nothing) EventElapsedTime(driver.Event, driver.Event) (float32, driver.Result) {
+	return 0, driver.Success
+}
+func (nothing) StreamQuery(driver.Stream) driver.Result { return driver.Success }
+func (nothing) StreamWaitEvent(driver.Stream, driver.Event, uint32) driver.Result {
+	return driver.Success
+}
+func (nothing) StreamSynchronize(driver.Stream) driver.Result      { return driver.Success }
+func (nothing) LaunchHostFunc(driver.Stream, func()) driver.Result { return driver.Success }
+
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	allocations := func(t *testing.T, rt *runtime.Runtime, perRun float64) {
+		c := contextOf(t, rt)
+		for _, call := range append(hotCalls(t, c), moreLaunches(t, c)...) {
+			failed := 0
+			n := testing.AllocsPerRun(200, func() {
+				if call.call() != nil {
+					failed++
+				}
+			})
+			assert.LessOrEqual(t, n, perRun, call.name)
+			assert.Zero(t, failed, call.name)
+		}
+		synchronize(t, newStream(t, c))
+	}
+	t.Run("runtime alone", func(t *testing.T) {
+		allocations(t, openOn(t, nothing{drivertest.ForTest(t, withKernels(drivertest.Config{}))}), 0)
+	})
+	t.Run("hardware", func(t *testing.T) { allocations(t, openOn(t, hardware.Open(t)), 0) })
+}
+
+// moreLaunches are launches with every kind of argument and shape.
+func moreLaunches(t *testing.T, c *runtime.Context) []namedCall {
+	s := newStream(t, c)
+	m := loadKernels(t, c)
+	storing, err := m.Kernel("store")
+	require.NoError(t, err)
+	reversing, err := m.Kernel("reverse")
+	require.NoError(t, err)
+	meeting, err := m.Kernel("meet")
+	require.NoError(t, err)
+	out, words := alloc[int64](t, c, 9), upload(t, s, count(0, 64))
+	arrived := alloc[uint32](t, c, 1)
+	require.NoError(t, arrived.Zero(s))
+	synchronize(t, s)
+	mixed := mixed{1, 2, 3}
+	view := words.Slice(0, 64)
+	return []namedCall{
+		{"Launch with a structure", func() error {
+			return storing.Launch(s, one, out.Arg(), runtime.Value(int8(1)), runtime.Value(int16(2)), runtime.Value(int32(3)),
+				runtime.Value(int64(4)), runtime.Value(float32(5)), runtime.Value(6.0), runtime.Struct(&mixed))
+		}},
+		{"Launch with shared memory", func() error {
+			return reversing.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}, SharedBytes: 256},
+				view.Arg(), runtime.Value(uint32(64)))
+		}},
+		{"Launch cooperatively", func() error {
+			return meeting.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, Cooperative: true}, arrived.Arg())
+		}},
+	}
+}

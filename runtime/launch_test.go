@@ -1,0 +1,410 @@
+package runtime_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// mixed is the structure that the kernel store takes.
+type mixed struct {
+	A uint8
+	B float64
+	C int16
+}
+
+func mixedFrom(b []byte) mixed {
+	var m mixed
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&m)), unsafe.Sizeof(m)), b)
+	return m
+}
+
+func TestLaunch(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		k := kernel(t, c, "add")
+		assert.Equal(t, "add", k.Name())
+		assert.Equal(t, 3, k.Params())
+		assert.Equal(t, 1024, k.MaxThreads())
+		assert.NotZero(t, k.Handle())
+		for _, n := range []int{1, 127, 128, 129, 100_000} {
+			x := upload(t, s, count(0, n))
+			require.NoError(t, addTo(k, s, x, 10))
+			require.NoError(t, addTo(k, s, x.Slice(n/2, n), 100))
+			want := count(10, n)
+			for i := n / 2; i < n; i++ {
+				want[i] += 100
+			}
+			assert.Equal(t, want, download(t, s, x), n)
+		}
+	})
+}
+
+func TestLaunchPassesArguments(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		k := kernel(t, c, "store")
+		out := alloc[int64](t, c, 9)
+		for _, v := range []struct {
+			a int8
+			b int16
+			c int32
+			d int64
+			e float32
+			f float64
+			m mixed
+		}{
+			{1, 2, 3, 4, 5, 6, mixed{7, 8, 9}},
+			{-1, -2, -3, -4, 1 << 20, 1 << 40, mixed{255, 1 << 50, -9}},
+			{math.MinInt8, math.MinInt16, math.MinInt32, math.MinInt64, 0, 0, mixed{}},
+			{math.MaxInt8, math.MaxInt16, math.MaxInt32, math.MaxInt64, 3, 4, mixed{1, 2, math.MinInt16}},
+		} {
+			m := v.m
+			err := k.Launch(s, one, out.Arg(), runtime.Value(v.a), runtime.Value(v.b), runtime.Value(v.c),
+				runtime.Value(v.d), runtime.Value(v.e), runtime.Value(v.f), runtime.Struct(&m))
+			m = mixed{A: 99} // the launch has copied it
+			require.NoError(t, err)
+			want := []int64{int64(v.a), int64(v.b), int64(v.c), v.d, int64(v.e), int64(v.f), int64(v.m.A), int64(v.m.B), int64(v.m.C)}
+			assert.Equal(t, want, download(t, s, out))
+		}
+	})
+}
+
+// Launches from many goroutines do not mix their arguments up.
+func TestLaunchConcurrently(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		k := kernel(t, c, "add")
+		var wg sync.WaitGroup
+		for i := range 8 {
+			s := newStream(t, c)
+			x := upload(t, s, count(0, 10))
+			wg.Go(func() {
+				for range 50 {
+					if !assert.NoError(t, addTo(k, s, x, uint32(i))) {
+						return
+					}
+				}
+				got := make([]uint32, 10)
+				assert.NoError(t, x.Download(s, got))
+				assert.Equal(t, count(uint32(50*i), 10), got)
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestLaunchChecksArguments(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	k := kernel(t, c, "add")
+	x := alloc[uint32](t, c, 8)
+	closed := alloc[uint32](t, c, 8)
+	require.NoError(t, closed.Close())
+	n, amount := runtime.Value(uint64(8)), runtime.Value(uint32(1))
+	for _, c := range []struct {
+		name string
+		args []runtime.Arg
+		kind driver.Kind
+		text string
+	}{
+		{"none", nil, driver.ErrInvalidArgument, "kernel add takes 3 arguments of (8, 8, 4) bytes, got 0 of ()"},
+		{"too few", []runtime.Arg{x.Arg(), n}, driver.ErrInvalidArgument, "kernel add takes 3 arguments of (8, 8, 4) bytes, got 2 of (8, 8)"},
+		{"too many", []runtime.Arg{x.Arg(), n, amount, amount}, driver.ErrInvalidArgument, "takes 3 arguments of (8, 8, 4) bytes, got 4 of (8, 8, 4, 4)"},
+		{"an int for an int32", []runtime.Arg{x.Arg(), n, runtime.Value(1)}, driver.ErrInvalidArgument, "takes 3 arguments of (8, 8, 4) bytes, got 3 of (8, 8, 8)"},
+		{"wrong order", []runtime.Arg{amount, n, x.Arg()}, driver.ErrInvalidArgument, "got 3 of (4, 8, 8)"},
+		{"a structure of another size", []runtime.Arg{x.Arg(), n, runtime.Struct(&mixed{})}, driver.ErrInvalidArgument, "got 3 of (8, 8, 24)"},
+		{"no structure", []runtime.Arg{x.Arg(), n, runtime.Struct[uint32](nil)}, driver.ErrInvalidArgument, "nil"},
+		{"the zero Arg", []runtime.Arg{x.Arg(), n, {}}, driver.ErrInvalidArgument, "got 3 of (8, 8, 0)"},
+		{"a view outside the buffer", []runtime.Arg{x.Slice(4, 9).Arg(), n, amount}, driver.ErrInvalidArgument, "slice [4:9] of a buffer of 8 elements"},
+		{"a closed buffer", []runtime.Arg{closed.Arg(), n, amount}, driver.ErrClosed, "device memory was closed"},
+		{"a view of a closed buffer", []runtime.Arg{closed.Slice(0, 1).Arg(), n, amount}, driver.ErrClosed, "device memory was closed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := k.Launch(s, one, c.args...)
+			require.ErrorIs(t, err, c.kind)
+			assert.ErrorContains(t, err, c.text)
+		})
+	}
+	assert.Zero(t, gpu.Calls("cuLaunchKernel"))
+	assert.Zero(t, rt.Stats().Launches)
+	require.NoError(t, k.Launch(s, one, x.Arg(), n, amount))
+}
+
+func TestLaunchChecksTheShape(t *testing.T) {
+	dim := func(xyz ...uint32) runtime.Dim3 { return runtime.Dim3{X: xyz[0], Y: xyz[1], Z: xyz[2]} }
+	for _, c := range []struct {
+		kernel string
+		shape  runtime.LaunchConfig
+		text   string // "" is allowed
+	}{
+		{"add", runtime.LaunchConfig{Grid: dim(1, 0, 0), Block: dim(1, 0, 0)}, ""},
+		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1024, 1, 1)}, ""},
+		{"add", runtime.LaunchConfig{Grid: dim(2, 65535, 1), Block: dim(16, 16, 4)}, ""},
+		{"rotate", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(64, 1, 1)}, ""},
+
+		{"add", runtime.LaunchConfig{}, "grid 0x1x1: want at least one block"},
+		{"add", runtime.LaunchConfig{Grid: dim(0, 5, 5), Block: dim(1, 1, 1)}, "grid 0x5x5: want at least one block"},
+		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1)}, "block 0x1x1: want at least one thread"},
+		{"add", runtime.LaunchConfig{Grid: dim(1<<31, 1, 1), Block: dim(1, 1, 1)}, "grid 2147483648x1x1: device 0 takes at most 2147483647x65535x65535 blocks"},
+		{"add", runtime.LaunchConfig{Grid: dim(1, 65536, 1), Block: dim(1, 1, 1)}, "grid 1x65536x1: device 0 takes at most 2147483647x65535x65535 blocks"},
+		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 65536), Block: dim(1, 1, 1)}, "at most 2147483647x65535x65535 blocks"},
+		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1025, 1, 1)}, "block 1025x1x1: device 0 takes at most 1024x1024x64 threads"},
+		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 65)}, "block 1x1x65: device 0 takes at most 1024x1024x64 threads"},
+		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(32, 32, 2)}, "block 32x32x2 is 2048 threads: this kernel takes at most 1024 on device 0"},
+		{"rotate", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(65, 1, 1)}, "block 65x1x1 is 65 threads: this kernel takes at most 64 on device 0"},
+	} {
+		t.Run(fmt.Sprintf("%s %v %v", c.kernel, c.shape.Grid, c.shape.Block), func(t *testing.T) {
+			rt, gpu := open(t, drivertest.Config{})
+			ctx := contextOf(t, rt)
+			s := newStream(t, ctx)
+			k := kernel(t, ctx, c.kernel)
+			x := upload(t, s, count(0, 256))
+			args := []runtime.Arg{x.Arg(), runtime.Value(uint64(256)), runtime.Value(uint32(1))}
+			err := k.Launch(s, c.shape, args[:k.Params()]...)
+			if c.text == "" {
+				require.NoError(t, err)
+				synchronize(t, s)
+				return
+			}
+			require.ErrorIs(t, err, driver.ErrInvalidArgument)
+			assert.ErrorContains(t, err, c.text)
+			var e *driver.Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, c.kernel, e.Kernel)
+			assert.Zero(t, gpu.Calls("cuLaunchKernel"))
+		})
+	}
+}
+
+func TestLaunchOnAStreamOfAnotherDevice(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		k := kernel(t, contextAt(t, rt, 0), "add")
+		other := contextAt(t, rt, 1)
+		s := newStream(t, other)
+		err := addTo(k, s, alloc[uint32](t, other, 1), 1)
+		require.ErrorIs(t, err, driver.ErrInvalidArgument)
+		assert.ErrorContains(t, err, "launch on a stream of device 1, and the kernel is loaded on device 0")
+	})
+}
+
+func TestLaunchThatTheDriverRefuses(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	k := kernel(t, c, "add")
+	x := alloc[uint32](t, c, 300)
+	gpu.Fail("cuLaunchKernel", 1, driver.ErrorLaunchOutOfResources)
+	err := addTo(k, s, x, 1)
+	var e *driver.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, driver.ErrDriverCallFailed, e.Kind)
+	assert.Equal(t, driver.ErrorLaunchOutOfResources, e.Code)
+	assert.Equal(t, "cuLaunchKernel", e.Op)
+	assert.Equal(t, "add", e.Kernel)
+	assert.Equal(t, s.ID(), e.Stream)
+	assert.Equal(t, "grid 3x1x1, block 128x1x1", e.Detail)
+	require.NoError(t, addTo(k, s, x, 1))
+}
+
+func TestLinear(t *testing.T) {
+	for _, c := range []struct {
+		n, threads    int
+		blocks, block uint32
+	}{
+		{1, 1, 1, 1},
+		{128, 128, 1, 128},
+		{129, 128, 2, 128},
+		{1000, 256, 4, 256},
+		{0, 128, 1, 128},
+		{-5, 2, 1, 2},
+		{10, 0, 10, 1},
+		{10, -1, 10, 1},
+		{math.MaxInt, 1, math.MaxUint32, 1},
+		{1, math.MaxInt, 1, math.MaxUint32},
+	} {
+		got := runtime.Linear(c.n, c.threads)
+		want := runtime.LaunchConfig{Grid: runtime.Dim3{X: c.blocks, Y: 1, Z: 1}, Block: runtime.Dim3{X: c.block, Y: 1, Z: 1}}
+		assert.Equal(t, want, got, "%d items, %d threads", c.n, c.threads)
+	}
+}
+
+func TestDynamicSharedMemory(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		k := kernel(t, c, "reverse")
+		d := c.Device()
+		launch := func(bytes int) error {
+			n := bytes / 4
+			x := upload(t, s, count(0, n))
+			defer x.Close()
+			shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 256}, SharedBytes: uint32(bytes)}
+			if err := k.Launch(s, shape, x.Arg(), runtime.Value(uint32(n))); err != nil {
+				return err
+			}
+			want := count(0, n)
+			slices.Reverse(want)
+			assert.Equal(t, want, download(t, s, x), bytes)
+			return nil
+		}
+		for _, bytes := range []int{4, d.SharedPerBlock, d.SharedPerBlockOptin, d.SharedPerBlock} {
+			require.NoError(t, launch(bytes), bytes)
+		}
+		err := launch(d.SharedPerBlockOptin + 4)
+		require.ErrorIs(t, err, driver.ErrInvalidArgument)
+		assert.ErrorContains(t, err, fmt.Sprintf("%d bytes of dynamic shared memory: device %d has %d for a block of this kernel, which uses 0 itself",
+			d.SharedPerBlockOptin+4, d.Ordinal, d.SharedPerBlockOptin))
+	})
+}
+
+func TestDynamicSharedMemoryIsAskedForOnce(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	launch := func(k *runtime.Kernel, bytes uint32) error {
+		return k.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, SharedBytes: bytes},
+			upload(t, s, count(0, 256)).Arg())
+	}
+	k := kernel(t, c, "rotate") // uses 1 KiB itself
+	require.NoError(t, launch(k, 47<<10))
+	assert.Zero(t, gpu.Calls("cuFuncSetAttribute"))
+	require.NoError(t, launch(k, 47<<10+1))
+	require.NoError(t, launch(k, 100<<10))
+	assert.Equal(t, 2, gpu.Calls("cuFuncSetAttribute"))
+	for _, bytes := range []uint32{100 << 10, 47 << 10, 99 << 10, 0} {
+		require.NoError(t, launch(k, bytes))
+	}
+	assert.Equal(t, 2, gpu.Calls("cuFuncSetAttribute"))
+	require.NoError(t, launch(k, 226<<10))
+	err := launch(k, 226<<10+1)
+	require.ErrorIs(t, err, driver.ErrInvalidArgument)
+	assert.ErrorContains(t, err, "231425 bytes of dynamic shared memory: device 0 has 231424 for a block of this kernel, which uses 1024 itself")
+
+	gpu.Fail("cuFuncSetAttribute", 1, driver.ErrorUnknown)
+	k = kernel(t, c, "rotate")
+	require.ErrorIs(t, launch(k, 100<<10), driver.ErrorUnknown)
+	require.NoError(t, launch(k, 100<<10), "the next try asks again")
+	synchronize(t, s)
+}
+
+// Two launches that both ask for more do not take it away from each other.
+func TestDynamicSharedMemoryOfTwoLaunches(t *testing.T) {
+	var mu sync.Mutex
+	asked, launched := 0, 0
+	second, bothLaunch := make(chan struct{}), make(chan struct{})
+	config := drivertest.Config{OnCall: func(op string) driver.Result {
+		mu.Lock()
+		defer mu.Unlock()
+		wait := func(c chan struct{}) {
+			mu.Unlock()
+			defer mu.Lock()
+			select {
+			case <-c:
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		switch op {
+		case "cuFuncSetAttribute":
+			if asked++; asked == 1 {
+				wait(second) // for the smaller one to ask as well, if it may
+			} else if asked == 2 {
+				close(second)
+				wait(bothLaunch) // let the larger one be granted first
+			}
+		case "cuLaunchKernel":
+			if launched++; launched == 2 {
+				close(bothLaunch)
+			}
+			wait(bothLaunch)
+		}
+		return driver.Success
+	}}
+	rt, _ := open(t, config)
+	c := contextOf(t, rt)
+	k := kernel(t, c, "rotate")
+	launch := func(bytes uint32) <-chan error {
+		s := newStream(t, c)
+		x := upload(t, s, count(0, 256))
+		return async(func() error {
+			return k.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, SharedBytes: bytes}, x.Arg())
+		})
+	}
+	large := launch(100 << 10)
+	eventually(t, "the larger one asks", func() bool { mu.Lock(); defer mu.Unlock(); return asked > 0 })
+	small := launch(60 << 10)
+	assert.NoError(t, await(t, "the larger launch", large))
+	assert.NoError(t, await(t, "the smaller launch", small))
+	require.NoError(t, c.Synchronize())
+}
+
+func TestCooperativeLaunch(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		k := kernel(t, c, "meet")
+		resident, err := k.ResidentBlocks(32, 0)
+		require.NoError(t, err)
+		blocks := uint32(resident * c.Device().Multiprocessors)
+		arrived := upload(t, s, []uint32{0})
+		shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: blocks}, Block: runtime.Dim3{X: 32}, Cooperative: true}
+		require.NoError(t, k.Launch(s, shape, arrived.Arg()))
+		assert.Equal(t, []uint32{blocks}, download(t, s, arrived))
+	})
+}
+
+func TestCooperativeLaunchUnsupported(t *testing.T) {
+	gpu := drivertest.H100()
+	gpu.Attributes = map[driver.DeviceAttribute]int32{driver.DeviceAttributeCooperativeLaunch: 0}
+	rt, sim := open(t, drivertest.Config{Devices: []drivertest.DeviceConfig{gpu}})
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	shape := one
+	shape.Cooperative = true
+	err := kernel(t, c, "meet").Launch(s, shape, upload(t, s, []uint32{0}).Arg())
+	require.ErrorIs(t, err, driver.ErrUnsupported)
+	assert.ErrorContains(t, err, "device 0 has no cooperative launch")
+	assert.Zero(t, sim.Calls("cuLaunchCooperativeKernel"))
+}
+
+func TestOccupancy(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		d := c.Device()
+		k := kernel(t, c, "add")
+		threads, blocks, err := k.BlockSize(0)
+		require.NoError(t, err)
+		assert.Positive(t, threads)
+		assert.LessOrEqual(t, threads, k.MaxThreads())
+		resident, err := k.ResidentBlocks(threads, 0)
+		require.NoError(t, err)
+		assert.Equal(t, blocks, resident*d.Multiprocessors)
+		assert.LessOrEqual(t, resident*threads, d.MaxThreadsPerSM)
+
+		// Shared memory leaves room for one block only.
+		resident, err = k.ResidentBlocks(32, d.SharedPerBlock)
+		require.NoError(t, err)
+		assert.Positive(t, resident)
+		assert.LessOrEqual(t, resident, 8)
+
+		limited := kernel(t, c, "rotate")
+		assert.Equal(t, 64, limited.MaxThreads())
+		threads, _, err = limited.BlockSize(0)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, threads, 64)
+	})
+}

@@ -1,0 +1,191 @@
+package runtime_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// assertLost checks what a runtime answers after a sticky error. calls counts those of
+// the driver, where that is possible.
+func assertLost(t *testing.T, rt *runtime.Runtime, cause driver.Result, uses []namedCall, calls func() int) {
+	t.Helper()
+	before := calls()
+	assert.Equal(t, runtime.Fault, rt.Outcome())
+	uses = slices.Concat(uses, []namedCall{
+		{"Err", rt.Err},
+		{"Refresh", rt.Refresh},
+		{"Probe", func() error { _, err := rt.Probe("new"); return err }},
+		{"Probe of a known label", func() error { _, err := rt.Probe("old"); return err }},
+		{"Context", func() error { _, err := rt.Context(0); return err }},
+		{"ProbeWith", func() error {
+			_, err := rt.ProbeWith("new", func(*runtime.Backend) error { return nil })
+			return err
+		}},
+	})
+	for _, use := range uses {
+		err := use.call()
+		require.ErrorIs(t, err, driver.ErrDeviceLost, use.name)
+		assert.ErrorIs(t, err, cause, "%s: the first cause is behind it", use.name)
+		assert.NotErrorIs(t, err, driver.ErrDriverLibraryUnavailable, use.name)
+		var e *driver.Error
+		require.ErrorAs(t, err, &e)
+		assert.True(t, e.Sticky, use.name)
+	}
+	assert.NoError(t, rt.Close())
+	assert.Equal(t, before, calls(), "no call of the driver helps any more")
+}
+
+func TestStickyErrorsEndTheUseOfCUDA(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		op     string // fails with result, unless the use itself does
+		result driver.Result
+		use    func(t *testing.T, c *runtime.Context) error
+	}{
+		{"launch", "cuLaunchKernel", driver.ErrorLaunchFailed, func(t *testing.T, c *runtime.Context) error {
+			return addTo(kernel(t, c, "add"), newStream(t, c), alloc[uint32](t, c, 1), 1)
+		}},
+		{"wait for a stream", "cuStreamSynchronize", driver.ErrorIllegalAddress, func(t *testing.T, c *runtime.Context) error {
+			return newStream(t, c).Synchronize(context.Background())
+		}},
+		{"wait for an event", "cuEventSynchronize", driver.ErrorIllegalInstruction, func(t *testing.T, c *runtime.Context) error {
+			return newEvent(t, c).Synchronize(context.Background())
+		}},
+		{"query", "cuStreamQuery", driver.ErrorMisalignedAddress, func(t *testing.T, c *runtime.Context) error {
+			_, err := newStream(t, c).Query()
+			return err
+		}},
+		{"allocate", "cuMemAlloc", driver.ErrorHardwareStackError, func(t *testing.T, c *runtime.Context) error {
+			_, err := runtime.Alloc[byte](c, 1)
+			return err
+		}},
+		{"load", "cuModuleLoadDataEx", driver.ErrorAssert, func(t *testing.T, c *runtime.Context) error {
+			_, err := c.LoadModule(runtime.Image{Code: kernelsPTX}, runtime.Image{Code: kernelsPTX})
+			return err
+		}},
+		{"close", "cuEventDestroy", driver.ErrorLaunchTimeout, func(t *testing.T, c *runtime.Context) error {
+			return newEvent(t, c).Close()
+		}},
+		{"push", "cuCtxPushCurrent", driver.ErrorInvalidPC, func(t *testing.T, c *runtime.Context) error {
+			_, _, err := c.MemInfo()
+			return err
+		}},
+		{"a kernel that goes astray", "", driver.ErrorIllegalAddress, func(t *testing.T, c *runtime.Context) error {
+			s := newStream(t, c)
+			require.NoError(t, kernel(t, c, "stray").Launch(s, one, runtime.Value(uint64(64))), "the launch itself is fine")
+			return s.Synchronize(context.Background())
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rt, gpu := openFaulty(t, twoDevices())
+			_, err := rt.Probe("old")
+			require.NoError(t, err)
+			uses := slices.Concat(hotCalls(t, contextAt(t, rt, 0)), coldCalls(t, contextAt(t, rt, 1)), []namedCall{
+				{"the same again", func() error { _, err := rt.Context(1); return err }},
+			})
+			first := contextAt(t, rt, 0)
+			closing := []interface{ Close() error }{newStream(t, first), alloc[byte](t, first, 1), loadKernels(t, first)}
+			if c.op != "" {
+				// Only the next call is meant, and setting the use up may make it too.
+				setUp := c.use
+				c.use = func(t *testing.T, ctx *runtime.Context) error {
+					before := gpu.Calls(c.op)
+					require.NoError(t, setUp(t, ctx))
+					gpu.Fail(c.op, gpu.Calls(c.op)-before, c.result)
+					return setUp(t, ctx)
+				}
+			}
+			err = c.use(t, first)
+			require.ErrorIs(t, err, driver.ErrDeviceLost)
+			require.ErrorIs(t, err, c.result)
+			if c.op != "" {
+				assert.ErrorContains(t, err, c.op)
+			}
+			calls := allCalls(gpu)
+			for _, o := range closing {
+				assert.NoError(t, o.Close())
+			}
+			assert.Equal(t, calls, allCalls(gpu))
+			assertLost(t, rt, c.result, uses, func() int { return allCalls(gpu) })
+			assert.Equal(t, uint64(0), rt.Stats().Contexts)
+		})
+	}
+}
+
+// The first cause stays, whatever fails later.
+func TestFirstStickyErrorStays(t *testing.T) {
+	rt, gpu := openFaulty(t, drivertest.Config{})
+	s := newStream(t, contextOf(t, rt))
+	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	_, err := s.Query()
+	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	var first *driver.Error
+	require.ErrorAs(t, err, &first)
+	for range 3 {
+		_, err = s.Query()
+		var e *driver.Error
+		require.ErrorAs(t, err, &e)
+		assert.Same(t, first, e.Err)
+		assert.ErrorContains(t, err, "an earlier error has ended the use of CUDA in this process")
+	}
+}
+
+// A device can be lost while the runtime closes. That is told once.
+func TestLostWhileClosing(t *testing.T) {
+	rt, gpu := openFaulty(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	newEvent(t, c)
+	alloc[byte](t, c, 1)
+	require.NoError(t, kernel(t, c, "stray").Launch(s, one, runtime.Value(uint64(64))))
+	err := rt.Close()
+	require.ErrorIs(t, err, driver.ErrDeviceLost)
+	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	for _, op := range []string{"cuEventDestroy", "cuMemFree", "cuModuleUnload", "cuDevicePrimaryCtxRelease"} {
+		assert.Zero(t, gpu.Calls(op), op)
+	}
+	assert.Equal(t, runtime.Fault, rt.Outcome())
+	assert.NoError(t, rt.Close())
+}
+
+// Errors that concern one call only leave everything else as it is.
+func TestOtherErrorsDoNotEndTheUseOfCUDA(t *testing.T) {
+	for _, r := range []driver.Result{driver.ErrorInvalidValue, driver.ErrorOutOfMemory, driver.ErrorUnknown,
+		driver.ErrorLaunchOutOfResources, driver.ErrorNotSupported, driver.ErrorTimeout} {
+		rt, gpu := open(t, drivertest.Config{})
+		s := newStream(t, contextOf(t, rt))
+		gpu.Fail("cuStreamSynchronize", 1, r)
+		require.ErrorIs(t, s.Synchronize(context.Background()), r)
+		assert.Equal(t, runtime.Available, rt.Outcome())
+		synchronize(t, s)
+		require.NoError(t, rt.Err())
+	}
+}
+
+// A kernel that writes astray on real hardware. It takes the process with it.
+func TestLostOnHardware(t *testing.T) {
+	api := hardware.Open(t)
+	if !inProcess(t) {
+		return
+	}
+	rt := openOn(t, api)
+	_, err := rt.Probe("old")
+	require.NoError(t, err)
+	c := contextOf(t, rt)
+	uses := slices.Concat(hotCalls(t, c), coldCalls(t, c))
+	s := newStream(t, c)
+	require.NoError(t, kernel(t, c, "stray").Launch(s, one, runtime.Value(uint64(64))))
+	err = s.Synchronize(context.Background())
+	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, err, driver.ErrDeviceLost)
+	assertLost(t, rt, driver.ErrorIllegalAddress, uses, func() int { return 0 })
+}

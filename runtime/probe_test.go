@@ -1,0 +1,126 @@
+package runtime_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+func TestProbe(t *testing.T) {
+	config := drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.T4(), drivertest.H100(), drivertest.A100()}}
+	rt, gpu := open(t, config)
+	sum, err := rt.Probe("sum")
+	require.NoError(t, err)
+	assert.Equal(t, "sum", sum.Label)
+	assert.Equal(t, 1, sum.Device().Ordinal, "the best device")
+	assert.Equal(t, runtime.Capability{Major: 9}, sum.Capability())
+	again, err := rt.Probe("sum")
+	require.NoError(t, err)
+	assert.Same(t, sum, again)
+
+	saxpy, err := rt.Probe("saxpy")
+	require.NoError(t, err)
+	assert.NotSame(t, sum, saxpy)
+	assert.Same(t, sum.Context, saxpy.Context, "all labels share one context")
+	assert.NotSame(t, sum.Stream, saxpy.Stream, "each label has its own stream")
+	assert.NotEqual(t, sum.Stream.ID(), saxpy.Stream.ID())
+	assert.Equal(t, 1, gpu.Calls("cuDevicePrimaryCtxRetain"))
+}
+
+func TestProbeFromManyGoroutines(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		var wg sync.WaitGroup
+		var backends [32]*runtime.Backend
+		for i := range backends {
+			wg.Go(func() {
+				b, err := rt.Probe([]string{"even", "odd"}[i%2])
+				assert.NoError(t, err)
+				backends[i] = b
+			})
+		}
+		wg.Wait()
+		for i, b := range backends {
+			require.Same(t, backends[i%2], b)
+			require.Same(t, backends[0].Context, b.Context)
+			_, err := b.Stream.Query()
+			assert.NoError(t, err)
+		}
+		assert.Equal(t, uint64(2), rt.Stats().Streams, "streams of those who came too late are closed")
+	})
+}
+
+func TestProbeAbsent(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{InitResult: driver.ErrorNoDevice})
+	_, err := rt.Probe("saxpy")
+	var e *driver.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, driver.ErrDriverLibraryUnavailable, e.Kind)
+	assert.Equal(t, "saxpy backend: no CUDA runtime available", e.Detail)
+	assert.Equal(t, "DriverLibraryUnavailable: saxpy backend: no CUDA runtime available: "+rt.Err().Error(), err.Error())
+	assert.ErrorIs(t, err, driver.ErrorNoDevice, "the cause is behind it")
+}
+
+func TestProbeContextFails(t *testing.T) {
+	config := drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.T4(), drivertest.H100()}}
+	rt, gpu := open(t, config)
+	gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ErrorOutOfMemory)
+	_, err := rt.Probe("saxpy")
+	var e *driver.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, driver.ErrDriverCallFailed, e.Kind)
+	assert.Equal(t, "saxpy backend: failed to create CUDA context for device 1", e.Detail)
+	assert.Regexp(t, `^DriverCallFailed: saxpy backend: failed to create CUDA context for device 1\b`, err.Error())
+	assert.Equal(t, 1, e.Device)
+	assert.ErrorIs(t, err, driver.ErrorOutOfMemory, "the cause is behind it")
+	assert.NotErrorIs(t, err, driver.ErrDriverLibraryUnavailable, "a fault is not absence")
+	assert.Equal(t, runtime.Available, rt.Outcome())
+
+	_, err = rt.Probe("saxpy")
+	require.NoError(t, err, "the next try")
+}
+
+func TestProbeStreamFails(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{})
+	contextOf(t, rt)
+	gpu.Fail("cuStreamCreateWithPriority", 1, driver.ErrorOutOfMemory)
+	_, err := rt.Probe("saxpy")
+	require.ErrorIs(t, err, driver.ErrOutOfMemory)
+	assert.ErrorContains(t, err, "saxpy backend: ")
+	_, err = rt.Probe("saxpy")
+	require.NoError(t, err)
+}
+
+func TestProbeWith(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{})
+	var built *runtime.Backend
+	b, err := rt.ProbeWith("saxpy", func(b *runtime.Backend) error { built = b; return nil })
+	require.NoError(t, err)
+	assert.Same(t, built, b)
+
+	plain := errors.New("no room for the tables")
+	_, err = rt.ProbeWith("saxpy", func(*runtime.Backend) error { return plain })
+	assert.ErrorIs(t, err, plain)
+	assert.EqualError(t, err, "saxpy backend: no room for the tables")
+
+	_, err = rt.ProbeWith("saxpy", func(b *runtime.Backend) error {
+		_, err := b.Context.LoadModule(runtime.Image{Code: []byte(".version 99.9\n.target sm_75\n")})
+		return err
+	})
+	require.ErrorIs(t, err, driver.ErrModuleLoadFailed, "the kind of its cause")
+	assert.ErrorContains(t, err, "ModuleLoadFailed: saxpy backend: ")
+	assert.ErrorIs(t, err, driver.ErrorUnsupportedPTXVersion)
+
+	absent, _ := open(t, drivertest.Config{InitResult: driver.ErrorNoDevice})
+	_, err = absent.ProbeWith("saxpy", func(*runtime.Backend) error {
+		assert.Fail(t, "nothing to build on")
+		return nil
+	})
+	assert.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
+}

@@ -1,0 +1,3 @@
+module baseline
+
+go 1.26.0
