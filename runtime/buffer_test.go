@@ -164,6 +164,29 @@ func TestAllocOutOfMemory(t *testing.T) {
 	})
 }
 
+// hostFlags notes how page-locked memory is asked for.
+type hostFlags struct {
+	driver.API
+	flags uint32
+}
+
+func (h *hostFlags) MemHostAlloc(bytes uint64, flags uint32) (unsafe.Pointer, driver.Result) {
+	h.flags = flags
+	return h.API.MemHostAlloc(bytes, flags)
+}
+
+func TestHostMemoryIsForAllDevices(t *testing.T) {
+	api := &hostFlags{API: drivertest.ForTest(t, twoDevices())}
+	rt := openOn(t, api)
+	h := allocHost[uint32](t, contextAt(t, rt, 0), 10)
+	assert.Equal(t, uint32(driver.HostAllocPortable), api.flags)
+	copy(h.Data(), count(5, 10))
+	s := newStream(t, contextAt(t, rt, 1))
+	x := alloc[uint32](t, s.Context(), 10)
+	require.NoError(t, x.UploadFrom(s, h))
+	assert.Equal(t, count(5, 10), download(t, s, x))
+}
+
 func TestAllocHostOutOfMemory(t *testing.T) {
 	rt, _ := open(t, drivertest.Config{HostMemory: 1 << 20})
 	c := contextOf(t, rt)

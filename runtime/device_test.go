@@ -62,6 +62,15 @@ func TestDevicesAreOrderedByScore(t *testing.T) {
 	assert.InDelta(t, 132+4*80+150, rt.Devices()[0].Score, 1e-9)
 	assert.Zero(t, gpu.Calls("cuDevicePrimaryCtxRetain"), "listing devices opens no context")
 
+	many := drivertest.Devices(60, drivertest.H100())
+	for i := range many {
+		many[i].SMs = 100 + i*7%3
+	}
+	rt, _ = open(t, drivertest.Config{Devices: many})
+	for group := range 3 {
+		assert.IsIncreasing(t, ordinals(rt.Devices())[20*group:20*group+20], "also when there are many")
+	}
+
 	rt, _ = open(t, drivertest.Config{Devices: gpus},
 		runtime.WithScore(func(d runtime.Device) float64 { return -float64(d.Multiprocessors) }))
 	assert.Equal(t, []int{0, 4, 2, 1, 3}, ordinals(rt.Devices()))

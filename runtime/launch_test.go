@@ -306,31 +306,34 @@ func TestDynamicSharedMemoryIsAskedForOnce(t *testing.T) {
 func TestDynamicSharedMemoryOfTwoLaunches(t *testing.T) {
 	var mu sync.Mutex
 	asked, launched := 0, 0
-	second, bothLaunch := make(chan struct{}), make(chan struct{})
+	bothAsk, oneLaunches, bothLaunch := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	config := drivertest.Config{OnCall: func(op string) driver.Result {
 		mu.Lock()
 		defer mu.Unlock()
-		wait := func(c chan struct{}) {
+		wait := func(c chan struct{}, limit time.Duration) {
 			mu.Unlock()
 			defer mu.Lock()
 			select {
 			case <-c:
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(limit):
 			}
 		}
 		switch op {
 		case "cuFuncSetAttribute":
 			if asked++; asked == 1 {
-				wait(second) // for the smaller one to ask as well, if it may
+				wait(bothAsk, 50*time.Millisecond) // the smaller one asks as well, if it may
 			} else if asked == 2 {
-				close(second)
-				wait(bothLaunch) // let the larger one be granted first
+				close(bothAsk)
+				wait(oneLaunches, patience) // the larger one is granted first
 			}
 		case "cuLaunchKernel":
-			if launched++; launched == 2 {
+			switch launched++; launched {
+			case 1:
+				close(oneLaunches)
+			case 2:
 				close(bothLaunch)
 			}
-			wait(bothLaunch)
+			wait(bothLaunch, patience)
 		}
 		return driver.Success
 	}}

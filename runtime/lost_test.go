@@ -139,6 +139,31 @@ func TestFirstStickyErrorStays(t *testing.T) {
 	}
 }
 
+// Also of calls that are under way at the same time the first one is the cause.
+func TestFirstOfTwoStickyErrorsStays(t *testing.T) {
+	second, release := make(chan struct{}), make(chan struct{})
+	rt, _ := openFaulty(t, drivertest.Config{OnCall: func(op string) driver.Result {
+		switch op {
+		case "cuEventSynchronize":
+			close(second)
+			<-release
+			return driver.ErrorLaunchFailed
+		case "cuStreamSynchronize":
+			return driver.ErrorIllegalAddress
+		}
+		return driver.Success
+	}})
+	c := contextOf(t, rt)
+	s, e := newStream(t, c), newEvent(t, c)
+	late := async(func() error { return e.Synchronize(context.Background()) })
+	<-second
+	require.ErrorIs(t, s.Synchronize(context.Background()), driver.ErrorIllegalAddress)
+	close(release)
+	require.ErrorIs(t, await(t, "the second call fails", late), driver.ErrorLaunchFailed)
+	require.ErrorIs(t, rt.Err(), driver.ErrorIllegalAddress)
+	assert.NotErrorIs(t, rt.Err(), driver.ErrorLaunchFailed)
+}
+
 // A device can be lost while the runtime closes. That is told once.
 func TestLostWhileClosing(t *testing.T) {
 	rt, gpu := openFaulty(t, drivertest.Config{})

@@ -111,20 +111,38 @@ func TestViewsAndKernelsKeepTheirOwner(t *testing.T) {
 	})
 }
 
-// An object that was closed is not given back a second time, also when the driver has
-// given its handle to another one since.
+// oneHandle is a driver that uses handles again, as the real one does: all events have
+// the same one, so that there is one event at a time.
+type oneHandle struct {
+	driver.API
+	event driver.Event
+}
+
+func (o *oneHandle) EventCreate(flags uint32) (driver.Event, driver.Result) {
+	var r driver.Result
+	o.event, r = o.API.EventCreate(flags)
+	return 1, r
+}
+
+func (o *oneHandle) EventDestroy(driver.Event) driver.Result { return o.API.EventDestroy(o.event) }
+
+// An object that was closed is not given back a second time, and neither is another
+// one that got its handle.
 func TestClosedObjectsAreNotGivenBackAgain(t *testing.T) {
-	rt, gpu := open(t, drivertest.Config{})
-	c := contextOf(t, rt)
-	for range 20 {
+	gpu := drivertest.ForTest(t, drivertest.Config{})
+	c := contextOf(t, openOn(t, &oneHandle{API: gpu}))
+	for range 10 {
 		require.NoError(t, newEvent(t, c).Close())
 	}
-	for range 5 {
+	e := newEvent(t, c)
+	for range 10 {
 		goruntime.GC()
 		time.Sleep(time.Millisecond)
-		require.NoError(t, newEvent(t, c).Close())
+		newStream(t, c) // gives back what was forgotten
 	}
-	assert.Equal(t, gpu.Calls("cuEventCreate"), gpu.Calls("cuEventDestroy"))
+	assert.Equal(t, 10, gpu.Calls("cuEventDestroy"))
+	require.NoError(t, e.Close())
+	assert.Equal(t, 11, gpu.Calls("cuEventDestroy"))
 }
 
 // No caller waits for what is given back, so the hook hears of failures.
