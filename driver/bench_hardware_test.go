@@ -166,6 +166,16 @@ func BenchmarkHardwareLaunch(b *testing.B) {
 	})
 }
 
+// BenchmarkHardwareLaunchNoContext launches on a thread without a current context, as
+// package runtime does.
+func BenchmarkHardwareLaunchNoContext(b *testing.B) {
+	h := newHardwareBench(b)
+	b.Run("args=0/impl=driver", func(b *testing.B) {
+		b.ReportAllocs()
+		h.enqueue(b, "cuLaunchKernel", benchBatch, func() driver.Result { return h.launch(h.empty, nil) })
+	})
+}
+
 func BenchmarkHardwareLaunchSync(b *testing.B) {
 	h := newHardwareBench(b)
 	h.run(b, "args=0", func(b *testing.B) {
