@@ -15,6 +15,9 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
+// simulated is the machine of the tests.
+var simulated drivertest.Config
+
 // onDevices runs a test for every image of a kernel, on the simulated driver and on
 // hardware.
 func onDevices(t *testing.T, name string, test func(t *testing.T, s *runtime.Stream, k kernel)) {

@@ -25,6 +25,8 @@ func TestCandidates(t *testing.T) {
 			[]string{"PTX 6.4 for sm_90", "PTX 6.4 for sm_80", "PTX 6.4 for sm_75"}, []string{"PTX for compute capability 10.0"}},
 		{"too new", []Image{ptx("sm_120")}, Capability{9, 0}, nil, []string{"PTX for compute capability 12.0"}},
 		{"for one device only", []Image{ptx("sm_90a"), ptx("sm_75")}, Capability{9, 0}, []string{"PTX 6.4 for sm_90", "PTX 6.4 for sm_75"}, nil},
+		{"for a family of devices", []Image{ptx("sm_100f"), ptx("sm_75")}, Capability{10, 3}, []string{"PTX 6.4 for sm_100", "PTX 6.4 for sm_75"}, nil},
+		{"for another family", []Image{ptx("sm_100f"), ptx("sm_75")}, Capability{12, 0}, []string{"PTX 6.4 for sm_75"}, []string{"PTX for compute capability 10.0"}},
 		{"for another device only", []Image{ptx("sm_90a"), ptx("sm_75")}, Capability{10, 0}, []string{"PTX 6.4 for sm_75"}, []string{"PTX for compute capability 9.0"}},
 		{"PTX that says its target wrongly", []Image{{Arch: 80, Code: ptx("sm_75").Code}}, Capability{7, 5}, nil, []string{"PTX for compute capability 8.0"}},
 		{"PTX without a target", []Image{{Code: []byte(".version 6.4\n")}}, Capability{9, 0}, []string{"PTX 6.4"}, nil},

@@ -38,6 +38,10 @@ func (e *Event) Handle() driver.Event { return e.handle }
 // Record moves the event to the end of the work that is on s, which must be a
 // stream of the event's context. It does not block.
 func (e *Event) Record(s *Stream) error {
+	if s.ctx != e.ctx {
+		return driver.Errorf(driver.ErrInvalidArgument, "record an event of device %d on a stream of device %d",
+			e.ctx.device.Ordinal, s.ctx.device.Ordinal)
+	}
 	if err := e.enter(); err != nil {
 		return err
 	}

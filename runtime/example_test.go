@@ -70,7 +70,7 @@ func ExampleKernel_Launch() {
 }
 
 func launch() error {
-	gpu := drivertest.New(withKernels(drivertest.Config{}))
+	gpu := drivertest.New(drivertest.Config{})
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(gpu))
 	if err != nil {
 		return err

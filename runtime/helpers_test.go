@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 // driver finds, is an error of the test.
 func open(t testing.TB, config drivertest.Config, options ...runtime.Option) (*runtime.Runtime, *drivertest.Driver) {
 	t.Helper()
-	gpu := drivertest.ForTest(t, withKernels(config))
+	gpu := drivertest.ForTest(t, config)
 	return openOn(t, gpu, options...), gpu
 }
 
@@ -51,7 +51,7 @@ func open(t testing.TB, config drivertest.Config, options ...runtime.Option) (*r
 // which is no error of the test then.
 func openFaulty(t testing.TB, config drivertest.Config, options ...runtime.Option) (*runtime.Runtime, *drivertest.Driver) {
 	t.Helper()
-	gpu := drivertest.New(withKernels(config))
+	gpu := drivertest.New(config)
 	t.Cleanup(func() { assert.NoError(t, gpu.Close()) })
 	return openOn(t, gpu, options...), gpu
 }

@@ -191,7 +191,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		synchronize(t, newStream(t, c))
 	}
 	t.Run("runtime alone", func(t *testing.T) {
-		allocations(t, openOn(t, nothing{drivertest.ForTest(t, withKernels(drivertest.Config{}))}), 0)
+		allocations(t, openOn(t, nothing{drivertest.ForTest(t, drivertest.Config{})}), 0)
 	})
 	t.Run("hardware", func(t *testing.T) { allocations(t, openOn(t, hardware.Open(t)), 0) })
 }

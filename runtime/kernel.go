@@ -218,6 +218,9 @@ type frame struct {
 }
 
 func (k *Kernel) newFrame() any {
+	if len(k.params) == 0 {
+		return &frame{} // the driver is faster with no pointer than with one to nothing
+	}
 	f := &frame{pointers: make([]unsafe.Pointer, len(k.params)), data: make([]uint64, (k.bytes+7)/8+1)}
 	for i, p := range k.params {
 		f.pointers[i] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(f.data)), p.offset)
@@ -238,14 +241,22 @@ func (f *frame) fill(params []param, args []Arg) {
 	}
 }
 
-// checkArgs compares the arguments with the parameters.
+// checkArgs compares the arguments with the parameters, and looks whether the memory
+// behind them can be used.
 func (k *Kernel) checkArgs(args []Arg) error {
 	ok := len(args) == len(k.params)
 	for i := 0; ok && i < len(args); i++ {
-		if args[i].err != nil {
-			return args[i].err
+		a := &args[i]
+		switch {
+		case a.err != nil:
+			return a.err
+		case a.memory != nil && a.memory.gate.closed():
+			return errClosed(a.memory.resource.kind.String())
+		case a.memory != nil && a.memory.ctx != k.module.ctx:
+			return k.invalid("argument %d is memory of device %d, and the kernel is loaded on device %d",
+				i, a.memory.ctx.device.Ordinal, k.module.ctx.device.Ordinal)
 		}
-		ok = uint64(args[i].size) == k.params[i].size
+		ok = uint64(a.size) == k.params[i].size
 	}
 	if ok {
 		return nil

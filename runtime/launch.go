@@ -36,10 +36,11 @@ func Linear(n, threads int) LaunchConfig {
 
 // Arg is an argument of a launch. Make it with Value, Struct or Buffer.Arg.
 type Arg struct {
-	bits uint64
-	ptr  unsafe.Pointer
-	size uint32
-	err  *driver.Error // why there is no such argument
+	bits   uint64
+	ptr    unsafe.Pointer
+	size   uint32
+	memory *object       // of a buffer
+	err    *driver.Error // why there is no such argument
 }
 
 // Scalar is a type that a kernel takes by value.
@@ -65,14 +66,11 @@ func Struct[T any](v *T) Arg {
 	return a
 }
 
-// Arg is the buffer's address as an argument. Keep the buffer open until the
-// kernel is done; launching with one that is closed already is an error.
+// Arg is the buffer's address as an argument. Keep the buffer open until the kernel
+// is done. Launching with one that is closed, or on another device, is an error: the
+// kernel's access would end the use of CUDA in this process.
 func (b *Buffer[T]) Arg() Arg {
-	a := Arg{bits: uint64(b.ptr), size: 8, err: b.err}
-	if a.err == nil && b.memory.gate.closed() {
-		a.err = errClosed(b.memory.resource.kind.String())
-	}
-	return a
+	return Arg{bits: uint64(b.ptr), size: 8, memory: b.memory, err: b.err}
 }
 
 // Launch puts the kernel behind the work on s, and returns. It does not allocate.

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,12 +21,6 @@ type mixed struct {
 	A uint8
 	B float64
 	C int16
-}
-
-func mixedFrom(b []byte) mixed {
-	var m mixed
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&m)), unsafe.Sizeof(m)), b)
-	return m
 }
 
 func TestLaunch(t *testing.T) {
@@ -154,7 +147,8 @@ func TestLaunchChecksTheShape(t *testing.T) {
 	}{
 		{"add", runtime.LaunchConfig{Grid: dim(1, 0, 0), Block: dim(1, 0, 0)}, ""},
 		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1024, 1, 1)}, ""},
-		{"add", runtime.LaunchConfig{Grid: dim(2, 65535, 1), Block: dim(16, 16, 4)}, ""},
+		{"add", runtime.LaunchConfig{Grid: dim(2, 65535, 1), Block: dim(1, 1, 1)}, ""},
+		{"add", runtime.LaunchConfig{Grid: dim(2, 3, 4), Block: dim(16, 16, 4)}, ""},
 		{"rotate", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(64, 1, 1)}, ""},
 
 		{"add", runtime.LaunchConfig{}, "grid 0x1x1: want at least one block"},
@@ -174,7 +168,8 @@ func TestLaunchChecksTheShape(t *testing.T) {
 			s := newStream(t, ctx)
 			k := kernel(t, ctx, c.kernel)
 			x := upload(t, s, count(0, 256))
-			args := []runtime.Arg{x.Arg(), runtime.Value(uint64(256)), runtime.Value(uint32(1))}
+			// Threads that differ in y or z alone would all add to the same elements.
+			args := []runtime.Arg{x.Arg(), runtime.Value(uint64(0)), runtime.Value(uint32(1))}
 			err := k.Launch(s, c.shape, args[:k.Params()]...)
 			if c.text == "" {
 				require.NoError(t, err)
@@ -189,6 +184,15 @@ func TestLaunchChecksTheShape(t *testing.T) {
 			assert.Zero(t, gpu.Calls("cuLaunchKernel"))
 		})
 	}
+}
+
+func TestLaunchWithMemoryOfAnotherDevice(t *testing.T) {
+	rt, _ := open(t, twoDevices())
+	here, there := contextAt(t, rt, 0), contextAt(t, rt, 1)
+	k, s, x := kernel(t, here, "add"), newStream(t, here), alloc[uint32](t, there, 4)
+	err := addTo(k, s, x, 1)
+	require.ErrorIs(t, err, driver.ErrInvalidArgument)
+	assert.ErrorContains(t, err, "argument 0 is memory of device 1, and the kernel is loaded on device 0")
 }
 
 func TestLaunchOnAStreamOfAnotherDevice(t *testing.T) {

@@ -50,17 +50,19 @@ func candidates(images []Image, device Capability) []candidate {
 	list := make([]candidate, 0, len(images))
 	for _, image := range images {
 		c := candidate{Image: image, ptx: image.isPTX()}
-		specific := false
+		suffix := ""
 		if m := ptxTarget.FindSubmatch(image.Code); c.ptx && m != nil {
 			if c.Arch == 0 {
 				c.Arch, _ = strconv.Atoi(string(m[1]))
 			}
-			specific = len(m[2]) > 0 // sm_90a and the like run on that device only
+			suffix = string(m[2])
 		}
 		arch := device.Arch()
+		specific := suffix == "a" && c.Arch != arch || // sm_90a runs on 9.0 only
+			suffix == "f" && c.Arch/10 != device.Major // sm_100f on every 10.x
 		switch {
 		case c.Arch == 0:
-		case c.ptx && (c.Arch > arch || specific && c.Arch != arch):
+		case c.ptx && (c.Arch > arch || specific):
 			c.reason = fmt.Sprintf("PTX for compute capability %d.%d", c.Arch/10, c.Arch%10)
 		case !c.ptx && (c.Arch/10 != device.Major || c.Arch > arch):
 			c.reason = fmt.Sprintf("machine code for compute capability %d.%d", c.Arch/10, c.Arch%10)
@@ -92,11 +94,12 @@ func (c candidate) String() string {
 
 // LoadModule loads the best image that the device and the driver accept. An image
 // that the driver says does not suit (209, 218, 222) makes it try the next one.
-// Loading PTX compiles it, which takes milliseconds to seconds unless the driver
-// has it in its cache.
+// Loading PTX compiles it, which takes milliseconds to seconds unless the driver has
+// it in its cache. Loading may wait for the work on the device.
 //
-// The error is of kind driver.ErrModuleLoadFailed, says what became of each image,
-// and has the compiler's log.
+// If none can be loaded the error is of kind driver.ErrModuleLoadFailed, says what
+// became of each image, and has the compiler's log. Other kinds (out of memory, lost,
+// closed) are not the images' fault, and end the search.
 func (c *Context) LoadModule(images ...Image) (*Module, error) {
 	if len(images) == 0 {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "no image to load")

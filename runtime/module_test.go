@@ -175,7 +175,7 @@ func TestWhereParametersComeFrom(t *testing.T) {
 		{"machine code, driver 12.3", 12030, cubin, true, "the parameters of kernel store are unknown: driver 12.3 cannot tell those of machine code (12.4 can); load PTX"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			gpu := drivertest.ForTest(t, withKernels(drivertest.Config{Version: c.version}))
+			gpu := drivertest.ForTest(t, drivertest.Config{Version: c.version})
 			ctx := contextOf(t, openOn(t, machineCode{gpu}))
 			m, err := ctx.LoadModule(runtime.Image{Arch: 90, Code: c.code})
 			require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestWhereParametersComeFrom(t *testing.T) {
 
 func TestKernelQueriesThatFail(t *testing.T) {
 	for _, op := range []string{"cuModuleGetFunction", "cuFuncGetAttribute", "cuFuncGetParamInfo"} {
-		gpu := drivertest.ForTest(t, withKernels(drivertest.Config{}))
+		gpu := drivertest.ForTest(t, drivertest.Config{})
 		m, err := contextOf(t, openOn(t, machineCode{gpu})).LoadModule(runtime.Image{Code: cubin})
 		require.NoError(t, err)
 		gpu.Fail(op, 1, driver.ErrorUnknown)

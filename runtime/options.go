@@ -31,8 +31,8 @@ func WithPolicy(p Policy) Option {
 func WithDriver(api driver.API) Option { return func(c *config) { c.api = api } }
 
 // WithDevices keeps only the named devices: an ordinal ("0"), or a UUID or the
-// beginning of one, with or without "GPU-". It filters what CUDA_VISIBLE_DEVICES
-// has left over. A name that no device has is an error of Open.
+// beginning of one. "GPU-" before it may be left out unless only digits are left. It
+// filters what CUDA_VISIBLE_DEVICES has left over. A name that no device has is an error of Open.
 func WithDevices(names ...string) Option { return func(c *config) { c.devices = names } }
 
 // WithScore replaces [Score], by which devices are ordered.

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"fmt"
+	"io"
 	"maps"
 
 	"github.com/purecuda/purecuda/driver"
@@ -22,8 +23,18 @@ type Config struct {
 	InitResult driver.Result
 	// HostMemory is the page-locked memory that there can be in bytes; 0 means 4 GiB.
 	HostMemory uint64
-	// Kernels binds the entry points of images to Go functions by name.
+	// Kernels binds entry points of images by name to Go functions that run in place of
+	// the PTX: for kernels that the interpreter does not know, or is too slow for, and
+	// for those that the program has as machine code only. Of the PTX of such a kernel
+	// only the signature counts. Other kernels need nothing: their PTX runs.
 	Kernels map[string]KernelFunc
+	// MaxSteps is how many instructions the warps of one launch may execute in all. One
+	// more ends it with ErrorLaunchTimeout, so that an endless loop does not hang the
+	// test. 0 means 1<<30, which takes minutes.
+	MaxSteps uint64
+	// Printf is where printf in kernels writes to. It is not called concurrently. nil
+	// drops the output.
+	Printf io.Writer
 	// HotPathNeedsContext makes calls that name a stream, an event or a graph fail
 	// with ErrorInvalidContext on a thread without a current context, which newer
 	// drivers do not ask for.
@@ -118,6 +129,9 @@ func (c Config) complete() Config {
 	c.Devices = devices
 	if c.Version == 0 {
 		c.Version = 13000
+	}
+	if c.MaxSteps == 0 {
+		c.MaxSteps = maxSteps
 	}
 	if c.HostMemory == 0 {
 		c.HostMemory = 4 << 30

@@ -1,9 +1,12 @@
 package drivertest
 
 import (
+	gocontext "context"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -16,6 +19,10 @@ type Driver struct {
 
 	mu   sync.Mutex // guards all below, and all objects
 	idle *sync.Cond // told whenever an operation has ended
+
+	running    gocontext.Context // of the kernels
+	endKernels gocontext.CancelFunc
+	printf     io.Writer // of the kernels, or nil
 
 	initialised, closed bool
 	devices             []*device
@@ -63,6 +70,10 @@ func New(config Config) *Driver {
 		plans:    map[string][]plan{},
 	}
 	d.idle = sync.NewCond(&d.mu)
+	d.running, d.endKernels = gocontext.WithCancel(gocontext.Background())
+	if config.Printf != nil {
+		d.printf = &printer{w: config.Printf}
+	}
 	for _, name := range d.config.Missing {
 		mustBeFunction(name)
 		d.absent[name] = true
@@ -102,11 +113,14 @@ func mustBeFunction(name string) {
 }
 
 // Close waits for the work of all streams and ends the simulation: later calls
-// return ErrorDeinitialized. Leaks, Findings and Calls still answer.
+// return ErrorDeinitialized. Leaks, Findings and Calls still answer. A kernel that
+// still runs after a second is ended, which is a [Finding].
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
+	defer d.endKernels()
+	defer time.AfterFunc(endOfKernels, d.endKernels).Stop()
 	for d.unfinished() > 0 {
 		d.idle.Wait()
 	}

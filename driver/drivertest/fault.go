@@ -45,7 +45,7 @@ func (d *Driver) planned(op string) driver.Result {
 // inject applies the consequences of a result that a test asked for.
 func (d *Driver) inject(r driver.Result) driver.Result {
 	if r.Sticky() {
-		d.sticky.CompareAndSwap(0, int32(r))
+		d.poisonWith(r)
 	}
 	return r
 }
@@ -68,5 +68,15 @@ func (d *Driver) ResetCalls() {
 
 // Sticky returns the code that poisoned the process, or Success.
 func (d *Driver) Sticky() driver.Result { return d.poison() }
+
+// poisonWith makes a result that of all later calls, unless another one has before,
+// and ends the kernels that run. It tells whether this result was the first.
+func (d *Driver) poisonWith(r driver.Result) bool {
+	if !d.sticky.CompareAndSwap(0, int32(r)) {
+		return false
+	}
+	d.endKernels()
+	return true
+}
 
 func (d *Driver) poison() driver.Result { return driver.Result(d.sticky.Load()) }

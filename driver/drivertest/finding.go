@@ -22,6 +22,11 @@ type Finding struct {
 	Bytes uint64
 	// Allocation is the memory that Addr lies in, behind or, if it is freed, lay in.
 	Allocation string
+	// Kernel, Block, Thread and Line (of the PTX) are where the device was, if its PTX
+	// ran into the mistake: Kernel is empty and Line 0 otherwise.
+	Kernel        string
+	Block, Thread driver.Dim3
+	Line          int
 	// Where is the place of the call, "file.go:12", or its stack.
 	Where string
 }
@@ -69,7 +74,35 @@ type fault struct {
 	addr       driver.DevicePtr
 	bytes      uint64
 	allocation string
+	site       site // of a kernel in PTX
 }
+
+// finding is the fault of what a call put on the device.
+func (f *fault) finding(c call) Finding {
+	return Finding{Op: c.op, Result: f.result, Detail: f.detail, Addr: f.addr, Bytes: f.bytes, Allocation: f.allocation,
+		Kernel: f.site.kernel, Block: f.site.block, Thread: f.site.thread, Line: f.site.line, Where: c.where()}
+}
+
+// site is the place in a kernel that a thread has reached.
+type site struct {
+	kernel        string
+	block, thread driver.Dim3
+	line          int
+}
+
+// text is the place in words, with the line of the image.
+func (s site) text(img *image) string {
+	text := fmt.Sprintf("kernel %s, block (%d,%d,%d), thread (%d,%d,%d), PTX line %d", s.kernel,
+		s.block.X, s.block.Y, s.block.Z, s.thread.X, s.thread.Y, s.thread.Z, s.line)
+	if s.line >= 1 && s.line <= len(img.lines) {
+		line := strings.TrimSpace(img.lines[s.line-1])
+		text += fmt.Sprintf(" `%s`", line[:min(len(line), maxQuote)])
+	}
+	return text
+}
+
+// maxQuote bounds a line that a finding quotes.
+const maxQuote = 120
 
 func (f *fault) Error() string {
 	text := f.result.Name() + ": " + f.detail

@@ -1,12 +1,16 @@
 package drivertest
 
-import "github.com/purecuda/purecuda/driver"
+import (
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/ptx/exec"
+)
 
 // function is a kernel of a module.
 type function struct {
 	handle   driver.Function
 	module   *module
 	entry    *entry
+	code     *exec.Kernel
 	settings *settings
 	loaded   bool
 }
@@ -28,7 +32,7 @@ func (c call) function(m *module, name string) *function {
 	}
 	for _, e := range m.image.entries {
 		if e.name == name {
-			f := &function{handle: driver.Function(c.d.newHandle()), module: m, entry: e,
+			f := &function{handle: driver.Function(c.d.newHandle()), module: m, entry: e, code: m.linked.Entry(name),
 				settings: newSettings(e, m.ctx.dev)}
 			m.functions[name] = f
 			c.d.functions.live[f.handle] = f
@@ -45,16 +49,13 @@ func (e *entry) param(index uint64) (offset, bytes uint64, r driver.Result) {
 	return e.params[index].offset, e.params[index].bytes, driver.Success
 }
 
-// registersPerThread is what every kernel counts as using.
-const registersPerThread = 32
-
 func attributeOf(a driver.FunctionAttribute, e *entry, img *image, s *settings, dev *device) (int32, driver.Result) {
 	value, ok := map[driver.FunctionAttribute]int32{
 		driver.FunctionAttributeMaxThreadsPerBlock:                int32(e.maxThreads),
 		driver.FunctionAttributeSharedSizeBytes:                   int32(e.staticBytes),
-		driver.FunctionAttributeConstSizeBytes:                    0,
-		driver.FunctionAttributeLocalSizeBytes:                    0,
-		driver.FunctionAttributeNumRegs:                           registersPerThread,
+		driver.FunctionAttributeConstSizeBytes:                    int32(e.constBytes),
+		driver.FunctionAttributeLocalSizeBytes:                    int32(e.localBytes),
+		driver.FunctionAttributeNumRegs:                           int32(e.registers),
 		driver.FunctionAttributePTXVersion:                        int32(img.target),
 		driver.FunctionAttributeBinaryVersion:                     int32(10*dev.config.Major + dev.config.Minor),
 		driver.FunctionAttributeCacheModeCa:                       0,

@@ -43,26 +43,31 @@ func (d *Driver) launch(op string, h driver.Function, stream driver.Stream, para
 	if r := c.checkSize(&k, f, s.ctx.dev); r != driver.Success {
 		return r
 	}
-	if k.params, r = c.copyParams(f.entry, params); r != driver.Success {
+	var block []byte
+	if k.params, block, r = c.copyParams(f.entry, params); r != driver.Success {
 		return r
-	}
-	run := d.config.Kernels[f.entry.name]
-	if run == nil {
-		c.found(driver.ErrorNotSupported, "no Go function is bound to the kernel %s: set Config.Kernels", f.entry.name)
-		return driver.ErrorNotSupported
 	}
 	f.loaded = true
 	k.Kernel, k.Device, k.ctx, k.d = f.entry.name, s.ctx.dev.ordinal, s.ctx, d
+	run := k.call
+	if d.config.Kernels[k.Kernel] == nil {
+		run = c.interpret(f, &k, block)
+	}
 	return c.submit(s, work{kind: nodeKernel, function: f, run: func() error {
 		if f.isUnloaded() {
 			return &fault{result: driver.ErrorLaunchFailed, detail: fmt.Sprintf("the module of the kernel %s was unloaded before it ran", k.Kernel)}
 		}
-		launch := k // a graph runs it again
-		if err := run(&launch); err != nil {
-			return fmt.Errorf("kernel %s: %w", k.Kernel, err)
-		}
-		return nil
+		return run()
 	}})
+}
+
+// call runs the Go function that is bound to the kernel.
+func (k *Launch) call() error {
+	launch := *k // a graph runs it again
+	if err := k.d.config.Kernels[k.Kernel](&launch); err != nil {
+		return fmt.Errorf("kernel %s: %w", k.Kernel, err)
+	}
+	return nil
 }
 
 func (f *function) isUnloaded() bool {
@@ -115,12 +120,18 @@ func (c call) checkSize(k *Launch, f *function, dev *device) driver.Result {
 		return refuse(driver.ErrorInvalidValue, "grid %v is larger than %dx%dx%d", g, maxGridX, maxGridYZ, maxGridYZ)
 	case b.X > maxBlockX || b.Y > maxBlockY || b.Z > maxBlockZ || threads > maxThreadsPerBlock:
 		return refuse(driver.ErrorInvalidValue, "block %v is larger than %dx%dx%d or %d threads", b, maxBlockX, maxBlockY, maxBlockZ, maxThreadsPerBlock)
-	case threads > uint64(f.entry.maxThreads):
-		return refuse(driver.ErrorInvalidValue, "block %v is larger than the %d threads that the kernel is compiled for", b, f.entry.maxThreads)
+	case threads > uint64(f.entry.bound):
+		return refuse(driver.ErrorInvalidValue, "block %v is larger than the %d threads that the kernel is compiled for", b, f.entry.bound)
+	case threads > uint64(threadsWith(f.entry.registers)):
+		return refuse(driver.ErrorLaunchOutOfResources, "block %v needs %d registers, and there are %d: bound the block in the kernel (__launch_bounds__)",
+			b, roundedRegisters(f.entry.registers)*wholeWarps(int(threads)), maxRegisters)
 	case f.entry.reqBlock != [3]int{} && f.entry.reqBlock != [3]int{int(b.X), int(b.Y), int(b.Z)}:
 		return refuse(driver.ErrorInvalidValue, "block %v is not the one that the kernel requires, %v", b, f.entry.reqBlock)
 	case uint64(k.SharedBytes) > uint64(f.settings.dynamicShared):
 		return refuse(driver.ErrorInvalidValue, "%d bytes of dynamic shared memory are more than the %d that are set", k.SharedBytes, f.settings.dynamicShared)
+	}
+	if bytes := threads * uint64(f.entry.localBytes); bytes > maxBlockLocal {
+		return refuse(driver.ErrorLaunchOutOfResources, "block %v needs %d bytes of local memory, and the simulated driver has %d", b, bytes, maxBlockLocal)
 	}
 	if k.Cooperative {
 		resident := uint64(f.resident(int(threads), uint64(k.SharedBytes))) * uint64(dev.config.SMs)
@@ -132,20 +143,20 @@ func (c call) checkSize(k *Launch, f *function, dev *device) driver.Result {
 }
 
 // copyParams copies the values of the parameters by the sizes in the image.
-func (c call) copyParams(e *entry, params []unsafe.Pointer) ([][]byte, driver.Result) {
+func (c call) copyParams(e *entry, params []unsafe.Pointer) (values [][]byte, block []byte, r driver.Result) {
 	if len(params) != len(e.params) {
 		c.found(driver.ErrorInvalidValue, "the kernel %s has %d parameters, and the launch passes %d", e.name, len(e.params), len(params))
-		return nil, driver.ErrorInvalidValue
+		return nil, nil, driver.ErrorInvalidValue
 	}
-	block := make([]byte, e.paramBytes)
-	values := make([][]byte, len(params))
+	block = make([]byte, e.paramBytes)
+	values = make([][]byte, len(params))
 	for i, p := range e.params {
 		if params[i] == nil {
 			c.found(driver.ErrorInvalidValue, "parameter %d of the kernel %s is nil", i, e.name)
-			return nil, driver.ErrorInvalidValue
+			return nil, nil, driver.ErrorInvalidValue
 		}
 		values[i] = block[p.offset : p.offset+p.bytes : p.offset+p.bytes]
 		copy(values[i], unsafe.Slice((*byte)(params[i]), p.bytes))
 	}
-	return values, driver.Success
+	return values, block, driver.Success
 }

@@ -82,7 +82,6 @@ func TestLaunchChecksItsArguments(t *testing.T) {
 		{"large block", "add_one", one, driver.Dim3{X: 64, Y: 64, Z: 1}, 0, good, driver.ErrorInvalidValue, "1024 threads"},
 		{"large grid", "add_one", driver.Dim3{X: 1, Y: 1, Z: 65536}, one, 0, good, driver.ErrorInvalidValue, "is larger than"},
 		{"shared memory", "add_one", one, one, 48<<10 + 1, good, driver.ErrorInvalidValue, "dynamic shared memory"},
-		{"not bound", "unbound", one, one, 0, nil, driver.ErrorNotSupported, "no Go function is bound to the kernel unbound"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, drivertest.Config{})
@@ -206,7 +205,16 @@ func TestImages(t *testing.T) {
 		{"bad type", head + ".entry x(.param .q64 a) { ret; }", 0, drivertest.H100(), driver.ErrorInvalidPTX, "near '.q64'"},
 		{"no end", head + ".entry x() { ret;", 0, drivertest.H100(), driver.ErrorInvalidPTX, "near ''"},
 		{"bad character", head + ".entry x() { \x01 }", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 4"},
-		{"address as value", head + ".global .u64 p = q;", 0, drivertest.H100(), driver.ErrorNotSupported, "initial values"},
+		{"unknown symbol", head + ".global .u64 p = q;", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 4; fatal   : Parsing error near 'q'"},
+		{"address as value", head + ".global .u64 p = q; .global .u32 q;", 0, drivertest.H100(), driver.Success, ""},
+		{"address of shared memory", head + ".global .u64 p = q; .shared .u32 q;", 0, drivertest.H100(), driver.ErrorInvalidPTX, "p holds the address of q"},
+		{"unknown instruction", head + ".entry x() {\nnop.u32;\n}", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 5; error   : Instruction 'nop.u32' in kernel 'x' is unknown"},
+		{"wrong instruction", head + ".entry x() {\n.reg .u32 %r<2>;\nadd.u32 %r0;\n}", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 6; error   : Illegal use of instruction 'add.u32' in kernel 'x'"},
+		{"unresolved variable", head + ".extern .global .u32 there;", 0, drivertest.H100(), driver.ErrorInvalidPTX, "Unresolved extern variable 'there'"},
+		{"much shared memory", head + ".entry x() { .shared .b8 y[49153]; ret; }", 0, drivertest.H100(), driver.ErrorInvalidPTX, "'x' uses too much shared data (0xc001 bytes, 0xc000 max)"},
+		{"much local memory", head + ".entry x() { .local .b8 y[524289]; ret; }", 0, drivertest.H100(), driver.ErrorInvalidPTX, "'x' uses too much local data"},
+		{"no threads", head + ".entry x() .maxntid 0 { ret; }", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 4"},
+		{"newer PTX that nobody reads", "// by nvcc\n.version 99.1\n.target sm_75\n.future stuff;", 0, drivertest.T4(), driver.ErrorUnsupportedPTXVersion, "line 2; fatal   : Unsupported .version 99.1; current version is '9.0'"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, drivertest.Config{Version: c.version, Devices: []drivertest.DeviceConfig{c.device}})
@@ -227,7 +235,7 @@ func TestVariables(t *testing.T) {
 .extern .shared .align 16 .b8 dynamic[];
 .shared .align 4 .b8 common[12];
 .func (.reg .u32 out) helper (.reg .u32 in) { ret; }
-.entry x() .reqntid 32, 2 { .shared .u64 y; { ret; } }
+.entry x() .reqntid 32, 2 { .shared .u64 y; .reg .u32 %r<1>; { mov.u32 %r0, common; ret; } }
 .file 1 "x.cu"
 .section .debug_info { .b8 1, 2 }
 `

@@ -1,6 +1,9 @@
 package drivertest
 
-import "github.com/purecuda/purecuda/driver"
+import (
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/ptx/exec"
+)
 
 // module is an image in a context.
 type module struct {
@@ -9,7 +12,9 @@ type module struct {
 	image     *image
 	library   *library // whose part in the context this is, or nil
 	functions map[string]*function
-	variables map[string]*allocation
+	placed    []*allocation          // variables, as image.globals
+	variables map[string]*allocation // the same by name
+	linked    *exec.Linked
 	made      origin
 	unloaded  bool
 }
@@ -18,19 +23,41 @@ type module struct {
 func (c call) load(ctx *context, img *image, l *library) (*module, driver.Result) {
 	m := &module{handle: driver.Module(c.d.newHandle()), ctx: ctx, image: img, library: l, made: c.made,
 		functions: map[string]*function{}, variables: map[string]*allocation{}}
-	for _, v := range img.variables {
-		a := &allocation{bytes: v.bytes, dev: ctx.dev, ctx: ctx, module: m, ready: true}
-		if r := c.take(a); r != driver.Success {
-			c.unload(m, false)
-			return nil, r
-		}
-		m.variables[v.name] = a
-		if len(v.init) > 0 {
-			copy(a.memory(), v.init)
-		}
+	if r := c.link(m); r != driver.Success {
+		c.unload(m, false)
+		return nil, r
 	}
 	c.d.modules.live[m.handle] = m
 	return m, driver.Success
+}
+
+// link gives the variables of a module memory and its kernels their addresses.
+func (c call) link(m *module) driver.Result {
+	img, ctx := m.image, m.ctx
+	addrs := make([]uint64, len(img.globals))
+	for i, g := range img.globals {
+		a := &allocation{bytes: max(g.Size, 1), dev: ctx.dev, ctx: ctx, module: m, ready: true}
+		if r := c.take(a); r != driver.Success {
+			return r
+		}
+		m.placed = append(m.placed, a)
+		m.variables[g.Name], addrs[i] = a, uint64(a.base)
+	}
+	for i, a := range m.placed {
+		data, err := img.program.Initial(i, addrs)
+		if err != nil {
+			return driver.ErrorInvalidPTX // readImage has tried it
+		}
+		if len(data) > 0 {
+			copy(a.memory(), data)
+		}
+	}
+	linked, err := img.program.Link(addrs)
+	if err != nil {
+		return driver.ErrorInvalidPTX
+	}
+	m.linked = linked
+	return driver.Success
 }
 
 // unload takes a module out of its context.
@@ -43,7 +70,7 @@ func (c call) unload(m *module, withContext bool) {
 	for _, f := range m.functions {
 		dropFunction(c, &c.d.functions, f.handle)
 	}
-	for _, a := range m.variables {
+	for _, a := range m.placed {
 		c.release(a)
 	}
 	if m.library != nil {
@@ -54,7 +81,7 @@ func (c call) unload(m *module, withContext bool) {
 
 // read reads an image and writes the log of a compiler.
 func (c call) read(data []byte, major, minor int) (*image, driver.JITLog, driver.Result) {
-	img, err := readImage(data, c.d.config.Version, major, minor)
+	img, err := readImage(data, c.d.config.Version, major, minor, c.d.config.Kernels)
 	if err != nil {
 		return nil, driver.JITLog{Error: err.log}, err.result
 	}

@@ -13,13 +13,13 @@ func (f *function) resident(threads int, dynamicShared uint64) int {
 	if shared > uint64(c.SharedPerBlockOptin) {
 		return 0
 	}
-	rounded := (threads + warpSize - 1) / warpSize * warpSize
-	return min(c.BlocksPerSM, c.ThreadsPerSM/rounded, maxRegisters/(registersPerThread*rounded),
+	rounded := wholeWarps(threads)
+	return min(c.BlocksPerSM, c.ThreadsPerSM/rounded, maxRegisters/(roundedRegisters(f.entry.registers)*rounded),
 		int(uint64(c.SharedPerSM)/(shared+reservedShared)))
 }
 
-// OccupancyMaxActiveBlocksPerMultiprocessor implements [driver.API]. Every kernel
-// counts as using 32 registers.
+// OccupancyMaxActiveBlocksPerMultiprocessor implements [driver.API]. A
+// kernel counts as using the registers that the interpreter needs.
 func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(function driver.Function, blockSize int32, sharedBytes uint64) (int32, driver.Result) {
 	return d.occupancy("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, blockSize, sharedBytes, 0)
 }
@@ -77,7 +77,7 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes u
 			best = blocks * threads
 			minGrid, blockSize = int32(blocks*f.module.ctx.dev.config.SMs), int32(threads)
 		}
-		threads = (threads + warpSize - 1) / warpSize * warpSize // then go on in whole warps
+		threads = wholeWarps(threads) // then go on in whole warps
 	}
 	if best == 0 {
 		return 0, 0, driver.ErrorInvalidValue

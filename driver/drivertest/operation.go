@@ -165,9 +165,8 @@ func (d *Driver) fail(c call, err error) {
 	case errors.As(err, &code) && code.Sticky():
 		f.result = code
 	}
-	if d.sticky.CompareAndSwap(0, int32(f.result)) {
-		d.report(Finding{Op: c.op, Result: f.result, Detail: f.detail,
-			Addr: f.addr, Bytes: f.bytes, Allocation: f.allocation, Where: c.where()})
+	if d.poisonWith(f.result) {
+		d.report(f.finding(c))
 	}
 }
 

@@ -207,7 +207,7 @@ func (m *space) bytes(addr driver.DevicePtr, n uint64, v view) ([]byte, *fault) 
 		return bad("%d bytes at %#x: %d bytes beyond the end of the allocation", n, uint64(addr), n-(a.bytes-offset))
 	case !a.ready && !v.early:
 		return bad("%d bytes at %#x: used before the stream has reached the allocation", n, uint64(addr))
-	case v.ctx != nil && v.ctx != a.ctx && v.ctx.dev != a.dev && !v.ctx.peers[a.ctx] && !a.pool.open(v.ctx.dev):
+	case v.ctx != nil && !v.ctx.reaches(a):
 		return bad("%d bytes at %#x: device %d has no access to memory of device %d",
 			n, uint64(addr), v.ctx.dev.ordinal, a.dev.ordinal)
 	case v.early: // the content is not wanted

@@ -36,17 +36,22 @@ func Parse(src []byte) (*Module, error) {
 	if len(src) > maxSource {
 		return nil, &SyntaxError{Line: 1, Column: 1, Msg: "source is larger than " + strconv.Itoa(maxSource) + " bytes"}
 	}
+	p := newParser(src)
+	p.module()
+	if p.err != nil {
+		return nil, p.err
+	}
+	return p.m, nil
+}
+
+func newParser(src []byte) *parser {
 	p := &parser{
 		lex: lexer{src: string(src), line: 1},
 		m:   &Module{AddressSize: 32, symbols: map[string]any{}},
 	}
 	p.advance()
 	p.advance()
-	p.module()
-	if p.err != nil {
-		return nil, p.err
-	}
-	return p.m, nil
+	return p
 }
 
 // fail records the first error, at token t.

@@ -31,7 +31,7 @@ func (p *parser) function(link Linkage, entry bool) {
 	case p.isPunct('{'):
 		p.body(f)
 	default:
-		p.accept(';')
+		p.expect(';')
 		f.Declared = true
 		p.closeScope()
 	}

@@ -4,8 +4,6 @@
 //     --target=x86_64-linux-gnu --no-default-config --cuda-path=/nonexistent \
 //     -std=c++17 -O3 -Wall -Wextra -Werror -S \
 //     --cuda-gpu-arch=sm_75 --cuda-feature=+ptx64 -o kernels.ptx kernels.cu
-//
-// What they do in Go, for the simulated driver, stands in kernels_test.go.
 #define KERNEL extern "C" __attribute__((global)) void
 
 typedef unsigned char u8;

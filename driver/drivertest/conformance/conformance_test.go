@@ -19,7 +19,6 @@ func TestSimulated(t *testing.T) {
 		"12.2": {Version: 12020, Devices: []drivertest.DeviceConfig{drivertest.A100()}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config.Kernels = conformance.Kernels()
 			gpu := drivertest.New(config)
 			conformance.Run(t, gpu)
 			assert.Empty(t, gpu.Leaks())
@@ -29,7 +28,7 @@ func TestSimulated(t *testing.T) {
 }
 
 func TestSimulatedSticky(t *testing.T) {
-	gpu := drivertest.New(drivertest.Config{Kernels: conformance.Kernels()})
+	gpu := drivertest.New(drivertest.Config{})
 	conformance.Sticky(t, gpu)
 }
 

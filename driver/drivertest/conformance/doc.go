@@ -3,7 +3,7 @@
 // function pointers. It relies only on what real hardware does as well.
 //
 //	func TestConformance(t *testing.T) {
-//		gpu := drivertest.New(drivertest.Config{Kernels: conformance.Kernels()})
+//		gpu := drivertest.New(drivertest.Config{})
 //		conformance.Run(t, gpu)
 //	}
 package conformance

@@ -1,12 +1,6 @@
 package conformance
 
-import (
-	"errors"
-
-	"github.com/purecuda/purecuda/driver/drivertest"
-)
-
-// ramp is the kernel of the suite: out[i] = first + i for i < n.
+// ramp is the module of the suite. Its kernel ramp does out[i] = first + i for i < n.
 const ramp = `// kernels of the conformance suite
 .version 6.4
 .target sm_52
@@ -48,28 +42,3 @@ done:
 	ret;
 }
 `
-
-// Kernels are the kernels of the suite in Go, for simulated drivers that bind
-// kernels by name.
-func Kernels() map[string]drivertest.KernelFunc {
-	return map[string]drivertest.KernelFunc{
-		"ramp": func(k *drivertest.Launch) error {
-			threads := k.Grid.X * k.Block.X
-			n := min(k.Uint32(2), threads)
-			out, err := drivertest.Slice[uint32](k, k.Ptr(0), uint64(n))
-			if err != nil {
-				return err
-			}
-			for i := range out {
-				out[i] = k.Uint32(1) + uint32(i)
-			}
-			return nil
-		},
-		"nothing": func(k *drivertest.Launch) error {
-			if k.Params() != 0 {
-				return errors.New("nothing takes no parameters")
-			}
-			return nil
-		},
-	}
-}

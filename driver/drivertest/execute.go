@@ -1,0 +1,124 @@
+package drivertest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/ptx/exec"
+)
+
+// maxSteps is the default of Config.MaxSteps: minutes of one core.
+const maxSteps = 1 << 30
+
+// maxBlockLocal is the local memory of a block that the interpreter has.
+const maxBlockLocal = 256 << 20
+
+// maxStackBytes is the most local memory that recursive calls of a thread get.
+const maxStackBytes = 256 << 10
+
+// interpret makes what runs the PTX of a kernel.
+func (c call) interpret(f *function, k *Launch, block []byte) func() error {
+	d, ctx := c.d, k.ctx
+	launch := exec.Launch{
+		Grid:        [3]uint32{k.Grid.X, k.Grid.Y, k.Grid.Z},
+		Block:       [3]uint32{k.Block.X, k.Block.Y, k.Block.Z},
+		SharedBytes: k.SharedBytes, Params: block, Cooperative: k.Cooperative,
+		MaxSteps:   d.config.MaxSteps,
+		StackBytes: uint32(min(max(ctx.limits[driver.LimitStackSize], 16<<10), maxStackBytes)),
+		SMCount:    ctx.dev.config.SMs, GridID: d.newID(), Printf: d.printf,
+	}
+	return func() error {
+		l := launch // a graph runs it again
+		l.Memory = &deviceMemory{space: &d.memory, ctx: ctx}
+		err := f.code.Launch(d.running, l)
+		bad, ok := errors.AsType[*exec.Fault](err)
+		switch {
+		case err == nil:
+			return nil
+		case !ok:
+			return &fault{result: driver.ErrorLaunchFailed, detail: err.Error()}
+		case bad.Kind == exec.LaunchTimeout && d.running.Err() != nil:
+			c.cutOff(f)
+			return nil
+		}
+		return d.explain(bad, f, ctx)
+	}
+}
+
+// cutOff notes a kernel that the end of the driver has ended. In a poisoned process
+// that is nobody's mistake.
+func (c call) cutOff(f *function) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	if c.d.poison() == driver.Success {
+		c.found(driver.ErrorDeinitialized, "the kernel %s still ran when the driver was closed", f.entry.name)
+	}
+}
+
+// explain turns a fault of the interpreter into one of the device.
+func (d *Driver) explain(bad *exec.Fault, f *function, ctx *context) *fault {
+	out := &fault{result: driver.Result(bad.Kind), site: site{
+		kernel: bad.Kernel, block: dim3(bad.Block), thread: dim3(bad.Thread), line: bad.Line}}
+	if bad.Size == 0 {
+		out.detail = bad.Kind.String()
+	} else {
+		out.addr, out.bytes = driver.DevicePtr(bad.Address), bad.Size
+		out.detail, out.allocation = d.access(bad, ctx)
+	}
+	if bad.Msg != "" {
+		out.detail += ": " + bad.Msg
+	}
+	out.detail = out.site.text(f.module.image) + ": " + out.detail
+	return out
+}
+
+// access says what is wrong with an access to memory, and in or behind which
+// allocation it lies.
+func (d *Driver) access(bad *exec.Fault, ctx *context) (detail, allocation string) {
+	verb := "read of "
+	if bad.Write {
+		verb = "write of "
+	}
+	place := fmt.Sprintf("%d bytes at %#x", bad.Size, bad.Address)
+	global := bad.Space == "global" || bad.Space == "generic"
+	if global {
+		_, f := d.memory.bytes(driver.DevicePtr(bad.Address), bad.Size, view{ctx: ctx})
+		if f == nil { // it is there, or has come meanwhile
+			f = &fault{detail: place, allocation: d.memory.describe(driver.DevicePtr(bad.Address))}
+		}
+		place, allocation = f.detail, f.allocation
+	} else {
+		place += " of " + bad.Space + " memory"
+	}
+	switch {
+	case bad.Kind == exec.MisalignedAddress:
+		place += fmt.Sprintf("; the address is not a multiple of %d", bad.Size)
+	case bad.Kind == exec.IllegalAddress && global && bad.Address>>40 == exec.SharedWindow>>40:
+		place += ": the address is one of shared, local or parameter memory"
+	case bad.Kind == exec.IllegalAddress && !global:
+		place += ", which ends before"
+	}
+	return verb + place, allocation
+}
+
+func dim3(v [3]uint32) driver.Dim3 { return driver.Dim3{X: v[0], Y: v[1], Z: v[2]} }
+
+// endOfKernels is how long kernels go on when the driver is closed. It lets work that
+// nobody waited for end by itself, and its mistakes be found.
+const endOfKernels = time.Second
+
+// printer lets kernels of several streams print to one writer.
+type printer struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (p *printer) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.w.Write(text)
+}
