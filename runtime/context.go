@@ -15,19 +15,18 @@ import (
 // process shares. It belongs to its Runtime, which closes it. It is safe for
 // concurrent use.
 type Context struct {
-	rt     *Runtime
-	api    driver.API
-	device Device
-	handle driver.Context
-
+	rt  *Runtime
+	api driver.API
 	// current says that calls that name a stream need the context to be current
 	// on this driver as well.
 	current bool
-
 	gate    gate
+	stats   counters
+
+	handle  driver.Context
 	ledger  ledger
 	streams atomic.Uint64 // counts streams, for their identity
-	stats   counters
+	device  Device
 }
 
 // openContext retains the primary context of a device.

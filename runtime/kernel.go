@@ -15,17 +15,22 @@ import (
 // Kernel is a function of a module that runs on the device. It lives as long as
 // its module and is safe for concurrent use.
 type Kernel struct {
-	module   *Module
-	name     string
-	function driver.Function
-	params   []param
-	bytes    uint64 // of all parameters
+	// What every launch reads stands together: after a call of the driver little else
+	// is left in the processor's first cache.
+	module     *Module
+	function   driver.Function
+	params     []param
+	maxThreads uint64    // in a block, on this device
+	maxGrid    [3]uint32 // of the device
+	maxBlock   [3]uint32
+	shared     atomic.Uint32 // dynamic shared bytes that the driver has granted
+	spare      atomic.Pointer[frame]
 
-	maxThreads   int           // in a block, on this device
-	staticShared int           // bytes that the kernel always uses
-	shared       atomic.Uint32 // dynamic shared bytes that the driver has granted
-	granting     sync.Mutex    // so that a smaller grant does not follow a larger one
-	frames       sync.Pool     // of *frame
+	name         string
+	bytes        uint64     // of all parameters
+	staticShared int        // bytes that the kernel always uses
+	granting     sync.Mutex // so that a smaller grant does not follow a larger one
+	frames       sync.Pool  // of *frame, for launches at the same time
 }
 
 // param is where a parameter lies in the argument block.
@@ -38,7 +43,8 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 		return nil, err
 	}
 	defer m.leave()
-	k := &Kernel{module: m, name: name}
+	d := &m.ctx.device
+	k := &Kernel{module: m, name: name, maxGrid: limits(d.MaxGrid), maxBlock: limits(d.MaxBlock)}
 	k.frames.New = k.newFrame
 	err := m.ctx.do(k.query)
 	if err != nil {
@@ -55,8 +61,9 @@ func (k *Kernel) query() error {
 	} else if r != driver.Success {
 		return c.failed("cuModuleGetFunction", r)
 	}
+	var maxThreads int
 	attributes := map[driver.FunctionAttribute]*int{
-		driver.FunctionAttributeMaxThreadsPerBlock: &k.maxThreads,
+		driver.FunctionAttributeMaxThreadsPerBlock: &maxThreads,
 		driver.FunctionAttributeSharedSizeBytes:    &k.staticShared,
 	}
 	for attribute, value := range attributes {
@@ -66,6 +73,7 @@ func (k *Kernel) query() error {
 		}
 		*value = int(v)
 	}
+	k.maxThreads = uint64(max(maxThreads, 0))
 	if granted := c.device.SharedPerBlock - k.staticShared; granted > 0 {
 		k.shared.Store(uint32(granted))
 	}
@@ -143,7 +151,7 @@ func (k *Kernel) Params() int { return len(k.params) }
 
 // MaxThreads is the largest number of threads that a block of this kernel may have
 // on its device.
-func (k *Kernel) MaxThreads() int { return k.maxThreads }
+func (k *Kernel) MaxThreads() int { return int(k.maxThreads) }
 
 // Handle is the kernel as package driver takes it.
 func (k *Kernel) Handle() driver.Function { return k.function }
@@ -217,7 +225,7 @@ type frame struct {
 	data     []uint64 // aligned for every parameter
 }
 
-func (k *Kernel) newFrame() any {
+func (k *Kernel) newFrame() any { // any, for the pool
 	if len(k.params) == 0 {
 		return &frame{} // the driver is faster with no pointer than with one to nothing
 	}
@@ -226,6 +234,20 @@ func (k *Kernel) newFrame() any {
 		f.pointers[i] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(f.data)), p.offset)
 	}
 	return f
+}
+
+// take gives a frame to one launch, and put takes it back.
+func (k *Kernel) take() *frame {
+	if f := k.spare.Swap(nil); f != nil {
+		return f
+	}
+	return k.frames.Get().(*frame)
+}
+
+func (k *Kernel) put(f *frame) {
+	if !k.spare.CompareAndSwap(nil, f) {
+		k.frames.Put(f)
+	}
 }
 
 // fill copies the arguments into the frame.

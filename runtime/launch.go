@@ -99,7 +99,7 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 		return err
 	}
 	defer s.end()
-	f := k.frames.Get().(*frame)
+	f := k.take()
 	f.fill(k.params, args)
 	s.ctx.stats.launches.Add(1)
 	var r driver.Result
@@ -110,7 +110,7 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 	} else {
 		r = s.ctx.api.LaunchKernel(k.function, shape.Grid, shape.Block, shape.SharedBytes, s.handle, f.pointers)
 	}
-	k.frames.Put(f)
+	k.put(f)
 	if r != driver.Success {
 		return k.launchError(s, op, r, shape)
 	}
@@ -126,36 +126,40 @@ func (k *Kernel) launchError(s *Stream, op string, r driver.Result, shape Launch
 
 // checkShape fills in what was left out and compares the shape with the limits.
 func (k *Kernel) checkShape(s *Stream, shape *LaunchConfig) error {
-	d := &k.module.ctx.device
 	if s.ctx != k.module.ctx {
-		return k.invalid("launch on a stream of device %d, and the kernel is loaded on device %d", s.ctx.device.Ordinal, d.Ordinal)
+		return k.invalid("launch on a stream of device %d, and the kernel is loaded on device %d",
+			s.ctx.device.Ordinal, k.module.ctx.device.Ordinal)
 	}
-	for _, v := range []*uint32{&shape.Grid.Y, &shape.Grid.Z, &shape.Block.Y, &shape.Block.Z} {
-		if *v == 0 {
-			*v = 1
-		}
-	}
-	grid, block := shape.Grid, shape.Block
+	grid, block := &shape.Grid, &shape.Block
+	grid.Y, grid.Z, block.Y, block.Z = max(grid.Y, 1), max(grid.Z, 1), max(block.Y, 1), max(block.Z, 1)
 	threads := uint64(block.X) * uint64(block.Y) * uint64(block.Z)
 	switch {
 	case grid.X == 0:
-		return k.invalid("grid %v: want at least one block", grid)
+		return k.invalid("grid %v: want at least one block", *grid)
 	case block.X == 0:
-		return k.invalid("block %v: want at least one thread", block)
-	case exceeds(grid, d.MaxGrid):
-		return k.invalid("grid %v: device %d takes at most %dx%dx%d blocks", grid, d.Ordinal, d.MaxGrid[0], d.MaxGrid[1], d.MaxGrid[2])
-	case exceeds(block, d.MaxBlock):
-		return k.invalid("block %v: device %d takes at most %dx%dx%d threads", block, d.Ordinal, d.MaxBlock[0], d.MaxBlock[1], d.MaxBlock[2])
-	case threads > uint64(k.maxThreads):
-		return k.invalid("block %v is %d threads: this kernel takes at most %d on device %d", block, threads, k.maxThreads, d.Ordinal)
-	case shape.Cooperative && !d.CooperativeLaunch:
-		e := k.invalid("device %d has no cooperative launch", d.Ordinal)
+		return k.invalid("block %v: want at least one thread", *block)
+	case exceeds(grid, &k.maxGrid):
+		return k.invalid("grid %v: the device takes at most %dx%dx%d blocks", *grid, k.maxGrid[0], k.maxGrid[1], k.maxGrid[2])
+	case exceeds(block, &k.maxBlock):
+		return k.invalid("block %v: the device takes at most %dx%dx%d threads", *block, k.maxBlock[0], k.maxBlock[1], k.maxBlock[2])
+	case threads > k.maxThreads:
+		return k.invalid("block %v is %d threads: this kernel takes at most %d on the device", *block, threads, k.maxThreads)
+	case shape.Cooperative && !k.module.ctx.device.CooperativeLaunch:
+		e := k.invalid("the device has no cooperative launch")
 		e.Kind = driver.ErrUnsupported
 		return e
 	}
 	return nil
 }
 
-func exceeds(v Dim3, limit [3]int) bool {
-	return uint64(v.X) > uint64(limit[0]) || uint64(v.Y) > uint64(limit[1]) || uint64(v.Z) > uint64(limit[2])
+func exceeds(v *Dim3, limit *[3]uint32) bool {
+	return v.X > limit[0] || v.Y > limit[1] || v.Z > limit[2]
+}
+
+// limits turns the limits of a device into the type that they are compared in.
+func limits(limit [3]int) (l [3]uint32) {
+	for i, n := range limit {
+		l[i] = uint32(min(max(n, 0), math.MaxUint32))
+	}
+	return l
 }

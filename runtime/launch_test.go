@@ -154,13 +154,13 @@ func TestLaunchChecksTheShape(t *testing.T) {
 		{"add", runtime.LaunchConfig{}, "grid 0x1x1: want at least one block"},
 		{"add", runtime.LaunchConfig{Grid: dim(0, 5, 5), Block: dim(1, 1, 1)}, "grid 0x5x5: want at least one block"},
 		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1)}, "block 0x1x1: want at least one thread"},
-		{"add", runtime.LaunchConfig{Grid: dim(1<<31, 1, 1), Block: dim(1, 1, 1)}, "grid 2147483648x1x1: device 0 takes at most 2147483647x65535x65535 blocks"},
-		{"add", runtime.LaunchConfig{Grid: dim(1, 65536, 1), Block: dim(1, 1, 1)}, "grid 1x65536x1: device 0 takes at most 2147483647x65535x65535 blocks"},
+		{"add", runtime.LaunchConfig{Grid: dim(1<<31, 1, 1), Block: dim(1, 1, 1)}, "grid 2147483648x1x1: the device takes at most 2147483647x65535x65535 blocks"},
+		{"add", runtime.LaunchConfig{Grid: dim(1, 65536, 1), Block: dim(1, 1, 1)}, "grid 1x65536x1: the device takes at most 2147483647x65535x65535 blocks"},
 		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 65536), Block: dim(1, 1, 1)}, "at most 2147483647x65535x65535 blocks"},
-		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1025, 1, 1)}, "block 1025x1x1: device 0 takes at most 1024x1024x64 threads"},
-		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 65)}, "block 1x1x65: device 0 takes at most 1024x1024x64 threads"},
-		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(32, 32, 2)}, "block 32x32x2 is 2048 threads: this kernel takes at most 1024 on device 0"},
-		{"rotate", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(65, 1, 1)}, "block 65x1x1 is 65 threads: this kernel takes at most 64 on device 0"},
+		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1025, 1, 1)}, "block 1025x1x1: the device takes at most 1024x1024x64 threads"},
+		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 65)}, "block 1x1x65: the device takes at most 1024x1024x64 threads"},
+		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(32, 32, 2)}, "block 32x32x2 is 2048 threads: this kernel takes at most 1024 on the device"},
+		{"rotate", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(65, 1, 1)}, "block 65x1x1 is 65 threads: this kernel takes at most 64 on the device"},
 	} {
 		t.Run(fmt.Sprintf("%s %v %v", c.kernel, c.shape.Grid, c.shape.Block), func(t *testing.T) {
 			rt, gpu := open(t, drivertest.Config{})
@@ -384,7 +384,7 @@ func TestCooperativeLaunchUnsupported(t *testing.T) {
 	shape.Cooperative = true
 	err := kernel(t, c, "meet").Launch(s, shape, upload(t, s, []uint32{0}).Arg())
 	require.ErrorIs(t, err, driver.ErrUnsupported)
-	assert.ErrorContains(t, err, "device 0 has no cooperative launch")
+	assert.ErrorContains(t, err, "the device has no cooperative launch")
 	assert.Zero(t, sim.Calls("cuLaunchCooperativeKernel"))
 }
 
