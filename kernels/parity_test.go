@@ -18,8 +18,8 @@ import (
 // simulated is the machine of the tests.
 var simulated drivertest.Config
 
-// onDevices runs a test for every image of a kernel, on the simulated driver and on
-// hardware.
+// onDevices runs a test for every image of a kernel, on the simulated driver, which
+// executes the PTX, and on hardware.
 func onDevices(t *testing.T, name string, test func(t *testing.T, s *runtime.Stream, k kernel)) {
 	t.Run("simulated", func(t *testing.T) {
 		forImages(t, name, test, runtime.WithDriver(drivertest.ForTest(t, simulated)))
@@ -71,7 +71,14 @@ func download[T any](t *testing.T, s *runtime.Stream, b *runtime.Buffer[T]) []T 
 	return data
 }
 
-var sizes = []int{1, 2, 31, 32, 33, 255, 256, 257, 1000, 4096, 65537}
+// sizes are those at which something changes, and some at random.
+func sizes(r *rand.Rand) []int {
+	n := []int{1, 2, 31, 32, 33, 255, 256, 257, 1000, 4096, 65537}
+	for range 5 {
+		n = append(n, 1+r.IntN(20000))
+	}
+	return n
+}
 
 func floats(r *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
@@ -92,7 +99,7 @@ func bits(x []float32) []uint32 {
 func TestVectorAddParity(t *testing.T) {
 	onDevices(t, "vector_add", func(t *testing.T, s *runtime.Stream, k kernel) {
 		r := rand.New(rand.NewPCG(1, 2))
-		for _, n := range sizes {
+		for _, n := range sizes(r) {
 			a, b, want := floats(r, n), floats(r, n), make([]float32, n)
 			require.NoError(t, VectorAddCPU(a, b, want))
 			c := upload(t, s, floats(r, n))
@@ -105,7 +112,7 @@ func TestVectorAddParity(t *testing.T) {
 func TestSaxpyParity(t *testing.T) {
 	onDevices(t, "saxpy", func(t *testing.T, s *runtime.Stream, k kernel) {
 		r := rand.New(rand.NewPCG(3, 4))
-		for _, n := range sizes {
+		for _, n := range sizes(r) {
 			a, x, y := floats(r, 1)[0], floats(r, n), floats(r, n)
 			dy := upload(t, s, y)
 			require.NoError(t, Saxpy{k}.Launch(s, a, upload(t, s, x), dy))
@@ -119,7 +126,7 @@ func TestSumParity(t *testing.T) {
 	onDevices(t, "sum", func(t *testing.T, s *runtime.Stream, k kernel) {
 		r := rand.New(rand.NewPCG(5, 6))
 		sum := Sum{k}
-		for _, n := range sizes {
+		for _, n := range sizes(r) {
 			x := floats(r, n)
 			for _, blocks := range []int{1, 3, sum.Blocks(n)} {
 				want := make([]float64, blocks)
@@ -135,7 +142,7 @@ func TestSumParity(t *testing.T) {
 func TestHistogram256Parity(t *testing.T) {
 	onDevices(t, "histogram256", func(t *testing.T, s *runtime.Stream, k kernel) {
 		r := rand.New(rand.NewPCG(7, 8))
-		for _, n := range sizes {
+		for _, n := range sizes(r) {
 			data := make([]byte, n)
 			for i := range data {
 				data[i] = byte(r.NormFloat64() * 20)

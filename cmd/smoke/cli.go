@@ -39,6 +39,7 @@ const (
 	flagVerifySeed = "verify-seed"
 	flagDevice     = "device"
 	flagPolicy     = "policy"
+	flagSimulate   = "simulate"
 	flagWorkers    = "workers"
 	flagOut        = "out"
 	flagJSON       = "json"
@@ -70,6 +71,7 @@ a circle; 3 a GPU is required and there is none.`,
 			&cli.StringFlag{Name: flagVerifySeed, Usage: "choose the checked sample by seed `N` (default: at random)"},
 			&cli.StringFlag{Name: flagDevice, Usage: "use GPU number `N` only (default: all)"},
 			&cli.StringFlag{Name: flagPolicy, DefaultText: "auto", Usage: "`POLICY` auto uses the GPUs or else the CPU, off never looks for a GPU, required fails without one [$" + policyVariable + "]"},
+			&cli.StringFlag{Name: flagSimulate, Usage: "use `N` simulated GPUs, which run the same kernel on the CPU, slowly, and check every access"},
 			&cli.StringFlag{Name: flagWorkers, Usage: "hash `N` batches at once (default: what suits the GPUs, or one for each CPU core)"},
 			&cli.StringFlag{Name: flagOut, TakesFile: true, Usage: "write the digests to `FILE`, one \"digest  path#chunk\" a line"},
 			&cli.BoolFlag{Name: flagJSON, Usage: "print one JSON document"},

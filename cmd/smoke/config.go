@@ -21,6 +21,7 @@ type config struct {
 	verify   job.Verify
 	device   int // anyDevice, or an ordinal
 	policy   policy
+	simulate int // simulated GPUs; 0: those of this machine
 	workers  int // 0: what suits the engine
 	out      string
 	progress bool
@@ -54,6 +55,9 @@ func parseConfig(cmd *cli.Command) (config, error) {
 		if err := step(cmd); err != nil {
 			return c, err
 		}
+	}
+	if c.policy == policyOff && c.simulate != 0 {
+		return c, usageError("--simulate %d asks for GPUs, the policy off forbids them; drop one of them", c.simulate)
 	}
 	if c.policy == policyOff && c.device != anyDevice {
 		return c, usageError("--device %d asks for a GPU, the policy off forbids it; drop one of them", c.device)
@@ -103,6 +107,11 @@ func (c *config) parseNumbers(cmd *cli.Command) error {
 		var n uint64
 		n, err = parseNumber(cmd, flagDevice, 0, 1<<15-1)
 		c.device = int(n)
+	}
+	if err == nil && cmd.IsSet(flagSimulate) {
+		var n uint64
+		n, err = parseNumber(cmd, flagSimulate, 1, maxSimulated)
+		c.simulate = int(n)
 	}
 	return err
 }

@@ -8,6 +8,12 @@
 //	smoke                            # hash this program itself
 //	smoke --input /srv/data --json   # one JSON document on stdout
 //	smoke --input F --policy off     # never look for a GPU
+//	smoke --input F --simulate 2     # on two GPUs that are simulated on the CPU
+//
+// With --simulate N, the job runs on N simulated GPUs: the same calls of the driver and
+// the same PTX as on real ones, executed by an interpreter at some MB/s. Every access
+// is checked, and what the job does wrong or does not give back makes it fail. The
+// devices of this machine are not touched.
 //
 // # Exit codes
 //

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,8 +50,13 @@ func (a *app) hash(ctx context.Context, c config, in *job.Input, sink job.Sink) 
 		Progress:   bar.add,
 	})
 	bar.clear()
-	if closeErr := engine.Close(); err == nil && closeErr != nil {
+	closeErr := engine.Close()
+	switch _, simulated := engine.(*simulatedEngine); {
+	case closeErr == nil:
+	case err == nil:
 		err = &job.Error{Kind: job.EngineFailed, Detail: "closing " + engine.Name(), Err: closeErr}
+	case simulated: // the findings say why it failed
+		err = errors.Join(err, closeErr)
 	}
 	if err != nil {
 		return err
@@ -66,7 +72,11 @@ func (a *app) engine(ctx context.Context, c config) (job.Engine, error) {
 		a.report.Outcome = outcomeOff
 		return job.NewCPU(cpuWorkers()), nil
 	}
-	found, engine, err := a.openGPU(ctx, c.device)
+	open := a.openGPU
+	if c.simulate != 0 {
+		open = simulated(c.simulate)
+	}
+	found, engine, err := open(ctx, c.device)
 	a.report.setProbe(found)
 	switch {
 	case err != nil:

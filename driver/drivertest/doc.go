@@ -6,15 +6,6 @@
 //	func TestScale(t *testing.T) {
 //		gpu := drivertest.ForTest(t, drivertest.Config{
 //			Devices: drivertest.Devices(2, drivertest.H100()),
-//			Kernels: map[string]drivertest.KernelFunc{
-//				"scale": func(k *drivertest.Launch) error {
-//					x, err := drivertest.Slice[float32](k, k.Ptr(0), k.Uint64(1))
-//					for i := range x {
-//						x[i] *= 2
-//					}
-//					return err
-//				},
-//			},
 //		})
 //		gpu.Fail("cuMemAlloc", 3, driver.ErrorOutOfMemory) // the third one fails
 //		run(gpu)                                           // the program under test
@@ -43,10 +34,29 @@
 // calls return that, on all devices, and DevicePrimaryCtxReset does not help. Fresh
 // memory is filled with 0xCD, up to 64 MiB: on hardware it is not zero either.
 //
-// Images are PTX text. Its kernels run as the Go functions of Config.Kernels, by
-// name; parameters are checked against the signature in the text. PTX that is newer
-// than the driver (ErrorUnsupportedPTXVersion) or made for a newer device
-// (ErrorInvalidPTX) is refused.
+// # Kernels
+//
+// Images are PTX text, and their kernels run: an interpreter executes them on all
+// cores, a warp at a time, with shared memory, barriers, shuffles and atomics.
+// Module-scope variables have memory in each context. PTX that is newer than the driver
+// (ErrorUnsupportedPTXVersion), made for a newer device, wrong, or in part unknown to
+// the interpreter (ErrorInvalidPTX) is refused when it is loaded, with a log in the words
+// of NVIDIA's assembler that names line and instruction.
+//
+// A thread that leaves its memory, traps, fails an assertion or never ends makes the
+// launch fail as on hardware (ErrorIllegalAddress, ErrorMisalignedAddress,
+// ErrorLaunchFailed, ErrorAssert, ErrorLaunchTimeout after Config.MaxSteps). The Finding
+// has the kernel, block, thread, PTX line and address, and says in, behind or formerly
+// in which allocation that is. Under the race detector, blocks that access the same
+// word without atomics are found as well.
+//
+// The registers that a kernel counts as using are those of the interpreter, which is
+// near to what ptxas needs. They bound its blocks and its occupancy.
+//
+// Config.Kernels replaces kernels by Go functions: those with instructions that the
+// interpreter does not know, those that it is too slow for (a core executes some hundred
+// million instructions of threads a second), and those that a program has as machine code only,
+// for which the test loads PTX with the same signature and an empty body.
 //
 // # What is different
 //

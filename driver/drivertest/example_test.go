@@ -10,21 +10,24 @@ import (
 )
 
 func Example() {
-	gpu := drivertest.New(drivertest.Config{
-		Kernels: map[string]drivertest.KernelFunc{
-			"scale": func(k *drivertest.Launch) error {
-				x, err := drivertest.Slice[float32](k, k.Ptr(0), k.Uint64(1))
-				for i := range x {
-					x[i] *= 2
-				}
-				return err
-			},
-		},
-	})
+	gpu := drivertest.New(drivertest.Config{})
 	const image = `.version 6.4
 .target sm_75
 .address_size 64
-.visible .entry scale(.param .u64 x, .param .u64 n) { ret; }`
+.visible .entry scale(.param .u64 x, .param .u64 n) {
+	.reg .u32 %i; .reg .u64 %r<4>; .reg .f32 %f; .reg .pred %p;
+	mov.u32 %i, %tid.x;
+	cvt.u64.u32 %r0, %i;
+	ld.param.u64 %r1, [n];
+	setp.ge.u64 %p, %r0, %r1;
+	@%p ret;
+	ld.param.u64 %r2, [x];
+	mad.lo.u64 %r3, %r0, 4, %r2;
+	ld.global.f32 %f, [%r3];
+	add.f32 %f, %f, %f;
+	st.global.f32 [%r3], %f;
+	ret;
+}`
 
 	goruntime.LockOSThread() // the current context belongs to the thread
 	defer goruntime.UnlockOSThread()
@@ -38,8 +41,8 @@ func Example() {
 	host, n := []float32{1, 2, 3}, uint64(3)
 	x, _ := gpu.MemAlloc(12)
 	gpu.MemcpyHtoD(x, unsafe.Pointer(&host[0]), 12)
-	one := driver.Dim3{X: 1, Y: 1, Z: 1}
-	gpu.LaunchKernel(scale, one, one, 0, stream, []unsafe.Pointer{unsafe.Pointer(&x), unsafe.Pointer(&n)})
+	grid, block := driver.Dim3{X: 1, Y: 1, Z: 1}, driver.Dim3{X: 32, Y: 1, Z: 1}
+	gpu.LaunchKernel(scale, grid, block, 0, stream, []unsafe.Pointer{unsafe.Pointer(&x), unsafe.Pointer(&n)})
 	gpu.StreamSynchronize(stream)
 	gpu.MemcpyDtoH(unsafe.Pointer(&host[0]), x, 12)
 	fmt.Println(host)

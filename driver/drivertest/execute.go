@@ -11,7 +11,7 @@ import (
 	"github.com/purecuda/purecuda/internal/ptx/exec"
 )
 
-// maxSteps is the default of Config.MaxSteps: minutes of one core.
+// maxSteps is the default of Config.MaxSteps: a minute of work, and seconds of a loop.
 const maxSteps = 1 << 30
 
 // maxBlockLocal is the local memory of a block that the interpreter has.

@@ -131,7 +131,7 @@ func TestPTXFaults(t *testing.T) {
 		{"shared", shared, "mov.u32 %r0, block; ld.shared.u32 %r1, [%r0+64];", "mov.u32 %r0, block", driver.ErrorIllegalAddress, "read of 4 bytes at 0x40 of shared memory", "", 4},
 		{"trap", "", "trap;", "trap", driver.ErrorLaunchFailed, "launch failed", "", 0},
 		{"endless", "", "L: bra L;", "L: bra", driver.ErrorLaunchTimeout, "more than 10000 warp instructions", "", 0},
-		{"deadlock", "", "setp.eq.u32 %p0, %i, 99;\n@%p0 bra L;\nM: ld.volatile.global.u32 %r0, [%x]; setp.ne.u32 %p1, %r0, 77; @%p1 bra M;\nL:", "M: ld", driver.ErrorLaunchTimeout, "more than 10000 warp instructions", "", 0},
+		{"deadlock", "", "barrier.sync 0, 160;", "barrier", driver.ErrorLaunchTimeout, "all threads of the block wait for each other", "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := plain(t, drivertest.Config{MaxSteps: 10000})

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"fmt"
 	goruntime "runtime"
+	"slices"
 	"strings"
 
 	"github.com/purecuda/purecuda/driver"
@@ -95,7 +96,7 @@ func (s site) text(img *image) string {
 	text := fmt.Sprintf("kernel %s, block (%d,%d,%d), thread (%d,%d,%d), PTX line %d", s.kernel,
 		s.block.X, s.block.Y, s.block.Z, s.thread.X, s.thread.Y, s.thread.Z, s.line)
 	if s.line >= 1 && s.line <= len(img.lines) {
-		line := strings.TrimSpace(img.lines[s.line-1])
+		line := strings.Join(strings.Fields(img.lines[s.line-1]), " ")
 		text += fmt.Sprintf(" `%s`", line[:min(len(line), maxQuote)])
 	}
 	return text
@@ -137,8 +138,20 @@ func here(op string) origin {
 	return o
 }
 
+const ownModule = "github.com/purecuda/purecuda/"
+
 // ownFrames begins the names of this package's functions.
-const ownFrames = "github.com/purecuda/purecuda/driver/drivertest."
+const ownFrames = ownModule + "driver/drivertest."
+
+// libraries are the packages through which programs call a driver: what they called
+// is the place that helps.
+var libraries = []string{"runtime.", "arena.", "refs.", "pool.", "kernels."}
+
+// inLibrary tells the functions of the libraries.
+func inLibrary(function string) bool {
+	name, ours := strings.CutPrefix(function, ownModule)
+	return ours && slices.ContainsFunc(libraries, func(l string) bool { return strings.HasPrefix(name, l) })
+}
 
 // text is String, or the whole stack.
 func (o origin) text(stack bool) string {
@@ -155,7 +168,7 @@ func (o origin) String() string {
 	return o.op
 }
 
-// place is the file and line of the call, or its whole stack.
+// place is the file and line of the program's call, or its whole stack.
 func (o origin) place(stack bool) string {
 	if o.pcs == nil || o.pcs[0] == 0 {
 		return ""
@@ -171,10 +184,14 @@ func (o origin) place(stack bool) string {
 			continue
 		}
 		line := fmt.Sprintf("%s:%d", frame.File[strings.LastIndexByte(frame.File, '/')+1:], frame.Line)
-		if !stack {
+		switch {
+		case stack:
+			lines = append(lines, frame.Function+" "+line)
+		case !inLibrary(frame.Function):
 			return line
+		case lines == nil: // if there is nothing else
+			lines = []string{line}
 		}
-		lines = append(lines, frame.Function+" "+line)
 		if !more {
 			break
 		}

@@ -64,7 +64,11 @@ func compilerError(err error) *imageError {
 		return instruction(e.Line, "Illegal use of instruction '%s' in kernel '%s': %s", e.Instruction, e.Kernel, e.Msg)
 	}
 	if e, ok := errors.AsType[*exec.UnsupportedError](err); ok {
-		text := fmt.Sprintf("Instruction '%s' in kernel '%s' is unknown to the simulated driver", e.Instruction, e.Kernel)
+		text := fmt.Sprintf("Instruction '%s'", e.Instruction)
+		if e.Kernel != "" {
+			text += fmt.Sprintf(" in kernel '%s'", e.Kernel)
+		}
+		text += " is unknown to the simulated driver"
 		if e.Reason != "" {
 			text += ": " + e.Reason
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// KernelFunc is a kernel in Go. It runs the whole grid. It is called on the
+// KernelFunc is a kernel in Go that runs in place of PTX. It runs the whole grid. It is called on the
 // goroutine of a stream, and at the same time on others. An error or a panic is a
 // fault of the device, which poisons the process as on hardware: the code is that
 // of the error if it is (or wraps) a sticky [driver.Result], that of [Launch.Memory]

@@ -275,6 +275,7 @@ func TestVariables(t *testing.T) {
 func FuzzImage(f *testing.F) {
 	f.Add(ptx)
 	f.Add(".version 6.4\n.target sm_75\n.global .u32 x[2] = {1,{2}};")
+	f.Add(kernelPTX(".const .u32 c = 1;", store))
 	f.Fuzz(func(t *testing.T, image string) {
 		d := drivertest.New(drivertest.Config{})
 		d.Init(0)

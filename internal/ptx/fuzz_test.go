@@ -17,6 +17,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(".version 7.0\n.target sm_80\n.global .b8 x[4] = {1, 2U, 0x3, -1};\n.entry k(.param .align 8 .b8 p[16]) { .reg .b32 %r<4>; { .reg .v2 .f32 v; mov.f32 v.x, 0f3F800000; } @!%p bra L; L: ret; }"))
 	f.Fuzz(func(t *testing.T, src []byte) {
+		if _, err := ParseHeader(src); err != nil && !errors.As(err, new(*SyntaxError)) {
+			t.Fatalf("error of type %T", err)
+		}
 		m, err := Parse(src)
 		if (m == nil) == (err == nil) {
 			t.Fatal("neither module nor error, or both")

@@ -1,0 +1,51 @@
+package clamp
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+
+	"github.com/purecuda/purecuda/runtime"
+)
+
+//go:embed clamp.ptx
+var ptx []byte
+
+// Clamp moves every element of x into [low, high], on the best device of the runtime.
+func Clamp(ctx context.Context, rt *runtime.Runtime, x []float32, low, high float32) error {
+	return clamp(ctx, rt, ptx, x, low, high)
+}
+
+func clamp(ctx context.Context, rt *runtime.Runtime, ptx []byte, x []float32, low, high float32) (err error) {
+	backend, err := rt.Probe("clamp")
+	if err != nil || len(x) == 0 {
+		return err
+	}
+	c, s := backend.Context, backend.Stream
+	module, err := c.LoadModule(runtime.Image{Code: ptx})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, module.Close()) }()
+	kernel, err := module.Kernel("clamp")
+	if err != nil {
+		return err
+	}
+	device, err := runtime.Alloc[float32](c, len(x))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, device.Close()) }()
+	if err := device.Upload(s, x); err != nil {
+		return err
+	}
+	err = kernel.Launch(s, runtime.Linear(len(x), 256),
+		device.Arg(), runtime.Value(uint64(len(x))), runtime.Value(low), runtime.Value(high))
+	if err != nil {
+		return err
+	}
+	if err := device.Download(s, x); err != nil {
+		return err
+	}
+	return s.Synchronize(ctx)
+}
