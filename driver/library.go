@@ -46,13 +46,27 @@ func Open(candidates ...string) (*Library, error) {
 		e.Attempts = attempts
 		return nil, e
 	}
-	l := &Library{name: lib.Name, mapped: lib.Mapped}
-	l.resolve(lib)
-	if missing := l.missing(true); len(missing) > 0 {
-		e := Errorf(ErrDriverLibraryLoadFailed, "%s lacks %s: not a CUDA driver, or one older than 11.0",
-			lib.Name, strings.Join(missing, ", "))
+	l, err := NewLibrary(lib.Name, lib.Symbol)
+	if e, ok := err.(*Error); ok {
 		e.Attempts = append(attempts, Attempt{Name: lib.Name, Reason: "lacks required functions"})
 		return nil, e
+	}
+	l.mapped = lib.Mapped
+	return l, nil
+}
+
+// NewLibrary makes a Library of functions that are in the process already, for tests
+// of the call layer: symbol returns the address of a function of C by its exact name,
+// "cuMemAlloc_v2", or 0. The functions must have the signatures of cuda.h. On Linux
+// they must not call back into Go, except as package drivertest/bridge says. The error
+// is of kind [ErrDriverLibraryLoadFailed] and names the required functions that are
+// missing.
+func NewLibrary(name string, symbol func(name string) uintptr) (*Library, error) {
+	l := &Library{name: name}
+	l.resolve(symbol)
+	if missing := l.missing(true); len(missing) > 0 {
+		return nil, Errorf(ErrDriverLibraryLoadFailed, "%s lacks %s: not a CUDA driver, or one older than 11.0",
+			name, strings.Join(missing, ", "))
 	}
 	l.version, _ = l.DriverGetVersion()
 	return l, nil

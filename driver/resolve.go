@@ -1,9 +1,6 @@
 package driver
 
-import (
-	"github.com/purecuda/purecuda/internal/dl"
-	"github.com/purecuda/purecuda/internal/ffi"
-)
+import "github.com/purecuda/purecuda/internal/ffi"
 
 // legacyStream is CU_GET_PROC_ADDRESS_LEGACY_STREAM. The per-thread default
 // stream is never asked for: goroutines change threads.
@@ -13,13 +10,13 @@ const legacyStream = 1
 // by the constant version that our signature was written for. At any other
 // version, the driver's own above all, the same name may have another signature.
 // Where the driver cannot be asked, the exact name with its suffix says the same.
-func (l *Library) resolve(lib *dl.Library) {
-	ask := procAddress(lib)
+func (l *Library) resolve(symbol func(name string) uintptr) {
+	ask := procAddress(symbol)
 	for i, e := range entries {
 		for _, v := range e.variants {
 			fn := ask(e.Name, v.version)
 			if fn == 0 {
-				fn = lib.Symbol(v.symbol)
+				fn = symbol(v.symbol)
 			}
 			if fn != 0 {
 				l.fn[i] = fn
@@ -32,10 +29,10 @@ func (l *Library) resolve(lib *dl.Library) {
 // procAddress returns a function that asks the driver for an address. It gives 0
 // where the driver has no such function at that version, or cannot be asked.
 // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DRIVER__ENTRY__POINT.html
-func procAddress(lib *dl.Library) func(name string, version Version) uintptr {
-	fn, words := lib.Symbol("cuGetProcAddress_v2"), 5
+func procAddress(symbolOf func(name string) uintptr) func(name string, version Version) uintptr {
+	fn, words := symbolOf("cuGetProcAddress_v2"), 5
 	if fn == 0 {
-		fn, words = lib.Symbol("cuGetProcAddress"), 4
+		fn, words = symbolOf("cuGetProcAddress"), 4
 	}
 	if fn == 0 {
 		return func(string, Version) uintptr { return 0 }

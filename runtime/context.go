@@ -48,40 +48,52 @@ func openContext(rt *Runtime, api driver.API, d Device) (*Context, error) {
 // calls on a stream work on a thread without a current context. The latter is
 // tried out, because no version number promises it.
 func (c *Context) prepare() error {
-	var stream driver.Stream
+	var stream resource
 	err := c.do(func() error {
 		free, _, r := c.api.MemGetInfo()
 		if r != driver.Success {
 			return c.failed("cuMemGetInfo", r)
 		}
 		c.device.FreeBytes = free
-		stream, r = c.api.StreamCreate(driver.StreamNonBlocking)
+		s, r := c.api.StreamCreate(driver.StreamNonBlocking)
 		if r != driver.Success {
 			return c.failed("cuStreamCreate", r)
 		}
+		stream = c.newObject(streamResource, uint64(s), 0).resource
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	c.current = c.streamNeedsContext(stream)
-	return c.do(func() error { return c.failed("cuStreamDestroy", c.api.StreamDestroy(stream)) })
+	c.current = c.streamNeedsContext(driver.Stream(stream.handle))
+	return c.giveBack(stream)
 }
 
+// streamNeedsContext asks for a stream on this thread after all contexts that others
+// have left current on it were taken off, and puts those back. Setting no context would
+// take only the last one off.
 func (c *Context) streamNeedsContext(s driver.Stream) bool {
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
-	before, r := c.api.CtxGetCurrent()
-	if r != driver.Success {
-		return true
-	}
-	if before != 0 { // somebody else's
-		if r := c.api.CtxSetCurrent(0); r != driver.Success {
+	var others []driver.Context
+	defer func() {
+		for _, other := range slices.Backward(others) {
+			c.api.CtxPushCurrent(other)
+		}
+	}()
+	for {
+		current, r := c.api.CtxGetCurrent()
+		if r != driver.Success {
 			return true
 		}
-		defer c.api.CtxSetCurrent(before)
+		if current == 0 {
+			return c.api.StreamQuery(s) != driver.Success
+		}
+		if _, r := c.api.CtxPopCurrent(); r != driver.Success {
+			return true
+		}
+		others = append(others, current)
 	}
-	return c.api.StreamQuery(s) != driver.Success
 }
 
 // Device describes the device, with the memory that was free when the context was
@@ -126,8 +138,16 @@ func (c *Context) withCurrent(f func() error) error {
 	if r := c.api.CtxPushCurrent(c.handle); r != driver.Success {
 		return c.failed("cuCtxPushCurrent", r)
 	}
-	defer c.api.CtxPopCurrent()
+	defer c.takeOff()
 	return f()
+}
+
+// takeOff takes the context off the thread. If it stays on, calls of others on this
+// thread may go to the wrong device; no caller of ours can do anything about it.
+func (c *Context) takeOff() {
+	if _, r := c.api.CtxPopCurrent(); r != driver.Success {
+		c.rt.report(c.failed("cuCtxPopCurrent", r))
+	}
 }
 
 // enter lets a call in unless the context is closed or CUDA is lost.
@@ -158,7 +178,7 @@ func (c *Context) push() error {
 
 func (c *Context) pop() {
 	if c.current {
-		c.api.CtxPopCurrent()
+		c.takeOff()
 		goruntime.UnlockOSThread()
 	}
 }
@@ -178,26 +198,36 @@ func (c *Context) failure(op string, r driver.Result) *driver.Error {
 	return c.rt.failed(op, r, c.device.Ordinal)
 }
 
-// reclaim gives back what the garbage collector has found. The context must be
-// current.
+// reclaim gives back what the garbage collector has found.
 func (c *Context) reclaim() {
 	for _, r := range c.ledger.takeForgotten() {
-		if c.ledger.take(r) {
-			c.rt.report(c.giveBack(r))
-		}
+		c.rt.report(c.giveBack(r))
 	}
 }
 
-// giveBack destroys a resource that is off the ledger. Memory and code may still be
-// in use by work on the device, and the driver does not promise to wait for it; so
-// this does. The context must be current.
+// giveBack takes a resource off the ledger and destroys it. Memory and code may still
+// be in use by work on the device, and the driver does not promise to wait for it; so
+// this does. If it does not come to destroying it, the resource counts as forgotten: it
+// is tried again at the next allocation, and when the context closes.
 func (c *Context) giveBack(r resource) error {
+	var err error
 	if r.kind >= moduleResource {
-		if err := c.idle(); err != nil {
-			return err
-		}
+		err = c.idle()
 	}
-	return c.failed(r.destroy(c.api))
+	tried := false
+	if err == nil {
+		err = c.withCurrent(func() error {
+			tried = true
+			if !c.ledger.take(r) {
+				return nil
+			}
+			return c.failed(r.destroy(c.api))
+		})
+	}
+	if !tried {
+		c.ledger.forget(r)
+	}
+	return err
 }
 
 // idle waits until no device has work: that of one may use the memory of another. It
@@ -228,12 +258,17 @@ func (c *Context) close() error { return closeContexts([]*Context{c}) }
 // one: that of one device may use the memory of another.
 func closeContexts(contexts []*Context) error {
 	var errs []error
-	for _, step := range []func(*Context) error{(*Context).drain, (*Context).release} {
-		for _, c := range contexts {
-			if err := step(c); err != nil {
-				errs = append(errs, fmt.Errorf("closing the context of device %d: %w", c.device.Ordinal, err))
-			}
+	note := func(c *Context, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("closing the context of device %d: %w", c.device.Ordinal, err))
 		}
+	}
+	for _, c := range contexts {
+		note(c, c.drain())
+	}
+	idle := len(errs) == 0
+	for _, c := range contexts {
+		note(c, c.release(idle))
 	}
 	return errors.Join(errs...)
 }
@@ -251,15 +286,21 @@ func (c *Context) drain() error {
 	return c.finish()
 }
 
-// release gives back what a drained context owns. It ends when CUDA is lost: the
-// driver gives nothing back then.
-func (c *Context) release() error {
+// release gives back what a drained context owns. Unless all devices are idle, memory
+// and code may be in use, and are left to the driver: it frees them with the context,
+// once nobody in the process uses that any more. It ends when CUDA is lost: the driver
+// gives nothing back then.
+func (c *Context) release(idle bool) error {
 	if c.rt.lost.Load() != nil {
 		return nil
 	}
+	kinds := resourceKinds
+	if !idle {
+		kinds = moduleResource
+	}
 	err := c.withCurrent(func() error {
 		var errs []error
-		for kind := range resourceKinds {
+		for kind := range kinds {
 			for r, e := range c.ledger.entries(kind) {
 				e.gate.close()
 				if c.rt.lost.Load() == nil && c.ledger.take(r) {

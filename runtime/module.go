@@ -112,7 +112,8 @@ func (c *Context) LoadModule(images ...Image) (*Module, error) {
 			continue
 		}
 		var log driver.JITLog
-		o, err := c.create(moduleResource, uint64(len(candidate.Code)), "cuModuleLoadDataEx", func() (uint64, driver.Result) {
+		const op = "cuModuleLoadDataEx"
+		o, err := c.create(moduleResource, uint64(len(candidate.Code)), op, func() (uint64, driver.Result) {
 			var m driver.Module
 			var r driver.Result
 			m, log, r = c.api.ModuleLoadData(candidate.Code, driver.JIT{})
@@ -124,7 +125,7 @@ func (c *Context) LoadModule(images ...Image) (*Module, error) {
 			return m, nil
 		}
 		e, ok := err.(*driver.Error)
-		if !ok || e.Kind != driver.ErrDriverCallFailed {
+		if !ok || e.Kind != driver.ErrDriverCallFailed || e.Op != op {
 			return nil, err // out of memory, lost, closed: another image will not help
 		}
 		last = err

@@ -65,7 +65,8 @@ func (o *object) end() {
 }
 
 // Close waits for the calls that use the object and gives it back. It may be
-// called twice.
+// called twice. What cannot be given back because the driver fails before is given back
+// at a later allocation, or when the context closes.
 func (o *object) Close() error {
 	c := o.ctx
 	if !o.gate.close() {
@@ -76,18 +77,25 @@ func (o *object) Close() error {
 		return nil // the context is closing and gives everything back
 	}
 	defer c.gate.leave()
-	if c.rt.lost.Load() != nil || !c.ledger.take(o.resource) {
+	if c.rt.lost.Load() != nil {
 		return nil
 	}
-	return c.withCurrent(func() error { return c.giveBack(o.resource) })
+	return c.giveBack(o.resource)
 }
 
 // create makes a resource with the context current, after what was forgotten has
 // been given back.
 func (c *Context) create(kind resourceKind, bytes uint64, op string, f func() (handle uint64, r driver.Result)) (object, error) {
 	var o object
-	err := c.do(func() error {
-		c.reclaim()
+	if err := c.enter(); err != nil {
+		return o, err
+	}
+	defer c.gate.leave()
+	c.reclaim()
+	if err := c.rt.lostError(); err != nil { // known since reclaiming, perhaps
+		return o, err
+	}
+	err := c.withCurrent(func() error {
 		handle, r := f()
 		if r != driver.Success {
 			return c.failed(op, r)

@@ -44,6 +44,8 @@ type Config struct {
 	// result, and the call does nothing. It is called concurrently, may sleep, and
 	// must not call the API itself.
 	OnCall func(op string) driver.Result
+	// Chaos, if not nil, makes calls fail and work wait by chance.
+	Chaos *Chaos
 	// Stacks makes leaks and findings carry the whole stack of the call and not
 	// only its place.
 	Stacks bool
@@ -73,6 +75,9 @@ type DeviceConfig struct {
 	NoPools bool
 	// NoPeers is a device that shares no memory with others.
 	NoPeers bool
+	// VanishAt is the call at which the device vanishes, counted from 1 over all
+	// functions; see [Driver.Vanish]. 0 is never.
+	VanishAt int
 	// Attributes overrides what DeviceGetAttribute returns.
 	Attributes map[driver.DeviceAttribute]int32
 }
@@ -137,6 +142,7 @@ func (c Config) complete() Config {
 		c.HostMemory = 4 << 30
 	}
 	c.Kernels = maps.Clone(c.Kernels)
+	c.Chaos = c.Chaos.complete()
 	return c
 }
 

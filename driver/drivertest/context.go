@@ -71,6 +71,9 @@ func (d *Driver) DevicePrimaryCtxRetain(device driver.Device) (driver.Context, d
 		if sticky := d.poison(); sticky != driver.Success {
 			return 0, sticky
 		}
+		if r := dev.present(); r != driver.Success {
+			return 0, r
+		}
 		dev.primary = d.newContext(dev, c.made)
 	}
 	dev.retains++
@@ -148,10 +151,13 @@ func (c call) destroy(ctx *context, remember bool) {
 	for ctx.unfinished > 0 {
 		d.idle.Wait()
 	}
+	remember = remember && ctx.dev.present() == driver.Success
 	lose := func(text string, made origin) {
 		if remember {
-			d.lost = append(d.lost, fmt.Sprintf("%s from %s, destroyed with its context by %v",
-				text, made.text(d.config.Stacks), c.made))
+			if made.op != "" {
+				text += " from " + made.text(d.config.Stacks)
+			}
+			d.lost = append(d.lost, fmt.Sprintf("%s, destroyed with its context by %v", text, c.made))
 		}
 	}
 	for k := range d.captures {

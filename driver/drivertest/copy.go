@@ -189,6 +189,9 @@ func (c call) checkPeers(dst driver.DevicePtr, dstContext driver.Context, src dr
 		ctx driver.Context
 	}{{dst, dstContext}, {src, srcContext}} {
 		ctx, r := c.context(end.ctx)
+		if r == driver.Success {
+			r = ctx.dev.present()
+		}
 		if r != driver.Success {
 			return r
 		}

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -16,7 +17,8 @@ type device struct {
 
 	defaultPool, pool *pool
 
-	primary      *context // nil while nobody uses it
+	primary      *context    // nil while nobody uses it
+	gone         atomic.Bool // vanished; streams read it without the lock
 	retains      int
 	contextFlags uint32
 }
@@ -44,6 +46,9 @@ func (d *Driver) enterDevice(op string, h driver.Device) (call, *device, driver.
 		return c, nil, r
 	}
 	dev, r := d.device(h)
+	if r == driver.Success && !c.rule.harmless {
+		r = dev.present()
+	}
 	if r != driver.Success {
 		d.mu.Unlock()
 	}

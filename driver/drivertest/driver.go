@@ -47,8 +47,11 @@ type Driver struct {
 	memory   space
 	hostUsed uint64 // bytes of page-locked memory
 
-	calls    map[string]int
+	calls    map[string]int // since the last reset
+	nth      map[string]int // since the beginning, for Chaos
+	total    int            // of all functions, for VanishAt
 	plans    map[string][]plan
+	injected []Injection
 	findings []Finding
 	lost     []string // what was dropped together with its context
 
@@ -67,6 +70,7 @@ func New(config Config) *Driver {
 		threads:  map[threadID]*thread{},
 		captures: map[*capture]struct{}{},
 		calls:    map[string]int{},
+		nth:      map[string]int{},
 		plans:    map[string][]plan{},
 	}
 	d.idle = sync.NewCond(&d.mu)

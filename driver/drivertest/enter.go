@@ -1,6 +1,10 @@
 package drivertest
 
-import "github.com/purecuda/purecuda/driver"
+import (
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+)
 
 // rule is what holds for all calls of one function. It is looked up in one place,
 // [Driver.enter].
@@ -12,6 +16,10 @@ type rule struct {
 	harmless bool
 	// hot calls name a stream, an event or a graph, which tells their context.
 	hot bool
+	// work is put on a stream by these calls, and may fail there.
+	work bool
+	// fails is what Chaos makes the call fail with.
+	fails []driver.Result
 	// unsafe calls are forbidden while a stream captures, as measured with driver
 	// 580. Those that depend on their arguments call checkCaptures themselves.
 	unsafe bool
@@ -22,7 +30,7 @@ var entries = makeRules()
 func makeRules() map[string]*rule {
 	rules := map[string]*rule{}
 	for _, e := range driver.Entries() {
-		rules[e.Name] = &rule{Entry: e}
+		rules[e.Name] = &rule{Entry: e, fails: []driver.Result{driver.ErrorUnknown}}
 	}
 	each := func(set func(*rule), names ...string) {
 		for _, name := range names {
@@ -56,6 +64,13 @@ func makeRules() map[string]*rule {
 		"cuEventRecord", "cuEventRecordWithFlags", "cuEventQuery", "cuEventSynchronize", "cuEventElapsedTime",
 		"cuEventDestroy", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuLaunchKernelEx",
 		"cuGraphUpload", "cuGraphLaunch", "cuMemFree", "cuFuncGetAttribute")
+	each(func(r *rule) { r.work = true },
+		"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemcpyAsync", "cuMemcpyPeerAsync",
+		"cuMemcpy2DAsync", "cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async",
+		"cuLaunchKernel", "cuLaunchCooperativeKernel", "cuLaunchKernelEx", "cuGraphLaunch")
+	for _, usual := range usualFailures {
+		each(func(r *rule) { r.fails = usual.results }, usual.ops...)
+	}
 	each(func(r *rule) { r.unsafe = true },
 		"cuCtxSynchronize", "cuCtxSetLimit", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost",
 		"cuMemPoolCreate", "cuMemPoolTrimTo", "cuModuleUnload",
@@ -67,7 +82,10 @@ func makeRules() map[string]*rule {
 type call struct {
 	d    *Driver
 	op   string
+	nth  int // of the calls of op
 	made origin
+	rule *rule
+	luck luck
 	// thread is the calling thread, and ctx its current context or nil.
 	thread *thread
 	ctx    *context
@@ -80,20 +98,28 @@ func (d *Driver) enter(op string) (call, driver.Result) {
 	rule := entries[op]
 	d.mu.Lock()
 	d.calls[op]++
+	d.nth[op]++
+	nth := d.nth[op]
+	d.vanish(op)
 	if d.absent[op] {
 		d.mu.Unlock()
 		return call{}, driver.ErrorSymbolMissing
 	}
-	if hook := d.config.OnCall; hook != nil {
+	luck := d.config.Chaos.draw(op, nth)
+	if hook := d.config.OnCall; hook != nil || luck.sleep > 0 {
+		r := driver.Success
 		d.mu.Unlock()
-		r := hook(op)
+		time.Sleep(luck.sleep)
+		if hook != nil {
+			r = hook(op)
+		}
 		d.mu.Lock()
 		if r != driver.Success {
-			return d.refuse(d.inject(r))
+			return d.refuse(d.inject(op, nth, r))
 		}
 	}
 	if r := d.planned(op); r != driver.Success {
-		return d.refuse(d.inject(r))
+		return d.refuse(d.inject(op, nth, r))
 	}
 	if d.closed {
 		return d.refuse(driver.ErrorDeinitialized)
@@ -101,7 +127,7 @@ func (d *Driver) enter(op string) (call, driver.Result) {
 	if !d.initialised && !rule.early {
 		return d.refuse(driver.ErrorNotInitialized)
 	}
-	c := call{d: d, op: op, made: here(op), thread: d.currentThread()}
+	c := call{d: d, op: op, nth: nth, made: here(op), rule: rule, luck: luck, thread: d.currentThread()}
 	if c.thread.inHostFunc && !rule.early {
 		c.found(driver.ErrorNotPermitted, "a host function of a stream called the driver")
 		return d.refuse(driver.ErrorNotPermitted)
@@ -109,9 +135,17 @@ func (d *Driver) enter(op string) (call, driver.Result) {
 	if sticky := d.poison(); sticky != driver.Success && !rule.harmless {
 		return d.refuse(sticky)
 	}
+	if luck.result != driver.Success {
+		return d.refuse(d.inject(op, nth, luck.result))
+	}
 	c.ctx = c.thread.current()
 	if rule.NeedsContext || rule.hot && d.config.HotPathNeedsContext {
 		if r := c.needContext(); r != driver.Success {
+			return d.refuse(r)
+		}
+	}
+	if rule.NeedsContext && !rule.harmless {
+		if r := c.ctx.dev.present(); r != driver.Success {
 			return d.refuse(r)
 		}
 	}

@@ -18,10 +18,13 @@ type event struct {
 
 func (c call) event(h driver.Event) (*event, driver.Result) {
 	e, r := find(c, &c.d.events, h)
-	if r == driver.Success && e.ctx.dead {
+	switch {
+	case r != driver.Success:
+		return nil, r
+	case e.ctx.dead:
 		return nil, driver.ErrorContextIsDestroyed
 	}
-	return e, r
+	return e, e.ctx.dev.present()
 }
 
 // enterEvent begins a call about an event.

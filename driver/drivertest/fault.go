@@ -1,6 +1,10 @@
 package drivertest
 
-import "github.com/purecuda/purecuda/driver"
+import (
+	"fmt"
+
+	"github.com/purecuda/purecuda/driver"
+)
 
 // plan is a fault that a test asked for.
 type plan struct {
@@ -42,12 +46,85 @@ func (d *Driver) planned(op string) driver.Result {
 	return result
 }
 
+// Injection is a fault that was asked for and has struck: by [Driver.Fail],
+// Config.OnCall or Config.Chaos, or a device that vanished.
+type Injection struct {
+	// Op is the function that was called, or whose work failed.
+	Op string
+	// Call is the number of the call among those of the function, from 1.
+	Call   int
+	Result driver.Result
+	// Late says that the call itself succeeded, and its work failed when it ran.
+	Late bool
+	// Vanished says that Device vanished at this call.
+	Vanished bool
+	Device   int
+	// Where is the place of the call, "file.go:12", or its stack.
+	Where string
+
+	made origin
+}
+
+func (i Injection) String() string {
+	text := fmt.Sprintf("call %d of %s", i.Call, i.Op)
+	switch {
+	case i.Vanished:
+		text += fmt.Sprintf(": device %d vanished", i.Device)
+	case i.Late:
+		text += fmt.Sprintf(": %s when its work ran", i.Result.String())
+	default:
+		text += ": " + i.Result.String()
+	}
+	if i.Where != "" {
+		text += ", called at " + i.Where
+	}
+	return text
+}
+
+// Injected returns the faults that have struck so far, oldest first. At most 1000 are
+// kept.
+func (d *Driver) Injected() []Injection {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.injected {
+		if known := &d.injected[i]; known.Where == "" {
+			known.Where = known.made.place(d.config.Stacks)
+		}
+	}
+	return append([]Injection(nil), d.injected...)
+}
+
+func (d *Driver) noteInjection(i Injection) {
+	if len(d.injected) < maxFindings {
+		d.injected = append(d.injected, i)
+	}
+}
+
 // inject applies the consequences of a result that a test asked for.
-func (d *Driver) inject(r driver.Result) driver.Result {
+func (d *Driver) inject(op string, nth int, r driver.Result) driver.Result {
+	d.noteInjection(Injection{Op: op, Call: nth, Result: r, made: here(op)})
 	if r.Sticky() {
 		d.poisonWith(r)
 	}
 	return r
+}
+
+// strike is inject for work that fails when it runs.
+func (d *Driver) strike(c call) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.noteInjection(Injection{Op: c.op, Call: c.nth, Result: c.luck.late, Late: true, made: c.made})
+	d.poisonWith(c.luck.late)
+}
+
+// poisonWith makes a result that of all later calls, unless another one has before,
+// and ends the kernels that run. It tells whether this result was the first.
+func (d *Driver) poisonWith(r driver.Result) bool {
+	if !d.sticky.CompareAndSwap(0, int32(r)) {
+		return false
+	}
+	d.endKernels()
+	return true
 }
 
 // Calls returns how often a function ("cuMemAlloc") was called, with or without
@@ -68,15 +145,5 @@ func (d *Driver) ResetCalls() {
 
 // Sticky returns the code that poisoned the process, or Success.
 func (d *Driver) Sticky() driver.Result { return d.poison() }
-
-// poisonWith makes a result that of all later calls, unless another one has before,
-// and ends the kernels that run. It tells whether this result was the first.
-func (d *Driver) poisonWith(r driver.Result) bool {
-	if !d.sticky.CompareAndSwap(0, int32(r)) {
-		return false
-	}
-	d.endKernels()
-	return true
-}
 
 func (d *Driver) poison() driver.Result { return driver.Result(d.sticky.Load()) }

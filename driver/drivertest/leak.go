@@ -12,7 +12,10 @@ func (d *Driver) Leaks() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	leaks := slices.Clone(d.lost)
-	from := func(made origin, format string, args ...any) {
+	from := func(dev *device, made origin, format string, args ...any) {
+		if dev != nil && dev.gone.Load() {
+			return // it went with its device
+		}
 		leaks = append(leaks, fmt.Sprintf(format, args...)+" from "+made.text(d.config.Stacks))
 	}
 	for _, dev := range d.devices {
@@ -27,36 +30,36 @@ func (d *Driver) Leaks() []string {
 	d.memory.mu.RLock()
 	for _, a := range d.memory.live {
 		if a.module == nil {
-			from(a.made, "%d bytes of device memory at %#x", a.bytes, uint64(a.base))
+			from(a.dev, a.made, "%d bytes of device memory at %#x", a.bytes, uint64(a.base))
 		}
 	}
 	for _, h := range d.memory.host {
-		from(h.made, "%d bytes of page-locked host memory at %#x", h.bytes, h.base)
+		from(h.ctx.dev, h.made, "%d bytes of page-locked host memory at %#x", h.bytes, h.base)
 	}
 	d.memory.mu.RUnlock()
 	for h, s := range d.streams.live {
-		from(s.made, "stream %#x", uintptr(h))
+		from(s.ctx.dev, s.made, "stream %#x", uintptr(h))
 	}
 	for h, e := range d.events.live {
-		from(e.made, "event %#x", uintptr(h))
+		from(e.ctx.dev, e.made, "event %#x", uintptr(h))
 	}
 	for h, m := range d.modules.live {
 		if m.library == nil {
-			from(m.made, "module %#x", uintptr(h))
+			from(m.ctx.dev, m.made, "module %#x", uintptr(h))
 		}
 	}
 	for h, l := range d.libraries.live {
-		from(l.made, "library %#x", uintptr(h))
+		from(nil, l.made, "library %#x", uintptr(h))
 	}
 	for h, g := range d.graphs.live {
-		from(g.made, "graph %#x", uintptr(h))
+		from(nil, g.made, "graph %#x", uintptr(h))
 	}
 	for h, x := range d.execs.live {
-		from(x.made, "executable graph %#x", uintptr(h))
+		from(x.ctx.dev, x.made, "executable graph %#x", uintptr(h))
 	}
 	for h, p := range d.pools.live {
 		if p != p.dev.defaultPool {
-			from(p.made, "memory pool %#x", uintptr(h))
+			from(p.dev, p.made, "memory pool %#x", uintptr(h))
 		}
 	}
 	slices.Sort(leaks)
@@ -72,12 +75,14 @@ type TB interface {
 
 // ForTest makes a driver for the time of a test. At its end everything that leaked
 // and every finding is an error of the test. Cleanups of the test that were
-// registered later run before.
+// registered later run before. With Config.Chaos, a test that has failed also logs the
+// seed and what was injected.
 func ForTest(t TB, config Config) *Driver {
 	t.Helper()
 	d := New(config)
 	t.Cleanup(func() {
 		t.Helper()
+		defer d.logInjected(t)
 		_ = d.Close()
 		for _, f := range d.Findings() {
 			t.Errorf("simulated driver: %v", f)
@@ -90,4 +95,20 @@ func ForTest(t TB, config Config) *Driver {
 		}
 	})
 	return d
+}
+
+// logInjected prints what was injected by chance into a test that has failed.
+func (d *Driver) logInjected(t TB) {
+	t.Helper()
+	l, ok := t.(interface {
+		Failed() bool
+		Logf(format string, args ...any)
+	})
+	if !ok || d.config.Chaos == nil || !l.Failed() {
+		return
+	}
+	l.Logf("simulated driver: chaos with seed %d has injected %d faults", d.config.Chaos.Seed, len(d.Injected()))
+	for _, i := range d.Injected() {
+		l.Logf("simulated driver: injected: %v", i)
+	}
 }

@@ -91,6 +91,8 @@ func (c call) toFree(ptr driver.DevicePtr) (*allocation, driver.Result) {
 		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed a variable of a module"})
 	case a.freeing:
 		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed twice"})
+	case a.dev.gone.Load():
+		return nil, vanished
 	}
 	return a, driver.Success
 }

@@ -18,7 +18,9 @@ type operation struct {
 	// after runs when the operation has ended, also if it was skipped.
 	after func()
 	done  chan struct{} // closed at the end
-	at    time.Time     // of the end; read it when done is closed
+	// Read these when done is closed.
+	at     time.Time     // of the end
+	result driver.Result // why it was not done, if its device has vanished
 }
 
 var closed = func() chan struct{} {
@@ -99,7 +101,12 @@ func (d *Driver) step(s *stream, o *operation) (next *operation) {
 	for _, dep := range o.deps {
 		<-dep.done
 	}
-	if o.run != nil && d.poison() == driver.Success {
+	time.Sleep(o.call.luck.hold)
+	switch o.result = s.ctx.dev.present(); {
+	case o.result != driver.Success, o.run == nil, d.poison() != driver.Success:
+	case o.call.luck.late != driver.Success:
+		d.strike(o.call)
+	default:
 		if err := guard(o.run); err != nil {
 			d.mu.Lock()
 			d.fail(o.call, err)
@@ -171,7 +178,7 @@ func (d *Driver) fail(c call, err error) {
 }
 
 // wait waits for operations without holding the lock. The waiting may have
-// uncovered a fault, whose code is the result then.
+// uncovered a fault, whose code is the result then, or the device has vanished.
 func (c call) wait(operations ...*operation) driver.Result {
 	for _, o := range operations {
 		if o == nil || o.finished() {
@@ -182,5 +189,13 @@ func (c call) wait(operations ...*operation) driver.Result {
 		c.d.mu.Lock()
 	}
 	c.d.settle()
-	return c.d.poison()
+	if r := c.d.poison(); r != driver.Success {
+		return r
+	}
+	for _, o := range operations {
+		if o != nil && o.result != driver.Success {
+			return o.result
+		}
+	}
+	return driver.Success
 }

@@ -53,15 +53,18 @@ func (c call) stream(h driver.Stream) (*stream, driver.Result) {
 		if r := c.needContext(); r != driver.Success {
 			return nil, r
 		}
-		return c.ctx.null, driver.Success
+		return c.ctx.null, c.ctx.dev.present()
 	case streamPerThread:
 		return nil, driver.ErrorNotSupported
 	}
 	s, r := find(c, &c.d.streams, h)
-	if r == driver.Success && s.ctx.dead {
+	switch {
+	case r != driver.Success:
+		return nil, r
+	case s.ctx.dead:
 		return nil, driver.ErrorContextIsDestroyed
 	}
-	return s, r
+	return s, s.ctx.dev.present()
 }
 
 // StreamCreate implements [driver.API].

@@ -28,7 +28,9 @@ func main() {
 		"zcalls.go":     func(b *bytes.Buffer) { writeCalls(b, groups) },
 		"zentries.go":   func(b *bytes.Buffer) { writeEntries(b, groups) },
 		"zconstants.go": func(b *bytes.Buffer) { writeConstants(b, enums) },
-		filepath.Join("testdata", "abi_entries.h"): func(b *bytes.Buffer) { writeABI(b, groups, enums) },
+		filepath.Join("testdata", "abi_entries.h"):              func(b *bytes.Buffer) { writeABI(b, groups, enums) },
+		filepath.Join("drivertest", "bridge", "zfunctions.go"):  func(b *bytes.Buffer) { writeBridge(b, groups) },
+		filepath.Join("drivertest", "bridge", "zproxy_test.go"): func(b *bytes.Buffer) { writeProxy(b, groups) },
 	} {
 		var b bytes.Buffer
 		b.WriteString(header)

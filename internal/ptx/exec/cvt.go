@@ -260,7 +260,30 @@ func (x *fnc) cvtFunc(c cvtMode, dt, st ptx.Type) (func(v uint64) uint64, error)
 	if st == dt && !c.sat && !c.ftz && !c.relu {
 		return func(v uint64) uint64 { return v }, nil
 	}
-	return func(v uint64) uint64 { return write(read(v)) }, nil
+	convert := func(v uint64) uint64 { return write(read(v)) }
+	if c.sat || c.relu {
+		return convert, nil
+	}
+	// Which NaN these give, PTX leaves open; an H100 keeps the upper bits of the payload.
+	switch {
+	case st == ptx.F64 && (dt == ptx.F32 || dt == ptx.F16):
+		f := floatFormat(dt)
+		return func(v uint64) uint64 {
+			if v<<1 > 0x7ff<<53 {
+				low := v >> (52 - f.man) & (1<<f.man - 1)
+				return v>>63*f.sign() | (1<<f.exp-1)<<f.man | 1<<(f.man-1) | low
+			}
+			return convert(v)
+		}, nil
+	case st == ptx.BF16 && dt == ptx.F32:
+		return func(v uint64) uint64 {
+			if v&0x7fff > 0x7f80 {
+				return v & 0xffff << 16
+			}
+			return convert(v)
+		}, nil
+	}
+	return convert, nil
 }
 
 // intTo64 rounds an integer to float64.

@@ -67,7 +67,7 @@ func runLoad(w *warp, in *inst, mask uint32) {
 		if p == nil {
 			return
 		}
-		shared := global && in.flags&flagAtomic != 0
+		shared := global && (raceDetector || in.flags&flagAtomic != 0)
 		if in.n == 1 {
 			w.reg(in.d)[i] = w.loadElem(in, p, shared)
 			continue
@@ -113,7 +113,7 @@ func runStore(w *warp, in *inst, mask uint32) {
 		if p == nil {
 			return
 		}
-		shared := global && in.flags&flagAtomic != 0
+		shared := global && (raceDetector || in.flags&flagAtomic != 0)
 		if in.n == 1 {
 			storeElem(in.esz, p, w.lane(in.b)[i], shared)
 			continue

@@ -143,7 +143,7 @@ func TestFaults(t *testing.T) {
 		kind FaultKind
 		text []string
 	}{
-		{"out of bounds", "", "add.u64 %rd1, %out, 4096; st.global.u32 [%rd1], 1; ret;", IllegalAddress,
+		{"out of bounds", "", "setp.ne.u32 %p1, %gid, 0; @%p1 ret; add.u64 %rd1, %out, 4096; st.global.u32 [%rd1], 1; ret;", IllegalAddress,
 			[]string{"illegal address (700)", "kernel k", "block (0,0,0)", "thread (0,0,0)", "line 18", "write of 4 bytes", "0x700001000"}},
 		{"last bytes", "", "ld.global.u64 %rd1, [%base+1020]; ret;", MisalignedAddress, []string{"misaligned"}},
 		{"beyond", "", "ld.global.u32 %r1, [%base+1024]; ret;", IllegalAddress, []string{"read of 4 bytes"}},

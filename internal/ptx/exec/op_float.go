@@ -420,7 +420,8 @@ func decodeFloatDiv(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
 	return x.emitFloat(in, t, f.make(t, op))
 }
 
-// decodeFloatSign covers abs and neg, which keep a NaN's bits.
+// decodeFloatSign covers abs and neg. They keep a NaN's bits in f32 and f64; the 16-bit
+// types have one NaN, as an H100 gives it.
 func decodeFloatSign(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
 	if err := x.count(in, 2, 2); err != nil {
 		return err
@@ -444,12 +445,30 @@ func decodeFloatSign(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
 		if ftz {
 			a = flushType(t, a)
 		}
+		d := a &^ sign
 		if neg {
-			return a ^ sign
+			d = a ^ sign
 		}
-		return a &^ sign
+		switch t {
+		case ptx.F16, ptx.F16x2:
+			return oneNaN16(d, 0x7c00)
+		case ptx.BF16, ptx.BF16x2:
+			return oneNaN16(d, 0x7f80)
+		}
+		return d
 	}
 	return x.emitFloat(in, t, lift1(f))
+}
+
+// oneNaN16 makes NaNs in either half of v, which are above infinity, the only one.
+func oneNaN16(v, inf uint64) uint64 {
+	if v&0x7fff > inf {
+		v = v&^0xffff | 0x7fff
+	}
+	if v>>16&0x7fff > inf {
+		v = v&0xffff | 0x7fff<<16
+	}
+	return v
 }
 
 // flushType is flush for f32, f16 and f16x2.

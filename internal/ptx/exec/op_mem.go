@@ -218,7 +218,7 @@ func decodeLoad(x *fnc, in *ptx.Instruction, m *mods) error {
 	switch {
 	case r.space == spParam && r.a == noSlot:
 		r.run = runLoadParam
-	case t.Bits() == 32 && r.n == 1 && (r.space == spGlobal || r.space == spGeneric) &&
+	case !raceDetector && t.Bits() == 32 && r.n == 1 && (r.space == spGlobal || r.space == spGeneric) &&
 		r.flags&(flagAddr32|flagAtomic) == 0 && (r.flags&flagSigned == 0 || width <= 32):
 		r.run = runLoad32
 	case t.Bits() == 32 && r.n == 1 && r.space == spShared && r.flags&flagAtomic == 0 && (r.flags&flagSigned == 0 || width <= 32):

@@ -1,0 +1,140 @@
+package drivertest
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Chaos makes calls fail, and calls and work take longer, by chance. What happens to
+// the nth call of a function depends on the seed, the function and n alone: a program
+// that makes the same calls meets the same faults again. [Driver.Injected] lists those
+// that struck.
+//
+// Calls fail as those of a driver do: what allocates is out of memory, what searches
+// does not find, what loads refuses the image, and most functions can fail for reasons
+// of their own.
+type Chaos struct {
+	Seed uint64
+	// Failures is the probability that a call fails, from 0 to 1.
+	Failures float64
+	// Sticky is the share of the failures that poison the process. Half of those of
+	// calls that put work on a stream strike when the work runs, as real ones do: the
+	// call returns Success. Functions that work in a poisoned process fail without
+	// poisoning it.
+	Sticky float64
+	// Results replaces what the named functions ("cuMemAlloc") fail with, sticky results
+	// included. With an empty list a function never fails: give one to "cuMemFree" and
+	// its kin where [Driver.Leaks] counts, since what they refuse to free is a leak.
+	Results map[string][]driver.Result
+	// SlowWork is the probability that work on a stream is held back before it runs: a
+	// program that forgot to wait sees old data then.
+	SlowWork float64
+	// SlowCalls is the probability that a call takes longer.
+	SlowCalls float64
+	// MaxDelay is the longest delay; others are at least half of it. 0 means 200
+	// microseconds.
+	MaxDelay time.Duration
+}
+
+const maxDelay = 200 * time.Microsecond
+
+// luck is what chance does to a call.
+type luck struct {
+	result driver.Result // what it fails with, or Success
+	late   driver.Result // what its work fails with, or Success
+	sleep  time.Duration // of the call
+	hold   time.Duration // of its work
+}
+
+// draw decides about the nth call of a function. All draws are made in any case, so
+// that a change of one probability leaves the others' outcomes as they are.
+func (c *Chaos) draw(op string, n int) (l luck) {
+	if c == nil {
+		return l
+	}
+	chance := rand.New(rand.NewPCG(c.Seed, hash(op, n)))
+	fails, sticky, late := chance.Float64() < c.Failures, chance.Float64() < c.Sticky, chance.IntN(2) == 0
+	which := chance.Uint32()
+	pick := func(from []driver.Result) driver.Result { return from[which%uint32(len(from))] }
+	rule := entries[op]
+	list, listed := c.Results[op]
+	switch {
+	case !fails || listed && len(list) == 0:
+	case listed:
+		l.result = pick(list)
+	case sticky && late && rule.work:
+		l.late = pick(stickyResults)
+	case sticky && !rule.harmless:
+		l.result = pick(stickyResults)
+	default:
+		l.result = pick(rule.fails)
+	}
+	limit := c.MaxDelay
+	if limit <= 0 {
+		limit = maxDelay
+	}
+	for _, delay := range []struct {
+		of          *time.Duration
+		probability float64
+	}{{&l.sleep, c.SlowCalls}, {&l.hold, c.SlowWork}} {
+		length := limit/2 + time.Duration(chance.Int64N(int64(limit/2)+1))
+		if chance.Float64() < delay.probability {
+			*delay.of = length
+		}
+	}
+	return l
+}
+
+// hash mixes the name of a function and a number (FNV-1a).
+func hash(op string, n int) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(op) {
+		h = (h ^ uint64(op[i])) * 1099511628211
+	}
+	return (h ^ uint64(n)) * 1099511628211
+}
+
+// complete copies what the program may change later.
+func (c *Chaos) complete() *Chaos {
+	if c == nil {
+		return nil
+	}
+	copied := *c
+	copied.Results = map[string][]driver.Result{}
+	for op, results := range c.Results {
+		mustBeFunction(op)
+		copied.Results[op] = slices.Clone(results)
+	}
+	return &copied
+}
+
+var stickyResults = []driver.Result{driver.ErrorIllegalAddress, driver.ErrorLaunchFailed, driver.ErrorLaunchTimeout,
+	driver.ErrorMisalignedAddress, driver.ErrorIllegalInstruction, driver.ErrorAssert, driver.ErrorHardwareStackError}
+
+// usualFailures are the results that functions fail with for reasons of their own.
+// Those that are not listed fail with ErrorUnknown.
+var usualFailures = []struct {
+	results []driver.Result
+	ops     []string
+}{
+	{[]driver.Result{driver.ErrorNoDevice, driver.ErrorSystemNotReady, driver.ErrorSystemDriverMismatch, driver.ErrorUnknown},
+		[]string{"cuInit"}},
+	{[]driver.Result{driver.ErrorOutOfMemory, driver.ErrorDeviceUnavailable},
+		[]string{"cuDevicePrimaryCtxRetain"}},
+	{[]driver.Result{driver.ErrorOutOfMemory},
+		[]string{"cuMemAlloc", "cuMemHostAlloc", "cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemPoolCreate",
+			"cuStreamCreate", "cuStreamCreateWithPriority", "cuEventCreate", "cuGraphCreate", "cuStreamEndCapture",
+			"cuGraphInstantiateWithFlags", "cuGraphUpload", "cuLaunchHostFunc"}},
+	{[]driver.Result{driver.ErrorOutOfMemory, driver.ErrorNoBinaryForGPU, driver.ErrorInvalidPTX,
+		driver.ErrorUnsupportedPTXVersion, driver.ErrorInvalidImage},
+		[]string{"cuModuleLoadDataEx", "cuLibraryLoadData"}},
+	{[]driver.Result{driver.ErrorNotFound},
+		[]string{"cuModuleGetFunction", "cuModuleGetGlobal", "cuLibraryGetKernel", "cuLibraryGetGlobal"}},
+	{[]driver.Result{driver.ErrorLaunchOutOfResources, driver.ErrorOutOfMemory},
+		[]string{"cuLaunchKernel", "cuLaunchCooperativeKernel", "cuLaunchKernelEx", "cuGraphLaunch"}},
+	{[]driver.Result{driver.ErrorPeerAccessUnsupported, driver.ErrorOutOfMemory},
+		[]string{"cuCtxEnablePeerAccess"}},
+}

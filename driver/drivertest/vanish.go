@@ -1,0 +1,39 @@
+package drivertest
+
+import "github.com/purecuda/purecuda/driver"
+
+// vanished is what calls on a device return that is not there any more. It is what
+// programs have reported whose GPU fell off the bus, and it is not sticky: other
+// devices go on.
+const vanished = driver.ErrorUnknown
+
+// Vanish takes a device out of the machine, as when it falls off the bus. Calls that
+// need it return ErrorUnknown from now on, and the work that it has ends without being
+// done. What the driver knows by itself it goes on to tell: the count, names and
+// attributes of devices. The context of the device can be released, and what is lost
+// with it is no leak. Vanish panics if there is no such device; see also
+// [DeviceConfig].VanishAt.
+func (d *Driver) Vanish(ordinal int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.devices[ordinal].gone.Store(true)
+}
+
+// vanish counts all calls and takes out the devices whose time has come.
+func (d *Driver) vanish(op string) {
+	d.total++
+	for _, dev := range d.devices {
+		if dev.config.VanishAt == d.total {
+			dev.gone.Store(true)
+			d.noteInjection(Injection{Op: op, Call: d.nth[op], Result: vanished, Device: dev.ordinal, Vanished: true})
+		}
+	}
+}
+
+// present tells whether the device is there.
+func (dev *device) present() driver.Result {
+	if dev.gone.Load() {
+		return vanished
+	}
+	return driver.Success
+}
