@@ -15,15 +15,12 @@ import (
 // process shares. It belongs to its Runtime, which closes it. It is safe for
 // concurrent use.
 type Context struct {
-	rt  *Runtime
-	api driver.API
-	// current says that calls that name a stream need the context to be current
-	// on this driver as well.
-	current bool
-	gate    gate
-	stats   counters
+	rt    *Runtime
+	api   driver.API
+	bind  driver.Binding
+	gate  gate
+	stats counters
 
-	handle  driver.Context
 	ledger  ledger
 	streams atomic.Uint64 // counts streams, for their identity
 	device  Device
@@ -31,16 +28,18 @@ type Context struct {
 
 // openContext retains the primary context of a device.
 func openContext(rt *Runtime, api driver.API, d Device) (*Context, error) {
+	c := &Context{rt: rt, api: api, device: d}
+	c.bind = driver.Binding{API: api, Ordinal: d.Ordinal, OnError: c.noteError, OnCleanup: rt.report}
 	handle, r := api.DevicePrimaryCtxRetain(d.handle)
 	if r != driver.Success {
-		return nil, rt.failed("cuDevicePrimaryCtxRetain", r, d.Ordinal)
+		return nil, c.failed("cuDevicePrimaryCtxRetain", r)
 	}
-	c := &Context{rt: rt, api: api, device: d, handle: handle}
+	c.bind.Context = handle
 	err := c.prepare()
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	rt.cfg.logger.Debug("opened context", "device", d.String(), "free", c.device.FreeBytes, "hot path needs context", c.current)
+	rt.cfg.logger.Debug("opened context", "device", d.String(), "free", c.device.FreeBytes, "hot path needs context", c.bind.NeedsCurrent)
 	return c, nil
 }
 
@@ -65,7 +64,7 @@ func (c *Context) prepare() error {
 	if err != nil {
 		return err
 	}
-	c.current = c.streamNeedsContext(driver.Stream(stream.handle))
+	c.bind.NeedsCurrent = c.streamNeedsContext(driver.Stream(stream.handle))
 	return c.giveBack(stream)
 }
 
@@ -101,7 +100,7 @@ func (c *Context) streamNeedsContext(s driver.Stream) bool {
 func (c *Context) Device() Device { return c.device }
 
 // Handle is the context as package driver takes it.
-func (c *Context) Handle() driver.Context { return c.handle }
+func (c *Context) Handle() driver.Context { return c.bind.Context }
 
 // Runtime is the runtime that the context belongs to.
 func (c *Context) Runtime() *Runtime { return c.rt }
@@ -129,25 +128,7 @@ func (c *Context) do(f func() error) error {
 		return err
 	}
 	defer c.gate.leave()
-	return c.withCurrent(f)
-}
-
-func (c *Context) withCurrent(f func() error) error {
-	goruntime.LockOSThread()
-	defer goruntime.UnlockOSThread()
-	if r := c.api.CtxPushCurrent(c.handle); r != driver.Success {
-		return c.failed("cuCtxPushCurrent", r)
-	}
-	defer c.takeOff()
-	return f()
-}
-
-// takeOff takes the context off the thread. If it stays on, calls of others on this
-// thread may go to the wrong device; no caller of ours can do anything about it.
-func (c *Context) takeOff() {
-	if _, r := c.api.CtxPopCurrent(); r != driver.Success {
-		c.rt.report(c.failed("cuCtxPopCurrent", r))
-	}
+	return c.bind.Do(f)
 }
 
 // enter lets a call in unless the context is closed or CUDA is lost.
@@ -162,41 +143,14 @@ func (c *Context) enter() error {
 	return nil
 }
 
-// push makes the context current where calls on a stream need that. It is the
-// whole of the hot path's ceremony: nothing, on drivers that were seen so far.
-func (c *Context) push() error {
-	if !c.current {
-		return nil
-	}
-	goruntime.LockOSThread()
-	if r := c.api.CtxPushCurrent(c.handle); r != driver.Success {
-		goruntime.UnlockOSThread()
-		return c.failed("cuCtxPushCurrent", r)
-	}
-	return nil
-}
-
-func (c *Context) pop() {
-	if c.current {
-		c.takeOff()
-		goruntime.UnlockOSThread()
-	}
+// noteError is told of every error of a call.
+func (c *Context) noteError(e *driver.Error) {
+	c.stats.errors.Add(1)
+	c.rt.noteError(e)
 }
 
 // failed makes the error of a call, and nil of success.
-func (c *Context) failed(op string, r driver.Result) error {
-	if r == driver.Success {
-		return nil
-	}
-	return c.failure(op, r)
-}
-
-// failure is failed for results that are known not to be success, for callers
-// that add to the error.
-func (c *Context) failure(op string, r driver.Result) *driver.Error {
-	c.stats.errors.Add(1)
-	return c.rt.failed(op, r, c.device.Ordinal)
-}
+func (c *Context) failed(op string, r driver.Result) error { return c.bind.Failed(op, r) }
 
 // reclaim gives back what the garbage collector has found.
 func (c *Context) reclaim() {
@@ -216,7 +170,7 @@ func (c *Context) giveBack(r resource) error {
 	}
 	tried := false
 	if err == nil {
-		err = c.withCurrent(func() error {
+		err = c.bind.Do(func() error {
 			tried = true
 			if !c.ledger.take(r) {
 				return nil
@@ -248,7 +202,7 @@ func (c *Context) idle() error {
 
 // finish waits for all work of the device.
 func (c *Context) finish() error {
-	return c.withCurrent(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
+	return c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
 }
 
 // close gives everything back that the context owns, and the context itself.
@@ -298,7 +252,7 @@ func (c *Context) release(idle bool) error {
 	if !idle {
 		kinds = moduleResource
 	}
-	err := c.withCurrent(func() error {
+	err := c.bind.Do(func() error {
 		var errs []error
 		for kind := range kinds {
 			for r, e := range c.ledger.entries(kind) {

@@ -95,7 +95,7 @@ func (b *Buffer[T]) CopyFrom(s *Stream, src *Buffer[T]) error {
 			return s.failed("cuMemcpyDtoDAsync", s.ctx.api.MemcpyDtoDAsync(b.ptr, src.ptr, b.Bytes(), s.handle))
 		}
 		return s.failed("cuMemcpyPeerAsync", s.ctx.api.MemcpyPeerAsync(
-			b.ptr, b.Context().handle, src.ptr, src.Context().handle, b.Bytes(), s.handle))
+			b.ptr, b.Context().bind.Context, src.ptr, src.Context().bind.Context, b.Bytes(), s.handle))
 	})
 }
 

@@ -118,7 +118,7 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 }
 
 func (k *Kernel) launchError(s *Stream, op string, r driver.Result, shape LaunchConfig) error {
-	e := s.ctx.failure(op, r)
+	e := s.ctx.bind.Fault(op, r)
 	e.Stream, e.Kernel = s.id, k.name
 	e.Detail = "grid " + shape.Grid.String() + ", block " + shape.Block.String()
 	return e

@@ -52,7 +52,7 @@ func (o *object) begin() error {
 		o.leave()
 		return err
 	}
-	if err := o.ctx.push(); err != nil {
+	if err := o.ctx.bind.Push(); err != nil {
 		o.leave()
 		return err
 	}
@@ -60,7 +60,7 @@ func (o *object) begin() error {
 }
 
 func (o *object) end() {
-	o.ctx.pop()
+	o.ctx.bind.Pop()
 	o.leave()
 }
 
@@ -95,7 +95,7 @@ func (c *Context) create(kind resourceKind, bytes uint64, op string, f func() (h
 	if err := c.rt.lostError(); err != nil { // known since reclaiming, perhaps
 		return o, err
 	}
-	err := c.withCurrent(func() error {
+	err := c.bind.Do(func() error {
 		handle, r := f()
 		if r != driver.Success {
 			return c.failed(op, r)

@@ -271,10 +271,16 @@ func (rt *Runtime) Context(ordinal int) (*Context, error) {
 	return c, nil
 }
 
+// openContexts returns the contexts in the order of their devices, so that a runtime
+// makes the same calls each time.
 func (rt *Runtime) openContexts() []*Context {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	return slices.Collect(maps.Values(rt.contexts))
+	var contexts []*Context
+	for _, ordinal := range slices.Sorted(maps.Keys(rt.contexts)) {
+		contexts = append(contexts, rt.contexts[ordinal])
+	}
+	return contexts
 }
 
 // Close waits for calls that are under way and for all work of the devices, gives

@@ -46,7 +46,7 @@ func (s *Stream) failed(op string, r driver.Result) error {
 	if r == driver.Success {
 		return nil
 	}
-	err := s.ctx.failure(op, r)
+	err := s.ctx.bind.Fault(op, r)
 	err.Stream = s.id
 	return err
 }

@@ -1,0 +1,99 @@
+package driver
+
+import goruntime "runtime"
+
+// Binding is a driver together with the context that calls are made in. It belongs to
+// whoever made the context, and must not be copied or changed once it is in use. Its
+// methods are safe for concurrent use.
+//
+// Calls that name a stream, an event or memory may be made on any thread, after Push and
+// before Pop. Those that work in the current context (creating and allocating, above
+// all) are made within Do.
+type Binding struct {
+	API
+	Context Context
+	// Ordinal is the number of the device, for errors.
+	Ordinal int
+	// NeedsCurrent says that calls that name a stream need the context to be current on
+	// this driver as well. None that was seen so far does; see runtime for the test.
+	NeedsCurrent bool
+	// OnError, if not nil, hears of every error that [Binding.Fault] makes, before the
+	// caller does. It may add to the error. It may be called on any goroutine.
+	OnError func(*Error)
+	// OnCleanup, if not nil, hears of failures that no caller waits for.
+	OnCleanup func(error)
+}
+
+// Do runs f with the context current: on a locked thread, pushed before and popped
+// after, so that a context that was current is current again.
+func (b *Binding) Do(f func() error) error {
+	goruntime.LockOSThread()
+	defer goruntime.UnlockOSThread()
+	if r := b.CtxPushCurrent(b.Context); r != Success {
+		return b.Fault("cuCtxPushCurrent", r)
+	}
+	defer b.takeOff()
+	return f()
+}
+
+// Push makes the context current where calls on a stream need that. It is the whole
+// ceremony of the hot path: nothing, on drivers that were seen so far. After an error
+// Pop must not be called.
+func (b *Binding) Push() error {
+	if !b.NeedsCurrent {
+		return nil
+	}
+	goruntime.LockOSThread()
+	if r := b.CtxPushCurrent(b.Context); r != Success {
+		goruntime.UnlockOSThread()
+		return b.Fault("cuCtxPushCurrent", r)
+	}
+	return nil
+}
+
+// Pop ends what Push began.
+func (b *Binding) Pop() {
+	if b.NeedsCurrent {
+		b.takeOff()
+		goruntime.UnlockOSThread()
+	}
+}
+
+// takeOff takes the context off the thread. If it stays on, calls of others on this
+// thread may go to the wrong device; no caller of ours can do anything about it.
+func (b *Binding) takeOff() {
+	if _, r := b.CtxPopCurrent(); r != Success {
+		b.Cleanup(b.Fault("cuCtxPopCurrent", r))
+	}
+}
+
+// Failed makes the error of a call, and nil of Success.
+func (b *Binding) Failed(op string, r Result) error {
+	if r == Success {
+		return nil
+	}
+	return b.Fault(op, r)
+}
+
+// Fault makes the error of a result that is not Success, for callers that add to it.
+func (b *Binding) Fault(op string, r Result) *Error {
+	var e *Error
+	if r == ErrorSymbolMissing {
+		found, _ := b.DriverGetVersion()
+		e = MissingSymbol(op, found)
+	} else {
+		e = Failed(op, r)
+	}
+	e.Device = b.Ordinal
+	if b.OnError != nil {
+		b.OnError(e)
+	}
+	return e
+}
+
+// Cleanup reports an error that no caller waits for; nil is none.
+func (b *Binding) Cleanup(err error) {
+	if err != nil && b.OnCleanup != nil {
+		b.OnCleanup(err)
+	}
+}
