@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	// gpuBatchBytes is large enough for the copy to run at the full rate of the bus and
-	// for a kernel to have thousands of chunks, and small enough for several workers to
-	// overlap reading, copying and hashing.
-	gpuBatchBytes = 16 << 20
-	// gpuWorkers keep one device busy: while one copies, others read and hash. Reading
-	// takes most of the time (a core moves 3 GB/s, the bus 50), so that more help.
-	gpuWorkers = 16
+	// gpuBatchBytes is large enough for the copy to run at nearly the full rate of the
+	// bus and for a kernel to have a thousand chunks, and small enough for many workers.
+	gpuBatchBytes = 4 << 20
+	// gpuReaders keep one device busy: a core reads 5 to 8 GB/s, the bus takes 50. More
+	// get in each other's way; see docs/benchmarks.md.
+	gpuReaders = 8
+	// gpuInTurn is how many workers a reader has: while one copies and hashes on the
+	// device, it reads into the other.
+	gpuInTurn = 2
 )
 
 // gpuEngine hashes on the devices of a runtime; the workers take them in turn.
@@ -58,9 +60,11 @@ func newGPUEngine(rt *runtime.Runtime, devices []runtime.Device) (*gpuEngine, er
 func (e *gpuEngine) Name() string { return "gpu " + strings.Join(e.names, ", ") }
 
 func (e *gpuEngine) Workers() int {
-	perDevice := min(gpuWorkers, max(2, goruntime.GOMAXPROCS(0)/len(e.lanes)))
-	return perDevice * len(e.lanes)
+	readers := min(gpuReaders, max(1, goruntime.GOMAXPROCS(0)/len(e.lanes)))
+	return gpuInTurn * readers * len(e.lanes)
 }
+
+func (e *gpuEngine) InTurn() int { return gpuInTurn }
 
 func (e *gpuEngine) BatchBytes() int { return gpuBatchBytes }
 
@@ -120,12 +124,9 @@ func open[B interface{ Close() error }](w *gpuWorker, to *B, alloc func(*runtime
 
 func (w *gpuWorker) Buffer() []byte { return w.host.data.Data() }
 
-func (w *gpuWorker) Hash(ctx context.Context, chunks []kernels.Chunk, rounds uint32, digests []kernels.Digest) error {
-	if err := context.Cause(ctx); err != nil {
+func (w *gpuWorker) Start(ctx context.Context, chunks []kernels.Chunk, rounds uint32) error {
+	if err := context.Cause(ctx); err != nil || len(chunks) == 0 {
 		return err
-	}
-	if len(chunks) == 0 {
-		return nil
 	}
 	last := chunks[len(chunks)-1]
 	bytes := int(kernels.PaddedSize(last.Offset + uint64(last.Length)))
@@ -133,8 +134,12 @@ func (w *gpuWorker) Hash(ctx context.Context, chunks []kernels.Chunk, rounds uin
 	if err := w.enqueue(bytes, len(chunks), rounds); err != nil {
 		return errors.Join(err, w.stream.Synchronize(context.Background()))
 	}
-	// The device uses the buffers until the stream is done, so this wait does not end
-	// with ctx; a batch takes milliseconds.
+	return nil
+}
+
+// Wait does not end early: the device uses the buffers until the stream is done. A batch
+// takes milliseconds.
+func (w *gpuWorker) Wait(digests []kernels.Digest) error {
 	if err := w.stream.Synchronize(context.Background()); err != nil {
 		return err
 	}

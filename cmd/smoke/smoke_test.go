@@ -72,8 +72,8 @@ type fakeGPUWorker struct {
 	g *fakeGPU
 }
 
-func (w fakeGPUWorker) Hash(ctx context.Context, chunks []job.Chunk, rounds uint32, digests []job.Digest) error {
-	if err := w.Worker.Hash(ctx, chunks, rounds, digests); err != nil || w.g.change == nil {
+func (w fakeGPUWorker) Wait(digests []job.Digest) error {
+	if err := w.Worker.Wait(digests); err != nil || w.g.change == nil {
 		return err
 	}
 	return w.g.change(digests)

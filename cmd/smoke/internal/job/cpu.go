@@ -17,26 +17,37 @@ type cpuEngine int
 
 func (e cpuEngine) Name() string  { return "cpu" }
 func (e cpuEngine) Workers() int  { return int(e) }
+func (cpuEngine) InTurn() int     { return 1 }
 func (cpuEngine) BatchBytes() int { return cpuBatch }
 func (cpuEngine) Close() error    { return nil }
 
 func (cpuEngine) NewWorker(_ context.Context, shape Shape) (Worker, error) {
-	return cpuWorker(make([]byte, shape.Bytes)), nil
+	return &cpuWorker{buf: make([]byte, shape.Bytes)}, nil
 }
 
-type cpuWorker []byte
+// cpuWorker hashes in Start: the caller's goroutine is the one that has the core.
+type cpuWorker struct {
+	buf     []byte
+	digests []Digest
+}
 
-func (w cpuWorker) Buffer() []byte { return w }
-func (w cpuWorker) Close() error   { return nil }
+func (w *cpuWorker) Buffer() []byte { return w.buf }
+func (w *cpuWorker) Close() error   { return nil }
 
-func (w cpuWorker) Hash(ctx context.Context, chunks []Chunk, rounds uint32, digests []Digest) error {
-	for i, c := range chunks {
-		digest, err := hashChunk(ctx, w[c.Offset:c.Offset+uint64(c.Length)], rounds)
+func (w *cpuWorker) Start(ctx context.Context, chunks []Chunk, rounds uint32) error {
+	w.digests = w.digests[:0]
+	for _, c := range chunks {
+		digest, err := hashChunk(ctx, w.buf[c.Offset:c.Offset+uint64(c.Length)], rounds)
 		if err != nil {
 			return err
 		}
-		digests[i] = digest
+		w.digests = append(w.digests, digest)
 	}
+	return nil
+}
+
+func (w *cpuWorker) Wait(digests []Digest) error {
+	copy(digests, w.digests)
 	return nil
 }
 

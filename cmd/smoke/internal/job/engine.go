@@ -25,11 +25,12 @@ type Shape struct {
 type Engine interface {
 	// Name says where the hashing happens, for reports: "cpu", "gpu 0 (NVIDIA H100)".
 	Name() string
-	// Workers is how many workers keep the engine busy, at least 1. A worker is read
-	// into, hashes and is verified in turn, so that reading overlaps with hashing only
-	// between workers. Run may open fewer, when the input is small or the memory budget
-	// asks for it.
+	// Workers is how many workers keep the engine busy, at least 1. Run may open fewer,
+	// when the input is small or the memory budget asks for it.
 	Workers() int
+	// InTurn is how many workers one goroutine serves, at least 1. With 2 it reads into
+	// one while the other hashes, which pays where hashing takes no time of the CPU.
+	InTurn() int
 	// BatchBytes is the buffer size that suits the engine. Run may ask for less, and
 	// for more when one chunk does not fit.
 	BatchBytes() int
@@ -46,12 +47,15 @@ type Worker interface {
 	// Buffer is where Run puts the chunks: at least Shape.Bytes long, and the same
 	// memory each time. A GPU engine returns page-locked memory.
 	Buffer() []byte
-	// Hash writes the digest of chunks[i] to digests[i]; the two are equally long. The
-	// digest is SHA-256 of the chunk's bytes, replaced rounds times by SHA-256 of
-	// itself. Hash blocks until the digests are there and leaves the buffer as it is.
-	// When ctx ends it may return early with an error, but not while the engine still
-	// reads the buffer or writes the digests.
-	Hash(ctx context.Context, chunks []Chunk, rounds uint32, digests []Digest) error
-	// Close releases the worker and its buffer.
+	// Start begins to hash the chunks of the buffer and may return before it is done.
+	// The digest of a chunk is SHA-256 of its bytes, replaced rounds times by SHA-256 of
+	// itself. The buffer is the worker's until Wait has returned, and stays as it is.
+	// When ctx ends Start may give up with an error. After an error there is nothing to
+	// wait for.
+	Start(ctx context.Context, chunks []Chunk, rounds uint32) error
+	// Wait blocks until what Start began is done, and writes the digest of chunks[i] to
+	// digests[i]; the two are equally long.
+	Wait(digests []Digest) error
+	// Close waits for what was started, and releases the worker and its buffer.
 	Close() error
 }

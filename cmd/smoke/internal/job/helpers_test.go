@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"sort"
 	"strings"
 	"sync/atomic"
@@ -88,8 +89,10 @@ func noLeaks(t *testing.T) {
 // it hands out.
 type fakeEngine struct {
 	workers, batch int
+	inTurn         int
 	newWorker      func(n int64) error
 	hash           func(ctx context.Context, chunks []Chunk, digests []Digest) error // after hashing
+	late           bool                                                              // hash between Start and Wait
 	short          bool                                                              // buffers one byte too short
 	closeErr       error
 
@@ -98,6 +101,7 @@ type fakeEngine struct {
 
 func (e *fakeEngine) Name() string    { return "fake" }
 func (e *fakeEngine) Workers() int    { return max(e.workers, 1) }
+func (e *fakeEngine) InTurn() int     { return max(e.inTurn, 1) }
 func (e *fakeEngine) BatchBytes() int { return max(e.batch, 1) }
 func (e *fakeEngine) Close() error    { return nil }
 
@@ -114,26 +118,50 @@ func (e *fakeEngine) NewWorker(ctx context.Context, shape Shape) (Worker, error)
 	if e.short {
 		size--
 	}
-	return &fakeWorker{cpuWorker: make(cpuWorker, size), e: e}, nil
+	return &fakeWorker{cpuWorker: cpuWorker{buf: make([]byte, size)}, e: e}, nil
 }
 
 type fakeWorker struct {
 	cpuWorker
-	e *fakeEngine
+	e    *fakeEngine
+	done chan error // of a late worker
 }
 
-func (w *fakeWorker) Hash(ctx context.Context, chunks []Chunk, rounds uint32, digests []Digest) error {
+func (w *fakeWorker) Start(ctx context.Context, chunks []Chunk, rounds uint32) error {
 	w.e.hashes.Add(1)
-	if err := w.cpuWorker.Hash(ctx, chunks, rounds, digests); err != nil {
+	if !w.e.late {
+		return w.start(ctx, chunks, rounds)
+	}
+	w.done = make(chan error, 1)
+	chunks = slices.Clone(chunks)
+	go func() { w.done <- w.start(context.WithoutCancel(ctx), chunks, rounds) }()
+	return nil
+}
+
+func (w *fakeWorker) start(ctx context.Context, chunks []Chunk, rounds uint32) error {
+	if err := w.cpuWorker.Start(ctx, chunks, rounds); err != nil {
 		return err
 	}
 	if w.e.hash != nil {
-		return w.e.hash(ctx, chunks, digests)
+		return w.e.hash(ctx, chunks, w.digests)
 	}
 	return nil
 }
 
+func (w *fakeWorker) Wait(digests []Digest) error {
+	if w.done != nil {
+		err := <-w.done
+		if w.done = nil; err != nil {
+			return err
+		}
+	}
+	return w.cpuWorker.Wait(digests)
+}
+
 func (w *fakeWorker) Close() error {
+	if w.done != nil {
+		<-w.done
+	}
 	w.e.closed.Add(1)
 	return w.e.closeErr
 }

@@ -204,9 +204,9 @@ func (r *run) hash(parent context.Context, workers []Worker) error {
 	}
 	hashed := make(chan *batch, r.layout.slots) // never full: there are no more batches
 	var wg sync.WaitGroup
-	for _, w := range workers {
+	for ring := range slices.Chunk(workers, max(r.engine.InTurn(), 1)) {
 		wg.Go(func() {
-			if err := r.work(ctx, w, free, hashed); err != nil {
+			if err := r.work(ctx, ring, free, hashed); err != nil {
 				stop(err)
 			}
 		})
@@ -232,38 +232,81 @@ func (r *run) hash(parent context.Context, workers []Worker) error {
 	return canceled(parent)
 }
 
-// work takes batches until there are none. It takes an empty batch first and then
-// its place in the order, so that whoever holds the next place can always proceed.
-func (r *run) work(ctx context.Context, w Worker, free <-chan *batch, hashed chan<- *batch) error {
-	buf := w.Buffer()
-	for {
-		var b *batch
-		select {
-		case b = <-free:
-		case <-ctx.Done():
-			return canceled(ctx)
+// work takes batches until there are none, and gives them to the workers of the ring in
+// turn. It takes an empty batch first and then its place in the order, and waits for an
+// empty one only when nothing of its own is under way: whoever holds the next place can
+// always proceed.
+func (r *run) work(ctx context.Context, ring []Worker, free <-chan *batch, hashed chan<- *batch) error {
+	var started []*batch // oldest first; that of turn t is with worker t modulo the ring
+	for turn := 0; ; turn++ {
+		finish := func() error {
+			b, w := started[0], ring[(turn-len(started))%len(ring)]
+			started = started[1:]
+			return r.finish(ctx, w, b, hashed)
+		}
+		if len(started) == len(ring) {
+			if err := finish(); err != nil {
+				return err
+			}
+		}
+		b := takeNow(free)
+		for b == nil && len(started) > 0 {
+			if err := finish(); err != nil {
+				return err
+			}
+			b = takeNow(free)
+		}
+		if b == nil {
+			select {
+			case b = <-free:
+			case <-ctx.Done():
+			}
 		}
 		if ctx.Err() != nil {
 			return canceled(ctx)
 		}
 		if !r.plan.next(b) {
+			for len(started) > 0 {
+				if err := finish(); err != nil {
+					return err
+				}
+			}
 			return nil
 		}
-		if err := r.plan.read(ctx, b, buf); err != nil {
+		w := ring[turn%len(ring)]
+		if err := r.plan.read(ctx, b, w.Buffer()); err != nil {
 			return err
 		}
-		b.digests = slices.Grow(b.digests, len(b.chunks))[:len(b.chunks)]
-		if err := w.Hash(ctx, b.chunks, r.opt.Rounds, b.digests); err != nil {
+		if err := w.Start(ctx, b.chunks, r.opt.Rounds); err != nil {
 			if ctx.Err() != nil {
 				return canceled(ctx)
 			}
 			return r.engineError(b, err)
 		}
-		if err := r.verify(ctx, b, buf); err != nil {
-			return err
-		}
-		hashed <- b
+		started = append(started, b)
 	}
+}
+
+func takeNow(free <-chan *batch) *batch {
+	select {
+	case b := <-free:
+		return b
+	default:
+		return nil
+	}
+}
+
+// finish waits for a batch, checks it and hands it on.
+func (r *run) finish(ctx context.Context, w Worker, b *batch, hashed chan<- *batch) error {
+	b.digests = slices.Grow(b.digests, len(b.chunks))[:len(b.chunks)]
+	if err := w.Wait(b.digests); err != nil {
+		return r.engineError(b, err)
+	}
+	if err := r.verify(ctx, b, w.Buffer()); err != nil {
+		return err
+	}
+	hashed <- b
+	return nil
 }
 
 func (r *run) engineError(b *batch, err error) error {

@@ -78,7 +78,11 @@ func TestRunProperty(t *testing.T) {
 
 		want, chunks := naiveRoot(t, folder, chunk, int(opt.Rounds))
 		in := mustList(t, folder)
-		result, err := Run(context.Background(), in, NewCPU(1), opt)
+		engine := NewCPU(1)
+		if random.IntN(2) == 0 {
+			engine = &fakeEngine{late: true, inTurn: 1 + random.IntN(3)}
+		}
+		result, err := Run(context.Background(), in, engine, opt)
 		require.NoError(t, err, "seed %d", seed)
 		require.Equal(t, want, result.Root, "seed %d, %+v", seed, opt)
 		require.Equal(t, chunks, result.Chunks)
@@ -162,7 +166,8 @@ func TestRunFailures(t *testing.T) {
 			return os.Chtimes(path, time.Time{}, time.Unix(1, 0))
 		}), kind: FileChanged, text: []string{"was written to while it was read"}},
 	}
-	for _, tt := range tests {
+	for i := range 2 * len(tests) {
+		tt, late := tests[i/2], i%2 == 1 // hashing in Start, and after it
 		t.Run(tt.name, func(t *testing.T) {
 			noLeaks(t)
 			folder := writeTree(t, map[string]string{"a": strings.Repeat("a", 1e6), "b": strings.Repeat("b", 1e6), "c": "small"})
@@ -170,7 +175,9 @@ func TestRunFailures(t *testing.T) {
 			if engine == nil {
 				engine = &fakeEngine{}
 			}
-			engine.batch = 64 << 10
+			engine.opened.Store(0)
+			engine.closed.Store(0)
+			engine.batch, engine.late, engine.inTurn = 64<<10, late, 1+i%2
 			if engine.workers == 0 {
 				engine.workers = 3
 			}
