@@ -66,6 +66,8 @@ func kindOf(r Result) Kind {
 		return ErrUnsupported
 	case r == ErrorTimeout:
 		return ErrTimeout
+	case r >= ErrorStreamCaptureUnsupported && r <= ErrorStreamCaptureWrongThread:
+		return ErrCaptureFailed
 	case r.Sticky():
 		return ErrDeviceLost
 	}

@@ -31,6 +31,9 @@ const (
 	ErrInvalidArgument Kind = "InvalidArgument"
 	// ErrUnsupported: the device, the driver or the platform cannot do this.
 	ErrUnsupported Kind = "Unsupported"
+	// ErrCaptureFailed: a stream is captured into a graph, and what was asked cannot be
+	// part of one.
+	ErrCaptureFailed Kind = "CaptureFailed"
 	// ErrTimeout: a wait took longer than it may.
 	ErrTimeout Kind = "Timeout"
 )

@@ -18,6 +18,7 @@ import (
 // them.
 const (
 	benchBatch  = 512   // entries on a stream before it is emptied
+	graphBatch  = 50    // as many, in graphs of ten launches
 	benchWarmUp = 20000 // launches, so that clocks and caches are at work
 )
 
@@ -58,12 +59,14 @@ func newHardwareBench(b *testing.B) *hardwareBench {
 }
 
 // enqueue times what puts work on the stream, without the waiting between batches.
-func (h *hardwareBench) enqueue(b *testing.B, f func() error) {
+func (h *hardwareBench) enqueue(b *testing.B, f func() error) { h.enqueueBatches(b, benchBatch, f) }
+
+func (h *hardwareBench) enqueueBatches(b *testing.B, batch int, f func() error) {
 	b.ReportAllocs()
 	var enqueued time.Duration
-	for left := b.N; left > 0; left -= benchBatch {
+	for left := b.N; left > 0; left -= batch {
 		start := time.Now()
-		for range min(left, benchBatch) {
+		for range min(left, batch) {
 			if err := f(); err != nil {
 				b.Fatal(err)
 			}
@@ -110,6 +113,62 @@ func BenchmarkHardwareLaunch(b *testing.B) {
 			return h.empty4.Launch(h.stream, benchShape,
 				x.Arg(), x.Arg(), runtime.Value(float32(2)), runtime.Value(uint64(1)))
 		})
+	})
+}
+
+// graphNodes is the number of launches in a graph.
+const graphNodes = 10
+
+// BenchmarkHardwareGraph is work of ten launches: recorded, made ready, updated, and run as a
+// graph and as launches.
+func BenchmarkHardwareGraph(b *testing.B) {
+	h := newHardwareBench(b)
+	x, err := runtime.Alloc[float32](h.Context, 1)
+	require.NoError(b, err)
+	launches := func(s *runtime.Stream) error {
+		for range graphNodes {
+			err := h.empty4.Launch(s, benchShape, x.Arg(), x.Arg(), runtime.Value(float32(2)), runtime.Value(uint64(1)))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	g := capture(b, h.stream, launches)
+	graph, err := g.Instantiate()
+	require.NoError(b, err)
+	b.Run("do=capture/impl=runtime", func(b *testing.B) {
+		benchLoop(b, func() error { return capture(b, h.stream, launches).Close() })
+	})
+	b.Run("do=instantiate/impl=runtime", func(b *testing.B) {
+		benchLoop(b, func() error {
+			x, err := g.Instantiate()
+			if err != nil {
+				return err
+			}
+			return x.Close()
+		})
+	})
+	b.Run("do=update/impl=runtime", func(b *testing.B) { benchLoop(b, func() error { return graph.Update(g) }) })
+	b.Run("do=launches/impl=runtime", func(b *testing.B) {
+		h.enqueueBatches(b, benchBatch/graphNodes, func() error { return launches(h.stream) })
+	})
+}
+
+// BenchmarkHardwareGraphReplay is a graph of ten launches without arguments.
+func BenchmarkHardwareGraphReplay(b *testing.B) {
+	h := newHardwareBench(b)
+	graph := instantiate(b, capture(b, h.stream, func(s *runtime.Stream) error {
+		for range graphNodes {
+			if err := h.empty.Launch(s, benchShape); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.NoError(b, graph.Upload(h.stream))
+	b.Run("nodes=10/impl=runtime", func(b *testing.B) {
+		h.enqueueBatches(b, graphBatch, func() error { return graph.Launch(h.stream) })
 	})
 }
 

@@ -50,7 +50,12 @@ func closedUses(t *testing.T, c *runtime.Context) []namedCall {
 	goneKernel, err := goneModule.Kernel("add")
 	require.NoError(t, err)
 	view := goneBuffer.Slice(0, 8)
-	for _, o := range []interface{ Close() error }{gone, goneEvent, goneBuffer, goneHost, goneModule} {
+	graph, goneGraph := capture(t, s, x.Zero), capture(t, s, x.Zero)
+	exec, err := graph.Instantiate()
+	require.NoError(t, err)
+	goneExec, err := graph.Instantiate()
+	require.NoError(t, err)
+	for _, o := range []interface{ Close() error }{gone, goneEvent, goneBuffer, goneHost, goneModule, goneGraph, goneExec} {
 		require.NoError(t, o.Close())
 	}
 	ctx := context.Background()
@@ -86,6 +91,16 @@ func closedUses(t *testing.T, c *runtime.Context) []namedCall {
 		{"Launch", func() error { return addTo(goneKernel, s, x, 1) }},
 		{"Launch on a stream", func() error { return addTo(k, gone, x, 1) }},
 		{"Launch with a buffer", func() error { return addTo(k, s, view, 1) }},
+		{"Capture", func() error { _, err := gone.Capture(func(*runtime.Stream) error { return nil }); return err }},
+		{"Graph.Nodes", func() error { _, err := goneGraph.Nodes(); return err }},
+		{"Graph.Instantiate", func() error { _, err := goneGraph.Instantiate(); return err }},
+		{"GraphExec.Launch", func() error { return goneExec.Launch(s) }},
+		{"GraphExec.Launch on a stream", func() error { return exec.Launch(gone) }},
+		{"GraphExec.Upload", func() error { return goneExec.Upload(s) }},
+		{"GraphExec.Update", func() error { return goneExec.Update(graph) }},
+		{"GraphExec.Update with a graph", func() error { return exec.Update(goneGraph) }},
+		{"Symbol", func() error { _, err := runtime.Symbol[uint32](goneModule, "answer"); return err }},
+		{"Kernel.Shape", func() error { _, err := goneKernel.Shape(10); return err }},
 		{"Module.Kernel", func() error { _, err := goneModule.Kernel("add"); return err }},
 		{"Module.Global", func() error { _, _, err := goneModule.Global("answer"); return err }},
 		{"Kernel.BlockSize", func() error { _, _, err := goneKernel.BlockSize(0); return err }},

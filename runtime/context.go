@@ -21,9 +21,10 @@ type Context struct {
 	gate  gate
 	stats counters
 
-	ledger  ledger
-	streams atomic.Uint64 // counts streams, for their identity
-	device  Device
+	ledger   ledger
+	streams  atomic.Uint64 // counts streams, for their identity
+	captures atomic.Int64  // under way on streams of the context
+	device   Device
 }
 
 // openContext retains the primary context of a device.
@@ -116,8 +117,12 @@ func (c *Context) MemInfo() (free, total uint64, err error) {
 }
 
 // Synchronize waits for all work of the device's context, that of other users of
-// the process included.
+// the process included. It refuses while a stream of the context is captured, whose work
+// does not run.
 func (c *Context) Synchronize() error {
+	if err := c.mayWait("Context.Synchronize"); err != nil {
+		return err
+	}
 	return c.do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
 }
 
@@ -143,9 +148,19 @@ func (c *Context) enter() error {
 	return nil
 }
 
+// check tells whether a call would be let in.
+func (c *Context) check() error {
+	err := c.enter()
+	if err == nil {
+		c.gate.leave()
+	}
+	return err
+}
+
 // noteError is told of every error of a call.
 func (c *Context) noteError(e *driver.Error) {
 	c.stats.errors.Add(1)
+	explainCapture(e)
 	c.rt.noteError(e)
 }
 
@@ -164,15 +179,24 @@ func (c *Context) reclaim() {
 // this does. If it does not come to destroying it, the resource counts as forgotten: it
 // is tried again at the next allocation, and when the context closes.
 func (c *Context) giveBack(r resource) error {
+	if c.ledger.putOff(r) {
+		return nil
+	}
 	var err error
-	if r.kind >= moduleResource {
+	if r.kind >= execResource {
+		if c.rt.capturing() {
+			c.ledger.forget(r)
+			return nil
+		}
 		err = c.idle()
 	}
 	tried := false
+	keeps := c.ledger.keeps(r)
 	if err == nil {
 		err = c.bind.Do(func() error {
 			tried = true
 			if !c.ledger.take(r) {
+				keeps = nil
 				return nil
 			}
 			return c.failed(r.destroy(c.api))
@@ -180,8 +204,9 @@ func (c *Context) giveBack(r resource) error {
 	}
 	if !tried {
 		c.ledger.forget(r)
+		return err
 	}
-	return err
+	return errors.Join(err, dropAll(keeps))
 }
 
 // idle waits until no device has work: that of one may use the memory of another. It
@@ -250,7 +275,7 @@ func (c *Context) release(idle bool) error {
 	}
 	kinds := resourceKinds
 	if !idle {
-		kinds = moduleResource
+		kinds = execResource
 	}
 	err := c.bind.Do(func() error {
 		var errs []error

@@ -17,7 +17,10 @@ func (b *Buffer[T]) Upload(s *Stream, src []T) error {
 	if err := b.fits("upload", s, len(src), nil); err != nil || len(src) == 0 {
 		return err
 	}
-	err := b.transfer(s, func() error {
+	err := b.transfer(s, "an upload", nil, func() error {
+		if err := s.refuse("Buffer.Upload", pageable); err != nil {
+			return err
+		}
 		s.ctx.stats.uploads.Add(1)
 		s.ctx.stats.uploadBytes.Add(b.Bytes())
 		r := s.ctx.api.MemcpyHtoDAsync(b.ptr, unsafe.Pointer(unsafe.SliceData(src)), b.Bytes(), s.handle)
@@ -33,7 +36,10 @@ func (b *Buffer[T]) Download(s *Stream, dst []T) error {
 	if err := b.fits("download", s, len(dst), nil); err != nil || len(dst) == 0 {
 		return err
 	}
-	err := b.transfer(s, func() error {
+	err := b.transfer(s, "a download", nil, func() error {
+		if err := s.refuse("Buffer.Download", pageable); err != nil {
+			return err
+		}
 		s.ctx.stats.downloads.Add(1)
 		s.ctx.stats.downloadBytes.Add(b.Bytes())
 		r := s.ctx.api.MemcpyDtoHAsync(unsafe.Pointer(unsafe.SliceData(dst)), b.ptr, b.Bytes(), s.handle)
@@ -49,11 +55,7 @@ func (b *Buffer[T]) UploadFrom(s *Stream, src *HostBuffer[T]) error {
 	if err := b.fits("upload", s, src.n, src.err); err != nil || src.n == 0 {
 		return err
 	}
-	if err := src.memory.enter(); err != nil {
-		return err
-	}
-	defer src.memory.leave()
-	return b.transfer(s, func() error {
+	return b.transfer(s, "an upload", src.memory, func() error {
 		s.ctx.stats.uploads.Add(1)
 		s.ctx.stats.uploadBytes.Add(b.Bytes())
 		return s.failed("cuMemcpyHtoDAsync", s.ctx.api.MemcpyHtoDAsync(b.ptr, src.ptr, b.Bytes(), s.handle))
@@ -66,11 +68,7 @@ func (b *Buffer[T]) DownloadTo(s *Stream, dst *HostBuffer[T]) error {
 	if err := b.fits("download", s, dst.n, dst.err); err != nil || dst.n == 0 {
 		return err
 	}
-	if err := dst.memory.enter(); err != nil {
-		return err
-	}
-	defer dst.memory.leave()
-	return b.transfer(s, func() error {
+	return b.transfer(s, "a download", dst.memory, func() error {
 		s.ctx.stats.downloads.Add(1)
 		s.ctx.stats.downloadBytes.Add(b.Bytes())
 		return s.failed("cuMemcpyDtoHAsync", s.ctx.api.MemcpyDtoHAsync(dst.ptr, b.ptr, b.Bytes(), s.handle))
@@ -84,11 +82,7 @@ func (b *Buffer[T]) CopyFrom(s *Stream, src *Buffer[T]) error {
 	if err := b.fits("copy", s, src.n, src.err); err != nil || src.n == 0 {
 		return err
 	}
-	if err := src.memory.enter(); err != nil {
-		return err
-	}
-	defer src.memory.leave()
-	return b.transfer(s, func() error {
+	return b.transfer(s, "a copy", src.memory, func() error {
 		s.ctx.stats.copies.Add(1)
 		s.ctx.stats.copyBytes.Add(b.Bytes())
 		if src.Context() == b.Context() {
@@ -107,7 +101,7 @@ func (b *Buffer[T]) Fill(s *Stream, value T) error {
 	}
 	n := uint64(b.n)
 	p := unsafe.Pointer(&value)
-	return b.transfer(s, func() error {
+	return b.transfer(s, "a fill", nil, func() error {
 		switch unsafe.Sizeof(value) {
 		case 1:
 			return s.failed("cuMemsetD8Async", s.ctx.api.MemsetD8Async(b.ptr, *(*uint8)(p), n, s.handle))
@@ -125,7 +119,7 @@ func (b *Buffer[T]) Zero(s *Stream) error {
 	if err := b.fits("zero", s, b.n, nil); err != nil || b.n == 0 {
 		return err
 	}
-	return b.transfer(s, func() error {
+	return b.transfer(s, "a fill", nil, func() error {
 		return s.failed("cuMemsetD8Async", s.ctx.api.MemsetD8Async(b.ptr, 0, b.Bytes(), s.handle))
 	})
 }
@@ -147,8 +141,15 @@ func (b *Buffer[T]) fits(what string, s *Stream, n int, other *driver.Error) err
 	return nil
 }
 
-// transfer runs f as a call on the stream that uses the buffer.
-func (b *Buffer[T]) transfer(s *Stream, f func() error) error {
+// transfer runs f as a call on the stream that uses the buffer and, unless it is nil, other
+// memory.
+func (b *Buffer[T]) transfer(s *Stream, operation string, other *object, f func() error) error {
+	if other != nil {
+		if err := other.enter(); err != nil {
+			return err
+		}
+		defer other.leave()
+	}
 	if err := b.memory.enter(); err != nil {
 		return err
 	}
@@ -157,6 +158,11 @@ func (b *Buffer[T]) transfer(s *Stream, f func() error) error {
 		return err
 	}
 	defer s.end()
+	if c := s.capture.Load(); c != nil {
+		if err := c.recordTransfer(operation, b.memory, other); err != nil {
+			return err
+		}
+	}
 	return f()
 }
 

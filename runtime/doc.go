@@ -36,6 +36,13 @@
 // collector has found it, and at the latest when the context closes. Using a
 // closed object is an error of kind [driver.ErrClosed].
 //
+// # Graphs
+//
+// [Stream.Capture] records what a function puts on a stream, and the graph is replayed
+// with one call: for many short kernels that costs a fraction of launching them one by
+// one. [GraphExec.Update] changes the arguments. What a graph uses may be closed and
+// forgotten meanwhile; it is given back after the graph.
+//
 // # Errors
 //
 // Errors are [*driver.Error] values; match their kind with errors.Is. After an

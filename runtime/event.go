@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -10,11 +11,19 @@ import (
 // Event marks a point in the work of a stream. It is safe for concurrent use.
 type Event struct {
 	object
-	handle driver.Event
+	handle  driver.Event
+	capture atomic.Pointer[capture] // that it was recorded in last, or nil
 }
 
 // NewEvent makes an event without a time stamp, the faster kind.
 func (c *Context) NewEvent() (*Event, error) { return c.newEvent(driver.EventDisableTiming) }
+
+// NewBlockingEvent makes an event without a time stamp whose Synchronize puts the thread
+// to sleep. Other waits keep a core busy for as long as they last, which is faster by some
+// tens of microseconds and takes the core away from other goroutines.
+func (c *Context) NewBlockingEvent() (*Event, error) {
+	return c.newEvent(driver.EventDisableTiming | driver.EventBlockingSync)
+}
 
 // NewTimingEvent makes an event for [Event.Since].
 func (c *Context) NewTimingEvent() (*Event, error) { return c.newEvent(driver.EventDefault) }
@@ -50,7 +59,13 @@ func (e *Event) Record(s *Stream) error {
 		return err
 	}
 	defer s.end()
-	return s.failed("cuEventRecord", s.ctx.api.EventRecord(e.handle, s.handle))
+	if r := s.ctx.api.EventRecord(e.handle, s.handle); r != driver.Success {
+		return s.failed("cuEventRecord", r)
+	}
+	if c := s.capture.Load(); c != e.capture.Load() {
+		e.capture.Store(c)
+	}
+	return nil
 }
 
 // Query tells whether what the event marks is done. An event that was never
@@ -60,6 +75,9 @@ func (e *Event) Query() (done bool, err error) {
 		return false, err
 	}
 	defer e.end()
+	if err := e.mayWait("Event.Query"); err != nil {
+		return false, err
+	}
 	r := e.ctx.api.EventQuery(e.handle)
 	if r == driver.ErrorNotReady {
 		return false, nil
@@ -78,6 +96,9 @@ func (e *Event) synchronize() error {
 		return err
 	}
 	defer e.end()
+	if err := e.mayWait("Event.Synchronize"); err != nil {
+		return err
+	}
 	e.ctx.stats.waits.Add(1)
 	return e.ctx.failed("cuEventSynchronize", e.ctx.api.EventSynchronize(e.handle))
 }
@@ -93,6 +114,11 @@ func (e *Event) Since(start *Event) (time.Duration, error) {
 		return 0, err
 	}
 	defer e.end()
+	for _, end := range []*Event{start, e} {
+		if err := end.mayWait("Event.Since"); err != nil {
+			return 0, err
+		}
+	}
 	ms, r := e.ctx.api.EventElapsedTime(start.handle, e.handle)
 	return time.Duration(float64(ms) * float64(time.Millisecond)), e.ctx.failed("cuEventElapsedTime", r)
 }

@@ -62,6 +62,14 @@ func (h *HostBuffer[T]) Slice(i, j int) *HostBuffer[T] {
 	return v
 }
 
+// Arg is the buffer's address as an argument: a kernel reads and writes page-locked memory
+// over the bus, a word at a time, while the host can see it. Every device of the process
+// takes it that has unified addressing, which is all of 64-bit Linux and Windows. Keep the
+// buffer open until the kernel is done, and wait for the kernel before the host reads.
+func (h *HostBuffer[T]) Arg() Arg {
+	return Arg{bits: uint64(uintptr(h.ptr)), size: 8, memory: h.memory, err: h.err}
+}
+
 // Close waits for the work of the device that may use the memory, and frees it. It
 // may be called twice. Slices from Data are invalid afterwards.
 func (h *HostBuffer[T]) Close() error {

@@ -37,8 +37,11 @@ func hotCalls(t testing.TB, c *runtime.Context) []namedCall {
 	synchronize(t, s)
 	k := kernel(t, c, "add")
 	data := make([]uint32, n)
+	graph := instantiate(t, capture(t, s, adding(k, x, 2, 1)))
 	return []namedCall{
 		{"Launch", func() error { return addTo(k, s, x, 1) }},
+		{"GraphExec.Launch", func() error { return graph.Launch(s) }},
+		{"GraphExec.Upload", func() error { return graph.Upload(s) }},
 		{"Upload", func() error { return x.Upload(s, data) }},
 		{"Download", func() error { return x.Download(s, data) }},
 		{"UploadFrom", func() error { return x.UploadFrom(s, pinned) }},
@@ -88,6 +91,7 @@ func useEverything(t *testing.T, c *runtime.Context) {
 		}
 	}
 	for _, o := range []interface{ Close() error }{
+		instantiate(t, capture(t, newStream(t, c), func(*runtime.Stream) error { return nil })),
 		newStream(t, c), newEvent(t, c), alloc[byte](t, c, 1), allocHost[byte](t, c, 1), loadKernels(t, c),
 	} {
 		require.NoError(t, o.Close())
@@ -138,6 +142,9 @@ func (nothing) LaunchKernel(driver.Function, driver.Dim3, driver.Dim3, uint32, d
 func (nothing) LaunchCooperativeKernel(driver.Function, driver.Dim3, driver.Dim3, uint32, driver.Stream, []unsafe.Pointer) driver.Result {
 	return driver.Success
 }
+
+func (nothing) GraphLaunch(driver.GraphExec, driver.Stream) driver.Result { return driver.Success }
+func (nothing) GraphUpload(driver.GraphExec, driver.Stream) driver.Result { return driver.Success }
 
 func (nothing) MemcpyHtoDAsync(driver.DevicePtr, unsafe.Pointer, uint64, driver.Stream) driver.Result {
 	return driver.Success

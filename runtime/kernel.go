@@ -2,11 +2,9 @@ package runtime
 
 import (
 	"errors"
-	"fmt"
-	"strings"
+	"math"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/ptx"
@@ -17,44 +15,54 @@ import (
 type Kernel struct {
 	// What every launch reads stands together: after a call of the driver little else
 	// is left in the processor's first cache.
-	module     *Module
+	ctx        *Context
 	function   driver.Function
+	lane       lane
 	params     []param
-	maxThreads uint64    // in a block, on this device
+	maxThreads uint32    // in a block, on this device
 	maxGrid    [3]uint32 // of the device
 	maxBlock   [3]uint32
 	shared     atomic.Uint32 // dynamic shared bytes that the driver has granted
-	spare      atomic.Pointer[frame]
 
+	module       *Module
 	name         string
 	bytes        uint64     // of all parameters
 	staticShared int        // bytes that the kernel always uses
 	granting     sync.Mutex // so that a smaller grant does not follow a larger one
 	frames       sync.Pool  // of *frame, for launches at the same time
+	cluster      clusterLimits
+	threads      atomic.Int32 // that Shape has chosen
 }
 
 // param is where a parameter lies in the argument block.
-type param struct{ offset, size uint64 }
+type param struct{ offset, size uint32 }
 
 // Kernel finds a kernel by its name in the image (for CUDA C, declare it extern
-// "C"). A name that is not there is an error of kind driver.ErrInvalidArgument.
+// "C"). A name that is not there is an error of kind driver.ErrInvalidArgument. Each name
+// is looked up in the driver once: who asks again gets the same kernel.
 func (m *Module) Kernel(name string) (*Kernel, error) {
 	if err := m.enter(); err != nil {
 		return nil, err
 	}
 	defer m.leave()
+	if k := m.kernels.find(name); k != nil {
+		if err := m.ctx.check(); err != nil {
+			return nil, err
+		}
+		return k, nil
+	}
 	d := &m.ctx.device
-	k := &Kernel{module: m, name: name, maxGrid: limits(d.MaxGrid), maxBlock: limits(d.MaxBlock)}
-	k.frames.New = k.newFrame
+	k := &Kernel{ctx: m.ctx, module: m, name: name, maxGrid: limits(d.MaxGrid), maxBlock: limits(d.MaxBlock)}
+	k.frames.New = func() any { return k.newFrame() }
 	err := m.ctx.do(k.query)
 	if err != nil {
 		return nil, err
 	}
-	return k, nil
+	return m.kernels.add(k), nil
 }
 
 func (k *Kernel) query() error {
-	c := k.module.ctx
+	c := k.ctx
 	var r driver.Result
 	if k.function, r = c.api.ModuleGetFunction(k.module.handle, k.name); r == driver.ErrorNotFound {
 		return k.unknown()
@@ -73,7 +81,7 @@ func (k *Kernel) query() error {
 		}
 		*value = int(v)
 	}
-	k.maxThreads = uint64(max(maxThreads, 0))
+	k.maxThreads = uint32(min(max(maxThreads, 0), math.MaxInt32))
 	if granted := c.device.SharedPerBlock - k.staticShared; granted > 0 {
 		k.shared.Store(uint32(granted))
 	}
@@ -88,7 +96,7 @@ func (k *Kernel) queryParams() error {
 		err = k.paramsFromDriver()
 	}
 	for _, p := range k.params {
-		k.bytes = max(k.bytes, p.offset+p.size)
+		k.bytes = max(k.bytes, uint64(p.offset)+uint64(p.size))
 	}
 	return err
 }
@@ -107,7 +115,7 @@ func (k *Kernel) paramsFromPTX() error {
 		return k.unknown()
 	}
 	for _, p := range entry.Params {
-		k.params = append(k.params, param{p.Offset, p.Size})
+		k.params = append(k.params, param{uint32(p.Offset), uint32(p.Size)})
 	}
 	return nil
 }
@@ -115,12 +123,12 @@ func (k *Kernel) paramsFromPTX() error {
 // paramsFromDriver asks until there are no more. compute-sanitizer reports the
 // last question as an error of the API, which is why PTX is read instead.
 func (k *Kernel) paramsFromDriver() error {
-	c := k.module.ctx
+	c := k.ctx
 	for i := uint64(0); ; i++ {
 		offset, size, r := c.api.FuncGetParamInfo(k.function, i)
 		switch r {
 		case driver.Success:
-			k.params = append(k.params, param{offset, size})
+			k.params = append(k.params, param{uint32(offset), uint32(size)})
 		case driver.ErrorInvalidValue:
 			return nil
 		case driver.ErrorSymbolMissing:
@@ -160,12 +168,8 @@ func (k *Kernel) Handle() driver.Function { return k.function }
 // fullest, and the number of blocks that fill it, for a kernel that uses so many
 // bytes of dynamic shared memory.
 func (k *Kernel) BlockSize(sharedBytes int) (threads, blocks int, err error) {
-	if err := k.module.enter(); err != nil {
-		return 0, 0, err
-	}
-	defer k.module.leave()
-	c := k.module.ctx
-	err = c.do(func() error {
+	c := k.ctx
+	err = k.use(func() error {
 		grid, block, r := c.api.OccupancyMaxPotentialBlockSize(k.function, uint64(sharedBytes), 0)
 		threads, blocks = int(block), int(grid)
 		return c.failed("cuOccupancyMaxPotentialBlockSize", r)
@@ -176,12 +180,8 @@ func (k *Kernel) BlockSize(sharedBytes int) (threads, blocks int, err error) {
 // ResidentBlocks is how many blocks of so many threads one multiprocessor holds at
 // once. Times the number of multiprocessors it limits a cooperative launch.
 func (k *Kernel) ResidentBlocks(threads, sharedBytes int) (blocks int, err error) {
-	if err := k.module.enter(); err != nil {
-		return 0, err
-	}
-	defer k.module.leave()
-	c := k.module.ctx
-	err = c.do(func() error {
+	c := k.ctx
+	err = k.use(func() error {
 		n, r := c.api.OccupancyMaxActiveBlocksPerMultiprocessor(k.function, int32(threads), uint64(sharedBytes))
 		blocks = int(n)
 		return c.failed("cuOccupancyMaxActiveBlocksPerMultiprocessor", r)
@@ -189,10 +189,34 @@ func (k *Kernel) ResidentBlocks(threads, sharedBytes int) (blocks int, err error
 	return blocks, err
 }
 
+// Shape is the shape for n items in one dimension, one thread each, like [Linear], with the
+// block size that keeps the device fullest. That is asked for once and does not consider
+// dynamic shared memory; see BlockSize for that.
+func (k *Kernel) Shape(n int) (LaunchConfig, error) {
+	threads := int(k.threads.Load())
+	if threads == 0 {
+		var err error
+		if threads, _, err = k.BlockSize(0); err != nil {
+			return LaunchConfig{}, err
+		}
+		k.threads.Store(int32(threads))
+	}
+	return Linear(n, threads), nil
+}
+
+// use runs f with the context current and the kernel kept from being unloaded.
+func (k *Kernel) use(f func() error) error {
+	if err := k.module.enter(); err != nil {
+		return err
+	}
+	defer k.module.leave()
+	return k.ctx.do(f)
+}
+
 // grantShared asks the driver for more dynamic shared memory than a block has
 // without asking.
 func (k *Kernel) grantShared(bytes uint32) error {
-	c := k.module.ctx
+	c := k.ctx
 	limit := max(c.device.SharedPerBlockOptin, c.device.SharedPerBlock) - k.staticShared
 	if int64(bytes) > int64(limit) {
 		return k.invalid("%d bytes of dynamic shared memory: device %d has %d for a block of this kernel, which uses %d itself",
@@ -212,85 +236,14 @@ func (k *Kernel) grantShared(bytes uint32) error {
 	})
 }
 
-func (k *Kernel) invalid(format string, args ...any) *driver.Error {
-	e := driver.Errorf(driver.ErrInvalidArgument, format, args...)
-	e.Device, e.Kernel = k.module.ctx.device.Ordinal, k.name
+func (k *Kernel) unsupported(format string, args ...any) *driver.Error {
+	e := k.invalid(format, args...)
+	e.Kind = driver.ErrUnsupported
 	return e
 }
 
-// frame holds the argument values of one launch, and a pointer to each, on the
-// heap: the driver is handed the addresses through an interface.
-type frame struct {
-	pointers []unsafe.Pointer
-	data     []uint64 // aligned for every parameter
-}
-
-func (k *Kernel) newFrame() any { // any, for the pool
-	if len(k.params) == 0 {
-		return &frame{} // the driver is faster with no pointer than with one to nothing
-	}
-	f := &frame{pointers: make([]unsafe.Pointer, len(k.params)), data: make([]uint64, (k.bytes+7)/8+1)}
-	for i, p := range k.params {
-		f.pointers[i] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(f.data)), p.offset)
-	}
-	return f
-}
-
-// take gives a frame to one launch, and put takes it back.
-func (k *Kernel) take() *frame {
-	if f := k.spare.Swap(nil); f != nil {
-		return f
-	}
-	return k.frames.Get().(*frame)
-}
-
-func (k *Kernel) put(f *frame) {
-	if !k.spare.CompareAndSwap(nil, f) {
-		k.frames.Put(f)
-	}
-}
-
-// fill copies the arguments into the frame.
-func (f *frame) fill(params []param, args []Arg) {
-	for i := range args {
-		a := &args[i]
-		source := a.ptr
-		if source == nil {
-			source = unsafe.Pointer(&a.bits)
-		}
-		size := int(params[i].size)
-		copy(unsafe.Slice((*byte)(f.pointers[i]), size), unsafe.Slice((*byte)(source), size))
-	}
-}
-
-// checkArgs compares the arguments with the parameters, and looks whether the memory
-// behind them can be used.
-func (k *Kernel) checkArgs(args []Arg) error {
-	ok := len(args) == len(k.params)
-	for i := 0; ok && i < len(args); i++ {
-		a := &args[i]
-		switch {
-		case a.err != nil:
-			return a.err
-		case a.memory != nil && a.memory.gate.closed():
-			return errClosed(a.memory.resource.kind.String())
-		case a.memory != nil && a.memory.ctx != k.module.ctx:
-			return k.invalid("argument %d is memory of device %d, and the kernel is loaded on device %d",
-				i, a.memory.ctx.device.Ordinal, k.module.ctx.device.Ordinal)
-		}
-		ok = uint64(a.size) == k.params[i].size
-	}
-	if ok {
-		return nil
-	}
-	want := make([]string, len(k.params))
-	for i, p := range k.params {
-		want[i] = fmt.Sprint(p.size)
-	}
-	got := make([]string, len(args))
-	for i := range args {
-		got[i] = fmt.Sprint(args[i].size)
-	}
-	return k.invalid("kernel %s takes %d arguments of (%s) bytes, got %d of (%s)",
-		k.name, len(want), strings.Join(want, ", "), len(got), strings.Join(got, ", "))
+func (k *Kernel) invalid(format string, args ...any) *driver.Error {
+	e := driver.Errorf(driver.ErrInvalidArgument, format, args...)
+	e.Device, e.Kernel = k.ctx.device.Ordinal, k.name
+	return e
 }

@@ -20,6 +20,10 @@ type LaunchConfig struct {
 	// Cooperative makes all blocks resident at once, so that they may wait for
 	// each other.
 	Cooperative bool
+	// Cluster is how many blocks stand together on neighbouring multiprocessors and see
+	// each other's shared memory. It must divide the grid, and needs compute capability
+	// 9.0. The zero value is no cluster; more than 8 blocks are not possible everywhere.
+	Cluster Dim3
 }
 
 // Linear is the shape for n items in one dimension, one thread each, in blocks of
@@ -34,7 +38,21 @@ func Linear(n, threads int) LaunchConfig {
 	}
 }
 
-// Arg is an argument of a launch. Make it with Value, Struct or Buffer.Arg.
+// Planar is the shape for width by height items, one thread each, in blocks of the given
+// size: the kernel has to look whether its item exists in both directions.
+func Planar(width, height int, block Dim3) LaunchConfig { return Volume(width, height, 1, block) }
+
+// Volume is Planar in three dimensions.
+func Volume(width, height, depth int, block Dim3) LaunchConfig {
+	x, y, z := Linear(width, int(block.X)), Linear(height, int(block.Y)), Linear(depth, int(block.Z))
+	return LaunchConfig{
+		Grid:  Dim3{X: x.Grid.X, Y: y.Grid.X, Z: z.Grid.X},
+		Block: Dim3{X: x.Block.X, Y: y.Block.X, Z: z.Block.X},
+	}
+}
+
+// Arg is an argument of a launch. Make it with Value, Struct, Buffer.Arg or
+// HostBuffer.Arg.
 type Arg struct {
 	bits   uint64
 	ptr    unsafe.Pointer
@@ -83,13 +101,30 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 	if err := k.checkShape(s, &shape); err != nil {
 		return err
 	}
-	if err := k.checkArgs(args); err != nil {
-		return err
+	f := k.lane.enter()
+	if f == nil {
+		return k.launchBeside(s, &shape, args)
 	}
+	defer k.lane.leave(f)
+	return k.launch(f, s, &shape, args)
+}
+
+// launchBeside is a launch at the same time as another one of the same kernel.
+func (k *Kernel) launchBeside(s *Stream, shape *LaunchConfig, args []Arg) error {
 	if err := k.module.enter(); err != nil {
 		return err
 	}
 	defer k.module.leave()
+	f := k.frames.Get().(*frame)
+	defer k.frames.Put(f)
+	return k.launch(f, s, shape, args)
+}
+
+// launch is called with the kernel kept from being unloaded, and with a frame of its own.
+func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) error {
+	if !k.fill(f, args) {
+		return k.argsError(args)
+	}
 	if shape.SharedBytes > k.shared.Load() {
 		if err := k.grantShared(shape.SharedBytes); err != nil {
 			return err
@@ -99,20 +134,26 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 		return err
 	}
 	defer s.end()
-	f := k.take()
-	f.fill(k.params, args)
+	if c := s.capture.Load(); c != nil {
+		if err := c.recordLaunch(k, args); err != nil {
+			return err
+		}
+	}
 	s.ctx.stats.launches.Add(1)
 	var r driver.Result
 	op := "cuLaunchKernel"
-	if shape.Cooperative {
+	switch api := s.ctx.api; {
+	case shape.Cluster != Dim3{}:
+		op = "cuLaunchKernelEx"
+		r = api.LaunchKernelEx(k.function, shape.Grid, shape.Block, shape.SharedBytes, s.handle, f.attributesOf(shape), f.pointers)
+	case shape.Cooperative:
 		op = "cuLaunchCooperativeKernel"
-		r = s.ctx.api.LaunchCooperativeKernel(k.function, shape.Grid, shape.Block, shape.SharedBytes, s.handle, f.pointers)
-	} else {
-		r = s.ctx.api.LaunchKernel(k.function, shape.Grid, shape.Block, shape.SharedBytes, s.handle, f.pointers)
+		r = api.LaunchCooperativeKernel(k.function, shape.Grid, shape.Block, shape.SharedBytes, s.handle, f.pointers)
+	default:
+		r = api.LaunchKernel(k.function, shape.Grid, shape.Block, shape.SharedBytes, s.handle, f.pointers)
 	}
-	k.put(f)
 	if r != driver.Success {
-		return k.launchError(s, op, r, shape)
+		return k.launchError(s, op, r, *shape)
 	}
 	return nil
 }
@@ -121,14 +162,17 @@ func (k *Kernel) launchError(s *Stream, op string, r driver.Result, shape Launch
 	e := s.ctx.bind.Fault(op, r)
 	e.Stream, e.Kernel = s.id, k.name
 	e.Detail = "grid " + shape.Grid.String() + ", block " + shape.Block.String()
+	if shape.Cluster != (Dim3{}) {
+		e.Detail += ", cluster " + shape.Cluster.String()
+	}
 	return e
 }
 
 // checkShape fills in what was left out and compares the shape with the limits.
 func (k *Kernel) checkShape(s *Stream, shape *LaunchConfig) error {
-	if s.ctx != k.module.ctx {
+	if s.ctx != k.ctx {
 		return k.invalid("launch on a stream of device %d, and the kernel is loaded on device %d",
-			s.ctx.device.Ordinal, k.module.ctx.device.Ordinal)
+			s.ctx.device.Ordinal, k.ctx.device.Ordinal)
 	}
 	grid, block := &shape.Grid, &shape.Block
 	grid.Y, grid.Z, block.Y, block.Z = max(grid.Y, 1), max(grid.Z, 1), max(block.Y, 1), max(block.Z, 1)
@@ -142,12 +186,12 @@ func (k *Kernel) checkShape(s *Stream, shape *LaunchConfig) error {
 		return k.invalid("grid %v: the device takes at most %dx%dx%d blocks", *grid, k.maxGrid[0], k.maxGrid[1], k.maxGrid[2])
 	case exceeds(block, &k.maxBlock):
 		return k.invalid("block %v: the device takes at most %dx%dx%d threads", *block, k.maxBlock[0], k.maxBlock[1], k.maxBlock[2])
-	case threads > k.maxThreads:
+	case threads > uint64(k.maxThreads):
 		return k.invalid("block %v is %d threads: this kernel takes at most %d on the device", *block, threads, k.maxThreads)
-	case shape.Cooperative && !k.module.ctx.device.CooperativeLaunch:
-		e := k.invalid("the device has no cooperative launch")
-		e.Kind = driver.ErrUnsupported
-		return e
+	case shape.Cooperative && !k.ctx.device.CooperativeLaunch:
+		return k.unsupported("the device has no cooperative launch")
+	case shape.Cluster != Dim3{}:
+		return k.checkCluster(shape)
 	}
 	return nil
 }

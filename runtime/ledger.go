@@ -18,7 +18,9 @@ type resourceKind uint8
 
 const (
 	eventResource resourceKind = iota
+	graphResource
 	streamResource
+	execResource // from here on: what work on the device may use
 	moduleResource
 	deviceMemory
 	hostMemory
@@ -26,7 +28,7 @@ const (
 )
 
 func (k resourceKind) String() string {
-	return [...]string{"event", "stream", "module", "device memory", "host memory"}[k]
+	return [...]string{"event", "graph", "stream", "executable graph", "module", "device memory", "host memory"}[k]
 }
 
 // ledger knows what a context owns. A resource is given back by whoever takes it
@@ -43,6 +45,8 @@ type ledger struct {
 type entry struct {
 	gate  *gate // the calls that use the resource
 	bytes uint64
+	held  holding
+	keeps []kept // what a graph holds
 }
 
 func (l *ledger) add(r resource, e entry) {
@@ -108,8 +112,12 @@ func (r resource) destroy(api driver.API) (op string, result driver.Result) {
 	switch r.kind {
 	case eventResource:
 		return "cuEventDestroy", api.EventDestroy(driver.Event(r.handle))
+	case graphResource:
+		return "cuGraphDestroy", api.GraphDestroy(driver.Graph(r.handle))
 	case streamResource:
 		return "cuStreamDestroy", api.StreamDestroy(driver.Stream(r.handle))
+	case execResource:
+		return "cuGraphExecDestroy", api.GraphExecDestroy(driver.GraphExec(r.handle))
 	case moduleResource:
 		return "cuModuleUnload", api.ModuleUnload(driver.Module(r.handle))
 	case deviceMemory:

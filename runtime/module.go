@@ -22,9 +22,10 @@ type Image struct {
 // Module is a loaded image. It is safe for concurrent use.
 type Module struct {
 	object
-	handle driver.Module
-	image  Image
-	log    driver.JITLog
+	handle  driver.Module
+	image   Image
+	log     driver.JITLog
+	kernels kernels
 }
 
 var ptxTarget = regexp.MustCompile(`(?m)^\s*\.target\s+sm_(\d+)([a-z]?)`)
@@ -154,6 +155,13 @@ func (c *Context) explain(image candidate, r driver.Result) string {
 		return "driver " + version.String() + " cannot compile it; the log says where"
 	}
 	return r.Text()
+}
+
+// Close waits for the calls that use the module and for the work of the device, and unloads
+// it with its kernels. It may be called twice. What a graph uses is unloaded after the graph.
+func (m *Module) Close() error {
+	m.kernels.close()
+	return m.object.Close()
 }
 
 // Image is the image that was chosen.

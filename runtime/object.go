@@ -18,7 +18,7 @@ type object struct {
 // newObject enters a resource in the context's ledger.
 func (c *Context) newObject(kind resourceKind, handle, bytes uint64) object {
 	o := object{ctx: c, resource: resource{kind, handle}, gate: new(gate)}
-	c.ledger.add(o.resource, entry{o.gate, bytes})
+	c.ledger.add(o.resource, entry{gate: o.gate, bytes: bytes})
 	return o
 }
 
@@ -65,14 +65,20 @@ func (o *object) end() {
 }
 
 // Close waits for the calls that use the object and gives it back. It may be
-// called twice. What cannot be given back because the driver fails before is given back
-// at a later allocation, or when the context closes.
+// called twice. What a graph uses is given back after the graph. What cannot be given back
+// because the driver fails before is given back at a later allocation, or when the context
+// closes; so is memory that is closed while a stream is captured.
 func (o *object) Close() error {
-	c := o.ctx
 	if !o.gate.close() {
 		return nil
 	}
 	o.cleanup.Stop()
+	return o.giveBack()
+}
+
+// giveBack gives back what was closed, or leaves it to the graphs that hold it.
+func (o *object) giveBack() error {
+	c := o.ctx
 	if !c.gate.enter() {
 		return nil // the context is closing and gives everything back
 	}

@@ -4,13 +4,14 @@ import "sync/atomic"
 
 // counters count what a context has done.
 type counters struct {
-	launches, uploads, downloads, copies, waits, errors atomic.Uint64
-	uploadBytes, downloadBytes, copyBytes               atomic.Uint64
+	launches, graphLaunches, uploads, downloads, copies, waits, errors atomic.Uint64
+	uploadBytes, downloadBytes, copyBytes                              atomic.Uint64
 }
 
 // Stats is a snapshot of what a runtime or a context has done and holds.
 type Stats struct {
 	Launches      uint64
+	GraphLaunches uint64 // of whole graphs
 	Uploads       uint64 // copies from the host
 	UploadBytes   uint64
 	Downloads     uint64 // copies to the host
@@ -24,6 +25,8 @@ type Stats struct {
 	Streams     uint64 // these and below: alive now
 	Events      uint64
 	Modules     uint64
+	Graphs      uint64
+	GraphExecs  uint64
 	Buffers     uint64
 	BufferBytes uint64
 	HostBuffers uint64
@@ -35,6 +38,7 @@ func (c *Context) Stats() Stats {
 	s := Stats{
 		Contexts:      1,
 		Launches:      c.stats.launches.Load(),
+		GraphLaunches: c.stats.graphLaunches.Load(),
 		Uploads:       c.stats.uploads.Load(),
 		UploadBytes:   c.stats.uploadBytes.Load(),
 		Downloads:     c.stats.downloads.Load(),
@@ -46,6 +50,7 @@ func (c *Context) Stats() Stats {
 	}
 	count, bytes := c.ledger.sums()
 	s.Streams, s.Events, s.Modules = count[streamResource], count[eventResource], count[moduleResource]
+	s.Graphs, s.GraphExecs = count[graphResource], count[execResource]
 	s.Buffers, s.BufferBytes = count[deviceMemory], bytes[deviceMemory]
 	s.HostBuffers, s.HostBytes = count[hostMemory], bytes[hostMemory]
 	return s
@@ -62,6 +67,7 @@ func (rt *Runtime) Stats() Stats {
 
 func (s *Stats) add(o Stats) {
 	s.Launches += o.Launches
+	s.GraphLaunches += o.GraphLaunches
 	s.Uploads += o.Uploads
 	s.UploadBytes += o.UploadBytes
 	s.Downloads += o.Downloads
@@ -74,6 +80,8 @@ func (s *Stats) add(o Stats) {
 	s.Streams += o.Streams
 	s.Events += o.Events
 	s.Modules += o.Modules
+	s.Graphs += o.Graphs
+	s.GraphExecs += o.GraphExecs
 	s.Buffers += o.Buffers
 	s.BufferBytes += o.BufferBytes
 	s.HostBuffers += o.HostBuffers

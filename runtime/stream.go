@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -13,8 +14,9 @@ import (
 // Streams are independent of CUDA's legacy default stream, which is never used.
 type Stream struct {
 	object
-	handle driver.Stream
-	id     uint64
+	handle  driver.Stream
+	id      uint64
+	capture atomic.Pointer[capture] // that the stream records for, or nil
 }
 
 // NewStream makes a stream. A stream that is no longer needed should be closed.
@@ -46,8 +48,16 @@ func (s *Stream) failed(op string, r driver.Result) error {
 	if r == driver.Success {
 		return nil
 	}
+	return s.fault(op, r)
+}
+
+// fault makes the error of a call on the stream that did not return Success.
+func (s *Stream) fault(op string, r driver.Result) *driver.Error {
 	err := s.ctx.bind.Fault(op, r)
 	err.Stream = s.id
+	if c := s.capture.Load(); c != nil && err.Kind == driver.ErrCaptureFailed {
+		c.fail(err)
+	}
 	return err
 }
 
@@ -57,6 +67,9 @@ func (s *Stream) Query() (done bool, err error) {
 		return false, err
 	}
 	defer s.end()
+	if err := s.refuse("Stream.Query", nothingRuns); err != nil {
+		return false, err
+	}
 	r := s.ctx.api.StreamQuery(s.handle)
 	if r == driver.ErrorNotReady {
 		return false, nil
@@ -76,12 +89,16 @@ func (s *Stream) synchronize() error {
 		return err
 	}
 	defer s.end()
+	if err := s.refuse("Stream.Synchronize", nothingRuns); err != nil {
+		return err
+	}
 	s.ctx.stats.waits.Add(1)
 	return s.failed("cuStreamSynchronize", s.ctx.api.StreamSynchronize(s.handle))
 }
 
 // Wait makes later work on the stream wait for what the event marks, which may be
-// on another device. It does not block.
+// on another device. It does not block. If the event was recorded while its stream was
+// captured, this stream joins the capture.
 func (s *Stream) Wait(e *Event) error {
 	if err := e.enter(); err != nil {
 		return err
@@ -91,7 +108,15 @@ func (s *Stream) Wait(e *Event) error {
 		return err
 	}
 	defer s.end()
-	return s.failed("cuStreamWaitEvent", s.ctx.api.StreamWaitEvent(s.handle, e.handle, 0))
+	joins, err := s.joinCapture(e)
+	if err != nil {
+		return err
+	}
+	err = s.failed("cuStreamWaitEvent", s.ctx.api.StreamWaitEvent(s.handle, e.handle, 0))
+	if joins != nil && err == nil {
+		joins.join(s)
+	}
+	return err
 }
 
 // Call runs f on a thread of the driver when the stream reaches it; the stream
@@ -101,6 +126,11 @@ func (s *Stream) Call(f func()) error {
 		return err
 	}
 	defer s.end()
+	if c := s.capture.Load(); c != nil {
+		if err := c.record("a call of the host"); err != nil {
+			return err
+		}
+	}
 	return s.failed("cuLaunchHostFunc", s.ctx.api.LaunchHostFunc(s.handle, f))
 }
 

@@ -3,6 +3,7 @@
 package runtime_test
 
 import (
+	"errors"
 	"os"
 	goruntime "runtime"
 	"slices"
@@ -83,7 +84,27 @@ func BenchmarkHardwareTurns(b *testing.B) {
 			}
 		}
 	}
+	// A graph of ten launches, replayed and as launches.
+	launch4 := func(s *runtime.Stream) error {
+		return empty4.Launch(s, shape, runtime.Value(values[0]), runtime.Value(values[1]),
+			runtime.Value(float32(2)), runtime.Value(values[3]))
+	}
+	graph := instantiate(b, capture(b, s, func(s *runtime.Stream) (err error) {
+		for range graphNodes {
+			err = errors.Join(err, launch4(s))
+		}
+		return err
+	}))
+	require.NoError(b, graph.Upload(s))
+	times := func(n int, f func(int)) func(int) { return func(calls int) { f(n * calls) } }
+
 	launch, record, version := cuda.Symbol("cuLaunchKernel"), cuda.Symbol("cuEventRecord"), cuda.Symbol("cuDriverGetVersion")
+	replay := cuda.Symbol("cuGraphLaunch")
+	launch4InC := inC("turn_launch", launch, uintptr(empty4.Handle()), stream, uintptr(unsafe.Pointer(unsafe.SliceData(params))))
+	launch4ByDriver := repeat(func() bool {
+		return lib.LaunchKernel(empty4.Handle(), one, warp, 0, s.Handle(), params) == driver.Success
+	})
+	launch4ByRuntime := repeat(func() bool { return launch4(s) == nil })
 	for _, t := range []struct {
 		name  string
 		calls int
@@ -106,14 +127,15 @@ func BenchmarkHardwareTurns(b *testing.B) {
 			"runtime": repeat(func() bool { return empty.Launch(s, shape) == nil }),
 		}},
 		{"Launch/args=4", 512, map[string]func(n int){
-			"C": inC("turn_launch", launch, uintptr(empty4.Handle()), stream, uintptr(unsafe.Pointer(unsafe.SliceData(params)))),
-			"driver": repeat(func() bool {
-				return lib.LaunchKernel(empty4.Handle(), one, warp, 0, s.Handle(), params) == driver.Success
-			}),
-			"runtime": repeat(func() bool {
-				return empty4.Launch(s, shape, runtime.Value(values[0]), runtime.Value(values[1]),
-					runtime.Value(float32(2)), runtime.Value(values[3])) == nil
-			}),
+			"C": launch4InC, "driver": launch4ByDriver, "runtime": launch4ByRuntime,
+		}},
+		{"Ten/as=launches", 50, map[string]func(n int){
+			"C": times(graphNodes, launch4InC), "driver": times(graphNodes, launch4ByDriver), "runtime": times(graphNodes, launch4ByRuntime),
+		}},
+		{"Ten/as=graph", 50, map[string]func(n int){
+			"C":       inC("turn_two", replay, uintptr(graph.Handle()), stream),
+			"driver":  repeat(func() bool { return lib.GraphLaunch(graph.Handle(), s.Handle()) == driver.Success }),
+			"runtime": repeat(func() bool { return graph.Launch(s) == nil }),
 		}},
 	} {
 		b.Run(t.name, func(b *testing.B) { turns(b, lib, s, t.calls, t.sides) })

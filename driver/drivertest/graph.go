@@ -62,11 +62,12 @@ func (g *graph) endsIn(frontier []*node) bool {
 }
 
 // graphExec is a graph that can be launched. A launch uses the nodes that it has
-// at that time.
+// at that time, and runs after those before it, also on another stream.
 type graphExec struct {
 	handle driver.GraphExec
 	ctx    *context
 	nodes  []*node
+	last   *operation // the latest launch
 	made   origin
 }
 
@@ -241,7 +242,12 @@ func (d *Driver) GraphLaunch(h driver.GraphExec, stream driver.Stream) driver.Re
 		return r
 	}
 	run := newReplay(c, x.nodes)
-	d.enqueue(s, &operation{call: c, run: run.run, after: run.close})
+	launch := &operation{call: c, run: run.run, after: run.close}
+	if x.last != nil {
+		launch.deps = []*operation{x.last}
+	}
+	x.last = launch
+	d.enqueue(s, launch)
 	return driver.Success
 }
 

@@ -121,3 +121,18 @@ func TestCaptureEndsWithItsStreamAndContext(t *testing.T) {
 	g.ok(g.CtxSetCurrent(ctx))
 	g.alloc(16)
 }
+
+// Launches of one executable graph run one after the other, on whatever streams.
+func TestLaunchesOfOneGraphDoNotOverlap(t *testing.T) {
+	g := start(t, drivertest.Config{})
+	a, b := g.stream(), g.stream()
+	gate := make(chan struct{})
+	x := g.capture(a, func() { g.ok(g.LaunchHostFunc(a, func() { <-gate })) })
+	g.ok(g.GraphLaunch(x, a))
+	g.ok(g.GraphLaunch(x, b))
+	gate <- struct{}{}
+	g.ok(g.StreamSynchronize(a))
+	g.is(driver.ErrorNotReady, g.StreamQuery(b))
+	gate <- struct{}{}
+	g.ok(g.StreamSynchronize(b))
+}

@@ -1,0 +1,73 @@
+package runtime
+
+import (
+	"sync"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Graph is work that [Stream.Capture] has recorded and that has not run. Instantiate
+// makes it ready to run as often as needed, and [GraphExec.Update] takes changed
+// arguments from it. It is safe for concurrent use.
+//
+// A graph keeps what it uses: modules, buffers and host buffers that are closed meanwhile
+// are given back after the graph, and after all executable graphs that were made from it.
+type Graph struct {
+	object
+	handle driver.Graph
+	mu     sync.Mutex // the driver does not lock graphs
+	// operations are what was recorded, in words.
+	operations []string
+}
+
+// newGraph takes over a graph of the driver and what it holds.
+func (c *Context) newGraph(handle driver.Graph, operations []string, keeps []kept) *Graph {
+	g := &Graph{object: c.newObject(graphResource, uint64(handle), 0), handle: handle, operations: operations}
+	c.ledger.keep(g.resource, keeps)
+	watch(g, &g.object)
+	return g
+}
+
+// Handle is the graph as package driver takes it.
+func (g *Graph) Handle() driver.Graph { return g.handle }
+
+// Nodes is the number of nodes: launches, copies, memsets and calls of the host. Events
+// that order them are no nodes.
+func (g *Graph) Nodes() (int, error) {
+	if err := g.begin(); err != nil {
+		return 0, err
+	}
+	defer g.end()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n, r := g.ctx.api.GraphGetNodeCount(g.handle)
+	return int(n), g.ctx.failed("cuGraphGetNodes", r)
+}
+
+// Instantiate makes the graph ready to run. What was forgotten is given back before. The
+// graph may be closed afterwards. It takes some 10 microseconds and more for large graphs.
+func (g *Graph) Instantiate() (*GraphExec, error) {
+	if err := g.enter(); err != nil {
+		return nil, err
+	}
+	defer g.leave()
+	c := g.ctx
+	keeps := c.ledger.keeps(g.resource)
+	if err := holdAll(keeps); err != nil {
+		return nil, err
+	}
+	o, err := c.create(execResource, 0, "cuGraphInstantiateWithFlags", func() (uint64, driver.Result) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		x, r := c.api.GraphInstantiate(g.handle, 0)
+		return uint64(x), r
+	})
+	if err != nil {
+		c.rt.report(dropAll(keeps))
+		return nil, err
+	}
+	c.ledger.keep(o.resource, keeps)
+	x := &GraphExec{object: o, handle: driver.GraphExec(o.resource.handle), operations: g.operations}
+	watch(x, &x.object)
+	return x, nil
+}

@@ -1,0 +1,258 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// capture is a graph that streams are recording. It begins on one stream; others join it
+// when they wait for an event that was recorded in it.
+type capture struct {
+	origin *Stream
+
+	mu         sync.Mutex
+	streams    []*Stream // the origin first; each is held
+	keeps      []kept
+	operations []string
+	err        error // the first thing that went wrong
+	ended      bool
+}
+
+// Capture records what f puts on the stream as a graph, and runs nothing of it. f may be
+// called on any goroutine and start others; the capture ends when f returns. A second
+// stream joins when it waits for an event that f has recorded on the first one, and must
+// be joined back the same way before f returns.
+//
+// Launches, copies from and to host buffers, fills and calls of the host can be recorded.
+// What waits or copies from Go memory cannot (Synchronize, Query, Upload, Download):
+// that is an error of kind driver.ErrCaptureFailed which names it, and Capture returns
+// the first such error even if f ignores it. What names no stream is not recorded and
+// happens at once, so that f may allocate, load and close; what is closed meanwhile is
+// given back later. f must not close the runtime: that waits for f.
+//
+// An error of f is returned as it is. However f ends, in a panic as well, the stream is
+// an ordinary one again. A function that is recorded with Stream.Call runs at every launch
+// and is remembered for the life of the process.
+func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) {
+	if f == nil {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "capture of no function")
+	}
+	c, err := s.beginCapture()
+	if err != nil {
+		return nil, err
+	}
+	var graph *Graph
+	func() {
+		returned := false
+		defer func() { // when f panics as well
+			graph, err = c.finish(returned, err)
+		}()
+		err = f(s)
+		returned = true
+	}()
+	return graph, err
+}
+
+// beginCapture makes the stream record. The mode is relaxed. In the other modes a capture
+// belongs to the thread that began it, which goroutines leave, and calls that have nothing
+// to do with the graph ruin it: allocating, waiting for another stream, giving back what
+// the garbage collector has found. What cannot be recorded is refused in every mode.
+func (s *Stream) beginCapture() (*capture, error) {
+	ctx := s.ctx
+	if err := ctx.enter(); err != nil { // until the end
+		return nil, err
+	}
+	c := &capture{origin: s}
+	err := s.begin()
+	if err != nil {
+		ctx.gate.leave()
+		return nil, err
+	}
+	defer s.end()
+	ctx.captures.Add(1)
+	switch {
+	case !s.capture.CompareAndSwap(nil, c):
+		err = s.captureError("Stream.Capture", "the stream is captured already")
+	case !c.join(s):
+		err = errClosed("stream")
+	default:
+		err = s.failed("cuStreamBeginCapture", ctx.api.StreamBeginCapture(s.handle, driver.CaptureRelaxed))
+	}
+	if err != nil {
+		s.capture.CompareAndSwap(c, nil)
+		c.leave()
+		return nil, err
+	}
+	return c, nil
+}
+
+// join makes a stream part of the capture. It may be closed meanwhile, and is given back
+// after the capture.
+func (c *capture) join(s *Stream) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || !s.hold() {
+		return false
+	}
+	c.streams = append(c.streams, s)
+	s.capture.Store(c)
+	return true
+}
+
+// leave makes all streams ordinary ones again.
+func (c *capture) leave() {
+	c.mu.Lock()
+	ctx, streams := c.origin.ctx, c.streams
+	c.origin, c.streams, c.ended = nil, nil, true // events may refer to c for long
+	c.mu.Unlock()
+	for _, s := range streams {
+		s.capture.CompareAndSwap(c, nil)
+	}
+	ctx.captures.Add(-1)
+	for _, s := range streams {
+		ctx.rt.report(s.drop())
+	}
+	ctx.gate.leave()
+}
+
+// finish ends the capture, and makes a graph of it if nothing went wrong.
+func (c *capture) finish(returned bool, err error) (*Graph, error) {
+	ctx := c.origin.ctx
+	defer c.leave()
+	handle, ended := c.end()
+	c.mu.Lock()
+	operations, keeps, first := c.operations, c.keeps, c.err
+	c.operations, c.keeps, c.ended = nil, nil, true
+	c.mu.Unlock()
+	for _, e := range []error{first, ended} {
+		if err == nil {
+			err = e
+		}
+	}
+	if returned && err == nil {
+		return ctx.newGraph(handle, operations, keeps), nil
+	}
+	if handle != 0 {
+		ctx.rt.report(ctx.failed("cuGraphDestroy", ctx.api.GraphDestroy(handle)))
+	}
+	ctx.rt.report(dropAll(keeps))
+	return nil, err
+}
+
+// end takes the graph from the driver. If that fails and the stream still records, it tries
+// once more: nothing could run on the stream otherwise.
+func (c *capture) end() (driver.Graph, error) {
+	handle, err := c.tryEnd()
+	if err != nil && c.goesOn() {
+		if late, failed := c.tryEnd(); failed == nil {
+			ctx := c.origin.ctx
+			ctx.rt.report(ctx.failed("cuGraphDestroy", ctx.api.GraphDestroy(late)))
+		}
+	}
+	return handle, err
+}
+
+// tryEnd passes by the gate of the stream, which may be closed, but not given back.
+func (c *capture) tryEnd() (driver.Graph, error) {
+	s := c.origin
+	if err := s.ctx.rt.lostError(); err != nil {
+		return 0, err
+	}
+	if err := s.ctx.bind.Push(); err != nil {
+		return 0, err
+	}
+	defer s.ctx.bind.Pop()
+	handle, r := s.ctx.api.StreamEndCapture(s.handle)
+	if r == driver.Success {
+		return handle, nil
+	}
+	err := s.fault("cuStreamEndCapture", r)
+	if r == driver.ErrorStreamCaptureUnjoined {
+		err.Detail += c.others()
+	}
+	return 0, err
+}
+
+// goesOn tells whether the stream still records, as far as can be found out.
+func (c *capture) goesOn() bool {
+	s := c.origin
+	if s.ctx.rt.lost.Load() != nil {
+		return false
+	}
+	if s.ctx.bind.Push() != nil {
+		return true
+	}
+	defer s.ctx.bind.Pop()
+	status, r := s.ctx.api.StreamIsCapturing(s.handle)
+	return r != driver.Success || status != driver.CaptureNone
+}
+
+// others names the streams that have joined.
+func (c *capture) others() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ids []string
+	for _, s := range c.streams {
+		if s != c.origin {
+			ids = append(ids, fmt.Sprint(s.id))
+		}
+	}
+	return "; joined were streams " + strings.Join(ids, ", ")
+}
+
+// record notes an operation on a stream that is captured, and holds what it uses.
+func (c *capture) record(operation string, uses ...kept) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return nil // the driver runs it
+	}
+	for _, k := range uses {
+		if slices.Contains(c.keeps, k) {
+			continue
+		}
+		if !k.hold() {
+			return errClosed("object that the graph would use")
+		}
+		c.keeps = append(c.keeps, k)
+	}
+	c.operations = append(c.operations, operation)
+	return nil
+}
+
+func (c *capture) recordTransfer(operation string, memory, other *object) error {
+	if other == nil {
+		return c.record(operation, memory)
+	}
+	return c.record(operation, memory, other)
+}
+
+// recordLaunch is record for a launch.
+func (c *capture) recordLaunch(k *Kernel, args []Arg) error {
+	uses := []kept{&k.module.object}
+	for i := range args {
+		if memory := args[i].memory; memory != nil {
+			uses = append(uses, memory)
+		}
+	}
+	return c.record("a launch of "+k.name, uses...)
+}
+
+// fail notes what makes the capture fail.
+func (c *capture) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+func (c *capture) hasEnded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}

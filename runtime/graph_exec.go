@@ -1,0 +1,150 @@
+package runtime
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// GraphExec is a graph that is ready to run. It is safe for concurrent use: launches of
+// the same one run one after the other, also on different streams.
+//
+// It keeps what it uses, as [Graph] does. Closing it waits for the work of the device.
+type GraphExec struct {
+	object
+	handle     driver.GraphExec
+	mu         sync.Mutex // the driver does not lock graphs
+	operations []string
+}
+
+// Handle is the executable graph as package driver takes it.
+func (x *GraphExec) Handle() driver.GraphExec { return x.handle }
+
+// Launch puts the whole graph behind the work on s, a stream of the graph's context, and
+// returns. It does not allocate. The arguments are those of the time of the capture or of
+// the last Update; what memory holds is read when the graph runs. What goes wrong while it
+// runs shows at the next wait.
+func (x *GraphExec) Launch(s *Stream) error {
+	if err := x.start(s, "GraphExec.Launch"); err != nil {
+		return err
+	}
+	defer x.finish(s)
+	s.ctx.stats.graphLaunches.Add(1)
+	return s.failed("cuGraphLaunch", s.ctx.api.GraphLaunch(x.handle, s.handle))
+}
+
+// Upload brings the graph to the device behind the work on s, and returns. The first
+// launch does it otherwise.
+func (x *GraphExec) Upload(s *Stream) error {
+	if err := x.start(s, "GraphExec.Upload"); err != nil {
+		return err
+	}
+	defer x.finish(s)
+	return s.failed("cuGraphUpload", s.ctx.api.GraphUpload(x.handle, s.handle))
+}
+
+// start opens a call on a stream that uses the graph, and finish closes it.
+func (x *GraphExec) start(s *Stream, what string) error {
+	if s.ctx != x.ctx {
+		return driver.Errorf(driver.ErrInvalidArgument, "%s on a stream of device %d, and the graph is of device %d",
+			what, s.ctx.device.Ordinal, x.ctx.device.Ordinal)
+	}
+	if err := x.enter(); err != nil {
+		return err
+	}
+	if err := s.begin(); err != nil {
+		x.leave()
+		return err
+	}
+	if err := s.refuse(what, "a graph cannot be part of another one"); err != nil {
+		s.end()
+		x.leave()
+		return err
+	}
+	x.mu.Lock()
+	return nil
+}
+
+func (x *GraphExec) finish(s *Stream) {
+	x.mu.Unlock()
+	s.end()
+	x.leave()
+}
+
+// Update gives the launches from now on the arguments of g, a capture of the same
+// operations in the same order. Those that are under way are not changed. It is a small
+// part of what Instantiate costs. From then on it keeps what g uses in place of what it
+// used before, and may wait for the device to give that back.
+//
+// A graph that differs in more than arguments matches driver.ErrorGraphExecUpdateFailure,
+// and the error says in what: instantiate it then. The executable graph is as it was.
+func (x *GraphExec) Update(g *Graph) error {
+	if g.ctx != x.ctx {
+		return driver.Errorf(driver.ErrInvalidArgument, "update of a graph of device %d with one of device %d",
+			x.ctx.device.Ordinal, g.ctx.device.Ordinal)
+	}
+	if err := g.enter(); err != nil {
+		return err
+	}
+	defer g.leave()
+	if err := x.begin(); err != nil {
+		return err
+	}
+	defer x.end()
+	before, err := x.update(g)
+	x.ctx.rt.report(dropAll(before))
+	return err
+}
+
+// update returns what is to be dropped.
+func (x *GraphExec) update(g *Graph) ([]kept, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := x.ctx
+	now := c.ledger.keeps(g.resource)
+	if err := holdAll(now); err != nil {
+		return nil, err
+	}
+	info, r := c.api.GraphExecUpdate(x.handle, g.handle)
+	if r != driver.Success {
+		err := c.bind.Fault("cuGraphExecUpdate", r)
+		if r == driver.ErrorGraphExecUpdateFailure {
+			err.Detail = updateReason(info.Result) + difference(x.operations, g.operations) + "; instantiate the graph instead"
+		}
+		return now, err
+	}
+	x.operations = g.operations
+	return c.ledger.keep(x.resource, now), nil
+}
+
+func updateReason(r driver.GraphExecUpdateResult) string {
+	reasons := map[driver.GraphExecUpdateResult]string{
+		driver.GraphUpdateTopologyChanged:           "the operations of the graph or their order have changed",
+		driver.GraphUpdateNodeTypeChanged:           "an operation became one of another kind",
+		driver.GraphUpdateFunctionChanged:           "a kernel became another one",
+		driver.GraphUpdateUnsupportedFunctionChange: "a kernel became one that cannot take its place",
+		driver.GraphUpdateParametersChanged:         "arguments have changed that cannot be replaced",
+		driver.GraphUpdateAttributesChanged:         "attributes of a launch have changed",
+		driver.GraphUpdateNotSupported:              "the graph has an operation that cannot be updated",
+	}
+	if text, ok := reasons[r]; ok {
+		return text
+	}
+	return fmt.Sprintf("the driver gives reason %d", r)
+}
+
+// difference says where two recordings part, or nothing.
+func difference(was, is []string) string {
+	for i := range min(len(was), len(is)) {
+		if was[i] != is[i] {
+			return fmt.Sprintf(": operation %d was %s and is %s", i, was[i], is[i])
+		}
+	}
+	if len(was) != len(is) {
+		return fmt.Sprintf(": %d operations became %d", len(was), len(is))
+	}
+	return ""
+}
