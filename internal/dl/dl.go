@@ -46,9 +46,13 @@ type Library struct {
 //
 // The attempts name every candidate that was tried, in order. The error is nil,
 // or wraps [ErrNotFound] when no candidate is there at all, or is the first
-// failure of a candidate that is there but does not load. It may block on the
-// file system and runs the initialisers of the library.
+// failure of a candidate that is there but does not load. In a process without a
+// loader nothing is tried, and the error says why there is none. Open may block on
+// the file system and runs the initialisers of the library.
 func Open(candidates ...string) (*Library, []Attempt, error) {
+	if err := noLoader(); err != nil {
+		return nil, nil, err
+	}
 	for _, name := range candidates {
 		if handle := mapped(name); handle != 0 {
 			return &Library{Name: name, Mapped: true, handle: handle}, []Attempt{{Name: name}}, nil

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/purecuda/purecuda/internal/dlhost"
 )
 
 // Call calls the C function at address fn with the given number of argument
@@ -13,8 +15,11 @@ import (
 // return a 32-bit integer leave the upper half undefined. It blocks as long as
 // the C function does. The block and what it points to live on the heap here,
 // because SyscallN takes plain words that no stack move would update.
-// fn must not be 0.
+// fn must not be 0. In a process without a loader it returns [Unavailable].
 func (f *Frame) Call(fn uintptr, words int) uintptr {
+	if !dlhost.HasLoader() {
+		return Unavailable // the Go runtime would end the process
+	}
 	escape(f)
 	args := unsafe.Slice((*uintptr)(unsafe.Add(unsafe.Pointer(f), unsafe.Sizeof(*f))), words)
 	f.ret, _, _ = purego.SyscallN(fn, args...)

@@ -8,13 +8,19 @@ import (
 	// purego brings the C runtime that runtime.cgocall needs in a binary
 	// that was built without cgo.
 	_ "github.com/ebitengine/purego"
+
+	"github.com/purecuda/purecuda/internal/dlhost"
 )
 
 // Call calls the C function at address fn with the given number of argument
 // words (at most [MaxWords]) and returns its result register. C functions that
 // return a 32-bit integer leave the upper half undefined. It blocks as long as
 // the C function does and does not allocate. fn must not be 0.
+// In a process without a loader it returns [Unavailable].
 func (f *Frame) Call(fn uintptr, words int) uintptr {
+	if !dlhost.HasLoader() {
+		return Unavailable // the Go runtime would end the process
+	}
 	f.fn, f.words = fn, uintptr(words)
 	cgocall(trampolineAddress, unsafe.Pointer(f))
 	return f.ret

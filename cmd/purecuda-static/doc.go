@@ -1,0 +1,29 @@
+// Purecuda-static makes a finished linux program start without a loader in the system,
+// so that one binary runs on glibc, on musl, and on an image with no other file.
+//
+//	CGO_ENABLED=0 go build -o server .
+//	purecuda-static server
+//
+// or, in one step, for every program that a go command links:
+//
+//	CGO_ENABLED=0 go build -toolexec=purecuda-static -o server .
+//
+// The program has to import package driver, as every program that uses purecuda does, and
+// may be stripped or position-independent. Two fields of the file change: the address at
+// which the kernel enters the program becomes that of an entry point in purecuda, and the request for an interpreter becomes an unused entry. The size stays the
+// same, the same file always gives the same result, and doing it again changes nothing.
+//
+//	purecuda-static FILE...          change the files
+//	purecuda-static -check FILE...   change nothing; tell whether all of them are done
+//
+// # Exit codes
+//
+//	0  done, or nothing to do: the file asks for no interpreter
+//	1  a file cannot be changed, or -check found one that is not done; the reason is on
+//	   stderr
+//	2  bad usage
+//
+// With -toolexec the code is that of the tool that ran, or 1 where the linked program
+// asks for an interpreter and cannot be changed: a binary that silently needs glibc is
+// worse than no binary. Files that are no ELF files for linux are passed by.
+package main
