@@ -35,9 +35,9 @@ var order = []string{
 // programs may import what they like, modules of others included.
 var programs = []string{"cmd/smoke", "examples"}
 
-// simulated is the simulated driver, for tests and for programs that show it. No
-// package that a program is built from needs it.
-const simulated = "driver/drivertest"
+// simulated are the simulated driver and the simulated NVRTC, for tests and for programs
+// that show them. No package that a program is built from needs them.
+var simulated = []string{"driver/drivertest", "nvrtc/nvrtctest"}
 
 // libraryModules are the modules of others that a package may import outside of its
 // tests.
@@ -133,6 +133,10 @@ func TestObjections(t *testing.T) {
 		{"driver", testify, false},
 		{"nvrtc", module + "/driver", true},
 		{"driver", module + "/nvrtc", false},
+		{"nvrtc", module + "/nvrtc/nvrtctest", false},
+		{"runtime", module + "/nvrtc/nvrtctest", false},
+		{"nvrtc/nvrtctest", module + "/nvrtc", true},
+		{"nvrtc/nvrtctest", module + "/runtime", false},
 		{"arena", module + "/refs", false},
 		{"refs", module + "/arena", true},
 		{"runtime", module + "/driver", true},
@@ -161,14 +165,14 @@ func objection(importer, importPath string) string {
 	switch {
 	case !ours && (within(importer, programs...) || within(importPath, libraryModules...)):
 		return ""
-	case !ours && within(importer, simulated) && within(importPath, testModules...):
+	case !ours && within(importer, simulated...) && within(importPath, testModules...):
 		return ""
 	case !ours:
 		return "outside of tests, a package imports " + strings.Join(libraryModules, ", ") + " and the standard library only"
 	case within(importer, "examples"):
 		return ""
-	case within(imported, simulated) && !within(importer, append(programs, simulated)...):
-		return "only tests, examples and programs use the simulated driver"
+	case within(imported, simulated...) && !within(importer, slices.Concat(programs, simulated)...):
+		return "only tests, examples and programs use what is simulated"
 	}
 	from, to := place(importer), place(imported)
 	switch {

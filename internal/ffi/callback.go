@@ -16,10 +16,7 @@ const CanCallBack = true
 // the key of the Go function. These are the package's only variables that change.
 var (
 	callback = sync.OnceValue(func() uintptr {
-		return purego.NewCallback(func(key uintptr) uintptr {
-			hostFuncs.run(key)
-			return 0
-		})
+		return purego.NewCallback(func(key uintptr) uintptr { return hostFuncs.run(key) })
 	})
 	hostFuncs = registry{funcs: map[uintptr]hostFunc{}}
 )
@@ -29,14 +26,21 @@ var (
 // any number of times and is never forgotten; otherwise it is called once.
 // f runs on the thread that C calls from.
 func HostFunc(f func(), keep bool) (fn, data uintptr) {
-	return callback(), hostFuncs.add(hostFunc{f, keep})
+	return callback(), hostFuncs.add(hostFunc{func() int32 { f(); return 0 }, keep})
+}
+
+// AnswerFunc makes f callable as a C function of type int (*)(void *, ...) that looks at
+// its first argument only. f may be called any number of times, on any thread and on
+// several at once, until [DropHostFunc] forgets it; after that C gets 0.
+func AnswerFunc(f func() int32) (fn, data uintptr) {
+	return callback(), hostFuncs.add(hostFunc{f, true})
 }
 
 // DropHostFunc forgets a function that C will not call after all.
 func DropHostFunc(data uintptr) { hostFuncs.drop(data) }
 
 type hostFunc struct {
-	f    func()
+	f    func() int32
 	keep bool
 }
 
@@ -60,14 +64,15 @@ func (r *registry) drop(key uintptr) {
 	delete(r.funcs, key)
 }
 
-func (r *registry) run(key uintptr) {
+func (r *registry) run(key uintptr) uintptr {
 	r.mu.Lock()
 	f, ok := r.funcs[key]
 	if ok && !f.keep {
 		delete(r.funcs, key)
 	}
 	r.mu.Unlock()
-	if ok {
-		f.f()
+	if !ok {
+		return 0
 	}
+	return uintptr(f.f())
 }

@@ -1,0 +1,164 @@
+package nvrtc
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/artifact"
+	"github.com/purecuda/purecuda/internal/flight"
+)
+
+// Compiler compiles programs once: what was compiled before, by this process or an earlier
+// one, is read from the disk cache, and callers that want the same at the same time share
+// one compile. It is safe for concurrent use and needs no closing.
+//
+// It keeps nothing in memory. Without the disk cache, calls one after the other compile
+// each time.
+type Compiler struct {
+	api     API
+	version driver.Version
+	cache   *artifact.Cache
+	flights flight.Group[artifact.Key, *Image]
+	log     *slog.Logger
+
+	compiles, failures, shared, uncached atomic.Uint64
+	compileTime                          atomic.Int64
+}
+
+// Config says how a [Compiler] caches. The zero value is right for most programs.
+type Config struct {
+	// CacheDir is the folder of the disk cache. The default is what PURECUDA_CACHE_DIR
+	// says, or else "purecuda" in the user's cache directory. "off" turns it off.
+	CacheDir string
+	// CacheLimit is the size in bytes that the disk cache is kept below; 0 is 1 GiB.
+	CacheLimit int64
+	// Logger hears of trouble with the disk cache, and at level debug of every
+	// compile. The default is silence.
+	Logger *slog.Logger
+}
+
+// NewCompiler makes a compiler of an NVRTC, usually the one that [Open] returns. A disk
+// cache that cannot be used is no error: the log says so, and everything is compiled.
+func NewCompiler(api API, config Config) (*Compiler, error) {
+	version, r := api.Version()
+	if r != Success {
+		return nil, failed("nvrtcVersion", r)
+	}
+	c := &Compiler{api: api, version: version, log: config.Logger}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	c.cache = artifact.Open(artifact.Config{Dir: config.CacheDir, Limit: config.CacheLimit, Logger: config.Logger})
+	return c, nil
+}
+
+// Version is NVRTC's.
+func (c *Compiler) Version() driver.Version { return c.version }
+
+// TargetFor is [TargetFor] with the compiler's NVRTC.
+func (c *Compiler) TargetFor(device int, version driver.Version) (Target, error) {
+	return TargetFor(c.api, device, version)
+}
+
+// Compile returns the program as code for the target, from the disk cache or compiled. It
+// blocks for about 0.1 ms in the one case, plus what it takes to read the headers on disk
+// that the program may include, and as long as [Compile] in the other. The image may be
+// shared with other callers: do not change it.
+//
+// When ctx ends, the wait ends with its cause. The compile ends too once nobody waits
+// for it, if NVRTC can (12.8 on); otherwise it runs to its end and fills the cache.
+//
+// Errors are those of [Compile], and are not cached. A program that may read what is not
+// known (a header named by a macro, options in Extra that name files) is not cached: it is
+// compiled at every call.
+func (c *Compiler) Compile(ctx context.Context, p Program, t Target) (*Image, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	key, why := key(p, t, c.version, c.api.Build())
+	if why != "" {
+		c.uncached.Add(1)
+		c.log.Debug("purecuda: a program is not cached", "program", p.name(), "reason", why)
+		return c.count(Compile(ctx, c.api, p, t))
+	}
+	image, shared, err := c.flights.Do(ctx, key, func(ctx context.Context) (*Image, error) {
+		if image, ok := c.cached(key, t); ok {
+			return image, nil
+		}
+		image, err := c.count(compile(ctx, c.api, c.version, p, t))
+		if err == nil {
+			c.cache.Put(key, image.encode())
+		}
+		return image, err
+	})
+	if shared {
+		c.shared.Add(1)
+	}
+	return image, err
+}
+
+// cached reads an image from the disk cache.
+func (c *Compiler) cached(key artifact.Key, t Target) (*Image, bool) {
+	content, ok := c.cache.Get(key)
+	if !ok {
+		return nil, false
+	}
+	return decodeImage(content, t)
+}
+
+// count counts a compile.
+func (c *Compiler) count(image *Image, err error) (*Image, error) {
+	if err != nil {
+		c.failures.Add(1)
+		return nil, err
+	}
+	c.compiles.Add(1)
+	c.compileTime.Add(int64(image.CompileTime))
+	c.log.Debug("purecuda: compiled", "target", image.Target.String(), "bytes", len(image.Code), "took", image.CompileTime)
+	return image, nil
+}
+
+// Stats counts what a compiler has done.
+type Stats struct {
+	Compiles    uint64        // by NVRTC, that succeeded
+	Failures    uint64        // programs that did not compile, and compiles that were cancelled
+	CompileTime time.Duration // of Compiles, together
+	Shared      uint64        // calls that shared another call's result
+	Uncached    uint64        // calls whose program cannot be cached
+
+	// The disk cache: entries found and not found, and the bytes of code and names.
+	Hits, Misses            uint64
+	BytesRead, BytesWritten uint64
+	Evictions               uint64 // entries removed for want of room
+	CacheErrors             uint64 // damaged entries, files that could not be read or written
+}
+
+// Stats returns the counters.
+func (c *Compiler) Stats() Stats {
+	a := c.cache.Stats()
+	return Stats{
+		Compiles: c.compiles.Load(), Failures: c.failures.Load(), CompileTime: time.Duration(c.compileTime.Load()),
+		Shared: c.shared.Load(), Uncached: c.uncached.Load(),
+		Hits: a.Hits, Misses: a.Misses, BytesRead: a.BytesRead, BytesWritten: a.BytesWritten,
+		Evictions: a.Evictions, CacheErrors: a.Errors,
+	}
+}
+
+// CacheDir is the directory of the disk cache, or "" when it is off.
+func (c *Compiler) CacheDir() string { return c.cache.Dir() }
+
+// CacheSize returns how many entries the disk cache has, and their bytes. It reads the
+// directory.
+func (c *Compiler) CacheSize() (entries int, bytes int64, err error) { return c.cache.Size() }
+
+// ClearCache empties the disk cache, for all programs of the user.
+func (c *Compiler) ClearCache() error { return c.cache.Clear() }

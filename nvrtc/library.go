@@ -1,0 +1,159 @@
+package nvrtc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/dl"
+	"github.com/purecuda/purecuda/internal/ffi"
+)
+
+// Library is the NVRTC of this machine. It implements [API] and is safe for concurrent
+// use. It is never unloaded.
+type Library struct {
+	name     string
+	mapped   bool
+	build    string
+	attempts []driver.Attempt
+	fn       [functionCount]uintptr
+
+	// compiling holds the argument blocks of the compiles that run.
+	compiling sync.Map
+}
+
+// Open loads NVRTC. With no argument it looks in the places where it is installed (see
+// [Candidates]); otherwise it tries the given files, in order. libnvrtc-builtins of the
+// same directory, without which NVRTC loads and cannot compile, is loaded with it.
+//
+// The error is of kind [driver.ErrUnsupported] if no candidate is there or the platform
+// has none, and says what to install; it is of kind [driver.ErrDriverLibraryLoadFailed]
+// if one is there and none can be used. Both carry all attempts. It reads files and may
+// block on them: loading takes from 2 ms, if the files are in memory, to a second.
+func Open(candidates ...string) (*Library, error) {
+	if len(candidates) == 0 {
+		candidates = Candidates()
+	}
+	var attempts []driver.Attempt
+	var broken error
+	for _, name := range candidates {
+		l, err := open(name)
+		if err == nil {
+			l.attempts = attempts
+			return l, nil
+		}
+		attempts = append(attempts, driver.Attempt{Name: name, Reason: strings.TrimPrefix(err.Error(), name+": ")})
+		if broken == nil && !errors.Is(err, dl.ErrNotFound) {
+			broken = err
+		}
+	}
+	var e *driver.Error
+	switch {
+	case broken != nil:
+		e = driver.Errorf(driver.ErrDriverLibraryLoadFailed, "NVRTC is there and cannot be used: %w", broken)
+	case len(candidates) == 0:
+		e = driver.Errorf(driver.ErrUnsupported, "NVIDIA has no NVRTC for this platform: kernels have to come as PTX or machine code")
+	default:
+		e = driver.Errorf(driver.ErrUnsupported, "no NVRTC to compile CUDA C++ with: install it (%s), or name the file in %s; tried %s",
+			packages, PathVariable, strings.Join(candidates, ", "))
+	}
+	e.Attempts = attempts
+	return nil, e
+}
+
+// packages says where NVRTC comes from.
+const packages = "CUDA toolkit 11.2 or newer, the package cuda-nvrtc of NVIDIA's repositories, or pip install nvidia-cuda-nvrtc"
+
+func open(name string) (*Library, error) {
+	lib, _, err := dl.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLibrary(name, lib.Symbol)
+	if err != nil {
+		return nil, err
+	}
+	file := name
+	if !filepath.IsAbs(file) {
+		file = mappedFile() // where the loader has found it
+	}
+	openBuiltins(file)
+	l.mapped, l.build = lib.Mapped, buildOf(file)
+	return l, nil
+}
+
+// newLibrary makes a Library of functions that are in the process already.
+func newLibrary(name string, symbol func(name string) uintptr) (*Library, error) {
+	l := &Library{name: name}
+	var missing []string
+	for i, f := range functions {
+		l.fn[i] = symbol(f.name)
+		if l.fn[i] == 0 && f.since == "" {
+			missing = append(missing, f.name)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%s: lacks %s: not NVRTC, or one older than 11.2", name, strings.Join(missing, ", "))
+	}
+	return l, nil
+}
+
+// openBuiltins loads libnvrtc-builtins from beside a library. It is no dependency that the
+// loader knows of: NVRTC asks for it by its bare name at the first compile, and gets the one
+// that is loaded already. Where there is none, or it does not load, NVRTC says so then.
+func openBuiltins(library string) {
+	for _, builtins := range builtinsOf(library) {
+		_, _, _ = dl.Open(builtins)
+	}
+}
+
+// buildOf is the name of a library's file behind all links, libnvrtc.so.12.4.127, and
+// its size.
+func buildOf(file string) string {
+	file, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return ""
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d", filepath.Base(file), info.Size())
+}
+
+// Path is the candidate that was opened.
+func (l *Library) Path() string { return l.name }
+
+// Shared tells that somebody else had loaded the library into the process before.
+func (l *Library) Shared() bool { return l.mapped }
+
+// Build implements [API].
+func (l *Library) Build() string { return l.build }
+
+// Attempts are the candidates that were tried before, and why they were not used.
+func (l *Library) Attempts() []driver.Attempt { return append([]driver.Attempt(nil), l.attempts...) }
+
+// Missing names the functions that this NVRTC does not have, each with the version
+// that brings it: "nvrtcSetFlowCallback (12.8)".
+func (l *Library) Missing() []string {
+	var names []string
+	for i, fn := range l.fn {
+		if fn == 0 {
+			names = append(names, fmt.Sprintf("%s (%s)", functions[i].name, functions[i].since))
+		}
+	}
+	return names
+}
+
+// call makes one call. It lets frame, and what it points to, stay on the stack.
+func (l *Library) call(f function, frame *ffi.Frame, words int) Result {
+	fn := l.fn[f]
+	if fn == 0 {
+		return ErrorSymbolMissing
+	}
+	return Result(int32(frame.Call(fn, words)))
+}

@@ -1,0 +1,35 @@
+package nvrtctest
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/nvrtc"
+)
+
+// RequireVariable names the environment variable that makes a missing NVRTC a failure
+// when it is "1".
+const RequireVariable = "PURECUDA_REQUIRE_NVRTC"
+
+var openReal = sync.OnceValues(func() (*nvrtc.Library, error) { return nvrtc.Open() })
+
+// OpenReal returns the real NVRTC of this machine, which needs no GPU. Where there is none
+// it ends the test: as skipped, or as failed if PURECUDA_REQUIRE_NVRTC is 1. One that is
+// there and broken fails the test in either case.
+func OpenReal(tb testing.TB) *nvrtc.Library {
+	tb.Helper()
+	lib, err := openReal()
+	switch {
+	case err == nil:
+	case !errors.Is(err, driver.ErrUnsupported):
+		tb.Fatalf("the NVRTC of this machine is broken: %v", err)
+	case os.Getenv(RequireVariable) == "1":
+		tb.Fatalf("%s is 1, and there is no NVRTC: %v", RequireVariable, err)
+	default:
+		tb.Skipf("no NVRTC for this test: %v", err)
+	}
+	return lib
+}
