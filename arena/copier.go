@@ -1,0 +1,277 @@
+package arena
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// CopierConfig says how a [Copier] works. The zero value is useful: its values are those that
+// docs/benchmarks.md measured.
+type CopierConfig struct {
+	// ChunkBytes is the length of the page-locked buffers that large copies go through, and
+	// Chunks how many there are at most. 0 means 2 MiB, and two for each helper and the
+	// caller.
+	ChunkBytes uint64
+	Chunks     int
+	// SlotBytes is the length of the buffers for small copies, and Slots how many there
+	// are at most. 0 means 256 KiB and 16.
+	SlotBytes uint64
+	Slots     int
+	// Helpers is how many workers take part in one copy at most. 0 means 4.
+	Helpers int
+	// PieceBytes is the least that one of them does at a time. 0 means 256 KiB.
+	PieceBytes uint64
+	// AloneBytes is up to which size the caller copies alone, since workers take longer
+	// to begin than it does to copy. 0 means 1 MiB.
+	AloneBytes uint64
+	// SmallUploadBytes is up to which size uploads are left to the driver, which has
+	// buffers of its own: it reads the Go memory before its asynchronous copy returns. Where
+	// many are put on a stream that makes no progress, its buffers run out after some
+	// MiB, and the call waits within the driver. 0 means 256 KiB, and a negative number that
+	// nothing is left to it.
+	SmallUploadBytes int64
+}
+
+// The values of a zero CopierConfig.
+const (
+	defaultChunkBytes = 2 << 20
+	defaultSlotBytes  = 256 << 10
+	defaultSlots      = 16
+	defaultHelpers    = 4
+	defaultPieceBytes = 256 << 10
+	defaultAloneBytes = 1 << 20
+	defaultSmallBytes = 256 << 10
+)
+
+func (c CopierConfig) complete(w *Workers) CopierConfig {
+	orUint(&c.ChunkBytes, defaultChunkBytes)
+	orUint(&c.SlotBytes, defaultSlotBytes)
+	orUint(&c.PieceBytes, defaultPieceBytes)
+	orUint(&c.AloneBytes, defaultAloneBytes)
+	c.PieceBytes = min(c.PieceBytes, c.ChunkBytes)
+	c.SlotBytes = min(c.SlotBytes, c.ChunkBytes)
+	if c.Slots <= 0 {
+		c.Slots = defaultSlots
+	}
+	if c.Helpers <= 0 {
+		c.Helpers = defaultHelpers
+	}
+	c.Helpers = min(c.Helpers, w.Limit())
+	if c.Chunks <= 0 {
+		c.Chunks = 2 * (c.Helpers + 1)
+	}
+	if c.SmallUploadBytes == 0 {
+		c.SmallUploadBytes = defaultSmallBytes
+	}
+	return c
+}
+
+func orUint(v *uint64, or uint64) {
+	if *v == 0 {
+		*v = or
+	}
+}
+
+// Copier copies between Go memory and the memory of one device at the rate of page-locked
+// memory: several goroutines copy between the Go memory and page-locked buffers, from and
+// to which the device copies meanwhile. No Go memory is handed to a copy that
+// outlives the call.
+//
+// All copies of the device are put on the caller's stream, so that they are ordered as
+// every other work on it: behind what is on it at the call, and before what is put there
+// after the call has returned. What other goroutines put there meanwhile is somewhere
+// in between.
+//
+// Buffers and events are made when they are first needed and kept until [Copier.Trim] or
+// [Copier.Close]. Where no page-locked memory can be had, the driver's own copy from pageable
+// memory does the work, slower, and the stream is waited for.
+//
+// A Copier is safe for concurrent use. Streams must be of its context, and not the legacy
+// default stream.
+type Copier struct {
+	binding *driver.Binding
+	workers *Workers
+	config  CopierConfig
+	slots   ring // for what fits into one
+	chunks  ring // for pieces of what does not
+
+	// use is held for reading by every call, so that Close can wait for them.
+	use    sync.RWMutex
+	closed bool
+	lost   atomic.Bool
+
+	doubtful  doubtful
+	stages    atomic.Int32  // what stagesUploads has found out
+	transfers atomic.Uint64 // the last id
+	uploads   counter
+	downloads counter
+	small     atomic.Uint64
+	direct    atomic.Uint64
+	staged    atomic.Uint64
+	pageable  atomic.Uint64
+}
+
+type counter struct{ calls, bytes atomic.Uint64 }
+
+func (c *counter) add(bytes uint64) {
+	c.calls.Add(1)
+	c.bytes.Add(bytes)
+}
+
+// CopierStats are the figures of a [Copier] at one time.
+type CopierStats struct {
+	Uploads, UploadBytes     uint64 // that succeeded
+	Downloads, DownloadBytes uint64
+	Small                    uint64 // uploads that were left to the driver
+	Direct                   uint64 // copies through one buffer
+	Staged                   uint64 // copies in pieces
+	Pageable                 uint64 // copies for which there was no page-locked memory
+	Slots, Chunks            int    // buffers that there are
+	Doubtful                 int    // buffers that a device may still use, kept until Close
+}
+
+// NewCopier makes a copier for the context of b. Its buffers are leased from p, which may
+// belong to another context of the process. It makes no call of the driver.
+func NewCopier(b *driver.Binding, w *Workers, p *Pinned, c CopierConfig) *Copier {
+	c = c.complete(w)
+	copier := &Copier{binding: b, workers: w, config: c}
+	copier.slots.init(b, p, c.SlotBytes, c.Slots)
+	copier.chunks.init(b, p, c.ChunkBytes, c.Chunks)
+	return copier
+}
+
+// Upload copies src to the device, behind the work on s. When it returns without an error,
+// src is free to reuse, and work that is put on s later finds the data; the device need
+// not have it yet. Of work on the device that fails after the return, the next wait for s
+// tells.
+//
+// It blocks while src is copied away: where src is larger than the buffers, or they are
+// still in use, as long as the device takes. When ctx ends first it stops between two pieces
+// and returns ctx's cause; the content of dst is undefined then, as after every error. What is
+// copied through one buffer does not allocate.
+//
+// Errors: ErrUnsupported while s captures, ErrInvalidArgument for the legacy default stream,
+// ErrClosed, ErrDriverCallFailed, ErrDeviceLost.
+func (c *Copier) Upload(ctx context.Context, s driver.Stream, dst driver.DevicePtr, src []byte) error {
+	return c.copy(ctx, transferShape{up: true, stream: s, device: dst, width: uint64(len(src)), height: 1}, src)
+}
+
+// Download copies from the device to dst, behind the work on s. It blocks until dst is filled.
+// Errors and ctx are those of [Copier.Upload]; after an error the content of dst is undefined.
+func (c *Copier) Download(ctx context.Context, s driver.Stream, dst []byte, src driver.DevicePtr) error {
+	return c.copy(ctx, transferShape{stream: s, device: src, width: uint64(len(dst)), height: 1}, dst)
+}
+
+// copy is every copy between the host and the device.
+func (c *Copier) copy(ctx context.Context, shape transferShape, host []byte) error {
+	if shape.bytes() == 0 {
+		return nil
+	}
+	c.use.RLock()
+	defer c.use.RUnlock()
+	if err := c.usable(); err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if err := c.binding.Push(); err != nil {
+		return err
+	}
+	defer c.binding.Pop()
+	if err := c.checkStream(shape.stream); err != nil {
+		return err
+	}
+	var err error
+	if shape.up && shape.height == 1 && c.config.SmallUploadBytes >= 0 && shape.width <= uint64(c.config.SmallUploadBytes) && c.stagesUploads() {
+		err = c.uploadSmall(&shape, host)
+	} else if shape.bytes() <= c.config.SlotBytes && (shape.height == 1 || shape.devicePitch <= maxPitch) {
+		err = c.copyDirect(ctx, &shape, host)
+	} else {
+		err = c.copyStaged(ctx, shape, host)
+	}
+	if err == errNoBuffer {
+		err = c.copyPageable(&shape, host)
+	}
+	if err != nil {
+		return err
+	}
+	if shape.up {
+		c.uploads.add(shape.bytes())
+	} else {
+		c.downloads.add(shape.bytes())
+	}
+	return nil
+}
+
+// usable tells why there are no more copies, or nil. c.use is held.
+func (c *Copier) usable() error {
+	switch {
+	case c.lost.Load():
+		return bindingError(c.binding, driver.ErrDeviceLost, "the copies of this device were abandoned")
+	case c.closed:
+		return bindingError(c.binding, driver.ErrClosed, "the copies of this device were closed")
+	}
+	return nil
+}
+
+// checkStream refuses streams that a staged copy cannot go to: a graph would replay a copy
+// from a buffer that holds something else by then.
+func (c *Copier) checkStream(s driver.Stream) error {
+	const legacy = 2 // handles up to this one are the default streams
+	if s <= legacy {
+		return bindingError(c.binding, driver.ErrInvalidArgument, "copy on the default stream: make a stream")
+	}
+	status, r := c.binding.StreamIsCapturing(s)
+	switch {
+	case r == driver.ErrorSymbolMissing:
+		return nil // such a driver has no graphs
+	case r != driver.Success:
+		return c.binding.Fault("cuStreamIsCapturing", r)
+	case status != driver.CaptureNone:
+		return bindingError(c.binding, driver.ErrUnsupported,
+			"copy from or to Go memory on a stream that captures: the graph would outlive the buffers; copy from page-locked memory")
+	}
+	return nil
+}
+
+// Trim gives the buffers that are not in use back to the pool that they were leased from.
+func (c *Copier) Trim() {
+	c.use.RLock()
+	defer c.use.RUnlock()
+	if c.usable() == nil {
+		c.slots.trim()
+		c.chunks.trim()
+	}
+}
+
+// Stats returns the figures of this moment.
+func (c *Copier) Stats() CopierStats {
+	return CopierStats{
+		Uploads: c.uploads.calls.Load(), UploadBytes: c.uploads.bytes.Load(),
+		Downloads: c.downloads.calls.Load(), DownloadBytes: c.downloads.bytes.Load(),
+		Small: c.small.Load(), Direct: c.direct.Load(), Staged: c.staged.Load(), Pageable: c.pageable.Load(),
+		Slots: c.slots.count(), Chunks: c.chunks.count(), Doubtful: c.doubtful.count(),
+	}
+}
+
+// Abandon says that CUDA is lost: no call of the driver is made any more by new copies, and
+// the buffers stay where they are. It does not wait for copies that are under way; those fail.
+func (c *Copier) Abandon() { c.lost.Store(true) }
+
+// Close waits for copies that are under way and for the device's use of the buffers, and gives
+// these back. Of a buffer whose use cannot be proven to have ended the memory is leaked, which
+// is an error. A second call does nothing.
+func (c *Copier) Close() error {
+	c.use.Lock()
+	defer c.use.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	lost := c.lost.Load()
+	return joinErrors(c.slots.close(lost), c.chunks.close(lost), c.doubtful.close(c.binding, lost))
+}

@@ -1,0 +1,399 @@
+package arena
+
+import (
+	"context"
+	"errors"
+	goruntime "runtime"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// buffer is a page-locked buffer of a ring. Who has taken it from the ring owns it.
+type buffer struct {
+	lease  Lease
+	memory []byte
+	event  driver.Event
+	// pending says that the device may still use the memory: it does not any more once
+	// the event is done.
+	pending bool
+	// owner is the id of the transfer whose copy is pending, or 0.
+	owner uint64
+}
+
+func (b *buffer) pointer() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b.memory)) }
+
+// errNoBuffer says that there is no page-locked memory for even one buffer.
+var errNoBuffer = errors.New("no page-locked memory for a copy")
+
+// retryAfter is how long a ring does with the buffers that it has after it could not get more.
+const retryAfter = time.Second
+
+// ring is a bounded number of buffers. Of those that no device uses the one that was used last
+// is taken first, since the caches of the host still have it; another one is made when
+// all are in use.
+type ring struct {
+	binding *driver.Binding
+	pinned  *Pinned
+	bytes   uint64
+	limit   int
+
+	mu      sync.Mutex
+	free    []*buffer // no device uses them; the last one is the one used last
+	pending []*buffer // the first is the first to be done, as far as one can tell
+	made    int       // free, pending and taken
+	retryAt time.Time // zero, or when making one may be tried again
+	// wake has a token for a waiting take to look again. A token too many does no harm.
+	wake chan struct{}
+}
+
+func (r *ring) init(b *driver.Binding, p *Pinned, bytes uint64, limit int) {
+	r.binding, r.pinned, r.bytes, r.limit = b, p, bytes, limit
+	r.free = make([]*buffer, 0, limit)
+	r.pending = make([]*buffer, 0, limit)
+	r.wake = make(chan struct{}, limit)
+}
+
+func (r *ring) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.made
+}
+
+// take returns a buffer that no device uses, which the caller must put back. It waits for
+// one, unless ctx ends, where all are in use; with mayWait unset it returns nil instead.
+// errNoBuffer says that there is none, nor will be.
+func (r *ring) take(ctx context.Context, t *transfer, mayWait bool) (*buffer, error) {
+	for {
+		if err := r.sweep(t); err != nil {
+			return nil, err
+		}
+		b, room := r.pop(mayWait)
+		switch {
+		case b != nil && !b.pending:
+			return b, nil
+		case room:
+			b, err := r.make()
+			if b != nil || err != nil {
+				return b, err
+			}
+		case !mayWait:
+			return nil, nil
+		case b != nil:
+			if err := r.await(ctx, b, t); err != nil {
+				r.put(b)
+				return nil, err
+			}
+			return b, nil
+		default:
+			select {
+			case <-r.wake:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// sweep finds the buffers that the device is done with.
+func (r *ring) sweep(t *transfer) error {
+	for {
+		b := r.first()
+		if b == nil {
+			return nil
+		}
+		done, err := r.poll(b, t)
+		if !done {
+			r.mu.Lock()
+			r.pending = slices.Insert(r.pending, 0, b)
+			r.mu.Unlock()
+			r.signal()
+			return err
+		}
+		r.put(b)
+	}
+}
+
+// first takes the oldest pending buffer out.
+func (r *ring) first() *buffer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.pending) == 0 {
+		return nil
+	}
+	b := r.pending[0]
+	r.pending = slices.Delete(r.pending, 0, 1)
+	return b
+}
+
+// pop takes a free buffer out. Where there is none it tells whether one may be made; else,
+// if that is of use, it takes the oldest pending one out.
+func (r *ring) pop(pending bool) (b *buffer, room bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last := len(r.free) - 1; last >= 0 {
+		b = r.free[last]
+		r.free[last] = nil
+		r.free = r.free[:last]
+		return b, false
+	}
+	if r.made < r.limit && (r.made == 0 || r.retryAt.IsZero() || time.Now().After(r.retryAt)) {
+		return nil, true
+	}
+	if pending && len(r.pending) > 0 {
+		b = r.pending[0]
+		r.pending = slices.Delete(r.pending, 0, 1)
+	}
+	return b, false
+}
+
+// put gives a buffer back.
+func (r *ring) put(b *buffer) {
+	r.mu.Lock()
+	if b.pending {
+		r.pending = append(r.pending, b)
+	} else {
+		r.free = append(r.free, b)
+	}
+	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *ring) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drop says that a taken buffer will not come back.
+func (r *ring) drop() {
+	r.mu.Lock()
+	r.made--
+	r.mu.Unlock()
+	r.signal()
+}
+
+// make makes one more buffer. It returns errNoBuffer where that fails and there is no other,
+// and neither a buffer nor an error where there are others.
+func (r *ring) make() (*buffer, error) {
+	r.mu.Lock()
+	if r.made >= r.limit {
+		r.mu.Unlock()
+		return nil, nil
+	}
+	r.made++
+	r.mu.Unlock()
+	b, err := r.create()
+	r.mu.Lock()
+	if err == nil {
+		r.retryAt = time.Time{}
+		r.mu.Unlock()
+		return b, nil
+	}
+	r.made--
+	others := r.made > 0
+	r.retryAt = time.Now().Add(retryAfter)
+	r.mu.Unlock()
+	r.signal() // who waits for the buffer that was not made has to look again
+	if others {
+		return nil, nil
+	}
+	return nil, errNoBuffer
+}
+
+func (r *ring) create() (*buffer, error) {
+	lease, err := r.pinned.Lease(r.bytes)
+	if err != nil {
+		return nil, err
+	}
+	b := &buffer{lease: lease, memory: lease.Bytes()}
+	err = r.binding.Do(func() error {
+		var result driver.Result
+		b.event, result = r.binding.EventCreate(driver.EventDisableTiming)
+		return r.binding.Failed("cuEventCreate", result)
+	})
+	if err != nil {
+		r.binding.Cleanup(lease.Return())
+		return nil, err
+	}
+	return b, nil
+}
+
+// poll asks whether the device is done with a buffer, for t or nil.
+func (r *ring) poll(b *buffer, t *transfer) (done bool, err error) {
+	switch result := r.binding.EventQuery(b.event); result {
+	case driver.Success:
+		if t != nil && b.owner == t.id {
+			t.moving.Store(true)
+		}
+		b.pending, b.owner = false, 0
+		return true, nil
+	case driver.ErrorNotReady:
+		return false, nil
+	default:
+		return false, r.binding.Fault("cuEventQuery", result)
+	}
+}
+
+// await waits until the device is done with a buffer. The driver's own wait is the fastest and
+// cannot be stopped. It is used where ctx never ends, and where the device is known to be at
+// the copies of t, so that the wait is short; else the buffer is asked for again and again.
+func (r *ring) await(ctx context.Context, b *buffer, t *transfer) error {
+	const patience, pause = 300 * time.Microsecond, 100 * time.Microsecond
+	own := t != nil && b.owner == t.id
+	for start := time.Now(); ctx.Done() != nil && !(own && t.moving.Load()); {
+		if done, err := r.poll(b, t); done || err != nil {
+			return err
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if time.Since(start) < patience {
+			goruntime.Gosched()
+		} else {
+			time.Sleep(pause)
+		}
+	}
+	if b.pending {
+		if result := r.binding.EventSynchronize(b.event); result != driver.Success {
+			return r.binding.Fault("cuEventSynchronize", result)
+		}
+		b.pending, b.owner = false, 0
+	}
+	return nil
+}
+
+// trim gives the buffers back that no device uses.
+func (r *ring) trim() {
+	if err := r.binding.Push(); err != nil {
+		return
+	}
+	defer r.binding.Pop()
+	r.binding.Cleanup(r.sweep(nil))
+	for {
+		r.mu.Lock()
+		free := r.free
+		r.free = make([]*buffer, 0, r.limit)
+		r.made -= len(free)
+		r.mu.Unlock()
+		r.signal()
+		if len(free) == 0 {
+			return
+		}
+		for _, b := range free {
+			r.binding.Cleanup(r.destroy(b))
+		}
+	}
+}
+
+// destroy gives a buffer back that no device uses.
+func (r *ring) destroy(b *buffer) error {
+	return joinErrors(r.destroyEvent(b), b.lease.Return())
+}
+
+func (r *ring) destroyEvent(b *buffer) error {
+	if err := r.binding.Push(); err != nil {
+		return err
+	}
+	defer r.binding.Pop()
+	return r.binding.Failed("cuEventDestroy", r.binding.EventDestroy(b.event))
+}
+
+// close waits for the device and gives all buffers back. All are idle.
+func (r *ring) close(lost bool) error {
+	r.mu.Lock()
+	idle := append(r.free, r.pending...)
+	r.free, r.pending, r.made = nil, nil, 0
+	r.mu.Unlock()
+	var errs []error
+	for _, b := range idle {
+		if lost {
+			errs = append(errs, b.lease.abandon())
+			continue
+		}
+		errs = append(errs, r.closeOne(b))
+	}
+	return joinErrors(errs...)
+}
+
+func (r *ring) closeOne(b *buffer) error {
+	if b.pending {
+		if err := r.synchronize(b); err != nil {
+			return joinErrors(err, r.destroyEvent(b), b.lease.abandon())
+		}
+	}
+	return r.destroy(b)
+}
+
+func (r *ring) synchronize(b *buffer) error {
+	if err := r.binding.Push(); err != nil {
+		return err
+	}
+	defer r.binding.Pop()
+	return r.await(context.Background(), b, nil)
+}
+
+// joinErrors is errors.Join that leaves a single error as it is.
+func joinErrors(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+// doubtful are buffers that a device may still use, with no event to tell.
+type doubtful struct {
+	mu      sync.Mutex
+	buffers []doubt
+}
+
+type doubt struct {
+	*buffer
+	ring *ring
+}
+
+func (d *doubtful) add(r *ring, b *buffer) {
+	d.mu.Lock()
+	d.buffers = append(d.buffers, doubt{b, r})
+	d.mu.Unlock()
+	r.drop()
+}
+
+func (d *doubtful) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.buffers)
+}
+
+// close waits for all work of the context, which proves that the buffers are free.
+func (d *doubtful) close(b *driver.Binding, lost bool) error {
+	d.mu.Lock()
+	all := d.buffers
+	d.buffers = nil
+	d.mu.Unlock()
+	if len(all) == 0 {
+		return nil
+	}
+	var errs []error
+	proven := false
+	if !lost {
+		err := b.Do(func() error { return b.Failed("cuCtxSynchronize", b.CtxSynchronize()) })
+		errs, proven = append(errs, err), err == nil
+	}
+	for _, one := range all {
+		switch {
+		case proven:
+			errs = append(errs, one.ring.destroy(one.buffer))
+		case lost:
+			errs = append(errs, one.lease.abandon())
+		default:
+			errs = append(errs, one.ring.destroyEvent(one.buffer), one.lease.abandon())
+		}
+	}
+	return joinErrors(errs...)
+}

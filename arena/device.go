@@ -1,0 +1,235 @@
+package arena
+
+import (
+	goruntime "runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// DefaultCacheBytes is what a device caches where DeviceConfig says nothing.
+const DefaultCacheBytes = 256 << 20
+
+// NoCache as DeviceConfig.CacheBytes gives every freed block back to the driver: it is a
+// limit of one byte, and no block is that small.
+const NoCache = 1
+
+// DeviceConfig is what can be chosen about the memory of a device. The zero value is
+// what most programs want.
+type DeviceConfig struct {
+	// CacheBytes is how much free memory is kept for later allocations at most; 0 is
+	// DefaultCacheBytes, and NoCache is none. Beyond it the memory that was free for
+	// longest goes back to the driver.
+	CacheBytes uint64
+	// Limit is how much memory may be in use and cached together at most; 0 is no limit.
+	Limit uint64
+	// NoPools takes memory with cuMemAlloc also where the device has pools. It is a
+	// hundred times slower and waits for the device; for comparisons, and for drivers
+	// whose pools are broken.
+	NoPools bool
+	// Zero fills every block with zeros when it is allocated, as work on the stream.
+	Zero bool
+	// Poison fills every block with the byte 0xDB when it is freed, as work on the
+	// stream, so that a program that uses freed memory computes what is obviously wrong.
+	Poison bool
+	// Sites takes down where blocks are allocated and freed, for the reports of leaks and
+	// of stale blocks. It costs a microsecond each time, and Go memory.
+	Sites bool
+	// Observe, if not nil, hears of every allocation, every free and all memory that goes
+	// back to the driver, on the goroutine that does it, after it is done. It is called
+	// concurrently, and of the arena it may call Stats and Leaks only.
+	Observe func(Event)
+}
+
+// Device is the memory of one device: blocks that are allocated and freed in the order
+// of streams, and reused without the driver. It is safe for concurrent use.
+//
+// Its streams are made by [Device.NewStream].
+type Device struct {
+	binding *driver.Binding
+	// order tells in which order the calls of several devices are taken.
+	order  uint64
+	config DeviceConfig
+	pool   driver.MemPool // 0: cuMemAlloc
+	plain  bool           // neither Zero, Poison, Sites nor Observe
+	slots  sync.Pool      // of *uint32: one number for every processor
+	slot   atomic.Uint32
+	events events
+
+	// clock orders frees and the marks that are set on streams: a block that was freed on
+	// a stream before the clock was moved on is covered by an event recorded there after.
+	clock atomic.Uint64
+	// capturing counts streams that capture.
+	capturing atomic.Int32
+	// loss is why CUDA is lost.
+	loss atomic.Pointer[driver.Error]
+
+	// calls is held for reading while one of the methods below calls the driver, and for
+	// writing by Close. It is taken once by exported methods, before all other locks; where
+	// two devices have a part, in their order.
+	calls sync.RWMutex
+	// full is held by the one goroutine that empties the cache because memory is short.
+	full sync.Mutex
+
+	// mu guards what follows. The fast path does not take it, and the driver is not
+	// called under it. The locks of stripes are taken after it.
+	mu      sync.Mutex
+	closed  bool
+	streams []*Stream // in the order they were made, the closed ones that have blocks as well
+	home    *Stream   // free blocks of closed streams whose work is done
+	ids     uint64
+	blocks  map[*block]struct{} // all memory of the driver
+	room    int64               // what no stripe has of the bytes that may be cached
+	retired sums                // of streams that are gone
+	totals  totals
+	left    []Leak // in use when the device was closed
+	// unproven is why the end of the work of a stream that was closed is not known, or nil.
+	// Blocks that are in use may be used by that work for ever.
+	unproven error
+	// tidied is where tidy goes on.
+	tidied int
+}
+
+// devices counts the devices that were made, for their order.
+var devices atomic.Uint64
+
+// totals are counted where the driver is called anyway.
+type totals struct {
+	held, heldMost            uint64 // bytes
+	misses, shared, failures  uint64
+	allocs, frees             uint64 // of the driver
+	evicted, lostBlocks, lost uint64
+	reclaims                  uint64
+}
+
+// NewDevice makes the arena of a device. The memory comes from a pool of its own where
+// device and driver have them (CUDA 11.2), else from cuMemAlloc. The binding's context must
+// outlive it.
+func NewDevice(b *driver.Binding, c DeviceConfig) (*Device, error) {
+	if b == nil || b.API == nil {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "an arena needs a driver")
+	}
+	if c.CacheBytes == 0 {
+		c.CacheBytes = DefaultCacheBytes
+	}
+	c.CacheBytes = min(c.CacheBytes, maxBytes)
+	d := &Device{
+		binding: b, config: c, order: devices.Add(1),
+		plain:  !c.Zero && !c.Poison && !c.Sites && c.Observe == nil,
+		blocks: map[*block]struct{}{},
+		room:   int64(c.CacheBytes),
+	}
+	d.clock.Store(1)
+	d.slots.New = func() any { n := d.slot.Add(1) - 1; return &n }
+	d.home = d.newStream(0)
+	d.home.state = streamClosed
+	d.home.done.Store(never)
+	if err := d.openPool(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// NewStream tells the arena of a stream of the device's context; handle must stay valid
+// until the Stream is closed. What it returns is the stream's identity: a driver uses the
+// handles of streams again. It does not block.
+func (d *Device) NewStream(handle driver.Stream) *Stream {
+	d.calls.RLock()
+	d.tidy()
+	d.calls.RUnlock()
+	s := d.newStream(handle)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ids++
+	s.id = d.ids
+	switch {
+	case d.closed:
+		s.state = streamClosed
+	case d.loss.Load() != nil:
+		s.state = streamLost
+	}
+	if s.state == streamOpen {
+		d.streams = append(d.streams, s)
+	}
+	return s
+}
+
+func (d *Device) newStream(handle driver.Stream) *Stream {
+	return &Stream{dev: d, handle: handle, first: new(stripe), seen: map[*Stream]uint64{}}
+}
+
+// stripes is how many stripes a stream has when goroutines meet on it: enough for every
+// processor to find one of its own soon.
+func stripes() int { return 2 * goruntime.GOMAXPROCS(0) }
+
+// Abandon tells the arena that CUDA is lost: from now on it does not call the driver.
+// All memory counts as lost, Free succeeds, and everything else fails with the first cause.
+// It does not block, and may be called twice. An arena that meets a sticky error itself
+// abandons the device.
+func (d *Device) Abandon() { d.AbandonFor(nil) }
+
+// AbandonFor is Abandon with the cause that later calls are to return.
+func (d *Device) AbandonFor(cause error) {
+	err := d.errorf(driver.ErrDeviceLost, "the memory of the device is lost")
+	err.Err, err.Sticky = cause, true
+	d.lose(err)
+}
+
+// lose gives all memory up, unless that has happened.
+func (d *Device) lose(cause *driver.Error) {
+	if !d.loss.CompareAndSwap(nil, cause) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.all() {
+		s.lockAll()
+		if s.state != streamClosed {
+			s.state = streamLost
+		}
+		for _, t := range s.stripes() {
+			for b := t.all.oldest; b != nil; b = t.all.oldest {
+				t.cut(b)
+				t.room += int64(b.size)
+				d.drop(b)
+				d.loseBlock(b)
+			}
+		}
+		s.unlockAll()
+	}
+}
+
+// all are the streams with blocks. d.mu is held.
+func (d *Device) all() []*Stream { return append([]*Stream{d.home}, d.streams...) }
+
+// drop takes a block off the account of what is held. d.mu is held.
+func (d *Device) drop(b *block) {
+	delete(d.blocks, b)
+	d.totals.held -= b.size
+}
+
+// loseBlock counts memory that is not given back. d.mu is held.
+func (d *Device) loseBlock(b *block) {
+	d.totals.lostBlocks++
+	d.totals.lost += b.size
+}
+
+func (d *Device) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
+}
+
+// errorf makes an error that no call of the driver has made.
+func (d *Device) errorf(kind driver.Kind, format string, args ...any) *driver.Error {
+	return bindingError(d.binding, kind, format, args...)
+}
+
+// lost is the error of calls after CUDA was lost, or nil.
+func (d *Device) lost() error {
+	if cause := d.loss.Load(); cause != nil {
+		return cause
+	}
+	return nil
+}

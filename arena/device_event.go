@@ -1,0 +1,105 @@
+package arena
+
+import (
+	"sync"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// events are the events of a Device that nobody uses. An event may be used again as soon
+// as the calls that it was for have returned: a stream that waits for it goes by what it
+// marked when it was told to.
+type events struct {
+	mu     sync.Mutex
+	free   []driver.Event
+	closed bool
+}
+
+const maxEvents = 64
+
+// takeEvent returns an event that the caller has alone.
+func (d *Device) takeEvent() (driver.Event, error) {
+	d.events.mu.Lock()
+	if n := len(d.events.free); n > 0 {
+		e := d.events.free[n-1]
+		d.events.free = d.events.free[:n-1]
+		d.events.mu.Unlock()
+		return e, nil
+	}
+	d.events.mu.Unlock()
+	var e driver.Event
+	err := d.outside(func() (err error) {
+		var r driver.Result
+		e, r = d.binding.EventCreate(driver.EventDisableTiming)
+		return d.failed("cuEventCreate", r)
+	})
+	return e, err
+}
+
+// returnEvent ends the use of an event.
+func (d *Device) returnEvent(e driver.Event) {
+	if e == 0 {
+		return
+	}
+	d.events.mu.Lock()
+	if !d.events.closed && len(d.events.free) < maxEvents {
+		d.events.free = append(d.events.free, e)
+		d.events.mu.Unlock()
+		return
+	}
+	d.events.mu.Unlock()
+	d.destroyEvent(e)
+}
+
+func (d *Device) destroyEvent(e driver.Event) {
+	if d.loss.Load() == nil {
+		d.cleanup(d.onStream("cuEventDestroy", func() driver.Result { return d.binding.EventDestroy(e) }))
+	}
+}
+
+// closeEvents destroys them.
+func (d *Device) closeEvents() {
+	d.events.mu.Lock()
+	free := d.events.free
+	d.events.free, d.events.closed = nil, true
+	d.events.mu.Unlock()
+	for _, e := range free {
+		d.destroyEvent(e)
+	}
+}
+
+// record marks the work that is on the stream, which has been entered.
+func (d *Device) record(e driver.Event, s *Stream) error {
+	return d.onStream("cuEventRecord", func() driver.Result { return d.binding.EventRecord(e, s.handle) })
+}
+
+// passed tells whether the work that an event marks is done.
+func (d *Device) passed(e driver.Event) (bool, error) {
+	return d.asks("cuEventQuery", func() driver.Result { return d.binding.EventQuery(e) })
+}
+
+// idle tells whether the stream, which has been entered, has no work.
+func (d *Device) idle(s *Stream) (bool, error) {
+	return d.asks("cuStreamQuery", func() driver.Result { return d.binding.StreamQuery(s.handle) })
+}
+
+func (d *Device) asks(op string, f func() driver.Result) (bool, error) {
+	r, err := d.try(f)
+	switch {
+	case err != nil:
+		return false, err
+	case r == driver.ErrorNotReady:
+		return false, nil
+	}
+	return r == driver.Success, d.failed(op, r)
+}
+
+// await blocks until what the event marks is done.
+func (d *Device) await(e driver.Event) error {
+	return d.onStream("cuEventSynchronize", func() driver.Result { return d.binding.EventSynchronize(e) })
+}
+
+// waitFor makes the stream, which has been entered, wait for an event.
+func (d *Device) waitFor(s *Stream, e driver.Event) error {
+	return d.onStream("cuStreamWaitEvent", func() driver.Result { return d.binding.StreamWaitEvent(s.handle, e, 0) })
+}

@@ -1,0 +1,72 @@
+package arena
+
+import "github.com/purecuda/purecuda/driver"
+
+// Reach lets the device of at use the memory of d, if the machine can do that, and tells
+// whether it can: [Peers.Enable] and, because memory of a pool has access rights of its own,
+// cuMemPoolSetAccess. What is allocated later can be used as well. The driver is asked once
+// for each device and arena; later calls neither block nor allocate.
+//
+// Opening a pool maps all its memory, also what is allocated later, into the address space
+// of the other device, which makes allocating from the driver slower. So it is done
+// where it is asked for, and not for all pairs of a machine.
+func (d *Device) Reach(p *Peers, at *driver.Binding) (direct bool, err error) {
+	direct, err = p.Enable(at, d.binding)
+	if !direct || d.pool == 0 || at.Context == d.binding.Context {
+		return direct, err
+	}
+	return p.access(peerPair{at.Context, d.binding.Context, d}).once(func() (bool, error) { return d.openPoolFor(at) })
+}
+
+// openPoolFor lets a device use the memory of the pool.
+func (d *Device) openPoolFor(at *driver.Binding) (direct bool, err error) {
+	d.calls.RLock()
+	defer d.calls.RUnlock()
+	d.mu.Lock()
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
+		return false, d.errorf(driver.ErrClosed, "the memory of the device was closed before")
+	}
+	device, r := at.DeviceGet(int32(at.Ordinal))
+	if r != driver.Success {
+		return false, at.Fault("cuDeviceGet", r)
+	}
+	err = d.outside(func() error {
+		switch r := d.binding.MemPoolSetAccess(d.pool, []driver.MemAccess{{
+			Location: driver.MemLocation{Type: driver.MemLocationDevice, ID: int32(device)},
+			Flags:    driver.MemAccessReadWrite,
+		}}); r {
+		case driver.Success:
+			direct = true
+			return nil
+		case driver.ErrorInvalidDevice, driver.ErrorPeerAccessUnsupported, driver.ErrorNotSupported:
+			return nil // the link is there, and not for pools
+		default:
+			return d.failed("cuMemPoolSetAccess", r)
+		}
+	})
+	return direct && err == nil, err
+}
+
+// CopyFrom is [Peers.Copy] from the memory of another device, or of the same one, to that
+// of d: the first copy between two arenas opens the pools of both for the other device, so
+// that the copy goes over the link between them. s is a stream of the device of d.
+func (d *Device) CopyFrom(p *Peers, s driver.Stream, dst driver.DevicePtr, from *Device, src driver.DevicePtr, bytes uint64) error {
+	if bytes == 0 {
+		return nil
+	}
+	for _, end := range []*Device{d, from} {
+		if err := end.lost(); err != nil {
+			return err
+		}
+	}
+	if d.binding.Context != from.binding.Context {
+		_, forth := from.Reach(p, d.binding)
+		_, back := d.Reach(p, from.binding)
+		if err := unlinked(d.binding, forth, back); err != nil {
+			return err
+		}
+	}
+	return copyPeer(s, d.binding, dst, from.binding, src, bytes)
+}

@@ -1,0 +1,322 @@
+package arena
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// victim is a block that goes back to the driver, and the stream that it was freed on. It
+// is counted neither as cached nor as held any more.
+type victim struct {
+	b *block
+	s *Stream
+}
+
+// makeRoom takes blocks out of the cache until size bytes more may be cached, as far as
+// that is possible without waiting. d.mu is held, no lock of a stripe is.
+func (d *Device) makeRoom(size int64) (victims []victim) {
+	if d.room >= size {
+		return nil
+	}
+	d.collect()
+	if uint64(size) > d.config.CacheBytes {
+		return nil // it cannot fit, so nothing has to go for it
+	}
+	for d.room < size {
+		v, ok := d.evict(false)
+		if !ok {
+			break
+		}
+		victims = append(victims, v)
+	}
+	return victims
+}
+
+// collect takes the room of all stripes back. d.mu is held.
+func (d *Device) collect() {
+	for _, s := range d.all() {
+		for _, t := range s.stripes() {
+			t.mu.Lock()
+			d.room += t.room
+			t.room = 0
+			t.mu.Unlock()
+		}
+	}
+}
+
+// evict takes the block that was free for longest out of the cache; a goroutine that
+// frees at the same time may hide a few. With wait, also blocks of streams that were closed
+// and are not done. d.mu is held.
+func (d *Device) evict(wait bool) (victim, bool) {
+	for {
+		var from *Stream
+		var at *stripe
+		var age uint64
+		for _, s := range d.all() {
+			for _, t := range s.stripes() {
+				t.mu.Lock()
+				b := t.all.oldest
+				may := s.state == streamOpen || s.state == streamClosed && (wait || b != nil && s.covers(b.freedAt))
+				if b != nil && may && (at == nil || b.freedAt < age) {
+					from, at, age = s, t, b.freedAt
+				}
+				t.mu.Unlock()
+			}
+		}
+		if at == nil {
+			return victim{}, false
+		}
+		at.mu.Lock()
+		b := at.all.oldest
+		if b != nil {
+			at.cut(b)
+			d.room += int64(b.size)
+		}
+		at.mu.Unlock()
+		if b != nil {
+			d.clock.Add(1) // what is freed from now on is younger
+			d.drop(b)
+			d.totals.evicted++
+			return victim{b, from}, true
+		}
+	}
+}
+
+// cached is the sum over all streams. d.mu is held.
+func (d *Device) cached() (sum int64) {
+	for _, s := range d.all() {
+		for _, t := range s.stripes() {
+			t.mu.Lock()
+			sum += t.sums.cached
+			t.mu.Unlock()
+		}
+	}
+	return sum
+}
+
+// empty evicts until at most keep bytes are cached.
+func (d *Device) empty(keep uint64) (victims []victim) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for uint64(max(d.cached(), 0)) > keep {
+		v, ok := d.evict(true)
+		if !ok {
+			break
+		}
+		victims = append(victims, v)
+	}
+	return victims
+}
+
+// release gives blocks back to the driver, behind the work of their streams. Memory of
+// which it cannot be proven that no work uses it, and such that the driver does not take, is
+// lost: that is better than to hand it out again. The error is for those who asked.
+func (d *Device) release(victims []victim) error {
+	var errs []error
+	for len(victims) > 0 {
+		s := victims[0].s
+		var blocks []*block
+		victims = slices.DeleteFunc(victims, func(v victim) bool {
+			if v.s == s {
+				blocks = append(blocks, v.b)
+			}
+			return v.s == s
+		})
+		errs = append(errs, d.releaseOf(s, blocks))
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Device) releaseOf(s *Stream, blocks []*block) error {
+	failed, err := d.backOn(s, blocks)
+	if err == errCaptured {
+		d.restore(s, blocks)
+		return nil // they go when the capture has ended
+	}
+	d.mu.Lock()
+	d.totals.frees += uint64(len(blocks) - len(failed))
+	for _, b := range failed {
+		d.loseBlock(b)
+	}
+	d.mu.Unlock()
+	for _, b := range blocks {
+		if !slices.Contains(failed, b) {
+			d.observe(Event{Kind: Returned, Stream: s.id, Ptr: b.ptr, Size: b.size})
+		}
+	}
+	return err
+}
+
+// backOn gives blocks of one stream back, in the way that the device has.
+func (d *Device) backOn(s *Stream, blocks []*block) (failed []*block, err error) {
+	if d.pool != 0 && s.enter() == nil {
+		defer s.leave()
+		for _, b := range blocks {
+			if e := d.give(s, b); e != nil {
+				failed, err = append(failed, b), e
+			}
+		}
+		return failed, err
+	}
+	last := slices.MaxFunc(blocks, func(a, b *block) int { return int(a.freedAt - b.freedAt) })
+	if err := d.settle(s, last.freedAt); err != nil {
+		return blocks, err
+	}
+	return d.giveNow(blocks)
+}
+
+// errCaptured: the stream has begun to capture meanwhile. It does not leave the package.
+var errCaptured = errors.New("the stream captures")
+
+// settle waits until what was freed on a stream up to a time is out of use.
+func (d *Device) settle(s *Stream, freedAt uint64) error {
+	if s.covers(freedAt) {
+		return nil
+	}
+	m, err := s.markForHost(freedAt)
+	if err != nil {
+		return err
+	}
+	defer d.letGo(m)
+	if m.event == 0 {
+		return nil
+	}
+	if err := d.await(m.event); err != nil {
+		return err
+	}
+	s.reach(m.clock)
+	return nil
+}
+
+// markForHost marks what was freed up to a time, for a wait of the host.
+func (s *Stream) markForHost(freedAt uint64) (mark, error) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	switch state := s.now(); {
+	case s.covers(freedAt):
+		return mark{}, nil
+	case state == streamClosed:
+		return s.ending()
+	case state == streamCapturing:
+		return mark{}, errCaptured
+	case state == streamLost:
+		return mark{}, s.dev.lost()
+	}
+	return s.recorded(s.dev.clock.Add(1))
+}
+
+// restore puts blocks back that could not go.
+func (d *Device) restore(s *Stream, blocks []*block) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := s.lock()
+	defer t.mu.Unlock()
+	for _, b := range blocks {
+		d.blocks[b] = struct{}{}
+		d.totals.held += b.size
+		d.totals.evicted--
+		t.put(b)
+	}
+	d.totals.heldMost = max(d.totals.heldMost, d.totals.held)
+}
+
+// putBack undoes the taking of a block from a stream's list; b.asked is what it was taken
+// for.
+func (d *Device) putBack(s *Stream, b *block) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.state == streamClosed && s.covers(b.freedAt) {
+		s = d.home // the stream may be gone
+	}
+	t := s.lock()
+	defer t.mu.Unlock()
+	if d.loss.Load() != nil || s.gone {
+		d.retired.inUse -= int64(b.size)
+		d.retired.requested -= int64(b.asked.Load())
+		d.drop(b)
+		d.loseBlock(b)
+		return
+	}
+	t.take(b)
+}
+
+// Trim gives cached memory back to the driver until at most keep bytes are cached, the
+// memory that was free for longest first, and makes the driver unmap it. It waits for the
+// work that the memory was freed behind. Memory of streams that capture stays.
+func (d *Device) Trim(keep uint64) error {
+	d.calls.RLock()
+	defer d.calls.RUnlock()
+	if err := d.lost(); err != nil {
+		return err
+	}
+	if d.isClosed() {
+		return d.errorf(driver.ErrClosed, "trim the memory of an arena that is closed")
+	}
+	d.tidy()
+	victims := d.empty(keep)
+	streams := map[*Stream]struct{}{}
+	for _, v := range victims {
+		streams[v.s] = struct{}{}
+	}
+	errs := []error{d.release(victims)}
+	for s := range streams {
+		errs = append(errs, d.settleOpen(s))
+	}
+	if d.lost() == nil {
+		errs = append(errs, d.trimPool())
+	}
+	return errors.Join(errs...)
+}
+
+// settleOpen waits for all work of a stream; one that captures or is closed has none that
+// could be waited for.
+func (d *Device) settleOpen(s *Stream) error {
+	if s.now() != streamOpen {
+		return nil
+	}
+	if err := d.settle(s, d.clock.Load()); err != errCaptured {
+		return err
+	}
+	return nil
+}
+
+// reclaim gives the whole cache back because memory is short, and waits for all streams:
+// what was freed on them before is available only when they get there.
+func (d *Device) reclaim() {
+	d.full.Lock()
+	defer d.full.Unlock()
+	errs := []error{d.release(d.empty(0))}
+	d.mu.Lock()
+	d.totals.reclaims++
+	streams := slices.Clone(d.streams)
+	d.mu.Unlock()
+	for _, s := range streams {
+		if d.lost() != nil {
+			break
+		}
+		errs = append(errs, d.settleOpen(s))
+	}
+	if d.lost() == nil {
+		errs = append(errs, d.trimPool())
+	}
+	d.cleanup(errors.Join(errs...)) // the second try tells what matters
+}
+
+// outOfMemory adds to an error what was asked, what is free, and what the arena holds.
+func (d *Device) outOfMemory(e *driver.Error, s *Stream, bytes, size uint64) error {
+	e.Kind = driver.ErrOutOfMemory
+	e.Bytes = bytes
+	if s != nil {
+		e.Stream = s.id
+	}
+	e.Free, e.Total = d.memInfo()
+	now := d.Stats()
+	e.Detail = fmt.Sprintf("a block of %d bytes; the arena has %d bytes in use and %d cached", size, now.InUse, now.Cached)
+	if d.config.Limit != 0 {
+		e.Detail += fmt.Sprintf(", of at most %d", d.config.Limit)
+	}
+	return e
+}

@@ -1,0 +1,99 @@
+package arena
+
+import (
+	"cmp"
+	"fmt"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Leak is a block in use.
+type Leak struct {
+	Ptr   driver.DevicePtr
+	Bytes uint64 // asked for
+	Size  uint64 // of its class
+	// Site is where it was allocated, "file.go:12", with DeviceConfig.Sites.
+	Site string
+}
+
+func (l Leak) String() string {
+	text := fmt.Sprintf("%d bytes at %#x", l.Bytes, uint64(l.Ptr))
+	if l.Site != "" {
+		text += ", allocated at " + l.Site
+	}
+	return text
+}
+
+// Leaks lists the blocks in use, by their addresses; after Close, those that were in use
+// then. It stops no stream: blocks that are allocated or freed meanwhile may be missing.
+func (d *Device) Leaks() []Leak {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return slices.Clone(d.left)
+	}
+	return d.leaks()
+}
+
+// leaks is Leaks. d.mu is held.
+func (d *Device) leaks() (all []Leak) {
+	for b := range d.blocks {
+		if b.inUse() {
+			all = append(all, Leak{Ptr: b.ptr, Bytes: b.asked.Load(), Size: b.size, Site: b.sites.allocated.text("")})
+		}
+	}
+	slices.SortFunc(all, func(a, b Leak) int { return cmp.Compare(a.Ptr, b.Ptr) })
+	return all
+}
+
+// sites are where a block was allocated and freed last, if that is taken down.
+type sites struct{ allocated, freed place }
+
+// place is a place in the program outside of this package. It is set and read on
+// different goroutines: that of a stale Block may come when the next turn begins.
+type place struct{ stack atomic.Pointer[[8]uintptr] }
+
+// note takes down where the program is.
+func (p *place) note() {
+	var stack [8]uintptr
+	goruntime.Callers(3, stack[:])
+	p.stack.Store(&stack)
+}
+
+// set takes a place over that was noted before.
+func (p *place) set(from *place) {
+	if stack := from.stack.Load(); stack != nil {
+		p.stack.Store(stack)
+	}
+}
+
+// text is the place behind a word, or nothing where it was not taken down.
+func (p *place) text(word string) string {
+	stack := p.stack.Load()
+	if stack == nil {
+		return ""
+	}
+	frames := goruntime.CallersFrames(stack[:])
+	for {
+		frame, more := frames.Next()
+		inside := strings.Contains(frame.Function, "purecuda/arena.") && !strings.HasSuffix(frame.File, "_test.go")
+		if !inside || !more {
+			return fmt.Sprintf("%s%s:%d", word, frame.File[strings.LastIndexByte(frame.File, '/')+1:], frame.Line)
+		}
+	}
+}
+
+// stale is the error of an attempt to use a block that is not in use by this Block.
+func (b Block) stale(what string) error {
+	d := b.block.dev
+	text := fmt.Sprintf("%s a block of %d bytes at %#x that was freed before", what, b.block.size, uint64(b.block.ptr))
+	if b.block.turn.Load() > b.turn+1 {
+		text += "; its memory has been in use again since"
+	}
+	text += b.block.sites.allocated.text("; allocated at ") + b.block.sites.freed.text(", freed at ")
+	return d.errorf(driver.ErrInvalidArgument, "%s", text)
+}

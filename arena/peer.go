@@ -1,0 +1,177 @@
+package arena
+
+import (
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Peers knows which devices reach each other's memory directly, over NVLink or PCIe, and
+// copies between them. A process has one for all its devices. The zero value is ready, and
+// safe for concurrent use.
+type Peers struct {
+	mu    sync.RWMutex
+	pairs map[peerPair]*peerAccess
+}
+
+// peerPair is a device that reaches, and what: the memory of a context, or with an arena
+// also that of its pool.
+type peerPair struct {
+	at, to driver.Context
+	memory *Device
+}
+
+// peerAccess is what was found out about a pair.
+type peerAccess struct {
+	mu     sync.Mutex
+	known  atomic.Bool
+	direct bool // read it when known
+}
+
+// Enable lets the device of at use the memory of the device of to, if the machine can do that,
+// and tells whether it can. It asks the driver once per pair; later calls neither block nor
+// allocate. Memory from a pool of the driver (cuMemAllocAsync) has access rights of its own:
+// for that of an arena use [Device.Reach].
+//
+// It returns no error for devices that cannot reach each other: copies between these work
+// as well, through the host.
+func (p *Peers) Enable(at, to *driver.Binding) (direct bool, err error) {
+	if at.Context == to.Context {
+		return true, nil
+	}
+	return p.access(peerPair{at: at.Context, to: to.Context}).once(func() (bool, error) { return enablePeer(at, to) })
+}
+
+// once asks where nothing is known, and remembers the answer. After an error the next call
+// asks again.
+func (a *peerAccess) once(ask func() (direct bool, err error)) (bool, error) {
+	if a.known.Load() {
+		return a.direct, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known.Load() {
+		return a.direct, nil
+	}
+	direct, err := ask()
+	if err != nil {
+		return false, err
+	}
+	a.direct = direct
+	a.known.Store(true)
+	return direct, nil
+}
+
+func (p *Peers) access(pair peerPair) *peerAccess {
+	p.mu.RLock()
+	access := p.pairs[pair]
+	p.mu.RUnlock()
+	if access != nil {
+		return access
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pairs == nil {
+		p.pairs = map[peerPair]*peerAccess{}
+	}
+	if p.pairs[pair] == nil {
+		p.pairs[pair] = new(peerAccess)
+	}
+	return p.pairs[pair]
+}
+
+func enablePeer(at, to *driver.Binding) (direct bool, err error) {
+	var own, other driver.Device
+	for _, end := range []struct {
+		binding *driver.Binding
+		device  *driver.Device
+	}{{at, &own}, {to, &other}} {
+		err := end.binding.Do(func() (err error) {
+			var r driver.Result
+			*end.device, r = end.binding.CtxGetDevice()
+			return end.binding.Failed("cuCtxGetDevice", r)
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	can, r := at.DeviceCanAccessPeer(own, other)
+	if r != driver.Success {
+		return false, at.Fault("cuDeviceCanAccessPeer", r)
+	}
+	if can == 0 {
+		return false, nil
+	}
+	err = outsideCaptures(at, func() error {
+		switch r := at.CtxEnablePeerAccess(to.Context, 0); r {
+		case driver.Success, driver.ErrorPeerAccessAlreadyEnabled:
+			direct = true
+			return nil
+		case driver.ErrorPeerAccessUnsupported, driver.ErrorTooManyPeers:
+			return nil
+		default:
+			return at.Fault("cuCtxEnablePeerAccess", r)
+		}
+	})
+	return direct && err == nil, err
+}
+
+// Forget drops what is known about a context that is about to end: its handle may come back as
+// that of another one.
+func (p *Peers) Forget(b *driver.Binding) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.pairs, func(pair peerPair, _ *peerAccess) bool {
+		return pair.at == b.Context || pair.to == b.Context
+	})
+}
+
+// Copy puts a copy from the memory of one device to that of another, or of the same one, on s
+// and returns. s is a stream of the context that the destination is in; order work of the
+// source's device before it with an event. The ranges must not overlap.
+//
+// Within a context it is a plain copy of the device. Between two it goes over the direct link
+// where there is one, which the first copy of the pair enables in both directions; else the
+// driver moves it through the host. Except for that first copy it does not block and does
+// not allocate. Between arenas [Device.CopyFrom] is the one to use: the driver keeps a link
+// closed for memory of its pools until that is opened as well.
+func (p *Peers) Copy(s driver.Stream, to *driver.Binding, dst driver.DevicePtr, from *driver.Binding, src driver.DevicePtr, bytes uint64) error {
+	if bytes == 0 {
+		return nil
+	}
+	if to.Context != from.Context {
+		_, forth := p.Enable(to, from)
+		_, back := p.Enable(from, to)
+		if err := unlinked(to, forth, back); err != nil {
+			return err
+		}
+	}
+	return copyPeer(s, to, dst, from, src, bytes)
+}
+
+// unlinked is what becomes of errors of enabling a link: without one a copy is slower and
+// not wrong, so that only an error that ends everything ends the copy.
+func unlinked(b *driver.Binding, errs ...error) error {
+	for _, err := range errs {
+		if errors.Is(err, driver.ErrDeviceLost) {
+			return err
+		}
+		b.Cleanup(err)
+	}
+	return nil
+}
+
+// copyPeer is the copy itself.
+func copyPeer(s driver.Stream, to *driver.Binding, dst driver.DevicePtr, from *driver.Binding, src driver.DevicePtr, bytes uint64) error {
+	if err := to.Push(); err != nil {
+		return err
+	}
+	defer to.Pop()
+	if to.Context == from.Context {
+		return to.Failed("cuMemcpyDtoDAsync", to.MemcpyDtoDAsync(dst, src, bytes, s))
+	}
+	return to.Failed("cuMemcpyPeerAsync", to.MemcpyPeerAsync(dst, to.Context, src, from.Context, bytes, s))
+}

@@ -1,0 +1,369 @@
+package arena
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// PinnedConfig says how a [Pinned] works. The zero value is useful.
+type PinnedConfig struct {
+	// Limit is how many bytes may be page-locked at a time, leased and cached, in whole
+	// blocks. 0 means 128 MiB. Page-locked memory is taken away from everybody else on
+	// the host.
+	Limit uint64
+	// Debug remembers where blocks were leased and returned, fills what is returned with
+	// a pattern, and finds what writes to it after that. It costs as much as writing and
+	// reading all blocks.
+	Debug bool
+}
+
+// DefaultPinnedLimit is the limit of a [PinnedConfig] that names none.
+const DefaultPinnedLimit = 128 << 20
+
+// Pinned is a pool of page-locked host memory, which devices copy from and to at the full
+// rate of the bus while the host does other things. Page-locking is slow, 1 ms for a page
+// and 115 ms for 256 MB; what is returned is kept and leased again.
+//
+// The memory is usable with all devices of the process, and is not part of the Go heap: the
+// garbage collector neither moves nor frees it. A Pinned is safe for concurrent use.
+type Pinned struct {
+	binding *driver.Binding
+	limit   uint64
+	debug   bool
+
+	mu      sync.Mutex
+	closed  bool
+	lost    bool // CUDA is: no call of the driver any more
+	free    [pinnedClasses][]*pinnedBlock
+	blocks  map[*pinnedBlock]struct{} // leased and cached
+	claimed uint64                    // bytes of these, and of those that are being made
+	stats   PinnedStats
+	found   []PinnedFinding
+}
+
+// PinnedStats are the figures of a [Pinned] at one time. Bytes are those of whole blocks.
+type PinnedStats struct {
+	Leases      int    // under way
+	LeasedBytes uint64 // of these
+	AskedBytes  uint64 // what was asked for in these; the rest is waste
+	CachedBytes uint64 // page-locked and free
+	PeakBytes   uint64 // page-locked at most
+	LostBytes   uint64 // page-locked, and never to be used or freed again
+	Limit       uint64
+	Hits        uint64 // leases of a cached block
+	Misses      uint64 // leases that had to ask the driver, or were refused
+	Returns     uint64
+	Freed       uint64 // blocks given back to the driver
+	Findings    int    // see Pinned.Findings
+}
+
+// pinnedBlock is a piece of page-locked memory.
+type pinnedBlock struct {
+	ptr   unsafe.Pointer
+	class int
+	bytes uint64
+	// turn is odd while the block is leased. It moves on at each lease and return, so that
+	// a lease which has ended never becomes valid again.
+	turn     turn
+	asked    uint64 // of the lease
+	leased   site   // of the lease
+	previous site   // of the lease that was returned last
+	returned site   // of that return
+	poisoned bool   // holds the pattern; only its owner of the moment asks
+}
+
+// NewPinned makes a pool whose blocks are made and freed in the context of b. It allocates
+// nothing before the first lease.
+func NewPinned(b *driver.Binding, c PinnedConfig) *Pinned {
+	if c.Limit == 0 {
+		c.Limit = DefaultPinnedLimit
+	}
+	return &Pinned{binding: b, limit: c.Limit, debug: c.Debug, blocks: map[*pinnedBlock]struct{}{}}
+}
+
+// Lease lends a block of at least the given number of bytes, aligned to a page. Its content
+// is undefined. A cached block of the same size class is lent without a call of the driver and
+// without an allocation; else the driver makes one, which takes long. Blocks are whole
+// pages, and above 8 pages at most 1/8 larger than what is asked for.
+//
+// Errors: ErrOutOfMemory where the limit or the driver does not allow it, ErrClosed,
+// ErrDeviceLost after [Pinned.Abandon], ErrInvalidArgument for 0 bytes.
+func (p *Pinned) Lease(bytes uint64) (Lease, error) {
+	if bytes == 0 {
+		return Lease{}, p.errorf(driver.ErrInvalidArgument, "a lease of 0 bytes")
+	}
+	class, size := pinnedClass(bytes)
+	p.mu.Lock()
+	if err := p.usable(); err != nil {
+		p.mu.Unlock()
+		return Lease{}, err
+	}
+	if list := p.free[class]; len(list) > 0 {
+		block := list[len(list)-1]
+		list[len(list)-1] = nil
+		p.free[class] = list[:len(list)-1]
+		p.stats.Hits++
+		p.stats.CachedBytes -= block.bytes
+		l := p.lend(block, bytes)
+		p.mu.Unlock()
+		p.checkPoison(block)
+		return l, nil
+	}
+	p.stats.Misses++
+	victims, err := p.makeRoom(bytes, size)
+	p.mu.Unlock()
+	if err != nil {
+		return Lease{}, err
+	}
+	p.destroy(victims)
+	return p.create(class, size, bytes)
+}
+
+// lend makes a lease of a block that the caller has taken. p.mu is held.
+func (p *Pinned) lend(block *pinnedBlock, bytes uint64) Lease {
+	block.asked = bytes
+	block.leased.note(p.debug)
+	p.stats.Leases++
+	p.stats.LeasedBytes += block.bytes
+	p.stats.AskedBytes += bytes
+	return Lease{pool: p, block: block, turn: block.turn.next()}
+}
+
+// makeRoom claims size bytes of the limit, and takes cached blocks out for the caller to
+// destroy where that is necessary. p.mu is held.
+func (p *Pinned) makeRoom(bytes, size uint64) (victims []*pinnedBlock, err error) {
+	if size > p.limit || p.claimed-p.stats.CachedBytes > p.limit-size {
+		e := p.errorf(driver.ErrOutOfMemory, "page-locked memory: %d bytes are leased, and the limit is %d",
+			p.stats.LeasedBytes, p.limit)
+		e.Bytes = bytes
+		return nil, e
+	}
+	if p.claimed > p.limit-size {
+		victims = p.evict(p.claimed - (p.limit - size))
+	}
+	p.claim(size)
+	return victims, nil
+}
+
+// claim counts bytes that will be page-locked. p.mu is held.
+func (p *Pinned) claim(size uint64) {
+	p.claimed += size
+	p.stats.PeakBytes = max(p.stats.PeakBytes, p.claimed)
+}
+
+// create lends a new block, for which room was made.
+func (p *Pinned) create(class int, size, bytes uint64) (Lease, error) {
+	ptr, err := p.allocate(size)
+	if err != nil && err.Kind == driver.ErrOutOfMemory && p.Trim(0) > 0 {
+		ptr, err = p.allocate(size)
+	}
+	block := &pinnedBlock{ptr: ptr, class: class, bytes: size}
+	p.mu.Lock()
+	if err != nil {
+		p.claimed -= size
+		p.mu.Unlock()
+		err.Bytes = bytes
+		return Lease{}, err
+	}
+	if closed := p.usable(); closed != nil {
+		p.claimed -= size
+		p.mu.Unlock()
+		p.destroy([]*pinnedBlock{block})
+		return Lease{}, closed
+	}
+	defer p.mu.Unlock()
+	p.blocks[block] = struct{}{}
+	return p.lend(block, bytes), nil
+}
+
+func (p *Pinned) allocate(size uint64) (ptr unsafe.Pointer, failed *driver.Error) {
+	err := outsideCaptures(p.binding, func() error {
+		var r driver.Result
+		if ptr, r = p.binding.MemHostAlloc(size, driver.HostAllocPortable); r != driver.Success {
+			return p.binding.Fault("cuMemHostAlloc", r)
+		}
+		return nil
+	})
+	if err == nil {
+		return ptr, nil
+	}
+	failed, ok := err.(*driver.Error)
+	if !ok {
+		failed = p.errorf(driver.ErrDriverCallFailed, "%w", err)
+	}
+	return nil, failed
+}
+
+// evict takes at least so many bytes of cached blocks out, the largest first. p.mu is held.
+func (p *Pinned) evict(bytes uint64) (victims []*pinnedBlock) {
+	for class := len(p.free) - 1; class >= 0 && bytes > 0; class-- {
+		for list := p.free[class]; len(list) > 0 && bytes > 0; list = p.free[class] {
+			block := list[len(list)-1]
+			list[len(list)-1] = nil
+			p.free[class] = list[:len(list)-1]
+			p.forget(block)
+			p.stats.CachedBytes -= block.bytes
+			victims = append(victims, block)
+			bytes -= min(bytes, block.bytes)
+		}
+	}
+	return victims
+}
+
+// forget takes a block out of the books. p.mu is held.
+func (p *Pinned) forget(block *pinnedBlock) {
+	delete(p.blocks, block)
+	p.claimed -= block.bytes
+}
+
+// destroy gives blocks that are in no books any more back to the driver. After a failure the
+// memory is lost.
+func (p *Pinned) destroy(blocks []*pinnedBlock) {
+	if len(blocks) == 0 {
+		return
+	}
+	for _, block := range blocks {
+		p.checkPoison(block)
+	}
+	p.mu.Lock()
+	lost := p.lost
+	p.mu.Unlock()
+	freed := 0
+	if !lost {
+		p.binding.Cleanup(outsideCaptures(p.binding, func() error {
+			for _, block := range blocks {
+				if r := p.binding.MemFreeHost(block.ptr); r != driver.Success {
+					return p.binding.Fault("cuMemFreeHost", r)
+				}
+				freed++
+			}
+			return nil
+		}))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Freed += uint64(freed)
+	for _, block := range blocks[freed:] {
+		p.stats.LostBytes += block.bytes
+	}
+}
+
+// Trim gives cached blocks back to the driver until at most keep bytes are cached, the
+// largest first, and returns how many bytes these were. It may take long.
+func (p *Pinned) Trim(keep uint64) (freed uint64) {
+	p.mu.Lock()
+	var victims []*pinnedBlock
+	if cached := p.stats.CachedBytes; cached > keep {
+		victims = p.evict(cached - keep)
+	}
+	p.mu.Unlock()
+	p.destroy(victims)
+	for _, block := range victims {
+		freed += block.bytes
+	}
+	return freed
+}
+
+// Stats returns the figures of this moment.
+func (p *Pinned) Stats() PinnedStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.Limit, s.Findings = p.limit, len(p.found)
+	return s
+}
+
+// Abandon says that CUDA is lost: no call of the driver is made any more. Memory that is
+// leased stays where it is, cached memory is lost, and there are no new leases. Leases can be
+// returned as before.
+func (p *Pinned) Abandon() {
+	p.mu.Lock()
+	p.lost = true
+	victims := p.evict(p.stats.CachedBytes)
+	p.mu.Unlock()
+	p.destroy(victims)
+}
+
+// Close gives the cached blocks back to the driver. Blocks that are still leased are given
+// back when they are returned, and are an error: no work of a device may use them after the
+// context is gone. A second call does nothing.
+func (p *Pinned) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	p.closed = true
+	victims := p.evict(p.stats.CachedBytes)
+	leases, bytes := p.stats.Leases, p.stats.LeasedBytes
+	p.mu.Unlock()
+	p.destroy(victims)
+	if leases > 0 {
+		return p.errorf(driver.ErrInvalidArgument, "page-locked memory closed while %d leases of %d bytes are under way",
+			leases, bytes)
+	}
+	return nil
+}
+
+// usable tells why there are no more leases, or nil. p.mu is held.
+func (p *Pinned) usable() error {
+	switch {
+	case p.lost:
+		return p.errorf(driver.ErrDeviceLost, "page-locked memory was abandoned")
+	case p.closed:
+		return p.errorf(driver.ErrClosed, "page-locked memory was closed")
+	}
+	return nil
+}
+
+func (p *Pinned) errorf(kind driver.Kind, format string, args ...any) *driver.Error {
+	return bindingError(p.binding, kind, format, args...)
+}
+
+// bindingError makes an error that no call of the driver has made.
+func bindingError(b *driver.Binding, kind driver.Kind, format string, args ...any) *driver.Error {
+	err := driver.Errorf(kind, format, args...)
+	err.Device = b.Ordinal
+	return err
+}
+
+// outsideCaptures runs f with the context current, as a thread that takes no part in captures
+// of streams: page-locking memory would otherwise end a capture of another goroutine.
+func outsideCaptures(b *driver.Binding, f func() error) error {
+	return b.Do(func() error {
+		if mode, r := b.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed); r == driver.Success {
+			defer b.ThreadExchangeStreamCaptureMode(mode)
+		}
+		return f()
+	})
+}
+
+const (
+	pinnedPage    = 4 << 10
+	pinnedClasses = 8 + 8*49 // enough for all that 64 bits can count
+)
+
+// pinnedClass returns the size class for so many bytes, and the bytes of its blocks: a
+// number of pages up to 8, and eight steps to each doubling above.
+func pinnedClass(bytes uint64) (class int, size uint64) {
+	pages := (bytes-1)/pinnedPage + 1
+	if pages <= 8 {
+		return int(pages) - 1, pages * pinnedPage
+	}
+	shift := bits.Len64(pages-1) - 4
+	steps := ((pages - 1) >> shift) + 1 // 9 to 16
+	size = steps << shift
+	if size > ^uint64(0)/pinnedPage {
+		return pinnedClasses - 1, ^uint64(0)
+	}
+	return 8 + 8*shift + int(steps) - 9, size * pinnedPage
+}
+
+func (f PinnedFinding) String() string {
+	return fmt.Sprintf("page-locked block of %d bytes was written to at byte %d after it was returned; leased at %s, returned at %s",
+		f.Bytes, f.Offset, f.Leased, f.Returned)
+}

@@ -1,0 +1,77 @@
+package arena
+
+// DeviceStats is what the memory of a device is at one moment. The numbers are exact and
+// belong together: InUse and Cached are Held, whatever other goroutines do.
+type DeviceStats struct {
+	InUse     uint64 // bytes of blocks in use, by the sizes of their classes
+	Requested uint64 // bytes of blocks in use, by what was asked for
+	Cached    uint64 // bytes of free blocks
+	Held      uint64 // bytes from the driver: InUse and Cached
+	HighWater uint64 // the most that was held at once
+	// Lost are the bytes, and LostBlocks the blocks, that the arena will never give back:
+	// the driver did not take them, it could not be proven that no work uses them, or CUDA
+	// is lost. They are not held.
+	Lost       uint64
+	LostBlocks uint64
+
+	Hits     uint64 // allocations from what was freed on the same stream
+	Shared   uint64 // allocations from what was freed on another stream
+	Misses   uint64 // allocations from the driver
+	Failures uint64 // allocations that failed
+	Frees    uint64 // blocks that were freed
+
+	DriverAllocs uint64 // blocks that the driver gave
+	DriverFrees  uint64 // blocks that it took back
+	Evicted      uint64 // blocks that left the cache for the driver
+	Reclaims     uint64 // times that the cache was emptied because memory was short
+
+	Streams int  // that are not closed, or have work that their blocks wait for
+	Pooled  bool // the memory comes from a pool of the driver
+}
+
+// Waste is the part of the bytes in use that was not asked for, from 0 to 1.
+func (s DeviceStats) Waste() float64 {
+	if s.InUse == 0 {
+		return 0
+	}
+	return 1 - float64(s.Requested)/float64(s.InUse)
+}
+
+// HitRate is the part of the allocations that needed no memory from the driver.
+func (s DeviceStats) HitRate() float64 {
+	all := s.Hits + s.Shared + s.Misses
+	if all == 0 {
+		return 0
+	}
+	return float64(s.Hits+s.Shared) / float64(all)
+}
+
+// Stats returns what the memory is now. It stops all streams for a moment, so that the
+// numbers fit together, and takes microseconds: ask now and then.
+func (d *Device) Stats() DeviceStats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sum := d.retired
+	all := d.all()
+	for _, s := range all {
+		s.lockAll()
+	}
+	for _, s := range all {
+		for _, t := range s.stripes() {
+			sum.add(&t.sums)
+		}
+	}
+	for _, s := range all {
+		s.unlockAll()
+	}
+	return DeviceStats{
+		InUse: uint64(sum.inUse), Requested: uint64(sum.requested), Cached: uint64(sum.cached),
+		Held: d.totals.held, HighWater: d.totals.heldMost,
+		Lost: d.totals.lost, LostBlocks: d.totals.lostBlocks,
+		Hits: uint64(sum.hits), Shared: d.totals.shared, Misses: d.totals.misses,
+		Failures: d.totals.failures, Frees: uint64(sum.frees),
+		DriverAllocs: d.totals.allocs, DriverFrees: d.totals.frees,
+		Evicted: d.totals.evicted, Reclaims: d.totals.reclaims,
+		Streams: len(d.streams), Pooled: d.pool != 0,
+	}
+}

@@ -1,0 +1,267 @@
+package arena
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Stream is a stream as the arena knows it: the order in which memory is used, freed and
+// used again. It is safe for concurrent use; the order of calls from several goroutines is
+// theirs to settle. Make one with [Device.NewStream].
+type Stream struct {
+	dev    *Device
+	handle driver.Stream
+	id     uint64
+
+	// state is written with Device.mu and the locks of all stripes held, and read under
+	// any of them.
+	state streamState
+	first *stripe
+	// more are all stripes, if there is more than the first.
+	more  atomic.Pointer[[]*stripe]
+	widen sync.Mutex // held to make more
+
+	// done: what was freed here before the clock showed this is not used by the device
+	// any more.
+	done atomic.Uint64
+	// gate is held for reading while the driver is called about the handle or the guard,
+	// and for writing by those who end the time of such calls. It is never held for long,
+	// and nobody who holds one takes that of another stream.
+	gate sync.RWMutex
+	// guard marks the end of the work of a closed stream; nil if the work is done, or if it
+	// is not known when, for which unproven is the reason. Both are guarded by the gate.
+	guard    *guard
+	unproven error
+	// seen tells for other streams up to which time of the clock this one has waited for
+	// their work. It is guarded by Device.mu.
+	seen map[*Stream]uint64
+	// gone: the device does not know the stream any more. It is guarded by Device.mu.
+	gone bool
+}
+
+type streamState uint8
+
+const (
+	streamOpen streamState = iota
+	streamCapturing
+	streamClosed
+	streamLost // CUDA is lost
+)
+
+const never = 1<<64 - 1
+
+// Handle is the stream as package driver takes it.
+func (s *Stream) Handle() driver.Stream { return s.handle }
+
+// Device is the arena that the stream is of.
+func (s *Stream) Device() *Device { return s.dev }
+
+// ID is a number that no other stream of the device ever has, from 1.
+func (s *Stream) ID() uint64 { return s.id }
+
+// Alloc returns a block of at least bytes bytes that work on the stream may use at once;
+// others must wait for the stream first. What it holds is undefined, unless DeviceConfig
+// says otherwise.
+//
+// A block that was freed on the stream is taken first: that takes less than 100
+// nanoseconds, no call of the driver and no Go memory. Else one that was freed on another
+// stream of the device, for whose work this one waits then, and else memory of the driver.
+// When there is none, everything that is cached goes back, for which Alloc waits until the
+// work on all streams is done; if that does not help, the error is of kind
+// driver.ErrOutOfMemory and says what was asked, what is free, and what the arena holds.
+//
+// A stream that captures gives driver.ErrCaptureFailed: allocate before the capture. 0 bytes,
+// and more than a device can address, give driver.ErrInvalidArgument.
+func (s *Stream) Alloc(bytes uint64) (Block, error) {
+	if bytes-1 >= maxBytes {
+		return Block{}, s.dev.checkBytes(bytes)
+	}
+	class := classOf(bytes)
+	t := s.lock()
+	if s.state == streamOpen {
+		if b := t.newest(class); b != nil {
+			t.lend(b, bytes)
+			t.sums.hits++
+			t.mu.Unlock()
+			if s.dev.plain {
+				return b.begin(bytes), nil
+			}
+			return s.handOut(b, bytes, Reused)
+		}
+	}
+	t.mu.Unlock()
+	return s.allocate(class, bytes)
+}
+
+// Free gives a block back, behind the work that is on the stream: later work on it may
+// use the memory again. The block may have been allocated on another stream of the device.
+// If work of other streams still uses the block, make this one wait for them first
+// ([Stream.Wait]); the arena cannot know.
+//
+// Free does not block, except on devices without pools when the cache is full: what is
+// given back to the driver must be out of use then. While the stream captures, Free does
+// not call the driver. A block that is not in use gives driver.ErrInvalidArgument. Once
+// CUDA is lost Free succeeds and does nothing.
+func (s *Stream) Free(b Block) error {
+	if b.block == nil || b.block.dev != s.dev {
+		return s.foreign(b)
+	}
+	if !s.dev.plain {
+		return s.takeIn(b)
+	}
+	t := s.lock()
+	if s.state != streamOpen || t.room < int64(b.block.size) {
+		t.mu.Unlock()
+		return s.takeIn(b)
+	}
+	if !b.end() {
+		t.mu.Unlock()
+		return b.stale("free")
+	}
+	b.block.freedAt = s.dev.clock.Load()
+	t.take(b.block)
+	t.sums.frees++
+	t.mu.Unlock()
+	return nil
+}
+
+// foreign is the error for a block that is not one of the device.
+func (s *Stream) foreign(b Block) error {
+	if b.block == nil {
+		return s.errorf(driver.ErrInvalidArgument, "free the zero Block: it is no memory")
+	}
+	return s.errorf(driver.ErrInvalidArgument, "free a block of device %d in the arena of device %d",
+		b.block.dev.binding.Ordinal, s.dev.binding.Ordinal)
+}
+
+func (s *Stream) errorf(kind driver.Kind, format string, args ...any) *driver.Error {
+	e := s.dev.errorf(kind, format, args...)
+	e.Stream = s.id
+	return e
+}
+
+// lock locks a stripe: the first one until goroutines meet there, and the one of the
+// processor from then on.
+func (s *Stream) lock() *stripe {
+	if s.more.Load() == nil && s.first.mu.TryLock() {
+		return s.first
+	}
+	return s.lockOwn()
+}
+
+// patience is how often a stripe is tried: for longer than a lock is held as a rule.
+const patience = 16
+
+func (s *Stream) lockOwn() *stripe {
+	more := s.more.Load()
+	if more == nil {
+		more = s.spread()
+	}
+	// A pool has one value for every processor, which is what is wanted here. A processor
+	// that meets another one takes the next stripe from then on, until all have their own.
+	slot := s.dev.slots.Get().(*uint32)
+	var t *stripe
+	for range *more {
+		t = (*more)[*slot%uint32(len(*more))]
+		for range patience { // whoever looks through all stripes is gone soon
+			if t.mu.TryLock() {
+				s.dev.slots.Put(slot)
+				return t
+			}
+		}
+		*slot++
+	}
+	s.dev.slots.Put(slot)
+	t.mu.Lock()
+	return t
+}
+
+// spread makes more stripes.
+func (s *Stream) spread() *[]*stripe {
+	s.widen.Lock()
+	defer s.widen.Unlock()
+	if more := s.more.Load(); more != nil {
+		return more
+	}
+	more := []*stripe{s.first}
+	for len(more) < stripes() {
+		more = append(more, new(stripe))
+	}
+	s.more.Store(&more)
+	return &more
+}
+
+// stripes are all of them.
+func (s *Stream) stripes() []*stripe {
+	if more := s.more.Load(); more != nil {
+		return *more
+	}
+	return []*stripe{s.first}
+}
+
+// lockAll locks all stripes.
+func (s *Stream) lockAll() {
+	s.widen.Lock()
+	for _, t := range s.stripes() {
+		t.mu.Lock()
+	}
+}
+
+func (s *Stream) unlockAll() {
+	for _, t := range s.stripes() {
+		t.mu.Unlock()
+	}
+	s.widen.Unlock()
+}
+
+// now is the state.
+func (s *Stream) now() streamState {
+	t := s.lock()
+	defer t.mu.Unlock()
+	return s.state
+}
+
+// enter begins calls about the handle, and leave ends them. The time between must be
+// short: the closing of the stream waits for it.
+func (s *Stream) enter() error {
+	s.gate.RLock()
+	if err := s.usable(s.now()); err != nil {
+		s.gate.RUnlock()
+		return err
+	}
+	return nil
+}
+
+func (s *Stream) leave() { s.gate.RUnlock() }
+
+// usable is why the driver is not to be called about a stream in a state, or nil.
+func (s *Stream) usable(state streamState) error {
+	switch state {
+	case streamOpen:
+		return nil
+	case streamCapturing:
+		return s.capturing()
+	case streamClosed:
+		return s.errorf(driver.ErrClosed, "the stream is closed for the arena")
+	}
+	return s.dev.lost()
+}
+
+func (s *Stream) capturing() error {
+	return s.errorf(driver.ErrCaptureFailed, "the stream is capturing: allocate before the capture")
+}
+
+// covers tells whether what was freed at a time is out of use by the device.
+func (s *Stream) covers(freedAt uint64) bool { return freedAt < s.done.Load() }
+
+// reach moves done on.
+func (s *Stream) reach(clock uint64) {
+	for {
+		old := s.done.Load()
+		if old >= clock || s.done.CompareAndSwap(old, clock) {
+			return
+		}
+	}
+}

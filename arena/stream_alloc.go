@@ -1,0 +1,272 @@
+package arena
+
+import (
+	"github.com/purecuda/purecuda/driver"
+)
+
+// allocate is Alloc where the stripe at hand has no block.
+func (s *Stream) allocate(class int, bytes uint64) (Block, error) {
+	s.dev.calls.RLock()
+	b, source, err := s.obtain(class, bytes)
+	s.dev.calls.RUnlock()
+	if err != nil {
+		s.dev.mu.Lock()
+		s.dev.totals.failures++
+		s.dev.mu.Unlock()
+		s.dev.observe(Event{Kind: Refused, Stream: s.id, Bytes: bytes, Size: classBytes(class)})
+		return Block{}, err
+	}
+	return s.handOut(b, bytes, source)
+}
+
+// obtain finds a block for the stream.
+func (s *Stream) obtain(class int, bytes uint64) (*block, EventKind, error) {
+	if err := s.usable(s.now()); err != nil {
+		return nil, 0, err
+	}
+	if b := s.steal(class, bytes); b != nil {
+		return b, Reused, nil
+	}
+	if b, err := s.borrow(class, bytes); b != nil || err != nil {
+		return b, Shared, err
+	}
+	b, err := s.dev.fresh(s, class, bytes)
+	return b, Allocated, err
+}
+
+// steal takes a block from any stripe of the stream.
+func (s *Stream) steal(class int, bytes uint64) *block {
+	for _, t := range s.stripes() {
+		t.mu.Lock()
+		if b := t.newest(class); b != nil && s.state == streamOpen {
+			t.lend(b, bytes)
+			t.sums.hits++
+			t.mu.Unlock()
+			return b
+		}
+		t.mu.Unlock()
+	}
+	return nil
+}
+
+// borrow takes a block that was freed on another stream and makes this one wait for its
+// work, where it has not.
+func (s *Stream) borrow(class int, bytes uint64) (*block, error) {
+	d := s.dev
+	b, from, ready := s.candidate(class, bytes)
+	if b == nil {
+		return nil, nil
+	}
+	if !ready {
+		ordered, err := s.follow(from, b.freedAt)
+		if err != nil || !ordered {
+			// The block stays where it was. Without one the driver is asked, unless CUDA is
+			// lost: no error of another stream's keeps this one from memory.
+			b.asked.Store(bytes)
+			d.putBack(from, b)
+			if lost := d.lost(); lost != nil {
+				return nil, lost
+			}
+			d.cleanup(err)
+			return nil, nil
+		}
+	}
+	d.mu.Lock()
+	d.totals.shared++
+	d.mu.Unlock()
+	return b, nil
+}
+
+// candidate takes out a block of another stream, one that needs no waiting if there is
+// one. The oldest of a list is taken: its work is the likeliest to be done.
+func (s *Stream) candidate(class int, bytes uint64) (b *block, from *Stream, ready bool) {
+	d := s.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var second *stripe
+	var secondFrom *Stream
+	for _, o := range d.all() {
+		if o == s {
+			continue
+		}
+		for _, t := range o.stripes() {
+			t.mu.Lock()
+			b := t.oldest(class)
+			usable := b != nil && (o.state == streamOpen || o.state == streamClosed)
+			if usable && (o.covers(b.freedAt) || b.freedAt < s.seen[o]) {
+				t.lend(b, bytes)
+				t.mu.Unlock()
+				return b, o, true
+			}
+			t.mu.Unlock()
+			if usable && second == nil {
+				second, secondFrom = t, o
+			}
+		}
+	}
+	if second == nil {
+		return nil, nil, false
+	}
+	second.mu.Lock()
+	defer second.mu.Unlock()
+	if b = second.oldest(class); b != nil {
+		second.lend(b, bytes)
+	}
+	return b, secondFrom, false
+}
+
+// follow makes later work on s wait for what was freed on o, if it is not done. It tells
+// whether that could be had: not where a capture is in the way.
+func (s *Stream) follow(o *Stream, freedAt uint64) (bool, error) {
+	m, err := o.markFreed(freedAt)
+	if err == errCaptured {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer s.dev.letGo(m)
+	if m.event == 0 {
+		return true, nil
+	}
+	if err := s.enter(); err != nil {
+		return false, nil // it captures by now, is closed or lost, which the driver's turn tells
+	}
+	defer s.leave()
+	if err := s.dev.waitFor(s, m.event); err != nil {
+		return false, err
+	}
+	s.note(o, m.clock)
+	return true, nil
+}
+
+// markFreed marks what was freed on the stream up to a time, if it is not done.
+func (s *Stream) markFreed(freedAt uint64) (mark, error) {
+	d := s.dev
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	switch state := s.now(); {
+	case s.covers(freedAt):
+		return mark{}, nil
+	case state == streamCapturing:
+		return mark{}, errCaptured
+	case state == streamClosed && s.guard != nil:
+		done, err := d.passed(s.guard.event)
+		if err != nil {
+			return mark{}, err
+		}
+		if done {
+			s.reach(never)
+		}
+		return s.ending()
+	case state == streamClosed:
+		return mark{}, s.unprovable()
+	case state == streamLost:
+		return mark{}, d.lost()
+	}
+	now := d.clock.Add(1)
+	done, err := d.idle(s)
+	if err != nil {
+		return mark{}, err
+	}
+	if done {
+		s.reach(now)
+		return mark{}, nil
+	}
+	return s.recorded(now)
+}
+
+// note remembers that s has waited for o.
+func (s *Stream) note(o *Stream, clock uint64) {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	if s.seen[o] < clock && !s.gone && !o.gone { // nobody asks for those that are gone
+		s.seen[o] = clock
+	}
+}
+
+// handOut makes a block the caller's.
+func (s *Stream) handOut(b *block, bytes uint64, source EventKind) (Block, error) {
+	d := s.dev
+	if d.config.Zero {
+		d.calls.RLock()
+		err := d.fill(s, b, 0, bytes)
+		if err != nil {
+			b.asked.Store(bytes)
+			b.freedAt = d.clock.Load() // whatever it was before, s has waited for it
+			d.putBack(s, b)
+		}
+		d.calls.RUnlock()
+		if err != nil {
+			return Block{}, err
+		}
+	}
+	if d.config.Sites {
+		b.sites.allocated.note()
+	}
+	block := b.begin(bytes)
+	d.observe(Event{Kind: source, Stream: s.id, Ptr: b.ptr, Bytes: bytes, Size: b.size})
+	return block, nil
+}
+
+// fresh takes a block from the driver.
+func (d *Device) fresh(s *Stream, class int, bytes uint64) (*block, error) {
+	size := classBytes(class)
+	if err := d.reserve(size, bytes); err != nil {
+		return nil, err
+	}
+	ptr, op, r, err := d.take(s, size)
+	if err == nil && r == driver.ErrorOutOfMemory {
+		d.reclaim()
+		ptr, op, r, err = d.take(s, size)
+	}
+	d.mu.Lock()
+	if err != nil || r != driver.Success {
+		d.totals.held -= size
+		d.retired.inUse -= int64(size)
+		d.retired.requested -= int64(bytes)
+		d.mu.Unlock()
+		switch {
+		case err != nil:
+			return nil, err
+		case r == driver.ErrorOutOfMemory:
+			return nil, d.outOfMemory(d.binding.Fault(op, r), s, bytes, size)
+		}
+		return nil, d.failed(op, r)
+	}
+	defer d.mu.Unlock()
+	b := &block{dev: d, ptr: ptr, size: size, class: class, freedAt: d.clock.Load()}
+	d.blocks[b] = struct{}{}
+	d.totals.misses++
+	d.totals.allocs++
+	return b, nil
+}
+
+// reserve counts memory before it is taken, so that the limit holds whoever else
+// allocates.
+func (d *Device) reserve(size, bytes uint64) error {
+	d.mu.Lock()
+	limit := d.config.Limit
+	var victims []victim
+	for limit != 0 && d.totals.held+size > limit && size <= limit {
+		v, ok := d.evict(true)
+		if !ok {
+			break
+		}
+		victims = append(victims, v)
+	}
+	full := limit != 0 && d.totals.held+size > limit
+	if !full {
+		d.totals.held += size
+		d.totals.heldMost = max(d.totals.heldMost, d.totals.held)
+		d.retired.inUse += int64(size)
+		d.retired.requested += int64(bytes)
+	}
+	d.mu.Unlock()
+	d.cleanup(d.release(victims))
+	if full {
+		err := d.errorf(driver.ErrOutOfMemory, "")
+		return d.outOfMemory(err, nil, bytes, size)
+	}
+	return nil
+}

@@ -1,0 +1,332 @@
+package arena
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Capture tells the arena that the stream is about to capture, or that it has ended to.
+// Meanwhile Alloc is refused, Free does not call the driver, and no memory passes between
+// this stream and others: what is freed waits here until the capture has ended, even if
+// it is more than the cache should hold. Memory that a captured graph uses must not be
+// freed as long as the graph may run; the arena does not know of graphs.
+//
+// It does not wait for work.
+func (s *Stream) Capture(on bool) {
+	d := s.dev
+	d.calls.RLock()
+	defer d.calls.RUnlock()
+	from, to := streamOpen, streamCapturing
+	if !on {
+		from, to = to, from
+	}
+	s.gate.Lock()
+	changed := s.change(to, func(state streamState) bool { return state == from })
+	if changed && on {
+		d.capturing.Add(1)
+	} else if changed {
+		d.capturing.Add(-1)
+	}
+	s.gate.Unlock()
+	if changed && !on {
+		d.mu.Lock()
+		d.collect()
+		victims := d.makeRoom(0)
+		d.mu.Unlock()
+		d.cleanup(d.release(victims))
+	}
+}
+
+// change sets the state if the present one allows it.
+func (s *Stream) change(to streamState, from func(streamState) bool) bool {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	s.lockAll()
+	defer s.unlockAll()
+	if !from(s.state) {
+		return false
+	}
+	s.state = to
+	return true
+}
+
+// Close ends the stream's use of the arena; call it before the stream is destroyed. Its
+// free blocks can be used by all others once its work is done, and its blocks in use stay
+// so: free them on another stream, which can still wait for this one. Close does not wait
+// for work. Closing twice is harmless.
+//
+// The error is that of marking the end of the work. The free blocks are lost then, and
+// waiting for the stream fails.
+func (s *Stream) Close() error {
+	d := s.dev
+	d.calls.RLock()
+	defer d.calls.RUnlock()
+	if s.now() == streamClosed {
+		return nil
+	}
+	d.tidy() // so that there are no more closed streams than have work
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	captured := s.now() == streamCapturing
+	if !s.change(streamClosed, func(state streamState) bool { return state != streamClosed }) {
+		return nil
+	}
+	if captured {
+		d.capturing.Add(-1)
+	}
+	if d.lost() != nil {
+		d.remove(s, nil)
+		return nil
+	}
+	if captured {
+		err := s.errorf(driver.ErrCaptureFailed, "the stream is closed while it captures")
+		d.giveUp(s, err)
+		return err
+	}
+	// All frees that the stream will ever have are made, and their work is on it.
+	done, err := d.idle(s)
+	if done {
+		d.remove(s, nil)
+		return nil
+	}
+	var m mark
+	if err == nil {
+		m, err = s.recorded(never)
+	}
+	if err != nil {
+		d.giveUp(s, err)
+		return err
+	}
+	// Also a stream without free blocks needs its guard: others may wait for its work.
+	s.guard = &guard{event: m.event}
+	s.guard.holders.Add(1)
+	return nil
+}
+
+// giveUp forgets a closed stream of whose work nobody knows when it is done. Its free
+// blocks are lost. The stream's gate or Device.calls is held for writing.
+func (d *Device) giveUp(s *Stream, why error) {
+	s.unproven = why
+	d.mu.Lock()
+	if d.unproven == nil {
+		d.unproven = why
+	}
+	d.mu.Unlock()
+	d.remove(s, d.loseBlock)
+}
+
+// remove forgets a closed stream. Its free blocks are out of use and go to the home
+// stream, or to lose.
+func (d *Device) remove(s *Stream, lose func(*block)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.gone {
+		return
+	}
+	s.lockAll()
+	defer s.unlockAll()
+	if lose == nil {
+		s.reach(never)
+	}
+	s.gone = true
+	for _, t := range s.stripes() {
+		for b := t.all.oldest; b != nil; b = t.all.oldest {
+			t.cut(b)
+			if lose != nil {
+				d.room += int64(b.size)
+				d.drop(b)
+				lose(b)
+				continue
+			}
+			h := d.home.lock()
+			h.put(b)
+			h.room += int64(b.size) // the room moves along
+			h.mu.Unlock()
+		}
+		d.room += t.room
+		t.room = 0
+		d.retired.add(&t.sums)
+		t.sums = sums{}
+	}
+	d.streams = slices.DeleteFunc(d.streams, func(o *Stream) bool { return o == s })
+	for _, o := range d.streams {
+		delete(o.seen, s)
+	}
+	clear(s.seen)
+}
+
+// tidyMost is how many closed streams tidy asks about at a time. It is more than one, so
+// that they become fewer although every stream that is made or closed may add one.
+const tidyMost = 16
+
+// tidy takes in what closed streams have left whose work is done by now.
+func (d *Device) tidy() {
+	for _, s := range d.someClosed() {
+		if d.lost() != nil {
+			return
+		}
+		if s.gate.TryLock() {
+			d.tidyStream(s)
+			s.gate.Unlock()
+		}
+	}
+}
+
+// someClosed are closed streams that the device still knows: others each time if there
+// are many.
+func (d *Device) someClosed() (some []*Stream) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	from, n := d.tidied, len(d.streams)
+	for i := 0; i < n && len(some) < tidyMost; i++ {
+		d.tidied = (from + i + 1) % n
+		if s := d.streams[(from+i)%n]; s.state == streamClosed {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// tidyStream forgets a closed stream if its work is done. The gate is held for writing.
+func (d *Device) tidyStream(s *Stream) {
+	if s.guard == nil {
+		return // another goroutine was here
+	}
+	done := s.covers(never - 1)
+	if !done {
+		var err error
+		done, err = d.passed(s.guard.event)
+		d.cleanup(err)
+	}
+	if done {
+		d.remove(s, nil)
+		d.letGoGuard(s.guard)
+		s.guard = nil
+	}
+}
+
+// Close waits for the work on all streams and gives all memory back to the driver, and the
+// pool. The streams must still exist, unless they were closed. Blocks in use are given back
+// as well, as the arena cannot be asked for them any more: they are stale from then on, and
+// that is no error; [Device.Leaks] lists them.
+//
+// The error is that of the driver, where it failed, and of blocks in use of which it could not
+// be proven that no work uses them: such memory is lost.
+//
+// Later calls give driver.ErrClosed. Closing twice is harmless. After [Device.Abandon]
+// Close does nothing.
+func (d *Device) Close() error {
+	if d.loss.Load() == nil {
+		d.calls.Lock() // calls that are under way wait for work at most
+		defer d.calls.Unlock()
+	}
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	streams := slices.Clone(d.streams)
+	states := map[*Stream]streamState{}
+	for _, s := range streams {
+		s.lockAll()
+		states[s] = s.state
+		s.state = streamClosed
+		s.unlockAll()
+	}
+	d.left = d.leaks()
+	d.mu.Unlock()
+	if d.loss.Load() != nil {
+		return nil
+	}
+	var errs []error
+	for _, s := range streams {
+		if err := d.drain(s, states[s]); err != nil {
+			errs = append(errs, err)
+			d.giveUp(s, err)
+		} else {
+			d.remove(s, nil)
+		}
+		d.letGoGuard(s.guard)
+		s.guard = nil
+	}
+	errs = append(errs, d.giveAll())
+	d.closeEvents()
+	if d.pool != 0 && d.lost() == nil {
+		errs = append(errs, d.outside(func() error {
+			return d.failed("cuMemPoolDestroy", d.binding.MemPoolDestroy(d.pool))
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// drain waits for all work of a stream that was in a state.
+func (d *Device) drain(s *Stream, state streamState) error {
+	switch state {
+	case streamClosed:
+		if s.covers(never - 1) {
+			return nil
+		}
+		return d.await(s.guard.event)
+	case streamCapturing:
+		return s.errorf(driver.ErrCaptureFailed, "the arena is closed while the stream captures")
+	}
+	return d.onStream("cuStreamSynchronize", func() driver.Result { return d.binding.StreamSynchronize(s.handle) })
+}
+
+// giveAll gives back what the home stream has, and, if it is proven that no work uses
+// them, the blocks in use.
+func (d *Device) giveAll() error {
+	d.mu.Lock()
+	blocks := slices.Collect(maps.Keys(d.blocks))
+	var back, unproven []*block
+	home := d.home.first
+	d.home.lockAll()
+	for _, t := range d.home.stripes() {
+		for b := t.all.oldest; b != nil; b = t.all.oldest {
+			t.cut(b)
+			d.room += int64(b.size)
+		}
+	}
+	for _, b := range blocks {
+		d.drop(b)
+		used := b.inUse()
+		if used {
+			b.turn.Add(1)
+			home.sums.inUse -= int64(b.size)
+			home.sums.requested -= int64(b.asked.Load())
+		}
+		if used && d.unproven != nil {
+			unproven = append(unproven, b)
+		} else {
+			back = append(back, b)
+		}
+	}
+	d.home.unlockAll()
+	lost := d.lostInUse(unproven)
+	d.mu.Unlock()
+	refused, err := d.giveNow(back)
+	d.mu.Lock()
+	d.totals.frees += uint64(len(back) - len(refused))
+	for _, b := range append(unproven, refused...) {
+		d.loseBlock(b)
+	}
+	d.mu.Unlock()
+	return errors.Join(lost, err)
+}
+
+// lostInUse is the error of blocks in use that work may use for ever, or nil. d.mu is held.
+func (d *Device) lostInUse(blocks []*block) error {
+	if len(blocks) == 0 {
+		return nil
+	}
+	err := d.errorf(driver.ErrDriverCallFailed,
+		"%d blocks in use are lost: that no work uses them cannot be proven: %w", len(blocks), d.unproven)
+	for _, b := range blocks {
+		err.Bytes += b.size
+	}
+	return because(d.unproven, err)
+}

@@ -1,0 +1,109 @@
+package arena
+
+import (
+	"github.com/purecuda/purecuda/driver"
+)
+
+// poison is what freed blocks are filled with.
+const poison = 0xDB
+
+// takeIn is Free where it is more than putting the block on the list.
+func (s *Stream) takeIn(b Block) error {
+	d := s.dev
+	event := Event{Kind: Freed, Stream: s.id, Ptr: b.block.ptr, Bytes: b.Bytes(), Size: b.block.size}
+	d.calls.RLock()
+	victims, err := s.end(b)
+	back := d.release(victims)
+	d.calls.RUnlock()
+	d.cleanup(back) // what went back is no concern of whoever frees b
+	if event.Bytes != 0 && !b.Valid() {
+		d.observe(event)
+	}
+	return err
+}
+
+// end takes a block back and returns those that have to go to the driver for it.
+func (s *Stream) end(b Block) ([]victim, error) {
+	d := s.dev
+	state := s.now()
+	if state == streamClosed && d.lost() == nil {
+		return nil, s.closedFor(b)
+	}
+	// The place is noted before anybody can have the block again.
+	freed := new(place)
+	if d.config.Sites {
+		freed.note()
+	}
+	if !b.end() {
+		return nil, b.stale("free")
+	}
+	b.block.sites.freed.set(freed)
+	var err error
+	if d.config.Poison && state == streamOpen {
+		err = d.fill(s, b.block, poison, b.block.size)
+	}
+	victims, ok := s.keep(b.block)
+	if !ok {
+		// The stream was closed meanwhile: nothing happened.
+		b.block.turn.Store(b.turn)
+		return nil, s.closedFor(b)
+	}
+	return victims, err
+}
+
+func (s *Stream) closedFor(b Block) error {
+	if s.dev.isClosed() {
+		return s.errorf(driver.ErrClosed, "free a block of an arena that is closed")
+	}
+	if !b.Valid() {
+		return b.stale("free")
+	}
+	return s.errorf(driver.ErrClosed, "free a block on a stream that is closed for the arena: free it on another one")
+}
+
+// keep puts a freed block on the stream's list, or in its turn on that of what goes
+// back to the driver. It tells whether the stream could take it.
+func (s *Stream) keep(b *block) ([]victim, bool) {
+	d := s.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := s.lock()
+	defer t.mu.Unlock()
+	switch {
+	case d.loss.Load() != nil:
+		d.endUse(b)
+		d.drop(b)
+		d.loseBlock(b)
+		return nil, true
+	case s.state == streamClosed:
+		return nil, false
+	}
+	b.freedAt = d.clock.Load()
+	size := int64(b.size)
+	var victims []victim
+	if s.state == streamOpen && t.room < size {
+		t.mu.Unlock() // the device goes through all stripes
+		victims = d.makeRoom(size)
+		t.mu.Lock()
+		if t.room+d.room < size {
+			d.endUse(b)
+			d.drop(b)
+			return append(victims, victim{b, s}), true
+		}
+		// A little more than is needed, so that not every free comes here.
+		grant := max(size-t.room, min(d.room, size-t.room+int64(d.config.CacheBytes/64)))
+		d.room -= grant
+		t.room += grant
+	}
+	// While the stream captures there may be more than the cache is to hold.
+	t.sums.frees++
+	t.take(b)
+	return victims, true
+}
+
+// endUse counts a block as freed that is on no list. d.mu is held.
+func (d *Device) endUse(b *block) {
+	d.retired.frees++
+	d.retired.inUse -= int64(b.size)
+	d.retired.requested -= int64(b.asked.Load())
+}

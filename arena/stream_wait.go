@@ -1,0 +1,159 @@
+package arena
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Wait makes later work on s wait for the work that is now on o, which may be a stream of
+// another device. It does not block. In a capture it is a fork or a join, as events are.
+//
+// If o was closed, its work is that of before. If the end of that work could not be marked
+// then ([Stream.Close] gave an error), Wait fails for good: it cannot be proven to be done.
+func (s *Stream) Wait(o *Stream) error {
+	switch {
+	case o == nil:
+		return s.errorf(driver.ErrInvalidArgument, "wait for no stream")
+	case o == s:
+		return nil
+	}
+	// Neither device is closed before the mark is given back. The gates are taken one after
+	// the other: to hold one and to queue for the other could close a circle with others who
+	// do so while the streams are being closed.
+	first, second := s.dev, o.dev
+	if second.order < first.order {
+		first, second = second, first
+	}
+	first.calls.RLock()
+	defer first.calls.RUnlock()
+	if second != first {
+		second.calls.RLock()
+		defer second.calls.RUnlock()
+	}
+	if err := s.exists(s.now()); err != nil {
+		return err
+	}
+	m, err := o.mark()
+	if err != nil {
+		return err
+	}
+	defer o.dev.letGo(m)
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	state := s.now()
+	if err := s.exists(state); err != nil {
+		return err
+	}
+	if m.event == 0 {
+		return nil
+	}
+	if err := s.dev.waitFor(s, m.event); err != nil {
+		return err
+	}
+	if state == streamOpen && o.dev == s.dev {
+		s.note(o, m.clock)
+	}
+	return nil
+}
+
+// mark is an event behind work of a stream. Who has one gives it back with letGo.
+type mark struct {
+	event driver.Event // 0: the work is done
+	// clock: what was freed on the stream before the clock showed this is covered; 0 if the
+	// event became part of a capture.
+	clock uint64
+	// guard is what the event belongs to; nil if it is the holder's own.
+	guard *guard
+}
+
+// guard is the event that marks the end of the work of a closed stream. The stream and
+// everybody who is about to wait for it hold it; until all have let it go the event marks
+// nothing else.
+type guard struct {
+	event   driver.Event
+	holders atomic.Int32
+}
+
+// letGo ends the use of a mark.
+func (d *Device) letGo(m mark) {
+	if m.guard == nil {
+		d.returnEvent(m.event)
+	} else {
+		d.letGoGuard(m.guard)
+	}
+}
+
+func (d *Device) letGoGuard(g *guard) {
+	if g != nil && g.holders.Add(-1) == 0 {
+		d.returnEvent(g.event)
+	}
+}
+
+// mark marks the work on the stream.
+func (s *Stream) mark() (mark, error) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	switch state := s.now(); {
+	case s.dev.lost() != nil:
+		return mark{}, s.dev.lost()
+	case state == streamClosed:
+		return s.ending()
+	case state == streamCapturing:
+		return s.recorded(0)
+	}
+	return s.recorded(s.dev.clock.Add(1))
+}
+
+// recorded records an event of its own. The gate is held.
+func (s *Stream) recorded(clock uint64) (mark, error) {
+	e, err := s.dev.takeEvent()
+	if err == nil {
+		err = s.dev.record(e, s)
+	}
+	if err != nil {
+		s.dev.returnEvent(e)
+		return mark{}, err
+	}
+	return mark{event: e, clock: clock}, nil
+}
+
+// ending is the mark of a closed stream. The gate is held.
+func (s *Stream) ending() (mark, error) {
+	switch {
+	case s.covers(never - 1):
+		return mark{}, nil
+	case s.guard == nil:
+		return mark{}, s.unprovable()
+	}
+	s.guard.holders.Add(1)
+	return mark{s.guard.event, never, s.guard}, nil
+}
+
+// unprovable is the error of those who have to know when the work of a closed stream ends,
+// where nobody can. The gate is held.
+func (s *Stream) unprovable() error {
+	if s.unproven == nil { // it was never open
+		return s.usable(streamClosed)
+	}
+	return because(s.unproven, s.errorf(driver.ErrDriverCallFailed,
+		"the stream is closed, and that its work is done cannot be proven: %w", s.unproven))
+}
+
+// because gives an error the kind of its cause.
+func because(cause error, err *driver.Error) error {
+	var e *driver.Error
+	if errors.As(cause, &e) {
+		err.Kind, err.Sticky = e.Kind, e.Sticky
+	}
+	return err
+}
+
+// exists is usable, for calls that a capture takes as well.
+func (s *Stream) exists(state streamState) error {
+	if state == streamCapturing {
+		return nil
+	}
+	return s.usable(state)
+}
