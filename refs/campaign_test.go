@@ -1,0 +1,202 @@
+package refs_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// seedsVariable says how many seeds the campaign has, and seedVariable is one to be run
+// alone.
+const (
+	seedsVariable = "PURECUDA_SEEDS"
+	seedVariable  = "PURECUDA_SEED"
+)
+
+// Goroutines allocate, write, read, copy, share, lease, forget and close memory on streams
+// of their own, while the driver fails by chance, streams are closed with work on them, and the
+// device is drained, rebuilt, lost and dropped. What is read must be what was written last; the driver must find no mistake, and
+// so no access to memory that is gone; every block must be accounted for; and nobody may
+// hang. The seed decides about the machine, the faults and the program of each
+// goroutine; how these meet is the scheduler's.
+func TestCampaign(t *testing.T) {
+	seeds, first := 400, uint64(0)
+	switch {
+	case raceEnabled:
+		seeds = 60
+	case testing.Short():
+		seeds = 100
+	}
+	if many := os.Getenv(seedsVariable); many != "" {
+		var err error
+		seeds, err = strconv.Atoi(many)
+		require.NoError(t, err)
+	}
+	if one := os.Getenv(seedVariable); one != "" {
+		var err error
+		first, err = strconv.ParseUint(one, 10, 64)
+		require.NoError(t, err)
+		seeds = 20 // the scheduler has its part
+	}
+	var next, failures atomic.Int64
+	var sum tally
+	var wg sync.WaitGroup
+	for range goruntime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for failures.Load() < 3 {
+				n := uint64(next.Add(1)) - 1
+				if n >= uint64(seeds) {
+					return
+				}
+				seed := n
+				if os.Getenv(seedVariable) != "" {
+					seed = first
+				}
+				c := newCampaign(seed)
+				watchdog := time.AfterFunc(time.Minute, func() { c.hangs() })
+				err := c.run()
+				watchdog.Stop()
+				c.sum(&sum)
+				if err != nil {
+					failures.Add(1)
+					t.Errorf("seed %d (%s=%d repeats it): %v", seed, seedVariable, seed, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d seeds: %s", seeds, &sum)
+}
+
+// A campaign that does not call Use, or that counts no leases, is found out: the checks see
+// what they are there for.
+func TestCampaignFindsMistakes(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector finds the mistake first")
+	}
+	found := 0
+	for seed := range uint64(40) {
+		c := newCampaign(seed)
+		c.bypass = true
+		watchdog := time.AfterFunc(time.Minute, func() { c.hangs() })
+		if err := c.run(); err != nil && strings.Contains(err.Error(), "want") {
+			found++
+		}
+		watchdog.Stop()
+	}
+	t.Logf("%d of 40 seeds find that nobody waits", found)
+	require.NotZero(t, found)
+}
+
+// tally is what all seeds together have done.
+type tally struct {
+	mu                                                          sync.Mutex
+	allocated, freed, leaked, gone, reads, stale, faults        uint64
+	rebuilds, lost, dropped, resumes, resolved, refused, forgot uint64
+	closed, unproven                                            uint64
+}
+
+func (t *tally) String() string {
+	return fmt.Sprintf("%d blocks (%d freed, %d leaked on purpose, %d gone with their context), %d reads compared, "+
+		"%d uses refused as stale, %d faults injected, %d rebuilds, %d drains resumed, %d losses, %d drops, "+
+		"%d tokens resolved, %d guesses refused, %d handles forgotten, %d streams closed, %d of them without a proof",
+		t.allocated, t.freed, t.leaked, t.gone, t.reads, t.stale, t.faults, t.rebuilds, t.resumes, t.lost, t.dropped,
+		t.resolved, t.refused, t.forgot, t.closed, t.unproven)
+}
+
+// hangs ends the tests: a goroutine that waits for ever cannot be ended.
+func (c *campaign) hangs() {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:goruntime.Stack(stacks, true)]
+	panic(fmt.Sprintf("seed %d hangs; injected: %v\n%s", c.seed, c.gpu.Injected(), stacks))
+}
+
+// run is one campaign.
+func (c *campaign) run() error {
+	if err := c.start(); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	for g := range c.goroutines {
+		wg.Go(func() { c.worker(rand.New(rand.NewPCG(c.seed, uint64(g)))) })
+	}
+	controlled := make(chan struct{})
+	go func() {
+		defer close(controlled)
+		c.control(rand.New(rand.NewPCG(c.seed, 0xc0)))
+	}()
+	wg.Wait()
+	c.done.Store(true)
+	<-controlled
+	return errors.Join(c.finish(), c.gpu.Close(), c.mistakes())
+}
+
+// mistakes are those that the driver and the goroutines have found.
+func (c *campaign) mistakes() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := errors.Join(c.wrong...)
+	for _, f := range c.gpu.Findings() {
+		err = errors.Join(err, fmt.Errorf("the driver found a mistake: %v", f))
+	}
+	return err
+}
+
+func (c *campaign) fail(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.wrong) < 10 {
+		c.wrong = append(c.wrong, fmt.Errorf(format, args...))
+	}
+}
+
+// explained checks an error: it is what a state answers, or what was injected.
+func (c *campaign) explained(what string, err error) (failed bool) {
+	if err == nil {
+		return false
+	}
+	var e *driver.Error
+	if !errors.As(err, &e) {
+		c.fail("%s: an error without a kind: %v", what, err)
+		return true
+	}
+	switch e.Kind {
+	case driver.ErrRefStale:
+		c.tally.stale.Add(1)
+		switch {
+		case e.Detail == "context rebuilt" && c.state.Generation() > 1:
+		case e.Detail == "device shutting down" && c.shutdowns.Load() > 0:
+		case e.Detail == "device state dropped" && c.dropped.Load():
+		case e.Detail == "the token names no Ref that is open" && what == "resolve":
+		default:
+			c.fail("%s: stale without a reason: %v", what, err)
+		}
+		return true
+	case driver.ErrDeviceLost:
+		if c.state.Lost() == nil && !e.Sticky {
+			c.fail("%s: lost, and nothing was: %v", what, err)
+		}
+		return true
+	case driver.ErrClosed: // another goroutine has closed it, or the stream's arena
+		return true
+	}
+	for _, i := range c.gpu.Injected() {
+		if errors.Is(err, i.Result) {
+			return true
+		}
+	}
+	c.fail("%s: nothing explains %v", what, err)
+	return true
+}

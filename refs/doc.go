@@ -1,0 +1,38 @@
+// Package refs has typed references to device memory that cannot lie: a [Ref] knows the
+// context that its memory was allocated in, and refuses to be used once that was rebuilt,
+// lost or dropped. No stale address gets to the driver.
+//
+//	r, err := refs.New[float32](state, stream, 1<<20)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//
+// There are three parts:
+//
+//   - [State] is the truth about the context of one device, which all Refs to its memory
+//     share: whether it accepts work, its generation, and what has ended it. Checking a Ref
+//     is one load of it and one comparison.
+//   - [Ref] is a reference to memory, [Ref.Slice] a view of a part, [Ref.Retain] another
+//     reference. The last Close gives the memory back. [Ref.Acquire] takes a lease, without
+//     which a check would be about a moment that is over.
+//   - [Token] is a name of a Ref that can be sent, and [Resolve] finds the Ref by it.
+//
+// # Order
+//
+// Work on one stream is in order, and the memory is used on several. [Ref.Use] is called
+// before work is put on a stream; it makes the stream wait for what the work depends on: a
+// reader for those who have written, a writer for everybody. The memory is given back
+// behind everybody who used it. Where that cannot be had, the memory is leaked on
+// purpose and counted ([State.Stats]): a leak is better than a write into memory that
+// somebody else has by then.
+//
+// Package runtime does all of that in its copies and launches: programs which use it call
+// none of Acquire, Use and Release. docs/lifetimes.md has the whole story.
+//
+// # Who calls the driver
+//
+// Refs are allocated, ordered and freed by package arena, which calls the driver. Checks,
+// leases, views, references, tokens and changes of a State make no call; the garbage
+// collector makes none either: what it finds waits for the next allocation.
+package refs

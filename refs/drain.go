@@ -1,0 +1,66 @@
+package refs
+
+import (
+	"context"
+	"time"
+)
+
+// Drain waits until no lease is held and nothing is allocated or freed. On a State that
+// is shut down it then sets [Drained]: until Resume or Rebuild nobody uses the arena. A State
+// that accepts work gets new leases meanwhile; there it waits for those that were held at
+// the call. When ctx ends first it returns ctx's cause, and the State is shutting down as
+// before.
+func (s *State) Drain(ctx context.Context) error {
+	if err := s.awaitLeases(ctx); err != nil {
+		return err
+	}
+	if _, status := s.change(from(ShuttingDown, Drained)); status == Accepting {
+		return nil
+	}
+	// Once more, since it may have been resumed and shut down again meanwhile. Now there are
+	// no new ones.
+	err := s.awaitLeases(ctx)
+	for pause := firstPause; err == nil && s.busy.Load() != 0; pause = pause.sleep() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		s.change(from(Drained, ShuttingDown))
+	}
+	return err
+}
+
+// awaitLeases waits for the leases that are held now.
+func (s *State) awaitLeases(ctx context.Context) error {
+	leased := s.ledger.leased()
+	for pause := firstPause; ; pause = pause.sleep() {
+		for len(leased) > 0 && !leased[len(leased)-1].leased() {
+			leased = leased[:len(leased)-1]
+		}
+		if len(leased) == 0 {
+			return nil
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// from is a change from one status to another.
+func from(before, after Status) func(uint64, Status) (uint64, Status) {
+	return func(generation uint64, now Status) (uint64, Status) {
+		if now == before {
+			now = after
+		}
+		return generation, now
+	}
+}
+
+// pause is how long to sleep before looking again: what is waited for is short, as a rule.
+type pause time.Duration
+
+const firstPause = pause(time.Microsecond)
+
+func (p pause) sleep() (next pause) {
+	time.Sleep(time.Duration(p))
+	return min(2*p, pause(time.Millisecond))
+}

@@ -1,0 +1,59 @@
+package refs
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/arena"
+)
+
+// memory is one allocation, which all handles and views of it share.
+type memory struct {
+	state      *State
+	generation uint64 // of the context that it is of
+	id         uint64 // that no other memory of the resolver has
+	bytes      uint64
+	block      arena.Block
+	home       *arena.Stream // that it was allocated on
+
+	// count is the number of references and of leases in one, so that it is known at once
+	// that there are neither; see counting.go.
+	count atomic.Int64
+
+	// alone is the only stream that may have work with this memory, or nil if there are
+	// several: the fast path of use.
+	alone atomic.Pointer[arena.Stream]
+	// writer is the stream that wrote last, at first home.
+	writer atomic.Pointer[arena.Stream]
+	mu     sync.Mutex
+	uses   []use
+
+	// named says that there were tokens, which the resolver keeps.
+	named atomic.Bool
+
+	next, previous *memory // in the ledger
+}
+
+// giveBack takes memory that nobody refers to any more. The caller must be the one who has
+// ended the count.
+func (m *memory) giveBack() error {
+	m.state.resolver.forget(m)
+	word := m.state.enter()
+	f, err := m.free(word)
+	m.state.ledger.end(m, f)
+	m.state.leave()
+	return err
+}
+
+// free gives the block back to the arena, if it is still there under this word. The caller
+// has entered the state.
+func (m *memory) free(word uint64) (fate, error) {
+	generation, status := split(word)
+	switch {
+	case generation != m.generation || status == Lost || status == Dropped:
+		return gone, nil
+	case status == Drained:
+		return waiting, nil
+	}
+	return m.freeBehindUses()
+}

@@ -1,0 +1,150 @@
+package refs
+
+import (
+	"reflect"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/arena"
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Ref is a reference to device memory that holds elements of type T. It knows the context
+// that the memory was allocated in, and refuses to be used once that is gone. It must not
+// be copied; Retain makes another one, and Slice a view. It is safe for concurrent use.
+//
+// The zero Ref, a nil one and a view out of bounds have no memory: all that is asked
+// of them is an error of kind driver.ErrInvalidArgument.
+type Ref[T any] struct{ core Core }
+
+// New allocates room for n elements from the arena of a stream of the State's device. Work on
+// that stream may use it at once; Use orders that of others. n must be positive and T free of
+// pointers. What the memory holds is undefined. What was forgotten is given back before.
+//
+// If the context is rebuilt meanwhile, the Ref is stale from the beginning. Errors:
+// driver.ErrInvalidArgument, driver.ErrRefStale and driver.ErrDeviceLost as for
+// [Ref.Access], and those of the arena, driver.ErrOutOfMemory above all.
+func New[T any](s *State, on *arena.Stream, n int) (*Ref[T], error) {
+	bytes, err := SizeOf[T](n)
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil:
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "allocate without a State")
+	case on == nil:
+		return nil, invalidStream(s)
+	}
+	s.Reclaim()
+	r := new(Ref[T])
+	if err := r.core.allocate(s, on, bytes); err != nil {
+		return nil, err
+	}
+	r.core.n = n
+	return r, nil
+}
+
+// allocate gives the Core memory.
+func (c *Core) allocate(s *State, on *arena.Stream, bytes uint64) error {
+	word := s.enter() // before allocating: a rebuild meanwhile makes the memory stale
+	defer s.leave()
+	generation, status := split(word)
+	if status != Accepting {
+		if err := s.refusal(0); err != nil {
+			return err
+		}
+		return s.stale(reasonShutdown) // it is accepting again
+	}
+	block, err := on.Alloc(bytes)
+	if err != nil {
+		return err
+	}
+	m := &memory{state: s, generation: generation, id: s.resolver.nextID(), bytes: bytes, block: block, home: on}
+	m.uses = append(m.uses, use{stream: on, wrote: true})
+	m.alone.Store(on)
+	m.writer.Store(on)
+	m.count.Store(oneRef)
+	s.ledger.add(m)
+	c.state, c.stamp, c.handle, c.ptr, c.bytes = s, word, newHandle(m), block.Ptr(), bytes
+	return nil
+}
+
+// Core is the Ref without its element type; nil for a nil Ref.
+func (r *Ref[T]) Core() *Core {
+	if r == nil {
+		return nil
+	}
+	return &r.core
+}
+
+// Len is the number of elements.
+func (r *Ref[T]) Len() int { return r.Core().Len() }
+
+// Bytes is the size.
+func (r *Ref[T]) Bytes() uint64 { return r.Core().Bytes() }
+
+// State is what the memory belongs to.
+func (r *Ref[T]) State() *State { return r.Core().State() }
+
+// Generation is that of the context that the memory was allocated in.
+func (r *Ref[T]) Generation() uint64 { return r.Core().Generation() }
+
+// Access returns the address, after it was checked that the memory may be used. It takes a
+// few nanoseconds and does not allocate. The answer is about this moment: a rebuild may
+// end it at the next. Where it has to last, hold a lease.
+//
+// Errors, in the order in which they are looked for: driver.ErrInvalidArgument for a view
+// out of bounds; driver.ErrRefStale with "device state dropped" or "device shutting down";
+// driver.ErrDeviceLost with the first cause behind it; driver.ErrRefStale with "context
+// rebuilt"; driver.ErrClosed.
+func (r *Ref[T]) Access() (driver.DevicePtr, error) { return r.Core().Access() }
+
+// Acquire is [Ref.Access] with a lease: until Release, the memory is not given back, and
+// [State.Drain] waits.
+func (r *Ref[T]) Acquire() (driver.DevicePtr, error) { return r.Core().Acquire() }
+
+// Release ends a lease; see [Core.Release].
+func (r *Ref[T]) Release() { r.Core().Release() }
+
+// Use orders work that is about to be put on s behind the work of others that it depends
+// on; see [Core.Use].
+func (r *Ref[T]) Use(s *arena.Stream, write bool) error { return r.Core().Use(s, write) }
+
+// RecordWrite says that work on s writes the memory, which the caller has put in order by
+// itself.
+func (r *Ref[T]) RecordWrite(s *arena.Stream) { r.Core().RecordWrite(s) }
+
+// LastWriteStream is the stream that wrote last, at first the one that the memory was
+// allocated on.
+func (r *Ref[T]) LastWriteStream() *arena.Stream { return r.Core().LastWriteStream() }
+
+// Slice is a view of the elements [i, j), as of a Go slice. It shares the reference: it
+// keeps the memory from being forgotten, it is closed with the Ref that it was made of, and
+// closing the view does nothing. A Retain of it lives by itself. If the bounds are outside
+// the Ref, every use of the view is an error that names them.
+func (r *Ref[T]) Slice(i, j int) *Ref[T] {
+	var zero T
+	v := new(Ref[T])
+	v.core.slice(r.Core(), i, j, uint64(unsafe.Sizeof(zero)))
+	return v
+}
+
+// Retain makes another reference to the same elements, which has to be closed as well. That
+// of a Ref that is closed is closed.
+func (r *Ref[T]) Retain() *Ref[T] {
+	other := new(Ref[T])
+	other.core.retain(r.Core())
+	return other
+}
+
+// Close ends the reference. The last one gives the memory back, behind the work of all
+// streams that used it, or leaves that to the last lease. It does not wait for the device. Closing
+// twice is harmless, and closing a Ref that is stale as well.
+//
+// An error means that it could not be proven that the work with the memory ends. It is
+// leaked then, on purpose, and counted: see [State.Stats].
+func (r *Ref[T]) Close() error { return r.Core().close() }
+
+// String tells what the memory is and whether it may be used, for people.
+func (r *Ref[T]) String() string { return r.Core().text(reflect.TypeFor[T]().String()) }
+
+// GoString is String.
+func (r *Ref[T]) GoString() string { return r.String() }

@@ -1,0 +1,56 @@
+package refs
+
+import (
+	"errors"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// The reasons why a Ref is stale, in the order in which they are looked at.
+const (
+	reasonDropped  = "device state dropped"
+	reasonShutdown = "device shutting down"
+	reasonRebuilt  = "context rebuilt"
+)
+
+// refusal is Check.
+func (s *State) refusal(of uint64) error {
+	generation, status := split(s.word.Load())
+	switch {
+	case status == Dropped:
+		return s.stale(reasonDropped)
+	case status == ShuttingDown || status == Drained:
+		return s.stale(reasonShutdown)
+	case status == Lost:
+		return s.lostError()
+	case of != 0 && of != generation:
+		return s.stale(reasonRebuilt)
+	}
+	return nil
+}
+
+// Check is why memory of a generation must not be used, or nil: the errors of [Ref.Access].
+// Generation 0 is that of memory that is yet to be allocated.
+func (s *State) Check(generation uint64) error { return s.refusal(generation) }
+
+// stale makes an error of kind RefStale. If the device was lost before, it shows the cause.
+func (s *State) stale(reason string) *driver.Error {
+	return &driver.Error{Kind: driver.ErrRefStale, Device: s.device, Detail: reason, Err: s.Lost()}
+}
+
+func (s *State) lostError() *driver.Error {
+	err := &driver.Error{Kind: driver.ErrDeviceLost, Device: s.device, Sticky: true,
+		Detail: "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
+		Err:    s.Lost()}
+	var first *driver.Error
+	if errors.As(err.Err, &first) && !first.Sticky { // other devices go on
+		err.Sticky, err.Detail = false, "an earlier error has ended the use of the device"
+	}
+	return err
+}
+
+func (s *State) errorf(kind driver.Kind, format string, args ...any) *driver.Error {
+	err := driver.Errorf(kind, format, args...)
+	err.Device = s.device
+	return err
+}

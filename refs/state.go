@@ -1,0 +1,224 @@
+package refs
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Status is what a [State] is in.
+type Status uint8
+
+// The statuses. Memory is allocated and used in Accepting only.
+const (
+	// Accepting: everything goes.
+	Accepting Status = iota
+	// ShuttingDown: nothing new begins, leases that are held may finish, and memory is
+	// still given back.
+	ShuttingDown
+	// Drained: as ShuttingDown, and no lease is held. Memory that is closed waits for
+	// Resume, Rebuild or Close, so that the arena can be taken down meanwhile.
+	Drained
+	// Lost: a sticky error has ended the use of CUDA. Nothing is given back any more.
+	Lost
+	// Dropped: closed, for good.
+	Dropped
+)
+
+func (s Status) String() string {
+	names := [...]string{"accepting", "shutting down", "drained", "lost", "dropped"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return "unknown"
+}
+
+// State is the truth about the context of one device, which all Refs to its memory
+// share: whether work is accepted, which generation of the context lives, and what has
+// ended it. It belongs to whoever makes contexts, and outlives them. All methods are safe
+// for concurrent use; none calls the driver but Reclaim and Close.
+type State struct {
+	device    int
+	resolver  *Resolver
+	onCleanup func(error)
+
+	// word is the generation and the status in one, so that one load tells whether a Ref
+	// may be used: it may if this is what it was stamped with.
+	word atomic.Uint64
+	_    [56]byte // what follows is written often; Access reads the word only
+
+	// busy counts allocations and frees that are under way in the arena.
+	busy atomic.Int64
+	mu   sync.Mutex // of changes
+	lost atomic.Pointer[lostCause]
+
+	watchers watchers
+	ledger   ledger
+}
+
+type lostCause struct{ error }
+
+// StateConfig is what a State can be told. The zero value is useful.
+type StateConfig struct {
+	// Resolver finds Refs by their tokens. States of one process share one; nil makes
+	// one for this State.
+	Resolver *Resolver
+	// OnCleanup, if not nil, hears of memory that could not be given back where no
+	// caller waits for the answer. It may be called on any goroutine.
+	OnCleanup func(error)
+}
+
+// NewState makes the state of a device, which accepts work in generation 1.
+func NewState(device int, c StateConfig) *State {
+	s := &State{device: device, resolver: c.Resolver, onCleanup: c.OnCleanup}
+	if s.resolver == nil {
+		s.resolver = NewResolver("")
+	}
+	s.word.Store(makeWord(1, Accepting))
+	return s
+}
+
+const statusBits = 3
+
+func makeWord(generation uint64, s Status) uint64 { return generation<<statusBits | uint64(s) }
+
+func split(word uint64) (generation uint64, s Status) {
+	return word >> statusBits, Status(word & (1<<statusBits - 1))
+}
+
+// Device is the ordinal of the device.
+func (s *State) Device() int { return s.device }
+
+// Resolver finds the Refs of this State by their tokens.
+func (s *State) Resolver() *Resolver { return s.resolver }
+
+// Generation is the number of the context: it grows with every rebuild, and when the
+// device is lost. No two contexts of a State have the same.
+func (s *State) Generation() uint64 {
+	generation, _ := split(s.word.Load())
+	return generation
+}
+
+// Status is what the State is in now.
+func (s *State) Status() Status {
+	_, status := split(s.word.Load())
+	return status
+}
+
+// Accepting tells whether memory can be allocated and used.
+func (s *State) Accepting() bool { return s.Status() == Accepting }
+
+// Lost is the first cause for which the device was lost, or nil.
+func (s *State) Lost() error {
+	if first := s.lost.Load(); first != nil {
+		return first.error
+	}
+	return nil
+}
+
+// Shutdown stops the intake: from now on uses are refused with "device shutting down".
+// Leases that are held stay good; see [State.Drain]. It does nothing where the State does
+// not accept work.
+func (s *State) Shutdown() {
+	s.change(func(generation uint64, now Status) (uint64, Status) {
+		if now == Accepting {
+			return generation, ShuttingDown
+		}
+		return generation, now
+	})
+}
+
+// Resume takes a shutdown back: the same generation is accepted again. It tells whether
+// the State accepts work now; after a loss or a close it does not.
+func (s *State) Resume() bool {
+	_, now := s.change(func(generation uint64, now Status) (uint64, Status) {
+		if now == ShuttingDown || now == Drained {
+			return generation, Accepting
+		}
+		return generation, now
+	})
+	return now == Accepting
+}
+
+// Rebuild says that there is a new context: the generation moves on, Refs of the old one
+// are stale ("context rebuilt") for ever, and the State accepts work. The memory that old
+// Refs had is regarded as gone with its context and is never touched again. Shut down and
+// drain before, else calls that are under way meet a context that is taken down.
+//
+// A State that is lost or dropped stays so, which is an error.
+func (s *State) Rebuild() error {
+	var refused error
+	s.change(func(generation uint64, now Status) (uint64, Status) {
+		if now == Lost || now == Dropped {
+			refused = s.refusal(0)
+			return generation, now
+		}
+		return generation + 1, Accepting
+	})
+	s.Reclaim() // what waited belongs to the context before
+	return refused
+}
+
+// Lose says that a sticky error has ended the use of the device. Every Ref is stale at
+// once, and all that is asked of them answers driver.ErrDeviceLost with the first cause,
+// which is the first one that this was called with. It does not wait and makes no call of
+// the driver, so that it can be called from a hook of the driver's errors.
+func (s *State) Lose(cause error) {
+	if cause == nil {
+		cause = driver.Errorf(driver.ErrDeviceLost, "no cause was given")
+	}
+	s.change(func(generation uint64, now Status) (uint64, Status) {
+		if now == Lost || now == Dropped {
+			return generation, now
+		}
+		s.lost.CompareAndSwap(nil, &lostCause{cause}) // before anybody can see the status
+		return generation + 1, Lost
+	})
+}
+
+// Close gives back what was forgotten, and drops the State: from now on uses are refused
+// with "device state dropped", and memory that is still open is regarded as gone with its
+// context. It waits for allocations and frees that are under way, not for leases. Closing twice is
+// harmless. It must not be called from a hook of the driver's errors.
+func (s *State) Close() {
+	s.Reclaim()
+	s.change(func(generation uint64, _ Status) (uint64, Status) { return generation, Dropped })
+	for pause := firstPause; s.busy.Load() != 0; pause = pause.sleep() {
+	}
+	s.Reclaim()
+}
+
+// change moves the State on, and tells what it was and what it is.
+func (s *State) change(next func(generation uint64, now Status) (uint64, Status)) (before, after Status) {
+	s.mu.Lock()
+	word := s.word.Load()
+	generation, before := split(word)
+	number, after := next(generation, before)
+	changed := makeWord(number, after) != word
+	if changed {
+		s.word.Store(makeWord(number, after))
+		s.watchers.note(Change{Device: s.device, Generation: number, From: before, To: after, Lost: s.Lost()})
+	}
+	s.mu.Unlock()
+	if changed {
+		s.watchers.tell()
+	}
+	return before, after
+}
+
+// enter begins a call of the arena, which Drain waits for. It returns the word that holds
+// meanwhile, unless a rebuild does not wait.
+func (s *State) enter() (word uint64) {
+	s.busy.Add(1)
+	return s.word.Load()
+}
+
+func (s *State) leave() { s.busy.Add(-1) }
+
+// cleanup reports an error that no caller waits for.
+func (s *State) cleanup(err error) {
+	if err != nil && s.onCleanup != nil {
+		s.onCleanup(err)
+	}
+}

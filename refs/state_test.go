@@ -1,0 +1,235 @@
+package refs_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/refs"
+)
+
+var errCause = driver.Failed("cuStreamSynchronize", driver.ErrorIllegalAddress)
+
+// Every state answers every call in one way, and no call of a state that refuses reaches
+// the driver.
+func TestWhatEachStateAnswers(t *testing.T) {
+	const ok = ""
+	for _, c := range []struct {
+		name     string
+		become   func(*refs.State)
+		use      string // of a Ref from before: detail
+		kind     driver.Kind
+		lost     bool
+		fresh    string // of an allocation
+		accepts  bool
+		after    uint64 // generation
+		allClose refs.Stats
+	}{
+		{name: "accepting", become: func(*refs.State) {}, accepts: true, after: 1, allClose: refs.Stats{Freed: 1}},
+		{name: "shutting down", become: (*refs.State).Shutdown, use: "device shutting down", kind: driver.ErrRefStale,
+			fresh: "device shutting down", after: 1, allClose: refs.Stats{Freed: 1}},
+		{name: "drained", become: drain, use: "device shutting down", kind: driver.ErrRefStale,
+			fresh: "device shutting down", after: 1, allClose: refs.Stats{Waiting: 1, WaitingBytes: 400}},
+		{name: "resumed", become: func(s *refs.State) { drain(s); s.Resume() }, accepts: true, after: 1, allClose: refs.Stats{Freed: 1}},
+		{name: "rebuilt", become: func(s *refs.State) { drain(s); _ = s.Rebuild() }, use: "context rebuilt", kind: driver.ErrRefStale,
+			fresh: ok, accepts: true, after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+		{name: "rebuilt without draining", become: func(s *refs.State) { _ = s.Rebuild() }, use: "context rebuilt", kind: driver.ErrRefStale,
+			fresh: ok, accepts: true, after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+		{name: "rebuilt and shutting down", become: func(s *refs.State) { _ = s.Rebuild(); s.Shutdown() },
+			use: "device shutting down", kind: driver.ErrRefStale, fresh: "device shutting down", after: 2,
+			allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+		{name: "lost", become: func(s *refs.State) { s.Lose(errCause) }, kind: driver.ErrDeviceLost, lost: true,
+			use:   "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
+			fresh: "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
+			after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+		{name: "lost while shutting down", become: func(s *refs.State) { s.Shutdown(); s.Lose(errCause); s.Lose(errors.New("second")) },
+			kind: driver.ErrDeviceLost, lost: true,
+			use:   "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
+			fresh: "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
+			after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+		{name: "dropped", become: (*refs.State).Close, use: "device state dropped", kind: driver.ErrRefStale,
+			fresh: "device state dropped", after: 1, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+		{name: "dropped twice", become: func(s *refs.State) { s.Close(); s.Close() }, use: "device state dropped",
+			kind: driver.ErrRefStale, fresh: "device state dropped", after: 1, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+		{name: "lost and dropped", become: func(s *refs.State) { s.Lose(errCause); s.Close() }, use: "device state dropped",
+			kind: driver.ErrRefStale, lost: true, fresh: "device state dropped", after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+		{name: "dropped and lost", become: func(s *refs.State) { s.Close(); s.Lose(errCause); s.Shutdown(); s.Resume(); _ = s.Rebuild() },
+			use: "device state dropped", kind: driver.ErrRefStale, fresh: "device state dropped", after: 1,
+			allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t, drivertest.Config{})
+			s, other := m.stream(t), m.stream(t)
+			r := alloc(t, m, s, 100)
+			token, err := r.Token()
+			require.NoError(t, err)
+			shut := alloc(t, m, s, 50)
+			require.NoError(t, shut.Close())
+			c.become(m.state)
+			before := m.gpu.Calls("cuMemsetD8Async") + m.gpu.Calls("cuMemcpyDtoHAsync")
+
+			check := func(err error) {
+				t.Helper()
+				if c.use == "" {
+					assert.NoError(t, err)
+					return
+				}
+				var e *driver.Error
+				require.ErrorAs(t, err, &e)
+				assert.Equal(t, c.use, e.Detail)
+				assert.Equal(t, c.kind, e.Kind)
+				assert.Equal(t, 0, e.Device)
+				assert.Equal(t, c.lost, errors.Is(err, errCause), "the first cause")
+				assert.NotContains(t, err.Error(), "second")
+			}
+			_, err = r.Access()
+			check(err)
+			_, err = r.Acquire()
+			check(err)
+			if err == nil {
+				r.Release()
+			}
+			_, err = r.Slice(1, 2).Access()
+			check(err)
+			_, err = r.Core().Access()
+			check(err)
+			kept := r.Retain()
+			_, err = kept.Access()
+			check(err)
+			require.NoError(t, kept.Close())
+			found, err := refs.Resolve[uint32](m.state.Resolver(), token)
+			check(err)
+			if err == nil {
+				require.NoError(t, found.Close())
+			}
+			_, err = r.Token()
+			check(err)
+			assert.Contains(t, r.String(), c.use)
+			assert.Equal(t, before, m.gpu.Calls("cuMemsetD8Async")+m.gpu.Calls("cuMemcpyDtoHAsync"))
+			_ = other
+
+			_, err = shut.Access() // the state is looked at first
+			if c.use == "" {
+				assert.ErrorIs(t, err, driver.ErrClosed)
+			} else {
+				check(err)
+			}
+
+			fresh, err := refs.New[uint32](m.state, s, 1)
+			if c.fresh == ok {
+				require.NoError(t, err)
+				require.NoError(t, fresh.Close())
+				c.allClose.Freed++
+			} else {
+				var e *driver.Error
+				require.ErrorAs(t, err, &e)
+				assert.Equal(t, c.fresh, e.Detail)
+			}
+			assert.Equal(t, c.accepts, m.state.Accepting())
+			assert.Equal(t, c.after, m.state.Generation())
+			assert.Equal(t, uint64(1), r.Generation())
+			assert.Equal(t, c.lost, m.state.Lost() != nil)
+
+			require.NoError(t, r.Close())
+			require.NoError(t, r.Close())
+			c.allClose.Freed++ // the one that was closed before
+			assert.Equal(t, c.allClose, m.state.Stats())
+		})
+	}
+}
+
+func drain(s *refs.State) {
+	s.Shutdown()
+	_ = s.Drain(context.Background())
+}
+
+func TestDrainWaitsForLeases(t *testing.T) {
+	m := newMachine(t, drivertest.Config{})
+	r := alloc(t, m, m.stream(t), 10)
+	defer r.Close()
+	_, err := r.Acquire()
+	require.NoError(t, err)
+	assert.Equal(t, uint64(1), m.state.Stats().Leases)
+	m.state.Shutdown()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	assert.ErrorIs(t, m.state.Drain(ctx), context.DeadlineExceeded)
+	assert.Equal(t, refs.ShuttingDown, m.state.Status())
+	_, err = r.Acquire()
+	assert.ErrorIs(t, err, driver.ErrRefStale)
+
+	done := make(chan error)
+	go func() { done <- m.state.Drain(context.Background()) }()
+	select {
+	case <-done:
+		t.Fatal("did not wait")
+	case <-time.After(10 * time.Millisecond):
+	}
+	r.Release()
+	require.NoError(t, <-done)
+	assert.Equal(t, refs.Drained, m.state.Status())
+	require.NoError(t, m.state.Rebuild())
+}
+
+// What is closed while the arena may be taken down waits, and is given back or gone
+// according to what comes after.
+func TestClosingWhileDrained(t *testing.T) {
+	for _, resumes := range []bool{true, false} {
+		m := newMachine(t, drivertest.Config{})
+		r := alloc(t, m, m.stream(t), 10)
+		drain(m.state)
+		require.NoError(t, r.Close())
+		m.state.Reclaim()
+		assert.Equal(t, refs.Stats{Waiting: 1, WaitingBytes: 40}, m.state.Stats())
+		if resumes {
+			assert.True(t, m.state.Resume())
+			m.state.Reclaim()
+			assert.Equal(t, refs.Stats{Freed: 1}, m.state.Stats())
+			assert.Zero(t, m.arena.Stats().InUse)
+		} else {
+			require.NoError(t, m.state.Rebuild())
+			assert.Equal(t, refs.Stats{Gone: 1, GoneBytes: 40}, m.state.Stats())
+			assert.NotZero(t, m.arena.Stats().InUse)
+		}
+	}
+}
+
+func TestWatch(t *testing.T) {
+	s := refs.NewState(3, refs.StateConfig{})
+	var seen []refs.Change
+	stop := s.Watch(func(c refs.Change) {
+		seen = append(seen, c)
+		if c.To == refs.ShuttingDown {
+			s.Lose(errCause) // from within: told after this one
+		}
+	})
+	stopOther := s.Watch(func(refs.Change) {})
+	require.NoError(t, s.Rebuild())
+	s.Shutdown()
+	s.Shutdown()
+	stopOther()
+	s.Close()
+	s.Close()
+	stop()
+	stop()
+	assert.Equal(t, []refs.Change{
+		{Device: 3, Generation: 2, From: refs.Accepting, To: refs.Accepting},
+		{Device: 3, Generation: 2, From: refs.Accepting, To: refs.ShuttingDown},
+		{Device: 3, Generation: 3, From: refs.ShuttingDown, To: refs.Lost, Lost: errCause},
+		{Device: 3, Generation: 3, From: refs.Lost, To: refs.Dropped, Lost: errCause},
+	}, seen)
+	assert.ErrorIs(t, s.Rebuild(), driver.ErrRefStale)
+	assert.False(t, s.Resume())
+	assert.Equal(t, "unknown", refs.Status(9).String())
+	s = refs.NewState(0, refs.StateConfig{})
+	s.Lose(nil)
+	assert.ErrorIs(t, s.Rebuild(), driver.ErrDeviceLost)
+	assert.ErrorContains(t, s.Lost(), "no cause was given")
+}

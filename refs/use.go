@@ -1,0 +1,170 @@
+package refs
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/purecuda/purecuda/arena"
+	"github.com/purecuda/purecuda/driver"
+)
+
+// use is what is known about the work of one stream with a block.
+type use struct {
+	stream *arena.Stream
+	wrote  bool
+	// after says that the stream has been made to wait for all work of others that writes,
+	// so that it may read without waiting again.
+	after bool
+}
+
+// manyUses is how many streams may read a block before their work is put in a row, so
+// that the list of those that a writer has to wait for does not grow for ever.
+const manyUses = 16
+
+// use orders work on s that is about to be put there behind the work of other streams that it
+// depends on: work that reads behind work that writes, and work that writes behind all.
+//
+// A wait covers what is on the other stream when it is told to wait. Somebody who holds a
+// lease may be between this function and the call that puts its work there. The uses of
+// others are therefore dropped only when nobody else holds a lease; as long as
+// somebody does they are kept, and waited for once more by whoever comes next.
+func (m *memory) use(s *arena.Stream, write bool) error {
+	if m.alone.Load() == s {
+		return nil
+	}
+	return m.useTogether(s, write, true)
+}
+
+func (m *memory) useTogether(s *arena.Stream, write, wait bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	// Before the leases are looked at: who takes one later comes here as well.
+	m.alone.Store(nil)
+	defer m.findAlone()
+	settled := wait && m.leases() <= 1
+	if wait {
+		if err := m.wait(s, write); err != nil {
+			return err
+		}
+	}
+	mine := m.useOf(s)
+	switch {
+	case write && settled:
+		clear(m.uses)
+		m.uses = append(m.uses[:0], use{stream: s, wrote: true})
+	case write:
+		for i := range m.uses {
+			m.uses[i].after = false
+		}
+		m.uses[mine].wrote = true
+	case settled:
+		m.uses[mine].after = true
+		m.foldReaders(s)
+	}
+	if write {
+		m.writer.Store(s)
+	}
+	return nil
+}
+
+// findAlone sets alone where there is only one stream. m.mu is held.
+func (m *memory) findAlone() {
+	if len(m.uses) == 1 {
+		m.alone.Store(m.uses[0].stream)
+	}
+}
+
+// useOf is the place of a stream in the list, which it gets if it has none. m.mu is held.
+func (m *memory) useOf(s *arena.Stream) int {
+	i := slices.IndexFunc(m.uses, func(u use) bool { return u.stream == s })
+	if i < 0 {
+		i = len(m.uses)
+		m.uses = append(m.uses, use{stream: s})
+	}
+	return i
+}
+
+// wait makes s wait for what work on it depends on. m.mu is held.
+func (m *memory) wait(s *arena.Stream, write bool) error {
+	for _, u := range m.uses {
+		if u.stream == s && u.after && !write {
+			return nil
+		}
+	}
+	for _, u := range m.uses {
+		if u.stream == s || !write && !u.wrote {
+			continue
+		}
+		if err := s.Wait(u.stream); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foldReaders makes s, which reads, wait for other readers where there are many, so that
+// waiting for s is waiting for them. Nobody else holds a lease, and m.mu is held.
+func (m *memory) foldReaders(s *arena.Stream) {
+	if len(m.uses) <= manyUses {
+		return
+	}
+	m.uses = slices.DeleteFunc(m.uses, func(u use) bool {
+		return u.stream != s && !u.wrote && s.Wait(u.stream) == nil
+	})
+}
+
+// freeBehindUses gives the block back behind all work with it. Nobody refers to the memory
+// any more. The stream that used it last is tried first, since that is where the next
+// allocation is likely to be. It may be closed meanwhile: then any other does. Streams of
+// other devices can use the memory, but not give it back. Where all fail the block stays in
+// use for the arena, so that it is never handed out again.
+func (m *memory) freeBehindUses() (fate, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	streams := []*arena.Stream{m.home}
+	for _, u := range m.uses {
+		if u.stream.Device() == m.home.Device() {
+			streams = append(streams, u.stream)
+		}
+	}
+	var first error
+	for _, on := range slices.Backward(streams) {
+		err := m.wait(on, true)
+		if err == nil {
+			if err = on.Free(m.block); !m.block.Valid() {
+				return freed, err // an error is about filling it, say
+			}
+		}
+		if first == nil {
+			first = err
+		}
+		if errors.Is(err, driver.ErrDeviceLost) {
+			break
+		}
+	}
+	return leaked, m.leak(first)
+}
+
+// leak makes the error of memory that is leaked on purpose.
+func (m *memory) leak(cause error) error {
+	err := m.state.errorf(driver.ErrDriverCallFailed,
+		"leaked on purpose: that the work with the memory ends could not be proven: %w", cause)
+	var e *driver.Error
+	if errors.As(cause, &e) {
+		err.Kind, err.Sticky = e.Kind, e.Sticky
+	}
+	err.Bytes = m.bytes
+	return err
+}
+
+func invalidStream(s *State) error {
+	return s.errorf(driver.ErrInvalidArgument, "memory is used on a stream that is nil")
+}
+
+func streamName(s *arena.Stream) string {
+	if s == nil {
+		return "none"
+	}
+	return strconv.FormatUint(s.ID(), 10)
+}
