@@ -1,5 +1,7 @@
 //go:build linux && !android && (amd64 || arm64) && !cgo && !purecuda_nohost
 
+//lint:file-ignore U1000 assembly calls it: see rt0_linux_*.s
+
 package dlhost
 
 // The entry point walks lists that are one string: each item ends with a zero byte, and
