@@ -153,7 +153,7 @@ func NewCopier(b *driver.Binding, w *Workers, p *Pinned, c CopierConfig) *Copier
 // and returns ctx's cause; the content of dst is undefined then, as after every error. What is
 // copied through one buffer does not allocate.
 //
-// Errors: ErrUnsupported while s captures, ErrInvalidArgument for the legacy default stream,
+// Errors: ErrCaptureFailed while s captures, ErrInvalidArgument for the legacy default stream,
 // ErrClosed, ErrDriverCallFailed, ErrDeviceLost.
 func (c *Copier) Upload(ctx context.Context, s driver.Stream, dst driver.DevicePtr, src []byte) error {
 	return c.copy(ctx, transferShape{up: true, stream: s, device: dst, width: uint64(len(src)), height: 1}, src)
@@ -232,7 +232,7 @@ func (c *Copier) checkStream(s driver.Stream) error {
 	case r != driver.Success:
 		return c.binding.Fault("cuStreamIsCapturing", r)
 	case status != driver.CaptureNone:
-		return bindingError(c.binding, driver.ErrUnsupported,
+		return bindingError(c.binding, driver.ErrCaptureFailed,
 			"copy from or to Go memory on a stream that captures: the graph would outlive the buffers; copy from page-locked memory")
 	}
 	return nil

@@ -162,6 +162,7 @@ func TestCopiesWithoutPinnedMemory(t *testing.T) {
 				require.NoError(t, c.Download(background, s, dst, p))
 				require.Equal(t, want, string(dst))
 			}
+			assert.Equal(t, 6, b.gpu.Calls("cuStreamSynchronize"), "no copy of Go memory outlives the call")
 			assert.Equal(t, uint64(6), c.Stats().Pageable)
 			assert.Zero(t, c.Stats().Slots+c.Stats().Chunks)
 		})
@@ -190,8 +191,8 @@ func TestCopiesAreRefused(t *testing.T) {
 			require.ErrorIs(t, c.Download(background, stream, data, p), driver.ErrInvalidArgument)
 		}
 		require.Equal(t, driver.Success, b.StreamBeginCapture(s, driver.CaptureRelaxed))
-		require.ErrorIs(t, c.Upload(background, s, p, data), driver.ErrUnsupported)
-		require.ErrorIs(t, c.Download(background, s, data, p), driver.ErrUnsupported)
+		require.ErrorIs(t, c.Upload(background, s, p, data), driver.ErrCaptureFailed)
+		require.ErrorIs(t, c.Download(background, s, data, p), driver.ErrCaptureFailed)
 		g, r := b.StreamEndCapture(s)
 		require.Equal(t, driver.Success, r, "the capture goes on")
 		require.Equal(t, driver.Success, b.GraphDestroy(g))

@@ -28,6 +28,10 @@ type DeviceConfig struct {
 	// hundred times slower and waits for the device; for comparisons, and for drivers
 	// whose pools are broken.
 	NoPools bool
+	// Exact passes every allocation through to the driver, as large as asked, and gives it
+	// back when it is freed; CacheBytes is not used. It is for drivers that check accesses:
+	// those behind the end of a block, or to one that was freed, are found then.
+	Exact bool
 	// Zero fills every block with zeros when it is allocated, as work on the stream.
 	Zero bool
 	// Poison fills every block with the byte 0xDB when it is freed, as work on the
@@ -62,6 +66,8 @@ type Device struct {
 	clock atomic.Uint64
 	// capturing counts streams that capture.
 	capturing atomic.Int32
+	// kept counts the streams that stand for blocks of FreeBehind.
+	kept atomic.Int32
 	// loss is why CUDA is lost.
 	loss atomic.Pointer[driver.Error]
 
@@ -114,9 +120,12 @@ func NewDevice(b *driver.Binding, c DeviceConfig) (*Device, error) {
 		c.CacheBytes = DefaultCacheBytes
 	}
 	c.CacheBytes = min(c.CacheBytes, maxBytes)
+	if c.Exact {
+		c.CacheBytes = NoCache
+	}
 	d := &Device{
 		binding: b, config: c, order: devices.Add(1),
-		plain:  !c.Zero && !c.Poison && !c.Sites && c.Observe == nil,
+		plain:  !c.Exact && !c.Zero && !c.Poison && !c.Sites && c.Observe == nil,
 		blocks: map[*block]struct{}{},
 		room:   int64(c.CacheBytes),
 	}

@@ -108,8 +108,12 @@ func (d *Device) try(f func() driver.Result) (driver.Result, error) {
 	if d.capturing.Load() > 0 {
 		goruntime.LockOSThread()
 		defer goruntime.UnlockOSThread()
-		if mode, r := d.binding.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed); r == driver.Success {
-			defer d.binding.ThreadExchangeStreamCaptureMode(mode)
+		mode, r := d.binding.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed)
+		switch {
+		case r == driver.Success:
+			defer backToMode(d.binding, mode)
+		case r.Sticky():
+			return driver.Success, d.failed("cuThreadExchangeStreamCaptureMode", r)
 		}
 	}
 	if err := d.binding.Push(); err != nil {

@@ -13,6 +13,9 @@ type events struct {
 	mu     sync.Mutex
 	free   []driver.Event
 	closed bool
+	// lent are guards for blocks of FreeBehind, also of other devices. Whoever takes one out
+	// lets it go.
+	lent map[*guard]struct{}
 }
 
 const maxEvents = 64
@@ -65,6 +68,51 @@ func (d *Device) closeEvents() {
 	d.events.mu.Unlock()
 	for _, e := range free {
 		d.destroyEvent(e)
+	}
+}
+
+// lend makes a mark on an open stream a guard that lasts until it is given back, or until
+// the device is closed.
+func (d *Device) lend(m mark) *guard {
+	g := newGuard(d, m.event)
+	d.events.mu.Lock()
+	defer d.events.mu.Unlock()
+	if d.events.lent == nil {
+		d.events.lent = map[*guard]struct{}{}
+	}
+	d.events.lent[g] = struct{}{}
+	return g
+}
+
+// returnLent ends the use of guards; those of closed streams are not lent. d.calls is held.
+func (d *Device) returnLent(guards []*guard) {
+	for _, g := range guards {
+		o := g.dev
+		if o != d && !o.calls.TryRLock() {
+			continue // it is being closed, which ends the use of all
+		}
+		o.events.mu.Lock()
+		_, lent := o.events.lent[g]
+		delete(o.events.lent, g)
+		o.events.mu.Unlock()
+		if lent {
+			o.letGoGuard(g)
+		}
+		if o != d {
+			o.calls.RUnlock()
+		}
+	}
+}
+
+// closeLent settles the guards that others still go by. d.calls is held for writing.
+func (d *Device) closeLent() {
+	d.events.mu.Lock()
+	lent := d.events.lent
+	d.events.lent = nil
+	d.events.mu.Unlock()
+	for g := range lent {
+		g.finish(g.await())
+		d.letGoGuard(g)
 	}
 }
 

@@ -58,6 +58,8 @@ var modelSteps = []struct {
 	{3, (*model).trim},
 	{4, (*model).reopen},
 	{3, (*model).pause},
+	{4, (*model).freeBehind},
+	{3, (*model).retire},
 	{5, (*model).freeStale},
 }
 
@@ -239,6 +241,9 @@ func (p *model) freeElsewhere() error {
 	}
 	i, on := p.r.IntN(len(p.blocks)), p.r.IntN(modelStreams)
 	b := p.blocks[i]
+	if p.paused[b.on] { // what a stream captures is no work, and here it is
+		return nil
+	}
 	if err := p.read(b); err != nil {
 		return err
 	}
@@ -246,6 +251,60 @@ func (p *model) freeElsewhere() error {
 		return err
 	}
 	return p.freeOn(i, on)
+}
+
+// freeBehind frees a block behind its stream and another one.
+func (p *model) freeBehind() error {
+	if len(p.blocks) == 0 {
+		return nil
+	}
+	i, also := p.r.IntN(len(p.blocks)), p.r.IntN(modelStreams)
+	b := p.blocks[i]
+	if p.paused[b.on] || p.paused[also] { // as above
+		return nil
+	}
+	if err := p.read(b); err != nil {
+		return err
+	}
+	return p.freeBehindOf(i, p.streams[b.on], p.streams[also])
+}
+
+func (p *model) freeBehindOf(i int, streams ...*arena.Stream) error {
+	b := p.blocks[i]
+	err := p.d.FreeBehind(b.Block, streams...)
+	if assert.Equal(p.t, err != nil, b.Valid()); err == nil {
+		p.frees++
+		p.stale = append(p.stale, b.Block)
+		p.blocks = append(p.blocks[:i], p.blocks[i+1:]...)
+	}
+	return err
+}
+
+// retire closes a stream with its work and opens another one, which does not wait for it. The
+// blocks are freed after that.
+func (p *model) retire() error {
+	on := p.r.IntN(modelStreams)
+	if p.paused[on] {
+		return nil
+	}
+	h, err := p.newHandle()
+	if err != nil {
+		return err
+	}
+	old := p.streams[on]
+	for _, b := range p.blocks {
+		if b.on == on {
+			err = errors.Join(err, p.read(b))
+		}
+	}
+	p.streams[on] = p.d.NewStream(h)
+	err = errors.Join(err, old.Close(), p.hot(func() driver.Result { return p.StreamDestroy(old.Handle()) }))
+	for i := len(p.blocks) - 1; i >= 0; i-- {
+		if p.blocks[i].on == on {
+			err = errors.Join(err, p.freeBehindOf(i, old))
+		}
+	}
+	return err
 }
 
 func (p *model) wait() error {

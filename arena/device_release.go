@@ -50,12 +50,32 @@ func (d *Device) collect() {
 // evict takes the block that was free for longest out of the cache; a goroutine that
 // frees at the same time may hide a few. With wait, also blocks of streams that were closed
 // and are not done. d.mu is held.
-func (d *Device) evict(wait bool) (victim, bool) {
+func (d *Device) evict(wait bool) (victim, bool) { return d.evictFrom(d.all(), wait) }
+
+// shed takes out of the cache what is out of use and does not fit: blocks of FreeBehind are
+// kept until then, even if it is more than the cache should hold.
+func (d *Device) shed() (victims []victim) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.room < 0 {
+		d.collect()
+	}
+	for d.room < 0 {
+		v, ok := d.evictFrom([]*Stream{d.home}, false)
+		if !ok {
+			break
+		}
+		victims = append(victims, v)
+	}
+	return victims
+}
+
+func (d *Device) evictFrom(streams []*Stream, wait bool) (victim, bool) {
 	for {
 		var from *Stream
 		var at *stripe
 		var age uint64
-		for _, s := range d.all() {
+		for _, s := range streams {
 			for _, t := range s.stripes() {
 				t.mu.Lock()
 				b := t.all.oldest
@@ -175,6 +195,9 @@ var errCaptured = errors.New("the stream captures")
 func (d *Device) settle(s *Stream, freedAt uint64) error {
 	if s.covers(freedAt) {
 		return nil
+	}
+	if s.behind != nil {
+		return s.awaitBehind()
 	}
 	m, err := s.markForHost(freedAt)
 	if err != nil {

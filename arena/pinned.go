@@ -1,6 +1,7 @@
 package arena
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"sync"
@@ -220,8 +221,8 @@ func (p *Pinned) forget(block *pinnedBlock) {
 	p.claimed -= block.bytes
 }
 
-// destroy gives blocks that are in no books any more back to the driver. After a failure the
-// memory is lost.
+// destroy gives blocks that are in no books any more back to the driver. What it does not take
+// is lost.
 func (p *Pinned) destroy(blocks []*pinnedBlock) {
 	if len(blocks) == 0 {
 		return
@@ -232,22 +233,26 @@ func (p *Pinned) destroy(blocks []*pinnedBlock) {
 	p.mu.Lock()
 	lost := p.lost
 	p.mu.Unlock()
-	freed := 0
+	left := blocks
 	if !lost {
 		p.binding.Cleanup(outsideCaptures(p.binding, func() error {
+			var errs []error
+			var refused []*pinnedBlock
 			for _, block := range blocks {
-				if r := p.binding.MemFreeHost(block.ptr); r != driver.Success {
-					return p.binding.Fault("cuMemFreeHost", r)
+				r := p.binding.MemFreeHost(block.ptr)
+				if r != driver.Success {
+					errs = append(errs, p.binding.Fault("cuMemFreeHost", r))
+					refused = append(refused, block)
 				}
-				freed++
 			}
-			return nil
+			left = refused
+			return errors.Join(errs...)
 		}))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stats.Freed += uint64(freed)
-	for _, block := range blocks[freed:] {
+	p.stats.Freed += uint64(len(blocks) - len(left))
+	for _, block := range left {
 		p.stats.LostBytes += block.bytes
 	}
 }
@@ -335,11 +340,22 @@ func bindingError(b *driver.Binding, kind driver.Kind, format string, args ...an
 // of streams: page-locking memory would otherwise end a capture of another goroutine.
 func outsideCaptures(b *driver.Binding, f func() error) error {
 	return b.Do(func() error {
-		if mode, r := b.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed); r == driver.Success {
-			defer b.ThreadExchangeStreamCaptureMode(mode)
+		mode, r := b.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed)
+		switch {
+		case r == driver.Success:
+			defer backToMode(b, mode)
+		case r.Sticky():
+			return b.Fault("cuThreadExchangeStreamCaptureMode", r)
 		}
 		return f()
 	})
+}
+
+// backToMode restores the mode of a thread.
+func backToMode(b *driver.Binding, mode driver.CaptureMode) {
+	if _, r := b.ThreadExchangeStreamCaptureMode(mode); r.Sticky() {
+		b.Cleanup(b.Fault("cuThreadExchangeStreamCaptureMode", r))
+	}
 }
 
 const (

@@ -5,7 +5,7 @@ package arena
 type DeviceStats struct {
 	InUse     uint64 // bytes of blocks in use, by the sizes of their classes
 	Requested uint64 // bytes of blocks in use, by what was asked for
-	Cached    uint64 // bytes of free blocks
+	Cached    uint64 // bytes of free blocks, also such that work still uses
 	Held      uint64 // bytes from the driver: InUse and Cached
 	HighWater uint64 // the most that was held at once
 	// Lost are the bytes, and LostBlocks the blocks, that the arena will never give back:
@@ -25,7 +25,7 @@ type DeviceStats struct {
 	Evicted      uint64 // blocks that left the cache for the driver
 	Reclaims     uint64 // times that the cache was emptied because memory was short
 
-	Streams int  // that are not closed, or have work that their blocks wait for
+	Streams int  // that are not closed, or whose work was not done when it was last looked at
 	Pooled  bool // the memory comes from a pool of the driver
 }
 
@@ -72,6 +72,6 @@ func (d *Device) Stats() DeviceStats {
 		Failures: d.totals.failures, Frees: uint64(sum.frees),
 		DriverAllocs: d.totals.allocs, DriverFrees: d.totals.frees,
 		Evicted: d.totals.evicted, Reclaims: d.totals.reclaims,
-		Streams: len(d.streams), Pooled: d.pool != 0,
+		Streams: len(d.streams) - int(d.kept.Load()), Pooled: d.pool != 0,
 	}
 }

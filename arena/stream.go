@@ -34,6 +34,14 @@ type Stream struct {
 	// is not known when, for which unproven is the reason. Both are guarded by the gate.
 	guard    *guard
 	unproven error
+	// before marks the end of the work before a capture, as the clock showed then; nil if
+	// that could not be had, or nothing is captured. The gate guards it.
+	before      *guard
+	beforeClock uint64
+	beforeErr   error
+	// behind is what a stream waits for that is none: it was closed from the beginning, and
+	// has blocks of FreeBehind. It never changes.
+	behind []*guard
 	// seen tells for other streams up to which time of the clock this one has waited for
 	// their work. It is guarded by Device.mu.
 	seen map[*Stream]uint64
@@ -72,6 +80,9 @@ func (s *Stream) ID() uint64 { return s.id }
 // work on all streams is done; if that does not help, the error is of kind
 // driver.ErrOutOfMemory and says what was asked, what is free, and what the arena holds.
 //
+// Keep calls of Alloc out while the device is closed: a block of one that goes on at the same
+// time may look valid although its memory went back.
+//
 // A stream that captures gives driver.ErrCaptureFailed: allocate before the capture. 0 bytes,
 // and more than a device can address, give driver.ErrInvalidArgument.
 func (s *Stream) Alloc(bytes uint64) (Block, error) {
@@ -80,15 +91,12 @@ func (s *Stream) Alloc(bytes uint64) (Block, error) {
 	}
 	class := classOf(bytes)
 	t := s.lock()
-	if s.state == streamOpen {
+	if s.state == streamOpen && s.dev.plain {
 		if b := t.newest(class); b != nil {
 			t.lend(b, bytes)
 			t.sums.hits++
 			t.mu.Unlock()
-			if s.dev.plain {
-				return b.begin(bytes), nil
-			}
-			return s.handOut(b, bytes, Reused)
+			return b.begin(bytes), nil
 		}
 	}
 	t.mu.Unlock()

@@ -4,11 +4,11 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// allocate is Alloc where the stripe at hand has no block.
+// allocate is Alloc where the stripe at hand has no block, or there is more to do.
 func (s *Stream) allocate(class int, bytes uint64) (Block, error) {
-	s.dev.calls.RLock()
+	s.dev.calls.RLock() // until the block is in use, so that Close finds it
+	defer s.dev.calls.RUnlock()
 	b, source, err := s.obtain(class, bytes)
-	s.dev.calls.RUnlock()
 	if err != nil {
 		s.dev.mu.Lock()
 		s.dev.totals.failures++
@@ -24,11 +24,22 @@ func (s *Stream) obtain(class int, bytes uint64) (*block, EventKind, error) {
 	if err := s.usable(s.now()); err != nil {
 		return nil, 0, err
 	}
+	if s.dev.config.Exact { // blocks of a class differ in size
+		b, err := s.dev.fresh(s, class, bytes)
+		return b, Allocated, err
+	}
 	if b := s.steal(class, bytes); b != nil {
 		return b, Reused, nil
 	}
 	if b, err := s.borrow(class, bytes); b != nil || err != nil {
 		return b, Shared, err
+	}
+	if kept := s.dev.kept.Load(); kept > 0 {
+		if s.dev.tidy(); s.dev.kept.Load() < kept {
+			if b, err := s.borrow(class, bytes); b != nil || err != nil {
+				return b, Shared, err
+			}
+		}
 	}
 	b, err := s.dev.fresh(s, class, bytes)
 	return b, Allocated, err
@@ -99,7 +110,7 @@ func (s *Stream) candidate(class int, bytes uint64) (b *block, from *Stream, rea
 				return b, o, true
 			}
 			t.mu.Unlock()
-			if usable && second == nil {
+			if usable && second == nil && o.behind == nil { // there is no event for all of behind
 				second, secondFrom = t, o
 			}
 		}
@@ -185,19 +196,14 @@ func (s *Stream) note(o *Stream, clock uint64) {
 	}
 }
 
-// handOut makes a block the caller's.
+// handOut makes a block the caller's. Device.calls is held.
 func (s *Stream) handOut(b *block, bytes uint64, source EventKind) (Block, error) {
 	d := s.dev
 	if d.config.Zero {
-		d.calls.RLock()
-		err := d.fill(s, b, 0, bytes)
-		if err != nil {
+		if err := d.fill(s, b, 0, bytes); err != nil {
 			b.asked.Store(bytes)
 			b.freedAt = d.clock.Load() // whatever it was before, s has waited for it
 			d.putBack(s, b)
-		}
-		d.calls.RUnlock()
-		if err != nil {
 			return Block{}, err
 		}
 	}
@@ -212,6 +218,9 @@ func (s *Stream) handOut(b *block, bytes uint64, source EventKind) (Block, error
 // fresh takes a block from the driver.
 func (d *Device) fresh(s *Stream, class int, bytes uint64) (*block, error) {
 	size := classBytes(class)
+	if d.config.Exact {
+		size = bytes
+	}
 	if err := d.reserve(size, bytes); err != nil {
 		return nil, err
 	}

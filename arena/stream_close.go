@@ -24,7 +24,14 @@ func (s *Stream) Capture(on bool) {
 		from, to = to, from
 	}
 	s.gate.Lock()
+	if on && s.now() == streamOpen {
+		s.markBefore()
+	}
 	changed := s.change(to, func(state streamState) bool { return state == from })
+	if changed && !on {
+		d.letGoGuard(s.before)
+		s.before, s.beforeErr = nil, nil
+	}
 	if changed && on {
 		d.capturing.Add(1)
 	} else if changed {
@@ -37,6 +44,17 @@ func (s *Stream) Capture(on bool) {
 		victims := d.makeRoom(0)
 		d.mu.Unlock()
 		d.cleanup(d.release(victims))
+	}
+}
+
+// markBefore marks the work that is on the stream before it is captured, for those who wait
+// for it meanwhile: an event that is recorded later becomes part of the capture, and so would
+// they. The gate is held for writing.
+func (s *Stream) markBefore() {
+	clock := s.dev.clock.Add(1)
+	m, err := s.recorded(clock)
+	if s.beforeErr = err; err == nil {
+		s.before, s.beforeClock = newGuard(s.dev, m.event), clock
 	}
 }
 
@@ -82,6 +100,8 @@ func (s *Stream) Close() error {
 		return nil
 	}
 	if captured {
+		d.letGoGuard(s.before)
+		s.before = nil
 		err := s.errorf(driver.ErrCaptureFailed, "the stream is closed while it captures")
 		d.giveUp(s, err)
 		return err
@@ -101,8 +121,7 @@ func (s *Stream) Close() error {
 		return err
 	}
 	// Also a stream without free blocks needs its guard: others may wait for its work.
-	s.guard = &guard{event: m.event}
-	s.guard.holders.Add(1)
+	s.guard = newGuard(d, m.event)
 	return nil
 }
 
@@ -132,6 +151,9 @@ func (d *Device) remove(s *Stream, lose func(*block)) {
 		s.reach(never)
 	}
 	s.gone = true
+	if s.behind != nil {
+		d.kept.Add(-1)
+	}
 	for _, t := range s.stripes() {
 		for b := t.all.oldest; b != nil; b = t.all.oldest {
 			t.cut(b)
@@ -173,6 +195,9 @@ func (d *Device) tidy() {
 			s.gate.Unlock()
 		}
 	}
+	if d.lost() == nil {
+		d.cleanup(d.release(d.shed()))
+	}
 }
 
 // someClosed are closed streams that the device still knows: others each time if there
@@ -192,18 +217,31 @@ func (d *Device) someClosed() (some []*Stream) {
 
 // tidyStream forgets a closed stream if its work is done. The gate is held for writing.
 func (d *Device) tidyStream(s *Stream) {
+	if s.behind != nil {
+		d.tidyBehind(s)
+		return
+	}
 	if s.guard == nil {
 		return // another goroutine was here
 	}
 	done := s.covers(never - 1)
 	if !done {
 		var err error
-		done, err = d.passed(s.guard.event)
+		done, err = s.guard.passed()
 		d.cleanup(err)
 	}
 	if done {
 		d.remove(s, nil)
-		d.letGoGuard(s.guard)
+		s.endGuard(nil)
+	}
+}
+
+// endGuard settles the guard of a closed stream, if it has one. The gate or Device.calls is
+// held for writing.
+func (s *Stream) endGuard(err error) {
+	if s.guard != nil {
+		s.guard.finish(err)
+		s.dev.letGoGuard(s.guard)
 		s.guard = nil
 	}
 }
@@ -244,15 +282,21 @@ func (d *Device) Close() error {
 	}
 	var errs []error
 	for _, s := range streams {
-		if err := d.drain(s, states[s]); err != nil {
+		err := d.drain(s, states[s])
+		switch {
+		case err == nil:
+			d.remove(s, nil)
+		case s.behind != nil:
+			errs = append(errs, err)
+			d.remove(s, d.loseBlock)
+		default:
 			errs = append(errs, err)
 			d.giveUp(s, err)
-		} else {
-			d.remove(s, nil)
 		}
-		d.letGoGuard(s.guard)
-		s.guard = nil
+		s.endGuard(err)
+		d.returnLent(s.behind)
 	}
+	d.closeLent()
 	errs = append(errs, d.giveAll())
 	d.closeEvents()
 	if d.pool != 0 && d.lost() == nil {
@@ -267,8 +311,11 @@ func (d *Device) Close() error {
 func (d *Device) drain(s *Stream, state streamState) error {
 	switch state {
 	case streamClosed:
-		if s.covers(never - 1) {
+		switch {
+		case s.covers(never - 1):
 			return nil
+		case s.behind != nil:
+			return s.awaitBehind()
 		}
 		return d.await(s.guard.event)
 	case streamCapturing:

@@ -351,3 +351,30 @@ func (c *crossing) work(chance *rand.Rand) {
 		}
 	}
 }
+
+// What was on a stream before it is captured can be waited for, and freed behind, meanwhile;
+// an event that is recorded then would pull whoever waits into the capture.
+func TestStreamWaitForCaptured(t *testing.T) {
+	gpu := drivertest.ForTest(t, drivertest.Config{})
+	m := newMachine(t, gpu)
+	d := m.device(t, arena.DeviceConfig{})
+	captured, other := d.NewStream(m.handle(t)), d.NewStream(m.handle(t))
+	b := allocate(t, captured, 4096)
+	release := hold(t, m, captured.Handle())
+	captured.Capture(true)
+	require.Equal(t, driver.Success, m.StreamBeginCapture(captured.Handle(), driver.CaptureRelaxed))
+	require.NoError(t, other.Wait(captured))
+	require.Equal(t, driver.ErrorNotReady, m.StreamQuery(other.Handle()), "it waits for the work before")
+	require.NoError(t, d.FreeBehind(b, captured))
+	release()
+	require.Equal(t, driver.Success, m.StreamSynchronize(other.Handle()))
+	graph, r := m.StreamEndCapture(captured.Handle())
+	require.Equal(t, driver.Success, r)
+	require.Equal(t, driver.Success, m.GraphDestroy(graph))
+	captured.Capture(false)
+	assert.Zero(t, exact(t, d).InUse)
+	for _, s := range []*arena.Stream{captured, other} {
+		require.NoError(t, s.Close())
+		require.Equal(t, driver.Success, destroy(m, s.Handle()))
+	}
+}

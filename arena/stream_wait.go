@@ -2,13 +2,15 @@ package arena
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 )
 
 // Wait makes later work on s wait for the work that is now on o, which may be a stream of
-// another device. It does not block. In a capture it is a fork or a join, as events are.
+// another device. It does not block. What o captures is no work: if it is captured now, what
+// was on it before is waited for.
 //
 // If o was closed, its work is that of before. If the end of that work could not be marked
 // then ([Stream.Close] gave an error), Wait fails for good: it cannot be proven to be done.
@@ -71,9 +73,69 @@ type mark struct {
 // guard is the event that marks the end of the work of a closed stream. The stream and
 // everybody who is about to wait for it hold it; until all have let it go the event marks
 // nothing else.
+//
+// Blocks of FreeBehind have guards without holding them: they ask by passed and await, which
+// do not touch the event once finish was called.
 type guard struct {
+	dev     *Device
 	event   driver.Event
 	holders atomic.Int32
+
+	mu   sync.Mutex // held while passed and await call the driver
+	over bool       // it is settled
+	err  error      // why it will never be known whether the work is done
+}
+
+// newGuard makes a guard with one holder.
+func newGuard(d *Device, e driver.Event) *guard {
+	g := &guard{dev: d, event: e}
+	g.holders.Store(1)
+	return g
+}
+
+// passed tells whether the work is done. It does not wait: not for those who await it
+// either. An error is for good.
+func (g *guard) passed() (bool, error) {
+	if !g.mu.TryLock() {
+		return false, nil
+	}
+	defer g.mu.Unlock()
+	if !g.over {
+		done, err := g.dev.passed(g.event)
+		switch {
+		case g.dev.lost() != nil:
+			g.over, g.err = true, g.dev.lost()
+		case err != nil:
+			g.dev.cleanup(err)
+			return false, nil
+		default:
+			g.over = done
+		}
+	}
+	return g.over && g.err == nil, g.err
+}
+
+// await blocks until the work is done.
+func (g *guard) await() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over {
+		return g.err
+	}
+	if err := g.dev.await(g.event); err != nil {
+		return err
+	}
+	g.over = true
+	return nil
+}
+
+// finish settles the guard, before the event is used for something else.
+func (g *guard) finish(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.over {
+		g.over, g.err = true, err
+	}
 }
 
 // letGo ends the use of a mark.
@@ -101,7 +163,7 @@ func (s *Stream) mark() (mark, error) {
 	case state == streamClosed:
 		return s.ending()
 	case state == streamCapturing:
-		return s.recorded(0)
+		return s.beforeCapture()
 	}
 	return s.recorded(s.dev.clock.Add(1))
 }
@@ -129,6 +191,17 @@ func (s *Stream) ending() (mark, error) {
 	}
 	s.guard.holders.Add(1)
 	return mark{s.guard.event, never, s.guard}, nil
+}
+
+// beforeCapture is the mark of what was on the stream before it was captured. The gate is
+// held.
+func (s *Stream) beforeCapture() (mark, error) {
+	if s.before == nil {
+		return mark{}, because(s.beforeErr, s.errorf(driver.ErrCaptureFailed,
+			"the stream is captured, and the end of the work before could not be marked: %w", s.beforeErr))
+	}
+	s.before.holders.Add(1)
+	return mark{s.before.event, s.beforeClock, s.before}, nil
 }
 
 // unprovable is the error of those who have to know when the work of a closed stream ends,

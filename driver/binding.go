@@ -18,7 +18,8 @@ type Binding struct {
 	// this driver as well. None that was seen so far does; see runtime for the test.
 	NeedsCurrent bool
 	// OnError, if not nil, hears of every error that [Binding.Fault] makes, before the
-	// caller does. It may add to the error. It may be called on any goroutine.
+	// caller does. It may add to the error, but must not keep it: the caller adds to it as
+	// well. It may be called on any goroutine.
 	OnError func(*Error)
 	// OnCleanup, if not nil, hears of failures that no caller waits for.
 	OnCleanup func(error)

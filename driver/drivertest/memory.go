@@ -281,3 +281,7 @@ func (h *hostMemory) attributes(ptr driver.DevicePtr) map[driver.PointerAttribut
 		driver.PointerAttributeAllowedHandleTypes:     0,
 	}
 }
+
+// ChecksMemory implements [driver.Checker]: every access of kernels and copies is checked
+// against the allocations, so that package runtime passes these through one by one.
+func (d *Driver) ChecksMemory() bool { return true }

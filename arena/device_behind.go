@@ -1,0 +1,241 @@
+package arena
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// FreeBehind gives a block back behind the work that is now on the streams, of which any may
+// be closed or of another device, and on which nothing is put for it: no later work on them
+// waits. What a stream captures is no work. If all that work is done, as that of no streams is, others can have the block at
+// once. Else it counts as cached, and is kept from them until the arena finds that the work
+// is done: it looks at some of what it keeps at each FreeBehind, NewStream, [Stream.Close] and
+// [Device.Trim], and when there is no other free block. What is kept may be more than the
+// cache should hold. Where an open stream can take the block, [Stream.Free] costs less.
+//
+// FreeBehind blocks no more than Free does, and does not poison. When it cannot be known
+// when the work of a stream is done ([Stream.Close] gave an error), FreeBehind fails, and the block stays in use. Other errors are those of Free.
+func (d *Device) FreeBehind(b Block, streams ...*Stream) error {
+	if b.block == nil || b.block.dev != d {
+		return d.home.foreign(b)
+	}
+	if slices.Contains(streams, nil) {
+		return d.errorf(driver.ErrInvalidArgument, "free a block behind no stream")
+	}
+	defer lockCalls(d, streams)()
+	event := Event{Kind: Freed, Ptr: b.block.ptr, Bytes: b.Bytes(), Size: b.block.size}
+	victims, err := d.endBehind(b, streams)
+	d.cleanup(d.release(victims)) // what went back is no concern of whoever frees b
+	if err == nil {
+		d.observe(event)
+	}
+	return err
+}
+
+// lockCalls keeps the device and those of the streams from being closed until the function
+// that it returns is called.
+func lockCalls(d *Device, streams []*Stream) (unlock func()) {
+	devices := []*Device{d}
+	for _, s := range streams {
+		if !slices.Contains(devices, s.dev) {
+			devices = append(devices, s.dev)
+		}
+	}
+	slices.SortFunc(devices, func(a, b *Device) int { return cmp.Compare(a.order, b.order) })
+	for _, d := range devices {
+		d.calls.RLock()
+	}
+	return func() {
+		for _, d := range devices {
+			d.calls.RUnlock()
+		}
+	}
+}
+
+// endBehind takes a block back and returns those that have to go to the driver for it.
+func (d *Device) endBehind(b Block, streams []*Stream) ([]victim, error) {
+	var guards []*guard
+	if d.lost() == nil {
+		switch {
+		case d.isClosed():
+			return nil, d.errorf(driver.ErrClosed, "free a block of an arena that is closed")
+		case !b.Valid():
+			return nil, b.stale("free")
+		}
+		d.tidy() // so that no more is kept than has work
+		var err error
+		if guards, err = guardAll(streams); err != nil {
+			d.returnLent(guards)
+			if d.lost() == nil {
+				return nil, err
+			}
+		}
+	}
+	// The place is noted before anybody can have the block again.
+	freed := new(place)
+	if d.config.Sites {
+		freed.note()
+	}
+	if !b.end() {
+		d.returnLent(guards)
+		return nil, b.stale("free")
+	}
+	b.block.sites.freed.set(freed)
+	return d.keepBehind(b.block, guards), nil
+}
+
+// guardAll returns guards of the work on streams that is not done; of some if it fails.
+func guardAll(streams []*Stream) (guards []*guard, err error) {
+	for i, s := range streams {
+		if slices.Contains(streams[:i], s) {
+			continue
+		}
+		g, err := s.guardNow()
+		if err != nil {
+			return guards, err
+		}
+		if g != nil {
+			guards = append(guards, g)
+		}
+	}
+	return guards, nil
+}
+
+// guardNow is a guard of the work that is on the stream, or nil if that is done.
+func (s *Stream) guardNow() (*guard, error) {
+	d := s.dev
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	switch state := s.now(); {
+	case d.lost() != nil:
+		return nil, d.lost()
+	case s.covers(never - 1):
+		return nil, nil
+	case state == streamCapturing:
+		return s.guardBefore()
+	case state == streamClosed && s.guard == nil:
+		return nil, s.unprovable()
+	case state == streamClosed:
+		done, err := s.guard.passed()
+		if err != nil || done {
+			return nil, err
+		}
+		return s.guard, nil
+	}
+	now := d.clock.Add(1)
+	done, err := d.idle(s)
+	if err != nil {
+		return nil, err
+	}
+	if done {
+		s.reach(now)
+		return nil, nil
+	}
+	m, err := s.recorded(now)
+	if err != nil {
+		return nil, err
+	}
+	return d.lend(m), nil
+}
+
+// guardBefore is a guard of the work that was on the stream before it was captured. The gate
+// is held.
+func (s *Stream) guardBefore() (*guard, error) {
+	if s.before == nil {
+		_, err := s.beforeCapture()
+		return nil, err
+	}
+	done, err := s.before.passed()
+	if err != nil || done {
+		return nil, err
+	}
+	events := &s.dev.events
+	events.mu.Lock()
+	defer events.mu.Unlock()
+	if events.lent == nil {
+		events.lent = map[*guard]struct{}{}
+	}
+	if _, lent := events.lent[s.before]; !lent {
+		events.lent[s.before] = struct{}{}
+		s.before.holders.Add(1)
+	}
+	return s.before, nil
+}
+
+// keepBehind puts a block that was taken back on the list of the home stream or, as long as
+// there is work that may use it, on that of a stream which stands for the work: for all
+// others that is a closed stream like any, which tidy empties when the work is done.
+func (d *Device) keepBehind(b *block, guards []*guard) []victim {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.loss.Load() != nil {
+		d.endUse(b)
+		d.drop(b)
+		d.loseBlock(b)
+		return nil
+	}
+	b.freedAt = d.clock.Load()
+	size := int64(b.size)
+	victims := d.makeRoom(size)
+	if d.room < size && len(guards) == 0 {
+		d.endUse(b)
+		d.drop(b)
+		return append(victims, victim{b, d.home})
+	}
+	// What work may still use is kept in any case: the driver could take it only later.
+	s := d.home
+	if len(guards) > 0 {
+		s = d.standIn(guards)
+	}
+	t := s.lock()
+	defer t.mu.Unlock()
+	d.room -= size
+	t.room += size
+	t.sums.frees++
+	t.take(b)
+	return victims
+}
+
+// standIn is the stream that stands for the work before some guards. d.mu is held.
+func (d *Device) standIn(guards []*guard) *Stream {
+	for _, s := range d.streams {
+		if s.behind != nil && slices.Equal(s.behind, guards) {
+			return s
+		}
+	}
+	s := d.newStream(0)
+	s.state, s.behind = streamClosed, guards
+	d.streams = append(d.streams, s)
+	d.kept.Add(1)
+	return s
+}
+
+// awaitBehind blocks until all work is done that a stream stands for.
+func (s *Stream) awaitBehind() error {
+	for _, g := range s.behind {
+		if err := g.await(); err != nil {
+			return err
+		}
+	}
+	s.reach(never)
+	return nil
+}
+
+// tidyBehind takes in the blocks of a stream that stands for work, if that is done. Where
+// nobody will ever know they are lost. The gate is held for writing.
+func (d *Device) tidyBehind(s *Stream) {
+	var lose func(*block)
+	for _, g := range s.behind {
+		done, err := g.passed()
+		if err == nil && !done {
+			return
+		}
+		if err != nil {
+			lose = d.loseBlock
+		}
+	}
+	d.remove(s, lose)
+	d.returnLent(s.behind)
+}
