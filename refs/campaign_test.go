@@ -106,13 +106,14 @@ type tally struct {
 	allocated, freed, leaked, gone, reads, stale, faults        uint64
 	rebuilds, lost, dropped, resumes, resolved, refused, forgot uint64
 	closed, unproven                                            uint64
+	causes                                                      map[string]uint64 // of leaks
 }
 
 func (t *tally) String() string {
-	return fmt.Sprintf("%d blocks (%d freed, %d leaked on purpose, %d gone with their context), %d reads compared, "+
+	return fmt.Sprintf("%d blocks (%d freed, %d leaked on purpose %v, %d gone with their context), %d reads compared, "+
 		"%d uses refused as stale, %d faults injected, %d rebuilds, %d drains resumed, %d losses, %d drops, "+
 		"%d tokens resolved, %d guesses refused, %d handles forgotten, %d streams closed, %d of them without a proof",
-		t.allocated, t.freed, t.leaked, t.gone, t.reads, t.stale, t.faults, t.rebuilds, t.resumes, t.lost, t.dropped,
+		t.allocated, t.freed, t.leaked, t.causes, t.gone, t.reads, t.stale, t.faults, t.rebuilds, t.resumes, t.lost, t.dropped,
 		t.resolved, t.refused, t.forgot, t.closed, t.unproven)
 }
 
@@ -162,10 +163,36 @@ func (c *campaign) fail(format string, args ...any) {
 	}
 }
 
+// leaks checks the error of memory that was leaked on purpose: what cannot be proven is so for
+// a call that failed, or a device that was lost, and never because streams were closed.
+func (c *campaign) leaks(what string, err error) {
+	cause := "none"
+	for _, i := range c.gpu.Injected() {
+		if errors.Is(err, i.Result) {
+			cause = "a call that failed"
+		}
+	}
+	switch {
+	case errors.Is(err, driver.ErrDeviceLost):
+		cause = "the device was lost"
+	case cause == "none":
+		c.fail("%s: nothing explains the leak: %v", what, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.causes == nil {
+		c.causes = map[string]uint64{}
+	}
+	c.causes[cause]++
+}
+
 // explained checks an error: it is what a state answers, or what was injected.
 func (c *campaign) explained(what string, err error) (failed bool) {
 	if err == nil {
 		return false
+	}
+	if strings.Contains(err.Error(), "leaked on purpose") {
+		c.leaks(what, err)
 	}
 	var e *driver.Error
 	if !errors.As(err, &e) {

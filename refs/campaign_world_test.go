@@ -34,6 +34,7 @@ type campaign struct {
 	wrong   []error
 	shared  []*content
 	targets []unsafe.Pointer
+	causes  map[string]uint64 // of leaks
 
 	done      atomic.Bool
 	shutdowns atomic.Int64
@@ -254,6 +255,13 @@ func (c *campaign) finish() error {
 	if s.Live != 0 || s.Stale != 0 || s.Waiting != 0 || s.Leases != 0 {
 		return fmt.Errorf("left over: %+v", s)
 	}
+	var causes uint64
+	for _, n := range c.causes {
+		causes += n
+	}
+	if causes != s.Leaked {
+		return fmt.Errorf("%d leaks, with causes %v", s.Leaked, c.causes)
+	}
 	c.state.Close()
 	if c.gpu.Sticky() == driver.Success {
 		has := w.arena.Stats()
@@ -301,6 +309,12 @@ func (c *campaign) sum(t *tally) {
 	t.freed += s.Freed
 	t.leaked += s.Leaked
 	t.gone += s.Gone
+	if t.causes == nil {
+		t.causes = map[string]uint64{}
+	}
+	for cause, n := range c.causes {
+		t.causes[cause] += n
+	}
 	t.reads += c.tally.reads.Load()
 	t.stale += c.tally.stale.Load()
 	t.faults += uint64(len(c.gpu.Injected()))

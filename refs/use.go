@@ -116,34 +116,54 @@ func (m *memory) foldReaders(s *arena.Stream) {
 
 // freeBehindUses gives the block back behind all work with it. Nobody refers to the memory
 // any more. The stream that used it last is tried first, since that is where the next
-// allocation is likely to be. It may be closed meanwhile: then any other does. Streams of
-// other devices can use the memory, but not give it back. Where all fail the block stays in
-// use for the arena, so that it is never handed out again.
+// allocation is likely to be. It may be closed meanwhile: then the arena takes the block,
+// without making work of others wait, and else any other stream. Streams of other devices
+// can use the memory, but not give it back. Where all fail the block stays in use for the
+// arena, so that it is never handed out again.
 func (m *memory) freeBehindUses() (fate, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	streams := []*arena.Stream{m.home}
+	device := m.home.Device()
+	users, own := make([]*arena.Stream, 0, len(m.uses)), []*arena.Stream{m.home}
 	for _, u := range m.uses {
-		if u.stream.Device() == m.home.Device() {
-			streams = append(streams, u.stream)
+		users = append(users, u.stream)
+		if u.stream.Device() == device {
+			own = append(own, u.stream)
 		}
 	}
-	var first error
-	for _, on := range slices.Backward(streams) {
-		err := m.wait(on, true)
-		if err == nil {
-			if err = on.Free(m.block); !m.block.Valid() {
-				return freed, err // an error is about filling it, say
-			}
-		}
-		if first == nil {
-			first = err
-		}
+	last := len(own) - 1
+	f, err := m.freeOn(own[last])
+	switch {
+	case f == freed:
+		return f, err
+	case errors.Is(err, driver.ErrDeviceLost):
+		return f, m.leak(err)
+	}
+	// Also where the last stream is open: it cannot wait for others in a capture.
+	err = device.FreeBehind(m.block, users...)
+	if !m.block.Valid() {
+		return freed, err
+	}
+	for _, on := range slices.Backward(own[:last]) {
 		if errors.Is(err, driver.ErrDeviceLost) {
 			break
 		}
+		if f, onErr := m.freeOn(on); f == freed {
+			return f, onErr
+		}
 	}
-	return leaked, m.leak(first)
+	return leaked, m.leak(err)
+}
+
+// freeOn gives the block back on a stream, behind the work of all others. m.mu is held.
+func (m *memory) freeOn(s *arena.Stream) (fate, error) {
+	err := m.wait(s, true)
+	if err == nil {
+		if err = s.Free(m.block); !m.block.Valid() {
+			return freed, err // an error is about filling it, say
+		}
+	}
+	return leaked, err
 }
 
 // leak makes the error of memory that is leaked on purpose.

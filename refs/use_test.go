@@ -1,6 +1,7 @@
 package refs_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -233,15 +234,17 @@ func TestLeakedOnPurpose(t *testing.T) {
 	m := newMachine(t, drivertest.Config{})
 	s1, s2 := m.stream(t), m.stream(t)
 	r := alloc(t, m, s1, 64)
+	release := m.hold(t, s2)
+	defer release()
+	noRecord := func() {
+		for n := range 4 {
+			m.gpu.Fail("cuEventRecord", n+1, driver.ErrorUnknown)
+		}
+	}
 	require.NoError(t, m.fill(r, s2, 1))
 	ptr := r.Core().Ptr()
-	for _, s := range []*arena.Stream{s1, s2} {
-		_ = s
-	}
 	require.NoError(t, r.Use(s1, false)) // two streams now
-	m.gpu.Fail("cuEventRecord", 1, driver.ErrorUnknown)
-	m.gpu.Fail("cuEventRecord", 2, driver.ErrorUnknown)
-	m.gpu.Fail("cuEventRecord", 3, driver.ErrorUnknown)
+	noRecord()
 	err := r.Close()
 	assert.ErrorIs(t, err, driver.ErrorUnknown)
 	assert.ErrorContains(t, err, "leaked on purpose")
@@ -257,9 +260,7 @@ func TestLeakedOnPurpose(t *testing.T) {
 	_, err = r.Acquire()
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
-	m.gpu.Fail("cuEventRecord", 1, driver.ErrorUnknown)
-	m.gpu.Fail("cuEventRecord", 2, driver.ErrorUnknown)
-	m.gpu.Fail("cuEventRecord", 3, driver.ErrorUnknown)
+	noRecord()
 	r.Release()
 	require.Len(t, m.cleanup, 1)
 	assert.ErrorContains(t, m.cleanup[0], "leaked on purpose")
@@ -297,6 +298,82 @@ func TestFreeAfterTheStreamWasClosed(t *testing.T) {
 	assert.Equal(t, uint32(1), to.data[0])
 	require.NoError(t, r.Close())
 	assert.Equal(t, refs.Stats{Freed: 1}, m.state.Stats())
+}
+
+// A Ref that is closed after all streams that used it, as the order of defers has it, leaks
+// nothing, whether their work is done or not, and none of it is waited for.
+func TestFreeAfterAllStreamsWereClosed(t *testing.T) {
+	for _, streams := range []int{1, 2} {
+		for _, pending := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d streams, pending %v", streams, pending), func(t *testing.T) {
+				m := newMachine(t, drivertest.Config{})
+				all := []*arena.Stream{m.stream(t), m.stream(t)}[:streams]
+				r := alloc(t, m, all[0], 64)
+				ptr := r.Core().Ptr()
+				release := func() {}
+				if pending {
+					release = sync.OnceFunc(m.hold(t, all[0]))
+					defer release()
+				}
+				for _, s := range all {
+					require.NoError(t, m.fill(r, s, 1))
+					if !pending {
+						m.wait(t, s)
+					}
+				}
+				for _, s := range all {
+					require.NoError(t, s.Close())
+				}
+				require.NoError(t, r.Close())
+				assert.Equal(t, refs.Stats{Freed: 1}, m.state.Stats())
+				assert.Zero(t, m.arena.Stats().InUse)
+				assert.Equal(t, uint64(512), m.arena.Stats().Cached)
+
+				s := m.stream(t)
+				if pending {
+					other := alloc(t, m, s, 64)
+					assert.NotEqual(t, ptr, other.Core().Ptr(), "work still uses it")
+					require.NoError(t, m.fill(other, s, 2))
+					m.wait(t, s) // behind no work of others
+					defer other.Close()
+				}
+				release()
+				for _, s := range all {
+					m.wait(t, s)
+				}
+				next := alloc(t, m, s, 64)
+				assert.Equal(t, ptr, next.Core().Ptr())
+				require.NoError(t, next.Close())
+				assert.Empty(t, m.cleanup)
+			})
+		}
+	}
+}
+
+// Work of another device's stream counts as well.
+func TestFreeBehindAnotherDevice(t *testing.T) {
+	m := newMachine(t, drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())})
+	far := &machine{gpu: m.gpu}
+	require.NoError(t, far.open(1))
+	t.Cleanup(far.close)
+	s, o := m.stream(t), far.stream(t)
+	r := alloc(t, m, s, 64)
+	release := sync.OnceFunc(m.hold(t, o))
+	defer release()
+	require.NoError(t, r.Use(o, true))
+	ptr := r.Core().Ptr()
+	require.NoError(t, s.Close())
+	require.NoError(t, r.Close())
+	assert.Equal(t, refs.Stats{Freed: 1}, m.state.Stats())
+	s2 := m.stream(t)
+	other := alloc(t, m, s2, 64)
+	defer other.Close()
+	assert.NotEqual(t, ptr, other.Core().Ptr(), "work still uses it")
+	release()
+	m.wait(t, o)
+	next := alloc(t, m, s2, 64)
+	assert.Equal(t, ptr, next.Core().Ptr())
+	require.NoError(t, next.Close())
 }
 
 // Goroutines share a Ref on streams of their own. They settle the order by a lock; the
