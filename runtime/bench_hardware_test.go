@@ -103,7 +103,7 @@ func BenchmarkHardwareCall(b *testing.B) {
 
 func BenchmarkHardwareLaunch(b *testing.B) {
 	h := newHardwareBench(b)
-	x, err := runtime.Alloc[float32](h.Context, 1)
+	x, err := runtime.Alloc[float32](h.stream, 1)
 	require.NoError(b, err)
 	b.Run("args=0/impl=runtime", func(b *testing.B) {
 		h.enqueue(b, func() error { return h.empty.Launch(h.stream, benchShape) })
@@ -111,7 +111,7 @@ func BenchmarkHardwareLaunch(b *testing.B) {
 	b.Run("args=4/impl=runtime", func(b *testing.B) {
 		h.enqueue(b, func() error {
 			return h.empty4.Launch(h.stream, benchShape,
-				x.Arg(), x.Arg(), runtime.Value(float32(2)), runtime.Value(uint64(1)))
+				runtime.InOut(x), runtime.InOut(x), runtime.Value(float32(2)), runtime.Value(uint64(1)))
 		})
 	})
 }
@@ -123,11 +123,11 @@ const graphNodes = 10
 // graph and as launches.
 func BenchmarkHardwareGraph(b *testing.B) {
 	h := newHardwareBench(b)
-	x, err := runtime.Alloc[float32](h.Context, 1)
+	x, err := runtime.Alloc[float32](h.stream, 1)
 	require.NoError(b, err)
 	launches := func(s *runtime.Stream) error {
 		for range graphNodes {
-			err := h.empty4.Launch(s, benchShape, x.Arg(), x.Arg(), runtime.Value(float32(2)), runtime.Value(uint64(1)))
+			err := h.empty4.Launch(s, benchShape, runtime.InOut(x), runtime.InOut(x), runtime.Value(float32(2)), runtime.Value(uint64(1)))
 			if err != nil {
 				return err
 			}
@@ -197,7 +197,7 @@ func BenchmarkHardwareAllocFree(b *testing.B) {
 	h := newHardwareBench(b)
 	b.Run("size=1MiB/impl=runtime", func(b *testing.B) {
 		benchLoop(b, func() error {
-			buffer, err := runtime.Alloc[byte](h.Context, 1<<20)
+			buffer, err := runtime.Alloc[byte](h.stream, 1<<20)
 			if err != nil {
 				return err
 			}
@@ -220,7 +220,7 @@ var copySizes = []struct {
 // heap.
 type copyBench struct {
 	*hardwareBench
-	device   *runtime.Buffer[byte]
+	device   *runtime.Ref[byte]
 	pinned   *runtime.HostBuffer[byte]
 	pageable []byte
 }
@@ -230,7 +230,7 @@ func newCopyBench(b *testing.B) *copyBench {
 	c := &copyBench{hardwareBench: newHardwareBench(b)}
 	largest := copySizes[len(copySizes)-1].bytes
 	var err error
-	c.device, err = runtime.Alloc[byte](c.Context, largest)
+	c.device, err = runtime.Alloc[byte](c.stream, largest)
 	require.NoError(b, err)
 	c.pinned, err = runtime.AllocHost[byte](c.Context, largest)
 	require.NoError(b, err)
@@ -244,7 +244,7 @@ func newCopyBench(b *testing.B) *copyBench {
 }
 
 // run measures a copy of every size.
-func (c *copyBench) run(b *testing.B, name string, copyOne func(device *runtime.Buffer[byte], pinned *runtime.HostBuffer[byte], pageable []byte) error) {
+func (c *copyBench) run(b *testing.B, name string, copyOne func(device *runtime.Ref[byte], pinned *runtime.HostBuffer[byte], pageable []byte) error) {
 	for _, size := range copySizes {
 		device, pinned := c.device.Slice(0, size.bytes), c.pinned.Slice(0, size.bytes)
 		b.Run(name+"/size="+size.name+"/impl=runtime", func(b *testing.B) {
@@ -256,26 +256,26 @@ func (c *copyBench) run(b *testing.B, name string, copyOne func(device *runtime.
 
 func BenchmarkHardwareUpload(b *testing.B) {
 	c := newCopyBench(b)
-	c.run(b, "from=pinned", func(device *runtime.Buffer[byte], pinned *runtime.HostBuffer[byte], _ []byte) error {
-		if err := device.UploadFrom(c.stream, pinned); err != nil {
+	c.run(b, "from=pinned", func(device *runtime.Ref[byte], pinned *runtime.HostBuffer[byte], _ []byte) error {
+		if err := runtime.UploadHost(c.stream, device, pinned); err != nil {
 			return err
 		}
 		return c.stream.Synchronize(context.Background())
 	})
-	c.run(b, "from=pageable", func(device *runtime.Buffer[byte], _ *runtime.HostBuffer[byte], pageable []byte) error {
-		return device.Upload(c.stream, pageable)
+	c.run(b, "from=pageable", func(device *runtime.Ref[byte], _ *runtime.HostBuffer[byte], pageable []byte) error {
+		return runtime.Upload(bg, c.stream, device, pageable)
 	})
 }
 
 func BenchmarkHardwareDownload(b *testing.B) {
 	c := newCopyBench(b)
-	c.run(b, "to=pinned", func(device *runtime.Buffer[byte], pinned *runtime.HostBuffer[byte], _ []byte) error {
-		if err := device.DownloadTo(c.stream, pinned); err != nil {
+	c.run(b, "to=pinned", func(device *runtime.Ref[byte], pinned *runtime.HostBuffer[byte], _ []byte) error {
+		if err := runtime.DownloadHost(c.stream, pinned, device); err != nil {
 			return err
 		}
 		return c.stream.Synchronize(context.Background())
 	})
-	c.run(b, "to=pageable", func(device *runtime.Buffer[byte], _ *runtime.HostBuffer[byte], pageable []byte) error {
-		return device.Download(c.stream, pageable)
+	c.run(b, "to=pageable", func(device *runtime.Ref[byte], _ *runtime.HostBuffer[byte], pageable []byte) error {
+		return runtime.Download(bg, c.stream, pageable, device)
 	})
 }

@@ -46,15 +46,15 @@ func TestRefusedClosingIsTriedAgain(t *testing.T) {
 	for _, op := range []string{"cuCtxSynchronize", "cuCtxPushCurrent"} {
 		rt, gpu := open(t, drivertest.Config{})
 		c := contextOf(t, rt)
-		b := alloc[byte](t, c, 1)
+		b := allocHost[byte](t, c, 1)
 		gpu.Fail(op, 1, driver.ErrorUnknown)
 		require.ErrorIs(t, b.Close(), driver.ErrorUnknown, op)
 		assert.NoError(t, b.Close())
-		assert.Zero(t, gpu.Calls("cuMemFree"), op)
-		assert.Equal(t, uint64(1), c.Stats().Buffers)
+		assert.Zero(t, gpu.Calls("cuMemFreeHost"), op)
+		assert.Equal(t, uint64(1), c.Stats().HostBuffers)
 		require.NoError(t, newEvent(t, c).Close())
-		assert.Equal(t, 1, gpu.Calls("cuMemFree"), op)
-		assert.Zero(t, c.Stats().Buffers)
+		assert.Equal(t, 1, gpu.Calls("cuMemFreeHost"), op)
+		assert.Zero(t, c.Stats().HostBuffers)
 	}
 }
 
@@ -63,9 +63,9 @@ func TestClosingWithoutAWaitFreesNoMemory(t *testing.T) {
 	rt, gpu := openFaulty(t, drivertest.Config{})
 	c := contextOf(t, rt)
 	s := newStream(t, c)
-	x := alloc[uint32](t, c, 100)
+	x := alloc[uint32](t, s, 100)
 	release := hold(t, s)
-	require.NoError(t, x.Fill(s, 1))
+	require.NoError(t, runtime.Fill(s, x, 1))
 	gpu.Fail("cuCtxSynchronize", 1, driver.ErrorStreamCaptureUnsupported)
 	closed := async(rt.Close)
 	eventually(t, "the context is given up", func() bool { return gpu.Calls("cuDevicePrimaryCtxRelease") == 1 })

@@ -89,7 +89,7 @@ func (c *campaign) makeBuffer(p *place) error {
 	}
 	n := 1 + c.chance.IntN(2000)
 	_, wrong := c.call("Alloc", func() error {
-		b, err := runtime.Alloc[uint32](p.c, n)
+		b, err := runtime.Alloc[uint32](s, n)
 		if err == nil {
 			p.buffers = append(p.buffers, &content{buffer: b, stream: s})
 		}
@@ -264,7 +264,7 @@ func (c *campaign) upload(p *place) error {
 		return c.makeBuffer(p)
 	}
 	data := count(c.chance.Uint32(), x.buffer.Len())
-	return c.change("Upload", x, true, data, func() error { return x.buffer.Upload(x.stream, data) })
+	return c.change("Upload", x, true, data, func() error { return runtime.Upload(bg, x.stream, x.buffer, data) })
 }
 
 func (c *campaign) fill(p *place) error {
@@ -274,7 +274,7 @@ func (c *campaign) fill(p *place) error {
 	}
 	v := c.chance.Uint32()
 	want := slices.Repeat([]uint32{v}, x.buffer.Len())
-	return c.change("Fill", x, false, want, func() error { return x.buffer.Fill(x.stream, v) })
+	return c.change("Fill", x, false, want, func() error { return runtime.Fill(x.stream, x.buffer, v) })
 }
 
 func (c *campaign) launch(p *place) error {
@@ -301,7 +301,7 @@ func (c *campaign) download(p *place) error {
 		return c.makeBuffer(p)
 	}
 	got := make([]uint32, x.buffer.Len())
-	err, wrong := c.call("Download", func() error { return x.buffer.Download(x.stream, got) })
+	err, wrong := c.call("Download", func() error { return runtime.Download(bg, x.stream, got, x.buffer) })
 	if err == nil && wrong == nil && x.want != nil && !slices.Equal(x.want, got) {
 		return fmt.Errorf("downloaded %v..., want %v...", got[0], x.want[0])
 	}
@@ -328,8 +328,8 @@ func (c *campaign) uploadPinned(p *place) error {
 	if x.want != nil {
 		want = slices.Concat(data, x.want[n:])
 	}
-	wrong := c.change("UploadFrom", x, false, want, func() error {
-		return x.buffer.Slice(0, n).UploadFrom(x.stream, h.Slice(0, n))
+	wrong := c.change("UploadHost", x, false, want, func() error {
+		return runtime.UploadHost(x.stream, x.buffer.Slice(0, n), h.Slice(0, n))
 	})
 	if wrong == nil {
 		_, wrong = c.settle(x.stream)
@@ -342,8 +342,8 @@ func (c *campaign) downloadPinned(p *place) error {
 	if n == 0 {
 		return c.makeHost(p)
 	}
-	err, wrong := c.call("DownloadTo", func() error {
-		return x.buffer.Slice(0, n).DownloadTo(x.stream, h.Slice(0, n))
+	err, wrong := c.call("DownloadHost", func() error {
+		return runtime.DownloadHost(x.stream, h.Slice(0, n), x.buffer.Slice(0, n))
 	})
 	if wrong != nil {
 		return wrong
@@ -386,8 +386,8 @@ func (c *campaign) copy(to, from *content) error {
 	if to.want != nil && from.want != nil {
 		want = slices.Concat(from.want[:n], to.want[n:])
 	}
-	wrong = c.change("CopyFrom", to, false, want, func() error {
-		return to.buffer.Slice(0, n).CopyFrom(to.stream, from.buffer.Slice(0, n))
+	wrong = c.change("Copy", to, false, want, func() error {
+		return runtime.Copy(to.stream, to.buffer.Slice(0, n), from.buffer.Slice(0, n))
 	})
 	if wrong == nil {
 		_, wrong = c.settle(to.stream)

@@ -130,6 +130,11 @@ type campaign struct {
 	cause  driver.Result // what CUDA was lost by, as far as the program knows
 	seen   int           // injections that were looked at
 	gone   bool          // a device has vanished
+	// unproven says that a stream was closed and the end of its work could not be marked:
+	// memory that it may use is not given back.
+	unproven bool
+	// doubtful counts copies of which nobody could tell whether they have ended.
+	doubtful uint64
 	// halfOpen counts contexts that could be made, but not made current in order to
 	// give their first stream back.
 	halfOpen uint64
@@ -150,7 +155,7 @@ type place struct {
 // content is a buffer, the only stream that uses it, and what it holds; nil if that is
 // not known because a step that writes it was cut short.
 type content struct {
-	buffer *runtime.Buffer[uint32]
+	buffer *runtime.Ref[uint32]
 	stream *runtime.Stream
 	want   []uint32
 }
@@ -267,8 +272,8 @@ func (c *campaign) together() error {
 		return err
 	}
 	c.gone = c.devicesGone()
-	c.halfOpen = 1000 // not counted here
-	held := runtime.Stats{Streams: 1000, Events: 1000, Modules: 1000, Buffers: 1000, HostBuffers: 1000}
+	c.halfOpen, c.doubtful, c.unproven = 1000, 1000, true // not counted here
+	held := runtime.Stats{Contexts: 1000, Streams: 1000, Events: 1000, Modules: 1000, Refs: 1000, HostBuffers: 1000}
 	return c.account(held, c.gpu.Injected(), nil)
 }
 
@@ -313,9 +318,13 @@ func (c *campaign) call(name string, f func() error) (err, wrong error) {
 	}
 	c.heard = nil
 	err = f()
+	c.unproven = c.unproven || err != nil && name == "Close of *runtime.Stream"
 	injected := c.gpu.Injected()
 	struck := injected[c.seen:]
 	c.seen = len(injected)
+	if (name == "Upload" || name == "Download") && slices.ContainsFunc(struck, func(i drivertest.Injection) bool { return i.Op == "cuStreamSynchronize" }) {
+		c.doubtful++
+	}
 	c.trace = append(c.trace, fmt.Sprintf("%s: %v %v", name, err, struck))
 	wrong = c.check(name, err, struck)
 	if lost && wrong == nil {

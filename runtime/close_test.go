@@ -2,6 +2,8 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
+	"regexp"
 	"slices"
 	"sync"
 	"testing"
@@ -24,7 +26,6 @@ func TestCloseTwice(t *testing.T) {
 	}{
 		{"stream", "cuStreamDestroy", newStream(t, c).Close},
 		{"event", "cuEventDestroy", newEvent(t, c).Close},
-		{"buffer", "cuMemFree", alloc[byte](t, c, 1).Close},
 		{"host buffer", "cuMemFreeHost", allocHost[byte](t, c, 1).Close},
 		{"module", "cuModuleUnload", loadKernels(t, c).Close},
 		{"runtime", "cuDevicePrimaryCtxRelease", rt.Close},
@@ -43,19 +44,19 @@ func closedUses(t *testing.T, c *runtime.Context) []namedCall {
 	t.Helper()
 	s, gone := newStream(t, c), newStream(t, c)
 	e, goneEvent := newEvent(t, c), newEvent(t, c)
-	x, goneBuffer := alloc[uint32](t, c, 8), alloc[uint32](t, c, 8)
+	x, goneRef := alloc[uint32](t, s, 8), alloc[uint32](t, s, 8)
 	h, goneHost := allocHost[uint32](t, c, 8), allocHost[uint32](t, c, 8)
 	k := kernel(t, c, "add")
 	goneModule := loadKernels(t, c)
 	goneKernel, err := goneModule.Kernel("add")
 	require.NoError(t, err)
-	view := goneBuffer.Slice(0, 8)
-	graph, goneGraph := capture(t, s, x.Zero), capture(t, s, x.Zero)
+	view := goneRef.Slice(0, 8)
+	graph, goneGraph := capture(t, s, zeroing(x)), capture(t, s, zeroing(x))
 	exec, err := graph.Instantiate()
 	require.NoError(t, err)
 	goneExec, err := graph.Instantiate()
 	require.NoError(t, err)
-	for _, o := range []interface{ Close() error }{gone, goneEvent, goneBuffer, goneHost, goneModule, goneGraph, goneExec} {
+	for _, o := range []interface{ Close() error }{gone, goneEvent, goneRef, goneHost, goneModule, goneGraph, goneExec} {
 		require.NoError(t, o.Close())
 	}
 	ctx := context.Background()
@@ -75,19 +76,19 @@ func closedUses(t *testing.T, c *runtime.Context) []namedCall {
 		{"Event.Synchronize", func() error { return goneEvent.Synchronize(ctx) }},
 		{"Event.Since", func() error { _, err := goneEvent.Since(e); return err }},
 		{"Event.Since start", func() error { _, err := e.Since(goneEvent); return err }},
-		{"Upload", func() error { return goneBuffer.Upload(s, data) }},
-		{"Upload on a stream", func() error { return x.Upload(gone, data) }},
-		{"Download", func() error { return goneBuffer.Download(s, data) }},
-		{"Download of a view", func() error { return view.Download(s, data) }},
-		{"UploadFrom", func() error { return goneBuffer.UploadFrom(s, h) }},
-		{"UploadFrom host", func() error { return x.UploadFrom(s, goneHost) }},
-		{"DownloadTo", func() error { return goneBuffer.DownloadTo(s, h) }},
-		{"DownloadTo host", func() error { return x.DownloadTo(s, goneHost.Slice(0, 8)) }},
-		{"CopyFrom", func() error { return goneBuffer.CopyFrom(s, x) }},
-		{"CopyFrom source", func() error { return x.CopyFrom(s, goneBuffer) }},
-		{"CopyFrom stream", func() error { return x.CopyFrom(gone, x) }},
-		{"Fill", func() error { return goneBuffer.Fill(s, 1) }},
-		{"Zero", func() error { return view.Zero(s) }},
+		{"Upload", func() error { return runtime.Upload(bg, s, goneRef, data) }},
+		{"Upload on a stream", func() error { return runtime.Upload(bg, gone, x, data) }},
+		{"Download", func() error { return runtime.Download(bg, s, data, goneRef) }},
+		{"Download of a view", func() error { return runtime.Download(bg, s, data, view) }},
+		{"UploadHost", func() error { return runtime.UploadHost(s, goneRef, h) }},
+		{"UploadHost host", func() error { return runtime.UploadHost(s, x, goneHost) }},
+		{"DownloadHost", func() error { return runtime.DownloadHost(s, h, goneRef) }},
+		{"DownloadHost host", func() error { return runtime.DownloadHost(s, goneHost.Slice(0, 8), x) }},
+		{"Copy", func() error { return runtime.Copy(s, goneRef, x) }},
+		{"Copy source", func() error { return runtime.Copy(s, x, goneRef) }},
+		{"Copy stream", func() error { return runtime.Copy(gone, x, x) }},
+		{"Fill", func() error { return runtime.Fill(s, goneRef, 1) }},
+		{"Zero", func() error { return runtime.Zero(s, view) }},
 		{"Launch", func() error { return addTo(goneKernel, s, x, 1) }},
 		{"Launch on a stream", func() error { return addTo(k, gone, x, 1) }},
 		{"Launch with a buffer", func() error { return addTo(k, s, view, 1) }},
@@ -99,7 +100,7 @@ func closedUses(t *testing.T, c *runtime.Context) []namedCall {
 		{"GraphExec.Upload", func() error { return goneExec.Upload(s) }},
 		{"GraphExec.Update", func() error { return goneExec.Update(graph) }},
 		{"GraphExec.Update with a graph", func() error { return exec.Update(goneGraph) }},
-		{"Symbol", func() error { _, err := runtime.Symbol[uint32](goneModule, "answer"); return err }},
+		{"Symbol", func() error { _, err := runtime.FindSymbol[uint32](goneModule, "answer"); return err }},
 		{"Kernel.Shape", func() error { _, err := goneKernel.Shape(10); return err }},
 		{"Module.Kernel", func() error { _, err := goneModule.Kernel("add"); return err }},
 		{"Module.Global", func() error { _, _, err := goneModule.Global("answer"); return err }},
@@ -136,10 +137,16 @@ func TestUseAfterCloseOfTheRuntime(t *testing.T) {
 			{"Context", func() error { _, err := rt.Context(c.Device().Ordinal); return err }},
 			{"Refresh", rt.Refresh},
 		})
-		closing := []interface{ Close() error }{newStream(t, c), newEvent(t, c), alloc[byte](t, c, 1), allocHost[byte](t, c, 1), loadKernels(t, c)}
+		closing := []interface{ Close() error }{newStream(t, c), newEvent(t, c), alloc[byte](t, newStream(t, c), 1), allocHost[byte](t, c, 1), loadKernels(t, c)}
 		require.NoError(t, rt.Close())
+		copies := []string{"Upload", "Download", "UploadHost", "DownloadHost", "Copy", "Fill", "Zero"}
 		for _, use := range uses {
-			assert.ErrorIs(t, use.call(), driver.ErrClosed, use.name)
+			if err := use.call(); slices.Contains(copies, use.name) { // whose memory is looked at first
+				require.ErrorIs(t, err, driver.ErrRefStale, use.name)
+				assert.ErrorContains(t, err, "device state dropped", use.name)
+			} else {
+				assert.ErrorIs(t, err, driver.ErrClosed, use.name)
+			}
 		}
 		for _, o := range closing {
 			assert.NoError(t, o.Close())
@@ -165,21 +172,28 @@ func (o *order) note(op string) driver.Result {
 	return driver.Success
 }
 
+// ends are the functions that end something, and the waits before.
+func (o *order) ends() []string {
+	return slices.DeleteFunc(slices.Clone(o.ops), func(op string) bool {
+		return !regexp.MustCompile("Destroy|Free|Unload|Release|Synchronize").MatchString(op)
+	})
+}
+
 func TestCloseGivesBackInOrder(t *testing.T) {
 	var calls order
 	rt, _ := open(t, drivertest.Config{OnCall: calls.note})
 	c := contextOf(t, rt)
 	for range 3 { // in another order than they are given back in
 		allocHost[byte](t, c, 1)
-		alloc[byte](t, c, 1)
+		alloc[byte](t, newStream(t, c), 1)
 		loadKernels(t, c)
 		newStream(t, c)
 		newEvent(t, c)
 	}
 	calls.ops = nil
 	require.NoError(t, rt.Close())
-	assert.Equal(t, []string{"cuCtxPushCurrent", "cuCtxSynchronize", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuEventDestroy", "cuStreamDestroy",
-		"cuModuleUnload", "cuMemFree", "cuMemFreeHost", "cuCtxPopCurrent", "cuDevicePrimaryCtxRelease"}, calls.ops)
+	assert.Equal(t, []string{"cuCtxSynchronize", "cuStreamSynchronize", "cuMemFree", "cuMemPoolDestroy", "cuEventDestroy", "cuStreamDestroy",
+		"cuModuleUnload", "cuMemFreeHost", "cuDevicePrimaryCtxRelease"}, calls.ends())
 }
 
 // What still runs uses what is about to be given back.
@@ -187,12 +201,12 @@ func TestCloseWaitsForTheDevice(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		c := contextOf(t, rt)
 		s := newStream(t, c)
-		x, h := alloc[uint32](t, c, 1000), allocHost[uint32](t, c, 1000)
+		x, h := alloc[uint32](t, s, 1000), allocHost[uint32](t, c, 1000)
 		k := kernel(t, c, "add")
 		release := hold(t, s)
-		require.NoError(t, x.Fill(s, 1))
+		require.NoError(t, runtime.Fill(s, x, 1))
 		require.NoError(t, addTo(k, s, x, 1))
-		require.NoError(t, x.DownloadTo(s, h))
+		require.NoError(t, runtime.DownloadHost(s, h, x))
 		closed := async(rt.Close)
 		time.Sleep(20 * time.Millisecond)
 		assert.Empty(t, closed)
@@ -206,11 +220,11 @@ func TestCloseWaitsForAllDevices(t *testing.T) {
 	check := func(t *testing.T, rt *runtime.Runtime, first int) {
 		a, b := contextAt(t, rt, 0), contextAt(t, rt, 1)
 		onA, onB := newStream(t, a), newStream(t, b)
-		fromA, toA := alloc[uint32](t, a, 1000), alloc[uint32](t, a, 1000)
-		fromB, toB := alloc[uint32](t, b, 1000), alloc[uint32](t, b, 1000)
+		fromA, toA := alloc[uint32](t, onA, 1000), alloc[uint32](t, onA, 1000)
+		fromB, toB := alloc[uint32](t, onB, 1000), alloc[uint32](t, onB, 1000)
 		release := []func(){hold(t, onA), hold(t, onB)}
-		require.NoError(t, toA.CopyFrom(onA, fromB))
-		require.NoError(t, toB.CopyFrom(onB, fromA))
+		require.NoError(t, runtime.Copy(onA, toA, fromB))
+		require.NoError(t, runtime.Copy(onB, toB, fromA))
 		closing := []<-chan error{async(rt.Close)}
 		time.Sleep(10 * time.Millisecond)
 		// One of the contexts may be closing by now, and the other may not.
@@ -237,9 +251,9 @@ func TestCloseWaitsForWorkOfClosedStreams(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		c := contextOf(t, rt)
 		s := newStream(t, c)
-		x := alloc[uint32](t, c, 1000)
+		x := alloc[uint32](t, s, 1000)
 		release := hold(t, s)
-		require.NoError(t, x.Fill(s, 1))
+		require.NoError(t, runtime.Fill(s, x, 1))
 		require.NoError(t, s.Close())
 		closed := async(rt.Close)
 		time.Sleep(20 * time.Millisecond)
@@ -249,20 +263,22 @@ func TestCloseWaitsForWorkOfClosedStreams(t *testing.T) {
 	})
 }
 
-// Closing memory or a module waits for the work that may use it.
-func TestClosingMemoryWaitsForTheDevice(t *testing.T) {
+// Closing memory of the host or a module waits for the work that may use it. That of the
+// device is given back behind the work.
+func TestClosingWaitsForTheDevice(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		a := contextAt(t, rt, 0)
 		s := newStream(t, a)
-		x, y, h := alloc[uint32](t, a, 1000), alloc[uint32](t, a, 1000), allocHost[uint32](t, a, 1000)
+		x, y, h := alloc[uint32](t, s, 1000), alloc[uint32](t, s, 1000), allocHost[uint32](t, a, 1000)
 		m := loadKernels(t, a)
 		k, err := m.Kernel("add")
 		require.NoError(t, err)
 		release := hold(t, s)
-		require.NoError(t, x.UploadFrom(s, h))
-		require.NoError(t, y.CopyFrom(s, x))
+		require.NoError(t, runtime.UploadHost(s, x, h))
+		require.NoError(t, runtime.Copy(s, y, x))
 		require.NoError(t, addTo(k, s, x, 1))
-		closing := []<-chan error{async(x.Close), async(y.Close), async(h.Close), async(m.Close)}
+		require.NoError(t, errors.Join(x.Close(), y.Close()))
+		closing := []<-chan error{async(h.Close), async(m.Close)}
 		time.Sleep(20 * time.Millisecond)
 		for _, c := range closing {
 			assert.Empty(t, c)
@@ -275,10 +291,10 @@ func TestClosingMemoryWaitsForTheDevice(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		a, b := contextAt(t, rt, 0), contextAt(t, rt, 1)
 		s := newStream(t, b)
-		x, y := alloc[uint32](t, a, 1000), alloc[uint32](t, b, 1000)
+		h, y := allocHost[uint32](t, a, 1000), alloc[uint32](t, s, 1000)
 		release := hold(t, s)
-		require.NoError(t, y.CopyFrom(s, x))
-		closing := async(x.Close) // which the other device still reads
+		require.NoError(t, runtime.UploadHost(s, y, h))
+		closing := async(h.Close) // which the other device still reads
 		time.Sleep(20 * time.Millisecond)
 		assert.Empty(t, closing)
 		release()
@@ -322,7 +338,7 @@ func TestCloseReportsFailures(t *testing.T) {
 	rt, gpu := openFaulty(t, drivertest.Config{})
 	c := contextOf(t, rt)
 	newEvent(t, c)
-	alloc[byte](t, c, 1)
+	alloc[byte](t, newStream(t, c), 1)
 	gpu.Fail("cuEventDestroy", 1, driver.ErrorUnknown)
 	gpu.Fail("cuMemFree", 1, driver.ErrorInvalidValue)
 	err := rt.Close()
@@ -386,19 +402,19 @@ func work(c *runtime.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	x, err := runtime.Alloc[uint32](c, n)
+	x, err := runtime.Alloc[uint32](s, n)
 	if err != nil {
 		return err
 	}
 	defer x.Close()
-	if err := x.Upload(s, count(0, n)); err != nil {
+	if err := runtime.Upload(bg, s, x, count(0, n)); err != nil {
 		return err
 	}
 	if err := addTo(k, s, x, 5); err != nil {
 		return err
 	}
 	got := make([]uint32, n)
-	if err := x.Download(s, got); err != nil {
+	if err := runtime.Download(bg, s, got, x); err != nil {
 		return err
 	}
 	if !slices.Equal(got, count(5, n)) {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/refs"
 )
 
 // Context is the primary context of a device: the one that everybody in the
@@ -21,7 +23,18 @@ type Context struct {
 	gate  gate
 	stats counters
 
+	// state is the truth about the memory, and so about the context: whether it accepts
+	// work, and in which generation.
+	state  *refs.State
+	memory atomic.Pointer[memory]
+	// there is held by those who wait for the work of the context, and for writing by whoever
+	// takes it down.
+	there sync.RWMutex
+	// retained is how often the primary context was retained and not released.
+	retained int
+
 	ledger   ledger
+	modules  moduleCache
 	streams  atomic.Uint64 // counts streams, for their identity
 	captures atomic.Int64  // under way on streams of the context
 	device   Device
@@ -30,13 +43,19 @@ type Context struct {
 // openContext retains the primary context of a device.
 func openContext(rt *Runtime, api driver.API, d Device) (*Context, error) {
 	c := &Context{rt: rt, api: api, device: d}
+	c.state = refs.NewState(d.Ordinal, refs.StateConfig{Resolver: rt.resolver, OnCleanup: rt.report})
 	c.bind = driver.Binding{API: api, Ordinal: d.Ordinal, OnError: c.noteError, OnCleanup: rt.report}
-	handle, r := api.DevicePrimaryCtxRetain(d.handle)
-	if r != driver.Success {
-		return nil, c.failed("cuDevicePrimaryCtxRetain", r)
+	if rt.cfg.onState != nil {
+		c.state.Watch(rt.cfg.onState)
 	}
-	c.bind.Context = handle
-	err := c.prepare()
+	if err := c.retain(); err != nil {
+		return nil, err
+	}
+	free, needsCurrent, err := c.tryOut()
+	c.device.FreeBytes, c.bind.NeedsCurrent = free, needsCurrent
+	if err == nil {
+		err = c.openMemory()
+	}
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
@@ -44,17 +63,28 @@ func openContext(rt *Runtime, api driver.API, d Device) (*Context, error) {
 	return c, nil
 }
 
-// prepare learns what is known only with a context: the free memory, and whether
-// calls on a stream work on a thread without a current context. The latter is
-// tried out, because no version number promises it.
-func (c *Context) prepare() error {
+// retain takes the primary context.
+func (c *Context) retain() error {
+	handle, r := c.api.DevicePrimaryCtxRetain(c.device.handle)
+	if r != driver.Success {
+		return c.failed("cuDevicePrimaryCtxRetain", r)
+	}
+	c.bind.Context = handle
+	c.retained++
+	return nil
+}
+
+// tryOut learns what is known only with a context: the free memory, and whether calls on a
+// stream work on a thread without a current context. The latter is tried out, because no
+// version number promises it.
+func (c *Context) tryOut() (free uint64, needsCurrent bool, err error) {
 	var stream resource
-	err := c.do(func() error {
-		free, _, r := c.api.MemGetInfo()
+	err = c.bind.Do(func() error {
+		var r driver.Result
+		free, _, r = c.api.MemGetInfo()
 		if r != driver.Success {
 			return c.failed("cuMemGetInfo", r)
 		}
-		c.device.FreeBytes = free
 		s, r := c.api.StreamCreate(driver.StreamNonBlocking)
 		if r != driver.Success {
 			return c.failed("cuStreamCreate", r)
@@ -63,10 +93,10 @@ func (c *Context) prepare() error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return free, false, err
 	}
-	c.bind.NeedsCurrent = c.streamNeedsContext(driver.Stream(stream.handle))
-	return c.giveBack(stream)
+	needsCurrent = c.streamNeedsContext(driver.Stream(stream.handle))
+	return free, needsCurrent, c.giveBack(stream)
 }
 
 // streamNeedsContext asks for a stream on this thread after all contexts that others
@@ -100,8 +130,15 @@ func (c *Context) streamNeedsContext(s driver.Stream) bool {
 // opened.
 func (c *Context) Device() Device { return c.device }
 
-// Handle is the context as package driver takes it.
-func (c *Context) Handle() driver.Context { return c.bind.Context }
+// Handle is the context as package driver takes it, or 0 if there is none at the moment. It
+// is another one after a Reset.
+func (c *Context) Handle() driver.Context {
+	if !c.gate.enter() {
+		return 0
+	}
+	defer c.gate.leave()
+	return c.bind.Context
+}
 
 // Runtime is the runtime that the context belongs to.
 func (c *Context) Runtime() *Runtime { return c.rt }
@@ -136,16 +173,36 @@ func (c *Context) do(f func() error) error {
 	return c.bind.Do(f)
 }
 
-// enter lets a call in unless the context is closed or CUDA is lost.
+// enter lets a call in unless the context is closed or taken down, or CUDA is lost.
 func (c *Context) enter() error {
-	if !c.gate.enter() {
-		return errClosed("context")
+	for !c.gate.enter() {
+		if err := refusal(c.rt, c.state, &c.gate, 0); err != nil {
+			return err
+		}
+		if c.gate.closed() {
+			return errClosed("context")
+		}
 	}
 	if err := c.rt.lostError(); err != nil {
 		c.gate.leave()
 		return err
 	}
 	return nil
+}
+
+// refusal is why a gate that belongs to a generation of a context was not open, unless it was
+// closed by a caller, or has opened again.
+func refusal(rt *Runtime, state *refs.State, g *gate, generation uint64) error {
+	if err := rt.lostError(); err != nil {
+		return err
+	}
+	if state.Status() == refs.Dropped { // what was closed meanwhile is closed
+		if g.closed() {
+			return nil
+		}
+		return errClosed("context")
+	}
+	return state.Check(generation)
 }
 
 // check tells whether a call would be let in.
@@ -162,6 +219,9 @@ func (c *Context) noteError(e *driver.Error) {
 	c.stats.errors.Add(1)
 	explainCapture(e)
 	c.rt.noteError(e)
+	if e.Sticky && !c.isLost() { // the runtime does not know contexts that are being opened
+		c.loseMemory(c.rt.lost.Load())
+	}
 }
 
 // failed makes the error of a call, and nil of success.
@@ -169,6 +229,7 @@ func (c *Context) failed(op string, r driver.Result) error { return c.bind.Faile
 
 // reclaim gives back what the garbage collector has found.
 func (c *Context) reclaim() {
+	c.state.Reclaim()
 	for _, r := range c.ledger.takeForgotten() {
 		c.rt.report(c.giveBack(r))
 	}
@@ -195,11 +256,12 @@ func (c *Context) giveBack(r resource) error {
 	if err == nil {
 		err = c.bind.Do(func() error {
 			tried = true
-			if !c.ledger.take(r) {
+			e, mine := c.ledger.take(r)
+			if !mine {
 				keeps = nil
 				return nil
 			}
-			return c.failed(r.destroy(c.api))
+			return c.destroy(r, e)
 		})
 	}
 	if !tried {
@@ -225,17 +287,28 @@ func (c *Context) idle() error {
 	return nil
 }
 
-// finish waits for all work of the device.
+// finish waits for all work of the device. One that is lost has none, and neither has one that
+// is being taken down: who does that has waited for it.
 func (c *Context) finish() error {
+	if !c.there.TryRLock() {
+		return nil
+	}
+	defer c.there.RUnlock()
+	if err := c.rt.lostError(); err != nil {
+		return err
+	}
+	if c.isLost() {
+		return nil
+	}
 	return c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
 }
 
 // close gives everything back that the context owns, and the context itself.
-func (c *Context) close() error { return closeContexts([]*Context{c}) }
+func (c *Context) close() error { return c.rt.closeContexts([]*Context{c}) }
 
 // closeContexts waits for the work of all contexts before it gives back anything of
 // one: that of one device may use the memory of another.
-func closeContexts(contexts []*Context) error {
+func (rt *Runtime) closeContexts(contexts []*Context) error {
 	var errs []error
 	note := func(c *Context, err error) {
 		if err != nil {
@@ -255,11 +328,11 @@ func closeContexts(contexts []*Context) error {
 // drain keeps calls out and waits for those inside, and for all work of the device:
 // streams that were closed may have left some.
 func (c *Context) drain() error {
-	c.gate.close()
+	c.gate.closeUnless(c.isLost)
 	for _, e := range c.ledger.entries(streamResource) {
-		e.gate.close()
+		e.gate.closeUnless(c.isLost)
 	}
-	if c.rt.lost.Load() != nil {
+	if c.isLost() {
 		return nil
 	}
 	return c.finish()
@@ -270,7 +343,36 @@ func (c *Context) drain() error {
 // once nobody in the process uses that any more. It ends when CUDA is lost: the driver
 // gives nothing back then.
 func (c *Context) release(idle bool) error {
-	if c.rt.lost.Load() != nil {
+	c.state.Close()
+	// What graphs hold that were not given back: Refs, which no call of the driver is made for.
+	defer func() { c.rt.report(dropAll(c.ledger.takeKeeps())) }()
+	if c.isLost() {
+		return nil
+	}
+	c.there.Lock() // those who gave up waiting for the device may still be at it
+	defer c.there.Unlock()
+	err := errors.Join(c.closeMemory(idle), c.giveAllBack(idle))
+	if !c.isLost() {
+		err = errors.Join(err, c.releasePrimary())
+	}
+	return err
+}
+
+// releasePrimary releases the primary context as often as it was retained: once, unless the
+// driver has refused that before.
+func (c *Context) releasePrimary() error {
+	for c.retained > 0 {
+		if r := c.api.DevicePrimaryCtxRelease(c.device.handle); r != driver.Success {
+			return c.failed("cuDevicePrimaryCtxRelease", r)
+		}
+		c.retained--
+	}
+	return nil
+}
+
+// giveAllBack empties the ledger.
+func (c *Context) giveAllBack(idle bool) error {
+	if c.isLost() {
 		return nil
 	}
 	kinds := resourceKinds
@@ -281,17 +383,18 @@ func (c *Context) release(idle bool) error {
 		var errs []error
 		for kind := range kinds {
 			for r, e := range c.ledger.entries(kind) {
-				e.gate.close()
-				if c.rt.lost.Load() == nil && c.ledger.take(r) {
-					errs = append(errs, c.failed(r.destroy(c.api)))
+				e.gate.closeUnless(c.isLost)
+				if c.isLost() {
+					continue
+				}
+				if e, mine := c.ledger.take(r); mine {
+					errs = append(errs, c.destroy(r, e), dropAll(e.keeps))
 				}
 			}
 		}
 		return errors.Join(errs...)
 	})
-	if c.rt.lost.Load() == nil {
-		err = errors.Join(err, c.failed("cuDevicePrimaryCtxRelease", c.api.DevicePrimaryCtxRelease(c.device.handle)))
-	}
+	c.modules.reset(c.isLost)
 	return err
 }
 

@@ -80,7 +80,7 @@ func TestContextThatCannotBeOpened(t *testing.T) {
 
 			c, err := rt.Context(0)
 			require.NoError(t, err, "the next try")
-			alloc[byte](t, c, 1)
+			alloc[byte](t, newStream(t, c), 1)
 		})
 	}
 }
@@ -152,11 +152,12 @@ func TestMemInfo(t *testing.T) {
 		assert.GreaterOrEqual(t, c.Device().TotalBytes, total)
 
 		const size = 256 << 20
-		b := alloc[byte](t, c, size)
+		b := alloc[byte](t, newStream(t, c), size)
 		free, _, err := c.MemInfo()
 		require.NoError(t, err)
 		assert.InDelta(t, size, before-free, size/10)
 		require.NoError(t, b.Close())
+		require.NoError(t, c.TrimMemory(0))
 		free, _, err = c.MemInfo()
 		require.NoError(t, err)
 		assert.InDelta(t, 0, float64(before)-float64(free), size/10)
@@ -173,7 +174,7 @@ func TestCloseGivesMemoryBack(t *testing.T) {
 		require.NoError(t, err)
 		c := contextOf(t, rt)
 		for range 4 {
-			alloc[byte](t, c, size)
+			alloc[byte](t, newStream(t, c), size)
 		}
 		during, _, err := watching.MemInfo()
 		require.NoError(t, err)

@@ -1,177 +1,153 @@
 package runtime
 
 import (
-	goruntime "runtime"
+	"context"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Upload copies src to the buffer, behind the work on s. Both must have the same
-// length. It waits for the stream: when it returns, src is free to reuse and the
-// elements are on the device.
+// Upload copies src to the device, behind the work on s. Both must have the same length.
+// When it returns, src is free to reuse, and work that is put on a stream later finds the
+// elements; the device need not have them yet.
 //
-// Memory of the Go heap is handed to the driver here, but only for the duration of
-// the call. For speed and overlap copy from a HostBuffer.
-func (b *Buffer[T]) Upload(s *Stream, src []T) error {
-	if err := b.fits("upload", s, len(src), nil); err != nil || len(src) == 0 {
+// Go memory moves through page-locked buffers, several goroutines at a time, at nearly the
+// rate of page-locked memory. When ctx ends first Upload stops and returns ctx's cause; what
+// dst holds is undefined then, as after every error.
+func Upload[T any](ctx context.Context, s *Stream, dst *Ref[T], src []T) error {
+	if err := fits("upload", len(src), dst); err != nil {
 		return err
 	}
-	err := b.transfer(s, "an upload", nil, func() error {
-		if err := s.refuse("Buffer.Upload", pageable); err != nil {
+	return s.transfer("an upload", writes(dst), nothing, func(to, _ driver.DevicePtr) error {
+		if err := s.refuse("Upload", pageable); err != nil {
 			return err
 		}
 		s.ctx.stats.uploads.Add(1)
-		s.ctx.stats.uploadBytes.Add(b.Bytes())
-		r := s.ctx.api.MemcpyHtoDAsync(b.ptr, unsafe.Pointer(unsafe.SliceData(src)), b.Bytes(), s.handle)
-		return s.settle("cuMemcpyHtoDAsync", r)
+		s.ctx.stats.uploadBytes.Add(dst.Bytes())
+		return s.ctx.memory.Load().copier.Upload(ctx, s.handle, to, bytesOf(src))
 	})
-	goruntime.KeepAlive(src)
-	return err
 }
 
-// Download copies the buffer to dst, behind the work on s. Both must have the same
-// length. It waits for the stream.
-func (b *Buffer[T]) Download(s *Stream, dst []T) error {
-	if err := b.fits("download", s, len(dst), nil); err != nil || len(dst) == 0 {
+// Download copies from the device to dst, behind the work on s. Both must have the same
+// length. It waits until dst is filled. When ctx ends first it returns ctx's cause, and what
+// dst holds is undefined, as after every error.
+func Download[T any](ctx context.Context, s *Stream, dst []T, src *Ref[T]) error {
+	if err := fits("download", len(dst), src); err != nil {
 		return err
 	}
-	err := b.transfer(s, "a download", nil, func() error {
-		if err := s.refuse("Buffer.Download", pageable); err != nil {
+	return s.transfer("a download", reads(src), nothing, func(from, _ driver.DevicePtr) error {
+		if err := s.refuse("Download", pageable); err != nil {
 			return err
 		}
 		s.ctx.stats.downloads.Add(1)
-		s.ctx.stats.downloadBytes.Add(b.Bytes())
-		r := s.ctx.api.MemcpyDtoHAsync(unsafe.Pointer(unsafe.SliceData(dst)), b.ptr, b.Bytes(), s.handle)
-		return s.settle("cuMemcpyDtoHAsync", r)
+		s.ctx.stats.downloadBytes.Add(src.Bytes())
+		return s.ctx.memory.Load().copier.Download(ctx, s.handle, bytesOf(dst), from)
 	})
-	goruntime.KeepAlive(dst)
-	return err
 }
 
-// UploadFrom puts a copy of src to the buffer behind the work on s, and returns.
-// src must not be changed or closed before the stream has passed the copy.
-func (b *Buffer[T]) UploadFrom(s *Stream, src *HostBuffer[T]) error {
-	if err := b.fits("upload", s, src.n, src.err); err != nil || src.n == 0 {
+// UploadHost puts a copy from page-locked memory to the device behind the work on s, and
+// returns. Both must have the same length. src must not be changed or closed before the
+// stream has passed the copy.
+func UploadHost[T any](s *Stream, dst *Ref[T], src *HostBuffer[T]) error {
+	if src.err != nil {
+		return src.err
+	}
+	if err := fits("upload", src.n, dst); err != nil {
 		return err
 	}
-	return b.transfer(s, "an upload", src.memory, func() error {
+	return s.transfer("an upload", writes(dst), src.use(), func(to, _ driver.DevicePtr) error {
 		s.ctx.stats.uploads.Add(1)
-		s.ctx.stats.uploadBytes.Add(b.Bytes())
-		return s.failed("cuMemcpyHtoDAsync", s.ctx.api.MemcpyHtoDAsync(b.ptr, src.ptr, b.Bytes(), s.handle))
+		s.ctx.stats.uploadBytes.Add(dst.Bytes())
+		return s.failed("cuMemcpyHtoDAsync", s.ctx.api.MemcpyHtoDAsync(to, src.ptr, dst.Bytes(), s.handle))
 	})
 }
 
-// DownloadTo puts a copy of the buffer to dst behind the work on s, and returns.
-// dst must not be read or closed before the stream has passed the copy.
-func (b *Buffer[T]) DownloadTo(s *Stream, dst *HostBuffer[T]) error {
-	if err := b.fits("download", s, dst.n, dst.err); err != nil || dst.n == 0 {
+// DownloadHost puts a copy from the device to page-locked memory behind the work on s, and
+// returns. Both must have the same length. dst must not be read or closed before the
+// stream has passed the copy.
+func DownloadHost[T any](s *Stream, dst *HostBuffer[T], src *Ref[T]) error {
+	if dst.err != nil {
+		return dst.err
+	}
+	if err := fits("download", dst.n, src); err != nil {
 		return err
 	}
-	return b.transfer(s, "a download", dst.memory, func() error {
+	return s.transfer("a download", reads(src), dst.use(), func(from, _ driver.DevicePtr) error {
 		s.ctx.stats.downloads.Add(1)
-		s.ctx.stats.downloadBytes.Add(b.Bytes())
-		return s.failed("cuMemcpyDtoHAsync", s.ctx.api.MemcpyDtoHAsync(dst.ptr, b.ptr, b.Bytes(), s.handle))
+		s.ctx.stats.downloadBytes.Add(src.Bytes())
+		return s.failed("cuMemcpyDtoHAsync", s.ctx.api.MemcpyDtoHAsync(dst.ptr, from, src.Bytes(), s.handle))
 	})
 }
 
-// CopyFrom puts a copy of src to the buffer behind the work on s, and returns. src
-// may be on another device; order the work there with an event. The stream must be
-// of the buffer's context.
-func (b *Buffer[T]) CopyFrom(s *Stream, src *Buffer[T]) error {
-	if err := b.fits("copy", s, src.n, src.err); err != nil || src.n == 0 {
+// Copy puts a copy from src to dst behind the work on s, and returns. Both must have the
+// same length, and must not overlap. src may be on another device, s is a stream of that of
+// dst: the copy goes over the direct link between the devices where there is one, else
+// through the host.
+func Copy[T any](s *Stream, dst, src *Ref[T]) error {
+	if src.Len() != dst.Len() {
+		if _, err := src.Access(); err != nil {
+			return err
+		}
+	}
+	if err := fits("copy", src.Len(), dst); err != nil {
 		return err
 	}
-	return b.transfer(s, "a copy", src.memory, func() error {
+	return s.transfer("a copy", writes(dst), reads(src), func(to, from driver.DevicePtr) error {
+		owner, err := s.ctx.owner(src.State())
+		if err != nil {
+			return err
+		}
 		s.ctx.stats.copies.Add(1)
-		s.ctx.stats.copyBytes.Add(b.Bytes())
-		if src.Context() == b.Context() {
-			return s.failed("cuMemcpyDtoDAsync", s.ctx.api.MemcpyDtoDAsync(b.ptr, src.ptr, b.Bytes(), s.handle))
-		}
-		return s.failed("cuMemcpyPeerAsync", s.ctx.api.MemcpyPeerAsync(
-			b.ptr, b.Context().bind.Context, src.ptr, src.Context().bind.Context, b.Bytes(), s.handle))
+		s.ctx.stats.copyBytes.Add(dst.Bytes())
+		here, there := s.ctx.memory.Load().arena, owner.memory.Load().arena
+		return here.CopyFrom(&s.ctx.rt.peers, s.handle, to, there, from, dst.Bytes())
 	})
 }
 
-// Fill puts a memset of every element to value behind the work on s, and returns.
-// T must be 1, 2 or 4 bytes long; other types can be zeroed with Zero.
-func (b *Buffer[T]) Fill(s *Stream, value T) error {
-	if err := b.fits("fill", s, b.n, nil); err != nil || b.n == 0 {
-		return err
-	}
-	n := uint64(b.n)
-	p := unsafe.Pointer(&value)
-	return b.transfer(s, "a fill", nil, func() error {
+// Fill puts a memset of every element to value behind the work on s, and returns. T must
+// be 1, 2 or 4 bytes long; others can be zeroed with [Zero].
+func Fill[T any](s *Stream, dst *Ref[T], value T) error {
+	n, p := uint64(dst.Len()), unsafe.Pointer(&value)
+	return s.transfer("a fill", writes(dst), nothing, func(to, _ driver.DevicePtr) error {
 		switch unsafe.Sizeof(value) {
 		case 1:
-			return s.failed("cuMemsetD8Async", s.ctx.api.MemsetD8Async(b.ptr, *(*uint8)(p), n, s.handle))
+			return s.failed("cuMemsetD8Async", s.ctx.api.MemsetD8Async(to, *(*uint8)(p), n, s.handle))
 		case 2:
-			return s.failed("cuMemsetD16Async", s.ctx.api.MemsetD16Async(b.ptr, *(*uint16)(p), n, s.handle))
+			return s.failed("cuMemsetD16Async", s.ctx.api.MemsetD16Async(to, *(*uint16)(p), n, s.handle))
 		case 4:
-			return s.failed("cuMemsetD32Async", s.ctx.api.MemsetD32Async(b.ptr, *(*uint32)(p), n, s.handle))
+			return s.failed("cuMemsetD32Async", s.ctx.api.MemsetD32Async(to, *(*uint32)(p), n, s.handle))
 		}
 		return driver.Errorf(driver.ErrInvalidArgument, "fill with elements of %d bytes: want 1, 2 or 4", unsafe.Sizeof(value))
 	})
 }
 
 // Zero puts a memset of every byte to zero behind the work on s, and returns.
-func (b *Buffer[T]) Zero(s *Stream) error {
-	if err := b.fits("zero", s, b.n, nil); err != nil || b.n == 0 {
-		return err
-	}
-	return b.transfer(s, "a fill", nil, func() error {
-		return s.failed("cuMemsetD8Async", s.ctx.api.MemsetD8Async(b.ptr, 0, b.Bytes(), s.handle))
+func Zero[T any](s *Stream, dst *Ref[T]) error {
+	return s.transfer("a fill", writes(dst), nothing, func(to, _ driver.DevicePtr) error {
+		return s.failed("cuMemsetD8Async", s.ctx.api.MemsetD8Async(to, 0, dst.Bytes(), s.handle))
 	})
 }
 
-// fits checks that both sides exist and are equally long, and that the stream is of
-// the buffer's context.
-func (b *Buffer[T]) fits(what string, s *Stream, n int, other *driver.Error) error {
-	switch {
-	case b.err != nil:
-		return b.err
-	case other != nil:
-		return other
-	case n != b.n:
-		return driver.Errorf(driver.ErrInvalidArgument, "%s of %d elements, and the buffer has %d", what, n, b.n)
-	case s.ctx != b.Context():
-		return driver.Errorf(driver.ErrInvalidArgument, "%s on a stream of device %d, and the buffer is on device %d",
-			what, s.ctx.device.Ordinal, b.Context().device.Ordinal)
+// fits is why a copy of n elements does not go with memory, or nil.
+func fits[T any](what string, n int, memory *Ref[T]) error {
+	if n == memory.Len() {
+		return nil
+	}
+	if _, err := memory.Access(); err != nil { // says more, of a view out of bounds
+		return err
+	}
+	return sameLength(what, n, memory.Len())
+}
+
+func sameLength(what string, got, want int) error {
+	if got != want {
+		return driver.Errorf(driver.ErrInvalidArgument, "%s of %d elements, and the memory has %d", what, got, want)
 	}
 	return nil
 }
 
-// transfer runs f as a call on the stream that uses the buffer and, unless it is nil, other
-// memory.
-func (b *Buffer[T]) transfer(s *Stream, operation string, other *object, f func() error) error {
-	if other != nil {
-		if err := other.enter(); err != nil {
-			return err
-		}
-		defer other.leave()
-	}
-	if err := b.memory.enter(); err != nil {
-		return err
-	}
-	defer b.memory.leave()
-	if err := s.begin(); err != nil {
-		return err
-	}
-	defer s.end()
-	if c := s.capture.Load(); c != nil {
-		if err := c.recordTransfer(operation, b.memory, other); err != nil {
-			return err
-		}
-	}
-	return f()
-}
-
-// settle waits until the stream has passed a copy from or to memory that the
-// caller gets back. It waits after an error too: part of the copy may be under way.
-func (s *Stream) settle(op string, r driver.Result) error {
-	done := s.ctx.api.StreamSynchronize(s.handle)
-	if err := s.failed(op, r); err != nil {
-		return err
-	}
-	return s.failed("cuStreamSynchronize", done)
+// bytesOf is the memory of a slice.
+func bytesOf[T any](data []T) []byte {
+	var zero T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data))*unsafe.Sizeof(zero))
 }

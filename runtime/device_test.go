@@ -288,7 +288,7 @@ func TestBudgetOfDevice(t *testing.T) {
 	defer other.Close()
 	c, err := other.Context(1)
 	require.NoError(t, err)
-	alloc[byte](t, c, 15*gib)
+	alloc[byte](t, newStream(t, c), 15*gib)
 	assert.Equal(t, uint64(8*gib), budget(1), "free memory is unknown without a context")
 	c, err = rt.Context(1)
 	require.NoError(t, err)

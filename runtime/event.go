@@ -55,7 +55,7 @@ func (e *Event) Record(s *Stream) error {
 		return err
 	}
 	defer e.leave()
-	if err := s.begin(); err != nil {
+	if err := s.beginWork(); err != nil {
 		return err
 	}
 	defer s.end()
@@ -88,7 +88,7 @@ func (e *Event) Query() (done bool, err error) {
 // Synchronize waits until what the event marks is done. When ctx ends first it
 // returns ctx's cause; the work on the device goes on.
 func (e *Event) Synchronize(ctx context.Context) error {
-	return wait(ctx, e)
+	return wait(ctx, e.ctx.rt, e)
 }
 
 func (e *Event) synchronize() error {

@@ -90,20 +90,20 @@ func launch() error {
 	}
 
 	data := []uint32{1, 2, 3, 4}
-	x, err := runtime.Alloc[uint32](backend.Context, len(data))
+	x, err := runtime.Alloc[uint32](backend.Stream, len(data))
 	if err != nil {
 		return err
 	}
 	defer x.Close()
-	if err := x.Upload(backend.Stream, data); err != nil {
+	if err := runtime.Upload(bg, backend.Stream, x, data); err != nil {
 		return err
 	}
 	shape := runtime.Linear(len(data), 128)
-	err = add.Launch(backend.Stream, shape, x.Arg(), runtime.Value(uint64(len(data))), runtime.Value(uint32(10)))
+	err = add.Launch(backend.Stream, shape, runtime.InOut(x), runtime.Value(uint64(len(data))), runtime.Value(uint32(10)))
 	if err != nil {
 		return err
 	}
-	if err := x.Download(backend.Stream, data); err != nil {
+	if err := runtime.Download(bg, backend.Stream, data, x); err != nil {
 		return err
 	}
 	fmt.Println(data)

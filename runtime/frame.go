@@ -51,10 +51,13 @@ func (k *Kernel) fill(f *frame, args []Arg) bool {
 	}
 	for i := range args {
 		a := &args[i]
-		if a.size != params[i].size || a.err != nil || a.memory != nil && !k.reaches(a.memory) {
+		if a.size != params[i].size || a.err != nil || a.access != noRef && a.ref.State() != k.ctx.state && !k.ctx.sees(a.ref.State()) ||
+			a.host != nil && !k.reaches(a.host) {
 			return false
 		}
 		switch {
+		case a.ref != nil:
+			*(*driver.DevicePtr)(pointers[i]) = a.ref.Ptr()
 		case a.ptr != nil:
 			copy(unsafe.Slice((*byte)(pointers[i]), a.size), unsafe.Slice((*byte)(a.ptr), a.size))
 		case a.size == 8:
@@ -68,29 +71,30 @@ func (k *Kernel) fill(f *frame, args []Arg) bool {
 	return true
 }
 
-// reaches tells whether the kernel can work on memory: it is open, and of the kernel's
-// device or of the host.
+// reaches tells whether the kernel can work on memory of the host: it is open, and the
+// device has an address for it.
 func (k *Kernel) reaches(memory *object) bool {
-	if memory.resource.kind == hostMemory {
-		return k.ctx.device.UnifiedAddressing && !memory.gate.closed()
-	}
-	return memory.ctx == k.ctx && !memory.gate.closed()
+	return k.ctx.device.UnifiedAddressing && !memory.gate.closed()
 }
 
 // argsError says what is wrong with arguments that do not fit.
 func (k *Kernel) argsError(args []Arg) error {
 	for i := range args {
-		switch m := args[i].memory; {
-		case args[i].err != nil:
-			return args[i].err
-		case m == nil:
-		case m.gate.closed():
-			return errClosed(m.resource.kind.String())
-		case m.resource.kind == hostMemory && !k.reaches(m):
+		switch a := &args[i]; {
+		case a.err != nil:
+			return a.err
+		case a.access != noRef && a.ref.State() == nil:
+			_, err := a.ref.Access() // says that it was never allocated
+			return err
+		case a.ref != nil && a.ref.State() != k.ctx.state && a.ref.State().Device() == k.ctx.device.Ordinal:
+			return errForeign(k.ctx.device.Ordinal)
+		case a.ref != nil && a.ref.State() != k.ctx.state && !k.ctx.sees(a.ref.State()):
+			return k.invalid("argument %d is memory of device %d, and the kernel is loaded on device %d (see Context.EnablePeer)",
+				i, a.ref.State().Device(), k.ctx.device.Ordinal)
+		case a.host != nil && a.host.gate.closed():
+			return errClosed(a.host.resource.kind.String())
+		case a.host != nil && !k.reaches(a.host):
 			return k.unsupported("argument %d is memory of the host, which the device has no address for", i)
-		case !k.reaches(m):
-			return k.invalid("argument %d is memory of device %d, and the kernel is loaded on device %d",
-				i, m.ctx.device.Ordinal, k.ctx.device.Ordinal)
 		}
 	}
 	want := make([]string, len(k.params))

@@ -1,12 +1,14 @@
 package runtime
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestGate(t *testing.T) {
@@ -64,4 +66,28 @@ func TestGateDoesNotAllocate(t *testing.T) {
 			g.leave()
 		}
 	}))
+}
+
+// A gate that is suspended keeps calls out until it is resumed, unless it was closed meanwhile.
+func TestGateSuspended(t *testing.T) {
+	var g gate
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.True(t, g.enter())
+	require.ErrorIs(t, g.suspend(ctx), context.Canceled, "somebody is inside")
+	require.True(t, g.enter(), "it was resumed")
+	g.leave()
+	g.leave()
+	require.NoError(t, g.suspend(ctx), "nobody is inside")
+	assert.False(t, g.enter())
+	assert.False(t, g.closed())
+	g.resume()
+	require.True(t, g.enter())
+	g.leave()
+	require.NoError(t, g.suspend(ctx))
+	assert.True(t, g.close())
+	g.resume()
+	assert.False(t, g.enter())
+	assert.False(t, g.close())
+	assert.True(t, g.closed())
 }

@@ -67,7 +67,7 @@ func (g *Graph) Instantiate() (*GraphExec, error) {
 		return nil, err
 	}
 	c.ledger.keep(o.resource, keeps)
-	x := &GraphExec{object: o, handle: driver.GraphExec(o.resource.handle), operations: g.operations}
+	x := &GraphExec{object: o, handle: driver.GraphExec(o.resource.handle), operations: g.operations, refs: refsOf(keeps)}
 	watch(x, &x.object)
 	return x, nil
 }

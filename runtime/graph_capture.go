@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/refs"
 )
 
 // capture is a graph that streams are recording. It begins on one stream; others join it
@@ -17,6 +18,7 @@ type capture struct {
 	mu         sync.Mutex
 	streams    []*Stream // the origin first; each is held
 	keeps      []kept
+	refs       map[*refs.Core]*keptRef // those of keeps
 	operations []string
 	err        error // the first thing that went wrong
 	ended      bool
@@ -67,13 +69,16 @@ func (s *Stream) beginCapture() (*capture, error) {
 		return nil, err
 	}
 	c := &capture{origin: s}
-	err := s.begin()
+	// Counted before the state is looked at, so that either this sees that the context is about to
+	// be reset, or who resets it sees the capture.
+	ctx.captures.Add(1)
+	err := s.beginWork()
 	if err != nil {
+		ctx.captures.Add(-1)
 		ctx.gate.leave()
 		return nil, err
 	}
 	defer s.end()
-	ctx.captures.Add(1)
 	switch {
 	case !s.capture.CompareAndSwap(nil, c):
 		err = s.captureError("Stream.Capture", "the stream is captured already")
@@ -100,6 +105,7 @@ func (c *capture) join(s *Stream) bool {
 	}
 	c.streams = append(c.streams, s)
 	s.capture.Store(c)
+	s.memory.Capture(true)
 	return true
 }
 
@@ -107,10 +113,11 @@ func (c *capture) join(s *Stream) bool {
 func (c *capture) leave() {
 	c.mu.Lock()
 	ctx, streams := c.origin.ctx, c.streams
-	c.origin, c.streams, c.ended = nil, nil, true // events may refer to c for long
+	c.origin, c.streams, c.refs, c.ended = nil, nil, nil, true // events may refer to c for long
 	c.mu.Unlock()
 	for _, s := range streams {
 		s.capture.CompareAndSwap(c, nil)
+		s.memory.Capture(false)
 	}
 	ctx.captures.Add(-1)
 	for _, s := range streams {
@@ -205,14 +212,15 @@ func (c *capture) others() string {
 }
 
 // record notes an operation on a stream that is captured, and holds what it uses.
-func (c *capture) record(operation string, uses ...kept) error {
+func (c *capture) record(operation string, uses ...use) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
 		return nil // the driver runs it
 	}
-	for _, k := range uses {
-		if slices.Contains(c.keeps, k) {
+	for _, u := range uses {
+		k := c.keepOf(u)
+		if k == nil || slices.Contains(c.keeps, k) {
 			continue
 		}
 		if !k.hold() {
@@ -224,20 +232,33 @@ func (c *capture) record(operation string, uses ...kept) error {
 	return nil
 }
 
-func (c *capture) recordTransfer(operation string, memory, other *object) error {
-	if other == nil {
-		return c.record(operation, memory)
+// keepOf is what the graph keeps of a use. A Ref is kept once, however often it is used.
+func (c *capture) keepOf(u use) kept {
+	switch {
+	case u.ref != nil:
+		k := c.refs[u.ref]
+		if k == nil {
+			k = &keptRef{of: u.ref}
+			if c.refs == nil {
+				c.refs = map[*refs.Core]*keptRef{}
+			}
+			c.refs[u.ref] = k
+		}
+		k.write = k.write || u.write
+		return k
+	case u.object != nil && u.object.owner != nil:
+		return u.object.owner
+	case u.object != nil:
+		return u.object
 	}
-	return c.record(operation, memory, other)
+	return nil
 }
 
 // recordLaunch is record for a launch.
 func (c *capture) recordLaunch(k *Kernel, args []Arg) error {
-	uses := []kept{&k.module.object}
+	uses := []use{{object: &k.module.object}}
 	for i := range args {
-		if memory := args[i].memory; memory != nil {
-			uses = append(uses, memory)
-		}
+		uses = append(uses, use{ref: args[i].ref, object: args[i].host, write: args[i].access == writing})
 	}
 	return c.record("a launch of "+k.name, uses...)
 }

@@ -16,6 +16,7 @@ type GraphExec struct {
 	handle     driver.GraphExec
 	mu         sync.Mutex // the driver does not lock graphs
 	operations []string
+	refs       []use // that the work reads or writes
 }
 
 // Handle is the executable graph as package driver takes it.
@@ -30,8 +31,36 @@ func (x *GraphExec) Launch(s *Stream) error {
 		return err
 	}
 	defer x.finish(s)
+	if err := leaseRefs(x.refs, s); err != nil {
+		return err
+	}
 	s.ctx.stats.graphLaunches.Add(1)
-	return s.failed("cuGraphLaunch", s.ctx.api.GraphLaunch(x.handle, s.handle))
+	r := s.ctx.api.GraphLaunch(x.handle, s.handle)
+	releaseRefs(x.refs)
+	return s.failed("cuGraphLaunch", r)
+}
+
+// leaseRefs keeps memory until releaseRefs, and puts work on s that uses it behind the work
+// of other streams.
+func leaseRefs(all []use, s *Stream) error {
+	for i := range all {
+		u := &all[i]
+		if _, err := u.enter(); err != nil {
+			releaseRefs(all[:i])
+			return err
+		}
+		if err := u.order(s); err != nil {
+			releaseRefs(all[:i+1])
+			return err
+		}
+	}
+	return nil
+}
+
+func releaseRefs(all []use) {
+	for i := range all {
+		all[i].leave()
+	}
 }
 
 // Upload brings the graph to the device behind the work on s, and returns. The first
@@ -53,7 +82,7 @@ func (x *GraphExec) start(s *Stream, what string) error {
 	if err := x.enter(); err != nil {
 		return err
 	}
-	if err := s.begin(); err != nil {
+	if err := s.beginWork(); err != nil {
 		x.leave()
 		return err
 	}
@@ -88,7 +117,7 @@ func (x *GraphExec) Update(g *Graph) error {
 		return err
 	}
 	defer g.leave()
-	if err := x.begin(); err != nil {
+	if err := x.beginWork(); err != nil {
 		return err
 	}
 	defer x.end()
@@ -116,7 +145,7 @@ func (x *GraphExec) update(g *Graph) ([]kept, error) {
 		}
 		return now, err
 	}
-	x.operations = g.operations
+	x.operations, x.refs = g.operations, refsOf(now)
 	return c.ledger.keep(x.resource, now), nil
 }
 

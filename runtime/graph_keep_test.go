@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"errors"
 	goruntime "runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,14 +32,14 @@ func collect(t testing.TB, c *runtime.Context) {
 func captureForgotten(t *testing.T, s *runtime.Stream, in, out *runtime.HostBuffer[uint32], closing bool) *runtime.Graph {
 	c := s.Context()
 	k := kernel(t, c, "add")
-	x, y := alloc[uint32](t, c, in.Len()), alloc[uint32](t, c, in.Len())
+	x, y := alloc[uint32](t, s, in.Len()), alloc[uint32](t, s, in.Len())
 	g := capture(t, s, func(s *runtime.Stream) error {
-		return errors.Join(x.Slice(0, in.Len()).UploadFrom(s, in), addTo(k, s, x, 1000), y.CopyFrom(s, x), y.DownloadTo(s, out))
+		return errors.Join(runtime.UploadHost(s, x.Slice(0, in.Len()), in), addTo(k, s, x, 1000), runtime.Copy(s, y, x), runtime.DownloadHost(s, out, y))
 	})
 	if closing {
 		require.NoError(t, errors.Join(x.Close(), y.Close(), k.Module().Close()))
 		assert.ErrorIs(t, addTo(k, s, y, 1), driver.ErrClosed)
-		assert.ErrorIs(t, y.Zero(s), driver.ErrClosed)
+		assert.ErrorIs(t, runtime.Zero(s, y), driver.ErrClosed)
 	}
 	return g
 }
@@ -60,8 +61,8 @@ func TestGraphKeepsWhatItUses(t *testing.T) {
 				require.NoError(t, in.Close())
 				collect(t, c)
 				for range 3 {
-					other := alloc[uint32](t, c, n) // would get the memory
-					require.NoError(t, other.Fill(s, 77))
+					other := alloc[uint32](t, s, n) // would get the memory
+					require.NoError(t, runtime.Fill(s, other, 77))
 					clear(out.Data())
 					require.NoError(t, x.Launch(s))
 					synchronize(t, s)
@@ -69,20 +70,20 @@ func TestGraphKeepsWhatItUses(t *testing.T) {
 					require.NoError(t, other.Close())
 				}
 				held := c.Stats()
-				assert.Equal(t, before.Buffers+2, held.Buffers)
+				assert.Equal(t, before.Refs+2, held.Refs)
 				assert.Equal(t, before.Modules+1, held.Modules)
 				assert.Equal(t, before.HostBuffers, held.HostBuffers)
 				require.NoError(t, x.Close())
 				if closing {
 					after := c.Stats()
-					assert.Equal(t, before.Buffers, after.Buffers)
+					assert.Equal(t, before.Refs, after.Refs)
 					assert.Equal(t, before.Modules, after.Modules)
 					assert.Equal(t, before.HostBuffers-1, after.HostBuffers)
 				}
 				eventually(t, "all of it is given back", func() bool {
 					collect(t, c)
 					after := c.Stats()
-					return after.Buffers == before.Buffers && after.Modules == before.Modules && after.HostBuffers == before.HostBuffers-1
+					return after.Refs == before.Refs && after.Modules == before.Modules && after.HostBuffers == before.HostBuffers-1
 				})
 				goruntime.KeepAlive(out)
 			})
@@ -98,7 +99,7 @@ func TestForgottenGraphs(t *testing.T) {
 		before := c.Stats()
 		for range 5 {
 			func() {
-				k, x := kernel(t, c, "add"), alloc[uint32](t, c, 100)
+				k, x := kernel(t, c, "add"), alloc[uint32](t, s, 100)
 				graph, err := capture(t, s, adding(k, x, 2, 1)).Instantiate()
 				require.NoError(t, err)
 				require.NoError(t, graph.Launch(s))
@@ -108,7 +109,7 @@ func TestForgottenGraphs(t *testing.T) {
 		eventually(t, "they are given back", func() bool {
 			collect(t, c)
 			now := c.Stats()
-			return now.Graphs+now.GraphExecs == 0 && now.Buffers == before.Buffers && now.Modules == before.Modules
+			return now.Graphs+now.GraphExecs == 0 && now.Refs == before.Refs && now.Modules == before.Modules
 		})
 	})
 }
@@ -122,18 +123,18 @@ func TestGraphUpdateDropsWhatItUsed(t *testing.T) {
 		first, second := upload(t, s, count(0, 8)), upload(t, s, count(0, 8))
 		x := instantiate(t, capture(t, s, adding(k, first, 1, 1)))
 		require.NoError(t, x.Launch(s))
-		buffers := c.Stats().Buffers
+		live := c.Stats().Refs
 		require.NoError(t, first.Close())
-		assert.Equal(t, buffers, c.Stats().Buffers)
+		assert.Equal(t, live, c.Stats().Refs)
 		changed := capture(t, s, adding(k, second, 1, 1))
 		require.NoError(t, x.Update(changed))
-		assert.Equal(t, buffers-1, c.Stats().Buffers)
+		assert.Equal(t, live-1, c.Stats().Refs)
 
 		third := upload(t, s, count(0, 8))
 		wrong := capture(t, s, adding(k, third, 2, 1))
 		require.ErrorIs(t, x.Update(wrong), driver.ErrorGraphExecUpdateFailure)
 		require.NoError(t, errors.Join(wrong.Close(), third.Close(), changed.Close()))
-		assert.Equal(t, buffers-1, c.Stats().Buffers, "a failed update holds nothing")
+		assert.Equal(t, live-1, c.Stats().Refs, "a failed update holds nothing")
 		require.NoError(t, x.Launch(s))
 		assert.Equal(t, count(1, 8), download(t, s, second))
 	})
@@ -144,15 +145,15 @@ func TestGraphKeepsMemoryOfAnotherDevice(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		a, b := contextAt(t, rt, 0), contextAt(t, rt, 1)
 		s := newStream(t, a)
-		src, dst := upload(t, newStream(t, b), count(3, 100)), alloc[uint32](t, a, 100)
-		x := instantiate(t, capture(t, s, func(s *runtime.Stream) error { return dst.CopyFrom(s, src) }))
-		held := b.Stats().Buffers
+		src, dst := upload(t, newStream(t, b), count(3, 100)), alloc[uint32](t, s, 100)
+		x := instantiate(t, capture(t, s, func(s *runtime.Stream) error { return runtime.Copy(s, dst, src) }))
+		held := b.Stats().Refs
 		require.NoError(t, src.Close())
-		assert.Equal(t, held, b.Stats().Buffers)
+		assert.Equal(t, held, b.Stats().Refs)
 		require.NoError(t, x.Launch(s))
 		assert.Equal(t, count(3, 100), download(t, s, dst))
 		require.NoError(t, x.Close())
-		assert.Equal(t, held-1, b.Stats().Buffers)
+		assert.Equal(t, held-1, b.Stats().Refs)
 	})
 }
 
@@ -162,9 +163,9 @@ func TestGraphsCloseInAnyOrder(t *testing.T) {
 	rt, _ := open(t, drivertest.Config{OnCall: calls.note})
 	c := contextOf(t, rt)
 	s := newStream(t, c)
-	make := func() (g *runtime.Graph, x *runtime.GraphExec, b *runtime.Buffer[uint32], m *runtime.Module) {
+	make := func() (g *runtime.Graph, x *runtime.GraphExec, b *runtime.Ref[uint32], m *runtime.Module) {
 		k := kernel(t, c, "add")
-		b = alloc[uint32](t, c, 8)
+		b = alloc[uint32](t, s, 8)
 		g = capture(t, s, adding(k, b, 1, 1))
 		x, err := g.Instantiate()
 		require.NoError(t, err)
@@ -180,33 +181,28 @@ func TestGraphsCloseInAnyOrder(t *testing.T) {
 	} {
 		g, x, b, m := make()
 		calls.ops = nil
+		open := map[closer]bool{g: true, x: true, b: true}
 		for _, o := range pick(g, x, b, m) {
 			require.NoError(t, o.Close())
 			require.NoError(t, o.Close())
+			delete(open, o)
+			assert.Equal(t, min(len(open), 1), int(c.Stats().Refs), "the memory lives as long as anybody has it")
 		}
 		var ends []string
 		for _, op := range calls.ops {
 			switch op {
-			case "cuGraphDestroy", "cuGraphExecDestroy", "cuMemFree", "cuModuleUnload":
+			case "cuGraphDestroy", "cuGraphExecDestroy", "cuModuleUnload":
 				ends = append(ends, op)
 			}
 		}
-		require.Len(t, ends, 4)
-		last := 0
-		for i, op := range ends {
-			if op == "cuGraphExecDestroy" {
-				last = i
-			}
-			if op == "cuMemFree" || op == "cuModuleUnload" {
-				assert.Greater(t, i, last, "%v", ends)
-			}
-		}
+		require.Len(t, ends, 3)
+		assert.Less(t, slices.Index(ends, "cuGraphExecDestroy"), slices.Index(ends, "cuModuleUnload"), "%v", ends)
 	}
 	make()
 	calls.ops = nil
 	require.NoError(t, rt.Close())
-	assert.Equal(t, []string{"cuCtxPushCurrent", "cuCtxSynchronize", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuGraphDestroy", "cuStreamDestroy",
-		"cuGraphExecDestroy", "cuModuleUnload", "cuMemFree", "cuCtxPopCurrent", "cuDevicePrimaryCtxRelease"}, calls.ops)
+	assert.Equal(t, []string{"cuCtxSynchronize", "cuStreamSynchronize", "cuMemFree", "cuEventDestroy", "cuMemPoolDestroy", "cuGraphDestroy", "cuStreamDestroy",
+		"cuGraphExecDestroy", "cuModuleUnload", "cuDevicePrimaryCtxRelease"}, calls.ends())
 }
 
 // Closing a graph waits for the device: the graph may run.

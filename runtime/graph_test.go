@@ -32,13 +32,18 @@ func instantiate(t testing.TB, g *runtime.Graph) *runtime.GraphExec {
 }
 
 // adding is a capture of so many launches of the kernel add.
-func adding(k *runtime.Kernel, x *runtime.Buffer[uint32], launches int, amount uint32) func(*runtime.Stream) error {
+func adding(k *runtime.Kernel, x *runtime.Ref[uint32], launches int, amount uint32) func(*runtime.Stream) error {
 	return func(s *runtime.Stream) (err error) {
 		for range launches {
 			err = errors.Join(err, addTo(k, s, x, amount))
 		}
 		return err
 	}
+}
+
+// zeroing is a capture of a fill.
+func zeroing[T any](x *runtime.Ref[T]) func(*runtime.Stream) error {
+	return func(s *runtime.Stream) error { return runtime.Zero(s, x) }
 }
 
 // Ten launches and the same as a graph do the same.
@@ -89,19 +94,19 @@ func TestGraphOfEverything(t *testing.T) {
 		s, other := newStream(t, c), newStream(t, c)
 		fork, join := newEvent(t, c), newEvent(t, c)
 		k := kernel(t, c, "add")
-		x, y, z := alloc[uint32](t, c, n), alloc[uint32](t, c, n), alloc[uint32](t, c, n)
+		x, y, z := alloc[uint32](t, s, n), alloc[uint32](t, s, n), alloc[uint32](t, s, n)
 		in, out := allocHost[uint32](t, c, n), allocHost[uint32](t, c, n)
 		called := 0
 		g := capture(t, s, func(s *runtime.Stream) error {
 			return errors.Join(
-				x.UploadFrom(s, in),
+				runtime.UploadHost(s, x, in),
 				fork.Record(s), other.Wait(fork),
-				y.Fill(other, 5), addTo(k, other, y, 1),
-				z.Zero(s), addTo(k, s, x, 10),
+				runtime.Fill(other, y, 5), addTo(k, other, y, 1),
+				runtime.Zero(s, z), addTo(k, s, x, 10),
 				join.Record(other), s.Wait(join),
-				z.Slice(0, n/2).CopyFrom(s, x.Slice(0, n/2)),
-				z.Slice(n/2, n).CopyFrom(s, y.Slice(n/2, n)),
-				z.DownloadTo(s, out),
+				runtime.Copy(s, z.Slice(0, n/2), x.Slice(0, n/2)),
+				runtime.Copy(s, z.Slice(n/2, n), y.Slice(n/2, n)),
+				runtime.DownloadHost(s, out, z),
 				s.Call(func() { called++ }),
 			)
 		})
@@ -120,7 +125,7 @@ func TestGraphOfEverything(t *testing.T) {
 			assert.Equal(t, want, out.Data())
 			assert.Equal(t, round+1, called)
 		}
-		require.NoError(t, y.Fill(other, 1), "the second stream is an ordinary one again")
+		require.NoError(t, runtime.Fill(other, y, 1), "the second stream is an ordinary one again")
 		synchronize(t, other)
 	})
 }
@@ -148,7 +153,7 @@ func TestGraphUpdate(t *testing.T) {
 		}{
 			{"more", adding(k, a, 3, 1), ": 2 operations became 3; instantiate the graph instead"},
 			{"fewer", adding(k, a, 1, 1), ": 2 operations became 1"},
-			{"another kind", func(s *runtime.Stream) error { return errors.Join(addTo(k, s, a, 1), a.Zero(s)) },
+			{"another kind", func(s *runtime.Stream) error { return errors.Join(addTo(k, s, a, 1), runtime.Zero(s, a)) },
 				": operation 1 was a launch of add and is a fill"},
 		} {
 			g := capture(t, s, other.f)
@@ -204,8 +209,8 @@ func TestGraphOfAnotherDevice(t *testing.T) {
 	rt, _ := open(t, twoDevices())
 	a, b := contextAt(t, rt, 0), contextAt(t, rt, 1)
 	onA, onB := newStream(t, a), newStream(t, b)
-	fill := func(s *runtime.Stream) error { return alloc[byte](t, s.Context(), 8).Zero(s) }
-	x, g := instantiate(t, capture(t, onA, fill)), capture(t, onB, fill)
+	x := instantiate(t, capture(t, onA, zeroing(alloc[byte](t, onA, 8))))
+	g := capture(t, onB, zeroing(alloc[byte](t, onB, 8)))
 	for _, err := range []error{x.Launch(onB), x.Upload(onB), x.Update(g)} {
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, "device 1")
@@ -239,7 +244,7 @@ func TestGraphOfALostDevice(t *testing.T) {
 	rt, gpu := openFaulty(t, drivertest.Config{})
 	c := contextOf(t, rt)
 	s := newStream(t, c)
-	x := instantiate(t, capture(t, s, func(s *runtime.Stream) error { return alloc[byte](t, c, 8).Zero(s) }))
+	x := instantiate(t, capture(t, s, zeroing(alloc[byte](t, s, 8))))
 	gpu.Fail("cuGraphLaunch", 1, driver.ErrorIllegalAddress)
 	require.ErrorIs(t, x.Launch(s), driver.ErrDeviceLost)
 	require.ErrorIs(t, x.Launch(s), driver.ErrDeviceLost)
@@ -250,10 +255,10 @@ func TestGraphOfALostDevice(t *testing.T) {
 	rt, gpu = openFaulty(t, drivertest.Config{})
 	c = contextOf(t, rt)
 	s = newStream(t, c)
-	b := alloc[uint32](t, c, 8)
+	b := alloc[uint32](t, s, 8)
 	_, err = s.Capture(func(s *runtime.Stream) error {
 		gpu.Fail("cuMemsetD8Async", 1, driver.ErrorIllegalAddress)
-		_ = b.Zero(s)
+		_ = runtime.Zero(s, b)
 		return nil
 	})
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
@@ -285,7 +290,7 @@ func replay() error {
 		return err
 	}
 	data := []uint32{1, 2, 3, 4}
-	x, err := runtime.Alloc[uint32](backend.Context, len(data))
+	x, err := runtime.Alloc[uint32](backend.Stream, len(data))
 	if err != nil {
 		return err
 	}
@@ -293,7 +298,7 @@ func replay() error {
 
 	graph, err := backend.Stream.Capture(func(s *runtime.Stream) error {
 		for range 3 {
-			err := add.Launch(s, runtime.Linear(len(data), 128), x.Arg(), runtime.Value(uint64(len(data))), runtime.Value(uint32(5)))
+			err := add.Launch(s, runtime.Linear(len(data), 128), runtime.InOut(x), runtime.Value(uint64(len(data))), runtime.Value(uint32(5)))
 			if err != nil {
 				return err
 			}
@@ -309,7 +314,7 @@ func replay() error {
 	}
 	defer exec.Close()
 	s := backend.Stream
-	if err := errors.Join(graph.Close(), x.Upload(s, data), exec.Launch(s), exec.Launch(s), x.Download(s, data)); err != nil {
+	if err := errors.Join(graph.Close(), runtime.Upload(bg, s, x, data), exec.Launch(s), exec.Launch(s), runtime.Download(bg, s, data, x)); err != nil {
 		return err
 	}
 	fmt.Println(data)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
@@ -22,6 +23,9 @@ import (
 
 // patience is how long a test waits for what must happen.
 const patience = 10 * time.Second
+
+// bg is the context of copies that nobody gives up.
+var bg = context.Background()
 
 // TestMain fails when the tests leave goroutines behind.
 func TestMain(m *testing.M) {
@@ -56,10 +60,12 @@ func openFaulty(t testing.TB, config drivertest.Config, options ...runtime.Optio
 	return openOn(t, gpu, options...), gpu
 }
 
-// openOn opens a runtime on any driver and closes it at the end of the test.
+// openOn opens a runtime on any driver and closes it at the end of the test. Its memory is
+// cached on the simulated driver as well, where by default it is not.
 func openOn(t testing.TB, api driver.API, options ...runtime.Option) *runtime.Runtime {
 	t.Helper()
-	options = append([]runtime.Option{runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(api)}, options...)
+	options = append([]runtime.Option{runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(api),
+		runtime.WithMemory(arena.DeviceConfig{CacheBytes: arena.DefaultCacheBytes})}, options...)
 	rt, err := runtime.Open(options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
@@ -113,11 +119,11 @@ func newEvent(t testing.TB, c *runtime.Context) *runtime.Event {
 	return e
 }
 
-func alloc[T any](t testing.TB, c *runtime.Context, n int) *runtime.Buffer[T] {
+func alloc[T any](t testing.TB, s *runtime.Stream, n int) *runtime.Ref[T] {
 	t.Helper()
-	b, err := runtime.Alloc[T](c, n)
+	x, err := runtime.Alloc[T](s, n)
 	require.NoError(t, err)
-	return b
+	return x
 }
 
 func allocHost[T any](t testing.TB, c *runtime.Context, n int) *runtime.HostBuffer[T] {
@@ -127,19 +133,19 @@ func allocHost[T any](t testing.TB, c *runtime.Context, n int) *runtime.HostBuff
 	return h
 }
 
-// upload makes a buffer with the given content.
-func upload[T any](t testing.TB, s *runtime.Stream, data []T) *runtime.Buffer[T] {
+// upload makes memory with the given content.
+func upload[T any](t testing.TB, s *runtime.Stream, data []T) *runtime.Ref[T] {
 	t.Helper()
-	b := alloc[T](t, s.Context(), len(data))
-	require.NoError(t, b.Upload(s, data))
-	return b
+	x := alloc[T](t, s, len(data))
+	require.NoError(t, runtime.Upload(bg, s, x, data))
+	return x
 }
 
-// download returns the content of a buffer.
-func download[T any](t testing.TB, s *runtime.Stream, b *runtime.Buffer[T]) []T {
+// download returns the content of memory.
+func download[T any](t testing.TB, s *runtime.Stream, x *runtime.Ref[T]) []T {
 	t.Helper()
-	data := make([]T, b.Len())
-	require.NoError(t, b.Download(s, data))
+	data := make([]T, x.Len())
+	require.NoError(t, runtime.Download(bg, s, data, x))
 	return data
 }
 

@@ -1,6 +1,11 @@
 package runtime
 
-import "errors"
+import (
+	"errors"
+	"sync"
+
+	"github.com/purecuda/purecuda/refs"
+)
 
 // kept is what a graph keeps: it may be closed meanwhile, and is given back once no
 // graph holds it any more.
@@ -11,6 +16,54 @@ type kept interface {
 	// drop ends one hold, and gives back what was closed meanwhile. It may wait for the
 	// device.
 	drop() error
+}
+
+// keptRef is a Ref that graphs keep, by a reference of their own.
+type keptRef struct {
+	of    *refs.Core
+	write bool // the graph writes the memory, or may; set during the capture
+
+	mu    sync.Mutex
+	count int
+	own   *refs.Core // while count is not 0
+}
+
+func (k *keptRef) hold() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.count == 0 {
+		own := k.of.Retain()
+		if _, err := own.Access(); err != nil {
+			_ = own.Close() // of a Ref that was closed: there is nothing to give back
+			return false
+		}
+		k.own = own
+	}
+	k.count++
+	return true
+}
+
+func (k *keptRef) drop() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.count--
+	if k.count > 0 {
+		return nil
+	}
+	own := k.own
+	k.own = nil
+	return own.Close()
+}
+
+// refsOf are the Refs among what a graph keeps, as uses of its launch.
+func refsOf(all []kept) []use {
+	var uses []use
+	for _, k := range all {
+		if k, ok := k.(*keptRef); ok {
+			uses = append(uses, use{ref: k.own, write: k.write})
+		}
+	}
+	return uses
 }
 
 // holding is what the ledger knows of the graphs that hold a resource.
@@ -59,6 +112,15 @@ func (l *ledger) hold(r resource, g *gate) bool {
 	return true
 }
 
+// held tells whether a graph holds the object.
+func (o *object) held() bool {
+	l := &o.ctx.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.live[o.resource]
+	return ok && e.held.count > 0
+}
+
 // drop tells whether the resource is to be given back now.
 func (l *ledger) drop(r resource, g *gate) bool {
 	l.mu.Lock()
@@ -90,6 +152,18 @@ func (l *ledger) keeps(r resource) []kept {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.live[r].keeps
+}
+
+// takeKeeps returns what all graphs hold, and lets them hold nothing.
+func (l *ledger) takeKeeps() (all []kept) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for r, e := range l.live {
+		all = append(all, e.keeps...)
+		e.keeps = nil
+		l.live[r] = e
+	}
+	return all
 }
 
 // keep replaces what a graph holds, and returns what it held before.

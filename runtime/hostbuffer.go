@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/refs"
 )
 
 // HostBuffer is page-locked host memory that holds elements of type T. Devices
@@ -22,7 +23,7 @@ type HostBuffer[T any] struct {
 // of the process. It is slow, 1 ms for a page and 115 ms for 256 MB, and it takes
 // memory away from everybody else: allocate once and reuse.
 func AllocHost[T any](c *Context, n int) (*HostBuffer[T], error) {
-	bytes, err := sizeOf[T](n)
+	bytes, err := refs.SizeOf[T](n)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (h *HostBuffer[T]) Len() int { return h.n }
 // the memory alive: keep the HostBuffer or a view of it as long.
 func (h *HostBuffer[T]) Data() []T { return unsafe.Slice((*T)(h.ptr), h.n) }
 
-// Slice is a view of the elements [i, j), as [Buffer.Slice] is.
+// Slice is a view of the elements [i, j), as [refs.Ref.Slice] is.
 func (h *HostBuffer[T]) Slice(i, j int) *HostBuffer[T] {
 	v := &HostBuffer[T]{memory: h.memory, view: true, err: h.err}
 	if v.err == nil {
@@ -67,7 +68,7 @@ func (h *HostBuffer[T]) Slice(i, j int) *HostBuffer[T] {
 // takes it that has unified addressing, which is all of 64-bit Linux and Windows. Keep the
 // buffer open until the kernel is done, and wait for the kernel before the host reads.
 func (h *HostBuffer[T]) Arg() Arg {
-	return Arg{bits: uint64(uintptr(h.ptr)), size: 8, memory: h.memory, err: h.err}
+	return Arg{bits: uint64(uintptr(h.ptr)), size: 8, host: h.memory, err: h.err}
 }
 
 // Close waits for the work of the device that may use the memory, and frees it. It
@@ -77,4 +78,21 @@ func (h *HostBuffer[T]) Close() error {
 		return nil
 	}
 	return h.memory.Close()
+}
+
+// check is why the buffer cannot take part in a copy of n elements, or nil.
+func (h *HostBuffer[T]) check(what string, n int) error {
+	if h.err != nil {
+		return h.err
+	}
+	return sameLength(what, h.n, n)
+}
+
+func (h *HostBuffer[T]) use() use { return use{object: h.memory} }
+
+func checkBounds(i, j, n int) *driver.Error {
+	if i < 0 || j < i || j > n {
+		return driver.Errorf(driver.ErrInvalidArgument, "slice [%d:%d] of a buffer of %d elements", i, j, n)
+	}
+	return nil
 }

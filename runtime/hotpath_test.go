@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -26,7 +27,7 @@ func hotCalls(t testing.TB, c *runtime.Context) []namedCall {
 	const n = 64
 	ctx := context.Background()
 	s, other := newStream(t, c), newStream(t, c)
-	x, y := upload(t, s, count(0, n)), alloc[uint32](t, c, n)
+	x, y := upload(t, s, count(0, n)), alloc[uint32](t, s, n)
 	pinned := allocHost[uint32](t, c, n)
 	start, err := c.NewTimingEvent()
 	require.NoError(t, err)
@@ -36,19 +37,19 @@ func hotCalls(t testing.TB, c *runtime.Context) []namedCall {
 	require.NoError(t, end.Record(s))
 	synchronize(t, s)
 	k := kernel(t, c, "add")
-	data := make([]uint32, n)
+	data := download(t, s, x) // which makes what copies go through
 	graph := instantiate(t, capture(t, s, adding(k, x, 2, 1)))
 	return []namedCall{
 		{"Launch", func() error { return addTo(k, s, x, 1) }},
 		{"GraphExec.Launch", func() error { return graph.Launch(s) }},
 		{"GraphExec.Upload", func() error { return graph.Upload(s) }},
-		{"Upload", func() error { return x.Upload(s, data) }},
-		{"Download", func() error { return x.Download(s, data) }},
-		{"UploadFrom", func() error { return x.UploadFrom(s, pinned) }},
-		{"DownloadTo", func() error { return x.DownloadTo(s, pinned) }},
-		{"CopyFrom", func() error { return y.CopyFrom(s, x) }},
-		{"Fill", func() error { return y.Fill(s, 7) }},
-		{"Zero", func() error { return y.Zero(s) }},
+		{"Upload", func() error { return runtime.Upload(bg, s, x, data) }},
+		{"Download", func() error { return runtime.Download(bg, s, data, x) }},
+		{"UploadHost", func() error { return runtime.UploadHost(s, x, pinned) }},
+		{"DownloadHost", func() error { return runtime.DownloadHost(s, pinned, x) }},
+		{"Copy", func() error { return runtime.Copy(s, y, x) }},
+		{"Fill", func() error { return runtime.Fill(s, y, 7) }},
+		{"Zero", func() error { return runtime.Zero(s, y) }},
 		{"Stream.Call", func() error { return s.Call(func() {}) }},
 		{"Stream.Query", func() error { _, err := s.Query(); return err }},
 		{"Stream.Wait", func() error { return s.Wait(end) }},
@@ -66,11 +67,12 @@ func coldCalls(t testing.TB, c *runtime.Context) []namedCall {
 	m := loadKernels(t, c)
 	k, err := m.Kernel("add")
 	require.NoError(t, err)
+	s := newStream(t, c)
 	return []namedCall{
 		{"NewStream", func() error { _, err := c.NewStream(); return err }},
 		{"NewEvent", func() error { _, err := c.NewEvent(); return err }},
 		{"NewTimingEvent", func() error { _, err := c.NewTimingEvent(); return err }},
-		{"Alloc", func() error { _, err := runtime.Alloc[byte](c, 1); return err }},
+		{"Alloc", func() error { _, err := runtime.Alloc[byte](s, 1); return err }},
 		{"AllocHost", func() error { _, err := runtime.AllocHost[byte](c, 1); return err }},
 		{"LoadModule", func() error { _, err := c.LoadModule(runtime.Image{Code: kernelsPTX}); return err }},
 		{"Kernel", func() error { _, err := m.Kernel("store"); return err }},
@@ -92,7 +94,7 @@ func useEverything(t *testing.T, c *runtime.Context) {
 	}
 	for _, o := range []interface{ Close() error }{
 		instantiate(t, capture(t, newStream(t, c), func(*runtime.Stream) error { return nil })),
-		newStream(t, c), newEvent(t, c), alloc[byte](t, c, 1), allocHost[byte](t, c, 1), loadKernels(t, c),
+		newStream(t, c), newEvent(t, c), alloc[byte](t, newStream(t, c), 1), allocHost[byte](t, c, 1), loadKernels(t, c),
 	} {
 		require.NoError(t, o.Close())
 	}
@@ -172,6 +174,9 @@ func (nothing) EventSynchronize(driver.Event) driver.Result           { return d
 func (nothing) EventElapsedTime(driver.Event, driver.Event) (float32, driver.Result) {
 	return 0, driver.Success
 }
+func (nothing) StreamIsCapturing(driver.Stream) (driver.CaptureStatus, driver.Result) {
+	return driver.CaptureNone, driver.Success
+}
 func (nothing) StreamQuery(driver.Stream) driver.Result { return driver.Success }
 func (nothing) StreamWaitEvent(driver.Stream, driver.Event, uint32) driver.Result {
 	return driver.Success
@@ -185,7 +190,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}
 	allocations := func(t *testing.T, rt *runtime.Runtime, perRun float64) {
 		c := contextOf(t, rt)
-		for _, call := range append(hotCalls(t, c), moreLaunches(t, c)...) {
+		for _, call := range slices.Concat(hotCalls(t, c), moreLaunches(t, c), refCalls(t, c)) {
 			failed := 0
 			n := testing.AllocsPerRun(200, func() {
 				if call.call() != nil {
@@ -213,23 +218,23 @@ func moreLaunches(t *testing.T, c *runtime.Context) []namedCall {
 	require.NoError(t, err)
 	meeting, err := m.Kernel("meet")
 	require.NoError(t, err)
-	out, words := alloc[int64](t, c, 9), upload(t, s, count(0, 64))
-	arrived := alloc[uint32](t, c, 1)
-	require.NoError(t, arrived.Zero(s))
+	out, words := alloc[int64](t, s, 9), upload(t, s, count(0, 64))
+	arrived := alloc[uint32](t, s, 1)
+	require.NoError(t, runtime.Zero(s, arrived))
 	synchronize(t, s)
 	mixed := mixed{1, 2, 3}
 	view := words.Slice(0, 64)
 	return []namedCall{
 		{"Launch with a structure", func() error {
-			return storing.Launch(s, one, out.Arg(), runtime.Value(int8(1)), runtime.Value(int16(2)), runtime.Value(int32(3)),
+			return storing.Launch(s, one, runtime.InOut(out), runtime.Value(int8(1)), runtime.Value(int16(2)), runtime.Value(int32(3)),
 				runtime.Value(int64(4)), runtime.Value(float32(5)), runtime.Value(6.0), runtime.Struct(&mixed))
 		}},
 		{"Launch with shared memory", func() error {
 			return reversing.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}, SharedBytes: 256},
-				view.Arg(), runtime.Value(uint32(64)))
+				runtime.InOut(view), runtime.Value(uint32(64)))
 		}},
 		{"Launch cooperatively", func() error {
-			return meeting.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, Cooperative: true}, arrived.Arg())
+			return meeting.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, Cooperative: true}, runtime.InOut(arrived))
 		}},
 	}
 }

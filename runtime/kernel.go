@@ -25,13 +25,20 @@ type Kernel struct {
 	shared     atomic.Uint32 // dynamic shared bytes that the driver has granted
 
 	module       *Module
+	generation   uint64 // of the context
 	name         string
-	bytes        uint64     // of all parameters
-	staticShared int        // bytes that the kernel always uses
-	granting     sync.Mutex // so that a smaller grant does not follow a larger one
-	frames       sync.Pool  // of *frame, for launches at the same time
+	bytes        uint64    // of all parameters
+	staticShared int       // bytes that the kernel always uses
+	grant        *grant    // of dynamic shared memory, which the leases of a module share
+	frames       sync.Pool // of *frame, for launches at the same time
 	cluster      clusterLimits
 	threads      atomic.Int32 // that Shape has chosen
+}
+
+// grant is the dynamic shared memory that the driver has granted to a function.
+type grant struct {
+	mu    sync.Mutex // so that a smaller grant does not follow a larger one
+	bytes uint32
 }
 
 // param is where a parameter lies in the argument block.
@@ -40,25 +47,46 @@ type param struct{ offset, size uint32 }
 // Kernel finds a kernel by its name in the image (for CUDA C, declare it extern
 // "C"). A name that is not there is an error of kind driver.ErrInvalidArgument. Each name
 // is looked up in the driver once: who asks again gets the same kernel.
+//
+// Of a module that was compiled, a name expression of the program finds its kernel too:
+// "scale<float>".
 func (m *Module) Kernel(name string) (*Kernel, error) {
 	if err := m.enter(); err != nil {
 		return nil, err
 	}
 	defer m.leave()
+	name = m.lowered(name)
 	if k := m.kernels.find(name); k != nil {
 		if err := m.ctx.check(); err != nil {
 			return nil, err
 		}
 		return k, nil
 	}
+	if m.cached != nil {
+		k, err := m.cached.loaded.Kernel(name)
+		if err != nil {
+			return nil, err
+		}
+		return m.kernels.add(k.leased(m)), nil
+	}
 	d := &m.ctx.device
-	k := &Kernel{ctx: m.ctx, module: m, name: name, maxGrid: limits(d.MaxGrid), maxBlock: limits(d.MaxBlock)}
+	k := &Kernel{ctx: m.ctx, module: m, generation: m.resource.generation, name: name, maxGrid: limits(d.MaxGrid), maxBlock: limits(d.MaxBlock)}
 	k.frames.New = func() any { return k.newFrame() }
 	err := m.ctx.do(k.query)
 	if err != nil {
 		return nil, err
 	}
 	return m.kernels.add(k), nil
+}
+
+// leased is the same function as a kernel of a lease, which ends with the lease.
+func (k *Kernel) leased(m *Module) *Kernel {
+	own := &Kernel{ctx: k.ctx, function: k.function, generation: k.generation, params: k.params,
+		maxThreads: k.maxThreads, maxGrid: k.maxGrid, maxBlock: k.maxBlock,
+		module: m, name: k.name, bytes: k.bytes, staticShared: k.staticShared, grant: k.grant}
+	own.shared.Store(k.shared.Load())
+	own.frames.New = func() any { return own.newFrame() }
+	return own
 }
 
 func (k *Kernel) query() error {
@@ -82,9 +110,8 @@ func (k *Kernel) query() error {
 		*value = int(v)
 	}
 	k.maxThreads = uint32(min(max(maxThreads, 0), math.MaxInt32))
-	if granted := c.device.SharedPerBlock - k.staticShared; granted > 0 {
-		k.shared.Store(uint32(granted))
-	}
+	k.grant = &grant{bytes: uint32(max(c.device.SharedPerBlock-k.staticShared, 0))}
+	k.shared.Store(k.grant.bytes)
 	return k.queryParams()
 }
 
@@ -102,11 +129,14 @@ func (k *Kernel) queryParams() error {
 }
 
 func (k *Kernel) paramsFromPTX() error {
-	image := k.module.image
-	if !image.isPTX() {
+	text := k.module.signatures
+	if image := k.module.image; image.isPTX() {
+		text = image.Code
+	}
+	if text == nil {
 		return errors.ErrUnsupported
 	}
-	parsed, err := ptx.Parse(image.Code)
+	parsed, err := ptx.Parse(text)
 	if err != nil {
 		return err
 	}
@@ -222,18 +252,32 @@ func (k *Kernel) grantShared(bytes uint32) error {
 		return k.invalid("%d bytes of dynamic shared memory: device %d has %d for a block of this kernel, which uses %d itself",
 			bytes, c.device.Ordinal, limit, k.staticShared)
 	}
-	k.granting.Lock()
-	defer k.granting.Unlock()
-	if bytes <= k.shared.Load() {
+	g := k.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if bytes <= g.bytes {
+		k.shared.Store(g.bytes)
 		return nil
 	}
 	return c.do(func() error {
 		r := c.api.FuncSetAttribute(k.function, driver.FunctionAttributeMaxDynamicSharedSizeBytes, int32(bytes))
 		if r == driver.Success {
+			g.bytes = bytes
 			k.shared.Store(bytes)
 		}
 		return c.failed("cuFuncSetAttribute", r)
 	})
+}
+
+// stale is why a kernel and a stream of different generations of a context do not go
+// together.
+func (k *Kernel) stale(s *Stream) error {
+	for _, generation := range [...]uint64{k.generation, s.resource.generation} {
+		if err := k.ctx.state.Check(generation); err != nil {
+			return err
+		}
+	}
+	return k.invalid("the kernel and the stream are of different generations of the context")
 }
 
 func (k *Kernel) unsupported(format string, args ...any) *driver.Error {

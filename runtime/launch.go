@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/refs"
 )
 
 // Dim3 is the size of a grid in blocks or of a block in threads. A Y or Z of 0
@@ -51,15 +52,25 @@ func Volume(width, height, depth int, block Dim3) LaunchConfig {
 	}
 }
 
-// Arg is an argument of a launch. Make it with Value, Struct, Buffer.Arg or
-// HostBuffer.Arg.
+// Arg is an argument of a launch. Make it with Value, Struct, In, InOut or HostBuffer.Arg.
 type Arg struct {
 	bits   uint64
 	ptr    unsafe.Pointer
 	size   uint32
-	memory *object       // of a buffer
+	access access        // to ref
+	ref    *refs.Core    // memory of the device
+	host   *object       // page-locked memory
 	err    *driver.Error // why there is no such argument
 }
+
+// access is what a kernel does with the memory of a Ref.
+type access uint8
+
+const (
+	noRef access = iota // the argument is something else
+	reading
+	writing // or may
+)
 
 // Scalar is a type that a kernel takes by value.
 type Scalar interface {
@@ -84,11 +95,21 @@ func Struct[T any](v *T) Arg {
 	return a
 }
 
-// Arg is the buffer's address as an argument. Keep the buffer open until the kernel
-// is done. Launching with one that is closed, or on another device, is an error: the
-// kernel's access would end the use of CUDA in this process.
-func (b *Buffer[T]) Arg() Arg {
-	return Arg{bits: uint64(b.ptr), size: 8, memory: b.memory, err: b.err}
+// InOut is memory that the kernel writes, or reads and writes: its address as an argument.
+// The launch waits for the work of other streams with it, and what uses it later waits for
+// the kernel. It may be closed as soon as the launch has returned.
+//
+// Launching with memory that must not be used is an error, because the kernel's access would
+// end the use of CUDA in this process. So is memory of another device, unless
+// [Context.EnablePeer] has said that the devices reach each other.
+func InOut[T any](r *Ref[T]) Arg {
+	return Arg{size: 8, access: writing, ref: r.Core()}
+}
+
+// In is memory that the kernel only reads, as InOut: kernels on several streams may read it at
+// the same time. Of a kernel that writes it nevertheless nobody is told.
+func In[T any](r *Ref[T]) Arg {
+	return Arg{size: 8, access: reading, ref: r.Core()}
 }
 
 // Launch puts the kernel behind the work on s, and returns. It does not allocate.
@@ -130,14 +151,12 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 			return err
 		}
 	}
-	if err := s.begin(); err != nil {
+	if err := s.beginWork(); err != nil {
 		return err
 	}
 	defer s.end()
-	if c := s.capture.Load(); c != nil {
-		if err := c.recordLaunch(k, args); err != nil {
-			return err
-		}
+	if err := s.lease(k, args); err != nil {
+		return err
 	}
 	s.ctx.stats.launches.Add(1)
 	var r driver.Result
@@ -152,6 +171,7 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 	default:
 		r = api.LaunchKernel(k.function, shape.Grid, shape.Block, shape.SharedBytes, s.handle, f.pointers)
 	}
+	release(args)
 	if r != driver.Success {
 		return k.launchError(s, op, r, *shape)
 	}
@@ -170,7 +190,10 @@ func (k *Kernel) launchError(s *Stream, op string, r driver.Result, shape Launch
 
 // checkShape fills in what was left out and compares the shape with the limits.
 func (k *Kernel) checkShape(s *Stream, shape *LaunchConfig) error {
-	if s.ctx != k.ctx {
+	if s.ctx != k.ctx || s.resource.generation != k.generation {
+		if s.ctx == k.ctx {
+			return k.stale(s)
+		}
 		return k.invalid("launch on a stream of device %d, and the kernel is loaded on device %d",
 			s.ctx.device.Ordinal, k.ctx.device.Ordinal)
 	}

@@ -50,7 +50,7 @@ func TestLaunchPassesArguments(t *testing.T) {
 		c := contextOf(t, rt)
 		s := newStream(t, c)
 		k := kernel(t, c, "store")
-		out := alloc[int64](t, c, 9)
+		out := alloc[int64](t, s, 9)
 		for _, v := range []struct {
 			a int8
 			b int16
@@ -66,7 +66,7 @@ func TestLaunchPassesArguments(t *testing.T) {
 			{math.MaxInt8, math.MaxInt16, math.MaxInt32, math.MaxInt64, 3, 4, mixed{1, 2, math.MinInt16}},
 		} {
 			m := v.m
-			err := k.Launch(s, one, out.Arg(), runtime.Value(v.a), runtime.Value(v.b), runtime.Value(v.c),
+			err := k.Launch(s, one, runtime.InOut(out), runtime.Value(v.a), runtime.Value(v.b), runtime.Value(v.c),
 				runtime.Value(v.d), runtime.Value(v.e), runtime.Value(v.f), runtime.Struct(&m))
 			m = mixed{A: 99} // the launch has copied it
 			require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestLaunchConcurrently(t *testing.T) {
 					}
 				}
 				got := make([]uint32, 10)
-				assert.NoError(t, x.Download(s, got))
+				assert.NoError(t, runtime.Download(bg, s, got, x))
 				assert.Equal(t, count(uint32(50*i), 10), got)
 			})
 		}
@@ -105,8 +105,8 @@ func TestLaunchChecksArguments(t *testing.T) {
 	c := contextOf(t, rt)
 	s := newStream(t, c)
 	k := kernel(t, c, "add")
-	x := alloc[uint32](t, c, 8)
-	closed := alloc[uint32](t, c, 8)
+	x := alloc[uint32](t, s, 8)
+	closed := alloc[uint32](t, s, 8)
 	require.NoError(t, closed.Close())
 	n, amount := runtime.Value(uint64(8)), runtime.Value(uint32(1))
 	for _, c := range []struct {
@@ -116,16 +116,18 @@ func TestLaunchChecksArguments(t *testing.T) {
 		text string
 	}{
 		{"none", nil, driver.ErrInvalidArgument, "kernel add takes 3 arguments of (8, 8, 4) bytes, got 0 of ()"},
-		{"too few", []runtime.Arg{x.Arg(), n}, driver.ErrInvalidArgument, "kernel add takes 3 arguments of (8, 8, 4) bytes, got 2 of (8, 8)"},
-		{"too many", []runtime.Arg{x.Arg(), n, amount, amount}, driver.ErrInvalidArgument, "takes 3 arguments of (8, 8, 4) bytes, got 4 of (8, 8, 4, 4)"},
-		{"an int for an int32", []runtime.Arg{x.Arg(), n, runtime.Value(1)}, driver.ErrInvalidArgument, "takes 3 arguments of (8, 8, 4) bytes, got 3 of (8, 8, 8)"},
-		{"wrong order", []runtime.Arg{amount, n, x.Arg()}, driver.ErrInvalidArgument, "got 3 of (4, 8, 8)"},
-		{"a structure of another size", []runtime.Arg{x.Arg(), n, runtime.Struct(&mixed{})}, driver.ErrInvalidArgument, "got 3 of (8, 8, 24)"},
-		{"no structure", []runtime.Arg{x.Arg(), n, runtime.Struct[uint32](nil)}, driver.ErrInvalidArgument, "nil"},
-		{"the zero Arg", []runtime.Arg{x.Arg(), n, {}}, driver.ErrInvalidArgument, "got 3 of (8, 8, 0)"},
-		{"a view outside the buffer", []runtime.Arg{x.Slice(4, 9).Arg(), n, amount}, driver.ErrInvalidArgument, "slice [4:9] of a buffer of 8 elements"},
-		{"a closed buffer", []runtime.Arg{closed.Arg(), n, amount}, driver.ErrClosed, "device memory was closed"},
-		{"a view of a closed buffer", []runtime.Arg{closed.Slice(0, 1).Arg(), n, amount}, driver.ErrClosed, "device memory was closed"},
+		{"too few", []runtime.Arg{runtime.InOut(x), n}, driver.ErrInvalidArgument, "kernel add takes 3 arguments of (8, 8, 4) bytes, got 2 of (8, 8)"},
+		{"too many", []runtime.Arg{runtime.InOut(x), n, amount, amount}, driver.ErrInvalidArgument, "takes 3 arguments of (8, 8, 4) bytes, got 4 of (8, 8, 4, 4)"},
+		{"an int for an int32", []runtime.Arg{runtime.InOut(x), n, runtime.Value(1)}, driver.ErrInvalidArgument, "takes 3 arguments of (8, 8, 4) bytes, got 3 of (8, 8, 8)"},
+		{"wrong order", []runtime.Arg{amount, n, runtime.InOut(x)}, driver.ErrInvalidArgument, "got 3 of (4, 8, 8)"},
+		{"a structure of another size", []runtime.Arg{runtime.InOut(x), n, runtime.Struct(&mixed{})}, driver.ErrInvalidArgument, "got 3 of (8, 8, 24)"},
+		{"no structure", []runtime.Arg{runtime.InOut(x), n, runtime.Struct[uint32](nil)}, driver.ErrInvalidArgument, "nil"},
+		{"the zero Arg", []runtime.Arg{runtime.InOut(x), n, {}}, driver.ErrInvalidArgument, "got 3 of (8, 8, 0)"},
+		{"no memory", []runtime.Arg{runtime.InOut[uint32](nil), n, amount}, driver.ErrInvalidArgument, "a Ref that was never allocated"},
+		{"the zero Ref", []runtime.Arg{runtime.In(new(runtime.Ref[uint32])), n, amount}, driver.ErrInvalidArgument, "a Ref that was never allocated"},
+		{"a view outside the Ref", []runtime.Arg{runtime.InOut(x.Slice(4, 9)), n, amount}, driver.ErrInvalidArgument, "slice [4:9] of a Ref of 8 elements"},
+		{"a closed Ref", []runtime.Arg{runtime.InOut(closed), n, amount}, driver.ErrClosed, "the Ref was closed before"},
+		{"a view of a closed Ref", []runtime.Arg{runtime.InOut(closed.Slice(0, 1)), n, amount}, driver.ErrClosed, "the Ref was closed before"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := k.Launch(s, one, c.args...)
@@ -135,7 +137,7 @@ func TestLaunchChecksArguments(t *testing.T) {
 	}
 	assert.Zero(t, gpu.Calls("cuLaunchKernel"))
 	assert.Zero(t, rt.Stats().Launches)
-	require.NoError(t, k.Launch(s, one, x.Arg(), n, amount))
+	require.NoError(t, k.Launch(s, one, runtime.InOut(x), n, amount))
 }
 
 func TestLaunchChecksTheShape(t *testing.T) {
@@ -169,7 +171,7 @@ func TestLaunchChecksTheShape(t *testing.T) {
 			k := kernel(t, ctx, c.kernel)
 			x := upload(t, s, count(0, 256))
 			// Threads that differ in y or z alone would all add to the same elements.
-			args := []runtime.Arg{x.Arg(), runtime.Value(uint64(0)), runtime.Value(uint32(1))}
+			args := []runtime.Arg{runtime.InOut(x), runtime.Value(uint64(0)), runtime.Value(uint32(1))}
 			err := k.Launch(s, c.shape, args[:k.Params()]...)
 			if c.text == "" {
 				require.NoError(t, err)
@@ -189,7 +191,7 @@ func TestLaunchChecksTheShape(t *testing.T) {
 func TestLaunchWithMemoryOfAnotherDevice(t *testing.T) {
 	rt, _ := open(t, twoDevices())
 	here, there := contextAt(t, rt, 0), contextAt(t, rt, 1)
-	k, s, x := kernel(t, here, "add"), newStream(t, here), alloc[uint32](t, there, 4)
+	k, s, x := kernel(t, here, "add"), newStream(t, here), alloc[uint32](t, newStream(t, there), 4)
 	err := addTo(k, s, x, 1)
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
 	assert.ErrorContains(t, err, "argument 0 is memory of device 1, and the kernel is loaded on device 0")
@@ -200,7 +202,7 @@ func TestLaunchOnAStreamOfAnotherDevice(t *testing.T) {
 		k := kernel(t, contextAt(t, rt, 0), "add")
 		other := contextAt(t, rt, 1)
 		s := newStream(t, other)
-		err := addTo(k, s, alloc[uint32](t, other, 1), 1)
+		err := addTo(k, s, alloc[uint32](t, newStream(t, other), 1), 1)
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, "launch on a stream of device 1, and the kernel is loaded on device 0")
 	})
@@ -211,7 +213,7 @@ func TestLaunchThatTheDriverRefuses(t *testing.T) {
 	c := contextOf(t, rt)
 	s := newStream(t, c)
 	k := kernel(t, c, "add")
-	x := alloc[uint32](t, c, 300)
+	x := alloc[uint32](t, s, 300)
 	gpu.Fail("cuLaunchKernel", 1, driver.ErrorLaunchOutOfResources)
 	err := addTo(k, s, x, 1)
 	var e *driver.Error
@@ -258,7 +260,7 @@ func TestDynamicSharedMemory(t *testing.T) {
 			x := upload(t, s, count(0, n))
 			defer x.Close()
 			shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 256}, SharedBytes: uint32(bytes)}
-			if err := k.Launch(s, shape, x.Arg(), runtime.Value(uint32(n))); err != nil {
+			if err := k.Launch(s, shape, runtime.InOut(x), runtime.Value(uint32(n))); err != nil {
 				return err
 			}
 			want := count(0, n)
@@ -282,7 +284,7 @@ func TestDynamicSharedMemoryIsAskedForOnce(t *testing.T) {
 	s := newStream(t, c)
 	launch := func(k *runtime.Kernel, bytes uint32) error {
 		return k.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, SharedBytes: bytes},
-			upload(t, s, count(0, 256)).Arg())
+			runtime.InOut(upload(t, s, count(0, 256))))
 	}
 	k := kernel(t, c, "rotate") // uses 1 KiB itself
 	require.NoError(t, launch(k, 47<<10))
@@ -348,7 +350,7 @@ func TestDynamicSharedMemoryOfTwoLaunches(t *testing.T) {
 		s := newStream(t, c)
 		x := upload(t, s, count(0, 256))
 		return async(func() error {
-			return k.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, SharedBytes: bytes}, x.Arg())
+			return k.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, SharedBytes: bytes}, runtime.InOut(x))
 		})
 	}
 	large := launch(100 << 10)
@@ -369,7 +371,7 @@ func TestCooperativeLaunch(t *testing.T) {
 		blocks := uint32(resident * c.Device().Multiprocessors)
 		arrived := upload(t, s, []uint32{0})
 		shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: blocks}, Block: runtime.Dim3{X: 32}, Cooperative: true}
-		require.NoError(t, k.Launch(s, shape, arrived.Arg()))
+		require.NoError(t, k.Launch(s, shape, runtime.InOut(arrived)))
 		assert.Equal(t, []uint32{blocks}, download(t, s, arrived))
 	})
 }
@@ -382,7 +384,7 @@ func TestCooperativeLaunchUnsupported(t *testing.T) {
 	s := newStream(t, c)
 	shape := one
 	shape.Cooperative = true
-	err := kernel(t, c, "meet").Launch(s, shape, upload(t, s, []uint32{0}).Arg())
+	err := kernel(t, c, "meet").Launch(s, shape, runtime.InOut(upload(t, s, []uint32{0})))
 	require.ErrorIs(t, err, driver.ErrUnsupported)
 	assert.ErrorContains(t, err, "the device has no cooperative launch")
 	assert.Zero(t, sim.Calls("cuLaunchCooperativeKernel"))

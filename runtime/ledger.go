@@ -1,8 +1,11 @@
 package runtime
 
 import (
+	"errors"
+	"slices"
 	"sync"
 
+	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 )
 
@@ -10,6 +13,8 @@ import (
 type resource struct {
 	kind   resourceKind
 	handle uint64
+	// generation is that of the context, since a driver uses handles again.
+	generation uint64
 }
 
 // resourceKind also is the order in which a context gives its resources back: what
@@ -22,13 +27,12 @@ const (
 	streamResource
 	execResource // from here on: what work on the device may use
 	moduleResource
-	deviceMemory
 	hostMemory
 	resourceKinds
 )
 
 func (k resourceKind) String() string {
-	return [...]string{"event", "graph", "stream", "executable graph", "module", "device memory", "host memory"}[k]
+	return [...]string{"event", "graph", "stream", "executable graph", "module", "host memory"}[k]
 }
 
 // ledger knows what a context owns. A resource is given back by whoever takes it
@@ -47,6 +51,8 @@ type entry struct {
 	bytes uint64
 	held  holding
 	keeps []kept // what a graph holds
+	// memory is what a stream allocates from; it ends with the stream.
+	memory *arena.Stream
 }
 
 func (l *ledger) add(r resource, e entry) {
@@ -59,12 +65,22 @@ func (l *ledger) add(r resource, e entry) {
 }
 
 // take takes r off and tells whether it was there.
-func (l *ledger) take(r resource) bool {
+func (l *ledger) take(r resource) (entry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.live[r]
+	e, ok := l.live[r]
 	delete(l.live, r)
-	return ok
+	return e, ok
+}
+
+// setMemory notes what a stream allocates from.
+func (l *ledger) setMemory(r resource, memory *arena.Stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.live[r]; ok {
+		e.memory = memory
+		l.live[r] = e
+	}
 }
 
 // forget notes a resource that nobody refers to any more. It is called on the
@@ -83,6 +99,13 @@ func (l *ledger) takeForgotten() []resource {
 	return f
 }
 
+// clear forgets everything: the driver has taken it all.
+func (l *ledger) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.live, l.forgotten = nil, nil
+}
+
 // entries returns what is live of a kind.
 func (l *ledger) entries(kind resourceKind) map[resource]entry {
 	l.mu.Lock()
@@ -96,6 +119,29 @@ func (l *ledger) entries(kind resourceKind) map[resource]entry {
 	return found
 }
 
+// gates are those of all that is live.
+func (l *ledger) gates() (all []*gate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.live {
+		all = append(all, e.gate)
+	}
+	return all
+}
+
+// openHostMemory counts the page-locked memory that somebody may have a slice of: what was
+// closed or forgotten is only waiting for a graph or for its turn.
+func (l *ledger) openHostMemory() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for r, e := range l.live {
+		if r.kind == hostMemory && !e.gate.closed() && !e.held.putOff && !slices.Contains(l.forgotten, r) {
+			n++
+		}
+	}
+	return n
+}
+
 // sums counts what is live, by kind.
 func (l *ledger) sums() (count, bytes [resourceKinds]uint64) {
 	l.mu.Lock()
@@ -107,7 +153,16 @@ func (l *ledger) sums() (count, bytes [resourceKinds]uint64) {
 	return count, bytes
 }
 
-// destroy gives a resource back to the driver. The context must be current.
+// destroy gives a resource that is off the ledger back to the driver. The context must be
+// current.
+func (c *Context) destroy(r resource, e entry) error {
+	var err error
+	if e.memory != nil {
+		err = e.memory.Close()
+	}
+	return errors.Join(err, c.failed(r.destroy(c.api)))
+}
+
 func (r resource) destroy(api driver.API) (op string, result driver.Result) {
 	switch r.kind {
 	case eventResource:
@@ -120,8 +175,6 @@ func (r resource) destroy(api driver.API) (op string, result driver.Result) {
 		return "cuGraphExecDestroy", api.GraphExecDestroy(driver.GraphExec(r.handle))
 	case moduleResource:
 		return "cuModuleUnload", api.ModuleUnload(driver.Module(r.handle))
-	case deviceMemory:
-		return "cuMemFree", api.MemFree(driver.DevicePtr(r.handle))
 	default:
 		return "cuMemFreeHost", api.MemFreeHost(hostPointer(r.handle))
 	}

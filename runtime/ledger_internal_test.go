@@ -10,29 +10,34 @@ import (
 
 func TestLedger(t *testing.T) {
 	var l ledger
-	event, stream := resource{eventResource, 1}, resource{streamResource, 1}
-	memory, more := resource{deviceMemory, 0x1000}, resource{deviceMemory, 0x2000}
-	assert.False(t, l.take(event), "nothing is on it yet")
+	event, stream := resource{kind: eventResource, handle: 1}, resource{kind: streamResource, handle: 1}
+	memory, more := resource{kind: hostMemory, handle: 0x1000}, resource{kind: hostMemory, handle: 0x2000}
+	assert.False(t, isTaken(&l, event), "nothing is on it yet")
 	l.add(event, entry{gate: new(gate)})
 	l.add(stream, entry{gate: new(gate)})
 	l.add(memory, entry{gate: new(gate), bytes: 100})
 	l.add(more, entry{gate: new(gate), bytes: 50})
 	count, bytes := l.sums()
-	assert.Equal(t, [resourceKinds]uint64{eventResource: 1, streamResource: 1, deviceMemory: 2}, count)
-	assert.Equal(t, [resourceKinds]uint64{deviceMemory: 150}, bytes)
-	assert.Len(t, l.entries(deviceMemory), 2)
+	assert.Equal(t, [resourceKinds]uint64{eventResource: 1, streamResource: 1, hostMemory: 2}, count)
+	assert.Equal(t, [resourceKinds]uint64{hostMemory: 150}, bytes)
+	assert.Len(t, l.entries(hostMemory), 2)
 	assert.Contains(t, l.entries(streamResource), stream)
-	assert.Empty(t, l.entries(hostMemory))
+	assert.Empty(t, l.entries(moduleResource))
 
-	assert.True(t, l.take(event))
-	assert.False(t, l.take(event), "only once")
-	assert.True(t, l.take(stream), "the same handle of another kind is another thing")
+	assert.True(t, isTaken(&l, event))
+	assert.False(t, isTaken(&l, event), "only once")
+	assert.True(t, isTaken(&l, stream), "the same handle of another kind is another thing")
 
 	l.forget(memory)
 	l.forget(more)
 	assert.Equal(t, []resource{memory, more}, l.takeForgotten())
 	assert.Empty(t, l.takeForgotten())
-	assert.Len(t, l.entries(deviceMemory), 2, "forgotten is not yet given back")
+	assert.Len(t, l.entries(hostMemory), 2, "forgotten is not yet given back")
+}
+
+func isTaken(l *ledger, r resource) bool {
+	_, ok := l.take(r)
+	return ok
 }
 
 // Whatever is closed from several sides is given back once.
@@ -41,14 +46,14 @@ func TestLedgerGivesOut(t *testing.T) {
 	var taken atomic.Int64
 	var wg sync.WaitGroup
 	for h := range uint64(100) {
-		l.add(resource{moduleResource, h}, entry{gate: new(gate)})
+		l.add(resource{kind: moduleResource, handle: h}, entry{gate: new(gate)})
 	}
 	for range 8 {
 		wg.Go(func() {
 			for h := range uint64(100) {
-				l.forget(resource{moduleResource, h})
-				for _, r := range append(l.takeForgotten(), resource{moduleResource, h}) {
-					if l.take(r) {
+				l.forget(resource{kind: moduleResource, handle: h})
+				for _, r := range append(l.takeForgotten(), resource{kind: moduleResource, handle: h}) {
+					if isTaken(&l, r) {
 						taken.Add(1)
 					}
 				}

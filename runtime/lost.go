@@ -5,9 +5,42 @@ import "github.com/purecuda/purecuda/driver"
 // noteError looks for sticky results, which end the use of CUDA in this process: the
 // first one is kept as the cause of all later errors.
 func (rt *Runtime) noteError(e *driver.Error) {
-	if e.Sticky && rt.lost.CompareAndSwap(nil, e) {
-		rt.cfg.logger.Error("CUDA is lost for this process", "error", e)
+	if !e.Sticky || rt.lost.Load() != nil {
+		return
 	}
+	first := *e // callers add to theirs
+	if !rt.lost.CompareAndSwap(nil, &first) {
+		return
+	}
+	close(rt.gone)
+	rt.cfg.logger.Error("CUDA is lost for this process", "error", &first)
+	for _, c := range rt.openContexts() {
+		c.loseMemory(&first)
+	}
+}
+
+// devicesLost is why there is no device left to work with, or nil: each of them could not be made
+// to work again after a Reset.
+func (rt *Runtime) devicesLost() (first error) {
+	f := rt.found.Load()
+	if f.outcome != Available {
+		return nil
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	for _, d := range f.devices {
+		if d.Err != nil {
+			continue
+		}
+		c := rt.contexts[d.Ordinal]
+		if c == nil || !c.isLost() {
+			return nil
+		}
+		if first == nil {
+			first = c.state.Check(0)
+		}
+	}
+	return first
 }
 
 // lostError is what calls answer after a sticky error, or nil.

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -52,7 +53,8 @@ func TestStickyErrorsEndTheUseOfCUDA(t *testing.T) {
 		use    func(t *testing.T, c *runtime.Context) error
 	}{
 		{"launch", "cuLaunchKernel", driver.ErrorLaunchFailed, func(t *testing.T, c *runtime.Context) error {
-			return addTo(kernel(t, c, "add"), newStream(t, c), alloc[uint32](t, c, 1), 1)
+			s := newStream(t, c)
+			return addTo(kernel(t, c, "add"), s, alloc[uint32](t, s, 1), 1)
 		}},
 		{"wait for a stream", "cuStreamSynchronize", driver.ErrorIllegalAddress, func(t *testing.T, c *runtime.Context) error {
 			return newStream(t, c).Synchronize(context.Background())
@@ -64,8 +66,8 @@ func TestStickyErrorsEndTheUseOfCUDA(t *testing.T) {
 			_, err := newStream(t, c).Query()
 			return err
 		}},
-		{"allocate", "cuMemAlloc", driver.ErrorHardwareStackError, func(t *testing.T, c *runtime.Context) error {
-			_, err := runtime.Alloc[byte](c, 1)
+		{"allocate", "cuMemAllocFromPoolAsync", driver.ErrorHardwareStackError, func(t *testing.T, c *runtime.Context) error {
+			_, err := runtime.Alloc[byte](newStream(t, c), 1)
 			return err
 		}},
 		{"load", "cuModuleLoadDataEx", driver.ErrorAssert, func(t *testing.T, c *runtime.Context) error {
@@ -93,7 +95,7 @@ func TestStickyErrorsEndTheUseOfCUDA(t *testing.T) {
 				{"the same again", func() error { _, err := rt.Context(1); return err }},
 			})
 			first := contextAt(t, rt, 0)
-			closing := []interface{ Close() error }{newStream(t, first), alloc[byte](t, first, 1), loadKernels(t, first)}
+			closing := []interface{ Close() error }{newStream(t, first), alloc[byte](t, newStream(t, first), 1), loadKernels(t, first)}
 			if c.op != "" {
 				// Only the next call is meant, and setting the use up may make it too.
 				setUp := c.use
@@ -130,11 +132,15 @@ func TestFirstStickyErrorStays(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
 	var first *driver.Error
 	require.ErrorAs(t, err, &first)
+	cause := errors.Unwrap(rt.Err())
+	var kept *driver.Error
+	require.ErrorAs(t, cause, &kept)
+	assert.Equal(t, [2]any{first.Op, first.Code}, [2]any{kept.Op, kept.Code})
 	for range 3 {
 		_, err = s.Query()
 		var e *driver.Error
 		require.ErrorAs(t, err, &e)
-		assert.Same(t, first, e.Err)
+		assert.Same(t, cause, e.Err)
 		assert.ErrorContains(t, err, "an earlier error has ended the use of CUDA in this process")
 	}
 }
@@ -170,12 +176,12 @@ func TestLostWhileClosing(t *testing.T) {
 	c := contextOf(t, rt)
 	s := newStream(t, c)
 	newEvent(t, c)
-	alloc[byte](t, c, 1)
+	alloc[byte](t, s, 1)
 	require.NoError(t, kernel(t, c, "stray").Launch(s, one, runtime.Value(uint64(64))))
 	err := rt.Close()
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
-	for _, op := range []string{"cuEventDestroy", "cuMemFree", "cuModuleUnload", "cuDevicePrimaryCtxRelease"} {
+	for _, op := range []string{"cuEventDestroy", "cuMemFree", "cuMemFreeAsync", "cuMemPoolDestroy", "cuModuleUnload", "cuDevicePrimaryCtxRelease"} {
 		assert.Zero(t, gpu.Calls(op), op)
 	}
 	assert.Equal(t, runtime.Fault, rt.Outcome())

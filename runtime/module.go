@@ -26,6 +26,10 @@ type Module struct {
 	image   Image
 	log     driver.JITLog
 	kernels kernels
+
+	names      map[string]string // in the image, by name expression
+	signatures []byte            // PTX of machine code whose parameters the driver cannot tell
+	cached     *cachedModule     // of which this is a lease
 }
 
 var ptxTarget = regexp.MustCompile(`(?m)^\s*\.target\s+sm_(\d+)([a-z]?)`)
@@ -159,9 +163,26 @@ func (c *Context) explain(image candidate, r driver.Result) string {
 
 // Close waits for the calls that use the module and for the work of the device, and unloads
 // it with its kernels. It may be called twice. What a graph uses is unloaded after the graph.
+// What comes from CachedModule or Compile stays loaded for others, as long as there is room.
 func (m *Module) Close() error {
 	m.kernels.close()
-	return m.object.Close()
+	if m.cached == nil {
+		return m.object.Close()
+	}
+	if !m.gate.close() {
+		return nil
+	}
+	m.cleanup.Stop()
+	m.ctx.modules.giveBack(m.cached, m.gate)
+	return m.ctx.evict(m.ctx.rt.cfg.moduleCache, nil)
+}
+
+// lowered is the name in the image of a name expression, and any other name itself.
+func (m *Module) lowered(name string) string {
+	if lowered, ok := m.names[name]; ok {
+		return lowered
+	}
+	return name
 }
 
 // Image is the image that was chosen.
@@ -173,7 +194,8 @@ func (m *Module) Log() driver.JITLog { return m.log }
 // Handle is the module as package driver takes it.
 func (m *Module) Handle() driver.Module { return m.handle }
 
-// Global finds a variable of the module: its address and size in bytes.
+// Global finds a variable of the module: its address and size in bytes. The name is that in
+// the image, or a name expression of the program that was compiled ("&table").
 func (m *Module) Global(name string) (driver.DevicePtr, uint64, error) {
 	if err := m.enter(); err != nil {
 		return 0, 0, err
@@ -183,7 +205,7 @@ func (m *Module) Global(name string) (driver.DevicePtr, uint64, error) {
 	var bytes uint64
 	err := m.ctx.do(func() error {
 		var r driver.Result
-		ptr, bytes, r = m.ctx.api.ModuleGetGlobal(m.handle, name)
+		ptr, bytes, r = m.ctx.api.ModuleGetGlobal(m.handle, m.lowered(name))
 		if r == driver.ErrorNotFound {
 			return driver.Errorf(driver.ErrInvalidArgument, "the module has no variable %q", name)
 		}

@@ -188,11 +188,11 @@ func TestWhereParametersComeFrom(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, c.asked, gpu.Calls("cuFuncGetParamInfo") > 0)
 			s := newStream(t, ctx)
-			out := alloc[int64](t, ctx, 9)
-			require.NoError(t, k.Launch(s, one, out.Arg(), runtime.Value(int8(-1)), runtime.Value(int16(2)), runtime.Value(int32(3)),
+			out := alloc[int64](t, s, 9)
+			require.NoError(t, k.Launch(s, one, runtime.InOut(out), runtime.Value(int8(-1)), runtime.Value(int16(2)), runtime.Value(int32(3)),
 				runtime.Value(int64(4)), runtime.Value(float32(5)), runtime.Value(6.0), runtime.Struct(&mixed{7, 8, 9})))
 			assert.Equal(t, []int64{-1, 2, 3, 4, 5, 6, 7, 8, 9}, download(t, s, out))
-			err = k.Launch(s, one, out.Arg())
+			err = k.Launch(s, one, runtime.InOut(out))
 			assert.ErrorContains(t, err, "takes 8 arguments of (8, 1, 2, 4, 8, 4, 8, 24) bytes")
 		})
 	}

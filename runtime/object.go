@@ -13,11 +13,13 @@ type object struct {
 	resource resource
 	gate     *gate
 	cleanup  goruntime.Cleanup
+	// owner is what the ledger knows, of the lease of a cached module.
+	owner *object
 }
 
 // newObject enters a resource in the context's ledger.
 func (c *Context) newObject(kind resourceKind, handle, bytes uint64) object {
-	o := object{ctx: c, resource: resource{kind, handle}, gate: new(gate)}
+	o := object{ctx: c, resource: resource{kind, handle, c.state.Generation()}, gate: new(gate)}
 	c.ledger.add(o.resource, entry{gate: o.gate, bytes: bytes})
 	return o
 }
@@ -33,8 +35,13 @@ func (o *object) Context() *Context { return o.ctx }
 
 // enter lets a call use the object.
 func (o *object) enter() error {
-	if !o.gate.enter() {
-		return errClosed(o.resource.kind.String())
+	for !o.gate.enter() {
+		if err := refusal(o.ctx.rt, o.ctx.state, o.gate, o.resource.generation); err != nil {
+			return err
+		}
+		if o.gate.closed() {
+			return errClosed(o.resource.kind.String())
+		}
 	}
 	return nil
 }
@@ -59,6 +66,27 @@ func (o *object) begin() error {
 	return nil
 }
 
+// beginWork is begin for what puts something new on the device, which a context that is
+// being drained refuses. It looks at the state inside the gate, so that what was let in is
+// waited for before the context is taken down.
+func (o *object) beginWork() error {
+	if err := o.begin(); err != nil {
+		return err
+	}
+	if o.ctx.state.Accepting() {
+		return nil
+	}
+	return o.refuseWork()
+}
+
+func (o *object) refuseWork() error {
+	err := o.ctx.state.Check(o.resource.generation)
+	if err != nil {
+		o.end()
+	}
+	return err
+}
+
 func (o *object) end() {
 	o.ctx.bind.Pop()
 	o.leave()
@@ -69,7 +97,7 @@ func (o *object) end() {
 // because the driver fails before is given back at a later allocation, or when the context
 // closes; so is memory that is closed while a stream is captured.
 func (o *object) Close() error {
-	if !o.gate.close() {
+	if !o.gate.closeUnless(o.ctx.isLost) {
 		return nil
 	}
 	o.cleanup.Stop()
@@ -80,7 +108,10 @@ func (o *object) Close() error {
 func (o *object) giveBack() error {
 	c := o.ctx
 	if !c.gate.enter() {
-		return nil // the context is closing and gives everything back
+		// The context is closing and gives everything back, or is about to be reset: if that is
+		// given up the next allocation does it.
+		c.ledger.forget(o.resource)
+		return nil
 	}
 	defer c.gate.leave()
 	if c.rt.lost.Load() != nil {
@@ -97,6 +128,9 @@ func (c *Context) create(kind resourceKind, bytes uint64, op string, f func() (h
 		return o, err
 	}
 	defer c.gate.leave()
+	if err := c.state.Check(0); err != nil {
+		return o, err
+	}
 	c.reclaim()
 	if err := c.rt.lostError(); err != nil { // known since reclaiming, perhaps
 		return o, err

@@ -3,7 +3,10 @@ package runtime
 import (
 	"log/slog"
 
+	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/nvrtc"
+	"github.com/purecuda/purecuda/refs"
 )
 
 // Option changes what [Open] does.
@@ -17,7 +20,12 @@ type config struct {
 	score     func(Device) float64
 	budget    func(Device) uint64
 	logger    *slog.Logger
+	memory    arena.DeviceConfig
+	onState   func(refs.Change)
 	onError   func(error)
+
+	compiler    *nvrtc.Compiler
+	moduleCache uint64
 }
 
 // WithPolicy sets the policy; without it the environment variable
@@ -40,6 +48,26 @@ func WithScore(score func(Device) float64) Option { return func(c *config) { c.s
 
 // WithBudget replaces [Budget], the memory that one job may plan with.
 func WithBudget(budget func(Device) uint64) Option { return func(c *config) { c.budget = budget } }
+
+// WithMemory says how the memory of each device is kept: how much is cached and how much
+// may be used, whether it is zeroed or poisoned, who hears of allocations.
+func WithMemory(memory arena.DeviceConfig) Option { return func(c *config) { c.memory = memory } }
+
+// WithStateHook sets a function that hears when a context stops to accept work, is rebuilt or
+// lost. It may be called on any goroutine, must not block, and must not use CUDA.
+func WithStateHook(f func(refs.Change)) Option { return func(c *config) { c.onState = f } }
+
+// WithModuleCache sets how many bytes of code [Context.CachedModule] and [Context.Compile]
+// keep loaded on each device: cubins and PTX as they are, which is about what they take there.
+// What is in use counts and is never unloaded. The default is 256 MiB; with 0 a module is
+// unloaded when its last lease is closed.
+func WithModuleCache(bytes uint64) Option { return func(c *config) { c.moduleCache = bytes } }
+
+// WithCompiler uses a compiler in place of the NVRTC of the machine, with the disk cache that
+// it was made with: for example a simulated one from package nvrtctest.
+func WithCompiler(compiler *nvrtc.Compiler) Option {
+	return func(c *config) { c.compiler = compiler }
+}
 
 // WithLogger makes the runtime log what it finds and what it cannot report
 // otherwise. Without it nothing is logged.

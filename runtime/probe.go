@@ -13,6 +13,8 @@ type Backend struct {
 	Label   string
 	Context *Context
 	Stream  *Stream
+
+	generation uint64 // of the context
 }
 
 // Device is the device of the backend.
@@ -21,9 +23,12 @@ func (b *Backend) Device() Device { return b.Context.Device() }
 // Capability is the compute capability of the device.
 func (b *Backend) Capability() Capability { return b.Context.Device().Capability }
 
+// current tells whether the context is the one that the backend was made for.
+func (b *Backend) current() bool { return b.generation == b.Context.state.Generation() }
+
 // Probe gives a module its backend. The label names the module in errors. All
 // labels get the same device and context; the same label gets the same backend
-// again, with its stream.
+// again, with its stream, until the context is reset.
 //
 // Where CUDA is absent the error is of kind driver.ErrDriverLibraryUnavailable
 // ("LABEL backend: no CUDA runtime available"), where the context cannot be opened
@@ -40,7 +45,7 @@ func (rt *Runtime) Probe(label string) (*Backend, error) {
 	switch {
 	case closed:
 		return nil, probeError(label, Fault, errClosed("runtime"))
-	case b != nil:
+	case b != nil && b.current():
 		return b, nil
 	}
 	best := rt.found.Load().devices[0].Ordinal
@@ -54,15 +59,25 @@ func (rt *Runtime) Probe(label string) (*Backend, error) {
 	if err != nil {
 		return nil, probeError(label, Fault, err)
 	}
+	b = &Backend{Label: label, Context: c, Stream: s, generation: s.resource.generation}
+	if first := rt.keepBackend(b); first != b { // another goroutine was faster
+		rt.report(s.Close())
+		return first, nil
+	}
+	return b, nil
+}
+
+// keepBackend keeps a backend under its label, unless there is one, which it returns.
+func (rt *Runtime) keepBackend(b *Backend) *Backend {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	if other := rt.backends[label]; other != nil {
-		rt.report(s.Close()) // another goroutine was faster
-		return other, nil
+	if other := rt.backends[b.Label]; other != nil && other.current() {
+		return other
 	}
-	b = &Backend{Label: label, Context: c, Stream: s}
-	rt.backends[label] = b
-	return b, nil
+	if !rt.closed {
+		rt.backends[b.Label] = b
+	}
+	return b
 }
 
 // ProbeWith is Probe followed by the module's own preparation, such as loading its
@@ -88,7 +103,11 @@ func probeError(label string, outcome Outcome, cause error) error {
 	if !errors.As(cause, &known) {
 		return fmt.Errorf("%s backend: %w", label, cause)
 	}
-	e := driver.Errorf(known.Kind, "%s backend: CUDA cannot be used", label)
+	format := "%s backend: CUDA cannot be used"
+	if known.Kind == driver.ErrRefStale {
+		format = "%s backend: the context is being reset; try again"
+	}
+	e := driver.Errorf(known.Kind, format, label)
 	e.Device, e.Sticky, e.Err = known.Device, known.Sticky, cause
 	return e
 }

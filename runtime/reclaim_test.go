@@ -20,15 +20,15 @@ import (
 func makeAndForget(t *testing.T, c *runtime.Context) {
 	newStream(t, c)
 	newEvent(t, c)
-	alloc[byte](t, c, 1<<20)
+	alloc[byte](t, newStream(t, c), 1<<20)
 	allocHost[byte](t, c, 1<<20)
 	loadKernels(t, c)
 }
 
-// alive is what a context holds.
+// alive is what a context holds, with what waits to be given back.
 func alive(c *runtime.Context) uint64 {
 	s := c.Stats()
-	return s.Streams + s.Events + s.Buffers + s.HostBuffers + s.Modules
+	return s.Streams + s.Events + s.Refs + c.State().Stats().Waiting + s.HostBuffers + s.Modules
 }
 
 func TestForgottenObjectsAreGivenBack(t *testing.T) {
@@ -51,7 +51,9 @@ func TestForgottenObjectsAreGivenBack(t *testing.T) {
 		held = alive(c)
 		return held == 0
 	})
-	assert.Zero(t, c.Stats().BufferBytes)
+	assert.Zero(t, c.Stats().RefBytes)
+	assert.Equal(t, uint64(10), c.State().Stats().Freed)
+	assert.Positive(t, c.Stats().CachedBytes)
 	assert.Zero(t, rt.Stats().Errors)
 }
 
@@ -77,11 +79,11 @@ func TestForgottenMemoryInUse(t *testing.T) {
 	for range 20 {
 		func() {
 			s := newStream(t, b)
-			x, y := alloc[uint32](t, a, 100_000), alloc[uint32](t, b, 100_000)
+			x, y := alloc[uint32](t, newStream(t, a), 100_000), alloc[uint32](t, s, 100_000)
 			h := allocHost[uint32](t, b, 100_000)
 			require.NoError(t, s.Call(func() { time.Sleep(time.Millisecond) }))
-			require.NoError(t, y.CopyFrom(s, x))
-			require.NoError(t, y.DownloadTo(s, h))
+			require.NoError(t, runtime.Copy(s, y, x))
+			require.NoError(t, runtime.DownloadHost(s, h, y))
 		}()
 		goruntime.GC()
 		for _, c := range []*runtime.Context{a, b} {
@@ -104,7 +106,7 @@ func TestViewsAndKernelsKeepTheirOwner(t *testing.T) {
 			require.NoError(t, newEvent(t, c).Close())
 		}
 		require.NoError(t, addTo(k, s, view, 1))
-		require.NoError(t, view.DownloadTo(s, host))
+		require.NoError(t, runtime.DownloadHost(s, host, view))
 		synchronize(t, s)
 		assert.Equal(t, count(41, 10), host.Data())
 		goruntime.KeepAlive(host)

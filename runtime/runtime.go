@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,7 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/nvrtc"
+	"github.com/purecuda/purecuda/refs"
 )
 
 // Outcome is what looking for CUDA has led to.
@@ -33,6 +37,18 @@ type Runtime struct {
 	found atomic.Pointer[found]
 	lost  atomic.Pointer[driver.Error] // the first sticky error
 
+	resolver *refs.Resolver
+	workers  *arena.Workers // that copy, for all devices
+	peers    arena.Peers
+
+	closing      context.Context // ends when the runtime begins to close
+	beginClosing context.CancelCauseFunc
+	compiler     atomic.Pointer[nvrtc.Compiler] // once it is open
+	openCompiler func() (*nvrtc.Compiler, error)
+	links        links
+
+	life     lives         // one context is reset at a time, and none while they close
+	gone     chan struct{} // closed when lost is set
 	mu       sync.Mutex
 	closed   bool
 	contexts map[int]*Context
@@ -67,7 +83,7 @@ func Open(options ...Option) (*Runtime, error) {
 
 // newRuntime returns a runtime in every case; a bad option makes it a fault.
 func newRuntime(options []Option) *Runtime {
-	cfg := config{score: Score, budget: Budget, onError: func(error) {}}
+	cfg := config{score: Score, budget: Budget, onError: func(error) {}, moduleCache: defaultModuleCache}
 	for _, o := range options {
 		o(&cfg)
 	}
@@ -79,7 +95,13 @@ func newRuntime(options []Option) *Runtime {
 		contexts: map[int]*Context{},
 		backends: map[string]*Backend{},
 		opening:  map[int]*sync.Mutex{},
+		resolver: refs.NewResolver(""),
+		workers:  arena.NewWorkers(0),
+		life:     newLives(),
+		gone:     make(chan struct{}),
 	}
+	rt.closing, rt.beginClosing = context.WithCancelCause(context.Background())
+	rt.openCompiler = sync.OnceValues(rt.newCompiler)
 	policy := string(cfg.policy)
 	if !cfg.hasPolicy {
 		policy = os.Getenv(PolicyVariable)
@@ -155,6 +177,13 @@ func unusable(err error) found {
 // installed or repaired since. It changes nothing where CUDA is available, and
 // cannot heal a process after a sticky error. It returns what Err does then.
 func (rt *Runtime) Refresh() error {
+	if err := rt.lookAgain(); err != nil {
+		return err
+	}
+	return rt.Err()
+}
+
+func (rt *Runtime) lookAgain() error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if rt.closed {
@@ -163,12 +192,12 @@ func (rt *Runtime) Refresh() error {
 	if rt.found.Load().outcome != Available && rt.cfg.policy != "" {
 		rt.look()
 	}
-	return rt.Err()
+	return nil
 }
 
 // Outcome tells whether CUDA can be used.
 func (rt *Runtime) Outcome() Outcome {
-	if rt.lost.Load() != nil {
+	if rt.lost.Load() != nil || rt.devicesLost() != nil {
 		return Fault
 	}
 	return rt.found.Load().outcome
@@ -177,6 +206,9 @@ func (rt *Runtime) Outcome() Outcome {
 // Err is the reason why CUDA cannot be used, or nil.
 func (rt *Runtime) Err() error {
 	if err := rt.lostError(); err != nil {
+		return err
+	}
+	if err := rt.devicesLost(); err != nil {
 		return err
 	}
 	return rt.found.Load().err
@@ -262,12 +294,19 @@ func (rt *Runtime) Context(ordinal int) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What follows calls the driver and hooks, which must not happen under the lock.
 	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if rt.closed {
+	if closed = rt.closed; !closed {
+		rt.contexts[ordinal] = c
+	}
+	rt.mu.Unlock()
+	if closed {
 		return nil, errors.Join(errClosed("runtime"), c.close())
 	}
-	rt.contexts[ordinal] = c
+	if first := rt.lost.Load(); first != nil { // meanwhile, and it was not told
+		c.loseMemory(first)
+		return nil, rt.lostError()
+	}
 	return c, nil
 }
 
@@ -295,7 +334,15 @@ func (rt *Runtime) Close() error {
 	}
 	rt.closed = true
 	rt.mu.Unlock()
-	err := closeContexts(rt.openContexts())
+	rt.beginClosing(errClosed("runtime"))
+	_ = rt.life.lock(context.Background()) // a Reset ends first
+	defer rt.life.unlock()
+	err := rt.closeContexts(rt.openContexts())
+	if rt.lost.Load() == nil {
+		rt.workers.Close()
+	} else {
+		go rt.workers.Close() // a worker may wait for the device, and nothing depends on it
+	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.contexts, rt.backends = map[int]*Context{}, map[string]*Backend{}

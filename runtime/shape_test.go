@@ -44,7 +44,7 @@ func TestShape(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, runtime.Linear(n, threads), shape)
 			x := upload(t, s, count(0, n))
-			require.NoError(t, k.Launch(s, shape, x.Arg(), runtime.Value(uint64(n)), runtime.Value(uint32(1))))
+			require.NoError(t, k.Launch(s, shape, runtime.InOut(x), runtime.Value(uint64(n)), runtime.Value(uint32(1))))
 			assert.Equal(t, count(1, n), download(t, s, x))
 		}
 	})
@@ -94,14 +94,14 @@ func TestHostMemoryInAGraph(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		c := contextOf(t, rt)
 		s := newStream(t, c)
-		h, x := allocHost[uint32](t, c, 10), alloc[uint32](t, c, 10)
+		h, x := allocHost[uint32](t, c, 10), alloc[uint32](t, s, 10)
 		clear(h.Data())
 		k := kernel(t, c, "add")
 		graph := instantiate(t, capture(t, s, func(s *runtime.Stream) error {
 			if err := k.Launch(s, runtime.Linear(10, 32), h.Arg(), runtime.Value(uint64(10)), runtime.Value(uint32(1))); err != nil {
 				return err
 			}
-			return x.UploadFrom(s, h)
+			return runtime.UploadHost(s, x, h)
 		}))
 		require.NoError(t, h.Close())
 		require.NoError(t, graph.Launch(s))
@@ -165,9 +165,9 @@ func TestClusters(t *testing.T) {
 	c := contextOf(t, openOn(t, api))
 	s := newStream(t, c)
 	k := kernel(t, c, "rotate")
-	x := alloc[uint32](t, c, 256)
+	x := alloc[uint32](t, s, 256)
 	launch := func(k *runtime.Kernel, grid, cluster dim) error {
-		return k.Launch(s, runtime.LaunchConfig{Grid: grid, Block: dim{X: 32}, Cluster: cluster}, x.Arg())
+		return k.Launch(s, runtime.LaunchConfig{Grid: grid, Block: dim{X: 32}, Cluster: cluster}, runtime.InOut(x))
 	}
 	require.NoError(t, launch(k, dim{X: 4}, dim{X: 2}))
 	require.NoError(t, launch(k, dim{X: 4, Y: 4}, dim{X: 2, Y: 4}))
@@ -204,7 +204,7 @@ func TestClustersOnDevices(t *testing.T) {
 		x := upload(t, s, count(0, n))
 		shape := runtime.Linear(n, 128)
 		shape.Cluster = runtime.Dim3{X: 2}
-		err := kernel(t, c, "add").Launch(s, shape, x.Arg(), runtime.Value(uint64(n)), runtime.Value(uint32(1)))
+		err := kernel(t, c, "add").Launch(s, shape, runtime.InOut(x), runtime.Value(uint64(n)), runtime.Value(uint32(1)))
 		if !c.Device().ClusterLaunch {
 			require.ErrorIs(t, err, driver.ErrUnsupported)
 			assert.ErrorContains(t, err, "cluster 2x1x1: the device has no clusters")

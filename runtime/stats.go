@@ -1,6 +1,9 @@
 package runtime
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // counters count what a context has done.
 type counters struct {
@@ -27,10 +30,34 @@ type Stats struct {
 	Modules     uint64
 	Graphs      uint64
 	GraphExecs  uint64
-	Buffers     uint64
-	BufferBytes uint64
 	HostBuffers uint64
 	HostBytes   uint64
+
+	Refs         uint64 // memory of the device that is in use
+	RefBytes     uint64 // that was asked for
+	CachedBytes  uint64 // kept for later allocations
+	PeakBytes    uint64 // the most that was held of the device, in use and cached
+	Allocs       uint64
+	AllocsCached uint64 // those that needed no call to the driver
+	Leaked       uint64 // memory given up, since it could not be proven that no work uses it
+	LeakedBytes  uint64
+
+	// The module cache: calls of CachedModule and Compile that found the code loaded, or
+	// being loaded, and those that had to load it; what was unloaded for want of room; what it
+	// has now, and the bytes of that; the time that loading took.
+	ModuleHits, ModuleMisses, ModuleEvictions uint64
+	CachedModules, CachedModuleBytes          uint64
+	ModuleLoadTime                            time.Duration
+
+	// The compiler, of a Runtime only: programs that it has compiled, and the time of that;
+	// those that came from the disk cache, and those that were not there.
+	Compiles                     uint64
+	CompileTime                  time.Duration
+	ArtifactHits, ArtifactMisses uint64
+
+	Generation uint64 // of the context: grows with every Reset; for a Runtime, their sum
+	// Lost is the first cause for which CUDA, or the device, cannot be used any more.
+	Lost error
 }
 
 // Stats returns what the context has done and holds.
@@ -51,8 +78,16 @@ func (c *Context) Stats() Stats {
 	count, bytes := c.ledger.sums()
 	s.Streams, s.Events, s.Modules = count[streamResource], count[eventResource], count[moduleResource]
 	s.Graphs, s.GraphExecs = count[graphResource], count[execResource]
-	s.Buffers, s.BufferBytes = count[deviceMemory], bytes[deviceMemory]
 	s.HostBuffers, s.HostBytes = count[hostMemory], bytes[hostMemory]
+	held, owned := c.memory.Load().arena.Stats(), c.state.Stats()
+	s.Refs, s.RefBytes, s.CachedBytes, s.PeakBytes = owned.Live, owned.LiveBytes, held.Cached, held.HighWater
+	s.AllocsCached = held.Hits + held.Shared
+	s.Allocs = s.AllocsCached + held.Misses
+	s.Leaked, s.LeakedBytes = owned.Leaked+held.LostBlocks, owned.LeakedBytes+held.Lost
+	cache := c.modules.snapshot()
+	s.ModuleHits, s.ModuleMisses, s.ModuleEvictions = cache.hits, cache.misses, cache.evictions
+	s.CachedModules, s.CachedModuleBytes, s.ModuleLoadTime = cache.modules, cache.bytes, cache.loading
+	s.Generation, s.Lost = c.state.Generation(), c.state.Lost()
 	return s
 }
 
@@ -61,6 +96,13 @@ func (rt *Runtime) Stats() Stats {
 	var sum Stats
 	for _, c := range rt.openContexts() {
 		sum.add(c.Stats())
+	}
+	if compiler := rt.compiler.Load(); compiler != nil {
+		s := compiler.Stats()
+		sum.Compiles, sum.CompileTime, sum.ArtifactHits, sum.ArtifactMisses = s.Compiles, s.CompileTime, s.Hits, s.Misses
+	}
+	if first := rt.lost.Load(); first != nil {
+		sum.Lost = first
 	}
 	return sum
 }
@@ -82,8 +124,24 @@ func (s *Stats) add(o Stats) {
 	s.Modules += o.Modules
 	s.Graphs += o.Graphs
 	s.GraphExecs += o.GraphExecs
-	s.Buffers += o.Buffers
-	s.BufferBytes += o.BufferBytes
 	s.HostBuffers += o.HostBuffers
 	s.HostBytes += o.HostBytes
+	s.Refs += o.Refs
+	s.RefBytes += o.RefBytes
+	s.CachedBytes += o.CachedBytes
+	s.PeakBytes += o.PeakBytes
+	s.Allocs += o.Allocs
+	s.AllocsCached += o.AllocsCached
+	s.Leaked += o.Leaked
+	s.LeakedBytes += o.LeakedBytes
+	s.ModuleHits += o.ModuleHits
+	s.ModuleMisses += o.ModuleMisses
+	s.ModuleEvictions += o.ModuleEvictions
+	s.CachedModules += o.CachedModules
+	s.CachedModuleBytes += o.CachedModuleBytes
+	s.ModuleLoadTime += o.ModuleLoadTime
+	s.Generation += o.Generation
+	if s.Lost == nil {
+		s.Lost = o.Lost
+	}
 }

@@ -14,19 +14,19 @@ func TestStats(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		assert.Zero(t, rt.Stats(), "nothing is open yet")
 		c := contextOf(t, rt)
-		assert.Equal(t, runtime.Stats{Contexts: 1}, c.Stats())
+		assert.Equal(t, runtime.Stats{Contexts: 1, Generation: 1}, c.Stats())
 		s := newStream(t, c)
 		e := newEvent(t, c)
-		x, y := alloc[uint32](t, c, 100), alloc[uint32](t, c, 50)
+		x, y := alloc[uint32](t, s, 100), alloc[uint32](t, s, 50)
 		h := allocHost[uint32](t, c, 100)
 		k := kernel(t, c, "add")
 		data := make([]uint32, 100)
-		require.NoError(t, x.Upload(s, data))
-		require.NoError(t, x.UploadFrom(s, h))
-		require.NoError(t, x.Slice(0, 10).Upload(s, data[:10]))
-		require.NoError(t, x.Download(s, data))
-		require.NoError(t, x.Slice(0, 100).DownloadTo(s, h))
-		require.NoError(t, y.CopyFrom(s, x.Slice(0, 50)))
+		require.NoError(t, runtime.Upload(bg, s, x, data))
+		require.NoError(t, runtime.UploadHost(s, x, h))
+		require.NoError(t, runtime.Upload(bg, s, x.Slice(0, 10), data[:10]))
+		require.NoError(t, runtime.Download(bg, s, data, x))
+		require.NoError(t, runtime.DownloadHost(s, h, x.Slice(0, 100)))
+		require.NoError(t, runtime.Copy(s, y, x.Slice(0, 50)))
 		for range 3 {
 			require.NoError(t, addTo(k, s, x, 1))
 		}
@@ -40,8 +40,10 @@ func TestStats(t *testing.T) {
 			Copies: 1, CopyBytes: 200,
 			Waits:    2,
 			Contexts: 1, Streams: 1, Events: 1, Modules: 1,
-			Buffers: 2, BufferBytes: 600,
+			Refs: 2, RefBytes: 600, PeakBytes: 1024, // of blocks of 512 bytes
+			Allocs:      2,
 			HostBuffers: 1, HostBytes: 400,
+			Generation: 1,
 		}
 		assert.Equal(t, want, c.Stats())
 		assert.Equal(t, want, rt.Stats())
@@ -49,8 +51,15 @@ func TestStats(t *testing.T) {
 		require.NoError(t, y.Close())
 		require.NoError(t, h.Close())
 		require.NoError(t, e.Close())
-		want.Buffers, want.BufferBytes, want.HostBuffers, want.HostBytes, want.Events = 1, 400, 0, 0, 0
+		want.Refs, want.RefBytes, want.CachedBytes, want.HostBuffers, want.HostBytes, want.Events = 1, 400, 512, 0, 0, 0
 		assert.Equal(t, want, c.Stats())
+		again := alloc[uint32](t, s, 60)
+		want.Refs, want.RefBytes, want.CachedBytes, want.Allocs, want.AllocsCached = 2, 640, 0, 3, 1
+		assert.Equal(t, want, c.Stats())
+		require.NoError(t, again.Close())
+		require.NoError(t, c.TrimMemory(0))
+		want.Refs, want.RefBytes = 1, 400
+		assert.Equal(t, want, c.Stats(), "the peak stays")
 
 		if len(rt.Devices()) > 1 { // the runtime's are the sums
 			other := contextAt(t, rt, 1)
@@ -60,7 +69,7 @@ func TestStats(t *testing.T) {
 			assert.Equal(t, uint64(2), sum.Streams)
 			assert.Equal(t, uint64(4), sum.Uploads)
 			assert.Equal(t, uint64(856), sum.UploadBytes)
-			assert.Equal(t, uint64(416), sum.BufferBytes)
+			assert.Equal(t, uint64(416), sum.RefBytes)
 		}
 		assert.Zero(t, rt.Stats().Errors)
 	})

@@ -3,7 +3,9 @@ package runtime
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
+	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 )
 
@@ -16,6 +18,7 @@ type Stream struct {
 	object
 	handle  driver.Stream
 	id      uint64
+	memory  *arena.Stream           // which allocates on this stream
 	capture atomic.Pointer[capture] // that the stream records for, or nil
 }
 
@@ -25,6 +28,11 @@ func (c *Context) NewStream() (*Stream, error) { return c.NewStreamWithPriority(
 // NewStreamWithPriority makes a stream whose work goes before that of streams with
 // a larger number. A number outside the device's range is brought into it.
 func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
+	// Until the arena knows it: that of another generation must not get to know it.
+	if err := c.enter(); err != nil {
+		return nil, err
+	}
+	defer c.gate.leave()
 	o, err := c.create(streamResource, 0, "cuStreamCreateWithPriority", func() (uint64, driver.Result) {
 		s, r := c.api.StreamCreateWithPriority(driver.StreamNonBlocking, int32(priority))
 		return uint64(s), r
@@ -33,6 +41,8 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 		return nil, err
 	}
 	s := &Stream{object: o, handle: driver.Stream(o.resource.handle), id: c.streams.Add(1)}
+	s.memory = c.memory.Load().arena.NewStream(s.handle)
+	c.ledger.setMemory(o.resource, s.memory)
 	watch(s, &s.object)
 	return s, nil
 }
@@ -81,7 +91,7 @@ func (s *Stream) Query() (done bool, err error) {
 // of work that failed. When ctx ends first it returns ctx's cause; the work on the
 // device goes on.
 func (s *Stream) Synchronize(ctx context.Context) error {
-	return wait(ctx, s)
+	return wait(ctx, s.ctx.rt, s)
 }
 
 func (s *Stream) synchronize() error {
@@ -104,7 +114,7 @@ func (s *Stream) Wait(e *Event) error {
 		return err
 	}
 	defer e.leave()
-	if err := s.begin(); err != nil {
+	if err := s.beginWork(); err != nil {
 		return err
 	}
 	defer s.end()
@@ -112,17 +122,16 @@ func (s *Stream) Wait(e *Event) error {
 	if err != nil {
 		return err
 	}
-	err = s.failed("cuStreamWaitEvent", s.ctx.api.StreamWaitEvent(s.handle, e.handle, 0))
-	if joins != nil && err == nil {
-		joins.join(s)
+	if joins != nil {
+		joins.join(s) // before the stream captures: the arena marks what is on it now
 	}
-	return err
+	return s.failed("cuStreamWaitEvent", s.ctx.api.StreamWaitEvent(s.handle, e.handle, 0))
 }
 
 // Call runs f on a thread of the driver when the stream reaches it; the stream
 // waits for f. f must not use CUDA and must not panic.
 func (s *Stream) Call(f func()) error {
-	if err := s.begin(); err != nil {
+	if err := s.beginWork(); err != nil {
 		return err
 	}
 	defer s.end()
@@ -137,7 +146,7 @@ func (s *Stream) Call(f func()) error {
 // wait runs o.synchronize, which blocks in the driver and cannot be stopped. If ctx
 // can end, it runs on a goroutine that outlives an early return until the device is
 // done.
-func wait(ctx context.Context, o interface{ synchronize() error }) error {
+func wait(ctx context.Context, rt *Runtime, o interface{ synchronize() error }) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -146,10 +155,22 @@ func wait(ctx context.Context, o interface{ synchronize() error }) error {
 	}
 	done := make(chan error, 1)
 	go func() { done <- o.synchronize() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	gone := rt.gone
+	var late <-chan time.Time
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-gone:
+			gone, late = nil, time.After(afterLoss)
+		case <-late:
+			return rt.lostError()
+		}
 	}
 }
+
+// afterLoss is how long a wait that may end early goes on when CUDA is lost: the driver lets go
+// of its waits then, and its answer says more.
+const afterLoss = time.Second

@@ -67,12 +67,12 @@ func stressOnce(rt *runtime.Runtime, contexts []*runtime.Context, kernels []*run
 		return err
 	}
 	defer done.Close()
-	x, err := runtime.Alloc[uint32](c, n)
+	x, err := runtime.Alloc[uint32](s, n)
 	if err != nil {
 		return err
 	}
 	defer x.Close()
-	y, err := runtime.Alloc[uint32](other, n)
+	y, err := runtime.Alloc[uint32](onOther, n)
 	if err != nil {
 		return err
 	}
@@ -85,13 +85,13 @@ func stressOnce(rt *runtime.Runtime, contexts []*runtime.Context, kernels []*run
 	copy(h.Data(), count(seed, n))
 	got := make([]uint32, n)
 	for _, step := range []func() error{
-		func() error { return x.UploadFrom(s, h) },
+		func() error { return runtime.UploadHost(s, x, h) },
 		func() error { return addTo(kernels[at], s, x, 3) },
 		func() error { return done.Record(s) },
 		func() error { return onOther.Wait(done) },
-		func() error { return y.CopyFrom(onOther, x) },
+		func() error { return runtime.Copy(onOther, y, x) },
 		func() error { return addTo(kernels[next], onOther, y, 4) },
-		func() error { return y.Download(onOther, got) },
+		func() error { return runtime.Download(bg, onOther, got, y) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -106,12 +106,12 @@ func stressOnce(rt *runtime.Runtime, contexts []*runtime.Context, kernels []*run
 
 // model is a buffer and what it should hold.
 type model struct {
-	buffer *runtime.Buffer[uint32]
+	buffer *runtime.Ref[uint32]
 	want   []uint32
 }
 
 // part is a random view of the buffer and of the model, at least min elements long.
-func (m model) part(r *rand.Rand, length int) (*runtime.Buffer[uint32], []uint32) {
+func (m model) part(r *rand.Rand, length int) (*runtime.Ref[uint32], []uint32) {
 	i := r.IntN(len(m.want) - length + 1)
 	j := i + length
 	if r.IntN(2) == 0 { // by two steps
@@ -138,8 +138,8 @@ func compareWithSlices(t *testing.T, rt *runtime.Runtime, seed uint64) {
 	for step := range 400 {
 		if len(live) == 0 || len(live) < 6 && r.IntN(8) == 0 {
 			n := 1 + r.IntN(500)
-			m := model{alloc[uint32](t, c, n), make([]uint32, n)}
-			require.NoError(t, m.buffer.Zero(s))
+			m := model{alloc[uint32](t, s, n), make([]uint32, n)}
+			require.NoError(t, runtime.Zero(s, m.buffer))
 			live = append(live, m)
 		}
 		at := r.IntN(len(live))
@@ -151,26 +151,26 @@ func compareWithSlices(t *testing.T, rt *runtime.Runtime, seed uint64) {
 		switch op := r.IntN(9); op {
 		case 0:
 			data := count(value, length)
-			err = view.Upload(s, data)
+			err = runtime.Upload(bg, s, view, data)
 			copy(want, data)
 		case 1:
 			got := make([]uint32, length)
-			err = view.Download(s, got)
+			err = runtime.Download(bg, s, got, view)
 			require.Equal(t, append([]uint32{}, want...), got, step)
 		case 2:
-			err = view.Fill(s, value)
+			err = runtime.Fill(s, view, value)
 			for i := range want {
 				want[i] = value
 			}
 		case 3:
-			err = view.Zero(s)
+			err = runtime.Zero(s, view)
 			clear(want)
 		case 4:
 			if other.buffer == m.buffer {
 				continue // the two may overlap, which a device does not allow
 			}
 			from, data := other.part(r, length)
-			err = view.CopyFrom(s, from)
+			err = runtime.Copy(s, view, from)
 			copy(want, data)
 		case 5:
 			if length > 0 {
@@ -182,7 +182,7 @@ func compareWithSlices(t *testing.T, rt *runtime.Runtime, seed uint64) {
 		case 6:
 			h := allocHost[uint32](t, c, max(length, 1))
 			copy(h.Data(), count(value, length))
-			err = view.UploadFrom(s, h.Slice(0, length))
+			err = runtime.UploadHost(s, view, h.Slice(0, length))
 			copy(want, count(value, length))
 			synchronize(t, s)
 			require.NoError(t, h.Close())

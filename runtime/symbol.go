@@ -1,21 +1,30 @@
 package runtime
 
 import (
+	"context"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/refs"
 )
 
-// Symbol finds a variable of a module, in global or constant memory, as a buffer of
-// elements of type T: one for a scalar, as many as it has for an array. Its size must be
-// that of whole elements; compare Len with what the kernel expects. All methods of a
-// buffer work on it, so Upload and UploadFrom write it, and Fill and Zero too, in the order
-// of their stream. The address of a constant is for copies only, not an argument.
+// Symbol is a variable of a module, in global or constant memory, with elements of type T:
+// one for a scalar, as many as it has for an array. The module owns the memory; after its
+// Close every use is an error. It is safe for concurrent use.
 //
-// The module owns the memory: it is valid until the module is closed, and closing the
-// buffer does nothing. A launch reads what was written before it on its stream.
-func Symbol[T any](m *Module, name string) (*Buffer[T], error) {
-	size, err := sizeOf[T](1)
+// Reading and writing is work on a stream like every other, and in its order only: work of
+// other streams with the variable has to be put in order with events.
+type Symbol[T any] struct {
+	module *Module
+	ptr    driver.DevicePtr
+	n      int
+}
+
+// FindSymbol finds a variable of a module by its name in the image (for CUDA C, declare it
+// extern "C"). Its size must be that of whole elements; compare Len with what the kernel
+// expects.
+func FindSymbol[T any](m *Module, name string) (*Symbol[T], error) {
+	size, err := refs.SizeOf[T](1)
 	if err != nil {
 		return nil, err
 	}
@@ -28,5 +37,63 @@ func Symbol[T any](m *Module, name string) (*Buffer[T], error) {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "the variable %q has %d bytes, which are not whole elements of %T with %d",
 			name, bytes, zero, unsafe.Sizeof(zero))
 	}
-	return &Buffer[T]{memory: &m.object, ptr: ptr, n: int(bytes / size), view: true}, nil
+	return &Symbol[T]{module: m, ptr: ptr, n: int(bytes / size)}, nil
+}
+
+// Len is the number of elements.
+func (v *Symbol[T]) Len() int { return v.n }
+
+// Upload copies src to the variable, as the function [Upload] does to a Ref. A launch reads
+// what was written before it on its stream.
+func (v *Symbol[T]) Upload(ctx context.Context, s *Stream, src []T) error {
+	if err := sameLength("upload", len(src), v.n); err != nil {
+		return err
+	}
+	return v.transfer(s, "an upload", nothing, func() error {
+		if err := s.refuse("Symbol.Upload", pageable); err != nil {
+			return err
+		}
+		return s.ctx.memory.Load().copier.Upload(ctx, s.handle, v.ptr, bytesOf(src))
+	})
+}
+
+// Download copies the variable to dst, as the function [Download] does.
+func (v *Symbol[T]) Download(ctx context.Context, s *Stream, dst []T) error {
+	if err := sameLength("download", len(dst), v.n); err != nil {
+		return err
+	}
+	return v.transfer(s, "a download", nothing, func() error {
+		if err := s.refuse("Symbol.Download", pageable); err != nil {
+			return err
+		}
+		return s.ctx.memory.Load().copier.Download(ctx, s.handle, bytesOf(dst), v.ptr)
+	})
+}
+
+// UploadHost puts a copy from page-locked memory to the variable behind the work on s, and
+// returns; it can be captured. src must not be changed or closed before the stream has
+// passed the copy.
+func (v *Symbol[T]) UploadHost(s *Stream, src *HostBuffer[T]) error {
+	if err := src.check("upload", v.n); err != nil {
+		return err
+	}
+	return v.transfer(s, "an upload", src.use(), func() error {
+		return s.failed("cuMemcpyHtoDAsync", s.ctx.api.MemcpyHtoDAsync(v.ptr, src.ptr, v.bytes(), s.handle))
+	})
+}
+
+// Zero puts a memset of every byte to zero behind the work on s, and returns.
+func (v *Symbol[T]) Zero(s *Stream) error {
+	return v.transfer(s, "a fill", nothing, func() error {
+		return s.failed("cuMemsetD8Async", s.ctx.api.MemsetD8Async(v.ptr, 0, v.bytes(), s.handle))
+	})
+}
+
+func (v *Symbol[T]) bytes() uint64 {
+	var zero T
+	return uint64(v.n) * uint64(unsafe.Sizeof(zero))
+}
+
+func (v *Symbol[T]) transfer(s *Stream, operation string, other use, f func() error) error {
+	return s.transfer(operation, use{object: &v.module.object}, other, func(_, _ driver.DevicePtr) error { return f() })
 }

@@ -39,6 +39,14 @@ const symbolsPTX = `
 }
 `
 
+// read downloads a variable.
+func read[T any](t *testing.T, s *runtime.Stream, v *runtime.Symbol[T]) []T {
+	t.Helper()
+	data := make([]T, v.Len())
+	require.NoError(t, v.Download(bg, s, data))
+	return data
+}
+
 func TestSymbols(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		c := contextOf(t, rt)
@@ -47,29 +55,29 @@ func TestSymbols(t *testing.T) {
 		require.NoError(t, err)
 		sum, err := m.Kernel("sum")
 		require.NoError(t, err)
-		table, err := runtime.Symbol[uint32](m, "table")
+		table, err := runtime.FindSymbol[uint32](m, "table")
 		require.NoError(t, err)
-		factor, err := runtime.Symbol[uint32](m, "factor")
+		factor, err := runtime.FindSymbol[uint32](m, "factor")
 		require.NoError(t, err)
-		total, err := runtime.Symbol[uint64](m, "total")
+		total, err := runtime.FindSymbol[uint64](m, "total")
 		require.NoError(t, err)
 		assert.Equal(t, []int{4, 1, 1}, []int{table.Len(), factor.Len(), total.Len()})
-		assert.Equal(t, []uint32{3}, download(t, s, factor))
-		assert.Equal(t, make([]uint32, 4), download(t, s, table))
+		assert.Equal(t, []uint32{3}, read(t, s, factor))
+		assert.Equal(t, make([]uint32, 4), read(t, s, table))
 
 		run := func() error { return sum.Launch(s, runtime.Linear(4, 4)) }
-		require.NoError(t, errors.Join(table.Upload(s, []uint32{1, 2, 3, 4}), run()))
-		assert.Equal(t, []uint64{5 + 3*10}, download(t, s, total))
-		require.NoError(t, errors.Join(factor.Fill(s, 10), table.Slice(0, 2).Zero(s), total.Zero(s), run()))
-		assert.Equal(t, []uint64{10 * 7}, download(t, s, total))
+		require.NoError(t, errors.Join(table.Upload(bg, s, []uint32{1, 2, 3, 4}), run()))
+		assert.Equal(t, []uint64{5 + 3*10}, read(t, s, total))
+		require.NoError(t, errors.Join(factor.Upload(bg, s, []uint32{10}), table.Upload(bg, s, []uint32{0, 0, 3, 4}), total.Zero(s), run()))
+		assert.Equal(t, []uint64{10 * 7}, read(t, s, total))
 		pinned := allocHost[uint32](t, c, 4)
 		copy(pinned.Data(), []uint32{10, 20, 30, 40})
-		require.NoError(t, errors.Join(table.UploadFrom(s, pinned), run()))
-		assert.Equal(t, []uint64{10*7 + 10*100}, download(t, s, total))
+		require.NoError(t, errors.Join(table.UploadHost(s, pinned), run()))
+		assert.Equal(t, []uint64{10*7 + 10*100}, read(t, s, total))
 
-		wide, err := runtime.Symbol[[4]uint32](m, "table")
+		wide, err := runtime.FindSymbol[[4]uint32](m, "table")
 		require.NoError(t, err)
-		assert.Equal(t, [][4]uint32{{10, 20, 30, 40}}, download(t, s, wide))
+		assert.Equal(t, [][4]uint32{{10, 20, 30, 40}}, read(t, s, wide))
 
 		g := capture(t, s, func(s *runtime.Stream) error { return errors.Join(total.Zero(s), run()) })
 		graph := instantiate(t, g)
@@ -77,9 +85,10 @@ func TestSymbols(t *testing.T) {
 		require.NoError(t, graph.Launch(s))
 		synchronize(t, s)
 		assert.ErrorIs(t, total.Zero(s), driver.ErrClosed)
-		assert.ErrorIs(t, table.Upload(s, make([]uint32, 4)), driver.ErrClosed)
-		assert.NoError(t, total.Close())
-		_, err = runtime.Symbol[uint32](m, "factor")
+		assert.ErrorIs(t, table.Upload(bg, s, make([]uint32, 4)), driver.ErrClosed)
+		assert.ErrorIs(t, total.Download(bg, s, make([]uint64, 1)), driver.ErrClosed)
+		assert.ErrorIs(t, table.UploadHost(s, pinned), driver.ErrClosed)
+		_, err = runtime.FindSymbol[uint32](m, "factor")
 		assert.ErrorIs(t, err, driver.ErrClosed)
 	})
 }
@@ -87,16 +96,16 @@ func TestSymbols(t *testing.T) {
 func TestSymbolsThatDoNotFit(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		m := loadKernels(t, contextOf(t, rt))
-		_, err := runtime.Symbol[uint32](m, "question")
+		_, err := runtime.FindSymbol[uint32](m, "question")
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, `the module has no variable "question"`)
-		_, err = runtime.Symbol[uint64](m, "answer")
+		_, err = runtime.FindSymbol[uint64](m, "answer")
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, `the variable "answer" has 4 bytes, which are not whole elements of uint64 with 8`)
-		_, err = runtime.Symbol[*uint32](m, "answer")
+		_, err = runtime.FindSymbol[*uint32](m, "answer")
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, "holds pointers")
-		half, err := runtime.Symbol[uint16](m, "answer")
+		half, err := runtime.FindSymbol[uint16](m, "answer")
 		require.NoError(t, err)
 		assert.Equal(t, 2, half.Len())
 	})

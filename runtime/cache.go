@@ -1,0 +1,184 @@
+package runtime
+
+import (
+	"container/list"
+	goruntime "runtime"
+	"sync"
+	"time"
+
+	"github.com/purecuda/purecuda/internal/flight"
+)
+
+// moduleCache keeps the modules of one context by what they were made of. It owns them, and
+// callers get leases: Modules of their own with the same code. What has no lease is unloaded
+// when the code together exceeds the limit, what was not asked for for longest first.
+//
+// It makes no call of the driver: [Context.cached] and [Context.evict] do.
+type moduleCache struct {
+	// flights lets callers that miss the same module at the same time share its load. mu is
+	// not held while they load.
+	flights flight.Group[moduleKey, *cachedModule]
+
+	mu     sync.Mutex
+	byKey  map[moduleKey]*cachedModule
+	recent list.List // of *cachedModule, the last one that was asked for first
+	counts moduleCounts
+}
+
+// moduleCounts are what [Stats] tells of the cache.
+type moduleCounts struct {
+	hits, misses, evictions uint64
+	modules, bytes          uint64 // in the cache now
+	loading                 time.Duration
+}
+
+// cachedModule is a module that the cache owns. All but its key and loaded are guarded by
+// the mutex of the cache.
+type cachedModule struct {
+	key    moduleKey
+	loaded *Module
+	leases map[*gate]struct{} // the gates of those that are open
+	place  *list.Element      // nil once it has left the cache
+}
+
+func (e *cachedModule) bytes() uint64 { return uint64(len(e.loaded.image.Code)) }
+
+// take gives a lease of a module that is there, or nil.
+func (mc *moduleCache) take(key moduleKey) *Module {
+	mc.mu.Lock()
+	defer mc.mu.Unlock()
+	e := mc.find(key)
+	if e == nil {
+		return nil
+	}
+	mc.counts.hits++
+	return mc.lease(e)
+}
+
+// find is called with the mutex held, as are lease and remove.
+func (mc *moduleCache) find(key moduleKey) *cachedModule {
+	e := mc.byKey[key]
+	if e != nil && e.loaded.gate.closed() { // by a Reset, or the end of the context
+		mc.remove(e)
+		return nil
+	}
+	return e
+}
+
+// lease makes a Module for one caller. It is nil if the cached one has left the cache.
+func (mc *moduleCache) lease(e *cachedModule) *Module {
+	if e.place == nil || e.loaded.gate.closed() {
+		return nil
+	}
+	mc.recent.MoveToFront(e.place)
+	of := e.loaded
+	m := &Module{handle: of.handle, image: of.image, log: of.log, names: of.names, signatures: of.signatures, cached: e}
+	m.object = object{ctx: of.ctx, resource: of.resource, gate: new(gate), owner: &of.object}
+	e.leases[m.gate] = struct{}{}
+	m.cleanup = goruntime.AddCleanup(m, func(g *gate) { mc.giveBack(e, g) }, m.gate)
+	return m
+}
+
+// giveBack ends a lease. It is called by the garbage collector too.
+func (mc *moduleCache) giveBack(e *cachedModule, lease *gate) {
+	mc.mu.Lock()
+	defer mc.mu.Unlock()
+	delete(e.leases, lease)
+}
+
+// claim begins a flight: it is what another one has loaded since the caller looked, or nil.
+func (mc *moduleCache) claim(key moduleKey) *cachedModule {
+	mc.mu.Lock()
+	defer mc.mu.Unlock()
+	e := mc.find(key)
+	if e == nil {
+		mc.counts.misses++
+	}
+	return e
+}
+
+// land ends one.
+func (mc *moduleCache) land(key moduleKey, loaded *Module) *cachedModule {
+	mc.mu.Lock()
+	defer mc.mu.Unlock()
+	e := &cachedModule{key: key, loaded: loaded, leases: map[*gate]struct{}{}}
+	if mc.byKey == nil {
+		mc.byKey = map[moduleKey]*cachedModule{}
+	}
+	mc.byKey[key], e.place = e, mc.recent.PushFront(e)
+	mc.counts.modules++
+	mc.counts.bytes += e.bytes()
+	return e
+}
+
+// join gives a lease of what a flight has brought.
+func (mc *moduleCache) join(e *cachedModule, shared bool) *Module {
+	mc.mu.Lock()
+	defer mc.mu.Unlock()
+	m := mc.lease(e)
+	if m != nil && shared {
+		mc.counts.hits++
+	}
+	return m
+}
+
+func (mc *moduleCache) remove(e *cachedModule) {
+	mc.recent.Remove(e.place)
+	e.place = nil
+	delete(mc.byKey, e.key)
+	mc.counts.modules--
+	mc.counts.bytes -= e.bytes()
+}
+
+// surplus takes modules off the cache until at most limit bytes are left: those without a
+// lease that no graph holds, and never the given one.
+func (mc *moduleCache) surplus(limit uint64, but *cachedModule) (modules []*Module) {
+	mc.mu.Lock()
+	defer mc.mu.Unlock()
+	for at := mc.recent.Back(); at != nil && mc.counts.bytes > limit; {
+		e := at.Value.(*cachedModule)
+		at = at.Prev()
+		if e == but || len(e.leases) > 0 || e.loaded.held() {
+			continue
+		}
+		mc.remove(e)
+		mc.counts.evictions++
+		modules = append(modules, e.loaded)
+	}
+	return modules
+}
+
+// reset empties the cache of a context that is taken down, after the gates of its ledger were
+// closed: from then on every use of a lease is an error, as of every other module. It waits
+// for the calls that use one, unless waiting is pointless.
+func (mc *moduleCache) reset(pointless func() bool) {
+	for _, g := range mc.clear() {
+		g.closeUnless(pointless)
+	}
+}
+
+// clear returns the gates of all leases.
+func (mc *moduleCache) clear() (leases []*gate) {
+	mc.mu.Lock()
+	defer mc.mu.Unlock()
+	for _, e := range mc.byKey {
+		for g := range e.leases {
+			leases = append(leases, g)
+		}
+		mc.remove(e)
+		e.loaded.cleanup.Stop() // it is gone with the context
+	}
+	return leases
+}
+
+func (mc *moduleCache) snapshot() moduleCounts {
+	mc.mu.Lock()
+	defer mc.mu.Unlock()
+	return mc.counts
+}
+
+func (mc *moduleCache) loadTook(d time.Duration) {
+	mc.mu.Lock()
+	defer mc.mu.Unlock()
+	mc.counts.loading += d
+}

@@ -1,0 +1,109 @@
+package runtime
+
+import (
+	"errors"
+
+	"github.com/purecuda/purecuda/arena"
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/refs"
+)
+
+// Ref is a reference to device memory; see package refs. It says itself whether it may be
+// used: after its context was rebuilt or lost, or after its Close, every use is an error.
+type Ref[T any] = refs.Ref[T]
+
+// Alloc allocates room for n elements in the memory of the stream's device; n must be
+// positive and T free of pointers. What the memory holds is undefined. Work on s may use it
+// at once; copies and launches on other streams wait by themselves for the work that they
+// depend on.
+//
+// The memory comes from the arena of the device, as a rule what was closed before on the
+// same stream, and takes some hundred nanoseconds. When memory is short the error is of
+// kind driver.ErrOutOfMemory and says what was free. Close gives it back behind the work
+// that uses it; it does not wait. On a stream that is captured it is refused.
+func Alloc[T any](s *Stream, n int) (*Ref[T], error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.end()
+	if err := s.refuse("Alloc", "allocate before the capture or on another stream"); err != nil {
+		return nil, err
+	}
+	return refs.New[T](s.ctx.state, s.memory, n)
+}
+
+// memory is what one generation of a context has for data.
+type memory struct {
+	arena  *arena.Device
+	pinned *arena.Pinned
+	copier *arena.Copier
+}
+
+func (c *Context) openMemory() error {
+	config := c.rt.cfg.memory
+	if checker, ok := c.api.(driver.Checker); ok && checker.ChecksMemory() && config.CacheBytes == 0 {
+		config.Exact = true
+	}
+	device, err := arena.NewDevice(&c.bind, config)
+	if err != nil {
+		return err
+	}
+	pinned := arena.NewPinned(&c.bind, arena.PinnedConfig{})
+	c.memory.Store(&memory{device, pinned, arena.NewCopier(&c.bind, c.rt.workers, pinned, arena.CopierConfig{})})
+	return nil
+}
+
+// loseMemory tells everything that memory hangs on that CUDA is lost. It makes no call of
+// the driver and waits for nothing.
+func (c *Context) loseMemory(cause *driver.Error) {
+	c.state.Lose(cause)
+	c.abandonMemory(cause)
+}
+
+// isLost tells whether there is no context any more, nor will be.
+func (c *Context) isLost() bool { return c.state.Lost() != nil }
+
+// abandonMemory keeps the memory from calling the driver.
+func (c *Context) abandonMemory(cause error) {
+	if m := c.memory.Load(); m != nil {
+		m.abandon(cause)
+	}
+}
+
+func (m *memory) abandon(cause error) {
+	m.arena.AbandonFor(cause)
+	m.copier.Abandon()
+	m.pinned.Abandon()
+}
+
+// closeMemory gives all memory back, or leaves it to the driver if work of other devices may
+// use it. The state must keep Refs from using it.
+func (c *Context) closeMemory(idle bool) error {
+	m := c.memory.Load()
+	if m == nil {
+		return nil // it was never opened
+	}
+	if !idle {
+		m.abandon(nil)
+		return nil
+	}
+	err := m.copier.Close()
+	err = errors.Join(err, m.pinned.Close())
+	return errors.Join(err, m.arena.Close())
+}
+
+// Resolver finds Refs of this runtime by their tokens: see [refs.Resolve].
+func (rt *Runtime) Resolver() *refs.Resolver { return rt.resolver }
+
+// State tells whether the memory of the context may be used, and what has ended that.
+func (c *Context) State() *refs.State { return c.state }
+
+// TrimMemory gives memory that is cached for later allocations back to the driver, until
+// at most keep bytes are cached. It waits for the work that used it.
+func (c *Context) TrimMemory(keep uint64) error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	defer c.gate.leave()
+	return c.memory.Load().arena.Trim(keep)
+}

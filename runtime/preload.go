@@ -1,0 +1,59 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Preload opens the contexts of all usable devices and fills their module caches, all devices
+// at the same time, so that the first launch does not wait for it:
+//
+//	err := rt.Preload(ctx, func(ctx context.Context, c *runtime.Context) (*runtime.Module, error) {
+//		return c.Compile(ctx, program)
+//	})
+//
+// Each function is called for each device, with one after the other on one device, and what it
+// returns is closed: what comes from CachedModule or Compile stays cached, and is found there
+// by the next caller. Without a function Preload only opens the contexts.
+//
+// It returns when all devices are done, with the errors of all of them: one that fails does not
+// keep the others from being filled. Where CUDA is not available it is the error of Err.
+func (rt *Runtime) Preload(ctx context.Context, load ...func(context.Context, *Context) (*Module, error)) error {
+	if err := rt.Err(); err != nil {
+		return err
+	}
+	devices := rt.Devices()
+	errs := make([]error, len(devices))
+	var all sync.WaitGroup
+	for i, d := range devices {
+		if d.Err != nil {
+			continue
+		}
+		all.Go(func() {
+			if err := rt.preload(ctx, d.Ordinal, load); err != nil {
+				errs[i] = fmt.Errorf("preloading device %d: %w", d.Ordinal, err)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (rt *Runtime) preload(ctx context.Context, ordinal int, load []func(context.Context, *Context) (*Module, error)) error {
+	c, err := rt.Context(ordinal)
+	for _, f := range load {
+		if err != nil {
+			return err
+		}
+		if err = context.Cause(ctx); err != nil {
+			return err
+		}
+		var m *Module
+		if m, err = f(ctx, c); m != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}
+	return err
+}

@@ -1,0 +1,211 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Reset takes the context down and makes a new one, on purpose: to get rid of everything
+// that is in it, or of a setting that cannot be taken back. It stops the intake (what puts
+// something new on the device is refused with "device shutting down"), waits for calls and
+// work under way on all devices, gives back what the context owns, resets it, makes it again
+// and tries it out. Only then it publishes the new generation. What belongs to the old one
+// (Refs, streams, events, modules, graphs) is stale from then on: every use is an error of kind
+// driver.ErrRefStale, "context rebuilt". Backends are made anew by the next Probe.
+//
+// Page-locked memory would end with the context under the feet of whoever holds its slice, so
+// HostBuffers have to be closed before: otherwise Reset is refused. So it is while a stream
+// is captured, on any device. Other users of CUDA in the process that use the same device lose
+// what they have in the context; it is theirs as well.
+//
+// Until the context is taken down Reset can be given up: when ctx ends or waiting fails, it
+// returns that error and the context accepts work as before. If the new context cannot be
+// made the device is lost for this Runtime, and the error, of kind driver.ErrDeviceLost, says
+// why. So is the error after a sticky one, from which there is no way back inside the process.
+func (c *Context) Reset(ctx context.Context) error {
+	if err := c.rt.life.lock(ctx); err != nil {
+		return err
+	}
+	defer c.rt.life.unlock()
+	if err := c.check(); err != nil {
+		return err
+	}
+	if err := c.mayReset(); err != nil {
+		return err
+	}
+	c.state.Shutdown()
+	if err := c.quiesce(ctx); err != nil {
+		c.state.Resume()
+		return err
+	}
+	if err := c.exchange(); err != nil {
+		c.fail(err)
+		return c.state.Check(0)
+	}
+	// Before the new generation, so that nobody finds the gate closed in a context that accepts
+	// work. What is let in now looks at the state.
+	c.gate.resume()
+	if err := c.state.Rebuild(); err != nil { // lost meanwhile
+		c.abandonMemory(err)
+		return err
+	}
+	c.rt.cfg.logger.Info("the context was rebuilt", "device", c.device.String(), "generation", c.state.Generation())
+	return nil
+}
+
+// lives is held by those who end contexts: one at a time.
+type lives chan struct{}
+
+func newLives() lives { return make(lives, 1) }
+
+func (l lives) lock(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l lives) unlock() { <-l }
+
+// mayReset is why the context cannot be reset, or nil.
+func (c *Context) mayReset() error {
+	for _, other := range c.rt.openContexts() {
+		// Waiting for the device would make the capture fail.
+		if err := other.mayWait("Context.Reset"); err != nil {
+			return err
+		}
+	}
+	n := c.ledger.openHostMemory()
+	if n == 0 {
+		return nil
+	}
+	err := driver.Errorf(driver.ErrInvalidArgument, "%d HostBuffers of the context are open: close them before Reset, "+
+		"which would take their memory away from the slices that refer to it", n)
+	err.Device = c.device.Ordinal
+	return err
+}
+
+// quiesce waits until nobody uses the context, and keeps it so: the gates of the context and of
+// all that it owns are suspended. After an error they are not.
+func (c *Context) quiesce(ctx context.Context) error {
+	// Once more, since the intake has stopped only now: who begins a capture counts it first and
+	// looks at the state then.
+	if err := c.mayReset(); err != nil {
+		return err
+	}
+	if err := c.state.Drain(ctx); err != nil {
+		return err
+	}
+	if err := wait(ctx, c.rt, allWork{c}); err != nil {
+		return err
+	}
+	gates, err := c.suspend(ctx)
+	if err == nil {
+		err = c.mayReset()
+	}
+	if err == nil {
+		// That of calls which had begun when the intake stopped.
+		err = wait(ctx, c.rt, ownWork{c})
+	}
+	if err != nil {
+		for _, g := range gates {
+			g.resume()
+		}
+	}
+	return err
+}
+
+// allWork is the wait for the work of all devices: that of one may use the memory of another.
+type allWork struct{ c *Context }
+
+func (w allWork) synchronize() error {
+	if err := w.c.enter(); err != nil {
+		return err
+	}
+	defer w.c.gate.leave()
+	return w.c.idle()
+}
+
+// ownWork is the wait for the work of one device.
+type ownWork struct{ c *Context }
+
+func (w ownWork) synchronize() error { return w.c.finish() }
+
+// suspend suspends the gate of the context, so that it gets nothing new, and those of all that
+// it owns.
+func (c *Context) suspend(ctx context.Context) (suspended []*gate, err error) {
+	gates := []*gate{&c.gate}
+	for i := 0; i < len(gates) && err == nil; i++ {
+		if err = gates[i].suspend(ctx); err == nil {
+			suspended = append(suspended, gates[i])
+		}
+		if i == 0 && err == nil {
+			gates = append(gates, c.ledger.gates()...)
+		}
+	}
+	return suspended, err
+}
+
+// exchange takes the context down and sets up another one. Nobody uses it.
+func (c *Context) exchange() error {
+	c.there.Lock() // those who gave up waiting for the device may still be at it
+	defer c.there.Unlock()
+	c.rt.report(c.takeDown())
+	return c.setUp()
+}
+
+// takeDown gives everything back. What cannot be given back is gone with the context all
+// the same.
+func (c *Context) takeDown() error {
+	err := errors.Join(c.closeMemory(true), c.giveAllBack(true))
+	err = errors.Join(err, dropAll(c.ledger.takeKeeps()))
+	for _, g := range c.ledger.gates() { // of what could not be given back
+		g.closeUnless(c.isLost)
+	}
+	c.ledger.clear()
+	c.rt.peers.Forget(&c.bind)
+	if c.isLost() {
+		return err
+	}
+	return errors.Join(err, c.releasePrimary(),
+		c.failed("cuDevicePrimaryCtxReset", c.api.DevicePrimaryCtxReset(c.device.handle)))
+}
+
+// setUp makes the new context and tries it out.
+func (c *Context) setUp() error {
+	if c.isLost() {
+		return c.state.Check(0)
+	}
+	err := c.retain()
+	if err != nil {
+		return err
+	}
+	if _, _, err = c.tryOut(); err == nil {
+		err = c.openMemory()
+	}
+	if err != nil && !c.isLost() {
+		c.rt.report(errors.Join(c.giveAllBack(true), c.releasePrimary()))
+	}
+	return err
+}
+
+// fail gives the device up for this runtime: there is no context.
+func (c *Context) fail(cause error) {
+	var known *driver.Error
+	if !errors.As(cause, &known) {
+		known = driver.Errorf(driver.ErrDriverCallFailed, "%w", cause)
+	}
+	lost := driver.Errorf(known.Kind, "the context could not be made again after a reset")
+	lost.Device, lost.Sticky, lost.Err = c.device.Ordinal, known.Sticky, cause
+	if !c.isLost() {
+		c.rt.cfg.logger.Error("a device is lost", "device", c.device.String(), "error", lost)
+	}
+	c.loseMemory(lost)
+}

@@ -1,0 +1,601 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/nvrtc"
+	"github.com/purecuda/purecuda/refs"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// callClass is what a call has in common with others as to states.
+type callClass string
+
+const (
+	puts    callClass = "puts something new on the device, on an object"
+	makes   callClass = "puts something new on the device, on the context or the runtime"
+	touches callClass = "uses a Ref"
+	asks    callClass = "waits or asks, on an object"
+	looks   callClass = "waits or asks, on the context"
+	backend callClass = "asks the runtime for a backend that it has"
+	knows   callClass = "tells what the program knows anyway"
+	gives   callClass = "gives back"
+)
+
+// stateCall is a call of a method ("Stream.Query") or function.
+type stateCall struct {
+	name  string
+	class callClass
+	call  func() error
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// everyCall is at least one call of every exported method and of every function that takes
+// objects. Those that give back come last.
+func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []stateCall {
+	t.Helper()
+	const n = 64
+	_, err := rt.Probe("old")
+	require.NoError(t, err)
+	s, t2 := newStream(t, c), newStream(t, c)
+	x, y := upload(t, s, count(0, n)), upload(t, s, count(0, n))
+	farStream := newStream(t, other)
+	far := alloc[uint32](t, farStream, n)
+	pinned := allocHost[uint32](t, other, n) // usable with all devices, and not of the context
+	start, err := c.NewTimingEvent()
+	require.NoError(t, err)
+	end, err := c.NewTimingEvent()
+	require.NoError(t, errors.Join(err, start.Record(s), end.Record(s)))
+	image := runtime.Image{Code: kernelsPTX}
+	_, err = c.CachedModule(image)
+	require.NoError(t, err)
+	m := loadKernels(t, c)
+	k, err := m.Kernel("add")
+	require.NoError(t, err)
+	answer, err := runtime.FindSymbol[uint32](m, "answer")
+	require.NoError(t, err)
+	g := capture(t, s, zeroing(x))
+	exec, err := g.Instantiate()
+	require.NoError(t, err)
+	nothing := capture(t, s, func(s *runtime.Stream) error { return s.Call(func() {}) })
+	nothingExec, err := nothing.Instantiate()
+	require.NoError(t, err)
+	token, err := x.Token()
+	require.NoError(t, err)
+	data := make([]uint32, n)
+	single := data[:1]
+	ordinal := c.Device().Ordinal
+	release := func(err error) error {
+		if err == nil {
+			x.Release()
+		}
+		return err
+	}
+	closing := func(name string, o interface{ Close() error }) stateCall {
+		return stateCall{name + ".Close", gives, o.Close}
+	}
+	told := func(name string, f func()) stateCall {
+		return stateCall{name, knows, func() error { f(); return nil }}
+	}
+	return []stateCall{
+		{"Runtime.Context", knows, func() error { return second(rt.Context(ordinal)) }},
+		{"Runtime.Device", knows, func() error { return second(rt.Device(ordinal)) }},
+		{"Runtime.Budget", knows, func() error { return second(rt.Budget(ordinal)) }},
+		told("Runtime.Devices", func() { rt.Devices() }),
+		told("Runtime.Compiler", func() { _, _ = rt.Compiler() }),
+		told("Runtime.Preload", func() { _ = rt.Preload(bg) }),
+		told("Runtime.Driver", func() { rt.Driver() }),
+		told("Runtime.Version", func() { rt.Version() }),
+		told("Runtime.Stats", func() { rt.Stats() }),
+		told("Runtime.Outcome", func() { rt.Outcome() }),
+		told("Runtime.Resolver", func() { rt.Resolver() }),
+		{"Runtime.Err", knows, rt.Err},
+		{"Runtime.Refresh", knows, rt.Refresh},
+		{"Runtime.Probe", backend, func() error { return second(rt.Probe("old")) }},
+		{"Runtime.Probe of a new label", makes, func() error { return second(rt.Probe("new")) }},
+		{"Runtime.ProbeWith", makes, func() error {
+			return second(rt.ProbeWith("newer", func(*runtime.Backend) error { return nil }))
+		}},
+
+		{"Context.NewStream", makes, func() error { return second(c.NewStream()) }},
+		{"Context.NewStreamWithPriority", makes, func() error { return second(c.NewStreamWithPriority(-1)) }},
+		{"Context.NewEvent", makes, func() error { return second(c.NewEvent()) }},
+		{"Context.NewBlockingEvent", makes, func() error { return second(c.NewBlockingEvent()) }},
+		{"Context.NewTimingEvent", makes, func() error { return second(c.NewTimingEvent()) }},
+		{"Context.LoadModule", makes, func() error { return second(c.LoadModule(image)) }},
+		{"AllocHost", makes, func() error {
+			h, err := runtime.AllocHost[byte](c, 1)
+			if err == nil {
+				err = h.Close()
+			}
+			return err
+		}},
+		{"Context.CachedModule", looks, func() error { return second(c.CachedModule(image)) }},
+		{"Context.TrimModules", looks, func() error { return c.TrimModules(1 << 30) }},
+		told("Context.Compile", func() { _, _ = c.Compile(bg, nvrtc.Program{}) }), // see compile_test.go
+		{"Context.EnablePeer", looks, func() error { return second(c.EnablePeer(c)) }},
+		{"Context.MemInfo", looks, func() error { _, _, err := c.MemInfo(); return err }},
+		{"Context.Synchronize", looks, c.Synchronize},
+		{"Context.TrimMemory", looks, func() error { return c.TrimMemory(0) }},
+		told("Context.Device", func() { c.Device() }),
+		told("Context.Handle", func() { c.Handle() }),
+		told("Context.Runtime", func() { c.Runtime() }),
+		told("Context.State", func() { c.State() }),
+		told("Context.Stats", func() { c.Stats() }),
+
+		{"Stream.Call", puts, func() error { return s.Call(func() {}) }},
+		{"Stream.Capture", puts, func() error {
+			return second(s.Capture(func(s *runtime.Stream) error { return s.Call(func() {}) }))
+		}},
+		{"Stream.Wait", puts, func() error { return s.Wait(end) }},
+		{"Stream.Query", asks, func() error { return second(s.Query()) }},
+		{"Stream.Synchronize", asks, func() error { return s.Synchronize(bg) }},
+		told("Stream.Context", func() { s.Context() }),
+		told("Stream.Handle", func() { s.Handle() }),
+		told("Stream.ID", func() { s.ID() }),
+		{"Event.Record", puts, func() error { return errors.Join(start.Record(s), end.Record(s)) }},
+		{"Event.Query", asks, func() error { return second(end.Query()) }},
+		{"Event.Synchronize", asks, func() error { return end.Synchronize(bg) }},
+		{"Event.Since", asks, func() error {
+			if err := end.Synchronize(bg); err != nil {
+				return err
+			}
+			return second(end.Since(start))
+		}},
+		told("Event.Context", func() { end.Context() }),
+		told("Event.Handle", func() { end.Handle() }),
+
+		{"Module.Kernel", asks, func() error { return second(m.Kernel("store")) }},
+		{"Module.Kernel that is known", asks, func() error { return second(m.Kernel("add")) }},
+		{"Module.Global", asks, func() error { _, _, err := m.Global("answer"); return err }},
+		{"FindSymbol", asks, func() error { return second(runtime.FindSymbol[uint32](m, "answer")) }},
+		told("Module.Context", func() { m.Context() }),
+		told("Module.Handle", func() { m.Handle() }),
+		told("Module.Image", func() { m.Image() }),
+		told("Module.Log", func() { m.Log() }),
+		{"Symbol.Upload", puts, func() error { return answer.Upload(bg, s, single) }},
+		{"Symbol.Download", puts, func() error { return answer.Download(bg, s, single) }},
+		{"Symbol.UploadHost", puts, func() error { return answer.UploadHost(s, pinned.Slice(0, 1)) }},
+		{"Symbol.Zero", puts, func() error { return answer.Zero(s) }},
+		told("Symbol.Len", func() { answer.Len() }),
+		{"Kernel.Launch without a Ref", puts, func() error {
+			return k.Launch(s, one, runtime.Value(uint64(0)), runtime.Value(uint64(0)), runtime.Value(uint32(0)))
+		}},
+		{"Kernel.Launch", puts, func() error { return addTo(k, s, x, 1) }},
+		{"Kernel.BlockSize", asks, func() error { _, _, err := k.BlockSize(0); return err }},
+		{"Kernel.ResidentBlocks", asks, func() error { return second(k.ResidentBlocks(64, 0)) }},
+		{"Kernel.Shape", asks, func() error { return second(k.Shape(n)) }},
+		told("Kernel.Handle", func() { k.Handle() }),
+		told("Kernel.MaxThreads", func() { k.MaxThreads() }),
+		told("Kernel.Module", func() { k.Module() }),
+		told("Kernel.Name", func() { k.Name() }),
+		told("Kernel.Params", func() { k.Params() }),
+
+		{"Graph.Instantiate", puts, func() error { return second(nothing.Instantiate()) }},
+		{"Graph.Nodes", asks, func() error { return second(g.Nodes()) }},
+		told("Graph.Context", func() { g.Context() }),
+		told("Graph.Handle", func() { g.Handle() }),
+		{"GraphExec.Launch", puts, func() error { return exec.Launch(s) }},
+		{"GraphExec.Launch without a Ref", puts, func() error { return nothingExec.Launch(s) }},
+		{"GraphExec.Upload", puts, func() error { return exec.Upload(s) }},
+		{"GraphExec.Update", puts, func() error { return exec.Update(g) }},
+		told("GraphExec.Context", func() { exec.Context() }),
+		told("GraphExec.Handle", func() { exec.Handle() }),
+
+		{"Alloc", puts, func() error { return second(runtime.Alloc[uint32](s, n)) }},
+		{"Upload", touches, func() error { return runtime.Upload(bg, s, x, data) }},
+		{"Download", touches, func() error { return runtime.Download(bg, s, data, x) }},
+		{"UploadHost", touches, func() error { return runtime.UploadHost(s, x, pinned) }},
+		{"DownloadHost", touches, func() error { return runtime.DownloadHost(s, pinned, x) }},
+		{"Copy", touches, func() error { return runtime.Copy(s, x, y) }},
+		{"Copy from another device", touches, func() error { return runtime.Copy(s, x, far) }},
+		{"Copy to another device", touches, func() error { return runtime.Copy(farStream, far, x) }},
+		{"Fill", touches, func() error { return runtime.Fill(s, x, 1) }},
+		{"Zero", touches, func() error { return runtime.Zero(s, x) }},
+		{"Zero of a view", touches, func() error { return runtime.Zero(s, x.Slice(1, 5)) }},
+		{"Ref.Access", touches, func() error { return second(x.Access()) }},
+		{"Ref.Acquire", touches, func() error { return release(second(x.Acquire())) }},
+		{"Ref.Token", touches, func() error { return second(x.Token()) }},
+		{"refs.Resolve", touches, func() error {
+			r, err := refs.Resolve[uint32](rt.Resolver(), token)
+			if err == nil {
+				err = r.Close()
+			}
+			return err
+		}},
+		{"Ref.Retain", touches, func() error { r := x.Retain(); return errors.Join(second(r.Access()), r.Close()) }},
+		told("Ref.Bytes", func() { x.Bytes() }),
+		told("Ref.Core", func() { x.Core() }),
+		told("Ref.Generation", func() { x.Generation() }),
+		told("Ref.GoString", func() { _ = x.GoString() }),
+		told("Ref.LastWriteStream", func() { x.LastWriteStream() }),
+		told("Ref.Len", func() { x.Len() }),
+		told("Ref.RecordWrite", func() { x.RecordWrite(x.LastWriteStream()) }),
+		told("Ref.Release", func() {}), // a lease of nobody; see Acquire
+		told("Ref.Slice", func() { x.Slice(1, 2) }),
+		told("Ref.State", func() { x.State() }),
+		told("Ref.String", func() { _ = x.String() }),
+		told("Ref.Use", func() { _ = x.Use(x.LastWriteStream(), true) }), // Acquire is what answers for the state
+		told("HostBuffer.Arg", func() { pinned.Arg() }),
+		told("HostBuffer.Data", func() { pinned.Data() }),
+		told("HostBuffer.Len", func() { pinned.Len() }),
+		told("HostBuffer.Slice", func() { pinned.Slice(0, 1) }),
+
+		closing("GraphExec", exec), closing("GraphExec", nothingExec), closing("Graph", g), closing("Graph", nothing),
+		closing("Ref", x), closing("Ref", y), closing("Ref", far), closing("HostBuffer", pinned), closing("Event", end),
+		closing("Event", start), closing("Module", m), closing("Stream", s), closing("Stream", t2), closing("Stream", s),
+	}
+}
+
+// The list above is complete.
+func TestEveryCallHasItsAnswerInEveryState(t *testing.T) {
+	rt, _ := open(t, twoDevices())
+	var names []string
+	for _, call := range everyCall(t, rt, contextAt(t, rt, 0), contextAt(t, rt, 1)) {
+		name, _, _ := strings.Cut(call.name, " ")
+		names = append(names, name)
+	}
+	elsewhere := []string{"Runtime.Close", "Context.Reset"} // they are what changes the state
+	for _, v := range []any{rt, (*runtime.Context)(nil), (*runtime.Stream)(nil), (*runtime.Event)(nil), (*runtime.Module)(nil),
+		(*runtime.Kernel)(nil), (*runtime.Graph)(nil), (*runtime.GraphExec)(nil), (*runtime.HostBuffer[uint32])(nil),
+		(*runtime.Symbol[uint32])(nil), (*runtime.Ref[uint32])(nil)} {
+		of := reflect.TypeOf(v)
+		for i := range of.NumMethod() {
+			kind, _, _ := strings.Cut(of.Elem().Name(), "[")
+			name := kind + "." + of.Method(i).Name
+			if !slices.Contains(elsewhere, name) && !slices.Contains(names, name) {
+				t.Errorf("%s is not in the list", name)
+			}
+		}
+	}
+}
+
+// answer is how a class of calls ends in a state. The zero value is success.
+type answer struct {
+	kind   driver.Kind
+	detail string
+	cause  driver.Result // behind it
+}
+
+var errNoReset = driver.ErrorUnknown // why no new context can be made in these tests
+
+// Each call ends in each state as docs/lifetimes.md says.
+func TestStates(t *testing.T) {
+	shuttingDown := answer{kind: driver.ErrRefStale, detail: "device shutting down"}
+	rebuilt := answer{kind: driver.ErrRefStale, detail: "context rebuilt"}
+	closed := answer{kind: driver.ErrClosed}
+	lost := answer{kind: driver.ErrDeviceLost, detail: "only a new process gets it back", cause: driver.ErrorIllegalAddress}
+	given := answer{kind: driver.ErrDeviceLost, detail: "ended the use of the device", cause: errNoReset}
+	dropped := answer{kind: driver.ErrRefStale, detail: "device state dropped"}
+	for _, c := range []struct {
+		name   string
+		enter  func(m *stateMachine, t *testing.T)
+		status refs.Status
+		want   map[callClass]answer
+	}{
+		{"healthy", func(*stateMachine, *testing.T) {}, refs.Accepting, nil},
+		{"draining, with leases", (*stateMachine).drain, refs.ShuttingDown,
+			map[callClass]answer{puts: shuttingDown, makes: shuttingDown, touches: shuttingDown}},
+		{"resumed", func(m *stateMachine, t *testing.T) {
+			m.drain(t)
+			m.cancel()
+			require.ErrorIs(t, await(t, "Reset is given up", m.reset), context.Canceled)
+		}, refs.Accepting, nil},
+		{"rebuilding", (*stateMachine).rebuild, refs.Drained, map[callClass]answer{puts: shuttingDown, makes: shuttingDown,
+			touches: shuttingDown, asks: shuttingDown, looks: shuttingDown}},
+		{"rebuilt", func(m *stateMachine, t *testing.T) { require.NoError(t, m.c.Reset(bg)) }, refs.Accepting,
+			map[callClass]answer{puts: rebuilt, touches: rebuilt, asks: rebuilt}},
+		{"lost", (*stateMachine).lose, refs.Lost,
+			map[callClass]answer{puts: lost, makes: lost, touches: lost, asks: lost, looks: lost, backend: lost}},
+		{"lost because it could not be rebuilt", func(m *stateMachine, t *testing.T) {
+			m.gpu.Fail("cuDevicePrimaryCtxRetain", 1, errNoReset)
+			require.ErrorIs(t, m.c.Reset(bg), driver.ErrDeviceLost)
+		}, refs.Lost, map[callClass]answer{puts: given, makes: given, touches: given, asks: given, looks: given, backend: given}},
+		{"closed", func(m *stateMachine, t *testing.T) { require.NoError(t, m.rt.Close()) }, refs.Dropped,
+			map[callClass]answer{puts: closed, makes: closed, touches: dropped, asks: closed, looks: closed, backend: closed}},
+		{"lost and closed", func(m *stateMachine, t *testing.T) {
+			m.lose(t)
+			require.NoError(t, m.rt.Close())
+		}, refs.Dropped, map[callClass]answer{puts: lost, makes: lost, asks: lost, looks: lost, backend: lost,
+			touches: {kind: driver.ErrRefStale, detail: "device state dropped", cause: driver.ErrorIllegalAddress}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newStateMachine(t)
+			calls := everyCall(t, m.rt, m.c, m.other)
+			c.enter(m, t)
+			assert.Equal(t, c.status, m.c.State().Status())
+			for _, call := range calls {
+				want, err := c.want[call.class], call.call()
+				switch {
+				case call.class == knows:
+				case want.kind == "":
+					assert.NoError(t, err, call.name)
+				case assert.ErrorIs(t, err, want.kind, call.name):
+					var first *driver.Error
+					require.ErrorAs(t, err, &first)
+					assert.Equal(t, want.kind, first.Kind, "%s: %v", call.name, err)
+					assert.ErrorContains(t, err, want.detail, call.name)
+					if want.cause != driver.Success {
+						assert.ErrorIs(t, err, want.cause, call.name)
+					}
+				}
+			}
+			m.leave(t)
+		})
+	}
+}
+
+// stateMachine is a runtime that is brought into a state.
+type stateMachine struct {
+	rt       *runtime.Runtime
+	gpu      *drivertest.Driver
+	c, other *runtime.Context
+	hold     *runtime.Ref[byte]
+	reset    <-chan error
+	cancel   context.CancelFunc
+	block    chan struct{} // closed to let cuDevicePrimaryCtxReset go on
+	unblock  func()
+	blocks   sync.Map
+}
+
+func newStateMachine(t *testing.T) *stateMachine {
+	m := &stateMachine{block: make(chan struct{}), cancel: func() {}}
+	m.unblock = sync.OnceFunc(func() { close(m.block) })
+	t.Cleanup(m.unblock)
+	config := twoDevices()
+	config.OnCall = func(op string) driver.Result {
+		if _, yes := m.blocks.Load(op); yes {
+			<-m.block
+		}
+		return driver.Success
+	}
+	m.rt, m.gpu = openFaulty(t, config)
+	m.c, m.other = contextAt(t, m.rt, 0), contextAt(t, m.rt, 1)
+	m.hold = alloc[byte](t, newStream(t, m.c), 1)
+	t.Cleanup(func() { assert.NoError(t, m.rt.Close()) })
+	t.Cleanup(m.unblock)
+	return m
+}
+
+// begin begins a Reset.
+func (m *stateMachine) begin() {
+	ctx, cancel := context.WithCancel(context.Background())
+	m.cancel = cancel
+	m.reset = async(func() error { return m.c.Reset(ctx) })
+}
+
+// drain begins a Reset that waits for a lease.
+func (m *stateMachine) drain(t *testing.T) {
+	_, err := m.hold.Acquire()
+	require.NoError(t, err)
+	m.begin()
+	eventually(t, "the context is being drained", func() bool { return !m.c.State().Accepting() })
+}
+
+// rebuild begins a Reset that takes its time after the context was taken down.
+func (m *stateMachine) rebuild(t *testing.T) {
+	m.blocks.Store("cuDevicePrimaryCtxReset", true)
+	before := m.gpu.Calls("cuDevicePrimaryCtxReset")
+	m.begin()
+	eventually(t, "the context is taken down", func() bool { return m.gpu.Calls("cuDevicePrimaryCtxReset") > before })
+}
+
+func (m *stateMachine) lose(t *testing.T) {
+	m.gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	_, err := newStream(t, m.c).Query()
+	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+}
+
+// leave lets a Reset that was begun end, and closes.
+func (m *stateMachine) leave(t *testing.T) {
+	m.hold.Release()
+	m.unblock()
+	if m.reset != nil && m.c.State().Status() != refs.Accepting {
+		assert.NoError(t, await(t, "Reset ends", m.reset))
+	}
+	assert.NoError(t, m.rt.Close())
+	m.cancel()
+	if m.gpu.Sticky() == driver.Success {
+		assert.Empty(t, m.gpu.Leaks())
+	}
+	assert.Empty(t, m.gpu.Findings())
+}
+
+// changes hears of the changes of all states.
+type changes struct {
+	mu  sync.Mutex
+	all []refs.Change
+}
+
+func (c *changes) hear(change refs.Change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, change)
+}
+
+// of are those of a device, in words.
+func (c *changes) of(device int) (text []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, change := range c.all {
+		if change.Device == device {
+			line := fmt.Sprintf("%v to %v, generation %d", change.From, change.To, change.Generation)
+			if change.Lost != nil {
+				line += ", lost"
+			}
+			text = append(text, line)
+		}
+	}
+	return text
+}
+
+// The hook hears of all that happens to each device, in order.
+func TestStateHook(t *testing.T) {
+	var heard changes
+	rt, gpu := openFaulty(t, twoDevices(), runtime.WithStateHook(heard.hear))
+	c := contextAt(t, rt, 0)
+	contextAt(t, rt, 1)
+	require.NoError(t, c.Reset(bg))
+	gpu.Fail("cuCtxSynchronize", 1, driver.ErrorUnknown)
+	require.ErrorIs(t, c.Reset(bg), driver.ErrorUnknown)
+	s := newStream(t, c)
+	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, second(s.Query()), driver.ErrDeviceLost)
+	require.NoError(t, rt.Close())
+	assert.Equal(t, []string{
+		"accepting to shutting down, generation 1",
+		"shutting down to drained, generation 1",
+		"drained to accepting, generation 2",
+		"accepting to shutting down, generation 2",
+		"shutting down to drained, generation 2",
+		"drained to accepting, generation 2",
+		"accepting to lost, generation 3, lost",
+		"lost to dropped, generation 3, lost",
+	}, heard.of(0))
+	assert.Equal(t, []string{"accepting to lost, generation 2, lost", "lost to dropped, generation 2, lost"}, heard.of(1))
+}
+
+// A hook may ask the runtime, whoever tells it.
+func TestStateHookAsks(t *testing.T) {
+	var rt *runtime.Runtime
+	asked := 0
+	rt, gpu := openFaulty(t, twoDevices(), runtime.WithStateHook(func(refs.Change) {
+		asked++
+		rt.Stats()
+		rt.Devices()
+		rt.Outcome()
+		_ = rt.Err()
+	}))
+	c := contextAt(t, rt, 0)
+	require.NoError(t, c.Reset(bg))
+	gpu.Fail("cuCtxPushCurrent", 1, driver.ErrorIllegalAddress)
+	_, _, err := c.MemInfo()
+	require.ErrorIs(t, err, driver.ErrDeviceLost)
+	require.NoError(t, rt.Close())
+	assert.Equal(t, 5, asked)
+}
+
+// The first cause is kept and shown by whatever shows anything.
+func TestFirstCauseIsShown(t *testing.T) {
+	rt, gpu := openFaulty(t, twoDevices())
+	b, err := rt.Probe("x")
+	require.NoError(t, err)
+	far := contextAt(t, rt, 1)
+	x := alloc[byte](t, b.Stream, 1)
+	gpu.Fail("cuEventQuery", 1, driver.ErrorMisalignedAddress) // an asynchronous question
+	require.ErrorIs(t, second(newEvent(t, b.Context).Query()), driver.ErrorMisalignedAddress)
+	first := rt.Stats().Lost
+	require.ErrorIs(t, first, driver.ErrorMisalignedAddress)
+	gpu.Fail("cuEventQuery", 1, driver.ErrorIllegalAddress)
+	for name, err := range map[string]error{
+		"Err": rt.Err(), "Probe": second(rt.Probe("x")), "NewStream": second(far.NewStream()), "Access": second(x.Access()),
+		"Stats of a device": far.Stats().Lost, "State": b.Context.State().Lost(), "Reset": b.Context.Reset(bg), "Reset of another": far.Reset(bg),
+	} {
+		assert.ErrorIs(t, err, driver.ErrorMisalignedAddress, name)
+		assert.ErrorContains(t, err, "cuEventQuery", name)
+	}
+	assert.Equal(t, runtime.Fault, rt.Outcome())
+	require.NoError(t, rt.Close())
+	assert.Same(t, first, rt.Stats().Lost)
+	assert.ErrorIs(t, second(x.Access()), driver.ErrorMisalignedAddress)
+}
+
+// An answer that work is not done is no error, and an error is not that answer.
+func TestNotReadyIsNoError(t *testing.T) {
+	rt, gpu := openFaulty(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	s, e := newStream(t, c), newEvent(t, c)
+	release := hold(t, s)
+	require.NoError(t, e.Record(s))
+	for name, query := range map[string]func() (bool, error){"cuStreamQuery": s.Query, "cuEventQuery": e.Query} {
+		done, err := query()
+		assert.NoError(t, err)
+		assert.False(t, done)
+		gpu.Fail(name, 1, driver.ErrorUnknown)
+		done, err = query()
+		assert.ErrorIs(t, err, driver.ErrorUnknown)
+		assert.NotErrorIs(t, err, driver.ErrorNotReady)
+		assert.False(t, done)
+	}
+	assert.NoError(t, rt.Err())
+	assert.Equal(t, uint64(2), rt.Stats().Errors)
+	release()
+	synchronize(t, s)
+	done, err := s.Query()
+	assert.True(t, done)
+	assert.NoError(t, err)
+}
+
+// Goroutines that wait for a kernel that never ends are let go when CUDA is lost elsewhere.
+func TestLossReleasesWaits(t *testing.T) {
+	rt, _ := openFaulty(t, twoDevices())
+	c, far := contextAt(t, rt, 0), contextAt(t, rt, 1)
+	s, e := newStream(t, c), newEvent(t, c)
+	arrived := upload(t, s, []uint32{0})
+	// The blocks of this kernel wait for each other, and one of them is never there.
+	shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: 2}, Block: one.Block}
+	require.NoError(t, kernel(t, c, "meet").Launch(s, shape, runtime.InOut(arrived)))
+	require.NoError(t, e.Record(s))
+	if done, err := s.Query(); err != nil || done {
+		t.Skip("the kernel ends")
+	}
+	withEnd, cancel := context.WithCancel(bg)
+	defer cancel()
+	waits := map[string]<-chan error{
+		"Stream.Synchronize":              async(func() error { return s.Synchronize(bg) }),
+		"Stream.Synchronize, with an end": async(func() error { return s.Synchronize(withEnd) }),
+		"Event.Synchronize":               async(func() error { return e.Synchronize(bg) }),
+		"Context.Synchronize":             async(c.Synchronize),
+		"Context.Reset":                   async(func() error { return c.Reset(withEnd) }),
+		"Download":                        async(func() error { return runtime.Download(bg, s, []uint32{0}, arrived) }),
+	}
+	stray := newStream(t, far)
+	require.NoError(t, kernel(t, far, "stray").Launch(stray, one, runtime.Value(uint64(64))))
+	require.ErrorIs(t, stray.Synchronize(bg), driver.ErrDeviceLost)
+	for name, wait := range waits {
+		err := await(t, name+" ends", wait)
+		if name == "Download" && errors.Is(err, driver.ErrRefStale) {
+			continue // Reset was faster
+		}
+		assert.ErrorIs(t, err, driver.ErrDeviceLost, name)
+		assert.ErrorIs(t, err, driver.ErrorIllegalAddress, name)
+	}
+	assert.NoError(t, await(t, "Close ends", async(rt.Close)))
+}
+
+// A wait that the driver itself does not end ends nevertheless, and so does Close.
+func TestLossReleasesWaitsThatTheDriverForgets(t *testing.T) {
+	stuck, entered := make(chan struct{}), make(chan struct{})
+	rt, gpu := openFaulty(t, drivertest.Config{OnCall: func(op string) driver.Result {
+		if op == "cuStreamSynchronize" {
+			close(entered)
+			<-stuck
+		}
+		return driver.Success
+	}})
+	c := contextOf(t, rt)
+	s, other := newStream(t, c), newStream(t, c)
+	withEnd, cancel := context.WithCancel(bg)
+	defer cancel()
+	waiting := async(func() error { return s.Synchronize(withEnd) })
+	<-entered
+	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, second(other.Query()), driver.ErrDeviceLost)
+	assert.ErrorIs(t, await(t, "the wait ends", waiting), driver.ErrDeviceLost)
+	assert.NoError(t, await(t, "closing the stream ends", async(s.Close)))
+	assert.NoError(t, await(t, "Close ends", async(rt.Close)))
+	close(stuck)
+}
