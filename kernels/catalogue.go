@@ -37,6 +37,7 @@ type Image struct {
 // it share the program's read-only data.
 func All() []Source {
 	return []Source{
+		newSource("gram", GramBlock, gramCUDA, gramSM75, gramSM90),
 		newSource("histogram256", Histogram256Block, histogram256CUDA, histogram256SM75, histogram256SM90),
 		newSource("saxpy", SaxpyBlock, saxpyCUDA, saxpySM75, saxpySM90),
 		newSource("sha256_chunks", SHA256ChunksBlock, sha256ChunksCUDA, sha256ChunksSM75, sha256ChunksSM90),

@@ -61,6 +61,7 @@ func TestEntryParametersAreTheDocumentedOnes(t *testing.T) {
 		"vector_add":    {"u64", "u64", "u64", "u64"},
 		"saxpy":         {"f32", "u64", "u64", "u64"},
 		"sum":           {"u64", "u64", "u64"},
+		"gram":          {"u64", "u64", "u64", "u32", "u32", "u64"},
 		"histogram256":  {"u64", "u64", "u64"},
 		"sha256_chunks": {"u64", "u64", "u32", "u32", "u64"},
 	}

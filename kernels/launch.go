@@ -7,8 +7,7 @@ import (
 )
 
 // The kernels below are loaded into one context. Launch puts the work behind what is on the
-// stream and returns: wait for the stream before the results are read, and keep the buffers
-// open until then. Arguments whose lengths do not belong together fail with
+// stream and returns. Arguments whose lengths do not belong together fail with
 // driver.ErrInvalidArgument. Nothing here allocates.
 
 // VectorAdd is vector_add on a device.
@@ -21,12 +20,12 @@ func LoadVectorAdd(c *runtime.Context) (VectorAdd, error) {
 }
 
 // Launch computes c[i] = a[i] + b[i]. c may be a or b.
-func (k VectorAdd) Launch(s *runtime.Stream, a, b, c *runtime.Buffer[float32]) error {
+func (k VectorAdd) Launch(s *runtime.Stream, a, b, c *runtime.Ref[float32]) error {
 	if a.Len() != c.Len() || b.Len() != c.Len() {
 		return invalidArgument("vector_add: lengths %d, %d and %d differ", a.Len(), b.Len(), c.Len())
 	}
 	n := uint64(c.Len())
-	return k.launch(s, Grid(n, VectorAddBlock), VectorAddBlock, a.Arg(), b.Arg(), c.Arg(), runtime.Value(n))
+	return k.launch(s, Grid(n, VectorAddBlock), VectorAddBlock, runtime.In(a), runtime.In(b), runtime.InOut(c), runtime.Value(n))
 }
 
 // Saxpy is saxpy on a device.
@@ -39,12 +38,12 @@ func LoadSaxpy(c *runtime.Context) (Saxpy, error) {
 }
 
 // Launch computes y[i] = a*x[i] + y[i]. x may be y.
-func (k Saxpy) Launch(s *runtime.Stream, a float32, x, y *runtime.Buffer[float32]) error {
+func (k Saxpy) Launch(s *runtime.Stream, a float32, x, y *runtime.Ref[float32]) error {
 	if x.Len() != y.Len() {
 		return invalidArgument("saxpy: lengths %d and %d differ", x.Len(), y.Len())
 	}
 	n := uint64(y.Len())
-	return k.launch(s, Grid(n, SaxpyBlock), SaxpyBlock, runtime.Value(a), x.Arg(), y.Arg(), runtime.Value(n))
+	return k.launch(s, Grid(n, SaxpyBlock), SaxpyBlock, runtime.Value(a), runtime.In(x), runtime.InOut(y), runtime.Value(n))
 }
 
 // Sum is sum on a device.
@@ -61,11 +60,41 @@ func (k Sum) Blocks(n int) int { return int(SumBlocks(uint64(n), k.multiprocesso
 
 // Launch adds x into one partial sum for each element of partials, of which Blocks says how
 // many suit. AddPartials adds those.
-func (k Sum) Launch(s *runtime.Stream, x *runtime.Buffer[float32], partials *runtime.Buffer[float64]) error {
+func (k Sum) Launch(s *runtime.Stream, x *runtime.Ref[float32], partials *runtime.Ref[float64]) error {
 	if partials.Len() > MaxGrid {
 		return invalidArgument("sum: %d partial sums, at most %d", partials.Len(), MaxGrid)
 	}
-	return k.launch(s, uint32(partials.Len()), SumBlock, x.Arg(), runtime.Value(uint64(x.Len())), partials.Arg())
+	return k.launch(s, uint32(partials.Len()), SumBlock, runtime.In(x), runtime.Value(uint64(x.Len())), runtime.InOut(partials))
+}
+
+// Gram is gram on a device.
+type Gram struct{ kernel }
+
+// LoadGram loads gram.
+func LoadGram(c *runtime.Context) (Gram, error) {
+	k, err := load(c, "gram")
+	return Gram{k}, err
+}
+
+// Strips is into how many strips a matrix is best divided on the kernel's device.
+func (k Gram) Strips(rows, columns int) int {
+	return GramStrips(uint64(rows), columns, k.multiprocessors())
+}
+
+// Launch computes X'WX of every strip of x, a matrix of weights.Len() rows that stand row by
+// row. partials has columns*columns elements for each strip; Strips says how many suit.
+// AddGram adds those.
+func (k Gram) Launch(s *runtime.Stream, x, weights *runtime.Ref[float64], columns int, partials *runtime.Ref[float64]) error {
+	strips, err := gramShape("gram", x.Len(), weights.Len(), columns, partials.Len())
+	if err != nil {
+		return err
+	}
+	grid := uint64(strips) * gramTiles(columns)
+	if grid > MaxGrid {
+		return invalidArgument("gram: %d strips of %d columns are %d blocks, at most %d", strips, columns, grid, MaxGrid)
+	}
+	return k.launch(s, uint32(grid), GramBlock, runtime.In(x), runtime.In(weights), runtime.Value(uint64(weights.Len())),
+		runtime.Value(uint32(columns)), runtime.Value(uint32(strips)), runtime.InOut(partials))
 }
 
 // Histogram256 is histogram256 on a device.
@@ -79,12 +108,12 @@ func LoadHistogram256(c *runtime.Context) (Histogram256, error) {
 
 // Launch adds to counts, which has 256 elements, how often each byte occurs in data. Zero
 // the counters before the first launch.
-func (k Histogram256) Launch(s *runtime.Stream, data *runtime.Buffer[byte], counts *runtime.Buffer[uint64]) error {
+func (k Histogram256) Launch(s *runtime.Stream, data *runtime.Ref[byte], counts *runtime.Ref[uint64]) error {
 	if counts.Len() != 256 {
 		return invalidArgument("histogram256: %d counters, want 256", counts.Len())
 	}
 	n := uint64(data.Len())
-	return k.launch(s, Histogram256Blocks(n, k.multiprocessors()), Histogram256Block, data.Arg(), runtime.Value(n), counts.Arg())
+	return k.launch(s, Histogram256Blocks(n, k.multiprocessors()), Histogram256Block, runtime.In(data), runtime.Value(n), runtime.InOut(counts))
 }
 
 // SHA256Chunks is sha256_chunks on a device.
@@ -98,7 +127,7 @@ func LoadSHA256Chunks(c *runtime.Context) (SHA256Chunks, error) {
 
 // Launch writes the digest of each chunk of data, hashed again rounds times. data must reach
 // to PaddedSize of the end of every chunk, which is not checked: the chunks are on the device.
-func (k SHA256Chunks) Launch(s *runtime.Stream, data *runtime.Buffer[byte], chunks *runtime.Buffer[Chunk], rounds uint32, digests *runtime.Buffer[Digest]) error {
+func (k SHA256Chunks) Launch(s *runtime.Stream, data *runtime.Ref[byte], chunks *runtime.Ref[Chunk], rounds uint32, digests *runtime.Ref[Digest]) error {
 	if chunks.Len() != digests.Len() {
 		return invalidArgument("sha256_chunks: %d chunks but %d digests", chunks.Len(), digests.Len())
 	}
@@ -107,5 +136,5 @@ func (k SHA256Chunks) Launch(s *runtime.Stream, data *runtime.Buffer[byte], chun
 	}
 	n := uint32(chunks.Len())
 	return k.launch(s, Grid(uint64(n), SHA256ChunksBlock), SHA256ChunksBlock,
-		data.Arg(), chunks.Arg(), runtime.Value(n), runtime.Value(rounds), digests.Arg())
+		runtime.In(data), runtime.In(chunks), runtime.Value(n), runtime.Value(rounds), runtime.InOut(digests))
 }

@@ -19,7 +19,7 @@ import (
 var simulated drivertest.Config
 
 // onDevices runs a test for every image of a kernel, on the simulated driver, which
-// executes the PTX, and on hardware.
+// executes the PTX, and on hardware; and both once more for what NVRTC makes of its source.
 func onDevices(t *testing.T, name string, test func(t *testing.T, s *runtime.Stream, k kernel)) {
 	t.Run("simulated", func(t *testing.T) {
 		forImages(t, name, test, runtime.WithDriver(drivertest.ForTest(t, simulated)))
@@ -27,6 +27,7 @@ func onDevices(t *testing.T, name string, test func(t *testing.T, s *runtime.Str
 	t.Run("hardware", func(t *testing.T) {
 		forImages(t, name, test, runtime.WithDriver(hardware.Open(t)))
 	})
+	t.Run("nvrtc", func(t *testing.T) { compiledAtRunTime(t, name, test) })
 }
 
 func forImages(t *testing.T, name string, test func(t *testing.T, s *runtime.Stream, k kernel), option runtime.Option) {
@@ -53,21 +54,20 @@ func forImages(t *testing.T, name string, test func(t *testing.T, s *runtime.Str
 }
 
 // upload makes a buffer with the given content that is closed with the test.
-func upload[T any](t *testing.T, s *runtime.Stream, data []T) *runtime.Buffer[T] {
+func upload[T any](t *testing.T, s *runtime.Stream, data []T) *runtime.Ref[T] {
 	t.Helper()
-	b, err := runtime.Alloc[T](s.Context(), max(len(data), 1))
+	b, err := runtime.Alloc[T](s, max(len(data), 1))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, b.Close()) })
 	b = b.Slice(0, len(data))
-	require.NoError(t, b.Upload(s, data))
+	require.NoError(t, runtime.Upload(context.Background(), s, b, data))
 	return b
 }
 
-func download[T any](t *testing.T, s *runtime.Stream, b *runtime.Buffer[T]) []T {
+func download[T any](t *testing.T, s *runtime.Stream, b *runtime.Ref[T]) []T {
 	t.Helper()
 	data := make([]T, b.Len())
-	require.NoError(t, b.Download(s, data))
-	require.NoError(t, s.Synchronize(context.Background()))
+	require.NoError(t, runtime.Download(context.Background(), s, data, b))
 	return data
 }
 
@@ -134,6 +134,26 @@ func TestSumParity(t *testing.T) {
 				partials := upload(t, s, make([]float64, blocks))
 				require.NoError(t, sum.Launch(s, upload(t, s, x), partials))
 				require.Equal(t, want, download(t, s, partials), "n = %d, %d blocks", n, blocks)
+			}
+		}
+	})
+}
+
+func TestGramParity(t *testing.T) {
+	onDevices(t, "gram", func(t *testing.T, s *runtime.Stream, k kernel) {
+		r := rand.New(rand.NewPCG(11, 12))
+		gram := Gram{k}
+		for _, columns := range []int{1, 2, 15, 16, 17, 33} {
+			for _, rows := range []int{1, 31, 32, 33, 600 + r.IntN(100)} {
+				x, w := wide(r, rows*columns), wide(r, rows)
+				dx, dw := upload(t, s, x), upload(t, s, w)
+				for _, strips := range []int{1, 3, min(rows+1, 40), gram.Strips(rows, columns)} {
+					want := make([]float64, strips*columns*columns)
+					require.NoError(t, GramPartialsCPU(x, w, columns, want))
+					partials := upload(t, s, wide(r, len(want)))
+					require.NoError(t, gram.Launch(s, dx, dw, columns, partials))
+					require.Equal(t, want, download(t, s, partials), "%d rows, %d columns, %d strips", rows, columns, strips)
+				}
 			}
 		}
 	})

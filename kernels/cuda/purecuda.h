@@ -61,6 +61,9 @@ PURECUDA_INLINE u32 select_bytes(u32 low, u32 high, u32 selector) {
 PURECUDA_INLINE float fused_multiply_add(float a, float x, float y) {
   return __nvvm_fma_rn_f(a, x, y);
 }
+PURECUDA_INLINE double fused_multiply_add(double a, double x, double y) {
+  return __nvvm_fma_rn_d(a, x, y);
+}
 
 PURECUDA_INLINE u32 low_word(double value) { return (u32)__nvvm_d2i_lo(value); }
 PURECUDA_INLINE u32 high_word(double value) { return (u32)__nvvm_d2i_hi(value); }
@@ -96,6 +99,9 @@ PURECUDA_INLINE u32 select_bytes(u32 low, u32 high, u32 selector) {
 
 PURECUDA_INLINE float fused_multiply_add(float a, float x, float y) {
   return __fmaf_rn(a, x, y);
+}
+PURECUDA_INLINE double fused_multiply_add(double a, double x, double y) {
+  return __fma_rn(a, x, y);
 }
 
 PURECUDA_INLINE u32 low_word(double value) { return (u32)__double2loint(value); }

@@ -1,0 +1,108 @@
+package kernels
+
+import (
+	_ "embed"
+	"math"
+)
+
+var (
+	//go:embed cuda/gram.cu
+	gramCUDA string
+	//go:embed ptx/gram.sm_75.ptx
+	gramSM75 string
+	//go:embed ptx/gram.sm_90.ptx
+	gramSM90 string
+)
+
+const (
+	// GramBlock is the block size of gram, in threads: a tile of 16 by 16 entries.
+	GramBlock = gramSide * gramSide
+	// MaxGramColumns is the largest number of columns that gram takes.
+	MaxGramColumns = 4096
+
+	gramSide = 16
+	// gramRows are so few rows that a strip of them is not worth a result of its own.
+	gramRows = 256
+)
+
+// gramTiles is how many blocks gram has for each strip of a matrix with so many columns.
+func gramTiles(columns int) uint64 {
+	sides := (uint64(columns) + gramSide - 1) / gramSide
+	return sides * (sides + 1) / 2
+}
+
+// GramStrips returns into how many strips gram divides a matrix on a device with this many
+// multiprocessors, at least 1: enough to keep the device busy, as long as none has less than
+// 256 rows. The last bits of the result depend on it.
+func GramStrips(rows uint64, columns, multiprocessors int) int {
+	if columns < 1 {
+		return 1
+	}
+	blocks := uint64(residentGrid(math.MaxUint64, 1, multiprocessors))
+	return int(max(1, min(rows/gramRows, blocks/gramTiles(columns))))
+}
+
+// GramPartialsCPU is the reference of gram: partials, which has columns*columns elements for
+// each strip, gets X'WX of the strips of x, row by row. x has columns elements for each
+// element of weights. The result is that of a GPU, bit for bit (except for the payload of
+// NaNs).
+func GramPartialsCPU(x, weights []float64, columns int, partials []float64) error {
+	strips, err := gramShape("gram", len(x), len(weights), columns, len(partials))
+	if err != nil {
+		return err
+	}
+	rows := len(weights)
+	perStrip := (rows + strips - 1) / strips
+	for s := range strips {
+		entries := partials[s*columns*columns : (s+1)*columns*columns]
+		clear(entries)
+		for r := min(s*perStrip, rows); r < min((s+1)*perStrip, rows); r++ {
+			line := x[r*columns : (r+1)*columns]
+			for i := range line {
+				weighted := line[i] * weights[r]
+				for j := i; j < columns; j++ {
+					entries[i*columns+j] = math.FMA(weighted, line[j], entries[i*columns+j])
+				}
+			}
+		}
+		for i := range columns {
+			for j := range i {
+				entries[i*columns+j] = entries[j*columns+i]
+			}
+		}
+	}
+	return nil
+}
+
+// gramShape checks the lengths, and returns the number of strips.
+func gramShape(name string, x, weights, columns, partials int) (strips int, err error) {
+	switch {
+	case columns < 1 || columns > MaxGramColumns:
+		return 0, invalidArgument("%s: %d columns, want 1 to %d", name, columns, MaxGramColumns)
+	case x/columns != weights || x%columns != 0:
+		return 0, invalidArgument("%s: %d elements are not %d rows of %d columns", name, x, weights, columns)
+	}
+	size := columns * columns
+	if partials < size || partials%size != 0 {
+		return 0, invalidArgument("%s: room for %d entries, want a multiple of %d", name, partials, size)
+	}
+	return partials / size, nil
+}
+
+// AddGram adds the results of strips to total, which has as many elements as one of them, in
+// their order: the step that follows a launch of gram, on the host. Strips of several devices
+// are added the same way. An entry (i, j) of a total that was zero is within
+//
+//	(rows/strips + strips + 2) * 2^-53 * (the sum of all |x[r][i] * w[r] * x[r][j]|)
+//
+// of the exact one, to first order and unless something underflows: a product x*w is rounded
+// once, each row of a strip rounds its sum once, and so does each strip.
+func AddGram(partials, total []float64) error {
+	if len(total) == 0 || len(partials)%len(total) != 0 {
+		return invalidArgument("gram: %d entries cannot be added to %d", len(partials), len(total))
+	}
+	for i, v := range partials {
+		total[i%len(total)] += v
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package kernels
+
+import (
+	"context"
+	"errors"
+
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// Reducer computes sums, histograms and X'WX over all devices of a machine, and on all cores
+// where there are none. It keeps the devices and their kernels ready, and is safe for
+// concurrent use.
+//
+// The input is cut into blocks whose size depends on nothing but the arguments, a device or a
+// core computes the result of each block in a fixed order, and the results are added as a
+// binary tree (see [pool.Reduce]). So the same arguments give the same result bit for bit,
+// on one device or eight, whichever did what, and on the CPU.
+//
+// Every method returns the report of the pool, which tells what ran where. Report.Why is
+// set where the CPU did the work: no CUDA, or an error of the devices.
+type Reducer struct {
+	pool *pool.Pool
+	// The sizes of blocks; tests make them small.
+	sumBlock, histogramBlock, gramRows int
+}
+
+// Per device, less than this many blocks are not worth a second one.
+const reducerMinBlocks = 4
+
+// OpenReducer makes a Reducer on the devices of a runtime, which stays the caller's and is
+// closed after it. Options are those of [pool.Open], such as pool.WithDevices, pool.WithRetry
+// and pool.WithSizeGate (in blocks of 4 MiB, as a rule); a setup and fallbacks are the
+// Reducer's own.
+func OpenReducer(rt *runtime.Runtime, options ...pool.Option) (*Reducer, error) {
+	own := []pool.Option{pool.WithMinPerDevice(reducerMinBlocks)}
+	own = append(append(own, options...), pool.WithFallback(nil), pool.WithSetup(func(w *pool.Worker) error {
+		w.State = &reducerKernels{}
+		return nil
+	}))
+	p, err := pool.Open(rt, own...)
+	if err != nil {
+		return nil, err
+	}
+	return &Reducer{pool: p, sumBlock: sumBlock, histogramBlock: histogramBlock, gramRows: gramBlockRows}, nil
+}
+
+// Close waits for what is under way and unloads the kernels. It may be called twice.
+func (r *Reducer) Close() error { return r.pool.Close() }
+
+// reducerKernels are those of a device. Each is loaded when it is first used.
+type reducerKernels struct {
+	sum       Sum
+	histogram Histogram256
+	gram      Gram
+}
+
+// Close is called by the pool.
+func (k *reducerKernels) Close() error {
+	var errs []error
+	for _, one := range []kernel{k.sum.kernel, k.histogram.kernel, k.gram.kernel} {
+		if one.k != nil {
+			errs = append(errs, one.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// temporary is device memory for the time of a call.
+type temporary struct {
+	stream *runtime.Stream
+	ctx    context.Context
+	close  []func() error
+}
+
+// onDevice runs f with memory that is given back afterwards, behind the work that uses it.
+func onDevice(w *pool.Worker, f func(k *reducerKernels, t *temporary) error) (err error) {
+	t := &temporary{stream: w.Stream(), ctx: w.Ctx()}
+	defer func() {
+		for _, c := range t.close {
+			err = errors.Join(err, c())
+		}
+	}()
+	return f(w.State.(*reducerKernels), t)
+}
+
+// room allocates n elements.
+func room[T any](t *temporary, n int) (*runtime.Ref[T], error) {
+	x, err := runtime.Alloc[T](t.stream, n)
+	if err == nil {
+		t.close = append(t.close, x.Close)
+	}
+	return x, err
+}
+
+// sent is room with a copy of data.
+func sent[T any](t *temporary, data []T) (*runtime.Ref[T], error) {
+	x, err := room[T](t, len(data))
+	if err != nil {
+		return nil, err
+	}
+	return x, runtime.Upload(t.ctx, t.stream, x, data)
+}
+
+// blockOf is block i of a range of n items.
+func blockOf(i, block, n int) (lo, hi int) { return i * block, min((i+1)*block, n) }
