@@ -1,0 +1,89 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	goruntime "runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/pool"
+)
+
+func TestCPU(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 3, 1000, 123_457} {
+		for _, chunk := range []int{0, 1, 7, 1 << 40} {
+			work := newDone(n)
+			report, err := pool.CPU(t.Context(), n, func(_ context.Context, lo, hi int) error {
+				work.note(pool.Tile{Lo: lo, Hi: hi})
+				return nil
+			}, pool.WithChunk(chunk), pool.WithItemBytes(2))
+			require.NoError(t, err)
+			work.once(t)
+			checkCovers(t, n, report.Tiles)
+			for _, tile := range report.Tiles {
+				assert.Equal(t, driver.NoDevice, tile.Ordinal)
+				assert.EqualValues(t, 2*tile.Len(), tile.Bytes)
+			}
+			for _, tile := range work.calls {
+				assert.True(t, chunk == 0 || tile.Len() <= chunk)
+			}
+			assert.LessOrEqual(t, len(work.calls), max(n, 1))
+			if chunk == 0 {
+				assert.LessOrEqual(t, len(work.calls), 200*goruntime.GOMAXPROCS(0))
+			}
+		}
+	}
+}
+
+func TestCPUStopsAtAFailure(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"error": func() error { return errData },
+		"panic": func() error { panic(errData) },
+	} {
+		report, err := pool.CPU(t.Context(), 1000, func(_ context.Context, lo, hi int) error {
+			if lo <= 300 && 300 < hi {
+				return fail()
+			}
+			return nil
+		}, pool.WithChunk(1))
+		require.ErrorIs(t, err, errData, name)
+		checkCovers(t, 1000, report.Tiles)
+		var failed *pool.Error
+		require.ErrorAs(t, err, &failed)
+		assert.ErrorContains(t, err, "CPU, items [300, 301): ")
+	}
+	_, err := pool.CPU(t.Context(), 10, func(context.Context, int, int) error { goruntime.Goexit(); return nil })
+	assert.ErrorContains(t, err, "Goexit")
+}
+
+func TestCPUStopsWithItsContext(t *testing.T) {
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	report, err := pool.CPU(ctx, 1000, func(ctx context.Context, lo, hi int) error {
+		cancel(why)
+		<-ctx.Done()
+		return nil
+	}, pool.WithChunk(1))
+	require.ErrorIs(t, err, why)
+	checkCovers(t, 1000, report.Tiles)
+	_, err = pool.CPU(ctx, 10, func(context.Context, int, int) error { panic("not run") })
+	require.ErrorIs(t, err, why)
+}
+
+func TestWrongArgumentsOfCPU(t *testing.T) {
+	var none context.Context
+	f := func(context.Context, int, int) error { return nil }
+	for name, call := range map[string]func() (*pool.Report, error){
+		"function": func() (*pool.Report, error) { return pool.CPU(t.Context(), 1, nil) },
+		"context":  func() (*pool.Report, error) { return pool.CPU(none, 1, f) },
+		"items":    func() (*pool.Report, error) { return pool.CPU(t.Context(), -1, f) },
+		"chunk":    func() (*pool.Report, error) { return pool.CPU(t.Context(), 1, f, pool.WithChunk(-1)) },
+	} {
+		_, err := call()
+		assert.ErrorIs(t, err, driver.ErrInvalidArgument, name)
+	}
+}

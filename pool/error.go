@@ -1,0 +1,92 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// ErrStopped is the cause of tiles that were not run, or ended early, because another
+// one failed for good.
+var ErrStopped = errors.New("stopped because another tile failed")
+
+// Error is a call that failed. errors.Is and errors.As find the causes of its tiles.
+type Error struct {
+	// Tiles are those that are not done, in order, each with its cause.
+	Tiles []TileReport
+	// Devices is why the devices did not do the work, if the fallback was tried as well
+	// and it is the fallback's tiles that failed.
+	Devices error
+}
+
+// Error names every tile with its device, its range and its cause.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("pool: not done: ")
+	for i, t := range e.Tiles {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		who := fmt.Sprintf("device %d", t.Ordinal)
+		if t.Ordinal == driver.NoDevice {
+			who = "CPU"
+		}
+		fmt.Fprintf(&b, "%s, items [%d, %d)", who, t.Lo, t.Hi)
+		if t.Retries > 0 {
+			fmt.Fprintf(&b, ", after %d retries", t.Retries)
+		}
+		fmt.Fprintf(&b, ": %v", t.Cause)
+	}
+	if e.Devices != nil {
+		fmt.Fprintf(&b, " (the CPU was used because: %v)", e.Devices)
+	}
+	return b.String()
+}
+
+// Unwrap returns the causes.
+func (e *Error) Unwrap() []error {
+	causes := make([]error, 0, len(e.Tiles)+1)
+	for _, t := range e.Tiles {
+		causes = append(causes, t.Cause)
+	}
+	if e.Devices != nil {
+		causes = append(causes, e.Devices)
+	}
+	return causes
+}
+
+// PanicError is a panic of a function that the pool has called. errors.Is and errors.As
+// see through it if the value is an error.
+type PanicError struct {
+	Value any
+	Stack []byte // of the goroutine
+}
+
+// Error has the value, and not the stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// errExited is the error of a function that ends its goroutine, as FailNow of a test
+// does.
+var errExited = errors.New("the function ended its goroutine (runtime.Goexit)")
+
+// contain calls f and hands its error to settle, also if f panics, and also if it ends
+// the goroutine; then contain does not return.
+func contain(f func() error, settle func(error)) {
+	err := errExited
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+		settle(err)
+	}()
+	err = f()
+}

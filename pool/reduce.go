@@ -1,0 +1,107 @@
+package pool
+
+import (
+	"context"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Reduce computes one result from n items: f one for each block of items on the devices of
+// the pool, and combine one from those of two neighbours, until there is one left.
+//
+// f gets a range of whole blocks, of which the last block of all may be shorter, and writes
+// the result of block i of the range to out[i]. Everything said of [Scatter] holds, with
+// blocks for items: WithChunk and WithMinPerDevice count blocks, and WithItemBytes is the
+// memory of one. The fallback is [WithReduceFallback].
+//
+// The order is fixed: what a block is depends on its size alone, and the results are
+// combined as a binary tree, (0 1) (2 3) ..., on the caller's goroutine. So the same n and
+// block give the same result bit for bit on any number of devices, in whichever pieces they
+// do it, and on the CPU, as long as f and the fallback give the same results for a block. The
+// tree also keeps the rounding errors of sums small: they grow with the logarithm of
+// the number of blocks.
+//
+// combine may change and return its first argument. The results take memory: choose the
+// block so large that they are small beside the items. For n = 0 the result is the zero value.
+func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker, lo, hi int, out []R) error, combine func(a, b R) R, options ...Option) (R, *Report, error) {
+	var zero R
+	if block < 1 || n < 0 || combine == nil {
+		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "reduce %d items in blocks of %d: a number of items that is not negative, a positive size and a function to combine are needed", n, block)
+	}
+	blocks := n / block
+	if n%block != 0 {
+		blocks++
+	}
+	c, err := newCall(ctx, p, blocks, f != nil, options)
+	if err != nil {
+		return zero, nil, err
+	}
+	items := func(lo, hi int) (int, int) {
+		if hi == blocks {
+			return lo * block, n
+		}
+		return lo * block, hi * block
+	}
+	results := make([]R, blocks)
+	if c.mapFallback != nil {
+		g, ok := c.mapFallback.(func(context.Context, int, int, []R) error)
+		if !ok {
+			return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "the fallback is a %T, and the results are %T", c.mapFallback, zero)
+		}
+		c.cpu = func(ctx context.Context, lo, hi int) error {
+			part := results[lo:hi:hi]
+			clear(part)
+			lo, hi = items(lo, hi)
+			return g(ctx, lo, hi, part)
+		}
+	} else if c.fallback != nil {
+		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "Reduce takes its fallback from WithReduceFallback")
+	}
+	c.f = func(w *Worker, t Tile) error {
+		part := results[t.Lo:t.Hi:t.Hi]
+		if w.retried {
+			clear(part)
+		}
+		lo, hi := items(t.Lo, t.Hi)
+		return f(w, lo, hi, part)
+	}
+	report, err := c.run()
+	if err != nil || blocks == 0 {
+		return zero, report, err
+	}
+	contain(func() error {
+		combineTree(results, combine)
+		return nil
+	}, func(failed error) { err = failed })
+	if err != nil {
+		return zero, report, err
+	}
+	return results[0], report, nil
+}
+
+// WithReduceFallback is [WithFallback] for [Reduce]: f computes the results of the blocks of
+// a range of items. Its type must be that of the call.
+func WithReduceFallback[R any](f func(ctx context.Context, lo, hi int, out []R) error) Option {
+	return func(c *config) {
+		c.mapFallback = nil
+		if f != nil {
+			c.mapFallback = f
+		}
+	}
+}
+
+// combineTree leaves the result of all in the first one.
+func combineTree[R any](results []R, combine func(a, b R) R) {
+	var zero R
+	for n := len(results); n > 1; n = (n + 1) / 2 {
+		for i := range n / 2 {
+			results[i] = combine(results[2*i], results[2*i+1])
+		}
+		if n%2 == 1 {
+			results[n/2] = results[n-1]
+		}
+		for i := (n + 1) / 2; i < n; i++ {
+			results[i] = zero // the garbage collector may have it
+		}
+	}
+}
