@@ -37,7 +37,9 @@ const (
 	flagRounds     = "rounds"
 	flagVerify     = "verify"
 	flagVerifySeed = "verify-seed"
-	flagDevice     = "device"
+	flagDevices    = "devices"
+	flagDevice     = "device" // the older name of devices
+	flagWithCPU    = "with-cpu"
 	flagPolicy     = "policy"
 	flagSimulate   = "simulate"
 	flagWorkers    = "workers"
@@ -50,7 +52,7 @@ func (a *app) command() *cli.Command {
 	return &cli.Command{
 		Name:      "smoke",
 		Usage:     "hash a file or folder on the GPUs, or on the CPU where there are none, and check the result",
-		UsageText: "smoke [options]",
+		UsageText: "smoke [options]\nsmoke cache [clear]",
 		Description: `Cuts every file into chunks, computes SHA-256 of each chunk, checks the digests with
 the CPU, and prints the root: SHA-256 over all chunk digests in order. The root is
 the same wherever the job ran.
@@ -63,13 +65,15 @@ a circle; 3 a GPU is required and there is none.`,
 		HideHelpCommand:       true,
 		Writer:                a.stdout,
 		ErrWriter:             a.stderr,
+		Commands:              []*cli.Command{a.cacheCommand()},
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: flagInput, TakesFile: true, Usage: "hash the file or folder at `PATH` (default: this program)"},
 			&cli.StringFlag{Name: flagChunk, Value: "4KiB", Usage: "cut files into chunks of `SIZE`, such as 4096, 4KiB or 1MiB"},
 			&cli.StringFlag{Name: flagRounds, Value: "0", Usage: "hash each digest `N` times more, to make the job compute-bound"},
 			&cli.StringFlag{Name: flagVerify, Value: "auto", Usage: "check `WHICH` digests with the CPU: all, none, a share such as 5%, or auto: all up to 64 MiB of input, above it one in 64 and at least 4096"},
 			&cli.StringFlag{Name: flagVerifySeed, Usage: "choose the checked sample by seed `N` (default: at random)"},
-			&cli.StringFlag{Name: flagDevice, Usage: "use GPU number `N` only (default: all)"},
+			&cli.StringFlag{Name: flagDevices, Aliases: []string{flagDevice}, Usage: "use the GPUs of `LIST` only, by number or UUID, such as 0,2 (default: all)"},
+			&cli.BoolFlag{Name: flagWithCPU, Usage: "let the CPU cores that read for no GPU hash as well"},
 			&cli.StringFlag{Name: flagPolicy, DefaultText: "auto", Usage: "`POLICY` auto uses the GPUs or else the CPU, off never looks for a GPU, required fails without one [$" + policyVariable + "]"},
 			&cli.StringFlag{Name: flagSimulate, Usage: "use `N` simulated GPUs, which run the same kernel on the CPU, slowly, and check every access"},
 			&cli.StringFlag{Name: flagWorkers, Usage: "hash `N` batches at once (default: what suits the GPUs, or one for each CPU core)"},

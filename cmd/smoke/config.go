@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,16 +21,14 @@ type config struct {
 	chunk    int
 	rounds   uint32
 	verify   job.Verify
-	device   int // anyDevice, or an ordinal
+	devices  []string // ordinals or UUIDs; none: all
+	withCPU  bool     // the CPU hashes as well
 	policy   policy
 	simulate int // simulated GPUs; 0: those of this machine
 	workers  int // 0: what suits the engine
 	out      string
 	progress bool
 }
-
-// anyDevice means all usable devices.
-const anyDevice = -1
 
 // policy says what is done about GPUs.
 type policy string
@@ -47,11 +47,11 @@ const policyVariable = "PURECUDA_POLICY"
 const maxWorkers = 4096
 
 func parseConfig(cmd *cli.Command) (config, error) {
-	c := config{device: anyDevice, out: cmd.String(flagOut), progress: !cmd.Bool(flagQuiet)}
+	c := config{out: cmd.String(flagOut), progress: !cmd.Bool(flagQuiet), withCPU: cmd.Bool(flagWithCPU)}
 	if cmd.Args().Present() {
 		return c, usageError("unexpected argument %q; name the input with --input", cmd.Args().First())
 	}
-	for _, step := range []func(*cli.Command) error{c.parseInput, c.parseChunk, c.parseNumbers, c.parseVerify, c.parsePolicy} {
+	for _, step := range []func(*cli.Command) error{c.parseInput, c.parseChunk, c.parseNumbers, c.parseDevices, c.parseVerify, c.parsePolicy} {
 		if err := step(cmd); err != nil {
 			return c, err
 		}
@@ -59,8 +59,8 @@ func parseConfig(cmd *cli.Command) (config, error) {
 	if c.policy == policyOff && c.simulate != 0 {
 		return c, usageError("--simulate %d asks for GPUs, the policy off forbids them; drop one of them", c.simulate)
 	}
-	if c.policy == policyOff && c.device != anyDevice {
-		return c, usageError("--device %d asks for a GPU, the policy off forbids it; drop one of them", c.device)
+	if c.policy == policyOff && len(c.devices) > 0 {
+		return c, usageError("--%s %s asks for GPUs, the policy off forbids them; drop one of them", flagDevices, strings.Join(c.devices, ","))
 	}
 	return c, nil
 }
@@ -103,17 +103,32 @@ func (c *config) parseNumbers(cmd *cli.Command) error {
 		n, err = parseNumber(cmd, flagWorkers, 1, maxWorkers)
 		c.workers = int(n)
 	}
-	if err == nil && cmd.IsSet(flagDevice) {
-		var n uint64
-		n, err = parseNumber(cmd, flagDevice, 0, 1<<15-1)
-		c.device = int(n)
-	}
 	if err == nil && cmd.IsSet(flagSimulate) {
 		var n uint64
 		n, err = parseNumber(cmd, flagSimulate, 1, maxSimulated)
 		c.simulate = int(n)
 	}
 	return err
+}
+
+// deviceName is an ordinal, or a UUID or the beginning of one.
+var deviceName = regexp.MustCompile(`^(?i:(GPU-)?[0-9a-f][0-9a-f-]*)$`)
+
+func (c *config) parseDevices(cmd *cli.Command) error {
+	if !cmd.IsSet(flagDevices) {
+		return nil
+	}
+	for name := range strings.SplitSeq(cmd.String(flagDevices), ",") {
+		name = strings.TrimSpace(name)
+		switch {
+		case !deviceName.MatchString(name):
+			return usageError("--%s: %q is neither the number of a GPU nor a UUID; write a list such as 0,2", flagDevices, name)
+		case slices.Contains(c.devices, name):
+			return usageError("--%s: %s is there twice", flagDevices, name)
+		}
+		c.devices = append(c.devices, name)
+	}
+	return nil
 }
 
 func (c *config) parseVerify(cmd *cli.Command) error {

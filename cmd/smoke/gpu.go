@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
@@ -13,16 +12,16 @@ import (
 )
 
 // openGPU is the gpuOpener of the program: the driver of this machine.
-func openGPU(ctx context.Context, ordinal int) (probe, job.Engine, error) {
-	return openRuntime(ctx, ordinal)
+func openGPU(ctx context.Context, devices []string) (probe, job.Engine, error) {
+	return openRuntime(ctx, devices)
 }
 
 // openRuntime looks for GPUs with the given options of the runtime.
-func openRuntime(_ context.Context, ordinal int, options ...runtime.Option) (probe, job.Engine, error) {
+func openRuntime(_ context.Context, devices []string, options ...runtime.Option) (probe, job.Engine, error) {
 	// The caller knows what absence means under its policy; here it is only found.
 	options = append(options, runtime.WithPolicy(runtime.PolicyAuto))
-	if ordinal >= 0 {
-		options = append(options, runtime.WithDevices(strconv.Itoa(ordinal)))
+	if len(devices) > 0 {
+		options = append(options, runtime.WithDevices(devices...))
 	}
 	rt, err := runtime.Open(options...)
 	if errors.Is(err, driver.ErrInvalidArgument) {

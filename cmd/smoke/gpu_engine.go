@@ -6,7 +6,8 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"strings"
-	"sync/atomic"
+	"sync"
+	"time"
 
 	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 	"github.com/purecuda/purecuda/kernels"
@@ -25,55 +26,87 @@ const (
 	gpuInTurn = 2
 )
 
-// gpuEngine hashes on the devices of a runtime; the workers take them in turn.
+// gpuEngine hashes on the devices of a runtime, each a place of its own. Package pool is not
+// used here: it cuts what is there into tiles, and this reads files that nobody holds in
+// memory; see RATIONALE.md.
 type gpuEngine struct {
 	rt    *runtime.Runtime
-	names []string
-	lanes []lane
-	next  atomic.Int64
+	lanes []*lane
 }
 
 // lane is a device with its kernel.
 type lane struct {
 	context *runtime.Context
 	sha256  kernels.SHA256Chunks
+	epoch   *runtime.Event // when it was opened, on the clock of the device
+	busy    job.Busy
 }
 
-// newGPUEngine opens the devices. It owns the runtime from then on, unless it fails.
+// newGPUEngine opens the devices, all at once: a context takes 125 ms. The engine owns the
+// runtime from then on, unless this fails.
 func newGPUEngine(rt *runtime.Runtime, devices []runtime.Device) (*gpuEngine, error) {
-	e := &gpuEngine{rt: rt}
-	for _, d := range devices {
-		c, err := rt.Context(d.Ordinal)
-		if err != nil {
-			return nil, err
-		}
-		k, err := kernels.LoadSHA256Chunks(c)
-		if err != nil {
-			return nil, err
-		}
-		e.lanes = append(e.lanes, lane{c, k})
-		e.names = append(e.names, fmt.Sprintf("%d (%s)", d.Ordinal, d.Name))
+	e := &gpuEngine{rt: rt, lanes: make([]*lane, len(devices))}
+	errs := make([]error, len(devices))
+	var all sync.WaitGroup
+	for i, d := range devices {
+		all.Go(func() { e.lanes[i], errs[i] = openLane(rt, d.Ordinal) })
 	}
-	return e, nil
+	all.Wait()
+	return e, errors.Join(errs...)
 }
 
-func (e *gpuEngine) Name() string { return "gpu " + strings.Join(e.names, ", ") }
+// openLane opens a device. What it leaves open belongs to the runtime.
+func openLane(rt *runtime.Runtime, ordinal int) (*lane, error) {
+	c, err := rt.Context(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	l := &lane{context: c}
+	if l.sha256, err = kernels.LoadSHA256Chunks(c); err != nil {
+		return nil, err
+	}
+	if l.epoch, err = c.NewTimingEvent(); err != nil {
+		return nil, err
+	}
+	s, err := c.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.epoch.Record(s); err != nil {
+		return nil, err
+	}
+	return l, errors.Join(s.Synchronize(context.Background()), s.Close())
+}
 
-func (e *gpuEngine) Workers() int {
+func (e *gpuEngine) Name() string {
+	names := make([]string, len(e.lanes))
+	for i, l := range e.lanes {
+		names[i] = l.name()
+	}
+	return "gpu " + strings.Join(names, ", ")
+}
+
+func (l *lane) name() string {
+	d := l.context.Device()
+	return fmt.Sprintf("%d (%s)", d.Ordinal, d.Name)
+}
+
+func (e *gpuEngine) Places() []job.Place {
 	readers := min(gpuReaders, max(1, goruntime.GOMAXPROCS(0)/len(e.lanes)))
-	return gpuInTurn * readers * len(e.lanes)
+	places := make([]job.Place, len(e.lanes))
+	for i, l := range e.lanes {
+		places[i] = job.Place{Name: "gpu " + l.name(), Workers: gpuInTurn * readers, InTurn: gpuInTurn, BatchBytes: gpuBatchBytes}
+	}
+	return places
 }
 
-func (e *gpuEngine) InTurn() int { return gpuInTurn }
-
-func (e *gpuEngine) BatchBytes() int { return gpuBatchBytes }
+func (e *gpuEngine) Busy(place int) time.Duration { return e.lanes[place].busy.Total() }
 
 // Close gives everything back, the runtime included.
 func (e *gpuEngine) Close() error { return e.rt.Close() }
 
-func (e *gpuEngine) NewWorker(_ context.Context, shape job.Shape) (job.Worker, error) {
-	l := e.lanes[int(e.next.Add(1)-1)%len(e.lanes)]
-	w := &gpuWorker{lane: l}
+func (e *gpuEngine) NewWorker(_ context.Context, place int, shape job.Shape) (job.Worker, error) {
+	w := &gpuWorker{lane: e.lanes[place]}
 	if err := w.open(shape); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -82,17 +115,19 @@ func (e *gpuEngine) NewWorker(_ context.Context, shape job.Shape) (job.Worker, e
 
 // gpuWorker has a stream and, on the host and on the device, room for one batch.
 type gpuWorker struct {
-	lane
+	*lane
 	stream *runtime.Stream
+	begin  *runtime.Event // of the batch, on the clock of the device
+	end    *runtime.Event
 	host   struct {
 		data    *runtime.HostBuffer[byte]
 		chunks  *runtime.HostBuffer[kernels.Chunk]
 		digests *runtime.HostBuffer[kernels.Digest]
 	}
 	device struct {
-		data    *runtime.Buffer[byte]
-		chunks  *runtime.Buffer[kernels.Chunk]
-		digests *runtime.Buffer[kernels.Digest]
+		data    *runtime.Ref[byte]
+		chunks  *runtime.Ref[kernels.Chunk]
+		digests *runtime.Ref[kernels.Digest]
 	}
 	closers []func() error
 }
@@ -102,19 +137,25 @@ func (w *gpuWorker) open(shape job.Shape) (err error) {
 		return err
 	}
 	w.closers = append(w.closers, w.stream.Close)
+	for _, e := range []**runtime.Event{&w.begin, &w.end} {
+		if *e, err = w.context.NewTimingEvent(); err != nil {
+			return err
+		}
+		w.closers = append(w.closers, (*e).Close)
+	}
 	return errors.Join(
-		open(w, &w.host.data, runtime.AllocHost[byte], shape.Bytes),
-		open(w, &w.host.chunks, runtime.AllocHost[kernels.Chunk], shape.Chunks),
-		open(w, &w.host.digests, runtime.AllocHost[kernels.Digest], shape.Chunks),
-		open(w, &w.device.data, runtime.Alloc[byte], shape.Bytes),
-		open(w, &w.device.chunks, runtime.Alloc[kernels.Chunk], shape.Chunks),
-		open(w, &w.device.digests, runtime.Alloc[kernels.Digest], shape.Chunks),
+		open(w, &w.host.data, runtime.AllocHost[byte], w.context, shape.Bytes),
+		open(w, &w.host.chunks, runtime.AllocHost[kernels.Chunk], w.context, shape.Chunks),
+		open(w, &w.host.digests, runtime.AllocHost[kernels.Digest], w.context, shape.Chunks),
+		open(w, &w.device.data, runtime.Alloc[byte], w.stream, shape.Bytes),
+		open(w, &w.device.chunks, runtime.Alloc[kernels.Chunk], w.stream, shape.Chunks),
+		open(w, &w.device.digests, runtime.Alloc[kernels.Digest], w.stream, shape.Chunks),
 	)
 }
 
 // open allocates one buffer and notes that it is to be closed.
-func open[B interface{ Close() error }](w *gpuWorker, to *B, alloc func(*runtime.Context, int) (B, error), n int) error {
-	b, err := alloc(w.context, n)
+func open[On any, B interface{ Close() error }](w *gpuWorker, to *B, alloc func(On, int) (B, error), on On, n int) error {
+	b, err := alloc(on, n)
 	if err == nil {
 		*to = b
 		w.closers = append(w.closers, b.Close)
@@ -144,6 +185,20 @@ func (w *gpuWorker) Wait(digests []kernels.Digest) error {
 		return err
 	}
 	copy(digests, w.host.digests.Data())
+	return w.clock()
+}
+
+// clock counts the time that the device had the batch for.
+func (w *gpuWorker) clock() error {
+	from, err := w.begin.Since(w.epoch)
+	if err != nil {
+		return err
+	}
+	to, err := w.end.Since(w.epoch)
+	if err != nil {
+		return err
+	}
+	w.busy.Add(from, to)
 	return nil
 }
 
@@ -151,16 +206,22 @@ func (w *gpuWorker) Wait(digests []kernels.Digest) error {
 func (w *gpuWorker) enqueue(bytes, n int, rounds uint32) error {
 	s, host := w.stream, &w.host
 	data, chunks, digests := w.device.data.Slice(0, bytes), w.device.chunks.Slice(0, n), w.device.digests.Slice(0, n)
-	if err := data.UploadFrom(s, host.data.Slice(0, bytes)); err != nil {
+	if err := w.begin.Record(s); err != nil {
 		return err
 	}
-	if err := chunks.UploadFrom(s, host.chunks.Slice(0, n)); err != nil {
+	if err := runtime.UploadHost(s, data, host.data.Slice(0, bytes)); err != nil {
+		return err
+	}
+	if err := runtime.UploadHost(s, chunks, host.chunks.Slice(0, n)); err != nil {
 		return err
 	}
 	if err := w.sha256.Launch(s, data, chunks, rounds, digests); err != nil {
 		return err
 	}
-	return digests.DownloadTo(s, host.digests.Slice(0, n))
+	if err := runtime.DownloadHost(s, host.digests.Slice(0, n), digests); err != nil {
+		return err
+	}
+	return w.end.Record(s)
 }
 
 // Close waits for the device and gives the buffers back.

@@ -77,6 +77,11 @@ func (r *jobReport) writeTable(out io.Writer) error {
 	}
 	row("chunks", "%d of up to %s%s", r.Chunks, formatSize(int64(r.ChunkBytes)), roundsText(r.Rounds))
 	row("ran on", "%s, %s", r.RanOn, plural(int64(r.Workers), "worker"))
+	if len(r.Shares) > 1 {
+		for _, s := range r.Shares {
+			row("", "%s: %d chunks, %s, busy %.3f s, %.2f GB/s", s.On, s.Chunks, formatSize(s.Bytes), s.BusySeconds, s.GBPerSecond)
+		}
+	}
 	row("verified", "%s", r.verifiedText())
 	row("time", "%.3f s, %.2f GB/s", r.Seconds, r.GBPerSecond)
 	if r.Out != "" {

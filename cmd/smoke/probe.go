@@ -30,12 +30,12 @@ type reason struct {
 	Detail string `json:"detail"` // the whole story: every candidate and why it failed
 }
 
-// gpuOpener looks for GPUs and opens an engine on them: on all usable ones, or on the
-// one with the given ordinal. It is not called under the policy off.
+// gpuOpener looks for GPUs and opens an engine on them: on all usable ones, or on those
+// named, by ordinal or UUID. It is not called under the policy off.
 //
 // With the outcome available it returns an engine, and with absent and fault none.
-// An error is for a request that the machine cannot meet, such as an ordinal that
+// An error is for a request that the machine cannot meet, such as a device that
 // does not exist, or for a failure to open the engine; absence and fault are no
 // errors, their reason is in the probe. A *driver.Error is reported under its kind; the
 // kind InvalidArgument means exit code 2.
-type gpuOpener func(ctx context.Context, ordinal int) (probe, job.Engine, error)
+type gpuOpener func(ctx context.Context, devices []string) (probe, job.Engine, error)

@@ -68,6 +68,17 @@ type jobReport struct {
 	RanOn          string  `json:"ran_on,omitempty"`
 	Workers        int     `json:"workers,omitempty"`
 	BatchBytes     int     `json:"batch_bytes,omitempty"`
+	Shares         []share `json:"shares,omitempty"`
+}
+
+// share is what one GPU, or the CPU, did.
+type share struct {
+	On          string  `json:"on"` // "cpu", "gpu 0 (NVIDIA H100)"
+	Workers     int     `json:"workers"`
+	Chunks      int64   `json:"chunks"`
+	Bytes       int64   `json:"bytes"`
+	BusySeconds float64 `json:"busy_seconds"` // with work, copies included
+	GBPerSecond float64 `json:"gb_per_s"`     // of the whole time of the job
 }
 
 // skipped names the entries of a folder that have no content to hash. All are
@@ -121,8 +132,16 @@ func (r *jobReport) complete(result job.Result) {
 	r.Chunks, r.Bytes = result.Chunks, result.Bytes
 	r.Verified, r.VerifyMode, r.VerifyFraction = result.Verified, result.VerifyMode, result.VerifyFraction
 	r.Seconds, r.SetupSeconds = result.Elapsed.Seconds(), result.Setup.Seconds()
-	if r.Seconds > 0 { // a coarse clock may see no time pass
-		r.GBPerSecond = float64(result.Bytes) / r.Seconds / 1e9
+	rate := func(bytes int64) float64 {
+		if r.Seconds <= 0 { // a coarse clock may see no time pass
+			return 0
+		}
+		return float64(bytes) / r.Seconds / 1e9
+	}
+	r.GBPerSecond = rate(result.Bytes)
+	for _, s := range result.Shares {
+		r.Shares = append(r.Shares, share{On: s.Name, Workers: s.Workers, Chunks: s.Chunks, Bytes: s.Bytes,
+			BusySeconds: s.Busy.Seconds(), GBPerSecond: rate(s.Bytes)})
 	}
 	r.RanOn, r.Workers, r.BatchBytes = result.RanOn, result.Workers, result.BatchBytes
 }

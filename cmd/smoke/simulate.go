@@ -21,16 +21,16 @@ const (
 // simulated is a gpuOpener of n GPUs that are simulated on the CPU. They run the same
 // PTX as real ones.
 func simulated(n int) gpuOpener {
-	return func(ctx context.Context, ordinal int) (probe, job.Engine, error) {
+	return func(ctx context.Context, devices []string) (probe, job.Engine, error) {
 		device := drivertest.H100()
 		device.Name = "simulated H100"
-		return openSimulated(ctx, ordinal, drivertest.Config{Devices: drivertest.Devices(n, device)})
+		return openSimulated(ctx, devices, drivertest.Config{Devices: drivertest.Devices(n, device)})
 	}
 }
 
-func openSimulated(ctx context.Context, ordinal int, config drivertest.Config) (probe, job.Engine, error) {
+func openSimulated(ctx context.Context, devices []string, config drivertest.Config) (probe, job.Engine, error) {
 	gpu := drivertest.New(config)
-	found, engine, err := openRuntime(ctx, ordinal, runtime.WithDriver(gpu))
+	found, engine, err := openRuntime(ctx, devices, runtime.WithDriver(gpu))
 	if engine == nil {
 		return found, nil, errors.Join(err, gpu.Close())
 	}
@@ -43,7 +43,13 @@ type simulatedEngine struct {
 	gpu *drivertest.Driver
 }
 
-func (e *simulatedEngine) BatchBytes() int { return simulatedBatchBytes }
+func (e *simulatedEngine) Places() []job.Place {
+	places := e.Engine.Places()
+	for i := range places {
+		places[i].BatchBytes = simulatedBatchBytes
+	}
+	return places
+}
 
 // Close also tells what the program did wrong with the driver.
 func (e *simulatedEngine) Close() error {

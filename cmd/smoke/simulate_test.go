@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,6 +45,78 @@ func TestSimulate(t *testing.T) {
 	assert.Equal(t, exitUsage, c.code, c.stderr)
 }
 
+// rows are the shares of a document by what they are on.
+func rows(t *testing.T, doc map[string]any) map[string]map[string]any {
+	t.Helper()
+	byName := map[string]map[string]any{}
+	for _, row := range doc["job"].(map[string]any)["shares"].([]any) {
+		share := row.(map[string]any)
+		assert.ElementsMatch(t, []string{"on", "workers", "chunks", "bytes", "busy_seconds", "gb_per_s"}, keys(share))
+		byName[share["on"].(string)] = share
+	}
+	return byName
+}
+
+func TestDevicesAndTheCPU(t *testing.T) {
+	t.Setenv(policyVariable, "")
+	data := strings.Repeat("0123456789abcdef", 80_000) // 1.2 MiB: for five workers
+	path, root := writeFile(t, data), rootOf(data, 4096)
+	for _, c := range []struct {
+		args []string
+		on   []string
+	}{
+		{nil, []string{"gpu 0 (simulated H100)", "gpu 1 (simulated H100)", "gpu 2 (simulated H100)"}},
+		{[]string{"--devices", "0, 2"}, []string{"gpu 0 (simulated H100)", "gpu 2 (simulated H100)"}},
+		{[]string{"--devices", "1", "--with-cpu"}, []string{"gpu 1 (simulated H100)", "cpu"}},
+		{[]string{"--with-cpu"}, []string{"gpu 0 (simulated H100)", "gpu 1 (simulated H100)", "gpu 2 (simulated H100)", "cpu"}},
+	} {
+		got := runWith(t, absent, append([]string{"--input", path, "--json", "--simulate", "3"}, c.args...)...)
+		require.Zero(t, got.code, got.stderr)
+		doc := got.document(t)
+		assert.Equal(t, root, doc["job"].(map[string]any)["root"])
+		shares := rows(t, doc)
+		var chunks, bytes float64
+		for _, name := range c.on {
+			require.Contains(t, shares, name)
+			chunks, bytes = chunks+shares[name]["chunks"].(float64), bytes+shares[name]["bytes"].(float64)
+			if shares[name]["bytes"].(float64) > 0 {
+				assert.Positive(t, shares[name]["busy_seconds"])
+			}
+		}
+		assert.Len(t, shares, len(c.on))
+		assert.EqualValues(t, 313, chunks)
+		assert.EqualValues(t, len(data), bytes)
+	}
+	human := runWith(t, absent, "--input", path, "--simulate", "2")
+	require.Zero(t, human.code, human.stderr)
+	assert.Regexp(t, `(?m)^ +gpu 1 \(simulated H100\): \d+ chunks, .*, busy \d+\.\d{3} s, \d+\.\d\d GB/s$`, human.stdout)
+	alone := runWith(t, absent, "--input", path, "--with-cpu")
+	require.Zero(t, alone.code, alone.stderr)
+	assert.Contains(t, alone.stdout, "ran on    cpu, ")
+}
+
+// A device that vanishes under way ends the job, and the error says which one it was. The CPU
+// does not quietly take over.
+func TestADeviceThatVanishes(t *testing.T) {
+	t.Setenv(policyVariable, "")
+	path := writeFile(t, strings.Repeat("0123456789abcdef", 40_000))
+	for _, at := range []int{150, 200, 250} {
+		open := func(ctx context.Context, devices []string) (probe, job.Engine, error) {
+			config := drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())}
+			config.Devices[1].VanishAt = at
+			return openSimulated(ctx, devices, config)
+		}
+		got := runWith(t, open, "--input", path, "--json", "--policy", "auto")
+		assert.Equal(t, exitFailed, got.code)
+		doc := got.document(t)
+		assert.Equal(t, "available", doc["outcome"])
+		assert.NotContains(t, doc["job"], "root")
+		failure := doc["error"].(map[string]any)
+		t.Log(at, failure["kind"], failure["detail"])
+		assert.Contains(t, failure["detail"], "device 1")
+	}
+}
+
 // What the simulated driver finds fails the run.
 func TestSimulateTellsFindings(t *testing.T) {
 	t.Setenv(policyVariable, "")
@@ -61,8 +135,8 @@ func TestSimulateTellsFindings(t *testing.T) {
 		{"a leak", drivertest.Config{}, func(gpu *drivertest.Driver) { gpu.GraphCreate(0) }, "simulated driver: leaked: graph"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			open := func(ctx context.Context, ordinal int) (probe, job.Engine, error) {
-				found, engine, err := openSimulated(ctx, ordinal, c.config)
+			open := func(ctx context.Context, devices []string) (probe, job.Engine, error) {
+				found, engine, err := openSimulated(ctx, devices, c.config)
 				if c.spoil != nil {
 					c.spoil(engine.(*simulatedEngine).gpu)
 				}
@@ -76,8 +150,47 @@ func TestSimulateTellsFindings(t *testing.T) {
 }
 
 func TestSimulateWithoutADevice(t *testing.T) {
-	found, engine, err := openSimulated(context.Background(), anyDevice, drivertest.Config{InitResult: driver.ErrorNoDevice})
+	found, engine, err := openSimulated(context.Background(), nil, drivertest.Config{InitResult: driver.ErrorNoDevice})
 	require.NoError(t, err)
 	assert.Nil(t, engine)
 	assert.Equal(t, outcomeAbsent, found.outcome)
+}
+
+// Devices that fail and vanish by chance: the root is right, or an error says what happened.
+func TestChaos(t *testing.T) {
+	t.Setenv(policyVariable, "")
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 20
+	}
+	data := strings.Repeat("0123456789abcdef", 6_000)
+	path, root := writeFile(t, data), rootOf(data, 4096)
+	done := 0
+	for seed := range seeds {
+		config := drivertest.Config{
+			Devices: drivertest.Devices(1+int(seed%3), drivertest.H100()),
+			Chaos: &drivertest.Chaos{Seed: seed, Failures: 0.003 * float64(seed%2), Sticky: 0.3, SlowWork: 0.1, MaxDelay: 100 * time.Microsecond,
+				Results: map[string][]driver.Result{"cuInit": {}, "cuDeviceGet": {}, "cuDeviceGetCount": {}}},
+		}
+		if seed%4 >= 2 {
+			config.Devices[len(config.Devices)-1].VanishAt = 100 + int(seed*3)
+		}
+		open := func(ctx context.Context, devices []string) (probe, job.Engine, error) {
+			return openSimulated(ctx, devices, config)
+		}
+		c := runWith(t, open, "--input", path, "--json", "--with-cpu")
+		doc := c.document(t)
+		if c.code == exitOK {
+			done++
+			require.Equal(t, root, doc["job"].(map[string]any)["root"], "seed %d", seed)
+			continue
+		}
+		require.Equal(t, exitFailed, c.code, "seed %d", seed)
+		require.NotEmpty(t, doc["error"].(map[string]any)["detail"], "seed %d", seed)
+		require.NotContains(t, c.stderr, "DigestMismatch", "seed %d", seed)
+		require.NotContains(t, doc["job"], "root")
+	}
+	t.Logf("%d of %d seeds ended with the root", done, seeds)
+	assert.Greater(t, done, int(seeds)/10)
+	assert.Less(t, done, int(seeds))
 }

@@ -40,6 +40,10 @@ func (a *app) hash(ctx context.Context, c config, in *job.Input, sink job.Sink) 
 	if err != nil {
 		return err
 	}
+	_, simulated := engine.(*simulatedEngine)
+	if c.withCPU && a.report.Outcome == outcomeAvailable {
+		engine = withCPU(engine)
+	}
 	bar := a.newProgress(c, in.Bytes)
 	result, err := job.Run(ctx, in, engine, job.Options{
 		ChunkBytes: c.chunk,
@@ -51,7 +55,7 @@ func (a *app) hash(ctx context.Context, c config, in *job.Input, sink job.Sink) 
 	})
 	bar.clear()
 	closeErr := engine.Close()
-	switch _, simulated := engine.(*simulatedEngine); {
+	switch {
 	case closeErr == nil:
 	case err == nil:
 		err = &job.Error{Kind: job.EngineFailed, Detail: "closing " + engine.Name(), Err: closeErr}
@@ -76,7 +80,7 @@ func (a *app) engine(ctx context.Context, c config) (job.Engine, error) {
 	if c.simulate != 0 {
 		open = simulated(c.simulate)
 	}
-	found, engine, err := open(ctx, c.device)
+	found, engine, err := open(ctx, c.devices)
 	a.report.setProbe(found)
 	switch {
 	case err != nil:
@@ -91,6 +95,16 @@ func (a *app) engine(ctx context.Context, c config) (job.Engine, error) {
 	default:
 		return nil, found.failure(exitFailed, "the GPU or its driver is faulty; --policy off runs the job on the CPU")
 	}
+}
+
+// withCPU adds the cores that read for no GPU: they hash their own batches. Were it all of
+// them, the GPUs would wait for the readers.
+func withCPU(gpus job.Engine) job.Engine {
+	cores := cpuWorkers()
+	for _, place := range gpus.Places() {
+		cores -= place.Workers / max(place.InTurn, 1)
+	}
+	return job.Together(gpus, job.NewCPU(cores))
 }
 
 // openError gives a failure to open a GPU its exit code.

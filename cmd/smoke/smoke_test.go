@@ -28,21 +28,21 @@ type call struct {
 }
 
 // absent is a machine without a driver.
-func absent(context.Context, int) (probe, job.Engine, error) {
+func absent(context.Context, []string) (probe, job.Engine, error) {
 	return probe{outcome: outcomeAbsent, reason: &reason{Kind: "DriverLibraryUnavailable", Detail: "libcuda.so.1: not found\nlibcuda.so: not found"}}, nil, nil
 }
 
 // faulty is a machine with a broken driver.
-func faulty(context.Context, int) (probe, job.Engine, error) {
+func faulty(context.Context, []string) (probe, job.Engine, error) {
 	return probe{outcome: outcomeFault, reason: &reason{Kind: "DriverLibraryLoadFailed", Detail: "libcuda.so.1: cannot open libnvidia-x.so"}}, nil, nil
 }
 
 // available is a machine with a GPU that computes with the given engine.
 func available(engine job.Engine) gpuOpener {
-	return func(_ context.Context, ordinal int) (probe, job.Engine, error) {
+	return func(_ context.Context, devices []string) (probe, job.Engine, error) {
 		p := probe{outcome: outcomeAvailable, devices: []device{{Ordinal: 0, Name: "Fake", Used: true}}}
-		if ordinal > 0 {
-			return p, nil, driver.Errorf(driver.ErrInvalidArgument, "device %d does not exist, there is 1", ordinal)
+		if len(devices) > 0 && devices[0] != "0" {
+			return p, nil, driver.Errorf(driver.ErrInvalidArgument, "device %s does not exist, there is 1", devices[0])
 		}
 		return p, engine, nil
 	}
@@ -62,8 +62,8 @@ func newFakeGPU(change func([]job.Digest) error) *fakeGPU {
 func (g *fakeGPU) Name() string { return "gpu 0 (Fake)" }
 func (g *fakeGPU) Close() error { return g.closeErr }
 
-func (g *fakeGPU) NewWorker(ctx context.Context, shape job.Shape) (job.Worker, error) {
-	w, err := g.Engine.NewWorker(ctx, shape)
+func (g *fakeGPU) NewWorker(ctx context.Context, place int, shape job.Shape) (job.Worker, error) {
+	w, err := g.Engine.NewWorker(ctx, place, shape)
 	return fakeGPUWorker{w, g}, err
 }
 
@@ -87,9 +87,9 @@ func runWith(t *testing.T, open gpuOpener, args ...string) call {
 func runContext(t *testing.T, ctx context.Context, open gpuOpener, args ...string) (c call) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	a := &app{stdout: &stdout, stderr: &stderr, openGPU: func(ctx context.Context, ordinal int) (probe, job.Engine, error) {
+	a := &app{stdout: &stdout, stderr: &stderr, openGPU: func(ctx context.Context, devices []string) (probe, job.Engine, error) {
 		c.probes++
-		return open(ctx, ordinal)
+		return open(ctx, devices)
 	}}
 	c.code = a.run(ctx, append([]string{"smoke"}, args...))
 	c.stdout, c.stderr = stdout.String(), stderr.String()
@@ -212,8 +212,11 @@ func TestUsageErrors(t *testing.T) {
 		{"chunk word", []string{"--chunk", "many"}, `"many" is not a size`},
 		{"rounds", []string{"--rounds", "4294967296"}, `--rounds: "4294967296" is not a whole number from 0 to 4294967295`},
 		{"rounds negative", []string{"--rounds", "-1"}, "--rounds"},
-		{"device", []string{"--device", "-1"}, `--device: "-1" is not a whole number`},
-		{"device word", []string{"--device", "first"}, `--device: "first"`},
+		{"device", []string{"--device", "-1"}, `--devices: "-1" is neither the number of a GPU nor a UUID`},
+		{"device word", []string{"--device", "first"}, `--devices: "first"`},
+		{"devices with a gap", []string{"--devices", "0,,1"}, `--devices: "" is neither`},
+		{"devices empty", []string{"--devices", ""}, `--devices: "" is neither`},
+		{"devices twice", []string{"--devices", "1, 0,1"}, "--devices: 1 is there twice"},
 		{"device and off", []string{"--device", "0", "--policy", "off"}, "drop one of them"},
 		{"simulate and off", []string{"--simulate", "2", "--policy", "off"}, "--simulate 2 asks for GPUs, the policy off forbids them"},
 		{"simulate none", []string{"--simulate", "0"}, `--simulate: "0" is not a whole number from 1 to 64`},
@@ -293,7 +296,7 @@ func TestJSONKeys(t *testing.T) {
 	details := doc["job"].(map[string]any)
 	assert.ElementsMatch(t, []string{
 		"input", "files", "bytes", "chunk_bytes", "chunks", "rounds", "root", "verified", "verify_mode", "verify_fraction",
-		"verify_seed", "skipped", "out", "seconds", "setup_seconds", "gb_per_s", "ran_on", "workers", "batch_bytes",
+		"verify_seed", "skipped", "out", "seconds", "setup_seconds", "gb_per_s", "ran_on", "workers", "batch_bytes", "shares",
 	}, keys(details))
 	for key, want := range map[string]any{
 		"input": folder, "files": 1.0, "bytes": 4.0, "chunk_bytes": 4096.0, "chunks": 1.0, "rounds": 2.0, "verified": 1.0,

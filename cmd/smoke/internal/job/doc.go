@@ -6,7 +6,7 @@
 // last chunk of a file may be shorter, an empty file has no chunk. With rounds,
 // every digest is hashed again that many times before it goes into the root.
 // The root depends on the bytes, the names' order, the chunk size and the rounds;
-// not on the engine, the number of workers or the size of a batch.
+// not on the engine, the number of workers or devices or the size of a batch.
 //
 //	in, err := job.List(ctx, "/srv/data")
 //	if err != nil {
@@ -18,6 +18,7 @@
 //
 // The work streams. Each worker of the engine owns one buffer, fills it with a
 // batch of whole chunks, hashes the batch and takes the next one; a collector puts
-// the digests back into order. The buffers together stay below [MemoryBudget]
+// the digests back into order. Nobody is given work: who is free takes the next batch, and
+// slow devices take smaller ones. The buffers together stay below [MemoryBudget]
 // whatever the size of the input.
 package job

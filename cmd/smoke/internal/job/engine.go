@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"time"
 
 	"github.com/purecuda/purecuda/kernels"
 )
@@ -20,24 +21,33 @@ type Shape struct {
 	Chunks int // largest number of chunks
 }
 
+// Place is a device that an engine hashes on, or the CPU.
+type Place struct {
+	// Name is for reports: "cpu", "gpu 0 (NVIDIA H100)".
+	Name string
+	// Workers is how many workers keep the place busy, at least 1. Run may open fewer,
+	// when the input is small or the memory budget asks for it, or none.
+	Workers int
+	// InTurn is how many workers one goroutine serves, at least 1. With 2 it reads into
+	// one while the other hashes, which pays where hashing takes no time of the CPU.
+	InTurn int
+	// BatchBytes is the buffer size that suits the place. Run may ask for less, and
+	// for more when one chunk does not fit.
+	BatchBytes int
+}
+
 // Engine hashes batches, on the CPU or on one or more GPUs. Run calls all methods
 // except NewWorker from one goroutine. The caller of Run closes the engine after it.
 type Engine interface {
-	// Name says where the hashing happens, for reports: "cpu", "gpu 0 (NVIDIA H100)".
+	// Name says where the hashing happens, for reports.
 	Name() string
-	// Workers is how many workers keep the engine busy, at least 1. Run may open fewer,
-	// when the input is small or the memory budget asks for it.
-	Workers() int
-	// InTurn is how many workers one goroutine serves, at least 1. With 2 it reads into
-	// one while the other hashes, which pays where hashing takes no time of the CPU.
-	InTurn() int
-	// BatchBytes is the buffer size that suits the engine. Run may ask for less, and
-	// for more when one chunk does not fit.
-	BatchBytes() int
-	// NewWorker opens a worker for batches of at most the given shape. It is called
-	// from several goroutines at once. An engine of several GPUs spreads its workers
-	// over them.
-	NewWorker(ctx context.Context, shape Shape) (Worker, error)
+	// Places are what the engine hashes on, at least one, always the same.
+	Places() []Place
+	// NewWorker opens a worker at a place, by its index, for batches of at most the given
+	// shape. It is called from several goroutines at once.
+	NewWorker(ctx context.Context, place int, shape Shape) (Worker, error)
+	// Busy is for how long a place has had work, the copies of a device included.
+	Busy(place int) time.Duration
 	// Close releases the engine, after all its workers.
 	Close() error
 }

@@ -95,17 +95,20 @@ type fakeEngine struct {
 	late           bool                                                              // hash between Start and Wait
 	short          bool                                                              // buffers one byte too short
 	closeErr       error
+	busy           Busy
 
 	opened, closed, bytes, hashes atomic.Int64
 }
 
-func (e *fakeEngine) Name() string    { return "fake" }
-func (e *fakeEngine) Workers() int    { return max(e.workers, 1) }
-func (e *fakeEngine) InTurn() int     { return max(e.inTurn, 1) }
-func (e *fakeEngine) BatchBytes() int { return max(e.batch, 1) }
-func (e *fakeEngine) Close() error    { return nil }
+func (e *fakeEngine) Name() string           { return "fake" }
+func (e *fakeEngine) Busy(int) time.Duration { return e.busy.Total() }
+func (e *fakeEngine) Close() error           { return nil }
 
-func (e *fakeEngine) NewWorker(ctx context.Context, shape Shape) (Worker, error) {
+func (e *fakeEngine) Places() []Place {
+	return []Place{{Name: "fake", Workers: max(e.workers, 1), InTurn: e.inTurn, BatchBytes: max(e.batch, 1)}}
+}
+
+func (e *fakeEngine) NewWorker(ctx context.Context, _ int, shape Shape) (Worker, error) {
 	n := e.opened.Add(1)
 	if e.newWorker != nil {
 		if err := e.newWorker(n); err != nil {
@@ -118,7 +121,7 @@ func (e *fakeEngine) NewWorker(ctx context.Context, shape Shape) (Worker, error)
 	if e.short {
 		size--
 	}
-	return &fakeWorker{cpuWorker: cpuWorker{buf: make([]byte, size)}, e: e}, nil
+	return &fakeWorker{cpuWorker: cpuWorker{buf: make([]byte, size), busy: &e.busy}, e: e}, nil
 }
 
 type fakeWorker struct {

@@ -23,13 +23,13 @@ type batch struct {
 	digests []Digest
 	bytes   int64 // of content
 	checked int64 // chunks verified
+	place   int   // where it was hashed
 }
 
 // planner cuts the input into batches, one at a time and in order. Workers share it.
 type planner struct {
 	in    *Input
 	chunk int // chunk size in bytes
-	shape Shape
 	open  func(path string) (content, error)
 
 	mu     sync.Mutex
@@ -41,8 +41,9 @@ type planner struct {
 	number int64
 }
 
-// next fills b with the following batch, and returns false after the last one.
-func (p *planner) next(b *batch) bool {
+// next fills b with the following batch, of at most the given shape, and returns false after
+// the last one. The shape has room for any chunk.
+func (p *planner) next(b *batch, shape Shape) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
@@ -54,7 +55,7 @@ func (p *planner) next(b *batch) bool {
 			p.file, p.off, p.shared = p.file+1, 0, nil
 			continue
 		}
-		n, bytes := p.fit(left, p.shape.Bytes-used, p.shape.Chunks-len(b.chunks))
+		n, bytes := p.fit(left, shape.Bytes-used, shape.Chunks-len(b.chunks))
 		if n == 0 {
 			break
 		}

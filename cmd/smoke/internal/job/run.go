@@ -53,6 +53,16 @@ type Result struct {
 	MemoryBytes int64         // the most that buffers and batches could take
 	Setup       time.Duration // opening the workers
 	Elapsed     time.Duration // from the first byte read to the root
+	Shares      []Share       // of the places that had workers
+}
+
+// Share is what one place did.
+type Share struct {
+	Name    string
+	Workers int
+	Chunks  int64
+	Bytes   int64
+	Busy    time.Duration // for which it had work
 }
 
 // Run hashes the input on the engine and returns the root. The first failure stops
@@ -69,17 +79,45 @@ func Run(ctx context.Context, in *Input, engine Engine, opt Options) (Result, er
 	if opt.open == nil {
 		opt.open = openContent
 	}
-	workers, batchBytes := opt.Workers, opt.BatchBytes
-	if workers < 1 {
-		workers = max(engine.Workers(), 1)
+	r := &run{in: in, engine: engine, places: slices.Clone(engine.Places()), opt: opt, root: sha256.New()}
+	workers, batchBytes := opt.Workers, 0
+	for i := range r.places {
+		if opt.BatchBytes > 0 {
+			r.places[i].BatchBytes = opt.BatchBytes
+		}
+		batchBytes = max(batchBytes, r.places[i].BatchBytes)
+		if opt.Workers < 1 {
+			workers += r.places[i].Workers
+		}
 	}
-	if batchBytes < 1 {
-		batchBytes = engine.BatchBytes()
+	r.layout = in.layout(opt.ChunkBytes, workers, batchBytes)
+	r.plan = &planner{in: in, chunk: opt.ChunkBytes, open: opt.open}
+	r.pace = newPace(len(r.places), r.layout.shape, r.layout.largest)
+	r.shares = make([]Share, len(r.places))
+	for i, n := range deal(r.places, r.layout.workers, opt.Workers < 1) {
+		r.shares[i] = Share{Name: r.places[i].Name, Workers: n}
 	}
-	r := &run{in: in, engine: engine, opt: opt, layout: in.layout(opt.ChunkBytes, workers, batchBytes), root: sha256.New()}
-	r.plan = &planner{in: in, chunk: opt.ChunkBytes, shape: r.layout.shape, open: opt.open}
 	r.verifyPlan = opt.Verify.resolve(in.Bytes, in.Chunks(opt.ChunkBytes))
 	return r.do(ctx)
+}
+
+// deal gives every place one worker after the other, those that have enough left out if
+// wishes count, until n are given.
+func deal(places []Place, n int, wishes bool) []int {
+	workers := make([]int, len(places))
+	for given := 0; given < n; {
+		before := given
+		for i := range places {
+			if given < n && (!wishes || workers[i] < places[i].Workers) {
+				workers[i]++
+				given++
+			}
+		}
+		if given == before {
+			break
+		}
+	}
+	return workers
 }
 
 // Chunks is the number of chunks that the input has at the given chunk size.
@@ -98,28 +136,38 @@ func (in *Input) Chunks(chunkBytes int) int64 {
 type run struct {
 	in         *Input
 	engine     Engine
+	places     []Place
 	opt        Options
 	layout     layout
 	plan       *planner
+	pace       *pace
 	verifyPlan Verify
 
 	root     hash.Hash
 	chunks   int64
 	bytes    int64
 	verified int64
+	shares   []Share // of all places
+}
+
+// ring is the workers of one place that a goroutine serves.
+type ring struct {
+	place   int
+	shape   Shape
+	workers []Worker
 }
 
 func (r *run) do(parent context.Context) (Result, error) {
 	began := time.Now()
-	workers, err := r.openWorkers(parent)
+	rings, err := r.openWorkers(parent)
 	if err != nil {
 		return Result{}, err
 	}
 	ready := time.Now()
-	err = r.hash(parent, workers)
+	err = r.hash(parent, rings)
 	finished := time.Now()
 	r.plan.close()
-	if closeErr := closeWorkers(workers); err == nil {
+	if closeErr := closeWorkers(rings); err == nil {
 		err = closeErr
 	}
 	if err != nil {
@@ -133,58 +181,86 @@ func (r *run) do(parent context.Context) (Result, error) {
 		VerifyMode:     r.verifyPlan.modeName(),
 		VerifyFraction: r.verifyPlan.fraction,
 		RanOn:          r.engine.Name(),
-		Workers:        len(workers),
+		Workers:        r.layout.workers,
 		BatchBytes:     r.layout.shape.Bytes,
 		MemoryBytes:    r.layout.bytes(),
 		Setup:          ready.Sub(began),
 		Elapsed:        finished.Sub(ready),
+	}
+	for i, share := range r.shares {
+		if share.Workers > 0 {
+			share.Busy = r.engine.Busy(i)
+			result.Shares = append(result.Shares, share)
+		}
 	}
 	r.root.Sum(result.Root[:0])
 	return result, nil
 }
 
 // openWorkers opens all workers at once: page-locked memory takes its time.
-func (r *run) openWorkers(ctx context.Context) ([]Worker, error) {
+func (r *run) openWorkers(ctx context.Context) ([]ring, error) {
 	if ctx.Err() != nil {
 		return nil, canceled(ctx)
 	}
-	workers := make([]Worker, r.layout.workers)
-	errs := make([]error, len(workers))
+	var rings []ring
+	for place := range r.places {
+		shape, left := r.layout.shapeAt(r.places[place].BatchBytes), r.shares[place].Workers
+		for inTurn := max(r.places[place].InTurn, 1); left > 0; left -= inTurn {
+			rings = append(rings, ring{place, shape, make([]Worker, min(inTurn, left))})
+		}
+	}
 	var wg sync.WaitGroup
-	for i := range workers {
-		wg.Go(func() {
-			w, err := r.engine.NewWorker(ctx, r.layout.shape)
-			if err != nil {
-				errs[i] = &Error{Kind: EngineFailed, Detail: fmt.Sprintf("opening worker %d of %d on %s", i+1, len(workers), r.engine.Name()), Err: err}
-				return
-			}
-			workers[i] = w
-			if n := len(w.Buffer()); n < r.layout.shape.Bytes {
-				errs[i] = &Error{Kind: EngineFailed, Detail: fmt.Sprintf("the buffer of a worker on %s has %d bytes, needs %d", r.engine.Name(), n, r.layout.shape.Bytes)}
-			}
-		})
+	var failed struct {
+		sync.Mutex
+		err error // the first one
+	}
+	for _, g := range rings {
+		for i := range g.workers {
+			wg.Go(func() {
+				w, err := r.openWorker(ctx, g)
+				g.workers[i] = w
+				failed.Lock()
+				defer failed.Unlock()
+				if failed.err == nil {
+					failed.err = err
+				}
+			})
+		}
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			_ = closeWorkers(workers) // the first failure is the one to tell
-			if ctx.Err() != nil {
-				return nil, canceled(ctx)
-			}
-			return nil, err
-		}
+	if failed.err == nil {
+		return rings, nil
 	}
-	return workers, nil
+	_ = closeWorkers(rings) // the first failure is the one to tell
+	if ctx.Err() != nil {
+		return nil, canceled(ctx)
+	}
+	return nil, failed.err
 }
 
-func closeWorkers(workers []Worker) error {
+// openWorker may return a worker together with an error.
+func (r *run) openWorker(ctx context.Context, g ring) (Worker, error) {
+	name := r.places[g.place].Name
+	w, err := r.engine.NewWorker(ctx, g.place, g.shape)
+	if err != nil {
+		return nil, &Error{Kind: EngineFailed, Detail: "opening a worker on " + name, Err: err}
+	}
+	if n := len(w.Buffer()); n < g.shape.Bytes {
+		return w, &Error{Kind: EngineFailed, Detail: fmt.Sprintf("the buffer of a worker on %s has %d bytes, needs %d", name, n, g.shape.Bytes)}
+	}
+	return w, nil
+}
+
+func closeWorkers(rings []ring) error {
 	var errs []error
-	for _, w := range workers {
-		if w == nil {
-			continue
-		}
-		if err := w.Close(); err != nil {
-			errs = append(errs, err)
+	for _, g := range rings {
+		for _, w := range g.workers {
+			if w == nil {
+				continue
+			}
+			if err := w.Close(); err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
 	if len(errs) == 0 {
@@ -194,7 +270,7 @@ func closeWorkers(workers []Worker) error {
 }
 
 // hash runs the workers and, on this goroutine, the collector.
-func (r *run) hash(parent context.Context, workers []Worker) error {
+func (r *run) hash(parent context.Context, rings []ring) error {
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
 
@@ -204,7 +280,7 @@ func (r *run) hash(parent context.Context, workers []Worker) error {
 	}
 	hashed := make(chan *batch, r.layout.slots) // never full: there are no more batches
 	var wg sync.WaitGroup
-	for ring := range slices.Chunk(workers, max(r.engine.InTurn(), 1)) {
+	for _, ring := range rings {
 		wg.Go(func() {
 			if err := r.work(ctx, ring, free, hashed); err != nil {
 				stop(err)
@@ -236,15 +312,15 @@ func (r *run) hash(parent context.Context, workers []Worker) error {
 // turn. It takes an empty batch first and then its place in the order, and waits for an
 // empty one only when nothing of its own is under way: whoever holds the next place can
 // always proceed.
-func (r *run) work(ctx context.Context, ring []Worker, free <-chan *batch, hashed chan<- *batch) error {
+func (r *run) work(ctx context.Context, ring ring, free <-chan *batch, hashed chan<- *batch) error {
 	var started []*batch // oldest first; that of turn t is with worker t modulo the ring
 	for turn := 0; ; turn++ {
 		finish := func() error {
-			b, w := started[0], ring[(turn-len(started))%len(ring)]
+			b, w := started[0], ring.workers[(turn-len(started))%len(ring.workers)]
 			started = started[1:]
-			return r.finish(ctx, w, b, hashed)
+			return r.finish(ctx, ring.place, w, b, hashed)
 		}
-		if len(started) == len(ring) {
+		if len(started) == len(ring.workers) {
 			if err := finish(); err != nil {
 				return err
 			}
@@ -265,7 +341,7 @@ func (r *run) work(ctx context.Context, ring []Worker, free <-chan *batch, hashe
 		if ctx.Err() != nil {
 			return canceled(ctx)
 		}
-		if !r.plan.next(b) {
+		if !r.plan.next(b, r.pace.limit(ring.place, ring.shape)) {
 			for len(started) > 0 {
 				if err := finish(); err != nil {
 					return err
@@ -273,7 +349,7 @@ func (r *run) work(ctx context.Context, ring []Worker, free <-chan *batch, hashe
 			}
 			return nil
 		}
-		w := ring[turn%len(ring)]
+		w := ring.workers[turn%len(ring.workers)]
 		if err := r.plan.read(ctx, b, w.Buffer()); err != nil {
 			return err
 		}
@@ -281,7 +357,7 @@ func (r *run) work(ctx context.Context, ring []Worker, free <-chan *batch, hashe
 			if ctx.Err() != nil {
 				return canceled(ctx)
 			}
-			return r.engineError(b, err)
+			return r.engineError(ring.place, b, err)
 		}
 		started = append(started, b)
 	}
@@ -297,22 +373,24 @@ func takeNow(free <-chan *batch) *batch {
 }
 
 // finish waits for a batch, checks it and hands it on.
-func (r *run) finish(ctx context.Context, w Worker, b *batch, hashed chan<- *batch) error {
+func (r *run) finish(ctx context.Context, place int, w Worker, b *batch, hashed chan<- *batch) error {
 	b.digests = slices.Grow(b.digests, len(b.chunks))[:len(b.chunks)]
 	if err := w.Wait(b.digests); err != nil {
-		return r.engineError(b, err)
+		return r.engineError(place, b, err)
 	}
-	if err := r.verify(ctx, b, w.Buffer()); err != nil {
+	r.pace.finished(place, b.bytes)
+	b.place = place
+	if err := r.verify(ctx, place, b, w.Buffer()); err != nil {
 		return err
 	}
 	hashed <- b
 	return nil
 }
 
-func (r *run) engineError(b *batch, err error) error {
+func (r *run) engineError(place int, b *batch, err error) error {
 	path, number := r.where(b, 0)
 	return &Error{Kind: EngineFailed, Path: path,
-		Detail: fmt.Sprintf("%s: hashing %d chunks from chunk %d of this file on", r.engine.Name(), len(b.chunks), number), Err: err}
+		Detail: fmt.Sprintf("%s: hashing %d chunks from chunk %d of this file on", r.places[place].Name, len(b.chunks), number), Err: err}
 }
 
 // collect takes hashed batches, which come in any order, and consumes them in order.
@@ -354,6 +432,8 @@ func (r *run) consume(b *batch) error {
 	r.chunks += int64(len(b.chunks))
 	r.bytes += b.bytes
 	r.verified += b.checked
+	share := &r.shares[b.place]
+	share.Chunks, share.Bytes = share.Chunks+int64(len(b.chunks)), share.Bytes+b.bytes
 	if r.opt.Progress != nil {
 		r.opt.Progress(b.bytes)
 	}

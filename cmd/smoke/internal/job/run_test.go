@@ -145,7 +145,7 @@ func TestRunFailures(t *testing.T) {
 				return errInjected
 			}
 			return nil
-		}}, kind: EngineFailed, is: errInjected, text: []string{"opening worker"}},
+		}}, kind: EngineFailed, is: errInjected, text: []string{"opening a worker on fake"}},
 		{name: "short buffer", engine: &fakeEngine{short: true}, kind: EngineFailed, text: []string{"buffer"}},
 		{name: "close fails", engine: &fakeEngine{closeErr: errInjected}, kind: EngineFailed, is: errInjected},
 		{name: "sink fails", opt: Options{Sink: &sinkLines{err: errInjected}}, kind: OutputFailed, is: errInjected},

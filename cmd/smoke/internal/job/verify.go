@@ -15,7 +15,7 @@ import (
 type Verify struct {
 	mode     verifyMode
 	fraction float64
-	// Seed chooses the sample. The same seed over the same input and batches
+	// Seed chooses the sample. The same seed over the same input and chunk size
 	// verifies the same chunks.
 	Seed uint64
 }
@@ -85,17 +85,24 @@ func (v Verify) modeName() string {
 	return [...]string{verifyAuto: "auto", verifyAll: "all", verifySample: "sample", verifyNone: "none"}[v.mode]
 }
 
-// verify compares digests of the batch with crypto/sha256 over the same buffer.
-func (r *run) verify(ctx context.Context, b *batch, buf []byte) error {
-	v := r.verifyPlan
-	if v.mode == verifyNone {
-		return nil
+// picks says whether a chunk is in the sample, by its number among all chunks of the job.
+// It depends on nothing else but the seed: not on who hashes the chunk, nor on the batch
+// that it is in, so that a sample can be repeated. The first chunk is always in it.
+func (v Verify) picks(number int64) bool {
+	switch v.mode {
+	case verifyNone:
+		return false
+	case verifySample:
+		return number == 0 || float64(rand.NewPCG(v.Seed, uint64(number)).Uint64()>>11)*0x1p-53 < v.fraction
 	}
-	// The stream depends on the batch and not on who hashes it, so that a sample can
-	// be repeated. The first chunk of the job is always in it.
-	random := rand.New(rand.NewPCG(v.Seed, uint64(b.seq)))
+	return true
+}
+
+// verify compares digests of the batch, which were computed at a place, with crypto/sha256
+// over the same buffer.
+func (r *run) verify(ctx context.Context, place int, b *batch, buf []byte) error {
 	for i, c := range b.chunks {
-		if v.mode == verifySample && random.Float64() >= v.fraction && b.number+int64(i) != 0 {
+		if !r.verifyPlan.picks(b.number + int64(i)) {
 			continue
 		}
 		want, err := hashChunk(ctx, buf[c.Offset:c.Offset+uint64(c.Length)], r.opt.Rounds)
@@ -105,7 +112,7 @@ func (r *run) verify(ctx context.Context, b *batch, buf []byte) error {
 		if got := b.digests[i]; got != want {
 			path, number := r.where(b, i)
 			return &Error{Kind: DigestMismatch, Path: path, Detail: fmt.Sprintf("chunk %d: %s computed %s, crypto/sha256 says %s",
-				number, r.engine.Name(), hex.EncodeToString(got[:]), hex.EncodeToString(want[:]))}
+				number, r.places[place].Name, hex.EncodeToString(got[:]), hex.EncodeToString(want[:]))}
 		}
 		b.checked++
 	}
