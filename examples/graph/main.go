@@ -57,8 +57,8 @@ func onGPU(b *runtime.Backend, rod []float32, first, second float32) (err error)
 	if err != nil {
 		return err
 	}
-	here, errHere := runtime.Alloc[float32](c, len(rod))
-	there, errThere := runtime.Alloc[float32](c, len(rod))
+	here, errHere := runtime.Alloc[float32](s, len(rod))
+	there, errThere := runtime.Alloc[float32](s, len(rod))
 	if err := errors.Join(errHere, errThere); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func onGPU(b *runtime.Backend, rod []float32, first, second float32) (err error)
 		return s.Capture(func(s *runtime.Stream) error {
 			from, to := here, there
 			for range steps {
-				err := step.Launch(s, shape, to.Arg(), from.Arg(), runtime.Value(uint64(len(rod))), runtime.Value(rate))
+				err := step.Launch(s, shape, runtime.InOut(to), runtime.In(from), runtime.Value(uint64(len(rod))), runtime.Value(rate))
 				if err != nil {
 					return err
 				}
@@ -89,7 +89,7 @@ func onGPU(b *runtime.Backend, rod []float32, first, second float32) (err error)
 	}
 	defer func() { err = errors.Join(err, exec.Close()) }()
 
-	if err := here.Upload(s, rod); err != nil {
+	if err := runtime.Upload(context.Background(), s, here, rod); err != nil {
 		return err
 	}
 	for range rounds {
@@ -111,7 +111,7 @@ func onGPU(b *runtime.Backend, rod []float32, first, second float32) (err error)
 			return err
 		}
 	}
-	return errors.Join(here.Download(s, rod), s.Synchronize(context.Background()))
+	return runtime.Download(context.Background(), s, rod, here)
 }
 
 func onCPU(rod []float32, first, second float32) {

@@ -30,19 +30,19 @@ func onGPU(x, y []float32) error {
 	if err != nil {
 		return err
 	}
-	c, s := backend.Context, backend.Stream
-	saxpy, err := kernels.LoadSaxpy(c)
+	ctx, s := context.Background(), backend.Stream
+	saxpy, err := kernels.LoadSaxpy(backend.Context)
 	if err != nil {
 		return err
 	}
 	defer saxpy.Close()
-	dx, errX := runtime.Alloc[float32](c, len(x))
-	dy, errY := runtime.Alloc[float32](c, len(y))
+	dx, errX := runtime.Alloc[float32](s, len(x))
+	dy, errY := runtime.Alloc[float32](s, len(y))
 	if err := errors.Join(errX, errY); err != nil {
 		return err
 	}
 	defer dx.Close()
 	defer dy.Close()
-	return errors.Join(dx.Upload(s, x), dy.Upload(s, y),
-		saxpy.Launch(s, 2, dx, dy), dy.Download(s, y), s.Synchronize(context.Background()))
+	return errors.Join(runtime.Upload(ctx, s, dx, x), runtime.Upload(ctx, s, dy, y),
+		saxpy.Launch(s, 2, dx, dy), runtime.Download(ctx, s, y, dy))
 }

@@ -31,21 +31,18 @@ func clamp(ctx context.Context, rt *runtime.Runtime, ptx []byte, x []float32, lo
 	if err != nil {
 		return err
 	}
-	device, err := runtime.Alloc[float32](c, len(x))
+	device, err := runtime.Alloc[float32](s, len(x))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
-	if err := device.Upload(s, x); err != nil {
+	if err := runtime.Upload(ctx, s, device, x); err != nil {
 		return err
 	}
 	err = kernel.Launch(s, runtime.Linear(len(x), 256),
-		device.Arg(), runtime.Value(uint64(len(x))), runtime.Value(low), runtime.Value(high))
+		runtime.InOut(device), runtime.Value(uint64(len(x))), runtime.Value(low), runtime.Value(high))
 	if err != nil {
 		return err
 	}
-	if err := device.Download(s, x); err != nil {
-		return err
-	}
-	return s.Synchronize(ctx)
+	return runtime.Download(ctx, s, x, device)
 }

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	goruntime "runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// modes are the machines that the service runs on: two simulated GPUs, and none.
+func modes() map[string]drivertest.Config {
+	return map[string]drivertest.Config{
+		"gpu": {Devices: drivertest.Devices(2, drivertest.T4())},
+		"cpu": {InitResult: driver.ErrorNoDevice},
+	}
+}
+
+// open is the service on a machine. What it leaves behind is an error of the test.
+func open(t *testing.T, gpu *drivertest.Driver, limit int64) http.Handler {
+	t.Helper()
+	goroutines := goruntime.NumGoroutine()
+	t.Cleanup(func() {
+		for end := time.Now().Add(10 * time.Second); goruntime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				stacks := make([]byte, 1<<20)
+				t.Fatalf("goroutines left behind:\n%s", stacks[:goruntime.Stack(stacks, true)])
+			}
+		}
+	})
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	h, err := newHasher(rt)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, h.close()) })
+	return newHandler(rt, h, limit)
+}
+
+func post(handler http.Handler, body io.Reader) (int, map[string]any) {
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("POST", "/hash", body))
+	var answer map[string]any
+	_ = json.Unmarshal(w.Body.Bytes(), &answer)
+	return w.Code, answer
+}
+
+func random(n int) []byte {
+	data := make([]byte, n)
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	return data
+}
+
+// rootOf is the root in the plainest way.
+func rootOf(data []byte) string {
+	all := sha256.New()
+	for len(data) > 0 {
+		n := min(chunk, len(data))
+		digest := sha256.Sum256(data[:n])
+		all.Write(digest[:])
+		data = data[n:]
+	}
+	return hex.EncodeToString(all.Sum(nil))
+}
+
+func TestHash(t *testing.T) {
+	for mode, config := range modes() {
+		t.Run(mode, func(t *testing.T) {
+			handler := open(t, drivertest.ForTest(t, config), 1<<20)
+			for _, n := range []int{1, chunk, chunk + 1, (gate - 1) * chunk, gate*chunk + 5, 200*chunk + 100} {
+				data := random(n)
+				status, answer := post(handler, bytes.NewReader(data))
+				require.Equal(t, http.StatusOK, status)
+				assert.Equal(t, rootOf(data), answer["root"])
+				assert.EqualValues(t, n, answer["bytes"])
+				on := "cpu"
+				if mode == "gpu" && n >= gate*chunk {
+					on = "gpu"
+				}
+				assert.Equal(t, on, answer["on"], "%d bytes", n)
+				assert.Equal(t, on == "gpu", answer["why"] == nil)
+			}
+		})
+	}
+}
+
+func TestSmallUploadsDoNotTouchTheDriver(t *testing.T) {
+	gpu := drivertest.ForTest(t, modes()["gpu"])
+	handler := open(t, gpu, 1<<20)
+	status, answer := post(handler, bytes.NewReader(random(1000)))
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, answer["why"], "size gate")
+	assert.Zero(t, gpu.Calls("cuDevicePrimaryCtxRetain"))
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	handler := open(t, drivertest.ForTest(t, modes()["cpu"]), 10_000)
+	for name, c := range map[string]struct {
+		body   io.Reader
+		status int
+	}{
+		"empty":      {http.NoBody, http.StatusBadRequest},
+		"ends early": {io.MultiReader(strings.NewReader("x"), failing{}), http.StatusBadRequest},
+		"too large":  {bytes.NewReader(random(10_001)), http.StatusRequestEntityTooLarge},
+		"just fits":  {bytes.NewReader(random(10_000)), http.StatusOK},
+	} {
+		status, _ := post(handler, c.body)
+		assert.Equal(t, c.status, status, name)
+	}
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// A request whose client has gone stops, also while it waits for its turn.
+func TestCanceledRequests(t *testing.T) {
+	handler := open(t, drivertest.ForTest(t, modes()["gpu"]), 1<<20)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 50 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", "/hash", bytes.NewReader(random(100*chunk))))
+		assert.NotContains(t, w.Body.String(), "root")
+	}
+	status, _ := post(handler, bytes.NewReader(random(100*chunk)))
+	assert.Equal(t, http.StatusOK, status, "no place was kept")
+}
+
+func TestHealth(t *testing.T) {
+	health := func(handler http.Handler) (int, map[string]any) {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/healthz", nil))
+		var answer map[string]any
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+		return w.Code, answer
+	}
+	status, answer := health(open(t, drivertest.ForTest(t, modes()["gpu"]), 1))
+	assert.Equal(t, http.StatusOK, status)
+	assert.Equal(t, map[string]any{"cuda": "available"}, answer)
+
+	status, answer = health(open(t, drivertest.ForTest(t, modes()["cpu"]), 1))
+	assert.Equal(t, http.StatusOK, status)
+	assert.Equal(t, "absent", answer["cuda"])
+	assert.Contains(t, answer["reason"], "CUDA_ERROR_NO_DEVICE")
+
+	// The GPU breaks under way: answers stay right, and the health tells.
+	gpu := drivertest.New(modes()["gpu"])
+	defer gpu.Close()
+	handler := open(t, gpu, 1<<20)
+	gpu.Fail("cuStreamSynchronize", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuEventSynchronize", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuMemcpyDtoHAsync", 1, driver.ErrorIllegalAddress)
+	data := random(100 * chunk)
+	httpStatus, hashed := post(handler, bytes.NewReader(data))
+	assert.Equal(t, http.StatusOK, httpStatus)
+	assert.Equal(t, rootOf(data), hashed["root"])
+	assert.Equal(t, "cpu", hashed["on"])
+	status, answer = health(handler)
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	assert.Equal(t, "fault", answer["cuda"])
+}
+
+// Shutting down under load: every request that was accepted is answered, and right.
+func TestGracefulShutdown(t *testing.T) {
+	for mode, config := range modes() {
+		t.Run(mode, func(t *testing.T) {
+			handler := open(t, drivertest.ForTest(t, config), 1<<20)
+			var inside, answered atomic.Int64
+			counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				inside.Add(1)
+				handler.ServeHTTP(w, r)
+			})
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			ctx, stop := context.WithCancel(context.Background())
+			served := make(chan error, 1)
+			go func() { served <- serve(ctx, l, counted, 20*time.Second) }()
+
+			data := random(80 * chunk)
+			want := rootOf(data)
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			var clients sync.WaitGroup
+			for range 12 {
+				clients.Go(func() {
+					for {
+						r, err := client.Post(fmt.Sprintf("http://%s/hash", l.Addr()), "", bytes.NewReader(data))
+						if err != nil {
+							return // it listens no more
+						}
+						var answer map[string]any
+						err = json.NewDecoder(r.Body).Decode(&answer)
+						_ = r.Body.Close()
+						assert.NoError(t, err)
+						assert.Equal(t, want, answer["root"])
+						answered.Add(1)
+					}
+				})
+			}
+			require.Eventually(t, func() bool { return answered.Load() > 5 }, 20*time.Second, time.Millisecond)
+			stop()
+			require.NoError(t, <-served)
+			clients.Wait()
+			assert.Equal(t, inside.Load(), answered.Load(), "requests that were begun and not answered")
+		})
+	}
+}
+
+// A client that never sends its upload cannot keep the service from ending.
+func TestShutdownEndsWhatTakesTooLong(t *testing.T) {
+	handler := open(t, drivertest.ForTest(t, modes()["cpu"]), 1<<20)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, l, handler, 50*time.Millisecond) }()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST /hash HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
+	require.NoError(t, err)
+	time.Sleep(20 * time.Millisecond)
+	stop()
+	assert.ErrorIs(t, <-served, context.DeadlineExceeded)
+}
+
+func TestRun(t *testing.T) {
+	t.Setenv("PURECUDA_POLICY", "off")
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	assert.NoError(t, run(ctx, "127.0.0.1:0", 1))
+	assert.Error(t, run(ctx, "no such address", 1))
+}

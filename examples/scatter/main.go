@@ -1,0 +1,90 @@
+// Scatter computes 3x + 1 over all GPUs of the machine, and over all cores where there are
+// none.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+func main() {
+	rt, err := runtime.Open() // no GPU is no error; a broken one is
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close()
+	x := make([]float32, 10_000_000)
+	for i := range x {
+		x[i] = float32(i)
+	}
+	y, report, err := compute(context.Background(), rt, x)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(report.Where, y[:4], report.Wall) // [1 4 7 10]
+	if report.Why != nil {
+		fmt.Println("not on a GPU:", report.Why)
+	}
+	for _, t := range report.Tiles {
+		fmt.Printf("device %2d: items %8d to %8d in %v\n", t.Ordinal, t.Lo, t.Hi, t.Time())
+	}
+}
+
+// compute keeps nothing; a service would open its pool once.
+func compute(ctx context.Context, rt *runtime.Runtime, x []float32) (y []float32, report *pool.Report, err error) {
+	p, err := pool.Open(rt, pool.WithSetup(loadSaxpy))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	y = make([]float32, len(x))
+	report, err = pool.Map(ctx, p, x, y, onGPU,
+		pool.WithMapFallback(onCPU),
+		pool.WithRetry(1)) // a piece that fails is repeated on another device
+	return y, report, err
+}
+
+// loadSaxpy prepares a device, once.
+func loadSaxpy(w *pool.Worker) error {
+	saxpy, err := kernels.LoadSaxpy(w.Context())
+	w.State = saxpy // which the pool closes
+	return err
+}
+
+// onGPU does one piece on the device of the worker.
+func onGPU(w *pool.Worker, x, y []float32) (err error) {
+	s := w.Stream()
+	dx, errX := runtime.Alloc[float32](s, len(x))
+	dy, errY := runtime.Alloc[float32](s, len(y))
+	if err := errors.Join(errX, errY); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dx.Close(), dy.Close()) }()
+	w.Phase(pool.Upload)
+	if err := runtime.Upload(w.Ctx(), s, dx, x); err != nil {
+		return err
+	}
+	w.Phase(pool.Compute)
+	if err := runtime.Fill(s, dy, 1); err != nil {
+		return err
+	}
+	if err := w.State.(kernels.Saxpy).Launch(s, 3, dx, dy); err != nil {
+		return err
+	}
+	w.Phase(pool.Download)
+	return runtime.Download(w.Ctx(), s, y, dy)
+}
+
+// onCPU does one piece on a core.
+func onCPU(_ context.Context, x, y []float32) error {
+	for i := range y {
+		y[i] = 1
+	}
+	return kernels.SaxpyCPU(3, x, y)
+}
