@@ -80,6 +80,9 @@ enum {
 	X(cuMemHostAlloc, (void **, size_t, unsigned)) \
 	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream)) \
 	X(cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream)) \
+	X(cuMemcpyPeerAsync, (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream)) \
+	X(cuDeviceCanAccessPeer, (int *, CUdevice, CUdevice)) \
+	X(cuCtxEnablePeerAccess, (CUcontext, unsigned)) \
 	X(cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long)) \
 	X(cuGraphLaunch, (CUgraphExec, CUstream))
 
@@ -304,6 +307,81 @@ static void bench_copies(void)
 	}
 }
 
+/* One end of a copy between devices. */
+struct end {
+	CUdevice gpu;
+	CUcontext context;
+	CUstream stream;
+	CUdeviceptr memory;
+};
+
+static struct end from, to;
+
+LOOP(time_peer, CHECK(cuMemcpyPeerAsync(to.memory, to.context, from.memory, from.context, size, to.stream));
+	CHECK(cuStreamSynchronize(to.stream)))
+
+static struct end open_end(int ordinal)
+{
+	struct end e;
+
+	CHECK(cuDeviceGet(&e.gpu, ordinal));
+	CHECK(cuDevicePrimaryCtxRetain(&e.context, e.gpu));
+	CHECK(cuCtxSetCurrent(e.context));
+	CHECK(cuStreamCreate(&e.stream, STREAM_NON_BLOCKING));
+	CHECK(cuMemAlloc_v2(&e.memory, LARGEST));
+	return e;
+}
+
+/* enable opens the link that lets a use the memory of b, where there is one. */
+static void enable(struct end a, struct end b)
+{
+	int can = 0;
+
+	CHECK(cuDeviceCanAccessPeer(&can, a.gpu, b.gpu));
+	CHECK(cuCtxSetCurrent(a.context));
+	if (can)
+		CHECK(cuCtxEnablePeerAccess(b.context, 0));
+}
+
+/* bench_peers copies between the first device and each other one, in both directions. */
+static void bench_peers(void)
+{
+	static const struct { size_t bytes; const char *name; } sizes[] = {
+		{4 * KIB, "4KiB"}, {MIB, "1MiB"}, {LARGEST, "256MiB"},
+	};
+	char name[128];
+	struct end first, other;
+	int devices = 0;
+
+	CHECK(cuDeviceGetCount(&devices));
+	if (devices < 2 || strstr("BenchmarkHardwarePeerCopy", filter) == NULL)
+		return;
+	first = open_end(0);
+	for (int i = 1; i < devices; i++) {
+		other = open_end(i);
+		enable(first, other);
+		enable(other, first);
+		for (int back = 0; back < 2; back++) {
+			from = back ? other : first;
+			to = back ? first : other;
+			CHECK(cuCtxSetCurrent(to.context));
+			for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+				size = sizes[k].bytes;
+				snprintf(name, sizeof name, "BenchmarkHardwarePeerCopy/from=%d/to=%d/size=%s",
+					back ? i : 0, back ? 0 : i, sizes[k].name);
+				bench(name, size, time_peer);
+			}
+		}
+		CHECK(cuCtxSetCurrent(other.context));
+		CHECK(cuMemFree_v2(other.memory));
+		CHECK(cuDevicePrimaryCtxRelease_v2(other.gpu));
+	}
+	CHECK(cuCtxSetCurrent(first.context));
+	CHECK(cuMemFree_v2(first.memory));
+	CHECK(cuDevicePrimaryCtxRelease_v2(first.gpu));
+	CHECK(cuCtxSetCurrent(context));
+}
+
 static char *read_file(const char *path)
 {
 	FILE *f = fopen(path, "rb");
@@ -414,6 +492,7 @@ int main(int argc, char **argv)
 	bench("BenchmarkHardwareAllocFreeAsync/size=1MiB", 0, time_alloc_async);
 	bench("BenchmarkHardwareGraphReplay/nodes=10", 0, time_replay);
 	bench_copies();
+	bench_peers();
 	CHECK(cuDevicePrimaryCtxRelease_v2(gpu));
 	return 0;
 }
