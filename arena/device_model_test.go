@@ -22,8 +22,12 @@ type modelBlock struct {
 	arena.Block
 	ptr   driver.DevicePtr
 	value byte // what work on the stream has filled it with
-	on    int  // the stream that its work is on
+	on    int  // the stream that its work is on, or unknown
 }
+
+// unknown is the stream of blocks whose stream was closed in a way that nobody can tell when its
+// work is done: they stay in use.
+const unknown = -1
 
 // readBytes is how much of a block is read back.
 const readBytes = 256
@@ -223,11 +227,20 @@ func (p *model) freeOn(i, on int) error {
 	return err
 }
 
-func (p *model) free() error {
+// pick is a block that can be freed.
+func (p *model) pick() (i int, ok bool) {
 	if len(p.blocks) == 0 {
+		return 0, false
+	}
+	i = p.r.IntN(len(p.blocks))
+	return i, p.blocks[i].on != unknown
+}
+
+func (p *model) free() error {
+	i, ok := p.pick()
+	if !ok {
 		return nil
 	}
-	i := p.r.IntN(len(p.blocks))
 	b := p.blocks[i]
 	if err := p.read(b); err != nil {
 		return err
@@ -236,11 +249,11 @@ func (p *model) free() error {
 }
 
 func (p *model) freeElsewhere() error {
-	if len(p.blocks) == 0 {
+	i, ok := p.pick()
+	if !ok {
 		return nil
 	}
-	i, on := p.r.IntN(len(p.blocks)), p.r.IntN(modelStreams)
-	b := p.blocks[i]
+	b, on := p.blocks[i], p.r.IntN(modelStreams)
 	if p.paused[b.on] { // what a stream captures is no work, and here it is
 		return nil
 	}
@@ -255,11 +268,11 @@ func (p *model) freeElsewhere() error {
 
 // freeBehind frees a block behind its stream and another one.
 func (p *model) freeBehind() error {
-	if len(p.blocks) == 0 {
+	i, ok := p.pick()
+	if !ok {
 		return nil
 	}
-	i, also := p.r.IntN(len(p.blocks)), p.r.IntN(modelStreams)
-	b := p.blocks[i]
+	b, also := p.blocks[i], p.r.IntN(modelStreams)
 	if p.paused[b.on] || p.paused[also] { // as above
 		return nil
 	}
@@ -300,8 +313,12 @@ func (p *model) retire() error {
 	p.streams[on] = p.d.NewStream(h)
 	err = errors.Join(err, old.Close(), p.hot(func() driver.Result { return p.StreamDestroy(old.Handle()) }))
 	for i := len(p.blocks) - 1; i >= 0; i-- {
-		if p.blocks[i].on == on {
-			err = errors.Join(err, p.freeBehindOf(i, old))
+		if p.blocks[i].on != on {
+			continue
+		}
+		if failed := p.freeBehindOf(i, old); failed != nil {
+			p.blocks[i].on = unknown
+			err = errors.Join(err, failed)
 		}
 	}
 	return err
@@ -369,16 +386,18 @@ func (p *model) finish() (lost uint64) {
 			p.streams[on].Capture(false)
 		}
 	}
-	for len(p.blocks) > 0 {
-		b := p.blocks[0]
-		if err := p.freeOn(0, b.on); err != nil && !p.faulty {
-			p.t.Errorf("free: %v", err)
+	for i := len(p.blocks) - 1; i >= 0; i-- {
+		if p.blocks[i].on == unknown {
+			continue
 		}
-		if b.Valid() {
-			break // closed by a failing reopen
+		if err := p.freeOn(i, p.blocks[i].on); err != nil && !p.faulty {
+			p.t.Errorf("free: %v", err)
 		}
 	}
 	err := p.d.Close()
+	for _, b := range p.blocks { // of a device that is lost they are still in use, otherwise stale
+		_ = p.d.FreeBehind(b.Block)
+	}
 	stats := exact(p.t, p.d)
 	assert.Zero(p.t, stats.Held)
 	if p.faulty {
