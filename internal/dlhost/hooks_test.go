@@ -81,6 +81,7 @@ func TestNoHookIsForgottenInPurego(t *testing.T) {
 // In a finished program, every variable of the runtime and of package syscall that
 // sounds of cgo and begins with a value must be known here.
 func TestNoHookIsForgottenInTheRuntime(t *testing.T) {
+	needsSource(t)
 	known := takenBack(t, "rt0_linux_amd64.s")
 	f, err := elf.Open(build{source: probeSource, stock: true}.make(t))
 	require.NoError(t, err)

@@ -26,22 +26,24 @@ var (
 // any number of times and is never forgotten; otherwise it is called once.
 // f runs on the thread that C calls from.
 func HostFunc(f func(), keep bool) (fn, data uintptr) {
-	return callback(), hostFuncs.add(hostFunc{func() int32 { f(); return 0 }, keep})
+	return callback(), hostFuncs.add(hostFunc{call: f, keep: keep})
 }
 
 // AnswerFunc makes f callable as a C function of type int (*)(void *, ...) that looks at
 // its first argument only. f may be called any number of times, on any thread and on
 // several at once, until [DropHostFunc] forgets it; after that C gets 0.
 func AnswerFunc(f func() int32) (fn, data uintptr) {
-	return callback(), hostFuncs.add(hostFunc{f, true})
+	return callback(), hostFuncs.add(hostFunc{answer: f, keep: true})
 }
 
 // DropHostFunc forgets a function that C will not call after all.
 func DropHostFunc(data uintptr) { hostFuncs.drop(data) }
 
+// hostFunc has one of the two functions: to make either of the other would allocate.
 type hostFunc struct {
-	f    func() int32
-	keep bool
+	call   func()
+	answer func() int32
+	keep   bool
 }
 
 type registry struct {
@@ -71,8 +73,12 @@ func (r *registry) run(key uintptr) uintptr {
 		delete(r.funcs, key)
 	}
 	r.mu.Unlock()
-	if !ok {
+	switch {
+	case !ok:
 		return 0
+	case f.answer != nil:
+		return uintptr(f.answer())
 	}
-	return uintptr(f.f())
+	f.call()
+	return 0
 }

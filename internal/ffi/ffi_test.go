@@ -207,6 +207,14 @@ func TestHostFuncRunsOnceOrIsKept(t *testing.T) {
 	}
 }
 
+func TestHostFuncDoesNotAllocate(t *testing.T) {
+	f := func() {}
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		_, data := ffi.HostFunc(f, false)
+		ffi.DropHostFunc(data)
+	}))
+}
+
 func TestCallDoesNotAllocate(t *testing.T) {
 	if portable {
 		t.Skip("the portable path keeps its blocks on the heap")
