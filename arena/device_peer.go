@@ -61,12 +61,14 @@ func (d *Device) CopyFrom(p *Peers, s driver.Stream, dst driver.DevicePtr, from 
 			return err
 		}
 	}
+	direct := true
 	if d.binding.Context != from.binding.Context {
-		_, forth := from.Reach(p, d.binding)
-		_, back := d.Reach(p, from.binding)
-		if err := unlinked(d.binding, forth, back); err != nil {
+		forth, err := from.Reach(p, d.binding)
+		back, backErr := d.Reach(p, from.binding)
+		if err := unlinked(d.binding, err, backErr); err != nil {
 			return err
 		}
+		direct = forth && back
 	}
-	return copyPeer(s, d.binding, dst, from.binding, src, bytes)
+	return copyPeer(s, d.binding, dst, from.binding, src, bytes, direct)
 }

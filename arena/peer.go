@@ -142,14 +142,16 @@ func (p *Peers) Copy(s driver.Stream, to *driver.Binding, dst driver.DevicePtr, 
 	if bytes == 0 {
 		return nil
 	}
+	direct := true
 	if to.Context != from.Context {
-		_, forth := p.Enable(to, from)
-		_, back := p.Enable(from, to)
-		if err := unlinked(to, forth, back); err != nil {
+		forth, err := p.Enable(to, from)
+		back, backErr := p.Enable(from, to)
+		if err := unlinked(to, err, backErr); err != nil {
 			return err
 		}
+		direct = forth && back
 	}
-	return copyPeer(s, to, dst, from, src, bytes)
+	return copyPeer(s, to, dst, from, src, bytes, direct)
 }
 
 // unlinked is what becomes of errors of enabling a link: without one a copy is slower and
@@ -164,14 +166,18 @@ func unlinked(b *driver.Binding, errs ...error) error {
 	return nil
 }
 
-// copyPeer is the copy itself.
-func copyPeer(s driver.Stream, to *driver.Binding, dst driver.DevicePtr, from *driver.Binding, src driver.DevicePtr, bytes uint64) error {
+// copyPeer is the copy itself. Where there is a link it is one of the unified address space, and
+// may be captured: cuMemcpyPeerAsync may not (driver 580).
+func copyPeer(s driver.Stream, to *driver.Binding, dst driver.DevicePtr, from *driver.Binding, src driver.DevicePtr, bytes uint64, direct bool) error {
 	if err := to.Push(); err != nil {
 		return err
 	}
 	defer to.Pop()
-	if to.Context == from.Context {
+	switch {
+	case to.Context == from.Context:
 		return to.Failed("cuMemcpyDtoDAsync", to.MemcpyDtoDAsync(dst, src, bytes, s))
+	case direct:
+		return to.Failed("cuMemcpyAsync", to.MemcpyAsync(dst, src, bytes, s))
 	}
 	return to.Failed("cuMemcpyPeerAsync", to.MemcpyPeerAsync(dst, to.Context, src, from.Context, bytes, s))
 }

@@ -84,7 +84,9 @@ func (c *campaign) checkPart(e *driver.Error, struck []drivertest.Injection) err
 		c.gone && e.Code == driver.ErrorUnknown ||
 		e.Code == driver.ErrorOutOfMemory && e.Bytes+e.Bytes/8+512 > e.Free && c.memory < 1<<20 // in blocks
 	for _, i := range struck {
-		explained = explained || i.Result == e.Code && i.Op == e.Op
+		// Copies and fills may have to make the context current.
+		pushing := i.Op == "cuCtxPushCurrent" && (strings.HasPrefix(e.Op, "cuMemcpy") || strings.HasPrefix(e.Op, "cuMemset"))
+		explained = explained || i.Result == e.Code && (i.Op == e.Op || pushing)
 	}
 	if !explained {
 		return fmt.Errorf("nothing explains %v", e)

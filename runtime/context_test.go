@@ -122,6 +122,27 @@ func TestCurrentContextIsLeftAlone(t *testing.T) {
 	})
 }
 
+// Somebody has left a context current on the thread, and it has ended.
+func TestEndedContextIsCurrent(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		devices := rt.Devices()
+		if len(devices) < 2 {
+			t.Skipf("needs 2 devices, and there are %d", len(devices))
+		}
+		goruntime.LockOSThread()
+		defer goruntime.UnlockOSThread()
+		mine, api := contextOf(t, rt), rt.Driver()
+		device, r := api.DeviceGet(int32(devices[1].Ordinal))
+		require.Equal(t, driver.Success, r)
+		other, r := api.DevicePrimaryCtxRetain(device)
+		require.Equal(t, driver.Success, r)
+		require.Equal(t, driver.Success, api.CtxSetCurrent(other))
+		defer api.CtxSetCurrent(0)
+		require.Equal(t, driver.Success, api.DevicePrimaryCtxRelease(device))
+		useEverything(t, mine)
+	})
+}
+
 // A context is opened on a thread where somebody else's is current.
 func TestOpeningLeavesTheCurrentContextAlone(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {

@@ -58,7 +58,7 @@ func UploadHost[T any](s *Stream, dst *Ref[T], src *HostBuffer[T]) error {
 	return s.transfer("an upload", writes(dst), src.use(), func(to, _ driver.DevicePtr) error {
 		s.ctx.stats.uploads.Add(1)
 		s.ctx.stats.uploadBytes.Add(dst.Bytes())
-		return s.failed("cuMemcpyHtoDAsync", s.ctx.api.MemcpyHtoDAsync(to, src.ptr, dst.Bytes(), s.handle))
+		return s.failed("cuMemcpyHtoDAsync", s.ctx.bind.MemcpyHtoDAsync(to, src.ptr, dst.Bytes(), s.handle))
 	})
 }
 
@@ -75,7 +75,7 @@ func DownloadHost[T any](s *Stream, dst *HostBuffer[T], src *Ref[T]) error {
 	return s.transfer("a download", reads(src), dst.use(), func(from, _ driver.DevicePtr) error {
 		s.ctx.stats.downloads.Add(1)
 		s.ctx.stats.downloadBytes.Add(src.Bytes())
-		return s.failed("cuMemcpyDtoHAsync", s.ctx.api.MemcpyDtoHAsync(dst.ptr, from, src.Bytes(), s.handle))
+		return s.failed("cuMemcpyDtoHAsync", s.ctx.bind.MemcpyDtoHAsync(dst.ptr, from, src.Bytes(), s.handle))
 	})
 }
 
@@ -111,11 +111,11 @@ func Fill[T any](s *Stream, dst *Ref[T], value T) error {
 	return s.transfer("a fill", writes(dst), nothing, func(to, _ driver.DevicePtr) error {
 		switch unsafe.Sizeof(value) {
 		case 1:
-			return s.failed("cuMemsetD8Async", s.ctx.api.MemsetD8Async(to, *(*uint8)(p), n, s.handle))
+			return s.failed("cuMemsetD8Async", s.ctx.bind.MemsetD8Async(to, *(*uint8)(p), n, s.handle))
 		case 2:
-			return s.failed("cuMemsetD16Async", s.ctx.api.MemsetD16Async(to, *(*uint16)(p), n, s.handle))
+			return s.failed("cuMemsetD16Async", s.ctx.bind.MemsetD16Async(to, *(*uint16)(p), n, s.handle))
 		case 4:
-			return s.failed("cuMemsetD32Async", s.ctx.api.MemsetD32Async(to, *(*uint32)(p), n, s.handle))
+			return s.failed("cuMemsetD32Async", s.ctx.bind.MemsetD32Async(to, *(*uint32)(p), n, s.handle))
 		}
 		return driver.Errorf(driver.ErrInvalidArgument, "fill with elements of %d bytes: want 1, 2 or 4", unsafe.Sizeof(value))
 	})
@@ -124,7 +124,7 @@ func Fill[T any](s *Stream, dst *Ref[T], value T) error {
 // Zero puts a memset of every byte to zero behind the work on s, and returns.
 func Zero[T any](s *Stream, dst *Ref[T]) error {
 	return s.transfer("a fill", writes(dst), nothing, func(to, _ driver.DevicePtr) error {
-		return s.failed("cuMemsetD8Async", s.ctx.api.MemsetD8Async(to, 0, dst.Bytes(), s.handle))
+		return s.failed("cuMemsetD8Async", s.ctx.bind.MemsetD8Async(to, 0, dst.Bytes(), s.handle))
 	})
 }
 

@@ -78,14 +78,14 @@ func (v *Symbol[T]) UploadHost(s *Stream, src *HostBuffer[T]) error {
 		return err
 	}
 	return v.transfer(s, "an upload", src.use(), func() error {
-		return s.failed("cuMemcpyHtoDAsync", s.ctx.api.MemcpyHtoDAsync(v.ptr, src.ptr, v.bytes(), s.handle))
+		return s.failed("cuMemcpyHtoDAsync", s.ctx.bind.MemcpyHtoDAsync(v.ptr, src.ptr, v.bytes(), s.handle))
 	})
 }
 
 // Zero puts a memset of every byte to zero behind the work on s, and returns.
 func (v *Symbol[T]) Zero(s *Stream) error {
 	return v.transfer(s, "a fill", nothing, func() error {
-		return s.failed("cuMemsetD8Async", s.ctx.api.MemsetD8Async(v.ptr, 0, v.bytes(), s.handle))
+		return s.failed("cuMemsetD8Async", s.ctx.bind.MemsetD8Async(v.ptr, 0, v.bytes(), s.handle))
 	})
 }
 

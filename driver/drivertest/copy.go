@@ -97,6 +97,29 @@ func (c call) checkSides(dst, src side, sh shape) driver.Result {
 		if _, f := end.bytes(&c.d.memory, sh.span(end.pitch), view{early: true}); f != nil {
 			return c.misuse(f)
 		}
+		if r := c.checkCurrent(end.side); r != driver.Success {
+			return r
+		}
+	}
+	return driver.Success
+}
+
+// checkCurrent refuses memory of a pool if the context that is current on the thread cannot reach
+// it, whatever the stream of the call, as driver 580 does. Without a current context it is that
+// of the stream. Copies between peers name the contexts themselves.
+func (c call) checkCurrent(end side) driver.Result {
+	if c.ctx == nil || end.isHost || c.op == "cuMemcpyPeerAsync" || c.op == "cuMemcpyPeer" {
+		return driver.Success
+	}
+	c.d.memory.mu.RLock()
+	defer c.d.memory.mu.RUnlock()
+	switch a := c.d.memory.at(end.addr); {
+	case a == nil || a.pool == nil:
+		return driver.Success
+	case c.ctx.dead:
+		return driver.ErrorContextIsDestroyed
+	case !c.ctx.reaches(a):
+		return driver.ErrorInvalidValue
 	}
 	return driver.Success
 }
@@ -318,6 +341,10 @@ func (d *Driver) MemcpyPeerAsync(dst driver.DevicePtr, dstContext driver.Context
 	defer d.mu.Unlock()
 	if r := c.checkPeers(dst, dstContext, src, srcContext); r != driver.Success {
 		return r
+	}
+	if s.capture != nil { // measured with driver 580
+		s.capture.invalid = true
+		return driver.ErrorStreamCaptureUnsupported
 	}
 	return c.copy(s, c.deviceSide(dst), c.deviceSide(src), line(bytes))
 }

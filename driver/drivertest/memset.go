@@ -18,6 +18,9 @@ func (c call) memset(s *stream, dst driver.DevicePtr, value uint32, width, count
 	if _, f := m.bytes(dst, bytes, view{early: true}); f != nil {
 		return c.misuse(f)
 	}
+	if r := c.checkCurrent(c.deviceSide(dst)); r != driver.Success {
+		return r
+	}
 	return c.submit(s, work{kind: nodeMemset, run: func() error {
 		data, f := m.bytes(dst, bytes, view{})
 		if f != nil {
