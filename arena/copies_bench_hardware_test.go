@@ -25,7 +25,7 @@ type hardwareCopies struct {
 	host   []byte // of the Go heap
 }
 
-func openCopies(tb testing.TB, ordinal int, w *arena.Workers, largest uint64) *hardwareCopies {
+func openCopies(tb testing.TB, ordinal int, w *arena.Workers, largest uint64, config ...arena.CopierConfig) *hardwareCopies {
 	tb.Helper()
 	lib := hardware.Open(tb)
 	device, r := lib.DeviceGet(int32(ordinal))
@@ -47,7 +47,7 @@ func openCopies(tb testing.TB, ordinal int, w *arena.Workers, largest uint64) *h
 	}
 	copy(unsafe.Slice((*byte)(h.pinned), largest), h.host)
 	pool := arena.NewPinned(h.Binding, arena.PinnedConfig{})
-	h.Copier = arena.NewCopier(h.Binding, w, pool, arena.CopierConfig{})
+	h.Copier = arena.NewCopier(h.Binding, w, pool, append(config, arena.CopierConfig{})[0])
 	tb.Cleanup(func() {
 		require.NoError(tb, h.Copier.Close())
 		require.NoError(tb, pool.Close())
@@ -132,26 +132,38 @@ func BenchmarkHardwareCopies(b *testing.B) {
 	}
 }
 
-// BenchmarkHardwareCopiesOfAllDevices measures what all devices get at the same time.
+// BenchmarkHardwareCopiesOfAllDevices measures what all devices get at the same time, by the
+// number of workers that they share and that help with one copy.
 func BenchmarkHardwareCopiesOfAllDevices(b *testing.B) {
-	const n = 256 << 20
 	lib := hardware.Open(b)
 	count, r := lib.DeviceGetCount()
 	require.Equal(b, driver.Success, r)
-	w := arena.NewWorkers(0)
-	devices := make([]*hardwareCopies, count)
-	for i := range devices {
-		devices[i] = openCopies(b, i, w, n)
+	for _, crew := range []struct{ workers, helpers int }{{16, 4}, {32, 8}, {48, 12}} {
+		b.Run(fmt.Sprintf("workers=%d/helpers=%d", crew.workers, crew.helpers), func(b *testing.B) {
+			w := arena.NewWorkers(crew.workers)
+			b.Cleanup(w.Close)
+			devices := make([]*hardwareCopies, count)
+			for i := range devices {
+				devices[i] = openCopies(b, i, w, allDevicesBytes, arena.CopierConfig{Helpers: crew.helpers})
+			}
+			benchAllDevices(b, devices)
+		})
 	}
+}
+
+// allDevicesBytes is what each device gets.
+const allDevicesBytes = 256 << 20
+
+func benchAllDevices(b *testing.B, devices []*hardwareCopies) {
 	for _, dir := range []string{"upload", "download"} {
 		for _, host := range []string{"staged", "pageable", "pinned"} {
-			b.Run(fmt.Sprintf("dir=%s/host=%s/devices=%d/size=256MiB", dir, host, count), func(b *testing.B) {
-				b.SetBytes(int64(n) * int64(count))
+			b.Run(fmt.Sprintf("dir=%s/host=%s/devices=%d/size=256MiB", dir, host, len(devices)), func(b *testing.B) {
+				b.SetBytes(allDevicesBytes * int64(len(devices)))
 				for b.Loop() {
 					var wg sync.WaitGroup
 					for _, h := range devices {
 						wg.Go(func() {
-							if err := h.ways(dir == "upload")[host](n); err != nil {
+							if err := h.ways(dir == "upload")[host](allDevicesBytes); err != nil {
 								b.Error(err)
 							}
 						})
