@@ -8,12 +8,15 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v3"
+
+	"github.com/purecuda/purecuda/cmd/smoke/internal/doctor"
 )
 
 // app is one invocation of the program.
 type app struct {
 	stdout, stderr io.Writer
 	openGPU        gpuOpener
+	doctor         doctor.Config // what doctor examines; the zero value is this machine
 
 	form   form    // how the report is printed; none until a job was asked for
 	report *report // filled as the job proceeds
@@ -52,7 +55,7 @@ func (a *app) command() *cli.Command {
 	return &cli.Command{
 		Name:      "smoke",
 		Usage:     "hash a file or folder on the GPUs, or on the CPU where there are none, and check the result",
-		UsageText: "smoke [options]\nsmoke cache [clear]",
+		UsageText: "smoke [options]\nsmoke bench [options]\nsmoke cache [clear]\nsmoke doctor",
 		Description: `Cuts every file into chunks, computes SHA-256 of each chunk, checks the digests with
 the CPU, and prints the root: SHA-256 over all chunk digests in order. The root is
 the same wherever the job ran.
@@ -60,12 +63,12 @@ the same wherever the job ran.
 Exit codes: 0 done and verified; 1 a fault, a wrong digest, or reading, writing or
 hashing failed; 2 a bad flag or value, or an input that is missing, empty or runs in
 a circle; 3 a GPU is required and there is none.`,
-		Version:               toolVersion(),
+		Version:               doctor.ReadBuild().String(),
 		EnableShellCompletion: true,
 		HideHelpCommand:       true,
 		Writer:                a.stdout,
 		ErrWriter:             a.stderr,
-		Commands:              []*cli.Command{a.cacheCommand()},
+		Commands:              []*cli.Command{a.benchCommand(), a.cacheCommand(), a.doctorCommand()},
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: flagInput, TakesFile: true, Usage: "hash the file or folder at `PATH` (default: this program)"},
 			&cli.StringFlag{Name: flagChunk, Value: "4KiB", Usage: "cut files into chunks of `SIZE`, such as 4096, 4KiB or 1MiB"},

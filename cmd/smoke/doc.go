@@ -11,8 +11,10 @@
 //	smoke --input F --devices 0,2    # on two of the GPUs; without it on all
 //	smoke --input F --with-cpu       # on the GPUs, and on the cores that do not read for them
 //	smoke --input F --simulate 2     # on two GPUs that are simulated on the CPU
+//	smoke bench                      # measure calls, launches, copies, scaling and the job
 //	smoke cache                      # where compiled kernels are kept, and how much there is
 //	smoke cache clear                # remove them
+//	smoke doctor                     # what this machine has of CUDA, and what to do about the rest
 //
 // With --simulate N, the job runs on N simulated GPUs: the same calls of the driver and
 // the same PTX as on real ones, executed by an interpreter at some MB/s. Every access
@@ -25,7 +27,27 @@
 // a service that went on would run slowly and nobody would know. --policy off, or --devices
 // without that GPU, runs the job again.
 //
+// An interrupt (Ctrl-C) or SIGTERM ends the job within a second. What was hashed by then, from the
+// first chunk on, is told as partial, without a root, and nothing of --out stays. A kernel that
+// still runs is left to the driver, which ends it with the process.
+//
+// # Doctor
+//
+// smoke doctor tells which build this is and how it was started, the policy and the variables that
+// matter, device files and whether this user may open them, signs of containers and of WSL,
+// every candidate for the driver and for NVRTC and why it was not taken, the versions and what
+// they can do together, the devices, each after a kernel has computed on it, and the cache. The
+// problems come last, each on one line with what to do about it. docs/doctor.md has an example.
+//
+// Whatever calls a library runs in a process of its own, for at most 30 seconds, so that a
+// driver that crashes or hangs is a line of the report. The GPUs are looked at whatever the policy
+// is. --quiet prints the problems only, --simulate N looks at simulated GPUs. The other flags
+// are for the job and are refused.
+//
 // # Exit codes
+//
+// Those of doctor are 0 when the report could be made, whatever it says, 1 when it was interrupted
+// or cannot be written, and 2 for a bad flag or value. Those of the job:
 //
 //	0  done, and every digest that was checked is right
 //	1  a GPU is there and faulty, a digest is wrong, or reading, writing or hashing
@@ -57,4 +79,25 @@
 // chunks and bytes that it hashed, the seconds that it had work for (busy_seconds, copies
 // included, as the device's own clock has it) and gb_per_s over the whole job, seconds runs from the first read to the root, and
 // setup_seconds is what opening the workers took before that. gb_per_s is bytes / seconds / 1e9.
+//
+// # What smoke bench prints
+//
+// Lines in the format of Go benchmarks on stdout, one for each round, which benchstat reads, below
+// the lines goos, goarch, cpu, gpu, driver (of NVIDIA's kernel module) and cuda where they are
+// known. A run that failed or was interrupted ends with a line "# partial: ...". With --json it is
+// one document with schema_version, tool, host, outcome, reason, devices and error as above, and
+//
+//	cpu, gpu        their names; of several GPUs "2 x NAME"
+//	driver, cuda    as above; driver is "simulated" with --simulate
+//	date            when it began, in RFC 3339
+//	simulated       true with --simulate: the numbers say nothing about a GPU
+//	round_seconds   how long each operation was repeated for a value
+//	count           how many values there are of each
+//	partial         true if not everything was measured; error says why
+//	results         name, unit (ns/op, MB/s or hashes/s), values and median; a name with two
+//	                units is there twice
+//
+// MB is 1e6 bytes. ns/op is the mean of a round; for goroutines and devices at the same time it is
+// wall time. A copy is timed until it is done, a launch until it is on the stream, and the job from
+// the first read to the root.
 package main

@@ -47,7 +47,7 @@ func (a *app) print(done bool) error {
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
 		return encoder.Encode(a.report)
-	case a.form == formHuman && done:
+	case a.form == formHuman && (done || a.report.Job != nil && a.report.Job.Partial):
 		return a.report.Job.writeTable(a.stdout)
 	case a.form == formQuiet && done:
 		_, err := fmt.Fprintln(a.stdout, a.report.Job.Root)
@@ -76,6 +76,11 @@ func (r *jobReport) writeTable(out io.Writer) error {
 		row("skipped", "%d without content: %s", n, strings.Join(names, ", "))
 	}
 	row("chunks", "%d of up to %s%s", r.Chunks, formatSize(int64(r.ChunkBytes)), roundsText(r.Rounds))
+	if r.Partial {
+		row("partial", "interrupted after %.3f s: %d of %d chunks hashed, %s of %s; there is no root",
+			r.Seconds, *r.DoneChunks, r.Chunks, formatSize(*r.DoneBytes), formatSize(r.Bytes))
+		return w.Flush()
+	}
 	row("ran on", "%s, %s", r.RanOn, plural(int64(r.Workers), "worker"))
 	if len(r.Shares) > 1 {
 		for _, s := range r.Shares {

@@ -15,23 +15,32 @@ const progressStep = 200 * time.Millisecond
 // progress is a bar on stderr while a job runs. The zero value shows nothing.
 type progress struct {
 	total, done int64
+	began       time.Time
 	bar         *progressbar.ProgressBar // nil: no terminal
 }
 
 // newProgress returns a bar if stderr is a terminal and nobody asked for quiet.
 func (a *app) newProgress(c config, total int64) *progress {
-	file, ok := a.stderr.(*os.File)
-	if !c.progress || !ok || !term.IsTerminal(int(file.Fd())) {
+	file := a.terminal()
+	if !c.progress || file == nil {
 		return &progress{}
 	}
-	return &progress{total: total, bar: newBar(file, total)}
+	return &progress{total: total, began: time.Now(), bar: newBar(file, total)}
+}
+
+// terminal is stderr if that is a terminal, or nil.
+func (a *app) terminal() *os.File {
+	if file, ok := a.stderr.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return file
+	}
+	return nil
 }
 
 // add counts bytes that were hashed. The last of them go undrawn: the bar is about
 // to make room for the report.
 func (p *progress) add(bytes int64) {
 	p.done += bytes
-	if p.bar != nil && p.done < p.total {
+	if p.bar != nil && p.done < p.total && time.Since(p.began) > progressStep {
 		_ = p.bar.Set64(p.done) // a terminal that went away is no reason to stop the job
 	}
 }
@@ -48,10 +57,11 @@ func newBar(file *os.File, total int64) *progressbar.ProgressBar {
 	if color {
 		theme.Saucer, theme.SaucerHead = "[green]=[reset]", "[green]>[reset]"
 	}
-	return progressbar.NewOptions64(total,
+	bar := progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(file),
 		progressbar.OptionSetDescription("hashing"),
 		progressbar.OptionShowBytes(true),
+		progressbar.OptionShowCount(), // without it the bar stands still between two percents
 		progressbar.OptionUseIECUnits(true),
 		progressbar.OptionShowTotalBytes(true),
 		progressbar.OptionThrottle(progressStep),
@@ -59,4 +69,6 @@ func newBar(file *os.File, total int64) *progressbar.ProgressBar {
 		progressbar.OptionSetTheme(theme),
 		progressbar.OptionSetWidth(30),
 	)
+	bar.Reset() // its clock starts now, and not when it is drawn first
+	return bar
 }

@@ -3,8 +3,9 @@ package main
 import (
 	"encoding/hex"
 	goruntime "runtime"
-	"runtime/debug"
+	"time"
 
+	"github.com/purecuda/purecuda/cmd/smoke/internal/doctor"
 	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 )
 
@@ -69,6 +70,12 @@ type jobReport struct {
 	Workers        int     `json:"workers,omitempty"`
 	BatchBytes     int     `json:"batch_bytes,omitempty"`
 	Shares         []share `json:"shares,omitempty"`
+
+	// Partial says that the job was interrupted. Then DoneChunks and DoneBytes were hashed,
+	// from the first on, and there is no root.
+	Partial    bool   `json:"partial,omitempty"`
+	DoneChunks *int64 `json:"done_chunks,omitempty"`
+	DoneBytes  *int64 `json:"done_bytes,omitempty"`
 }
 
 // share is what one GPU, or the CPU, did.
@@ -91,7 +98,7 @@ type skipped struct {
 func newReport() *report {
 	return &report{
 		SchemaVersion: schemaVersion,
-		Tool:          tool{Name: "smoke", Version: toolVersion(), Go: goruntime.Version()},
+		Tool:          tool{Name: "smoke", Version: doctor.ReadBuild().Version, Go: goruntime.Version()},
 		Host:          host{OS: goruntime.GOOS, Arch: goruntime.GOARCH, CPUs: cpuWorkers()},
 		Outcome:       outcomeUnknown,
 		Devices:       []device{},
@@ -146,10 +153,7 @@ func (r *jobReport) complete(result job.Result) {
 	r.RanOn, r.Workers, r.BatchBytes = result.RanOn, result.Workers, result.BatchBytes
 }
 
-// toolVersion is the module version that Go recorded in the binary.
-func toolVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
+// interrupted adds how far the job came.
+func (r *jobReport) interrupted(chunks, bytes int64, elapsed time.Duration) {
+	r.Partial, r.DoneChunks, r.DoneBytes, r.Seconds = true, &chunks, &bytes, elapsed.Seconds()
 }

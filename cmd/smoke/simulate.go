@@ -22,10 +22,14 @@ const (
 // PTX as real ones.
 func simulated(n int) gpuOpener {
 	return func(ctx context.Context, devices []string) (probe, job.Engine, error) {
-		device := drivertest.H100()
-		device.Name = "simulated H100"
-		return openSimulated(ctx, devices, drivertest.Config{Devices: drivertest.Devices(n, device)})
+		return openSimulated(ctx, devices, drivertest.Config{Devices: simulatedDevices(n)})
 	}
+}
+
+func simulatedDevices(n int) []drivertest.DeviceConfig {
+	device := drivertest.H100()
+	device.Name = "simulated H100"
+	return drivertest.Devices(n, device)
 }
 
 func openSimulated(ctx context.Context, devices []string, config drivertest.Config) (probe, job.Engine, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 )
@@ -12,7 +13,18 @@ import (
 // smoke does the job and fills the report.
 func (a *app) smoke(ctx context.Context, c config) error {
 	// The input comes first: a mistyped path is answered without waking a GPU.
-	in, err := job.List(ctx, c.input)
+	type listing struct {
+		in  *job.Input
+		err error
+	}
+	listed, ok := orLeave(ctx, func() (l listing) {
+		l.in, l.err = job.List(ctx, c.input)
+		return l
+	})
+	if !ok {
+		return left(ctx)
+	}
+	in, err := listed.in, listed.err
 	if err != nil {
 		return err
 	}
@@ -44,28 +56,41 @@ func (a *app) hash(ctx context.Context, c config, in *job.Input, sink job.Sink) 
 	if c.withCPU && a.report.Outcome == outcomeAvailable {
 		engine = withCPU(engine)
 	}
-	bar := a.newProgress(c, in.Bytes)
-	result, err := job.Run(ctx, in, engine, job.Options{
-		ChunkBytes: c.chunk,
-		Rounds:     c.rounds,
-		Verify:     c.verify,
-		Workers:    c.workers,
-		Sink:       sink,
-		Progress:   bar.add,
+	count := &account{bar: a.newProgress(c, in.Bytes), sink: sink, began: time.Now()}
+	type ending struct {
+		result job.Result
+		err    error
+	}
+	done, ok := orLeave(ctx, func() (o ending) {
+		o.result, o.err = job.Run(ctx, in, engine, job.Options{
+			ChunkBytes: c.chunk,
+			Rounds:     c.rounds,
+			Verify:     c.verify,
+			Workers:    c.workers,
+			Sink:       count,
+			Progress:   count.add,
+		})
+		closeErr := engine.Close()
+		switch {
+		case closeErr == nil:
+		case o.err == nil:
+			o.err = &job.Error{Kind: job.EngineFailed, Detail: "closing " + engine.Name(), Err: closeErr}
+		case simulated: // the findings say why it failed
+			o.err = errors.Join(o.err, closeErr)
+		}
+		return o
 	})
-	bar.clear()
-	closeErr := engine.Close()
-	switch {
-	case closeErr == nil:
-	case err == nil:
-		err = &job.Error{Kind: job.EngineFailed, Detail: "closing " + engine.Name(), Err: closeErr}
-	case simulated: // the findings say why it failed
-		err = errors.Join(err, closeErr)
+	chunks, bytes, elapsed := count.close()
+	if !ok {
+		done.err = left(ctx)
 	}
-	if err != nil {
-		return err
+	if errors.Is(done.err, job.Canceled) {
+		a.report.Job.interrupted(chunks, bytes, elapsed)
 	}
-	a.report.Job.complete(result)
+	if done.err != nil {
+		return done.err
+	}
+	a.report.Job.complete(done.result)
 	return nil
 }
 
@@ -80,7 +105,20 @@ func (a *app) engine(ctx context.Context, c config) (job.Engine, error) {
 	if c.simulate != 0 {
 		open = simulated(c.simulate)
 	}
-	found, engine, err := open(ctx, c.devices)
+	type opening struct {
+		found  probe
+		engine job.Engine
+		err    error
+	}
+	opened, ok := orLeave(ctx, func() (o opening) {
+		o.found, o.engine, o.err = open(ctx, c.devices)
+		return o
+	})
+	if !ok {
+		a.report.Job.interrupted(0, 0, 0)
+		return nil, left(ctx)
+	}
+	found, engine, err := opened.found, opened.engine, opened.err
 	a.report.setProbe(found)
 	switch {
 	case err != nil:

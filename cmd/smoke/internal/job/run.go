@@ -21,9 +21,9 @@ type Options struct {
 
 	// Sink gets every digest in order; nil for none.
 	Sink Sink
-	// Progress gets the number of bytes that were hashed since it was last called;
-	// nil for none. It is called from the goroutine of Run.
-	Progress func(bytes int64)
+	// Progress gets how many chunks, and bytes of them, were hashed since it was last
+	// called; nil for none. It is called from the goroutine of Run.
+	Progress func(chunks, bytes int64)
 
 	open func(path string) (content, error) // nil: os.Open
 }
@@ -435,7 +435,7 @@ func (r *run) consume(b *batch) error {
 	share := &r.shares[b.place]
 	share.Chunks, share.Bytes = share.Chunks+int64(len(b.chunks)), share.Bytes+b.bytes
 	if r.opt.Progress != nil {
-		r.opt.Progress(b.bytes)
+		r.opt.Progress(int64(len(b.chunks)), b.bytes)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func TestRunProperty(t *testing.T) {
 		var lines sinkLines
 		opt.Sink = &lines
 		var progress int64
-		opt.Progress = func(n int64) { progress += n }
+		opt.Progress = func(_, n int64) { progress += n }
 
 		want, chunks := naiveRoot(t, folder, chunk, int(opt.Rounds))
 		in := mustList(t, folder)
@@ -256,7 +256,7 @@ func TestRunCanceled(t *testing.T) {
 			return NewCPU(2), Options{open: opens.fn}
 		},
 		"from progress": func(cancel func()) (Engine, Options) {
-			return NewCPU(2), Options{Progress: func(int64) { cancel() }, BatchBytes: 4096, ChunkBytes: 64 << 10}
+			return NewCPU(2), Options{Progress: func(int64, int64) { cancel() }, BatchBytes: 4096, ChunkBytes: 64 << 10}
 		},
 		"in the rounds of a chunk": func(cancel func()) (Engine, Options) {
 			time.AfterFunc(20*time.Millisecond, cancel)

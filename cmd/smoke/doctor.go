@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/purecuda/purecuda/cmd/smoke/internal/doctor"
+	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+	"github.com/purecuda/purecuda/driver/drivertest"
+)
+
+const (
+	// probeLimit is how long a probe may take. A host with many GPUs and no persistence
+	// mode needs several seconds for cuInit.
+	probeLimit = 30 * time.Second
+	// probeSlow is when people are told what the report waits for.
+	probeSlow = 3 * time.Second
+)
+
+// doctorCommand examines the machine.
+func (a *app) doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name: "doctor", Usage: "tell what this machine has of CUDA, what of it works, and what to do about the rest",
+		Description: `Looks for the driver and NVRTC as every program does, opens each GPU and runs a kernel
+on it. Each look is a process of its own, so that a driver that crashes or hangs is a
+line of the report. --json prints one document, --quiet the problems only; with
+--simulate N the GPUs are simulated ones.
+
+Exit codes: 0 the report is complete, whatever it says; 1 it was interrupted or cannot
+be written; 2 a bad flag or value.`,
+		HideHelpCommand: true, OnUsageError: flagError,
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if cmd.Args().Present() {
+				return usageError("unexpected argument %q after doctor", cmd.Args().First())
+			}
+			return a.examine(ctx, cmd)
+		},
+		Commands: []*cli.Command{{
+			Name: "probe", Hidden: true, HideHelpCommand: true, OnUsageError: flagError,
+			Action: func(ctx context.Context, cmd *cli.Command) error {
+				a.form = formNone
+				return doctor.Serve(ctx, cmd.Args().First(), os.Stdin, a.stdout)
+			},
+		}},
+	}
+}
+
+// doctorFlags are those that doctor knows; the others are of the job.
+var doctorFlags = map[string]bool{flagJSON: true, flagQuiet: true, flagSimulate: true, "help": true, "version": true}
+
+func (a *app) examine(ctx context.Context, cmd *cli.Command) error {
+	for _, name := range cmd.FlagNames() {
+		if !doctorFlags[name] && cmd.IsSet(name) {
+			return usageError("--%s is for the job; doctor knows --json, --quiet and --simulate", name)
+		}
+	}
+	config := a.doctor
+	if config.Driver == nil {
+		var err error
+		if config, err = a.machine(probeLimit); err != nil {
+			return err
+		}
+	}
+	if cmd.IsSet(flagSimulate) {
+		n, err := parseNumber(cmd, flagSimulate, 1, maxSimulated)
+		if err != nil {
+			return err
+		}
+		gpu := drivertest.New(drivertest.Config{Devices: simulatedDevices(int(n))})
+		defer gpu.Close()
+		config.Driver = doctor.Libraries{Driver: gpu}.InProcess
+	}
+	found, err := doctor.Examine(ctx, config)
+	if err != nil {
+		return &failure{kind: string(job.Canceled), detail: "stopped before the report was complete: " + err.Error(), code: exitFailed}
+	}
+	return a.printFound(cmd, found)
+}
+
+// machine examines this machine, in child processes of this program.
+func (a *app) machine(limit time.Duration) (doctor.Config, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return doctor.Config{}, &failure{kind: string(job.ReadFailed), detail: "cannot find this program's own file: " + err.Error(), code: exitFailed}
+	}
+	child := doctor.Child{Program: self, Limit: limit, SlowAfter: probeSlow, Slow: func(doing string) {
+		if a.terminal() != nil {
+			_, _ = fmt.Fprintf(a.stderr, "smoke: waiting for %s, at most %v\n", doing, limit)
+		}
+	}}
+	return doctor.Config{Driver: child.Probe, NVRTC: child.Probe, Files: child.Probe}, nil
+}
+
+func (a *app) printFound(cmd *cli.Command, found *doctor.Report) (err error) {
+	switch {
+	case cmd.Bool(flagJSON):
+		encoder := json.NewEncoder(a.stdout)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		err = encoder.Encode(found)
+	case cmd.Bool(flagQuiet):
+		err = found.WriteProblems(a.stdout)
+	default:
+		err = found.WriteText(a.stdout)
+	}
+	if err != nil {
+		return &failure{kind: string(job.OutputFailed), detail: "writing the report: " + err.Error(), code: exitFailed}
+	}
+	return nil
+}
