@@ -129,8 +129,12 @@ func (e *Error) Error() string {
 	if len(about) > 0 {
 		fmt.Fprintf(&b, " [%s]", strings.Join(about, ", "))
 	}
-	if e.Err != nil && !strings.Contains(e.Detail, e.Err.Error()) {
-		fmt.Fprintf(&b, ": %v", e.Err)
+	if e.Err == nil {
+		return b.String()
+	}
+	if cause := e.Err.Error(); !strings.Contains(e.Detail, cause) {
+		// One of the same kind need not say so again.
+		b.WriteString(": " + strings.TrimPrefix(cause, string(e.Kind)+": "))
 	}
 	return b.String()
 }

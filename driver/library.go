@@ -12,10 +12,11 @@ import (
 // Library is the CUDA driver of this machine. It implements [API] and is safe for
 // concurrent use. It is never unloaded.
 type Library struct {
-	name    string
-	mapped  bool
-	version Version
-	fn      [entryCount]uintptr
+	name     string
+	mapped   bool
+	attempts []Attempt
+	version  Version
+	fn       [entryCount]uintptr
 }
 
 // Open loads the driver library and resolves its functions. It does not
@@ -38,11 +39,11 @@ func Open(candidates ...string) (*Library, error) {
 		}
 	}
 	if err != nil {
-		kind := ErrDriverLibraryLoadFailed
+		kind, what := ErrDriverLibraryLoadFailed, "the CUDA driver library does not load"
 		if errors.Is(err, dl.ErrNotFound) {
-			kind = ErrDriverLibraryUnavailable
+			kind, what = ErrDriverLibraryUnavailable, "no CUDA driver library"
 		}
-		e := Errorf(kind, "no CUDA driver library: %w", err)
+		e := Errorf(kind, "%s: %w", what, err)
 		e.Attempts = attempts
 		return nil, e
 	}
@@ -51,7 +52,7 @@ func Open(candidates ...string) (*Library, error) {
 		e.Attempts = append(attempts, Attempt{Name: lib.Name, Reason: "lacks required functions"})
 		return nil, e
 	}
-	l.mapped = lib.Mapped
+	l.mapped, l.attempts = lib.Mapped, attempts
 	return l, nil
 }
 
@@ -77,6 +78,9 @@ func (l *Library) Path() string { return l.name }
 
 // Shared tells that somebody else had loaded the library into the process before.
 func (l *Library) Shared() bool { return l.mapped }
+
+// Attempts are the candidates that were tried before, and why they were not used.
+func (l *Library) Attempts() []Attempt { return append([]Attempt(nil), l.attempts...) }
 
 // Version is the newest CUDA version that the driver supports.
 func (l *Library) Version() Version { return l.version }

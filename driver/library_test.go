@@ -53,6 +53,37 @@ func TestOpenNotADriver(t *testing.T) {
 	assert.NotContains(t, err.Error(), "cuInit")
 }
 
+// A driver tells which candidates were tried before it.
+func TestAttempts(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler to build a library with the names of a driver")
+	}
+	source := "int cuDriverGetVersion(int *v) { return *v = 12040, 0; }\n"
+	for _, e := range entries {
+		if e.Required && e.Name != "cuDriverGetVersion" {
+			source += "int " + e.variants[0].symbol + "(void) { return 100; }\n"
+		}
+	}
+	dir := t.TempDir()
+	file, so, text := filepath.Join(dir, "x.c"), filepath.Join(dir, "libcuda.so.1"), filepath.Join(dir, "text.so")
+	require.NoError(t, os.WriteFile(file, []byte(source), 0o644))
+	require.NoError(t, os.WriteFile(text, []byte("not a library"), 0o755))
+	if out, err := exec.Command(cc, "-shared", "-fPIC", "-o", so, file).CombinedOutput(); err != nil {
+		t.Skipf("the C compiler cannot build for this processor: %s", out)
+	}
+	l, err := Open("/nonexistent/libcuda.so.1", text, so, "/never/tried.so")
+	require.NoError(t, err)
+	assert.Equal(t, so, l.Path())
+	assert.Equal(t, Version(12040), l.Version())
+	attempts := l.Attempts()
+	require.Len(t, attempts, 2)
+	assert.Equal(t, "/nonexistent/libcuda.so.1: not found", attempts[0].String())
+	assert.Equal(t, text, attempts[1].Name)
+	attempts[0].Reason = "changed"
+	assert.Equal(t, "not found", l.Attempts()[0].Reason, "a copy")
+}
+
 func TestCandidates(t *testing.T) {
 	t.Setenv(PathVariable, "")
 	if goruntime.GOOS == "linux" {

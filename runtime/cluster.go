@@ -24,9 +24,12 @@ type clusterLimits struct {
 func (k *Kernel) checkCluster(shape *LaunchConfig) error {
 	cluster, grid := &shape.Cluster, shape.Grid
 	cluster.X, cluster.Y, cluster.Z = max(cluster.X, 1), max(cluster.Y, 1), max(cluster.Z, 1)
-	if !k.ctx.device.ClusterLaunch {
+	if d := &k.ctx.device; !d.ClusterLaunch {
+		if d.Capability.Major >= 9 {
+			return k.unsupported("cluster %v: the driver launches no clusters on this device", *cluster)
+		}
 		return k.unsupported("cluster %v: the device has no clusters; they came with compute capability 9.0, and this is %v",
-			*cluster, k.ctx.device.Capability)
+			*cluster, d.Capability)
 	}
 	if grid.X%cluster.X != 0 || grid.Y%cluster.Y != 0 || grid.Z%cluster.Z != 0 {
 		return k.invalid("grid %v is not a multiple of cluster %v", grid, *cluster)

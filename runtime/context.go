@@ -275,7 +275,7 @@ func (c *Context) giveBack(r resource) error {
 // is called inside the gate of c, so that none of the contexts is released meanwhile,
 // also while the runtime closes.
 func (c *Context) idle() error {
-	contexts := c.rt.openContexts()
+	contexts := c.rt.Contexts()
 	if !slices.Contains(contexts, c) {
 		contexts = append(contexts, c)
 	}

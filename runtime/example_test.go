@@ -109,3 +109,51 @@ func launch() error {
 	fmt.Println(data)
 	return nil
 }
+
+// Launch checks the arguments against the kernel and the shape against the device, before
+// the driver is called.
+func ExampleKernel_Launch_checks() {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(drivertest.New(drivertest.Config{})))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer rt.Close()
+	backend, err := rt.Probe("example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	module, err := backend.Context.LoadModule(runtime.Image{Code: kernelsPTX})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer module.Close()
+	_, err = module.Kernel("ad")
+	fmt.Println(err)
+	add, err := module.Kernel("add") // add(uint32 *x, uint64 n, uint32 amount)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := backend.Stream
+	x, err := runtime.Alloc[uint32](s, 1000)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer x.Close()
+	n, amount := runtime.Value(uint64(1000)), runtime.Value(uint32(1))
+	fmt.Println(add.Launch(s, runtime.Linear(1000, 256), runtime.InOut(x), n))
+	fmt.Println(add.Launch(s, runtime.Linear(1000, 256), runtime.InOut(x), runtime.Value(uint32(1000)), amount))
+	fmt.Println(add.Launch(s, runtime.Linear(1000, 2048), runtime.InOut(x), n, amount))
+	tall := runtime.LaunchConfig{Grid: runtime.Dim3{X: 1, Y: 70_000}, Block: runtime.Dim3{X: 256}}
+	fmt.Println(add.Launch(s, tall, runtime.InOut(x), n, amount))
+	// Output:
+	// InvalidArgument: the module has no kernel "ad"; a kernel in CUDA C needs extern "C" to keep its name [kernel ad]
+	// InvalidArgument: kernel add takes 3 arguments of (8, 8, 4) bytes, got 2 of (8, 8) [device 0, kernel add]
+	// InvalidArgument: kernel add takes 3 arguments of (8, 8, 4) bytes, got 3 of (8, 4, 4) [device 0, kernel add]
+	// InvalidArgument: block 2048x1x1: the device takes at most 1024x1024x64 threads [device 0, kernel add]
+	// InvalidArgument: grid 1x70000x1: the device takes at most 2147483647x65535x65535 blocks [device 0, kernel add]
+}

@@ -67,7 +67,7 @@ func (c *Context) mayWait(what string) error {
 
 // capturing tells whether any stream is captured. Devices are not waited for then.
 func (rt *Runtime) capturing() bool {
-	for _, c := range rt.openContexts() {
+	for _, c := range rt.Contexts() {
 		if c.captures.Load() > 0 {
 			return true
 		}

@@ -14,7 +14,7 @@ func (rt *Runtime) noteError(e *driver.Error) {
 	}
 	close(rt.gone)
 	rt.cfg.logger.Error("CUDA is lost for this process", "error", &first)
-	for _, c := range rt.openContexts() {
+	for _, c := range rt.Contexts() {
 		c.loseMemory(&first)
 	}
 }

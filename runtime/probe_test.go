@@ -63,7 +63,9 @@ func TestProbeAbsent(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, driver.ErrDriverLibraryUnavailable, e.Kind)
 	assert.Equal(t, "saxpy backend: no CUDA runtime available", e.Detail)
-	assert.Equal(t, "DriverLibraryUnavailable: saxpy backend: no CUDA runtime available: "+rt.Err().Error(), err.Error())
+	assert.Equal(t, "DriverLibraryUnavailable: saxpy backend: no CUDA runtime available: "+
+		"cuInit: CUDA_ERROR_NO_DEVICE (100): the machine has no CUDA device that the process may see: "+
+		"the driver library is there, and has no device to work with", err.Error())
 	assert.ErrorIs(t, err, driver.ErrorNoDevice, "the cause is behind it")
 }
 

@@ -76,7 +76,7 @@ func (l lives) unlock() { <-l }
 
 // mayReset is why the context cannot be reset, or nil.
 func (c *Context) mayReset() error {
-	for _, other := range c.rt.openContexts() {
+	for _, other := range c.rt.Contexts() {
 		// Waiting for the device would make the capture fail.
 		if err := other.mayWait("Context.Reset"); err != nil {
 			return err

@@ -310,9 +310,9 @@ func (rt *Runtime) Context(ordinal int) (*Context, error) {
 	return c, nil
 }
 
-// openContexts returns the contexts in the order of their devices, so that a runtime
-// makes the same calls each time.
-func (rt *Runtime) openContexts() []*Context {
+// Contexts returns the contexts that are open, lost ones included, in the order of their
+// devices. It opens none.
+func (rt *Runtime) Contexts() []*Context {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	var contexts []*Context
@@ -337,7 +337,7 @@ func (rt *Runtime) Close() error {
 	rt.beginClosing(errClosed("runtime"))
 	_ = rt.life.lock(context.Background()) // a Reset ends first
 	defer rt.life.unlock()
-	err := rt.closeContexts(rt.openContexts())
+	err := rt.closeContexts(rt.Contexts())
 	if rt.lost.Load() == nil {
 		rt.workers.Close()
 	} else {

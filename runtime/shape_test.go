@@ -207,7 +207,7 @@ func TestClustersOnDevices(t *testing.T) {
 		err := kernel(t, c, "add").Launch(s, shape, runtime.InOut(x), runtime.Value(uint64(n)), runtime.Value(uint32(1)))
 		if !c.Device().ClusterLaunch {
 			require.ErrorIs(t, err, driver.ErrUnsupported)
-			assert.ErrorContains(t, err, "cluster 2x1x1: the device has no clusters")
+			assert.ErrorContains(t, err, "cluster 2x1x1: the driver launches no clusters on this device")
 			return
 		}
 		require.NoError(t, err)

@@ -94,7 +94,7 @@ func (c *Context) Stats() Stats {
 // Stats returns the sums over all open contexts.
 func (rt *Runtime) Stats() Stats {
 	var sum Stats
-	for _, c := range rt.openContexts() {
+	for _, c := range rt.Contexts() {
 		sum.add(c.Stats())
 	}
 	if compiler := rt.compiler.Load(); compiler != nil {

@@ -3,6 +3,8 @@ package dl
 import (
 	"errors"
 	"fmt"
+	"os"
+	goruntime "runtime"
 	"strings"
 )
 
@@ -67,16 +69,24 @@ func Open(candidates ...string) (*Library, []Attempt, error) {
 			return &Library{Name: name, handle: handle}, attempts, nil
 		}
 		if broken == nil && !errors.Is(err, ErrNotFound) {
-			broken = fmt.Errorf("%s: %w", name, err)
+			broken = named(name, err)
 		}
 	}
 	if broken != nil {
 		return nil, attempts, broken
 	}
 	if len(candidates) == 1 {
-		return nil, attempts, fmt.Errorf("%s: %w", candidates[0], attempts[0].Err)
+		return nil, attempts, named(candidates[0], attempts[0].Err)
 	}
 	return nil, attempts, fmt.Errorf("%w (tried %s)", ErrNotFound, strings.Join(candidates, ", "))
+}
+
+// named puts the name before an error, unless the loader has.
+func named(name string, err error) error {
+	if strings.HasPrefix(err.Error(), name+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // Symbol returns the address of a symbol, or 0 where the library does not have
@@ -92,8 +102,22 @@ func classify(name, message string) error {
 	// shared library NAME: ..." and, for a dependency, "... (needed by NAME)".
 	itself := strings.HasPrefix(message, name+":") ||
 		strings.HasPrefix(message, "Error loading shared library "+name+":") && !strings.Contains(message, "(needed by ")
-	if missing && itself {
-		return ErrNotFound
+	switch {
+	case !missing || !itself:
+		return errors.New(message)
+	case isThere(name):
+		// So glibc speaks of a library for another processor.
+		return fmt.Errorf("a file is there, and it is no library for %s/%s", goruntime.GOOS, goruntime.GOARCH)
 	}
-	return errors.New(message)
+	return ErrNotFound
+}
+
+// isThere tells whether a path names a file. Names without a folder are looked for by the loader,
+// and not here.
+func isThere(name string) bool {
+	if !strings.Contains(name, "/") {
+		return false
+	}
+	_, err := os.Stat(name)
+	return err == nil
 }

@@ -1,6 +1,9 @@
 package dl
 
 import (
+	"os"
+	"path/filepath"
+	goruntime "runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -35,6 +38,17 @@ func TestClassify(t *testing.T) {
 			}
 		})
 	}
+}
+
+// glibc passes over libraries for other processors as if they were not there.
+func TestAFileThatTheLoaderPassesOverIsNotAbsence(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "libcuda.so.1")
+	message := path + ": cannot open shared object file: No such file or directory"
+	assert.Equal(t, ErrNotFound, classify(path, message))
+	require.NoError(t, os.WriteFile(path, nil, 0o644))
+	err := classify(path, message)
+	assert.NotErrorIs(t, err, ErrNotFound)
+	assert.ErrorContains(t, err, "a file is there, and it is no library for "+goruntime.GOOS+"/"+goruntime.GOARCH)
 }
 
 func TestOpenNothing(t *testing.T) {
