@@ -1,0 +1,89 @@
+// Package otel gives the metrics of a purecuda runtime to OpenTelemetry, as asynchronous
+// instruments.
+//
+//	registration, err := purecudaotel.Register(otel.GetMeterProvider(), rt)
+//	if err != nil {
+//		return err
+//	}
+//	defer registration.Unregister()
+//
+// The metrics are those of package runtime/metrics; the README lists them.
+package otel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/purecuda/purecuda/runtime"
+	"github.com/purecuda/purecuda/runtime/metrics"
+)
+
+// Scope is the name of the meter.
+const Scope = "github.com/purecuda/purecuda/contrib/otel"
+
+// Register makes the instruments of a runtime, and observes them whenever the provider
+// collects, until the registration is unregistered. A nil provider is an error; a nil
+// runtime stands for runtime.Global. Register when the runtime is opened: what was lost
+// before it was asked once, it has not seen.
+//
+// Attributes are set on every measurement, in addition to the labels of the metric; they tell
+// two runtimes of one process apart.
+//
+// Observing makes no call of the driver, opens no context and waits for no device. It goes on
+// when the runtime is lost or closed.
+func Register(provider metric.MeterProvider, rt *runtime.Runtime, attributes ...attribute.KeyValue) (metric.Registration, error) {
+	if provider == nil {
+		return nil, errors.New("purecuda/contrib/otel: no MeterProvider; otel.GetMeterProvider() is that of the process")
+	}
+	meter := provider.Meter(Scope)
+	instruments := map[string]instrument{}
+	var observables []metric.Observable
+	for _, m := range metrics.All() {
+		o, err := newInstrument(meter, m)
+		if err != nil {
+			return nil, fmt.Errorf("purecuda/contrib/otel: instrument %s: %w", m.Name, err)
+		}
+		instruments[m.Name] = instrument{o, m.Labels}
+		observables = append(observables, o)
+	}
+	reader := metrics.NewReader(rt)
+	return meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
+		for _, s := range reader.Read() {
+			i := instruments[s.Name]
+			to.ObserveFloat64(i.observable, s.Value, metric.WithAttributes(i.attributes(s.Labels, attributes)...))
+		}
+		return nil
+	}, observables...)
+}
+
+// instrument is what the samples of a metric are observed with.
+type instrument struct {
+	observable metric.Float64Observable
+	labels     []string
+}
+
+func newInstrument(meter metric.Meter, m metrics.Metric) (metric.Float64Observable, error) {
+	switch unit, help := metric.WithUnit(m.Unit), metric.WithDescription(m.Help); m.Kind {
+	case metrics.Counter:
+		return meter.Float64ObservableCounter(m.Name, unit, help)
+	case metrics.UpDownCounter:
+		return meter.Float64ObservableUpDownCounter(m.Name, unit, help)
+	default:
+		return meter.Float64ObservableGauge(m.Name, unit, help)
+	}
+}
+
+// attributes are those of a sample: its labels, and those of all measurements.
+func (i instrument) attributes(values []string, all []attribute.KeyValue) []attribute.KeyValue {
+	set := make([]attribute.KeyValue, 0, len(values)+len(all))
+	for n, v := range values {
+		// Exporters refuse what is no UTF-8, and the name of a device is what the driver says.
+		set = append(set, attribute.String(i.labels[n], strings.ToValidUTF8(v, "\uFFFD")))
+	}
+	return append(set, all...)
+}

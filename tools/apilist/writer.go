@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"go/types"
+	"strings"
+
+	"golang.org/x/tools/go/types/typeutil"
+)
+
+// writer collects the lines of one package.
+type writer struct {
+	prefix string
+	own    *types.Package
+	lines  []string
+}
+
+func (w *writer) add(format string, args ...any) {
+	w.lines = append(w.lines, w.prefix+fmt.Sprintf(format, args...))
+}
+
+func (w *writer) object(o types.Object) {
+	switch o := o.(type) {
+	case *types.Const:
+		w.add("const %s %s = %s", o.Name(), w.text(o.Type()), o.Val().ExactString())
+	case *types.Var:
+		w.add("var %s %s", o.Name(), w.text(o.Type()))
+	case *types.Func:
+		w.add("func %s%s", o.Name(), w.signature(o.Signature()))
+	case *types.TypeName:
+		w.typeName(o)
+	}
+}
+
+func (w *writer) typeName(o *types.TypeName) {
+	if alias, ok := o.Type().(*types.Alias); ok {
+		w.add("type %s%s = %s", o.Name(), w.parameters(alias.TypeParams()), w.text(alias.Rhs()))
+		return
+	}
+	named := o.Type().(*types.Named)
+	name := o.Name() + w.parameters(named.TypeParams())
+	switch t := named.Underlying().(type) {
+	case *types.Struct:
+		w.add("type %s struct", name)
+		w.fields(o.Name(), t)
+	case *types.Interface:
+		w.add("type %s interface", name)
+		w.interfaceMethods(o.Name(), t)
+		return
+	default:
+		w.add("type %s %s", name, w.text(t))
+	}
+	for _, s := range typeutil.IntuitiveMethodSet(named, nil) {
+		m := s.Obj().(*types.Func)
+		if !m.Exported() {
+			continue
+		}
+		receiver := o.Name()
+		if _, ok := s.Recv().(*types.Pointer); ok {
+			receiver = "*" + receiver
+		}
+		w.add("method (%s) %s%s", receiver, m.Name(), w.signature(s.Type().(*types.Signature)))
+	}
+}
+
+// fields lists the fields that can be named: also those of an embedded struct that cannot be.
+func (w *writer) fields(of string, s *types.Struct) {
+	for i := range s.NumFields() {
+		f := s.Field(i)
+		embedded, isStruct := f.Type().Underlying().(*types.Struct)
+		switch {
+		case f.Exported() && f.Embedded():
+			w.add("type %s struct, embedded %s", of, w.text(f.Type()))
+		case f.Exported():
+			w.add("type %s struct, %s %s%s", of, f.Name(), w.text(f.Type()), tag(s.Tag(i)))
+		case f.Embedded() && isStruct:
+			w.fields(of, embedded)
+		}
+	}
+}
+
+// tag is the tag of a field, which others see through encoding/json and its kin.
+func tag(t string) string {
+	if t == "" {
+		return ""
+	}
+	return fmt.Sprintf(" %q", t)
+}
+
+func (w *writer) interfaceMethods(of string, t *types.Interface) {
+	sealed := false
+	for m := range t.Methods() {
+		if m.Exported() {
+			w.add("type %s interface, %s%s", of, m.Name(), w.signature(m.Signature()))
+		} else {
+			sealed = true
+		}
+	}
+	if sealed {
+		w.add("type %s interface, unexported methods", of)
+	}
+	for e := range t.EmbeddedTypes() {
+		if _, isInterface := e.Underlying().(*types.Interface); !isInterface {
+			w.add("type %s interface, %s", of, w.text(e))
+		}
+	}
+}
+
+// parameters are those of a type or a function, in brackets.
+func (w *writer) parameters(list *types.TypeParamList) string {
+	if list.Len() == 0 {
+		return ""
+	}
+	var texts []string
+	for p := range list.TypeParams() {
+		texts = append(texts, p.Obj().Name()+" "+w.text(p.Constraint()))
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+// signature is that of a function without the names of its parameters: nobody depends on
+// them.
+func (w *writer) signature(s *types.Signature) string {
+	text := w.parameters(s.TypeParams()) + "(" + w.tuple(s.Params(), s.Variadic()) + ")"
+	switch s.Results().Len() {
+	case 0:
+		return text
+	case 1:
+		return text + " " + w.tuple(s.Results(), false)
+	}
+	return text + " (" + w.tuple(s.Results(), false) + ")"
+}
+
+func (w *writer) tuple(t *types.Tuple, variadic bool) string {
+	var texts []string
+	for i := range t.Len() {
+		text := w.text(t.At(i).Type())
+		if variadic && i == t.Len()-1 {
+			text = "..." + strings.TrimPrefix(text, "[]")
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// text is a type; those of other packages with the names of these.
+func (w *writer) text(t types.Type) string {
+	switch t := t.(type) { // where the type of a function can lie
+	case *types.Signature:
+		return "func" + w.signature(t)
+	case *types.Pointer:
+		return "*" + w.text(t.Elem())
+	case *types.Slice:
+		return "[]" + w.text(t.Elem())
+	case *types.Map:
+		return "map[" + w.text(t.Key()) + "]" + w.text(t.Elem())
+	}
+	return types.TypeString(t, func(p *types.Package) string {
+		if p == w.own {
+			return ""
+		}
+		return strings.TrimPrefix(strings.TrimPrefix(p.Path(), root), "/")
+	})
+}
