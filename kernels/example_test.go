@@ -1,10 +1,57 @@
 package kernels_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
+	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/runtime"
 )
+
+// A vector is added on a device, which is simulated here so that the example runs
+// anywhere, and on the CPU. Both give the same bits.
+func ExampleVectorAdd() {
+	a, b := []float32{1, 2, 3}, []float32{10, 20, 30}
+	onGPU, onCPU := make([]float32, len(a)), make([]float32, len(a))
+	if err := add(a, b, onGPU); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(onGPU)
+	fmt.Println(kernels.VectorAddCPU(a, b, onCPU), onCPU)
+	// Output:
+	// [11 22 33]
+	// <nil> [11 22 33]
+}
+
+func add(a, b, c []float32) error {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(drivertest.New(drivertest.Config{})))
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	backend, err := rt.Probe("add")
+	if err != nil {
+		return err
+	}
+	ctx, s := context.Background(), backend.Stream
+	vectorAdd, err := kernels.LoadVectorAdd(backend.Context)
+	if err != nil {
+		return err
+	}
+	defer vectorAdd.Close()
+	da, errA := runtime.Alloc[float32](s, len(a))
+	db, errB := runtime.Alloc[float32](s, len(b))
+	if err := errors.Join(errA, errB); err != nil {
+		return err
+	}
+	defer da.Close()
+	defer db.Close()
+	return errors.Join(runtime.Upload(ctx, s, da, a), runtime.Upload(ctx, s, db, b),
+		vectorAdd.Launch(s, da, db, da), runtime.Download(ctx, s, c, da))
+}
 
 // Choosing an image for a device of compute capability 8.6.
 func ExampleLookup() {

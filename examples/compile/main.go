@@ -38,6 +38,7 @@ func main() {
 		err = onGPU(context.Background(), backend, cells)
 	}
 	if errors.Is(err, driver.ErrDriverLibraryUnavailable) {
+		fmt.Println("not on a GPU:", err)
 		where, err = "CPU", nil
 		onCPU(cells)
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -73,4 +75,20 @@ func TestOnHardware(t *testing.T) {
 		t.Skip(err)
 	}
 	check(t, rt)
+}
+
+// The program itself, in a process that does not look for a driver.
+func TestWithoutDriver(t *testing.T) {
+	if os.Getenv("TEST_MAIN") != "" {
+		main()
+		return
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	program := exec.Command(self, "-test.run=^TestWithoutDriver$")
+	program.Env = append(os.Environ(), "TEST_MAIN=1", "PURECUDA_POLICY=off")
+	out, err := program.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Contains(t, string(out), "not on a GPU: DriverLibraryUnavailable: compile backend: no CUDA runtime available")
+	assert.Contains(t, string(out), "CPU [#.#####...#.###.#######...#..##.###..##.#......###..##.######..#]\n")
 }

@@ -32,6 +32,7 @@ func main() {
 		err = onGPU(backend, rod, 0.25, 0.4)
 	}
 	if errors.Is(err, driver.ErrDriverLibraryUnavailable) {
+		fmt.Println("not on a GPU:", err)
 		where, err = "CPU", nil
 		onCPU(rod, 0.25, 0.4)
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"os"
+	"os/exec"
 	"slices"
 	"testing"
 
@@ -52,6 +54,24 @@ func TestOnGPUWithFaults(t *testing.T) {
 		require.NoError(t, err)
 		gpu.Fail(op, 1, driver.ErrorUnknown)
 		assert.ErrorIs(t, onGPU(b, make([]float32, 10), 0.1, 0.1), driver.ErrorUnknown, op)
+		left := rt.Stats() // before Close gives back what was forgotten
+		assert.Zero(t, left.Refs+left.Modules+left.Graphs+left.GraphExecs, "%s: %+v", op, left)
 		require.NoError(t, rt.Close())
 	}
+}
+
+// The program itself, in a process that does not look for a driver.
+func TestWithoutDriver(t *testing.T) {
+	if os.Getenv("TEST_MAIN") != "" {
+		main()
+		return
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	program := exec.Command(self, "-test.run=^TestWithoutDriver$")
+	program.Env = append(os.Environ(), "TEST_MAIN=1", "PURECUDA_POLICY=off")
+	out, err := program.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Contains(t, string(out), "not on a GPU: DriverLibraryUnavailable: graph backend: no CUDA runtime available")
+	assert.Contains(t, string(out), "CPU [100.00 99.01 98.02 97.03 96.04]\n")
 }

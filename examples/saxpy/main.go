@@ -15,8 +15,12 @@ import (
 func main() {
 	x, y := []float32{1, 2, 3, 4}, []float32{10, 20, 30, 40}
 	where := "GPU"
-	err := onGPU(x, y)
+	backend, err := runtime.Probe("saxpy")
+	if err == nil {
+		err = onGPU(backend, x, y)
+	}
 	if errors.Is(err, driver.ErrDriverLibraryUnavailable) {
+		log.Print("not on a GPU: ", err)
 		where, err = "CPU", kernels.SaxpyCPU(2, x, y)
 	}
 	if err != nil {
@@ -25,11 +29,7 @@ func main() {
 	fmt.Println(where, y) // [12 24 36 48]
 }
 
-func onGPU(x, y []float32) error {
-	backend, err := runtime.Probe("saxpy")
-	if err != nil {
-		return err
-	}
+func onGPU(backend *runtime.Backend, x, y []float32) error {
 	ctx, s := context.Background(), backend.Stream
 	saxpy, err := kernels.LoadSaxpy(backend.Context)
 	if err != nil {

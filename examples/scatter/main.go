@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
@@ -32,7 +33,11 @@ func main() {
 		fmt.Println("not on a GPU:", report.Why)
 	}
 	for _, t := range report.Tiles {
-		fmt.Printf("device %2d: items %8d to %8d in %v\n", t.Ordinal, t.Lo, t.Hi, t.Time())
+		on := "a core"
+		if t.Ordinal != driver.NoDevice {
+			on = fmt.Sprintf("device %d", t.Ordinal)
+		}
+		fmt.Printf("%s: items %8d to %8d in %v\n", on, t.Lo, t.Hi, t.Time())
 	}
 }
 

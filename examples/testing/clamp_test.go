@@ -15,17 +15,26 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// open is a runtime on a simulated GPU, closed with the test.
+// open is a runtime on a simulated GPU, closed with the test, which has to have closed all
+// that it made there.
 func open(t *testing.T, gpu *drivertest.Driver) *runtime.Runtime {
 	t.Helper()
 	rt, err := runtime.Open(runtime.WithDriver(gpu))
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	t.Cleanup(func() {
+		// Closing the runtime gives back what was forgotten as well: look before.
+		// Once CUDA is lost there is nothing that could be given back.
+		if left := rt.Stats(); left.Lost == nil {
+			assert.Zero(t, left.Refs, "device memory that was not closed")
+			assert.Zero(t, left.Modules, "modules that were not closed")
+		}
+		assert.NoError(t, rt.Close())
+	})
 	return rt
 }
 
 // The kernel runs and agrees with a loop in Go. What the program does not give back
-// would be an error of the test as well.
+// is an error of the test as well: see open.
 func TestClamp(t *testing.T) {
 	rt := open(t, drivertest.ForTest(t, drivertest.Config{}))
 	for _, n := range []int{0, 1, 255, 256, 257, 10_000} {
