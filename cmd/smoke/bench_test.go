@@ -76,6 +76,9 @@ func TestBenchSimulated(t *testing.T) {
 
 // benchstat is the reader that the format is for.
 func TestBenchstatReadsIt(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("the go command is not there to run benchstat with")
+	}
 	t.Setenv(policyVariable, "")
 	c := runWith(t, absent, quickBench("--simulate", "1", "--only", "Copy/dir=upload|Scaling")...)
 	require.Zero(t, c.code, c.stderr)

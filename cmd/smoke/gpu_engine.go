@@ -21,6 +21,9 @@ const (
 	// gpuReaders keep one device busy: a core reads 5 to 8 GB/s, the bus takes 50. More
 	// get in each other's way; see docs/benchmarks.md.
 	gpuReaders = 8
+	// allReaders is how many of them all devices together keep busy: with more, four H200
+	// get less than with these (70 and 88 GB/s).
+	allReaders = 16
 	// gpuInTurn is how many workers a reader has: while one copies and hashes on the
 	// device, it reads into the other.
 	gpuInTurn = 2
@@ -92,12 +95,23 @@ func (l *lane) name() string {
 }
 
 func (e *gpuEngine) Places() []job.Place {
-	readers := min(gpuReaders, max(1, goruntime.GOMAXPROCS(0)/len(e.lanes)))
+	readers, inTurn := e.readers(goruntime.GOMAXPROCS(0))
 	places := make([]job.Place, len(e.lanes))
 	for i, l := range e.lanes {
-		places[i] = job.Place{Name: "gpu " + l.name(), Workers: gpuInTurn * readers, InTurn: gpuInTurn, BatchBytes: gpuBatchBytes}
+		places[i] = job.Place{Name: "gpu " + l.name(), Workers: inTurn * readers, InTurn: inTurn, BatchBytes: gpuBatchBytes}
 	}
 	return places
+}
+
+// readers is how many a device has, and how many workers each of them: where there are many
+// devices fewer readers have more workers, so that each device still has as much at a time.
+func (e *gpuEngine) readers(cores int) (readers, inTurn int) {
+	readers = min(gpuReaders, max(1, cores/len(e.lanes)))
+	most := max(1, allReaders/len(e.lanes))
+	if readers <= most {
+		return readers, gpuInTurn
+	}
+	return most, gpuInTurn * readers / most
 }
 
 func (e *gpuEngine) Busy(place int) time.Duration { return e.lanes[place].busy.Total() }
