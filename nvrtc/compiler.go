@@ -3,6 +3,7 @@ package nvrtc
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 // It keeps nothing in memory. Without the disk cache, calls one after the other compile
 // each time.
 type Compiler struct {
-	api     API
-	version driver.Version
+	open    func() (API, error) // loads NVRTC, or returns the one that is loaded
+	known   atomic.Pointer[facts]
 	cache   *artifact.Cache
 	flights flight.Group[artifact.Key, *Image]
 	log     *slog.Logger
@@ -40,27 +41,89 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// NewCompiler makes a compiler of an NVRTC, usually the one that [Open] returns. A disk
-// cache that cannot be used is no error: the log says so, and everything is compiled.
+// NewCompiler makes a compiler of an NVRTC that is loaded. A disk cache that cannot be used is
+// no error: the log says so, and everything is compiled.
 func NewCompiler(api API, config Config) (*Compiler, error) {
-	version, r := api.Version()
-	if r != Success {
-		return nil, failed("nvrtcVersion", r)
+	known, err := factsOf(api)
+	if err != nil {
+		return nil, err
 	}
-	c := &Compiler{api: api, version: version, log: config.Logger}
+	return newCompiler(known, func() (API, error) { return api, nil }, config), nil
+}
+
+// OpenCompiler makes a compiler of the NVRTC of this machine. If an earlier process has left
+// word in the disk cache of the one that it found, and that is still there, it is loaded when
+// something has to be compiled, and not at all for what the cache has; otherwise at once. The
+// error is that of [Open].
+func OpenCompiler(config Config) (*Compiler, error) {
+	return openCompiler(config, func() (API, string, error) {
+		library, err := Open()
+		if err != nil {
+			return nil, "", err
+		}
+		return library, library.file, nil
+	})
+}
+
+// openCompiler is OpenCompiler with another way to load a library, which names its file.
+func openCompiler(config Config, load func() (api API, file string, err error)) (*Compiler, error) {
+	records := artifact.Open(artifact.Config{Dir: config.CacheDir, Limit: config.CacheLimit, Logger: config.Logger})
+	open := sync.OnceValues(func() (API, error) {
+		api, file, err := load()
+		if err != nil {
+			return nil, err
+		}
+		found, err := factsOf(api)
+		if err != nil {
+			return nil, err
+		}
+		remember(records, file, found)
+		return api, nil
+	})
+	known := recall(records)
+	if known == nil {
+		api, err := open()
+		if err != nil {
+			return nil, err
+		}
+		if known, err = factsOf(api); err != nil {
+			return nil, err
+		}
+	}
+	return newCompiler(known, open, config), nil
+}
+
+func newCompiler(known *facts, open func() (API, error), config Config) *Compiler {
+	c := &Compiler{open: open, log: config.Logger}
+	c.known.Store(known)
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	c.cache = artifact.Open(artifact.Config{Dir: config.CacheDir, Limit: config.CacheLimit, Logger: config.Logger})
-	return c, nil
+	return c
+}
+
+// load loads NVRTC to compile with. If it is another one than was known, it is known from then on.
+func (c *Compiler) load() (API, *facts, error) {
+	api, err := c.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	known := c.known.Load()
+	found, err := factsOf(api)
+	if err != nil || found.equal(known) {
+		return api, known, err
+	}
+	c.known.Store(found)
+	return api, found, nil
 }
 
 // Version is NVRTC's.
-func (c *Compiler) Version() driver.Version { return c.version }
+func (c *Compiler) Version() driver.Version { return c.known.Load().Version }
 
 // TargetFor is [TargetFor] with the compiler's NVRTC.
 func (c *Compiler) TargetFor(device int, version driver.Version) (Target, error) {
-	return TargetFor(c.api, device, version)
+	return c.known.Load().target(device, version)
 }
 
 // Compile returns the program as code for the target, from the disk cache or compiled. It
@@ -84,19 +147,28 @@ func (c *Compiler) Compile(ctx context.Context, p Program, t Target) (*Image, er
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	key, why := key(p, t, c.version, c.api.Build())
+	known := c.known.Load()
+	wanted, why := key(p, t, known)
 	if why != "" {
 		c.uncached.Add(1)
 		c.log.Debug("purecuda: a program is not cached", "program", p.name(), "reason", why)
-		return c.count(Compile(ctx, c.api, p, t))
+		api, _, err := c.load()
+		if err != nil {
+			return nil, err
+		}
+		return c.count(Compile(ctx, api, p, t))
 	}
-	image, shared, err := c.flights.Do(ctx, key, func(ctx context.Context) (*Image, error) {
-		if image, ok := c.cached(key, t); ok {
+	image, shared, err := c.flights.Do(ctx, wanted, func(ctx context.Context) (*Image, error) {
+		if image, ok := c.cached(wanted, t); ok {
 			return image, nil
 		}
-		image, err := c.count(compile(ctx, c.api, c.version, p, t))
-		if err == nil {
-			c.cache.Put(key, image.encode())
+		api, found, err := c.load()
+		if err != nil {
+			return nil, err
+		}
+		image, err := c.count(compile(ctx, api, found.Version, p, t))
+		if err == nil && found == known { // otherwise the key is that of another NVRTC
+			c.cache.Put(wanted, image.encode())
 		}
 		return image, err
 	})

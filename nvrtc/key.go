@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/artifact"
 )
 
@@ -28,15 +27,15 @@ func (d digest) add(texts ...string) {
 // key is the digest of everything that a compile depends on: NVRTC, target, options, name
 // expressions, source, headers in memory, and the content of all files that may be
 // included. why says why there is none: then the compile depends on what is not known.
-func key(p Program, t Target, version driver.Version, build string) (key artifact.Key, why string) {
+func key(p Program, t Target, known *facts) (key artifact.Key, why string) {
 	for _, option := range p.Extra {
 		if readsFiles(option) {
 			return key, "the option " + option + " makes NVRTC read files"
 		}
 	}
 	d := digest{sha256.New()}
-	d.add(keyFormat, version.String(), build, t.Kind.String())
-	d.add(append(t.options(), p.list(version)...)...)
+	d.add(keyFormat, known.Version.String(), known.Build, t.Kind.String())
+	d.add(append(t.options(), p.list(known.Version)...)...)
 	d.add(p.nameExpressions()...)
 	d.add(p.name(), p.Source)
 	for _, h := range p.headers() {

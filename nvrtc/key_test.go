@@ -14,7 +14,7 @@ import (
 
 func keyOf(t *testing.T, p Program) artifact.Key {
 	t.Helper()
-	k, why := key(p, Target{Kind: CUBIN, Arch: 90}, 12040, "build")
+	k, why := key(p, Target{Kind: CUBIN, Arch: 90}, &facts{Version: 12040, Build: "build"})
 	require.Empty(t, why)
 	return k
 }
@@ -49,17 +49,17 @@ func TestKeysDiffer(t *testing.T) {
 		"include 2":  {Source: "x", Options: Options{IncludePaths: []string{"/b", "/a"}}},
 		"extra":      {Source: "x", Options: Options{Extra: []string{"--restrict"}}},
 	} {
-		k, why := key(p, target, 12040, "build")
+		k, why := key(p, target, &facts{Version: 12040, Build: "build"})
 		note(name, k, why)
 	}
 	p := Program{Source: "x"}
 	for name, of := range map[string]func() (artifact.Key, string){
-		"version": func() (artifact.Key, string) { return key(p, target, 12050, "build") },
-		"build":   func() (artifact.Key, string) { return key(p, target, 12040, "other") },
-		"arch":    func() (artifact.Key, string) { return key(p, Target{Kind: CUBIN, Arch: 89}, 12040, "build") },
-		"suffix":  func() (artifact.Key, string) { return key(p, Target{CUBIN, 90, "a"}, 12040, "build") },
-		"kind":    func() (artifact.Key, string) { return key(p, Target{Kind: PTX, Arch: 90}, 12040, "build") },
-		"lto":     func() (artifact.Key, string) { return key(p, Target{Kind: LTOIR, Arch: 90}, 12040, "build") },
+		"version": func() (artifact.Key, string) { return key(p, target, &facts{Version: 12050, Build: "build"}) },
+		"build":   func() (artifact.Key, string) { return key(p, target, &facts{Version: 12040, Build: "other"}) },
+		"arch":    func() (artifact.Key, string) { return key(p, Target{Kind: CUBIN, Arch: 89}, &facts{Version: 12040, Build: "build"}) },
+		"suffix":  func() (artifact.Key, string) { return key(p, Target{CUBIN, 90, "a"}, &facts{Version: 12040, Build: "build"}) },
+		"kind":    func() (artifact.Key, string) { return key(p, Target{Kind: PTX, Arch: 90}, &facts{Version: 12040, Build: "build"}) },
+		"lto":     func() (artifact.Key, string) { return key(p, Target{Kind: LTOIR, Arch: 90}, &facts{Version: 12040, Build: "build"}) },
 	} {
 		k, why := of()
 		note(name, k, why)
@@ -130,7 +130,7 @@ func TestWhatCannotBeKnownHasNoKey(t *testing.T) {
 		"pch":             {Source: "x", Options: Options{Extra: []string{"--pch"}}},
 		"time":            {Source: "x", Options: Options{Extra: []string{"-time=file"}}},
 	} {
-		_, why := key(p, Target{Kind: CUBIN, Arch: 90}, 12040, "")
+		_, why := key(p, Target{Kind: CUBIN, Arch: 90}, &facts{Version: 12040, Build: ""})
 		assert.NotEmpty(t, why, name)
 	}
 	for _, text := range []string{"// see #include directives", " * #include of foo", "#pragma include_alias", "#define HAS_INCLUDE(X) __has_include(X)"} {

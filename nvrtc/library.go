@@ -17,6 +17,7 @@ import (
 // use. It is never unloaded.
 type Library struct {
 	name     string
+	file     string // that was loaded, or "" where that is not known
 	mapped   bool
 	build    string
 	attempts []driver.Attempt
@@ -82,7 +83,7 @@ func open(name string) (*Library, error) {
 		file = mappedFile() // where the loader has found it
 	}
 	openBuiltins(file)
-	l.mapped, l.build = lib.Mapped, buildOf(file)
+	l.file, l.mapped, l.build = file, lib.Mapped, buildOf(file)
 	return l, nil
 }
 

@@ -79,16 +79,16 @@ func (t Target) check() error {
 // The error is of kind [driver.ErrUnsupported] if NVRTC knows nothing that the device
 // could run, or only PTX that is newer than the driver's version (0 if that is unknown).
 func TargetFor(api API, device int, version driver.Version) (Target, error) {
-	own, r := api.Version()
-	if r != Success {
-		return Target{}, failed("nvrtcVersion", r)
+	known, err := factsOf(api)
+	if err != nil {
+		return Target{}, err
 	}
-	archs, r := api.SupportedArchs()
-	if r != Success {
-		return Target{}, failed("nvrtcGetSupportedArchs", r)
-	}
+	return known.target(device, version)
+}
+
+func (f *facts) target(device int, version driver.Version) (Target, error) {
 	best := 0
-	for _, arch := range archs {
+	for _, arch := range f.Archs {
 		if arch == device {
 			return Target{Kind: CUBIN, Arch: arch}, nil
 		}
@@ -99,10 +99,10 @@ func TargetFor(api API, device int, version driver.Version) (Target, error) {
 	switch {
 	case best == 0:
 		return Target{}, driver.Errorf(driver.ErrUnsupported, "NVRTC %v compiles for %v, and the device has compute capability %d.%d: install another NVRTC",
-			own, archs, device/10, device%10)
-	case version != 0 && own > version:
+			f.Version, f.Archs, device/10, device%10)
+	case version != 0 && f.Version > version:
 		return Target{}, driver.Errorf(driver.ErrUnsupported, "driver %v cannot read the PTX of NVRTC %v, which has no machine code for compute capability %d.%d: update the driver or install an older NVRTC",
-			version, own, device/10, device%10)
+			version, f.Version, device/10, device%10)
 	}
 	return Target{Kind: PTX, Arch: best}, nil
 }

@@ -100,7 +100,8 @@ func (c *Context) loadCompiled(compiler *nvrtc.Compiler, code compiled) (*Module
 }
 
 // Compiler is what Compile compiles with: that of [WithCompiler], or else the NVRTC of this
-// machine, which is looked for at the first call. That it is absent or broken is remembered.
+// machine, which is looked for at the first call ([nvrtc.OpenCompiler]). That it is absent or
+// broken is remembered.
 func (rt *Runtime) Compiler() (*nvrtc.Compiler, error) { return rt.openCompiler() }
 
 // newCompiler opens the NVRTC of this machine.
@@ -109,11 +110,7 @@ func (rt *Runtime) newCompiler() (*nvrtc.Compiler, error) {
 		rt.compiler.Store(rt.cfg.compiler)
 		return rt.cfg.compiler, nil
 	}
-	library, err := nvrtc.Open()
-	if err != nil {
-		return nil, err
-	}
-	compiler, err := nvrtc.NewCompiler(library, nvrtc.Config{Logger: rt.cfg.logger})
+	compiler, err := nvrtc.OpenCompiler(nvrtc.Config{Logger: rt.cfg.logger})
 	if err != nil {
 		return nil, err
 	}
