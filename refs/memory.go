@@ -27,6 +27,7 @@ type memory struct {
 	writer atomic.Pointer[arena.Stream]
 	mu     sync.Mutex
 	uses   []use
+	first  [1]use // where uses begins
 
 	// named says that there were tokens, which the resolver keeps.
 	named atomic.Bool

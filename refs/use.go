@@ -124,9 +124,9 @@ func (m *memory) freeBehindUses() (fate, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	device := m.home.Device()
-	users, own := make([]*arena.Stream, 0, len(m.uses)), []*arena.Stream{m.home}
+	var few [4]*arena.Stream // which are enough nearly always
+	own := append(few[:0], m.home)
 	for _, u := range m.uses {
-		users = append(users, u.stream)
 		if u.stream.Device() == device {
 			own = append(own, u.stream)
 		}
@@ -138,6 +138,10 @@ func (m *memory) freeBehindUses() (fate, error) {
 		return f, err
 	case errors.Is(err, driver.ErrDeviceLost):
 		return f, m.leak(err)
+	}
+	users := make([]*arena.Stream, len(m.uses))
+	for i, u := range m.uses {
+		users[i] = u.stream
 	}
 	// Also where the last stream is open: it cannot wait for others in a capture.
 	err = device.FreeBehind(m.block, users...)
