@@ -19,7 +19,7 @@ import (
 // It keeps nothing in memory. Without the disk cache, calls one after the other compile
 // each time.
 type Compiler struct {
-	open    func() (API, error) // loads NVRTC, or returns the one that is loaded
+	open    func() (*loaded, error) // at the first call; later ones return the same
 	known   atomic.Pointer[facts]
 	cache   *artifact.Cache
 	flights flight.Group[artifact.Key, *Image]
@@ -48,7 +48,7 @@ func NewCompiler(api API, config Config) (*Compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCompiler(known, func() (API, error) { return api, nil }, config), nil
+	return newCompiler(known, func() (*loaded, error) { return &loaded{api, known}, nil }, config), nil
 }
 
 // OpenCompiler makes a compiler of the NVRTC of this machine. If an earlier process has left
@@ -67,8 +67,8 @@ func OpenCompiler(config Config) (*Compiler, error) {
 
 // openCompiler is OpenCompiler with another way to load a library, which names its file.
 func openCompiler(config Config, load func() (api API, file string, err error)) (*Compiler, error) {
-	records := artifact.Open(artifact.Config{Dir: config.CacheDir, Limit: config.CacheLimit, Logger: config.Logger})
-	open := sync.OnceValues(func() (API, error) {
+	records := artifact.Open(artifact.Config{Dir: config.CacheDir, Limit: config.CacheLimit}) // the other one logs
+	open := sync.OnceValues(func() (*loaded, error) {
 		api, file, err := load()
 		if err != nil {
 			return nil, err
@@ -78,22 +78,20 @@ func openCompiler(config Config, load func() (api API, file string, err error)) 
 			return nil, err
 		}
 		remember(records, file, found)
-		return api, nil
+		return &loaded{api, found}, nil
 	})
 	known := recall(records)
 	if known == nil {
-		api, err := open()
+		l, err := open()
 		if err != nil {
 			return nil, err
 		}
-		if known, err = factsOf(api); err != nil {
-			return nil, err
-		}
+		known = l.facts
 	}
 	return newCompiler(known, open, config), nil
 }
 
-func newCompiler(known *facts, open func() (API, error), config Config) *Compiler {
+func newCompiler(known *facts, open func() (*loaded, error), config Config) *Compiler {
 	c := &Compiler{open: open, log: config.Logger}
 	c.known.Store(known)
 	if c.log == nil {
@@ -103,19 +101,19 @@ func newCompiler(known *facts, open func() (API, error), config Config) *Compile
 	return c
 }
 
-// load loads NVRTC to compile with. If it is another one than was known, it is known from then on.
+// load loads NVRTC to compile with, and returns what is known of it. If that is not what the
+// record said, it is known from then on.
 func (c *Compiler) load() (API, *facts, error) {
-	api, err := c.open()
+	l, err := c.open()
 	if err != nil {
 		return nil, nil, err
 	}
 	known := c.known.Load()
-	found, err := factsOf(api)
-	if err != nil || found.equal(known) {
-		return api, known, err
+	if !l.facts.equal(known) {
+		c.known.Store(l.facts)
+		known = l.facts
 	}
-	c.known.Store(found)
-	return api, found, nil
+	return l.api, known, nil
 }
 
 // Version is NVRTC's.

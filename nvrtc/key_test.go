@@ -56,10 +56,18 @@ func TestKeysDiffer(t *testing.T) {
 	for name, of := range map[string]func() (artifact.Key, string){
 		"version": func() (artifact.Key, string) { return key(p, target, &facts{Version: 12050, Build: "build"}) },
 		"build":   func() (artifact.Key, string) { return key(p, target, &facts{Version: 12040, Build: "other"}) },
-		"arch":    func() (artifact.Key, string) { return key(p, Target{Kind: CUBIN, Arch: 89}, &facts{Version: 12040, Build: "build"}) },
-		"suffix":  func() (artifact.Key, string) { return key(p, Target{CUBIN, 90, "a"}, &facts{Version: 12040, Build: "build"}) },
-		"kind":    func() (artifact.Key, string) { return key(p, Target{Kind: PTX, Arch: 90}, &facts{Version: 12040, Build: "build"}) },
-		"lto":     func() (artifact.Key, string) { return key(p, Target{Kind: LTOIR, Arch: 90}, &facts{Version: 12040, Build: "build"}) },
+		"arch": func() (artifact.Key, string) {
+			return key(p, Target{Kind: CUBIN, Arch: 89}, &facts{Version: 12040, Build: "build"})
+		},
+		"suffix": func() (artifact.Key, string) {
+			return key(p, Target{CUBIN, 90, "a"}, &facts{Version: 12040, Build: "build"})
+		},
+		"kind": func() (artifact.Key, string) {
+			return key(p, Target{Kind: PTX, Arch: 90}, &facts{Version: 12040, Build: "build"})
+		},
+		"lto": func() (artifact.Key, string) {
+			return key(p, Target{Kind: LTOIR, Arch: 90}, &facts{Version: 12040, Build: "build"})
+		},
 	} {
 		k, why := of()
 		note(name, k, why)

@@ -19,6 +19,12 @@ type facts struct {
 	Archs   []int // ascending
 }
 
+// loaded is an NVRTC with what is known of it.
+type loaded struct {
+	api   API
+	facts *facts
+}
+
 func factsOf(api API) (*facts, error) {
 	version, r := api.Version()
 	if r != Success {
