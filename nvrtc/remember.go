@@ -26,6 +26,15 @@ type loaded struct {
 }
 
 func factsOf(api API) (*facts, error) {
+	f, err := abilitiesOf(api)
+	if err == nil {
+		f.Build = api.Build()
+	}
+	return f, err
+}
+
+// abilitiesOf are the facts that decide on targets.
+func abilitiesOf(api API) (*facts, error) {
 	version, r := api.Version()
 	if r != Success {
 		return nil, failed("nvrtcVersion", r)
@@ -34,7 +43,7 @@ func factsOf(api API) (*facts, error) {
 	if r != Success {
 		return nil, failed("nvrtcGetSupportedArchs", r)
 	}
-	return &facts{Version: version, Build: api.Build(), Archs: archs}, nil
+	return &facts{Version: version, Archs: archs}, nil
 }
 
 func (f *facts) equal(o *facts) bool { return fmt.Sprint(*f) == fmt.Sprint(*o) }

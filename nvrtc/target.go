@@ -79,7 +79,7 @@ func (t Target) check() error {
 // The error is of kind [driver.ErrUnsupported] if NVRTC knows nothing that the device
 // could run, or only PTX that is newer than the driver's version (0 if that is unknown).
 func TargetFor(api API, device int, version driver.Version) (Target, error) {
-	known, err := factsOf(api)
+	known, err := abilitiesOf(api)
 	if err != nil {
 		return Target{}, err
 	}
