@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	goruntime "runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -234,6 +235,8 @@ func TestPinnedDoesNotEndACapture(t *testing.T) {
 	b := newCopyBed(t, drivertest.Config{})
 	p := newPinned(t, b, arena.PinnedConfig{})
 	s := b.stream(t)
+	goruntime.LockOSThread() // such a capture ends on the thread that it began on
+	defer goruntime.UnlockOSThread()
 	require.Equal(t, driver.Success, b.StreamBeginCapture(s, driver.CaptureGlobal))
 	done := make(chan error)
 	go func() { // on another thread
