@@ -27,7 +27,7 @@ func TestLeasesAgainstRebuilds(t *testing.T) {
 	var leases atomic.Int64
 	for range 6 {
 		wg.Go(func() {
-			for !over.Load() {
+			for ; !over.Load(); goruntime.Gosched() { // one processor is enough
 				mine := current.Load().Retain()
 				if _, err := mine.Acquire(); err == nil {
 					leases.Add(1)
