@@ -9,14 +9,16 @@ import (
 
 // FreeBehind gives a block back behind the work that is now on the streams, of which any may
 // be closed or of another device, and on which nothing is put for it: no later work on them
-// waits. What a stream captures is no work. If all that work is done, as that of no streams is, others can have the block at
-// once. Else it counts as cached, and is kept from them until the arena finds that the work
-// is done: it looks at some of what it keeps at each FreeBehind, NewStream, [Stream.Close] and
-// [Device.Trim], and when there is no other free block. What is kept may be more than the
-// cache should hold. Where an open stream can take the block, [Stream.Free] costs less.
+// waits. What a stream captures is no work. If all that work is done, as that of no streams
+// is, others can have the block at once. Else it counts as cached, and is kept from them until
+// the arena finds that the work is done: it looks at some of what it keeps at each FreeBehind,
+// NewStream, [Stream.Close] and [Device.Trim], and when there is no other free block. What is
+// kept may be more than the cache should hold. Where an open stream can take the block,
+// [Stream.Free] costs less.
 //
 // FreeBehind blocks no more than Free does, and does not poison. When it cannot be known
-// when the work of a stream is done ([Stream.Close] gave an error), FreeBehind fails, and the block stays in use. Other errors are those of Free.
+// when the work of a stream is done ([Stream.Close] gave an error), FreeBehind fails, and the
+// block stays in use. Other errors are those of Free.
 func (d *Device) FreeBehind(b Block, streams ...*Stream) error {
 	if b.block == nil || b.block.dev != d {
 		return d.home.foreign(b)

@@ -3,7 +3,6 @@ package driver
 import (
 	"reflect"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -50,15 +49,7 @@ func TestEntriesAreACopy(t *testing.T) {
 	assert.Equal(t, "cuInit", Entries()[0].Name)
 }
 
-func TestCString(t *testing.T) {
-	for _, s := range []string{"", "a", strings.Repeat("long ", 100), "ümläut"} {
-		p, ok := cString(s)
-		require.True(t, ok)
-		assert.Equal(t, s, goString(p))
-	}
-	_, ok := cString("a\x00b")
-	assert.False(t, ok)
-	assert.Equal(t, "", goString(nil))
+func TestTextOf(t *testing.T) {
 	assert.Equal(t, "ab", textOf([]byte("ab\x00cd")))
 	assert.Equal(t, "ab", textOf([]byte("ab")))
 }

@@ -1,6 +1,11 @@
 package driver
 
-import "unsafe"
+import (
+	"strings"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/internal/ffi"
+)
 
 // Methods whose C function writes or returns a string.
 
@@ -22,26 +27,32 @@ func (l *Library) DeviceGetPCIBusID(device Device) (string, Result) {
 func (l *Library) KernelGetName(kernel Kernel) (string, Result) {
 	var name *byte
 	r := l.kernelGetName(&name, kernel)
-	return goString(name), r
+	return ffi.GoString(name), r
 }
 
 // FuncGetName implements [API].
 func (l *Library) FuncGetName(function Function) (string, Result) {
 	var name *byte
 	r := l.funcGetName(&name, function)
-	return goString(name), r
+	return ffi.GoString(name), r
 }
 
 // GetErrorName implements [API].
 func (l *Library) GetErrorName(result Result) (string, Result) {
 	var name *byte
 	r := l.getErrorName(result, &name)
-	return goString(name), r
+	return ffi.GoString(name), r
 }
 
 // GetErrorString implements [API].
 func (l *Library) GetErrorString(result Result) (string, Result) {
 	var text *byte
 	r := l.getErrorString(result, &text)
-	return goString(text), r
+	return ffi.GoString(text), r
+}
+
+// textOf returns the text in a buffer that C has written to.
+func textOf(buffer []byte) string {
+	text, _, _ := strings.Cut(string(buffer), "\x00")
+	return text
 }

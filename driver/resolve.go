@@ -38,7 +38,7 @@ func procAddress(symbolOf func(name string) uintptr) func(name string, version V
 		return func(string, Version) uintptr { return 0 }
 	}
 	return func(name string, version Version) uintptr {
-		symbol, ok := cString(name)
+		symbol, ok := ffi.CString(name)
 		if !ok {
 			return 0
 		}

@@ -127,7 +127,7 @@ func (l *Library) deviceGetPCIBusId(id *byte, length int32, device Device) (r Re
 
 // DeviceGetByPCIBusID implements [API].
 func (l *Library) DeviceGetByPCIBusID(id string) (device Device, r Result) {
-	cid, ok := cString(id)
+	cid, ok := ffi.CString(id)
 	if !ok {
 		r = ErrorInvalidValue
 		return
@@ -1248,7 +1248,7 @@ func (l *Library) ModuleUnload(module Module) (r Result) {
 
 // ModuleGetFunction implements [API].
 func (l *Library) ModuleGetFunction(module Module, name string) (function Function, r Result) {
-	cname, ok := cString(name)
+	cname, ok := ffi.CString(name)
 	if !ok {
 		r = ErrorInvalidValue
 		return
@@ -1267,7 +1267,7 @@ func (l *Library) ModuleGetFunction(module Module, name string) (function Functi
 
 // ModuleGetGlobal implements [API].
 func (l *Library) ModuleGetGlobal(module Module, name string) (ptr DevicePtr, bytes uint64, r Result) {
-	cname, ok := cString(name)
+	cname, ok := ffi.CString(name)
 	if !ok {
 		r = ErrorInvalidValue
 		return
@@ -1328,7 +1328,7 @@ func (l *Library) LibraryUnload(library KernelLibrary) (r Result) {
 
 // LibraryGetKernel implements [API].
 func (l *Library) LibraryGetKernel(library KernelLibrary, name string) (kernel Kernel, r Result) {
-	cname, ok := cString(name)
+	cname, ok := ffi.CString(name)
 	if !ok {
 		r = ErrorInvalidValue
 		return
@@ -1360,7 +1360,7 @@ func (l *Library) LibraryGetModule(library KernelLibrary) (module Module, r Resu
 
 // LibraryGetGlobal implements [API].
 func (l *Library) LibraryGetGlobal(library KernelLibrary, name string) (ptr DevicePtr, bytes uint64, r Result) {
-	cname, ok := cString(name)
+	cname, ok := ffi.CString(name)
 	if !ok {
 		r = ErrorInvalidValue
 		return
@@ -1827,7 +1827,7 @@ func (l *Library) GraphDestroy(graph Graph) (r Result) {
 
 // GraphDebugDotPrint implements [API].
 func (l *Library) GraphDebugDotPrint(graph Graph, path string, flags uint32) (r Result) {
-	cpath, ok := cString(path)
+	cpath, ok := ffi.CString(path)
 	if !ok {
 		r = ErrorInvalidValue
 		return

@@ -49,8 +49,8 @@ func (l *Library) SupportedArchs() ([]int, Result) {
 
 // CreateProgram implements [API].
 func (l *Library) CreateProgram(source, name string, headers []Header) (program Handle, r Result) {
-	sourceC, ok1 := cString(source)
-	nameC, ok2 := cString(name)
+	sourceC, ok1 := ffi.CString(source)
+	nameC, ok2 := ffi.CString(name)
 	texts, names := make([]string, len(headers)), make([]string, len(headers))
 	for i, h := range headers {
 		texts[i], names[i] = h.Text, h.Name
@@ -87,7 +87,7 @@ func (l *Library) DestroyProgram(program Handle) Result {
 
 // AddNameExpression implements [API].
 func (l *Library) AddNameExpression(program Handle, expression string) Result {
-	text, ok := cString(expression)
+	text, ok := ffi.CString(expression)
 	if !ok {
 		return ErrorInvalidInput
 	}
@@ -213,7 +213,7 @@ func (l *Library) output(program Handle, sizeOf, get function) ([]byte, Result) 
 
 // LoweredName implements [API].
 func (l *Library) LoweredName(program Handle, expression string) (string, Result) {
-	text, ok := cString(expression)
+	text, ok := ffi.CString(expression)
 	if !ok {
 		return "", ErrorInvalidInput
 	}
@@ -229,5 +229,5 @@ func (l *Library) LoweredName(program Handle, expression string) (string, Result
 	if r := l.call(fnGetLoweredName, &c.Frame, 3); r != Success {
 		return "", r
 	}
-	return goString(name), Success
+	return ffi.GoString(name), Success
 }

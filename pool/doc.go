@@ -5,8 +5,8 @@
 // and calls a function for the tiles, each with the [Worker] that it has to use. [Map]
 // does the same for the elements of a slice, with an output that changes only on success:
 // what the tiles compute is gathered in the order of the input. [Reduce] makes one result of
-// many items, the same bit for bit on any number of devices. [CPU] is a parallel loop over the cores, and what fallbacks run on. [Partition] is the
-// arithmetic of the tiles.
+// many items, the same bit for bit on any number of devices. [CPU] is a parallel loop over
+// the cores, and what fallbacks run on. [Partition] is the arithmetic of the tiles.
 //
 //	p, err := pool.Open(rt, pool.WithSetup(loadKernels))
 //	if err != nil {

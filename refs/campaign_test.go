@@ -27,10 +27,10 @@ const (
 
 // Goroutines allocate, write, read, copy, share, lease, forget and close memory on streams
 // of their own, while the driver fails by chance, streams are closed with work on them, and the
-// device is drained, rebuilt, lost and dropped. What is read must be what was written last; the driver must find no mistake, and
-// so no access to memory that is gone; every block must be accounted for; and nobody may
-// hang. The seed decides about the machine, the faults and the program of each
-// goroutine; how these meet is the scheduler's.
+// device is drained, rebuilt, lost and dropped. What is read must be what was written last;
+// the driver must find no mistake, and so no access to memory that is gone; every block must
+// be accounted for; and nobody may hang. The seed decides about the machine, the faults and
+// the program of each goroutine; how these meet is the scheduler's.
 func TestCampaign(t *testing.T) {
 	seeds, first := 400, uint64(0)
 	switch {

@@ -10,8 +10,9 @@
 //
 // The program has to import package driver, as every program that uses purecuda does, and
 // may be stripped or position-independent. Two fields of the file change: the address at
-// which the kernel enters the program becomes that of an entry point in purecuda, and the request for an interpreter becomes an unused entry. The size stays the
-// same, the same file always gives the same result, and doing it again changes nothing.
+// which the kernel enters the program becomes that of an entry point in purecuda, and the
+// request for an interpreter becomes an unused entry. The size stays the same, the same file
+// always gives the same result, and doing it again changes nothing.
 //
 //	purecuda-static FILE...          change the files
 //	purecuda-static -check FILE...   change nothing; tell whether all of them are done

@@ -173,20 +173,11 @@ func (a *app) benchEngine(ctx context.Context, c benchConfig) (job.Engine, error
 		a.benchNote(c, "the GPUs are simulated: the numbers say nothing about a GPU")
 	}
 	found, engine, err := open(ctx, c.devices)
-	a.report.setProbe(found)
-	switch {
-	case err != nil:
-		return nil, openError(err)
-	case found.outcome == outcomeAvailable:
-		return engine, nil
-	case found.outcome == outcomeAbsent && c.policy == policyRequired:
-		return nil, found.failure(exitRequired, "a GPU is required by the policy, and there is none")
-	case found.outcome == outcomeAbsent:
+	engine, err = a.settle(found, engine, err, c.policy, "measures the CPU")
+	if engine == nil && err == nil {
 		a.benchNote(c, "only the CPU is measured, the rest needs a GPU: %s", found.reason)
-		return nil, nil
-	default:
-		return nil, found.failure(exitFailed, "the GPU or its driver is faulty; --policy off measures the CPU")
 	}
+	return engine, err
 }
 
 // benchNote tells the reader of the terminal something. stdout is for results.

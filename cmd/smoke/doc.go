@@ -77,8 +77,9 @@
 // all, sample or none, verify_fraction and verify_seed say which sample, ran_on is
 // "cpu" or names the GPUs, shares has for each GPU, and for the CPU if it took part, the
 // chunks and bytes that it hashed, the seconds that it had work for (busy_seconds, copies
-// included, as the device's own clock has it) and gb_per_s over the whole job, seconds runs from the first read to the root, and
-// setup_seconds is what opening the workers took before that. gb_per_s is bytes / seconds / 1e9.
+// included, as the device's own clock has it) and gb_per_s over the whole job, seconds runs
+// from the first read to the root, and setup_seconds is what opening the workers took before
+// that. gb_per_s is bytes / seconds / 1e9.
 //
 // # What smoke bench prints
 //

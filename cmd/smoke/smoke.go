@@ -118,21 +118,29 @@ func (a *app) engine(ctx context.Context, c config) (job.Engine, error) {
 		a.report.Job.interrupted(0, 0, 0)
 		return nil, left(ctx)
 	}
-	found, engine, err := opened.found, opened.engine, opened.err
+	engine, err := a.settle(opened.found, opened.engine, opened.err, c.policy, "runs the job on the CPU")
+	if engine != nil || err != nil {
+		return engine, err
+	}
+	a.note("%s; the job runs on the CPU", opened.found.reason)
+	return job.NewCPU(cpuWorkers()), nil
+}
+
+// settle says what becomes of what opening the GPUs has found: their engine, or none where
+// there are no GPUs and the policy leaves the work to the CPU. off is what --policy off does.
+func (a *app) settle(found probe, engine job.Engine, err error, p policy, off string) (job.Engine, error) {
 	a.report.setProbe(found)
 	switch {
 	case err != nil:
 		return nil, openError(err)
 	case found.outcome == outcomeAvailable:
 		return engine, nil
-	case found.outcome == outcomeAbsent && c.policy == policyRequired:
+	case found.outcome == outcomeAbsent && p == policyRequired:
 		return nil, found.failure(exitRequired, "a GPU is required by the policy, and there is none")
 	case found.outcome == outcomeAbsent:
-		a.note("%s; the job runs on the CPU", found.reason)
-		return job.NewCPU(cpuWorkers()), nil
-	default:
-		return nil, found.failure(exitFailed, "the GPU or its driver is faulty; --policy off runs the job on the CPU")
+		return nil, nil
 	}
+	return nil, found.failure(exitFailed, "the GPU or its driver is faulty; --policy off "+off)
 }
 
 // withCPU adds the cores that read for no GPU: they hash their own batches. Were it all of

@@ -154,7 +154,7 @@ func writeCall(b *bytes.Buffer, e *entry) {
 	out = append(out, "r Result")
 	p(b, "func (l *Library) %s(%s) (%s) {", e.method, strings.Join(in, ", "), strings.Join(out, ", "))
 	for _, s := range strs {
-		p(b, "c%s, ok := cString(%s)\nif !ok {\nr = ErrorInvalidValue\nreturn\n}", s, s)
+		p(b, "c%s, ok := ffi.CString(%s)\nif !ok {\nr = ErrorInvalidValue\nreturn\n}", s, s)
 	}
 	p(b, "var c struct {\nffi.Frame")
 	for _, f := range fields {

@@ -164,8 +164,8 @@ func (w watched) DeviceGet(ordinal int32) (driver.Device, driver.Result) {
 	return w.API.DeviceGet(ordinal)
 }
 
-// TrialKernel is what NVRTC has to compile, exported for simulated ones. That it is that short does not matter: NVRTC
-// asks for its builtins at any compile.
+// TrialKernel is what NVRTC has to compile, exported for simulated ones. That it is that
+// short does not matter: NVRTC asks for its builtins at any compile.
 const TrialKernel = `extern "C" __global__ void trial(int *x) { *x = 1; }` + "\n"
 
 // nvrtc finds NVRTC and compiles a kernel with it.

@@ -1,0 +1,29 @@
+package ffi
+
+import (
+	"strings"
+	"unsafe"
+)
+
+// CString returns s with a NUL behind it, on the heap, and false if s has a NUL of its own:
+// C would see another string than the caller.
+func CString(s string) (*byte, bool) {
+	if strings.IndexByte(s, 0) >= 0 {
+		return nil, false
+	}
+	b := make([]byte, len(s)+1)
+	copy(b, s)
+	return unsafe.SliceData(b), true
+}
+
+// GoString copies a string of C. Of nil it is empty.
+func GoString(p *byte) string {
+	if p == nil {
+		return ""
+	}
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(p, n))
+}
