@@ -1,12 +1,12 @@
 package nvrtc
 
 import (
-	"bufio"
-	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"slices"
 	"strings"
+
+	"github.com/purecuda/purecuda/internal/dl"
 )
 
 // libraryNames are NVRTC's, newest first. All versions from 11.2 to 11.8 have one name.
@@ -35,24 +35,7 @@ func toolkitRoots() []string {
 }
 
 // mappedFile is the file of the NVRTC that is in the process already, or "".
-func mappedFile() string {
-	maps, err := os.Open("/proc/self/maps")
-	if err != nil {
-		return ""
-	}
-	defer maps.Close()
-	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		at := strings.IndexByte(lines.Text(), '/')
-		if at < 0 {
-			continue
-		}
-		path := lines.Text()[at:]
-		if strings.HasPrefix(filepath.Base(path), "libnvrtc.so.") && !strings.HasSuffix(path, " (deleted)") {
-			return path
-		}
-	}
-	return ""
-}
+func mappedFile() string { return dl.MappedFile("libnvrtc.so.") }
 
 // builtinsOf lists the builtins that belong to a library: libnvrtc-builtins.so.12.4
 // beside libnvrtc.so.12, which is a link to libnvrtc.so.12.4.127. One directory may have

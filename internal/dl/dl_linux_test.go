@@ -51,6 +51,15 @@ func TestOpenFindsWhatIsThere(t *testing.T) {
 	assert.True(t, again.Mapped, "libc is in the process already")
 }
 
+func TestMappedFile(t *testing.T) {
+	_, _, err := Open("libc.so.6")
+	require.NoError(t, err)
+	file := MappedFile("libc.so.")
+	assert.Equal(t, "libc.so.6", filepath.Base(file))
+	assert.FileExists(t, file)
+	assert.Empty(t, MappedFile("libpurecuda-none.so."))
+}
+
 func TestOpenMissingDependencyIsNotAbsence(t *testing.T) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {

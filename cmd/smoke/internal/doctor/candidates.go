@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bufio"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/dl"
 )
 
 // ptxVersion is the directive that PTX begins with.
@@ -172,20 +172,8 @@ func loadedFile(name string) string {
 		}
 		return name
 	}
-	maps, err := os.Open("/proc/self/maps")
-	if err != nil {
-		return ""
-	}
-	defer maps.Close()
 	stem, _, _ := strings.Cut(name, ".so")
-	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		if at := strings.IndexByte(lines.Text(), '/'); at >= 0 {
-			if path := lines.Text()[at:]; strings.HasPrefix(filepath.Base(path), stem+".so") {
-				return path
-			}
-		}
-	}
-	return ""
+	return dl.MappedFile(stem + ".so")
 }
 
 var release = regexp.MustCompile(`\d{3,}\.\d+(\.\d+)*`)
