@@ -12,20 +12,10 @@
  * It needs no header of NVIDIA. Exit codes: 0 done, 1 a call failed, 2 usage, 3 no driver
  * or no device.
  */
-#include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#define PROGRAM "alloc"
+#define SINCE "11.2"
 
-typedef int CUresult;
-typedef int CUdevice;
-typedef struct CUctx *CUcontext;
-typedef struct CUstr *CUstream;
-typedef struct CUev *CUevent;
-typedef struct CUpool *CUmemoryPool;
-typedef uint64_t CUdeviceptr;
+#include <stddef.h>
 
 /* CUmemPoolProps, as far as it is used. */
 typedef struct {
@@ -35,28 +25,8 @@ typedef struct {
 	unsigned char reserved[56];
 } PoolProps;
 
-enum {
-	NO_DEVICE = 100,
-	STREAM_NON_BLOCKING = 1,
-	EVENT_DISABLE_TIMING = 2,
-	POOL_RELEASE_THRESHOLD = 4,
-	POOL_RESERVED_HIGH = 6,
-	ALLOCATION_PINNED = 1,
-	LOCATION_DEVICE = 1,
-	BATCH = 512,
-	MAX_STREAMS = 64,
-};
-
 #define FUNCTIONS(X) \
-	X(cuInit, (unsigned)) \
-	X(cuDeviceGetCount, (int *)) \
-	X(cuDeviceGet, (CUdevice *, int)) \
-	X(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice)) \
-	X(cuDevicePrimaryCtxRelease_v2, (CUdevice)) \
-	X(cuCtxSetCurrent, (CUcontext)) \
 	X(cuCtxSynchronize, (void)) \
-	X(cuStreamCreate, (CUstream *, unsigned)) \
-	X(cuStreamSynchronize, (CUstream)) \
 	X(cuStreamWaitEvent, (CUstream, CUevent, unsigned)) \
 	X(cuEventCreate, (CUevent *, unsigned)) \
 	X(cuEventRecord, (CUevent, CUstream)) \
@@ -67,48 +37,15 @@ enum {
 	X(cuMemAllocFromPoolAsync, (CUdeviceptr *, size_t, CUmemoryPool, CUstream)) \
 	X(cuMemFreeAsync, (CUdeviceptr, CUstream))
 
-#define DECLARE(name, parameters) static CUresult (*name) parameters;
-FUNCTIONS(DECLARE)
+#include "driver.h"
 
-static void check(CUresult r, const char *call)
-{
-	if (r == 0)
-		return;
-	fprintf(stderr, "alloc: %s: result %d\n", call, r);
-	exit(1);
-}
-
-#define CHECK(call) check((call), #call)
-
-static void open_driver(void)
-{
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	int devices = 0;
-
-	if (library == NULL) {
-		fprintf(stderr, "alloc: no CUDA driver: %s\n", dlerror());
-		exit(3);
-	}
-#define RESOLVE(name, parameters) \
-	*(void **)&name = dlsym(library, #name); \
-	if (name == NULL) { \
-		fprintf(stderr, "alloc: libcuda.so.1 has no %s; this needs a driver of CUDA 11.2 or later\n", #name); \
-		exit(1); \
-	}
-	FUNCTIONS(RESOLVE)
-	if (cuInit(0) == NO_DEVICE || cuDeviceGetCount(&devices) != 0 || devices == 0) {
-		fprintf(stderr, "alloc: no device\n");
-		exit(3);
-	}
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
+enum {
+	POOL_RESERVED_HIGH = 6,
+	ALLOCATION_PINNED = 1,
+	LOCATION_DEVICE = 1,
+	BATCH = 512,
+	MAX_STREAMS = 64,
+};
 
 static CUdevice gpu;
 static CUstream streams[MAX_STREAMS];

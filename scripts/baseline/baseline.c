@@ -4,10 +4,6 @@
  *     ./baseline [-bench TEXT] [-benchtime SECONDS] [-count N] [-ptx FILE]
  *     ./baseline -info
  *
- * It needs no header of NVIDIA: libcuda.so.1 is opened while the program runs, and
- * the few functions are declared below. The names are those of the binary interface:
- * cuMemAlloc_v2, because plain cuMemAlloc is the function of CUDA 2.0.
- *
  * It measures what driver/bench_hardware_test.go and runtime/bench_hardware_test.go
  * measure, in the same way, and prints lines in the format of Go's benchmarks with
  * /impl=C at the end of the name, so that benchstat compares them. As in package
@@ -17,53 +13,16 @@
  *
  * Exit codes: 0 done, 1 a call failed, 2 usage, 3 no driver or no device.
  */
-#include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-/* --- the driver ------------------------------------------------------------ */
-
-typedef int CUresult;
-typedef int CUdevice;
-typedef struct CUctx *CUcontext;
-typedef struct CUmod *CUmodule;
-typedef struct CUfunc *CUfunction;
-typedef struct CUstr *CUstream;
-typedef struct CUev *CUevent;
-typedef struct CUgr *CUgraph;
-typedef struct CUgrExec *CUgraphExec;
-typedef struct CUpool *CUmemoryPool;
-typedef uint64_t CUdeviceptr;
-
-enum {
-	CUDA_SUCCESS = 0,
-	CUDA_ERROR_NO_DEVICE = 100,
-	STREAM_NON_BLOCKING = 1,
-	EVENT_DISABLE_TIMING = 2,
-	HOST_ALLOC_PORTABLE = 1,
-	CAPTURE_THREAD_LOCAL = 1,
-	POOL_RELEASE_THRESHOLD = 4,
-};
+#define PROGRAM "baseline"
+#define SINCE "11.4"
 
 #define FUNCTIONS(X) \
-	X(cuInit, (unsigned)) \
 	X(cuDriverGetVersion, (int *)) \
-	X(cuGetErrorName, (CUresult, const char **)) \
-	X(cuDeviceGetCount, (int *)) \
-	X(cuDeviceGet, (CUdevice *, int)) \
 	X(cuDeviceGetName, (char *, int, CUdevice)) \
 	X(cuDeviceGetDefaultMemPool, (CUmemoryPool *, CUdevice)) \
 	X(cuMemPoolSetAttribute, (CUmemoryPool, int, void *)) \
-	X(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice)) \
-	X(cuDevicePrimaryCtxRelease_v2, (CUdevice)) \
-	X(cuCtxSetCurrent, (CUcontext)) \
 	X(cuCtxGetCurrent, (CUcontext *)) \
-	X(cuStreamCreate, (CUstream *, unsigned)) \
 	X(cuStreamQuery, (CUstream)) \
-	X(cuStreamSynchronize, (CUstream)) \
 	X(cuStreamBeginCapture_v2, (CUstream, int)) \
 	X(cuStreamEndCapture, (CUstream, CUgraph *)) \
 	X(cuEventCreate, (CUevent *, unsigned)) \
@@ -86,53 +45,11 @@ enum {
 	X(cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long)) \
 	X(cuGraphLaunch, (CUgraphExec, CUstream))
 
-#define DECLARE(name, parameters) static CUresult (*name) parameters;
-FUNCTIONS(DECLARE)
+#include "driver.h"
 
-static void check(CUresult r, const char *call)
-{
-	const char *name = NULL;
-
-	if (r == CUDA_SUCCESS)
-		return;
-	if (cuGetErrorName == NULL || cuGetErrorName(r, &name) != CUDA_SUCCESS || name == NULL)
-		name = "unknown result";
-	fprintf(stderr, "baseline: %s: %s (%d)\n", call, name, r);
-	exit(1);
-}
-
-#define CHECK(call) check((call), #call)
-
-static void absent(const char *why)
-{
-	fprintf(stderr, "baseline: this machine has no usable CUDA driver: %s\n", why);
-	exit(3);
-}
-
-static void open_driver(void)
-{
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	int devices = 0;
-	CUresult r;
-
-	if (library == NULL)
-		absent(dlerror());
-/* POSIX promises that a void pointer holds a function; ISO C has no cast for it. */
-#define RESOLVE(name, parameters) \
-	*(void **)&name = dlsym(library, #name); \
-	if (name == NULL) { \
-		fprintf(stderr, "baseline: libcuda.so.1 has no %s; this needs a driver of CUDA 11.4 or later\n", #name); \
-		exit(1); \
-	}
-	FUNCTIONS(RESOLVE)
-	r = cuInit(0);
-	if (r == CUDA_ERROR_NO_DEVICE)
-		absent("cuInit found no device");
-	check(r, "cuInit(0)");
-	CHECK(cuDeviceGetCount(&devices));
-	if (devices == 0)
-		absent("it has no device");
-}
+enum {
+	CAPTURE_THREAD_LOCAL = 1,
+};
 
 /* --- the measuring ----------------------------------------------------------- */
 
@@ -140,31 +57,8 @@ static const char *filter = "";
 static double bench_seconds = 1;
 static int count = 1;
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 /* Timed runs n iterations and returns the nanoseconds of the part that counts. */
 typedef double timed(long n);
-
-/* next_n is how package testing chooses the number of iterations: a fifth more than
- * fill the benchtime by the last run, at most a hundred times that of the last run. */
-static long next_n(long last, double took)
-{
-	double goal = bench_seconds * 1e9;
-	double n = goal * (double)last / (took < 1 ? 1 : took);
-
-	n += n / 5;
-	if (n > 100 * (double)last)
-		n = 100 * (double)last;
-	if (n < (double)last + 1)
-		n = (double)last + 1;
-	return n > 1e9 ? 1000000000L : (long)n;
-}
 
 static void bench(const char *name, size_t bytes, timed *run)
 {
@@ -181,7 +75,7 @@ static void bench(const char *name, size_t bytes, timed *run)
 			took = now() - start;
 			if (took >= bench_seconds * 1e9 || n >= 1000000000L)
 				break;
-			n = next_n(n, took);
+			n = next_n(n, took, bench_seconds);
 		}
 		printf("%s/impl=C\t%8ld\t%12.2f ns/op", name, n, ns / (double)n);
 		if (bytes > 0)

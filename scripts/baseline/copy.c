@@ -4,9 +4,6 @@
  *     cc -O2 -o copy copy.c -ldl
  *     ./copy [-bench TEXT] [-benchtime SECONDS] [-count N] [-largest BYTES]
  *
- * It needs no header of NVIDIA: libcuda.so.1 is opened while the program runs, and the
- * few functions are declared below, by their names in the binary interface.
- *
  * It measures what BenchmarkHardwareCopies of arena/copies_bench_hardware_test.go measures,
  * under the same names with /impl=C at the end: 1 KiB to 1 GiB in powers of 4, a copy on
  * a stream and the wait for it. "sync" are cuMemcpyHtoD and cuMemcpyDtoH, which work on the
@@ -16,38 +13,10 @@
  *
  * Exit codes: 0 done, 1 a call failed, 2 usage, 3 no driver or no device.
  */
-#include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-/* --- the driver ------------------------------------------------------------ */
-
-typedef int CUresult;
-typedef int CUdevice;
-typedef struct CUctx *CUcontext;
-typedef struct CUstr *CUstream;
-typedef uint64_t CUdeviceptr;
-
-enum {
-	CUDA_SUCCESS = 0,
-	CUDA_ERROR_NO_DEVICE = 100,
-	STREAM_NON_BLOCKING = 1,
-	HOST_ALLOC_PORTABLE = 1,
-};
+#define PROGRAM "copy"
+#define SINCE "11.0"
 
 #define FUNCTIONS(X) \
-	X(cuInit, (unsigned)) \
-	X(cuGetErrorName, (CUresult, const char **)) \
-	X(cuDeviceGetCount, (int *)) \
-	X(cuDeviceGet, (CUdevice *, int)) \
-	X(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice)) \
-	X(cuDevicePrimaryCtxRelease_v2, (CUdevice)) \
-	X(cuCtxSetCurrent, (CUcontext)) \
-	X(cuStreamCreate, (CUstream *, unsigned)) \
-	X(cuStreamSynchronize, (CUstream)) \
 	X(cuMemAlloc_v2, (CUdeviceptr *, size_t)) \
 	X(cuMemHostAlloc, (void **, size_t, unsigned)) \
 	X(cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t)) \
@@ -55,81 +24,13 @@ enum {
 	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream)) \
 	X(cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream))
 
-#define DECLARE(name, parameters) static CUresult (*name) parameters;
-FUNCTIONS(DECLARE)
-
-static void check(CUresult r, const char *call)
-{
-	const char *name = NULL;
-
-	if (r == CUDA_SUCCESS)
-		return;
-	if (cuGetErrorName == NULL || cuGetErrorName(r, &name) != CUDA_SUCCESS || name == NULL)
-		name = "unknown result";
-	fprintf(stderr, "copy: %s: %s (%d)\n", call, name, r);
-	exit(1);
-}
-
-#define CHECK(call) check((call), #call)
-
-static void absent(const char *why)
-{
-	fprintf(stderr, "copy: this machine has no usable CUDA driver: %s\n", why);
-	exit(3);
-}
-
-static void open_driver(void)
-{
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	int devices = 0;
-	CUresult r;
-
-	if (library == NULL)
-		absent(dlerror());
-/* POSIX promises that a void pointer holds a function; ISO C has no cast for it. */
-#define RESOLVE(name, parameters) \
-	*(void **)&name = dlsym(library, #name); \
-	if (name == NULL) { \
-		fprintf(stderr, "copy: libcuda.so.1 has no %s\n", #name); \
-		exit(1); \
-	}
-	FUNCTIONS(RESOLVE)
-	r = cuInit(0);
-	if (r == CUDA_ERROR_NO_DEVICE)
-		absent("cuInit found no device");
-	check(r, "cuInit(0)");
-	CHECK(cuDeviceGetCount(&devices));
-	if (devices == 0)
-		absent("it has no device");
-}
+#include "driver.h"
 
 /* --- the measuring ----------------------------------------------------------- */
 
 static const char *filter = "";
 static double bench_seconds = 1;
 static int count = 1;
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-/* next_n is how package testing chooses the number of iterations: a fifth more than
- * fill the benchtime by the last run, at most a hundred times that of the last run. */
-static long next_n(long last, double took)
-{
-	double n = bench_seconds * 1e9 * (double)last / (took < 1 ? 1 : took);
-
-	n += n / 5;
-	if (n > 100 * (double)last)
-		n = 100 * (double)last;
-	if (n < (double)last + 1)
-		n = (double)last + 1;
-	return n > 1e9 ? 1000000000L : (long)n;
-}
 
 /* --- what is measured -------------------------------------------------------- */
 
@@ -191,7 +92,7 @@ static void bench(const char *way, void (*copy)(size_t), size_t bytes)
 			took = now() - start;
 			if (took >= bench_seconds * 1e9 || n >= 1000000000L)
 				break;
-			n = next_n(n, took);
+			n = next_n(n, took, bench_seconds);
 		}
 		printf("%s/impl=C\t%8ld\t%12.2f ns/op\t%10.2f MB/s\n", name, n, took / (double)n,
 			(double)bytes * (double)n / took * 1e3);

@@ -8,26 +8,19 @@
  *
  * Exit codes: 0 done, 1 a call failed, 2 usage, 3 no driver, no device or no NVRTC.
  */
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
+#define PROGRAM "use"
+#define SINCE "11.0"
 
-typedef struct _nvrtcProgram *nvrtcProgram;
-typedef struct CUctx *CUcontext;
-typedef struct CUmod *CUmodule;
-typedef struct CUfunc *CUfunction;
-
-enum { COMPUTE_CAPABILITY_MAJOR = 75, COMPUTE_CAPABILITY_MINOR = 76 };
-
-#define DRIVER(X) \
-	X(cuInit, (unsigned)) \
-	X(cuDeviceGet, (int *, int)) \
+#define FUNCTIONS(X) \
 	X(cuDeviceGetAttribute, (int *, int, int)) \
-	X(cuDevicePrimaryCtxRetain, (CUcontext *, int)) \
-	X(cuCtxSetCurrent, (CUcontext)) \
 	X(cuModuleLoadData, (CUmodule *, const void *)) \
 	X(cuModuleGetFunction, (CUfunction *, CUmodule, const char *))
+
+#include "driver.h"
+
+typedef struct _nvrtcProgram *nvrtcProgram;
+
+enum { COMPUTE_CAPABILITY_MAJOR = 75, COMPUTE_CAPABILITY_MINOR = 76 };
 
 #define NVRTC(X) \
 	X(nvrtcCreateProgram, (nvrtcProgram *, const char *, const char *, int, const char *const *, const char *const *)) \
@@ -37,32 +30,31 @@ enum { COMPUTE_CAPABILITY_MAJOR = 75, COMPUTE_CAPABILITY_MINOR = 76 };
 	X(nvrtcGetCUBIN, (nvrtcProgram, char *)) \
 	X(nvrtcGetLoweredName, (nvrtcProgram, const char *, const char **))
 
-#define DECLARE(name, parameters) static int (*name) parameters;
-DRIVER(DECLARE)
 NVRTC(DECLARE)
 
-static void *library(const char *const *names)
+static void open_nvrtc(void)
 {
-	void *l = NULL;
+	static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.13",
+		"/usr/local/cuda/lib64/libnvrtc.so.12"};
+	void *library = NULL;
 
-	for (; *names != NULL && l == NULL; names++)
-		l = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
-	if (l == NULL) {
-		fprintf(stderr, "use: %s\n", dlerror());
+	for (size_t i = 0; i < sizeof names / sizeof *names && library == NULL; i++)
+		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	if (library == NULL) {
+		fprintf(stderr, "use: no NVRTC: %s\n", dlerror());
 		exit(3);
 	}
-	return l;
-}
-
-/* POSIX promises that a void pointer holds a function; ISO C has no cast for it. */
-#define RESOLVE(name, parameters) \
-	*(void **)&name = dlsym(l, #name); \
+#define RESOLVE_NVRTC(name, parameters) \
+	*(void **)&name = dlsym(library, #name); \
 	if (name == NULL) { \
-		fprintf(stderr, "use: there is no %s\n", #name); \
+		fprintf(stderr, "use: NVRTC has no %s\n", #name); \
 		exit(1); \
 	}
+	NVRTC(RESOLVE_NVRTC)
+}
 
-static void check(int result, const char *call)
+/* needs ends the program if a call of NVRTC failed. */
+static void needs(int result, const char *call)
 {
 	if (result != 0) {
 		fprintf(stderr, "use: %s: %d\n", call, result);
@@ -70,15 +62,7 @@ static void check(int result, const char *call)
 	}
 }
 
-#define CHECK(call) check((call), #call)
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
+#define NEEDS(call) needs((call), #call)
 
 static char *read_all(const char *path)
 {
@@ -95,9 +79,6 @@ static char *read_all(const char *path)
 
 int main(int argc, char **argv)
 {
-	static const char *const drivers[] = {"libcuda.so.1", NULL};
-	static const char *const compilers[] = {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.13",
-		"/usr/local/cuda/lib64/libnvrtc.so.12", NULL};
 	int device, major, minor;
 	char arch[64], *source, *code;
 	const char *options[] = {arch, "--std=c++17"}, *lowered;
@@ -107,16 +88,13 @@ int main(int argc, char **argv)
 	nvrtcProgram program;
 	size_t size;
 	double start, opened, compiled, done;
-	void *l;
 
 	if (argc != 3) {
 		fprintf(stderr, "usage: use FILE.cu NAME-EXPRESSION\n");
 		return 2;
 	}
 	source = read_all(argv[1]);
-	l = library(drivers);
-	DRIVER(RESOLVE)
-	CHECK(cuInit(0));
+	open_driver();
 	CHECK(cuDeviceGet(&device, 0));
 	CHECK(cuDeviceGetAttribute(&major, COMPUTE_CAPABILITY_MAJOR, device));
 	CHECK(cuDeviceGetAttribute(&minor, COMPUTE_CAPABILITY_MINOR, device));
@@ -125,16 +103,15 @@ int main(int argc, char **argv)
 	snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%d", major, minor);
 
 	start = now();
-	l = library(compilers);
-	NVRTC(RESOLVE)
+	open_nvrtc();
 	opened = now();
-	CHECK(nvrtcCreateProgram(&program, source, argv[1], 0, NULL, NULL));
-	CHECK(nvrtcAddNameExpression(program, argv[2]));
-	CHECK(nvrtcCompileProgram(program, 2, options));
-	CHECK(nvrtcGetCUBINSize(program, &size));
+	NEEDS(nvrtcCreateProgram(&program, source, argv[1], 0, NULL, NULL));
+	NEEDS(nvrtcAddNameExpression(program, argv[2]));
+	NEEDS(nvrtcCompileProgram(program, 2, options));
+	NEEDS(nvrtcGetCUBINSize(program, &size));
 	code = malloc(size);
-	CHECK(nvrtcGetCUBIN(program, code));
-	CHECK(nvrtcGetLoweredName(program, argv[2], &lowered));
+	NEEDS(nvrtcGetCUBIN(program, code));
+	NEEDS(nvrtcGetLoweredName(program, argv[2], &lowered));
 	compiled = now();
 	CHECK(cuModuleLoadData(&module, code));
 	CHECK(cuModuleGetFunction(&function, module, lowered));
