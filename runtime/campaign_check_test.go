@@ -21,7 +21,7 @@ var silent = map[string][]string{
 	// When memory is short what is cached goes back, and the driver is asked again.
 	"Alloc": {"cuMemAlloc", "cuMemAllocFromPoolAsync", "cuMemFreeAsync"},
 	// Where one stream cannot wait for the others that use the memory, another one can.
-	"Close of *refs.Ref[uint32]": {"cuStreamWaitEvent", "cuEventRecord", "cuEventCreate", "cuCtxPushCurrent"},
+	"Close of *refs.Ref[uint32]": {"cuStreamWaitEvent", "cuStreamQuery", "cuEventRecord", "cuEventCreate", "cuCtxPushCurrent"},
 	// Without a direct link copies go through the host.
 	"Copy": {"cuCtxEnablePeerAccess"},
 	// Without page-locked memory the driver copies the memory of Go itself.

@@ -36,7 +36,7 @@ type Context struct {
 	ledger   ledger
 	modules  moduleCache
 	streams  atomic.Uint64 // counts streams, for their identity
-	captures atomic.Int64  // under way on streams of the context
+	captures captures
 	device   Device
 }
 
@@ -157,9 +157,10 @@ func (c *Context) MemInfo() (free, total uint64, err error) {
 // the process included. It refuses while a stream of the context is captured, whose work
 // does not run.
 func (c *Context) Synchronize() error {
-	if err := c.mayWait("Context.Synchronize"); err != nil {
-		return err
+	if !c.captures.beginWait() {
+		return c.capturedError("Context.Synchronize")
 	}
+	defer c.captures.endWait()
 	return c.do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
 }
 
@@ -245,11 +246,11 @@ func (c *Context) giveBack(r resource) error {
 	}
 	var err error
 	if r.kind >= execResource {
-		if c.rt.capturing() {
+		err = c.idle()
+		if isCaptured(err) {
 			c.ledger.forget(r)
 			return nil
 		}
-		err = c.idle()
 	}
 	tried := false
 	keeps := c.ledger.keeps(r)
@@ -300,6 +301,10 @@ func (c *Context) finish() error {
 	if c.isLost() {
 		return nil
 	}
+	if !c.captures.beginWait() {
+		return c.capturedError("wait for the device")
+	}
+	defer c.captures.endWait()
 	return c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
 }
 

@@ -2,7 +2,7 @@ package runtime
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -12,7 +12,8 @@ import (
 type Event struct {
 	object
 	handle  driver.Event
-	capture atomic.Pointer[capture] // that it was recorded in last, or nil
+	mu      sync.RWMutex // so that capture is what the driver has recorded
+	capture *capture     // that it was recorded in last, or nil
 }
 
 // NewEvent makes an event without a time stamp, the faster kind.
@@ -59,12 +60,12 @@ func (e *Event) Record(s *Stream) error {
 		return err
 	}
 	defer s.end()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if r := s.ctx.api.EventRecord(e.handle, s.handle); r != driver.Success {
 		return s.failed("cuEventRecord", r)
 	}
-	if c := s.capture.Load(); c != e.capture.Load() {
-		e.capture.Store(c)
-	}
+	e.capture = s.capture.Load()
 	return nil
 }
 
@@ -75,6 +76,8 @@ func (e *Event) Query() (done bool, err error) {
 		return false, err
 	}
 	defer e.end()
+	e.mu.RLock()
+	defer e.mu.RUnlock()
 	if err := e.mayWait("Event.Query"); err != nil {
 		return false, err
 	}
@@ -96,7 +99,7 @@ func (e *Event) synchronize() error {
 		return err
 	}
 	defer e.end()
-	if err := e.mayWait("Event.Synchronize"); err != nil {
+	if err := e.marksWork("Event.Synchronize"); err != nil {
 		return err
 	}
 	e.ctx.stats.waits.Add(1)
@@ -115,7 +118,7 @@ func (e *Event) Since(start *Event) (time.Duration, error) {
 	}
 	defer e.end()
 	for _, end := range []*Event{start, e} {
-		if err := end.mayWait("Event.Since"); err != nil {
+		if err := end.marksWork("Event.Since"); err != nil {
 			return 0, err
 		}
 	}

@@ -21,6 +21,7 @@ type capture struct {
 	refs       map[*refs.Core]*keptRef // those of keeps
 	operations []string
 	err        error // the first thing that went wrong
+	sealed     bool  // no stream joins any more
 	ended      bool
 }
 
@@ -61,7 +62,7 @@ func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) {
 
 // beginCapture makes the stream record. The mode is relaxed. In the other modes a capture
 // belongs to the thread that began it, which goroutines leave, and calls that have nothing
-// to do with the graph ruin it: allocating, waiting for another stream, giving back what
+// to do with the graph ruin it: allocating, waiting for another stream, freeing what
 // the garbage collector has found. What cannot be recorded is refused in every mode.
 func (s *Stream) beginCapture() (*capture, error) {
 	ctx := s.ctx
@@ -71,58 +72,82 @@ func (s *Stream) beginCapture() (*capture, error) {
 	c := &capture{origin: s}
 	// Counted before the state is looked at, so that either this sees that the context is about to
 	// be reset, or who resets it sees the capture.
-	ctx.captures.Add(1)
-	err := s.beginWork()
-	if err != nil {
-		ctx.captures.Add(-1)
-		ctx.gate.leave()
-		return nil, err
-	}
-	defer s.end()
-	switch {
-	case !s.capture.CompareAndSwap(nil, c):
-		err = s.captureError("Stream.Capture", "the stream is captured already")
-	case !c.join(s):
-		err = errClosed("stream")
-	default:
-		err = s.failed("cuStreamBeginCapture", ctx.api.StreamBeginCapture(s.handle, driver.CaptureRelaxed))
-	}
-	if err != nil {
-		s.capture.CompareAndSwap(c, nil)
+	ctx.captures.begin(ctx.isLost)
+	if err := s.alone(s.enter, c.begin); err != nil {
 		c.leave()
 		return nil, err
 	}
 	return c, nil
 }
 
-// join makes a stream part of the capture. It may be closed meanwhile, and is given back
-// after the capture.
-func (c *capture) join(s *Stream) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended || !s.hold() {
-		return false
+// begin begins the capture of the origin, which the caller has alone.
+func (c *capture) begin() error {
+	s := c.origin
+	if err := s.prepareWork(); err != nil {
+		return err
 	}
-	c.streams = append(c.streams, s)
-	s.capture.Store(c)
-	s.memory.Capture(true)
-	return true
+	defer s.ctx.bind.Pop()
+	if s.capture.Load() != nil {
+		return s.captureError("Stream.Capture", "the stream is captured already")
+	}
+	return c.join(s, func() error {
+		return s.failed("cuStreamBeginCapture", s.ctx.api.StreamBeginCapture(s.handle, driver.CaptureRelaxed))
+	})
 }
 
-// leave makes all streams ordinary ones again.
+// alone runs f while no other call uses the stream: calls that are under way end first, and later
+// ones wait. The beginning and the end of a capture need that. The driver does not stand other
+// calls about the stream meanwhile, and what a call has seen of the capture holds until it
+// returns. enter lets the caller into the gate.
+func (s *Stream) alone(enter, f func() error) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if err := enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if !s.gate.exclude(s.ctx.isLost) {
+		return s.ctx.state.Check(0)
+	}
+	defer s.gate.resume()
+	return f()
+}
+
+// join makes a stream part of the capture by a call of the driver. The caller has the stream
+// alone. The stream may be closed meanwhile, and is destroyed after the capture.
+func (c *capture) join(s *Stream, call func() error) error {
+	c.mu.Lock()
+	joins := !c.sealed && s.hold()
+	if joins {
+		c.streams = append(c.streams, s)
+	}
+	c.mu.Unlock()
+	if !joins {
+		return errClosed("stream or the capture")
+	}
+	s.memory.Capture(true) // the arena marks what is on the stream now
+	s.capture.Store(c)
+	err := call()
+	if err != nil && !c.records(s) {
+		s.ordinary()
+		c.mu.Lock()
+		c.streams = slices.DeleteFunc(c.streams, func(o *Stream) bool { return o == s })
+		c.mu.Unlock()
+		s.ctx.rt.report(s.drop())
+	}
+	return err
+}
+
+// leave ends the part that streams have in the capture.
 func (c *capture) leave() {
 	c.mu.Lock()
 	ctx, streams := c.origin.ctx, c.streams
-	c.origin, c.streams, c.refs, c.ended = nil, nil, nil, true // events may refer to c for long
+	c.origin, c.streams, c.refs, c.sealed, c.ended = nil, nil, nil, true, true // events may refer to c for long
 	c.mu.Unlock()
-	for _, s := range streams {
-		s.capture.CompareAndSwap(c, nil)
-		s.memory.Capture(false)
-	}
-	ctx.captures.Add(-1)
 	for _, s := range streams {
 		ctx.rt.report(s.drop())
 	}
+	ctx.captures.end()
 	ctx.gate.leave()
 }
 
@@ -130,7 +155,11 @@ func (c *capture) leave() {
 func (c *capture) finish(returned bool, err error) (*Graph, error) {
 	ctx := c.origin.ctx
 	defer c.leave()
-	handle, ended := c.end()
+	c.mu.Lock()
+	c.sealed = true
+	streams := slices.Clone(c.streams)
+	c.mu.Unlock()
+	handle, ended := c.endAlone(streams)
 	c.mu.Lock()
 	operations, keeps, first := c.operations, c.keeps, c.err
 	c.operations, c.keeps, c.ended = nil, nil, true
@@ -150,11 +179,42 @@ func (c *capture) finish(returned bool, err error) (*Graph, error) {
 	return nil, err
 }
 
+// endAlone has all streams of the capture alone, ends it and makes them ordinary ones again. When
+// CUDA is lost meanwhile the driver is not called.
+func (c *capture) endAlone(streams []*Stream) (handle driver.Graph, err error) {
+	if len(streams) == 0 {
+		return c.end()
+	}
+	s := streams[0]
+	stay := func() error { // the capture holds the stream, also when it was closed
+		s.gate.state.Add(1)
+		return nil
+	}
+	lost := s.alone(stay, func() error {
+		handle, err = c.endAlone(streams[1:])
+		s.ordinary()
+		return nil
+	})
+	if lost != nil {
+		for _, s := range streams {
+			s.ordinary()
+		}
+		err = lost
+	}
+	return handle, err
+}
+
+// ordinary ends the part of the stream in a capture.
+func (s *Stream) ordinary() {
+	s.capture.Store(nil)
+	s.memory.Capture(false)
+}
+
 // end takes the graph from the driver. If that fails and the stream still records, it tries
 // once more: nothing could run on the stream otherwise.
 func (c *capture) end() (driver.Graph, error) {
 	handle, err := c.tryEnd()
-	if err != nil && c.goesOn() {
+	if err != nil && c.records(c.origin) {
 		if late, failed := c.tryEnd(); failed == nil {
 			ctx := c.origin.ctx
 			ctx.rt.report(ctx.failed("cuGraphDestroy", ctx.api.GraphDestroy(late)))
@@ -163,13 +223,9 @@ func (c *capture) end() (driver.Graph, error) {
 	return handle, err
 }
 
-// tryEnd passes by the gate of the stream, which may be closed, but not given back.
 func (c *capture) tryEnd() (driver.Graph, error) {
 	s := c.origin
-	if err := s.ctx.rt.lostError(); err != nil {
-		return 0, err
-	}
-	if err := s.ctx.bind.Push(); err != nil {
+	if err := s.prepare(); err != nil {
 		return 0, err
 	}
 	defer s.ctx.bind.Pop()
@@ -184,9 +240,8 @@ func (c *capture) tryEnd() (driver.Graph, error) {
 	return 0, err
 }
 
-// goesOn tells whether the stream still records, as far as can be found out.
-func (c *capture) goesOn() bool {
-	s := c.origin
+// records tells whether a stream records, as far as can be found out.
+func (c *capture) records(s *Stream) bool {
 	if s.ctx.rt.lost.Load() != nil {
 		return false
 	}
@@ -215,8 +270,8 @@ func (c *capture) others() string {
 func (c *capture) record(operation string, uses ...use) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
-		return nil // the driver runs it
+	if c.ended { // without the driver: CUDA is lost
+		return errClosed("capture")
 	}
 	for _, u := range uses {
 		k := c.keepOf(u)
@@ -275,5 +330,5 @@ func (c *capture) fail(err error) {
 func (c *capture) hasEnded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ended
+	return c.sealed
 }

@@ -1,6 +1,12 @@
 package runtime
 
-import "github.com/purecuda/purecuda/driver"
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+)
 
 // refuse is the error of a call that a stream cannot record, which makes the capture
 // fail as well, or nil if the stream is not captured.
@@ -25,9 +31,9 @@ const (
 	pageable    = "it copies from or to Go memory and waits; use a HostBuffer"
 )
 
-// mayWait refuses to wait for an event that marks a place in a graph.
+// mayWait refuses to wait for an event that marks a place in a graph. e.mu is held.
 func (e *Event) mayWait(what string) error {
-	c := e.capture.Load()
+	c := e.capture
 	if c == nil {
 		return nil
 	}
@@ -40,9 +46,17 @@ func (e *Event) mayWait(what string) error {
 	return err
 }
 
-// joinCapture tells which capture a stream joins by waiting for an event, if any.
-func (s *Stream) joinCapture(e *Event) (*capture, error) {
-	c := e.capture.Load()
+// marksWork is mayWait for calls that cannot hold e.mu until they return: the driver refuses an event
+// that is recorded in a capture meanwhile.
+func (e *Event) marksWork(what string) error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.mayWait(what)
+}
+
+// joins is the capture that a stream joins by waiting for an event, or nil. e.mu is held.
+func (s *Stream) joins(e *Event) (*capture, error) {
+	c := e.capture
 	own := s.capture.Load()
 	switch {
 	case c == nil || c == own:
@@ -55,24 +69,81 @@ func (s *Stream) joinCapture(e *Event) (*capture, error) {
 	return c, nil
 }
 
-// mayWait refuses to wait for a device while a stream of it is captured.
-func (c *Context) mayWait(what string) error {
-	if c.captures.Load() == 0 {
-		return nil
+// captures keeps captures on the streams of a context, and waits for the whole context, apart:
+// such a wait makes the driver fail the captures.
+type captures struct {
+	mu    sync.Mutex
+	count int           // captures that are under way or about to begin
+	waits int           // for the context
+	done  chan struct{} // closed when no wait is left; nil: no capture wants to know
+}
+
+// begin counts a capture, and waits until nobody waits for the context. That may take as long as
+// the work of the device; it gives up when the context is lost.
+func (c *captures) begin(lost func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count++
+	for c.waits > 0 && !lost() {
+		if c.done == nil {
+			c.done = make(chan struct{})
+		}
+		done := c.done
+		c.mu.Unlock()
+		timer := time.NewTimer(lookAgain)
+		select {
+		case <-done:
+		case <-timer.C:
+		}
+		timer.Stop()
+		c.mu.Lock()
 	}
+}
+
+func (c *captures) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count--
+}
+
+func (c *captures) any() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count > 0
+}
+
+// beginWait keeps captures from beginning until endWait, unless there is one.
+func (c *captures) beginWait() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.count > 0 {
+		return false
+	}
+	c.waits++
+	return true
+}
+
+func (c *captures) endWait() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waits--
+	if c.waits == 0 && c.done != nil {
+		close(c.done)
+		c.done = nil
+	}
+}
+
+// capturedError is why a device is not waited for while a stream of it is captured.
+func (c *Context) capturedError(what string) error {
 	err := driver.Errorf(driver.ErrCaptureFailed, "%s while a stream of the device is captured: %s", what, nothingRuns)
 	err.Device = c.device.Ordinal
 	return err
 }
 
-// capturing tells whether any stream is captured. Devices are not waited for then.
-func (rt *Runtime) capturing() bool {
-	for _, c := range rt.Contexts() {
-		if c.captures.Load() > 0 {
-			return true
-		}
-	}
-	return false
+// isCaptured tells whether an error is that of capturedError, and not one of the driver.
+func isCaptured(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && e.Kind == driver.ErrCaptureFailed && e.Code == driver.Success
 }
 
 // explainCapture says what the driver's errors about captures mean.

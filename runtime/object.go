@@ -42,6 +42,7 @@ func (o *object) enter() error {
 		if o.gate.closed() {
 			return errClosed(o.resource.kind.String())
 		}
+		o.gate.awaitOpen() // a capture begins or ends on the stream
 	}
 	return nil
 }
@@ -55,15 +56,20 @@ func (o *object) begin() error {
 	if err := o.enter(); err != nil {
 		return err
 	}
-	if err := o.ctx.rt.lostError(); err != nil {
-		o.leave()
-		return err
-	}
-	if err := o.ctx.bind.Push(); err != nil {
+	if err := o.prepare(); err != nil {
 		o.leave()
 		return err
 	}
 	return nil
+}
+
+// prepare makes calls of the driver about the object possible, inside the gate, until the binding
+// is popped.
+func (o *object) prepare() error {
+	if err := o.ctx.rt.lostError(); err != nil {
+		return err
+	}
+	return o.ctx.bind.Push()
 }
 
 // beginWork is begin for what puts something new on the device, which a context that is
@@ -76,13 +82,21 @@ func (o *object) beginWork() error {
 	if o.ctx.state.Accepting() {
 		return nil
 	}
-	return o.refuseWork()
-}
-
-func (o *object) refuseWork() error {
 	err := o.ctx.state.Check(o.resource.generation)
 	if err != nil {
 		o.end()
+	}
+	return err
+}
+
+// prepareWork is prepare for what puts something new on the device.
+func (o *object) prepareWork() error {
+	if err := o.prepare(); err != nil {
+		return err
+	}
+	err := o.ctx.state.Check(o.resource.generation)
+	if err != nil {
+		o.ctx.bind.Pop()
 	}
 	return err
 }

@@ -78,8 +78,8 @@ func (l lives) unlock() { <-l }
 func (c *Context) mayReset() error {
 	for _, other := range c.rt.Contexts() {
 		// Waiting for the device would make the capture fail.
-		if err := other.mayWait("Context.Reset"); err != nil {
-			return err
+		if other.captures.any() {
+			return other.capturedError("Context.Reset")
 		}
 	}
 	n := c.ledger.openHostMemory()

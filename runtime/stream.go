@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +20,10 @@ type Stream struct {
 	handle  driver.Stream
 	id      uint64
 	memory  *arena.Stream           // which allocates on this stream
-	capture atomic.Pointer[capture] // that the stream records for, or nil
+	// capture is what the stream records for, or nil. It changes only while nobody is inside the
+	// gate but who changes it, so that it holds as long as a call is inside.
+	capture atomic.Pointer[capture]
+	turn    sync.Mutex // of those who need the stream alone; taken before the gate is entered
 }
 
 // NewStream makes a stream. A stream that is no longer needed should be closed.
@@ -114,17 +118,52 @@ func (s *Stream) Wait(e *Event) error {
 		return err
 	}
 	defer e.leave()
-	if err := s.beginWork(); err != nil {
+	joins, err := s.waitInPlace(e)
+	if !joins {
 		return err
+	}
+	// Streams are ended together with the capture, which must not begin on this one meanwhile.
+	if err := s.ctx.enter(); err != nil {
+		return err
+	}
+	defer s.ctx.gate.leave()
+	return s.alone(s.enter, func() error { return s.waitAlone(e) })
+}
+
+// waitInPlace makes the stream wait for an event unless it would join a capture.
+func (s *Stream) waitInPlace(e *Event) (joins bool, err error) {
+	if err := s.beginWork(); err != nil {
+		return false, err
 	}
 	defer s.end()
-	joins, err := s.joinCapture(e)
-	if err != nil {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	c, err := s.joins(e)
+	if c != nil || err != nil {
+		return c != nil, err
+	}
+	return false, s.waitEvent(e)
+}
+
+// waitAlone makes the stream, which the caller has alone, wait for an event and join its capture.
+func (s *Stream) waitAlone(e *Event) error {
+	if err := s.prepareWork(); err != nil {
 		return err
 	}
-	if joins != nil {
-		joins.join(s) // before the stream captures: the arena marks what is on it now
+	defer s.ctx.bind.Pop()
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	c, err := s.joins(e)
+	switch {
+	case err != nil:
+		return err
+	case c == nil:
+		return s.waitEvent(e)
 	}
+	return c.join(s, func() error { return s.waitEvent(e) })
+}
+
+func (s *Stream) waitEvent(e *Event) error {
 	return s.failed("cuStreamWaitEvent", s.ctx.api.StreamWaitEvent(s.handle, e.handle, 0))
 }
 
