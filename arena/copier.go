@@ -138,8 +138,8 @@ type CopierStats struct {
 func NewCopier(b *driver.Binding, w *Workers, p *Pinned, c CopierConfig) *Copier {
 	c = c.complete(w)
 	copier := &Copier{binding: b, workers: w, config: c}
-	copier.slots.init(b, p, c.SlotBytes, c.Slots)
-	copier.chunks.init(b, p, c.ChunkBytes, c.Chunks)
+	copier.slots.init(b, p, c.SlotBytes, c.Slots, &copier.doubtful)
+	copier.chunks.init(b, p, c.ChunkBytes, c.Chunks, &copier.doubtful)
 	return copier
 }
 

@@ -40,6 +40,7 @@ type ring struct {
 	pinned  *Pinned
 	bytes   uint64
 	limit   int
+	retired *doubtful // buffers of which nobody knows whether a device uses them
 
 	mu      sync.Mutex
 	free    []*buffer // no device uses them; the last one is the one used last
@@ -50,8 +51,8 @@ type ring struct {
 	wake chan struct{}
 }
 
-func (r *ring) init(b *driver.Binding, p *Pinned, bytes uint64, limit int) {
-	r.binding, r.pinned, r.bytes, r.limit = b, p, bytes, limit
+func (r *ring) init(b *driver.Binding, p *Pinned, bytes uint64, limit int, retired *doubtful) {
+	r.binding, r.pinned, r.bytes, r.limit, r.retired = b, p, bytes, limit, retired
 	r.free = make([]*buffer, 0, limit)
 	r.pending = make([]*buffer, 0, limit)
 	r.wake = make(chan struct{}, limit)
@@ -84,8 +85,12 @@ func (r *ring) take(ctx context.Context, t *transfer, mayWait bool) (*buffer, er
 			return nil, nil
 		case b != nil:
 			if err := r.await(ctx, b, t); err != nil {
-				r.put(b)
-				return nil, err
+				r.putUnknown(ctx, b)
+				if ctx.Err() != nil || isSticky(err) {
+					return nil, err
+				}
+				r.binding.Cleanup(err) // of the copy before
+				continue
 			}
 			return b, nil
 		default:
@@ -106,15 +111,39 @@ func (r *ring) sweep(t *transfer) error {
 			return nil
 		}
 		done, err := r.poll(b, t)
-		if !done {
+		switch {
+		case done:
+			r.put(b)
+		case err != nil:
+			r.putUnknown(context.Background(), b)
+			if isSticky(err) {
+				return err
+			}
+			r.binding.Cleanup(err) // of the copy before
+		default:
 			r.mu.Lock()
 			r.pending = slices.Insert(r.pending, 0, b)
 			r.mu.Unlock()
 			r.signal()
-			return err
+			return nil
 		}
-		r.put(b)
 	}
+}
+
+// putUnknown ends the use of a pending buffer whose event could not be awaited. If ctx has ended,
+// the buffer is pending as before. Else its event has failed and is never asked again, because the
+// error may be for good: the buffer is retired until Close.
+func (r *ring) putUnknown(ctx context.Context, b *buffer) {
+	if ctx.Err() != nil {
+		r.put(b)
+		return
+	}
+	r.retired.add(r, b)
+}
+
+func isSticky(err error) bool {
+	var failed *driver.Error
+	return errors.As(err, &failed) && failed.Sticky
 }
 
 // first takes the oldest pending buffer out.

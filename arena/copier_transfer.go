@@ -169,16 +169,18 @@ func (h *hand) finish() {
 }
 
 func (t *transfer) receive(r *ring, buffer *buffer, at tile) error {
-	defer r.put(buffer)
 	b := t.copier.binding
 	if err := b.Push(); err != nil {
+		r.put(buffer)
 		return err
 	}
 	defer b.Pop()
 	if err := r.await(t.ctx, buffer, t); err != nil {
+		r.putUnknown(t.ctx, buffer)
 		return err
 	}
 	scatter(&t.transferShape, t.host, buffer.memory, at)
+	r.put(buffer)
 	return nil
 }
 
@@ -273,8 +275,10 @@ func (c *Copier) copyDirect(ctx context.Context, shape *transferShape, host []by
 	} else if err = c.fetch(&c.slots, buffer, shape, all, nil); err == nil {
 		if err = c.slots.await(ctx, buffer, nil); err == nil {
 			scatter(shape, host, buffer.memory, all)
+			c.slots.put(buffer)
+		} else {
+			c.slots.putUnknown(ctx, buffer)
 		}
-		c.slots.put(buffer)
 	}
 	if err == nil {
 		c.direct.Add(1)

@@ -16,6 +16,10 @@ type events struct {
 	// lent are guards for blocks of FreeBehind, also of other devices. Whoever takes one out
 	// lets it go.
 	lent map[*guard]struct{}
+	// failed are events in use of which a call has failed. Whether they mark anything is not known,
+	// so they are destroyed and not used again.
+	failed  map[driver.Event]struct{}
+	retired uint64 // events that have failed
 }
 
 const maxEvents = 64
@@ -45,13 +49,30 @@ func (d *Device) returnEvent(e driver.Event) {
 		return
 	}
 	d.events.mu.Lock()
-	if !d.events.closed && len(d.events.free) < maxEvents {
+	_, failed := d.events.failed[e]
+	delete(d.events.failed, e)
+	if !failed && !d.events.closed && len(d.events.free) < maxEvents {
 		d.events.free = append(d.events.free, e)
 		d.events.mu.Unlock()
 		return
 	}
 	d.events.mu.Unlock()
 	d.destroyEvent(e)
+}
+
+// retire notes that a call about an event has failed, if it has, and returns its error.
+func (d *Device) retire(e driver.Event, err error) error {
+	if err == nil || d.loss.Load() != nil {
+		return err
+	}
+	d.events.mu.Lock()
+	defer d.events.mu.Unlock()
+	if d.events.failed == nil {
+		d.events.failed = map[driver.Event]struct{}{}
+	}
+	d.events.failed[e] = struct{}{}
+	d.events.retired++
+	return err
 }
 
 func (d *Device) destroyEvent(e driver.Event) {
@@ -118,12 +139,14 @@ func (d *Device) closeLent() {
 
 // record marks the work that is on the stream, which has been entered.
 func (d *Device) record(e driver.Event, s *Stream) error {
-	return d.onStream("cuEventRecord", func() driver.Result { return d.binding.EventRecord(e, s.handle) })
+	err := d.onStream("cuEventRecord", func() driver.Result { return d.binding.EventRecord(e, s.handle) })
+	return d.retire(e, err)
 }
 
 // passed tells whether the work that an event marks is done.
 func (d *Device) passed(e driver.Event) (bool, error) {
-	return d.asks("cuEventQuery", func() driver.Result { return d.binding.EventQuery(e) })
+	done, err := d.asks("cuEventQuery", func() driver.Result { return d.binding.EventQuery(e) })
+	return done, d.retire(e, err)
 }
 
 // idle tells whether the stream, which has been entered, has no work.
@@ -144,7 +167,8 @@ func (d *Device) asks(op string, f func() driver.Result) (bool, error) {
 
 // await blocks until what the event marks is done.
 func (d *Device) await(e driver.Event) error {
-	return d.onStream("cuEventSynchronize", func() driver.Result { return d.binding.EventSynchronize(e) })
+	err := d.onStream("cuEventSynchronize", func() driver.Result { return d.binding.EventSynchronize(e) })
+	return d.retire(e, err)
 }
 
 // waitFor makes the stream, which has been entered, wait for an event.

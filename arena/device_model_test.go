@@ -260,10 +260,22 @@ func (p *model) freeElsewhere() error {
 	if err := p.read(b); err != nil {
 		return err
 	}
-	if err := p.streams[on].Wait(p.streams[b.on]); err != nil {
+	waits, err := p.waits(on, b.on)
+	if err != nil || !waits {
 		return err
 	}
 	return p.freeOn(i, on)
+}
+
+// waits makes a stream wait for another one, and tells whether it does: a stream that is captured
+// fails.
+func (p *model) waits(on, of int) (bool, error) {
+	err := p.streams[on].Wait(p.streams[of])
+	if p.paused[on] && on != of {
+		assert.Error(p.t, err)
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // freeBehind frees a block behind its stream and another one.
@@ -325,7 +337,8 @@ func (p *model) retire() error {
 }
 
 func (p *model) wait() error {
-	return p.streams[p.r.IntN(modelStreams)].Wait(p.streams[p.r.IntN(modelStreams)])
+	_, err := p.waits(p.r.IntN(modelStreams), p.r.IntN(modelStreams))
+	return err
 }
 
 func (p *model) trim() error {

@@ -207,7 +207,7 @@ func (d *Device) settle(s *Stream, freedAt uint64) error {
 	if m.event == 0 {
 		return nil
 	}
-	if err := d.await(m.event); err != nil {
+	if err := m.await(d); err != nil {
 		return err
 	}
 	s.reach(m.clock)

@@ -13,6 +13,8 @@ type DeviceStats struct {
 	// is lost. They are not held.
 	Lost       uint64
 	LostBlocks uint64
+	// RetiredEvents counts events that a call has failed for. They are not used again.
+	RetiredEvents uint64
 
 	Hits     uint64 // allocations from what was freed on the same stream
 	Shared   uint64 // allocations from what was freed on another stream
@@ -64,7 +66,10 @@ func (d *Device) Stats() DeviceStats {
 	for _, s := range all {
 		s.unlockAll()
 	}
+	d.events.mu.Lock()
+	defer d.events.mu.Unlock()
 	return DeviceStats{
+		RetiredEvents: d.events.retired,
 		InUse: uint64(sum.inUse), Requested: uint64(sum.requested), Cached: uint64(sum.cached),
 		Held: d.totals.held, HighWater: d.totals.heldMost,
 		Lost: d.totals.lost, LostBlocks: d.totals.lostBlocks,

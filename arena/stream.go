@@ -258,7 +258,7 @@ func (s *Stream) usable(state streamState) error {
 }
 
 func (s *Stream) capturing() error {
-	return s.errorf(driver.ErrCaptureFailed, "the stream is capturing: allocate before the capture")
+	return s.errorf(driver.ErrCaptureFailed, "the stream is captured: do this before the capture or on another stream")
 }
 
 // covers tells whether what was freed at a time is out of use by the device.

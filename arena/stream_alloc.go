@@ -162,7 +162,7 @@ func (s *Stream) markFreed(freedAt uint64) (mark, error) {
 	case state == streamCapturing:
 		return mark{}, errCaptured
 	case state == streamClosed && s.guard != nil:
-		done, err := d.passed(s.guard.event)
+		done, err := s.guard.passed()
 		if err != nil {
 			return mark{}, err
 		}

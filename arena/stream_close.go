@@ -224,16 +224,19 @@ func (d *Device) tidyStream(s *Stream) {
 	if s.guard == nil {
 		return // another goroutine was here
 	}
-	done := s.covers(never - 1)
+	done, err := s.covers(never-1), error(nil)
 	if !done {
-		var err error
 		done, err = s.guard.passed()
-		d.cleanup(err)
 	}
-	if done {
+	switch {
+	case done:
 		d.remove(s, nil)
-		s.endGuard(nil)
+	case err != nil && d.lost() == nil:
+		d.giveUp(s, err)
+	default:
+		return
 	}
+	s.endGuard(err)
 }
 
 // endGuard settles the guard of a closed stream, if it has one. The gate or Device.calls is
@@ -317,7 +320,7 @@ func (d *Device) drain(s *Stream, state streamState) error {
 		case s.behind != nil:
 			return s.awaitBehind()
 		}
-		return d.await(s.guard.event)
+		return s.guard.await()
 	case streamCapturing:
 		return s.errorf(driver.ErrCaptureFailed, "the arena is closed while the stream captures")
 	}

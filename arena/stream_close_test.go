@@ -365,6 +365,7 @@ func TestStreamWaitForCaptured(t *testing.T) {
 	require.Equal(t, driver.Success, m.StreamBeginCapture(captured.Handle(), driver.CaptureRelaxed))
 	require.NoError(t, other.Wait(captured))
 	require.Equal(t, driver.ErrorNotReady, m.StreamQuery(other.Handle()), "it waits for the work before")
+	assert.ErrorIs(t, captured.Wait(other), driver.ErrCaptureFailed, "the wait would be part of the graph")
 	require.NoError(t, d.FreeBehind(b, captured))
 	release()
 	require.Equal(t, driver.Success, m.StreamSynchronize(other.Handle()))

@@ -10,7 +10,8 @@ import (
 
 // Wait makes later work on s wait for the work that is now on o, which may be a stream of
 // another device. It does not block. What o captures is no work: if it is captured now, what
-// was on it before is waited for.
+// was on it before is waited for. While s is captured Wait fails: the wait would become part of
+// the graph, or end the capture.
 //
 // If o was closed, its work is that of before. If the end of that work could not be marked
 // then ([Stream.Close] gave an error), Wait fails for good: it cannot be proven to be done.
@@ -34,7 +35,7 @@ func (s *Stream) Wait(o *Stream) error {
 		second.calls.RLock()
 		defer second.calls.RUnlock()
 	}
-	if err := s.exists(s.now()); err != nil {
+	if err := s.usable(s.now()); err != nil {
 		return err
 	}
 	m, err := o.mark()
@@ -44,8 +45,7 @@ func (s *Stream) Wait(o *Stream) error {
 	defer o.dev.letGo(m)
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	state := s.now()
-	if err := s.exists(state); err != nil {
+	if err := s.usable(s.now()); err != nil {
 		return err
 	}
 	if m.event == 0 {
@@ -54,7 +54,7 @@ func (s *Stream) Wait(o *Stream) error {
 	if err := s.dev.waitFor(s, m.event); err != nil {
 		return err
 	}
-	if state == streamOpen && o.dev == s.dev {
+	if o.dev == s.dev {
 		s.note(o, m.clock)
 	}
 	return nil
@@ -102,15 +102,12 @@ func (g *guard) passed() (bool, error) {
 	defer g.mu.Unlock()
 	if !g.over {
 		done, err := g.dev.passed(g.event)
-		switch {
-		case g.dev.lost() != nil:
-			g.over, g.err = true, g.dev.lost()
-		case err != nil:
+		if lost := g.dev.lost(); lost != nil {
+			err = lost
+		} else {
 			g.dev.cleanup(err)
-			return false, nil
-		default:
-			g.over = done
 		}
+		g.over, g.err = done || err != nil, err
 	}
 	return g.over && g.err == nil, g.err
 }
@@ -122,11 +119,8 @@ func (g *guard) await() error {
 	if g.over {
 		return g.err
 	}
-	if err := g.dev.await(g.event); err != nil {
-		return err
-	}
-	g.over = true
-	return nil
+	g.over, g.err = true, g.dev.await(g.event)
+	return g.err
 }
 
 // finish settles the guard, before the event is used for something else.
@@ -136,6 +130,14 @@ func (g *guard) finish(err error) {
 	if !g.over {
 		g.over, g.err = true, err
 	}
+}
+
+// await blocks until the work before a mark of the device's is done.
+func (m mark) await(d *Device) error {
+	if m.guard != nil {
+		return m.guard.await()
+	}
+	return d.await(m.event)
 }
 
 // letGo ends the use of a mark.
@@ -221,12 +223,4 @@ func because(cause error, err *driver.Error) error {
 		err.Kind, err.Sticky = e.Kind, e.Sticky
 	}
 	return err
-}
-
-// exists is usable, for calls that a capture takes as well.
-func (s *Stream) exists(state streamState) error {
-	if state == streamCapturing {
-		return nil
-	}
-	return s.usable(state)
 }
