@@ -16,10 +16,11 @@ type events struct {
 	// lent are guards for blocks of FreeBehind, also of other devices. Whoever takes one out
 	// lets it go.
 	lent map[*guard]struct{}
-	// failed are events in use of which a call has failed. Whether they mark anything is not known,
-	// so they are destroyed and not used again.
+	// failed are events in use for which a call has failed. Whether they mark anything is not known, so
+	// they are not used again: when they are returned they become dead.
 	failed  map[driver.Event]struct{}
-	retired uint64 // events that have failed
+	dead    []driver.Event // are destroyed at the end
+	retired uint64         // all events that have failed
 }
 
 const maxEvents = 64
@@ -49,10 +50,13 @@ func (d *Device) returnEvent(e driver.Event) {
 		return
 	}
 	d.events.mu.Lock()
-	_, failed := d.events.failed[e]
-	delete(d.events.failed, e)
-	if !failed && !d.events.closed && len(d.events.free) < maxEvents {
-		d.events.free = append(d.events.free, e)
+	list := &d.events.free
+	if _, failed := d.events.failed[e]; failed {
+		delete(d.events.failed, e)
+		list = &d.events.dead
+	}
+	if !d.events.closed && len(*list) < maxEvents {
+		*list = append(*list, e)
 		d.events.mu.Unlock()
 		return
 	}
@@ -84,10 +88,10 @@ func (d *Device) destroyEvent(e driver.Event) {
 // closeEvents destroys them.
 func (d *Device) closeEvents() {
 	d.events.mu.Lock()
-	free := d.events.free
-	d.events.free, d.events.closed = nil, true
+	all := append(d.events.free, d.events.dead...)
+	d.events.free, d.events.dead, d.events.closed = nil, nil, true
 	d.events.mu.Unlock()
-	for _, e := range free {
+	for _, e := range all {
 		d.destroyEvent(e)
 	}
 }
