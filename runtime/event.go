@@ -46,7 +46,8 @@ func (c *Context) newEvent(flags uint32) (*Event, error) {
 func (e *Event) Handle() driver.Event { return e.handle }
 
 // Record moves the event to the end of the work that is on s, which must be a
-// stream of the event's context. It does not block.
+// stream of the event's context. It does not block. An event that marks a place in a capture
+// cannot be recorded elsewhere before the capture ends.
 func (e *Event) Record(s *Stream) error {
 	if s.ctx != e.ctx {
 		return driver.Errorf(driver.ErrInvalidArgument, "record an event of device %d on a stream of device %d",
@@ -62,10 +63,21 @@ func (e *Event) Record(s *Stream) error {
 	defer s.end()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	c := s.capture.Load()
+	if before := e.capture; before != nil && before != c && !before.over.Load() {
+		err := driver.Errorf(driver.ErrCaptureFailed, "Event.Record of an event that marks a place in a capture that goes on: take another event")
+		err.Device, err.Stream = e.ctx.device.Ordinal, s.id
+		return err
+	}
+	if c != nil {
+		if err := c.holdEvent(&e.object); err != nil {
+			return err
+		}
+	}
 	if r := s.ctx.api.EventRecord(e.handle, s.handle); r != driver.Success {
 		return s.failed("cuEventRecord", r)
 	}
-	e.capture = s.capture.Load()
+	e.capture = c
 	return nil
 }
 

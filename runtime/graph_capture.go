@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/refs"
@@ -14,9 +15,14 @@ import (
 // when they wait for an event that was recorded in it.
 type capture struct {
 	origin *Stream
+	// calls is held over each call of the driver that records: the driver does not lock graphs, and a
+	// capture makes one. It is taken inside the gate of a stream.
+	calls sync.Mutex
+	over  atomic.Bool // the driver records no more
 
 	mu         sync.Mutex
 	streams    []*Stream // the origin first; each is held
+	events     []*object // that were recorded; each is held, since the driver refers to them until the end
 	keeps      []kept
 	refs       map[*refs.Core]*keptRef // those of keeps
 	operations []string
@@ -140,12 +146,16 @@ func (c *capture) join(s *Stream, call func() error) error {
 
 // leave ends the part that streams have in the capture.
 func (c *capture) leave() {
+	c.over.Store(true)
 	c.mu.Lock()
-	ctx, streams := c.origin.ctx, c.streams
-	c.origin, c.streams, c.refs, c.sealed, c.ended = nil, nil, nil, true, true // events may refer to c for long
+	ctx, streams, events := c.origin.ctx, c.streams, c.events
+	c.origin, c.streams, c.events, c.refs, c.sealed, c.ended = nil, nil, nil, nil, true, true // events may refer to c for long
 	c.mu.Unlock()
 	for _, s := range streams {
 		ctx.rt.report(s.drop())
+	}
+	for _, e := range events {
+		ctx.rt.report(e.drop())
 	}
 	ctx.captures.end()
 	ctx.gate.leave()
@@ -284,6 +294,20 @@ func (c *capture) record(operation string, uses ...use) error {
 		c.keeps = append(c.keeps, k)
 	}
 	c.operations = append(c.operations, operation)
+	return nil
+}
+
+// holdEvent keeps an event, which is about to be recorded, until the end.
+func (c *capture) holdEvent(e *object) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || slices.Contains(c.events, e) {
+		return nil
+	}
+	if !e.hold() {
+		return errClosed("event")
+	}
+	c.events = append(c.events, e)
 	return nil
 }
 

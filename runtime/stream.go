@@ -57,6 +57,27 @@ func (s *Stream) Handle() driver.Stream { return s.handle }
 // ID is a number that no other stream of the context ever has, unlike the handle.
 func (s *Stream) ID() uint64 { return s.id }
 
+// begin is that of the object. If the stream is captured, the capture makes one call at a time.
+func (s *Stream) begin() error { return s.beginCall(s.object.begin()) }
+
+func (s *Stream) beginWork() error { return s.beginCall(s.object.beginWork()) }
+
+func (s *Stream) beginCall(err error) error {
+	if err == nil {
+		if c := s.capture.Load(); c != nil {
+			c.calls.Lock()
+		}
+	}
+	return err
+}
+
+func (s *Stream) end() {
+	if c := s.capture.Load(); c != nil {
+		c.calls.Unlock()
+	}
+	s.object.end()
+}
+
 // failed makes the error of a call on the stream, and nil of success.
 func (s *Stream) failed(op string, r driver.Result) error {
 	if r == driver.Success {
@@ -151,16 +172,36 @@ func (s *Stream) waitAlone(e *Event) error {
 		return err
 	}
 	defer s.ctx.bind.Pop()
+	for {
+		e.mu.RLock()
+		c, err := s.joins(e)
+		e.mu.RUnlock()
+		if err != nil {
+			return err
+		}
+		if done, err := s.waitIn(c, e); done {
+			return err
+		}
+	}
+}
+
+// waitIn is waitAlone where the event belongs to a capture, or to none. It reports whether it does.
+func (s *Stream) waitIn(c *capture, e *Event) (done bool, err error) {
+	if c != nil {
+		c.calls.Lock()
+		defer c.calls.Unlock()
+	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	c, err := s.joins(e)
-	switch {
+	switch now, err := s.joins(e); {
 	case err != nil:
-		return err
+		return true, err
+	case now != c: // the event was recorded meanwhile
+		return false, nil
 	case c == nil:
-		return s.waitEvent(e)
+		return true, s.waitEvent(e)
 	}
-	return c.join(s, func() error { return s.waitEvent(e) })
+	return true, c.join(s, func() error { return s.waitEvent(e) })
 }
 
 func (s *Stream) waitEvent(e *Event) error {
