@@ -6,29 +6,18 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	goruntime "runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
-)
-
-// seedsVariable says how many seeds the campaign has, and seedVariable is one to be run
-// alone.
-const (
-	seedsVariable = "PURECUDA_SEEDS"
-	seedVariable  = "PURECUDA_SEED"
 )
 
 // Calls with options made by chance run on machines whose devices fail, vanish and slow
@@ -36,47 +25,26 @@ const (
 // with an error that names all that is not done and leaves the output as it was. The seed
 // says all but the timing.
 func TestCampaign(t *testing.T) {
-	first, seeds := uint64(0), uint64(1500)
+	count := 1500
 	if testing.Short() || raceEnabled {
-		seeds = 1000
+		count = 1000
 	}
-	if many := os.Getenv(seedsVariable); many != "" {
-		n, err := strconv.ParseUint(many, 10, 64)
-		require.NoError(t, err)
-		seeds = n
-	}
-	if one := os.Getenv(seedVariable); one != "" {
-		n, err := strconv.ParseUint(one, 10, 64)
-		require.NoError(t, err)
-		first, seeds = n, n+1
-	}
-	var next, failures atomic.Uint64
 	var sum tally
-	next.Store(first)
-	var workers sync.WaitGroup
-	for range goruntime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for failures.Load() < 3 {
-				seed := next.Add(1) - 1
-				if seed >= seeds {
-					return
-				}
-				c := newCampaign(seed)
-				watchdog := time.AfterFunc(time.Minute, c.hangs)
-				err := c.run(&sum)
-				watchdog.Stop()
-				if err != nil {
-					failures.Add(1)
-					t.Errorf("seed %d (%s=%d repeats it): %v\ninjected: %v", seed, seedVariable, seed, err, c.gpu.Injected())
-				}
-			}
-		})
-	}
-	workers.Wait()
-	t.Logf("%d seeds, %d calls: %d right on the devices (%d pieces repeated), %d right on the CPU, %d errors; %d processes lost, %d devices vanished, %d other faults",
-		seeds-first, sum.calls.Load(), sum.onGPU.Load(), sum.repeated.Load(), sum.onCPU.Load(), sum.failed.Load(),
+	seeds.Run(t, count, func(seed uint64) *campaign {
+		c := newCampaign(seed)
+		c.sum = &sum
+		return c
+	})
+	t.Logf("%d calls: %d right on the devices (%d pieces repeated), %d right on the CPU, %d errors; %d processes lost, %d devices vanished, %d other faults",
+		sum.calls.Load(), sum.onGPU.Load(), sum.repeated.Load(), sum.onCPU.Load(), sum.failed.Load(),
 		sum.lost.Load(), sum.vanished.Load(), sum.faults.Load())
 }
+
+// Run implements [seeds.Program].
+func (c *campaign) Run() error { return c.run(c.sum) }
+
+// Describe implements [seeds.Program].
+func (c *campaign) Describe() string { return fmt.Sprintf("injected: %v", c.gpu.Injected()) }
 
 // tally counts what a campaign has met.
 type tally struct {
@@ -94,6 +62,7 @@ type campaign struct {
 	errors float64 // probability that a function fails by itself
 	slow   int     // device that is slow, or -1
 	budget uint64
+	sum    *tally
 }
 
 func newCampaign(seed uint64) *campaign {
@@ -139,11 +108,6 @@ func newCampaign(seed uint64) *campaign {
 		},
 	})
 	return c
-}
-
-// hangs ends the tests: a goroutine that waits for ever cannot be ended.
-func (c *campaign) hangs() {
-	panic(fmt.Sprintf("seed %d hangs; injected: %v\n%s", c.seed, c.gpu.Injected(), stacks()))
 }
 
 func (c *campaign) run(sum *tally) (err error) {

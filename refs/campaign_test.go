@@ -4,25 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	goruntime "runtime"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
-)
-
-// seedsVariable says how many seeds the campaign has, and seedVariable is one to be run
-// alone.
-const (
-	seedsVariable = "PURECUDA_SEEDS"
-	seedVariable  = "PURECUDA_SEED"
+	"github.com/purecuda/purecuda/internal/seeds"
 )
 
 // Goroutines allocate, write, read, copy, share, lease, forget and close memory on streams
@@ -32,53 +21,31 @@ const (
 // be accounted for; and nobody may hang. The seed decides about the machine, the faults and
 // the program of each goroutine; how these meet is the scheduler's.
 func TestCampaign(t *testing.T) {
-	seeds, first := 400, uint64(0)
+	count := 400
 	switch {
 	case raceEnabled:
-		seeds = 60
+		count = 60
 	case testing.Short():
-		seeds = 100
+		count = 100
 	}
-	if many := os.Getenv(seedsVariable); many != "" {
-		var err error
-		seeds, err = strconv.Atoi(many)
-		require.NoError(t, err)
-	}
-	if one := os.Getenv(seedVariable); one != "" {
-		var err error
-		first, err = strconv.ParseUint(one, 10, 64)
-		require.NoError(t, err)
-		seeds = 20 // the scheduler has its part
-	}
-	var next, failures atomic.Int64
 	var sum tally
-	var wg sync.WaitGroup
-	for range goruntime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for failures.Load() < 3 {
-				n := uint64(next.Add(1)) - 1
-				if n >= uint64(seeds) {
-					return
-				}
-				seed := n
-				if os.Getenv(seedVariable) != "" {
-					seed = first
-				}
-				c := newCampaign(seed)
-				watchdog := time.AfterFunc(time.Minute, func() { c.hangs() })
-				err := c.run()
-				watchdog.Stop()
-				c.sum(&sum)
-				if err != nil {
-					failures.Add(1)
-					t.Errorf("seed %d (%s=%d repeats it): %v", seed, seedVariable, seed, err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	t.Logf("%d seeds: %s", seeds, &sum)
+	seeds.Run(t, count, func(seed uint64) *campaign {
+		c := newCampaign(seed)
+		c.all = &sum
+		return c
+	})
+	t.Logf("%s", &sum)
 }
+
+// Run implements [seeds.Program].
+func (c *campaign) Run() error {
+	err := c.run()
+	c.sum(c.all)
+	return err
+}
+
+// Describe implements [seeds.Program].
+func (c *campaign) Describe() string { return fmt.Sprintf("injected: %v", c.gpu.Injected()) }
 
 // A campaign that does not call Use, or that counts no leases, is found out: the checks see
 // what they are there for.
@@ -90,11 +57,11 @@ func TestCampaignFindsMistakes(t *testing.T) {
 	for seed := range uint64(40) {
 		c := newCampaign(seed)
 		c.bypass = true
-		watchdog := time.AfterFunc(time.Minute, func() { c.hangs() })
+		stop := seeds.Watch(seed, c)
 		if err := c.run(); err != nil && strings.Contains(err.Error(), "want") {
 			found++
 		}
-		watchdog.Stop()
+		stop()
 	}
 	t.Logf("%d of 40 seeds find that nobody waits", found)
 	require.NotZero(t, found)
@@ -115,13 +82,6 @@ func (t *tally) String() string {
 		"%d tokens resolved, %d guesses refused, %d handles forgotten, %d streams closed, %d of them without a proof",
 		t.allocated, t.freed, t.leaked, t.causes, t.gone, t.reads, t.stale, t.faults, t.rebuilds, t.resumes, t.lost, t.dropped,
 		t.resolved, t.refused, t.forgot, t.closed, t.unproven)
-}
-
-// hangs ends the tests: a goroutine that waits for ever cannot be ended.
-func (c *campaign) hangs() {
-	stacks := make([]byte, 1<<20)
-	stacks = stacks[:goruntime.Stack(stacks, true)]
-	panic(fmt.Sprintf("seed %d hangs; injected: %v\n%s", c.seed, c.gpu.Injected(), stacks))
 }
 
 // run is one campaign.

@@ -21,6 +21,7 @@ import (
 // campaign is one machine, its state, and what goroutines share.
 type campaign struct {
 	seed       uint64
+	all        *tally
 	bypass     bool // the mistake that the checks must find
 	goroutines int
 	steps      int

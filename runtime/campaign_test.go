@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	goruntime "runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,14 +16,8 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
-)
-
-// seedsVariable says how many seeds the campaign has, and seedVariable is one to be run
-// alone, with a trace.
-const (
-	seedsVariable = "PURECUDA_SEEDS"
-	seedVariable  = "PURECUDA_SEED"
 )
 
 // Programs made by chance run on drivers that fail by chance. Each step checks that what
@@ -34,53 +25,40 @@ const (
 // what the steps that succeeded have made it; and at the end that everything was given
 // back. The seed says all: the machine, the program and the faults.
 func TestCampaign(t *testing.T) {
-	if one := os.Getenv(seedVariable); one != "" {
-		seed, err := strconv.ParseUint(one, 10, 64)
-		require.NoError(t, err)
-		c := newCampaign(seed)
-		err = c.run()
-		t.Log(strings.Join(c.trace, "\n"))
-		require.NoError(t, err)
-		return
-	}
-	seeds := 2000
+	count := 2000
 	if testing.Short() || raceEnabled {
-		seeds = 200
+		count = 200
 	}
-	if many := os.Getenv(seedsVariable); many != "" {
-		var err error
-		seeds, err = strconv.Atoi(many)
-		require.NoError(t, err)
+	var sum campaignTally
+	seeds.Run(t, count, func(seed uint64) *campaign {
+		c := newCampaign(seed)
+		c.tally = &sum
+		_, c.traced = seeds.One(t)
+		return c
+	})
+	t.Logf("%d faults, %d processes lost", sum.faults.Load(), sum.lost.Load())
+}
+
+// campaignTally is what all seeds together have met.
+type campaignTally struct{ faults, lost atomic.Int64 }
+
+// Run implements [seeds.Program].
+func (c *campaign) Run() error {
+	err := c.run()
+	c.tally.faults.Add(int64(len(c.gpu.Injected())))
+	if c.gpu.Sticky() != driver.Success {
+		c.tally.lost.Add(1)
 	}
-	var next, faults, lost, failures atomic.Int64
-	var wg sync.WaitGroup
-	for range goruntime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for failures.Load() < 3 {
-				seed := uint64(next.Add(1)) - 1
-				if seed >= uint64(seeds) {
-					return
-				}
-				c := newCampaign(seed)
-				watchdog := time.AfterFunc(time.Minute, func() { c.hangs() })
-				err := c.run()
-				watchdog.Stop()
-				faults.Add(int64(len(c.gpu.Injected())))
-				if c.gpu.Sticky() != driver.Success {
-					lost.Add(1)
-				}
-				if err != nil {
-					failures.Add(1)
-					t.Errorf("seed %d (%s=%d repeats it with a trace): %v", seed, seedVariable, seed, err)
-					for _, i := range c.gpu.Injected() {
-						t.Logf("seed %d: injected: %v", seed, i)
-					}
-				}
-			}
-		})
+	return err
+}
+
+// Describe implements [seeds.Program].
+func (c *campaign) Describe() string {
+	text := fmt.Sprintf("injected: %v", c.gpu.Injected())
+	if c.traced {
+		text += "\n" + strings.Join(c.trace, "\n")
 	}
-	wg.Wait()
-	t.Logf("%d seeds, %d faults, %d processes lost", seeds, faults.Load(), lost.Load())
+	return text
 }
 
 // The same seed gives the same faults, however the work on the device is timed.
@@ -100,15 +78,15 @@ func TestCampaignsRepeat(t *testing.T) {
 
 // Goroutines use a runtime at the same time, which fails and is closed meanwhile.
 func TestCampaignOfGoroutines(t *testing.T) {
-	seeds := uint64(200)
+	count := uint64(200)
 	if testing.Short() || raceEnabled {
-		seeds = 40
+		count = 40
 	}
-	for seed := range seeds {
+	for seed := range count {
 		c := newCampaign(seed)
-		watchdog := time.AfterFunc(time.Minute, func() { c.hangs() })
+		stop := seeds.Watch(seed, c)
 		assert.NoError(t, c.together(), "seed %d, injected: %v", seed, c.gpu.Injected())
-		watchdog.Stop()
+		stop()
 	}
 }
 
@@ -139,6 +117,8 @@ type campaign struct {
 	// give their first stream back.
 	halfOpen uint64
 	trace    []string
+	traced   bool // the trace is part of the description
+	tally    *campaignTally
 }
 
 // place is what the program has on a device.
@@ -197,13 +177,6 @@ func newCampaign(seed uint64) *campaign {
 	_, pops := results["cuCtxPopCurrent"]
 	c.steady = chaos.Sticky == 0 && !vanishes && pops
 	return c
-}
-
-// hangs ends the tests: a goroutine that waits for ever cannot be ended.
-func (c *campaign) hangs() {
-	stacks := make([]byte, 1<<20)
-	stacks = stacks[:goruntime.Stack(stacks, true)]
-	panic(fmt.Sprintf("seed %d hangs; injected: %v\n%s", c.seed, c.gpu.Injected(), stacks))
 }
 
 func (c *campaign) run() error {

@@ -4,22 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -28,45 +26,24 @@ import (
 // to one goroutine. Its content must be what was written last, or what was recorded in a graph of
 // somebody else's and ran with it. A call may fail because of the capture, by that name.
 func TestCapturesBesideEverything(t *testing.T) {
-	seeds, first := uint64(60), uint64(0)
-	if raceEnabled || testing.Short() {
-		seeds = 6
-	}
-	if many := os.Getenv(seedsVariable); many != "" {
-		n, err := strconv.ParseUint(many, 10, 64)
-		require.NoError(t, err)
-		seeds = n
-	}
-	if one := os.Getenv(seedVariable); one != "" {
-		seed, err := strconv.ParseUint(one, 10, 64)
-		require.NoError(t, err)
-		seeds, first = 20, seed // the scheduler has its part
-	}
 	t.Run("simulated", func(t *testing.T) {
-		var sum captureTally
-		for n := uint64(0); n < seeds && !t.Failed(); n++ {
-			seed := first + n
-			if os.Getenv(seedVariable) != "" {
-				seed = first
-			}
-			simulateCaptures(t, seed, &sum)
+		count := 60
+		if raceEnabled || testing.Short() {
+			count = 6
 		}
-		t.Logf("%d seeds: %s", seeds, &sum)
+		var sum captureTally
+		seeds.Run(t, count, func(seed uint64) *captureWorld { return simulatedCaptures(t, seed, &sum) })
+		t.Logf("%s", &sum)
 	})
 	t.Run("hardware", func(t *testing.T) {
 		var sum captureTally
 		rt := openOn(t, hardware.Open(t))
-		w := &captureWorld{seed: first, rt: rt, tally: &sum}
-		rounds := min(seeds, 200)
-		for range rounds {
-			w.run(t)
-			w.seed++
-		}
-		t.Logf("%d rounds: %s", rounds, &sum)
+		seeds.Run(t, 60, func(seed uint64) *captureWorld { return &captureWorld{seed: seed, rt: rt, tally: &sum} })
+		t.Logf("%s", &sum)
 	})
 }
 
-func simulateCaptures(t *testing.T, seed uint64, sum *captureTally) {
+func simulatedCaptures(t *testing.T, seed uint64, sum *captureTally) *captureWorld {
 	chance := rand.New(rand.NewPCG(seed, 0xca9))
 	gpu := drivertest.New(drivertest.Config{
 		Devices: drivertest.Devices(1+chance.IntN(2), drivertest.T4()),
@@ -76,21 +53,13 @@ func simulateCaptures(t *testing.T, seed uint64, sum *captureTally) {
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu),
 		runtime.WithMemory(arena.DeviceConfig{Poison: chance.IntN(2) == 0}))
 	require.NoError(t, err)
-	w := &captureWorld{seed: seed, rt: rt, tally: sum, resets: chance.IntN(3) == 0}
+	w := &captureWorld{seed: seed, rt: rt, gpu: gpu, tally: sum, resets: chance.IntN(3) == 0}
 	if chance.IntN(8) == 0 {
-		w.loss.Store(true)
+		w.loss = true
 		ops := []string{"cuStreamSynchronize", "cuEventRecord", "cuStreamEndCapture", "cuStreamBeginCapture", "cuMemsetD32Async", "cuGraphLaunch"}
 		gpu.Fail(ops[chance.IntN(len(ops))], 1+chance.IntN(200), driver.ErrorIllegalAddress)
 	}
-	watchdog := time.AfterFunc(2*time.Minute, func() { panic(fmt.Sprintf("seed %d hangs", seed)) })
-	defer watchdog.Stop()
-	w.run(t)
-	assert.NoError(t, rt.Close(), "seed %d", seed)
-	assert.NoError(t, gpu.Close())
-	assert.Empty(t, gpu.Findings(), "seed %d", seed)
-	if gpu.Sticky() == driver.Success {
-		assert.Empty(t, gpu.Leaks(), "seed %d", seed)
-	}
+	return w
 }
 
 // captureTally is what all seeds together have done.
@@ -111,9 +80,10 @@ const (
 type captureWorld struct {
 	seed   uint64
 	rt     *runtime.Runtime
+	gpu    *drivertest.Driver // nil: hardware
 	tally  *captureTally
 	resets bool
-	loss   atomic.Bool // may happen
+	loss   bool // may happen
 	values atomic.Uint32
 	places []*capturePlace
 
@@ -130,16 +100,33 @@ type capturePlace struct {
 	event   *runtime.Event
 }
 
-func (w *captureWorld) run(t *testing.T) {
-	w.places = nil
+// Describe implements [seeds.Program].
+func (w *captureWorld) Describe() string { return "" }
+
+// Run implements [seeds.Program].
+func (w *captureWorld) Run() error {
+	w.work()
+	if w.gpu == nil {
+		return errors.Join(w.wrong...)
+	}
+	err := errors.Join(append(w.wrong, w.rt.Close(), w.gpu.Close())...)
+	for _, f := range w.gpu.Findings() {
+		err = errors.Join(err, fmt.Errorf("the driver found a mistake: %v", f))
+	}
+	if leaks := w.gpu.Leaks(); w.gpu.Sticky() == driver.Success && len(leaks) > 0 {
+		err = errors.Join(err, fmt.Errorf("leaked: %v", leaks))
+	}
+	return err
+}
+
+func (w *captureWorld) work() {
 	for at := range min(2, len(w.rt.Devices())) {
 		c, err := w.rt.Context(w.rt.Devices()[at].Ordinal)
 		if err != nil {
-			require.True(t, w.loss.Load(), "%v", err)
+			w.explained("context", err)
 			return
 		}
-		p := &capturePlace{c: c, streams: make([]*runtime.Stream, captureStreams)}
-		w.places = append(w.places, p)
+		w.places = append(w.places, &capturePlace{c: c, streams: make([]*runtime.Stream, captureStreams)})
 	}
 	var wg sync.WaitGroup
 	for g := range uint64(captureGoroutines) {
@@ -164,7 +151,6 @@ func (w *captureWorld) run(t *testing.T) {
 			w.explained("close", p.event.Close())
 		}
 	}
-	assert.NoError(t, errors.Join(w.wrong...), "seed %d", w.seed)
 }
 
 func (w *captureWorld) fail(format string, args ...any) {
@@ -186,7 +172,7 @@ func (w *captureWorld) explained(what string, err error) (failed bool) {
 	case errors.Is(err, driver.ErrSymbolMissing): // an old driver
 	case errors.Is(err, driver.ErrRefStale) && w.resets:
 		w.tally.stale.Add(1)
-	case errors.Is(err, driver.ErrDeviceLost) && w.loss.Load(), errors.Is(err, driver.ErrorIllegalAddress) && w.loss.Load():
+	case errors.Is(err, driver.ErrDeviceLost) && w.loss, errors.Is(err, driver.ErrorIllegalAddress) && w.loss:
 		w.tally.lost.Add(1)
 	default:
 		w.fail("%s: nothing explains %v", what, err)

@@ -36,12 +36,17 @@ type capture struct {
 // stream joins when it waits for an event that f has recorded on the first one, and must
 // be joined back the same way before f returns.
 //
+// The beginning and the end exclude other calls on the stream. Capture first waits for those that
+// are under way, a Download included, and for calls that wait for the whole context. Calls of other
+// goroutines that come during the capture are recorded as well, or fail by name. An event that is
+// recorded in the capture cannot be recorded elsewhere before the end.
+//
 // Launches, copies from and to host buffers, fills and calls of the host can be recorded.
 // What waits or copies from Go memory cannot (Synchronize, Query, Upload, Download):
 // that is an error of kind driver.ErrCaptureFailed which names it, and Capture returns
 // the first such error even if f ignores it. What names no stream is not recorded and
 // happens at once, so that f may allocate, load and close; what is closed meanwhile is
-// given back later. f must not close the runtime: that waits for f.
+// freed later. f must not close the runtime: that waits for f.
 //
 // An error of f is returned as it is. However f ends, in a panic as well, the stream is
 // an ordinary one again. A function that is recorded with Stream.Call runs at every launch

@@ -5,21 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	goruntime "runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/refs"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -31,51 +27,16 @@ import (
 // must be accounted for; and nobody may hang. The seed decides about the machine, the
 // faults and the program of each goroutine; how these meet is the scheduler's.
 func TestResetStress(t *testing.T) {
-	seeds, only := 300, uint64(0)
+	count := 300
 	switch {
 	case raceEnabled:
-		seeds = 25
+		count = 25
 	case testing.Short():
-		seeds = 60
+		count = 60
 	}
-	if many := os.Getenv(seedsVariable); many != "" {
-		var err error
-		seeds, err = strconv.Atoi(many)
-		require.NoError(t, err)
-	}
-	one := os.Getenv(seedVariable)
-	if one != "" {
-		var err error
-		only, err = strconv.ParseUint(one, 10, 64)
-		require.NoError(t, err)
-		seeds = 20 // the scheduler has its part
-	}
-	var next, failures atomic.Int64
 	var sum stressTally
-	var wg sync.WaitGroup
-	for range goruntime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for failures.Load() < 3 {
-				seed := uint64(next.Add(1)) - 1
-				if seed >= uint64(seeds) {
-					return
-				}
-				if one != "" {
-					seed = only
-				}
-				s := newStress(seed, &sum)
-				watchdog := time.AfterFunc(time.Minute, s.hangs)
-				err := s.run()
-				watchdog.Stop()
-				if err != nil {
-					failures.Add(1)
-					t.Errorf("seed %d (%s=%d repeats it): %v\ninjected: %v\nheard: %v", seed, seedVariable, seed, err, s.gpu.Injected(), s.heard)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	t.Logf("%d seeds: %s", seeds, &sum)
+	seeds.Run(t, count, func(seed uint64) *stress { return newStress(seed, &sum) })
+	t.Logf("%s", &sum)
 }
 
 // stressTally is what all seeds together have done.
@@ -158,14 +119,15 @@ func newStress(seed uint64, tally *stressTally) *stress {
 	return s
 }
 
-// hangs ends the tests: a goroutine that waits for ever cannot be ended.
-func (s *stress) hangs() {
-	stacks := make([]byte, 4<<20)
-	stacks = stacks[:goruntime.Stack(stacks, true)]
-	panic(fmt.Sprintf("seed %d hangs; injected: %v\n%s", s.seed, s.gpu.Injected(), stacks))
+// Describe implements [seeds.Program].
+func (s *stress) Describe() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("injected: %v\nheard: %v", s.gpu.Injected(), s.heard)
 }
 
-func (s *stress) run() error {
+// Run implements [seeds.Program].
+func (s *stress) Run() error {
 	if err := s.open(); err != nil {
 		return errors.Join(err, s.gpu.Close())
 	}

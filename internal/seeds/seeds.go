@@ -1,0 +1,97 @@
+// Package seeds runs the campaigns of the tests: the same program with many seeds.
+//
+//	PURECUDA_SEEDS=10000          so many seeds
+//	PURECUDA_FIRST_SEED=5000000   from this one on, for seeds that were never used
+//	PURECUDA_SEED=42              this seed alone, 20 times: the scheduler has its part
+package seeds
+
+import (
+	"fmt"
+	"os"
+	goruntime "runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Program is what a campaign does with one seed.
+type Program interface {
+	Run() error
+	// Describe tells what belongs beside a failure: the faults that were injected, a trace.
+	Describe() string
+}
+
+const (
+	repeats     = 20
+	patience    = 2 * time.Minute // for one seed
+	failuresMax = 3
+)
+
+// Run runs the program of each seed, on as many goroutines as there are processors, and fails the test
+// with the seeds whose programs fail. count is how many seeds there are unless the environment
+// says otherwise. A program that hangs ends the process, see [Watch].
+func Run[P Program](t *testing.T, count int, program func(seed uint64) P) {
+	t.Helper()
+	first := variable(t, "PURECUDA_FIRST_SEED", 0)
+	seeds := variable(t, "PURECUDA_SEEDS", uint64(count))
+	one, alone := One(t)
+	if alone {
+		seeds = repeats
+	}
+	var next, failures atomic.Uint64
+	var workers sync.WaitGroup
+	for range goruntime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for failures.Load() < failuresMax {
+				n := next.Add(1) - 1
+				if n >= seeds {
+					return
+				}
+				seed := first + n
+				if alone {
+					seed = one
+				}
+				p := program(seed)
+				stop := Watch(seed, p)
+				err := p.Run()
+				stop()
+				if err != nil {
+					failures.Add(1)
+					t.Errorf("seed %d (PURECUDA_SEED=%d repeats it): %v\n%s", seed, seed, err, p.Describe())
+				}
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("%d seeds from %d on", seeds, first)
+}
+
+// One is the seed that is to be run alone, if there is one.
+func One(t testing.TB) (seed uint64, alone bool) {
+	return variable(t, "PURECUDA_SEED", 0), os.Getenv("PURECUDA_SEED") != ""
+}
+
+func variable(t testing.TB, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s=%s: want a number", name, text)
+	}
+	return n
+}
+
+// Watch ends the process with all stacks unless stop is called within two minutes: a goroutine that
+// waits for ever cannot be ended.
+func Watch(seed uint64, p Program) (stop func()) {
+	watchdog := time.AfterFunc(patience, func() {
+		stacks := make([]byte, 4<<20)
+		stacks = stacks[:goruntime.Stack(stacks, true)]
+		panic(fmt.Sprintf("seed %d hangs; %s\n%s", seed, p.Describe(), stacks))
+	})
+	return func() { watchdog.Stop() }
+}
