@@ -102,7 +102,7 @@ var devices atomic.Uint64
 
 // totals are counted where the driver is called anyway.
 type totals struct {
-	held, heldMost            uint64 // bytes
+	held, heldMost, reserved  uint64 // bytes
 	misses, shared, failures  uint64
 	allocs, frees             uint64 // of the driver
 	evicted, lostBlocks, lost uint64

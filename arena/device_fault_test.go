@@ -3,6 +3,7 @@ package arena_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,6 +99,43 @@ func TestOutOfMemory(t *testing.T) {
 		require.NoError(t, o.Free(big))
 		require.NoError(t, s.Free(kept))
 		exact(t, d)
+	}
+}
+
+// A refused allocation is no peak, and neither is what succeeds while the driver is asked for it.
+func TestRefusedMemoryIsNoPeak(t *testing.T) {
+	for _, noPools := range []bool{false, true} {
+		var beside func()
+		gpu := drivertest.ForTest(t, drivertest.Config{OnCall: func(op string) driver.Result {
+			if f := beside; f != nil && strings.HasPrefix(op, "cuMemAlloc") {
+				beside = nil
+				f()
+			}
+			return driver.Success
+		}})
+		m := newMachine(t, gpu)
+		d := m.device(t, arena.DeviceConfig{NoPools: noPools})
+		s, o := m.stream(t, d), m.stream(t, d)
+		kept := allocate(t, s, 1<<20)
+		var other arena.Block
+		beside = func() {
+			await := make(chan arena.Block)
+			go func() {
+				b, _ := o.Alloc(2 << 20)
+				await <- b
+			}()
+			other = <-await
+			stats := exact(t, d)
+			assert.EqualValues(t, 3<<20, stats.InUse, "the driver has not said yes yet")
+			assert.EqualValues(t, 3<<20, stats.HighWater)
+		}
+		_, err := s.Alloc(1 << 45)
+		require.ErrorIs(t, err, driver.ErrOutOfMemory)
+		stats := exact(t, d)
+		assert.EqualValues(t, 3<<20, stats.Held)
+		assert.EqualValues(t, 3<<20, stats.HighWater)
+		require.NoError(t, s.Free(kept))
+		require.NoError(t, o.Free(other))
 	}
 }
 

@@ -146,14 +146,8 @@ func (p *Pinned) makeRoom(bytes, size uint64) (victims []*pinnedBlock, err error
 	if p.claimed > p.limit-size {
 		victims = p.evict(p.claimed - (p.limit - size))
 	}
-	p.claim(size)
-	return victims, nil
-}
-
-// claim counts bytes that will be page-locked. p.mu is held.
-func (p *Pinned) claim(size uint64) {
 	p.claimed += size
-	p.stats.PeakBytes = max(p.stats.PeakBytes, p.claimed)
+	return victims, nil
 }
 
 // create lends a new block, for which room was made.
@@ -178,7 +172,9 @@ func (p *Pinned) create(class int, size, bytes uint64) (Lease, error) {
 	}
 	defer p.mu.Unlock()
 	p.blocks[block] = struct{}{}
-	return p.lend(block, bytes), nil
+	l := p.lend(block, bytes)
+	p.stats.PeakBytes = max(p.stats.PeakBytes, p.stats.LeasedBytes+p.stats.CachedBytes)
+	return l, nil
 }
 
 func (p *Pinned) allocate(size uint64) (ptr unsafe.Pointer, failed *driver.Error) {

@@ -164,6 +164,7 @@ func TestPinnedTrimsWhenTheDriverIsOutOfMemory(t *testing.T) {
 	_, err := p.Lease(64 << 10)
 	require.ErrorIs(t, err, driver.ErrOutOfMemory)
 	assert.Equal(t, uint64(64<<10), err.(*driver.Error).Bytes)
+	assert.Equal(t, uint64(80<<10), p.Stats().PeakBytes, "refused memory is no peak")
 	require.NoError(t, big.Return())
 	assert.Equal(t, uint64(80<<10), p.Stats().CachedBytes)
 }

@@ -230,10 +230,8 @@ func (d *Device) fresh(s *Stream, class int, bytes uint64) (*block, error) {
 		ptr, op, r, err = d.take(s, size)
 	}
 	d.mu.Lock()
+	d.totals.reserved -= size
 	if err != nil || r != driver.Success {
-		d.totals.held -= size
-		d.retired.inUse -= int64(size)
-		d.retired.requested -= int64(bytes)
 		d.mu.Unlock()
 		switch {
 		case err != nil:
@@ -246,30 +244,31 @@ func (d *Device) fresh(s *Stream, class int, bytes uint64) (*block, error) {
 	defer d.mu.Unlock()
 	b := &block{dev: d, ptr: ptr, size: size, class: class, freedAt: d.clock.Load()}
 	d.blocks[b] = struct{}{}
+	d.totals.held += size
+	d.totals.heldMost = max(d.totals.heldMost, d.totals.held)
+	d.retired.inUse += int64(size)
+	d.retired.requested += int64(bytes)
 	d.totals.misses++
 	d.totals.allocs++
 	return b, nil
 }
 
-// reserve counts memory before it is taken, so that the limit holds whoever else
-// allocates.
+// reserve sets room under the limit aside before the driver is asked, so that the limit holds
+// whoever else allocates. Nothing is held yet: the driver may refuse.
 func (d *Device) reserve(size, bytes uint64) error {
 	d.mu.Lock()
 	limit := d.config.Limit
 	var victims []victim
-	for limit != 0 && d.totals.held+size > limit && size <= limit {
+	for limit != 0 && d.totals.held+d.totals.reserved+size > limit && size <= limit {
 		v, ok := d.evict(true)
 		if !ok {
 			break
 		}
 		victims = append(victims, v)
 	}
-	full := limit != 0 && d.totals.held+size > limit
+	full := limit != 0 && d.totals.held+d.totals.reserved+size > limit
 	if !full {
-		d.totals.held += size
-		d.totals.heldMost = max(d.totals.heldMost, d.totals.held)
-		d.retired.inUse += int64(size)
-		d.retired.requested += int64(bytes)
+		d.totals.reserved += size
 	}
 	d.mu.Unlock()
 	d.cleanup(d.release(victims))
