@@ -77,8 +77,8 @@ func newSource(name string, block uint32, cuda, sm75, sm90 string) Source {
 const MaxGrid = math.MaxInt32
 
 // Grid returns the number of blocks of `block` threads that gives each of n elements a
-// thread of its own, but at least 1 and at most MaxGrid: the kernels here finish any n with
-// any grid. A block of 0 counts as 1.
+// thread of its own, but at most MaxGrid: the kernels here finish any n with any grid. For no
+// elements it is 0, an empty grid. A block of 0 counts as 1.
 func Grid(n uint64, block uint32) uint32 {
 	return clampGrid(n, uint64(max(block, 1)), MaxGrid)
 }
@@ -93,13 +93,13 @@ func residentGrid(n, perBlock uint64, multiprocessors int) uint32 {
 	return clampGrid(n, perBlock, min(limit, MaxGrid))
 }
 
-// clampGrid is ceil(n/perBlock), at least 1 and at most limit.
+// clampGrid is ceil(n/perBlock), at most limit.
 func clampGrid(n, perBlock, limit uint64) uint32 {
 	blocks := n / perBlock
 	if n%perBlock != 0 {
 		blocks++
 	}
-	return uint32(min(max(blocks, 1), limit))
+	return uint32(min(blocks, limit))
 }
 
 // invalidArgument is the error of a call whose arguments break the kernel's contract:

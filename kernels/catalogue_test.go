@@ -116,7 +116,7 @@ func TestGrid(t *testing.T) {
 		block uint32
 		want  uint32
 	}{
-		{0, 256, 1},
+		{0, 256, 0},
 		{1, 256, 1},
 		{256, 256, 1},
 		{257, 256, 2},
@@ -137,7 +137,7 @@ func TestResidentBlocks(t *testing.T) {
 		multiprocessors int
 		sum, histogram  uint32
 	}{
-		{0, h100, 1, 1},
+		{0, h100, 1, 0},
 		{1, h100, 1, 1},
 		{4097, h100, 17, 2},
 		{1 << 40, h100, 1056, 1056},

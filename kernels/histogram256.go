@@ -17,8 +17,8 @@ const Histogram256Block = 256
 
 // Histogram256Blocks returns how many blocks histogram256 takes for n bytes on a device with
 // this many multiprocessors: a thread counts 16 bytes at a time, and every block ends with up
-// to 256 global additions, so that there are no more blocks than run at the same time. Any
-// other number gives the same result.
+// to 256 global additions, so that there are no more blocks than run at the same time. For no
+// bytes it is 0, an empty grid. Any other number gives the same result.
 func Histogram256Blocks(n uint64, multiprocessors int) uint32 {
 	return residentGrid(n, Histogram256Block*16, multiprocessors)
 }

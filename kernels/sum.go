@@ -21,7 +21,7 @@ const warpSize = 32
 // multiprocessors: one for every SumBlock elements, as long as all run at the same time. It
 // is also the number of partial sums, and at least 1.
 func SumBlocks(n uint64, multiprocessors int) uint32 {
-	return residentGrid(n, SumBlock, multiprocessors)
+	return max(residentGrid(n, SumBlock, multiprocessors), 1)
 }
 
 // SumPartialsCPU is the reference of one launch of sum with len(partials) blocks of SumBlock

@@ -8,14 +8,14 @@ import (
 )
 
 // SizeOf is the size of n elements of T in bytes. It is an error of kind
-// driver.ErrInvalidArgument where a device cannot hold them: n must be positive, and T
+// driver.ErrInvalidArgument where a device cannot hold them: n must not be negative, and T
 // must have a size and be free of pointers.
 func SizeOf[T any](n int) (uint64, error) {
 	var zero T
 	size := uint64(unsafe.Sizeof(zero))
 	switch {
-	case n <= 0:
-		return 0, driver.Errorf(driver.ErrInvalidArgument, "%d elements: want at least 1", n)
+	case n < 0:
+		return 0, driver.Errorf(driver.ErrInvalidArgument, "%d elements: want 0 or more", n)
 	case size == 0:
 		return 0, driver.Errorf(driver.ErrInvalidArgument, "%v has no size", reflect.TypeFor[T]())
 	case hasPointers(reflect.TypeFor[T]()):

@@ -17,8 +17,9 @@ import (
 type Ref[T any] struct{ core Core }
 
 // New allocates room for n elements from the arena of a stream of the State's device. Work on
-// that stream may use it at once; Use orders that of others. n must be positive and T free of
-// pointers. What the memory holds is undefined. What was forgotten is given back before.
+// that stream may use it at once; Use orders that of others. n must not be negative and T free of
+// pointers. What the memory holds is undefined. A Ref of no elements is as any other, and takes a
+// byte of the arena. What was forgotten is given back before.
 //
 // If the context is rebuilt meanwhile, the Ref is stale from the beginning. Errors:
 // driver.ErrInvalidArgument, driver.ErrRefStale and driver.ErrDeviceLost as for
@@ -53,7 +54,7 @@ func (c *Core) allocate(s *State, on *arena.Stream, bytes uint64) error {
 		}
 		return s.stale(reasonShutdown) // it is accepting again
 	}
-	block, err := on.Alloc(bytes)
+	block, err := on.Alloc(max(bytes, 1)) // so that no elements have an address as well
 	if err != nil {
 		return err
 	}

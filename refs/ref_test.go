@@ -32,7 +32,6 @@ func TestElements(t *testing.T) {
 		t.Helper()
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	}
-	invalid(refs.New[uint32](m.state, s, 0))
 	invalid(refs.New[uint32](m.state, s, -1))
 	invalid(refs.New[struct{}](m.state, s, 1))
 	invalid(refs.New[struct{ p [2]*int }](m.state, s, 1))
@@ -40,6 +39,28 @@ func TestElements(t *testing.T) {
 	invalid(refs.New[uint64](m.state, s, 1<<60))
 	invalid(refs.New[uint64](nil, s, 1))
 	invalid(refs.New[uint64](m.state, nil, 1))
+}
+
+// A Ref of no elements is one like any other.
+func TestNoElements(t *testing.T) {
+	m := newMachine(t, drivertest.Config{})
+	s := m.stream(t)
+	r := alloc(t, m, s, 0)
+	p, err := r.Access()
+	require.NoError(t, err)
+	assert.NotZero(t, p, "kernels are given an address")
+	assert.Equal(t, [2]int{0, 0}, [2]int{r.Len(), int(r.Bytes())})
+	require.NoError(t, r.Use(s, true))
+	token, err := r.Token()
+	require.NoError(t, err)
+	other, err := refs.Resolve[uint32](m.state.Resolver(), token)
+	require.NoError(t, err)
+	assert.Zero(t, other.Len())
+	require.NoError(t, other.Close())
+	require.NoError(t, r.Close())
+	_, err = r.Slice(0, 0).Access()
+	require.ErrorIs(t, err, driver.ErrClosed)
+	assert.Zero(t, m.state.Stats().Live)
 }
 
 // Nothing that a caller can hold makes a call panic.

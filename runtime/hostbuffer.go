@@ -21,14 +21,14 @@ type HostBuffer[T any] struct {
 
 // AllocHost allocates page-locked memory for n elements, usable with every device
 // of the process. It is slow, 1 ms for a page and 115 ms for 256 MB, and it takes
-// memory away from everybody else: allocate once and reuse.
+// memory away from everybody else: allocate once and reuse. n must not be negative.
 func AllocHost[T any](c *Context, n int) (*HostBuffer[T], error) {
 	bytes, err := refs.SizeOf[T](n)
 	if err != nil {
 		return nil, err
 	}
 	o, err := c.create(hostMemory, bytes, "cuMemHostAlloc", func() (uint64, driver.Result) {
-		p, r := c.api.MemHostAlloc(bytes, driver.HostAllocPortable)
+		p, r := c.api.MemHostAlloc(max(bytes, 1), driver.HostAllocPortable)
 		return uint64(uintptr(p)), r
 	})
 	if err != nil {

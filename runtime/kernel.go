@@ -221,7 +221,7 @@ func (k *Kernel) ResidentBlocks(threads, sharedBytes int) (blocks int, err error
 
 // Shape is the shape for n items in one dimension, one thread each, like [Linear], with the
 // block size that keeps the device fullest. That is asked for once and does not consider
-// dynamic shared memory; see BlockSize for that.
+// dynamic shared memory; see BlockSize for that. A negative n is an error.
 func (k *Kernel) Shape(n int) (LaunchConfig, error) {
 	threads := int(k.threads.Load())
 	if threads == 0 {
@@ -231,7 +231,11 @@ func (k *Kernel) Shape(n int) (LaunchConfig, error) {
 		}
 		k.threads.Store(int32(threads))
 	}
-	return Linear(n, threads), nil
+	shape := Linear(n, threads)
+	if shape.wrong != "" {
+		return LaunchConfig{}, k.invalid("%s", shape.wrong)
+	}
+	return shape, nil
 }
 
 // use runs f with the context current and the kernel kept from being unloaded.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"math"
 	"unsafe"
 
@@ -12,7 +13,8 @@ import (
 // counts as 1.
 type Dim3 = driver.Dim3
 
-// LaunchConfig is the shape of a launch.
+// LaunchConfig is the shape of a launch. A grid with an X of 0 is empty: launching it puts nothing
+// on the stream and is no error.
 type LaunchConfig struct {
 	Grid, Block Dim3
 	// SharedBytes is dynamic shared memory for each block. What is more than a
@@ -25,31 +27,42 @@ type LaunchConfig struct {
 	// each other's shared memory. It must divide the grid, and needs compute capability
 	// 9.0. The zero value is no cluster; more than 8 blocks are not possible everywhere.
 	Cluster Dim3
+	// wrong is why there is no such shape. Its grid is empty.
+	wrong string
 }
 
-// Linear is the shape for n items in one dimension, one thread each, in blocks of
-// the given number of threads. At least one block is launched, so the kernel has
-// to look whether its item exists.
+// Linear is the shape for n items in one dimension, one thread each, in blocks of the given
+// number of threads. The last block may be larger than what is left, so the kernel has to
+// look whether its item exists. For 0 items the grid is empty. A negative n and less than one
+// thread make a launch fail with driver.ErrInvalidArgument.
 func Linear(n, threads int) LaunchConfig {
-	threads = max(threads, 1)
-	blocks := max((n-1)/threads+1, 1)
-	return LaunchConfig{
-		Grid:  Dim3{X: uint32(min(blocks, math.MaxUint32)), Y: 1, Z: 1},
-		Block: Dim3{X: uint32(min(threads, math.MaxUint32)), Y: 1, Z: 1},
+	if threads < 1 {
+		return LaunchConfig{Block: Dim3{X: 1}, wrong: fmt.Sprintf("a block of %d threads: want at least one", threads)}
 	}
+	return Volume(n, 1, 1, Dim3{X: uint32(min(threads, math.MaxUint32))})
 }
 
 // Planar is the shape for width by height items, one thread each, in blocks of the given
-// size: the kernel has to look whether its item exists in both directions.
+// size: the kernel has to look whether its item exists in both directions. Where either is 0
+// the grid is empty; negative ones and a block with an X of 0 fail as those of [Linear] do.
 func Planar(width, height int, block Dim3) LaunchConfig { return Volume(width, height, 1, block) }
 
 // Volume is Planar in three dimensions.
 func Volume(width, height, depth int, block Dim3) LaunchConfig {
-	x, y, z := Linear(width, int(block.X)), Linear(height, int(block.Y)), Linear(depth, int(block.Z))
-	return LaunchConfig{
-		Grid:  Dim3{X: x.Grid.X, Y: y.Grid.X, Z: z.Grid.X},
-		Block: Dim3{X: x.Block.X, Y: y.Block.X, Z: z.Block.X},
+	shape := LaunchConfig{Block: Dim3{X: block.X, Y: max(block.Y, 1), Z: max(block.Z, 1)}}
+	switch least := min(width, height, depth); {
+	case least < 0:
+		shape.wrong = fmt.Sprintf("a grid for %d items: want 0 or more", least)
+	case least > 0 && block.X > 0:
+		shape.Grid = Dim3{X: blocksFor(width, shape.Block.X), Y: blocksFor(height, shape.Block.Y), Z: blocksFor(depth, shape.Block.Z)}
 	}
+	return shape
+}
+
+// blocksFor is how many blocks of so many threads n items need. More than a grid can have stay
+// too many.
+func blocksFor(n int, threads uint32) uint32 {
+	return uint32(min((uint64(n)-1)/uint64(threads)+1, math.MaxUint32))
 }
 
 // Arg is an argument of a launch. Make it with Value, Struct, In, InOut or HostBuffer.Arg.
@@ -155,6 +168,9 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 		return err
 	}
 	defer s.end()
+	if shape.Grid.X == 0 {
+		return k.launchNothing(shape, args)
+	}
 	if err := s.lease(k, args); err != nil {
 		return err
 	}
@@ -174,6 +190,22 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 	release(args)
 	if r != driver.Success {
 		return k.launchError(s, op, r, *shape)
+	}
+	return nil
+}
+
+// launchNothing ends a launch of an empty grid, which only memory that must not be used makes fail.
+func (k *Kernel) launchNothing(shape *LaunchConfig, args []Arg) error {
+	if shape.wrong != "" {
+		return k.invalid("%s", shape.wrong)
+	}
+	for i := range args {
+		if args[i].ref == nil {
+			continue
+		}
+		if _, err := args[i].ref.Access(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -201,8 +233,6 @@ func (k *Kernel) checkShape(s *Stream, shape *LaunchConfig) error {
 	grid.Y, grid.Z, block.Y, block.Z = max(grid.Y, 1), max(grid.Z, 1), max(block.Y, 1), max(block.Z, 1)
 	threads := uint64(block.X) * uint64(block.Y) * uint64(block.Z)
 	switch {
-	case grid.X == 0:
-		return k.invalid("grid %v: want at least one block", *grid)
 	case block.X == 0:
 		return k.invalid("block %v: want at least one thread", *block)
 	case exceeds(grid, &k.maxGrid):

@@ -12,15 +12,18 @@ import (
 // used: after its context was rebuilt or lost, or after its Close, every use is an error.
 type Ref[T any] = refs.Ref[T]
 
-// Alloc allocates room for n elements in the memory of the stream's device; n must be
-// positive and T free of pointers. What the memory holds is undefined. Work on s may use it
-// at once; copies and launches on other streams wait by themselves for the work that they
-// depend on.
+// Alloc allocates room for n elements in the memory of the stream's device. n must not be
+// negative, and T must be free of pointers. A Ref of no elements is as any other: copies and
+// fills of it do nothing. What the memory holds is undefined. Work on s may use it at once;
+// copies and launches on other streams wait by themselves for the work that they depend on.
 //
 // The memory comes from the arena of the device, as a rule what was closed before on the
-// same stream, and takes some hundred nanoseconds. When memory is short the error is of
-// kind driver.ErrOutOfMemory and says what was free. Close gives it back behind the work
-// that uses it; it does not wait. On a stream that is captured it is refused.
+// same stream, and takes some hundred nanoseconds. When memory is short, Alloc frees all that
+// the device has cached, which waits for the work on all of its streams, and tries once more.
+// Only if that fails as well, the error is of kind driver.ErrOutOfMemory and says what was free.
+//
+// Close frees the memory after the work that uses it, and does not wait. On a stream that is
+// captured Alloc fails with driver.ErrCaptureFailed.
 func Alloc[T any](s *Stream, n int) (*Ref[T], error) {
 	if err := s.begin(); err != nil {
 		return nil, err
@@ -98,8 +101,11 @@ func (rt *Runtime) Resolver() *refs.Resolver { return rt.resolver }
 // State tells whether the memory of the context may be used, and what has ended that.
 func (c *Context) State() *refs.State { return c.state }
 
-// TrimMemory gives memory that is cached for later allocations back to the driver, until
-// at most keep bytes are cached. It waits for the work that used it.
+// TrimMemory frees memory that is cached for later allocations, until at most keep bytes are
+// cached: for other processes, and for libraries that allocate by themselves. It waits for the
+// work that used the memory, and a kernel that never ends keeps it waiting. Memory of streams
+// that are captured stays. Alloc needs no TrimMemory before it: it does the same when memory
+// is short.
 func (c *Context) TrimMemory(keep uint64) error {
 	if err := c.enter(); err != nil {
 		return err

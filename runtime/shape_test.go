@@ -22,7 +22,6 @@ func TestPlanarAndVolume(t *testing.T) {
 		{runtime.Planar(1, 1, dim{X: 16, Y: 16}), dim{X: 1, Y: 1, Z: 1}, dim{X: 16, Y: 16, Z: 1}},
 		{runtime.Planar(16, 17, dim{X: 16, Y: 16}), dim{X: 1, Y: 2, Z: 1}, dim{X: 16, Y: 16, Z: 1}},
 		{runtime.Planar(1920, 1080, dim{X: 32, Y: 8}), dim{X: 60, Y: 135, Z: 1}, dim{X: 32, Y: 8, Z: 1}},
-		{runtime.Planar(0, -5, dim{}), dim{X: 1, Y: 1, Z: 1}, dim{X: 1, Y: 1, Z: 1}},
 		{runtime.Volume(65, 64, 3, dim{X: 8, Y: 8, Z: 4}), dim{X: 9, Y: 8, Z: 1}, dim{X: 8, Y: 8, Z: 4}},
 		{runtime.Volume(1, 1, 9, dim{X: 1, Y: 1, Z: 4}), dim{X: 1, Y: 1, Z: 3}, dim{X: 1, Y: 1, Z: 4}},
 		{runtime.Volume(math.MaxInt, 1, 1, dim{X: 1}), dim{X: math.MaxUint32, Y: 1, Z: 1}, dim{X: 1, Y: 1, Z: 1}},

@@ -173,16 +173,14 @@ func compareWithSlices(t *testing.T, rt *runtime.Runtime, seed uint64) {
 			err = runtime.Copy(s, view, from)
 			copy(want, data)
 		case 5:
-			if length > 0 {
-				err = addTo(k, s, view, value)
-			}
+			err = addTo(k, s, view, value)
 			for i := range want {
 				want[i] += value
 			}
 		case 6:
-			h := allocHost[uint32](t, c, max(length, 1))
+			h := allocHost[uint32](t, c, length)
 			copy(h.Data(), count(value, length))
-			err = runtime.UploadHost(s, view, h.Slice(0, length))
+			err = runtime.UploadHost(s, view, h)
 			copy(want, count(value, length))
 			synchronize(t, s)
 			require.NoError(t, h.Close())
