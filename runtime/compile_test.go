@@ -319,7 +319,7 @@ func TestParametersOfCompiledMachineCode(t *testing.T) {
 
 // Who stops waiting does not disturb others, and when nobody waits the compile ends.
 func TestCompileCancelled(t *testing.T) {
-	lib, compiler := simulatedNVRTC(t, nvrtctest.Config{Delay: 100 * time.Millisecond})
+	lib, compiler := simulatedNVRTC(t, nvrtctest.Config{Delay: 300 * time.Millisecond})
 	rt, _ := open(t, drivertest.Config{}, runtime.WithCompiler(compiler))
 	c := contextOf(t, rt)
 	ctx, leave := context.WithCancelCause(bg)
@@ -340,7 +340,7 @@ func TestCompileCancelled(t *testing.T) {
 	defer cancel()
 	_, err := c.Compile(ctx, alone)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	eventually(t, "the compile ends", func() bool { return len(lib.Compiles()) == 2 })
+	eventually(t, "the compile ends", func() bool { return len(lib.Compiles()) == 2 && lib.Programs() == 0 })
 	assert.Equal(t, nvrtc.ErrorCancelled, lib.Compiles()[1].Result)
 	assert.EqualValues(t, 1, c.Stats().CachedModules)
 }

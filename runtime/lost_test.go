@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -186,6 +187,25 @@ func TestLostWhileClosing(t *testing.T) {
 	}
 	assert.Equal(t, runtime.Fault, rt.Outcome())
 	assert.NoError(t, rt.Close())
+}
+
+// A function never runs after work that fails. An event tells what has become of the work.
+func TestCallAfterAKernelThatFails(t *testing.T) {
+	rt, _ := openFaulty(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	e := newEvent(t, c)
+	stray := kernel(t, c, "stray")
+	release := hold(t, s)
+	require.NoError(t, stray.Launch(s, one, runtime.Value(uint64(64))))
+	var ran atomic.Bool
+	require.NoError(t, s.Call(func() { ran.Store(true) }))
+	require.NoError(t, e.Record(s))
+	told := async(func() error { return e.Synchronize(bg) })
+	release()
+	require.ErrorIs(t, await(t, "the event tells", told), driver.ErrorIllegalAddress)
+	_ = rt.Close() // nothing runs any more
+	assert.False(t, ran.Load())
 }
 
 // Errors that concern one call only leave everything else as it is.

@@ -210,6 +210,11 @@ func (s *Stream) waitEvent(e *Event) error {
 
 // Call runs f on a thread of the driver when the stream reaches it; the stream
 // waits for f. f must not use CUDA and must not panic.
+//
+// f may never run: the driver drops it if work before it fails, and if CUDA is lost before the
+// stream reaches it. So f must not be what somebody else waits for: an unlock, the end of a
+// request. Record an [Event] in its place, and wait for that with [Event.Synchronize] in a
+// goroutine: it returns in each of these cases, with the error.
 func (s *Stream) Call(f func()) error {
 	if err := s.beginWork(); err != nil {
 		return err
