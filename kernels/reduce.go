@@ -73,12 +73,13 @@ type temporary struct {
 	close  []func() error
 }
 
-// onDevice runs f with memory that is given back afterwards, behind the work that uses it.
-func onDevice(w *pool.Worker, f func(k *reducerKernels, t *temporary) error) (err error) {
+// onDevice runs f with memory that is freed afterwards, behind the work that uses it. What goes wrong
+// with that changes no result, and must not make the pool do the work once more.
+func onDevice(w *pool.Worker, f func(k *reducerKernels, t *temporary) error) error {
 	t := &temporary{stream: w.Stream(), ctx: w.Ctx()}
 	defer func() {
 		for _, c := range t.close {
-			err = errors.Join(err, c())
+			_ = c()
 		}
 	}()
 	return f(w.State.(*reducerKernels), t)

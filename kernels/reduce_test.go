@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
@@ -165,6 +166,24 @@ func TestReducerWithADeviceThatFails(t *testing.T) {
 			assert.Equal(t, pool.OnGPU, report.Where)
 		}
 	}
+}
+
+// Memory that the driver does not take back is no reason to do finished work again.
+func TestReducerWithMemoryThatIsNotFreed(t *testing.T) {
+	gpu := drivertest.New(drivertest.Config{})
+	defer gpu.Close()
+	rt, err := runtime.Open(runtime.WithDriver(gpu), runtime.WithMemory(arena.DeviceConfig{Poison: true}))
+	require.NoError(t, err)
+	defer rt.Close()
+	r, err := OpenReducer(rt, pool.WithRetry(1))
+	require.NoError(t, err)
+	defer r.Close()
+	gpu.Fail("cuMemsetD8Async", 1, driver.ErrorUnknown) // which is a Close
+	total, report, err := r.Sum(context.Background(), []float32{1, 2, 3})
+	require.NoError(t, err)
+	assert.Equal(t, 6.0, total)
+	assert.Equal(t, pool.OnGPU, report.Where, "%v", report.Why)
+	assert.Len(t, gpu.Injected(), 1)
 }
 
 func TestReducerRefuses(t *testing.T) {

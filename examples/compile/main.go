@@ -58,13 +58,13 @@ func load(ctx context.Context, c *runtime.Context) (*runtime.Module, error) {
 	return m, err
 }
 
-func onGPU(ctx context.Context, b *runtime.Backend, cells []uint8) (err error) {
+func onGPU(ctx context.Context, b *runtime.Backend, cells []uint8) error {
 	s := b.Stream
 	module, err := load(ctx, b.Context)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, module.Close()) }()
+	defer module.Close()
 	kernel, err := module.Kernel("step")
 	if err != nil {
 		return err
@@ -73,23 +73,33 @@ func onGPU(ctx context.Context, b *runtime.Backend, cells []uint8) (err error) {
 	if err != nil {
 		return err
 	}
-	here, errHere := runtime.Alloc[uint8](s, len(cells))
-	there, errThere := runtime.Alloc[uint8](s, len(cells))
-	if err := errors.Join(errHere, errThere); err != nil {
+	here, err := runtime.Alloc[uint8](s, len(cells))
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, here.Close(), there.Close()) }()
+	defer here.Close()
+	there, err := runtime.Alloc[uint8](s, len(cells))
+	if err != nil {
+		return err
+	}
+	defer there.Close()
 	step := func(s *runtime.Stream, to, from *runtime.Ref[uint8]) error {
 		return kernel.Launch(s, shape, runtime.InOut(to), runtime.In(from), runtime.Value(uint32(len(cells))), runtime.Value(uint32(rule)))
 	}
 
 	// One launch, and then a graph of many that goes there and back.
-	if err := errors.Join(runtime.Upload(ctx, s, there, cells), step(s, here, there)); err != nil {
+	if err := runtime.Upload(ctx, s, there, cells); err != nil {
+		return err
+	}
+	if err := step(s, here, there); err != nil {
 		return err
 	}
 	graph, err := s.Capture(func(s *runtime.Stream) error {
 		for range pairs {
-			if err := errors.Join(step(s, there, here), step(s, here, there)); err != nil {
+			if err := step(s, there, here); err != nil {
+				return err
+			}
+			if err := step(s, here, there); err != nil {
 				return err
 			}
 		}
@@ -98,12 +108,12 @@ func onGPU(ctx context.Context, b *runtime.Backend, cells []uint8) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, graph.Close()) }()
+	defer graph.Close()
 	exec, err := graph.Instantiate()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, exec.Close()) }()
+	defer exec.Close()
 	for range rounds {
 		if err := exec.Launch(s); err != nil {
 			return err

@@ -43,13 +43,13 @@ func main() {
 }
 
 // onGPU replays the graph with one rate of flow, and then with the other one.
-func onGPU(b *runtime.Backend, rod []float32, first, second float32) (err error) {
+func onGPU(b *runtime.Backend, rod []float32, first, second float32) error {
 	c, s := b.Context, b.Stream
 	module, err := c.LoadModule(runtime.Image{Code: ptx})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, module.Close()) }()
+	defer module.Close()
 	step, err := module.Kernel("step")
 	if err != nil {
 		return err
@@ -58,12 +58,16 @@ func onGPU(b *runtime.Backend, rod []float32, first, second float32) (err error)
 	if err != nil {
 		return err
 	}
-	here, errHere := runtime.Alloc[float32](s, len(rod))
-	there, errThere := runtime.Alloc[float32](s, len(rod))
-	if err := errors.Join(errHere, errThere); err != nil {
+	here, err := runtime.Alloc[float32](s, len(rod))
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, here.Close(), there.Close()) }()
+	defer here.Close()
+	there, err := runtime.Alloc[float32](s, len(rod))
+	if err != nil {
+		return err
+	}
+	defer there.Close()
 
 	// Capture runs nothing: it records what is put on the stream.
 	record := func(rate float32) (*runtime.Graph, error) {
@@ -83,12 +87,12 @@ func onGPU(b *runtime.Backend, rod []float32, first, second float32) (err error)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, graph.Close()) }()
+	defer graph.Close()
 	exec, err := graph.Instantiate()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, exec.Close()) }()
+	defer exec.Close()
 
 	if err := runtime.Upload(context.Background(), s, here, rod); err != nil {
 		return err
@@ -103,7 +107,7 @@ func onGPU(b *runtime.Backend, rod []float32, first, second float32) (err error)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, changed.Close()) }()
+	defer changed.Close()
 	if err := exec.Update(changed); err != nil {
 		return err
 	}

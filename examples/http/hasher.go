@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/pool"
@@ -51,23 +50,23 @@ func (h *hasher) root(ctx context.Context, data []byte) (root [sha256.Size]byte,
 	return root, report, err
 }
 
-func onGPU(w *pool.Worker, data []byte, digests []kernels.Digest) (err error) {
+func onGPU(w *pool.Worker, data []byte, digests []kernels.Digest) error {
 	ctx, s, chunks := w.Ctx(), w.Stream(), chunksOf(data)
 	memory, err := runtime.Alloc[byte](s, int(kernels.PaddedSize(uint64(len(data)))))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, memory.Close()) }()
+	defer memory.Close()
 	where, err := runtime.Alloc[kernels.Chunk](s, len(chunks))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, where.Close()) }()
+	defer where.Close()
 	result, err := runtime.Alloc[kernels.Digest](s, len(digests))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, result.Close()) }()
+	defer result.Close()
 	if err := runtime.Upload(ctx, s, memory.Slice(0, len(data)), data); err != nil {
 		return err
 	}

@@ -31,23 +31,30 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, addr string, limit int64) (err error) {
+func run(ctx context.Context, addr string, limit int64) error {
 	rt, err := runtime.Open() // no GPU is no error; a broken one is
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rt.Close()) }()
+	defer logged(rt.Close)
 	h, err := newHasher(rt)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
+	defer logged(h.close)
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
 	log.Printf("listening on %s, CUDA is %s", l.Addr(), rt.Outcome())
 	return serve(ctx, l, newHandler(rt, h, limit), grace)
+}
+
+// logged calls a Close. All requests were answered before, whatever its error is.
+func logged(close func() error) {
+	if err := close(); err != nil {
+		log.Print(err)
+	}
 }
 
 // serve answers requests until ctx ends. Then it takes no new ones, waits for those under

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"time"
@@ -34,7 +33,7 @@ func onGPU(ctx context.Context, b *runtime.Backend, data []byte, streams, batch 
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { err = errors.Join(err, kernel.Close()) }()
+	defer kernel.Close()
 
 	// Where the chunks of a batch lie is the same for all batches but the last one, which may
 	// be shorter: a list for that one, and one for the others. Streams that only read share.
@@ -44,22 +43,22 @@ func onGPU(ctx context.Context, b *runtime.Backend, data []byte, streams, batch 
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { err = errors.Join(err, full.Close()) }()
+	defer full.Close()
 	rest, err := upload(ctx, b.Stream, chunksOf(last))
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { err = errors.Join(err, rest.Close()) }()
+	defer rest.Close()
 	results, err := runtime.AllocHost[kernels.Digest](b.Context, (len(data)+chunk-1)/chunk)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { err = errors.Join(err, results.Close()) }()
+	defer results.Close()
 	lanes := make([]lane, streams)
 	for i := range lanes {
 		// Closing page-locked memory waits for the device. So nothing is taken away from a
 		// batch that is still under way because another one has failed.
-		defer func() { err = errors.Join(err, lanes[i].close()) }()
+		defer lanes[i].close()
 		if err := lanes[i].open(b.Context, min(batch, len(data))); err != nil {
 			return nil, 0, err
 		}
@@ -134,12 +133,10 @@ func (l *lane) open(c *runtime.Context, batch int) (err error) {
 	return nil
 }
 
-func (l *lane) close() error {
-	var errs []error
+func (l *lane) close() {
 	for _, c := range slices.Backward(l.opened) {
-		errs = append(errs, c.Close())
+		c.Close()
 	}
-	return errors.Join(errs...)
 }
 
 // upload allocates memory for the elements and puts them there.
@@ -149,7 +146,8 @@ func upload[T any](ctx context.Context, s *runtime.Stream, elements []T) (*runti
 		return nil, err
 	}
 	if err := runtime.Upload(ctx, s, ref, elements); err != nil {
-		return nil, errors.Join(err, ref.Close())
+		ref.Close()
+		return nil, err
 	}
 	return ref, nil
 }

@@ -36,13 +36,24 @@ func onGPU(backend *runtime.Backend, x, y []float32) error {
 		return err
 	}
 	defer saxpy.Close()
-	dx, errX := runtime.Alloc[float32](s, len(x))
-	dy, errY := runtime.Alloc[float32](s, len(y))
-	if err := errors.Join(errX, errY); err != nil {
+	dx, err := runtime.Alloc[float32](s, len(x))
+	if err != nil {
 		return err
 	}
 	defer dx.Close()
+	dy, err := runtime.Alloc[float32](s, len(y))
+	if err != nil {
+		return err
+	}
 	defer dy.Close()
-	return errors.Join(runtime.Upload(ctx, s, dx, x), runtime.Upload(ctx, s, dy, y),
-		saxpy.Launch(s, 2, dx, dy), runtime.Download(ctx, s, y, dy))
+	if err := runtime.Upload(ctx, s, dx, x); err != nil {
+		return err
+	}
+	if err := runtime.Upload(ctx, s, dy, y); err != nil {
+		return err
+	}
+	if err := saxpy.Launch(s, 2, dx, dy); err != nil {
+		return err
+	}
+	return runtime.Download(ctx, s, y, dy)
 }

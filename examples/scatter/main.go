@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 
@@ -47,7 +46,7 @@ func compute(ctx context.Context, rt *runtime.Runtime, x []float32) (y []float32
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, p.Close()) }()
+	defer p.Close()
 	y = make([]float32, len(x))
 	report, err = pool.Map(ctx, p, x, y, onGPU,
 		pool.WithMapFallback(onCPU),
@@ -63,14 +62,18 @@ func loadSaxpy(w *pool.Worker) error {
 }
 
 // onGPU does one piece on the device of the worker.
-func onGPU(w *pool.Worker, x, y []float32) (err error) {
+func onGPU(w *pool.Worker, x, y []float32) error {
 	s := w.Stream()
-	dx, errX := runtime.Alloc[float32](s, len(x))
-	dy, errY := runtime.Alloc[float32](s, len(y))
-	if err := errors.Join(errX, errY); err != nil {
+	dx, err := runtime.Alloc[float32](s, len(x))
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dx.Close(), dy.Close()) }()
+	defer dx.Close()
+	dy, err := runtime.Alloc[float32](s, len(y))
+	if err != nil {
+		return err
+	}
+	defer dy.Close()
 	w.Phase(pool.Upload)
 	if err := runtime.Upload(w.Ctx(), s, dx, x); err != nil {
 		return err

@@ -3,7 +3,6 @@ package clamp
 import (
 	"context"
 	_ "embed"
-	"errors"
 
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -16,9 +15,9 @@ func Clamp(ctx context.Context, rt *runtime.Runtime, x []float32, low, high floa
 	return clamp(ctx, rt, ptx, x, low, high)
 }
 
-func clamp(ctx context.Context, rt *runtime.Runtime, ptx []byte, x []float32, low, high float32) (err error) {
+func clamp(ctx context.Context, rt *runtime.Runtime, ptx []byte, x []float32, low, high float32) error {
 	backend, err := rt.Probe("clamp")
-	if err != nil || len(x) == 0 {
+	if err != nil {
 		return err
 	}
 	c, s := backend.Context, backend.Stream
@@ -26,7 +25,7 @@ func clamp(ctx context.Context, rt *runtime.Runtime, ptx []byte, x []float32, lo
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, module.Close()) }()
+	defer module.Close()
 	kernel, err := module.Kernel("clamp")
 	if err != nil {
 		return err
@@ -35,7 +34,7 @@ func clamp(ctx context.Context, rt *runtime.Runtime, ptx []byte, x []float32, lo
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, device.Close()) }()
+	defer device.Close()
 	if err := runtime.Upload(ctx, s, device, x); err != nil {
 		return err
 	}
