@@ -9,11 +9,17 @@
 // nanoseconds and without a call of the driver.
 //
 //	memory, err := arena.NewDevice(binding, arena.DeviceConfig{})
-//	...
+//	if err != nil {
+//		return err
+//	}
+//	defer memory.Close()
 //	stream := memory.NewStream(handle)
-//	block, err := stream.Alloc(1 << 20) // work on the stream may use it from here
-//	...                                 // launch with block.Ptr()
-//	err = stream.Free(block)            // behind that work
+//	block, err := stream.Alloc(1 << 20)
+//	if err != nil {
+//		return err
+//	}
+//	launch(handle, block.Ptr())
+//	return stream.Free(block) // after that work
 //
 // The rules are those of streams. A block is ready for work on the stream that it was
 // allocated on, and is freed behind the work of the stream that it is freed on. If other

@@ -12,7 +12,7 @@
 //		Source:          source,
 //		NameExpressions: []string{"scale<float>"},
 //	}, target)
-//	module, err := context.LoadModule(runtime.Image{Arch: image.Arch, Code: image.Code})
+//	module, err := c.LoadModule(runtime.Image{Arch: image.Arch, Code: image.Code})
 //	kernel, err := module.Kernel(image.LoweredNames["scale<float>"])
 //
 // # Layers

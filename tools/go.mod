@@ -4,7 +4,8 @@
 //	go tool -modfile=tools/go.mod staticcheck ./...
 //	go tool -modfile=tools/go.mod benchstat -col /impl bench.txt
 //
-// Two are our own: apilist lists the exported API, licences what is linked. They run here:
+// Three are our own: apilist lists the exported API, licences what is linked, and snippets compiles
+// the Go code in documents. They run here:
 //
 //	go run -C tools ./licences
 module github.com/purecuda/purecuda/tools

@@ -6,7 +6,8 @@
 //	func TestCopyOnHardware(t *testing.T) {
 //		lib := hardware.Open(t)
 //		count, r := lib.DeviceGetCount()
-//		...
+//		require.Equal(t, driver.Success, r)
+//		assert.Positive(t, count)
 //	}
 //
 // On a host that is there to prove the hardware tests, a skip would pass for a

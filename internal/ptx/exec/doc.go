@@ -3,7 +3,7 @@
 //
 //	m, err := ptx.Parse(src)           // *ptx.SyntaxError
 //	p, err := exec.Compile(m)          // *exec.UnsupportedError, *exec.InvalidError
-//	addrs := ...                       // place p.Globals(), fill them with p.Initial
+//	addrs := place(p.Globals())        // and fill them with p.Initial
 //	l, err := p.Link(addrs)
 //	err = l.Entry("saxpy").Launch(ctx, exec.Launch{
 //		Grid: [3]uint32{64, 1, 1}, Block: [3]uint32{256, 1, 1},

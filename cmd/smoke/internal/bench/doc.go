@@ -2,7 +2,7 @@
 // an allocation and a copy cost, and how work scales over devices and cores.
 //
 //	list := bench.List(machine, bench.Sizes{Largest: 1 << 30})
-//	err := bench.Run(ctx, machine, list, options, func(r bench.Result) { ... })
+//	err := bench.Run(ctx, list, options, func(r bench.Result) { print(r) })
 //
 // A [Case] is one measurement. Cases that share memory or kernels form a suite, which is opened
 // when the first of them is measured and closed behind the last. Each case is warmed up, and then

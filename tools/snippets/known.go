@@ -1,0 +1,55 @@
+package main
+
+// imported are packages that documents import and no package but those of tests does. A module may
+// lack them.
+var imported = []string{
+	"testing", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require", "go.opentelemetry.io/otel",
+}
+
+// aliases are names under which the documents import packages whose own name is another one.
+var aliases = map[string]string{
+	"goruntime":    "runtime",
+	"purecudaotel": root + "/contrib/otel",
+	"purecudaprom": root + "/contrib/prometheus",
+}
+
+// known are the variables that a fragment may use without declaring them, with their types.
+var known = map[string]string{
+	"ctx":     "context.Context",
+	"err":     "error",
+	"t":       "*testing.T",
+	"rt":      "*runtime.Runtime",
+	"backend": "*runtime.Backend",
+	"c":       "*runtime.Context",
+	"s":       "*runtime.Stream",
+	"k":       "*runtime.Kernel",
+	"shape":   "runtime.LaunchConfig",
+	"x":       "*runtime.Ref[float32]",
+	"y":       "*runtime.Ref[float32]",
+	"n":       "int",
+	"source":  "string",
+	"program": "nvrtc.Program",
+	"target":  "nvrtc.Target",
+}
+
+// preambles are declarations for the comments of a file.
+var preambles = map[string]string{
+	"arena/doc.go":                    "var binding *driver.Binding; var handle driver.Stream; func launch(driver.Stream, driver.DevicePtr)",
+	"cmd/smoke/internal/bench/doc.go": "var machine *bench.Machine; var options bench.Options",
+	"cmd/smoke/internal/plot/doc.go":  "var w io.Writer; var points []plot.Point; func formatSize(float64) string",
+	"contrib/prometheus/collector.go": "var registry *prometheus.Registry",
+	"driver/doc.go":                   "func onTheCPU() error",
+	"driver/drivertest/doc.go":        "func run(driver.API)",
+	"internal/artifact/doc.go":        "var key artifact.Key; var logger *slog.Logger; func compile() []byte",
+	"internal/ffi/doc.go":             "var dptr uint64; var fn uintptr",
+	"internal/ptx/doc.go":             "var src []byte",
+	"internal/ptx/exec/doc.go":        "var src []byte; var params []byte; var memory exec.Memory; func place([]exec.Global) []uint64",
+	"nvrtc/doc.go":                    "var driverVersion driver.Version; func usePTX() error",
+	"nvrtc/nvrtctest/doc.go":          "var ptx string",
+	"pool/doc.go": "var in, out []float32; func loadKernels(*pool.Worker) error; " +
+		"func squareOnGPU(w *pool.Worker, in, out []float32) error; func squareOnCPU(ctx context.Context, in, out []float32) error",
+	"refs/core.go":           "var c *refs.Core; var stream *arena.Stream",
+	"refs/doc.go":            "var state *refs.State; var stream *arena.Stream",
+	"runtime/doc.go":         "var a float32; var x, y []float32; func saxpyOnTheCPU(a float32, x, y []float32) error",
+	"runtime/metrics/doc.go": "func send(name string, labels []string, value float64)",
+}
