@@ -70,7 +70,8 @@ func WithItemBytes(bytes int) Option { return func(c *config) { c.itemBytes = by
 
 // WithRetry lets other devices repeat a piece that failed, at most the given number of
 // times. The device on which it failed takes no further part in the call. Without it,
-// the first failure ends the call.
+// the first failure ends the call. Part of a piece may so be done twice: the function must give
+// the same result then.
 func WithRetry(times int) Option { return func(c *config) { c.retries = times } }
 
 // WithSizeGate leaves work with fewer items to the fallback, without a call of the

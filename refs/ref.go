@@ -137,8 +137,9 @@ func (r *Ref[T]) Retain() *Ref[T] {
 }
 
 // Close ends the reference. The last one gives the memory back, behind the work of all
-// streams that used it, or leaves that to the last lease. It does not wait for the device. Closing
-// twice is harmless, and closing a Ref that is stale as well.
+// streams that used it, or leaves that to the last lease. It does not wait for the device, unless
+// the device has no memory pools and the cache is full. Closing twice is harmless, and closing a Ref
+// that is stale as well.
 //
 // An error means that it could not be proven that the work with the memory ends. It is
 // leaked then, on purpose, and counted: see [State.Stats].

@@ -22,8 +22,8 @@ type Ref[T any] = refs.Ref[T]
 // the device has cached, which waits for the work on all of its streams, and tries once more.
 // Only if that fails as well, the error is of kind driver.ErrOutOfMemory and says what was free.
 //
-// Close frees the memory after the work that uses it, and does not wait. On a stream that is
-// captured Alloc fails with driver.ErrCaptureFailed.
+// Close frees the memory after the work that uses it. On a stream that is captured Alloc fails
+// with driver.ErrCaptureFailed.
 func Alloc[T any](s *Stream, n int) (*Ref[T], error) {
 	if err := s.begin(); err != nil {
 		return nil, err
