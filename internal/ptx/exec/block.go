@@ -14,6 +14,7 @@ type block struct {
 	warps   []warp
 	threads int
 	check   bool // a thread has ended: barriers may be complete
+	noGrid  bool // it has asked for the workspace of a launch that is not cooperative
 
 	barriers [17]barrier
 }
@@ -74,7 +75,7 @@ func (b *block) start(n uint64) {
 	g := b.l.Grid
 	b.ctaid = [3]uint32{uint32(n % uint64(g[0])), uint32(n / uint64(g[0]) % uint64(g[1])), uint32(n / uint64(g[0]) / uint64(g[1]))}
 	clear(b.shared)
-	b.check = false
+	b.check, b.noGrid = false, false
 	b.barriers = [17]barrier{}
 	for i := range b.warps {
 		b.warps[i].start(b.threads)

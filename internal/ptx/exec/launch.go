@@ -26,7 +26,7 @@ type Launch struct {
 	Memory      Memory // global memory; may be nil if the kernel uses none
 
 	Workers     int    // goroutines; 0 means GOMAXPROCS
-	Cooperative bool   // all blocks run at the same time, so that they may wait for each other
+	Cooperative bool   // all blocks run at the same time, and may wait for each other
 	MaxSteps    uint64 // warp instructions of the whole launch before LaunchTimeout; 0 means no limit
 	StackBytes  uint32 // local memory of recursive calls per thread; 0 means 16 KiB
 
@@ -53,6 +53,7 @@ type launchState struct {
 	params      []byte
 	sharedBytes uint64
 	localBytes  uint64
+	workspace   []byte // of a cooperative launch
 	total       uint64
 	workers     int
 	done        <-chan struct{}
@@ -141,6 +142,9 @@ func (k *Kernel) prepare(l Launch) (*launchState, error) {
 	}
 	s.params = alignedBytes(int(k.paramBytes))
 	copy(s.params, l.Params)
+	if l.Cooperative {
+		s.workspace = newWorkspace()
+	}
 	s.workers = l.Workers
 	if s.workers <= 0 {
 		s.workers = goruntime.GOMAXPROCS(0)

@@ -101,13 +101,17 @@ func (w *warp) ptr(in *inst, lane int, space uint8, addr, size, align uint64) (p
 
 // find asks the caller's memory and remembers the answer.
 func (w *warp) find(addr, size uint64) unsafe.Pointer {
-	m := w.b.l.Memory
-	if m == nil {
-		return nil
-	}
-	base, data, ok := m.Find(addr)
-	if !ok || addr < base || len(data) == 0 {
-		return nil
+	base, data := GridWindow, w.b.l.workspace
+	if addr-base >= uint64(len(data)) {
+		m := w.b.l.Memory
+		if m == nil {
+			return nil
+		}
+		var ok bool
+		base, data, ok = m.Find(addr)
+		if !ok || addr < base || len(data) == 0 {
+			return nil
+		}
 	}
 	w.g = region{base, uint64(len(data)), unsafe.Pointer(unsafe.SliceData(data))}
 	off := addr - base
@@ -127,7 +131,7 @@ const (
 )
 
 func (w *warp) memFault(k FaultKind, in *inst, lane int, space uint8, addr, size uint64) {
-	w.fail(k, in, lane, "")
+	w.fail(k, in, lane, w.b.noGridHint(addr))
 	w.flt.Address, w.flt.Size, w.flt.Space, w.flt.Write = addr, size, spaceName[space], w.storing(in)
 }
 

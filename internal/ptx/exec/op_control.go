@@ -84,7 +84,13 @@ func decodeTrap(x *fnc, in *ptx.Instruction, m *mods) error {
 	}
 	r := blank(kRun)
 	op := in.Op
-	r.run = func(w *warp, in *inst, mask uint32) { w.fail(LaunchFailed, in, firstLane(mask), op) }
+	r.run = func(w *warp, in *inst, mask uint32) {
+		msg := op
+		if hint := w.b.noGridHint(0); hint != "" {
+			msg += ": " + hint
+		}
+		w.fail(LaunchFailed, in, firstLane(mask), msg)
+	}
 	x.emit(r)
 	return nil
 }

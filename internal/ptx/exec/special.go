@@ -101,6 +101,8 @@ func (w *warp) uniformSpecial(id ptx.Special, dim uint8) uint64 {
 		return uint64(l.SharedBytes)
 	case ptx.TotalSmemSize, ptx.AggrSmemSize:
 		return l.sharedBytes
+	case ptx.EnvReg:
+		return b.environment(dim)
 	}
 	return 0
 }
