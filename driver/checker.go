@@ -6,3 +6,9 @@ package driver
 type Checker interface {
 	ChecksMemory() bool
 }
+
+// PTXLoader is a driver that may load PTX only, as the simulated one does: whoever compiles
+// for its devices has to compile to PTX.
+type PTXLoader interface {
+	LoadsPTXOnly() bool
+}

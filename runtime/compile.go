@@ -20,7 +20,8 @@ const paramInfoSince driver.Version = 12040
 //	m, err := c.Compile(ctx, nvrtc.Program{Source: source, NameExpressions: []string{"scale<float>"}})
 //	k, err := m.Kernel("scale<float>")
 //
-// It compiles to machine code of the device where NVRTC knows it, and to PTX otherwise. A
+// It compiles to machine code of the device where NVRTC knows it, and to PTX otherwise and
+// for a driver that loads nothing else, as the simulated one ([driver.PTXLoader]). A
 // compile takes from 10 ms to many seconds, a hit some microseconds: the time of a digest of
 // the program. With include paths or extra options the files are looked at each time.
 //
@@ -67,7 +68,7 @@ type compiled struct {
 }
 
 func (c *Context) compile(ctx context.Context, compiler *nvrtc.Compiler, p nvrtc.Program) (code compiled, err error) {
-	target, err := compiler.TargetFor(c.device.Capability.Arch(), c.rt.Version())
+	target, err := c.target(compiler)
 	if err != nil {
 		return code, err
 	}
@@ -82,6 +83,22 @@ func (c *Context) compile(ctx context.Context, compiler *nvrtc.Compiler, p nvrtc
 		}
 	}
 	return code, err
+}
+
+// target is what to compile to for the device.
+func (c *Context) target(compiler *nvrtc.Compiler) (nvrtc.Target, error) {
+	target, err := compiler.TargetFor(c.device.Capability.Arch(), c.rt.Version())
+	loader, ok := c.api.(driver.PTXLoader)
+	if err != nil || !ok || !loader.LoadsPTXOnly() {
+		return target, err
+	}
+	if compiler.Version() > c.rt.Version() {
+		return target, driver.Errorf(driver.ErrUnsupported,
+			"the driver loads PTX only, and driver %v cannot read the PTX of NVRTC %v: give the simulated driver the version of NVRTC, or install an older NVRTC",
+			c.rt.Version(), compiler.Version())
+	}
+	target.Kind = nvrtc.PTX
+	return target, nil
 }
 
 func (c *Context) loadCompiled(compiler *nvrtc.Compiler, code compiled) (*Module, error) {

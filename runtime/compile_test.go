@@ -254,7 +254,7 @@ func TestCompileFailures(t *testing.T) {
 		_, err := c.Compile(bg, adder)
 		require.ErrorIs(t, err, driver.ErrModuleLoadFailed)
 		require.ErrorIs(t, err, r)
-		assert.ErrorContains(t, err, "(cubin of NVRTC 13.0 for driver 13.0)")
+		assert.ErrorContains(t, err, "(PTX of NVRTC 13.0 for driver 13.0)")
 	}
 	addWith(t, newStream(t, c), compile(t, c, adder), "add<unsigned>")
 }
@@ -263,7 +263,7 @@ func TestCompileFailures(t *testing.T) {
 func TestCompileForAnOlderDriver(t *testing.T) {
 	lib, compiler := simulatedNVRTC(t, nvrtctest.Config{Version: 12080})
 	gpu := drivertest.ForTest(t, drivertest.Config{Version: 12020})
-	rt := openOn(t, gpu, runtime.WithCompiler(compiler))
+	rt := openOn(t, cubinDriver{gpu}, runtime.WithCompiler(compiler))
 	c := contextOf(t, rt)
 	addWith(t, newStream(t, c), compile(t, c, adder), "add<unsigned>")
 	require.Len(t, lib.Compiles(), 2)
@@ -315,6 +315,23 @@ func TestParametersOfCompiledMachineCode(t *testing.T) {
 		assert.Len(t, lib.Compiles(), c.compiles, c.driver)
 		assert.Equal(t, c.asks, gpu.Calls("cuFuncGetParamInfo") > 0, c.driver)
 	}
+}
+
+// The simulated driver runs PTX only, so that PTX is what is compiled for it.
+func TestCompileForASimulatedDevice(t *testing.T) {
+	lib, _ := simulatedNVRTC(t, nvrtctest.Config{Version: 12080})
+	compiler := compilerOf(t, cubins{lib}, "")
+	rt, _ := open(t, drivertest.Config{Version: 12080}, runtime.WithCompiler(compiler))
+	m := compile(t, contextOf(t, rt), adder)
+	addWith(t, newStream(t, contextOf(t, rt)), m, "add<unsigned>")
+	require.Len(t, lib.Compiles(), 1)
+	assert.Contains(t, lib.Compiles()[0].Options, "--gpu-architecture=compute_90")
+
+	rt, _ = open(t, drivertest.Config{Version: 12040}, runtime.WithCompiler(compiler))
+	_, err := contextOf(t, rt).Compile(bg, adder)
+	require.ErrorIs(t, err, driver.ErrUnsupported)
+	assert.ErrorContains(t, err, "the driver loads PTX only, and driver 12.4 cannot read the PTX of NVRTC 12.8: give the simulated driver the version of NVRTC, or install an older NVRTC")
+	assert.Len(t, lib.Compiles(), 1)
 }
 
 // Who stops waiting does not disturb others, and when nobody waits the compile ends.

@@ -41,14 +41,16 @@
 // Module-scope variables have memory in each context. PTX that is newer than the driver
 // (ErrorUnsupportedPTXVersion), made for a newer device, wrong, or in part unknown to
 // the interpreter (ErrorInvalidPTX) is refused when it is loaded, with a log in the words
-// of NVIDIA's assembler that names line and instruction.
+// of NVIDIA's assembler that names line and instruction. Blocks of a cooperative launch may
+// wait for each other, and for all with cooperative groups' this_grid().sync().
 //
 // A thread that leaves its memory, traps, fails an assertion or never ends makes the
 // launch fail as on hardware (ErrorIllegalAddress, ErrorMisalignedAddress,
 // ErrorLaunchFailed, ErrorAssert, ErrorLaunchTimeout after Config.MaxSteps). The Finding
 // has the kernel, block, thread, PTX line and address, and says in, behind or formerly
-// in which allocation that is. Under the race detector, blocks that access the same
-// word without atomics are found as well.
+// in which allocation that is. The race detector finds a kernel and a copy that nothing has
+// put in order. It does not find races between the threads of a kernel: `x[0] += 1` in two
+// blocks may lose one of both, as on hardware, and nothing reports it.
 //
 // The registers that a kernel counts as using are those of the interpreter, which is
 // near to what ptxas needs. They bound its blocks and its occupancy.

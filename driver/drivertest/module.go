@@ -88,6 +88,9 @@ func (c call) read(data []byte, major, minor int) (*image, driver.JITLog, driver
 	return img, driver.JITLog{}, driver.Success
 }
 
+// LoadsPTXOnly implements [driver.PTXLoader].
+func (d *Driver) LoadsPTXOnly() bool { return true }
+
 // ModuleLoadData implements [driver.API]. It reads PTX only.
 func (d *Driver) ModuleLoadData(data []byte, _ driver.JIT) (driver.Module, driver.JITLog, driver.Result) {
 	c, r := d.enter("cuModuleLoadDataEx")
