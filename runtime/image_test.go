@@ -53,7 +53,7 @@ func TestRefusedImages(t *testing.T) {
 		{runtime.Image{Arch: 90, Code: cubin}, driver.ErrorNoBinaryForGPU,
 			"machine code for sm_90: has no code for compute capability 9.0; build for it, or ship PTX"},
 		{runtime.Image{Code: kernelsPTX}, driver.ErrorInvalidPTX,
-			"PTX 6.4 for sm_75: driver 12.2 cannot compile it; the log says where"},
+			"PTX 6.4 for sm_75: driver 12.2 cannot compile it"},
 		{runtime.Image{Code: bytes.Replace(kernelsPTX, []byte("6.4"), []byte("8.8"), 1)}, driver.ErrorUnsupportedPTXVersion,
 			"driver 12.2 cannot read PTX 8.8 for sm_75; update the driver or build for an older PTX version"},
 	} {

@@ -46,6 +46,7 @@ func (i Image) isPTX() bool {
 type candidate struct {
 	Image
 	ptx    bool
+	suffix string // of the target: "a" for sm_90a
 	reason string // why it is not tried
 }
 
@@ -55,19 +56,20 @@ func candidates(images []Image, device Capability) []candidate {
 	list := make([]candidate, 0, len(images))
 	for _, image := range images {
 		c := candidate{Image: image, ptx: image.isPTX()}
-		suffix := ""
 		if m := ptxTarget.FindSubmatch(image.Code); c.ptx && m != nil {
 			if c.Arch == 0 {
 				c.Arch, _ = strconv.Atoi(string(m[1]))
 			}
-			suffix = string(m[2])
+			c.suffix = string(m[2])
 		}
 		arch := device.Arch()
-		specific := suffix == "a" && c.Arch != arch || // sm_90a runs on 9.0 only
-			suffix == "f" && c.Arch/10 != device.Major // sm_100f on every 10.x
+		specific := c.suffix == "a" && c.Arch != arch || // sm_90a runs on 9.0 only
+			c.suffix == "f" && c.Arch/10 != device.Major // sm_100f on every 10.x
 		switch {
 		case c.Arch == 0:
-		case c.ptx && (c.Arch > arch || specific):
+		case c.ptx && specific:
+			c.reason = fmt.Sprintf("PTX for sm_%d%s", c.Arch, c.suffix)
+		case c.ptx && c.Arch > arch:
 			c.reason = fmt.Sprintf("PTX for compute capability %d.%d", c.Arch/10, c.Arch%10)
 		case !c.ptx && (c.Arch/10 != device.Major || c.Arch > arch):
 			c.reason = fmt.Sprintf("machine code for compute capability %d.%d", c.Arch/10, c.Arch%10)
@@ -92,7 +94,7 @@ func (c candidate) String() string {
 		}
 	}
 	if c.Arch != 0 {
-		kind += fmt.Sprintf(" for sm_%d", c.Arch)
+		kind += fmt.Sprintf(" for sm_%d%s", c.Arch, c.suffix)
 	}
 	return kind
 }
@@ -108,6 +110,11 @@ func (c candidate) String() string {
 func (c *Context) LoadModule(images ...Image) (*Module, error) {
 	if len(images) == 0 {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "no image to load")
+	}
+	for i, image := range images {
+		if len(bytes.Trim(image.Code, " \t\r\n\x00")) == 0 {
+			return nil, driver.Errorf(driver.ErrInvalidArgument, "image %d of %d is empty", i, len(images))
+		}
 	}
 	var reasons, logs []string
 	var last error
@@ -134,7 +141,7 @@ func (c *Context) LoadModule(images ...Image) (*Module, error) {
 			return nil, err // out of memory, lost, closed: another image will not help
 		}
 		last = err
-		reasons = append(reasons, fmt.Sprintf("%v: %s", candidate, c.explain(candidate, e.Code)))
+		reasons = append(reasons, fmt.Sprintf("%v: %s", candidate, c.explain(candidate, e.Code, log.Error)))
 		if log.Error != "" {
 			logs = append(logs, log.Error)
 		}
@@ -147,18 +154,22 @@ func (c *Context) LoadModule(images ...Image) (*Module, error) {
 	return nil, e
 }
 
-// explain says what a failure to load means for the caller.
-func (c *Context) explain(image candidate, r driver.Result) string {
+// explain says what a failure to load means for the caller, with the first line of the log.
+func (c *Context) explain(image candidate, r driver.Result, log string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(log), "\n")
+	if line = strings.TrimSpace(line); line != "" {
+		line = ": " + line
+	}
 	version := c.rt.Version()
 	switch r {
-	case driver.ErrorUnsupportedPTXVersion:
+	case driver.ErrorUnsupportedPTXVersion: // it says all that the log does
 		return fmt.Sprintf("driver %v cannot read %v; update the driver or build for an older PTX version", version, image)
 	case driver.ErrorNoBinaryForGPU:
-		return fmt.Sprintf("has no code for compute capability %v; build for it, or ship PTX", c.device.Capability)
+		return fmt.Sprintf("has no code for compute capability %v; build for it, or ship PTX", c.device.Capability) + line
 	case driver.ErrorInvalidPTX:
-		return "driver " + version.String() + " cannot compile it; the log says where"
+		return "driver " + version.String() + " cannot compile it" + line
 	}
-	return r.Text()
+	return r.Text() + line
 }
 
 // Close waits for the calls that use the module and for the work of the device, and unloads

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -74,7 +75,7 @@ func TestModulesThatDoNotLoad(t *testing.T) {
 			texts  []string
 		}{
 			{"bad PTX", []runtime.Image{{Code: brokenPTX}}, driver.ErrorInvalidPTX, true,
-				[]string{"PTX 6.4 for sm_75: driver " + rt.Version().String() + " cannot compile it; the log says where"}},
+				[]string{"PTX 6.4 for sm_75: driver " + rt.Version().String() + " cannot compile it: ptxas application ptx input, line "}},
 			{"PTX of the future", []runtime.Image{{Code: futurePTX}}, driver.ErrorUnsupportedPTXVersion, true,
 				[]string{"driver " + rt.Version().String() + " cannot read PTX 99.9 for sm_75; update the driver or build for an older PTX version"}},
 			{"PTX for a later device", []runtime.Image{{Code: newGPUPTX}}, 0, false,
@@ -105,6 +106,11 @@ func TestModulesThatDoNotLoad(t *testing.T) {
 		}
 		_, err := c.LoadModule()
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+		for _, empty := range []string{"", " \n", "\x00"} {
+			_, err = c.LoadModule(runtime.Image{Code: kernelsPTX}, runtime.Image{Code: []byte(empty)})
+			require.ErrorIs(t, err, driver.ErrInvalidArgument)
+			assert.ErrorContains(t, err, "image 1 of 2 is empty")
+		}
 	})
 }
 
@@ -210,4 +216,17 @@ func TestKernelQueriesThatFail(t *testing.T) {
 		_, err = m.Kernel("add")
 		require.NoError(t, err)
 	}
+}
+
+// The simulated driver runs PTX only, and says so of machine code.
+func TestMachineCodeOnTheSimulatedDriver(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	code := append(slices.Clone(cubin), 2, 1, 1, 0x33, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 190, 0)
+	_, err := c.LoadModule(runtime.Image{Arch: 90, Code: code})
+	require.ErrorIs(t, err, driver.ErrorNoBinaryForGPU)
+	assert.ErrorContains(t, err, "machine code for sm_90: has no code for compute capability 9.0; build for it, or ship PTX: the image is a cubin, and the simulated driver runs PTX only")
+	m, err := c.LoadModule(runtime.Image{Arch: 90, Code: code}, runtime.Image{Code: kernelsPTX})
+	require.NoError(t, err)
+	assert.Equal(t, kernelsPTX, m.Image().Code)
 }

@@ -42,7 +42,7 @@
 // (ErrorUnsupportedPTXVersion), made for a newer device, wrong, or in part unknown to
 // the interpreter (ErrorInvalidPTX) is refused when it is loaded, with a log in the words
 // of NVIDIA's assembler that names line and instruction. Blocks of a cooperative launch may
-// wait for each other, and for all with cooperative groups' this_grid().sync().
+// wait for each other, also by cooperative groups' this_grid().sync().
 //
 // A thread that leaves its memory, traps, fails an assertion or never ends makes the
 // launch fail as on hardware (ErrorIllegalAddress, ErrorMisalignedAddress,
@@ -72,5 +72,6 @@
 // These return ErrorNotSupported: sharing with other processes (the functions with
 // Ipc), GraphDebugDotPrint, clusters of blocks, stream-ordered memory within a
 // capture, graphs that the device launches, the per-thread default stream, pools that
-// export handles. Images other than PTX give ErrorInvalidImage.
+// export handles. Machine code gives ErrorNoBinaryForGPU and what is no
+// image ErrorInvalidImage, each with a log that says so.
 package drivertest

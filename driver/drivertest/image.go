@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"strconv"
 	"strings"
@@ -48,10 +49,10 @@ type param struct{ offset, bytes uint64 }
 // readImage reads and compiles PTX text for a device of the given capability. Kernels
 // that are bound to Go functions are read and not compiled.
 func readImage(data []byte, version driver.Version, major, minor int, bound map[string]KernelFunc) (*image, *imageError) {
-	text, _, _ := bytes.Cut(data, []byte{0})
-	if isBinary(data) || len(bytes.TrimSpace(text)) == 0 {
-		return nil, &imageError{result: driver.ErrorInvalidImage}
+	if bad := checkFormat(data); bad != nil {
+		return nil, bad
 	}
+	text, _, _ := bytes.Cut(data, []byte{0})
 	target, bad := checkHeader(text, version, major, minor)
 	if bad != nil {
 		return nil, bad
@@ -86,9 +87,26 @@ func readImage(data []byte, version driver.Version, major, minor int, bound map[
 	return img, nil
 }
 
-// isBinary tells cubins and fatbins.
-func isBinary(data []byte) bool {
-	return bytes.HasPrefix(data, []byte("\x7fELF")) || bytes.HasPrefix(data, []byte{0x50, 0xed, 0x55, 0xba})
+// emCUDA is the machine of a cubin in its ELF header.
+const emCUDA = 190
+
+// checkFormat refuses what is no text. Machine code is no code for this device, so that a
+// program which ships PTX beside it loads that.
+func checkFormat(data []byte) *imageError {
+	const ptxOnly = ", and the simulated driver runs PTX only"
+	text, _, _ := bytes.Cut(data, []byte{0})
+	switch {
+	case bytes.HasPrefix(data, []byte{0x50, 0xed, 0x55, 0xba}):
+		return &imageError{driver.ErrorNoBinaryForGPU, "the image is a fatbin" + ptxOnly}
+	case bytes.HasPrefix(data, []byte("\x7fELF")):
+		if len(data) < 20 || binary.LittleEndian.Uint16(data[18:]) != emCUDA {
+			return &imageError{driver.ErrorInvalidImage, "the image is no cubin" + ptxOnly}
+		}
+		return &imageError{driver.ErrorNoBinaryForGPU, "the image is a cubin" + ptxOnly}
+	case len(bytes.TrimSpace(text)) == 0:
+		return &imageError{driver.ErrorInvalidImage, "the image is empty"}
+	}
+	return nil
 }
 
 // checkHeader tells whether a driver and a device take PTX, before all of it is read:

@@ -180,6 +180,7 @@ func TestUnloadedBeforeItRuns(t *testing.T) {
 }
 
 func TestImages(t *testing.T) {
+	const elf = "\x7fELF\x02\x01\x01\x33\x07\x00\x00\x00\x00\x00\x00\x00\x02\x00" // up to the machine
 	const head = ".version 6.4\n.target sm_75\n.address_size 64\n"
 	for _, c := range []struct {
 		name, image string
@@ -188,8 +189,12 @@ func TestImages(t *testing.T) {
 		want        driver.Result
 		log         string
 	}{
-		{"nothing", "", 0, drivertest.H100(), driver.ErrorInvalidImage, ""},
-		{"cubin", "\x7fELF...", 0, drivertest.H100(), driver.ErrorInvalidImage, ""},
+		{"nothing", "", 0, drivertest.H100(), driver.ErrorInvalidImage, "the image is empty"},
+		{"blanks", " \n\x00 ", 0, drivertest.H100(), driver.ErrorInvalidImage, "the image is empty"},
+		{"what begins like a cubin", "\x7fELF...", 0, drivertest.H100(), driver.ErrorInvalidImage, "no cubin, and the simulated driver runs PTX only"},
+		{"cubin", elf + "\xbe\x00", 0, drivertest.H100(), driver.ErrorNoBinaryForGPU, "a cubin, and the simulated driver runs PTX only"},
+		{"program of the host", elf + "\x3e\x00", 0, drivertest.H100(), driver.ErrorInvalidImage, "no cubin"},
+		{"fatbin", "\x50\xed\x55\xba\x01\x00\x10\x00", 0, drivertest.H100(), driver.ErrorNoBinaryForGPU, "a fatbin, and the simulated driver runs PTX only"},
 		{"text", "hello", 0, drivertest.H100(), driver.ErrorInvalidImage, "not recognized"},
 		{"comments", "// hello\n/* world\n */" + head, 0, drivertest.H100(), driver.Success, ""},
 		{"NUL-terminated", head + "\x00rest", 0, drivertest.H100(), driver.Success, ""},

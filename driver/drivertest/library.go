@@ -38,8 +38,8 @@ func (d *Driver) LibraryLoadData(data []byte, _ driver.JIT) (driver.KernelLibrar
 		return 0, driver.JITLog{}, r
 	}
 	defer d.mu.Unlock()
-	if isBinary(data) || len(data) == 0 {
-		return 0, driver.JITLog{}, driver.ErrorInvalidImage
+	if bad := checkFormat(data); bad != nil {
+		return 0, driver.JITLog{Error: bad.log}, bad.result
 	}
 	// A library must fit at least one device.
 	var img *image
