@@ -51,7 +51,7 @@ func (k *Kernel) fill(f *frame, args []Arg) bool {
 	}
 	for i := range args {
 		a := &args[i]
-		if a.size != params[i].size || a.err != nil || a.access != noRef && a.ref.State() != k.ctx.state && !k.ctx.sees(a.ref.State()) ||
+		if a.size != params[i].size || a.typ&params[i].refused != 0 || a.err != nil || a.access != noRef && a.ref.State() != k.ctx.state && !k.ctx.sees(a.ref.State()) ||
 			a.host != nil && !k.reaches(a.host) {
 			return false
 		}
@@ -96,6 +96,9 @@ func (k *Kernel) argsError(args []Arg) error {
 		case a.host != nil && !k.reaches(a.host):
 			return k.unsupported("argument %d is memory of the host, which the device has no address for", i)
 		}
+	}
+	if err := k.typeError(args); err != nil {
+		return err
 	}
 	want := make([]string, len(k.params))
 	for i, p := range k.params {

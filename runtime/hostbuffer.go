@@ -68,7 +68,7 @@ func (h *HostBuffer[T]) Slice(i, j int) *HostBuffer[T] {
 // takes it that has unified addressing, which is all of 64-bit Linux and Windows. Keep the
 // buffer open until the kernel is done, and wait for the kernel before the host reads.
 func (h *HostBuffer[T]) Arg() Arg {
-	return Arg{bits: uint64(uintptr(h.ptr)), size: 8, host: h.memory, err: h.err}
+	return Arg{bits: uint64(uintptr(h.ptr)), size: 8, typ: addressArg, host: h.memory, err: h.err}
 }
 
 // Close waits for the work of the device that may use the memory, and frees it. It

@@ -27,10 +27,11 @@ type Kernel struct {
 	module       *Module
 	generation   uint64 // of the context
 	name         string
-	bytes        uint64    // of all parameters
-	staticShared int       // bytes that the kernel always uses
-	grant        *grant    // of dynamic shared memory, which the leases of a module share
-	frames       sync.Pool // of *frame, for launches at the same time
+	declared     []ptx.Param // what PTX says of params; nil for machine code
+	bytes        uint64      // of all parameters
+	staticShared int         // bytes that the kernel always uses
+	grant        *grant      // of dynamic shared memory, which the leases of a module share
+	frames       sync.Pool   // of *frame, for launches at the same time
 	cluster      clusterLimits
 	threads      atomic.Int32 // that Shape has chosen
 }
@@ -41,8 +42,11 @@ type grant struct {
 	bytes uint32
 }
 
-// param is where a parameter lies in the argument block.
-type param struct{ offset, size uint32 }
+// param is where a parameter lies in the argument block, and what it does not take.
+type param struct {
+	offset, size uint32
+	refused      argType
+}
 
 // Kernel finds a kernel by its name in the image (for CUDA C, declare it extern
 // "C"). A name that is not there is an error of kind driver.ErrInvalidArgument. Each name
@@ -83,7 +87,7 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 func (k *Kernel) leased(m *Module) *Kernel {
 	own := &Kernel{ctx: k.ctx, function: k.function, generation: k.generation, params: k.params,
 		maxThreads: k.maxThreads, maxGrid: k.maxGrid, maxBlock: k.maxBlock,
-		module: m, name: k.name, bytes: k.bytes, staticShared: k.staticShared, grant: k.grant}
+		module: m, name: k.name, declared: k.declared, bytes: k.bytes, staticShared: k.staticShared, grant: k.grant}
 	own.shared.Store(k.shared.Load())
 	own.frames.New = func() any { return own.newFrame() }
 	return own
@@ -144,8 +148,10 @@ func (k *Kernel) paramsFromPTX() error {
 	if entry == nil {
 		return k.unknown()
 	}
-	for _, p := range entry.Params {
-		k.params = append(k.params, param{uint32(p.Offset), uint32(p.Size)})
+	k.declared = entry.Params
+	for i := range entry.Params {
+		p := &entry.Params[i]
+		k.params = append(k.params, param{uint32(p.Offset), uint32(p.Size), refusedBy(p)})
 	}
 	return nil
 }
@@ -158,7 +164,7 @@ func (k *Kernel) paramsFromDriver() error {
 		offset, size, r := c.api.FuncGetParamInfo(k.function, i)
 		switch r {
 		case driver.Success:
-			k.params = append(k.params, param{uint32(offset), uint32(size)})
+			k.params = append(k.params, param{offset: uint32(offset), size: uint32(size)})
 		case driver.ErrorInvalidValue:
 			return nil
 		case driver.ErrorSymbolMissing:

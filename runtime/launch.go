@@ -70,6 +70,7 @@ type Arg struct {
 	bits   uint64
 	ptr    unsafe.Pointer
 	size   uint32
+	typ    argType
 	access access        // to ref
 	ref    *refs.Core    // memory of the device
 	host   *object       // page-locked memory
@@ -91,15 +92,15 @@ type Scalar interface {
 }
 
 // Value is a scalar argument. Mind the width: an int is 64 bits, an int of CUDA C
-// is int32.
+// is int32. A float is no integer: the launch fails where PTX says that the parameter is one.
 func Value[T Scalar](v T) Arg {
-	a := Arg{size: uint32(unsafe.Sizeof(v))}
+	a := Arg{size: uint32(unsafe.Sizeof(v)), typ: argTypeOf[T]()}
 	*(*T)(unsafe.Pointer(&a.bits)) = v
 	return a
 }
 
 // Struct is a structure that the kernel takes by value, in the layout of C. It is
-// copied by the launch.
+// copied by the launch. It fits every parameter of its size.
 func Struct[T any](v *T) Arg {
 	a := Arg{ptr: unsafe.Pointer(v), size: uint32(unsafe.Sizeof(*v))}
 	if v == nil {
@@ -116,20 +117,20 @@ func Struct[T any](v *T) Arg {
 // end the use of CUDA in this process. So is memory of another device, unless
 // [Context.EnablePeer] has said that the devices reach each other.
 func InOut[T any](r *Ref[T]) Arg {
-	return Arg{size: 8, access: writing, ref: r.Core()}
+	return Arg{size: 8, typ: addressArg, access: writing, ref: r.Core()}
 }
 
 // In is memory that the kernel only reads, as InOut: kernels on several streams may read it at
 // the same time. Of a kernel that writes it nevertheless nobody is told.
 func In[T any](r *Ref[T]) Arg {
-	return Arg{size: 8, access: reading, ref: r.Core()}
+	return Arg{size: 8, typ: addressArg, access: reading, ref: r.Core()}
 }
 
 // Launch puts the kernel behind the work on s, and returns. It does not allocate.
 // s must be a stream of the context that the kernel was loaded into. The arguments
-// are copied; their number and sizes are checked against the kernel, and the shape
-// against the device: an error of kind driver.ErrInvalidArgument names what does
-// not fit and the limit. What goes wrong while the kernel runs shows at the next
+// are copied; their number, their sizes and, for PTX, their types are checked against the
+// kernel, and the shape against the device: an error of kind driver.ErrInvalidArgument names
+// what does not fit and the limit. What goes wrong while the kernel runs shows at the next
 // wait.
 func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 	if err := k.checkShape(s, &shape); err != nil {

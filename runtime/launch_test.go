@@ -76,6 +76,70 @@ func TestLaunchPassesArguments(t *testing.T) {
 	})
 }
 
+// PTX tells the types of parameters, so that a number of another type is an error and not a
+// lost process.
+func TestLaunchChecksTypes(t *testing.T) {
+	type handle uint64
+	const types = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry types(.param .u64 p, .param .s32 i, .param .f32 f, " +
+		".param .f64 d, .param .b32 b, .param .f16 h, .param .align 4 .b8 v[4], .param .u64 .ptr .global .align 4 q) { ret; }"
+	rt, gpu := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	m, err := c.LoadModule(runtime.Image{Code: []byte(types)})
+	require.NoError(t, err)
+	cached, err := c.CachedModule(runtime.Image{Code: []byte(types)})
+	require.NoError(t, err)
+	x := alloc[float32](t, s, 8)
+	host, err := runtime.AllocHost[float64](c, 1)
+	require.NoError(t, err)
+	address := runtime.Value(uint64(x.Core().Ptr()))
+	good := []runtime.Arg{runtime.InOut(x), runtime.Value(int32(1)), runtime.Value(float32(1)), runtime.Value(1.0),
+		runtime.Value(float32(1)), runtime.Value(uint16(0x3c00)), runtime.Value(float32(1)), runtime.In(x)}
+	for _, test := range []struct {
+		name string
+		at   int
+		arg  runtime.Arg
+		text string // of the error, or "" for an argument that fits
+	}{
+		{"an address as a number", 0, address, ""},
+		{"an address of another type", 0, runtime.Value(handle(1)), ""},
+		{"an address as an int", 7, runtime.Value(0), ""},
+		{"memory of the host", 7, host.Arg(), ""},
+		{"unsigned for signed", 1, runtime.Value(uint32(1)), ""},
+		{"a structure for a number", 1, runtime.Struct(new(float32)), ""},
+		{"an integer for bits", 4, runtime.Value(int32(1)), ""},
+		{"an integer for bytes", 6, runtime.Value(uint32(1)), ""},
+		{"a duration for an int64", 0, runtime.Value(time.Second), ""},
+
+		{"float32 for .s32", 1, runtime.Value(float32(1)), "argument 1 is a float32, and parameter i of kernel types is a .s32: want an integer of 4 bytes (Struct passes bytes as they are)"},
+		{"int32 for .f32", 2, runtime.Value(int32(1)), "argument 2 is an int32, and parameter f of kernel types is a .f32: want a float32"},
+		{"uint32 for .f32", 2, runtime.Value(uint32(1)), "argument 2 is a uint32"},
+		{"an int for .f64", 3, runtime.Value(1), "argument 3 is an int64, and parameter d of kernel types is a .f64: want a float64"},
+		{"memory for .f64", 3, runtime.In(x), "argument 3 is an address"},
+		{"memory of the host for .f64", 3, host.Arg(), "argument 3 is an address"},
+		{"float64 for an address", 0, runtime.Value(1.0), "argument 0 is a float64, and parameter p of kernel types is a .u64: want an integer of 8 bytes"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, m := range []*runtime.Module{m, cached} {
+				k, err := m.Kernel("types")
+				require.NoError(t, err)
+				args := slices.Clone(good)
+				args[test.at] = test.arg
+				before := gpu.Calls("cuLaunchKernel")
+				err = k.Launch(s, one, args...)
+				if test.text == "" {
+					require.NoError(t, err)
+					continue
+				}
+				require.ErrorIs(t, err, driver.ErrInvalidArgument)
+				assert.ErrorContains(t, err, test.text)
+				assert.Equal(t, before, gpu.Calls("cuLaunchKernel"))
+			}
+		})
+	}
+	require.NoError(t, s.Synchronize(bg))
+}
+
 // Launches from many goroutines do not mix their arguments up.
 func TestLaunchConcurrently(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
