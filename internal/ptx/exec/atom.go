@@ -175,7 +175,7 @@ func decodeAtom(x *fnc, in *ptx.Instruction, m *mods) error {
 	}
 	if d == nil {
 		r.d = x.newReg()
-	} else if r.d, err = x.dst(d, t.Bits(), false); err != nil {
+	} else if r.d, err = x.dst(d, t, false); err != nil {
 		return err
 	}
 	r.esz = uint8(t.Size())
@@ -198,7 +198,7 @@ func (x *fnc) atomVector(r inst, a atomInfo, n int, t ptx.Type, d, b *ptx.Operan
 		}
 		if d == nil {
 			e.d = x.newReg()
-		} else if e.d, err = x.dst(&d.Elems[i], t.Bits(), false); err != nil {
+		} else if e.d, err = x.dst(&d.Elems[i], t, false); err != nil {
 			return err
 		}
 		e.imm += uint64(i * t.Size())

@@ -189,12 +189,13 @@ func decodeCvt(x *fnc, in *ptx.Instruction, m *mods) error {
 // may be wider than its type: signed results are then extended by their sign.
 func (x *fnc) cvtEmit(in *ptx.Instruction, dt, st ptx.Type, f func(uint64) uint64) error {
 	o := in.Operands
-	a, err := x.src(&o[1], st, true)
+	wide := dt != ptx.BF16 && st != ptx.BF16
+	a, err := x.src(&o[1], st, wide)
 	if err != nil {
 		return err
 	}
 	db, sb := dt.Bits(), st.Bits()
-	d, err := x.dst(&o[0], db, true)
+	d, err := x.dst(&o[0], dt, wide)
 	if err != nil {
 		return err
 	}

@@ -98,10 +98,9 @@ func widthMask(bits int) uint64 {
 	return 1<<uint(bits) - 1
 }
 
-// dst gives the register that an instruction writes. bits is the width of the result;
-// a destination of another width is an error unless wide is set, for instructions that
-// extend what they write.
-func (x *fnc) dst(o *ptx.Operand, bits int, wide bool) (int32, error) {
+// dst gives the register that an instruction writes. t is the type of the result; a wider
+// register is an error unless wide is set, for instructions that extend what they write.
+func (x *fnc) dst(o *ptx.Operand, t ptx.Type, wide bool) (int32, error) {
 	if o.Kind == ptx.OperandSink {
 		return x.newReg(), nil
 	}
@@ -109,10 +108,46 @@ func (x *fnc) dst(o *ptx.Operand, bits int, wide bool) (int32, error) {
 		return 0, x.invalid("destination is not a register")
 	}
 	r := x.f.Registers[o.Reg]
-	if r.Type == ptx.Pred || r.Type == ptx.B128 || r.Type.Bits() != bits && !(wide && r.Type.Bits() > bits) {
-		return 0, x.invalid("register %s of type %v does not take a result of %d bits", r.Name, r.Type, bits)
+	if !agree(r.Type, t, wide) {
+		return 0, x.invalid("register %s of type %v does not take a result of type %v", r.Name, r.Type, t)
 	}
 	return x.vreg(o.Reg), nil
+}
+
+// agree tells whether a register of type r may stand where an instruction has type t, or
+// with wide a type of fewer bits (PTX ISA, "Type Checking of Operands", and what NVIDIA's
+// assembler takes: testdata/registers.txt).
+func agree(r, t ptx.Type, wide bool) bool {
+	if r == ptx.Pred || r == ptx.B128 || r.Bits() != t.Bits() && !(wide && r.Bits() > t.Bits()) {
+		return false
+	}
+	number := func(t ptx.Type) bool { return t.Class() == ptx.ClassUint || t.Class() == ptx.ClassSint }
+	switch {
+	case r == t || r.Class() == ptx.ClassBits || t.Class() == ptx.ClassBits:
+		return true
+	case t == ptx.TF32:
+		return r == ptx.F32
+	case number(t) || t == ptx.U16x2 || t == ptx.S16x2:
+		return r.Class() != ptx.ClassFloat
+	case t.Bits() == 8 || t == ptx.E4M3x2 || t == ptx.E5M2x2: // they have no registers
+		return number(r)
+	}
+	return false
+}
+
+// bitsType is the untyped type of a width.
+func bitsType(bits int) ptx.Type {
+	switch bits {
+	case 8:
+		return ptx.B8
+	case 16:
+		return ptx.B16
+	case 32:
+		return ptx.B32
+	case 64:
+		return ptx.B64
+	}
+	return ptx.TypeNone
 }
 
 // regBits is the width of a register operand.
@@ -133,7 +168,7 @@ func (x *fnc) src(o *ptx.Operand, t ptx.Type, wide bool) (int32, error) {
 		if o.Not || o.Neg {
 			return 0, x.unsupported("negated operand")
 		}
-		if r.Type == ptx.Pred || r.Type == ptx.B128 || r.Type.Bits() != bits && !(wide && r.Type.Bits() > bits) {
+		if !agree(r.Type, t, wide) {
 			return 0, x.invalid("register %s of type %v is not an operand of type %v", r.Name, r.Type, t)
 		}
 		if o.Bits != 0 && bits >= 16 { // %r+4
@@ -142,7 +177,15 @@ func (x *fnc) src(o *ptx.Operand, t ptx.Type, wide bool) (int32, error) {
 			return sum, nil
 		}
 		return x.vreg(o.Reg), nil
-	case ptx.OperandInt, ptx.OperandF32, ptx.OperandF64:
+	case ptx.OperandInt:
+		if t == ptx.F32 || t == ptx.F64 {
+			return 0, x.invalid("an integer is not an operand of type %v: write 0f3f800000 or 1.0", t)
+		}
+		return x.constant(immediate(o, t)), nil
+	case ptx.OperandF32, ptx.OperandF64:
+		if c := t.Class(); c == ptx.ClassUint || c == ptx.ClassSint {
+			return 0, x.invalid("a floating-point number is not an operand of type %v", t)
+		}
 		return x.constant(immediate(o, t)), nil
 	case ptx.OperandSpecial:
 		return x.special(o, bits)
@@ -223,7 +266,7 @@ func (x *fnc) aluTypes(dt ptx.Type, f func(d, a, b, c *lanes), d *ptx.Operand, s
 			return err
 		}
 	}
-	if in.d, err = x.dst(d, dt.Bits(), false); err != nil {
+	if in.d, err = x.dst(d, dt, false); err != nil {
 		return err
 	}
 	x.emit(in)

@@ -276,7 +276,7 @@ func decodeLop3(x *fnc, in *ptx.Instruction, m *mods) error {
 	if f.c, err = x.src(&o[3], ptx.B32, false); err != nil {
 		return err
 	}
-	if f.d, err = x.dst(d, 32, false); err != nil {
+	if f.d, err = x.dst(d, ptx.B32, false); err != nil {
 		return err
 	}
 	f.alu = lut(uint8(o[4].Bits))
@@ -400,7 +400,7 @@ func decodeBfi(x *fnc, in *ptx.Instruction, m *mods) error {
 	if err != nil {
 		return err
 	}
-	d, err := x.dst(&o[0], t.Bits(), false)
+	d, err := x.dst(&o[0], t, false)
 	if err != nil {
 		return err
 	}

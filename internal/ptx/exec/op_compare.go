@@ -318,7 +318,7 @@ func decodeSet(x *fnc, in *ptx.Instruction, m *mods) error {
 	if s.b, err = x.src(&o[2], st, false); err != nil {
 		return err
 	}
-	d, err := x.dst(&o[0], dt.Bits(), false)
+	d, err := x.dst(&o[0], dt, false)
 	if err != nil {
 		return err
 	}
@@ -383,7 +383,7 @@ func decodeSelp(x *fnc, in *ptx.Instruction, m *mods) error {
 	if s.pa, s.pax, err = x.pred(&o[3]); err != nil {
 		return err
 	}
-	if s.d, err = x.dst(&o[0], t.Bits(), false); err != nil {
+	if s.d, err = x.dst(&o[0], t, false); err != nil {
 		return err
 	}
 	x.emit(s)

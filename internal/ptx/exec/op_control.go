@@ -170,7 +170,7 @@ func decodeBar(x *fnc, in *ptx.Instruction, m *mods) error {
 			return err
 		}
 		if r.sub == barRedPopc {
-			r.d, err = x.dst(&o[0], 32, false)
+			r.d, err = x.dst(&o[0], ptx.U32, false)
 		} else if r.pd, err = x.dstPred(&o[0]); r.pd == 0 && err == nil {
 			r.pd = x.np
 			x.np++

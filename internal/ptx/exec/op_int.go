@@ -227,7 +227,7 @@ func (x *fnc) four(in *ptx.Instruction, t ptx.Type) (a, b, c, d int32, err error
 			return
 		}
 	}
-	d, err = x.dst(&o[0], t.Bits(), false)
+	d, err = x.dst(&o[0], t, false)
 	return
 }
 
@@ -599,5 +599,5 @@ func decodeDot(x *fnc, in *ptx.Instruction, m *mods) error {
 		}
 	}
 	o := in.Operands
-	return x.aluTypes(ptx.B32, lift3(f), &o[0], []*ptx.Operand{&o[1], &o[2], &o[3]}, []ptx.Type{ta, tb, ptx.B32})
+	return x.aluTypes(ptx.U32, lift3(f), &o[0], []*ptx.Operand{&o[1], &o[2], &o[3]}, []ptx.Type{ta, tb, ptx.U32})
 }

@@ -89,9 +89,9 @@ func decodeMbarrier(x *fnc, in *ptx.Instruction, m *mods) error {
 			r.pd, err = x.dstPred(&o[0])
 		case o[0].Kind == ptx.OperandMem: // no state wanted
 			o = append([]ptx.Operand{{Kind: ptx.OperandSink}}, o...)
-			r.d, err = x.dst(&o[0], 64, false)
+			r.d, err = x.dst(&o[0], ptx.B64, false)
 		default:
-			r.d, err = x.dst(&o[0], 64, false)
+			r.d, err = x.dst(&o[0], ptx.B64, false)
 		}
 		if err != nil {
 			return err

@@ -65,8 +65,9 @@ func (x *fnc) addressOf(o *ptx.Operand, space uint8, in *inst) error {
 		return nil
 	case ptx.OperandReg:
 		r := x.f.Registers[base.Reg]
-		if base.Not || base.Neg || r.Type.Bits() != 32 && r.Type.Bits() != 64 || r.Type == ptx.Pred {
-			return x.invalid("register %s is not an address", r.Name)
+		short := r.Type.Bits() == 32 && (space != spGlobal && space != spGeneric || slices.Contains(x.in.Mods, "const"))
+		if base.Not || base.Neg || !agree(r.Type, ptx.U64, false) && !(short && agree(r.Type, ptx.U32, false)) {
+			return x.invalid("register %s of type %v is not an address", r.Name, r.Type)
 		}
 		in.a = x.vreg(base.Reg)
 		if r.Type.Bits() == 32 {
@@ -146,6 +147,15 @@ func (x *fnc) accessType(t ptx.Type, n int) error {
 	return nil
 }
 
+// elementType is the type of a register of a load or store of n elements, which may be wider
+// where wide says so. An integer in a vector may stand in any register of its width.
+func elementType(t ptx.Type, n int) (et ptx.Type, wide bool) {
+	if n > 1 && t.Class() != ptx.ClassFloat {
+		t = bitsType(t.Bits())
+	}
+	return t, n == 1 || t.Bits() < 32
+}
+
 // dropHint takes the last operand of an access with a cache policy.
 func dropHint(in *ptx.Instruction, n int) []ptx.Operand {
 	if o := in.Operands; len(o) == n+1 && slices.Contains(in.Mods, "L2::cache_hint") {
@@ -202,7 +212,8 @@ func decodeLoad(x *fnc, in *ptx.Instruction, m *mods) error {
 			r.vd = append(r.vd, lo, hi)
 			continue
 		}
-		d, err := x.dst(&ds[i], t.Bits(), true)
+		et, wide := elementType(t, n)
+		d, err := x.dst(&ds[i], et, wide)
 		if err != nil {
 			return err
 		}
@@ -272,7 +283,8 @@ func decodeStore(x *fnc, in *ptx.Instruction, m *mods) error {
 			r.vs = append(r.vs, lo, hi)
 			continue
 		}
-		s, err := x.src(&vs[i], t, true)
+		et, wide := elementType(t, n)
+		s, err := x.src(&vs[i], et, wide)
 		if err != nil {
 			return err
 		}

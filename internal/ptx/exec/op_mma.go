@@ -116,14 +116,10 @@ func decodeMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 		if len(list) != n {
 			return nil, x.invalid("%d registers where the fragment has %d", len(list), n)
 		}
-		t := ptx.B32
-		if width == 64 {
-			t = ptx.B64
-		}
 		out := make([]int32, n)
 		for i := range list {
 			var err error
-			if out[i], err = x.src(&list[i], t, false); err != nil {
+			if out[i], err = x.src(&list[i], bitsType(width), false); err != nil {
 				return nil, err
 			}
 		}
@@ -148,7 +144,7 @@ func decodeMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 		return x.invalid("%d destination registers", len(ds))
 	}
 	for i := range ds {
-		d, err := x.dst(&ds[i], width, false)
+		d, err := x.dst(&ds[i], bitsType(width), false)
 		if err != nil {
 			return err
 		}
@@ -340,7 +336,7 @@ func decodeLdMatrix(x *fnc, in *ptx.Instruction, m *mods) error {
 			r.vs = append(r.vs, s)
 			continue
 		}
-		d, err := x.dst(&list[i], 32, false)
+		d, err := x.dst(&list[i], ptx.B32, false)
 		if err != nil {
 			return err
 		}
@@ -398,7 +394,7 @@ func decodeMovMatrix(x *fnc, in *ptx.Instruction, m *mods) error {
 	if r.a, err = x.src(&in.Operands[1], ptx.B32, false); err != nil {
 		return err
 	}
-	if r.d, err = x.dst(&in.Operands[0], 32, false); err != nil {
+	if r.d, err = x.dst(&in.Operands[0], ptx.B32, false); err != nil {
 		return err
 	}
 	r.coll = &collective{give: giveA, family: famMMA, sync: true, member: x.constant(uint64(full)),

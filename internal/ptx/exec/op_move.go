@@ -48,7 +48,7 @@ func decodeMov(x *fnc, in *ptx.Instruction, m *mods) error {
 	if err != nil {
 		return err
 	}
-	d, err := x.dst(&o[0], t.Bits(), false)
+	d, err := x.dst(&o[0], t, false)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (x *fnc) movVector(t ptx.Type, ds, as []ptx.Operand) error {
 		x.alu(movU, kept[i], a, noSlot, noSlot)
 	}
 	for i := range ds {
-		d, err := x.dst(&ds[i], t.Bits(), false)
+		d, err := x.dst(&ds[i], t, false)
 		if err != nil {
 			return err
 		}
@@ -111,17 +111,7 @@ func element(t ptx.Type, n int) ptx.Type {
 	if n == 0 || n > 8 || t.Bits()%n != 0 {
 		return ptx.TypeNone
 	}
-	switch t.Bits() / n {
-	case 8:
-		return ptx.B8
-	case 16:
-		return ptx.B16
-	case 32:
-		return ptx.B32
-	case 64:
-		return ptx.B64
-	}
-	return ptx.TypeNone
+	return bitsType(t.Bits() / n)
 }
 
 // unpack is mov {d0, d1, ...}, a.
@@ -161,7 +151,7 @@ func (x *fnc) unpack(t ptx.Type, ds []ptx.Operand, a *ptx.Operand) error {
 		if shift >= 64 {
 			from, shift = hi, shift-64
 		}
-		d, err := x.dst(&ds[i], int(w), w == 8)
+		d, err := x.dst(&ds[i], e, w == 8)
 		if err != nil {
 			return err
 		}
@@ -206,7 +196,7 @@ func (x *fnc) packVector(t ptx.Type, d *ptx.Operand, as []ptx.Operand) error {
 		x.alu(movU, hi, halves[1], noSlot, noSlot)
 		return nil
 	}
-	dst, err := x.dst(d, t.Bits(), false)
+	dst, err := x.dst(d, t, false)
 	if err != nil {
 		return err
 	}
@@ -241,7 +231,7 @@ func decodeCvta(x *fnc, in *ptx.Instruction, m *mods) error {
 	if err != nil {
 		return err
 	}
-	d, err := x.dst(&o[0], t.Bits(), false)
+	d, err := x.dst(&o[0], t, false)
 	if err != nil {
 		return err
 	}
@@ -320,7 +310,7 @@ func decodeCtaRank(x *fnc, in *ptx.Instruction, m *mods) error {
 	if t != ptx.U32 && t != ptx.U64 {
 		return x.invalid("needs .u32 or .u64")
 	}
-	d, err := x.dst(&in.Operands[0], 32, false)
+	d, err := x.dst(&in.Operands[0], ptx.B32, false)
 	if err != nil {
 		return err
 	}
@@ -334,7 +324,7 @@ func decodePolicy(x *fnc, in *ptx.Instruction, m *mods) error {
 	if len(in.Operands) == 0 || !slices.Contains(in.Mods, "b64") {
 		return x.invalid("needs a destination of type .b64")
 	}
-	d, err := x.dst(&in.Operands[0], 64, false)
+	d, err := x.dst(&in.Operands[0], ptx.B64, false)
 	if err != nil {
 		return err
 	}

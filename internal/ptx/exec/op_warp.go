@@ -57,7 +57,7 @@ func decodeShfl(x *fnc, in *ptx.Instruction, m *mods) error {
 			return err
 		}
 	}
-	if r.d, err = x.dst(d, 32, false); err != nil {
+	if r.d, err = x.dst(d, ptx.B32, false); err != nil {
 		return err
 	}
 	x.emit(r)
@@ -90,7 +90,7 @@ func decodeVote(x *fnc, in *ptx.Instruction, m *mods) error {
 	switch {
 	case mode == "ballot" && t == ptx.B32:
 		r.sub = voteBallot
-		r.d, err = x.dst(&o[0], 32, false)
+		r.d, err = x.dst(&o[0], ptx.B32, false)
 	case mode != "" && mode != "ballot" && t == ptx.Pred:
 		r.sub = map[string]uint8{"all": voteAll, "any": voteAny, "uni": voteUni}[mode]
 		if r.pd, err = x.dstPred(&o[0]); r.pd == 0 && err == nil {
@@ -142,7 +142,7 @@ func decodeMatch(x *fnc, in *ptx.Instruction, m *mods) error {
 	if err = x.members(&o[2], r.coll); err != nil {
 		return err
 	}
-	if r.d, err = x.dst(d, 32, false); err != nil {
+	if r.d, err = x.dst(d, ptx.U32, false); err != nil {
 		return err
 	}
 	x.emit(r)
@@ -189,7 +189,7 @@ func decodeRedux(x *fnc, in *ptx.Instruction, m *mods) error {
 	if err = x.members(&o[2], r.coll); err != nil {
 		return err
 	}
-	if r.d, err = x.dst(&o[0], 32, false); err != nil {
+	if r.d, err = x.dst(&o[0], ptx.U32, false); err != nil {
 		return err
 	}
 	x.emit(r)
@@ -224,7 +224,7 @@ func decodeActive(x *fnc, in *ptx.Instruction, m *mods) error {
 	r := blank(kRun)
 	r.run = runActive
 	var err error
-	if r.d, err = x.dst(&in.Operands[0], 32, false); err != nil {
+	if r.d, err = x.dst(&in.Operands[0], ptx.B32, false); err != nil {
 		return err
 	}
 	x.emit(r)
@@ -251,7 +251,7 @@ func decodeElect(x *fnc, in *ptx.Instruction, m *mods) error {
 	if err = x.members(&o[1], r.coll); err != nil {
 		return err
 	}
-	if r.d, err = x.dst(&o[0].Elems[0], 32, false); err != nil {
+	if r.d, err = x.dst(&o[0].Elems[0], ptx.B32, false); err != nil {
 		return err
 	}
 	x.emit(r)

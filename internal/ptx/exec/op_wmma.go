@@ -98,7 +98,7 @@ func (x *fnc) fragmentRegs(o *ptx.Operand, f *fragment, dst bool) ([]int32, erro
 	for i := range list {
 		var err error
 		if dst {
-			out[i], err = x.dst(&list[i], t.Bits(), false)
+			out[i], err = x.dst(&list[i], t, false)
 		} else {
 			out[i], err = x.src(&list[i], t, false)
 		}
