@@ -12,6 +12,7 @@ import (
 type Event struct {
 	object
 	handle  driver.Event
+	timing  bool         // it has a time stamp
 	mu      sync.RWMutex // so that capture is what the driver has recorded
 	capture *capture     // that it was recorded in last, or nil
 }
@@ -37,7 +38,7 @@ func (c *Context) newEvent(flags uint32) (*Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Event{object: o, handle: driver.Event(o.resource.handle)}
+	e := &Event{object: o, handle: driver.Event(o.resource.handle), timing: flags&driver.EventDisableTiming == 0}
 	watch(e, &e.object)
 	return e, nil
 }
@@ -119,7 +120,7 @@ func (e *Event) synchronize() error {
 }
 
 // Since is the time from start to e on the device, to about half a microsecond.
-// Both must be timing events that are done.
+// Both must be timing events of one context that are done.
 func (e *Event) Since(start *Event) (time.Duration, error) {
 	if err := start.enter(); err != nil {
 		return 0, err
@@ -129,11 +130,29 @@ func (e *Event) Since(start *Event) (time.Duration, error) {
 		return 0, err
 	}
 	defer e.end()
+	switch {
+	case !e.timing || !start.timing:
+		return 0, driver.Errorf(driver.ErrInvalidArgument,
+			"Event.Since of an event without a time stamp: make it with Context.NewTimingEvent")
+	case e.ctx != start.ctx:
+		return 0, driver.Errorf(driver.ErrInvalidArgument,
+			"Event.Since of events of device %d and device %d: time stamps of two devices do not compare",
+			e.ctx.device.Ordinal, start.ctx.device.Ordinal)
+	}
 	for _, end := range []*Event{start, e} {
 		if err := end.marksWork("Event.Since"); err != nil {
 			return 0, err
 		}
 	}
 	ms, r := e.ctx.api.EventElapsedTime(start.handle, e.handle)
-	return time.Duration(float64(ms) * float64(time.Millisecond)), e.ctx.failed("cuEventElapsedTime", r)
+	err := e.ctx.failed("cuEventElapsedTime", r)
+	if failure, ok := err.(*driver.Error); ok {
+		switch r {
+		case driver.ErrorInvalidHandle:
+			failure.Detail = "both events must be recorded first (Event.Record)"
+		case driver.ErrorNotReady:
+			failure.Detail = "wait for both events first (Event.Synchronize)"
+		}
+	}
+	return time.Duration(float64(ms) * float64(time.Millisecond)), err
 }

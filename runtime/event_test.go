@@ -56,6 +56,7 @@ func TestEventSince(t *testing.T) {
 		require.NoError(t, err)
 		_, err = end.Since(start)
 		require.ErrorIs(t, err, driver.ErrorInvalidHandle, "they were not recorded")
+		assert.ErrorContains(t, err, "both events must be recorded first (Event.Record)")
 
 		const pause = 20 * time.Millisecond
 		require.NoError(t, start.Record(s))
@@ -63,6 +64,7 @@ func TestEventSince(t *testing.T) {
 		require.NoError(t, end.Record(s))
 		_, err = end.Since(start)
 		require.ErrorIs(t, err, driver.ErrorNotReady)
+		assert.ErrorContains(t, err, "wait for both events first (Event.Synchronize)")
 		synchronize(t, s)
 		elapsed, err := end.Since(start)
 		require.NoError(t, err)
@@ -75,11 +77,25 @@ func TestEventSince(t *testing.T) {
 		plain := newEvent(t, c)
 		require.NoError(t, plain.Record(s))
 		synchronize(t, s)
-		_, err = plain.Since(start)
-		require.ErrorIs(t, err, driver.ErrorInvalidHandle, "it has no time")
-		_, err = end.Since(plain)
-		require.ErrorIs(t, err, driver.ErrorInvalidHandle)
+		for _, since := range []func() (time.Duration, error){
+			func() (time.Duration, error) { return plain.Since(start) },
+			func() (time.Duration, error) { return end.Since(plain) },
+		} {
+			_, err = since()
+			require.ErrorIs(t, err, driver.ErrInvalidArgument)
+			assert.ErrorContains(t, err, "Event.Since of an event without a time stamp: make it with Context.NewTimingEvent")
+		}
 	})
+}
+
+func TestSinceAnEventOfAnotherDevice(t *testing.T) {
+	rt, _ := open(t, twoDevices())
+	start, err := contextAt(t, rt, 0).NewTimingEvent()
+	require.NoError(t, err)
+	end, err := contextAt(t, rt, 1).NewTimingEvent()
+	require.NoError(t, err)
+	_, err = end.Since(start)
+	assert.EqualError(t, err, "InvalidArgument: Event.Since of events of device 1 and device 0: time stamps of two devices do not compare")
 }
 
 func TestEventOnAStreamOfAnotherDevice(t *testing.T) {
