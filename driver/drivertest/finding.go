@@ -145,12 +145,15 @@ const ownFrames = ownModule + "driver/drivertest."
 
 // libraries are the packages through which programs call a driver: what they called
 // is the place that helps.
-var libraries = []string{"runtime.", "arena.", "refs.", "pool.", "kernels."}
+var libraries = []string{"driver.", "runtime.", "arena.", "refs.", "pool.", "kernels.", "internal/"}
 
-// inLibrary tells the functions of the libraries.
+// inLibrary tells the functions of the libraries, and those of Go that they go through.
 func inLibrary(function string) bool {
 	name, ours := strings.CutPrefix(function, ownModule)
-	return ours && slices.ContainsFunc(libraries, func(l string) bool { return strings.HasPrefix(name, l) })
+	if !ours {
+		return strings.HasPrefix(function, "sync.") || strings.HasPrefix(function, "runtime.")
+	}
+	return slices.ContainsFunc(libraries, func(l string) bool { return strings.HasPrefix(name, l) })
 }
 
 // text is String, or the whole stack.

@@ -19,7 +19,7 @@ func (d *Driver) Leaks() []string {
 		leaks = append(leaks, fmt.Sprintf(format, args...)+" from "+made.text(d.config.Stacks))
 	}
 	for _, dev := range d.devices {
-		if dev.retains > 0 {
+		if dev.retains > 0 && !dev.gone.Load() {
 			text := fmt.Sprintf("primary context of device %d retained %d times", dev.ordinal, dev.retains)
 			if dev.primary != nil {
 				text += ", made by " + dev.primary.made.text(d.config.Stacks)

@@ -11,7 +11,7 @@ const vanished = driver.ErrorUnknown
 // need it return ErrorUnknown from now on, and the work that it has ends without being
 // done. What the driver knows by itself it goes on to tell: the count, names and
 // attributes of devices. The context of the device can be released, and what is lost
-// with it is no leak. Vanish panics if there is no such device; see also
+// with it is no leak, nor is the context. Vanish panics if there is no such device; see also
 // [DeviceConfig].VanishAt.
 func (d *Driver) Vanish(ordinal int) {
 	d.mu.Lock()
