@@ -7,13 +7,13 @@
 //		gpu := drivertest.ForTest(t, drivertest.Config{
 //			Devices: drivertest.Devices(2, drivertest.H100()),
 //		})
-//		gpu.Fail("cuMemAlloc", 3, driver.ErrorOutOfMemory) // the third one fails
+//		gpu.Fail("cuMemAllocFromPoolAsync", 3, driver.ErrorOutOfMemory) // the third one fails
 //		run(gpu)                                           // the program under test
 //	}
 //
-// At the end of the test, all that the program did not give back and all mistakes
-// that the driver has found ([Finding]) are errors of the test. [New] makes a driver
-// without a test.
+// At the end of the test, all that the program did not give back, all mistakes that the
+// driver has found ([Finding]) and all faults that never struck are errors of the test. [New]
+// makes a driver without a test.
 //
 // # What is simulated
 //

@@ -2,20 +2,35 @@ package drivertest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/purecuda/purecuda/driver"
 )
 
 // plan is a fault that a test asked for.
 type plan struct {
-	left   int // calls until it strikes, 1 for the next one
-	result driver.Result
+	nth, left int // calls until it strikes, 1 for the next one: at first and now
+	result    driver.Result
 }
 
-// Fail makes the nth call of a function ("cuMemAlloc") from now on return r
+// unstruck says which plans have not struck, in the order of the functions.
+func (d *Driver) unstruck() (list []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, op := range slices.Sorted(maps.Keys(d.plans)) {
+		for _, p := range d.plans[op] {
+			list = append(list, fmt.Sprintf("Fail(%q, %d, %s) has not struck: the program called it %d times", op, p.nth, p.result.Name(), p.nth-p.left))
+		}
+	}
+	return list
+}
+
+// Fail makes the nth call of a function ("cuMemAllocFromPoolAsync") from now on return r
 // without doing the work; 1 is the next call. Plans add up. A sticky result
-// poisons the process as a fault of the device would. Fail panics if there is no
-// such function or nth is below 1.
+// poisons the process as a fault of the device would. With [ForTest], a plan that has not
+// struck by the end of the test is an error of it. Fail panics if there is no such function
+// or nth is below 1.
 func (d *Driver) Fail(op string, nth int, r driver.Result) {
 	mustBeFunction(op)
 	if nth < 1 {
@@ -23,7 +38,7 @@ func (d *Driver) Fail(op string, nth int, r driver.Result) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.plans[op] = append(d.plans[op], plan{nth, r})
+	d.plans[op] = append(d.plans[op], plan{nth, nth, r})
 }
 
 // planned counts a call down and returns the result that was asked for, or

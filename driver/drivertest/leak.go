@@ -87,6 +87,9 @@ func ForTest(t TB, config Config) *Driver {
 		for _, f := range d.Findings() {
 			t.Errorf("simulated driver: %v", f)
 		}
+		for _, plan := range d.unstruck() {
+			t.Errorf("simulated driver: %s", plan)
+		}
 		if d.Sticky() != 0 {
 			return // a poisoned process cannot give anything back
 		}

@@ -98,3 +98,16 @@ func TestForTestReportsAtTheEnd(t *testing.T) {
 	contains(t, tb.errors, "cuMemFree: freed an address that no allocation has")
 	contains(t, tb.errors, "leaked: primary context of device 0")
 }
+
+func TestForTestReportsFaultsThatNeverStruck(t *testing.T) {
+	var tb recorder
+	d := drivertest.ForTest(&tb, drivertest.Config{})
+	d.Fail("cuInit", 1, driver.ErrorUnknown)
+	d.Fail("cuMemAlloc", 3, driver.ErrorOutOfMemory)
+	assert.Equal(t, driver.ErrorUnknown, d.Init(0))
+	d.MemAlloc(1)
+	for _, f := range tb.cleanups {
+		f()
+	}
+	assert.Equal(t, []string{`simulated driver: Fail("cuMemAlloc", 3, CUDA_ERROR_OUT_OF_MEMORY) has not struck: the program called it 1 times`}, tb.errors)
+}

@@ -333,15 +333,16 @@ func TestBarrierDeadlock(t *testing.T) {
 
 // TestCooperative: blocks wait for each other, more of them than workers.
 func TestCooperative(t *testing.T) {
-	h := &gmem{}
-	l := load(t, h, kernelOf(".global .u32 count;", `
+	waiting := kernelOf(".global .u32 count;", `
 bar.sync 0;
 setp.ne.u32 %p1, %ti, 0; @%p1 bra WAITED;
 atom.add.release.gpu.global.u32 %r1, [count], 1;
 SPIN: ld.acquire.gpu.global.u32 %r2, [count];
 setp.lt.u32 %p2, %r2, 20; @%p2 bra SPIN;
 WAITED: bar.sync 0;
-st.global.u32 [%out], 1; ret;`))
+st.global.u32 [%out], 1; ret;`)
+	h := &gmem{}
+	l := load(t, h, waiting)
 	out := h.alloc(4 * 20 * 64)
 	k := l.Entry("k")
 	for range 3 {
@@ -350,6 +351,14 @@ st.global.u32 [%out], 1; ret;`))
 		}))
 	}
 	require.Equal(t, uint32(1), h.get32(out)[20*64-1])
+
+	// Without, the first blocks wait for those that have not begun.
+	h = &gmem{}
+	k = load(t, h, waiting).Entry("k")
+	err := k.Launch(context.Background(), Launch{
+		Grid: dim(20), Block: dim(64), Params: args(k, h.alloc(4*20*64)), Memory: h, Workers: 3, MaxSteps: 1 << 16,
+	})
+	require.ErrorContains(t, err, " of 20 blocks have not begun: blocks that wait for each other need a cooperative launch")
 }
 
 func TestRunaway(t *testing.T) {

@@ -273,6 +273,9 @@ func (s *launchState) spend(steps uint64, b *block) *Fault {
 	msg := ""
 	if s.MaxSteps != 0 && n > s.MaxSteps {
 		msg = fmt.Sprintf("more than %d warp instructions", s.MaxSteps)
+		if begun := s.next.Load(); !s.Cooperative && begun < s.total {
+			msg += fmt.Sprintf("; %d of %d blocks have not begun: blocks that wait for each other need a cooperative launch", s.total-begun, s.total)
+		}
 	}
 	select {
 	case <-s.done:
