@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -99,7 +100,7 @@ func (k *Kernel) query() error {
 	if k.function, r = c.api.ModuleGetFunction(k.module.handle, k.name); r == driver.ErrorNotFound {
 		return k.unknown()
 	} else if r != driver.Success {
-		return c.failed("cuModuleGetFunction", r)
+		return k.notGiven(r)
 	}
 	var maxThreads int
 	attributes := map[driver.FunctionAttribute]*int{
@@ -175,6 +176,22 @@ func (k *Kernel) paramsFromDriver() error {
 			return c.failed("cuFuncGetParamInfo", r)
 		}
 	}
+}
+
+// notGiven is why the driver does not give a kernel of the module, with what the log says
+// of it.
+func (k *Kernel) notGiven(r driver.Result) error {
+	err := k.ctx.failed("cuModuleGetFunction", r)
+	if e, ok := err.(*driver.Error); ok {
+		e.Kernel = k.name
+		for line := range strings.Lines(k.module.log.Error) {
+			if strings.Contains(line, "'"+k.name+"'") {
+				e.Detail = strings.TrimSpace(line)
+				break
+			}
+		}
+	}
+	return err
 }
 
 func (k *Kernel) unknown() error {

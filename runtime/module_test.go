@@ -218,6 +218,20 @@ func TestKernelQueriesThatFail(t *testing.T) {
 	}
 }
 
+func TestKernelThatTheSimulatedDriverCannotRun(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	image := runtime.Image{Code: slices.Concat(kernelsPTX, []byte("\n.visible .entry future() {\nno.such.instruction;\nret;\n}\n"))}
+	for _, load := range []func(...runtime.Image) (*runtime.Module, error){c.LoadModule, c.CachedModule} {
+		m, err := load(image)
+		require.NoError(t, err)
+		addWith(t, newStream(t, c), m, "add")
+		_, err = m.Kernel("future")
+		require.ErrorIs(t, err, driver.ErrUnsupported)
+		assert.ErrorContains(t, err, "Instruction 'no.such.instruction' in kernel 'future' is unknown to the simulated driver")
+	}
+}
+
 // The simulated driver runs PTX only, and says so of machine code.
 func TestMachineCodeOnTheSimulatedDriver(t *testing.T) {
 	rt, _ := open(t, drivertest.Config{})

@@ -39,9 +39,11 @@
 // Images are PTX text, and their kernels run: an interpreter executes them on all
 // cores, a warp at a time, with shared memory, barriers, shuffles and atomics.
 // Module-scope variables have memory in each context. PTX that is newer than the driver
-// (ErrorUnsupportedPTXVersion), made for a newer device, wrong, or in part unknown to
-// the interpreter (ErrorInvalidPTX) is refused when it is loaded, with a log in the words
-// of NVIDIA's assembler that names line and instruction. Blocks of a cooperative launch may
+// (ErrorUnsupportedPTXVersion), made for a newer device or wrong (ErrorInvalidPTX) is refused
+// when it is loaded, with a log in the words of NVIDIA's assembler that names line and
+// instruction. A kernel with an instruction that is unknown to the interpreter gives
+// ErrorNotSupported when it is looked up, and the log says why; an image with no other kernel
+// is refused. Blocks of a cooperative launch may
 // wait for each other, also by cooperative groups' this_grid().sync().
 //
 // A thread that leaves its memory, traps, fails an assertion or never ends makes the

@@ -340,6 +340,33 @@ func TestRegistersBoundTheBlock(t *testing.T) {
 	assert.EqualValues(t, 4, blocks)
 }
 
+// A kernel with an instruction that the interpreter does not know is no obstacle for others.
+func TestUnknownInstructionsOfOneKernel(t *testing.T) {
+	image := kernelPTX(".visible .entry future() {\nno.such.instruction;\nret;\n}\n", store)
+	g := plain(t, drivertest.Config{})
+	m, log, r := g.ModuleLoadData([]byte(image), driver.JIT{})
+	g.ok(r)
+	assert.Contains(t, log.Error, fmt.Sprintf("line %d; error   : Instruction 'no.such.instruction' in kernel 'future' is unknown to the simulated driver", at(image, "no.such")))
+	f, r := g.ModuleGetFunction(m, "k")
+	g.ok(r)
+	s, x := g.stream(), g.alloc(40)
+	g.run(f, s, 1, 10, x)
+	g.ok(g.StreamSynchronize(s))
+	_, r = g.ModuleGetFunction(m, "future")
+	g.is(driver.ErrorNotSupported, r)
+	_, r = g.ModuleGetFunction(m, "nobody")
+	g.is(driver.ErrorNotFound, r)
+
+	l, log, r := g.LibraryLoadData([]byte(image), driver.JIT{})
+	g.ok(r)
+	assert.Contains(t, log.Error, "no.such.instruction")
+	_, r = g.LibraryGetKernel(l, "k")
+	g.ok(r)
+	_, r = g.LibraryGetKernel(l, "future")
+	g.is(driver.ErrorNotSupported, r)
+	assert.Empty(t, g.Findings())
+}
+
 func TestGoFunctionsComeBeforePTX(t *testing.T) {
 	image := kernelPTX("", "no.such.instruction %r0;")
 	called := 0

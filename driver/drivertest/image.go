@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,9 @@ type image struct {
 	entries []*entry
 	program *exec.Program
 	globals []exec.Global
+	// unknown are the kernels that the interpreter cannot run, and log says why.
+	unknown map[string]bool
+	log     string
 	// lines is the text, for findings to quote.
 	lines []string
 }
@@ -67,15 +71,15 @@ func readImage(data []byte, version driver.Version, major, minor int, bound map[
 		}
 	}
 	img := &image{target: target, lines: strings.Split(string(text), "\n")}
-	if img.program, err = exec.Compile(m); err != nil {
-		return nil, compilerError(err)
+	if bad := img.compile(m); bad != nil {
+		return nil, bad
 	}
 	img.globals = img.program.Globals()
 	if bad := img.checkGlobals(); bad != nil {
 		return nil, bad
 	}
 	for _, f := range m.Entries {
-		if f.Declared {
+		if f.Declared || img.unknown[f.Name] {
 			continue
 		}
 		e, bad := img.newEntry(f, bound[f.Name] != nil)
@@ -85,6 +89,33 @@ func readImage(data []byte, version driver.Version, major, minor int, bound map[
 		img.entries = append(img.entries, e)
 	}
 	return img, nil
+}
+
+// compile translates the kernels. A kernel with an instruction that the interpreter does not
+// know does not keep the others from running; an image with no other is refused.
+func (img *image) compile(m *ptx.Module) *imageError {
+	program, unknown, err := exec.CompileKnown(m)
+	if err != nil {
+		return compilerError(err)
+	}
+	img.program, img.unknown = program, map[string]bool{}
+	for _, u := range unknown {
+		img.unknown[u.Kernel] = true
+		img.log += compilerError(u).log + "\n"
+	}
+	known := func(f *ptx.Function) bool { return !f.Declared && !img.unknown[f.Name] }
+	if len(unknown) > 0 && !slices.ContainsFunc(m.Entries, known) {
+		return compilerError(unknown[0])
+	}
+	return nil
+}
+
+// without is the answer to who asks for a kernel that the image does not give.
+func (img *image) without(name string) driver.Result {
+	if img.unknown[name] {
+		return driver.ErrorNotSupported
+	}
+	return driver.ErrorNotFound
 }
 
 // emCUDA is the machine of a cubin in its ELF header.

@@ -124,7 +124,7 @@ func (d *Driver) LibraryGetKernel(h driver.KernelLibrary, name string) (driver.K
 			return k.handle, driver.Success
 		}
 	}
-	return 0, driver.ErrorNotFound
+	return 0, l.image.without(name)
 }
 
 // LibraryGetModule implements [driver.API].

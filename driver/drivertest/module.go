@@ -85,7 +85,7 @@ func (c call) read(data []byte, major, minor int) (*image, driver.JITLog, driver
 	if err != nil {
 		return nil, driver.JITLog{Error: err.log}, err.result
 	}
-	return img, driver.JITLog{}, driver.Success
+	return img, driver.JITLog{Error: img.log}, driver.Success
 }
 
 // LoadsPTXOnly implements [driver.PTXLoader].
@@ -141,7 +141,7 @@ func (d *Driver) ModuleGetFunction(h driver.Module, name string) (driver.Functio
 	}
 	f := c.function(m, name)
 	if f == nil {
-		return 0, driver.ErrorNotFound
+		return 0, m.image.without(name)
 	}
 	return f.handle, driver.Success
 }

@@ -16,13 +16,26 @@ const maxCode = 1 << 21
 // Compile translates all kernels of a module. The error is an *UnsupportedError or an
 // *InvalidError.
 func Compile(m *ptx.Module) (*Program, error) {
+	p, unknown, err := CompileKnown(m)
+	if err == nil && len(unknown) > 0 {
+		err = unknown[0]
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// CompileKnown is Compile without the kernels that do not run here: the program does not
+// have them, and unknown says why.
+func CompileKnown(m *ptx.Module) (p *Program, unknown []*UnsupportedError, err error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return nil, errors.New("exec: the interpreter needs a little-endian host")
+		return nil, nil, errors.New("exec: the interpreter needs a little-endian host")
 	}
 	if m.AddressSize != 64 {
-		return nil, &UnsupportedError{Line: 1, Instruction: ".address_size 32", Reason: "only 64-bit addresses"}
+		return nil, nil, &UnsupportedError{Line: 1, Instruction: ".address_size 32", Reason: "only 64-bit addresses"}
 	}
-	p := &Program{Module: m, index: map[*ptx.Variable]int{}, entries: map[string]*Kernel{}, address: map[*ptx.Function]uint64{}}
+	p = &Program{Module: m, index: map[*ptx.Variable]int{}, entries: map[string]*Kernel{}, address: map[*ptx.Function]uint64{}}
 	p.collectGlobals()
 	budget := maxCode
 	for _, f := range m.Functions {
@@ -37,12 +50,16 @@ func Compile(m *ptx.Module) (*Program, error) {
 		}
 		c := &compiler{prog: p, m: m, entry: e, consts: map[uint64]int32{}, budget: &budget}
 		k, err := c.kernel()
+		if u, ok := errors.AsType[*UnsupportedError](err); ok {
+			unknown = append(unknown, u)
+			continue
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		p.entries[e.Name] = k
 	}
-	return p, nil
+	return p, unknown, nil
 }
 
 func (p *Program) collectGlobals() {
