@@ -339,7 +339,7 @@ func graphWithFaults(t *testing.T, config drivertest.Config) {
 	assert.Equal(t, live-1, c.Stats().Refs, "nothing holds it")
 	graphs := 0
 	for _, leak := range gpu.Leaks() {
-		if strings.Contains(leak, "graph") {
+		if strings.Contains(leak, "graph 0x") {
 			graphs++
 		}
 	}
