@@ -30,6 +30,7 @@ var order = []string{
 	"pool",
 	"kernels",
 	"cmd/smoke",
+	"cmd/purecuda-static",
 }
 
 // programs may import what they like, modules of others included.
