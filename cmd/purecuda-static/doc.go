@@ -14,6 +14,11 @@
 // request for an interpreter becomes an unused entry. The size stays the same, the same file
 // always gives the same result, and doing it again changes nothing.
 //
+// The changed program is a new file that takes the name of the old one when it is complete. It
+// keeps the mode, the owner and symbolic links to it. A file with another name (a hard link) or
+// with extended attributes is refused, because the new file would lose them. A FILE is read and
+// never run: with -toolexec the go command says what to run.
+//
 //	purecuda-static FILE...          change the files
 //	purecuda-static -check FILE...   change nothing; tell whether all of them are done
 //

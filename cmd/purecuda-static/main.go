@@ -1,12 +1,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
+
+	"github.com/purecuda/purecuda/internal/cleantext"
 )
 
 const (
@@ -19,45 +20,55 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the whole program.
 func run(args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && isTool(args[0]) {
+	if isTool(args, os.Getenv(toolexecVariable) != "") {
 		return toolexec(args, stdout, stderr)
 	}
 	flags := flag.NewFlagSet("purecuda-static", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags.SetOutput(io.Discard)
 	check := flags.Bool("check", false, "change nothing; tell whether all files are done")
 	quiet := flags.Bool("q", false, "say nothing on success")
-	flags.Usage = func() {
-		_, _ = fmt.Fprintf(stderr, "usage: purecuda-static [-check] [-q] FILE...\n       go build -toolexec=purecuda-static\n")
-		flags.PrintDefaults()
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return code(exitOK, usage(flags, stdout))
 	}
-	if err := flags.Parse(args); err != nil {
+	if err == nil && flags.NArg() == 0 {
+		err = errors.New("no file is named")
+	}
+	if err != nil {
+		_ = say(stderr, "purecuda-static: %v", err)
+		_ = usage(flags, stderr)
 		return exitUsage
 	}
-	if flags.NArg() == 0 {
-		flags.Usage()
-		return exitUsage
-	}
-	code := exitOK
+	done := exitOK
 	for _, path := range flags.Args() {
 		outcome, err := patchFile(path, *check)
 		if err != nil {
-			_, _ = fmt.Fprintf(stderr, "purecuda-static: %s: %v\n", path, err)
-			code = exitFailed
+			_ = say(stderr, "purecuda-static: %s: %v", path, err)
+			done = exitFailed
 		} else if !*quiet {
-			_, _ = fmt.Fprintf(stdout, "%s: %s\n", path, outcome)
+			done = code(done, say(stdout, "%s: %s", path, outcome))
 		}
 	}
-	return code
+	return done
 }
 
-// isTool tells whether an argument is a tool that the go command runs through us: they
-// come with their absolute path, and none of our files lies in a folder of tools.
-func isTool(arg string) bool {
-	name := strings.TrimSuffix(filepath.Base(arg), ".exe")
-	switch name {
-	case "asm", "cgo", "compile", "cover", "covdata", "buildid", "fix", "link", "nm", "objdump", "pack", "pprof", "preprofile", "test2json", "trace", "vet":
-	default:
-		return false
+func usage(flags *flag.FlagSet, out io.Writer) error {
+	_, err := fmt.Fprintf(out, "usage: purecuda-static [-check] [-q] FILE...\n       go build -toolexec=purecuda-static\n")
+	flags.SetOutput(out)
+	flags.PrintDefaults()
+	return err
+}
+
+// say prints a line. Names of files and what is read from them may hold anything.
+func say(out io.Writer, format string, args ...any) error {
+	_, err := fmt.Fprintln(out, cleantext.String(fmt.Sprintf(format, args...)))
+	return err
+}
+
+// code is that of the program when the result cannot be written.
+func code(done int, err error) int {
+	if err != nil {
+		return exitFailed
 	}
-	return filepath.IsAbs(arg) && strings.Contains(filepath.ToSlash(arg), "/tool/") || strings.Contains(filepath.ToSlash(arg), "/go-build/")
+	return done
 }

@@ -16,9 +16,28 @@ import (
 // are linked again. It changes whenever the change to the file does.
 const patchVersion = "purecuda-static-1"
 
+// toolexecVariable is the variable that the go command sets for the tools of a package.
+const toolexecVariable = "TOOLEXEC_IMPORTPATH"
+
+// isTool tells whether the go command runs a tool through us. A file that somebody names for us
+// to change is never run, whatever it is called and wherever it lies. byGo says that the variable
+// is set; without it the go command asks for a version, and prepares a profile.
+func isTool(args []string, byGo bool) bool {
+	if len(args) == 0 || !filepath.IsAbs(args[0]) {
+		return false
+	}
+	switch name := toolName(args[0]); name {
+	case "asm", "buildid", "cgo", "compile", "cover", "covdata", "fix", "link", "nm", "objdump", "pack", "pprof", "preprofile", "test2json", "trace", "vet":
+		return byGo || len(args) == 2 && args[1] == "-V=full" || name == "preprofile" && len(args) == 5 && args[1] == "-o" && args[3] == "-i"
+	}
+	return false
+}
+
+func toolName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".exe") }
+
 // toolexec runs a tool of the go command, and changes the program if it was the linker.
 func toolexec(args []string, stdout, stderr io.Writer) int {
-	linker := strings.TrimSuffix(filepath.Base(args[0]), ".exe") == "link"
+	linker := toolName(args[0]) == "link"
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, stdout, stderr
 	var version bytes.Buffer
@@ -31,7 +50,7 @@ func toolexec(args []string, stdout, stderr io.Writer) int {
 		if errors.As(err, &exit) && exit.ExitCode() > 0 {
 			return exit.ExitCode()
 		}
-		_, _ = fmt.Fprintf(stderr, "purecuda-static: %s: %v\n", args[0], err)
+		_ = say(stderr, "purecuda-static: %s: %v", args[0], err)
 		return exitFailed
 	}
 	if asked {
@@ -43,7 +62,7 @@ func toolexec(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	if _, err := patchFile(output, false); err != nil && !errors.Is(err, errNotLinux) {
-		_, _ = fmt.Fprintf(stderr, "purecuda-static: %v\n", err)
+		_ = say(stderr, "purecuda-static: %v", err)
 		return exitFailed
 	}
 	return exitOK

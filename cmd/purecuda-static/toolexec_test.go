@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	goruntime "runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,18 +40,48 @@ func TestOutputOf(t *testing.T) {
 }
 
 func TestIsTool(t *testing.T) {
-	for arg, want := range map[string]bool{
-		"/usr/local/go/pkg/tool/linux_amd64/link":     true,
-		"/usr/local/go/pkg/tool/linux_amd64/compile":  true,
-		"/usr/local/go/pkg/tool/linux_amd64/whatever": false,
-		"link":              false,
-		"./link":            false,
-		"/srv/bin/link":     false,
-		"/home/me/tool/vet": true,
-		"/srv/bin/server":   false,
-		"-check":            false,
+	const link, vet = "/usr/local/go/pkg/tool/linux_amd64/link", "/tmp/cache/ab/abcdef-d/vet"
+	for _, c := range []struct {
+		args       []string
+		byGo, want bool
+	}{
+		{[]string{link, "-o", "a.out", "x.a"}, true, true},
+		{[]string{vet, "vet.cfg"}, true, true}, // built into a cache of any name
+		{[]string{link, "-V=full"}, false, true},
+		{[]string{"/go/pkg/tool/linux_amd64/preprofile", "-o", "a", "-i", "default.pgo"}, false, true},
+		{[]string{link}, false, false},
+		{[]string{link, "-o", "a.out", "x.a"}, false, false},
+		{[]string{"/x/tool/trace"}, false, false},
+		{[]string{"/go-build/trace"}, false, false},
+		{[]string{link, link}, false, false},
+		{[]string{"/usr/local/go/pkg/tool/linux_amd64/whatever"}, true, false},
+		{[]string{"link", "-V=full"}, true, false},
+		{[]string{"./link", "-V=full"}, true, false},
+		{[]string{"-check"}, true, false},
+		{nil, true, false},
 	} {
-		assert.Equal(t, want, isTool(arg), arg)
+		assert.Equal(t, c.want, isTool(c.args, c.byGo), "%v", c)
+	}
+}
+
+// What somebody names is changed or refused, and never run, whatever it is called.
+func TestArgumentsAreNeverExecuted(t *testing.T) {
+	if goruntime.GOOS == "windows" {
+		t.Skip("no scripts there")
+	}
+	t.Setenv(toolexecVariable, "")
+	for _, folder := range []string{"tool", "go-build", "pkg/tool/linux_amd64"} {
+		for _, name := range []string{"trace", "link", "vet"} {
+			dir := filepath.Join(t.TempDir(), folder)
+			require.NoError(t, os.MkdirAll(dir, 0o755))
+			script, sign := filepath.Join(dir, name), filepath.Join(dir, "was-run")
+			require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\ntouch '"+sign+"'\n"), 0o755))
+			code, stdout, stderr := command(script)
+			assert.Equal(t, exitFailed, code, script)
+			assert.Empty(t, stdout)
+			assert.Contains(t, stderr, errNotLinux.Error())
+			assert.NoFileExists(t, sign)
+		}
 	}
 }
 
