@@ -5,10 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/purecuda/purecuda/internal/cleantext"
+	"github.com/purecuda/purecuda/internal/replace"
 )
 
 // ListFile is a [Sink] that writes the digests to a file, one line a chunk:
@@ -22,62 +25,46 @@ import (
 //
 // The lines go to a temporary file in the same folder, which takes the name at
 // Commit. Until then a file of that name stays as it was, and after Abort there is
-// no trace. ListFile is for one goroutine.
+// no trace. Where they go to a stream instead, each line is there as it comes. ListFile is
+// for one goroutine.
 type ListFile struct {
 	path string
-	temp *os.File
+	temp *replace.File // nil: a stream, or done
 	w    *bufio.Writer
+	name func(string) string // how a path is written; nil: as it is
 	line []byte
 }
 
 // CreateList starts a digest list that will be at path. A symbolic link at path is
-// kept and its target replaced. A path that exists and is no regular file is
-// refused: a rename would replace a device.
+// kept and its target replaced, or created where the link leads to nothing. A path that
+// exists and is no regular file is refused: a rename would replace a device.
 func CreateList(path string) (*ListFile, error) {
-	mode := fs.FileMode(0o666) // less the process's mask
-	existing, err := os.Stat(path)
-	switch {
-	case err == nil && !existing.Mode().IsRegular():
+	temp, err := replace.Create(path)
+	if errors.Is(err, replace.ErrNotRegular) {
 		return nil, &Error{Kind: InvalidArgument, Path: path, Detail: "is not a regular file; name a file that exists or can be created"}
-	case err == nil:
-		mode = existing.Mode().Perm()
-		target, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			return nil, fileError(OutputFailed, path, err)
-		}
-		path = target
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, fileError(OutputFailed, path, err)
 	}
-	temp, err := createBeside(path, mode)
 	if err != nil {
 		return nil, fileError(OutputFailed, path, err)
-	}
-	if existing != nil {
-		if err := temp.Chmod(mode); err != nil {
-			l := &ListFile{path: path, temp: temp}
-			l.Abort()
-			return nil, fileError(OutputFailed, path, err)
-		}
 	}
 	return &ListFile{path: path, temp: temp, w: bufio.NewWriterSize(temp, 1<<20)}, nil
 }
 
-// createBeside creates a file of a new name in the folder of path. It is not
-// os.CreateTemp because that makes the file private, which the list is not.
-func createBeside(path string, mode fs.FileMode) (*os.File, error) {
-	for try := 0; ; try++ {
-		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d-%d.tmp", filepath.Base(path), os.Getpid(), try))
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-		if err == nil || !errors.Is(err, fs.ErrExist) || try == 100 {
-			return f, err
-		}
+// StreamList is a digest list that goes to out, which errors call name. On a terminal, paths
+// are cleaned for it.
+func StreamList(out io.Writer, name string, terminal bool) *ListFile {
+	l := &ListFile{path: name, w: bufio.NewWriterSize(out, 64<<10)}
+	if terminal {
+		l.name = cleantext.String
 	}
+	return l
 }
 
 // Digests writes one line for each digest.
 func (l *ListFile) Digests(path string, first int64, digests []Digest) error {
 	prefix, name := escapeListName(path)
+	if l.name != nil {
+		name = l.name(name)
+	}
 	for i := range digests {
 		line := append(l.line[:0], prefix...)
 		line = hex.AppendEncode(line, digests[i][:])
@@ -94,34 +81,29 @@ func (l *ListFile) Digests(path string, first int64, digests []Digest) error {
 	return nil
 }
 
-// Commit completes the file and gives it its name. On failure nothing is left.
+// Commit completes the list and gives a file its name. On failure nothing is left of a file.
 func (l *ListFile) Commit() error {
 	err := l.w.Flush()
-	if err == nil {
-		err = l.temp.Sync() // or a power cut may leave the name on an empty file
-	}
-	if closeErr := l.temp.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(l.temp.Name(), l.path)
+	if temp := l.temp; temp != nil {
+		l.temp = nil
+		if err != nil {
+			temp.Abort()
+		} else {
+			err = temp.Commit()
+		}
 	}
 	if err != nil {
-		_ = os.Remove(l.temp.Name())
 		return fileError(OutputFailed, l.path, err)
 	}
-	l.temp = nil
 	return nil
 }
 
-// Abort removes what was written. It does nothing after Commit.
+// Abort removes what was written to a file. It does nothing after Commit.
 func (l *ListFile) Abort() {
-	if l.temp == nil {
-		return
+	if l.temp != nil {
+		l.temp.Abort()
+		l.temp = nil
 	}
-	_ = l.temp.Close()
-	_ = os.Remove(l.temp.Name())
-	l.temp = nil
 }
 
 // CheckListPath refuses a digest list inside the input, where the next job would

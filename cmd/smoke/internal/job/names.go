@@ -3,14 +3,15 @@ package job
 import (
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/purecuda/purecuda/internal/cleantext"
 )
 
 // Printable returns name unchanged when it can be shown on one line of a terminal
 // and kept in JSON, and quoted in Go's syntax when it cannot: control characters,
 // line ends, invalid UTF-8. No file name is ever altered silently.
 func Printable(name string) string {
-	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
+	if cleantext.String(name) == name {
 		return name
 	}
 	return strconv.Quote(name)

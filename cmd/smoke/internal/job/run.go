@@ -77,7 +77,7 @@ func Run(ctx context.Context, in *Input, engine Engine, opt Options) (Result, er
 		return Result{}, err
 	}
 	if opt.open == nil {
-		opt.open = openContent
+		opt.open = in.open
 	}
 	r := &run{in: in, engine: engine, places: slices.Clone(engine.Places()), opt: opt, root: sha256.New()}
 	workers, batchBytes := opt.Workers, 0

@@ -39,7 +39,8 @@ type Input struct {
 	Skipped []Skip // at most MaxSkips of them, in order
 	Skips   int64  // how many were skipped
 
-	folder string // Files[i].Path is relative to this
+	folder  string            // Files[i].Path is relative to this
+	unsized map[string][]byte // the content of files that tell no size, by name
 }
 
 // List finds the regular files at path, a file or a folder.
@@ -54,6 +55,8 @@ type Input struct {
 // listed with their reason. What exists but cannot be read is an error, because a
 // root over the remaining files would be the root of something else.
 //
+// A file of 0 bytes is read, because files of /proc have content nevertheless. It is kept in memory.
+//
 // Errors: InputMissing, InputUnsupported, InputEmpty, DirectoryLoop, ReadFailed,
 // Canceled.
 func List(ctx context.Context, path string) (*Input, error) {
@@ -64,9 +67,10 @@ func List(ctx context.Context, path string) (*Input, error) {
 type lister struct {
 	stat    func(string) (fs.FileInfo, error)
 	readDir func(string) ([]fs.DirEntry, error)
+	open    func(string) (content, error)
 }
 
-var osLister = lister{stat: os.Stat, readDir: os.ReadDir}
+var osLister = lister{stat: os.Stat, readDir: os.ReadDir, open: openContent}
 
 func (l lister) list(ctx context.Context, path string) (*Input, error) {
 	info, err := l.stat(path)
@@ -83,7 +87,9 @@ func (l lister) list(ctx context.Context, path string) (*Input, error) {
 	switch {
 	case info.Mode().IsRegular():
 		in.folder = filepath.Dir(path)
-		in.Files = []File{{Path: filepath.Base(path), Size: info.Size()}}
+		if err := l.add(in, path, filepath.Base(path), info); err != nil {
+			return nil, err
+		}
 	case info.IsDir():
 		in.folder = path
 		w := walk{lister: l, ctx: ctx, in: in}
@@ -107,6 +113,20 @@ func (l lister) list(ctx context.Context, path string) (*Input, error) {
 		return nil, &Error{Kind: InputEmpty, Path: path, Detail: in.emptyDetail(info.IsDir())}
 	}
 	return in, nil
+}
+
+// add appends the regular file at path, whose path in the input is rel.
+func (l lister) add(in *Input, path, rel string, info fs.FileInfo) error {
+	size := info.Size()
+	if size == 0 {
+		data, err := l.readUnsized(path, in)
+		if err != nil {
+			return err
+		}
+		size = int64(len(data))
+	}
+	in.Files = append(in.Files, File{Path: rel, Size: size})
+	return nil
 }
 
 // name is the path under which file i can be opened.
@@ -184,7 +204,7 @@ func (w *walk) entry(path, rel string, entry fs.DirEntry) error {
 	case mode.IsDir():
 		return w.dir(path, rel, info)
 	case mode.IsRegular():
-		w.in.Files = append(w.in.Files, File{Path: rel, Size: info.Size()})
+		return w.add(w.in, path, rel, info)
 	default:
 		w.skip(rel, typeName(mode))
 	}
