@@ -17,7 +17,7 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// The flags of smoke bench. Those of the program that it takes too are in benchShares.
+// The flags of smoke bench. Those of the job that it takes too are in taken.
 const (
 	flagOnly    = "only"
 	flagTime    = "time"
@@ -26,9 +26,6 @@ const (
 	flagPlot    = "plot"
 	flagFormat  = "format"
 )
-
-// benchShares are the flags of the job that have a meaning for smoke bench.
-var benchShares = []string{flagDevices, flagPolicy, flagSimulate, flagJSON, flagQuiet}
 
 // How long all of it takes about, where --time does not say how long a round does.
 const (
@@ -48,14 +45,11 @@ func (a *app) benchCommand() *cli.Command {
 	return &cli.Command{
 		Name:            "bench",
 		Usage:           "measure calls, launches, allocations, copies, graphs, scatters and the job on this machine",
-		UsageText:       "smoke bench [options]",
 		HideHelpCommand: true,
-		Description: `Prints lines in the format of Go benchmarks, which benchstat reads, or with --json one
-document. Without a GPU it measures the CPU. Of the options of the job it takes
---devices, --policy, --simulate, --json and --quiet.
-
-Exit codes: 0 all was measured; 1 a fault, or interrupted: what was printed is a part;
-2 a bad flag or value; 3 a GPU is required and there is none.`,
+		Description: "Prints lines in the format of Go benchmarks, which benchstat reads, or with --json one " +
+			"document. Without a GPU it measures the CPU.\n\n" +
+			"Exit codes: 0 all was measured; 1 a fault, or interrupted: what was printed is a part; " +
+			"2 a bad flag or value; 3 a GPU is required and there is none.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: flagOnly, Usage: "measure what matches `REGEXP` only, such as Copy or 'Launch|Graph'"},
 			&cli.StringFlag{Name: flagTime, Usage: "repeat each operation for `DURATION`, such as 100ms (default: so long that all of it takes about a minute on GPUs and 20 s on the CPU)"},
@@ -64,7 +58,7 @@ Exit codes: 0 all was measured; 1 a fault, or interrupted: what was printed is a
 			&cli.StringFlag{Name: flagPlot, TakesFile: true, Usage: "draw the copy rate over the size and the scaling over devices or cores, as files in `DIR` if that is a folder or ends in a slash, or else as PREFIX-copy and PREFIX-scaling"},
 			&cli.StringFlag{Name: flagFormat, DefaultText: string(plot.SVG), Usage: "draw as `FORMAT` svg or png"},
 		},
-		OnUsageError: flagError,
+		OnUsageError: a.flagError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if cmd.Bool(flagJSON) {
 				a.form = formJSON
@@ -89,13 +83,8 @@ type benchConfig struct {
 }
 
 func parseBench(cmd *cli.Command) (c benchConfig, err error) {
-	if cmd.Args().Present() {
-		return c, usageError("unexpected argument %q after bench", cmd.Args().First())
-	}
-	for _, f := range cmd.Root().Flags {
-		if name := f.Names()[0]; f.IsSet() && !slices.Contains(benchShares, name) {
-			return c, usageError("--%s has no meaning for smoke bench", name)
-		}
+	if err := refuse(cmd); err != nil {
+		return c, err
 	}
 	c.progress = !cmd.Bool(flagQuiet)
 	for _, step := range []func(*cli.Command) error{c.parseNumbers, c.parseDevices, c.parsePolicy, c.parseMeasure, c.plot.parse} {
@@ -175,7 +164,7 @@ func (a *app) benchEngine(ctx context.Context, c benchConfig) (job.Engine, error
 	found, engine, err := open(ctx, c.devices)
 	engine, err = a.settle(found, engine, err, c.policy, "measures the CPU")
 	if engine == nil && err == nil {
-		a.benchNote(c, "only the CPU is measured, the rest needs a GPU: %s", found.reason)
+		a.benchNote(c, "only the CPU is measured, the rest needs a GPU: %s (see smoke doctor)", found.reason.short())
 	}
 	return engine, err
 }
@@ -183,7 +172,7 @@ func (a *app) benchEngine(ctx context.Context, c benchConfig) (job.Engine, error
 // benchNote tells the reader of the terminal something. stdout is for results.
 func (a *app) benchNote(c benchConfig, format string, args ...any) {
 	if c.progress {
-		_, _ = fmt.Fprintf(a.stderr, "smoke: "+format+"\n", args...)
+		line(a.stderr, "smoke: "+format, args...)
 	}
 }
 
@@ -253,11 +242,18 @@ func (a *app) measure(ctx context.Context, c benchConfig, machine *bench.Machine
 	bar := a.newBenchProgress(c, cases, options)
 	options.Started = bar.started
 	p.header()
-	err := bench.Run(ctx, cases, options, func(r bench.Result) {
+	run, stop := context.WithCancel(ctx)
+	defer stop()
+	err := bench.Run(run, cases, options, func(r bench.Result) {
 		bar.clear()
-		p.add(r)
+		if p.add(r); p.err != nil {
+			stop() // nobody reads the rest
+		}
 	})
 	bar.clear()
+	if p.err != nil {
+		return p, unwritten("the results", p.err)
+	}
 	if err != nil {
 		p.doc.Partial = true
 		err = benchFailure(ctx, err, len(p.doc.measured), len(cases))

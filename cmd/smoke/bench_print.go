@@ -1,15 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	goruntime "runtime"
 	"strconv"
 	"time"
 
 	"github.com/purecuda/purecuda/cmd/smoke/internal/bench"
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+	"github.com/purecuda/purecuda/internal/cleantext"
 )
 
 // benchReport is the JSON document of smoke bench; doc.go says what the members mean.
@@ -79,7 +77,7 @@ func (p *benchPrinter) header() {
 		{"driver", p.doc.Driver}, {"cuda", p.doc.CUDA},
 	} {
 		if line[1] != "" {
-			p.printf("%s: %s\n", line[0], job.Printable(line[1]))
+			p.printf("%s: %s\n", line[0], cleantext.String(line[1]))
 		}
 	}
 }
@@ -126,22 +124,15 @@ func (p *benchPrinter) finish(err error) error {
 		kind, detail := describe(err)
 		p.doc.Error = &reason{Kind: kind, Detail: detail}
 		if p.doc.Partial {
-			p.printf("# partial: %s\n", p.doc.Error)
+			p.printf("# partial: %s\n", cleantext.String(p.doc.Error.String()))
 		}
 	}
 	if p.app.form == formJSON {
-		p.err = p.writeDocument(p.app.stdout)
+		p.err = writeJSON(p.app.stdout, p.doc)
 		p.app.form = formNone // the document is printed, with its error
 	}
 	if p.err != nil {
-		return &failure{kind: string(job.OutputFailed), detail: "writing the results: " + p.err.Error(), code: exitFailed}
+		return unwritten("the results", p.err)
 	}
 	return nil
-}
-
-func (p *benchPrinter) writeDocument(out io.Writer) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(p.doc)
 }

@@ -110,7 +110,7 @@ func TestBenchWithoutGPU(t *testing.T) {
 	for _, line := range others {
 		assert.NotRegexp(t, "^(gpu|cuda|driver):", line)
 	}
-	assert.Regexp(t, `(?m)^smoke: only the CPU is measured, the rest needs a GPU: DriverLibraryUnavailable: libcuda.so.1: not found; libcuda.so: not found$`, c.stderr)
+	assert.Regexp(t, `(?m)^smoke: only the CPU is measured, the rest needs a GPU: DriverLibraryUnavailable: no CUDA driver library \(see smoke doctor\)$`, c.stderr)
 
 	c = runWith(t, absent, quickBench("--policy", "off")...)
 	assert.Zero(t, c.code)
@@ -193,7 +193,7 @@ func TestBenchUsage(t *testing.T) {
 		{[]string{"--input", "x"}, "--input has no meaning for smoke bench"},
 		{[]string{"--workers", "2"}, "--workers has no meaning"},
 		{[]string{"--onyl", "x"}, "did you mean --only?"},
-		{[]string{"fast"}, `unexpected argument "fast" after bench`},
+		{[]string{"fast"}, `unexpected argument "fast" after smoke bench`},
 	} {
 		c := runWith(t, absent, append([]string{"bench"}, test.args...)...)
 		assert.Equal(t, exitUsage, c.code, "%v: %s", test.args, c.stderr)
@@ -204,7 +204,7 @@ func TestBenchUsage(t *testing.T) {
 	}
 	doc := runWith(t, absent, "bench", "--json", "--count", "x").document(t)
 	assert.Contains(t, doc["error"].(map[string]any)["detail"], "--count")
-	assert.Contains(t, runWith(t, absent, "--help").stdout, "smoke bench [options]")
+	assert.Contains(t, runWith(t, absent, "--help").stdout, "bench       measure")
 }
 
 // interrupting ends a context when the first result is printed.
@@ -226,7 +226,7 @@ func TestBenchInterrupted(t *testing.T) {
 	defer stop()
 	out := &interrupting{stop: stop}
 	var stderr bytes.Buffer
-	a := &app{stdout: out, stderr: &stderr, openGPU: absent}
+	a := &app{stdout: &output{Writer: out}, stderr: &stderr, openGPU: absent}
 	start := time.Now()
 	code := a.run(ctx, append([]string{"smoke"}, quickBench("--simulate", "1")...))
 	assert.Equal(t, exitFailed, code)
@@ -282,7 +282,7 @@ func TestBenchThatCannotBePrinted(t *testing.T) {
 	t.Setenv(policyVariable, "")
 	for _, args := range [][]string{quickBench(), quickBench("--json")} {
 		var stderr bytes.Buffer
-		a := &app{stdout: &fullDisk{room: 100}, stderr: &stderr, openGPU: absent}
+		a := &app{stdout: &output{Writer: &fullDisk{room: 100}}, stderr: &stderr, openGPU: absent}
 		assert.Equal(t, exitFailed, a.run(context.Background(), append([]string{"smoke"}, args...)))
 		assert.Contains(t, stderr.String(), "OutputFailed: writing the results: no space left")
 	}

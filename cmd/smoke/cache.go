@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"text/tabwriter"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 	"github.com/purecuda/purecuda/internal/artifact"
+	"github.com/purecuda/purecuda/internal/cleantext"
 )
 
 // cacheCommand tells of the disk cache of compiled code, which all programs of the user
@@ -18,10 +18,10 @@ import (
 func (a *app) cacheCommand() *cli.Command {
 	command := func(name, usage string, f func() error, sub ...*cli.Command) *cli.Command {
 		return &cli.Command{
-			Name: name, Usage: usage, Commands: sub, HideHelpCommand: true, OnUsageError: flagError,
+			Name: name, Usage: usage, Commands: sub, HideHelpCommand: true, OnUsageError: a.flagError,
 			Action: func(_ context.Context, cmd *cli.Command) error {
-				if cmd.Args().Present() {
-					return usageError("unexpected argument %q after %s", cmd.Args().First(), name)
+				if err := refuse(cmd); err != nil {
+					return err
 				}
 				return f()
 			},
@@ -72,16 +72,14 @@ func cacheError(kind job.Kind, what string, err error) error {
 
 func (a *app) printCache(r cacheReport) error {
 	if a.form == formJSON {
-		encoder := json.NewEncoder(a.stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
+		return writeJSON(a.stdout, r)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	if r.Directory == "" {
 		_, _ = fmt.Fprintf(w, "directory\tnone, the cache is off (%s)\n", artifact.DirVariable)
 		return w.Flush()
 	}
-	_, _ = fmt.Fprintf(w, "directory\t%s\n", r.Directory) // Flush tells
+	_, _ = fmt.Fprintf(w, "directory\t%s\n", cleantext.String(r.Directory)) // Flush tells
 	_, _ = fmt.Fprintf(w, "size\t%s, %s\n", plural(int64(r.Entries), "kernel file"), formatSize(r.Bytes))
 	_, _ = fmt.Fprintf(w, "limit\t%s\n", formatSize(r.LimitBytes))
 	return w.Flush()

@@ -74,8 +74,8 @@ func TestCacheUsage(t *testing.T) {
 		args []string
 		text string
 	}{
-		{[]string{"cache", "clean"}, `unexpected argument "clean" after cache`},
-		{[]string{"cache", "clear", "all"}, `unexpected argument "all" after clear`},
+		{[]string{"cache", "clean"}, `"clean" is no command of smoke cache; did you mean smoke cache clear?`},
+		{[]string{"cache", "clear", "all"}, `unexpected argument "all" after smoke cache clear`},
 		{[]string{"cache", "--all"}, "unknown flag --all"},
 	} {
 		c := runWith(t, absent, test.args...)
@@ -83,5 +83,5 @@ func TestCacheUsage(t *testing.T) {
 		assert.Contains(t, c.stderr, test.text)
 		assert.Empty(t, c.stdout)
 	}
-	assert.Contains(t, runWith(t, absent, "--help").stdout, "smoke cache [clear]")
+	assert.Contains(t, runWith(t, absent, "--help").stdout, "cache       show")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -14,10 +13,12 @@ import (
 
 // app is one invocation of the program.
 type app struct {
-	stdout, stderr io.Writer
-	openGPU        gpuOpener
-	doctor         doctor.Config // what doctor examines; the zero value is this machine
+	stdout  *output
+	stderr  io.Writer
+	openGPU gpuOpener
+	doctor  doctor.Config // what doctor examines; the zero value is this machine
 
+	args   []string
 	form   form    // how the report is printed; none until a job was asked for
 	report *report // filled as the job proceeds
 }
@@ -28,8 +29,13 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if slices.Contains(args, "--json") || slices.Contains(args, "-json") {
 		a.form = formJSON // so that a bad flag is reported in JSON as well
 	}
-	err := a.command().Run(ctx, args)
-	return a.finish(err)
+	a.args = args
+	command := a.command()
+	_ = command.Walk(func(c *cli.Command) error {
+		c.ShellComplete = a.complete
+		return nil
+	})
+	return a.finish(command.Run(ctx, args))
 }
 
 // The flags of the job. Numbers and sizes are parsed by parseConfig: its messages
@@ -55,20 +61,20 @@ func (a *app) command() *cli.Command {
 	return &cli.Command{
 		Name:      "smoke",
 		Usage:     "hash a file or folder on the GPUs, or on the CPU where there are none, and check the result",
-		UsageText: "smoke [options]\nsmoke bench [options]\nsmoke cache [clear]\nsmoke doctor",
-		Description: `Cuts every file into chunks, computes SHA-256 of each chunk, checks the digests with
-the CPU, and prints the root: SHA-256 over all chunk digests in order. The root is
-the same wherever the job ran.
-
-Exit codes: 0 done and verified; 1 a fault, a wrong digest, or reading, writing or
-hashing failed; 2 a bad flag or value, or an input that is missing, empty or runs in
-a circle; 3 a GPU is required and there is none.`,
-		Version:               doctor.ReadBuild().String(),
-		EnableShellCompletion: true,
-		HideHelpCommand:       true,
-		Writer:                a.stdout,
-		ErrWriter:             a.stderr,
-		Commands:              []*cli.Command{a.benchCommand(), a.cacheCommand(), a.doctorCommand()},
+		UsageText: "smoke [options]\nsmoke COMMAND [options]",
+		Description: "Cuts every file into chunks, computes SHA-256 of each chunk, checks the digests with " +
+			"the CPU, and prints the root: SHA-256 over all chunk digests in order. The root is " +
+			"the same wherever the job ran.\n\n" +
+			"Exit codes: 0 done and verified; 1 a fault, a wrong digest, or reading, writing or " +
+			"hashing failed; 2 a bad flag or value, or an input that is missing, empty or runs in " +
+			"a circle; 3 a GPU is required and there is none.",
+		Version:                         doctor.ReadBuild().String(),
+		EnableShellCompletion:           true,
+		ConfigureShellCompletionCommand: a.completionCommand,
+		HideHelpCommand:                 true,
+		Writer:                          a.stdout,
+		ErrWriter:                       a.stderr,
+		Commands:                        []*cli.Command{a.benchCommand(), a.cacheCommand(), a.doctorCommand(), a.helpCommand()},
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: flagInput, TakesFile: true, Usage: "hash the file or folder at `PATH` (default: this program)"},
 			&cli.StringFlag{Name: flagChunk, Value: "4KiB", Usage: "cut files into chunks of `SIZE`, such as 4096, 4KiB or 1MiB"},
@@ -80,7 +86,7 @@ a circle; 3 a GPU is required and there is none.`,
 			&cli.StringFlag{Name: flagPolicy, DefaultText: "auto", Usage: "`POLICY` auto uses the GPUs or else the CPU, off never looks for a GPU, required fails without one [$" + policyVariable + "]"},
 			&cli.StringFlag{Name: flagSimulate, Usage: "use `N` simulated GPUs, which run the same kernel on the CPU, slowly, and check every access"},
 			&cli.StringFlag{Name: flagWorkers, Usage: "hash `N` batches at once (default: what suits the GPUs, or one for each CPU core)"},
-			&cli.StringFlag{Name: flagOut, TakesFile: true, Usage: "write the digests to `FILE`, one \"digest  path#chunk\" a line"},
+			&cli.StringFlag{Name: flagOut, TakesFile: true, Usage: "write the digests to `FILE`, one line a chunk as sha256sum has it; - is stdout, and then the report goes to stderr"},
 			&cli.BoolFlag{Name: flagJSON, Usage: "print one JSON document"},
 			&cli.BoolFlag{Name: flagQuiet, Usage: "print the root only, and no progress"},
 		},
@@ -99,21 +105,9 @@ a circle; 3 a GPU is required and there is none.`,
 			}
 			return a.smoke(ctx, config)
 		},
-		OnUsageError:   flagError,
+		OnUsageError:   a.flagError,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // run turns errors into exit codes
 	}
-}
-
-// flagError rewords the library's errors about flags.
-func flagError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
-	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
-	if !unknown {
-		return usageError("%s", strings.Join(strings.Fields(err.Error()), " "))
-	}
-	if near := cli.SuggestFlag(cmd.Flags, name, false); near != "" {
-		return usageError("unknown flag --%s; did you mean %s?", name, near)
-	}
-	return usageError("unknown flag --%s", name)
 }
 
 // isUsage says whether err is about how the program was called.

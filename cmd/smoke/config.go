@@ -48,8 +48,11 @@ const maxWorkers = 4096
 
 func parseConfig(cmd *cli.Command) (config, error) {
 	c := config{out: cmd.String(flagOut), progress: !cmd.Bool(flagQuiet), withCPU: cmd.Bool(flagWithCPU)}
-	if cmd.Args().Present() {
-		return c, usageError("unexpected argument %q; name the input with --input", cmd.Args().First())
+	if name := cmd.Args().First(); cmd.Args().Present() {
+		if _, err := os.Lstat(name); err != nil {
+			return c, unknownCommand(cmd, name)
+		}
+		return c, usageError("unexpected argument %q; name the input with --input", name)
 	}
 	for _, step := range []func(*cli.Command) error{c.parseInput, c.parseChunk, c.parseNumbers, c.parseDevices, c.parseVerify, c.parsePolicy} {
 		if err := step(cmd); err != nil {

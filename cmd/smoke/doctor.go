@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
 	"time"
 
@@ -26,22 +24,20 @@ const (
 func (a *app) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name: "doctor", Usage: "tell what this machine has of CUDA, what of it works, and what to do about the rest",
-		Description: `Looks for the driver and NVRTC as every program does, opens each GPU and runs a kernel
-on it. Each look is a process of its own, so that a driver that crashes or hangs is a
-line of the report. --json prints one document, --quiet the problems only; with
---simulate N the GPUs are simulated ones.
-
-Exit codes: 0 the report is complete, whatever it says; 1 it was interrupted or cannot
-be written; 2 a bad flag or value.`,
-		HideHelpCommand: true, OnUsageError: flagError,
+		Description: "Looks for the driver and NVRTC as every program does, opens each GPU and runs a kernel " +
+			"on it. Each look is a process of its own, so that a driver that crashes or hangs is a " +
+			"line of the report.\n\n" +
+			"Exit codes: 0 the report is complete, whatever it says; 1 it was interrupted or cannot " +
+			"be written; 2 a bad flag or value.",
+		HideHelpCommand: true, OnUsageError: a.flagError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if cmd.Args().Present() {
-				return usageError("unexpected argument %q after doctor", cmd.Args().First())
+			if err := refuse(cmd); err != nil {
+				return err
 			}
 			return a.examine(ctx, cmd)
 		},
 		Commands: []*cli.Command{{
-			Name: "probe", Hidden: true, HideHelpCommand: true, OnUsageError: flagError,
+			Name: "probe", Hidden: true, HideHelpCommand: true, OnUsageError: a.flagError,
 			Action: func(ctx context.Context, cmd *cli.Command) error {
 				a.form = formNone
 				return doctor.Serve(ctx, cmd.Args().First(), os.Stdin, a.stdout)
@@ -50,15 +46,7 @@ be written; 2 a bad flag or value.`,
 	}
 }
 
-// doctorFlags are those that doctor knows; the others are of the job.
-var doctorFlags = map[string]bool{flagJSON: true, flagQuiet: true, flagSimulate: true, "help": true, "version": true}
-
 func (a *app) examine(ctx context.Context, cmd *cli.Command) error {
-	for _, name := range cmd.FlagNames() {
-		if !doctorFlags[name] && cmd.IsSet(name) {
-			return usageError("--%s is for the job; doctor knows --json, --quiet and --simulate", name)
-		}
-	}
 	config := a.doctor
 	if config.Driver == nil {
 		var err error
@@ -90,7 +78,7 @@ func (a *app) machine(limit time.Duration) (doctor.Config, error) {
 	}
 	child := doctor.Child{Program: self, Limit: limit, SlowAfter: probeSlow, Slow: func(doing string) {
 		if a.terminal() != nil {
-			_, _ = fmt.Fprintf(a.stderr, "smoke: waiting for %s, at most %v\n", doing, limit)
+			line(a.stderr, "smoke: waiting for %s, at most %v", doing, limit)
 		}
 	}}
 	return doctor.Config{Driver: child.Probe, NVRTC: child.Probe, Files: child.Probe}, nil
@@ -99,17 +87,14 @@ func (a *app) machine(limit time.Duration) (doctor.Config, error) {
 func (a *app) printFound(cmd *cli.Command, found *doctor.Report) (err error) {
 	switch {
 	case cmd.Bool(flagJSON):
-		encoder := json.NewEncoder(a.stdout)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		err = encoder.Encode(found)
+		err = writeJSON(a.stdout, found)
 	case cmd.Bool(flagQuiet):
 		err = found.WriteProblems(a.stdout)
 	default:
 		err = found.WriteText(a.stdout)
 	}
 	if err != nil {
-		return &failure{kind: string(job.OutputFailed), detail: "writing the report: " + err.Error(), code: exitFailed}
+		return unwritten("the report", err)
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func (p *patient) gpuFiles() {
 func (p *patient) examine(args ...string) (c call) {
 	p.t.Helper()
 	var stdout, stderr bytes.Buffer
-	a := &app{stdout: &stdout, stderr: &stderr, openGPU: absent, doctor: p.config}
+	a := &app{stdout: &output{Writer: &stdout}, stderr: &stderr, openGPU: absent, doctor: p.config}
 	c.code = a.run(context.Background(), append([]string{"smoke", "doctor"}, args...))
 	c.stdout, c.stderr = stdout.String(), stderr.String()
 	assert.Empty(p.t, c.stderr)
@@ -381,8 +381,8 @@ func TestDoctorUsage(t *testing.T) {
 		args []string
 		text string
 	}{
-		{[]string{"doctor", "me"}, `unexpected argument "me" after doctor`},
-		{[]string{"doctor", "--chunk", "1"}, "--chunk is for the job; doctor knows --json, --quiet and --simulate"},
+		{[]string{"doctor", "me"}, `unexpected argument "me" after smoke doctor`},
+		{[]string{"doctor", "--chunk", "1"}, "--chunk has no meaning for smoke doctor"},
 		{[]string{"doctor", "--simulate", "0"}, `--simulate: "0" is not a whole number from 1 to 64`},
 		{[]string{"doctor", "--jsn"}, "unknown flag --jsn"},
 	} {
@@ -402,7 +402,7 @@ func TestDoctorThatCannotWrite(t *testing.T) {
 	p.simulated(drivertest.Config{})
 	for _, form := range [][]string{{}, {"--json"}, {"--quiet"}} {
 		var stderr bytes.Buffer
-		a := &app{stdout: brokenPipe{}, stderr: &stderr, openGPU: absent, doctor: p.config}
+		a := &app{stdout: &output{Writer: brokenPipe{}}, stderr: &stderr, openGPU: absent, doctor: p.config}
 		assert.Equal(t, exitFailed, a.run(t.Context(), append([]string{"smoke", "doctor"}, form...)))
 		assert.Contains(t, stderr.String(), "OutputFailed: writing the report: broken pipe")
 	}
@@ -415,7 +415,7 @@ func TestDoctorInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(300*time.Millisecond, cancel)
 	var stdout, stderr bytes.Buffer
-	a := &app{stdout: &stdout, stderr: &stderr, openGPU: absent, doctor: p.config}
+	a := &app{stdout: &output{Writer: &stdout}, stderr: &stderr, openGPU: absent, doctor: p.config}
 	began := time.Now()
 	assert.Equal(t, exitFailed, a.run(ctx, []string{"smoke", "doctor"}))
 	assert.Less(t, time.Since(began), 5*time.Second)

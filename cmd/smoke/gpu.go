@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
@@ -68,7 +67,7 @@ func reasonOf(err error) *reason {
 		for _, a := range e.Attempts {
 			tried = append(tried, a.String())
 		}
-		detail = fmt.Sprintf("no CUDA driver library: %s", strings.Join(tried, "; "))
+		detail = noLibrary + ": " + strings.Join(tried, "; ")
 	}
 	return &reason{Kind: string(e.Kind), Detail: detail}
 }

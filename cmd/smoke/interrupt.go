@@ -59,10 +59,12 @@ func (a *account) add(chunks, bytes int64) {
 // Digests makes an account the sink of a job.
 func (a *account) Digests(path string, first int64, digests []job.Digest) error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed || a.sink == nil {
+	closed := a.closed
+	a.mu.Unlock()
+	if closed || a.sink == nil {
 		return nil
 	}
+	// A pipe that nobody reads holds this up, and close does not wait for it.
 	return a.sink.Digests(path, first, digests)
 }
 

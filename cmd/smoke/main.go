@@ -18,6 +18,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	a := &app{stdout: stdout, stderr: stderr, openGPU: openGPU}
+	// A reader that goes away is an error of writing, so that no temporary file stays.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	a := &app{stdout: &output{Writer: stdout}, stderr: stderr, openGPU: openGPU}
 	return a.run(ctx, args)
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+	"github.com/purecuda/purecuda/internal/cleantext"
 )
 
 // form is how the report is printed.
@@ -24,29 +27,31 @@ func (a *app) finish(err error) int {
 		kind, detail := describe(err)
 		a.report.Error = &reason{Kind: kind, Detail: detail}
 	}
-	printErr := a.print(err == nil)
-	if err != nil {
-		hint := ""
-		if isUsage(err) {
-			hint = " (see smoke --help)"
-		}
-		_, _ = fmt.Fprintf(a.stderr, "smoke: %s%s\n", a.report.Error, hint)
-		return exitCode(err)
+	_ = a.print(err == nil) // stdout keeps the error
+	if lost := a.stdout.err; lost != nil && (err == nil || errors.Is(err, lost)) {
+		f := unwritten("the report", lost)
+		err, a.report.Error = f, &reason{Kind: f.kind, Detail: f.detail}
 	}
-	if printErr != nil {
-		_, _ = fmt.Fprintf(a.stderr, "smoke: writing the report: %v\n", printErr)
-		return exitFailed
+	if err == nil {
+		return exitOK
 	}
-	return exitOK
+	hint := ""
+	if isUsage(err) {
+		hint = " (see smoke --help)"
+	}
+	line(a.stderr, "smoke: %s%s", a.report.Error, hint)
+	return exitCode(err)
+}
+
+// unwritten is the error for results that did not reach stdout.
+func unwritten(what string, err error) *failure {
+	return &failure{kind: string(job.OutputFailed), detail: "writing " + what + ": " + err.Error(), code: exitFailed}
 }
 
 func (a *app) print(done bool) error {
 	switch {
 	case a.form == formJSON && (a.report.Job != nil || a.report.Error != nil):
-		encoder := json.NewEncoder(a.stdout)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(a.report)
+		return writeJSON(a.stdout, a.report)
 	case a.form == formHuman && (done || a.report.Job != nil && a.report.Job.Partial):
 		return a.report.Job.writeTable(a.stdout)
 	case a.form == formQuiet && done:
@@ -62,7 +67,7 @@ const shownSkips = 3
 func (r *jobReport) writeTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
-		_, _ = fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) // Flush tells
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", name, cleantext.String(fmt.Sprintf(format, args...))) // Flush tells
 	}
 	row("input", "%s (%s, %s)", r.Input, plural(r.Files, "file"), formatSize(r.Bytes))
 	if n := r.Skipped.Count; n > 0 {

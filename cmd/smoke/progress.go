@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"time"
 
@@ -30,10 +31,16 @@ func (a *app) newProgress(c config, total int64) *progress {
 
 // terminal is stderr if that is a terminal, or nil.
 func (a *app) terminal() *os.File {
-	if file, ok := a.stderr.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		return file
+	file, _ := a.stderr.(*os.File)
+	if !isTerminal(a.stderr) {
+		return nil
 	}
-	return nil
+	return file
+}
+
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // add counts bytes that were hashed. The last of them go undrawn: the bar is about

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -32,14 +31,15 @@ func (a *app) smoke(ctx context.Context, c config) error {
 	if c.out == "" {
 		return a.hash(ctx, c, in, nil)
 	}
-	if err := job.CheckListPath(in, c.out); err != nil {
-		return err
-	}
-	list, err := job.CreateList(c.out)
+	shown := isTerminal(a.stdout.Writer)
+	list, err := a.openList(in, c.out)
 	if err != nil {
 		return err
 	}
 	defer list.Abort()
+	if shown && a.stdout.Writer == a.stderr {
+		c.progress = false // the digests are on the terminal
+	}
 	if err := a.hash(ctx, c, in, list); err != nil {
 		return err
 	}
@@ -122,7 +122,9 @@ func (a *app) engine(ctx context.Context, c config) (job.Engine, error) {
 	if engine != nil || err != nil {
 		return engine, err
 	}
-	a.note("%s; the job runs on the CPU", opened.found.reason)
+	if a.form == formHuman {
+		line(a.stdout, "on the CPU: %s (see smoke doctor)", opened.found.reason.short())
+	}
 	return job.NewCPU(cpuWorkers()), nil
 }
 
@@ -172,9 +174,14 @@ func (r *reason) String() string {
 	return r.Kind + ": " + strings.Join(strings.FieldsFunc(r.Detail, func(c rune) bool { return c == '\n' }), "; ")
 }
 
-// note prints a line that is part of the report for people.
-func (a *app) note(format string, args ...any) {
-	if a.form == formHuman {
-		_, _ = fmt.Fprintf(a.stdout, format+"\n", args...)
+// noLibrary is how the detail of an absence begins where no library was found. What follows are the
+// places that were looked at.
+const noLibrary = "no CUDA driver library"
+
+// short is the reason as the first line of a report has it.
+func (r *reason) short() string {
+	if strings.HasPrefix(r.Detail, noLibrary+": ") {
+		return r.Kind + ": " + noLibrary
 	}
+	return r.String()
 }

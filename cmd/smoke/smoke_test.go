@@ -29,7 +29,7 @@ type call struct {
 
 // absent is a machine without a driver.
 func absent(context.Context, []string) (probe, job.Engine, error) {
-	return probe{outcome: outcomeAbsent, reason: &reason{Kind: "DriverLibraryUnavailable", Detail: "libcuda.so.1: not found\nlibcuda.so: not found"}}, nil, nil
+	return probe{outcome: outcomeAbsent, reason: &reason{Kind: "DriverLibraryUnavailable", Detail: "no CUDA driver library: libcuda.so.1: not found\nlibcuda.so: not found"}}, nil, nil
 }
 
 // faulty is a machine with a broken driver.
@@ -87,7 +87,7 @@ func runWith(t *testing.T, open gpuOpener, args ...string) call {
 func runContext(t *testing.T, ctx context.Context, open gpuOpener, args ...string) (c call) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	a := &app{stdout: &stdout, stderr: &stderr, openGPU: func(ctx context.Context, devices []string) (probe, job.Engine, error) {
+	a := &app{stdout: &output{Writer: &stdout}, stderr: &stderr, openGPU: func(ctx context.Context, devices []string) (probe, job.Engine, error) {
 		c.probes++
 		return open(ctx, devices)
 	}}
@@ -201,10 +201,21 @@ func TestUsageErrors(t *testing.T) {
 		text string
 	}{
 		{"unknown flag", []string{"--chnk", "1"}, "unknown flag --chnk; did you mean --chunk?"},
-		{"unknown short flag", []string{"-z"}, "unknown flag --z"},
+		{"unknown short flag", []string{"-z"}, "unknown flag -z"},
 		{"flag without value", []string{"--chunk"}, "flag needs an argument: --chunk"},
-		{"extra argument", []string{"doctr"}, `unexpected argument "doctr"`},
-		{"number as argument", []string{"-1"}, `unexpected argument "-1"`},
+		{"misspelt command", []string{"doctr"}, `"doctr" is no command of smoke; did you mean smoke doctor?`},
+		{"misspelt command, for help", []string{"help", "bnch"}, `"bnch" is no command of smoke; did you mean smoke bench?`},
+		{"misspelt command, after a flag for help", []string{"--help", "cashe"}, `did you mean smoke cache?`},
+		{"misspelt command below another", []string{"help", "cache", "cler"}, `did you mean smoke cache clear?`},
+		{"no command at all", []string{"quux"}, `"quux" is no command of smoke; --input names what to hash`},
+		{"a file", []string{path}, "name the input with --input"},
+		{"empty argument", []string{""}, `"" is no command of smoke`},
+		{"no shell", []string{"completion"}, "name a shell"},
+		{"unknown shell", []string{"completion", "foo"}, `"foo" is no command of smoke completion`},
+		{"misspelt shell", []string{"completion", "bahs"}, "did you mean smoke completion bash?"},
+		{"too much after a shell", []string{"completion", "bash", "zsh"}, `unexpected argument "zsh"`},
+		{"number as argument", []string{"-1"}, `"-1" is no command`},
+		{"flag of another command", []string{"doctor", "--chnk", "1"}, "unknown flag --chnk"},
 		{"chunk 0", []string{"--chunk", "0"}, "--chunk 0 is outside 1 byte to 256 MiB"},
 		{"chunk negative", []string{"--chunk", "-4096"}, `--chunk: "-4096" is not a size`},
 		{"chunk too large", []string{"--chunk", "1GiB"}, "--chunk 1GiB is outside 1 byte to 256 MiB"},
@@ -325,7 +336,7 @@ func TestHumanForm(t *testing.T) {
 	require.Zero(t, c.code)
 	lines := strings.Split(strings.TrimSpace(c.stdout), "\n")
 	require.Len(t, lines, 7, c.stdout)
-	assert.Equal(t, "DriverLibraryUnavailable: libcuda.so.1: not found; libcuda.so: not found; the job runs on the CPU", lines[0])
+	assert.Equal(t, "on the CPU: DriverLibraryUnavailable: no CUDA driver library (see smoke doctor)", lines[0])
 	assert.Equal(t, "input     "+path+" (1 file, 9.8 KiB)", lines[1])
 	assert.Equal(t, "chunks    3 of up to 4 KiB", lines[2])
 	assert.Equal(t, "ran on    cpu, 1 worker", lines[3])
@@ -403,9 +414,9 @@ func TestReportThatCannotBeWritten(t *testing.T) {
 	path := writeFile(t, "data")
 	for _, form := range []string{"--json", "--quiet", "--workers=1"} {
 		var stderr bytes.Buffer
-		a := &app{stdout: brokenPipe{}, stderr: &stderr, openGPU: absent}
+		a := &app{stdout: &output{Writer: brokenPipe{}}, stderr: &stderr, openGPU: absent}
 		assert.Equal(t, exitFailed, a.run(context.Background(), []string{"smoke", "--input", path, form}))
-		assert.Equal(t, "smoke: writing the report: broken pipe\n", stderr.String())
+		assert.Equal(t, "smoke: OutputFailed: writing the report: broken pipe\n", stderr.String())
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/cleantext"
 )
 
 // WriteText writes the report for people: a section for each subject, aligned, and the
@@ -25,7 +25,7 @@ func (r *Report) WriteText(out io.Writer) error {
 		w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 		fill(func(cells ...string) {
 			for i := range cells {
-				cells[i] = printable(cells[i])
+				cells[i] = cleantext.String(cells[i])
 			}
 			_, _ = fmt.Fprintf(w, "  %s\n", strings.Join(cells, "\t")) // a buffer takes everything
 		})
@@ -62,20 +62,9 @@ func (r *Report) problemText() string {
 	var b strings.Builder
 	b.WriteString("problems\n")
 	for i, p := range r.Problems {
-		fmt.Fprintf(&b, "  %d. %s: %s -> %s\n", i+1, p.About, printable(p.Problem), printable(p.Do))
+		fmt.Fprintf(&b, "  %d. %s: %s -> %s\n", i+1, p.About, cleantext.String(p.Problem), cleantext.String(p.Do))
 	}
 	return b.String()
-}
-
-// printable keeps control characters of the environment off the terminal, and tabs and line
-// ends out of the table.
-func printable(text string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return '?'
-		}
-		return c
-	}, text)
 }
 
 // rows takes the cells of a row.
