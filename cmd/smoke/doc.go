@@ -11,6 +11,8 @@
 //	smoke --input F --devices 0,2    # on two of the GPUs; without it on all
 //	smoke --input F --with-cpu       # on the GPUs, and on the cores that do not read for them
 //	smoke --input F --simulate 2     # on two GPUs that are simulated on the CPU
+//	smoke --input F --out digests    # and write the digest of each chunk to a file
+//	smoke help [COMMAND]             # what there is; smoke completion has scripts for shells
 //	smoke bench                      # measure calls, launches, copies, scaling and the job
 //	smoke cache                      # where compiled kernels are kept, and how much there is
 //	smoke cache clear                # remove them
@@ -27,8 +29,19 @@
 // a service that went on would run slowly and nobody would know. --policy off, or --devices
 // without that GPU, runs the job again.
 //
+// Where there is no GPU, the first line says why, without the places that were looked at: smoke doctor
+// has them, and so does the JSON document.
+//
+// --out writes a line "digest  path#chunk" for each chunk. A file is complete or not there: a new file takes
+// the name of the old one, and a symbolic link to it stays. --out - writes to stdout, and the
+// report goes to stderr. So does /dev/stdout, and any other name of the file that stdout is.
+// /dev/stderr and /dev/fd/N are written to as well, and not replaced. What goes there cannot be
+// taken back when the job fails; the exit code tells.
+//
+// A file that tells no size, such as those of /proc, is read when it is listed and kept in memory.
+//
 // An interrupt (Ctrl-C) or SIGTERM ends the job within a second. What was hashed by then, from the
-// first chunk on, is told as partial, without a root, and nothing of --out stays. A kernel that
+// first chunk on, is told as partial, without a root, and nothing of the file of --out stays. A kernel that
 // still runs is left to the driver, which ends it with the process.
 //
 // # Doctor
@@ -51,7 +64,7 @@
 //
 //	0  done, and every digest that was checked is right
 //	1  a GPU is there and faulty, a digest is wrong, or reading, writing or hashing
-//	   failed under way; also when interrupted
+//	   failed under way; also when interrupted, and when stdout is full or its reader gone
 //	2  the request cannot be carried out as it stands: a bad flag or value, an input
 //	   that is missing, empty, no file or folder, or runs in a circle
 //	3  --policy required, and there is no GPU
@@ -59,6 +72,7 @@
 // # The JSON document
 //
 // With --json, stdout gets one document and nothing else, also when the job fails.
+// Characters that a terminal would obey are written as escapes of JSON.
 // Names that are not valid UTF-8 or hold control characters are quoted in Go's
 // syntax in it.
 //
