@@ -70,7 +70,7 @@ func (d *Device) Stats() DeviceStats {
 	defer d.events.mu.Unlock()
 	return DeviceStats{
 		RetiredEvents: d.events.retired,
-		InUse: uint64(sum.inUse), Requested: uint64(sum.requested), Cached: uint64(sum.cached),
+		InUse:         uint64(sum.inUse), Requested: uint64(sum.requested), Cached: uint64(sum.cached),
 		Held: d.totals.held, HighWater: d.totals.heldMost,
 		Lost: d.totals.lost, LostBlocks: d.totals.lostBlocks,
 		Hits: uint64(sum.hits), Shared: d.totals.shared, Misses: d.totals.misses,

@@ -17,9 +17,9 @@ import (
 // Streams are independent of CUDA's legacy default stream, which is never used.
 type Stream struct {
 	object
-	handle  driver.Stream
-	id      uint64
-	memory  *arena.Stream           // which allocates on this stream
+	handle driver.Stream
+	id     uint64
+	memory *arena.Stream // which allocates on this stream
 	// capture is what the stream records for, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it holds as long as a call is inside.
 	capture atomic.Pointer[capture]
