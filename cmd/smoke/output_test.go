@@ -29,6 +29,7 @@ const raw = `[\x00-\x08\x0b-\x1f\x7f]|[\x{80}-\x{9f}]|\x{202e}|\x{2028}`
 func TestNothingRawReachesTheTerminal(t *testing.T) {
 	t.Setenv(policyVariable, "")
 	t.Setenv(asProgram, "1") // for the probes of doctor
+	t.Chdir(t.TempDir())     // for what is written under a bad name
 	folder := t.TempDir()
 	path := filepath.Join(folder, "file")
 	require.NoError(t, os.WriteFile(path, []byte("data"), 0o644))
