@@ -32,6 +32,7 @@ type Context struct {
 	there sync.RWMutex
 	// retained is how often the primary context was retained and not released.
 	retained int
+	users    users
 
 	ledger   ledger
 	modules  moduleCache
@@ -133,7 +134,7 @@ func (c *Context) Device() Device { return c.device }
 // Handle is the context as package driver takes it, or 0 if there is none at the moment. It
 // is another one after a Reset.
 func (c *Context) Handle() driver.Context {
-	if !c.gate.enter() {
+	if c.enter() != nil {
 		return 0
 	}
 	defer c.gate.leave()
@@ -184,7 +185,7 @@ func (c *Context) enter() error {
 			return errClosed("context")
 		}
 	}
-	if err := c.rt.lostError(); err != nil {
+	if err := c.lostError(); err != nil {
 		c.gate.leave()
 		return err
 	}
@@ -223,6 +224,7 @@ func (c *Context) noteError(e *driver.Error) {
 	if e.Sticky && !c.isLost() { // the runtime does not know contexts that are being opened
 		c.loseMemory(c.rt.lost.Load())
 	}
+	c.noteGone(e)
 }
 
 // failed makes the error of a call, and nil of success.
@@ -243,6 +245,10 @@ func (c *Context) reclaim() {
 func (c *Context) giveBack(r resource) error {
 	if c.ledger.putOff(r) {
 		return nil
+	}
+	if c.isLost() { // it went with the device, and not what it keeps of others
+		e, _ := c.ledger.take(r)
+		return dropAll(e.keeps)
 	}
 	var err error
 	if r.kind >= execResource {
@@ -272,16 +278,12 @@ func (c *Context) giveBack(r resource) error {
 	return errors.Join(err, dropAll(keeps))
 }
 
-// idle waits until no device has work: that of one may use the memory of another. It
-// is called inside the gate of c, so that none of the contexts is released meanwhile,
+// idle waits until no work uses what the context has: its own, and that of the contexts which
+// may use it. It is called inside the gate of c, so that none of them is released meanwhile,
 // also while the runtime closes.
 func (c *Context) idle() error {
-	contexts := c.rt.Contexts()
-	if !slices.Contains(contexts, c) {
-		contexts = append(contexts, c)
-	}
-	for _, other := range contexts {
-		if err := other.finish(); err != nil {
+	for _, user := range c.withUsers() {
+		if err := user.finish(); err != nil {
 			return err
 		}
 	}
@@ -305,14 +307,19 @@ func (c *Context) finish() error {
 		return c.capturedError("wait for the device")
 	}
 	defer c.captures.endWait()
-	return c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
+	err := c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
+	if c.isLost() && c.rt.lost.Load() == nil {
+		return nil // it was found to be gone
+	}
+	return err
 }
 
 // close gives everything back that the context owns, and the context itself.
 func (c *Context) close() error { return c.rt.closeContexts([]*Context{c}) }
 
 // closeContexts waits for the work of all contexts before it gives back anything of
-// one: that of one device may use the memory of another.
+// one: that of one device may use the memory of another. What fails on one device keeps
+// nothing of the others, but of those whose memory it may use.
 func (rt *Runtime) closeContexts(contexts []*Context) error {
 	var errs []error
 	note := func(c *Context, err error) {
@@ -320,11 +327,14 @@ func (rt *Runtime) closeContexts(contexts []*Context) error {
 			errs = append(errs, fmt.Errorf("closing the context of device %d: %w", c.device.Ordinal, err))
 		}
 	}
+	busy := map[*Context]bool{}
 	for _, c := range contexts {
-		note(c, c.drain())
+		err := c.drain()
+		busy[c] = err != nil
+		note(c, err)
 	}
-	idle := len(errs) == 0
 	for _, c := range contexts {
+		idle := !slices.ContainsFunc(c.withUsers(), func(user *Context) bool { return busy[user] })
 		note(c, c.release(idle))
 	}
 	return errors.Join(errs...)
@@ -343,24 +353,33 @@ func (c *Context) drain() error {
 	return c.finish()
 }
 
-// release gives back what a drained context owns. Unless all devices are idle, memory
-// and code may be in use, and are left to the driver: it frees them with the context,
-// once nobody in the process uses that any more. It ends when CUDA is lost: the driver
-// gives nothing back then.
+// release gives back what a drained context owns. Unless those are idle that may use it,
+// memory and code are left to the driver: it frees them with the context, once nobody in the
+// process uses that any more. So it is with all that a lost device has. It ends when CUDA is
+// lost: the driver gives nothing back then.
 func (c *Context) release(idle bool) error {
 	c.state.Close()
 	// What graphs hold that were not given back: Refs, which no call of the driver is made for.
 	defer func() { c.rt.report(dropAll(c.ledger.takeKeeps())) }()
-	if c.isLost() {
+	if c.rt.lost.Load() != nil || c.isLost() && c.inUse() {
 		return nil
 	}
 	c.there.Lock() // those who gave up waiting for the device may still be at it
 	defer c.there.Unlock()
-	err := errors.Join(c.closeMemory(idle), c.giveAllBack(idle))
+	var err error
 	if !c.isLost() {
+		err = errors.Join(c.closeMemory(idle), c.giveAllBack(idle))
+	}
+	if c.rt.lost.Load() == nil {
 		err = errors.Join(err, c.releasePrimary())
 	}
 	return err
+}
+
+// inUse tells whether a call is inside the context, or uses what it owns. A device that is gone
+// may never let it go.
+func (c *Context) inUse() bool {
+	return slices.ContainsFunc(append(c.ledger.gates(), &c.gate), func(g *gate) bool { return g.inside() > 0 })
 }
 
 // releasePrimary releases the primary context as often as it was retained: once, unless the

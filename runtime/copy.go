@@ -97,6 +97,7 @@ func Copy[T any](s *Stream, dst, src *Ref[T]) error {
 		if err != nil {
 			return err
 		}
+		owner.usedBy(s.ctx)
 		s.ctx.stats.copies.Add(1)
 		s.ctx.stats.copyBytes.Add(dst.Bytes())
 		here, there := s.ctx.memory.Load().arena, owner.memory.Load().arena

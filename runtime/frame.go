@@ -74,6 +74,7 @@ func (k *Kernel) fill(f *frame, args []Arg) bool {
 // reaches tells whether the kernel can work on memory of the host: it is open, and the
 // device has an address for it.
 func (k *Kernel) reaches(memory *object) bool {
+	memory.ctx.usedBy(k.ctx)
 	return k.ctx.device.UnifiedAddressing && !memory.gate.closed()
 }
 

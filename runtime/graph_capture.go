@@ -130,6 +130,7 @@ func (c *capture) join(s *Stream, call func() error) error {
 	c.mu.Lock()
 	joins := !c.sealed && s.hold()
 	if joins {
+		s.ctx.usedBy(c.origin.ctx)
 		c.streams = append(c.streams, s)
 	}
 	c.mu.Unlock()

@@ -1,6 +1,9 @@
 package runtime
 
-import "github.com/purecuda/purecuda/driver"
+import (
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/refs"
+)
 
 // noteError looks for sticky results, which end the use of CUDA in this process: the
 // first one is kept as the cause of all later errors.
@@ -19,8 +22,20 @@ func (rt *Runtime) noteError(e *driver.Error) {
 	}
 }
 
-// devicesLost is why there is no device left to work with, or nil: each of them could not be made
-// to work again after a Reset.
+// lostError is what calls return once the context is lost, or nil. It is on the way of every
+// launch.
+func (c *Context) lostError() error {
+	if c.state.Status() != refs.Lost {
+		return nil
+	}
+	if err := c.rt.lostError(); err != nil {
+		return err
+	}
+	return c.state.Check(0)
+}
+
+// devicesLost is why there is no device left to work with, or nil: each of them is gone, or could
+// not be made to work again after a Reset.
 func (rt *Runtime) devicesLost() (first error) {
 	f := rt.found.Load()
 	if f.outcome != Available {

@@ -66,7 +66,7 @@ func (o *object) begin() error {
 // prepare makes calls of the driver about the object possible, inside the gate, until the binding
 // is popped.
 func (o *object) prepare() error {
-	if err := o.ctx.rt.lostError(); err != nil {
+	if err := o.ctx.lostError(); err != nil {
 		return err
 	}
 	return o.ctx.bind.Push()
@@ -146,7 +146,7 @@ func (c *Context) create(kind resourceKind, bytes uint64, op string, f func() (h
 		return o, err
 	}
 	c.reclaim()
-	if err := c.rt.lostError(); err != nil { // known since reclaiming, perhaps
+	if err := c.lostError(); err != nil { // known since reclaiming, perhaps
 		return o, err
 	}
 	err := c.bind.Do(func() error {

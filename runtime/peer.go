@@ -35,6 +35,7 @@ func (c *Context) EnablePeer(other *Context) (direct bool, err error) {
 	if c == other {
 		return true, nil
 	}
+	other.usedBy(c)
 	// Taken down before: if a context is reset meanwhile, the link is one of the past.
 	between := linkOf(c.state, other.state)
 	direct, err = other.memory.Load().arena.Reach(&c.rt.peers, &c.bind)

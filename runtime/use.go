@@ -94,6 +94,9 @@ func (s *Stream) transfer(operation string, a, b use, f func(a, b driver.DeviceP
 	if a.ref != nil && a.ref.Len() == 0 {
 		return nil
 	}
+	if b.object != nil {
+		b.object.ctx.usedBy(s.ctx)
+	}
 	if err := s.beginWork(); err != nil {
 		return err
 	}

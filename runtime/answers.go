@@ -1,0 +1,68 @@
+package runtime
+
+import (
+	"errors"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// questions is how often in a row the driver must fail to tell of a device that is gone. A call
+// can fail for other reasons; calls of a device that is not there fail all.
+const questions = 32
+
+// goneResults are what calls return whose device or context is not there any more. Each of them
+// can also mean something else.
+var goneResults = map[driver.Result]bool{
+	driver.ErrorUnknown:            true, // a GPU that fell off the bus
+	driver.ErrorDeviceUnavailable:  true,
+	driver.ErrorNoDevice:           true,
+	driver.ErrorInvalidDevice:      true,
+	driver.ErrorECCUncorrectable:   true,
+	driver.ErrorContextIsDestroyed: true, // somebody else in the process has reset it
+}
+
+// noteGone finds out whether an error means that the device is gone, and gives it up then. The
+// error may be that of another device, whose memory or event the call named.
+func (c *Context) noteGone(e *driver.Error) {
+	if !goneResults[e.Code] || c.rt.lost.Load() != nil {
+		return
+	}
+	for _, of := range c.rt.Contexts() { // one that is being opened is not among them
+		if of.isLost() || of.answers() {
+			continue
+		}
+		cause := *e // callers add to theirs
+		cause.Kind, cause.Device = driver.ErrDeviceLost, of.device.Ordinal
+		cause.Detail = "the device does not answer any more"
+		if of == c {
+			e.Kind, e.Detail = cause.Kind, cause.Detail
+		}
+		of.rt.cfg.logger.Error("a device is lost", "device", of.device.String(), "error", &cause)
+		of.loseMemory(&cause)
+	}
+}
+
+// answers tells whether the driver still tells of the device. It is true where that cannot be
+// asked, while the context is taken down.
+func (c *Context) answers() bool {
+	if !c.there.TryRLock() {
+		return true
+	}
+	defer c.there.RUnlock()
+	quiet := driver.Binding{API: c.api, Context: c.bind.Context, Ordinal: c.device.Ordinal, OnCleanup: c.rt.report}
+	for range questions {
+		r := driver.Success
+		err := quiet.Do(func() error {
+			_, _, r = c.api.MemGetInfo()
+			return nil
+		})
+		var failed *driver.Error
+		if errors.As(err, &failed) {
+			r = failed.Code
+		}
+		if !goneResults[r] {
+			return true
+		}
+	}
+	return false
+}
