@@ -1,6 +1,7 @@
 package arena
 
 import (
+	"errors"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -182,6 +183,10 @@ func (d *Device) Abandon() { d.AbandonFor(nil) }
 func (d *Device) AbandonFor(cause error) {
 	err := d.errorf(driver.ErrDeviceLost, "the memory of the device is lost")
 	err.Err, err.Sticky = cause, true
+	var first *driver.Error
+	if errors.As(cause, &first) {
+		err.Sticky = first.Sticky
+	}
 	d.lose(err)
 }
 
@@ -233,6 +238,13 @@ func (d *Device) isClosed() bool {
 // errorf makes an error that no call of the driver has made.
 func (d *Device) errorf(kind driver.Kind, format string, args ...any) *driver.Error {
 	return bindingError(d.binding, kind, format, args...)
+}
+
+// ended tells whether the device alone is lost, and with it all its work. After a sticky error
+// nobody knows what runs.
+func (d *Device) ended() bool {
+	cause := d.loss.Load()
+	return cause != nil && !cause.Sticky
 }
 
 // lost is the error of calls after CUDA was lost, or nil.

@@ -95,6 +95,9 @@ func guardAll(streams []*Stream) (guards []*guard, err error) {
 			continue
 		}
 		g, err := s.guardNow()
+		if err != nil && s.dev.ended() {
+			continue
+		}
 		if err != nil {
 			return guards, err
 		}

@@ -39,7 +39,10 @@ func (s *Stream) Wait(o *Stream) error {
 		return err
 	}
 	m, err := o.mark()
-	if err != nil {
+	switch {
+	case err != nil && o.dev.ended():
+		return s.usable(s.now()) // there is nothing to wait for
+	case err != nil:
 		return err
 	}
 	defer o.dev.letGo(m)
@@ -52,6 +55,9 @@ func (s *Stream) Wait(o *Stream) error {
 		return nil
 	}
 	if err := s.dev.waitFor(s, m.event); err != nil {
+		if o.dev.ended() && s.dev.lost() == nil {
+			return nil // the call has failed because of that
+		}
 		return err
 	}
 	if o.dev == s.dev {
@@ -102,9 +108,12 @@ func (g *guard) passed() (bool, error) {
 	defer g.mu.Unlock()
 	if !g.over {
 		done, err := g.dev.passed(g.event)
-		if lost := g.dev.lost(); lost != nil {
+		switch lost := g.dev.lost(); {
+		case g.dev.ended():
+			done, err = true, nil
+		case lost != nil:
 			err = lost
-		} else {
+		case err != nil:
 			g.dev.cleanup(err)
 		}
 		g.over, g.err = done || err != nil, err
@@ -120,6 +129,9 @@ func (g *guard) await() error {
 		return g.err
 	}
 	g.over, g.err = true, g.dev.await(g.event)
+	if g.dev.ended() {
+		g.err = nil
+	}
 	return g.err
 }
 

@@ -43,8 +43,8 @@ func (s *State) lostError() *driver.Error {
 		Detail: "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
 		Err:    s.Lost()}
 	var first *driver.Error
-	if errors.As(err.Err, &first) && !first.Sticky { // other devices go on
-		err.Sticky, err.Detail = false, "an earlier error has ended the use of the device"
+	if err.Err == nil || errors.As(err.Err, &first) && !first.Sticky { // other devices go on
+		err.Sticky, err.Detail = false, "an earlier error has ended the use of the device until it is revived"
 	}
 	return err
 }

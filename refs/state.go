@@ -20,7 +20,8 @@ const (
 	// Drained: as ShuttingDown, and no lease is held. Memory that is closed waits for
 	// Resume, Rebuild or Close, so that the arena can be taken down meanwhile.
 	Drained
-	// Lost: a sticky error has ended the use of CUDA. Nothing is given back any more.
+	// Lost: an error has ended the use of the device, or of CUDA. Nothing is given back any
+	// more. Only Revive leads out of it.
 	Lost
 	// Dropped: closed, for good.
 	Dropped
@@ -146,7 +147,7 @@ func (s *State) Resume() bool {
 // Refs had is regarded as gone with its context and is never touched again. Shut down and
 // drain before, else calls that are under way meet a context that is taken down.
 //
-// A State that is lost or dropped stays so, which is an error.
+// A State that is lost or dropped stays so, which is an error; see [State.Revive].
 func (s *State) Rebuild() error {
 	var refused error
 	s.change(func(generation uint64, now Status) (uint64, Status) {
@@ -160,9 +161,23 @@ func (s *State) Rebuild() error {
 	return refused
 }
 
-// Lose says that a sticky error has ended the use of the device. Every Ref is stale at
-// once, and all that is asked of them answers driver.ErrDeviceLost with the first cause,
-// which is the first one that this was called with. It does not wait and makes no call of
+// Revive takes a loss back, for a device that works again: the State is Drained until Rebuild
+// says that there is a new context. Refs of before stay stale. It tells whether the State was
+// lost. A sticky error of the process cannot be taken back, which is the caller's to know.
+func (s *State) Revive() bool {
+	before, _ := s.change(func(generation uint64, now Status) (uint64, Status) {
+		if now != Lost {
+			return generation, now
+		}
+		s.lost.Store(nil)
+		return generation, Drained
+	})
+	return before == Lost
+}
+
+// Lose says that an error has ended the use of the device. Every Ref is stale at
+// once, and all that is asked of them returns driver.ErrDeviceLost with the first cause,
+// which is the first one that this was called with since the State was made or revived. It does not wait and makes no call of
 // the driver, so that it can be called from a hook of the driver's errors.
 func (s *State) Lose(cause error) {
 	if cause == nil {

@@ -42,6 +42,7 @@ func (c *campaign) check(name string, err error, struck []drivertest.Injection) 
 		case i.Late: // shows at this call or at a later one
 		case slices.Contains(silent[name], i.Op) && !i.Result.Sticky():
 		case i.Op == "cuThreadExchangeStreamCaptureMode" && !i.Result.Sticky(): // of no use without captures
+		case asks(i) && len(struck) > 1: // whether the device is gone
 		case c.heardOf(i): // the call had to clean up, and went on
 		case err == nil || i.Op == "cuCtxPopCurrent":
 			return fmt.Errorf("%v was swallowed", i)
@@ -78,6 +79,11 @@ func (c *campaign) check(name string, err error, struck []drivertest.Injection) 
 	return c.checkKind(name, err)
 }
 
+// asks tells of a failure of the calls by which the runtime asks whether a device is gone.
+func asks(i drivertest.Injection) bool {
+	return (i.Op == "cuMemGetInfo" || i.Op == "cuCtxPushCurrent") && i.Result == driver.ErrorUnknown
+}
+
 // checkPart checks one error of a call of the driver.
 func (c *campaign) checkPart(e *driver.Error, struck []drivertest.Injection) error {
 	explained := e.Code == c.gpu.Sticky() ||
@@ -92,6 +98,9 @@ func (c *campaign) checkPart(e *driver.Error, struck []drivertest.Injection) err
 		return fmt.Errorf("nothing explains %v", e)
 	}
 	want := driver.Failed(e.Op, e.Code).Kind
+	if c.gone && e.Kind == driver.ErrDeviceLost {
+		return nil
+	}
 	if e.Op == "cuInit" && e.Code.Absent() {
 		want = driver.ErrDriverLibraryUnavailable
 	}

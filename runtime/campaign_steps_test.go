@@ -58,7 +58,15 @@ func (c *campaign) step() error {
 func (c *campaign) makeStream(p *place) error {
 	if c.chance.IntN(4) == 0 {
 		label := fmt.Sprint("label ", c.chance.IntN(3))
-		_, wrong := c.call("Probe", func() error { _, err := c.rt.Probe(label); return err })
+		_, wrong := c.call("Probe", func() error {
+			b, err := c.rt.Probe(label)
+			if err == nil {
+				for _, d := range b.Skipped {
+					c.heard = append(c.heard, d.Err)
+				}
+			}
+			return err
+		})
 		return wrong
 	}
 	_, wrong := c.call("NewStream", func() error {

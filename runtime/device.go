@@ -35,7 +35,8 @@ type Device struct {
 	CopyEngines              int
 	ClockKHz, MemoryClockKHz int
 	Score                    float64
-	// Err is why the device cannot be used, or nil.
+	// Err is why the device cannot be used, or nil: its queries failed, it was lost, or its context
+	// could not be opened when that was tried last. See [Runtime.Revive].
 	Err error
 
 	handle driver.Device
@@ -96,6 +97,11 @@ func listDevices(api driver.API, cfg *config) ([]Device, error) {
 	for i := range devices {
 		devices[i].Score = cfg.score(devices[i])
 	}
+	sortDevices(devices)
+	return devices, nil
+}
+
+func sortDevices(devices []Device) {
 	sort.SliceStable(devices, func(i, j int) bool {
 		a, b := devices[i], devices[j]
 		if (a.Err == nil) != (b.Err == nil) {
@@ -103,7 +109,6 @@ func listDevices(api driver.API, cfg *config) ([]Device, error) {
 		}
 		return a.Score > b.Score
 	})
-	return devices, nil
 }
 
 func queryDevice(api driver.API, ordinal int) Device {

@@ -28,7 +28,7 @@ func (rt *Runtime) Preload(ctx context.Context, load ...func(context.Context, *C
 	errs := make([]error, len(devices))
 	var all sync.WaitGroup
 	for i, d := range devices {
-		if d.Err != nil {
+		if _, err := rt.query(d.Ordinal); err != nil {
 			continue
 		}
 		all.Go(func() {

@@ -1,18 +1,24 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"slices"
 
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Backend is what one module of a program keeps to use CUDA: the best device, its
+// Backend is what one module of a program keeps to use CUDA: the best device that works, its
 // context, which all modules share, and a stream of the module's own.
 type Backend struct {
 	Label   string
 	Context *Context
 	Stream  *Stream
+	// Skipped are the better devices that could not be used when the backend was made, each with
+	// the reason in its Err.
+	Skipped []Device
 
 	generation uint64 // of the context
 }
@@ -26,15 +32,21 @@ func (b *Backend) Capability() Capability { return b.Context.Device().Capability
 // current tells whether the context is the one that the backend was made for.
 func (b *Backend) current() bool { return b.generation == b.Context.state.Generation() }
 
+// usable tells whether the next Probe returns the backend again.
+func (b *Backend) usable() bool { return b.current() && !b.Stream.gate.closed() }
+
 // Probe gives a module its backend. The label names the module in errors. All
 // labels get the same device and context; the same label gets the same backend
-// again, with its stream, until the context is reset.
+// again, with its stream, until the context is reset, its device is lost or the stream is closed.
+//
+// If the context of the best device cannot be opened, because it is busy or gone, the next device
+// is taken: see Backend.Skipped. Labels that come later get that device too, as long as it works.
 //
 // Where CUDA is absent the error is of kind driver.ErrDriverLibraryUnavailable
-// ("LABEL backend: no CUDA runtime available"), where the context cannot be opened
+// ("LABEL backend: no CUDA runtime available"), where no context can be opened
 // of kind driver.ErrDriverCallFailed ("LABEL backend: failed to create CUDA
-// context for device N"), and for any other fault of the kind of its cause.
-// Absence and fault are remembered until Refresh.
+// context for device N", with what the others said behind it), and for any other fault of
+// the kind of its cause. Absence and fault are remembered until Refresh.
 func (rt *Runtime) Probe(label string) (*Backend, error) {
 	if err := rt.Err(); err != nil {
 		return nil, probeError(label, rt.Outcome(), err)
@@ -45,52 +57,227 @@ func (rt *Runtime) Probe(label string) (*Backend, error) {
 	switch {
 	case closed:
 		return nil, probeError(label, Fault, errClosed("runtime"))
-	case b != nil && b.current():
+	case b != nil && b.usable():
 		return b, nil
 	}
-	best := rt.found.Load().devices[0].Ordinal
-	c, err := rt.Context(best)
+	var first error
+	failed := map[int]error{}
+	for _, ordinal := range rt.candidates() {
+		b, err := rt.newBackend(label, ordinal)
+		if err == nil {
+			b.Skipped = rt.skipped(ordinal, failed)
+			return rt.keepBackend(b)
+		}
+		failed[ordinal] = err
+		if first == nil {
+			first = err
+		} else {
+			first = fmt.Errorf("%w; %w", first, err)
+		}
+		if errors.Is(err, driver.ErrRefStale) || rt.Err() != nil {
+			break // it is about to come back, or no other is better
+		}
+	}
+	return nil, first
+}
+
+// candidates are the devices that Probe tries: the one of the other labels, then the best.
+func (rt *Runtime) candidates() []int {
+	var ordinals []int
+	for _, d := range rt.Devices() {
+		if _, err := rt.query(d.Ordinal); err == nil {
+			ordinals = append(ordinals, d.Ordinal)
+		}
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	for _, b := range rt.backends {
+		at := slices.Index(ordinals, b.Context.device.Ordinal)
+		if b.current() && at >= 0 {
+			return append([]int{ordinals[at]}, slices.Delete(ordinals, at, at+1)...)
+		}
+	}
+	return ordinals
+}
+
+// newBackend makes a backend on a device.
+func (rt *Runtime) newBackend(label string, ordinal int) (*Backend, error) {
+	c, err := rt.Context(ordinal)
 	if err != nil {
-		e := driver.Errorf(driver.ErrDriverCallFailed, "%s backend: failed to create CUDA context for device %d", label, best)
-		e.Device, e.Err = best, err
+		e := driver.Errorf(driver.ErrDriverCallFailed, "%s backend: failed to create CUDA context for device %d", label, ordinal)
+		e.Device, e.Err = ordinal, err
 		return nil, e
 	}
 	s, err := c.NewStream()
 	if err != nil {
 		return nil, probeError(label, Fault, err)
 	}
-	b = &Backend{Label: label, Context: c, Stream: s, generation: s.resource.generation}
-	if first := rt.keepBackend(b); first != b { // another goroutine was faster
-		rt.report(s.Close())
-		return first, nil
-	}
-	return b, nil
+	return &Backend{Label: label, Context: c, Stream: s, generation: s.resource.generation}, nil
 }
 
-// keepBackend keeps a backend under its label, unless there is one, which it returns.
-func (rt *Runtime) keepBackend(b *Backend) *Backend {
+// skipped are the devices before the one that was taken, which failed now or before.
+func (rt *Runtime) skipped(taken int, failed map[int]error) (skipped []Device) {
+	for _, d := range rt.Devices() {
+		if err := failed[d.Ordinal]; err != nil {
+			d.Err = err
+		}
+		switch {
+		case d.Ordinal == taken:
+			return skipped
+		case d.Err != nil:
+			skipped = append(skipped, d)
+		}
+	}
+	return skipped
+}
+
+// keepBackend keeps a backend under its label, or returns the one of another goroutine that was
+// faster.
+func (rt *Runtime) keepBackend(b *Backend) (*Backend, error) {
 	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if other := rt.backends[b.Label]; other != nil && other.current() {
-		return other
-	}
-	if !rt.closed {
+	kept := rt.backends[b.Label]
+	switch {
+	case rt.closed:
+		kept = nil
+	case kept == nil || !kept.usable():
 		rt.backends[b.Label] = b
+		kept = b
 	}
-	return b
+	rt.mu.Unlock()
+	if kept != b {
+		rt.report(b.Stream.Close())
+	}
+	if kept == nil {
+		return nil, probeError(b.Label, Fault, errClosed("runtime"))
+	}
+	return kept, nil
 }
 
 // ProbeWith is Probe followed by the module's own preparation, such as loading its
-// kernels. An error of build is returned with the label before it.
+// kernels: see [ProbeOnce].
 func (rt *Runtime) ProbeWith(label string, build func(*Backend) error) (*Backend, error) {
+	if build == nil {
+		return nil, noBuild(label)
+	}
+	_, b, err := ProbeOnce(rt, label, func(b *Backend) (struct{}, error) { return struct{}{}, build(b) })
+	return b, err
+}
+
+// ProbeOnce is [Runtime.Probe] followed by the module's own preparation: build makes what the
+// module needs, such as its kernels, and all calls for the label share the result.
+//
+//	kernels, backend, err := runtime.ProbeOnce(runtime.Global(), "saxpy", loadKernels)
+//
+// build runs once for a label, and again after the context was reset or the label got another
+// device. Callers that come meanwhile wait for it and share what it returns. It runs on
+// a goroutine of its own, and must not ask for its own label in this way. Its error is
+// returned with the label before it, and nothing is kept then: the next call builds again. So it
+// is if build panics or ends its goroutine.
+//
+// Use the stream of the backend that is returned, and do not keep it in the result: a stream that
+// was closed is replaced without building again. What build has made in the context ends with it.
+// A label has one type of result; another one is an error of kind driver.ErrInvalidArgument.
+func ProbeOnce[T any](rt *Runtime, label string, build func(*Backend) (T, error)) (T, *Backend, error) {
+	var zero T
+	switch {
+	case rt == nil:
+		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "ProbeOnce of %q takes a runtime, and it is nil", label)
+	case build == nil:
+		return zero, nil, noBuild(label)
+	}
+	b, value, err := rt.probeOnce(label, func(b *Backend) (any, error) {
+		v, err := build(b)
+		return result[T]{v}, err
+	})
+	if err != nil {
+		return zero, nil, err
+	}
+	v, ok := value.(result[T])
+	if !ok {
+		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "%s backend: it was built as %T before, and now %T is asked for", label, value, v)
+	}
+	return v.value, b, nil
+}
+
+// result is what a build has made, also where that is a nil interface.
+type result[T any] struct{ value T }
+
+// built is the result of a build, and what it was built for.
+type built struct {
+	context    *Context
+	generation uint64
+	value      any
+}
+
+func (of built) fits(b *Backend) bool { return of.context == b.Context && of.generation == b.generation }
+
+func (rt *Runtime) probeOnce(label string, build func(*Backend) (any, error)) (*Backend, any, error) {
 	b, err := rt.Probe(label)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := build(b); err != nil {
-		return nil, probeError(label, Fault, err)
+	of := rt.builtFor(label)
+	if !of.fits(b) {
+		of, _, err = rt.builds.Do(context.Background(), label, func(context.Context) (built, error) { return rt.build(label, build) })
+		if err != nil {
+			return nil, nil, err
+		}
+		if b, err = rt.Probe(label); err != nil {
+			return nil, nil, err
+		}
 	}
-	return b, nil
+	if !of.fits(b) {
+		return nil, nil, probeError(label, Fault, &driver.Error{Kind: driver.ErrRefStale, Device: b.Context.device.Ordinal, Detail: "the context was replaced while the backend was built"})
+	}
+	return b, of.value, nil
+}
+
+func (rt *Runtime) builtFor(label string) built {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.built[label]
+}
+
+// build builds for a label, unless that has happened.
+func (rt *Runtime) build(label string, build func(*Backend) (any, error)) (of built, err error) {
+	b, err := rt.Probe(label)
+	if err != nil {
+		return built{}, err
+	}
+	if of := rt.builtFor(label); of.fits(b) {
+		return of, nil
+	}
+	of = built{context: b.Context, generation: b.generation}
+	if of.value, err = contained(func() (any, error) { return build(b) }); err != nil {
+		return built{}, probeError(label, Fault, err)
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if !rt.closed {
+		rt.built[label] = of
+	}
+	return of, nil
+}
+
+func noBuild(label string) error {
+	return driver.Errorf(driver.ErrInvalidArgument, "%s backend: the function that builds is nil", label)
+}
+
+// contained calls f, and makes an error of a panic or of the end of its goroutine.
+func contained(f func() (any, error)) (value any, err error) {
+	ended := make(chan struct{})
+	err = errors.New("the function ended its goroutine (runtime.Goexit)")
+	go func() {
+		defer close(ended)
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			}
+		}()
+		value, err = f()
+	}()
+	<-ended
+	return value, err
 }
 
 func probeError(label string, outcome Outcome, cause error) error {

@@ -22,8 +22,9 @@ import (
 //
 // Until the context is taken down Reset can be given up: when ctx ends or waiting fails, it
 // returns that error and the context accepts work as before. If the new context cannot be
-// made the device is lost for this Runtime, and the error, of kind driver.ErrDeviceLost, says
-// why. So is the error after a sticky one, from which there is no way back inside the process.
+// made the device is lost, and the error, of kind driver.ErrDeviceLost, says why:
+// [Runtime.Revive] tries again. So is the error after a sticky one, from which there is no way
+// back inside the process.
 func (c *Context) Reset(ctx context.Context) error {
 	if err := c.rt.life.lock(ctx); err != nil {
 		return err
@@ -40,8 +41,14 @@ func (c *Context) Reset(ctx context.Context) error {
 		c.state.Resume()
 		return err
 	}
-	if err := c.exchange(); err != nil {
+	return c.publish(c.exchange())
+}
+
+// publish opens the new context, or gives the device up if there is none.
+func (c *Context) publish(err error) error {
+	if err != nil {
 		c.fail(err)
+		c.gate.resume()
 		return c.state.Check(0)
 	}
 	// Before the new generation, so that nobody finds the gate closed in a context that accepts
@@ -166,15 +173,20 @@ func (c *Context) exchange() error {
 func (c *Context) takeDown() error {
 	err := errors.Join(c.closeMemory(true), c.giveAllBack(true))
 	err = errors.Join(err, dropAll(c.ledger.takeKeeps()))
-	for _, g := range c.ledger.gates() { // of what could not be given back
+	return errors.Join(err, c.discard())
+}
+
+// discard ends the context, with all that is still in it.
+func (c *Context) discard() error {
+	for _, g := range c.ledger.gates() {
 		g.closeUnless(c.isLost)
 	}
 	c.ledger.clear()
 	c.rt.peers.Forget(&c.bind)
 	if c.isLost() {
-		return err
+		return nil
 	}
-	return errors.Join(err, c.releasePrimary(),
+	return errors.Join(c.releasePrimary(),
 		c.failed("cuDevicePrimaryCtxReset", c.api.DevicePrimaryCtxReset(c.device.handle)))
 }
 
@@ -202,7 +214,7 @@ func (c *Context) fail(cause error) {
 	if !errors.As(cause, &known) {
 		known = driver.Errorf(driver.ErrDriverCallFailed, "%w", cause)
 	}
-	lost := driver.Errorf(known.Kind, "the context could not be made again after a reset")
+	lost := driver.Errorf(known.Kind, "the context could not be made again")
 	lost.Device, lost.Sticky, lost.Err = c.device.Ordinal, known.Sticky, cause
 	if !c.isLost() {
 		c.rt.cfg.logger.Error("a device is lost", "device", c.device.String(), "error", lost)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/flight"
 	"github.com/purecuda/purecuda/nvrtc"
 	"github.com/purecuda/purecuda/refs"
 )
@@ -21,12 +22,13 @@ import (
 type Outcome string
 
 const (
-	// Available: at least one device can be used.
+	// Available: at least one device can be used. If others have failed, [Runtime.Degraded] is why,
+	// and the Err of each of [Runtime.Devices].
 	Available Outcome = "available"
 	// Absent: this machine has no usable CUDA, or the policy is off.
 	Absent Outcome = "absent"
-	// Fault: hardware or driver is there and broken, or a sticky error has ended
-	// the use of CUDA in this process.
+	// Fault: hardware or driver is there and broken, all devices were lost, or a sticky
+	// error has ended the use of CUDA in this process.
 	Fault Outcome = "fault"
 )
 
@@ -52,7 +54,10 @@ type Runtime struct {
 	mu       sync.Mutex
 	closed   bool
 	contexts map[int]*Context
+	failures map[int]error // of the last try to open a context, where there is none
 	backends map[string]*Backend
+	built    map[string]built
+	builds   flight.Group[string, built]
 	opening  map[int]*sync.Mutex
 }
 
@@ -93,7 +98,9 @@ func newRuntime(options []Option) *Runtime {
 	rt := &Runtime{
 		cfg:      cfg,
 		contexts: map[int]*Context{},
+		failures: map[int]error{},
 		backends: map[string]*Backend{},
+		built:    map[string]built{},
 		opening:  map[int]*sync.Mutex{},
 		resolver: refs.NewResolver(""),
 		workers:  arena.NewWorkers(0),
@@ -174,28 +181,30 @@ func unusable(err error) found {
 }
 
 // Refresh looks for CUDA again where it was not available, for a driver that was
-// installed or repaired since. It changes nothing where CUDA is available, and
-// cannot heal a process after a sticky error. It returns what Err does then.
+// installed or repaired since, and tries to revive each device that failed: see
+// [Runtime.Revive]. It waits for a running Reset, and a second at most for calls that are still
+// inside such a device. It calls nothing where all devices work, and cannot heal a process after
+// a sticky error. It returns what Err does then; Degraded tells of the devices that still fail.
 func (rt *Runtime) Refresh() error {
-	if err := rt.lookAgain(); err != nil {
-		return err
+	_ = rt.life.lock(context.Background()) // no context is reset or closed meanwhile
+	defer rt.life.unlock()
+	rt.mu.Lock()
+	closed := rt.closed
+	rt.mu.Unlock()
+	switch {
+	case closed:
+		return errClosed("runtime")
+	case rt.lost.Load() != nil || rt.cfg.policy == "":
+	case rt.found.Load().outcome != Available:
+		rt.look()
+	default:
+		rt.reviveAll()
 	}
 	return rt.Err()
 }
 
-func (rt *Runtime) lookAgain() error {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if rt.closed {
-		return errClosed("runtime")
-	}
-	if rt.found.Load().outcome != Available && rt.cfg.policy != "" {
-		rt.look()
-	}
-	return nil
-}
-
-// Outcome tells whether CUDA can be used.
+// Outcome tells whether CUDA can be used. It stays Available as long as one device can be: the
+// others that failed show in Degraded and Devices. It is Fault when all are lost.
 func (rt *Runtime) Outcome() Outcome {
 	if rt.lost.Load() != nil || rt.devicesLost() != nil {
 		return Fault
@@ -214,6 +223,21 @@ func (rt *Runtime) Err() error {
 	return rt.found.Load().err
 }
 
+// Degraded is why some of the devices cannot be used while CUDA can: the errors of those,
+// joined, or nil. It is nil where Err is not.
+func (rt *Runtime) Degraded() error {
+	if rt.Err() != nil {
+		return nil
+	}
+	var errs []error
+	for _, d := range rt.Devices() {
+		if d.Err != nil {
+			errs = append(errs, fmt.Errorf("device %d: %w", d.Ordinal, d.Err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Version is the newest CUDA version that the driver supports, or 0.
 func (rt *Runtime) Version() driver.Version { return rt.found.Load().version }
 
@@ -221,14 +245,26 @@ func (rt *Runtime) Version() driver.Version { return rt.found.Load().version }
 // the caller's to destroy.
 func (rt *Runtime) Driver() driver.API { return rt.found.Load().api }
 
-// Devices lists the devices, best score first, those that cannot be used last.
+// Devices lists the devices, best score first, those whose queries failed last. A device that
+// fails later keeps its place; its Err says why.
 func (rt *Runtime) Devices() []Device {
 	devices := append([]Device(nil), rt.found.Load().devices...)
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	for i := range devices {
-		if c := rt.contexts[devices[i].Ordinal]; c != nil {
-			devices[i].FreeBytes = c.device.FreeBytes
+		d := &devices[i]
+		c := rt.contexts[d.Ordinal]
+		if c != nil {
+			d.FreeBytes = c.device.FreeBytes
+		}
+		switch {
+		case d.Err != nil:
+		case rt.lost.Load() != nil:
+			d.Err = rt.lostError()
+		case c != nil:
+			d.Err = c.lostError()
+		default:
+			d.Err = rt.failures[d.Ordinal]
 		}
 	}
 	return devices
@@ -259,14 +295,12 @@ func (rt *Runtime) Budget(ordinal int) (uint64, error) {
 }
 
 // Context returns the context of a device, which is opened when it is first asked
-// for and shared by all callers. Opening takes about 125 ms.
+// for and shared by all callers. Opening takes about 125 ms. Where it fails the next call tries
+// again. That of a device that is lost is an error of kind driver.ErrDeviceLost.
 func (rt *Runtime) Context(ordinal int) (*Context, error) {
-	d, err := rt.Device(ordinal)
+	d, err := rt.query(ordinal)
 	if err != nil {
 		return nil, err
-	}
-	if d.Err != nil {
-		return nil, d.Err
 	}
 	rt.mu.Lock()
 	opening := rt.opening[ordinal]
@@ -288,16 +322,23 @@ func (rt *Runtime) Context(ordinal int) (*Context, error) {
 	case err != nil:
 		return nil, err
 	case c != nil:
+		if err := c.lostError(); err != nil {
+			return nil, err
+		}
 		return c, nil
 	}
 	c, err = openContext(rt, rt.Driver(), d)
 	if err != nil {
+		rt.mu.Lock()
+		rt.failures[ordinal] = err
+		rt.mu.Unlock()
 		return nil, err
 	}
 	// What follows calls the driver and hooks, which must not happen under the lock.
 	rt.mu.Lock()
 	if closed = rt.closed; !closed {
 		rt.contexts[ordinal] = c
+		delete(rt.failures, ordinal)
 	}
 	rt.mu.Unlock()
 	if closed {
@@ -308,6 +349,15 @@ func (rt *Runtime) Context(ordinal int) (*Context, error) {
 		return nil, rt.lostError()
 	}
 	return c, nil
+}
+
+// query returns what the queries of a device gave, or their error.
+func (rt *Runtime) query(ordinal int) (Device, error) {
+	devices := rt.found.Load().devices
+	if i := slices.IndexFunc(devices, func(d Device) bool { return d.Ordinal == ordinal }); i >= 0 {
+		return devices[i], devices[i].Err
+	}
+	return rt.Device(ordinal) // says what is wrong
 }
 
 // Contexts returns the contexts that are open, lost ones included, in the order of their
@@ -345,7 +395,8 @@ func (rt *Runtime) Close() error {
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	rt.contexts, rt.backends = map[int]*Context{}, map[string]*Backend{}
+	rt.contexts, rt.failures = map[int]*Context{}, map[int]error{}
+	rt.backends, rt.built = map[string]*Backend{}, map[string]built{}
 	return err
 }
 

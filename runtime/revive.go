@@ -1,0 +1,138 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Revive makes a device work again that failed alone: one whose queries failed, whose context
+// could not be opened, that did not answer any more, or that was lost in a Reset. It does
+// nothing where the device works.
+//
+// It makes a new context as [Context.Reset] does, and the same rules hold: the Context stays the
+// same, what belonged to the old one stays stale, other users of the device in the process lose
+// what they have in it, and HostBuffers of the device have to be closed before. It waits for calls
+// that are still inside, and for the work of devices that may use memory of this one. When ctx ends
+// first it returns ctx's cause, and nothing has changed.
+//
+// A device that still does not work stays lost, and the error says why. After a sticky error
+// nothing helps inside the process: the error is that of Err then, of kind driver.ErrDeviceLost,
+// and Sticky.
+func (rt *Runtime) Revive(ctx context.Context, ordinal int) error {
+	if ctx == nil {
+		return driver.Errorf(driver.ErrInvalidArgument, "Revive takes a context, and it is nil")
+	}
+	if err := rt.life.lock(ctx); err != nil {
+		return err
+	}
+	defer rt.life.unlock()
+	return rt.revive(ctx, ordinal)
+}
+
+// revive is Revive for who holds life.
+func (rt *Runtime) revive(ctx context.Context, ordinal int) error {
+	rt.mu.Lock()
+	closed, c, failed := rt.closed, rt.contexts[ordinal], rt.failures[ordinal]
+	rt.mu.Unlock()
+	switch err := rt.lostError(); {
+	case closed:
+		return errClosed("runtime")
+	case err != nil:
+		return err
+	}
+	if err := rt.queryAgain(ordinal); err != nil {
+		return err
+	}
+	switch {
+	case c != nil && c.isLost():
+		return c.revive(ctx)
+	case c == nil && failed != nil:
+		_, err := rt.Context(ordinal)
+		return err
+	}
+	return nil
+}
+
+// queryAgain asks for the properties of a device whose queries failed. It is called by who holds
+// life.
+func (rt *Runtime) queryAgain(ordinal int) error {
+	f := *rt.found.Load()
+	at := slices.IndexFunc(f.devices, func(d Device) bool { return d.Ordinal == ordinal })
+	if at < 0 {
+		_, err := rt.Device(ordinal)
+		return err
+	}
+	if f.devices[at].Err == nil {
+		return nil
+	}
+	d := queryDevice(f.api, ordinal)
+	if d.Err != nil {
+		return d.Err
+	}
+	d.Score = rt.cfg.score(d)
+	f.devices = slices.Clone(f.devices)
+	f.devices[at] = d
+	sortDevices(f.devices)
+	f.outcome, f.err = Available, nil
+	rt.found.Store(&f)
+	return nil
+}
+
+// refreshWait is how long Refresh waits for calls that are still inside a device that is lost.
+const refreshWait = time.Second
+
+// reviveAll tries to revive all devices that do not work.
+func (rt *Runtime) reviveAll() {
+	ctx, cancel := context.WithTimeout(context.Background(), refreshWait)
+	defer cancel()
+	for _, d := range rt.Devices() {
+		if d.Err == nil {
+			continue
+		}
+		if err := rt.revive(ctx, d.Ordinal); err != nil {
+			rt.cfg.logger.Info("a device could not be revived", "device", d.String(), "error", err)
+		}
+	}
+}
+
+// revive makes a new context in place of a lost one.
+func (c *Context) revive(ctx context.Context) error {
+	if err := c.mayReset(); err != nil {
+		return err
+	}
+	gates, err := c.suspend(ctx)
+	if err == nil {
+		// Its page-locked memory goes with the context.
+		err = wait(ctx, c.rt, usersWork{c})
+	}
+	if err == nil {
+		err = c.rt.lostError()
+	}
+	if err != nil || !c.state.Revive() {
+		for _, g := range gates {
+			g.resume()
+		}
+		return errors.Join(err, c.rt.lostError())
+	}
+	return c.publish(c.replace())
+}
+
+// usersWork is the wait for the work of the devices that may use what a lost one has.
+type usersWork struct{ c *Context }
+
+func (w usersWork) synchronize() error { return w.c.idle() }
+
+// replace makes a new context in place of one that was lost. Nobody uses it. What it had is not
+// given back one by one: it went with the device, or goes now.
+func (c *Context) replace() error {
+	c.there.Lock()
+	defer c.there.Unlock()
+	c.rt.report(dropAll(c.ledger.takeKeeps()))
+	c.modules.reset(c.isLost)
+	c.rt.report(c.discard())
+	return c.setUp()
+}
