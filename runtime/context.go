@@ -246,9 +246,8 @@ func (c *Context) giveBack(r resource) error {
 	if c.ledger.putOff(r) {
 		return nil
 	}
-	if c.isLost() { // it went with the device, and not what it keeps of others
-		e, _ := c.ledger.take(r)
-		return dropAll(e.keeps)
+	if c.isLost() {
+		return c.giveUp(r)
 	}
 	var err error
 	if r.kind >= execResource {
@@ -276,6 +275,17 @@ func (c *Context) giveBack(r resource) error {
 		return err
 	}
 	return errors.Join(err, dropAll(keeps))
+}
+
+// giveUp takes what went with the device off the ledger. A graph did not, and neither did what
+// graphs keep of other devices.
+func (c *Context) giveUp(r resource) error {
+	e, mine := c.ledger.take(r)
+	err := dropAll(e.keeps)
+	if mine && r.kind == graphResource && c.rt.lost.Load() == nil {
+		err = errors.Join(err, c.failed(r.destroy(c.api)))
+	}
+	return err
 }
 
 // idle waits until no work uses what the context has: its own, and that of the contexts which
@@ -370,10 +380,24 @@ func (c *Context) release(idle bool) error {
 	if !c.isLost() {
 		err = errors.Join(c.closeMemory(idle), c.giveAllBack(idle))
 	}
+	err = errors.Join(err, c.giveUpAll())
 	if c.rt.lost.Load() == nil {
 		err = errors.Join(err, c.releasePrimary())
 	}
 	return err
+}
+
+// giveUpAll is giveUp for all that is left, if the device is lost.
+func (c *Context) giveUpAll() error {
+	var errs []error
+	for kind := range resourceKinds {
+		for r := range c.ledger.entries(kind) {
+			if c.isLost() {
+				errs = append(errs, c.giveUp(r))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // inUse tells whether a call is inside the context, or uses what it owns. A device that is gone

@@ -92,9 +92,8 @@ func (rt *Runtime) candidates() []int {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	for _, b := range rt.backends {
-		at := slices.Index(ordinals, b.Context.device.Ordinal)
-		if b.current() && at >= 0 {
-			return append([]int{ordinals[at]}, slices.Delete(ordinals, at, at+1)...)
+		if at := slices.Index(ordinals, b.Context.device.Ordinal); b.current() && at >= 0 {
+			return slices.Insert(slices.Delete(ordinals, at, at+1), 0, b.Context.device.Ordinal)
 		}
 	}
 	return ordinals
@@ -209,7 +208,9 @@ type built struct {
 	value      any
 }
 
-func (of built) fits(b *Backend) bool { return of.context == b.Context && of.generation == b.generation }
+func (of built) fits(b *Backend) bool {
+	return of.context == b.Context && of.generation == b.generation
+}
 
 func (rt *Runtime) probeOnce(label string, build func(*Backend) (any, error)) (*Backend, any, error) {
 	b, err := rt.Probe(label)

@@ -71,7 +71,7 @@ func TestProbeAbsent(t *testing.T) {
 
 func TestProbeContextFails(t *testing.T) {
 	config := drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.T4(), drivertest.H100()}}
-	rt, gpu := open(t, config)
+	rt, gpu := open(t, config, runtime.WithDevices("1"))
 	gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ErrorOutOfMemory)
 	_, err := rt.Probe("saxpy")
 	var e *driver.Error
@@ -107,16 +107,16 @@ func TestProbeWith(t *testing.T) {
 	assert.Same(t, built, b)
 
 	plain := errors.New("no room for the tables")
-	_, err = rt.ProbeWith("saxpy", func(*runtime.Backend) error { return plain })
+	_, err = rt.ProbeWith("tables", func(*runtime.Backend) error { return plain })
 	assert.ErrorIs(t, err, plain)
-	assert.EqualError(t, err, "saxpy backend: no room for the tables")
+	assert.EqualError(t, err, "tables backend: no room for the tables")
 
-	_, err = rt.ProbeWith("saxpy", func(b *runtime.Backend) error {
+	_, err = rt.ProbeWith("newer", func(b *runtime.Backend) error {
 		_, err := b.Context.LoadModule(runtime.Image{Code: []byte(".version 99.9\n.target sm_75\n")})
 		return err
 	})
 	require.ErrorIs(t, err, driver.ErrModuleLoadFailed, "the kind of its cause")
-	assert.ErrorContains(t, err, "ModuleLoadFailed: saxpy backend: ")
+	assert.ErrorContains(t, err, "ModuleLoadFailed: newer backend: ")
 	assert.ErrorIs(t, err, driver.ErrorUnsupportedPTXVersion)
 
 	absent, _ := open(t, drivertest.Config{InitResult: driver.ErrorNoDevice})

@@ -140,7 +140,8 @@ func TestResetGivesBackWhatIsOpen(t *testing.T) {
 func TestResetWaitsForWork(t *testing.T) {
 	rt, _ := open(t, twoDevices())
 	c, far := contextAt(t, rt, 0), contextAt(t, rt, 1)
-	for _, on := range []*runtime.Context{c, far} { // the work of one device may use the memory of another
+	require.NoError(t, second(far.EnablePeer(c))) // its work may use the memory of c
+	for _, on := range []*runtime.Context{c, far} {
 		s, mine := newStream(t, on), newStream(t, c)
 		release := hold(t, s)
 		reset := async(func() error { return c.Reset(bg) })
@@ -197,7 +198,10 @@ func TestResetGivenUp(t *testing.T) {
 			return x.Release
 		}},
 		{"work", func(t *testing.T, c, _ *runtime.Context) func() { return hold(t, newStream(t, c)) }},
-		{"work of another device", func(t *testing.T, _, far *runtime.Context) func() { return hold(t, newStream(t, far)) }},
+		{"work of a device that may use its memory", func(t *testing.T, c, far *runtime.Context) func() {
+			require.NoError(t, second(far.EnablePeer(c)))
+			return hold(t, newStream(t, far))
+		}},
 		{"a call", func(t *testing.T, c, _ *runtime.Context) func() {
 			s := newStream(t, c)
 			block.Store(true)
@@ -408,11 +412,13 @@ func TestOnlyDeviceIsLost(t *testing.T) {
 	err := c.Reset(bg)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	assert.Equal(t, runtime.Fault, rt.Outcome())
-	for _, err := range []error{err, rt.Err(), rt.Refresh(), second(rt.Probe("x")), rt.Stats().Lost} {
+	for _, err := range []error{err, rt.Err(), second(rt.Probe("x")), rt.Stats().Lost} {
 		assert.ErrorIs(t, err, driver.ErrorOutOfMemory)
 		assert.ErrorContains(t, err, "the context could not be made again")
 	}
-	assert.NoError(t, rt.Close())
+	require.NoError(t, rt.Refresh(), "the reason has gone")
+	assert.Equal(t, runtime.Available, rt.Outcome())
+	assert.NoError(t, works(c))
 }
 
 // Reset, and everything else at the same time.

@@ -112,6 +112,9 @@ func (c *Context) revive(ctx context.Context) error {
 	if err == nil {
 		err = c.rt.lostError()
 	}
+	if err == nil {
+		c.rt.report(c.giveUpAll()) // it went with the device, or goes with the context
+	}
 	if err != nil || !c.state.Revive() {
 		for _, g := range gates {
 			g.resume()
@@ -126,12 +129,10 @@ type usersWork struct{ c *Context }
 
 func (w usersWork) synchronize() error { return w.c.idle() }
 
-// replace makes a new context in place of one that was lost. Nobody uses it. What it had is not
-// given back one by one: it went with the device, or goes now.
+// replace makes a new context in place of one that was lost. Nobody uses it.
 func (c *Context) replace() error {
 	c.there.Lock()
 	defer c.there.Unlock()
-	c.rt.report(dropAll(c.ledger.takeKeeps()))
 	c.modules.reset(c.isLost)
 	c.rt.report(c.discard())
 	return c.setUp()

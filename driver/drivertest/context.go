@@ -12,6 +12,7 @@ type context struct {
 	handle driver.Context
 	id     uint64
 	dev    *device
+	life   int64 // of the device
 	dead   bool
 	made   origin
 
@@ -25,7 +26,7 @@ type context struct {
 
 func (d *Driver) newContext(dev *device, made origin) *context {
 	ctx := &context{
-		handle: driver.Context(d.newHandle()), id: d.newID(), dev: dev, made: made,
+		handle: driver.Context(d.newHandle()), id: d.newID(), dev: dev, life: dev.life.Load(), made: made,
 		running: map[*stream]struct{}{},
 		limits: map[driver.Limit]uint64{
 			driver.LimitStackSize:                    1 << 10,
@@ -151,7 +152,7 @@ func (c call) destroy(ctx *context, remember bool) {
 	for ctx.unfinished > 0 {
 		d.idle.Wait()
 	}
-	remember = remember && ctx.dev.present() == driver.Success
+	remember = remember && ctx.present() == driver.Success
 	lose := func(text string, made origin) {
 		if remember {
 			if made.op != "" {

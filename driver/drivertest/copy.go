@@ -213,7 +213,7 @@ func (c call) checkPeers(dst driver.DevicePtr, dstContext driver.Context, src dr
 	}{{dst, dstContext}, {src, srcContext}} {
 		ctx, r := c.context(end.ctx)
 		if r == driver.Success {
-			r = ctx.dev.present()
+			r = ctx.present()
 		}
 		if r != driver.Success {
 			return r

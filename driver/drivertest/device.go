@@ -17,8 +17,9 @@ type device struct {
 
 	defaultPool, pool *pool
 
-	primary      *context    // nil while nobody uses it
-	gone         atomic.Bool // vanished; streams read it without the lock
+	primary      *context     // nil while nobody uses it
+	gone         atomic.Bool  // vanished; streams read it without the lock
+	life         atomic.Int64 // counts how often it has vanished
 	retains      int
 	contextFlags uint32
 }

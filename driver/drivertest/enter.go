@@ -145,7 +145,7 @@ func (d *Driver) enter(op string) (call, driver.Result) {
 		}
 	}
 	if rule.NeedsContext && !rule.harmless {
-		if r := c.ctx.dev.present(); r != driver.Success {
+		if r := c.ctx.present(); r != driver.Success {
 			return d.refuse(r)
 		}
 	}

@@ -24,7 +24,7 @@ func (c call) event(h driver.Event) (*event, driver.Result) {
 	case e.ctx.dead:
 		return nil, driver.ErrorContextIsDestroyed
 	}
-	return e, e.ctx.dev.present()
+	return e, e.ctx.present()
 }
 
 // enterEvent begins a call about an event.

@@ -12,8 +12,8 @@ func (d *Driver) Leaks() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	leaks := slices.Clone(d.lost)
-	from := func(dev *device, made origin, format string, args ...any) {
-		if dev != nil && dev.gone.Load() {
+	from := func(dev *device, life int64, made origin, format string, args ...any) {
+		if dev != nil && (dev.gone.Load() || dev.life.Load() != life) {
 			return // it went with its device
 		}
 		leaks = append(leaks, fmt.Sprintf(format, args...)+" from "+made.text(d.config.Stacks))
@@ -30,36 +30,36 @@ func (d *Driver) Leaks() []string {
 	d.memory.mu.RLock()
 	for _, a := range d.memory.live {
 		if a.module == nil {
-			from(a.dev, a.made, "%d bytes of device memory at %#x", a.bytes, uint64(a.base))
+			from(a.dev, a.ctx.life, a.made, "%d bytes of device memory at %#x", a.bytes, uint64(a.base))
 		}
 	}
 	for _, h := range d.memory.host {
-		from(h.ctx.dev, h.made, "%d bytes of page-locked host memory at %#x", h.bytes, h.base)
+		from(h.ctx.dev, h.ctx.life, h.made, "%d bytes of page-locked host memory at %#x", h.bytes, h.base)
 	}
 	d.memory.mu.RUnlock()
 	for h, s := range d.streams.live {
-		from(s.ctx.dev, s.made, "stream %#x", uintptr(h))
+		from(s.ctx.dev, s.ctx.life, s.made, "stream %#x", uintptr(h))
 	}
 	for h, e := range d.events.live {
-		from(e.ctx.dev, e.made, "event %#x", uintptr(h))
+		from(e.ctx.dev, e.ctx.life, e.made, "event %#x", uintptr(h))
 	}
 	for h, m := range d.modules.live {
 		if m.library == nil {
-			from(m.ctx.dev, m.made, "module %#x", uintptr(h))
+			from(m.ctx.dev, m.ctx.life, m.made, "module %#x", uintptr(h))
 		}
 	}
 	for h, l := range d.libraries.live {
-		from(nil, l.made, "library %#x", uintptr(h))
+		from(nil, 0, l.made, "library %#x", uintptr(h))
 	}
 	for h, g := range d.graphs.live {
-		from(nil, g.made, "graph %#x", uintptr(h))
+		from(nil, 0, g.made, "graph %#x", uintptr(h))
 	}
 	for h, x := range d.execs.live {
-		from(x.ctx.dev, x.made, "executable graph %#x", uintptr(h))
+		from(x.ctx.dev, x.ctx.life, x.made, "executable graph %#x", uintptr(h))
 	}
 	for h, p := range d.pools.live {
 		if p != p.dev.defaultPool {
-			from(p.dev, p.made, "memory pool %#x", uintptr(h))
+			from(p.dev, p.life, p.made, "memory pool %#x", uintptr(h))
 		}
 	}
 	slices.Sort(leaks)

@@ -91,7 +91,7 @@ func (c call) toFree(ptr driver.DevicePtr) (*allocation, driver.Result) {
 		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed a variable of a module"})
 	case a.freeing:
 		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed twice"})
-	case a.dev.gone.Load():
+	case a.ctx.present() != driver.Success:
 		return nil, vanished
 	}
 	return a, driver.Success

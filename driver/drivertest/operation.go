@@ -102,7 +102,7 @@ func (d *Driver) step(s *stream, o *operation) (next *operation) {
 		<-dep.done
 	}
 	time.Sleep(o.call.luck.hold)
-	switch o.result = s.ctx.dev.present(); {
+	switch o.result = s.ctx.present(); {
 	case o.result != driver.Success, o.run == nil, d.poison() != driver.Success:
 	case o.call.luck.late != driver.Success:
 		d.strike(o.call)

@@ -9,6 +9,7 @@ import (
 type pool struct {
 	handle    driver.MemPool
 	dev       *device
+	life      int64 // of the device
 	made      origin
 	limit     uint64 // 0: none
 	destroyed bool
@@ -239,7 +240,7 @@ func (d *Driver) MemPoolCreate(props driver.MemPoolProps) (driver.MemPool, drive
 	case props.HandleTypes != 0, dev.config.NoPools:
 		return 0, driver.ErrorNotSupported
 	}
-	p := &pool{handle: driver.MemPool(d.newHandle()), dev: dev, made: c.made, limit: props.MaxBytes,
+	p := &pool{handle: driver.MemPool(d.newHandle()), dev: dev, life: dev.life.Load(), made: c.made, limit: props.MaxBytes,
 		reuse: defaultReuse, access: map[int]driver.MemAccessFlags{}}
 	d.pools.live[p.handle] = p
 	return p.handle, driver.Success

@@ -53,7 +53,7 @@ func (c call) stream(h driver.Stream) (*stream, driver.Result) {
 		if r := c.needContext(); r != driver.Success {
 			return nil, r
 		}
-		return c.ctx.null, c.ctx.dev.present()
+		return c.ctx.null, c.ctx.present()
 	case streamPerThread:
 		return nil, driver.ErrorNotSupported
 	}
@@ -64,7 +64,7 @@ func (c call) stream(h driver.Stream) (*stream, driver.Result) {
 	case s.ctx.dead:
 		return nil, driver.ErrorContextIsDestroyed
 	}
-	return s, s.ctx.dev.present()
+	return s, s.ctx.present()
 }
 
 // StreamCreate implements [driver.API].

@@ -12,11 +12,25 @@ const vanished = driver.ErrorUnknown
 // done. What the driver knows by itself it goes on to tell: the count, names and
 // attributes of devices. The context of the device can be released, and what is lost
 // with it is no leak, nor is the context. Vanish panics if there is no such device; see also
-// [DeviceConfig].VanishAt.
+// [Driver.Return] and [DeviceConfig].VanishAt.
 func (d *Driver) Vanish(ordinal int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.devices[ordinal].gone.Store(true)
+	d.devices[ordinal].vanish()
+}
+
+// Return brings a device back that has vanished. It has lost everything: calls in its old context
+// go on to fail, until the program has released that as often as retained, or has reset it. Return
+// panics if there is no such device.
+func (d *Driver) Return(ordinal int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.devices[ordinal].gone.Store(false)
+}
+
+func (dev *device) vanish() {
+	dev.life.Add(1)
+	dev.gone.Store(true)
 }
 
 // vanish counts all calls and takes out the devices whose time has come.
@@ -24,7 +38,7 @@ func (d *Driver) vanish(op string) {
 	d.total++
 	for _, dev := range d.devices {
 		if dev.config.VanishAt == d.total {
-			dev.gone.Store(true)
+			dev.vanish()
 			d.noteInjection(Injection{Op: op, Call: d.nth[op], Result: vanished, Device: dev.ordinal, Vanished: true})
 		}
 	}
@@ -36,4 +50,12 @@ func (dev *device) present() driver.Result {
 		return vanished
 	}
 	return driver.Success
+}
+
+// present tells whether the device is there, and has been since the context was made.
+func (ctx *context) present() driver.Result {
+	if ctx.life != ctx.dev.life.Load() {
+		return vanished
+	}
+	return ctx.dev.present()
 }

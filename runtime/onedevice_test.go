@@ -1,0 +1,433 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// closers makes one of everything that can be closed, on s and its context.
+func closers(t *testing.T, s *runtime.Stream) map[string]interface{ Close() error } {
+	t.Helper()
+	c := s.Context()
+	x, h := upload(t, s, count(0, 100)), allocHost[uint32](t, c, 100)
+	g := capture(t, s, func(s *runtime.Stream) error { return runtime.UploadHost(s, x, h) })
+	exec, err := g.Instantiate()
+	require.NoError(t, err)
+	require.NoError(t, exec.Launch(s))
+	return map[string]interface{ Close() error }{"Ref": x, "HostBuffer": h, "Graph": g, "GraphExec": exec,
+		"Module": loadKernels(t, c), "Event": newEvent(t, c), "Stream": newStream(t, c)}
+}
+
+// counts is what a context holds for the program.
+func counts(c *runtime.Context) [8]uint64 {
+	s := c.Stats()
+	return [...]uint64{s.Streams, s.Events, s.Modules, s.Graphs, s.GraphExecs, s.HostBytes, s.Refs, s.Leaked}
+}
+
+func TestCloseBesideADeviceThatIsGone(t *testing.T) {
+	for name, link := range map[string]func(t *testing.T, gone, c *runtime.Context){
+		"strangers": func(*testing.T, *runtime.Context, *runtime.Context) {},
+		"linked": func(t *testing.T, gone, c *runtime.Context) {
+			require.NoError(t, second(gone.EnablePeer(c)))
+			require.NoError(t, second(c.EnablePeer(gone)))
+		},
+		"copied": func(t *testing.T, gone, c *runtime.Context) {
+			require.NoError(t, copyBetween(gone, c))
+			require.NoError(t, copyBetween(c, gone))
+			require.NoError(t, errors.Join(c.Synchronize(), gone.Synchronize()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt, gpu := open(t, twoDevices())
+			gone, c := contextAt(t, rt, 0), contextAt(t, rt, 1)
+			link(t, gone, c)
+			s := newStream(t, c)
+			before := counts(c)
+			old := closers(t, s)
+			lost := closers(t, newStream(t, gone))
+			gpu.Vanish(0)
+			for name, o := range old {
+				assert.NoError(t, o.Close(), name)
+			}
+			for range 3 {
+				for name, o := range closers(t, s) {
+					assert.NoError(t, o.Close(), name)
+				}
+			}
+			assert.Equal(t, before, counts(c), "nothing is kept back")
+			for _, o := range lost {
+				_ = o.Close() // the first of them may have to say what has happened
+			}
+			assert.NoError(t, works(c))
+			require.NoError(t, c.Reset(bg))
+			assert.NoError(t, works(c))
+			assert.NoError(t, rt.Close())
+		})
+	}
+}
+
+// What a device that is gone has used of another one is given back.
+func TestWhatADeviceThatIsGoneHasUsedIsFreed(t *testing.T) {
+	rt, gpu := open(t, twoDevices())
+	gone, c := contextAt(t, rt, 0), contextAt(t, rt, 1)
+	s, far := newStream(t, c), newStream(t, gone)
+	before := counts(c)
+	x, h := upload(t, s, count(0, 100)), allocHost[uint32](t, c, 100)
+	y := alloc[uint32](t, far, 100)
+	use := func(far *runtime.Stream) error {
+		return errors.Join(runtime.Copy(far, y, x), runtime.UploadHost(far, y, h))
+	}
+	require.NoError(t, use(far))
+	g := capture(t, far, use)
+	exec, err := g.Instantiate()
+	require.NoError(t, err)
+	require.NoError(t, exec.Launch(far))
+	synchronize(t, far)
+	gpu.Vanish(0)
+	assert.NoError(t, x.Close())
+	assert.NoError(t, h.Close())
+	require.ErrorIs(t, far.Synchronize(bg), driver.ErrDeviceLost)
+	assert.NoError(t, exec.Close(), "it keeps both")
+	assert.NoError(t, g.Close(), "and so does this")
+	require.NoError(t, c.TrimMemory(0))
+	z := alloc[uint32](t, s, 100) // what waits is freed
+	require.NoError(t, z.Close())
+	held := counts(c)
+	assert.Equal(t, before[5:], held[5:])
+}
+
+// A Close waits for the devices whose work may use the memory, and for no other.
+func TestCloseWaitsForThoseWhoUseIt(t *testing.T) {
+	rt, _ := open(t, twoDevices())
+	busy, c := contextAt(t, rt, 0), contextAt(t, rt, 1)
+	s := newStream(t, busy)
+	y := alloc[uint32](t, s, 10)
+	alone, shared := allocHost[uint32](t, c, 10), allocHost[uint32](t, c, 10)
+	release := hold(t, s)
+	require.NoError(t, await(t, "closing what the busy device does not use", async(alone.Close)))
+	require.NoError(t, runtime.UploadHost(s, y, shared))
+	closing := async(shared.Close)
+	assert.Never(t, func() bool { return len(closing) > 0 }, patience/1000, patience/10000, "its work is not done")
+	release()
+	require.NoError(t, await(t, "closing what it used", closing))
+	require.NoError(t, y.Close())
+}
+
+func TestADeviceThatIsGoneShows(t *testing.T) {
+	rt, gpu := open(t, twoDevices())
+	first, other := contextAt(t, rt, 0), contextAt(t, rt, 1)
+	s := newStream(t, first)
+	require.NoError(t, rt.Degraded())
+	gpu.Vanish(0)
+	require.ErrorIs(t, s.Synchronize(bg), driver.ErrDeviceLost, "the call that finds it")
+	for name, err := range map[string]error{"Devices": rt.Devices()[0].Err, "Degraded": rt.Degraded(), "Stats": rt.Stats().Lost,
+		"of the context": first.Stats().Lost, "Context": second(rt.Context(0)), "Query": second(s.Query()), "NewStream": second(first.NewStream()),
+		"MemInfo": third(first.MemInfo()), "Reset": first.Reset(bg)} {
+		require.ErrorIs(t, err, driver.ErrDeviceLost, name)
+		assert.ErrorIs(t, err, driver.ErrorUnknown, name)
+		var e *driver.Error
+		require.ErrorAs(t, err, &e)
+		assert.False(t, e.Sticky, name)
+		assert.Equal(t, 0, e.Device, name)
+	}
+	assert.Zero(t, first.Handle())
+	assert.NoError(t, rt.Devices()[1].Err)
+	assert.Equal(t, runtime.Available, rt.Outcome())
+	assert.NoError(t, rt.Err())
+	assert.NoError(t, rt.Refresh())
+	assert.NoError(t, works(other))
+
+	gpu.Vanish(1)
+	require.Error(t, works(other))
+	assert.Equal(t, runtime.Fault, rt.Outcome())
+	assert.ErrorIs(t, rt.Err(), driver.ErrDeviceLost)
+	assert.ErrorIs(t, rt.Refresh(), driver.ErrDeviceLost)
+	assert.NoError(t, rt.Degraded(), "Err says it")
+	assert.NoError(t, rt.Close())
+}
+
+// One call that fails is no reason to give a device up.
+func TestADeviceThatAnswersIsNotGone(t *testing.T) {
+	rt, gpu := open(t, twoDevices())
+	s := newStream(t, contextOf(t, rt))
+	for range 3 {
+		gpu.Fail("cuStreamQuery", 1, driver.ErrorUnknown)
+		gpu.Fail("cuMemGetInfo", 1, driver.ErrorUnknown)
+		_, err := s.Query()
+		require.ErrorIs(t, err, driver.ErrorUnknown)
+		assert.NotErrorIs(t, err, driver.ErrDeviceLost)
+		synchronize(t, s)
+	}
+	assert.NoError(t, rt.Degraded())
+}
+
+func TestProbeTakesTheNextDevice(t *testing.T) {
+	for name, c := range map[string]struct {
+		result driver.Result
+		breaks func(gpu *drivertest.Driver, ordinal int)
+	}{
+		"busy": {driver.ErrorDeviceUnavailable, func(gpu *drivertest.Driver, _ int) {
+			gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ErrorDeviceUnavailable)
+		}},
+		"gone": {driver.ErrorUnknown, func(gpu *drivertest.Driver, ordinal int) { gpu.Vanish(ordinal) }},
+		"without memory": {driver.ErrorOutOfMemory, func(gpu *drivertest.Driver, _ int) {
+			gpu.Fail("cuStreamCreateWithPriority", 1, driver.ErrorOutOfMemory)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt, gpu := open(t, drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.T4(), drivertest.H100(), drivertest.A100()}})
+			c.breaks(gpu, 1)
+			b, err := rt.Probe("a")
+			require.NoError(t, err)
+			assert.Equal(t, 2, b.Device().Ordinal)
+			require.Len(t, b.Skipped, 1)
+			assert.Equal(t, 1, b.Skipped[0].Ordinal)
+			assert.ErrorIs(t, b.Skipped[0].Err, c.result)
+			synchronize(t, b.Stream)
+			other, err := rt.Probe("b")
+			require.NoError(t, err)
+			assert.Equal(t, 2, other.Device().Ordinal, "labels share a device")
+		})
+	}
+}
+
+func TestProbeWhereAllFail(t *testing.T) {
+	rt, gpu := open(t, twoDevices())
+	gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ErrorDeviceUnavailable)
+	gpu.Fail("cuDevicePrimaryCtxRetain", 2, driver.ErrorOutOfMemory)
+	_, err := rt.Probe("a")
+	require.ErrorIs(t, err, driver.ErrorDeviceUnavailable)
+	require.ErrorIs(t, err, driver.ErrorOutOfMemory)
+	assert.ErrorContains(t, err, "a backend: failed to create CUDA context for device 0")
+	assert.ErrorContains(t, err, "a backend: failed to create CUDA context for device 1")
+	assert.ErrorIs(t, rt.Devices()[0].Err, driver.ErrorDeviceUnavailable)
+	assert.Equal(t, runtime.Available, rt.Outcome(), "it is tried again")
+	b, err := rt.Probe("a")
+	require.NoError(t, err)
+	assert.NoError(t, b.Device().Err)
+	assert.NoError(t, rt.Devices()[0].Err)
+}
+
+// The backend of a known label does not outlive its device or its stream.
+func TestProbeOfAKnownLabel(t *testing.T) {
+	rt, gpu := open(t, twoDevices())
+	b, err := rt.Probe("a")
+	require.NoError(t, err)
+	require.NoError(t, b.Stream.Close())
+	fresh, err := rt.Probe("a")
+	require.NoError(t, err)
+	assert.True(t, b.Context == fresh.Context)
+	synchronize(t, fresh.Stream)
+
+	gpu.Vanish(0)
+	require.Error(t, fresh.Stream.Synchronize(bg))
+	far, err := rt.Probe("a")
+	require.NoError(t, err)
+	assert.Equal(t, 1, far.Device().Ordinal)
+	synchronize(t, far.Stream)
+	require.Len(t, far.Skipped, 1)
+	assert.ErrorIs(t, far.Skipped[0].Err, driver.ErrDeviceLost)
+
+	gpu.Vanish(1)
+	require.Error(t, far.Stream.Synchronize(bg))
+	_, err = rt.Probe("a")
+	require.ErrorIs(t, err, driver.ErrDeviceLost)
+}
+
+func TestRevive(t *testing.T) {
+	revive := func(rt *runtime.Runtime) error { return rt.Revive(bg, 0) }
+	for name, again := range map[string]func(*runtime.Runtime) error{"Revive": revive, "Refresh": (*runtime.Runtime).Refresh} {
+		t.Run(name, func(t *testing.T) {
+			rt, gpu := open(t, twoDevices())
+			c, far := contextAt(t, rt, 0), contextAt(t, rt, 1)
+			s, h := newStream(t, c), allocHost[uint32](t, c, 10)
+			x, e := upload(t, s, count(0, 10)), newEvent(t, c)
+			require.NoError(t, copyBetween(c, far))
+			require.NoError(t, far.Synchronize())
+			m := loadKernels(t, c)
+			gpu.Vanish(0)
+			require.ErrorIs(t, s.Synchronize(bg), driver.ErrDeviceLost)
+			require.ErrorIs(t, second(x.Access()), driver.ErrDeviceLost)
+			_ = again(rt)
+			require.ErrorIs(t, rt.Devices()[0].Err, driver.ErrDeviceLost, "it is not there")
+
+			gpu.Return(0)
+			err := rt.Revive(bg, 0)
+			require.ErrorIs(t, err, driver.ErrInvalidArgument)
+			assert.ErrorContains(t, err, "1 HostBuffers")
+			require.NoError(t, h.Close())
+			require.NoError(t, again(rt))
+			assert.NoError(t, rt.Degraded())
+			assert.NoError(t, rt.Stats().Lost)
+			same, err := rt.Context(0)
+			require.NoError(t, err)
+			assert.True(t, c == same)
+			assert.NoError(t, works(c))
+			assert.NoError(t, copyBetween(c, far))
+			for name, err := range map[string]error{"Ref": second(x.Access()), "stream": s.Synchronize(bg), "event": second(e.Query()), "module": second(m.Kernel("add"))} {
+				assert.Equal(t, "context rebuilt", reasonOf(err), name)
+			}
+			for _, o := range []interface{ Close() error }{x, s, e, m} {
+				assert.NoError(t, o.Close())
+			}
+			calls := allCalls(gpu)
+			require.NoError(t, again(rt), "nothing to do")
+			assert.Equal(t, calls, allCalls(gpu))
+			assert.NoError(t, c.Reset(bg))
+			assert.NoError(t, works(c))
+		})
+	}
+}
+
+// A Reset that failed for once is made good.
+func TestReviveAfterAReset(t *testing.T) {
+	rt, gpu := open(t, twoDevices())
+	c := contextOf(t, rt)
+	for n := range 3 {
+		gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ErrorDeviceUnavailable)
+		require.ErrorIs(t, c.Reset(bg), driver.ErrDeviceLost)
+		require.ErrorIs(t, c.Reset(bg), driver.ErrDeviceLost)
+		gpu.Fail("cuMemGetInfo", 1, driver.ErrorUnknown)
+		require.ErrorIs(t, rt.Revive(bg, 0), driver.ErrDeviceLost, n)
+		require.NoError(t, rt.Revive(bg, 0))
+		require.NoError(t, works(c))
+	}
+}
+
+func TestReviveWhatCannotBe(t *testing.T) {
+	rt, gpu := openFaulty(t, twoDevices())
+	assert.ErrorIs(t, rt.Revive(nil, 0), driver.ErrInvalidArgument) //nolint:staticcheck // a mistake of the caller
+	assert.ErrorIs(t, rt.Revive(bg, 7), driver.ErrInvalidArgument)
+	assert.NoError(t, rt.Revive(bg, 0), "it was never used")
+	ended, cancel := context.WithCancel(bg)
+	cancel()
+	assert.ErrorIs(t, rt.Revive(ended, 0), context.Canceled)
+	s := newStream(t, contextOf(t, rt))
+	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	require.Error(t, second(s.Query()))
+	err := rt.Revive(bg, 0)
+	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	assert.ErrorContains(t, err, "only a new process gets it back")
+	require.NoError(t, rt.Close())
+	assert.ErrorIs(t, rt.Revive(bg, 0), driver.ErrClosed)
+}
+
+// A call that is still inside a device that is gone keeps Revive waiting, and Close not.
+func TestReviveWaitsForCalls(t *testing.T) {
+	inside, leave := make(chan struct{}), make(chan struct{})
+	config := twoDevices()
+	config.OnCall = func(op string) driver.Result {
+		if op == "cuEventQuery" {
+			close(inside)
+			<-leave
+		}
+		return driver.Success
+	}
+	rt, gpu := open(t, config)
+	c := contextOf(t, rt)
+	e, s := newEvent(t, c), newStream(t, c)
+	stuck := async(func() error { return second(e.Query()) })
+	<-inside
+	gpu.Vanish(0)
+	require.Error(t, s.Synchronize(bg))
+	gpu.Return(0)
+	ctx, cancel := context.WithTimeoutCause(bg, patience/1000, errors.New("enough"))
+	defer cancel()
+	require.ErrorContains(t, rt.Revive(ctx, 0), "enough")
+	require.ErrorIs(t, rt.Devices()[0].Err, driver.ErrDeviceLost)
+	require.NoError(t, e.Close())
+	reviving := async(func() error { return rt.Revive(bg, 0) })
+	close(leave)
+	require.Error(t, await(t, "the call ends", stuck))
+	require.NoError(t, await(t, "Revive ends", reviving))
+	require.NoError(t, works(c))
+}
+
+// A device whose queries failed is listed again.
+func TestReviveADeviceThatDidNotAnswer(t *testing.T) {
+	gpu := drivertest.ForTest(t, twoDevices())
+	gpu.Fail("cuDeviceTotalMem", 1, driver.ErrorUnknown)
+	rt := openOn(t, gpu)
+	require.Equal(t, 0, rt.Devices()[1].Ordinal)
+	require.ErrorIs(t, rt.Devices()[1].Err, driver.ErrorUnknown)
+	require.ErrorIs(t, rt.Degraded(), driver.ErrorUnknown)
+	require.NoError(t, rt.Revive(bg, 0))
+	require.NoError(t, rt.Degraded())
+	require.NoError(t, works(contextAt(t, rt, 0)))
+	assert.Equal(t, rt.Devices()[0].Score, rt.Devices()[1].Score)
+}
+
+// All at once: devices that vanish, come back and are revived while others work and close.
+func TestDevicesComeAndGo(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{Devices: drivertest.Devices(3, drivertest.H100())})
+	steady := contextAt(t, rt, 2)
+	stop := make(chan struct{})
+	var wg []<-chan error
+	loop := func(f func() error) {
+		wg = append(wg, async(func() error {
+			for {
+				select {
+				case <-stop:
+					return nil
+				default:
+				}
+				if err := f(); err != nil {
+					return err
+				}
+			}
+		}))
+	}
+	loop(func() error { return works(steady) })
+	loop(func() error {
+		h, err := runtime.AllocHost[byte](steady, 10)
+		if err != nil {
+			return err
+		}
+		return h.Close()
+	})
+	loop(func() error {
+		_, err := rt.Probe("x")
+		rt.Stats()
+		return err
+	})
+	for ordinal := range 2 {
+		loop(func() error {
+			if c, err := rt.Context(ordinal); err == nil {
+				_, _ = c.EnablePeer(steady)
+				_ = works(c)
+			}
+			return nil
+		})
+	}
+	for round := range 20 {
+		ordinal := round % 2
+		gpu.Vanish(ordinal)
+		gpu.Return(ordinal)
+		if err := rt.Revive(bg, ordinal); err != nil {
+			require.ErrorIs(t, err, driver.ErrDeviceLost)
+		}
+	}
+	close(stop)
+	for i, done := range wg {
+		assert.NoError(t, await(t, fmt.Sprint("goroutine ", i, " ends"), done))
+	}
+	_ = rt.Refresh()
+	for ordinal := range 2 {
+		if c, err := rt.Context(ordinal); assert.NoError(t, err) {
+			// It is known to be gone only once a call has failed.
+			if works(c) != nil {
+				require.NoError(t, rt.Revive(bg, ordinal))
+				assert.NoError(t, works(c))
+			}
+		}
+	}
+}
