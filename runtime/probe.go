@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"slices"
 
@@ -193,7 +194,8 @@ func ProbeOnce[T any](rt *Runtime, label string, build func(*Backend) (T, error)
 	}
 	v, ok := value.(result[T])
 	if !ok {
-		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "%s backend: it was built as %T before, and now %T is asked for", label, value, v)
+		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "%s backend: it was built as %v before, and now %v is asked for",
+			label, reflect.TypeOf(value).Field(0).Type, reflect.TypeFor[T]())
 	}
 	return v.value, b, nil
 }

@@ -364,11 +364,14 @@ func resetFails(t *testing.T, nth int, result driver.Result) (end string, struck
 		end = "lost"
 		require.ErrorIs(t, err, driver.ErrDeviceLost, op)
 		for name, err := range map[string]error{"Reset": err, "Reset again": c.Reset(bg), "Access": second(x.Access()),
-			"NewStream": second(c.NewStream()), "Query": second(s.Query()), "Probe": second(rt.Probe("x")), "Stats": rt.Stats().Lost, "MemInfo": third(c.MemInfo())} {
+			"NewStream": second(c.NewStream()), "Query": second(s.Query()), "Context": second(rt.Context(0)), "Stats": rt.Stats().Lost, "MemInfo": third(c.MemInfo())} {
 			assert.ErrorIs(t, err, result, "%s: %s", op, name)
 		}
 		if !result.Sticky() {
 			assert.NoError(t, rt.Err(), "there is another device")
+			b, err := rt.Probe("x")
+			require.NoError(t, err, op)
+			assert.Equal(t, 1, b.Device().Ordinal, op)
 			assert.NoError(t, works(far), op)
 			assert.NoError(t, far.Reset(bg), op)
 			assert.NoError(t, works(far), op)
