@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/purecuda/purecuda/driver"
@@ -22,11 +23,12 @@ type Error struct {
 	Devices error
 }
 
-// Error names every tile with its device, its range and its cause.
+// Error names every tile with its device, its range and its cause: first those that have failed,
+// then those that were stopped because of them.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("pool: not done: ")
-	for i, t := range e.Tiles {
+	for i, t := range causesFirst(e.Tiles) {
 		if i > 0 {
 			b.WriteString("; ")
 		}
@@ -46,10 +48,23 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the causes.
+// causesFirst moves the tiles that were stopped to the end.
+func causesFirst(tiles []TileReport) []TileReport {
+	sorted := slices.Clone(tiles)
+	stopped := func(t TileReport) int {
+		if errors.Is(t.Cause, ErrStopped) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(sorted, func(a, b TileReport) int { return stopped(a) - stopped(b) })
+	return sorted
+}
+
+// Unwrap returns the causes, in the order in which Error names them.
 func (e *Error) Unwrap() []error {
 	causes := make([]error, 0, len(e.Tiles)+1)
-	for _, t := range e.Tiles {
+	for _, t := range causesFirst(e.Tiles) {
 		causes = append(causes, t.Cause)
 	}
 	if e.Devices != nil {

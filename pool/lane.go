@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -23,6 +24,7 @@ type lane struct {
 	changed sync.Cond
 	queue   []visit
 	started bool
+	ours    atomic.Uint64 // the number of the goroutine
 	closing bool
 	ended   chan struct{}
 }
@@ -70,6 +72,7 @@ func (l *lane) next() (visit, bool) {
 }
 
 func (l *lane) run() {
+	l.ours.Store(goroutine())
 	done := false
 	defer func() {
 		if done {

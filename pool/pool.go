@@ -20,6 +20,7 @@ type Pool struct {
 	lanes  []*lane // nil until CUDA was available
 	closed bool
 	calls  sync.WaitGroup
+	cores  sync.Map // of the goroutines that run a fallback, by number
 }
 
 // Open makes a pool. It opens no context and starts no goroutine: each device is made
@@ -43,7 +44,7 @@ func Open(rt *runtime.Runtime, options ...Option) (*Pool, error) {
 }
 
 // Devices lists the devices of the pool, in the order of [runtime.Runtime.Devices] when
-// they were found. There are none as long as CUDA is not available.
+// they were found, also those that do not work. There are none as long as CUDA is not available.
 func (p *Pool) Devices() []runtime.Device {
 	lanes, _ := p.open()
 	devices := make([]runtime.Device, len(lanes))
@@ -64,7 +65,7 @@ func (p *Pool) open() ([]*lane, error) {
 	if err := p.rt.Err(); err != nil {
 		return nil, err
 	}
-	devices := slices.DeleteFunc(p.rt.Devices(), func(d runtime.Device) bool { return d.Err != nil })
+	devices := p.rt.Devices() // also those that do not work now: they may be revived
 	for _, ordinal := range p.defaults.devices {
 		if !slices.ContainsFunc(devices, func(d runtime.Device) bool { return d.Ordinal == ordinal }) {
 			return nil, noDevice(ordinal)
@@ -79,7 +80,7 @@ func (p *Pool) open() ([]*lane, error) {
 }
 
 func noDevice(ordinal int) error {
-	return driver.Errorf(driver.ErrInvalidArgument, "there is no device %d that can be used", ordinal)
+	return driver.Errorf(driver.ErrInvalidArgument, "there is no device %d", ordinal)
 }
 
 // pick returns the lanes that a call uses.
@@ -154,8 +155,13 @@ func (p *Pool) begin() error {
 }
 
 // Close waits for the calls that are under way, ends the goroutines and closes streams
-// and states. It may be called twice, and not from within a call.
+// and states. It may be called twice. From within a function of a call it is an error of kind
+// driver.ErrInvalidArgument, and closes nothing: it would wait for that call. It is not noticed
+// on a goroutine that the function has started.
 func (p *Pool) Close() error {
+	if p.within() {
+		return driver.Errorf(driver.ErrInvalidArgument, "Close within a call of the pool would wait for that call: close it after the call")
+	}
 	p.mu.Lock()
 	first := !p.closed
 	p.closed = true

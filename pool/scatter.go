@@ -2,11 +2,14 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/runtime"
 )
 
 // Scatter does n items on the devices of the pool: it cuts [0, n) into tiles and calls f
@@ -29,8 +32,13 @@ import (
 // the streams of tiles that failed are waited for before the fallback or the end. The
 // report is nil only where nothing was tried.
 //
-// f must not use the pool itself: it would wait for its own device. If it passes on
-// [Worker.Ctx], that is an error of kind driver.ErrInvalidArgument.
+// A device that is known not to work gets no work: see [Report].Skipped.
+//
+// f must not use the pool itself: it would wait for its own device. That is an error of kind
+// driver.ErrInvalidArgument if f passes on [Worker.Ctx] or a context made from it, on whatever
+// goroutine, and with any context on the goroutine that f was called on. It is not noticed, and
+// waits for ever, where f starts a goroutine that uses the pool with another context, and f
+// waits for that.
 func Scatter(ctx context.Context, p *Pool, n int, f func(*Worker, Tile) error, options ...Option) (*Report, error) {
 	c, err := newCall(ctx, p, n, f != nil, options)
 	if err != nil {
@@ -54,6 +62,8 @@ type call struct {
 	ctx    context.Context                             // the functions'
 	plan   plan
 	lanes  []*lane
+	// skipped are the devices that are left out.
+	skipped []runtime.Device
 }
 
 // within marks the contexts of the calls of a pool.
@@ -66,8 +76,9 @@ func newCall(ctx context.Context, p *Pool, n int, hasFunction bool, options []Op
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a context, a pool and a function are needed")
 	case n < 0:
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "%d items", n)
-	case ctx.Value(within{p}) != nil:
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "a call within a call of the same pool would wait for its own device")
+	case ctx.Value(within{p}) != nil || p.serving():
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "a call within a call of the same pool would wait for its own device: "+
+			"do the work with the Worker of the outer call, or open another pool")
 	}
 	c := &call{pool: p, n: n, parent: ctx, config: p.defaults}
 	c.setup, c.devices = nil, nil
@@ -117,11 +128,17 @@ func (c *call) choose() (*Report, error) {
 
 // onCPU does the items with the fallback.
 func (c *call) onCPU(why error) (*Report, error) {
-	tiles, err := parallel(c.parent, c.n, c.chunk, c.itemBytes, c.cpu)
+	tiles, err := parallel(c.parent, c.n, c.chunk, c.itemBytes, func(ctx context.Context, lo, hi int) error {
+		if me := goroutine(); me != 0 {
+			c.pool.cores.Store(me, true)
+			defer c.pool.cores.Delete(me)
+		}
+		return c.cpu(ctx, lo, hi)
+	})
 	if failed, ok := err.(*Error); ok {
 		failed.Devices = why
 	}
-	return &Report{Where: OnCPU, Why: why, Tiles: tiles}, err
+	return &Report{Where: OnCPU, Why: why, Tiles: tiles, Skipped: c.skipped}, err
 }
 
 // onGPU does the items on the devices. Without a report nothing was tried.
@@ -134,6 +151,9 @@ func (c *call) onGPU() (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if weights, err = c.skip(weights); err != nil {
+		return &Report{Where: OnGPU, Skipped: c.skipped}, err
+	}
 	c.prepare(weights)
 	c.plan.run(c.parent, c.partition(weights))
 	c.plan.cancel(nil)
@@ -141,7 +161,38 @@ func (c *call) onGPU() (*Report, error) {
 	if err == nil {
 		c.pool.learn(c.lanes, c.plan.members)
 	}
-	return &Report{Where: OnGPU, Tiles: tiles}, err
+	return &Report{Where: OnGPU, Tiles: tiles, Skipped: c.skipped}, err
+}
+
+// skip leaves out the devices that are known not to work, and returns the weights of the others. If
+// all of them are lost, that is the error.
+func (c *call) skip(weights []float64) ([]float64, error) {
+	lost := func(d runtime.Device) bool { return errors.Is(d.Err, driver.ErrDeviceLost) }
+	failed := func(d runtime.Device) bool { return d.Err != nil }
+	devices := make([]runtime.Device, len(c.lanes))
+	for i, l := range c.lanes {
+		devices[i], _ = c.pool.rt.Device(l.device.Ordinal)
+	}
+	leaveOut := failed
+	if !slices.ContainsFunc(devices, func(d runtime.Device) bool { return d.Err == nil }) {
+		leaveOut = lost
+	}
+	var lanes []*lane
+	var rest []float64
+	var causes []error
+	for i, d := range devices {
+		if leaveOut(d) {
+			c.skipped = append(c.skipped, d)
+			causes = append(causes, d.Err)
+			continue
+		}
+		lanes, rest = append(lanes, c.lanes[i]), append(rest, weights[i])
+	}
+	if len(lanes) == 0 {
+		return nil, errors.Join(causes...)
+	}
+	c.lanes = lanes
+	return rest, nil
 }
 
 // prepare makes the plan, with a member for each lane.

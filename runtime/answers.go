@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/refs"
 )
 
 // questions is how often in a row the driver must fail to tell of a device that is gone. A call
@@ -43,12 +44,15 @@ func (c *Context) noteGone(e *driver.Error) {
 }
 
 // answers tells whether the driver still tells of the device. It is true where that cannot be
-// asked, while the context is taken down.
+// asked: while the context is taken down, and after.
 func (c *Context) answers() bool {
 	if !c.there.TryRLock() {
 		return true
 	}
 	defer c.there.RUnlock()
+	if c.state.Status() == refs.Dropped {
+		return true
+	}
 	quiet := driver.Binding{API: c.api, Context: c.bind.Context, Ordinal: c.device.Ordinal, OnCleanup: c.rt.report}
 	for range questions {
 		r := driver.Success
@@ -59,6 +63,9 @@ func (c *Context) answers() bool {
 		var failed *driver.Error
 		if errors.As(err, &failed) {
 			r = failed.Code
+		}
+		if r.Sticky() {
+			c.rt.report(c.failed("cuMemGetInfo", r)) // it ends more than this device
 		}
 		if !goneResults[r] {
 			return true

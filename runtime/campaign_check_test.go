@@ -42,7 +42,8 @@ func (c *campaign) check(name string, err error, struck []drivertest.Injection) 
 		case i.Late: // shows at this call or at a later one
 		case slices.Contains(silent[name], i.Op) && !i.Result.Sticky():
 		case i.Op == "cuThreadExchangeStreamCaptureMode" && !i.Result.Sticky(): // of no use without captures
-		case asks(i) && len(struck) > 1: // whether the device is gone
+		case asksForDevice(i) && len(struck) > 1: // whether the device is gone
+		case c.gone && i.Result == driver.ErrorUnknown: // a device that is gone is waited for no more
 		case c.heardOf(i): // the call had to clean up, and went on
 		case err == nil || i.Op == "cuCtxPopCurrent":
 			return fmt.Errorf("%v was swallowed", i)
@@ -79,8 +80,8 @@ func (c *campaign) check(name string, err error, struck []drivertest.Injection) 
 	return c.checkKind(name, err)
 }
 
-// asks tells of a failure of the calls by which the runtime asks whether a device is gone.
-func asks(i drivertest.Injection) bool {
+// asksForDevice tells of a failure of the calls by which the runtime asks whether a device is gone.
+func asksForDevice(i drivertest.Injection) bool {
 	return (i.Op == "cuMemGetInfo" || i.Op == "cuCtxPushCurrent") && i.Result == driver.ErrorUnknown
 }
 
@@ -124,6 +125,7 @@ func (c *campaign) checkKind(name string, err error) error {
 		return c.checkLost(err)
 	}
 	switch {
+	case c.gone && top.Kind == driver.ErrDeviceLost:
 	case name == "LoadModule" && top.Code == driver.Success:
 		if top.Kind != driver.ErrModuleLoadFailed || all[1].Op != "cuModuleLoadDataEx" {
 			return fmt.Errorf("loading failed for another reason, and the kind is %v", top.Kind)

@@ -17,8 +17,8 @@ type Backend struct {
 	Label   string
 	Context *Context
 	Stream  *Stream
-	// Skipped are the better devices that could not be used when the backend was made, each with
-	// the reason in its Err.
+	// Skipped are the devices that would have come first and could not be used when the backend
+	// was made, each with the reason in its Err.
 	Skipped []Device
 
 	generation uint64 // of the context
@@ -115,16 +115,18 @@ func (rt *Runtime) newBackend(label string, ordinal int) (*Backend, error) {
 	return &Backend{Label: label, Context: c, Stream: s, generation: s.resource.generation}, nil
 }
 
-// skipped are the devices before the one that was taken, which failed now or before.
+// skipped are the devices that failed now, and those before the one that was taken that cannot be
+// used.
 func (rt *Runtime) skipped(taken int, failed map[int]error) (skipped []Device) {
+	better := true
 	for _, d := range rt.Devices() {
+		better = better && d.Ordinal != taken
 		if err := failed[d.Ordinal]; err != nil {
 			d.Err = err
+		} else if !better {
+			continue
 		}
-		switch {
-		case d.Ordinal == taken:
-			return skipped
-		case d.Err != nil:
+		if d.Err != nil {
 			skipped = append(skipped, d)
 		}
 	}

@@ -56,7 +56,8 @@ type Stats struct {
 	ArtifactHits, ArtifactMisses uint64
 
 	Generation uint64 // of the context: grows with every Reset; for a Runtime, their sum
-	// Lost is the first cause for which CUDA, or the device, cannot be used any more.
+	// Lost is the first cause for which CUDA, or the device, cannot be used any more; for a
+	// Runtime also where other devices go on: that of the first device that is lost.
 	Lost error
 }
 

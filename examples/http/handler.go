@@ -46,11 +46,15 @@ func newHandler(rt *runtime.Runtime, h *hasher, limit int64) http.Handler {
 		reply(w, http.StatusOK, answer)
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		// A machine without a GPU is healthy. One whose GPU broke under way still answers,
-		// from the CPU, and only a new process gets the GPU back: ask for one.
+		// A machine without a GPU is healthy, and so is one that has lost some of its GPUs: the
+		// others go on, and the body says which are gone. One that has lost all still
+		// answers, from the CPU, and 503 asks for a new process.
 		status, answer := http.StatusOK, map[string]any{"cuda": rt.Outcome()}
 		if err := rt.Err(); err != nil {
 			answer["reason"] = err.Error()
+		}
+		if err := rt.Degraded(); err != nil {
+			answer["degraded"] = err.Error()
 		}
 		if rt.Outcome() == runtime.Fault {
 			status = http.StatusServiceUnavailable

@@ -83,7 +83,7 @@ func All() []Metric {
 
 		{deviceInfo, "", Gauge, "1 for each device, with what identifies it.",
 			[]string{LabelDevice, "name", "uuid", "pci_bus_id", "compute_capability"}},
-		{deviceUsable, "", Gauge, "1 if the device can be used; 0 if its queries failed, a sticky error has ended the use of CUDA, or a Reset failed.", device},
+		{deviceUsable, "", Gauge, "1 if the device can be used; 0 if its queries failed, its context could not be opened, it was lost alone, or a sticky error has ended the use of CUDA.", device},
 		{memoryTotal, "By", UpDownCounter, "Memory of the device.", device},
 
 		{generation, "", Gauge, "Generation of the context, which grows with every Reset.", device},

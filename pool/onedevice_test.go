@@ -1,0 +1,116 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// openOne opens a pool on a simulated machine.
+func openOne(t *testing.T, devices int) (*pool.Pool, *runtime.Runtime, *drivertest.Driver) {
+	t.Helper()
+	gpu := drivertest.ForTest(t, drivertest.Config{Devices: drivertest.Devices(devices, drivertest.H100())})
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	p, err := pool.Open(rt, pool.WithMinPerDevice(1))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, p.Close()) })
+	return p, rt, gpu
+}
+
+// A device that is known to be lost gets no work, and the report says why.
+func TestALostDeviceGetsNoWork(t *testing.T) {
+	for name, before := range map[string]bool{"it worked before": true, "it never worked": false} {
+		t.Run(name, func(t *testing.T) {
+			p, rt, gpu := openOne(t, 4)
+			var onLost atomic.Int64
+			work := func(w *pool.Worker, _ pool.Tile) error {
+				if w.Device().Ordinal == 0 {
+					onLost.Add(1)
+				}
+				return w.Stream().Synchronize(w.Ctx())
+			}
+			scatter := func() (*pool.Report, error) { return pool.Scatter(context.Background(), p, 400, work) }
+			if before {
+				_, err := scatter()
+				require.NoError(t, err)
+			}
+			gpu.Vanish(0)
+			_, err := scatter()
+			require.ErrorIs(t, err, driver.ErrorUnknown, "the call that finds it")
+			onLost.Store(0)
+			for range 10 {
+				report, err := scatter()
+				require.NoError(t, err)
+				require.Len(t, report.Skipped, 1)
+				assert.Equal(t, 0, report.Skipped[0].Ordinal)
+				assert.ErrorIs(t, report.Skipped[0].Err, driver.ErrorUnknown)
+			}
+			assert.Zero(t, onLost.Load())
+			report, err := pool.Scatter(context.Background(), p, 10, work, pool.WithDevices(0),
+				pool.WithFallback(func(context.Context, int, int) error { return nil }))
+			require.NoError(t, err)
+			assert.Equal(t, pool.OnCPU, report.Where)
+			assert.ErrorIs(t, report.Why, driver.ErrorUnknown)
+
+			gpu.Return(0)
+			require.NoError(t, rt.Refresh())
+			report, err = scatter()
+			require.NoError(t, err)
+			assert.Empty(t, report.Skipped)
+			assert.NotZero(t, onLost.Load())
+		})
+	}
+}
+
+func TestErrorNamesTheCauseFirst(t *testing.T) {
+	plain := errors.New("no tables")
+	err := &pool.Error{Tiles: []pool.TileReport{{Ordinal: 0, Cause: pool.ErrStopped}, {Ordinal: 1, Cause: plain}, {Ordinal: 2, Cause: pool.ErrStopped}}}
+	assert.EqualError(t, err, "pool: not done: device 1, items [0, 0): no tables; "+
+		"device 0, items [0, 0): stopped because another tile failed; device 2, items [0, 0): stopped because another tile failed")
+	assert.Equal(t, plain, err.Unwrap()[0])
+	assert.Equal(t, 0, err.Tiles[0].Ordinal, "the tiles stay in order")
+}
+
+// A call of the pool within one, and its Close, are errors on the goroutine of the function.
+func TestCallsWithinACall(t *testing.T) {
+	p, _, _ := openOne(t, 2)
+	nested := func(ctx context.Context) error {
+		_, err := pool.Scatter(ctx, p, 10, func(*pool.Worker, pool.Tile) error { return nil })
+		return err
+	}
+	for name, use := range map[string]func(w *pool.Worker) error{
+		"its context":     func(w *pool.Worker) error { return nested(w.Ctx()) },
+		"another context": func(*pool.Worker) error { return nested(context.Background()) },
+		"Close":           func(*pool.Worker) error { return p.Close() },
+		"a goroutine with its context": func(w *pool.Worker) error {
+			done := make(chan error)
+			go func() { done <- nested(w.Ctx()) }()
+			return <-done
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := pool.Scatter(context.Background(), p, 10, func(w *pool.Worker, _ pool.Tile) error { return use(w) })
+			require.ErrorIs(t, err, driver.ErrInvalidArgument)
+			assert.ErrorContains(t, err, "within a call")
+		})
+	}
+	_, err := pool.Scatter(context.Background(), p, 10, func(*pool.Worker, pool.Tile) error { return errors.New("no") },
+		pool.WithFallback(func(context.Context, int, int) error { return p.Close() }))
+	require.ErrorIs(t, err, driver.ErrInvalidArgument, "the fallback as well")
+	require.NoError(t, nested(context.Background()), "the pool works on")
+
+	other, _, _ := openOne(t, 1)
+	_, err = pool.Scatter(context.Background(), other, 1, func(*pool.Worker, pool.Tile) error { return nested(context.Background()) })
+	require.NoError(t, err, "another pool is no nesting")
+}
