@@ -33,8 +33,11 @@ func (b *Backend) Capability() Capability { return b.Context.Device().Capability
 // current tells whether the context is the one that the backend was made for.
 func (b *Backend) current() bool { return b.generation == b.Context.state.Generation() }
 
-// usable tells whether the next Probe returns the backend again.
-func (b *Backend) usable() bool { return b.current() && !b.Stream.gate.closed() }
+// usable tells whether the next Probe returns the backend again. A Reset that is under way may
+// have closed the stream.
+func (b *Backend) usable() bool {
+	return b.current() && (!b.Stream.gate.closed() || !b.Context.state.Accepting())
+}
 
 // Probe gives a module its backend. The label names the module in errors. All
 // labels get the same device and context; the same label gets the same backend

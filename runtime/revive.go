@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -82,13 +81,8 @@ func (rt *Runtime) queryAgain(ordinal int) error {
 	return nil
 }
 
-// refreshWait is how long Refresh waits for calls that are still inside a device that is lost.
-const refreshWait = time.Second
-
 // reviveAll tries to revive all devices that do not work.
-func (rt *Runtime) reviveAll() {
-	ctx, cancel := context.WithTimeout(context.Background(), refreshWait)
-	defer cancel()
+func (rt *Runtime) reviveAll(ctx context.Context) {
 	for _, d := range rt.Devices() {
 		if d.Err == nil {
 			continue

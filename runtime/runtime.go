@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
@@ -182,25 +183,44 @@ func unusable(err error) found {
 
 // Refresh looks for CUDA again where it was not available, for a driver that was
 // installed or repaired since, and tries to revive each device that failed: see
-// [Runtime.Revive]. It waits for a running Reset, and a second at most for calls that are still
-// inside such a device. It calls nothing where all devices work, and cannot heal a process after
-// a sticky error. It returns what Err does then; Degraded tells of the devices that still fail.
+// [Runtime.Revive]. For a Reset that is under way, and for calls that are still inside such a
+// device, it waits a second at most. It calls nothing where all devices work, and cannot heal a
+// process after a sticky error. It returns what Err does then; Degraded tells of the devices that
+// still fail.
 func (rt *Runtime) Refresh() error {
-	_ = rt.life.lock(context.Background()) // no context is reset or closed meanwhile
-	defer rt.life.unlock()
-	rt.mu.Lock()
-	closed := rt.closed
-	rt.mu.Unlock()
-	switch {
-	case closed:
+	if rt.lost.Load() == nil && rt.cfg.policy != "" && (rt.Err() != nil || rt.Degraded() != nil) {
+		rt.lookAgain()
+	}
+	if rt.isClosed() {
 		return errClosed("runtime")
-	case rt.lost.Load() != nil || rt.cfg.policy == "":
+	}
+	return rt.Err()
+}
+
+// refreshWait is how long Refresh waits for others.
+const refreshWait = time.Second
+
+// lookAgain is Refresh where there is something to do.
+func (rt *Runtime) lookAgain() {
+	ctx, cancel := context.WithTimeout(context.Background(), refreshWait)
+	defer cancel()
+	if rt.life.lock(ctx) != nil {
+		return
+	}
+	defer rt.life.unlock()
+	switch {
+	case rt.isClosed():
 	case rt.found.Load().outcome != Available:
 		rt.look()
 	default:
-		rt.reviveAll()
+		rt.reviveAll(ctx)
 	}
-	return rt.Err()
+}
+
+func (rt *Runtime) isClosed() bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.closed
 }
 
 // Outcome tells whether CUDA can be used. It stays Available as long as one device can be: the
