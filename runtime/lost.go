@@ -25,10 +25,11 @@ func (rt *Runtime) noteError(e *driver.Error) {
 // lostError is what calls return once the context is lost, or nil. It is on the way of every
 // launch.
 func (c *Context) lostError() error {
-	if c.state.Status() != refs.Lost {
+	status := c.state.Status()
+	if status != refs.Lost && status != refs.Dropped {
 		return nil
 	}
-	if err := c.rt.lostError(); err != nil {
+	if err := c.rt.lostError(); err != nil || status == refs.Dropped {
 		return err
 	}
 	return c.state.Check(0)
