@@ -334,18 +334,7 @@ func bindingError(b *driver.Binding, kind driver.Kind, format string, args ...an
 
 // outsideCaptures runs f with the context current, as a thread that takes no part in captures
 // of streams: page-locking memory would otherwise end a capture of another goroutine.
-func outsideCaptures(b *driver.Binding, f func() error) error {
-	return b.Do(func() error {
-		mode, r := b.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed)
-		switch {
-		case r == driver.Success:
-			defer backToMode(b, mode)
-		case r.Sticky():
-			return b.Fault("cuThreadExchangeStreamCaptureMode", r)
-		}
-		return f()
-	})
-}
+func outsideCaptures(b *driver.Binding, f func() error) error { return b.DoRelaxed(f) }
 
 // backToMode restores the mode of a thread.
 func backToMode(b *driver.Binding, mode driver.CaptureMode) {

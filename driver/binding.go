@@ -37,6 +37,25 @@ func (b *Binding) Do(f func() error) error {
 	return f()
 }
 
+// DoRelaxed is [Binding.Do] on a thread that takes no part in captures of streams. Calls that a
+// capture forbids would otherwise end a capture of another goroutine.
+func (b *Binding) DoRelaxed(f func() error) error {
+	return b.Do(func() error {
+		mode, r := b.ThreadExchangeStreamCaptureMode(CaptureRelaxed)
+		switch {
+		case r == Success:
+			defer func() {
+				if _, r := b.ThreadExchangeStreamCaptureMode(mode); r.Sticky() {
+					b.Cleanup(b.Fault("cuThreadExchangeStreamCaptureMode", r))
+				}
+			}()
+		case r.Sticky():
+			return b.Fault("cuThreadExchangeStreamCaptureMode", r)
+		}
+		return f()
+	})
+}
+
 // Push makes the context current where calls on a stream need that. It is the whole
 // ceremony of the hot path: nothing, on drivers that were seen so far. After an error
 // Pop must not be called.

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// The copies and fills of a Binding are those of the API, on any thread. Somebody else in the
+// The copies, fills and writes of a Binding are those of the API, on any thread. Somebody else in the
 // process may have left a context current on the one that the call happens to be on, and the
 // driver then looks at memory of pools from there: measured with driver 580, a copy to such
 // memory fails with CUDA_ERROR_INVALID_VALUE while the context of a device is current that has
@@ -74,4 +74,9 @@ func (b *Binding) MemsetD16Async(dst DevicePtr, value uint16, count uint64, stre
 // MemsetD32Async implements [API].
 func (b *Binding) MemsetD32Async(dst DevicePtr, value uint32, count uint64, stream Stream) Result {
 	return b.anyThread(func() Result { return b.API.MemsetD32Async(dst, value, count, stream) })
+}
+
+// StreamWriteValue64 implements [API].
+func (b *Binding) StreamWriteValue64(stream Stream, ptr DevicePtr, value uint64, flags uint32) Result {
+	return b.anyThread(func() Result { return b.API.StreamWriteValue64(stream, ptr, value, flags) })
 }

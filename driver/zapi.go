@@ -395,6 +395,18 @@ type API interface {
 	// Since CUDA 10.1.
 	ThreadExchangeStreamCaptureMode(mode CaptureMode) (old CaptureMode, r Result)
 
+	// Stream memory operations:
+	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html
+
+	// StreamWriteValue64 writes value to ptr, a multiple of 8, once the work on the stream
+	// before it is done; flags must be 0. ptr is device memory, or the device address of
+	// page-locked host memory. A device without DeviceAttributeCanUse64BitStreamMemOps
+	// gives ErrorNotSupported. A stream that is captured records the write as a node, which
+	// writes the same value in every launch of the graph. The older variant, of CUDA 9.0, is
+	// not used: drivers refuse it unless a module parameter allows it.
+	// Since CUDA 11.7.
+	StreamWriteValue64(stream Stream, ptr DevicePtr, value uint64, flags uint32) Result
+
 	// Events:
 	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EVENT.html
 

@@ -1129,6 +1129,21 @@ func (l *Library) threadExchangeStreamCaptureMode(mode *CaptureMode) (r Result) 
 	return
 }
 
+// StreamWriteValue64 implements [API].
+func (l *Library) StreamWriteValue64(stream Stream, ptr DevicePtr, value uint64, flags uint32) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		_  [ffi.RegisterWords - 4]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3 = uintptr(stream), uintptr(ptr), uintptr(value), uintptr(flags)
+	r = l.call(fnStreamWriteValue64, &c.Frame, 4)
+	return
+}
+
 // EventCreate implements [API].
 func (l *Library) EventCreate(flags uint32) (event Event, r Result) {
 	var c struct {

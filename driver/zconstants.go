@@ -297,6 +297,7 @@ const (
 	DeviceAttributeGPUDirectRDMAWritesOrdering              DeviceAttribute = 118
 	DeviceAttributeMempoolSupportedHandleTypes              DeviceAttribute = 119
 	DeviceAttributeClusterLaunch                            DeviceAttribute = 120
+	DeviceAttributeCanUse64BitStreamMemOps                  DeviceAttribute = 122
 	DeviceAttributeDMABufSupported                          DeviceAttribute = 124
 	DeviceAttributeIPCEventSupported                        DeviceAttribute = 125
 	DeviceAttributeMemSyncDomainCount                       DeviceAttribute = 126

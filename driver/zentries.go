@@ -88,6 +88,7 @@ const (
 	fnStreamEndCapture
 	fnStreamIsCapturing
 	fnThreadExchangeStreamCaptureMode
+	fnStreamWriteValue64
 	fnEventCreate
 	fnEventRecord
 	fnEventRecordWithFlags
@@ -234,6 +235,7 @@ var entries = [entryCount]Entry{
 	fnStreamEndCapture:                {Name: "cuStreamEndCapture", variants: []variant{{10000, "cuStreamEndCapture"}}},
 	fnStreamIsCapturing:               {Name: "cuStreamIsCapturing", variants: []variant{{10000, "cuStreamIsCapturing"}}},
 	fnThreadExchangeStreamCaptureMode: {Name: "cuThreadExchangeStreamCaptureMode", variants: []variant{{10010, "cuThreadExchangeStreamCaptureMode"}}},
+	fnStreamWriteValue64:              {Name: "cuStreamWriteValue64", variants: []variant{{11070, "cuStreamWriteValue64_v2"}}},
 	fnEventCreate:                     {Name: "cuEventCreate", variants: []variant{{2000, "cuEventCreate"}}, Required: true, NeedsContext: true},
 	fnEventRecord:                     {Name: "cuEventRecord", variants: []variant{{2000, "cuEventRecord"}}, Required: true},
 	fnEventRecordWithFlags:            {Name: "cuEventRecordWithFlags", variants: []variant{{11010, "cuEventRecordWithFlags"}}},

@@ -30,7 +30,8 @@ type Chaos struct {
 	// its kin where [Driver.Leaks] counts, since what they refuse to free is a leak.
 	Results map[string][]driver.Result
 	// SlowWork is the probability that work on a stream is held back before it runs: a
-	// program that forgot to wait sees old data then.
+	// program that forgot to wait sees old data then, and who watches memory for a value of
+	// cuStreamWriteValue64 sees it long after the work is done.
 	SlowWork float64
 	// SlowCalls is the probability that a call takes longer.
 	SlowCalls float64

@@ -39,6 +39,13 @@ type Config struct {
 	// with ErrorInvalidContext on a thread without a current context, which newer
 	// drivers do not ask for.
 	HotPathNeedsContext bool
+	// Connections is how many queues of the hardware the streams of a context share, as
+	// CUDA_DEVICE_MAX_CONNECTIONS does. A stream takes the next one when it is made. Work
+	// begins in the order in which it came to its connection: work that has to wait, for
+	// the work before it on its stream or for an event, holds up what other streams put
+	// there later. 0 gives every stream a connection of its own, so that streams never hold
+	// each other up.
+	Connections int
 	// OnCall, if not nil, runs at the beginning of every call and is told the
 	// function ("cuMemAlloc"). What it returns, other than Success, becomes the
 	// result, and the call does nothing. It is called concurrently, may sleep, and

@@ -19,6 +19,8 @@ type context struct {
 	null       *stream              // the legacy default stream
 	running    map[*stream]struct{} // those with unfinished operations
 	unfinished int                  // operations
+	shared     []*connection        // that its streams take in turn, if Config.Connections is set
+	taken      int                  // connections by streams
 	limits     map[driver.Limit]uint64
 	peers      map[*context]bool // whose memory kernels may use
 	parts      map[*library]*module
@@ -41,7 +43,10 @@ func (d *Driver) newContext(dev *device, made origin) *context {
 		peers: map[*context]bool{},
 		parts: map[*library]*module{},
 	}
-	ctx.null = &stream{ctx: ctx, id: d.newID(), made: made}
+	for range d.config.Connections {
+		ctx.shared = append(ctx.shared, &connection{begun: closed})
+	}
+	ctx.null = &stream{ctx: ctx, id: d.newID(), made: made, connection: ctx.connect()}
 	d.contexts.live[ctx.handle] = ctx
 	return ctx
 }

@@ -222,6 +222,7 @@ var attributeSince = map[driver.DeviceAttribute]driver.Version{
 	driver.DeviceAttributeGPUDirectRDMASupported:      11030,
 	driver.DeviceAttributeMempoolSupportedHandleTypes: 11030,
 	driver.DeviceAttributeDMABufSupported:             11070,
+	driver.DeviceAttributeCanUse64BitStreamMemOps:     11070,
 	driver.DeviceAttributeClusterLaunch:               11080,
 	driver.DeviceAttributeIPCEventSupported:           12000,
 	driver.DeviceAttributeMemSyncDomainCount:          12000,
@@ -259,6 +260,7 @@ var commonAttributes = map[driver.DeviceAttribute]int32{
 	driver.DeviceAttributeLocalL1CacheSupported:            1,
 	driver.DeviceAttributeCooperativeLaunch:                1,
 	driver.DeviceAttributeComputePreemptionSupported:       1,
+	driver.DeviceAttributeCanUse64BitStreamMemOps:          1,
 	driver.DeviceAttributeSingleToDoublePrecisionPerfRatio: 2,
 
 	driver.DeviceAttributeKernelExecTimeout:                        0,

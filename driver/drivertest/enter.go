@@ -59,14 +59,14 @@ func makeRules() map[string]*rule {
 		"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemcpyAsync", "cuMemcpyPeerAsync",
 		"cuMemcpy2DAsync", "cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async",
 		"cuStreamQuery", "cuStreamSynchronize", "cuStreamWaitEvent", "cuStreamDestroy", "cuStreamGetId",
-		"cuStreamGetFlags", "cuStreamGetPriority", "cuLaunchHostFunc",
+		"cuStreamGetFlags", "cuStreamGetPriority", "cuStreamWriteValue64", "cuLaunchHostFunc",
 		"cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamIsCapturing",
 		"cuEventRecord", "cuEventRecordWithFlags", "cuEventQuery", "cuEventSynchronize", "cuEventElapsedTime",
 		"cuEventDestroy", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuLaunchKernelEx",
 		"cuGraphUpload", "cuGraphLaunch", "cuMemFree", "cuFuncGetAttribute")
 	each(func(r *rule) { r.work = true },
 		"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemcpyAsync", "cuMemcpyPeerAsync",
-		"cuMemcpy2DAsync", "cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async",
+		"cuMemcpy2DAsync", "cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async", "cuStreamWriteValue64",
 		"cuLaunchKernel", "cuLaunchCooperativeKernel", "cuLaunchKernelEx", "cuGraphLaunch")
 	for _, usual := range usualFailures {
 		each(func(r *rule) { r.fails = usual.results }, usual.ops...)

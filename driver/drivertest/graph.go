@@ -19,6 +19,7 @@ const (
 	nodeHost
 	nodeRecordEvent
 	nodeWaitEvent
+	nodeWriteValue
 )
 
 // graph is recorded work. Nodes stand behind those that they depend on.

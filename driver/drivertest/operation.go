@@ -18,6 +18,9 @@ type operation struct {
 	// after runs when the operation has ended, also if it was skipped.
 	after func()
 	done  chan struct{} // closed at the end
+	// before and begun are closed when the operation before it on its connection, and when
+	// this one, has begun. They are nil without a shared connection.
+	before, begun chan struct{}
 	// Read these when done is closed.
 	at     time.Time     // of the end
 	result driver.Result // why it was not done, if its device has vanished
@@ -58,12 +61,13 @@ func (d *Driver) enqueue(s *stream, o *operation) {
 	}
 	o.deps = slices.DeleteFunc(o.deps, (*operation).finished)
 	s.last = o
-	if !s.busy && o.run == nil && o.after == nil && len(o.deps) == 0 {
+	if !s.busy && o.run == nil && o.after == nil && len(o.deps) == 0 && s.connection.clear() {
 		// A mark on an idle stream is passed at once.
 		o.at, o.done = time.Now(), closed
 		return
 	}
 	o.done = make(chan struct{})
+	s.connection.join(o)
 	s.queue = append(s.queue, o)
 	ctx.unfinished++
 	if !s.busy {
@@ -102,6 +106,7 @@ func (d *Driver) step(s *stream, o *operation) (next *operation) {
 		<-dep.done
 	}
 	time.Sleep(o.call.luck.hold)
+	o.begin()
 	switch o.result = s.ctx.present(); {
 	case o.result != driver.Success, o.run == nil, d.poison() != driver.Success:
 	case o.call.luck.late != driver.Success:

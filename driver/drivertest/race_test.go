@@ -104,7 +104,7 @@ func TestArgumentsOfAllKinds(t *testing.T) {
 			func() { g.MemcpyHtoD(p, nil, x) }, func() { g.MemcpyDtoH(nil, p, x) }, func() { g.MemcpyDtoD(p, p, x) },
 			func() { g.MemcpyPeer(p, ctx, p, ctx, x) }, func() { g.Memcpy2D(rect) }, func() { g.Memcpy2DAsync(rect, s) },
 			func() { g.MemsetD8(p, 0, x) }, func() { g.MemsetD16Async(p, 0, x, s) }, func() { g.MemsetD32Async(p, 0, x, s) },
-			func() { g.StreamCreate(u) }, func() { g.StreamCreateWithPriority(0, i) }, func() { g.StreamWaitEvent(s, event, u) },
+			func() { g.StreamWriteValue64(s, p, x, u) }, func() { g.StreamCreate(u) }, func() { g.StreamCreateWithPriority(0, i) }, func() { g.StreamWaitEvent(s, event, u) },
 			func() { g.EventCreate(u) }, func() { g.EventRecordWithFlags(event, stream, u) }, func() { g.EventElapsedTime(event, event) },
 			func() { g.StreamBeginCapture(stream, driver.CaptureMode(i)); g.StreamEndCapture(stream) },
 			func() { g.ThreadExchangeStreamCaptureMode(driver.CaptureMode(i)); g.ThreadExchangeStreamCaptureMode(0) },

@@ -14,6 +14,8 @@ type stream struct {
 	flags    uint32
 	priority int32
 	made     origin
+	// connection is the queue that the stream shares with others, or nil.
+	connection *connection
 
 	queue []*operation // the first one runs
 	last  *operation   // the latest, done or not
@@ -92,7 +94,7 @@ func (c call) newStream(flags uint32, priority int32) (driver.Stream, driver.Res
 		return 0, driver.ErrorInvalidValue
 	}
 	s := &stream{handle: driver.Stream(c.d.newHandle()), ctx: c.ctx, id: c.d.newID(),
-		flags: flags, priority: priority, made: c.made}
+		flags: flags, priority: priority, made: c.made, connection: c.ctx.connect()}
 	c.d.streams.live[s.handle] = s
 	return s.handle, driver.Success
 }

@@ -23,7 +23,7 @@ func TestDriversOfAVersion(t *testing.T) {
 		without []string // functions that came later
 		lazy    bool
 	}{
-		{11000, "7.0", "7.1", []string{"cuMemAllocAsync", "cuGraphInstantiateWithFlags", "cuLaunchKernelEx", "cuLibraryLoadData", "cuStreamGetId"}, false},
+		{11000, "7.0", "7.1", []string{"cuStreamWriteValue64", "cuMemAllocAsync", "cuGraphInstantiateWithFlags", "cuLaunchKernelEx", "cuLibraryLoadData", "cuStreamGetId"}, false},
 		{11080, "7.8", "8.0", []string{"cuLibraryLoadData", "cuStreamGetId", "cuGraphExecUpdate", "cuFuncGetName"}, false},
 		{12020, "8.2", "8.3", []string{"cuFuncGetName", "cuFuncGetParamInfo", "cuFuncLoad"}, true},
 		{13000, "9.0", "9.1", nil, true},

@@ -262,6 +262,9 @@ var functions = []function{
 		return r
 	}},
 	{"cuThreadExchangeStreamCaptureMode", []variant{{10010, "cuThreadExchangeStreamCaptureMode"}}, cThreadExchangeStreamCaptureMode},
+	{"cuStreamWriteValue64", []variant{{11070, "cuStreamWriteValue64_v2"}}, func(stream driver.Stream, ptr driver.DevicePtr, value uint64, flags uint32) driver.Result {
+		return target().StreamWriteValue64(stream, ptr, value, flags)
+	}},
 	{"cuEventCreate", []variant{{2000, "cuEventCreate"}}, func(event *driver.Event, flags uint32) (r driver.Result) {
 		*event, r = target().EventCreate(flags)
 		return r

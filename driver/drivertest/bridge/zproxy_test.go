@@ -598,6 +598,13 @@ func (p *proxy) ThreadExchangeStreamCaptureMode(mode driver.CaptureMode) (old dr
 	return
 }
 
+func (p *proxy) StreamWriteValue64(stream driver.Stream, ptr driver.DevicePtr, value uint64, flags uint32) (r driver.Result) {
+	if !p.pass("StreamWriteValue64", []any{stream, ptr, value, flags}, []any{&r}) {
+		r = p.API.StreamWriteValue64(stream, ptr, value, flags)
+	}
+	return
+}
+
 func (p *proxy) EventCreate(flags uint32) (event driver.Event, r driver.Result) {
 	if !p.pass("EventCreate", []any{flags}, []any{&event, &r}) {
 		event, r = p.API.EventCreate(flags)

@@ -49,6 +49,7 @@ var groups = []struct {
 	{"pool", poolTests},
 	{"copy", copyTests},
 	{"stream", streamTests},
+	{"write", writeTests},
 	{"event", eventTests},
 	{"module", moduleTests},
 	{"launch", launchTests},

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,10 +30,19 @@ func Sticky(t *testing.T, api driver.API) {
 	ptr, r := api.MemAlloc(64)
 	e.ok(r)
 
+	host, r := api.MemHostAlloc(8, 0)
+	e.ok(r)
+	word := (*uint64)(host)
+	*word = 0
+	at, r := api.MemHostGetDevicePointer(host, 0)
+	e.ok(r)
+
 	const nowhere = 0x40_0000
 	const want = driver.ErrorIllegalAddress
 	e.ok(e.ramp(f, s, nowhere, 1, 16))
+	api.StreamWriteValue64(s, at, 1, 0) // it may know of the fault already, or not at all
 	e.is(want, api.StreamSynchronize(s))
+	assert.Zero(t, atomic.LoadUint64(word), "no value is written after a fault")
 	e.is(want, api.StreamSynchronize(s))
 	_, r = api.MemAlloc(64)
 	assert.Equal(t, want, r)
