@@ -19,10 +19,12 @@ import (
 const module = "github.com/purecuda/purecuda"
 
 // order is the order of the packages: each may import those above it, and those below
-// its own folder. nvrtc comes after driver because every error is one of driver's.
+// its own folder. nvrtc comes after driver because every error is one of driver's, and
+// internal/wait because it waits for streams of a driver.
 var order = []string{
 	"internal",
 	"driver",
+	"internal/wait",
 	"nvrtc",
 	"arena",
 	"refs",
@@ -124,6 +126,10 @@ func TestObjections(t *testing.T) {
 		{"internal/ffi", module + "/internal/dl", true},
 		{"internal/ffi", module + "/driver", false},
 		{"driver", module + "/internal/ffi", true},
+		{"driver", module + "/internal/wait", false},
+		{"arena", module + "/internal/wait", true},
+		{"internal/wait", module + "/driver", true},
+		{"internal/wait", module + "/arena", false},
 		{"driver", module + "/runtime", false},
 		{"driver", module + "/driver/drivertest", false},
 		{"driver/drivertest", module + "/driver", true},
@@ -196,9 +202,12 @@ func folder(importPath string) (string, bool) {
 	return path.Clean("./" + rest), true
 }
 
-// place is the position in the order, or -1.
+// place is the position of the nearest folder in the order, or -1.
 func place(folder string) int {
-	return slices.IndexFunc(order, func(top string) bool { return within(folder, top) })
+	if at := slices.Index(order, folder); at >= 0 || folder == "." {
+		return at
+	}
+	return place(path.Dir(folder))
 }
 
 // within tells whether a folder or an import path is one of the tops or lies in one.

@@ -1,0 +1,302 @@
+package wait
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Stream is a stream that can be waited for. It is safe for concurrent use.
+type Stream struct {
+	source
+	handle driver.Stream
+	// shared is the ticket that nothing was put on the stream after, with pending until its write
+	// is there, or 0.
+	shared atomic.Uint64
+	ready  atomic.Bool // the cell is chosen
+	closed atomic.Bool
+	marks  []mark // events by number; s.mu guards them
+}
+
+const pending = 1 << 63
+
+// mark is an event that stands for a number.
+type mark struct {
+	n     uint64
+	event driver.Event
+}
+
+// NewStream makes a stream of the context one that can be waited for. It makes no call of the
+// driver.
+func (d *Device) NewStream(handle driver.Stream) *Stream {
+	s := &Stream{handle: handle}
+	s.dev, s.query = d, s.state
+	return s
+}
+
+// Changed says that work was put on the stream. Whoever does that calls it after the call of the
+// driver and before he tells anybody, himself included. It costs next to nothing.
+func (s *Stream) Changed() {
+	if s.shared.Load() != 0 {
+		s.shared.Store(0)
+	}
+}
+
+// Mark returns a ticket for the work that is on the stream. Unless nothing was put there since
+// the last one, it puts a write on the stream, or an event.
+func (s *Stream) Mark() (Ticket, error) {
+	if end := s.dev.ended.Load(); end != nil {
+		return Ticket{}, end.cause
+	}
+	if s.closed.Load() {
+		return Ticket{}, errClosed()
+	}
+	if n := s.shared.Load(); n != 0 && n&pending == 0 {
+		s.dev.poller.counts.shared.Add(1)
+		return Ticket{&s.source, n}, nil
+	}
+	if !s.ready.Load() {
+		s.prepare()
+	}
+	n := s.issued.Add(1)
+	s.shared.Store(n | pending)
+	if err := s.put(n); err != nil {
+		return Ticket{}, err
+	}
+	s.shared.CompareAndSwap(n|pending, n)
+	return Ticket{&s.source, n}, nil
+}
+
+// Wait waits until the work that is on the stream is done; see [Ticket.Wait].
+func (s *Stream) Wait(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	t, err := s.Mark()
+	if err != nil {
+		return err
+	}
+	return t.Wait(ctx)
+}
+
+// AfterFunc runs f after the work that is on the stream; see [Ticket.AfterFunc].
+func (s *Stream) AfterFunc(f func(error)) (stop func() bool) {
+	t, err := s.Mark()
+	if err != nil {
+		go f(err)
+		return func() bool { return false }
+	}
+	return t.AfterFunc(f)
+}
+
+// prepare gives the stream its cell at the first Mark. Its numbers go on where those of the cell
+// have ended.
+func (s *Stream) prepare() {
+	c := s.dev.takeCell()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ready.Load() || !s.dev.join(s, c) {
+		s.dev.returnCell(c)
+		return
+	}
+	if c == nil {
+		s.prompt.Store(true)
+	} else {
+		s.issued.Store(c.last)
+		s.done.Store(c.last)
+	}
+	s.ready.Store(true)
+}
+
+// join enters a stream that gets a cell, unless the device is closed.
+func (d *Device) join(s *Stream, c *cell) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.streams == nil {
+		return false
+	}
+	d.streams[s] = struct{}{}
+	if c != nil {
+		s.cell.Store(c)
+	}
+	return true
+}
+
+// part takes the cell of a stream back.
+func (d *Device) part(s *Stream) {
+	s.mu.Lock()
+	marks := len(s.marks) > 0
+	s.mu.Unlock()
+	d.mu.Lock()
+	delete(d.streams, s)
+	if marks && d.closed != nil {
+		d.closed[s] = struct{}{}
+	}
+	d.mu.Unlock()
+	if c := s.detach(); c != nil {
+		c.last = s.issued.Load()
+		d.returnCell(c)
+	}
+}
+
+// put puts number n on the stream.
+func (s *Stream) put(n uint64) error {
+	b := s.dev.binding
+	if err := b.Push(); err != nil {
+		return err
+	}
+	defer b.Pop()
+	if s.prompt.Load() {
+		return s.record(n)
+	}
+	c := s.cell.Load()
+	if c == nil { // the device was closed
+		return errClosed()
+	}
+	for {
+		switch r := b.StreamWriteValue64(s.handle, c.at+driver.DevicePtr(8*(n%cellWords)), n, 0); {
+		case r == driver.Success:
+			c.wrote(n)
+		case r == driver.ErrorNotSupported, r == driver.ErrorSymbolMissing:
+			s.dev.writes.Store(false)
+			s.prompt.Store(true)
+			return s.record(n)
+		case r.Sticky():
+			return s.dev.failed("cuStreamWriteValue64", r)
+		default:
+			return s.record(n)
+		}
+		// A larger number of the same word may have gone to the stream before: once more then.
+		latest := s.issued.Load()
+		if latest -= (latest - n) % cellWords; latest == n {
+			return nil
+		}
+		n = latest
+	}
+}
+
+func errClosed() error { return driver.Errorf(driver.ErrClosed, "wait for a stream that is closed") }
+
+// reapAt is how many marks a stream may have before those are looked for that are done.
+const reapAt = 32
+
+// record marks number n by an event. The context is current where that is needed.
+func (s *Stream) record(n uint64) error {
+	d := s.dev
+	s.mu.Lock()
+	many := len(s.marks) >= reapAt
+	s.mu.Unlock()
+	if many {
+		if done, err := s.reap(); err == nil {
+			s.prove(done)
+		}
+	}
+	e, err := d.takeEvent()
+	if err != nil {
+		return err
+	}
+	if r := d.binding.EventRecord(e, s.handle); r != driver.Success {
+		d.returnEvent(e)
+		return d.failed("cuEventRecord", r)
+	}
+	s.keep(mark{n, e})
+	return nil
+}
+
+// keep enters a mark, by its number.
+func (s *Stream) keep(m mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := len(s.marks)
+	for i > 0 && s.marks[i-1].n > m.n {
+		i--
+	}
+	s.marks = append(s.marks, mark{})
+	copy(s.marks[i+1:], s.marks[i:])
+	s.marks[i] = m
+}
+
+// reap asks about the marks, the oldest first, and returns the largest number that is done. A mark
+// is off the list while the driver is asked about it, so that its event is used by nobody else.
+func (s *Stream) reap() (done uint64, err error) {
+	d := s.dev
+	for {
+		s.mu.Lock()
+		if len(s.marks) == 0 {
+			s.mu.Unlock()
+			return done, nil
+		}
+		m := s.marks[0]
+		s.marks = append(s.marks[:0], s.marks[1:]...)
+		s.mu.Unlock()
+		switch r := d.binding.EventQuery(m.event); {
+		case r == driver.Success:
+			d.returnEvent(m.event)
+			done = m.n
+		case notKnown(r):
+			s.keep(m)
+			return done, nil
+		default:
+			// What the event marks is not known any more, so nobody uses it again.
+			err := d.failed("cuEventQuery", r)
+			if !r.Sticky() {
+				d.binding.Cleanup(d.binding.Failed("cuEventDestroy", d.binding.EventDestroy(m.event)))
+			}
+			return done, err
+		}
+	}
+}
+
+// state asks the driver about the stream.
+func (s *Stream) state(issued uint64) (done uint64, err error) {
+	s.mu.Lock()
+	marks := len(s.marks) > 0
+	s.mu.Unlock()
+	if marks || s.closed.Load() {
+		return s.reap()
+	}
+	r := s.dev.binding.StreamQuery(s.handle)
+	switch {
+	case r == driver.Success:
+		return issued, nil
+	case notKnown(r):
+		return 0, nil
+	}
+	return 0, s.dev.failed("cuStreamQuery", r)
+}
+
+// notKnown says that the driver cannot tell yet: because there is work, or because of a capture.
+func notKnown(r driver.Result) bool {
+	return r == driver.ErrorNotReady || r >= driver.ErrorStreamCaptureUnsupported && r <= driver.ErrorStreamCaptureWrongThread
+}
+
+// Close ends the use of the stream, which may be destroyed afterwards. Mark must not be under way.
+// Tickets stay good. If some are not done yet, Close records an event, and all of them count as
+// done when it has passed.
+func (s *Stream) Close() {
+	if s.closed.Load() {
+		return
+	}
+	s.dev.sweep()
+	s.Suspend()
+	defer s.Resume()
+	s.closed.Store(true)
+	n := s.issued.Load()
+	s.prompt.Store(true)
+	if s.passed() < n && s.dev.ended.Load() == nil {
+		if err := s.finish(n); err != nil {
+			s.fail(n, err)
+		}
+	}
+	s.dev.part(s)
+}
+
+// finish marks the end of the work.
+func (s *Stream) finish(n uint64) error {
+	if err := s.dev.binding.Push(); err != nil {
+		return err
+	}
+	defer s.dev.binding.Pop()
+	return s.record(n)
+}

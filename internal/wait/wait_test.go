@@ -1,0 +1,571 @@
+package wait
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+)
+
+// ways are the machines that all tests of waiting run on.
+var ways = []struct {
+	name   string
+	config drivertest.Config
+	how    Config
+	writes bool
+}{
+	{"writes", drivertest.Config{}, Config{}, true},
+	{"writes, current context", drivertest.Config{}, Config{}, true},
+	{"8 connections", drivertest.Config{Connections: 8}, Config{}, true},
+	{"driver 11.0", drivertest.Config{Version: 11000}, Config{}, false},
+	{"driver 11.8", drivertest.Config{Version: 11080}, Config{}, true},
+	{"driver 12.2", drivertest.Config{Version: 12020}, Config{}, true},
+	{"device without writes", drivertest.Config{Devices: []drivertest.DeviceConfig{{
+		Attributes: map[driver.DeviceAttribute]int32{driver.DeviceAttributeCanUse64BitStreamMemOps: 0}}}}, Config{}, false},
+	{"function missing", drivertest.Config{Missing: []string{"cuStreamWriteValue64"}}, Config{}, false},
+	{"writes refused", drivertest.Config{OnCall: func(op string) driver.Result {
+		if op == "cuStreamWriteValue64" {
+			return driver.ErrorNotSupported
+		}
+		return driver.Success
+	}}, Config{}, false},
+	{"no memory for tickets", drivertest.Config{HostMemory: 1}, Config{MaxBytes: 1}, false},
+	{"events", drivertest.Config{}, Config{NoWrites: true}, false},
+}
+
+// everyWay runs a test on all machines.
+func everyWay(t *testing.T, test func(m *machine, writes bool)) {
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) { test(start(t, way.config, way.how), way.writes) })
+	}
+}
+
+func TestWait(t *testing.T) {
+	everyWay(t, func(m *machine, writes bool) {
+		s := m.stream()
+		assert.NoError(m, s.Wait(background), "nothing is on it")
+		for range 50 {
+			done := m.work(s)
+			require.NoError(m, s.Wait(background))
+			assert.True(m, done.Load())
+		}
+		release := m.block(s)
+		waited := wait(background, s)
+		assert.Empty(m, waited)
+		release()
+		assert.NoError(m, within(m.T, waited))
+		if writes {
+			assert.NotZero(m, s.dev.Bytes())
+			assert.Zero(m, m.gpu.Calls("cuEventRecord"))
+		}
+		assert.Zero(m, m.gpu.Calls("cuStreamSynchronize")+m.gpu.Calls("cuEventSynchronize"))
+	})
+}
+
+// One that finishes does not end the wait for one that does not.
+func TestWaitsOfStreamsAreTheirOwn(t *testing.T) {
+	everyWay(t, func(m *machine, _ bool) {
+		a, b := m.stream(), m.stream()
+		releaseA, releaseB := m.block(a), m.block(b)
+		first := wait(background, a)
+		second, err := b.Mark()
+		require.NoError(m, err)
+		releaseA()
+		assert.NoError(m, within(m.T, first))
+		assert.False(m, second.Done())
+		releaseB()
+		assert.NoError(m, second.Wait(background))
+		assert.True(m, second.Done())
+	})
+}
+
+func TestTicketsOfOneStreamInAnyOrder(t *testing.T) {
+	everyWay(t, func(m *machine, _ bool) {
+		s := m.stream()
+		var tickets []Ticket
+		var releases []func()
+		for range 100 { // more than reapAt, and than a cell has words
+			releases = append(releases, m.block(s))
+			ticket, err := s.Mark()
+			require.NoError(m, err)
+			tickets = append(tickets, ticket)
+		}
+		var waits []<-chan error
+		for i := range tickets {
+			waits = append(waits, wait(background, tickets[(i*37)%len(tickets)]))
+		}
+		for i, release := range releases {
+			for _, later := range tickets[i:] {
+				require.False(m, later.Done())
+			}
+			release()
+			require.NoError(m, tickets[i].Wait(background))
+		}
+		for _, waited := range waits {
+			assert.NoError(m, within(m.T, waited))
+		}
+	})
+}
+
+func TestContextEndsAWait(t *testing.T) {
+	everyWay(t, func(m *machine, _ bool) {
+		s := m.stream()
+		release := m.block(s)
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(background)
+		var waits []<-chan error
+		for range 20 {
+			waits = append(waits, wait(ctx, s))
+		}
+		other := wait(background, s)
+		time.Sleep(time.Millisecond)
+		cancel(cause)
+		for _, waited := range waits {
+			assert.Equal(m, cause, within(m.T, waited))
+		}
+		assert.Equal(m, cause, s.Wait(ctx), "ended before")
+		assert.Empty(m, other)
+		release()
+		assert.NoError(m, within(m.T, other))
+	})
+}
+
+func TestAfterFunc(t *testing.T) {
+	everyWay(t, func(m *machine, _ bool) {
+		s := m.stream()
+		ran, stop := after(s)
+		assert.NoError(m, within(m.T, ran))
+		assert.False(m, stop())
+
+		release := m.block(s)
+		ran, _ = after(s)
+		stopped, stop := after(s)
+		assert.True(m, stop())
+		assert.False(m, stop())
+		assert.Empty(m, ran)
+		release()
+		assert.NoError(m, within(m.T, ran))
+		assert.NoError(m, s.Wait(background))
+		assert.Empty(m, stopped)
+	})
+}
+
+func TestZeroTicketIsDone(t *testing.T) {
+	assert.True(t, Ticket{}.Done())
+	assert.NoError(t, Ticket{}.Wait(background))
+	ran, stop := after(Ticket{})
+	assert.NoError(t, within(t, ran))
+	assert.False(t, stop())
+}
+
+// Waits with nothing put on the stream between them need one write.
+func TestTicketsAreShared(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s := m.stream()
+	release := m.block(s)
+	first, err := s.Mark()
+	require.NoError(t, err)
+	var waits []<-chan error
+	for range 50 {
+		waits = append(waits, wait(background, s))
+	}
+	m.waiting(50)
+	assert.Equal(t, 1, m.gpu.Calls("cuStreamWriteValue64"))
+	assert.EqualValues(t, 50, m.poller.Stats().Shared)
+	again := m.block(s)
+	second, err := s.Mark()
+	require.NoError(t, err)
+	assert.NotEqual(t, first, second)
+	release()
+	for _, waited := range waits {
+		assert.NoError(t, within(t, waited))
+	}
+	assert.False(t, second.Done())
+	again()
+	assert.NoError(t, second.Wait(background))
+}
+
+// A fault writes nothing: whoever waits, for whatever stream, hears of it with its cause.
+func TestFaultWakesEverybody(t *testing.T) {
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			config := way.config
+			config.Devices = append(config.Devices, config.Devices...)
+			if len(config.Devices) == 0 {
+				config.Devices = drivertest.Devices(2, drivertest.H100())
+			}
+			m := start(t, config, way.how)
+			a, b, c := m.stream(), m.stream(), m.streamOn(1)
+			release := []func(){m.block(a), m.block(b), m.block(c)}
+			m.fault(a)
+			ran, _ := after(a)
+			waits := []<-chan error{wait(background, a), wait(background, b), wait(background, c), ran}
+			m.waiting(len(waits))
+			release[0]()
+			for _, waited := range waits {
+				err := within(t, waited)
+				assert.ErrorIs(t, err, driver.ErrorIllegalAddress)
+				assert.ErrorIs(t, err, driver.ErrDeviceLost)
+			}
+			assert.ErrorIs(t, a.Wait(background), driver.ErrorIllegalAddress)
+			ran, _ = after(b)
+			assert.ErrorIs(t, within(t, ran), driver.ErrorIllegalAddress)
+			for _, f := range release {
+				f()
+			}
+		})
+	}
+}
+
+func TestDeviceThatVanishesWakesItsOwnWaiters(t *testing.T) {
+	m := start(t, drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())}, Config{})
+	a, b := m.streamOn(0), m.streamOn(1)
+	releaseA, releaseB := m.block(a), m.block(b)
+	lost, _ := after(a)
+	first, second := wait(background, a), wait(background, b)
+	m.waiting(3)
+	m.gpu.Vanish(0)
+	assert.ErrorIs(t, within(t, first), driver.ErrorUnknown)
+	assert.ErrorIs(t, within(t, lost), driver.ErrorUnknown)
+	assert.Empty(t, second)
+	releaseA()
+	releaseB()
+	assert.NoError(t, within(t, second))
+}
+
+func TestLoseAndClose(t *testing.T) {
+	cause, later := errors.New("the first"), errors.New("another")
+	for name, end := range map[string]func(m *machine, d *Device){
+		"the process":  func(m *machine, _ *Device) { m.poller.Lose(cause) },
+		"a device":     func(_ *machine, d *Device) { d.Lose(cause) },
+		"a generation": func(_ *machine, d *Device) { d.Close(cause) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyWay(t, func(m *machine, _ bool) {
+				s, idle := m.stream(), m.stream()
+				d := s.dev
+				early, err := s.Mark()
+				require.NoError(m, err)
+				require.NoError(m, early.Wait(background))
+				release := m.block(s)
+				ran, _ := after(s)
+				waited := wait(background, s)
+				m.waiting(3)
+				end(m, d)
+				d.Lose(later)
+				assert.Equal(m, cause, within(m.T, waited))
+				assert.Equal(m, cause, within(m.T, ran))
+				assert.Equal(m, cause, s.Wait(background))
+				assert.Equal(m, cause, idle.Wait(background))
+				ran, _ = after(s)
+				assert.Equal(m, cause, within(m.T, ran))
+				assert.NoError(m, early.Wait(background), "it was done before")
+				release()
+			})
+		})
+	}
+}
+
+// A new generation of the context has waits of its own, while the old ones end.
+func TestReset(t *testing.T) {
+	everyWay(t, func(m *machine, _ bool) {
+		old := m.stream()
+		release := m.block(old)
+		waited := wait(background, old)
+		m.waiting(1)
+		d := m.devices[0]
+		d.Close(errEnd)
+		assert.Equal(m, errEnd, within(m.T, waited))
+		release()
+		m.destroy(old)
+		m.end(d)
+		m.devices[0] = m.open(0, d.config)
+		s := m.stream()
+		release = m.block(s)
+		waited = wait(background, s)
+		release()
+		assert.NoError(m, within(m.T, waited))
+		assert.Equal(m, errEnd, old.Wait(background))
+	})
+}
+
+// Closing a stream ends neither its work nor the waits for it.
+func TestStreamClosedWhileSomebodyWaits(t *testing.T) {
+	everyWay(t, func(m *machine, _ bool) {
+		s := m.stream()
+		release := m.block(s)
+		ran, _ := after(s)
+		waited := wait(background, s)
+		ticket, err := s.Mark()
+		require.NoError(m, err)
+		m.waiting(2)
+		m.destroy(s)
+		assert.Empty(m, waited)
+		assert.ErrorIs(m, s.Wait(background), driver.ErrClosed)
+		release()
+		assert.NoError(m, within(m.T, waited))
+		assert.NoError(m, within(m.T, ran))
+		assert.NoError(m, ticket.Wait(background))
+		s.Close()
+	})
+}
+
+// Who waits does not end a capture, neither of the stream nor of another one.
+func TestWaitsBesideCaptures(t *testing.T) {
+	everyWay(t, func(m *machine, _ bool) {
+		s, other := m.stream(), m.stream()
+		release := m.block(s)
+		waits := []<-chan error{wait(background, s)}
+		m.waiting(1)
+		s.Suspend()
+		m.ok(m.gpu.StreamBeginCapture(s.handle, driver.CaptureRelaxed))
+		releaseOther := m.block(other)
+		waits = append(waits, wait(background, other))
+		time.Sleep(5 * silence)
+		releaseOther()
+		release()
+		assert.NoError(m, within(m.T, waits[1]))
+		graph, r := m.gpu.StreamEndCapture(s.handle)
+		m.ok(r)
+		m.ok(m.gpu.GraphDestroy(graph))
+		s.Resume()
+		assert.NoError(m, within(m.T, waits[0]))
+	})
+}
+
+// A driver that does not come back from a question keeps nobody from being woken.
+func TestDriverThatHangs(t *testing.T) {
+	hang := make(chan struct{})
+	m := start(t, drivertest.Config{OnCall: func(op string) driver.Result {
+		if op == "cuStreamQuery" {
+			<-hang
+		}
+		return driver.Success
+	}}, Config{})
+	var waits []<-chan error
+	var releases []func()
+	for range 8 {
+		s := m.stream()
+		releases = append(releases, m.block(s))
+		waits = append(waits, wait(background, s))
+	}
+	ctx, cancel := context.WithCancel(background)
+	forever := m.stream()
+	releases = append(releases, m.block(forever))
+	never := wait(ctx, forever)
+	for m.gpu.Calls("cuStreamQuery") < askMax {
+		time.Sleep(time.Millisecond)
+	}
+	for i, waited := range waits {
+		releases[i]()
+		assert.NoError(t, within(t, waited))
+	}
+	cancel()
+	assert.Equal(t, context.Canceled, within(t, never))
+	assert.Equal(t, askMax, m.gpu.Calls("cuStreamQuery"))
+	close(hang)
+}
+
+// A driver that takes a write and never makes it costs a millisecond, and nothing else.
+func TestWriteThatNeverComes(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s := m.stream()
+	require.NoError(t, s.Wait(background))
+	s.dev.binding.API = deaf{m.gpu}
+	m.work(s)
+	assert.NoError(t, s.Wait(background))
+	s.dev.binding.API = m.gpu
+}
+
+type deaf struct{ driver.API }
+
+func (deaf) StreamWriteValue64(driver.Stream, driver.DevicePtr, uint64, uint32) driver.Result {
+	return driver.Success
+}
+
+// Cells go from stream to stream, numbers go on, and memory is bounded.
+func TestCellsAreUsedAgain(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{MaxBytes: 2 * pageBytes})
+	var last uint64
+	for range 3 * pageCells {
+		s := m.stream()
+		done := m.work(s)
+		ticket, err := s.Mark()
+		require.NoError(t, err)
+		require.NoError(t, ticket.Wait(background))
+		assert.True(t, done.Load())
+		last = max(last, ticket.n)
+		m.destroy(s)
+	}
+	assert.EqualValues(t, pageBytes, m.devices[0].Bytes())
+	assert.Greater(t, last, uint64(1), "numbers of a cell go on")
+	var open []*Stream
+	for range 3 * pageCells {
+		s := m.stream()
+		require.NoError(t, s.Wait(background))
+		open = append(open, s)
+	}
+	assert.EqualValues(t, 2*pageBytes, m.devices[0].Bytes())
+	assert.True(t, open[len(open)-1].prompt.Load(), "there is no memory for more")
+}
+
+// The cell of a stream that was closed with a write on its way is used again when that has come.
+func TestCellWithAWriteOnItsWay(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s := m.stream()
+	release := m.block(s)
+	ticket, err := s.Mark()
+	require.NoError(t, err)
+	c := s.cell.Load()
+	m.destroy(s)
+	taken := map[*cell]bool{}
+	for range pageCells {
+		taken[m.devices[0].takeCell()] = true
+	}
+	assert.False(t, taken[c])
+	release()
+	require.NoError(t, ticket.Wait(background))
+	assert.Equal(t, c, m.devices[0].takeCell())
+}
+
+// Two goroutines may put their writes on the stream the other way round.
+func TestWritesInAnotherOrder(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s := m.stream()
+	require.NoError(t, s.Wait(background))
+	first := s.issued.Add(1)
+	second := s.issued.Add(cellWords)
+	require.NoError(t, s.put(second))
+	require.NoError(t, s.put(first))
+	require.NoError(t, Ticket{&s.source, second}.Wait(background))
+	m.ok(m.gpu.StreamSynchronize(s.handle))
+	assert.Equal(t, second, s.cell.Load().top())
+	assert.Zero(t, m.poller.Stats().Asks)
+}
+
+func TestEvent(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s, d := m.stream(), m.devices[0]
+	handle, err := d.takeEvent()
+	require.NoError(t, err)
+	e := d.NewEvent(handle)
+	assert.NoError(t, e.Wait(background), "it marks nothing")
+	release := m.block(s)
+	m.ok(m.gpu.EventRecord(handle, s.handle))
+	ctx, cancel := context.WithCancel(background)
+	ended, waited := wait(ctx, e), wait(background, e)
+	ran, _ := after(e)
+	time.Sleep(time.Millisecond)
+	cancel()
+	assert.Equal(t, context.Canceled, within(t, ended))
+	assert.Empty(t, waited)
+	release()
+	assert.NoError(t, within(t, waited))
+	assert.NoError(t, within(t, ran))
+
+	release = m.block(s)
+	m.ok(m.gpu.EventRecord(handle, s.handle))
+	ran, _ = after(e)
+	e.Close()
+	assert.ErrorIs(t, within(t, ran), driver.ErrClosed)
+	release()
+	d.returnEvent(handle)
+}
+
+// A refused question fails the waits for that stream, and no others.
+func TestQuestionThatFails(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s := m.stream()
+	release := m.block(s)
+	m.gpu.Fail("cuStreamQuery", 1, driver.ErrorUnknown)
+	assert.ErrorIs(t, within(t, wait(background, s)), driver.ErrorUnknown)
+	waited := wait(background, s)
+	release()
+	assert.NoError(t, within(t, waited))
+}
+
+// A write that fails is replaced by an event.
+func TestWriteThatFails(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s := m.stream()
+	release := m.block(s)
+	m.gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorOutOfMemory)
+	waited := wait(background, s)
+	for m.gpu.Calls("cuEventRecord") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	assert.Empty(t, waited)
+	release()
+	assert.NoError(t, within(t, waited))
+
+	m.gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorOutOfMemory)
+	m.gpu.Fail("cuEventRecord", 1, driver.ErrorUnknown)
+	m.work(s)
+	assert.ErrorIs(t, s.Wait(background), driver.ErrorUnknown)
+	assert.NoError(t, s.Wait(background))
+}
+
+func TestManyStreamsOfAFailingDevice(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	var waits []<-chan error
+	var releases []func()
+	for range 10 * askBatch {
+		s := m.stream()
+		releases = append(releases, m.block(s))
+		waits = append(waits, wait(background, s))
+	}
+	m.waiting(len(waits))
+	m.gpu.Vanish(0)
+	for i, waited := range waits {
+		assert.ErrorIs(t, within(t, waited), driver.ErrorUnknown, fmt.Sprint(i))
+	}
+	for _, release := range releases {
+		release()
+	}
+}
+
+func TestPollerEndsWhenNobodyWaits(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s := m.stream()
+	release := m.block(s)
+	waited := wait(background, s)
+	release()
+	require.NoError(t, within(t, waited))
+	poll(t, "the poller runs", func() bool {
+		m.poller.mu.Lock()
+		defer m.poller.mu.Unlock()
+		return !m.poller.running
+	})
+}
+
+func TestWaitThatSpinsAllocatesNothing(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s := m.stream()
+	require.NoError(t, s.Wait(background))
+	s.dev.binding.API = instant{m.gpu, s}
+	ctx, cancel := context.WithCancel(background)
+	defer cancel()
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		s.Changed()
+		_ = s.Wait(ctx)
+	}))
+	s.dev.binding.API = m.gpu
+}
+
+// instant makes writes at once.
+type instant struct {
+	driver.API
+	s *Stream
+}
+
+func (d instant) StreamWriteValue64(_ driver.Stream, _ driver.DevicePtr, value uint64, _ uint32) driver.Result {
+	d.s.cell.Load().words[value%cellWords] = value
+	return driver.Success
+}
