@@ -163,13 +163,12 @@ func (d *Device) ask(batch []*source) {
 }
 
 // Close ends all waits on the device with a cause, of which the first counts, and waits until the
-// driver is not asked any more, unless the device was lost. It frees nothing: see Free.
+// driver is not asked any more; of a lost device that may hang it waits for a tenth of a second.
+// It frees nothing: see Free.
 func (d *Device) Close(cause error) {
-	wait := d.end(cause)
+	lost := !d.end(cause)
 	d.poller.forget(d)
-	for step := leastPause; wait && d.askers.Load() > 0; step = min(2*step, silence) {
-		time.Sleep(step)
-	}
+	until(lost, func() bool { return d.askers.Load() == 0 })
 	d.mu.Lock()
 	all := d.streams
 	maps.Copy(all, d.closed)
@@ -218,6 +217,17 @@ func (d *Device) settle(s *Stream) {
 		d.mu.Lock()
 		delete(d.closed, s)
 		d.mu.Unlock()
+	}
+}
+
+// patience is how long a call may take that the driver of a lost device does not come back from.
+const patience = 100 * time.Millisecond
+
+// until waits until something is so, and for a lost device not for ever.
+func until(lost bool, so func() bool) {
+	start := clock()
+	for step := leastPause; !so() && (!lost || clock()-start < patience); step = min(2*step, silence) {
+		time.Sleep(step)
 	}
 }
 

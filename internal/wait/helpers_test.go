@@ -21,6 +21,7 @@ var background = context.Background()
 type machine struct {
 	*testing.T
 	gpu     *drivertest.Driver
+	api     driver.API // that devices are opened with, if not gpu
 	poller  *Poller
 	devices []*Device
 	quiet   bool // calls fail by chance
@@ -55,7 +56,11 @@ func (m *machine) open(ordinal int, how Config) *Device {
 	m.Helper()
 	ctx, r := m.gpu.DevicePrimaryCtxRetain(driver.Device(ordinal))
 	m.ok(r)
-	d, err := m.poller.Open(&driver.Binding{API: m.gpu, Context: ctx, Ordinal: ordinal,
+	var api driver.API = m.gpu
+	if m.api != nil {
+		api = m.api
+	}
+	d, err := m.poller.Open(&driver.Binding{API: api, Context: ctx, Ordinal: ordinal,
 		OnCleanup: func(err error) { assert.True(m, err == nil || m.quiet, err) }}, how)
 	require.NoError(m, err)
 	return d
@@ -80,6 +85,14 @@ func (m *machine) end(d *Device) {
 		assert.True(m, err == nil || m.quiet, err)
 	}
 	m.gpu.DevicePrimaryCtxRelease(driver.Device(d.binding.Ordinal))
+}
+
+// reopen opens the waits of device 0 once more, by another API.
+func (m *machine) reopen(api driver.API) {
+	m.Helper()
+	m.end(m.devices[0])
+	m.api = api
+	m.devices[0] = m.open(0, Config{})
 }
 
 func (m *machine) ok(r driver.Result) {

@@ -60,9 +60,7 @@ func (s *source) prove(n uint64) {
 func (s *source) detach() *cell {
 	s.prove(s.passed())
 	c := s.cell.Swap(nil)
-	for step := leastPause; s.inside.Load() > 0; step = min(2*step, silence) {
-		time.Sleep(step)
-	}
+	until(false, func() bool { return s.inside.Load() == 0 })
 	return c
 }
 
@@ -186,18 +184,16 @@ func (s *source) ask() error {
 }
 
 // Suspend keeps the driver from being asked, until as many calls of Resume. It waits for a call
-// that is under way, unless the device is lost.
+// that is under way; on a lost device that may hang, for a tenth of a second.
 func (s *source) Suspend() {
 	s.mu.Lock()
 	s.suspended++
-	asking := s.asking > 0
 	s.mu.Unlock()
-	for step := leastPause; asking && s.dev.ended.Load() == nil; step = min(2*step, silence) {
-		time.Sleep(step)
+	until(s.dev.ended.Load() != nil, func() bool {
 		s.mu.Lock()
-		asking = s.asking > 0
-		s.mu.Unlock()
-	}
+		defer s.mu.Unlock()
+		return s.asking == 0
+	})
 }
 
 // Resume ends a Suspend.

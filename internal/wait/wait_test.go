@@ -376,12 +376,10 @@ func TestDriverThatHangs(t *testing.T) {
 // A driver that takes a write and never makes it costs a millisecond, and nothing else.
 func TestWriteThatNeverComes(t *testing.T) {
 	m := start(t, drivertest.Config{}, Config{})
+	m.reopen(deaf{m.gpu})
 	s := m.stream()
-	require.NoError(t, s.Wait(background))
-	s.dev.binding.API = deaf{m.gpu}
 	m.work(s)
 	assert.NoError(t, s.Wait(background))
-	s.dev.binding.API = m.gpu
 }
 
 type deaf struct{ driver.API }
@@ -547,16 +545,17 @@ func TestPollerEndsWhenNobodyWaits(t *testing.T) {
 
 func TestWaitThatSpinsAllocatesNothing(t *testing.T) {
 	m := start(t, drivertest.Config{}, Config{})
+	api := &instant{API: m.gpu}
+	m.reopen(api)
 	s := m.stream()
+	api.s = s
 	require.NoError(t, s.Wait(background))
-	s.dev.binding.API = instant{m.gpu, s}
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		s.Changed()
 		_ = s.Wait(ctx)
 	}))
-	s.dev.binding.API = m.gpu
 }
 
 // instant makes writes at once.
@@ -565,7 +564,7 @@ type instant struct {
 	s *Stream
 }
 
-func (d instant) StreamWriteValue64(_ driver.Stream, _ driver.DevicePtr, value uint64, _ uint32) driver.Result {
+func (d *instant) StreamWriteValue64(_ driver.Stream, _ driver.DevicePtr, value uint64, _ uint32) driver.Result {
 	d.s.cell.Load().words[value%cellWords] = value
 	return driver.Success
 }
