@@ -140,7 +140,7 @@ func (rt *Runtime) lookForDriver() found {
 		if err != nil {
 			return unusable(err)
 		}
-		setCacheVariables()
+		setVariables()
 		api = library
 	}
 	if r := api.Init(0); r != driver.Success {

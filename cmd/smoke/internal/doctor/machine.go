@@ -61,12 +61,14 @@ type Variable struct {
 	Name  string `json:"name"`
 	Set   bool   `json:"set"`
 	Value string `json:"value,omitempty"`
+	// Default is what the runtime sets it to if it is not set.
+	Default string `json:"default,omitempty"`
 }
 
 // variables are those that decide about CUDA.
 var variables = []string{
 	runtime.PolicyVariable, driver.PathVariable, nvrtc.PathVariable, artifact.DirVariable, dlhost.Variable,
-	visibleVariable, containerVariable, capabilitiesVariable, "LD_LIBRARY_PATH",
+	visibleVariable, containerVariable, capabilitiesVariable, runtime.ConnectionsVariable, "LD_LIBRARY_PATH",
 }
 
 const (
@@ -80,6 +82,9 @@ func environment() []Variable {
 	for i, name := range variables {
 		value, set := os.LookupEnv(name)
 		list[i] = Variable{Name: name, Set: set, Value: value}
+		if name == runtime.ConnectionsVariable && !set {
+			list[i].Default = runtime.DefaultConnections
+		}
 	}
 	return list
 }

@@ -90,6 +90,8 @@ func (r *Report) processRows(row rows) {
 func (r *Report) environmentRows(row rows) {
 	for _, v := range r.Environment {
 		switch {
+		case !v.Set && v.Default != "":
+			row(v.Name, "not set, so "+v.Default)
 		case !v.Set:
 			row(v.Name, "not set")
 		case v.Value == "":
