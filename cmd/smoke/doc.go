@@ -109,8 +109,8 @@
 //	round_seconds   how long each operation was repeated for a value
 //	count           how many values there are of each
 //	partial         true if not everything was measured; error says why
-//	results         name, unit (ns/op, MB/s or hashes/s), values and median; a name with two
-//	                units is there twice
+//	results         name, unit (ns/op, MB/s, hashes/s; of requests also p50-ns, p99-ns, max-ns,
+//	                cores and threads), values and median; a name is there once for each unit
 //
 // MB is 1e6 bytes. ns/op is the mean of a round; for goroutines and devices at the same time it is
 // wall time. A copy is timed until it is done, a launch until it is on the stream, and the job from

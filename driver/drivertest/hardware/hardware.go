@@ -30,7 +30,8 @@ const RequireVariable = "PURECUDA_REQUIRE_GPU"
 
 // EmptyKernels is PTX for sm_75 and later, ISA 6.4, with two kernels that do nothing:
 // "empty" takes no argument, "empty4" takes u64, u64, f32 and u64. What remains of
-// their launch is its overhead. The C program of scripts/baseline loads the same text.
+// their launch is its overhead. A third, "spin", takes a u64, and that many nanoseconds.
+// The C programs of scripts/baseline load the same text.
 //
 //go:embed empty.ptx
 var EmptyKernels []byte

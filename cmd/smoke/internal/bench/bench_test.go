@@ -66,6 +66,8 @@ func TestList(t *testing.T) {
 			"Copy/dir=upload/host=slice/size=1KiB", "Copy/dir=upload/host=pinned/size=16KiB",
 			"Copy/dir=download/host=slice/size=4KiB", "Copy/dir=download/host=pinned/size=4KiB", "Copy/dir=device/size=16KiB",
 			"Graph/do=launches/nodes=10", "Graph/do=replay/nodes=10", "Scaling/devices=1",
+			"Wait/kernel=0s/goroutines=1", "Wait/kernel=50µs/goroutines=64", "Wait/kernel=2ms/goroutines=10000",
+			"Service/size=4KiB/goroutines=1", "Service/size=1MiB/goroutines=64",
 			"Job/on=gpu/devices=1/size=20KiB", "Job/on=cpu/cores=3/size=20KiB",
 		})
 		peers := Select(all, regexp.MustCompile("^PeerCopy/"))
@@ -110,9 +112,20 @@ func TestValues(t *testing.T) {
 	assert.InDelta(t, 1048.576, c.Value(round, Rate), 1e-9)
 	assert.InDelta(t, 1e5, c.Value(round, Hashing), 1e-6)
 	assert.Positive(t, c.Value(Round{N: 1}, Rate), "a clock that stands still")
-	r := Result{Case: c, Rounds: []Round{{1, 30}, {1, 10}, {1, 20}}}
+	c.requests = new(requests)
+	assert.Equal(t, []string{PerOp, Rate, Hashing, P50, P99, Slowest, CoresUsed, Threads}, c.Units())
+	c.requests.begin()
+	for i := range 200 {
+		c.requests.took = append(c.requests.took, time.Duration(200-i))
+	}
+	round.load = c.requests.end()
+	assert.InDelta(t, 100, c.Value(round, P50), 0)
+	assert.InDelta(t, 198, c.Value(round, P99), 0)
+	assert.InDelta(t, 200, c.Value(round, Slowest), 0)
+	assert.InDelta(t, 1e6, c.Value(round, PerOp), 1e-9)
+	r := Result{Case: c, Rounds: []Round{{N: 1, Time: 30}, {N: 1, Time: 10}, {N: 1, Time: 20}}}
 	assert.InDelta(t, 20, r.Median(PerOp), 1e-9)
-	r.Rounds = append(r.Rounds, Round{1, 1000})
+	r.Rounds = append(r.Rounds, Round{N: 1, Time: 1000})
 	assert.InDelta(t, 25, r.Median(PerOp), 1e-9)
 }
 

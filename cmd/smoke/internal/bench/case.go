@@ -40,6 +40,8 @@ type Case struct {
 
 	op    op
 	suite *suite
+	// requests notes what each request took, where that is measured, or is nil.
+	requests *requests
 }
 
 // op does n operations and returns the time that they took.
@@ -74,7 +76,7 @@ func (c Case) Family() string {
 func List(m *Machine, sizes Sizes) []Case {
 	var suites []*suite
 	if len(m.Devices) > 0 {
-		suites = append(suites, calls(m), allocs(m), copies(m, sizes), peers(m, sizes), graphs(m), scatters(m), scaling(m))
+		suites = append(suites, calls(m), allocs(m), copies(m, sizes), peers(m, sizes), graphs(m), waits(m), services(m), scatters(m), scaling(m))
 	} else {
 		suites = append(suites, cores(m))
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// emptyKernels has two kernels that do nothing, "empty" without and "empty4" with arguments. It is
+// emptyKernels has two kernels that do nothing, "empty" without and "empty4" with arguments, and
+// "spin", which takes so many nanoseconds. It is
 // the text of drivertest/hardware, which programs cannot import: it is for tests.
 //
 //go:embed empty.ptx
@@ -28,6 +29,7 @@ var oneWarp = runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3
 type launcher struct {
 	context       *runtime.Context
 	stream        *runtime.Stream
+	kernel        func(name string) (*runtime.Kernel, error)
 	empty, empty4 *runtime.Kernel
 	x             *runtime.Ref[float32]
 }
@@ -44,6 +46,7 @@ func openLauncher(m *Machine, c *closers) (l launcher, err error) {
 	if module, err = opened(c, module, err); err != nil {
 		return l, err
 	}
+	l.kernel = module.Kernel
 	if l.empty, err = module.Kernel("empty"); err != nil {
 		return l, err
 	}

@@ -27,6 +27,7 @@ type Result struct {
 type Round struct {
 	N    int           // operations
 	Time time.Duration // of all of them
+	load load
 }
 
 // The units of values.
@@ -34,6 +35,14 @@ const (
 	PerOp   = "ns/op"
 	Rate    = "MB/s"
 	Hashing = "hashes/s"
+
+	// Of cases that measure requests: what the half of them and 99 of 100 took at most, and the
+	// slowest; the cores that the program kept busy, and its threads at the end.
+	P50       = "p50-ns"
+	P99       = "p99-ns"
+	Slowest   = "max-ns"
+	CoresUsed = "cores"
+	Threads   = "threads"
 )
 
 // Units are those that the case has, the first of them always PerOp.
@@ -45,12 +54,18 @@ func (c Case) Units() []string {
 	if c.Hashes > 0 {
 		units = append(units, Hashing)
 	}
+	if c.requests != nil {
+		units = append(units, P50, P99, Slowest, CoresUsed, Threads)
+	}
 	return units
 }
 
 // Value is a round in one of the units of the case.
 func (c Case) Value(r Round, unit string) float64 {
 	perOp := max(float64(r.Time)/float64(r.N), 1e-3) // a coarse clock may see no time pass
+	if value, ok := r.load.value(unit); ok {
+		return value
+	}
 	switch unit {
 	case Rate:
 		return float64(c.Bytes) / perOp * 1e3
@@ -114,10 +129,12 @@ func measure(ctx context.Context, c Case, options Options) (Result, error) {
 		return r, err
 	}
 	for range options.Count {
+		c.requests.begin()
 		round, err := repeat(ctx, c.op, options.Time, &step)
 		if err != nil {
 			return r, err
 		}
+		round.load = c.requests.end()
 		r.Rounds = append(r.Rounds, round)
 	}
 	return r, nil
