@@ -219,6 +219,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			return err
 		}},
 		{"Ref.Retain", touches, func() error { r := x.Retain(); return errors.Join(second(r.Access()), r.Close()) }},
+		told("Runtime.Degraded", func() { _ = rt.Degraded() }),
 		told("Ref.Bytes", func() { x.Bytes() }),
 		told("Ref.Core", func() { x.Core() }),
 		told("Ref.Generation", func() { x.Generation() }),
@@ -250,7 +251,7 @@ func TestEveryCallHasItsAnswerInEveryState(t *testing.T) {
 		name, _, _ := strings.Cut(call.name, " ")
 		names = append(names, name)
 	}
-	elsewhere := []string{"Runtime.Close", "Context.Reset"} // they are what changes the state
+	elsewhere := []string{"Runtime.Close", "Context.Reset", "Runtime.Revive"} // they are what changes the state
 	for _, v := range []any{rt, (*runtime.Context)(nil), (*runtime.Stream)(nil), (*runtime.Event)(nil), (*runtime.Module)(nil),
 		(*runtime.Kernel)(nil), (*runtime.Graph)(nil), (*runtime.GraphExec)(nil), (*runtime.HostBuffer[uint32])(nil),
 		(*runtime.Symbol[uint32])(nil), (*runtime.Ref[uint32])(nil)} {
