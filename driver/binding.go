@@ -104,6 +104,9 @@ func (b *Binding) Fault(op string, r Result) *Error {
 	} else {
 		e = Failed(op, r)
 	}
+	if l, ok := b.API.(interface{ explain(function string) string }); ok && r == ErrorImpossibleValue {
+		e.Detail = l.explain(op)
+	}
 	e.Device = b.Ordinal
 	if b.OnError != nil {
 		b.OnError(e)

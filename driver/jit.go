@@ -82,7 +82,7 @@ func (l *Library) ModuleLoadData(image []byte, jit JIT) (module Module, log JITL
 		uint32(len(c.options)), unsafe.SliceData(c.options), unsafe.SliceData(c.values))
 	log = c.log()
 	goruntime.KeepAlive(c)
-	return module, log, r
+	return module, log, notZero(l, fnModuleLoadDataEx, r, "module", module)
 }
 
 // LibraryLoadData implements [API].
@@ -96,5 +96,5 @@ func (l *Library) LibraryLoadData(image []byte, jit JIT) (library KernelLibrary,
 		unsafe.SliceData(c.options), unsafe.SliceData(c.values), uint32(len(c.options)), nil, nil, 0)
 	log = c.log()
 	goruntime.KeepAlive(c)
-	return library, log, r
+	return library, log, notZero(l, fnLibraryLoadData, r, "library", library)
 }

@@ -17,6 +17,8 @@ type Library struct {
 	attempts []Attempt
 	version  Version
 	fn       [entryCount]uintptr
+
+	impossibles ffi.Impossible
 }
 
 // Open loads the driver library and resolves its functions. It does not
@@ -106,5 +108,10 @@ func (l *Library) call(index int, frame *ffi.Frame, words int) Result {
 	if fn == 0 {
 		return ErrorSymbolMissing
 	}
-	return Result(int32(frame.Call(fn, words)))
+	r := Result(int32(frame.Call(fn, words)))
+	if r < Success { // ours are negative
+		l.impossibles.Note(entries[index].Name, fmt.Sprintf("the result %d: want one that is not negative", int32(r)))
+		return ErrorImpossibleValue
+	}
+	return r
 }

@@ -1,6 +1,9 @@
 package driver
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // LaunchKernel implements [API].
 func (l *Library) LaunchKernel(function Function, grid, block Dim3, sharedBytes uint32, stream Stream, params []unsafe.Pointer) Result {
@@ -24,6 +27,7 @@ func (l *Library) LaunchKernelEx(function Function, grid, block Dim3, sharedByte
 func (l *Library) OccupancyMaxActiveClusters(function Function, grid, block Dim3, sharedBytes uint32, attributes []LaunchAttribute) (clusters int32, r Result) {
 	config := configOf(grid, block, sharedBytes, 0, attributes)
 	r = l.occupancyMaxActiveClusters(&clusters, function, &config)
+	r = within(l, fnOccupancyMaxActiveClusters, r, "clusters", &clusters, 0, math.MaxInt32)
 	return clusters, r
 }
 
@@ -31,6 +35,7 @@ func (l *Library) OccupancyMaxActiveClusters(function Function, grid, block Dim3
 func (l *Library) OccupancyMaxPotentialClusterSize(function Function, grid, block Dim3, sharedBytes uint32, attributes []LaunchAttribute) (size int32, r Result) {
 	config := configOf(grid, block, sharedBytes, 0, attributes)
 	r = l.occupancyMaxPotentialClusterSize(&size, function, &config)
+	r = within(l, fnOccupancyMaxPotentialClusterSize, r, "size", &size, 0, maxThreads)
 	return size, r
 }
 
@@ -43,5 +48,7 @@ func configOf(grid, block Dim3, sharedBytes uint32, stream Stream, attributes []
 // would call back into Go on this thread and move the stack under the call.
 func (l *Library) OccupancyMaxPotentialBlockSize(function Function, sharedBytes uint64, limit int32) (minGrid, blockSize int32, r Result) {
 	r = l.occupancyMaxPotentialBlockSize(&minGrid, &blockSize, function, 0, sharedBytes, limit)
+	r = within(l, fnOccupancyMaxPotentialBlockSize, r, "block", &blockSize, 0, maxThreads)
+	r = within(l, fnOccupancyMaxPotentialBlockSize, r, "grid", &minGrid, 0, math.MaxInt32)
 	return minGrid, blockSize, r
 }

@@ -15,12 +15,14 @@ func (l *Library) MemPoolSetAccess(pool MemPool, access []MemAccess) Result {
 // ThreadExchangeStreamCaptureMode implements [API].
 func (l *Library) ThreadExchangeStreamCaptureMode(mode CaptureMode) (CaptureMode, Result) {
 	r := l.threadExchangeStreamCaptureMode(&mode)
+	r = within(l, fnThreadExchangeStreamCaptureMode, r, "mode", &mode, CaptureGlobal, CaptureRelaxed)
 	return mode, r
 }
 
 // GraphGetNodeCount implements [API].
 func (l *Library) GraphGetNodeCount(graph Graph) (count uint64, r Result) {
 	r = l.graphGetNodes(graph, nil, &count)
+	r = within(l, fnGraphGetNodes, r, "count", &count, 0, maxNodes)
 	return count, r
 }
 
@@ -33,6 +35,11 @@ func (l *Library) LibraryEnumerateKernels(library KernelLibrary) ([]Kernel, Resu
 	kernels := make([]Kernel, count)
 	if r := l.libraryEnumerateKernels(unsafe.SliceData(kernels), count, library); r != Success {
 		return nil, r
+	}
+	for _, k := range kernels {
+		if r := notZero(l, fnLibraryEnumerateKernels, Success, "kernel", k); r != Success {
+			return nil, r
+		}
 	}
 	return kernels, Success
 }
@@ -77,7 +84,7 @@ func (l *Library) IpcOpenMemHandle(handle IpcMemHandle, flags uint32) (ptr Devic
 		}
 		c.ptr, c.handle, c.flags = &ptr, handle, uintptr(flags)
 		r = l.call(fnIpcOpenMemHandle, &c.Frame, registers+len(handle)/8)
-		return
+		return ptr, notZero(l, fnIpcOpenMemHandle, r, "ptr", ptr)
 	}
 	var c struct {
 		ffi.Frame
@@ -88,7 +95,7 @@ func (l *Library) IpcOpenMemHandle(handle IpcMemHandle, flags uint32) (ptr Devic
 	}
 	c.ptr, c.handle, c.flags = &ptr, &handle, uintptr(flags)
 	r = l.call(fnIpcOpenMemHandle, &c.Frame, 3)
-	return
+	return ptr, notZero(l, fnIpcOpenMemHandle, r, "ptr", ptr)
 }
 
 // IpcOpenEventHandle implements [API].
@@ -102,7 +109,7 @@ func (l *Library) IpcOpenEventHandle(handle IpcEventHandle) (event Event, r Resu
 		}
 		c.event, c.handle = &event, handle
 		r = l.call(fnIpcOpenEventHandle, &c.Frame, registers+len(handle)/8)
-		return
+		return event, notZero(l, fnIpcOpenEventHandle, r, "event", event)
 	}
 	var c struct {
 		ffi.Frame
@@ -112,5 +119,5 @@ func (l *Library) IpcOpenEventHandle(handle IpcEventHandle) (event Event, r Resu
 	}
 	c.event, c.handle = &event, &handle
 	r = l.call(fnIpcOpenEventHandle, &c.Frame, 2)
-	return
+	return event, notZero(l, fnIpcOpenEventHandle, r, "event", event)
 }

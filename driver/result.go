@@ -6,13 +6,21 @@ import "strconv"
 // does not have. It is not a code of CUDA.
 const ErrorSymbolMissing Result = -1
 
+// ErrorImpossibleValue is returned by methods of [*Library] where the driver reported success
+// with a value that cannot be true: -1 devices, or a stream that is none. It also stands for a
+// result that no driver has. It is not a code of CUDA.
+const ErrorImpossibleValue Result = -2
+
 // Name returns the name of the result in cuda.h. It needs no library.
 func (r Result) Name() string {
 	if known, ok := results[r]; ok {
 		return known.name
 	}
-	if r == ErrorSymbolMissing {
+	switch r {
+	case ErrorSymbolMissing:
 		return "symbol missing"
+	case ErrorImpossibleValue:
+		return "impossible value"
 	}
 	return "CUDA_ERROR_" + strconv.Itoa(int(r))
 }
@@ -22,8 +30,11 @@ func (r Result) Text() string {
 	if known, ok := results[r]; ok {
 		return known.text
 	}
-	if r == ErrorSymbolMissing {
+	switch r {
+	case ErrorSymbolMissing:
 		return "the driver does not have this function"
+	case ErrorImpossibleValue:
+		return "the driver returned what cannot be true"
 	}
 	return "a result that is newer than this program"
 }

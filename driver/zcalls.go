@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/internal/ffi"
@@ -31,6 +32,7 @@ func (l *Library) DriverGetVersion() (version Version, r Result) {
 	}
 	c.a0 = &version
 	r = l.call(fnDriverGetVersion, &c.Frame, 1)
+	r = within(l, fnDriverGetVersion, r, "version", &version, 1, 999999)
 	return
 }
 
@@ -43,6 +45,7 @@ func (l *Library) DeviceGetCount() (count int32, r Result) {
 	}
 	c.a0 = &count
 	r = l.call(fnDeviceGetCount, &c.Frame, 1)
+	r = within(l, fnDeviceGetCount, r, "count", &count, 0, maxDevices)
 	return
 }
 
@@ -56,6 +59,7 @@ func (l *Library) DeviceGet(ordinal int32) (device Device, r Result) {
 	}
 	c.a0, c.a1 = &device, uintptr(ordinal)
 	r = l.call(fnDeviceGet, &c.Frame, 2)
+	r = within(l, fnDeviceGet, r, "device", &device, 0, math.MaxInt32)
 	return
 }
 
@@ -95,6 +99,7 @@ func (l *Library) DeviceTotalMem(device Device) (bytes uint64, r Result) {
 	}
 	c.a0, c.a1 = &bytes, uintptr(device)
 	r = l.call(fnDeviceTotalMem, &c.Frame, 2)
+	r = within(l, fnDeviceTotalMem, r, "bytes", &bytes, 1, maxBytes)
 	return
 }
 
@@ -109,6 +114,7 @@ func (l *Library) DeviceGetAttribute(attribute DeviceAttribute, device Device) (
 	}
 	c.a0, c.a1, c.a2 = &value, uintptr(attribute), uintptr(device)
 	r = l.call(fnDeviceGetAttribute, &c.Frame, 3)
+	r = within(l, fnDeviceGetAttribute, r, "value", &value, attribute.least(), math.MaxInt32)
 	return
 }
 
@@ -140,6 +146,7 @@ func (l *Library) DeviceGetByPCIBusID(id string) (device Device, r Result) {
 	}
 	c.a0, c.a1 = &device, cid
 	r = l.call(fnDeviceGetByPCIBusId, &c.Frame, 2)
+	r = within(l, fnDeviceGetByPCIBusId, r, "device", &device, 0, math.MaxInt32)
 	return
 }
 
@@ -168,6 +175,7 @@ func (l *Library) DeviceGetDefaultMemPool(device Device) (pool MemPool, r Result
 	}
 	c.a0, c.a1 = &pool, uintptr(device)
 	r = l.call(fnDeviceGetDefaultMemPool, &c.Frame, 2)
+	r = notZero(l, fnDeviceGetDefaultMemPool, r, "pool", pool)
 	return
 }
 
@@ -181,6 +189,7 @@ func (l *Library) DeviceGetMemPool(device Device) (pool MemPool, r Result) {
 	}
 	c.a0, c.a1 = &pool, uintptr(device)
 	r = l.call(fnDeviceGetMemPool, &c.Frame, 2)
+	r = notZero(l, fnDeviceGetMemPool, r, "pool", pool)
 	return
 }
 
@@ -207,6 +216,7 @@ func (l *Library) DevicePrimaryCtxRetain(device Device) (context Context, r Resu
 	}
 	c.a0, c.a1 = &context, uintptr(device)
 	r = l.call(fnDevicePrimaryCtxRetain, &c.Frame, 2)
+	r = notZero(l, fnDevicePrimaryCtxRetain, r, "context", context)
 	return
 }
 
@@ -245,6 +255,7 @@ func (l *Library) DevicePrimaryCtxGetState(device Device) (flags uint32, active 
 	}
 	c.a0, c.a1, c.a2 = uintptr(device), &flags, &active
 	r = l.call(fnDevicePrimaryCtxGetState, &c.Frame, 3)
+	r = within(l, fnDevicePrimaryCtxGetState, r, "active", &active, 0, 1)
 	return
 }
 
@@ -318,6 +329,7 @@ func (l *Library) CtxGetDevice() (device Device, r Result) {
 	}
 	c.a0 = &device
 	r = l.call(fnCtxGetDevice, &c.Frame, 1)
+	r = within(l, fnCtxGetDevice, r, "device", &device, 0, math.MaxInt32)
 	return
 }
 
@@ -341,6 +353,7 @@ func (l *Library) CtxGetStreamPriorityRange() (least int32, greatest int32, r Re
 	}
 	c.a0, c.a1 = &least, &greatest
 	r = l.call(fnCtxGetStreamPriorityRange, &c.Frame, 2)
+	r = within(l, fnCtxGetStreamPriorityRange, r, "least", &least, greatest, math.MaxInt32)
 	return
 }
 
@@ -407,6 +420,7 @@ func (l *Library) DeviceCanAccessPeer(device Device, peer Device) (can int32, r 
 	}
 	c.a0, c.a1, c.a2 = &can, uintptr(device), uintptr(peer)
 	r = l.call(fnDeviceCanAccessPeer, &c.Frame, 3)
+	r = within(l, fnDeviceCanAccessPeer, r, "can", &can, 0, 1)
 	return
 }
 
@@ -445,6 +459,8 @@ func (l *Library) MemGetInfo() (free uint64, total uint64, r Result) {
 	}
 	c.a0, c.a1 = &free, &total
 	r = l.call(fnMemGetInfo, &c.Frame, 2)
+	r = within(l, fnMemGetInfo, r, "free", &free, 0, total)
+	r = within(l, fnMemGetInfo, r, "total", &total, 1, maxBytes)
 	return
 }
 
@@ -458,6 +474,7 @@ func (l *Library) MemAlloc(bytes uint64) (ptr DevicePtr, r Result) {
 	}
 	c.a0, c.a1 = &ptr, uintptr(bytes)
 	r = l.call(fnMemAlloc, &c.Frame, 2)
+	r = notZero(l, fnMemAlloc, r, "ptr", ptr)
 	return
 }
 
@@ -484,6 +501,8 @@ func (l *Library) MemGetAddressRange(ptr DevicePtr) (base DevicePtr, bytes uint6
 	}
 	c.a0, c.a1, c.a2 = &base, &bytes, uintptr(ptr)
 	r = l.call(fnMemGetAddressRange, &c.Frame, 3)
+	r = notZero(l, fnMemGetAddressRange, r, "base", base)
+	r = within(l, fnMemGetAddressRange, r, "bytes", &bytes, 1, maxBytes)
 	return
 }
 
@@ -498,6 +517,7 @@ func (l *Library) MemHostAlloc(bytes uint64, flags uint32) (ptr unsafe.Pointer, 
 	}
 	c.a0, c.a1, c.a2 = &ptr, uintptr(bytes), uintptr(flags)
 	r = l.call(fnMemHostAlloc, &c.Frame, 3)
+	r = hostMemory(l, fnMemHostAlloc, r, "ptr", &ptr, bytes)
 	return
 }
 
@@ -524,6 +544,7 @@ func (l *Library) MemHostGetDevicePointer(ptr unsafe.Pointer, flags uint32) (dev
 	}
 	c.a0, c.a1, c.a2 = &device, ptr, uintptr(flags)
 	r = l.call(fnMemHostGetDevicePointer, &c.Frame, 3)
+	r = notZero(l, fnMemHostGetDevicePointer, r, "device", device)
 	return
 }
 
@@ -552,6 +573,7 @@ func (l *Library) MemAllocAsync(bytes uint64, stream Stream) (ptr DevicePtr, r R
 	}
 	c.a0, c.a1, c.a2 = &ptr, uintptr(bytes), uintptr(stream)
 	r = l.call(fnMemAllocAsync, &c.Frame, 3)
+	r = within(l, fnMemAllocAsync, r, "ptr", &ptr, DevicePtr(min(bytes, 1)), maxAddress)
 	return
 }
 
@@ -580,6 +602,7 @@ func (l *Library) MemAllocFromPoolAsync(bytes uint64, pool MemPool, stream Strea
 	}
 	c.a0, c.a1, c.a2, c.a3 = &ptr, uintptr(bytes), uintptr(pool), uintptr(stream)
 	r = l.call(fnMemAllocFromPoolAsync, &c.Frame, 4)
+	r = within(l, fnMemAllocFromPoolAsync, r, "ptr", &ptr, DevicePtr(min(bytes, 1)), maxAddress)
 	return
 }
 
@@ -593,6 +616,7 @@ func (l *Library) MemPoolCreate(props MemPoolProps) (pool MemPool, r Result) {
 	}
 	c.a0, c.a1 = &pool, &props
 	r = l.call(fnMemPoolCreate, &c.Frame, 2)
+	r = notZero(l, fnMemPoolCreate, r, "pool", pool)
 	return
 }
 
@@ -947,6 +971,7 @@ func (l *Library) StreamCreate(flags uint32) (stream Stream, r Result) {
 	}
 	c.a0, c.a1 = &stream, uintptr(flags)
 	r = l.call(fnStreamCreate, &c.Frame, 2)
+	r = notZero(l, fnStreamCreate, r, "stream", stream)
 	return
 }
 
@@ -961,6 +986,7 @@ func (l *Library) StreamCreateWithPriority(flags uint32, priority int32) (stream
 	}
 	c.a0, c.a1, c.a2 = &stream, uintptr(flags), uintptr(priority)
 	r = l.call(fnStreamCreateWithPriority, &c.Frame, 3)
+	r = notZero(l, fnStreamCreateWithPriority, r, "stream", stream)
 	return
 }
 
@@ -1037,6 +1063,7 @@ func (l *Library) StreamGetCtx(stream Stream) (context Context, r Result) {
 	}
 	c.a0, c.a1 = uintptr(stream), &context
 	r = l.call(fnStreamGetCtx, &c.Frame, 2)
+	r = notZero(l, fnStreamGetCtx, r, "context", context)
 	return
 }
 
@@ -1102,6 +1129,7 @@ func (l *Library) StreamEndCapture(stream Stream) (graph Graph, r Result) {
 	}
 	c.a0, c.a1 = uintptr(stream), &graph
 	r = l.call(fnStreamEndCapture, &c.Frame, 2)
+	r = notZero(l, fnStreamEndCapture, r, "graph", graph)
 	return
 }
 
@@ -1115,6 +1143,7 @@ func (l *Library) StreamIsCapturing(stream Stream) (status CaptureStatus, r Resu
 	}
 	c.a0, c.a1 = uintptr(stream), &status
 	r = l.call(fnStreamIsCapturing, &c.Frame, 2)
+	r = within(l, fnStreamIsCapturing, r, "status", &status, CaptureNone, CaptureInvalidated)
 	return
 }
 
@@ -1154,6 +1183,7 @@ func (l *Library) EventCreate(flags uint32) (event Event, r Result) {
 	}
 	c.a0, c.a1 = &event, uintptr(flags)
 	r = l.call(fnEventCreate, &c.Frame, 2)
+	r = notZero(l, fnEventCreate, r, "event", event)
 	return
 }
 
@@ -1219,6 +1249,7 @@ func (l *Library) EventElapsedTime(start Event, end Event) (milliseconds float32
 	}
 	c.a0, c.a1, c.a2 = &milliseconds, uintptr(start), uintptr(end)
 	r = l.call(fnEventElapsedTime, &c.Frame, 3)
+	r = within(l, fnEventElapsedTime, r, "milliseconds", &milliseconds, -math.MaxFloat32, math.MaxFloat32)
 	return
 }
 
@@ -1277,6 +1308,7 @@ func (l *Library) ModuleGetFunction(module Module, name string) (function Functi
 	}
 	c.a0, c.a1, c.a2 = &function, uintptr(module), cname
 	r = l.call(fnModuleGetFunction, &c.Frame, 3)
+	r = notZero(l, fnModuleGetFunction, r, "function", function)
 	return
 }
 
@@ -1297,6 +1329,8 @@ func (l *Library) ModuleGetGlobal(module Module, name string) (ptr DevicePtr, by
 	}
 	c.a0, c.a1, c.a2, c.a3 = &ptr, &bytes, uintptr(module), cname
 	r = l.call(fnModuleGetGlobal, &c.Frame, 4)
+	r = notZero(l, fnModuleGetGlobal, r, "ptr", ptr)
+	r = within(l, fnModuleGetGlobal, r, "bytes", &bytes, 1, maxBytes)
 	return
 }
 
@@ -1357,6 +1391,7 @@ func (l *Library) LibraryGetKernel(library KernelLibrary, name string) (kernel K
 	}
 	c.a0, c.a1, c.a2 = &kernel, uintptr(library), cname
 	r = l.call(fnLibraryGetKernel, &c.Frame, 3)
+	r = notZero(l, fnLibraryGetKernel, r, "kernel", kernel)
 	return
 }
 
@@ -1370,6 +1405,7 @@ func (l *Library) LibraryGetModule(library KernelLibrary) (module Module, r Resu
 	}
 	c.a0, c.a1 = &module, uintptr(library)
 	r = l.call(fnLibraryGetModule, &c.Frame, 2)
+	r = notZero(l, fnLibraryGetModule, r, "module", module)
 	return
 }
 
@@ -1390,6 +1426,8 @@ func (l *Library) LibraryGetGlobal(library KernelLibrary, name string) (ptr Devi
 	}
 	c.a0, c.a1, c.a2, c.a3 = &ptr, &bytes, uintptr(library), cname
 	r = l.call(fnLibraryGetGlobal, &c.Frame, 4)
+	r = notZero(l, fnLibraryGetGlobal, r, "ptr", ptr)
+	r = within(l, fnLibraryGetGlobal, r, "bytes", &bytes, 1, maxBytes)
 	return
 }
 
@@ -1403,6 +1441,7 @@ func (l *Library) LibraryGetKernelCount(library KernelLibrary) (count uint32, r 
 	}
 	c.a0, c.a1 = &count, uintptr(library)
 	r = l.call(fnLibraryGetKernelCount, &c.Frame, 2)
+	r = within(l, fnLibraryGetKernelCount, r, "count", &count, 0, maxKernels)
 	return
 }
 
@@ -1429,6 +1468,7 @@ func (l *Library) KernelGetFunction(kernel Kernel) (function Function, r Result)
 	}
 	c.a0, c.a1 = &function, uintptr(kernel)
 	r = l.call(fnKernelGetFunction, &c.Frame, 2)
+	r = notZero(l, fnKernelGetFunction, r, "function", function)
 	return
 }
 
@@ -1456,6 +1496,7 @@ func (l *Library) KernelGetAttribute(attribute FunctionAttribute, kernel Kernel,
 	}
 	c.a0, c.a1, c.a2, c.a3 = &value, uintptr(attribute), uintptr(kernel), uintptr(device)
 	r = l.call(fnKernelGetAttribute, &c.Frame, 4)
+	r = within(l, fnKernelGetAttribute, r, "value", &value, attribute.least(), math.MaxInt32)
 	return
 }
 
@@ -1486,6 +1527,8 @@ func (l *Library) KernelGetParamInfo(kernel Kernel, index uint64) (offset uint64
 	}
 	c.a0, c.a1, c.a2, c.a3 = uintptr(kernel), uintptr(index), &offset, &bytes
 	r = l.call(fnKernelGetParamInfo, &c.Frame, 4)
+	r = within(l, fnKernelGetParamInfo, r, "offset", &offset, index, maxParamBytes)
+	r = within(l, fnKernelGetParamInfo, r, "bytes", &bytes, 1, maxParamBytes)
 	return
 }
 
@@ -1500,6 +1543,7 @@ func (l *Library) FuncGetAttribute(attribute FunctionAttribute, function Functio
 	}
 	c.a0, c.a1, c.a2 = &value, uintptr(attribute), uintptr(function)
 	r = l.call(fnFuncGetAttribute, &c.Frame, 3)
+	r = within(l, fnFuncGetAttribute, r, "value", &value, attribute.least(), math.MaxInt32)
 	return
 }
 
@@ -1540,6 +1584,7 @@ func (l *Library) FuncGetModule(function Function) (module Module, r Result) {
 	}
 	c.a0, c.a1 = &module, uintptr(function)
 	r = l.call(fnFuncGetModule, &c.Frame, 2)
+	r = notZero(l, fnFuncGetModule, r, "module", module)
 	return
 }
 
@@ -1567,6 +1612,8 @@ func (l *Library) FuncGetParamInfo(function Function, index uint64) (offset uint
 	}
 	c.a0, c.a1, c.a2, c.a3 = uintptr(function), uintptr(index), &offset, &bytes
 	r = l.call(fnFuncGetParamInfo, &c.Frame, 4)
+	r = within(l, fnFuncGetParamInfo, r, "offset", &offset, index, maxParamBytes)
+	r = within(l, fnFuncGetParamInfo, r, "bytes", &bytes, 1, maxParamBytes)
 	return
 }
 
@@ -1660,6 +1707,7 @@ func (l *Library) OccupancyMaxActiveBlocksPerMultiprocessor(function Function, b
 	}
 	c.a0, c.a1, c.a2, c.a3 = &blocks, uintptr(function), uintptr(blockSize), uintptr(sharedBytes)
 	r = l.call(fnOccupancyMaxActiveBlocksPerMultiprocessor, &c.Frame, 4)
+	r = within(l, fnOccupancyMaxActiveBlocksPerMultiprocessor, r, "blocks", &blocks, 0, math.MaxInt32)
 	return
 }
 
@@ -1676,6 +1724,7 @@ func (l *Library) OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(function Fu
 	}
 	c.a0, c.a1, c.a2, c.a3, c.a4 = &blocks, uintptr(function), uintptr(blockSize), uintptr(sharedBytes), uintptr(flags)
 	r = l.call(fnOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, &c.Frame, 5)
+	r = within(l, fnOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, r, "blocks", &blocks, 0, math.MaxInt32)
 	return
 }
 
@@ -1707,6 +1756,7 @@ func (l *Library) OccupancyAvailableDynamicSMemPerBlock(function Function, block
 	}
 	c.a0, c.a1, c.a2, c.a3 = &bytes, uintptr(function), uintptr(blocks), uintptr(blockSize)
 	r = l.call(fnOccupancyAvailableDynamicSMemPerBlock, &c.Frame, 4)
+	r = within(l, fnOccupancyAvailableDynamicSMemPerBlock, r, "bytes", &bytes, 0, math.MaxInt32)
 	return
 }
 
@@ -1746,6 +1796,7 @@ func (l *Library) GraphCreate(flags uint32) (graph Graph, r Result) {
 	}
 	c.a0, c.a1 = &graph, uintptr(flags)
 	r = l.call(fnGraphCreate, &c.Frame, 2)
+	r = notZero(l, fnGraphCreate, r, "graph", graph)
 	return
 }
 
@@ -1773,6 +1824,7 @@ func (l *Library) GraphInstantiate(graph Graph, flags uint64) (exec GraphExec, r
 	}
 	c.a0, c.a1, c.a2 = &exec, uintptr(graph), uintptr(flags)
 	r = l.call(fnGraphInstantiateWithFlags, &c.Frame, 3)
+	r = notZero(l, fnGraphInstantiateWithFlags, r, "exec", exec)
 	return
 }
 

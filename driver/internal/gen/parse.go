@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,6 +35,8 @@ type variant struct {
 type arg struct {
 	name, typ string
 	out, ref  bool
+	low, high string // bounds, Go expressions, or ""
+	handle    bool   // is not 0
 }
 
 func parseEntries(file string) ([]*group, error) {
@@ -127,10 +130,21 @@ func (e *entry) parseSignature(s string) error {
 			a.ref, words = true, words[1:]
 		}
 		a.name, a.typ = words[0], words[1]
+		switch {
+		case len(words) == 3:
+			a.low, a.high, _ = strings.Cut(words[2], "..")
+		case a.typ == "Device":
+			a.low, a.high = "0", "math.MaxInt32"
+		}
+		a.handle = len(words) == 2 && slices.Contains(handles, a.typ)
 		e.args = append(e.args, a)
 	}
 	return nil
 }
+
+// handles are the types of what there is none of with the value 0.
+var handles = []string{"Context", "Stream", "Event", "Module", "Function", "KernelLibrary", "Kernel",
+	"Graph", "GraphExec", "MemPool", "DevicePtr"}
 
 func countC(prototype string) int {
 	if prototype == "void" {

@@ -113,7 +113,7 @@ func writeEntries(b *bytes.Buffer, groups []*group) {
 }
 
 func writeCalls(b *bytes.Buffer, groups []*group) {
-	p(b, "package driver\n\nimport (\n\"unsafe\"\n\n\"github.com/purecuda/purecuda/internal/ffi\"\n)\n")
+	p(b, "package driver\n\nimport (\n\"math\"\n\"unsafe\"\n\n\"github.com/purecuda/purecuda/internal/ffi\"\n)\n")
 	p(b, "var _ API = (*Library)(nil)\n")
 	for _, g := range groups {
 		for _, e := range g.entries {
@@ -167,7 +167,27 @@ func writeCall(b *bytes.Buffer, e *entry) {
 	if len(names) > 0 {
 		p(b, "%s = %s", strings.Join(names, ", "), strings.Join(values, ", "))
 	}
-	p(b, "r = l.call(fn%s, &c.Frame, %d)\nreturn\n}\n", e.name[2:], len(fields))
+	p(b, "r = l.call(fn%s, &c.Frame, %d)", e.name[2:], len(fields))
+	for _, a := range e.args {
+		if check := e.check(a); a.out && check != "" {
+			p(b, "r = %s", check)
+		}
+	}
+	p(b, "return\n}\n")
+}
+
+// check is what compares a result of a call with its bounds, or "".
+func (e *entry) check(a arg) string {
+	call := fmt.Sprintf("(l, fn%s, r, %q, ", e.name[2:], a.name)
+	switch {
+	case a.typ == "unsafe.Pointer":
+		return "hostMemory" + call + "&" + a.name + ", bytes)"
+	case a.low != "":
+		return "within" + call + "&" + a.name + ", " + a.low + ", " + a.high + ")"
+	case a.handle:
+		return "notZero" + call + a.name + ")"
+	}
+	return ""
 }
 
 func writeConstants(b *bytes.Buffer, enums []*enum) {
