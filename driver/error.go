@@ -3,6 +3,8 @@ package driver
 import (
 	"fmt"
 	"strings"
+
+	"github.com/purecuda/purecuda/internal/cleantext"
 )
 
 // NoDevice is the value of [Error.Device] when no device is concerned.
@@ -38,7 +40,7 @@ type Attempt struct {
 	Reason string // why it was not used, in the loader's words
 }
 
-func (a Attempt) String() string { return a.Name + ": " + a.Reason }
+func (a Attempt) String() string { return cleantext.String(a.Name + ": " + a.Reason) }
 
 // Errorf makes an error of a kind with a detail. %w keeps the cause.
 func Errorf(kind Kind, format string, args ...any) *Error {
@@ -105,8 +107,13 @@ func (e *Error) Is(target error) bool {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Error begins with the kind and says on one line all that is known, except the
-// log and the attempts beyond what the detail has of them.
+// log and the attempts beyond what the detail has of them. Names that come from the machine are
+// in it, so that what does not print is escaped.
 func (e *Error) Error() string {
+	return cleantext.String(strings.ReplaceAll(e.text(), "\n", "; "))
+}
+
+func (e *Error) text() string {
 	var b strings.Builder
 	b.WriteString(string(e.Kind))
 	if e.Code != Success && e.Code != ErrorSymbolMissing {

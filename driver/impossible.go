@@ -54,9 +54,9 @@ func within[T ~int32 | ~uint32 | ~uint64 | ~float32](l *Library, index int, r Re
 	if r != Success || *value >= low && *value <= high {
 		return r
 	}
-	l.impossibles.Note(entries[index].Name, fmt.Sprintf("%s %v: want %v to %v", what, *value, low, high))
+	r = l.fails(index, "succeeded with %s %v: want %v to %v", what, *value, low, high)
 	*value = 0
-	return ErrorImpossibleValue
+	return r
 }
 
 // notZero is within for handles and addresses.
@@ -64,8 +64,7 @@ func notZero[T ~uintptr | ~uint64](l *Library, index int, r Result, what string,
 	if r != Success || value != 0 {
 		return r
 	}
-	l.impossibles.Note(entries[index].Name, what+" 0, which is none")
-	return ErrorImpossibleValue
+	return l.fails(index, "succeeded with %s 0, which is none", what)
 }
 
 // hostMemory is within for the memory of programs, which Go reads and writes.
@@ -75,9 +74,20 @@ func hostMemory(l *Library, index int, r Result, what string, value *unsafe.Poin
 	if r != Success || bytes == 0 || address >= lowestHost && address <= highest && address%hostAlign == 0 {
 		return r
 	}
-	l.impossibles.Note(entries[index].Name, fmt.Sprintf("%s %#x: want a multiple of %d from %#x to %#x", what, address, hostAlign, lowestHost, highest))
 	*value = nil
+	return l.fails(index, "succeeded with %s %#x: want a multiple of %d from %#x to %#x", what, address, hostAlign, lowestHost, highest)
+}
+
+// fails keeps what a function has returned for the error of the call, and is its result.
+func (l *Library) fails(index int, format string, args ...any) Result {
+	function := entries[index].Name
+	l.impossible.Store(function, function+" "+fmt.Sprintf(format, args...))
 	return ErrorImpossibleValue
 }
 
-func (l *Library) explain(function string) string { return l.impossibles.Text(function) }
+// explain says what a function has returned last that cannot be true.
+func (l *Library) explain(function string) string {
+	text, _ := l.impossible.Load(function)
+	s, _ := text.(string)
+	return s
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/purecuda/purecuda/internal/dl"
 	"github.com/purecuda/purecuda/internal/ffi"
@@ -18,7 +19,8 @@ type Library struct {
 	version  Version
 	fn       [entryCount]uintptr
 
-	impossibles ffi.Impossible
+	// impossible is what a function has returned last that cannot be true, by its name.
+	impossible sync.Map
 }
 
 // Open loads the driver library and resolves its functions. It does not
@@ -110,8 +112,7 @@ func (l *Library) call(index int, frame *ffi.Frame, words int) Result {
 	}
 	r := Result(int32(frame.Call(fn, words)))
 	if r < Success { // ours are negative
-		l.impossibles.Note(entries[index].Name, fmt.Sprintf("the result %d: want one that is not negative", int32(r)))
-		return ErrorImpossibleValue
+		return l.fails(index, "returned %d: want a result that is not negative", int32(r))
 	}
 	return r
 }

@@ -20,6 +20,9 @@ func (l *Library) Version() (driver.Version, Result) {
 	}
 	c.major, c.minor = &major, &minor
 	r := l.call(fnVersion, &c.Frame, 2)
+	if r == Success && (major < minVersion/1000 || major > maxVersion/1000 || minor < 0 || minor > 99) {
+		return 0, l.fails(fnVersion, "succeeded with version %d.%d: want %d.0 to %d.99", major, minor, minVersion/1000, maxVersion/1000)
+	}
 	return driver.Version(1000*major + 10*minor), r
 }
 
@@ -32,8 +35,11 @@ func (l *Library) SupportedArchs() ([]int, Result) {
 		_   [ffi.RegisterWords - 1]uintptr
 	}
 	c.out = &count
-	if r := l.call(fnGetNumSupportedArchs, &c.Frame, 1); r != Success || count <= 0 {
+	if r := l.call(fnGetNumSupportedArchs, &c.Frame, 1); r != Success {
 		return nil, r
+	}
+	if count < 1 || count > maxArchs {
+		return nil, l.fails(fnGetNumSupportedArchs, "succeeded with %d architectures: want 1 to %d", count, maxArchs)
 	}
 	values := make([]int32, count)
 	c.out = unsafe.SliceData(values)
@@ -42,6 +48,9 @@ func (l *Library) SupportedArchs() ([]int, Result) {
 	}
 	archs := make([]int, count)
 	for i, v := range values {
+		if v < minArch || v > maxArch {
+			return nil, l.fails(fnGetSupportedArchs, "succeeded with architecture %d: want %d to %d", v, minArch, maxArch)
+		}
 		archs[i] = int(v)
 	}
 	return archs, Success
@@ -71,6 +80,9 @@ func (l *Library) CreateProgram(source, name string, headers []Header) (program 
 	c.program, c.source, c.name = &program, sourceC, nameC
 	c.headers, c.texts, c.names = uintptr(len(headers)), textsC, namesC
 	r = l.call(fnCreateProgram, &c.Frame, 6)
+	if r == Success && program == 0 {
+		r = l.fails(fnCreateProgram, "succeeded with program 0, which is none")
+	}
 	return program, r
 }
 
@@ -196,6 +208,9 @@ func (l *Library) output(program Handle, sizeOf, get function) ([]byte, Result) 
 	s.program, s.size = program, &size
 	if r := l.call(sizeOf, &s.Frame, 2); r != Success || size == 0 {
 		return nil, r
+	}
+	if size > maxOutput {
+		return nil, l.fails(sizeOf, "succeeded with %d bytes: want %d at most", size, maxOutput)
 	}
 	data := make([]byte, size)
 	var c struct {

@@ -23,7 +23,7 @@ func Compile(ctx context.Context, api API, p Program, t Target) (*Image, error) 
 	}
 	version, r := api.Version()
 	if r != Success {
-		return nil, failed("nvrtcVersion", r)
+		return nil, failed(api, "nvrtcVersion", r)
 	}
 	if ctx.Done() == nil {
 		return compile(ctx, api, version, p, t)
@@ -56,13 +56,13 @@ func compile(ctx context.Context, api API, version driver.Version, p Program, t 
 	}
 	program, r := api.CreateProgram(p.Source, p.name(), p.headers())
 	if r != Success {
-		return nil, failed("nvrtcCreateProgram", r)
+		return nil, failed(api, "nvrtcCreateProgram", r)
 	}
 	defer api.DestroyProgram(program)
 	expressions := p.nameExpressions()
 	for _, expression := range expressions {
 		if r := api.AddNameExpression(program, expression); r != Success {
-			return nil, failed("nvrtcAddNameExpression", r)
+			return nil, failed(api, "nvrtcAddNameExpression", r)
 		}
 	}
 	var stop func() bool
@@ -78,7 +78,7 @@ func compile(ctx context.Context, api API, version driver.Version, p Program, t 
 		return nil, context.Cause(ctx)
 	}
 	if r != Success {
-		return nil, compileFailed("nvrtcCompileProgram", r, p, log, version, options)
+		return nil, compileFailed(api, "nvrtcCompileProgram", r, p, log, version, options)
 	}
 	image := &Image{Target: t, Log: log, CompileTime: took}
 	image.Code, r = output(api, program, t.Kind)
@@ -86,7 +86,7 @@ func compile(ctx context.Context, api API, version driver.Version, p Program, t 
 	case r == ErrorSymbolMissing:
 		return nil, driver.Errorf(driver.ErrUnsupported, "NVRTC %v cannot make %v", version, t.Kind)
 	case r != Success:
-		return nil, compileFailed("getting the "+t.Kind.String(), r, p, log, version, options)
+		return nil, compileFailed(api, "getting the "+t.Kind.String(), r, p, log, version, options)
 	case len(image.Code) == 0: // options in Extra may ask for another form of code
 		return nil, driver.Errorf(driver.ErrKernelCompileFailed, "NVRTC %v made no %v with %s", version, t.Kind, strings.Join(options, " "))
 	}
@@ -95,7 +95,7 @@ func compile(ctx context.Context, api API, version driver.Version, p Program, t 
 	}
 	for _, expression := range expressions {
 		if image.LoweredNames[expression], r = api.LoweredName(program, expression); r != Success {
-			return nil, compileFailed("nvrtcGetLoweredName of "+expression, r, p, log, version, options)
+			return nil, compileFailed(api, "nvrtcGetLoweredName of "+expression, r, p, log, version, options)
 		}
 	}
 	return image, nil

@@ -10,14 +10,22 @@ import (
 )
 
 // failed is the error of a function of NVRTC that has nothing to say about a program.
-func failed(op string, r Result) error {
+func failed(api API, op string, r Result) error {
 	kind := driver.ErrDriverCallFailed
 	if r == ErrorSymbolMissing {
 		kind = driver.ErrUnsupported
 	}
-	e := driver.Errorf(kind, "%s: %w", op, r)
+	e := driver.Errorf(kind, "%s: %w%s", op, r, explain(api, r))
 	e.Op = op
 	return e
+}
+
+// explain says which value of NVRTC cannot be true, or is empty.
+func explain(api API, r Result) string {
+	if l, ok := api.(interface{ explain() string }); ok && r == ErrorImpossibleValue {
+		return ": " + l.explain()
+	}
+	return ""
 }
 
 // errorLine is how NVRTC begins a message about a line: "program.cu(3): error: ...".
@@ -26,7 +34,7 @@ var errorLine = regexp.MustCompile(`(?m)^([^\n]+?)\((\d+)\): ((?:catastrophic )?
 // compileFailed is the error of a program that does not compile. Its detail has the first
 // error, the version, the architecture and the options; its log is NVRTC's, followed by
 // the numbered lines around each error.
-func compileFailed(op string, r Result, p Program, log string, version driver.Version, options []string) error {
+func compileFailed(api API, op string, r Result, p Program, log string, version driver.Version, options []string) error {
 	log = strings.TrimSpace(log)
 	first, _, _ := strings.Cut(log, "\n")
 	if m := errorLine.FindString(log); m != "" {
@@ -35,6 +43,7 @@ func compileFailed(op string, r Result, p Program, log string, version driver.Ve
 	if first != "" {
 		first = ": " + first
 	}
+	first = explain(api, r) + first
 	e := driver.Errorf(driver.ErrKernelCompileFailed, "%s: %w%s [NVRTC %v, %s]", op, r, first, version, strings.Join(options, " "))
 	e.Op = op
 	e.Log = strings.TrimSpace(log + "\n\n" + excerpts(p, log))

@@ -3,6 +3,7 @@ package nvrtc
 import (
 	"encoding/binary"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -57,7 +58,7 @@ func decodeImage(b []byte, t Target) (*Image, bool) {
 		b = b[n:]
 		return s
 	}
-	i := &Image{Target: t, Cached: true, CompileTime: time.Duration(number()), Log: text()}
+	i := &Image{Target: t, Cached: true, CompileTime: time.Duration(min(number(), math.MaxInt64)), Log: text()}
 	if count := number(); count > 0 && ok {
 		i.LoweredNames = map[string]string{}
 		for ; count > 0 && ok; count-- {

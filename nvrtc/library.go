@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/dl"
@@ -25,6 +26,8 @@ type Library struct {
 
 	// compiling holds the argument blocks of the compiles that run.
 	compiling sync.Map
+
+	impossible atomic.Pointer[string] // what was returned last that cannot be true
 }
 
 // Open loads NVRTC. With no argument it looks in the places where it is installed (see
@@ -156,5 +159,32 @@ func (l *Library) call(f function, frame *ffi.Frame, words int) Result {
 	if fn == 0 {
 		return ErrorSymbolMissing
 	}
-	return Result(int32(frame.Call(fn, words)))
+	r := Result(int32(frame.Call(fn, words)))
+	if r < Success { // ours are negative
+		return l.fails(f, "returned %d: want a result that is not negative", int32(r))
+	}
+	return r
+}
+
+// The bounds of what an NVRTC returns.
+const (
+	minVersion, maxVersion = 1000, 999_999
+	minArch, maxArch       = 10, 9999
+	maxArchs               = 1024
+	maxOutput              = 1 << 30 // bytes of code, or of a log
+)
+
+// fails keeps what a function has returned for the error of the call, and is its result.
+func (l *Library) fails(f function, format string, args ...any) Result {
+	text := functions[f].name + " " + fmt.Sprintf(format, args...)
+	l.impossible.Store(&text)
+	return ErrorImpossibleValue
+}
+
+// explain says what was returned last that cannot be true.
+func (l *Library) explain() string {
+	if text := l.impossible.Load(); text != nil {
+		return *text
+	}
+	return ""
 }

@@ -74,7 +74,7 @@ k.cu(999): error: beyond the end
 
 4 errors detected in the compilation of "k.cu".
 `
-	err := compileFailed("nvrtcCompileProgram", ErrorCompilation, p, log, 12040, []string{"--gpu-architecture=sm_90", "--std=c++17"})
+	err := compileFailed(nil, "nvrtcCompileProgram", ErrorCompilation, p, log, 12040, []string{"--gpu-architecture=sm_90", "--std=c++17"})
 	assert.Equal(t, `KernelCompileFailed: nvrtcCompileProgram: NVRTC_ERROR_COMPILATION (6): the source does not compile: `+
 		`k.cu(3): error: identifier "x" is undefined [NVRTC 12.4, --gpu-architecture=sm_90 --std=c++17]`, err.Error())
 	assert.ErrorIs(t, err, ErrorCompilation)

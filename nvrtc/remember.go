@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/artifact"
@@ -37,16 +38,22 @@ func factsOf(api API) (*facts, error) {
 func abilitiesOf(api API) (*facts, error) {
 	version, r := api.Version()
 	if r != Success {
-		return nil, failed("nvrtcVersion", r)
+		return nil, failed(api, "nvrtcVersion", r)
 	}
 	archs, r := api.SupportedArchs()
 	if r != Success {
-		return nil, failed("nvrtcGetSupportedArchs", r)
+		return nil, failed(api, "nvrtcGetSupportedArchs", r)
 	}
 	return &facts{Version: version, Archs: archs}, nil
 }
 
 func (f *facts) equal(o *facts) bool { return fmt.Sprint(*f) == fmt.Sprint(*o) }
+
+// possible tells whether a file can be right about an NVRTC.
+func (f *facts) possible() bool {
+	return f.Version >= minVersion && f.Version <= maxVersion && len(f.Archs) > 0 && len(f.Archs) <= maxArchs &&
+		slices.Min(f.Archs) >= minArch && slices.Max(f.Archs) <= maxArch
+}
 
 // record is an NVRTC that an earlier process has found, in the disk cache. Loading the library
 // takes some ms, which is most of the time to a kernel that was compiled before; with the record
@@ -79,7 +86,7 @@ func recall(cache *artifact.Cache) *facts {
 		return nil
 	}
 	r := &record{}
-	if json.Unmarshal(content, r) != nil || len(r.Facts.Archs) == 0 {
+	if json.Unmarshal(content, r) != nil || !r.Facts.possible() {
 		return nil
 	}
 	info, err := os.Stat(r.File)

@@ -30,6 +30,10 @@ const (
 	// ErrorSymbolMissing is returned by methods of [API] whose function this NVRTC
 	// does not have. It is not a code of NVRTC.
 	ErrorSymbolMissing Result = -1
+	// ErrorImpossibleValue is returned by methods of [*Library] where NVRTC reported success
+	// with a value that cannot be true, or returned a result that no NVRTC has. It is not a
+	// code of NVRTC.
+	ErrorImpossibleValue Result = -2
 )
 
 // results are the names in nvrtc.h and what they mean, in our words.
@@ -53,6 +57,7 @@ var results = map[Result]struct{ name, text string }{
 	ErrorCancelled:                         {"NVRTC_ERROR_CANCELLED", "the compile was cancelled"},
 	ErrorTimeTraceFileWriteFailed:          {"NVRTC_ERROR_TIME_TRACE_FILE_WRITE_FAILED", "the file of --fdevice-time-trace could not be written"},
 	ErrorSymbolMissing:                     {"symbol missing", "this NVRTC does not have the function"},
+	ErrorImpossibleValue:                   {"impossible value", "NVRTC returned what cannot be true"},
 }
 
 // Name returns the name of the result in nvrtc.h. It needs no library.

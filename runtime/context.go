@@ -100,9 +100,13 @@ func (c *Context) tryOut() (free uint64, needsCurrent bool, err error) {
 	return free, needsCurrent, c.giveBack(stream)
 }
 
+// maxCurrent is how many contexts others may have left current on a thread.
+const maxCurrent = 1024
+
 // streamNeedsContext asks for a stream on this thread after all contexts that others
 // have left current on it were taken off, and puts those back. Setting no context would
-// take only the last one off.
+// take only the last one off. Where they do not come to an end the question stays open, and a
+// current context is never wrong.
 func (c *Context) streamNeedsContext(s driver.Stream) bool {
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
@@ -112,7 +116,7 @@ func (c *Context) streamNeedsContext(s driver.Stream) bool {
 			c.api.CtxPushCurrent(other)
 		}
 	}()
-	for {
+	for range maxCurrent {
 		current, r := c.api.CtxGetCurrent()
 		if r != driver.Success {
 			return true
@@ -125,6 +129,7 @@ func (c *Context) streamNeedsContext(s driver.Stream) bool {
 		}
 		others = append(others, current)
 	}
+	return true
 }
 
 // Device describes the device, with the memory that was free when the context was

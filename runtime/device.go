@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/cleantext"
 )
 
 // Device describes a GPU. Sizes are in bytes, clock rates in kHz.
@@ -84,9 +85,9 @@ func Budget(d Device) uint64 {
 func listDevices(api driver.API, cfg *config) ([]Device, error) {
 	count, r := api.DeviceGetCount()
 	if r != driver.Success {
-		return nil, driver.Failed("cuDeviceGetCount", r)
+		return nil, machine(api).Fault("cuDeviceGetCount", r)
 	}
-	devices := make([]Device, 0, count)
+	var devices []Device
 	for i := range int(count) {
 		devices = append(devices, queryDevice(api, i))
 	}
@@ -120,13 +121,15 @@ func queryDevice(api driver.API, ordinal int) Device {
 		return d
 	}
 	q.device = d.handle
-	d.Name, r = api.DeviceGetName(d.handle)
+	name, r := api.DeviceGetName(d.handle)
 	q.ok("cuDeviceGetName", r)
+	d.Name = cleantext.String(name)
 	d.TotalBytes, r = api.DeviceTotalMem(d.handle)
 	q.ok("cuDeviceTotalMem", r)
 	// Identity is for people and logs: a device without it works as well.
 	d.UUID, _ = api.DeviceGetUUID(d.handle)
-	d.PCIBusID, _ = api.DeviceGetPCIBusID(d.handle)
+	id, _ := api.DeviceGetPCIBusID(d.handle)
+	d.PCIBusID = cleantext.String(id)
 
 	d.Capability.Major = q.attribute(driver.DeviceAttributeComputeCapabilityMajor)
 	d.Capability.Minor = q.attribute(driver.DeviceAttributeComputeCapabilityMinor)
@@ -191,7 +194,7 @@ func (q *query) optional(a driver.DeviceAttribute) int {
 }
 
 func (q *query) failed(ordinal int) error {
-	err := driver.Failed(q.op, q.result)
+	err := machine(q.api).Fault(q.op, q.result)
 	err.Device = ordinal
 	return err
 }

@@ -58,7 +58,7 @@ func candidates(images []Image, device Capability) []candidate {
 		c := candidate{Image: image, ptx: image.isPTX()}
 		if m := ptxTarget.FindSubmatch(image.Code); c.ptx && m != nil {
 			if c.Arch == 0 {
-				c.Arch, _ = strconv.Atoi(string(m[1]))
+				c.Arch, _ = strconv.Atoi(string(m[1])) // or the largest number, which no device is
 			}
 			c.suffix = string(m[2])
 		}

@@ -144,7 +144,7 @@ func (rt *Runtime) lookForDriver() found {
 		api = library
 	}
 	if r := api.Init(0); r != driver.Success {
-		err := driver.Failed("cuInit", r)
+		err := machine(api).Fault("cuInit", r)
 		if r.Absent() {
 			err.Kind = driver.ErrDriverLibraryUnavailable
 			err.Detail = "the driver library is there, and has no device to work with"
@@ -154,7 +154,7 @@ func (rt *Runtime) lookForDriver() found {
 	f := found{api: api}
 	var r driver.Result
 	if f.version, r = api.DriverGetVersion(); r != driver.Success {
-		return unusable(driver.Failed("cuDriverGetVersion", r))
+		return unusable(machine(api).Fault("cuDriverGetVersion", r))
 	}
 	var err error
 	if f.devices, err = listDevices(api, &rt.cfg); err != nil {
@@ -170,6 +170,11 @@ func (rt *Runtime) lookForDriver() found {
 			Detail: fmt.Sprintf("none of %d devices can be used", len(f.devices)), Err: first.Err}
 	}
 	return f
+}
+
+// machine makes the errors of calls that are about no device.
+func machine(api driver.API) *driver.Binding {
+	return &driver.Binding{API: api, Ordinal: driver.NoDevice}
 }
 
 // unusable sorts an error into absence and fault.

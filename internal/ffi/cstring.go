@@ -16,13 +16,16 @@ func CString(s string) (*byte, bool) {
 	return unsafe.SliceData(b), true
 }
 
-// GoString copies a string of C. Of nil it is empty.
+// maxString is the length in bytes that a string of C has at most: one without an end is cut.
+const maxString = 1 << 16
+
+// GoString copies a string of C, up to 64 KiB. Of nil it is empty.
 func GoString(p *byte) string {
 	if p == nil {
 		return ""
 	}
 	n := 0
-	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+	for n < maxString && *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
 		n++
 	}
 	return string(unsafe.Slice(p, n))
