@@ -1,6 +1,9 @@
 package driver
 
-import goruntime "runtime"
+import (
+	"errors"
+	goruntime "runtime"
+)
 
 // Binding is a driver together with the context that calls are made in. It belongs to
 // whoever made the context, and must not be copied or changed once it is in use. Its
@@ -105,7 +108,7 @@ func (b *Binding) Fault(op string, r Result) *Error {
 		e = Failed(op, r)
 	}
 	if l, ok := b.API.(interface{ explain(function string) string }); ok && r == ErrorImpossibleValue {
-		e.Detail = l.explain(op)
+		e.Err = errors.New(l.explain(op))
 	}
 	e.Device = b.Ordinal
 	if b.OnError != nil {

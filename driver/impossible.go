@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"math"
 	"unsafe"
 )
 
@@ -16,7 +17,7 @@ const (
 	maxKernels    = 1 << 20 // of an image
 	maxParamBytes = 1 << 16 // of a kernel
 	maxNodes      = 1 << 32 // of a graph
-	maxThreads    = 1 << 16 // of a block
+	maxThreads    = 1 << 16 // of a block, and multiprocessors of a device
 	maxAddress    = 1 << 57 // on a device
 )
 
@@ -35,6 +36,18 @@ func (a DeviceAttribute) least() int32 {
 		return -1 // there is none
 	}
 	return 0
+}
+
+// most is the largest value of an attribute: numbers of threads are multiplied.
+func (a DeviceAttribute) most() int32 {
+	switch a {
+	case DeviceAttributeMaxThreadsPerBlock, DeviceAttributeMaxThreadsPerMultiprocessor, DeviceAttributeMultiprocessorCount,
+		DeviceAttributeWarpSize, DeviceAttributeMaxBlockDimX, DeviceAttributeMaxBlockDimY, DeviceAttributeMaxBlockDimZ:
+		return maxThreads
+	case DeviceAttributeComputeCapabilityMajor, DeviceAttributeComputeCapabilityMinor:
+		return 99
+	}
+	return math.MaxInt32
 }
 
 // least is the smallest value of an attribute.

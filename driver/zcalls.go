@@ -114,7 +114,7 @@ func (l *Library) DeviceGetAttribute(attribute DeviceAttribute, device Device) (
 	}
 	c.a0, c.a1, c.a2 = &value, uintptr(attribute), uintptr(device)
 	r = l.call(fnDeviceGetAttribute, &c.Frame, 3)
-	r = within(l, fnDeviceGetAttribute, r, "value", &value, attribute.least(), math.MaxInt32)
+	r = within(l, fnDeviceGetAttribute, r, "value", &value, attribute.least(), attribute.most())
 	return
 }
 

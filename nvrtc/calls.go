@@ -244,5 +244,8 @@ func (l *Library) LoweredName(program Handle, expression string) (string, Result
 	if r := l.call(fnGetLoweredName, &c.Frame, 3); r != Success {
 		return "", r
 	}
+	if name == nil {
+		return "", l.fails(fnGetLoweredName, "succeeded with no name")
+	}
 	return ffi.GoString(name), Success
 }

@@ -3,10 +3,12 @@
 package nvrtc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,6 +41,37 @@ func fake(t *testing.T) *Library {
 	l, err := Open(file)
 	require.NoError(t, err)
 	return l
+}
+
+// An NVRTC that reports success with what cannot be true is an error that says so.
+func TestImpossibleValues(t *testing.T) {
+	for define, want := range map[string]string{
+		"MAJOR=-1":                  "nvrtcVersion succeeded with version -1.9: want 1.0 to 999.99",
+		"MAJOR=2000000000":          "nvrtcVersion succeeded with version 2000000000.9: want",
+		"COUNT=0":                   "nvrtcGetNumSupportedArchs succeeded with 0 architectures: want 1 to 1024",
+		"COUNT=-1":                  "nvrtcGetNumSupportedArchs succeeded with -1 architectures",
+		"COUNT=2147483647":          "nvrtcGetNumSupportedArchs succeeded with 2147483647 architectures",
+		"ARCH=-75":                  "nvrtcGetSupportedArchs succeeded with architecture -75: want 10 to 9999",
+		"PROGRAM=((void)p,NULL)":    "nvrtcCreateProgram succeeded with program 0, which is none",
+		"SIZE=((void)p,(size_t)-1)": "nvrtcGetPTXSize succeeded with 18446744073709551615 bytes: want 1073741824 at most",
+		"COMPILED=-1":               "nvrtcCompileProgram returned -1: want a result that is not negative",
+		"COMPILED=12345":            "NVRTC_ERROR_12345",
+		"NAME=NULL":                 "nvrtcGetLoweredName succeeded with no name",
+	} {
+		t.Run(define, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "libfakenvrtc.so")
+			build(t, file, "testdata/fakenvrtc.c", "-D"+define)
+			l, err := Open(file)
+			require.NoError(t, err)
+			_, err = TargetFor(l, 90, 0)
+			if err == nil {
+				_, err = Compile(t.Context(), l, Program{Source: "source", NameExpressions: []string{"f<int>"}}, Target{Kind: PTX, Arch: 90})
+			}
+			require.Error(t, err)
+			assert.Contains(t, err.Error(), want)
+			assert.Equal(t, !strings.Contains(want, "12345"), errors.Is(err, ErrorImpossibleValue))
+		})
+	}
 }
 
 func TestArgumentsArrive(t *testing.T) {
