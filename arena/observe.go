@@ -1,6 +1,9 @@
 package arena
 
-import "github.com/purecuda/purecuda/driver"
+import (
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+)
 
 // Event is something that happened to the memory of a device.
 type Event struct {
@@ -33,6 +36,6 @@ func (k EventKind) String() string {
 
 func (d *Device) observe(e Event) {
 	if d.config.Observe != nil {
-		d.config.Observe(e)
+		d.cleanup(contain.Do(func() error { d.config.Observe(e); return nil }))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 )
 
 // CPU does n items on all cores (GOMAXPROCS of them): it calls f, at the same time on
@@ -66,6 +67,6 @@ func (p *plan) work(ctx context.Context, i int, f func(ctx context.Context, lo, 
 		}
 		var w watch
 		w.start()
-		contain(func() error { return f(ctx, k.lo, k.hi) }, func(err error) { p.settle(i, k, w.stop(), err) })
+		contain.Call(func() error { return f(ctx, k.lo, k.hi) }, func(err error) { p.settle(i, k, w.stop(), err) })
 	}
 }

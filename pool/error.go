@@ -3,11 +3,11 @@ package pool
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 )
 
 // ErrStopped is the cause of tiles that were not run, or ended early, because another
@@ -73,35 +73,6 @@ func (e *Error) Unwrap() []error {
 	return causes
 }
 
-// PanicError is a panic of a function that the pool has called. errors.Is and errors.As
-// see through it if the value is an error.
-type PanicError struct {
-	Value any
-	Stack []byte // of the goroutine
-}
-
-// Error has the value, and not the stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
-
-// Unwrap returns the value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
-
-// errExited is the error of a function that ends its goroutine, as FailNow of a test
-// does.
-var errExited = errors.New("the function ended its goroutine (runtime.Goexit)")
-
-// contain calls f and hands its error to settle, also if f panics, and also if it ends
-// the goroutine; then contain does not return.
-func contain(f func() error, settle func(error)) {
-	err := errExited
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-		settle(err)
-	}()
-	err = f()
-}
+// PanicError is a panic of a function that the pool has called, with its Value and the Stack of
+// its goroutine. errors.Is and errors.As see through it if the value is an error.
+type PanicError = contain.PanicError

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -101,7 +102,7 @@ func (l *lane) serve(v visit) {
 	l.worker.ctx = c.ctx
 	defer func() { l.worker.ctx = nil }()
 	ready := false
-	contain(l.open, func(err error) {
+	contain.Call(l.open, func(err error) {
 		if ready = err == nil; !ready {
 			c.plan.refuse(v.member, fmt.Errorf("preparing device %d: %w", l.worker.device.Ordinal, err))
 		}
@@ -128,7 +129,7 @@ func (l *lane) do(c *call, member int, k piece) {
 	w := &l.worker
 	w.retried = k.retries > 0
 	w.watch.start()
-	contain(func() error {
+	contain.Call(func() error {
 		return c.f(w, Tile{Device: w.index, Lo: k.lo, Hi: k.hi})
 	}, func(err error) {
 		if err != nil && c.parent.Err() == nil {
@@ -173,7 +174,7 @@ func (l *lane) shut() error {
 	w := &l.worker
 	var errs []error
 	if state, ok := w.State.(io.Closer); ok {
-		contain(state.Close, func(err error) { errs = append(errs, err) })
+		contain.Call(state.Close, func(err error) { errs = append(errs, err) })
 	}
 	if w.stream != nil {
 		errs = append(errs, w.stream.Close())

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 )
 
 // Reduce computes one result from n items: f one for each block of items on the devices of
@@ -69,7 +70,7 @@ func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker,
 	if err != nil || blocks == 0 {
 		return zero, report, err
 	}
-	contain(func() error {
+	contain.Call(func() error {
 		combineTree(results, combine)
 		return nil
 	}, func(failed error) { err = failed })

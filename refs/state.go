@@ -73,6 +73,7 @@ type StateConfig struct {
 // NewState makes the state of a device, which accepts work in generation 1.
 func NewState(device int, c StateConfig) *State {
 	s := &State{device: device, resolver: c.Resolver, onCleanup: c.OnCleanup}
+	s.watchers.failed = c.OnCleanup
 	if s.resolver == nil {
 		s.resolver = NewResolver("")
 	}

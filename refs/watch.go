@@ -1,6 +1,10 @@
 package refs
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/purecuda/purecuda/internal/contain"
+)
 
 // Change is a change of a [State].
 type Change struct {
@@ -11,10 +15,9 @@ type Change struct {
 }
 
 // Watch makes f hear of every change after this call, in order, until stop is called. One
-// change is told at a time, on the goroutine that makes one, and after the State has
-// moved on: f may ask the State and change it, but must not wait for it (Drain, Close) or
+// change is told at a time, and after the State has moved on: f may ask the State and change it, but must not wait for it (Drain, Close) or
 // for anything that a caller of CUDA holds. A change that is under way when stop is
-// called may still be told.
+// called may still be told. A panic of f goes to OnCleanup.
 func (s *State) Watch(f func(Change)) (stop func()) { return s.watchers.add(f) }
 
 // watchers hear of changes in the order in which they happened.
@@ -22,7 +25,8 @@ type watchers struct {
 	mu      sync.Mutex
 	all     []*watcher
 	pending []Change
-	telling bool // somebody is at it, and tells the rest as well
+	telling bool        // somebody is at it, and tells the rest as well
+	failed  func(error) // hears of the panics of watchers, or nil
 }
 
 type watcher struct{ f func(Change) }
@@ -77,6 +81,8 @@ func (w *watchers) tellAll(all []*watcher, c Change) {
 	w.mu.Unlock()
 	defer w.mu.Lock()
 	for _, one := range all {
-		one.f(c)
+		if err := contain.Hook(func() { one.f(c) }); err != nil && w.failed != nil {
+			w.failed(err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/cleantext"
+	"github.com/purecuda/purecuda/internal/contain"
 )
 
 // Device describes a GPU. Sizes are in bytes, clock rates in kHz.
@@ -95,8 +96,14 @@ func listDevices(api driver.API, cfg *config) ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range devices {
-		devices[i].Score = cfg.score(devices[i])
+	err = contain.Do(func() error {
+		for i := range devices {
+			devices[i].Score = cfg.score(devices[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("scoring the devices: %w", err)
 	}
 	sortDevices(devices)
 	return devices, nil

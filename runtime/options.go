@@ -44,10 +44,22 @@ func WithDriver(api driver.API) Option { return func(c *config) { c.api = api } 
 func WithDevices(names ...string) Option { return func(c *config) { c.devices = names } }
 
 // WithScore replaces [Score], by which devices are ordered.
-func WithScore(score func(Device) float64) Option { return func(c *config) { c.score = score } }
+func WithScore(score func(Device) float64) Option {
+	return func(c *config) {
+		if c.score = score; score == nil {
+			c.score = Score
+		}
+	}
+}
 
 // WithBudget replaces [Budget], the memory that one job may plan with.
-func WithBudget(budget func(Device) uint64) Option { return func(c *config) { c.budget = budget } }
+func WithBudget(budget func(Device) uint64) Option {
+	return func(c *config) {
+		if c.budget = budget; budget == nil {
+			c.budget = Budget
+		}
+	}
+}
 
 // WithMemory says how the memory of each device is kept: how much is cached and how much
 // may be used, whether it is zeroed or poisoned, who hears of allocations.
@@ -75,4 +87,10 @@ func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l }
 
 // WithErrorHook sets a function that hears of failures while cleaning up, which
 // no caller waits for. It may be called from any goroutine and must not block.
-func WithErrorHook(f func(error)) Option { return func(c *config) { c.onError = f } }
+func WithErrorHook(f func(error)) Option {
+	return func(c *config) {
+		if c.onError = f; f == nil {
+			c.onError = func(error) {}
+		}
+	}
+}

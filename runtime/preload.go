@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 )
 
 // Preload opens the contexts of all usable devices and fills their module caches, all devices
@@ -19,8 +22,12 @@ import (
 // by the next caller. Without a function Preload only opens the contexts.
 //
 // It returns when all devices are done, with the errors of all of them: one that fails does not
-// keep the others from being filled. Where CUDA is not available it is the error of Err.
+// keep the others from being filled, also with a panic. Where CUDA is not available it is the
+// error of Err.
 func (rt *Runtime) Preload(ctx context.Context, load ...func(context.Context, *Context) (*Module, error)) error {
+	if ctx == nil {
+		return driver.Errorf(driver.ErrInvalidArgument, "Preload takes a context that is not nil")
+	}
 	if err := rt.Err(); err != nil {
 		return err
 	}
@@ -32,9 +39,11 @@ func (rt *Runtime) Preload(ctx context.Context, load ...func(context.Context, *C
 			continue
 		}
 		all.Go(func() {
-			if err := rt.preload(ctx, d.Ordinal, load); err != nil {
-				errs[i] = fmt.Errorf("preloading device %d: %w", d.Ordinal, err)
-			}
+			contain.Call(func() error { return rt.preload(ctx, d.Ordinal, load) }, func(err error) {
+				if err != nil {
+					errs[i] = fmt.Errorf("preloading device %d: %w", d.Ordinal, err)
+				}
+			})
 		})
 	}
 	all.Wait()

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime/debug"
 	"slices"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 )
 
 // Backend is what one module of a program keeps to use CUDA: the best device that works, its
@@ -273,19 +273,8 @@ func noBuild(label string) error {
 
 // contained calls f, and makes an error of a panic or of the end of its goroutine.
 func contained(f func() (any, error)) (value any, err error) {
-	ended := make(chan struct{})
-	err = errors.New("the function ended its goroutine (runtime.Goexit)")
-	go func() {
-		defer close(ended)
-		defer func() {
-			if v := recover(); v != nil {
-				err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-			}
-		}()
-		value, err = f()
-	}()
-	<-ended
-	return value, err
+	failed := contain.Hook(func() { value, err = f() })
+	return value, errors.Join(err, failed)
 }
 
 func probeError(label string, outcome Outcome, cause error) error {

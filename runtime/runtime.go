@@ -14,6 +14,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/flight"
 	"github.com/purecuda/purecuda/nvrtc"
 	"github.com/purecuda/purecuda/refs"
@@ -91,7 +92,9 @@ func Open(options ...Option) (*Runtime, error) {
 func newRuntime(options []Option) *Runtime {
 	cfg := config{score: Score, budget: Budget, onError: func(error) {}, moduleCache: defaultModuleCache}
 	for _, o := range options {
-		o(&cfg)
+		if o != nil {
+			o(&cfg)
+		}
 	}
 	if cfg.logger == nil {
 		cfg.logger = slog.New(slog.DiscardHandler)
@@ -316,7 +319,9 @@ func (rt *Runtime) Budget(ordinal int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return rt.cfg.budget(d), nil
+	var bytes uint64
+	err = contain.Do(func() error { bytes = rt.cfg.budget(d); return nil })
+	return bytes, err
 }
 
 // Context returns the context of a device, which is opened when it is first asked
@@ -429,7 +434,9 @@ func (rt *Runtime) Close() error {
 func (rt *Runtime) report(err error) {
 	if err != nil {
 		rt.cfg.logger.Warn("CUDA cleanup failed", "error", err)
-		rt.cfg.onError(err)
+		if err := contain.Hook(func() { rt.cfg.onError(err) }); err != nil {
+			rt.cfg.logger.Error("the error hook failed", "error", err)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ var (
 // HostFunc makes f callable as a C function of type void (*)(void *): it returns
 // the function's address and the data to pass to it. With keep, f may be called
 // any number of times and is never forgotten; otherwise it is called once.
-// f runs on the thread that C calls from.
+// C waits for f, which runs on another thread.
 func HostFunc(f func(), keep bool) (fn, data uintptr) {
 	return callback(), hostFuncs.add(hostFunc{call: f, keep: keep})
 }
@@ -79,6 +79,12 @@ func (r *registry) run(key uintptr) uintptr {
 	case f.answer != nil:
 		return uintptr(f.answer())
 	}
-	f.call()
+	// On a goroutine of its own, which f may end: this one belongs to C.
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.call()
+	}()
+	<-ended
 	return 0
 }

@@ -4,6 +4,8 @@ package flight
 import (
 	"context"
 	"sync"
+
+	"github.com/purecuda/purecuda/internal/contain"
 )
 
 // Group shares work by key. The zero value is ready. It is safe for concurrent use, and
@@ -31,7 +33,7 @@ type flight[V any] struct {
 // When ctx ends, Do returns its cause, and the others wait on. The context of work has
 // the values of the first caller's and ends when nobody waits any more. Work may ignore
 // that; who asks in the meantime gets its result, or if it has failed, new work.
-// It runs on a goroutine of its own.
+// It runs on a goroutine of its own; if it panics or ends that, everybody who waits gets an error.
 func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) (V, error)) (value V, shared bool, err error) {
 	for {
 		f, joined := g.join(ctx, key, work)
@@ -63,12 +65,17 @@ func (g *Group[K, V]) join(ctx context.Context, key K, work func(context.Context
 	}
 	g.flights[key] = f
 	go func() {
-		f.value, f.err = work(ctx)
-		g.mu.Lock()
-		delete(g.flights, key)
-		g.mu.Unlock()
-		close(f.done)
-		cancel()
+		contain.Call(func() (err error) {
+			f.value, err = work(ctx)
+			return err
+		}, func(err error) {
+			f.err = err
+			g.mu.Lock()
+			delete(g.flights, key)
+			g.mu.Unlock()
+			close(f.done)
+			cancel()
+		})
 	}()
 	return f, false
 }

@@ -3,6 +3,7 @@ package flight
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -145,4 +146,31 @@ func TestManyKeysAtRandom(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// Work that panics or ends its goroutine fails for all who wait, and the key is free again.
+func TestWorkThatDoesNotReturn(t *testing.T) {
+	for name, work := range map[string]func(context.Context) (int, error){
+		"panic":  func(context.Context) (int, error) { panic("trouble") },
+		"Goexit": func(context.Context) (int, error) { goruntime.Goexit(); return 0, nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var g Group[string, int]
+			for range 3 {
+				go func() {
+					_, _, err := g.Do(t.Context(), "a", func(ctx context.Context) (int, error) {
+						time.Sleep(time.Second)
+						return work(ctx)
+					})
+					assert.ErrorContains(t, err, name)
+				}()
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			v, _, err := g.Do(t.Context(), "a", func(context.Context) (int, error) { return 7, nil })
+			require.NoError(t, err)
+			assert.Equal(t, 7, v)
+			assert.Empty(t, g.flights)
+		})
+	}
 }

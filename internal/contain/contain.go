@@ -1,0 +1,54 @@
+// Package contain calls functions of others so that a panic or the end of their goroutine
+// becomes an error.
+package contain
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// PanicError is a panic of a function of the caller. errors.Is and errors.As see through it if
+// the value is an error.
+type PanicError struct {
+	Value any
+	Stack []byte // of the goroutine
+}
+
+// Error has the value, and not the stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// errExited is the error of a function that ends its goroutine, as FailNow of a test does.
+var errExited = errors.New("the function ended its goroutine (runtime.Goexit)")
+
+// Call calls f and hands its error to settle, also if f panics, and also if it ends the
+// goroutine; then Call does not return.
+func Call(f func() error, settle func(error)) {
+	err := errExited
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+		settle(err)
+	}()
+	err = f()
+}
+
+// Do returns the error of f, or of its panic. If f ends the goroutine, Do does not return.
+func Do(f func() error) (err error) {
+	Call(f, func(failed error) { err = failed })
+	return err
+}
+
+// Hook calls f on a goroutine of its own, which it may end, and waits for it.
+func Hook(f func()) error {
+	settled := make(chan error, 1)
+	go Call(func() error { f(); return nil }, func(err error) { settled <- err })
+	return <-settled
+}
