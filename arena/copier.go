@@ -46,11 +46,18 @@ const (
 	defaultSmallBytes = 256 << 10
 )
 
+// The largest values that count: page-locked memory is scarce long before.
+const (
+	mostChunkBytes = 1 << 40
+	mostBuffers    = 1 << 16
+)
+
 func (c CopierConfig) complete(w *Workers) CopierConfig {
 	orUint(&c.ChunkBytes, defaultChunkBytes)
 	orUint(&c.SlotBytes, defaultSlotBytes)
 	orUint(&c.PieceBytes, defaultPieceBytes)
 	orUint(&c.AloneBytes, defaultAloneBytes)
+	c.ChunkBytes = min(c.ChunkBytes, mostChunkBytes)
 	c.PieceBytes = min(c.PieceBytes, c.ChunkBytes)
 	c.SlotBytes = min(c.SlotBytes, c.ChunkBytes)
 	if c.Slots <= 0 {
@@ -63,6 +70,7 @@ func (c CopierConfig) complete(w *Workers) CopierConfig {
 	if c.Chunks <= 0 {
 		c.Chunks = 2 * (c.Helpers + 1)
 	}
+	c.Slots, c.Chunks = min(c.Slots, mostBuffers), min(c.Chunks, mostBuffers)
 	if c.SmallUploadBytes == 0 {
 		c.SmallUploadBytes = defaultSmallBytes
 	}

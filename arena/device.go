@@ -2,6 +2,7 @@ package arena
 
 import (
 	"errors"
+	"math"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -116,6 +117,9 @@ type totals struct {
 func NewDevice(b *driver.Binding, c DeviceConfig) (*Device, error) {
 	if b == nil || b.API == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "an arena needs a driver")
+	}
+	if b.Ordinal < 0 || b.Ordinal > math.MaxInt32 {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "an arena of device %d: want 0 to %d", b.Ordinal, math.MaxInt32)
 	}
 	if c.CacheBytes == 0 {
 		c.CacheBytes = DefaultCacheBytes

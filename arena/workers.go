@@ -29,7 +29,8 @@ type Workers struct {
 }
 
 const (
-	maxWorkers = 16 // where more do not help: the memory of the host is the limit
+	mostWorkers = 1024 // that a caller can ask for
+	maxWorkers  = 16   // where more do not help: the memory of the host is the limit
 
 	// lingering is how long workers wait for work with open eyes. To start the threads of
 	// idle processors takes nearly a millisecond, and copies often follow on each other. Where
@@ -46,7 +47,7 @@ func NewWorkers(n int) *Workers {
 	if n <= 0 {
 		n = min(max(processors-1, 1), maxWorkers)
 	}
-	w := &Workers{limit: n}
+	w := &Workers{limit: min(n, mostWorkers)}
 	if processors > lingerAbove {
 		w.linger = lingering
 	}

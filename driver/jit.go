@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"math"
 	goruntime "runtime"
 	"unsafe"
 )
@@ -49,10 +50,10 @@ func (jit JIT) call() *jitCall {
 	add(jitErrorLog, uintptr(unsafe.Pointer(unsafe.SliceData(c.error))))
 	add(jitErrorLogBytes, jitLogBytes)
 	if jit.MaxRegisters > 0 {
-		add(jitMaxRegisters, uintptr(jit.MaxRegisters))
+		add(jitMaxRegisters, uintptr(min(jit.MaxRegisters, math.MaxInt32)))
 	}
 	if jit.Optimization > 0 {
-		add(jitOptimizationLevel, uintptr(jit.Optimization))
+		add(jitOptimizationLevel, uintptr(min(jit.Optimization, math.MaxInt32)))
 	}
 	if jit.LineInfo {
 		add(jitGenerateLineInfo, 1)

@@ -1249,7 +1249,7 @@ func (l *Library) EventElapsedTime(start Event, end Event) (milliseconds float32
 	}
 	c.a0, c.a1, c.a2 = &milliseconds, uintptr(start), uintptr(end)
 	r = l.call(fnEventElapsedTime, &c.Frame, 3)
-	r = within(l, fnEventElapsedTime, r, "milliseconds", &milliseconds, -math.MaxFloat32, math.MaxFloat32)
+	r = within(l, fnEventElapsedTime, r, "milliseconds", &milliseconds, -1e12, 1e12)
 	return
 }
 

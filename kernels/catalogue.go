@@ -89,7 +89,7 @@ func Grid(n uint64, block uint32) uint32 {
 // some devices, where the rest follows in a second wave).
 func residentGrid(n, perBlock uint64, multiprocessors int) uint32 {
 	const blocksPerMultiprocessor = 8
-	limit := uint64(max(multiprocessors, 1)) * blocksPerMultiprocessor
+	limit := uint64(min(max(multiprocessors, 1), MaxGrid)) * blocksPerMultiprocessor
 	return clampGrid(n, perBlock, min(limit, MaxGrid))
 }
 

@@ -78,7 +78,7 @@ func LoadGram(c *runtime.Context) (Gram, error) {
 
 // Strips is into how many strips a matrix is best divided on the kernel's device.
 func (k Gram) Strips(rows, columns int) int {
-	return GramStrips(uint64(rows), columns, k.multiprocessors())
+	return GramStrips(uint64(max(rows, 0)), columns, k.multiprocessors())
 }
 
 // Launch computes X'WX of every strip of x, a matrix of weights.Len() rows that stand row by

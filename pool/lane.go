@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -37,8 +38,11 @@ type visit struct {
 }
 
 func newLane(rt *runtime.Runtime, setup func(*Worker) error, index int, d runtime.Device) *lane {
-	l := &lane{rt: rt, setup: setup, device: d, speed: d.Score, ended: make(chan struct{})}
+	l := &lane{rt: rt, setup: setup, device: d, ended: make(chan struct{})}
 	l.worker.index, l.worker.device = index, d
+	if d.Score > 0 && !math.IsInf(d.Score, 1) { // a score of the caller's may be anything
+		l.speed = d.Score
+	}
 	l.changed.L = &l.mu
 	return l
 }

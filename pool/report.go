@@ -2,6 +2,8 @@ package pool
 
 import (
 	"cmp"
+	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -65,7 +67,10 @@ func (p *plan) newTile(device, lo, hi int) TileReport {
 	if p.ordinal != nil {
 		t.Ordinal = p.ordinal(device)
 	}
-	t.Bytes = uint64(t.Len()) * uint64(p.itemBytes)
+	high, bytes := bits.Mul64(uint64(t.Len()), uint64(p.itemBytes))
+	if t.Bytes = bytes; high > 0 {
+		t.Bytes = math.MaxUint64
+	}
 	return t
 }
 

@@ -221,18 +221,27 @@ func (k *Kernel) Handle() driver.Function { return k.function }
 // fullest, and the number of blocks that fill it, for a kernel that uses so many
 // bytes of dynamic shared memory.
 func (k *Kernel) BlockSize(sharedBytes int) (threads, blocks int, err error) {
+	if err := k.checkOccupancy(1, sharedBytes); err != nil {
+		return 0, 0, err
+	}
 	c := k.ctx
 	err = k.use(func() error {
 		grid, block, r := c.api.OccupancyMaxPotentialBlockSize(k.function, uint64(sharedBytes), 0)
 		threads, blocks = int(block), int(grid)
 		return c.failed("cuOccupancyMaxPotentialBlockSize", r)
 	})
+	if err == nil && (threads == 0 || blocks == 0) {
+		err = k.invalid("no block fits on the device with %d bytes of dynamic shared memory", sharedBytes)
+	}
 	return threads, blocks, err
 }
 
 // ResidentBlocks is how many blocks of so many threads one multiprocessor holds at
 // once. Times the number of multiprocessors it limits a cooperative launch.
 func (k *Kernel) ResidentBlocks(threads, sharedBytes int) (blocks int, err error) {
+	if err := k.checkOccupancy(threads, sharedBytes); err != nil {
+		return 0, err
+	}
 	c := k.ctx
 	err = k.use(func() error {
 		n, r := c.api.OccupancyMaxActiveBlocksPerMultiprocessor(k.function, int32(threads), uint64(sharedBytes))
@@ -240,6 +249,17 @@ func (k *Kernel) ResidentBlocks(threads, sharedBytes int) (blocks int, err error
 		return c.failed("cuOccupancyMaxActiveBlocksPerMultiprocessor", r)
 	})
 	return blocks, err
+}
+
+// checkOccupancy refuses what is no block. Of one that is too large the driver says so.
+func (k *Kernel) checkOccupancy(threads, sharedBytes int) error {
+	switch {
+	case threads < 1 || threads > math.MaxInt32:
+		return k.invalid("a block of %d threads: want 1 to %d", threads, k.maxThreads)
+	case sharedBytes < 0:
+		return k.invalid("%d bytes of dynamic shared memory: want 0 or more", sharedBytes)
+	}
+	return nil
 }
 
 // Shape is the shape for n items in one dimension, one thread each, like [Linear], with the

@@ -102,7 +102,7 @@ func Value[T Scalar](v T) Arg {
 // Struct is a structure that the kernel takes by value, in the layout of C. It is
 // copied by the launch. It fits every parameter of its size.
 func Struct[T any](v *T) Arg {
-	a := Arg{ptr: unsafe.Pointer(v), size: uint32(unsafe.Sizeof(*v))}
+	a := Arg{ptr: unsafe.Pointer(v), size: uint32(min(unsafe.Sizeof(*v), math.MaxUint32))}
 	if v == nil {
 		a.err = driver.Errorf(driver.ErrInvalidArgument, "the structure of an argument is nil")
 	}

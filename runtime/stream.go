@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,7 +39,7 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 	}
 	defer c.gate.leave()
 	o, err := c.create(streamResource, 0, "cuStreamCreateWithPriority", func() (uint64, driver.Result) {
-		s, r := c.api.StreamCreateWithPriority(driver.StreamNonBlocking, int32(priority))
+		s, r := c.api.StreamCreateWithPriority(driver.StreamNonBlocking, int32(min(max(priority, math.MinInt32), math.MaxInt32)))
 		return uint64(s), r
 	})
 	if err != nil {
