@@ -32,6 +32,7 @@ type Module struct {
 	Variables []*Variable // module-scope variables
 
 	symbols map[string]any // *Function or *Variable
+	deps    map[*Function]*deps
 }
 
 // Entry gives the kernel of that name, or nil.

@@ -10,6 +10,9 @@ const (
 	maxSource  = 256 << 20 // bytes
 	maxNesting = 200       // scopes, initialisers, expressions
 	maxOperand = 1 << 12   // operands of one instruction or list, except jump tables
+	maxNamed   = 1 << 14   // variables of a module that a<n> declares
+	maxReached = 1 << 21   // functions and variables that kernels reach, counted for each kernel
+	maxParams  = 32764     // bytes of the parameters of a kernel; the ISA's own limit
 )
 
 // parser is a recursive descent parser with one token of lookahead. The first error
@@ -24,6 +27,7 @@ type parser struct {
 	f     *Function
 	scope *scope
 	depth int
+	named uint64 // variables that a<n> has declared
 
 	fixups []*Operand // names to be found among the module's symbols at the end
 	relocs []pendingReloc
@@ -233,7 +237,7 @@ func (p *parser) module() {
 		p.resolveModule()
 	}
 	if p.err == nil {
-		p.m.countShared()
+		p.m.countShared(p)
 	}
 }
 

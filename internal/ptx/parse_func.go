@@ -22,6 +22,9 @@ func (p *parser) function(link Linkage, entry bool) {
 			f.ParamBytes = end
 		}
 	}
+	if entry && f.ParamBytes > maxParams {
+		p.fail(t, "parameters are too large")
+	}
 	p.directives(f)
 	f = p.defineFunction(t, f)
 	if p.err != nil {

@@ -126,7 +126,9 @@ func (p *parser) variable(v *Variable) {
 		p.advance()
 		parameterised = p.sum()
 		p.expect('>')
-		if parameterised == 0 || parameterised > maxOperand {
+		// Each costs what it costs to write it out, and a few bytes of source declare thousands.
+		p.named += min(parameterised, maxNamed+1)
+		if parameterised == 0 || p.named > maxNamed {
 			p.fail(t, "too many variables")
 			return
 		}

@@ -55,12 +55,13 @@ func (m *Module) dependencies(f *Function) *deps {
 // first, each once. Functions whose addresses only module-scope variables hold are not
 // among them.
 func (m *Module) Reachable(f *Function) []*Function {
-	return m.reach(f, map[*Function]*deps{})
+	return m.reach(f, map[*Function]*deps{}, map[*Function]*Function{}, nil)
 }
 
-func (m *Module) reach(f *Function, cache map[*Function]*deps) []*Function {
-	list := []*Function{f}
-	seen := map[*Function]bool{f: true}
+// reach is Reachable into list. seen has for each function the one that it was last met from.
+func (m *Module) reach(f *Function, cache map[*Function]*deps, seen map[*Function]*Function, list []*Function) []*Function {
+	list = append(list, f)
+	seen[f] = f
 	for i := 0; i < len(list); i++ {
 		d := cache[list[i]]
 		if d == nil {
@@ -68,8 +69,8 @@ func (m *Module) reach(f *Function, cache map[*Function]*deps) []*Function {
 			cache[list[i]] = d
 		}
 		for _, g := range d.funcs {
-			if !seen[g] {
-				seen[g] = true
+			if seen[g] != f {
+				seen[g] = f
 				list = append(list, g)
 			}
 		}
@@ -80,13 +81,17 @@ func (m *Module) reach(f *Function, cache map[*Function]*deps) []*Function {
 // Shared lays out the shared memory of an entry: static variables in the order in which
 // they are met, then the dynamic part.
 func (m *Module) Shared(entry *Function) *SharedLayout {
-	return m.sharedLayout(entry, map[*Function]*deps{})
+	if m.deps[entry] != nil { // and so those of all that it reaches
+		return m.sharedLayout(m.reach(entry, m.deps, map[*Function]*Function{}, nil), m.deps)
+	}
+	cache := map[*Function]*deps{}
+	return m.sharedLayout(m.reach(entry, cache, map[*Function]*Function{}, nil), cache)
 }
 
-func (m *Module) sharedLayout(entry *Function, cache map[*Function]*deps) *SharedLayout {
+func (m *Module) sharedLayout(reached []*Function, cache map[*Function]*deps) *SharedLayout {
 	l := &SharedLayout{Offset: map[*Variable]uint64{}, Align: 1}
 	var dynamic []*Variable
-	for _, f := range m.reach(entry, cache) {
+	for _, f := range reached {
 		for _, v := range cache[f].vars {
 			if _, ok := l.Offset[v]; ok {
 				continue
@@ -113,9 +118,20 @@ func (m *Module) sharedLayout(entry *Function, cache map[*Function]*deps) *Share
 	return l
 }
 
-func (m *Module) countShared() {
-	cache := map[*Function]*deps{}
+// countShared also bounds the work: of kernels that all reach the same functions there are as
+// many walks as there are kernels.
+func (m *Module) countShared(p *parser) {
+	m.deps = map[*Function]*deps{}
+	work, seen, list := 0, map[*Function]*Function{}, []*Function(nil)
 	for _, e := range m.Entries {
-		e.SharedBytes = m.sharedLayout(e, cache).Static
+		list = m.reach(e, m.deps, seen, list[:0])
+		for _, f := range list {
+			work += 1 + len(m.deps[f].funcs) + len(m.deps[f].vars)
+		}
+		if work > maxReached {
+			p.failAt(e.Line, 1, e.Name, "the kernels reach too many functions and variables")
+			return
+		}
+		e.SharedBytes = m.sharedLayout(list, m.deps).Static
 	}
 }

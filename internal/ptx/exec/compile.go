@@ -9,9 +9,37 @@ import (
 	"github.com/purecuda/purecuda/internal/ptx"
 )
 
-// maxCode bounds the instructions of all kernels together: device functions are
-// compiled once for each kernel that reaches them.
-const maxCode = 1 << 21
+// Device functions are compiled once for each kernel that reaches them, so that a small source
+// may have a large program. All kernels together have a budget, which is counted in instructions:
+// freeCode for every module, perCode for each instruction of the source, and maxCode at most, or
+// what it takes to compile every function twice.
+const (
+	freeCode = 1 << 16
+	perCode  = 32
+	maxCode  = 1 << 20
+
+	functionCost = 16 // of compiling a function, however short
+	constantCost = 2  // of a constant of a kernel, which has room for each lane
+)
+
+func budgetOf(m *ptx.Module) int {
+	source, once := 0, 0
+	for _, list := range [][]*ptx.Function{m.Entries, m.Functions} {
+		for _, f := range list {
+			source += len(f.Body)
+			once += len(f.Body)*(1+constantCost) + functionCost + len(f.Registers)/4
+		}
+	}
+	return max(min(freeCode+perCode*source, maxCode), 2*once)
+}
+
+// spend takes something off the budget.
+func (c *compiler) spend(cost int, f *ptx.Function) error {
+	if *c.budget -= cost; *c.budget >= 0 {
+		return nil
+	}
+	return &UnsupportedError{Line: f.Line, Kernel: c.entry.Name, Instruction: f.Name, Reason: "the kernels of the module are too large together"}
+}
 
 // Compile translates all kernels of a module. The error is an *UnsupportedError or an
 // *InvalidError.
@@ -37,7 +65,7 @@ func CompileKnown(m *ptx.Module) (p *Program, unknown []*UnsupportedError, err e
 	}
 	p = &Program{Module: m, index: map[*ptx.Variable]int{}, entries: map[string]*Kernel{}, address: map[*ptx.Function]uint64{}}
 	p.collectGlobals()
-	budget := maxCode
+	budget := budgetOf(m)
 	for _, f := range m.Functions {
 		if !f.Declared {
 			p.funcs = append(p.funcs, f)
@@ -243,7 +271,11 @@ func (c *compiler) compileFunction(f *ptx.Function) error {
 		return &UnsupportedError{Line: f.Line, Kernel: c.entry.Name, Instruction: "call " + f.Name,
 			Reason: "the function has no body in this module"}
 	}
-	x := &fnc{compiler: c, f: f, fn: fn, np: 1, local: map[*ptx.Variable]uint32{}}
+	constants := len(c.values)
+	if err := c.spend(functionCost+len(f.Registers)/4, f); err != nil {
+		return err
+	}
+	x := &fnc{compiler: c, f: f, fn: fn, np: 1, code: make([]inst, 0, len(f.Body)+1), local: map[*ptx.Variable]uint32{}}
 	n := len(f.Registers)
 	x.regs, x.high, x.preds = make([]int32, n), make([]int32, n), make([]int32, n)
 	for i := range n {
@@ -271,7 +303,9 @@ func (c *compiler) compileFunction(f *ptx.Function) error {
 	for ; next < len(byPos); next++ {
 		x.labelAt[byPos[next]] = int32(len(x.code))
 	}
-	*c.budget -= len(x.code)
+	if err := c.spend(len(x.code)+constantCost*(len(c.values)-constants), f); err != nil {
+		return err
+	}
 	// Control that runs off the end leaves the function, as with ptxas.
 	x.in = &ptx.Instruction{Op: "ret", Line: f.Line, Guard: -1}
 	x.guard, x.guardX = 0, 0
