@@ -31,6 +31,9 @@ type Binding struct {
 // Do runs f with the context current: on a locked thread, pushed before and popped
 // after, so that a context that was current is current again.
 func (b *Binding) Do(f func() error) error {
+	if b == nil || b.API == nil || f == nil {
+		return Errorf(ErrInvalidArgument, "a binding without a driver, or nothing to do")
+	}
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
 	if r := b.CtxPushCurrent(b.Context); r != Success {

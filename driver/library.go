@@ -106,10 +106,10 @@ func (l *Library) missing(requiredOnly bool) []string {
 
 // call makes one call. It lets frame, and what it points to, stay on the stack.
 func (l *Library) call(index int, frame *ffi.Frame, words int) Result {
-	fn := l.fn[index]
-	if fn == 0 {
+	if l == nil || l.fn[index] == 0 {
 		return ErrorSymbolMissing
 	}
+	fn := l.fn[index]
 	r := Result(int32(frame.Call(fn, words)))
 	if r < Success { // ours are negative
 		return l.fails(index, "returned %d: want a result that is not negative", int32(r))

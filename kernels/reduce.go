@@ -46,7 +46,12 @@ func OpenReducer(rt *runtime.Runtime, options ...pool.Option) (*Reducer, error) 
 }
 
 // Close waits for what is under way and unloads the kernels. It may be called twice.
-func (r *Reducer) Close() error { return r.pool.Close() }
+func (r *Reducer) Close() error {
+	if r == nil {
+		return nil
+	}
+	return r.pool.Close()
+}
 
 // reducerKernels are those of a device. Each is loaded when it is first used.
 type reducerKernels struct {

@@ -28,6 +28,9 @@ func gramBlockStrips(columns int) int { return int(max(1, 16/gramTiles(columns))
 //
 // of the exact one, to first order and unless something underflows.
 func (r *Reducer) Gram(ctx context.Context, x, weights []float64, columns int) ([]float64, *pool.Report, error) {
+	if r == nil {
+		return nil, nil, invalidArgument("a Reducer that was never made")
+	}
 	if _, err := gramShape("gram", len(x), len(weights), columns, columns*columns); err != nil {
 		return nil, nil, err
 	}

@@ -13,6 +13,9 @@ const histogramBlock = 4 << 20
 // Histogram256 counts how often each byte value occurs in data. Counting is exact in any
 // order.
 func (r *Reducer) Histogram256(ctx context.Context, data []byte) ([256]uint64, *pool.Report, error) {
+	if r == nil {
+		return [256]uint64{}, nil, invalidArgument("a Reducer that was never made")
+	}
 	return pool.Reduce(ctx, r.pool, len(data), r.histogramBlock,
 		func(w *pool.Worker, lo, hi int, out [][256]uint64) error {
 			// One launch counts all blocks of the range; the counters of the others stay zero.

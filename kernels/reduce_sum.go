@@ -25,6 +25,9 @@ const (
 //
 // of the exact sum: that is how many roundings an element passes through at most.
 func (r *Reducer) Sum(ctx context.Context, x []float32) (float64, *pool.Report, error) {
+	if r == nil {
+		return 0, nil, invalidArgument("a Reducer that was never made")
+	}
 	block := r.sumBlock
 	return pool.Reduce(ctx, r.pool, len(x), block,
 		func(w *pool.Worker, lo, hi int, out []float64) error {

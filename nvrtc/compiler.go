@@ -117,10 +117,26 @@ func (c *Compiler) load() (API, *facts, error) {
 }
 
 // Version is NVRTC's.
-func (c *Compiler) Version() driver.Version { return c.known.Load().Version }
+func (c *Compiler) Version() driver.Version {
+	if c.check() != nil {
+		return 0
+	}
+	return c.known.Load().Version
+}
+
+// check refuses a compiler that was never made.
+func (c *Compiler) check() error {
+	if c == nil || c.known.Load() == nil {
+		return driver.Errorf(driver.ErrInvalidArgument, "a compiler that was never made")
+	}
+	return nil
+}
 
 // TargetFor is [TargetFor] with the compiler's NVRTC.
 func (c *Compiler) TargetFor(device int, version driver.Version) (Target, error) {
+	if err := c.check(); err != nil {
+		return Target{}, err
+	}
 	return c.known.Load().target(device, version)
 }
 
@@ -136,6 +152,12 @@ func (c *Compiler) TargetFor(device int, version driver.Version) (Target, error)
 // known (a header named by a macro, options in Extra that name files) is not cached: it is
 // compiled at every call.
 func (c *Compiler) Compile(ctx context.Context, p Program, t Target) (*Image, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if ctx == nil {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "Compile takes a context that is not nil")
+	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

@@ -155,10 +155,10 @@ func (l *Library) Missing() []string {
 
 // call makes one call. It lets frame, and what it points to, stay on the stack.
 func (l *Library) call(f function, frame *ffi.Frame, words int) Result {
-	fn := l.fn[f]
-	if fn == 0 {
+	if l == nil || l.fn[f] == 0 {
 		return ErrorSymbolMissing
 	}
+	fn := l.fn[f]
 	r := Result(int32(frame.Call(fn, words)))
 	if r < Success { // ours are negative
 		return l.fails(f, "returned %d: want a result that is not negative", int32(r))

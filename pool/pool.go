@@ -46,6 +46,9 @@ func Open(rt *runtime.Runtime, options ...Option) (*Pool, error) {
 // Devices lists the devices of the pool, in the order of [runtime.Runtime.Devices] when
 // they were found, also those that do not work. There are none as long as CUDA is not available.
 func (p *Pool) Devices() []runtime.Device {
+	if p == nil || p.rt == nil {
+		return nil
+	}
 	lanes, _ := p.open()
 	devices := make([]runtime.Device, len(lanes))
 	for i, l := range lanes {
@@ -159,6 +162,9 @@ func (p *Pool) begin() error {
 // driver.ErrInvalidArgument, and closes nothing: it would wait for that call. It is not noticed
 // on a goroutine that the function has started.
 func (p *Pool) Close() error {
+	if p == nil {
+		return nil
+	}
 	if p.within() {
 		return driver.Errorf(driver.ErrInvalidArgument, "Close within a call of the pool would wait for that call: close it after the call")
 	}

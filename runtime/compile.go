@@ -32,6 +32,9 @@ const paramInfoSince driver.Version = 12040
 // the PTX that the program ships then. Further kinds are those of [nvrtc.Compiler.Compile] and
 // of LoadModule. Failures are not remembered.
 func (c *Context) Compile(ctx context.Context, p nvrtc.Program) (*Module, error) {
+	if c == nil || c.rt == nil {
+		return nil, errNothing("context")
+	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -119,7 +122,12 @@ func (c *Context) loadCompiled(compiler *nvrtc.Compiler, code compiled) (*Module
 // Compiler is what Compile compiles with: that of [WithCompiler], or else the NVRTC of this
 // machine, which is looked for at the first call ([nvrtc.OpenCompiler]). That it is absent or
 // broken is remembered.
-func (rt *Runtime) Compiler() (*nvrtc.Compiler, error) { return rt.openCompiler() }
+func (rt *Runtime) Compiler() (*nvrtc.Compiler, error) {
+	if rt == nil || rt.life == nil {
+		return nil, errNothing("runtime")
+	}
+	return rt.openCompiler()
+}
 
 // newCompiler opens the NVRTC of this machine.
 func (rt *Runtime) newCompiler() (*nvrtc.Compiler, error) {

@@ -134,11 +134,19 @@ func (c *Context) streamNeedsContext(s driver.Stream) bool {
 
 // Device describes the device, with the memory that was free when the context was
 // opened.
-func (c *Context) Device() Device { return c.device }
+func (c *Context) Device() Device {
+	if c == nil || c.rt == nil {
+		return Device{}
+	}
+	return c.device
+}
 
 // Handle is the context as package driver takes it, or 0 if there is none at the moment. It
 // is another one after a Reset.
 func (c *Context) Handle() driver.Context {
+	if c == nil || c.rt == nil {
+		return 0
+	}
 	if c.enter() != nil {
 		return 0
 	}
@@ -147,10 +155,18 @@ func (c *Context) Handle() driver.Context {
 }
 
 // Runtime is the runtime that the context belongs to.
-func (c *Context) Runtime() *Runtime { return c.rt }
+func (c *Context) Runtime() *Runtime {
+	if c == nil || c.rt == nil {
+		return nil
+	}
+	return c.rt
+}
 
 // MemInfo returns the free and all bytes of the device at this moment.
 func (c *Context) MemInfo() (free, total uint64, err error) {
+	if c == nil || c.rt == nil {
+		return 0, 0, errNothing("context")
+	}
 	err = c.do(func() error {
 		var r driver.Result
 		free, total, r = c.api.MemGetInfo()
@@ -163,6 +179,9 @@ func (c *Context) MemInfo() (free, total uint64, err error) {
 // the process included. It refuses while a stream of the context is captured, whose work
 // does not run.
 func (c *Context) Synchronize() error {
+	if c == nil || c.rt == nil {
+		return errNothing("context")
+	}
 	if !c.captures.beginWait() {
 		return c.capturedError("Context.Synchronize")
 	}

@@ -15,6 +15,9 @@ import (
 // rate of page-locked memory. When ctx ends first Upload stops and returns ctx's cause; what
 // dst holds is undefined then, as after every error.
 func Upload[T any](ctx context.Context, s *Stream, dst *Ref[T], src []T) error {
+	if err := usable(ctx, s, "Upload"); err != nil {
+		return err
+	}
 	if err := fits("upload", len(src), dst); err != nil {
 		return err
 	}
@@ -32,6 +35,9 @@ func Upload[T any](ctx context.Context, s *Stream, dst *Ref[T], src []T) error {
 // length. It waits until dst is filled. When ctx ends first it returns ctx's cause, and what
 // dst holds is undefined, as after every error.
 func Download[T any](ctx context.Context, s *Stream, dst []T, src *Ref[T]) error {
+	if err := usable(ctx, s, "Download"); err != nil {
+		return err
+	}
 	if err := fits("download", len(dst), src); err != nil {
 		return err
 	}
@@ -49,8 +55,11 @@ func Download[T any](ctx context.Context, s *Stream, dst []T, src *Ref[T]) error
 // returns. Both must have the same length. src must not be changed or closed before the
 // stream has passed the copy.
 func UploadHost[T any](s *Stream, dst *Ref[T], src *HostBuffer[T]) error {
-	if src.err != nil {
-		return src.err
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
+	if err := src.made(); err != nil {
+		return err
 	}
 	if err := fits("upload", src.n, dst); err != nil {
 		return err
@@ -66,8 +75,11 @@ func UploadHost[T any](s *Stream, dst *Ref[T], src *HostBuffer[T]) error {
 // returns. Both must have the same length. dst must not be read or closed before the
 // stream has passed the copy.
 func DownloadHost[T any](s *Stream, dst *HostBuffer[T], src *Ref[T]) error {
-	if dst.err != nil {
-		return dst.err
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
+	if err := dst.made(); err != nil {
+		return err
 	}
 	if err := fits("download", dst.n, src); err != nil {
 		return err
@@ -84,6 +96,9 @@ func DownloadHost[T any](s *Stream, dst *HostBuffer[T], src *Ref[T]) error {
 // dst: the copy goes over the direct link between the devices where there is one, else
 // through the host.
 func Copy[T any](s *Stream, dst, src *Ref[T]) error {
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
 	if src.Len() != dst.Len() {
 		if _, err := src.Access(); err != nil {
 			return err
@@ -108,6 +123,9 @@ func Copy[T any](s *Stream, dst, src *Ref[T]) error {
 // Fill puts a memset of every element to value behind the work on s, and returns. T must
 // be 1, 2 or 4 bytes long; others can be zeroed with [Zero].
 func Fill[T any](s *Stream, dst *Ref[T], value T) error {
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
 	n, p := uint64(dst.Len()), unsafe.Pointer(&value)
 	return s.transfer("a fill", writes(dst), nothing, func(to, _ driver.DevicePtr) error {
 		switch unsafe.Sizeof(value) {
@@ -124,6 +142,9 @@ func Fill[T any](s *Stream, dst *Ref[T], value T) error {
 
 // Zero puts a memset of every byte to zero behind the work on s, and returns.
 func Zero[T any](s *Stream, dst *Ref[T]) error {
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
 	return s.transfer("a fill", writes(dst), nothing, func(to, _ driver.DevicePtr) error {
 		return s.failed("cuMemsetD8Async", s.ctx.bind.MemsetD8Async(to, 0, dst.Bytes(), s.handle))
 	})

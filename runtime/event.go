@@ -18,17 +18,30 @@ type Event struct {
 }
 
 // NewEvent makes an event without a time stamp, the faster kind.
-func (c *Context) NewEvent() (*Event, error) { return c.newEvent(driver.EventDisableTiming) }
+func (c *Context) NewEvent() (*Event, error) {
+	if c == nil || c.rt == nil {
+		return nil, errNothing("context")
+	}
+	return c.newEvent(driver.EventDisableTiming)
+}
 
 // NewBlockingEvent makes an event without a time stamp whose Synchronize puts the thread
 // to sleep. Other waits keep a core busy for as long as they last, which is faster by some
 // tens of microseconds and takes the core away from other goroutines.
 func (c *Context) NewBlockingEvent() (*Event, error) {
+	if c == nil || c.rt == nil {
+		return nil, errNothing("context")
+	}
 	return c.newEvent(driver.EventDisableTiming | driver.EventBlockingSync)
 }
 
 // NewTimingEvent makes an event for [Event.Since].
-func (c *Context) NewTimingEvent() (*Event, error) { return c.newEvent(driver.EventDefault) }
+func (c *Context) NewTimingEvent() (*Event, error) {
+	if c == nil || c.rt == nil {
+		return nil, errNothing("context")
+	}
+	return c.newEvent(driver.EventDefault)
+}
 
 func (c *Context) newEvent(flags uint32) (*Event, error) {
 	o, err := c.create(eventResource, 0, "cuEventCreate", func() (uint64, driver.Result) {
@@ -44,12 +57,23 @@ func (c *Context) newEvent(flags uint32) (*Event, error) {
 }
 
 // Handle is the event as package driver takes it.
-func (e *Event) Handle() driver.Event { return e.handle }
+func (e *Event) Handle() driver.Event {
+	if e == nil || e.ctx == nil {
+		return 0
+	}
+	return e.handle
+}
 
 // Record moves the event to the end of the work that is on s, which must be a
 // stream of the event's context. It does not block. An event that marks a place in a capture
 // cannot be recorded elsewhere before the capture ends.
 func (e *Event) Record(s *Stream) error {
+	if e == nil || e.ctx == nil {
+		return errNothing("event")
+	}
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
 	if s.ctx != e.ctx {
 		return driver.Errorf(driver.ErrInvalidArgument, "record an event of device %d on a stream of device %d",
 			e.ctx.device.Ordinal, s.ctx.device.Ordinal)
@@ -85,6 +109,9 @@ func (e *Event) Record(s *Stream) error {
 // Query tells whether what the event marks is done. An event that was never
 // recorded is done. It does not block.
 func (e *Event) Query() (done bool, err error) {
+	if e == nil || e.ctx == nil {
+		return false, errNothing("event")
+	}
 	if err := e.begin(); err != nil {
 		return false, err
 	}
@@ -104,6 +131,9 @@ func (e *Event) Query() (done bool, err error) {
 // Synchronize waits until what the event marks is done. When ctx ends first it
 // returns ctx's cause; the work on the device goes on.
 func (e *Event) Synchronize(ctx context.Context) error {
+	if e == nil || e.ctx == nil {
+		return errNothing("event")
+	}
 	return wait(ctx, e.ctx.rt, e)
 }
 
@@ -122,6 +152,12 @@ func (e *Event) synchronize() error {
 // Since is the time from start to e on the device, to about half a microsecond.
 // Both must be timing events of one context that are done.
 func (e *Event) Since(start *Event) (time.Duration, error) {
+	if e == nil || e.ctx == nil {
+		return 0, errNothing("event")
+	}
+	if start == nil || start.ctx == nil {
+		return 0, errNothing("event")
+	}
 	if err := start.enter(); err != nil {
 		return 0, err
 	}

@@ -29,11 +29,19 @@ func (c *Context) newGraph(handle driver.Graph, operations []string, keeps []kep
 }
 
 // Handle is the graph as package driver takes it.
-func (g *Graph) Handle() driver.Graph { return g.handle }
+func (g *Graph) Handle() driver.Graph {
+	if g == nil || g.ctx == nil {
+		return 0
+	}
+	return g.handle
+}
 
 // Nodes is the number of nodes: launches, copies, memsets and calls of the host. Events
 // that order them are no nodes.
 func (g *Graph) Nodes() (int, error) {
+	if g == nil || g.ctx == nil {
+		return 0, errNothing("graph")
+	}
 	if err := g.begin(); err != nil {
 		return 0, err
 	}
@@ -47,6 +55,9 @@ func (g *Graph) Nodes() (int, error) {
 // Instantiate makes the graph ready to run. What was forgotten is given back before. The
 // graph may be closed afterwards. It takes some 10 microseconds and more for large graphs.
 func (g *Graph) Instantiate() (*GraphExec, error) {
+	if g == nil || g.ctx == nil {
+		return nil, errNothing("graph")
+	}
 	if err := g.enter(); err != nil {
 		return nil, err
 	}

@@ -52,6 +52,9 @@ type capture struct {
 // an ordinary one again. A function that is recorded with Stream.Call runs at every launch
 // and is remembered for the life of the process.
 func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) {
+	if s == nil || s.ctx == nil {
+		return nil, errNothing("stream")
+	}
 	if f == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "capture of no function")
 	}

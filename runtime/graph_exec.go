@@ -20,13 +20,24 @@ type GraphExec struct {
 }
 
 // Handle is the executable graph as package driver takes it.
-func (x *GraphExec) Handle() driver.GraphExec { return x.handle }
+func (x *GraphExec) Handle() driver.GraphExec {
+	if x == nil || x.ctx == nil {
+		return 0
+	}
+	return x.handle
+}
 
 // Launch puts the whole graph behind the work on s, a stream of the graph's context, and
 // returns. It does not allocate. The arguments are those of the time of the capture or of
 // the last Update; what memory holds is read when the graph runs. What goes wrong while it
 // runs shows at the next wait.
 func (x *GraphExec) Launch(s *Stream) error {
+	if x == nil || x.ctx == nil {
+		return errNothing("graph")
+	}
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
 	if err := x.start(s, "GraphExec.Launch"); err != nil {
 		return err
 	}
@@ -66,6 +77,12 @@ func releaseRefs(all []use) {
 // Upload brings the graph to the device behind the work on s, and returns. The first
 // launch does it otherwise.
 func (x *GraphExec) Upload(s *Stream) error {
+	if x == nil || x.ctx == nil {
+		return errNothing("graph")
+	}
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
 	if err := x.start(s, "GraphExec.Upload"); err != nil {
 		return err
 	}
@@ -109,6 +126,12 @@ func (x *GraphExec) finish(s *Stream) {
 // A graph that differs in more than arguments matches driver.ErrorGraphExecUpdateFailure,
 // and the error says in what: instantiate it then. The executable graph is as it was.
 func (x *GraphExec) Update(g *Graph) error {
+	if x == nil || x.ctx == nil {
+		return errNothing("graph")
+	}
+	if g == nil || g.ctx == nil {
+		return errNothing("graph")
+	}
 	if g.ctx != x.ctx {
 		return driver.Errorf(driver.ErrInvalidArgument, "update of a graph of device %d with one of device %d",
 			x.ctx.device.Ordinal, g.ctx.device.Ordinal)

@@ -56,6 +56,9 @@ type param struct {
 // Of a module that was compiled, a name expression of the program finds its kernel too:
 // "scale<float>".
 func (m *Module) Kernel(name string) (*Kernel, error) {
+	if m == nil || m.ctx == nil {
+		return nil, errNothing("module")
+	}
 	if err := m.enter(); err != nil {
 		return nil, err
 	}
@@ -202,25 +205,53 @@ func (k *Kernel) unknown() error {
 }
 
 // Name is the name in the image.
-func (k *Kernel) Name() string { return k.name }
+func (k *Kernel) Name() string {
+	if k == nil || k.ctx == nil {
+		return ""
+	}
+	return k.name
+}
 
 // Module is the module that the kernel lives in; closing it unloads the kernel.
-func (k *Kernel) Module() *Module { return k.module }
+func (k *Kernel) Module() *Module {
+	if k == nil || k.ctx == nil {
+		return nil
+	}
+	return k.module
+}
 
 // Params is the number of parameters.
-func (k *Kernel) Params() int { return len(k.params) }
+func (k *Kernel) Params() int {
+	if k == nil || k.ctx == nil {
+		return 0
+	}
+	return len(k.params)
+}
 
 // MaxThreads is the largest number of threads that a block of this kernel may have
 // on its device.
-func (k *Kernel) MaxThreads() int { return int(k.maxThreads) }
+func (k *Kernel) MaxThreads() int {
+	if k == nil || k.ctx == nil {
+		return 0
+	}
+	return int(k.maxThreads)
+}
 
 // Handle is the kernel as package driver takes it.
-func (k *Kernel) Handle() driver.Function { return k.function }
+func (k *Kernel) Handle() driver.Function {
+	if k == nil || k.ctx == nil {
+		return 0
+	}
+	return k.function
+}
 
 // BlockSize suggests the number of threads in a block that keeps the device
 // fullest, and the number of blocks that fill it, for a kernel that uses so many
 // bytes of dynamic shared memory.
 func (k *Kernel) BlockSize(sharedBytes int) (threads, blocks int, err error) {
+	if k == nil || k.ctx == nil {
+		return 0, 0, errNothing("kernel")
+	}
 	if err := k.checkOccupancy(1, sharedBytes); err != nil {
 		return 0, 0, err
 	}
@@ -239,6 +270,9 @@ func (k *Kernel) BlockSize(sharedBytes int) (threads, blocks int, err error) {
 // ResidentBlocks is how many blocks of so many threads one multiprocessor holds at
 // once. Times the number of multiprocessors it limits a cooperative launch.
 func (k *Kernel) ResidentBlocks(threads, sharedBytes int) (blocks int, err error) {
+	if k == nil || k.ctx == nil {
+		return 0, errNothing("kernel")
+	}
 	if err := k.checkOccupancy(threads, sharedBytes); err != nil {
 		return 0, err
 	}
@@ -266,6 +300,9 @@ func (k *Kernel) checkOccupancy(threads, sharedBytes int) error {
 // block size that keeps the device fullest. That is asked for once and does not consider
 // dynamic shared memory; see BlockSize for that. A negative n is an error.
 func (k *Kernel) Shape(n int) (LaunchConfig, error) {
+	if k == nil || k.ctx == nil {
+		return LaunchConfig{}, errNothing("kernel")
+	}
 	threads := int(k.threads.Load())
 	if threads == 0 {
 		var err error

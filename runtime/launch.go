@@ -133,6 +133,12 @@ func In[T any](r *Ref[T]) Arg {
 // what does not fit and the limit. What goes wrong while the kernel runs shows at the next
 // wait.
 func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
+	if k == nil || k.ctx == nil {
+		return errNothing("kernel")
+	}
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
 	if err := k.checkShape(s, &shape); err != nil {
 		return err
 	}

@@ -25,6 +25,9 @@ type Ref[T any] = refs.Ref[T]
 // Close frees the memory after the work that uses it. On a stream that is captured Alloc fails
 // with driver.ErrCaptureFailed.
 func Alloc[T any](s *Stream, n int) (*Ref[T], error) {
+	if s == nil || s.ctx == nil {
+		return nil, errNothing("stream")
+	}
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
@@ -96,10 +99,20 @@ func (c *Context) closeMemory(idle bool) error {
 }
 
 // Resolver finds Refs of this runtime by their tokens: see [refs.Resolve].
-func (rt *Runtime) Resolver() *refs.Resolver { return rt.resolver }
+func (rt *Runtime) Resolver() *refs.Resolver {
+	if rt == nil || rt.life == nil {
+		return nil
+	}
+	return rt.resolver
+}
 
 // State tells whether the memory of the context may be used, and what has ended that.
-func (c *Context) State() *refs.State { return c.state }
+func (c *Context) State() *refs.State {
+	if c == nil || c.rt == nil {
+		return nil
+	}
+	return c.state
+}
 
 // TrimMemory frees memory that is cached for later allocations, until at most keep bytes are
 // cached: for other processes, and for libraries that allocate by themselves. It waits for the
@@ -107,6 +120,9 @@ func (c *Context) State() *refs.State { return c.state }
 // that are captured stays. Alloc needs no TrimMemory before it: it does the same when memory
 // is short.
 func (c *Context) TrimMemory(keep uint64) error {
+	if c == nil || c.rt == nil {
+		return errNothing("context")
+	}
 	if err := c.enter(); err != nil {
 		return err
 	}

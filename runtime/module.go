@@ -108,6 +108,9 @@ func (c candidate) String() string {
 // became of each image, and has the compiler's log. Other kinds (out of memory, lost,
 // closed) are not the images' fault, and end the search.
 func (c *Context) LoadModule(images ...Image) (*Module, error) {
+	if c == nil || c.rt == nil {
+		return nil, errNothing("context")
+	}
 	if len(images) == 0 {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "no image to load")
 	}
@@ -176,6 +179,9 @@ func (c *Context) explain(image candidate, r driver.Result, log string) string {
 // it with its kernels. It may be called twice. What a graph uses is unloaded after the graph.
 // What comes from CachedModule or Compile stays loaded for others, as long as there is room.
 func (m *Module) Close() error {
+	if m == nil || m.ctx == nil {
+		return nil
+	}
 	m.kernels.close()
 	if m.cached == nil {
 		return m.object.Close()
@@ -197,17 +203,35 @@ func (m *Module) lowered(name string) string {
 }
 
 // Image is the image that was chosen.
-func (m *Module) Image() Image { return m.image }
+func (m *Module) Image() Image {
+	if m == nil || m.ctx == nil {
+		return Image{}
+	}
+	return m.image
+}
 
 // Log is what the driver's compiler said.
-func (m *Module) Log() driver.JITLog { return m.log }
+func (m *Module) Log() driver.JITLog {
+	if m == nil || m.ctx == nil {
+		return driver.JITLog{}
+	}
+	return m.log
+}
 
 // Handle is the module as package driver takes it.
-func (m *Module) Handle() driver.Module { return m.handle }
+func (m *Module) Handle() driver.Module {
+	if m == nil || m.ctx == nil {
+		return 0
+	}
+	return m.handle
+}
 
 // Global finds a variable of the module: its address and size in bytes. The name is that in
 // the image, or a name expression of the program that was compiled ("&table").
 func (m *Module) Global(name string) (driver.DevicePtr, uint64, error) {
+	if m == nil || m.ctx == nil {
+		return 0, 0, errNothing("module")
+	}
 	if err := m.enter(); err != nil {
 		return 0, 0, err
 	}

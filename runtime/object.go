@@ -111,7 +111,7 @@ func (o *object) end() {
 // because the driver fails before is given back at a later allocation, or when the context
 // closes; so is memory that is closed while a stream is captured.
 func (o *object) Close() error {
-	if !o.gate.closeUnless(o.ctx.isLost) {
+	if o.ctx == nil || !o.gate.closeUnless(o.ctx.isLost) {
 		return nil
 	}
 	o.cleanup.Stop()

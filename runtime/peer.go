@@ -23,6 +23,9 @@ import (
 // The driver is asked once for each pair. Devices that cannot reach each other are no error.
 // Both contexts must be of the same runtime.
 func (c *Context) EnablePeer(other *Context) (direct bool, err error) {
+	if c == nil || c.rt == nil {
+		return false, errNothing("context")
+	}
 	if other == nil || other.rt != c.rt {
 		return false, driver.Errorf(driver.ErrInvalidArgument, "EnablePeer takes a context of the same runtime")
 	}

@@ -25,6 +25,9 @@ import (
 // keep the others from being filled, also with a panic. Where CUDA is not available it is the
 // error of Err.
 func (rt *Runtime) Preload(ctx context.Context, load ...func(context.Context, *Context) (*Module, error)) error {
+	if rt == nil || rt.life == nil {
+		return errNothing("runtime")
+	}
 	if ctx == nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "Preload takes a context that is not nil")
 	}

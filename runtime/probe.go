@@ -25,10 +25,20 @@ type Backend struct {
 }
 
 // Device is the device of the backend.
-func (b *Backend) Device() Device { return b.Context.Device() }
+func (b *Backend) Device() Device {
+	if b == nil || b.Context == nil {
+		return Device{}
+	}
+	return b.Context.Device()
+}
 
 // Capability is the compute capability of the device.
-func (b *Backend) Capability() Capability { return b.Context.Device().Capability }
+func (b *Backend) Capability() Capability {
+	if b == nil || b.Context == nil {
+		return Capability{}
+	}
+	return b.Context.Device().Capability
+}
 
 // current tells whether the context is the one that the backend was made for.
 func (b *Backend) current() bool { return b.generation == b.Context.state.Generation() }
@@ -52,6 +62,9 @@ func (b *Backend) usable() bool {
 // context for device N", with what the others said behind it), and for any other fault of
 // the kind of its cause. Absence and fault are remembered until Refresh.
 func (rt *Runtime) Probe(label string) (*Backend, error) {
+	if rt == nil || rt.life == nil {
+		return nil, errNothing("runtime")
+	}
 	if err := rt.Err(); err != nil {
 		return nil, probeError(label, rt.Outcome(), err)
 	}

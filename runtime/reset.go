@@ -26,6 +26,9 @@ import (
 // [Runtime.Revive] tries again. So is the error after a sticky one, from which there is no way
 // back inside the process.
 func (c *Context) Reset(ctx context.Context) error {
+	if c == nil || c.rt == nil {
+		return errNothing("context")
+	}
 	if err := c.rt.life.lock(ctx); err != nil {
 		return err
 	}
@@ -68,6 +71,9 @@ type lives chan struct{}
 func newLives() lives { return make(lives, 1) }
 
 func (l lives) lock(ctx context.Context) error {
+	if ctx == nil {
+		return errNoContext("Reset")
+	}
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}

@@ -22,6 +22,9 @@ import (
 // nothing helps inside the process: the error is that of Err then, of kind driver.ErrDeviceLost,
 // and Sticky.
 func (rt *Runtime) Revive(ctx context.Context, ordinal int) error {
+	if rt == nil || rt.life == nil {
+		return errNothing("runtime")
+	}
 	if ctx == nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "Revive takes a context, and it is nil")
 	}

@@ -196,6 +196,9 @@ func unusable(err error) found {
 // process after a sticky error. It returns what Err does then; Degraded tells of the devices that
 // still fail.
 func (rt *Runtime) Refresh() error {
+	if rt == nil || rt.life == nil {
+		return errNothing("runtime")
+	}
 	if rt.lost.Load() == nil && rt.cfg.policy != "" && (rt.Err() != nil || rt.Degraded() != nil) {
 		rt.lookAgain()
 	}
@@ -234,6 +237,9 @@ func (rt *Runtime) isClosed() bool {
 // Outcome tells whether CUDA can be used. It stays Available as long as one device can be: the
 // others that failed show in Degraded and Devices. It is Fault when all are lost.
 func (rt *Runtime) Outcome() Outcome {
+	if rt == nil || rt.life == nil {
+		return Absent
+	}
 	if rt.lost.Load() != nil || rt.devicesLost() != nil {
 		return Fault
 	}
@@ -242,6 +248,9 @@ func (rt *Runtime) Outcome() Outcome {
 
 // Err is the reason why CUDA cannot be used, or nil.
 func (rt *Runtime) Err() error {
+	if rt == nil || rt.life == nil {
+		return errNothing("runtime")
+	}
 	if err := rt.lostError(); err != nil {
 		return err
 	}
@@ -267,15 +276,28 @@ func (rt *Runtime) Degraded() error {
 }
 
 // Version is the newest CUDA version that the driver supports, or 0.
-func (rt *Runtime) Version() driver.Version { return rt.found.Load().version }
+func (rt *Runtime) Version() driver.Version {
+	if rt == nil || rt.life == nil {
+		return 0
+	}
+	return rt.found.Load().version
+}
 
 // Driver is the driver that the runtime uses, or nil. Objects made through it are
 // the caller's to destroy.
-func (rt *Runtime) Driver() driver.API { return rt.found.Load().api }
+func (rt *Runtime) Driver() driver.API {
+	if rt == nil || rt.life == nil {
+		return nil
+	}
+	return rt.found.Load().api
+}
 
 // Devices lists the devices, best score first, those whose queries failed last. A device that
 // fails later keeps its place; its Err says why.
 func (rt *Runtime) Devices() []Device {
+	if rt == nil || rt.life == nil {
+		return nil
+	}
 	devices := append([]Device(nil), rt.found.Load().devices...)
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -301,6 +323,9 @@ func (rt *Runtime) Devices() []Device {
 // Device returns the device of an ordinal. One that is not there, or was left out
 // by WithDevices, is an error of kind driver.ErrInvalidArgument.
 func (rt *Runtime) Device(ordinal int) (Device, error) {
+	if rt == nil || rt.life == nil {
+		return Device{}, errNothing("runtime")
+	}
 	devices := rt.Devices()
 	for _, d := range devices {
 		if d.Ordinal == ordinal {
@@ -315,6 +340,9 @@ func (rt *Runtime) Device(ordinal int) (Device, error) {
 
 // Budget is the memory in bytes that one job may plan with on a device.
 func (rt *Runtime) Budget(ordinal int) (uint64, error) {
+	if rt == nil || rt.life == nil {
+		return 0, errNothing("runtime")
+	}
 	d, err := rt.Device(ordinal)
 	if err != nil {
 		return 0, err
@@ -328,6 +356,9 @@ func (rt *Runtime) Budget(ordinal int) (uint64, error) {
 // for and shared by all callers. Opening takes about 125 ms. Where it fails the next call tries
 // again. That of a device that is lost is an error of kind driver.ErrDeviceLost.
 func (rt *Runtime) Context(ordinal int) (*Context, error) {
+	if rt == nil || rt.life == nil {
+		return nil, errNothing("runtime")
+	}
 	d, err := rt.query(ordinal)
 	if err != nil {
 		return nil, err
@@ -393,6 +424,9 @@ func (rt *Runtime) query(ordinal int) (Device, error) {
 // Contexts returns the contexts that are open, lost ones included, in the order of their
 // devices. It opens none.
 func (rt *Runtime) Contexts() []*Context {
+	if rt == nil || rt.life == nil {
+		return nil
+	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	var contexts []*Context
@@ -407,6 +441,9 @@ func (rt *Runtime) Contexts() []*Context {
 // the process are not disturbed. After a sticky error it gives nothing back: the
 // driver answers nothing but that error any more.
 func (rt *Runtime) Close() error {
+	if rt == nil || rt.life == nil {
+		return nil
+	}
 	rt.mu.Lock()
 	if rt.closed {
 		rt.mu.Unlock()

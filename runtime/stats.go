@@ -63,6 +63,9 @@ type Stats struct {
 
 // Stats returns what the context has done and holds.
 func (c *Context) Stats() Stats {
+	if c == nil || c.rt == nil {
+		return Stats{}
+	}
 	s := Stats{
 		Contexts:      1,
 		Launches:      c.stats.launches.Load(),
@@ -94,6 +97,9 @@ func (c *Context) Stats() Stats {
 
 // Stats returns the sums over all open contexts.
 func (rt *Runtime) Stats() Stats {
+	if rt == nil || rt.life == nil {
+		return Stats{}
+	}
 	var sum Stats
 	for _, c := range rt.Contexts() {
 		sum.add(c.Stats())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 )
 
 // Stream is a queue of work on a device. Work on one stream runs in order, work on
@@ -28,11 +29,19 @@ type Stream struct {
 }
 
 // NewStream makes a stream. A stream that is no longer needed should be closed.
-func (c *Context) NewStream() (*Stream, error) { return c.NewStreamWithPriority(0) }
+func (c *Context) NewStream() (*Stream, error) {
+	if c == nil || c.rt == nil {
+		return nil, errNothing("context")
+	}
+	return c.NewStreamWithPriority(0)
+}
 
 // NewStreamWithPriority makes a stream whose work goes before that of streams with
 // a larger number. A number outside the device's range is brought into it.
 func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
+	if c == nil || c.rt == nil {
+		return nil, errNothing("context")
+	}
 	// Until the arena knows it: that of another generation must not get to know it.
 	if err := c.enter(); err != nil {
 		return nil, err
@@ -53,10 +62,20 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 }
 
 // Handle is the stream as package driver takes it.
-func (s *Stream) Handle() driver.Stream { return s.handle }
+func (s *Stream) Handle() driver.Stream {
+	if s == nil || s.ctx == nil {
+		return 0
+	}
+	return s.handle
+}
 
 // ID is a number that no other stream of the context ever has, unlike the handle.
-func (s *Stream) ID() uint64 { return s.id }
+func (s *Stream) ID() uint64 {
+	if s == nil || s.ctx == nil {
+		return 0
+	}
+	return s.id
+}
 
 // begin is that of the object. If the stream is captured, the capture makes one call at a time.
 func (s *Stream) begin() error { return s.beginCall(s.object.begin()) }
@@ -99,6 +118,9 @@ func (s *Stream) fault(op string, r driver.Result) *driver.Error {
 
 // Query tells whether all work on the stream is done. It does not block.
 func (s *Stream) Query() (done bool, err error) {
+	if s == nil || s.ctx == nil {
+		return false, errNothing("stream")
+	}
 	if err := s.begin(); err != nil {
 		return false, err
 	}
@@ -117,6 +139,9 @@ func (s *Stream) Query() (done bool, err error) {
 // of work that failed. When ctx ends first it returns ctx's cause; the work on the
 // device goes on.
 func (s *Stream) Synchronize(ctx context.Context) error {
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
 	return wait(ctx, s.ctx.rt, s)
 }
 
@@ -136,6 +161,12 @@ func (s *Stream) synchronize() error {
 // on another device. It does not block. If the event was recorded while its stream was
 // captured, this stream joins the capture.
 func (s *Stream) Wait(e *Event) error {
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
+	if e == nil || e.ctx == nil {
+		return errNothing("event")
+	}
 	if err := e.enter(); err != nil {
 		return err
 	}
@@ -210,13 +241,19 @@ func (s *Stream) waitEvent(e *Event) error {
 }
 
 // Call runs f on a thread of the driver when the stream reaches it; the stream
-// waits for f. f must not use CUDA and must not panic.
+// waits for f. f must not use CUDA. A panic of f goes to the hook of WithErrorHook.
 //
 // f may never run: the driver drops it if work before it fails, and if CUDA is lost before the
 // stream reaches it. So f must not be what somebody else waits for: an unlock, the end of a
 // request. Record an [Event] in its place, and wait for that with [Event.Synchronize] in a
 // goroutine: it returns in each of these cases, with the error.
 func (s *Stream) Call(f func()) error {
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
+	if f == nil {
+		return driver.Errorf(driver.ErrInvalidArgument, "call of no function")
+	}
 	if err := s.beginWork(); err != nil {
 		return err
 	}
@@ -226,13 +263,18 @@ func (s *Stream) Call(f func()) error {
 			return err
 		}
 	}
-	return s.failed("cuLaunchHostFunc", s.ctx.api.LaunchHostFunc(s.handle, f))
+	return s.failed("cuLaunchHostFunc", s.ctx.api.LaunchHostFunc(s.handle, func() {
+		s.ctx.rt.report(contain.Do(func() error { f(); return nil })) // a panic would end the process
+	}))
 }
 
 // wait runs o.synchronize, which blocks in the driver and cannot be stopped. If ctx
 // can end, it runs on a goroutine that outlives an early return until the device is
 // done.
 func wait(ctx context.Context, rt *Runtime, o interface{ synchronize() error }) error {
+	if ctx == nil {
+		return errNoContext("a wait")
+	}
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}

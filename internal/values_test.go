@@ -1,0 +1,244 @@
+package internal_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/arena"
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/nvrtc"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/refs"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+func typed[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+// values are the exported types that are no interfaces.
+var values = []reflect.Type{
+	typed[arena.Block](),
+	typed[arena.Copier](),
+	typed[arena.CopierConfig](),
+	typed[arena.CopierStats](),
+	typed[arena.Device](),
+	typed[arena.DeviceConfig](),
+	typed[arena.DeviceStats](),
+	typed[arena.Event](),
+	typed[arena.EventKind](),
+	typed[arena.Leak](),
+	typed[arena.Lease](),
+	typed[arena.Peers](),
+	typed[arena.Pinned](),
+	typed[arena.PinnedConfig](),
+	typed[arena.PinnedFinding](),
+	typed[arena.PinnedLeak](),
+	typed[arena.PinnedStats](),
+	typed[arena.Stream](),
+	typed[arena.Workers](),
+	typed[driver.Attempt](),
+	typed[driver.Binding](),
+	typed[driver.CacheConfig](),
+	typed[driver.CaptureMode](),
+	typed[driver.CaptureStatus](),
+	typed[driver.Context](),
+	typed[driver.Device](),
+	typed[driver.DeviceAttribute](),
+	typed[driver.DevicePtr](),
+	typed[driver.Dim3](),
+	typed[driver.Entry](),
+	typed[driver.Error](),
+	typed[driver.Event](),
+	typed[driver.Function](),
+	typed[driver.FunctionAttribute](),
+	typed[driver.Graph](),
+	typed[driver.GraphExec](),
+	typed[driver.GraphExecUpdateInfo](),
+	typed[driver.GraphExecUpdateResult](),
+	typed[driver.GraphNode](),
+	typed[driver.IpcEventHandle](),
+	typed[driver.IpcMemHandle](),
+	typed[driver.JIT](),
+	typed[driver.JITLog](),
+	typed[driver.Kernel](),
+	typed[driver.KernelLibrary](),
+	typed[driver.Kind](),
+	typed[driver.LaunchAttribute](),
+	typed[driver.LaunchAttributeID](),
+	typed[driver.Library](),
+	typed[driver.Limit](),
+	typed[driver.LoadingMode](),
+	typed[driver.LoadingState](),
+	typed[driver.MemAccess](),
+	typed[driver.MemAccessFlags](),
+	typed[driver.MemAllocationType](),
+	typed[driver.MemLocation](),
+	typed[driver.MemLocationType](),
+	typed[driver.MemPool](),
+	typed[driver.MemPoolAttribute](),
+	typed[driver.MemPoolProps](),
+	typed[driver.MemcpyRect](),
+	typed[driver.MemoryType](),
+	typed[driver.Module](),
+	typed[driver.P2PAttribute](),
+	typed[driver.PointerAttribute](),
+	typed[driver.Result](),
+	typed[driver.Stream](),
+	typed[driver.UUID](),
+	typed[driver.Version](),
+	typed[kernels.Chunk](),
+	typed[kernels.Digest](),
+	typed[kernels.Gram](),
+	typed[kernels.Histogram256](),
+	typed[kernels.Image](),
+	typed[kernels.Reducer](),
+	typed[kernels.SHA256Chunks](),
+	typed[kernels.Saxpy](),
+	typed[kernels.Source](),
+	typed[kernels.Sum](),
+	typed[kernels.VectorAdd](),
+	typed[nvrtc.Compiler](),
+	typed[nvrtc.Config](),
+	typed[nvrtc.Handle](),
+	typed[nvrtc.Header](),
+	typed[nvrtc.Image](),
+	typed[nvrtc.Kind](),
+	typed[nvrtc.Library](),
+	typed[nvrtc.Options](),
+	typed[nvrtc.Program](),
+	typed[nvrtc.Result](),
+	typed[nvrtc.Stats](),
+	typed[nvrtc.Target](),
+	typed[pool.Error](),
+	typed[pool.Option](),
+	typed[pool.PanicError](),
+	typed[pool.Phase](),
+	typed[pool.Pool](),
+	typed[pool.Report](),
+	typed[pool.Tile](),
+	typed[pool.TileReport](),
+	typed[pool.Where](),
+	typed[pool.Worker](),
+	typed[refs.Change](),
+	typed[refs.Core](),
+	typed[refs.Ref[float32]](),
+	typed[refs.Resolver](),
+	typed[refs.State](),
+	typed[refs.StateConfig](),
+	typed[refs.Stats](),
+	typed[refs.Status](),
+	typed[refs.Token](),
+	typed[runtime.Arg](),
+	typed[runtime.Backend](),
+	typed[runtime.Capability](),
+	typed[runtime.Context](),
+	typed[runtime.Device](),
+	typed[runtime.Dim3](),
+	typed[runtime.Event](),
+	typed[runtime.Graph](),
+	typed[runtime.GraphExec](),
+	typed[runtime.HostBuffer[float32]](),
+	typed[runtime.Image](),
+	typed[runtime.Kernel](),
+	typed[runtime.LaunchConfig](),
+	typed[runtime.Module](),
+	typed[runtime.Option](),
+	typed[runtime.Outcome](),
+	typed[runtime.Policy](),
+	typed[runtime.Ref[float32]](),
+	typed[runtime.Runtime](),
+	typed[runtime.Stats](),
+	typed[runtime.Stream](),
+	typed[runtime.Symbol[float32]](),
+}
+
+// needNoError are the methods that return nil for a value that is none, each with its reason.
+var needNoError = map[string]string{
+	"runtime.Runtime.Degraded": "Err says what is wrong with all of it",
+}
+
+var exportedType = regexp.MustCompile(`^pkg (\w+), type (\w+)(\[.*?\])? (\S+)`)
+
+// elsewhere are names of types that are tried by another name.
+var elsewhere = map[string]bool{"kernels.Digest": true, "pool.PanicError": true, "runtime.Dim3": true, "runtime.Ref": true}
+
+// The list of types is complete.
+func TestValuesAreAll(t *testing.T) {
+	text, err := os.ReadFile("../api/purecuda.txt")
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for _, v := range values {
+		name, _, _ := strings.Cut(v.String(), "[")
+		known[name] = true
+	}
+	for line := range strings.Lines(string(text)) {
+		m := exportedType.FindStringSubmatch(line)
+		if m == nil || strings.HasPrefix(m[4], "interface") || !within(m[1], order...) {
+			continue
+		}
+		assert.True(t, known[m[1]+"."+m[2]] || elsewhere[m[1]+"."+m[2]], "%s.%s is not tried", m[1], m[2])
+	}
+}
+
+// What a program forgot to make is an error of kind ErrInvalidArgument, never a panic: each
+// method of a nil pointer and of the zero value, with arguments that are zero.
+func TestMethodsOfNothing(t *testing.T) {
+	for _, typ := range values {
+		if place, _, _ := strings.Cut(typ.String(), "."); !slices.Contains([]string{"runtime", "kernels"}, place) {
+			continue
+		}
+		pointer := reflect.PointerTo(typ)
+		for i := range pointer.NumMethod() {
+			m := pointer.Method(i)
+			name := typ.String() + "." + m.Name
+			if _, byValue := typ.MethodByName(m.Name); !byValue { // which Go itself refuses to call
+				tryMethod(t, "nil "+name, name, reflect.Zero(pointer).Method(i))
+			}
+			tryMethod(t, "zero "+name, name, reflect.New(typ).Method(i))
+		}
+	}
+}
+
+func tryMethod(t *testing.T, what, name string, method reflect.Value) {
+	var args []reflect.Value
+	for i := range method.Type().NumIn() {
+		if method.Type().IsVariadic() && i == method.Type().NumIn()-1 {
+			break
+		}
+		args = append(args, reflect.Zero(method.Type().In(i)))
+	}
+	var results []reflect.Value
+	var panicked any
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() { panicked = recover() }()
+		results = method.Call(args)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s does not return", what)
+	}
+	if !assert.Nil(t, panicked, what) || len(results) == 0 {
+		return
+	}
+	last := results[len(results)-1]
+	if last.Type() != reflect.TypeFor[error]() || needNoError[name] != "" || strings.HasSuffix(name, ".Close") && last.IsNil() {
+		return
+	}
+	err, _ := last.Interface().(error)
+	assert.ErrorIs(t, err, driver.ErrInvalidArgument, fmt.Sprintf("%s: %v", what, err))
+	var known *driver.Error
+	assert.True(t, errors.As(err, &known), what)
+}
