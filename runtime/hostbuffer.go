@@ -85,7 +85,7 @@ func (h *HostBuffer[T]) Slice(i, j int) *HostBuffer[T] {
 // buffer open until the kernel is done, and wait for the kernel before the host reads.
 func (h *HostBuffer[T]) Arg() Arg {
 	if h == nil || h.memory == nil && h.err == nil {
-		return Arg{}
+		return Arg{err: errNothing("buffer")}
 	}
 	return Arg{bits: uint64(uintptr(h.ptr)), size: 8, typ: addressArg, host: h.memory, err: h.err}
 }
