@@ -9,7 +9,6 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/contain"
 )
 
 // Stream is a queue of work on a device. Work on one stream runs in order, work on
@@ -241,7 +240,7 @@ func (s *Stream) waitEvent(e *Event) error {
 }
 
 // Call runs f on a thread of the driver when the stream reaches it; the stream
-// waits for f. f must not use CUDA. A panic of f goes to the hook of WithErrorHook.
+// waits for f. f must not use CUDA and must not panic.
 //
 // f may never run: the driver drops it if work before it fails, and if CUDA is lost before the
 // stream reaches it. So f must not be what somebody else waits for: an unlock, the end of a
@@ -263,9 +262,7 @@ func (s *Stream) Call(f func()) error {
 			return err
 		}
 	}
-	return s.failed("cuLaunchHostFunc", s.ctx.api.LaunchHostFunc(s.handle, func() {
-		s.ctx.rt.report(contain.Do(func() error { f(); return nil })) // a panic would end the process
-	}))
+	return s.failed("cuLaunchHostFunc", s.ctx.api.LaunchHostFunc(s.handle, f))
 }
 
 // wait runs o.synchronize, which blocks in the driver and cannot be stopped. If ctx
