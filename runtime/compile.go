@@ -35,6 +35,9 @@ func (c *Context) Compile(ctx context.Context, p nvrtc.Program) (*Module, error)
 	if c == nil || c.rt == nil {
 		return nil, errNothing("context")
 	}
+	if ctx == nil {
+		return nil, errNoContext("Compile")
+	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/refs"
 )
 
@@ -48,7 +49,7 @@ type capture struct {
 // happens at once, so that f may allocate, load and close; what is closed meanwhile is
 // freed later. f must not close the runtime: that waits for f.
 //
-// An error of f is returned as it is. However f ends, in a panic as well, the stream is
+// An error of f is returned as it is, and a panic of f as an error. However f ends, the stream is
 // an ordinary one again. A function that is recorded with Stream.Call runs at every launch
 // and is remembered for the life of the process.
 func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) {
@@ -63,14 +64,7 @@ func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) {
 		return nil, err
 	}
 	var graph *Graph
-	func() {
-		returned := false
-		defer func() { // when f panics as well
-			graph, err = c.finish(returned, err)
-		}()
-		err = f(s)
-		returned = true
-	}()
+	contain.Call(func() error { return f(s) }, func(failed error) { graph, err = c.finish(failed) })
 	return graph, err
 }
 
@@ -171,7 +165,7 @@ func (c *capture) leave() {
 }
 
 // finish ends the capture, and makes a graph of it if nothing went wrong.
-func (c *capture) finish(returned bool, err error) (*Graph, error) {
+func (c *capture) finish(err error) (*Graph, error) {
 	ctx := c.origin.ctx
 	defer c.leave()
 	c.mu.Lock()
@@ -188,7 +182,7 @@ func (c *capture) finish(returned bool, err error) (*Graph, error) {
 			err = e
 		}
 	}
-	if returned && err == nil {
+	if err == nil {
 		return ctx.newGraph(handle, operations, keeps), nil
 	}
 	if handle != 0 {

@@ -29,7 +29,7 @@ func quickBench(args ...string) []string {
 
 // benchLine is a line of a result in the format of Go benchmarks: name, number of operations,
 // and values with their units.
-var benchLine = regexp.MustCompile(`^Benchmark([A-Z][\w=/]*?)(-\d+)?\t +(\d+)((?:\t +[\d.]+ [\w/]+)+)$`)
+var benchLine = regexp.MustCompile(`^Benchmark([A-Z]\S*?)(-\d+)?\t +(\d+)((?:\t +[\d.]+ [\w/-]+)+)$`)
 
 // benchLines are the names of the results, each as often as it has rounds, and the other lines.
 func benchLines(t *testing.T, stdout string) (names map[string]int, others []string) {
