@@ -166,6 +166,19 @@ func TestHealth(t *testing.T) {
 	assert.Equal(t, "absent", answer["cuda"])
 	assert.Contains(t, answer["reason"], "CUDA_ERROR_NO_DEVICE")
 
+	// One of two GPUs is gone: the service is healthy, and says which one is missing.
+	gone := drivertest.New(modes()["gpu"])
+	t.Cleanup(func() { assert.NoError(t, gone.Close()) })
+	degraded := open(t, gone, 1<<20)
+	gone.Vanish(0)
+	postStatus, posted := post(degraded, bytes.NewReader(random(100*chunk)))
+	assert.Equal(t, http.StatusOK, postStatus)
+	assert.Equal(t, rootOf(random(100*chunk)), posted["root"])
+	status, answer = health(degraded)
+	assert.Equal(t, http.StatusOK, status)
+	assert.Equal(t, "available", answer["cuda"])
+	assert.Contains(t, answer["degraded"], "device 0")
+
 	// The GPU breaks under way: answers stay right, and the health tells.
 	gpu := drivertest.New(modes()["gpu"])
 	defer gpu.Close()

@@ -56,6 +56,23 @@ func work(t *testing.T, rt *runtime.Runtime, ordinal int) *runtime.Ref[float32] 
 	return dx
 }
 
+// A device that has vanished is not usable, and the other one is.
+func TestReadADeviceThatIsGone(t *testing.T) {
+	gpu := drivertest.New(twoDevices())
+	t.Cleanup(func() { assert.NoError(t, gpu.Close()) })
+	rt := open(t, gpu)
+	c, err := rt.Context(0)
+	require.NoError(t, err)
+	s, err := c.NewStream()
+	require.NoError(t, err)
+	gpu.Vanish(0)
+	require.Error(t, s.Synchronize(context.Background()))
+	got := values(metrics.NewReader(rt).Read())
+	assert.Equal(t, 0.0, got["purecuda.device.usable 0"])
+	assert.Equal(t, 1.0, got["purecuda.device.usable 1"])
+	assert.Equal(t, 1.0, got["purecuda.outcome available"], "the other device works")
+}
+
 // values are the samples by name and labels: "purecuda.device.launches 0".
 func values(samples []metrics.Sample) map[string]float64 {
 	all := map[string]float64{}
