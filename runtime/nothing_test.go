@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"context"
 	"reflect"
 	"testing"
 
@@ -72,6 +73,7 @@ func TestFunctionsOfNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, r.Close()) }()
 	data := make([]float32, 1)
+	var none context.Context
 	alloc := func(s *runtime.Stream) error { _, err := runtime.Alloc[float32](s, 1); return err }
 	allocHost := func(c *runtime.Context) error { _, err := runtime.AllocHost[float32](c, 1); return err }
 	find := func(m *runtime.Module) error { _, err := runtime.FindSymbol[float32](m, "x"); return err }
@@ -79,9 +81,9 @@ func TestFunctionsOfNothing(t *testing.T) {
 		"Alloc": alloc(nil), "Alloc zero": alloc(new(runtime.Stream)),
 		"AllocHost": allocHost(nil), "AllocHost zero": allocHost(new(runtime.Context)),
 		"FindSymbol": find(nil), "FindSymbol zero": find(new(runtime.Module)),
-		"Upload": runtime.Upload(bg, nil, r, data), "Upload nil ctx": runtime.Upload(nil, b.Stream, r, data), //nolint:staticcheck // that is the point
+		"Upload": runtime.Upload(bg, nil, r, data), "Upload nil ctx": runtime.Upload(none, b.Stream, r, data),
 		"Upload nil Ref": runtime.Upload(bg, b.Stream, nil, data), "Upload zero": runtime.Upload(bg, new(runtime.Stream), r, data),
-		"Download": runtime.Download(bg, nil, data, r), "Download nil ctx": runtime.Download(nil, b.Stream, data, r), //nolint:staticcheck // that is the point
+		"Download": runtime.Download(bg, nil, data, r), "Download nil ctx": runtime.Download(none, b.Stream, data, r),
 		"Download nil Ref": runtime.Download(bg, b.Stream, data, nil),
 		"UploadHost":       runtime.UploadHost(nil, r, nil), "UploadHost nil buffer": runtime.UploadHost(b.Stream, r, nil),
 		"DownloadHost": runtime.DownloadHost(nil, nil, r), "DownloadHost nil buffer": runtime.DownloadHost(b.Stream, nil, r),
