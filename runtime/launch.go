@@ -36,7 +36,10 @@ type LaunchConfig struct {
 // look whether its item exists. For 0 items the grid is empty. A negative n and less than one
 // thread make a launch fail with driver.ErrInvalidArgument.
 func Linear(n, threads int) LaunchConfig {
-	if threads < 1 {
+	switch {
+	case n > 0 && threads > 0 && threads <= math.MaxUint32: // in place, since launches call it each time
+		return LaunchConfig{Grid: Dim3{X: blocksFor(n, uint32(threads)), Y: 1, Z: 1}, Block: Dim3{X: uint32(threads), Y: 1, Z: 1}}
+	case threads < 1:
 		return LaunchConfig{Block: Dim3{X: 1}, wrong: fmt.Sprintf("a block of %d threads: want at least one", threads)}
 	}
 	return Volume(n, 1, 1, Dim3{X: uint32(min(threads, math.MaxUint32))})
