@@ -184,7 +184,9 @@ func (rt *Runtime) ProbeWith(label string, build func(*Backend) error) (*Backend
 // ProbeOnce is [Runtime.Probe] followed by the module's own preparation: build makes what the
 // module needs, such as its kernels, and all calls for the label share the result.
 //
-//	kernels, backend, err := runtime.ProbeOnce(runtime.Global(), "saxpy", loadKernels)
+//	saxpy, backend, err := runtime.ProbeOnce(runtime.Global(), "saxpy", func(b *runtime.Backend) (kernels.Saxpy, error) {
+//		return kernels.LoadSaxpy(b.Context)
+//	})
 //
 // build runs once for a label, and again after the context was reset or the label got another
 // device. Callers that come meanwhile wait for it and share what it returns. It runs on

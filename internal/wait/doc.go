@@ -6,11 +6,11 @@
 // goroutine of the [Poller] reads the cells of the streams that somebody waits for, without a call
 // of the driver, wakes goroutines, and ends when nobody waits.
 //
-//	p := new(wait.Poller)                   // one for the process
+//	var p wait.Poller                        // one for the process
 //	d, err := p.Open(binding, wait.Config{}) // for each context, and again after a Reset
 //	s := d.NewStream(handle)
-//	...                                     // put work on the stream
-//	s.Changed()                             // after each call that did
+//	// put work on the stream
+//	s.Changed()                              // after each call that did
 //	err = s.Wait(ctx)
 //
 // # Asking the driver

@@ -44,6 +44,7 @@ var preambles = map[string]string{
 	"internal/ffi/doc.go":             "var dptr uint64; var fn uintptr",
 	"internal/ptx/doc.go":             "var src []byte",
 	"internal/ptx/exec/doc.go":        "var src []byte; var params []byte; var memory exec.Memory; func place([]exec.Global) []uint64",
+	"internal/wait/doc.go":            "var binding *driver.Binding; var handle driver.Stream",
 	"nvrtc/doc.go":                    "var driverVersion driver.Version; func usePTX() error",
 	"nvrtc/nvrtctest/doc.go":          "var ptx string",
 	"pool/doc.go": "var in, out []float32; func loadKernels(*pool.Worker) error; " +
