@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // CopierConfig says how a [Copier] works. The zero value is useful: its values are those that
@@ -144,6 +145,9 @@ type CopierStats struct {
 // NewCopier makes a copier for the context of b. Its buffers are leased from p, which may
 // belong to another context of the process. It makes no call of the driver.
 func NewCopier(b *driver.Binding, w *Workers, p *Pinned, c CopierConfig) *Copier {
+	if noDriver(b) || w == nil || p == nil {
+		return new(Copier) // whose methods say so
+	}
 	c = c.complete(w)
 	copier := &Copier{binding: b, workers: w, config: c}
 	copier.slots.init(b, p, c.SlotBytes, c.Slots, &copier.doubtful)
@@ -175,8 +179,11 @@ func (c *Copier) Download(ctx context.Context, s driver.Stream, dst []byte, src 
 
 // copy is every copy between the host and the device.
 func (c *Copier) copy(ctx context.Context, shape transferShape, host []byte) error {
-	if shape.bytes() == 0 {
-		return nil
+	if err := c.made(); err != nil || shape.bytes() == 0 {
+		return err
+	}
+	if ctx == nil {
+		return bindingError(c.binding, driver.ErrInvalidArgument, "a copy takes a context that is not nil")
 	}
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -248,6 +255,9 @@ func (c *Copier) checkStream(s driver.Stream) error {
 
 // Trim gives the buffers that are not in use back to the pool that they were leased from.
 func (c *Copier) Trim() {
+	if c.made() != nil {
+		return
+	}
 	c.use.RLock()
 	defer c.use.RUnlock()
 	if c.usable() == nil {
@@ -258,6 +268,7 @@ func (c *Copier) Trim() {
 
 // Stats returns the figures of this moment.
 func (c *Copier) Stats() CopierStats {
+	c = zero.Or(c)
 	return CopierStats{
 		Uploads: c.uploads.calls.Load(), UploadBytes: c.uploads.bytes.Load(),
 		Downloads: c.downloads.calls.Load(), DownloadBytes: c.downloads.bytes.Load(),
@@ -268,12 +279,15 @@ func (c *Copier) Stats() CopierStats {
 
 // Abandon says that CUDA is lost: no call of the driver is made any more by new copies, and
 // the buffers stay where they are. It does not wait for copies that are under way; those fail.
-func (c *Copier) Abandon() { c.lost.Store(true) }
+func (c *Copier) Abandon() { zero.Or(c).lost.Store(true) }
 
 // Close waits for copies that are under way and for the device's use of the buffers, and gives
 // these back. Of a buffer whose use cannot be proven to have ended the memory is leaked, which
 // is an error. A second call does nothing.
 func (c *Copier) Close() error {
+	if c.made() != nil {
+		return nil
+	}
 	c.use.Lock()
 	defer c.use.Unlock()
 	if c.closed {

@@ -29,8 +29,8 @@ func (c *Copier) Download2D(ctx context.Context, s driver.Stream, dst []byte, ds
 }
 
 func (c *Copier) copy2D(ctx context.Context, shape transferShape, host []byte) error {
-	if shape.width == 0 || shape.height == 0 {
-		return nil
+	if err := c.made(); err != nil || shape.width == 0 || shape.height == 0 {
+		return err
 	}
 	if err := c.checkShape(&shape, uint64(len(host))); err != nil {
 		return err
@@ -68,8 +68,8 @@ func spanOf(s *transferShape, pitch uint64) (bytes uint64, ok bool) {
 // bytes, which begin srcPitch bytes apart at src and dstPitch at dst. The rectangles
 // must not overlap. It does not block, does not allocate and may be captured.
 func (c *Copier) Copy2D(s driver.Stream, dst driver.DevicePtr, dstPitch uint64, src driver.DevicePtr, srcPitch, width, height uint64) error {
-	if width == 0 || height == 0 {
-		return nil
+	if err := c.made(); err != nil || width == 0 || height == 0 {
+		return err
 	}
 	c.use.RLock()
 	defer c.use.RUnlock()

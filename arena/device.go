@@ -115,7 +115,7 @@ type totals struct {
 // device and driver have them (CUDA 11.2), else from cuMemAlloc. The binding's context must
 // outlive it.
 func NewDevice(b *driver.Binding, c DeviceConfig) (*Device, error) {
-	if b == nil || b.API == nil {
+	if noDriver(b) {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "an arena needs a driver")
 	}
 	if b.Ordinal < 0 || b.Ordinal > math.MaxInt32 {
@@ -149,6 +149,9 @@ func NewDevice(b *driver.Binding, c DeviceConfig) (*Device, error) {
 // until the Stream is closed. What it returns is the stream's identity: a driver uses the
 // handles of streams again. It does not block.
 func (d *Device) NewStream(handle driver.Stream) *Stream {
+	if d.made() != nil {
+		return nil
+	}
 	d.calls.RLock()
 	d.tidy()
 	d.calls.RUnlock()
@@ -185,6 +188,9 @@ func (d *Device) Abandon() { d.AbandonFor(nil) }
 
 // AbandonFor is Abandon with the cause that later calls are to return.
 func (d *Device) AbandonFor(cause error) {
+	if d.made() != nil {
+		return
+	}
 	err := d.errorf(driver.ErrDeviceLost, "the memory of the device is lost")
 	err.Err, err.Sticky = cause, true
 	var first *driver.Error

@@ -20,11 +20,16 @@ import (
 // when the work of a stream is done ([Stream.Close] gave an error), FreeBehind fails, and the
 // block stays in use. Other errors are those of Free.
 func (d *Device) FreeBehind(b Block, streams ...*Stream) error {
+	if err := d.made(); err != nil {
+		return err
+	}
 	if b.block == nil || b.block.dev != d {
 		return d.home.foreign(b)
 	}
-	if slices.Contains(streams, nil) {
-		return d.errorf(driver.ErrInvalidArgument, "free a block behind no stream")
+	for _, s := range streams {
+		if err := s.made(); err != nil {
+			return err
+		}
 	}
 	defer lockCalls(d, streams)()
 	event := Event{Kind: Freed, Ptr: b.block.ptr, Bytes: b.Bytes(), Size: b.block.size}

@@ -1,6 +1,10 @@
 package arena
 
-import "github.com/purecuda/purecuda/driver"
+import (
+	"cmp"
+
+	"github.com/purecuda/purecuda/driver"
+)
 
 // Reach lets the device of at use the memory of d, if the machine can do that, and tells
 // whether it can: [Peers.Enable] and, because memory of a pool has access rights of its own,
@@ -11,6 +15,9 @@ import "github.com/purecuda/purecuda/driver"
 // of the other device, which makes allocating from the driver slower. So it is done
 // where it is asked for, and not for all pairs of a machine.
 func (d *Device) Reach(p *Peers, at *driver.Binding) (direct bool, err error) {
+	if err := d.made(); err != nil {
+		return false, err
+	}
 	direct, err = p.Enable(at, d.binding)
 	if !direct || d.pool == 0 || at.Context == d.binding.Context {
 		return direct, err
@@ -53,13 +60,11 @@ func (d *Device) openPoolFor(at *driver.Binding) (direct bool, err error) {
 // of d: the first copy between two arenas opens the pools of both for the other device, so
 // that the copy goes over the link between them. s is a stream of the device of d.
 func (d *Device) CopyFrom(p *Peers, s driver.Stream, dst driver.DevicePtr, from *Device, src driver.DevicePtr, bytes uint64) error {
-	if bytes == 0 {
-		return nil
+	if err := cmp.Or(d.made(), from.made()); err != nil || bytes == 0 {
+		return err
 	}
-	for _, end := range []*Device{d, from} {
-		if err := end.lost(); err != nil {
-			return err
-		}
+	if err := cmp.Or(d.lost(), from.lost()); err != nil {
+		return err
 	}
 	direct := true
 	if d.binding.Context != from.binding.Context {

@@ -270,6 +270,9 @@ func (d *Device) putBack(s *Stream, b *block) {
 // memory that was free for longest first, and makes the driver unmap it. It waits for the
 // work that the memory was freed behind. Memory of streams that capture stays.
 func (d *Device) Trim(keep uint64) error {
+	if err := d.made(); err != nil {
+		return err
+	}
 	d.calls.RLock()
 	defer d.calls.RUnlock()
 	if err := d.lost(); err != nil {

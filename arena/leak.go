@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Leak is a block in use.
@@ -31,6 +32,7 @@ func (l Leak) String() string {
 // Leaks lists the blocks in use, by their addresses; after Close, those that were in use
 // then. It stops no stream: blocks that are allocated or freed meanwhile may be missing.
 func (d *Device) Leaks() []Leak {
+	d = zero.Or(d)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {

@@ -3,6 +3,7 @@ package arena
 import (
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -39,10 +40,21 @@ type peerAccess struct {
 // It returns no error for devices that cannot reach each other: copies between these work
 // as well, through the host.
 func (p *Peers) Enable(at, to *driver.Binding) (direct bool, err error) {
+	if err := p.check(at, to); err != nil {
+		return false, err
+	}
 	if at.Context == to.Context {
 		return true, nil
 	}
 	return p.access(peerPair{at: at.Context, to: to.Context}).once(func() (bool, error) { return enablePeer(at, to) })
+}
+
+// check refuses nil Peers, and bindings without a driver.
+func (p *Peers) check(bindings ...*driver.Binding) error {
+	if p == nil || slices.ContainsFunc(bindings, noDriver) {
+		return driver.Errorf(driver.ErrInvalidArgument, "peers need Peers, and two bindings with a driver")
+	}
+	return nil
 }
 
 // once asks where nothing is known, and remembers the answer. After an error the next call
@@ -122,6 +134,9 @@ func enablePeer(at, to *driver.Binding) (direct bool, err error) {
 // Forget drops what is known about a context that is about to end: its handle may come back as
 // that of another one.
 func (p *Peers) Forget(b *driver.Binding) {
+	if p == nil || b == nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.pairs, func(pair peerPair, _ *peerAccess) bool {
@@ -139,8 +154,8 @@ func (p *Peers) Forget(b *driver.Binding) {
 // not allocate. Between arenas [Device.CopyFrom] is the one to use: the driver keeps a link
 // closed for memory of its pools until that is opened as well.
 func (p *Peers) Copy(s driver.Stream, to *driver.Binding, dst driver.DevicePtr, from *driver.Binding, src driver.DevicePtr, bytes uint64) error {
-	if bytes == 0 {
-		return nil
+	if err := p.check(to, from); err != nil || bytes == 0 {
+		return err
 	}
 	direct := true
 	if to.Context != from.Context {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // PinnedConfig says how a [Pinned] works. The zero value is useful.
@@ -80,6 +81,9 @@ type pinnedBlock struct {
 // NewPinned makes a pool whose blocks are made and freed in the context of b. It allocates
 // nothing before the first lease.
 func NewPinned(b *driver.Binding, c PinnedConfig) *Pinned {
+	if noDriver(b) {
+		return new(Pinned) // whose methods say so
+	}
 	if c.Limit == 0 {
 		c.Limit = DefaultPinnedLimit
 	}
@@ -94,6 +98,9 @@ func NewPinned(b *driver.Binding, c PinnedConfig) *Pinned {
 // Errors: ErrOutOfMemory where the limit or the driver does not allow it, ErrClosed,
 // ErrDeviceLost after [Pinned.Abandon], ErrInvalidArgument for 0 bytes.
 func (p *Pinned) Lease(bytes uint64) (Lease, error) {
+	if err := p.made(); err != nil {
+		return Lease{}, err
+	}
 	if bytes == 0 {
 		return Lease{}, p.errorf(driver.ErrInvalidArgument, "a lease of 0 bytes")
 	}
@@ -256,6 +263,7 @@ func (p *Pinned) destroy(blocks []*pinnedBlock) {
 // Trim gives cached blocks back to the driver until at most keep bytes are cached, the
 // largest first, and returns how many bytes these were. It may take long.
 func (p *Pinned) Trim(keep uint64) (freed uint64) {
+	p = zero.Or(p)
 	p.mu.Lock()
 	var victims []*pinnedBlock
 	if cached := p.stats.CachedBytes; cached > keep {
@@ -271,6 +279,7 @@ func (p *Pinned) Trim(keep uint64) (freed uint64) {
 
 // Stats returns the figures of this moment.
 func (p *Pinned) Stats() PinnedStats {
+	p = zero.Or(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
@@ -282,6 +291,7 @@ func (p *Pinned) Stats() PinnedStats {
 // leased stays where it is, cached memory is lost, and there are no new leases. Leases can be
 // returned as before.
 func (p *Pinned) Abandon() {
+	p = zero.Or(p)
 	p.mu.Lock()
 	p.lost = true
 	victims := p.evict(p.stats.CachedBytes)
@@ -293,6 +303,7 @@ func (p *Pinned) Abandon() {
 // back when they are returned, and are an error: no work of a device may use them after the
 // context is gone. A second call does nothing.
 func (p *Pinned) Close() error {
+	p = zero.Or(p)
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()

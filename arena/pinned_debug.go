@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // PinnedLeak is a lease that was not returned.
@@ -38,6 +39,7 @@ const maxFindings = 1000
 
 // Leaks lists the leases that are under way.
 func (p *Pinned) Leaks() []PinnedLeak {
+	p = zero.Or(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var leaks []PinnedLeak
@@ -59,6 +61,7 @@ func (p *Pinned) Leaks() []PinnedLeak {
 // when a block is leased again or freed; [Pinned.Trim] with 0 makes that now. Without
 // PinnedConfig.Debug there are none.
 func (p *Pinned) Findings() []PinnedFinding {
+	p = zero.Or(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.found)

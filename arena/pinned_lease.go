@@ -46,7 +46,7 @@ func (l Lease) Pointer() unsafe.Pointer {
 // an error of kind ErrClosed, also when the block is leased again.
 func (l Lease) Return() error {
 	if l.block == nil {
-		return driver.Errorf(driver.ErrClosed, "return of a lease of page-locked memory that there never was")
+		return nothing("lease of page-locked memory")
 	}
 	p := l.pool
 	p.mu.Lock()

@@ -88,7 +88,7 @@ func TestPinnedDoubleReturnIsAnError(t *testing.T) {
 			require.NoError(t, other.Return())
 			require.NoError(t, p.Close())
 			require.ErrorIs(t, l.Return(), driver.ErrClosed)
-			require.ErrorIs(t, arena.Lease{}.Return(), driver.ErrClosed)
+			require.ErrorIs(t, arena.Lease{}.Return(), driver.ErrInvalidArgument)
 			assert.Nil(t, arena.Lease{}.Bytes())
 		})
 	}

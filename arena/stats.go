@@ -51,6 +51,9 @@ func (s DeviceStats) HitRate() float64 {
 // Stats returns what the memory is now. It stops all streams for a moment, so that the
 // numbers fit together, and takes microseconds: ask now and then.
 func (d *Device) Stats() DeviceStats {
+	if d.made() != nil {
+		return DeviceStats{}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	sum := d.retired

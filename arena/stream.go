@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Stream is a stream as the arena knows it: the order in which memory is used, freed and
@@ -61,13 +62,13 @@ const (
 const never = 1<<64 - 1
 
 // Handle is the stream as package driver takes it.
-func (s *Stream) Handle() driver.Stream { return s.handle }
+func (s *Stream) Handle() driver.Stream { return zero.Or(s).handle }
 
 // Device is the arena that the stream is of.
-func (s *Stream) Device() *Device { return s.dev }
+func (s *Stream) Device() *Device { return zero.Or(s).dev }
 
 // ID is a number that no other stream of the device ever has, from 1.
-func (s *Stream) ID() uint64 { return s.id }
+func (s *Stream) ID() uint64 { return zero.Or(s).id }
 
 // Alloc returns a block of at least bytes bytes that work on the stream may use at once;
 // others must wait for the stream first. What it holds is undefined, unless DeviceConfig
@@ -86,6 +87,9 @@ func (s *Stream) ID() uint64 { return s.id }
 // A stream that captures gives driver.ErrCaptureFailed: allocate before the capture. 0 bytes,
 // and more than a device can address, give driver.ErrInvalidArgument.
 func (s *Stream) Alloc(bytes uint64) (Block, error) {
+	if s == nil || s.dev == nil {
+		return Block{}, s.made()
+	}
 	if bytes-1 >= maxBytes {
 		return Block{}, s.dev.checkBytes(bytes)
 	}
@@ -113,7 +117,7 @@ func (s *Stream) Alloc(bytes uint64) (Block, error) {
 // not call the driver. A block that is not in use gives driver.ErrInvalidArgument. Once
 // CUDA is lost Free succeeds and does nothing.
 func (s *Stream) Free(b Block) error {
-	if b.block == nil || b.block.dev != s.dev {
+	if s == nil || b.block == nil || b.block.dev != s.dev {
 		return s.foreign(b)
 	}
 	if !s.dev.plain {
@@ -137,6 +141,9 @@ func (s *Stream) Free(b Block) error {
 
 // foreign is the error for a block that is not one of the device.
 func (s *Stream) foreign(b Block) error {
+	if err := s.made(); err != nil {
+		return err
+	}
 	if b.block == nil {
 		return s.errorf(driver.ErrInvalidArgument, "free the zero Block: it is no memory")
 	}

@@ -16,6 +16,9 @@ import (
 //
 // It does not wait for work.
 func (s *Stream) Capture(on bool) {
+	if s.made() != nil {
+		return
+	}
 	d := s.dev
 	d.calls.RLock()
 	defer d.calls.RUnlock()
@@ -79,6 +82,9 @@ func (s *Stream) change(to streamState, from func(streamState) bool) bool {
 // The error is that of marking the end of the work. The free blocks are lost then, and
 // waiting for the stream fails.
 func (s *Stream) Close() error {
+	if s.made() != nil {
+		return nil
+	}
 	d := s.dev
 	d.calls.RLock()
 	defer d.calls.RUnlock()
@@ -260,6 +266,9 @@ func (s *Stream) endGuard(err error) {
 // Later calls give driver.ErrClosed. Closing twice is harmless. After [Device.Abandon]
 // Close does nothing.
 func (d *Device) Close() error {
+	if d.made() != nil {
+		return nil
+	}
 	if d.loss.Load() == nil {
 		d.calls.Lock() // calls that are under way wait for work at most
 		defer d.calls.Unlock()

@@ -1,6 +1,7 @@
 package arena
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -16,11 +17,8 @@ import (
 // If o was closed, its work is that of before. If the end of that work could not be marked
 // then ([Stream.Close] gave an error), Wait fails for good: it cannot be proven to be done.
 func (s *Stream) Wait(o *Stream) error {
-	switch {
-	case o == nil:
-		return s.errorf(driver.ErrInvalidArgument, "wait for no stream")
-	case o == s:
-		return nil
+	if err := cmp.Or(s.made(), o.made()); err != nil || o == s {
+		return err
 	}
 	// Neither device is closed before the mark is given back. The gates are taken one after
 	// the other: to hold one and to queue for the other could close a circle with others who

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Workers are goroutines that copy between pageable and page-locked memory: one alone moves
@@ -55,11 +57,12 @@ func NewWorkers(n int) *Workers {
 }
 
 // Limit is how many there are at most.
-func (w *Workers) Limit() int { return w.limit }
+func (w *Workers) Limit() int { return zero.Or(w).limit }
 
 // Close lets the workers end, and waits for it. Copies that are under way are completed by
 // their callers, and so are later ones. It may be called twice.
 func (w *Workers) Close() {
+	w = zero.Or(w)
 	w.mu.Lock()
 	w.closed = true
 	w.tasks = nil

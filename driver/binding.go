@@ -28,11 +28,21 @@ type Binding struct {
 	OnCleanup func(error)
 }
 
+func (b *Binding) check() error {
+	if b == nil || b.API == nil {
+		return Errorf(ErrInvalidArgument, "a Binding without a driver")
+	}
+	return nil
+}
+
 // Do runs f with the context current: on a locked thread, pushed before and popped
 // after, so that a context that was current is current again.
 func (b *Binding) Do(f func() error) error {
-	if b == nil || b.API == nil || f == nil {
-		return Errorf(ErrInvalidArgument, "a binding without a driver, or nothing to do")
+	if err := b.check(); err != nil {
+		return err
+	}
+	if f == nil {
+		return Errorf(ErrInvalidArgument, "Do takes a function that is not nil")
 	}
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
@@ -66,8 +76,11 @@ func (b *Binding) DoRelaxed(f func() error) error {
 // ceremony of the hot path: nothing, on drivers that were seen so far. After an error
 // Pop must not be called.
 func (b *Binding) Push() error {
-	if !b.NeedsCurrent {
+	if b != nil && !b.NeedsCurrent {
 		return nil
+	}
+	if err := b.check(); err != nil {
+		return err
 	}
 	goruntime.LockOSThread()
 	if r := b.CtxPushCurrent(b.Context); r != Success {
@@ -79,7 +92,7 @@ func (b *Binding) Push() error {
 
 // Pop ends what Push began.
 func (b *Binding) Pop() {
-	if b.NeedsCurrent {
+	if b != nil && b.API != nil && b.NeedsCurrent {
 		b.takeOff()
 		goruntime.UnlockOSThread()
 	}
@@ -103,8 +116,11 @@ func (b *Binding) Failed(op string, r Result) error {
 
 // Fault makes the error of a result that is not Success, for callers that add to it.
 func (b *Binding) Fault(op string, r Result) *Error {
+	if b == nil {
+		return Failed(op, r)
+	}
 	var e *Error
-	if r == ErrorSymbolMissing {
+	if r == ErrorSymbolMissing && b.API != nil {
 		found, _ := b.DriverGetVersion()
 		e = MissingSymbol(op, found)
 	} else {
@@ -122,7 +138,7 @@ func (b *Binding) Fault(op string, r Result) *Error {
 
 // Cleanup reports an error that no caller waits for; nil is none.
 func (b *Binding) Cleanup(err error) {
-	if err != nil && b.OnCleanup != nil {
+	if err != nil && b != nil && b.OnCleanup != nil {
 		b.OnCleanup(err)
 	}
 }

@@ -14,6 +14,9 @@ import (
 // anyThread makes a call on the thread as it is, and if a context that is current there may be
 // why it was refused, once more in that of the Binding. A refused call has done nothing.
 func (b *Binding) anyThread(call func() Result) Result {
+	if b == nil || b.API == nil {
+		return ErrorSymbolMissing
+	}
 	r := call()
 	switch r {
 	case ErrorInvalidValue, ErrorInvalidContext, ErrorContextIsDestroyed:

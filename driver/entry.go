@@ -20,7 +20,12 @@ type variant struct {
 }
 
 // Since is the CUDA version that brought the function.
-func (e Entry) Since() Version { return e.variants[len(e.variants)-1].version }
+func (e Entry) Since() Version {
+	if len(e.variants) == 0 {
+		return 0
+	}
+	return e.variants[len(e.variants)-1].version
+}
 
 // Entries lists all functions, in the order of the API interface.
 func Entries() []Entry { return append([]Entry(nil), entries[:]...) }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/purecuda/purecuda/internal/cleantext"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // NoDevice is the value of [Error.Device] when no device is concerned.
@@ -87,7 +88,7 @@ func MissingSymbol(op string, found Version) *Error {
 
 // Name is the name of Code in cuda.h, or "" where no call is concerned.
 func (e *Error) Name() string {
-	if e.Code == Success {
+	if e = zero.Or(e); e.Code == Success {
 		return ""
 	}
 	return e.Code.Name()
@@ -95,6 +96,7 @@ func (e *Error) Name() string {
 
 // Is makes errors.Is match a [Kind] and a [Result].
 func (e *Error) Is(target error) bool {
+	e = zero.Or(e)
 	switch t := target.(type) {
 	case Kind:
 		return t == e.Kind
@@ -104,13 +106,13 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return zero.Or(e).Err }
 
 // Error begins with the kind and says on one line all that is known, except the
 // log and the attempts beyond what the detail has of them. Names that come from the machine are
 // in it, so that what does not print is escaped.
 func (e *Error) Error() string {
-	return cleantext.String(strings.ReplaceAll(e.text(), "\n", "; "))
+	return cleantext.String(strings.ReplaceAll(zero.Or(e).text(), "\n", "; "))
 }
 
 func (e *Error) text() string {

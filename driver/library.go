@@ -8,6 +8,7 @@ import (
 
 	"github.com/purecuda/purecuda/internal/dl"
 	"github.com/purecuda/purecuda/internal/ffi"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Library is the CUDA driver of this machine. It implements [API] and is safe for
@@ -78,20 +79,20 @@ func NewLibrary(name string, symbol func(name string) uintptr) (*Library, error)
 }
 
 // Path is the candidate that was opened.
-func (l *Library) Path() string { return l.name }
+func (l *Library) Path() string { return zero.Or(l).name }
 
 // Shared tells that somebody else had loaded the library into the process before.
-func (l *Library) Shared() bool { return l.mapped }
+func (l *Library) Shared() bool { return zero.Or(l).mapped }
 
 // Attempts are the candidates that were tried before, and why they were not used.
-func (l *Library) Attempts() []Attempt { return append([]Attempt(nil), l.attempts...) }
+func (l *Library) Attempts() []Attempt { return append([]Attempt(nil), zero.Or(l).attempts...) }
 
 // Version is the newest CUDA version that the driver supports.
-func (l *Library) Version() Version { return l.version }
+func (l *Library) Version() Version { return zero.Or(l).version }
 
 // Missing names the functions that this driver does not have, each with the
 // version that brings it: "cuLibraryLoadData (12.0)".
-func (l *Library) Missing() []string { return l.missing(false) }
+func (l *Library) Missing() []string { return zero.Or(l).missing(false) }
 
 func (l *Library) missing(requiredOnly bool) []string {
 	var names []string

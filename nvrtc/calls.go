@@ -6,6 +6,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/ffi"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 var _ API = (*Library)(nil)
@@ -124,6 +125,7 @@ type compileCall struct {
 
 // CompileProgram implements [API].
 func (l *Library) CompileProgram(program Handle, options []string, stop func() bool) Result {
+	l = zero.Or(l)
 	texts, ok := cStrings(options)
 	if !ok {
 		return ErrorInvalidInput

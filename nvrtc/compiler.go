@@ -236,6 +236,9 @@ type Stats struct {
 
 // Stats returns the counters.
 func (c *Compiler) Stats() Stats {
+	if c.check() != nil {
+		return Stats{}
+	}
 	a := c.cache.Stats()
 	return Stats{
 		Compiles: c.compiles.Load(), Failures: c.failures.Load(), CompileTime: time.Duration(c.compileTime.Load()),
@@ -246,11 +249,26 @@ func (c *Compiler) Stats() Stats {
 }
 
 // CacheDir is the directory of the disk cache, or "" when it is off.
-func (c *Compiler) CacheDir() string { return c.cache.Dir() }
+func (c *Compiler) CacheDir() string {
+	if c.check() != nil {
+		return ""
+	}
+	return c.cache.Dir()
+}
 
 // CacheSize returns how many entries the disk cache has, and their bytes. It reads the
 // directory.
-func (c *Compiler) CacheSize() (entries int, bytes int64, err error) { return c.cache.Size() }
+func (c *Compiler) CacheSize() (entries int, bytes int64, err error) {
+	if err := c.check(); err != nil {
+		return 0, 0, err
+	}
+	return c.cache.Size()
+}
 
 // ClearCache empties the disk cache, for all programs of the user.
-func (c *Compiler) ClearCache() error { return c.cache.Clear() }
+func (c *Compiler) ClearCache() error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	return c.cache.Clear()
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/dl"
 	"github.com/purecuda/purecuda/internal/ffi"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Library is the NVRTC of this machine. It implements [API] and is safe for concurrent
@@ -130,22 +131,24 @@ func buildOf(file string) string {
 }
 
 // Path is the candidate that was opened.
-func (l *Library) Path() string { return l.name }
+func (l *Library) Path() string { return zero.Or(l).name }
 
 // Shared tells that somebody else had loaded the library into the process before.
-func (l *Library) Shared() bool { return l.mapped }
+func (l *Library) Shared() bool { return zero.Or(l).mapped }
 
 // Build implements [API].
-func (l *Library) Build() string { return l.build }
+func (l *Library) Build() string { return zero.Or(l).build }
 
 // Attempts are the candidates that were tried before, and why they were not used.
-func (l *Library) Attempts() []driver.Attempt { return append([]driver.Attempt(nil), l.attempts...) }
+func (l *Library) Attempts() []driver.Attempt {
+	return append([]driver.Attempt(nil), zero.Or(l).attempts...)
+}
 
 // Missing names the functions that this NVRTC does not have, each with the version
 // that brings it: "nvrtcSetFlowCallback (12.8)".
 func (l *Library) Missing() []string {
 	var names []string
-	for i, fn := range l.fn {
+	for i, fn := range zero.Or(l).fn {
 		if fn == 0 {
 			names = append(names, fmt.Sprintf("%s (%s)", functions[i].name, functions[i].since))
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // ErrStopped is the cause of tiles that were not run, or ended early, because another
@@ -26,6 +27,7 @@ type Error struct {
 // Error names every tile with its device, its range and its cause: first those that have failed,
 // then those that were stopped because of them.
 func (e *Error) Error() string {
+	e = zero.Or(e)
 	var b strings.Builder
 	b.WriteString("pool: not done: ")
 	for i, t := range causesFirst(e.Tiles) {
@@ -63,6 +65,7 @@ func causesFirst(tiles []TileReport) []TileReport {
 
 // Unwrap returns the causes, in the order in which Error names them.
 func (e *Error) Unwrap() []error {
+	e = zero.Or(e)
 	causes := make([]error, 0, len(e.Tiles)+1)
 	for _, t := range causesFirst(e.Tiles) {
 		causes = append(causes, t.Cause)

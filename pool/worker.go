@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -29,27 +30,27 @@ type Worker struct {
 }
 
 // Index is the place of the device in [Pool.Devices].
-func (w *Worker) Index() int { return w.index }
+func (w *Worker) Index() int { return zero.Or(w).index }
 
 // Device describes the device.
-func (w *Worker) Device() runtime.Device { return w.device }
+func (w *Worker) Device() runtime.Device { return zero.Or(w).device }
 
 // Context is the device's context. It belongs to the runtime.
-func (w *Worker) Context() *runtime.Context { return w.context }
+func (w *Worker) Context() *runtime.Context { return zero.Or(w).context }
 
 // Stream is a stream of the device that this pool alone uses. When a function has failed,
 // the pool waits for the stream; otherwise the function has to wait for what it has put
 // there.
-func (w *Worker) Stream() *runtime.Stream { return w.stream }
+func (w *Worker) Stream() *runtime.Stream { return zero.Or(w).stream }
 
 // Ctx is the context of the call. It also ends when another tile has failed for good.
 // Long functions should look at it, and waits take it.
-func (w *Worker) Ctx() context.Context { return w.ctx }
+func (w *Worker) Ctx() context.Context { return zero.Or(w).ctx }
 
 // Phase says that the function begins to upload, compute or download, for the report. A
 // function that never says so computes. Time is that of the goroutine: for the times of
 // the device's work, wait for the stream before the next mark.
-func (w *Worker) Phase(p Phase) { w.watch.mark(p) }
+func (w *Worker) Phase(p Phase) { zero.Or(w).watch.mark(p) }
 
 // Phase is a part of the work on a tile.
 type Phase int

@@ -147,7 +147,7 @@ func (c *Core) Use(s *arena.Stream, write bool) error {
 // RecordWrite says that work on s writes the memory, which the caller has put in order by
 // itself. Use does that for everything that it orders.
 func (c *Core) RecordWrite(s *arena.Stream) {
-	if c != nil && c.handle != nil && s != nil && c.handle.memory.alone.Load() != s {
+	if c != nil && c.handle != nil && c.handle.memory.alone.Load() != s {
 		_ = c.handle.memory.useTogether(s, true, false)
 	}
 }

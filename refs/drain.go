@@ -3,6 +3,8 @@ package refs
 import (
 	"context"
 	"time"
+
+	"github.com/purecuda/purecuda/driver"
 )
 
 // Drain waits until no lease is held and nothing is allocated or freed. On a State that
@@ -11,6 +13,12 @@ import (
 // the call. When ctx ends first it returns ctx's cause, and the State is shutting down as
 // before.
 func (s *State) Drain(ctx context.Context) error {
+	switch {
+	case s.Generation() == 0:
+		return s.refusal(0)
+	case ctx == nil:
+		return s.errorf(driver.ErrInvalidArgument, "Drain takes a context that is not nil")
+	}
 	if err := s.awaitLeases(ctx); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package refs
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Stats are the figures of a [State] at one time. Every block that was allocated is in
@@ -116,6 +118,7 @@ func (l *ledger) leased() (found []*memory) {
 
 // Stats returns the figures of this moment. It looks at all memory that is open.
 func (s *State) Stats() Stats {
+	s = zero.Or(s)
 	l := &s.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,7 +15,7 @@ func (m *memory) forgotten() {
 // and that which was closed while the State was drained. Allocating does it as well. On a
 // State that is drained it does nothing.
 func (s *State) Reclaim() {
-	if !s.ledger.hasWaiting.Load() {
+	if s == nil || !s.ledger.hasWaiting.Load() {
 		return
 	}
 	for _, m := range s.ledger.takeWaiting() {

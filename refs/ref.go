@@ -29,10 +29,8 @@ func New[T any](s *State, on *arena.Stream, n int) (*Ref[T], error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case s == nil:
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "allocate without a State")
-	case on == nil:
-		return nil, invalidStream(s)
+	case s.Generation() == 0:
+		return nil, s.refusal(0)
 	}
 	s.Reclaim()
 	r := new(Ref[T])

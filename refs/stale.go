@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // The reasons why a Ref is stale, in the order in which they are looked at.
@@ -15,8 +16,11 @@ const (
 
 // refusal is Check.
 func (s *State) refusal(of uint64) error {
+	s = zero.Or(s)
 	generation, status := split(s.word.Load())
 	switch {
+	case generation == 0:
+		return driver.Errorf(driver.ErrInvalidArgument, "a State that was never made")
 	case status == Dropped:
 		return s.stale(reasonDropped)
 	case status == ShuttingDown || status == Drained:

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Status is what a [State] is in.
@@ -74,7 +75,7 @@ type StateConfig struct {
 func NewState(device int, c StateConfig) *State {
 	s := &State{device: device, resolver: c.Resolver, onCleanup: c.OnCleanup}
 	s.watchers.failed = c.OnCleanup
-	if s.resolver == nil {
+	if s.resolver == nil || s.resolver.named == nil {
 		s.resolver = NewResolver("")
 	}
 	s.word.Store(makeWord(1, Accepting))
@@ -85,26 +86,30 @@ const statusBits = 3
 
 func makeWord(generation uint64, s Status) uint64 { return generation<<statusBits | uint64(s) }
 
+// split takes a word apart. That of a State that was never made says that it is dropped.
 func split(word uint64) (generation uint64, s Status) {
+	if word == 0 {
+		return 0, Dropped
+	}
 	return word >> statusBits, Status(word & (1<<statusBits - 1))
 }
 
 // Device is the ordinal of the device.
-func (s *State) Device() int { return s.device }
+func (s *State) Device() int { return zero.Or(s).device }
 
 // Resolver finds the Refs of this State by their tokens.
-func (s *State) Resolver() *Resolver { return s.resolver }
+func (s *State) Resolver() *Resolver { return zero.Or(s).resolver }
 
 // Generation is the number of the context: it grows with every rebuild, and when the
 // device is lost. No two contexts of a State have the same.
 func (s *State) Generation() uint64 {
-	generation, _ := split(s.word.Load())
+	generation, _ := split(zero.Or(s).word.Load())
 	return generation
 }
 
 // Status is what the State is in now.
 func (s *State) Status() Status {
-	_, status := split(s.word.Load())
+	_, status := split(zero.Or(s).word.Load())
 	return status
 }
 
@@ -113,7 +118,7 @@ func (s *State) Accepting() bool { return s.Status() == Accepting }
 
 // Lost is the first cause for which the device was lost, or nil.
 func (s *State) Lost() error {
-	if first := s.lost.Load(); first != nil {
+	if first := zero.Or(s).lost.Load(); first != nil {
 		return first.error
 	}
 	return nil
@@ -198,6 +203,7 @@ func (s *State) Lose(cause error) {
 // context. It waits for allocations and frees that are under way, not for leases. Closing twice is
 // harmless. It must not be called from a hook of the driver's errors.
 func (s *State) Close() {
+	s = zero.Or(s)
 	s.Reclaim()
 	s.change(func(generation uint64, _ Status) (uint64, Status) { return generation, Dropped })
 	for pause := firstPause; s.busy.Load() != 0; pause = pause.sleep() {
@@ -207,6 +213,7 @@ func (s *State) Close() {
 
 // change moves the State on, and tells what it was and what it is.
 func (s *State) change(next func(generation uint64, now Status) (uint64, Status)) (before, after Status) {
+	s = zero.Or(s)
 	s.mu.Lock()
 	word := s.word.Load()
 	generation, before := split(word)

@@ -37,6 +37,9 @@ func (m *memory) use(s *arena.Stream, write bool) error {
 }
 
 func (m *memory) useTogether(s *arena.Stream, write, wait bool) error {
+	if s.Device() == nil {
+		return invalidStream(m.state)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// Before the leases are looked at: who takes one later comes here as well.
@@ -183,7 +186,7 @@ func (m *memory) leak(cause error) error {
 }
 
 func invalidStream(s *State) error {
-	return s.errorf(driver.ErrInvalidArgument, "memory is used on a stream that is nil")
+	return s.errorf(driver.ErrInvalidArgument, "memory is used on a stream that was never made")
 }
 
 func streamName(s *arena.Stream) string {

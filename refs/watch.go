@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Change is a change of a [State].
@@ -18,7 +19,7 @@ type Change struct {
 // change is told at a time, and after the State has moved on: f may ask the State and change it, but must not wait for it (Drain, Close) or
 // for anything that a caller of CUDA holds. A change that is under way when stop is
 // called may still be told. A panic of f goes to OnCleanup.
-func (s *State) Watch(f func(Change)) (stop func()) { return s.watchers.add(f) }
+func (s *State) Watch(f func(Change)) (stop func()) { return zero.Or(s).watchers.add(f) }
 
 // watchers hear of changes in the order in which they happened.
 type watchers struct {

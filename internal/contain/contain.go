@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // PanicError is a panic of a function of the caller. errors.Is and errors.As see through it if
@@ -16,11 +18,11 @@ type PanicError struct {
 }
 
 // Error has the value, and not the stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", zero.Or(e).Value) }
 
 // Unwrap returns the value if it is an error.
 func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
+	err, _ := zero.Or(e).Value.(error)
 	return err
 }
 

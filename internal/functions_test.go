@@ -1,0 +1,151 @@
+package internal_test
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/arena"
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/nvrtc"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/refs"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// functions are the exported functions.
+var functions = map[string]any{
+	"arena.NewCopier":            arena.NewCopier,
+	"arena.NewDevice":            arena.NewDevice,
+	"arena.NewPinned":            arena.NewPinned,
+	"arena.NewWorkers":           arena.NewWorkers,
+	"driver.Candidates":          driver.Candidates,
+	"driver.ClusterSize":         driver.ClusterSize,
+	"driver.Cooperative":         driver.Cooperative,
+	"driver.Entries":             driver.Entries,
+	"driver.EntryByName":         driver.EntryByName,
+	"driver.Errorf":              driver.Errorf,
+	"driver.Failed":              driver.Failed,
+	"driver.HasLoader":           driver.HasLoader,
+	"driver.LaunchPriority":      driver.LaunchPriority,
+	"driver.MissingSymbol":       driver.MissingSymbol,
+	"driver.NewLibrary":          driver.NewLibrary,
+	"driver.Open":                driver.Open,
+	"kernels.AddGram":            kernels.AddGram,
+	"kernels.AddPartials":        kernels.AddPartials,
+	"kernels.All":                kernels.All,
+	"kernels.GramPartialsCPU":    kernels.GramPartialsCPU,
+	"kernels.GramStrips":         kernels.GramStrips,
+	"kernels.Grid":               kernels.Grid,
+	"kernels.Histogram256Blocks": kernels.Histogram256Blocks,
+	"kernels.Histogram256CPU":    kernels.Histogram256CPU,
+	"kernels.LoadGram":           kernels.LoadGram,
+	"kernels.LoadHistogram256":   kernels.LoadHistogram256,
+	"kernels.LoadSHA256Chunks":   kernels.LoadSHA256Chunks,
+	"kernels.LoadSaxpy":          kernels.LoadSaxpy,
+	"kernels.LoadSum":            kernels.LoadSum,
+	"kernels.LoadVectorAdd":      kernels.LoadVectorAdd,
+	"kernels.Lookup":             kernels.Lookup,
+	"kernels.OpenReducer":        kernels.OpenReducer,
+	"kernels.PaddedSize":         kernels.PaddedSize,
+	"kernels.SHA256ChunksCPU":    kernels.SHA256ChunksCPU,
+	"kernels.SaxpyCPU":           kernels.SaxpyCPU,
+	"kernels.SumBlocks":          kernels.SumBlocks,
+	"kernels.SumPartialsCPU":     kernels.SumPartialsCPU,
+	"kernels.VectorAddCPU":       kernels.VectorAddCPU,
+	"nvrtc.Candidates":           nvrtc.Candidates,
+	"nvrtc.Compile":              nvrtc.Compile,
+	"nvrtc.NewCompiler":          nvrtc.NewCompiler,
+	"nvrtc.Open":                 nvrtc.Open,
+	"nvrtc.OpenCompiler":         nvrtc.OpenCompiler,
+	"nvrtc.TargetFor":            nvrtc.TargetFor,
+	"pool.CPU":                   pool.CPU,
+	"pool.Map":                   pool.Map[float32, float32],
+	"pool.Open":                  pool.Open,
+	"pool.Partition":             pool.Partition,
+	"pool.Reduce":                pool.Reduce[float32],
+	"pool.Scatter":               pool.Scatter,
+	"pool.WithChunk":             pool.WithChunk,
+	"pool.WithDevices":           pool.WithDevices,
+	"pool.WithFallback":          pool.WithFallback,
+	"pool.WithItemBytes":         pool.WithItemBytes,
+	"pool.WithMapFallback":       pool.WithMapFallback[float32, float32],
+	"pool.WithMinPerDevice":      pool.WithMinPerDevice,
+	"pool.WithReduceFallback":    pool.WithReduceFallback[float32],
+	"pool.WithRetry":             pool.WithRetry,
+	"pool.WithSetup":             pool.WithSetup,
+	"pool.WithSizeGate":          pool.WithSizeGate,
+	"pool.WithThroughput":        pool.WithThroughput,
+	"pool.WithWeights":           pool.WithWeights,
+	"refs.New":                   refs.New[float32],
+	"refs.NewResolver":           refs.NewResolver,
+	"refs.NewState":              refs.NewState,
+	"refs.ParseToken":            refs.ParseToken,
+	"refs.Resolve":               refs.Resolve[float32],
+	"refs.SizeOf":                refs.SizeOf[float32],
+	"runtime.Alloc":              runtime.Alloc[float32],
+	"runtime.AllocHost":          runtime.AllocHost[float32],
+	"runtime.Budget":             runtime.Budget,
+	"runtime.Copy":               runtime.Copy[float32],
+	"runtime.Download":           runtime.Download[float32],
+	"runtime.DownloadHost":       runtime.DownloadHost[float32],
+	"runtime.Fill":               runtime.Fill[float32],
+	"runtime.FindSymbol":         runtime.FindSymbol[float32],
+	"runtime.Global":             runtime.Global,
+	"runtime.In":                 runtime.In[float32],
+	"runtime.InOut":              runtime.InOut[float32],
+	"runtime.Linear":             runtime.Linear,
+	"runtime.Open":               runtime.Open,
+	"runtime.ParsePolicy":        runtime.ParsePolicy,
+	"runtime.Planar":             runtime.Planar,
+	"runtime.Probe":              runtime.Probe,
+	"runtime.ProbeOnce":          runtime.ProbeOnce[float32],
+	"runtime.ProbeWith":          runtime.ProbeWith,
+	"runtime.Refresh":            runtime.Refresh,
+	"runtime.Score":              runtime.Score,
+	"runtime.Struct":             runtime.Struct[float32],
+	"runtime.Upload":             runtime.Upload[float32],
+	"runtime.UploadHost":         runtime.UploadHost[float32],
+	"runtime.Value":              runtime.Value[float32],
+	"runtime.Volume":             runtime.Volume,
+	"runtime.WithBudget":         runtime.WithBudget,
+	"runtime.WithCompiler":       runtime.WithCompiler,
+	"runtime.WithDevices":        runtime.WithDevices,
+	"runtime.WithDriver":         runtime.WithDriver,
+	"runtime.WithErrorHook":      runtime.WithErrorHook,
+	"runtime.WithLogger":         runtime.WithLogger,
+	"runtime.WithMemory":         runtime.WithMemory,
+	"runtime.WithModuleCache":    runtime.WithModuleCache,
+	"runtime.WithPolicy":         runtime.WithPolicy,
+	"runtime.WithScore":          runtime.WithScore,
+	"runtime.WithStateHook":      runtime.WithStateHook,
+	"runtime.Zero":               runtime.Zero[float32],
+}
+
+var exportedFunction = regexp.MustCompile(`^pkg (\w+), func (\w+)`)
+
+// The list of functions is complete.
+func TestFunctionsAreAll(t *testing.T) {
+	text, err := os.ReadFile("../api/purecuda.txt")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		if m := exportedFunction.FindStringSubmatch(line); m != nil && within(m[1], order...) {
+			assert.NotNil(t, functions[m[1]+"."+m[2]], "%s.%s is not tried", m[1], m[2])
+		}
+	}
+}
+
+// Arguments that a program forgot to make are an error of kind ErrInvalidArgument, never a panic:
+// each function, with arguments that are zero.
+func TestFunctionsOfNothing(t *testing.T) {
+	t.Setenv("PURECUDA_CACHE_DIR", "off")
+	for name, f := range functions {
+		tryMethod(t, name, name, reflect.ValueOf(f))
+	}
+}
