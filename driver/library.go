@@ -68,6 +68,9 @@ func Open(candidates ...string) (*Library, error) {
 // is of kind [ErrDriverLibraryLoadFailed] and names the required functions that are
 // missing.
 func NewLibrary(name string, symbol func(name string) uintptr) (*Library, error) {
+	if symbol == nil {
+		return nil, Errorf(ErrInvalidArgument, "NewLibrary takes a function that is not nil")
+	}
 	l := &Library{name: name}
 	l.resolve(symbol)
 	if missing := l.missing(true); len(missing) > 0 {

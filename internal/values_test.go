@@ -169,7 +169,20 @@ var needNoError = map[string]string{
 	"contain.PanicError.Unwrap": "without a cause",
 	"refs.State.Lost":           "was not lost",
 	"refs.Token.MarshalText":    "a Token that names nothing is text as well",
-	"runtime.Runtime.Degraded":  "Err says what is wrong with all of it",
+
+	// Functions.
+	"driver.Open":              "takes the driver of this machine, if there is one",
+	"nvrtc.Open":               "takes the NVRTC of this machine, if there is one",
+	"nvrtc.OpenCompiler":       "takes the NVRTC of this machine, if there is one",
+	"runtime.Open":             "takes the driver of this machine, if there is one",
+	"runtime.Probe":            "takes the driver of this machine, if there is one",
+	"runtime.Refresh":          "takes the driver of this machine, if there is one",
+	"runtime.ParsePolicy":      "no text is PolicyAuto",
+	"refs.SizeOf":              "no elements have no bytes",
+	"kernels.SHA256ChunksCPU":  "no chunks have no digests",
+	"kernels.SaxpyCPU":         "no elements are no work",
+	"kernels.VectorAddCPU":     "no elements are no work",
+	"runtime.Runtime.Degraded": "Err says what is wrong with all of it",
 }
 
 var exportedType = regexp.MustCompile(`^pkg (\w+), type (\w+)(\[.*?\])? (\S+)`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -46,12 +47,7 @@ func OpenReducer(rt *runtime.Runtime, options ...pool.Option) (*Reducer, error) 
 }
 
 // Close waits for what is under way and unloads the kernels. It may be called twice.
-func (r *Reducer) Close() error {
-	if r == nil {
-		return nil
-	}
-	return r.pool.Close()
-}
+func (r *Reducer) Close() error { return zero.Or(r).pool.Close() }
 
 // reducerKernels are those of a device. Each is loaded when it is first used.
 type reducerKernels struct {

@@ -3,6 +3,7 @@ package kernels
 import (
 	"context"
 
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -28,9 +29,7 @@ func gramBlockStrips(columns int) int { return int(max(1, 16/gramTiles(columns))
 //
 // of the exact one, to first order and unless something underflows.
 func (r *Reducer) Gram(ctx context.Context, x, weights []float64, columns int) ([]float64, *pool.Report, error) {
-	if r == nil {
-		return nil, nil, invalidArgument("a Reducer that was never made")
-	}
+	r = zero.Or(r)
 	if _, err := gramShape("gram", len(x), len(weights), columns, columns*columns); err != nil {
 		return nil, nil, err
 	}

@@ -3,6 +3,7 @@ package kernels
 import (
 	"context"
 
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -13,9 +14,7 @@ const histogramBlock = 4 << 20
 // Histogram256 counts how often each byte value occurs in data. Counting is exact in any
 // order.
 func (r *Reducer) Histogram256(ctx context.Context, data []byte) ([256]uint64, *pool.Report, error) {
-	if r == nil {
-		return [256]uint64{}, nil, invalidArgument("a Reducer that was never made")
-	}
+	r = zero.Or(r)
 	return pool.Reduce(ctx, r.pool, len(data), r.histogramBlock,
 		func(w *pool.Worker, lo, hi int, out [][256]uint64) error {
 			// One launch counts all blocks of the range; the counters of the others stay zero.

@@ -3,6 +3,7 @@ package kernels
 import (
 	"context"
 
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -25,9 +26,7 @@ const (
 //
 // of the exact sum: that is how many roundings an element passes through at most.
 func (r *Reducer) Sum(ctx context.Context, x []float32) (float64, *pool.Report, error) {
-	if r == nil {
-		return 0, nil, invalidArgument("a Reducer that was never made")
-	}
+	r = zero.Or(r)
 	block := r.sumBlock
 	return pool.Reduce(ctx, r.pool, len(x), block,
 		func(w *pool.Worker, lo, hi int, out []float64) error {

@@ -18,6 +18,12 @@ import (
 // NVRTC's [Result]. Further kinds are [driver.ErrInvalidArgument], and
 // [driver.ErrUnsupported] for a target that this NVRTC cannot make.
 func Compile(ctx context.Context, api API, p Program, t Target) (*Image, error) {
+	switch {
+	case ctx == nil:
+		return nil, errNoContext()
+	case api == nil:
+		return nil, errNoAPI()
+	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

@@ -156,7 +156,7 @@ func (c *Compiler) Compile(ctx context.Context, p Program, t Target) (*Image, er
 		return nil, err
 	}
 	if ctx == nil {
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "Compile takes a context that is not nil")
+		return nil, errNoContext()
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err

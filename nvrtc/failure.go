@@ -79,3 +79,11 @@ func excerpts(p Program, log string) string {
 	}
 	return b.String()
 }
+
+func errNoAPI() error {
+	return driver.Errorf(driver.ErrInvalidArgument, "no NVRTC: the API is nil")
+}
+
+func errNoContext() error {
+	return driver.Errorf(driver.ErrInvalidArgument, "Compile takes a context that is not nil")
+}

@@ -36,6 +36,9 @@ func factsOf(api API) (*facts, error) {
 
 // abilitiesOf are the facts that decide on targets.
 func abilitiesOf(api API) (*facts, error) {
+	if api == nil {
+		return nil, errNoAPI()
+	}
 	version, r := api.Version()
 	if r != Success {
 		return nil, failed(api, "nvrtcVersion", r)

@@ -26,9 +26,6 @@ const defaultModuleCache = 256 << 20
 // keep the Kernel where you launch often. Errors are those of LoadModule, and are not
 // remembered.
 func (c *Context) CachedModule(images ...Image) (*Module, error) {
-	if c == nil || c.rt == nil {
-		return nil, errNothing("context")
-	}
 	return c.cached(context.Background(), imagesKey(images), func(context.Context) (*Module, error) {
 		return c.load(images...)
 	})
@@ -37,9 +34,6 @@ func (c *Context) CachedModule(images ...Image) (*Module, error) {
 // TrimModules unloads cached modules that nobody uses, until at most keep bytes of code are
 // cached. It waits for the work of the device.
 func (c *Context) TrimModules(keep uint64) error {
-	if c == nil || c.rt == nil {
-		return errNothing("context")
-	}
 	if err := c.check(); err != nil {
 		return err
 	}

@@ -32,14 +32,11 @@ const paramInfoSince driver.Version = 12040
 // the PTX that the program ships then. Further kinds are those of [nvrtc.Compiler.Compile] and
 // of LoadModule. Failures are not remembered.
 func (c *Context) Compile(ctx context.Context, p nvrtc.Program) (*Module, error) {
-	if c == nil || c.rt == nil {
-		return nil, errNothing("context")
+	if err := c.check(); err != nil {
+		return nil, err
 	}
 	if ctx == nil {
 		return nil, errNoContext("Compile")
-	}
-	if err := c.check(); err != nil {
-		return nil, err
 	}
 	compiler, err := c.rt.Compiler()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/refs"
 )
 
@@ -134,19 +135,11 @@ func (c *Context) streamNeedsContext(s driver.Stream) bool {
 
 // Device describes the device, with the memory that was free when the context was
 // opened.
-func (c *Context) Device() Device {
-	if c == nil || c.rt == nil {
-		return Device{}
-	}
-	return c.device
-}
+func (c *Context) Device() Device { return zero.Or(c).device }
 
 // Handle is the context as package driver takes it, or 0 if there is none at the moment. It
 // is another one after a Reset.
 func (c *Context) Handle() driver.Context {
-	if c == nil || c.rt == nil {
-		return 0
-	}
 	if c.enter() != nil {
 		return 0
 	}
@@ -155,18 +148,10 @@ func (c *Context) Handle() driver.Context {
 }
 
 // Runtime is the runtime that the context belongs to.
-func (c *Context) Runtime() *Runtime {
-	if c == nil || c.rt == nil {
-		return nil
-	}
-	return c.rt
-}
+func (c *Context) Runtime() *Runtime { return zero.Or(c).rt }
 
 // MemInfo returns the free and all bytes of the device at this moment.
 func (c *Context) MemInfo() (free, total uint64, err error) {
-	if c == nil || c.rt == nil {
-		return 0, 0, errNothing("context")
-	}
 	err = c.do(func() error {
 		var r driver.Result
 		free, total, r = c.api.MemGetInfo()
@@ -201,6 +186,9 @@ func (c *Context) do(f func() error) error {
 
 // enter lets a call in unless the context is closed or taken down, or CUDA is lost.
 func (c *Context) enter() error {
+	if c == nil || c.rt == nil {
+		return errNothing("context")
+	}
 	for !c.gate.enter() {
 		if err := refusal(c.rt, c.state, &c.gate, 0); err != nil {
 			return err

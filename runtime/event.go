@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Event marks a point in the work of a stream. It is safe for concurrent use.
@@ -18,30 +19,17 @@ type Event struct {
 }
 
 // NewEvent makes an event without a time stamp, the faster kind.
-func (c *Context) NewEvent() (*Event, error) {
-	if c == nil || c.rt == nil {
-		return nil, errNothing("context")
-	}
-	return c.newEvent(driver.EventDisableTiming)
-}
+func (c *Context) NewEvent() (*Event, error) { return c.newEvent(driver.EventDisableTiming) }
 
 // NewBlockingEvent makes an event without a time stamp whose Synchronize puts the thread
 // to sleep. Other waits keep a core busy for as long as they last, which is faster by some
 // tens of microseconds and takes the core away from other goroutines.
 func (c *Context) NewBlockingEvent() (*Event, error) {
-	if c == nil || c.rt == nil {
-		return nil, errNothing("context")
-	}
 	return c.newEvent(driver.EventDisableTiming | driver.EventBlockingSync)
 }
 
 // NewTimingEvent makes an event for [Event.Since].
-func (c *Context) NewTimingEvent() (*Event, error) {
-	if c == nil || c.rt == nil {
-		return nil, errNothing("context")
-	}
-	return c.newEvent(driver.EventDefault)
-}
+func (c *Context) NewTimingEvent() (*Event, error) { return c.newEvent(driver.EventDefault) }
 
 func (c *Context) newEvent(flags uint32) (*Event, error) {
 	o, err := c.create(eventResource, 0, "cuEventCreate", func() (uint64, driver.Result) {
@@ -57,12 +45,7 @@ func (c *Context) newEvent(flags uint32) (*Event, error) {
 }
 
 // Handle is the event as package driver takes it.
-func (e *Event) Handle() driver.Event {
-	if e == nil || e.ctx == nil {
-		return 0
-	}
-	return e.handle
-}
+func (e *Event) Handle() driver.Event { return zero.Or(e).handle }
 
 // Record moves the event to the end of the work that is on s, which must be a
 // stream of the event's context. It does not block. An event that marks a place in a capture

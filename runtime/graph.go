@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Graph is work that [Stream.Capture] has recorded and that has not run. Instantiate
@@ -29,12 +30,7 @@ func (c *Context) newGraph(handle driver.Graph, operations []string, keeps []kep
 }
 
 // Handle is the graph as package driver takes it.
-func (g *Graph) Handle() driver.Graph {
-	if g == nil || g.ctx == nil {
-		return 0
-	}
-	return g.handle
-}
+func (g *Graph) Handle() driver.Graph { return zero.Or(g).handle }
 
 // Nodes is the number of nodes: launches, copies, memsets and calls of the host. Events
 // that order them are no nodes.

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // GraphExec is a graph that is ready to run. It is safe for concurrent use: launches of
@@ -20,12 +21,7 @@ type GraphExec struct {
 }
 
 // Handle is the executable graph as package driver takes it.
-func (x *GraphExec) Handle() driver.GraphExec {
-	if x == nil || x.ctx == nil {
-		return 0
-	}
-	return x.handle
-}
+func (x *GraphExec) Handle() driver.GraphExec { return zero.Or(x).handle }
 
 // Launch puts the whole graph behind the work on s, a stream of the graph's context, and
 // returns. It does not allocate. The arguments are those of the time of the capture or of

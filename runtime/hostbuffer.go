@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/refs"
 )
 
@@ -23,9 +24,6 @@ type HostBuffer[T any] struct {
 // of the process. It is slow, 1 ms for a page and 115 ms for 256 MB, and it takes
 // memory away from everybody else: allocate once and reuse. n must not be negative.
 func AllocHost[T any](c *Context, n int) (*HostBuffer[T], error) {
-	if c == nil || c.rt == nil {
-		return nil, errNothing("context")
-	}
 	bytes, err := refs.SizeOf[T](n)
 	if err != nil {
 		return nil, err
@@ -46,29 +44,21 @@ func AllocHost[T any](c *Context, n int) (*HostBuffer[T], error) {
 }
 
 // Len is the number of elements.
-func (h *HostBuffer[T]) Len() int {
-	if h == nil || h.memory == nil && h.err == nil {
-		return 0
-	}
-	return h.n
-}
+func (h *HostBuffer[T]) Len() int { return zero.Or(h).n }
 
 // Data is the memory as a Go slice. It must not be used after Close, and not
 // while a copy of the device from or to it is under way. The slice does not keep
 // the memory alive: keep the HostBuffer or a view of it as long.
 func (h *HostBuffer[T]) Data() []T {
-	if h == nil || h.memory == nil && h.err == nil {
-		return nil
-	}
+	h = zero.Or(h)
 	return unsafe.Slice((*T)(h.ptr), h.n)
 }
 
 // Slice is a view of the elements [i, j), as [refs.Ref.Slice] is.
 func (h *HostBuffer[T]) Slice(i, j int) *HostBuffer[T] {
-	if h == nil || h.memory == nil && h.err == nil {
-		return nil
-	}
-	v := &HostBuffer[T]{memory: h.memory, view: true, err: h.err}
+	err := h.made()
+	h = zero.Or(h)
+	v := &HostBuffer[T]{memory: h.memory, view: true, err: err}
 	if v.err == nil {
 		v.err = checkBounds(i, j, h.n)
 	}
@@ -84,19 +74,16 @@ func (h *HostBuffer[T]) Slice(i, j int) *HostBuffer[T] {
 // takes it that has unified addressing, which is all of 64-bit Linux and Windows. Keep the
 // buffer open until the kernel is done, and wait for the kernel before the host reads.
 func (h *HostBuffer[T]) Arg() Arg {
-	if h == nil || h.memory == nil && h.err == nil {
-		return Arg{err: errNothing("buffer")}
+	if err := h.made(); err != nil {
+		return Arg{err: err}
 	}
-	return Arg{bits: uint64(uintptr(h.ptr)), size: 8, typ: addressArg, host: h.memory, err: h.err}
+	return Arg{bits: uint64(uintptr(h.ptr)), size: 8, typ: addressArg, host: h.memory}
 }
 
 // Close waits for the work of the device that may use the memory, and frees it. It
 // may be called twice. Slices from Data are invalid afterwards.
 func (h *HostBuffer[T]) Close() error {
-	if h == nil || h.memory == nil && h.err == nil {
-		return nil
-	}
-	if h.view {
+	if h == nil || h.view || h.memory == nil {
 		return nil
 	}
 	return h.memory.Close()
@@ -111,7 +98,7 @@ func (h *HostBuffer[T]) check(what string, n int) error {
 }
 
 // made is why there is no such buffer, or nil.
-func (h *HostBuffer[T]) made() error {
+func (h *HostBuffer[T]) made() *driver.Error {
 	switch {
 	case h == nil || h.memory == nil && h.err == nil:
 		return errNothing("buffer")

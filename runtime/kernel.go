@@ -9,6 +9,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/ptx"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Kernel is a function of a module that runs on the device. It lives as long as
@@ -205,45 +206,20 @@ func (k *Kernel) unknown() error {
 }
 
 // Name is the name in the image.
-func (k *Kernel) Name() string {
-	if k == nil || k.ctx == nil {
-		return ""
-	}
-	return k.name
-}
+func (k *Kernel) Name() string { return zero.Or(k).name }
 
 // Module is the module that the kernel lives in; closing it unloads the kernel.
-func (k *Kernel) Module() *Module {
-	if k == nil || k.ctx == nil {
-		return nil
-	}
-	return k.module
-}
+func (k *Kernel) Module() *Module { return zero.Or(k).module }
 
 // Params is the number of parameters.
-func (k *Kernel) Params() int {
-	if k == nil || k.ctx == nil {
-		return 0
-	}
-	return len(k.params)
-}
+func (k *Kernel) Params() int { return len(zero.Or(k).params) }
 
 // MaxThreads is the largest number of threads that a block of this kernel may have
 // on its device.
-func (k *Kernel) MaxThreads() int {
-	if k == nil || k.ctx == nil {
-		return 0
-	}
-	return int(k.maxThreads)
-}
+func (k *Kernel) MaxThreads() int { return int(zero.Or(k).maxThreads) }
 
 // Handle is the kernel as package driver takes it.
-func (k *Kernel) Handle() driver.Function {
-	if k == nil || k.ctx == nil {
-		return 0
-	}
-	return k.function
-}
+func (k *Kernel) Handle() driver.Function { return zero.Or(k).function }
 
 // BlockSize suggests the number of threads in a block that keeps the device
 // fullest, and the number of blocks that fill it, for a kernel that uses so many

@@ -5,6 +5,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/refs"
 )
 
@@ -99,20 +100,10 @@ func (c *Context) closeMemory(idle bool) error {
 }
 
 // Resolver finds Refs of this runtime by their tokens: see [refs.Resolve].
-func (rt *Runtime) Resolver() *refs.Resolver {
-	if rt == nil || rt.life == nil {
-		return nil
-	}
-	return rt.resolver
-}
+func (rt *Runtime) Resolver() *refs.Resolver { return zero.Or(rt).resolver }
 
 // State tells whether the memory of the context may be used, and what has ended that.
-func (c *Context) State() *refs.State {
-	if c == nil || c.rt == nil {
-		return nil
-	}
-	return c.state
-}
+func (c *Context) State() *refs.State { return zero.Or(c).state }
 
 // TrimMemory frees memory that is cached for later allocations, until at most keep bytes are
 // cached: for other processes, and for libraries that allocate by themselves. It waits for the
@@ -120,9 +111,6 @@ func (c *Context) State() *refs.State {
 // that are captured stays. Alloc needs no TrimMemory before it: it does the same when memory
 // is short.
 func (c *Context) TrimMemory(keep uint64) error {
-	if c == nil || c.rt == nil {
-		return errNothing("context")
-	}
 	if err := c.enter(); err != nil {
 		return err
 	}

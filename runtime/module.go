@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Image is code for GPUs: PTX, or machine code as a cubin or a fatbin.
@@ -203,28 +204,13 @@ func (m *Module) lowered(name string) string {
 }
 
 // Image is the image that was chosen.
-func (m *Module) Image() Image {
-	if m == nil || m.ctx == nil {
-		return Image{}
-	}
-	return m.image
-}
+func (m *Module) Image() Image { return zero.Or(m).image }
 
 // Log is what the driver's compiler said.
-func (m *Module) Log() driver.JITLog {
-	if m == nil || m.ctx == nil {
-		return driver.JITLog{}
-	}
-	return m.log
-}
+func (m *Module) Log() driver.JITLog { return zero.Or(m).log }
 
 // Handle is the module as package driver takes it.
-func (m *Module) Handle() driver.Module {
-	if m == nil || m.ctx == nil {
-		return 0
-	}
-	return m.handle
-}
+func (m *Module) Handle() driver.Module { return zero.Or(m).handle }
 
 // Global finds a variable of the module: its address and size in bytes. The name is that in
 // the image, or a name expression of the program that was compiled ("&table").

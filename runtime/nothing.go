@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // A nil pointer and the zero value of what this package makes are an error of kind
@@ -32,73 +33,28 @@ func usable(ctx context.Context, s *Stream, what string) error {
 }
 
 // Close is that of the object: it waits for the calls that use it. Of nothing it is nothing.
-func (o *Stream) Close() error {
-	if o == nil {
-		return nil
-	}
-	return o.object.Close()
-}
+func (o *Stream) Close() error { return zero.Or(o).object.Close() }
 
 // Close is that of the object: it waits for the calls that use it. Of nothing it is nothing.
-func (o *Event) Close() error {
-	if o == nil {
-		return nil
-	}
-	return o.object.Close()
-}
+func (o *Event) Close() error { return zero.Or(o).object.Close() }
 
 // Close is that of the object: it waits for the calls that use it. Of nothing it is nothing.
-func (o *Graph) Close() error {
-	if o == nil {
-		return nil
-	}
-	return o.object.Close()
-}
+func (o *Graph) Close() error { return zero.Or(o).object.Close() }
 
 // Close is that of the object: it waits for the calls that use it. Of nothing it is nothing.
-func (o *GraphExec) Close() error {
-	if o == nil {
-		return nil
-	}
-	return o.object.Close()
-}
+func (o *GraphExec) Close() error { return zero.Or(o).object.Close() }
 
 // Context is the context that it lives in.
-func (o *Stream) Context() *Context {
-	if o == nil {
-		return nil
-	}
-	return o.ctx
-}
+func (o *Stream) Context() *Context { return zero.Or(o).ctx }
 
 // Context is the context that it lives in.
-func (o *Event) Context() *Context {
-	if o == nil {
-		return nil
-	}
-	return o.ctx
-}
+func (o *Event) Context() *Context { return zero.Or(o).ctx }
 
 // Context is the context that it lives in.
-func (o *Graph) Context() *Context {
-	if o == nil {
-		return nil
-	}
-	return o.ctx
-}
+func (o *Graph) Context() *Context { return zero.Or(o).ctx }
 
 // Context is the context that it lives in.
-func (o *GraphExec) Context() *Context {
-	if o == nil {
-		return nil
-	}
-	return o.ctx
-}
+func (o *GraphExec) Context() *Context { return zero.Or(o).ctx }
 
 // Context is the context that it lives in.
-func (o *Module) Context() *Context {
-	if o == nil {
-		return nil
-	}
-	return o.ctx
-}
+func (o *Module) Context() *Context { return zero.Or(o).ctx }

@@ -340,9 +340,6 @@ func (rt *Runtime) Device(ordinal int) (Device, error) {
 
 // Budget is the memory in bytes that one job may plan with on a device.
 func (rt *Runtime) Budget(ordinal int) (uint64, error) {
-	if rt == nil || rt.life == nil {
-		return 0, errNothing("runtime")
-	}
 	d, err := rt.Device(ordinal)
 	if err != nil {
 		return 0, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Stream is a queue of work on a device. Work on one stream runs in order, work on
@@ -28,19 +29,11 @@ type Stream struct {
 }
 
 // NewStream makes a stream. A stream that is no longer needed should be closed.
-func (c *Context) NewStream() (*Stream, error) {
-	if c == nil || c.rt == nil {
-		return nil, errNothing("context")
-	}
-	return c.NewStreamWithPriority(0)
-}
+func (c *Context) NewStream() (*Stream, error) { return c.NewStreamWithPriority(0) }
 
 // NewStreamWithPriority makes a stream whose work goes before that of streams with
 // a larger number. A number outside the device's range is brought into it.
 func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
-	if c == nil || c.rt == nil {
-		return nil, errNothing("context")
-	}
 	// Until the arena knows it: that of another generation must not get to know it.
 	if err := c.enter(); err != nil {
 		return nil, err
@@ -61,20 +54,10 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 }
 
 // Handle is the stream as package driver takes it.
-func (s *Stream) Handle() driver.Stream {
-	if s == nil || s.ctx == nil {
-		return 0
-	}
-	return s.handle
-}
+func (s *Stream) Handle() driver.Stream { return zero.Or(s).handle }
 
 // ID is a number that no other stream of the context ever has, unlike the handle.
-func (s *Stream) ID() uint64 {
-	if s == nil || s.ctx == nil {
-		return 0
-	}
-	return s.id
-}
+func (s *Stream) ID() uint64 { return zero.Or(s).id }
 
 // begin is that of the object. If the stream is captured, the capture makes one call at a time.
 func (s *Stream) begin() error { return s.beginCall(s.object.begin()) }

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/refs"
 )
 
@@ -24,9 +25,6 @@ type Symbol[T any] struct {
 // extern "C"). Its size must be that of whole elements; compare Len with what the kernel
 // expects.
 func FindSymbol[T any](m *Module, name string) (*Symbol[T], error) {
-	if m == nil || m.ctx == nil {
-		return nil, errNothing("module")
-	}
 	size, err := refs.SizeOf[T](1)
 	if err != nil {
 		return nil, err
@@ -44,19 +42,12 @@ func FindSymbol[T any](m *Module, name string) (*Symbol[T], error) {
 }
 
 // Len is the number of elements.
-func (v *Symbol[T]) Len() int {
-	if v == nil || v.module == nil {
-		return 0
-	}
-	return v.n
-}
+func (v *Symbol[T]) Len() int { return zero.Or(v).n }
 
 // Upload copies src to the variable, as the function [Upload] does to a Ref. A launch reads
 // what was written before it on its stream.
 func (v *Symbol[T]) Upload(ctx context.Context, s *Stream, src []T) error {
-	if v == nil || v.module == nil {
-		return errNothing("symbol")
-	}
+	v = zero.Or(v)
 	if err := sameLength("upload", len(src), v.n); err != nil {
 		return err
 	}
@@ -70,9 +61,7 @@ func (v *Symbol[T]) Upload(ctx context.Context, s *Stream, src []T) error {
 
 // Download copies the variable to dst, as the function [Download] does.
 func (v *Symbol[T]) Download(ctx context.Context, s *Stream, dst []T) error {
-	if v == nil || v.module == nil {
-		return errNothing("symbol")
-	}
+	v = zero.Or(v)
 	if err := sameLength("download", len(dst), v.n); err != nil {
 		return err
 	}
@@ -88,9 +77,7 @@ func (v *Symbol[T]) Download(ctx context.Context, s *Stream, dst []T) error {
 // returns; it can be captured. src must not be changed or closed before the stream has
 // passed the copy.
 func (v *Symbol[T]) UploadHost(s *Stream, src *HostBuffer[T]) error {
-	if v == nil || v.module == nil {
-		return errNothing("symbol")
-	}
+	v = zero.Or(v)
 	if err := src.check("upload", v.n); err != nil {
 		return err
 	}
@@ -101,9 +88,7 @@ func (v *Symbol[T]) UploadHost(s *Stream, src *HostBuffer[T]) error {
 
 // Zero puts a memset of every byte to zero behind the work on s, and returns.
 func (v *Symbol[T]) Zero(s *Stream) error {
-	if v == nil || v.module == nil {
-		return errNothing("symbol")
-	}
+	v = zero.Or(v)
 	return v.transfer(s, "a fill", nothing, func() error {
 		return s.failed("cuMemsetD8Async", s.ctx.bind.MemsetD8Async(v.ptr, 0, v.bytes(), s.handle))
 	})
@@ -115,5 +100,8 @@ func (v *Symbol[T]) bytes() uint64 {
 }
 
 func (v *Symbol[T]) transfer(s *Stream, operation string, other use, f func() error) error {
+	if v.module == nil {
+		return errNothing("symbol")
+	}
 	return s.transfer(operation, use{object: &v.module.object}, other, func(_, _ driver.DevicePtr) error { return f() })
 }
