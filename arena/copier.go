@@ -144,9 +144,10 @@ type CopierStats struct {
 
 // NewCopier makes a copier for the context of b. Its buffers are leased from p, which may
 // belong to another context of the process. It makes no call of the driver.
+// Where b has no driver, or w or p is nil, every copy is an error of kind driver.ErrInvalidArgument.
 func NewCopier(b *driver.Binding, w *Workers, p *Pinned, c CopierConfig) *Copier {
 	if noDriver(b) || w == nil || p == nil {
-		return new(Copier) // whose methods say so
+		return new(Copier)
 	}
 	c = c.complete(w)
 	copier := &Copier{binding: b, workers: w, config: c}

@@ -148,6 +148,7 @@ func NewDevice(b *driver.Binding, c DeviceConfig) (*Device, error) {
 // NewStream tells the arena of a stream of the device's context; handle must stay valid
 // until the Stream is closed. What it returns is the stream's identity: a driver uses the
 // handles of streams again. It does not block.
+// A Device that was never made returns nil.
 func (d *Device) NewStream(handle driver.Stream) *Stream {
 	if d.made() != nil {
 		return nil

@@ -79,10 +79,11 @@ type pinnedBlock struct {
 }
 
 // NewPinned makes a pool whose blocks are made and freed in the context of b. It allocates
-// nothing before the first lease.
+// nothing before the first lease. Where b has no driver, every lease is an error of kind
+// driver.ErrInvalidArgument.
 func NewPinned(b *driver.Binding, c PinnedConfig) *Pinned {
 	if noDriver(b) {
-		return new(Pinned) // whose methods say so
+		return new(Pinned)
 	}
 	if c.Limit == 0 {
 		c.Limit = DefaultPinnedLimit
