@@ -1,0 +1,120 @@
+package gpu
+
+import "fmt"
+
+// stop is where a thread has stopped.
+type stop uint8
+
+const (
+	running stop = iota
+	atBarrier
+	atWarp
+	returned
+)
+
+// The functions here run with the lock of a crowd that is hidden from the race detector; so they are too.
+
+// block is one block while it runs.
+type block struct {
+	at    []stop // by rank
+	slots [2][]posted
+	vars  *vars
+	used  bool // by a thread that waited, or that has shared memory: reset it before the next block
+}
+
+func newBlock(threads, sharedBytes int) *block {
+	return &block{
+		at:    make([]stop, threads),
+		slots: [2][]posted{make([]posted, threads), make([]posted, threads)},
+		vars:  &vars{bytes: sharedBytes},
+	}
+}
+
+// divergence is what is wrong where threads that have to be at one place are not. It is text only when somebody
+// asks, because package fmt must not run while the detector is hidden.
+type divergence struct {
+	warp          bool
+	here, missing int
+}
+
+func (d divergence) Error() string {
+	if d.warp {
+		return fmt.Sprintf("%d lanes of a warp wait at a warp function, and %d at a barrier", d.here, d.missing)
+	}
+	return fmt.Sprintf("%d threads of the block wait at a barrier that %d have returned without reaching", d.here, d.missing)
+}
+
+// reset makes the block as new.
+func (b *block) reset() {
+	clear(b.at)
+	clear(b.slots[0])
+	clear(b.slots[1])
+	b.vars, b.used = &vars{bytes: b.vars.bytes}, false
+}
+
+// warp is the part of the block with the warp of a rank.
+//
+//go:norace
+func (b *block) warp(rank int) (first, end int) {
+	first = rank - rank%warpSize
+	return first, min(first+warpSize, len(b.at))
+}
+
+// count counts the threads from first to end by where they have stopped.
+//
+//go:norace
+func (b *block) count(first, end int) (n [returned + 1]int) {
+	for _, at := range b.at[first:end] {
+		n[at]++
+	}
+	return n
+}
+
+// release lets threads run that wait for each other, of the warp of a rank or of the whole block. It gives the
+// ranks from first to end that may run, none where a thread still runs that can come, or what is wrong.
+//
+//go:norace
+func (b *block) release(rank int) (first, end int, err error) {
+	first, end = b.warp(rank)
+	n := b.count(first, end)
+	switch {
+	case n[running] > 0:
+		return 0, 0, nil
+	case n[atWarp] > 0 && n[atBarrier] > 0:
+		return 0, 0, divergence{true, n[atWarp], n[atBarrier]}
+	case n[atWarp] > 0:
+		return b.free(first, end, atWarp)
+	}
+	n = b.count(0, len(b.at))
+	switch {
+	case n[running] > 0 || n[atWarp] > 0 || n[atBarrier] == 0:
+		return 0, 0, nil
+	case n[returned] > 0:
+		return 0, 0, divergence{false, n[atBarrier], n[returned]}
+	}
+	return b.free(0, len(b.at), atBarrier)
+}
+
+// free marks threads as running.
+//
+//go:norace
+func (b *block) free(first, end int, at stop) (int, int, error) {
+	for i := first; i < end; i++ {
+		if b.at[i] == at {
+			b.at[i] = running
+		}
+	}
+	return first, end, nil
+}
+
+// waiting is the first rank that waits, which the error about a barrier is reported of.
+//
+//go:norace
+func (b *block) waiting() int {
+	for rank, at := range b.at {
+		if at == atBarrier || at == atWarp {
+			return rank
+		}
+	}
+	return 0
+}

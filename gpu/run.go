@@ -1,0 +1,78 @@
+package gpu
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Run runs a kernel on the CPU, as a launch of this shape does on a GPU, and returns when it has ended. Blocks run
+// in parallel, over as many cores as Go uses. Threads of a block run one after another until one waits for others;
+// in a build with -race each is a goroutine.
+//
+// The error says what the kernel did wrong first; the rest of the launch does not run then, and what the kernel has
+// written is not defined. Nothing that a kernel does panics here.
+func Run(shape Shape, kernel func(t *Thread)) error {
+	shape, err := shape.checked()
+	if err != nil {
+		return err
+	}
+	if kernel == nil {
+		return errors.New("gpu: the kernel is nil")
+	}
+	l := &launch{Shape: shape, kernel: kernel, blocks: shape.Grid.count()}
+	if raceBuild {
+		l.runGoroutines()
+	} else {
+		l.runCoroutines(runtime.GOMAXPROCS(0))
+	}
+	if e := l.err.Load(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// launch is one call of Run.
+type launch struct {
+	Shape
+	kernel func(t *Thread)
+	blocks int
+	next   atomic.Int64 // the block that no core has begun
+	err    atomic.Pointer[Error]
+}
+
+// fail keeps the first error.
+func (l *launch) fail(e *Error) { l.err.CompareAndSwap(nil, e) }
+
+func (l *launch) failed() bool { return l.err.Load() != nil }
+
+// thread is the thread of a place.
+func (l *launch) thread(b *block, number, rank int) Thread {
+	return Thread{
+		thread: l.Block.place(rank), block: l.Grid.place(number), blockDim: l.Block, gridDim: l.Grid,
+		rank: rank, b: b,
+	}
+}
+
+// runCoroutines runs the launch on cores.
+func (l *launch) runCoroutines(cores int) {
+	var all sync.WaitGroup
+	for range min(l.blocks, cores) {
+		all.Go(func() {
+			c := &core{launch: l}
+			defer c.end()
+			for !l.failed() {
+				number := int(l.next.Add(1)) - 1
+				if number >= l.blocks {
+					break
+				}
+				c.run(number)
+			}
+			c.ended = true
+		})
+	}
+	all.Wait()
+}
+
+var errGoexit = errors.New("the kernel called runtime.Goexit, as FailNow of a test does")

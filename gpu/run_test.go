@@ -1,0 +1,213 @@
+package gpu_test
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/gpu"
+)
+
+func TestIndices(t *testing.T) {
+	shape := gpu.Shape{Grid: gpu.Dim3{X: 3, Y: 2, Z: 2}, Block: gpu.Dim3{X: 5, Y: 4, Z: 3}}
+	const width, height, depth = 15, 8, 6
+	seen := make([]int32, width*height*depth)
+	ranks := make([]int32, 60)
+	require.NoError(t, gpu.Run(shape, func(th *gpu.Thread) {
+		x, y, z := th.GlobalX(), th.GlobalY(), th.GlobalZ()
+		if x != th.BlockX()*th.BlockDimX()+th.ThreadX() || y != th.BlockY()*4+th.ThreadY() || z != th.BlockZ()*3+th.ThreadZ() {
+			panic("the global index is not made of block and thread")
+		}
+		if th.GlobalDimX() != width || th.GlobalDimY() != height || th.GlobalDimZ() != depth || th.GridDimX() != 3 {
+			panic("the size of the grid")
+		}
+		if th.Rank() != (th.ThreadZ()*4+th.ThreadY())*5+th.ThreadX() || th.Lane() != th.Rank()%32 || th.Warp() != th.Rank()/32 {
+			panic("the rank")
+		}
+		gpu.AtomicAdd(&seen[(z*height+y)*width+x], 1)
+		gpu.AtomicAdd(&ranks[th.Rank()], 1)
+	}))
+	for i, n := range seen {
+		require.EqualValues(t, 1, n, "thread %d", i)
+	}
+	for i, n := range ranks {
+		require.EqualValues(t, 12, n, "rank %d", i)
+	}
+}
+
+// blockSum has barriers in a loop, and a shared variable.
+func blockSum(t *gpu.Thread, in []int64, out []int64) {
+	part := gpu.Shared[[256]int64](t)
+	r := t.ThreadX()
+	part[r] = in[t.GlobalX()]
+	t.Barrier()
+	for d := t.BlockDimX() / 2; d > 0; d /= 2 {
+		if r < d {
+			part[r] += part[r+d]
+		}
+		t.Barrier()
+	}
+	if r == 0 {
+		out[t.BlockX()] = part[0]
+	}
+}
+
+func TestBarriers(t *testing.T) {
+	const blocks, threads = 37, 128
+	in, out := make([]int64, blocks*threads), make([]int64, blocks)
+	for i := range in {
+		in[i] = int64(i * i)
+	}
+	require.NoError(t, gpu.Run(gpu.Linear(len(in), threads), func(th *gpu.Thread) { blockSum(th, in, out) }))
+	for b, got := range out {
+		want := int64(0)
+		for _, v := range in[b*threads : (b+1)*threads] {
+			want += v
+		}
+		require.Equal(t, want, got, "block %d", b)
+	}
+}
+
+// TestOnlySomeWait lets the threads of some blocks wait, and those of others not.
+func TestOnlySomeWait(t *testing.T) {
+	var after atomic.Int32
+	require.NoError(t, gpu.Run(gpu.Linear(64*20, 64), func(th *gpu.Thread) {
+		if th.BlockX()%3 == 0 {
+			th.Barrier()
+		}
+		after.Add(1)
+	}))
+	assert.EqualValues(t, 64*20, after.Load())
+}
+
+func TestSharedMemoryBeginsWithJunk(t *testing.T) {
+	type cell struct {
+		n  int32
+		f  float64
+		ok [3]uint8
+	}
+	for _, blocks := range []int{1, 50} {
+		require.NoError(t, gpu.Run(gpu.Shape{Grid: gpu.Dim3{X: blocks}, Block: gpu.Dim3{X: 32}, SharedBytes: 100}, func(th *gpu.Thread) {
+			c, flags, words := gpu.Shared[[32]cell](th), gpu.Shared[[32]bool](th), gpu.DynamicShared[uint32](th)
+			mine := &c[th.Lane()]
+			if mine.n != -1 || mine.f == mine.f || mine.ok[2] != 255 || !flags[th.Lane()] {
+				panic("zeroed")
+			}
+			if len(words) != 25 || th.Lane() < 25 && words[th.Lane()] != ^uint32(0) {
+				panic("zeroed dynamic memory")
+			}
+			th.Barrier()
+			*mine, flags[th.Lane()] = cell{}, false
+			if th.Lane() < 25 {
+				words[th.Lane()] = 0
+			}
+		}))
+	}
+}
+
+func one(block int) gpu.Shape { return gpu.Shape{Grid: gpu.Dim3{X: 2}, Block: gpu.Dim3{X: block}} }
+
+func TestErrors(t *testing.T) {
+	five := make([]int, 5)
+	cause := errors.New("my own")
+	for name, c := range map[string]struct {
+		shape  gpu.Shape
+		kernel func(t *gpu.Thread)
+		want   string
+	}{
+		"index":         {one(8), func(t *gpu.Thread) { _ = five[t.ThreadX()+0] }, `run_test.go:\d+: runtime error: index out of range \[\d\] with length 5 in block \([01],0,0\), thread \(\d,0,0\)`},
+		"division":      {one(1), func(t *gpu.Thread) { five[0] = 1 / (t.BlockDimX() - 1) }, `run_test.go:\d+: runtime error: integer divide by zero`},
+		"panic":         {one(1), func(t *gpu.Thread) { panic("no") }, `run_test.go:\d+: panic: no in block`},
+		"panic error":   {one(1), func(t *gpu.Thread) { panic(cause) }, `run_test.go:\d+: my own`},
+		"after barrier": {one(40), func(t *gpu.Thread) { t.Barrier(); panic("late") }, `run_test.go:\d+: panic: late`},
+		"some return":   {one(100), func(t *gpu.Thread) { divergent(t) }, `run_test.go:\d+: 90 threads of the block wait at a barrier that 10 have returned without reaching`},
+		"lanes differ":  {one(32), func(t *gpu.Thread) { mixed(t) }, `run_test.go:\d+: 20 lanes of a warp wait at a warp function, and 12 at a barrier`},
+		"two functions": {one(32), func(t *gpu.Thread) { twoFunctions(t) }, `run_test.go:\d+: gpu.(Any|Ballot): lane \d+ is here while lane \d+ is at gpu.(Ballot|Any)`},
+		"no such lane":  {one(16), func(t *gpu.Thread) { gpu.ShuffleDown(t, 1, 8) }, `run_test.go:\d+: gpu.ShuffleDown: lane \d+ asks for the value of lane \d+, which the block does not have`},
+		"lane returned": {one(32), func(t *gpu.Thread) { early(t) }, `run_test.go:\d+: gpu.ShuffleXor: lane \d+ asks for the value of lane \d+, which has returned`},
+		"pointers":      {one(1), func(t *gpu.Thread) { gpu.Shared[*int](t) }, `run_test.go:\d+: gpu: shared memory cannot hold a \*int`},
+		"other type":    {one(2), func(t *gpu.Thread) { twoTypes(t) }, `run_test.go:\d+: gpu.Shared\[\w+\]: other threads of the block have another type`},
+		"Goexit":        {one(1), func(t *gpu.Thread) { runtime.Goexit() }, `the kernel called runtime.Goexit`},
+		"nil kernel":    {one(1), nil, `gpu: the kernel is nil`},
+		"no shape":      {gpu.Shape{}, func(t *gpu.Thread) {}, `gpu: the grid \(0,1,1\) is outside`},
+		"negative":      {gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: -1}}, func(t *gpu.Thread) {}, `gpu: the block \(-1,1,1\) is outside`},
+		"large":         {gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 64, Y: 64}}, func(t *gpu.Thread) {}, `the block \(64,64,1\) has 4096 threads; a device takes at most 1024`},
+		"bytes":         {gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 1}, SharedBytes: -1}, func(t *gpu.Thread) {}, `-1 bytes of dynamic shared memory`},
+		"linear":        {gpu.Linear(5, 0), func(t *gpu.Thread) {}, `is outside`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := gpu.Run(c.shape, c.kernel)
+			require.Error(t, err)
+			assert.Regexp(t, c.want, err.Error())
+			var e *gpu.Error
+			if errors.As(err, &e) && name == "panic error" {
+				assert.ErrorIs(t, err, cause)
+			}
+		})
+	}
+}
+
+func divergent(t *gpu.Thread) {
+	if t.ThreadX() < 10 {
+		return
+	}
+	t.Barrier()
+}
+
+func mixed(t *gpu.Thread) {
+	if t.Lane() < 12 {
+		t.Barrier()
+	} else {
+		gpu.WarpBarrier(t)
+	}
+}
+
+func twoFunctions(t *gpu.Thread) {
+	if t.Lane() < 12 {
+		gpu.Any(t, true)
+	} else {
+		gpu.Ballot(t, true)
+	}
+}
+
+func early(t *gpu.Thread) {
+	if t.Lane() < 16 {
+		gpu.ShuffleXor(t, 1, 16)
+	}
+}
+
+func twoTypes(t *gpu.Thread) {
+	if t.ThreadX() == 0 {
+		gpu.Shared[int32](t)
+	} else {
+		gpu.Shared[float32](t)
+	}
+}
+
+// TestRaces starts this test again in a build with -race, with kernels that have a race, and without.
+func TestRaces(t *testing.T) {
+	if planted := os.Getenv("PURECUDA_TEST_RACE"); planted != "" {
+		runPlanted(t, planted)
+		return
+	}
+	if !raceBuild {
+		t.Skip("only a build with -race finds races")
+	}
+	for name, k := range planted {
+		t.Run(name, func(t *testing.T) {
+			out, err := again(t, name)
+			if k.race {
+				assert.Error(t, err, "the race was not found")
+				assert.Contains(t, out, "DATA RACE")
+				assert.Contains(t, out, "races_test.go")
+			} else {
+				assert.NoError(t, err, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package gpu
+
+import (
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// maxShared is how many variables a kernel can have in shared memory.
+const maxShared = 64
+
+// Shared is a variable in the shared memory of the block: all threads of the block get the same one. T holds
+// no pointers. The variable begins with junk, as on a GPU: write before you read.
+//
+// Each call in the source is one variable. Call it before the first condition and the first loop: the threads
+// of a block have to make the same calls in the same order, and the compiler demands it.
+func Shared[T any](t *Thread) *T {
+	n := t.shared
+	t.shared++
+	t.vars = true
+	v, ok := t.b.vars.shared(n, func() any { return newShared[T]() }).(*T)
+	if !ok {
+		fault("gpu.Shared[%v]: other threads of the block have another type for their call number %d", reflect.TypeFor[T](), n+1)
+	}
+	return v
+}
+
+// newShared makes a variable with junk.
+func newShared[T any]() *T {
+	v := new(T)
+	junk(unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)), reflect.TypeFor[T]())
+	return v
+}
+
+// DynamicShared is the dynamic shared memory of the block, whose size the launch tells, as a slice of T.
+// All calls give the same memory. T holds no pointers.
+func DynamicShared[T any](t *Thread) []T {
+	t.vars = true
+	var zero T
+	size := unsafe.Sizeof(zero)
+	if size == 0 {
+		return nil
+	}
+	plain(reflect.TypeFor[T]())
+	memory := t.b.vars.dynamic()
+	if len(memory) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), uintptr(t.b.vars.bytes)/size)
+}
+
+// vars are the variables of one block in shared memory. The first thread that asks for one makes it.
+type vars struct {
+	made  [maxShared]atomic.Pointer[any]
+	once  sync.Once
+	words []Uint4 // the dynamic ones, aligned to 16 bytes as far as Go aligns
+	bytes int
+}
+
+// shared gives the variable with a number.
+func (v *vars) shared(n int, make func() any) any {
+	if n >= maxShared {
+		fault("gpu.Shared: a thread makes more than %d calls", maxShared)
+	}
+	p := v.made[n].Load()
+	if p == nil {
+		made := make()
+		if v.made[n].CompareAndSwap(nil, &made) {
+			return made
+		}
+		p = v.made[n].Load()
+	}
+	return *p
+}
+
+// dynamic gives the dynamic shared memory.
+func (v *vars) dynamic() []Uint4 {
+	v.once.Do(func() {
+		v.words = make([]Uint4, (v.bytes+15)/16)
+		for i := range v.words {
+			v.words[i] = Uint4{^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0)}
+		}
+	})
+	return v.words
+}
+
+// junk fills memory with what is no zero: all bits set, which is a NaN in a float. A bool has to be 0 or 1.
+func junk(memory []byte, t reflect.Type) {
+	fill := byte(0xff)
+	if plain(t) {
+		fill = 1
+	}
+	for i := range memory {
+		memory[i] = fill
+	}
+}
+
+// plain panics if a type holds what a GPU has no use for, and tells whether it holds a bool.
+func plain(t reflect.Type) (bools bool) {
+	switch t.Kind() {
+	case reflect.Bool:
+		return true
+	case reflect.Array:
+		return plain(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			bools = plain(t.Field(i).Type) || bools
+		}
+		return bools
+	}
+	if k := t.Kind(); k >= reflect.Int && k <= reflect.Float64 {
+		return false
+	}
+	fault("gpu: shared memory cannot hold a %v: numbers, bools, and arrays and structs of them", t)
+	return false
+}

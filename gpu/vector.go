@@ -1,0 +1,16 @@
+package gpu
+
+// Uint4, Int4 and Float4 are 16 bytes, and so are Uint64x2 and Float64x2. A GPU loads or stores an element of a
+// slice of them with one instruction.
+type (
+	// Uint4 is four uint32.
+	Uint4 struct{ X, Y, Z, W uint32 }
+	// Int4 is four int32.
+	Int4 struct{ X, Y, Z, W int32 }
+	// Float4 is four float32.
+	Float4 struct{ X, Y, Z, W float32 }
+	// Uint64x2 is two uint64.
+	Uint64x2 struct{ X, Y uint64 }
+	// Float64x2 is two float64.
+	Float64x2 struct{ X, Y float64 }
+)

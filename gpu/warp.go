@@ -1,0 +1,171 @@
+package gpu
+
+import "unsafe"
+
+// Word is a type that a warp function moves between lanes.
+type Word interface {
+	~int32 | ~uint32 | ~float32 | ~int64 | ~uint64 | ~float64 | ~int | ~uint
+}
+
+// All lanes of the warp that have not returned have to call a warp function together. A lane whose thread has
+// returned, or that a block of fewer threads does not have, is no source of a value: Run says so.
+
+// posted is what a lane brings to a warp function: the number of its call says whether it is of this one.
+type posted struct {
+	call  int
+	op    string
+	value uint64
+}
+
+func toBits[T Word](v T) uint64 {
+	if unsafe.Sizeof(v) == 4 {
+		return uint64(*(*uint32)(unsafe.Pointer(&v)))
+	}
+	return *(*uint64)(unsafe.Pointer(&v))
+}
+
+func fromBits[T Word](b uint64) (v T) {
+	if unsafe.Sizeof(v) == 4 {
+		*(*uint32)(unsafe.Pointer(&v)) = uint32(b)
+	} else {
+		*(*uint64)(unsafe.Pointer(&v)) = b
+	}
+	return v
+}
+
+// exchange posts a value, waits for the warp, and gives what its lanes have posted. The next call but one
+// uses the same memory again; by then all lanes have read it.
+func (t *Thread) exchange(op string, v uint64) []posted {
+	t.calls++
+	all := t.b.slots[t.calls&1]
+	first := t.rank - t.Lane()
+	slots := all[first:min(first+warpSize, len(all))]
+	slots[t.Lane()] = posted{t.calls, op, v}
+	t.wait(t, atWarp)
+	return slots
+}
+
+// takesPart tells whether the lane of a slot is at the same call. It is not where its thread has returned.
+func (t *Thread) takesPart(p posted, op string, lane int) bool {
+	if p.call == t.calls && p.op != op {
+		fault("gpu.%s: lane %d is here while lane %d is at gpu.%s", op, t.Lane(), lane, p.op)
+	}
+	return p.call == t.calls
+}
+
+// from reads the value of a lane.
+func from[T Word](t *Thread, slots []posted, op string, lane int) T {
+	if lane >= len(slots) {
+		fault("gpu.%s: lane %d asks for the value of lane %d, which the block does not have", op, t.Lane(), lane)
+	}
+	if !t.takesPart(slots[lane], op, lane) {
+		fault("gpu.%s: lane %d asks for the value of lane %d, which has returned", op, t.Lane(), lane)
+	}
+	return fromBits[T](slots[lane].value)
+}
+
+// Shuffle gives the v of a lane; the lane's number counts modulo 32.
+func Shuffle[T Word](t *Thread, v T, lane int) T {
+	return from[T](t, t.exchange("Shuffle", toBits(v)), "Shuffle", lane&(warpSize-1))
+}
+
+// ShuffleUp gives the v of the lane that is delta below, and the lane's own v where there is none. delta is 0 to 31.
+func ShuffleUp[T Word](t *Thread, v T, delta int) T {
+	lane := t.Lane() - delta&(warpSize-1)
+	if lane < 0 {
+		lane = t.Lane()
+	}
+	return from[T](t, t.exchange("ShuffleUp", toBits(v)), "ShuffleUp", lane)
+}
+
+// ShuffleDown gives the v of the lane that is delta above, and the lane's own v where there is none. delta is 0 to 31.
+func ShuffleDown[T Word](t *Thread, v T, delta int) T {
+	lane := t.Lane() + delta&(warpSize-1)
+	if lane >= warpSize {
+		lane = t.Lane()
+	}
+	return from[T](t, t.exchange("ShuffleDown", toBits(v)), "ShuffleDown", lane)
+}
+
+// ShuffleXor gives the v of the lane whose number is this one's exclusive-or with mask. mask is 0 to 31.
+func ShuffleXor[T Word](t *Thread, v T, mask int) T {
+	return from[T](t, t.exchange("ShuffleXor", toBits(v)), "ShuffleXor", t.Lane()^mask&(warpSize-1))
+}
+
+// together calls f with the value of each lane that takes part.
+func together(t *Thread, op string, v uint64, f func(lane int, v uint64)) {
+	for lane, p := range t.exchange(op, v) {
+		if t.takesPart(p, op, lane) {
+			f(lane, p.value)
+		}
+	}
+}
+
+// Ballot has a bit for each lane: whether its p holds.
+func Ballot(t *Thread, p bool) (mask uint32) {
+	together(t, "Ballot", word(p), func(lane int, v uint64) { mask |= uint32(v) << lane })
+	return mask
+}
+
+// All tells whether p holds in all lanes.
+func All(t *Thread, p bool) bool {
+	all := true
+	together(t, "All", word(p), func(_ int, v uint64) { all = all && v != 0 })
+	return all
+}
+
+// Any tells whether p holds in any lane.
+func Any(t *Thread, p bool) (any bool) {
+	together(t, "Any", word(p), func(_ int, v uint64) { any = any || v != 0 })
+	return any
+}
+
+func word(p bool) uint64 {
+	if p {
+		return 1
+	}
+	return 0
+}
+
+// MatchAny has a bit for each lane whose v has the same bits as this lane's.
+func MatchAny[T Word](t *Thread, v T) (mask uint32) {
+	own := toBits(v)
+	together(t, "MatchAny", own, func(lane int, v uint64) {
+		if v == own {
+			mask |= 1 << lane
+		}
+	})
+	return mask
+}
+
+// WarpBarrier waits until all lanes of the warp are here: __syncwarp of CUDA C.
+func WarpBarrier(t *Thread) { together(t, "WarpBarrier", 0, func(int, uint64) {}) }
+
+// ReduceAdd is the sum of v over the warp, the same in all lanes. The order of additions is fixed: lanes 16 apart
+// first, then 8, 4, 2 and 1. All 32 lanes have to take part.
+func ReduceAdd[T Word](t *Thread, v T) T {
+	for d := warpSize / 2; d > 0; d /= 2 {
+		v += ShuffleXor(t, v, d)
+	}
+	return v
+}
+
+// ReduceMin is the least v of the warp. All 32 lanes have to take part.
+func ReduceMin[T Word](t *Thread, v T) T {
+	for d := warpSize / 2; d > 0; d /= 2 {
+		v = min(v, ShuffleXor(t, v, d))
+	}
+	return v
+}
+
+// ReduceMax is the greatest v of the warp. All 32 lanes have to take part.
+func ReduceMax[T Word](t *Thread, v T) T {
+	for d := warpSize / 2; d > 0; d /= 2 {
+		v = max(v, ShuffleXor(t, v, d))
+	}
+	return v
+}
+
+// LaneMaskBelow has the bits of the lanes below this one: popcount(Ballot(t, p) & LaneMaskBelow(t)) is the
+// number of lanes below for which p holds.
+func LaneMaskBelow(t *Thread) uint32 { return 1<<(t.Lane()&31) - 1 }

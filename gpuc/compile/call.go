@@ -1,0 +1,137 @@
+package compile
+
+import (
+	"fmt"
+	"go/token"
+	"go/types"
+	"strings"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+// instead says what to write in place of a package that a kernel cannot use.
+var instead = map[string]string{
+	"fmt":     "a kernel prints nothing: write what you want to see to a slice",
+	"log":     "a kernel prints nothing: write what you want to see to a slice",
+	"time":    "a kernel has no clock",
+	"sync":    "threads of a block meet at t.Barrier()",
+	"sort":    "a kernel has no function values: write the loop",
+	"strings": "a kernel has no strings: use a []byte",
+
+	"sync/atomic":  "use gpu.AtomicAdd and its brothers",
+	"math/rand":    "a kernel has no global state: compute a Philox or xorshift from the index",
+	"math/rand/v2": "a kernel has no global state: compute a Philox or xorshift from the index",
+}
+
+const gpuPackage = "github.com/purecuda/purecuda/gpu"
+
+func (k *kctx) callInstr(f *frame, s *scope, in *ssa.Call) val {
+	c := in.Common()
+	if b, ok := c.Value.(*ssa.Builtin); ok {
+		return k.builtin(s, in, b)
+	}
+	fn := c.StaticCallee()
+	if fn == nil {
+		k.fail(in.Pos(), "a kernel calls no interface and no function value: call a function by its name")
+	}
+	if _, ok := c.Value.(*ssa.MakeClosure); ok {
+		k.fail(in.Pos(), "a kernel has no closures: give what %s uses as parameters", fn.Name())
+	}
+	o := fn
+	if fn.Origin() != nil {
+		o = fn.Origin()
+	}
+	path := ""
+	if o.Pkg != nil {
+		path = o.Pkg.Pkg.Path()
+	}
+	if hint, ok := instead[path]; ok {
+		k.fail(in.Pos(), "a kernel cannot call %s.%s: %s", path, o.Name(), hint)
+	}
+	var args []val
+	for _, a := range c.Args {
+		args = append(args, k.get(s, a))
+	}
+	switch path {
+	case gpuPackage:
+		if v, ok := k.gpu(f, in, o, fn, args); ok {
+			return v
+		}
+	case "math":
+		if v, ok := k.math(o.Name(), args); ok {
+			return v
+		}
+		// The assembly of a processor has a twin in Go; without assembly the have constants are false.
+		if n, ok := strings.CutPrefix(o.Name(), "arch"); ok {
+			if twin := o.Pkg.Func(strings.ToLower(n)); twin != nil {
+				fn = twin
+			}
+		}
+	case "math/bits":
+		if v, ok := k.bits(o.Name(), args); ok {
+			return v
+		}
+	}
+	if len(fn.Blocks) == 0 && o.Pkg != nil {
+		o.Pkg.Build()
+	}
+	if len(fn.Blocks) == 0 {
+		k.fail(in.Pos(), "%s has no source in Go that could become part of a kernel", fn)
+	}
+	return k.call(fn, args, fmt.Sprintf("%s/%s:%s", f.path, in.Name(), f.fn.Name()), f.fn, in.Pos())
+}
+
+// builtin is a call of what Go has built in.
+func (k *kctx) builtin(s *scope, in *ssa.Call, b *ssa.Builtin) val {
+	hints := map[string]string{
+		"append": "a kernel allocates no memory: give it a slice that is long enough",
+		"print":  instead["fmt"], "println": instead["fmt"],
+		"copy":    "write the loop, so that the threads share it",
+		"recover": "a kernel has no recover: checks=report says what failed",
+	}
+	if hint, ok := hints[b.Name()]; ok {
+		k.fail(in.Pos(), "a kernel cannot call %s: %s", b.Name(), hint)
+	}
+	var args []val
+	for _, a := range in.Call.Args {
+		args = append(args, k.get(s, a))
+	}
+	switch b.Name() {
+	case "len", "cap":
+		if args[0].k == kAgg && len(args[0].e) == 2 && args[0].e[0].k == kPtr {
+			return args[0].e[1]
+		}
+	case "min", "max":
+		v, t := args[0], in.Type().Underlying().(*types.Basic)
+		for _, a := range args[1:] {
+			v = k.minMax(b.Name(), t, v, a)
+		}
+		return v
+	}
+	k.fail(in.Pos(), "a kernel cannot call %s of %s", b.Name(), in.Call.Args[0].Type())
+	return val{}
+}
+
+// minMax is min or max of two. In Go a NaN wins; in PTX it loses, but for float32 since sm_80.
+func (k *kctx) minMax(op string, t *types.Basic, a, b val) val {
+	if !isFloat(a.k) {
+		return k.pure(op+"."+num(t), a.k, a.String(), b.String())
+	}
+	if a.k == kF32 && k.o.Arch >= 80 {
+		return k.pure(op+".NaN.f32", a.k, a.String(), b.String())
+	}
+	v := k.pure(op+"."+num(t), a.k, a.String(), b.String())
+	nan := k.pure("setp.nan."+num(t), kPred, a.String(), b.String())
+	sum := k.pure("add.rn."+num(t), a.k, a.String(), b.String())
+	return k.pure("selp."+num(t), a.k, sum.r, v.r, nan.r)
+}
+
+// enter notes a call, and leave its end.
+func (k *kctx) enter(caller *ssa.Function, pos token.Pos) {
+	k.calls = append(k.calls, Call{k.p.fset.Position(pos), caller.Name()})
+	k.inLoop = append(k.inLoop, false)
+}
+
+func (k *kctx) leave() {
+	k.calls, k.inLoop = k.calls[:len(k.calls)-1], k.inLoop[:len(k.inLoop)-1]
+}

@@ -1,0 +1,77 @@
+package compile
+
+import (
+	"fmt"
+	"go/token"
+	"path/filepath"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+// check traps if i is not within [0, n).
+func (k *kctx) check(v ssa.Value, i, n val, pos token.Pos) {
+	if i.isC && n.isC {
+		if i.c >= n.c {
+			k.fail(pos, "the index %d is out of range [0, %d)", int64(i.c), n.c)
+		}
+		return
+	}
+	if k.o.Checks == ChecksOff || n.isC && fits(v, int64(n.c), 0) {
+		return
+	}
+	if _, ok := k.cur.get("lt " + i.String() + " " + n.String()); ok {
+		return
+	}
+	key := "checked " + i.String() + " " + n.String()
+	if _, ok := k.cur.get(key); ok {
+		return
+	}
+	k.cur.m[key] = val{}
+	a, b := i.String(), n.String()
+	var p val
+	if i.isC {
+		p = k.pure("setp.le.u64", kPred, b, a)
+	} else {
+		p = k.pure("setp.ge.u64", kPred, a, b)
+	}
+	k.trap(pos, "index out of range [%d] with length %d", a, b, p.r)
+}
+
+// trap ends the thread, or the launch, if p holds. The text has a %d each for idx and n, as far as it has any.
+func (k *kctx) trap(pos token.Pos, what, idx, n, p string) {
+	at := k.p.fset.Position(pos)
+	text := fmt.Sprintf("%s:%d: %s", filepath.Base(at.Filename), at.Line, what)
+	site := -1
+	for i, s := range *k.sites {
+		if s == text {
+			site = i
+		}
+	}
+	if site < 0 {
+		site = len(*k.sites)
+		*k.sites = append(*k.sites, text)
+	}
+	fl := fail{k.label(), site, idx, n}
+	k.fails = append(k.fails, fl)
+	k.out = append(k.out, ins{op: "bra", text: fl.label, target: fl.label, side: true, guard: p, note: text, src: append(regsIn(idx), regsIn(n)...)})
+}
+
+// le traps if not 0 <= a <= b.
+func (k *kctx) le(a, b val, pos token.Pos) {
+	if k.o.Checks == ChecksOff || a.isC && (a.c == 0 || b.isC && a.c <= b.c) {
+		return
+	}
+	var p val
+	if a.isC {
+		p = k.pure("setp.lt.u64", kPred, b.String(), a.String())
+	} else {
+		p = k.pure("setp.gt.u64", kPred, a.String(), b.String())
+	}
+	k.trap(pos, "slice bounds out of range [:%d] with length %d", a.String(), b.String(), p.r)
+}
+
+type fail struct {
+	label  string
+	site   int
+	idx, n string
+}

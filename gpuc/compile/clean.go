@@ -1,0 +1,166 @@
+package compile
+
+// clean drops what has no use: moves to registers that are not read again, jumps to the next instruction.
+func clean(code []ins) []ins {
+	for again := true; again; {
+		again = false
+		// unreachable code behind a jump
+		var out []ins
+		dead := false
+		for _, i := range code {
+			if i.label != "" {
+				dead = false
+			}
+			if !dead {
+				out = append(out, i)
+			} else {
+				again = true
+			}
+			if (i.op == "bra" || i.op == "ret" || i.op == "exit" || i.op == "trap") && i.guard == "" && i.label == "" {
+				dead = true
+			}
+		}
+		code = out
+		n := len(code)
+		code = deadMoves(code)
+		again = again || len(code) != n
+		// jumps
+		out = nil
+		for j := 0; j < len(code); j++ {
+			i := code[j]
+			follows := func(from int, l string) bool {
+				for ; from < len(code) && code[from].label != ""; from++ {
+					if code[from].label == l {
+						return true
+					}
+				}
+				return false
+			}
+			if i.op == "bra" && i.label == "" {
+				if follows(j+1, i.target) {
+					again = true
+					continue
+				}
+				if i.guard != "" && j+1 < len(code) && code[j+1].op == "bra" && code[j+1].guard == "" && code[j+1].label == "" && follows(j+2, i.target) {
+					i.target, i.text, i.guardNot = code[j+1].target, code[j+1].text, !i.guardNot
+					j++
+					again = true
+				}
+			}
+			out = append(out, i)
+		}
+		code = out
+		used := map[string]bool{}
+		for _, i := range code {
+			used[i.target] = true
+		}
+		out = nil
+		for _, i := range code {
+			if i.label != "" && !used[i.label] {
+				again = true
+				continue
+			}
+			out = append(out, i)
+		}
+		code = out
+	}
+	return code
+}
+
+func deadMoves(code []ins) []ins {
+	id := map[string]int{}
+	num := func(r string) int {
+		n, ok := id[r]
+		if !ok {
+			n = len(id)
+			id[r] = n
+		}
+		return n
+	}
+	for _, i := range code {
+		for _, r := range i.dst {
+			num(r)
+		}
+		for _, r := range i.src {
+			num(r)
+		}
+		if i.guard != "" {
+			num(i.guard)
+		}
+	}
+	w := len(id)/64 + 1
+	at := map[string][]uint64{}
+	for _, i := range code {
+		if i.label != "" {
+			at[i.label] = make([]uint64, w)
+		}
+	}
+	live := make([]uint64, w)
+	sweep := func(mark func(int)) (changed bool) {
+		clear(live)
+		for j := len(code) - 1; j >= 0; j-- {
+			i := &code[j]
+			if i.label != "" {
+				l := at[i.label]
+				for x := range l {
+					if l[x]|live[x] != l[x] {
+						l[x] |= live[x]
+						changed = true
+					}
+				}
+				continue
+			}
+			switch i.op {
+			case "bra":
+				if i.guard == "" {
+					copy(live, at[i.target])
+				} else {
+					for x, y := range at[i.target] {
+						live[x] |= y
+					}
+				}
+			case "ret", "exit", "trap":
+				if i.guard == "" {
+					clear(live)
+				}
+			}
+			if !i.side && i.guard == "" {
+				any := false
+				for _, r := range i.dst {
+					n := id[r]
+					any = any || live[n/64]>>(n%64)&1 != 0
+				}
+				if !any {
+					if mark != nil {
+						mark(j)
+					}
+					continue
+				}
+			}
+			for _, r := range i.dst {
+				n := id[r]
+				live[n/64] &^= 1 << (n % 64)
+			}
+			for _, r := range i.src {
+				n := id[r]
+				live[n/64] |= 1 << (n % 64)
+			}
+			if i.guard != "" {
+				n := id[i.guard]
+				live[n/64] |= 1 << (n % 64)
+			}
+		}
+		return
+	}
+	for sweep(nil) {
+	}
+	drop := map[int]bool{}
+	sweep(func(j int) { drop[j] = true })
+	var out []ins
+	for j, i := range code {
+		if !drop[j] {
+			out = append(out, i)
+		}
+	}
+	return out
+}

@@ -1,0 +1,18 @@
+// Package compile turns Go functions into PTX.
+//
+// It walks go/ssa's form of a kernel once and writes instructions as it goes. Functions that a kernel calls are inlined,
+// so every call knows what is constant in it. A file is a subject:
+//
+//	load, directive      the package, and which of its functions are kernels
+//	kernel, param        one kernel, from its parameters to its text
+//	frame, flow, unroll  calls, jumps, what moves along them, and loops that run a known number of times
+//	value, pointer, types what a value is while a kernel is compiled: a constant, a register, a tree of values, a pointer
+//	instr, arith, memory  what each instruction of go/ssa becomes
+//	call, stdlib, intrinsics  calls: of functions with source, of packages math and math/bits, of package gpu
+//	check, facts         bounds checks, and what makes them unnecessary
+//	fold, opt, clean     constants; registers, loops and jumps; what has no use
+//	emit, write          instructions, and their text
+//
+// Two maps are kept from one attempt at a kernel to the next: variables that have to lie in memory, and the address space
+// of pointers that meet in a loop or after a condition. Where an attempt finds one of them wrong, it begins again.
+package compile

@@ -1,0 +1,156 @@
+package compile
+
+import (
+	"fmt"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"math"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+func (k *kctx) get(s *scope, v ssa.Value) val {
+	switch v := v.(type) {
+	case *ssa.Const:
+		if v.Value == nil {
+			return k.zero(v.Type())
+		}
+		kd := kindOf(v.Type())
+		switch kd {
+		case kPred:
+			return cst(kd, b2u(constant.BoolVal(v.Value)))
+		case kF32, kF64:
+			f, _ := constant.Float64Val(constant.ToFloat(v.Value))
+			if kd == kF32 {
+				g, _ := constant.Float32Val(constant.ToFloat(v.Value))
+				f = float64(g)
+			}
+			return cF(kd, f)
+		case k32, k64:
+			b := v.Type().Underlying().(*types.Basic)
+			x := constant.ToInt(v.Value)
+			u, ok := constant.Uint64Val(x)
+			if !ok {
+				i, _ := constant.Int64Val(x)
+				u = uint64(i)
+			}
+			return cst(kd, norm(b, u))
+		}
+		return val{} // a string, say: of a panic
+	case *ssa.Global:
+		return k.globalVar(v)
+	}
+	x, ok := s.get(v)
+	if !ok {
+		k.fail(v.Pos(), "a kernel has no value %s of type %s here", v, v.Type())
+	}
+	return x
+}
+
+func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
+	switch in := in.(type) {
+	case *ssa.BinOp:
+		xb, ok := in.X.Type().Underlying().(*types.Basic)
+		if !ok {
+			k.fail(in.Pos(), "a kernel compares numbers and bools, not %s: compare the fields, or an index in place of a pointer", in.X.Type())
+		}
+		s.m[in] = k.bin(in.Op, xb, in.Y.Type().Underlying().(*types.Basic), k.get(s, in.X), k.get(s, in.Y), in.Pos())
+	case *ssa.UnOp:
+		x := k.get(s, in.X)
+		switch in.Op {
+		case token.MUL:
+			s.m[in] = k.load(x, in.Type(), in.Pos())
+		case token.SUB:
+			b := in.X.Type().Underlying().(*types.Basic)
+			if x.isC && isFloat(x.k) {
+				s.m[in] = cF(x.k, -x.f())
+			} else if isFloat(x.k) {
+				s.m[in] = k.pure("neg."+suffix(x.k), x.k, x.String())
+			} else {
+				s.m[in] = k.bin(token.SUB, b, b, cst(x.k, 0), x, in.Pos())
+			}
+		case token.XOR:
+			b := in.X.Type().Underlying().(*types.Basic)
+			s.m[in] = k.bin(token.XOR, b, b, x, cst(x.k, norm(b, math.MaxUint64)), in.Pos())
+		case token.NOT:
+			if x.isC {
+				s.m[in] = cst(kPred, 1-x.c)
+			} else {
+				s.m[in] = k.pure("not.pred", kPred, x.r)
+			}
+		default:
+			k.fail(in.Pos(), "a kernel has no %s: a GPU has no channels", in.Op)
+		}
+	case *ssa.Convert:
+		from, ok1 := in.X.Type().Underlying().(*types.Basic)
+		to, ok2 := in.Type().Underlying().(*types.Basic)
+		if !ok1 || !ok2 || kindOf(from) == kNone || kindOf(to) == kNone {
+			k.fail(in.Pos(), "a kernel converts numbers, not %s to %s", in.X.Type(), in.Type())
+		}
+		s.m[in] = k.convert(from, to, k.get(s, in.X))
+	case *ssa.ChangeType:
+		s.m[in] = k.get(s, in.X)
+	case *ssa.Alloc:
+		s.m[in] = k.alloc(f, in)
+	case *ssa.Store:
+		k.store(k.get(s, in.Addr), k.get(s, in.Val), in.Val.Type(), in.Pos())
+	case *ssa.FieldAddr:
+		x := k.get(s, in.X)
+		s.m[in] = offset(x, fieldOffset(elem(in.X.Type()), in.Field))
+	case *ssa.Field:
+		s.m[in] = k.get(s, in.X).e[in.Field]
+	case *ssa.Extract:
+		s.m[in] = k.get(s, in.Tuple).e[in.Index]
+	case *ssa.IndexAddr:
+		x := k.get(s, in.X)
+		var n val
+		if x.k == kAgg { // a slice
+			n, x = x.e[1], x.e[0]
+		} else {
+			n = cst(k64, uint64(elem(in.X.Type()).Underlying().(*types.Array).Len()))
+		}
+		i := k.index(s, in.Index)
+		k.check(in.Index, i, n, in.Pos())
+		s.m[in] = k.at(s, x, i, in.Index, sizes.Sizeof(elem(in.Type())))
+	case *ssa.Index:
+		x := k.get(s, in.X)
+		i := k.index(s, in.Index)
+		if x.k == kAgg && !i.isC && len(x.e) > 0 && len(x.e) <= 32 && x.e[0].k != kAgg && x.e[0].k != kPred {
+			k.check(in.Index, i, cst(k64, uint64(len(x.e))), in.Pos())
+			v := x.e[0]
+			for j := 1; j < len(x.e); j++ {
+				p := k.pure("setp.eq.s64", kPred, i.String(), fmt.Sprint(j))
+				v = k.pure("selp."+suffix(v.k), v.k, x.e[j].String(), v.String(), p.r)
+			}
+			s.m[in] = v
+			return
+		}
+		if !i.isC || x.k != kAgg {
+			k.fail(in.Pos(), "this array has an index that is not constant: put the array into a variable first")
+		}
+		s.m[in] = x.e[i.c]
+	case *ssa.Slice:
+		s.m[in] = k.slice(s, in)
+	case *ssa.Call:
+		s.m[in] = k.callInstr(f, s, in)
+	case *ssa.MakeInterface: // of a panic
+		s.m[in] = val{}
+	case *ssa.Go:
+		k.fail(in.Pos(), "a kernel starts no goroutines: launch more threads")
+	case *ssa.Defer, *ssa.RunDefers:
+		k.fail(in.Pos(), "a kernel has no defer: call the function where the kernel ends")
+	case *ssa.MakeSlice:
+		k.fail(in.Pos(), "a kernel allocates no memory: use an array, gpu.Shared or a parameter")
+	case *ssa.MakeMap, *ssa.Lookup, *ssa.MapUpdate:
+		k.fail(in.Pos(), "a kernel has no maps: use an array")
+	case *ssa.MakeChan, *ssa.Send, *ssa.Select:
+		k.fail(in.Pos(), "a kernel has no channels: threads of a block share memory, with t.Barrier() between")
+	case *ssa.MakeClosure:
+		k.fail(in.Pos(), "a kernel has no closures: give what %s uses as parameters", in.Fn.Name())
+	case *ssa.TypeAssert, *ssa.ChangeInterface:
+		k.fail(in.Pos(), "a kernel has no interfaces: call a function by its name, or a generic one")
+	default:
+		k.fail(in.Pos(), "a kernel cannot do this (%T): %s", in, in)
+	}
+}

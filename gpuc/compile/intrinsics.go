@@ -1,0 +1,253 @@
+package compile
+
+import (
+	"fmt"
+	"go/types"
+	"strings"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+// indices are the methods of a thread that are a special register along x, y or z.
+var indices = map[string]string{"Thread": "tid", "Block": "ctaid", "BlockDim": "ntid", "GridDim": "nctaid"}
+
+// float32Ops are the functions of package gpu that are one instruction on float32.
+var float32Ops = map[string]string{
+	"FMA32": "fma.rn.f32", "Sqrt32": "sqrt.rn.f32", "Abs32": "abs.f32", "Floor32": "cvt.rmi.f32.f32", "Ceil32": "cvt.rpi.f32.f32",
+	"Trunc32": "cvt.rzi.f32.f32", "RoundToEven32": "cvt.rni.f32.f32",
+	"FastDiv32": "div.approx.f32", "FastSqrt32": "sqrt.approx.f32", "FastRsqrt32": "rsqrt.approx.f32", "FastRcp32": "rcp.approx.f32",
+	"FastSin32": "sin.approx.f32", "FastCos32": "cos.approx.f32", "FastTanh32": "tanh.approx.f32", "FastExp2": "ex2.approx.f32", "FastLog2": "lg2.approx.f32",
+}
+
+// atomicOps are the atomics, by function.
+var atomicOps = map[string]string{
+	"AtomicAdd": "add", "AtomicMin": "min", "AtomicMax": "max", "AtomicAnd": "and", "AtomicOr": "or", "AtomicXor": "xor",
+	"AtomicExchange": "exch", "AtomicCompareAndSwap": "cas", "AtomicInc": "inc", "AtomicDec": "dec",
+}
+
+var shuffles = map[string]string{"Shuffle": "idx", "ShuffleUp": "up", "ShuffleDown": "down", "ShuffleXor": "bfly"}
+
+// special is a special register, as an int.
+func (k *kctx) special(name string) val {
+	return k.pure("cvt.u64.u32", k64, k.pure("mov.u32", k32, "%"+name).r)
+}
+
+// gpu is a call of package gpu. What is not here is compiled from its source.
+func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, bool) {
+	name := o.Name()
+	if fn.Signature.Recv() != nil {
+		return k.method(name)
+	}
+	if op, ok := float32Ops[name]; ok {
+		args := make([]string, len(a))
+		for i := range a {
+			args[i] = a[i].String()
+		}
+		return k.pure(op, kF32, args...), true
+	}
+	if op, ok := atomicOps[name]; ok {
+		return k.atomic(op, in, fn, a), true
+	}
+	if mode, ok := shuffles[name]; ok {
+		return k.shuffle(mode, a[1], k.low32(a[2], 31)), true
+	}
+	switch name {
+	case "Copysign32":
+		return k.pure("copysign.f32", kF32, a[1].String(), a[0].String()), true
+	case "FunnelShiftLeft", "FunnelShiftRight":
+		return k.pure("shf."+strings.ToLower(name[len("FunnelShift"):][:1])+".wrap.b32", k32, a[1].String(), a[0].String(), k.low32(a[2], 31)), true
+	case "BytePermute":
+		return k.pure("prmt.b32", k32, a[0].String(), a[1].String(), a[2].String()), true
+	case "MulHigh32":
+		return k.pure("mul.hi.u32", k32, a[0].String(), a[1].String()), true
+	case "LaneMaskBelow":
+		return k.pure("mov.u32", k32, "%lanemask_lt"), true
+	case "All", "Any":
+		v := k.reg(kPred)
+		k.emit("vote.sync."+strings.ToLower(name)+".pred", []string{v.r}, k.register(a[1]).r, "-1").side = true
+		return v, true
+	case "Ballot":
+		v := k.reg(k32)
+		k.emit("vote.sync.ballot.b32", []string{v.r}, k.register(a[1]).r, "-1").side = true
+		return v, true
+	case "MatchAny":
+		v, x, ty := k.reg(k32), k.register(a[1]), "b32"
+		switch x.k {
+		case kF32:
+			x = k.pure("mov.b32", k32, x.r)
+		case kF64:
+			x, ty = k.pure("mov.b64", k64, x.r), "b64"
+		case k64:
+			ty = "b64"
+		}
+		k.emit("match.any.sync."+ty, []string{v.r}, x.r, "-1").side = true
+		return v, true
+	case "WarpBarrier":
+		k.emit("bar.warp.sync", nil, "-1").side = true
+		return val{}, true
+	case "Shared":
+		return k.sharedVar(f, in, elem(fn.Signature.Results().At(0).Type())), true
+	case "DynamicShared":
+		return k.dynamicShared(fn.Signature.Results().At(0).Type().Underlying().(*types.Slice).Elem()), true
+	}
+	switch name {
+	case "ReduceAdd", "ReduceMin", "ReduceMax", "FastExp32", "FastLog32":
+		return val{}, false // their source says what they do
+	}
+	k.fail(in.Pos(), "a kernel cannot call gpu.%s", name)
+	return val{}, false
+}
+
+// method is a method of the thread.
+func (k *kctx) method(name string) (val, bool) {
+	switch name {
+	case "Barrier":
+		k.emit("bar.sync", nil, "0").side = true
+		return val{}, true
+	case "Lane":
+		return k.special("laneid"), true
+	case "Warp":
+		return k.pure("shr.u64", k64, k.rank().String(), "5"), true
+	case "Rank":
+		return k.rank(), true
+	}
+	axis := strings.IndexByte("XYZ", name[len(name)-1])
+	d, base := "."+string("xyz"[axis]), name[:len(name)-1]
+	if base == "BlockDim" && k.src.Block[0] > 0 {
+		return cst(k64, uint64(k.src.Block[axis])), true
+	}
+	if r, ok := indices[base]; ok {
+		return k.special(r + d), true
+	}
+	r32 := func(r string) string {
+		if r == "ntid" && k.src.Block[0] > 0 {
+			return fmt.Sprint(k.src.Block[axis])
+		}
+		return k.pure("mov.u32", k32, "%"+r+d).r
+	}
+	if base == "GlobalDim" {
+		return k.pure("mul.wide.u32", k64, r32("nctaid"), r32("ntid")), true
+	}
+	w := k.pure("mul.wide.u32", k64, r32("ctaid"), r32("ntid"))
+	return k.pure("add.s64", k64, w.r, k.special("tid"+d).r), true
+}
+
+// rank is the number of the thread in its block, below 1024.
+func (k *kctx) rank() val {
+	r := func(n string) string { return k.pure("mov.u32", k32, "%"+n).r }
+	yz := k.pure("mad.lo.u32", k32, r("tid.z"), r("ntid.y"), r("tid.y"))
+	return k.pure("cvt.u64.u32", k64, k.pure("mad.lo.u32", k32, yz.r, r("ntid.x"), r("tid.x")).r)
+}
+
+// shuffle moves a value between lanes; 64 bits are two of 32.
+func (k *kctx) shuffle(mode string, x val, lane string) val {
+	x = k.register(x)
+	bound := "31"
+	if mode == "up" {
+		bound = "0"
+	}
+	one := func(r string, kd kind) val {
+		v := k.reg(kd)
+		k.emit("shfl.sync."+mode+".b32", []string{v.r}, r, lane, bound, "-1").side = true
+		return v
+	}
+	if x.k == k32 || x.k == kF32 {
+		return one(x.r, x.k)
+	}
+	lo, hi := k.reg(k32), k.reg(k32)
+	k.emit("mov.b64", []string{lo.r, hi.r}, x.r)
+	l, h := one(lo.r, k32), one(hi.r, k32)
+	v := k.reg(x.k)
+	k.emit("mov.b64", []string{v.r}, "{"+l.r+", "+h.r+"}")
+	return v
+}
+
+// atomic changes memory in one step. Where nobody wants what was there before, it is a reduction.
+func (k *kctx) atomic(op string, in *ssa.Call, fn *ssa.Function, a []val) val {
+	t := fn.Signature.Results().At(0).Type().Underlying().(*types.Basic)
+	p := a[0].p
+	if p == nil {
+		k.fail(in.Pos(), "the address of an atomic is not known here")
+	}
+	k.writes(p)
+	if p.sp == spCell {
+		k.demote(p.al)
+	}
+	if p.sp != spGlobal && p.sp != spShared {
+		k.fail(in.Pos(), "an atomic works on slices and on shared memory: nobody else sees a variable of the thread")
+	}
+	ty := num(t)
+	switch op {
+	case "add":
+		if ty == "s64" {
+			ty = "u64" // the same sum; PTX has no other
+		}
+	case "and", "or", "xor", "exch", "cas":
+		ty = fmt.Sprint("b", sizes.Sizeof(t)*8)
+	}
+	args := []string{k.memOperand(p)}
+	for _, v := range a[1:] {
+		v = k.register(v)
+		if ty[0] == 'b' && isFloat(v.k) {
+			v = k.pure("mov."+ty, map[kind]kind{kF32: k32, kF64: k64}[v.k], v.r)
+		}
+		args = append(args, v.r)
+	}
+	if len(*in.Referrers()) == 0 && op != "exch" && op != "cas" {
+		k.emit("red"+spaceName[p.sp]+"."+op+"."+ty, nil, args...).side = true
+		return val{}
+	}
+	kd := kindOf(t)
+	v := k.reg(kd)
+	if ty[0] == 'b' && isFloat(kd) {
+		w := k.reg(map[kind]kind{kF32: k32, kF64: k64}[kd])
+		k.emit("atom"+spaceName[p.sp]+"."+op+"."+ty, []string{w.r}, args...).side = true
+		k.emit("mov."+ty, []string{v.r}, w.r)
+		return v
+	}
+	k.emit("atom"+spaceName[p.sp]+"."+op+"."+ty, []string{v.r}, args...).side = true
+	return v
+}
+
+// sharedVar is a variable in shared memory. On the CPU the first call of each thread is the first variable, so the
+// calls have to come in one order for all threads.
+func (k *kctx) sharedVar(f *frame, in *ssa.Call, t types.Type) val {
+	for _, l := range scalars(t, 0, nil) {
+		if l.k == kNone {
+			k.fail(in.Pos(), "shared memory cannot hold a %s: numbers, bools, and arrays and structs of them", t)
+		}
+	}
+	key := f.path + "/" + in.Name() + "@" + f.fn.Name()
+	for _, l := range k.inLoop {
+		if l {
+			k.fail(in.Pos(), "gpu.Shared is called in a loop: call it before")
+		}
+	}
+	if n := len(k.shared); n > 0 {
+		if _, ok := k.cur.get(fmt.Sprint("shared ", n-1)); !ok {
+			k.fail(in.Pos(), "some threads come to this gpu.Shared without the one before it: call both before the first condition")
+		}
+	}
+	n := fmt.Sprintf("shared_%s_%d", k.name, len(k.shared))
+	k.cur.m[fmt.Sprint("shared ", len(k.shared))] = val{}
+	k.shared[key] = n
+	k.decls = append(k.decls, fmt.Sprintf(".shared .align 16 .b8 %s[%d];", n, max(1, sizes.Sizeof(t))))
+	return val{k: kPtr, p: &ptr{sp: spShared, base: n, align: 16}}
+}
+
+// dynamicShared is the dynamic shared memory as a slice.
+func (k *kctx) dynamicShared(t types.Type) val {
+	const decl = ".extern .shared .align 16 .b8 dynamic_shared[];"
+	found := false
+	for _, d := range *k.moduleD {
+		found = found || d == decl
+	}
+	if !found {
+		*k.moduleD = append(*k.moduleD, decl)
+	}
+	n := k.special("dynamic_smem_size")
+	if size := sizes.Sizeof(t); size > 1 {
+		n = k.pure("div.u64", k64, n.r, fmt.Sprint(size))
+	}
+	return val{k: kAgg, e: []val{{k: kPtr, p: &ptr{sp: spShared, base: "dynamic_shared", align: 16}}, n}}
+}

@@ -1,0 +1,132 @@
+package compile
+
+import (
+	"fmt"
+	"go/types"
+	"slices"
+)
+
+func elem(t types.Type) types.Type { return t.Underlying().(*types.Pointer).Elem() }
+
+func fieldOffset(t types.Type, i int) int64 {
+	st := t.Underlying().(*types.Struct)
+	var fs []*types.Var
+	for j := range st.NumFields() {
+		fs = append(fs, st.Field(j))
+	}
+	return sizes.Offsetsof(fs)[i]
+}
+
+type scalar struct {
+	off  int64
+	t    *types.Basic
+	k    kind
+	size int64
+}
+
+func kindOf(t types.Type) kind {
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		switch u.Kind() {
+		case types.Bool, types.UntypedBool:
+			return kPred
+		case types.Int8, types.Int16, types.Int32, types.Uint8, types.Uint16, types.Uint32, types.UntypedRune:
+			return k32
+		case types.Int, types.Uint, types.Int64, types.Uint64, types.Uintptr, types.UntypedInt:
+			return k64
+		case types.Float32:
+			return kF32
+		case types.Float64, types.UntypedFloat:
+			return kF64
+		}
+	case *types.Pointer:
+		return kPtr
+	case *types.Slice, *types.Struct, *types.Array, *types.Tuple:
+		return kAgg
+	}
+	return kNone
+}
+
+// scalars lists the leaves of a type with their offsets.
+func scalars(t types.Type, off int64, out []scalar) []scalar {
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		return append(out, scalar{off, u, kindOf(u), sizes.Sizeof(u)})
+	case *types.Array:
+		n := sizes.Sizeof(u.Elem())
+		for i := range u.Len() {
+			out = scalars(u.Elem(), off+i*n, out)
+		}
+	case *types.Struct:
+		for i := range u.NumFields() {
+			out = scalars(u.Field(i).Type(), off+fieldOffset(u, i), out)
+		}
+	default:
+		out = append(out, scalar{off, nil, kNone, 8})
+	}
+	return out
+}
+
+func unsigned(b *types.Basic) bool { return b.Info()&types.IsUnsigned != 0 }
+
+func isFloat(k kind) bool { return k == kF32 || k == kF64 }
+
+func isThread(t types.Type) bool {
+	p, ok := t.Underlying().(*types.Pointer)
+	return ok && fromGPU(p.Elem(), "Thread")
+}
+
+// fromGPU tells whether a type is one of package gpu with one of some names.
+func fromGPU(t types.Type, names ...string) bool {
+	n, ok := types.Unalias(t).(*types.Named)
+	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == gpuPackage && slices.Contains(names, n.Obj().Name())
+}
+
+// isVec tells whether a type is 16 bytes that one instruction loads.
+func isVec(t types.Type) bool {
+	return fromGPU(t, "Uint4", "Int4", "Float4", "Uint64x2", "Float64x2")
+}
+
+// natural is how the elements of a slice are aligned on the device: an allocation is to 256 bytes, and a Ref begins at
+// an element of it.
+func natural(t types.Type) int64 { return gcd(16, max(1, sizes.Sizeof(t))) }
+
+func suffix(k kind) string {
+	return map[kind]string{kPred: "pred", k32: "b32", k64: "b64", kF32: "f32", kF64: "f64"}[k]
+}
+
+// num is the PTX type for arithmetic.
+func num(b *types.Basic) string {
+	switch kindOf(b) {
+	case kF32:
+		return "f32"
+	case kF64:
+		return "f64"
+	case k64:
+		if unsigned(b) {
+			return "u64"
+		}
+		return "s64"
+	}
+	if unsigned(b) {
+		return "u32"
+	}
+	return "s32"
+}
+
+// mem is the PTX type of a load or store.
+func mem(b *types.Basic) string {
+	switch kindOf(b) {
+	case kF32:
+		return "f32"
+	case kF64:
+		return "f64"
+	case kPred:
+		return "u8"
+	}
+	s := "s"
+	if unsigned(b) {
+		s = "u"
+	}
+	return fmt.Sprint(s, sizes.Sizeof(b)*8)
+}

@@ -1,0 +1,191 @@
+package compile
+
+import (
+	"go/types"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+const maxTrips, maxWork = 128, 12000
+
+// unrolls tells whether a loop runs a known number of times that is small.
+func (k *kctx) unrolls(f *frame, s *scope, l *loop) bool {
+	if k.o.Plain {
+		return false
+	}
+	n := 0
+	for b := range l.blocks {
+		n += len(b.Instrs)
+	}
+	type st = map[ssa.Value]val
+	fixed := map[*ssa.Phi]bool{}
+	first := st{}
+	pre := -1
+	for i, p := range l.head.Preds {
+		if !l.blocks[p] {
+			if pre >= 0 {
+				return false
+			}
+			pre = i
+		}
+	}
+	for _, in := range l.head.Instrs {
+		if p, ok := in.(*ssa.Phi); ok {
+			// the value at the entry was moved to the phi's home: look at where it came from
+			if v, ok := k.tryGet(s, p.Edges[pre]); ok && v.isC {
+				fixed[p] = true
+				first[p] = v
+			}
+		}
+	}
+again:
+	cur := st{}
+	for p, v := range first {
+		if fixed[p.(*ssa.Phi)] {
+			cur[p] = v
+		}
+	}
+	if len(cur) == 0 {
+		return false
+	}
+	for trip := 0; trip <= maxTrips && trip*n <= maxWork; trip++ {
+		look := func(v ssa.Value) (val, bool) {
+			if x, ok := cur[v]; ok {
+				return x, true
+			}
+			if in, ok := v.(ssa.Instruction); ok && l.blocks[in.Block()] {
+				return val{}, false
+			}
+			x, ok := k.tryGet(s, v)
+			return x, ok && x.isC
+		}
+		for _, b := range f.rpo {
+			if !l.blocks[b] {
+				continue
+			}
+			for _, in := range b.Instrs {
+				if v, ok := in.(ssa.Value); ok {
+					if x, ok := k.foldInstr(v, look); ok {
+						cur[v] = x
+					}
+				}
+			}
+			if br, ok := last(b).(*ssa.If); ok && (l.blocks[b.Succs[0]] != l.blocks[b.Succs[1]]) {
+				dominates := true
+				for _, p := range l.head.Preds {
+					dominates = dominates && (!l.blocks[p] || b.Dominates(p))
+				}
+				if c, ok := look(br.Cond); ok && dominates {
+					to := b.Succs[1]
+					if c.c != 0 {
+						to = b.Succs[0]
+					}
+					if !l.blocks[to] {
+						l.fixed = fixed
+						return true
+					}
+				}
+			}
+		}
+		nxt := st{}
+		for p := range first {
+			p := p.(*ssa.Phi)
+			if !fixed[p] {
+				continue
+			}
+			var got *val
+			for i, e := range p.Edges {
+				if i == pre {
+					continue
+				}
+				x, ok := look(e)
+				if !ok || got != nil && got.c != x.c {
+					fixed[p] = false
+					goto again
+				}
+				got = &x
+			}
+			nxt[p] = *got
+		}
+		cur = nxt
+	}
+	return false
+}
+
+func (k *kctx) tryGet(s *scope, v ssa.Value) (val, bool) {
+	switch v.(type) {
+	case *ssa.Const:
+		if kindOf(v.Type()) == kAgg || kindOf(v.Type()) == kPtr || kindOf(v.Type()) == kNone {
+			return val{}, false
+		}
+		return k.get(s, v), true
+	}
+	return s.get(v)
+}
+
+func (k *kctx) foldInstr(v ssa.Value, look func(ssa.Value) (val, bool)) (val, bool) {
+	switch v := v.(type) {
+	case *ssa.BinOp:
+		x, ok1 := look(v.X)
+		y, ok2 := look(v.Y)
+		if ok1 && ok2 && x.isC && y.isC {
+			if xb, ok := v.X.Type().Underlying().(*types.Basic); ok {
+				yb := v.Y.Type().Underlying().(*types.Basic)
+				return fold(v.Op, xb, yb, x, y)
+			}
+		}
+	case *ssa.Convert:
+		if x, ok := look(v.X); ok && x.isC {
+			from, ok1 := v.X.Type().Underlying().(*types.Basic)
+			to, ok2 := v.Type().Underlying().(*types.Basic)
+			if ok1 && ok2 {
+				return foldConvert(from, to, x)
+			}
+		}
+	case *ssa.ChangeType:
+		return look(v.X)
+	}
+	return val{}, false
+}
+
+func (k *kctx) unroll(f *frame, s *scope, l *loop) {
+	pre := 0
+	for i, p := range l.head.Preds {
+		if !l.blocks[p] {
+			pre = i
+		}
+	}
+	table := k.dom(s, l.head)
+	if table == nil {
+		table = k.cur
+	}
+	bind := map[*ssa.Phi]val{}
+	for _, in := range l.head.Instrs {
+		if p, ok := in.(*ssa.Phi); ok {
+			v, ok := k.tryGet(s, p.Edges[pre])
+			if !ok {
+				v = k.get(s, p.Edges[pre])
+			}
+			bind[p] = v
+		}
+	}
+	label := ""
+	for n := 0; ; n++ {
+		if n > maxTrips+1 {
+			k.fail(l.head.Instrs[0].Pos(), "internal error: the loop does not end")
+		}
+		c := newScope(s, l)
+		for p, v := range bind {
+			c.m[p] = v
+		}
+		if label != "" {
+			k.place(label, false)
+		}
+		c.done[l.head] = newTable(table)
+		k.region(f, c, map[*ssa.BasicBlock]bool{l.head: true})
+		if !c.reach {
+			return
+		}
+		bind, label, table = c.next, c.nextL, c.nextT
+	}
+}

@@ -1,0 +1,116 @@
+package compile
+
+import (
+	"fmt"
+	"strings"
+)
+
+// finish makes the text of the kernel.
+func (k *kctx) finish() *Kernel {
+	k.failures()
+	code := clean(k.out)
+	if !k.o.Plain {
+		code = optimize(code)
+	}
+	kk := &Kernel{Source: k.src, Report: k.o.Checks == ChecksReport}
+	for i := range k.fn.Params[1:] {
+		kk.Written = append(kk.Written, k.written[k.paramName(i)] || k.written[""])
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, ".visible .entry %s(\n\t%s\n)\n", k.name, strings.Join(k.declare(), ",\n\t"))
+	if bl := k.src.Block; bl[0] > 0 {
+		fmt.Fprintf(&b, ".reqntid %d, %d, %d\n", bl[0], bl[1], bl[2])
+	}
+	b.WriteString("{\n")
+	for _, kd := range []kind{kPred, k32, k64, kF32, kF64} {
+		if n := k.nreg[kd]; n > 0 {
+			fmt.Fprintf(&b, "\t.reg .%s %s<%d>;\n", suffix(kd), prefix[kd], n+1)
+		}
+	}
+	for _, d := range k.decls {
+		b.WriteString("\t" + d + "\n")
+	}
+	for _, i := range code {
+		if i.label == "" {
+			kk.Instrs++
+		}
+		i.write(&b)
+	}
+	b.WriteString("}\n")
+	kk.text = strings.ReplaceAll(b.String(), "$L", "$L_"+k.name+"_")
+	return kk
+}
+
+// write writes an instruction, or a label.
+func (i *ins) write(b *strings.Builder) {
+	if i.label != "" {
+		b.WriteString(i.label + ":\n")
+		return
+	}
+	b.WriteByte('\t')
+	if i.guard != "" {
+		b.WriteByte('@')
+		if i.guardNot {
+			b.WriteByte('!')
+		}
+		b.WriteString(i.guard + " ")
+	}
+	b.WriteString(i.op)
+	switch {
+	case len(i.dst) > 1:
+		b.WriteString(" {" + strings.Join(i.dst, ", ") + "}, ")
+	case len(i.dst) == 1:
+		b.WriteString(" " + i.dst[0] + ", ")
+	case i.text != "":
+		b.WriteByte(' ')
+	}
+	b.WriteString(i.text + ";")
+	if i.note != "" {
+		b.WriteString(" // " + i.note)
+	}
+	b.WriteByte('\n')
+}
+
+// ReportWords is how many uint64 a report has: the site, the index, the length, then the block and the thread along
+// x, y and z.
+const ReportWords = 9
+
+// failures writes where failed checks go.
+func (k *kctx) failures() {
+	if len(k.fails) == 0 {
+		return
+	}
+	k.out = append(k.out, ins{op: "ret", side: true})
+	if k.o.Checks != ChecksReport {
+		for _, f := range k.fails {
+			k.out = append(k.out, ins{label: f.label})
+		}
+		k.out = append(k.out, ins{op: "trap", side: true})
+		return
+	}
+	site, idx, n := k.reg(k64), k.reg(k64), k.reg(k64)
+	const end = "$Lreport"
+	for _, f := range k.fails {
+		k.out = append(k.out, ins{label: f.label})
+		k.mov(site, cst(k64, uint64(f.site+1)))
+		k.emit("mov.b64", []string{idx.r}, f.idx)
+		k.emit("mov.b64", []string{n.r}, f.n)
+		k.out = append(k.out, ins{op: "bra", text: end, target: end, side: true})
+	}
+	k.out = append(k.out, ins{label: end})
+	a, g, old, p := k.reg(k64), k.reg(k64), k.reg(k64), k.reg(kPred)
+	k.emit("ld.param.u64", []string{a.r}, "["+k.name+"_report]")
+	k.emit("cvta.to.global.u64", []string{g.r}, a.r)
+	k.emit("atom.global.cas.b64", []string{old.r}, "["+g.r+"]", "0", site.r).side = true
+	k.emit("setp.ne.u64", []string{p.r}, old.r, "0")
+	k.out = append(k.out, ins{op: "exit", side: true, guard: p.r})
+	k.emit("st.global.u64", nil, "["+g.r+"+8]", idx.r).side = true
+	k.emit("st.global.u64", nil, "["+g.r+"+16]", n.r).side = true
+	for i, s := range []string{"ctaid.x", "ctaid.y", "ctaid.z", "tid.x", "tid.y", "tid.z"} {
+		r, w := k.reg(k32), k.reg(k64)
+		k.emit("mov.u32", []string{r.r}, "%"+s)
+		k.emit("cvt.u64.u32", []string{w.r}, r.r)
+		k.emit("st.global.u64", nil, fmt.Sprintf("[%s+%d]", g.r, 24+8*i), w.r).side = true
+	}
+	k.out = append(k.out, ins{op: "exit", side: true})
+}

@@ -1,0 +1,184 @@
+// Package device launches compiled kernels on the simulated driver, for tests.
+package device
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpuc/compile"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// Device is a simulated GPU with a loaded module.
+type Device struct {
+	stream *runtime.Stream
+	module *runtime.Module
+	m      *compile.Module
+}
+
+// Open loads a module.
+func Open(t testing.TB, m *compile.Module) *Device {
+	t.Helper()
+	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{})))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = rt.Close() })
+	b, err := rt.Probe("test")
+	require.NoError(t, err)
+	module, err := b.Context.LoadModule(runtime.Image{Code: []byte(m.PTX)})
+	require.NoError(t, err, "%s", m.PTX)
+	return &Device{b.Stream, module, m}
+}
+
+// Compile loads a package and compiles its kernels.
+func Compile(t testing.TB, dir string, o compile.Options, names ...string) *compile.Module {
+	t.Helper()
+	p, err := compile.Load(compile.Config{Dir: dir, Pattern: "."})
+	require.NoError(t, err)
+	m, err := p.Compile(o, names...)
+	require.NoError(t, err)
+	return m
+}
+
+// Bytes is the memory of a slice.
+func Bytes(slice any) []byte {
+	v := reflect.ValueOf(slice)
+	return unsafe.Slice((*byte)(v.UnsafePointer()), uintptr(v.Len())*v.Type().Elem().Size())
+}
+
+// Run launches a kernel. Slices among the arguments are copied to the device and back. It gives the words of the report.
+func (d *Device) Run(name string, shape gpu.Shape, args ...any) (report []uint64, err error) {
+	i := slices.IndexFunc(d.m.Kernels, func(k *compile.Kernel) bool { return k.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("the module has no kernel %s", name)
+	}
+	report = make([]uint64, compile.ReportWords)
+	if d.m.Kernels[i].Report {
+		args = append(slices.Clone(args), report)
+	}
+	ctx := context.Background()
+	var list []runtime.Arg
+	type pair struct {
+		ref *runtime.Ref[byte]
+		to  []byte
+	}
+	var back []pair
+	defer func() {
+		for _, p := range back {
+			_ = p.ref.Close()
+		}
+	}()
+	for n, a := range args {
+		if reflect.TypeOf(a).Kind() != reflect.Slice {
+			list = append(list, scalar(a))
+			continue
+		}
+		memory := Bytes(a)
+		ref, err := runtime.Alloc[byte](d.stream, max(1, len(memory)))
+		if err != nil {
+			return nil, err
+		}
+		back = append(back, pair{ref, memory})
+		if err := runtime.Upload(ctx, d.stream, ref.Slice(0, len(memory)), memory); err != nil {
+			return nil, err
+		}
+		list = append(list, runtime.InOut(ref))
+		if n < len(args)-1 || !d.m.Kernels[i].Report {
+			list = append(list, runtime.Value(int64(reflect.ValueOf(a).Len())))
+		}
+	}
+	k, err := d.module.Kernel(name)
+	if err != nil {
+		return nil, err
+	}
+	dim := func(d gpu.Dim3) runtime.Dim3 {
+		return runtime.Dim3{X: uint32(d.X), Y: uint32(d.Y), Z: uint32(d.Z)}
+	}
+	if err := k.Launch(d.stream, runtime.LaunchConfig{Grid: dim(shape.Grid), Block: dim(shape.Block), SharedBytes: uint32(shape.SharedBytes)}, list...); err != nil {
+		return nil, err
+	}
+	for _, p := range back {
+		if err := runtime.Download(ctx, d.stream, p.to, p.ref.Slice(0, len(p.to))); err != nil {
+			return nil, err
+		}
+	}
+	return report, nil
+}
+
+// scalar makes an argument of a number; an argument stays as it is.
+func scalar(a any) runtime.Arg {
+	switch a := a.(type) {
+	case runtime.Arg:
+		return a
+	case bool:
+		b := uint8(0)
+		if a {
+			b = 1
+		}
+		return runtime.Value(b)
+	case int:
+		return runtime.Value(a)
+	case int32:
+		return runtime.Value(a)
+	case uint32:
+		return runtime.Value(a)
+	case int64:
+		return runtime.Value(a)
+	case uint64:
+		return runtime.Value(a)
+	case float32:
+		return runtime.Value(a)
+	case float64:
+		return runtime.Value(a)
+	}
+	panic(fmt.Sprintf("an argument of type %T", a))
+}
+
+// Same launches a kernel and runs it on the CPU, and compares what is in the slices. cpu gets copies of the arguments.
+func (d *Device) Same(t testing.TB, name string, shape gpu.Shape, cpu func(t *gpu.Thread, args []any), args ...any) {
+	t.Helper()
+	own := make([]any, len(args))
+	for i, a := range args {
+		own[i] = a
+		if v := reflect.ValueOf(a); v.Kind() == reflect.Slice {
+			c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(c, v)
+			own[i] = c.Interface()
+		}
+	}
+	require.NoError(t, gpu.Run(shape, func(th *gpu.Thread) { cpu(th, own) }))
+	report, err := d.Run(name, shape, args...)
+	require.NoError(t, err)
+	require.Zero(t, report[0], "%s: check %v failed: %v", name, report[0], report)
+	for i, a := range args {
+		v := reflect.ValueOf(a)
+		if v.Kind() != reflect.Slice || bytes.Equal(Bytes(a), Bytes(own[i])) {
+			continue
+		}
+		w, wrong := reflect.ValueOf(own[i]), 0
+		for j := range v.Len() {
+			if got, want := v.Index(j).Interface(), w.Index(j).Interface(); !equal(got, want) {
+				if wrong++; wrong <= 3 {
+					t.Errorf("%s: argument %d: [%d] is %v, the CPU has %v", name, i, j, got, want)
+				}
+			}
+		}
+	}
+}
+
+// equal compares bits, but a NaN is a NaN.
+func equal(a, b any) bool {
+	if a == b || reflect.DeepEqual(a, b) {
+		return true
+	}
+	v, w := reflect.ValueOf(a), reflect.ValueOf(b)
+	return v.CanFloat() && v.Float() != v.Float() && w.Float() != w.Float()
+}
