@@ -29,6 +29,7 @@ var order = []string{
 	"arena",
 	"refs",
 	"runtime",
+	"gpu",
 	"pool",
 	"kernels",
 	"cmd/smoke",

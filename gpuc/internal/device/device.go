@@ -14,7 +14,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/gpu"
-	"github.com/purecuda/purecuda/gpuc/compile"
+	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/runtime"
 )
 

@@ -12,7 +12,7 @@ func (k *kctx) finish() *Kernel {
 	if !k.o.Plain {
 		code = optimize(code)
 	}
-	kk := &Kernel{Source: k.src, Report: k.o.Checks == ChecksReport}
+	kk := &Kernel{Source: k.src, Report: k.reports()}
 	for i := range k.fn.Params[1:] {
 		kk.Written = append(kk.Written, k.written[k.paramName(i)] || k.written[""])
 	}
@@ -74,6 +74,9 @@ func (i *ins) write(b *strings.Builder) {
 // ReportWords is how many uint64 a report has: the site, the index, the length, then the block and the thread along
 // x, y and z.
 const ReportWords = 9
+
+// reports tells whether the kernel has a check that reports.
+func (k *kctx) reports() bool { return k.o.Checks == ChecksReport && len(k.fails) > 0 }
 
 // failures writes where failed checks go.
 func (k *kctx) failures() {

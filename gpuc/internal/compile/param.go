@@ -80,7 +80,7 @@ func (k *kctx) declare() (list []string) {
 			list = append(list, fmt.Sprintf(".param .align %d .b8 %s[%d]", sizes.Alignof(u), n, max(1, sizes.Sizeof(u))))
 		}
 	}
-	if k.o.Checks == ChecksReport {
+	if k.reports() {
 		list = append(list, ".param .u64 "+k.name+"_report")
 	}
 	return list

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// TestSaxpy runs the kernel on a simulated GPU, and the same function on the CPU.
+func TestSaxpy(t *testing.T) {
+	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{})))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, rt.Close()) }()
+	shape := runtime.Linear(1000, 256)
+	x, onGPU, onCPU := make([]float32, 1000), make([]float32, 1000), make([]float32, 1000)
+	for i := range x {
+		x[i] = float32(i) / 3
+	}
+	place, err := SaxpyAuto(context.Background(), rt, shape, 2, x, onGPU)
+	require.NoError(t, err)
+	assert.True(t, place.GPU)
+	require.NoError(t, SaxpyCPU(shape, 2, x, onCPU))
+	assert.Equal(t, onCPU, onGPU)
+}

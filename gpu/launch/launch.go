@@ -1,0 +1,191 @@
+// Package launch is what the code that gpuc writes uses: it loads kernels written in Go, launches them, and runs them
+// on the CPU. A program calls the functions that gpuc writes, and reads what they return.
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// Module says what gpuc has made of a package.
+type Module struct {
+	Images  []runtime.Image // PTX, one for each target
+	Kernels []string        // their names
+	Sites   []string        // what the numbers in a report mean, from 1; none where no kernel reports
+}
+
+// Kernels are the kernels of a package in a context.
+type Kernels struct {
+	module *runtime.Module
+	list   []*runtime.Kernel
+	sites  []string
+	report *runtime.Ref[uint64]
+}
+
+// reportWords is the length of a report: the site, the index, the length, the block and the thread.
+const reportWords = 9
+
+// Load loads the kernels into a context. They are loaded once, however many ask. Close gives them back.
+func (m Module) Load(c *runtime.Context) (_ *Kernels, err error) {
+	if c == nil {
+		return nil, errors.New("launch: the context is nil")
+	}
+	k := &Kernels{sites: m.Sites}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, k.Close())
+		}
+	}()
+	if k.module, err = c.CachedModule(m.Images...); err != nil {
+		return nil, err
+	}
+	for _, name := range m.Kernels {
+		f, err := k.module.Kernel(name)
+		if err != nil {
+			return nil, err
+		}
+		k.list = append(k.list, f)
+	}
+	if len(m.Sites) == 0 {
+		return k, nil
+	}
+	s, err := c.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if k.report, err = runtime.Alloc[uint64](s, reportWords); err != nil {
+		return nil, err
+	}
+	return k, runtime.Zero(s, k.report)
+}
+
+// Close gives the kernels back. It does not wait for their work.
+func (k *Kernels) Close() error {
+	if k == nil {
+		return nil
+	}
+	var errs []error
+	if k.report != nil {
+		errs = append(errs, k.report.Close())
+	}
+	if k.module != nil {
+		errs = append(errs, k.module.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Launch launches the kernel with a number.
+func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.LaunchConfig, args ...runtime.Arg) error {
+	switch {
+	case k == nil:
+		return errNil
+	case i < 0 || i >= len(k.list):
+		return fmt.Errorf("launch: there is no kernel number %d; there are %d", i, len(k.list))
+	case s == nil:
+		return fmt.Errorf("launch: the stream of kernel %s is nil", k.list[i].Name())
+	}
+	return k.list[i].Launch(s, shape, args...)
+}
+
+var errNil = errors.New("launch: the kernels are nil: load them")
+
+// Report is the last argument of a kernel that reports. Launches on all streams share it without an order.
+func (k *Kernels) Report() runtime.Arg {
+	if k == nil {
+		return runtime.Arg{}
+	}
+	return runtime.In(k.report)
+}
+
+// Failed waits for the work on a stream and says which check of a kernel has failed since it was asked last: the
+// error is a [CheckError]. The thread that failed has ended there; the context is still good. Launches on other
+// streams count only if they have ended.
+func (k *Kernels) Failed(ctx context.Context, s *runtime.Stream) error {
+	if k == nil {
+		return errNil
+	}
+	if s == nil {
+		return errors.New("launch: the stream is nil")
+	}
+	if k.report == nil {
+		return s.Synchronize(ctx)
+	}
+	var words [reportWords]uint64
+	if err := runtime.Download(ctx, s, words[:], k.report); err != nil {
+		return err
+	}
+	if words[0] == 0 {
+		return nil
+	}
+	if err := runtime.Zero(s, k.report); err != nil {
+		return err
+	}
+	return newCheckError(words, k.sites)
+}
+
+// CheckError is a check that failed in a kernel on a GPU.
+type CheckError struct {
+	Block, Thread gpu.Dim3
+	Text          string // the place and what is wrong, as "saxpy.go:12: index out of range [5] with length 5"
+}
+
+// Error says what is wrong, where, and in which thread.
+func (e *CheckError) Error() string {
+	return fmt.Sprintf("gpu: %s in block %v, thread %v", e.Text, e.Block, e.Thread)
+}
+
+func newCheckError(w [reportWords]uint64, sites []string) *CheckError {
+	dim := func(i int) gpu.Dim3 { return gpu.Dim3{X: int(w[i]), Y: int(w[i+1]), Z: int(w[i+2])} }
+	e := &CheckError{Block: dim(3), Thread: dim(6), Text: "an unknown check"}
+	if w[0] > uint64(len(sites)) {
+		return e
+	}
+	e.Text = sites[w[0]-1]
+	if slices.Contains([]byte(e.Text), '%') {
+		e.Text = fmt.Sprintf(e.Text, int64(w[1]), int64(w[2]))
+	}
+	return e
+}
+
+// Block puts the block that a kernel is compiled for into a shape that has none, and rejects another.
+func Block(kernel string, shape runtime.LaunchConfig, x, y, z uint32) (runtime.LaunchConfig, error) {
+	one := func(d runtime.Dim3) runtime.Dim3 { return runtime.Dim3{X: d.X, Y: max(1, d.Y), Z: max(1, d.Z)} }
+	want := runtime.Dim3{X: x, Y: y, Z: z}
+	switch {
+	case shape.Block == runtime.Dim3{}:
+		shape.Block = want
+	case one(shape.Block) != want:
+		return shape, fmt.Errorf("%s: the block is %v; the kernel is compiled for %v", kernel, shape.Block, want)
+	}
+	return shape, nil
+}
+
+// Equal compares the lengths of slices that a kernel takes as equal.
+func Equal(kernel, names string, lengths ...int) error {
+	for _, n := range lengths {
+		if n != lengths[0] {
+			return fmt.Errorf("%s: the lengths of %s are %v; the kernel is compiled for equal ones", kernel, names, lengths)
+		}
+	}
+	return nil
+}
+
+// CPU runs a kernel on the CPU.
+func CPU(shape runtime.LaunchConfig, kernel func(t *gpu.Thread)) error {
+	dim := func(d runtime.Dim3) gpu.Dim3 { return gpu.Dim3{X: int(d.X), Y: int(d.Y), Z: int(d.Z)} }
+	return gpu.Run(gpu.Shape{Grid: dim(shape.Grid), Block: dim(shape.Block), SharedBytes: int(shape.SharedBytes)}, kernel)
+}
+
+// Bool is an argument that is a bool.
+func Bool(v bool) runtime.Arg {
+	if v {
+		return runtime.Value(uint8(1))
+	}
+	return runtime.Value(uint8(0))
+}

@@ -1,0 +1,155 @@
+// Gpuc compiles kernels that are Go functions to PTX, and writes typed launches for them. In the package of the kernels:
+//
+//	//go:generate go tool gpuc
+//
+// It writes kernels_sm_75.ptx for each target, and kernels_gpu.go. docs/go-kernels.md has the language.
+//
+//	gpuc [flags] [folder of the package]
+//
+//	-arch sm_75,sm_90   targets; a device takes the newest that is not newer than itself
+//	-checks report      what happens at an index out of range: report, trap or off; a kernel's directive can say another
+//	-o kernels_gpu.go   the Go file
+//	-check              write nothing, and fail if the files are not what the source gives
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/purecuda/purecuda/gpuc/internal/compile"
+	"github.com/purecuda/purecuda/gpuc/internal/generate"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stderr); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "gpuc:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+// command is what the flags say.
+type command struct {
+	dir    string
+	archs  []int
+	checks compile.Checks
+	out    string
+	check  bool
+}
+
+// run is the command.
+func run(args []string, usage io.Writer) error {
+	c, err := parse(args, usage)
+	if err != nil {
+		return err
+	}
+	files, err := c.files()
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		path := filepath.Join(c.dir, f.name)
+		old, err := os.ReadFile(path)
+		switch {
+		case err == nil && bytes.Equal(old, f.text):
+		case c.check:
+			return fmt.Errorf("%s is not what the source gives: run gpuc", path)
+		default:
+			if err := os.WriteFile(path, f.text, 0o666); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// parse parses the flags.
+func parse(args []string, usage io.Writer) (*command, error) {
+	flags := flag.NewFlagSet("gpuc", flag.ContinueOnError)
+	flags.SetOutput(usage)
+	archs := flags.String("arch", "sm_75", "targets, the oldest sm_75")
+	checks := flags.String("checks", string(compile.ChecksReport), "at an index out of range: report, trap or off")
+	out := flags.String("o", "kernels_gpu.go", "the Go `file`")
+	check := flags.Bool("check", false, "write nothing, and fail if the files are not what the source gives")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	c := &command{dir: ".", out: *out, check: *check}
+	if flags.NArg() > 1 {
+		return nil, fmt.Errorf("%d folders are named; a package is one", flags.NArg())
+	}
+	if flags.NArg() == 1 {
+		c.dir = flags.Arg(0)
+	}
+	if filepath.Base(c.out) != c.out || !strings.HasSuffix(c.out, ".go") {
+		return nil, fmt.Errorf("-o %s: it is the name of a Go file in the package", c.out)
+	}
+	var err error
+	if c.checks, err = compile.ParseChecks(*checks); err != nil {
+		return nil, err
+	}
+	for _, name := range strings.Split(*archs, ",") {
+		n, err := strconv.Atoi(strings.TrimPrefix(name, "sm_"))
+		if err != nil || !strings.HasPrefix(name, "sm_") {
+			return nil, fmt.Errorf("-arch %s: write targets like sm_75,sm_90", *archs)
+		}
+		c.archs = append(c.archs, n)
+	}
+	return c, nil
+}
+
+// file is a file to write.
+type file struct {
+	name string
+	text []byte
+}
+
+// files makes all files.
+func (c *command) files() ([]file, error) {
+	dir, err := filepath.Abs(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	p, err := compile.Load(compile.Config{Dir: dir, Pattern: ".", Generated: filepath.Join(dir, c.out), Stub: stub})
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Kernels) == 0 {
+		return nil, fmt.Errorf("%s has no kernels: put //purecuda:kernel before a function", c.dir)
+	}
+	in := generate.Input{Package: p.Types}
+	var files []file
+	for _, arch := range c.archs {
+		m, err := p.Compile(compile.Options{Arch: arch, Checks: c.checks})
+		if err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("%s_sm_%d.ptx", strings.TrimSuffix(strings.TrimSuffix(c.out, ".go"), "_gpu"), arch)
+		files = append(files, file{name, []byte(m.PTX)})
+		in.Kernels, in.Sites = m.Kernels, m.Sites
+		in.Images = append(in.Images, generate.Image{File: name, Arch: arch})
+	}
+	text, err := generate.Go(in)
+	if err != nil {
+		return nil, err
+	}
+	return append(files, file{c.out, text}), nil
+}
+
+// stub writes the Go file before the kernels are compiled: the package of the kernels may use what is in it.
+func stub(p *compile.Program) ([]byte, error) {
+	in := generate.Input{Package: p.Types}
+	for _, k := range p.Kernels {
+		sig := k.Types.Signature()
+		in.Kernels = append(in.Kernels, &compile.Kernel{Source: k, Written: make([]bool, sig.Params().Len())})
+	}
+	return generate.Go(in)
+}
