@@ -41,13 +41,15 @@ func (l *launch) runGoroutines() {
 			c.moved.L = &c.mu
 			for rank := range threads {
 				all.Go(func() {
+					defer func() { // also where the kernel calls runtime.Goexit
+						hide()
+						if left.Add(-1) == 0 {
+							close(ended)
+						}
+						<-ended
+						show()
+					}()
 					c.thread(rank, number)
-					hide()
-					if left.Add(-1) == 0 {
-						close(ended)
-					}
-					<-ended
-					show()
 				})
 			}
 		}

@@ -71,7 +71,9 @@ func TestConditions(t *testing.T) {
 			_, err := TileAuto(ctx, rt, shape, k, other, true, pair)
 			return err
 		},
-		"CPU": func(shape runtime.LaunchConfig, k, other []float64) error { return TileCPU(shape, k, other, true, pair) },
+		"CPU": func(shape runtime.LaunchConfig, k, other []float64) error {
+			return TileCPU(shape, k, other, true, pair)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.ErrorContains(t, run(runtime.Linear(8, 8), two, one), "Tile: the block is 8x1x1; the kernel is compiled for 4x2x1")

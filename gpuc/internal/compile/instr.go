@@ -42,6 +42,9 @@ func (k *kctx) get(s *scope, v ssa.Value) val {
 		return k.globalVar(v)
 	}
 	x, ok := s.get(v)
+	if _, isFunc := v.(*ssa.Function); isFunc {
+		k.fail(token.NoPos, "a kernel has no function values: call a function by its name")
+	}
 	if !ok {
 		k.fail(v.Pos(), "a kernel has no value %s of type %s here", v, v.Type())
 	}

@@ -196,5 +196,5 @@ func noVariable(t types.Type) string {
 	case *types.Struct:
 		return fmt.Sprintf("a variable of type %s holds more than numbers and its address is taken: use a variable for each field, or give the parts as parameters", t)
 	}
-	return fmt.Sprintf("the address of a variable of type %s is taken, or a closure uses it: pointers and slices stay in plain variables", t)
+	return fmt.Sprintf("the address of a variable of type %s is taken, or a closure or a goroutine uses it: pointers and slices stay in plain variables", t)
 }

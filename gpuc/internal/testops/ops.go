@@ -2,6 +2,7 @@
 package testops
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/purecuda/purecuda/gpu"
@@ -18,6 +19,7 @@ func b2i[T integer](b bool) T {
 	return 0
 }
 
+// N is how many results the kernels on integers have for each pair.
 const N = 26
 
 func all[T integer](t *gpu.Thread, out, a, b []T) {
@@ -40,7 +42,7 @@ func all[T integer](t *gpu.Thread, out, a, b []T) {
 	o[15] = b2i[T](x < y) + 2*b2i[T](x <= y) + 4*b2i[T](x > y) + 8*b2i[T](x >= y) + 16*b2i[T](x == y) + 32*b2i[T](x != y)
 	o[16] = T(int8(x)) + T(uint16(y))*3
 	o[17] = T(int32(x)) ^ T(uint8(y)) ^ T(int64(x)<<7)
-	o[18] = T(float32(x)) / 7
+	o[18] = T(float32(x/2)) / 7 // what does not fit is not defined in Go
 	o[19] = T(float64(x)/3) + T(float32(y)/5)
 	o[20] = min(x, y) - max(x, y)
 	o[21] = x/7 + x%10 + x/8 + x%16
@@ -108,27 +110,28 @@ func F32(t *gpu.Thread, out, a, b []float32) {
 	}
 }
 
-type point struct {
-	p  [3]int16
-	f  float64
-	ok bool
-	r  rune
+// Point has fields of several sizes.
+type Point struct {
+	P  [3]int16
+	F  float64
+	OK bool
+	R  rune
 }
 
 // Structs keeps structs in slices, shared memory and variables.
 //
 //purecuda:kernel
-func Structs(t *gpu.Thread, ps []point, out []int32) {
-	s := gpu.Shared[[32]point](t)
+func Structs(t *gpu.Thread, ps []Point, out []int32) {
+	s := gpu.Shared[[32]Point](t)
 	l := t.ThreadX()
 	q := ps[t.GlobalX()]
-	q.p[1] += q.p[0]
-	q.ok = !q.ok
+	q.P[1] += q.P[0]
+	q.OK = !q.OK
 	s[l] = q
 	t.Barrier()
 	n := s[(l+1)%32]
 	var hist [5]int32
-	for _, v := range n.p {
+	for _, v := range n.P {
 		hist[(int(v)%5+5)%5]++
 	}
 	best, at := int32(-1), 0
@@ -138,7 +141,7 @@ func Structs(t *gpu.Thread, ps []point, out []int32) {
 		}
 	}
 	ps[t.GlobalX()] = n
-	if n.ok {
+	if n.OK {
 		best += 10
 	}
 	for k := range hist { // stops early
@@ -147,5 +150,130 @@ func Structs(t *gpu.Thread, ps []point, out []int32) {
 			break
 		}
 	}
-	out[t.GlobalX()] = best*1000 + int32(at) + n.r
+	out[t.GlobalX()] = best*1000 + int32(at) + n.R
+}
+
+// Floats does what there is on float64, and the conversions.
+//
+//purecuda:kernel
+func Floats(t *gpu.Thread, out, a, b []float64) {
+	i := t.GlobalX()
+	x, y := a[i], b[i]
+	o := out[i*18 : i*18+18]
+	o[0], o[1], o[2], o[3], o[4] = x+y, x-y, x*y, x/y, -x
+	o[5], o[6] = min(x, y), max(x, y)
+	o[7], o[8], o[9], o[10] = math.Floor(x), math.Ceil(x), math.Trunc(x), math.RoundToEven(x)
+	o[11], o[12] = math.Sqrt(x), math.Abs(x)
+	o[13] = math.FMA(x, y, 1)
+	o[14] = math.Copysign(x, y)
+	whole, frac := math.Modf(x)
+	o[15], o[16] = whole, frac
+	o[17] = float64(float32(x)) + float64(math.Float32bits(float32(y))) + float64(math.Float64bits(x)>>50)
+}
+
+// Floats32 does what package gpu has for float32, where it is exact.
+//
+//purecuda:kernel
+func Floats32(t *gpu.Thread, out, a, b []float32) {
+	i := t.GlobalX()
+	x, y := a[i], b[i]
+	o := out[i*12 : i*12+12]
+	o[0], o[1] = min(x, y), max(x, y)
+	o[2], o[3], o[4], o[5] = gpu.Floor32(x), gpu.Ceil32(x), gpu.Trunc32(x), gpu.RoundToEven32(x)
+	o[6], o[7], o[8] = gpu.Sqrt32(x), gpu.Abs32(x), gpu.Copysign32(x, y)
+	o[9], o[10] = gpu.FMA32(x, y, o[2]), x/y
+	o[11] = float32(x * y)
+}
+
+// Fast does what is approximate.
+//
+//purecuda:kernel
+func Fast(t *gpu.Thread, out, a []float32) {
+	i := t.GlobalX()
+	x := a[i]
+	o := out[i*11 : i*11+11]
+	o[0], o[1], o[2], o[3] = gpu.FastDiv32(x, 3), gpu.FastSqrt32(x), gpu.FastRsqrt32(x), gpu.FastRcp32(x)
+	o[4], o[5], o[6] = gpu.FastSin32(x), gpu.FastCos32(x), gpu.FastTanh32(x)
+	o[7], o[8], o[9], o[10] = gpu.FastExp2(x), gpu.FastLog2(x), gpu.FastExp32(x), gpu.FastLog32(x)
+}
+
+// Warps does every warp function.
+//
+//purecuda:kernel
+func Warps(t *gpu.Thread, u []uint32, f []float32, d []float64, l []int64) {
+	i, lane := t.GlobalX(), t.Lane()
+	x := u[i]
+	u[i] = gpu.Shuffle(t, x, lane*7) + gpu.ShuffleUp(t, x, 3)*3 + gpu.ShuffleDown(t, x, lane&15)*5 + gpu.ShuffleXor(t, x, 9)*7
+	u[i] ^= gpu.Ballot(t, x&1 == 0) ^ gpu.MatchAny(t, x%5)<<1 ^ gpu.LaneMaskBelow(t)
+	if gpu.All(t, x != 12345) {
+		u[i] += 1000
+	}
+	if gpu.Any(t, x%64 == 0) {
+		u[i] += 2000
+	}
+	gpu.WarpBarrier(t)
+	u[i] += gpu.ReduceMax(t, x) - gpu.ReduceMin(t, x)
+	f[i] = gpu.ReduceAdd(t, f[i]) + gpu.ShuffleDown(t, f[i], 1) + float32(bits.OnesCount32(gpu.MatchAny(t, f[i])))
+	d[i] = gpu.ReduceAdd(t, d[i]) + gpu.ShuffleXor(t, d[i], 31)
+	l[i] = gpu.ReduceMin(t, l[i]) + gpu.ShuffleUp(t, l[i], 1) + int64(gpu.MatchAny(t, l[i]%3))
+}
+
+// Places writes where each thread is.
+//
+//purecuda:kernel
+func Places(t *gpu.Thread, out []int) {
+	n := t.BlockDimX() * t.BlockDimY() * t.BlockDimZ()
+	b := (t.BlockZ()*t.GridDimY()+t.BlockY())*t.GridDimX() + t.BlockX()
+	o := out[(b*n+t.Rank())*8:][:8]
+	o[0], o[1], o[2] = t.GlobalX(), t.GlobalY(), t.GlobalZ()
+	o[3], o[4], o[5] = t.GlobalDimX()*100+t.ThreadX(), t.GlobalDimY()*100+t.ThreadY(), t.GlobalDimZ()*100+t.ThreadZ()
+	o[6], o[7] = t.Lane(), t.Warp()+1000*t.GridDimZ()
+}
+
+// Dynamic turns a block around in dynamic shared memory.
+//
+//purecuda:kernel
+func Dynamic(t *gpu.Thread, x []int32) {
+	s := gpu.DynamicShared[int32](t)
+	s[t.ThreadX()] = x[t.GlobalX()]
+	t.Barrier()
+	x[t.GlobalX()] = s[len(s)-1-t.ThreadX()]
+}
+
+// Bits does what package gpu has for bits.
+//
+//purecuda:kernel
+func Bits(t *gpu.Thread, out, a, b []uint32) {
+	i := t.GlobalX()
+	x, y := a[i], b[i]
+	o := out[i*8 : i*8+8]
+	o[0], o[1] = gpu.FunnelShiftLeft(x, y, int(y&63)), gpu.FunnelShiftRight(x, y, int(x&63))
+	o[2], o[3] = gpu.BytePermute(x, y, x&0x7777), gpu.MulHigh32(x, y)
+	o[4], o[5] = bits.Reverse32(x), uint32(bits.Reverse64(uint64(x)<<7)>>20)
+	hi, lo := bits.Mul64(uint64(x)<<20, uint64(y)<<25)
+	o[6], o[7] = uint32(hi)^uint32(lo>>32), uint32(bits.Len32(x)+bits.Len64(uint64(y))*64+bits.TrailingZeros32(y)*4096)
+}
+
+// Vectors moves vectors of each type, in slices and where they are not aligned.
+//
+//purecuda:kernel
+func Vectors(t *gpu.Thread, u []gpu.Uint4, n []gpu.Int4, f []gpu.Float4, l []gpu.Uint64x2, d []gpu.Float64x2, odd []struct {
+	A uint32
+	V gpu.Uint4
+}) {
+	i := t.GlobalX()
+	s := gpu.Shared[struct {
+		a [3]uint32
+		v [32]gpu.Uint4
+	}](t)
+	s.v[t.ThreadX()] = u[i]
+	t.Barrier()
+	q, o := s.v[t.ThreadX()^1], odd[i]
+	o.A++
+	o.V, u[i] = gpu.Uint4{X: q.W, Y: q.Z, Z: o.V.Y, W: o.A}, o.V
+	odd[i] = o
+	n[i] = gpu.Int4{X: -n[i].X, Y: n[i].X, Z: n[i].Z, W: 7}
+	f[i].Y += f[i].X
+	l[i] = gpu.Uint64x2{X: l[i].Y, Y: l[i].X}
+	d[i] = gpu.Float64x2{X: d[i].Y / 3, Y: d[i].X}
 }

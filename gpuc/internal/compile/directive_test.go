@@ -1,0 +1,53 @@
+package compile
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// parse gives the directive of the last function in some source.
+func parse(t *testing.T, source string) (Directive, bool, error) {
+	t.Helper()
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, "k.go", "package k\n\n"+source, parser.ParseComments)
+	require.NoError(t, err)
+	return findDirective(fset, f.Decls[len(f.Decls)-1].(*ast.FuncDecl))
+}
+
+func TestDirective(t *testing.T) {
+	d, found, err := parse(t, "// K is one.\n//\n//purecuda:kernel block=8x4 checks=trap equal=x,y\nfunc K(t *gpu.Thread, x, y []int) {}\n")
+	require.NoError(t, err)
+	assert.True(t, found)
+	assert.Equal(t, Directive{Block: [3]int{8, 4, 1}, Checks: ChecksTrap, Equal: [][]string{{"x", "y"}}}, d)
+	_, found, err = parse(t, "// K is none.\nfunc K() {}\n")
+	require.NoError(t, err)
+	assert.False(t, found)
+}
+
+func TestDirectiveErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"//purecuda:kernel block=33x32":                     "block=33x32: a device takes at most 1024 threads in a block",
+		"//purecuda:kernel block=0":                         "block=0: write it like 256, 16x16 or 8x8x4",
+		"//purecuda:kernel block=2x2x2x2":                   "block=2x2x2x2: write it like",
+		"//purecuda:kernel block=99999999999x99999999999x9": "block=99999999999x99999999999x9: a device takes at most",
+		"//purecuda:kernel checks=no":                       "checks=no: it is off, trap or report",
+		"//purecuda:kernel equal=x":                         "equal=x: name two slices or more",
+		"//purecuda:kernel equal=x,z":                       `equal=x,z: the kernel has no parameter "z"`,
+		"//purecuda:kernel fast":                            `"fast" is not known: block=16x16, checks=off|trap|report, equal=x,y`,
+		"//purecuda:kernels":                                "//purecuda:kernels is no directive: it is //purecuda:kernel",
+	} {
+		t.Run(text, func(t *testing.T) {
+			_, _, err := parse(t, text+"\nfunc K(t *gpu.Thread, x, y []int) { x[0] = y[0] }\n")
+			assert.ErrorContains(t, err, "k.go:3:1: "+want)
+		})
+	}
+	_, _, err := parse(t, "//purecuda:kernel\nfunc (T) K(t *gpu.Thread, x []int) {}\n")
+	assert.ErrorContains(t, err, "a kernel is a function, not a method")
+	_, _, err = parse(t, "//purecuda:kernel\nfunc K[T int|int32](t *gpu.Thread, x []T) {}\n")
+	assert.ErrorContains(t, err, "a kernel has no type parameters")
+}

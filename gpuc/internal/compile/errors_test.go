@@ -1,0 +1,65 @@
+package compile_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/gpuc/internal/compile"
+)
+
+// TestErrors compares what is said about source outside the language with testdata/errors.txt.
+// PURECUDA_UPDATE=1 writes the file.
+func TestErrors(t *testing.T) {
+	p := program(t, "../refused")
+	folder, err := filepath.Abs("../refused")
+	require.NoError(t, err)
+	var b strings.Builder
+	for _, k := range p.Kernels {
+		_, err := p.Compile(compile.Options{Arch: 75, Checks: compile.ChecksReport}, k.Name)
+		if !assert.Error(t, err, k.Name) {
+			continue
+		}
+		var e *compile.Error
+		if assert.ErrorAs(t, err, &e) {
+			assert.True(t, e.Pos.IsValid(), "%s has no place", k.Name)
+			assert.NotContains(t, e.Msg, "a fault of the compiler", k.Name)
+		}
+		fmt.Fprintf(&b, "%s\n%s\n\n", k.Name, strings.ReplaceAll(err.Error(), folder+string(filepath.Separator), ""))
+	}
+	const golden = "testdata/errors.txt"
+	if os.Getenv("PURECUDA_UPDATE") != "" {
+		require.NoError(t, os.MkdirAll("testdata", 0o777))
+		require.NoError(t, os.WriteFile(golden, []byte(b.String()), 0o666))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), b.String())
+}
+
+func TestLoad(t *testing.T) {
+	_, err := load(t, "//purecuda:kernel\nfunc K(t *gpu.Thread, x []int) { x[0] = y }\n")
+	assert.ErrorContains(t, err, "undefined: y")
+	p := program(t, "../testops")
+	_, err = p.Compile(compile.Options{Arch: 70, Checks: compile.ChecksOff})
+	assert.ErrorContains(t, err, "sm_70 is older than sm_75")
+	_, err = p.Compile(compile.Options{Arch: 999, Checks: compile.ChecksOff})
+	assert.ErrorContains(t, err, "sm_999 is not known")
+}
+
+// load loads a package that is written on the spot, in a module of its own.
+func load(t *testing.T, source string) (*compile.Program, error) {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	mod := "module k\n\ngo 1.26.0\n\nrequire github.com/purecuda/purecuda v0.0.0\n\nreplace github.com/purecuda/purecuda => " + root + "\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o666))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "k.go"), []byte("package k\n\nimport \"github.com/purecuda/purecuda/gpu\"\n\n"+source), 0o666))
+	return compile.Load(compile.Config{Dir: dir, Pattern: "."})
+}
