@@ -24,11 +24,21 @@ func many[T any](n int, f func() T) []T {
 	return v
 }
 
+// operands makes pairs of values, some of them equal.
+func operands[T any](n int, gen func() T) (x, y []T) {
+	x, y = many(n, gen), many(n, gen)
+	for i := 0; i < n; i += 8 {
+		y[i] = x[i]
+	}
+	return x, y
+}
+
 // pairs runs a kernel that makes n results of each pair of values.
 func pairs[T any](t *testing.T, d *device.Device, name string, n int, f func(t *gpu.Thread, out, a, b []T), gen func() T) {
 	const items = 512
+	x, y := operands(items, gen)
 	d.Same(t, name, gpu.Linear(items, 128), func(t *gpu.Thread, a []any) { f(t, as[[]T](a, 0), as[[]T](a, 1), as[[]T](a, 2)) },
-		make([]T, items*n), many(items, gen), many(items, gen))
+		make([]T, items*n), x, y)
 }
 
 // TestOperations compares every operation on every type with Go's own.

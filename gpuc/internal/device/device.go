@@ -28,7 +28,7 @@ type Device struct {
 // Open loads a module.
 func Open(t testing.TB, m *compile.Module) *Device {
 	t.Helper()
-	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{})))
+	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{MaxSteps: 1 << 24})))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = rt.Close() })
 	b, err := rt.Probe("test")
@@ -145,6 +145,13 @@ func scalar(a any) runtime.Arg {
 // Same launches a kernel and runs it on the CPU, and compares what is in the slices. cpu gets copies of the arguments.
 func (d *Device) Same(t testing.TB, name string, shape gpu.Shape, cpu func(t *gpu.Thread, args []any), args ...any) {
 	t.Helper()
+	for _, difference := range d.Compare(name, shape, cpu, args...) {
+		t.Errorf("%s: %s", name, difference)
+	}
+}
+
+// Compare is Same for who wants to see the differences.
+func (d *Device) Compare(name string, shape gpu.Shape, cpu func(t *gpu.Thread, args []any), args ...any) (differences []string) {
 	own := make([]any, len(args))
 	for i, a := range args {
 		own[i] = a
@@ -154,24 +161,29 @@ func (d *Device) Same(t testing.TB, name string, shape gpu.Shape, cpu func(t *gp
 			own[i] = c.Interface()
 		}
 	}
-	require.NoError(t, gpu.Run(shape, func(th *gpu.Thread) { cpu(th, own) }))
+	if err := gpu.Run(shape, func(th *gpu.Thread) { cpu(th, own) }); err != nil {
+		return []string{err.Error()}
+	}
 	report, err := d.Run(name, shape, args...)
-	require.NoError(t, err)
-	require.Zero(t, report[0], "%s: check %v failed: %v", name, report[0], report)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	if report[0] != 0 {
+		return []string{fmt.Sprintf("check %d failed: %v", report[0], report)}
+	}
 	for i, a := range args {
 		v := reflect.ValueOf(a)
 		if v.Kind() != reflect.Slice || bytes.Equal(Bytes(a), Bytes(own[i])) {
 			continue
 		}
-		w, wrong := reflect.ValueOf(own[i]), 0
-		for j := range v.Len() {
+		w := reflect.ValueOf(own[i])
+		for j := 0; j < v.Len() && len(differences) < 3; j++ {
 			if got, want := v.Index(j).Interface(), w.Index(j).Interface(); !equal(got, want) {
-				if wrong++; wrong <= 3 {
-					t.Errorf("%s: argument %d: [%d] is %v, the CPU has %v", name, i, j, got, want)
-				}
+				differences = append(differences, fmt.Sprintf("argument %d: [%d] is %v, the CPU has %v", i, j, got, want))
 			}
 		}
 	}
+	return differences
 }
 
 // equal compares bits, but a NaN is a NaN.

@@ -20,7 +20,7 @@ func b2i[T integer](b bool) T {
 }
 
 // N is how many results the kernels on integers have for each pair.
-const N = 26
+const N = 28
 
 func all[T integer](t *gpu.Thread, out, a, b []T) {
 	i := t.GlobalX()
@@ -59,6 +59,8 @@ func all[T integer](t *gpu.Thread, out, a, b []T) {
 	default:
 		o[23] = 3
 	}
+	o[26] = (x+y)/d + (x-y)>>1 + (x*y)%d
+	o[27] = b2i[T](x+y > x) + 2*b2i[T](x*2 < y-1) + 4*b2i[T](-x >= y<<1) + 8*b2i[T](^x == y+1)
 	o[24] = T(bits.OnesCount64(uint64(x))) + T(bits.LeadingZeros32(uint32(x)))*3 + T(bits.TrailingZeros64(uint64(y)|1<<40)) + T(bits.Len64(uint64(y)|1))
 	o[25] = T(bits.RotateLeft64(uint64(x), int(y&63)))*5 + T(bits.RotateLeft32(uint32(x), int(y&63))) + T(bits.ReverseBytes32(uint32(x)))
 }
