@@ -2,20 +2,34 @@ package main
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// TestSaxpy runs the kernel on a simulated GPU, and the same function on the CPU.
+// TestSaxpy runs the kernel on a GPU, and the same function on the CPU.
 func TestSaxpy(t *testing.T) {
-	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{})))
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, rt.Close()) }()
+	t.Run("simulated", func(t *testing.T) {
+		rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{})))
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, rt.Close()) }()
+		compare(t, rt)
+	})
+	t.Run("hardware", func(t *testing.T) {
+		if _, err := runtime.Probe("test"); errors.Is(err, driver.ErrDriverLibraryUnavailable) {
+			t.Skip(err)
+		}
+		compare(t, runtime.Global())
+	})
+}
+
+func compare(t *testing.T, rt *runtime.Runtime) {
 	shape := runtime.Linear(1000, 256)
 	x, onGPU, onCPU := make([]float32, 1000), make([]float32, 1000), make([]float32, 1000)
 	for i := range x {

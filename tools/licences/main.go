@@ -43,6 +43,7 @@ var groups = []group{
 	{"driver/drivertest and nvrtc/nvrtctest, for tests", ".", testKit, false},
 	{"cmd/smoke", ".", []string{"./cmd/smoke"}, true},
 	{"cmd/purecuda-static", ".", []string{"./cmd/purecuda-static"}, true},
+	{"gpuc", "gpuc", []string{"."}, true},
 	{"contrib/prometheus", "contrib/prometheus", []string{"."}, false},
 	{"contrib/otel", "contrib/otel", []string{"."}, false},
 }

@@ -3,6 +3,7 @@ package compile_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -42,12 +43,10 @@ var program = func() func(t testing.TB, dir string) *compile.Program {
 
 // inModes runs a test with a package compiled in each way.
 func inModes(t *testing.T, dir string, f func(t *testing.T, d *device.Device)) {
-	p := program(t, dir)
 	for _, o := range modes {
 		t.Run(fmt.Sprintf("sm_%d %s plain=%v", o.Arch, o.Checks, o.Plain), func(t *testing.T) {
-			m, err := p.Compile(o)
-			require.NoError(t, err)
-			f(t, device.Open(t, m))
+			load := func() *compile.Program { return program(t, dir) }
+			f(t, device.Open(t, device.Compile(t, load, filepath.Base(dir), o)))
 		})
 	}
 }

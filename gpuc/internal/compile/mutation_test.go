@@ -55,7 +55,7 @@ func TestMutations(t *testing.T) {
 			from := regexp.MustCompile(mutation.from)
 			require.Regexp(t, from, m.PTX, "there is nothing to mutate")
 			m.PTX = from.ReplaceAllString(m.PTX, mutation.to)
-			d := device.Open(t, m)
+			d := device.Open(t, device.Of(m))
 			r := rand.New(rand.NewPCG(1, 2))
 			u := func() uint64 { return r.Uint64() >> (r.Uint64() % 64) }
 			var found []string

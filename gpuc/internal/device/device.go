@@ -4,7 +4,9 @@ package device
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -18,34 +20,68 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Device is a simulated GPU with a loaded module.
+// Device is a simulated GPU with a loaded module; where PURECUDA_REQUIRE_GPU is set, a real one.
 type Device struct {
 	stream *runtime.Stream
 	module *runtime.Module
-	m      *compile.Module
+	m      Module
 }
 
-// Open loads a module.
-func Open(t testing.TB, m *compile.Module) *Device {
+// Module is what is needed of a compiled module.
+type Module struct {
+	PTX     string
+	Reports map[string]bool // by kernel: whether its last parameter is the report
+}
+
+// Of takes what is needed from a module.
+func Of(m *compile.Module) Module {
+	r := map[string]bool{}
+	for _, k := range m.Kernels {
+		r[k.Name] = k.Report
+	}
+	return Module{m.PTX, r}
+}
+
+// Compile compiles the kernels of a package that is loaded by load. In the bundle for GPU hosts there is no Go: there
+// the module lies in testdata/modules, where a run with PURECUDA_WRITE_MODULES=1 has put it.
+func Compile(t testing.TB, load func() *compile.Program, name string, o compile.Options) Module {
 	t.Helper()
-	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{MaxSteps: 1 << 24})))
+	file := fmt.Sprintf("testdata/modules/%s_sm_%d_%s_%v.json", name, o.Arch, o.Checks, o.Plain)
+	var m Module
+	if text, err := os.ReadFile(file); err == nil && hardware() {
+		require.NoError(t, json.Unmarshal(text, &m))
+		return m
+	}
+	compiled, err := load().Compile(o)
+	require.NoError(t, err)
+	m = Of(compiled)
+	if os.Getenv("PURECUDA_WRITE_MODULES") != "" {
+		text, err := json.Marshal(m)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll("testdata/modules", 0o777))
+		require.NoError(t, os.WriteFile(file, text, 0o666))
+	}
+	return m
+}
+
+// hardware tells whether the tests are to run on a real device.
+func hardware() bool { return os.Getenv("PURECUDA_REQUIRE_GPU") != "" }
+
+// Open loads a module.
+func Open(t testing.TB, m Module) *Device {
+	t.Helper()
+	var options []runtime.Option
+	if !hardware() {
+		options = append(options, runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{MaxSteps: 1 << 24})))
+	}
+	rt, err := runtime.Open(options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = rt.Close() })
 	b, err := rt.Probe("test")
 	require.NoError(t, err)
 	module, err := b.Context.LoadModule(runtime.Image{Code: []byte(m.PTX)})
-	require.NoError(t, err, "%s", m.PTX)
+	require.NoError(t, err)
 	return &Device{b.Stream, module, m}
-}
-
-// Compile loads a package and compiles its kernels.
-func Compile(t testing.TB, dir string, o compile.Options, names ...string) *compile.Module {
-	t.Helper()
-	p, err := compile.Load(compile.Config{Dir: dir, Pattern: "."})
-	require.NoError(t, err)
-	m, err := p.Compile(o, names...)
-	require.NoError(t, err)
-	return m
 }
 
 // Bytes is the memory of a slice.
@@ -56,12 +92,12 @@ func Bytes(slice any) []byte {
 
 // Run launches a kernel. Slices among the arguments are copied to the device and back. It gives the words of the report.
 func (d *Device) Run(name string, shape gpu.Shape, args ...any) (report []uint64, err error) {
-	i := slices.IndexFunc(d.m.Kernels, func(k *compile.Kernel) bool { return k.Name == name })
-	if i < 0 {
+	reports, ok := d.m.Reports[name]
+	if !ok {
 		return nil, fmt.Errorf("the module has no kernel %s", name)
 	}
 	report = make([]uint64, compile.ReportWords)
-	if d.m.Kernels[i].Report {
+	if reports {
 		args = append(slices.Clone(args), report)
 	}
 	ctx := context.Background()
@@ -91,7 +127,7 @@ func (d *Device) Run(name string, shape gpu.Shape, args ...any) (report []uint64
 			return nil, err
 		}
 		list = append(list, runtime.InOut(ref))
-		if n < len(args)-1 || !d.m.Kernels[i].Report {
+		if n < len(args)-1 || !reports {
 			list = append(list, runtime.Value(int64(reflect.ValueOf(a).Len())))
 		}
 	}

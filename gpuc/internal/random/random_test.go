@@ -74,7 +74,7 @@ func compare(t *testing.T, first uint64, count int) {
 	for _, o := range []compile.Options{{Arch: 75, Checks: compile.ChecksReport}, {Arch: 90, Checks: compile.ChecksOff, Plain: true}} {
 		m, err := p.Compile(o)
 		require.NoError(t, err)
-		d := device.Open(t, m)
+		d := device.Open(t, device.Of(m))
 		for i := range count {
 			name := fmt.Sprint("K", i)
 			out, expected := make([]uint64, length), make([]uint64, length)

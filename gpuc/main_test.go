@@ -1,0 +1,92 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// module writes a module with one file of Go, and gives its folder.
+func module(t *testing.T, source string) string {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	gomod, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	sum, err := os.ReadFile("go.sum")
+	require.NoError(t, err)
+	// The same requirements as here, under another name.
+	text := "module example.com/k\n" + string(gomod[len("module github.com/purecuda/purecuda/gpuc\n"):])
+	text = text[:len(text)-len("..\n")] + root + "\n"
+	for name, content := range map[string]string{"go.mod": text, "go.sum": string(sum), "k.go": source} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666))
+	}
+	return dir
+}
+
+// program uses what is generated, which is not there at first.
+const program = `package main
+
+import (
+	"context"
+
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+//purecuda:kernel
+func Double(t *gpu.Thread, x []int32) {
+	if i := t.GlobalX(); i < len(x) {
+		x[i] *= 2
+	}
+}
+
+func main() {
+	_, _ = DoubleAuto(context.Background(), nil, runtime.Linear(1, 32), []int32{1})
+}
+`
+
+func TestRun(t *testing.T) {
+	dir := module(t, program)
+	require.ErrorContains(t, run([]string{"-check", dir}, io.Discard), "is not what the source gives: run gpuc")
+	require.NoError(t, run([]string{dir}, io.Discard))
+	require.NoError(t, run([]string{"-check", dir}, io.Discard))
+	first := read(t, dir)
+	assert.Len(t, first, 2)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kernels_gpu.go"), []byte("package main\n\nthis is no Go\n"), 0o666))
+	require.NoError(t, run([]string{dir}, io.Discard), "an old file is not read")
+	assert.Equal(t, first, read(t, dir), "the same source gives the same files")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "k.go"), []byte("package main\n\nfunc main() {}\n"), 0o666))
+	assert.ErrorContains(t, run([]string{dir}, io.Discard), "has no kernels: put //purecuda:kernel before a function")
+}
+
+// read reads what is generated.
+func read(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "kernels*"))
+	require.NoError(t, err)
+	files := map[string]string{}
+	for _, n := range names {
+		text, err := os.ReadFile(n)
+		require.NoError(t, err)
+		files[filepath.Base(n)] = string(text)
+	}
+	return files
+}
+
+func TestFlags(t *testing.T) {
+	for want, args := range map[string][]string{
+		"-arch 75: write targets like sm_75,sm_90":               {"-arch", "75"},
+		"checks=maybe: it is off, trap or report":                {"-checks", "maybe"},
+		"-o ../k.go: it is the name of a Go file in the package": {"-o", "../k.go"},
+		"2 folders are named; a package is one":                  {"a", "b"},
+		"flag provided but not defined: -fast":                   {"-fast"},
+	} {
+		assert.ErrorContains(t, run(args, io.Discard), want)
+	}
+}
