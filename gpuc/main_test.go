@@ -55,7 +55,6 @@ func TestRun(t *testing.T) {
 	dir := module(t, program)
 	require.ErrorContains(t, run([]string{"-check", dir}, io.Discard), "is not what the source gives: run gpuc")
 	require.NoError(t, run([]string{dir}, io.Discard))
-	require.NoError(t, run([]string{"-check", dir}, io.Discard))
 	first := read(t, dir)
 	assert.Len(t, first, 2)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "kernels_gpu.go"), []byte("package main\n\nthis is no Go\n"), 0o666))

@@ -34,7 +34,7 @@ func variable(t *testing.T, name string, otherwise int) int {
 //
 //	PURECUDA_SEEDS=10000 PURECUDA_FIRST_SEED=500000 go test ./internal/random
 func TestRandomKernels(t *testing.T) {
-	first, count := variable(t, "PURECUDA_FIRST_SEED", 0), variable(t, "PURECUDA_SEEDS", 200)
+	first, count := variable(t, "PURECUDA_FIRST_SEED", 0), variable(t, "PURECUDA_SEEDS", 100)
 	const batch = 200
 	for begin := first; begin < first+count; begin += batch {
 		compare(t, uint64(begin), min(batch, first+count-begin))

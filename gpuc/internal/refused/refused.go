@@ -126,7 +126,7 @@ func Complex(t *gpu.Thread, x []complex64) { x[0] *= x[1] }
 var counter int
 
 //purecuda:kernel
-func SetGlobal(t *gpu.Thread, x []int) { counter++ }
+func SetGlobal(t *gpu.Thread, x []int) { counter++; x[0] = counter }
 
 var table [4]int
 
