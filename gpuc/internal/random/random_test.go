@@ -34,7 +34,7 @@ func variable(t *testing.T, name string, otherwise int) int {
 //
 //	PURECUDA_SEEDS=10000 PURECUDA_FIRST_SEED=500000 go test ./internal/random
 func TestRandomKernels(t *testing.T) {
-	first, count := variable(t, "PURECUDA_FIRST_SEED", 0), variable(t, "PURECUDA_SEEDS", 100)
+	first, count := variable(t, "PURECUDA_FIRST_SEED", 0), variable(t, "PURECUDA_SEEDS", 200)
 	const batch = 200
 	for begin := first; begin < first+count; begin += batch {
 		compare(t, uint64(begin), min(batch, first+count-begin))
@@ -43,6 +43,9 @@ func TestRandomKernels(t *testing.T) {
 		}
 	}
 }
+
+// perModule is how many kernels are in one module: all of it is read for each of them.
+const perModule = 10
 
 // compare compares some kernels.
 func compare(t *testing.T, first uint64, count int) {
@@ -72,11 +75,18 @@ func compare(t *testing.T, first uint64, count int) {
 	const length = 128 * Results
 	require.Len(t, want, count*length*8)
 	for _, o := range []compile.Options{{Arch: 75, Checks: compile.ChecksReport}, {Arch: 90, Checks: compile.ChecksOff, Plain: true}} {
-		m, err := p.Compile(o)
-		require.NoError(t, err)
-		d := device.Open(t, device.Of(m))
+		var d *device.Device
 		for i := range count {
 			name := fmt.Sprint("K", i)
+			if i%perModule == 0 {
+				var names []string
+				for j := i; j < i+perModule; j++ {
+					names = append(names, fmt.Sprint("K", j))
+				}
+				m, err := p.Compile(o, names...)
+				require.NoError(t, err)
+				d = device.Open(t, device.Of(m))
+			}
 			out, expected := make([]uint64, length), make([]uint64, length)
 			report, err := d.Run(name, gpu.Linear(128, 64), out, in, f, 11)
 			require.NoError(t, err)
