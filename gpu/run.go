@@ -21,6 +21,9 @@ func Run(shape Shape, kernel func(t *Thread)) error {
 	if kernel == nil {
 		return errors.New("gpu: the kernel is nil")
 	}
+	if shape.Grid.X == 0 {
+		return nil
+	}
 	l := &launch{Shape: shape, kernel: kernel, blocks: shape.Grid.count()}
 	if raceBuild {
 		l.runGoroutines()

@@ -73,6 +73,10 @@ func TestBarriers(t *testing.T) {
 	}
 }
 
+func TestEmptyGrid(t *testing.T) {
+	require.NoError(t, gpu.Run(gpu.Linear(0, 32), func(*gpu.Thread) { panic("a thread of an empty grid") }))
+}
+
 // TestOnlySomeWait lets the threads of some blocks wait, and those of others not.
 func TestOnlySomeWait(t *testing.T) {
 	var after atomic.Int32
@@ -134,7 +138,8 @@ func TestErrors(t *testing.T) {
 		"other type":    {one(2), func(t *gpu.Thread) { twoTypes(t) }, `run_test.go:\d+: gpu.Shared\[\w+\]: other threads of the block have another type`},
 		"Goexit":        {one(1), func(t *gpu.Thread) { runtime.Goexit() }, `the kernel called runtime.Goexit`},
 		"nil kernel":    {one(1), nil, `gpu: the kernel is nil`},
-		"no shape":      {gpu.Shape{}, func(t *gpu.Thread) {}, `gpu: the grid \(0,1,1\) is outside`},
+		"no shape":      {gpu.Shape{}, func(t *gpu.Thread) {}, `gpu: the block \(0,1,1\) is outside`},
+		"no such grid":  {gpu.Shape{Grid: gpu.Dim3{X: 1, Y: 1 << 20}, Block: gpu.Dim3{X: 1}}, func(t *gpu.Thread) {}, `gpu: the grid \(1,1048576,1\) is outside`},
 		"negative":      {gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: -1}}, func(t *gpu.Thread) {}, `gpu: the block \(-1,1,1\) is outside`},
 		"large":         {gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 64, Y: 64}}, func(t *gpu.Thread) {}, `the block \(64,64,1\) has 4096 threads; a device takes at most 1024`},
 		"bytes":         {gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 1}, SharedBytes: -1}, func(t *gpu.Thread) {}, `-1 bytes of dynamic shared memory`},

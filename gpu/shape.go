@@ -9,18 +9,18 @@ type Dim3 struct{ X, Y, Z int }
 func (d Dim3) String() string { return fmt.Sprintf("(%d,%d,%d)", d.X, d.Y, d.Z) }
 
 // Shape is the shape of a launch: how many blocks, how many threads in each, and how many bytes of dynamic
-// shared memory each block has.
+// shared memory each block has. A grid with an X of 0 is empty: nothing runs.
 type Shape struct {
 	Grid, Block Dim3
 	SharedBytes int
 }
 
-// Linear is a grid of one dimension with at least n threads, in blocks of threads each.
+// Linear is a grid of one dimension with at least n threads, in blocks of threads each. For n of 0 the grid is empty.
 func Linear(n, threads int) Shape {
 	if threads < 1 || n < 0 {
 		return Shape{} // Run says what is wrong with it
 	}
-	return Shape{Grid: Dim3{X: max(1, n/threads+min(1, n%threads))}, Block: Dim3{X: threads}}
+	return Shape{Grid: Dim3{X: n/threads + min(1, n%threads)}, Block: Dim3{X: threads}}
 }
 
 // The limits of CUDA on every device.
@@ -58,8 +58,8 @@ func (d Dim3) within(x, y, z int) bool {
 func (s Shape) checked() (Shape, error) {
 	s.Grid, s.Block = s.Grid.complete(), s.Block.complete()
 	switch {
-	case !s.Grid.within(maxGridX, maxGridYZ, maxGridYZ):
-		return s, fmt.Errorf("gpu: the grid %v is outside (1,1,1) to (%d,%d,%d)", s.Grid, maxGridX, maxGridYZ, maxGridYZ)
+	case s.Grid.X != 0 && !s.Grid.within(maxGridX, maxGridYZ, maxGridYZ):
+		return s, fmt.Errorf("gpu: the grid %v is outside (0,1,1) to (%d,%d,%d)", s.Grid, maxGridX, maxGridYZ, maxGridYZ)
 	case !s.Block.within(maxThreads, maxThreads, maxBlockZ):
 		return s, fmt.Errorf("gpu: the block %v is outside (1,1,1) to (%d,%d,%d)", s.Block, maxThreads, maxThreads, maxBlockZ)
 	case s.Block.count() > maxThreads:

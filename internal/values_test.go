@@ -15,6 +15,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/nvrtc"
 	"github.com/purecuda/purecuda/pool"
@@ -95,6 +96,15 @@ var values = []reflect.Type{
 	typed[driver.Stream](),
 	typed[driver.UUID](),
 	typed[driver.Version](),
+	typed[gpu.Dim3](),
+	typed[gpu.Error](),
+	typed[gpu.Float4](),
+	typed[gpu.Float64x2](),
+	typed[gpu.Int4](),
+	typed[gpu.Shape](),
+	typed[gpu.Thread](),
+	typed[gpu.Uint4](),
+	typed[gpu.Uint64x2](),
 	typed[kernels.Chunk](),
 	typed[kernels.Digest](),
 	typed[kernels.Gram](),
