@@ -62,7 +62,7 @@ func (c *campaign) makeStream(p *place) error {
 			b, err := c.rt.Probe(label)
 			if err == nil {
 				for _, d := range b.Skipped {
-					c.heard = append(c.heard, d.Err)
+					c.hear(d.Err)
 				}
 			}
 			return err

@@ -102,7 +102,8 @@ type campaign struct {
 	memory uint64 // of each device
 	rt     *runtime.Runtime
 
-	heard []error // by the hook during a call
+	hearing sync.Mutex
+	heard   []error // by the hook during a call
 
 	places []*place
 	cause  driver.Result // what CUDA was lost by, as far as the program knows
@@ -162,7 +163,10 @@ func newCampaign(seed uint64) *campaign {
 		}
 	}
 	if c.chance.IntN(2) == 0 {
-		results["cuCtxPopCurrent"] = nil
+		// What the driver is asked in the background, as often as there is time.
+		for _, op := range []string{"cuCtxPopCurrent", "cuCtxPushCurrent", "cuThreadExchangeStreamCaptureMode", "cuStreamQuery", "cuEventQuery"} {
+			results[op] = nil
+		}
 	}
 	chaos := &drivertest.Chaos{
 		Seed: seed, Failures: pick(0, 0.003, 0.02, 0.1, 0.3), Sticky: pick(0, 0, 0.02, 0.2), Results: results,
@@ -277,6 +281,13 @@ func (c *campaign) unexplained(err error) error {
 	return nil
 }
 
+// hear is the hook.
+func (c *campaign) hear(err error) {
+	c.hearing.Lock()
+	defer c.hearing.Unlock()
+	c.heard = append(c.heard, err)
+}
+
 // struck tells whether a function has failed.
 func (c *campaign) struck(op string) bool {
 	return slices.ContainsFunc(c.gpu.Injected(), func(i drivertest.Injection) bool { return i.Op == op })
@@ -289,7 +300,9 @@ func (c *campaign) call(name string, f func() error) (err, wrong error) {
 	if lost {
 		before = allCalls(c.gpu)
 	}
+	c.hearing.Lock()
 	c.heard = nil
+	c.hearing.Unlock()
 	err = f()
 	c.unproven = c.unproven || err != nil && name == "Close of *runtime.Stream"
 	injected := c.gpu.Injected()
@@ -314,9 +327,7 @@ func (c *campaign) call(name string, f func() error) (err, wrong error) {
 func (c *campaign) open() error {
 	err, wrong := c.call("Open", func() (err error) {
 		c.rt, err = runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(c.gpu),
-			runtime.WithErrorHook(func(err error) {
-				c.heard = append(c.heard, err)
-			}))
+			runtime.WithErrorHook(c.hear))
 		if err == nil && c.rt.Outcome() == runtime.Absent {
 			return c.rt.Err()
 		}

@@ -306,17 +306,13 @@ func TestCloseWaitsForCallsInside(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		c := contextOf(t, rt)
 		s := newStream(t, c)
-		e := newEvent(t, c)
+		x := alloc[uint32](t, s, 1)
 		release := hold(t, s)
-		require.NoError(t, e.Record(s))
-		waits := []<-chan error{
-			async(func() error { return s.Synchronize(context.Background()) }),
-			async(func() error { return e.Synchronize(context.Background()) }),
-		}
+		waits := []<-chan error{async(func() error { return runtime.Download(bg, s, make([]uint32, 1), x) })}
 		time.Sleep(10 * time.Millisecond)
 		var closing []<-chan error
 		for range 2 { // the second Close waits just as the first
-			closing = append(closing, async(s.Close), async(e.Close))
+			closing = append(closing, async(s.Close))
 		}
 		time.Sleep(10 * time.Millisecond)
 		closing = append(closing, async(rt.Close))
@@ -328,6 +324,27 @@ func TestCloseWaitsForCallsInside(t *testing.T) {
 		assert.ErrorIs(t, err, driver.ErrClosed, "no new calls meanwhile")
 		release()
 		for _, c := range append(waits, closing...) {
+			assert.NoError(t, await(t, "the calls end", c))
+		}
+	})
+}
+
+// Waits are not inside: they outlive what they wait for, and end with the work.
+func TestCloseDoesNotWaitForWaits(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		s := newStream(t, contextOf(t, rt))
+		release := hold(t, s)
+		waits := []<-chan error{async(func() error { return s.Synchronize(bg) })}
+		ran := make(chan error, 1)
+		s.AfterFunc(func(err error) { ran <- err })
+		eventually(t, "both wait", func() bool { return rt.Stats().Waits == 2 })
+		require.NoError(t, s.Close())
+		closing := async(rt.Close)
+		time.Sleep(10 * time.Millisecond)
+		assert.Empty(t, closing)
+		assert.Empty(t, ran)
+		release()
+		for _, c := range append(waits, closing, ran) {
 			assert.NoError(t, await(t, "the calls end", c))
 		}
 	})

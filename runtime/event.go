@@ -68,7 +68,7 @@ func (e *Event) Record(s *Stream) error {
 	if err := s.beginWork(); err != nil {
 		return err
 	}
-	defer s.end()
+	defer s.endWork()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := s.capture.Load()
@@ -117,7 +117,7 @@ func (e *Event) Synchronize(ctx context.Context) error {
 	if e == nil || e.ctx == nil {
 		return errNothing("event")
 	}
-	return wait(ctx, e.ctx.rt, e)
+	return within(ctx, e.ctx.rt, e)
 }
 
 func (e *Event) synchronize() error {

@@ -74,7 +74,7 @@ func ExampleWithStateHook() {
 		fmt.Println(err)
 		return
 	}
-	gpu.Fail("cuStreamSynchronize", 1, driver.ErrorIllegalAddress) // what a kernel that goes astray leads to
+	gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorIllegalAddress) // what a kernel that goes astray leads to
 	if err := b.Stream.Synchronize(context.Background()); errors.Is(err, driver.ErrDeviceLost) {
 		fmt.Println("on the CPU from now on")
 	}

@@ -135,6 +135,7 @@ func (c *capture) join(s *Stream, call func() error) error {
 		return errClosed("stream or the capture")
 	}
 	s.memory.Capture(true) // the arena marks what is on the stream now
+	s.waits.Suspend()      // the driver must not be asked about a stream that is captured
 	s.capture.Store(c)
 	err := call()
 	if err != nil && !c.records(s) {
@@ -220,6 +221,7 @@ func (c *capture) endAlone(streams []*Stream) (handle driver.Graph, err error) {
 // ordinary ends the part of the stream in a capture.
 func (s *Stream) ordinary() {
 	s.capture.Store(nil)
+	s.waits.Resume()
 	s.memory.Capture(false)
 }
 

@@ -100,7 +100,7 @@ func (x *GraphExec) start(s *Stream, what string) error {
 		return err
 	}
 	if err := s.refuse(what, "a graph cannot be part of another one"); err != nil {
-		s.end()
+		s.endWork()
 		x.leave()
 		return err
 	}
@@ -110,7 +110,7 @@ func (x *GraphExec) start(s *Stream, what string) error {
 
 func (x *GraphExec) finish(s *Stream) {
 	x.mu.Unlock()
-	s.end()
+	s.endWork()
 	x.leave()
 }
 

@@ -177,7 +177,7 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 	if err := s.beginWork(); err != nil {
 		return err
 	}
-	defer s.end()
+	defer s.endWork()
 	if shape.Grid.X == 0 {
 		return k.launchNothing(shape, args)
 	}

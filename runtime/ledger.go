@@ -7,6 +7,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/wait"
 )
 
 // resource is something that a context owns in the driver.
@@ -51,8 +52,9 @@ type entry struct {
 	bytes uint64
 	held  holding
 	keeps []kept // what a graph holds
-	// memory is what a stream allocates from; it ends with the stream.
+	// memory is what a stream allocates from, and waits what waits for it; both end with the stream.
 	memory *arena.Stream
+	waits  *wait.Stream
 }
 
 func (l *ledger) add(r resource, e entry) {
@@ -73,12 +75,12 @@ func (l *ledger) take(r resource) (entry, bool) {
 	return e, ok
 }
 
-// setMemory notes what a stream allocates from.
-func (l *ledger) setMemory(r resource, memory *arena.Stream) {
+// setStream notes what ends with a stream.
+func (l *ledger) setStream(r resource, memory *arena.Stream, waits *wait.Stream) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e, ok := l.live[r]; ok {
-		e.memory = memory
+		e.memory, e.waits = memory, waits
 		l.live[r] = e
 	}
 }
@@ -158,6 +160,7 @@ func (l *ledger) sums() (count, bytes [resourceKinds]uint64) {
 func (c *Context) destroy(r resource, e entry) error {
 	var err error
 	if e.memory != nil {
+		e.waits.Close()
 		err = e.memory.Close()
 	}
 	return errors.Join(err, c.failed(r.destroy(c.api)))

@@ -16,6 +16,7 @@ func (rt *Runtime) noteError(e *driver.Error) {
 		return
 	}
 	close(rt.gone)
+	rt.poller.Lose(&first)
 	rt.cfg.logger.Error("CUDA is lost for this process", "error", &first)
 	for _, c := range rt.Contexts() {
 		c.loseMemory(&first)

@@ -57,7 +57,7 @@ func TestStickyErrorsEndTheUseOfCUDA(t *testing.T) {
 			s := newStream(t, c)
 			return addTo(kernel(t, c, "add"), s, alloc[uint32](t, s, 1), 1)
 		}},
-		{"wait for a stream", "cuStreamSynchronize", driver.ErrorIllegalAddress, func(t *testing.T, c *runtime.Context) error {
+		{"wait for a stream", "cuStreamWriteValue64", driver.ErrorIllegalAddress, func(t *testing.T, c *runtime.Context) error {
 			return newStream(t, c).Synchronize(context.Background())
 		}},
 		{"wait for an event", "cuEventSynchronize", driver.ErrorIllegalInstruction, func(t *testing.T, c *runtime.Context) error {
@@ -151,18 +151,18 @@ func TestFirstOfTwoStickyErrorsStays(t *testing.T) {
 	second, release := make(chan struct{}), make(chan struct{})
 	rt, _ := openFaulty(t, drivertest.Config{OnCall: func(op string) driver.Result {
 		switch op {
-		case "cuEventSynchronize":
+		case "cuEventQuery":
 			close(second)
 			<-release
 			return driver.ErrorLaunchFailed
-		case "cuStreamSynchronize":
+		case "cuStreamWriteValue64":
 			return driver.ErrorIllegalAddress
 		}
 		return driver.Success
 	}})
 	c := contextOf(t, rt)
 	s, e := newStream(t, c), newEvent(t, c)
-	late := async(func() error { return e.Synchronize(context.Background()) })
+	late := async(func() error { _, err := e.Query(); return err })
 	<-second
 	require.ErrorIs(t, s.Synchronize(context.Background()), driver.ErrorIllegalAddress)
 	close(release)
@@ -214,8 +214,9 @@ func TestOtherErrorsDoNotEndTheUseOfCUDA(t *testing.T) {
 		driver.ErrorLaunchOutOfResources, driver.ErrorNotSupported, driver.ErrorTimeout} {
 		rt, gpu := open(t, drivertest.Config{})
 		s := newStream(t, contextOf(t, rt))
-		gpu.Fail("cuStreamSynchronize", 1, r)
-		require.ErrorIs(t, s.Synchronize(context.Background()), r)
+		gpu.Fail("cuStreamQuery", 1, r)
+		_, err := s.Query()
+		require.ErrorIs(t, err, r)
 		assert.Equal(t, runtime.Available, rt.Outcome())
 		synchronize(t, s)
 		require.NoError(t, rt.Err())

@@ -5,6 +5,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/refs"
 )
@@ -44,6 +45,7 @@ type memory struct {
 	arena  *arena.Device
 	pinned *arena.Pinned
 	copier *arena.Copier
+	waits  *wait.Device
 }
 
 func (c *Context) openMemory() error {
@@ -51,12 +53,17 @@ func (c *Context) openMemory() error {
 	if checker, ok := c.api.(driver.Checker); ok && checker.ChecksMemory() && config.CacheBytes == 0 {
 		config.Exact = true
 	}
-	device, err := arena.NewDevice(&c.bind, config)
+	waits, err := c.openWaits()
 	if err != nil {
 		return err
 	}
+	device, err := arena.NewDevice(&c.bind, config)
+	if err != nil {
+		waits.Close(err)
+		return err
+	}
 	pinned := arena.NewPinned(&c.bind, arena.PinnedConfig{})
-	c.memory.Store(&memory{device, pinned, arena.NewCopier(&c.bind, c.rt.workers, pinned, arena.CopierConfig{})})
+	c.memory.Store(&memory{device, pinned, arena.NewCopier(&c.bind, c.rt.workers, pinned, arena.CopierConfig{}), waits})
 	return nil
 }
 
@@ -78,6 +85,7 @@ func (c *Context) abandonMemory(cause error) {
 }
 
 func (m *memory) abandon(cause error) {
+	m.waits.Lose(cause)
 	m.arena.AbandonFor(cause)
 	m.copier.Abandon()
 	m.pinned.Abandon()
@@ -91,12 +99,17 @@ func (c *Context) closeMemory(idle bool) error {
 		return nil // it was never opened
 	}
 	if !idle {
+		m.waits.Close(errClosed("context"))
 		m.abandon(nil)
 		return nil
 	}
 	err := m.copier.Close()
-	err = errors.Join(err, m.pinned.Close())
-	return errors.Join(err, m.arena.Close())
+	err = errors.Join(err, m.pinned.Close(), m.arena.Close())
+	m.waits.Close(nil)
+	if !c.isLost() {
+		err = errors.Join(err, m.waits.Free())
+	}
+	return err
 }
 
 // Resolver finds Refs of this runtime by their tokens: see [refs.Resolve].

@@ -95,7 +95,7 @@ func TestWhatADeviceThatIsGoneHasUsedIsFreed(t *testing.T) {
 	gpu.Vanish(0)
 	assert.NoError(t, x.Close())
 	assert.NoError(t, h.Close())
-	require.ErrorIs(t, far.Synchronize(bg), driver.ErrDeviceLost)
+	require.ErrorIs(t, second(far.Query()), driver.ErrDeviceLost)
 	assert.NoError(t, exec.Close(), "it keeps both")
 	assert.NoError(t, g.Close(), "and so does this")
 	require.NoError(t, c.TrimMemory(0))
@@ -128,7 +128,7 @@ func TestADeviceThatIsGoneShows(t *testing.T) {
 	s := newStream(t, first)
 	require.NoError(t, rt.Degraded())
 	gpu.Vanish(0)
-	require.ErrorIs(t, s.Synchronize(bg), driver.ErrDeviceLost, "the call that finds it")
+	require.ErrorIs(t, second(s.Query()), driver.ErrDeviceLost, "the call that finds it")
 	for name, err := range map[string]error{"Devices": rt.Devices()[0].Err, "Degraded": rt.Degraded(), "Stats": rt.Stats().Lost,
 		"of the context": first.Stats().Lost, "Context": second(rt.Context(0)), "Query": second(s.Query()), "NewStream": second(first.NewStream()),
 		"MemInfo": third(first.MemInfo()), "Reset": first.Reset(bg)} {
@@ -229,7 +229,7 @@ func TestProbeOfAKnownLabel(t *testing.T) {
 	synchronize(t, fresh.Stream)
 
 	gpu.Vanish(0)
-	require.Error(t, fresh.Stream.Synchronize(bg))
+	require.Error(t, second(fresh.Stream.Query()))
 	far, err := rt.Probe("a")
 	require.NoError(t, err)
 	assert.Equal(t, 1, far.Device().Ordinal)
@@ -238,7 +238,7 @@ func TestProbeOfAKnownLabel(t *testing.T) {
 	assert.ErrorIs(t, far.Skipped[0].Err, driver.ErrDeviceLost)
 
 	gpu.Vanish(1)
-	require.Error(t, far.Stream.Synchronize(bg))
+	require.Error(t, second(far.Stream.Query()))
 	_, err = rt.Probe("a")
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 }
@@ -255,7 +255,7 @@ func TestRevive(t *testing.T) {
 			require.NoError(t, far.Synchronize())
 			m := loadKernels(t, c)
 			gpu.Vanish(0)
-			require.ErrorIs(t, s.Synchronize(bg), driver.ErrDeviceLost)
+			require.ErrorIs(t, second(s.Query()), driver.ErrDeviceLost)
 			require.ErrorIs(t, second(x.Access()), driver.ErrDeviceLost)
 			_ = again(rt)
 			require.ErrorIs(t, rt.Devices()[0].Err, driver.ErrDeviceLost, "it is not there")

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -116,7 +117,7 @@ func (c *Context) quiesce(ctx context.Context) error {
 	if err := c.state.Drain(ctx); err != nil {
 		return err
 	}
-	if err := wait(ctx, c.rt, allWork{c}); err != nil {
+	if err := within(ctx, c.rt, allWork{c}); err != nil {
 		return err
 	}
 	gates, err := c.suspend(ctx)
@@ -125,7 +126,7 @@ func (c *Context) quiesce(ctx context.Context) error {
 	}
 	if err == nil {
 		// That of calls which had begun when the intake stopped.
-		err = wait(ctx, c.rt, ownWork{c})
+		err = within(ctx, c.rt, ownWork{c})
 	}
 	if err != nil {
 		for _, g := range gates {
@@ -227,3 +228,38 @@ func (c *Context) fail(cause error) {
 	}
 	c.loseMemory(lost)
 }
+
+// within runs o.synchronize, which blocks in the driver and cannot be stopped. If ctx
+// can end, it runs on a goroutine that outlives an early return until the device is
+// done.
+func within(ctx context.Context, rt *Runtime, o interface{ synchronize() error }) error {
+	if ctx == nil {
+		return errNoContext("a wait")
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if ctx.Done() == nil {
+		return o.synchronize()
+	}
+	done := make(chan error, 1)
+	go func() { done <- o.synchronize() }()
+	gone := rt.gone
+	var late <-chan time.Time
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-gone:
+			gone, late = nil, time.After(afterLoss)
+		case <-late:
+			return rt.lostError()
+		}
+	}
+}
+
+// afterLoss is how long a wait that may end early goes on when CUDA is lost: the driver lets go
+// of its waits then, and its answer says more.
+const afterLoss = time.Second

@@ -104,7 +104,7 @@ func (c *Context) revive(ctx context.Context) error {
 	gates, err := c.suspend(ctx)
 	if err == nil {
 		// Its page-locked memory goes with the context.
-		err = wait(ctx, c.rt, usersWork{c})
+		err = within(ctx, c.rt, usersWork{c})
 	}
 	if err == nil {
 		err = c.rt.lostError()
@@ -130,6 +130,7 @@ func (w usersWork) synchronize() error { return w.c.idle() }
 func (c *Context) replace() error {
 	c.there.Lock()
 	defer c.there.Unlock()
+	c.memory.Load().waits.Close(driver.Errorf(driver.ErrRefStale, "context rebuilt"))
 	c.modules.reset(c.isLost)
 	c.rt.report(c.discard())
 	return c.setUp()

@@ -16,6 +16,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/flight"
+	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/nvrtc"
 	"github.com/purecuda/purecuda/refs"
 )
@@ -44,6 +45,7 @@ type Runtime struct {
 	resolver *refs.Resolver
 	workers  *arena.Workers // that copy, for all devices
 	peers    arena.Peers
+	poller   wait.Poller
 
 	closing      context.Context // ends when the runtime begins to close
 	beginClosing context.CancelCauseFunc

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -145,6 +146,11 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Stream.Wait", puts, func() error { return s.Wait(end) }},
 		{"Stream.Query", asks, func() error { return second(s.Query()) }},
 		{"Stream.Synchronize", asks, func() error { return s.Synchronize(bg) }},
+		{"Stream.AfterFunc", asks, func() error {
+			ran := make(chan error, 1)
+			s.AfterFunc(func(err error) { ran <- err })
+			return <-ran
+		}},
 		told("Stream.Context", func() { s.Context() }),
 		told("Stream.Handle", func() { s.Handle() }),
 		told("Stream.ID", func() { s.ID() }),
@@ -583,21 +589,24 @@ func TestLossReleasesWaits(t *testing.T) {
 // A wait that the driver itself does not end ends nevertheless, and so does Close.
 func TestLossReleasesWaitsThatTheDriverForgets(t *testing.T) {
 	stuck, entered := make(chan struct{}), make(chan struct{})
+	var armed atomic.Bool
 	rt, gpu := openFaulty(t, drivertest.Config{OnCall: func(op string) driver.Result {
-		if op == "cuStreamSynchronize" {
+		if op == "cuStreamQuery" && armed.CompareAndSwap(true, false) {
 			close(entered)
 			<-stuck
 		}
 		return driver.Success
 	}})
 	c := contextOf(t, rt)
-	s, other := newStream(t, c), newStream(t, c)
+	s, e := newStream(t, c), newEvent(t, c)
+	hold(t, s)
+	armed.Store(true)
 	withEnd, cancel := context.WithCancel(bg)
 	defer cancel()
 	waiting := async(func() error { return s.Synchronize(withEnd) })
 	<-entered
-	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
-	require.ErrorIs(t, second(other.Query()), driver.ErrDeviceLost)
+	gpu.Fail("cuEventQuery", 1, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, second(e.Query()), driver.ErrDeviceLost)
 	assert.ErrorIs(t, await(t, "the wait ends", waiting), driver.ErrDeviceLost)
 	assert.NoError(t, await(t, "closing the stream ends", async(s.Close)))
 	assert.NoError(t, await(t, "Close ends", async(rt.Close)))

@@ -32,6 +32,7 @@ type Stats struct {
 	GraphExecs  uint64
 	HostBuffers uint64
 	HostBytes   uint64
+	TicketBytes uint64 // page-locked memory that waits for streams have
 
 	Refs         uint64 // memory of the device that is in use
 	RefBytes     uint64 // that was asked for
@@ -83,7 +84,9 @@ func (c *Context) Stats() Stats {
 	s.Streams, s.Events, s.Modules = count[streamResource], count[eventResource], count[moduleResource]
 	s.Graphs, s.GraphExecs = count[graphResource], count[execResource]
 	s.HostBuffers, s.HostBytes = count[hostMemory], bytes[hostMemory]
-	held, owned := c.memory.Load().arena.Stats(), c.state.Stats()
+	m := c.memory.Load()
+	s.TicketBytes = m.waits.Bytes()
+	held, owned := m.arena.Stats(), c.state.Stats()
 	s.Refs, s.RefBytes, s.CachedBytes, s.PeakBytes = owned.Live, owned.LiveBytes, held.Cached, held.HighWater
 	s.AllocsCached = held.Hits + held.Shared
 	s.Allocs = s.AllocsCached + held.Misses
@@ -133,6 +136,7 @@ func (s *Stats) add(o Stats) {
 	s.GraphExecs += o.GraphExecs
 	s.HostBuffers += o.HostBuffers
 	s.HostBytes += o.HostBytes
+	s.TicketBytes += o.TicketBytes
 	s.Refs += o.Refs
 	s.RefBytes += o.RefBytes
 	s.CachedBytes += o.CachedBytes

@@ -43,7 +43,8 @@ func TestStats(t *testing.T) {
 			Refs: 2, RefBytes: 600, PeakBytes: 1024, // of blocks of 512 bytes
 			Allocs:      2,
 			HostBuffers: 1, HostBytes: 400,
-			Generation: 1,
+			TicketBytes: 4096,
+			Generation:  1,
 		}
 		assert.Equal(t, want, c.Stats())
 		assert.Equal(t, want, rt.Stats())

@@ -1,14 +1,13 @@
 package runtime
 
 import (
-	"context"
 	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -22,6 +21,7 @@ type Stream struct {
 	handle driver.Stream
 	id     uint64
 	memory *arena.Stream // which allocates on this stream
+	waits  *wait.Stream
 	// capture is what the stream records for, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it holds as long as a call is inside.
 	capture atomic.Pointer[capture]
@@ -47,8 +47,9 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 		return nil, err
 	}
 	s := &Stream{object: o, handle: driver.Stream(o.resource.handle), id: c.streams.Add(1)}
-	s.memory = c.memory.Load().arena.NewStream(s.handle)
-	c.ledger.setMemory(o.resource, s.memory)
+	m := c.memory.Load()
+	s.memory, s.waits = m.arena.NewStream(s.handle), m.waits.NewStream(s.handle)
+	c.ledger.setStream(o.resource, s.memory, s.waits)
 	watch(s, &s.object)
 	return s, nil
 }
@@ -78,6 +79,14 @@ func (s *Stream) end() {
 		c.calls.Unlock()
 	}
 	s.object.end()
+}
+
+// endWork is end of what began with beginWork: later waits wait for the work. What the arena puts
+// on the stream of its own accord does without: a wait for another stream comes before work that
+// ends here, and nobody can see whether an allocation or a free is done.
+func (s *Stream) endWork() {
+	s.waits.Changed()
+	s.end()
 }
 
 // failed makes the error of a call on the stream, and nil of success.
@@ -117,28 +126,6 @@ func (s *Stream) Query() (done bool, err error) {
 	return r == driver.Success, s.failed("cuStreamQuery", r)
 }
 
-// Synchronize waits until all work on the stream is done, and returns the error
-// of work that failed. When ctx ends first it returns ctx's cause; the work on the
-// device goes on.
-func (s *Stream) Synchronize(ctx context.Context) error {
-	if s == nil || s.ctx == nil {
-		return errNothing("stream")
-	}
-	return wait(ctx, s.ctx.rt, s)
-}
-
-func (s *Stream) synchronize() error {
-	if err := s.begin(); err != nil {
-		return err
-	}
-	defer s.end()
-	if err := s.refuse("Stream.Synchronize", nothingRuns); err != nil {
-		return err
-	}
-	s.ctx.stats.waits.Add(1)
-	return s.failed("cuStreamSynchronize", s.ctx.api.StreamSynchronize(s.handle))
-}
-
 // Wait makes later work on the stream wait for what the event marks, which may be
 // on another device. It does not block. If the event was recorded while its stream was
 // captured, this stream joins the capture.
@@ -170,7 +157,7 @@ func (s *Stream) waitInPlace(e *Event) (joins bool, err error) {
 	if err := s.beginWork(); err != nil {
 		return false, err
 	}
-	defer s.end()
+	defer s.endWork()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	c, err := s.joins(e)
@@ -186,6 +173,7 @@ func (s *Stream) waitAlone(e *Event) error {
 		return err
 	}
 	defer s.ctx.bind.Pop()
+	defer s.waits.Changed()
 	for {
 		e.mu.RLock()
 		c, err := s.joins(e)
@@ -227,8 +215,9 @@ func (s *Stream) waitEvent(e *Event) error {
 //
 // f may never run: the driver drops it if work before it fails, and if CUDA is lost before the
 // stream reaches it. So f must not be what somebody else waits for: an unlock, the end of a
-// request. Record an [Event] in its place, and wait for that with [Event.Synchronize] in a
-// goroutine: it returns in each of these cases, with the error.
+// request. Prefer [Stream.AfterFunc], which runs its function in each of these cases, with the
+// error, and holds up nothing. Call is for what later work on the stream must come after, and for
+// graphs.
 func (s *Stream) Call(f func()) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")
@@ -239,7 +228,7 @@ func (s *Stream) Call(f func()) error {
 	if err := s.beginWork(); err != nil {
 		return err
 	}
-	defer s.end()
+	defer s.endWork()
 	if c := s.capture.Load(); c != nil {
 		if err := c.record("a call of the host"); err != nil {
 			return err
@@ -247,38 +236,3 @@ func (s *Stream) Call(f func()) error {
 	}
 	return s.failed("cuLaunchHostFunc", s.ctx.api.LaunchHostFunc(s.handle, f))
 }
-
-// wait runs o.synchronize, which blocks in the driver and cannot be stopped. If ctx
-// can end, it runs on a goroutine that outlives an early return until the device is
-// done.
-func wait(ctx context.Context, rt *Runtime, o interface{ synchronize() error }) error {
-	if ctx == nil {
-		return errNoContext("a wait")
-	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	if ctx.Done() == nil {
-		return o.synchronize()
-	}
-	done := make(chan error, 1)
-	go func() { done <- o.synchronize() }()
-	gone := rt.gone
-	var late <-chan time.Time
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-gone:
-			gone, late = nil, time.After(afterLoss)
-		case <-late:
-			return rt.lostError()
-		}
-	}
-}
-
-// afterLoss is how long a wait that may end early goes on when CUDA is lost: the driver lets go
-// of its waits then, and its answer says more.
-const afterLoss = time.Second

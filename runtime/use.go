@@ -100,7 +100,7 @@ func (s *Stream) transfer(operation string, a, b use, f func(a, b driver.DeviceP
 	if err := s.beginWork(); err != nil {
 		return err
 	}
-	defer s.end()
+	defer s.endWork()
 	if c := s.capture.Load(); c != nil {
 		if err := c.record(operation, a, b); err != nil {
 			return err

@@ -50,7 +50,7 @@ type Device struct {
 	events  []driver.Event
 }
 
-// ending is why waiting is over.
+// ending is why waiting is over; with no cause all work is done.
 type ending struct{ cause error }
 
 // probe learns what the device can do.
@@ -164,7 +164,7 @@ func (d *Device) ask(batch []*source) {
 
 // Close ends all waits on the device with a cause, of which the first counts, and waits until the
 // driver is not asked any more; of a lost device that may hang it waits for a tenth of a second.
-// It frees nothing: see Free.
+// No cause says that all work of the device is done. Close frees nothing: see Free.
 func (d *Device) Close(cause error) {
 	lost := !d.end(cause)
 	d.poller.forget(d)
@@ -245,7 +245,7 @@ func (d *Device) Free() error {
 	return b.DoRelaxed(func() error {
 		var errs []error
 		for _, e := range events {
-			errs = append(errs, b.Failed("cuEventDestroy", b.EventDestroy(e)))
+			b.Cleanup(b.Failed("cuEventDestroy", b.EventDestroy(e)))
 		}
 		for _, p := range pages {
 			errs = append(errs, b.Failed("cuMemFreeHost", b.MemFreeHost(p.ptr)))

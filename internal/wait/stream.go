@@ -46,10 +46,11 @@ func (s *Stream) Changed() {
 // Mark returns a ticket for the work that is on the stream. Unless nothing was put there since
 // the last one, it puts a write on the stream, or an event.
 func (s *Stream) Mark() (Ticket, error) {
-	if end := s.dev.ended.Load(); end != nil {
+	end := s.dev.ended.Load()
+	if end != nil && end.cause != nil {
 		return Ticket{}, end.cause
 	}
-	if s.closed.Load() {
+	if end != nil || s.closed.Load() {
 		return Ticket{}, errClosed()
 	}
 	if n := s.shared.Load(); n != 0 && n&pending == 0 {
@@ -287,6 +288,7 @@ func (s *Stream) Close() {
 	if s.passed() < n && s.dev.ended.Load() == nil {
 		if err := s.finish(n); err != nil {
 			s.fail(n, err)
+			s.dev.binding.Cleanup(err) // there may be nobody who waits
 		}
 	}
 	s.dev.part(s)

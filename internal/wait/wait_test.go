@@ -226,6 +226,7 @@ func TestFaultWakesEverybody(t *testing.T) {
 
 func TestDeviceThatVanishesWakesItsOwnWaiters(t *testing.T) {
 	m := start(t, drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())}, Config{})
+	m.quiet = true
 	a, b := m.streamOn(0), m.streamOn(1)
 	releaseA, releaseB := m.block(a), m.block(b)
 	lost, _ := after(a)
@@ -512,6 +513,7 @@ func TestWriteThatFails(t *testing.T) {
 
 func TestManyStreamsOfAFailingDevice(t *testing.T) {
 	m := start(t, drivertest.Config{}, Config{})
+	m.quiet = true
 	var waits []<-chan error
 	var releases []func()
 	for range 10 * askBatch {
