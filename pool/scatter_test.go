@@ -287,7 +287,7 @@ func TestFallback(t *testing.T) {
 			[]pool.Option{pool.WithItemBytes(1 << 50)}, driver.ErrOutOfMemory},
 		{"lost", func(t *testing.T) *pool.Pool {
 			p, gpu := open(t, machine(2))
-			gpu.Fail("cuStreamSynchronize", 1, driver.ErrorIllegalAddress)
+			gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorIllegalAddress)
 			return p
 		}, func(w *pool.Worker, _ pool.Tile) error { return w.Stream().Synchronize(w.Ctx()) }, nil, driver.ErrDeviceLost},
 	} {
@@ -327,15 +327,15 @@ func TestFallback(t *testing.T) {
 // After CUDA is lost the next call makes no call of the driver.
 func TestLostStaysLost(t *testing.T) {
 	p, gpu := open(t, machine(2), pool.WithRetry(5))
-	gpu.Fail("cuStreamSynchronize", 2, driver.ErrorLaunchFailed)
+	gpu.Fail("cuStreamWriteValue64", 2, driver.ErrorLaunchFailed)
 	sync := func(w *pool.Worker, _ pool.Tile) error { return w.Stream().Synchronize(context.Background()) }
 	_, err := pool.Scatter(t.Context(), p, 1000, sync)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
-	calls := gpu.Calls("cuStreamSynchronize")
+	calls := gpu.Calls("cuStreamWriteValue64")
 	_, err = pool.Scatter(t.Context(), p, 1000, sync)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	require.ErrorIs(t, err, driver.ErrorLaunchFailed, "the first cause")
-	assert.Equal(t, calls, gpu.Calls("cuStreamSynchronize"))
+	assert.Equal(t, calls, gpu.Calls("cuStreamWriteValue64"))
 }
 
 func TestSizeGate(t *testing.T) {
@@ -693,7 +693,7 @@ func TestLossIsNotRetried(t *testing.T) {
 	var calls atomic.Int64
 	_, err = pool.Scatter(t.Context(), p, 100, func(w *pool.Worker, _ pool.Tile) error {
 		calls.Add(1)
-		gpu.Fail("cuStreamSynchronize", 1, driver.ErrorIllegalAddress)
+		gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorIllegalAddress)
 		return w.Stream().Synchronize(context.Background())
 	}, pool.WithRetry(9))
 	require.ErrorIs(t, err, driver.ErrDeviceLost)

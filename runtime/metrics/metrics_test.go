@@ -163,7 +163,7 @@ func TestReadWhenCUDAIsLost(t *testing.T) {
 	reader := metrics.NewReader(rt)
 	x := work(t, rt, 0)
 	reader.Read()
-	gpu.Fail("cuStreamSynchronize", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorIllegalAddress)
 	c, err := rt.Context(0)
 	require.NoError(t, err)
 	s, err := c.NewStream()
