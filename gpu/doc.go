@@ -12,10 +12,10 @@
 //	}
 //
 // The command gpuc, of the module github.com/purecuda/purecuda/gpuc, compiles it to PTX and writes typed
-// launches. [Run] runs the same function on the CPU, over all cores, as the fallback and as the reference
+// launches. [Run] runs such a function on the CPU, over all cores, as the fallback and as the reference
 // of a test:
 //
-//	err := gpu.Run(gpu.Linear(len(x), 256), func(t *gpu.Thread) { Saxpy(t, 2, x, y) })
+//	err := gpu.Run(gpu.Linear(len(in), 256), func(t *gpu.Thread) { Blur(t, in, out) })
 //
 // # What Run finds
 //

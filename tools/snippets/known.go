@@ -40,6 +40,7 @@ var preambles = map[string]string{
 	"contrib/prometheus/collector.go": "var registry *prometheus.Registry",
 	"driver/doc.go":                   "func onTheCPU() error",
 	"driver/drivertest/doc.go":        "func run(driver.API)",
+	"gpu/doc.go":                      "var in, out []float32; func Blur(t *gpu.Thread, in, out []float32)",
 	"internal/artifact/doc.go":        "var key artifact.Key; var logger *slog.Logger; func compile() []byte",
 	"internal/ffi/doc.go":             "var dptr uint64; var fn uintptr",
 	"internal/ptx/doc.go":             "var src []byte",
