@@ -152,7 +152,8 @@ func (c *call) onGPU() (*Report, error) {
 		return nil, err
 	}
 	if weights, err = c.skip(weights); err != nil {
-		return &Report{Where: OnGPU, Skipped: c.skipped}, err
+		undone := TileReport{Tile: Tile{Hi: c.n}, Ordinal: driver.NoDevice, Cause: err}
+		return &Report{Where: OnGPU, Tiles: []TileReport{undone}, Skipped: c.skipped}, err
 	}
 	c.prepare(weights)
 	c.plan.run(c.parent, c.partition(weights))

@@ -29,10 +29,17 @@ func (c *Context) noteGone(e *driver.Error) {
 		return
 	}
 	for _, of := range c.rt.Contexts() { // one that is being opened is not among them
-		if of.isLost() || of.answers() {
+		if of.isLost() {
+			continue
+		}
+		answer := of.asks()
+		if !goneResults[answer] {
 			continue
 		}
 		cause := *e // callers add to theirs
+		if of != c {
+			cause = *driver.Failed("cuMemGetInfo", answer)
+		}
 		cause.Kind, cause.Device = driver.ErrDeviceLost, of.device.Ordinal
 		cause.Detail = "the device does not answer any more"
 		if of == c {
@@ -43,19 +50,19 @@ func (c *Context) noteGone(e *driver.Error) {
 	}
 }
 
-// answers tells whether the driver still tells of the device. It is true where that cannot be
-// asked: while the context is taken down, and after.
-func (c *Context) answers() bool {
+// asks asks the driver about the device until it answers, and returns the last result. It is Success
+// where that cannot be asked: while the context is taken down, and after.
+func (c *Context) asks() (r driver.Result) {
 	if !c.there.TryRLock() {
-		return true
+		return driver.Success
 	}
 	defer c.there.RUnlock()
 	if c.state.Status() == refs.Dropped {
-		return true
+		return driver.Success
 	}
 	quiet := driver.Binding{API: c.api, Context: c.bind.Context, Ordinal: c.device.Ordinal, OnCleanup: c.rt.report}
 	for range questions {
-		r := driver.Success
+		r = driver.Success
 		err := quiet.Do(func() error {
 			_, _, r = c.api.MemGetInfo()
 			return nil
@@ -68,8 +75,8 @@ func (c *Context) answers() bool {
 			c.rt.report(c.failed("cuMemGetInfo", r)) // it ends more than this device
 		}
 		if !goneResults[r] {
-			return true
+			break
 		}
 	}
-	return false
+	return r
 }

@@ -96,6 +96,9 @@ func (c *campaign) checkPart(e *driver.Error, struck []drivertest.Injection) err
 	explained := e.Code == c.gpu.Sticky() ||
 		c.gone && e.Code == driver.ErrorUnknown ||
 		e.Code == driver.ErrorOutOfMemory && e.Bytes+e.Bytes/8+512 > e.Free && c.memory < 1<<20 // in blocks
+	for _, i := range c.gpu.Injected() { // a wait may tell of what was asked before it was called
+		explained = explained || asked(i) && i.Result == e.Code && i.Op == e.Op
+	}
 	for _, i := range struck {
 		// Copies and fills may have to make the context current.
 		pushing := i.Op == "cuCtxPushCurrent" && (strings.HasPrefix(e.Op, "cuMemcpy") || strings.HasPrefix(e.Op, "cuMemset"))
@@ -148,6 +151,9 @@ func (c *campaign) checkKind(name string, err error) error {
 func (c *campaign) checkLost(err error) error {
 	if !errors.Is(err, driver.ErrDeviceLost) {
 		return fmt.Errorf("CUDA is lost by %v, and this does not say so", c.cause)
+	}
+	if c.gone && errors.Is(err, driver.ErrorUnknown) {
+		return nil // of a device that was lost alone before
 	}
 	if !errors.Is(err, c.cause) || c.gpu.Sticky() != c.cause {
 		return fmt.Errorf("the first cause is %v, and that of the process %v", c.cause, c.gpu.Sticky())

@@ -210,9 +210,7 @@ func (c *capture) endAlone(streams []*Stream) (handle driver.Graph, err error) {
 		return nil
 	})
 	if lost != nil {
-		for _, s := range streams {
-			s.ordinary()
-		}
+		// Calls are inside, which go by the capture. The streams are lost, and stay as they are.
 		err = lost
 	}
 	return handle, err

@@ -10,6 +10,7 @@ import (
 	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -181,7 +182,10 @@ var smallestCubin = append([]byte("\x7fELF\x02\x01"), make([]byte, 58)...)
 
 // useAll uses all that a program uses, goes on after errors, and returns them.
 func useAll(memory arena.DeviceConfig) (errs []error) {
+	var mu sync.Mutex // the hook is called on any goroutine
 	failed := func(err error) bool {
+		mu.Lock()
+		defer mu.Unlock()
 		if joined, ok := err.(interface{ Unwrap() []error }); ok {
 			errs = append(errs, joined.Unwrap()...)
 		} else if err != nil {
