@@ -105,14 +105,16 @@ func (g *guard) passed() (bool, error) {
 	}
 	defer g.mu.Unlock()
 	if !g.over {
+		known := g.dev.lost() != nil
 		done, err := g.dev.passed(g.event)
+		if !known {
+			g.dev.cleanup(err) // also of what CUDA is lost by
+		}
 		switch lost := g.dev.lost(); {
 		case g.dev.ended():
 			done, err = true, nil
 		case lost != nil:
 			err = lost
-		case err != nil:
-			g.dev.cleanup(err)
 		}
 		g.over, g.err = done || err != nil, err
 	}
