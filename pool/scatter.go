@@ -152,8 +152,8 @@ func (c *call) onGPU() (*Report, error) {
 		return nil, err
 	}
 	if weights, err = c.skip(weights); err != nil {
-		undone := TileReport{Tile: Tile{Hi: c.n}, Ordinal: driver.NoDevice, Cause: err}
-		return &Report{Where: OnGPU, Tiles: []TileReport{undone}, Skipped: c.skipped}, err
+		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Ordinal: c.skipped[0].Ordinal, Cause: err}}
+		return &Report{Where: OnGPU, Tiles: tiles, Skipped: c.skipped}, &Error{Tiles: tiles}
 	}
 	c.prepare(weights)
 	c.plan.run(c.parent, c.partition(weights))
