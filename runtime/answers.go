@@ -30,6 +30,9 @@ func (c *Context) noteGone(e *driver.Error) {
 	}
 	for _, of := range c.rt.Contexts() { // one that is being opened is not among them
 		if of.isLost() {
+			if of == c && c.rt.lost.Load() == nil { // another call has found out before
+				e.Kind = driver.ErrDeviceLost
+			}
 			continue
 		}
 		answer := of.asks()

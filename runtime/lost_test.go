@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -114,6 +115,10 @@ func TestStickyErrorsEndTheUseOfCUDA(t *testing.T) {
 				assert.ErrorContains(t, err, c.op)
 			}
 			calls := allCalls(gpu)
+			for now := -1; now != calls; calls = allCalls(gpu) { // what was asked for a wait ends first
+				now = calls
+				time.Sleep(10 * time.Millisecond)
+			}
 			for _, o := range closing {
 				assert.NoError(t, o.Close())
 			}

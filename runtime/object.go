@@ -131,6 +131,10 @@ func (o *object) giveBack() error {
 	if c.rt.lost.Load() != nil {
 		return nil
 	}
+	if o.gate.inside() > 0 { // a lost device that is revived has to wait for them
+		c.ledger.forget(o.resource)
+		return nil
+	}
 	return c.giveBack(o.resource)
 }
 
