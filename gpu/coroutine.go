@@ -16,7 +16,6 @@ type core struct {
 	waits  bool // a thread of the block has waited
 	coros  []*coroutine
 	held   []*coroutine // by rank, of threads that wait
-	ended  bool
 }
 
 // coroutine runs threads. It stops where one of them waits, and where there is none to begin.
@@ -140,9 +139,8 @@ func (co *coroutine) wait(t *Thread, at stop) {
 }
 
 // end ends the coroutines, and notes if the kernel has ended this goroutine.
-func (c *core) end() {
-	cause := recover()
-	if cause != nil || !c.ended {
+func (c *core) end(cause any, ended bool) {
+	if cause != nil || !ended {
 		e := &Error{Block: c.Grid.place(c.number), Err: errGoexit}
 		if cause != nil {
 			e.Err = fmt.Errorf("panic: %v", cause)

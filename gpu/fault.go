@@ -10,7 +10,7 @@ import (
 
 // Error is why a kernel ended on the CPU: a panic in one of its threads, or a barrier that not all reach.
 type Error struct {
-	Block, Thread Dim3
+	Block, Thread Dim3   // a negative number in Thread is not known: loops that gpuc writes do not always keep it
 	Place         string // file:line of the kernel; empty where it is not known
 	Err           error
 }
@@ -21,7 +21,11 @@ func (e *Error) Error() string {
 	if place != "" {
 		place += ": "
 	}
-	return fmt.Sprintf("gpu: %s%v in block %v, thread %v", place, e.Err, e.Block, e.Thread)
+	thread := fmt.Sprintf(", thread %v", e.Thread)
+	if min(e.Thread.X, e.Thread.Y, e.Thread.Z) < 0 {
+		thread = ""
+	}
+	return fmt.Sprintf("gpu: %s%v in block %v%s", place, e.Err, e.Block, thread)
 }
 
 // Unwrap gives the cause: the error that the kernel panicked with, if it was one.

@@ -10,15 +10,7 @@ func FMA32(x, y, z float32) float32 {
 	s := p + q
 	b := math.Float64bits(s)
 	if b&(1<<29-1) == 1<<28 || math.Abs(s) < 0x1p-126 {
-		d := s - p
-		if e := (p - (s - d)) + (q - d); e != 0 && b&1 == 0 {
-			if (e > 0) == (s > 0) {
-				b++
-			} else {
-				b--
-			}
-			s = math.Float64frombits(b)
-		}
+		s = sumOdd(p, q, s)
 	}
 	return float32(s)
 }

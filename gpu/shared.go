@@ -91,8 +91,12 @@ func junk(memory []byte, t reflect.Type) {
 	if plain(t) {
 		fill = 1
 	}
-	for i := range memory {
-		memory[i] = fill
+	if len(memory) == 0 {
+		return
+	}
+	memory[0] = fill
+	for done := 1; done < len(memory); done *= 2 {
+		copy(memory[done:], memory[:done])
 	}
 }
 

@@ -1,5 +1,7 @@
 package gpu
 
+import "unsafe"
+
 // Uint4, Int4 and Float4 are 16 bytes, and so are Uint64x2 and Float64x2. A GPU loads or stores an element of a
 // slice of them with one instruction.
 type (
@@ -14,3 +16,17 @@ type (
 	// Float64x2 is two float64.
 	Float64x2 struct{ X, Y float64 }
 )
+
+// Quads divides bytes into those before the first 16-byte boundary of memory, those from there in 16 bytes each, and
+// those that are left. It copies nothing.
+func Quads(data []byte) (head []byte, quads []Uint4, tail []byte) {
+	if len(data) == 0 {
+		return nil, nil, nil
+	}
+	first := min(int(-uintptr(unsafe.Pointer(&data[0]))&15), len(data))
+	n := (len(data) - first) / 16
+	if n > 0 {
+		quads = unsafe.Slice((*Uint4)(unsafe.Pointer(&data[first])), n)
+	}
+	return data[:first], quads, data[first+16*n:]
+}

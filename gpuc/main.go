@@ -9,6 +9,7 @@
 //	-arch sm_75,sm_90   targets; a device takes the newest that is not newer than itself
 //	-checks report      what happens at an index out of range: report, trap or off; a kernel's directive can say another
 //	-o kernels_gpu.go   the Go file
+//	-launch=false       no launches: for each kernel its PTX, in a file of its own, and its function on the CPU
 //	-check              write nothing, and fail if the files are not what the source gives
 package main
 
@@ -20,6 +21,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -28,6 +30,7 @@ import (
 )
 
 func main() {
+	debug.SetGCPercent(400) // it ends soon
 	if err := run(os.Args[1:], os.Stderr); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintln(os.Stderr, "gpuc:", err)
@@ -43,6 +46,7 @@ type command struct {
 	checks compile.Checks
 	out    string
 	check  bool
+	launch bool
 }
 
 // run is the command.
@@ -78,11 +82,12 @@ func parse(args []string, usage io.Writer) (*command, error) {
 	archs := flags.String("arch", "sm_75", "targets, the oldest sm_75")
 	checks := flags.String("checks", string(compile.ChecksReport), "at an index out of range: report, trap or off")
 	out := flags.String("o", "kernels_gpu.go", "the Go `file`")
+	launch := flags.Bool("launch", true, "launches of all kernels in one image; without, an image of each kernel")
 	check := flags.Bool("check", false, "write nothing, and fail if the files are not what the source gives")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	c := &command{dir: ".", out: *out, check: *check}
+	c := &command{dir: ".", out: *out, check: *check, launch: *launch}
 	if flags.NArg() > 1 {
 		return nil, fmt.Errorf("%d folders are named; a package is one", flags.NArg())
 	}
@@ -125,17 +130,38 @@ func (c *command) files() ([]file, error) {
 	if len(p.Kernels) == 0 {
 		return nil, fmt.Errorf("%s has no kernels: put //purecuda:kernel before a function", c.dir)
 	}
-	in := generate.Input{Package: p.Types}
+	in := generate.Input{Package: p.Types, Program: p, Name: c.out, Launch: c.launch}
 	var files []file
-	for _, arch := range c.archs {
-		m, err := p.Compile(compile.Options{Arch: arch, Checks: c.checks})
+	image := func(base string, arch int, names ...string) (*compile.Module, error) {
+		m, err := p.Compile(compile.Options{Arch: arch, Checks: c.checks}, names...)
 		if err != nil {
 			return nil, err
 		}
-		name := fmt.Sprintf("%s_sm_%d.ptx", strings.TrimSuffix(strings.TrimSuffix(c.out, ".go"), "_gpu"), arch)
+		name := fmt.Sprintf("%s_sm_%d.ptx", base, arch)
 		files = append(files, file{name, []byte(m.PTX)})
-		in.Kernels, in.Sites = m.Kernels, m.Sites
-		in.Images = append(in.Images, generate.Image{File: name, Arch: arch})
+		in.Images = append(in.Images, generate.Image{File: name, Arch: arch, Kernel: strings.Join(names, "")})
+		return m, nil
+	}
+	for _, arch := range c.archs {
+		if c.launch {
+			m, err := image(strings.TrimSuffix(strings.TrimSuffix(c.out, ".go"), "_gpu"), arch)
+			if err != nil {
+				return nil, err
+			}
+			in.Kernels, in.Sites = m.Kernels, m.Sites
+			continue
+		}
+		in.Kernels = nil
+		for _, k := range p.Kernels {
+			m, err := image(strings.ToLower(k.Name), arch, k.Name)
+			if err != nil {
+				return nil, err
+			}
+			if len(m.Sites) > 0 {
+				return nil, fmt.Errorf("%s reports, and without launches nobody could read it: set checks=off or checks=trap", k.Name)
+			}
+			in.Kernels = append(in.Kernels, m.Kernels...)
+		}
 	}
 	text, err := generate.Go(in)
 	if err != nil {
@@ -146,10 +172,9 @@ func (c *command) files() ([]file, error) {
 
 // stub writes the Go file before the kernels are compiled: the package of the kernels may use what is in it.
 func stub(p *compile.Program) ([]byte, error) {
-	in := generate.Input{Package: p.Types}
+	in := generate.Input{Package: p.Types, Launch: true}
 	for _, k := range p.Kernels {
-		sig := k.Types.Signature()
-		in.Kernels = append(in.Kernels, &compile.Kernel{Source: k, Written: make([]bool, sig.Params().Len())})
+		in.Kernels = append(in.Kernels, &compile.Kernel{Source: k})
 	}
 	return generate.Go(in)
 }

@@ -3,7 +3,10 @@ package main
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -76,6 +79,34 @@ func read(t *testing.T, dir string) map[string]string {
 		files[filepath.Base(n)] = string(text)
 	}
 	return files
+}
+
+// TestFirstKernel does what docs/go-kernels.md says first, with the modules of this tree.
+func TestFirstKernel(t *testing.T) {
+	doc, err := os.ReadFile("../docs/go-kernels.md")
+	require.NoError(t, err)
+	dir, lines := t.TempDir(), 0
+	for _, m := range regexp.MustCompile("<!-- kept in step by a test: (.*) -->\n(?:<!-- .*\n)?```go\n((?s:.*?))```").FindAllStringSubmatch(string(doc), -1) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, m[1]), []byte(m[2]), 0o666))
+		for line := range strings.Lines(m[2]) {
+			if strings.TrimSpace(line) != "" {
+				lines++
+			}
+		}
+	}
+	assert.Equal(t, 25, lines, "lines of Go")
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	replace := "go mod edit -replace github.com/purecuda/purecuda=" + root + " -replace github.com/purecuda/purecuda/gpuc=" + filepath.Join(root, "gpuc")
+	commands := regexp.MustCompile("```\n(go mod init [^`]*)```").FindStringSubmatch(string(doc))
+	require.NotNil(t, commands)
+	script := strings.Replace(commands[1], "\n", "\n"+replace+"\n", 1)
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GONOSUMDB=*", "GOFLAGS=", "GOWORK=off")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Regexp(t, `scale_test.go:\d+: on NVIDIA .*\n.*scale_test.go:\d+: on .*\n--- PASS: TestScale`, string(out))
 }
 
 func TestFlags(t *testing.T) {

@@ -1,20 +1,16 @@
 package kernels
 
 import (
-	_ "embed"
 	"math"
-	"strings"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/kernels/internal/source"
 )
 
 // Source is one kernel of the catalogue.
 type Source struct {
 	// Name is the kernel's name and its entry point in every image.
 	Name string
-	// CUDA is the CUDA C++ text. It includes nothing, so that a run-time compiler needs no
-	// include path. The entry point has C linkage.
-	CUDA string
 	// Images are the PTX builds of it, best first: the highest architecture leads. A device
 	// runs the first one whose Arch is not above its compute capability.
 	Images []Image
@@ -37,12 +33,12 @@ type Image struct {
 // it share the program's read-only data.
 func All() []Source {
 	return []Source{
-		newSource("gram", GramBlock, gramCUDA, gramSM75, gramSM90),
-		newSource("histogram256", Histogram256Block, histogram256CUDA, histogram256SM75, histogram256SM90),
-		newSource("saxpy", SaxpyBlock, saxpyCUDA, saxpySM75, saxpySM90),
-		newSource("sha256_chunks", SHA256ChunksBlock, sha256ChunksCUDA, sha256ChunksSM75, sha256ChunksSM90),
-		newSource("sum", SumBlock, sumCUDA, sumSM75, sumSM90),
-		newSource("vector_add", VectorAddBlock, vectorAddCUDA, vectorAddSM75, vectorAddSM90),
+		newSource("gram", GramBlock, source.GramSM75, source.GramSM90),
+		newSource("histogram256", Histogram256Block, source.Histogram256SM75, source.Histogram256SM90),
+		newSource("saxpy", SaxpyBlock, source.SaxpySM75, source.SaxpySM90),
+		newSource("sha256_chunks", SHA256ChunksBlock, source.SHA256ChunksSM75, source.SHA256ChunksSM90),
+		newSource("sum", SumBlock, source.SumSM75, source.SumSM90),
+		newSource("vector_add", VectorAddBlock, source.VectorAddSM75, source.VectorAddSM90),
 	}
 }
 
@@ -56,20 +52,11 @@ func Lookup(name string) (Source, bool) {
 	return Source{}, false
 }
 
-//go:embed cuda/purecuda.h
-var header string
-
-// newSource joins the parts of a kernel. scripts/build-ptx is where architectures and ISA
-// versions are chosen; a test compares them with what the images say.
-func newSource(name string, block uint32, cuda, sm75, sm90 string) Source {
+// newSource joins the parts of a kernel. gpuc chooses the ISA versions; a test compares them with what the images say.
+func newSource(name string, block uint32, sm75, sm90 string) Source {
 	return Source{
-		Name: name,
-		CUDA: strings.Replace(cuda, "#include \"purecuda.h\"\n", header, 1),
-		Images: []Image{
-			{Arch: 90, ISA: "7.8", PTX: sm90},
-			{Arch: 75, ISA: "6.4", PTX: sm75},
-		},
-		Block: block,
+		Name: name, Block: block,
+		Images: []Image{{Arch: 90, ISA: "7.8", PTX: sm90}, {Arch: 75, ISA: "7.0", PTX: sm75}},
 	}
 }
 

@@ -1,9 +1,6 @@
-// Package kernels is the kernel catalogue. A kernel has three faces that agree:
-//
-//   - CUDA C++ in cuda/, which a run-time compiler can build for the device at hand;
-//   - PTX images in ptx/, embedded in the program and built from the same text by clang alone
-//     (scripts/build-ptx), for devices without a run-time compiler;
-//   - a Go reference, the function whose name ends in CPU.
+// Package kernels is the kernel catalogue. Its kernels are Go functions, in internal/source. gpuc compiles them to the PTX
+// that is embedded here, for devices from compute capability 7.5 on. Each has a function for the CPU beside it, whose name
+// ends in CPU: for vector_add and saxpy that is the kernel itself.
 //
 // The catalogue:
 //
@@ -14,15 +11,14 @@
 //	histogram256   how often each byte value occurs          uint64 counters
 //	sha256_chunks  SHA-256 of every chunk, one thread each
 //
-// Parameters, in order. Pointers are device memory, and n counts elements (bytes for
-// histogram256, chunks for sha256_chunks, rows for gram):
+// Parameters, in order. A slice is two: its address in device memory, and its length of 64 bits. A Quad is 16 bytes:
 //
-//	vector_add    (a, b *float32, c *float32, n uint64)
-//	saxpy         (a float32, x *float32, y *float32, n uint64)
-//	sum           (x *float32, n uint64, partials *float64)
-//	gram          (x, weights *float64, n uint64, k uint32, strips uint32, partials *float64)
-//	histogram256  (data *byte, n uint64, counts *uint64)
-//	sha256_chunks (data *byte, chunks *Chunk, n uint32, rounds uint32, digests *Digest)
+//	vector_add    (a, b, c []float32)
+//	saxpy         (a float32, x, y []float32)
+//	sum           (x []float32, partials []float64)
+//	gram          (x, weights []float64, k uint32, strips uint32, partials []float64)
+//	histogram256  (data []byte, counts []uint64)
+//	sha256_chunks (data []Quad, chunks []Chunk, rounds uint32, digests []Quad)
 //
 // Every kernel is correct for any grid of one dimension, a grid smaller than the data
 // included, but gram, which takes one that its strips and columns give. sum, gram and

@@ -66,7 +66,7 @@ func ExampleLookup() {
 			break
 		}
 	}
-	// Output: saxpy: sm_75, PTX 6.4
+	// Output: saxpy: sm_75, PTX 7.0
 }
 
 func ExampleSHA256ChunksCPU() {

@@ -1,17 +1,7 @@
 package kernels
 
 import (
-	_ "embed"
 	"math"
-)
-
-var (
-	//go:embed cuda/gram.cu
-	gramCUDA string
-	//go:embed ptx/gram.sm_75.ptx
-	gramSM75 string
-	//go:embed ptx/gram.sm_90.ptx
-	gramSM90 string
 )
 
 const (

@@ -1,16 +1,5 @@
 package kernels
 
-import _ "embed"
-
-var (
-	//go:embed cuda/histogram256.cu
-	histogram256CUDA string
-	//go:embed ptx/histogram256.sm_75.ptx
-	histogram256SM75 string
-	//go:embed ptx/histogram256.sm_90.ptx
-	histogram256SM90 string
-)
-
 // Histogram256Block is the block size of histogram256, in threads: one warp for each of the
 // kernel's 8 sub-histograms.
 const Histogram256Block = 256

@@ -10,6 +10,11 @@ import (
 // stream and returns. Arguments whose lengths do not belong together fail with
 // driver.ErrInvalidArgument. Nothing here allocates.
 
+// onCPU is the shape that gives each of n elements a thread of its own.
+func onCPU(n int, block uint32) runtime.LaunchConfig {
+	return runtime.LaunchConfig{Grid: runtime.Dim3{X: Grid(uint64(n), block)}, Block: runtime.Dim3{X: block}}
+}
+
 // VectorAdd is vector_add on a device.
 type VectorAdd struct{ kernel }
 
@@ -25,7 +30,8 @@ func (k VectorAdd) Launch(s *runtime.Stream, a, b, c *runtime.Ref[float32]) erro
 		return invalidArgument("vector_add: lengths %d, %d and %d differ", a.Len(), b.Len(), c.Len())
 	}
 	n := uint64(c.Len())
-	return k.launch(s, Grid(n, VectorAddBlock), VectorAddBlock, runtime.In(a), runtime.In(b), runtime.InOut(c), runtime.Value(n))
+	return k.launch(s, Grid(n, VectorAddBlock), VectorAddBlock,
+		runtime.In(a), runtime.Value(n), runtime.In(b), runtime.Value(n), runtime.InOut(c), runtime.Value(n))
 }
 
 // Saxpy is saxpy on a device.
@@ -43,7 +49,8 @@ func (k Saxpy) Launch(s *runtime.Stream, a float32, x, y *runtime.Ref[float32]) 
 		return invalidArgument("saxpy: lengths %d and %d differ", x.Len(), y.Len())
 	}
 	n := uint64(y.Len())
-	return k.launch(s, Grid(n, SaxpyBlock), SaxpyBlock, runtime.Value(a), runtime.In(x), runtime.InOut(y), runtime.Value(n))
+	return k.launch(s, Grid(n, SaxpyBlock), SaxpyBlock,
+		runtime.Value(a), runtime.In(x), runtime.Value(n), runtime.InOut(y), runtime.Value(n))
 }
 
 // Sum is sum on a device.
@@ -64,7 +71,8 @@ func (k Sum) Launch(s *runtime.Stream, x *runtime.Ref[float32], partials *runtim
 	if partials.Len() > MaxGrid {
 		return invalidArgument("sum: %d partial sums, at most %d", partials.Len(), MaxGrid)
 	}
-	return k.launch(s, uint32(partials.Len()), SumBlock, runtime.In(x), runtime.Value(uint64(x.Len())), runtime.InOut(partials))
+	return k.launch(s, uint32(partials.Len()), SumBlock,
+		runtime.In(x), runtime.Value(x.Len()), runtime.InOut(partials), runtime.Value(partials.Len()))
 }
 
 // Gram is gram on a device.
@@ -93,8 +101,9 @@ func (k Gram) Launch(s *runtime.Stream, x, weights *runtime.Ref[float64], column
 	if grid > MaxGrid {
 		return invalidArgument("gram: %d strips of %d columns are %d blocks, at most %d", strips, columns, grid, MaxGrid)
 	}
-	return k.launch(s, uint32(grid), GramBlock, runtime.In(x), runtime.In(weights), runtime.Value(uint64(weights.Len())),
-		runtime.Value(uint32(columns)), runtime.Value(uint32(strips)), runtime.InOut(partials))
+	return k.launch(s, uint32(grid), GramBlock,
+		runtime.In(x), runtime.Value(x.Len()), runtime.In(weights), runtime.Value(weights.Len()),
+		runtime.Value(uint32(columns)), runtime.Value(uint32(strips)), runtime.InOut(partials), runtime.Value(partials.Len()))
 }
 
 // Histogram256 is histogram256 on a device.
@@ -113,7 +122,8 @@ func (k Histogram256) Launch(s *runtime.Stream, data *runtime.Ref[byte], counts 
 		return invalidArgument("histogram256: %d counters, want 256", counts.Len())
 	}
 	n := uint64(data.Len())
-	return k.launch(s, Histogram256Blocks(n, k.multiprocessors()), Histogram256Block, runtime.In(data), runtime.Value(n), runtime.InOut(counts))
+	return k.launch(s, Histogram256Blocks(n, k.multiprocessors()), Histogram256Block,
+		runtime.In(data), runtime.Value(n), runtime.InOut(counts), runtime.Value(counts.Len()))
 }
 
 // SHA256Chunks is sha256_chunks on a device.
@@ -134,7 +144,8 @@ func (k SHA256Chunks) Launch(s *runtime.Stream, data *runtime.Ref[byte], chunks 
 	if chunks.Len() > math.MaxUint32 {
 		return invalidArgument("sha256_chunks: %d chunks in one launch, at most %d", chunks.Len(), uint32(math.MaxUint32))
 	}
-	n := uint32(chunks.Len())
-	return k.launch(s, Grid(uint64(n), SHA256ChunksBlock), SHA256ChunksBlock,
-		runtime.In(data), runtime.In(chunks), runtime.Value(n), runtime.Value(rounds), runtime.InOut(digests))
+	n := uint64(chunks.Len())
+	return k.launch(s, Grid(n, SHA256ChunksBlock), SHA256ChunksBlock,
+		runtime.In(data), runtime.Value(PaddedSize(uint64(data.Len()))/ChunkAlign), runtime.In(chunks), runtime.Value(n),
+		runtime.Value(rounds), runtime.InOut(digests), runtime.Value(2*n))
 }

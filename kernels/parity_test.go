@@ -6,12 +6,15 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/kernels/internal/source"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -19,7 +22,7 @@ import (
 var simulated drivertest.Config
 
 // onDevices runs a test for every image of a kernel, on the simulated driver, which
-// executes the PTX, and on hardware; and both once more for what NVRTC makes of its source.
+// executes the PTX, and on hardware.
 func onDevices(t *testing.T, name string, test func(t *testing.T, s *runtime.Stream, k kernel)) {
 	t.Run("simulated", func(t *testing.T) {
 		forImages(t, name, test, runtime.WithDriver(drivertest.ForTest(t, simulated)))
@@ -27,7 +30,6 @@ func onDevices(t *testing.T, name string, test func(t *testing.T, s *runtime.Str
 	t.Run("hardware", func(t *testing.T) {
 		forImages(t, name, test, runtime.WithDriver(hardware.Open(t)))
 	})
-	t.Run("nvrtc", func(t *testing.T) { compiledAtRunTime(t, name, test) })
 }
 
 func forImages(t *testing.T, name string, test func(t *testing.T, s *runtime.Stream, k kernel), option runtime.Option) {
@@ -238,4 +240,42 @@ func TestLaunchesCheckTheirArguments(t *testing.T) {
 	require.NoError(t, sha.Close())
 	err = sha.Launch(s, upload(t, s, make([]byte, 16)), upload(t, s, make([]Chunk, 1)), 0, upload(t, s, make([]Digest, 1)))
 	assert.ErrorContains(t, err, "Closed")
+}
+
+// The kernels themselves give on the CPU what the functions give that are faster there.
+func TestKernelsOnTheCPU(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	shape := func(blocks, threads uint32) runtime.LaunchConfig {
+		return runtime.LaunchConfig{Grid: runtime.Dim3{X: blocks}, Block: runtime.Dim3{X: threads}}
+	}
+	x, want, got := floats(r, 5000), make([]float64, 3), make([]float64, 3)
+	SumPartialsCPU(x, want)
+	require.NoError(t, source.SumCPU(shape(3, SumBlock), x, got))
+	assert.Equal(t, want, got)
+
+	const columns, rows, strips = 20, 100, 2
+	m, w, total, entries := wide(r, rows*columns), wide(r, rows), make([]float64, strips*columns*columns), make([]float64, strips*columns*columns)
+	require.NoError(t, GramPartialsCPU(m, w, columns, total))
+	require.NoError(t, source.GramCPU(shape(strips*uint32(gramTiles(columns)), GramBlock), m, w, columns, strips, entries))
+	assert.Equal(t, total, entries)
+
+	data, counts, counted := make([]byte, 1000), [256]uint64{}, make([]uint64, 256)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	Histogram256CPU(data[3:], &counts)
+	require.NoError(t, source.Histogram256CPU(shape(2, 64), data[3:], counted))
+	assert.Equal(t, counts[:], counted)
+
+	lengths, quads := []uint32{0, 55, 56, 64, 300}, make([]gpu.Uint4, 63)
+	chunks, pieces, sums := make([]Chunk, len(lengths)), make([]source.Chunk, len(lengths)), make([]gpu.Uint4, 2*len(lengths))
+	digests := make([]Digest, len(lengths))
+	for i, n := range lengths {
+		chunks[i], pieces[i] = Chunk{Offset: uint64(160 * i), Length: n}, source.Chunk{Offset: uint64(160 * i), Length: n}
+	}
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&quads[0])), 16*len(quads))
+	copy(bytes, data)
+	require.NoError(t, SHA256ChunksCPU(bytes, chunks, 2, digests))
+	require.NoError(t, source.SHA256ChunksCPU(shape(1, SHA256ChunksBlock), quads, pieces, 2, sums))
+	assert.Equal(t, digests, unsafe.Slice((*Digest)(unsafe.Pointer(&sums[0])), len(lengths)))
 }

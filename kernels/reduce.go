@@ -31,7 +31,7 @@ const reducerMinBlocks = 4
 
 // OpenReducer makes a Reducer on the devices of a runtime, which stays the caller's and is
 // closed after it. Options are those of [pool.Open], such as pool.WithDevices, pool.WithRetry
-// and pool.WithSizeGate (in blocks of 4 MiB, as a rule); a setup and fallbacks are the
+// and pool.WithBreakEven or WithSizeGate (in blocks of 4 MiB, as a rule); a setup and fallbacks are the
 // Reducer's own.
 func OpenReducer(rt *runtime.Runtime, options ...pool.Option) (*Reducer, error) {
 	own := []pool.Option{pool.WithMinPerDevice(reducerMinBlocks)}

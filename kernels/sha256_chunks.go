@@ -2,16 +2,6 @@ package kernels
 
 import (
 	"crypto/sha256"
-	_ "embed"
-)
-
-var (
-	//go:embed cuda/sha256_chunks.cu
-	sha256ChunksCUDA string
-	//go:embed ptx/sha256_chunks.sm_75.ptx
-	sha256ChunksSM75 string
-	//go:embed ptx/sha256_chunks.sm_90.ptx
-	sha256ChunksSM90 string
 )
 
 // SHA256ChunksBlock is the block size of sha256_chunks, in threads, and the largest it can be

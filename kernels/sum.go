@@ -1,16 +1,5 @@
 package kernels
 
-import _ "embed"
-
-var (
-	//go:embed cuda/sum.cu
-	sumCUDA string
-	//go:embed ptx/sum.sm_75.ptx
-	sumSM75 string
-	//go:embed ptx/sum.sm_90.ptx
-	sumSM90 string
-)
-
 // SumBlock is the block size of sum, in threads. The order of additions, and so the last
 // bits of the result, depends on it and on the number of blocks.
 const SumBlock = 256

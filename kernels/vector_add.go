@@ -1,15 +1,6 @@
 package kernels
 
-import _ "embed"
-
-var (
-	//go:embed cuda/vector_add.cu
-	vectorAddCUDA string
-	//go:embed ptx/vector_add.sm_75.ptx
-	vectorAddSM75 string
-	//go:embed ptx/vector_add.sm_90.ptx
-	vectorAddSM90 string
-)
+import "github.com/purecuda/purecuda/kernels/internal/source"
 
 // VectorAddBlock is the block size of vector_add, in threads. Its grid is
 // Grid(n, VectorAddBlock); any other gives the same result.
@@ -22,8 +13,5 @@ func VectorAddCPU(a, b, c []float32) error {
 	if len(a) != len(c) || len(b) != len(c) {
 		return invalidArgument("vector_add: lengths %d, %d and %d differ", len(a), len(b), len(c))
 	}
-	for i := range c {
-		c[i] = a[i] + b[i]
-	}
-	return nil
+	return source.VectorAddCPU(onCPU(len(c), VectorAddBlock), a, b, c)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unsafe"
 
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -50,14 +49,7 @@ type Copies struct {
 	err   error
 	back  []func() error
 	refs  []interface{ Close() error }
-	parts []part
-}
-
-// part is the memory of one slice.
-type part struct {
-	name       string
-	begin, end uintptr
-	written    bool
+	spans []Span
 }
 
 // Context is the context of the device.
@@ -68,7 +60,10 @@ func Copy[T any](c *Copies, name string, host []T, written bool) *runtime.Ref[T]
 	if c.err != nil {
 		return nil
 	}
-	c.overlap(part{name, uintptr(unsafe.Pointer(unsafe.SliceData(host))), uintptr(unsafe.Pointer(unsafe.SliceData(host))) + uintptr(len(host))*unsafe.Sizeof(*new(T)), written})
+	c.spans = append(c.spans, Host(name, host, written))
+	if a, b, ok := overlap(c.spans); ok {
+		c.err = fmt.Errorf("the slices %s and %s overlap, and the kernel writes: on a device they would be apart", a.name, b.name)
+	}
 	ref, err := runtime.Alloc[T](c.Stream, max(1, len(host)))
 	if err != nil {
 		c.err = errors.Join(c.err, err)
@@ -83,16 +78,6 @@ func Copy[T any](c *Copies, name string, host []T, written bool) *runtime.Ref[T]
 		c.back = append(c.back, func() error { return runtime.Download(c.ctx, c.Stream, host, ref) })
 	}
 	return ref
-}
-
-// overlap rejects slices that share memory where one of them is written: on the device they are apart.
-func (c *Copies) overlap(p part) {
-	for _, o := range c.parts {
-		if p.begin < o.end && o.begin < p.end && (p.written || o.written) {
-			c.err = fmt.Errorf("the slices %s and %s overlap, and the kernel writes: on a device they would be apart", o.name, p.name)
-		}
-	}
-	c.parts = append(c.parts, p)
 }
 
 // Finish launches with what the copies are, and copies back what the kernel has written.

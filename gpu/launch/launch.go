@@ -17,6 +17,7 @@ type Module struct {
 	Images  []runtime.Image // PTX, one for each target
 	Kernels []string        // their names
 	Sites   []string        // what the numbers in a report mean, from 1; none where no kernel reports
+	Stack   uint64          // bytes of stack that a thread needs for recursion, about
 }
 
 // Kernels are the kernels of a package in a context.
@@ -50,6 +51,11 @@ func (m Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 			return nil, err
 		}
 		k.list = append(k.list, f)
+	}
+	if m.Stack > 0 {
+		if err := c.GrowStack(m.Stack); err != nil {
+			return nil, err
+		}
 	}
 	if len(m.Sites) == 0 {
 		return k, nil
@@ -176,10 +182,10 @@ func Equal(kernel, names string, lengths ...int) error {
 	return nil
 }
 
-// CPU runs a kernel on the CPU.
-func CPU(shape runtime.LaunchConfig, kernel func(t *gpu.Thread)) error {
+// CPU runs a kernel on the CPU: as loops over the threads of a block, if gpuc has written them.
+func CPU(shape runtime.LaunchConfig, kernel func(t *gpu.Thread), block func(b *gpu.Block)) error {
 	dim := func(d runtime.Dim3) gpu.Dim3 { return gpu.Dim3{X: int(d.X), Y: int(d.Y), Z: int(d.Z)} }
-	return gpu.Run(gpu.Shape{Grid: dim(shape.Grid), Block: dim(shape.Block), SharedBytes: int(shape.SharedBytes)}, kernel)
+	return gpu.RunBlocks(gpu.Shape{Grid: dim(shape.Grid), Block: dim(shape.Block), SharedBytes: int(shape.SharedBytes)}, kernel, block)
 }
 
 // Bool is an argument that is a bool.

@@ -43,3 +43,62 @@ func Tile(t *gpu.Thread, k, ctx []float64, add bool, rt Pair) {
 //
 //purecuda:kernel checks=trap
 func Trapped(t *gpu.Thread, x []int32) { x[t.ThreadX()]++ }
+
+// Batch is a struct parameter with slices.
+type Batch[T any] struct {
+	In, Out []T
+	_       int
+	factors [2]T
+	Flags   struct{ Add, Negate bool }
+	More    [1]struct{ Bias []T }
+}
+
+// Rows has a struct with slices, for two types; its slices are apart.
+//
+//purecuda:kernel T=float32,int64 noalias equal=k.In,k.Out
+func Rows[T float32 | int64](t *gpu.Thread, k Batch[T], w []T) {
+	i := t.GlobalX()
+	if i >= len(k.In) || i >= len(w) || i >= len(k.More[0].Bias) {
+		return
+	}
+	v := k.In[i] * k.factors[i&1]
+	if k.Flags.Add {
+		v += w[i]
+	}
+	if k.Flags.Negate {
+		v = -v
+	}
+	k.Out[i] = v + k.More[0].Bias[i]
+}
+
+func collatz(n int64) int32 {
+	switch {
+	case n == 1:
+		return 0
+	case n%2 == 0:
+		return collatz(n/2) + 1
+	}
+	return collatz(3*n+1) + 1
+}
+
+// Steps calls a function that calls itself, at most 12 deep.
+//
+//purecuda:kernel recursion=12
+func Steps(t *gpu.Thread, out []int32, from int64) {
+	if i := t.GlobalX(); i < len(out) {
+		out[i] = collatz(from + int64(i))
+	}
+}
+
+// Prints prints, for debugging.
+//
+//purecuda:kernel
+func Prints(t *gpu.Thread, x []float32, n int8, h gpu.Float16) {
+	i := t.GlobalX()
+	if i >= len(x) {
+		return
+	}
+	t.Printf("begin 100%%\n")
+	t.Printf("%d: x is %v, %8.3f, %.3e or %g; %5d %-4d| %#x %t %v %s %6s %v\n",
+		i, x[i], x[i], x[i], float64(x[i])/3, n, uint16(i), uint64(i)*1e15, x[i] > 1, i == 1, "text%", "right", h)
+}

@@ -1,7 +1,11 @@
 package checked
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -118,4 +122,94 @@ func TestNil(t *testing.T) {
 	require.NoError(t, k.Close())
 	assert.Error(t, k.Trapped(b.Stream, shape, nil))
 	assert.NoError(t, k.Close())
+}
+
+// TestRows launches a generic kernel whose parameter is a struct with slices.
+func TestRows(t *testing.T) {
+	rt, b := open(t)
+	ctx := context.Background()
+	batch := Batch[int64]{In: []int64{1, 2, 3}, Out: make([]int64, 3), factors: [2]int64{10, 100}}
+	batch.Flags.Add, batch.Flags.Negate = true, true
+	batch.More[0].Bias = []int64{5, 5, 5}
+	w := []int64{7, 8, 9}
+	want := []int64{-12, -203, -34}
+	for name, run := range map[string]func(k Batch[int64], w []int64) error{
+		"GPU": func(k Batch[int64], w []int64) error {
+			place, err := RowsInt64Auto(ctx, rt, runtime.Linear(3, 32), k, w)
+			assert.Equal(t, err == nil, place.GPU && err == nil)
+			return err
+		},
+		"CPU": func(k Batch[int64], w []int64) error { return RowsInt64CPU(runtime.Linear(3, 32), k, w) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			clear(batch.Out)
+			require.NoError(t, run(batch, w))
+			assert.Equal(t, want, batch.Out)
+			bad := batch
+			bad.Out = batch.Out[:2]
+			assert.ErrorContains(t, run(bad, w), "RowsInt64: the lengths of k.In, k.Out are [3 2]")
+			bad.Out = w
+			assert.ErrorContains(t, run(bad, w), "overlap, and the kernel writes")
+		})
+	}
+	k, err := Load(b.Context)
+	require.NoError(t, err)
+	defer k.Close()
+	memory, err := runtime.Alloc[float32](b.Stream, 8)
+	require.NoError(t, err)
+	defer memory.Close()
+	refs := BatchFloat32Refs{In: memory.Slice(0, 4), Out: memory.Slice(3, 7)}
+	refs.More[0].Bias = memory.Slice(0, 4)
+	assert.EqualError(t, k.RowsFloat32(b.Stream, runtime.Linear(3, 32), refs, memory.Slice(0, 4)),
+		"RowsFloat32: the slices k.In and k.Out overlap, and the kernel writes one of them; it is compiled with noalias")
+	refs.Out = memory.Slice(4, 8)
+	assert.NoError(t, k.RowsFloat32(b.Stream, runtime.Linear(3, 32), refs, memory.Slice(0, 4)))
+	assert.Error(t, k.RowsFloat32(b.Stream, runtime.Linear(3, 32), BatchFloat32Refs{}, nil))
+}
+
+// TestRecursion launches a kernel whose function calls itself too deep for some numbers.
+func TestRecursion(t *testing.T) {
+	rt, b := open(t)
+	ctx := context.Background()
+	out := make([]int32, 6)
+	_, err := StepsAuto(ctx, rt, runtime.Linear(6, 32), out, 1)
+	require.NoError(t, err)
+	assert.Equal(t, []int32{0, 1, 7, 2, 5, 8}, out)
+	_, err = StepsAuto(ctx, rt, runtime.Linear(6, 32), out, 4)
+	require.Error(t, err)
+	assert.Regexp(t, `^gpu: kernels.go:74: collatz is called more than 12 deep \(recursion=12\) in block \(0,0,0\), thread \([35],0,0\)$`, err.Error())
+	require.NoError(t, StepsCPU(runtime.Linear(6, 32), out, 4), "the stack of a CPU is large")
+	assert.EqualValues(t, 16, out[3])
+	assert.NoError(t, b.Context.GrowStack(1))
+	assert.NoError(t, b.Context.GrowStack(100_000))
+	assert.Error(t, (*runtime.Context)(nil).GrowStack(1))
+}
+
+// TestPrints compares what a kernel prints on the CPU and on the simulated driver.
+func TestPrints(t *testing.T) {
+	var onGPU, onCPU bytes.Buffer
+	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{Printf: &onGPU})))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, rt.Close()) }()
+	gpu.SetOutput(&onCPU)
+	defer gpu.SetOutput(nil)
+	x := []float32{1.0 / 3, 12345678, -2e-9}
+	_, err = PrintsAuto(context.Background(), rt, runtime.Linear(3, 32), x, -5, gpu.ToFloat16(0.1))
+	require.NoError(t, err)
+	require.NoError(t, PrintsCPU(runtime.Linear(3, 32), x, -5, gpu.ToFloat16(0.1)))
+	lines := func(b bytes.Buffer) []string { return slices.Sorted(strings.Lines(b.String())) }
+	assert.Equal(t, lines(onCPU), lines(onGPU))
+	assert.Contains(t, onCPU.String(), "1: x is 1.23457e+07, 12345678.000, 1.235e+07 or 4.11523e+06;    -5 1   | 0x38d7ea4c68000 true true text%  right 0.0999756\n")
+}
+
+// TestFaultNamesLine looks for the line of the source in what the simulated driver says about a fault.
+func TestFaultNamesLine(t *testing.T) {
+	d := drivertest.New(drivertest.Config{})
+	defer d.Close()
+	rt, err := runtime.Open(runtime.WithDriver(d))
+	require.NoError(t, err)
+	defer rt.Close()
+	_, err = TrappedAuto(context.Background(), rt, runtime.Linear(64, 64), make([]int32, 40))
+	require.Error(t, err)
+	assert.Contains(t, fmt.Sprint(d.Findings()), "of github.com/purecuda/purecuda/gpuc/internal/checked/kernels.go:45")
 }

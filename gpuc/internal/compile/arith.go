@@ -28,12 +28,26 @@ func (k *kctx) narrow(b *types.Basic, v val) val {
 	return v
 }
 
+// bin is an operation on two values.
 func (k *kctx) bin(op token.Token, xb, yb *types.Basic, x, y val, pos token.Pos) val {
 	if x.isC && y.isC {
 		if v, ok := fold(op, xb, yb, x, y); ok {
 			return v
 		}
 	}
+	sum := k.sum(op, x, y)
+	v, ok := k.known(sum)
+	if !ok {
+		v = k.operate(op, xb, yb, x, y, pos)
+	}
+	if hi, ok := k.resultBound(op, xb, x, y); ok && (v.k == k32 || v.k == k64) && !v.isC {
+		v = bounded(xb, v, hi)
+	}
+	return k.keep(v, sum)
+}
+
+// operate writes an operation on two values.
+func (k *kctx) operate(op token.Token, xb, yb *types.Basic, x, y val, pos token.Pos) val {
 	t := num(xb)
 	if name, ok := cmpName[op]; ok {
 		switch {
@@ -134,11 +148,14 @@ func (k *kctx) bin(op token.Token, xb, yb *types.Basic, x, y val, pos token.Pos)
 		if !y.isC && k.o.Checks != ChecksOff {
 			k.trap(pos, "integer divide by zero", "0", "0", k.pure("setp.eq."+t, kPred, y.String(), "0").r)
 		}
-		if y.isC && y.c != 0 && y.c&(y.c-1) == 0 && (unsigned(xb) || x.wideU) {
-			if op == token.QUO {
-				return k.pure("shr.u"+w[1:], x.k, x.String(), fmt.Sprint(bits.TrailingZeros64(y.c)))
-			}
-			return k.pure("and."+w, x.k, x.String(), fmt.Sprint(y.c-1))
+		xh, low := k.bound(x)
+		yh, divides := k.bound(y)
+		if y.isC && y.c&(y.c-1) == 0 && (unsigned(xb) || divides) {
+			return k.power(op, xb, x, y, low || unsigned(xb))
+		}
+		if x.k == k64 && low && divides && xh <= math.MaxUint32 && yh <= math.MaxUint32 {
+			t, o := types.Typ[types.Uint32], map[token.Token]string{token.QUO: "div.u32", token.REM: "rem.u32"}[op]
+			return k.convert(t, xb, k.pure(o, k32, k.convert(xb, t, x).String(), k.convert(xb, t, y).String()))
 		}
 		o := "div."
 		if op == token.REM {
@@ -160,8 +177,45 @@ func (k *kctx) bin(op token.Token, xb, yb *types.Basic, x, y val, pos token.Pos)
 	return val{}
 }
 
+// power divides by a power of two. What can be negative is rounded to zero.
+func (k *kctx) power(op token.Token, b *types.Basic, x, y val, low bool) val {
+	width, n := 8*sizes.Sizeof(b), bits.TrailingZeros64(y.c)
+	if x.k == k32 {
+		width = 32 // of the register
+	}
+	w, count := fmt.Sprint(width), fmt.Sprint(n)
+	rest := cst(x.k, norm(b, y.c-1)).String()
+	if low && op == token.QUO {
+		return k.pure("shr.u"+w, x.k, x.String(), count)
+	}
+	if low {
+		return k.pure("and.b"+w, x.k, x.String(), rest)
+	}
+	sign := k.pure("shr.s"+w, x.k, x.String(), fmt.Sprint(width-1))
+	up := k.pure("add.s"+w, x.k, x.String(), k.pure("and.b"+w, x.k, sign.r, rest).r)
+	if op == token.QUO {
+		return k.pure("shr.s"+w, x.k, up.r, count)
+	}
+	return k.pure("sub.s"+w, x.k, x.String(), k.pure("and.b"+w, x.k, up.r, cst(x.k, ^(y.c-1)).String()).r)
+}
+
 // convert converts between numbers.
 func (k *kctx) convert(from, to *types.Basic, x val) val {
+	v := k.converted(from, to, x)
+	hi, ok := k.bound(x)
+	if !ok && unsigned(from) && sizes.Sizeof(from) < 8 {
+		hi, ok = limit(from), true
+	}
+	if !ok && unsigned(to) && sizes.Sizeof(to) < 4 {
+		hi, ok = limit(to), true
+	}
+	if ok && (x.k == k32 || x.k == k64) && (v.k == k32 || v.k == k64) && !v.isC {
+		v = bounded(to, v, hi)
+	}
+	return v
+}
+
+func (k *kctx) converted(from, to *types.Basic, x val) val {
 	kf, kt := kindOf(from), kindOf(to)
 	if x.isC {
 		if v, ok := foldConvert(from, to, x); ok {
@@ -182,7 +236,7 @@ func (k *kctx) convert(from, to *types.Basic, x val) val {
 	case isFloat(kt):
 		return k.pure("cvt.rn."+num(to)+"."+num(from), kt, x.String())
 	case kf == k32 && kt == k64:
-		if unsigned(from) {
+		if _, low := k.bound(x); low || unsigned(from) {
 			return k.pure("cvt.u64.u32", kt, x.String())
 		}
 		return k.pure("cvt.s64.s32", kt, x.String())
@@ -196,6 +250,6 @@ func (k *kctx) convert(from, to *types.Basic, x val) val {
 			return k.narrow(to, x)
 		}
 	}
-	x.k = kt
+	x.k, x.hi = kt, 0
 	return x
 }

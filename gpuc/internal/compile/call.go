@@ -11,8 +11,8 @@ import (
 
 // instead says what to write in place of a package that a kernel cannot use.
 var instead = map[string]string{
-	"fmt":     "a kernel prints nothing: write what you want to see to a slice",
-	"log":     "a kernel prints nothing: write what you want to see to a slice",
+	"fmt":     "use t.Printf",
+	"log":     "use t.Printf",
 	"time":    "a kernel has no clock",
 	"sync":    "threads of a block meet at t.Barrier()",
 	"sort":    "a kernel has no function values: write the loop",
@@ -48,6 +48,9 @@ func (k *kctx) callInstr(f *frame, s *scope, in *ssa.Call) val {
 	if hint, ok := instead[path]; ok {
 		k.fail(in.Pos(), "a kernel cannot call %s.%s: %s", path, o.Name(), hint)
 	}
+	if path == gpuPackage && o.Name() == "Printf" {
+		return k.printf(s, in)
+	}
 	var args []val
 	for _, a := range c.Args {
 		args = append(args, k.get(s, a))
@@ -77,6 +80,9 @@ func (k *kctx) callInstr(f *frame, s *scope, in *ssa.Call) val {
 	}
 	if len(fn.Blocks) == 0 {
 		k.fail(in.Pos(), "%s has no source in Go that could become part of a kernel", fn)
+	}
+	if k.outlines(fn) {
+		return k.callFunction(fn, args, f.fn, in)
 	}
 	return k.call(fn, args, fmt.Sprintf("%s/%s:%s", f.path, in.Name(), f.fn.Name()), f.fn, in.Pos())
 }

@@ -4,29 +4,26 @@ import (
 	"fmt"
 	"go/token"
 	"path/filepath"
-
-	"golang.org/x/tools/go/ssa"
 )
 
 // check traps if i is not within [0, n).
-func (k *kctx) check(v ssa.Value, i, n val, pos token.Pos) {
+func (k *kctx) check(i, n val, pos token.Pos) {
 	if i.isC && n.isC {
 		if i.c >= n.c {
 			k.fail(pos, "the index %d is out of range [0, %d)", int64(i.c), n.c)
 		}
 		return
 	}
-	if k.o.Checks == ChecksOff || n.isC && fits(v, int64(n.c), 0) {
-		return
-	}
-	if _, ok := k.cur.get("lt " + i.String() + " " + n.String()); ok {
+	if k.within(i, n) {
 		return
 	}
 	key := "checked " + i.String() + " " + n.String()
 	if _, ok := k.cur.get(key); ok {
 		return
 	}
-	k.cur.m[key] = val{}
+	if k.guard.r == "" {
+		k.cur.m[key] = val{}
+	}
 	a, b := i.String(), n.String()
 	var p val
 	if i.isC {
@@ -34,7 +31,21 @@ func (k *kctx) check(v ssa.Value, i, n val, pos token.Pos) {
 	} else {
 		p = k.pure("setp.ge.u64", kPred, a, b)
 	}
+	if k.guard.r != "" {
+		p = k.pure("and.pred", kPred, k.guard.r, p.r)
+	}
 	k.trap(pos, "index out of range [%d] with length %d", a, b, p.r)
+}
+
+// within tells whether no check is needed.
+func (k *kctx) within(i, n val) bool {
+	if keep := k.cur; k.facts != nil {
+		k.cur = k.facts
+		defer func() { k.cur = keep }()
+	}
+	hi, ok := k.bound(i)
+	_, less := k.cur.get("lt " + i.String() + " " + n.String())
+	return k.o.Checks == ChecksOff || less || ok && n.isC && hi < n.c
 }
 
 // trap ends the thread, or the launch, if p holds. The text has a %d each for idx and n, as far as it has any.

@@ -137,9 +137,11 @@ func deadMoves(code []ins) []ins {
 					continue
 				}
 			}
-			for _, r := range i.dst {
-				n := id[r]
-				live[n/64] &^= 1 << (n % 64)
+			if i.guard == "" { // else the old value may stay
+				for _, r := range i.dst {
+					n := id[r]
+					live[n/64] &^= 1 << (n % 64)
+				}
 			}
 			for _, r := range i.src {
 				n := id[r]

@@ -12,8 +12,32 @@ import (
 // Directive is what a //purecuda:kernel line says.
 type Directive struct {
 	Block  [3]int     // the shape of each block; zeros where a launch decides
+	Blocks int        // that a multiprocessor has to have room for, which bounds the registers; 0 where the driver decides
+	Entry  string     // the name in PTX; that of the function where it is empty
 	Checks Checks     // empty where the options decide
 	Equal  [][]string // names of slices of equal length
+	Types  []TypeArgs // of the type parameters
+
+	Contract bool // x*y+z is rounded once
+	NoAlias  bool // no slice that the kernel writes overlaps another
+
+	Recursion int // how deep a function may call itself; 0 is defaultRecursion
+}
+
+const defaultRecursion = 32
+
+// depth is how deep a function may call itself.
+func (d *Directive) depth() int {
+	if d.Recursion > 0 {
+		return d.Recursion
+	}
+	return defaultRecursion
+}
+
+// TypeArgs are the types for a type parameter: T=float32,float64.
+type TypeArgs struct {
+	Param string
+	Args  []string
 }
 
 const directive = "//purecuda:kernel"
@@ -38,12 +62,21 @@ func findDirective(fset *token.FileSet, fn *ast.FuncDecl) (d Directive, found bo
 		if fn.Recv != nil {
 			return d, false, problem("a kernel is a function, not a method: write a function that calls it")
 		}
-		if fn.Type.TypeParams != nil {
-			return d, false, problem("a kernel has no type parameters: write one for each type, which calls the generic function")
+		d.Types = nil
+		for _, n := range names(fn.Type.TypeParams) {
+			d.Types = append(d.Types, TypeArgs{Param: n})
 		}
 		for _, w := range words[1:] {
-			if err := d.set(w, params(fn)); err != nil {
+			if err := d.set(w, names(fn.Type.Params)); err != nil {
 				return d, false, problem("%v", err)
+			}
+		}
+		if d.Entry != "" && len(d.Types) > 0 {
+			return d, false, problem("entry=%s: a generic kernel has a name in PTX for each type", d.Entry)
+		}
+		for _, t := range d.Types {
+			if len(t.Args) == 0 {
+				return d, false, problem("say which types %s stands for: %s %s=float32,float64", t.Param, c.Text, t.Param)
 			}
 		}
 		found = true
@@ -51,9 +84,12 @@ func findDirective(fset *token.FileSet, fn *ast.FuncDecl) (d Directive, found bo
 	return d, found, nil
 }
 
-// params are the names of the parameters.
-func params(fn *ast.FuncDecl) (names []string) {
-	for _, f := range fn.Type.Params.List {
+// names are the names in a list of parameters.
+func names(list *ast.FieldList) (names []string) {
+	if list == nil {
+		return nil
+	}
+	for _, f := range list.List {
 		for _, n := range f.Names {
 			names = append(names, n.Name)
 		}
@@ -64,9 +100,32 @@ func params(fn *ast.FuncDecl) (names []string) {
 // set sets what one word says.
 func (d *Directive) set(word string, params []string) (err error) {
 	key, value, _ := strings.Cut(word, "=")
+	for i := range d.Types {
+		if d.Types[i].Param == key {
+			d.Types[i].Args = strings.Split(value, ",")
+			return nil
+		}
+	}
 	switch key {
+	case "contract", "noalias":
+		if word != key {
+			return fmt.Errorf("%s takes no value", word)
+		}
+		d.Contract, d.NoAlias = d.Contract || key == "contract", d.NoAlias || key == "noalias"
+	case "recursion":
+		if d.Recursion, err = strconv.Atoi(value); err != nil || d.Recursion < 1 || d.Recursion > 1000 {
+			return fmt.Errorf("%s: write how deep a function may call itself, 1 to 1000", word)
+		}
 	case "block":
 		d.Block, err = parseBlock(value)
+	case "blocks":
+		if d.Blocks, err = strconv.Atoi(value); err != nil || d.Blocks < 1 || d.Blocks > 32 {
+			return fmt.Errorf("%s: a multiprocessor has room for 1 to 32 blocks", word)
+		}
+	case "entry":
+		if d.Entry = value; !token.IsIdentifier(value) {
+			return fmt.Errorf("%s: it is a name, as of a function", word)
+		}
 	case "checks":
 		d.Checks, err = ParseChecks(value)
 	case "equal":
@@ -75,13 +134,13 @@ func (d *Directive) set(word string, params []string) (err error) {
 			return fmt.Errorf("%s: name two slices or more", word)
 		}
 		for _, n := range names {
-			if !slices.Contains(params, n) {
+			if first, _, _ := strings.Cut(n, "."); !slices.Contains(params, first) {
 				return fmt.Errorf("%s: the kernel has no parameter %q", word, n)
 			}
 		}
 		d.Equal = append(d.Equal, names)
 	default:
-		return fmt.Errorf("%q is not known: block=16x16, checks=off|trap|report, equal=x,y", word)
+		return fmt.Errorf("%q is not known: block=16x16, blocks=4, entry=name, checks=off|trap|report, equal=x,y, contract, noalias, recursion=32, T=float32,float64 for a type parameter T", word)
 	}
 	return err
 }

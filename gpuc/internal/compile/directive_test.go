@@ -20,10 +20,14 @@ func parse(t *testing.T, source string) (Directive, bool, error) {
 }
 
 func TestDirective(t *testing.T) {
-	d, found, err := parse(t, "// K is one.\n//\n//purecuda:kernel block=8x4 checks=trap equal=x,y\nfunc K(t *gpu.Thread, x, y []int) {}\n")
+	d, found, err := parse(t, "// K is one.\n//\n//purecuda:kernel block=8x4 blocks=6 entry=k checks=trap equal=x,y\nfunc K(t *gpu.Thread, x, y []int) {}\n")
 	require.NoError(t, err)
 	assert.True(t, found)
-	assert.Equal(t, Directive{Block: [3]int{8, 4, 1}, Checks: ChecksTrap, Equal: [][]string{{"x", "y"}}}, d)
+	assert.Equal(t, Directive{Block: [3]int{8, 4, 1}, Blocks: 6, Entry: "k", Checks: ChecksTrap, Equal: [][]string{{"x", "y"}}}, d)
+	d, _, err = parse(t, "//purecuda:kernel contract noalias T=int8,gpu.Float16 U=int,uint\nfunc K[T, U any](t *gpu.Thread, x []T, y []U) {}\n")
+	require.NoError(t, err)
+	assert.Equal(t, Directive{Contract: true, NoAlias: true, Types: []TypeArgs{{"T", []string{"int8", "gpu.Float16"}}, {"U", []string{"int", "uint"}}}}, d)
+	assert.Equal(t, [][]string{{"int8", "int"}, {"int8", "uint"}, {"gpu.Float16", "int"}, {"gpu.Float16", "uint"}}, product(d.Types))
 	_, found, err = parse(t, "// K is none.\nfunc K() {}\n")
 	require.NoError(t, err)
 	assert.False(t, found)
@@ -35,10 +39,14 @@ func TestDirectiveErrors(t *testing.T) {
 		"//purecuda:kernel block=0":                         "block=0: write it like 256, 16x16 or 8x8x4",
 		"//purecuda:kernel block=2x2x2x2":                   "block=2x2x2x2: write it like",
 		"//purecuda:kernel block=99999999999x99999999999x9": "block=99999999999x99999999999x9: a device takes at most",
+		"//purecuda:kernel block=64 blocks=40":              "blocks=40: a multiprocessor has room for 1 to 32 blocks",
+		"//purecuda:kernel entry=a.b":                       "entry=a.b: it is a name, as of a function",
 		"//purecuda:kernel checks=no":                       "checks=no: it is off, trap or report",
+		"//purecuda:kernel recursion=0":                     "recursion=0: write how deep a function may call itself, 1 to 1000",
 		"//purecuda:kernel equal=x":                         "equal=x: name two slices or more",
 		"//purecuda:kernel equal=x,z":                       `equal=x,z: the kernel has no parameter "z"`,
-		"//purecuda:kernel fast":                            `"fast" is not known: block=16x16, checks=off|trap|report, equal=x,y`,
+		"//purecuda:kernel fast":                            `"fast" is not known: block=16x16, blocks=4, entry=name, checks=off|trap|report, equal=x,y`,
+		"//purecuda:kernel noalias=x":                       "noalias=x takes no value",
 		"//purecuda:kernels":                                "//purecuda:kernels is no directive: it is //purecuda:kernel",
 	} {
 		t.Run(text, func(t *testing.T) {
@@ -48,6 +56,6 @@ func TestDirectiveErrors(t *testing.T) {
 	}
 	_, _, err := parse(t, "//purecuda:kernel\nfunc (T) K(t *gpu.Thread, x []int) {}\n")
 	assert.ErrorContains(t, err, "a kernel is a function, not a method")
-	_, _, err = parse(t, "//purecuda:kernel\nfunc K[T int|int32](t *gpu.Thread, x []T) {}\n")
-	assert.ErrorContains(t, err, "a kernel has no type parameters")
+	_, _, err = parse(t, "//purecuda:kernel T=int\nfunc K[T, U int|int32](t *gpu.Thread, x []T) {}\n")
+	assert.ErrorContains(t, err, "say which types U stands for: //purecuda:kernel T=int U=float32,float64")
 }

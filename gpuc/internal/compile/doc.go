@@ -3,14 +3,16 @@
 // It walks go/ssa's form of a kernel once and writes instructions as it goes. Functions that a kernel calls are inlined,
 // so every call knows what is constant in it. A file is a subject:
 //
-//	load, directive      the package, and which of its functions are kernels
+//	load, bodies, directive  the package, what of others is read, and which of its functions are kernels
 //	kernel, param        one kernel, from its parameters to its text
 //	frame, flow, unroll  calls, jumps, what moves along them, and loops that run a known number of times
 //	value, pointer, types what a value is while a kernel is compiled: a constant, a register, a tree of values, a pointer
 //	instr, arith, memory  what each instruction of go/ssa becomes
 //	call, stdlib, intrinsics  calls: of functions with source, of packages math and math/bits, of package gpu
-//	check, facts         bounds checks, and what makes them unnecessary
-//	fold, opt, clean     constants; registers, loops and jumps; what has no use
+//	check, range, gather  bounds checks, what makes them unnecessary, and one branch for several
+//	join                 conditions that lead to one place, and what is computed before them
+//	poly                 integers that are sums of products: one register for one address
+//	fold, opt, clean     constants; registers and loops; what has no use
 //	emit, write          instructions, and their text
 //
 // Two maps are kept from one attempt at a kernel to the next: variables that have to lie in memory, and the address space

@@ -2,7 +2,9 @@ package compile
 
 import (
 	"fmt"
+	"go/token"
 	"go/types"
+	"math"
 	"strings"
 )
 
@@ -17,9 +19,12 @@ type ins struct {
 	side     bool
 	target   string
 	note     string
+	root     string // of a load: the slice parameter
+	call     *callee
+	pos      token.Pos
 }
 
-var prefix = map[kind]string{kPred: "%p", k32: "%r", k64: "%rd", kF32: "%f", kF64: "%fd"}
+var prefix = map[kind]string{kPred: "%p", k32: "%r", k64: "%rd", kF32: "%f", kF64: "%fd", kHalf: "%h"}
 
 func (k *kctx) reg(kd kind) val {
 	k.nreg[kd]++
@@ -64,7 +69,7 @@ func (k *kctx) pure(op string, kd kind, args ...string) val {
 	v := k.reg(kd)
 	switch op {
 	case "cvt.u64.u32":
-		v.n32, v.wideU = args[0], true
+		v.n32, v.hi = args[0], math.MaxUint32
 	case "cvt.s64.s32":
 		v.n32, v.n32s = args[0], true
 	}

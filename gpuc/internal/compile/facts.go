@@ -1,80 +1,124 @@
 package compile
 
 import (
+	"go/constant"
 	"go/token"
 	"go/types"
+	"math"
+	"math/bits"
 
 	"golang.org/x/tools/go/ssa"
 )
 
-// fits tells whether v can be seen to be below n: masks and remainders.
-func fits(v ssa.Value, n int64, depth int) bool {
-	if depth > 4 {
-		return false
+// unknown is what most says of an integer that may be negative.
+const unknown = math.MaxUint64
+
+// nonneg tells of an integer whether it can be seen to be in [0, 1<<63).
+func nonneg(v ssa.Value, depth int) bool { return largest(v, depth) <= math.MaxInt64 }
+
+// largest is the largest number that an integer can be, if it can be seen not to be negative.
+func largest(v ssa.Value, depth int) uint64 {
+	b, ok := v.Type().Underlying().(*types.Basic)
+	if !ok || b.Info()&types.IsInteger == 0 {
+		return unknown
 	}
-	switch v := v.(type) {
-	case *ssa.Convert:
-		if b, ok := v.X.Type().Underlying().(*types.Basic); ok && b.Info()&types.IsInteger != 0 {
-			if unsigned(b) && sizes.Sizeof(b) == 1 && n >= 256 {
-				return true
-			}
-			room := sizes.Sizeof(b)*8 - 1
-			if unsigned(b) {
-				room++
-			}
-			return (room >= 63 || n <= 1<<room) && fits(v.X, n, depth+1)
-		}
-	case *ssa.BinOp:
-		b, ok := v.Type().Underlying().(*types.Basic)
-		c, isC := v.Y.(*ssa.Const)
-		if !ok || !isC || b.Info()&types.IsInteger == 0 {
-			return false
-		}
-		switch v.Op {
-		case token.AND:
-			return c.Int64() >= 0 && c.Int64() < n
-		case token.REM:
-			return c.Int64() <= n && c.Int64() > 0 && (unsigned(b) || nonneg(v.X, 0))
-		case token.SHR:
-			return unsigned(b) && c.Int64() <= sizes.Sizeof(b)*8 && sizes.Sizeof(b)*8-c.Int64() < 32 && int64(1)<<(sizes.Sizeof(b)*8-c.Int64()) <= n
-		}
+	if b.Info()&types.IsUntyped != 0 {
+		b = types.Typ[types.Int]
 	}
-	return false
+	limit, otherwise := uint64(math.MaxUint64)>>(64-8*sizes.Sizeof(b)), uint64(unknown)
+	if unsigned(b) {
+		otherwise = limit
+	} else {
+		limit >>= 1
+	}
+	if depth > 6 {
+		return otherwise
+	}
+	if n := largestOf(v, unsigned(b), depth+1); n <= limit {
+		return n
+	}
+	return otherwise
 }
 
-// nonneg tells of an int whether it can be seen not to be negative.
-func nonneg(v ssa.Value, depth int) bool {
-	if depth > 6 {
-		return false
-	}
+// largestOf is largest where the result may not fit the type.
+func largestOf(v ssa.Value, unsigned bool, depth int) uint64 {
 	switch v := v.(type) {
 	case *ssa.Const:
-		return v.Value != nil && v.Int64() >= 0 && v.Int64() < 1<<32
-	case *ssa.Call:
-		fn := v.Call.StaticCallee()
-		if b, ok := v.Call.Value.(*ssa.Builtin); ok {
-			return b.Name() == "len"
-		}
-		return fn != nil && fn.Signature.Recv() != nil && isThread(fn.Signature.Recv().Type())
-	case *ssa.Convert:
-		b, ok := v.X.Type().Underlying().(*types.Basic)
-		return ok && unsigned(b) && sizes.Sizeof(b) < 8
-	case *ssa.BinOp:
-		switch v.Op {
-		case token.ADD, token.QUO, token.REM, token.SHR: // the sums of places in a grid do not overflow
-			return nonneg(v.X, depth+1) && nonneg(v.Y, depth+1)
-		}
-	case *ssa.Phi: // counts up from what is not negative, below a bound that is asked each time
-		for _, e := range v.Edges {
-			if b, ok := e.(*ssa.BinOp); ok && b.Op == token.ADD && b.X == v {
-				if !nonneg(b.Y, depth+1) {
-					return false
-				}
-			} else if e == ssa.Value(v) || !nonneg(e, depth+1) {
-				return false
+		if v.Value != nil {
+			if n, ok := constant.Uint64Val(constant.ToInt(v.Value)); ok {
+				return n
 			}
 		}
-		return true
+	case *ssa.Call: // lengths and places in a grid
+		fn := v.Call.StaticCallee()
+		if b, ok := v.Call.Value.(*ssa.Builtin); ok && b.Name() == "len" || fn != nil && fn.Signature.Recv() != nil && isThread(fn.Signature.Recv().Type()) {
+			return 1 << 48
+		}
+	case *ssa.Convert:
+		return largest(v.X, depth)
+	case *ssa.BinOp:
+		x, y := largest(v.X, depth), largest(v.Y, depth)
+		known := unsigned || x <= math.MaxInt64
+		switch {
+		case v.Op == token.AND:
+			return min(x, y)
+		case v.Op == token.ADD:
+			return sum(x, y)
+		case v.Op == token.REM && known && y > 0: // of 0 there is none
+			return min(x, y-1)
+		case v.Op == token.QUO && known && (unsigned || y <= math.MaxInt64):
+			if c, ok := v.Y.(*ssa.Const); ok && y > 0 && c.Value != nil {
+				x /= y
+			}
+			return x
+		case v.Op == token.SHR && known:
+			if _, ok := v.Y.(*ssa.Const); ok {
+				x >>= y
+			}
+			return x
+		}
+	case *ssa.Phi:
+		n := uint64(0)
+		for _, e := range v.Edges {
+			if b, ok := e.(*ssa.BinOp); ok && b.Op == token.ADD && b.X == v {
+				n = max(n, counted(v, b, depth))
+			} else {
+				n = max(n, largest(e, depth))
+			}
+		}
+		return n
 	}
-	return false
+	return unknown
+}
+
+// counted is the most that a counter has after one more step.
+func counted(v *ssa.Phi, next *ssa.BinOp, depth int) uint64 {
+	step := largest(next.Y, depth)
+	for d := next.Block(); d.Idom() != nil; d = d.Idom() {
+		if len(d.Preds) != 1 {
+			continue
+		}
+		br, ok := last(d.Preds[0]).(*ssa.If)
+		if !ok || br.Block().Succs[0] == br.Block().Succs[1] {
+			continue
+		}
+		if c, ok := br.Cond.(*ssa.BinOp); ok && c.X == v && (br.Block().Succs[0] == d && c.Op == token.LSS || br.Block().Succs[1] == d && c.Op == token.GEQ) {
+			if n := sum(largest(c.Y, depth), step); n <= math.MaxInt64 {
+				return n
+			}
+		}
+	}
+	if step <= 1<<10 && sizes.Sizeof(v.Type()) == 8 {
+		return math.MaxInt64 // steps so small take months to an overflow
+	}
+	return unknown
+}
+
+// sum is unknown where a sum overflows.
+func sum(x, y uint64) uint64 {
+	n, carry := bits.Add64(x, y, 0)
+	if carry != 0 {
+		return unknown
+	}
+	return n
 }

@@ -4,6 +4,7 @@ import (
 	"go/token"
 	"go/types"
 	"maps"
+	"slices"
 
 	"golang.org/x/tools/go/ssa"
 )
@@ -76,6 +77,9 @@ func (k *kctx) moves(f *frame, s *scope, from, to *ssa.BasicBlock) string {
 			k.meet(h, x)
 			k.mov(h, x)
 		}
+		at = at.up
+	}
+	if at.last && to == at.loop.head {
 		at = at.up
 	}
 	edge := -1
@@ -196,8 +200,12 @@ func (k *kctx) region(f *frame, s *scope, reached map[*ssa.BasicBlock]bool) {
 			k.place(l, own && !un)
 		}
 		if own {
-			if un {
-				k.unroll(f, s, lp)
+			if un || k.copied(lp) > 1 {
+				if un {
+					k.unroll(f, s, lp)
+				} else {
+					k.copies(f, s, lp, k.copied(lp))
+				}
 				for x := range lp.blocks {
 					skip[x] = true
 				}
@@ -231,21 +239,21 @@ func (k *kctx) block(f *frame, s *scope, b *ssa.BasicBlock) {
 	if len(b.Preds) == 1 {
 		if br, ok := last(b.Preds[0]).(*ssa.If); ok && b.Preds[0].Succs[0] != b.Preds[0].Succs[1] {
 			yes := b.Preds[0].Succs[0] == b
-			if c, ok := br.Cond.(*ssa.BinOp); ok && (yes && c.Op == token.LSS || !yes && c.Op == token.GEQ) {
-				x, okX := s.get(c.X)
-				y, okY := k.tryGet(s, c.Y)
-				if okX && okY && x.k == k64 && nonneg(c.X, 0) {
-					k.cur.m["lt "+x.String()+" "+y.String()] = val{}
-				}
-			}
+			k.learn(s, br.Cond, yes)
 		}
 	}
 	k.inLoop[len(k.inLoop)-1] = f.looped(b)
 	k.phis(f, s, b)
+	at := k.pos
 	for _, in := range b.Instrs {
-		if in.Pos().IsValid() {
-			k.pos = in.Pos()
+		if s.early[in] {
+			continue
 		}
+		if in.Pos().IsValid() {
+			at = in.Pos()
+		}
+		k.pos = at
+		begin := len(k.out)
 		switch in := in.(type) {
 		case *ssa.Phi, *ssa.DebugRef:
 		case *ssa.Jump:
@@ -260,14 +268,15 @@ func (k *kctx) block(f *frame, s *scope, b *ssa.BasicBlock) {
 				k.bra(k.moves(f, s, b, b.Succs[i]))
 				break
 			}
+			c, yes, no := k.join(f, s, b, c)
 			mark := len(k.out)
 			keep := k.cur
 			k.cur = newTable(keep)
-			lt := k.moves(f, s, b, b.Succs[0])
+			lt := k.moves(f, s, yes, yes.Succs[0])
 			if len(k.out) == mark {
 				k.cbra(c.r, false, lt)
 				k.cur = newTable(keep)
-				k.bra(k.moves(f, s, b, b.Succs[1]))
+				k.bra(k.moves(f, s, no, no.Succs[1]))
 			} else {
 				other := k.label()
 				tail := append([]ins{}, k.out[mark:]...)
@@ -277,7 +286,7 @@ func (k *kctx) block(f *frame, s *scope, b *ssa.BasicBlock) {
 				k.bra(lt)
 				k.place(other, false)
 				k.cur = newTable(keep)
-				k.bra(k.moves(f, s, b, b.Succs[1]))
+				k.bra(k.moves(f, s, no, no.Succs[1]))
 			}
 			k.cur = keep
 		case *ssa.Return:
@@ -287,11 +296,23 @@ func (k *kctx) block(f *frame, s *scope, b *ssa.BasicBlock) {
 		default:
 			k.instr(f, s, in)
 		}
+		for i := begin; i < len(k.out); i++ {
+			if !k.out[i].pos.IsValid() {
+				k.out[i].pos = at
+			}
+		}
 	}
 }
 
 func (k *kctx) ret(f *frame, s *scope, in *ssa.Return) {
 	if f.ret == "" {
+		if k.callee != nil {
+			v := val{k: kAgg}
+			for _, r := range in.Results {
+				v.e = append(v.e, k.get(s, r))
+			}
+			k.callee.store(k, v)
+		}
 		k.out = append(k.out, ins{op: "ret", side: true})
 		return
 	}
@@ -326,10 +347,14 @@ const maxDepth = 24
 // call inlines a function.
 func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Function, pos token.Pos) val {
 	k.enter(caller, pos)
-	if len(k.calls) > maxDepth {
-		k.calls = k.calls[:3] // the others are the same
-		k.fail(pos, "%s calls itself, or calls are nested more than %d deep: write it as a loop", fn.Name(), maxDepth)
+	if len(k.calls)-k.base > maxDepth {
+		k.fail(pos, "calls are nested more than %d deep: put //go:noinline before one of the functions, so that it is not inlined", maxDepth)
 	}
+	if slices.Contains(k.stack, fn) {
+		k.recursion(fn)
+	}
+	k.stack = append(k.stack, fn)
+	begin, shared := len(k.out), len(k.shared)
 	f := newFrame(fn, path)
 	f.ret = k.label()
 	for _, b := range f.rpo {
@@ -346,6 +371,14 @@ func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Funct
 	k.region(f, s, map[*ssa.BasicBlock]bool{fn.Blocks[0]: true})
 	k.place(f.ret, false)
 	k.leave()
+	k.stack = k.stack[:len(k.stack)-1]
+	if len(k.out)-begin > large {
+		if k.inlined[fn] && shared == len(k.shared) && !holdsPointer(fn.Signature.Results()) {
+			k.outlined.large[fn] = true
+			panic(restart{})
+		}
+		k.inlined[fn] = true
+	}
 	k.cur = newTable(base)
 	if f.nret == 1 { // what is known at the return holds after the call
 		for _, b := range f.rpo {

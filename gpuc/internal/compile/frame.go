@@ -31,7 +31,9 @@ type scope struct {
 	nextL  string
 	nextT  *table
 	reach  bool
+	last   bool // of some copies of a loop: the next pass is one of the first
 	done   map[*ssa.BasicBlock]*table
+	early  map[ssa.Instruction]bool // computed before their block
 }
 
 func newFrame(fn *ssa.Function, path string) *frame {
@@ -107,7 +109,7 @@ func newFrame(fn *ssa.Function, path string) *frame {
 }
 
 func newScope(up *scope, l *loop) *scope {
-	return &scope{up: up, loop: l, m: map[ssa.Value]val{}, labels: map[*ssa.BasicBlock]string{}, done: map[*ssa.BasicBlock]*table{}}
+	return &scope{up: up, loop: l, m: map[ssa.Value]val{}, labels: map[*ssa.BasicBlock]string{}, done: map[*ssa.BasicBlock]*table{}, early: map[ssa.Instruction]bool{}}
 }
 
 func (s *scope) get(v ssa.Value) (val, bool) {

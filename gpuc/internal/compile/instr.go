@@ -51,14 +51,30 @@ func (k *kctx) get(s *scope, v ssa.Value) val {
 	return x
 }
 
+// elements gives the address and the length of what an instruction takes an element of.
+func (k *kctx) elements(in *ssa.IndexAddr, x val) (p, n val) {
+	if x.k == kAgg { // a slice
+		return x.e[0], x.e[1]
+	}
+	return x, cst(k64, uint64(elem(in.X.Type()).Underlying().(*types.Array).Len()))
+}
+
 func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
+	if ofPrintf(in) {
+		return
+	}
 	switch in := in.(type) {
 	case *ssa.BinOp:
 		xb, ok := in.X.Type().Underlying().(*types.Basic)
 		if !ok {
 			k.fail(in.Pos(), "a kernel compares numbers and bools, not %s: compare the fields, or an index in place of a pointer", in.X.Type())
 		}
-		s.m[in] = k.bin(in.Op, xb, in.Y.Type().Underlying().(*types.Basic), k.get(s, in.X), k.get(s, in.Y), in.Pos())
+		x, y := k.get(s, in.X), k.get(s, in.Y)
+		if v, ok := k.contract(f, in, x, y); ok {
+			s.m[in] = v
+			return
+		}
+		s.m[in] = k.bin(in.Op, xb, in.Y.Type().Underlying().(*types.Basic), x, y, in.Pos())
 	case *ssa.UnOp:
 		x := k.get(s, in.X)
 		switch in.Op {
@@ -106,25 +122,20 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 	case *ssa.Extract:
 		s.m[in] = k.get(s, in.Tuple).e[in.Index]
 	case *ssa.IndexAddr:
-		x := k.get(s, in.X)
-		var n val
-		if x.k == kAgg { // a slice
-			n, x = x.e[1], x.e[0]
-		} else {
-			n = cst(k64, uint64(elem(in.X.Type()).Underlying().(*types.Array).Len()))
-		}
+		x, n := k.elements(in, k.get(s, in.X))
 		i := k.index(s, in.Index)
-		k.check(in.Index, i, n, in.Pos())
-		s.m[in] = k.at(s, x, i, in.Index, sizes.Sizeof(elem(in.Type())))
+		k.check(i, n, in.Pos())
+		s.m[in] = k.at(x, i, sizes.Sizeof(elem(in.Type())))
 	case *ssa.Index:
-		x := k.get(s, in.X)
-		i := k.index(s, in.Index)
-		if x.k == kAgg && !i.isC && len(x.e) > 0 && len(x.e) <= 32 && x.e[0].k != kAgg && x.e[0].k != kPred {
-			k.check(in.Index, i, cst(k64, uint64(len(x.e))), in.Pos())
+		if _, ok := in.X.Type().Underlying().(*types.Array); !ok {
+			k.fail(in.Pos(), "a kernel has no strings: use an array of bytes")
+		}
+		x, i := k.get(s, in.X), k.index(s, in.Index)
+		k.check(i, cst(k64, uint64(len(x.e))), in.Pos())
+		if x.k == kAgg && !i.isC && len(x.e) > 0 && len(x.e) <= 32 {
 			v := x.e[0]
 			for j := 1; j < len(x.e); j++ {
-				p := k.pure("setp.eq.s64", kPred, i.String(), fmt.Sprint(j))
-				v = k.pure("selp."+suffix(v.k), v.k, x.e[j].String(), v.String(), p.r)
+				v = k.choose(k.pure("setp.eq.s64", kPred, i.String(), fmt.Sprint(j)), x.e[j], v, in.Pos())
 			}
 			s.m[in] = v
 			return
@@ -150,10 +161,37 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 	case *ssa.MakeChan, *ssa.Send, *ssa.Select:
 		k.fail(in.Pos(), "a kernel has no channels: threads of a block share memory, with t.Barrier() between")
 	case *ssa.MakeClosure:
+		for _, r := range *in.Referrers() {
+			if _, ok := r.(*ssa.Go); ok {
+				k.fail(r.Pos(), "a kernel starts no goroutines: launch more threads")
+			}
+		}
 		k.fail(in.Pos(), "a kernel has no closures: give what %s uses as parameters", in.Fn.Name())
 	case *ssa.TypeAssert, *ssa.ChangeInterface:
 		k.fail(in.Pos(), "a kernel has no interfaces: call a function by its name, or a generic one")
 	default:
 		k.fail(in.Pos(), "a kernel cannot do this (%T): %s", in, in)
 	}
+}
+
+// choose is a where p holds, and b else.
+func (k *kctx) choose(p, a, b val, pos token.Pos) val {
+	switch a.k {
+	case kAgg:
+		v := val{k: kAgg}
+		for i := range a.e {
+			v.e = append(v.e, k.choose(p, a.e[i], b.e[i], pos))
+		}
+		return v
+	case kPtr:
+		k.fail(pos, "an array of slices or pointers has an index that is not constant: put the array into a variable first")
+	case kPred:
+		x, y := k.register(a), k.register(b)
+		x = k.pure("and.pred", kPred, p.r, x.r)
+		y = k.pure("and.pred", kPred, k.pure("not.pred", kPred, p.r).r, y.r)
+		return k.pure("or.pred", kPred, x.r, y.r)
+	case kThread:
+		return a
+	}
+	return k.pure("selp."+suffix(a.k), a.k, a.String(), b.String(), p.r)
 }

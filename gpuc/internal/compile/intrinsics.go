@@ -2,7 +2,9 @@ package compile
 
 import (
 	"fmt"
+	"go/token"
 	"go/types"
+	"math"
 	"strings"
 
 	"golang.org/x/tools/go/ssa"
@@ -29,14 +31,34 @@ var shuffles = map[string]string{"Shuffle": "idx", "ShuffleUp": "up", "ShuffleDo
 
 // special is a special register, as an int.
 func (k *kctx) special(name string) val {
-	return k.pure("cvt.u64.u32", k64, k.pure("mov.u32", k32, "%"+name).r)
+	v := k.pure("cvt.u64.u32", k64, k.pure("mov.u32", k32, "%"+name).r)
+	if base, axis, ok := strings.Cut(name, "."); ok {
+		v.hi = most[base][strings.Index("xyz", axis)]
+		if n := k.src.Block[strings.Index("xyz", axis)]; base == "tid" && n > 0 {
+			v.hi = uint64(max(1, n-1))
+		}
+	} else if name == "laneid" {
+		v.hi = 31
+	}
+	return v
+}
+
+// most is the largest that a special register can be along x, y and z.
+var most = map[string][3]uint64{
+	"tid": {1023, 1023, 63}, "ntid": {1024, 1024, 64},
+	"ctaid": {math.MaxInt32 - 1, math.MaxUint16 - 1, math.MaxUint16 - 1}, "nctaid": {math.MaxInt32, math.MaxUint16, math.MaxUint16},
 }
 
 // gpu is a call of package gpu. What is not here is compiled from its source.
 func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, bool) {
 	name := o.Name()
-	if fn.Signature.Recv() != nil {
+	if r := fn.Signature.Recv(); r != nil && isThread(r.Type()) {
 		return k.method(name)
+	} else if r != nil {
+		return k.half(r.Type().(*types.Named).Obj().Name(), name, a)
+	}
+	if t, ok := strings.CutPrefix(name, "To"); ok && halfType[t] != "" {
+		return k.half(t, name, a)
 	}
 	if op, ok := float32Ops[name]; ok {
 		args := make([]string, len(a))
@@ -85,13 +107,15 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	case "WarpBarrier":
 		k.emit("bar.warp.sync", nil, "-1").side = true
 		return val{}, true
+	case "Quads":
+		return k.quads(a[0]), true
 	case "Shared":
 		return k.sharedVar(f, in, elem(fn.Signature.Results().At(0).Type())), true
 	case "DynamicShared":
 		return k.dynamicShared(fn.Signature.Results().At(0).Type().Underlying().(*types.Slice).Elem()), true
 	}
 	switch name {
-	case "ReduceAdd", "ReduceMin", "ReduceMax", "FastExp32", "FastLog32":
+	case "ReduceAdd", "ReduceMin", "ReduceMax", "FastExp32", "FastLog32", "Float16FromBits", "BFloat16FromBits", "odd32", "fmaOdd", "sumOdd":
 		return val{}, false // their source says what they do
 	}
 	k.fail(in.Pos(), "a kernel cannot call gpu.%s", name)
@@ -107,7 +131,8 @@ func (k *kctx) method(name string) (val, bool) {
 	case "Lane":
 		return k.special("laneid"), true
 	case "Warp":
-		return k.pure("shr.u64", k64, k.rank().String(), "5"), true
+		t := types.Typ[types.Int]
+		return k.bin(token.SHR, t, t, k.rank(), cst(k64, 5), token.NoPos), true
 	case "Rank":
 		return k.rank(), true
 	}
@@ -125,18 +150,54 @@ func (k *kctx) method(name string) (val, bool) {
 		}
 		return k.pure("mov.u32", k32, "%"+r+d).r
 	}
-	if base == "GlobalDim" {
-		return k.pure("mul.wide.u32", k64, r32("nctaid"), r32("ntid")), true
+	product := func(r string) val {
+		v := k.pure("mul.wide.u32", k64, r32(r), r32("ntid"))
+		v.hi = most[r][axis] * most["ntid"][axis]
+		return v
 	}
-	w := k.pure("mul.wide.u32", k64, r32("ctaid"), r32("ntid"))
-	return k.pure("add.s64", k64, w.r, k.special("tid"+d).r), true
+	if base == "GlobalDim" {
+		return product("nctaid"), true
+	}
+	t := types.Typ[types.Int]
+	return k.bin(token.ADD, t, t, product("ctaid"), k.special("tid"+d), token.NoPos), true
+}
+
+// halfType is the type in PTX.
+var halfType = map[string]string{"Float16": "f16", "BFloat16": "bf16"}
+
+// half is a function or method of Float16 or BFloat16 that the target has an instruction for. All others are compiled
+// from their source, which gives the same bits.
+func (k *kctx) half(of, name string, a []val) (val, bool) {
+	t, wide := halfType[of], of == "Float16" || k.o.Arch >= 90
+	reg := func(v val) string { return k.pure("cvt.u16.u32", kHalf, k.register(v.e[0]).r).r }
+	result := func(v val) (val, bool) {
+		return val{k: kAgg, e: []val{k.pure("cvt.u32.u16", k32, v.r)}}, true
+	}
+	op := strings.ToLower(name)
+	switch {
+	case of == "BFloat16" && k.o.Arch < 80:
+	case name == "To"+of:
+		return result(k.pure("cvt.rn."+t+".f32", kHalf, k.register(a[0]).r))
+	case name == "Float32" && of == "Float16":
+		return k.pure("cvt.f32.f16", kF32, reg(a[0])), true
+	case name == "FMA":
+		return result(k.pure("fma.rn."+t, kHalf, reg(a[0]), reg(a[1]), reg(a[2])))
+	case wide && (name == "Add" || name == "Sub" || name == "Mul"):
+		return result(k.pure(op+".rn."+t, kHalf, reg(a[0]), reg(a[1])))
+	}
+	return val{}, false
 }
 
 // rank is the number of the thread in its block, below 1024.
 func (k *kctx) rank() val {
 	r := func(n string) string { return k.pure("mov.u32", k32, "%"+n).r }
 	yz := k.pure("mad.lo.u32", k32, r("tid.z"), r("ntid.y"), r("tid.y"))
-	return k.pure("cvt.u64.u32", k64, k.pure("mad.lo.u32", k32, yz.r, r("ntid.x"), r("tid.x")).r)
+	v := k.pure("cvt.u64.u32", k64, k.pure("mad.lo.u32", k32, yz.r, r("ntid.x"), r("tid.x")).r)
+	v.hi = 1023
+	if b := k.src.Block; b[0] > 0 {
+		v.hi = uint64(max(1, b[0]*b[1]*b[2]-1))
+	}
+	return v
 }
 
 // shuffle moves a value between lanes; 64 bits are two of 32.
@@ -218,6 +279,9 @@ func (k *kctx) sharedVar(f *frame, in *ssa.Call, t types.Type) val {
 		}
 	}
 	key := f.path + "/" + in.Name() + "@" + f.fn.Name()
+	if k.callee != nil {
+		k.fail(in.Pos(), "gpu.Shared is called in %s, which is not inlined: call it in the kernel, and give the pointer", k.callee.fn.Name())
+	}
 	for _, l := range k.inLoop {
 		if l {
 			k.fail(in.Pos(), "gpu.Shared is called in a loop: call it before")

@@ -6,31 +6,38 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/tools/go/packages"
 	"golang.org/x/tools/go/ssa"
-	"golang.org/x/tools/go/ssa/ssautil"
 )
 
 // Source is a kernel in a loaded package.
 type Source struct {
 	Directive
-	Name  string
-	Doc   string // the comment before it
-	Types *types.Func
-	fn    *ssa.Function
+	Name string // in PTX and of the launch
+	Call string // the expression that is the function: Scale[float32]
+	Decl *ast.FuncDecl
+	Sig  *types.Signature // with types in place of type parameters
+	args []types.Type     // of the type parameters
+	fn   *ssa.Function
 }
 
 // Program is a loaded package.
 type Program struct {
 	Name    string // of the package
 	Types   *types.Package
+	Info    *types.Info
 	Kernels []*Source // in the order of the source
 	pkg     *ssa.Package
 	fset    *token.FileSet
 	inits   map[*ssa.Global]map[int64]ssa.Value
 	written map[*ssa.Global]token.Pos
+	rounded map[*ssa.Function]map[token.Pos]bool
+	unrolls []*unrollLine
+	files   map[string]string // the name of a file for a profiler: with the path of its package
+	named   []string          // files that a module names
 }
 
 // Config says what to load.
@@ -45,35 +52,39 @@ type Config struct {
 
 // Load loads a package and finds its kernels.
 func Load(c Config) (*Program, error) {
-	overlay := map[string][]byte{}
+	// The first load asks for names alone: which packages have functions that a kernel may call, and the name of the
+	// package, since a file with no package clause that fits would hide it.
+	graph, err := packages.Load(&packages.Config{Dir: c.Dir, Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps}, c.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	overlay, called := map[string][]byte{}, bodies(graph)
+	files := &fileParser{fset: token.NewFileSet(), keep: map[string]bool{c.Generated: true}, parsed: map[string]*ast.File{}}
+	packages.Visit(graph, nil, func(p *packages.Package) {
+		for _, file := range p.GoFiles {
+			files.keep[file] = called[p.PkgPath]
+		}
+	})
+	if len(graph) == 1 && slices.Contains(graph[0].GoFiles, c.Generated) {
+		overlay[c.Generated] = []byte("package " + graph[0].Name + "\n")
+	}
 	load := func() (*Program, []*packages.Package, error) {
-		p := &Program{fset: token.NewFileSet(), inits: map[*ssa.Global]map[int64]ssa.Value{}}
-		pkgs, err := packages.Load(&packages.Config{Dir: c.Dir, Fset: p.fset, Mode: packages.LoadAllSyntax, Overlay: overlay}, c.Pattern)
+		p := &Program{fset: files.fset, inits: map[*ssa.Global]map[int64]ssa.Value{}, rounded: map[*ssa.Function]map[token.Pos]bool{}}
+		pkgs, err := packages.Load(&packages.Config{Dir: c.Dir, Fset: p.fset, Mode: packages.LoadAllSyntax, Overlay: overlay, ParseFile: files.parse}, c.Pattern)
 		if err != nil {
 			return nil, nil, err
 		}
 		if len(pkgs) != 1 || pkgs[0].Types == nil || len(pkgs[0].GoFiles) == 0 {
 			return nil, nil, fmt.Errorf("%s is not one package with Go files", c.Pattern)
 		}
-		p.Name, p.Types = pkgs[0].Name, pkgs[0].Types
+		p.Name, p.Types, p.Info = pkgs[0].Name, pkgs[0].Types, pkgs[0].TypesInfo
 		return p, pkgs, p.find(pkgs[0].Syntax)
-	}
-	if c.Generated != "" {
-		// The name of the package is not known before it is loaded; a file with no package clause that fits would
-		// hide it. So the first load asks for the name alone.
-		pkgs, err := packages.Load(&packages.Config{Dir: c.Dir, Mode: packages.NeedName | packages.NeedFiles}, c.Pattern)
-		if err != nil {
-			return nil, err
-		}
-		if len(pkgs) == 1 && slices.Contains(pkgs[0].GoFiles, c.Generated) {
-			overlay[c.Generated] = []byte("package " + pkgs[0].Name + "\n")
-		}
 	}
 	p, pkgs, err := load()
 	if err != nil {
 		return nil, err
 	}
-	if problem(pkgs) != nil && c.Stub != nil && len(p.Kernels) > 0 {
+	if problem(pkgs, called) != nil && c.Stub != nil && len(p.Kernels) > 0 {
 		if overlay[c.Generated], err = c.Stub(p); err != nil {
 			return nil, err
 		}
@@ -81,11 +92,20 @@ func Load(c Config) (*Program, error) {
 			return nil, err
 		}
 	}
-	if err := problem(pkgs); err != nil {
+	if err := problem(pkgs, called); err != nil {
 		return nil, err
 	}
-	prog, roots := ssautil.AllPackages(pkgs, ssa.InstantiateGenerics)
-	p.pkg = roots[0]
+	p.files = map[string]string{}
+	packages.Visit(pkgs, nil, func(pkg *packages.Package) {
+		for _, f := range pkg.GoFiles {
+			p.files[f] = pkg.PkgPath + "/" + filepath.Base(f)
+		}
+	})
+	if err := p.findUnrolls(pkgs); err != nil {
+		return nil, err
+	}
+	prog := program(p.fset, pkgs, called)
+	p.pkg = prog.Package(p.Types)
 	for _, q := range prog.AllPackages() {
 		if path := q.Pkg.Path(); path == "math" || path == "math/bits" {
 			q.Build()
@@ -96,16 +116,19 @@ func Load(c Config) (*Program, error) {
 		prog.Package(q).Build()
 	}
 	for _, k := range p.Kernels {
-		k.fn = p.pkg.Func(k.Name)
+		k.fn = p.function(k)
 	}
 	p.written = writtenGlobals(p.pkg)
 	return p, nil
 }
 
 // problem is why packages do not compile.
-func problem(pkgs []*packages.Package) error {
+func problem(pkgs []*packages.Package, called map[string]bool) error {
 	var errs []error
 	packages.Visit(pkgs, nil, func(p *packages.Package) {
+		if !called[p.PkgPath] {
+			return
+		}
 		for _, e := range p.Errors {
 			errs = append(errs, e)
 		}
@@ -126,7 +149,7 @@ func (p *Program) find(files []*ast.File) error {
 				return err
 			}
 			if t, ok := p.Types.Scope().Lookup(fn.Name.Name).(*types.Func); found && ok {
-				p.Kernels = append(p.Kernels, &Source{Directive: d, Name: fn.Name.Name, Doc: fn.Doc.Text(), Types: t})
+				p.instances(d, t, fn)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/ssa"
@@ -12,23 +13,17 @@ import (
 func (k *kctx) alloc(f *frame, in *ssa.Alloc) val {
 	t := elem(in.Type())
 	key := f.path + "/" + in.Name() + "@" + f.fn.Name()
-	list := scalars(t, 0, nil)
-	for _, l := range list {
-		if l.k == kNone && len(list) > 0 {
-			// pointers and slices in variables whose address is taken
+	a := &alloca{key: key, t: t}
+	if onlyStore(in) != nil {
+		a.value = &val{}
+	}
+	if !k.demoted[key] && (a.value != nil || k.cellsFor(a, in.Pos())) {
+		return val{k: kPtr, p: &ptr{sp: spCell, al: a}}
+	}
+	for _, l := range cellsOf(t, 0, nil) {
+		if l.k == kNone {
 			k.fail(in.Pos(), "%s", noVariable(t))
 		}
-	}
-	if !k.demoted[key] && len(list) <= 256 {
-		a := &alloca{key: key, cells: map[int64]string{}, kinds: map[int64]kind{}}
-		for _, l := range list {
-			r := k.cellReg(key, l)
-			a.cells[l.off], a.kinds[l.off] = r, l.k
-			z := cst(l.k, 0)
-			k.mov(val{k: l.k, r: r}, z)
-			k.cells[r] = z
-		}
-		return val{k: kPtr, p: &ptr{sp: spCell, al: a}}
 	}
 	name := fmt.Sprintf("local_%s_%d", k.name, len(k.decls))
 	for i, d := range k.decls {
@@ -39,9 +34,157 @@ func (k *kctx) alloc(f *frame, in *ssa.Alloc) val {
 	}
 	k.decls = append(k.decls, fmt.Sprintf(".local .align 16 .b8 %s[%d]; // %s", name, sizes.Sizeof(t), key))
 declared:
-	v := val{k: kPtr, p: &ptr{sp: spLocal, base: name, align: 16}}
+	v := val{k: kPtr, p: &ptr{sp: spLocal, base: name, align: 16, holds: key + "*"}}
+	if a.value != nil { // memory is for an index that is not constant
+		v.p.al = a
+		return v
+	}
 	k.store(v, k.zero(t), t, in.Pos())
 	return v
+}
+
+// cellsFor makes registers for a variable; false says that they would be too many.
+func (k *kctx) cellsFor(a *alloca, pos token.Pos) bool {
+	list := cellsOf(a.t, 0, nil)
+	if len(list) > 256 {
+		return false
+	}
+	a.cells, a.kinds, a.ptrs = map[int64]string{}, map[int64]kind{}, map[int64]val{}
+	for _, l := range list {
+		a.kinds[l.off] = l.k
+		switch l.k {
+		case kNone:
+			k.fail(pos, "%s", noVariable(a.t))
+		case kThread:
+		case kPtr:
+			name := fmt.Sprint(a.key, "*", l.off)
+			h, ok := k.cellPtrs[name]
+			if !ok {
+				h = k.homePtr(name)
+				k.cellPtrs[name] = h
+			}
+			a.ptrs[l.off] = h
+			k.mov(h, k.null())
+			k.cells[h.p.base] = k.null()
+		default:
+			r := k.cellReg(a.key, l)
+			a.cells[l.off] = r
+			z := cst(l.k, 0)
+			k.mov(val{k: l.k, r: r}, z)
+			k.cells[r] = z
+		}
+	}
+	return true
+}
+
+// cellsOf lists the leaves of a variable in registers: as scalars, and pointers.
+func cellsOf(t types.Type, off int64, out []scalar) []scalar {
+	switch u := t.Underlying().(type) {
+	case *types.Pointer:
+		if isThread(t) {
+			return append(out, scalar{off, nil, kThread, 8})
+		}
+		return append(out, scalar{off, nil, kPtr, 8})
+	case *types.Slice:
+		return append(out, scalar{off, nil, kPtr, 8}, scalar{off + 8, types.Typ[types.Int], k64, 8})
+	case *types.Array:
+		n := sizes.Sizeof(u.Elem())
+		for i := range u.Len() {
+			out = cellsOf(u.Elem(), off+i*n, out)
+			if len(out) > 256 {
+				break
+			}
+		}
+		return out
+	case *types.Struct:
+		for i := range u.NumFields() {
+			out = cellsOf(u.Field(i).Type(), off+fieldOffset(u, i), out)
+		}
+		return out
+	}
+	return scalars(t, off, out)
+}
+
+// onlyStore is the one store to a variable that is only read after it. The variable is then its value.
+func onlyStore(in *ssa.Alloc) (store *ssa.Store) {
+	for _, r := range *in.Referrers() {
+		if s, ok := r.(*ssa.Store); ok {
+			if store != nil || s.Val == ssa.Value(in) || s.Block() != in.Block() {
+				return nil
+			}
+			store = s
+		} else if !reads(r, in, 0) {
+			return nil
+		}
+	}
+	for _, i := range in.Block().Instrs {
+		if i == ssa.Instruction(store) {
+			return store
+		}
+		if i != ssa.Instruction(in) && slices.Contains(*in.Referrers(), i) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// part is what lies at an offset in a value.
+func part(v val, t types.Type, off int64, want types.Type) (val, bool) {
+	if off == 0 && types.Identical(t.Underlying(), want.Underlying()) {
+		return v, true
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Array:
+		if n := sizes.Sizeof(u.Elem()); n > 0 && off/n < u.Len() && off >= 0 {
+			return part(v.e[off/n], u.Elem(), off%n, want)
+		}
+	case *types.Struct:
+		for i := range u.NumFields() {
+			f := u.Field(i).Type()
+			if at := off - fieldOffset(u, i); at >= 0 && at < sizes.Sizeof(f) {
+				return part(v.e[i], f, at, want)
+			}
+		}
+	}
+	return val{}, false
+}
+
+// loadPtr is a pointer in a variable, or the begin of a slice. In memory all pointers of a variable meet.
+func (k *kctx) loadPtr(p *ptr) val {
+	if p.sp != spCell {
+		v := k.homePtr(p.holds)
+		k.emit("ld"+spaceName[p.sp]+".u64", []string{v.p.base}, k.memOperand(p))
+		return v
+	}
+	h, ok := p.al.ptrs[p.off]
+	if !ok {
+		k.demote(p.al)
+	}
+	if v, ok := k.cells[h.p.base]; ok {
+		return v
+	}
+	q := *h.p
+	q.base = k.reg(k64).r
+	k.emit("mov.b64", []string{q.base}, h.p.base)
+	v := val{k: kPtr, p: &q}
+	k.cells[h.p.base] = v
+	return v
+}
+
+// storePtr stores a pointer.
+func (k *kctx) storePtr(p *ptr, v val) {
+	if p.sp != spCell {
+		k.meet(val{k: kPtr, r: p.holds}, v)
+		k.emit("st"+spaceName[p.sp]+".u64", nil, k.memOperand(p), k.address(v).r).side = true
+		return
+	}
+	h, ok := p.al.ptrs[p.off]
+	if !ok {
+		k.demote(p.al)
+	}
+	k.meet(h, v)
+	k.mov(h, v)
+	k.cells[h.p.base] = v
 }
 
 func (k *kctx) cellReg(key string, l scalar) string {
@@ -61,19 +204,38 @@ func (k *kctx) load(x val, t types.Type, pos token.Pos) val {
 	if x.k != kPtr || x.p == nil {
 		k.fail(pos, "a kernel cannot load this %s: it is nil, or not known here", t)
 	}
-	switch u := t.Underlying().(type) {
-	case *types.Struct:
-		if isVec(t) && x.p.sp != spCell && x.p.sp != spConst && x.p.aligned() {
-			b := u.Field(0).Type().Underlying().(*types.Basic)
-			v := val{k: kAgg}
-			var rs []string
-			for range u.NumFields() {
-				r := k.reg(kindOf(b))
-				v.e, rs = append(v.e, r), append(rs, r.r)
-			}
-			k.emit(fmt.Sprintf("ld%s.v%d.%s", spaceName[x.p.sp], len(rs), mem(b)), rs, k.memOperand(x.p))
+	if x.p.al != nil && x.p.al.value != nil {
+		v, ok := part(*x.p.al.value, x.p.al.t, x.p.off, t)
+		if ok {
 			return v
 		}
+		if x.p.sp == spCell {
+			k.demote(x.p.al)
+		}
+	}
+	if b, n := vector(t); n > 0 && x.p.sp != spCell && x.p.sp != spConst && x.p.aligned(n*sizes.Sizeof(b)) {
+		v := val{k: kAgg}
+		var rs []string
+		for range n {
+			r := k.reg(kindOf(b))
+			v.e, rs = append(v.e, r), append(rs, r.r)
+		}
+		k.emit(fmt.Sprintf("ld%s.v%d.%s", spaceName[x.p.sp], n, mem(b)), rs, k.memOperand(x.p)).root = x.p.root
+		return v
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Slice:
+		if x.p.sp == spCell || x.p.holds != "" {
+			return val{k: kAgg, e: []val{k.loadPtr(x.p), k.load(offset(x, 8), types.Typ[types.Int], pos)}}
+		}
+	case *types.Pointer:
+		if isThread(t) {
+			return val{k: kThread}
+		}
+		if x.p.sp == spCell || x.p.holds != "" {
+			return k.loadPtr(x.p)
+		}
+	case *types.Struct:
 		v := val{k: kAgg}
 		for i := range u.NumFields() {
 			v.e = append(v.e, k.load(offset(x, fieldOffset(u, i)), u.Field(i).Type(), pos))
@@ -114,11 +276,11 @@ func (k *kctx) load(x val, t types.Type, pos token.Pos) val {
 		v := k.reg(kd)
 		if kd == kPred {
 			w := k.reg(k32)
-			k.emit("ld"+spaceName[p.sp]+".u8", []string{w.r}, k.memOperand(p))
+			k.emit("ld"+spaceName[p.sp]+".u8", []string{w.r}, k.memOperand(p)).root = p.root
 			k.emit("setp.ne.u32", []string{v.r}, w.r, "0")
 			return v
 		}
-		k.emit("ld"+spaceName[p.sp]+"."+mem(u), []string{v.r}, k.memOperand(p))
+		k.emit("ld"+spaceName[p.sp]+"."+mem(u), []string{v.r}, k.memOperand(p)).root = p.root
 		return v
 	}
 	k.fail(pos, "a kernel loads no %s: pointers and slices stay in variables and parameters", t)
@@ -130,17 +292,40 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 		k.fail(pos, "a kernel cannot write here: package-level variables are constant, and nil is nowhere")
 	}
 	k.writes(x.p)
-	switch u := t.Underlying().(type) {
-	case *types.Struct:
-		if isVec(t) && x.p.sp != spCell && x.p.aligned() {
-			b := u.Field(0).Type().Underlying().(*types.Basic)
-			var rs []string
-			for _, e := range v.e {
-				rs = append(rs, e.String())
-			}
-			k.emit(fmt.Sprintf("st%s.v%d.%s", spaceName[x.p.sp], len(rs), mem(b)), nil, k.memOperand(x.p), "{"+strings.Join(rs, ", ")+"}").side = true
+	if x.p.al != nil && x.p.al.value != nil {
+		*x.p.al.value = v
+		if x.p.sp == spCell {
 			return
 		}
+		x = offset(x, 0)
+		x.p.al = nil
+	}
+	if b, n := vector(t); n > 0 && x.p.sp != spCell && x.p.aligned(n*sizes.Sizeof(b)) {
+		var rs []string
+		for _, e := range v.e {
+			rs = append(rs, e.String())
+		}
+		k.emit(fmt.Sprintf("st%s.v%d.%s", spaceName[x.p.sp], n, mem(b)), nil, k.memOperand(x.p), "{"+strings.Join(rs, ", ")+"}").side = true
+		return
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Slice:
+		if x.p.sp == spCell || x.p.holds != "" {
+			k.storePtr(x.p, v.e[0])
+			k.store(offset(x, 8), v.e[1], types.Typ[types.Int], pos)
+			return
+		}
+		k.fail(pos, "%s", noStore(t))
+	case *types.Pointer:
+		if isThread(t) {
+			return
+		}
+		if x.p.sp == spCell || x.p.holds != "" {
+			k.storePtr(x.p, v)
+			return
+		}
+		k.fail(pos, "%s", noStore(t))
+	case *types.Struct:
 		for i := range u.NumFields() {
 			k.store(offset(x, fieldOffset(u, i)), v.e[i], u.Field(i).Type(), pos)
 		}
@@ -172,8 +357,12 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 		}
 		k.emit("st"+spaceName[p.sp]+"."+mem(u), nil, k.memOperand(p), v.String()).side = true
 	default:
-		k.fail(pos, "a kernel stores no %s: pointers and slices stay in variables and parameters", t)
+		k.fail(pos, "%s", noStore(t))
 	}
+}
+
+func noStore(t types.Type) string {
+	return fmt.Sprintf("a kernel stores no %s: pointers and slices stay in variables and parameters", t)
 }
 
 func (k *kctx) writes(p *ptr) {
@@ -189,12 +378,31 @@ func noVariable(t types.Type) string {
 		return "a kernel has no interfaces: call a function by its name, or a generic one"
 	case *types.Array:
 		if _, ok := u.Elem().Underlying().(*types.Interface); ok {
-			return "a kernel has no interfaces: call a function by its name, or a generic one"
+			return "a kernel has no interfaces: call a function by its name, or a generic one; to print, call t.Printf with the arguments"
 		}
 	case *types.Basic:
 		return fmt.Sprintf("a kernel has no values of type %s: numbers and bools", t)
 	case *types.Struct:
-		return fmt.Sprintf("a variable of type %s holds more than numbers and its address is taken: use a variable for each field, or give the parts as parameters", t)
+		return fmt.Sprintf("a variable of type %s holds what a kernel has not: numbers, bools, slices, pointers, and structs and arrays of them", t)
 	}
-	return fmt.Sprintf("the address of a variable of type %s is taken, or a closure or a goroutine uses it: pointers and slices stay in plain variables", t)
+	return fmt.Sprintf("a kernel has no variables of type %s: numbers, bools, slices, pointers, and structs and arrays of them", t)
+}
+
+// quads divides a slice of bytes at 16-byte boundaries: gpu.Quads.
+func (k *kctx) quads(x val) val {
+	at, n := k.address(x.e[0]), x.e[1].String()
+	part := func(from, n val, align int64) val {
+		p := &ptr{sp: x.e[0].p.sp, base: from.r, align: align, root: x.e[0].p.root}
+		return val{k: kAgg, e: []val{{k: kPtr, p: p}, n}}
+	}
+	before := k.pure("and.b64", k64, k.pure("neg.s64", k64, at.r).r, "15")
+	head := k.pure("min.u64", k64, before.r, n)
+	rest := k.pure("sub.s64", k64, n, head.r)
+	count := k.pure("shr.u64", k64, rest.r, "4")
+	size := k.pure("shl.b64", k64, count.r, "4")
+	middle := k.pure("add.s64", k64, at.r, head.r)
+	tail := k.pure("add.s64", k64, middle.r, size.r)
+	return val{k: kAgg, e: []val{
+		part(at, head, 1), part(middle, count, 16), part(tail, k.pure("sub.s64", k64, rest.r, size.r), 1),
+	}}
 }

@@ -62,6 +62,7 @@ func TestOperations(t *testing.T) {
 		pairs(t, d, "Int", ops.N, ops.Int, func() int { return int(u()) })
 		pairs(t, d, "Uint", ops.N, ops.Uint, func() uint { return uint(u()) })
 		pairs(t, d, "Bits", 8, ops.Bits, func() uint32 { return uint32(u()) })
+		pairs(t, d, "Counts", 8, ops.Counts, u)
 		special := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2.5, -3.5, math.Inf(1), math.Inf(-1), math.NaN(), 1e300, 1e-310, 1e-40, 3e38}
 		f := func() float64 {
 			if r.Uint32()&3 == 0 {
@@ -80,6 +81,7 @@ func TestThreads(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		d.Same(t, "Places", gpu.Shape{Grid: gpu.Dim3{X: 3, Y: 2, Z: 2}, Block: gpu.Dim3{X: 5, Y: 3, Z: 4}},
 			func(t *gpu.Thread, a []any) { ops.Places(t, as[[]int](a, 0)) }, make([]int, 12*60*8))
+		d.Same(t, "Tables", gpu.Linear(1, 1), func(t *gpu.Thread, a []any) { ops.Tables(t, as[[]int](a, 0), as[int](a, 1)) }, make([]int, 26), 1)
 		d.Same(t, "Dynamic", gpu.Shape{Grid: gpu.Dim3{X: 3}, Block: gpu.Dim3{X: 40}, SharedBytes: 160},
 			func(t *gpu.Thread, a []any) { ops.Dynamic(t, as[[]int32](a, 0)) }, many(120, r.Int32))
 		d.Same(t, "Warps", gpu.Linear(128, 64), func(t *gpu.Thread, a []any) {

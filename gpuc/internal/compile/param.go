@@ -4,9 +4,96 @@ import (
 	"fmt"
 	"go/token"
 	"go/types"
+	"slices"
 )
 
-// A slice is two parameters of the kernel: its address and its length. A struct or an array is one, by value.
+// A slice is two parameters of the kernel: its address and its length. A struct or an array is one, by value; but
+// where it has slices, each of its parts is a parameter.
+
+// HoldsSlice tells whether a struct or an array has a slice.
+func HoldsSlice(t types.Type) bool {
+	switch u := t.Underlying().(type) {
+	case *types.Struct:
+		for f := range u.Fields() {
+			if _, ok := f.Type().Underlying().(*types.Slice); ok || HoldsSlice(f.Type()) {
+				return true
+			}
+		}
+	case *types.Array:
+		_, ok := u.Elem().Underlying().(*types.Slice)
+		return ok || HoldsSlice(u.Elem())
+	}
+	return false
+}
+
+// Part is a part of a parameter: a field or an element.
+type Part struct {
+	Name string // of its parameter in PTX
+	Path string // in Go: m.Rows
+	Type types.Type
+}
+
+// Parts are the parts of a struct or an array that are parameters of their own. A field without a name is none.
+func (p Part) Parts() (parts []Part) {
+	switch u := p.Type.Underlying().(type) {
+	case *types.Struct:
+		for i := range u.NumFields() {
+			if f := u.Field(i); f.Name() != "_" {
+				parts = append(parts, Part{fmt.Sprint(p.Name, "$", i), p.Path + "." + f.Name(), f.Type()})
+			}
+		}
+	case *types.Array:
+		for i := range u.Len() {
+			parts = append(parts, Part{fmt.Sprint(p.Name, "$", i), fmt.Sprintf("%s[%d]", p.Path, i), u.Elem()})
+		}
+	}
+	return parts
+}
+
+// Param is parameter i of a kernel after the thread, under the name that it has in Go or another.
+func (s *Source) Param(i int, name string) Part {
+	return Part{fmt.Sprintf("%s_%d", s.Symbol(), i), name, s.Sig.Params().At(i + 1).Type()}
+}
+
+// params gives the values of a parameter's parts.
+func (k *kctx) parts(p Part, pos token.Pos, lengths map[string]val) val {
+	if !HoldsSlice(p.Type) {
+		v := k.param(p.Name, p.Type, pos)
+		if _, ok := p.Type.Underlying().(*types.Slice); ok {
+			lengths[p.Path] = v.e[1]
+			for _, names := range k.src.Equal {
+				if slices.Contains(names, p.Path) { // the launch has compared them
+					v.e[1] = first(lengths, names)
+				}
+			}
+		}
+		return v
+	}
+	v := val{k: kAgg}
+	parts := p.Parts()
+	if u, ok := p.Type.Underlying().(*types.Struct); ok {
+		for i := range u.NumFields() {
+			f := u.Field(i)
+			switch {
+			case f.Name() == "_":
+				v.e = append(v.e, k.zero(f.Type()))
+				continue
+			case !f.Exported() && f.Pkg() != k.p.Types:
+				k.fail(pos, "a launch cannot set the field %s of %s, which belongs to another package: give what it holds as a parameter", f.Name(), p.Type)
+			}
+			v.e = append(v.e, k.parts(parts[0], pos, lengths))
+			parts = parts[1:]
+		}
+		return v
+	}
+	if len(parts) > 64 {
+		k.fail(pos, "a kernel takes at most 64 slices in an array, not %s", p.Type)
+	}
+	for _, e := range parts {
+		v.e = append(v.e, k.parts(e, pos, lengths))
+	}
+	return v
+}
 
 // loadParam reads a scalar parameter, or a part of one.
 func (k *kctx) loadParam(at string, b *types.Basic) val {
@@ -69,16 +156,25 @@ func (k *kctx) paramPart(name string, off int64, t types.Type) val {
 
 // declare lists the parameters for the head of the kernel.
 func (k *kctx) declare() (list []string) {
-	for i, p := range k.fn.Params[1:] {
-		n := k.paramName(i)
-		switch u := p.Type().Underlying().(type) {
+	var part func(p Part)
+	part = func(p Part) {
+		switch u := p.Type.Underlying().(type) {
 		case *types.Slice:
-			list = append(list, ".param .u64 "+n, ".param .u64 "+n+"n")
+			list = append(list, ".param .u64 "+p.Name, ".param .u64 "+p.Name+"n")
 		case *types.Basic:
-			list = append(list, ".param ."+mem(u)+" "+n)
+			list = append(list, ".param ."+mem(u)+" "+p.Name)
 		default:
-			list = append(list, fmt.Sprintf(".param .align %d .b8 %s[%d]", sizes.Alignof(u), n, max(1, sizes.Sizeof(u))))
+			if HoldsSlice(u) {
+				for _, e := range p.Parts() {
+					part(e)
+				}
+				return
+			}
+			list = append(list, fmt.Sprintf(".param .align %d .b8 %s[%d]", sizes.Alignof(u), p.Name, max(1, sizes.Sizeof(u))))
 		}
+	}
+	for i := range k.fn.Params[1:] {
+		part(k.src.Param(i, ""))
 	}
 	if k.reports() {
 		list = append(list, ".param .u64 "+k.name+"_report")

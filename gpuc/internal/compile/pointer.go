@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/token"
 	"go/types"
+	"math"
 	"math/bits"
 	"strings"
 
@@ -34,13 +35,27 @@ type ptr struct {
 	t     types.Type    // of the table
 	align int64         // of what base points to; 0 means 1
 	root  string        // the slice parameter that it points into
+	sum   poly          // what base is, after the first index
+	null  bool          // it is nil, which fits each space
+	holds string        // the home of the pointers in the variable in memory that it points to
 }
 
-// alloca is a variable in registers: a cell for each scalar.
+// alloca is a variable in registers: a cell for each scalar and pointer, or one value that it always has.
 type alloca struct {
 	key   string
 	cells map[int64]string
 	kinds map[int64]kind
+	ptrs  map[int64]val
+	t     types.Type
+	value *val
+}
+
+// meeting is what is known of the pointers that meet in one home.
+type meeting struct {
+	sp    space
+	root  string // empty where they have several
+	align int64
+	holds string
 }
 
 func offset(x val, off int64) val {
@@ -51,56 +66,65 @@ func offset(x val, off int64) val {
 }
 
 // at is the address of element i.
-func (k *kctx) at(s *scope, x, i val, v ssa.Value, size int64) val {
+func (k *kctx) at(x, i val, size int64) val {
 	if i.isC {
 		return offset(x, int64(i.c)*size)
-	}
-	// x[i+c] is x[i] and an offset
-	if b, ok := v.(*ssa.BinOp); ok && (b.Op == token.ADD || b.Op == token.SUB) && kindOf(v.Type()) == k64 {
-		if y, ok := k.tryGet(s, b.Y); ok && y.isC && int64(y.c) < 1<<20 && int64(y.c) > -1<<20 {
-			if w, ok := k.tryGet(s, b.X); ok {
-				d := int64(y.c)
-				if b.Op == token.SUB {
-					d = -d
-				}
-				return offset(k.at(s, x, w, b.X, size), d*size)
-			}
-		}
-		if y, ok := k.tryGet(s, b.X); ok && y.isC && b.Op == token.ADD && int64(y.c) < 1<<20 && int64(y.c) > -1<<20 {
-			if w, ok := k.tryGet(s, b.Y); ok {
-				return offset(k.at(s, x, w, b.Y, size), int64(y.c)*size)
-			}
-		}
 	}
 	p := *x.p
 	if p.sp == spCell {
 		k.demote(p.al)
 	}
-	base := p.base
-	if strings.HasPrefix(base, tableMark) {
-		base = k.table(&p)
+	if strings.HasPrefix(p.base, tableMark) {
+		p.base = k.table(&p)
 	}
-	if !isReg(base) {
-		base = k.pure("mov.u64", k64, base).r
+	if !isReg(p.base) {
+		p.base = k.pure("mov.u64", k64, p.base).r
 	}
-	var scaled val
-	switch {
-	case size == 1:
-		scaled = i
-	case i.n32 != "" && !i.n32s:
-		scaled = k.pure("mul.wide.u32", k64, i.n32, fmt.Sprint(size))
-	case i.n32 != "":
-		scaled = k.pure("mul.wide.s32", k64, i.n32, fmt.Sprint(size))
-	case size&(size-1) == 0:
-		scaled = k.pure("shl.b64", k64, i.String(), fmt.Sprint(bits.TrailingZeros64(uint64(size))))
-	default:
-		scaled = k.pure("mul.lo.s64", k64, i.String(), fmt.Sprint(size))
-	}
-	p.base = k.pure("add.s64", k64, base, scaled.String()).r
-	p.g = nil
+	p.g, p.al = nil, nil
 	p.align = gcd(max(1, p.align), size)
 	x.p = &p
+	if k.o.Plain {
+		p.base = k.pure("add.s64", k64, p.base, k.scaled(i, size).String()).r
+		return x
+	}
+	// x[i+c] is x[i] and an offset
+	if rest, c := i.poly().split(); c != 0 && c < 1<<20 && c > -1<<20 {
+		if j, ok := k.known(rest); ok {
+			i, p.off = j, p.off+c*size
+		}
+	}
+	if p.sum == nil {
+		p.sum = poly{{p.base, 1}}
+	}
+	p.sum = p.sum.plus(i.poly(), uint64(size))
+	v, ok := k.known(p.sum)
+	if !ok {
+		v = k.pure("add.s64", k64, p.base, k.scaled(i, size).String())
+	}
+	if p.base = v.r; len(p.sum) > maxTerms {
+		p.sum = nil
+		return x
+	}
+	k.keep(v, p.sum)
 	return x
+}
+
+// scaled is an index in bytes.
+func (k *kctx) scaled(i val, size int64) val {
+	if hi, ok := k.bound(i); ok && hi <= math.MaxUint32 && i.n32 == "" {
+		i.n32 = k.pure("cvt.u32.u64", k32, i.r).r
+	}
+	switch {
+	case size == 1:
+		return i
+	case i.n32 != "" && !i.n32s:
+		return k.pure("mul.wide.u32", k64, i.n32, fmt.Sprint(size))
+	case i.n32 != "":
+		return k.pure("mul.wide.s32", k64, i.n32, fmt.Sprint(size))
+	case size&(size-1) == 0:
+		return k.pure("shl.b64", k64, i.String(), fmt.Sprint(bits.TrailingZeros64(uint64(size))))
+	}
+	return k.pure("mul.lo.s64", k64, i.String(), fmt.Sprint(size))
 }
 
 // index widens an index to 64 bits.
@@ -115,6 +139,9 @@ func (k *kctx) address(v val) val {
 		k.demote(p.al)
 	}
 	base := p.base
+	if strings.HasPrefix(base, tableMark) {
+		base = k.table(p)
+	}
 	if !isReg(base) {
 		base = k.pure("mov.u64", k64, base).r
 	}
@@ -125,12 +152,11 @@ func (k *kctx) address(v val) val {
 }
 
 func (k *kctx) homePtr(key string) val {
-	sp := k.phiSpace[key]
-	if sp == spNone {
-		sp = spGlobal
+	m, ok := k.met[key]
+	if !ok {
+		m.sp = spGlobal
 	}
-	kd := k64
-	return val{k: kPtr, r: key, p: &ptr{sp: sp, base: k.reg(kd).r}}
+	return val{k: kPtr, r: key, p: &ptr{sp: m.sp, root: m.root, align: m.align, holds: m.holds, base: k.reg(k64).r}}
 }
 
 // meet checks that what is moved to a home has its space.
@@ -141,14 +167,28 @@ func (k *kctx) meet(dst, src val) {
 			k.meet(dst.e[i], src.e[i])
 		}
 	case kPtr:
+		if src.p.null {
+			return
+		}
 		if src.p.sp == spCell {
 			k.demote(src.p.al)
 		}
-		if src.p.sp != dst.p.sp {
-			if _, ok := k.phiSpace[dst.r]; ok {
-				k.fail(k.fn.Pos(), "pointers to %s and to %s memory meet in one variable", spaceName[src.p.sp], spaceName[dst.p.sp])
+		old, ok := k.met[dst.r]
+		m := meeting{src.p.sp, src.p.root, gcd(max(1, src.p.align), src.p.off&15), src.p.holds}
+		if ok {
+			if m.sp != old.sp {
+				k.fail(token.NoPos, "pointers to %s and to %s memory meet in one variable: write a variable for each", spaceName[m.sp], spaceName[old.sp])
 			}
-			k.phiSpace[dst.r] = src.p.sp
+			if m.root != old.root {
+				m.root = ""
+			}
+			if m.holds != old.holds {
+				m.holds = ""
+			}
+			m.align = gcd(old.align, m.align)
+		}
+		if m != old {
+			k.met[dst.r] = m
 			panic(restart{})
 		}
 	}
@@ -183,6 +223,11 @@ func (k *kctx) slice(s *scope, in *ssa.Slice) val {
 	default:
 		k.fail(in.Pos(), "a kernel slices no %s: a slice or an array", in.X.Type())
 	}
+	if in.Max != nil { // the length is the capacity
+		m := k.index(s, in.Max)
+		k.le(m, n, in.Pos())
+		n = m
+	}
 	low, high := cst(k64, 0), n
 	if in.High != nil {
 		high = k.index(s, in.High)
@@ -191,7 +236,7 @@ func (k *kctx) slice(s *scope, in *ssa.Slice) val {
 	if in.Low != nil {
 		low = k.index(s, in.Low)
 		k.le(low, high, in.Pos())
-		p = k.at(s, p, low, in.Low, sizes.Sizeof(et))
+		p = k.at(p, low, sizes.Sizeof(et))
 	}
 	b := types.Typ[types.Int]
 	return val{k: kAgg, e: []val{p, k.bin(token.SUB, b, b, high, low, in.Pos())}}
@@ -204,5 +249,5 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// aligned tells whether 16 bytes at a pointer can be one load or store.
-func (p *ptr) aligned() bool { return max(1, p.align)%16 == 0 && p.off%16 == 0 }
+// aligned tells whether bytes at a pointer can be one load or store.
+func (p *ptr) aligned(size int64) bool { return max(1, p.align)%size == 0 && p.off%size == 0 }

@@ -3,6 +3,9 @@ package compile
 import (
 	"fmt"
 	"math"
+	"math/bits"
+	"strconv"
+	"strings"
 )
 
 // mathOps are functions of package math that are one instruction.
@@ -72,6 +75,31 @@ func (k *kctx) low32(v val, mask uint64) string {
 	return k.pure("cvt.u32.u64", k32, v.r).r
 }
 
+// count is what a function of package math/bits gives for a constant, where its source reads strings.
+func count(name string, x uint64) (val, bool) {
+	short, width := strings.TrimRight(name, "0123456789"), 64
+	if n, err := strconv.Atoi(name[len(short):]); err == nil {
+		width = n
+	}
+	switch short {
+	case "Len":
+		return cst(k64, uint64(bits.Len64(x))), true
+	case "LeadingZeros":
+		return cst(k64, uint64(width-bits.Len64(x))), true
+	case "TrailingZeros":
+		return cst(k64, uint64(min(width, bits.TrailingZeros64(x)))), true
+	case "OnesCount":
+		return cst(k64, uint64(bits.OnesCount64(x))), true
+	case "Reverse":
+		kd := k64
+		if width < 64 {
+			kd = k32
+		}
+		return cst(kd, bits.Reverse64(x)>>(64-width)), true
+	}
+	return val{}, false // the source folds
+}
+
 // bits is a call of package math/bits that is an instruction or two. All others are compiled from source.
 func (k *kctx) bits(name string, a []val) (val, bool) {
 	constant := true
@@ -79,14 +107,14 @@ func (k *kctx) bits(name string, a []val) (val, bool) {
 		constant = constant && x.isC
 	}
 	if constant {
-		return val{}, false // the source folds
+		return count(name, a[0].c)
 	}
 	for i := range a {
 		if name != "RotateLeft32" || i == 0 {
 			a[i] = k.register(a[i])
 		}
 	}
-	count := func(op string, x val) val { return k.pure("cvt.u64.u32", k64, k.pure(op, k32, x.r).r) }
+	counts := func(op string, x val) val { return k.pure("cvt.u64.u32", k64, k.pure(op, k32, x.r).r) }
 	x := a[0]
 	switch name {
 	case "RotateLeft32":
@@ -97,22 +125,34 @@ func (k *kctx) bits(name string, a []val) (val, bool) {
 		return k.pure("brev.b32", k32, x.r), true
 	case "Reverse64", "Reverse":
 		return k.pure("brev.b64", k64, x.r), true
-	case "OnesCount32":
-		return count("popc.b32", x), true
+	case "Reverse8":
+		return k.pure("shr.u32", k32, k.pure("brev.b32", k32, x.r).r, "24"), true
+	case "Reverse16":
+		return k.pure("shr.u32", k32, k.pure("brev.b32", k32, x.r).r, "16"), true
+	case "LeadingZeros8":
+		return k.pure("sub.s64", k64, counts("clz.b32", x).r, "24"), true
+	case "LeadingZeros16":
+		return k.pure("sub.s64", k64, counts("clz.b32", x).r, "16"), true
+	case "TrailingZeros8":
+		return counts("clz.b32", k.pure("brev.b32", k32, k.pure("or.b32", k32, x.r, "256").r)), true
+	case "TrailingZeros16":
+		return counts("clz.b32", k.pure("brev.b32", k32, k.pure("or.b32", k32, x.r, "65536").r)), true
+	case "OnesCount8", "OnesCount16", "OnesCount32":
+		return counts("popc.b32", x), true
 	case "OnesCount64", "OnesCount":
-		return count("popc.b64", x), true
+		return counts("popc.b64", x), true
 	case "LeadingZeros32":
-		return count("clz.b32", x), true
+		return counts("clz.b32", x), true
 	case "LeadingZeros64", "LeadingZeros":
-		return count("clz.b64", x), true
-	case "Len32":
-		return k.pure("sub.s64", k64, "32", count("clz.b32", x).r), true
+		return counts("clz.b64", x), true
+	case "Len8", "Len16", "Len32":
+		return k.pure("sub.s64", k64, "32", counts("clz.b32", x).r), true
 	case "Len64", "Len":
-		return k.pure("sub.s64", k64, "64", count("clz.b64", x).r), true
+		return k.pure("sub.s64", k64, "64", counts("clz.b64", x).r), true
 	case "TrailingZeros32":
-		return count("clz.b32", k.pure("brev.b32", k32, x.r)), true
+		return counts("clz.b32", k.pure("brev.b32", k32, x.r)), true
 	case "TrailingZeros64", "TrailingZeros":
-		return count("clz.b64", k.pure("brev.b64", k64, x.r)), true
+		return counts("clz.b64", k.pure("brev.b64", k64, x.r)), true
 	case "Mul64", "Mul":
 		return val{k: kAgg, e: []val{k.pure("mul.hi.u64", k64, x.r, a[1].r), k.pure("mul.lo.u64", k64, x.r, a[1].r)}}, true
 	}

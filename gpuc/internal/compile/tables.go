@@ -16,42 +16,36 @@ func (p *Program) global(g *ssa.Global) map[int64]ssa.Value {
 	}
 	m := map[int64]ssa.Value{}
 	p.inits[g] = m
-	var root ssa.Value = g
-	init := g.Pkg.Func("init")
-	var addr func(v ssa.Value) (int64, bool)
-	addr = func(v ssa.Value) (int64, bool) {
-		switch v := v.(type) {
-		case *ssa.Global:
-			return 0, v == root
-		case *ssa.Alloc:
-			return 0, v == root
-		case *ssa.IndexAddr:
-			base, ok := addr(v.X)
-			c, isC := v.Index.(*ssa.Const)
-			if !ok || !isC {
-				return 0, false
-			}
-			return base + c.Int64()*sizes.Sizeof(elem(v.Type())), true
-		case *ssa.FieldAddr:
-			base, ok := addr(v.X)
-			return base + fieldOffset(elem(v.X.Type()), v.Field), ok
-		}
-		return 0, false
-	}
-collect:
-	for _, b := range init.Blocks {
-		for _, in := range b.Instrs {
-			if s, ok := in.(*ssa.Store); ok {
-				if off, ok := addr(s.Addr); ok {
-					m[off] = s.Val
+	var collect func(addr ssa.Value, off int64, users []ssa.Instruction)
+	collect = func(addr ssa.Value, off int64, users []ssa.Instruction) {
+		for _, in := range users {
+			switch in := in.(type) {
+			case *ssa.IndexAddr:
+				if c, ok := in.Index.(*ssa.Const); ok && in.X == addr {
+					collect(in, off+c.Int64()*sizes.Sizeof(elem(in.Type())), *in.Referrers())
+				}
+			case *ssa.FieldAddr:
+				if in.X == addr {
+					collect(in, off+fieldOffset(elem(addr.Type()), in.Field), *in.Referrers())
+				}
+			case *ssa.Store:
+				if in.Addr != addr {
+					continue
+				}
+				if u, ok := in.Val.(*ssa.UnOp); ok {
+					if a, ok := u.X.(*ssa.Alloc); ok { // made elsewhere and copied
+						collect(a, off, *a.Referrers())
+						continue
+					}
+				}
+				if c, ok := in.Val.(*ssa.Const); !ok || c.Value != nil { // not zero
+					m[off] = in.Val
 				}
 			}
 		}
 	}
-	if u, ok := m[0].(*ssa.UnOp); ok && root == ssa.Value(g) { // made elsewhere and copied
-		root = u.X
-		clear(m)
-		goto collect
+	for _, b := range g.Pkg.Func("init").Blocks {
+		collect(g, 0, b.Instrs)
 	}
 	return m
 }
@@ -115,7 +109,7 @@ func writtenGlobals(pkg *ssa.Package) map[*ssa.Global]token.Pos {
 		for _, b := range fn.Blocks {
 			for _, in := range b.Instrs {
 				for _, op := range in.Operands(nil) {
-					if g, ok := (*op).(*ssa.Global); ok && !reads(in, g) {
+					if g, ok := (*op).(*ssa.Global); ok && !reads(in, g, 0) {
 						written[g] = in.Pos()
 					}
 				}
@@ -126,13 +120,13 @@ func writtenGlobals(pkg *ssa.Package) map[*ssa.Global]token.Pos {
 }
 
 // reads tells whether an instruction does no more with an address than to load from it, or from a part of it.
-func reads(in ssa.Instruction, addr ssa.Value) bool {
+func reads(in ssa.Instruction, addr ssa.Value, depth int) bool {
 	switch in := in.(type) {
 	case *ssa.UnOp, *ssa.DebugRef:
 		return true
 	case *ssa.IndexAddr, *ssa.FieldAddr, *ssa.Slice:
 		for _, r := range *in.(ssa.Value).Referrers() {
-			if !reads(r, in.(ssa.Value)) {
+			if !reads(r, in.(ssa.Value), depth) {
 				return false
 			}
 		}
@@ -140,7 +134,21 @@ func reads(in ssa.Instruction, addr ssa.Value) bool {
 	case *ssa.Range:
 		return true
 	case *ssa.Call:
-		return in.Call.Value.Name() == "len"
+		fn := in.Call.StaticCallee()
+		if fn == nil || len(fn.Blocks) == 0 || depth > 8 {
+			return in.Call.Value.Name() == "len"
+		}
+		for i, a := range in.Call.Args {
+			if a != addr {
+				continue
+			}
+			for _, r := range *fn.Params[i].Referrers() {
+				if !reads(r, fn.Params[i], depth+1) {
+					return false
+				}
+			}
+		}
+		return true
 	}
 	return false
 }

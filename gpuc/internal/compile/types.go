@@ -82,9 +82,31 @@ func fromGPU(t types.Type, names ...string) bool {
 	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == gpuPackage && slices.Contains(names, n.Obj().Name())
 }
 
-// isVec tells whether a type is 16 bytes that one instruction loads.
-func isVec(t types.Type) bool {
-	return fromGPU(t, "Uint4", "Int4", "Float4", "Uint64x2", "Float64x2")
+// vector tells of a struct or an array whether one instruction loads it, where it is aligned: two or four numbers of
+// one type, of 16 bytes at most.
+func vector(t types.Type) (b *types.Basic, n int64) {
+	var parts []types.Type
+	switch u := t.Underlying().(type) {
+	case *types.Struct:
+		for i := range u.NumFields() {
+			parts = append(parts, u.Field(i).Type())
+		}
+	case *types.Array:
+		parts = slices.Repeat([]types.Type{u.Elem()}, int(min(u.Len(), 5)))
+	}
+	if n = int64(len(parts)); n != 2 && n != 4 {
+		return nil, 0
+	}
+	b, _ = parts[0].Underlying().(*types.Basic)
+	for _, p := range parts {
+		if c, ok := p.Underlying().(*types.Basic); !ok || c.Kind() != b.Kind() {
+			return nil, 0
+		}
+	}
+	if kindOf(b) == kNone || sizes.Sizeof(b) < 4 || n*sizes.Sizeof(b) > 16 {
+		return nil, 0
+	}
+	return b, n
 }
 
 // natural is how the elements of a slice are aligned on the device: an allocation is to 256 bytes, and a Ref begins at
@@ -92,7 +114,7 @@ func isVec(t types.Type) bool {
 func natural(t types.Type) int64 { return gcd(16, max(1, sizes.Sizeof(t))) }
 
 func suffix(k kind) string {
-	return map[kind]string{kPred: "pred", k32: "b32", k64: "b64", kF32: "f32", kF64: "f64"}[k]
+	return map[kind]string{kPred: "pred", k32: "b32", k64: "b64", kF32: "f32", kF64: "f64", kHalf: "b16"}[k]
 }
 
 // num is the PTX type for arithmetic.

@@ -6,13 +6,30 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-const maxTrips, maxWork = 128, 12000
+// maxTrips and maxWork bound what is unrolled by itself, and the others what a directive asks for.
+const maxTrips, maxWork, maxTripsAsked, maxWorkAsked = 128, 12000, 1024, 60000
 
 // unrolls tells whether a loop runs a known number of times that is small.
 func (k *kctx) unrolls(f *frame, s *scope, l *loop) bool {
-	if k.o.Plain {
+	asked := k.p.unrollOf(l)
+	if k.o.Plain || asked != nil && asked.n > 0 {
 		return false
 	}
+	trips, work := maxTrips, maxWork
+	if asked != nil {
+		trips, work = maxTripsAsked, maxWorkAsked
+	}
+	if !k.ends(f, s, l, trips, work) {
+		if asked != nil {
+			k.fail(asked.pos, "the compiler does not see that this loop runs at most %d times, with %d operations in all: write %s 4, which makes 4 copies of it", trips, work, unrollDirective)
+		}
+		return false
+	}
+	return true
+}
+
+// ends tells whether it is known how often a loop runs.
+func (k *kctx) ends(f *frame, s *scope, l *loop, trips, work int) bool {
 	n := 0
 	for b := range l.blocks {
 		n += len(b.Instrs)
@@ -48,7 +65,7 @@ again:
 	if len(cur) == 0 {
 		return false
 	}
-	for trip := 0; trip <= maxTrips && trip*n <= maxWork; trip++ {
+	for trip := 0; trip <= trips && trip*n <= work; trip++ {
 		look := func(v ssa.Value) (val, bool) {
 			if x, ok := cur[v]; ok {
 				return x, true
@@ -171,7 +188,7 @@ func (k *kctx) unroll(f *frame, s *scope, l *loop) {
 	}
 	label := ""
 	for n := 0; ; n++ {
-		if n > maxTrips+1 {
+		if n > maxTripsAsked+1 {
 			k.fail(l.head.Instrs[0].Pos(), "internal error: the loop does not end")
 		}
 		c := newScope(s, l)

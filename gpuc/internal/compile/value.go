@@ -19,19 +19,21 @@ const (
 	kAgg
 	kPtr
 	kThread
+	kHalf // 16 bits, while one of Float16 or BFloat16 is computed
 )
 
 // val is a value while a kernel is emitted: a constant, a register, a tree of values, or a pointer.
 type val struct {
-	k     kind
-	isC   bool
-	c     uint64
-	r     string
-	e     []val
-	p     *ptr
-	n32   string // the 32-bit register that this 64-bit value was widened from
-	n32s  bool   // with its sign
-	wideU bool
+	k    kind
+	isC  bool
+	c    uint64
+	r    string
+	e    []val
+	p    *ptr
+	n32  string // the 32-bit register that this 64-bit value was widened from
+	n32s bool   // with its sign
+	hi   uint64 // of an integer that is known to lie between 0 and hi; 0 where nothing is known
+	sum  poly   // what this 64-bit value is known to be
 }
 
 func (v val) String() string {
@@ -112,11 +114,19 @@ func (k *kctx) zero(t types.Type) val {
 		}
 		return v
 	case *types.Slice:
-		return val{k: kAgg, e: []val{{k: kPtr, p: &ptr{sp: spGlobal, base: k.pure("mov.b64", k64, "0").r}}, cst(k64, 0)}}
+		return val{k: kAgg, e: []val{k.null(), cst(k64, 0)}}
 	case *types.Pointer:
-		return val{k: kPtr, p: &ptr{sp: spGlobal, base: k.pure("mov.b64", k64, "0").r}}
+		if isThread(t) {
+			return val{k: kThread}
+		}
+		return k.null()
 	}
 	return cst(kindOf(t), 0)
+}
+
+// null is the nil pointer.
+func (k *kctx) null() val {
+	return val{k: kPtr, p: &ptr{sp: spGlobal, base: k.pure("mov.b64", k64, "0").r, null: true}}
 }
 
 func b2u(b bool) uint64 {

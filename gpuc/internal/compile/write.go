@@ -2,49 +2,115 @@ package compile
 
 import (
 	"fmt"
+	"go/token"
+	"slices"
 	"strings"
 )
 
 // finish makes the text of the kernel.
 func (k *kctx) finish() *Kernel {
 	k.failures()
-	code := clean(k.out)
-	if !k.o.Plain {
-		code = optimize(code)
-	}
-	kk := &Kernel{Source: k.src, Report: k.reports()}
-	for i := range k.fn.Params[1:] {
-		kk.Written = append(kk.Written, k.written[k.paramName(i)] || k.written[""])
-	}
+	k.funcs.aliases(k.written)
+	k.readOnly(k.out)
+	code := k.passes()
+	kk := &Kernel{Source: k.src, Report: k.reports(), written: k.written}
 	var b strings.Builder
 	fmt.Fprintf(&b, ".visible .entry %s(\n\t%s\n)\n", k.name, strings.Join(k.declare(), ",\n\t"))
 	if bl := k.src.Block; bl[0] > 0 {
 		fmt.Fprintf(&b, ".reqntid %d, %d, %d\n", bl[0], bl[1], bl[2])
 	}
+	if n := k.src.Blocks; n > 0 {
+		fmt.Fprintf(&b, ".minnctapersm %d\n", n)
+	}
+	kk.Instrs = k.body(&b, code)
+	text := strings.ReplaceAll(b.String(), "$L", "$L_"+k.name+"_")
+	deepest := 0
+	for _, c := range k.funcs.list {
+		kk.Instrs += c.instrs
+		if k.outlined.recursive[c.fn] {
+			deepest = max(deepest, c.frame)
+		}
+	}
+	if deepest > 0 {
+		kk.Stack = k.src.depth() * deepest
+		for _, c := range k.funcs.list {
+			kk.Stack += c.frame
+		}
+	}
+	for _, c := range k.funcs.list { // all heads first: they call each other
+		kk.text += c.head() + ";\n"
+	}
+	for _, c := range k.funcs.list {
+		kk.text += "\n" + c.text
+	}
+	if kk.text != "" {
+		kk.text += "\n"
+	}
+	kk.text += text
+	return kk
+}
+
+// passes improves the code.
+func (k *kctx) passes() []ins {
+	code := clean(k.out)
+	if !k.o.Plain {
+		code = k.optimize(code)
+	}
+	return code
+}
+
+// place gives the number of a file and the place in it.
+func (p *Program) place(pos token.Pos) (int, token.Position) {
+	if !pos.IsValid() {
+		return 0, token.Position{}
+	}
+	at := p.fset.Position(pos)
+	name, ok := p.files[at.Filename]
+	if !ok {
+		return 0, at
+	}
+	n := slices.Index(p.named, name) + 1
+	if n == 0 {
+		p.named = append(p.named, name)
+		n = len(p.named)
+	}
+	return n, at
+}
+
+// body writes the body of a kernel or a function, and gives the number of instructions.
+func (k *kctx) body(b *strings.Builder, code []ins) (n int) {
 	b.WriteString("{\n")
-	for _, kd := range []kind{kPred, k32, k64, kF32, kF64} {
+	for _, kd := range []kind{kPred, k32, k64, kF32, kF64, kHalf} {
 		if n := k.nreg[kd]; n > 0 {
-			fmt.Fprintf(&b, "\t.reg .%s %s<%d>;\n", suffix(kd), prefix[kd], n+1)
+			fmt.Fprintf(b, "\t.reg .%s %s<%d>;\n", suffix(kd), prefix[kd], n+1)
 		}
 	}
 	for _, d := range k.decls {
 		b.WriteString("\t" + d + "\n")
 	}
+	file, line := 0, 0
 	for _, i := range code {
 		if i.label == "" {
-			kk.Instrs++
+			n++
+			if f, p := k.p.place(i.pos); f > 0 && (f != file || p.Line != line) {
+				file, line = f, p.Line
+				fmt.Fprintf(b, "\t.loc %d %d %d\n", f, p.Line, p.Column)
+			}
 		}
-		i.write(&b)
+		i.write(b)
 	}
 	b.WriteString("}\n")
-	kk.text = strings.ReplaceAll(b.String(), "$L", "$L_"+k.name+"_")
-	return kk
+	return n
 }
 
 // write writes an instruction, or a label.
 func (i *ins) write(b *strings.Builder) {
 	if i.label != "" {
 		b.WriteString(i.label + ":\n")
+		return
+	}
+	if i.call != nil {
+		i.writeCall(b)
 		return
 	}
 	b.WriteByte('\t')
@@ -76,7 +142,9 @@ func (i *ins) write(b *strings.Builder) {
 const ReportWords = 9
 
 // reports tells whether the kernel has a check that reports.
-func (k *kctx) reports() bool { return k.o.Checks == ChecksReport && len(k.fails) > 0 }
+func (k *kctx) reports() bool {
+	return k.o.Checks == ChecksReport && (len(k.fails) > 0 || len(k.funcs.list) > 0)
+}
 
 // failures writes where failed checks go.
 func (k *kctx) failures() {

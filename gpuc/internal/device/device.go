@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +26,8 @@ type Device struct {
 	stream *runtime.Stream
 	module *runtime.Module
 	m      Module
+
+	kernels map[string]*runtime.Kernel
 }
 
 // Module is what is needed of a compiled module.
@@ -67,8 +70,19 @@ func Compile(t testing.TB, load func() *compile.Program, name string, o compile.
 // hardware tells whether the tests are to run on a real device.
 func hardware() bool { return os.Getenv("PURECUDA_REQUIRE_GPU") != "" }
 
-// Open loads a module.
+// Open loads a module on a device of its own.
 func Open(t testing.TB, m Module) *Device {
+	t.Helper()
+	d, err := Backend(t).Load(m)
+	require.NoError(t, err)
+	return d
+}
+
+// Host is a device that loads modules.
+type Host struct{ b *runtime.Backend }
+
+// Backend opens a device.
+func Backend(t testing.TB) Host {
 	t.Helper()
 	var options []runtime.Option
 	if !hardware() {
@@ -79,10 +93,20 @@ func Open(t testing.TB, m Module) *Device {
 	t.Cleanup(func() { _ = rt.Close() })
 	b, err := rt.Probe("test")
 	require.NoError(t, err)
-	module, err := b.Context.LoadModule(runtime.Image{Code: []byte(m.PTX)})
-	require.NoError(t, err)
-	return &Device{b.Stream, module, m}
+	return Host{b}
 }
+
+// Load loads a module.
+func (h Host) Load(m Module) (*Device, error) {
+	module, err := h.b.Context.LoadModule(runtime.Image{Code: []byte(m.PTX)})
+	if err != nil {
+		return nil, err
+	}
+	return &Device{h.b.Stream, module, m, map[string]*runtime.Kernel{}}, nil
+}
+
+// Close unloads the module.
+func (d *Device) Close() error { return d.module.Close() }
 
 // Bytes is the memory of a slice.
 func Bytes(slice any) []byte {
@@ -90,63 +114,157 @@ func Bytes(slice any) []byte {
 	return unsafe.Slice((*byte)(v.UnsafePointer()), uintptr(v.Len())*v.Type().Elem().Size())
 }
 
-// Run launches a kernel. Slices among the arguments are copied to the device and back. It gives the words of the report.
-func (d *Device) Run(name string, shape gpu.Shape, args ...any) (report []uint64, err error) {
-	reports, ok := d.m.Reports[name]
-	if !ok {
-		return nil, fmt.Errorf("the module has no kernel %s", name)
-	}
-	report = make([]uint64, compile.ReportWords)
-	if reports {
-		args = append(slices.Clone(args), report)
-	}
-	ctx := context.Background()
-	var list []runtime.Arg
-	type pair struct {
-		ref *runtime.Ref[byte]
-		to  []byte
-	}
-	var back []pair
-	defer func() {
-		for _, p := range back {
-			_ = p.ref.Close()
-		}
-	}()
-	for n, a := range args {
-		if reflect.TypeOf(a).Kind() != reflect.Slice {
-			list = append(list, scalar(a))
+// Beside loads another module on the same stream.
+func (d *Device) Beside(t testing.TB, m Module) *Device {
+	t.Helper()
+	module, err := d.stream.Context().LoadModule(runtime.Image{Code: []byte(m.PTX)})
+	require.NoError(t, err)
+	return &Device{d.stream, module, m, map[string]*runtime.Kernel{}}
+}
+
+// Args are arguments on the device.
+type Args struct {
+	list   []runtime.Arg
+	report runtime.Arg
+	slices map[int]onDevice // by argument; the report is behind the last
+	n      int
+}
+
+// onDevice is a slice, and where it is on the device.
+type onDevice struct {
+	ref    *runtime.Ref[byte]
+	memory []byte
+}
+
+// Upload copies the slices among arguments to the device. Close frees them.
+func (d *Device) Upload(args ...any) (*Args, error) {
+	a := &Args{slices: map[int]onDevice{}, n: len(args)}
+	for i, arg := range append(slices.Clone(args), make([]uint64, compile.ReportWords)) {
+		if reflect.TypeOf(arg).Kind() != reflect.Slice {
+			a.list = append(a.list, scalar(arg))
 			continue
 		}
-		memory := Bytes(a)
+		memory := Bytes(arg)
 		ref, err := runtime.Alloc[byte](d.stream, max(1, len(memory)))
 		if err != nil {
+			a.Close()
 			return nil, err
 		}
-		back = append(back, pair{ref, memory})
-		if err := runtime.Upload(ctx, d.stream, ref.Slice(0, len(memory)), memory); err != nil {
+		a.slices[i] = onDevice{ref, memory}
+		if err := d.Write(a, i); err != nil {
+			a.Close()
 			return nil, err
 		}
-		list = append(list, runtime.InOut(ref))
-		if n < len(args)-1 || !reports {
-			list = append(list, runtime.Value(int64(reflect.ValueOf(a).Len())))
+		if i == a.n {
+			a.report = runtime.InOut(ref)
+		} else {
+			a.list = append(a.list, runtime.InOut(ref), runtime.Value(int64(reflect.ValueOf(arg).Len())))
 		}
 	}
-	k, err := d.module.Kernel(name)
-	if err != nil {
+	return a, nil
+}
+
+// Write copies a slice among the arguments to the device once more, and Read copies it back.
+func (d *Device) Write(a *Args, i int) error {
+	m := a.slices[i]
+	return runtime.Upload(context.Background(), d.stream, m.ref.Slice(0, len(m.memory)), m.memory)
+}
+
+// Read copies a slice among the arguments back.
+func (d *Device) Read(a *Args, i int) error {
+	m := a.slices[i]
+	return runtime.Download(context.Background(), d.stream, m.memory, m.ref.Slice(0, len(m.memory)))
+}
+
+// Report gives the words of the report.
+func (d *Device) Report(a *Args) (report []uint64, err error) {
+	if err := d.Read(a, a.n); err != nil {
 		return nil, err
+	}
+	return unsafe.Slice((*uint64)(unsafe.Pointer(&a.slices[a.n].memory[0])), compile.ReportWords), nil
+}
+
+// Close frees what Upload has allocated.
+func (a *Args) Close() {
+	for _, m := range a.slices {
+		_ = m.ref.Close()
+	}
+}
+
+// Launch launches a kernel, and does not wait.
+func (d *Device) Launch(name string, shape gpu.Shape, a *Args) error {
+	reports, ok := d.m.Reports[name]
+	if !ok {
+		return fmt.Errorf("the module has no kernel %s", name)
+	}
+	list := a.list
+	if reports {
+		list = append(slices.Clone(list), a.report)
+	}
+	k := d.kernels[name]
+	if k == nil {
+		var err error
+		if k, err = d.module.Kernel(name); err != nil {
+			return err
+		}
+		d.kernels[name] = k
 	}
 	dim := func(d gpu.Dim3) runtime.Dim3 {
 		return runtime.Dim3{X: uint32(d.X), Y: uint32(d.Y), Z: uint32(d.Z)}
 	}
-	if err := k.Launch(d.stream, runtime.LaunchConfig{Grid: dim(shape.Grid), Block: dim(shape.Block), SharedBytes: uint32(shape.SharedBytes)}, list...); err != nil {
+	return k.Launch(d.stream, runtime.LaunchConfig{Grid: dim(shape.Grid), Block: dim(shape.Block), SharedBytes: uint32(shape.SharedBytes)}, list...)
+}
+
+// Time is how long a launch takes on the device, of n launches one after the other.
+func (d *Device) Time(n int, name string, shape gpu.Shape, a *Args) (time.Duration, error) {
+	ctx := d.stream.Context()
+	start, err := ctx.NewTimingEvent()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = start.Close() }()
+	end, err := ctx.NewTimingEvent()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = end.Close() }()
+	if err := start.Record(d.stream); err != nil {
+		return 0, err
+	}
+	for range n {
+		if err := d.Launch(name, shape, a); err != nil {
+			return 0, err
+		}
+	}
+	if err := end.Record(d.stream); err != nil {
+		return 0, err
+	}
+	if err := end.Synchronize(context.Background()); err != nil {
+		return 0, err
+	}
+	took, err := end.Since(start)
+	return took / time.Duration(n), err
+}
+
+// Run launches a kernel. Slices among the arguments are copied to the device and back. It gives the words of the report.
+func (d *Device) Run(name string, shape gpu.Shape, args ...any) (report []uint64, err error) {
+	a, err := d.Upload(args...)
+	if err != nil {
 		return nil, err
 	}
-	for _, p := range back {
-		if err := runtime.Download(ctx, d.stream, p.to, p.ref.Slice(0, len(p.to))); err != nil {
+	defer a.Close()
+	if err := d.Launch(name, shape, a); err != nil {
+		return nil, err
+	}
+	for i := range a.n {
+		if _, ok := a.slices[i]; !ok {
+			continue
+		}
+		if err := d.Read(a, i); err != nil {
 			return nil, err
 		}
 	}
-	return report, nil
+	return d.Report(a)
 }
 
 // scalar makes an argument of a number; an argument stays as it is.
@@ -160,6 +278,8 @@ func scalar(a any) runtime.Arg {
 			b = 1
 		}
 		return runtime.Value(b)
+	case int8:
+		return runtime.Value(a)
 	case int:
 		return runtime.Value(a)
 	case int32:
@@ -226,6 +346,11 @@ func (d *Device) Compare(name string, shape gpu.Shape, cpu func(t *gpu.Thread, a
 func equal(a, b any) bool {
 	if a == b || reflect.DeepEqual(a, b) {
 		return true
+	}
+	type half interface{ Float32() float32 }
+	if x, ok := a.(half); ok {
+		y := b.(half)
+		return x.Float32() != x.Float32() && y.Float32() != y.Float32()
 	}
 	v, w := reflect.ValueOf(a), reflect.ValueOf(b)
 	return v.CanFloat() && v.Float() != v.Float() && w.Float() != w.Float()

@@ -2,14 +2,18 @@ package random
 
 import (
 	"bytes"
-	"encoding/binary"
+	"compress/gzip"
+	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,99 +21,206 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
+	"github.com/purecuda/purecuda/internal/seeds"
+	"github.com/purecuda/purecuda/runtime"
 )
 
-// variable is a number of the environment.
-func variable(t *testing.T, name string, otherwise int) int {
-	s := os.Getenv(name)
-	if s == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(s)
-	require.NoError(t, err)
-	return n
+// batch is how many kernels are one program of Go's compiler.
+const batch = 50
+
+// modes are how each kernel is compiled.
+var modes = []compile.Options{{Arch: 75, Checks: compile.ChecksReport}, {Arch: 90, Checks: compile.ChecksOff, Plain: true}}
+
+// made are the kernels of a batch, compiled, and what Go makes of them. On a GPU host, which has no Go, they come from
+// testdata/random, where a run with PURECUDA_WRITE_MODULES=1 has put them.
+type made struct {
+	Outcomes []Outcome
+	Modules  [][]device.Module // by kernel and mode
+	Sites    [][]string        // of the first mode
+}
+
+// campaign is what the seeds share.
+type campaign struct {
+	t       *testing.T
+	host    device.Host
+	mu      sync.Mutex
+	batches map[uint64]*made
 }
 
 // TestRandomKernels compiles kernels that are written by chance with Go and with gpuc, and compares what they compute.
-//
-//	PURECUDA_SEEDS=10000 PURECUDA_FIRST_SEED=500000 go test ./internal/random
 func TestRandomKernels(t *testing.T) {
-	first, count := variable(t, "PURECUDA_FIRST_SEED", 0), variable(t, "PURECUDA_SEEDS", 200)
-	const batch = 200
-	for begin := first; begin < first+count; begin += batch {
-		compare(t, uint64(begin), min(batch, first+count-begin))
-		if t.Failed() {
-			return
-		}
-	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // else the packages of each batch cost a third of the time
+	c := &campaign{t: t, host: device.Backend(t), batches: map[uint64]*made{}}
+	seeds.Run(t, 200, func(seed uint64) *program { return &program{c, seed} })
 }
 
-// perModule is how many kernels are in one module: all of it is read for each of them.
-const perModule = 10
+// program is one seed.
+type program struct {
+	c    *campaign
+	seed uint64
+}
 
-// compare compares some kernels.
-func compare(t *testing.T, first uint64, count int) {
+// Describe is the source of the kernel.
+func (p *program) Describe() string { return New(p.seed, fmt.Sprint("K", p.seed%batch)).Source }
+
+// Run runs the kernel in each mode.
+func (p *program) Run() error {
+	m, err := p.c.batch(p.seed / batch * batch)
+	if err != nil {
+		return err
+	}
+	i := int(p.seed % batch)
+	k, name := New(p.seed, fmt.Sprint("K", i)), fmt.Sprint("K", i)
+	for mode, o := range modes {
+		if err := p.c.compare(k, name, m.Modules[i][mode], m.Outcomes[i], m.Sites[i], o.Checks == compile.ChecksReport); err != nil {
+			return fmt.Errorf("sm_%d, plain=%v: %w", o.Arch, o.Plain, err)
+		}
+	}
+	return nil
+}
+
+// compare launches a kernel and compares.
+func (c *campaign) compare(k Kernel, name string, m device.Module, want Outcome, sites []string, reports bool) error {
+	d, err := c.host.Load(m)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	run := func(n int) (*Args, []uint64, error) {
+		a := NewArgs(n)
+		report, err := d.Run(name, k.Shape, a.Out, a.In, a.F, a.H, a.Recs, a.Quads, a.Sums, a.Counts, a.Singles, runtime.Struct(&a.P), a.N)
+		return a, report, err
+	}
+	a, report, err := run(11)
+	switch {
+	case err != nil:
+		return err
+	case report[0] != 0:
+		return fmt.Errorf("a check failed: %s, %v", sites[report[0]-1], report)
+	}
+	for i, sum := range a.Result() {
+		switch {
+		case sum == want.Result[i]:
+		case i == Threads:
+			return fmt.Errorf("the atomics give %v %v %v", a.Sums, a.Counts, a.Singles)
+		case len(want.Out) == 0:
+			return fmt.Errorf("thread %d has %#x", i, a.Out[i*Results:(i+1)*Results])
+		default:
+			return fmt.Errorf("thread %d has %#x, %+v; Go has %#x", i, a.Out[i*Results:(i+1)*Results], a.Recs[i], want.Out[i*Results:(i+1)*Results])
+		}
+	}
+	if !k.Fails || !reports {
+		return nil
+	}
+	if _, report, err = run(Fails); err != nil {
+		return err
+	}
+	if got := failure(report, sites); got != place(want.Failed) {
+		return fmt.Errorf("%q fails; Go has %q", got, want.Failed)
+	}
+	return nil
+}
+
+var failed = regexp.MustCompile(`^gpu: (main.go:\d+: )(runtime error: )?([a-z ]*).* (in block .*)$`)
+
+// place is the part of an error that is the same on the CPU and in a report.
+func place(text string) string { return failed.ReplaceAllString(text, "$1$3 $4") }
+
+// failure is a report in the words of the CPU.
+func failure(w []uint64, sites []string) string {
+	if w[0] == 0 {
+		return "nothing"
+	}
+	return place(fmt.Sprintf("gpu: %s in block %v, thread %v", sites[w[0]-1], gpu.Dim3{X: int(w[3]), Y: int(w[4]), Z: int(w[5])}, gpu.Dim3{X: int(w[6]), Y: int(w[7]), Z: int(w[8])}))
+}
+
+// batch gives the kernels from a seed on.
+func (c *campaign) batch(first uint64) (*made, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.batches[first]; m != nil {
+		return m, nil
+	}
+	if len(c.batches) > 3 { // of seeds that are done
+		clear(c.batches)
+	}
+	file := filepath.Join("testdata", "random", fmt.Sprint(first))
+	if os.Getenv("PURECUDA_REQUIRE_GPU") != "" {
+		m := &made{}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		z, err := gzip.NewReader(bytes.NewReader(text))
+		if err != nil {
+			return nil, err
+		}
+		c.batches[first] = m
+		return m, gob.NewDecoder(z).Decode(m)
+	}
+	m, err := build(c.t, first)
+	if err != nil {
+		return nil, err
+	}
+	c.batches[first] = m
+	if os.Getenv("PURECUDA_WRITE_MODULES") == "" {
+		return m, nil
+	}
+	small := &made{slices.Clone(m.Outcomes), m.Modules, m.Sites}
+	for i := range small.Outcomes {
+		small.Outcomes[i].Out = nil // most of the file
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := errors.Join(gob.NewEncoder(z).Encode(small), z.Close(), os.MkdirAll(filepath.Dir(file), 0o777)); err != nil {
+		return nil, err
+	}
+	return m, os.WriteFile(file, b.Bytes(), 0o666)
+}
+
+// build compiles a batch with Go and runs it, and compiles it with gpuc.
+func build(t *testing.T, first uint64) (*made, error) {
 	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
 	dir := t.TempDir()
 	mod := "module random\n\ngo 1.26.0\n\nrequire github.com/purecuda/purecuda v0.0.0\n\nreplace github.com/purecuda/purecuda => " + root + "\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o666))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(Program(first, count)), 0o666))
-
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o666), os.WriteFile(filepath.Join(dir, "main.go"), []byte(Program(first, batch)), 0o666)); err != nil {
+		return nil, err
+	}
 	cmd := exec.CommandContext(t.Context(), "go", "run", "-gcflags=-N", ".") // without Go's optimisations it builds faster
 	cmd.Dir = dir
-	want, err := cmd.Output()
+	text, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		t.Fatalf("%s", exit.Stderr)
+		return nil, fmt.Errorf("%w: %s", err, exit.Stderr)
 	}
-	require.NoError(t, err)
-
+	if err != nil {
+		return nil, err
+	}
+	m := &made{}
+	for list := json.NewDecoder(bytes.NewReader(text)); list.More(); {
+		var o Outcome
+		if err := list.Decode(&o); err != nil {
+			return nil, err
+		}
+		m.Outcomes = append(m.Outcomes, o)
+	}
 	p, err := compile.Load(compile.Config{Dir: dir, Pattern: "."})
-	require.NoError(t, err)
-	in, f := make([]int64, Inputs), make([]float64, Inputs)
-	for i := range in {
-		in[i] = int64(i*i*0x9e3779b97f4a7c) >> (i % 64)
-		f[i] = float64(i-20) / 7
+	if err != nil {
+		return nil, err
 	}
-	const length = 128 * Results
-	require.Len(t, want, count*length*8)
-	for _, o := range []compile.Options{{Arch: 75, Checks: compile.ChecksReport}, {Arch: 90, Checks: compile.ChecksOff, Plain: true}} {
-		var d *device.Device
-		for i := range count {
-			name := fmt.Sprint("K", i)
-			if i%perModule == 0 {
-				var names []string
-				for j := i; j < i+perModule; j++ {
-					names = append(names, fmt.Sprint("K", j))
-				}
-				m, err := p.Compile(o, names...)
-				require.NoError(t, err)
-				d = device.Open(t, device.Of(m))
+	m.Modules, m.Sites = make([][]device.Module, batch), make([][]string, batch)
+	for i := range batch {
+		for mode, o := range modes {
+			c, err := p.Compile(o, fmt.Sprint("K", i))
+			if err != nil {
+				return nil, fmt.Errorf("seed %d: %w\n%s", first+uint64(i), err, New(first+uint64(i), fmt.Sprint("K", i)).Source)
 			}
-			out, expected := make([]uint64, length), make([]uint64, length)
-			report, err := d.Run(name, gpu.Linear(128, 64), out, in, f, 11)
-			require.NoError(t, err)
-			require.Zero(t, report[0], "seed %d: a check failed: %v", first+uint64(i), report)
-			require.NoError(t, binary.Read(bytes.NewReader(want[i*length*8:]), binary.LittleEndian, expected))
-			for j := range out {
-				if !same(j%Results, out[j], expected[j]) {
-					t.Errorf("seed %d, sm_%d plain=%v: out[%d] of thread %d is %#x, Go has %#x\n%s", first+uint64(i), o.Arch, o.Plain,
-						j%Results, j/Results, out[j], expected[j], Kernel(first+uint64(i), name))
-					return
-				}
+			m.Modules[i] = append(m.Modules[i], device.Of(c))
+			if mode == 0 {
+				m.Sites[i] = c.Sites
 			}
 		}
 	}
-}
-
-// same compares results; all NaN are the same.
-func same(i int, a, b uint64) bool {
-	nan := func(v uint64) bool {
-		if i == 2 {
-			return math.IsNaN(math.Float64frombits(v))
-		}
-		return i == 3 && math.IsNaN(float64(math.Float32frombits(uint32(v))))
-	}
-	return a == b || nan(a) && nan(b)
+	return m, nil
 }

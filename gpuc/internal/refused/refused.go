@@ -2,6 +2,7 @@
 package refused
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"sort"
@@ -63,10 +64,80 @@ func MapParameter(t *gpu.Thread, x map[int]int) { x[0] = 1 }
 func SliceOfSlices(t *gpu.Thread, x [][]int) { x[0][0] = 1 }
 
 //purecuda:kernel
+func ForeignStruct(t *gpu.Thread, x []int, b bytes.Buffer) { x[0] = 1 }
+
+//purecuda:kernel
+func ManySlices(t *gpu.Thread, x [65][]int) { x[0][0] = 1 }
+
+// wanted is no parameter, but a type.
+type wanted struct{ x []int }
+
+//purecuda:kernel equal=x,w.y
+func EqualToNothing(t *gpu.Thread, x []int, w wanted) { x[0] = w.x[0] }
+
+//purecuda:kernel
+func UnrollsForever(t *gpu.Thread, x []int) { total(x) }
+
+func total(x []int) (n int) {
+	//purecuda:unroll
+	for _, v := range x {
+		n += v
+	}
+	return n
+}
+
+//purecuda:kernel
+func SliceOfStructsWithSlices(t *gpu.Thread, x []wanted) { x[0].x[0] = 1 }
+
+//purecuda:kernel
+func StoresSlice(t *gpu.Thread, x []int) { gpu.Shared[wanted](t).x = x }
+
+//purecuda:kernel
 func Print(t *gpu.Thread, x []int) { fmt.Println(x[0]) }
 
 //purecuda:kernel
 func Println(t *gpu.Thread, x []int) { println(x[0]) }
+
+//purecuda:kernel
+func PrintfFormat(t *gpu.Thread, x []int) {
+	f := "%d"
+	if x[1] > 0 {
+		f = "%v"
+	}
+	t.Printf(f, x[0])
+}
+
+//purecuda:kernel
+func PrintfCount(t *gpu.Thread, x []int) { t.Printf("%d\n", x[0], x[1]) }
+
+//purecuda:kernel
+func PrintfMissing(t *gpu.Thread, x []int) { t.Printf("%d %d\n", x[0]) }
+
+//purecuda:kernel
+func PrintfSigned(t *gpu.Thread, x []int) { t.Printf("%08x", x[0]) }
+
+//purecuda:kernel
+func PrintfUnsigned(t *gpu.Thread, x []uint8) { t.Printf("%c", x[0]) }
+
+//purecuda:kernel
+func PrintfFloat(t *gpu.Thread, x []float32) { t.Printf("%d", x[0]) }
+
+//purecuda:kernel
+func PrintfBool(t *gpu.Thread, x []bool) { t.Printf("%d", x[0]) }
+
+//purecuda:kernel
+func PrintfString(t *gpu.Thread, x []int) { t.Printf("%x", "text") }
+
+//purecuda:kernel
+func PrintfStruct(t *gpu.Thread, x []gpu.Uint4) { t.Printf("%v", x[0]) }
+
+func logf(t *gpu.Thread, args ...any) { t.Printf("%v", args...) }
+
+//purecuda:kernel
+func PrintfSlice(t *gpu.Thread, x []int) { logf(t, x[0]) }
+
+//purecuda:kernel
+func PrintfVerb(t *gpu.Thread, x []int) { t.Printf("%", x[0]) }
 
 //purecuda:kernel
 func Copy(t *gpu.Thread, x, y []int) { copy(x, y) }
@@ -102,17 +173,64 @@ func Channel(t *gpu.Thread, x []int) { c := make(chan int); c <- x[0] }
 //purecuda:kernel
 func Defer(t *gpu.Thread, x []int) { defer t.Barrier(); x[0] = 1 }
 
-func fib(n int) int {
-	if n < 2 {
-		return n
+func tail(x []int) []int {
+	if len(x) < 2 || x[0] == 0 {
+		return x
 	}
-	return fib(n-1) + fib(n-2)
+	return tail(x[1:])
 }
 
-func outer(n int) int { return 1 + fib(n) }
+func outer(x []int) int { return tail(x)[0] }
 
 //purecuda:kernel
-func Recursive(t *gpu.Thread, x []int) { x[0] = outer(x[0]) }
+func RecursiveSlice(t *gpu.Thread, x []int) { x[0] = outer(x) }
+
+func down(t *gpu.Thread, x []int) {
+	s := gpu.Shared[int](t)
+	if *s = x[0]; *s > 0 {
+		up(t, x[1:])
+	}
+}
+
+func up(t *gpu.Thread, x []int) { down(t, x) }
+
+//purecuda:kernel
+func RecursiveShared(t *gpu.Thread, x []int) { down(t, x) }
+
+//go:noinline
+func text(i int) string { return "abc"[i:] }
+
+//purecuda:kernel
+func NotInlinedString(t *gpu.Thread, x []int) { x[0] = len(text(1)) }
+
+func n0(i int) int  { return n1(i) + 1 }
+func n1(i int) int  { return n2(i) + 1 }
+func n2(i int) int  { return n3(i) + 1 }
+func n3(i int) int  { return n4(i) + 1 }
+func n4(i int) int  { return n5(i) + 1 }
+func n5(i int) int  { return n6(i) + 1 }
+func n6(i int) int  { return n7(i) + 1 }
+func n7(i int) int  { return n8(i) + 1 }
+func n8(i int) int  { return n9(i) + 1 }
+func n9(i int) int  { return n10(i) + 1 }
+func n10(i int) int { return n11(i) + 1 }
+func n11(i int) int { return n12(i) + 1 }
+func n12(i int) int { return n13(i) + 1 }
+func n13(i int) int { return n14(i) + 1 }
+func n14(i int) int { return n15(i) + 1 }
+func n15(i int) int { return n16(i) + 1 }
+func n16(i int) int { return n17(i) + 1 }
+func n17(i int) int { return n18(i) + 1 }
+func n18(i int) int { return n19(i) + 1 }
+func n19(i int) int { return n20(i) + 1 }
+func n20(i int) int { return n21(i) + 1 }
+func n21(i int) int { return n22(i) + 1 }
+func n22(i int) int { return n23(i) + 1 }
+func n23(i int) int { return n24(i) + 1 }
+func n24(i int) int { return i }
+
+//purecuda:kernel
+func DeepCalls(t *gpu.Thread, x []int) { x[0] = n0(x[0]) }
 
 //purecuda:kernel
 func Result(t *gpu.Thread, x []int) int { return x[0] }
@@ -217,3 +335,6 @@ func ComparePointers(t *gpu.Thread, x []int) {
 
 //purecuda:kernel
 func Run(t *gpu.Thread, x []int) { _ = gpu.Run(gpu.Shape{}, nil) }
+
+//purecuda:kernel
+func StringIndex(t *gpu.Thread, x []byte) { x[0] = "0123456789abcdef"[x[1]&15] }

@@ -256,6 +256,31 @@ func Bits(t *gpu.Thread, out, a, b []uint32) {
 	o[6], o[7] = uint32(hi)^uint32(lo>>32), uint32(bits.Len32(x)+bits.Len64(uint64(y))*64+bits.TrailingZeros32(y)*4096)
 }
 
+// Counts does what package math/bits has for integers of each size, on values and on constants.
+//
+//purecuda:kernel
+func Counts(t *gpu.Thread, out, a, _ []uint64) {
+	i := t.GlobalX()
+	o := out[i*8 : i*8+8]
+	for j := range 2 {
+		x, p := a[i], o[j*4:j*4+4]
+		if j == 1 {
+			x = 0x8001_0000_8108_0090
+			if i&1 == 0 {
+				x = 0
+			}
+		}
+		p[0] = uint64(bits.Len8(uint8(x)) + bits.LeadingZeros8(uint8(x))<<8 + bits.TrailingZeros8(uint8(x))<<16 + bits.OnesCount8(uint8(x))<<24 + int(bits.Reverse8(uint8(x)))<<32)
+		p[1] = uint64(bits.Len16(uint16(x)) + bits.LeadingZeros16(uint16(x))<<8 + bits.TrailingZeros16(uint16(x))<<16 + bits.OnesCount16(uint16(x))<<24 + int(bits.Reverse16(uint16(x)))<<32)
+		p[2] = uint64(bits.Len32(uint32(x)) + bits.LeadingZeros32(uint32(x))<<8 + bits.TrailingZeros32(uint32(x))<<16 + bits.OnesCount32(uint32(x))<<24 + int(bits.Reverse32(uint32(x)))<<32)
+		p[3] = uint64(bits.Len64(x)+bits.LeadingZeros64(x)<<8+bits.TrailingZeros64(x)<<16+bits.OnesCount64(x)<<24) ^ bits.Reverse64(x)<<32 ^ bits.Reverse64(x)>>32
+	}
+	o[0] += uint64(bits.Len8(16)+bits.LeadingZeros8(3)+bits.TrailingZeros8(0)*3+bits.OnesCount8(255)) ^ uint64(bits.Reverse8(3))<<40
+	o[1] += uint64(bits.Len16(16)+bits.LeadingZeros16(3)+bits.TrailingZeros16(0)*3+bits.OnesCount16(255)) ^ uint64(bits.Reverse16(3))<<40
+	o[2] += uint64(bits.Len32(16)+bits.LeadingZeros32(3)+bits.TrailingZeros32(0)*3+bits.OnesCount32(255)) ^ uint64(bits.Reverse32(3))<<20
+	o[3] += uint64(bits.Len64(16)+bits.LeadingZeros64(3)+bits.TrailingZeros64(0)*3+bits.OnesCount64(255)) ^ bits.Reverse64(3)>>20
+}
+
 // Vectors moves vectors of each type, in slices and where they are not aligned.
 //
 //purecuda:kernel

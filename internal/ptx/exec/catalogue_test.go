@@ -13,7 +13,7 @@ import (
 	"github.com/purecuda/purecuda/internal/ptx"
 )
 
-// The catalogue's PTX images, as clang wrote them, against plain Go.
+// What clang has made of CUDA C, against plain Go.
 
 func randomBytes(seed uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(seed, 1))

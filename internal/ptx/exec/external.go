@@ -195,6 +195,9 @@ func (w *warp) sprintf(in *inst, lane int, format string, args uint64) (text str
 		case 'a', 'A':
 			fmt.Fprintf(&out, f+string(rune(verb+'x'-'a')), math.Float64frombits(v))
 		default:
+			if !strings.Contains(f, ".") {
+				f += ".6" // as in C, where Go's %g has as many digits as there are
+			}
 			fmt.Fprintf(&out, f+string(rune(verb)), math.Float64frombits(v))
 		}
 	}

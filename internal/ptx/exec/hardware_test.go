@@ -24,7 +24,7 @@ import (
 // TestHardware runs what nvcc, NVRTC (CUDA 13.0) and Triton made of our own kernels, and
 // compares with what a GPU host (H100, driver 580) computed from the same PTX and the
 // same inputs: bit for bit, but for functions with a stated error. hardware.tar.gz was
-// made there by scripts/hardware-ptx from testdata/hardware and kernels/cuda.
+// made there by scripts/hardware-ptx from testdata/hardware.
 func TestHardware(t *testing.T) {
 	files := readHardware(t)
 	var runs []hardwareRun

@@ -152,12 +152,12 @@ func mustParse(t testing.TB, src string) *ptx.Module {
 	return m
 }
 
-// readPTX reads a file of testdata or an image of the catalogue.
+// readPTX reads a file of testdata, or of what clang 19 has made of the .cu files in testdata/hardware.
 func readPTX(t testing.TB, name string) string {
 	t.Helper()
 	src, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
-		src, err = os.ReadFile(filepath.Join("..", "..", "..", "kernels", "ptx", name))
+		src, err = os.ReadFile(filepath.Join("testdata", "clang", name))
 	}
 	require.NoError(t, err)
 	return string(src)

@@ -1,0 +1,90 @@
+package compile
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/tools/go/packages"
+	"golang.org/x/tools/go/ssa"
+)
+
+// Of most packages that the package of the kernels needs, kernels can call nothing: no function bodies are read of them,
+// because they were most of the time that gpuc takes.
+
+// bodies finds the packages whose functions a kernel may call, by path.
+func bodies(pkgs []*packages.Package) map[string]bool {
+	found := map[string]bool{}
+	packages.Visit(pkgs, func(p *packages.Package) bool {
+		call := slices.Contains(pkgs, p) || callable(p.PkgPath)
+		found[p.PkgPath] = call
+		return call
+	}, nil)
+	return found
+}
+
+// callable tells of a package whether a kernel may call its functions.
+func callable(path string) bool {
+	if _, ok := instead[path]; ok {
+		return false
+	}
+	switch first, _, _ := strings.Cut(path, "/"); first {
+	case "bufio", "bytes", "context", "crypto", "embed", "encoding", "errors", "flag", "html", "internal", "io", "iter", "net",
+		"os", "reflect", "regexp", "runtime", "syscall", "testing", "text", "unicode", "unique", "unsafe", "weak":
+		return false
+	}
+	return path != module+"runtime" && path != module+"gpu/launch"
+}
+
+// module is the path of purecuda and of all its packages.
+const module = "github.com/purecuda/purecuda/"
+
+// fileParser parses files, those of which no bodies are wanted once.
+type fileParser struct {
+	fset *token.FileSet
+	keep map[string]bool // by file, whether bodies are wanted
+
+	mu     sync.Mutex
+	parsed map[string]*ast.File
+}
+
+func (p *fileParser) parse(_ *token.FileSet, name string, text []byte) (*ast.File, error) {
+	if p.keep[name] {
+		return parseFile(p.fset, name, text)
+	}
+	p.mu.Lock()
+	f := p.parsed[name]
+	p.mu.Unlock()
+	if f != nil {
+		return f, nil
+	}
+	f, err := parser.ParseFile(p.fset, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return f, err
+	}
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok {
+			fn.Body = nil
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parsed[name] = f
+	return f, nil
+}
+
+// program makes the packages for go/ssa. Those without bodies have types alone.
+func program(fset *token.FileSet, pkgs []*packages.Package, bodies map[string]bool) *ssa.Program {
+	prog := ssa.NewProgram(fset, ssa.InstantiateGenerics)
+	packages.Visit(pkgs, nil, func(p *packages.Package) {
+		if bodies[p.PkgPath] {
+			prog.CreatePackage(p.Types, p.Syntax, p.TypesInfo, true)
+		} else {
+			prog.CreatePackage(p.Types, nil, nil, true)
+		}
+	})
+	return prog
+}

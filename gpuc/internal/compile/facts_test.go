@@ -1,0 +1,72 @@
+package compile_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpuc/internal/compile"
+	"github.com/purecuda/purecuda/gpuc/internal/device"
+)
+
+// TestChecks compiles what needs a check, and what can be seen to need none. In each, x has 256 elements, n is -1, and o,
+// which needs a check, points to x[0].
+func TestChecks(t *testing.T) {
+	const (
+		fails = "fails" // the check stays, and fails
+		holds = "holds" // the check stays
+		none  = "none"  // there is none
+	)
+	tests := []struct{ name, want, body string }{
+		{"a mask that does not fit the signed type", fails, "var a [256]int; a[3] = 1; *o = a[int8(n&255)]"},
+		{"a byte as int8", fails, "var a [256]int; a[3] = 1; *o = a[int8(uint8(n))]"},
+		{"a remainder of a byte as int8", fails, "var a [256]int; a[3] = 1; *o = a[int8(uint8(n))%100]"},
+		{"a word as int32", fails, "var a [256]int; a[3] = 1; *o = a[int32(uint32(n))%100]"},
+		{"a sum of int8", fails, "var a [256]int; a[3] = 1; *o = a[(int8(n&127)+1)%100]"},
+		{"a negative remainder", fails, "var a [256]int; a[3] = 1; *o = a[n%100]"},
+		{"a half of what is negative", fails, "var a [256]int; a[3] = 1; *o = a[(n>>1)%100]"},
+		{"the quotient by what is negative", fails, "var a [256]int; a[3] = 1; *o = a[(len(x)/n)%100]"},
+		{"a counter with steps that double", fails, "for i, j := 0, 1; i < len(x); i, j = i+j, j*2 { x[i]++; if j > 64 { i, j = n-5, 1 } }"},
+		{"a sum that overflows", fails, "for i, j := 0, 0; j >= 0; i, j = i+j, j+(1<<31) { if i < len(x) { x[i]++ } }"},
+		{"a counter of 32 bits", fails, "for i := int32(1); i != 0; i += 1<<30 { if int(i) < len(x) { x[i]++ } }"},
+		{"a counter of 32 bits as int", fails, "for i := int32(1); i != 0; i += 1<<30 { if j := int(i); j < len(x) { x[j]++ } }"},
+		{"a counter that a condition does not stop", fails, "for i := 0; ; i += 1<<62 { if i < len(x) { x[i]++ } }"},
+		{"a condition on another counter", fails, "for i, k := 0, 0; k < 3; i, k = i+(1<<62), k+1 { if i < len(x) { x[i]++ } }"},
+		{"a bound of a uint32 that an int32 does not have", fails, "var a [10]int; a[3] = 1; y := uint32(n) & uint32(n-1); if u := uint32(n-5); u < y { if i := int32(u); i < 10 { *o = a[i] } }"},
+		{"a bound of a uint64 that an int does not have", fails, "var a [10]int; a[3] = 1; y := uint64(n) & uint64(n-1); if u := uint64(n-5); u < y { if i := int(u); i < 10 { *o = a[i] } }"},
+		{"the bound of a slice", fails, "*o = len(x[:4][n+3:5][:3])"},
+		{"the capacity of a slice is beyond the slice", fails, "*o = len(x[0:1:258+n*0])"},
+		{"a bound is beyond the capacity", fails, "*o = len(x[1:5-n:5])"},
+		{"beyond the capacity of a slice", fails, "y := x[0:2:5+n]; *o = len(y[:6])"},
+		{"the capacity of an array", fails, "var a [8]int; a[2] = n; y := a[1:3:4]; *o = len(y[:5+n])"},
+
+		{"an index", holds, "if n < len(x) { x[n+1]++ }"},
+		{"a capacity", holds, "*o = len(x[1:4:n+6])"},
+		{"a mask", none, "var a [256]int; a[3] = 1; *o = a[n&255] + a[int8(n&127)] + a[uint8(n)] + a[uint32(n)>>24] + a[uint16(n)%256]"},
+		{"a remainder of what counts up", holds, "var a [16]int; for i := range len(x) { a[i%16] += i }; *o = a[3]"},
+		{"a counter with places in the grid", none, "for i := t.GlobalX(); i < len(x); i += t.GlobalDimX() { x[i]++ }"},
+		{"a counter of blocks", none, "for b := t.BlockX()+1; b < 4; b++ { if i := b + t.ThreadX(); i < len(x) { x[i]++ } }"},
+	}
+	var source strings.Builder
+	for i, c := range tests {
+		fmt.Fprintf(&source, "//purecuda:kernel\nfunc K%d(t *gpu.Thread, x []int, n int) {\n\to := &x[0]\n\t%s\n\t_ = o\n}\n\n", i, c.body)
+	}
+	p, err := load(t, source.String())
+	require.NoError(t, err)
+	for i, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			name := fmt.Sprint("K", i)
+			m, err := p.Compile(compile.Options{Arch: 75, Checks: compile.ChecksReport}, name)
+			require.NoError(t, err)
+			assert.Equal(t, c.want == none, len(m.Sites) == 1, "%q", m.Sites)
+			d := device.Open(t, device.Of(m))
+			report, err := d.Run(name, gpu.Linear(1, 1), make([]int, 256), -1)
+			require.NoError(t, err)
+			assert.Equal(t, c.want == fails, report[0] != 0, "%q", m.Sites)
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package compile
+
+import (
+	"slices"
+	"strings"
+)
+
+// gather makes one branch of checks that follow one another. Loads and stores between them come after all of them, so
+// that the GPU does them at once; what a thread has stored just before a check that fails may be missing. Where one
+// fails, they are asked again in their order, so that the report is the same.
+func (k *kctx) gather(code []ins) []ins {
+	defs, _ := counts(code)
+	jumps := map[string]int{}
+	for _, i := range code {
+		jumps[i.target]++
+	}
+	var out, slow []ins
+	for i := 0; i < len(code); {
+		if !code[i].check() {
+			out = append(out, code[i])
+			i++
+			continue
+		}
+		g := gathered{late: map[string]bool{}}
+		i = g.from(code, i, defs, jumps)
+		p := g.checks[0].guard
+		out = append(out, g.before...)
+		for _, c := range g.checks[1:] {
+			one := k.reg(kPred).r
+			out = append(out, ins{op: "or.pred", dst: []string{one}, src: []string{p, c.guard}, text: p + ", " + c.guard})
+			p = one
+		}
+		branch := g.checks[0]
+		if len(g.checks) > 1 && k.o.Checks == ChecksReport { // others trap, all in one place
+			l := k.label()
+			branch = ins{op: "bra", text: l, target: l, side: true, note: "one of the checks below"}
+			g.checks[len(g.checks)-1].guard = ""
+			slow = append(append(slow, ins{label: l}), g.checks...)
+		}
+		branch.guard = p
+		out = append(append(out, branch), g.after...)
+	}
+	return append(out, slow...)
+}
+
+// check tells whether an instruction goes where a failed check goes.
+func (i *ins) check() bool { return i.op == "bra" && i.note != "" && i.guard != "" && !i.guardNot }
+
+// memory tells whether an instruction loads or stores.
+func (i *ins) memory() bool {
+	return strings.HasPrefix(i.op, "ld.") && !strings.HasPrefix(i.op, "ld.param") || strings.HasPrefix(i.op, "st.")
+}
+
+// gathered is what follows a check, up to the last check that can be asked with it.
+type gathered struct {
+	checks        []ins
+	before, after []ins // the one branch for all of them
+
+	late   map[string]bool // registers that are set after the branch
+	stored bool            // to memory that a load may read
+
+	// Since the last check: what can be before the branch, loads, and what comes after the loads.
+	early, loads, others []ins
+	rest                 []ins // others before the last check
+}
+
+// from collects from a check on, and gives what comes next.
+func (g *gathered) from(code []ins, first int, defs, jumps map[string]int) (next int) {
+	g.checks, next = []ins{code[first]}, first+1
+	for j := next; j < len(code); {
+		list, step := guarded(code[j:], jumps)
+		for _, i := range list {
+			if !g.take(i, defs) {
+				g.after = append(g.after, g.rest...)
+				return next
+			}
+		}
+		if j += step; code[j-1].check() {
+			next = j
+		}
+	}
+	g.after = append(g.after, g.rest...)
+	return next
+}
+
+// take takes an instruction, if it does not end what can be gathered.
+func (g *gathered) take(i ins, defs map[string]int) bool {
+	isLate := func(r string) bool { return g.late[r] }
+	needsLate := g.late[i.guard] || slices.ContainsFunc(i.src, isLate)
+	switch {
+	case i.check() && !needsLate:
+		g.checks, g.before, g.after, g.rest = append(g.checks, i), append(g.before, g.early...), append(g.after, g.loads...), append(g.rest, g.others...)
+		g.early, g.loads, g.others = nil, nil, nil
+		return true
+	case i.label != "" || i.op == "bra" || i.side && !i.memory() || slices.ContainsFunc(i.dst, func(r string) bool { return defs[r] > 1 }):
+		return false
+	case !i.memory() && !needsLate:
+		g.early = append(g.early, i)
+		return true
+	case strings.HasPrefix(i.op, "ld.global") && !needsLate && !g.stored:
+		g.loads = append(g.loads, i)
+	default:
+		g.others = append(g.others, i)
+		g.stored = g.stored || strings.HasPrefix(i.op, "st.") && !strings.HasPrefix(i.op, "st.shared")
+	}
+	for _, r := range i.dst {
+		g.late[r] = true
+	}
+	return true
+}
+
+// maxGuarded is how many instructions a condition may guard each for itself, in place of a branch around them.
+const maxGuarded = 6
+
+// guarded gives the next instruction, or loads and stores that a branch goes around, each with its condition; and how
+// many instructions that were.
+func guarded(code []ins, jumps map[string]int) (list []ins, n int) {
+	b := code[0]
+	n = 1
+	for n < len(code) && n <= maxGuarded && code[n].memory() && code[n].guard == "" {
+		n++
+	}
+	if b.op != "bra" || b.guard == "" || b.check() || n == len(code) || code[n].label != b.target || jumps[b.target] > 1 {
+		return code[:1], 1
+	}
+	for _, i := range code[1:n] {
+		i.guard, i.guardNot = b.guard, !b.guardNot
+		list = append(list, i)
+	}
+	return list, n + 1
+}

@@ -1,0 +1,131 @@
+package compile
+
+import (
+	"go/token"
+	"go/types"
+	"math"
+	"math/bits"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+// bound gives the largest number that an integer can be, if it is known not to be negative.
+func (k *kctx) bound(v val) (hi uint64, ok bool) {
+	switch {
+	case v.isC && v.k == k32:
+		return v.c, v.c <= math.MaxInt32
+	case v.isC:
+		return v.c, v.c <= math.MaxInt64
+	}
+	hi, ok = v.hi, v.hi > 0
+	if f, found := k.cur.get("hi " + v.r); found && (!ok || f.c < hi) {
+		return f.c, true
+	}
+	return hi, ok
+}
+
+// limit is the largest number of a type, as far as bounds go.
+func limit(b *types.Basic) uint64 {
+	n := sizes.Sizeof(b)*8 - 1
+	if unsigned(b) && n < 63 {
+		n++
+	}
+	return 1<<n - 1
+}
+
+// bounded notes the bound of a result, where its type holds it.
+func bounded(b *types.Basic, v val, hi uint64) val {
+	if v.hi = 0; hi <= limit(b) {
+		v.hi = max(1, hi)
+	}
+	return v
+}
+
+// resultBound gives the bound of the result of an operation.
+func (k *kctx) resultBound(op token.Token, b *types.Basic, x, y val) (hi uint64, ok bool) {
+	xh, okX := k.bound(x)
+	yh, okY := k.bound(y)
+	if unsigned(b) && !okX {
+		xh, okX = math.MaxUint64>>(64-8*sizes.Sizeof(b)), true
+	}
+	both := okX && okY
+	switch op {
+	case token.ADD:
+		sum, carry := bits.Add64(xh, yh, 0)
+		return sum, both && carry == 0
+	case token.MUL:
+		over, product := bits.Mul64(xh, yh)
+		return product, both && over == 0
+	case token.AND:
+		switch {
+		case both:
+			return min(xh, yh), true
+		case okX:
+			return xh, true
+		}
+		return yh, okY
+	case token.OR, token.XOR:
+		return 1<<bits.Len64(xh|yh) - 1, both
+	case token.SHL:
+		return xh << (y.c & 63), okX && y.isC && bits.Len64(xh)+int(min(y.c, 64)) < 64
+	case token.SHR:
+		if y.isC {
+			xh >>= y.c
+		}
+		return xh, okX
+	case token.QUO:
+		if y.isC && y.c > 0 {
+			xh /= y.c
+		}
+		return xh, both
+	case token.REM:
+		if okY && yh > 0 {
+			xh = min(xh, yh-1)
+		}
+		return xh, both
+	}
+	return 0, false
+}
+
+// learn notes what a condition says, where it holds.
+func (k *kctx) learn(s *scope, cond ssa.Value, holds bool) {
+	c, ok := cond.(*ssa.BinOp)
+	if !ok || kindOf(c.X.Type()) != k64 && kindOf(c.X.Type()) != k32 {
+		return
+	}
+	x, okX := k.tryGet(s, c.X)
+	y, okY := k.tryGet(s, c.Y)
+	if !okX || !okY {
+		return
+	}
+	op, vx, vy := c.Op, c.X, c.Y
+	if !holds {
+		op = map[token.Token]token.Token{token.LSS: token.GEQ, token.GEQ: token.LSS, token.GTR: token.LEQ, token.LEQ: token.GTR, token.NEQ: token.EQL}[op]
+	}
+	if op == token.GTR || op == token.GEQ {
+		op, x, y, vx, vy = map[token.Token]token.Token{token.GTR: token.LSS, token.GEQ: token.LEQ}[op], y, x, vy, vx
+	}
+	b := vx.Type().Underlying().(*types.Basic)
+	_, low := k.bound(x)
+	hi, high := k.bound(y)
+	if x.isC || !low && !unsigned(b) && (x.k != k64 || !nonneg(vx, 0)) || op != token.LSS && op != token.LEQ {
+		return
+	}
+	if op == token.LSS && x.k == k64 {
+		k.cur.m["lt "+x.String()+" "+y.String()] = val{}
+	}
+	if !high && !unsigned(b) {
+		hi = limit(b) // what is above a number that is not negative
+	} else if !high {
+		return
+	}
+	if op == token.LSS && hi > 0 {
+		hi--
+	}
+	if x.k == k32 && hi > math.MaxInt32 {
+		return // a conversion keeps the register: what an int32 reads there could be negative
+	}
+	if old, ok := k.bound(x); !ok || hi < old {
+		k.cur.m["hi "+x.r] = cst(k64, hi)
+	}
+}

@@ -1,0 +1,184 @@
+//lint:file-ignore U1000 the kernels use what is here
+
+package random
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"slices"
+
+	"github.com/purecuda/purecuda/gpu"
+)
+
+// This file is a part of each program too: its kernels take these arguments and call these functions.
+
+const (
+	// Threads is how many threads a launch has, in blocks of 64.
+	Threads = 128
+	// Results is how many elements of out a thread writes.
+	Results = 8
+	// Inputs is the length of what all threads read, a power of two.
+	Inputs = 64
+	// Signature is the parameters of a kernel.
+	Signature = "t *gpu.Thread, out []uint64, in []int64, f []float64, h []int16, recs []Rec, quads []gpu.Uint4, sums []int64, counts []uint32, singles []float32, p Param, n int"
+	// Fails is the n for which a kernel comes to its check that fails.
+	Fails = 12
+)
+
+// Rec is what slices hold: a thread writes its own.
+type Rec struct {
+	A  int8
+	B  uint16
+	C  [2]int32
+	D  float64
+	E  uint64
+	F  float32
+	OK bool
+}
+
+// Sum has the record by value.
+func (r Rec) Sum() int64 {
+	s := int64(r.A) + 3*int64(r.B) + int64(r.C[0])<<3 ^ int64(r.C[1]) + int64(r.E)
+	if r.OK {
+		s = -s
+	}
+	return s + int64(bits64(r.D)>>7) + int64(bits32(r.F))
+}
+
+// Turn changes the record.
+func (r *Rec) Turn(x int32) {
+	r.C[0], r.C[1], r.OK = r.C[1], r.C[0]+x, !r.OK
+	for i := range r.C {
+		if r.C[i] < x {
+			r.A++
+		}
+	}
+}
+
+// Param is a parameter by value.
+type Param struct {
+	A  int32
+	B  [3]float32
+	C  uint8
+	D  int64
+	On bool
+}
+
+var tableOfBytes = [16]uint8{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 97, 93, 255, 128}
+var tableOfInts = [16]int32{1, -1, 2, -2, 1 << 30, -1 << 31, 7, 0, 9, 8, 7, 6, 5, 4, 3, 2}
+var tableOfFloats = [16]float64{0.5, 1.5, -2.25, 1e9, 1, 2, 3, 4, 0, 1e-5, 7, 8, 9, 0.25, 1e-3, 3}
+
+func id[T any](v T) T { return v }
+
+// within is x where it fits an integer of each type; elsewhere Go does not say what a conversion gives.
+func within[T float32 | float64](x T) T {
+	if x >= 0 && x <= 100 {
+		return x
+	}
+	return 3
+}
+
+// bits64 and bits32 do not tell one NaN from another.
+func bits64(x float64) uint64 {
+	if x != x {
+		return 1
+	}
+	return math.Float64bits(x)
+}
+
+func bits32(x float32) uint32 {
+	if x != x {
+		return 1
+	}
+	return math.Float32bits(x)
+}
+
+func number[T float32 | float64](x T) T {
+	if x != x {
+		return 0
+	}
+	return x
+}
+
+// fold goes over a slice.
+func fold[T int16 | int64 | float64](s []T, seed T) T {
+	for i, v := range s {
+		if i&1 == 0 {
+			seed = v - seed
+		} else {
+			seed += v
+		}
+	}
+	return seed
+}
+
+// spread writes to an array through a pointer.
+func spread[T int8 | uint16 | int32 | uint64 | float32](a *[8]T, x T, at int) {
+	a[at&7] = x
+	for i := range a {
+		a[i] += a[(i+at)&7]
+	}
+}
+
+// total adds up a warp.
+func total(t *gpu.Thread, v int32) int32 {
+	for d := 16; d > 0; d >>= 1 {
+		v += gpu.ShuffleXor(t, v, d)
+	}
+	return v
+}
+
+// Args are the arguments of one launch.
+type Args struct {
+	Out     []uint64
+	In      []int64
+	F       []float64
+	H       []int16
+	Recs    []Rec
+	Quads   []gpu.Uint4
+	Sums    []int64
+	Counts  []uint32
+	Singles []float32
+	P       Param
+	N       int
+}
+
+// NewArgs makes what a launch begins with.
+func NewArgs(n int) *Args {
+	a := &Args{
+		Out: make([]uint64, Threads*Results), In: make([]int64, Inputs), F: make([]float64, Inputs), H: make([]int16, Inputs),
+		Recs: make([]Rec, Threads), Quads: make([]gpu.Uint4, Inputs),
+		Sums: []int64{0, 99, -99, -1, 0, 5, 1 << 40}, Counts: []uint32{0, 99, 1, math.MaxUint32, 0, 5, 0}, Singles: make([]float32, 4),
+		P: Param{A: -77, B: [3]float32{1.5, -0.25, 1e6}, C: 200, D: 1 << 45, On: true}, N: n,
+	}
+	for i := range a.In {
+		a.In[i] = int64(i*i*0x9e3779b97f4a7c) >> (i % 64)
+		a.F[i] = float64(i-20) / 7
+		a.H[i] = int16(i * 1999)
+		a.Quads[i] = gpu.Uint4{X: uint32(i), Y: uint32(i * i), Z: uint32(i) << 27, W: ^uint32(i)}
+	}
+	a.In[7], a.In[8], a.In[9], a.In[10] = math.MinInt64, math.MinInt32, math.MinInt8, -1
+	a.F[3], a.F[4], a.F[5], a.F[6] = math.NaN(), math.Inf(1), math.Copysign(0, -1), 1e-310
+	for i := range a.Recs {
+		a.Recs[i] = Rec{int8(i), uint16(i * 999), [2]int32{int32(-i), int32(i) << 20}, float64(i) / 3, uint64(i) << 50, float32(i) / 7, i%3 == 0}
+	}
+	return a
+}
+
+// Result is a hash of what each thread left, and one of the rest.
+func (a *Args) Result() []uint32 {
+	var r []uint32
+	sum := func(v ...any) {
+		h := fnv.New32a()
+		for _, v := range v {
+			_ = binary.Write(h, binary.LittleEndian, v)
+		}
+		r = append(r, h.Sum32())
+	}
+	for i := range Threads {
+		sum(a.Out[i*Results:(i+1)*Results], a.Recs[i])
+	}
+	sum(a.Sums, a.Counts, a.Singles)
+	return slices.Clip(r)
+}
