@@ -1,0 +1,192 @@
+//go:build linux && (amd64 || arm64)
+
+package isolate_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/seeds"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/pool/isolate"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// TestCampaign kills children at random points while requests of all kinds run: each request gets one answer, which is
+// right or an error that says why, and nothing is left.
+func TestCampaign(t *testing.T) {
+	seeds.Run(t, 12, func(seed uint64) *campaign { return &campaign{t: t, seed: seed} })
+}
+
+type campaign struct {
+	t    *testing.T
+	seed uint64
+
+	mu    sync.Mutex
+	trace []string
+}
+
+// Describe implements seeds.Program.
+func (c *campaign) Describe() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprint(c.trace)
+}
+
+func (c *campaign) note(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trace = append(c.trace, fmt.Sprintf(format, args...))
+}
+
+// Run implements seeds.Program.
+func (c *campaign) Run() error {
+	chance := rand.New(rand.NewPCG(c.seed, 1))
+	devices := 1 + chance.IntN(3)
+	gpu := drivertest.New(machine(devices))
+	rt, err := runtime.Open(runtime.WithDriver(gpu))
+	if err != nil {
+		return err
+	}
+	g, err := isolate.Open(rt, isolate.WithOutput(nil), isolate.WithEnvironment(fmt.Sprint(simulation, "=", devices)),
+		isolate.WithStreams(1+chance.IntN(4)), isolate.WithQueue(chance.IntN(40)), isolate.WithRestarts(1+chance.IntN(30), 300*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	var workers, killer sync.WaitGroup
+	errs := make(chan error, 100)
+	for worker := range 2 + chance.IntN(10) {
+		own := rand.New(rand.NewPCG(c.seed, uint64(worker)+2))
+		workers.Go(func() {
+			for range 1 + own.IntN(6) {
+				if err := c.request(g, own); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	killer.Go(func() {
+		chance := rand.New(rand.NewPCG(c.seed, 0))
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(chance.IntN(30)) * time.Millisecond):
+			}
+			if d := g.Stats().Devices[chance.IntN(devices)]; d.PID != 0 && chance.IntN(3) == 0 {
+				c.note("kill %d", d.PID)
+				_ = syscall.Kill(d.PID, syscall.SIGKILL)
+			}
+		}
+	})
+	early := chance.IntN(4) == 0
+	if !early {
+		workers.Wait()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+chance.IntN(1000))*time.Millisecond)
+	err = g.Shutdown(ctx)
+	cancel()
+	workers.Wait()
+	close(stop)
+	killer.Wait()
+	close(errs)
+	for err := range errs {
+		return err
+	}
+	if err != nil && !(early && errors.Is(err, driver.ErrTimeout)) {
+		return fmt.Errorf("Shutdown: %w", err)
+	}
+	stats := g.Stats()
+	for _, d := range stats.Devices {
+		if d.PID != 0 || d.Busy != 0 || d.State != isolate.Ended && d.State != isolate.Idle && d.State != isolate.Pausing && d.State != isolate.LeftOut {
+			return fmt.Errorf("left behind: %+v", d)
+		}
+		if d.PID != 0 && syscall.Kill(d.PID, 0) == nil {
+			return fmt.Errorf("process %d lives", d.PID)
+		}
+	}
+	if stats.Queue != 0 {
+		return fmt.Errorf("%d requests wait", stats.Queue)
+	}
+	return errors.Join(rt.Close(), gpu.Close())
+}
+
+// request makes one request, and checks the answer.
+func (c *campaign) request(g *isolate.Group, chance *rand.Rand) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	switch chance.IntN(6) {
+	case 0:
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, time.Duration(chance.IntN(100))*time.Millisecond)
+		defer end()
+	case 1:
+		time.AfterFunc(time.Duration(chance.IntN(100))*time.Millisecond, cancel)
+	}
+	options := []isolate.Option{isolate.WithRetry(chance.IntN(3)), isolate.WithGrace(time.Duration(chance.IntN(20)) * time.Millisecond)}
+	if chance.IntN(2) == 0 {
+		options = append(options, isolate.WithQueueWait())
+	}
+	data := bytes.Repeat([]byte{byte(chance.Uint32())}, chance.IntN(1<<uint(chance.IntN(20))))
+	var want []byte
+	var words []uint32
+	name := []string{"echo/v1", "echo/v1", "echo/v1", "add/v1", "add/v1", "sleep/v1", "fault/v1", "spin/v1", "wait/v1", "exit/v1", "fail/v1", "nonsense/v1"}[chance.IntN(12)]
+	switch name {
+	case "echo/v1":
+		want = data
+	case "add/v1":
+		b, err := g.NewBuffer(4 * (1 + chance.IntN(5000)))
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		words = unsafe.Slice((*uint32)(unsafe.Pointer(&b.Bytes()[0])), len(b.Bytes())/4)
+		options = append(options, isolate.WithBuffers(b), isolate.WithRetry(0)) // adding twice is another result
+		data = []byte{7, 0, 0, 0}
+	case "sleep/v1":
+		data, want = fmt.Append(nil, time.Duration(chance.IntN(30))*time.Millisecond), []byte("slept")
+	case "spin/v1", "wait/v1": // end by their context only
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, time.Duration(chance.IntN(50))*time.Millisecond)
+		defer end()
+	case "nonsense/v1":
+		data = append(data[:min(len(data), 3)], "\xff\xff\xff\xff\xff\xff\xff\xff\xff"...)
+	}
+	c.note("%s", name)
+	result, report, err := g.Do(ctx, name, data, options...)
+	if err == nil {
+		for i, w := range words {
+			if w != 7 {
+				return fmt.Errorf("%s: word %d is %d", name, i, w)
+			}
+		}
+		if want != nil && !bytes.Equal(result, want) {
+			return fmt.Errorf("%s: %d bytes came back, %d are right", name, len(result), len(want))
+		}
+		if name == "spin/v1" || name == "wait/v1" || name == "exit/v1" || name == "fault/v1" || name == "fail/v1" {
+			return fmt.Errorf("%s: no error: %+v", name, report)
+		}
+		return nil
+	}
+	if _, ok := errors.AsType[*isolate.RemoteError](err); ok && (name == "fail/v1" || name == "nonsense/v1") { // a full socket refuses to be written
+		return nil
+	}
+	for _, expected := range []error{isolate.ErrChildDied, isolate.ErrGaveUp, driver.ErrTimeout, driver.ErrClosed, pool.ErrQueueFull, context.Canceled} {
+		if errors.Is(err, expected) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}

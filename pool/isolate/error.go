@@ -1,0 +1,89 @@
+package isolate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"unicode/utf8"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+const (
+	// ErrChildDied is the kind of the error of a request whose child ended before it answered. The cause
+	// that the child could still tell is behind it.
+	ErrChildDied driver.Kind = "ChildDied"
+	// ErrGaveUp is the kind of the error of a request that no device takes, because their children have
+	// died too often.
+	ErrGaveUp driver.Kind = "GaveUp"
+)
+
+// RemoteError is an error of a function that is no [driver.Error]. Its text is all that comes from the child.
+type RemoteError struct{ Text string }
+
+func (e *RemoteError) Error() string { return e.Text }
+
+// told is an error as a child sends it.
+type told struct {
+	Text               string
+	Canceled, Deadline bool
+	Driver             bool // the rest is known
+	Kind               driver.Kind
+	Op, Kernel, Detail string
+	Code               driver.Result
+	Device             int
+	Stream             uint64
+	Bytes, Free, Total uint64
+	Sticky             bool
+	Log                string
+}
+
+// maxTold is how much of an error's text a child sends.
+const maxTold = 64 << 10
+
+// tell encodes an error.
+func tell(err error) []byte {
+	t := told{Text: short(err.Error()), Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded)}
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		t.Driver, t.Kind, t.Op, t.Kernel, t.Detail = true, e.Kind, e.Op, e.Kernel, short(e.Detail)
+		t.Code, t.Device, t.Stream, t.Sticky = e.Code, e.Device, e.Stream, e.Sticky
+		t.Bytes, t.Free, t.Total, t.Log = e.Bytes, e.Free, e.Total, short(e.Log)
+	}
+	text, _ := json.Marshal(t) // of these types it does not fail
+	return text
+}
+
+func short(text string) string {
+	if len(text) <= maxTold {
+		return text
+	}
+	n := maxTold
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "..."
+}
+
+// hear decodes an error of the child of a device.
+func hear(text []byte, device int) error {
+	var t told
+	if err := json.Unmarshal(text, &t); err != nil {
+		return driver.Errorf(ErrChildDied, "the child of device %d sent an error that cannot be read: %w", device, err)
+	}
+	switch {
+	case t.Driver:
+		return &driver.Error{Kind: t.Kind, Op: t.Op, Code: t.Code, Device: device, Stream: t.Stream, Kernel: t.Kernel,
+			Bytes: t.Bytes, Free: t.Free, Total: t.Total, Sticky: t.Sticky, Detail: t.Detail, Log: t.Log}
+	case t.Deadline:
+		return context.DeadlineExceeded
+	case t.Canceled:
+		return context.Canceled
+	}
+	return &RemoteError{t.Text}
+}
+
+// poisoned tells whether a child is lost by an error.
+func poisoned(err error) bool {
+	e, ok := errors.AsType[*driver.Error](err)
+	return ok && (e.Sticky || e.Kind == driver.ErrDeviceLost)
+}

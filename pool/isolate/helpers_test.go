@@ -1,0 +1,255 @@
+//go:build linux && (amd64 || arm64)
+
+package isolate_test
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/pool/isolate"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// simulation tells a child how many devices it has to simulate.
+const simulation = "PURECUDA_TEST_ISOLATE"
+
+// ptx has kernels that are in order, that fault and that never end.
+const ptx = `.version 6.4
+.target sm_75
+.address_size 64
+.visible .entry add(.param .u64 x, .param .u32 n, .param .u32 what) {
+	.reg .pred %p; .reg .b32 %r<6>; .reg .b64 %rd<4>;
+	ld.param.u64 %rd0, [x]; ld.param.u32 %r0, [n]; ld.param.u32 %r1, [what];
+	mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x;
+	mad.lo.u32 %r2, %r2, %r3, %r4;
+	setp.ge.u32 %p, %r2, %r0;
+	@%p ret;
+	mul.wide.u32 %rd1, %r2, 4; add.u64 %rd0, %rd0, %rd1;
+	ld.global.u32 %r3, [%rd0]; add.u32 %r3, %r3, %r1; st.global.u32 [%rd0], %r3;
+	ret;
+}
+.visible .entry fault() { .reg .b64 %rd; mov.u64 %rd, 8; st.global.u32 [%rd], 1; ret; }
+.visible .entry spin(.param .u64 x) {
+	.reg .pred %p; .reg .b32 %r; .reg .b64 %rd;
+	ld.param.u64 %rd, [x];
+L:	ld.volatile.global.u32 %r, [%rd]; setp.ne.u32 %p, %r, 77; @%p bra L;
+	ret;
+}`
+
+func init() {
+	for name, f := range map[string]isolate.Func{
+		"echo/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) { return r.Data, nil },
+		"add/v1":  add,
+		"fault/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
+			return nil, launch(w, "fault", runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}})
+		},
+		"spin/v1":  spin,
+		"where/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) { return []byte(w.Device().UUID.String()), nil },
+		"pid/v1":   func(*pool.Worker, *isolate.Request) ([]byte, error) { return fmt.Append(nil, os.Getpid()), nil },
+		"fail/v1":  func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, errors.New("not today") },
+		"panic/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { panic("at the function") },
+		"argument/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
+			_, err := runtime.Alloc[byte](w.Stream(), -1)
+			return nil, err
+		},
+		"exit/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { os.Exit(0); return nil, nil },
+		"kill/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) {
+			return nil, syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		},
+		"stop/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) {
+			err := syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			time.Sleep(time.Hour)
+			return nil, err
+		},
+		"wait/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
+			<-w.Ctx().Done()
+			return nil, context.Cause(w.Ctx())
+		},
+		"sleep/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
+			d, err := time.ParseDuration(string(r.Data))
+			time.Sleep(d)
+			return []byte("slept"), err
+		},
+		"nonsense/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
+			_, err := syscall.Write(socket(), r.Data)
+			return nil, err
+		},
+		"large/v1":       func(_ *pool.Worker, _ *isolate.Request) ([]byte, error) { return make([]byte, 16<<20+1), nil },
+		"environment/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { return json.Marshal(os.Environ()) },
+		"files/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) {
+			return json.Marshal(descriptors("self"))
+		},
+	} {
+		isolate.Register(name, f)
+	}
+}
+
+// socket is the descriptor of a child's socket to its parent.
+func socket() int {
+	for d := 3; d < 100; d++ {
+		if kind, err := syscall.GetsockoptInt(d, syscall.SOL_SOCKET, syscall.SO_TYPE); err == nil && kind == syscall.SOCK_STREAM {
+			return d
+		}
+	}
+	return -1
+}
+
+// descriptors are what the open ones of a process lead to.
+func descriptors(process string) (all []string) {
+	links, _ := filepath.Glob("/proc/" + process + "/fd/*")
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil {
+			all = append(all, to)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// add adds the number in the data to the words of the first buffer, or of the data behind it.
+func add(w *pool.Worker, r *isolate.Request) ([]byte, error) {
+	what := binary.LittleEndian.Uint32(r.Data)
+	host, err := isolate.HostBuffer[uint32](w, r.Buffers[0])
+	if err != nil {
+		return nil, err
+	}
+	return nil, addTo(w, host, what)
+}
+
+func addTo(w *pool.Worker, host *runtime.HostBuffer[uint32], what uint32) error {
+	x, err := runtime.Alloc[uint32](w.Stream(), host.Len())
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	if err := runtime.UploadHost(w.Stream(), x, host); err != nil {
+		return err
+	}
+	if err := launch(w, "add", runtime.Linear(host.Len(), 256), runtime.InOut(x), runtime.Value(uint32(host.Len())), runtime.Value(what)); err != nil {
+		return err
+	}
+	if err := runtime.DownloadHost(w.Stream(), host, x); err != nil {
+		return err
+	}
+	return w.Stream().Synchronize(w.Ctx())
+}
+
+func spin(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
+	x, err := runtime.Alloc[uint32](w.Stream(), 1)
+	if err == nil {
+		err = runtime.Zero(w.Stream(), x)
+	}
+	if err == nil {
+		err = launch(w, "spin", runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}}, runtime.InOut(x))
+	}
+	return nil, err
+}
+
+// launch launches a kernel and waits for it.
+func launch(w *pool.Worker, name string, shape runtime.LaunchConfig, args ...runtime.Arg) error {
+	m, err := w.Context().CachedModule(runtime.Image{Code: []byte(ptx)})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	k, err := m.Kernel(name)
+	if err == nil {
+		err = k.Launch(w.Stream(), shape, args...)
+	}
+	if err == nil {
+		err = w.Stream().Synchronize(w.Ctx())
+	}
+	return err
+}
+
+func TestMain(m *testing.M) {
+	isolate.Main(func() (*runtime.Runtime, error) {
+		if n, _ := strconv.Atoi(os.Getenv(simulation)); n > 0 {
+			return runtime.Open(runtime.WithDriver(drivertest.New(machine(n))))
+		}
+		return runtime.Open()
+	})
+	before := goruntime.NumGoroutine()
+	code := m.Run()
+	for end := time.Now().Add(10 * time.Second); goruntime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			fmt.Fprintf(os.Stderr, "goroutines left behind: %s\n", stacks[:goruntime.Stack(stacks, true)])
+			code = max(code, 1)
+			break
+		}
+	}
+	os.Exit(code)
+}
+
+// lines sends what the children print to a test.
+type lines struct{ t testing.TB }
+
+func (l lines) Write(p []byte) (int, error) {
+	l.t.Logf("child: %s", strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// machine is a simulated one, on which kernels may take for ever.
+func machine(n int) drivertest.Config {
+	return drivertest.Config{Devices: drivertest.Devices(n, drivertest.T4()), MaxSteps: 1 << 50}
+}
+
+// open opens a group on n simulated devices, and closes it at the end of the test.
+func open(t testing.TB, n int, options ...isolate.Option) *isolate.Group {
+	t.Helper()
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.ForTest(t, machine(n))))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	g, err := isolate.Open(rt, append([]isolate.Option{isolate.WithOutput(lines{t}), isolate.WithEnvironment(fmt.Sprint(simulation, "=", n))}, options...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, g.Close()) })
+	return g
+}
+
+// onDrivers runs a test on two simulated devices, and on those of this machine.
+func onDrivers(t *testing.T, f func(t *testing.T, g *isolate.Group), options ...isolate.Option) {
+	t.Run("simulated", func(t *testing.T) { f(t, open(t, 2, options...)) })
+	t.Run("hardware", func(t *testing.T) {
+		rt, err := runtime.Open(runtime.WithDriver(hardware.Open(t)))
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+		g, err := isolate.Open(rt, append([]isolate.Option{isolate.WithOutput(lines{t})}, options...)...)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, g.Close()) })
+		f(t, g)
+	})
+}
+
+// within returns a context that ends with the test, or after a time that no test should take.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func kindOf(err error) driver.Kind {
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		return e.Kind
+	}
+	return ""
+}

@@ -1,0 +1,263 @@
+package isolate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// ChildVariable is the environment variable that tells a process that it is a child. Its value is the version of
+// what the two say to each other.
+const (
+	ChildVariable = "PURECUDA_ISOLATE_CHILD"
+	childVersion  = "1"
+)
+
+// Main serves requests and ends the process if it is a child, and does nothing otherwise. Call it first in main, before
+// flags are parsed and files are opened, and first in TestMain.
+//
+// open opens the runtime in the child; nil is runtime.Open without options. The options are those of the pool
+// that the functions get their workers from: pool.WithSetup and pool.WithDeviceSetup, above all.
+func Main(open func() (*runtime.Runtime, error), options ...pool.Option) {
+	version := os.Getenv(ChildVariable)
+	if version == "" {
+		return
+	}
+	_ = os.Unsetenv(ChildVariable) // for programs that a function starts
+	if open == nil {
+		open = func() (*runtime.Runtime, error) { return runtime.Open() }
+	}
+	err := fmt.Errorf("%s is %q, and this program has version %q", ChildVariable, version, childVersion)
+	if version == childVersion {
+		err = serve(open, options)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "purecuda/isolate:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// hello is what a child is to be.
+type hello struct {
+	Device  driver.UUID
+	Ordinal int // in the parent, for errors and for a device without a UUID
+	Streams int
+}
+
+// child is the process, in itself.
+type child struct {
+	link *link
+	pool *pool.Pool
+
+	mu      sync.Mutex
+	buffers map[uint64]*Buffer
+	cancels map[uint64]context.CancelFunc // of the calls that run
+	running sync.WaitGroup
+}
+
+// serve is the life of a child. It returns when the parent says so; when the parent is gone the process ends.
+func serve(open func() (*runtime.Runtime, error), options []pool.Option) error {
+	l, err := parentLink()
+	if err != nil {
+		return fmt.Errorf("no socket to the parent: %w", err)
+	}
+	kind, _, content, err := l.receive()
+	var h hello
+	if err == nil && kind == helloFrame {
+		err = json.Unmarshal(content, &h)
+	}
+	if err != nil || kind != helloFrame {
+		return fmt.Errorf("no greeting of the parent: %w", err)
+	}
+	c := &child{link: l, buffers: map[uint64]*Buffer{}, cancels: map[uint64]context.CancelFunc{}}
+	ready := make(chan error, 1)
+	var rt *runtime.Runtime
+	go func() { // the parent may go meanwhile
+		var err error
+		rt, err = c.prepare(h, open, options)
+		if err != nil {
+			_ = l.send(failedFrame, 0, tell(err))
+		} else {
+			err = l.send(readyFrame, 0)
+		}
+		ready <- err
+		if err != nil {
+			os.Exit(1)
+		}
+	}()
+	for {
+		kind, number, content, err := l.receive()
+		if err != nil {
+			os.Exit(1) // the parent is gone
+		}
+		switch kind {
+		case callFrame:
+			<-ready // the parent waits for it as well
+			ready <- nil
+			c.begin(number, content)
+		case cancelFrame:
+			c.cancel(number)
+		case bufferFrame:
+			c.addBuffer(number, content)
+		case dropFrame:
+			c.drop(number)
+		case stopFrame:
+			<-ready
+			c.running.Wait()
+			return errors.Join(c.pool.Close(), rt.Close())
+		}
+	}
+}
+
+// prepare opens the device and a worker, so that the first request finds all ready.
+func (c *child) prepare(h hello, open func() (*runtime.Runtime, error), options []pool.Option) (*runtime.Runtime, error) {
+	rt, err := open()
+	if err == nil && rt == nil {
+		err = driver.Errorf(driver.ErrInvalidArgument, "the function that isolate.Main was given returned no runtime")
+	}
+	if err == nil {
+		err = rt.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	device, err := find(rt.Devices(), h)
+	if err != nil {
+		return nil, err
+	}
+	options = append(options[:len(options):len(options)], pool.WithDevices(device.Ordinal), pool.WithStreams(h.Streams), pool.WithQueueWait())
+	if c.pool, err = pool.Open(rt, options...); err != nil {
+		return nil, err
+	}
+	_, err = pool.Do(context.Background(), c.pool, func(*pool.Worker) error { return nil })
+	return rt, err
+}
+
+// find finds the device that a child is for: by its UUID, since CUDA_VISIBLE_DEVICES changes ordinals.
+func find(devices []runtime.Device, h hello) (runtime.Device, error) {
+	for _, d := range devices {
+		if d.UUID == h.Device && (h.Device != driver.UUID{} || d.Ordinal == h.Ordinal) {
+			return d, nil
+		}
+	}
+	return runtime.Device{}, driver.Errorf(driver.ErrDriverCallFailed, "device GPU-%v of the parent is not among the %d of the child", h.Device, len(devices))
+}
+
+// begin runs a function on a goroutine of its own.
+func (c *child) begin(number uint64, content []byte) {
+	name, numbers, data, ok := parseCall(content)
+	if !ok {
+		return // the parent does not send that
+	}
+	r := &Request{Data: append([]byte(nil), data...)}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.mu.Lock()
+	c.cancels[number] = cancel
+	for _, n := range numbers {
+		r.Buffers = append(r.Buffers, c.buffers[n])
+	}
+	c.mu.Unlock()
+	c.running.Go(func() {
+		defer cancel()
+		var result []byte
+		err := contain.Do(func() (err error) {
+			result, err = c.run(ctx, name, r)
+			return err
+		})
+		c.mu.Lock()
+		delete(c.cancels, number)
+		c.mu.Unlock()
+		c.answer(number, result, err)
+	})
+}
+
+// run runs a function, and waits for what it has put on the stream: the parent's deadline holds for that as well.
+func (c *child) run(ctx context.Context, name string, r *Request) (result []byte, err error) {
+	f, err := lookUp(name)
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range r.Buffers {
+		if b == nil {
+			return nil, driver.Errorf(driver.ErrOutOfMemory, "buffer %d could not be mapped in the child", i)
+		}
+	}
+	_, err = pool.Do(ctx, c.pool, func(w *pool.Worker) error {
+		err := contain.Do(func() (err error) {
+			result, err = f(w, r)
+			return err
+		})
+		return errors.Join(err, w.Stream().Synchronize(context.Background()))
+	})
+	return result, err
+}
+
+// answer sends what a function has returned. A child that CUDA is lost for ends after it has told that.
+func (c *child) answer(number uint64, result []byte, err error) {
+	if err == nil && len(result) > maxData {
+		err = driver.Errorf(driver.ErrInvalidArgument, "a result of %d bytes: want at most %d, or a buffer", len(result), maxData)
+	}
+	if err == nil {
+		err = c.link.send(resultFrame, number, result)
+	} else {
+		sent := c.link.send(errorFrame, number, tell(err))
+		if poisoned(err) || sent != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	if err != nil {
+		os.Exit(1) // the parent is gone
+	}
+}
+
+func (c *child) cancel(number uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cancel := c.cancels[number]; cancel != nil {
+		cancel()
+	}
+}
+
+// addBuffer maps a buffer. One that cannot be mapped is an error of the calls that use it.
+func (c *child) addBuffer(number uint64, content []byte) {
+	descriptor := c.link.descriptor()
+	if descriptor < 0 || len(content) != 8 {
+		return
+	}
+	defer closeDescriptor(descriptor)
+	data, err := mapShared(descriptor, int(sizeIn(content)))
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.buffers[number] = &Buffer{number: number, data: data}
+}
+
+// drop forgets a buffer. The parent does that when no call uses it.
+func (c *child) drop(number uint64) {
+	c.mu.Lock()
+	b := c.buffers[number]
+	delete(c.buffers, number)
+	c.mu.Unlock()
+	if b == nil {
+		return
+	}
+	c.running.Go(func() { // ending the registration waits for the device
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.host == nil || b.host.Close() == nil {
+			unmap(b.data)
+		}
+	})
+}

@@ -1,0 +1,280 @@
+package isolate
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// process is a child, as the parent sees it.
+type process struct {
+	of   *slot
+	cmd  *exec.Cmd
+	link *link
+	tail *tail
+
+	introducing sync.Mutex      // of buffers, so that each is sent once and before its first call
+	known       map[uint64]bool // the buffers that were sent
+
+	mu    sync.Mutex
+	calls map[uint64]chan answer
+	why   error // it was killed, has told a fatal error, or has ended: it gets no requests any more
+	cause error // why it has ended; set before gone is closed
+	ready chan error
+	told  bool          // that it is ready or cannot be; of the goroutine that receives
+	dying chan struct{} // closed when there is a why
+	gone  chan struct{} // closed when the process has ended and all its answers were delivered
+}
+
+// answer is what a child says to a call.
+type answer struct {
+	result []byte
+	err    error
+}
+
+// spawn starts a child, and returns when it is ready.
+func (g *Group) spawn(s *slot) (*process, error) {
+	p := &process{of: s, known: map[uint64]bool{}, calls: map[uint64]chan answer{},
+		ready: make(chan error, 1), dying: make(chan struct{}), gone: make(chan struct{}), tail: &tail{out: g.config.output}}
+	p.cmd = exec.Command("/proc/self/exe") // also if the file was replaced
+	p.cmd.Args = os.Args[:1]
+	p.cmd.Env = g.environment(s)
+	p.cmd.Stdout, p.cmd.Stderr = p.tail, p.tail
+	p.cmd.WaitDelay = time.Second
+	var err error
+	if p.link, err = g.starter.start(p.cmd); err != nil {
+		return nil, driver.Errorf(ErrChildDied, "no child process for device %d could be started: %w", s.device.Ordinal, err)
+	}
+	go p.receive()
+	g.mu.Lock()
+	s.begun = p
+	if g.ending {
+		p.kill(errClosed())
+	}
+	g.mu.Unlock()
+	greeting, err := json.Marshal(hello{Device: s.device.UUID, Ordinal: s.device.Ordinal, Streams: g.config.streams})
+	if err == nil {
+		err = p.link.send(helloFrame, 0, greeting)
+	}
+	if err != nil {
+		p.kill(err)
+	}
+	limit := time.NewTimer(g.config.ready)
+	defer limit.Stop()
+	select {
+	case err = <-p.ready:
+	case <-limit.C:
+		err = driver.Errorf(driver.ErrTimeout, "it was not ready after %v", g.config.ready)
+	case <-p.gone:
+		err = p.cause
+	}
+	if err != nil {
+		p.kill(err)
+		<-p.gone
+		return nil, err
+	}
+	return p, nil
+}
+
+// environment is that of a child: it sees its device only.
+func (g *Group) environment(s *slot) []string {
+	var all []string
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); usual(name) {
+			all = append(all, variable)
+		}
+	}
+	if kind := "GPU-"; s.device.UUID != (driver.UUID{}) {
+		if s.device.MIG {
+			kind = "MIG-"
+		}
+		all = append(all, "CUDA_VISIBLE_DEVICES="+kind+s.device.UUID.String())
+	}
+	all = append(all, g.config.environment...)
+	return append(all, ChildVariable+"="+childVersion)
+}
+
+// receive takes what the child says until it ends.
+func (p *process) receive() {
+	for {
+		kind, number, content, err := p.link.receive()
+		if err == nil {
+			err = p.hear(kind, number, content)
+		}
+		for d := p.link.descriptor(); d >= 0; d = p.link.descriptor() {
+			closeDescriptor(d)
+			err = errors.New("a descriptor")
+		}
+		if err == io.EOF {
+			break
+		} else if err != nil { // nothing that it says is believed any more
+			p.kill(driver.Errorf(ErrChildDied, "it sent nonsense, and was killed: %w", err))
+			break
+		}
+	}
+	_ = p.cmd.Process.Kill() // it has closed the socket, and may not end for that
+	err := p.cmd.Wait()
+	p.link.conn.Close()
+	p.mu.Lock()
+	switch {
+	case p.why != nil:
+		p.cause = p.why
+	case err != nil:
+		p.cause = fmt.Errorf("%w%s", err, p.tail.last())
+	default:
+		p.cause = fmt.Errorf("it ended by itself%s", p.tail.last())
+	}
+	p.doom(p.cause)
+	p.mu.Unlock()
+	close(p.gone)
+}
+
+// hear takes a frame. An error says that a child in order would not send it.
+func (p *process) hear(kind byte, number uint64, content []byte) error {
+	device := p.of.device.Ordinal
+	switch kind {
+	case readyFrame:
+		return p.tellReady(nil)
+	case failedFrame:
+		return p.tellReady(hear(content, device))
+	case resultFrame:
+		return p.deliver(number, answer{result: append([]byte(nil), content...)})
+	case errorFrame:
+		return p.deliver(number, answer{err: hear(content, device)})
+	}
+	return fmt.Errorf("a frame of kind %d", kind)
+}
+
+func (p *process) tellReady(err error) error {
+	if p.told {
+		return errors.New("that it is ready, twice")
+	}
+	p.told = true
+	p.ready <- err // has room
+	return nil
+}
+
+// deliver gives an answer to the call that waits for it.
+func (p *process) deliver(number uint64, a answer) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	call := p.calls[number]
+	if call == nil {
+		return fmt.Errorf("an answer to call %d, which it does not have", number)
+	}
+	delete(p.calls, number)
+	if poisoned(a.err) {
+		p.doom(a.err)
+	}
+	call <- a // has room
+	return nil
+}
+
+// doom notes that the child gets no requests any more, for the first reason. p.mu is held.
+func (p *process) doom(why error) {
+	if p.why == nil {
+		p.why = why
+		close(p.dying)
+	}
+}
+
+// reason is why the child gets no requests any more, or nil.
+func (p *process) reason() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.why
+}
+
+// kill ends a child. What it had said before is delivered.
+func (p *process) kill(why error) {
+	p.mu.Lock()
+	p.doom(why)
+	p.mu.Unlock()
+	_ = p.cmd.Process.Kill() // it may have ended just now
+}
+
+// begin sends a call, with the buffers that the child does not know.
+func (p *process) begin(number uint64, name string, data []byte, buffers []*Buffer) (chan answer, error) {
+	call := make(chan answer, 1)
+	p.mu.Lock()
+	p.calls[number] = call
+	p.mu.Unlock()
+	if err := p.introduce(buffers); err != nil {
+		return call, err
+	}
+	return call, p.link.send(callFrame, number, callOf(name, buffers), data)
+}
+
+func (p *process) introduce(buffers []*Buffer) error {
+	if len(buffers) == 0 {
+		return nil
+	}
+	p.introducing.Lock()
+	defer p.introducing.Unlock()
+	for _, b := range buffers {
+		if p.known[b.number] {
+			continue
+		}
+		size := binary.LittleEndian.AppendUint64(nil, uint64(len(b.data)))
+		if err := p.link.sendDescriptor(append(frame(bufferFrame, b.number, size), size...), b.file); err != nil {
+			return err
+		}
+		p.known[b.number] = true
+	}
+	return nil
+}
+
+// drop tells the child that a buffer is closed.
+func (p *process) drop(b *Buffer) {
+	p.introducing.Lock()
+	known := p.known[b.number]
+	delete(p.known, b.number)
+	p.introducing.Unlock()
+	if known {
+		_ = p.link.send(dropFrame, b.number) // a child that is gone has dropped it
+	}
+}
+
+// tail passes on what a child prints, and keeps the end of it.
+type tail struct {
+	out io.Writer
+
+	mu   sync.Mutex
+	text []byte
+}
+
+const tailBytes = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p[max(0, len(p)-tailBytes):]...)
+	t.text = append(t.text[:0], t.text[max(0, len(t.text)-tailBytes):]...)
+	_, _ = t.out.Write(p) // the child is not to suffer from it
+	return len(p), nil
+}
+
+// last is the last line, for an error.
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(string(t.text)), "\n")
+	for _, line := range lines { // what Go prints of a fatal error stands above the stacks
+		if strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "SIG") {
+			return ": " + line
+		}
+	}
+	if line := lines[len(lines)-1]; line != "" {
+		return ": " + line
+	}
+	return ""
+}

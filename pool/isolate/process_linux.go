@@ -1,0 +1,138 @@
+//go:build amd64 || arm64
+
+package isolate
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	goruntime "runtime"
+	"syscall"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// supported is why there is no isolation on this system, or nil.
+func supported() error { return nil }
+
+// starter starts processes on one thread, because Linux kills a child with PDEATHSIG when the thread ends that
+// has started it. The thread ends with the goroutine.
+type starter struct{ requests chan func() }
+
+func newStarter() *starter {
+	s := &starter{requests: make(chan func())}
+	go func() {
+		goruntime.LockOSThread() // and never unlocked, so that the thread ends
+		for f := range s.requests {
+			f()
+		}
+	}()
+	return s
+}
+
+// start starts a child, which has one end of a socket as descriptor 3 and ends when this process does.
+func (s *starter) start(cmd *exec.Cmd) (*link, error) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "child"), os.NewFile(uintptr(pair[1]), "parent")
+	defer theirs.Close()
+	l, err := newLink(ours)
+	if err != nil {
+		return nil, err
+	}
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	s.requests <- func() { started <- cmd.Start() }
+	if err := <-started; err != nil {
+		l.conn.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (s *starter) close() { close(s.requests) }
+
+// newLink makes a link of a socket, and closes the file.
+func newLink(file *os.File) (*link, error) {
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	unix, ok := conn.(*net.UnixConn)
+	if !ok {
+		conn.Close()
+		return nil, errors.New("the descriptor is no Unix socket")
+	}
+	return &link{conn: unix}, nil
+}
+
+// parentLink is the link of a child to its parent.
+func parentLink() (*link, error) {
+	syscall.CloseOnExec(3)
+	return newLink(os.NewFile(3, "parent"))
+}
+
+// sendDescriptor sends a frame that comes with a descriptor.
+func (l *link) sendDescriptor(frame []byte, descriptor int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _, err := l.conn.WriteMsgUnix(frame, syscall.UnixRights(descriptor), nil)
+	return err
+}
+
+// descriptorsIn are those that came with a message. They are not for children of this process.
+func descriptorsIn(oob []byte) (all []int) {
+	messages, err := syscall.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for i := range messages {
+		if found, err := syscall.ParseUnixRights(&messages[i]); err == nil {
+			all = append(all, found...)
+		}
+	}
+	for _, d := range all {
+		syscall.CloseOnExec(d)
+	}
+	return all
+}
+
+// share makes memory that other processes can map by a descriptor. Its size is sealed: a child that could cut it
+// would end every process that touches the rest.
+func share(bytes int) (data []byte, descriptor int, err error) {
+	const cloexec, allowSealing = 1, 2
+	const addSeals, sealSeal, sealShrink, sealGrow = 1033, 1, 2, 4
+	name, _ := syscall.BytePtrFromString("purecuda")
+	d, _, errno := syscall.Syscall(memfdCreate, uintptr(unsafe.Pointer(name)), cloexec|allowSealing, 0)
+	if errno != 0 {
+		return nil, -1, driver.Errorf(driver.ErrUnsupported, "no shared memory (memfd_create): %w", errno)
+	}
+	descriptor = int(d)
+	if err = syscall.Ftruncate(descriptor, int64(bytes)); err == nil {
+		if _, _, errno = syscall.Syscall(syscall.SYS_FCNTL, d, addSeals, sealSeal|sealShrink|sealGrow); errno != 0 {
+			err = errno
+		}
+	}
+	if err == nil {
+		data, err = mapShared(descriptor, bytes)
+	}
+	if err != nil {
+		closeDescriptor(descriptor)
+		return nil, -1, driver.Errorf(driver.ErrOutOfMemory, "%d bytes of shared memory: %w", bytes, err)
+	}
+	return data, descriptor, nil
+}
+
+func mapShared(descriptor, bytes int) ([]byte, error) {
+	return syscall.Mmap(descriptor, 0, bytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+}
+
+func unmap(data []byte) { _ = syscall.Munmap(data) } // of what was mapped
+
+func closeDescriptor(descriptor int) { _ = syscall.Close(descriptor) }

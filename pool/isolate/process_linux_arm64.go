@@ -1,0 +1,3 @@
+package isolate
+
+const memfdCreate = 279

@@ -1,0 +1,108 @@
+package isolate
+
+import (
+	"time"
+
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// slot is the place of a child: a device. The group's lock guards it.
+type slot struct {
+	group   *Group
+	device  runtime.Device
+	state   State
+	process *process // in the state Ready
+	begun   *process // in the state Starting, once there is a process
+	busy    int      // requests that the process has
+	deaths  []time.Time
+	err     error // why the last child died
+	timer   *time.Timer
+	figures DeviceStats
+}
+
+// State is that of the child of a device.
+type State string
+
+const (
+	// Idle: no request has needed a child yet.
+	Idle State = "idle"
+	// Starting: the process opens the device.
+	Starting State = "starting"
+	// Ready: it serves.
+	Ready State = "ready"
+	// Pausing: it has died, and another one is about to be started.
+	Pausing State = "pausing"
+	// LeftOut: its children have died too often. Another one will be tried later.
+	LeftOut State = "left out"
+	// Ended: the group is closed.
+	Ended State = "ended"
+)
+
+// start begins the life of a child. The group's lock is held.
+func (s *slot) start() {
+	s.state = Starting
+	s.group.lives.Add(1)
+	go s.live()
+}
+
+// live is the life of one child.
+func (s *slot) live() {
+	g := s.group
+	defer g.lives.Done()
+	p, err := g.spawn(s)
+	g.mu.Lock()
+	s.begun = nil
+	if err == nil {
+		s.state, s.process, s.busy = Ready, p, 0
+		s.figures.Starts++
+		if g.ending {
+			go p.stop()
+		}
+		g.dispatch()
+		g.mu.Unlock()
+		<-p.dying // the next one starts while the driver takes this one down
+		g.mu.Lock()
+		s.process, err = nil, p.reason()
+		g.lives.Go(func() { <-p.gone })
+	}
+	defer g.mu.Unlock()
+	if g.ending {
+		s.state = Ended
+		return
+	}
+	s.die(err)
+	g.dispatch()
+}
+
+// firstPause is how long the second start after a death waits; it doubles from then on. The first does not wait.
+const firstPause = 100 * time.Millisecond
+
+// die plans what comes after a death. The group's lock is held.
+func (s *slot) die(err error) {
+	now := time.Now()
+	s.err = err
+	s.figures.Deaths++
+	for len(s.deaths) > 0 && now.Sub(s.deaths[0]) > s.group.config.within {
+		s.deaths = s.deaths[1:]
+	}
+	s.deaths = append(s.deaths, now)
+	s.state = Pausing
+	var pause time.Duration
+	switch n := len(s.deaths); {
+	case n > s.group.config.restarts:
+		s.state, pause = LeftOut, s.group.config.within
+	case n > 1:
+		pause = min(firstPause<<min(n-2, 6), s.group.config.within)
+	}
+	if pause == 0 {
+		s.start()
+		return
+	}
+	s.timer = time.AfterFunc(pause, func() {
+		s.group.mu.Lock()
+		defer s.group.mu.Unlock()
+		if !s.group.ending && (s.state == Pausing || s.state == LeftOut) {
+			s.start()
+		}
+	})
+}

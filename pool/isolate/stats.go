@@ -1,0 +1,66 @@
+package isolate
+
+import (
+	"errors"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Stats are the figures of a group since Open.
+type Stats struct {
+	// Requests were let in. Refused did not find room in the queue.
+	Requests, Refused uint64
+	// TimedOut and Died are tries that ended by a deadline, or by the death of their child.
+	TimedOut, Died uint64
+	// Queue is how many requests wait now.
+	Queue int
+	// Devices are in the order of Open's runtime.
+	Devices []DeviceStats
+}
+
+// DeviceStats are the figures of the child of a device.
+type DeviceStats struct {
+	// Device is the ordinal.
+	Device int
+	State  State
+	// PID is the process, or 0.
+	PID int
+	// Busy is how many requests it has now.
+	Busy int
+	// Requests it got, children that got ready, and children that died or did not get ready.
+	Requests, Starts, Deaths uint64
+	// Err is why the last one died, or nil.
+	Err error
+}
+
+// Stats returns the figures of now.
+func (g *Group) Stats() Stats {
+	if g == nil {
+		return Stats{}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := g.figures
+	all.Queue = len(g.queue)
+	for _, s := range g.slots {
+		d := s.figures
+		d.Device, d.State, d.Err = s.device.Ordinal, s.state, s.err
+		if s.process != nil {
+			d.PID, d.Busy = s.process.cmd.Process.Pid, s.busy
+		}
+		all.Devices = append(all.Devices, d)
+	}
+	return all
+}
+
+// count counts how a try has ended.
+func (g *Group) count(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case errors.Is(err, ErrChildDied):
+		g.figures.Died++
+	case errors.Is(err, driver.ErrTimeout):
+		g.figures.TimedOut++
+	}
+}

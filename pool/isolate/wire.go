@@ -1,0 +1,162 @@
+package isolate
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// A frame is the length of what follows, a kind, a number, a checksum (CRC-32C), and content. The number is that of
+// a call or of a buffer. The checksum finds what something else in the child has written to the socket in between.
+const (
+	helloFrame  = iota + 1 // to the child: what it is to be
+	callFrame              // to the child: run a function
+	cancelFrame            // to the child: the context of a call has ended
+	bufferFrame            // to the child: a buffer, with its descriptor
+	dropFrame              // to the child: a buffer is closed
+	stopFrame              // to the child: finish
+	readyFrame             // from the child: it serves
+	failedFrame            // from the child: it cannot serve, with the error
+	resultFrame            // from the child: what a function has returned
+	errorFrame             // from the child: the error of a function
+)
+
+const (
+	headBytes = 4 + 1 + 8 + 4
+	// maxData limits a request and a result, and so what a child that is poisoned can make the parent allocate.
+	maxData    = 16 << 20
+	maxContent = maxData + 1<<20
+	// sendPatience is how long the other side may leave a full socket unread.
+	sendPatience = time.Second
+)
+
+// link is one end of the socket between a program and its child.
+type link struct {
+	conn *net.UnixConn
+	mu   sync.Mutex // of sending
+
+	// Of the goroutine that receives:
+	pending     []byte // was read and belongs to no frame yet
+	descriptors []int
+	oob         [128]byte
+}
+
+// send sends a frame. It may be called on several goroutines. An error says that the child does not read, or is gone.
+func (l *link) send(kind byte, number uint64, content ...[]byte) error {
+	head := frame(kind, number, content...)
+	all := net.Buffers{head}
+	if bytes := binary.LittleEndian.Uint32(head); bytes < 4096 { // one write is faster than a list
+		for _, c := range content {
+			head = append(head, c...)
+		}
+		all[0] = head
+	} else {
+		all = append(all, content...)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.conn.SetWriteDeadline(time.Now().Add(sendPatience))
+	_, err := all.WriteTo(l.conn)
+	return err
+}
+
+// frame is the head of a frame.
+func frame(kind byte, number uint64, content ...[]byte) []byte {
+	bytes, sum := headBytes-4, uint32(0)
+	for _, c := range content {
+		bytes += len(c)
+		sum = crc32.Update(sum, castagnoli, c)
+	}
+	head := binary.LittleEndian.AppendUint32(make([]byte, 0, 256), uint32(bytes))
+	head = append(head, kind)
+	head = binary.LittleEndian.AppendUint64(head, number)
+	return binary.LittleEndian.AppendUint32(head, sum)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// receive returns the next frame. Its content is valid until the next call.
+func (l *link) receive() (kind byte, number uint64, content []byte, err error) {
+	if err := l.fill(headBytes); err != nil {
+		return 0, 0, nil, err
+	}
+	bytes := int(binary.LittleEndian.Uint32(l.pending))
+	if bytes < headBytes-4 || bytes > headBytes-4+maxContent {
+		return 0, 0, nil, fmt.Errorf("a frame of %d bytes: want %d to %d", bytes, headBytes-4, headBytes-4+maxContent)
+	}
+	if err := l.fill(4 + bytes); err != nil {
+		return 0, 0, nil, err
+	}
+	frame := l.pending[:4+bytes]
+	l.pending = l.pending[4+bytes:]
+	content = frame[headBytes:]
+	if crc32.Checksum(content, castagnoli) != binary.LittleEndian.Uint32(frame[13:]) {
+		return 0, 0, nil, errors.New("a frame with another checksum")
+	}
+	return frame[4], binary.LittleEndian.Uint64(frame[5:]), content, nil
+}
+
+// fill reads until so many bytes are pending.
+func (l *link) fill(bytes int) error {
+	for len(l.pending) < bytes {
+		if cap(l.pending) < bytes || cap(l.pending) == len(l.pending) {
+			l.pending = append(make([]byte, 0, max(2*bytes, 32<<10)), l.pending...)
+		}
+		free := l.pending[len(l.pending):cap(l.pending)]
+		n, oob, _, _, err := l.conn.ReadMsgUnix(free, l.oob[:])
+		if err != nil || n <= 0 { // the other side is gone, with or without having read all
+			return io.EOF
+		}
+		l.pending = l.pending[:len(l.pending)+n]
+		if oob > 0 {
+			l.descriptors = append(l.descriptors, descriptorsIn(l.oob[:oob])...)
+		}
+	}
+	return nil
+}
+
+// descriptor takes the descriptor that came with a frame, or returns -1.
+func (l *link) descriptor() int {
+	if len(l.descriptors) == 0 {
+		return -1
+	}
+	first := l.descriptors[0]
+	l.descriptors = l.descriptors[1:]
+	return first
+}
+
+// callOf is the content of a call: the name of the function and the numbers of its buffers, before the data.
+func callOf(name string, buffers []*Buffer) []byte {
+	content := append([]byte{byte(len(name))}, name...)
+	content = binary.LittleEndian.AppendUint16(content, uint16(len(buffers)))
+	for _, b := range buffers {
+		content = binary.LittleEndian.AppendUint64(content, b.number)
+	}
+	return content
+}
+
+// parseCall takes the content of a call apart.
+func parseCall(content []byte) (name string, buffers []uint64, data []byte, ok bool) {
+	if len(content) < 1 || len(content) < 1+int(content[0])+2 {
+		return "", nil, nil, false
+	}
+	name, content = string(content[1:1+content[0]]), content[1+content[0]:]
+	n := int(binary.LittleEndian.Uint16(content))
+	content = content[2:]
+	if len(content) < 8*n {
+		return "", nil, nil, false
+	}
+	for range n {
+		buffers = append(buffers, binary.LittleEndian.Uint64(content))
+		content = content[8:]
+	}
+	return name, buffers, content, true
+}
+
+// sizeIn is the size of a buffer in the content of its frame.
+func sizeIn(content []byte) uint64 { return binary.LittleEndian.Uint64(content) }
