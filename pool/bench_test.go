@@ -62,3 +62,23 @@ func BenchmarkPartition(b *testing.B) {
 		})
 	}
 }
+
+// What a request costs by itself in a Batcher, on many goroutines.
+func BenchmarkBatcher(b *testing.B) {
+	p := without(b)
+	batcher, err := pool.NewBatcher(p, func(*pool.Worker, []int, []int, []error) error { return nil }, pool.BatcherConfig[int, int]{
+		Fallback: func(context.Context, []int, []int, []error) error { return nil }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = batcher.Close() })
+	b.SetParallelism(128)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := batcher.Do(context.Background(), 1); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

@@ -1,14 +1,15 @@
 // Package pool does work on all GPUs of a machine, and on its cores where there are
 // none.
 //
-// A [Pool] keeps the devices ready. [Scatter] cuts n items into a tile for each device
+// A [Pool] keeps the devices ready. [Do] runs a function once, for one request among many: on a
+// stream of the device that will be free first. [Scatter] cuts n items into a tile for each device
 // and calls a function for the tiles, each with the [Worker] that it has to use. [Map]
 // does the same for the elements of a slice, with an output that changes only on success:
 // what the tiles compute is gathered in the order of the input. [Reduce] makes one result of
 // many items, the same bit for bit on any number of devices. [CPU] is a parallel loop over
 // the cores, and what fallbacks run on. [Partition] is the arithmetic of the tiles.
 //
-//	p, err := pool.Open(rt, pool.WithSetup(loadKernels))
+//	p, err := pool.Open(rt, pool.WithDeviceSetup(loadKernels))
 //	if err != nil {
 //		return err
 //	}
@@ -34,13 +35,15 @@
 // all of it. The [Report] says what ran where, how long it took, and why not on a GPU.
 //
 // After an error that poisons CUDA for the process ([driver.ErrDeviceLost]) nothing is
-// tried on a device any more: only fallbacks run.
+// tried on a device any more: only fallbacks run. A device that fails alone is left out for a
+// while, and a probe of the pool's own tries it again.
 //
 // # Concurrency and cost
 //
-// Calls may be made at the same time. Each device serves them in the order in which they
-// come, one after the other. Goroutines, streams and the state of [WithSetup] stay between
-// calls; the first call opens the contexts, which takes 125 ms a device, and a service
-// that does not want its first user to wait makes a small call at the start, with
-// WithMinPerDevice(0) so that all devices take part. A call allocates a few kilobytes.
+// Calls may be made at the same time. Each device has several streams ([WithStreams]) and runs a request
+// of [Do] on each; of the calls that use all devices it does one after the other. What does not run waits in
+// one queue. Streams and the states of [WithSetup] and [WithDeviceSetup] stay between calls. The first
+// call opens the contexts, which takes 125 ms a device. A service that does not want its first user to
+// wait makes a small call at the start, with WithMinPerDevice(0) so that all devices take part. A
+// call of Do allocates little, one of the others a few kilobytes. docs/serving.md has the rest.
 package pool

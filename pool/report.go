@@ -28,9 +28,12 @@ type Report struct {
 	// Why the fallback did the work: that CUDA is absent or lost, the size gate, or the
 	// [*Error] of the try on the devices. It is nil if there was no fallback to go to.
 	Why error
+	// Reason says in a stable word why the fallback did the work, or fewer devices than the call has. It
+	// is empty if all could take part.
+	Reason Reason
 	// Skipped are the devices of the call that got no work because they cannot be used, each with
-	// the reason in its Err: their context is lost, or could not be opened at the last try. One
-	// of the latter kind is tried where no other is left.
+	// the reason in its Err. Their context is lost or could not be opened at the last try, or they are
+	// quarantined. One whose context could not be opened is tried where no other is left.
 	Skipped []runtime.Device
 	// Tiles are the ranges in their order, which together are all items. What one
 	// device did in several pieces is one tile where the pieces are neighbours.

@@ -95,7 +95,8 @@ func TestNothingToDo(t *testing.T) {
 	assert.Equal(t, before, gpu.Calls("cuDevicePrimaryCtxRetain"))
 }
 
-func TestFewItemsGoToOneDevice(t *testing.T) {
+// As many devices take part as have enough to do, and the report says why not more.
+func TestFewItems(t *testing.T) {
 	p, gpu := open(t, machine(4))
 	for _, c := range []struct {
 		n       int
@@ -103,18 +104,32 @@ func TestFewItemsGoToOneDevice(t *testing.T) {
 		devices int
 	}{
 		{1, nil, 1},
-		{255, nil, 1},
+		{127, nil, 1},
+		{255, nil, 3},
 		{256, nil, 4},
 		{99, []pool.Option{pool.WithMinPerDevice(1)}, 4},
-		{3, []pool.Option{pool.WithMinPerDevice(1)}, 1},
+		{3, []pool.Option{pool.WithMinPerDevice(1)}, 3},
 		{3, []pool.Option{pool.WithMinPerDevice(0)}, 3},
+		{47, []pool.Option{pool.WithCost(5 * time.Millisecond)}, 4},
+		{2, []pool.Option{pool.WithCost(5 * time.Millisecond)}, 2},
+		{47, []pool.Option{pool.WithCost(5 * time.Microsecond)}, 2},
+		{10_000, []pool.Option{pool.WithCost(time.Nanosecond)}, 1},
+		{47, []pool.Option{pool.WithItemBytes(1 << 20)}, 4},
+		{47, []pool.Option{pool.WithItemBytes(1 << 16)}, 2},
+		{47, []pool.Option{pool.WithItemBytes(1)}, 1},
+		{47, []pool.Option{pool.WithItemBytes(1), pool.WithMinPerDevice(20)}, 2},
 	} {
 		work := newDone(c.n)
-		_, err := pool.Scatter(t.Context(), p, c.n, work.do, append(c.options, whole)...)
+		report, err := pool.Scatter(t.Context(), p, c.n, work.do, append(c.options, whole)...)
 		require.NoError(t, err)
 		work.once(t)
 		assert.Len(t, work.by, c.devices, "%d items", c.n)
-		if c.n == 255 {
+		want := pool.Reason("")
+		if c.devices < 4 {
+			want = pool.TooSmall
+		}
+		assert.Equal(t, want, report.Reason, "%d items", c.n)
+		if c.n == 127 {
 			assert.Len(t, work.calls, 1)
 			assert.Equal(t, 1, gpu.Calls("cuDevicePrimaryCtxRetain"), "the others stay closed")
 		}
@@ -123,6 +138,11 @@ func TestFewItemsGoToOneDevice(t *testing.T) {
 	_, err := pool.Scatter(t.Context(), p, 10, work.do, pool.WithWeights(1, 1, 5, 5))
 	require.NoError(t, err)
 	assert.Equal(t, map[int]int{2: 10}, work.by, "the one with the largest weight")
+	work = newDone(130)
+	_, err = pool.Scatter(t.Context(), p, 130, work.do, pool.WithWeights(0, 1, 0, 3), whole)
+	require.NoError(t, err)
+	assert.Equal(t, map[int]int{1: 33, 3: 97}, work.by)
+	assert.EqualValues(t, 13, p.Stats().Reasons[pool.TooSmall])
 }
 
 func TestAFailingTileFailsTheCall(t *testing.T) {
@@ -280,16 +300,17 @@ func TestFallback(t *testing.T) {
 		f       func(*pool.Worker, pool.Tile) error
 		options []pool.Option
 		why     error
+		reason  pool.Reason
 	}{
-		{"absent", func(t *testing.T) *pool.Pool { return without(t) }, failing, nil, driver.ErrDriverLibraryUnavailable},
-		{"failing tile", func(t *testing.T) *pool.Pool { p, _ := open(t, machine(2)); return p }, failing, nil, errData},
+		{"absent", func(t *testing.T) *pool.Pool { return without(t) }, failing, nil, driver.ErrDriverLibraryUnavailable, pool.Absent},
+		{"failing tile", func(t *testing.T) *pool.Pool { p, _ := open(t, machine(2)); return p }, failing, nil, errData, pool.Failed},
 		{"no memory", func(t *testing.T) *pool.Pool { p, _ := open(t, machine(2)); return p }, failing,
-			[]pool.Option{pool.WithItemBytes(1 << 50)}, driver.ErrOutOfMemory},
+			[]pool.Option{pool.WithItemBytes(1 << 50)}, driver.ErrOutOfMemory, pool.Failed},
 		{"lost", func(t *testing.T) *pool.Pool {
 			p, gpu := open(t, machine(2))
 			gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorIllegalAddress)
 			return p
-		}, func(w *pool.Worker, _ pool.Tile) error { return w.Stream().Synchronize(w.Ctx()) }, nil, driver.ErrDeviceLost},
+		}, func(w *pool.Worker, _ pool.Tile) error { return w.Stream().Synchronize(w.Ctx()) }, nil, driver.ErrDeviceLost, pool.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := c.pool(t)
@@ -304,6 +325,7 @@ func TestFallback(t *testing.T) {
 			work.once(t)
 			assert.Equal(t, pool.OnCPU, report.Where)
 			assert.ErrorIs(t, report.Why, c.why)
+			assert.Equal(t, c.reason, report.Reason)
 			checkCovers(t, 1000, report.Tiles)
 			for _, tile := range report.Tiles {
 				assert.Equal(t, driver.NoDevice, tile.Ordinal)
@@ -350,6 +372,8 @@ func TestSizeGate(t *testing.T) {
 	small.once(t)
 	assert.Equal(t, pool.OnCPU, report.Where)
 	assert.EqualError(t, report.Why, "99 items are fewer than the size gate of 100")
+	assert.Equal(t, pool.BelowGate, report.Reason)
+	assert.EqualValues(t, 1, p.Stats().Reasons[pool.BelowGate])
 	assert.Zero(t, gpu.Calls("cuDevicePrimaryCtxRetain"))
 
 	report, err = pool.Scatter(t.Context(), p, 100, newDone(100).do, pool.WithSizeGate(100), fallback)

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/purecuda/purecuda/pool/poolmetrics"
 	"github.com/purecuda/purecuda/runtime"
 	"github.com/purecuda/purecuda/runtime/metrics"
 )
@@ -37,13 +38,25 @@ const Scope = "github.com/purecuda/purecuda/contrib/otel"
 // Observing makes no call of the driver, opens no context and waits for no device. It goes on
 // when the runtime is lost or closed.
 func Register(provider metric.MeterProvider, rt *runtime.Runtime, attributes ...attribute.KeyValue) (metric.Registration, error) {
+	return register(provider, metrics.NewReader(rt), metrics.All(), attributes)
+}
+
+// RegisterPool is [Register] for the metrics of a pool, its batchers and its break-even sizes.
+func RegisterPool(provider metric.MeterProvider, reader *poolmetrics.Reader, attributes ...attribute.KeyValue) (metric.Registration, error) {
+	if reader == nil {
+		return nil, errors.New("purecuda/contrib/otel: no Reader; pool/poolmetrics.NewReader makes that of a pool")
+	}
+	return register(provider, reader, poolmetrics.All(), attributes)
+}
+
+func register(provider metric.MeterProvider, reader interface{ Read() []metrics.Sample }, all []metrics.Metric, attributes []attribute.KeyValue) (metric.Registration, error) {
 	if provider == nil {
 		return nil, errors.New("purecuda/contrib/otel: no MeterProvider; otel.GetMeterProvider() is that of the process")
 	}
 	meter := provider.Meter(Scope)
 	instruments := map[string]instrument{}
 	var observables []metric.Observable
-	for _, m := range metrics.All() {
+	for _, m := range all {
 		o, err := newInstrument(meter, m)
 		if err != nil {
 			return nil, fmt.Errorf("purecuda/contrib/otel: instrument %s: %w", m.Name, err)
@@ -51,7 +64,6 @@ func Register(provider metric.MeterProvider, rt *runtime.Runtime, attributes ...
 		instruments[m.Name] = instrument{o, m.Labels}
 		observables = append(observables, o)
 	}
-	reader := metrics.NewReader(rt)
 	return meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
 		for _, s := range reader.Read() {
 			i := instruments[s.Name]

@@ -18,6 +18,8 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/pool/poolmetrics"
 	"github.com/purecuda/purecuda/runtime"
 	"github.com/purecuda/purecuda/runtime/metrics"
 )
@@ -186,7 +188,8 @@ func TestRegisterWithoutProvider(t *testing.T) {
 func TestReadmeListsTheMetrics(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	for _, m := range metrics.All() {
+	all := append(metrics.All(), poolmetrics.All()...)
+	for _, m := range all {
 		var labels []string
 		for _, l := range m.Labels {
 			labels = append(labels, "`"+l+"`")
@@ -198,5 +201,33 @@ func TestReadmeListsTheMetrics(t *testing.T) {
 		row := "| `" + m.Name + "` | " + string(m.Kind) + " | " + unit + " | " + strings.Join(labels, ", ") + " | " + m.Help + " |\n"
 		assert.Contains(t, string(readme), row)
 	}
-	assert.Equal(t, len(metrics.All()), strings.Count(string(readme), "\n| `purecuda."), "rows of the table")
+	assert.Equal(t, len(all), strings.Count(string(readme), "\n| `purecuda."), "rows of the table")
+}
+
+// A pool has instruments of its own.
+func TestRegisterPool(t *testing.T) {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyOff))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	p, err := pool.Open(rt, pool.WithQueue(7))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, p.Close()) })
+	reader := metric.NewManualReader()
+	registration, err := purecudaotel.RegisterPool(metric.NewMeterProvider(metric.WithReader(reader)), poolmetrics.NewReader(p))
+	require.NoError(t, err)
+	var got metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(context.Background(), &got))
+	found := false
+	for _, m := range got.ScopeMetrics[0].Metrics {
+		if m.Name == "purecuda.pool.queue.capacity" {
+			found = true
+			assert.Equal(t, 7.0, m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value)
+		}
+	}
+	assert.True(t, found)
+	require.NoError(t, registration.Unregister())
+	_, err = purecudaotel.RegisterPool(nil, poolmetrics.NewReader(p))
+	assert.Error(t, err)
+	_, err = purecudaotel.RegisterPool(metric.NewMeterProvider(), nil)
+	assert.Error(t, err)
 }

@@ -2,8 +2,8 @@
 //
 //	registry.MustRegister(purecudaprom.NewCollector(rt))
 //
-// The metrics are those of package runtime/metrics; the README lists them. Two runtimes in
-// one registry are told apart by a label that the program gives:
+// The metrics are those of package runtime/metrics, and for [NewPoolCollector] of pool/poolmetrics; the README
+// lists them, and grafana.json and alerts.yaml beside it use them. Two runtimes in one registry are told apart by a label that the program gives:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"runtime": "batch"}, registry).MustRegister(...)
 package prometheus
@@ -13,13 +13,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/purecuda/purecuda/pool/poolmetrics"
 	"github.com/purecuda/purecuda/runtime"
 	"github.com/purecuda/purecuda/runtime/metrics"
 )
 
 // collector is a prometheus.Collector.
 type collector struct {
-	reader       *metrics.Reader
+	reader       interface{ Read() []metrics.Sample }
 	descriptions map[string]description // by the name of the metric
 }
 
@@ -35,8 +36,21 @@ type description struct {
 // waits for no device. It goes on when the runtime is lost or closed; the collector keeps it
 // from the garbage collector until it is unregistered.
 func NewCollector(rt *runtime.Runtime) prometheus.Collector {
-	c := &collector{reader: metrics.NewReader(rt), descriptions: map[string]description{}}
-	for _, m := range metrics.All() {
+	return newCollector(metrics.NewReader(rt), metrics.All())
+}
+
+// NewPoolCollector makes a collector of the metrics of a pool, its batchers and its break-even sizes. nil
+// collects nothing. For the rest it is as [NewCollector].
+func NewPoolCollector(reader *poolmetrics.Reader) prometheus.Collector {
+	if reader == nil {
+		reader = poolmetrics.NewReader(nil)
+	}
+	return newCollector(reader, poolmetrics.All())
+}
+
+func newCollector(reader interface{ Read() []metrics.Sample }, all []metrics.Metric) *collector {
+	c := &collector{reader: reader, descriptions: map[string]description{}}
+	for _, m := range all {
 		d := description{prometheus.NewDesc(name(m), m.Help, m.Labels, nil), prometheus.GaugeValue}
 		if m.Kind == metrics.Counter {
 			d.valueType = prometheus.CounterValue

@@ -23,31 +23,41 @@ const grace = 30 * time.Second
 func main() {
 	addr := flag.String("addr", "localhost:8080", "listen on this `address`")
 	limit := flag.Int64("max", 64<<20, "refuse uploads of more `bytes`")
+	onCPU := flag.Bool("cpu", true, "let the CPU do what the GPUs cannot, or do slower")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *addr, *limit); err != nil {
+	if err := run(ctx, *addr, *limit, *onCPU); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, addr string, limit int64) error {
+func run(ctx context.Context, addr string, limit int64, onCPU bool) error {
 	rt, err := runtime.Open() // no GPU is no error; a broken one is
 	if err != nil {
 		return err
 	}
 	defer logged(rt.Close)
-	h, err := newHasher(rt)
+	h, err := newHasher(rt, onCPU)
 	if err != nil {
 		return err
 	}
 	defer logged(h.close)
+	if onCPU { // from which size on are the GPUs worth it? It is known from the last start, or takes a second.
+		if err := h.worth.Learn(ctx); err != nil {
+			log.Print(err)
+		}
+		log.Print(h.worth)
+	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
 	log.Printf("listening on %s, CUDA is %s", l.Addr(), rt.Outcome())
-	return serve(ctx, l, newHandler(rt, h, limit), grace)
+	s := newService(rt, h, limit)
+	stop := context.AfterFunc(ctx, func() { s.ending.Store(true) })
+	defer stop()
+	return serve(ctx, l, s.handler(), grace)
 }
 
 // logged calls a Close. All requests were answered before, whatever its error is.

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	goruntime "runtime"
 	"strings"
 	"sync"
@@ -24,8 +25,15 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
+
+// TestMain keeps what is learned in no file.
+func TestMain(m *testing.M) {
+	os.Setenv("PURECUDA_CACHE_DIR", "off")
+	os.Exit(m.Run())
+}
 
 // modes are the machines that the service runs on: two simulated GPUs, and none.
 func modes() map[string]drivertest.Config {
@@ -37,6 +45,11 @@ func modes() map[string]drivertest.Config {
 
 // open is the service on a machine. What it leaves behind is an error of the test.
 func open(t *testing.T, gpu *drivertest.Driver, limit int64) http.Handler {
+	t.Helper()
+	return openService(t, gpu, limit, true).handler()
+}
+
+func openService(t *testing.T, gpu *drivertest.Driver, limit int64, onCPU bool, options ...pool.Option) *service {
 	t.Helper()
 	goroutines := goruntime.NumGoroutine()
 	t.Cleanup(func() {
@@ -50,10 +63,10 @@ func open(t *testing.T, gpu *drivertest.Driver, limit int64) http.Handler {
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
-	h, err := newHasher(rt)
+	h, err := newHasher(rt, onCPU, options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, h.close()) })
-	return newHandler(rt, h, limit)
+	return newService(rt, h, limit)
 }
 
 func post(handler http.Handler, body io.Reader) (int, map[string]any) {
@@ -73,8 +86,8 @@ func random(n int) []byte {
 	return data
 }
 
-// rootOf is the root in the plainest way.
-func rootOf(data []byte) string {
+// rootOfBytes is the root in the plainest way.
+func rootOfBytes(data []byte) string {
 	all := sha256.New()
 	for len(data) > 0 {
 		n := min(chunk, len(data))
@@ -89,30 +102,30 @@ func TestHash(t *testing.T) {
 	for mode, config := range modes() {
 		t.Run(mode, func(t *testing.T) {
 			handler := open(t, drivertest.ForTest(t, config), 1<<20)
-			for _, n := range []int{1, chunk, chunk + 1, (gate - 1) * chunk, gate*chunk + 5, 200*chunk + 100} {
+			for _, n := range []int{1, chunk, chunk + 1, small, small + 1, 200*chunk + 100} {
 				data := random(n)
 				status, answer := post(handler, bytes.NewReader(data))
 				require.Equal(t, http.StatusOK, status)
-				assert.Equal(t, rootOf(data), answer["root"])
+				assert.Equal(t, rootOfBytes(data), answer["root"])
 				assert.EqualValues(t, n, answer["bytes"])
-				on := "cpu"
-				if mode == "gpu" && n >= gate*chunk {
-					on = "gpu"
-				}
-				assert.Equal(t, on, answer["on"], "%d bytes", n)
-				assert.Equal(t, on == "gpu", answer["why"] == nil)
+				assert.Equal(t, mode, answer["on"], "%d bytes", n)
 			}
 		})
 	}
 }
 
-func TestSmallUploadsDoNotTouchTheDriver(t *testing.T) {
+// The CPU does what it does faster.
+func TestLearnedSize(t *testing.T) {
 	gpu := drivertest.ForTest(t, modes()["gpu"])
-	handler := open(t, gpu, 1<<20)
-	status, answer := post(handler, bytes.NewReader(random(1000)))
+	s := openService(t, gpu, 1<<20, true)
+	require.NoError(t, s.hasher.worth.Learn(context.Background()))
+	if n, ok := s.hasher.worth.Report().Size(); ok && n <= 20 {
+		t.Skipf("simulated GPUs win from %d chunks on", n)
+	}
+	status, answer := post(s.handler(), bytes.NewReader(random(20*chunk)))
 	assert.Equal(t, http.StatusOK, status)
-	assert.Contains(t, answer["why"], "size gate")
-	assert.Zero(t, gpu.Calls("cuDevicePrimaryCtxRetain"))
+	assert.Equal(t, "cpu", answer["on"])
+	assert.EqualValues(t, pool.MeasuredSlower, answer["why"])
 }
 
 func TestWhatIsRefused(t *testing.T) {
@@ -173,7 +186,7 @@ func TestHealth(t *testing.T) {
 	gone.Vanish(0)
 	postStatus, posted := post(degraded, bytes.NewReader(random(100*chunk)))
 	assert.Equal(t, http.StatusOK, postStatus)
-	assert.Equal(t, rootOf(random(100*chunk)), posted["root"])
+	assert.Equal(t, rootOfBytes(random(100*chunk)), posted["root"])
 	status, answer = health(degraded)
 	assert.Equal(t, http.StatusOK, status)
 	assert.Equal(t, "available", answer["cuda"])
@@ -189,7 +202,7 @@ func TestHealth(t *testing.T) {
 	data := random(100 * chunk)
 	httpStatus, hashed := post(handler, bytes.NewReader(data))
 	assert.Equal(t, http.StatusOK, httpStatus)
-	assert.Equal(t, rootOf(data), hashed["root"])
+	assert.Equal(t, rootOfBytes(data), hashed["root"])
 	assert.Equal(t, "cpu", hashed["on"])
 	status, answer = health(handler)
 	assert.Equal(t, http.StatusServiceUnavailable, status)
@@ -213,7 +226,7 @@ func TestGracefulShutdown(t *testing.T) {
 			go func() { served <- serve(ctx, l, counted, 20*time.Second) }()
 
 			data := random(80 * chunk)
-			want := rootOf(data)
+			want := rootOfBytes(data)
 			client := &http.Client{Transport: &http.Transport{}}
 			defer client.CloseIdleConnections()
 			var clients sync.WaitGroup
@@ -264,6 +277,6 @@ func TestRun(t *testing.T) {
 	t.Setenv("PURECUDA_POLICY", "off")
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	assert.NoError(t, run(ctx, "127.0.0.1:0", 1))
-	assert.Error(t, run(ctx, "no such address", 1))
+	assert.NoError(t, run(ctx, "127.0.0.1:0", 1, true))
+	assert.Error(t, run(ctx, "no such address", 1, true))
 }

@@ -68,7 +68,7 @@ func TestList(t *testing.T) {
 			"Graph/do=launches/nodes=10", "Graph/do=replay/nodes=10", "Scaling/devices=1",
 			"Wait/kernel=0s/goroutines=1", "Wait/kernel=50µs/goroutines=64", "Wait/kernel=2ms/goroutines=10000",
 			"Service/size=4KiB/goroutines=1", "Service/size=1MiB/goroutines=64",
-			"Job/on=gpu/devices=1/size=20KiB", "Job/on=cpu/cores=3/size=20KiB",
+			"BreakEven/do=sha256", "Job/on=gpu/devices=1/size=20KiB", "Job/on=cpu/cores=3/size=20KiB",
 		})
 		peers := Select(all, regexp.MustCompile("^PeerCopy/"))
 		scaling := names(Select(all, regexp.MustCompile("^Scaling/")))
@@ -92,9 +92,12 @@ func TestEachCaseAlone(t *testing.T) {
 		for _, round := range got[0].Rounds {
 			assert.Positive(t, round.N)
 			for _, unit := range c.Units() {
-				assert.Positive(t, c.Value(round, unit), "%s in %s", c.Name, unit)
+				if unit != BreakEven { // which may be none
+					assert.Positive(t, c.Value(round, unit), "%s in %s", c.Name, unit)
+				}
 			}
 		}
+		assert.Equal(t, c.Family() == "BreakEven", got[0].Table != "", c.Name)
 	}
 	left, err := os.ReadDir(os.TempDir())
 	require.NoError(t, err)

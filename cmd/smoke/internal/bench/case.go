@@ -42,6 +42,8 @@ type Case struct {
 	suite *suite
 	// requests notes what each request took, where that is measured, or is nil.
 	requests *requests
+	// size is the break-even that was measured last, 0 if there is none, and its table; or nil.
+	size func() (items int, table string)
 }
 
 // op does n operations and returns the time that they took.
@@ -76,7 +78,7 @@ func (c Case) Family() string {
 func List(m *Machine, sizes Sizes) []Case {
 	var suites []*suite
 	if len(m.Devices) > 0 {
-		suites = append(suites, calls(m), allocs(m), copies(m, sizes), peers(m, sizes), graphs(m), waits(m), services(m), scatters(m), scaling(m))
+		suites = append(suites, calls(m), allocs(m), copies(m, sizes), peers(m, sizes), graphs(m), waits(m), services(m), scatters(m), breakEven(m), scaling(m))
 	} else {
 		suites = append(suites, cores(m))
 	}

@@ -21,6 +21,8 @@ type Options struct {
 type Result struct {
 	Case
 	Rounds []Round
+	// Table is what the last round has measured, where that is more than numbers.
+	Table string
 }
 
 // Round is one round.
@@ -28,6 +30,7 @@ type Round struct {
 	N    int           // operations
 	Time time.Duration // of all of them
 	load load
+	size int // the break-even
 }
 
 // The units of values.
@@ -43,6 +46,9 @@ const (
 	Slowest   = "max-ns"
 	CoresUsed = "cores"
 	Threads   = "threads"
+
+	// BreakEven is from how many items on the GPUs win, or 0 if they do not.
+	BreakEven = "items"
 )
 
 // Units are those that the case has, the first of them always PerOp.
@@ -57,6 +63,9 @@ func (c Case) Units() []string {
 	if c.requests != nil {
 		units = append(units, P50, P99, Slowest, CoresUsed, Threads)
 	}
+	if c.size != nil {
+		units = append(units, BreakEven)
+	}
 	return units
 }
 
@@ -69,6 +78,8 @@ func (c Case) Value(r Round, unit string) float64 {
 	switch unit {
 	case Rate:
 		return float64(c.Bytes) / perOp * 1e3
+	case BreakEven:
+		return float64(r.size)
 	case Hashing:
 		return float64(c.Hashes) / perOp * 1e9
 	}
@@ -135,6 +146,9 @@ func measure(ctx context.Context, c Case, options Options) (Result, error) {
 			return r, err
 		}
 		round.load = c.requests.end()
+		if c.size != nil {
+			round.size, r.Table = c.size()
+		}
 		r.Rounds = append(r.Rounds, round)
 	}
 	return r, nil

@@ -1,0 +1,586 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/zero"
+)
+
+// Batcher makes one call of a device out of the small requests of many goroutines. A kernel for 256
+// requests takes about as long as one for a single request, and each call costs a launch, copies
+// and a wait.
+//
+//	b, err := pool.NewBatcher(p, scoreOnGPU, pool.BatcherConfig[Query, Score]{
+//		MaxItems: 256, MaxDelay: time.Millisecond, Fallback: scoreOnCPU,
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	defer b.Close()
+//	score, err := b.Do(ctx, query) // on any number of goroutines
+//
+// Items are taken in the order in which they come. The items of one [Batcher.DoAll] share the batches
+// with the items of other callers: each caller gives one item in turn.
+//
+// A Batcher is safe for concurrent use. Close it before its pool.
+type Batcher[In, Out any] struct {
+	config BatcherConfig[In, Out]
+	run    func(ctx context.Context, in []In, out []Out, errs []error) error
+	number uint64 // see spell
+	key    any    // of the contexts of its batches
+	calls  sync.Pool
+
+	arrived atomic.Pointer[batchCall[In, Out]] // calls that nobody has looked at, the last one first
+
+	mu          sync.Mutex
+	first, last *batchCall[In, Out] // those with items that wait, in the order of their turns
+	partial     int                 // those of them of which a batch has taken some items
+	queued      int                 // items that wait
+	bytes       int                 // of them
+	running     int                 // batches under way
+	timer       *time.Timer
+	armed       bool          // the timer runs
+	closed      bool          // no more items come
+	ended       chan struct{} // closed when none is left after that
+	stats       BatcherStats
+	answered    *batchCall[In, Out] // calls to wake when mu is free
+}
+
+// BatcherConfig says how large batches are and how long items wait. The zero value has sensible numbers.
+type BatcherConfig[In, Out any] struct {
+	// MaxItems is the most items of a batch. The default is 256.
+	MaxItems int
+	// MaxBytes is the most bytes of a batch, as Bytes counts them; 0 is no limit.
+	MaxBytes int
+	// Bytes is the size of an item. It is called on the goroutine of the caller.
+	Bytes func(in In) int
+	// MaxDelay is how long an item waits for others, while a batch that is not full could start. With 0
+	// it does not wait, and batches grow as long as all Batches are under way.
+	MaxDelay time.Duration
+	// Queue is how many items may wait. When there is no room, calls fail with ErrQueueFull. The
+	// default is 64 batches. With a negative number calls wait as long as their ctx allows.
+	Queue int
+	// Batches is how many batches may be under way. The default is 2 for each device: one is copied
+	// while another one is computed.
+	Batches int
+	// Fallback does a batch on the CPU where the devices do not, as [WithDoFallback].
+	Fallback func(ctx context.Context, in []In, out []Out, errs []error) error
+}
+
+const (
+	defaultBatchItems       = 256
+	defaultQueuedBatches    = 64
+	defaultBatchesPerDevice = 2
+)
+
+// NewBatcher makes a Batcher on the devices of a pool. f does a batch: it writes the result of in[i] to
+// out[i], or the error of that item alone to errs[i]. An error that f returns, or its panic, is the
+// error of all items that have none of their own. f must keep none of the slices. Everything
+// said of the function of [Do] holds for f, and options are those of Do, such as [WithRetry]
+// where f may be repeated: out and errs are cleared before.
+//
+// f may run several times at the same time, each with a Worker of its own.
+func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs []error) error, config BatcherConfig[In, Out], options ...Option) (*Batcher[In, Out], error) {
+	if p == nil || p.rt == nil || f == nil {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "a batcher needs a pool of Open and a function")
+	}
+	if config.Batches == 0 {
+		config.Batches = defaultBatchesPerDevice * max(len(p.Devices()), 1)
+	}
+	return newBatcher(func(ctx context.Context, in []In, out []Out, errs []error) error {
+		// A batch was accepted: it does not fail because others fill the queue of the pool.
+		own := append([]Option{WithQueueWait(), WithItems(len(in))}, options...)
+		if config.Fallback != nil {
+			own = append(own, WithDoFallback(func(ctx context.Context) error {
+				clear(out)
+				clear(errs)
+				return config.Fallback(ctx, in, out, errs)
+			}))
+		}
+		_, err := Do(ctx, p, func(w *Worker) error {
+			clear(out)
+			clear(errs)
+			return f(w, in, out, errs)
+		}, own...)
+		return err
+	}, config)
+}
+
+// newBatcher makes a Batcher whose batches are done by run.
+func newBatcher[In, Out any](run func(ctx context.Context, in []In, out []Out, errs []error) error, config BatcherConfig[In, Out]) (*Batcher[In, Out], error) {
+	switch {
+	case config.MaxItems < 0 || config.MaxBytes < 0 || config.MaxDelay < 0 || config.Batches < 0:
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "a batcher with MaxItems %d, MaxBytes %d, MaxDelay %v, Batches %d: want numbers that are not negative",
+			config.MaxItems, config.MaxBytes, config.MaxDelay, config.Batches)
+	case config.MaxBytes > 0 && config.Bytes == nil:
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "MaxBytes %d needs Bytes, the size of an item", config.MaxBytes)
+	}
+	setDefault := func(value *int, otherwise int) {
+		if *value == 0 {
+			*value = otherwise
+		}
+	}
+	setDefault(&config.MaxItems, defaultBatchItems)
+	setDefault(&config.Queue, defaultQueuedBatches*config.MaxItems)
+	setDefault(&config.Batches, defaultBatchesPerDevice)
+	b := &Batcher[In, Out]{config: config, run: run, number: pools.Add(1) * 2, ended: make(chan struct{})}
+	b.key = withinBatch{b}
+	return b, nil
+}
+
+// batchCall is a call with its items.
+type batchCall[In, Out any] struct {
+	in    []In
+	bytes []int // of the items, if they are counted
+	out   []Out
+	errs  []error
+
+	previous, next *batchCall[In, Out]
+	taken          int               // items that went into batches
+	answered       int               // items whose batch has ended
+	batches        []*batch[In, Out] // that have taken some, the last one at the end
+	since          time.Time         // it waits
+	left           bool              // its ctx has ended
+	done           chan struct{}     // has a value when all items have their answers
+	one            struct {          // the memory of Do
+		in      [1]In
+		out     [1]Out
+		err     [1]error
+		batches [1]*batch[In, Out]
+	}
+}
+
+// batch is items that are done at once.
+type batch[In, Out any] struct {
+	in     []In
+	out    []Out
+	errs   []error
+	places []batchPlace[In, Out] // of the items
+	here   int                   // callers that have not left
+	ended  bool
+	cancel context.CancelCauseFunc
+	ctx    context.Context
+}
+
+type batchPlace[In, Out any] struct {
+	call *batchCall[In, Out]
+	item int
+}
+
+// errNobody is why a batch was cancelled whose callers have all left.
+var errNobody = errors.New("all callers of the batch have left")
+
+// withinBatch marks the contexts of batches.
+type withinBatch struct{ batcher any }
+
+// Do does one item and returns its result. It blocks until the batch of the item has ended.
+//
+// When ctx ends before that, the error is ctx's cause. An item that waits is taken out; one whose batch
+// is under way may still be read by the batch function, so that its memory must not be reused.
+// Other errors are those of the batch function, [ErrQueueFull], driver.ErrClosed after Close,
+// and driver.ErrInvalidArgument for an item of more than MaxBytes. A call with the context of a batch
+// fails with driver.ErrInvalidArgument, because it would wait for its own batch.
+func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (Out, error) {
+	if b == nil || b.run == nil {
+		var none Out
+		return none, errNoBatcher()
+	}
+	c, _ := b.calls.Get().(*batchCall[In, Out])
+	c = zero.Or(c)
+	c.one.in[0] = in
+	c.in, c.out, c.errs, c.batches = c.one.in[:], c.one.out[:], c.one.err[:], c.one.batches[:0]
+	b.do(ctx, c)
+	out, err := c.out[0], c.errs[0]
+	if !c.left { // else its batch may still know it
+		*c = batchCall[In, Out]{done: c.done}
+		b.calls.Put(c)
+	}
+	return out, err
+}
+
+func errNoBatcher() error {
+	return driver.Errorf(driver.ErrInvalidArgument, "a batcher of NewBatcher and a context are needed")
+}
+
+// DoAll does some items and returns their results and their errors, both in the order of in. It is [Batcher.Do]
+// for each of them at the same time, but either all of them are accepted or none is.
+func (b *Batcher[In, Out]) DoAll(ctx context.Context, in []In) (out []Out, errs []error) {
+	c := &batchCall[In, Out]{in: in, out: make([]Out, len(in)), errs: make([]error, len(in))}
+	b.do(ctx, c)
+	return c.out, c.errs
+}
+
+// errPending stands for the answer of an item that has none yet.
+var errPending = errors.New("no answer")
+
+// do puts a call into the queue and waits for its answers.
+func (b *Batcher[In, Out]) do(ctx context.Context, c *batchCall[In, Out]) {
+	if len(c.in) == 0 {
+		return
+	}
+	for i := range c.errs {
+		c.errs[i] = errPending
+	}
+	if err := b.check(ctx, c); err != nil {
+		c.fail(err)
+		return
+	}
+	if c.done == nil {
+		c.done = make(chan struct{}, 1)
+	}
+	c.since = time.Now()
+	b.put(c)
+	if ctx.Done() == nil {
+		<-c.done
+		return
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		b.leave(c, context.Cause(ctx))
+	}
+}
+
+// fail answers the items that have no answer.
+func (c *batchCall[In, Out]) fail(err error) {
+	for i := range c.errs {
+		if c.errs[i] == errPending {
+			c.errs[i] = err
+		}
+	}
+}
+
+// measure counts the bytes of the items.
+func (b *Batcher[In, Out]) measure(c *batchCall[In, Out]) error {
+	if b.config.MaxBytes == 0 {
+		return nil
+	}
+	c.bytes = make([]int, len(c.in))
+	for i, in := range c.in {
+		n := b.config.Bytes(in)
+		if n < 0 || n > b.config.MaxBytes {
+			return driver.Errorf(driver.ErrInvalidArgument, "an item of %d bytes: a batch has 0 to %d", n, b.config.MaxBytes)
+		}
+		c.bytes[i] = n
+	}
+	return nil
+}
+
+// check is why a call cannot be accepted whatever else is there.
+func (b *Batcher[In, Out]) check(ctx context.Context, c *batchCall[In, Out]) error {
+	switch {
+	case b == nil || b.run == nil || ctx == nil:
+		return errNoBatcher()
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case ctx.Value(b.key) != nil:
+		return driver.Errorf(driver.ErrInvalidArgument, "a call within a batch of the same batcher would wait for its own batch")
+	case b.config.Queue >= 0 && len(c.in) > b.config.Queue:
+		return driver.Errorf(driver.ErrInvalidArgument, "%d items at once: the queue has room for %d", len(c.in), b.config.Queue)
+	}
+	return b.measure(c)
+}
+
+// put hands a call to whoever has mu, so that hundreds of callers do not wait for it.
+func (b *Batcher[In, Out]) put(c *batchCall[In, Out]) {
+	for {
+		c.next = b.arrived.Load()
+		if b.arrived.CompareAndSwap(c.next, c) {
+			break
+		}
+	}
+	if b.mu.TryLock() {
+		b.unlock()
+	}
+}
+
+// unlock accepts the calls that have arrived, lets go of mu, and wakes the callers that were answered.
+func (b *Batcher[In, Out]) unlock() {
+	for {
+		b.accept()
+		b.start()
+		answered := b.answered
+		b.answered = nil
+		b.mu.Unlock()
+		for c := answered; c != nil; {
+			next := c.next // the call is its caller's afterwards
+			c.done <- struct{}{}
+			c = next
+		}
+		// Who came while mu was held has left it to us.
+		if b.arrived.Load() == nil || !b.mu.TryLock() {
+			return
+		}
+	}
+}
+
+// accept takes the calls that have arrived into the queue, in their order.
+func (b *Batcher[In, Out]) accept() {
+	var first *batchCall[In, Out]
+	for c := b.arrived.Swap(nil); c != nil; {
+		next := c.next
+		c.next, first = first, c
+		c = next
+	}
+	for c := first; c != nil; {
+		next := c.next
+		if err := b.refusal(len(c.in)); err != nil {
+			b.stats.Refused += uint64(len(c.in))
+			c.fail(err)
+			b.answer(c)
+		} else {
+			b.append(c)
+			b.stats.Accepted += uint64(len(c.in))
+			b.queued += len(c.in)
+			for _, n := range c.bytes {
+				b.bytes += n
+			}
+			b.start()
+		}
+		c = next
+	}
+}
+
+// refusal is why so many items are not accepted now.
+func (b *Batcher[In, Out]) refusal(items int) error {
+	switch {
+	case b.closed:
+		return driver.Errorf(driver.ErrClosed, "the batcher was closed before")
+	case b.config.Queue >= 0 && items > b.config.Queue-b.queued:
+		return fmt.Errorf("%w: %d items wait, and %d may: these are %d more", ErrQueueFull, b.queued, b.config.Queue, items)
+	}
+	return nil
+}
+
+// answer wakes the caller of a call when mu is free. All its items have their answers.
+func (b *Batcher[In, Out]) answer(c *batchCall[In, Out]) {
+	c.answered = len(c.in)
+	c.next, b.answered = b.answered, c
+}
+
+// start begins the batches that can begin, and sees to it that somebody looks again when the next one
+// is due. It is called with mu held, whenever something has changed.
+func (b *Batcher[In, Out]) start() {
+	for b.first != nil && b.running < b.config.Batches {
+		full := b.queued >= b.config.MaxItems || b.config.MaxBytes > 0 && b.bytes >= b.config.MaxBytes
+		if wait := b.config.MaxDelay - time.Since(b.first.since); wait > 0 && !full && !b.closed && b.partial == 0 {
+			b.arm(wait)
+			return
+		}
+		b.running++
+		go b.serve(b.take())
+	}
+	if b.closed && b.first == nil && b.running == 0 && b.ended != nil {
+		select {
+		case <-b.ended:
+		default:
+			close(b.ended)
+		}
+	}
+}
+
+// arm makes the timer call start. It never runs later than it should: the first call is the oldest one.
+func (b *Batcher[In, Out]) arm(wait time.Duration) {
+	switch {
+	case b.armed:
+		return
+	case b.timer == nil:
+		b.timer = time.AfterFunc(wait, b.due)
+	default:
+		b.timer.Reset(wait)
+	}
+	b.armed = true
+}
+
+func (b *Batcher[In, Out]) due() {
+	b.mu.Lock()
+	b.armed = false
+	b.unlock()
+}
+
+// take makes a batch of the items whose turn it is.
+func (b *Batcher[In, Out]) take() *batch[In, Out] {
+	n := min(b.queued, b.config.MaxItems)
+	k := &batch[In, Out]{in: make([]In, 0, n), places: make([]batchPlace[In, Out], 0, n)}
+	now, bytes := time.Now(), 0
+	for c := b.first; c != nil && len(k.in) < n; c = b.first {
+		i := c.taken
+		if c.bytes != nil {
+			if bytes += c.bytes[i]; bytes > b.config.MaxBytes {
+				break
+			}
+			b.bytes -= c.bytes[i]
+		}
+		b.remove(c)
+		k.in, k.places = append(k.in, c.in[i]), append(k.places, batchPlace[In, Out]{c, i})
+		b.stats.Delays.add(uint64(now.Sub(c.since).Microseconds()))
+		if len(c.batches) == 0 || c.batches[len(c.batches)-1] != k {
+			c.batches = append(c.batches, k)
+			k.here++
+		}
+		if c.taken++; c.taken < len(c.in) {
+			b.append(c)
+		}
+	}
+	b.queued -= len(k.in)
+	b.stats.Sizes.add(uint64(len(k.in)))
+	k.out, k.errs = make([]Out, len(k.in)), make([]error, len(k.in))
+	k.ctx, k.cancel = context.WithCancelCause(context.WithValue(context.Background(), b.key, true))
+	return k
+}
+
+// serve does a batch.
+func (b *Batcher[In, Out]) serve(k *batch[In, Out]) {
+	contain.Call(func() error {
+		return spell(b.number, func() error { return b.run(k.ctx, k.in, k.out, k.errs) })
+	}, func(err error) {
+		k.cancel(nil)
+		b.settle(k, err)
+	})
+}
+
+// settle gives the callers of a batch their answers.
+func (b *Batcher[In, Out]) settle(k *batch[In, Out], err error) {
+	b.mu.Lock()
+	k.ended = true
+	b.running--
+	for i, p := range k.places {
+		c := p.call
+		c.answered++
+		if c.left {
+			continue
+		}
+		if c.out[p.item], c.errs[p.item] = k.out[i], k.errs[i]; c.errs[p.item] == nil {
+			c.errs[p.item] = err
+		}
+		if c.errs[p.item] != nil {
+			b.stats.Failed++
+		} else {
+			b.stats.Done++
+		}
+		if c.answered == len(c.in) {
+			b.answer(c)
+		}
+	}
+	b.unlock()
+}
+
+// leave takes the items of a call out whose ctx has ended, and ends its batches if nobody else waits
+// for them. Items that have their answers keep them.
+func (b *Batcher[In, Out]) leave(c *batchCall[In, Out], cause error) {
+	b.mu.Lock()
+	b.accept() // now it has come
+	if c.answered == len(c.in) {
+		b.unlock()
+		<-c.done
+		return
+	}
+	b.stats.Left += uint64(len(c.in) - c.answered)
+	c.left = true
+	c.fail(cause)
+	if c.taken < len(c.in) {
+		b.remove(c)
+		b.queued -= len(c.in) - c.taken
+		for i := c.taken; c.bytes != nil && i < len(c.in); i++ {
+			b.bytes -= c.bytes[i]
+		}
+	}
+	for _, k := range c.batches {
+		if k.here--; k.here == 0 && !k.ended {
+			k.cancel(errNobody)
+		}
+	}
+	b.unlock()
+}
+
+// append puts a call at the end of the turns.
+func (b *Batcher[In, Out]) append(c *batchCall[In, Out]) {
+	if c.previous, c.next = b.last, nil; b.last != nil {
+		b.last.next = c
+	} else {
+		b.first = c
+	}
+	b.last = c
+	if c.taken > 0 {
+		b.partial++
+	}
+}
+
+func (b *Batcher[In, Out]) remove(c *batchCall[In, Out]) {
+	if c.taken > 0 {
+		b.partial--
+	}
+	if c.previous != nil {
+		c.previous.next = c.next
+	} else {
+		b.first = c.next
+	}
+	if c.next != nil {
+		c.next.previous = c.previous
+	} else {
+		b.last = c.previous
+	}
+	c.previous, c.next = nil, nil
+}
+
+// Close takes no more items, and returns when all that were accepted have their answers. It may be
+// called twice. From within a batch it is an error of kind driver.ErrInvalidArgument.
+func (b *Batcher[In, Out]) Close() error { return b.Shutdown(context.Background()) }
+
+// Shutdown is Close until ctx ends. Then the items that still wait get an error of kind driver.ErrClosed,
+// and the error of Shutdown has ctx's cause and says how many there were, and how many batches are
+// still under way. Their callers get their answers when they end.
+func (b *Batcher[In, Out]) Shutdown(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return driver.Errorf(driver.ErrInvalidArgument, "Shutdown takes a context, and it is nil")
+	case b == nil || b.run == nil:
+		return nil
+	case spelled(b.number) || ctx.Value(b.key) != nil:
+		return driver.Errorf(driver.ErrInvalidArgument, "Close within a batch would wait for that batch: close the batcher after it")
+	}
+	b.mu.Lock()
+	b.accept() // what has come before
+	b.closed = true
+	b.unlock()
+	select {
+	case <-b.ended:
+		return nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.unlock()
+	if b.first == nil && b.running == 0 {
+		return nil
+	}
+	items := b.queued
+	for c := b.first; c != nil; c = b.first {
+		b.refuse(c)
+	}
+	return fmt.Errorf("%d items were not done, and %d batches are still under way: %w", items, b.running, context.Cause(ctx))
+}
+
+// refuse answers the items of a call that wait.
+func (b *Batcher[In, Out]) refuse(c *batchCall[In, Out]) {
+	b.remove(c)
+	err := driver.Errorf(driver.ErrClosed, "the batcher was closed before the turn of the item")
+	for ; c.taken < len(c.in); c.taken++ {
+		c.errs[c.taken] = err
+		c.answered++
+		b.queued--
+		b.stats.Failed++
+		if c.bytes != nil {
+			b.bytes -= c.bytes[c.taken]
+		}
+	}
+	if c.answered == len(c.in) {
+		b.answer(c)
+	}
+}

@@ -1,0 +1,58 @@
+package pool
+
+import "math/bits"
+
+// BatcherStats counts what a Batcher has done. An item that was accepted ends as one of Done, Failed
+// and Left.
+type BatcherStats struct {
+	Accepted uint64 // items that came into the queue
+	Refused  uint64 // items that did not, because it was full or the Batcher was closed
+	Done     uint64 // items with a result
+	Failed   uint64 // items with an error
+	Left     uint64 // items whose ctx ended before their answer
+	Queued   int    // items that wait
+	Running  int    // batches that are under way
+
+	// Sizes are the batches by their number of items.
+	Sizes Histogram
+	// Delays are the items that went into batches by how long they had waited, in microseconds.
+	Delays Histogram
+}
+
+// Histogram counts values by powers of two: Counts[i] are the values of at most 1<<i that are not
+// counted before, and the last one has all larger values as well.
+type Histogram struct {
+	Counts [histogramCounts]uint64
+	Sum    uint64 // of the values
+}
+
+const histogramCounts = 25 // up to 16 s in microseconds
+
+func (h *Histogram) add(value uint64) {
+	i := 0
+	if value > 1 {
+		i = min(bits.Len64(value-1), histogramCounts-1)
+	}
+	h.Counts[i]++
+	h.Sum += value
+}
+
+// Count is the number of values.
+func (h Histogram) Count() (n uint64) {
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+// Stats returns what was counted so far.
+func (b *Batcher[In, Out]) Stats() BatcherStats {
+	if b == nil || b.run == nil {
+		return BatcherStats{}
+	}
+	b.mu.Lock()
+	defer b.unlock()
+	s := b.stats
+	s.Queued, s.Running = b.queued, b.running
+	return s
+}

@@ -1,0 +1,162 @@
+package pool_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// spinner is a stream with a kernel that takes so many nanoseconds on one warp.
+type spinner struct {
+	stream *runtime.Stream
+	kernel *runtime.Kernel
+}
+
+func (s spinner) request(ctx context.Context, length time.Duration) error {
+	shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
+	if err := s.kernel.Launch(s.stream, shape, runtime.Value(uint64(length))); err != nil {
+		return err
+	}
+	return s.stream.Synchronize(ctx)
+}
+
+func loadSpin(c *runtime.Context) (*runtime.Kernel, error) {
+	m, err := c.LoadModule(runtime.Image{Code: hardware.EmptyKernels})
+	if err != nil {
+		return nil, err
+	}
+	return m.Kernel("spin")
+}
+
+// requestsOf makes n requests on so many goroutines, and reports the median and the 99th percentile.
+func requestsOf(b *testing.B, goroutines, n int, request func(goroutine int) error) {
+	took := make([]time.Duration, n)
+	var next atomic.Int64
+	var failed atomic.Pointer[error]
+	var all sync.WaitGroup
+	for g := range goroutines {
+		all.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				start := time.Now()
+				if err := request(g); err != nil {
+					failed.Store(&err)
+					return
+				}
+				took[i] = time.Since(start)
+			}
+		})
+	}
+	all.Wait()
+	if err := failed.Load(); err != nil {
+		b.Fatal(*err)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[n/2].Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(took[n*99/100].Nanoseconds()), "p99-ns")
+}
+
+// BenchmarkHardwareDo is a request with a kernel of 20 us and a wait, by 256 goroutines, beside as many
+// launches and waits by one goroutine for each stream.
+func BenchmarkHardwareDo(b *testing.B) {
+	const length = 20 * time.Microsecond
+	ctx := context.Background() // the channel of one that can end would be one for all
+	for _, streams := range []int{8, 16, 32, 64} {
+		setup := pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
+			w.State, err = loadSpin(w.Context())
+			return err
+		})
+		b.Run(fmt.Sprintf("streams=%d/with=do", streams), func(b *testing.B) {
+			onHardware(b, func(b *testing.B, _ int, p *pool.Pool) {
+				do := func(int) error {
+					_, err := pool.Do(ctx, p, func(w *pool.Worker) error {
+						k, err := pool.State[*runtime.Kernel](w)
+						if err != nil {
+							return err
+						}
+						return spinner{w.Stream(), k}.request(w.Ctx(), length)
+					})
+					return err
+				}
+				requestsOf(b, 256, 2000, do) // makes the streams
+				b.ReportAllocs()
+				b.ResetTimer()
+				requestsOf(b, 256, b.N, do)
+			}, setup, pool.WithStreams(streams))
+		})
+		b.Run(fmt.Sprintf("streams=%d/with=streams", streams), func(b *testing.B) {
+			onHardware(b, func(b *testing.B, _ int, p *pool.Pool) {
+				var spinners []spinner
+				for _, d := range p.Devices() {
+					var c *runtime.Context
+					_, err := pool.Do(ctx, p, func(w *pool.Worker) error { c = w.Context(); return nil }, pool.WithDevices(d.Ordinal))
+					require.NoError(b, err)
+					k, err := loadSpin(c)
+					require.NoError(b, err)
+					for range streams {
+						s, err := c.NewStream()
+						require.NoError(b, err)
+						b.Cleanup(func() { _ = s.Close() })
+						spinners = append(spinners, spinner{s, k})
+					}
+				}
+				plain := func(g int) error { return spinners[g].request(ctx, length) }
+				requestsOf(b, len(spinners), 2000, plain)
+				b.ReportAllocs()
+				b.ResetTimer()
+				requestsOf(b, len(spinners), b.N, plain)
+			})
+		})
+	}
+}
+
+// BenchmarkHardwareDoBurst is 64 requests at the same time, with a kernel of 5 ms on one warp: with
+// Do, and with a goroutine and a stream for each.
+func BenchmarkHardwareDoBurst(b *testing.B) {
+	const length, requests = 5 * time.Millisecond, 64
+	for _, streams := range []int{16, 32} {
+		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
+			onHardware(b, func(b *testing.B, _ int, p *pool.Pool) {
+				call := func() {
+					var all sync.WaitGroup
+					for range requests {
+						all.Go(func() {
+							_, err := pool.Do(b.Context(), p, func(w *pool.Worker) error {
+								k, err := pool.State[*runtime.Kernel](w)
+								if err != nil {
+									return err
+								}
+								return spinner{w.Stream(), k}.request(w.Ctx(), length)
+							})
+							if err != nil {
+								b.Error(err)
+							}
+						})
+					}
+					all.Wait()
+				}
+				call()
+				b.ResetTimer()
+				for range b.N {
+					call()
+				}
+			}, pool.WithStreams(streams), pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
+				w.State, err = loadSpin(w.Context())
+				return err
+			}))
+		})
+	}
+}

@@ -1,0 +1,317 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/zero"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// BreakEven knows from which size on the GPUs do a work faster than the cores. It times both sides
+// and keeps the result on disk. [WithBreakEven] makes a call use it: work that the cores do faster
+// goes to the fallback, without a call of the driver.
+//
+//	var b *pool.BreakEven
+//	hash := func(ctx context.Context, n int) error {
+//		_, err := pool.Scatter(ctx, p, n, hashOnGPU, pool.WithFallback(hashOnCPU), pool.WithBreakEven(b))
+//		return err
+//	}
+//	b, err := pool.NewBreakEven(p, pool.BreakEvenConfig{Name: "hash/v1", Largest: 100_000, Run: hash})
+//	if err != nil {
+//		return err
+//	}
+//	err = b.Learn(ctx) // before the first request, and now and then
+//	fmt.Println(b)
+//
+// A BreakEven is safe for concurrent use. It holds nothing that has to be closed.
+type BreakEven struct {
+	pool   *Pool
+	config BreakEvenConfig
+
+	measuring chan struct{} // holds a value while somebody measures
+	learned   atomic.Pointer[BreakEvenReport]
+
+	// A call counts as alone if no other one was under way at any time of it.
+	active, begun atomic.Int64
+	mu            sync.Mutex
+	drift         map[Where]*drift
+}
+
+// BreakEvenConfig describes the work. Name, Largest and Run are needed.
+type BreakEvenConfig struct {
+	// Name names the work on disk. A function that became faster or slower needs a new name.
+	Name string
+	// Largest is the largest number of items to measure.
+	Largest int
+	// Run does the first n items of some sample of the work, in the same way as the program does it:
+	// with a call of the pool that has a fallback and WithBreakEven. It passes on its ctx, which says to
+	// the call where to do the work. The n of the call must be the n of Run.
+	Run func(ctx context.Context, n int) error
+
+	// Dir is the folder of what is kept on disk, as nvrtc.Config.CacheDir: the default is what
+	// PURECUDA_CACHE_DIR says, or else "purecuda" in the user's cache directory; "off" keeps nothing.
+	Dir string
+	// Logger hears of files that are damaged or could not be written. The default is silence.
+	Logger *slog.Logger
+	// Now is the clock. The default is time.Now; tests have their own.
+	Now func() time.Time
+}
+
+// advantage is how much of the time of the cores the GPUs may take to be worth it.
+const advantage = 0.95
+
+// NewBreakEven makes a BreakEven that has learned nothing: all work goes to the GPUs. It takes no
+// time. Without a pool, a name, a function or a size of 1 at least it fails with
+// driver.ErrInvalidArgument.
+func NewBreakEven(p *Pool, config BreakEvenConfig) (*BreakEven, error) {
+	if p == nil || p.rt == nil || config.Name == "" || config.Run == nil || config.Largest < 1 {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "a break-even needs a pool, a Name, a Run and a Largest of 1 at least: Name %q, Largest %d", config.Name, config.Largest)
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	b := &BreakEven{pool: p, config: config, measuring: make(chan struct{}, 1)}
+	b.forgetDrift()
+	return b, nil
+}
+
+// Learn sees to it that b knows its size: from an earlier Learn, from disk, or by measuring, which
+// takes a second or two. It measures again where [BreakEven.Drifted] says so. It does nothing where
+// CUDA is absent, because all work goes to the cores there.
+//
+// Learn runs Config.Run. Its errors are those of Run, those of [runtime.Runtime.Err] and ctx's cause; b
+// then knows what it knew before. Calls at the same time measure once.
+func (b *BreakEven) Learn(ctx context.Context) error { return b.learn(ctx, false) }
+
+// Measure is Learn, but it measures in every case. Where CUDA is absent it fails with
+// driver.ErrDriverLibraryUnavailable.
+func (b *BreakEven) Measure(ctx context.Context) error { return b.learn(ctx, true) }
+
+func (b *BreakEven) learn(ctx context.Context, again bool) error {
+	if b == nil || b.pool == nil || ctx == nil {
+		return driver.Errorf(driver.ErrInvalidArgument, "a break-even of NewBreakEven and a context are needed")
+	}
+	rt := b.pool.rt
+	if err := rt.Err(); err != nil && (again || rt.Outcome() != runtime.Absent) {
+		return err
+	} else if err != nil {
+		return nil
+	}
+	select {
+	case b.measuring <- struct{}{}:
+		defer func() { <-b.measuring }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	known := b.learned.Load()
+	if again || b.Drifted() {
+		known = nil
+	} else if known == nil {
+		known = b.load()
+	}
+	if known == nil {
+		var err error
+		if known, err = b.measure(ctx); err != nil {
+			return fmt.Errorf("measuring the break-even of %q: %w", b.config.Name, err)
+		}
+		b.store(known)
+	}
+	if b.learned.Swap(known) != known {
+		b.forgetDrift()
+	}
+	return nil
+}
+
+// Wins tells whether the GPUs are expected to do n items in less than 0.95 of the time that the cores
+// take. It is true as long as b has not learned. It takes nanoseconds.
+func (b *BreakEven) Wins(n int) bool {
+	if b == nil {
+		return true
+	}
+	known := b.learned.Load()
+	return known == nil || known.wins(n)
+}
+
+// Report is what b has learned, or nil. It must not be changed.
+func (b *BreakEven) Report() *BreakEvenReport { return zero.Or(b).learned.Load() }
+
+// String is the report, or why there is none.
+func (b *BreakEven) String() string {
+	b = zero.Or(b)
+	if known := b.learned.Load(); known != nil {
+		return known.String()
+	}
+	why := "Learn was not called, or has failed"
+	if b.pool != nil && b.pool.rt.Err() != nil {
+		why = b.pool.rt.Err().Error()
+	}
+	return fmt.Sprintf("%s: nothing learned: %s", b.config.Name, why)
+}
+
+// drift is whether the last calls of a side took as long as expected.
+type drift struct {
+	off  uint32 // a bit for each call, set if it did not
+	seen int
+}
+
+// A call did not take as long as expected if it is off by more than driftFactor. More than half of the
+// last driftCalls have to be off, so that opened contexts and garbage collections do not count.
+const (
+	driftFactor = 2
+	driftCalls  = 32
+)
+
+// Drifted tells whether calls take less than half or more than twice the time that b expects: the
+// machine, its other tenants or the work have changed. Only calls count that were alone, because
+// calls at the same time wait for each other. [BreakEven.Learn] then measures again.
+func (b *BreakEven) Drifted() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, d := range b.drift {
+		if d.seen >= driftCalls && bits.OnesCount32(d.off) > driftCalls/2 {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *BreakEven) forgetDrift() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drift = map[Where]*drift{OnGPU: {}, OnCPU: {}}
+}
+
+// begin notes a call that uses b, and returns what notes its end. Calls that have failed, or were done on
+// the CPU for another reason, tell nothing about its times.
+func (b *BreakEven) begin() (end func(n int, where Where, reason Reason, err error)) {
+	if b == nil {
+		return func(int, Where, Reason, error) {}
+	}
+	others, number := b.active.Add(1)-1, b.begun.Add(1)
+	known, start := b.learned.Load(), b.config.Now()
+	return func(n int, where Where, reason Reason, err error) {
+		took := b.config.Now().Sub(start)
+		alone := others == 0 && b.begun.Load() == number
+		told := err == nil && n > 0 && (where == OnGPU || where == OnCPU && reason == MeasuredSlower)
+		if b.active.Add(-1); !alone || !told || known == nil {
+			return
+		}
+		expected := known.line(where).At(n)
+		off := took > driftFactor*expected || took < expected/driftFactor
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.learned.Load() != known {
+			return
+		}
+		d := b.drift[where]
+		if d.off <<= 1; off {
+			d.off |= 1
+		}
+		d.seen = min(d.seen+1, driftCalls)
+	}
+}
+
+// measured is the key of the side that a measurement asks for in its context.
+type measured struct{ b *BreakEven }
+
+// errSlower is why the cores do what they do faster.
+var errSlower = errors.New("the CPU is faster for so few items, by the break-even that was measured")
+
+// side is where a call of n items has to do its work: OnGPU without its fallback, OnCPU with nothing but
+// that, or "" for the devices first.
+func (b *BreakEven) side(ctx context.Context, n int, fallback bool) (Where, error) {
+	if b == nil {
+		return "", nil
+	}
+	switch where, _ := ctx.Value(measured{b}).(Where); {
+	case where != "" && !fallback:
+		return "", driver.Errorf(driver.ErrInvalidArgument, "a call that a BreakEven measures needs a fallback")
+	case where != "":
+		return where, nil
+	case fallback && !b.Wins(n):
+		return OnCPU, nil
+	}
+	return "", nil
+}
+
+// How long is measured. A side whose run took longer than longestRun is not measured at larger sizes.
+const (
+	sizeStep     = 4
+	longestRun   = 250 * time.Millisecond
+	enoughRuns   = 3
+	enoughTime   = 10 * time.Millisecond
+	mostRuns     = 25
+	fewestPoints = 2 // of a side, however long they take
+)
+
+var errNoTime = errors.New("a run took no time by the clock")
+
+// measure times both sides at sizes from 1 to Largest.
+func (b *BreakEven) measure(ctx context.Context) (*BreakEvenReport, error) {
+	r := &BreakEvenReport{Name: b.config.Name, Machine: b.machine(), When: b.config.Now().Truncate(time.Second)}
+	slow := map[Where]bool{}
+	for n := 1; ; n = min(n*sizeStep, b.config.Largest) {
+		p := BreakEvenPoint{Items: n}
+		for _, s := range []struct {
+			where Where
+			took  *time.Duration
+		}{{OnCPU, &p.CPU}, {OnGPU, &p.GPU}} {
+			if slow[s.where] {
+				continue
+			}
+			took, err := b.time(ctx, s.where, n)
+			if err != nil {
+				return nil, fmt.Errorf("%d items on the %s: %w", n, s.where, err)
+			}
+			*s.took = took
+			slow[s.where] = took > longestRun && len(r.Points)+1 >= fewestPoints
+		}
+		if slow[OnCPU] && slow[OnGPU] && p.CPU == 0 && p.GPU == 0 {
+			break
+		}
+		r.Points = append(r.Points, p)
+		if n >= b.config.Largest {
+			break
+		}
+	}
+	return r, r.fit()
+}
+
+// time is the median of some runs of a side, after one that does not count: it opens contexts, loads
+// code and allocates memory.
+func (b *BreakEven) time(ctx context.Context, where Where, n int) (time.Duration, error) {
+	ctx = context.WithValue(ctx, measured{b}, where)
+	var runs []time.Duration
+	var all time.Duration
+	for warm := false; len(runs) < mostRuns && (len(runs) < enoughRuns && all < enoughRuns*longestRun || all < enoughTime); warm = true {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		start := b.config.Now()
+		if err := contain.Do(func() error { return b.config.Run(ctx, n) }); err != nil {
+			return 0, err
+		}
+		took := b.config.Now().Sub(start)
+		if warm {
+			runs, all = append(runs, took), all+took
+		}
+	}
+	slices.Sort(runs)
+	if took := runs[len(runs)/2]; took > 0 {
+		return took, nil
+	}
+	return 0, errNoTime
+}

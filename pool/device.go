@@ -1,0 +1,260 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+
+	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/flight"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// device is a GPU of a pool, with its streams. Its pool's mu guards it.
+type device struct {
+	pool  *Pool
+	index int
+	info  runtime.Device
+
+	workers []*Worker // one for each stream, made when they are needed
+	free    []*Worker // the last used at the end
+	busy    int       // workers that are not free
+	// outstanding is what the requests cost that are on the device, in seconds.
+	outstanding float64
+	scattering  bool // a Scatter has one of the workers
+
+	// What was done, with older work counting less, and the time that it took.
+	work, time float64
+	speed      float64 // in proportion to that of other devices
+	quarantine quarantine
+	figures    figures
+	reserved   reservations
+
+	shared *shared // of the newest generation
+	setups flight.Group[uint64, struct{}]
+}
+
+// shared is what the streams of a device have together.
+type shared struct {
+	generation uint64 // of the context
+	state      any
+	users      int // workers
+}
+
+func newDevice(p *Pool, index int, info runtime.Device) *device {
+	return &device{pool: p, index: index, info: info}
+}
+
+// take takes a worker for a request. The device has room.
+func (d *device) take(r *request) *Worker {
+	var w *Worker
+	if last := len(d.free) - 1; last >= 0 {
+		w, d.free = d.free[last], d.free[:last]
+	} else {
+		w = &Worker{of: d, number: len(d.workers), device: d.info}
+		w.post.worker = w
+		d.workers = append(d.workers, w)
+	}
+	w.cost, w.scatters = r.cost, r.only != nil
+	d.scattering = d.scattering || w.scatters
+	d.busy++
+	d.outstanding += w.cost
+	w.label, w.bytes = r.label, r.bytes
+	d.reserve(r.label, r.bytes)
+	d.figures.requests++
+	return w
+}
+
+// put takes a worker back.
+func (d *device) put(w *Worker) {
+	d.free = append(d.free, w)
+	d.busy--
+	d.outstanding -= w.cost
+	d.unreserve(w.label, w.bytes)
+	if d.busy == 0 {
+		d.outstanding = 0 // without what rounding has left
+	}
+	d.scattering = d.scattering && !w.scatters
+}
+
+// learn takes into account that something of a cost took so long. keep is what everything before
+// counts.
+func (d *device) learn(cost, seconds, keep float64) {
+	if cost > 0 && seconds > 0 {
+		d.work, d.time = d.work*keep+cost, d.time*keep+seconds
+		d.pool.compare()
+	}
+}
+
+// compare makes speeds of what is measured. What the score of a device is worth that has done
+// nothing yet, the others tell.
+func (p *Pool) compare() {
+	worth, speeds, scores := 1.0, 0.0, 0.0
+	for _, d := range p.devices {
+		if d.time > 0 {
+			d.speed = d.work / d.time
+			speeds += d.speed
+			scores += positive(d.info.Score)
+		}
+	}
+	if scores > 0 {
+		worth = speeds / scores
+	}
+	for _, d := range p.devices {
+		if d.time <= 0 {
+			d.speed = positive(d.info.Score) * worth
+		}
+		d.speed = positive(d.speed)
+	}
+}
+
+// positive is a number that can be divided by: a score of the caller's may be anything.
+func positive(x float64) float64 {
+	if x > 0 && !math.IsInf(x, 1) {
+		return x
+	}
+	return 1
+}
+
+// prepare makes a worker ready; it does nothing if it is. A try that fails leaves nothing
+// behind. What was made before a Reset of the context is made again.
+func (w *Worker) prepare() (err error) {
+	if w.stream != nil && w.generation == w.context.State().Generation() {
+		return nil
+	}
+	if w.stream != nil {
+		_ = w.shut() // it went with the old context, and some of it may say so
+	}
+	p := w.of.pool
+	if w.context, err = p.rt.Context(w.device.Ordinal); err != nil {
+		return err
+	}
+	w.device, w.generation = w.context.Device(), w.context.State().Generation()
+	if w.stream, err = w.context.NewStream(); err != nil {
+		return err
+	}
+	if err = w.share(); err == nil {
+		err = p.setUp(p.defaults.setup, w)
+	}
+	if err != nil {
+		err = errors.Join(err, w.shut())
+	}
+	return err
+}
+
+// setUp calls a setup, on a goroutine of its own, which it may end.
+func (p *Pool) setUp(setup func(*Worker) error, w *Worker) (err error) {
+	if setup == nil {
+		return nil
+	}
+	failed := contain.Hook(func() { err = p.onDevice(func() error { return setup(w) }) })
+	return errors.Join(err, failed)
+}
+
+// share gives a worker what the streams of its device have together. The first one makes it, and
+// the others wait for that.
+func (w *Worker) share() error {
+	d := w.of
+	for d.pool.defaults.deviceSetup != nil && !d.join(w) {
+		_, _, err := d.setups.Do(context.Background(), w.generation, func(context.Context) (struct{}, error) {
+			return struct{}{}, d.setUp(w)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join is false if there is nothing yet for the generation of the worker.
+func (d *device) join(w *Worker) bool {
+	d.pool.mu.Lock()
+	defer d.pool.mu.Unlock()
+	s := d.shared
+	if s == nil || s.generation != w.generation {
+		return false
+	}
+	s.users++
+	w.shared = s
+	return true
+}
+
+// setUp makes what the streams share, on the stream of one of them.
+func (d *device) setUp(w *Worker) error {
+	d.pool.mu.Lock()
+	made := d.shared != nil && d.shared.generation == w.generation
+	d.pool.mu.Unlock()
+	if made {
+		return nil
+	}
+	first := &Worker{of: d, device: w.device, context: w.context, generation: w.generation, stream: w.stream, ctx: w.ctx}
+	if err := d.pool.setUp(d.pool.defaults.deviceSetup, first); err != nil {
+		return errors.Join(err, closeState(first.State))
+	}
+	d.pool.mu.Lock()
+	defer d.pool.mu.Unlock()
+	d.shared = &shared{generation: w.generation, state: first.State}
+	return nil
+}
+
+// shut closes what prepare has made.
+func (w *Worker) shut() error {
+	errs := []error{closeState(w.State)}
+	if w.stream != nil {
+		errs = append(errs, w.stream.Close())
+	}
+	if s := w.shared; s != nil {
+		errs = append(errs, w.of.leave(s))
+	}
+	w.State, w.stream, w.shared = nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// leave closes what the streams of a device had together after the last of them.
+func (d *device) leave(s *shared) error {
+	d.pool.mu.Lock()
+	s.users--
+	last := s.users == 0
+	if last && d.shared == s {
+		d.shared = nil
+	}
+	d.pool.mu.Unlock()
+	if last {
+		return closeState(s.state)
+	}
+	return nil
+}
+
+func closeState(state any) (err error) {
+	if state, ok := state.(io.Closer); ok {
+		contain.Call(state.Close, func(failed error) { err = failed })
+	}
+	return err
+}
+
+// close closes all workers. None is busy.
+func (d *device) close() error {
+	var errs []error
+	for _, w := range d.workers {
+		errs = append(errs, w.shut())
+	}
+	return errors.Join(errs...)
+}
+
+// probe finds out whether the device works, and makes it work again if it was lost.
+func (d *device) probe(ctx context.Context) error {
+	if err := d.pool.rt.Revive(ctx, d.info.Ordinal); err != nil {
+		return err
+	}
+	c, err := d.pool.rt.Context(d.info.Ordinal)
+	if err != nil {
+		return err
+	}
+	s, err := c.NewStream()
+	if err != nil {
+		return err
+	}
+	_, err = s.Query() // a wait for a stream without work need not ask the driver
+	return errors.Join(err, s.Close())
+}

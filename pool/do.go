@@ -1,0 +1,209 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/zero"
+)
+
+// DoReport tells how a request went.
+type DoReport struct {
+	// Where f ran, or the fallback. It is empty if neither did.
+	Where Where
+	// Reason says in a stable word why the devices did not do the work, and Why is the error behind
+	// it. They are empty if a device did.
+	Reason Reason
+	Why    error
+	// Device is the ordinal of the device of the last try, or driver.NoDevice.
+	Device int
+	// Stream is the number of the stream among those of its device, from 0.
+	Stream int
+	// Waited is the time in the queue, and Ran that of f or of the fallback, of all tries together.
+	Waited, Ran time.Duration
+	// Tries is how often f was called.
+	Tries int
+}
+
+// Do runs f once, with a worker of the device that will be free first. That is the device which has the least
+// to do, as far as costs ([WithCost]) and measured speeds tell. Each device runs as many requests at
+// the same time as it has streams ([WithStreams]). A request runs at once if there is room, and
+// else waits in a queue, which is bounded ([WithQueue]). If that is full, the error is [ErrQueueFull], at
+// once. With [WithQueueWait] the request waits until ctx ends.
+//
+// f runs on the caller's goroutine. Do returns its error as it is, and a panic as a [*PanicError].
+// With [WithRetry] other devices repeat an f that fails. A device on which f did not run, because it
+// could not be prepared, is no try: another one takes the request in any case. Then comes the
+// fallback of [WithDoFallback], unless ctx has ended. With [WithBreakEven] it comes first where the
+// CPU is faster for [WithItems].
+//
+// When ctx ends, a request that waits gets ctx's cause. f sees that in [Worker.Ctx] and has to return. It
+// must not leave the caller's memory to work that is on the device. The stream goes to no other
+// request before that work is done. After an error of f in other cases Do waits for the stream.
+//
+// f must not use the pool itself: it would wait while it keeps a worker. A call that has
+// [Worker.Ctx], or a context made from it, is an error of kind driver.ErrInvalidArgument. So is one
+// with any context that would have to wait, on the goroutine of f.
+//
+// A call takes less than a microsecond and an allocation or two beside what f does, if nothing is waited
+// for. A first request on a stream prepares that: see [WithSetup].
+func Do(ctx context.Context, p *Pool, f func(*Worker) error, options ...Option) (DoReport, error) {
+	report := DoReport{Device: driver.NoDevice}
+	c, err := p.configure(ctx, f != nil, options)
+	if err != nil {
+		return report, err
+	}
+	if !c.deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.deadline)
+		defer cancel()
+	}
+	r, _ := p.requests.Get().(*request)
+	r = zero.Or(r)
+	*r = request{ready: r.ready, post: post{request: r}, cost: c.cost.Seconds(), priority: c.priority, devices: c.devices, without: c.without, overflow: c.queueWait,
+		refuse: c.refuse, label: c.label, bytes: c.bytes}
+	r.deadline, _ = ctx.Deadline()
+	defer p.forget(r)
+	end := c.breakEven.begin()
+	err = p.doOrFallBack(ctx, c, r, f, &report)
+	end(max(c.items, 1), report.Where, report.Reason, err)
+	return report, err
+}
+
+// doOrFallBack does a request on a device, or else on the CPU.
+func (p *Pool) doOrFallBack(ctx context.Context, c *config, r *request, f func(*Worker) error, report *DoReport) error {
+	side, err := c.breakEven.side(ctx, max(c.items, 1), c.doFallback != nil)
+	switch {
+	case err != nil:
+		return err
+	case side != OnCPU:
+		err = p.do(ctx, c, r, f, report)
+	default:
+		if err = p.begin(); err == nil {
+			r.accepted, report.Reason, err = true, MeasuredSlower, errSlower
+		}
+	}
+	if report.Reason == "" {
+		return err
+	}
+	p.count(report.Reason)
+	if report.Why = err; c.doFallback == nil || side == OnGPU || ctx.Err() != nil {
+		return err
+	}
+	start := time.Now()
+	report.Where, report.Device = OnCPU, driver.NoDevice
+	failed := contain.Do(func() error { return p.onCPU(func() error { return c.doFallback(ctx) }) })
+	report.Ran += time.Since(start)
+	if failed != nil {
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// forget ends the call of a request in any case, and keeps its memory.
+func (p *Pool) forget(r *request) {
+	if r.accepted {
+		p.end()
+	}
+	p.requests.Put(r)
+}
+
+// do tries devices until f succeeds. The report has a reason if it is for the fallback that none did.
+func (p *Pool) do(ctx context.Context, c *config, r *request, f func(*Worker) error, report *DoReport) error {
+	var last error // of the devices before
+	for {
+		if ctx.Err() != nil {
+			return join(last, context.Cause(ctx))
+		}
+		if r.bytes > 0 {
+			p.lookAtMemory(memoryAge)
+		}
+		w, err := p.acquire(ctx, r)
+		report.Waited = r.waited
+		if err != nil {
+			return p.unplaced(r, report, err, last)
+		}
+		report.Device, report.Stream = w.device.Ordinal, w.number
+		w.ctx = context.WithValue(ctx, within{p}, true)
+		if err = w.prepare(); err != nil {
+			others := p.blame(w.of, err)
+			p.release(w)
+			r.tried = append(r.tried, w.of)
+			if last = join(last, err); others {
+				continue
+			}
+		} else if err = p.call(ctx, c, w, r, f, report); err == nil {
+			return nil
+		} else if last = err; report.Tries <= c.retries && ctx.Err() == nil && p.rt.Err() == nil {
+			p.countRetries(1)
+			continue
+		}
+		if ctx.Err() == nil {
+			report.Reason = Failed
+		}
+		return last
+	}
+}
+
+// unplaced is the error of a request that got no worker.
+func (p *Pool) unplaced(r *request, report *DoReport, err, last error) error {
+	switch {
+	case errors.Is(err, errTried):
+		report.Reason = Failed
+		return last
+	case errors.Is(err, ErrQuarantined):
+		report.Reason = Quarantined
+	case p.never(r) != nil:
+		report.Reason = NoMemory
+	case !r.accepted && p.rt.Err() != nil && p.begin() == nil:
+		r.accepted = true // for the fallback
+		report.Reason = p.unusable()
+	}
+	return join(last, err)
+}
+
+// join is errors.Join, and leaves one error as it is.
+func join(last, err error) error {
+	if last == nil {
+		return err
+	}
+	return errors.Join(last, err)
+}
+
+// call calls f with a worker, and takes that back.
+func (p *Pool) call(ctx context.Context, c *config, w *Worker, r *request, f func(*Worker) error, report *DoReport) (err error) {
+	report.Where = OnGPU
+	report.Tries++
+	w.retried = report.Tries > 1
+	w.watch.start()
+	contain.Call(func() error {
+		return p.onDevice(func() error { return f(w) })
+	}, func(failed error) {
+		ran := time.Since(w.watch.began)
+		report.Ran += ran
+		if err = failed; err == nil {
+			w.ctx, w.ran, w.hinted = nil, ran, c.cost > 0
+			r.accepted = false // the call ends with the worker's return
+			p.mu.post(&w.post)
+			return
+		}
+		r.tried = append(r.tried, w.of)
+		if ctx.Err() == nil {
+			p.fail(w, err)
+			p.release(w)
+		} else {
+			p.releaseAfter(w)
+		}
+	})
+	return err
+}
+
+// fail is called after a function has failed. A retry or the fallback is next, and work that was left on
+// the device could still use the caller's memory. The first error is the one to report.
+func (p *Pool) fail(w *Worker, err error) {
+	_ = w.stream.Synchronize(context.Background())
+	p.blame(w.of, err)
+}

@@ -1,0 +1,106 @@
+package poolmetrics_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/pool/poolmetrics"
+	"github.com/purecuda/purecuda/runtime"
+	runtimemetrics "github.com/purecuda/purecuda/runtime/metrics"
+)
+
+// values are the samples by name and labels.
+func values(samples []runtimemetrics.Sample) map[string]float64 {
+	all := map[string]float64{}
+	for _, s := range samples {
+		all[strings.Join(append([]string{s.Name}, s.Labels...), " ")] = s.Value
+	}
+	return all
+}
+
+func TestRead(t *testing.T) {
+	gpu := drivertest.ForTest(t, drivertest.Config{Devices: drivertest.Devices(1, drivertest.H100())})
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(gpu))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	p, err := pool.Open(rt, pool.WithQueue(7))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, p.Close()) })
+	fails := errors.New("fails")
+	b, err := pool.NewBatcher(p, func(_ *pool.Worker, in, _ []int, errs []error) error {
+		for i, x := range in {
+			if x == 2 {
+				errs[i] = fails
+			}
+		}
+		return nil
+	}, pool.BatcherConfig[int, int]{})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, b.Close()) })
+	even, err := pool.NewBreakEven(p, pool.BreakEvenConfig{Name: "work/v1", Largest: 1, Dir: "off", Run: func(context.Context, int) error { return nil }})
+	require.NoError(t, err)
+	reader := poolmetrics.NewReader(p)
+	reader.AddBatcher("b", b)
+	reader.AddBreakEven("work/v1", even)
+	assert.NotContains(t, values(reader.Read()), "purecuda.break_even.size work/v1")
+	assert.Zero(t, gpu.Calls("cuDevicePrimaryCtxRetain"), "reading opens no context")
+
+	_, errs := b.DoAll(context.Background(), []int{1, 2, 3})
+	assert.Equal(t, []error{nil, fails, nil}, errs)
+	require.NoError(t, even.Learn(context.Background()))
+	_, err = pool.Scatter(context.Background(), p, 1, func(*pool.Worker, pool.Tile) error { return nil },
+		pool.WithSizeGate(2), pool.WithFallback(func(context.Context, int, int) error { return nil }))
+	require.NoError(t, err)
+
+	described := map[string]runtimemetrics.Metric{}
+	for _, m := range poolmetrics.All() {
+		assert.NotContains(t, described, m.Name, "described twice")
+		assert.NotEmpty(t, m.Help)
+		described[m.Name] = m
+	}
+	var inside map[string]float64
+	_, err = pool.Do(context.Background(), p, func(*pool.Worker) error {
+		read := map[string]bool{}
+		samples := reader.Read()
+		for _, s := range samples {
+			require.Contains(t, described, s.Name)
+			assert.Len(t, s.Labels, len(described[s.Name].Labels), s.Name)
+			read[s.Name] = true
+		}
+		assert.ElementsMatch(t, slices.Collect(maps.Keys(described)), slices.Collect(maps.Keys(read)), "all are read")
+		inside = values(samples)
+		assert.Len(t, inside, len(samples), "every sample has its own labels")
+		return nil
+	}, pool.WithReserve("me", 1000))
+	require.NoError(t, err)
+	for name, want := range map[string]float64{
+		"purecuda.pool.queue.capacity":           7,
+		"purecuda.pool.fallbacks below the gate": 1,
+		"purecuda.pool.device.streams.busy 0":    1,
+		"purecuda.pool.device.reserved 0 me":     1000,
+		"purecuda.pool.device.quarantined 0":     0,
+		"purecuda.batcher.items b done":          2,
+		"purecuda.batcher.items b failed":        1,
+		"purecuda.batcher.queue.length b":        0,
+		"purecuda.batcher.batches b 1":           0,
+		"purecuda.batcher.batches b 2":           0,
+		"purecuda.batcher.batches b 4":           1,
+		"purecuda.batcher.batches b +Inf":        1,
+		"purecuda.batcher.delays b +Inf":         3,
+		"purecuda.break_even.drifted work/v1":    0,
+	} {
+		assert.Contains(t, inside, name)
+		assert.Equal(t, want, inside[name], name)
+	}
+	assert.Contains(t, inside, "purecuda.break_even.size work/v1")
+	assert.Contains(t, inside, "purecuda.batcher.delays b 0.001024")
+}

@@ -1,0 +1,214 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/pool"
+)
+
+// asks is a function that asks its device.
+func asks(w *pool.Worker) error {
+	_, err := w.Stream().Query()
+	return err
+}
+
+// A device that vanishes costs three tries at most, and no request that may be repeated. Probes try
+// it again, after 1 s, 2 s and so on, and find it when it is back.
+func TestVanishedDeviceIsQuarantined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, gpu := open(t, machine(4))
+		burst(t, p, 64, sleeps(time.Millisecond)) // opens all
+		gpu.Vanish(2)
+		var tries atomic.Int64
+		on := func(w *pool.Worker) error {
+			if w.Index() == 2 {
+				tries.Add(1)
+			}
+			return errors.Join(asks(w), sleeps(time.Microsecond)(w))
+		}
+		for range 100 {
+			_, err := pool.Do(t.Context(), p, on, pool.WithRetry(1))
+			require.NoError(t, err)
+			burst(t, p, 8, on, pool.WithRetry(1))
+		}
+		assert.LessOrEqual(t, tries.Load(), int64(3))
+		assert.NotZero(t, tries.Load())
+		d := p.Stats().Devices[2]
+		assert.True(t, d.Quarantined)
+		assert.ErrorIs(t, d.Device.Err, driver.ErrDeviceLost)
+		assert.ErrorIs(t, p.Devices()[2].Err, driver.ErrDeviceLost)
+		assert.NoError(t, p.Devices()[1].Err)
+
+		_, err := pool.Do(t.Context(), p, func(*pool.Worker) error { panic("not run") }, pool.WithDevices(2))
+		require.ErrorIs(t, err, pool.ErrQuarantined)
+		require.ErrorIs(t, err, driver.ErrDeviceLost)
+		report, err := pool.Do(t.Context(), p, func(*pool.Worker) error { panic("not run") }, pool.WithDevices(2),
+			pool.WithDoFallback(func(context.Context) error { return nil }))
+		require.NoError(t, err)
+		assert.Equal(t, pool.Quarantined, report.Reason)
+		all, err := pool.Scatter(t.Context(), p, 1000, newDone(1000).do)
+		require.NoError(t, err)
+		assert.Equal(t, pool.Quarantined, all.Reason)
+		require.Len(t, all.Skipped, 1)
+
+		var pauses []time.Duration
+		for len(pauses) < 9 {
+			time.Sleep(time.Until(p.Stats().Devices[2].NextProbe))
+			synctest.Wait()
+			d := p.Stats().Devices[2]
+			assert.True(t, d.Quarantined)
+			pauses = append(pauses, time.Until(d.NextProbe).Round(time.Second))
+		}
+		const s = time.Second
+		assert.Equal(t, []time.Duration{2 * s, 4 * s, 8 * s, 16 * s, 32 * s, 60 * s, 60 * s, 60 * s, 60 * s}, pauses)
+
+		gpu.Return(2)
+		before := tries.Load()
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		assert.False(t, p.Stats().Devices[2].Quarantined)
+		assert.NoError(t, p.Devices()[2].Err)
+		assert.Equal(t, before, tries.Load(), "the probe is no request")
+		_, err = pool.Do(t.Context(), p, on, pool.WithDevices(2))
+		require.NoError(t, err)
+	})
+}
+
+// A device that fails again and again is left out, where another one is there, and longer each time
+// until a request has succeeded.
+func TestFailingDeviceIsQuarantined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := open(t, machine(2))
+		broken := true
+		f := func(w *pool.Worker) error {
+			if w.Index() == 0 && broken {
+				return driver.Failed("cuLaunchKernel", driver.ErrorECCUncorrectable)
+			}
+			return nil
+		}
+		fail := func() {
+			for range 3 {
+				_, err := pool.Do(t.Context(), p, f, pool.WithDevices(0))
+				require.ErrorIs(t, err, driver.ErrorECCUncorrectable)
+			}
+			_, err := pool.Do(t.Context(), p, f, pool.WithDevices(0))
+			require.ErrorIs(t, err, pool.ErrQuarantined)
+			require.ErrorIs(t, err, driver.ErrorECCUncorrectable)
+		}
+		for _, pause := range []time.Duration{1, 2, 4} {
+			fail()
+			assert.Equal(t, pause*time.Second, time.Until(p.Stats().Devices[0].NextProbe))
+			burst(t, p, 10, f)
+			time.Sleep(pause * time.Second) // the probe succeeds, though requests do not
+			synctest.Wait()
+			assert.False(t, p.Stats().Devices[0].Quarantined)
+		}
+		broken = false
+		_, err := pool.Do(t.Context(), p, f, pool.WithDevices(0))
+		require.NoError(t, err)
+		broken = true
+		fail()
+		assert.Equal(t, time.Second, time.Until(p.Stats().Devices[0].NextProbe))
+	})
+}
+
+// What a request has asked for is no fault of its device, and the last device stays.
+func TestNotQuarantined(t *testing.T) {
+	for _, c := range []struct {
+		devices int
+		err     error
+	}{
+		{2, errData},
+		{2, driver.Errorf(driver.ErrInvalidArgument, "no")},
+		{2, driver.Failed("cuMemAlloc", driver.ErrorOutOfMemory)},
+		{2, driver.Failed("cuLaunchKernel", driver.ErrorLaunchOutOfResources)},
+		{1, driver.Failed("cuLaunchKernel", driver.ErrorECCUncorrectable)},
+	} {
+		p, _ := open(t, machine(c.devices))
+		for range 10 {
+			_, err := pool.Do(t.Context(), p, func(*pool.Worker) error { return c.err }, pool.WithDevices(0))
+			require.Equal(t, c.err, err)
+		}
+	}
+}
+
+// Requests that only the device can take that is left out do not wait for it.
+func TestRequestsOfAQuarantinedDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, gpu := open(t, machine(2), pool.WithStreams(1))
+		burst(t, p, 2, sleeps(time.Second))
+		answers := make(chan error, 10)
+		for range 10 {
+			go func() {
+				_, err := pool.Do(t.Context(), p, func(w *pool.Worker) error {
+					time.Sleep(time.Second)
+					gpu.Vanish(1)
+					return asks(w)
+				}, pool.WithDevices(1))
+				answers <- err
+			}()
+		}
+		go func() {
+			_, err := pool.Do(t.Context(), p, sleeps(time.Hour), pool.WithDevices(0))
+			assert.NoError(t, err)
+		}()
+		start := time.Now()
+		quarantined := 0
+		for range 10 {
+			if err := <-answers; errors.Is(err, pool.ErrQuarantined) {
+				quarantined++
+			} else {
+				assert.ErrorIs(t, err, driver.ErrDeviceLost)
+			}
+		}
+		assert.Equal(t, 9, quarantined)
+		assert.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+// A probe that is under way ends with the pool.
+func TestCloseEndsQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, gpu := open(t, machine(2))
+		burst(t, p, 32, sleeps(time.Second))
+		gpu.Vanish(1)
+		_, err := pool.Do(t.Context(), p, asks, pool.WithDevices(1))
+		require.ErrorIs(t, err, driver.ErrDeviceLost)
+		assert.True(t, p.Stats().Devices[1].Quarantined)
+		require.NoError(t, p.Close())
+		time.Sleep(time.Hour)
+		assert.True(t, p.Stats().Devices[1].Quarantined)
+	})
+}
+
+// All devices lost is for the fallback, until a probe finds one.
+func TestAllDevicesVanish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, gpu := open(t, machine(2))
+		fallback := pool.WithDoFallback(func(context.Context) error { return nil })
+		burst(t, p, 32, sleeps(time.Second))
+		gpu.Vanish(0)
+		gpu.Vanish(1)
+		for range 10 {
+			report, err := pool.Do(t.Context(), p, asks, fallback)
+			require.NoError(t, err)
+			assert.Equal(t, pool.OnCPU, report.Where)
+		}
+		gpu.Return(0)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		report, err := pool.Do(t.Context(), p, asks, fallback)
+		require.NoError(t, err)
+		assert.Equal(t, pool.OnGPU, report.Where)
+		assert.Equal(t, 0, report.Device)
+	})
+}

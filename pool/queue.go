@@ -1,0 +1,103 @@
+package pool
+
+import (
+	"slices"
+	"time"
+)
+
+// request is what wants a worker: a Do, or a device's part of a Scatter.
+type request struct {
+	cost     float64 // seconds on a device, about
+	priority int
+	deadline time.Time
+
+	devices, without []int     // ordinals
+	tried            []*device // that it has failed on
+	only             *device   // of a Scatter, which has one worker of a device
+	overflow         bool      // waits also where the queue is full
+	refuse           bool      // does not wait
+
+	label string // of the memory to reserve
+	bytes uint64
+	short *ReserveError // why no device takes it, if one has a stream for it
+
+	accepted bool // it counts in the pool's calls
+	waiting  bool // it is in the queue
+
+	since  time.Time     // in the queue
+	waited time.Duration // in all
+	// The answer, when ready has something.
+	worker *Worker
+	err    error
+	ready  chan struct{}
+
+	before, after *request // in the queue; after also among those that were answered
+	post          post
+}
+
+// may tells whether a device may take the request.
+func (r *request) may(d *device) bool {
+	if r.only != nil {
+		return r.only == d
+	}
+	return (len(r.devices) == 0 || slices.Contains(r.devices, d.info.Ordinal)) &&
+		!slices.Contains(r.without, d.info.Ordinal) && !slices.Contains(r.tried, d)
+}
+
+// goesBefore tells whether the request goes before one that has come earlier.
+func (r *request) goesBefore(o *request) bool {
+	switch {
+	case r.priority != o.priority:
+		return r.priority > o.priority
+	case r.deadline.IsZero():
+		return false
+	}
+	return o.deadline.IsZero() || r.deadline.Before(o.deadline)
+}
+
+// queue has the requests that wait, the next one first.
+type queue struct {
+	first, last *request
+	length      int
+	reserving   int // those of them that reserve memory
+}
+
+func (q *queue) insert(r *request) {
+	at := q.last
+	for at != nil && r.goesBefore(at) {
+		at = at.before
+	}
+	r.waiting, r.before = true, at
+	if at == nil {
+		r.after, q.first = q.first, r
+	} else {
+		r.after, at.after = at.after, r
+	}
+	if r.after == nil {
+		q.last = r
+	} else {
+		r.after.before = r
+	}
+	q.length++
+	if r.bytes > 0 {
+		q.reserving++
+	}
+}
+
+func (q *queue) remove(r *request) {
+	if r.before == nil {
+		q.first = r.after
+	} else {
+		r.before.after = r.after
+	}
+	if r.after == nil {
+		q.last = r.before
+	} else {
+		r.after.before = r.before
+	}
+	r.waiting, r.before, r.after = false, nil, nil
+	q.length--
+	if r.bytes > 0 {
+		q.reserving--
+	}
+}

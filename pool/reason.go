@@ -1,0 +1,46 @@
+package pool
+
+import (
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// Reason says why fewer devices than there are, or the CPU, did the work. The words are stable, and
+// [Stats] counts them.
+type Reason string
+
+// The reasons.
+const (
+	PolicyOff      Reason = "policy off"      // the runtime was opened with runtime.PolicyOff
+	Absent         Reason = "absent"          // there is no driver, or no device
+	Fault          Reason = "fault"           // CUDA is there and cannot be used, or is lost
+	BelowGate      Reason = "below the gate"  // of WithSizeGate
+	MeasuredSlower Reason = "measured slower" // the CPU is faster
+	Failed         Reason = "failed"          // it was tried
+	Quarantined    Reason = "quarantined"     // devices that have failed are left out for a while
+	NoMemory       Reason = "no memory"       // no device has as much as WithReserve asks for
+	TooSmall       Reason = "too small"       // there is too little for more devices, see WithMinPerDevice
+)
+
+// unusable is the reason where no device can be used at all.
+func (p *Pool) unusable() Reason {
+	switch {
+	case p.rt.Outcome() != runtime.Absent:
+		return Fault
+	case p.rt.Policy() == runtime.PolicyOff:
+		return PolicyOff
+	}
+	return Absent
+}
+
+// count counts a reason.
+func (p *Pool) count(r Reason) {
+	if r == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.figures.reasons == nil {
+		p.figures.reasons = map[Reason]uint64{}
+	}
+	p.figures.reasons[r]++
+}
