@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -34,6 +35,8 @@ type CopierConfig struct {
 	// MiB, and the call waits within the driver. 0 means 256 KiB, and a negative number that
 	// nothing is left to it.
 	SmallUploadBytes int64
+	// Waits is what waits for the device. Package runtime sets it; else the copier has its own.
+	Waits *wait.Device
 }
 
 // The values of a zero CopierConfig.
@@ -104,6 +107,7 @@ type Copier struct {
 	binding *driver.Binding
 	workers *Workers
 	config  CopierConfig
+	waits   *wait.Device
 	slots   ring // for what fits into one
 	chunks  ring // for pieces of what does not
 
@@ -150,9 +154,9 @@ func NewCopier(b *driver.Binding, w *Workers, p *Pinned, c CopierConfig) *Copier
 		return new(Copier)
 	}
 	c = c.complete(w)
-	copier := &Copier{binding: b, workers: w, config: c}
-	copier.slots.init(b, p, c.SlotBytes, c.Slots, &copier.doubtful)
-	copier.chunks.init(b, p, c.ChunkBytes, c.Chunks, &copier.doubtful)
+	copier := &Copier{binding: b, workers: w, config: c, waits: waits(b, c.Waits)}
+	copier.slots.init(b, copier.waits, p, c.SlotBytes, c.Slots, &copier.doubtful)
+	copier.chunks.init(b, copier.waits, p, c.ChunkBytes, c.Chunks, &copier.doubtful)
 	return copier
 }
 
@@ -280,7 +284,12 @@ func (c *Copier) Stats() CopierStats {
 
 // Abandon says that CUDA is lost: no call of the driver is made any more by new copies, and
 // the buffers stay where they are. It does not wait for copies that are under way; those fail.
-func (c *Copier) Abandon() { zero.Or(c).lost.Store(true) }
+func (c *Copier) Abandon() {
+	if c.made() == nil {
+		c.lost.Store(true)
+		c.waits.Lose(c.usable())
+	}
+}
 
 // Close waits for copies that are under way and for the device's use of the buffers, and gives
 // these back. Of a buffer whose use cannot be proven to have ended the memory is leaked, which
@@ -296,5 +305,26 @@ func (c *Copier) Close() error {
 	}
 	c.closed = true
 	lost := c.lost.Load()
-	return joinErrors(c.slots.close(lost), c.chunks.close(lost), c.doubtful.close(c.binding, lost))
+	err := joinErrors(c.slots.close(lost), c.chunks.close(lost), c.doubtful.close(c.binding, lost))
+	return joinErrors(err, endWaits(c.waits, c.config.Waits, lost))
+}
+
+// waits are those that are given, or new ones that ask the driver, with a poller of their own.
+func waits(b *driver.Binding, given *wait.Device) *wait.Device {
+	if given == nil {
+		given, _ = new(wait.Poller).Open(b, wait.Config{NoWrites: true})
+	}
+	return given
+}
+
+// endWaits ends the waits unless they were given: the driver is asked nothing any more.
+func endWaits(own, given *wait.Device, lost bool) error {
+	if given != nil {
+		return nil
+	}
+	own.Close(nil)
+	if lost {
+		return nil
+	}
+	return own.Free()
 }

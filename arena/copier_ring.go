@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/wait"
 )
 
 // buffer is a page-locked buffer of a ring. Who has taken it from the ring owns it.
@@ -17,11 +18,15 @@ type buffer struct {
 	lease  Lease
 	memory []byte
 	event  driver.Event
+	waits  *wait.Event // for the event
 	// pending says that the device may still use the memory: it does not any more once
 	// the event is done.
 	pending bool
 	// owner is the id of the transfer whose copy is pending, or 0.
 	owner uint64
+	// ticket is that of the event if it was written, which saves questions.
+	ticket  wait.Ticket
+	written bool
 }
 
 func (b *buffer) pointer() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b.memory)) }
@@ -37,6 +42,7 @@ const retryAfter = time.Second
 // all are in use.
 type ring struct {
 	binding *driver.Binding
+	waits   *wait.Device
 	pinned  *Pinned
 	bytes   uint64
 	limit   int
@@ -51,8 +57,8 @@ type ring struct {
 	wake chan struct{}
 }
 
-func (r *ring) init(b *driver.Binding, p *Pinned, bytes uint64, limit int, retired *doubtful) {
-	r.binding, r.pinned, r.bytes, r.limit, r.retired = b, p, bytes, limit, retired
+func (r *ring) init(b *driver.Binding, w *wait.Device, p *Pinned, bytes uint64, limit int, retired *doubtful) {
+	r.binding, r.waits, r.pinned, r.bytes, r.limit, r.retired = b, w, p, bytes, limit, retired
 	r.free = make([]*buffer, 0, limit)
 	r.pending = make([]*buffer, 0, limit)
 	r.wake = make(chan struct{}, limit)
@@ -249,11 +255,16 @@ func (r *ring) create() (*buffer, error) {
 		r.binding.Cleanup(lease.Return())
 		return nil, err
 	}
+	b.waits = r.waits.NewEvent(b.event)
 	return b, nil
 }
 
 // poll asks whether the device is done with a buffer, for t or nil.
 func (r *ring) poll(b *buffer, t *transfer) (done bool, err error) {
+	if b.written && b.ticket.Done() {
+		b.pending, b.owner = false, 0
+		return true, nil
+	}
 	switch result := r.binding.EventQuery(b.event); result {
 	case driver.Success:
 		if t != nil && b.owner == t.id {
@@ -268,32 +279,37 @@ func (r *ring) poll(b *buffer, t *transfer) (done bool, err error) {
 	}
 }
 
-// await waits until the device is done with a buffer. The driver's own wait is the fastest and
-// cannot be stopped. It is used where ctx never ends, and where the device is known to be at
-// the copies of t, so that the wait is short; else the buffer is asked for again and again.
+// await waits until the device is done with a buffer. The pieces of a large copy follow on each other
+// faster than a parked goroutine wakes: once the device is at the copies of t, the driver's own wait
+// is the fastest, and short. Before, it looks for a moment.
 func (r *ring) await(ctx context.Context, b *buffer, t *transfer) error {
-	const patience, pause = 300 * time.Microsecond, 100 * time.Microsecond
-	own := t != nil && b.owner == t.id
-	for start := time.Now(); ctx.Done() != nil && !(own && t.moving.Load()); {
-		if done, err := r.poll(b, t); done || err != nil {
-			return err
+	const moment = time.Millisecond
+	ticket := b.ticket
+	if !b.written {
+		moves := func() bool { return t != nil && b.owner == t.id && t.moving.Load() }
+		for start := time.Now(); b.pending && !moves() && ctx.Err() == nil && time.Since(start) < moment; goruntime.Gosched() {
+			if _, err := r.poll(b, t); err != nil {
+				return err
+			}
 		}
-		if err := context.Cause(ctx); err != nil {
-			return err
+		if b.pending && moves() {
+			if result := r.binding.EventSynchronize(b.event); result != driver.Success {
+				return r.binding.Fault("cuEventSynchronize", result)
+			}
+			b.pending = false
 		}
-		if time.Since(start) < patience {
-			goruntime.Gosched()
-		} else {
-			time.Sleep(pause)
+		if b.pending {
+			ticket = b.waits.Mark()
 		}
 	}
+	var err error
 	if b.pending {
-		if result := r.binding.EventSynchronize(b.event); result != driver.Success {
-			return r.binding.Fault("cuEventSynchronize", result)
-		}
+		err = ticket.Wait(ctx)
+	}
+	if err == nil {
 		b.pending, b.owner = false, 0
 	}
-	return nil
+	return err
 }
 
 // trim gives the buffers back that no device uses.
@@ -325,6 +341,7 @@ func (r *ring) destroy(b *buffer) error {
 }
 
 func (r *ring) destroyEvent(b *buffer) error {
+	b.waits.Close()
 	if err := r.binding.Push(); err != nil {
 		return err
 	}

@@ -287,6 +287,9 @@ func (quiet) MemcpyDtoHAsync(unsafe.Pointer, driver.DevicePtr, uint64, driver.St
 func (quiet) EventRecord(driver.Event, driver.Stream) driver.Result { return driver.Success }
 func (quiet) EventQuery(driver.Event) driver.Result                 { return driver.Success }
 func (quiet) EventSynchronize(driver.Event) driver.Result           { return driver.Success }
+func (quiet) ThreadExchangeStreamCaptureMode(mode driver.CaptureMode) (driver.CaptureMode, driver.Result) {
+	return mode, driver.Success
+}
 func (quiet) StreamIsCapturing(driver.Stream) (driver.CaptureStatus, driver.Result) {
 	return driver.CaptureNone, driver.Success
 }

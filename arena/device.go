@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/wait"
 )
 
 // DefaultCacheBytes is what a device caches where DeviceConfig says nothing.
@@ -46,6 +47,8 @@ type DeviceConfig struct {
 	// back to the driver, on the goroutine that does it, after it is done. It is called
 	// concurrently, and of the arena it may call Stats and Leaks only.
 	Observe func(Event)
+	// Waits is what waits for the device. Package runtime sets it; else the arena has its own.
+	Waits *wait.Device
 }
 
 // Device is the memory of one device: blocks that are allocated and freed in the order
@@ -57,6 +60,7 @@ type Device struct {
 	// order tells in which order the calls of several devices are taken.
 	order  uint64
 	config DeviceConfig
+	waits  *wait.Device
 	pool   driver.MemPool // 0: cuMemAlloc
 	plain  bool           // neither Zero, Poison, Sites nor Observe
 	slots  sync.Pool      // of *uint32: one number for every processor
@@ -129,7 +133,7 @@ func NewDevice(b *driver.Binding, c DeviceConfig) (*Device, error) {
 		c.CacheBytes = NoCache
 	}
 	d := &Device{
-		binding: b, config: c, order: devices.Add(1),
+		binding: b, config: c, order: devices.Add(1), waits: waits(b, c.Waits),
 		plain:  !c.Exact && !c.Zero && !c.Poison && !c.Sites && c.Observe == nil,
 		blocks: map[*block]struct{}{},
 		room:   int64(c.CacheBytes),
@@ -206,6 +210,7 @@ func (d *Device) lose(cause *driver.Error) {
 	if !d.loss.CompareAndSwap(nil, cause) {
 		return
 	}
+	d.waits.Lose(cause)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.all() {

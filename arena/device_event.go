@@ -1,6 +1,7 @@
 package arena
 
 import (
+	"context"
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
@@ -169,9 +170,17 @@ func (d *Device) asks(op string, f func() driver.Result) (bool, error) {
 	return r == driver.Success, d.failed(op, r)
 }
 
-// await blocks until what the event marks is done.
+// await waits until what the event marks is done.
 func (d *Device) await(e driver.Event) error {
-	err := d.onStream("cuEventSynchronize", func() driver.Result { return d.binding.EventSynchronize(e) })
+	if err := d.lost(); err != nil {
+		return err
+	}
+	w := d.waits.NewEvent(e)
+	err := w.Wait(context.Background())
+	w.Suspend() // nobody asks any more
+	if failed, ok := err.(*driver.Error); ok && failed.Sticky {
+		d.lose(failed)
+	}
 	return d.retire(e, err)
 }
 

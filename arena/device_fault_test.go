@@ -161,7 +161,7 @@ func TestLimit(t *testing.T) {
 // TestStickyErrors lets every function that the arena calls report that CUDA is lost.
 func TestStickyErrors(t *testing.T) {
 	for _, op := range []string{"cuMemAllocFromPoolAsync", "cuMemAlloc", "cuMemFreeAsync", "cuMemFree", "cuEventCreate",
-		"cuEventRecord", "cuEventSynchronize", "cuStreamQuery", "cuStreamWaitEvent", "cuMemsetD8Async", "cuMemPoolTrimTo",
+		"cuEventRecord", "cuEventQuery", "cuStreamQuery", "cuStreamWaitEvent", "cuMemsetD8Async", "cuMemPoolTrimTo",
 		"cuStreamSynchronize", "cuEventQuery", "cuMemGetInfo", "cuMemPoolCreate", "cuEventDestroy"} {
 		for nth := 1; nth <= 3; nth++ {
 			for _, config := range []arena.DeviceConfig{{CacheBytes: 1 << 20, Poison: true}, {CacheBytes: 1 << 20, NoPools: true, Zero: true}} {

@@ -311,6 +311,7 @@ func (d *Device) Close() error {
 	d.closeLent()
 	errs = append(errs, d.giveAll())
 	d.closeEvents()
+	errs = append(errs, endWaits(d.waits, d.config.Waits, d.lost() != nil))
 	if d.pool != 0 && d.lost() == nil {
 		errs = append(errs, d.outside(func() error {
 			return d.failed("cuMemPoolDestroy", d.binding.MemPoolDestroy(d.pool))

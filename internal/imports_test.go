@@ -18,30 +18,29 @@ import (
 
 const module = "github.com/purecuda/purecuda"
 
-// order is the order of the packages: each may import those above it, and those below
-// its own folder. nvrtc comes after driver because every error is one of driver's, and
-// internal/wait because it waits for streams of a driver.
-var order = []string{
-	"internal",
-	"driver",
-	"internal/wait",
-	"nvrtc",
-	"arena",
-	"refs",
-	"runtime",
-	"gpu",
-	"pool",
-	"kernels",
-	"cmd/smoke",
-	"cmd/purecuda-static",
+// order is the order of the packages: each may import those above it, and those below its own folder.
+// why says what it needs from above.
+var order = []struct{ folder, why string }{
+	{"internal", "calls of C functions and the loader need nothing of ours"},
+	{"driver", "its calls go through internal/ffi, and internal/dl opens the library"},
+	{"internal/wait", "it waits for streams of a driver"},
+	{"nvrtc", "it is loaded like the driver, and its errors are driver.Error"},
+	{"arena", "it allocates with the driver, and its copies wait by tickets"},
+	{"refs", "a handle is a block of an arena with the generation of its context"},
+	{"runtime", "it is the door to all of the above: users import it"},
+	{"gpu", "generated launches (gpu/launch) go through runtime; gpu itself imports nothing"},
+	{"pool", "it has a context, a stream and a device of runtime for each worker"},
+	{"kernels", "its launches are runtime's, and its Reducer runs over a pool"},
+	{"cmd/smoke", "the program uses everything"},
+	{"cmd/purecuda-static", "it rewrites a finished file with internal/replace, and prints with internal/cleantext"},
 }
 
 // programs may import what they like, modules of others included.
 var programs = []string{"cmd/smoke", "examples"}
 
-// simulated are the simulated driver and the simulated NVRTC, for tests and for programs
+// simulated are the simulated driver, NVRTC and GPU, for tests and for programs
 // that show them. No package that a program is built from needs them.
-var simulated = []string{"driver/drivertest", "nvrtc/nvrtctest"}
+var simulated = []string{"driver/drivertest", "nvrtc/nvrtctest", "gpu/gputest"}
 
 // libraryModules are the modules of others that a package may import outside of its
 // tests.
@@ -189,7 +188,7 @@ func objection(importer, importPath string) string {
 	case to < 0:
 		return imported + " has no place in the order of the packages"
 	case to > from:
-		return "imports go one way: " + strings.Join(order, " <- ")
+		return "imports go one way, and " + importer + " comes first: " + order[from].why
 	}
 	return ""
 }
@@ -205,7 +204,8 @@ func folder(importPath string) (string, bool) {
 
 // place is the position of the nearest folder in the order, or -1.
 func place(folder string) int {
-	if at := slices.Index(order, folder); at >= 0 || folder == "." {
+	at := slices.IndexFunc(order, func(p struct{ folder, why string }) bool { return p.folder == folder })
+	if at >= 0 || folder == "." {
 		return at
 	}
 	return place(path.Dir(folder))

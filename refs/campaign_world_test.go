@@ -170,10 +170,14 @@ func (c *campaign) takeDown(w *world) {
 
 // inUse compares what the arena has in use with what the state knows. Nothing is allocated
 // or freed meanwhile, but the garbage collector may find a handle of an older world: until it
-// is reclaimed its memory waits, and is in no arena.
+// is reclaimed its memory waits, and is in no arena. It finds many one after the other, so that
+// this looks again until it is through with them.
 func (c *campaign) inUse(w *world) {
 	var wrong string
-	for range 5 {
+	for look := range 50 {
+		if look > 5 {
+			time.Sleep(time.Millisecond)
+		}
 		c.state.Reclaim()
 		stats, has := c.state.Stats(), w.arena.Stats()
 		knows := stats.LiveBytes + stats.WaitingBytes + stats.LeakedBytes - c.leakedOld

@@ -28,6 +28,7 @@ func (m *memory) release() {
 			return
 		}
 		if m.count.CompareAndSwap(n, n-oneLease) {
+			m.state.drains.ended()
 			if n == oneLease {
 				m.state.cleanup(m.endIfUnused())
 			}

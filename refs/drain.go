@@ -2,7 +2,8 @@ package refs
 
 import (
 	"context"
-	"time"
+	"sync"
+	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -28,8 +29,8 @@ func (s *State) Drain(ctx context.Context) error {
 	// Once more, since it may have been resumed and shut down again meanwhile. Now there are
 	// no new ones.
 	err := s.awaitLeases(ctx)
-	for pause := firstPause; err == nil && s.busy.Load() != 0; pause = pause.sleep() {
-		err = context.Cause(ctx)
+	if err == nil {
+		err = s.drains.await(ctx, func() bool { return s.busy.Load() == 0 })
 	}
 	if err != nil {
 		s.change(from(Drained, ShuttingDown))
@@ -40,17 +41,12 @@ func (s *State) Drain(ctx context.Context) error {
 // awaitLeases waits for the leases that are held now.
 func (s *State) awaitLeases(ctx context.Context) error {
 	leased := s.ledger.leased()
-	for pause := firstPause; ; pause = pause.sleep() {
+	return s.drains.await(ctx, func() bool {
 		for len(leased) > 0 && !leased[len(leased)-1].leased() {
 			leased = leased[:len(leased)-1]
 		}
-		if len(leased) == 0 {
-			return nil
-		}
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-	}
+		return len(leased) == 0
+	})
 }
 
 // from is a change from one status to another.
@@ -63,12 +59,44 @@ func from(before, after Status) func(uint64, Status) (uint64, Status) {
 	}
 }
 
-// pause is how long to sleep before looking again: what is waited for is short, as a rule.
-type pause time.Duration
+// drains wakes those who wait for leases and calls to end. The zero value is ready.
+type drains struct {
+	waiting atomic.Int32
+	mu      sync.Mutex
+	next    chan struct{} // closed when something has ended; nil: nobody waits
+}
 
-const firstPause = pause(time.Microsecond)
+// ended says that something has ended. It costs one load where nobody waits.
+func (d *drains) ended() {
+	if d.waiting.Load() == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.next != nil {
+		close(d.next)
+		d.next = nil
+	}
+}
 
-func (p pause) sleep() (next pause) {
-	time.Sleep(time.Duration(p))
-	return min(2*p, pause(time.Millisecond))
+// await waits until something is so, or ctx ends.
+func (d *drains) await(ctx context.Context, so func() bool) error {
+	d.waiting.Add(1)
+	defer d.waiting.Add(-1)
+	for {
+		d.mu.Lock()
+		if d.next == nil {
+			d.next = make(chan struct{})
+		}
+		next := d.next
+		d.mu.Unlock()
+		if so() {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -51,9 +52,10 @@ type State struct {
 	_    [56]byte // what follows is written often; Access reads the word only
 
 	// busy counts allocations and frees that are under way in the arena.
-	busy atomic.Int64
-	mu   sync.Mutex // of changes
-	lost atomic.Pointer[lostCause]
+	busy   atomic.Int64
+	drains drains
+	mu     sync.Mutex // of changes
+	lost   atomic.Pointer[lostCause]
 
 	watchers watchers
 	ledger   ledger
@@ -206,8 +208,7 @@ func (s *State) Close() {
 	s = zero.Or(s)
 	s.Reclaim()
 	s.change(func(generation uint64, _ Status) (uint64, Status) { return generation, Dropped })
-	for pause := firstPause; s.busy.Load() != 0; pause = pause.sleep() {
-	}
+	_ = s.drains.await(context.Background(), func() bool { return s.busy.Load() == 0 })
 	s.Reclaim()
 }
 
@@ -237,7 +238,10 @@ func (s *State) enter() (word uint64) {
 	return s.word.Load()
 }
 
-func (s *State) leave() { s.busy.Add(-1) }
+func (s *State) leave() {
+	s.busy.Add(-1)
+	s.drains.ended()
+}
 
 // cleanup reports an error that no caller waits for.
 func (s *State) cleanup(err error) {

@@ -188,6 +188,30 @@ func TestHostMemoryIsForAllDevices(t *testing.T) {
 	assert.Equal(t, count(5, 10), download(t, s, x))
 }
 
+func TestRegisterHost(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		memory := count(5, 1<<12)
+		s := newStream(t, contextAt(t, rt, 0))
+		h, err := runtime.RegisterHost(s.Context(), memory)
+		require.NoError(t, err)
+		_, err = runtime.RegisterHost(s.Context(), memory)
+		assert.ErrorIs(t, err, driver.ErrorHostMemoryAlreadyRegistered)
+		assert.EqualValues(t, 1, rt.Stats().HostBuffers)
+		x := alloc[uint32](t, s, len(memory))
+		require.NoError(t, runtime.UploadHost(s, x, h))
+		require.NoError(t, runtime.Zero(s, x.Slice(0, 10)))
+		require.NoError(t, runtime.DownloadHost(s, h, x))
+		require.NoError(t, s.Synchronize(t.Context()))
+		assert.Equal(t, append(make([]uint32, 10), count(15, 1<<12-10)...), memory)
+		require.NoError(t, h.Close())
+		require.NoError(t, h.Close())
+		assert.EqualValues(t, 15, memory[10], "the memory stays the program's")
+		assert.Zero(t, rt.Stats().HostBuffers)
+		_, err = runtime.RegisterHost(s.Context(), memory[:0])
+		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+	})
+}
+
 func TestAllocHostOutOfMemory(t *testing.T) {
 	rt, _ := open(t, drivertest.Config{HostMemory: 1 << 20})
 	c := contextOf(t, rt)

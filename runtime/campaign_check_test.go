@@ -23,7 +23,7 @@ var silent = map[string][]string{
 	// Where one stream cannot wait for the others that use the memory, another one can.
 	"Close of *refs.Ref[uint32]": {"cuStreamWaitEvent", "cuStreamQuery", "cuEventRecord", "cuEventCreate", "cuCtxPushCurrent"},
 	// Where a stream cannot write a ticket, or there is no memory for one, the wait records an event.
-	"Stream.Synchronize": {"cuStreamWriteValue64", "cuMemHostAlloc", "cuMemHostGetDevicePointer", "cuCtxPushCurrent"},
+	"Stream.Synchronize": {"cuMemHostAlloc", "cuMemHostGetDevicePointer", "cuCtxPushCurrent"},
 	// Without a direct link copies go through the host.
 	"Copy": {"cuCtxEnablePeerAccess"},
 	// Without page-locked memory the driver copies the memory of Go itself.
@@ -91,6 +91,11 @@ func asksForDevice(i drivertest.Injection) bool {
 	return (i.Op == "cuMemGetInfo" || i.Op == "cuCtxPushCurrent") && i.Result == driver.ErrorUnknown
 }
 
+// makesCurrent tells whether a failure is of a copy or a fill that had to make the context current.
+func makesCurrent(i drivertest.Injection, e *driver.Error) bool {
+	return i.Op == "cuCtxPushCurrent" && (strings.HasPrefix(e.Op, "cuMemcpy") || strings.HasPrefix(e.Op, "cuMemset"))
+}
+
 // checkPart checks one error of a call of the driver.
 func (c *campaign) checkPart(e *driver.Error, struck []drivertest.Injection) error {
 	explained := e.Code == c.gpu.Sticky() ||
@@ -100,9 +105,7 @@ func (c *campaign) checkPart(e *driver.Error, struck []drivertest.Injection) err
 		explained = explained || asked(i) && i.Result == e.Code && i.Op == e.Op
 	}
 	for _, i := range struck {
-		// Copies and fills may have to make the context current.
-		pushing := i.Op == "cuCtxPushCurrent" && (strings.HasPrefix(e.Op, "cuMemcpy") || strings.HasPrefix(e.Op, "cuMemset"))
-		explained = explained || i.Result == e.Code && (i.Op == e.Op || pushing)
+		explained = explained || i.Result == e.Code && (i.Op == e.Op || makesCurrent(i, e))
 	}
 	if !explained {
 		return fmt.Errorf("nothing explains %v", e)
@@ -241,6 +244,6 @@ func (c *campaign) account(held runtime.Stats, struck []drivertest.Injection, cl
 // context current.
 func blocked(struck []drivertest.Injection) bool {
 	return slices.ContainsFunc(struck, func(i drivertest.Injection) bool {
-		return i.Op == "cuCtxPushCurrent" || i.Op == "cuCtxSynchronize" || i.Op == "cuStreamSynchronize" || i.Op == "cuEventSynchronize"
+		return i.Op == "cuCtxPushCurrent" || i.Op == "cuCtxSynchronize" || i.Op == "cuStreamSynchronize" || i.Op == "cuEventSynchronize" || i.Op == "cuEventQuery"
 	})
 }

@@ -66,6 +66,7 @@ func TestClosingWithoutAWaitFreesNoMemory(t *testing.T) {
 	x := alloc[uint32](t, s, 100)
 	release := hold(t, s)
 	require.NoError(t, runtime.Fill(s, x, 1))
+	require.NoError(t, s.Close(), "of open streams the work is awaited before")
 	gpu.Fail("cuCtxSynchronize", 1, driver.ErrorStreamCaptureUnsupported)
 	closed := async(rt.Close)
 	eventually(t, "the context is given up", func() bool { return gpu.Calls("cuDevicePrimaryCtxRelease") == 1 })

@@ -163,8 +163,9 @@ func newCampaign(seed uint64) *campaign {
 		}
 	}
 	if c.chance.IntN(2) == 0 {
-		// What the driver is asked in the background, as often as there is time.
-		for _, op := range []string{"cuCtxPopCurrent", "cuCtxPushCurrent", "cuThreadExchangeStreamCaptureMode", "cuStreamQuery", "cuEventQuery"} {
+		// What the driver is asked in the background, as often as there is time. And a download, whose buffer
+		// is in use until the device is past it: another one is allocated or not.
+		for _, op := range []string{"cuCtxPopCurrent", "cuCtxPushCurrent", "cuThreadExchangeStreamCaptureMode", "cuStreamQuery", "cuEventQuery", "cuMemcpyDtoHAsync"} {
 			results[op] = nil
 		}
 	}
@@ -274,7 +275,9 @@ func (c *campaign) unexplained(err error) error {
 	for _, e := range all {
 		natural := e.Code == driver.Success || e.Code == driver.ErrorOutOfMemory && c.memory < 1<<20 ||
 			e.Code == driver.ErrorUnknown && c.devicesGone() || e.Code == c.gpu.Sticky()
-		if !natural && !slices.ContainsFunc(injected, func(i drivertest.Injection) bool { return i.Op == e.Op && i.Result == e.Code }) {
+		if !natural && !slices.ContainsFunc(injected, func(i drivertest.Injection) bool {
+			return i.Result == e.Code && (i.Op == e.Op || makesCurrent(i, e))
+		}) {
 			return fmt.Errorf("nothing explains %w", err)
 		}
 		if strings.Contains(e.Detail, "wrong result") {

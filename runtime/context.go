@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	goruntime "runtime"
@@ -10,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/refs"
 )
@@ -18,15 +20,16 @@ import (
 // process shares. It belongs to its Runtime, which closes it. It is safe for
 // concurrent use.
 type Context struct {
-	rt    *Runtime
-	api   driver.API
+	rt  *Runtime
+	api driver.API
+	// state is the truth about the memory, and so about the context: whether it accepts
+	// work, and in which generation.
+	state *refs.State
 	bind  driver.Binding
+	_     [40]byte // what every launch reads stands before, what calls write behind
 	gate  gate
 	stats counters
 
-	// state is the truth about the memory, and so about the context: whether it accepts
-	// work, and in which generation.
-	state  *refs.State
 	memory atomic.Pointer[memory]
 	// there is held by those who wait for the work of the context, and for writing by whoever
 	// takes it down.
@@ -160,9 +163,26 @@ func (c *Context) MemInfo() (free, total uint64, err error) {
 	return free, total, err
 }
 
+// GrowStack gives each thread of the context's kernels a stack of at least this many bytes. A kernel
+// needs it whose functions call themselves. The driver takes the memory for all threads that a
+// device can hold, and keeps it.
+func (c *Context) GrowStack(bytes uint64) error {
+	return c.do(func() error {
+		have, r := c.api.CtxGetLimit(driver.LimitStackSize)
+		if err := c.failed("cuCtxGetLimit", r); err != nil || have >= bytes {
+			return err
+		}
+		return c.failed("cuCtxSetLimit", c.api.CtxSetLimit(driver.LimitStackSize, bytes))
+	})
+}
+
 // Synchronize waits for all work of the device's context, that of other users of
 // the process included. It refuses while a stream of the context is captured, whose work
 // does not run.
+//
+// A wait for the work on streams of the context costs a goroutine, and neither a thread nor a
+// core. For what is left then, that of other users and of streams that were closed, it waits in
+// the driver.
 func (c *Context) Synchronize() error {
 	if c == nil || c.rt == nil {
 		return errNothing("context")
@@ -171,7 +191,12 @@ func (c *Context) Synchronize() error {
 		return c.capturedError("Context.Synchronize")
 	}
 	defer c.captures.endWait()
-	return c.do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
+	if err := c.enter(); err != nil {
+		return err
+	}
+	defer c.gate.leave()
+	c.await(context.Background(), c.marks((*gate).enter))
+	return c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
 }
 
 // do runs f with the context current: on a locked thread, pushed before and popped
@@ -263,7 +288,7 @@ func (c *Context) giveBack(r resource) error {
 	}
 	var err error
 	if r.kind >= execResource {
-		err = c.idle()
+		err = c.idle(context.Background())
 		if isCaptured(err) {
 			c.ledger.forget(r)
 			return nil
@@ -303,9 +328,9 @@ func (c *Context) giveUp(r resource) error {
 // idle waits until no work uses what the context has: its own, and that of the contexts which
 // may use it. It is called inside the gate of c, so that none of them is released meanwhile,
 // also while the runtime closes.
-func (c *Context) idle() error {
+func (c *Context) idle(ctx context.Context) error {
 	for _, user := range c.withUsers() {
-		if err := user.finish(); err != nil {
+		if err := user.finish(ctx, nil); err != nil {
 			return err
 		}
 	}
@@ -313,27 +338,70 @@ func (c *Context) idle() error {
 }
 
 // finish waits for all work of the device. One that is lost has none, and neither has one that
-// is being taken down: who does that has waited for it.
-func (c *Context) finish() error {
+// is being taken down: who does that has waited for it. marked are marks of streams that the caller
+// has alone.
+func (c *Context) finish(ctx context.Context, marked []wait.Ticket) error {
 	if !c.there.TryRLock() {
 		return nil
 	}
-	defer c.there.RUnlock()
-	if err := c.rt.lostError(); err != nil {
-		return err
-	}
 	if c.isLost() {
-		return nil
+		c.there.RUnlock()
+		return c.rt.lostError()
 	}
 	if !c.captures.beginWait() {
+		c.there.RUnlock()
 		return c.capturedError("wait for the device")
 	}
-	defer c.captures.endWait()
-	err := c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
-	if c.isLost() && c.rt.lost.Load() == nil {
-		return nil // it was found to be gone
+	return within(ctx, c.rt, func() error {
+		defer c.there.RUnlock()
+		defer c.captures.endWait()
+		c.await(ctx, append(marked, c.marks((*gate).enter)...))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if c.isLost() {
+			return c.rt.lostError()
+		}
+		err := c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
+		if c.isLost() && c.rt.lost.Load() == nil {
+			return nil // it was found to be gone
+		}
+		return err
+	})
+}
+
+// await waits for work on streams, as far as that can be. The wait in the driver that follows tells
+// how it ended, and has little left to wait for.
+func (c *Context) await(ctx context.Context, marked []wait.Ticket) {
+	for _, t := range marked {
+		err := t.Wait(ctx)
+		if ctx.Err() == nil {
+			c.rt.report(err)
+		}
+		if err != nil {
+			return
+		}
 	}
-	return err
+}
+
+// marks marks the work on all streams whose gates let the caller in.
+func (c *Context) marks(enter func(*gate) bool) (marked []wait.Ticket) {
+	for _, e := range c.ledger.entries(streamResource) {
+		if e.waits == nil || !enter(e.gate) { // it is being made, or is closed or captured
+			continue
+		}
+		t, err := e.waits.Rest()
+		e.gate.leave()
+		c.rt.report(err)
+		marked = append(marked, t)
+	}
+	return marked
+}
+
+// stay lets a caller in who has closed or suspended the gate.
+func stay(g *gate) bool {
+	g.state.Add(1)
+	return true
 }
 
 // close gives everything back that the context owns, and the context itself.
@@ -372,7 +440,7 @@ func (c *Context) drain() error {
 	if c.isLost() {
 		return nil
 	}
-	return c.finish()
+	return c.finish(context.Background(), c.marks(stay))
 }
 
 // release gives back what a drained context owns. Unless those are idle that may use it,

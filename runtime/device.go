@@ -27,7 +27,7 @@ type Device struct {
 	SharedPerBlockOptin      int // when a kernel asks for it
 	L2Bytes                  int
 	TotalBytes               uint64
-	FreeBytes                uint64 // 0 until a context has been opened
+	FreeBytes                uint64 // when its context was opened; 0 before. See Runtime.Budget for now
 	ECC, Integrated          bool
 	MIG                      bool
 	MemoryPools              bool

@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -266,6 +267,33 @@ func TestOldDriverKnowsFewerAttributes(t *testing.T) {
 	require.NoError(t, d.Err)
 	assert.False(t, d.MemoryPools)
 	assert.False(t, d.ClusterLaunch)
+}
+
+// The budget follows the memory that is free, and counts what is cached.
+func TestBudgetIsLive(t *testing.T) {
+	config := drivertest.Config{Devices: drivertest.Devices(1, drivertest.T4())}
+	config.Devices[0].Memory = 64 << 20
+	rt, gpu := open(t, config)
+	budget := func() uint64 {
+		b, err := rt.Budget(0)
+		require.NoError(t, err)
+		return b
+	}
+	assert.EqualValues(t, 32<<20, budget(), "half of all")
+	assert.Zero(t, gpu.Calls("cuMemGetInfo"), "without a context nobody knows what is free")
+	c, err := rt.Context(0)
+	require.NoError(t, err)
+	s, err := c.NewStream()
+	require.NoError(t, err)
+	all := budget()
+	x, err := runtime.Alloc[byte](s, 48<<20)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, budget(), uint64(16<<20), "another job has taken the rest")
+	require.NoError(t, x.Close())
+	require.NoError(t, s.Synchronize(context.Background()))
+	assert.Equal(t, all, budget(), "cached memory is free")
+	gpu.Fail("cuMemGetInfo", 1, driver.ErrorInvalidValue)
+	assert.Equal(t, all, budget(), "as when the context was opened")
 }
 
 func TestBudgetOfDevice(t *testing.T) {

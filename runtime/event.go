@@ -2,30 +2,47 @@ package runtime
 
 import (
 	"context"
+	goruntime "runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // Event marks a point in the work of a stream. It is safe for concurrent use.
 type Event struct {
 	object
-	handle  driver.Event
-	timing  bool         // it has a time stamp
-	mu      sync.RWMutex // so that capture is what the driver has recorded
-	capture *capture     // that it was recorded in last, or nil
+	handle driver.Event
+	timing bool // it has a time stamp
+	// capture is what it was recorded in last, or nil. It changes only while nobody is inside the
+	// gate but who changes it, so that it is what the driver has recorded.
+	capture atomic.Pointer[capture]
+	turn    sync.Mutex // of those who need the event alone
+	// awaited says that somebody has waited for it, so that Record marks the stream as well.
+	awaited atomic.Bool
+
+	mu     sync.Mutex // from the first wait on: each call of the driver that records is made with it
+	marked bool       // ticket is that of the last record
+	ticket wait.Ticket
+	asked  *wait.Event // who waits for the last record without a ticket; nil: nobody
 }
 
-// NewEvent makes an event without a time stamp, the faster kind.
+// NewEvent makes an event without a time stamp, the faster kind. From the first
+// [Event.Synchronize] on each Record takes a microsecond more, which makes later waits faster.
 func (c *Context) NewEvent() (*Event, error) { return c.newEvent(driver.EventDisableTiming) }
 
-// NewBlockingEvent makes an event without a time stamp whose Synchronize puts the thread
-// to sleep. Other waits keep a core busy for as long as they last, which is faster by some
-// tens of microseconds and takes the core away from other goroutines.
+// NewBlockingEvent makes an event without a time stamp that somebody will wait for: what other events
+// do from the first wait on, it does from the first Record on. To others who use its Handle it is
+// an event with CU_EVENT_BLOCKING_SYNC.
 func (c *Context) NewBlockingEvent() (*Event, error) {
-	return c.newEvent(driver.EventDisableTiming | driver.EventBlockingSync)
+	e, err := c.newEvent(driver.EventDisableTiming | driver.EventBlockingSync)
+	if err == nil {
+		e.awaited.Store(true)
+	}
+	return e, err
 }
 
 // NewTimingEvent makes an event for [Event.Since].
@@ -61,18 +78,70 @@ func (e *Event) Record(s *Stream) error {
 		return driver.Errorf(driver.ErrInvalidArgument, "record an event of device %d on a stream of device %d",
 			e.ctx.device.Ordinal, s.ctx.device.Ordinal)
 	}
-	if err := e.enter(); err != nil {
+	alone, err := e.recordInPlace(s)
+	if !alone {
 		return err
 	}
+	// Streams are ended together with the capture, and a Reset suspends all gates.
+	if err := e.ctx.enter(); err != nil {
+		return err
+	}
+	defer e.ctx.gate.leave()
+	return e.alone(&e.turn, e.enter, func() error { return e.recordAlone(s) })
+}
+
+// recordInPlace records the event, unless that changes its capture or might.
+func (e *Event) recordInPlace(s *Stream) (alone bool, err error) {
+	if err := e.enter(); err != nil {
+		return false, err
+	}
 	defer e.leave()
+	if err := s.beginWork(); err != nil {
+		return false, err
+	}
+	defer s.endWork()
+	switch {
+	case s.capture.Load() != nil || e.capture.Load() != nil:
+		return true, nil
+	case e.awaited.Load():
+		return false, e.recordAwaited(s)
+	}
+	return false, e.record(s)
+}
+
+func (e *Event) record(s *Stream) error {
+	return s.failed("cuEventRecord", s.ctx.api.EventRecord(e.handle, s.handle))
+}
+
+// recordAwaited records the event, and marks the stream if somebody has waited for the event. Who
+// waits for the last record goes on to wait for that.
+func (e *Event) recordAwaited(s *Stream) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.asked != nil {
+		e.asked.Close()
+		e.asked = nil
+	}
+	e.marked = false
+	if err := e.record(s); err != nil || s.capture.Load() != nil || !e.awaited.Load() {
+		return err
+	}
+	s.waits.Changed()
+	var err error
+	e.ticket, err = s.waits.Mark()
+	e.marked = err == nil
+	e.ctx.rt.report(err) // the event is recorded, and the driver is asked about it
+	return nil
+}
+
+// recordAlone records the event, which the caller has alone.
+func (e *Event) recordAlone(s *Stream) error {
 	if err := s.beginWork(); err != nil {
 		return err
 	}
 	defer s.endWork()
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	c := s.capture.Load()
-	if before := e.capture; before != nil && before != c && !before.over.Load() {
+	if before := e.capture.Load(); before != nil && before != c && !before.over.Load() {
 		err := driver.Errorf(driver.ErrCaptureFailed, "Event.Record of an event that marks a place in a capture that goes on: take another event")
 		err.Device, err.Stream = e.ctx.device.Ordinal, s.id
 		return err
@@ -82,10 +151,10 @@ func (e *Event) Record(s *Stream) error {
 			return err
 		}
 	}
-	if r := s.ctx.api.EventRecord(e.handle, s.handle); r != driver.Success {
-		return s.failed("cuEventRecord", r)
+	if err := e.recordAwaited(s); err != nil {
+		return err
 	}
-	e.capture = c
+	e.capture.Store(c)
 	return nil
 }
 
@@ -99,8 +168,6 @@ func (e *Event) Query() (done bool, err error) {
 		return false, err
 	}
 	defer e.end()
-	e.mu.RLock()
-	defer e.mu.RUnlock()
 	if err := e.mayWait("Event.Query"); err != nil {
 		return false, err
 	}
@@ -111,25 +178,54 @@ func (e *Event) Query() (done bool, err error) {
 	return r == driver.Success, e.ctx.failed("cuEventQuery", r)
 }
 
-// Synchronize waits until what the event marks is done. When ctx ends first it
-// returns ctx's cause; the work on the device goes on.
+// Synchronize waits until what the event marks is done, or was to mark at the call: a later Record
+// changes nothing. When ctx ends first it returns ctx's cause; the work on the device goes on.
+//
+// A wait costs a goroutine, and neither a thread nor a core. It does not keep Record, Close,
+// Capture or Reset waiting.
 func (e *Event) Synchronize(ctx context.Context) error {
-	if e == nil || e.ctx == nil {
+	switch {
+	case e == nil || e.ctx == nil:
 		return errNothing("event")
+	case ctx == nil:
+		return errNoContext("Event.Synchronize")
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	return within(ctx, e.ctx.rt, e)
+	t, err := e.wait()
+	if err != nil {
+		return err
+	}
+	err = e.ctx.waited(ctx, t.Wait(ctx), 0)
+	goruntime.KeepAlive(e) // or it would be destroyed while the driver is asked
+	return err
 }
 
-func (e *Event) synchronize() error {
+// wait returns a ticket for what the event marks. It leaves the gate before anybody waits.
+func (e *Event) wait() (wait.Ticket, error) {
 	if err := e.begin(); err != nil {
-		return err
+		return wait.Ticket{}, err
 	}
 	defer e.end()
-	if err := e.marksWork("Event.Synchronize"); err != nil {
-		return err
+	if err := e.mayWait("Event.Synchronize"); err != nil {
+		return wait.Ticket{}, err
 	}
-	e.ctx.stats.waits.Add(1)
-	return e.ctx.failed("cuEventSynchronize", e.ctx.api.EventSynchronize(e.handle))
+	c := e.ctx
+	c.stats.waits.Add(1)
+	e.awaited.Store(true)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.marked {
+		return e.ticket, nil
+	}
+	if r := c.api.EventQuery(e.handle); r != driver.ErrorNotReady {
+		return wait.Ticket{}, c.failed("cuEventQuery", r)
+	}
+	if e.asked == nil {
+		e.asked = c.memory.Load().waits.NewEvent(e.handle)
+		c.ledger.setAsked(e.resource, e.asked)
+	}
+	return e.asked.Mark(), nil
 }
 
 // Since is the time from start to e on the device, to about half a microsecond.
@@ -141,14 +237,25 @@ func (e *Event) Since(start *Event) (time.Duration, error) {
 	if start == nil || start.ctx == nil {
 		return 0, errNothing("event")
 	}
-	if err := start.enter(); err != nil {
+	// In one order, because who records one of them in a capture needs it alone.
+	first, second := start, e
+	if second.handle < first.handle {
+		first, second = second, first
+	}
+	if err := first.enter(); err != nil {
 		return 0, err
 	}
-	defer start.leave()
-	if err := e.begin(); err != nil {
+	defer first.leave()
+	if second != first {
+		if err := second.enter(); err != nil {
+			return 0, err
+		}
+		defer second.leave()
+	}
+	if err := e.prepare(); err != nil {
 		return 0, err
 	}
-	defer e.end()
+	defer e.ctx.bind.Pop()
 	switch {
 	case !e.timing || !start.timing:
 		return 0, driver.Errorf(driver.ErrInvalidArgument,
@@ -159,7 +266,7 @@ func (e *Event) Since(start *Event) (time.Duration, error) {
 			e.ctx.device.Ordinal, start.ctx.device.Ordinal)
 	}
 	for _, end := range []*Event{start, e} {
-		if err := end.marksWork("Event.Since"); err != nil {
+		if err := end.mayWait("Event.Since"); err != nil {
 			return 0, err
 		}
 	}

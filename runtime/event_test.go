@@ -2,6 +2,9 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,4 +105,90 @@ func TestEventOnAStreamOfAnotherDevice(t *testing.T) {
 	rt, _ := open(t, twoDevices())
 	e, s := newEvent(t, contextAt(t, rt, 0)), newStream(t, contextAt(t, rt, 1))
 	assert.EqualError(t, e.Record(s), "InvalidArgument: record an event of device 0 on a stream of device 1")
+}
+
+// A wait is for what the event marked at the call, whatever is done with the event meanwhile, and
+// it keeps nobody waiting.
+func TestWaitForAnEventThatIsUsedOtherwise(t *testing.T) {
+	makes := map[string]func(c *runtime.Context) (*runtime.Event, error){
+		"first":    (*runtime.Context).NewEvent,
+		"later":    (*runtime.Context).NewEvent,
+		"blocking": (*runtime.Context).NewBlockingEvent,
+		"timing":   (*runtime.Context).NewTimingEvent,
+	}
+	for name, make := range makes {
+		t.Run(name, func(t *testing.T) {
+			onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+				c := contextOf(t, rt)
+				s, other := newStream(t, c), newStream(t, c)
+				for _, use := range []func(e *runtime.Event) error{
+					func(e *runtime.Event) error { return errors.Join(e.Record(other), e.Synchronize(bg)) },
+					(*runtime.Event).Close,
+					func(e *runtime.Event) error {
+						g, err := other.Capture(func(*runtime.Stream) error { return e.Record(other) })
+						return errors.Join(err, g.Close(), e.Record(other), e.Synchronize(bg))
+					},
+				} {
+					e, err := make(c)
+					require.NoError(t, err)
+					if name == "later" {
+						require.NoError(t, e.Synchronize(bg))
+					}
+					release := hold(t, s)
+					require.NoError(t, e.Record(s))
+					before := rt.Stats().Waits
+					waiting := async(func() error { return e.Synchronize(bg) })
+					eventually(t, "somebody waits", func() bool { return rt.Stats().Waits > before })
+					assert.NoError(t, await(t, "nothing waits for the wait", async(func() error { return use(e) })))
+					time.Sleep(2 * time.Millisecond)
+					assert.Empty(t, waiting, "the work goes on")
+					release()
+					assert.NoError(t, await(t, "the wait ends", waiting))
+					require.NoError(t, e.Close())
+				}
+				assert.Zero(t, rt.Stats().Errors)
+			})
+		})
+	}
+}
+
+// Goroutines record and await one event; each wait is for what was recorded before it or later.
+func TestRecordsBesideWaits(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		e := newEvent(t, c)
+		var group sync.WaitGroup
+		for range 8 {
+			s := newStream(t, c)
+			group.Go(func() {
+				for range 50 {
+					var done atomic.Bool
+					err := s.Call(func() { time.Sleep(20 * time.Microsecond); done.Store(true) })
+					own := newEvent(t, c)
+					err = errors.Join(err, own.Record(s), e.Record(s), e.Synchronize(bg), own.Synchronize(bg))
+					assert.NoError(t, err)
+					assert.True(t, done.Load())
+				}
+			})
+		}
+		group.Wait()
+		assert.NoError(t, e.Close())
+	})
+}
+
+// A record after a capture leaves no ticket that a later one does without.
+func TestWaitForAnEventAfterACapture(t *testing.T) {
+	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+		c := contextOf(t, rt)
+		s, e := newStream(t, c), newEvent(t, c)
+		g := capture(t, s, func(s *runtime.Stream) error { return e.Record(s) })
+		require.NoError(t, errors.Join(g.Close(), e.Record(s)))
+		release := hold(t, s)
+		require.NoError(t, e.Record(s))
+		waiting := async(func() error { return e.Synchronize(bg) })
+		time.Sleep(2 * time.Millisecond)
+		assert.Empty(t, waiting, "the work goes on")
+		release()
+		assert.NoError(t, await(t, "the wait ends", waiting))
+	})
 }

@@ -43,23 +43,24 @@ func (k *Kernel) newFrame() *frame {
 }
 
 // fill copies the arguments into the frame if they fit the parameters and the memory
-// behind them can be used. argsError says why not.
-func (k *Kernel) fill(f *frame, args []Arg) bool {
-	params, pointers := k.params, f.pointers
+// behind them can be used. argsError says why not. leases says that some are Refs.
+func (k *Kernel) fill(f *frame, args []Arg) (leases, ok bool) {
+	params, pointers, own := k.params, f.pointers, k.ctx.state
 	if len(args) != len(params) || len(args) != len(pointers) {
-		return false
+		return false, false
 	}
 	for i := range args {
-		a := &args[i]
-		if a.size != params[i].size || a.typ&params[i].refused != 0 || a.err != nil || a.access != noRef && a.ref.State() != k.ctx.state && !k.ctx.sees(a.ref.State()) ||
-			a.host != nil && !k.reaches(a.host) {
-			return false
+		a, p := &args[i], &params[i]
+		ref := a.ref()
+		if a.size != p.size || a.typ&p.refused != 0 || a.kind != scalar && ref.State() != own && !k.mayUse(a) {
+			return false, false
 		}
 		switch {
-		case a.ref != nil:
-			*(*driver.DevicePtr)(pointers[i]) = a.ref.Ptr()
-		case a.ptr != nil:
-			copy(unsafe.Slice((*byte)(pointers[i]), a.size), unsafe.Slice((*byte)(a.ptr), a.size))
+		case ref != nil:
+			*(*driver.DevicePtr)(pointers[i]) = ref.Ptr()
+			leases = true
+		case a.kind == structure:
+			copy(unsafe.Slice((*byte)(pointers[i]), a.size), unsafe.Slice((*byte)(a.of), a.size))
 		case a.size == 8:
 			*(*uint64)(pointers[i]) = a.bits
 		case a.size == 4:
@@ -68,7 +69,21 @@ func (k *Kernel) fill(f *frame, args []Arg) bool {
 			copy(unsafe.Slice((*byte)(pointers[i]), a.size), unsafe.Slice((*byte)(unsafe.Pointer(&a.bits)), a.size))
 		}
 	}
-	return true
+	return leases, true
+}
+
+// mayUse tells whether the kernel can work on what an argument points to.
+func (k *Kernel) mayUse(a *Arg) bool {
+	switch a.kind {
+	case structure:
+		return true
+	case reading, writing:
+		state := a.ref().State()
+		return state == k.ctx.state || k.ctx.sees(state)
+	case hostArg:
+		return k.reaches(a.host())
+	}
+	return false
 }
 
 // reaches tells whether the kernel can work on memory of the host: it is open, and the
@@ -81,20 +96,24 @@ func (k *Kernel) reaches(memory *object) bool {
 // argsError says what is wrong with arguments that do not fit.
 func (k *Kernel) argsError(args []Arg) error {
 	for i := range args {
-		switch a := &args[i]; {
-		case a.err != nil:
-			return a.err
-		case a.access != noRef && a.ref.State() == nil:
-			_, err := a.ref.Access() // says that it was never allocated
+		a := &args[i]
+		if a.kind == scalar || k.mayUse(a) {
+			continue
+		}
+		switch ref := a.ref(); {
+		case a.kind == wrong:
+			return (*driver.Error)(a.of)
+		case a.kind != hostArg && ref.State() == nil:
+			_, err := ref.Access() // says that it was never allocated
 			return err
-		case a.ref != nil && a.ref.State() != k.ctx.state && a.ref.State().Device() == k.ctx.device.Ordinal:
+		case ref != nil && ref.State().Device() == k.ctx.device.Ordinal:
 			return errForeign(k.ctx.device.Ordinal)
-		case a.ref != nil && a.ref.State() != k.ctx.state && !k.ctx.sees(a.ref.State()):
+		case ref != nil:
 			return k.invalid("argument %d is memory of device %d, and the kernel is loaded on device %d (see Context.EnablePeer)",
-				i, a.ref.State().Device(), k.ctx.device.Ordinal)
-		case a.host != nil && a.host.gate.closed():
-			return errClosed(a.host.resource.kind.String())
-		case a.host != nil && !k.reaches(a.host):
+				i, ref.State().Device(), k.ctx.device.Ordinal)
+		case a.host().gate.closed():
+			return errClosed(a.host().resource.kind.String())
+		default:
 			return k.unsupported("argument %d is memory of the host, which the device has no address for", i)
 		}
 	}

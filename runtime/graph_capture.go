@@ -81,7 +81,7 @@ func (s *Stream) beginCapture() (*capture, error) {
 	// Counted before the state is looked at, so that either this sees that the context is about to
 	// be reset, or who resets it sees the capture.
 	ctx.captures.begin(ctx.isLost)
-	if err := s.alone(s.enter, c.begin); err != nil {
+	if err := s.alone(&s.turn, s.enter, c.begin); err != nil {
 		c.leave()
 		return nil, err
 	}
@@ -101,24 +101,6 @@ func (c *capture) begin() error {
 	return c.join(s, func() error {
 		return s.failed("cuStreamBeginCapture", s.ctx.api.StreamBeginCapture(s.handle, driver.CaptureRelaxed))
 	})
-}
-
-// alone runs f while no other call uses the stream: calls that are under way end first, and later
-// ones wait. The beginning and the end of a capture need that. The driver does not stand other
-// calls about the stream meanwhile, and what a call has seen of the capture holds until it
-// returns. enter lets the caller into the gate.
-func (s *Stream) alone(enter, f func() error) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	if err := enter(); err != nil {
-		return err
-	}
-	defer s.leave()
-	if !s.gate.exclude(s.ctx.isLost) {
-		return s.ctx.state.Check(0)
-	}
-	defer s.gate.resume()
-	return f()
 }
 
 // join makes a stream part of the capture by a call of the driver. The caller has the stream
@@ -204,7 +186,7 @@ func (c *capture) endAlone(streams []*Stream) (handle driver.Graph, err error) {
 		s.gate.state.Add(1)
 		return nil
 	}
-	lost := s.alone(stay, func() error {
+	lost := s.alone(&s.turn, stay, func() error {
 		handle, err = c.endAlone(streams[1:])
 		s.ordinary()
 		return nil
@@ -340,7 +322,7 @@ func (c *capture) keepOf(u use) kept {
 func (c *capture) recordLaunch(k *Kernel, args []Arg) error {
 	uses := []use{{object: &k.module.object}}
 	for i := range args {
-		uses = append(uses, use{ref: args[i].ref, object: args[i].host, write: args[i].access == writing})
+		uses = append(uses, use{ref: args[i].ref(), object: args[i].host(), write: args[i].kind == writing})
 	}
 	return c.record("a launch of "+k.name, uses...)
 }

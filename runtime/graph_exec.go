@@ -37,14 +37,17 @@ func (x *GraphExec) Launch(s *Stream) error {
 	if err := x.start(s, "GraphExec.Launch"); err != nil {
 		return err
 	}
-	defer x.finish(s)
-	if err := leaseRefs(x.refs, s); err != nil {
-		return err
+	err := leaseRefs(x.refs, s)
+	if err == nil {
+		s.ctx.stats.graphLaunches.Add(1)
+		r := s.ctx.api.GraphLaunch(x.handle, s.handle)
+		releaseRefs(x.refs)
+		if r != driver.Success {
+			err = s.failed("cuGraphLaunch", r)
+		}
 	}
-	s.ctx.stats.graphLaunches.Add(1)
-	r := s.ctx.api.GraphLaunch(x.handle, s.handle)
-	releaseRefs(x.refs)
-	return s.failed("cuGraphLaunch", r)
+	x.finish(s) // nothing above panics, and a defer costs more
+	return err
 }
 
 // leaseRefs keeps memory until releaseRefs, and puts work on s that uses it behind the work
@@ -89,13 +92,28 @@ func (x *GraphExec) Upload(s *Stream) error {
 // start opens a call on a stream that uses the graph, and finish closes it.
 func (x *GraphExec) start(s *Stream, what string) error {
 	if s.ctx != x.ctx {
-		return driver.Errorf(driver.ErrInvalidArgument, "%s on a stream of device %d, and the graph is of device %d",
-			what, s.ctx.device.Ordinal, x.ctx.device.Ordinal)
+		return x.elsewhere(s, what)
 	}
 	if err := x.enter(); err != nil {
 		return err
 	}
-	if err := s.beginWork(); err != nil {
+	if !s.beginFast() || s.capture.Load() != nil {
+		if err := x.startSlowly(s, what); err != nil {
+			return err
+		}
+	}
+	x.mu.Lock()
+	return nil
+}
+
+func (x *GraphExec) elsewhere(s *Stream, what string) error {
+	return driver.Errorf(driver.ErrInvalidArgument, "%s on a stream of device %d, and the graph is of device %d",
+		what, s.ctx.device.Ordinal, x.ctx.device.Ordinal)
+}
+
+// startSlowly is the part of start that begins the work after beginFast has failed.
+func (x *GraphExec) startSlowly(s *Stream, what string) error {
+	if err := s.beginSlow(); err != nil {
 		x.leave()
 		return err
 	}
@@ -104,7 +122,6 @@ func (x *GraphExec) start(s *Stream, what string) error {
 		x.leave()
 		return err
 	}
-	x.mu.Lock()
 	return nil
 }
 

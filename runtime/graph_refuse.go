@@ -31,9 +31,9 @@ const (
 	pageable    = "it copies from or to Go memory and waits; use a HostBuffer"
 )
 
-// mayWait refuses to wait for an event that marks a place in a graph. e.mu is held.
+// mayWait refuses to wait for an event that marks a place in a graph. The event was entered.
 func (e *Event) mayWait(what string) error {
-	c := e.capture
+	c := e.capture.Load()
 	if c == nil {
 		return nil
 	}
@@ -46,17 +46,9 @@ func (e *Event) mayWait(what string) error {
 	return err
 }
 
-// marksWork is mayWait for calls that cannot hold e.mu until they return: the driver refuses an event
-// that is recorded in a capture meanwhile.
-func (e *Event) marksWork(what string) error {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return e.mayWait(what)
-}
-
-// joins is the capture that a stream joins by waiting for an event, or nil. e.mu is held.
+// joins is the capture that a stream joins by waiting for an event, which was entered, or nil.
 func (s *Stream) joins(e *Event) (*capture, error) {
-	c := e.capture
+	c := e.capture.Load()
 	own := s.capture.Load()
 	switch {
 	case c == nil || c == own:

@@ -28,10 +28,36 @@ func AllocHost[T any](c *Context, n int) (*HostBuffer[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := c.create(hostMemory, bytes, "cuMemHostAlloc", func() (uint64, driver.Result) {
+	return hostBuffer[T](c, n, hostMemory, bytes, "cuMemHostAlloc", func() (uint64, driver.Result) {
 		p, r := c.api.MemHostAlloc(max(bytes, 1), driver.HostAllocPortable)
 		return uint64(uintptr(p)), r
 	})
+}
+
+// RegisterHost page-locks memory of the program, such as memory that it shares with another
+// process, for every device of the process. It costs what AllocHost costs. The memory stays the
+// program's: Close of the buffer, which waits as that of any other does, ends the registration, and
+// the memory must stay until then. Memory that shares a page with other registered memory is an error.
+func RegisterHost[T any](c *Context, memory []T) (*HostBuffer[T], error) {
+	bytes, err := refs.SizeOf[T](len(memory))
+	if err != nil {
+		return nil, err
+	}
+	if bytes == 0 {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "RegisterHost of an empty slice")
+	}
+	at := unsafe.Pointer(unsafe.SliceData(memory))
+	h, err := hostBuffer[T](c, len(memory), registeredMemory, bytes, "cuMemHostRegister", func() (uint64, driver.Result) {
+		return uint64(uintptr(at)), c.api.MemHostRegister(at, bytes, driver.HostAllocPortable)
+	})
+	if err == nil {
+		c.ledger.setRegistered(h.memory.resource, at)
+	}
+	return h, err
+}
+
+func hostBuffer[T any](c *Context, n int, kind resourceKind, bytes uint64, op string, f func() (uint64, driver.Result)) (*HostBuffer[T], error) {
+	o, err := c.create(kind, bytes, op, f)
 	if err != nil {
 		if e, ok := err.(*driver.Error); ok {
 			e.Bytes = bytes
@@ -75,13 +101,13 @@ func (h *HostBuffer[T]) Slice(i, j int) *HostBuffer[T] {
 // buffer open until the kernel is done, and wait for the kernel before the host reads.
 func (h *HostBuffer[T]) Arg() Arg {
 	if err := h.made(); err != nil {
-		return Arg{err: err}
+		return wrongArg(err)
 	}
-	return Arg{bits: uint64(uintptr(h.ptr)), size: 8, typ: addressArg, host: h.memory}
+	return Arg{bits: uint64(uintptr(h.ptr)), of: unsafe.Pointer(h.memory), size: 8, typ: addressArg, kind: hostArg}
 }
 
-// Close waits for the work of the device that may use the memory, and frees it. It
-// may be called twice. Slices from Data are invalid afterwards.
+// Close waits for the work of the device that may use the memory, and frees it; memory of
+// [RegisterHost] stays the program's. It may be called twice. Slices from Data are invalid afterwards.
 func (h *HostBuffer[T]) Close() error {
 	if h == nil || h.view || h.memory == nil {
 		return nil

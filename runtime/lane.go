@@ -7,20 +7,27 @@ import (
 )
 
 // lane lets one launch of a kernel through at a time, for less than the gate of the
-// module costs: whoever has its frame is inside. Launches beside it go through the gate.
-type lane struct{ frame atomic.Pointer[frame] }
+// module costs: whoever is inside has its frame. Launches beside it go through the gate.
+type lane struct {
+	free  atomic.Uint32 // 1 while nobody is inside; not a pointer, whose swap is a call
+	frame *frame
+}
 
-// enter returns the frame, or nil if another launch has it or the module is closed.
-func (l *lane) enter() *frame { return l.frame.Swap(nil) }
+// enter tells whether the lane is the caller's, until leave. It is not while another launch is
+// inside, or once the module is closed.
+func (l *lane) enter() bool { return l.free.Swap(0) == 1 }
 
-func (l *lane) leave(f *frame) { l.frame.Store(f) }
+func (l *lane) leave() { l.free.Store(1) }
 
-func (l *lane) open(f *frame) { l.frame.Store(f) }
+func (l *lane) open(f *frame) {
+	l.frame = f
+	l.leave()
+}
 
 // close waits for the launch inside and keeps others out. It is called once, and only on
 // a lane that was open.
 func (l *lane) close() {
-	for wait := time.Microsecond; l.frame.Swap(nil) == nil; wait = min(2*wait, time.Millisecond) {
+	for wait := time.Microsecond; !l.enter(); wait = min(2*wait, time.Millisecond) {
 		time.Sleep(wait)
 	}
 }

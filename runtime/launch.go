@@ -70,24 +70,42 @@ func blocksFor(n int, threads uint32) uint32 {
 
 // Arg is an argument of a launch. Make it with Value, Struct, In, InOut or HostBuffer.Arg.
 type Arg struct {
-	bits   uint64
-	ptr    unsafe.Pointer
-	size   uint32
-	typ    argType
-	access access        // to ref
-	ref    *refs.Core    // memory of the device
-	host   *object       // page-locked memory
-	err    *driver.Error // why there is no such argument
+	bits uint64         // of a scalar, or the address of page-locked memory
+	of   unsafe.Pointer // see kind; one word for all, since every launch makes and reads Args
+	size uint32
+	typ  argType
+	kind argKind
 }
 
-// access is what a kernel does with the memory of a Ref.
-type access uint8
+// argKind is what an argument is, and what its pointer is.
+type argKind uint8
 
 const (
-	noRef access = iota // the argument is something else
-	reading
-	writing // or may
+	scalar    argKind = iota // no pointer
+	structure                // the structure
+	wrong                    // the *driver.Error that says why there is no such argument
+	hostArg                  // the *object of page-locked memory
+	reading                  // the *refs.Core of memory that the kernel reads
+	writing                  // of memory that it writes, or may
 )
+
+// ref is the memory of the device, or nil.
+func (a *Arg) ref() *refs.Core {
+	if a.kind < reading {
+		return nil
+	}
+	return (*refs.Core)(a.of)
+}
+
+// host is the page-locked memory, or nil.
+func (a *Arg) host() *object {
+	if a.kind != hostArg {
+		return nil
+	}
+	return (*object)(a.of)
+}
+
+func wrongArg(err *driver.Error) Arg { return Arg{kind: wrong, of: unsafe.Pointer(err)} }
 
 // Scalar is a type that a kernel takes by value.
 type Scalar interface {
@@ -105,11 +123,10 @@ func Value[T Scalar](v T) Arg {
 // Struct is a structure that the kernel takes by value, in the layout of C. It is
 // copied by the launch. It fits every parameter of its size.
 func Struct[T any](v *T) Arg {
-	a := Arg{ptr: unsafe.Pointer(v), size: uint32(min(unsafe.Sizeof(*v), math.MaxUint32))}
 	if v == nil {
-		a.err = driver.Errorf(driver.ErrInvalidArgument, "the structure of an argument is nil")
+		return wrongArg(driver.Errorf(driver.ErrInvalidArgument, "the structure of an argument is nil"))
 	}
-	return a
+	return Arg{of: unsafe.Pointer(v), size: uint32(min(unsafe.Sizeof(*v), math.MaxUint32)), kind: structure}
 }
 
 // InOut is memory that the kernel writes, or reads and writes: its address as an argument.
@@ -120,13 +137,17 @@ func Struct[T any](v *T) Arg {
 // end the use of CUDA in this process. So is memory of another device, unless
 // [Context.EnablePeer] has said that the devices reach each other.
 func InOut[T any](r *Ref[T]) Arg {
-	return Arg{size: 8, typ: addressArg, access: writing, ref: r.Core()}
+	return memoryArg(r.Core(), writing)
 }
 
 // In is memory that the kernel only reads, as InOut: kernels on several streams may read it at
 // the same time. Of a kernel that writes it nevertheless nobody is told.
 func In[T any](r *Ref[T]) Arg {
-	return Arg{size: 8, typ: addressArg, access: reading, ref: r.Core()}
+	return memoryArg(r.Core(), reading)
+}
+
+func memoryArg(c *refs.Core, kind argKind) Arg {
+	return Arg{of: unsafe.Pointer(c), size: 8, typ: addressArg, kind: kind}
 }
 
 // Launch puts the kernel behind the work on s, and returns. It does not allocate.
@@ -142,15 +163,20 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")
 	}
-	if err := k.checkShape(s, &shape); err != nil {
-		return err
+	if s.ctx != k.ctx || s.resource.generation != k.generation {
+		return k.elsewhere(s)
 	}
-	f := k.lane.enter()
-	if f == nil {
+	if !k.takes(&shape) {
+		if err := k.checkShape(&shape); err != nil {
+			return err
+		}
+	}
+	if !k.lane.enter() {
 		return k.launchBeside(s, &shape, args)
 	}
-	defer k.lane.leave(f)
-	return k.launch(f, s, &shape, args)
+	err := k.launch(k.lane.frame, s, &shape, args)
+	k.lane.leave() // nothing above panics, and a defer costs more
+	return err
 }
 
 // launchBeside is a launch at the same time as another one of the same kernel.
@@ -166,7 +192,8 @@ func (k *Kernel) launchBeside(s *Stream, shape *LaunchConfig, args []Arg) error 
 
 // launch is called with the kernel kept from being unloaded, and with a frame of its own.
 func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) error {
-	if !k.fill(f, args) {
+	leases, ok := k.fill(f, args)
+	if !ok {
 		return k.argsError(args)
 	}
 	if shape.SharedBytes > k.shared.Load() {
@@ -174,15 +201,21 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 			return err
 		}
 	}
-	if err := s.beginWork(); err != nil {
-		return err
+	if !s.beginFast() || s.capture.Load() != nil {
+		if err := s.beginSlow(); err != nil {
+			return err
+		}
 	}
-	defer s.endWork()
 	if shape.Grid.X == 0 {
-		return k.launchNothing(shape, args)
-	}
-	if err := s.lease(k, args); err != nil {
+		err := k.launchNothing(shape, args)
+		s.endWork()
 		return err
+	}
+	if leases || s.capture.Load() != nil {
+		if err := s.lease(k, args); err != nil {
+			s.endWork()
+			return err
+		}
 	}
 	s.ctx.stats.launches.Add(1)
 	var r driver.Result
@@ -197,11 +230,15 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 	default:
 		r = api.LaunchKernel(k.function, shape.Grid, shape.Block, shape.SharedBytes, s.handle, f.pointers)
 	}
-	release(args)
-	if r != driver.Success {
-		return k.launchError(s, op, r, *shape)
+	if leases {
+		release(args)
 	}
-	return nil
+	var err error
+	if r != driver.Success {
+		err = k.launchError(s, op, r, *shape)
+	}
+	s.endWork()
+	return err
 }
 
 // launchNothing ends a launch of an empty grid, which only memory that must not be used makes fail.
@@ -210,10 +247,11 @@ func (k *Kernel) launchNothing(shape *LaunchConfig, args []Arg) error {
 		return k.invalid("%s", shape.wrong)
 	}
 	for i := range args {
-		if args[i].ref == nil {
+		c := args[i].ref()
+		if c == nil {
 			continue
 		}
-		if _, err := args[i].ref.Access(); err != nil {
+		if _, err := c.Access(); err != nil {
 			return err
 		}
 	}
@@ -230,17 +268,28 @@ func (k *Kernel) launchError(s *Stream, op string, r driver.Result, shape Launch
 	return e
 }
 
-// checkShape fills in what was left out and compares the shape with the limits.
-func (k *Kernel) checkShape(s *Stream, shape *LaunchConfig) error {
-	if s.ctx != k.ctx || s.resource.generation != k.generation {
-		if s.ctx == k.ctx {
-			return k.stale(s)
-		}
-		return k.invalid("launch on a stream of device %d, and the kernel is loaded on device %d",
-			s.ctx.device.Ordinal, k.ctx.device.Ordinal)
+// elsewhere is why the kernel is not launched on a stream of another context or generation.
+func (k *Kernel) elsewhere(s *Stream) error {
+	if s.ctx == k.ctx {
+		return k.stale(s)
 	}
+	return k.invalid("launch on a stream of device %d, and the kernel is loaded on device %d",
+		s.ctx.device.Ordinal, k.ctx.device.Ordinal)
+}
+
+// takes fills in what was left out of a shape, and tells whether it is a plain one within the
+// limits. Of others checkShape says whether they will do.
+func (k *Kernel) takes(shape *LaunchConfig) bool {
 	grid, block := &shape.Grid, &shape.Block
 	grid.Y, grid.Z, block.Y, block.Z = max(grid.Y, 1), max(grid.Z, 1), max(block.Y, 1), max(block.Z, 1)
+	return block.X != 0 && !exceeds(grid, &k.maxGrid) && !exceeds(block, &k.maxBlock) &&
+		uint64(block.X)*uint64(block.Y)*uint64(block.Z) <= uint64(k.maxThreads) &&
+		!shape.Cooperative && shape.Cluster == Dim3{}
+}
+
+// checkShape compares a shape with the limits.
+func (k *Kernel) checkShape(shape *LaunchConfig) error {
+	grid, block := &shape.Grid, &shape.Block
 	threads := uint64(block.X) * uint64(block.Y) * uint64(block.Z)
 	switch {
 	case block.X == 0:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
@@ -29,12 +30,16 @@ const (
 	execResource // from here on: what work on the device may use
 	moduleResource
 	hostMemory
+	registeredMemory // of the host, which the program has
 	resourceKinds
 )
 
 func (k resourceKind) String() string {
-	return [...]string{"event", "graph", "stream", "executable graph", "module", "host memory"}[k]
+	return [...]string{"event", "graph", "stream", "executable graph", "module", "host memory", "registered host memory"}[k]
 }
+
+// ofHost says that a HostBuffer stands on it.
+func (k resourceKind) ofHost() bool { return k == hostMemory || k == registeredMemory }
 
 // ledger knows what a context owns. A resource is given back by whoever takes it
 // off the ledger, so that this happens exactly once however often and from
@@ -52,9 +57,12 @@ type entry struct {
 	bytes uint64
 	held  holding
 	keeps []kept // what a graph holds
+	// registered keeps memory of the Go heap until it is not registered any more.
+	registered unsafe.Pointer
 	// memory is what a stream allocates from, and waits what waits for it; both end with the stream.
 	memory *arena.Stream
 	waits  *wait.Stream
+	asked  *wait.Event // for an event
 }
 
 func (l *ledger) add(r resource, e entry) {
@@ -81,6 +89,26 @@ func (l *ledger) setStream(r resource, memory *arena.Stream, waits *wait.Stream)
 	defer l.mu.Unlock()
 	if e, ok := l.live[r]; ok {
 		e.memory, e.waits = memory, waits
+		l.live[r] = e
+	}
+}
+
+// setRegistered notes the memory that was registered.
+func (l *ledger) setRegistered(r resource, memory unsafe.Pointer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.live[r]; ok {
+		e.registered = memory
+		l.live[r] = e
+	}
+}
+
+// setAsked notes what waits for an event.
+func (l *ledger) setAsked(r resource, asked *wait.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.live[r]; ok {
+		e.asked = asked
 		l.live[r] = e
 	}
 }
@@ -137,7 +165,7 @@ func (l *ledger) openHostMemory() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for r, e := range l.live {
-		if r.kind == hostMemory && !e.gate.closed() && !e.held.putOff && !slices.Contains(l.forgotten, r) {
+		if r.kind.ofHost() && !e.gate.closed() && !e.held.putOff && !slices.Contains(l.forgotten, r) {
 			n++
 		}
 	}
@@ -159,6 +187,9 @@ func (l *ledger) sums() (count, bytes [resourceKinds]uint64) {
 // current.
 func (c *Context) destroy(r resource, e entry) error {
 	var err error
+	if e.asked != nil {
+		e.asked.Close()
+	}
 	if e.memory != nil {
 		e.waits.Close()
 		err = e.memory.Close()
@@ -178,6 +209,8 @@ func (r resource) destroy(api driver.API) (op string, result driver.Result) {
 		return "cuGraphExecDestroy", api.GraphExecDestroy(driver.GraphExec(r.handle))
 	case moduleResource:
 		return "cuModuleUnload", api.ModuleUnload(driver.Module(r.handle))
+	case registeredMemory:
+		return "cuMemHostUnregister", api.MemHostUnregister(hostPointer(r.handle))
 	default:
 		return "cuMemFreeHost", api.MemFreeHost(hostPointer(r.handle))
 	}

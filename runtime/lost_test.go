@@ -61,7 +61,7 @@ func TestStickyErrorsEndTheUseOfCUDA(t *testing.T) {
 		{"wait for a stream", "cuStreamWriteValue64", driver.ErrorIllegalAddress, func(t *testing.T, c *runtime.Context) error {
 			return newStream(t, c).Synchronize(context.Background())
 		}},
-		{"wait for an event", "cuEventSynchronize", driver.ErrorIllegalInstruction, func(t *testing.T, c *runtime.Context) error {
+		{"wait for an event", "cuEventQuery", driver.ErrorIllegalInstruction, func(t *testing.T, c *runtime.Context) error {
 			return newEvent(t, c).Synchronize(context.Background())
 		}},
 		{"query", "cuStreamQuery", driver.ErrorMisalignedAddress, func(t *testing.T, c *runtime.Context) error {

@@ -57,13 +57,15 @@ func (c *Context) openMemory() error {
 	if err != nil {
 		return err
 	}
+	config.Waits = waits
 	device, err := arena.NewDevice(&c.bind, config)
 	if err != nil {
 		waits.Close(err)
 		return err
 	}
 	pinned := arena.NewPinned(&c.bind, arena.PinnedConfig{})
-	c.memory.Store(&memory{device, pinned, arena.NewCopier(&c.bind, c.rt.workers, pinned, arena.CopierConfig{}), waits})
+	copier := arena.NewCopier(&c.bind, c.rt.workers, pinned, arena.CopierConfig{Waits: waits})
+	c.memory.Store(&memory{device, pinned, copier, waits})
 	return nil
 }
 

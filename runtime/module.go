@@ -132,7 +132,7 @@ func (c *Context) LoadModule(images ...Image) (*Module, error) {
 		o, err := c.create(moduleResource, uint64(len(candidate.Code)), op, func() (uint64, driver.Result) {
 			var m driver.Module
 			var r driver.Result
-			m, log, r = c.api.ModuleLoadData(candidate.Code, driver.JIT{})
+			m, log, r = c.api.ModuleLoadData(candidate.Code, driver.JIT{LineInfo: candidate.ptx && bytes.Contains(candidate.Code, []byte("\n\t.loc "))}) // a profiler shows lines
 			return uint64(m), r
 		})
 		if err == nil {

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	goruntime "runtime"
+	"sync"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -49,6 +50,24 @@ func (o *object) enter() error {
 
 func (o *object) leave() { o.gate.leave() }
 
+// alone runs f while no other call uses the object: calls that are under way end first, and later
+// ones wait. The beginning and the end of a capture need that. The driver does not stand other
+// calls about the stream meanwhile, and what a call has seen of the capture holds until it
+// returns. enter lets the caller into the gate. turn is that of the object; events come before streams.
+func (o *object) alone(turn *sync.Mutex, enter, f func() error) error {
+	turn.Lock()
+	defer turn.Unlock()
+	if err := enter(); err != nil {
+		return err
+	}
+	defer o.leave()
+	if !o.gate.exclude(o.ctx.isLost) {
+		return o.ctx.state.Check(0)
+	}
+	defer o.gate.resume()
+	return f()
+}
+
 // begin opens a call of the driver that names the object and needs no current
 // context, and end closes it: the hot path. It locks nothing and allocates
 // nothing.
@@ -76,6 +95,21 @@ func (o *object) prepare() error {
 // being drained refuses. It looks at the state inside the gate, so that what was let in is
 // waited for before the context is taken down.
 func (o *object) beginWork() error {
+	if o.beginFast() {
+		return nil
+	}
+	return o.beginSlow()
+}
+
+// beginFast is beginWork where nothing is in the way, small enough to be part of its callers. Where
+// it fails, beginSlow follows.
+func (o *object) beginFast() bool {
+	return o.gate.state.Add(1) < gateSuspended && o.ctx.state.Accepting() && !o.ctx.bind.NeedsCurrent
+}
+
+// beginSlow is beginWork after beginFast has failed, inside the gate or not.
+func (o *object) beginSlow() error {
+	o.leave()
 	if err := o.begin(); err != nil {
 		return err
 	}
@@ -102,7 +136,9 @@ func (o *object) prepareWork() error {
 }
 
 func (o *object) end() {
-	o.ctx.bind.Pop()
+	if o.ctx.bind.NeedsCurrent {
+		o.ctx.bind.Pop()
+	}
 	o.leave()
 }
 

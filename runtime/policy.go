@@ -33,3 +33,11 @@ func ParsePolicy(s string) (Policy, error) {
 	}
 	return "", driver.Errorf(driver.ErrInvalidArgument, "policy %q: want auto, off or required", s)
 }
+
+// Policy is that of the runtime.
+func (rt *Runtime) Policy() Policy {
+	if rt == nil || rt.life == nil {
+		return PolicyOff
+	}
+	return rt.cfg.policy
+}

@@ -117,7 +117,7 @@ func (c *Context) quiesce(ctx context.Context) error {
 	if err := c.state.Drain(ctx); err != nil {
 		return err
 	}
-	if err := within(ctx, c.rt, allWork{c}); err != nil {
+	if err := c.awaitAll(ctx); err != nil {
 		return err
 	}
 	gates, err := c.suspend(ctx)
@@ -126,7 +126,7 @@ func (c *Context) quiesce(ctx context.Context) error {
 	}
 	if err == nil {
 		// That of calls which had begun when the intake stopped.
-		err = within(ctx, c.rt, ownWork{c})
+		err = c.finish(ctx, c.marks(stay))
 	}
 	if err != nil {
 		for _, g := range gates {
@@ -136,21 +136,14 @@ func (c *Context) quiesce(ctx context.Context) error {
 	return err
 }
 
-// allWork is the wait for the work of all devices: that of one may use the memory of another.
-type allWork struct{ c *Context }
-
-func (w allWork) synchronize() error {
-	if err := w.c.enter(); err != nil {
+// awaitAll waits for the work of all devices that may use what the context has.
+func (c *Context) awaitAll(ctx context.Context) error {
+	if err := c.enter(); err != nil {
 		return err
 	}
-	defer w.c.gate.leave()
-	return w.c.idle()
+	defer c.gate.leave()
+	return c.idle(ctx)
 }
-
-// ownWork is the wait for the work of one device.
-type ownWork struct{ c *Context }
-
-func (w ownWork) synchronize() error { return w.c.finish() }
 
 // suspend suspends the gate of the context, so that it gets nothing new, and those of all that
 // it owns.
@@ -229,21 +222,14 @@ func (c *Context) fail(cause error) {
 	c.loseMemory(lost)
 }
 
-// within runs o.synchronize, which blocks in the driver and cannot be stopped. If ctx
-// can end, it runs on a goroutine that outlives an early return until the device is
-// done.
-func within(ctx context.Context, rt *Runtime, o interface{ synchronize() error }) error {
-	if ctx == nil {
-		return errNoContext("a wait")
-	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
+// within runs f, which blocks in the driver and cannot be stopped. If ctx can end, it runs on a
+// goroutine that outlives an early return until the device is done.
+func within(ctx context.Context, rt *Runtime, f func() error) error {
 	if ctx.Done() == nil {
-		return o.synchronize()
+		return f()
 	}
 	done := make(chan error, 1)
-	go func() { done <- o.synchronize() }()
+	go func() { done <- f() }()
 	gone := rt.gone
 	var late <-chan time.Time
 	for {

@@ -104,7 +104,7 @@ func (c *Context) revive(ctx context.Context) error {
 	gates, err := c.suspend(ctx)
 	if err == nil {
 		// Its page-locked memory goes with the context.
-		err = within(ctx, c.rt, usersWork{c})
+		err = c.idle(ctx)
 	}
 	if err == nil {
 		err = c.rt.lostError()
@@ -120,11 +120,6 @@ func (c *Context) revive(ctx context.Context) error {
 	}
 	return c.publish(c.replace())
 }
-
-// usersWork is the wait for the work of the devices that may use what a lost one has.
-type usersWork struct{ c *Context }
-
-func (w usersWork) synchronize() error { return w.c.idle() }
 
 // replace makes a new context in place of one that was lost. Nobody uses it.
 func (c *Context) replace() error {

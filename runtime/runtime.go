@@ -215,7 +215,8 @@ const refreshWait = time.Second
 
 // lookAgain is Refresh where there is something to do.
 func (rt *Runtime) lookAgain() {
-	ctx, cancel := context.WithTimeout(context.Background(), refreshWait)
+	late := driver.Errorf(driver.ErrTimeout, "Refresh waits for others for %v at most", refreshWait)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), refreshWait, late)
 	defer cancel()
 	if rt.life.lock(ctx) != nil {
 		return
@@ -340,15 +341,36 @@ func (rt *Runtime) Device(ordinal int) (Device, error) {
 	return Device{}, driver.Errorf(driver.ErrInvalidArgument, "no device %d: this runtime has %d", ordinal, len(devices))
 }
 
-// Budget is the memory in bytes that one job may plan with on a device.
+// Budget is the memory in bytes that one job may plan with on a device: what [Budget] or that of
+// [WithBudget] says of the device. Where its context is open, FreeBytes is the memory that is
+// free at this moment, with what the context has cached; that makes a call of the driver.
 func (rt *Runtime) Budget(ordinal int) (uint64, error) {
 	d, err := rt.Device(ordinal)
 	if err != nil {
 		return 0, err
 	}
+	if free, known := rt.freeBytes(ordinal); known {
+		d.FreeBytes = max(free, 1) // 0 would say that it is unknown
+	}
 	var bytes uint64
 	err = contain.Do(func() error { bytes = rt.cfg.budget(d); return nil })
 	return bytes, err
+}
+
+// freeBytes is the memory that new allocations on a device can use now. It is unknown where no context
+// is open, or the driver does not say.
+func (rt *Runtime) freeBytes(ordinal int) (free uint64, known bool) {
+	rt.mu.Lock()
+	c := rt.contexts[ordinal]
+	rt.mu.Unlock()
+	if c == nil {
+		return 0, false
+	}
+	free, total, err := c.MemInfo()
+	if err != nil {
+		return 0, false
+	}
+	return min(free+c.memory.Load().arena.Stats().Cached, total), true
 }
 
 // Context returns the context of a device, which is opened when it is first asked

@@ -103,6 +103,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("Runtime.Driver", func() { rt.Driver() }),
 		told("Runtime.Version", func() { rt.Version() }),
 		told("Runtime.Stats", func() { rt.Stats() }),
+		told("Runtime.Policy", func() { rt.Policy() }),
 		told("Runtime.Outcome", func() { rt.Outcome() }),
 		told("Runtime.Resolver", func() { rt.Resolver() }),
 		{"Runtime.Err", knows, rt.Err},
@@ -126,7 +127,15 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			}
 			return err
 		}},
+		{"RegisterHost", makes, func() error {
+			h, err := runtime.RegisterHost(c, make([]byte, 1))
+			if err == nil {
+				err = h.Close()
+			}
+			return err
+		}},
 		{"Context.CachedModule", looks, func() error { return second(c.CachedModule(image)) }},
+		{"Context.GrowStack", looks, func() error { return c.GrowStack(1) }},
 		{"Context.TrimModules", looks, func() error { return c.TrimModules(1 << 30) }},
 		told("Context.Compile", func() { _, _ = c.Compile(bg, nvrtc.Program{}) }), // see compile_test.go
 		{"Context.EnablePeer", looks, func() error { return second(c.EnablePeer(c)) }},

@@ -83,7 +83,8 @@ func (c *Context) Stats() Stats {
 	count, bytes := c.ledger.sums()
 	s.Streams, s.Events, s.Modules = count[streamResource], count[eventResource], count[moduleResource]
 	s.Graphs, s.GraphExecs = count[graphResource], count[execResource]
-	s.HostBuffers, s.HostBytes = count[hostMemory], bytes[hostMemory]
+	s.HostBuffers = count[hostMemory] + count[registeredMemory]
+	s.HostBytes = bytes[hostMemory] + bytes[registeredMemory]
 	m := c.memory.Load()
 	s.TicketBytes = m.waits.Bytes()
 	held, owned := m.arena.Stats(), c.state.Stats()

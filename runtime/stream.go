@@ -25,7 +25,7 @@ type Stream struct {
 	// capture is what the stream records for, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it holds as long as a call is inside.
 	capture atomic.Pointer[capture]
-	turn    sync.Mutex // of those who need the stream alone; taken before the gate is entered
+	turn    sync.Mutex // of those who need the stream alone
 }
 
 // NewStream makes a stream. A stream that is no longer needed should be closed.
@@ -65,6 +65,8 @@ func (s *Stream) begin() error { return s.beginCall(s.object.begin()) }
 
 func (s *Stream) beginWork() error { return s.beginCall(s.object.beginWork()) }
 
+func (s *Stream) beginSlow() error { return s.beginCall(s.object.beginSlow()) }
+
 func (s *Stream) beginCall(err error) error {
 	if err == nil {
 		if c := s.capture.Load(); c != nil {
@@ -78,7 +80,10 @@ func (s *Stream) end() {
 	if c := s.capture.Load(); c != nil {
 		c.calls.Unlock()
 	}
-	s.object.end()
+	if s.ctx.bind.NeedsCurrent {
+		s.ctx.bind.Pop()
+	}
+	s.leave()
 }
 
 // endWork is end of what began with beginWork: later waits wait for the work. What the arena puts
@@ -149,7 +154,7 @@ func (s *Stream) Wait(e *Event) error {
 		return err
 	}
 	defer s.ctx.gate.leave()
-	return s.alone(s.enter, func() error { return s.waitAlone(e) })
+	return s.alone(&s.turn, s.enter, func() error { return s.waitAlone(e) })
 }
 
 // waitInPlace makes the stream wait for an event unless it would join a capture.
@@ -158,8 +163,6 @@ func (s *Stream) waitInPlace(e *Event) (joins bool, err error) {
 		return false, err
 	}
 	defer s.endWork()
-	e.mu.RLock()
-	defer e.mu.RUnlock()
 	c, err := s.joins(e)
 	if c != nil || err != nil {
 		return c != nil, err
@@ -174,36 +177,16 @@ func (s *Stream) waitAlone(e *Event) error {
 	}
 	defer s.ctx.bind.Pop()
 	defer s.waits.Changed()
-	for {
-		e.mu.RLock()
-		c, err := s.joins(e)
-		e.mu.RUnlock()
-		if err != nil {
-			return err
-		}
-		if done, err := s.waitIn(c, e); done {
-			return err
-		}
-	}
-}
-
-// waitIn is waitAlone where the event belongs to a capture, or to none. It reports whether it does.
-func (s *Stream) waitIn(c *capture, e *Event) (done bool, err error) {
-	if c != nil {
-		c.calls.Lock()
-		defer c.calls.Unlock()
-	}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	switch now, err := s.joins(e); {
+	c, err := s.joins(e)
+	switch {
 	case err != nil:
-		return true, err
-	case now != c: // the event was recorded meanwhile
-		return false, nil
+		return err
 	case c == nil:
-		return true, s.waitEvent(e)
+		return s.waitEvent(e)
 	}
-	return true, c.join(s, func() error { return s.waitEvent(e) })
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	return c.join(s, func() error { return s.waitEvent(e) })
 }
 
 func (s *Stream) waitEvent(e *Event) error {

@@ -64,7 +64,7 @@ func (u *use) device(s *Stream) (ordinal int, same bool) {
 	switch {
 	case u.ref != nil:
 		return u.ref.State().Device(), u.ref.State() == s.ctx.state
-	case u.object != nil && u.object.resource.kind != hostMemory:
+	case u.object != nil && !u.object.resource.kind.ofHost():
 		return u.object.ctx.device.Ordinal, u.object.ctx == s.ctx
 	}
 	return 0, true
@@ -136,17 +136,17 @@ func errForeign(device int) error {
 func (s *Stream) lease(k *Kernel, args []Arg) error {
 	captured := s.capture.Load()
 	for i := range args {
-		a := &args[i]
-		if a.ref == nil {
+		ref := args[i].ref()
+		if ref == nil {
 			continue
 		}
-		_, err := a.ref.Acquire()
+		_, err := ref.Acquire()
 		if err != nil {
 			release(args[:i])
 			return err
 		}
 		if captured == nil {
-			err = a.ref.Use(s.memory, a.access == writing)
+			err = ref.Use(s.memory, args[i].kind == writing)
 		}
 		if err != nil {
 			release(args[:i+1])
@@ -165,8 +165,8 @@ func (s *Stream) lease(k *Kernel, args []Arg) error {
 
 func release(args []Arg) {
 	for i := range args {
-		if args[i].ref != nil {
-			args[i].ref.Release()
+		if ref := args[i].ref(); ref != nil {
+			ref.Release()
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (s *Stream) Synchronize(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.waited(ctx, t.Wait(ctx))
+	return s.ctx.waited(ctx, t.Wait(ctx), s.id)
 }
 
 // AfterFunc runs f on a goroutine of its own once the work that is on the stream at the call is
@@ -52,7 +52,7 @@ func (s *Stream) AfterFunc(f func(error)) (stop func() bool) {
 		go run(err)
 		return none
 	}
-	return t.AfterFunc(func(err error) { run(s.waited(context.Background(), err)) })
+	return t.AfterFunc(func(err error) { run(s.ctx.waited(context.Background(), err, s.id)) })
 }
 
 // ticket marks the work that is on the stream. It leaves the gate before anybody waits, so that
@@ -67,12 +67,12 @@ func (s *Stream) ticket(what string) (wait.Ticket, error) {
 	}
 	s.ctx.stats.waits.Add(1)
 	t, err := s.waits.Mark()
-	return t, s.waited(context.Background(), err)
+	return t, s.ctx.waited(context.Background(), err, s.id)
 }
 
-// waited names the stream in the error of a wait, which others may have as well, and puts the
-// first cause in place of later sticky errors. What ctx ended with stays as it is.
-func (s *Stream) waited(ctx context.Context, err error) error {
+// waited names the stream, unless that is 0, in the error of a wait, which others may have as well,
+// and puts the first cause in place of later sticky errors. What ctx ended with stays as it is.
+func (c *Context) waited(ctx context.Context, err error, stream uint64) error {
 	failed, ok := err.(*driver.Error)
 	if !ok {
 		return err
@@ -80,12 +80,12 @@ func (s *Stream) waited(ctx context.Context, err error) error {
 	if own, _ := context.Cause(ctx).(*driver.Error); own == failed {
 		return err
 	}
-	if first := s.ctx.rt.lost.Load(); first != nil && failed.Sticky {
+	if first := c.rt.lost.Load(); first != nil && failed.Sticky {
 		failed = first
 	}
 	named := *failed
 	if named.Stream == 0 {
-		named.Stream = s.id
+		named.Stream = stream
 	}
 	return &named
 }

@@ -1,10 +1,13 @@
 package runtime_test
 
 import (
+	"context"
 	"errors"
+	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -156,4 +159,33 @@ func TestAfterFuncAndReset(t *testing.T) {
 		assert.ErrorIs(t, await(t, "that of a stale stream runs", after(s)), driver.ErrRefStale)
 	}
 	assert.Zero(t, c.Stats().TicketBytes, "no wait in this generation")
+}
+
+// A ctx that ends leaves no goroutine, although the work goes on.
+func TestWaitsThatEndLeaveNothing(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	s, e := newStream(t, c), newEvent(t, c)
+	release := hold(t, s)
+	require.NoError(t, e.Record(s))
+	enough := errors.New("the caller has had enough")
+	for range 3 {
+		before := goruntime.NumGoroutine()
+		for name, wait := range map[string]func(ctx context.Context) error{
+			"stream": s.Synchronize, "event": e.Synchronize, "Reset": c.Reset,
+		} {
+			ctx, cancel := context.WithTimeoutCause(bg, time.Millisecond, enough)
+			assert.Equal(t, enough, wait(ctx), name)
+			cancel()
+			assert.Equal(t, enough, wait(ctx), name)
+			assert.ErrorIs(t, wait(nil), driver.ErrInvalidArgument, name)
+		}
+		eventually(t, "no goroutine is left", func() bool { return goruntime.NumGoroutine() <= before })
+		require.NoError(t, e.Record(s), "the next wait is another one")
+	}
+	done := async(c.Synchronize)
+	time.Sleep(time.Millisecond)
+	assert.Empty(t, done)
+	release()
+	assert.NoError(t, await(t, "all work is done", done))
 }

@@ -46,8 +46,9 @@ type Device struct {
 	pages   []page
 	growing chan struct{} // closed when the page that is being allocated is there
 	free    []*cell
-	retired []*cell // of closed streams
-	events  []driver.Event
+	retired []*cell             // of closed streams
+	events  map[*Event]struct{} // that have cells
+	spare   []driver.Event
 }
 
 // ending is why waiting is over; with no cause all work is done.
@@ -121,7 +122,7 @@ func (d *Device) dispatch(now time.Duration) {
 		paced := now < d.askNext
 		taken, left := 0, batch[:0:0]
 		for _, s := range batch {
-			if s.prompt.Load() {
+			if s.near {
 				left = append(left, s)
 			} else if !paced && taken < askBatch {
 				left, taken = append(left, s), taken+1
@@ -170,10 +171,13 @@ func (d *Device) Close(cause error) {
 	d.poller.forget(d)
 	until(lost, func() bool { return d.askers.Load() == 0 })
 	d.mu.Lock()
-	all := d.streams
+	all, events := d.streams, d.events
 	maps.Copy(all, d.closed)
-	d.streams, d.closed = nil, nil
+	d.streams, d.closed, d.events = nil, nil, nil
 	d.mu.Unlock()
+	for e := range events {
+		e.detach()
+	}
 	for s := range all {
 		s.detach()
 		s.mu.Lock()
@@ -235,8 +239,8 @@ func until(lost bool, so func() bool) {
 // to the memory. Where that cannot be proven, or the context ends anyway, Free is not called.
 func (d *Device) Free() error {
 	d.mu.Lock()
-	pages, events := d.pages, d.events
-	d.pages, d.events, d.free, d.retired = nil, nil, nil, nil
+	pages, events := d.pages, d.spare
+	d.pages, d.spare, d.free, d.retired = nil, nil, nil, nil
 	d.mu.Unlock()
 	if len(pages)+len(events) == 0 {
 		return nil
@@ -257,9 +261,9 @@ func (d *Device) Free() error {
 // takeEvent returns an event that the caller has alone.
 func (d *Device) takeEvent() (e driver.Event, err error) {
 	d.mu.Lock()
-	if n := len(d.events); n > 0 {
-		e = d.events[n-1]
-		d.events = d.events[:n-1]
+	if n := len(d.spare); n > 0 {
+		e = d.spare[n-1]
+		d.spare = d.spare[:n-1]
 		d.mu.Unlock()
 		return e, nil
 	}
@@ -278,5 +282,5 @@ func (d *Device) takeEvent() (e driver.Event, err error) {
 func (d *Device) returnEvent(e driver.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.events = append(d.events, e)
+	d.spare = append(d.spare, e)
 }

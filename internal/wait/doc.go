@@ -17,8 +17,11 @@
 //
 // After a fault of the device no value is written, so the driver is asked about streams that have
 // been silent for a millisecond. A goroutine of its own does that, because the driver may hang.
-// Where a stream cannot write values, Mark records an event and the driver is asked about that
-// all the time. So it is with an [Event] of the caller.
+// Where a stream cannot write values, Mark records an event and the driver is asked about that.
+// So it does where the work of a stream is long: on an H200 all later work on the same connection
+// waits for a write, and none for an event. The driver is asked little until shortly before the
+// time that such work usually takes, and often then. So it is with an [Event] of the caller, unless
+// a write comes after it.
 //
 // # What the caller keeps to
 //

@@ -20,7 +20,8 @@ type Poller struct {
 	watched []*source // of the goroutine
 	due     []*Device // of the goroutine: with streams that the driver is to be asked about
 
-	waiters  sync.Pool // *waiter
+	woken    atomic.Int64 // by questions about short work
+	waiters  sync.Pool    // *waiter
 	spinning atomic.Int32
 	spinners atomic.Int32 // that there may be
 	counts   counts
@@ -91,7 +92,8 @@ func (p *Poller) run() {
 		}
 		p.mu.Unlock()
 		now := clock()
-		woken := p.look(now)
+		woken, next := p.look(now)
+		woken += int(p.woken.Swap(0))
 		quiet := now - last
 		if woken > 0 {
 			gap += (quiet/time.Duration(woken) - gap) / 8
@@ -100,17 +102,20 @@ func (p *Poller) run() {
 		goruntime.Gosched() // those who were woken, and what the program does, come first
 		if woken == 0 && (gap > busyGap || quiet > max(8*gap, busyGap)) {
 			gap = max(gap, quiet/8)
-			pause(min(max(quiet/64, leastPause), mostPause))
+			pause(max(min(quiet/64, mostPause, max(next-now, 2*leastPause)), leastPause))
 		}
 	}
 }
 
-// look wakes those whose work is done, and has the driver asked about what is silent.
-func (p *Poller) look(now time.Duration) (woken int) {
+// look wakes those whose work is done, and has the driver asked about what is silent. next is when
+// there is the next question.
+func (p *Poller) look(now time.Duration) (woken int, next time.Duration) {
 	kept := p.watched[:0]
+	next = now + silence
 	for _, s := range p.watched {
 		n, ask, waited := s.look(now)
 		woken += n
+		next = min(next, s.nearAt)
 		if waited {
 			kept = append(kept, s)
 		}
@@ -128,7 +133,7 @@ func (p *Poller) look(now time.Duration) (woken int) {
 	}
 	clear(p.due)
 	p.due = p.due[:0]
-	return woken
+	return woken, next
 }
 
 // allowSpinners lets a quarter of the processors spin.
@@ -149,7 +154,7 @@ func (p *Poller) spun() { p.spinning.Add(-1) }
 // asks what the device can do, and allocates nothing. The Binding must not change until Close.
 func (p *Poller) Open(b *driver.Binding, config Config) (*Device, error) {
 	d := &Device{poller: p, binding: b, config: config.complete(), streams: map[*Stream]struct{}{},
-		closed: map[*Stream]struct{}{}}
+		closed: map[*Stream]struct{}{}, events: map[*Event]struct{}{}}
 	if err := d.probe(); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,9 @@ type source struct {
 	// query asks the driver up to which number the work is done, on a goroutine of the device.
 	// No number above issued counts.
 	query func(issued uint64) (done uint64, err error)
-	// prompt says that only asking tells: no value is written.
+	// suspendedQuery is query while that must not be called, or nil.
+	suspendedQuery func() (done uint64, err error)
+	// prompt says that only asking tells: a value is not written for all numbers.
 	prompt atomic.Bool
 
 	issued atomic.Uint64        // the last number
@@ -21,13 +23,22 @@ type source struct {
 	cell   atomic.Pointer[cell] // that the device writes to, or nil
 	inside atomic.Int32         // who reads the cell
 	usual  atomic.Int64         // nanoseconds that waits took, an average
+	work   atomic.Int64         // nanoseconds of the work of one number, an average
+	long   atomic.Int32         // how many were longWork since one was not
 
 	mu          sync.Mutex
-	first, last *waiter // by number
-	watched     bool    // the poller looks
+	first, last *waiter       // by number
+	watched     bool          // the poller looks
+	since       time.Duration // the last number was done, or somebody began to wait
 	askAt       time.Duration
+	asked       int // since since
 	asking      int // calls of query under way
 	suspended   int // query must not be called
+
+	// Of the poller: whether the wait is near its end, so that asking is worth the price, and when
+	// that is.
+	near   bool
+	nearAt time.Duration
 }
 
 // waiter is a goroutine that is parked, or a function that is to run.
@@ -125,20 +136,72 @@ func (s *source) look(now time.Duration) (woken int, ask, waited bool) {
 	passed := s.passed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.first != nil && (s.first.n <= passed || ended != nil) {
-		var err error
-		if s.first.n > passed {
-			err = ended.cause
-		}
-		s.wake(s.first, err)
-		woken++
+	woken = s.wakeDone(passed, now)
+	for ; s.first != nil && ended != nil; woken++ {
+		s.wake(s.first, ended.cause)
 	}
 	s.watched = s.first != nil
-	if s.askAt == 0 || woken > 0 {
-		s.askAt = now + silence
+	if s.askAt == 0 {
+		s.begin(now)
 	}
-	ask = s.prompt.Load() || now >= s.askAt
-	return woken, ask && s.watched && s.suspended == 0 && s.asking == 0, s.watched
+	prompt := s.prompt.Load()
+	may := s.suspended == 0 || s.suspendedQuery != nil && prompt
+	ask = now >= s.askAt && s.watched && may && s.asking == 0
+	s.near, s.nearAt = prompt && now >= s.end(), now+silence
+	if ask {
+		s.nearAt = s.next(now)
+	} else if prompt {
+		s.nearAt = s.askAt
+	}
+	return woken, ask, s.watched
+}
+
+// wakeDone wakes those with numbers up to passed. If the first question was late, nobody knows how
+// late, so that the next one comes earlier. s.mu is held.
+func (s *source) wakeDone(passed uint64, now time.Duration) (woken int) {
+	for ; s.first != nil && s.first.n <= passed; woken++ {
+		s.wake(s.first, nil)
+	}
+	if woken > 0 {
+		took := now - s.since
+		if s.asked == 1 {
+			took -= took / 8
+		}
+		s.measured(int64(took) / int64(woken))
+		s.begin(now)
+	}
+	return woken
+}
+
+// measured notes how long the work of a number has taken.
+func (s *source) measured(took int64) {
+	average(&s.work, took)
+	if took <= int64(longWork) {
+		s.long.Store(0)
+	} else {
+		s.long.Add(1)
+	}
+}
+
+// begin notes that the wait for the next number begins. s.mu is held.
+func (s *source) begin(now time.Duration) {
+	s.since, s.asked = now, 0
+	s.askAt = s.next(now)
+}
+
+// end is somewhat before the next number is usually done. s.mu is held.
+func (s *source) end() time.Duration { return s.since + time.Duration(s.work.Load()*15/16) }
+
+// next is when to ask next: about silence, and where only asking tells, often near the end and less
+// and less often after it. s.mu is held.
+func (s *source) next(now time.Duration) time.Duration {
+	switch end := s.end(); {
+	case !s.prompt.Load():
+		return now + silence
+	case now < end:
+		return min(end, now+silence)
+	}
+	return now + min(max((now-s.since)/32, leastPause), silence)
 }
 
 // fail wakes those with numbers up to n with an error.
@@ -160,23 +223,37 @@ func (s *source) wake(w *waiter, err error) {
 	w.woken <- err
 }
 
-// ask calls the driver about the source, unless that is suspended.
+// ask calls the driver about the source, unless that is suspended, and wakes those whose work is
+// done.
 func (s *source) ask() error {
 	s.mu.Lock()
-	if s.suspended > 0 {
+	suspended := s.suspended > 0
+	if suspended && s.suspendedQuery == nil {
 		s.mu.Unlock()
 		return nil
 	}
 	s.asking++
+	s.asked++
 	s.mu.Unlock()
 	issued := s.issued.Load()
 	s.dev.poller.counts.asks.Add(1)
-	done, err := s.query(issued)
+	var done uint64
+	var err error
+	if suspended {
+		done, err = s.suspendedQuery()
+	} else {
+		done, err = s.query(issued)
+	}
 	s.prove(done)
+	passed, now := s.passed(), clock()
 	s.mu.Lock()
 	s.asking--
-	s.askAt = clock() + silence
+	s.askAt = s.next(now)
+	woken := s.wakeDone(passed, now)
 	s.mu.Unlock()
+	if s.long.Load() < often {
+		s.dev.poller.woken.Add(int64(woken))
+	}
 	if err != nil {
 		s.fail(issued, err)
 	}

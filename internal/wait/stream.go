@@ -3,6 +3,7 @@ package wait
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -14,9 +15,13 @@ type Stream struct {
 	// shared is the ticket that nothing was put on the stream after, with pending until its write
 	// is there, or 0.
 	shared atomic.Uint64
+	used   atomic.Bool // it had work
 	ready  atomic.Bool // the cell is chosen
 	closed atomic.Bool
-	marks  []mark // events by number; s.mu guards them
+	events atomic.Bool // no values are written: all numbers have marks
+	marks  []mark      // events by number; s.mu guards them
+	// unknown is why nobody will know any more when the work of a closed stream is done.
+	unknown atomic.Pointer[error]
 }
 
 const pending = 1 << 63
@@ -31,7 +36,7 @@ type mark struct {
 // driver.
 func (d *Device) NewStream(handle driver.Stream) *Stream {
 	s := &Stream{handle: handle}
-	s.dev, s.query = d, s.state
+	s.dev, s.query, s.suspendedQuery = d, s.state, s.reap
 	return s
 }
 
@@ -40,6 +45,8 @@ func (d *Device) NewStream(handle driver.Stream) *Stream {
 func (s *Stream) Changed() {
 	if s.shared.Load() != 0 {
 		s.shared.Store(0)
+	} else if !s.used.Load() {
+		s.used.Store(true)
 	}
 }
 
@@ -67,6 +74,19 @@ func (s *Stream) Mark() (Ticket, error) {
 	}
 	s.shared.CompareAndSwap(n|pending, n)
 	return Ticket{&s.source, n}, nil
+}
+
+// Rest is Mark that puts nothing on a stream that never had work, or on one that is suspended: it returns
+// the ticket of the zero value then. It does not ask whether the work is done, so that what it does
+// depends on no time.
+func (s *Stream) Rest() (Ticket, error) {
+	s.mu.Lock()
+	suspended := s.suspended > 0
+	s.mu.Unlock()
+	if suspended || !s.used.Load() || s.dev.ended.Load() != nil {
+		return Ticket{}, nil
+	}
+	return s.Mark()
 }
 
 // Wait waits until the work that is on the stream is done; see [Ticket.Wait].
@@ -102,7 +122,7 @@ func (s *Stream) prepare() {
 		return
 	}
 	if c == nil {
-		s.prompt.Store(true)
+		s.events.Store(true)
 	} else {
 		s.issued.Store(c.last)
 		s.done.Store(c.last)
@@ -141,6 +161,13 @@ func (d *Device) part(s *Stream) {
 	}
 }
 
+// longWork is the work that an event marks. The device does nothing else that comes after a write
+// on the same connection until the write is done, and a question costs more than a look at memory.
+const longWork = 500 * time.Microsecond
+
+// often is after how many times in a row work counts as long: a slow machine is no long work.
+const often = 8
+
 // put puts number n on the stream.
 func (s *Stream) put(n uint64) error {
 	b := s.dev.binding
@@ -148,7 +175,7 @@ func (s *Stream) put(n uint64) error {
 		return err
 	}
 	defer b.Pop()
-	if s.prompt.Load() {
+	if s.events.Load() || s.long.Load() >= often && s.fewMarks() {
 		return s.record(n)
 	}
 	c := s.cell.Load()
@@ -161,11 +188,12 @@ func (s *Stream) put(n uint64) error {
 			c.wrote(n)
 		case r == driver.ErrorNotSupported, r == driver.ErrorSymbolMissing:
 			s.dev.writes.Store(false)
-			s.prompt.Store(true)
+			s.events.Store(true)
 			return s.record(n)
 		case r.Sticky():
 			return s.dev.failed("cuStreamWriteValue64", r)
 		default:
+			b.Cleanup(b.Failed("cuStreamWriteValue64", r))
 			return s.record(n)
 		}
 		// A larger number of the same word may have gone to the stream before: once more then.
@@ -179,16 +207,32 @@ func (s *Stream) put(n uint64) error {
 
 func errClosed() error { return driver.Errorf(driver.ErrClosed, "wait for a stream that is closed") }
 
-// reapAt is how many marks a stream may have before those are looked for that are done.
-const reapAt = 32
+// reapAt is how many marks a stream may have before those are looked for that are done, or before
+// values are written again.
+const reapAt = 64
+
+func (s *Stream) fewMarks() bool {
+	passed := s.passed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.marks) > 0 && s.marks[0].n <= passed { // a write has proven it
+		s.dev.returnEvent(s.takeMark().event)
+	}
+	return len(s.marks) < reapAt
+}
+
+// takeMark takes the oldest mark off the list. s.mu is held.
+func (s *Stream) takeMark() mark {
+	m := s.marks[0]
+	s.marks = append(s.marks[:0], s.marks[1:]...)
+	s.prompt.Store(len(s.marks) > 0)
+	return m
+}
 
 // record marks number n by an event. The context is current where that is needed.
 func (s *Stream) record(n uint64) error {
 	d := s.dev
-	s.mu.Lock()
-	many := len(s.marks) >= reapAt
-	s.mu.Unlock()
-	if many {
+	if !s.fewMarks() {
 		if done, err := s.reap(); err == nil {
 			s.prove(done)
 		}
@@ -216,6 +260,7 @@ func (s *Stream) keep(m mark) {
 	s.marks = append(s.marks, mark{})
 	copy(s.marks[i+1:], s.marks[i:])
 	s.marks[i] = m
+	s.prompt.Store(true)
 }
 
 // reap asks about the marks, the oldest first, and returns the largest number that is done. A mark
@@ -228,8 +273,7 @@ func (s *Stream) reap() (done uint64, err error) {
 			s.mu.Unlock()
 			return done, nil
 		}
-		m := s.marks[0]
-		s.marks = append(s.marks[:0], s.marks[1:]...)
+		m := s.takeMark()
 		s.mu.Unlock()
 		switch r := d.binding.EventQuery(m.event); {
 		case r == driver.Success:
@@ -240,7 +284,8 @@ func (s *Stream) reap() (done uint64, err error) {
 			return done, nil
 		default:
 			// What the event marks is not known any more, so nobody uses it again.
-			err := d.failed("cuEventQuery", r)
+			err := error(d.failed("cuEventQuery", r))
+			s.unknown.Store(&err)
 			if !r.Sticky() {
 				d.binding.Cleanup(d.binding.Failed("cuEventDestroy", d.binding.EventDestroy(m.event)))
 			}
@@ -254,8 +299,13 @@ func (s *Stream) state(issued uint64) (done uint64, err error) {
 	s.mu.Lock()
 	marks := len(s.marks) > 0
 	s.mu.Unlock()
-	if marks || s.closed.Load() {
+	switch unknown := s.unknown.Load(); {
+	case marks:
 		return s.reap()
+	case s.closed.Load() && unknown != nil:
+		return 0, *unknown
+	case s.closed.Load(): // another asker has the marks
+		return 0, nil
 	}
 	r := s.dev.binding.StreamQuery(s.handle)
 	switch {
@@ -284,9 +334,9 @@ func (s *Stream) Close() {
 	defer s.Resume()
 	s.closed.Store(true)
 	n := s.issued.Load()
-	s.prompt.Store(true)
 	if s.passed() < n && s.dev.ended.Load() == nil {
 		if err := s.finish(n); err != nil {
+			s.unknown.Store(&err)
 			s.fail(n, err)
 			s.dev.binding.Cleanup(err) // there may be nobody who waits
 		}

@@ -3,7 +3,10 @@ package wait
 import (
 	"context"
 	goruntime "runtime"
+	"sync/atomic"
 	"time"
+
+	"github.com/purecuda/purecuda/driver"
 )
 
 // Ticket is a place in the work of a stream. It is a small value: copies are the same ticket. That
@@ -41,25 +44,37 @@ func (t Ticket) Wait(ctx context.Context) error {
 	}
 	start := clock()
 	err, over := t.spin(ctx, start)
+	spun := over
 	if !over {
 		err = t.park(ctx)
 	}
 	if err == nil {
-		usual := t.s.usual.Load()
-		t.s.usual.Store(usual + (int64(clock()-start)-usual)/4)
+		took := int64(clock() - start)
+		average(&t.s.usual, took)
+		if spun {
+			t.s.measured(took)
+		}
 	}
 	return err
+}
+
+func average(of *atomic.Int64, one int64) {
+	before := of.Load()
+	of.Store(before + (one-before)/4)
 }
 
 // spin looks for about as long as waits on the stream take, and tells whether the wait is over.
 func (t Ticket) spin(ctx context.Context, start time.Duration) (err error, over bool) {
 	s, p := t.s, t.s.dev.poller
 	usual := time.Duration(s.usual.Load())
-	if s.prompt.Load() || usual > longSpin || !p.spin() {
+	if usual > longSpin || !p.spin() {
 		return nil, false
 	}
 	defer p.spun()
 	limit := firstSpin + 3*usual/2
+	if s.prompt.Load() {
+		return t.ask(ctx, start+limit)
+	}
 	for {
 		for range spinStep {
 			if t.Done() {
@@ -75,6 +90,37 @@ func (t Ticket) spin(ctx context.Context, start time.Duration) (err error, over 
 		}
 		goruntime.Gosched()
 	}
+}
+
+// ask asks the driver again and again up to a time, and tells whether the wait is over.
+func (t Ticket) ask(ctx context.Context, until time.Duration) (err error, over bool) {
+	s, b := t.s, t.s.dev.binding
+	goruntime.LockOSThread()
+	defer goruntime.UnlockOSThread()
+	if err := b.Push(); err != nil {
+		return err, true
+	}
+	defer b.Pop()
+	// As Binding.DoRelaxed does, without an allocation.
+	switch mode, r := b.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed); {
+	case r == driver.Success:
+		defer b.ThreadExchangeStreamCaptureMode(mode)
+	case r.Sticky():
+		return s.dev.failed("cuThreadExchangeStreamCaptureMode", r), true
+	}
+	for !t.Done() {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx), true
+		case s.dev.ended.Load() != nil, clock() > until:
+			return nil, false
+		}
+		if err := s.ask(); err != nil {
+			return err, true
+		}
+	}
+	s.dev.poller.counts.spun.Add(1)
+	return nil, true
 }
 
 // park waits until the poller wakes the goroutine.

@@ -412,7 +412,7 @@ func TestCellsAreUsedAgain(t *testing.T) {
 		open = append(open, s)
 	}
 	assert.EqualValues(t, 2*pageBytes, m.devices[0].Bytes())
-	assert.True(t, open[len(open)-1].prompt.Load(), "there is no memory for more")
+	assert.True(t, open[len(open)-1].events.Load(), "there is no memory for more")
 }
 
 // The cell of a stream that was closed with a write on its way is used again when that has come.
@@ -469,13 +469,91 @@ func TestEvent(t *testing.T) {
 	assert.NoError(t, within(t, waited))
 	assert.NoError(t, within(t, ran))
 
-	release = m.block(s)
+	done := m.block(s)
 	m.ok(m.gpu.EventRecord(handle, s.handle))
+	before := e.Mark()
 	ran, _ = after(e)
 	e.Close()
-	assert.ErrorIs(t, within(t, ran), driver.ErrClosed)
-	release()
+	other := m.stream()
+	m.ok(m.gpu.EventRecord(handle, other.handle))
+	assert.NoError(t, d.NewEvent(handle).Wait(background))
+	assert.Empty(t, ran, "the event marks something else now")
+	assert.False(t, before.Done())
+	done()
+	assert.NoError(t, within(t, ran))
+	assert.NoError(t, before.Wait(background))
 	d.returnEvent(handle)
+}
+
+// A wait that begins when nobody knows any more about the work of a closed stream fails.
+func TestLateWaitForAStreamThatIsClosed(t *testing.T) {
+	for _, op := range []string{"cuEventRecord", "cuEventQuery"} {
+		m := start(t, drivertest.Config{}, Config{})
+		m.quiet = true
+		s := m.stream()
+		release := m.block(s)
+		late, err := s.Mark()
+		require.NoError(t, err)
+		m.gpu.Fail(op, 1, driver.ErrorUnknown)
+		m.destroy(s)
+		assert.ErrorIs(t, within(t, wait(background, late)), driver.ErrorUnknown, op)
+		ended, _ := after(late)
+		assert.ErrorIs(t, within(t, ended), driver.ErrorUnknown, op)
+		release()
+	}
+}
+
+// What an event marked that was closed is waited for in another way. If that fails the waits do.
+func TestEventThatIsClosed(t *testing.T) {
+	for _, op := range []string{"cuEventQuery", "cuStreamCreate", "cuStreamWaitEvent"} {
+		m := start(t, drivertest.Config{}, Config{})
+		s, d := m.stream(), m.devices[0]
+		handle, err := d.takeEvent()
+		require.NoError(t, err)
+		e := d.NewEvent(handle)
+		release := m.block(s)
+		m.ok(m.gpu.EventRecord(handle, s.handle))
+		late := e.Mark()
+		m.gpu.Fail(op, 1, driver.ErrorUnknown)
+		m.quiet = true
+		e.Close()
+		e.Close()
+		assert.ErrorIs(t, within(t, wait(background, late)), driver.ErrorUnknown, op)
+		ended, _ := after(late)
+		assert.ErrorIs(t, within(t, ended), driver.ErrorUnknown, op)
+		release()
+		d.returnEvent(handle)
+	}
+}
+
+// A write spares the question, also where the last question was asked before there was a cell.
+func TestEventThatIsWritten(t *testing.T) {
+	for _, how := range []Config{{}, {NoWrites: true}} {
+		m := start(t, drivertest.Config{}, how)
+		s, d := m.stream(), m.devices[0]
+		handle, err := d.takeEvent()
+		require.NoError(t, err)
+		e := d.NewEvent(handle)
+		for range 3 * cellWords {
+			release := m.block(s)
+			m.ok(m.gpu.EventRecord(handle, s.handle))
+			ran, _ := after(e)
+			release()
+			require.NoError(t, within(t, ran))
+			release = m.block(s)
+			m.ok(m.gpu.EventRecord(handle, s.handle))
+			t1 := e.Write(s.handle)
+			require.False(t, t1.Done())
+			release()
+			m.ok(m.gpu.StreamSynchronize(s.handle))
+			if !how.NoWrites {
+				require.True(t, t1.Done(), "without a question")
+			}
+			require.NoError(t, t1.Wait(background))
+		}
+		e.Close()
+		d.returnEvent(handle)
+	}
 }
 
 // A refused question fails the waits for that stream, and no others.
@@ -495,6 +573,7 @@ func TestWriteThatFails(t *testing.T) {
 	m := start(t, drivertest.Config{}, Config{})
 	s := m.stream()
 	release := m.block(s)
+	m.quiet = true
 	m.gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorOutOfMemory)
 	waited := wait(background, s)
 	for m.gpu.Calls("cuEventRecord") == 0 {
@@ -569,4 +648,90 @@ type instant struct {
 func (d *instant) StreamWriteValue64(_ driver.Stream, _ driver.DevicePtr, value uint64, _ uint32) driver.Result {
 	d.s.cell.Load().words[value%cellWords] = value
 	return driver.Success
+}
+
+// Long work is marked by an event, since a write would hold up what other streams put on the same
+// connection later.
+func TestLongWorkHoldsUpNobody(t *testing.T) {
+	for _, long := range []bool{false, true} {
+		m := start(t, drivertest.Config{Connections: 1}, Config{})
+		s, other := m.stream(), m.stream()
+		require.NoError(t, s.Wait(background))
+		if long {
+			s.long.Store(often)
+		}
+		release := m.block(s)
+		m.gpu.ResetCalls()
+		waited := wait(background, s)
+		m.waiting(2)
+		assert.Equal(t, map[bool]int{true: 0, false: 1}[long], m.gpu.Calls("cuStreamWriteValue64"))
+		if done := m.work(other); long {
+			m.ok(m.gpu.StreamSynchronize(other.handle))
+			assert.True(t, done.Load())
+		} else {
+			m.quiet = true
+			assert.False(t, done.Load())
+		}
+		assert.Empty(t, waited)
+		release()
+		require.NoError(t, within(t, waited))
+	}
+}
+
+// A stream has so many events and no more: further numbers are written.
+func TestLongWorkByMany(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s := m.stream()
+	require.NoError(t, s.Wait(background))
+	s.long.Store(often)
+	release := m.block(s)
+	m.gpu.ResetCalls()
+	var all []<-chan error
+	for i := range 2 * reapAt {
+		m.work(s)
+		all = append(all, wait(background, s))
+		m.waiting(2 + i)
+	}
+	events := m.gpu.Calls("cuEventRecord")
+	assert.LessOrEqual(t, events, reapAt+askMax, "one that is asked about may be off the list")
+	assert.Equal(t, 2*reapAt, events+m.gpu.Calls("cuStreamWriteValue64"))
+	release()
+	for _, waited := range all {
+		require.NoError(t, within(t, waited))
+	}
+	assert.True(t, s.fewMarks())
+	assert.Empty(t, s.marks)
+	assert.False(t, s.prompt.Load())
+}
+
+// A wait for long work ends while the stream must not be asked about.
+func TestLongWorkOfASuspendedStream(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s := m.stream()
+	require.NoError(t, s.Wait(background))
+	s.long.Store(often)
+	release := m.block(s)
+	waited := wait(background, s)
+	m.waiting(2)
+	s.Suspend()
+	defer s.Resume()
+	m.gpu.ResetCalls()
+	release()
+	require.NoError(t, within(t, waited))
+	assert.Zero(t, m.gpu.Calls("cuStreamQuery"))
+}
+
+// Work that was long and is short again is found to be.
+func TestWorkIsMeasuredAgain(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	s := m.stream()
+	require.NoError(t, s.Wait(background))
+	s.work.Store(int64(silence))
+	s.long.Store(often)
+	s.usual.Store(int64(longSpin + 1))
+	poll(t, "waits are as long as the questions are apart", func() bool {
+		m.work(s)
+		require.NoError(t, s.Wait(background))
+		return s.long.Load() == 0
+	})
 }
