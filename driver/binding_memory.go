@@ -1,9 +1,6 @@
 package driver
 
-import (
-	goruntime "runtime"
-	"unsafe"
-)
+import goruntime "runtime"
 
 // The copies, fills and writes of a Binding are those of the API, on any thread. Somebody else in the
 // process may have left a context current on the one that the call happens to be on, and the
@@ -30,56 +27,4 @@ func (b *Binding) anyThread(call func() Result) Result {
 	}
 	defer b.takeOff()
 	return call()
-}
-
-// MemcpyHtoDAsync implements [API].
-func (b *Binding) MemcpyHtoDAsync(dst DevicePtr, src unsafe.Pointer, bytes uint64, stream Stream) Result {
-	return b.anyThread(func() Result { return b.API.MemcpyHtoDAsync(dst, src, bytes, stream) })
-}
-
-// MemcpyDtoHAsync implements [API].
-func (b *Binding) MemcpyDtoHAsync(dst unsafe.Pointer, src DevicePtr, bytes uint64, stream Stream) Result {
-	return b.anyThread(func() Result { return b.API.MemcpyDtoHAsync(dst, src, bytes, stream) })
-}
-
-// MemcpyDtoDAsync implements [API].
-func (b *Binding) MemcpyDtoDAsync(dst, src DevicePtr, bytes uint64, stream Stream) Result {
-	return b.anyThread(func() Result { return b.API.MemcpyDtoDAsync(dst, src, bytes, stream) })
-}
-
-// MemcpyAsync implements [API].
-func (b *Binding) MemcpyAsync(dst, src DevicePtr, bytes uint64, stream Stream) Result {
-	return b.anyThread(func() Result { return b.API.MemcpyAsync(dst, src, bytes, stream) })
-}
-
-// MemcpyPeerAsync implements [API].
-func (b *Binding) MemcpyPeerAsync(dst DevicePtr, dstContext Context, src DevicePtr, srcContext Context, bytes uint64, stream Stream) Result {
-	return b.anyThread(func() Result {
-		return b.API.MemcpyPeerAsync(dst, dstContext, src, srcContext, bytes, stream)
-	})
-}
-
-// Memcpy2DAsync implements [API].
-func (b *Binding) Memcpy2DAsync(rect MemcpyRect, stream Stream) Result {
-	return b.anyThread(func() Result { return b.API.Memcpy2DAsync(rect, stream) })
-}
-
-// MemsetD8Async implements [API].
-func (b *Binding) MemsetD8Async(dst DevicePtr, value uint8, count uint64, stream Stream) Result {
-	return b.anyThread(func() Result { return b.API.MemsetD8Async(dst, value, count, stream) })
-}
-
-// MemsetD16Async implements [API].
-func (b *Binding) MemsetD16Async(dst DevicePtr, value uint16, count uint64, stream Stream) Result {
-	return b.anyThread(func() Result { return b.API.MemsetD16Async(dst, value, count, stream) })
-}
-
-// MemsetD32Async implements [API].
-func (b *Binding) MemsetD32Async(dst DevicePtr, value uint32, count uint64, stream Stream) Result {
-	return b.anyThread(func() Result { return b.API.MemsetD32Async(dst, value, count, stream) })
-}
-
-// StreamWriteValue64 implements [API].
-func (b *Binding) StreamWriteValue64(stream Stream, ptr DevicePtr, value uint64, flags uint32) Result {
-	return b.anyThread(func() Result { return b.API.StreamWriteValue64(stream, ptr, value, flags) })
 }

@@ -6,10 +6,10 @@ import "os"
 // [Open] by one file.
 const PathVariable = "PURECUDA_DRIVER_PATH"
 
-// Candidates lists where Open looks for the driver library, in order: the file
-// that PURECUDA_DRIVER_PATH names and nothing else if it is set, or the name that
-// the system's loader knows it by and the places where some systems put it
-// outside the loader's path. It is empty where CUDA has no driver.
+// Candidates lists where Open looks for the driver library, in order. If PURECUDA_DRIVER_PATH is
+// set, it is the file that it names and nothing else. Otherwise it is the name that the system's
+// loader knows it by, and the places where some systems put it outside the loader's path. It is
+// empty where CUDA has no driver.
 func Candidates() []string {
 	if path := os.Getenv(PathVariable); path != "" {
 		return []string{path}

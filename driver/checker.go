@@ -1,8 +1,9 @@
 package driver
 
 // Checker is a driver that checks every access to memory, as the simulated one does. Whoever
-// allocates for others should pass allocations through to it, exactly as large as asked
-// and freed when they are freed: an access behind the end, or after the end, is found then.
+// allocates for others should pass allocations through to it, exactly as large as asked, and free
+// them when they are freed. Then it finds an access beyond the end of the memory, or after its
+// free.
 type Checker interface {
 	ChecksMemory() bool
 }

@@ -1,9 +1,9 @@
 // Package driver is the CUDA driver API in Go, without cgo.
 //
-// [Open] loads the driver library of the machine while the program runs and
-// resolves its functions. Nothing is linked: a program that imports this package
-// builds and starts on a machine that has no driver, and Open then returns an
-// error of kind [ErrDriverLibraryUnavailable] that lists every place it looked in.
+// [Open] loads the driver library of the machine while the program runs and resolves its functions.
+// Nothing is linked: a program that imports this package builds and starts on a machine that has no
+// driver. Open then returns an error of kind [ErrDriverLibraryUnavailable] that lists every place
+// it looked in.
 //
 //	lib, err := driver.Open()
 //	if errors.Is(err, driver.ErrDriverLibraryUnavailable) {

@@ -28,10 +28,9 @@ type Library struct {
 // initialise the driver. With no argument it looks in the places where drivers
 // are installed (see [Candidates]); otherwise it tries the given files, in order.
 //
-// The error is of kind [ErrDriverLibraryUnavailable] if no candidate is there or
-// the platform has none, and of kind [ErrDriverLibraryLoadFailed] if one is there
-// and cannot be used; both carry all attempts. It reads files, and may block on
-// them.
+// The error is of kind [ErrDriverLibraryUnavailable] if no candidate is there or the platform has
+// none. It is of kind [ErrDriverLibraryLoadFailed] if one is there and cannot be used. Both carry
+// all attempts. It reads files, and may block on them.
 func Open(candidates ...string) (*Library, error) {
 	if len(candidates) == 0 {
 		candidates = Candidates()
@@ -61,12 +60,11 @@ func Open(candidates ...string) (*Library, error) {
 	return l, nil
 }
 
-// NewLibrary makes a Library of functions that are in the process already, for tests
-// of the call layer: symbol returns the address of a function of C by its exact name,
-// "cuMemAlloc_v2", or 0. The functions must have the signatures of cuda.h. On Linux
-// they must not call back into Go, except as package drivertest/bridge says. The error
-// is of kind [ErrDriverLibraryLoadFailed] and names the required functions that are
-// missing.
+// NewLibrary makes a Library of functions that are in the process already, for tests of the call
+// layer. symbol returns the address of a function of C by its exact name, "cuMemAlloc_v2", or 0.
+// The functions must have the signatures of cuda.h. On Linux they must not call back into Go,
+// except as package drivertest/bridge says. The error is of kind [ErrDriverLibraryLoadFailed] and
+// names the required functions that are missing.
 func NewLibrary(name string, symbol func(name string) uintptr) (*Library, error) {
 	if symbol == nil {
 		return nil, Errorf(ErrInvalidArgument, "NewLibrary takes a function that is not nil")

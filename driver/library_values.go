@@ -44,9 +44,9 @@ func (l *Library) LibraryEnumerateKernels(library KernelLibrary) ([]Kernel, Resu
 	return kernels, Success
 }
 
-// LaunchHostFunc implements [API]. A function that is captured into a graph runs
-// at every launch of it and is remembered for the life of the process, as is one
-// that never runs because its context failed.
+// LaunchHostFunc implements [API]. A function that is captured into a graph runs at every launch of
+// it. It is remembered for the life of the process, as is one that never runs because its context
+// failed.
 func (l *Library) LaunchHostFunc(stream Stream, f func()) Result {
 	if f == nil {
 		return ErrorInvalidValue

@@ -13,9 +13,8 @@ import (
 // that makes the same calls meets the same faults again. [Driver.Injected] lists those
 // that struck.
 //
-// Calls fail as those of a driver do: what allocates is out of memory, what searches
-// does not find, what loads refuses the image, and most functions can fail for reasons
-// of their own.
+// Calls fail as those of a driver do. What allocates is out of memory, what searches does not find,
+// and what loads refuses the image. Most functions can fail for reasons of their own.
 type Chaos struct {
 	Seed uint64
 	// Failures is the probability that a call fails, from 0 to 1.
@@ -29,9 +28,9 @@ type Chaos struct {
 	// included. With an empty list a function never fails: give one to "cuMemFree" and
 	// its kin where [Driver.Leaks] counts, since what they refuse to free is a leak.
 	Results map[string][]driver.Result
-	// SlowWork is the probability that work on a stream is held back before it runs: a
-	// program that forgot to wait sees old data then, and who watches memory for a value of
-	// cuStreamWriteValue64 sees it long after the work is done.
+	// SlowWork is the probability that work on a stream is held back before it runs. A program that
+	// forgot to wait sees old data then. Who watches memory for a value of cuStreamWriteValue64
+	// sees it long after the work is done.
 	SlowWork float64
 	// SlowCalls is the probability that a call takes longer.
 	SlowCalls float64
@@ -126,7 +125,7 @@ var usualFailures = []struct {
 	{[]driver.Result{driver.ErrorOutOfMemory, driver.ErrorDeviceUnavailable},
 		[]string{"cuDevicePrimaryCtxRetain"}},
 	{[]driver.Result{driver.ErrorOutOfMemory},
-		[]string{"cuMemAlloc", "cuMemHostAlloc", "cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemPoolCreate",
+		[]string{"cuMemAlloc", "cuMemHostAlloc", "cuMemHostRegister", "cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemPoolCreate",
 			"cuStreamCreate", "cuStreamCreateWithPriority", "cuEventCreate", "cuGraphCreate", "cuStreamEndCapture",
 			"cuGraphInstantiateWithFlags", "cuGraphUpload", "cuLaunchHostFunc"}},
 	{[]driver.Result{driver.ErrorOutOfMemory, driver.ErrorNoBinaryForGPU, driver.ErrorInvalidPTX,

@@ -23,10 +23,10 @@ type Config struct {
 	InitResult driver.Result
 	// HostMemory is the page-locked memory that there can be in bytes; 0 means 4 GiB.
 	HostMemory uint64
-	// Kernels binds entry points of images by name to Go functions that run in place of
-	// the PTX: for kernels that the interpreter does not know, or is too slow for, and
-	// for those that the program has as machine code only. Of the PTX of such a kernel
-	// only the signature counts. Other kernels need nothing: their PTX runs.
+	// Kernels binds entry points of images by name to Go functions that run in place of the PTX. It
+	// is for kernels that the interpreter does not know, or is too slow for, and for those that the
+	// program has as machine code only. Of the PTX of such a kernel only the signature counts.
+	// Other kernels need nothing: their PTX runs.
 	Kernels map[string]KernelFunc
 	// MaxSteps is how many instructions the warps of one launch may execute in all. One
 	// more ends it with ErrorLaunchTimeout, so that an endless loop does not hang the
@@ -40,11 +40,11 @@ type Config struct {
 	// drivers do not ask for.
 	HotPathNeedsContext bool
 	// Connections is how many queues of the hardware the streams of a context share, as
-	// CUDA_DEVICE_MAX_CONNECTIONS does. A stream takes the next one when it is made. Work
-	// begins in the order in which it came to its connection: work that has to wait, for
-	// the work before it on its stream or for an event, holds up what other streams put
-	// there later. 0 gives every stream a connection of its own, so that streams never hold
-	// each other up.
+	// CUDA_DEVICE_MAX_CONNECTIONS does. A stream takes the next one when it is made. Work begins in
+	// the order in which it came to its connection. Work that has to wait, for the work before it
+	// on its stream or for an event, holds up what other streams put there later. An event that is
+	// recorded does not, as on an H200. 0 gives every stream a connection of its own, so that
+	// streams never hold each other up.
 	Connections int
 	// OnCall, if not nil, runs at the beginning of every call and is told the
 	// function ("cuMemAlloc"). What it returns, other than Success, becomes the

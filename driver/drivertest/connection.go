@@ -19,8 +19,11 @@ func (c *connection) join(o *operation) {
 	if c == nil {
 		return
 	}
-	o.before, o.begun = c.begun, make(chan struct{})
-	c.begun = o.begun
+	o.before = c.begun
+	if !o.aside {
+		o.begun = make(chan struct{})
+		c.begun = o.begun
+	}
 }
 
 // clear tells that all work on the connection has begun.
@@ -39,8 +42,10 @@ func (c *connection) clear() bool {
 // begin waits until the operation is at the head of its connection, and lets the next one
 // follow.
 func (o *operation) begin() {
-	if o.begun != nil {
+	if o.before != nil {
 		<-o.before
+	}
+	if o.begun != nil {
 		close(o.begun)
 	}
 }

@@ -1,7 +1,6 @@
-// Package drivertest is a simulated CUDA driver in Go: it is to CUDA what
-// net/http/httptest is to HTTP. A [Driver] implements [driver.API], so that a
-// program which takes that interface can be tested without a GPU, with the race
-// detector on, and with faults that no GPU gives on demand.
+// Package drivertest is a simulated CUDA driver in Go: it is to CUDA what net/http/httptest is to
+// HTTP. A [Driver] implements [driver.API]. So a program that takes that interface can be tested
+// without a GPU, with the race detector on, and with faults that no GPU gives on demand.
 //
 //	func TestScale(t *testing.T) {
 //		gpu := drivertest.ForTest(t, drivertest.Config{
@@ -11,9 +10,8 @@
 //		run(gpu)                                           // the program under test
 //	}
 //
-// At the end of the test, all that the program did not give back, all mistakes that the
-// driver has found ([Finding]) and all faults that never struck are errors of the test. [New]
-// makes a driver without a test.
+// These are errors of the test, at its end: what the program did not free, mistakes that the driver
+// has found ([Finding]), and faults that never struck. [New] makes a driver without a test.
 //
 // # What is simulated
 //
@@ -25,26 +23,24 @@
 // streams into graphs with forks and joins, graph update and replay, peer access,
 // modules and libraries work.
 //
-// Addresses are never used twice, and every access is checked: a stray address, an
-// overrun, a double free, memory that is used after it was freed or before its
-// stream has reached the allocation is a [Finding] that names the allocation and the
-// calls. A call that checks its arguments returns ErrorInvalidValue then; work that
-// runs into it on the device poisons the process, as measured on hardware: the launch
-// returns Success, the next synchronisation ErrorIllegalAddress, and from then on all
-// calls return that, on all devices, and DevicePrimaryCtxReset does not help. Fresh
-// memory is filled with 0xCD, up to 64 MiB: on hardware it is not zero either.
+// Addresses are never used twice, and every access is checked. A stray address, an overrun, a
+// double free, and memory that is used after its free or before its allocation is a [Finding] that
+// names the allocation and the calls. A call that checks its arguments returns ErrorInvalidValue
+// then. Work that runs into it on the device poisons the process, as measured on hardware. The
+// launch returns Success and the next synchronisation ErrorIllegalAddress. From then on all calls
+// return that, on all devices, and DevicePrimaryCtxReset does not help. Fresh memory is filled with
+// 0xCD, up to 64 MiB: on hardware it is not zero either.
 //
 // # Kernels
 //
-// Images are PTX text, and their kernels run: an interpreter executes them on all
-// cores, a warp at a time, with shared memory, barriers, shuffles and atomics.
-// Module-scope variables have memory in each context. PTX that is newer than the driver
-// (ErrorUnsupportedPTXVersion), made for a newer device or wrong (ErrorInvalidPTX) is refused
-// when it is loaded, with a log in the words of NVIDIA's assembler that names line and
-// instruction. A kernel with an instruction that is unknown to the interpreter gives
-// ErrorNotSupported when it is looked up, and the log says why; an image with no other kernel
-// is refused. Blocks of a cooperative launch may
-// wait for each other, also by cooperative groups' this_grid().sync().
+// Images are PTX text, and their kernels run: an interpreter executes them on all cores, a warp at
+// a time, with shared memory, barriers, shuffles and atomics. Module-scope variables have memory in
+// each context. Loading fails for PTX that is newer than the driver (ErrorUnsupportedPTXVersion),
+// or made for a newer device or wrong (ErrorInvalidPTX). The log names line and instruction in the
+// words of NVIDIA's assembler. Looking up a kernel with an instruction that the interpreter does
+// not know gives ErrorNotSupported, and the log says why. An image with no other kernel does not
+// load. Blocks of a cooperative launch may wait for each other, also by cooperative groups'
+// this_grid().sync().
 //
 // A thread that leaves its memory, traps, fails an assertion or never ends makes the
 // launch fail as on hardware (ErrorIllegalAddress, ErrorMisalignedAddress,
@@ -57,10 +53,10 @@
 // The registers that a kernel counts as using are those of the interpreter, which is
 // near to what ptxas needs. They bound its blocks and its occupancy.
 //
-// Config.Kernels replaces kernels by Go functions: those with instructions that the
-// interpreter does not know, those that it is too slow for (a core executes some hundred
-// million instructions of threads a second), and those that a program has as machine code only,
-// for which the test loads PTX with the same signature and an empty body.
+// Config.Kernels replaces kernels by Go functions. That is for kernels with instructions that the
+// interpreter does not know, and for those that it is too slow for. (A core executes some hundred
+// million instructions of threads a second.) It is also for kernels that a program has as machine
+// code only. The test then loads PTX with the same signature and an empty body.
 //
 // # What is different
 //
@@ -71,9 +67,9 @@
 // call from a host function. On systems other than Linux, Windows and FreeBSD all
 // goroutines count as one thread.
 //
-// These return ErrorNotSupported: sharing with other processes (the functions with
-// Ipc), GraphDebugDotPrint, clusters of blocks, stream-ordered memory within a
-// capture, graphs that the device launches, the per-thread default stream, pools that
-// export handles. Machine code gives ErrorNoBinaryForGPU and what is no
-// image ErrorInvalidImage, each with a log that says so.
+// These return ErrorNotSupported: sharing with other processes (the functions with Ipc),
+// GraphDebugDotPrint, clusters of blocks, and the per-thread default stream. So do stream-ordered
+// memory within a capture, graphs that the device launches, and pools that export handles. Machine
+// code gives ErrorNoBinaryForGPU and what is no image ErrorInvalidImage, each with a log that says
+// so.
 package drivertest

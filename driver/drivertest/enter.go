@@ -6,8 +6,8 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// rule is what holds for all calls of one function. It is looked up in one place,
-// [Driver.enter].
+// rule is what holds for all calls of one function, as driver/entries.txt tells. It is looked up in
+// one place, [Driver.enter].
 type rule struct {
 	driver.Entry
 	// early calls work before cuInit.
@@ -28,54 +28,18 @@ type rule struct {
 var entries = makeRules()
 
 func makeRules() map[string]*rule {
-	rules := map[string]*rule{}
+	all := map[string]*rule{}
 	for _, e := range driver.Entries() {
-		rules[e.Name] = &rule{Entry: e, fails: []driver.Result{driver.ErrorUnknown}}
+		r := rules[e.Name]
+		r.Entry, r.fails = e, []driver.Result{driver.ErrorUnknown}
+		all[e.Name] = &r
 	}
-	each := func(set func(*rule), names ...string) {
-		for _, name := range names {
-			set(rules[name])
+	for _, usual := range usualFailures {
+		for _, name := range usual.ops {
+			all[name].fails = usual.results
 		}
 	}
-	each(func(r *rule) { r.early = true },
-		"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString")
-	each(func(r *rule) { r.harmless = true },
-		"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
-		"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceTotalMem",
-		"cuDeviceGetAttribute", "cuDeviceGetPCIBusId", "cuDeviceGetByPCIBusId", "cuDeviceGetP2PAttribute",
-		"cuDeviceCanAccessPeer", "cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool", "cuDeviceSetMemPool",
-		"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease",
-		"cuDevicePrimaryCtxGetState", "cuDevicePrimaryCtxSetFlags",
-		"cuCtxPushCurrent", "cuCtxPopCurrent", "cuCtxSetCurrent", "cuCtxGetCurrent",
-		"cuCtxGetDevice", "cuCtxGetId", "cuCtxGetApiVersion", "cuThreadExchangeStreamCaptureMode",
-		"cuPointerGetAttribute", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo",
-		"cuMemPoolGetAttribute", "cuMemPoolSetAttribute", "cuMemPoolGetAccess", "cuMemPoolSetAccess",
-		"cuModuleGetLoadingMode", "cuLibraryLoadData", "cuLibraryUnload", "cuLibraryGetKernel",
-		"cuLibraryGetKernelCount", "cuLibraryEnumerateKernels",
-		"cuKernelGetName", "cuKernelGetAttribute", "cuKernelSetAttribute",
-		"cuGraphCreate", "cuGraphGetNodes", "cuGraphExecUpdate", "cuGraphDestroy", "cuGraphExecDestroy")
-	each(func(r *rule) { r.hot = true },
-		"cuMemAllocAsync", "cuMemFreeAsync", "cuMemAllocFromPoolAsync",
-		"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemcpyAsync", "cuMemcpyPeerAsync",
-		"cuMemcpy2DAsync", "cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async",
-		"cuStreamQuery", "cuStreamSynchronize", "cuStreamWaitEvent", "cuStreamDestroy", "cuStreamGetId",
-		"cuStreamGetFlags", "cuStreamGetPriority", "cuStreamWriteValue64", "cuLaunchHostFunc",
-		"cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamIsCapturing",
-		"cuEventRecord", "cuEventRecordWithFlags", "cuEventQuery", "cuEventSynchronize", "cuEventElapsedTime",
-		"cuEventDestroy", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuLaunchKernelEx",
-		"cuGraphUpload", "cuGraphLaunch", "cuMemFree", "cuFuncGetAttribute")
-	each(func(r *rule) { r.work = true },
-		"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemcpyAsync", "cuMemcpyPeerAsync",
-		"cuMemcpy2DAsync", "cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async", "cuStreamWriteValue64",
-		"cuLaunchKernel", "cuLaunchCooperativeKernel", "cuLaunchKernelEx", "cuGraphLaunch")
-	for _, usual := range usualFailures {
-		each(func(r *rule) { r.fails = usual.results }, usual.ops...)
-	}
-	each(func(r *rule) { r.unsafe = true },
-		"cuCtxSynchronize", "cuCtxSetLimit", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost",
-		"cuMemPoolCreate", "cuMemPoolTrimTo", "cuModuleUnload",
-		"cuGraphInstantiateWithFlags", "cuGraphExecDestroy")
-	return rules
+	return all
 }
 
 // call is one call of the API on its way through the driver.

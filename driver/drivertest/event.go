@@ -92,7 +92,7 @@ func (d *Driver) eventRecord(op string, h driver.Event, stream driver.Stream, fl
 	if r := c.checkImplicit(s); r != driver.Success {
 		return r
 	}
-	o := &operation{call: c}
+	o := &operation{call: c, aside: true}
 	d.enqueue(s, o)
 	e.record, e.mark = o, nil
 	return driver.Success

@@ -98,8 +98,28 @@ func (s site) text(img *image) string {
 	if s.line >= 1 && s.line <= len(img.lines) {
 		line := strings.Join(strings.Fields(img.lines[s.line-1]), " ")
 		text += fmt.Sprintf(" `%s`", line[:min(len(line), maxQuote)])
+		text += source(img.lines[:s.line-1])
 	}
 	return text
+}
+
+// source is the line of the source that the last .loc of some lines of PTX names, where their function has one.
+func source(lines []string) string {
+	for i := len(lines) - 1; i >= 0; i-- {
+		words := strings.Fields(lines[i])
+		switch {
+		case len(words) > 2 && words[0] == ".loc":
+			for _, l := range lines {
+				if name, ok := strings.CutPrefix(strings.TrimSpace(l), ".file "+words[1]+" "); ok {
+					return fmt.Sprintf(" of %s:%s", strings.Trim(name, `"`), words[2])
+				}
+			}
+			return ""
+		case len(words) > 0 && (words[0] == ".func" || words[0] == ".entry" || words[0] == ".visible"):
+			return ""
+		}
+	}
+	return ""
 }
 
 // maxQuote bounds a line that a finding quotes.

@@ -167,12 +167,42 @@ const maxHostBytes = min(1<<40, uint64(^uint(0)>>1)-pageSize)
 
 // MemFreeHost implements [driver.API].
 func (d *Driver) MemFreeHost(ptr unsafe.Pointer) driver.Result {
-	c, r := d.enter("cuMemFreeHost")
+	return d.endHost("cuMemFreeHost", ptr, false)
+}
+
+// MemHostRegister implements [driver.API].
+func (d *Driver) MemHostRegister(ptr unsafe.Pointer, bytes uint64, flags uint32) driver.Result {
+	c, r := d.enter("cuMemHostRegister")
 	if r != driver.Success {
 		return r
 	}
 	defer d.mu.Unlock()
-	if ptr == nil {
+	const known = driver.HostAllocPortable | driver.HostAllocDeviceMap
+	base := uint64(uintptr(ptr))
+	switch {
+	case flags&^known != 0 || ptr == nil || bytes == 0 || bytes > maxHostBytes || base > firstAddress-bytes:
+		return driver.ErrorInvalidValue
+	case d.memory.hostOverlaps(base, bytes):
+		return driver.ErrorHostMemoryAlreadyRegistered
+	}
+	d.memory.addHost(&hostMemory{base: base, bytes: bytes, data: unsafe.Slice((*byte)(ptr), bytes),
+		id: d.newID(), ctx: c.ctx, flags: flags, registered: true, made: c.made})
+	return driver.Success
+}
+
+// MemHostUnregister implements [driver.API].
+func (d *Driver) MemHostUnregister(ptr unsafe.Pointer) driver.Result {
+	return d.endHost("cuMemHostUnregister", ptr, true)
+}
+
+// endHost frees page-locked memory, or unregisters it.
+func (d *Driver) endHost(op string, ptr unsafe.Pointer, registered bool) driver.Result {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	if ptr == nil && !registered {
 		return driver.Success
 	}
 	addr := uint64(uintptr(ptr))
@@ -181,6 +211,8 @@ func (d *Driver) MemFreeHost(ptr unsafe.Pointer) driver.Result {
 	stray := d.memory.stray(driver.DevicePtr(addr), 0)
 	d.memory.mu.RUnlock()
 	switch {
+	case registered && (h == nil || !h.registered || h.base != addr):
+		return driver.ErrorHostMemoryNotRegistered
 	case h == nil:
 		stray.detail = "freed host memory that is not page-locked"
 		if stray.allocation != "" {
@@ -189,13 +221,17 @@ func (d *Driver) MemFreeHost(ptr unsafe.Pointer) driver.Result {
 		return c.misuse(stray)
 	case h.base != addr:
 		return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed an address inside an allocation"})
+	case h.registered != registered:
+		return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed memory that was registered"})
 	}
 	c.releaseHost(h)
 	return driver.Success
 }
 
 func (c call) releaseHost(h *hostMemory) {
-	c.d.hostUsed -= h.bytes
+	if !h.registered {
+		c.d.hostUsed -= h.bytes
+	}
 	c.d.memory.dropHost(h, c.made)
 }
 

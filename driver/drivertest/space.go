@@ -105,9 +105,11 @@ type hostMemory struct {
 	id    uint64
 	ctx   *context
 	flags uint32
-	made  origin
-	freed bool
-	end   origin
+	// registered memory is the program's.
+	registered bool
+	made       origin
+	freed      bool
+	end        origin
 }
 
 func (h *hostMemory) String() string {
@@ -174,6 +176,13 @@ func (m *space) hostAt(addr uint64) *hostMemory {
 		return m.host[i]
 	}
 	return nil
+}
+
+// hostOverlaps tells whether page-locked memory is among some bytes.
+func (m *space) hostOverlaps(base, bytes uint64) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.ContainsFunc(m.host, func(h *hostMemory) bool { return h.base < base+bytes && base < h.base+h.bytes })
 }
 
 // view is how an access sees the memory.

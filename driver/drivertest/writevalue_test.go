@@ -116,6 +116,21 @@ func TestConnectionsAreShared(t *testing.T) {
 	}
 }
 
+// An event that waits for its stream holds up nobody.
+func TestEventOnASharedConnection(t *testing.T) {
+	g := start(t, drivertest.Config{Connections: 1})
+	a, b, gate := g.stream(), g.stream(), make(chan struct{})
+	e, r := g.EventCreate(0)
+	g.ok(r)
+	g.ok(g.LaunchHostFunc(a, func() { <-gate }))
+	g.ok(g.EventRecord(e, a))
+	g.ok(g.LaunchHostFunc(b, func() {}))
+	g.ok(g.StreamSynchronize(b))
+	g.is(driver.ErrorNotReady, g.EventQuery(e))
+	close(gate)
+	g.ok(g.EventSynchronize(e))
+}
+
 // An event that is recorded on an idle stream is behind what holds up its connection.
 func TestEventBehindASharedConnection(t *testing.T) {
 	g := start(t, drivertest.Config{Connections: 1})

@@ -1,8 +1,8 @@
-// Package bridge makes functions of C out of any [driver.API], and a [driver.Library]
-// that calls them. What passes through it takes the way of a real driver: the call
-// layer packs the arguments by the C calling convention, C function pointers are
-// called, and pointers, strings, structures and option lists are read as C would read
-// them. So the argument passing of package driver is tested on machines without a GPU.
+// Package bridge makes functions of C out of any [driver.API], and a [driver.Library] that calls
+// them. What passes through it takes the way of a real driver. The call layer packs the arguments
+// by the C calling convention, and C function pointers are called. Pointers, strings, structures
+// and option lists are read as C would read them. So the argument passing of package driver is
+// tested on machines without a GPU.
 //
 //	lib, err := bridge.Open(drivertest.New(drivertest.Config{}))
 //	conformance.Run(t, lib)
@@ -14,16 +14,15 @@
 //
 // # Stacks
 //
-// A function of the bridge calls back into Go on the calling thread, and the real driver
-// does not. With the trampolines of linux/amd64 and linux/arm64 (see package ffi) the
-// arguments and results of a call lie on the stack of the calling goroutine, which Go
-// may move while it runs the callback: results are lost then. There are two ways to call
-// a bridged library safely:
+// A function of the bridge calls back into Go on the calling thread, and the real driver does not.
+// With the trampolines of linux/amd64 and linux/arm64 (see package ffi) the arguments and results
+// of a call lie on the stack of the calling goroutine. Go may move it while it runs the callback,
+// and results are lost then. There are two ways to call a bridged library safely:
 //
 //   - with the build tag purecuda_portable, under which arguments and results are on the
 //     heap;
-//   - on a goroutine whose stack does not move during the call: it was grown beforehand
-//     to more than the callback can need, and the garbage collector, which alone shrinks
+//   - on a goroutine whose stack does not move during the call. It was grown beforehand
+//     to more than the callback can need. The garbage collector, which alone shrinks
 //     stacks, is off. The tests of this package show how.
 //
 // There is no bridge on other systems than Linux on amd64 and arm64.

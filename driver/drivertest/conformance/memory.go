@@ -77,6 +77,27 @@ var memoryTests = []test{
 		e.ok(e.api.MemFreeHost(ptr))
 		e.is(driver.ErrorInvalidValue, e.api.MemFreeHost(ptr))
 	}},
+	{"registered", func(e *env) {
+		const bytes, page = 1 << 16, 1 << 12
+		block := make([]byte, bytes+page)
+		skip := -uintptr(at(block)) & (page - 1)
+		host := block[skip : skip+bytes]
+		ptr := at(host)
+		e.is(driver.ErrorHostMemoryNotRegistered, e.api.MemHostUnregister(ptr))
+		e.is(driver.ErrorInvalidValue, e.api.MemHostRegister(ptr, 0, 0))
+		e.ok(e.api.MemHostRegister(ptr, bytes, driver.HostAllocPortable))
+		e.is(driver.ErrorHostMemoryAlreadyRegistered, e.api.MemHostRegister(ptr, bytes, 0))
+		for i := range host {
+			host[i] = byte(i)
+		}
+		s, dev := e.stream(), e.alloc(bytes)
+		e.ok(e.api.MemcpyHtoDAsync(dev, ptr, bytes, s))
+		e.ok(e.api.StreamSynchronize(s))
+		assert.Equal(e, host, download[byte](e, dev, bytes))
+		e.is(driver.ErrorInvalidValue, e.api.MemFreeHost(ptr))
+		e.ok(e.api.MemHostUnregister(ptr))
+		e.is(driver.ErrorHostMemoryNotRegistered, e.api.MemHostUnregister(ptr))
+	}},
 	{"attributes", func(e *env) {
 		ptr := e.alloc(4096)
 		for _, want := range []struct {

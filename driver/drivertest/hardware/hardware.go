@@ -38,6 +38,10 @@ var EmptyKernels []byte
 
 // open loads and initialises the driver once for all tests of a process.
 var open = sync.OnceValues(func() (*driver.Library, error) {
+	// As package runtime sets it, which comes after this Init.
+	if name := "CUDA_DEVICE_MAX_CONNECTIONS"; os.Getenv(name) == "" {
+		os.Setenv(name, "32")
+	}
 	lib, err := driver.Open()
 	if err != nil {
 		return nil, err

@@ -18,7 +18,8 @@ type group struct {
 type entry struct {
 	name                       string
 	variants                   []variant
-	required, needsContext, by bool // by: the method passes a structure by value
+	required, needsContext, by bool     // by: the method passes a structure by value
+	rules                      []string // of the simulated driver
 	c                          string
 	method                     string
 	args                       []arg
@@ -95,6 +96,8 @@ func (e *entry) parseHead(fields []string) error {
 			e.needsContext = true
 		case "hand":
 			e.by = true
+		case "early", "harmless", "hot", "work", "unsafe":
+			e.rules = append(e.rules, fields[i])
 		default:
 			version, err := strconv.Atoi(fields[i])
 			if err != nil || i+1 == len(fields) {
