@@ -9,12 +9,11 @@ import (
 // one file.
 const PathVariable = "PURECUDA_NVRTC_PATH"
 
-// Candidates lists where Open looks for NVRTC, in order: the file that
-// PURECUDA_NVRTC_PATH names and nothing else if it is set. Otherwise an NVRTC that is in
-// the process already, the toolkit of CUDA_PATH and CUDA_HOME, what the system's loader
-// knows, the toolkits in their usual folders, and the active Python environment
-// (VIRTUAL_ENV, CONDA_PREFIX). In each place the newest comes first. It is empty where
-// CUDA has no NVRTC. It reads directories.
+// Candidates lists where Open looks for NVRTC, in order: the file that PURECUDA_NVRTC_PATH names
+// and nothing else if it is set. Otherwise it is an NVRTC that is in the process already, then the
+// toolkit of CUDA_PATH and CUDA_HOME, then what the system's loader knows. Last come the toolkits
+// in their usual folders, and the active Python environment (VIRTUAL_ENV, CONDA_PREFIX). In each
+// place the newest comes first. It is empty where CUDA has no NVRTC. It reads directories.
 func Candidates() []string {
 	if path := os.Getenv(PathVariable); path != "" {
 		return []string{path}

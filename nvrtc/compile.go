@@ -8,10 +8,10 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Compile compiles a program to a target, without any cache. It blocks for 10 ms to many
-// seconds and is safe for concurrent use. When ctx ends, the wait ends with its cause; the
-// compile itself then ends as soon as NVRTC asks, from 12.8 on, and otherwise runs on
-// to its end on a thread of its own.
+// Compile compiles a program to a target, without any cache. It blocks for 10 ms to many seconds
+// and is safe for concurrent use. When ctx ends, the wait ends with its cause. The compile itself
+// then ends as soon as NVRTC asks, from 12.8 on. Older ones run on to the end on a thread of their
+// own.
 //
 // A program that does not compile gives [driver.ErrKernelCompileFailed]: Log has what
 // NVRTC said and the numbered source lines around each error, and errors.Is matches

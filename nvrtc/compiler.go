@@ -12,9 +12,9 @@ import (
 	"github.com/purecuda/purecuda/internal/flight"
 )
 
-// Compiler compiles programs once: what was compiled before, by this process or an earlier
-// one, is read from the disk cache, and callers that want the same at the same time share
-// one compile. It is safe for concurrent use and needs no closing.
+// Compiler compiles programs once. What was compiled before, by this process or an earlier one, is
+// read from the disk cache. Callers that want the same at the same time share one compile. It is
+// safe for concurrent use and needs no closing.
 //
 // It keeps nothing in memory. Without the disk cache, calls one after the other compile
 // each time.
@@ -51,9 +51,9 @@ func NewCompiler(api API, config Config) (*Compiler, error) {
 	return newCompiler(known, func() (*loaded, error) { return &loaded{api, known}, nil }, config), nil
 }
 
-// OpenCompiler makes a compiler of the NVRTC of this machine. If an earlier process has left
-// word in the disk cache of the one that it found, and that is still there, it is loaded when
-// something has to be compiled, and not at all for what the cache has; otherwise at once. The
+// OpenCompiler makes a compiler of the NVRTC of this machine. An earlier process may have left word
+// in the disk cache of the one that it found. If that is still there, it is loaded when something
+// has to be compiled, and not at all for what the cache has. Otherwise it is loaded at once. The
 // error is that of [Open].
 func OpenCompiler(config Config) (*Compiler, error) {
 	return openCompiler(config, func() (API, string, error) {
@@ -140,10 +140,10 @@ func (c *Compiler) TargetFor(device int, version driver.Version) (Target, error)
 	return c.known.Load().target(device, version)
 }
 
-// Compile returns the program as code for the target, from the disk cache or compiled. It
-// blocks for about 0.1 ms in the one case, plus what it takes to read the headers on disk
-// that the program may include, and as long as [Compile] in the other. The image may be
-// shared with other callers: do not change it.
+// Compile returns the program as code for the target, from the disk cache or compiled. In the one
+// case it blocks for about 0.1 ms, and for as long as it takes to read the headers on disk that the
+// program may include. In the other it blocks as long as [Compile]. The image may be shared with
+// other callers: do not change it.
 //
 // When ctx ends, the wait ends with its cause. The compile ends too once nobody waits
 // for it, if NVRTC can (12.8 on); otherwise it runs to its end and fills the cache.

@@ -35,10 +35,10 @@ type Library struct {
 // [Candidates]); otherwise it tries the given files, in order. libnvrtc-builtins of the
 // same directory, without which NVRTC loads and cannot compile, is loaded with it.
 //
-// The error is of kind [driver.ErrUnsupported] if no candidate is there or the platform
-// has none, and says what to install; it is of kind [driver.ErrDriverLibraryLoadFailed]
-// if one is there and none can be used. Both carry all attempts. It reads files and may
-// block on them: loading takes from 2 ms, if the files are in memory, to a second.
+// The error is of kind [driver.ErrUnsupported] if no candidate is there or the platform has none,
+// and says what to install. It is of kind [driver.ErrDriverLibraryLoadFailed] if one is there and
+// none can be used. Both carry all attempts. It reads files and may block on them: loading takes
+// from 2 ms, if the files are in memory, to a second.
 func Open(candidates ...string) (*Library, error) {
 	if len(candidates) == 0 {
 		candidates = Candidates()

@@ -31,10 +31,10 @@ type Program struct {
 // Options say how a program is compiled. The zero value is what nvcc does by default, the
 // contraction of a*b+c into one rounding included.
 type Options struct {
-	// IncludePaths are directories that headers are read from, in order. Without any,
-	// no file is read. With some, a name in quotes is looked for beside the text that
-	// includes it first, as in every C compiler: for the source, in the directory of its
-	// Name, which is the current directory if Name has none.
+	// IncludePaths are directories that headers are read from, in order. Without any, no file is
+	// read. With some, a name in quotes is looked for beside the text that includes it first, as in
+	// every C compiler. For the source that is the directory of its Name, or the current directory
+	// if Name has none.
 	IncludePaths []string
 	// Defines are macros and their values. An empty value defines the macro as 1.
 	Defines map[string]string

@@ -70,11 +70,11 @@ func (t Target) check() error {
 	return nil
 }
 
-// TargetFor chooses what to compile to for a device: machine code if NVRTC knows exactly
-// its compute capability (90 for 9.0), or else PTX of the highest one that it knows below.
-// Machine code is preferred because a driver may be older than NVRTC and refuse its PTX;
-// it accepts machine code of every NVRTC of its own major version, and of older ones. Of a
-// newer major version nothing is promised: loading the image tells.
+// TargetFor chooses what to compile to for a device. It is machine code if NVRTC knows exactly its
+// compute capability (90 for 9.0), or else PTX of the highest one that it knows below. Machine code
+// is preferred because a driver may be older than NVRTC and refuse its PTX. It accepts machine code
+// of every NVRTC of its own major version, and of older ones. Of a newer major version nothing is
+// promised: loading the image tells.
 //
 // The error is of kind [driver.ErrUnsupported] if NVRTC knows nothing that the device
 // could run, or only PTX that is newer than the driver's version (0 if that is unknown).

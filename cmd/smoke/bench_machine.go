@@ -2,50 +2,19 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/purecuda/purecuda/internal/machine"
 	"github.com/purecuda/purecuda/runtime"
 )
-
-// readLine is the first line of a file of the kernel, or "" where there is none.
-func readLine(path string) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	line, _, _ := strings.Cut(string(data), "\n")
-	return strings.TrimSpace(line)
-}
-
-// field is the value of "key: value" in a file of the kernel, or "".
-func field(path, key string) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.SplitSeq(string(data), "\n") {
-		if name, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == key {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// cpuName is the model of the CPU as Linux tells it, or "".
-func cpuName() string { return field("/proc/cpuinfo", "model name") }
-
-// driverVersion is the version of NVIDIA's kernel module, or "" where it does not tell. The
-// version of CUDA that the driver supports is another number.
-func driverVersion() string { return readLine("/sys/module/nvidia/version") }
 
 // freeHostMemory is what this process can still use, by the system and by its control group, or
 // 0 if that is unknown.
 func freeHostMemory() int64 {
 	free := int64(0)
-	kib, unit, _ := strings.Cut(field("/proc/meminfo", "MemAvailable"), " ")
+	kib, unit, _ := strings.Cut(machine.Field("/proc/meminfo", "MemAvailable"), " ")
 	if n, err := strconv.ParseInt(kib, 10, 64); err == nil && unit == "kB" {
 		free = n << 10
 	}
@@ -53,8 +22,8 @@ func freeHostMemory() int64 {
 		{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
 		{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
 	} {
-		limit, err := strconv.ParseInt(readLine(group.limit), 10, 64) // "max" is no number
-		used, errUsed := strconv.ParseInt(readLine(group.used), 10, 64)
+		limit, err := strconv.ParseInt(machine.FirstLine(group.limit), 10, 64) // "max" is no number
+		used, errUsed := strconv.ParseInt(machine.FirstLine(group.used), 10, 64)
 		if err == nil && errUsed == nil && limit > used && (free == 0 || limit-used < free) {
 			free = limit - used
 		}

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/purecuda/purecuda/cmd/smoke/internal/bench"
 	"github.com/purecuda/purecuda/internal/cleantext"
+	"github.com/purecuda/purecuda/internal/machine"
 )
 
 // benchReport is the JSON document of smoke bench; doc.go says what the members mean.
@@ -39,6 +41,7 @@ type benchResult struct {
 	Unit   string    `json:"unit"`
 	Values []float64 `json:"values"` // one for each round
 	Median float64   `json:"median"`
+	Table  string    `json:"table,omitempty"`
 }
 
 // benchPrinter prints results as they come, or the document at the end.
@@ -50,13 +53,13 @@ type benchPrinter struct {
 
 func (a *app) newBenchPrinter(m *bench.Machine, options bench.Options) *benchPrinter {
 	doc := &benchReport{
-		SchemaVersion: schemaVersion, Tool: a.report.Tool, Host: a.report.Host, CPU: cpuName(),
+		SchemaVersion: schemaVersion, Tool: a.report.Tool, Host: a.report.Host, CPU: machine.CPU(),
 		GPU: gpuNames(m.Devices), Date: time.Now().Truncate(time.Second), Simulated: m.Simulated,
 		Outcome: a.report.Outcome, Reason: a.report.Reason, Devices: a.report.Devices,
 		RoundSeconds: options.Time.Seconds(), Count: options.Count, Results: []benchResult{},
 	}
 	if m.Runtime != nil {
-		doc.CUDA, doc.Driver = m.Runtime.Version().String(), driverVersion()
+		doc.CUDA, doc.Driver = m.Runtime.Version().String(), machine.DriverVersion()
 	}
 	if m.Simulated {
 		doc.Driver = "simulated"
@@ -86,7 +89,7 @@ func (p *benchPrinter) header() {
 func (p *benchPrinter) add(r bench.Result) {
 	p.doc.measured = append(p.doc.measured, r)
 	for _, unit := range r.Units() {
-		result := benchResult{Name: r.Name, Unit: unit, Median: r.Median(unit)}
+		result := benchResult{Name: r.Name, Unit: unit, Median: r.Median(unit), Table: r.Table}
 		for _, round := range r.Rounds {
 			result.Values = append(result.Values, r.Value(round, unit))
 		}
@@ -98,6 +101,9 @@ func (p *benchPrinter) add(r bench.Result) {
 			p.printf("\t%s %s", benchNumber(r.Value(round, unit)), unit)
 		}
 		p.printf("\n")
+	}
+	for line := range strings.Lines(r.Table) {
+		p.printf("# %s\n", cleantext.String(strings.TrimSuffix(line, "\n")))
 	}
 }
 

@@ -59,11 +59,12 @@ func TestBenchSimulated(t *testing.T) {
 		"Call/fn=cuDriverGetVersion", "Launch/args=0", "Launch/args=4", "LaunchSync/args=0", "AllocFree/size=1MiB/goroutines=1",
 		"Copy/dir=upload/host=slice/size=1KiB", "Copy/dir=download/host=pinned/size=16KiB", "Copy/dir=device/size=4KiB",
 		"PeerCopy/from=0/to=1/size=16KiB", "PeerCopy/from=1/to=0/size=16KiB", "Graph/do=replay/nodes=10", "Graph/do=launches/nodes=10",
-		"Scatter/do=nothing/devices=2", "Scatter/do=launch/devices=2", "Scaling/devices=1", "Scaling/devices=2",
+		"Scatter/do=nothing/devices=2", "Scatter/do=launch/devices=2", "Scaling/devices=1", "Scaling/devices=2", "BreakEven/do=sha256",
 		"Job/on=gpu/devices=1/size=16KiB", "Job/on=gpu/devices=2/size=16KiB", fmt.Sprintf("Job/on=cpu/cores=%d/size=16KiB", cpuWorkers()),
 	} {
 		assert.Equal(t, 2, names[name], name)
 	}
+	assert.Contains(t, c.stdout, " items\n# smoke bench on 2 x simulated H100 (9.0), driver ")
 	assert.Subset(t, others, []string{"goos: linux", "gpu: 2 x simulated H100", "driver: simulated", "cuda: 13.0"})
 	assert.Contains(t, c.stderr, "simulated: the numbers say nothing about a GPU")
 	assert.NotContains(t, c.stdout+c.stderr, "\x1b")

@@ -110,9 +110,11 @@
 //	count           how many values there are of each
 //	partial         true if not everything was measured; error says why
 //	results         name, unit (ns/op, MB/s, hashes/s; of requests also p50-ns, p99-ns, max-ns,
-//	                cores and threads), values and median; a name is there once for each unit
+//	                cores and threads; of BreakEven also items), values and median, and the table
+//	                of BreakEven; a name is there once for each unit
 //
 // MB is 1e6 bytes. ns/op is the mean of a round; for goroutines and devices at the same time it is
 // wall time. A copy is timed until it is done, a launch until it is on the stream, and the job from
-// the first read to the root.
+// the first read to the root. The items of BreakEven are from how many chunks of 4 KiB on the GPUs hash
+// faster than all cores, or 0 if they never do; its table is in lines that begin with "#".
 package main

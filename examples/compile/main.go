@@ -1,6 +1,6 @@
-// Compile runs a cellular automaton with a kernel of its own: compiled from CUDA C++ while
-// the program runs, or from the PTX that it ships where there is no NVRTC, or on the CPU
-// where there is no GPU. One step is launched by itself, the others as a graph.
+// Compile runs a cellular automaton with a kernel of its own. The kernel is compiled from CUDA C++
+// while the program runs. Without NVRTC it comes from the PTX that the program ships, and without a
+// GPU the CPU does the work. One step is launched by itself, the others as a graph.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Graph lets heat flow along a rod, in steps that are recorded once and replayed as a
-// graph, on a GPU if there is one and on the CPU if not.
+// Graph lets heat flow along a rod, in steps that are recorded once and replayed as a graph. It
+// runs on a GPU if there is one, and on the CPU if not.
 package main
 
 import (

@@ -14,14 +14,6 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-func TestReadmeShowsThisProgram(t *testing.T) {
-	program, err := os.ReadFile("main.go")
-	require.NoError(t, err)
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	assert.Contains(t, string(readme), "```go\n"+string(program)+"```\n")
-}
-
 func TestOnGPU(t *testing.T) {
 	check := func(t *testing.T, b *runtime.Backend) {
 		x, y := []float32{1, 2, 3, 4}, []float32{10, 20, 30, 40}

@@ -4,7 +4,9 @@
  *     cc -O2 -o wait wait.c -ldl -lpthread
  *     ./wait [-ptx FILE] [-bench TEXT] [-benchtime SECONDS] [-count N]
  *
- * The names are those of smoke bench with /impl=C at the end. So are the units: the time of all
+ * The names are those of smoke bench with /impl=C at the end, and /impl=C1 where one thread makes
+ * the requests of all: it records an event behind each, asks about the events in turn, and sleeps
+ * for 50 us where none is done. So are the units: the time of all
  * over the number of requests, what half and 99 of 100 requests took at most, the slowest, the
  * cores that the program kept busy, and its threads. Requests of a service allocate two blocks of
  * stream-ordered memory, upload, launch, download, wait and free: from pageable and from
@@ -22,6 +24,9 @@
 	X(cuModuleLoadData, (CUmodule *, const void *)) \
 	X(cuModuleGetFunction, (CUfunction *, CUmodule, const char *)) \
 	X(cuMemHostAlloc, (void **, size_t, unsigned)) \
+	X(cuEventCreate, (CUevent *, unsigned)) \
+	X(cuEventRecord, (CUevent, CUstream)) \
+	X(cuEventQuery, (CUevent)) \
 	X(cuMemAllocAsync, (CUdeviceptr *, size_t, CUstream)) \
 	X(cuMemFreeAsync, (CUdeviceptr, CUstream)) \
 	X(cuDeviceGetDefaultMemPool, (CUmemoryPool *, CUdevice)) \
@@ -45,6 +50,7 @@ static int count = 1;
 static CUcontext context;
 static CUfunction spin, empty4;
 static CUstream streams[STREAMS];
+static CUevent events[STREAMS];
 
 /* --- what is measured -------------------------------------------------------- */
 
@@ -107,6 +113,50 @@ static void *work(void *argument)
 	return NULL;
 }
 
+/* begin_once launches the kernel of one request. */
+static void begin_once(const struct request *r, int stream)
+{
+	uint64_t nanoseconds = r->nanoseconds;
+	void *parameters[] = {&nanoseconds};
+
+	CHECK(cuLaunchKernel(spin, 1, 1, 1, 32, 1, 1, 0, streams[stream], parameters, NULL));
+	CHECK(cuEventRecord(events[stream], streams[stream]));
+}
+
+/* work_for_all makes the requests of STREAMS workers, one request on each stream at a time. */
+static void work_for_all(struct worker *workers)
+{
+	static const struct timespec nap = {0, 50000};
+	double start[STREAMS];
+	long done[STREAMS] = {0};
+
+	for (int i = 0; i < STREAMS; i++) {
+		start[i] = now();
+		begin_once(workers[i].request, i);
+	}
+	for (int left = STREAMS; left > 0;) {
+		int idle = 1;
+
+		for (int i = 0; i < STREAMS; i++) {
+			struct worker *w = &workers[i];
+			CUresult r;
+
+			if (done[i] == w->each || (r = cuEventQuery(events[i])) == CUDA_ERROR_NOT_READY)
+				continue;
+			check(r, "cuEventQuery");
+			idle = 0;
+			w->took[done[i]++] = now() - start[i];
+			start[i] = now();
+			if (done[i] == w->each)
+				left--;
+			else
+				begin_once(w->request, i);
+		}
+		if (idle)
+			nanosleep(&nap, NULL);
+	}
+}
+
 /* --- the measuring ----------------------------------------------------------- */
 
 static double processor_time(void)
@@ -144,8 +194,8 @@ struct result {
 	long n;
 };
 
-/* run makes about n requests on so many threads. */
-static struct result run(const struct request *request, int threads, struct worker *workers, long n)
+/* run makes about n requests on so many threads, or on one that does it for all. */
+static struct result run(const struct request *request, int threads, int one, struct worker *workers, long n)
 {
 	struct result r = {.n = 0};
 	long each = (n + threads - 1) / threads;
@@ -166,13 +216,15 @@ static struct result run(const struct request *request, int threads, struct work
 		workers[i].stream = streams[i % STREAMS];
 		workers[i].took = took + i * each;
 		workers[i].each = each;
-		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) {
+		if (!one && pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) {
 			fprintf(stderr, "wait: no thread\n");
 			exit(1);
 		}
 	}
 	r.threads = threads_now();
-	for (int i = 0; i < threads; i++)
+	if (one)
+		work_for_all(workers);
+	for (int i = 0; i < threads && !one; i++)
 		pthread_join(workers[i].thread, NULL);
 	r.wall = now() - start;
 	r.cores = (processor_time() - busy) / r.wall;
@@ -184,7 +236,7 @@ static struct result run(const struct request *request, int threads, struct work
 	return r;
 }
 
-static void bench(const char *name, const struct request *request, int threads)
+static void bench(const char *name, const struct request *request, int threads, int one)
 {
 	struct worker *workers;
 
@@ -203,12 +255,12 @@ static void bench(const char *name, const struct request *request, int threads)
 		long n = threads;
 
 		for (;;) {
-			r = run(request, threads, workers, n);
+			r = run(request, threads, one, workers, n);
 			if (r.wall >= bench_seconds * 1e9 || n >= 1000000000L)
 				break;
 			n = next_n(r.n, r.wall, bench_seconds);
 		}
-		printf("Benchmark%s/impl=C\t%8ld\t%12.2f ns/op", name, r.n, r.wall / (double)r.n);
+		printf("Benchmark%s/impl=%s\t%8ld\t%12.2f ns/op", name, one ? "C1" : "C", r.n, r.wall / (double)r.n);
 		if (request->bytes > 0)
 			printf("\t%10.2f MB/s", 2 * (double)request->bytes * (double)r.n / r.wall * 1e3);
 		printf("\t%.0f p50-ns\t%.0f p99-ns\t%.0f max-ns\t%.2f cores\t%d threads\n", r.p50, r.p99, r.max, r.cores, r.threads);
@@ -239,8 +291,10 @@ static void prepare(const char *path)
 	CHECK(cuModuleGetFunction(&empty4, module, "empty4"));
 	CHECK(cuDeviceGetDefaultMemPool(&pool, gpu));
 	CHECK(cuMemPoolSetAttribute(pool, POOL_RELEASE_THRESHOLD, &all)); /* keep what is freed */
-	for (int i = 0; i < STREAMS; i++)
+	for (int i = 0; i < STREAMS; i++) {
 		CHECK(cuStreamCreate(&streams[i], STREAM_NON_BLOCKING));
+		CHECK(cuEventCreate(&events[i], EVENT_DISABLE_TIMING));
+	}
 	free(text);
 }
 
@@ -285,7 +339,9 @@ int main(int argc, char **argv)
 			struct request r = {.nanoseconds = kernels[k].nanoseconds};
 
 			snprintf(name, sizeof name, "Wait/kernel=%s/goroutines=%d", kernels[k].name, threads[t]);
-			bench(name, &r, threads[t]);
+			bench(name, &r, threads[t], 0);
+			if (threads[t] == STREAMS)
+				bench(name, &r, threads[t], 1);
 		}
 	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
 		for (size_t t = 0; t < sizeof threads / sizeof *threads; t++)
@@ -294,7 +350,7 @@ int main(int argc, char **argv)
 
 				snprintf(name, sizeof name, "Service/size=%s/goroutines=%d/host=%s", sizes[s].name, threads[t],
 					pinned ? "pinned" : "pageable");
-				bench(name, &r, threads[t]);
+				bench(name, &r, threads[t], 0);
 			}
 	return 0;
 }

@@ -84,7 +84,7 @@ func (u *universe) Import(path string) (*types.Package, error) {
 func (u *universe) compile(s snippet) []string {
 	place := fmt.Sprintf("//line %s:%d\n", s.file, s.line)
 	if _, err := parser.ParseFile(token.NewFileSet(), "", s.code, parser.PackageClauseOnly); err == nil {
-		return u.checkFile(place+s.code, false)
+		return u.checkFile(place+s.code+"\n"+s.preamble, s.preamble != "")
 	}
 	// A preamble is at the line of its block.
 	head := place + strings.ReplaceAll(s.preamble, "\n", "; ") + "\n"

@@ -48,6 +48,12 @@ var preambles = map[string]string{
 	"internal/wait/doc.go":            "var binding *driver.Binding; var handle driver.Stream",
 	"nvrtc/doc.go":                    "var driverVersion driver.Version; func usePTX() error",
 	"nvrtc/nvrtctest/doc.go":          "var ptx string",
+	"pool/batcher.go": "var p *pool.Pool; type Query struct{}; type Score float32; var query Query; " +
+		"func scoreOnGPU(w *pool.Worker, in []Query, out []Score, errs []error) error; " +
+		"func scoreOnCPU(ctx context.Context, in []Query, out []Score, errs []error) error",
+	"pool/breakeven.go": "var p *pool.Pool; func hashOnGPU(*pool.Worker, pool.Tile) error; func hashOnCPU(ctx context.Context, lo, hi int) error",
+	"pool/poolmetrics/metrics.go": "var p *pool.Pool; var batcher *pool.Batcher[int, int]; " +
+		"func send(name string, labels []string, value float64)",
 	"pool/doc.go": "var in, out []float32; func loadKernels(*pool.Worker) error; " +
 		"func squareOnGPU(w *pool.Worker, in, out []float32) error; func squareOnCPU(ctx context.Context, in, out []float32) error",
 	"refs/core.go":           "var c *refs.Core; var stream *arena.Stream",

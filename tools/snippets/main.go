@@ -6,7 +6,7 @@
 //
 // The arguments are folders of modules. A file belongs to the module whose folder it is in.
 //
-// A block with a package clause is compiled as it is. Any other block is a fragment, of declarations
+// A block with a package clause is compiled as it is, with what such a comment as below declares. Any other block is a fragment, of declarations
 // or of statements. A fragment gets its imports by the names that it uses, and may leave variables
 // unused. It may use the variables of the map known, and what a comment in the line before it
 // declares: <!-- snippet: func onTheCPU() error -->. For comments of Go files the map preambles has

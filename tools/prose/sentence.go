@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// sentence is one of a text.
+type sentence struct {
+	where string // file:line of its paragraph
+	text  string
+	words int
+}
+
+var (
+	quoted = regexp.MustCompile("`[^`]*`")
+	link   = regexp.MustCompile(`\[([^\]]*)\](\([^)]*\))?`)
+	end    = regexp.MustCompile(`([.!?][)"*]*\s+\S|:\s+[A-Z])`)
+	item   = regexp.MustCompile(`^([-*]|\d+\.) `)
+	word   = regexp.MustCompile(`[\pL\pN][\pL\pN'./+-]*`)
+)
+
+// sentences splits a paragraph. Code and links count as one word.
+func sentences(where, paragraph string) (all []sentence) {
+	text := quoted.ReplaceAllString(paragraph, "Code")
+	text = link.ReplaceAllString(text, "$1")
+	text = strings.Join(strings.Fields(text), " ")
+	for text != "" {
+		one := text
+		if at := end.FindStringIndex(text); at != nil {
+			one = text[:at[1]-1]
+		}
+		text = text[len(one):]
+		if n := len(word.FindAllString(one, -1)); n > 1 {
+			all = append(all, sentence{where, strings.TrimSpace(one), n})
+		}
+	}
+	return all
+}
+
+// ofMarkdown reads a document. Code, tables, headings and comments do not count, and an item of a list is a
+// paragraph.
+func ofMarkdown(file, text string) (all []sentence) {
+	var paragraph []string
+	first, code, comment := 0, false, false
+	flush := func() {
+		all = append(all, sentences(fmt.Sprintf("%s:%d", file, first), strings.Join(paragraph, " "))...)
+		paragraph = nil
+	}
+	for i, line := range strings.Split(text, "\n") {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(trimmed, "```"):
+			code = !code
+			flush()
+		case strings.HasPrefix(trimmed, "<!--") || comment:
+			comment = !strings.Contains(trimmed, "-->")
+		case code:
+		case trimmed == "", strings.HasPrefix(line, "    ") && len(paragraph) == 0, strings.HasPrefix(trimmed, "|"), strings.HasPrefix(trimmed, "#"):
+			flush()
+		default:
+			if item.MatchString(trimmed) {
+				flush()
+			}
+			if len(paragraph) == 0 {
+				first = i + 1
+			}
+			paragraph = append(paragraph, item.ReplaceAllString(trimmed, ""))
+		}
+	}
+	flush()
+	return all
+}
+
+// ofPackage reads the comments of what the Go files of a folder export.
+func ofPackage(folder string) (all []sentence, err error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		found, err := ofGo(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return report(folder, all), nil
+}
+
+// ofGo reads the comments of what a Go file exports.
+func ofGo(file string) (all []sentence, err error) {
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, file, nil, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	add := func(doc *ast.CommentGroup) {
+		if doc == nil {
+			return
+		}
+		for i, text := range strings.Split(doc.Text(), "\n\n") {
+			if !strings.HasPrefix(text, "\t") && !strings.HasPrefix(text, "#") {
+				all = append(all, sentences(fmt.Sprintf("%s:%d+%d", file, set.Position(doc.Pos()).Line, i), text)...)
+			}
+		}
+	}
+	add(f.Doc)
+	ast.FileExports(f)
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			add(n.Doc)
+			return false
+		case *ast.GenDecl:
+			add(n.Doc)
+		case *ast.TypeSpec:
+			add(n.Doc)
+		case *ast.ValueSpec:
+			add(n.Doc)
+		case *ast.Field:
+			add(n.Doc)
+		}
+		return true
+	})
+	return all, nil
+}
