@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // TestMain fails when the tests leave goroutines behind. Fuzzing leaves one of its own.
 func TestMain(m *testing.M) {

@@ -370,7 +370,7 @@ func TestCloseDuringACompile(t *testing.T) {
 	} {
 		for _, version := range []driver.Version{13000, 12040} { // the latter cannot be cancelled
 			t.Run(fmt.Sprint(name, " ", version), func(t *testing.T) {
-				lib, compiler := simulatedNVRTC(t, nvrtctest.Config{Delay: 300 * time.Millisecond, Version: version})
+				lib, compiler := simulatedNVRTC(t, nvrtctest.Config{Delay: time.Second, Version: version})
 				rt, gpu := open(t, drivertest.Config{}, runtime.WithCompiler(compiler))
 				c := contextOf(t, rt)
 				waiting := make([]<-chan error, 5)
@@ -378,12 +378,13 @@ func TestCloseDuringACompile(t *testing.T) {
 					waiting[i] = async(func() error { _, err := c.Compile(bg, p); return err })
 				}
 				time.Sleep(50 * time.Millisecond)
-				begin := time.Now()
 				require.NoError(t, rt.Close())
 				for _, w := range waiting {
 					require.ErrorIs(t, await(t, "it ends", w), driver.ErrClosed)
 				}
-				assert.Less(t, time.Since(begin), 200*time.Millisecond)
+				if version == 12040 {
+					assert.NotZero(t, lib.Programs(), "nobody waited for the compile")
+				}
 				eventually(t, "the compile ends", func() bool { return len(lib.Compiles()) == 1 && lib.Programs() == 0 })
 				if version == 12040 {
 					eventually(t, "it is in the cache", func() bool { entries, _, err := compiler.CacheSize(); return err == nil && entries == 1 })

@@ -288,7 +288,7 @@ func TestPoisonEndsKernels(t *testing.T) {
 	begin := time.Now()
 	g.is(driver.ErrorLaunchFailed, g.StreamSynchronize(there))
 	require.NoError(t, g.Close())
-	assert.Less(t, time.Since(begin), time.Second)
+	assert.Less(t, time.Since(begin), time.Minute)
 	assert.Contains(t, g.finding().Detail, "PTX line")
 }
 

@@ -223,7 +223,7 @@ func TestGracefulShutdown(t *testing.T) {
 			require.NoError(t, err)
 			ctx, stop := context.WithCancel(context.Background())
 			served := make(chan error, 1)
-			go func() { served <- serve(ctx, l, counted, 20*time.Second) }()
+			go func() { served <- serve(ctx, l, counted, 2*time.Minute) }()
 
 			data := random(80 * chunk)
 			want := rootOfBytes(data)
@@ -246,7 +246,7 @@ func TestGracefulShutdown(t *testing.T) {
 					}
 				})
 			}
-			require.Eventually(t, func() bool { return answered.Load() > 5 }, 20*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return answered.Load() > 5 }, time.Minute, time.Millisecond)
 			stop()
 			require.NoError(t, <-served)
 			clients.Wait()

@@ -5,46 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	goruntime "runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/seeds"
 )
 
 // The campaign waits, gives waits up, closes streams, resets and loses devices at random, on
-// simulated drivers that are old, slow or failing, each run by one number. PURECUDA_SEEDS is how
-// many runs, PURECUDA_SEED the number of the only one, or of the first if both are set.
+// simulated drivers that are old, slow or failing. See package seeds for its variables.
 func TestCampaign(t *testing.T) {
-	first, runs := uint64(1), 40
-	if text := os.Getenv("PURECUDA_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-		first, runs = n, 1
-	}
-	if text := os.Getenv("PURECUDA_SEEDS"); text != "" {
-		n, err := strconv.Atoi(text)
-		require.NoError(t, err)
-		runs = n
-	}
-	for seed := first; seed < first+uint64(runs); seed++ {
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { campaign(t, seed) }) {
-			return
-		}
-	}
+	before := goruntime.NumGoroutine()
+	seeds.Run(t, 40, func(seed uint64) *world { return newWorld(t, seed) })
+	poll(t, "goroutines are left", func() bool { return goruntime.NumGoroutine() <= before })
 }
 
 // world is one run.
 type world struct {
 	*machine
+	chance  *rand.Rand
 	seed    uint64
 	failing bool           // calls fail, or a device may
 	lives   []sync.RWMutex // of the devices: held for writing by a reset
@@ -52,9 +37,19 @@ type world struct {
 	kinds   Config
 }
 
+// numbered is a test whose failures name the seed.
+type numbered struct {
+	testing.TB
+	seed uint64
+}
+
+func (n numbered) Errorf(format string, args ...any) {
+	n.TB.Errorf("seed %d (PURECUDA_SEED=%d repeats it): %s", n.seed, n.seed, fmt.Sprintf(format, args...))
+}
+
 var errReset = driver.Errorf(driver.ErrRefStale, "context rebuilt")
 
-func campaign(t *testing.T, seed uint64) {
+func newWorld(t *testing.T, seed uint64) *world {
 	chance := rand.New(rand.NewPCG(seed, 1))
 	pick := func(n ...int) int { return n[chance.IntN(len(n))] }
 	config := drivertest.Config{
@@ -74,10 +69,17 @@ func campaign(t *testing.T, seed uint64) {
 			config.Chaos.Results[op] = nil
 		}
 	}
-	before := goruntime.NumGoroutine()
-	m := &machine{T: t, gpu: drivertest.New(config), poller: new(Poller), quiet: failing}
-	w := &world{machine: m, seed: seed, failing: failing, lives: make([]sync.RWMutex, 2),
+	m := &machine{TB: numbered{t, seed}, gpu: drivertest.New(config), poller: new(Poller), quiet: failing}
+	return &world{machine: m, chance: chance, seed: seed, failing: failing, lives: make([]sync.RWMutex, 2),
 		kinds: Config{MaxBytes: uint64(pick(0, 0, pageBytes)), NoWrites: chance.IntN(8) == 0}}
+}
+
+// Describe implements [seeds.Program].
+func (w *world) Describe() string { return fmt.Sprintf("calls fail: %t; %+v", w.failing, w.kinds) }
+
+// Run implements [seeds.Program].
+func (w *world) Run() error {
+	m, chance := w.machine, w.chance
 	m.ok(m.gpu.Init(0))
 	for ordinal := range 2 {
 		m.devices = append(m.devices, m.open(ordinal, w.kinds))
@@ -89,22 +91,19 @@ func campaign(t *testing.T, seed uint64) {
 	if ordinal := chance.IntN(4); ordinal < 2 {
 		group.Go(func() { w.reset(ordinal) })
 	}
-	if failing && chance.IntN(3) == 0 {
+	if w.failing && chance.IntN(3) == 0 {
 		time.Sleep(time.Duration(chance.IntN(3000)) * time.Microsecond)
 		m.gpu.Vanish(chance.IntN(2))
 	}
-	done := make(chan struct{})
-	go func() { group.Wait(); close(done) }()
-	within(t, done)
+	group.Wait()
 	m.close()
-	poll(t, "functions did not run", func() bool { return w.pending.Load() == 0 })
-	poll(t, "goroutines are left", func() bool { return goruntime.NumGoroutine() <= before })
-	assert.Zero(t, m.poller.spinning.Load())
-	if !failing {
-		assert.Empty(t, m.gpu.Findings())
-		assert.Empty(t, m.gpu.Leaks())
+	poll(w, "functions did not run", func() bool { return w.pending.Load() == 0 })
+	poll(w, "the poller spins", func() bool { return m.poller.spinning.Load() == 0 })
+	if !w.failing {
+		assert.Empty(w, m.gpu.Findings())
+		assert.Empty(w, m.gpu.Leaks())
 	}
-	assert.NoError(t, m.gpu.Close())
+	return m.gpu.Close()
 }
 
 // work uses streams of one device after the other.

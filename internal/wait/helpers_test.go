@@ -19,7 +19,7 @@ var background = context.Background()
 
 // machine is a simulated driver with a poller, and the waits on all its devices.
 type machine struct {
-	*testing.T
+	testing.TB
 	gpu     *drivertest.Driver
 	api     driver.API // that devices are opened with, if not gpu
 	poller  *Poller
@@ -31,7 +31,7 @@ type machine struct {
 func start(t *testing.T, config drivertest.Config, how Config) *machine {
 	t.Helper()
 	before := goruntime.NumGoroutine()
-	m := &machine{T: t, gpu: drivertest.New(config), poller: new(Poller)}
+	m := &machine{TB: t, gpu: drivertest.New(config), poller: new(Poller)}
 	t.Cleanup(func() { assert.NoError(t, m.gpu.Close()) })
 	m.ok(m.gpu.Init(0))
 	count, r := m.gpu.DeviceGetCount()
@@ -97,7 +97,7 @@ func (m *machine) reopen(api driver.API) {
 
 func (m *machine) ok(r driver.Result) {
 	m.Helper()
-	require.Equal(m.T, driver.Success, r)
+	require.Equal(m.TB, driver.Success, r)
 }
 
 // stream makes a stream, which is closed and destroyed at the end.
@@ -181,7 +181,7 @@ const faulty = `.version 6.4
 `
 
 // within fails the test unless c gets a value in time; the time is that of a machine that hangs.
-func within[T any](t *testing.T, c <-chan T) (value T) {
+func within[T any](t testing.TB, c <-chan T) (value T) {
 	t.Helper()
 	select {
 	case value = <-c:
@@ -205,7 +205,7 @@ func after(s interface{ AfterFunc(func(error)) func() bool }) (ran <-chan error,
 }
 
 // poll waits until something is so.
-func poll(t *testing.T, otherwise string, so func() bool) {
+func poll(t testing.TB, otherwise string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !so(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -218,5 +218,5 @@ func poll(t *testing.T, otherwise string, so func() bool) {
 // waiting returns when n waits have begun since the start.
 func (m *machine) waiting(n int) {
 	m.Helper()
-	poll(m.T, "nobody waits", func() bool { return m.poller.Stats().Waits >= uint64(n) })
+	poll(m.TB, "nobody waits", func() bool { return m.poller.Stats().Waits >= uint64(n) })
 }

@@ -181,7 +181,7 @@ func TestRunEndsWithTheContext(t *testing.T) {
 	}
 	err := Run(ctx, []Case{c}, Options{Time: time.Hour, Count: 1}, func(Result) { t.Error("done") })
 	require.ErrorIs(t, err, cause)
-	assert.Less(t, time.Since(start), time.Second)
+	assert.Less(t, time.Since(start), time.Minute)
 	assert.True(t, closed)
 }
 

@@ -301,7 +301,7 @@ func TestRunBoundsBatchesInFlight(t *testing.T) {
 		done <- err
 	}()
 	// A batch ahead of the held one can be consumed; later ones cannot.
-	require.Eventually(t, func() bool { return hashes.Load() >= int64(slotsFor(workers)-1) }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return hashes.Load() >= int64(slotsFor(workers)-1) }, time.Minute, time.Millisecond)
 	time.Sleep(20 * time.Millisecond)
 	assert.LessOrEqual(t, hashes.Load(), int64(slotsFor(workers)-1+workers))
 	close(release)
