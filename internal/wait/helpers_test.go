@@ -153,6 +153,13 @@ func (m *machine) work(s *Stream) *atomic.Bool {
 	return &done
 }
 
+// longWork makes the work of the stream count as long. The poller still measures the last wait when that has ended.
+func (s *Stream) longWork() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.long.Store(often)
+}
+
 // fault puts a kernel on the stream that writes to an address that is not there.
 func (m *machine) fault(s *Stream) {
 	m.Helper()

@@ -658,13 +658,13 @@ func TestLongWorkHoldsUpNobody(t *testing.T) {
 		s, other := m.stream(), m.stream()
 		require.NoError(t, s.Wait(background))
 		if long {
-			s.long.Store(often)
+			s.longWork()
 		}
 		release := m.block(s)
 		m.gpu.ResetCalls()
 		waited := wait(background, s)
 		m.waiting(2)
-		assert.Equal(t, map[bool]int{true: 0, false: 1}[long], m.gpu.Calls("cuStreamWriteValue64"))
+		require.Equal(t, map[bool]int{true: 0, false: 1}[long], m.gpu.Calls("cuStreamWriteValue64"))
 		if done := m.work(other); long {
 			m.ok(m.gpu.StreamSynchronize(other.handle))
 			assert.True(t, done.Load())
@@ -683,7 +683,7 @@ func TestLongWorkByMany(t *testing.T) {
 	m := start(t, drivertest.Config{}, Config{})
 	s := m.stream()
 	require.NoError(t, s.Wait(background))
-	s.long.Store(often)
+	s.longWork()
 	release := m.block(s)
 	m.gpu.ResetCalls()
 	var all []<-chan error
@@ -709,7 +709,7 @@ func TestLongWorkOfASuspendedStream(t *testing.T) {
 	m := start(t, drivertest.Config{}, Config{})
 	s := m.stream()
 	require.NoError(t, s.Wait(background))
-	s.long.Store(often)
+	s.longWork()
 	release := m.block(s)
 	waited := wait(background, s)
 	m.waiting(2)
