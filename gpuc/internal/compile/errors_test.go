@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
+	"github.com/purecuda/purecuda/gpuc/internal/device"
 )
 
 // TestErrors compares what is said about source outside the language with testdata/errors.txt.
@@ -55,6 +56,7 @@ func TestLoad(t *testing.T) {
 // load loads a package that is written on the spot, in a module of its own.
 func load(t *testing.T, source string) (*compile.Program, error) {
 	t.Helper()
+	device.NeedsGo(t)
 	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
 	dir := t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -45,30 +46,43 @@ func Of(m *compile.Module) Module {
 	return Module{m.PTX, r}
 }
 
-// Compile compiles the kernels of a package that is loaded by load. In the bundle for GPU hosts there is no Go: there
-// the module lies in testdata/modules, where a run with PURECUDA_WRITE_MODULES=1 has put it.
+// Compile compiles the kernels of a package that is loaded by load. On a GPU host the module lies in testdata/modules,
+// where a run with [Writing] has put it.
 func Compile(t testing.TB, load func() *compile.Program, name string, o compile.Options) Module {
 	t.Helper()
 	file := fmt.Sprintf("testdata/modules/%s_sm_%d_%s_%v.json", name, o.Arch, o.Checks, o.Plain)
 	var m Module
-	if text, err := os.ReadFile(file); err == nil && hardware() {
+	if Hardware() {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(text, &m))
 		return m
 	}
 	compiled, err := load().Compile(o)
 	require.NoError(t, err)
 	m = Of(compiled)
-	if os.Getenv("PURECUDA_WRITE_MODULES") != "" {
+	if Writing() {
 		text, err := json.Marshal(m)
 		require.NoError(t, err)
-		require.NoError(t, os.MkdirAll("testdata/modules", 0o777))
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o777))
 		require.NoError(t, os.WriteFile(file, text, 0o666))
 	}
 	return m
 }
 
-// hardware tells whether the tests are to run on a real device.
-func hardware() bool { return os.Getenv("PURECUDA_REQUIRE_GPU") != "" }
+// Hardware tells whether the tests run on a real device. Its host need not have Go: see [NeedsGo].
+func Hardware() bool { return os.Getenv("PURECUDA_REQUIRE_GPU") != "" }
+
+// Writing tells whether the tests write what a GPU host needs of them.
+func Writing() bool { return os.Getenv("PURECUDA_WRITE_MODULES") != "" }
+
+// NeedsGo skips what a GPU host cannot do.
+func NeedsGo(t testing.TB) {
+	t.Helper()
+	if Hardware() {
+		t.Skip("needs Go, which a GPU host need not have")
+	}
+}
 
 // Open loads a module on a device of its own.
 func Open(t testing.TB, m Module) *Device {
@@ -85,7 +99,7 @@ type Host struct{ b *runtime.Backend }
 func Backend(t testing.TB) Host {
 	t.Helper()
 	var options []runtime.Option
-	if !hardware() {
+	if !Hardware() {
 		options = append(options, runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{MaxSteps: 1 << 24})))
 	}
 	rt, err := runtime.Open(options...)
