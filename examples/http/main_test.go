@@ -53,7 +53,7 @@ func openService(t *testing.T, gpu *drivertest.Driver, limit int64, onCPU bool, 
 	t.Helper()
 	goroutines := goruntime.NumGoroutine()
 	t.Cleanup(func() {
-		for end := time.Now().Add(10 * time.Second); goruntime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); goruntime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				stacks := make([]byte, 1<<20)
 				t.Fatalf("goroutines left behind:\n%s", stacks[:goruntime.Stack(stacks, true)])
@@ -214,7 +214,7 @@ func TestGracefulShutdown(t *testing.T) {
 	for mode, config := range modes() {
 		t.Run(mode, func(t *testing.T) {
 			handler := open(t, drivertest.ForTest(t, config), 1<<20)
-			var inside, answered atomic.Int64
+			var inside, answered, right atomic.Int64
 			counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				inside.Add(1)
 				handler.ServeHTTP(w, r)
@@ -225,7 +225,7 @@ func TestGracefulShutdown(t *testing.T) {
 			served := make(chan error, 1)
 			go func() { served <- serve(ctx, l, counted, 2*time.Minute) }()
 
-			data := random(80 * chunk)
+			data := random(20 * chunk)
 			want := rootOfBytes(data)
 			client := &http.Client{Transport: &http.Transport{}}
 			defer client.CloseIdleConnections()
@@ -241,12 +241,16 @@ func TestGracefulShutdown(t *testing.T) {
 						err = json.NewDecoder(r.Body).Decode(&answer)
 						_ = r.Body.Close()
 						assert.NoError(t, err)
-						assert.Equal(t, want, answer["root"])
 						answered.Add(1)
+						if r.StatusCode == http.StatusServiceUnavailable {
+							continue // a busy machine has no place for it in time
+						}
+						assert.Equal(t, want, answer["root"])
+						right.Add(1)
 					}
 				})
 			}
-			require.Eventually(t, func() bool { return answered.Load() > 5 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return right.Load() > 5 }, time.Minute, time.Millisecond)
 			stop()
 			require.NoError(t, <-served)
 			clients.Wait()
