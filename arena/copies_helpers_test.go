@@ -70,7 +70,7 @@ func (b *copyBed) reported() []error {
 func goroutinesAreGone(t testing.TB) {
 	before := goruntime.NumGoroutine()
 	t.Cleanup(func() {
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			stacks := make([]byte, 1<<20)
 			stacks = stacks[:goruntime.Stack(stacks, true)]
 			if goruntime.NumGoroutine() <= before || !strings.Contains(string(stacks), "arena.(*Workers)") {

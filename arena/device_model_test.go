@@ -524,7 +524,7 @@ func chaos(t *testing.T, seed uint64) {
 	}
 	// What was given back on a stream comes back when the stream gets there.
 	leaked := leakedBytes(gpu)
-	for end := time.Now().Add(10 * time.Second); leaked != lost && time.Now().Before(end); leaked = leakedBytes(gpu) {
+	for end := time.Now().Add(time.Minute); leaked != lost && time.Now().Before(end); leaked = leakedBytes(gpu) {
 		time.Sleep(time.Millisecond)
 	}
 	assert.Equal(t, lost, leaked, "seed %d, config %+v: %+v\ninjected: %v", seed, config, p.d.Stats(), gpu.Injected())

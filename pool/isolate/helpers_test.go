@@ -190,7 +190,7 @@ func TestMain(m *testing.M) {
 	})
 	before := goruntime.NumGoroutine()
 	code := m.Run()
-	for end := time.Now().Add(10 * time.Second); goruntime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); goruntime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			stacks := make([]byte, 1<<20)
 			fmt.Fprintf(os.Stderr, "goroutines left behind: %s\n", stacks[:goruntime.Stack(stacks, true)])
