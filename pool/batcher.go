@@ -13,9 +13,8 @@ import (
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
-// Batcher makes one call of a device out of the small requests of many goroutines. A kernel for 256
-// requests takes about as long as one for a single request, and each call costs a launch, copies
-// and a wait.
+// Batcher joins the small requests of many goroutines into one call of a device. A kernel for 256 requests
+// takes about as long as one for a single request, and each call costs a launch, copies and a wait.
 //
 //	b, err := pool.NewBatcher(p, scoreOnGPU, pool.BatcherConfig[Query, Score]{
 //		MaxItems: 256, MaxDelay: time.Millisecond, Fallback: scoreOnCPU,
@@ -26,51 +25,51 @@ import (
 //	defer b.Close()
 //	score, err := b.Do(ctx, query) // on any number of goroutines
 //
-// Items are taken in the order in which they come. The items of one [Batcher.DoAll] share the batches
-// with the items of other callers: each caller gives one item in turn.
+// Items go into batches in the order of their arrival. The items of one [Batcher.DoAll] share the batches
+// with the items of other callers: a batch takes one item of each caller in turn.
 //
 // A Batcher is safe for concurrent use. Close it before its pool.
 type Batcher[In, Out any] struct {
 	config BatcherConfig[In, Out]
 	run    func(ctx context.Context, in []In, out []Out, errs []error) error
-	number uint64 // see spell
+	number uint64 // see withMark
 	key    any    // of the contexts of its batches
 	calls  sync.Pool
 
-	arrived atomic.Pointer[batchCall[In, Out]] // calls that nobody has looked at, the last one first
+	arrived atomic.Pointer[batchCall[In, Out]] // new calls that are not accepted yet, the last one first
 
 	mu          sync.Mutex
-	first, last *batchCall[In, Out] // those with items that wait, in the order of their turns
-	partial     int                 // those of them of which a batch has taken some items
+	first, last *batchCall[In, Out] // the queue: calls with items that wait, the next one first
+	partial     int                 // calls in the queue with some items in batches
 	queued      int                 // items that wait
-	bytes       int                 // of them
+	bytes       int                 // of the items that wait
 	running     int                 // batches under way
 	timer       *time.Timer
 	armed       bool          // the timer runs
-	closed      bool          // no more items come
-	ended       chan struct{} // closed when none is left after that
+	closed      bool          // no more items are accepted
+	ended       chan struct{} // closed when no item and no batch is left after that
 	stats       BatcherStats
-	answered    *batchCall[In, Out] // calls to wake when mu is free
+	answered    *batchCall[In, Out] // calls to wake after mu is unlocked
 }
 
-// BatcherConfig says how large batches are and how long items wait. The zero value has sensible numbers.
+// BatcherConfig sets how large batches are and how long items wait. The zero value is usable.
 type BatcherConfig[In, Out any] struct {
 	// MaxItems is the most items of a batch. The default is 256.
 	MaxItems int
-	// MaxBytes is the most bytes of a batch, as Bytes counts them; 0 is no limit.
+	// MaxBytes is the most bytes of a batch, by Bytes. 0 is no limit.
 	MaxBytes int
-	// Bytes is the size of an item. It is called on the goroutine of the caller.
+	// Bytes returns the size of an item. It is called on the goroutine of the caller.
 	Bytes func(in In) int
-	// MaxDelay is how long an item waits for others, while a batch that is not full could start. With 0
-	// it does not wait, and batches grow as long as all Batches are under way.
+	// MaxDelay is how long an item waits for other items while a batch that is not full could start. With
+	// 0 items do not wait, and batches grow only while all Batches run.
 	MaxDelay time.Duration
-	// Queue is how many items may wait. When there is no room, calls fail with ErrQueueFull. The
-	// default is 64 batches. With a negative number calls wait as long as their ctx allows.
+	// Queue is how many items may wait. If there is no room, calls fail with ErrQueueFull. The default is
+	// 64 batches. With a negative number calls wait until their ctx ends.
 	Queue int
-	// Batches is how many batches may be under way. The default is 2 for each device: one is copied
-	// while another one is computed.
+	// Batches is how many batches may run at the same time. The default is 2 for each device: one is
+	// copied while the other one is computed.
 	Batches int
-	// Fallback does a batch on the CPU where the devices do not, as [WithDoFallback].
+	// Fallback does a batch on the CPU if the devices do not, as [WithDoFallback].
 	Fallback func(ctx context.Context, in []In, out []Out, errs []error) error
 }
 
@@ -80,13 +79,15 @@ const (
 	defaultBatchesPerDevice = 2
 )
 
-// NewBatcher makes a Batcher on the devices of a pool. f does a batch: it writes the result of in[i] to
-// out[i], or the error of that item alone to errs[i]. An error that f returns, or its panic, is the
-// error of all items that have none of their own. f must keep none of the slices. Everything
-// said of the function of [Do] holds for f, and options are those of Do, such as [WithRetry]
-// where f may be repeated: out and errs are cleared before.
+// NewBatcher makes a Batcher on the devices of a pool.
 //
-// f may run several times at the same time, each with a Worker of its own.
+// f does a batch. It writes the result of in[i] to out[i], or the error of that item to errs[i]. An error
+// that f returns, or its panic, is the error of all items without an error of their own. f must not keep
+// the slices. f may run several times at the same time, each with a Worker of its own. The rules for the
+// function of [Do] hold for f.
+//
+// options are those of Do. With [WithRetry] f may run again for the same items: out and errs are cleared
+// before.
 func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs []error) error, config BatcherConfig[In, Out], options ...Option) (*Batcher[In, Out], error) {
 	if p == nil || p.rt == nil || f == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a batcher needs a pool of Open and a function")
@@ -95,7 +96,7 @@ func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs
 		config.Batches = defaultBatchesPerDevice * max(len(p.Devices()), 1)
 	}
 	return newBatcher(func(ctx context.Context, in []In, out []Out, errs []error) error {
-		// A batch was accepted: it does not fail because others fill the queue of the pool.
+		// The items were accepted: the batch does not fail because the queue of the pool is full.
 		own := append([]Option{WithQueueWait(), WithItems(len(in))}, options...)
 		if config.Fallback != nil {
 			own = append(own, WithDoFallback(func(ctx context.Context) error {
@@ -113,7 +114,7 @@ func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs
 	}, config)
 }
 
-// newBatcher makes a Batcher whose batches are done by run.
+// newBatcher makes a Batcher that calls run for each batch.
 func newBatcher[In, Out any](run func(ctx context.Context, in []In, out []Out, errs []error) error, config BatcherConfig[In, Out]) (*Batcher[In, Out], error) {
 	switch {
 	case config.MaxItems < 0 || config.MaxBytes < 0 || config.MaxDelay < 0 || config.Batches < 0:
@@ -135,18 +136,18 @@ func newBatcher[In, Out any](run func(ctx context.Context, in []In, out []Out, e
 	return b, nil
 }
 
-// batchCall is a call with its items.
+// batchCall is a call of Do or DoAll.
 type batchCall[In, Out any] struct {
 	in    []In
-	bytes []int // of the items, if they are counted
+	bytes []int // of the items, if MaxBytes is set
 	out   []Out
 	errs  []error
 
 	previous, next *batchCall[In, Out]
 	taken          int               // items that went into batches
 	answered       int               // items whose batch has ended
-	batches        []*batch[In, Out] // that have taken some, the last one at the end
-	since          time.Time         // it waits
+	batches        []*batch[In, Out] // with items of the call, the last one at the end
+	since          time.Time         // of its arrival
 	left           bool              // its ctx has ended
 	done           chan struct{}     // has a value when all items have their answers
 	one            struct {          // the memory of Do
@@ -157,36 +158,36 @@ type batchCall[In, Out any] struct {
 	}
 }
 
-// batch is items that are done at once.
+// batch is a list of items that are done together.
 type batch[In, Out any] struct {
-	in     []In
-	out    []Out
-	errs   []error
-	places []batchPlace[In, Out] // of the items
-	here   int                   // callers that have not left
-	ended  bool
-	cancel context.CancelCauseFunc
-	ctx    context.Context
+	in      []In
+	out     []Out
+	errs    []error
+	items   []batchItem[In, Out] // of the items
+	callers int                  // callers that have not left
+	ended   bool
+	cancel  context.CancelCauseFunc
+	ctx     context.Context
 }
 
-type batchPlace[In, Out any] struct {
+type batchItem[In, Out any] struct {
 	call *batchCall[In, Out]
 	item int
 }
 
-// errNobody is why a batch was cancelled whose callers have all left.
-var errNobody = errors.New("all callers of the batch have left")
+// errAbandoned is the cause of a batch that was cancelled because no caller waits for it any more.
+var errAbandoned = errors.New("all callers of the batch have left")
 
 // withinBatch marks the contexts of batches.
 type withinBatch struct{ batcher any }
 
 // Do does one item and returns its result. It blocks until the batch of the item has ended.
 //
-// When ctx ends before that, the error is ctx's cause. An item that waits is taken out; one whose batch
-// is under way may still be read by the batch function, so that its memory must not be reused.
-// Other errors are those of the batch function, [ErrQueueFull], driver.ErrClosed after Close,
-// and driver.ErrInvalidArgument for an item of more than MaxBytes. A call with the context of a batch
-// fails with driver.ErrInvalidArgument, because it would wait for its own batch.
+// If ctx ends first, Do returns its cause. An item in the queue is removed. An item whose batch runs may
+// still be read by the batch function, so its memory must not be reused. Other errors are those of the
+// batch function, [ErrQueueFull], driver.ErrClosed after Close, and driver.ErrInvalidArgument for an
+// item of more than MaxBytes. A call with the context of a batch would wait for its own batch, and
+// fails with driver.ErrInvalidArgument.
 func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	if b == nil || b.run == nil {
 		var none Out
@@ -198,7 +199,7 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	c.in, c.out, c.errs, c.batches = c.one.in[:], c.one.out[:], c.one.err[:], c.one.batches[:0]
 	b.do(ctx, c)
 	out, err := c.out[0], c.errs[0]
-	if !c.left { // else its batch may still know it
+	if !c.left { // else its batch may still refer to it
 		*c = batchCall[In, Out]{done: c.done}
 		b.calls.Put(c)
 	}
@@ -209,16 +210,16 @@ func errNoBatcher() error {
 	return driver.Errorf(driver.ErrInvalidArgument, "a batcher of NewBatcher and a context are needed")
 }
 
-// DoAll does some items and returns their results and their errors, both in the order of in. It is [Batcher.Do]
-// for each of them at the same time, but either all of them are accepted or none is.
+// DoAll does some items and returns their results and their errors, both in the order of in. It is as
+// [Batcher.Do] for all items at the same time, but either all items are accepted or none is.
 func (b *Batcher[In, Out]) DoAll(ctx context.Context, in []In) (out []Out, errs []error) {
 	c := &batchCall[In, Out]{in: in, out: make([]Out, len(in)), errs: make([]error, len(in))}
 	b.do(ctx, c)
 	return c.out, c.errs
 }
 
-// errPending stands for the answer of an item that has none yet.
-var errPending = errors.New("no answer")
+// errUnanswered marks an item without an answer.
+var errUnanswered = errors.New("no answer")
 
 // do puts a call into the queue and waits for its answers.
 func (b *Batcher[In, Out]) do(ctx context.Context, c *batchCall[In, Out]) {
@@ -226,7 +227,7 @@ func (b *Batcher[In, Out]) do(ctx context.Context, c *batchCall[In, Out]) {
 		return
 	}
 	for i := range c.errs {
-		c.errs[i] = errPending
+		c.errs[i] = errUnanswered
 	}
 	if err := b.check(ctx, c); err != nil {
 		c.fail(err)
@@ -236,7 +237,7 @@ func (b *Batcher[In, Out]) do(ctx context.Context, c *batchCall[In, Out]) {
 		c.done = make(chan struct{}, 1)
 	}
 	c.since = time.Now()
-	b.put(c)
+	b.enqueue(c)
 	if ctx.Done() == nil {
 		<-c.done
 		return
@@ -244,14 +245,14 @@ func (b *Batcher[In, Out]) do(ctx context.Context, c *batchCall[In, Out]) {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		b.leave(c, context.Cause(ctx))
+		b.abandon(c, context.Cause(ctx))
 	}
 }
 
-// fail answers the items that have no answer.
+// fail sets the error of the items that have no answer.
 func (c *batchCall[In, Out]) fail(err error) {
 	for i := range c.errs {
-		if c.errs[i] == errPending {
+		if c.errs[i] == errUnanswered {
 			c.errs[i] = err
 		}
 	}
@@ -273,7 +274,7 @@ func (b *Batcher[In, Out]) measure(c *batchCall[In, Out]) error {
 	return nil
 }
 
-// check is why a call cannot be accepted whatever else is there.
+// check returns the error of a call that can never be accepted.
 func (b *Batcher[In, Out]) check(ctx context.Context, c *batchCall[In, Out]) error {
 	switch {
 	case b == nil || b.run == nil || ctx == nil:
@@ -288,8 +289,8 @@ func (b *Batcher[In, Out]) check(ctx context.Context, c *batchCall[In, Out]) err
 	return b.measure(c)
 }
 
-// put hands a call to whoever has mu, so that hundreds of callers do not wait for it.
-func (b *Batcher[In, Out]) put(c *batchCall[In, Out]) {
+// enqueue posts a call for the holder of mu, so that hundreds of callers do not wait for mu.
+func (b *Batcher[In, Out]) enqueue(c *batchCall[In, Out]) {
 	for {
 		c.next = b.arrived.Load()
 		if b.arrived.CompareAndSwap(c.next, c) {
@@ -301,7 +302,7 @@ func (b *Batcher[In, Out]) put(c *batchCall[In, Out]) {
 	}
 }
 
-// unlock accepts the calls that have arrived, lets go of mu, and wakes the callers that were answered.
+// unlock accepts the calls that have arrived, unlocks mu, and wakes the callers that were answered.
 func (b *Batcher[In, Out]) unlock() {
 	for {
 		b.accept()
@@ -310,18 +311,18 @@ func (b *Batcher[In, Out]) unlock() {
 		b.answered = nil
 		b.mu.Unlock()
 		for c := answered; c != nil; {
-			next := c.next // the call is its caller's afterwards
+			next := c.next // the send hands c to its caller
 			c.done <- struct{}{}
 			c = next
 		}
-		// Who came while mu was held has left it to us.
+		// Calls that arrived while mu was held were left to this goroutine.
 		if b.arrived.Load() == nil || !b.mu.TryLock() {
 			return
 		}
 	}
 }
 
-// accept takes the calls that have arrived into the queue, in their order.
+// accept moves the calls that have arrived into the queue, in their order.
 func (b *Batcher[In, Out]) accept() {
 	var first *batchCall[In, Out]
 	for c := b.arrived.Swap(nil); c != nil; {
@@ -331,7 +332,7 @@ func (b *Batcher[In, Out]) accept() {
 	}
 	for c := first; c != nil; {
 		next := c.next
-		if err := b.refusal(len(c.in)); err != nil {
+		if err := b.full(len(c.in)); err != nil {
 			b.stats.Refused += uint64(len(c.in))
 			c.fail(err)
 			b.answer(c)
@@ -348,8 +349,8 @@ func (b *Batcher[In, Out]) accept() {
 	}
 }
 
-// refusal is why so many items are not accepted now.
-func (b *Batcher[In, Out]) refusal(items int) error {
+// full returns the error if so many items cannot be accepted now.
+func (b *Batcher[In, Out]) full(items int) error {
 	switch {
 	case b.closed:
 		return driver.Errorf(driver.ErrClosed, "the batcher was closed before")
@@ -359,14 +360,14 @@ func (b *Batcher[In, Out]) refusal(items int) error {
 	return nil
 }
 
-// answer wakes the caller of a call when mu is free. All its items have their answers.
+// answer lets unlock wake the caller of a call. All its items have their answers.
 func (b *Batcher[In, Out]) answer(c *batchCall[In, Out]) {
 	c.answered = len(c.in)
 	c.next, b.answered = b.answered, c
 }
 
-// start begins the batches that can begin, and sees to it that somebody looks again when the next one
-// is due. It is called with mu held, whenever something has changed.
+// start starts the batches that can start, and the timer for the next one. It is called with mu held,
+// after every change.
 func (b *Batcher[In, Out]) start() {
 	for b.first != nil && b.running < b.config.Batches {
 		full := b.queued >= b.config.MaxItems || b.config.MaxBytes > 0 && b.bytes >= b.config.MaxBytes
@@ -375,7 +376,7 @@ func (b *Batcher[In, Out]) start() {
 			return
 		}
 		b.running++
-		go b.serve(b.take())
+		go b.runBatch(b.nextBatch())
 	}
 	if b.closed && b.first == nil && b.running == 0 && b.ended != nil {
 		select {
@@ -386,7 +387,7 @@ func (b *Batcher[In, Out]) start() {
 	}
 }
 
-// arm makes the timer call start. It never runs later than it should: the first call is the oldest one.
+// arm makes the timer call start. The timer is never too late, because the first call is the oldest one.
 func (b *Batcher[In, Out]) arm(wait time.Duration) {
 	switch {
 	case b.armed:
@@ -405,10 +406,10 @@ func (b *Batcher[In, Out]) due() {
 	b.unlock()
 }
 
-// take makes a batch of the items whose turn it is.
-func (b *Batcher[In, Out]) take() *batch[In, Out] {
+// nextBatch makes a batch of the items at the start of the queue, one of each call in turn.
+func (b *Batcher[In, Out]) nextBatch() *batch[In, Out] {
 	n := min(b.queued, b.config.MaxItems)
-	k := &batch[In, Out]{in: make([]In, 0, n), places: make([]batchPlace[In, Out], 0, n)}
+	k := &batch[In, Out]{in: make([]In, 0, n), items: make([]batchItem[In, Out], 0, n)}
 	now, bytes := time.Now(), 0
 	for c := b.first; c != nil && len(k.in) < n; c = b.first {
 		i := c.taken
@@ -419,11 +420,11 @@ func (b *Batcher[In, Out]) take() *batch[In, Out] {
 			b.bytes -= c.bytes[i]
 		}
 		b.remove(c)
-		k.in, k.places = append(k.in, c.in[i]), append(k.places, batchPlace[In, Out]{c, i})
+		k.in, k.items = append(k.in, c.in[i]), append(k.items, batchItem[In, Out]{c, i})
 		b.stats.Delays.add(uint64(now.Sub(c.since).Microseconds()))
 		if len(c.batches) == 0 || c.batches[len(c.batches)-1] != k {
 			c.batches = append(c.batches, k)
-			k.here++
+			k.callers++
 		}
 		if c.taken++; c.taken < len(c.in) {
 			b.append(c)
@@ -436,22 +437,22 @@ func (b *Batcher[In, Out]) take() *batch[In, Out] {
 	return k
 }
 
-// serve does a batch.
-func (b *Batcher[In, Out]) serve(k *batch[In, Out]) {
+// runBatch does a batch.
+func (b *Batcher[In, Out]) runBatch(k *batch[In, Out]) {
 	contain.Call(func() error {
-		return spell(b.number, func() error { return b.run(k.ctx, k.in, k.out, k.errs) })
+		return withMark(b.number, func() error { return b.run(k.ctx, k.in, k.out, k.errs) })
 	}, func(err error) {
 		k.cancel(nil)
-		b.settle(k, err)
+		b.finish(k, err)
 	})
 }
 
-// settle gives the callers of a batch their answers.
-func (b *Batcher[In, Out]) settle(k *batch[In, Out], err error) {
+// finish gives the callers of a batch their answers.
+func (b *Batcher[In, Out]) finish(k *batch[In, Out], err error) {
 	b.mu.Lock()
 	k.ended = true
 	b.running--
-	for i, p := range k.places {
+	for i, p := range k.items {
 		c := p.call
 		c.answered++
 		if c.left {
@@ -472,11 +473,11 @@ func (b *Batcher[In, Out]) settle(k *batch[In, Out], err error) {
 	b.unlock()
 }
 
-// leave takes the items of a call out whose ctx has ended, and ends its batches if nobody else waits
-// for them. Items that have their answers keep them.
-func (b *Batcher[In, Out]) leave(c *batchCall[In, Out], cause error) {
+// abandon removes the items of a call whose ctx has ended. It cancels the batches for which no other caller
+// waits. Items that have their answers keep them.
+func (b *Batcher[In, Out]) abandon(c *batchCall[In, Out], cause error) {
 	b.mu.Lock()
-	b.accept() // now it has come
+	b.accept() // c may be among the new calls
 	if c.answered == len(c.in) {
 		b.unlock()
 		<-c.done
@@ -493,14 +494,14 @@ func (b *Batcher[In, Out]) leave(c *batchCall[In, Out], cause error) {
 		}
 	}
 	for _, k := range c.batches {
-		if k.here--; k.here == 0 && !k.ended {
-			k.cancel(errNobody)
+		if k.callers--; k.callers == 0 && !k.ended {
+			k.cancel(errAbandoned)
 		}
 	}
 	b.unlock()
 }
 
-// append puts a call at the end of the turns.
+// append puts a call at the end of the queue.
 func (b *Batcher[In, Out]) append(c *batchCall[In, Out]) {
 	if c.previous, c.next = b.last, nil; b.last != nil {
 		b.last.next = c
@@ -530,24 +531,24 @@ func (b *Batcher[In, Out]) remove(c *batchCall[In, Out]) {
 	c.previous, c.next = nil, nil
 }
 
-// Close takes no more items, and returns when all that were accepted have their answers. It may be
-// called twice. From within a batch it is an error of kind driver.ErrInvalidArgument.
+// Close refuses new items, and returns when all accepted items have their answers. A second call does
+// nothing. Within a batch it is an error of kind driver.ErrInvalidArgument.
 func (b *Batcher[In, Out]) Close() error { return b.Shutdown(context.Background()) }
 
-// Shutdown is Close until ctx ends. Then the items that still wait get an error of kind driver.ErrClosed,
-// and the error of Shutdown has ctx's cause and says how many there were, and how many batches are
-// still under way. Their callers get their answers when they end.
+// Shutdown is as Close until ctx ends. Then the items in the queue fail with an error of kind
+// driver.ErrClosed. The error of Shutdown has ctx's cause, and says how many items were in the queue and
+// how many batches still run. Callers of those batches get their answers when the batches end.
 func (b *Batcher[In, Out]) Shutdown(ctx context.Context) error {
 	switch {
 	case ctx == nil:
 		return driver.Errorf(driver.ErrInvalidArgument, "Shutdown takes a context, and it is nil")
 	case b == nil || b.run == nil:
 		return nil
-	case spelled(b.number) || ctx.Value(b.key) != nil:
+	case marked(b.number) || ctx.Value(b.key) != nil:
 		return driver.Errorf(driver.ErrInvalidArgument, "Close within a batch would wait for that batch: close the batcher after it")
 	}
 	b.mu.Lock()
-	b.accept() // what has come before
+	b.accept() // the calls that arrived before Close
 	b.closed = true
 	b.unlock()
 	select {
@@ -562,13 +563,13 @@ func (b *Batcher[In, Out]) Shutdown(ctx context.Context) error {
 	}
 	items := b.queued
 	for c := b.first; c != nil; c = b.first {
-		b.refuse(c)
+		b.failQueued(c)
 	}
 	return fmt.Errorf("%d items were not done, and %d batches are still under way: %w", items, b.running, context.Cause(ctx))
 }
 
-// refuse answers the items of a call that wait.
-func (b *Batcher[In, Out]) refuse(c *batchCall[In, Out]) {
+// failQueued fails the items of a call that are in the queue.
+func (b *Batcher[In, Out]) failQueued(c *batchCall[In, Out]) {
 	b.remove(c)
 	err := driver.Errorf(driver.ErrClosed, "the batcher was closed before the turn of the item")
 	for ; c.taken < len(c.in); c.taken++ {

@@ -225,7 +225,7 @@ func TestBatcherTakesItemsOut(t *testing.T) {
 		end()
 		assert.ErrorIs(t, (<-last).err, context.Canceled)
 		synctest.Wait()
-		assert.ErrorIs(t, context.Cause(r.contexts()[2]), errNobody)
+		assert.ErrorIs(t, context.Cause(r.contexts()[2]), errAbandoned)
 		r.release <- struct{}{}
 		synctest.Wait()
 		assert.EqualValues(t, 5, b.Stats().Left)

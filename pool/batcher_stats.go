@@ -2,25 +2,24 @@ package pool
 
 import "math/bits"
 
-// BatcherStats counts what a Batcher has done. An item that was accepted ends as one of Done, Failed
-// and Left.
+// BatcherStats has the counters of a Batcher. An accepted item ends as one of Done, Failed and Left.
 type BatcherStats struct {
 	Accepted uint64 // items that came into the queue
-	Refused  uint64 // items that did not, because it was full or the Batcher was closed
+	Refused  uint64 // items that did not, because the queue was full or the Batcher was closed
 	Done     uint64 // items with a result
 	Failed   uint64 // items with an error
 	Left     uint64 // items whose ctx ended before their answer
-	Queued   int    // items that wait
-	Running  int    // batches that are under way
+	Queued   int    // items that wait now
+	Running  int    // batches that run now
 
-	// Sizes are the batches by their number of items.
+	// Sizes counts the batches by their number of items.
 	Sizes Histogram
-	// Delays are the items that went into batches by how long they had waited, in microseconds.
+	// Delays counts the items in batches by the time that they had waited, in microseconds.
 	Delays Histogram
 }
 
-// Histogram counts values by powers of two: Counts[i] are the values of at most 1<<i that are not
-// counted before, and the last one has all larger values as well.
+// Histogram counts values by powers of two. Counts[i] counts the values above 1<<(i-1) and up to 1<<i.
+// Counts[0] also counts 0, and the last element also counts all larger values.
 type Histogram struct {
 	Counts [histogramCounts]uint64
 	Sum    uint64 // of the values
@@ -37,7 +36,7 @@ func (h *Histogram) add(value uint64) {
 	h.Sum += value
 }
 
-// Count is the number of values.
+// Count returns the number of values.
 func (h Histogram) Count() (n uint64) {
 	for _, c := range h.Counts {
 		n += c
@@ -45,7 +44,7 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Stats returns what was counted so far.
+// Stats returns a snapshot of the counters.
 func (b *Batcher[In, Out]) Stats() BatcherStats {
 	if b == nil || b.run == nil {
 		return BatcherStats{}

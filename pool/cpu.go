@@ -11,15 +11,15 @@ import (
 	"github.com/purecuda/purecuda/internal/contain"
 )
 
-// CPU does n items on all cores (GOMAXPROCS of them): it calls f, at the same time on
-// several goroutines, for ranges that together are [0, n). Each goroutine begins with an
-// equal part, in pieces that get smaller, and then helps others, so that items of unequal
-// cost keep all cores busy. It needs no pool and no CUDA; fallbacks run the same way.
+// CPU does n items on all cores. It calls f on GOMAXPROCS goroutines at the same time, for ranges
+// that together are [0, n). Each goroutine begins with an equal part, in pieces that get smaller,
+// and then takes pieces of slower goroutines. So items of unequal cost keep all cores busy. CPU
+// needs no pool and no CUDA. Fallbacks run the same way.
 //
-// It returns when every f has returned. An error or a panic of f stops the others, as
-// does the end of ctx, and the error is an [*Error] that names the ranges that are not
-// done. f should look at its context, which ends then, if it takes long. Of the options,
-// WithChunk and WithItemBytes have a meaning here.
+// CPU returns after every f has returned. An error or a panic of f, or the end of ctx, stops the
+// other goroutines. The error is then an [*Error] that names the ranges that are not done. The
+// context of f ends when the call stops; an f that takes long should check it. Of the options,
+// only WithChunk and WithItemBytes have an effect.
 func CPU(ctx context.Context, n int, f func(ctx context.Context, lo, hi int) error, options ...Option) (*Report, error) {
 	if ctx == nil || f == nil || n < 0 {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a context, a function and a number of items that is not negative are needed")
@@ -36,37 +36,37 @@ func CPU(ctx context.Context, n int, f func(ctx context.Context, lo, hi int) err
 	return &Report{Where: OnCPU, Tiles: tiles, Wall: time.Since(start)}, err
 }
 
-// parallel is CPU for a positive n. Its goroutines are the members of a plan.
+// parallel is CPU for a positive n. Each goroutine is a participant of a scheduler.
 func parallel(parent context.Context, n, chunk, itemBytes int, f func(ctx context.Context, lo, hi int) error) ([]TileReport, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	members := min(goruntime.GOMAXPROCS(0), n)
+	cores := min(goruntime.GOMAXPROCS(0), n)
 	var all sync.WaitGroup
-	p := &plan{least: 1, chunk: chunk, itemBytes: itemBytes, cancel: cancel, ended: make(chan struct{})}
-	p.members = make([]member, members)
-	weights := make([]float64, members)
-	for i := range members {
-		p.members[i], weights[i] = newMember(i, 1), 1
+	s := &scheduler{minPiece: 1, chunk: chunk, itemBytes: itemBytes, cancel: cancel, ended: make(chan struct{})}
+	s.participants = make([]participant, cores)
+	weights := make([]float64, cores)
+	for i := range cores {
+		s.participants[i], weights[i] = participant{device: i, weight: 1}, 1
 	}
-	p.wake = func(i int) { all.Go(func() { p.work(ctx, i, f) }) }
-	p.run(parent, Partition(weights, n))
+	s.start = func(i int) { all.Go(func() { s.runParticipant(ctx, i, f) }) }
+	s.run(parent, Partition(weights, n))
 	all.Wait()
-	return p.result()
+	return s.result()
 }
 
-// work is one goroutine of the CPU.
-func (p *plan) work(ctx context.Context, i int, f func(ctx context.Context, lo, hi int) error) {
-	if !p.enter(i) {
+// runParticipant does pieces on one goroutine until there are none.
+func (s *scheduler) runParticipant(ctx context.Context, i int, f func(ctx context.Context, lo, hi int) error) {
+	if !s.enter(i) {
 		return
 	}
-	defer p.leave(i)
+	defer s.leave(i)
 	for {
-		k, ok := p.take(i, math.MaxInt)
+		k, ok := s.take(i, math.MaxInt)
 		if !ok {
 			return
 		}
-		var w watch
+		var w stopwatch
 		w.start()
-		contain.Call(func() error { return f(ctx, k.lo, k.hi) }, func(err error) { p.settle(i, k, w.stop(), err) })
+		contain.Call(func() error { return f(ctx, k.lo, k.hi) }, func(err error) { s.record(i, k, w.stop(), err) })
 	}
 }

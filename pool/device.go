@@ -11,22 +11,22 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// device is a GPU of a pool, with its streams. Its pool's mu guards it.
+// device is a GPU of a pool, with its streams. The mu of the pool guards it.
 type device struct {
 	pool  *Pool
 	index int
 	info  runtime.Device
 
-	workers []*Worker // one for each stream, made when they are needed
-	free    []*Worker // the last used at the end
+	workers []*Worker // one for each stream, made on demand
+	free    []*Worker // the most recently used one last
 	busy    int       // workers that are not free
-	// outstanding is what the requests cost that are on the device, in seconds.
+	// outstanding is the cost of the requests on the device, in seconds.
 	outstanding float64
 	scattering  bool // a Scatter has one of the workers
 
-	// What was done, with older work counting less, and the time that it took.
+	// The work that was done and the time that it took. Older work counts less.
 	work, time float64
-	speed      float64 // in proportion to that of other devices
+	speed      float64 // relative to the other devices
 	quarantine quarantine
 	figures    figures
 	reserved   reservations
@@ -35,7 +35,7 @@ type device struct {
 	setups flight.Group[uint64, struct{}]
 }
 
-// shared is what the streams of a device have together.
+// shared is the state that the streams of a device share.
 type shared struct {
 	generation uint64 // of the context
 	state      any
@@ -46,13 +46,13 @@ func newDevice(p *Pool, index int, info runtime.Device) *device {
 	return &device{pool: p, index: index, info: info}
 }
 
-// take takes a worker for a request. The device has room.
-func (d *device) take(r *request) *Worker {
+// takeWorker takes a free worker for a request. The device has one, or room for one more.
+func (d *device) takeWorker(r *request) *Worker {
 	var w *Worker
 	if last := len(d.free) - 1; last >= 0 {
 		w, d.free = d.free[last], d.free[:last]
 	} else {
-		w = &Worker{of: d, number: len(d.workers), device: d.info}
+		w = &Worker{pooled: d, number: len(d.workers), device: d.info}
 		w.post.worker = w
 		d.workers = append(d.workers, w)
 	}
@@ -66,30 +66,29 @@ func (d *device) take(r *request) *Worker {
 	return w
 }
 
-// put takes a worker back.
-func (d *device) put(w *Worker) {
+// returnWorker takes a worker back.
+func (d *device) returnWorker(w *Worker) {
 	d.free = append(d.free, w)
 	d.busy--
 	d.outstanding -= w.cost
 	d.unreserve(w.label, w.bytes)
 	if d.busy == 0 {
-		d.outstanding = 0 // without what rounding has left
+		d.outstanding = 0 // drops rounding errors
 	}
 	d.scattering = d.scattering && !w.scatters
 }
 
-// learn takes into account that something of a cost took so long. keep is what everything before
-// counts.
+// learn updates the speed: work of that cost took so many seconds. Earlier work is multiplied by keep.
 func (d *device) learn(cost, seconds, keep float64) {
 	if cost > 0 && seconds > 0 {
 		d.work, d.time = d.work*keep+cost, d.time*keep+seconds
-		d.pool.compare()
+		d.pool.updateSpeeds()
 	}
 }
 
-// compare makes speeds of what is measured. What the score of a device is worth that has done
-// nothing yet, the others tell.
-func (p *Pool) compare() {
+// updateSpeeds computes speeds from measurements. The speed of a device without measurements is its
+// score, scaled by the other devices.
+func (p *Pool) updateSpeeds() {
 	worth, speeds, scores := 1.0, 0.0, 0.0
 	for _, d := range p.devices {
 		if d.time > 0 {
@@ -109,7 +108,7 @@ func (p *Pool) compare() {
 	}
 }
 
-// positive is a number that can be divided by: a score of the caller's may be anything.
+// positive returns x, or 1 if x is not a positive number: scores and weights of callers may be anything.
 func positive(x float64) float64 {
 	if x > 0 && !math.IsInf(x, 1) {
 		return x
@@ -117,16 +116,16 @@ func positive(x float64) float64 {
 	return 1
 }
 
-// prepare makes a worker ready; it does nothing if it is. A try that fails leaves nothing
-// behind. What was made before a Reset of the context is made again.
+// prepare makes the stream and the states of a worker, unless it has them. It makes them again after a
+// Reset of the context. If it fails, it closes what it has made.
 func (w *Worker) prepare() (err error) {
 	if w.stream != nil && w.generation == w.context.State().Generation() {
 		return nil
 	}
 	if w.stream != nil {
-		_ = w.shut() // it went with the old context, and some of it may say so
+		_ = w.closeStream() // errors are expected: the old context is gone
 	}
-	p := w.of.pool
+	p := w.pooled.pool
 	if w.context, err = p.rt.Context(w.device.Ordinal); err != nil {
 		return err
 	}
@@ -138,12 +137,12 @@ func (w *Worker) prepare() (err error) {
 		err = p.setUp(p.defaults.setup, w)
 	}
 	if err != nil {
-		err = errors.Join(err, w.shut())
+		err = errors.Join(err, w.closeStream())
 	}
 	return err
 }
 
-// setUp calls a setup, on a goroutine of its own, which it may end.
+// setUp calls a setup on a goroutine of its own, because it may call runtime.Goexit.
 func (p *Pool) setUp(setup func(*Worker) error, w *Worker) (err error) {
 	if setup == nil {
 		return nil
@@ -152,11 +151,10 @@ func (p *Pool) setUp(setup func(*Worker) error, w *Worker) (err error) {
 	return errors.Join(err, failed)
 }
 
-// share gives a worker what the streams of its device have together. The first one makes it, and
-// the others wait for that.
+// share gives a worker the shared state of its device. The first worker makes it, and the others wait.
 func (w *Worker) share() error {
-	d := w.of
-	for d.pool.defaults.deviceSetup != nil && !d.join(w) {
+	d := w.pooled
+	for d.pool.defaults.deviceSetup != nil && !d.attach(w) {
 		_, _, err := d.setups.Do(context.Background(), w.generation, func(context.Context) (struct{}, error) {
 			return struct{}{}, d.setUp(w)
 		})
@@ -167,8 +165,8 @@ func (w *Worker) share() error {
 	return nil
 }
 
-// join is false if there is nothing yet for the generation of the worker.
-func (d *device) join(w *Worker) bool {
+// attach gives a worker the shared state. It is false if there is none for the generation of the worker.
+func (d *device) attach(w *Worker) bool {
 	d.pool.mu.Lock()
 	defer d.pool.mu.Unlock()
 	s := d.shared
@@ -180,7 +178,7 @@ func (d *device) join(w *Worker) bool {
 	return true
 }
 
-// setUp makes what the streams share, on the stream of one of them.
+// setUp makes the shared state, on the stream of a worker.
 func (d *device) setUp(w *Worker) error {
 	d.pool.mu.Lock()
 	made := d.shared != nil && d.shared.generation == w.generation
@@ -188,7 +186,7 @@ func (d *device) setUp(w *Worker) error {
 	if made {
 		return nil
 	}
-	first := &Worker{of: d, device: w.device, context: w.context, generation: w.generation, stream: w.stream, ctx: w.ctx}
+	first := &Worker{pooled: d, device: w.device, context: w.context, generation: w.generation, stream: w.stream, ctx: w.ctx}
 	if err := d.pool.setUp(d.pool.defaults.deviceSetup, first); err != nil {
 		return errors.Join(err, closeState(first.State))
 	}
@@ -198,21 +196,21 @@ func (d *device) setUp(w *Worker) error {
 	return nil
 }
 
-// shut closes what prepare has made.
-func (w *Worker) shut() error {
+// closeStream closes what prepare has made.
+func (w *Worker) closeStream() error {
 	errs := []error{closeState(w.State)}
 	if w.stream != nil {
 		errs = append(errs, w.stream.Close())
 	}
 	if s := w.shared; s != nil {
-		errs = append(errs, w.of.leave(s))
+		errs = append(errs, w.pooled.detach(s))
 	}
 	w.State, w.stream, w.shared = nil, nil, nil
 	return errors.Join(errs...)
 }
 
-// leave closes what the streams of a device had together after the last of them.
-func (d *device) leave(s *shared) error {
+// detach closes the shared state after its last worker.
+func (d *device) detach(s *shared) error {
 	d.pool.mu.Lock()
 	s.users--
 	last := s.users == 0
@@ -237,12 +235,12 @@ func closeState(state any) (err error) {
 func (d *device) close() error {
 	var errs []error
 	for _, w := range d.workers {
-		errs = append(errs, w.shut())
+		errs = append(errs, w.closeStream())
 	}
 	return errors.Join(errs...)
 }
 
-// probe finds out whether the device works, and makes it work again if it was lost.
+// probe tests whether the device works, and revives it if it was lost.
 func (d *device) probe(ctx context.Context) error {
 	if err := d.pool.rt.Revive(ctx, d.info.Ordinal); err != nil {
 		return err
@@ -255,6 +253,6 @@ func (d *device) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Query() // a wait for a stream without work need not ask the driver
+	_, err = s.Query() // Synchronize need not call the driver for a stream without work
 	return errors.Join(err, s.Close())
 }

@@ -10,46 +10,47 @@ import (
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
-// DoReport tells how a request went.
+// DoReport is the outcome of a request.
 type DoReport struct {
-	// Where f ran, or the fallback. It is empty if neither did.
+	// Where is where f or the fallback ran. It is empty if neither ran.
 	Where Where
-	// Reason says in a stable word why the devices did not do the work, and Why is the error behind
-	// it. They are empty if a device did.
+	// Reason says in a stable word why the devices did not do the work, and Why is the error. Both are
+	// empty if a device did the work.
 	Reason Reason
 	Why    error
 	// Device is the ordinal of the device of the last try, or driver.NoDevice.
 	Device int
 	// Stream is the number of the stream among those of its device, from 0.
 	Stream int
-	// Waited is the time in the queue, and Ran that of f or of the fallback, of all tries together.
+	// Waited is the time in the queue. Ran is the time of f or of the fallback. Both are for all tries.
 	Waited, Ran time.Duration
 	// Tries is how often f was called.
 	Tries int
 }
 
-// Do runs f once, with a worker of the device that will be free first. That is the device which has the least
-// to do, as far as costs ([WithCost]) and measured speeds tell. Each device runs as many requests at
-// the same time as it has streams ([WithStreams]). A request runs at once if there is room, and
-// else waits in a queue, which is bounded ([WithQueue]). If that is full, the error is [ErrQueueFull], at
-// once. With [WithQueueWait] the request waits until ctx ends.
+// Do runs f once, with a worker of the device that will be free first by costs ([WithCost]) and
+// measured speeds. Each device runs as many requests at the same time as it has streams
+// ([WithStreams]). A request for which no stream is free waits in a bounded queue ([WithQueue]). If the
+// queue is full, Do returns [ErrQueueFull] at once. With [WithQueueWait] the request waits until ctx
+// ends.
 //
 // f runs on the caller's goroutine. Do returns its error as it is, and a panic as a [*PanicError].
-// With [WithRetry] other devices repeat an f that fails. A device on which f did not run, because it
-// could not be prepared, is no try: another one takes the request in any case. Then comes the
-// fallback of [WithDoFallback], unless ctx has ended. With [WithBreakEven] it comes first where the
-// CPU is faster for [WithItems].
+// With [WithRetry] other devices repeat an f that fails. A device that could not be prepared does not
+// count as a try: another device takes the request in any case. After the tries, the fallback of
+// [WithDoFallback] runs, unless ctx has ended. With [WithBreakEven] it runs first if the CPU is faster
+// for [WithItems].
 //
-// When ctx ends, a request that waits gets ctx's cause. f sees that in [Worker.Ctx] and has to return. It
-// must not leave the caller's memory to work that is on the device. The stream goes to no other
-// request before that work is done. After an error of f in other cases Do waits for the stream.
+// When ctx ends, a request in the queue fails with ctx's cause. A running f sees the end in
+// [Worker.Ctx] and has to return. It must not leave the caller's memory to work that is queued on the
+// device. No other request gets the stream before that work is done. After any other error of f, Do
+// waits for the stream.
 //
-// f must not use the pool itself: it would wait while it keeps a worker. A call that has
-// [Worker.Ctx], or a context made from it, is an error of kind driver.ErrInvalidArgument. So is one
-// with any context that would have to wait, on the goroutine of f.
+// f must not call the pool itself: it would wait while it keeps a worker. A call with [Worker.Ctx], or
+// with a context made from it, is an error of kind driver.ErrInvalidArgument. So is a call with any
+// context that would have to wait, on the goroutine of f.
 //
-// A call takes less than a microsecond and an allocation or two beside what f does, if nothing is waited
-// for. A first request on a stream prepares that: see [WithSetup].
+// A call that need not wait costs less than a microsecond and one or two allocations, without the cost
+// of f. The first request on a stream prepares the stream: see [WithSetup].
 func Do(ctx context.Context, p *Pool, f func(*Worker) error, options ...Option) (DoReport, error) {
 	report := DoReport{Device: driver.NoDevice}
 	c, err := p.configure(ctx, f != nil, options)
@@ -103,7 +104,7 @@ func (p *Pool) doOrFallBack(ctx context.Context, c *config, r *request, f func(*
 	return failed
 }
 
-// forget ends the call of a request in any case, and keeps its memory.
+// forget ends the call of a request, unless it has ended, and keeps its memory.
 func (p *Pool) forget(r *request) {
 	if r.accepted {
 		p.end()
@@ -111,31 +112,31 @@ func (p *Pool) forget(r *request) {
 	p.requests.Put(r)
 }
 
-// do tries devices until f succeeds. The report has a reason if it is for the fallback that none did.
+// do tries devices until f succeeds. The report has a reason if the fallback should do the request.
 func (p *Pool) do(ctx context.Context, c *config, r *request, f func(*Worker) error, report *DoReport) error {
-	var last error // of the devices before
+	var last error // of earlier devices
 	for {
 		if ctx.Err() != nil {
 			return join(last, context.Cause(ctx))
 		}
 		if r.bytes > 0 {
-			p.lookAtMemory(memoryAge)
+			p.refreshMemory(memoryAge)
 		}
 		w, err := p.acquire(ctx, r)
 		report.Waited = r.waited
 		if err != nil {
-			return p.unplaced(r, report, err, last)
+			return p.notAssigned(r, report, err, last)
 		}
 		report.Device, report.Stream = w.device.Ordinal, w.number
 		w.ctx = context.WithValue(ctx, within{p}, true)
 		if err = w.prepare(); err != nil {
-			others := p.blame(w.of, err)
+			others := p.recordFailure(w.pooled, err)
 			p.release(w)
-			r.tried = append(r.tried, w.of)
+			r.tried = append(r.tried, w.pooled)
 			if last = join(last, err); others {
 				continue
 			}
-		} else if err = p.call(ctx, c, w, r, f, report); err == nil {
+		} else if err = p.invoke(ctx, c, w, r, f, report); err == nil {
 			return nil
 		} else if last = err; report.Tries <= c.retries && ctx.Err() == nil && p.rt.Err() == nil {
 			p.countRetries(1)
@@ -148,24 +149,24 @@ func (p *Pool) do(ctx context.Context, c *config, r *request, f func(*Worker) er
 	}
 }
 
-// unplaced is the error of a request that got no worker.
-func (p *Pool) unplaced(r *request, report *DoReport, err, last error) error {
+// notAssigned returns the error of a request that got no worker.
+func (p *Pool) notAssigned(r *request, report *DoReport, err, last error) error {
 	switch {
 	case errors.Is(err, errTried):
 		report.Reason = Failed
 		return last
 	case errors.Is(err, ErrQuarantined):
 		report.Reason = Quarantined
-	case p.never(r) != nil:
+	case p.neverFits(r) != nil:
 		report.Reason = NoMemory
 	case !r.accepted && p.rt.Err() != nil && p.begin() == nil:
-		r.accepted = true // for the fallback
+		r.accepted = true // the fallback runs as part of the call
 		report.Reason = p.unusable()
 	}
 	return join(last, err)
 }
 
-// join is errors.Join, and leaves one error as it is.
+// join is errors.Join, but returns a single error as it is.
 func join(last, err error) error {
 	if last == nil {
 		return err
@@ -173,26 +174,26 @@ func join(last, err error) error {
 	return errors.Join(last, err)
 }
 
-// call calls f with a worker, and takes that back.
-func (p *Pool) call(ctx context.Context, c *config, w *Worker, r *request, f func(*Worker) error, report *DoReport) (err error) {
+// invoke calls f with a worker, and takes the worker back.
+func (p *Pool) invoke(ctx context.Context, c *config, w *Worker, r *request, f func(*Worker) error, report *DoReport) (err error) {
 	report.Where = OnGPU
 	report.Tries++
 	w.retried = report.Tries > 1
-	w.watch.start()
+	w.stopwatch.start()
 	contain.Call(func() error {
 		return p.onDevice(func() error { return f(w) })
 	}, func(failed error) {
-		ran := time.Since(w.watch.began)
+		ran := time.Since(w.stopwatch.began)
 		report.Ran += ran
 		if err = failed; err == nil {
 			w.ctx, w.ran, w.hinted = nil, ran, c.cost > 0
-			r.accepted = false // the call ends with the worker's return
+			r.accepted = false // finish ends the call
 			p.mu.post(&w.post)
 			return
 		}
-		r.tried = append(r.tried, w.of)
+		r.tried = append(r.tried, w.pooled)
 		if ctx.Err() == nil {
-			p.fail(w, err)
+			p.synchronizeFailed(w, err)
 			p.release(w)
 		} else {
 			p.releaseAfter(w)
@@ -201,9 +202,9 @@ func (p *Pool) call(ctx context.Context, c *config, w *Worker, r *request, f fun
 	return err
 }
 
-// fail is called after a function has failed. A retry or the fallback is next, and work that was left on
-// the device could still use the caller's memory. The first error is the one to report.
-func (p *Pool) fail(w *Worker, err error) {
+// synchronizeFailed waits for the stream of a function that has failed: before a retry or the fallback,
+// no work on the device may use the caller's memory. The error of the function is the one to report.
+func (p *Pool) synchronizeFailed(w *Worker, err error) {
 	_ = w.stream.Synchronize(context.Background())
-	p.blame(w.of, err)
+	p.recordFailure(w.pooled, err)
 }

@@ -11,21 +11,20 @@ import (
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
-// ErrStopped is the cause of tiles that were not run, or ended early, because another
-// one failed for good.
+// ErrStopped is the cause of tiles that did not run, or ended early, because another tile failed for good.
 var ErrStopped = errors.New("stopped because another tile failed")
 
-// Error is a call that failed. errors.Is and errors.As find the causes of its tiles.
+// Error is the error of a call that failed. It wraps the causes of its tiles.
 type Error struct {
-	// Tiles are those that are not done, in order, each with its cause.
+	// Tiles are the tiles that are not done, in order, each with its cause.
 	Tiles []TileReport
-	// Devices is why the devices did not do the work, if the fallback was tried as well
-	// and it is the fallback's tiles that failed.
+	// Devices is the error of the devices, if the fallback ran after them and Tiles are those of the
+	// fallback.
 	Devices error
 }
 
-// Error names every tile with its device, its range and its cause: first those that have failed,
-// then those that were stopped because of them.
+// Error names every tile with its device, its range and its cause. The tiles that failed come before
+// those that were stopped.
 func (e *Error) Error() string {
 	e = zero.Or(e)
 	var b strings.Builder
@@ -76,6 +75,6 @@ func (e *Error) Unwrap() []error {
 	return causes
 }
 
-// PanicError is a panic of a function that the pool has called, with its Value and the Stack of
-// its goroutine. errors.Is and errors.As see through it if the value is an error.
+// PanicError is a panic of a function that the pool has called, with its Value and the Stack of its
+// goroutine. It wraps the value if that is an error.
 type PanicError = contain.PanicError

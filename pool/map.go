@@ -7,22 +7,21 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Map computes out from in, element by element, on the devices of the pool. It is
-// [Scatter] over the elements: f computes the elements of its out from those of its in,
-// which are as long, and must neither change in nor keep either of them.
+// Map computes out from in, element by element, on the devices of the pool. It is [Scatter] over the
+// elements. f gets parts of in and out of the same length, and computes the elements of out. f must
+// not change in, and must not keep either slice.
 //
-// out changes only if the call succeeds. f writes to memory of the call, which is zero at
-// first, also for a retry and for the fallback, and is copied to out at the end. That
-// costs as much memory as out has, and a pass over it, about 0.1 ms for a megabyte. in
-// and out may be the same memory.
+// out changes only if the call succeeds. f writes to a temporary slice that is zero at first, also for
+// a retry and for the fallback. Map copies it to out at the end, which takes about 0.1 ms for a
+// megabyte. in and out may be the same memory.
 //
-// For the memory budget of a device an item counts as one element of each; set
-// [WithItemBytes] where f needs more. The fallback is [WithMapFallback].
+// For the memory budget of a device, an item is one element of in and one of out. Set [WithItemBytes]
+// if f needs more. The fallback is [WithMapFallback].
 func Map[In, Out any](ctx context.Context, p *Pool, in []In, out []Out, f func(w *Worker, in []In, out []Out) error, options ...Option) (*Report, error) {
 	if len(in) != len(out) {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "map %d elements to %d", len(in), len(out))
 	}
-	c, err := newCall(ctx, p, len(in), f != nil, options)
+	c, err := newScatterCall(ctx, p, len(in), f != nil, options)
 	if err != nil {
 		return nil, err
 	}

@@ -5,24 +5,24 @@ import (
 	"sync/atomic"
 )
 
-// mutex guards what the calls of a pool share. Requests that come and workers that come back do not
-// wait for it: they are posted, and whoever has the mutex does what was posted before it is free. With
-// hundreds of goroutines a mutex that they wait for is what they do most.
+// mutex guards the state that the calls of a pool share. New requests and returned workers do not wait
+// for it: they are posted, and the holder of the mutex runs what was posted before it unlocks. With
+// hundreds of goroutines, waiting for a mutex would take most of their time.
 type mutex struct {
 	sync.Mutex
 	pool     *Pool
 	posted   atomic.Pointer[post] // the last one first
-	answered *request             // those to be woken, by after
+	answered *request             // requests to wake, linked by after
 }
 
-// post is a request that comes, or a worker that comes back.
+// post is a new request or a returned worker.
 type post struct {
 	request *request
 	worker  *Worker
 	next    *post
 }
 
-// post does what it is given as soon as the mutex is free. It does not wait.
+// post hands n to the holder of the mutex, or runs it if the mutex is free. It does not wait.
 func (m *mutex) post(n *post) {
 	for {
 		n.next = m.posted.Load()
@@ -35,8 +35,8 @@ func (m *mutex) post(n *post) {
 	}
 }
 
-// work does what was posted. The mutex is held.
-func (m *mutex) work() {
+// runPosted runs what was posted. The caller holds the mutex.
+func (m *mutex) runPosted() {
 	var first *post
 	for n := m.posted.Swap(nil); n != nil; {
 		next := n.next
@@ -44,9 +44,9 @@ func (m *mutex) work() {
 		n = next
 	}
 	for n := first; n != nil; {
-		next := n.next // it may be posted anew
+		next := n.next // n may be posted again
 		if n.request != nil {
-			m.pool.arrive(n.request)
+			m.pool.enqueue(n.request)
 		} else {
 			m.pool.finish(n.worker)
 		}
@@ -54,10 +54,10 @@ func (m *mutex) work() {
 	}
 }
 
-// Unlock does what was posted, and wakes those who were answered.
+// Unlock runs what was posted, and wakes the requests that were answered.
 func (m *mutex) Unlock() {
 	for {
-		m.work()
+		m.runPosted()
 		answered := m.answered
 		m.answered = nil
 		m.Mutex.Unlock()
@@ -68,7 +68,7 @@ func (m *mutex) Unlock() {
 			r = next
 		}
 		if m.posted.Load() == nil || !m.TryLock() {
-			return // who has it now does what was posted since
+			return // the new holder runs what was posted since
 		}
 	}
 }

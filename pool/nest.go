@@ -3,48 +3,50 @@ package pool
 import (
 	"reflect"
 	goruntime "runtime"
+
+	"github.com/purecuda/purecuda/driver"
 )
 
-// The functions of the callers run below frames that spell a number of their pool. So a call of
-// the pool that they make is known by its goroutine, whatever context it has, and that costs
-// nothing before it is asked.
+// The callers' functions run below stack frames that encode a number of their pool. So the pool detects
+// a call from such a function by the stack of its goroutine, whatever context the call has. That costs
+// nothing until it is checked.
 
-// spell calls f below the frames of a number, the lowest bit first.
+// withMark calls f below the frames of a number, the lowest bit first.
 //
 //go:noinline
-func spell(number uint64, f func() error) error { return spellBit(number, f) }
+func withMark(number uint64, f func() error) error { return markBit(number, f) }
 
-func spellBit(number uint64, f func() error) error {
+func markBit(number uint64, f func() error) error {
 	switch {
 	case number == 0:
 		return f()
 	case number%2 == 0:
-		return spellZero(number/2, f)
+		return markZero(number/2, f)
 	}
-	return spellOne(number/2, f)
+	return markOne(number/2, f)
 }
 
 //go:noinline
-func spellZero(rest uint64, f func() error) error { return spellBit(rest, f) }
+func markZero(rest uint64, f func() error) error { return markBit(rest, f) }
 
 //go:noinline
-func spellOne(rest uint64, f func() error) error { return spellBit(rest, f) }
+func markOne(rest uint64, f func() error) error { return markBit(rest, f) }
 
-var spellEntry, zeroEntry, oneEntry = entry(spell), entry(spellZero), entry(spellOne)
+var markEntry, zeroEntry, oneEntry = entry(withMark), entry(markZero), entry(markOne)
 
 func entry(f func(uint64, func() error) error) uintptr { return reflect.ValueOf(f).Pointer() }
 
-// short is more than the bytes of code that each of them has. It saves a search for most frames.
-const short = 4096
+// maxFrameBytes is more than the bytes of code of each of these functions. It saves a search for most frames.
+const maxFrameBytes = 4096
 
-// spelled tells whether the goroutine is below the frames of a number.
-func spelled(numbers ...uint64) bool {
+// marked reports whether the goroutine is below the frames of one of the numbers.
+func marked(numbers ...uint64) bool {
 	var frames [64]uintptr
 	var number uint64
 	for skip := 2; ; skip += len(frames) {
 		n := goruntime.Callers(skip, frames[:])
 		for _, pc := range frames[:n] {
-			if pc-spellEntry > short && pc-zeroEntry > short && pc-oneEntry > short {
+			if pc-markEntry > maxFrameBytes && pc-zeroEntry > maxFrameBytes && pc-oneEntry > maxFrameBytes {
 				continue
 			}
 			switch goruntime.FuncForPC(pc - 1).Entry() {
@@ -52,7 +54,7 @@ func spelled(numbers ...uint64) bool {
 				number *= 2
 			case oneEntry:
 				number = 2*number + 1
-			case spellEntry:
+			case markEntry:
 				for _, of := range numbers {
 					if number == of {
 						return true
@@ -67,14 +69,22 @@ func spelled(numbers ...uint64) bool {
 	}
 }
 
-// serving tells whether a function that has a worker of the pool has brought the goroutine here.
-func (p *Pool) serving() bool { return spelled(p.number) }
+// serving reports whether a function with a worker of the pool is on the stack of the goroutine.
+func (p *Pool) serving() bool { return marked(p.number) }
 
-// within is serving, also of the functions that run on the CPU.
-func (p *Pool) within() bool { return spelled(p.number, p.number+1) }
+// within is serving, but also for functions that run on the CPU.
+func (p *Pool) within() bool { return marked(p.number, p.number+1) }
 
-// onDevice calls a function that has a worker of the pool.
-func (p *Pool) onDevice(f func() error) error { return spell(p.number, f) }
+// onDevice calls a function with a worker of the pool.
+func (p *Pool) onDevice(f func() error) error { return withMark(p.number, f) }
 
-// onCPU calls a function that has none.
-func (p *Pool) onCPU(f func() error) error { return spell(p.number+1, f) }
+// onCPU calls a function that runs on the CPU.
+func (p *Pool) onCPU(f func() error) error { return withMark(p.number+1, f) }
+
+// within marks the contexts of the calls of a pool.
+type within struct{ pool *Pool }
+
+func errNested() error {
+	return driver.Errorf(driver.ErrInvalidArgument, "a call within a call of the same pool would wait for its own device: "+
+		"do the work with the Worker of the outer call, or open another pool")
+}

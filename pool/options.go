@@ -9,8 +9,8 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Option changes what [Open] or a call does. Options of Open hold for all calls of the
-// pool, and those of a call come after them.
+// Option changes what [Open] or a call does. Options of Open hold for all calls of the pool. The options
+// of a call override them.
 type Option func(*config)
 
 type config struct {
@@ -27,7 +27,7 @@ type config struct {
 	mapFallback  any // func(context.Context, []In, []Out) error
 	doFallback   func(ctx context.Context) error
 
-	ofOpen      string // an option that a call must not have
+	ofOpen      string // the name of an option that a call must not have
 	minSet      bool   // minPerDevice is the caller's
 	deviceSetup func(*Worker) error
 	streams     int
@@ -53,130 +53,128 @@ const (
 	queueLength      = 1024
 )
 
-// What is worth a device's part in a call, where the cost or the bytes of an item are known.
+// The least work for which a device takes part in a call, if the cost or the bytes of an item are known.
 const (
 	costOfAPart  = 100 * time.Microsecond
 	bytesOfAPart = 1 << 20
 )
 
-// WithSetup sets a function that prepares each stream before its first function: it allocates what is
-// kept, such as buffers, and leaves it in [Worker.State]. It runs on a goroutine of its own. If it fails, so
-// does the try, and the next call tries again. What the streams of a device can share belongs into
-// [WithDeviceSetup]. It is an option of Open only.
+// WithSetup sets a function that prepares each stream before its first use. It allocates what the stream
+// keeps, such as buffers, and stores it in [Worker.State]. It runs on a goroutine of its own. If it
+// fails, the request fails on that device, and the next request tries again. Use [WithDeviceSetup] for
+// what the streams of a device can share. It is an option of Open only.
 func WithSetup(setup func(*Worker) error) Option {
 	return func(c *config) { c.setup, c.ofOpen = setup, "WithSetup" }
 }
 
-// WithDeviceSetup sets a function that prepares each device once, before WithSetup. It loads modules, or
-// what else all streams of a device can use, and leaves that in [Worker.State]. All workers of
-// the device get it from [State]. If it has a method Close() error, that is called when the pool closes.
-// For the rest it is as [WithSetup].
+// WithDeviceSetup sets a function that prepares each device once, before WithSetup. It loads what all
+// streams of the device can use, such as modules, and stores it in [Worker.State]. All workers of the
+// device get it from [State]. If it has a method Close() error, the pool calls that when it closes.
+// Otherwise it is as [WithSetup].
 func WithDeviceSetup(setup func(*Worker) error) Option {
 	return func(c *config) { c.deviceSetup, c.ofOpen = setup, "WithDeviceSetup" }
 }
 
-// WithStreams sets how many streams each device has, and so how many requests it runs at the same
-// time. They are made when they are needed. The default is 16; with one, each device runs one request after
-// the other. It is an option of Open only.
+// WithStreams sets how many streams each device has, and so how many requests it runs at the same time.
+// Streams are made on demand. The default is 16. With one stream, each device runs one request after the
+// other. It is an option of Open only.
 func WithStreams(n int) Option {
 	return func(c *config) { c.streams, c.ofOpen = n, "WithStreams" }
 }
 
-// WithQueue sets how many requests may wait for a device; see [ErrQueueFull]. The default is 1024. With 0 a
-// request runs at once or not at all. It is an option of Open only.
+// WithQueue sets how many requests may wait for a device, see [ErrQueueFull]. The default is 1024. With 0
+// a request runs at once or fails. It is an option of Open only.
 func WithQueue(requests int) Option {
 	return func(c *config) { c.queue, c.ofOpen = requests, "WithQueue" }
 }
 
-// WithQueueWait lets a request wait until its context ends where the queue is full, instead of
-// [ErrQueueFull]. It bounds nothing: the goroutines that call are what is bounded then.
+// WithQueueWait lets a request wait until its context ends if the queue is full, instead of failing with
+// [ErrQueueFull]. The queue is then bounded only by the number of goroutines that call.
 func WithQueueWait() Option { return func(c *config) { c.queueWait = true } }
 
-// WithCost says how long the function of [Do], or one item of [Scatter] and its kin, takes on a device, about.
-// Do needs it where requests differ much. The others need it for few items that take long, or many that take
-// little: as many devices take part as get 100 microseconds of work each.
+// WithCost estimates how long the function of [Do], or one item of [Scatter], [Map] and [Reduce], takes on
+// a device. Set it for Do if requests differ much. Set it for the others if items are few and long, or
+// many and short: each device that takes part gets at least 100 microseconds of work.
 func WithCost(d time.Duration) Option { return func(c *config) { c.cost = d } }
 
-// WithPriority puts a request in the queue before those of lower priority, which may wait for ever then.
-// The default is 0.
+// WithPriority puts a request in the queue before those of lower priority, which may then wait for ever. The
+// default is 0.
 func WithPriority(n int) Option { return func(c *config) { c.priority = n } }
 
-// WithDeadline ends the context of the call at a time. In the queue, of requests with one priority the one whose
-// context ends first goes first.
+// WithDeadline ends the context of the call at a time. Among requests of equal priority in the queue, the
+// request whose context ends first goes first.
 func WithDeadline(t time.Time) Option { return func(c *config) { c.deadline = t } }
 
-// WithDevices keeps the devices with the given ordinals; without it all that work are
-// used. In a call it picks from those of the pool.
+// WithDevices selects the devices with the given ordinals. Without it all working devices are used. In a
+// call it selects among the devices of the pool.
 func WithDevices(ordinals ...int) Option {
 	return func(c *config) { c.devices = slices.Clone(ordinals) }
 }
 
-// WithoutDevices leaves out the devices with the given ordinals.
+// WithoutDevices excludes the devices with the given ordinals.
 func WithoutDevices(ordinals ...int) Option {
 	return func(c *config) { c.without = slices.Clone(ordinals) }
 }
 
-// WithWeights says how much of the work each device gets at first, in proportion, one
-// weight for each device of the call in the order of [Pool.Devices]. Without it the
-// weights are the devices' scores. A device with weight 0 has no tile; it may still be
-// asked to repeat one that failed (see [WithRetry]).
+// WithWeights sets the proportions of the first tiles: one weight for each device of the call, in the
+// order of [Pool.Devices]. Without it the weights are the scores of the devices. A device with weight 0
+// has no tile, but may repeat one that failed (see [WithRetry]).
 func WithWeights(weights ...float64) Option {
 	return func(c *config) { c.weights, c.throughput = slices.Clone(weights), false }
 }
 
-// WithThroughput weighs the devices by how fast they were in earlier calls of the pool,
-// and by their scores before there were any.
+// WithThroughput weighs the devices by their speed in earlier calls of the pool, or by their scores before
+// the first call.
 func WithThroughput() Option { return func(c *config) { c.weights, c.throughput = nil, true } }
 
-// WithMinPerDevice sets how many items a device must have to take part: with fewer for all, the devices with the
-// largest weights do it. It is also the least that a tile is cut into. Without it that depends on
-// [WithCost], or else on [WithItemBytes]: it is as many items as have 1 MiB, and no more than 64.
+// WithMinPerDevice sets how many items a device must have to take part. If there are too few items for all
+// devices, those with the largest weights take part. It is also the least size of a piece, if items are
+// left. Without it the number depends on [WithCost], or else on [WithItemBytes]: the items of 1 MiB, at
+// most 64.
 func WithMinPerDevice(items int) Option {
 	return func(c *config) { c.minPerDevice, c.minSet = items, true }
 }
 
-// WithChunk makes f be called for pieces of the given number of items, except for the
-// last ones. Without it a tile is done in pieces that get smaller, so that other devices
-// can help with the rest. With a chunk that is not shorter than any tile, each device
-// does its own tile in one piece, unless its memory budget is smaller.
+// WithChunk sets the number of items of a piece, except for the last pieces. Without it the pieces of a
+// tile get smaller, so that other devices can take some. With a chunk that is as long as the longest
+// tile, each device does its tile in one piece, unless its memory budget is smaller.
 func WithChunk(items int) Option { return func(c *config) { c.chunk = items } }
 
-// WithItemBytes says how much device memory one item needs, so that no piece is larger
-// than the budget of its device ([runtime.Runtime.Budget]). Without it [Map] counts the
-// elements of input and output, and [Scatter] has no such limit.
+// WithItemBytes sets how much device memory one item needs. No piece is larger than the budget of its
+// device ([runtime.Runtime.Budget]). Without it [Map] counts the elements of input and output, and
+// [Scatter] has no such limit.
 func WithItemBytes(bytes int) Option { return func(c *config) { c.itemBytes = bytes } }
 
-// WithRetry lets other devices repeat a piece of a call, or a request of [Do], that failed, at most the given
-// number of times. The device on which it failed takes no further part in the call. Without it,
-// the first failure ends the call. Part of the work may so be done twice: the function must give
-// the same result then.
+// WithRetry lets other devices repeat a piece of a call, or a request of [Do], that failed, at most the
+// given number of times. The device on which it failed takes no further part in the call. Without it,
+// the first failure ends the call. A function may run twice for the same items, and must give the same
+// result.
 func WithRetry(times int) Option { return func(c *config) { c.retries = times } }
 
-// WithSizeGate leaves work with fewer items to the fallback, without a call of the
-// driver. It has no effect without a fallback. The right number depends on the machine:
-// [WithBreakEven] measures it.
+// WithSizeGate sends work with fewer items to the fallback, without a call of the driver. It has no effect
+// without a fallback. The right number depends on the machine: [WithBreakEven] measures it.
 func WithSizeGate(items int) Option { return func(c *config) { c.sizeGate = items } }
 
-// WithBreakEven leaves work to the fallback that the cores do faster, by what b has learned for this
-// number of items, without a call of the driver. For [Reduce] an item is a block. It has no effect
-// without a fallback, and as long as b has learned nothing. Calls tell b what they took.
+// WithBreakEven sends work to the fallback if the CPU is faster for this number of items, by the
+// measurements of b. That makes no call of the driver. For [Reduce] an item is a block. It has no effect
+// without a fallback, or while b has no measurements. Calls add their own times to b.
 func WithBreakEven(b *BreakEven) Option { return func(c *config) { c.breakEven = b } }
 
-// WithReserve reserves memory of the device for a request of [Do], from before its function until after it. A
-// device takes a request only if its reservations stay below nine tenths of the memory that is free, with
-// what this program has cached and what those who have reserved memory hold. A request that fits on no
-// device waits in the queue, after those of its kind that have come before, or fails with
-// [WithoutQueue]. One that never fits fails at once with a [*ReserveError].
+// WithReserve reserves memory of the device for a request of [Do] while its function runs. All reservations
+// of a device stay below nine tenths of its free memory. Free memory here includes the cache of this
+// program and the memory of requests that have reserved. A request that fits on no device waits in the
+// queue, after earlier requests with WithReserve, or fails with [WithoutQueue]. A request that can never
+// fit fails at once with a [*ReserveError].
 //
-// It is a promise, and no limit: the function may allocate more, and others need not reserve. What is
-// free is known where the context of the device is open. The label names who has reserved; see
+// A reservation is not a limit: the function may allocate more, and other code need not reserve. The free
+// memory is known only if the context of the device is open. The label says who has reserved, see
 // [WithQuota].
 func WithReserve(label string, bytes uint64) Option {
 	return func(c *config) { c.label, c.bytes = label, bytes }
 }
 
-// WithQuota limits the bytes of each device that requests with a label have reserved at the same
-// time. It is an option of Open only, and may be given for several labels.
+// WithQuota limits the bytes of each device that requests with a label reserve at the same time. Give it once
+// for each label. It is an option of Open only.
 func WithQuota(label string, bytes uint64) Option {
 	return func(c *config) {
 		c.quotas, c.ofOpen = maps.Clone(c.quotas), "WithQuota"
@@ -187,23 +185,22 @@ func WithQuota(label string, bytes uint64) Option {
 	}
 }
 
-// WithoutQueue makes a request of [Do] fail where it would have to wait: with [ErrQueueFull] for a stream,
-// and with a [*ReserveError] for memory.
+// WithoutQueue makes a request of [Do] fail if it would have to wait: with [ErrQueueFull] for a stream, and
+// with a [*ReserveError] for memory.
 func WithoutQueue() Option { return func(c *config) { c.refuse = true } }
 
-// WithItems says how many items the request of [Do] is, for [WithBreakEven]. Without it it is one.
+// WithItems sets the number of items of a request of [Do] for [WithBreakEven]. The default is 1.
 func WithItems(n int) Option { return func(c *config) { c.items = n } }
 
-// WithFallback sets the function that does the work of [Scatter] on the CPU, where CUDA
-// cannot be used or a tile has failed for good. It is called as [CPU] calls its function:
-// on all cores, for ranges that together are [0, n). It does not run after the context of
-// the call has ended.
+// WithFallback sets the function that does the work of [Scatter] on the CPU, if CUDA cannot be used or a
+// tile has failed for good. It runs as with [CPU]: on all cores, for ranges that together are [0, n).
+// It does not run after the context of the call has ended.
 func WithFallback(f func(ctx context.Context, lo, hi int) error) Option {
 	return func(c *config) { c.fallback = f }
 }
 
-// WithMapFallback is [WithFallback] for [Map]: f computes the elements of out from those
-// of in. Its types must be those of the call.
+// WithMapFallback is [WithFallback] for [Map]: f computes the elements of out from those of in. In and Out
+// must be those of the call.
 func WithMapFallback[In, Out any](f func(ctx context.Context, in []In, out []Out) error) Option {
 	return func(c *config) {
 		c.mapFallback = nil
@@ -213,8 +210,8 @@ func WithMapFallback[In, Out any](f func(ctx context.Context, in []In, out []Out
 	}
 }
 
-// WithDoFallback is [WithFallback] for [Do]: f does the request on the CPU, on the caller's goroutine. It does
-// not run where the queue is full.
+// WithDoFallback is [WithFallback] for [Do]: f does the request on the CPU, on the caller's goroutine. It
+// does not run if the queue is full.
 func WithDoFallback(f func(ctx context.Context) error) Option {
 	return func(c *config) { c.doFallback = f }
 }
@@ -241,7 +238,7 @@ func (c *config) apply(options []Option) error {
 	return nil
 }
 
-// configure returns the options of a call, and checks what does not depend on the machine.
+// configure returns the options of a call. It checks what does not depend on the machine.
 func (p *Pool) configure(ctx context.Context, hasFunction bool, options []Option) (*config, error) {
 	switch {
 	case ctx == nil || p == nil || p.rt == nil || !hasFunction:
@@ -260,12 +257,4 @@ func (p *Pool) configure(ctx context.Context, hasFunction bool, options []Option
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "%s is an option of Open", c.ofOpen)
 	}
 	return &c, nil
-}
-
-// within marks the contexts of the calls of a pool.
-type within struct{ pool *Pool }
-
-func errNested() error {
-	return driver.Errorf(driver.ErrInvalidArgument, "a call within a call of the same pool would wait for its own device: "+
-		"do the work with the Worker of the outer call, or open another pool")
 }

@@ -14,69 +14,68 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Pool keeps the devices of a machine ready for work: their streams, and the caller's state for
-// each. It is safe for concurrent use. Calls that come at the same time share the devices.
+// Pool keeps the devices of a machine ready for work: their streams, and the caller's state for each
+// stream. It is safe for concurrent use. Concurrent calls share the devices.
 type Pool struct {
 	rt       *runtime.Runtime
 	defaults config
-	number   uint64 // even, see spell
+	number   uint64 // even, see withMark
 	streams  int    // of a device
 	limit    int    // of the queue
 	probes   context.Context
 	cancel   context.CancelFunc // of probes
 	drained  chan struct{}      // closed when the pool is closed and nothing runs
 	closing  sync.Once
-	requests sync.Pool // those that have ended
+	requests sync.Pool // finished ones, to reuse
 
-	mu      mutex
-	devices []*device // nil until CUDA was available
-	queue   queue
-	crowded atomic.Bool // the queue is not empty
-	typical float64     // seconds that a request takes whose cost is not known
-	suspect bool        // CUDA may be lost
-	calls   int         // that were let in and have not ended
-	closed  bool
-	figures figures
+	mu          mutex
+	devices     []*device // nil until CUDA was available
+	queue       queue
+	queued      atomic.Bool // the queue is not empty
+	typicalCost float64     // average seconds of a request without WithCost
+	mayBeLost   bool        // CUDA may be lost
+	calls       int         // begun and not ended
+	closed      bool
+	figures     figures
 
-	watching bool            // watchMemory runs
-	awaited  map[string]bool // labels of requests that wait for their quota, before the one that is looked at
+	polling       bool            // pollMemory runs
+	blockedLabels map[string]bool // labels whose quota an earlier request in the queue waits for
 }
 
 // pools counts the pools of the process.
 var pools atomic.Uint64
 
-// Open makes a pool. It opens no context and starts no goroutine: each device is made
-// ready by its first tile, which takes 125 ms and the setup.
+// Open makes a pool. It opens no context and starts no goroutine. The first work on each device opens
+// its context, which takes 125 ms, and runs the setup.
 //
-// A pool on a machine without usable CUDA leaves all work to the fallback, until
-// [runtime.Runtime.Refresh] finds a driver. The runtime stays the caller's, who closes it
-// after the pool.
+// On a machine without usable CUDA all work goes to the fallback, until [runtime.Runtime.Refresh] finds
+// a driver. The caller closes rt, after the pool.
 func Open(rt *runtime.Runtime, options ...Option) (*Pool, error) {
 	if rt == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a pool needs a runtime")
 	}
-	p := &Pool{rt: rt, number: 2 * pools.Add(1), typical: time.Millisecond.Seconds(), drained: make(chan struct{})}
+	p := &Pool{rt: rt, number: 2 * pools.Add(1), typicalCost: time.Millisecond.Seconds(), drained: make(chan struct{})}
 	p.mu.pool = p
 	p.defaults = config{minPerDevice: minPerDevice, streams: streamsOfADevice, queue: queueLength}
 	if err := p.defaults.apply(options); err != nil {
 		return nil, err
 	}
 	p.streams, p.limit = max(p.defaults.streams, 1), p.defaults.queue
-	if _, err := p.open(); err != nil && rt.Err() == nil {
+	if _, err := p.openDevices(); err != nil && rt.Err() == nil {
 		return nil, err
 	}
 	p.probes, p.cancel = context.WithCancel(context.Background())
 	return p, nil
 }
 
-// Devices lists the devices of the pool, in the order of [runtime.Runtime.Devices] when
-// they were found. One that does not work, or is left out for a while, has the reason in its Err.
-// There are none as long as CUDA is not available.
+// Devices lists the devices of the pool, in the order of [runtime.Runtime.Devices] when the pool found
+// them. A device that does not work, or is quarantined, has the reason in its Err. The list is empty
+// until CUDA is available.
 func (p *Pool) Devices() []runtime.Device {
 	if p == nil || p.rt == nil {
 		return nil
 	}
-	devices, _ := p.open()
+	devices, _ := p.openDevices()
 	states := make([]runtime.Device, len(devices))
 	for i, d := range devices {
 		states[i], _ = p.state(d)
@@ -84,22 +83,22 @@ func (p *Pool) Devices() []runtime.Device {
 	return states
 }
 
-// open returns the devices, and finds them once CUDA is available. Without an error there
-// is one at least.
-func (p *Pool) open() ([]*device, error) {
+// openDevices returns the devices, which it finds once CUDA is available. Without an error there is at
+// least one.
+func (p *Pool) openDevices() ([]*device, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := p.find()
+	err := p.findDevices()
 	return p.devices, err
 }
 
-// find is open for who holds mu. It fails also when CUDA is lost, as soon as that is noticed.
-func (p *Pool) find() error {
-	if p.devices != nil && !p.suspect {
+// findDevices is openDevices for callers that hold mu. It fails also after CUDA is lost, if mayBeLost is set.
+func (p *Pool) findDevices() error {
+	if p.devices != nil && !p.mayBeLost {
 		return nil
 	}
 	err := p.rt.Err()
-	if p.suspect = err != nil; err != nil || p.devices != nil {
+	if p.mayBeLost = err != nil; err != nil || p.devices != nil {
 		return err
 	}
 	c := &p.defaults
@@ -117,7 +116,7 @@ func (p *Pool) find() error {
 	if len(p.devices) == 0 {
 		return driver.Errorf(driver.ErrInvalidArgument, "WithoutDevices%v leaves no device", c.without)
 	}
-	p.compare()
+	p.updateSpeeds()
 	return nil
 }
 
@@ -125,9 +124,9 @@ func noDevice(ordinal int) error {
 	return driver.Errorf(driver.ErrInvalidArgument, "there is no device %d", ordinal)
 }
 
-// pick returns the devices that a call uses.
-func (p *Pool) pick(c *config) ([]*device, error) {
-	devices, err := p.open()
+// selectDevices returns the devices that a call uses.
+func (p *Pool) selectDevices(c *config) ([]*device, error) {
+	devices, err := p.openDevices()
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +148,7 @@ func (p *Pool) pick(c *config) ([]*device, error) {
 	return picked, nil
 }
 
-// weights are those of the devices of a call.
+// weights returns the weights of the devices of a call.
 func (p *Pool) weights(c *config, devices []*device) ([]float64, error) {
 	if c.weights != nil {
 		if len(c.weights) != len(devices) {
@@ -169,28 +168,28 @@ func (p *Pool) weights(c *config, devices []*device) ([]float64, error) {
 	return weights, nil
 }
 
-// learn takes the speeds of a call that succeeded into account. Only their proportions count, because the
-// items of another call may be larger: an item costs what it took on the average.
-func (p *Pool) learn(devices []*device, members []member) {
+// learn updates the speeds of devices after a call that succeeded. Only proportions count, because the
+// items of another call may be larger. The cost of an item is the average time that it took.
+func (p *Pool) learn(devices []*device, participants []participant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var items, busy float64
-	for i := range members {
-		items += float64(members[i].items)
-		busy += members[i].busy.Seconds()
+	for i := range participants {
+		items += float64(participants[i].items)
+		busy += participants[i].busy.Seconds()
 	}
-	for i := range members {
-		m := &members[i]
+	for i := range participants {
+		m := &participants[i]
 		if m.items == 0 {
 			continue
 		}
-		devices[i].works()
+		devices[i].recordSuccess()
 		devices[i].figures.ran += m.busy
-		devices[i].learn(float64(m.items)*busy/items, m.busy.Seconds(), keepOfScatter)
+		devices[i].learn(float64(m.items)*busy/items, m.busy.Seconds(), scatterDecay)
 	}
 }
 
-// begin lets a call in.
+// begin counts a call, unless the pool is closed.
 func (p *Pool) begin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,8 +200,8 @@ func (p *Pool) begin() error {
 	return nil
 }
 
-// letIn is begin for a call of several devices, which waits in the queue with each of them.
-func (p *Pool) letIn(c *config) error {
+// beginScatter is begin for a call of several devices, which has a request in the queue for each of them.
+func (p *Pool) beginScatter(c *config) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -229,13 +228,13 @@ func errClosed() error { return driver.Errorf(driver.ErrClosed, "the pool was cl
 // Close is [Pool.Shutdown] with a context that never ends.
 func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 
-// Shutdown lets no more calls in, waits for those that were let in, also those that wait for a device, and
-// closes streams and states. It may be called again, and does nothing then.
+// Shutdown refuses new calls, waits for the calls that have begun, also for those in the queue, and then
+// closes streams and states. A second call does nothing.
 //
-// When ctx ends first, the error says what still runs, and has ctx's cause. Nothing is closed then; a later
-// call waits on. From within a function of a call it is an error of kind driver.ErrInvalidArgument, and
-// changes nothing: it would wait for that call. It is not noticed on a goroutine that the function
-// has started.
+// When ctx ends first, the error says what still runs, and has ctx's cause. Nothing is closed then. A
+// later call waits again. Within a function of a call, Shutdown would wait for that call: it is an
+// error of kind driver.ErrInvalidArgument, and has no effect. That is not detected on a goroutine that
+// the function has started.
 func (p *Pool) Shutdown(ctx context.Context) error {
 	switch {
 	case ctx == nil:
@@ -268,7 +267,7 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// stillRuns is the error of a Shutdown whose context has ended.
+// stillRuns returns the error of a Shutdown whose context has ended.
 func (p *Pool) stillRuns(cause error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

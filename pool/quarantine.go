@@ -8,69 +8,69 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// A device that fails so often in a row is left out, first for the shortest time, and twice as long after
-// each probe that fails.
+// A device that fails maxFailures times in a row is quarantined for quarantineFirst. Each probe that fails
+// doubles the time.
 const (
-	failuresMost    = 3
+	maxFailures     = 3
 	quarantineFirst = time.Second
-	quarantineMost  = time.Minute
+	quarantineMax   = time.Minute
 )
 
-// quarantine says whether a device is left out.
+// quarantine is the state of a device's quarantine.
 type quarantine struct {
 	on       bool
 	failures int   // in a row
-	err      error // of the last failure, or of the last probe; nil if the device works
+	err      error // of the last failure or probe; nil if the device works
 	pause    time.Duration
 	until    time.Time // of the next probe
 	timer    *time.Timer
 }
 
-// works notes that a request has succeeded. One that is late says nothing of a device that is left out.
-func (d *device) works() {
+// recordSuccess records that a request has succeeded. It does not end a quarantine: the request may have begun
+// before that.
+func (d *device) recordSuccess() {
 	if q := &d.quarantine; !q.on {
 		q.failures, q.pause, q.err = 0, 0, nil
 	}
 }
 
-// blame notes an error of a function or of the preparation of a device. It tells whether any device can
-// do better.
-func (p *Pool) blame(d *device, err error) (others bool) {
+// recordFailure records an error of a function or of the preparation of a device. It reports whether
+// another device may succeed.
+func (p *Pool) recordFailure(d *device, err error) (others bool) {
 	lost := p.rt.Err()
 	info, _ := p.rt.Device(d.info.Ordinal)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d.figures.failures++
 	if lost != nil {
-		p.suspect = true // accept asks again
+		p.mayBeLost = true // admit asks the runtime again
 	}
 	if sticky(lost) {
-		return false // for ever, and so are all devices
+		return false // all devices of the process are lost for good
 	}
 	gone := errors.Is(info.Err, driver.ErrDeviceLost)
 	if gone {
 		err = info.Err
-	} else if !ofDevice(err) {
+	} else if !isDeviceError(err) {
 		return lost == nil
 	}
 	q := &d.quarantine
 	q.failures++
 	q.err = err
-	if !q.on && (gone || q.failures >= failuresMost && p.others(d)) {
-		p.leaveOut(d)
+	if !q.on && (gone || q.failures >= maxFailures && p.othersInService(d)) {
+		p.beginQuarantine(d)
 	}
 	return lost == nil
 }
 
-// sticky tells whether CUDA is lost for the process.
+// sticky reports whether CUDA is lost for the process.
 func sticky(lost error) bool {
 	e, ok := errors.AsType[*driver.Error](lost)
 	return ok && e.Sticky
 }
 
-// ofDevice tells whether an error may come from a device that does not work, and not from what a function
-// has asked for.
-func ofDevice(err error) bool {
+// isDeviceError reports whether an error may come from a broken device, and not from a wrong argument.
+func isDeviceError(err error) bool {
 	e, ok := errors.AsType[*driver.Error](err)
 	if !ok {
 		return false
@@ -83,8 +83,8 @@ func ofDevice(err error) bool {
 	return e.Kind == driver.ErrDriverCallFailed || e.Kind == driver.ErrDeviceLost || e.Kind == driver.ErrTimeout
 }
 
-// others tells whether another device is in service. The last one is kept, unless it is lost.
-func (p *Pool) others(d *device) bool {
+// othersInService reports whether another device is in service. The last one is quarantined only if it is lost.
+func (p *Pool) othersInService(d *device) bool {
 	for _, o := range p.devices {
 		if o != d && !o.quarantine.on {
 			return true
@@ -93,12 +93,12 @@ func (p *Pool) others(d *device) bool {
 	return false
 }
 
-// leaveOut begins the quarantine of a device. Requests that only it could take get its error.
-func (p *Pool) leaveOut(d *device) {
+// beginQuarantine begins the quarantine of a device. Requests that no other device may take fail.
+func (p *Pool) beginQuarantine(d *device) {
 	q := &d.quarantine
 	q.on = true
-	q.pause = min(max(2*q.pause, quarantineFirst), quarantineMost)
-	p.probeLater(d)
+	q.pause = min(max(2*q.pause, quarantineFirst), quarantineMax)
+	p.scheduleProbe(d)
 	for r := p.queue.first; r != nil; {
 		next := r.after
 		p.try(r)
@@ -106,7 +106,7 @@ func (p *Pool) leaveOut(d *device) {
 	}
 }
 
-func (p *Pool) probeLater(d *device) {
+func (p *Pool) scheduleProbe(d *device) {
 	q := &d.quarantine
 	q.until = time.Now().Add(q.pause)
 	q.stop()
@@ -115,14 +115,14 @@ func (p *Pool) probeLater(d *device) {
 	}
 }
 
-// stop keeps a probe from beginning.
+// stop cancels the next probe.
 func (q *quarantine) stop() {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
 }
 
-// probe tries a device that is left out, and takes it into service again if it works.
+// probe tests a quarantined device, and ends the quarantine if it works.
 func (p *Pool) probe(d *device) {
 	if p.begin() != nil {
 		return
@@ -130,28 +130,29 @@ func (p *Pool) probe(d *device) {
 	err := d.probe(p.probes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer p.endCall() // before the lock is left
+	defer p.endCall() // before mu is unlocked
 	q := &d.quarantine
 	switch {
 	case !q.on:
 	case err == nil:
-		p.takeBack(d)
+		p.endQuarantine(d)
 	default:
 		q.err = err
-		q.pause = min(2*q.pause, quarantineMost)
-		p.probeLater(d)
+		q.pause = min(2*q.pause, quarantineMax)
+		p.scheduleProbe(d)
 	}
 }
 
-// takeBack ends the quarantine of a device.
-func (p *Pool) takeBack(d *device) {
+// endQuarantine ends the quarantine of a device.
+func (p *Pool) endQuarantine(d *device) {
 	q := &d.quarantine
 	q.on, q.failures, q.err = false, 0, nil
 	q.stop()
 	p.dispatch()
 }
 
-// state is what is known of a device, and whether it is left out. Somebody else may have revived it.
+// state returns what is known of a device, and whether it is quarantined. Runtime.Revive may have ended
+// the reason for that.
 func (p *Pool) state(d *device) (info runtime.Device, leftOut bool) {
 	info, err := p.rt.Device(d.info.Ordinal)
 	if err != nil {
@@ -162,7 +163,7 @@ func (p *Pool) state(d *device) (info runtime.Device, leftOut bool) {
 	defer p.mu.Unlock()
 	q := &d.quarantine
 	if q.on && info.Err == nil && errors.Is(q.err, driver.ErrDeviceLost) {
-		p.takeBack(d)
+		p.endQuarantine(d)
 	}
 	if q.on && info.Err == nil {
 		info.Err = q.err
@@ -170,7 +171,7 @@ func (p *Pool) state(d *device) (info runtime.Device, leftOut bool) {
 	return info, q.on
 }
 
-// stopProbes is called when the pool closes.
+// stopProbes ends all probes when the pool closes.
 func (p *Pool) stopProbes() {
 	p.cancel()
 	for _, d := range p.devices {

@@ -5,37 +5,37 @@ import (
 	"time"
 )
 
-// request is what wants a worker: a Do, or a device's part of a Scatter.
+// request asks for a worker, for a call of Do or for a participant of a Scatter.
 type request struct {
-	cost     float64 // seconds on a device, about
+	cost     float64 // estimated seconds on a device
 	priority int
 	deadline time.Time
 
 	devices, without []int     // ordinals
 	tried            []*device // that it has failed on
-	only             *device   // of a Scatter, which has one worker of a device
-	overflow         bool      // waits also where the queue is full
+	only             *device   // of a participant of a Scatter
+	overflow         bool      // waits also if the queue is full
 	refuse           bool      // does not wait
 
 	label string // of the memory to reserve
 	bytes uint64
-	short *ReserveError // why no device takes it, if one has a stream for it
+	short *ReserveError // why no device with a free stream takes it
 
-	accepted bool // it counts in the pool's calls
+	accepted bool // counted in the pool's calls
 	waiting  bool // it is in the queue
 
 	since  time.Time     // in the queue
-	waited time.Duration // in all
-	// The answer, when ready has something.
+	waited time.Duration // of all tries
+	// The answer, after ready has received.
 	worker *Worker
 	err    error
 	ready  chan struct{}
 
-	before, after *request // in the queue; after also among those that were answered
+	before, after *request // in the queue; after also in the list of answered requests
 	post          post
 }
 
-// may tells whether a device may take the request.
+// may reports whether a device may take the request.
 func (r *request) may(d *device) bool {
 	if r.only != nil {
 		return r.only == d
@@ -44,7 +44,7 @@ func (r *request) may(d *device) bool {
 		!slices.Contains(r.without, d.info.Ordinal) && !slices.Contains(r.tried, d)
 }
 
-// goesBefore tells whether the request goes before one that has come earlier.
+// goesBefore reports whether the request overtakes one that has come earlier.
 func (r *request) goesBefore(o *request) bool {
 	switch {
 	case r.priority != o.priority:
@@ -55,11 +55,11 @@ func (r *request) goesBefore(o *request) bool {
 	return o.deadline.IsZero() || r.deadline.Before(o.deadline)
 }
 
-// queue has the requests that wait, the next one first.
+// queue is the list of the requests that wait, the next one first.
 type queue struct {
 	first, last *request
 	length      int
-	reserving   int // those of them that reserve memory
+	reserving   int // requests that reserve memory
 }
 
 func (q *queue) insert(r *request) {

@@ -4,24 +4,24 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Reason says why fewer devices than there are, or the CPU, did the work. The words are stable, and
-// [Stats] counts them.
+// Reason says why fewer devices than there are, or the CPU, did the work. The words do not change between
+// versions. [Stats] counts them.
 type Reason string
 
 // The reasons.
 const (
 	PolicyOff      Reason = "policy off"      // the runtime was opened with runtime.PolicyOff
 	Absent         Reason = "absent"          // there is no driver, or no device
-	Fault          Reason = "fault"           // CUDA is there and cannot be used, or is lost
+	Fault          Reason = "fault"           // CUDA is installed and cannot be used, or is lost
 	BelowGate      Reason = "below the gate"  // of WithSizeGate
 	MeasuredSlower Reason = "measured slower" // the CPU is faster
-	Failed         Reason = "failed"          // it was tried
-	Quarantined    Reason = "quarantined"     // devices that have failed are left out for a while
-	NoMemory       Reason = "no memory"       // no device has as much as WithReserve asks for
-	TooSmall       Reason = "too small"       // there is too little for more devices, see WithMinPerDevice
+	Failed         Reason = "failed"          // the devices failed
+	Quarantined    Reason = "quarantined"     // the devices are quarantined
+	NoMemory       Reason = "no memory"       // no device has the memory of WithReserve
+	TooSmall       Reason = "too small"       // too few items for all devices, see WithMinPerDevice
 )
 
-// unusable is the reason where no device can be used at all.
+// unusable returns the reason for which no device can be used at all.
 func (p *Pool) unusable() Reason {
 	switch {
 	case p.rt.Outcome() != runtime.Absent:

@@ -7,23 +7,21 @@ import (
 	"github.com/purecuda/purecuda/internal/contain"
 )
 
-// Reduce computes one result from n items: f one for each block of items on the devices of
-// the pool, and combine one from those of two neighbours, until there is one left.
+// Reduce computes one result from n items. f computes a result for each block of items, on the devices
+// of the pool. combine computes one result from those of two adjacent blocks, until one is left.
 //
-// f gets a range of whole blocks, of which the last block of all may be shorter, and writes
-// the result of block i of the range to out[i]. Everything said of [Scatter] holds, with
-// blocks for items: WithChunk and WithMinPerDevice count blocks, and WithItemBytes is the
-// memory of one. The fallback is [WithReduceFallback].
+// f gets a range of whole blocks, and writes the result of block i of the range to out[i]. Only the
+// last block of all may be shorter. The rules of [Scatter] hold, with blocks as items: WithChunk and
+// WithMinPerDevice count blocks, and WithItemBytes is the memory of one block. The fallback is
+// [WithReduceFallback].
 //
-// The order is fixed: what a block is depends on its size alone, and the results are
-// combined as a binary tree, (0 1) (2 3) ..., on the caller's goroutine. So the same n and
-// block give the same result bit for bit on any number of devices, in whichever pieces they
-// do it, and on the CPU, as long as f and the fallback give the same results for a block. The
-// tree also keeps the rounding errors of sums small: they grow with the logarithm of
-// the number of blocks.
+// The order is fixed. Blocks depend on their size alone, and the results are combined as a binary tree,
+// (0 1) (2 3) ..., on the caller's goroutine. So the same n and block give the same result bit for bit
+// on any number of devices, in any pieces, and on the CPU. f and the fallback must give the same result
+// for a block. The rounding errors of sums grow only with the logarithm of the number of blocks.
 //
-// combine may change and return its first argument. The results take memory: choose the
-// block so large that they are small beside the items. For n = 0 the result is the zero value.
+// combine may change and return its first argument. The results take memory: choose blocks that are
+// large beside a result. For n = 0 the result is the zero value.
 func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker, lo, hi int, out []R) error, combine func(a, b R) R, options ...Option) (R, *Report, error) {
 	var zero R
 	if block < 1 || n < 0 || combine == nil {
@@ -33,7 +31,7 @@ func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker,
 	if n%block != 0 {
 		blocks++
 	}
-	c, err := newCall(ctx, p, blocks, f != nil, options)
+	c, err := newScatterCall(ctx, p, blocks, f != nil, options)
 	if err != nil {
 		return zero, nil, err
 	}
@@ -80,8 +78,8 @@ func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker,
 	return results[0], report, nil
 }
 
-// WithReduceFallback is [WithFallback] for [Reduce]: f computes the results of the blocks of
-// a range of items. Its type must be that of the call.
+// WithReduceFallback is [WithFallback] for [Reduce]: f computes the results of the blocks of a range of
+// items. R must be that of the call.
 func WithReduceFallback[R any](f func(ctx context.Context, lo, hi int, out []R) error) Option {
 	return func(c *config) {
 		c.mapFallback = nil
@@ -91,7 +89,7 @@ func WithReduceFallback[R any](f func(ctx context.Context, lo, hi int, out []R) 
 	}
 }
 
-// combineTree leaves the result of all in the first one.
+// combineTree combines all results into the first one.
 func combineTree[R any](results []R, combine func(a, b R) R) {
 	var zero R
 	for n := len(results); n > 1; n = (n + 1) / 2 {

@@ -8,20 +8,20 @@ import (
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
-// ReserveError is the error of a request whose memory could not be reserved, see [WithReserve]. errors.Is
-// finds driver.ErrOutOfMemory in it.
+// ReserveError is the error of a request whose memory could not be reserved, see [WithReserve]. It wraps
+// driver.ErrOutOfMemory.
 type ReserveError struct {
 	Label string
 	Bytes uint64 // that were asked for
-	// Device is the ordinal of the device that came nearest.
+	// Device is the ordinal of the device with the most room.
 	Device int
-	// Reserved is what others have reserved there, and Limit is what may be reserved. Both
-	// are those of the label if Quota is set.
+	// Reserved is what other requests have reserved on Device, and Limit is what may be reserved. If
+	// Quota is set, both are those of the label.
 	Reserved, Limit uint64
 	Quota           bool
 }
 
-// Error says what was asked for, what there is, and who has the rest.
+// Error names the request, the limit, and what is reserved.
 func (e *ReserveError) Error() string {
 	e = zero.Or(e)
 	of := "the device"
@@ -35,23 +35,23 @@ func (e *ReserveError) Error() string {
 // Unwrap returns driver.ErrOutOfMemory.
 func (*ReserveError) Unwrap() error { return driver.ErrOutOfMemory }
 
-// The part of the memory that may be reserved: 9 of 10 bytes of what is free. A driver needs some for itself, and
+// The part of the free memory that may be reserved: 9 of 10 bytes. The driver needs some memory itself, and
 // other programs may use the device.
 const reservable, ofAll = 9, 10
 
 const (
-	// memoryAge is how old the figures of a device may be.
+	// memoryAge is the greatest age of the figures of a device.
 	memoryAge = 10 * time.Millisecond
 	// memoryWatch is how often they are looked at while requests wait for memory that the pool does not have.
-	memoryWatch = 20 * time.Millisecond
+	memoryPoll = 20 * time.Millisecond
 )
 
-// reservations are those of a device.
+// reservations are the reserved bytes of a device, and what is known of its memory.
 type reservations struct {
 	bytes  uint64
 	labels map[string]uint64
-	// awaited is whether a request waits for memory that comes before the one that is looked at.
-	awaited bool
+	// blocked is set if a request waits for the memory that comes earlier in the queue.
+	blocked bool
 
 	known bool      // the next ones are
 	free  uint64    // the device had, with what its context caches
@@ -60,8 +60,8 @@ type reservations struct {
 	at    time.Time // then
 }
 
-// limit is what may be reserved on a device. What those who have reserved memory have allocated by now is
-// not free any more; it is about what the program holds more than when nothing was reserved.
+// limit returns how many bytes may be reserved on a device. Memory that requests have reserved and
+// allocated is not free any more. limit estimates it: the growth since nothing was reserved.
 func (r *reservations) limit(total uint64) uint64 {
 	all := total
 	if r.known {
@@ -74,8 +74,8 @@ func (r *reservations) limit(total uint64) uint64 {
 	return all / ofAll * reservable
 }
 
-// refuses is why a device does not have the memory for a request now, or nil.
-func (d *device) refuses(r *request) *ReserveError {
+// insufficientMemory returns the error if a device does not have the memory for a request now, or nil.
+func (d *device) insufficientMemory(r *request) *ReserveError {
 	if r.bytes == 0 {
 		return nil
 	}
@@ -92,42 +92,42 @@ func (d *device) refuses(r *request) *ReserveError {
 	return nil
 }
 
-// keeps tells whether a device has no memory for a request, or keeps it for those that wait before it.
-func (p *Pool) keeps(d *device, r *request) bool {
+// memoryBlocked reports whether a device has no memory for a request, or has to keep it for earlier requests.
+func (p *Pool) memoryBlocked(d *device, r *request) bool {
 	switch {
 	case r.bytes == 0:
 		return false
-	case !r.waiting && p.queue.reserving > 0, r.waiting && (d.reserved.awaited || p.awaited[r.label]):
+	case !r.waiting && p.queue.reserving > 0, r.waiting && (d.reserved.blocked || p.blockedLabels[r.label]):
 		return true
 	}
-	if short := d.refuses(r); short != nil {
+	if short := d.insufficientMemory(r); short != nil {
 		r.short = short
 		return true
 	}
 	return false
 }
 
-// keep keeps the memory that a request waits for from those after it, or that of its label.
-func (p *Pool) keep(r *request) {
+// blockMemory keeps the memory that a request waits for, or the quota of its label, from later requests.
+func (p *Pool) blockMemory(r *request) {
 	if r.short.Quota {
-		p.awaited[r.label] = true
+		p.blockedLabels[r.label] = true
 		return
 	}
 	for _, d := range p.devices {
-		d.reserved.awaited = d.reserved.awaited || r.may(d)
+		d.reserved.blocked = d.reserved.blocked || r.may(d)
 	}
 }
 
-// keepNothing begins to look at the queue from its start.
-func (p *Pool) keepNothing() {
-	p.awaited = map[string]bool{}
+// unblockMemory is called before the queue is searched from its start.
+func (p *Pool) unblockMemory() {
+	p.blockedLabels = map[string]bool{}
 	for _, d := range p.devices {
-		d.reserved.awaited = false
+		d.reserved.blocked = false
 	}
 }
 
-// never is why no device will ever have the memory for a request, or nil.
-func (p *Pool) never(r *request) error {
+// neverFits returns the error if no device will ever have the memory for a request, or nil.
+func (p *Pool) neverFits(r *request) error {
 	if r.bytes == 0 {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (p *Pool) never(r *request) error {
 		}
 	}
 	if nearest == nil {
-		return nil // another error is nearer
+		return nil // no device may take it: impossible has the error
 	}
 	return nearest
 }
@@ -174,11 +174,11 @@ func (d *device) unreserve(label string, bytes uint64) {
 	}
 }
 
-// lookAtMemory asks for the memory of the devices whose context is open, unless that was asked a moment ago.
-// It calls the driver, and holds no lock then.
-func (p *Pool) lookAtMemory(age time.Duration) {
+// refreshMemory asks the driver for the free memory of the devices whose context is open, unless the
+// figures are younger than age. It holds no lock during the calls.
+func (p *Pool) refreshMemory(age time.Duration) {
 	for _, c := range p.rt.Contexts() {
-		d, idle := p.beginLook(c.Device().Ordinal, age)
+		d, idle := p.beginRefresh(c.Device().Ordinal, age)
 		if d == nil {
 			continue
 		}
@@ -195,9 +195,9 @@ func (p *Pool) lookAtMemory(age time.Duration) {
 	}
 }
 
-// beginLook returns the device of an ordinal if its figures are old, and whether nothing is reserved there.
-// Others do not ask meanwhile.
-func (p *Pool) beginLook(ordinal int, age time.Duration) (d *device, idle bool) {
+// beginRefresh returns the device of an ordinal if its figures are old, and whether nothing is reserved there.
+// It marks the figures as fresh, so that no other goroutine asks meanwhile.
+func (p *Pool) beginRefresh(ordinal int, age time.Duration) (d *device, idle bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range p.devices {
@@ -209,20 +209,20 @@ func (p *Pool) beginLook(ordinal int, age time.Duration) (d *device, idle bool) 
 	return nil, false
 }
 
-// watchMemory looks at the memory now and then, as long as requests wait for it: others than the pool may
+// pollMemory refreshes the figures periodically while requests wait for memory: code outside of the pool may
 // free some. It is called with mu held.
-func (p *Pool) watchMemory() {
-	if p.watching {
+func (p *Pool) pollMemory() {
+	if p.polling {
 		return
 	}
-	p.watching = true
-	time.AfterFunc(memoryWatch, func() {
-		p.lookAtMemory(memoryAge)
+	p.polling = true
+	time.AfterFunc(memoryPoll, func() {
+		p.refreshMemory(memoryAge)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.watching = false
+		p.polling = false
 		if p.dispatch(); p.queue.reserving > 0 {
-			p.watchMemory()
+			p.pollMemory()
 		}
 	})
 }

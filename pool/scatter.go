@@ -16,35 +16,32 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Scatter does n items on the devices of the pool: it cuts [0, n) into tiles and calls f
-// for them, on the goroutine of their device. It returns when all is done and every f has
-// returned.
+// Scatter does n items on the devices of the pool. It cuts [0, n) into tiles and calls f for them, on
+// a goroutine for each device. It returns after every f has returned.
 //
-// f is called at the same time for different devices, one tile at a time for each. The
-// tile of a device comes in pieces, so that a device that is done helps one that is not;
-// see [WithChunk] for pieces of a fixed size. On success every item was done once.
+// f is called at the same time for different devices, and for one tile at a time on each. A device
+// does its tile in pieces, and a device that has finished takes pieces of another one. [WithChunk]
+// sets the size of the pieces. On success every item was done once.
 //
-// All or nothing: when f fails, panics, or loses its device, and [WithRetry] does not
-// help, the others are stopped and the error is an [*Error] that names every tile that
-// is not done. The fallback then does all items again, and the call succeeds if it does:
-// Report.Why has the error. Where CUDA cannot be used and there is no fallback, the
-// error is that of [runtime.Runtime.Err]; on a machine without CUDA its kind is
-// driver.ErrDriverLibraryUnavailable.
+// A call does all items or fails. If f fails, panics, or loses its device, and [WithRetry] does not
+// help, the other devices stop. The error is an [*Error] that names every tile that is not done. A
+// fallback then does all items again, and the call succeeds if the fallback does. Report.Why has
+// the error of the devices. Where CUDA cannot be used and there is no fallback, the error is that of
+// [runtime.Runtime.Err]. On a machine without CUDA its kind is driver.ErrDriverLibraryUnavailable.
 //
-// When ctx ends, no more pieces begin, and the error has ctx's cause. Work that is on a
-// device by then goes on, and f must not leave it the caller's memory. In all other cases
-// the streams of tiles that failed are waited for before the fallback or the end. The
-// report is nil only where nothing was tried.
+// When ctx ends, no more pieces begin, and the error has ctx's cause. Work that is queued on a device
+// goes on, so f must not leave it the caller's memory. In all other cases Scatter waits for the
+// streams of failed tiles before it runs the fallback or returns. The report is nil only if nothing
+// was tried.
 //
 // A device that is known not to work gets no work: see [Report].Skipped.
 //
-// f must not use the pool itself: it would wait for its own device. That is an error of kind
-// driver.ErrInvalidArgument if f passes on [Worker.Ctx] or a context made from it, on whatever
-// goroutine, and with any context on the goroutine that f was called on. It is not noticed, and
-// waits for ever, where f starts a goroutine that uses the pool with another context, and f
-// waits for that.
+// f must not call the pool itself: it would wait for its own device. Such a call is an error of kind
+// driver.ErrInvalidArgument if it has [Worker.Ctx] or a context made from it, on any goroutine. On the
+// goroutine of f it is an error with any context. Another goroutine with another context is not
+// detected: if f waits for it, f waits for ever.
 func Scatter(ctx context.Context, p *Pool, n int, f func(*Worker, Tile) error, options ...Option) (*Report, error) {
-	c, err := newCall(ctx, p, n, f != nil, options)
+	c, err := newScatterCall(ctx, p, n, f != nil, options)
 	if err != nil {
 		return nil, err
 	}
@@ -55,25 +52,25 @@ func Scatter(ctx context.Context, p *Pool, n int, f func(*Worker, Tile) error, o
 	return c.run()
 }
 
-// call is one Scatter or Map.
-type call struct {
+// scatterCall is one call of Scatter, Map or Reduce.
+type scatterCall struct {
 	config
-	pool   *Pool
-	n      int
-	f      func(*Worker, Tile) error
-	cpu    func(ctx context.Context, lo, hi int) error // the fallback
-	parent context.Context                             // the caller's
-	ctx    context.Context                             // the functions'
-	plan   plan
-	using  []*device
-	visits sync.WaitGroup // of the devices
-	reason Reason         // why not all devices do it
+	pool       *Pool
+	n          int
+	f          func(*Worker, Tile) error
+	cpu        func(ctx context.Context, lo, hi int) error // the fallback
+	parent     context.Context                             // the caller's
+	ctx        context.Context                             // the functions'
+	scheduler  scheduler
+	devices    []*device
+	goroutines sync.WaitGroup // of the participants
+	reason     Reason         // why not all devices take part
 	// skipped are the devices that are left out.
 	skipped []runtime.Device
 }
 
-// newCall checks what does not depend on the machine.
-func newCall(ctx context.Context, p *Pool, n int, hasFunction bool, options []Option) (*call, error) {
+// newScatterCall checks the arguments that do not depend on the machine.
+func newScatterCall(ctx context.Context, p *Pool, n int, hasFunction bool, options []Option) (*scatterCall, error) {
 	config, err := p.configure(ctx, hasFunction, options)
 	switch {
 	case err != nil:
@@ -83,12 +80,12 @@ func newCall(ctx context.Context, p *Pool, n int, hasFunction bool, options []Op
 	case p.serving():
 		return nil, errNested()
 	}
-	return &call{pool: p, n: n, parent: ctx, config: *config}, nil
+	return &scatterCall{pool: p, n: n, parent: ctx, config: *config}, nil
 }
 
 // run does the items where they can be done.
-func (c *call) run() (*Report, error) {
-	if err := c.pool.letIn(&c.config); err != nil {
+func (c *scatterCall) run() (*Report, error) {
+	if err := c.pool.beginScatter(&c.config); err != nil {
 		return nil, err
 	}
 	defer c.pool.end()
@@ -114,7 +111,7 @@ func (c *call) run() (*Report, error) {
 	return report, err
 }
 
-func (c *call) choose() (*Report, error) {
+func (c *scatterCall) choose() (*Report, error) {
 	side, err := c.breakEven.side(c.parent, c.n, c.cpu != nil)
 	switch {
 	case c.n == 0:
@@ -140,7 +137,7 @@ func (c *call) choose() (*Report, error) {
 	report, err := c.onGPU()
 	tried := report != nil || c.pool.rt.Err() != nil // and no mistake of the caller
 	if err != nil && tried && c.cpu != nil && c.parent.Err() == nil {
-		if len(c.using) > 0 {
+		if len(c.devices) > 0 {
 			c.reason = Failed
 		}
 		return c.onCPU(err)
@@ -149,7 +146,7 @@ func (c *call) choose() (*Report, error) {
 }
 
 // onCPU does the items with the fallback.
-func (c *call) onCPU(why error) (*Report, error) {
+func (c *scatterCall) onCPU(why error) (*Report, error) {
 	tiles, err := parallel(c.parent, c.n, c.chunk, c.itemBytes, func(ctx context.Context, lo, hi int) error {
 		return c.pool.onCPU(func() error { return c.cpu(ctx, lo, hi) })
 	})
@@ -159,45 +156,45 @@ func (c *call) onCPU(why error) (*Report, error) {
 	return &Report{Where: OnCPU, Why: why, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, err
 }
 
-// onGPU does the items on the devices. Without a report nothing was tried.
-func (c *call) onGPU() (*Report, error) {
+// onGPU does the items on the devices. It returns no report if nothing was tried.
+func (c *scatterCall) onGPU() (*Report, error) {
 	var err error
-	if c.using, err = c.pool.pick(&c.config); err != nil {
+	if c.devices, err = c.pool.selectDevices(&c.config); err != nil {
 		return nil, err
 	}
-	weights, err := c.pool.weights(&c.config, c.using)
+	weights, err := c.pool.weights(&c.config, c.devices)
 	if err != nil {
 		return nil, err
 	}
-	if weights, err = c.skip(weights); err != nil {
+	if weights, err = c.skipFailed(weights); err != nil {
 		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Ordinal: c.skipped[0].Ordinal, Cause: err}}
 		return &Report{Where: OnGPU, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, &Error{Tiles: tiles}
 	}
 	tiles := c.prepare(weights)
-	c.plan.run(c.parent, tiles)
-	c.plan.cancel(nil)
-	c.visits.Wait()
-	done, err := c.plan.result()
+	c.scheduler.run(c.parent, tiles)
+	c.scheduler.cancel(nil)
+	c.goroutines.Wait()
+	done, err := c.scheduler.result()
 	if err == nil {
-		c.pool.learn(c.using, c.plan.members)
+		c.pool.learn(c.devices, c.scheduler.participants)
 	}
 	return &Report{Where: OnGPU, Reason: c.reason, Tiles: done, Skipped: c.skipped}, err
 }
 
-// skip leaves out the devices that are known not to work, and returns the weights of the others. If
-// all of them are lost or quarantined, that is the error.
-func (c *call) skip(weights []float64) ([]float64, error) {
-	states := make([]runtime.Device, len(c.using))
-	leftOut := make([]bool, len(c.using))
+// skipFailed removes the devices that are known not to work, and returns the weights of the others. It
+// fails if all devices are lost or quarantined.
+func (c *scatterCall) skipFailed(weights []float64) ([]float64, error) {
+	states := make([]runtime.Device, len(c.devices))
+	leftOut := make([]bool, len(c.devices))
 	working := false
-	for i, d := range c.using {
+	for i, d := range c.devices {
 		states[i], leftOut[i] = c.pool.state(d)
 		working = working || states[i].Err == nil
 	}
 	var using []*device
 	var rest []float64
 	var causes []error
-	for i, d := range c.using {
+	for i, d := range c.devices {
 		if err := states[i].Err; leftOut[i] || errors.Is(err, driver.ErrDeviceLost) || working && err != nil {
 			c.skipped = append(c.skipped, states[i])
 			causes = append(causes, states[i].Err)
@@ -208,35 +205,35 @@ func (c *call) skip(weights []float64) ([]float64, error) {
 		}
 		using, rest = append(using, d), append(rest, weights[i])
 	}
-	c.using = using
+	c.devices = using
 	if len(using) == 0 {
 		return nil, errors.Join(causes...)
 	}
 	return rest, nil
 }
 
-// prepare makes the plan, with a member for each device, and the tiles that they have at first.
-func (c *call) prepare(weights []float64) []Tile {
-	c.ctx, c.plan.cancel = context.WithCancelCause(context.WithValue(c.parent, within{c.pool}, true))
-	p := &c.plan
-	p.least, p.chunk, p.itemBytes, p.retries = c.floor(), c.chunk, c.itemBytes, c.retries
+// prepare makes the scheduler, with a participant for each device, and returns their first tiles.
+func (c *scatterCall) prepare(weights []float64) []Tile {
+	c.ctx, c.scheduler.cancel = context.WithCancelCause(context.WithValue(c.parent, within{c.pool}, true))
+	p := &c.scheduler
+	p.minPiece, p.chunk, p.itemBytes, p.retries = c.minItems(), c.chunk, c.itemBytes, c.retries
 	p.ordinal = func(device int) int { return c.pool.devices[device].info.Ordinal }
-	p.wake = func(i int) {
-		items := p.members[i].hi - p.members[i].lo
-		c.visits.Go(func() { c.visit(i, items) })
+	p.start = func(i int) {
+		items := p.participants[i].hi - p.participants[i].lo
+		c.goroutines.Go(func() { c.participate(i, items) })
 	}
-	p.hopeless = func() bool { return c.pool.rt.Err() != nil }
+	p.lost = func() bool { return c.pool.rt.Err() != nil }
 	p.ended = make(chan struct{})
-	p.members = make([]member, len(c.using))
-	for i, d := range c.using {
-		p.members[i] = newMember(d.index, weights[i])
+	p.participants = make([]participant, len(c.devices))
+	for i, d := range c.devices {
+		p.participants[i] = participant{device: d.index, weight: positive(weights[i])}
 	}
-	p.tiles = make([]TileReport, 0, 2*len(c.using))
-	return Partition(c.few(weights), c.n)
+	p.tiles = make([]TileReport, 0, 2*len(c.devices))
+	return Partition(c.limitDevices(weights), c.n)
 }
 
-// floor is how many items a device must have to take part.
-func (c *call) floor() int {
+// minItems returns how many items a device must have to take part.
+func (c *scatterCall) minItems() int {
 	switch {
 	case c.minSet:
 		return c.minPerDevice
@@ -248,10 +245,11 @@ func (c *call) floor() int {
 	return minPerDevice
 }
 
-// few keeps as many of the weights, the largest ones, as devices are to take part.
-func (c *call) few(weights []float64) []float64 {
+// limitDevices returns the weights with zeros for the devices that are not to take part: those with
+// the least weights, if there are too few items for all.
+func (c *scatterCall) limitDevices(weights []float64) []float64 {
 	most := len(weights)
-	if floor := c.plan.least; floor > 0 {
+	if floor := c.scheduler.minPiece; floor > 0 {
 		most = min(most, max(c.n/floor, 1))
 	}
 	if min(most, c.n) < len(weights) && c.reason == "" {
@@ -274,17 +272,9 @@ func (c *call) few(weights []float64) []float64 {
 	return few
 }
 
-// counted is a weight as [Partition] counts it.
-func counted(w float64) float64 {
-	if w > 0 && !math.IsInf(w, 1) {
-		return w
-	}
-	return 0
-}
-
-// visit is a device's part of the call, as long as there is something for it.
-func (c *call) visit(member, items int) {
-	d := c.using[member]
+// participate does pieces on a device until there are none.
+func (c *scatterCall) participate(index, items int) {
+	d := c.devices[index]
 	r := &request{only: d, accepted: true, priority: c.priority, cost: c.cost.Seconds() * float64(items)}
 	r.deadline, _ = c.parent.Deadline()
 	r.post.request = r
@@ -295,49 +285,49 @@ func (c *call) visit(member, items int) {
 	case c.ctx.Err() != nil:
 		return // the call is over
 	}
-	if !c.plan.enter(member) {
+	if !c.scheduler.enter(index) {
 		return
 	}
-	defer c.plan.leave(member)
+	defer c.scheduler.leave(index)
 	limit := 0
 	if err == nil {
 		w.ctx = c.ctx
 		if err = w.prepare(); err == nil {
 			limit, err = c.itemLimit(d.info.Ordinal)
 		} else {
-			c.pool.blame(d, err)
+			c.pool.recordFailure(d, err)
 			err = fmt.Errorf("preparing device %d: %w", d.info.Ordinal, err)
 		}
 	}
 	if err != nil {
-		c.plan.refuse(member, err)
+		c.scheduler.recordUnusable(index, err)
 		return
 	}
 	for {
-		k, ok := c.plan.take(member, limit)
+		k, ok := c.scheduler.take(index, limit)
 		if !ok {
 			return
 		}
-		c.do(w, member, k)
+		c.runPiece(w, index, k)
 	}
 }
 
-// do calls the caller's function for a piece.
-func (c *call) do(w *Worker, member int, k piece) {
+// runPiece calls the caller's function for a piece.
+func (c *scatterCall) runPiece(w *Worker, index int, k piece) {
 	w.retried = k.retries > 0
-	w.watch.start()
+	w.stopwatch.start()
 	contain.Call(func() error {
-		return c.pool.onDevice(func() error { return c.f(w, Tile{Device: w.of.index, Lo: k.lo, Hi: k.hi}) })
+		return c.pool.onDevice(func() error { return c.f(w, Tile{Device: w.pooled.index, Lo: k.lo, Hi: k.hi}) })
 	}, func(err error) {
 		if err != nil && c.parent.Err() == nil {
-			c.pool.fail(w, err)
+			c.pool.synchronizeFailed(w, err)
 		}
-		c.plan.settle(member, k, w.watch.stop(), err)
+		c.scheduler.record(index, k, w.stopwatch.stop(), err)
 	})
 }
 
-// itemLimit is how many items a device has the memory for at once.
-func (c *call) itemLimit(ordinal int) (int, error) {
+// itemLimit returns how many items fit into the memory budget of a device.
+func (c *scatterCall) itemLimit(ordinal int) (int, error) {
 	if c.itemBytes == 0 {
 		return math.MaxInt, nil
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// figures are what Stats counts, of a pool or of a device.
+// figures are the counters of a pool or of a device.
 type figures struct {
 	requests, refused, waits, retries, failures uint64
 
@@ -21,44 +21,44 @@ func (p *Pool) countRetries(n int) {
 	p.figures.retries += uint64(n)
 }
 
-// Stats is a snapshot of what a pool has done and does.
+// Stats is a snapshot of the counters and the queue of a pool.
 type Stats struct {
 	Requests uint64 // calls of Do, Scatter and its kin
-	Refused  uint64 // of those, with ErrQueueFull
-	Retries  uint64 // on another device
-	Waits    uint64 // in the queue, that have ended
+	Refused  uint64 // calls that failed with ErrQueueFull
+	Retries  uint64 // tries on another device
+	Waits    uint64 // requests that came into the queue
 	Waited   time.Duration
-	// Queued is the length of the queue now, of QueueLimit at most; requests with WithQueueWait, and
-	// the parts of a Scatter, come on top.
+	// Queued is the length of the queue. QueueLimit does not count requests with WithQueueWait and the
+	// parts of a Scatter, so that Queued may be larger.
 	Queued, QueueLimit int
-	// Reasons count the calls that fewer devices or the CPU did, see [Report].Reason.
+	// Reasons counts the calls that fewer devices or the CPU did, by [Report].Reason.
 	Reasons map[Reason]uint64
 	Devices []DeviceStats // in the order of [Pool.Devices]
 }
 
-// DeviceStats is what a device of a pool has done and does.
+// DeviceStats is a snapshot of the counters and the load of a device.
 type DeviceStats struct {
-	// Device has the error of a device that does not work, or is left out.
+	// Device has the error of a device that does not work, or is quarantined.
 	Device   runtime.Device
-	Requests uint64        // that it got, with parts of a Scatter
+	Requests uint64        // that the device got, with parts of a Scatter
 	Failures uint64        // of functions and of preparations
-	Ran      time.Duration // that functions took which succeeded, of all streams together
-	Streams  int           // that were made
-	Busy     int           // streams that work on a request now
-	// Outstanding is what those cost, see [WithCost].
+	Ran      time.Duration // total time of functions that succeeded, on all streams
+	Streams  int           // made so far
+	Busy     int           // streams with a request now
+	// Outstanding is the cost of the requests on busy streams, see [WithCost].
 	Outstanding time.Duration
-	// Speed is how much it does in a second of a stream, beside other devices.
+	// Speed is the work that the device does in a second of a stream, relative to other devices.
 	Speed float64
-	// Quarantined says that the device is left out, until a probe at NextProbe or later succeeds.
+	// Quarantined is set while the device gets no work, until a probe at NextProbe or later succeeds.
 	Quarantined bool
 	NextProbe   time.Time
-	// Reserved are the bytes that requests have reserved, of ReserveLimit, by what was known of the free memory
-	// when that was last asked, and ReservedBy those of each label. See [WithReserve].
+	// Reserved is how many bytes requests have reserved, see [WithReserve]. ReserveLimit depends on the free
+	// memory when the driver was last asked. ReservedBy has the bytes of each label.
 	Reserved, ReserveLimit uint64
 	ReservedBy             map[string]uint64
 }
 
-// Stats returns what the pool has done and does.
+// Stats returns a snapshot.
 func (p *Pool) Stats() Stats {
 	if p == nil || p.rt == nil {
 		return Stats{}

@@ -10,18 +10,18 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Worker is the device that a function of a call has to use, and a stream of it. Code that asks for
-// a device in any other way, runtime.Probe for one, gets the same device in every call.
+// Worker is the device that a function of a call has to use, and a stream of that device. A function
+// that asks for a device in another way, as with runtime.Probe, gets the same device in every call.
 //
-// A worker is used by one function at a time. It is valid until the function returns, and
-// belongs to the goroutine that the function was called on.
+// One function uses a worker at a time. A worker is valid until the function returns, on the goroutine
+// that the function was called on.
 type Worker struct {
-	// State is the caller's: what WithSetup has made for this stream, or an earlier
-	// function. If it has a method Close() error, that is called when the pool closes.
-	// See [State] for what all streams of the device share.
+	// State is a value of the caller's for this stream, which WithSetup or an earlier function has
+	// set. If it has a method Close() error, the pool calls that when it closes. See [State] for the
+	// value that all streams of the device share.
 	State any
 
-	of         *device
+	pooled     *device
 	number     int // among the workers of the device
 	device     runtime.Device
 	context    *runtime.Context
@@ -29,21 +29,21 @@ type Worker struct {
 	stream     *runtime.Stream
 	shared     *shared
 
-	cost     float64 // of what it does
-	scatters bool    // for a Scatter
-	label    string
-	bytes    uint64 // reserved
-	ctx      context.Context
-	retried  bool
-	watch    watch
-	// Of a request that has succeeded:
+	cost      float64 // of its request
+	scatters  bool    // for a Scatter
+	label     string
+	bytes     uint64 // reserved
+	ctx       context.Context
+	retried   bool
+	stopwatch stopwatch
+	// After a request that has succeeded:
 	ran    time.Duration
-	hinted bool // its cost was known
+	hinted bool // the caller gave its cost
 	post   post
 }
 
-// State returns the state of type T that a worker has: that of its stream, which WithSetup has
-// made, or that of its device, which WithDeviceSetup has made.
+// State returns the state of type T of a worker: that of its stream, which WithSetup has made, or that
+// of its device, which WithDeviceSetup has made.
 func State[T any](w *Worker) (T, error) {
 	w = zero.Or(w)
 	if state, ok := w.State.(T); ok {
@@ -58,28 +58,27 @@ func State[T any](w *Worker) (T, error) {
 	return state, nil
 }
 
-// Index is the place of the device in [Pool.Devices].
-func (w *Worker) Index() int { return zero.Or(zero.Or(w).of).index }
+// Index returns the index of the device in [Pool.Devices].
+func (w *Worker) Index() int { return zero.Or(zero.Or(w).pooled).index }
 
-// Device describes the device.
+// Device returns the description of the device.
 func (w *Worker) Device() runtime.Device { return zero.Or(w).device }
 
-// Context is the device's context. It belongs to the runtime.
+// Context returns the context of the device. It belongs to the runtime.
 func (w *Worker) Context() *runtime.Context { return zero.Or(w).context }
 
-// Stream is a stream of the device that this worker alone uses. When a function has failed,
-// the pool waits for the stream; otherwise the function has to wait for what it has put
-// there.
+// Stream returns the stream of the worker, which no other worker uses. The function has to wait for the
+// work that it puts on the stream. If the function fails, the pool waits for the stream.
 func (w *Worker) Stream() *runtime.Stream { return zero.Or(w).stream }
 
-// Ctx is the context of the call. It also ends when another tile has failed for good.
-// Long functions should look at it, and waits take it.
+// Ctx returns the context of the call. It also ends when another tile has failed for good. Pass it to
+// waits, and check it in functions that take long.
 func (w *Worker) Ctx() context.Context { return zero.Or(w).ctx }
 
-// Phase says that the function begins to upload, compute or download, for the report. A
-// function that never says so computes. Time is that of the goroutine: for the times of
-// the device's work, wait for the stream before the next mark.
-func (w *Worker) Phase(p Phase) { zero.Or(w).watch.mark(p) }
+// Phase tells the report that the function begins to upload, compute or download. A function that never
+// calls it computes. The times are those of the goroutine. To measure the work of the device, wait for
+// the stream before the next call of Phase.
+func (w *Worker) Phase(p Phase) { zero.Or(w).stopwatch.mark(p) }
 
 // Phase is a part of the work on a tile.
 type Phase int
@@ -95,19 +94,19 @@ const (
 // spent is the time of each phase.
 type spent [phases]time.Duration
 
-// watch measures phases one after the other.
-type watch struct {
+// stopwatch measures phases one after the other.
+type stopwatch struct {
 	began, since time.Time
 	phase        Phase
 	spent        spent
 }
 
-func (w *watch) start() {
+func (w *stopwatch) start() {
 	now := time.Now()
-	*w = watch{began: now, since: now}
+	*w = stopwatch{began: now, since: now}
 }
 
-func (w *watch) mark(p Phase) {
+func (w *stopwatch) mark(p Phase) {
 	now := time.Now()
 	w.spent[w.phase] += now.Sub(w.since)
 	w.since = now
@@ -116,8 +115,8 @@ func (w *watch) mark(p Phase) {
 	}
 }
 
-// stop returns what was measured since start.
-func (w *watch) stop() spent {
+// stop returns the times since start.
+func (w *stopwatch) stop() spent {
 	w.mark(Compute)
 	return w.spent
 }

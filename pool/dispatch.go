@@ -10,30 +10,30 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// ErrQueueFull is the error of a request that would have to wait, and for which the queue of the pool has
-// no room. See [WithQueue] and [WithQueueWait].
+// ErrQueueFull is the error of a request that would have to wait while the queue of the pool is full. See
+// [WithQueue] and [WithQueueWait].
 var ErrQueueFull = errors.New("the queue of the pool is full")
 
-// ErrQuarantined is the error of a request whose devices have all failed, and are left out for a
-// while. The errors of the devices are behind it.
+// ErrQuarantined is the error of a request whose devices are all quarantined after failures. It wraps
+// the errors of the devices.
 var ErrQuarantined = errors.New("the devices are quarantined")
 
-// errTried is that of a request that has failed on all its devices. Callers have better ones.
+// errTried is the error of a request that has failed on all its devices. Callers replace it by the
+// errors of the devices.
 var errTried = errors.New("no other device is left")
 
-// acquire gets a worker for a request: that of the device that will be free first, now or when
-// there is one.
+// acquire returns a worker of the device that will be free first, and waits until there is one.
 func (p *Pool) acquire(ctx context.Context, r *request) (w *Worker, err error) {
-	if !p.crowded.Load() && p.mu.TryLock() {
-		if err = p.accept(r); err == nil {
-			w, err = p.place(r)
+	if !p.queued.Load() && p.mu.TryLock() {
+		if err = p.admit(r); err == nil {
+			w, err = p.assign(r)
 		}
 		p.mu.Unlock()
 		if w != nil || err != nil {
 			return w, err
 		}
 	}
-	// It has to wait, and would never get a worker if it waits for its own goroutine.
+	// The request has to wait. If its own goroutine has the worker that it needs, it would wait for ever.
 	if r.only == nil && p.serving() {
 		return nil, errNested()
 	}
@@ -48,9 +48,9 @@ func (p *Pool) acquire(ctx context.Context, r *request) (w *Worker, err error) {
 		select {
 		case <-r.ready:
 		case <-done:
-			p.giveUp(r, context.Cause(ctx))
+			p.cancelRequest(r, context.Cause(ctx))
 			<-r.ready
-			if r.worker != nil { // it came just before
+			if r.worker != nil { // it was assigned just before
 				p.release(r.worker)
 				r.worker, r.err = nil, context.Cause(ctx)
 			}
@@ -61,9 +61,9 @@ func (p *Pool) acquire(ctx context.Context, r *request) (w *Worker, err error) {
 	return w, err
 }
 
-// arrive answers a request that was posted, or lets it wait.
-func (p *Pool) arrive(r *request) {
-	err := p.accept(r)
+// enqueue answers a request that was posted, or puts it into the queue.
+func (p *Pool) enqueue(r *request) {
+	err := p.admit(r)
 	if err == nil && p.try(r) {
 		return
 	}
@@ -78,31 +78,31 @@ func (p *Pool) arrive(r *request) {
 	}
 	p.queue.insert(r)
 	p.figures.waits++
-	p.crowded.Store(true)
+	p.queued.Store(true)
 	if r.bytes > 0 {
 		p.dispatch() // those before it may wait for something else
-		p.watchMemory()
+		p.pollMemory()
 	}
 }
 
-// giveUp answers a request that was posted, unless that has happened.
-func (p *Pool) giveUp(r *request, cause error) {
+// cancelRequest answers a request that was posted with an error, unless it was answered before.
+func (p *Pool) cancelRequest(r *request, cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.work() // now it has come
+	p.mu.runPosted() // the request itself may be there
 	if r.waiting {
 		p.queue.remove(r)
 		p.answer(r, nil, cause)
 	}
 }
 
-// accept lets a request in.
-func (p *Pool) accept(r *request) error {
+// admit checks a request and counts it as a call.
+func (p *Pool) admit(r *request) error {
 	if !r.accepted {
 		if p.closed {
 			return errClosed()
 		}
-		if err := p.find(); err != nil {
+		if err := p.findDevices(); err != nil {
 			return err
 		}
 		for _, ordinal := range r.devices {
@@ -113,19 +113,19 @@ func (p *Pool) accept(r *request) error {
 		r.accepted = true
 		p.calls++
 		p.figures.requests++
-		if err := p.never(r); err != nil {
+		if err := p.neverFits(r); err != nil {
 			return err
 		}
 	}
 	if r.cost == 0 {
-		r.cost = p.typical
+		r.cost = p.typicalCost
 	}
 	return nil
 }
 
-// place gives a request the worker of the device that will be free first. Without a worker and an
-// error it has to wait.
-func (p *Pool) place(r *request) (*Worker, error) {
+// assign returns a worker of the device that will be free first for a request. The request has to wait
+// if there is neither a worker nor an error.
+func (p *Pool) assign(r *request) (*Worker, error) {
 	var best *device
 	var soonest float64
 	possible := false
@@ -135,7 +135,7 @@ func (p *Pool) place(r *request) (*Worker, error) {
 			continue
 		}
 		possible = true
-		if d.busy == p.streams || r.only != nil && d.scattering || p.keeps(d, r) {
+		if d.busy == p.streams || r.only != nil && d.scattering || p.memoryBlocked(d, r) {
 			continue
 		}
 		if free := (d.outstanding + r.cost) / d.speed; best == nil || free < soonest {
@@ -144,16 +144,16 @@ func (p *Pool) place(r *request) (*Worker, error) {
 	}
 	switch {
 	case best != nil:
-		return best.take(r), nil
+		return best.takeWorker(r), nil
 	case !possible:
 		return nil, p.impossible(r)
 	case r.short != nil && r.waiting:
-		p.keep(r)
+		p.blockMemory(r)
 	}
 	return nil, nil
 }
 
-// impossible is why no device takes a request.
+// impossible returns why no device takes a request.
 func (p *Pool) impossible(r *request) error {
 	var causes []error
 	for _, d := range p.devices {
@@ -174,7 +174,7 @@ func noneLeft(r *request) error {
 	return driver.Errorf(driver.ErrInvalidArgument, "no device is left: WithDevices%v, WithoutDevices%v", r.devices, r.without)
 }
 
-// full is the error of a request that finds the queue full, or would have to wait and must not, or nil.
+// full returns the error of a request that must not wait, or finds the queue full, or else nil.
 func (p *Pool) full(r *request) error {
 	switch {
 	case r.refuse && r.short != nil:
@@ -187,10 +187,10 @@ func (p *Pool) full(r *request) error {
 	return fmt.Errorf("%w: %d requests wait", ErrQueueFull, p.queue.length)
 }
 
-// dispatch gives requests that wait the workers that are free.
+// dispatch assigns the free workers to the requests in the queue.
 func (p *Pool) dispatch() {
 	if p.queue.reserving > 0 {
-		p.keepNothing()
+		p.unblockMemory()
 	}
 	for r := p.queue.first; r != nil && p.room(); {
 		next := r.after
@@ -199,9 +199,9 @@ func (p *Pool) dispatch() {
 	}
 }
 
-// try answers a request if it need not wait any longer.
+// try answers a request if it need not wait any longer. Otherwise it returns false.
 func (p *Pool) try(r *request) bool {
-	w, err := p.place(r)
+	w, err := p.assign(r)
 	if w == nil && err == nil {
 		return false
 	}
@@ -212,17 +212,17 @@ func (p *Pool) try(r *request) bool {
 	return true
 }
 
-// answer wakes a request that is not in the queue any more, when mu is free.
+// answer sets the answer of a request, which is not in the queue any more. Unlock of mu wakes it.
 func (p *Pool) answer(r *request, w *Worker, err error) {
 	r.worker, r.err = w, err
 	waited := time.Since(r.since)
 	r.waited += waited
 	p.figures.waited += waited
 	r.after, p.mu.answered = p.mu.answered, r
-	p.crowded.Store(p.queue.first != nil)
+	p.queued.Store(p.queue.first != nil)
 }
 
-// room tells whether any worker is free.
+// room reports whether any worker is free.
 func (p *Pool) room() bool {
 	for _, d := range p.devices {
 		if d.busy < p.streams && !d.quarantine.on {
@@ -237,32 +237,32 @@ func (p *Pool) release(w *Worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.ctx = nil
-	w.of.put(w)
+	w.pooled.returnWorker(w)
 	p.dispatch()
 }
 
-// finish takes a worker back whose function has succeeded, and ends the call.
+// finish takes a worker back whose function has succeeded, and ends the call of Do.
 func (p *Pool) finish(w *Worker) {
-	d := w.of
-	d.works()
+	d := w.pooled
+	d.recordSuccess()
 	d.figures.ran += w.ran
-	d.learn(w.cost, w.ran.Seconds(), keepOfRequest)
+	d.learn(w.cost, w.ran.Seconds(), requestDecay)
 	if !w.hinted {
-		p.typical += (w.ran.Seconds() - p.typical) * (1 - keepOfRequest)
+		p.typicalCost += (w.ran.Seconds() - p.typicalCost) * (1 - requestDecay)
 	}
-	d.put(w)
+	d.returnWorker(w)
 	p.endCall()
 	p.dispatch()
 }
 
-// What was measured before counts so much beside one more measurement.
+// What is left of the weight of earlier measurements after one more.
 const (
-	keepOfRequest = 63.0 / 64
-	keepOfScatter = 1.0 / 2
+	requestDecay = 63.0 / 64
+	scatterDecay = 1.0 / 2
 )
 
-// releaseAfter is release once the work is done that a function may have left on its stream because its
-// context has ended.
+// releaseAfter takes a worker back once the work on its stream is done. A function whose context has
+// ended may have left some.
 func (p *Pool) releaseAfter(w *Worker) {
 	if w.stream == nil || w.ctx == nil || w.ctx.Err() == nil {
 		p.release(w)
