@@ -45,7 +45,7 @@ func (c *core) run(number int) {
 		}
 	}
 	if c.waits {
-		c.settle()
+		c.runThreads()
 	}
 }
 
@@ -62,8 +62,8 @@ func (c *core) step(co *coroutine) bool {
 	return !c.failed()
 }
 
-// settle runs the threads that wait, until all have returned.
-func (c *core) settle() {
+// runThreads runs the threads that wait, until all have returned.
+func (c *core) runThreads() {
 	for again := true; again; {
 		again = false
 		for rank := 0; rank < len(c.b.at); rank += warpSize {

@@ -162,7 +162,7 @@ func (a *app) benchEngine(ctx context.Context, c benchConfig) (job.Engine, error
 		a.benchNote(c, "the GPUs are simulated: the numbers say nothing about a GPU")
 	}
 	found, engine, err := open(ctx, c.devices)
-	engine, err = a.settle(found, engine, err, c.policy, "measures the CPU")
+	engine, err = a.engineOrCPU(found, engine, err, c.policy, "measures the CPU")
 	if engine == nil && err == nil {
 		a.benchNote(c, "only the CPU is measured, the rest needs a GPU: %s (see smoke doctor)", found.reason.short())
 	}
@@ -185,11 +185,11 @@ func benchMachine(engine job.Engine) *bench.Machine {
 		return m
 	}
 	m.Runtime = gpus.rt
-	for _, l := range gpus.lanes {
-		m.Devices = append(m.Devices, l.context.Device())
+	for _, g := range gpus.gpus {
+		m.Devices = append(m.Devices, g.context.Device())
 	}
 	m.Engine = func(n int) job.Engine {
-		first := job.Engine(&gpuEngine{rt: gpus.rt, lanes: gpus.lanes[:n]})
+		first := job.Engine(&gpuEngine{rt: gpus.rt, gpus: gpus.gpus[:n]})
 		if simulated {
 			first = &simulatedEngine{Engine: first}
 		}

@@ -33,12 +33,12 @@ const (
 // used here: it cuts what is there into tiles, and this reads files that nobody holds in
 // memory; see RATIONALE.md.
 type gpuEngine struct {
-	rt    *runtime.Runtime
-	lanes []*lane
+	rt   *runtime.Runtime
+	gpus []*gpu
 }
 
-// lane is a device with its kernel.
-type lane struct {
+// gpu is an open device with its kernel.
+type gpu struct {
 	context *runtime.Context
 	sha256  kernels.SHA256Chunks
 	epoch   *runtime.Event // when it was opened, on the clock of the device
@@ -48,57 +48,57 @@ type lane struct {
 // newGPUEngine opens the devices, all at once: a context takes 125 ms. The engine owns the
 // runtime from then on, unless this fails.
 func newGPUEngine(rt *runtime.Runtime, devices []runtime.Device) (*gpuEngine, error) {
-	e := &gpuEngine{rt: rt, lanes: make([]*lane, len(devices))}
+	e := &gpuEngine{rt: rt, gpus: make([]*gpu, len(devices))}
 	errs := make([]error, len(devices))
 	var all sync.WaitGroup
 	for i, d := range devices {
-		all.Go(func() { e.lanes[i], errs[i] = openLane(rt, d.Ordinal) })
+		all.Go(func() { e.gpus[i], errs[i] = openDevice(rt, d.Ordinal) })
 	}
 	all.Wait()
 	return e, errors.Join(errs...)
 }
 
 // openLane opens a device. What it leaves open belongs to the runtime.
-func openLane(rt *runtime.Runtime, ordinal int) (*lane, error) {
+func openDevice(rt *runtime.Runtime, ordinal int) (*gpu, error) {
 	c, err := rt.Context(ordinal)
 	if err != nil {
 		return nil, err
 	}
-	l := &lane{context: c}
-	if l.sha256, err = kernels.LoadSHA256Chunks(c); err != nil {
+	g := &gpu{context: c}
+	if g.sha256, err = kernels.LoadSHA256Chunks(c); err != nil {
 		return nil, err
 	}
-	if l.epoch, err = c.NewTimingEvent(); err != nil {
+	if g.epoch, err = c.NewTimingEvent(); err != nil {
 		return nil, err
 	}
 	s, err := c.NewStream()
 	if err != nil {
 		return nil, err
 	}
-	if err := l.epoch.Record(s); err != nil {
+	if err := g.epoch.Record(s); err != nil {
 		return nil, err
 	}
-	return l, errors.Join(s.Synchronize(context.Background()), s.Close())
+	return g, errors.Join(s.Synchronize(context.Background()), s.Close())
 }
 
 func (e *gpuEngine) Name() string {
-	names := make([]string, len(e.lanes))
-	for i, l := range e.lanes {
-		names[i] = l.name()
+	names := make([]string, len(e.gpus))
+	for i, g := range e.gpus {
+		names[i] = g.name()
 	}
 	return "gpu " + strings.Join(names, ", ")
 }
 
-func (l *lane) name() string {
-	d := l.context.Device()
+func (g *gpu) name() string {
+	d := g.context.Device()
 	return fmt.Sprintf("%d (%s)", d.Ordinal, d.Name)
 }
 
 func (e *gpuEngine) Places() []job.Place {
 	readers, inTurn := e.readers(goruntime.GOMAXPROCS(0))
-	places := make([]job.Place, len(e.lanes))
-	for i, l := range e.lanes {
-		places[i] = job.Place{Name: "gpu " + l.name(), Workers: inTurn * readers, InTurn: inTurn, BatchBytes: gpuBatchBytes}
+	places := make([]job.Place, len(e.gpus))
+	for i, g := range e.gpus {
+		places[i] = job.Place{Name: "gpu " + g.name(), Workers: inTurn * readers, InTurn: inTurn, BatchBytes: gpuBatchBytes}
 	}
 	return places
 }
@@ -106,21 +106,21 @@ func (e *gpuEngine) Places() []job.Place {
 // readers is how many a device has, and how many workers each of them: where there are many
 // devices fewer readers have more workers, so that each device still has as much at a time.
 func (e *gpuEngine) readers(cores int) (readers, inTurn int) {
-	readers = min(gpuReaders, max(1, cores/len(e.lanes)))
-	most := max(1, allReaders/len(e.lanes))
+	readers = min(gpuReaders, max(1, cores/len(e.gpus)))
+	most := max(1, allReaders/len(e.gpus))
 	if readers <= most {
 		return readers, gpuInTurn
 	}
 	return most, gpuInTurn * readers / most
 }
 
-func (e *gpuEngine) Busy(place int) time.Duration { return e.lanes[place].busy.Total() }
+func (e *gpuEngine) Busy(place int) time.Duration { return e.gpus[place].busy.Total() }
 
 // Close gives everything back, the runtime included.
 func (e *gpuEngine) Close() error { return e.rt.Close() }
 
 func (e *gpuEngine) NewWorker(_ context.Context, place int, shape job.Shape) (job.Worker, error) {
-	w := &gpuWorker{lane: e.lanes[place]}
+	w := &gpuWorker{gpu: e.gpus[place]}
 	if err := w.open(shape); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -129,7 +129,7 @@ func (e *gpuEngine) NewWorker(_ context.Context, place int, shape job.Shape) (jo
 
 // gpuWorker has a stream and, on the host and on the device, room for one batch.
 type gpuWorker struct {
-	*lane
+	*gpu
 	stream *runtime.Stream
 	begin  *runtime.Event // of the batch, on the clock of the device
 	end    *runtime.Event

@@ -200,7 +200,7 @@ func TestReaders(t *testing.T) {
 		{2, 1, 2, 2}, {16, 1, 8, 2}, {64, 1, 8, 2}, {32, 2, 8, 2}, {64, 4, 4, 4}, {16, 4, 4, 2},
 		{128, 8, 2, 8}, {8, 8, 1, 2}, {4, 8, 1, 2}, {1, 1, 1, 2}, {1024, 32, 1, 16},
 	} {
-		readers, inTurn := (&gpuEngine{lanes: make([]*lane, c.devices)}).readers(c.cores)
+		readers, inTurn := (&gpuEngine{gpus: make([]*gpu, c.devices)}).readers(c.cores)
 		assert.Equal(t, []int{c.readers, c.inTurn}, []int{readers, inTurn}, "%d cores, %d devices", c.cores, c.devices)
 	}
 }

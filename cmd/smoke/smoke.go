@@ -118,7 +118,7 @@ func (a *app) engine(ctx context.Context, c config) (job.Engine, error) {
 		a.report.Job.interrupted(0, 0, 0)
 		return nil, left(ctx)
 	}
-	engine, err := a.settle(opened.found, opened.engine, opened.err, c.policy, "runs the job on the CPU")
+	engine, err := a.engineOrCPU(opened.found, opened.engine, opened.err, c.policy, "runs the job on the CPU")
 	if engine != nil || err != nil {
 		return engine, err
 	}
@@ -128,9 +128,9 @@ func (a *app) engine(ctx context.Context, c config) (job.Engine, error) {
 	return job.NewCPU(cpuWorkers()), nil
 }
 
-// settle says what becomes of what opening the GPUs has found: their engine, or none where
-// there are no GPUs and the policy leaves the work to the CPU. off is what --policy off does.
-func (a *app) settle(found probe, engine job.Engine, err error, p policy, off string) (job.Engine, error) {
+// engineOrCPU returns the engine of the GPUs, or nil where there are no GPUs and the policy allows the
+// CPU. off says in an error what --policy off does.
+func (a *app) engineOrCPU(found probe, engine job.Engine, err error, p policy, off string) (job.Engine, error) {
 	a.report.setProbe(found)
 	switch {
 	case err != nil:

@@ -10,24 +10,24 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// lane is a stream with memory of its own, for one batch at a time. What is on one stream
-// runs in order; what is on different ones may run at the same time: the upload of this
-// batch, the kernel of the one before, the download of the one before that.
+// stage is a stream with memory of its own, for one batch at a time. Work on one stream runs in
+// order. Work on different streams may run at the same time: the upload of one batch, the kernel
+// of the batch before, and the download of the batch before that.
 //
-// Each lane has its own device memory not only because a batch needs some: work that writes
-// to one Ref on two streams is put in order by the runtime, and would not overlap.
-type lane struct {
+// Each stage has its own device memory for two reasons. Each batch needs memory, and the runtime
+// orders work that writes to one Ref on two streams, so that it would not overlap.
+type stage struct {
 	stream  *runtime.Stream
-	done    *runtime.Event               // behind the last batch that was put on the stream
-	host    *runtime.HostBuffer[byte]    // page-locked: see put
+	done    *runtime.Event               // after the last batch on the stream
+	host    *runtime.HostBuffer[byte]    // page-locked: see enqueue
 	data    *runtime.Ref[byte]           // the batch on the device
 	digests *runtime.Ref[kernels.Digest] // of its chunks
 
 	opened []io.Closer // all of these, in the order in which they were opened
 }
 
-// onGPU gives the digests of data, and how long that took from the first batch to the last
-// digest. Opening the device and allocating are not in the time: a service does that once.
+// onGPU returns the digests of data, and the time from the first batch to the last digest. The
+// time to open the device and to allocate does not count: a service does that once.
 func onGPU(ctx context.Context, b *runtime.Backend, data []byte, streams, batch int) (digests []kernels.Digest, took time.Duration, err error) {
 	kernel, err := kernels.LoadSHA256Chunks(b.Context)
 	if err != nil {
@@ -35,8 +35,8 @@ func onGPU(ctx context.Context, b *runtime.Backend, data []byte, streams, batch 
 	}
 	defer kernel.Close()
 
-	// Where the chunks of a batch lie is the same for all batches but the last one, which may
-	// be shorter: a list for that one, and one for the others. Streams that only read share.
+	// The last batch may be shorter and has a list of chunks of its own. All other batches share
+	// one list: streams that only read may share memory.
 	count := (len(data) + batch - 1) / batch
 	last := len(data) - (count-1)*batch
 	full, err := upload(ctx, b.Stream, chunksOf(min(batch, len(data))))
@@ -54,21 +54,21 @@ func onGPU(ctx context.Context, b *runtime.Backend, data []byte, streams, batch 
 		return nil, 0, err
 	}
 	defer results.Close()
-	lanes := make([]lane, streams)
-	for i := range lanes {
-		// Closing page-locked memory waits for the device. So nothing is taken away from a
-		// batch that is still under way because another one has failed.
-		defer lanes[i].close()
-		if err := lanes[i].open(b.Context, min(batch, len(data))); err != nil {
+	stages := make([]stage, streams)
+	for i := range stages {
+		// Closing page-locked memory waits for the device. So after an error no batch that
+		// still runs loses its memory.
+		defer stages[i].close()
+		if err := stages[i].open(b.Context, min(batch, len(data))); err != nil {
 			return nil, 0, err
 		}
 	}
 
 	start := time.Now()
 	for i := range count {
-		l := &lanes[i%streams]
-		// The lane's memory is free again when its last batch is done. Meanwhile the other
-		// lanes keep the device busy; with one stream there are none, and it has nothing to do.
+		l := &stages[i%streams]
+		// The memory of the stage is free again when its last batch is done. Meanwhile the other
+		// stages keep the device busy. With one stream the device is idle.
 		if err := l.done.Synchronize(ctx); err != nil {
 			return nil, 0, err
 		}
@@ -78,23 +78,22 @@ func onGPU(ctx context.Context, b *runtime.Backend, data []byte, streams, batch 
 			chunks = rest
 		}
 		to := results.Slice(lo/chunk, lo/chunk+chunks.Len())
-		if err := l.put(kernel, data[lo:min(lo+batch, len(data))], chunks, to); err != nil {
+		if err := l.enqueue(kernel, data[lo:min(lo+batch, len(data))], chunks, to); err != nil {
 			return nil, 0, err
 		}
 	}
-	for i := range lanes {
-		if err := lanes[i].done.Synchronize(ctx); err != nil {
+	for i := range stages {
+		if err := stages[i].done.Synchronize(ctx); err != nil {
 			return nil, 0, err
 		}
 	}
 	return slices.Clone(results.Data()), time.Since(start), nil
 }
 
-// put puts a batch on the lane's stream, and returns long before the device is through.
-func (l *lane) put(kernel kernels.SHA256Chunks, batch []byte, chunks *runtime.Ref[kernels.Chunk], to *runtime.HostBuffer[kernels.Digest]) error {
-	// The device copies page-locked memory by itself. This copy, which the program has to make
-	// first, is its own part of the pipeline; one that reads files or sockets reads into
-	// the page-locked memory at once.
+// enqueue puts a batch on the stream of the stage, and returns long before the device has done it.
+func (l *stage) enqueue(kernel kernels.SHA256Chunks, batch []byte, chunks *runtime.Ref[kernels.Chunk], to *runtime.HostBuffer[kernels.Digest]) error {
+	// The device copies page-locked memory by itself. The program has to copy the batch into it
+	// first. A program that reads files or sockets reads into the page-locked memory instead.
 	copy(l.host.Data(), batch)
 	n, digests := len(batch), l.digests.Slice(0, chunks.Len())
 	if err := runtime.UploadHost(l.stream, l.data.Slice(0, n), l.host.Slice(0, n)); err != nil {
@@ -109,7 +108,7 @@ func (l *lane) put(kernel kernels.SHA256Chunks, batch []byte, chunks *runtime.Re
 	return l.done.Record(l.stream)
 }
 
-func (l *lane) open(c *runtime.Context, batch int) (err error) {
+func (l *stage) open(c *runtime.Context, batch int) (err error) {
 	if l.stream, err = c.NewStream(); err != nil {
 		return err
 	}
@@ -133,7 +132,7 @@ func (l *lane) open(c *runtime.Context, batch int) (err error) {
 	return nil
 }
 
-func (l *lane) close() {
+func (l *stage) close() {
 	for _, c := range slices.Backward(l.opened) {
 		c.Close()
 	}

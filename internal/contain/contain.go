@@ -29,15 +29,15 @@ func (e *PanicError) Unwrap() error {
 // errExited is the error of a function that ends its goroutine, as FailNow of a test does.
 var errExited = errors.New("the function ended its goroutine (runtime.Goexit)")
 
-// Call calls f and hands its error to settle, also if f panics, and also if it ends the
-// goroutine; then Call does not return.
-func Call(f func() error, settle func(error)) {
+// Call calls f and then done with its error, also if f panics or ends the goroutine. If f ends the
+// goroutine, Call does not return.
+func Call(f func() error, done func(error)) {
 	err := errExited
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
-		settle(err)
+		done(err)
 	}()
 	err = f()
 }
@@ -50,7 +50,7 @@ func Do(f func() error) (err error) {
 
 // Hook calls f on a goroutine of its own, which it may end, and waits for it.
 func Hook(f func()) error {
-	settled := make(chan error, 1)
-	go Call(func() error { f(); return nil }, func(err error) { settled <- err })
-	return <-settled
+	done := make(chan error, 1)
+	go Call(func() error { f(); return nil }, func(err error) { done <- err })
+	return <-done
 }

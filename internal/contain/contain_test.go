@@ -24,7 +24,7 @@ func TestDo(t *testing.T) {
 	assert.Error(t, Do(f))
 }
 
-// A function that ends the goroutine is settled, and the goroutine ends.
+// done is called for a function that ends the goroutine, and the goroutine ends.
 func TestGoexit(t *testing.T) {
 	var err error
 	returned := false

@@ -69,7 +69,7 @@ func (m *module) licence() (names string, texts []file, note string, err error) 
 	}
 	if j.fonts != "" {
 		ids = append(ids, j.fonts+" (fonts)")
-		texts = append(texts, file{j.fonts, tidy(j.text)})
+		texts = append(texts, file{j.fonts, normalize(j.text)})
 	}
 	slices.Sort(ids)
 	return strings.Join(slices.Compact(ids), ", "), texts, j.why, nil
@@ -109,7 +109,7 @@ func (m *module) file(path string) (file, error) {
 		return file{}, err
 	}
 	name, err := filepath.Rel(m.Dir, path)
-	return file{name, tidy(string(text))}, err
+	return file{name, normalize(string(text))}, err
 }
 
 // identify returns the licences of a text, and an error where one is not accepted.
@@ -127,9 +127,9 @@ func identify(text string) (ids []string, err error) {
 	return ids, err
 }
 
-// tidy takes out what differs from one copy of a text to the next: the ends of lines, and
+// normalize removes what differs from one copy of a text to the next: the ends of lines, and
 // the characters of Latin-1.
-func tidy(text string) string {
+func normalize(text string) string {
 	if !utf8.ValidString(text) {
 		runes := make([]rune, len(text))
 		for i := range len(text) {

@@ -112,7 +112,7 @@ func TestTidy(t *testing.T) {
 		"\xa9 Zo\xeb":        "© Zoë",
 		"© Zoë":              "© Zoë",
 	} {
-		if got := tidy(text); got != want {
+		if got := normalize(text); got != want {
 			t.Errorf("tidy(%q) = %q, want %q", text, got, want)
 		}
 	}

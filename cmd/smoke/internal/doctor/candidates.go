@@ -30,12 +30,12 @@ func candidates(names []string) []Candidate {
 	return list
 }
 
-// notTried is the reason of candidates behind the one that was taken, and of all in a
-// process that cannot load libraries.
+// notTried is the reason of candidates after the one that was taken, and of all in a process that
+// cannot load libraries.
 const notTried = "not tried"
 
-// settle fills in what became of the candidates.
-func settle(list []Candidate, attempts []driver.Attempt, taken string) {
+// recordAttempts sets the outcome of each candidate.
+func recordAttempts(list []Candidate, attempts []driver.Attempt, taken string) {
 	if loader, _ := driver.HasLoader(); !loader {
 		attempts = nil // all have that reason, and the report has it once
 	}

@@ -55,7 +55,7 @@ func TestLibraryFile(t *testing.T) {
 
 func TestSettle(t *testing.T) {
 	list := []Candidate{{Name: "a"}, {Name: "b"}, {Name: "c"}}
-	settle(list, []driver.Attempt{{Name: "a", Reason: "a: not found"}}, "b")
+	recordAttempts(list, []driver.Attempt{{Name: "a", Reason: "a: not found"}}, "b")
 	assert.Equal(t, []Candidate{{Name: "a", Reason: "not found"}, {Name: "b", Taken: true}, {Name: "c", Reason: notTried}}, list)
 }
 

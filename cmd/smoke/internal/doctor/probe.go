@@ -87,14 +87,14 @@ func (l Libraries) driver(tell func(Finding)) {
 		lib, err := driver.Open()
 		if err != nil {
 			d.Outcome, d.Failure = outcomeOf(err), failureOf(err)
-			settle(d.Candidates, attemptsOf(err), "")
+			recordAttempts(d.Candidates, attemptsOf(err), "")
 			tell(Finding{Driver: d})
 			return
 		}
 		d.Taken, d.Missing = lib.Path(), lib.Missing()
 		d.File = loadedFile(lib.Path())
 		d.Release = releaseOf(d.File)
-		settle(d.Candidates, lib.Attempts(), lib.Path())
+		recordAttempts(d.Candidates, lib.Attempts(), lib.Path())
 		d.version(lib.Version())
 		api = lib
 	} else {
@@ -187,12 +187,12 @@ func (l Libraries) nvrtc(ctx context.Context, tell func(Finding)) {
 			if errors.Is(err, driver.ErrUnsupported) {
 				n.Outcome = Absent
 			}
-			settle(n.Candidates, attemptsOf(err), "")
+			recordAttempts(n.Candidates, attemptsOf(err), "")
 			done(err)
 			return
 		}
 		n.Taken, n.File, n.Missing = lib.Path(), loadedFile(lib.Path()), lib.Missing()
-		settle(n.Candidates, lib.Attempts(), lib.Path())
+		recordAttempts(n.Candidates, lib.Attempts(), lib.Path())
 		api = lib
 	} else {
 		n.Taken = "simulated"
