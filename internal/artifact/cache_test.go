@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/internal/seeds"
 )
 
 // lines is a log whose lines can be counted.
@@ -360,7 +362,7 @@ func TestHitsTouchOnceAnHour(t *testing.T) {
 // TestAgainstAModel does what users do, at random, and damages files in between: what is
 // got is what was put last, or a miss.
 func TestAgainstAModel(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds.Each(t, 20, func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		c, _ := open(t, 1<<16)
 		put := map[int][]byte{}
@@ -376,7 +378,7 @@ func TestAgainstAModel(t *testing.T) {
 				put[i] = content
 			case 2, 3:
 				if got, ok := c.Get(keyOf(i)); ok {
-					require.True(t, bytes.Equal(put[i], got), "seed %d", seed)
+					require.True(t, bytes.Equal(put[i], got))
 				}
 			case 4:
 				file, err := os.ReadFile(path(c, keyOf(i)))
@@ -390,10 +392,10 @@ func TestAgainstAModel(t *testing.T) {
 				}
 				require.NoError(t, os.WriteFile(path(c, keyOf(i)), file, 0o600))
 				_, ok := c.Get(keyOf(i))
-				require.False(t, ok, "seed %d", seed)
+				require.False(t, ok)
 			}
 		}
-	}
+	})
 }
 
 // TestManyAtOnce reads, writes, trims and clears in one directory through several caches,

@@ -19,7 +19,7 @@ import (
 // Program is what a campaign does with one seed.
 type Program interface {
 	Run() error
-	// Describe tells what belongs beside a failure: the faults that were injected, a trace.
+	// Describe returns what to print with a failure: the faults that were injected, a trace.
 	Describe() string
 }
 
@@ -34,12 +34,7 @@ const (
 // says otherwise. A program that hangs ends the process, see [Watch].
 func Run[P Program](t *testing.T, count int, program func(seed uint64) P) {
 	t.Helper()
-	first := variable(t, "PURECUDA_FIRST_SEED", 0)
-	seeds := variable(t, "PURECUDA_SEEDS", uint64(count))
-	one, alone := One(t)
-	if alone {
-		seeds = repeats
-	}
+	nth, seeds := choose(t, count)
 	var next, failures atomic.Uint64
 	var workers sync.WaitGroup
 	for range goruntime.GOMAXPROCS(0) {
@@ -49,26 +44,55 @@ func Run[P Program](t *testing.T, count int, program func(seed uint64) P) {
 				if n >= seeds {
 					return
 				}
-				seed := first + n
-				if alone {
-					seed = one
-				}
+				seed := nth(n)
 				p := program(seed)
 				stop := Watch(seed, p)
 				err := p.Run()
 				stop()
 				if err != nil {
 					failures.Add(1)
-					t.Errorf("seed %d (PURECUDA_SEED=%d repeats it): %v\n%s", seed, seed, err, p.Describe())
+					t.Errorf("%s: %v\n%s", repeat(seed), err, p.Describe())
 				}
 			}
 		})
 	}
 	workers.Wait()
-	t.Logf("%d seeds from %d on", seeds, first)
+	t.Logf("%d seeds from %d on", seeds, nth(0))
 }
 
-// One is the seed that is to be run alone, if there is one.
+// Each is Run for programs that are tests: it runs each seed as a subtest, one after the other.
+func Each(t *testing.T, count int, test func(t *testing.T, seed uint64)) {
+	t.Helper()
+	nth, seeds := choose(t, count)
+	failures := 0
+	for n := uint64(0); n < seeds && failures < failuresMax; n++ {
+		seed := nth(n)
+		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			defer Watch(seed, nil)()
+			test(t, seed)
+		})
+		if !ok {
+			failures++
+			t.Error(repeat(seed))
+		}
+	}
+	t.Logf("%d seeds from %d on", seeds, nth(0))
+}
+
+// choose returns how many seeds to run, and the nth of them.
+func choose(t *testing.T, count int) (nth func(n uint64) uint64, seeds uint64) {
+	if one, alone := One(t); alone {
+		return func(uint64) uint64 { return one }, repeats
+	}
+	first := variable(t, "PURECUDA_FIRST_SEED", 0)
+	return func(n uint64) uint64 { return first + n }, variable(t, "PURECUDA_SEEDS", uint64(count))
+}
+
+func repeat(seed uint64) string {
+	return fmt.Sprintf("seed %d (PURECUDA_SEED=%d repeats it)", seed, seed)
+}
+
+// One returns the seed of PURECUDA_SEED, if it is set.
 func One(t testing.TB) (seed uint64, alone bool) {
 	return variable(t, "PURECUDA_SEED", 0), os.Getenv("PURECUDA_SEED") != ""
 }
@@ -86,12 +110,16 @@ func variable(t testing.TB, name string, otherwise uint64) uint64 {
 }
 
 // Watch ends the process with all stacks unless stop is called within two minutes: a goroutine that
-// waits for ever cannot be ended.
+// waits for ever cannot be ended. p may be nil.
 func Watch(seed uint64, p Program) (stop func()) {
 	watchdog := time.AfterFunc(patience, func() {
 		stacks := make([]byte, 4<<20)
 		stacks = stacks[:goruntime.Stack(stacks, true)]
-		panic(fmt.Sprintf("seed %d hangs; %s\n%s", seed, p.Describe(), stacks))
+		description := ""
+		if p != nil {
+			description = p.Describe()
+		}
+		panic(fmt.Sprintf("seed %d hangs; %s\n%s", seed, description, stacks))
 	})
 	return func() { watchdog.Stop() }
 }

@@ -43,6 +43,9 @@ func TestRun(t *testing.T) {
 			seen := map[uint64]int{}
 			seeds.Run(t, 3, func(seed uint64) noted { return noted{seed, &mu, seen} })
 			assert.Equal(t, c.want, seen)
+			each := map[uint64]int{}
+			seeds.Each(t, 3, func(_ *testing.T, seed uint64) { each[seed]++ })
+			assert.Equal(t, c.want, each)
 		})
 	}
 }

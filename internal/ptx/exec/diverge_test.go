@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/internal/seeds"
 )
 
 const header = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -46,11 +48,11 @@ func run32(t testing.TB, src string, grid, block uint32) []uint32 {
 // TestRandomControlFlow runs random, unstructured graphs of blocks and compares every
 // thread with a simulation of its own.
 func TestRandomControlFlow(t *testing.T) {
-	seeds := 300
+	count := 300
 	if testing.Short() {
-		seeds = 50
+		count = 50
 	}
-	for seed := range uint64(seeds) {
+	seeds.Each(t, count, func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 99))
 		n := 2 + r.IntN(14)
 		type node struct {
@@ -108,9 +110,9 @@ func TestRandomControlFlow(t *testing.T) {
 					break
 				}
 			}
-			require.Equal(t, v, got[gid], "seed %d thread %d", seed, gid)
+			require.Equal(t, v, got[gid], "thread %d", gid)
 		}
-	}
+	})
 }
 
 // TestReconvergence: after loops of different length, nested branches and a cold block
