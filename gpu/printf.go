@@ -26,12 +26,12 @@ func SetOutput(w io.Writer) {
 	}
 }
 
-// Printf prints from a kernel, for debugging. format is a constant; the verbs are those of package fmt: d, x, X and o,
-// e, f and g, t, s for constant strings, v for all of them, with flags, width and precision. A float has 6 digits where
-// the precision does not say another. Numbers print as numbers, whether their types have a String method or not.
+// Printf prints from a kernel, for debugging. format is a constant. The verbs are those of package fmt with flags, width
+// and precision: d, x, X, o, e, f, g, t, v, and s for constant strings. A float has 6 digits unless the precision says
+// otherwise. Numbers print as numbers, also if their types have a String method.
 //
-// On a GPU the driver prints, at the latest when the program waits for the kernel, and drops what is too much. On the
-// CPU [SetOutput] says where; there a thread that prints is in order with others that do, for the race detector as well.
+// On a GPU the driver prints, at the latest when the program waits for the kernel. It drops what does not fit into its
+// buffer. On the CPU [SetOutput] sets the writer, and calls of Printf are ordered, for the race detector as well.
 func (t *Thread) Printf(format string, args ...any) {
 	format, args = sixDigits(format, plainArgs(args))
 	text := fmt.Sprintf(format, args...)

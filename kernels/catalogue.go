@@ -63,17 +63,17 @@ func newSource(name string, block uint32, sm75, sm90 string) Source {
 // MaxGrid is the largest number of blocks in the x dimension of a grid on every device.
 const MaxGrid = math.MaxInt32
 
-// Grid returns the number of blocks of `block` threads that gives each of n elements a
-// thread of its own, but at most MaxGrid: the kernels here finish any n with any grid. For no
-// elements it is 0, an empty grid. A block of 0 counts as 1.
+// Grid returns the number of blocks of `block` threads that gives each of n elements a thread, but
+// at most MaxGrid. The kernels of this package are correct for any n with any grid. For no elements
+// Grid returns 0, an empty grid. A block of 0 counts as 1.
 func Grid(n uint64, block uint32) uint32 {
 	return clampGrid(n, uint64(max(block, 1)), MaxGrid)
 }
 
-// residentGrid is for kernels whose blocks do some work once, at their end: not more blocks
-// than the device runs at the same time. perBlock is how many elements a block takes in one
-// step; 8 blocks of 256 threads are all that a multiprocessor holds (2048 threads; fewer on
-// some devices, where the rest follows in a second wave).
+// residentGrid returns at most as many blocks as the device runs at the same time, for kernels whose
+// blocks do some work once, at their end. perBlock is how many elements a block takes in one step.
+// A multiprocessor holds 8 blocks of 256 threads (2048 threads). Some devices hold fewer, and run
+// the rest in a second wave.
 func residentGrid(n, perBlock uint64, multiprocessors int) uint32 {
 	const blocksPerMultiprocessor = 8
 	limit := uint64(min(max(multiprocessors, 1), MaxGrid)) * blocksPerMultiprocessor

@@ -1,6 +1,6 @@
 // Package kernels is the kernel catalogue. Its kernels are Go functions, in internal/source. gpuc compiles them to the PTX
-// that is embedded here, for devices from compute capability 7.5 on. Each has a function for the CPU beside it, whose name
-// ends in CPU: for vector_add and saxpy that is the kernel itself.
+// that is embedded here, for devices from compute capability 7.5 on. Each kernel has a function for the CPU, whose name
+// ends in CPU. For vector_add and saxpy that is the kernel itself.
 //
 // The catalogue:
 //
@@ -11,7 +11,8 @@
 //	histogram256   how often each byte value occurs          uint64 counters
 //	sha256_chunks  SHA-256 of every chunk, one thread each
 //
-// Parameters, in order. A slice is two: its address in device memory, and its length of 64 bits. A Quad is 16 bytes:
+// These are the parameters, in order. A slice is two parameters: its address in device memory, and its length of 64
+// bits. A Quad is 16 bytes:
 //
 //	vector_add    (a, b, c []float32)
 //	saxpy         (a float32, x, y []float32)
@@ -20,13 +21,15 @@
 //	histogram256  (data []byte, counts []uint64)
 //	sha256_chunks (data []Quad, chunks []Chunk, rounds uint32, digests []Quad)
 //
-// Every kernel is correct for any grid of one dimension, a grid smaller than the data
-// included, but gram, which takes one that its strips and columns give. sum, gram and
-// sha256_chunks have a block size to keep to, the others take any. Nothing is written behind
-// n. A result never depends on timing: integer counters are the only thing that is updated
-// atomically, and sum and gram add in an order that their arguments and launch shape fix.
+// Every kernel but gram is correct for any grid of one dimension, also for a grid smaller than the
+// data. The grid of gram depends on its strips and columns. sum, gram and sha256_chunks have fixed
+// block sizes, the others take any. No kernel writes beyond n.
 //
-// A reference and its kernel agree bit for bit, but for the payload of a NaN. On a device:
+// A result never depends on timing. Only integer counters are updated atomically. The arguments and
+// the launch shape fix the order in which sum and gram add. A kernel and its function for the CPU
+// give the same bits, except for the payload of a NaN.
+//
+// On a device:
 //
 //	saxpy, err := kernels.LoadSaxpy(backend.Context)
 //	if err != nil {
@@ -38,8 +41,8 @@
 //	}
 //	return backend.Stream.Synchronize(ctx)
 //
-// and without one: kernels.SaxpyCPU(2, x, y).
+// Without one: kernels.SaxpyCPU(2, x, y).
 //
-// A [Reducer] runs sum, histogram256 and gram over all devices, or over all cores where there
-// are none, with the same bits as result.
+// A [Reducer] runs sum, histogram256 and gram over all devices, or over all cores if there are none.
+// The results have the same bits.
 package kernels

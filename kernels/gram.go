@@ -21,9 +21,9 @@ func gramTiles(columns int) uint64 {
 	return sides * (sides + 1) / 2
 }
 
-// GramStrips returns into how many strips gram divides a matrix on a device with this many
-// multiprocessors, at least 1: enough to keep the device busy, as long as none has less than
-// 256 rows. The last bits of the result depend on it.
+// GramStrips returns the number of strips of a matrix, at least 1, for a device with this many
+// multiprocessors. It is enough to keep the device busy, but no strip has less than 256 rows. The
+// last bits of the result depend on it.
 func GramStrips(rows uint64, columns, multiprocessors int) int {
 	if columns < 1 {
 		return 1
@@ -32,10 +32,9 @@ func GramStrips(rows uint64, columns, multiprocessors int) int {
 	return int(max(1, min(rows/gramRows, blocks/gramTiles(columns))))
 }
 
-// GramPartialsCPU is the reference of gram: partials, which has columns*columns elements for
-// each strip, gets X'WX of the strips of x, row by row. x has columns elements for each
-// element of weights. The result is that of a GPU, bit for bit (except for the payload of
-// NaNs).
+// GramPartialsCPU is gram on the CPU. partials has columns*columns elements for each strip of x, and
+// gets X'WX of each strip, row by row. x has columns elements for each element of weights. The
+// result is that of a GPU bit for bit, except for the payload of NaNs.
 func GramPartialsCPU(x, weights []float64, columns int, partials []float64) error {
 	strips, err := gramShape("gram", len(x), len(weights), columns, len(partials))
 	if err != nil {
@@ -79,14 +78,14 @@ func gramShape(name string, x, weights, columns, partials int) (strips int, err 
 	return partials / size, nil
 }
 
-// AddGram adds the results of strips to total, which has as many elements as one of them, in
-// their order: the step that follows a launch of gram, on the host. Strips of several devices
-// are added the same way. An entry (i, j) of a total that was zero is within
+// AddGram adds the results of strips to total in their order, on the host, after a launch of gram.
+// total has as many elements as one result. The strips of several devices are added in the same
+// way. If total was zero, the error of its entry (i, j) is at most
 //
 //	(rows/strips + strips + 2) * 2^-53 * (the sum of all |x[r][i] * w[r] * x[r][j]|)
 //
-// of the exact one, to first order and unless something underflows: a product x*w is rounded
-// once, each row of a strip rounds its sum once, and so does each strip.
+// to first order, unless a value underflows. A product x*w is rounded once, each row of a strip
+// rounds its sum once, and so does each strip.
 func AddGram(partials, total []float64) error {
 	if len(total) == 0 || len(partials)%len(total) != 0 {
 		return invalidArgument("gram: %d entries cannot be added to %d", len(partials), len(total))

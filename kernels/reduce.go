@@ -9,17 +9,16 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Reducer computes sums, histograms and X'WX over all devices of a machine, and on all cores
-// where there are none. It keeps the devices and their kernels ready, and is safe for
-// concurrent use.
+// Reducer computes sums, histograms and X'WX over all devices of a machine, or on all cores if there
+// are none. It keeps the devices and their kernels ready, and is safe for concurrent use.
 //
-// The input is cut into blocks whose size depends on nothing but the arguments, a device or a
-// core computes the result of each block in a fixed order, and the results are added as a
-// binary tree (see [pool.Reduce]). So the same arguments give the same result bit for bit,
-// on one device or eight, whichever did what, and on the CPU.
+// The input is cut into blocks whose size depends on the arguments alone. A device or a core computes
+// the result of each block in a fixed order. The results are added as a binary tree (see
+// [pool.Reduce]). So the same arguments give the same result bit for bit, on any number of devices
+// and on the CPU.
 //
-// Every method returns the report of the pool, which tells what ran where. Report.Why is
-// set where the CPU did the work: no CUDA, or an error of the devices.
+// Every method returns the report of the pool, which says what ran where. Report.Why is set if the
+// CPU did the work: CUDA is absent, or the devices failed.
 type Reducer struct {
 	pool *pool.Pool
 	// The sizes of blocks; tests make them small.
@@ -29,10 +28,10 @@ type Reducer struct {
 // Per device, less than this many blocks are not worth a second one.
 const reducerMinBlocks = 4
 
-// OpenReducer makes a Reducer on the devices of a runtime, which stays the caller's and is
-// closed after it. Options are those of [pool.Open], such as pool.WithDevices, pool.WithRetry
-// and pool.WithBreakEven or WithSizeGate (in blocks of 4 MiB, as a rule); a setup and fallbacks are the
-// Reducer's own.
+// OpenReducer makes a Reducer on the devices of a runtime. The caller closes rt, after the Reducer.
+// Options are those of [pool.Open], such as pool.WithDevices and pool.WithRetry. The sizes of
+// pool.WithBreakEven and pool.WithSizeGate are in blocks, usually of 4 MiB. The Reducer replaces a
+// setup and fallbacks by its own.
 func OpenReducer(rt *runtime.Runtime, options ...pool.Option) (*Reducer, error) {
 	own := []pool.Option{pool.WithMinPerDevice(reducerMinBlocks)}
 	own = append(append(own, options...), pool.WithFallback(nil), pool.WithSetup(func(w *pool.Worker) error {

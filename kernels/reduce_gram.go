@@ -8,26 +8,26 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// gramBlockRows is how many rows a block has. With many columns it is more, so that the
-// result of a block is at most a quarter of its rows.
+// gramBlockRows is the number of rows of a block. With many columns a block has more rows, so that its
+// result is at most a quarter of its rows.
 const gramBlockRows = 4096
 
-// gramBlockStrips is how many strips a block is divided into, on every device, so that the
-// order does not depend on the device: 16 with few columns, and none for its own sake where
-// there are so many that the entries keep a device busy.
+// gramBlockStrips returns the number of strips of a block. It is the same on every device, so that the
+// order does not depend on the device. With few columns it is 16. With many columns it is less,
+// because the entries alone keep a device busy.
 func gramBlockStrips(columns int) int { return int(max(1, 16/gramTiles(columns))) }
 
-// Gram computes X'WX: x has columns elements for each element of weights, row by row, and
-// the result columns rows of as many.
+// Gram computes X'WX. x has columns elements for each element of weights, row by row. The result has
+// columns rows of columns elements.
 //
-// The order is that of [GramPartialsCPU] within each 4096 rows (four times the number of
-// columns, if that is more), with 16 strips up to 16 columns, 5 up to 32, 2 up to 48 and else
-// 1, [AddGram], and a binary tree over those. With rows being those of such a block, entry
-// (i, j) is within
+// The order of additions is fixed. A block has 4096 rows, or four times the number of columns if that
+// is more. Within a block the order is that of [GramPartialsCPU] and [AddGram], with 16 strips up to
+// 16 columns, 5 up to 32, 2 up to 48, and otherwise 1. The blocks are added as a binary tree. The
+// error of entry (i, j) is at most
 //
 //	(rows/strips + strips + log2(blocks) + 3) * 2^-53 * (the sum of all |x[r][i] * w[r] * x[r][j]|)
 //
-// of the exact one, to first order and unless something underflows.
+// where rows are those of a block, to first order, unless a value underflows.
 func (r *Reducer) Gram(ctx context.Context, x, weights []float64, columns int) ([]float64, *pool.Report, error) {
 	r = zero.Or(r)
 	if _, err := gramShape("gram", len(x), len(weights), columns, columns*columns); err != nil {

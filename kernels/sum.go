@@ -6,19 +6,19 @@ const SumBlock = 256
 
 const warpSize = 32
 
-// SumBlocks returns how many blocks sum takes for n elements on a device with this many
-// multiprocessors: one for every SumBlock elements, as long as all run at the same time. It
-// is also the number of partial sums, and at least 1.
+// SumBlocks returns the number of blocks of sum for n elements on a device with this many
+// multiprocessors. It is one for every SumBlock elements, but at most as many as run at the same
+// time, and at least 1. It is also the number of partial sums.
 func SumBlocks(n uint64, multiprocessors int) uint32 {
 	return max(residentGrid(n, SumBlock, multiprocessors), 1)
 }
 
-// SumPartialsCPU is the reference of one launch of sum with len(partials) blocks of SumBlock
-// threads: it adds in the same order as the GPU, so that the partial sums are the same bit
-// for bit (except for the payload of NaNs). With no partials it does nothing.
+// SumPartialsCPU is one launch of sum on the CPU, with len(partials) blocks of SumBlock threads. It
+// adds in the same order as a GPU. So the partial sums are the same bit for bit, except for the
+// payload of NaNs. With no partials it does nothing.
 //
-// The order: thread t of all T adds elements t, t+T, t+2T, ...; the lanes of a warp, then the
-// warps of a block, are added as a binary tree.
+// Thread t of all T threads adds elements t, t+T, t+2T, and so on. Then the lanes of a warp, and then
+// the warps of a block, are added as a binary tree.
 func SumPartialsCPU(x []float32, partials []float64) {
 	if len(partials) == 0 {
 		return
@@ -47,13 +47,13 @@ func addWarp(lanes []float64) float64 {
 	return lanes[0]
 }
 
-// AddPartials adds partial sums in their order: the step that follows a launch of sum, on the
-// host. Whatever the order within the blocks, the result is within
+// AddPartials adds partial sums in their order, on the host, after a launch of sum. The error of the
+// result is at most
 //
 //	(n/T + 10 + blocks) * 2^-53 * (the sum of all |x[i]|)
 //
-// of the exact sum, T being the number of threads of the grid: each element passes through at
-// most that many roundings, and converting float32 to float64 is exact.
+// for T threads of the grid. Each element passes through at most that many roundings, and the
+// conversion of float32 to float64 is exact.
 func AddPartials(partials []float64) float64 {
 	total := 0.0
 	for _, p := range partials {

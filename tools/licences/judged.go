@@ -25,14 +25,14 @@ var judged = map[string]judgement{
 	"github.com/golang/freetype": {
 		version: "v0.0.0-20170609003504-e2365dfdc4a0",
 		texts:   []string{"licenses/ftl.txt"}, licence: "FTL",
-		why: "The module offers the FreeType License or the GPL, and the first is chosen, which is like BSD and wants a credit: " +
-			"this software is based in part on the work of the FreeType Team (https://freetype.org).",
+		why: "The module offers the FreeType License or the GPL. The first is chosen, which is like BSD and requires a credit: " +
+			"This software is based in part on the work of the FreeType Team (https://freetype.org).",
 	},
 	"github.com/go-analyze/charts": {
 		version: "v0.6.0",
 		fonts:   "OFL-1.1", text: openFontLicense,
-		why: "Built in are the fonts Noto Sans (Copyright 2015 Google Inc., and 2022 The Noto Project Authors) and Roboto (Copyright 2011 " +
-			"The Roboto Project Authors), under the SIL Open Font License 1.1, which asks nothing of the pictures that are drawn.",
+		why: "The fonts Noto Sans (Copyright 2015 Google Inc., and 2022 The Noto Project Authors) and Roboto (Copyright 2011 " +
+			"The Roboto Project Authors) are built in. They are under the SIL Open Font License 1.1, which has no conditions for drawings.",
 	},
 }
 

@@ -1,10 +1,10 @@
-// Licences prints the modules of others that the packages and programs of this repository
-// link, each with its version and licence, and the texts that have to go with a program. From
-// the root of the repository:
+// Licences prints the third-party modules that the packages and programs of this repository link. It
+// prints the version and the licence of each, and the texts that a program has to include. From the
+// root of the repository:
 //
 //	go run -C tools ./licences >THIRD_PARTY.md
 //
-// It fails where a licence is not one of those that are accepted, or cannot be told.
+// It fails if a licence is not accepted or cannot be identified.
 package main
 
 import (
@@ -64,10 +64,10 @@ func write(w io.Writer) error {
 	page := &bytes.Buffer{}
 	page.WriteString(`# Modules of others
 
-What the packages and programs here link, tests left out. Made by ` + "`tools/licences`" + ` from the packages on
-linux (amd64, arm64), windows/amd64 and darwin/arm64; ` + "`.ci/run licences`" + ` fails when it is not up to date or finds
-a licence other than ` + acceptedText() + `. What the usual files
-do not say was read by a person, version by version: ` + "`tools/licences/judged.go`" + `.
+This is what the packages and programs here link, without tests. ` + "`tools/licences`" + ` makes it from the packages on
+linux (amd64, arm64), windows/amd64 and darwin/arm64. ` + "`.ci/run licences`" + ` fails if it is not up to date. It also fails
+if a licence is not one of these: ` + acceptedText() + `. A person has read
+what the usual files do not say, version by version: ` + "`tools/licences/judged.go`" + `.
 
 Every Go program also links Go's standard library, of the version that builds it, under BSD-3-Clause.
 `)
