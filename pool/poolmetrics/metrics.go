@@ -89,7 +89,7 @@ func All() []metrics.Metric {
 		{Name: deviceStreams, Unit: "{stream}", Kind: sum, Help: "Streams that were made.", Labels: device},
 		{Name: deviceBusy, Unit: "{stream}", Kind: sum, Help: "Streams that work.", Labels: device},
 		{Name: deviceOutstanding, Unit: "s", Kind: gauge, Help: "Cost of what the device works on.", Labels: device},
-		{Name: deviceQuarantined, Kind: gauge, Help: "1 while the device is left out because it has failed.", Labels: device},
+		{Name: deviceQuarantined, Kind: gauge, Help: "1 while the device is quarantined because it has failed.", Labels: device},
 		{Name: deviceReserved, Unit: "By", Kind: sum, Help: "Memory of the device that requests have reserved, by who has.", Labels: []string{metrics.LabelDevice, LabelUser}},
 		{Name: deviceReservable, Unit: "By", Kind: gauge, Help: "Memory of the device that requests may reserve.", Labels: device},
 		{Name: items, Unit: "{item}", Kind: counter, Help: "Items that were answered, by result: done, failed, left or refused.", Labels: []string{LabelBatcher, metrics.LabelResult}},
