@@ -49,7 +49,7 @@ func (c *core) run(number int) {
 	}
 }
 
-// step lets a coroutine go on until it stops. It tells whether the launch still holds.
+// step lets a coroutine go on until it stops. It reports whether the launch still holds.
 func (c *core) step(co *coroutine) bool {
 	at, ok := co.next()
 	if !ok { // its thread has panicked

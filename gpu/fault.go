@@ -28,7 +28,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("gpu: %s%v in block %v%s", place, e.Err, e.Block, thread)
 }
 
-// Unwrap gives the cause: the error that the kernel panicked with, if it was one.
+// Unwrap returns the cause: the error that the kernel panicked with, if it was one.
 func (e *Error) Unwrap() error { return e.Err }
 
 // misuse is a panic of this package.

@@ -34,7 +34,7 @@ func Floor32(x float32) float32 { return float32(math.Floor(float64(x))) }
 // Ceil32 is the least integer that is at least x.
 func Ceil32(x float32) float32 { return float32(math.Ceil(float64(x))) }
 
-// Trunc32 is x without what is behind the point.
+// Trunc32 is x without its fraction.
 func Trunc32(x float32) float32 { return float32(math.Trunc(float64(x))) }
 
 // RoundToEven32 is the integer nearest to x, the even one in the middle.

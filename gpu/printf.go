@@ -40,7 +40,7 @@ func (t *Thread) Printf(format string, args ...any) {
 	_, _ = io.WriteString(output.Writer, text) // as on a GPU, lost output is nobody's error
 }
 
-// plainArgs gives numbers without methods.
+// plainArgs returns numbers without methods.
 func plainArgs(args []any) []any {
 	list := make([]any, len(args))
 	for i, a := range args {

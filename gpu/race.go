@@ -4,7 +4,7 @@ package gpu
 
 import "runtime"
 
-// raceBuild tells whether the race detector is there. Then each thread is a goroutine.
+// raceBuild reports whether the race detector is there. Then each thread is a goroutine.
 const raceBuild = true
 
 // hide hides from the detector what orders goroutines, until show.

@@ -5,7 +5,7 @@ import "fmt"
 // Dim3 is a size or a place in three dimensions. In a size, 0 for Y or Z means 1.
 type Dim3 struct{ X, Y, Z int }
 
-// String gives the numbers, as in "(4,1,1)".
+// String returns the numbers, as in "(4,1,1)".
 func (d Dim3) String() string { return fmt.Sprintf("(%d,%d,%d)", d.X, d.Y, d.Z) }
 
 // Shape is the shape of a launch: how many blocks, how many threads in each, and how many bytes of dynamic
@@ -49,12 +49,12 @@ func (d Dim3) count() int { return d.X * d.Y * d.Z }
 // place is the place with number i: x counts fastest.
 func (d Dim3) place(i int) Dim3 { return Dim3{i % d.X, i / d.X % d.Y, i / d.X / d.Y} }
 
-// within tells whether each number is from 1 to its limit.
+// within reports whether each number is from 1 to its limit.
 func (d Dim3) within(x, y, z int) bool {
 	return d.X >= 1 && d.X <= x && d.Y >= 1 && d.Y <= y && d.Z >= 1 && d.Z <= z
 }
 
-// checked gives the shape with its sizes complete, or says what no device could launch.
+// checked returns the shape with its sizes complete, or says what no device could launch.
 func (s Shape) checked() (Shape, error) {
 	s.Grid, s.Block = s.Grid.complete(), s.Block.complete()
 	switch {

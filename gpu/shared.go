@@ -58,7 +58,7 @@ type vars struct {
 	bytes int
 }
 
-// shared gives the variable with a number.
+// shared returns the variable with a number.
 func (v *vars) shared(n int, make func() any) any {
 	if n >= maxShared {
 		fault("gpu.Shared: a thread makes more than %d calls", maxShared)
@@ -74,7 +74,7 @@ func (v *vars) shared(n int, make func() any) any {
 	return *p
 }
 
-// dynamic gives the dynamic shared memory.
+// dynamic returns the dynamic shared memory.
 func (v *vars) dynamic() []Uint4 {
 	v.once.Do(func() {
 		v.words = make([]Uint4, (v.bytes+15)/16)
@@ -100,7 +100,7 @@ func junk(memory []byte, t reflect.Type) {
 	}
 }
 
-// plain panics if a type holds what a GPU has no use for, and tells whether it holds a bool.
+// plain panics if a type holds what a GPU has no use for, and reports whether it holds a bool.
 func plain(t reflect.Type) (bools bool) {
 	switch t.Kind() {
 	case reflect.Bool:

@@ -45,7 +45,7 @@ func (t *Thread) exchange(op string, v uint64) []posted {
 	return slots
 }
 
-// takesPart tells whether the lane of a slot is at the same call. It is not where its thread has returned.
+// takesPart reports whether the lane of a slot is at the same call. It is not where its thread has returned.
 func (t *Thread) takesPart(p posted, op string, lane int) bool {
 	if p.call == t.calls && p.op != op {
 		fault("gpu.%s: lane %d is here while lane %d is at gpu.%s", op, t.Lane(), lane, p.op)
@@ -64,12 +64,12 @@ func from[T Word](t *Thread, slots []posted, op string, lane int) T {
 	return fromBits[T](slots[lane].value)
 }
 
-// Shuffle gives the v of a lane; the lane's number counts modulo 32.
+// Shuffle returns the v of a lane; the lane's number counts modulo 32.
 func Shuffle[T Word](t *Thread, v T, lane int) T {
 	return from[T](t, t.exchange("Shuffle", toBits(v)), "Shuffle", lane&(warpSize-1))
 }
 
-// ShuffleUp gives the v of the lane that is delta below, and the lane's own v where there is none. delta is 0 to 31.
+// ShuffleUp returns the v of the lane that is delta below, and the lane's own v where there is none. delta is 0 to 31.
 func ShuffleUp[T Word](t *Thread, v T, delta int) T {
 	lane := t.Lane() - delta&(warpSize-1)
 	if lane < 0 {
@@ -78,7 +78,7 @@ func ShuffleUp[T Word](t *Thread, v T, delta int) T {
 	return from[T](t, t.exchange("ShuffleUp", toBits(v)), "ShuffleUp", lane)
 }
 
-// ShuffleDown gives the v of the lane that is delta above, and the lane's own v where there is none. delta is 0 to 31.
+// ShuffleDown returns the v of the lane that is delta above, and the lane's own v where there is none. delta is 0 to 31.
 func ShuffleDown[T Word](t *Thread, v T, delta int) T {
 	lane := t.Lane() + delta&(warpSize-1)
 	if lane >= warpSize {
@@ -87,7 +87,7 @@ func ShuffleDown[T Word](t *Thread, v T, delta int) T {
 	return from[T](t, t.exchange("ShuffleDown", toBits(v)), "ShuffleDown", lane)
 }
 
-// ShuffleXor gives the v of the lane whose number is this one's exclusive-or with mask. mask is 0 to 31.
+// ShuffleXor returns the v of the lane whose number is this one's exclusive-or with mask. mask is 0 to 31.
 func ShuffleXor[T Word](t *Thread, v T, mask int) T {
 	return from[T](t, t.exchange("ShuffleXor", toBits(v)), "ShuffleXor", t.Lane()^mask&(warpSize-1))
 }
@@ -107,14 +107,14 @@ func Ballot(t *Thread, p bool) (mask uint32) {
 	return mask
 }
 
-// All tells whether p holds in all lanes.
+// All reports whether p holds in all lanes.
 func All(t *Thread, p bool) bool {
 	all := true
 	together(t, "All", word(p), func(_ int, v uint64) { all = all && v != 0 })
 	return all
 }
 
-// Any tells whether p holds in any lane.
+// Any reports whether p holds in any lane.
 func Any(t *Thread, p bool) (any bool) {
 	together(t, "Any", word(p), func(_ int, v uint64) { any = any || v != 0 })
 	return any

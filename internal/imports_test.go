@@ -211,7 +211,7 @@ func place(folder string) int {
 	return place(path.Dir(folder))
 }
 
-// within tells whether a folder or an import path is one of the tops or lies in one.
+// within reports whether a folder or an import path is one of the tops or lies in one.
 func within(folder string, tops ...string) bool {
 	return slices.ContainsFunc(tops, func(top string) bool {
 		return folder == top || strings.HasPrefix(folder, top+"/")

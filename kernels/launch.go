@@ -6,7 +6,7 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// The kernels below are loaded into one context. Launch puts the work behind what is on the
+// The kernels below are loaded into one context. Launch puts the work after what is on the
 // stream and returns. Arguments whose lengths do not belong together fail with
 // driver.ErrInvalidArgument. Nothing here allocates.
 

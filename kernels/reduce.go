@@ -73,7 +73,7 @@ type temporary struct {
 	close  []func() error
 }
 
-// onDevice runs f with memory that is freed afterwards, behind the work that uses it. What goes wrong
+// onDevice runs f with memory that is freed afterwards, after the work that uses it. What goes wrong
 // with that changes no result, and must not make the pool do the work once more.
 func onDevice(w *pool.Worker, f func(k *reducerKernels, t *temporary) error) error {
 	t := &temporary{stream: w.Stream(), ctx: w.Ctx()}

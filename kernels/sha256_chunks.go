@@ -41,10 +41,10 @@ func PaddedSize(size uint64) uint64 {
 
 // SHA256ChunksCPU is the reference of sha256_chunks: digests[i] is the SHA-256 of chunk i of
 // data, replaced rounds times by the SHA-256 of its own 32 bytes. It runs on the calling
-// goroutine, does not allocate and, unlike the kernel, needs no padding behind the data.
+// goroutine, does not allocate and, unlike the kernel, needs no padding after the data.
 //
 // It fails with driver.ErrInvalidArgument, before anything is written, when there are not as many
-// digests as chunks, or a chunk is misaligned or ends behind the data.
+// digests as chunks, or a chunk is misaligned or ends after the data.
 func SHA256ChunksCPU(data []byte, chunks []Chunk, rounds uint32, digests []Digest) error {
 	if len(chunks) != len(digests) {
 		return invalidArgument("sha256_chunks: %d chunks but %d digests", len(chunks), len(digests))
@@ -55,7 +55,7 @@ func SHA256ChunksCPU(data []byte, chunks []Chunk, rounds uint32, digests []Diges
 			return invalidArgument("sha256_chunks: offset %d of chunk %d is not a multiple of %d", c.Offset, i, ChunkAlign)
 		}
 		if c.Offset > size || uint64(c.Length) > size-c.Offset {
-			return invalidArgument("sha256_chunks: chunk %d, %d bytes at offset %d, ends behind the %d bytes of data", i, c.Length, c.Offset, size)
+			return invalidArgument("sha256_chunks: chunk %d, %d bytes at offset %d, ends after the %d bytes of data", i, c.Length, c.Offset, size)
 		}
 	}
 	for i, c := range chunks {

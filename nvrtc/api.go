@@ -19,7 +19,7 @@ type Header struct {
 // The methods are the functions of NVRTC without the prefix nvrtc or nvrtcGet:
 // https://docs.nvidia.com/cuda/nvrtc/index.html. All are safe for concurrent use as
 // long as a program is used by one goroutine at a time. NVRTC before 11.5 compiles one
-// program after the other behind a lock of its own, newer ones compile at the same time.
+// program after the other, under a lock of its own; newer ones compile at the same time.
 //
 // The interface grows with NVRTC: embed it in your own implementations.
 type API interface {
@@ -54,7 +54,7 @@ type API interface {
 	// ProgramLog returns what the last compile has said.
 	ProgramLog(program Handle) (string, Result)
 
-	// PTX returns the PTX text, without a NUL behind it.
+	// PTX returns the PTX text, without a NUL at its end.
 	PTX(program Handle) ([]byte, Result)
 
 	// CUBIN returns the machine code. It is empty unless the architecture was real

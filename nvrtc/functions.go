@@ -26,7 +26,7 @@ const (
 )
 
 // functions are those of NVRTC that this package calls. NVRTC has no versions of one
-// function behind one name: dlsym is all that is needed.
+// function under one name: dlsym is all that is needed.
 var functions = [functionCount]struct {
 	name  string
 	since string // for those that an NVRTC that is accepted may lack

@@ -11,7 +11,7 @@ import (
 // Image is a compiled program. Images of a [Compiler] may be shared: do not change them.
 type Image struct {
 	Target
-	// Code is PTX text without a NUL behind it, a cubin, or LTO-IR.
+	// Code is PTX text without a NUL at its end, a cubin, or LTO-IR.
 	Code []byte
 	// LoweredNames are the names in the code of the program's name expressions.
 	LoweredNames map[string]string

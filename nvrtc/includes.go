@@ -133,7 +133,7 @@ func readHeader(path string, max int) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// isAbsent tells whether there is no such file, as opposed to one that cannot be read.
+// isAbsent reports whether there is no such file, as opposed to one that cannot be read.
 func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) ||
 		errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EINVAL)

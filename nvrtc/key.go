@@ -48,7 +48,7 @@ func key(p Program, t Target, known *facts) (key artifact.Key, why string) {
 	return key, ""
 }
 
-// readsFiles tells whether an option in NVRTC's words names a file or a directory that
+// readsFiles reports whether an option in NVRTC's words names a file or a directory that
 // takes part in the compile, or one that the compile writes.
 func readsFiles(option string) bool {
 	option = "-" + strings.TrimLeft(option, "-")

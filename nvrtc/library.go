@@ -116,7 +116,7 @@ func openBuiltins(library string) {
 	}
 }
 
-// buildOf is the name of a library's file behind all links, libnvrtc.so.12.4.127, and
+// buildOf is the name of a library's file, with all links resolved, libnvrtc.so.12.4.127, and
 // its size.
 func buildOf(file string) string {
 	file, err := filepath.EvalSymlinks(file)
@@ -133,7 +133,7 @@ func buildOf(file string) string {
 // Path is the candidate that was opened.
 func (l *Library) Path() string { return zero.Or(l).name }
 
-// Shared tells that somebody else had loaded the library into the process before.
+// Shared reports that other code had loaded the library into the process before.
 func (l *Library) Shared() bool { return zero.Or(l).mapped }
 
 // Build implements [API].

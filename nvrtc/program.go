@@ -68,7 +68,7 @@ type Options struct {
 // --no-source-include.
 const sourceIncludeSince driver.Version = 11080
 
-// list gives the options in NVRTC's words. It is the same for options that mean the same.
+// list returns the options in NVRTC's words. It is the same for options that mean the same.
 func (o Options) list(version driver.Version) []string {
 	var list []string
 	flag := func(on bool, option string) {

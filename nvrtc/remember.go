@@ -52,7 +52,7 @@ func abilitiesOf(api API) (*facts, error) {
 
 func (f *facts) equal(o *facts) bool { return fmt.Sprint(*f) == fmt.Sprint(*o) }
 
-// possible tells whether a file can be right about an NVRTC.
+// possible reports whether a file can be right about an NVRTC.
 func (f *facts) possible() bool {
 	return f.Version >= minVersion && f.Version <= maxVersion && len(f.Archs) > 0 && len(f.Archs) <= maxArchs &&
 		slices.Min(f.Archs) >= minArch && slices.Max(f.Archs) <= maxArch
@@ -62,7 +62,7 @@ func (f *facts) possible() bool {
 // takes some ms, which is most of the time to a kernel that was compiled before; with the record
 // nothing has to be loaded.
 type record struct {
-	File     string // behind all links
+	File     string // with all links resolved
 	Size     int64
 	Modified int64 // in ns of Unix
 	Facts    facts

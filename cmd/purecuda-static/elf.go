@@ -70,7 +70,7 @@ func readProgram(file io.ReaderAt, size int64) (*program, error) {
 	return p, nil
 }
 
-// inside tells whether n bytes at off lie in a file of a size.
+// inside reports whether n bytes at off lie in a file of a size.
 func inside(off, n uint64, size int64) bool {
 	return off <= uint64(size) && n <= uint64(size)-off
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// marker stands in the entry point, behind a jump over it. Only code that the kernel
+// marker stands in the entry point, after a jump over it. Only code that the kernel
 // would execute is searched for it, so that this program does not find its own copy.
 const marker = "purecuda/dlhost entry point no.1"
 

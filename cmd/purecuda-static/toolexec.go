@@ -19,7 +19,7 @@ const patchVersion = "purecuda-static-1"
 // toolexecVariable is the variable that the go command sets for the tools of a package.
 const toolexecVariable = "TOOLEXEC_IMPORTPATH"
 
-// isTool tells whether the go command runs a tool through us. A file that somebody names for us
+// isTool reports whether the go command runs a tool through us. A file that somebody names for us
 // to change is never run, whatever it is called and wherever it lies. byGo says that the variable
 // is set; without it the go command asks for a version, and prepares a profile.
 func isTool(args []string, byGo bool) bool {

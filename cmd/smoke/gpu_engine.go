@@ -116,7 +116,7 @@ func (e *gpuEngine) readers(cores int) (readers, inTurn int) {
 
 func (e *gpuEngine) Busy(place int) time.Duration { return e.gpus[place].busy.Total() }
 
-// Close gives everything back, the runtime included.
+// Close closes everything, with the runtime.
 func (e *gpuEngine) Close() error { return e.rt.Close() }
 
 func (e *gpuEngine) NewWorker(_ context.Context, place int, shape job.Shape) (job.Worker, error) {
@@ -238,7 +238,7 @@ func (w *gpuWorker) enqueue(bytes, n int, rounds uint32) error {
 	return w.end.Record(s)
 }
 
-// Close waits for the device and gives the buffers back.
+// Close waits for the device and frees the buffers.
 func (w *gpuWorker) Close() error {
 	var errs []error
 	for i := len(w.closers) - 1; i >= 0; i-- {

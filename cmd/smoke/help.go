@@ -143,7 +143,7 @@ func visible(cmd *cli.Command) []*cli.Command {
 	return slices.DeleteFunc(slices.Clone(cmd.Commands), func(c *cli.Command) bool { return c.Hidden })
 }
 
-// near tells whether two words differ in at most two letters, and in half of them at most.
+// near reports whether two words differ in at most two letters, and in half of them at most.
 func near(a, b string) bool {
 	if len(b) > len(a)+2 { // whatever it is, it may be long
 		return false

@@ -8,13 +8,13 @@ import (
 	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 )
 
-// leaveAfter is how long an interrupted job may take to stop in order. After that it is left
-// behind: a kernel with many rounds runs for minutes, and a file system that is gone
-// answers never. The end of the process gives everything back.
+// leaveAfter is how long an interrupted job may take to stop in order. After that it is abandoned: a
+// kernel with many rounds runs for minutes, and a call of a lost file system never returns. The end
+// of the process frees everything.
 const leaveAfter = 500 * time.Millisecond
 
-// orLeave returns what f does, or false when ctx has ended and f is still at it. f then goes
-// on beside, until the process ends.
+// orLeave returns the result of f, or false if ctx has ended and f still runs. f then runs until the
+// process ends.
 func orLeave[T any](ctx context.Context, f func() T) (result T, ok bool) {
 	done := make(chan T, 1)
 	go func() { done <- f() }()
@@ -31,13 +31,13 @@ func orLeave[T any](ctx context.Context, f func() T) (result T, ok bool) {
 	}
 }
 
-// left is the error of a job that was left behind.
+// left returns the error of a job that was abandoned.
 func left(ctx context.Context) error {
 	return &job.Error{Kind: job.Canceled, Detail: "left while it was under way", Err: context.Cause(ctx)}
 }
 
-// account counts what was hashed, and stands between a job and its bar and list, so that
-// nothing reaches them once the job was left behind.
+// account counts what was hashed. It passes the calls of a job to its bar and list, until the job is
+// abandoned.
 type account struct {
 	mu            sync.Mutex
 	closed        bool

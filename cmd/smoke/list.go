@@ -41,7 +41,7 @@ func (a *app) openList(in *job.Input, path string) (*job.ListFile, error) {
 // descriptor is the path of an open file of this process.
 var descriptor = regexp.MustCompile(`^(?:/dev|/proc/self)/fd/([0-9]+)$`)
 
-// isFile tells whether path leads to the file that out is.
+// isFile reports whether path leads to the file that out is.
 func isFile(out io.Writer, path string) bool {
 	file, ok := out.(*os.File)
 	if !ok {

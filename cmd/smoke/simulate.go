@@ -41,7 +41,7 @@ func openSimulated(ctx context.Context, devices []string, config drivertest.Conf
 	return found, &simulatedEngine{engine, gpu}, err
 }
 
-// simulatedEngine closes the simulated driver behind the engine that runs on it.
+// simulatedEngine closes the simulated driver after the engine that runs on it.
 type simulatedEngine struct {
 	job.Engine
 	gpu *drivertest.Driver
@@ -61,7 +61,7 @@ func (e *simulatedEngine) Close() error {
 	for _, f := range e.gpu.Findings() {
 		errs = append(errs, fmt.Errorf("simulated driver: %v", f))
 	}
-	if e.gpu.Sticky() == 0 { // else nothing can be given back
+	if e.gpu.Sticky() == 0 { // else nothing can be freed
 		for _, leak := range e.gpu.Leaks() {
 			errs = append(errs, fmt.Errorf("simulated driver: leaked: %s", leak))
 		}

@@ -134,7 +134,7 @@ func TestScrapeWhenCUDAIsLost(t *testing.T) {
 	assert.Contains(t, s.scrape(t), `purecuda_outcome{outcome="fault"} 1`)
 }
 
-// TestNameOfTheDevice gives a device a name that is no UTF-8, which Prometheus refuses.
+// TestNameOfTheDevice gives a device a name that is no UTF-8, which Prometheus rejects.
 func TestNameOfTheDevice(t *testing.T) {
 	device := drivertest.H100()
 	device.Name = "H100 \xff"

@@ -48,7 +48,7 @@ func main() {
 	fmt.Println(where, strings.NewReplacer("0", ".", "1", "#", " ", "").Replace(fmt.Sprint(cells)))
 }
 
-// load gives the module with the kernel. A second caller, here or in the next process, gets
+// load returns the module with the kernel. A second caller, here or in the next process, gets
 // what was compiled for the first one.
 func load(ctx context.Context, c *runtime.Context) (*runtime.Module, error) {
 	m, err := c.Compile(ctx, nvrtc.Program{Source: source, Name: "rule.cu"})

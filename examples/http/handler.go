@@ -109,7 +109,7 @@ func place(ctx context.Context, places chan struct{}) error {
 	}
 }
 
-// health tells whether the process should live. A machine without a GPU is healthy, and so is one that has lost some of
+// health reports whether the process should live. A machine without a GPU is healthy, and so is one that has lost some of
 // its GPUs: the others go on. After a sticky error only a new process gets them back: 503 asks for it,
 // though the CPU still answers.
 func (s *service) health(w http.ResponseWriter, _ *http.Request) {
@@ -126,7 +126,7 @@ func (s *service) health(w http.ResponseWriter, _ *http.Request) {
 	reply(w, status, answer)
 }
 
-// ready tells whether requests should come here, and what each GPU does.
+// ready reports whether requests should come here, and what each GPU does.
 func (s *service) ready(w http.ResponseWriter, _ *http.Request) {
 	stats := s.hasher.pool.Stats()
 	usable := 0

@@ -9,7 +9,7 @@ import (
 )
 
 // Runtime is a runtime on a simulated driver, which runs the PTX of kernels. Both end with the test, which fails if it
-// has left memory behind, or if a kernel did what hardware might forgive.
+// has leaked memory, or if a kernel did what hardware might forgive.
 func Runtime(t testing.TB) *runtime.Runtime {
 	t.Helper()
 	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{})))

@@ -31,7 +31,7 @@ type Kernels struct {
 // reportWords is the length of a report: the site, the index, the length, the block and the thread.
 const reportWords = 9
 
-// Load loads the kernels into a context. They are loaded once, however many ask. Close gives them back.
+// Load loads the kernels into a context. Several calls share one load. Close unloads them.
 func (m Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 	if c == nil {
 		return nil, errors.New("launch: the context is nil")
@@ -71,7 +71,7 @@ func (m Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 	return k, runtime.Zero(s, k.report)
 }
 
-// Close gives the kernels back. It does not wait for their work.
+// Close unloads the kernels. It does not wait for their work.
 func (k *Kernels) Close() error {
 	if k == nil {
 		return nil

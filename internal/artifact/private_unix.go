@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// private tells whether a directory belongs to the user and to nobody else.
+// private reports whether a directory belongs to the user and to nobody else.
 func private(dir string, info fs.FileInfo) error {
 	if s, ok := info.Sys().(*syscall.Stat_t); !ok || int(s.Uid) != os.Geteuid() {
 		return fmt.Errorf("%s belongs to another user", dir)

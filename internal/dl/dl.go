@@ -112,7 +112,7 @@ func classify(name, message string) error {
 	return ErrNotFound
 }
 
-// isThere tells whether a path names a file. Names without a folder are looked for by the loader,
+// isThere reports whether a path names a file. Names without a folder are looked for by the loader,
 // and not here.
 func isThere(name string) bool {
 	if !strings.Contains(name, "/") {

@@ -47,7 +47,7 @@ func open(name string) (uintptr, error) {
 	if handle != 0 {
 		return handle, nil
 	}
-	// Windows gives this code for a missing dependency as well and does not say
+	// Windows returns this code for a missing dependency as well and does not say
 	// which file it means; where a path was given we can look.
 	if errors.Is(err, errorModNotFound) && !(filepath.IsAbs(name) && exists(name)) {
 		return 0, ErrNotFound

@@ -181,7 +181,7 @@ func variable(prefix, length uintptr) uintptr {
 	return 0
 }
 
-// isSet tells whether a variable has a value that is not empty, and counts: the loader as
+// isSet reports whether a variable has a value that is not empty, and counts: the loader as
 // well ignores it in a program with privileges. The name comes without the sign of
 // equality.
 //

@@ -6,7 +6,7 @@ package dlhost
 
 import "unsafe"
 
-// anyHint tells whether something says that a GPU may be there. To use the loader costs
+// anyHint reports whether something says that a GPU may be there. To use the loader costs
 // about a millisecond, to miss a GPU costs the GPU: a hint need not be a proof.
 //
 //go:nosplit
@@ -26,7 +26,7 @@ var (
 	libraryHead [fileHeaderSize]byte
 )
 
-// hasLibraries tells whether the loader will find what purego asks for: all libraries
+// hasLibraries reports whether the loader will find what purego asks for: all libraries
 // in one folder, and that folder among those that the loader searches. Otherwise the
 // loader would end the process.
 //
@@ -40,7 +40,7 @@ func hasLibraries() bool {
 	return false
 }
 
-// allIn tells whether a folder has all libraries, for this processor: on some systems
+// allIn reports whether a folder has all libraries, for this processor: on some systems
 // /lib is for programs of 32 bits.
 //
 //go:nosplit
@@ -61,7 +61,7 @@ func allIn(dir uintptr) bool {
 	return true
 }
 
-// searched tells whether the loader looks into a folder. Its own list is text in it, in
+// searched reports whether the loader looks into a folder. Its own list is text in it, in
 // which each folder ends with a slash. Where the administrator or the user has added
 // folders, we do not know, and host.
 //

@@ -69,7 +69,7 @@ func host(entry uintptr) uintptr {
 //go:nocheckptr
 func loaderHeader() uintptr { return uintptr(unsafe.Pointer(&loaderHead)) }
 
-// segment returns the i-th program header of the loader, or 0 behind the last one.
+// segment returns the i-th program header of the loader, or 0 after the last one.
 //
 //go:nosplit
 func segment(i uintptr) uintptr {
@@ -117,7 +117,7 @@ func mapLoader(file uintptr) (why cause, errno uintptr) {
 
 // span returns the lowest address of the loader and its length in memory, both in whole
 // pages, or a length of 0 if its program headers make no sense. A part that reaches
-// behind the end of the file would end the process when it is touched.
+// beyond the end of the file would end the process when it is touched.
 //
 //go:nosplit
 func span(fileSize uintptr) (low, size uintptr) {
@@ -177,7 +177,7 @@ func mapSegment(file, s uintptr) uintptr {
 	return result
 }
 
-// isShared tells whether the head of a file is that of a shared library, and the loader
+// isShared reports whether the head of a file is that of a shared library, and the loader
 // is one, for this processor.
 //
 //go:nosplit
@@ -186,7 +186,7 @@ func isShared(head uintptr) bool {
 		load16(head+eType) == typeShared && load16(head+eMachine) == machine
 }
 
-// inImage tells whether some bytes of the loader are in memory and come from its file.
+// inImage reports whether some bytes of the loader are in memory and come from its file.
 //
 //go:nosplit
 func inImage(vaddr, size uintptr) bool {
@@ -200,7 +200,7 @@ func inImage(vaddr, size uintptr) bool {
 	return false
 }
 
-// imageContains tells whether the loader has a text in it, the zero byte at its end
+// imageContains reports whether the loader has a text in it, the zero byte at its end
 // included.
 //
 //go:nosplit
@@ -219,7 +219,7 @@ func imageContains(what uintptr) bool {
 // glibcOnly is the version of the functions that the parts of glibc keep to themselves.
 const glibcOnly = "GLIBC_PRIVATE\x00"
 
-// isGlibc tells whether the loader is glibc's: the names in its dynamic section say so.
+// isGlibc reports whether the loader is glibc's: the names in its dynamic section say so.
 //
 //go:nosplit
 func isGlibc() bool {

@@ -47,7 +47,7 @@ func store8(address uintptr, value byte) { *(*byte)(at(address)) = value }
 //go:nocheckptr
 func text(s string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(s))) }
 
-// sameBytes compares two runs of bytes, and does not read behind a difference.
+// sameBytes compares two runs of bytes, and does not read beyond a difference.
 //
 //go:nosplit
 func sameBytes(a, b, n uintptr) bool {
@@ -70,7 +70,7 @@ func length(s uintptr) uintptr {
 	return n
 }
 
-// contains tells whether a run of bytes has another one in it.
+// contains reports whether a run of bytes has another one in it.
 //
 //go:nosplit
 func contains(from, to, what, n uintptr) bool {
@@ -83,7 +83,7 @@ func contains(from, to, what, n uintptr) bool {
 	return false
 }
 
-// failed tells whether the kernel returned an error.
+// failed reports whether the kernel returned an error.
 //
 //go:nosplit
 func failed(result uintptr) bool { return result > ^uintptr(4095) }

@@ -43,7 +43,7 @@ type Status struct {
 // runs.
 func Current() Status { return current() }
 
-// HasLoader tells whether this process has a dynamic loader that shared libraries can
+// HasLoader reports whether this process has a dynamic loader that shared libraries can
 // be opened with, as far as this package knows: it is false if and only if the mode is
 // [Static]. It costs one load from memory and allocates nothing.
 func HasLoader() bool { return hasLoader() }

@@ -8,7 +8,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// CanCallBack tells that C can call Go functions on this platform.
+// CanCallBack reports that C can call Go functions on this platform.
 const CanCallBack = true
 
 // A process has room for 2000 callbacks and never gets one back. There is one for

@@ -2,7 +2,7 @@
 
 package ffi
 
-// CanCallBack tells that C cannot call Go functions on this platform.
+// CanCallBack reports that C cannot call Go functions on this platform.
 const CanCallBack = false
 
 // HostFunc returns 0: no C function can be called here in the first place.

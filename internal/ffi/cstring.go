@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// CString returns s with a NUL behind it, on the heap, and false if s has a NUL of its own:
+// CString returns s with a NUL at its end, on the heap, and false if s has a NUL of its own:
 // C would see another string than the caller.
 func CString(s string) (*byte, bool) {
 	if strings.IndexByte(s, 0) >= 0 {

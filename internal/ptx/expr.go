@@ -45,7 +45,7 @@ func (p *parser) ternary(minPrec int) constValue {
 	return a
 }
 
-// operator gives the binary operator at the current token and the tokens it takes.
+// operator returns the binary operator at the current token and the tokens it takes.
 func (p *parser) operator() (string, int) {
 	if p.tok.kind != tokPunct {
 		return "", 0

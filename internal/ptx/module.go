@@ -15,7 +15,7 @@ const (
 // Version is a PTX ISA version.
 type Version struct{ Major, Minor int }
 
-// AtLeast tells whether v is not older than major.minor.
+// AtLeast reports whether v is not older than major.minor.
 func (v Version) AtLeast(major, minor int) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor
 }
@@ -35,7 +35,7 @@ type Module struct {
 	deps    map[*Function]*deps
 }
 
-// Entry gives the kernel of that name, or nil.
+// Entry returns the kernel of that name, or nil.
 func (m *Module) Entry(name string) *Function {
 	if f, ok := m.symbols[name].(*Function); ok && f.IsEntry {
 		return f
@@ -43,13 +43,13 @@ func (m *Module) Entry(name string) *Function {
 	return nil
 }
 
-// Function gives the kernel or device function of that name, or nil.
+// Function returns the kernel or device function of that name, or nil.
 func (m *Module) Function(name string) *Function {
 	f, _ := m.symbols[name].(*Function)
 	return f
 }
 
-// Variable gives the module-scope variable of that name, or nil.
+// Variable returns the module-scope variable of that name, or nil.
 func (m *Module) Variable(name string) *Variable {
 	v, _ := m.symbols[name].(*Variable)
 	return v
@@ -147,7 +147,7 @@ type Variable struct {
 	Relocs []Reloc // addresses to be written over Init
 }
 
-// Dynamic tells that the variable is the dynamic part of shared memory, whose size
+// Dynamic reports that the variable is the dynamic part of shared memory, whose size
 // the launch gives.
 func (v *Variable) Dynamic() bool { return v.Space == Shared && v.Size == 0 }
 
@@ -173,7 +173,7 @@ type Instruction struct {
 	Operands []Operand
 }
 
-// String gives the instruction's name with modifiers: "mad.lo.u32".
+// String returns the instruction's name with modifiers: "mad.lo.u32".
 func (in *Instruction) String() string {
 	s := in.Op
 	for _, m := range in.Mods {

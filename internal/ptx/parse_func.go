@@ -230,7 +230,7 @@ func (p *parser) param(allowReg bool) Param {
 
 // body reads { ... } and resolves what it names.
 func (p *parser) body(f *Function) {
-	// The variables behind the parameters, in the order of the lists.
+	// The variables after the parameters, in the order of the lists.
 	f.ReturnVars = p.paramVars(f.Returns)
 	f.ParamVars = p.paramVars(f.Params)
 	p.statements()

@@ -86,7 +86,7 @@ var typeByName = func() map[string]Type {
 	return m
 }()
 
-// ParseType gives the type with the given name, without its dot: "u32".
+// ParseType returns the type with the given name, without its dot: "u32".
 func ParseType(name string) (Type, bool) {
 	t, ok := typeByName[name]
 	return t, ok

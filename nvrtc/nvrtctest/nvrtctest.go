@@ -198,7 +198,7 @@ func (c *Compiler) CompileProgram(h nvrtc.Handle, options []string, stop func() 
 	return p.result
 }
 
-// wait passes the time of a compile, and tells whether it was cancelled.
+// wait passes the time of a compile, and reports whether it was cancelled.
 func (c *Compiler) wait(stop func() bool) (cancelled bool) {
 	for end := time.Now().Add(c.config.Delay); ; time.Sleep(min(time.Millisecond, time.Until(end))) {
 		if stop != nil && stop() {

@@ -86,7 +86,7 @@ func load(folder string, mode packages.LoadMode, patterns ...string) ([]*package
 	return found, nil
 }
 
-// hidden tells whether others cannot import a package, or are not meant to.
+// hidden reports whether others cannot import a package, or are not meant to.
 func hidden(path string) bool {
 	for _, part := range strings.Split(strings.TrimPrefix(path, root), "/") {
 		if part == "internal" || part == "cmd" || part == "examples" {

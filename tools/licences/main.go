@@ -180,7 +180,7 @@ func libraryPackages() ([]string, error) {
 	return slices.DeleteFunc(strings.Fields(string(out)), left.MatchString), nil
 }
 
-// own tells whether a module is of this repository.
+// own reports whether a module is of this repository.
 func own(m *module) bool {
 	const path = "github.com/purecuda/purecuda"
 	return m == nil || m.Path == path || strings.HasPrefix(m.Path, path+"/")

@@ -231,7 +231,7 @@ func (u *universe) lookUp(s snippet) (problems []string) {
 	return problems
 }
 
-// exists tells whether a package, or a type of ours, has a member. What is neither of them has all.
+// exists reports whether a package, or a type of ours, has a member. What is neither of them has all.
 func (u *universe) exists(name, member string) bool {
 	if !ast.IsExported(name) {
 		for _, p := range u.named[name] {

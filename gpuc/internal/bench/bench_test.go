@@ -116,7 +116,7 @@ func TestTimesOnHardware(t *testing.T) {
 	fmt.Println()
 }
 
-// times gives the median of each variant.
+// times returns the median of each variant.
 func times(t *testing.T, k kernel, list []variant) (medians []time.Duration) {
 	shape, args := k.make(k.large)
 	d := list[0].d

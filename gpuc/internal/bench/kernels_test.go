@@ -24,7 +24,7 @@ type (
 	matrix  = [8][8]float32
 )
 
-// as gives argument i as what it is.
+// as returns argument i as what it is.
 func as[T any](args []any, i int) T { return args[i].(T) }
 
 func shape(gx, gy, bx, by, bz int) gpu.Shape {

@@ -34,13 +34,13 @@ var kernelModule = launch.Module{
 // Kernels are the kernels of this package in a context. They can be used by several goroutines.
 type Kernels launch.Kernels
 
-// Load loads the kernels into a context. They are loaded once, however many ask. Close gives them back.
+// Load loads the kernels into a context. Several calls share one load. Close unloads them.
 func Load(c *runtime.Context) (*Kernels, error) {
 	k, err := kernelModule.Load(c)
 	return (*Kernels)(k), err
 }
 
-// Close gives the kernels back. It does not wait for their work.
+// Close unloads the kernels. It does not wait for their work.
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
 
 // Failed waits for the work on a stream, and says which check of a kernel has failed since it was asked last.

@@ -37,7 +37,7 @@ func (k *kctx) check(i, n val, pos token.Pos) {
 	k.trap(pos, "index out of range [%d] with length %d", a, b, p.r)
 }
 
-// within tells whether no check is needed.
+// within reports whether no check is needed.
 func (k *kctx) within(i, n val) bool {
 	if keep := k.cur; k.facts != nil {
 		k.cur = k.facts

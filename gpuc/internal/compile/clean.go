@@ -4,7 +4,7 @@ package compile
 func clean(code []ins) []ins {
 	for again := true; again; {
 		again = false
-		// unreachable code behind a jump
+		// unreachable code after a jump
 		var out []ins
 		dead := false
 		for _, i := range code {

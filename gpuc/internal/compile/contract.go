@@ -48,7 +48,7 @@ func (k *kctx) contract(f *frame, in *ssa.BinOp, x, y val) (val, bool) {
 	return val{}, false
 }
 
-// rounds tells whether the product at a place of a function is an argument: of a conversion, as far as syntax tells.
+// rounds reports whether the product at a place of a function is an argument: of a conversion, as far as syntax tells.
 func (p *Program) rounds(fn *ssa.Function, pos token.Pos) bool {
 	places, ok := p.rounded[fn]
 	if !ok {

@@ -42,7 +42,7 @@ type TypeArgs struct {
 
 const directive = "//purecuda:kernel"
 
-// findDirective gives the directive of a function, if it has one.
+// findDirective returns the directive of a function, if it has one.
 func findDirective(fset *token.FileSet, fn *ast.FuncDecl) (d Directive, found bool, err error) {
 	if fn.Doc == nil {
 		return d, false, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parse gives the directive of the last function in some source.
+// parse returns the directive of the last function in some source.
 func parse(t *testing.T, source string) (Directive, bool, error) {
 	t.Helper()
 	fset := token.NewFileSet()

@@ -123,7 +123,7 @@ func (s *scope) get(v ssa.Value) (val, bool) {
 
 func last(b *ssa.BasicBlock) ssa.Instruction { return b.Instrs[len(b.Instrs)-1] }
 
-// looped tells whether a block is in a loop.
+// looped reports whether a block is in a loop.
 func (f *frame) looped(b *ssa.BasicBlock) bool {
 	for _, l := range f.loops {
 		if l.blocks[b] {

@@ -44,7 +44,7 @@ type functions struct {
 	flows map[string][]string
 }
 
-// noinline tells whether a function says that it is not to be inlined.
+// noinline reports whether a function says that it is not to be inlined.
 func noinline(fn *ssa.Function) bool {
 	if fn.Origin() != nil {
 		fn = fn.Origin()
@@ -53,7 +53,7 @@ func noinline(fn *ssa.Function) bool {
 	return ok && d.Doc != nil && slices.ContainsFunc(d.Doc.List, func(c *ast.Comment) bool { return c.Text == "//go:noinline" })
 }
 
-// outlines tells whether a function is not inlined.
+// outlines reports whether a function is not inlined.
 func (k *kctx) outlines(fn *ssa.Function) bool {
 	return k.outlined.large[fn] || k.outlined.recursive[fn] || noinline(fn)
 }
@@ -197,7 +197,7 @@ func (k *kctx) callFunction(fn *ssa.Function, args []val, caller *ssa.Function, 
 	return rebuild(k.shape(resultType(fn)), &got)
 }
 
-// counts tells whether a function has a parameter that says how much deeper it may be called.
+// counts reports whether a function has a parameter that says how much deeper it may be called.
 func (k *kctx) counts(fn *ssa.Function) bool {
 	return k.outlined.recursive[fn] && k.o.Checks != ChecksOff
 }
@@ -209,7 +209,7 @@ func resultType(fn *ssa.Function) types.Type {
 	return fn.Signature.Results()
 }
 
-// holdsPointer tells whether results have what a function that is not inlined cannot return.
+// holdsPointer reports whether results have what a function that is not inlined cannot return.
 func holdsPointer(t *types.Tuple) bool {
 	for p := range t.Variables() {
 		for _, l := range cellsOf(p.Type(), 0, nil) {

@@ -43,10 +43,10 @@ func (k *kctx) gather(code []ins) []ins {
 	return append(out, slow...)
 }
 
-// check tells whether an instruction goes where a failed check goes.
+// check reports whether an instruction goes where a failed check goes.
 func (i *ins) check() bool { return i.op == "bra" && i.note != "" && i.guard != "" && !i.guardNot }
 
-// memory tells whether an instruction loads or stores.
+// memory reports whether an instruction loads or stores.
 func (i *ins) memory() bool {
 	return strings.HasPrefix(i.op, "ld.") && !strings.HasPrefix(i.op, "ld.param") || strings.HasPrefix(i.op, "st.")
 }
@@ -112,7 +112,7 @@ func (g *gathered) take(i ins, defs map[string]int) bool {
 // maxGuarded is how many instructions a condition may guard each for itself, in place of a branch around them.
 const maxGuarded = 6
 
-// guarded gives the next instruction, or loads and stores that a branch goes around, each with its condition; and how
+// guarded returns the next instruction, or loads and stores that a branch goes around, each with its condition; and how
 // many instructions that were.
 func guarded(code []ins, jumps map[string]int) (list []ins, n int) {
 	b := code[0]

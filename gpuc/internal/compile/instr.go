@@ -51,7 +51,7 @@ func (k *kctx) get(s *scope, v ssa.Value) val {
 	return x
 }
 
-// elements gives the address and the length of what an instruction takes an element of.
+// elements returns the address and the length of what an instruction takes an element of.
 func (k *kctx) elements(in *ssa.IndexAddr, x val) (p, n val) {
 	if x.k == kAgg { // a slice
 		return x.e[0], x.e[1]

@@ -60,7 +60,7 @@ func (k *kctx) after(up *table, s *scope, b *ssa.BasicBlock, holds bool) *table 
 	return k.cur
 }
 
-// decides tells whether a block has nothing but a condition, which leads to where that of b leads, and with the same.
+// decides reports whether a block has nothing but a condition, which leads to where that of b leads, and with the same.
 func (k *kctx) decides(f *frame, s *scope, b, t *ssa.BasicBlock, side int) bool {
 	exit := b.Succs[1-side]
 	if _, ok := last(t).(*ssa.If); !ok || t.Succs[1-side] != exit || t.Succs[side] == exit {
@@ -96,7 +96,7 @@ func (k *kctx) early(f *frame, s *scope, b *ssa.BasicBlock) {
 	}
 }
 
-// canEarly tells whether an instruction can be computed before it is known that it is needed; can has those before it
+// canEarly reports whether an instruction can be computed before it is known that it is needed; can has those before it
 // in its block that can.
 func (k *kctx) canEarly(s *scope, in ssa.Instruction, can map[ssa.Value]bool) bool {
 	v, ok := in.(ssa.Value)
@@ -134,7 +134,7 @@ func (k *kctx) canEarly(s *scope, in ssa.Instruction, can map[ssa.Value]bool) bo
 	return ok
 }
 
-// sameLoops tells whether two blocks are in the same loops.
+// sameLoops reports whether two blocks are in the same loops.
 func (f *frame) sameLoops(a, b *ssa.BasicBlock) bool {
 	for _, l := range f.loops {
 		if l.blocks[a] != l.blocks[b] {

@@ -19,7 +19,7 @@ type Kernel struct {
 	text    string
 }
 
-// Writes tells whether the kernel writes the slice that is a parameter or a part of one.
+// Writes reports whether the kernel writes the slice that is a parameter or a part of one.
 func (k *Kernel) Writes(p Part) bool { return k.written[p.Name] || k.written[""] }
 
 // Module is PTX.

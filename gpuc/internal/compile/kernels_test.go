@@ -87,7 +87,7 @@ func plane(gx, gy, bx, by int) gpu.Shape {
 	return gpu.Shape{Grid: gpu.Dim3{X: gx, Y: gy}, Block: gpu.Dim3{X: bx, Y: by}}
 }
 
-// as gives argument i as what it is.
+// as returns argument i as what it is.
 func as[T any](args []any, i int) T { return args[i].(T) }
 
 type f32 = []float32

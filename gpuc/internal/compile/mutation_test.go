@@ -91,7 +91,7 @@ func TestMutations(t *testing.T) {
 
 func nan() float32 { z := float32(0); return z / z }
 
-// differ gives the differences between a kernel and Go.
+// differ returns the differences between a kernel and Go.
 func differ[T any](d *device.Device, name string, n int, f func(t *gpu.Thread, out, a, b []T), gen func() T) []string {
 	const items = 256
 	x, y := operands(items, gen)

@@ -10,7 +10,7 @@ import (
 // A slice is two parameters of the kernel: its address and its length. A struct or an array is one, by value; but
 // where it has slices, each of its parts is a parameter.
 
-// HoldsSlice tells whether a struct or an array has a slice.
+// HoldsSlice reports whether a struct or an array has a slice.
 func HoldsSlice(t types.Type) bool {
 	switch u := t.Underlying().(type) {
 	case *types.Struct:
@@ -55,7 +55,7 @@ func (s *Source) Param(i int, name string) Part {
 	return Part{fmt.Sprintf("%s_%d", s.Symbol(), i), name, s.Sig.Params().At(i + 1).Type()}
 }
 
-// params gives the values of a parameter's parts.
+// params returns the values of a parameter's parts.
 func (k *kctx) parts(p Part, pos token.Pos, lengths map[string]val) val {
 	if !HoldsSlice(p.Type) {
 		v := k.param(p.Name, p.Type, pos)
@@ -108,7 +108,7 @@ func (k *kctx) loadParam(at string, b *types.Basic) val {
 	return v
 }
 
-// param gives the value of a parameter.
+// param returns the value of a parameter.
 func (k *kctx) param(name string, t types.Type, pos token.Pos) val {
 	switch u := t.Underlying().(type) {
 	case *types.Slice:

@@ -132,7 +132,7 @@ func (k *kctx) index(s *scope, v ssa.Value) val {
 	return k.convert(v.Type().Underlying().(*types.Basic), types.Typ[types.Int], k.get(s, v))
 }
 
-// address gives a pointer as a register.
+// address returns a pointer as a register.
 func (k *kctx) address(v val) val {
 	p := v.p
 	if p.sp == spCell {
@@ -249,5 +249,5 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// aligned tells whether bytes at a pointer can be one load or store.
+// aligned reports whether bytes at a pointer can be one load or store.
 func (p *ptr) aligned(size int64) bool { return max(1, p.align)%size == 0 && p.off%size == 0 }

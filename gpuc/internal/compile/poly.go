@@ -21,7 +21,7 @@ type term struct {
 // maxTerms and maxDegree bound a sum; what is longer is a register of its own.
 const maxTerms, maxDegree = 8, 3
 
-// poly gives the sum that a value is known to be.
+// poly returns the sum that a value is known to be.
 func (v val) poly() poly {
 	switch {
 	case v.isC && v.c == 0:

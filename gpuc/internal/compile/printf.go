@@ -46,7 +46,7 @@ func isPrintf(c *ssa.Call) bool {
 	return fn != nil && fn.Name() == "Printf" && fn.Pkg != nil && fn.Pkg.Pkg.Path() == gpuPackage
 }
 
-// ofPrintf tells whether an instruction does no more than to collect arguments.
+// ofPrintf reports whether an instruction does no more than to collect arguments.
 func ofPrintf(in ssa.Instruction) bool {
 	switch in := in.(type) {
 	case *ssa.Alloc:

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// bound gives the largest number that an integer can be, if it is known not to be negative.
+// bound returns the largest number that an integer can be, if it is known not to be negative.
 func (k *kctx) bound(v val) (hi uint64, ok bool) {
 	switch {
 	case v.isC && v.k == k32:
@@ -41,7 +41,7 @@ func bounded(b *types.Basic, v val, hi uint64) val {
 	return v
 }
 
-// resultBound gives the bound of the result of an operation.
+// resultBound returns the bound of the result of an operation.
 func (k *kctx) resultBound(op token.Token, b *types.Basic, x, y val) (hi uint64, ok bool) {
 	xh, okX := k.bound(x)
 	yh, okY := k.bound(y)

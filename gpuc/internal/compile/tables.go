@@ -9,7 +9,7 @@ import (
 	"golang.org/x/tools/go/ssa/ssautil"
 )
 
-// global gives the initial scalars of a package-level variable by byte offset.
+// global returns the initial scalars of a package-level variable by byte offset.
 func (p *Program) global(g *ssa.Global) map[int64]ssa.Value {
 	if m, ok := p.inits[g]; ok {
 		return m
@@ -119,7 +119,7 @@ func writtenGlobals(pkg *ssa.Package) map[*ssa.Global]token.Pos {
 	return written
 }
 
-// reads tells whether an instruction does no more with an address than to load from it, or from a part of it.
+// reads reports whether an instruction does no more with an address than to load from it, or from a part of it.
 func reads(in ssa.Instruction, addr ssa.Value, depth int) bool {
 	switch in := in.(type) {
 	case *ssa.UnOp, *ssa.DebugRef:

@@ -76,7 +76,7 @@ func isThread(t types.Type) bool {
 	return ok && fromGPU(p.Elem(), "Thread")
 }
 
-// fromGPU tells whether a type is one of package gpu with one of some names.
+// fromGPU reports whether a type is one of package gpu with one of some names.
 func fromGPU(t types.Type, names ...string) bool {
 	n, ok := types.Unalias(t).(*types.Named)
 	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == gpuPackage && slices.Contains(names, n.Obj().Name())

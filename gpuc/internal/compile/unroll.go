@@ -9,7 +9,7 @@ import (
 // maxTrips and maxWork bound what is unrolled by itself, and the others what a directive asks for.
 const maxTrips, maxWork, maxTripsAsked, maxWorkAsked = 128, 12000, 1024, 60000
 
-// unrolls tells whether a loop runs a known number of times that is small.
+// unrolls reports whether a loop runs a known number of times that is small.
 func (k *kctx) unrolls(f *frame, s *scope, l *loop) bool {
 	asked := k.p.unrollOf(l)
 	if k.o.Plain || asked != nil && asked.n > 0 {
@@ -28,7 +28,7 @@ func (k *kctx) unrolls(f *frame, s *scope, l *loop) bool {
 	return true
 }
 
-// ends tells whether it is known how often a loop runs.
+// ends reports whether it is known how often a loop runs.
 func (k *kctx) ends(f *frame, s *scope, l *loop, trips, work int) bool {
 	n := 0
 	for b := range l.blocks {

@@ -10,7 +10,7 @@ import (
 // Fset has the positions of the source.
 func (p *Program) Fset() *token.FileSet { return p.fset }
 
-// Waits tells whether a function that takes the thread may wait for other threads, or has shared memory.
+// Waits reports whether a function that takes the thread may wait for other threads, or has shared memory.
 func (p *Program) Waits(f *types.Func) bool {
 	return waits(p.pkg.Prog.FuncValue(f), map[*ssa.Function]bool{})
 }
@@ -55,7 +55,7 @@ func waits(fn *ssa.Function, seen map[*ssa.Function]bool) bool {
 	return false
 }
 
-// takesThread tells whether an argument is a thread.
+// takesThread reports whether an argument is a thread.
 func takesThread(c *ssa.CallCommon) bool {
 	for _, a := range c.Args {
 		if isThread(a.Type()) {

@@ -59,7 +59,7 @@ func (k *kctx) passes() []ins {
 	return code
 }
 
-// place gives the number of a file and the place in it.
+// place returns the number of a file and the place in it.
 func (p *Program) place(pos token.Pos) (int, token.Position) {
 	if !pos.IsValid() {
 		return 0, token.Position{}
@@ -141,7 +141,7 @@ func (i *ins) write(b *strings.Builder) {
 // x, y and z.
 const ReportWords = 9
 
-// reports tells whether the kernel has a check that reports.
+// reports returns whether the kernel has a check that reports.
 func (k *kctx) reports() bool {
 	return k.o.Checks == ChecksReport && (len(k.fails) > 0 || len(k.funcs.list) > 0)
 }

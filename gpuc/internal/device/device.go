@@ -70,10 +70,10 @@ func Compile(t testing.TB, load func() *compile.Program, name string, o compile.
 	return m
 }
 
-// Hardware tells whether the tests run on a real device. Its host need not have Go: see [NeedsGo].
+// Hardware reports whether the tests run on a real device. Its host need not have Go: see [NeedsGo].
 func Hardware() bool { return os.Getenv("PURECUDA_REQUIRE_GPU") != "" }
 
-// Writing tells whether the tests write what a GPU host needs of them.
+// Writing reports whether the tests write what a GPU host needs of them.
 func Writing() bool { return os.Getenv("PURECUDA_WRITE_MODULES") != "" }
 
 // NeedsGo skips what a GPU host cannot do.
@@ -140,7 +140,7 @@ func (d *Device) Beside(t testing.TB, m Module) *Device {
 type Args struct {
 	list   []runtime.Arg
 	report runtime.Arg
-	slices map[int]onDevice // by argument; the report is behind the last
+	slices map[int]onDevice // by argument; the report is after the last
 	n      int
 }
 
@@ -190,7 +190,7 @@ func (d *Device) Read(a *Args, i int) error {
 	return runtime.Download(context.Background(), d.stream, m.memory, m.ref.Slice(0, len(m.memory)))
 }
 
-// Report gives the words of the report.
+// Report returns the words of the report.
 func (d *Device) Report(a *Args) (report []uint64, err error) {
 	if err := d.Read(a, a.n); err != nil {
 		return nil, err

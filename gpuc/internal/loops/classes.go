@@ -69,7 +69,7 @@ func (c *cutter) worse(v *variable) class {
 	return most
 }
 
-// fixed tells whether all variables of an expression keep their value.
+// fixed reports whether all variables of an expression keep their value.
 func (c *cutter) fixed(e ast.Expr) bool {
 	fixed := true
 	ast.Inspect(e, func(n ast.Node) bool {

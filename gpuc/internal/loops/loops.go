@@ -37,7 +37,7 @@ type Kernel struct {
 	Type   func(t types.Type) string   // the text of a type
 }
 
-// Cut gives the name of the parameter of type *gpu.Block, and the body of a function that runs all threads of a block.
+// Cut returns the name of the parameter of type *gpu.Block, and the body of a function that runs all threads of a block.
 // The error says why there is none.
 func (k Kernel) Cut() (block, body string, err error) {
 	defer func() {
@@ -115,7 +115,7 @@ func (c *cutter) names() {
 	})
 }
 
-// isThread tells whether an expression is the thread.
+// isThread reports whether an expression is the thread.
 func (c *cutter) isThread(e ast.Expr) bool {
 	id, ok := e.(*ast.Ident)
 	return ok && c.thread != nil && c.Info.Uses[id] == c.thread
@@ -129,7 +129,7 @@ func (c *cutter) method(call *ast.CallExpr) string {
 	return ""
 }
 
-// isBarrier tells whether a statement is a barrier.
+// isBarrier reports whether a statement is a barrier.
 func (c *cutter) isBarrier(s ast.Stmt) bool {
 	e, ok := s.(*ast.ExprStmt)
 	if !ok {

@@ -22,7 +22,7 @@ func (c *cutter) printf(format string, args ...any) {
 	c.out = fmt.Appendf(c.out, format, args...)
 }
 
-// print gives the text of the body.
+// print returns the text of the body.
 func (c *cutter) print(nodes []node) string {
 	c.nodes(nodes)
 	c.printf("")

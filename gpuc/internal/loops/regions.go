@@ -132,7 +132,7 @@ func (c *cutter) list(list []ast.Stmt, body bool) (nodes []node) {
 	return nodes
 }
 
-// names tells whether a region has one of some names.
+// names reports whether a region has one of some names.
 func (r *region) names(names []*ast.Ident) (found bool) {
 	if r == nil {
 		return false
@@ -155,7 +155,7 @@ func (c *cutter) classOf(n *ast.Ident) class {
 	return varying
 }
 
-// assigned gives the names that a simple statement assigns, if it assigns to whole variables.
+// assigned returns the names that a simple statement assigns, if it assigns to whole variables.
 func assigned(s ast.Stmt) (names []*ast.Ident, values []ast.Expr, define bool) {
 	switch s := s.(type) {
 	case *ast.AssignStmt:
@@ -258,7 +258,7 @@ func (c *cutter) control(s ast.Stmt) node {
 	return n
 }
 
-// isGuard tells whether a statement is if condition { return }.
+// isGuard reports whether a statement is if condition { return }.
 func isGuard(s ast.Stmt) bool {
 	f, ok := s.(*ast.IfStmt)
 	if !ok || f.Init != nil || f.Else != nil || len(f.Body.List) != 1 {
@@ -268,7 +268,7 @@ func isGuard(s ast.Stmt) bool {
 	return ok
 }
 
-// walkOf gives the walk that a list begins with, and what is done with each element.
+// walkOf returns the walk that a list begins with, and what is done with each element.
 func (c *cutter) walkOf(list []ast.Stmt, body bool) (w *walk, parts []ast.Stmt) {
 	alone := len(list) == 1 || c.ofBlock[list[1]]
 	switch s := list[0].(type) {
@@ -321,12 +321,12 @@ func (c *cutter) element(init ast.Stmt, cond ast.Expr, op token.Token) *walk {
 	return &walk{axis: axis % 3, block: axis >= 3, i: i, limit: b.Y}
 }
 
-// steps tells whether a variable is assigned something else than its first value and t.GlobalDimX().
+// steps reports whether a variable is assigned something else than its first value and t.GlobalDimX().
 func (c *cutter) steps(v *variable) bool {
 	return v.assigned > 2 || v.assigned == 2 && (len(v.values) != 2 || !strings.HasPrefix(c.methodOf(v.values[1]), "GlobalDim"))
 }
 
-// independent tells whether a loop has no way out but its end, and takes nothing of the thread from step to step.
+// independent reports whether a loop has no way out but its end, and takes nothing of the thread from step to step.
 func (c *cutter) independent(f *ast.ForStmt) (ok bool) {
 	ok = true
 	ast.Inspect(f.Body, func(n ast.Node) bool {
@@ -345,7 +345,7 @@ func (c *cutter) independent(f *ast.ForStmt) (ok bool) {
 	return ok
 }
 
-// within tells whether a break is about a statement within a loop.
+// within reports whether a break is about a statement within a loop.
 func (c *cutter) within(b *ast.BranchStmt, loop *ast.ForStmt) (inner bool) {
 	c.walk(func(s ast.Stmt, above []ast.Stmt, _ int) {
 		if s == ast.Stmt(b) {
@@ -507,7 +507,7 @@ func (r *region) sorted() (list []*variable) {
 	return list
 }
 
-// hasPointers tells whether a value leads to memory.
+// hasPointers reports whether a value leads to memory.
 func hasPointers(t types.Type) bool {
 	switch u := t.Underlying().(type) {
 	case *types.Array:

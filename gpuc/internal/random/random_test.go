@@ -137,7 +137,7 @@ func failure(w []uint64, sites []string) string {
 	return place(fmt.Sprintf("gpu: %s in block %v, thread %v", sites[w[0]-1], gpu.Dim3{X: int(w[3]), Y: int(w[4]), Z: int(w[5])}, gpu.Dim3{X: int(w[6]), Y: int(w[7]), Z: int(w[8])}))
 }
 
-// batch gives the kernels from a seed on.
+// batch returns the kernels from a seed on.
 func (c *campaign) batch(first uint64) (*made, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

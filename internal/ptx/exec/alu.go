@@ -9,7 +9,7 @@ type aluFn = func(d, a, b, c *lanes)
 
 type unsigned interface{ uint16 | uint32 | uint64 }
 
-// pick gives the function for the width of t.
+// pick returns the function for the width of t.
 func pick(t ptx.Type, f16, f32, f64 aluFn) aluFn {
 	switch t.Bits() {
 	case 16:

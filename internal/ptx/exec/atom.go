@@ -12,7 +12,7 @@ import (
 // atomics, on shared and local memory, which one goroutine owns, plain.
 var atomDecoders = map[string]decoder{"atom": decodeAtom, "red": decodeAtom}
 
-// fold gives the new value of an atomic from the old one and the operands.
+// fold returns the new value of an atomic from the old one and the operands.
 type fold func(old, b, c uint64) uint64
 
 type atomInfo struct {
@@ -218,7 +218,7 @@ func hasHint(mods []string) bool {
 	return false
 }
 
-// runner gives the loop over lanes. Lanes that meet at one address are served in order.
+// runner returns the loop over lanes. Lanes that meet at one address are served in order.
 func (a atomInfo) runner(esz uint8) func(w *warp, in *inst, mask uint32) {
 	return func(w *warp, in *inst, mask uint32) {
 		w.spins++

@@ -52,7 +52,7 @@ func (b *block) fit(l *launchState) {
 	}
 }
 
-// alignedBytes gives zeroed memory that begins on an 8-byte boundary.
+// alignedBytes returns zeroed memory that begins on an 8-byte boundary.
 func alignedBytes(n int) []byte {
 	if n == 0 {
 		return nil
@@ -85,7 +85,7 @@ func (b *block) start(n uint64) {
 // quantum is how many instructions a warp runs before the next has its turn.
 const quantum = 20000
 
-// turn gives every warp one quantum. It tells whether the block has ended.
+// turn gives every warp one quantum. It reports whether the block has ended.
 func (b *block) turn() (done bool, flt *Fault) {
 	done = true
 	progress := false

@@ -162,7 +162,7 @@ func (w *warp) passPred(caller, callee *group, a *actual, f *formal, m uint32, b
 	*to = *to&^m | from&m
 }
 
-// frameBytes gives the local memory of a lane from an offset in a group's frame on. The
+// frameBytes returns the local memory of a lane from an offset in a group's frame on. The
 // compiler has checked that the frame holds what is asked for.
 func (w *warp) frameBytes(g *group, offset uint32, lane int) []byte {
 	at := uint64(lane)*w.localSize + uint64(g.lbase) + uint64(offset)

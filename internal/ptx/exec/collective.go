@@ -72,7 +72,7 @@ func (w *warp) tryCollectives() {
 	}
 }
 
-// waitsFor gives the member mask that a waiting lane has named.
+// waitsFor returns the member mask that a waiting lane has named.
 func (w *warp) waitsFor(lane int) (family uint8, members uint32) {
 	for i := range w.groups[:w.ng] {
 		if g := &w.groups[i]; g.mask>>lane&1 != 0 {

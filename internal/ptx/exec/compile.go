@@ -180,7 +180,7 @@ func (c *compiler) kernel() (*Kernel, error) {
 	return k, nil
 }
 
-// function gives the function that f becomes and sees to it that it is compiled.
+// function returns the function that f becomes and sees to it that it is compiled.
 func (c *compiler) function(f *ptx.Function) *function {
 	if fn := c.fns[f]; fn != nil {
 		return fn
@@ -219,7 +219,7 @@ func (c *compiler) stackDepth(root *function) (bytes uint64, recursive bool) {
 	return bytes, recursive
 }
 
-// constant gives the slot of a constant.
+// constant returns the slot of a constant.
 func (c *compiler) constant(v uint64) int32 {
 	n, ok := c.consts[v]
 	if !ok {
@@ -230,7 +230,7 @@ func (c *compiler) constant(v uint64) int32 {
 	return ^n
 }
 
-// address gives the slot of a constant that Link fills in.
+// address returns the slot of a constant that Link fills in.
 func (c *compiler) address(global int, addend uint64) int32 {
 	key := constReloc{global: global, addend: addend}
 	if s, ok := c.relocSlot[key]; ok {
@@ -375,7 +375,7 @@ func (x *fnc) newReg() int32 {
 	return x.nv - 1
 }
 
-// vreg gives the virtual register of a PTX register.
+// vreg returns the virtual register of a PTX register.
 func (x *fnc) vreg(r int) int32 {
 	if x.regs[r] < 0 {
 		x.regs[r] = x.newReg()

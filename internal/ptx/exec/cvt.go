@@ -9,7 +9,7 @@ import (
 // Conversions (PTX ISA, "cvt"). A source becomes a float64 or a 64-bit integer, which
 // then becomes the destination: floats are exact or rounded to odd in between.
 
-// floatFormat gives the narrow format of a type; nil for f64 and integers.
+// floatFormat returns the narrow format of a type; nil for f64 and integers.
 func floatFormat(t ptx.Type) *format {
 	switch t {
 	case ptx.F32:
@@ -28,7 +28,7 @@ func floatFormat(t ptx.Type) *format {
 	return nil
 }
 
-// floatReader gives the function that reads a type as float64.
+// floatReader returns the function that reads a type as float64.
 func floatReader(t ptx.Type, ftz bool) func(v uint64) float64 {
 	switch t {
 	case ptx.F64:
@@ -83,7 +83,7 @@ func roundIntegral(x float64, r rounding) float64 {
 	return math.RoundToEven(x)
 }
 
-// floatWriter gives the function that makes a type of an exact or odd-rounded float64.
+// floatWriter returns the function that makes a type of an exact or odd-rounded float64.
 func (c cvtMode) floatWriter(t ptx.Type) func(x float64) uint64 {
 	if t == ptx.F64 {
 		return func(x float64) uint64 {
@@ -219,7 +219,7 @@ func cvtInt(t ptx.Type) bool {
 	return t.Class() == ptx.ClassSint || t.Class() == ptx.ClassUint
 }
 
-// cvtFunc gives the conversion of one value, whose bits above its type are zero.
+// cvtFunc returns the conversion of one value, whose bits above its type are zero.
 func (x *fnc) cvtFunc(c cvtMode, dt, st ptx.Type) (func(v uint64) uint64, error) {
 	dInt, sInt := cvtInt(dt), cvtInt(st)
 	dFloat, sFloat := dt.Class() == ptx.ClassFloat, st.Class() == ptx.ClassFloat

@@ -98,7 +98,7 @@ func widthMask(bits int) uint64 {
 	return 1<<uint(bits) - 1
 }
 
-// dst gives the register that an instruction writes. t is the type of the result; a wider
+// dst returns the register that an instruction writes. t is the type of the result; a wider
 // register is an error unless wide is set, for instructions that extend what they write.
 func (x *fnc) dst(o *ptx.Operand, t ptx.Type, wide bool) (int32, error) {
 	if o.Kind == ptx.OperandSink {
@@ -114,7 +114,7 @@ func (x *fnc) dst(o *ptx.Operand, t ptx.Type, wide bool) (int32, error) {
 	return x.vreg(o.Reg), nil
 }
 
-// agree tells whether a register of type r may stand where an instruction has type t, or
+// agree reports whether a register of type r may stand where an instruction has type t, or
 // with wide a type of fewer bits (PTX ISA, "Type Checking of Operands", and what NVIDIA's
 // assembler takes: testdata/registers.txt).
 func agree(r, t ptx.Type, wide bool) bool {
@@ -158,7 +158,7 @@ func (x *fnc) regBits(o *ptx.Operand) int {
 	return 64
 }
 
-// src gives the slot of a source of type t. A wider register is allowed where wide is
+// src returns the slot of a source of type t. A wider register is allowed where wide is
 // set; its upper bits are not cut off.
 func (x *fnc) src(o *ptx.Operand, t ptx.Type, wide bool) (int32, error) {
 	bits := t.Bits()
@@ -197,7 +197,7 @@ func (x *fnc) src(o *ptx.Operand, t ptx.Type, wide bool) (int32, error) {
 	return 0, x.invalid("operand is not a register or constant")
 }
 
-// immediate gives the bits of a constant as type t. Integers keep their low bits; a
+// immediate returns the bits of a constant as type t. Integers keep their low bits; a
 // floating-point constant becomes the type's where that is one of 32 or 64 bits.
 func immediate(o *ptx.Operand, t ptx.Type) uint64 {
 	v := o.Bits
@@ -216,7 +216,7 @@ func immediate(o *ptx.Operand, t ptx.Type) uint64 {
 	return v & widthMask(t.Bits())
 }
 
-// pred gives a source predicate and the mask that inverts it.
+// pred returns a source predicate and the mask that inverts it.
 func (x *fnc) pred(o *ptx.Operand) (int32, uint32, error) {
 	var inv uint32
 	if o.Not {
@@ -235,7 +235,7 @@ func (x *fnc) pred(o *ptx.Operand) (int32, uint32, error) {
 	return 0, 0, x.invalid("operand is not a predicate")
 }
 
-// dstPred gives a destination predicate; the sink is 0.
+// dstPred returns a destination predicate; the sink is 0.
 func (x *fnc) dstPred(o *ptx.Operand) (int32, error) {
 	if o.Kind == ptx.OperandSink {
 		return 0, nil
@@ -297,7 +297,7 @@ func (x *fnc) special(o *ptx.Operand, bits int) (int32, error) {
 	return in.d, nil
 }
 
-// varAddress gives the address of a variable within its state space.
+// varAddress returns the address of a variable within its state space.
 func (x *fnc) varAddress(o *ptx.Operand) (int32, error) {
 	v := o.Var
 	switch v.Space {

@@ -46,7 +46,7 @@ func (f refFormat) value(v uint64) (x *big.Float, inf, nan, neg bool) {
 	return x, false, false, neg
 }
 
-// round gives the bits of an exact number that is not zero, or of zero with a sign.
+// round returns the bits of an exact number that is not zero, or of zero with a sign.
 func (f refFormat) round(x *big.Float, mode string, zeroNeg bool) uint64 {
 	neg := x.Sign() < 0
 	if x.Sign() == 0 {

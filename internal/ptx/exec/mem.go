@@ -161,7 +161,7 @@ func runLoadParam(w *warp, in *inst, mask uint32) {
 	}
 }
 
-// word gives the aligned 32-bit word that holds a byte or a half word, and the shift to it.
+// word returns the aligned 32-bit word that holds a byte or a half word, and the shift to it.
 func word(p unsafe.Pointer) (*uint32, uint) {
 	odd := uintptr(p) & 3
 	return (*uint32)(unsafe.Add(p, -int(odd))), uint(odd) * 8

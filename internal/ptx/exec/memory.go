@@ -41,7 +41,7 @@ type region struct {
 	p    unsafe.Pointer
 }
 
-// ptr gives the host address of size bytes (a power of two, or n elements of one) at a
+// ptr returns the host address of size bytes (a power of two, or n elements of one) at a
 // device address, or nil after it has recorded a fault. global tells that other blocks
 // may see the memory.
 func (w *warp) ptr(in *inst, lane int, space uint8, addr, size, align uint64) (p unsafe.Pointer, global bool) {

@@ -203,7 +203,7 @@ func decodeFunnel(x *fnc, in *ptx.Instruction, m *mods) error {
 	return x.aluTypes(ptx.B32, f, &o[0], []*ptx.Operand{&o[1], &o[2], &o[3]}, []ptx.Type{ptx.B32, ptx.B32, ptx.U32})
 }
 
-// lut gives the function of a lop3 table: bit 4a+2b+c of the table is the result for
+// lut returns the function of a lop3 table: bit 4a+2b+c of the table is the result for
 // input bits a, b, c.
 func lut(table uint8) aluFn {
 	switch table {

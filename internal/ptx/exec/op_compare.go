@@ -54,7 +54,7 @@ func cmpNeU(a, b *lanes) uint32 { return ^cmpEqU(a, b) }
 
 func swapped(f cmpFn) cmpFn { return func(a, b *lanes) uint32 { return f(b, a) } }
 
-// intCompare gives the comparison of an integer or bit type.
+// intCompare returns the comparison of an integer or bit type.
 func intCompare(op string, t ptx.Type) cmpFn {
 	type pair struct{ lt, le cmpFn }
 	unsignedPair := map[int]pair{
@@ -102,7 +102,7 @@ func intCompare(op string, t ptx.Type) cmpFn {
 	return nil
 }
 
-// floatCompare gives the comparison of two numbers. The forms that end in u are true
+// floatCompare returns the comparison of two numbers. The forms that end in u are true
 // when one of them is NaN.
 func floatCompare(op string) func(a, b float64) bool {
 	switch op {

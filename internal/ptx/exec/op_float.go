@@ -37,7 +37,7 @@ func (m *mods) float() floatMode {
 
 func (f floatMode) plain() bool { return f.plainFTZ() && !f.ftz }
 
-// plainFTZ tells that .ftz is the only modifier there may be.
+// plainFTZ reports that .ftz is the only modifier there may be.
 func (f floatMode) plainFTZ() bool { return f.round == rn && !f.sat && !f.relu }
 
 // f32 chooses between the direct forms; nil if there is none.
@@ -169,7 +169,7 @@ func mulOp(a, b, _ float64) float64 { return a * b }
 func fmaOp(a, b, c float64) float64 { return fmaOdd(a, b, c) }
 func divOp(a, b, _ float64) float64 { return divOdd(a, b) }
 
-// make gives the operation for a type; nil if the type has none.
+// make returns the operation for a type; nil if the type has none.
 func (f floatMode) make(t ptx.Type, op op3) aluFn {
 	half := func(h *format) func(a, b, c uint64) uint64 {
 		return func(a, b, c uint64) uint64 {

@@ -213,7 +213,7 @@ func decodeMad(x *fnc, in *ptx.Instruction, m *mods) error {
 	return x.invalid("needs .lo, .hi or .wide")
 }
 
-// four gives the slots of d, a, b, c that all have type t.
+// four returns the slots of d, a, b, c that all have type t.
 func (x *fnc) four(in *ptx.Instruction, t ptx.Type) (a, b, c, d int32, err error) {
 	o := in.Operands
 	if a, err = x.src(&o[1], t, false); err != nil {
@@ -459,7 +459,7 @@ func decodeNeg(x *fnc, in *ptx.Instruction, m *mods) error {
 	return x.aluOp(t, lift1(func(a uint64) uint64 { return -a & mask }), &in.Operands[0], &in.Operands[1])
 }
 
-// minMaxInt gives min or max of an integer type as a function of lanes' values.
+// minMaxInt returns min or max of an integer type as a function of lanes' values.
 func minMaxInt(t ptx.Type, isMin bool) func(a, b uint64) uint64 {
 	w := uint(t.Bits())
 	switch {

@@ -37,7 +37,7 @@ var spaceMods = []string{
 // memSpace takes the state space; generic if there is none.
 func (m *mods) memSpace() uint8 { return spaceOf[m.oneOf(spaceMods...)] }
 
-// ordering takes what orders memory accesses; it tells whether words have to be
+// ordering takes what orders memory accesses; it reports whether words have to be
 // accessed atomically.
 func (m *mods) ordering() bool {
 	strong := m.oneOf("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio") != ""

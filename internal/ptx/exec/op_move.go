@@ -81,7 +81,7 @@ func (x *fnc) movVector(t ptx.Type, ds, as []ptx.Operand) error {
 	return nil
 }
 
-// pair128 gives the two halves of a 128-bit register.
+// pair128 returns the two halves of a 128-bit register.
 func (x *fnc) pair128(o *ptx.Operand) (lo, hi int32, err error) {
 	if o.Kind == ptx.OperandInt {
 		return x.constant(o.Bits), x.constant(uint64(int64(o.Bits) >> 63)), nil

@@ -196,7 +196,7 @@ func decodeRedux(x *fnc, in *ptx.Instruction, m *mods) error {
 	return nil
 }
 
-// integerFold gives the operation of a reduction or an atomic; nil if there is none.
+// integerFold returns the operation of a reduction or an atomic; nil if there is none.
 func integerFold(op string, t ptx.Type) func(a, b uint64) uint64 {
 	mask := widthMask(t.Bits())
 	switch op {

@@ -26,7 +26,7 @@ type fragment struct {
 
 func (f *fragment) regs() int { return f.elems * f.bits / max(f.bits, 32) }
 
-// at gives the row and column of an element.
+// at returns the row and column of an element.
 func (f *fragment) at(lane, e int) (row, col int) {
 	i := (lane*f.elems + e) % (f.rows * f.cols)
 	if f.byColumn {
@@ -81,7 +81,7 @@ func decodeWMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 	return x.wmmaMemory(in, m, shape, op, which)
 }
 
-// fragmentRegs gives the slots of a fragment, as destinations or sources.
+// fragmentRegs returns the slots of a fragment, as destinations or sources.
 func (x *fnc) fragmentRegs(o *ptx.Operand, f *fragment, dst bool) ([]int32, error) {
 	list := []ptx.Operand{*o}
 	if o.Kind == ptx.OperandVector {

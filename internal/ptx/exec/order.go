@@ -14,7 +14,7 @@ type basicBlock struct {
 	fall   int32   // block that follows without a jump, -1 for none
 }
 
-// endsBlock tells whether an instruction may jump; always whether it never falls through.
+// endsBlock reports whether an instruction may jump; always whether it never falls through.
 func endsBlock(in *inst) (ends, always bool) {
 	switch in.kind {
 	case kBra, kBrx:
@@ -83,7 +83,7 @@ type sccFrame struct {
 	next int
 }
 
-// weakOrder gives the reachable blocks in weak topological order.
+// weakOrder returns the reachable blocks in weak topological order.
 func weakOrder(list []basicBlock) []int32 {
 	n := len(list)
 	in := make([]int32, n) // the region that a block belongs to
@@ -93,7 +93,7 @@ func weakOrder(list []basicBlock) []int32 {
 	onStack := make([]bool, n)
 	region := int32(0)
 
-	// components gives the strongly connected components that are reachable from the
+	// components returns the strongly connected components that are reachable from the
 	// roots within a region, in topological order.
 	components := func(roots []int32, reg int32) [][]int32 {
 		var out [][]int32

@@ -33,7 +33,7 @@ type Global struct {
 // Globals lists the variables that Link wants addresses for.
 func (p *Program) Globals() []Global { return slices.Clone(p.globals) }
 
-// Initial gives the first bytes of global i, with the addresses of other symbols filled
+// Initial returns the first bytes of global i, with the addresses of other symbols filled
 // in; what follows up to its size is zero. addrs is as for Link.
 func (p *Program) Initial(i int, addrs []uint64) ([]byte, error) {
 	v := p.globals[i].v
@@ -66,7 +66,7 @@ func (p *Program) Initial(i int, addrs []uint64) ([]byte, error) {
 // functionAddress is zero for a function without a body.
 func (p *Program) functionAddress(f *ptx.Function) uint64 { return p.address[f] }
 
-// Entry gives a kernel of a module without globals, or whose globals are not needed, as
+// Entry returns a kernel of a module without globals, or whose globals are not needed, as
 // it can be launched at once; nil if there is none of that name. Kernels that use
 // globals come from Link.
 func (p *Program) Entry(name string) *Kernel { return p.entries[name] }
@@ -77,7 +77,7 @@ type Linked struct {
 	entries map[string]*Kernel
 }
 
-// Entry gives a kernel, or nil.
+// Entry returns a kernel, or nil.
 func (l *Linked) Entry(name string) *Kernel { return l.entries[name] }
 
 // Link gives the variables the addresses addrs, one for each of Globals.

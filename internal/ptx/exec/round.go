@@ -105,7 +105,7 @@ var (
 
 func (f *format) sign() uint64 { return 1 << (f.exp + f.man) }
 
-// unpack gives the value.
+// unpack returns the value.
 func (f *format) unpack(v uint64) float64 {
 	bias := 1<<(f.exp-1) - 1
 	e := int(v >> f.man & (1<<f.exp - 1))
@@ -369,7 +369,7 @@ func fma32(a, b, c float64) float32 {
 	return float32(s)
 }
 
-// uintToFloat gives v rounded to odd.
+// uintToFloat returns v rounded to odd.
 func uintToFloat(v uint64) float64 {
 	n := 64 - bits.LeadingZeros64(v)
 	if n <= 53 {

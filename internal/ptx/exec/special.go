@@ -60,7 +60,7 @@ func laneSpecial(id ptx.Special, i uint) uint64 {
 	return uint64(i)
 }
 
-// uniformSpecial gives what is the same for a warp. Clusters have one block, since
+// uniformSpecial returns what is the same for a warp. Clusters have one block, since
 // larger ones are refused when a kernel is compiled.
 func (w *warp) uniformSpecial(id ptx.Special, dim uint8) uint64 {
 	b, l := w.b, w.b.l

@@ -9,7 +9,7 @@ import (
 // each part is a group: a lane mask with its own program counter and call stack. The
 // scheduler runs the group with the deepest call stack and, among those, the lowest
 // program counter; the code is laid out so that loops are contiguous and everything
-// follows what leads to it (order.go), so that the group that is behind catches up with
+// follows what leads to it (order.go), so that the group that lags catches up with
 // the ones ahead at the earliest place where their ways meet, and they merge. A group
 // that spins is set aside after a while for the others: lanes of one warp may wait for
 // each other, as on sm_70 and later.
@@ -91,7 +91,7 @@ func (w *warp) lane(i int32) *lanes {
 
 func (w *warp) reg(i int32) *lanes { return &w.r[i] }
 
-// thread gives the coordinates of a lane's thread.
+// thread returns the coordinates of a lane's thread.
 func (w *warp) thread(lane int) [3]uint32 {
 	d := w.b.l.Block
 	t := uint32(w.id*32 + lane)
@@ -372,7 +372,7 @@ func (w *warp) exec(end uint64) {
 	w.clock = clock
 }
 
-// control executes what may change the group or the frame. It tells whether the group
+// control executes what may change the group or the frame. It reports whether the group
 // can go on at once.
 func (w *warp) control(in *inst, m uint32) bool {
 	switch in.kind {

@@ -50,7 +50,7 @@ type Case struct {
 type op func(ctx context.Context, n int) (time.Duration, error)
 
 // suite is cases that share what open makes. Its cases see it through the variables that open
-// sets; what is to be closed behind the last case goes to the closers.
+// sets; what is to be closed after the last case goes to the closers.
 type suite struct {
 	open  func(ctx context.Context, c *closers) error
 	cases []Case

@@ -164,7 +164,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// loadedFile is the file behind a candidate that was loaded into this process, or "".
+// loadedFile is the file of a candidate that was loaded into this process, or "".
 func loadedFile(name string) string {
 	if strings.ContainsRune(name, filepath.Separator) {
 		if real, err := filepath.EvalSymlinks(name); err == nil {

@@ -187,7 +187,7 @@ func (l *listener) last() Finding {
 	return l.finding
 }
 
-// done tells whether the last word was the end.
+// done reports whether the last word was the end.
 func (l *listener) done() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -66,7 +66,7 @@ type Driver struct {
 	Failure    *Failure    `json:"failure,omitempty"`
 	Candidates []Candidate `json:"candidates"`
 	Taken      string      `json:"taken,omitempty"`   // the candidate
-	File       string      `json:"file,omitempty"`    // the file behind it
+	File       string      `json:"file,omitempty"`    // with all links resolved
 	Release    string      `json:"release,omitempty"` // of the file, "580.65.06"
 	CUDA       string      `json:"cuda,omitempty"`    // the newest version that it supports, "13.0"
 	Version    int         `json:"cuda_version,omitempty"`
