@@ -24,13 +24,6 @@ type Attempt struct {
 	Err error
 }
 
-func (a Attempt) String() string {
-	if a.Err == nil {
-		return a.Name + ": opened"
-	}
-	return a.Name + ": " + a.Err.Error()
-}
-
 // Library is an open shared library. It is never closed.
 type Library struct {
 	// Name is the candidate that was opened.

@@ -172,10 +172,6 @@ func (k *kctx) unroll(f *frame, s *scope, l *loop) {
 			pre = i
 		}
 	}
-	table := k.dom(s, l.head)
-	if table == nil {
-		table = k.cur
-	}
 	bind := map[*ssa.Phi]val{}
 	for _, in := range l.head.Instrs {
 		if p, ok := in.(*ssa.Phi); ok {
@@ -186,23 +182,10 @@ func (k *kctx) unroll(f *frame, s *scope, l *loop) {
 			bind[p] = v
 		}
 	}
-	label := ""
-	for n := 0; ; n++ {
-		if n > maxTripsAsked+1 {
+	k.repeat(f, s, l, bind, func(i int) bool {
+		if i > maxTripsAsked+1 {
 			k.fail(l.head.Instrs[0].Pos(), "internal error: the loop does not end")
 		}
-		c := newScope(s, l)
-		for p, v := range bind {
-			c.m[p] = v
-		}
-		if label != "" {
-			k.place(label, false)
-		}
-		c.done[l.head] = newTable(table)
-		k.region(f, c, map[*ssa.BasicBlock]bool{l.head: true})
-		if !c.reach {
-			return
-		}
-		bind, label, table = c.next, c.nextL, c.nextT
-	}
+		return false
+	})
 }

@@ -114,13 +114,20 @@ func (k *kctx) copies(f *frame, s *scope, l *loop, n int) {
 			bind[p] = s.m[p]
 		}
 	}
+	k.repeat(f, s, l, bind, func(i int) bool { return i == n-1 })
+}
+
+// repeat makes copies of a loop until last says so, or until a copy does not jump to the next one. bind are the
+// values of the variables of the loop in the first copy.
+func (k *kctx) repeat(f *frame, s *scope, l *loop, bind map[*ssa.Phi]val, last func(i int) bool) {
 	table, label := k.dom(s, l.head), ""
 	if table == nil {
 		table = k.cur
 	}
-	for i := range n {
+	for i, done := 0, false; !done; i++ {
 		c := newScope(s, l)
-		c.last = i == n-1
+		done = last(i)
+		c.last = done
 		for p, v := range bind {
 			c.m[p] = v
 		}

@@ -41,21 +41,8 @@ func (c *compiler) spend(cost int, f *ptx.Function) error {
 	return &UnsupportedError{Line: f.Line, Kernel: c.entry.Name, Instruction: f.Name, Reason: "the kernels of the module are too large together"}
 }
 
-// Compile translates all kernels of a module. The error is an *UnsupportedError or an
-// *InvalidError.
-func Compile(m *ptx.Module) (*Program, error) {
-	p, unknown, err := CompileKnown(m)
-	if err == nil && len(unknown) > 0 {
-		err = unknown[0]
-	}
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// CompileKnown is Compile without the kernels that do not run here: the program does not
-// have them, and unknown says why.
+// CompileKnown translates the kernels of a module. The program does not have the kernels that do not
+// run here, and unknown says why. err is an *UnsupportedError or an *InvalidError.
 func CompileKnown(m *ptx.Module) (p *Program, unknown []*UnsupportedError, err error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, nil, errors.New("exec: the interpreter needs a little-endian host")

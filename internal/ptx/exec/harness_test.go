@@ -162,3 +162,15 @@ func readPTX(t testing.TB, name string) string {
 	require.NoError(t, err)
 	return string(src)
 }
+
+// Compile is CompileKnown for modules of which every kernel has to run.
+func Compile(m *ptx.Module) (*Program, error) {
+	p, unknown, err := CompileKnown(m)
+	if err == nil && len(unknown) > 0 {
+		err = unknown[0]
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}

@@ -424,27 +424,20 @@ func decodeDiv(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func decodeAbs(x *fnc, in *ptx.Instruction, m *mods) error {
-	t := m.typ()
-	if t.Class() == ptx.ClassFloat || t.Class() == ptx.ClassPacked {
-		return decodeFloatSign(x, in, m, t)
-	}
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
-	if !isInt(t) {
-		return x.unsupported("")
-	}
-	w := uint(t.Bits())
-	mask := widthMask(int(w))
-	return x.aluOp(t, lift1(func(a uint64) uint64 {
-		if v := sext(a, w); v < 0 {
-			return uint64(-v) & mask
+	return x.sign(in, m, func(a uint64, bits int) uint64 {
+		if v := sext(a, uint(bits)); v < 0 {
+			return uint64(-v)
 		}
 		return a
-	}), &in.Operands[0], &in.Operands[1])
+	})
 }
 
 func decodeNeg(x *fnc, in *ptx.Instruction, m *mods) error {
+	return x.sign(in, m, func(a uint64, _ int) uint64 { return -a })
+}
+
+// sign decodes abs and neg; f is the operation for integers.
+func (x *fnc) sign(in *ptx.Instruction, m *mods, f func(a uint64, bits int) uint64) error {
 	t := m.typ()
 	if t.Class() == ptx.ClassFloat || t.Class() == ptx.ClassPacked {
 		return decodeFloatSign(x, in, m, t)
@@ -455,8 +448,9 @@ func decodeNeg(x *fnc, in *ptx.Instruction, m *mods) error {
 	if !isInt(t) {
 		return x.unsupported("")
 	}
-	mask := widthMask(t.Bits())
-	return x.aluOp(t, lift1(func(a uint64) uint64 { return -a & mask }), &in.Operands[0], &in.Operands[1])
+	n := t.Bits()
+	mask := widthMask(n)
+	return x.aluOp(t, lift1(func(a uint64) uint64 { return f(a, n) & mask }), &in.Operands[0], &in.Operands[1])
 }
 
 // minMaxInt returns min or max of an integer type as a function of lanes' values.

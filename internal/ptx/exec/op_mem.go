@@ -164,40 +164,50 @@ func dropHint(in *ptx.Instruction, n int) []ptx.Operand {
 	return in.Operands
 }
 
-func decodeLoad(x *fnc, in *ptx.Instruction, m *mods) error {
+// access decodes what loads and stores have in common. Operand address is the address, and the other one
+// has the n values.
+func (x *fnc) access(in *ptx.Instruction, m *mods, address int) (r inst, t ptx.Type, n int, values []ptx.Operand, err error) {
 	strong := m.ordering()
 	space := m.memSpace()
 	m.drop(cacheHints...)
-	n := m.vectorWidth()
-	t := m.typ()
+	n, t = m.vectorWidth(), m.typ()
 	o := dropHint(in, 2)
 	if len(o) != 2 {
-		return x.invalid("%d operands", len(o))
+		return r, t, n, nil, x.invalid("%d operands", len(o))
 	}
 	if err := x.accessType(t, n); err != nil {
-		return err
+		return r, t, n, nil, err
 	}
-	r := blank(kRun)
-	r.sub, r.run = memLoad, runLoad
-	if err := x.addressOf(&o[1], space, &r); err != nil {
-		return err
+	r = blank(kRun)
+	if err := x.addressOf(&o[address], space, &r); err != nil {
+		return r, t, n, nil, err
 	}
 	if strong {
 		r.flags |= flagAtomic
 	}
-	ds := []ptx.Operand{o[0]}
-	if n > 1 || o[0].Kind == ptx.OperandVector {
-		ds = o[0].Elems
-		if o[0].Kind != ptx.OperandVector || len(ds) != n {
-			return x.invalid("destination is not a vector of %d", n)
+	value := o[1-address]
+	values = []ptx.Operand{value}
+	if n > 1 || value.Kind == ptx.OperandVector {
+		values = value.Elems
+		if value.Kind != ptx.OperandVector || len(values) != n {
+			return r, t, n, nil, x.invalid("the value is not a vector of %d", n)
 		}
 	}
 	r.esz, r.n = uint8(t.Size()), uint8(n)
-	if isSigned(t) {
-		r.flags |= flagSigned
-	}
 	if t == ptx.B128 {
 		r.esz, r.n = 8, uint8(2*n)
+	}
+	return r, t, n, values, nil
+}
+
+func decodeLoad(x *fnc, in *ptx.Instruction, m *mods) error {
+	r, t, n, ds, err := x.access(in, m, 1)
+	if err != nil {
+		return err
+	}
+	r.sub, r.run = memLoad, runLoad
+	if isSigned(t) {
+		r.flags |= flagSigned
 	}
 	width := 0
 	for i := range ds {
@@ -243,37 +253,11 @@ func decodeStore(x *fnc, in *ptx.Instruction, m *mods) error {
 	if m.has("async") || m.has("bulk") {
 		return x.unsupported("")
 	}
-	strong := m.ordering()
-	space := m.memSpace()
-	m.drop(cacheHints...)
-	n := m.vectorWidth()
-	t := m.typ()
-	o := dropHint(in, 2)
-	if len(o) != 2 {
-		return x.invalid("%d operands", len(o))
-	}
-	if err := x.accessType(t, n); err != nil {
+	r, t, n, vs, err := x.access(in, m, 0)
+	if err != nil {
 		return err
 	}
-	r := blank(kRun)
 	r.sub, r.run = memStore, runStore
-	if err := x.addressOf(&o[0], space, &r); err != nil {
-		return err
-	}
-	if strong {
-		r.flags |= flagAtomic
-	}
-	vs := []ptx.Operand{o[1]}
-	if n > 1 || o[1].Kind == ptx.OperandVector {
-		vs = o[1].Elems
-		if o[1].Kind != ptx.OperandVector || len(vs) != n {
-			return x.invalid("source is not a vector of %d", n)
-		}
-	}
-	r.esz, r.n = uint8(t.Size()), uint8(n)
-	if t == ptx.B128 {
-		r.esz, r.n = 8, uint8(2*n)
-	}
 	for i := range vs {
 		if t == ptx.B128 {
 			lo, hi, err := x.pair128(&vs[i])
