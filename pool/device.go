@@ -42,10 +42,6 @@ type shared struct {
 	users      int // workers
 }
 
-func newDevice(p *Pool, index int, info runtime.Device) *device {
-	return &device{pool: p, index: index, info: info}
-}
-
 // takeWorker takes a free worker for a request. The device has one, or room for one more.
 func (d *device) takeWorker(r *request) *Worker {
 	var w *Worker

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -105,10 +104,8 @@ func (p *Pool) admit(r *request) error {
 		if err := p.findDevices(); err != nil {
 			return err
 		}
-		for _, ordinal := range r.devices {
-			if !slices.ContainsFunc(p.devices, func(d *device) bool { return d.info.Ordinal == ordinal }) {
-				return noDevice(ordinal)
-			}
+		if err := haveOrdinals(p.devices, r.devices); err != nil {
+			return err
 		}
 		r.accepted = true
 		p.calls++

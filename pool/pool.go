@@ -102,15 +102,18 @@ func (p *Pool) findDevices() error {
 		return err
 	}
 	c := &p.defaults
-	all := p.rt.Devices() // also those that do not work now: they may be revived
-	for _, ordinal := range c.devices {
-		if !slices.ContainsFunc(all, func(d runtime.Device) bool { return d.Ordinal == ordinal }) {
-			return noDevice(ordinal)
-		}
+	var all []*device
+	for _, info := range p.rt.Devices() { // also those that do not work now: they may be revived
+		all = append(all, &device{pool: p, info: info})
 	}
-	for _, info := range all {
-		if (len(c.devices) == 0 || slices.Contains(c.devices, info.Ordinal)) && !slices.Contains(c.without, info.Ordinal) {
-			p.devices = append(p.devices, newDevice(p, len(p.devices), info))
+	if err := haveOrdinals(all, c.devices); err != nil {
+		return err
+	}
+	wanted := request{devices: c.devices, without: c.without}
+	for _, d := range all {
+		if wanted.may(d) {
+			d.index = len(p.devices)
+			p.devices = append(p.devices, d)
 		}
 	}
 	if len(p.devices) == 0 {
@@ -120,8 +123,14 @@ func (p *Pool) findDevices() error {
 	return nil
 }
 
-func noDevice(ordinal int) error {
-	return driver.Errorf(driver.ErrInvalidArgument, "there is no device %d", ordinal)
+// haveOrdinals returns an error if a device that a caller names is not there.
+func haveOrdinals(devices []*device, ordinals []int) error {
+	for _, ordinal := range ordinals {
+		if !slices.ContainsFunc(devices, func(d *device) bool { return d.info.Ordinal == ordinal }) {
+			return driver.Errorf(driver.ErrInvalidArgument, "there is no device %d", ordinal)
+		}
+	}
+	return nil
 }
 
 // selectDevices returns the devices that a call uses.
@@ -130,10 +139,8 @@ func (p *Pool) selectDevices(c *config) ([]*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, ordinal := range c.devices {
-		if !slices.ContainsFunc(devices, func(d *device) bool { return d.info.Ordinal == ordinal }) {
-			return nil, noDevice(ordinal)
-		}
+	if err := haveOrdinals(devices, c.devices); err != nil {
+		return nil, err
 	}
 	r := request{devices: c.devices, without: c.without}
 	var picked []*device

@@ -2,12 +2,9 @@ package pool
 
 import (
 	"cmp"
-	"math"
-	"math/bits"
 	"slices"
 	"time"
 
-	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -63,19 +60,6 @@ type TileReport struct {
 
 // Time is what the tile took in all.
 func (t TileReport) Time() time.Duration { return t.Upload + t.Compute + t.Download }
-
-// newTile returns the report of a tile of which only the range is known.
-func (s *scheduler) newTile(device, lo, hi int) TileReport {
-	t := TileReport{Tile: Tile{Device: device, Lo: lo, Hi: hi}, Ordinal: driver.NoDevice}
-	if s.ordinal != nil {
-		t.Ordinal = s.ordinal(device)
-	}
-	high, bytes := bits.Mul64(uint64(t.Len()), uint64(s.itemBytes))
-	if t.Bytes = bytes; high > 0 {
-		t.Bytes = math.MaxUint64
-	}
-	return t
-}
 
 // join adds an adjacent tile to t, if one report can stand for both.
 func (t *TileReport) join(o TileReport) bool {

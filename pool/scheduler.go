@@ -3,8 +3,12 @@ package pool
 import (
 	"context"
 	"errors"
+	"math"
+	"math/bits"
 	"sync"
 	"time"
+
+	"github.com/purecuda/purecuda/driver"
 )
 
 // scheduler divides the items of a call among its participants: the devices, or the goroutines of
@@ -264,9 +268,8 @@ func (s *scheduler) record(i int, k piece, spent spent, err error) {
 		s.recordFailure(i, k, spent, err)
 		return
 	}
-	t := s.newTile(m.device, k.lo, k.hi)
-	t.Upload, t.Compute, t.Download = spent[Upload], spent[Compute], spent[Download]
-	t.Done, t.Retries, t.Cause = true, k.retries, k.cause
+	t := s.newTile(m.device, k, spent)
+	t.Done = true
 	m.items += k.hi - k.lo
 	m.busy += t.Time()
 	if m.lastTile > 0 && s.tiles[m.lastTile-1].join(t) {
@@ -287,10 +290,8 @@ func (s *scheduler) recordFailure(i int, k piece, spent spent, err error) {
 		}
 		return
 	}
-	t := s.newTile(m.device, k.lo, k.hi)
-	t.Upload, t.Compute, t.Download = spent[Upload], spent[Compute], spent[Download]
-	t.Retries, t.Cause = k.retries, err
-	s.tiles = append(s.tiles, t)
+	k.cause = err
+	s.tiles = append(s.tiles, s.newTile(m.device, k, spent))
 	s.failed = true
 	s.halt(ErrStopped)
 }
@@ -381,9 +382,8 @@ func (s *scheduler) result() ([]TileReport, error) {
 		}
 	}
 	for _, k := range s.failedPieces {
-		t := s.newTile(k.device, k.lo, k.hi)
-		t.Retries, t.Cause = max(k.retries-1, 0), k.cause // the last retry did not begin
-		s.tiles = append(s.tiles, t)
+		k.retries = max(k.retries-1, 0) // the last retry did not begin
+		s.tiles = append(s.tiles, s.newTile(k.device, k, spent{}))
 	}
 	all := inOrder(s.tiles)
 	failure := new(Error)
@@ -393,4 +393,18 @@ func (s *scheduler) result() ([]TileReport, error) {
 		}
 	}
 	return all, failure
+}
+
+// newTile returns the report of a piece.
+func (s *scheduler) newTile(device int, k piece, spent spent) TileReport {
+	t := TileReport{Tile: Tile{Device: device, Lo: k.lo, Hi: k.hi}, Ordinal: driver.NoDevice, Retries: k.retries, Cause: k.cause,
+		Upload: spent[Upload], Compute: spent[Compute], Download: spent[Download]}
+	if s.ordinal != nil {
+		t.Ordinal = s.ordinal(device)
+	}
+	high, bytes := bits.Mul64(uint64(t.Len()), uint64(s.itemBytes))
+	if t.Bytes = bytes; high > 0 {
+		t.Bytes = math.MaxUint64
+	}
+	return t
 }
