@@ -29,7 +29,7 @@ func Device[T any](name string, r *runtime.Ref[T], written bool) Span {
 	return Span{name, uint64(begin), uint64(begin) + r.Bytes(), written}
 }
 
-// Apart rejects slices that overlap where the kernel writes one of them: it is compiled with noalias.
+// Apart returns an error if slices overlap and the kernel writes one of them. It is for kernels with noalias.
 func Apart(kernel string, spans ...Span) error {
 	if a, b, ok := overlap(spans); ok {
 		return fmt.Errorf("%s: the slices %s and %s overlap, and the kernel writes one of them; it is compiled with noalias", kernel, a.name, b.name)

@@ -55,7 +55,7 @@ type Copies struct {
 // Context is the context of the device.
 func (c *Copies) Context() *runtime.Context { return c.Stream.Context() }
 
-// Copy copies a slice to the device. What the kernel writes comes back with Finish. An error comes back with it too.
+// Copy copies a slice to the device. Finish copies it back if the kernel writes it, and returns the error of Copy.
 func Copy[T any](c *Copies, name string, host []T, written bool) *runtime.Ref[T] {
 	if c.err != nil {
 		return nil
@@ -80,7 +80,7 @@ func Copy[T any](c *Copies, name string, host []T, written bool) *runtime.Ref[T]
 	return ref
 }
 
-// Finish launches with what the copies are, and copies back what the kernel has written.
+// Finish calls launch, and copies back the slices that the kernel has written.
 func (c *Copies) Finish(k *Kernels, launch func() error) error {
 	if c.err != nil {
 		return c.err

@@ -101,7 +101,8 @@ func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.LaunchConfig, a
 
 var errNil = errors.New("launch: the kernels are nil: load them")
 
-// Report is the last argument of a kernel that reports. Launches on all streams share it without an order.
+// Report returns the last argument of a kernel that reports failed checks. Launches on all streams share it, without
+// an order between them.
 func (k *Kernels) Report() runtime.Arg {
 	if k == nil {
 		return runtime.Arg{}
@@ -109,9 +110,9 @@ func (k *Kernels) Report() runtime.Arg {
 	return runtime.In(k.report)
 }
 
-// Failed waits for the work on a stream and says which check of a kernel has failed since it was asked last: the
-// error is a [CheckError]. The thread that failed has ended there; the context is still good. Launches on other
-// streams count only if they have ended.
+// Failed waits for the work on a stream. If a check of a kernel has failed since the last call, the error is a
+// [CheckError]. Only the thread that failed has ended: the context is still good. Launches on other streams
+// count only if they have ended.
 func (k *Kernels) Failed(ctx context.Context, s *runtime.Stream) error {
 	if k == nil {
 		return errNil
@@ -159,7 +160,7 @@ func newCheckError(w [reportWords]uint64, sites []string) *CheckError {
 	return e
 }
 
-// Block puts the block that a kernel is compiled for into a shape that has none, and rejects another.
+// Block sets the block that a kernel is compiled for in a shape without a block. Another block is an error.
 func Block(kernel string, shape runtime.LaunchConfig, x, y, z uint32) (runtime.LaunchConfig, error) {
 	one := func(d runtime.Dim3) runtime.Dim3 { return runtime.Dim3{X: d.X, Y: max(1, d.Y), Z: max(1, d.Z)} }
 	want := runtime.Dim3{X: x, Y: y, Z: z}

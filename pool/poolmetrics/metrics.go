@@ -1,4 +1,4 @@
-// Package poolmetrics tells what a pool, its batchers and its break-even sizes do, as the list of named
+// Package poolmetrics reads the metrics of a pool, its batchers and its break-even sizes, as the list of named
 // numbers that package runtime/metrics makes of a runtime. The adapters in contrib/ take both.
 //
 //	reader := poolmetrics.NewReader(p)
