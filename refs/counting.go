@@ -28,7 +28,7 @@ func (m *memory) release() {
 			return
 		}
 		if m.count.CompareAndSwap(n, n-oneLease) {
-			m.state.drains.ended()
+			m.state.changed.Broadcast()
 			if n == oneLease {
 				m.state.cleanup(m.endIfUnused())
 			}

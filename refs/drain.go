@@ -2,8 +2,6 @@ package refs
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -30,7 +28,7 @@ func (s *State) Drain(ctx context.Context) error {
 	// no new ones.
 	err := s.awaitLeases(ctx)
 	if err == nil {
-		err = s.drains.await(ctx, func() bool { return s.busy.Load() == 0 })
+		err = s.await(ctx, s.idle)
 	}
 	if err != nil {
 		s.change(from(Drained, ShuttingDown))
@@ -41,12 +39,20 @@ func (s *State) Drain(ctx context.Context) error {
 // awaitLeases waits for the leases that are held now.
 func (s *State) awaitLeases(ctx context.Context) error {
 	leased := s.ledger.leased()
-	return s.drains.await(ctx, func() bool {
+	return s.await(ctx, func() bool {
 		for len(leased) > 0 && !leased[len(leased)-1].leased() {
 			leased = leased[:len(leased)-1]
 		}
 		return len(leased) == 0
 	})
+}
+
+// await waits until something is so. When ctx ends first it returns ctx's cause.
+func (s *State) await(ctx context.Context, so func() bool) error {
+	if !s.changed.Wait(ctx.Done(), so) {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // from is a change from one status to another.
@@ -56,47 +62,5 @@ func from(before, after Status) func(uint64, Status) (uint64, Status) {
 			now = after
 		}
 		return generation, now
-	}
-}
-
-// drains wakes those who wait for leases and calls to end. The zero value is ready.
-type drains struct {
-	waiting atomic.Int32
-	mu      sync.Mutex
-	next    chan struct{} // closed when something has ended; nil: nobody waits
-}
-
-// ended says that something has ended. It costs one load where nobody waits.
-func (d *drains) ended() {
-	if d.waiting.Load() == 0 {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.next != nil {
-		close(d.next)
-		d.next = nil
-	}
-}
-
-// await waits until something is so, or ctx ends.
-func (d *drains) await(ctx context.Context, so func() bool) error {
-	d.waiting.Add(1)
-	defer d.waiting.Add(-1)
-	for {
-		d.mu.Lock()
-		if d.next == nil {
-			d.next = make(chan struct{})
-		}
-		next := d.next
-		d.mu.Unlock()
-		if so() {
-			return nil
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
 	}
 }

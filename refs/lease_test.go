@@ -69,7 +69,15 @@ func TestLossWhileLeased(t *testing.T) {
 	r := alloc(t, m, m.stream(t), 16)
 	_, err := r.Acquire()
 	require.NoError(t, err)
+	done := m.state.Done()
+	select {
+	case <-done:
+		t.Fatal("it is not lost")
+	default:
+	}
 	m.state.Lose(errCause)
+	m.state.Lose(errCause)
+	<-done
 	_, err = r.Access()
 	assert.ErrorIs(t, err, errCause)
 	require.NoError(t, r.Close())
@@ -77,4 +85,9 @@ func TestLossWhileLeased(t *testing.T) {
 	r.Release()
 	require.NoError(t, m.state.Drain(context.Background()))
 	assert.Equal(t, refs.Stats{Gone: 1, GoneBytes: 64}, m.state.Stats())
+	require.True(t, m.state.Revive())
+	again := m.state.Done()
+	assert.NotEqual(t, done, again)
+	m.state.Lose(errCause)
+	<-again
 }

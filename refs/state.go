@@ -1,11 +1,11 @@
 package refs
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -52,10 +52,11 @@ type State struct {
 	_    [56]byte // what follows is written often; Access reads the word only
 
 	// busy counts allocations and frees that are under way in the arena.
-	busy   atomic.Int64
-	drains drains
-	mu     sync.Mutex // of changes
-	lost   atomic.Pointer[lostCause]
+	busy    atomic.Int64
+	changed gate.Cond  // busy or the leases of some memory are less
+	mu      sync.Mutex // of changes
+	lost    atomic.Pointer[lostCause]
+	done    chan struct{} // closed by the loss; guarded by mu
 
 	watchers watchers
 	ledger   ledger
@@ -75,7 +76,7 @@ type StateConfig struct {
 
 // NewState makes the state of a device, which accepts work in generation 1.
 func NewState(device int, c StateConfig) *State {
-	s := &State{device: device, resolver: c.Resolver, onCleanup: c.OnCleanup}
+	s := &State{device: device, resolver: c.Resolver, onCleanup: c.OnCleanup, done: make(chan struct{})}
 	s.watchers.failed = c.OnCleanup
 	if s.resolver == nil || s.resolver.named == nil {
 		s.resolver = NewResolver("")
@@ -124,6 +125,14 @@ func (s *State) Lost() error {
 		return first.error
 	}
 	return nil
+}
+
+// Done returns a channel that is closed when the device is lost. After a Revive there is another one.
+func (s *State) Done() <-chan struct{} {
+	s = zero.Or(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done
 }
 
 // Shutdown stops the intake: from now on uses are refused with "device shutting down".
@@ -178,6 +187,7 @@ func (s *State) Revive() bool {
 			return generation, now
 		}
 		s.lost.Store(nil)
+		s.done = make(chan struct{})
 		return generation, Drained
 	})
 	return before == Lost
@@ -195,7 +205,8 @@ func (s *State) Lose(cause error) {
 		if now == Lost || now == Dropped {
 			return generation, now
 		}
-		s.lost.CompareAndSwap(nil, &lostCause{cause}) // before anybody can see the status
+		s.lost.Store(&lostCause{cause}) // before anybody can see the status
+		close(s.done)
 		return generation + 1, Lost
 	})
 }
@@ -208,7 +219,7 @@ func (s *State) Close() {
 	s = zero.Or(s)
 	s.Reclaim()
 	s.change(func(generation uint64, _ Status) (uint64, Status) { return generation, Dropped })
-	_ = s.drains.await(context.Background(), func() bool { return s.busy.Load() == 0 })
+	s.changed.Wait(nil, s.idle)
 	s.Reclaim()
 }
 
@@ -240,8 +251,11 @@ func (s *State) enter() (word uint64) {
 
 func (s *State) leave() {
 	s.busy.Add(-1)
-	s.drains.ended()
+	s.changed.Broadcast()
 }
+
+// idle tells whether no call of the arena is under way.
+func (s *State) idle() bool { return s.busy.Load() == 0 }
 
 // cleanup reports an error that no caller waits for.
 func (s *State) cleanup(err error) {

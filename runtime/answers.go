@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/refs"
 )
 
 // questions is how often in a row the driver must fail to tell of a device that is gone. A call
@@ -56,13 +55,10 @@ func (c *Context) noteGone(e *driver.Error) {
 // asks asks the driver about the device until it answers, and returns the last result. It is Success
 // where that cannot be asked: while the context is taken down, and after.
 func (c *Context) asks() (r driver.Result) {
-	if !c.there.TryRLock() {
+	if !c.alive.Enter() {
 		return driver.Success
 	}
-	defer c.there.RUnlock()
-	if c.state.Status() == refs.Dropped {
-		return driver.Success
-	}
+	defer c.alive.Leave()
 	quiet := driver.Binding{API: c.api, Context: c.bind.Context, Ordinal: c.device.Ordinal, OnCleanup: c.rt.report}
 	for range questions {
 		r = driver.Success

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/internal/flight"
+	"github.com/purecuda/purecuda/internal/gate"
 )
 
 // moduleCache keeps the modules of one context by what they were made of. It owns them, and
@@ -37,8 +38,8 @@ type moduleCounts struct {
 type cachedModule struct {
 	key    moduleKey
 	loaded *Module
-	leases map[*gate]struct{} // the gates of those that are open
-	place  *list.Element      // nil once it has left the cache
+	leases map[*gate.Gate]struct{} // the gates of those that are open
+	place  *list.Element           // nil once it has left the cache
 }
 
 func (e *cachedModule) bytes() uint64 { return uint64(len(e.loaded.image.Code)) }
@@ -58,7 +59,7 @@ func (mc *moduleCache) take(key moduleKey) *Module {
 // find is called with the mutex held, as are lease and remove.
 func (mc *moduleCache) find(key moduleKey) *cachedModule {
 	e := mc.byKey[key]
-	if e != nil && e.loaded.gate.closed() { // by a Reset, or the end of the context
+	if e != nil && e.loaded.gate.Closed() { // by a Reset, or the end of the context
 		mc.remove(e)
 		return nil
 	}
@@ -67,20 +68,20 @@ func (mc *moduleCache) find(key moduleKey) *cachedModule {
 
 // lease makes a Module for one caller. It is nil if the cached one has left the cache.
 func (mc *moduleCache) lease(e *cachedModule) *Module {
-	if e.place == nil || e.loaded.gate.closed() {
+	if e.place == nil || e.loaded.gate.Closed() {
 		return nil
 	}
 	mc.recent.MoveToFront(e.place)
 	of := e.loaded
 	m := &Module{handle: of.handle, image: of.image, log: of.log, names: of.names, signatures: of.signatures, cached: e}
-	m.object = object{ctx: of.ctx, resource: of.resource, gate: new(gate), owner: &of.object}
+	m.object = object{ctx: of.ctx, resource: of.resource, gate: new(gate.Gate), owner: &of.object}
 	e.leases[m.gate] = struct{}{}
-	m.cleanup = goruntime.AddCleanup(m, func(g *gate) { mc.giveBack(e, g) }, m.gate)
+	m.cleanup = goruntime.AddCleanup(m, func(g *gate.Gate) { mc.giveBack(e, g) }, m.gate)
 	return m
 }
 
 // giveBack ends a lease. It is called by the garbage collector too.
-func (mc *moduleCache) giveBack(e *cachedModule, lease *gate) {
+func (mc *moduleCache) giveBack(e *cachedModule, lease *gate.Gate) {
 	mc.mu.Lock()
 	defer mc.mu.Unlock()
 	delete(e.leases, lease)
@@ -101,7 +102,7 @@ func (mc *moduleCache) claim(key moduleKey) *cachedModule {
 func (mc *moduleCache) land(key moduleKey, loaded *Module) *cachedModule {
 	mc.mu.Lock()
 	defer mc.mu.Unlock()
-	e := &cachedModule{key: key, loaded: loaded, leases: map[*gate]struct{}{}}
+	e := &cachedModule{key: key, loaded: loaded, leases: map[*gate.Gate]struct{}{}}
 	if mc.byKey == nil {
 		mc.byKey = map[moduleKey]*cachedModule{}
 	}
@@ -150,15 +151,15 @@ func (mc *moduleCache) surplus(limit uint64, but *cachedModule) (modules []*Modu
 
 // reset empties the cache of a context that is taken down, after the gates of its ledger were
 // closed: from then on every use of a lease is an error, as of every other module. It waits
-// for the calls that use one, unless waiting is pointless.
-func (mc *moduleCache) reset(pointless func() bool) {
+// for the calls that use one, until lost is closed.
+func (mc *moduleCache) reset(lost <-chan struct{}) {
 	for _, g := range mc.clear() {
-		g.closeUnless(pointless)
+		g.Close(lost)
 	}
 }
 
 // clear returns the gates of all leases.
-func (mc *moduleCache) clear() (leases []*gate) {
+func (mc *moduleCache) clear() (leases []*gate.Gate) {
 	mc.mu.Lock()
 	defer mc.mu.Unlock()
 	for _, e := range mc.byKey {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/refs"
@@ -27,22 +27,24 @@ type Context struct {
 	state *refs.State
 	bind  driver.Binding
 	_     [40]byte // what every launch reads stands before, what calls write behind
-	gate  gate
+	gate  gate.Gate
 	stats counters
 
 	memory atomic.Pointer[memory]
-	// there is held by those who wait for the work of the context, and for writing by whoever
-	// takes it down.
-	there sync.RWMutex
+	// alive is entered by those who wait for the work of the context. Whoever takes the context
+	// down suspends it.
+	alive gate.Gate
+	// waiters is entered by waits for the whole context. A capture suspends it, since such a wait
+	// makes the driver fail the capture. Waits may take as long as the work of the device.
+	waiters gate.Gate
 	// retained is how often the primary context was retained and not released.
 	retained int
 	users    users
 
-	ledger   ledger
-	modules  moduleCache
-	streams  atomic.Uint64 // counts streams, for their identity
-	captures captures
-	device   Device
+	ledger  ledger
+	modules moduleCache
+	streams atomic.Uint64 // counts streams, for their identity
+	device  Device
 }
 
 // openContext retains the primary context of a device.
@@ -146,7 +148,7 @@ func (c *Context) Handle() driver.Context {
 	if c.enter() != nil {
 		return 0
 	}
-	defer c.gate.leave()
+	defer c.gate.Leave()
 	return c.bind.Context
 }
 
@@ -187,15 +189,15 @@ func (c *Context) Synchronize() error {
 	if c == nil || c.rt == nil {
 		return errNothing("context")
 	}
-	if !c.captures.beginWait() {
+	if !c.waiters.Enter() {
 		return c.capturedError("Context.Synchronize")
 	}
-	defer c.captures.endWait()
+	defer c.waiters.Leave()
 	if err := c.enter(); err != nil {
 		return err
 	}
-	defer c.gate.leave()
-	c.await(context.Background(), c.marks((*gate).enter))
+	defer c.gate.Leave()
+	c.await(context.Background(), c.marks((*gate.Gate).Enter))
 	return c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
 }
 
@@ -205,7 +207,7 @@ func (c *Context) do(f func() error) error {
 	if err := c.enter(); err != nil {
 		return err
 	}
-	defer c.gate.leave()
+	defer c.gate.Leave()
 	return c.bind.Do(f)
 }
 
@@ -214,16 +216,16 @@ func (c *Context) enter() error {
 	if c == nil || c.rt == nil {
 		return errNothing("context")
 	}
-	for !c.gate.enter() {
+	for !c.gate.Enter() {
 		if err := refusal(c.rt, c.state, &c.gate, 0); err != nil {
 			return err
 		}
-		if c.gate.closed() {
+		if c.gate.Closed() {
 			return errClosed("context")
 		}
 	}
 	if err := c.lostError(); err != nil {
-		c.gate.leave()
+		c.gate.Leave()
 		return err
 	}
 	return nil
@@ -231,12 +233,12 @@ func (c *Context) enter() error {
 
 // refusal is why a gate that belongs to a generation of a context was not open, unless it was
 // closed by a caller, or has opened again.
-func refusal(rt *Runtime, state *refs.State, g *gate, generation uint64) error {
+func refusal(rt *Runtime, state *refs.State, g *gate.Gate, generation uint64) error {
 	if err := rt.lostError(); err != nil {
 		return err
 	}
 	if state.Status() == refs.Dropped { // what was closed meanwhile is closed
-		if g.closed() {
+		if g.Closed() {
 			return nil
 		}
 		return errClosed("context")
@@ -248,7 +250,7 @@ func refusal(rt *Runtime, state *refs.State, g *gate, generation uint64) error {
 func (c *Context) check() error {
 	err := c.enter()
 	if err == nil {
-		c.gate.leave()
+		c.gate.Leave()
 	}
 	return err
 }
@@ -341,21 +343,21 @@ func (c *Context) idle(ctx context.Context) error {
 // is being taken down: who does that has waited for it. marked are marks of streams that the caller
 // has alone.
 func (c *Context) finish(ctx context.Context, marked []wait.Ticket) error {
-	if !c.there.TryRLock() {
+	if !c.alive.Enter() {
 		return nil
 	}
 	if c.isLost() {
-		c.there.RUnlock()
+		c.alive.Leave()
 		return c.rt.lostError()
 	}
-	if !c.captures.beginWait() {
-		c.there.RUnlock()
+	if !c.waiters.Enter() {
+		c.alive.Leave()
 		return c.capturedError("wait for the device")
 	}
 	return within(ctx, c.rt, func() error {
-		defer c.there.RUnlock()
-		defer c.captures.endWait()
-		c.await(ctx, append(marked, c.marks((*gate).enter)...))
+		defer c.alive.Leave()
+		defer c.waiters.Leave()
+		c.await(ctx, append(marked, c.marks((*gate.Gate).Enter)...))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -385,13 +387,13 @@ func (c *Context) await(ctx context.Context, marked []wait.Ticket) {
 }
 
 // marks marks the work on all streams whose gates let the caller in.
-func (c *Context) marks(enter func(*gate) bool) (marked []wait.Ticket) {
+func (c *Context) marks(enter func(*gate.Gate) bool) (marked []wait.Ticket) {
 	for _, e := range c.ledger.entries(streamResource) {
 		if e.waits == nil || !enter(e.gate) { // it is being made, or is closed or captured
 			continue
 		}
 		t, err := e.waits.Rest()
-		e.gate.leave()
+		e.gate.Leave()
 		c.rt.report(err)
 		marked = append(marked, t)
 	}
@@ -399,8 +401,8 @@ func (c *Context) marks(enter func(*gate) bool) (marked []wait.Ticket) {
 }
 
 // stay lets a caller in who has closed or suspended the gate.
-func stay(g *gate) bool {
-	g.state.Add(1)
+func stay(g *gate.Gate) bool {
+	g.EnterAnyway()
 	return true
 }
 
@@ -433,9 +435,9 @@ func (rt *Runtime) closeContexts(contexts []*Context) error {
 // drain keeps calls out and waits for those inside, and for all work of the device:
 // streams that were closed may have left some.
 func (c *Context) drain() error {
-	c.gate.closeUnless(c.isLost)
+	c.gate.Close(c.state.Done())
 	for _, e := range c.ledger.entries(streamResource) {
-		e.gate.closeUnless(c.isLost)
+		e.gate.Close(c.state.Done())
 	}
 	if c.isLost() {
 		return nil
@@ -454,8 +456,7 @@ func (c *Context) release(idle bool) error {
 	if c.rt.lost.Load() != nil || c.isLost() && c.inUse() {
 		return nil
 	}
-	c.there.Lock() // those who gave up waiting for the device may still be at it
-	defer c.there.Unlock()
+	c.alive.Close(nil) // those who gave up waiting for the device may still be at it
 	var err error
 	if !c.isLost() {
 		err = errors.Join(c.closeMemory(idle), c.giveAllBack(idle))
@@ -483,7 +484,7 @@ func (c *Context) giveUpAll() error {
 // inUse tells whether a call is inside the context, or uses what it owns. A device that is gone
 // may never let it go.
 func (c *Context) inUse() bool {
-	return slices.ContainsFunc(append(c.ledger.gates(), &c.gate), func(g *gate) bool { return g.inside() > 0 })
+	return slices.ContainsFunc(append(c.ledger.gates(), &c.gate), func(g *gate.Gate) bool { return g.Inside() > 0 })
 }
 
 // releasePrimary releases the primary context as often as it was retained: once, unless the
@@ -511,7 +512,7 @@ func (c *Context) giveAllBack(idle bool) error {
 		var errs []error
 		for kind := range kinds {
 			for r, e := range c.ledger.entries(kind) {
-				e.gate.closeUnless(c.isLost)
+				e.gate.Close(c.state.Done())
 				if c.isLost() {
 					continue
 				}
@@ -522,7 +523,7 @@ func (c *Context) giveAllBack(idle bool) error {
 		}
 		return errors.Join(errs...)
 	})
-	c.modules.reset(c.isLost)
+	c.modules.reset(c.state.Done())
 	return err
 }
 

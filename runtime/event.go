@@ -86,7 +86,7 @@ func (e *Event) Record(s *Stream) error {
 	if err := e.ctx.enter(); err != nil {
 		return err
 	}
-	defer e.ctx.gate.leave()
+	defer e.ctx.gate.Leave()
 	return e.alone(&e.turn, e.enter, func() error { return e.recordAlone(s) })
 }
 

@@ -90,7 +90,7 @@ func (k *Kernel) mayUse(a *Arg) bool {
 // device has an address for it.
 func (k *Kernel) reaches(memory *object) bool {
 	memory.ctx.usedBy(k.ctx)
-	return k.ctx.device.UnifiedAddressing && !memory.gate.closed()
+	return k.ctx.device.UnifiedAddressing && !memory.gate.Closed()
 }
 
 // argsError says what is wrong with arguments that do not fit.
@@ -111,7 +111,7 @@ func (k *Kernel) argsError(args []Arg) error {
 		case ref != nil:
 			return k.invalid("argument %d is memory of device %d, and the kernel is loaded on device %d (see Context.EnablePeer)",
 				i, ref.State().Device(), k.ctx.device.Ordinal)
-		case a.host().gate.closed():
+		case a.host().gate.Closed():
 			return errClosed(a.host().resource.kind.String())
 		default:
 			return k.unsupported("argument %d is memory of the host, which the device has no address for", i)

@@ -78,9 +78,12 @@ func (s *Stream) beginCapture() (*capture, error) {
 		return nil, err
 	}
 	c := &capture{origin: s}
-	// Counted before the state is looked at, so that either this sees that the context is about to
+	// Suspended before the state is looked at, so that either this sees that the context is about to
 	// be reset, or who resets it sees the capture.
-	ctx.captures.begin(ctx.isLost)
+	if !ctx.waiters.Suspend(0, ctx.state.Done()) {
+		ctx.gate.Leave()
+		return nil, ctx.state.Check(0)
+	}
 	if err := s.alone(&s.turn, s.enter, c.begin); err != nil {
 		c.leave()
 		return nil, err
@@ -143,8 +146,8 @@ func (c *capture) leave() {
 	for _, e := range events {
 		ctx.rt.report(e.drop())
 	}
-	ctx.captures.end()
-	ctx.gate.leave()
+	ctx.waiters.Resume()
+	ctx.gate.Leave()
 }
 
 // finish ends the capture, and makes a graph of it if nothing went wrong.
@@ -183,7 +186,7 @@ func (c *capture) endAlone(streams []*Stream) (handle driver.Graph, err error) {
 	}
 	s := streams[0]
 	stay := func() error { // the capture holds the stream, also when it was closed
-		s.gate.state.Add(1)
+		s.gate.EnterAnyway()
 		return nil
 	}
 	lost := s.alone(&s.turn, stay, func() error {

@@ -2,8 +2,6 @@ package runtime
 
 import (
 	"errors"
-	"sync"
-	"time"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -59,70 +57,6 @@ func (s *Stream) joins(e *Event) (*capture, error) {
 		return nil, s.refuse("Stream.Wait", "the event was recorded in another capture, and two do not merge")
 	}
 	return c, nil
-}
-
-// captures keeps captures on the streams of a context, and waits for the whole context, apart:
-// such a wait makes the driver fail the captures.
-type captures struct {
-	mu    sync.Mutex
-	count int           // captures that are under way or about to begin
-	waits int           // for the context
-	done  chan struct{} // closed when no wait is left; nil: no capture wants to know
-}
-
-// begin counts a capture, and waits until nobody waits for the context. That may take as long as
-// the work of the device; it gives up when the context is lost.
-func (c *captures) begin(lost func() bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.count++
-	for c.waits > 0 && !lost() {
-		if c.done == nil {
-			c.done = make(chan struct{})
-		}
-		done := c.done
-		c.mu.Unlock()
-		timer := time.NewTimer(lookAgain)
-		select {
-		case <-done:
-		case <-timer.C:
-		}
-		timer.Stop()
-		c.mu.Lock()
-	}
-}
-
-func (c *captures) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.count--
-}
-
-func (c *captures) any() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.count > 0
-}
-
-// beginWait keeps captures from beginning until endWait, unless there is one.
-func (c *captures) beginWait() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.count > 0 {
-		return false
-	}
-	c.waits++
-	return true
-}
-
-func (c *captures) endWait() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waits--
-	if c.waits == 0 && c.done != nil {
-		close(c.done)
-		c.done = nil
-	}
 }
 
 // capturedError is why a device is not waited for while a stream of it is captured.

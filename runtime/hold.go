@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/refs"
 )
 
@@ -100,11 +101,11 @@ func dropAll(all []kept) error {
 }
 
 // hold is given the gate as well, because the driver uses handles again.
-func (l *ledger) hold(r resource, g *gate) bool {
+func (l *ledger) hold(r resource, g *gate.Gate) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.live[r]
-	if !ok || e.gate != g || e.held.count == 0 && g.closed() {
+	if !ok || e.gate != g || e.held.count == 0 && g.Closed() {
 		return false
 	}
 	e.held.count++
@@ -122,7 +123,7 @@ func (o *object) held() bool {
 }
 
 // drop tells whether the resource is to be given back now.
-func (l *ledger) drop(r resource, g *gate) bool {
+func (l *ledger) drop(r resource, g *gate.Gate) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.live[r]

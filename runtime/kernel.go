@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/ptx"
 	"github.com/purecuda/purecuda/internal/zero"
 )
@@ -19,7 +20,8 @@ type Kernel struct {
 	// is left in the processor's first cache.
 	ctx        *Context
 	function   driver.Function
-	lane       lane
+	slot       gate.Gate // one launch at a time has frame; launches beside it go through the gate of the module
+	frame      *frame
 	params     []param
 	maxThreads uint32    // in a block, on this device
 	maxGrid    [3]uint32 // of the device
@@ -81,10 +83,10 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	d := &m.ctx.device
 	k := &Kernel{ctx: m.ctx, module: m, generation: m.resource.generation, name: name, maxGrid: limits(d.MaxGrid), maxBlock: limits(d.MaxBlock)}
 	k.frames.New = func() any { return k.newFrame() }
-	err := m.ctx.do(k.query)
-	if err != nil {
+	if err := m.ctx.do(k.query); err != nil {
 		return nil, err
 	}
+	k.frame = k.newFrame()
 	return m.kernels.add(k), nil
 }
 
@@ -94,7 +96,7 @@ func (k *Kernel) leased(m *Module) *Kernel {
 		maxThreads: k.maxThreads, maxGrid: k.maxGrid, maxBlock: k.maxBlock,
 		module: m, name: k.name, declared: k.declared, bytes: k.bytes, staticShared: k.staticShared, grant: k.grant}
 	own.shared.Store(k.shared.Load())
-	own.frames.New = func() any { return own.newFrame() }
+	own.frame, own.frames.New = own.newFrame(), func() any { return own.newFrame() }
 	return own
 }
 

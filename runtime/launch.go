@@ -171,11 +171,11 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 			return err
 		}
 	}
-	if !k.lane.enter() {
+	if !k.slot.EnterAlone() {
 		return k.launchBeside(s, &shape, args)
 	}
-	err := k.launch(k.lane.frame, s, &shape, args)
-	k.lane.leave() // nothing above panics, and a defer costs more
+	err := k.launch(k.frame, s, &shape, args)
+	k.slot.Leave() // nothing above panics, and a defer costs more
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/wait"
 )
 
@@ -53,7 +54,7 @@ type ledger struct {
 // entry is what the ledger keeps of a resource. It does not refer to the object
 // that the caller has, which the garbage collector could not find otherwise.
 type entry struct {
-	gate  *gate // the calls that use the resource
+	gate  *gate.Gate // the calls that use the resource
 	bytes uint64
 	held  holding
 	keeps []kept // what a graph holds
@@ -150,7 +151,7 @@ func (l *ledger) entries(kind resourceKind) map[resource]entry {
 }
 
 // gates are those of all that is live.
-func (l *ledger) gates() (all []*gate) {
+func (l *ledger) gates() (all []*gate.Gate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.live {
@@ -165,7 +166,7 @@ func (l *ledger) openHostMemory() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for r, e := range l.live {
-		if r.kind.ofHost() && !e.gate.closed() && !e.held.putOff && !slices.Contains(l.forgotten, r) {
+		if r.kind.ofHost() && !e.gate.Closed() && !e.held.putOff && !slices.Contains(l.forgotten, r) {
 			n++
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/purecuda/purecuda/internal/gate"
 )
 
 func TestLedger(t *testing.T) {
@@ -13,10 +15,10 @@ func TestLedger(t *testing.T) {
 	event, stream := resource{kind: eventResource, handle: 1}, resource{kind: streamResource, handle: 1}
 	memory, more := resource{kind: hostMemory, handle: 0x1000}, resource{kind: hostMemory, handle: 0x2000}
 	assert.False(t, isTaken(&l, event), "nothing is on it yet")
-	l.add(event, entry{gate: new(gate)})
-	l.add(stream, entry{gate: new(gate)})
-	l.add(memory, entry{gate: new(gate), bytes: 100})
-	l.add(more, entry{gate: new(gate), bytes: 50})
+	l.add(event, entry{gate: new(gate.Gate)})
+	l.add(stream, entry{gate: new(gate.Gate)})
+	l.add(memory, entry{gate: new(gate.Gate), bytes: 100})
+	l.add(more, entry{gate: new(gate.Gate), bytes: 50})
 	count, bytes := l.sums()
 	assert.Equal(t, [resourceKinds]uint64{eventResource: 1, streamResource: 1, hostMemory: 2}, count)
 	assert.Equal(t, [resourceKinds]uint64{hostMemory: 150}, bytes)
@@ -46,7 +48,7 @@ func TestLedgerGivesOut(t *testing.T) {
 	var taken atomic.Int64
 	var wg sync.WaitGroup
 	for h := range uint64(100) {
-		l.add(resource{kind: moduleResource, handle: h}, entry{gate: new(gate)})
+		l.add(resource{kind: moduleResource, handle: h}, entry{gate: new(gate.Gate)})
 	}
 	for range 8 {
 		wg.Go(func() {

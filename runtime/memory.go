@@ -129,6 +129,6 @@ func (c *Context) TrimMemory(keep uint64) error {
 	if err := c.enter(); err != nil {
 		return err
 	}
-	defer c.gate.leave()
+	defer c.gate.Leave()
 	return c.memory.Load().arena.Trim(keep)
 }

@@ -183,11 +183,11 @@ func (m *Module) Close() error {
 	if m == nil || m.ctx == nil {
 		return nil
 	}
-	m.kernels.close()
+	m.kernels.close(m.ctx.state.Done())
 	if m.cached == nil {
 		return m.object.Close()
 	}
-	if !m.gate.close() {
+	if !m.gate.Close(m.ctx.state.Done()) {
 		return nil
 	}
 	m.cleanup.Stop()

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 )
 
 // object is what everything that a context owns has in common: calls that use it
@@ -12,7 +13,7 @@ import (
 type object struct {
 	ctx      *Context
 	resource resource
-	gate     *gate
+	gate     *gate.Gate
 	cleanup  goruntime.Cleanup
 	// owner is what the ledger knows, of the lease of a cached module.
 	owner *object
@@ -20,7 +21,7 @@ type object struct {
 
 // newObject enters a resource in the context's ledger.
 func (c *Context) newObject(kind resourceKind, handle, bytes uint64) object {
-	o := object{ctx: c, resource: resource{kind, handle, c.state.Generation()}, gate: new(gate)}
+	o := object{ctx: c, resource: resource{kind, handle, c.state.Generation()}, gate: new(gate.Gate)}
 	c.ledger.add(o.resource, entry{gate: o.gate, bytes: bytes})
 	return o
 }
@@ -36,19 +37,19 @@ func (o *object) Context() *Context { return o.ctx }
 
 // enter lets a call use the object.
 func (o *object) enter() error {
-	for !o.gate.enter() {
+	for !o.gate.Enter() {
 		if err := refusal(o.ctx.rt, o.ctx.state, o.gate, o.resource.generation); err != nil {
 			return err
 		}
-		if o.gate.closed() {
+		if o.gate.Closed() {
 			return errClosed(o.resource.kind.String())
 		}
-		o.gate.awaitOpen() // a capture begins or ends on the stream
+		o.gate.AwaitOpen(o.ctx.state.Done()) // a capture begins or ends on the stream
 	}
 	return nil
 }
 
-func (o *object) leave() { o.gate.leave() }
+func (o *object) leave() { o.gate.Leave() }
 
 // alone runs f while no other call uses the object: calls that are under way end first, and later
 // ones wait. The beginning and the end of a capture need that. The driver does not stand other
@@ -61,10 +62,10 @@ func (o *object) alone(turn *sync.Mutex, enter, f func() error) error {
 		return err
 	}
 	defer o.leave()
-	if !o.gate.exclude(o.ctx.isLost) {
+	if !o.gate.Suspend(1, o.ctx.state.Done()) {
 		return o.ctx.state.Check(0)
 	}
-	defer o.gate.resume()
+	defer o.gate.Resume()
 	return f()
 }
 
@@ -104,7 +105,7 @@ func (o *object) beginWork() error {
 // beginFast is beginWork where nothing is in the way, small enough to be part of its callers. Where
 // it fails, beginSlow follows.
 func (o *object) beginFast() bool {
-	return o.gate.state.Add(1) < gateSuspended && o.ctx.state.Accepting() && !o.ctx.bind.NeedsCurrent
+	return o.gate.EnterAnyway() && o.ctx.state.Accepting() && !o.ctx.bind.NeedsCurrent
 }
 
 // beginSlow is beginWork after beginFast has failed, inside the gate or not.
@@ -147,7 +148,7 @@ func (o *object) end() {
 // because the driver fails before is given back at a later allocation, or when the context
 // closes; so is memory that is closed while a stream is captured.
 func (o *object) Close() error {
-	if o.ctx == nil || !o.gate.closeUnless(o.ctx.isLost) {
+	if o.ctx == nil || !o.gate.Close(o.ctx.state.Done()) {
 		return nil
 	}
 	o.cleanup.Stop()
@@ -157,17 +158,17 @@ func (o *object) Close() error {
 // giveBack gives back what was closed, or leaves it to the graphs that hold it.
 func (o *object) giveBack() error {
 	c := o.ctx
-	if !c.gate.enter() {
+	if !c.gate.Enter() {
 		// The context is closing and gives everything back, or is about to be reset: if that is
 		// given up the next allocation does it.
 		c.ledger.forget(o.resource)
 		return nil
 	}
-	defer c.gate.leave()
+	defer c.gate.Leave()
 	if c.rt.lost.Load() != nil {
 		return nil
 	}
-	if o.gate.inside() > 0 { // a lost device that is revived has to wait for them
+	if o.gate.Inside() > 0 { // a lost device that is revived has to wait for them
 		c.ledger.forget(o.resource)
 		return nil
 	}
@@ -181,7 +182,7 @@ func (c *Context) create(kind resourceKind, bytes uint64, op string, f func() (h
 	if err := c.enter(); err != nil {
 		return o, err
 	}
-	defer c.gate.leave()
+	defer c.gate.Leave()
 	if err := c.state.Check(0); err != nil {
 		return o, err
 	}

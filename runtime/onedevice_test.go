@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -325,11 +327,11 @@ func TestReviveWhatCannotBe(t *testing.T) {
 // A call that is still inside a device that is gone keeps Revive waiting, and Close not.
 func TestReviveWaitsForCalls(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
+	stop := sync.OnceFunc(func() { close(inside); <-leave }) // a slow machine asks for other events too
 	config := twoDevices()
 	config.OnCall = func(op string) driver.Result {
 		if op == "cuEventQuery" {
-			close(inside)
-			<-leave
+			stop()
 		}
 		return driver.Success
 	}
@@ -351,6 +353,39 @@ func TestReviveWaitsForCalls(t *testing.T) {
 	require.Error(t, await(t, "the call ends", stuck))
 	require.NoError(t, await(t, "Revive ends", reviving))
 	require.NoError(t, works(c))
+}
+
+// Who waits for a call that is inside gets up when the device is lost: the call may never end.
+func TestALossWakesThoseWhoWaitForCalls(t *testing.T) {
+	inside, leave := make(chan struct{}), make(chan struct{})
+	config := twoDevices()
+	config.OnCall = func(op string) driver.Result {
+		if op == "cuLaunchKernel" {
+			close(inside)
+			<-leave
+		}
+		return driver.Success
+	}
+	rt, gpu := open(t, config)
+	c := contextOf(t, rt)
+	m, s, other := loadKernels(t, c), newStream(t, c), newStream(t, c)
+	k, err := m.Kernel("add")
+	require.NoError(t, err)
+	x := upload(t, s, count(0, 1))
+	stuck := async(func() error { return addTo(k, s, x, 1) })
+	<-inside
+	closing := async(m.Close)
+	capturing := async(func() error { return second(s.Capture(func(*runtime.Stream) error { return nil })) })
+	time.Sleep(10 * time.Millisecond)
+	assert.Empty(t, closing)
+	assert.Empty(t, capturing)
+	gpu.Vanish(0)
+	require.ErrorIs(t, other.Synchronize(bg), driver.ErrDeviceLost)
+	assert.NoError(t, await(t, "it closes", closing))
+	assert.Error(t, await(t, "it does not capture", capturing))
+	assert.Empty(t, stuck)
+	close(leave)
+	require.Error(t, await(t, "the call ends", stuck))
 }
 
 // A device whose queries failed is listed again.

@@ -33,7 +33,7 @@ func (c *Context) EnablePeer(other *Context) (direct bool, err error) {
 		if err := end.enter(); err != nil {
 			return false, err
 		}
-		defer end.gate.leave()
+		defer end.gate.Leave()
 	}
 	if c == other {
 		return true, nil

@@ -46,7 +46,7 @@ func (b *Backend) current() bool { return b.generation == b.Context.state.Genera
 // usable tells whether the next Probe returns the backend again. A Reset that is under way may
 // have closed the stream.
 func (b *Backend) usable() bool {
-	return b.current() && (!b.Stream.gate.closed() || !b.Context.state.Accepting())
+	return b.current() && (!b.Stream.gate.Closed() || !b.Context.state.Accepting())
 }
 
 // Probe gives a module its backend. The label names the module in errors. All

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 )
 
 // Reset takes the context down and makes a new one, on purpose: to get rid of everything
@@ -52,12 +53,12 @@ func (c *Context) Reset(ctx context.Context) error {
 func (c *Context) publish(err error) error {
 	if err != nil {
 		c.fail(err)
-		c.gate.resume()
+		c.gate.Resume()
 		return c.state.Check(0)
 	}
 	// Before the new generation, so that nobody finds the gate closed in a context that accepts
 	// work. What is let in now looks at the state.
-	c.gate.resume()
+	c.gate.Resume()
 	if err := c.state.Rebuild(); err != nil { // lost meanwhile
 		c.abandonMemory(err)
 		return err
@@ -92,7 +93,7 @@ func (l lives) unlock() { <-l }
 func (c *Context) mayReset() error {
 	for _, other := range c.rt.Contexts() {
 		// Waiting for the device would make the capture fail.
-		if other.captures.any() {
+		if other.waiters.Suspended() {
 			return other.capturedError("Context.Reset")
 		}
 	}
@@ -130,7 +131,7 @@ func (c *Context) quiesce(ctx context.Context) error {
 	}
 	if err != nil {
 		for _, g := range gates {
-			g.resume()
+			g.Resume()
 		}
 	}
 	return err
@@ -141,29 +142,30 @@ func (c *Context) awaitAll(ctx context.Context) error {
 	if err := c.enter(); err != nil {
 		return err
 	}
-	defer c.gate.leave()
+	defer c.gate.Leave()
 	return c.idle(ctx)
 }
 
 // suspend suspends the gate of the context, so that it gets nothing new, and those of all that
 // it owns.
-func (c *Context) suspend(ctx context.Context) (suspended []*gate, err error) {
-	gates := []*gate{&c.gate}
-	for i := 0; i < len(gates) && err == nil; i++ {
-		if err = gates[i].suspend(ctx); err == nil {
-			suspended = append(suspended, gates[i])
+func (c *Context) suspend(ctx context.Context) (suspended []*gate.Gate, err error) {
+	gates := []*gate.Gate{&c.gate}
+	for i := 0; i < len(gates); i++ {
+		if !gates[i].Suspend(0, ctx.Done()) {
+			return suspended, context.Cause(ctx)
 		}
-		if i == 0 && err == nil {
+		suspended = append(suspended, gates[i])
+		if i == 0 {
 			gates = append(gates, c.ledger.gates()...)
 		}
 	}
-	return suspended, err
+	return suspended, nil
 }
 
 // exchange takes the context down and sets up another one. Nobody uses it.
 func (c *Context) exchange() error {
-	c.there.Lock() // those who gave up waiting for the device may still be at it
-	defer c.there.Unlock()
+	c.alive.Suspend(0, nil) // those who gave up waiting for the device may still be at it
+	defer c.alive.Resume()
 	c.rt.report(c.takeDown())
 	return c.setUp()
 }
@@ -179,7 +181,7 @@ func (c *Context) takeDown() error {
 // discard ends the context, with all that is still in it.
 func (c *Context) discard() error {
 	for _, g := range c.ledger.gates() {
-		g.closeUnless(c.isLost)
+		g.Close(c.state.Done())
 	}
 	c.ledger.clear()
 	c.rt.peers.Forget(&c.bind)

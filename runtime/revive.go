@@ -114,7 +114,7 @@ func (c *Context) revive(ctx context.Context) error {
 	}
 	if err != nil || !c.state.Revive() {
 		for _, g := range gates {
-			g.resume()
+			g.Resume()
 		}
 		return errors.Join(err, c.rt.lostError())
 	}
@@ -123,10 +123,10 @@ func (c *Context) revive(ctx context.Context) error {
 
 // replace makes a new context in place of one that was lost. Nobody uses it.
 func (c *Context) replace() error {
-	c.there.Lock()
-	defer c.there.Unlock()
+	c.alive.Suspend(0, nil)
+	defer c.alive.Resume()
 	c.memory.Load().waits.Close(driver.Errorf(driver.ErrRefStale, "context rebuilt"))
-	c.modules.reset(c.isLost)
+	c.modules.reset(c.state.Done())
 	c.rt.report(c.discard())
 	return c.setUp()
 }

@@ -38,7 +38,7 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 	if err := c.enter(); err != nil {
 		return nil, err
 	}
-	defer c.gate.leave()
+	defer c.gate.Leave()
 	o, err := c.create(streamResource, 0, "cuStreamCreateWithPriority", func() (uint64, driver.Result) {
 		s, r := c.api.StreamCreateWithPriority(driver.StreamNonBlocking, int32(min(max(priority, math.MinInt32), math.MaxInt32)))
 		return uint64(s), r
@@ -153,7 +153,7 @@ func (s *Stream) Wait(e *Event) error {
 	if err := s.ctx.enter(); err != nil {
 		return err
 	}
-	defer s.ctx.gate.leave()
+	defer s.ctx.gate.Leave()
 	return s.alone(&s.turn, s.enter, func() error { return s.waitAlone(e) })
 }
 

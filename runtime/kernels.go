@@ -1,0 +1,46 @@
+package runtime
+
+import "sync"
+
+// kernels are those of a module that were looked up.
+type kernels struct {
+	mu     sync.Mutex
+	byName map[string]*Kernel
+	closed bool
+}
+
+func (s *kernels) find(name string) *Kernel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byName[name]
+}
+
+// add returns the kernel that was added first under the name of k. A closed module keeps none, and the
+// slots of its kernels are closed.
+func (s *kernels) add(k *Kernel) *Kernel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first := s.byName[k.name]; first != nil {
+		return first
+	}
+	if s.closed {
+		k.slot.Close(nil)
+		return k
+	}
+	if s.byName == nil {
+		s.byName = map[string]*Kernel{}
+	}
+	s.byName[k.name] = k
+	return k
+}
+
+// close closes the slots of the kernels, and waits for the launches inside until lost is closed.
+// Every caller waits until that is done.
+func (s *kernels) close(lost <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.byName {
+		k.slot.Close(lost)
+	}
+	s.byName, s.closed = nil, true
+}
