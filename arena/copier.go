@@ -2,10 +2,10 @@ package arena
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 )
@@ -111,10 +111,8 @@ type Copier struct {
 	slots   ring // for what fits into one
 	chunks  ring // for pieces of what does not
 
-	// use is held for reading by every call, so that Close can wait for them.
-	use    sync.RWMutex
-	closed bool
-	lost   atomic.Bool
+	calls gate.Gate // which Close waits for
+	lost  atomic.Bool
 
 	doubtful  doubtful
 	stages    atomic.Int32  // what stagesUploads has found out
@@ -190,11 +188,10 @@ func (c *Copier) copy(ctx context.Context, shape transferShape, host []byte) err
 	if ctx == nil {
 		return bindingError(c.binding, driver.ErrInvalidArgument, "a copy takes a context that is not nil")
 	}
-	c.use.RLock()
-	defer c.use.RUnlock()
-	if err := c.usable(); err != nil {
+	if err := c.enter(); err != nil {
 		return err
 	}
+	defer c.calls.Leave()
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -227,15 +224,22 @@ func (c *Copier) copy(ctx context.Context, shape transferShape, host []byte) err
 	return nil
 }
 
-// usable tells why there are no more copies, or nil. c.use is held.
-func (c *Copier) usable() error {
-	switch {
-	case c.lost.Load():
-		return bindingError(c.binding, driver.ErrDeviceLost, "the copies of this device were abandoned")
-	case c.closed:
+// enter lets a call in, until it leaves c.calls, or tells why there are no more copies.
+func (c *Copier) enter() error {
+	entered := c.calls.Enter()
+	switch lost := c.lost.Load(); {
+	case entered && !lost:
+		return nil
+	case entered:
+		c.calls.Leave()
+	case !lost:
 		return bindingError(c.binding, driver.ErrClosed, "the copies of this device were closed")
 	}
-	return nil
+	return c.abandoned()
+}
+
+func (c *Copier) abandoned() error {
+	return bindingError(c.binding, driver.ErrDeviceLost, "the copies of this device were abandoned")
 }
 
 // checkStream refuses streams that a staged copy cannot go to: a graph would replay a copy
@@ -263,12 +267,12 @@ func (c *Copier) Trim() {
 	if c.made() != nil {
 		return
 	}
-	c.use.RLock()
-	defer c.use.RUnlock()
-	if c.usable() == nil {
-		c.slots.trim()
-		c.chunks.trim()
+	if c.enter() != nil {
+		return
 	}
+	defer c.calls.Leave()
+	c.slots.trim()
+	c.chunks.trim()
 }
 
 // Stats returns the figures of this moment.
@@ -287,7 +291,7 @@ func (c *Copier) Stats() CopierStats {
 func (c *Copier) Abandon() {
 	if c.made() == nil {
 		c.lost.Store(true)
-		c.waits.Lose(c.usable())
+		c.waits.Lose(c.abandoned())
 	}
 }
 
@@ -298,12 +302,9 @@ func (c *Copier) Close() error {
 	if c.made() != nil {
 		return nil
 	}
-	c.use.Lock()
-	defer c.use.Unlock()
-	if c.closed {
+	if !c.calls.Close(nil) {
 		return nil
 	}
-	c.closed = true
 	lost := c.lost.Load()
 	err := joinErrors(c.slots.close(lost), c.chunks.close(lost), c.doubtful.close(c.binding, lost))
 	return joinErrors(err, endWaits(c.waits, c.config.Waits, lost))

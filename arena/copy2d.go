@@ -71,11 +71,10 @@ func (c *Copier) Copy2D(s driver.Stream, dst driver.DevicePtr, dstPitch uint64, 
 	if err := c.made(); err != nil || width == 0 || height == 0 {
 		return err
 	}
-	c.use.RLock()
-	defer c.use.RUnlock()
-	if err := c.usable(); err != nil {
+	if err := c.enter(); err != nil {
 		return err
 	}
+	defer c.calls.Leave()
 	if err := c.binding.Push(); err != nil {
 		return err
 	}

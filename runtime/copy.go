@@ -21,7 +21,7 @@ func Upload[T any](ctx context.Context, s *Stream, dst *Ref[T], src []T) error {
 	if err := fits("upload", len(src), dst); err != nil {
 		return err
 	}
-	return s.transfer("an upload", writes(dst), nothing, func(to, _ driver.DevicePtr) error {
+	return s.transfer("an upload", InOut(dst), Arg{}, func(to, _ driver.DevicePtr) error {
 		if err := s.refuse("Upload", pageable); err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func Download[T any](ctx context.Context, s *Stream, dst []T, src *Ref[T]) error
 	if err := fits("download", len(dst), src); err != nil {
 		return err
 	}
-	return s.transfer("a download", reads(src), nothing, func(from, _ driver.DevicePtr) error {
+	return s.transfer("a download", In(src), Arg{}, func(from, _ driver.DevicePtr) error {
 		if err := s.refuse("Download", pageable); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func UploadHost[T any](s *Stream, dst *Ref[T], src *HostBuffer[T]) error {
 	if err := fits("upload", src.n, dst); err != nil {
 		return err
 	}
-	return s.transfer("an upload", writes(dst), src.use(), func(to, _ driver.DevicePtr) error {
+	return s.transfer("an upload", InOut(dst), src.Arg(), func(to, _ driver.DevicePtr) error {
 		s.ctx.stats.uploads.Add(1)
 		s.ctx.stats.uploadBytes.Add(dst.Bytes())
 		return s.failed("cuMemcpyHtoDAsync", s.ctx.bind.MemcpyHtoDAsync(to, src.ptr, dst.Bytes(), s.handle))
@@ -84,7 +84,7 @@ func DownloadHost[T any](s *Stream, dst *HostBuffer[T], src *Ref[T]) error {
 	if err := fits("download", dst.n, src); err != nil {
 		return err
 	}
-	return s.transfer("a download", reads(src), dst.use(), func(from, _ driver.DevicePtr) error {
+	return s.transfer("a download", In(src), dst.Arg(), func(from, _ driver.DevicePtr) error {
 		s.ctx.stats.downloads.Add(1)
 		s.ctx.stats.downloadBytes.Add(src.Bytes())
 		return s.failed("cuMemcpyDtoHAsync", s.ctx.bind.MemcpyDtoHAsync(dst.ptr, from, src.Bytes(), s.handle))
@@ -107,7 +107,7 @@ func Copy[T any](s *Stream, dst, src *Ref[T]) error {
 	if err := fits("copy", src.Len(), dst); err != nil {
 		return err
 	}
-	return s.transfer("a copy", writes(dst), reads(src), func(to, from driver.DevicePtr) error {
+	return s.transfer("a copy", InOut(dst), In(src), func(to, from driver.DevicePtr) error {
 		owner, err := s.ctx.owner(src.State())
 		if err != nil {
 			return err
@@ -127,7 +127,7 @@ func Fill[T any](s *Stream, dst *Ref[T], value T) error {
 		return errNothing("stream")
 	}
 	n, p := uint64(dst.Len()), unsafe.Pointer(&value)
-	return s.transfer("a fill", writes(dst), nothing, func(to, _ driver.DevicePtr) error {
+	return s.transfer("a fill", InOut(dst), Arg{}, func(to, _ driver.DevicePtr) error {
 		switch unsafe.Sizeof(value) {
 		case 1:
 			return s.failed("cuMemsetD8Async", s.ctx.bind.MemsetD8Async(to, *(*uint8)(p), n, s.handle))
@@ -145,7 +145,7 @@ func Zero[T any](s *Stream, dst *Ref[T]) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")
 	}
-	return s.transfer("a fill", writes(dst), nothing, func(to, _ driver.DevicePtr) error {
+	return s.transfer("a fill", InOut(dst), Arg{}, func(to, _ driver.DevicePtr) error {
 		return s.failed("cuMemsetD8Async", s.ctx.bind.MemsetD8Async(to, 0, dst.Bytes(), s.handle))
 	})
 }

@@ -43,7 +43,7 @@ func (k *Kernel) newFrame() *frame {
 }
 
 // fill copies the arguments into the frame if they fit the parameters and the memory
-// behind them can be used. argsError says why not. leases says that some are Refs.
+// behind them can be used. argsError says why not. leases says that some are memory.
 func (k *Kernel) fill(f *frame, args []Arg) (leases, ok bool) {
 	params, pointers, own := k.params, f.pointers, k.ctx.state
 	if len(args) != len(params) || len(args) != len(pointers) {
@@ -61,6 +61,9 @@ func (k *Kernel) fill(f *frame, args []Arg) (leases, ok bool) {
 			leases = true
 		case a.kind == structure:
 			copy(unsafe.Slice((*byte)(pointers[i]), a.size), unsafe.Slice((*byte)(a.of), a.size))
+		case a.kind == objectArg:
+			*(*uint64)(pointers[i]) = a.bits
+			leases = true
 		case a.size == 8:
 			*(*uint64)(pointers[i]) = a.bits
 		case a.size == 4:
@@ -80,8 +83,8 @@ func (k *Kernel) mayUse(a *Arg) bool {
 	case reading, writing:
 		state := a.ref().State()
 		return state == k.ctx.state || k.ctx.sees(state)
-	case hostArg:
-		return k.reaches(a.host())
+	case objectArg:
+		return k.reaches(a.object())
 	}
 	return false
 }
@@ -103,7 +106,7 @@ func (k *Kernel) argsError(args []Arg) error {
 		switch ref := a.ref(); {
 		case a.kind == wrong:
 			return (*driver.Error)(a.of)
-		case a.kind != hostArg && ref.State() == nil:
+		case a.kind != objectArg && ref.State() == nil:
 			_, err := ref.Access() // says that it was never allocated
 			return err
 		case ref != nil && ref.State().Device() == k.ctx.device.Ordinal:
@@ -111,8 +114,8 @@ func (k *Kernel) argsError(args []Arg) error {
 		case ref != nil:
 			return k.invalid("argument %d is memory of device %d, and the kernel is loaded on device %d (see Context.EnablePeer)",
 				i, ref.State().Device(), k.ctx.device.Ordinal)
-		case a.host().gate.Closed():
-			return errClosed(a.host().resource.kind.String())
+		case a.object().gate.Closed():
+			return errClosed(a.object().resource.kind.String())
 		default:
 			return k.unsupported("argument %d is memory of the host, which the device has no address for", i)
 		}

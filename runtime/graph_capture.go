@@ -265,14 +265,14 @@ func (c *capture) others() string {
 }
 
 // record notes an operation on a stream that is captured, and holds what it uses.
-func (c *capture) record(operation string, uses ...use) error {
+func (c *capture) record(operation string, args ...Arg) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended { // without the driver: CUDA is lost
 		return errClosed("capture")
 	}
-	for _, u := range uses {
-		k := c.keepOf(u)
+	for i := range args {
+		k := c.keepOf(&args[i])
 		if k == nil || slices.Contains(c.keeps, k) {
 			continue
 		}
@@ -299,35 +299,33 @@ func (c *capture) holdEvent(e *object) error {
 	return nil
 }
 
-// keepOf is what the graph keeps of a use. A Ref is kept once, however often it is used.
-func (c *capture) keepOf(u use) kept {
-	switch {
-	case u.ref != nil:
-		k := c.refs[u.ref]
+// keepOf is what the graph keeps of an argument, or nil. A Ref is kept once, however often it is used.
+func (c *capture) keepOf(a *Arg) kept {
+	if ref := a.ref(); ref != nil {
+		k := c.refs[ref]
 		if k == nil {
-			k = &keptRef{of: u.ref}
+			k = &keptRef{of: ref}
 			if c.refs == nil {
 				c.refs = map[*refs.Core]*keptRef{}
 			}
-			c.refs[u.ref] = k
+			c.refs[ref] = k
 		}
-		k.write = k.write || u.write
+		k.write = k.write || a.kind == writing
 		return k
-	case u.object != nil && u.object.owner != nil:
-		return u.object.owner
-	case u.object != nil:
-		return u.object
 	}
-	return nil
+	switch o := a.object(); {
+	case o == nil:
+		return nil
+	case o.owner != nil:
+		return o.owner
+	default:
+		return o
+	}
 }
 
 // recordLaunch is record for a launch.
 func (c *capture) recordLaunch(k *Kernel, args []Arg) error {
-	uses := []use{{object: &k.module.object}}
-	for i := range args {
-		uses = append(uses, use{ref: args[i].ref(), object: args[i].host(), write: args[i].kind == writing})
-	}
-	return c.record("a launch of "+k.name, uses...)
+	return c.record("a launch of "+k.name, append([]Arg{objectOf(&k.module.object)}, args...)...)
 }
 
 // fail notes what makes the capture fail.

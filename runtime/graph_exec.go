@@ -17,7 +17,7 @@ type GraphExec struct {
 	handle     driver.GraphExec
 	mu         sync.Mutex // the driver does not lock graphs
 	operations []string
-	refs       []use // that the work reads or writes
+	refs       []Arg // that the work reads or writes
 }
 
 // Handle is the executable graph as package driver takes it.
@@ -37,40 +37,17 @@ func (x *GraphExec) Launch(s *Stream) error {
 	if err := x.start(s, "GraphExec.Launch"); err != nil {
 		return err
 	}
-	err := leaseRefs(x.refs, s)
+	err := s.lease(x.refs)
 	if err == nil {
 		s.ctx.stats.graphLaunches.Add(1)
 		r := s.ctx.api.GraphLaunch(x.handle, s.handle)
-		releaseRefs(x.refs)
+		release(x.refs)
 		if r != driver.Success {
 			err = s.failed("cuGraphLaunch", r)
 		}
 	}
 	x.finish(s) // nothing above panics, and a defer costs more
 	return err
-}
-
-// leaseRefs keeps memory until releaseRefs, and puts work on s that uses it behind the work
-// of other streams.
-func leaseRefs(all []use, s *Stream) error {
-	for i := range all {
-		u := &all[i]
-		if _, err := u.enter(); err != nil {
-			releaseRefs(all[:i])
-			return err
-		}
-		if err := u.order(s); err != nil {
-			releaseRefs(all[:i+1])
-			return err
-		}
-	}
-	return nil
-}
-
-func releaseRefs(all []use) {
-	for i := range all {
-		all[i].leave()
-	}
 }
 
 // Upload brings the graph to the device behind the work on s, and returns. The first

@@ -56,15 +56,18 @@ func (k *keptRef) drop() error {
 	return own.Close()
 }
 
-// refsOf are the Refs among what a graph keeps, as uses of its launch.
-func refsOf(all []kept) []use {
-	var uses []use
+// refsOf are the Refs among what a graph keeps, as arguments of its launch.
+func refsOf(all []kept) []Arg {
+	var args []Arg
 	for _, k := range all {
-		if k, ok := k.(*keptRef); ok {
-			uses = append(uses, use{ref: k.own, write: k.write})
+		switch k, ok := k.(*keptRef); {
+		case ok && k.write:
+			args = append(args, memoryArg(k.own, writing))
+		case ok:
+			args = append(args, memoryArg(k.own, reading))
 		}
 	}
-	return uses
+	return args
 }
 
 // holding is what the ledger knows of the graphs that hold a resource.

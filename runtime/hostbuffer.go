@@ -103,7 +103,7 @@ func (h *HostBuffer[T]) Arg() Arg {
 	if err := h.made(); err != nil {
 		return wrongArg(err)
 	}
-	return Arg{bits: uint64(uintptr(h.ptr)), of: unsafe.Pointer(h.memory), size: 8, typ: addressArg, kind: hostArg}
+	return Arg{bits: uint64(uintptr(h.ptr)), of: unsafe.Pointer(h.memory), size: 8, typ: addressArg, kind: objectArg}
 }
 
 // Close waits for the work of the device that may use the memory, and frees it; memory of
@@ -133,8 +133,6 @@ func (h *HostBuffer[T]) made() *driver.Error {
 	}
 	return nil
 }
-
-func (h *HostBuffer[T]) use() use { return use{object: h.memory} }
 
 func checkBounds(i, j, n int) *driver.Error {
 	if i < 0 || j < i || j > n {

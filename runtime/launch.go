@@ -84,7 +84,7 @@ const (
 	scalar    argKind = iota // no pointer
 	structure                // the structure
 	wrong                    // the *driver.Error that says why there is no such argument
-	hostArg                  // the *object of page-locked memory
+	objectArg                // the *object of page-locked memory, or of the module of a variable
 	reading                  // the *refs.Core of memory that the kernel reads
 	writing                  // of memory that it writes, or may
 )
@@ -97,13 +97,16 @@ func (a *Arg) ref() *refs.Core {
 	return (*refs.Core)(a.of)
 }
 
-// host is the page-locked memory, or nil.
-func (a *Arg) host() *object {
-	if a.kind != hostArg {
+// object is the page-locked memory or the module, or nil.
+func (a *Arg) object() *object {
+	if a.kind != objectArg {
 		return nil
 	}
 	return (*object)(a.of)
 }
+
+// objectOf is an argument that stands for no parameter: work uses the object.
+func objectOf(o *object) Arg { return Arg{of: unsafe.Pointer(o), kind: objectArg} }
 
 func wrongArg(err *driver.Error) Arg { return Arg{kind: wrong, of: unsafe.Pointer(err)} }
 
@@ -211,8 +214,14 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 		s.endWork()
 		return err
 	}
-	if leases || s.capture.Load() != nil {
-		if err := s.lease(k, args); err != nil {
+	if captured := s.capture.Load(); leases || captured != nil {
+		err := s.lease(args)
+		if err == nil && captured != nil {
+			if err = captured.recordLaunch(k, args); err != nil {
+				release(args)
+			}
+		}
+		if err != nil {
 			s.endWork()
 			return err
 		}
@@ -247,11 +256,7 @@ func (k *Kernel) launchNothing(shape *LaunchConfig, args []Arg) error {
 		return k.invalid("%s", shape.wrong)
 	}
 	for i := range args {
-		c := args[i].ref()
-		if c == nil {
-			continue
-		}
-		if _, err := c.Access(); err != nil {
+		if err := args[i].check(); err != nil {
 			return err
 		}
 	}

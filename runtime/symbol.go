@@ -51,7 +51,7 @@ func (v *Symbol[T]) Upload(ctx context.Context, s *Stream, src []T) error {
 	if err := sameLength("upload", len(src), v.n); err != nil {
 		return err
 	}
-	return v.transfer(s, "an upload", nothing, func() error {
+	return v.transfer(s, "an upload", Arg{}, func() error {
 		if err := s.refuse("Symbol.Upload", pageable); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (v *Symbol[T]) Download(ctx context.Context, s *Stream, dst []T) error {
 	if err := sameLength("download", len(dst), v.n); err != nil {
 		return err
 	}
-	return v.transfer(s, "a download", nothing, func() error {
+	return v.transfer(s, "a download", Arg{}, func() error {
 		if err := s.refuse("Symbol.Download", pageable); err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (v *Symbol[T]) UploadHost(s *Stream, src *HostBuffer[T]) error {
 	if err := src.check("upload", v.n); err != nil {
 		return err
 	}
-	return v.transfer(s, "an upload", src.use(), func() error {
+	return v.transfer(s, "an upload", src.Arg(), func() error {
 		return s.failed("cuMemcpyHtoDAsync", s.ctx.bind.MemcpyHtoDAsync(v.ptr, src.ptr, v.bytes(), s.handle))
 	})
 }
@@ -89,7 +89,7 @@ func (v *Symbol[T]) UploadHost(s *Stream, src *HostBuffer[T]) error {
 // Zero puts a memset of every byte to zero behind the work on s, and returns.
 func (v *Symbol[T]) Zero(s *Stream) error {
 	v = zero.Or(v)
-	return v.transfer(s, "a fill", nothing, func() error {
+	return v.transfer(s, "a fill", Arg{}, func() error {
 		return s.failed("cuMemsetD8Async", s.ctx.bind.MemsetD8Async(v.ptr, 0, v.bytes(), s.handle))
 	})
 }
@@ -99,9 +99,9 @@ func (v *Symbol[T]) bytes() uint64 {
 	return uint64(v.n) * uint64(unsafe.Sizeof(zero))
 }
 
-func (v *Symbol[T]) transfer(s *Stream, operation string, other use, f func() error) error {
+func (v *Symbol[T]) transfer(s *Stream, operation string, other Arg, f func() error) error {
 	if v.module == nil {
 		return errNothing("symbol")
 	}
-	return s.transfer(operation, use{object: &v.module.object}, other, func(_, _ driver.DevicePtr) error { return f() })
+	return s.transfer(operation, objectOf(&v.module.object), other, func(_, _ driver.DevicePtr) error { return f() })
 }

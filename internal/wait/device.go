@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 )
 
 // Config says how a Device waits. The zero value is right for most.
@@ -34,11 +36,12 @@ type Device struct {
 	writes  atomic.Bool // streams write values
 	ended   atomic.Pointer[ending]
 
-	due     []*source // of the goroutine of the poller
-	askNext time.Duration
-	asked   time.Duration // when the last asker began
-	askers  atomic.Int32
-	trouble atomic.Bool // the last answer was an error
+	due      []*source // of the goroutine of the poller
+	askNext  time.Duration
+	asked    time.Duration // when the last asker began
+	askers   atomic.Int32
+	answered gate.Cond   // askers is less
+	trouble  atomic.Bool // the last answer was an error
 
 	mu      sync.Mutex
 	streams map[*Stream]struct{} // open ones that have tickets
@@ -144,7 +147,10 @@ func (d *Device) dispatch(now time.Duration) {
 
 // ask asks the driver about streams, on a thread that takes no part in captures.
 func (d *Device) ask(batch []*source) {
-	defer d.askers.Add(-1)
+	defer func() {
+		d.askers.Add(-1)
+		d.answered.Broadcast()
+	}()
 	var first error
 	err := d.binding.DoRelaxed(func() error {
 		for _, s := range batch {
@@ -169,7 +175,7 @@ func (d *Device) ask(batch []*source) {
 func (d *Device) Close(cause error) {
 	lost := !d.end(cause)
 	d.poller.forget(d)
-	until(lost, func() bool { return d.askers.Load() == 0 })
+	until(&d.answered, lost, func() bool { return d.askers.Load() == 0 })
 	d.mu.Lock()
 	all, events := d.streams, d.events
 	maps.Copy(all, d.closed)
@@ -228,11 +234,13 @@ func (d *Device) settle(s *Stream) {
 const patience = 100 * time.Millisecond
 
 // until waits until something is so, and for a lost device not for ever.
-func until(lost bool, so func() bool) {
-	start := clock()
-	for step := leastPause; !so() && (!lost || clock()-start < patience); step = min(2*step, silence) {
-		time.Sleep(step)
+func until(changed *gate.Cond, lost bool, so func() bool) {
+	ctx, cancel := context.Background(), func() {}
+	if lost {
+		ctx, cancel = context.WithTimeout(ctx, patience)
 	}
+	defer cancel()
+	changed.Wait(ctx.Done(), so)
 }
 
 // Free frees the memory and the events after Close. All work of the device must be done: it writes

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/purecuda/purecuda/internal/gate"
 )
 
 // source is what is waited for: a stream or an event. It hands out growing numbers, and knows up
@@ -21,7 +23,7 @@ type source struct {
 	issued atomic.Uint64        // the last number
 	done   atomic.Uint64        // the work of numbers up to this is done; see passed
 	cell   atomic.Pointer[cell] // that the device writes to, or nil
-	inside atomic.Int32         // who reads the cell
+	cells  gate.Gate            // who reads the cell; closed when it is taken away
 	usual  atomic.Int64         // nanoseconds that waits took, an average
 	work   atomic.Int64         // nanoseconds of the work of one number, an average
 	long   atomic.Int32         // how many were longWork since one was not
@@ -31,9 +33,10 @@ type source struct {
 	watched     bool          // the poller looks
 	since       time.Duration // the last number was done, or somebody began to wait
 	askAt       time.Duration
-	asked       int // since since
-	asking      int // calls of query under way
-	suspended   int // query must not be called
+	asked       int       // since since
+	asking      int       // calls of query under way
+	answered    gate.Cond // asking is less
+	suspended   int       // query must not be called
 
 	// Of the poller: whether the wait is near its end, so that asking is worth the price, and when
 	// that is.
@@ -53,11 +56,12 @@ type waiter struct {
 // passed is the largest number whose work is known to be done.
 func (s *source) passed() uint64 {
 	done := s.done.Load()
-	s.inside.Add(1)
-	if c := s.cell.Load(); c != nil {
-		done = max(done, c.top())
+	if s.cells.Enter() {
+		if c := s.cell.Load(); c != nil {
+			done = max(done, c.top())
+		}
+		s.cells.Leave()
 	}
-	s.inside.Add(-1)
 	return done
 }
 
@@ -67,12 +71,11 @@ func (s *source) prove(n uint64) {
 	}
 }
 
-// detach takes the cell away. Nobody reads it when detach returns.
+// detach takes the cell away, for good. Nobody reads it when detach returns.
 func (s *source) detach() *cell {
 	s.prove(s.passed())
-	c := s.cell.Swap(nil)
-	until(false, func() bool { return s.inside.Load() == 0 })
-	return c
+	s.cells.Close(nil)
+	return s.cell.Swap(nil)
 }
 
 // park makes w wait. The poller looks at once, so nothing that has happened is missed.
@@ -251,6 +254,7 @@ func (s *source) ask() error {
 	s.askAt = s.next(now)
 	woken := s.wakeDone(passed, now)
 	s.mu.Unlock()
+	s.answered.Broadcast()
 	if s.long.Load() < often {
 		s.dev.poller.woken.Add(int64(woken))
 	}
@@ -266,7 +270,7 @@ func (s *source) Suspend() {
 	s.mu.Lock()
 	s.suspended++
 	s.mu.Unlock()
-	until(s.dev.ended.Load() != nil, func() bool {
+	until(&s.answered, s.dev.ended.Load() != nil, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.asking == 0
