@@ -159,12 +159,10 @@ var values = []reflect.Type{
 	typed[refs.Change](),
 	typed[refs.Core](),
 	typed[refs.Ref[float32]](),
-	typed[refs.Resolver](),
 	typed[refs.State](),
 	typed[refs.StateConfig](),
 	typed[refs.Stats](),
 	typed[refs.Status](),
-	typed[refs.Token](),
 	typed[runtime.Arg](),
 	typed[runtime.Backend](),
 	typed[runtime.Capability](),
@@ -197,7 +195,6 @@ var needNoError = map[string]string{
 	"contain.PanicError.Unwrap": "without a cause",
 	"pool.ReserveError.Unwrap":  "is of one kind",
 	"refs.State.Lost":           "was not lost",
-	"refs.Token.MarshalText":    "a Token that names nothing is text as well",
 
 	// Functions.
 	"driver.Open":              "takes the driver of this machine, if there is one",

@@ -69,19 +69,19 @@ func TestCampaignFindsMistakes(t *testing.T) {
 
 // tally is what all seeds together have done.
 type tally struct {
-	mu                                                          sync.Mutex
-	allocated, freed, leaked, gone, reads, stale, faults        uint64
-	rebuilds, lost, dropped, resumes, resolved, refused, forgot uint64
-	closed, unproven                                            uint64
-	causes                                                      map[string]uint64 // of leaks
+	mu                                                   sync.Mutex
+	allocated, freed, leaked, gone, reads, stale, faults uint64
+	rebuilds, lost, dropped, resumes, forgot             uint64
+	closed, unproven                                     uint64
+	causes                                               map[string]uint64 // of leaks
 }
 
 func (t *tally) String() string {
 	return fmt.Sprintf("%d blocks (%d freed, %d leaked on purpose %v, %d gone with their context), %d reads compared, "+
 		"%d uses refused as stale, %d faults injected, %d rebuilds, %d drains resumed, %d losses, %d drops, "+
-		"%d tokens resolved, %d guesses refused, %d handles forgotten, %d streams closed, %d of them without a proof",
+		"%d handles forgotten, %d streams closed, %d of them without a proof",
 		t.allocated, t.freed, t.leaked, t.causes, t.gone, t.reads, t.stale, t.faults, t.rebuilds, t.resumes, t.lost, t.dropped,
-		t.resolved, t.refused, t.forgot, t.closed, t.unproven)
+		t.forgot, t.closed, t.unproven)
 }
 
 // run is one campaign.
@@ -166,7 +166,6 @@ func (c *campaign) explained(what string, err error) (failed bool) {
 		case e.Detail == "context rebuilt" && c.state.Generation() > 1:
 		case e.Detail == "device shutting down" && c.shutdowns.Load() > 0:
 		case e.Detail == "device state dropped" && c.dropped.Load():
-		case e.Detail == "the token names no Ref that is open" && what == "resolve":
 		default:
 			c.fail("%s: stale without a reason: %v", what, err)
 		}

@@ -106,10 +106,8 @@ func (w *worker) step() {
 		w.fill(x, r, true)
 	case 3, 4, 5:
 		w.read(x, r)
-	case 6:
+	case 6, 7:
 		x.refs = append(x.refs, r.Retain())
-	case 7:
-		w.token(x, r)
 	case 8:
 		w.close(x, r)
 	case 9:
@@ -243,28 +241,6 @@ func (w *worker) settle() {
 		}
 	}
 	w.reads = nil
-}
-
-func (w *worker) token(x *content, r *refs.Ref[uint32]) {
-	token, err := r.Token()
-	if w.explained("token", err) {
-		return
-	}
-	guess := token
-	guess.Secret[w.chance.IntN(16)] ^= 1 << w.chance.IntN(8)
-	if _, err := refs.Resolve[uint32](w.state.Resolver(), guess); err == nil {
-		w.campaign.fail("a guess was resolved")
-	}
-	w.tally.refused.Add(1)
-	found, err := refs.Resolve[uint32](w.state.Resolver(), token)
-	if w.explained("resolve", err) {
-		return
-	}
-	w.tally.resolved.Add(1)
-	if found.Core().Ptr() != r.Core().Ptr() || found.Len() != r.Len() {
-		w.campaign.fail("a token was resolved to %v, want %v", found, r)
-	}
-	x.refs = append(x.refs, found)
 }
 
 func (w *worker) close(x *content, r *refs.Ref[uint32]) {

@@ -43,7 +43,7 @@ type campaign struct {
 	leakedOld uint64 // bytes leaked in worlds that are gone
 
 	tally struct {
-		reads, stale, rebuilds, resumes, resolved, refused, forgot, closed, unproven atomic.Uint64
+		reads, stale, rebuilds, resumes, forgot, closed, unproven atomic.Uint64
 	}
 }
 
@@ -331,8 +331,6 @@ func (c *campaign) sum(t *tally) {
 	t.faults += uint64(len(c.gpu.Injected()))
 	t.rebuilds += c.tally.rebuilds.Load()
 	t.resumes += c.tally.resumes.Load()
-	t.resolved += c.tally.resolved.Load()
-	t.refused += c.tally.refused.Load()
 	t.forgot += c.tally.forgot.Load()
 	t.closed += c.tally.closed.Load()
 	t.unproven += c.tally.unproven.Load()

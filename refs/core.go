@@ -35,7 +35,6 @@ type Core struct {
 	bytes  uint64
 	view   bool
 	err    *driver.Error // why there is no memory
-	token  atomic.Pointer[Token]
 }
 
 // handle is one reference to memory: that of a Ref and of its views, which share it. The
@@ -253,9 +252,6 @@ func (c *Core) close() error {
 	}
 	h.cleanup.Stop()
 	goruntime.KeepAlive(h) // so that the cleanup is stopped for certain
-	if h.memory.named.Load() {
-		h.memory.state.resolver.sweep(h.memory)
-	}
 	return h.memory.drop()
 }
 

@@ -8,7 +8,7 @@
 //	}
 //	defer r.Close()
 //
-// There are three parts:
+// There are two parts:
 //
 //   - [State] is the truth about the context of one device, which all Refs to its memory
 //     share: whether it accepts work, its generation, and what has ended it. Checking a Ref
@@ -16,7 +16,6 @@
 //   - [Ref] is a reference to memory, [Ref.Slice] a view of a part, [Ref.Retain] another
 //     reference. The last Close gives the memory back. [Ref.Acquire] takes a lease, without
 //     which a check would be about a moment that is over.
-//   - [Token] is a name of a Ref that can be sent, and [Resolve] finds the Ref by it.
 //
 // # Order
 //
@@ -33,6 +32,6 @@
 // # Who calls the driver
 //
 // Refs are allocated, ordered and freed by package arena, which calls the driver. Checks,
-// leases, views, references, tokens and changes of a State make no call; the garbage
+// leases, views, references and changes of a State make no call; the garbage
 // collector makes none either: what it finds waits for the next allocation.
 package refs

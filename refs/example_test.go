@@ -59,11 +59,11 @@ func ExampleState_Rebuild() {
 
 // After a sticky error all that is asked shows the first cause.
 func ExampleState_Lose() {
-	state, streams := device()
-	r, _ := refs.New[float32](state, streams[0], 1000)
-	defer state.Watch(func(c refs.Change) {
+	_, streams := device()
+	state := refs.NewState(0, refs.StateConfig{OnChange: func(c refs.Change) {
 		fmt.Println(c.From, "->", c.To)
-	})()
+	}})
+	r, _ := refs.New[float32](state, streams[0], 1000)
 	state.Lose(driver.Failed("cuStreamSynchronize", driver.ErrorIllegalAddress))
 	_, err := r.Access()
 	fmt.Println(errors.Is(err, driver.ErrDeviceLost), errors.Is(err, driver.ErrorIllegalAddress))
@@ -119,25 +119,4 @@ func ExampleRef_Retain() {
 	// Closed: the Ref was closed before [device 0]
 	// 100 <nil>
 	// 1 freed
-}
-
-// A token can be sent and finds the Ref again, in the same process and while it is open.
-func ExampleResolve() {
-	state, streams := device()
-	r, _ := refs.New[float32](state, streams[0], 1000)
-	token, _ := r.Token()
-	sent := token.String()
-
-	received, _ := refs.ParseToken(sent)
-	again, err := refs.Resolve[float32](state.Resolver(), received)
-	fmt.Println(again.Len(), err)
-	again.Close()
-
-	received.Secret[0]++ // a guess
-	_, err = refs.Resolve[float32](state.Resolver(), received)
-	fmt.Println(err)
-	r.Close()
-	// Output:
-	// 1000 <nil>
-	// RefStale: the token names no Ref that is open
 }

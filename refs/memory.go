@@ -11,7 +11,6 @@ import (
 type memory struct {
 	state      *State
 	generation uint64 // of the context that it is of
-	id         uint64 // that no other memory of the resolver has
 	bytes      uint64
 	block      arena.Block
 	home       *arena.Stream // that it was allocated on
@@ -29,16 +28,12 @@ type memory struct {
 	uses   []use
 	first  [1]use // where uses begins
 
-	// named says that there were tokens, which the resolver keeps.
-	named atomic.Bool
-
 	next, previous *memory // in the ledger
 }
 
 // giveBack takes memory that nobody refers to any more. The caller must be the one who has
 // ended the count.
 func (m *memory) giveBack() error {
-	m.state.resolver.forget(m)
 	word := m.state.enter()
 	f, err := m.free(word)
 	m.state.ledger.end(m, f)

@@ -3,11 +3,9 @@ package refs
 // forgotten is what the garbage collector calls when a handle was forgotten. It must not
 // call the driver: memory that nobody else refers to waits in the ledger.
 func (m *memory) forgotten() {
-	m.state.resolver.sweep(m)
 	if m.count.Add(-oneRef) != 0 || !m.count.CompareAndSwap(0, ended) {
 		return
 	}
-	m.state.resolver.forget(m)
 	m.state.ledger.end(m, waiting)
 }
 

@@ -56,7 +56,7 @@ func (c *Core) allocate(s *State, on *arena.Stream, bytes uint64) error {
 	if err != nil {
 		return err
 	}
-	m := &memory{state: s, generation: generation, id: s.resolver.nextID(), bytes: bytes, block: block, home: on}
+	m := &memory{state: s, generation: generation, bytes: bytes, block: block, home: on}
 	m.uses = append(m.first[:0], use{stream: on, wrote: true})
 	m.alone.Store(on)
 	m.writer.Store(on)

@@ -42,9 +42,8 @@ func (s Status) String() string {
 // ended it. It belongs to whoever makes contexts, and outlives them. All methods are safe
 // for concurrent use; none calls the driver but Reclaim and Close.
 type State struct {
-	device    int
-	resolver  *Resolver
-	onCleanup func(error)
+	device int
+	config StateConfig
 
 	// word is the generation and the status in one, so that one load tells whether a Ref
 	// may be used: it may if this is what it was stamped with.
@@ -57,18 +56,22 @@ type State struct {
 	mu      sync.Mutex // of changes
 	lost    atomic.Pointer[lostCause]
 	done    chan struct{} // closed by the loss; guarded by mu
+	// pending are the changes that OnChange has yet to hear of, and telling says that a
+	// goroutine is calling it. mu guards both.
+	pending []Change
+	telling bool
 
-	watchers watchers
-	ledger   ledger
+	ledger ledger
 }
 
 type lostCause struct{ error }
 
 // StateConfig is what a State can be told. The zero value is useful.
 type StateConfig struct {
-	// Resolver finds Refs by their tokens. States of one process share one; nil makes
-	// one for this State.
-	Resolver *Resolver
+	// OnChange, if not nil, hears of every change, in order. One call is made at a time, after
+	// the State has moved on: it may ask the State and change it, but must not wait for it
+	// (Drain, Close) or for anything that a caller of CUDA holds. Its panics go to OnCleanup.
+	OnChange func(Change)
 	// OnCleanup, if not nil, hears of memory that could not be given back where no
 	// caller waits for the answer. It may be called on any goroutine.
 	OnCleanup func(error)
@@ -76,11 +79,7 @@ type StateConfig struct {
 
 // NewState makes the state of a device, which accepts work in generation 1.
 func NewState(device int, c StateConfig) *State {
-	s := &State{device: device, resolver: c.Resolver, onCleanup: c.OnCleanup, done: make(chan struct{})}
-	s.watchers.failed = c.OnCleanup
-	if s.resolver == nil || s.resolver.named == nil {
-		s.resolver = NewResolver("")
-	}
+	s := &State{device: device, config: c, done: make(chan struct{})}
 	s.word.Store(makeWord(1, Accepting))
 	return s
 }
@@ -99,9 +98,6 @@ func split(word uint64) (generation uint64, s Status) {
 
 // Device is the ordinal of the device.
 func (s *State) Device() int { return zero.Or(s).device }
-
-// Resolver finds the Refs of this State by their tokens.
-func (s *State) Resolver() *Resolver { return zero.Or(s).resolver }
 
 // Generation is the number of the context: it grows with every rebuild, and when the
 // device is lost. No two contexts of a State have the same.
@@ -233,11 +229,13 @@ func (s *State) change(next func(generation uint64, now Status) (uint64, Status)
 	changed := makeWord(number, after) != word
 	if changed {
 		s.word.Store(makeWord(number, after))
-		s.watchers.note(Change{Device: s.device, Generation: number, From: before, To: after, Lost: s.Lost()})
+	}
+	if changed && s.config.OnChange != nil {
+		s.pending = append(s.pending, Change{Device: s.device, Generation: number, From: before, To: after, Lost: s.Lost()})
 	}
 	s.mu.Unlock()
 	if changed {
-		s.watchers.tell()
+		s.tell()
 	}
 	return before, after
 }
@@ -259,7 +257,7 @@ func (s *State) idle() bool { return s.busy.Load() == 0 }
 
 // cleanup reports an error that no caller waits for.
 func (s *State) cleanup(err error) {
-	if err != nil && s.onCleanup != nil {
-		s.onCleanup(err)
+	if err != nil && s.config.OnCleanup != nil {
+		s.config.OnCleanup(err)
 	}
 }

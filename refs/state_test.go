@@ -67,8 +67,6 @@ func TestWhatEachStateAnswers(t *testing.T) {
 			m := newMachine(t, drivertest.Config{})
 			s, other := m.stream(t), m.stream(t)
 			r := alloc(t, m, s, 100)
-			token, err := r.Token()
-			require.NoError(t, err)
 			shut := alloc(t, m, s, 50)
 			require.NoError(t, shut.Close())
 			c.become(m.state)
@@ -88,7 +86,7 @@ func TestWhatEachStateAnswers(t *testing.T) {
 				assert.Equal(t, c.lost, errors.Is(err, errCause), "the first cause")
 				assert.NotContains(t, err.Error(), "second")
 			}
-			_, err = r.Access()
+			_, err := r.Access()
 			check(err)
 			_, err = r.Acquire()
 			check(err)
@@ -103,13 +101,6 @@ func TestWhatEachStateAnswers(t *testing.T) {
 			_, err = kept.Access()
 			check(err)
 			require.NoError(t, kept.Close())
-			found, err := refs.Resolve[uint32](m.state.Resolver(), token)
-			check(err)
-			if err == nil {
-				require.NoError(t, found.Close())
-			}
-			_, err = r.Token()
-			check(err)
 			assert.Contains(t, r.String(), c.use)
 			assert.Equal(t, before, m.gpu.Calls("cuMemsetD8Async")+m.gpu.Calls("cuMemcpyDtoHAsync"))
 			_ = other
@@ -201,24 +192,27 @@ func TestClosingWhileDrained(t *testing.T) {
 	}
 }
 
-func TestWatch(t *testing.T) {
-	s := refs.NewState(3, refs.StateConfig{})
+func TestOnChange(t *testing.T) {
+	var s *refs.State
 	var seen []refs.Change
-	stop := s.Watch(func(c refs.Change) {
-		seen = append(seen, c)
-		if c.To == refs.ShuttingDown {
-			s.Lose(errCause) // from within: told after this one
-		}
+	var cleanup []error
+	s = refs.NewState(3, refs.StateConfig{
+		OnChange: func(c refs.Change) {
+			seen = append(seen, c)
+			if c.To == refs.ShuttingDown {
+				s.Lose(errCause) // from within: told after this one
+				panic(errCause)
+			}
+		},
+		OnCleanup: func(err error) { cleanup = append(cleanup, err) },
 	})
-	stopOther := s.Watch(func(refs.Change) {})
 	require.NoError(t, s.Rebuild())
 	s.Shutdown()
 	s.Shutdown()
-	stopOther()
 	s.Close()
 	s.Close()
-	stop()
-	stop()
+	require.Len(t, cleanup, 1)
+	require.ErrorIs(t, cleanup[0], errCause)
 	assert.Equal(t, []refs.Change{
 		{Device: 3, Generation: 2, From: refs.Accepting, To: refs.Accepting},
 		{Device: 3, Generation: 2, From: refs.Accepting, To: refs.ShuttingDown},

@@ -50,11 +50,8 @@ type Context struct {
 // openContext retains the primary context of a device.
 func openContext(rt *Runtime, api driver.API, d Device) (*Context, error) {
 	c := &Context{rt: rt, api: api, device: d}
-	c.state = refs.NewState(d.Ordinal, refs.StateConfig{Resolver: rt.resolver, OnCleanup: rt.report})
+	c.state = refs.NewState(d.Ordinal, refs.StateConfig{OnChange: rt.cfg.onState, OnCleanup: rt.report})
 	c.bind = driver.Binding{API: api, Ordinal: d.Ordinal, OnError: c.noteError, OnCleanup: rt.report}
-	if rt.cfg.onState != nil {
-		c.state.Watch(rt.cfg.onState)
-	}
 	if err := c.retain(); err != nil {
 		return nil, err
 	}

@@ -114,9 +114,6 @@ func (c *Context) closeMemory(idle bool) error {
 	return err
 }
 
-// Resolver finds Refs of this runtime by their tokens: see [refs.Resolve].
-func (rt *Runtime) Resolver() *refs.Resolver { return zero.Or(rt).resolver }
-
 // State tells whether the memory of the context may be used, and what has ended that.
 func (c *Context) State() *refs.State { return zero.Or(c).state }
 

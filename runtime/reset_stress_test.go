@@ -16,7 +16,6 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/internal/seeds"
-	"github.com/purecuda/purecuda/refs"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -41,16 +40,16 @@ func TestResetStress(t *testing.T) {
 
 // stressTally is what all seeds together have done.
 type stressTally struct {
-	allocated, freed, leaked, gone, compared, refused, faults  atomic.Uint64
-	resets, givenUp, lost, devices, vanished, graphs, resolved atomic.Uint64
+	allocated, freed, leaked, gone, compared, refused, faults atomic.Uint64
+	resets, givenUp, lost, devices, vanished, graphs          atomic.Uint64
 }
 
 func (t *stressTally) String() string {
 	return fmt.Sprintf("%d blocks (%d freed, %d leaked on purpose, %d gone with their context), %d reads compared, "+
-		"%d uses refused as stale, %d graphs launched, %d tokens resolved, %d resets, %d given up, %d faults injected, "+
+		"%d uses refused as stale, %d graphs launched, %d resets, %d given up, %d faults injected, "+
 		"%d processes lost, %d devices lost in a reset, %d vanished",
 		t.allocated.Load(), t.freed.Load(), t.leaked.Load(), t.gone.Load(), t.compared.Load(), t.refused.Load(), t.graphs.Load(),
-		t.resolved.Load(), t.resets.Load(), t.givenUp.Load(), t.faults.Load(), t.lost.Load(), t.devices.Load(), t.vanished.Load())
+		t.resets.Load(), t.givenUp.Load(), t.faults.Load(), t.lost.Load(), t.devices.Load(), t.vanished.Load())
 }
 
 // stress is one machine and what the goroutines share.
@@ -223,7 +222,7 @@ func (s *stress) explained(what string, err error) (failed bool) {
 		switch e.Kind {
 		case driver.ErrRefStale:
 			s.tally.refused.Add(1)
-			known := []string{"context rebuilt", "device shutting down", "the token names no Ref that is open"}
+			known := []string{"context rebuilt", "device shutting down"}
 			if !slices.ContainsFunc(all, func(e *driver.Error) bool { return slices.Contains(known, e.Detail) }) {
 				s.fail("%s: stale without a reason: %v", what, err)
 			}
@@ -376,10 +375,8 @@ func (w *stressWorker) step() {
 		w.add(x, r)
 	case 4, 5, 6:
 		w.read(x, r)
-	case 7:
+	case 7, 8:
 		x.refs = append(x.refs, r.Retain())
-	case 8:
-		w.token(x, r)
 	case 9, 10:
 		w.explained("close", r.Close())
 		if _, err := r.Access(); err == nil {
@@ -517,19 +514,6 @@ func (w *stressWorker) read(x *stressed, r *runtime.Ref[uint32]) {
 		w.stress.fail("element %d of %d is %#x, want %#x: %v", i, x.n, got[i], x.want[i], r)
 	}
 	w.tally.compared.Add(1)
-}
-
-func (w *stressWorker) token(x *stressed, r *runtime.Ref[uint32]) {
-	token, err := r.Token()
-	if w.explained("token", err) {
-		return
-	}
-	found, err := refs.Resolve[uint32](w.rt.Resolver(), token)
-	if w.explained("resolve", err) {
-		return
-	}
-	w.tally.resolved.Add(1)
-	x.refs = append(x.refs, found)
 }
 
 // graph records an addition and replays it, once after the Ref that was recorded is closed.

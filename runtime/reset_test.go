@@ -71,8 +71,6 @@ func TestReset(t *testing.T) {
 			require.NoError(t, err)
 			x, e := upload(t, b.Stream, count(0, 100)), newEvent(t, c)
 			view := x.Slice(10, 20)
-			token, err := view.Token()
-			require.NoError(t, err)
 			g := capture(t, b.Stream, zeroing(x))
 			exec, err := g.Instantiate()
 			require.NoError(t, err)
@@ -87,7 +85,6 @@ func TestReset(t *testing.T) {
 			y := alloc[uint32](t, s, 100)
 			for name, err := range map[string]error{
 				"ref": second(x.Access()), "view": second(view.Access()), "fill": runtime.Fill(s, x, 1),
-				"token":  second(refs.Resolve[uint32](rt.Resolver(), token)),
 				"stream": b.Stream.Synchronize(bg), "alloc": second(runtime.Alloc[byte](b.Stream, 1)), "old stream": runtime.Fill(b.Stream, y, 1),
 				"event": e.Record(s), "wait": s.Wait(e), "module": second(m.Kernel("store")), "kernel": addTo(k, s, y, 1),
 				"graph": second(g.Instantiate()), "exec": exec.Launch(s), "nodes": second(g.Nodes()),

@@ -18,7 +18,6 @@ import (
 	"github.com/purecuda/purecuda/internal/flight"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/nvrtc"
-	"github.com/purecuda/purecuda/refs"
 )
 
 // Outcome is what looking for CUDA has led to.
@@ -42,10 +41,9 @@ type Runtime struct {
 	found atomic.Pointer[found]
 	lost  atomic.Pointer[driver.Error] // the first sticky error
 
-	resolver *refs.Resolver
-	workers  *arena.Workers // that copy, for all devices
-	peers    arena.Peers
-	poller   wait.Poller
+	workers *arena.Workers // that copy, for all devices
+	peers   arena.Peers
+	poller  wait.Poller
 
 	closing      context.Context // ends when the runtime begins to close
 	beginClosing context.CancelCauseFunc
@@ -108,7 +106,6 @@ func newRuntime(options []Option) *Runtime {
 		backends: map[string]*Backend{},
 		built:    map[string]built{},
 		opening:  map[int]*sync.Mutex{},
-		resolver: refs.NewResolver(""),
 		workers:  arena.NewWorkers(0),
 		life:     newLives(),
 		gone:     make(chan struct{}),

@@ -75,8 +75,6 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 	nothing := capture(t, s, func(s *runtime.Stream) error { return s.Call(func() {}) })
 	nothingExec, err := nothing.Instantiate()
 	require.NoError(t, err)
-	token, err := x.Token()
-	require.NoError(t, err)
 	data := make([]uint32, n)
 	single := data[:1]
 	ordinal := c.Device().Ordinal
@@ -105,7 +103,6 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("Runtime.Stats", func() { rt.Stats() }),
 		told("Runtime.Policy", func() { rt.Policy() }),
 		told("Runtime.Outcome", func() { rt.Outcome() }),
-		told("Runtime.Resolver", func() { rt.Resolver() }),
 		{"Runtime.Err", knows, rt.Err},
 		{"Runtime.Refresh", knows, rt.Refresh},
 		{"Runtime.Probe", backend, func() error { return second(rt.Probe("old")) }},
@@ -225,14 +222,6 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Zero of a view", touches, func() error { return runtime.Zero(s, x.Slice(1, 5)) }},
 		{"Ref.Access", touches, func() error { return second(x.Access()) }},
 		{"Ref.Acquire", touches, func() error { return release(second(x.Acquire())) }},
-		{"Ref.Token", touches, func() error { return second(x.Token()) }},
-		{"refs.Resolve", touches, func() error {
-			r, err := refs.Resolve[uint32](rt.Resolver(), token)
-			if err == nil {
-				err = r.Close()
-			}
-			return err
-		}},
 		{"Ref.Retain", touches, func() error { r := x.Retain(); return errors.Join(second(r.Access()), r.Close()) }},
 		told("Runtime.Degraded", func() { _ = rt.Degraded() }),
 		told("Ref.Bytes", func() { x.Bytes() }),
