@@ -186,7 +186,7 @@ func (p *Pool) refreshMemory(age time.Duration) {
 		stats := c.Stats()
 		p.mu.Lock()
 		if r := &d.reserved; err == nil {
-			r.known, r.free, r.used, r.at = true, min(free+stats.CachedBytes, total), stats.RefBytes, time.Now()
+			r.known, r.free, r.used, r.at = true, min(free+stats.Memory.Cached, total), stats.RefBytes, time.Now()
 			if idle {
 				r.idle = r.used
 			}

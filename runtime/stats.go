@@ -1,8 +1,11 @@
 package runtime
 
 import (
+	"reflect"
 	"sync/atomic"
 	"time"
+
+	"github.com/purecuda/purecuda/arena"
 )
 
 // counters count what a context has done.
@@ -34,14 +37,16 @@ type Stats struct {
 	HostBytes   uint64
 	TicketBytes uint64 // page-locked memory that waits for streams have
 
-	Refs         uint64 // memory of the device that is in use
-	RefBytes     uint64 // that was asked for
-	CachedBytes  uint64 // kept for later allocations
-	PeakBytes    uint64 // the most that was held of the device, in use and cached
-	Allocs       uint64
-	AllocsCached uint64 // those that needed no call to the driver
-	Leaked       uint64 // memory given up, since it could not be proven that no work uses it
-	LeakedBytes  uint64
+	Refs        uint64 // open, with memory of the device
+	RefBytes    uint64 // that was asked for
+	Leaked      uint64 // memory given up, since it could not be proven that no work uses it
+	LeakedBytes uint64
+
+	// What package arena counts, since the last Reset: the memory of the device, the
+	// page-locked buffers of the copies of Go slices, and these copies.
+	Memory arena.DeviceStats
+	Pinned arena.PinnedStats
+	Copier arena.CopierStats
 
 	// The module cache: calls of CachedModule and Compile that found the code loaded, or
 	// being loaded, and those that had to load it; what was unloaded for want of room; what it
@@ -87,11 +92,10 @@ func (c *Context) Stats() Stats {
 	s.HostBytes = bytes[hostMemory] + bytes[registeredMemory]
 	m := c.memory.Load()
 	s.TicketBytes = m.waits.Bytes()
-	held, owned := m.arena.Stats(), c.state.Stats()
-	s.Refs, s.RefBytes, s.CachedBytes, s.PeakBytes = owned.Live, owned.LiveBytes, held.Cached, held.HighWater
-	s.AllocsCached = held.Hits + held.Shared
-	s.Allocs = s.AllocsCached + held.Misses
-	s.Leaked, s.LeakedBytes = owned.Leaked+held.LostBlocks, owned.LeakedBytes+held.Lost
+	s.Memory, s.Pinned, s.Copier = m.arena.Stats(), m.pinned.Stats(), m.copier.Stats()
+	owned := c.state.Stats()
+	s.Refs, s.RefBytes = owned.Live, owned.LiveBytes
+	s.Leaked, s.LeakedBytes = owned.Leaked+s.Memory.LostBlocks, owned.LeakedBytes+s.Memory.Lost
 	cache := c.modules.snapshot()
 	s.ModuleHits, s.ModuleMisses, s.ModuleEvictions = cache.hits, cache.misses, cache.evictions
 	s.CachedModules, s.CachedModuleBytes, s.ModuleLoadTime = cache.modules, cache.bytes, cache.loading
@@ -118,42 +122,27 @@ func (rt *Runtime) Stats() Stats {
 	return sum
 }
 
+// add adds the figures of another context. Lost is the first of them.
 func (s *Stats) add(o Stats) {
-	s.Launches += o.Launches
-	s.GraphLaunches += o.GraphLaunches
-	s.Uploads += o.Uploads
-	s.UploadBytes += o.UploadBytes
-	s.Downloads += o.Downloads
-	s.DownloadBytes += o.DownloadBytes
-	s.Copies += o.Copies
-	s.CopyBytes += o.CopyBytes
-	s.Waits += o.Waits
-	s.Errors += o.Errors
-	s.Contexts += o.Contexts
-	s.Streams += o.Streams
-	s.Events += o.Events
-	s.Modules += o.Modules
-	s.Graphs += o.Graphs
-	s.GraphExecs += o.GraphExecs
-	s.HostBuffers += o.HostBuffers
-	s.HostBytes += o.HostBytes
-	s.TicketBytes += o.TicketBytes
-	s.Refs += o.Refs
-	s.RefBytes += o.RefBytes
-	s.CachedBytes += o.CachedBytes
-	s.PeakBytes += o.PeakBytes
-	s.Allocs += o.Allocs
-	s.AllocsCached += o.AllocsCached
-	s.Leaked += o.Leaked
-	s.LeakedBytes += o.LeakedBytes
-	s.ModuleHits += o.ModuleHits
-	s.ModuleMisses += o.ModuleMisses
-	s.ModuleEvictions += o.ModuleEvictions
-	s.CachedModules += o.CachedModules
-	s.CachedModuleBytes += o.CachedModuleBytes
-	s.ModuleLoadTime += o.ModuleLoadTime
-	s.Generation += o.Generation
+	addNumbers(reflect.ValueOf(s).Elem(), reflect.ValueOf(o))
 	if s.Lost == nil {
 		s.Lost = o.Lost
+	}
+}
+
+// addNumbers adds the numbers of a structure to those of another one. A flag is set if it is
+// in one of them.
+func addNumbers(to, from reflect.Value) {
+	for i := range to.NumField() {
+		switch to, from := to.Field(i), from.Field(i); to.Kind() {
+		case reflect.Uint64:
+			to.SetUint(to.Uint() + from.Uint())
+		case reflect.Int, reflect.Int64:
+			to.SetInt(to.Int() + from.Int())
+		case reflect.Bool:
+			to.SetBool(to.Bool() || from.Bool())
+		case reflect.Struct:
+			addNumbers(to, from)
+		}
 	}
 }
