@@ -176,7 +176,7 @@ func (b *copyBed) copies(t testing.TB, pinned arena.PinnedConfig, config arena.C
 	c := &copies{arena.NewCopier(b.Binding, w, p, config), w, p}
 	t.Cleanup(func() {
 		assert.NoError(t, c.close())
-		assert.Empty(t, p.Findings())
+		assert.Zero(t, p.Stats().Findings)
 	})
 	return c
 }

@@ -66,7 +66,8 @@ func spanOf(s *transferShape, pitch uint64) (bytes uint64, ok bool) {
 
 // Copy2D puts a copy of a rectangle within the device on s, and returns: height rows of width
 // bytes, which begin srcPitch bytes apart at src and dstPitch at dst. The rectangles
-// must not overlap. It does not block, does not allocate and may be captured.
+// must not overlap. It does not block, does not allocate and may be captured. Rows that begin
+// more than 2 GiB apart are copied one by one.
 func (c *Copier) Copy2D(s driver.Stream, dst driver.DevicePtr, dstPitch uint64, src driver.DevicePtr, srcPitch, width, height uint64) error {
 	if err := c.made(); err != nil || width == 0 || height == 0 {
 		return err
@@ -79,6 +80,17 @@ func (c *Copier) Copy2D(s driver.Stream, dst driver.DevicePtr, dstPitch uint64, 
 		return err
 	}
 	defer c.binding.Pop()
+	if width == dstPitch && width == srcPitch {
+		width, height = width*height, 1
+	}
+	if height == 1 || max(dstPitch, srcPitch) > maxPitch {
+		var r driver.Result
+		for ; height > 0 && r == driver.Success; height-- {
+			r = c.binding.MemcpyDtoDAsync(dst, src, width, s)
+			dst, src = dst+driver.DevicePtr(dstPitch), src+driver.DevicePtr(srcPitch)
+		}
+		return c.binding.Failed("cuMemcpyDtoDAsync", r)
+	}
 	return c.binding.Failed("cuMemcpy2DAsync", c.binding.Memcpy2DAsync(driver.MemcpyRect{
 		SrcType: driver.MemoryDevice, SrcDevice: src, SrcPitch: srcPitch,
 		DstType: driver.MemoryDevice, DstDevice: dst, DstPitch: dstPitch,

@@ -3,10 +3,7 @@ package arena
 import (
 	"cmp"
 	"fmt"
-	goruntime "runtime"
 	"slices"
-	"strings"
-	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/zero"
@@ -50,43 +47,6 @@ func (d *Device) leaks() (all []Leak) {
 	}
 	slices.SortFunc(all, func(a, b Leak) int { return cmp.Compare(a.Ptr, b.Ptr) })
 	return all
-}
-
-// sites are where a block was allocated and freed last, if that is taken down.
-type sites struct{ allocated, freed place }
-
-// place is a place in the program outside of this package. It is set and read on
-// different goroutines: that of a stale Block may come when the next turn begins.
-type place struct{ stack atomic.Pointer[[8]uintptr] }
-
-// note takes down where the program is.
-func (p *place) note() {
-	var stack [8]uintptr
-	goruntime.Callers(3, stack[:])
-	p.stack.Store(&stack)
-}
-
-// set takes a place over that was noted before.
-func (p *place) set(from *place) {
-	if stack := from.stack.Load(); stack != nil {
-		p.stack.Store(stack)
-	}
-}
-
-// text is the place behind a word, or nothing where it was not taken down.
-func (p *place) text(word string) string {
-	stack := p.stack.Load()
-	if stack == nil {
-		return ""
-	}
-	frames := goruntime.CallersFrames(stack[:])
-	for {
-		frame, more := frames.Next()
-		inside := strings.Contains(frame.Function, "purecuda/arena.") && !strings.HasSuffix(frame.File, "_test.go")
-		if !inside || !more {
-			return fmt.Sprintf("%s%s:%d", word, frame.File[strings.LastIndexByte(frame.File, '/')+1:], frame.Line)
-		}
-	}
 }
 
 // stale is the error of an attempt to use a block that is not in use by this Block.

@@ -2,7 +2,6 @@ package arena
 
 import (
 	"errors"
-	"fmt"
 	"math/bits"
 	"sync"
 	"unsafe"
@@ -17,9 +16,9 @@ type PinnedConfig struct {
 	// blocks. 0 means 128 MiB. Page-locked memory is taken away from everybody else on
 	// the host.
 	Limit uint64
-	// Debug remembers where blocks were leased and returned, fills what is returned with
-	// a pattern, and finds what writes to it after that. It costs as much as writing and
-	// reading all blocks.
+	// Debug fills what is returned with a pattern, and looks for writes to it when it is leased
+	// again or freed. driver.Binding.OnCleanup hears of them, with the lines of the program that
+	// leased and returned the block. It costs as much as writing and reading all blocks.
 	Debug bool
 }
 
@@ -44,7 +43,6 @@ type Pinned struct {
 	blocks  map[*pinnedBlock]struct{} // leased and cached
 	claimed uint64                    // bytes of these, and of those that are being made
 	stats   PinnedStats
-	found   []PinnedFinding
 }
 
 // PinnedStats are the figures of a [Pinned] at one time. Bytes are those of whole blocks.
@@ -60,7 +58,7 @@ type PinnedStats struct {
 	Misses      uint64 // leases that had to ask the driver, or were refused
 	Returns     uint64
 	Freed       uint64 // blocks given back to the driver
-	Findings    int    // see Pinned.Findings
+	Findings    int    // blocks that were written to after their return, with PinnedConfig.Debug
 }
 
 // pinnedBlock is a piece of page-locked memory.
@@ -72,9 +70,9 @@ type pinnedBlock struct {
 	// a lease which has ended never becomes valid again.
 	turn     turn
 	asked    uint64 // of the lease
-	leased   site   // of the lease
-	previous site   // of the lease that was returned last
-	returned site   // of that return
+	leased   place  // of the lease
+	previous place  // of the lease that was returned last
+	returned place  // of that return
 	poisoned bool   // holds the pattern; only its owner of the moment asks
 }
 
@@ -135,7 +133,9 @@ func (p *Pinned) Lease(bytes uint64) (Lease, error) {
 // lend makes a lease of a block that the caller has taken. p.mu is held.
 func (p *Pinned) lend(block *pinnedBlock, bytes uint64) Lease {
 	block.asked = bytes
-	block.leased.note(p.debug)
+	if p.debug {
+		block.leased.note()
+	}
 	p.stats.Leases++
 	p.stats.LeasedBytes += block.bytes
 	p.stats.AskedBytes += bytes
@@ -284,7 +284,7 @@ func (p *Pinned) Stats() PinnedStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
-	s.Limit, s.Findings = p.limit, len(p.found)
+	s.Limit = p.limit
 	return s
 }
 
@@ -374,9 +374,4 @@ func pinnedClass(bytes uint64) (class int, size uint64) {
 		return pinnedClasses - 1, ^uint64(0)
 	}
 	return 8 + 8*shift + int(steps) - 9, size * pinnedPage
-}
-
-func (f PinnedFinding) String() string {
-	return fmt.Sprintf("page-locked block of %d bytes was written to at byte %d after it was returned; leased at %s, returned at %s",
-		f.Bytes, f.Offset, f.Leased, f.Returned)
 }

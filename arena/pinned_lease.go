@@ -94,8 +94,8 @@ func (p *Pinned) take(l Lease) error {
 	}
 	l.block.turn.next()
 	if p.debug {
-		l.block.previous = l.block.leased
-		l.block.returned.note(true)
+		l.block.previous.set(&l.block.leased)
+		l.block.returned.note()
 	}
 	p.stats.Leases--
 	p.stats.LeasedBytes -= l.block.bytes

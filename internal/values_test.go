@@ -41,8 +41,6 @@ var values = []reflect.Type{
 	typed[arena.Peers](),
 	typed[arena.Pinned](),
 	typed[arena.PinnedConfig](),
-	typed[arena.PinnedFinding](),
-	typed[arena.PinnedLeak](),
 	typed[arena.PinnedStats](),
 	typed[arena.Stream](),
 	typed[arena.Workers](),

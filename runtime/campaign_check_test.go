@@ -220,7 +220,7 @@ func (c *campaign) account(held runtime.Stats, struck []drivertest.Injection, cl
 		leaked[found] += times
 	}
 	const block, buffers = 512, 100 // the smallest block; what copies go through, and events of the arena
-	memory := held.Leaked + held.Refs + held.CachedBytes/block
+	memory := held.Leaked + held.Refs + held.Memory.Cached/block
 	most := map[string]uint64{"stream": c.halfOpen, "device memory": held.Leaked, "host memory": c.doubtful, "event": c.doubtful}
 	if c.unproven {
 		most["device memory"] = memory

@@ -243,6 +243,9 @@ func useContext(ctx context.Context, rt *runtime.Runtime, b *runtime.Backend, fa
 	failed(runtime.Zero(s, r))
 	if copied, err := runtime.Alloc[float32](s, 1000); !failed(err) {
 		failed(runtime.Copy(s, copied, r))
+		failed(runtime.Copy2D(s, copied, 100, r, 100, 50, 10))
+		failed(runtime.Upload2D(ctx, s, copied, 100, data, 100, 50, 10))
+		failed(runtime.Download2D(ctx, s, data, 100, copied, 100, 50, 10))
 		failed(copied.Close())
 	}
 	useKernels(c, s, r, failed)
@@ -264,6 +267,7 @@ func useContext(ctx context.Context, rt *runtime.Runtime, b *runtime.Backend, fa
 	failed(s.Synchronize(ctx))
 	failed(c.Synchronize())
 	failed(c.TrimMemory(0))
+	failed(c.TrimPinned(0))
 }
 
 func useKernels(c *runtime.Context, s *runtime.Stream, r *runtime.Ref[float32], failed func(error) bool) {

@@ -63,8 +63,10 @@ func (c *Context) openMemory() error {
 		waits.Close(err)
 		return err
 	}
-	pinned := arena.NewPinned(&c.bind, arena.PinnedConfig{})
-	copier := arena.NewCopier(&c.bind, c.rt.workers, pinned, arena.CopierConfig{Waits: waits})
+	pinned := arena.NewPinned(&c.bind, c.rt.cfg.pinned)
+	copies := c.rt.cfg.copies
+	copies.Waits = waits
+	copier := arena.NewCopier(&c.bind, c.rt.workers, pinned, copies)
 	c.memory.Store(&memory{device, pinned, copier, waits})
 	return nil
 }
@@ -117,6 +119,16 @@ func (c *Context) closeMemory(idle bool) error {
 // State tells whether the memory of the context may be used, and what has ended that.
 func (c *Context) State() *refs.State { return zero.Or(c).state }
 
+// Leaks lists the device memory that is in use, by address: that of Refs which are open or were
+// forgotten, and what calls and graphs keep. With the option Sites of [WithMemory] it names the lines
+// that allocated. Once the runtime is closed it lists what was in use then. A Reset begins a new list.
+func (c *Context) Leaks() []arena.Leak {
+	if m := zero.Or(c).memory.Load(); m != nil {
+		return m.arena.Leaks()
+	}
+	return nil
+}
+
 // TrimMemory frees memory that is cached for later allocations, until at most keep bytes are
 // cached: for other processes, and for libraries that allocate by themselves. It waits for the
 // work that used the memory, and a kernel that never ends keeps it waiting. Memory of streams
@@ -128,4 +140,17 @@ func (c *Context) TrimMemory(keep uint64) error {
 	}
 	defer c.gate.Leave()
 	return c.memory.Load().arena.Trim(keep)
+}
+
+// TrimPinned frees page-locked buffers of the copies of Go slices that are not in use, until at
+// most keep bytes are cached. The next copies make new ones, which takes a millisecond each.
+func (c *Context) TrimPinned(keep uint64) error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	defer c.gate.leave()
+	m := c.memory.Load()
+	m.copier.Trim()
+	m.pinned.Trim(keep)
+	return nil
 }

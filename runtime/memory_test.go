@@ -6,8 +6,10 @@ import (
 	goruntime "runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -37,6 +39,14 @@ var writers = map[string]func(s *runtime.Stream, o *ordered) error{
 	"Copy": func(s *runtime.Stream, o *ordered) error {
 		return errors.Join(runtime.Upload(bg, s, o.spare, count(7, o.x.Len())), runtime.Copy(s, o.x, o.spare))
 	},
+	"Upload2D": func(s *runtime.Stream, o *ordered) error {
+		half := o.x.Len() / 2
+		return runtime.Upload2D(bg, s, o.x, half, count(7, o.x.Len()), half, half, 2)
+	},
+	"Copy2D": func(s *runtime.Stream, o *ordered) error {
+		half := o.x.Len() / 2
+		return errors.Join(runtime.Upload(bg, s, o.spare, count(7, o.x.Len())), runtime.Copy2D(s, o.x, half, o.spare, half, half, 2))
+	},
 	"Launch": func(s *runtime.Stream, o *ordered) error { return addTo(o.add, s, o.x, 7) },
 	"Launch of parts": func(s *runtime.Stream, o *ordered) error {
 		half := o.x.Len() / 2
@@ -60,6 +70,14 @@ var readers = map[string]func(s *runtime.Stream, o *ordered) ([]uint32, error){
 	"Copy": func(s *runtime.Stream, o *ordered) ([]uint32, error) {
 		got := make([]uint32, o.x.Len())
 		return got, errors.Join(runtime.Copy(s, o.spare, o.x), runtime.Download(bg, s, got, o.spare))
+	},
+	"Download2D": func(s *runtime.Stream, o *ordered) ([]uint32, error) {
+		got, half := make([]uint32, o.x.Len()), o.x.Len()/2
+		return got, runtime.Download2D(bg, s, got, half, o.x, half, half, 2)
+	},
+	"Copy2D": func(s *runtime.Stream, o *ordered) ([]uint32, error) {
+		got, half := make([]uint32, o.x.Len()), o.x.Len()/2
+		return got, errors.Join(runtime.Copy2D(s, o.spare, half, o.x, half, half, 2), runtime.Download(bg, s, got, o.spare))
 	},
 	"a view": func(s *runtime.Stream, o *ordered) ([]uint32, error) {
 		got := make([]uint32, o.x.Len())
@@ -212,9 +230,10 @@ func TestMemoryOutlivesItsStream(t *testing.T) {
 			assert.Zero(t, c.Stats().Refs)
 			assert.Zero(t, c.Stats().Leaked)
 		}
-		allocs, cached := c.Stats().Allocs, c.Stats().AllocsCached
+		before := c.Stats().Memory
 		alloc[uint32](t, newStream(t, c), 100)
-		assert.Equal(t, []uint64{allocs + 1, cached + 1}, []uint64{c.Stats().Allocs, c.Stats().AllocsCached}, "the memory comes back")
+		after := c.Stats().Memory
+		assert.Equal(t, []uint64{before.Hits + before.Shared + 1, before.Misses}, []uint64{after.Hits + after.Shared, after.Misses}, "the memory comes back")
 	})
 }
 
@@ -308,6 +327,107 @@ func TestWithMemory(t *testing.T) {
 	assert.Equal(t, map[string]int{"allocated": 1, "freed": 1, "reused": 1, "refused": 1}, kinds)
 }
 
+// Leaks lists what is open, with the lines of the program that allocated it.
+func TestLeaks(t *testing.T) {
+	for _, sites := range []bool{false, true} {
+		rt, _ := open(t, twoDevices(), runtime.WithMemory(arena.DeviceConfig{Sites: sites}))
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		assert.Empty(t, c.Leaks())
+		x, err := runtime.Alloc[uint32](s, 10)
+		require.NoError(t, err)
+		y, err := runtime.Alloc[uint32](s, 1000)
+		require.NoError(t, err)
+		require.NoError(t, y.Close())
+		check := func() {
+			t.Helper()
+			leaks := c.Leaks()
+			require.Len(t, leaks, 1)
+			assert.Equal(t, x.Core().Ptr(), leaks[0].Ptr)
+			assert.EqualValues(t, 40, leaks[0].Bytes)
+			if sites {
+				assert.Regexp(t, `^memory_test\.go:\d+$`, leaks[0].Site)
+			} else {
+				assert.Empty(t, leaks[0].Site)
+			}
+		}
+		check()
+		require.NoError(t, rt.Close())
+		check()
+	}
+	assert.Empty(t, new(runtime.Context).Leaks())
+}
+
+// The limit of page-locked memory is for each context, and where it is too low the driver copies.
+func TestWithPinned(t *testing.T) {
+	const n = 4 << 20
+	for _, limit := range []uint64{0, 1, 64 << 10, 64 << 20} {
+		rt, _ := open(t, drivertest.Config{}, runtime.WithPinned(arena.PinnedConfig{Limit: limit}))
+		c := contextOf(t, rt)
+		s := newStream(t, c)
+		x := upload(t, s, count(1, n))
+		require.Equal(t, count(1, n), download(t, s, x), "limit %d", limit)
+		stats := c.Stats()
+		if limit == 0 {
+			limit = arena.DefaultPinnedLimit
+		}
+		assert.Equal(t, limit, stats.Pinned.Limit)
+		assert.LessOrEqual(t, stats.Pinned.PeakBytes, limit)
+		staged := limit >= 64<<20 // 16 slots and 10 chunks take 24 MiB
+		assert.Equal(t, staged, stats.Pinned.PeakBytes > 0, "limit %d", limit)
+		assert.Equal(t, staged, stats.Copier.Staged > 0, "limit %d", limit)
+		assert.Equal(t, !staged, stats.Copier.Pageable > 0, "limit %d", limit)
+	}
+}
+
+func TestWithCopies(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{}, runtime.WithCopies(arena.CopierConfig{
+		ChunkBytes: 128 << 10, Chunks: 1, SlotBytes: 64 << 10, Slots: 1, SmallUploadBytes: -1}))
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	small, large := upload(t, s, count(1, 1000)), upload(t, s, count(1, 1<<20))
+	assert.Equal(t, count(1, 1000), download(t, s, small))
+	assert.Equal(t, count(1, 1<<20), download(t, s, large))
+	stats := c.Stats()
+	assert.Equal(t, [4]uint64{0, 2, 2, 0}, [4]uint64{stats.Copier.Small, stats.Copier.Direct, stats.Copier.Staged, stats.Copier.Pageable})
+	assert.Equal(t, [2]int{1, 1}, [2]int{stats.Copier.Slots, stats.Copier.Chunks})
+	assert.EqualValues(t, 192<<10, stats.Pinned.PeakBytes)
+}
+
+// hostAllocations is a driver that remembers the page-locked memory that was allocated last for
+// a slot of copies.
+type hostAllocations struct {
+	*drivertest.Driver
+	last atomic.Pointer[byte]
+}
+
+func (d *hostAllocations) MemHostAlloc(bytes uint64, flags uint32) (unsafe.Pointer, driver.Result) {
+	p, r := d.Driver.MemHostAlloc(bytes, flags)
+	if bytes == 256<<10 {
+		d.last.Store((*byte)(p))
+	}
+	return p, r
+}
+
+// With Debug a write to a page-locked buffer after its return is found.
+func TestWithPinnedDebug(t *testing.T) {
+	gpu := &hostAllocations{Driver: drivertest.ForTest(t, drivertest.Config{})}
+	var heard []error
+	rt := openOn(t, gpu, runtime.WithPinned(arena.PinnedConfig{Debug: true}), runtime.WithErrorHook(func(err error) { heard = append(heard, err) }))
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	x := upload(t, s, count(1, 1000))
+	require.Equal(t, count(1, 1000), download(t, s, x)) // through a buffer
+	require.NoError(t, c.TrimPinned(1<<30))             // returns it, and keeps it
+	require.Positive(t, c.Stats().Pinned.CachedBytes)
+	*gpu.last.Load() = 7
+	require.NoError(t, c.TrimPinned(0))
+	assert.Zero(t, c.Stats().Pinned.CachedBytes)
+	assert.Equal(t, 1, c.Stats().Pinned.Findings)
+	require.Len(t, heard, 1)
+	assert.Regexp(t, `was written to at byte 0 after it was returned; leased at \w+\.go:\d+, returned at \w+\.go:\d+`, heard[0].Error())
+}
+
 // On a driver that checks accesses every allocation is the driver's own, as large as asked,
 // so that strays are found: behind the end, and after the end.
 func TestMemoryOfACheckingDriver(t *testing.T) {
@@ -323,7 +443,7 @@ func TestMemoryOfACheckingDriver(t *testing.T) {
 	past := uint64(x.Core().Ptr())
 	require.NoError(t, x.Close())
 	require.NoError(t, s.Synchronize(bg))
-	assert.Zero(t, c.Stats().CachedBytes)
+	assert.Zero(t, c.Stats().Memory.Cached)
 	require.NoError(t, k.Launch(s, runtime.Linear(100, 32), runtime.Value(past), runtime.Value(uint64(100)), runtime.Value(uint32(1))))
 	require.ErrorIs(t, s.Synchronize(bg), driver.ErrorIllegalAddress)
 	require.Len(t, gpu.Findings(), 1)
@@ -340,13 +460,13 @@ func TestTrimMemory(t *testing.T) {
 		}
 		y, z := alloc[byte](t, s, 1<<20), alloc[byte](t, s, 1<<20)
 		require.NoError(t, errors.Join(runtime.Zero(s, y), y.Close(), z.Close()))
-		assert.Equal(t, uint64(2<<20), c.Stats().CachedBytes)
+		assert.Equal(t, uint64(2<<20), c.Stats().Memory.Cached)
 		require.NoError(t, c.TrimMemory(1<<20))
-		assert.Equal(t, uint64(1<<20), c.Stats().CachedBytes)
+		assert.Equal(t, uint64(1<<20), c.Stats().Memory.Cached)
 		require.NoError(t, c.TrimMemory(0))
-		assert.Zero(t, c.Stats().CachedBytes)
+		assert.Zero(t, c.Stats().Memory.Cached)
 		assert.Equal(t, uint64(4), c.Stats().Refs)
-		assert.Equal(t, uint64(6<<20), c.Stats().PeakBytes)
+		assert.Equal(t, uint64(6<<20), c.Stats().Memory.HighWater)
 	})
 }
 

@@ -89,6 +89,10 @@ func TestFunctionsOfNothing(t *testing.T) {
 		"DownloadHost": runtime.DownloadHost(nil, nil, r), "DownloadHost nil buffer": runtime.DownloadHost(b.Stream, nil, r),
 		"DownloadHost zero buffer": runtime.DownloadHost(b.Stream, new(runtime.HostBuffer[float32]), r),
 		"Copy":                     runtime.Copy(nil, r, r), "Copy nil": runtime.Copy(b.Stream, r, nil),
+		"Upload2D": runtime.Upload2D(bg, nil, r, 1, data, 1, 1, 1), "Upload2D nil ctx": runtime.Upload2D(none, b.Stream, r, 1, data, 1, 1, 1),
+		"Upload2D nil Ref": runtime.Upload2D(bg, b.Stream, nil, 1, data, 1, 1, 1),
+		"Download2D":       runtime.Download2D(bg, nil, data, 1, r, 1, 1, 1), "Download2D nil Ref": runtime.Download2D(bg, b.Stream, data, 1, nil, 1, 1, 1),
+		"Copy2D": runtime.Copy2D(nil, r, 1, r, 1, 1, 1), "Copy2D nil": runtime.Copy2D(b.Stream, r, 1, nil, 1, 1, 1),
 		"Fill": runtime.Fill(nil, r, 1), "Fill nil": runtime.Fill[float32](b.Stream, nil, 1),
 		"Zero": runtime.Zero(nil, r), "Zero nil": runtime.Zero[float32](b.Stream, nil),
 	} {

@@ -21,6 +21,8 @@ type config struct {
 	budget    func(Device) uint64
 	logger    *slog.Logger
 	memory    arena.DeviceConfig
+	pinned    arena.PinnedConfig
+	copies    arena.CopierConfig
 	onState   func(refs.Change)
 	onError   func(error)
 
@@ -62,8 +64,19 @@ func WithBudget(budget func(Device) uint64) Option {
 }
 
 // WithMemory says how the memory of each device is kept: how much is cached and how much
-// may be used, whether it is zeroed or poisoned, who hears of allocations.
+// may be used, whether it is zeroed or poisoned, who hears of allocations, and whether
+// [Context.Leaks] names the lines that allocated.
 func WithMemory(memory arena.DeviceConfig) Option { return func(c *config) { c.memory = memory } }
+
+// WithPinned says how much page-locked memory each context may have for copies of Go slices, 128
+// MiB unless it is set, and whether writes to returned buffers are looked for. [WithErrorHook]
+// hears of these. Where the limit is too low for a buffer, the driver copies by itself, slower.
+// [AllocHost] does not count.
+func WithPinned(pinned arena.PinnedConfig) Option { return func(c *config) { c.pinned = pinned } }
+
+// WithCopies says how Go slices are copied: the number and sizes of the page-locked buffers, and
+// how many goroutines take part. The values of a zero CopierConfig were measured to be good.
+func WithCopies(copies arena.CopierConfig) Option { return func(c *config) { c.copies = copies } }
 
 // WithStateHook sets a function that hears when a context stops to accept work, is rebuilt or
 // lost. It may be called on any goroutine, must not block, and must not use CUDA.

@@ -53,7 +53,7 @@ func TestForgottenObjectsAreGivenBack(t *testing.T) {
 	})
 	assert.Zero(t, c.Stats().RefBytes)
 	assert.Equal(t, uint64(10), c.State().Stats().Freed)
-	assert.Positive(t, c.Stats().CachedBytes)
+	assert.Positive(t, c.Stats().Memory.Cached)
 	assert.Zero(t, rt.Stats().Errors)
 }
 

@@ -3,10 +3,10 @@ package drivertest
 import (
 	"fmt"
 	goruntime "runtime"
-	"slices"
 	"strings"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/callsite"
 )
 
 // Finding is a mistake of the program under test: one that the real driver may
@@ -158,66 +158,36 @@ func here(op string) origin {
 	return o
 }
 
-const ownModule = "github.com/purecuda/purecuda/"
-
 // ownFrames begins the names of this package's functions.
-const ownFrames = ownModule + "driver/drivertest."
-
-// libraries are the packages through which programs call a driver: what they called
-// is the place that helps.
-var libraries = []string{"driver.", "runtime.", "arena.", "refs.", "pool.", "kernels.", "internal/"}
-
-// inLibrary tells the functions of the libraries, and those of Go that they go through.
-func inLibrary(function string) bool {
-	name, ours := strings.CutPrefix(function, ownModule)
-	if !ours {
-		return strings.HasPrefix(function, "sync.") || strings.HasPrefix(function, "runtime.")
-	}
-	return slices.ContainsFunc(libraries, func(l string) bool { return strings.HasPrefix(name, l) })
-}
+var ownFrames = callsite.Package("driver/drivertest")
 
 // text is String, or the whole stack.
 func (o origin) text(stack bool) string {
-	if !stack {
-		return o.String()
-	}
-	return o.op + " at " + o.place(true)
-}
-
-func (o origin) String() string {
-	if place := o.place(false); place != "" {
+	if place := o.place(stack); place != "" {
 		return o.op + " at " + place
 	}
 	return o.op
 }
 
+func (o origin) String() string { return o.text(false) }
+
 // place is the file and line of the program's call, or its whole stack.
 func (o origin) place(stack bool) string {
-	if o.pcs == nil || o.pcs[0] == 0 {
+	switch {
+	case o.pcs == nil:
 		return ""
+	case !stack:
+		return callsite.Outside(o.pcs[:], ownFrames)
 	}
 	var lines []string
 	frames := goruntime.CallersFrames(o.pcs[:])
 	for {
 		frame, more := frames.Next()
-		if frame.PC == 0 {
-			break
-		}
-		if strings.HasPrefix(frame.Function, ownFrames) {
-			continue
-		}
-		line := fmt.Sprintf("%s:%d", frame.File[strings.LastIndexByte(frame.File, '/')+1:], frame.Line)
-		switch {
-		case stack:
-			lines = append(lines, frame.Function+" "+line)
-		case !inLibrary(frame.Function):
-			return line
-		case lines == nil: // if there is nothing else
-			lines = []string{line}
+		if frame.PC != 0 && !strings.HasPrefix(frame.Function, ownFrames) {
+			lines = append(lines, frame.Function+" "+callsite.Line(frame))
 		}
 		if !more {
-			break
+			return strings.Join(lines, " < ")
 		}
 	}
-	return strings.Join(lines, " < ")
 }
