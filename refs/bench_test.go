@@ -39,7 +39,7 @@ func BenchmarkUseSameStream(b *testing.B) {
 	defer r.Close()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := r.Use(s, true); err != nil {
+		if err := r.Core().Use(s, true); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -53,7 +53,7 @@ func BenchmarkUseSecondReader(b *testing.B) {
 	defer r.Close()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := r.Use(other, false); err != nil {
+		if err := r.Core().Use(other, false); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -159,7 +159,7 @@ func (w *worker) enqueue(what string, r *refs.Ref[uint32], write bool, op string
 		return false // the memory may be newer than the stream
 	}
 	if !w.bypass {
-		if w.explained(what, r.Use(w.s, write)) {
+		if w.explained(what, r.Core().Use(w.s, write)) {
 			return false
 		}
 	}
@@ -261,7 +261,7 @@ func (w *worker) lease(x *content, r *refs.Ref[uint32]) {
 		return
 	}
 	w.explained("close", last.Close())
-	if w.at == w.world.Load() && !w.explained("use", last.Use(w.s, true)) {
+	if w.at == w.world.Load() && !w.explained("use", last.Core().Use(w.s, true)) {
 		v := w.chance.Uint32()
 		if !w.explained("fill", w.at.binding.Failed("cuMemsetD32Async", w.gpu.MemsetD32Async(p, v, uint64(x.n), w.s.Handle()))) {
 			x.want = slices.Repeat([]uint32{v}, x.n)

@@ -50,7 +50,7 @@ func ExampleState_Rebuild() {
 	fmt.Println(err, errors.Is(err, driver.ErrRefStale))
 	fresh, _ := refs.New[float32](state, streams[0], 1000)
 	_, err = fresh.Access()
-	fmt.Println(fresh.Generation(), err)
+	fmt.Println(fresh.Core().Generation(), err)
 	// Output:
 	// RefStale: device shutting down [device 0]
 	// RefStale: context rebuilt [device 0] true

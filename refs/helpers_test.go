@@ -111,7 +111,7 @@ func use(r *refs.Ref[uint32], s *arena.Stream, write bool, work func(driver.Devi
 		return err
 	}
 	defer r.Release()
-	if err := r.Use(s, write); err != nil {
+	if err := r.Core().Use(s, write); err != nil {
 		return err
 	}
 	return work(p)

@@ -80,12 +80,6 @@ func (r *Ref[T]) Len() int { return r.Core().Len() }
 // Bytes is the size.
 func (r *Ref[T]) Bytes() uint64 { return r.Core().Bytes() }
 
-// State is what the memory belongs to.
-func (r *Ref[T]) State() *State { return r.Core().State() }
-
-// Generation is that of the context that the memory was allocated in.
-func (r *Ref[T]) Generation() uint64 { return r.Core().Generation() }
-
 // Access returns the address, after it was checked that the memory may be used. It takes a
 // few nanoseconds and does not allocate. The answer is about this moment: a rebuild may
 // end it at the next. Where it has to last, hold a lease.
@@ -102,18 +96,6 @@ func (r *Ref[T]) Acquire() (driver.DevicePtr, error) { return r.Core().Acquire()
 
 // Release ends a lease; see [Core.Release].
 func (r *Ref[T]) Release() { r.Core().Release() }
-
-// Use orders work that is about to be put on s behind the work of others that it depends
-// on; see [Core.Use].
-func (r *Ref[T]) Use(s *arena.Stream, write bool) error { return r.Core().Use(s, write) }
-
-// RecordWrite says that work on s writes the memory, which the caller has put in order by
-// itself.
-func (r *Ref[T]) RecordWrite(s *arena.Stream) { r.Core().RecordWrite(s) }
-
-// LastWriteStream is the stream that wrote last, at first the one that the memory was
-// allocated on.
-func (r *Ref[T]) LastWriteStream() *arena.Stream { return r.Core().LastWriteStream() }
 
 // Slice is a view of the elements [i, j), as of a Go slice. It shares the reference: it
 // keeps the memory from being forgotten, it is closed with the Ref that it was made of, and

@@ -124,7 +124,7 @@ func TestWhatEachStateAnswers(t *testing.T) {
 			}
 			assert.Equal(t, c.accepts, m.state.Accepting())
 			assert.Equal(t, c.after, m.state.Generation())
-			assert.Equal(t, uint64(1), r.Generation())
+			assert.Equal(t, uint64(1), r.Core().Generation())
 			assert.Equal(t, c.lost, m.state.Lost() != nil)
 
 			require.NoError(t, r.Close())

@@ -150,11 +150,11 @@ func TestWorkUnderWay(t *testing.T) {
 	// s2 is about to write.
 	p, err := r.Acquire()
 	require.NoError(t, err)
-	require.NoError(t, r.Use(s2, true))
+	require.NoError(t, r.Core().Use(s2, true))
 	// s1 writes meanwhile and is done.
 	require.NoError(t, m.fill(r, s1, 2))
 	m.wait(t, s1)
-	assert.Same(t, s1, r.LastWriteStream())
+	assert.Same(t, s1, r.Core().LastWriteStream())
 	// s2 does it now, and is slow.
 	release := m.hold(t, s2)
 	require.Equal(t, driver.Success, m.gpu.MemsetD32Async(p, 3, 64, s2.Handle()))
@@ -192,7 +192,7 @@ func TestReadersWaitOnce(t *testing.T) {
 	assert.Equal(t, 2, waits())
 	require.NoError(t, m.fill(r, s1, 3))
 	assert.Equal(t, 2, waits())
-	r.RecordWrite(s2) // in an order of its own
+	r.Core().RecordWrite(s2) // in an order of its own
 	require.NoError(t, m.read(r, s1, to))
 	assert.Equal(t, 3, waits())
 	m.wait(t, s1)
@@ -243,7 +243,7 @@ func TestLeakedOnPurpose(t *testing.T) {
 	}
 	require.NoError(t, m.fill(r, s2, 1))
 	ptr := r.Core().Ptr()
-	require.NoError(t, r.Use(s1, false)) // two streams now
+	require.NoError(t, r.Core().Use(s1, false)) // two streams now
 	noRecord()
 	err := r.Close()
 	assert.ErrorIs(t, err, driver.ErrorUnknown)
@@ -256,7 +256,7 @@ func TestLeakedOnPurpose(t *testing.T) {
 	// The same where nobody waits for the answer.
 	r = alloc(t, m, s1, 64)
 	require.NoError(t, m.fill(r, s2, 1))
-	require.NoError(t, r.Use(s1, false))
+	require.NoError(t, r.Core().Use(s1, false))
 	_, err = r.Acquire()
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
@@ -360,7 +360,7 @@ func TestFreeBehindAnotherDevice(t *testing.T) {
 	r := alloc(t, m, s, 64)
 	release := sync.OnceFunc(m.hold(t, o))
 	defer release()
-	require.NoError(t, r.Use(o, true))
+	require.NoError(t, r.Core().Use(o, true))
 	ptr := r.Core().Ptr()
 	require.NoError(t, s.Close())
 	require.NoError(t, r.Close())

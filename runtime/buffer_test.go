@@ -283,7 +283,7 @@ func TestViews(t *testing.T) {
 		assert.Equal(t, 40, v.Len())
 		assert.Equal(t, uint64(160), v.Bytes())
 		assert.Equal(t, x.Core().Ptr()+60, v.Core().Ptr())
-		assert.Same(t, c.State(), v.State())
+		assert.Same(t, c.State(), v.Core().State())
 		assert.Equal(t, count(15, 40), download(t, s, v))
 		require.NoError(t, runtime.Upload(bg, s, v.Slice(0, 2), []uint32{1000, 1001}))
 		want := count(0, 100)
@@ -381,7 +381,7 @@ func TestCopyThatFails(t *testing.T) {
 		err := c.call()
 		require.ErrorIs(t, err, driver.ErrorUnknown)
 		assert.ErrorContains(t, err, c.op)
-		assert.Zero(t, x.State().Stats().Leases)
+		assert.Zero(t, x.Core().State().Stats().Leases)
 		require.NoError(t, c.call(), c.op)
 	}
 }

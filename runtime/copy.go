@@ -108,7 +108,7 @@ func Copy[T any](s *Stream, dst, src *Ref[T]) error {
 		return err
 	}
 	return s.transfer("a copy", InOut(dst), In(src), func(to, from driver.DevicePtr) error {
-		owner, err := s.ctx.owner(src.State())
+		owner, err := s.ctx.owner(src.Core().State())
 		if err != nil {
 			return err
 		}

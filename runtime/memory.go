@@ -10,8 +10,20 @@ import (
 	"github.com/purecuda/purecuda/refs"
 )
 
-// Ref is a reference to device memory; see package refs. It says itself whether it may be
-// used: after its context was rebuilt or lost, or after its Close, every use is an error.
+// Ref is a reference to device memory that holds elements of type T. It knows the context that the
+// memory was allocated in: after a Reset, a loss or its Close, every use is an error that says so. It
+// must not be copied, and is safe for concurrent use. Ref is that of package [refs], with these methods:
+//
+//	func (r *Ref[T]) Len() int                            // number of elements
+//	func (r *Ref[T]) Bytes() uint64                       // size
+//	func (r *Ref[T]) Slice(i, j int) *Ref[T]              // view of the elements [i, j), closed with r
+//	func (r *Ref[T]) Retain() *Ref[T]                     // another reference, which has its own Close
+//	func (r *Ref[T]) Close() error                        // the last one frees the memory after its work
+//	func (r *Ref[T]) String() string                      // what it is, and whether it may be used
+//	func (r *Ref[T]) Access() (driver.DevicePtr, error)   // address, if it may be used at this moment
+//	func (r *Ref[T]) Acquire() (driver.DevicePtr, error)  // address, which stays valid until Release
+//	func (r *Ref[T]) Release()                            // ends an Acquire
+//	func (r *Ref[T]) Core() *refs.Core                    // what orders work that runtime does not see
 type Ref[T any] = refs.Ref[T]
 
 // Alloc allocates room for n elements in the memory of the stream's device. n must not be
@@ -148,7 +160,7 @@ func (c *Context) TrimPinned(keep uint64) error {
 	if err := c.enter(); err != nil {
 		return err
 	}
-	defer c.gate.leave()
+	defer c.gate.Leave()
 	m := c.memory.Load()
 	m.copier.Trim()
 	m.pinned.Trim(keep)

@@ -502,7 +502,7 @@ func TestRefsOfAnotherRuntime(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, "the memory on device 0 belongs to another runtime")
 	}
-	assert.Zero(t, y.State().Stats().Leases)
+	assert.Zero(t, y.Core().State().Stats().Leases)
 }
 
 // Whoever loses the race with Close is told so, and nothing works on memory that is gone.

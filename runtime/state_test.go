@@ -231,16 +231,11 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("Runtime.Degraded", func() { _ = rt.Degraded() }),
 		told("Ref.Bytes", func() { x.Bytes() }),
 		told("Ref.Core", func() { x.Core() }),
-		told("Ref.Generation", func() { x.Generation() }),
 		told("Ref.GoString", func() { _ = x.GoString() }),
-		told("Ref.LastWriteStream", func() { x.LastWriteStream() }),
 		told("Ref.Len", func() { x.Len() }),
-		told("Ref.RecordWrite", func() { x.RecordWrite(x.LastWriteStream()) }),
 		told("Ref.Release", func() {}), // a lease of nobody; see Acquire
 		told("Ref.Slice", func() { x.Slice(1, 2) }),
-		told("Ref.State", func() { x.State() }),
 		told("Ref.String", func() { _ = x.String() }),
-		told("Ref.Use", func() { _ = x.Use(x.LastWriteStream(), true) }), // Acquire is what answers for the state
 		told("HostBuffer.Arg", func() { pinned.Arg() }),
 		told("HostBuffer.Data", func() { pinned.Data() }),
 		told("HostBuffer.Len", func() { pinned.Len() }),
