@@ -20,7 +20,7 @@
 // # Order
 //
 // Work on one stream is in order, and the memory is used on several. [Core.Use] is called
-// before work is put on a stream; it makes the stream wait for what the work depends on: a
+// before work is put on a stream. It makes the stream wait for what the work depends on: a
 // reader for those who have written, a writer for everybody. The memory is given back
 // behind everybody who used it. Where that cannot be had, the memory is leaked on
 // purpose and counted ([State.Stats]): a leak is better than a write into memory that

@@ -68,8 +68,8 @@ type lostCause struct{ error }
 
 // StateConfig is what a State can be told. The zero value is useful.
 type StateConfig struct {
-	// OnChange, if not nil, hears of every change, in order. One call is made at a time, after
-	// the State has moved on: it may ask the State and change it, but must not wait for it
+	// OnChange, if not nil, hears of every change, in order. One call is made at a time, after the
+	// State has moved on. It may ask the State and change it. It must not wait for the State
 	// (Drain, Close) or for anything that a caller of CUDA holds. Its panics go to OnCleanup.
 	OnChange func(Change)
 	// OnCleanup, if not nil, hears of memory that could not be given back where no

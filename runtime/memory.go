@@ -14,16 +14,16 @@ import (
 // memory was allocated in: after a Reset, a loss or its Close, every use is an error that says so. It
 // must not be copied, and is safe for concurrent use. Ref is that of package [refs], with these methods:
 //
-//	func (r *Ref[T]) Len() int                            // number of elements
-//	func (r *Ref[T]) Bytes() uint64                       // size
-//	func (r *Ref[T]) Slice(i, j int) *Ref[T]              // view of the elements [i, j), closed with r
-//	func (r *Ref[T]) Retain() *Ref[T]                     // another reference, which has its own Close
-//	func (r *Ref[T]) Close() error                        // the last one frees the memory after its work
-//	func (r *Ref[T]) String() string                      // what it is, and whether it may be used
-//	func (r *Ref[T]) Access() (driver.DevicePtr, error)   // address, if it may be used at this moment
-//	func (r *Ref[T]) Acquire() (driver.DevicePtr, error)  // address, which stays valid until Release
-//	func (r *Ref[T]) Release()                            // ends an Acquire
-//	func (r *Ref[T]) Core() *refs.Core                    // what orders work that runtime does not see
+//   - Len() int: number of elements.
+//   - Bytes() uint64: size.
+//   - Slice(i, j int) *Ref[T]: view of the elements [i, j), closed with r.
+//   - Retain() *Ref[T]: another reference, which has its own Close.
+//   - Close() error: the last one frees the memory after its work.
+//   - String() string: what it is, and whether it may be used.
+//   - Access() (driver.DevicePtr, error): address, if it may be used at this moment.
+//   - Acquire() (driver.DevicePtr, error): address, which stays valid until Release.
+//   - Release(): ends an Acquire.
+//   - Core() *refs.Core: what orders work that runtime does not see.
 type Ref[T any] = refs.Ref[T]
 
 // Alloc allocates room for n elements in the memory of the stream's device. n must not be

@@ -64,7 +64,7 @@ func WithBudget(budget func(Device) uint64) Option {
 }
 
 // WithMemory says how the memory of each device is kept: how much is cached and how much
-// may be used, whether it is zeroed or poisoned, who hears of allocations, and whether
+// may be used, whether it is zeroed or poisoned, who hears of allocations. With Sites,
 // [Context.Leaks] names the lines that allocated.
 func WithMemory(memory arena.DeviceConfig) Option { return func(c *config) { c.memory = memory } }
 

@@ -31,7 +31,7 @@ func TestTheCommentOfRefListsItsMethods(t *testing.T) {
 		}
 	}
 	var listed []string
-	for _, m := range regexp.MustCompile(`func \(r \*Ref\[T\]\) (.*?) +//`).FindAllStringSubmatch(comment, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^  - (.*?): `).FindAllStringSubmatch(comment, -1) {
 		listed = append(listed, m[1])
 	}
 	require.NotEmpty(t, listed)

@@ -38,8 +38,8 @@ const (
 	// LabelKind is the kind of an object: "event", "graph", "graph_exec", "host_buffer",
 	// "module", "ref" or "stream"; of a buffer of copies: "slot", "chunk" or "doubtful".
 	LabelKind = "kind"
-	// LabelWay is how a Go slice was copied: "driver" for small uploads that the driver buffers,
-	// "direct" through one page-locked buffer, "staged" in pieces through several, or "pageable"
-	// where there was no page-locked memory.
+	// LabelWay is how a Go slice was copied. "driver" is a small upload, which the driver buffers.
+	// "direct" went through one page-locked buffer, and "staged" in pieces through several.
+	// "pageable" had no page-locked memory.
 	LabelWay = "way"
 )
