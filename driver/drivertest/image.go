@@ -94,7 +94,7 @@ func readImage(data []byte, version driver.Version, major, minor int, bound map[
 // compile translates the kernels. A kernel with an instruction that the interpreter does not
 // know does not keep the others from running; an image with no other is refused.
 func (img *image) compile(m *ptx.Module) *imageError {
-	program, unknown, err := exec.CompileKnown(m)
+	program, unknown, err := exec.Compile(m)
 	if err != nil {
 		return compilerError(err)
 	}

@@ -59,7 +59,7 @@ func TestBombs(t *testing.T) {
 			goruntime.ReadMemStats(&before)
 			m, err := ptx.Parse(src)
 			if err == nil {
-				_, err = Compile(m)
+				_, err = compileAll(m)
 			}
 			goruntime.ReadMemStats(&after)
 			bytes, objects := after.TotalAlloc-before.TotalAlloc, after.Mallocs-before.Mallocs
@@ -80,6 +80,6 @@ func TestSharedFunctionsFitTheBudget(t *testing.T) {
 	})
 	m, err := ptx.Parse([]byte(src))
 	assert.NoError(t, err)
-	_, err = Compile(m)
+	_, err = compileAll(m)
 	assert.NoError(t, err)
 }

@@ -41,9 +41,9 @@ func (c *compiler) spend(cost int, f *ptx.Function) error {
 	return &UnsupportedError{Line: f.Line, Kernel: c.entry.Name, Instruction: f.Name, Reason: "the kernels of the module are too large together"}
 }
 
-// CompileKnown translates the kernels of a module. The program does not have the kernels that do not
-// run here, and unknown says why. err is an *UnsupportedError or an *InvalidError.
-func CompileKnown(m *ptx.Module) (p *Program, unknown []*UnsupportedError, err error) {
+// Compile translates the kernels of a module. The program does not have those that do not run
+// here, and unknown says why. The error is an *UnsupportedError or an *InvalidError.
+func Compile(m *ptx.Module) (p *Program, unknown []*UnsupportedError, err error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, nil, errors.New("exec: the interpreter needs a little-endian host")
 	}

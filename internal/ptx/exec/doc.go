@@ -2,7 +2,7 @@
 // blocks in parallel on as many goroutines as there are cores.
 //
 //	m, err := ptx.Parse(src)           // *ptx.SyntaxError
-//	p, unknown, err := exec.CompileKnown(m) // *exec.UnsupportedError, *exec.InvalidError
+//	p, unknown, err := exec.Compile(m) // *exec.UnsupportedError, *exec.InvalidError
 //	addrs := place(p.Globals())        // and fill them with p.Initial
 //	l, err := p.Link(addrs)
 //	err = l.Entry("saxpy").Launch(ctx, exec.Launch{
@@ -12,7 +12,7 @@
 //
 // # How it works
 //
-// CompileKnown decodes each kernel, with the functions it calls, to a flat list of
+// Compile decodes each kernel, with the functions it calls, to a flat list of
 // instructions whose operands are slots: registers of a warp (32 values of 64 bits) or
 // constants. Basic blocks are put in an order in which parted lanes meet again as early
 // as they can (order.go), and PTX's endless registers are packed into few slots by

@@ -36,7 +36,7 @@ call (b), %rd1, (a), p; T: .branchtargets A, B; brx.idx %r1, T; A: nanosleep.u32
 		if err != nil {
 			return
 		}
-		p, err := Compile(m)
+		p, err := compileAll(m)
 		if err != nil {
 			return
 		}

@@ -42,7 +42,7 @@ func TestHardware(t *testing.T) {
 			t.Parallel()
 			m, err := ptx.Parse(src)
 			require.NoError(t, err)
-			p, err := Compile(m)
+			p, err := compileAll(m)
 			if what, ok := hardwareUnsupported[name]; ok {
 				var u *UnsupportedError
 				require.True(t, errors.As(err, &u), "%v", err)

@@ -105,7 +105,7 @@ func load(t testing.TB, h *gmem, src string) *Linked {
 	t.Helper()
 	m, err := ptx.Parse([]byte(src))
 	require.NoError(t, err)
-	p, err := Compile(m)
+	p, err := compileAll(m)
 	require.NoError(t, err)
 	return link(t, h, p)
 }
@@ -163,9 +163,9 @@ func readPTX(t testing.TB, name string) string {
 	return string(src)
 }
 
-// Compile is CompileKnown for modules of which every kernel has to run.
-func Compile(m *ptx.Module) (*Program, error) {
-	p, unknown, err := CompileKnown(m)
+// compileAll compiles a module of which every kernel must run here.
+func compileAll(m *ptx.Module) (*Program, error) {
+	p, unknown, err := Compile(m)
 	if err == nil && len(unknown) > 0 {
 		err = unknown[0]
 	}

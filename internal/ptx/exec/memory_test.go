@@ -324,7 +324,7 @@ func TestUnsupportedAndInvalid(t *testing.T) {
 		{"ld.global.v2.u32 %r1, [%rd1];", new(*InvalidError), "vector"},
 	} {
 		m := mustParse(t, kernelOf("", "\n"+c.code+"\nret;"))
-		_, err := Compile(m)
+		_, err := compileAll(m)
 		require.ErrorAs(t, err, c.typ, c.code)
 		require.Contains(t, err.Error(), c.text)
 		require.Contains(t, err.Error(), "line 19")

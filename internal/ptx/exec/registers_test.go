@@ -18,7 +18,7 @@ import (
 func compileBody(body string) error {
 	m, err := ptx.Parse([]byte(".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() {\n" + body + "\nret;\n}\n"))
 	if err == nil {
-		_, err = Compile(m)
+		_, err = compileAll(m)
 	}
 	return err
 }
