@@ -147,6 +147,7 @@ var functions = map[string]any{
 	"runtime.WithPolicy":         runtime.WithPolicy,
 	"runtime.WithScore":          runtime.WithScore,
 	"runtime.WithStateHook":      runtime.WithStateHook,
+	"runtime.WithTrace":          runtime.WithTrace,
 	"runtime.Zero":               runtime.Zero[float32],
 }
 

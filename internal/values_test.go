@@ -183,6 +183,12 @@ var values = []reflect.Type{
 	typed[runtime.Stats](),
 	typed[runtime.Stream](),
 	typed[runtime.Symbol[float32]](),
+	typed[runtime.Trace](),
+	typed[runtime.TraceCall](),
+	typed[runtime.TraceCopy](),
+	typed[runtime.TraceKernel](),
+	typed[runtime.TraceLaunch](),
+	typed[runtime.TraceRequest](),
 }
 
 // needNoError are the methods and functions for which nothing is no mistake, each with its reason.

@@ -11,6 +11,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/zero"
+	"github.com/purecuda/purecuda/runtime"
 )
 
 // Batcher joins the small requests of many goroutines into one call of a device. A kernel for 256 requests
@@ -32,6 +33,7 @@ import (
 type Batcher[In, Out any] struct {
 	config BatcherConfig[In, Out]
 	run    func(ctx context.Context, in []In, out []Out, errs []error) error
+	rt     *runtime.Runtime // whose Trace is called for the items
 	number uint64 // see withMark
 	key    any    // of the contexts of its batches
 	calls  sync.Pool
@@ -95,7 +97,7 @@ func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs
 	if config.Batches == 0 {
 		config.Batches = defaultBatchesPerDevice * max(len(p.Devices()), 1)
 	}
-	return newBatcher(func(ctx context.Context, in []In, out []Out, errs []error) error {
+	b, err := newBatcher(func(ctx context.Context, in []In, out []Out, errs []error) error {
 		// The items were accepted: the batch does not fail because the queue of the pool is full.
 		own := append([]Option{WithQueueWait(), WithItems(len(in))}, options...)
 		if config.Fallback != nil {
@@ -112,6 +114,10 @@ func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs
 		}, own...)
 		return err
 	}, config)
+	if err == nil {
+		b.rt = p.rt
+	}
+	return b, err
 }
 
 // newBatcher makes a Batcher that calls run for each batch.
@@ -226,6 +232,15 @@ func (b *Batcher[In, Out]) do(ctx context.Context, c *batchCall[In, Out]) {
 	if len(c.in) == 0 {
 		return
 	}
+	if ctx, end := zero.Or(b).rt.TraceRequest(ctx, "pool.Batcher"); end != nil {
+		b.doTraced(ctx, c, end)
+		return
+	}
+	b.wait(ctx, c)
+}
+
+// wait is do for some items, of which nobody hears.
+func (b *Batcher[In, Out]) wait(ctx context.Context, c *batchCall[In, Out]) {
 	for i := range c.errs {
 		c.errs[i] = errUnanswered
 	}

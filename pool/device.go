@@ -64,6 +64,7 @@ func (d *device) takeWorker(r *request) *Worker {
 
 // returnWorker takes a worker back.
 func (d *device) returnWorker(w *Worker) {
+	w.stream.SetTraceContext(context.Background()) // or it would keep what the request has
 	d.free = append(d.free, w)
 	d.busy--
 	d.outstanding -= w.cost

@@ -52,11 +52,18 @@ type DoReport struct {
 // A call that need not wait costs less than a microsecond and one or two allocations, without the cost
 // of f. The first request on a stream prepares the stream: see [WithSetup].
 func Do(ctx context.Context, p *Pool, f func(*Worker) error, options ...Option) (DoReport, error) {
-	report := DoReport{Device: driver.NoDevice}
 	c, err := p.configure(ctx, f != nil, options)
 	if err != nil {
-		return report, err
+		return DoReport{Device: driver.NoDevice}, err
 	}
+	if ctx, end := p.rt.TraceRequest(ctx, "pool.Do"); end != nil {
+		return doTraced(ctx, p, c, f, end)
+	}
+	return do(ctx, p, c, f)
+}
+
+func do(ctx context.Context, p *Pool, c *config, f func(*Worker) error) (DoReport, error) {
+	report := DoReport{Device: driver.NoDevice}
 	if !c.deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, c.deadline)
@@ -69,7 +76,7 @@ func Do(ctx context.Context, p *Pool, f func(*Worker) error, options ...Option) 
 	r.deadline, _ = ctx.Deadline()
 	defer p.forget(r)
 	end := c.breakEven.begin()
-	err = p.doOrFallBack(ctx, c, r, f, &report)
+	err := p.doOrFallBack(ctx, c, r, f, &report)
 	end(max(c.items, 1), report.Where, report.Reason, err)
 	return report, err
 }
@@ -179,6 +186,7 @@ func (p *Pool) invoke(ctx context.Context, c *config, w *Worker, r *request, f f
 	report.Where = OnGPU
 	report.Tries++
 	w.retried = report.Tries > 1
+	w.stream.SetTraceContext(w.ctx)
 	w.stopwatch.start()
 	contain.Call(func() error {
 		return p.onDevice(func() error { return f(w) })

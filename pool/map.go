@@ -50,7 +50,7 @@ func Map[In, Out any](ctx context.Context, p *Pool, in []In, out []Out, f func(w
 		var o Out
 		c.itemBytes = int(unsafe.Sizeof(i) + unsafe.Sizeof(o))
 	}
-	report, err := c.run()
+	report, err := c.start("pool.Map")
 	if err == nil {
 		copy(out, result)
 	}

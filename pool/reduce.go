@@ -64,7 +64,7 @@ func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker,
 		lo, hi := items(t.Lo, t.Hi)
 		return f(w, lo, hi, part)
 	}
-	report, err := c.run()
+	report, err := c.start("pool.Reduce")
 	if err != nil || blocks == 0 {
 		return zero, report, err
 	}

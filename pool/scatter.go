@@ -49,7 +49,7 @@ func Scatter(ctx context.Context, p *Pool, n int, f func(*Worker, Tile) error, o
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "Scatter takes its fallback from WithFallback")
 	}
 	c.f, c.cpu = f, c.fallback
-	return c.run()
+	return c.start("pool.Scatter")
 }
 
 // scatterCall is one call of Scatter, Map or Reduce.
@@ -81,6 +81,16 @@ func newScatterCall(ctx context.Context, p *Pool, n int, hasFunction bool, optio
 		return nil, errNested()
 	}
 	return &scatterCall{pool: p, n: n, parent: ctx, config: *config}, nil
+}
+
+// start does the items, as a request of a name.
+func (c *scatterCall) start(name string) (*Report, error) {
+	ctx, end := c.pool.rt.TraceRequest(c.parent, name)
+	if end == nil {
+		return c.run()
+	}
+	c.parent = ctx
+	return c.runTraced(end)
 }
 
 // run does the items where they can be done.
@@ -293,6 +303,7 @@ func (c *scatterCall) participate(index, items int) {
 	if err == nil {
 		w.ctx = c.ctx
 		if err = w.prepare(); err == nil {
+			w.stream.SetTraceContext(w.ctx)
 			limit, err = c.itemLimit(d.info.Ordinal)
 		} else {
 			c.pool.recordFailure(d, err)

@@ -21,7 +21,7 @@ func Upload[T any](ctx context.Context, s *Stream, dst *Ref[T], src []T) error {
 	if err := fits("upload", len(src), dst); err != nil {
 		return err
 	}
-	return s.transfer("an upload", InOut(dst), Arg{}, func(to, _ driver.DevicePtr) error {
+	return s.traceCopy(ctx, "upload", "an upload", dst.Bytes(), InOut(dst), Arg{}, func(to, _ driver.DevicePtr) error {
 		if err := s.refuse("Upload", pageable); err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func Download[T any](ctx context.Context, s *Stream, dst []T, src *Ref[T]) error
 	if err := fits("download", len(dst), src); err != nil {
 		return err
 	}
-	return s.transfer("a download", In(src), Arg{}, func(from, _ driver.DevicePtr) error {
+	return s.traceCopy(ctx, "download", "a download", src.Bytes(), In(src), Arg{}, func(from, _ driver.DevicePtr) error {
 		if err := s.refuse("Download", pageable); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func UploadHost[T any](s *Stream, dst *Ref[T], src *HostBuffer[T]) error {
 	if err := fits("upload", src.n, dst); err != nil {
 		return err
 	}
-	return s.transfer("an upload", InOut(dst), src.Arg(), func(to, _ driver.DevicePtr) error {
+	return s.traceCopy(s.traceContext(), "upload", "an upload", dst.Bytes(), InOut(dst), src.Arg(), func(to, _ driver.DevicePtr) error {
 		s.ctx.stats.uploads.Add(1)
 		s.ctx.stats.uploadBytes.Add(dst.Bytes())
 		return s.failed("cuMemcpyHtoDAsync", s.ctx.bind.MemcpyHtoDAsync(to, src.ptr, dst.Bytes(), s.handle))
@@ -84,7 +84,7 @@ func DownloadHost[T any](s *Stream, dst *HostBuffer[T], src *Ref[T]) error {
 	if err := fits("download", dst.n, src); err != nil {
 		return err
 	}
-	return s.transfer("a download", In(src), dst.Arg(), func(from, _ driver.DevicePtr) error {
+	return s.traceCopy(s.traceContext(), "download", "a download", src.Bytes(), In(src), dst.Arg(), func(from, _ driver.DevicePtr) error {
 		s.ctx.stats.downloads.Add(1)
 		s.ctx.stats.downloadBytes.Add(src.Bytes())
 		return s.failed("cuMemcpyDtoHAsync", s.ctx.bind.MemcpyDtoHAsync(dst.ptr, from, src.Bytes(), s.handle))
@@ -107,7 +107,7 @@ func Copy[T any](s *Stream, dst, src *Ref[T]) error {
 	if err := fits("copy", src.Len(), dst); err != nil {
 		return err
 	}
-	return s.transfer("a copy", InOut(dst), In(src), func(to, from driver.DevicePtr) error {
+	return s.traceCopy(s.traceContext(), "device", "a copy", dst.Bytes(), InOut(dst), In(src), func(to, from driver.DevicePtr) error {
 		owner, err := s.ctx.owner(src.Core().State())
 		if err != nil {
 			return err

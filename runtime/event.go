@@ -189,16 +189,19 @@ func (e *Event) Synchronize(ctx context.Context) error {
 		return errNothing("event")
 	case ctx == nil:
 		return errNoContext("Event.Synchronize")
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
 	}
-	t, err := e.wait()
-	if err != nil {
+	return e.ctx.traceWait(ctx, 0, func() error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		t, err := e.wait()
+		if err != nil {
+			return err
+		}
+		err = e.ctx.waited(ctx, t.Wait(ctx), 0)
+		goruntime.KeepAlive(e) // or it would be destroyed while the driver is asked
 		return err
-	}
-	err = e.ctx.waited(ctx, t.Wait(ctx), 0)
-	goruntime.KeepAlive(e) // or it would be destroyed while the driver is asked
-	return err
+	})
 }
 
 // wait returns a ticket for what the event marks. It leaves the gate before anybody waits.

@@ -34,6 +34,13 @@ func (x *GraphExec) Launch(s *Stream) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")
 	}
+	if s.tracing.Load() != nil {
+		return s.traceLaunch(TraceLaunch{}, func() error { return x.launch(s) })
+	}
+	return x.launch(s)
+}
+
+func (x *GraphExec) launch(s *Stream) error {
 	if err := x.start(s, "GraphExec.Launch"); err != nil {
 		return err
 	}

@@ -174,6 +174,9 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 			return err
 		}
 	}
+	if s.tracing.Load() != nil {
+		return k.launchTraced(s, &shape, args)
+	}
 	if !k.slot.EnterAlone() {
 		return k.launchBeside(s, &shape, args)
 	}
@@ -182,7 +185,7 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 	return err
 }
 
-// launchBeside is a launch at the same time as another one of the same kernel.
+// launchBeside is a launch that may come at the same time as another one of the same kernel.
 func (k *Kernel) launchBeside(s *Stream, shape *LaunchConfig, args []Arg) error {
 	if err := k.module.enter(); err != nil {
 		return err

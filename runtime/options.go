@@ -25,6 +25,7 @@ type config struct {
 	copies    arena.CopierConfig
 	onState   func(refs.Change)
 	onError   func(error)
+	trace     *Trace
 
 	compiler    *nvrtc.Compiler
 	moduleCache uint64

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,8 @@ type Stream struct {
 	// capture is what the stream records for, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it holds as long as a call is inside.
 	capture atomic.Pointer[capture]
-	turn    sync.Mutex // of those who need the stream alone
+	tracing atomic.Pointer[tracing] // nil: nobody hears of launches and copies
+	turn    sync.Mutex              // of those who need the stream alone
 }
 
 // NewStream makes a stream. A stream that is no longer needed should be closed.
@@ -50,6 +52,7 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 	m := c.memory.Load()
 	s.memory, s.waits = m.arena.NewStream(s.handle), m.waits.NewStream(s.handle)
 	c.ledger.setStream(o.resource, s.memory, s.waits)
+	s.SetTraceContext(context.Background())
 	watch(s, &s.object)
 	return s, nil
 }

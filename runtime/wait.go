@@ -17,14 +17,16 @@ func (s *Stream) Synchronize(ctx context.Context) error {
 	if err := usable(ctx, s, "Stream.Synchronize"); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	t, err := s.ticket("Stream.Synchronize")
-	if err != nil {
-		return err
-	}
-	return s.ctx.waited(ctx, t.Wait(ctx), s.id)
+	return s.ctx.traceWait(ctx, s.id, func() error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		t, err := s.ticket("Stream.Synchronize")
+		if err != nil {
+			return err
+		}
+		return s.ctx.waited(ctx, t.Wait(ctx), s.id)
+	})
 }
 
 // AfterFunc runs f on a goroutine of its own once the work that is on the stream at the call is

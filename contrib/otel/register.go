@@ -1,5 +1,5 @@
 // Package otel gives the metrics of a purecuda runtime to OpenTelemetry, as asynchronous
-// instruments.
+// instruments, and makes spans of its requests: see [Trace].
 //
 //	registration, err := purecudaotel.Register(otel.GetMeterProvider(), rt)
 //	if err != nil {

@@ -1,0 +1,52 @@
+package pool
+
+import (
+	"context"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// doTraced is do for a request of which somebody hears, also if its function ends the goroutine.
+func doTraced(ctx context.Context, p *Pool, c *config, f func(*Worker) error, end func(runtime.TraceRequest)) (report DoReport, err error) {
+	contain.Call(func() error {
+		report, err = do(ctx, p, c, f)
+		return err
+	}, func(failed error) {
+		err = failed
+		end(runtime.TraceRequest{Device: report.Device, Where: string(report.Where), Reason: string(report.Reason),
+			Items: max(c.items, 1), Tries: report.Tries, Waited: report.Waited, Ran: report.Ran, Err: err})
+	})
+	return report, err
+}
+
+// runTraced is run for a call of which somebody hears.
+func (c *scatterCall) runTraced(end func(runtime.TraceRequest)) (report *Report, err error) {
+	contain.Call(func() error {
+		report, err = c.run()
+		return err
+	}, func(failed error) {
+		err = failed
+		r := runtime.TraceRequest{Device: driver.NoDevice, Items: c.n, Err: err}
+		if report != nil {
+			r.Where, r.Reason, r.Ran = string(report.Where), string(report.Reason), report.Wall
+		}
+		end(r)
+	})
+	return report, err
+}
+
+// doTraced is wait for a call of which somebody hears.
+func (b *Batcher[In, Out]) doTraced(ctx context.Context, c *batchCall[In, Out], end func(runtime.TraceRequest)) {
+	defer func() { // a panic of BatcherConfig.Bytes is the caller's
+		r := runtime.TraceRequest{Device: driver.NoDevice, Items: len(c.in)}
+		for _, err := range c.errs {
+			if r.Err = err; err != nil {
+				break
+			}
+		}
+		end(r)
+	}()
+	b.wait(ctx, c)
+}

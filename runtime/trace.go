@@ -1,0 +1,227 @@
+package runtime
+
+import (
+	"context"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+)
+
+// Trace is functions that hear what a runtime does, for spans and logs. Any of them may be nil; what
+// nobody listens to costs nothing. [WithTrace] sets it, and it must not be changed afterwards.
+//
+// Launch, Copy and Wait are called after the call that they tell of, on its goroutine, and so at the same
+// time on several. That call returns when they do; they hold up nothing else. They may use
+// CUDA, but what they do on a stream is told as well. A panic goes to the hook of [WithErrorHook],
+// and the call goes on.
+//
+// Their ctx is that of the call, if it takes one. Else it is that of [Stream.SetTraceContext]: the functions
+// of package pool have that of their request there.
+type Trace struct {
+	// Launch hears of each launch of a kernel or a graph whose shape and stream are right.
+	Launch func(ctx context.Context, l TraceLaunch)
+	// Kernel hears what launched kernels and graphs took on the device. It is called on a goroutine
+	// of its own when they are done, or will never be, which may be after Runtime.Close. Each launch has
+	// two events around it then, and costs some microseconds more. Launches of captures are left out.
+	Kernel func(ctx context.Context, k TraceKernel)
+	// Copy hears of copies from and to the host, and between devices or within one.
+	Copy func(ctx context.Context, c TraceCopy)
+	// Wait hears of Stream.Synchronize and Event.Synchronize. Copies that wait are in Copy alone.
+	Wait func(ctx context.Context, w TraceCall)
+	// Request is called when a request begins, by its name, on its goroutine: pool.Do is one. What it returns is
+	// the context that the request has, and the function that hears of its end, once, on the same goroutine;
+	// both may be nil. See [Runtime.TraceRequest].
+	Request func(ctx context.Context, name string) (context.Context, func(TraceRequest))
+}
+
+// TraceCall is a call that puts work on a stream or waits.
+type TraceCall struct {
+	Device int
+	Stream uint64 // see [Stream.ID]; 0 for a wait for an event
+	Start  time.Time
+	Took   time.Duration // of the host
+	Err    error
+}
+
+// TraceLaunch is a launch of a kernel or a graph.
+type TraceLaunch struct {
+	TraceCall
+	Kernel string       // "" for a graph
+	Shape  LaunchConfig // of a kernel
+}
+
+// TraceKernel is a launch whose work has ended.
+type TraceKernel struct {
+	TraceLaunch
+	// Time is the time on the device. Work that other goroutines put on the stream in between is a part of it.
+	Time time.Duration
+	// TimeErr is why Time is not known.
+	TimeErr error
+}
+
+// TraceCopy is a copy.
+type TraceCopy struct {
+	TraceCall
+	Direction string // "upload", "download" or "device"
+	Bytes     uint64
+}
+
+// TraceRequest is a request that has ended. What is not known is zero.
+type TraceRequest struct {
+	Device int // of the last try, or driver.NoDevice
+	// Where is "GPU" or "CPU", and Reason is why the devices did not do it, as in package pool.
+	Where, Reason string
+	Items, Tries  int
+	Waited, Ran   time.Duration // in the queue, and in the caller's function
+	Err           error
+}
+
+// WithTrace sets functions that hear of launches, copies, waits and requests.
+func WithTrace(t *Trace) Option { return func(c *config) { c.trace = t } }
+
+// TraceRequest begins a request: it calls Trace.Request, and returns its context and what ends the
+// request. Without such a function it returns ctx, and nil. Package pool calls it; so can who serves
+// requests on streams of his own, with SetTraceContext.
+func (rt *Runtime) TraceRequest(ctx context.Context, name string) (context.Context, func(TraceRequest)) {
+	if rt == nil || rt.cfg.trace == nil || rt.cfg.trace.Request == nil || ctx == nil {
+		return ctx, nil
+	}
+	own, end := ctx, (func(TraceRequest))(nil)
+	rt.hook(func() { own, end = rt.cfg.trace.Request(ctx, name) })
+	if own == nil {
+		own = ctx
+	}
+	return own, func(r TraceRequest) {
+		if end != nil {
+			rt.hook(func() { end(r) })
+		}
+	}
+}
+
+// hook calls a function of the caller's.
+func (rt *Runtime) hook(f func()) { contain.Call(func() error { f(); return nil }, rt.report) }
+
+// tracing is the trace of a stream, and the context of calls that take none.
+type tracing struct {
+	*Trace
+	ctx context.Context
+}
+
+// SetTraceContext sets the context that the functions of a [Trace] get for calls on the stream which take none,
+// such as launches. It is context.Background before. Without a Trace it does nothing.
+func (s *Stream) SetTraceContext(ctx context.Context) {
+	if s == nil || s.ctx == nil || s.ctx.rt.cfg.trace == nil {
+		return
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	s.tracing.Store(&tracing{s.ctx.rt.cfg.trace, ctx})
+}
+
+// call is a call on the stream that began at start and has ended.
+func (s *Stream) call(start time.Time, err error) TraceCall {
+	return TraceCall{Device: s.ctx.device.Ordinal, Stream: s.id, Start: start, Took: time.Since(start), Err: err}
+}
+
+// launchTraced is a launch that somebody hears of.
+func (k *Kernel) launchTraced(s *Stream, shape *LaunchConfig, args []Arg) error {
+	return s.traceLaunch(TraceLaunch{Kernel: k.name, Shape: *shape}, func() error { return k.launchBeside(s, shape, args) })
+}
+
+func (s *Stream) traceLaunch(l TraceLaunch, launch func() error) error {
+	t := s.tracing.Load()
+	var timer *kernelTimer
+	if t.Kernel != nil && s.capture.Load() == nil {
+		timer = s.startTimer()
+	}
+	start := time.Now()
+	err := launch()
+	l.TraceCall = s.call(start, err)
+	if timer != nil {
+		timer.stop(s, t, l)
+	}
+	if t.Launch != nil {
+		s.ctx.rt.hook(func() { t.Launch(t.ctx, l) })
+	}
+	return err
+}
+
+// kernelTimer is the events around a launch.
+type kernelTimer struct {
+	start, end *Event
+	err        error // the first one
+}
+
+func (s *Stream) startTimer() *kernelTimer {
+	t := new(kernelTimer)
+	if t.start, t.err = s.ctx.NewTimingEvent(); t.err == nil {
+		t.end, t.err = s.ctx.NewTimingEvent()
+	}
+	if t.err == nil {
+		t.err = t.start.Record(s)
+	}
+	return t
+}
+
+// stop tells Kernel of a launch once it is done; one that has failed is not told.
+func (t *kernelTimer) stop(s *Stream, to *tracing, l TraceLaunch) {
+	if l.Err != nil {
+		t.close(s.ctx.rt)
+		return
+	}
+	if t.err == nil {
+		t.err = t.end.Record(s)
+	}
+	s.AfterFunc(func(err error) {
+		k := TraceKernel{TraceLaunch: l, TimeErr: t.err}
+		if k.TimeErr == nil {
+			k.TimeErr = err
+		}
+		if k.TimeErr == nil {
+			k.Time, k.TimeErr = t.end.Since(t.start)
+		}
+		t.close(s.ctx.rt)
+		to.Kernel(to.ctx, k)
+	})
+}
+
+func (t *kernelTimer) close(rt *Runtime) {
+	rt.report(t.start.Close())
+	rt.report(t.end.Close())
+}
+
+// traceContext is the context of calls that take none, or nil if nobody hears of them.
+func (s *Stream) traceContext() context.Context {
+	if t := s.tracing.Load(); t != nil {
+		return t.ctx
+	}
+	return nil
+}
+
+// traceCopy is transfer for a copy of so many bytes.
+func (s *Stream) traceCopy(ctx context.Context, direction, operation string, bytes uint64, a, b Arg, f func(a, b driver.DevicePtr) error) error {
+	t := s.tracing.Load()
+	if t == nil || t.Copy == nil {
+		return s.transfer(operation, a, b, f)
+	}
+	start := time.Now()
+	err := s.transfer(operation, a, b, f)
+	c := TraceCopy{TraceCall: s.call(start, err), Direction: direction, Bytes: bytes}
+	s.ctx.rt.hook(func() { t.Copy(ctx, c) })
+	return err
+}
+
+// traceWait calls a function that waits for a stream, or for an event if that is 0.
+func (c *Context) traceWait(ctx context.Context, stream uint64, wait func() error) error {
+	t := c.rt.cfg.trace
+	if t == nil || t.Wait == nil {
+		return wait()
+	}
+	start := time.Now()
+	err := wait()
+	w := TraceCall{Device: c.device.Ordinal, Stream: stream, Start: start, Took: time.Since(start), Err: err}
+	c.rt.hook(func() { t.Wait(ctx, w) })
+	return err
+}
