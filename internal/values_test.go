@@ -134,7 +134,6 @@ var values = []reflect.Type{
 	typed[pool.BatcherStats](),
 	typed[pool.BreakEven](),
 	typed[pool.BreakEvenConfig](),
-	typed[pool.BreakEvenLine](),
 	typed[pool.BreakEvenMachine](),
 	typed[pool.BreakEvenPoint](),
 	typed[pool.BreakEvenReport](),

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,8 @@ type BreakEven struct {
 type BreakEvenConfig struct {
 	// Name names the work on disk. A function that became faster or slower needs a new name.
 	Name string
-	// Largest is the largest number of items to measure.
+	// Largest is the largest number of items to measure. It should be the largest of the program:
+	// the side that wins there is expected to win beyond it.
 	Largest int
 	// Run does the first n items of some sample of the work, in the same way as the program does it:
 	// with a call of the pool that has a fallback and WithBreakEven. It passes on its ctx, which says to
@@ -209,7 +211,7 @@ func (b *BreakEven) begin() (end func(n int, where Where, reason Reason, err err
 		if b.active.Add(-1); !alone || !told || known == nil {
 			return
 		}
-		expected := known.line(where).At(n)
+		expected := known.at(where, n)
 		off := took > driftFactor*expected || took < expected/driftFactor
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -247,47 +249,67 @@ func (b *BreakEven) side(ctx context.Context, n int, fallback bool) (Where, erro
 	return "", nil
 }
 
-// How long is measured. A side whose run took longer than longestRun is not measured at larger sizes.
+// How long is measured. A side is not measured at sizes at which it is expected to take more than
+// longestRun.
 const (
-	sizeStep     = 4
-	longestRun   = 250 * time.Millisecond
-	enoughRuns   = 3
-	enoughTime   = 10 * time.Millisecond
-	mostRuns     = 25
-	fewestPoints = 2 // of a side, however long they take
+	sizeStep   = 4
+	precision  = 16 // the size is found to one part in so many
+	longestRun = time.Second
+	enoughRuns = 3
+	enoughTime = 10 * time.Millisecond
+	mostTime   = 750 * time.Millisecond
+	mostRuns   = 25
 )
 
 var errNoTime = errors.New("a run took no time by the clock")
 
-// measure times both sides at sizes from 1 to Largest.
+// measure times both sides at sizes from 1 to Largest, and then at some between the last one at which the
+// cores win and the next.
 func (b *BreakEven) measure(ctx context.Context) (*BreakEvenReport, error) {
 	r := &BreakEvenReport{Name: b.config.Name, Machine: b.machine(), When: b.config.Now().Truncate(time.Second)}
-	slow := map[Where]bool{}
 	for n := 1; ; n = min(n*sizeStep, b.config.Largest) {
-		p := BreakEvenPoint{Items: n}
-		for _, s := range []struct {
-			where Where
-			took  *time.Duration
-		}{{OnCPU, &p.CPU}, {OnGPU, &p.GPU}} {
-			if slow[s.where] {
-				continue
-			}
-			took, err := b.time(ctx, s.where, n)
-			if err != nil {
-				return nil, fmt.Errorf("%d items on the %s: %w", n, s.where, err)
-			}
-			*s.took = took
-			slow[s.where] = took > longestRun && len(r.Points)+1 >= fewestPoints
+		more, err := b.add(ctx, r, n)
+		if err != nil {
+			return nil, err
 		}
-		if slow[OnCPU] && slow[OnGPU] && p.CPU == 0 && p.GPU == 0 {
-			break
-		}
-		r.Points = append(r.Points, p)
-		if n >= b.config.Largest {
+		if !more || n >= b.config.Largest {
 			break
 		}
 	}
-	return r, r.fit()
+	for {
+		if err := r.settle(); err != nil {
+			return nil, err
+		}
+		n := r.between()
+		if n == 0 {
+			return r, nil
+		}
+		if more, err := b.add(ctx, r, n); err != nil || !more {
+			return r, err
+		}
+	}
+}
+
+// add measures a point. It is false if that would take too long on both sides.
+func (b *BreakEven) add(ctx context.Context, r *BreakEvenReport, n int) (more bool, err error) {
+	p := BreakEvenPoint{Items: n}
+	for _, s := range []struct {
+		where Where
+		took  *time.Duration
+	}{{OnCPU, &p.CPU}, {OnGPU, &p.GPU}} {
+		if r.at(s.where, n) > longestRun {
+			continue
+		}
+		if *s.took, err = b.time(ctx, s.where, n); err != nil {
+			return false, fmt.Errorf("%d items on the %s: %w", n, s.where, err)
+		}
+		more = true
+	}
+	if more {
+		at, _ := slices.BinarySearchFunc(r.Points, n, func(p BreakEvenPoint, n int) int { return cmp.Compare(p.Items, n) })
+		r.Points = slices.Insert(r.Points, at, p)
+	}
+	return more, nil
 }
 
 // time is the median of some runs of a side, after one that does not count: it opens contexts, loads
@@ -296,7 +318,7 @@ func (b *BreakEven) time(ctx context.Context, where Where, n int) (time.Duration
 	ctx = context.WithValue(ctx, measured{b}, where)
 	var runs []time.Duration
 	var all time.Duration
-	for warm := false; len(runs) < mostRuns && (len(runs) < enoughRuns && all < enoughRuns*longestRun || all < enoughTime); warm = true {
+	for warm := false; len(runs) < mostRuns && (len(runs) < enoughRuns && all < mostTime || all < enoughTime); warm = true {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}

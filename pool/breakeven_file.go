@@ -15,7 +15,7 @@ import (
 )
 
 // breakEvenFormat is the version of what a file holds. The way of measuring is a part of it.
-const breakEvenFormat = "purecuda break-even 1"
+const breakEvenFormat = "purecuda break-even 2"
 
 // machine describes what the times depend on.
 func (b *BreakEven) machine() BreakEvenMachine {
@@ -89,7 +89,7 @@ func decodeBreakEven(content []byte) (*BreakEvenReport, error) {
 		}
 		last = p.Items
 	}
-	return r, r.fit()
+	return r, r.settle()
 }
 
 // store keeps what was measured. What goes wrong is logged by the cache, and costs a measurement.

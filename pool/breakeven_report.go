@@ -3,6 +3,7 @@ package pool
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,8 +21,8 @@ type BreakEvenReport struct {
 	Kept bool `json:"-"`
 	// Points are what was measured, in the order of their sizes.
 	Points []BreakEvenPoint
-	// CPU and GPU are the lines through the points.
-	CPU, GPU BreakEvenLine `json:"-"`
+
+	size int // see Size; 0 if there is none
 }
 
 // BreakEvenMachine is what the times depend on.
@@ -37,49 +38,70 @@ type BreakEvenPoint struct {
 	CPU, GPU time.Duration
 }
 
-// BreakEvenLine is the time of n items: Start + n*Item.
-type BreakEvenLine struct {
-	Start time.Duration
-	Item  float64 // nanoseconds
-}
-
-// At is the time of n items.
-func (l BreakEvenLine) At(n int) time.Duration {
-	ns := float64(l.Start) + l.Item*float64(n)
-	return time.Duration(min(ns, math.MaxInt64/2))
-}
-
-func (l BreakEvenLine) String() string {
-	return fmt.Sprintf("%v + %v an item", threeDigits(l.Start), threeDigits(time.Duration(l.Item*1e3))/1e3)
-}
-
-func (r *BreakEvenReport) line(where Where) BreakEvenLine {
+// took is the time of a side, or 0.
+func (p *BreakEvenPoint) took(where Where) time.Duration {
 	if where == OnGPU {
-		return r.GPU
+		return p.GPU
 	}
-	return r.CPU
+	return p.CPU
+}
+
+// at is what a side takes for n items: on the line between the points beside n, or through the last two.
+// It is 0 if there is no point.
+func (r *BreakEvenReport) at(where Where, n int) time.Duration {
+	var items, before int
+	var took, tookBefore time.Duration
+	for _, p := range r.Points {
+		if p.took(where) == 0 {
+			continue
+		}
+		before, tookBefore = items, took
+		if items, took = p.Items, p.took(where); items >= n {
+			break
+		}
+	}
+	item := float64(max(took-tookBefore, 0)) / float64(max(items-before, 1))
+	return time.Duration(min(float64(took)+item*float64(n-items), math.MaxInt64/2))
+}
+
+// settle finds the size: the smallest point from which on the GPUs win at all points.
+func (r *BreakEvenReport) settle() error {
+	if r.at(OnCPU, math.MaxInt) == 0 || r.at(OnGPU, math.MaxInt) == 0 {
+		return driver.Errorf(driver.ErrInvalidArgument, "a break-even needs a point of each side")
+	}
+	r.size = 0
+	for _, p := range slices.Backward(r.Points) {
+		if float64(r.at(OnGPU, p.Items)) > advantage*float64(r.at(OnCPU, p.Items)) {
+			break
+		}
+		r.size = p.Items
+	}
+	return nil
+}
+
+// between is a number of items between the largest point below the size and the size, or 0 if they are as near
+// as the size has to be known.
+func (r *BreakEvenReport) between() int {
+	below := 0
+	for _, p := range r.Points {
+		if p.Items < r.size {
+			below = p.Items
+		}
+	}
+	if below == 0 || r.size-below <= max(r.size/precision, 1) {
+		return 0
+	}
+	return below + (r.size-below)/2
 }
 
 // wins tells whether the GPU is worth it for n items.
-func (r *BreakEvenReport) wins(n int) bool {
-	return float64(r.GPU.Start)+r.GPU.Item*float64(n) <= advantage*(float64(r.CPU.Start)+r.CPU.Item*float64(n))
-}
+func (r *BreakEvenReport) wins(n int) bool { return r.size > 0 && n >= r.size }
 
-// Size is the number of items from which on the GPUs win. It is false if there is none.
+// Size is the number of items from which on the GPUs win, at all larger numbers that were measured. It is
+// false if there is none.
 func (r *BreakEvenReport) Size() (items int, ok bool) {
 	r = zero.Or(r)
-	head := float64(r.GPU.Start) - advantage*float64(r.CPU.Start) // what the GPU is behind at the start
-	gain := advantage*r.CPU.Item - r.GPU.Item                     // and what it makes good with each item
-	if len(r.Points) > 0 && head <= 0 && gain >= 0 {
-		return 1, true
-	}
-	n := math.Ceil(head / gain)
-	if !(gain > 0) || n > math.MaxInt/2 {
-		return 0, false
-	}
-	for items = max(int(n), 1); !r.wins(items); items++ { // the quotient may be a little too small
-	}
-	return items, true
+	return r.size, r.size > 0
 }
 
 // String is a table of the points and the size.
@@ -97,11 +119,10 @@ func (r *BreakEvenReport) String() string {
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t\n", p.Items, cell(p.CPU), cell(p.GPU), faster)
 	}
 	_ = table.Flush() // a Builder takes all
-	fmt.Fprintf(&b, "CPU: %v, GPU: %v\n", r.CPU, r.GPU)
 	if n, ok := r.Size(); ok {
 		fmt.Fprintf(&b, "the GPU wins from %d items on", n)
 	} else {
-		b.WriteString("there is no size from which on the GPU wins")
+		b.WriteString("the GPU does not win")
 	}
 	from := "measured"
 	if r.Kept {
@@ -125,42 +146,4 @@ func threeDigits(d time.Duration) time.Duration {
 		unit *= 10
 	}
 	return d.Round(unit)
-}
-
-// fit lays the lines through the points. An error counts relative to the time, since times
-// span orders of magnitude. Neither part of a line is negative.
-func (r *BreakEvenReport) fit() error {
-	lines := [2]*BreakEvenLine{&r.CPU, &r.GPU}
-	for i, l := range lines {
-		// Sums with weights of 1/t^2: of 1, n, n^2, t and nt.
-		var s, sn, snn, st, snt float64
-		least := math.Inf(1)
-		for _, p := range r.Points {
-			n, t := float64(p.Items), float64([2]time.Duration{p.CPU, p.GPU}[i])
-			if t == 0 {
-				continue
-			}
-			w := 1 / (t * t)
-			s, sn, snn, st, snt = s+w, sn+w*n, snn+w*n*n, st+w*t, snt+w*n*t
-			least = min(least, t)
-		}
-		if s == 0 {
-			return driver.Errorf(driver.ErrInvalidArgument, "a break-even needs a point of each side")
-		}
-		start, item := 0.0, snt/snn // of one point, or where the start would be negative
-		if det := s*snn - sn*sn; det > 1e-12*s*snn {
-			start, item = (st*snn-snt*sn)/det, (s*snt-sn*st)/det
-		}
-		switch {
-		case start < 0:
-			start, item = 0, snt/snn
-		case item < 0:
-			start, item = st/s, 0
-		}
-		l.Start, l.Item = time.Duration(start), item
-		if l.Start == 0 && l.Item == 0 {
-			l.Start = time.Duration(max(least, 1))
-		}
-	}
-	return nil
 }

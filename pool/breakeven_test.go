@@ -75,18 +75,43 @@ func line(start, item time.Duration) func(n int) time.Duration {
 	return func(n int) time.Duration { return start + time.Duration(n)*item }
 }
 
+// curve is lines through the microseconds that 1, 4, 16, 64, ... items take.
+func curve(took ...float64) func(n int) time.Duration {
+	return func(n int) time.Duration {
+		i := 0
+		for i < len(took)-2 && n > 4<<(2*i) {
+			i++
+		}
+		least := 1 << (2 * i)
+		part := float64(n-least) / float64(3*least)
+		return time.Duration((took[i] + part*(took[i+1]-took[i])) * float64(time.Microsecond))
+	}
+}
+
 func TestBreakEvenFindsTheSize(t *testing.T) {
 	for name, c := range map[string]struct {
 		cpu, gpu func(int) time.Duration
 		size     int // 0: none
+		measured []int
 	}{
-		// 0.95 (1000 n + 1000) >= 50000 + 10 n
-		"later":           {line(time.Microsecond, time.Microsecond), line(50*time.Microsecond, 10), 53},
-		"never":           {line(time.Microsecond, 100), line(50*time.Microsecond, 100), 0},
-		"hardly":          {line(time.Microsecond, 1000), line(time.Microsecond, 960), 0},
-		"always":          {line(time.Millisecond, 1000), line(time.Microsecond, 10), 1},
-		"at once":         {line(time.Millisecond, 0), line(time.Microsecond, 0), 1},
-		"small ones only": {line(time.Millisecond, 10), line(time.Microsecond, 20), 0},
+		// 0.95 (1000 n + 1000) >= 50000 + 10 n from 53 on
+		"later": {line(time.Microsecond, time.Microsecond), line(50*time.Microsecond, 10), 55,
+			[]int{1, 4, 16, 40, 52, 55, 58, 64, 256, 1024, 4096, 10_000}},
+		"never":           {line(time.Microsecond, 100), line(50*time.Microsecond, 100), 0, nil},
+		"hardly":          {line(time.Microsecond, 1000), line(time.Microsecond, 960), 0, nil},
+		"always":          {line(time.Millisecond, 1000), line(time.Microsecond, 10), 1, nil},
+		"at once":         {line(time.Millisecond, 0), line(time.Microsecond, 0), 1, nil},
+		"small ones only": {line(time.Millisecond, 100), line(time.Microsecond, 200), 0, nil},
+		// As on a host with one H200, where no line fits: 20 µs to 3.94 ms and 157 µs to 3 ms.
+		"bent": {curve(20, 46.6, 98.1, 283, 382, 778, 1450, 2760), curve(157, 137, 142, 169, 231, 459, 1300, 2170), 32,
+			[]int{1, 4, 16, 28, 31, 32, 34, 40, 64, 256, 1024, 4096, 10_000}},
+		// One size between at which the cores win, by chance or not.
+		"twice": {line(time.Microsecond, time.Microsecond), func(n int) time.Duration {
+			if n == 256 {
+				return time.Millisecond
+			}
+			return line(2*time.Microsecond, 100)(n)
+		}, 268, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := open(t, machine(1))
@@ -98,10 +123,16 @@ func TestBreakEvenFindsTheSize(t *testing.T) {
 			assert.Equal(t, c.size > 0, ok)
 			assert.Equal(t, c.size, n)
 			for _, n := range []int{1, c.size - 1, c.size, c.size + 1, 1000, 1 << 30} {
-				if n > 0 {
-					want := float64(c.gpu(n)) <= 0.95*float64(c.cpu(n))
-					assert.Equal(t, want, w.b.Wins(n), "%d items", n)
-				}
+				assert.Equal(t, ok && n >= c.size, w.b.Wins(n), "%d items", n)
+			}
+			var measured []int
+			for _, p := range w.b.Report().Points {
+				measured = append(measured, p.Items)
+				assert.Equal(t, c.cpu(p.Items), p.CPU)
+				assert.Equal(t, c.gpu(p.Items), p.GPU)
+			}
+			if c.measured != nil {
+				assert.Equal(t, c.measured, measured)
 			}
 		})
 	}
@@ -149,7 +180,7 @@ func TestBreakEvenOfRequests(t *testing.T) {
 	require.NoError(t, b.Learn(context.Background()))
 	size, ok := b.Report().Size()
 	require.True(t, ok)
-	assert.Equal(t, 53, size)
+	assert.Equal(t, 55, size)
 	report, err := do(context.Background(), size-1)
 	require.NoError(t, err)
 	assert.Equal(t, pool.OnCPU, report.Where)
@@ -223,7 +254,10 @@ func TestBreakEvenIsKept(t *testing.T) {
 	again, measured := learn(config, p)
 	assert.False(t, measured, "it is on disk")
 	assert.Equal(t, first.Report().Points, again.Report().Points)
-	assert.Equal(t, first.Report().GPU, again.Report().GPU)
+	size, _ := first.Report().Size()
+	kept, _ := again.Report().Size()
+	assert.Equal(t, 32, size)
+	assert.Equal(t, size, kept)
 	assert.Contains(t, again.String(), "kept on disk since 2026-01-02 03:04")
 	require.NoError(t, again.Learn(context.Background()))
 	require.NoError(t, again.Measure(context.Background()))
@@ -261,7 +295,7 @@ func TestBreakEvenIsKept(t *testing.T) {
 func TestBreakEvenDrifts(t *testing.T) {
 	p, _ := open(t, machine(1))
 	w := newTimed(t, p, 100, line(1, time.Microsecond), line(30*time.Microsecond, 10))
-	w.b = w.open(t, pool.BreakEvenConfig{Name: "drifts", Largest: 100, Dir: t.TempDir()})
+	w.b = w.open(t, pool.BreakEvenConfig{Name: "drifts", Largest: 1000, Dir: t.TempDir()})
 	require.NoError(t, w.b.Learn(context.Background()))
 	calls := func(count, n int) {
 		for range count {
@@ -376,17 +410,21 @@ func TestBreakEvenBadArguments(t *testing.T) {
 
 func TestBreakEvenPrints(t *testing.T) {
 	p, _ := open(t, drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())})
-	w := newTimed(t, p, 64, line(1200, 250), line(38*time.Microsecond, 2))
+	w := newTimed(t, p, 64, line(1200, 250), line(10*time.Microsecond, 2))
 	require.NoError(t, w.b.Learn(context.Background()))
 	lines := strings.Split(w.b.String(), "\n")
 	assert.Regexp(t, `^test/v1 on 2 x NVIDIA H100 80GB HBM3 \(9.0\), driver .*CUDA 13.0; .+, GOMAXPROCS \d+$`, lines[0])
 	assert.Equal(t, []string{
 		"     items       CPU       GPU    GPU is",
-		"         1    1.45µs      38µs   0.0382x",
-		"         4     2.2µs      38µs   0.0579x",
-		"        16     5.2µs      38µs    0.137x",
-		"        64    17.2µs    38.1µs    0.451x",
-		"CPU: 1.2µs + 250ns an item, GPU: 38µs + 2ns an item",
-	}, lines[1:7])
-	assert.Equal(t, "the GPU wins from 157 items on (measured 2026-01-02 03:04:05)", lines[7])
+		"         1    1.45µs      10µs    0.145x",
+		"         4     2.2µs      10µs     0.22x",
+		"        16     5.2µs      10µs    0.518x",
+		"        28     8.2µs    10.1µs    0.815x",
+		"        34     9.7µs    10.1µs    0.963x",
+		"        37    10.5µs    10.1µs     1.04x",
+		"        38    10.7µs    10.1µs     1.06x",
+		"        40    11.2µs    10.1µs     1.11x",
+		"        64    17.2µs    10.1µs      1.7x",
+		"the GPU wins from 38 items on (measured 2026-01-02 03:04:05)",
+	}, lines[1:])
 }
