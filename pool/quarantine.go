@@ -24,6 +24,7 @@ type quarantine struct {
 	pause    time.Duration
 	until    time.Time // of the next probe
 	timer    *time.Timer
+	forget   func() // ends what the runtime reports of it
 }
 
 // recordSuccess records that a request has succeeded. It does not end a quarantine: the request may have begun
@@ -98,6 +99,7 @@ func (p *Pool) beginQuarantine(d *device) {
 	q := &d.quarantine
 	q.on = true
 	q.pause = min(max(2*q.pause, quarantineFirst), quarantineMax)
+	p.publish(d)
 	p.scheduleProbe(d)
 	for r := p.queue.first; r != nil; {
 		next := r.after
@@ -112,6 +114,18 @@ func (p *Pool) scheduleProbe(d *device) {
 	q.stop()
 	if !p.closed {
 		q.timer = time.AfterFunc(q.pause, func() { p.probe(d) })
+	}
+}
+
+// publish makes the runtime report whether the device is in quarantine, and why.
+func (p *Pool) publish(d *device) {
+	q := &d.quarantine
+	if q.forget != nil {
+		q.forget()
+		q.forget = nil
+	}
+	if q.on && !p.closed {
+		q.forget = p.rt.Quarantine(d.info.Ordinal, q.err)
 	}
 }
 
@@ -139,6 +153,7 @@ func (p *Pool) probe(d *device) {
 	default:
 		q.err = err
 		q.pause = min(2*q.pause, quarantineMax)
+		p.publish(d)
 		p.scheduleProbe(d)
 	}
 }
@@ -147,6 +162,7 @@ func (p *Pool) probe(d *device) {
 func (p *Pool) endQuarantine(d *device) {
 	q := &d.quarantine
 	q.on, q.failures, q.err = false, 0, nil
+	p.publish(d)
 	q.stop()
 	p.dispatch()
 }
@@ -176,5 +192,6 @@ func (p *Pool) stopProbes() {
 	p.cancel()
 	for _, d := range p.devices {
 		d.quarantine.stop()
+		p.publish(d)
 	}
 }

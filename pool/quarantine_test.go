@@ -13,6 +13,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/runtime"
 )
 
 // asks is a function that asks its device.
@@ -87,7 +88,8 @@ func TestVanishedDeviceIsQuarantined(t *testing.T) {
 // until a request has succeeded.
 func TestFailingDeviceIsQuarantined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := open(t, machine(2))
+		p, gpu := open(t, machine(2))
+		rt := runtimeOf(t, p)
 		broken := true
 		f := func(w *pool.Worker) error {
 			if w.Index() == 0 && broken {
@@ -107,10 +109,15 @@ func TestFailingDeviceIsQuarantined(t *testing.T) {
 		for _, pause := range []time.Duration{1, 2, 4} {
 			fail()
 			assert.Equal(t, pause*time.Second, time.Until(p.Stats().Devices[0].NextProbe))
+			assert.ErrorIs(t, rt.Devices()[0].Quarantine, driver.ErrorECCUncorrectable, "the runtime tells it")
+			assert.ErrorContains(t, rt.Degraded(), "device 0 is in quarantine: ")
+			assert.NoError(t, rt.Devices()[0].Err, "others may use it")
+			assert.Equal(t, runtime.Available, rt.Outcome())
 			burst(t, p, 10, f)
 			time.Sleep(pause * time.Second) // the probe succeeds, though requests do not
 			synctest.Wait()
 			assert.False(t, p.Stats().Devices[0].Quarantined)
+			assert.NoError(t, rt.Degraded())
 		}
 		broken = false
 		_, err := pool.Do(t.Context(), p, f, pool.WithDevices(0))
@@ -118,7 +125,25 @@ func TestFailingDeviceIsQuarantined(t *testing.T) {
 		broken = true
 		fail()
 		assert.Equal(t, time.Second, time.Until(p.Stats().Devices[0].NextProbe))
+
+		gpu.Fail("cuStreamQuery", 1, driver.ErrorUnknown)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.ErrorIs(t, rt.Devices()[0].Quarantine, driver.ErrorUnknown, "that of the probe")
+		require.NoError(t, p.Close())
+		assert.NoError(t, rt.Degraded(), "with the pool")
 	})
+}
+
+// runtimeOf is the runtime of a pool.
+func runtimeOf(t *testing.T, p *pool.Pool) (rt *runtime.Runtime) {
+	t.Helper()
+	_, err := pool.Do(t.Context(), p, func(w *pool.Worker) error {
+		rt = w.Context().Runtime()
+		return nil
+	})
+	require.NoError(t, err)
+	return rt
 }
 
 // What a request has asked for is no fault of its device, and the last device stays.

@@ -40,6 +40,9 @@ type Device struct {
 	// Err is why the device cannot be used, or nil: its queries failed, it was lost, or its context
 	// could not be opened when that was tried last. See [Runtime.Revive].
 	Err error
+	// Quarantine is why a pool leaves the device out for a while, or nil. Nobody else is kept from using
+	// it. See [Runtime.Quarantine].
+	Quarantine error
 
 	handle driver.Device
 }

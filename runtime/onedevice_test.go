@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -466,4 +467,23 @@ func TestDevicesComeAndGo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Each note of a quarantine ends by itself, and keeps nobody from using the device.
+func TestQuarantine(t *testing.T) {
+	rt, _ := open(t, twoDevices())
+	first, second := rt.Quarantine(1, io.EOF), rt.Quarantine(1, io.ErrUnexpectedEOF)
+	assert.NoError(t, rt.Devices()[0].Quarantine)
+	assert.Equal(t, io.EOF, rt.Devices()[1].Quarantine)
+	assert.EqualError(t, rt.Degraded(), "device 1 is in quarantine: EOF")
+	require.NoError(t, rt.Refresh())
+	contextAt(t, rt, 1)
+	first()
+	first()
+	assert.Equal(t, io.ErrUnexpectedEOF, rt.Devices()[1].Quarantine)
+	second()
+	assert.NoError(t, rt.Degraded())
+	rt.Quarantine(1, nil)()
+	var none *runtime.Runtime
+	none.Quarantine(0, io.EOF)()
 }

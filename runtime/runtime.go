@@ -61,6 +61,8 @@ type Runtime struct {
 	built    map[string]built
 	builds   flight.Group[string, built]
 	opening  map[int]*sync.Mutex
+
+	quarantines []*quarantine // in the order in which they began
 }
 
 // found is what the last look for CUDA has given.
@@ -260,16 +262,19 @@ func (rt *Runtime) Err() error {
 	return rt.found.Load().err
 }
 
-// Degraded is why some of the devices cannot be used while CUDA can: the errors of those,
-// joined, or nil. It is nil where Err is not.
+// Degraded is why some of the devices cannot be used, or are in quarantine, while CUDA can be used: the
+// errors of those, joined, or nil. It is nil where Err is not.
 func (rt *Runtime) Degraded() error {
 	if rt.Err() != nil {
 		return nil
 	}
 	var errs []error
 	for _, d := range rt.Devices() {
-		if d.Err != nil {
+		switch {
+		case d.Err != nil:
 			errs = append(errs, fmt.Errorf("device %d: %w", d.Ordinal, d.Err))
+		case d.Quarantine != nil:
+			errs = append(errs, fmt.Errorf("device %d is in quarantine: %w", d.Ordinal, d.Quarantine))
 		}
 	}
 	return errors.Join(errs...)
@@ -316,6 +321,7 @@ func (rt *Runtime) Devices() []Device {
 		default:
 			d.Err = rt.failures[d.Ordinal]
 		}
+		d.Quarantine = rt.quarantined(d.Ordinal)
 	}
 	return devices
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"reflect"
 	"slices"
@@ -229,6 +230,9 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Ref.Acquire", touches, func() error { return release(second(x.Acquire())) }},
 		{"Ref.Retain", touches, func() error { r := x.Retain(); return errors.Join(second(r.Access()), r.Close()) }},
 		told("Runtime.Degraded", func() { _ = rt.Degraded() }),
+		told("Runtime.Quarantine", func() { rt.Quarantine(0, io.EOF)() }),
+		told("Runtime.TraceRequest", func() { rt.TraceRequest(bg, "") }),
+		told("Stream.SetTraceContext", func() { s.SetTraceContext(bg) }),
 		told("Ref.Bytes", func() { x.Bytes() }),
 		told("Ref.Core", func() { x.Core() }),
 		told("Ref.GoString", func() { _ = x.GoString() }),
