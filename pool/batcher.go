@@ -34,8 +34,8 @@ type Batcher[In, Out any] struct {
 	config BatcherConfig[In, Out]
 	run    func(ctx context.Context, in []In, out []Out, errs []error) error
 	rt     *runtime.Runtime // whose Trace is called for the items
-	number uint64 // see withMark
-	key    any    // of the contexts of its batches
+	number uint64           // see withMark
+	key    any              // of the contexts of its batches
 	calls  sync.Pool
 
 	arrived atomic.Pointer[batchCall[In, Out]] // new calls that are not accepted yet, the last one first

@@ -451,3 +451,36 @@ func TestHistogram(t *testing.T) {
 	assert.Equal(t, want, h)
 	assert.EqualValues(t, 9, h.Count())
 }
+
+// With more callers than batches have room, nobody waits for longer than the others: each item for the batches
+// of those before it.
+func TestBatcherIsFairToManyCallers(t *testing.T) {
+	for _, delay := range []time.Duration{0, time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			const callers, each, took = 1024, 8, 100 * time.Microsecond
+			b, err := newBatcher(func(context.Context, []int, []int, []error) error {
+				time.Sleep(took)
+				return nil
+			}, BatcherConfig[int, int]{MaxDelay: delay})
+			require.NoError(t, err)
+			waited := make([]time.Duration, callers) // the longest of each
+			var all sync.WaitGroup
+			start := time.Now()
+			for i := range callers {
+				all.Go(func() {
+					for range each {
+						since := time.Now()
+						_, err := b.Do(context.Background(), 1)
+						assert.NoError(t, err)
+						waited[i] = max(waited[i], time.Since(since))
+					}
+				})
+			}
+			all.Wait()
+			const rounds = callers / defaultBatchItems / defaultBatchesPerDevice
+			assert.LessOrEqual(t, slices.Max(waited), (rounds+1)*took)
+			assert.LessOrEqual(t, time.Since(start), (rounds*each+2)*took, "the batches are full")
+			require.NoError(t, b.Close())
+		})
+	}
+}

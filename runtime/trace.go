@@ -8,8 +8,8 @@ import (
 	"github.com/purecuda/purecuda/internal/contain"
 )
 
-// Trace is functions that hear what a runtime does, for spans and logs. Any of them may be nil; what
-// nobody listens to costs nothing. [WithTrace] sets it, and it must not be changed afterwards.
+// Trace is functions that hear what a runtime does, for spans and logs. Any of them may be nil.
+// [WithTrace] sets it, and it must not be changed afterwards.
 //
 // Launch, Copy and Wait are called after the call that they tell of, on its goroutine, and so at the same
 // time on several. That call returns when they do; they hold up nothing else. They may use
