@@ -116,6 +116,9 @@ func positive(x float64) float64 {
 // prepare makes the stream and the states of a worker, unless it has them. It makes them again after a
 // Reset of the context. If it fails, it closes what it has made.
 func (w *Worker) prepare() (err error) {
+	if w.pooled.pool.defaults.remote != nil {
+		return w.pooled.remote()
+	}
 	if w.stream != nil && w.generation == w.context.State().Generation() {
 		return nil
 	}
@@ -146,6 +149,11 @@ func (p *Pool) setUp(setup func(*Worker) error, w *Worker) (err error) {
 	}
 	failed := contain.Hook(func() { err = p.onDevice(func() error { return setup(w) }) })
 	return errors.Join(err, failed)
+}
+
+// remote is why the process that does the work of the device cannot, or nil. See [WithRemote].
+func (d *device) remote() error {
+	return contain.Do(func() error { return d.pool.defaults.remote(d.info.Ordinal) })
 }
 
 // share gives a worker the shared state of its device. The first worker makes it, and the others wait.
@@ -239,6 +247,9 @@ func (d *device) close() error {
 
 // probe tests whether the device works, and revives it if it was lost.
 func (d *device) probe(ctx context.Context) error {
+	if d.pool.defaults.remote != nil {
+		return d.remote()
+	}
 	if err := d.pool.rt.Revive(ctx, d.info.Ordinal); err != nil {
 		return err
 	}

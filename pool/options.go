@@ -44,6 +44,7 @@ type config struct {
 	bytes     uint64
 	refuse    bool
 	quotas    map[string]uint64
+	remote    func(ordinal int) error
 }
 
 // The defaults of [WithMinPerDevice], [WithStreams] and [WithQueue].
@@ -91,6 +92,14 @@ func WithQueue(requests int) Option {
 // WithQueueWait lets a request wait until its context ends if the queue is full, instead of failing with
 // [ErrQueueFull]. The queue is then bounded only by the number of goroutines that call.
 func WithQueueWait() Option { return func(c *config) { c.queueWait = true } }
+
+// WithRemote is for functions that have their work done by other processes: the pool opens no context, a
+// [Worker] has no Context and no Stream, and no setup runs. state is why a device cannot do work now, or
+// nil. It is asked at the beginning of each call, on several goroutines at the same time.
+// isolate.Group.Pool makes such a pool. It is an option of Open only.
+func WithRemote(state func(ordinal int) error) Option {
+	return func(c *config) { c.remote, c.ofOpen = state, "WithRemote" }
+}
 
 // WithCost estimates how long the function of [Do], or one item of [Scatter], [Map] and [Reduce], takes on
 // a device. Set it for Do if requests differ much. Set it for the others if items are few and long, or

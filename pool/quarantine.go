@@ -174,6 +174,8 @@ func (p *Pool) state(d *device) (info runtime.Device, leftOut bool) {
 	if err != nil {
 		info = d.info
 		info.Err = err
+	} else if p.defaults.remote != nil && info.Err == nil {
+		info.Err = d.remote()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

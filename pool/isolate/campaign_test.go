@@ -5,14 +5,18 @@ package isolate_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
@@ -25,7 +29,12 @@ import (
 // TestCampaign kills children at random points while requests of all kinds run: each request gets one answer, which is
 // right or an error that says why, and nothing is left.
 func TestCampaign(t *testing.T) {
+	before := len(descriptors("self"))
 	seeds.Run(t, 12, func(seed uint64) *campaign { return &campaign{t: t, seed: seed} })
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+	assert.ErrorIs(t, err, syscall.ECHILD, "no process is left")
+	assert.InDelta(t, before, len(descriptors("self")), 2, "descriptors")
 }
 
 type campaign struct {
@@ -58,7 +67,11 @@ func (c *campaign) Run() error {
 	if err != nil {
 		return err
 	}
-	g, err := isolate.Open(rt, isolate.WithOutput(nil), isolate.WithEnvironment(fmt.Sprint(simulation, "=", devices)),
+	environment := []string{fmt.Sprint(simulation, "=", devices)}
+	if chance.IntN(2) == 0 {
+		environment = append(environment, fate+"=1")
+	}
+	g, err := isolate.Open(rt, isolate.WithOutput(nil), isolate.WithEnvironment(environment...), isolate.WithReady(time.Duration(1+chance.IntN(2)*50)*200*time.Millisecond),
 		isolate.WithStreams(1+chance.IntN(4)), isolate.WithQueue(chance.IntN(40)), isolate.WithRestarts(1+chance.IntN(30), 300*time.Millisecond))
 	if err != nil {
 		return err
@@ -139,10 +152,14 @@ func (c *campaign) request(g *isolate.Group, chance *rand.Rand) error {
 	if chance.IntN(2) == 0 {
 		options = append(options, isolate.WithQueueWait())
 	}
+	if chance.IntN(8) == 0 {
+		return c.scatter(ctx, g, chance)
+	}
 	data := bytes.Repeat([]byte{byte(chance.Uint32())}, chance.IntN(1<<uint(chance.IntN(20))))
 	var want []byte
 	var words []uint32
-	name := []string{"echo/v1", "echo/v1", "echo/v1", "add/v1", "add/v1", "sleep/v1", "fault/v1", "spin/v1", "wait/v1", "exit/v1", "fail/v1", "nonsense/v1"}[chance.IntN(12)]
+	name := []string{"echo/v1", "echo/v1", "echo/v1", "echo/v1", "echo/v1", "add/v1", "add/v1", "add/v1", "sleep/v1", "fault/v1", "spin/v1", "wait/v1", "stop/v1",
+		"exit/v1", "fail/v1", "nonsense/v1", "device-memory/v1", "host-memory/v1", "descriptors/v1"}[chance.IntN(19)]
 	switch name {
 	case "echo/v1":
 		want = data
@@ -157,7 +174,7 @@ func (c *campaign) request(g *isolate.Group, chance *rand.Rand) error {
 		data = []byte{7, 0, 0, 0}
 	case "sleep/v1":
 		data, want = fmt.Append(nil, time.Duration(chance.IntN(30))*time.Millisecond), []byte("slept")
-	case "spin/v1", "wait/v1": // end by their context only
+	case "spin/v1", "wait/v1", "stop/v1": // end by their context only
 		var end context.CancelFunc
 		ctx, end = context.WithTimeout(ctx, time.Duration(chance.IntN(50))*time.Millisecond)
 		defer end()
@@ -175,7 +192,7 @@ func (c *campaign) request(g *isolate.Group, chance *rand.Rand) error {
 		if want != nil && !bytes.Equal(result, want) {
 			return fmt.Errorf("%s: %d bytes came back, %d are right", name, len(result), len(want))
 		}
-		if name == "spin/v1" || name == "wait/v1" || name == "exit/v1" || name == "fault/v1" || name == "fail/v1" {
+		if slices.Contains([]string{"spin/v1", "wait/v1", "stop/v1", "exit/v1", "fault/v1", "fail/v1", "device-memory/v1", "host-memory/v1"}, name) {
 			return fmt.Errorf("%s: no error: %+v", name, report)
 		}
 		return nil
@@ -183,10 +200,47 @@ func (c *campaign) request(g *isolate.Group, chance *rand.Rand) error {
 	if _, ok := errors.AsType[*isolate.RemoteError](err); ok && (name == "fail/v1" || name == "nonsense/v1") { // a full socket refuses to be written
 		return nil
 	}
-	for _, expected := range []error{isolate.ErrChildDied, isolate.ErrGaveUp, driver.ErrTimeout, driver.ErrClosed, pool.ErrQueueFull, context.Canceled} {
+	return unexpected(name, err)
+}
+
+// unexpected is an error that nothing of what the campaign does explains, or nil.
+func unexpected(name string, err error) error {
+	for _, expected := range []error{isolate.ErrChildDied, isolate.ErrGaveUp, driver.ErrTimeout, driver.ErrClosed, pool.ErrQueueFull, context.Canceled,
+		driver.ErrOutOfMemory, driver.ErrDriverCallFailed} {
 		if errors.Is(err, expected) {
 			return nil
 		}
 	}
 	return fmt.Errorf("%s: %w", name, err)
+}
+
+// scatter spreads work over the children.
+func (c *campaign) scatter(ctx context.Context, g *isolate.Group, chance *rand.Rand) error {
+	p, err := g.Pool(pool.WithMinPerDevice(1))
+	if err != nil {
+		return err
+	}
+	n := 1 + chance.IntN(5000)
+	b, err := g.NewBuffer(4 * n)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	c.note("scatter %d", n)
+	report, err := pool.Scatter(ctx, p, n, func(w *pool.Worker, t pool.Tile) error {
+		_, err := g.Call(w, "set/v1", set(t.Lo, t.Hi), isolate.WithBuffers(b), isolate.WithQueueWait())
+		return err
+	}, pool.WithRetry(chance.IntN(3)))
+	if closeErr := p.Close(); closeErr != nil {
+		return closeErr
+	}
+	if err != nil {
+		return unexpected("scatter", err)
+	}
+	for i := range n {
+		if word := binary.NativeEndian.Uint32(b.Bytes()[4*i:]); word != uint32(i) {
+			return fmt.Errorf("scatter: word %d is %d: %+v", i, word, report.Tiles)
+		}
+	}
+	return nil
 }

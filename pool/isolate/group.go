@@ -15,6 +15,7 @@ import (
 
 // Group is the children of a program, one for each device. It is safe for concurrent use.
 type Group struct {
+	rt      *runtime.Runtime
 	config  config
 	starter *starter
 	numbers atomic.Uint64 // of calls and buffers
@@ -45,7 +46,7 @@ type request struct {
 // Without usable CUDA the error is that of the runtime; do the work on the CPU then. Where there is no isolation, it is of
 // kind driver.ErrUnsupported.
 func Open(rt *runtime.Runtime, options ...Option) (*Group, error) {
-	g := &Group{config: defaults(), drained: make(chan struct{})}
+	g := &Group{rt: rt, config: defaults(), drained: make(chan struct{})}
 	if err := g.config.apply(options); err != nil {
 		return nil, err
 	}

@@ -3,11 +3,13 @@
 package isolate_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -29,8 +31,11 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// simulation tells a child how many devices it has to simulate.
-const simulation = "PURECUDA_TEST_ISOLATE"
+// simulation tells a child how many devices it has to simulate, and fate that it is to fail by chance.
+const (
+	simulation = "PURECUDA_TEST_ISOLATE"
+	fate       = "PURECUDA_TEST_FATE"
+)
 
 // ptx has kernels that are in order, that fault and that never end.
 const ptx = `.version 6.4
@@ -62,6 +67,7 @@ func init() {
 		"fault/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
 			return nil, launch(w, "fault", runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}})
 		},
+		"set/v1":   fill,
 		"spin/v1":  spin,
 		"where/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) { return []byte(w.Device().UUID.String()), nil },
 		"pid/v1":   func(*pool.Worker, *isolate.Request) ([]byte, error) { return fmt.Append(nil, os.Getpid()), nil },
@@ -92,6 +98,17 @@ func init() {
 		"nonsense/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
 			_, err := syscall.Write(socket(), r.Data)
 			return nil, err
+		},
+		"device-memory/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
+			x, err := runtime.Alloc[byte](w.Stream(), 1<<45)
+			return nil, errors.Join(err, x.Close())
+		},
+		"host-memory/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) {
+			_ = syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: 1, Max: 1})
+			return make([]byte, 1<<30), nil
+		},
+		"descriptors/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) {
+			return nil, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{})
 		},
 		"large/v1":       func(_ *pool.Worker, _ *isolate.Request) ([]byte, error) { return make([]byte, 16<<20+1), nil },
 		"environment/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { return json.Marshal(os.Environ()) },
@@ -133,6 +150,14 @@ func add(w *pool.Worker, r *isolate.Request) ([]byte, error) {
 		return nil, err
 	}
 	return nil, addTo(w, host, what)
+}
+
+// fill writes to each word of a range of the first buffer where it lies.
+func fill(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
+	for i := binary.LittleEndian.Uint32(r.Data); i < binary.LittleEndian.Uint32(r.Data[4:]); i++ {
+		binary.NativeEndian.PutUint32(r.Buffers[0].Bytes()[4*i:], i)
+	}
+	return nil, nil
 }
 
 func addTo(w *pool.Worker, host *runtime.HostBuffer[uint32], what uint32) error {
@@ -183,10 +208,15 @@ func launch(w *pool.Worker, name string, shape runtime.LaunchConfig, args ...run
 
 func TestMain(m *testing.M) {
 	isolate.Main(func() (*runtime.Runtime, error) {
-		if n, _ := strconv.Atoi(os.Getenv(simulation)); n > 0 {
-			return runtime.Open(runtime.WithDriver(drivertest.New(machine(n))))
+		n, _ := strconv.Atoi(os.Getenv(simulation))
+		if n == 0 {
+			return runtime.Open()
 		}
-		return runtime.Open()
+		config := machine(n)
+		if os.Getenv(fate) != "" {
+			meet(&config)
+		}
+		return runtime.Open(runtime.WithDriver(drivertest.New(config)))
 	})
 	before := goruntime.NumGoroutine()
 	code := m.Run()
@@ -199,6 +229,29 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// meet is what a child of the campaign meets while it starts, or later.
+func meet(config *drivertest.Config) {
+	soon := time.Duration(rand.IntN(100)) * time.Millisecond
+	switch rand.IntN(12) {
+	case 0:
+		time.Sleep(soon)
+	case 1:
+		time.AfterFunc(soon, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+	case 2:
+		time.AfterFunc(soon, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) })
+	case 3:
+		os.Exit(rand.IntN(3))
+	case 4:
+		_, _ = syscall.Write(socket(), bytes.Repeat([]byte{byte(rand.Uint32())}, 30))
+	case 5:
+		config.InitResult = driver.ErrorNoDevice
+	case 6:
+		config.Chaos = &drivertest.Chaos{Seed: rand.Uint64(), Failures: 0.02, Sticky: 0.3, SlowWork: 0.1, MaxDelay: time.Millisecond}
+	case 7:
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 8, Max: 8})
+	}
 }
 
 // lines sends what the children print to a test.

@@ -1,0 +1,43 @@
+package isolate
+
+import (
+	"slices"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/pool"
+)
+
+// Pool makes a pool whose devices are those of the group, for pool.Scatter, Map and Reduce, their options, reports
+// and errors. Their functions run in this process and call [Group.Call]. A device that is left out is
+// skipped. Close the pool before the group.
+func (g *Group) Pool(options ...pool.Option) (*pool.Pool, error) {
+	if g == nil || g.starter == nil {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "Pool takes a group of isolate.Open")
+	}
+	var ordinals []int
+	for _, s := range g.slots {
+		ordinals = append(ordinals, s.device.Ordinal)
+	}
+	return pool.Open(g.rt, append([]pool.Option{pool.WithDevices(ordinals...), pool.WithRemote(g.state)}, options...)...)
+}
+
+// Call is [Group.Do] in the child of a worker's device, with the worker's context.
+func (g *Group) Call(w *pool.Worker, name string, data []byte, options ...Option) ([]byte, error) {
+	if w == nil {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "Call(%.40q) takes a worker of Group.Pool", name)
+	}
+	result, _, err := g.Do(w.Ctx(), name, data, append(slices.Clip(options), WithDevices(w.Device().Ordinal))...)
+	return result, err
+}
+
+// state is why no child of a device serves, or nil.
+func (g *Group) state(ordinal int) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.slots {
+		if s.device.Ordinal == ordinal && s.state == LeftOut {
+			return g.gaveUp(&request{only: []int{ordinal}})
+		}
+	}
+	return nil
+}
