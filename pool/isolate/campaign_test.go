@@ -205,7 +205,7 @@ func (c *campaign) request(g *isolate.Group, chance *rand.Rand) error {
 
 // unexpected is an error that nothing of what the campaign does explains, or nil.
 func unexpected(name string, err error) error {
-	for _, expected := range []error{isolate.ErrChildDied, isolate.ErrGaveUp, driver.ErrTimeout, driver.ErrClosed, pool.ErrQueueFull, context.Canceled,
+	for _, expected := range []error{isolate.ErrChildDied, isolate.ErrGaveUp, driver.ErrTimeout, driver.ErrClosed, pool.ErrQueueFull, context.Canceled, context.DeadlineExceeded,
 		driver.ErrOutOfMemory, driver.ErrDriverCallFailed} {
 		if errors.Is(err, expected) {
 			return nil
