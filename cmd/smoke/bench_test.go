@@ -259,7 +259,7 @@ func TestBenchOnADeviceThatVanishes(t *testing.T) {
 	open := func(ctx context.Context, devices []string) (probe, job.Engine, error) {
 		config := drivertest.Config{Devices: drivertest.Devices(1, drivertest.H100())}
 		config.Devices[0].VanishAt = 400
-		return openSimulated(ctx, devices, config)
+		return openSimulated(ctx, devices, config, newGPUEngine)
 	}
 	c := runWith(t, open, quickBench()...)
 	assert.Equal(t, exitFailed, c.code)

@@ -49,6 +49,7 @@ const (
 	flagDevices    = "devices"
 	flagDevice     = "device" // the older name of devices
 	flagWithCPU    = "with-cpu"
+	flagIsolate    = "isolate"
 	flagPolicy     = "policy"
 	flagSimulate   = "simulate"
 	flagWorkers    = "workers"
@@ -83,6 +84,7 @@ func (a *app) command() *cli.Command {
 			&cli.StringFlag{Name: flagVerifySeed, Usage: "choose the checked sample by seed `N` (default: at random)"},
 			&cli.StringFlag{Name: flagDevices, Aliases: []string{flagDevice}, Usage: "use the GPUs of `LIST` only, by number or UUID, such as 0,2 (default: all)"},
 			&cli.BoolFlag{Name: flagWithCPU, Usage: "let the CPU cores that read for no GPU hash as well"},
+			&cli.BoolFlag{Name: flagIsolate, Usage: "hash in a child process for each GPU: a batch whose process or GPU dies is hashed again"},
 			&cli.StringFlag{Name: flagPolicy, DefaultText: "auto", Usage: "`POLICY` auto uses the GPUs or else the CPU, off never looks for a GPU, required fails without one [$" + policyVariable + "]"},
 			&cli.StringFlag{Name: flagSimulate, Usage: "use `N` simulated GPUs, which run the same kernel on the CPU, slowly, and check every access"},
 			&cli.StringFlag{Name: flagWorkers, Usage: "hash `N` batches at once (default: what suits the GPUs, or one for each CPU core)"},

@@ -23,6 +23,7 @@ type config struct {
 	verify   job.Verify
 	devices  []string // ordinals or UUIDs; none: all
 	withCPU  bool     // the CPU hashes as well
+	isolate  bool     // in child processes
 	policy   policy
 	simulate int // simulated GPUs; 0: those of this machine
 	workers  int // 0: what suits the engine
@@ -47,7 +48,7 @@ const policyVariable = "PURECUDA_POLICY"
 const maxWorkers = 4096
 
 func parseConfig(cmd *cli.Command) (config, error) {
-	c := config{out: cmd.String(flagOut), progress: !cmd.Bool(flagQuiet), withCPU: cmd.Bool(flagWithCPU)}
+	c := config{out: cmd.String(flagOut), progress: !cmd.Bool(flagQuiet), withCPU: cmd.Bool(flagWithCPU), isolate: cmd.Bool(flagIsolate)}
 	if name := cmd.Args().First(); cmd.Args().Present() {
 		if _, err := os.Lstat(name); err != nil {
 			return c, unknownCommand(cmd, name)
@@ -61,6 +62,9 @@ func parseConfig(cmd *cli.Command) (config, error) {
 	}
 	if c.policy == policyOff && c.simulate != 0 {
 		return c, usageError("--simulate %d asks for GPUs, the policy off forbids them; drop one of them", c.simulate)
+	}
+	if c.policy == policyOff && c.isolate {
+		return c, usageError("--%s asks for GPUs, the policy off forbids them; drop one of them", flagIsolate)
 	}
 	if c.policy == policyOff && len(c.devices) > 0 {
 		return c, usageError("--%s %s asks for GPUs, the policy off forbids them; drop one of them", flagDevices, strings.Join(c.devices, ","))

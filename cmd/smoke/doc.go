@@ -11,6 +11,7 @@
 //	smoke --input F --devices 0,2    # on two of the GPUs; without it on all
 //	smoke --input F --with-cpu       # on the GPUs, and on the cores that do not read for them
 //	smoke --input F --simulate 2     # on two GPUs that are simulated on the CPU
+//	smoke --input F --isolate        # in child processes, which may die
 //	smoke --input F --out digests    # and write the digest of each chunk to a file
 //	smoke help [COMMAND]             # all commands; smoke completion has scripts for shells
 //	smoke bench                      # measure calls, launches, copies, scaling and the job
@@ -27,6 +28,11 @@
 // whatever the policy. The policy is about the GPUs at the start: a job that went on without the GPU
 // would be slow without a reason that anybody sees. Run it again with --policy off, or with --devices
 // without that GPU.
+//
+// With --isolate a child process hashes for each GPU, by package pool/isolate. A child that is killed, or whose
+// GPU fails, is started again, and the batches that it had are hashed again. The end of the report says
+// which children died, and why. A GPU whose children die more than 10 times in a minute is left out, and the others
+// do its work. Where none is left, the job ends with an error.
 //
 // If there is no GPU, the first line says why. smoke doctor and the JSON document also have the files that
 // were tried.
@@ -107,6 +113,8 @@
 //	seconds          from the first read to the root
 //	setup_seconds    the time before that, to open the workers
 //	gb_per_s         bytes / seconds / 1e9
+//	children         with --isolate for each GPU: the processes that were started and that died,
+//	                 and why the last one did
 //
 // # What smoke bench prints
 //

@@ -12,11 +12,14 @@ import (
 
 // openGPU is the gpuOpener of the program: the driver of this machine.
 func openGPU(ctx context.Context, devices []string) (probe, job.Engine, error) {
-	return openRuntime(ctx, devices)
+	return openRuntime(ctx, devices, newGPUEngine)
 }
 
+// engineMaker makes the engine on devices that work. It owns the runtime from then on, unless that fails.
+type engineMaker func(ctx context.Context, rt *runtime.Runtime, usable []runtime.Device) (job.Engine, error)
+
 // openRuntime looks for GPUs with the given options of the runtime.
-func openRuntime(_ context.Context, devices []string, options ...runtime.Option) (probe, job.Engine, error) {
+func openRuntime(ctx context.Context, devices []string, build engineMaker, options ...runtime.Option) (probe, job.Engine, error) {
 	// The caller knows what absence means under its policy; here it is only found.
 	options = append(options, runtime.WithPolicy(runtime.PolicyAuto))
 	if len(devices) > 0 {
@@ -47,7 +50,7 @@ func openRuntime(_ context.Context, devices []string, options ...runtime.Option)
 		}
 		found.devices = append(found.devices, entry)
 	}
-	engine, err := newGPUEngine(rt, usable)
+	engine, err := build(ctx, rt, usable)
 	if err != nil {
 		return found, nil, errors.Join(err, rt.Close())
 	}

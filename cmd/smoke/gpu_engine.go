@@ -45,9 +45,8 @@ type gpu struct {
 	busy    job.Busy
 }
 
-// newGPUEngine opens the devices, all at once: a context takes 125 ms. The engine owns the
-// runtime from then on, unless this fails.
-func newGPUEngine(rt *runtime.Runtime, devices []runtime.Device) (*gpuEngine, error) {
+// newGPUEngine is an [engineMaker]. It opens the devices, all at once: a context takes 125 ms.
+func newGPUEngine(_ context.Context, rt *runtime.Runtime, devices []runtime.Device) (job.Engine, error) {
 	e := &gpuEngine{rt: rt, gpus: make([]*gpu, len(devices))}
 	errs := make([]error, len(devices))
 	var all sync.WaitGroup
@@ -81,33 +80,42 @@ func openDevice(rt *runtime.Runtime, ordinal int) (*gpu, error) {
 	return g, errors.Join(s.Synchronize(context.Background()), s.Close())
 }
 
-func (e *gpuEngine) Name() string {
-	names := make([]string, len(e.gpus))
+func (e *gpuEngine) Name() string { return "gpu " + namesOf(e.devices()) }
+
+func (e *gpuEngine) Places() []job.Place { return gpuPlaces(e.devices()) }
+
+func (e *gpuEngine) devices() []runtime.Device {
+	devices := make([]runtime.Device, len(e.gpus))
 	for i, g := range e.gpus {
-		names[i] = g.name()
+		devices[i] = g.context.Device()
 	}
-	return "gpu " + strings.Join(names, ", ")
+	return devices
 }
 
-func (g *gpu) name() string {
-	d := g.context.Device()
-	return fmt.Sprintf("%d (%s)", d.Ordinal, d.Name)
+// namesOf names devices: "0 (NVIDIA H100), 1 (NVIDIA H100)".
+func namesOf(devices []runtime.Device) string {
+	names := make([]string, len(devices))
+	for i, d := range devices {
+		names[i] = fmt.Sprintf("%d (%s)", d.Ordinal, d.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
-func (e *gpuEngine) Places() []job.Place {
-	readers, inTurn := e.readers(goruntime.GOMAXPROCS(0))
-	places := make([]job.Place, len(e.gpus))
-	for i, g := range e.gpus {
-		places[i] = job.Place{Name: "gpu " + g.name(), Workers: inTurn * readers, InTurn: inTurn, BatchBytes: gpuBatchBytes}
+// gpuPlaces are the places of devices.
+func gpuPlaces(devices []runtime.Device) []job.Place {
+	readers, inTurn := readersFor(len(devices), goruntime.GOMAXPROCS(0))
+	places := make([]job.Place, len(devices))
+	for i := range devices {
+		places[i] = job.Place{Name: "gpu " + namesOf(devices[i:i+1]), Workers: inTurn * readers, InTurn: inTurn, BatchBytes: gpuBatchBytes}
 	}
 	return places
 }
 
-// readers is how many a device has, and how many workers each of them: where there are many
+// readersFor is how many a device has, and how many workers each of them: where there are many
 // devices fewer readers have more workers, so that each device still has as much at a time.
-func (e *gpuEngine) readers(cores int) (readers, inTurn int) {
-	readers = min(gpuReaders, max(1, cores/len(e.gpus)))
-	most := max(1, allReaders/len(e.gpus))
+func readersFor(devices, cores int) (readers, inTurn int) {
+	readers = min(gpuReaders, max(1, cores/devices))
+	most := max(1, allReaders/devices)
 	if readers <= most {
 		return readers, gpuInTurn
 	}
@@ -127,13 +135,9 @@ func (e *gpuEngine) NewWorker(_ context.Context, place int, shape job.Shape) (jo
 	return w, nil
 }
 
-// gpuWorker has a stream and, on the host and on the device, room for one batch.
-type gpuWorker struct {
-	*gpu
-	stream *runtime.Stream
-	begin  *runtime.Event // of the batch, on the clock of the device
-	end    *runtime.Event
-	host   struct {
+// batchMemory is room for one batch, on the host and on the device.
+type batchMemory struct {
+	host struct {
 		data    *runtime.HostBuffer[byte]
 		chunks  *runtime.HostBuffer[kernels.Chunk]
 		digests *runtime.HostBuffer[kernels.Digest]
@@ -144,6 +148,15 @@ type gpuWorker struct {
 		digests *runtime.Ref[kernels.Digest]
 	}
 	closers []func() error
+}
+
+// gpuWorker has a stream and room for one batch.
+type gpuWorker struct {
+	*gpu
+	batchMemory
+	stream *runtime.Stream
+	begin  *runtime.Event // of the batch, on the clock of the device
+	end    *runtime.Event
 }
 
 func (w *gpuWorker) open(shape job.Shape) (err error) {
@@ -158,21 +171,28 @@ func (w *gpuWorker) open(shape job.Shape) (err error) {
 		w.closers = append(w.closers, (*e).Close)
 	}
 	return errors.Join(
-		open(w, &w.host.data, runtime.AllocHost[byte], w.context, shape.Bytes),
-		open(w, &w.host.chunks, runtime.AllocHost[kernels.Chunk], w.context, shape.Chunks),
-		open(w, &w.host.digests, runtime.AllocHost[kernels.Digest], w.context, shape.Chunks),
-		open(w, &w.device.data, runtime.Alloc[byte], w.stream, shape.Bytes),
-		open(w, &w.device.chunks, runtime.Alloc[kernels.Chunk], w.stream, shape.Chunks),
-		open(w, &w.device.digests, runtime.Alloc[kernels.Digest], w.stream, shape.Chunks),
+		open(&w.batchMemory, &w.host.data, runtime.AllocHost[byte], w.context, shape.Bytes),
+		open(&w.batchMemory, &w.host.chunks, runtime.AllocHost[kernels.Chunk], w.context, shape.Chunks),
+		open(&w.batchMemory, &w.host.digests, runtime.AllocHost[kernels.Digest], w.context, shape.Chunks),
+		w.onDevice(w.stream, shape),
+	)
+}
+
+// onDevice allocates what is on the device.
+func (m *batchMemory) onDevice(s *runtime.Stream, shape job.Shape) error {
+	return errors.Join(
+		open(m, &m.device.data, runtime.Alloc[byte], s, shape.Bytes),
+		open(m, &m.device.chunks, runtime.Alloc[kernels.Chunk], s, shape.Chunks),
+		open(m, &m.device.digests, runtime.Alloc[kernels.Digest], s, shape.Chunks),
 	)
 }
 
 // open allocates one buffer and notes that it is to be closed.
-func open[On any, B interface{ Close() error }](w *gpuWorker, to *B, alloc func(On, int) (B, error), on On, n int) error {
+func open[On any, B interface{ Close() error }](m *batchMemory, to *B, alloc func(On, int) (B, error), on On, n int) error {
 	b, err := alloc(on, n)
 	if err == nil {
 		*to = b
-		w.closers = append(w.closers, b.Close)
+		m.closers = append(m.closers, b.Close)
 	}
 	return err
 }
@@ -216,33 +236,37 @@ func (w *gpuWorker) clock() error {
 	return nil
 }
 
-// enqueue puts the batch on the stream: upload, hash, download.
+// enqueue puts the batch on the stream, with its times.
 func (w *gpuWorker) enqueue(bytes, n int, rounds uint32) error {
-	s, host := w.stream, &w.host
-	data, chunks, digests := w.device.data.Slice(0, bytes), w.device.chunks.Slice(0, n), w.device.digests.Slice(0, n)
-	if err := w.begin.Record(s); err != nil {
+	if err := w.begin.Record(w.stream); err != nil {
 		return err
 	}
-	if err := runtime.UploadHost(s, data, host.data.Slice(0, bytes)); err != nil {
+	if err := w.batchMemory.enqueue(w.stream, w.sha256, bytes, n, rounds); err != nil {
 		return err
 	}
-	if err := runtime.UploadHost(s, chunks, host.chunks.Slice(0, n)); err != nil {
+	return w.end.Record(w.stream)
+}
+
+// enqueue puts a batch on a stream: upload, hash, download.
+func (m *batchMemory) enqueue(s *runtime.Stream, sha256 kernels.SHA256Chunks, bytes, n int, rounds uint32) error {
+	data, chunks, digests := m.device.data.Slice(0, bytes), m.device.chunks.Slice(0, n), m.device.digests.Slice(0, n)
+	if err := runtime.UploadHost(s, data, m.host.data.Slice(0, bytes)); err != nil {
 		return err
 	}
-	if err := w.sha256.Launch(s, data, chunks, rounds, digests); err != nil {
+	if err := runtime.UploadHost(s, chunks, m.host.chunks.Slice(0, n)); err != nil {
 		return err
 	}
-	if err := runtime.DownloadHost(s, host.digests.Slice(0, n), digests); err != nil {
+	if err := sha256.Launch(s, data, chunks, rounds, digests); err != nil {
 		return err
 	}
-	return w.end.Record(s)
+	return runtime.DownloadHost(s, m.host.digests.Slice(0, n), digests)
 }
 
 // Close waits for the device and frees the buffers.
-func (w *gpuWorker) Close() error {
+func (m *batchMemory) Close() error {
 	var errs []error
-	for i := len(w.closers) - 1; i >= 0; i-- {
-		errs = append(errs, w.closers[i]())
+	for i := len(m.closers) - 1; i >= 0; i-- {
+		errs = append(errs, m.closers[i]())
 	}
 	return errors.Join(errs...)
 }

@@ -6,9 +6,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/pool/isolate"
 )
 
 func main() {
+	isolate.Main(openChild, pool.WithDeviceSetup(loadInChild))
 	os.Exit(run(os.Args, os.Stdout, os.Stderr))
 }
 

@@ -92,6 +92,17 @@ func (r *jobReport) writeTable(out io.Writer) error {
 			row("", "%s: %d chunks, %s, busy %.3f s, %.2f GB/s", s.On, s.Chunks, formatSize(s.Bytes), s.BusySeconds, s.GBPerSecond)
 		}
 	}
+	for i, c := range r.Children {
+		name := "children"
+		if i > 0 {
+			name = ""
+		}
+		died := ""
+		if c.Died > 0 {
+			died = fmt.Sprintf(", %d died, the last one because: %s", c.Died, c.LastDeath)
+		}
+		row(name, "gpu %d: %d started%s", c.Ordinal, c.Started, died)
+	}
 	row("verified", "%s", r.verifiedText())
 	row("time", "%.3f s, %.2f GB/s", r.Seconds, r.GBPerSecond)
 	if r.Out != "" {

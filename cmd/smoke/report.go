@@ -70,6 +70,7 @@ type jobReport struct {
 	Workers        int     `json:"workers,omitempty"`
 	BatchBytes     int     `json:"batch_bytes,omitempty"`
 	Shares         []share `json:"shares,omitempty"`
+	Children       []child `json:"children,omitempty"`
 
 	// Partial says that the job was interrupted. Then DoneChunks and DoneBytes were hashed,
 	// from the first on, and there is no root.
@@ -86,6 +87,14 @@ type share struct {
 	Bytes       int64   `json:"bytes"`
 	BusySeconds float64 `json:"busy_seconds"` // with work, copies included
 	GBPerSecond float64 `json:"gb_per_s"`     // of the whole time of the job
+}
+
+// child is what became of the child processes of a GPU, with --isolate.
+type child struct {
+	Ordinal   int    `json:"ordinal"`
+	Started   uint64 `json:"started"` // that got ready
+	Died      uint64 `json:"died"`    // or did not get ready
+	LastDeath string `json:"last_death,omitempty"`
 }
 
 // skipped names the entries of a folder that have no content to hash. All are

@@ -22,7 +22,7 @@ const (
 // PTX as real ones.
 func simulated(n int) gpuOpener {
 	return func(ctx context.Context, devices []string) (probe, job.Engine, error) {
-		return openSimulated(ctx, devices, drivertest.Config{Devices: simulatedDevices(n)})
+		return openSimulated(ctx, devices, drivertest.Config{Devices: simulatedDevices(n)}, newGPUEngine)
 	}
 }
 
@@ -32,9 +32,9 @@ func simulatedDevices(n int) []drivertest.DeviceConfig {
 	return drivertest.Devices(n, device)
 }
 
-func openSimulated(ctx context.Context, devices []string, config drivertest.Config) (probe, job.Engine, error) {
+func openSimulated(ctx context.Context, devices []string, config drivertest.Config, build engineMaker) (probe, job.Engine, error) {
 	gpu := drivertest.New(config)
-	found, engine, err := openRuntime(ctx, devices, runtime.WithDriver(gpu))
+	found, engine, err := openRuntime(ctx, devices, build, runtime.WithDriver(gpu))
 	if engine == nil {
 		return found, nil, errors.Join(err, gpu.Close())
 	}

@@ -105,7 +105,7 @@ func TestADeviceThatVanishes(t *testing.T) {
 		open := func(ctx context.Context, devices []string) (probe, job.Engine, error) {
 			config := drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())}
 			config.Devices[1].VanishAt = at
-			return openSimulated(ctx, devices, config)
+			return openSimulated(ctx, devices, config, newGPUEngine)
 		}
 		got := runWith(t, open, "--input", path, "--json", "--policy", "auto")
 		assert.Equal(t, exitFailed, got.code)
@@ -137,7 +137,7 @@ func TestSimulateTellsFindings(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			open := func(ctx context.Context, devices []string) (probe, job.Engine, error) {
-				found, engine, err := openSimulated(ctx, devices, c.config)
+				found, engine, err := openSimulated(ctx, devices, c.config, newGPUEngine)
 				if c.spoil != nil {
 					c.spoil(engine.(*simulatedEngine).gpu)
 				}
@@ -151,7 +151,7 @@ func TestSimulateTellsFindings(t *testing.T) {
 }
 
 func TestSimulateWithoutADevice(t *testing.T) {
-	found, engine, err := openSimulated(context.Background(), nil, drivertest.Config{InitResult: driver.ErrorNoDevice})
+	found, engine, err := openSimulated(context.Background(), nil, drivertest.Config{InitResult: driver.ErrorNoDevice}, newGPUEngine)
 	require.NoError(t, err)
 	assert.Nil(t, engine)
 	assert.Equal(t, outcomeAbsent, found.outcome)
@@ -178,7 +178,7 @@ func TestChaos(t *testing.T) {
 			config.Devices[len(config.Devices)-1].VanishAt = 100 + int(seed%60*3)
 		}
 		open := func(ctx context.Context, devices []string) (probe, job.Engine, error) {
-			return openSimulated(ctx, devices, config)
+			return openSimulated(ctx, devices, config, newGPUEngine)
 		}
 		c := runWith(t, open, "--input", path, "--json", "--with-cpu")
 		doc := c.document(t)
@@ -204,7 +204,7 @@ func TestReaders(t *testing.T) {
 		{2, 1, 2, 2}, {16, 1, 8, 2}, {64, 1, 8, 2}, {32, 2, 8, 2}, {64, 4, 4, 4}, {16, 4, 4, 2},
 		{128, 8, 2, 8}, {8, 8, 1, 2}, {4, 8, 1, 2}, {1, 1, 1, 2}, {1024, 32, 1, 16},
 	} {
-		readers, inTurn := (&gpuEngine{gpus: make([]*gpu, c.devices)}).readers(c.cores)
+		readers, inTurn := readersFor(c.devices, c.cores)
 		assert.Equal(t, []int{c.readers, c.inTurn}, []int{readers, inTurn}, "%d cores, %d devices", c.cores, c.devices)
 	}
 }

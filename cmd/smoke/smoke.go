@@ -53,6 +53,7 @@ func (a *app) hash(ctx context.Context, c config, in *job.Input, sink job.Sink) 
 		return err
 	}
 	_, simulated := engine.(*simulatedEngine)
+	children := childrenOf(engine)
 	if c.withCPU && a.report.Outcome == outcomeAvailable {
 		engine = withCPU(engine)
 	}
@@ -81,6 +82,9 @@ func (a *app) hash(ctx context.Context, c config, in *job.Input, sink job.Sink) 
 		return o
 	})
 	chunks, bytes, elapsed := count.close()
+	if children != nil {
+		a.report.Job.Children = children()
+	}
 	if !ok {
 		done.err = left(ctx)
 	}
@@ -102,7 +106,10 @@ func (a *app) engine(ctx context.Context, c config) (job.Engine, error) {
 		return job.NewCPU(cpuWorkers()), nil
 	}
 	open := a.openGPU
-	if c.simulate != 0 {
+	switch {
+	case c.isolate:
+		open = isolated(c.simulate)
+	case c.simulate != 0:
 		open = simulated(c.simulate)
 	}
 	type opening struct {

@@ -254,7 +254,11 @@ func (g *Group) Shutdown(ctx context.Context) error {
 		if s.begun != nil {
 			s.begun.kill(errClosed())
 		}
-		switch p := s.process; {
+		p := s.process
+		if p != nil && p.reason() == nil {
+			p.stopped = true
+		}
+		switch {
 		case p == nil:
 		case forced != nil:
 			p.kill(errClosed())

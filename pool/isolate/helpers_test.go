@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -109,6 +110,15 @@ func init() {
 		},
 		"descriptors/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) {
 			return nil, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{})
+		},
+		"lie/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { // as call 1, that the device is lost, and lives on
+			content := []byte(`{"Driver":true,"Kind":"DeviceLost","Sticky":true}`)
+			frame := binary.LittleEndian.AppendUint32(nil, uint32(13+len(content)))
+			frame = binary.LittleEndian.AppendUint64(append(frame, 10), 1)
+			frame = binary.LittleEndian.AppendUint32(frame, crc32.Checksum(content, crc32.MakeTable(crc32.Castagnoli)))
+			_, err := syscall.Write(socket(), append(frame, content...))
+			time.Sleep(time.Hour)
+			return nil, err
 		},
 		"large/v1":       func(_ *pool.Worker, _ *isolate.Request) ([]byte, error) { return make([]byte, 16<<20+1), nil },
 		"environment/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { return json.Marshal(os.Environ()) },

@@ -117,6 +117,18 @@ func TestDeaths(t *testing.T) {
 	}
 }
 
+// A child that has told that it is lost does not live on.
+func TestLostChildEnds(t *testing.T) {
+	g := open(t, 1)
+	_, _, err := g.Do(within(t), "lie/v1", nil)
+	assert.ErrorIs(t, err, isolate.ErrChildDied)
+	assert.ErrorIs(t, err, driver.ErrDeviceLost)
+	require.NoError(t, g.Close())
+	var status syscall.WaitStatus
+	_, err = syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+	assert.ErrorIs(t, err, syscall.ECHILD)
+}
+
 func TestRetryElsewhere(t *testing.T) {
 	g := open(t, 2)
 	_, report, err := g.Do(within(t), "kill/v1", nil, isolate.WithRetry(2))
@@ -281,6 +293,56 @@ func TestChildrenGetWhatTheyNeedOnly(t *testing.T) {
 	result, _, err = g.Do(within(t), "files/v1", nil)
 	require.NoError(t, err)
 	assert.NotContains(t, string(result), "hostname")
+}
+
+// What a terminal or systemd sends to all processes of a service ends no child: the parent finishes its requests.
+func TestSignalsOfTheService(t *testing.T) {
+	g := open(t, 1)
+	first, _, err := g.Do(within(t), "pid/v1", nil)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(string(first))
+	require.NoError(t, err)
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		require.NoError(t, syscall.Kill(pid, signal))
+		again, _, err := g.Do(within(t), "pid/v1", nil)
+		require.NoError(t, err)
+		assert.Equal(t, first, again)
+	}
+}
+
+// Without descriptors no child starts, and nothing is left of the try. With them one does.
+func TestOutOfDescriptors(t *testing.T) {
+	g := open(t, 1, isolate.WithRestarts(1000, time.Hour))
+	_, _, err := g.Do(within(t), "echo/v1", nil)
+	require.NoError(t, err)
+	before := len(descriptors("self"))
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Max: limit.Max}))
+	_, bufferErr := g.NewBuffer(1)
+	_, _, killed := g.Do(within(t), "kill/v1", nil)
+	failed := g.Stats().Devices[0].Deaths
+	require.Eventually(t, func() bool { return g.Stats().Devices[0].Deaths > failed+1 }, 10*time.Second, time.Millisecond)
+	cause := g.Stats().Devices[0].Err
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
+	assert.ErrorIs(t, bufferErr, syscall.EMFILE)
+	assert.ErrorIs(t, killed, isolate.ErrChildDied)
+	assert.ErrorIs(t, cause, syscall.EMFILE)
+	_, _, err = g.Do(within(t), "echo/v1", nil)
+	require.NoError(t, err)
+	assert.InDelta(t, before, len(descriptors("self")), 1)
+}
+
+// A child without descriptors cannot take a buffer, and says so.
+func TestChildOutOfDescriptors(t *testing.T) {
+	g := open(t, 1)
+	_, _, err := g.Do(within(t), "descriptors/v1", nil)
+	require.NoError(t, err)
+	b, _ := words(t, g, 10)
+	_, _, err = g.Do(within(t), "set/v1", set(0, 10), isolate.WithBuffers(b))
+	assert.ErrorIs(t, err, driver.ErrOutOfMemory)
+	_, _, err = g.Do(within(t), "echo/v1", nil)
+	assert.NoError(t, err)
 }
 
 // Many deaths leave neither descriptors nor processes behind.

@@ -21,6 +21,8 @@ type process struct {
 	cmd  *exec.Cmd
 	link *link
 	tail *tail
+	// stopped says that the group ends it, and no fault of its own. The group's lock guards it.
+	stopped bool
 
 	introducing sync.Mutex      // of buffers, so that each is sent once and before its first call
 	known       map[uint64]bool // the buffers that were sent
@@ -174,6 +176,7 @@ func (p *process) deliver(number uint64, a answer) error {
 	delete(p.calls, number)
 	if poisoned(a.err) {
 		p.doom(a.err)
+		_ = p.cmd.Process.Kill() // it ends by itself, unless that hangs
 	}
 	call <- a // has room
 	return nil

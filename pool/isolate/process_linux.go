@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	goruntime "runtime"
 	"syscall"
 	"unsafe"
@@ -72,8 +73,10 @@ func newLink(file *os.File) (*link, error) {
 	return &link{conn: unix}, nil
 }
 
-// parentLink is the link of a child to its parent.
+// parentLink is the link of a child to its parent, which alone decides when the child ends: a terminal and
+// systemd send these signals to all processes of a service.
 func parentLink() (*link, error) {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	syscall.CloseOnExec(3)
 	return newLink(os.NewFile(3, "parent"))
 }

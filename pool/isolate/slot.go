@@ -56,6 +56,7 @@ func (s *slot) live() {
 		s.state, s.process, s.busy = Ready, p, 0
 		s.figures.Starts++
 		if g.ending {
+			p.stopped = true
 			go p.stop()
 		}
 		g.dispatch()
@@ -68,6 +69,10 @@ func (s *slot) live() {
 	defer g.mu.Unlock()
 	if g.ending {
 		s.state = Ended
+		if p != nil && !p.stopped {
+			s.err = err
+			s.figures.Deaths++
+		}
 		return
 	}
 	s.die(err)

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/pool/isolate"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+const (
+	isolatedHash = "smoke/sha256/v1"
+	// simulateVariable tells a child how many GPUs it has to simulate.
+	simulateVariable = "PURECUDA_SMOKE_SIMULATE"
+	// isolatedRestarts is how often the child of a GPU may die in a minute, and a batch be repeated on it.
+	isolatedRestarts = 10
+)
+
+func init() { isolate.Register(isolatedHash, hashInChild) }
+
+// openChild opens the runtime of a child.
+func openChild() (*runtime.Runtime, error) {
+	n, _ := strconv.Atoi(os.Getenv(simulateVariable))
+	if n == 0 {
+		return runtime.Open()
+	}
+	return runtime.Open(runtime.WithDriver(drivertest.New(drivertest.Config{Devices: simulatedDevices(n)})))
+}
+
+// loadInChild prepares the device of a child.
+func loadInChild(w *pool.Worker) error {
+	sha256, err := kernels.LoadSHA256Chunks(w.Context())
+	w.State = sha256
+	return err
+}
+
+// hashRequest is a batch in a shared buffer: Bytes of data, and from At on the chunks and, behind them, the digests.
+type hashRequest struct {
+	Bytes, At, Chunks int
+	Rounds            uint32
+}
+
+const (
+	chunkBytes  = int(unsafe.Sizeof(job.Chunk{}))
+	digestBytes = len(job.Digest{})
+)
+
+// hashInChild hashes a batch.
+func hashInChild(w *pool.Worker, r *isolate.Request) ([]byte, error) {
+	var h hashRequest
+	sha256, err := pool.State[kernels.SHA256Chunks](w)
+	if err == nil {
+		err = json.Unmarshal(r.Data, &h)
+	}
+	if err != nil || h.Chunks == 0 {
+		return nil, err
+	}
+	host, err := isolate.HostBuffer[byte](w, r.Buffers[0])
+	if err != nil {
+		return nil, err
+	}
+	b, end := batchMemory{}, h.At+h.Chunks*chunkBytes
+	b.host.data = host
+	if b.host.chunks, err = runtime.CastHost[job.Chunk](host.Slice(h.At, end)); err != nil {
+		return nil, err
+	}
+	if b.host.digests, err = runtime.CastHost[job.Digest](host.Slice(end, end+h.Chunks*digestBytes)); err != nil {
+		return nil, err
+	}
+	err = b.onDevice(w.Stream(), job.Shape{Bytes: h.Bytes, Chunks: h.Chunks})
+	if err == nil {
+		err = b.enqueue(w.Stream(), sha256, h.Bytes, h.Chunks, h.Rounds)
+	}
+	if err == nil {
+		err = w.Stream().Synchronize(w.Ctx())
+	}
+	return nil, errors.Join(err, b.Close())
+}
+
+// isolated is a gpuOpener that hashes in child processes, on n simulated GPUs or, with none, on those of
+// this machine.
+func isolated(n int) gpuOpener {
+	return func(ctx context.Context, devices []string) (probe, job.Engine, error) {
+		if n == 0 {
+			return openRuntime(ctx, devices, inChildren(n))
+		}
+		return openSimulated(ctx, devices, drivertest.Config{Devices: simulatedDevices(n)}, inChildren(n))
+	}
+}
+
+// isolatedEngine hashes in child processes, one for each device. A batch whose child dies is hashed again.
+type isolatedEngine struct {
+	rt      *runtime.Runtime
+	group   *isolate.Group
+	devices []runtime.Device
+	opened  time.Time
+	busy    []job.Busy
+}
+
+// inChildren is an [engineMaker] that starts the children, which simulate n GPUs.
+func inChildren(n int) engineMaker {
+	return func(ctx context.Context, rt *runtime.Runtime, devices []runtime.Device) (job.Engine, error) {
+		return newIsolatedEngine(ctx, rt, devices, isolate.WithEnvironment(fmt.Sprint(simulateVariable, "=", n)))
+	}
+}
+
+func newIsolatedEngine(ctx context.Context, rt *runtime.Runtime, devices []runtime.Device, environment isolate.Option) (job.Engine, error) {
+	ordinals := make([]int, len(devices))
+	for i, d := range devices {
+		ordinals[i] = d.Ordinal
+	}
+	group, err := isolate.Open(rt, isolate.WithDevices(ordinals...), isolate.WithRestarts(isolatedRestarts, time.Minute), environment)
+	if err != nil {
+		return nil, err
+	}
+	e := &isolatedEngine{rt: rt, group: group, devices: devices, opened: time.Now(), busy: make([]job.Busy, len(devices))}
+	errs := make([]error, len(devices))
+	var all sync.WaitGroup
+	for i := range devices {
+		all.Go(func() { errs[i] = e.hash(ctx, i, hashRequest{}, nil) })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, group.Close())
+	}
+	return e, nil
+}
+
+func (e *isolatedEngine) Name() string { return "gpu " + namesOf(e.devices) + " in child processes" }
+
+func (e *isolatedEngine) Places() []job.Place {
+	return gpuPlaces(e.devices)
+}
+
+func (e *isolatedEngine) Busy(place int) time.Duration { return e.busy[place].Total() }
+
+func (e *isolatedEngine) Close() error { return errors.Join(e.group.Close(), e.rt.Close()) }
+
+// hash has a batch hashed on its device, and if the child there dies, by any other one.
+func (e *isolatedEngine) hash(ctx context.Context, place int, request hashRequest, b *isolate.Buffer) error {
+	data, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	options := []isolate.Option{isolate.WithQueueWait()}
+	if b != nil {
+		options = append(options, isolate.WithBuffers(b))
+	}
+	_, report, err := e.group.Do(ctx, isolatedHash, data, append(options, isolate.WithDevices(e.devices[place].Ordinal))...)
+	ran := report.Ran
+	if errors.Is(err, isolate.ErrChildDied) || errors.Is(err, isolate.ErrGaveUp) {
+		_, report, err = e.group.Do(ctx, isolatedHash, data, append(options, isolate.WithRetry(isolatedRestarts))...)
+		ran += report.Ran
+	}
+	to := time.Since(e.opened)
+	e.busy[place].Add(to-ran, to)
+	return err
+}
+
+// children tells what became of the child processes.
+func (e *isolatedEngine) children() (all []child) {
+	for _, d := range e.group.Stats().Devices {
+		c := child{Ordinal: d.Device, Started: d.Starts, Died: d.Deaths}
+		if d.Err != nil {
+			c.LastDeath = d.Err.Error()
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// childrenOf tells what became of the children of an engine, or is nil.
+func childrenOf(engine job.Engine) func() []child {
+	switch e := engine.(type) {
+	case interface{ children() []child }:
+		return e.children
+	case *simulatedEngine:
+		return childrenOf(e.Engine)
+	}
+	return nil
+}
+
+func (e *isolatedEngine) NewWorker(_ context.Context, place int, shape job.Shape) (job.Worker, error) {
+	b, err := e.group.NewBuffer(shape.Bytes + shape.Chunks*(chunkBytes+digestBytes))
+	if err != nil {
+		return nil, err
+	}
+	return &isolatedWorker{engine: e, place: place, at: shape.Bytes, buffer: b, hashed: make(chan error, 1)}, nil
+}
+
+// isolatedWorker has a buffer that the children share.
+type isolatedWorker struct {
+	engine *isolatedEngine
+	place  int
+	buffer *isolate.Buffer
+	at     int // where the chunks begin
+	chunks int // of the batch that was started
+	hashed chan error
+}
+
+func (w *isolatedWorker) Buffer() []byte { return w.buffer.Bytes()[:w.at] }
+
+func (w *isolatedWorker) Start(ctx context.Context, chunks []job.Chunk, rounds uint32) error {
+	if err := context.Cause(ctx); err != nil || len(chunks) == 0 {
+		return err
+	}
+	last := chunks[len(chunks)-1]
+	bytes := int(kernels.PaddedSize(last.Offset + uint64(last.Length)))
+	w.chunks = len(chunks)
+	copy(unsafe.Slice((*job.Chunk)(unsafe.Pointer(&w.buffer.Bytes()[w.at])), len(chunks)), chunks)
+	go func() {
+		w.hashed <- w.engine.hash(ctx, w.place, hashRequest{bytes, w.at, len(chunks), rounds}, w.buffer)
+	}()
+	return nil
+}
+
+func (w *isolatedWorker) Wait(digests []job.Digest) error {
+	if w.chunks == 0 {
+		return nil
+	}
+	at := w.at + w.chunks*chunkBytes
+	w.chunks = 0
+	if err := <-w.hashed; err != nil {
+		return err
+	}
+	copy(digests, unsafe.Slice((*job.Digest)(unsafe.Pointer(&w.buffer.Bytes()[at])), len(digests)))
+	return nil
+}
+
+func (w *isolatedWorker) Close() error {
+	_ = w.Wait(nil) // whoever started it did not want to know
+	return w.buffer.Close()
+}
