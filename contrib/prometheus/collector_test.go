@@ -190,7 +190,7 @@ func TestReadmeListsTheMetrics(t *testing.T) {
 	}
 	of := 0
 	for name := range names(t) {
-		if strings.HasPrefix(name, "purecuda_pool_") || strings.HasPrefix(name, "purecuda_batcher_") || strings.HasPrefix(name, "purecuda_break_even_") {
+		if strings.HasPrefix(name, "purecuda_pool_") || strings.HasPrefix(name, "purecuda_batcher_") || strings.HasPrefix(name, "purecuda_break_even_") || strings.HasPrefix(name, "purecuda_isolate_") {
 			assert.Contains(t, string(readme), "| `"+name+"` | ")
 			of++
 		}

@@ -52,7 +52,7 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 		result, held, err = g.call(ctx, p, name, data, c)
 		report.Ran += time.Since(start)
 		g.release(p)
-		g.count(err)
+		g.count(report.Tries, err)
 		if err == nil {
 			return result, report, nil
 		}
@@ -172,6 +172,9 @@ func (g *Group) call(ctx context.Context, p *process, name string, data []byte, 
 			return a.result, false, a.err
 		case <-p.gone:
 		case <-grace.C:
+			g.mu.Lock()
+			p.of.figures.Kills++
+			g.mu.Unlock()
 			p.kill(driver.Errorf(driver.ErrTimeout, "it was killed: a request of %q had not ended %v after its context", name, c.grace))
 			err = g.ended(ctx, nil)
 		}

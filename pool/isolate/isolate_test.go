@@ -138,6 +138,7 @@ func TestRetryElsewhere(t *testing.T) {
 	assert.NotZero(t, stats.Devices[0].Requests)
 	assert.NotZero(t, stats.Devices[1].Requests)
 	assert.EqualValues(t, 3, stats.Died)
+	assert.EqualValues(t, 2, stats.Retries)
 }
 
 // Others that a child has when it dies are repeated where they may be, or fail with its cause.
@@ -178,6 +179,7 @@ func TestDeadline(t *testing.T) {
 		_, _, err = g.Do(within(t), "echo/v1", nil, isolate.WithDevices(0))
 		assert.NoError(t, err)
 		assert.EqualValues(t, 1, g.Stats().Devices[0].Deaths)
+		assert.EqualValues(t, 1, g.Stats().Devices[0].Kills)
 
 		stopped := errors.New("no longer wanted")
 		ctx, end := context.WithCancelCause(t.Context())

@@ -10,10 +10,12 @@ import (
 type Stats struct {
 	// Requests were let in. Refused did not find room in the queue.
 	Requests, Refused uint64
+	// Retries are tries after the first one of a request.
+	Retries uint64
 	// TimedOut and Died are tries that ended by a deadline, or by the death of their child.
 	TimedOut, Died uint64
-	// Queue is how many requests wait now.
-	Queue int
+	// Queue is how many requests wait now, of QueueLimit at most; those with WithQueueWait come on top.
+	Queue, QueueLimit int
 	// Devices are in the order of Open's runtime.
 	Devices []DeviceStats
 }
@@ -29,6 +31,8 @@ type DeviceStats struct {
 	Busy int
 	// Requests it got, children that got ready, and children that died or did not get ready.
 	Requests, Starts, Deaths uint64
+	// Kills are those of the deaths that a request caused which did not end after its context.
+	Kills uint64
 	// Err is why the last one died, or nil.
 	Err error
 }
@@ -41,7 +45,7 @@ func (g *Group) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := g.figures
-	all.Queue = len(g.queue)
+	all.Queue, all.QueueLimit = len(g.queue), g.config.queue
 	for _, s := range g.slots {
 		d := s.figures
 		d.Device, d.State, d.Err = s.device.Ordinal, s.state, s.err
@@ -53,10 +57,16 @@ func (g *Group) Stats() Stats {
 	return all
 }
 
-// count counts how a try has ended.
-func (g *Group) count(err error) {
+// count counts a try of a request, and how it has ended.
+func (g *Group) count(try int, err error) {
+	if err == nil && try == 1 {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if try > 1 {
+		g.figures.Retries++
+	}
 	switch {
 	case errors.Is(err, ErrChildDied):
 		g.figures.Died++

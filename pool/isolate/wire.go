@@ -31,14 +31,16 @@ const (
 	// maxData limits a request and a result, and so what a child that is poisoned can make the parent allocate.
 	maxData    = 16 << 20
 	maxContent = maxData + 1<<20
-	// sendPatience is how long the other side may leave a full socket unread.
+	// sendPatience is how long, and twice as long at most, the other side may leave a full socket unread.
 	sendPatience = time.Second
 )
 
 // link is one end of the socket between a program and its child.
 type link struct {
 	conn *net.UnixConn
-	mu   sync.Mutex // of sending
+
+	mu       sync.Mutex // of sending
+	deadline time.Time  // of sending
 
 	// Of the goroutine that receives:
 	pending     []byte // was read and belongs to no frame yet
@@ -49,18 +51,21 @@ type link struct {
 // send sends a frame. It may be called on several goroutines. An error says that the child does not read, or is gone.
 func (l *link) send(kind byte, number uint64, content ...[]byte) error {
 	head := frame(kind, number, content...)
-	all := net.Buffers{head}
-	if bytes := binary.LittleEndian.Uint32(head); bytes < 4096 { // one write is faster than a list
+	bytes := binary.LittleEndian.Uint32(head)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); l.deadline.Sub(now) < sendPatience { // setting it costs more than sending
+		l.deadline = now.Add(2 * sendPatience)
+		_ = l.conn.SetWriteDeadline(l.deadline)
+	}
+	if bytes < 4096 { // one write is faster than a list
 		for _, c := range content {
 			head = append(head, c...)
 		}
-		all[0] = head
-	} else {
-		all = append(all, content...)
+		_, err := l.conn.Write(head)
+		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_ = l.conn.SetWriteDeadline(time.Now().Add(sendPatience))
+	all := append(net.Buffers{head}, content...)
 	_, err := all.WriteTo(l.conn)
 	return err
 }

@@ -1,4 +1,4 @@
-// Package poolmetrics reads the metrics of a pool, its batchers and its break-even sizes, as the list of named
+// Package poolmetrics reads the metrics of a pool, its batchers, its break-even sizes and groups of child processes, as the list of named
 // numbers that package runtime/metrics makes of a runtime. The adapters in contrib/ take both.
 //
 //	reader := poolmetrics.NewReader(p)
@@ -20,6 +20,7 @@ import (
 
 	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/pool/isolate"
 	"github.com/purecuda/purecuda/runtime/metrics"
 )
 
@@ -31,6 +32,8 @@ const (
 	LabelBatcher = "batcher"
 	// LabelWork is the name of a pool.BreakEven.
 	LabelWork = "work"
+	// LabelGroup is the name that AddGroup was given.
+	LabelGroup = "group"
 	// LabelUser is a label of pool.WithReserve.
 	LabelUser = "user"
 	// LabelUpTo is the upper bound of the values that are counted, all smaller ones included: "+Inf"
@@ -68,12 +71,28 @@ const (
 
 	size    = "purecuda.break_even.size"
 	drifted = "purecuda.break_even.drifted"
+
+	groupRequests   = "purecuda.isolate.requests"
+	groupRefused    = "purecuda.isolate.refused"
+	groupRetries    = "purecuda.isolate.retries"
+	groupTimedOut   = "purecuda.isolate.timeouts"
+	groupDied       = "purecuda.isolate.lost_tries"
+	groupQueued     = "purecuda.isolate.queue.length"
+	groupQueueLimit = "purecuda.isolate.queue.capacity"
+	childRequests   = "purecuda.isolate.device.requests"
+	childBusy       = "purecuda.isolate.device.busy"
+	childStarts     = "purecuda.isolate.device.starts"
+	childDeaths     = "purecuda.isolate.device.deaths"
+	childKills      = "purecuda.isolate.device.kills"
+	childReady      = "purecuda.isolate.device.ready"
+	childLeftOut    = "purecuda.isolate.device.left_out"
 )
 
 // All describes all metrics, in the order in which they are read.
 func All() []metrics.Metric {
 	const counter, sum, gauge = metrics.Counter, metrics.UpDownCounter, metrics.Gauge
 	device, batcher, work := []string{metrics.LabelDevice}, []string{LabelBatcher}, []string{LabelWork}
+	group, child := []string{LabelGroup}, []string{LabelGroup, metrics.LabelDevice}
 	return []metrics.Metric{
 		{Name: requests, Unit: "{request}", Kind: counter, Help: "Calls that the pool has let in."},
 		{Name: refused, Unit: "{request}", Kind: counter, Help: "Calls that failed because they would have had to wait."},
@@ -100,11 +119,28 @@ func All() []metrics.Metric {
 		{Name: delayTime, Unit: "s", Kind: counter, Help: "Time that items have waited for their batch.", Labels: batcher},
 		{Name: size, Unit: "{item}", Kind: gauge, Help: "Items from which on the GPUs win; 0 if they never do. None as long as nothing is learned.", Labels: work},
 		{Name: drifted, Kind: gauge, Help: "1 if calls take half or twice the time that was measured.", Labels: work},
+		{Name: groupRequests, Unit: "{request}", Kind: counter, Help: "Requests that the group has let in.", Labels: group},
+		{Name: groupRefused, Unit: "{request}", Kind: counter, Help: "Requests that did not find room in the queue.", Labels: group},
+		{Name: groupRetries, Unit: "{try}", Kind: counter, Help: "Tries after the first one of a request.", Labels: group},
+		{Name: groupTimedOut, Unit: "{try}", Kind: counter, Help: "Tries that a deadline has ended.", Labels: group},
+		{Name: groupDied, Unit: "{try}", Kind: counter, Help: "Tries that the death of their child has ended.", Labels: group},
+		{Name: groupQueued, Unit: "{request}", Kind: sum, Help: "Requests that wait for a child.", Labels: group},
+		{Name: groupQueueLimit, Unit: "{request}", Kind: gauge, Help: "Requests that may wait.", Labels: group},
+		{Name: childRequests, Unit: "{try}", Kind: counter, Help: "Tries that the children of the device were given.", Labels: child},
+		{Name: childBusy, Unit: "{request}", Kind: sum, Help: "Requests that the child works on.", Labels: child},
+		{Name: childStarts, Unit: "{process}", Kind: counter, Help: "Child processes that got ready.", Labels: child},
+		{Name: childDeaths, Unit: "{process}", Kind: counter, Help: "Child processes that died or did not get ready.", Labels: child},
+		{Name: childKills, Unit: "{process}", Kind: counter, Help: "Child processes that were killed because a request did not end.", Labels: child},
+		{Name: childReady, Kind: gauge, Help: "1 while a child serves.", Labels: child},
+		{Name: childLeftOut, Kind: gauge, Help: "1 while the device is left out because its children have died too often.", Labels: child},
 	}
 }
 
 // Batcher is a [pool.Batcher] of any types.
 type Batcher interface{ Stats() pool.BatcherStats }
+
+// Group is an [isolate.Group].
+type Group interface{ Stats() isolate.Stats }
 
 // Reader reads the metrics of a pool. It is safe for concurrent use.
 type Reader struct {
@@ -113,6 +149,7 @@ type Reader struct {
 	mu         sync.Mutex
 	batchers   map[string]Batcher
 	breakEvens map[string]*pool.BreakEven
+	groups     map[string]Group
 }
 
 // NewReader makes a Reader of a pool. That of a nil pool reads what is added to it.
@@ -146,6 +183,19 @@ func (r *Reader) AddBreakEven(work string, b *pool.BreakEven) {
 	r.breakEvens[work] = b
 }
 
+// AddGroup adds the metrics of a group of child processes, under a name of its own.
+func (r *Reader) AddGroup(name string, g Group) {
+	if r == nil || g == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.groups == nil {
+		r.groups = map[string]Group{}
+	}
+	r.groups[name] = g
+}
+
 // Read returns what the metrics are now, in the order of [All]. The result is the caller's.
 func (r *Reader) Read() []metrics.Sample {
 	r = zero.Or(r)
@@ -155,7 +205,7 @@ func (r *Reader) Read() []metrics.Sample {
 	}
 	addPool(add, r.pool.Stats())
 	r.mu.Lock()
-	batchers, breakEvens := maps.Clone(r.batchers), maps.Clone(r.breakEvens)
+	batchers, breakEvens, groups := maps.Clone(r.batchers), maps.Clone(r.breakEvens), maps.Clone(r.groups)
 	r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(batchers)) {
 		addBatcher(add, name, batchers[name].Stats())
@@ -166,6 +216,9 @@ func (r *Reader) Read() []metrics.Sample {
 			add(size, float64(n), work)
 		}
 		add(drifted, truth(breakEvens[work].Drifted()), work)
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		addGroup(add, name, groups[name].Stats())
 	}
 	var samples []metrics.Sample
 	for _, m := range All() {
@@ -211,6 +264,26 @@ func addBatcher(add func(name string, value float64, labels ...string), name str
 	addHistogram(add, sizes, name, s.Sizes, 1)
 	addHistogram(add, delays, name, s.Delays, 1e-6)
 	add(delayTime, float64(s.Delays.Sum)*1e-6, name)
+}
+
+func addGroup(add func(name string, value float64, labels ...string), name string, s isolate.Stats) {
+	add(groupRequests, float64(s.Requests), name)
+	add(groupRefused, float64(s.Refused), name)
+	add(groupRetries, float64(s.Retries), name)
+	add(groupTimedOut, float64(s.TimedOut), name)
+	add(groupDied, float64(s.Died), name)
+	add(groupQueued, float64(s.Queue), name)
+	add(groupQueueLimit, float64(s.QueueLimit), name)
+	for _, d := range s.Devices {
+		ordinal := strconv.Itoa(d.Device)
+		add(childRequests, float64(d.Requests), name, ordinal)
+		add(childBusy, float64(d.Busy), name, ordinal)
+		add(childStarts, float64(d.Starts), name, ordinal)
+		add(childDeaths, float64(d.Deaths), name, ordinal)
+		add(childKills, float64(d.Kills), name, ordinal)
+		add(childReady, truth(d.State == isolate.Ready), name, ordinal)
+		add(childLeftOut, truth(d.State == isolate.LeftOut), name, ordinal)
+	}
 }
 
 // addHistogram adds the counts of values up to each power of two.

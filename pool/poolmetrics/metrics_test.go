@@ -13,6 +13,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/pool/isolate"
 	"github.com/purecuda/purecuda/pool/poolmetrics"
 	"github.com/purecuda/purecuda/runtime"
 	runtimemetrics "github.com/purecuda/purecuda/runtime/metrics"
@@ -25,6 +26,15 @@ func values(samples []runtimemetrics.Sample) map[string]float64 {
 		all[strings.Join(append([]string{s.Name}, s.Labels...), " ")] = s.Value
 	}
 	return all
+}
+
+// group has children that were started often.
+type group struct{}
+
+func (group) Stats() isolate.Stats {
+	return isolate.Stats{Requests: 1, Refused: 2, Retries: 3, TimedOut: 4, Died: 5, Queue: 6, QueueLimit: 7, Devices: []isolate.DeviceStats{
+		{Device: 3, State: isolate.Ready, Requests: 8, Busy: 9, Starts: 10, Deaths: 11, Kills: 12}, {Device: 5, State: isolate.LeftOut},
+	}}
 }
 
 func TestRead(t *testing.T) {
@@ -51,6 +61,8 @@ func TestRead(t *testing.T) {
 	reader := poolmetrics.NewReader(p)
 	reader.AddBatcher("b", b)
 	reader.AddBreakEven("work/v1", even)
+	reader.AddGroup("g", group{})
+	reader.AddGroup("none", (*isolate.Group)(nil))
 	assert.NotContains(t, values(reader.Read()), "purecuda.break_even.size work/v1")
 	assert.Zero(t, gpu.Calls("cuDevicePrimaryCtxRetain"), "reading opens no context")
 
@@ -97,6 +109,23 @@ func TestRead(t *testing.T) {
 		"purecuda.batcher.batches b +Inf":        1,
 		"purecuda.batcher.delays b +Inf":         3,
 		"purecuda.break_even.drifted work/v1":    0,
+		"purecuda.isolate.requests g":            1,
+		"purecuda.isolate.refused g":             2,
+		"purecuda.isolate.retries g":             3,
+		"purecuda.isolate.timeouts g":            4,
+		"purecuda.isolate.lost_tries g":          5,
+		"purecuda.isolate.queue.length g":        6,
+		"purecuda.isolate.queue.capacity g":      7,
+		"purecuda.isolate.requests none":         0,
+		"purecuda.isolate.device.requests g 3":   8,
+		"purecuda.isolate.device.busy g 3":       9,
+		"purecuda.isolate.device.starts g 3":     10,
+		"purecuda.isolate.device.deaths g 3":     11,
+		"purecuda.isolate.device.kills g 3":      12,
+		"purecuda.isolate.device.ready g 3":      1,
+		"purecuda.isolate.device.left_out g 3":   0,
+		"purecuda.isolate.device.ready g 5":      0,
+		"purecuda.isolate.device.left_out g 5":   1,
 	} {
 		assert.Contains(t, inside, name)
 		assert.Equal(t, want, inside[name], name)
