@@ -4,6 +4,7 @@ package isolate_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,12 +77,19 @@ func addIsolated(b *testing.B, bytes int) {
 
 // BenchmarkRestart is a fault, and the first answer of the next child.
 func BenchmarkRestart(b *testing.B) {
-	g := onHardware(b, isolate.WithRestarts(1<<30, 1))
-	for b.Loop() {
-		_, _, err := g.Do(b.Context(), "fault/v1", nil, isolate.WithDevices(0))
-		require.ErrorIs(b, err, isolate.ErrChildDied)
-		_, _, err = g.Do(b.Context(), "echo/v1", nil, isolate.WithDevices(0))
-		require.NoError(b, err)
+	for name, option := range map[string]isolate.Option{"alone": nil, "standby": isolate.WithStandby()} {
+		b.Run(name, func(b *testing.B) {
+			g := onHardware(b, isolate.WithRestarts(1<<30, 1), option)
+			for b.Loop() {
+				b.StopTimer()
+				time.Sleep(2 * time.Second) // a service does not fault all the time
+				b.StartTimer()
+				_, _, err := g.Do(b.Context(), "fault/v1", nil, isolate.WithDevices(0))
+				require.ErrorIs(b, err, isolate.ErrChildDied)
+				_, _, err = g.Do(b.Context(), "echo/v1", nil, isolate.WithDevices(0))
+				require.NoError(b, err)
+			}
+		})
 	}
 }
 

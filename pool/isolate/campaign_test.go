@@ -72,7 +72,11 @@ func (c *campaign) Run() error {
 	if c.fate = chance.IntN(2) == 0; c.fate {
 		environment = append(environment, fate+"=1")
 	}
-	g, err := isolate.Open(rt, isolate.WithOutput(nil), isolate.WithEnvironment(environment...), isolate.WithReady(time.Duration(1+chance.IntN(2)*50)*200*time.Millisecond),
+	var standby isolate.Option
+	if chance.IntN(2) == 0 {
+		standby = isolate.WithStandby()
+	}
+	g, err := isolate.Open(rt, standby, isolate.WithOutput(nil), isolate.WithEnvironment(environment...), isolate.WithReady(time.Duration(1+chance.IntN(2)*50)*200*time.Millisecond),
 		isolate.WithStreams(1+chance.IntN(4)), isolate.WithQueue(chance.IntN(40)), isolate.WithRestarts(1+chance.IntN(30), 300*time.Millisecond))
 	if err != nil {
 		return err

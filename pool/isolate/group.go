@@ -254,6 +254,9 @@ func (g *Group) Shutdown(ctx context.Context) error {
 		if s.begun != nil {
 			s.begun.kill(errClosed())
 		}
+		if s.standby != nil {
+			s.standby.kill(errClosed())
+		}
 		p := s.process
 		if p != nil && p.reason() == nil {
 			p.stopped = true

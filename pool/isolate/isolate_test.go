@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -345,6 +347,58 @@ func TestChildOutOfDescriptors(t *testing.T) {
 	assert.ErrorIs(t, err, driver.ErrOutOfMemory)
 	_, _, err = g.Do(within(t), "echo/v1", nil)
 	assert.NoError(t, err)
+}
+
+// children are the processes that this one has started and that live.
+func children(t *testing.T) (all []string) {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	require.NoError(t, err)
+	for _, list := range lists {
+		if text, err := os.ReadFile(list); err == nil { // a thread may have ended
+			all = append(all, strings.Fields(string(text))...)
+		}
+	}
+	return all
+}
+
+// The process that stands by becomes the child, and another one stands by then. One that was killed is not missed.
+func TestStandby(t *testing.T) {
+	onDrivers(t, func(t *testing.T, g *isolate.Group) {
+		pid := func() string {
+			result, _, err := g.Do(within(t), "pid/v1", nil, isolate.WithDevices(0))
+			require.NoError(t, err)
+			return string(result)
+		}
+		waits := func(beside string) (standby string) {
+			require.Eventually(t, func() bool {
+				all := slices.DeleteFunc(children(t), func(other string) bool { return other == beside })
+				if len(all) == 1 {
+					standby = all[0]
+				}
+				return len(all) == 1
+			}, 20*time.Second, time.Millisecond)
+			return standby
+		}
+		kill := func(pid string) {
+			n, err := strconv.Atoi(pid)
+			require.NoError(t, err)
+			require.NoError(t, syscall.Kill(n, syscall.SIGKILL))
+		}
+		first := pid()
+		second := waits(first)
+		_, _, err := g.Do(within(t), "kill/v1", nil, isolate.WithDevices(0))
+		assert.ErrorIs(t, err, isolate.ErrChildDied)
+		assert.Equal(t, second, pid())
+		third := waits(second)
+		kill(third)
+		require.Eventually(t, func() bool { return !slices.Contains(children(t), third) }, 20*time.Second, time.Millisecond)
+		_, _, err = g.Do(within(t), "kill/v1", nil, isolate.WithDevices(0))
+		assert.ErrorIs(t, err, isolate.ErrChildDied)
+		waits(pid())
+		require.NoError(t, g.Close())
+		assert.Empty(t, children(t))
+	}, isolate.WithStandby(), isolate.WithDevices(0))
 }
 
 // Many deaths leave neither descriptors nor processes behind.

@@ -70,20 +70,14 @@ func serve(open func() (*runtime.Runtime, error), options []pool.Option) error {
 	if err != nil {
 		return fmt.Errorf("no socket to the parent: %w", err)
 	}
-	kind, _, content, err := l.receive()
-	var h hello
-	if err == nil && kind == helloFrame {
-		err = json.Unmarshal(content, &h)
-	}
-	if err != nil || kind != helloFrame {
-		return fmt.Errorf("no greeting of the parent: %w", err)
-	}
 	c := &child{link: l, buffers: map[uint64]*Buffer{}, cancels: map[uint64]context.CancelFunc{}}
-	ready := make(chan error, 1)
+	greeting, ready := make(chan hello, 1), make(chan error, 1)
 	var rt *runtime.Runtime
 	go func() { // the parent may go meanwhile
 		var err error
-		rt, err = c.prepare(h, open, options)
+		if rt, err = openIn(open); err == nil {
+			err = c.prepare(rt, <-greeting, options)
+		}
 		if err != nil {
 			_ = l.send(failedFrame, 0, tell(err))
 		} else {
@@ -94,6 +88,15 @@ func serve(open func() (*runtime.Runtime, error), options []pool.Option) error {
 			os.Exit(1)
 		}
 	}()
+	kind, _, content, err := l.receive()
+	var h hello
+	if err == nil && kind == helloFrame {
+		err = json.Unmarshal(content, &h)
+	}
+	if err != nil || kind != helloFrame {
+		return fmt.Errorf("no greeting of the parent: %w", err)
+	}
+	greeting <- h
 	for {
 		kind, number, content, err := l.receive()
 		if err != nil {
@@ -118,8 +121,8 @@ func serve(open func() (*runtime.Runtime, error), options []pool.Option) error {
 	}
 }
 
-// prepare opens the device and a worker, so that the first request finds all ready.
-func (c *child) prepare(h hello, open func() (*runtime.Runtime, error), options []pool.Option) (*runtime.Runtime, error) {
+// openIn opens the runtime of a child.
+func openIn(open func() (*runtime.Runtime, error)) (*runtime.Runtime, error) {
 	rt, err := open()
 	if err == nil && rt == nil {
 		err = driver.Errorf(driver.ErrInvalidArgument, "the function that isolate.Main was given returned no runtime")
@@ -127,19 +130,21 @@ func (c *child) prepare(h hello, open func() (*runtime.Runtime, error), options 
 	if err == nil {
 		err = rt.Err()
 	}
-	if err != nil {
-		return nil, err
-	}
+	return rt, err
+}
+
+// prepare opens the device and a worker, so that the first request finds all ready.
+func (c *child) prepare(rt *runtime.Runtime, h hello, options []pool.Option) error {
 	device, err := find(rt.Devices(), h)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	options = append(options[:len(options):len(options)], pool.WithDevices(device.Ordinal), pool.WithStreams(h.Streams), pool.WithQueueWait())
 	if c.pool, err = pool.Open(rt, options...); err != nil {
-		return nil, err
+		return err
 	}
 	_, err = pool.Do(context.Background(), c.pool, func(*pool.Worker) error { return nil })
-	return rt, err
+	return err
 }
 
 // find finds the device that a child is for: by its UUID, since CUDA_VISIBLE_DEVICES changes ordinals.

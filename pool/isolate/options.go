@@ -23,6 +23,7 @@ type config struct {
 	buffers     []*Buffer
 	grace       time.Duration
 	ready       time.Duration
+	standby     bool
 	restarts    int
 	within      time.Duration
 	environment []string
@@ -70,6 +71,13 @@ func WithGrace(d time.Duration) Option { return func(c *config) { c.grace = d } 
 // WithReady sets how long a child may take to get ready; the default is 30 s. It is an option of Open only.
 func WithReady(d time.Duration) Option {
 	return func(c *config) { c.ready, c.ofOpen = d, "WithReady" }
+}
+
+// WithStandby keeps a second process for each device whose child is ready. It has opened its runtime, which takes most of the
+// time of a start, and has no context, so that it takes no memory of the device. It becomes the child when that
+// dies. It is an option of Open only.
+func WithStandby() Option {
+	return func(c *config) { c.standby, c.ofOpen = true, "WithStandby" }
 }
 
 // WithRestarts sets how often the child of a device may die within a time before the device is left out

@@ -43,8 +43,8 @@ type answer struct {
 	err    error
 }
 
-// spawn starts a child, and returns when it is ready.
-func (g *Group) spawn(s *slot) (*process, error) {
+// fork starts a process. It opens its runtime, and waits to be told what it is.
+func (g *Group) fork(s *slot) (*process, error) {
 	p := &process{of: s, known: map[uint64]bool{}, calls: map[uint64]chan answer{},
 		ready: make(chan error, 1), dying: make(chan struct{}), gone: make(chan struct{}), tail: &tail{out: g.config.output}}
 	p.cmd = exec.Command("/proc/self/exe") // also if the file was replaced
@@ -57,6 +57,21 @@ func (g *Group) spawn(s *slot) (*process, error) {
 		return nil, driver.Errorf(ErrChildDied, "no child process for device %d could be started: %w", s.device.Ordinal, err)
 	}
 	go p.receive()
+	return p, nil
+}
+
+// spawn makes a child of the process that stands by, or of a new one, and returns when it is ready.
+func (g *Group) spawn(s *slot) (*process, error) {
+	g.mu.Lock()
+	p := s.standby
+	s.standby = nil
+	g.mu.Unlock()
+	if p == nil || p.reason() != nil {
+		var err error
+		if p, err = g.fork(s); err != nil {
+			return nil, err
+		}
+	}
 	g.mu.Lock()
 	s.begun = p
 	if g.ending {
@@ -85,6 +100,25 @@ func (g *Group) spawn(s *slot) (*process, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// standBy starts the process that replaces the child, and waits for its end.
+func (g *Group) standBy(s *slot) {
+	p, err := g.fork(s)
+	if err != nil {
+		return // the next child starts a process of its own
+	}
+	g.mu.Lock()
+	last := s.standby
+	s.standby = p
+	if g.ending {
+		p.kill(errClosed())
+	}
+	g.mu.Unlock()
+	if last != nil {
+		last.kill(errClosed())
+	}
+	<-p.gone
 }
 
 // environment is that of a child: it sees its device only.

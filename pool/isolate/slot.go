@@ -13,6 +13,7 @@ type slot struct {
 	state   State
 	process *process // in the state Ready
 	begun   *process // in the state Starting, once there is a process
+	standby *process // has a runtime and no device, or is gone
 	busy    int      // requests that the process has
 	deaths  []time.Time
 	err     error // why the last child died
@@ -60,6 +61,9 @@ func (s *slot) live() {
 			go p.stop()
 		}
 		g.dispatch()
+		if g.config.standby && !g.ending && (s.standby == nil || s.standby.reason() != nil) {
+			g.lives.Go(func() { g.standBy(s) })
+		}
 		g.mu.Unlock()
 		<-p.dying // the next one starts while the driver takes this one down
 		g.mu.Lock()
