@@ -120,7 +120,7 @@ func newIsolatedEngine(ctx context.Context, rt *runtime.Runtime, devices []runti
 	for i, d := range devices {
 		ordinals[i] = d.Ordinal
 	}
-	group, err := isolate.Open(rt, isolate.WithDevices(ordinals...), isolate.WithRestarts(isolatedRestarts, time.Minute), environment)
+	group, err := isolate.Open(rt, isolate.WithDevices(ordinals...), isolate.WithRestarts(isolatedRestarts, time.Minute), isolate.WithStandby(), environment)
 	if err != nil {
 		return nil, err
 	}

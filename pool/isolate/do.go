@@ -172,10 +172,11 @@ func (g *Group) call(ctx context.Context, p *process, name string, data []byte, 
 			return a.result, false, a.err
 		case <-p.gone:
 		case <-grace.C:
-			g.mu.Lock()
-			p.of.figures.Kills++
-			g.mu.Unlock()
-			p.kill(driver.Errorf(driver.ErrTimeout, "it was killed: a request of %q had not ended %v after its context", name, c.grace))
+			if p.kill(driver.Errorf(driver.ErrTimeout, "it was killed: a request of %q had not ended %v after its context", name, c.grace)) {
+				g.mu.Lock()
+				p.of.figures.Kills++
+				g.mu.Unlock()
+			}
 			err = g.ended(ctx, nil)
 		}
 	}

@@ -217,11 +217,13 @@ func (p *process) deliver(number uint64, a answer) error {
 }
 
 // doom notes that the child gets no requests any more, for the first reason. p.mu is held.
-func (p *process) doom(why error) {
-	if p.why == nil {
-		p.why = why
-		close(p.dying)
+func (p *process) doom(why error) (first bool) {
+	if p.why != nil {
+		return false
 	}
+	p.why = why
+	close(p.dying)
+	return true
 }
 
 // reason is why the child gets no requests any more, or nil.
@@ -231,12 +233,13 @@ func (p *process) reason() error {
 	return p.why
 }
 
-// kill ends a child. What it had said before is delivered.
-func (p *process) kill(why error) {
+// kill ends a child, and tells whether this is why. What it had said before is delivered.
+func (p *process) kill(why error) (first bool) {
 	p.mu.Lock()
-	p.doom(why)
+	first = p.doom(why)
 	p.mu.Unlock()
 	_ = p.cmd.Process.Kill() // it may have ended just now
+	return first
 }
 
 // begin sends a call, with the buffers that the child does not know.
