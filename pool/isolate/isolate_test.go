@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -349,55 +347,35 @@ func TestChildOutOfDescriptors(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// children are the processes that this one has started and that live.
-func children(t *testing.T) (all []string) {
-	t.Helper()
-	lists, err := filepath.Glob("/proc/self/task/*/children")
-	require.NoError(t, err)
-	for _, list := range lists {
-		if text, err := os.ReadFile(list); err == nil { // a thread may have ended
-			all = append(all, strings.Fields(string(text))...)
-		}
-	}
-	return all
-}
-
 // The process that stands by becomes the child, and another one stands by then. One that was killed is not missed.
 func TestStandby(t *testing.T) {
 	onDrivers(t, func(t *testing.T, g *isolate.Group) {
-		pid := func() string {
-			result, _, err := g.Do(within(t), "pid/v1", nil, isolate.WithDevices(0))
+		pid := func() int {
+			result, _, err := g.Do(within(t), "pid/v1", nil)
 			require.NoError(t, err)
-			return string(result)
-		}
-		waits := func(beside string) (standby string) {
-			require.Eventually(t, func() bool {
-				all := slices.DeleteFunc(children(t), func(other string) bool { return other == beside })
-				if len(all) == 1 {
-					standby = all[0]
-				}
-				return len(all) == 1
-			}, 20*time.Second, time.Millisecond)
-			return standby
-		}
-		kill := func(pid string) {
-			n, err := strconv.Atoi(pid)
+			pid, err := strconv.Atoi(string(result))
 			require.NoError(t, err)
-			require.NoError(t, syscall.Kill(n, syscall.SIGKILL))
+			return pid
+		}
+		standby := func(not int) (pid int) {
+			require.Eventually(t, func() bool { pid = g.Stats().Devices[0].Standby; return pid != 0 && pid != not }, 20*time.Second, time.Millisecond)
+			return pid
 		}
 		first := pid()
-		second := waits(first)
-		_, _, err := g.Do(within(t), "kill/v1", nil, isolate.WithDevices(0))
+		second := standby(first)
+		_, _, err := g.Do(within(t), "kill/v1", nil)
 		assert.ErrorIs(t, err, isolate.ErrChildDied)
 		assert.Equal(t, second, pid())
-		third := waits(second)
-		kill(third)
-		require.Eventually(t, func() bool { return !slices.Contains(children(t), third) }, 20*time.Second, time.Millisecond)
-		_, _, err = g.Do(within(t), "kill/v1", nil, isolate.WithDevices(0))
+		third := standby(second)
+		require.NoError(t, syscall.Kill(third, syscall.SIGKILL))
+		require.Eventually(t, func() bool { return g.Stats().Devices[0].Standby == 0 }, 20*time.Second, time.Millisecond)
+		_, _, err = g.Do(within(t), "kill/v1", nil)
 		assert.ErrorIs(t, err, isolate.ErrChildDied)
-		waits(pid())
+		fourth := pid()
+		assert.NotEqual(t, third, fourth)
+		fifth := standby(fourth)
 		require.NoError(t, g.Close())
-		assert.Empty(t, children(t))
+		assert.ErrorIs(t, syscall.Kill(fifth, 0), syscall.ESRCH)
 	}, isolate.WithStandby(), isolate.WithDevices(0))
 }
 

@@ -25,8 +25,8 @@ type DeviceStats struct {
 	// Device is the ordinal.
 	Device int
 	State  State
-	// PID is the process, or 0.
-	PID int
+	// PID is the process, and Standby the one of WithStandby that waits to replace it, or 0.
+	PID, Standby int
 	// Busy is how many requests it has now.
 	Busy int
 	// Requests it got, children that got ready, and children that died or did not get ready.
@@ -51,6 +51,9 @@ func (g *Group) Stats() Stats {
 		d.Device, d.State, d.Err = s.device.Ordinal, s.state, s.err
 		if s.process != nil {
 			d.PID, d.Busy = s.process.cmd.Process.Pid, s.busy
+		}
+		if s.standby != nil && s.standby.reason() == nil {
+			d.Standby = s.standby.cmd.Process.Pid
 		}
 		all.Devices = append(all.Devices, d)
 	}
