@@ -21,7 +21,7 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// sabotaged kills the child of a place as soon as it has a batch, so often.
+// sabotaged kills the child of a place before it gets a batch, so often.
 type sabotaged struct {
 	*isolatedEngine
 	mu   sync.Mutex
@@ -41,20 +41,23 @@ type sabotagedWorker struct {
 }
 
 func (w *sabotagedWorker) Start(ctx context.Context, chunks []job.Chunk, rounds uint32) error {
-	err := w.Worker.Start(ctx, chunks, rounds)
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
-	if pid := w.of.group.Stats().Devices[w.place].PID; pid != 0 && w.of.left[w.place] > 0 {
-		w.of.left[w.place]--
-		w.of.used++
+	w.of.sabotage(w.place)
+	return w.Worker.Start(ctx, chunks, rounds)
+}
+
+func (e *sabotaged) sabotage(place int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if pid := e.group.Stats().Devices[place].PID; pid != 0 && e.left[place] > 0 {
+		e.left[place]--
+		e.used++
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	return err
 }
 
 // isolatedInput is long enough for some batches on each of two devices.
 func isolatedInput(t *testing.T) (path, root string) {
-	data := strings.Repeat("0123456789abcdef", 100_000)
+	data := strings.Repeat("0123456789abcdef", 64_000) // 8 batches
 	return writeFile(t, data), rootOf(data, 4096)
 }
 

@@ -59,6 +59,20 @@ func TestErrorsOfFunctions(t *testing.T) {
 	assert.EqualValues(t, 1, g.Stats().Devices[0].Starts, "the child lives")
 }
 
+// A buffer goes to a child that was not spoken to for long.
+func TestBufferAfterAPause(t *testing.T) {
+	g := open(t, 1)
+	first, _, err := g.Do(within(t), "pid/v1", nil)
+	require.NoError(t, err)
+	time.Sleep(2100 * time.Millisecond) // longer than a frame may take to be sent
+	b, _ := words(t, g, 10)
+	_, _, err = g.Do(within(t), "set/v1", set(0, 10), isolate.WithBuffers(b))
+	require.NoError(t, err)
+	second, _, err := g.Do(within(t), "pid/v1", nil)
+	require.NoError(t, err)
+	assert.Equal(t, first, second)
+}
+
 func TestBuffers(t *testing.T) {
 	onDrivers(t, func(t *testing.T, g *isolate.Group) {
 		const n = 1 << 16

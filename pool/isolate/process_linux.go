@@ -85,6 +85,7 @@ func parentLink() (*link, error) {
 func (l *link) sendDescriptor(frame []byte, descriptor int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.limit()
 	_, _, err := l.conn.WriteMsgUnix(frame, syscall.UnixRights(descriptor), nil)
 	return err
 }

@@ -54,10 +54,7 @@ func (l *link) send(kind byte, number uint64, content ...[]byte) error {
 	bytes := binary.LittleEndian.Uint32(head)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); l.deadline.Sub(now) < sendPatience { // setting it costs more than sending
-		l.deadline = now.Add(2 * sendPatience)
-		_ = l.conn.SetWriteDeadline(l.deadline)
-	}
+	l.limit()
 	if bytes < 4096 { // one write is faster than a list
 		for _, c := range content {
 			head = append(head, c...)
@@ -68,6 +65,14 @@ func (l *link) send(kind byte, number uint64, content ...[]byte) error {
 	all := append(net.Buffers{head}, content...)
 	_, err := all.WriteTo(l.conn)
 	return err
+}
+
+// limit keeps a frame from being sent for ever. l.mu is held.
+func (l *link) limit() {
+	if now := time.Now(); l.deadline.Sub(now) < sendPatience { // setting it costs more than sending
+		l.deadline = now.Add(2 * sendPatience)
+		_ = l.conn.SetWriteDeadline(l.deadline)
+	}
 }
 
 // frame is the head of a frame.
