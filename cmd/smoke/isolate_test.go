@@ -122,7 +122,7 @@ func TestIsolateSurvivesKills(t *testing.T) {
 			assert.Equal(t, root, doc["job"].(map[string]any)["root"])
 			died, why := told(t, doc)
 			assert.Equal(t, saboteur.used > 0, died > 0)
-			assert.Equal(t, saboteur.used > 0, strings.Contains(why, "signal: killed"))
+			assert.Equal(t, saboteur.used > 0, why != "", why) // that it was killed, or that it took no more requests
 		})
 	}
 }
