@@ -92,6 +92,7 @@ var functions = map[string]any{
 	"pool.WithQueueWait":         pool.WithQueueWait,
 	"pool.WithQuota":             pool.WithQuota,
 	"pool.WithReduceFallback":    pool.WithReduceFallback[float32],
+	"pool.WithRemote":            pool.WithRemote,
 	"pool.WithReserve":           pool.WithReserve,
 	"pool.WithRetry":             pool.WithRetry,
 	"pool.WithSetup":             pool.WithSetup,
