@@ -7,11 +7,6 @@ import (
 	"github.com/purecuda/purecuda/internal/ffi"
 )
 
-// MemPoolSetAccess implements [API].
-func (l *Library) MemPoolSetAccess(pool MemPool, access []MemAccess) Result {
-	return l.memPoolSetAccess(pool, unsafe.SliceData(access), uint64(len(access)))
-}
-
 // ThreadExchangeStreamCaptureMode implements [API].
 func (l *Library) ThreadExchangeStreamCaptureMode(mode CaptureMode) (CaptureMode, Result) {
 	r := l.threadExchangeStreamCaptureMode(&mode)
@@ -19,11 +14,56 @@ func (l *Library) ThreadExchangeStreamCaptureMode(mode CaptureMode) (CaptureMode
 	return mode, r
 }
 
-// GraphGetNodeCount implements [API].
-func (l *Library) GraphGetNodeCount(graph Graph) (count uint64, r Result) {
-	r = l.graphGetNodes(graph, nil, &count)
+// GraphGetNodes implements [API]. A graph that grows meanwhile may have more nodes.
+func (l *Library) GraphGetNodes(graph Graph) ([]GraphNode, Result) {
+	var count uint64
+	r := l.graphGetNodes(graph, nil, &count)
 	r = within(l, fnGraphGetNodes, r, "count", &count, 0, maxNodes)
-	return count, r
+	if r != Success || count == 0 {
+		return nil, r
+	}
+	room := count
+	nodes := make([]GraphNode, room)
+	r = l.graphGetNodes(graph, unsafe.SliceData(nodes), &count)
+	r = within(l, fnGraphGetNodes, r, "count", &count, 0, room)
+	return nodes[:count], r
+}
+
+// GraphExecKernelNodeSetParams implements [API].
+func (l *Library) GraphExecKernelNodeSetParams(exec GraphExec, node GraphNode, function Function, grid, block Dim3, sharedBytes uint32, params []unsafe.Pointer) Result {
+	return l.graphExecKernelNodeSetParams(exec, node, &kernelNodeParams{function: function, grid: grid, block: block,
+		sharedBytes: sharedBytes, params: unsafe.SliceData(params)})
+}
+
+// DevSmResourceSplitByCount implements [API].
+func (l *Library) DevSmResourceSplitByCount(input DevResource, minCount uint32, flags uint32) ([]DevResource, DevResource, Result) {
+	var count uint32
+	var rest DevResource
+	r := l.devSmResourceSplitByCount(nil, &count, &input, nil, flags, minCount)
+	r = within(l, fnDevSmResourceSplitByCount, r, "count", &count, 0, maxThreads)
+	if r != Success || count == 0 {
+		return nil, input, r
+	}
+	room := count
+	groups := make([]DevResource, room)
+	r = l.devSmResourceSplitByCount(unsafe.SliceData(groups), &count, &input, &rest, flags, minCount)
+	r = within(l, fnDevSmResourceSplitByCount, r, "count", &count, 0, room)
+	return groups[:count], rest, r
+}
+
+// TensorMapEncodeTiled implements [API]. The driver wants the map at a multiple of 64 bytes.
+func (l *Library) TensorMapEncodeTiled(tiles TensorTiles) (tensor TensorMap, r Result) {
+	rank := len(tiles.Dims)
+	if rank == 0 || len(tiles.Strides) != rank-1 || len(tiles.Box) != rank || len(tiles.ElementStrides) != rank {
+		return tensor, ErrorInvalidValue
+	}
+	const align = 64
+	room := new([2*align/8 + len(tensor)]uint64)
+	skip := (align - uintptr(unsafe.Pointer(room))%align) % align
+	at := (*TensorMap)(unsafe.Add(unsafe.Pointer(room), skip))
+	r = l.tensorMapEncodeTiled(at, tiles.Type, uint32(rank), tiles.Base, unsafe.SliceData(tiles.Dims), unsafe.SliceData(tiles.Strides),
+		unsafe.SliceData(tiles.Box), unsafe.SliceData(tiles.ElementStrides), tiles.Interleave, tiles.Swizzle, tiles.L2Promotion, tiles.Fill)
+	return *at, r
 }
 
 // LibraryEnumerateKernels implements [API].

@@ -18,6 +18,13 @@ type (
 	GraphExec     uintptr // CUgraphExec
 	GraphNode     uintptr // CUgraphNode
 	MemPool       uintptr // CUmemoryPool
+	Array         uintptr // CUarray
+	GreenContext  uintptr // CUgreenCtx
+
+	DevResourceDesc uintptr // CUdevResourceDesc
+
+	MemHandle uint64 // CUmemGenericAllocationHandle: physical memory
+	TexObject uint64 // CUtexObject
 )
 
 // DevicePtr is an address in device memory (CUdeviceptr). Arithmetic on it is in

@@ -262,6 +262,130 @@ type API interface {
 	// Since CUDA 11.2.
 	MemPoolGetAccess(pool MemPool, location MemLocation) (flags MemAccessFlags, r Result)
 
+	// Managed memory:
+	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
+
+	// MemAllocManaged allocates memory that the host and all devices see at one address, and that
+	// moves to whoever uses it. flags is MemAttachGlobal or MemAttachHost. MemFree frees it. A
+	// device without DeviceAttributeConcurrentManagedAccess needs the host to keep away from it
+	// while a kernel runs.
+	// Needs a context. Since CUDA 6.0.
+	MemAllocManaged(bytes uint64, flags uint32) (ptr DevicePtr, r Result)
+
+	// MemPrefetchAsync moves managed memory to a location after the work on the stream; flags must
+	// be 0. The older variant, of CUDA 8.0, has other parameters and is not used.
+	// Since CUDA 12.2.
+	MemPrefetchAsync(ptr DevicePtr, bytes uint64, location MemLocation, flags uint32, stream Stream) Result
+
+	// MemAdvise says how managed memory will be used. The older variant, of CUDA 8.0, has other
+	// parameters and is not used.
+	// Since CUDA 12.2.
+	MemAdvise(ptr DevicePtr, bytes uint64, advice MemAdvice, location MemLocation) Result
+
+	// Virtual memory:
+	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+
+	// MemAddressReserve reserves addresses, a multiple of the granularity. alignment is 0 or a power
+	// of two, addr is where the caller would like them or 0, and flags must be 0.
+	// Since CUDA 10.2.
+	MemAddressReserve(bytes uint64, alignment uint64, addr DevicePtr, flags uint64) (ptr DevicePtr, r Result)
+
+	// MemAddressFree frees a whole reservation, in which nothing is mapped any more.
+	// Since CUDA 10.2.
+	MemAddressFree(ptr DevicePtr, bytes uint64) Result
+
+	// MemCreate makes physical memory without an address, a multiple of the granularity; flags must
+	// be 0.
+	// Since CUDA 10.2.
+	MemCreate(bytes uint64, props MemAllocationProps, flags uint64) (handle MemHandle, r Result)
+
+	// MemRelease gives a handle back. The memory goes when it is mapped nowhere either.
+	// Since CUDA 10.2.
+	MemRelease(handle MemHandle) Result
+
+	// MemMap gives memory an address in a reservation. offset and flags must be 0. Nobody may use it
+	// before MemSetAccess.
+	// Since CUDA 10.2.
+	MemMap(ptr DevicePtr, bytes uint64, offset uint64, handle MemHandle, flags uint64) Result
+
+	// MemUnmap takes whole mappings out of a reservation.
+	// Since CUDA 10.2.
+	MemUnmap(ptr DevicePtr, bytes uint64) Result
+
+	// MemSetAccess says which devices may use mapped memory.
+	// Since CUDA 10.2.
+	MemSetAccess(ptr DevicePtr, bytes uint64, access []MemAccess) Result
+
+	// MemGetAllocationGranularity returns what sizes and addresses are multiples of.
+	// Since CUDA 10.2.
+	MemGetAllocationGranularity(props MemAllocationProps, option MemGranularity) (bytes uint64, r Result)
+
+	// MemExportToShareableHandle names memory to other processes, in a form that MemCreate asked
+	// for; flags must be 0. The caller owns what it is named by: a file descriptor, for example.
+	// Since CUDA 10.2.
+	MemExportToShareableHandle(handle MemHandle, kind MemHandleType, flags uint64) (shareable ShareableHandle, r Result)
+
+	// MemImportFromShareableHandle opens memory of another process. shareable is a file descriptor,
+	// which stays the caller's, or a HANDLE. For MemHandleFabric it is the address of 64 bytes that
+	// the garbage collector does not move (see runtime.Pinner).
+	// Since CUDA 10.2.
+	MemImportFromShareableHandle(shareable uintptr, kind MemHandleType) (handle MemHandle, r Result)
+
+	// Arrays:
+	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
+
+	// ArrayCreate makes an array of one or two dimensions. Copies reach it with the type
+	// MemoryArray; it has no address.
+	// Needs a context. Since CUDA 3.2.
+	ArrayCreate(descriptor ArrayDescriptor) (array Array, r Result)
+
+	// Array3DCreate makes an array of up to three dimensions, or of layers.
+	// Needs a context. Since CUDA 3.2.
+	Array3DCreate(descriptor Array3DDescriptor) (array Array, r Result)
+
+	// ArrayDestroy destroys an array, which no work may use any more.
+	// Needs a context. Since CUDA 2.0.
+	ArrayDestroy(array Array) Result
+
+	// ArrayGetDescriptor returns what the array was made with.
+	// Needs a context. Since CUDA 3.2.
+	ArrayGetDescriptor(array Array) (descriptor ArrayDescriptor, r Result)
+
+	// Array3DGetDescriptor returns what the array was made with.
+	// Needs a context. Since CUDA 3.2.
+	Array3DGetDescriptor(array Array) (descriptor Array3DDescriptor, r Result)
+
+	// Textures:
+	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
+
+	// TexObjectCreate makes a texture, which kernels take as a parameter. view may be nil.
+	// Needs a context. Since CUDA 5.0.
+	TexObjectCreate(resource ResourceDesc, texture TextureDesc, view *ResourceViewDesc) (object TexObject, r Result)
+
+	// TexObjectDestroy destroys a texture.
+	// Needs a context. Since CUDA 5.0.
+	TexObjectDestroy(object TexObject) Result
+
+	// TexObjectGetResourceDesc returns what the texture reads.
+	// Needs a context. Since CUDA 5.0.
+	TexObjectGetResourceDesc(object TexObject) (resource ResourceDesc, r Result)
+
+	// TexObjectGetTextureDesc returns how the texture reads.
+	// Needs a context. Since CUDA 5.0.
+	TexObjectGetTextureDesc(object TexObject) (texture TextureDesc, r Result)
+
+	// TexObjectGetResourceViewDesc returns how the texture sees its array.
+	// Needs a context. Since CUDA 5.0.
+	TexObjectGetResourceViewDesc(object TexObject) (view ResourceViewDesc, r Result)
+
+	// Tensor maps:
+	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TENSOR__MEMORY.html
+
+	// TensorMapEncodeTiled makes what kernels copy tiles of a tensor with, from compute capability
+	// 9.0 on. It is a calculation of the host.
+	// Since CUDA 12.0.
+	TensorMapEncodeTiled(tiles TensorTiles) (tensor TensorMap, r Result)
+
 	// Copies:
 	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
 
@@ -316,6 +440,10 @@ type API interface {
 	// Memcpy2DAsync copies a rectangle of rows behind the work on the stream.
 	// Since CUDA 3.2.
 	Memcpy2DAsync(copy MemcpyRect, stream Stream) Result
+
+	// Memcpy3DAsync copies a box of slices of rows after the work on the stream.
+	// Since CUDA 3.2.
+	Memcpy3DAsync(copy MemcpyBox, stream Stream) Result
 
 	// Memsets:
 	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
@@ -409,6 +537,18 @@ type API interface {
 
 	// Stream memory operations:
 	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html
+
+	// StreamWriteValue32 is StreamWriteValue64 for 32 bits; ptr is a multiple of 4. Every device
+	// has it.
+	// Since CUDA 11.7.
+	StreamWriteValue32(stream Stream, ptr DevicePtr, value uint32, flags uint32) Result
+
+	// StreamWaitValue64 makes later work on the stream wait until the value at ptr, a multiple of
+	// 8, is at least value, or what flags say (StreamWaitValueEqual and the like). ptr is as in
+	// StreamWriteValue64, and so are devices and captures. Who waits for the stream waits as long:
+	// a value that never comes holds up the stream for ever.
+	// Since CUDA 11.7.
+	StreamWaitValue64(stream Stream, ptr DevicePtr, value uint64, flags uint32) Result
 
 	// StreamWriteValue64 writes value to ptr, a multiple of 8, once the work on the stream
 	// before it is done; flags must be 0. ptr is device memory, or the device address of
@@ -612,9 +752,13 @@ type API interface {
 	// Since CUDA 10.0.
 	GraphCreate(flags uint32) (graph Graph, r Result)
 
-	// GraphGetNodeCount returns the number of nodes.
+	// GraphGetNodes returns the nodes of a graph.
 	// Since CUDA 10.0.
-	GraphGetNodeCount(graph Graph) (count uint64, r Result)
+	GraphGetNodes(graph Graph) (nodes []GraphNode, r Result)
+
+	// GraphNodeGetType tells what a node does.
+	// Since CUDA 10.0.
+	GraphNodeGetType(node GraphNode) (kind GraphNodeType, r Result)
 
 	// GraphInstantiate makes a graph ready to launch in the current context.
 	// Needs a context. Since CUDA 11.4.
@@ -625,6 +769,12 @@ type API interface {
 	// info says why.
 	// Since CUDA 12.0.
 	GraphExecUpdate(exec GraphExec, graph Graph) (info GraphExecUpdateInfo, r Result)
+
+	// GraphExecKernelNodeSetParams changes what a kernel node does in later launches of exec. node
+	// belongs to the graph that exec was made from. The function must be of the context that it
+	// was; params is as in LaunchKernel. Launches that are on a stream already are as they were.
+	// Since CUDA 12.0.
+	GraphExecKernelNodeSetParams(exec GraphExec, node GraphNode, function Function, grid Dim3, block Dim3, sharedBytes uint32, params []unsafe.Pointer) Result
 
 	// GraphUpload moves the graph to the device ahead of its first launch.
 	// Since CUDA 11.1.
@@ -645,6 +795,69 @@ type API interface {
 	// GraphDebugDotPrint writes the graph to a file in the DOT language.
 	// Since CUDA 11.3.
 	GraphDebugDotPrint(graph Graph, path string, flags uint32) Result
+
+	// Green contexts:
+	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
+
+	// DeviceGetDevResource returns the multiprocessors of a device, to be split.
+	// Since CUDA 12.4.
+	DeviceGetDevResource(device Device, kind DevResourceType) (resource DevResource, r Result)
+
+	// DevSmResourceSplitByCount splits multiprocessors into as many groups of at least minCount as
+	// there are. What remains is rest.
+	// Since CUDA 12.4.
+	DevSmResourceSplitByCount(input DevResource, minCount uint32, flags uint32) (groups []DevResource, rest DevResource, r Result)
+
+	// DevResourceGenerateDesc makes of resources what GreenCtxCreate takes.
+	// Since CUDA 12.4.
+	DevResourceGenerateDesc(resources []DevResource) (desc DevResourceDesc, r Result)
+
+	// GreenCtxCreate makes a context on a part of a device; flags is GreenContextDefaultStream. The
+	// primary context of the device must be retained.
+	// Since CUDA 12.4.
+	GreenCtxCreate(desc DevResourceDesc, device Device, flags uint32) (green GreenContext, r Result)
+
+	// GreenCtxDestroy destroys a green context.
+	// Since CUDA 12.4.
+	GreenCtxDestroy(green GreenContext) Result
+
+	// GreenCtxStreamCreate makes a stream whose work runs on the part of the device; flags is
+	// StreamNonBlocking.
+	// Since CUDA 12.5.
+	GreenCtxStreamCreate(green GreenContext, flags uint32, priority int32) (stream Stream, r Result)
+
+	// CtxFromGreenCtx returns the context to make current for a green context.
+	// Since CUDA 12.4.
+	CtxFromGreenCtx(green GreenContext) (context Context, r Result)
+
+	// Checkpoints of processes:
+	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CHECKPOINT.html
+
+	// CheckpointProcessGetRestoreThreadID returns the thread that CheckpointProcessRestore needs to be
+	// there, and to be able to run, in a process of this machine.
+	// Since CUDA 12.8.
+	CheckpointProcessGetRestoreThreadID(pid int32) (tid int32, r Result)
+
+	// CheckpointProcessGetState tells how far a checkpoint of a process is.
+	// Since CUDA 12.8.
+	CheckpointProcessGetState(pid int32) (state ProcessState, r Result)
+
+	// CheckpointProcessLock makes calls of the driver in a process wait, and waits for its work.
+	// Since CUDA 12.8.
+	CheckpointProcessLock(pid int32, args CheckpointLockArgs) Result
+
+	// CheckpointProcessCheckpoint moves the device memory of a locked process to the host, and frees
+	// its devices.
+	// Since CUDA 12.8.
+	CheckpointProcessCheckpoint(pid int32) Result
+
+	// CheckpointProcessRestore moves it back. The process is locked then.
+	// Since CUDA 12.8.
+	CheckpointProcessRestore(pid int32, args CheckpointRestoreArgs) Result
+
+	// CheckpointProcessUnlock lets a locked process go on.
+	// Since CUDA 12.8.
+	CheckpointProcessUnlock(pid int32) Result
 
 	// Sharing with other processes:
 	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html

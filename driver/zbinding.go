@@ -4,6 +4,11 @@ package driver
 
 import "unsafe"
 
+// MemPrefetchAsync implements [API].
+func (b *Binding) MemPrefetchAsync(ptr DevicePtr, bytes uint64, location MemLocation, flags uint32, stream Stream) Result {
+	return b.anyThread(func() Result { return b.API.MemPrefetchAsync(ptr, bytes, location, flags, stream) })
+}
+
 // MemcpyHtoDAsync implements [API].
 func (b *Binding) MemcpyHtoDAsync(dst DevicePtr, src unsafe.Pointer, bytes uint64, stream Stream) Result {
 	return b.anyThread(func() Result { return b.API.MemcpyHtoDAsync(dst, src, bytes, stream) })
@@ -34,6 +39,11 @@ func (b *Binding) Memcpy2DAsync(copy MemcpyRect, stream Stream) Result {
 	return b.anyThread(func() Result { return b.API.Memcpy2DAsync(copy, stream) })
 }
 
+// Memcpy3DAsync implements [API].
+func (b *Binding) Memcpy3DAsync(copy MemcpyBox, stream Stream) Result {
+	return b.anyThread(func() Result { return b.API.Memcpy3DAsync(copy, stream) })
+}
+
 // MemsetD8Async implements [API].
 func (b *Binding) MemsetD8Async(dst DevicePtr, value uint8, count uint64, stream Stream) Result {
 	return b.anyThread(func() Result { return b.API.MemsetD8Async(dst, value, count, stream) })
@@ -47,6 +57,16 @@ func (b *Binding) MemsetD16Async(dst DevicePtr, value uint16, count uint64, stre
 // MemsetD32Async implements [API].
 func (b *Binding) MemsetD32Async(dst DevicePtr, value uint32, count uint64, stream Stream) Result {
 	return b.anyThread(func() Result { return b.API.MemsetD32Async(dst, value, count, stream) })
+}
+
+// StreamWriteValue32 implements [API].
+func (b *Binding) StreamWriteValue32(stream Stream, ptr DevicePtr, value uint32, flags uint32) Result {
+	return b.anyThread(func() Result { return b.API.StreamWriteValue32(stream, ptr, value, flags) })
+}
+
+// StreamWaitValue64 implements [API].
+func (b *Binding) StreamWaitValue64(stream Stream, ptr DevicePtr, value uint64, flags uint32) Result {
+	return b.anyThread(func() Result { return b.API.StreamWaitValue64(stream, ptr, value, flags) })
 }
 
 // StreamWriteValue64 implements [API].

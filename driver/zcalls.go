@@ -699,7 +699,8 @@ func (l *Library) MemPoolGetAttribute(pool MemPool, attribute MemPoolAttribute) 
 	return
 }
 
-func (l *Library) memPoolSetAccess(pool MemPool, access *MemAccess, count uint64) (r Result) {
+// MemPoolSetAccess implements [API].
+func (l *Library) MemPoolSetAccess(pool MemPool, access []MemAccess) (r Result) {
 	var c struct {
 		ffi.Frame
 		a0 uintptr
@@ -707,7 +708,7 @@ func (l *Library) memPoolSetAccess(pool MemPool, access *MemAccess, count uint64
 		a2 uintptr
 		_  [ffi.RegisterWords - 3]uintptr
 	}
-	c.a0, c.a1, c.a2 = uintptr(pool), access, uintptr(count)
+	c.a0, c.a1, c.a2 = uintptr(pool), unsafe.SliceData(access), uintptr(len(access))
 	r = l.call(fnMemPoolSetAccess, &c.Frame, 3)
 	return
 }
@@ -723,6 +724,353 @@ func (l *Library) MemPoolGetAccess(pool MemPool, location MemLocation) (flags Me
 	}
 	c.a0, c.a1, c.a2 = &flags, uintptr(pool), &location
 	r = l.call(fnMemPoolGetAccess, &c.Frame, 3)
+	return
+}
+
+// MemAllocManaged implements [API].
+func (l *Library) MemAllocManaged(bytes uint64, flags uint32) (ptr DevicePtr, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *DevicePtr
+		a1 uintptr
+		a2 uintptr
+		_  [ffi.RegisterWords - 3]uintptr
+	}
+	c.a0, c.a1, c.a2 = &ptr, uintptr(bytes), uintptr(flags)
+	r = l.call(fnMemAllocManaged, &c.Frame, 3)
+	r = notZero(l, fnMemAllocManaged, r, "ptr", ptr)
+	return
+}
+
+// MemPrefetchAsync implements [API].
+func (l *Library) MemPrefetchAsync(ptr DevicePtr, bytes uint64, location MemLocation, flags uint32, stream Stream) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 MemLocation
+		a3 uintptr
+		a4 uintptr
+		_  [ffi.RegisterWords - 5]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4 = uintptr(ptr), uintptr(bytes), location, uintptr(flags), uintptr(stream)
+	r = l.call(fnMemPrefetchAsync, &c.Frame, 5)
+	return
+}
+
+// MemAdvise implements [API].
+func (l *Library) MemAdvise(ptr DevicePtr, bytes uint64, advice MemAdvice, location MemLocation) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 MemLocation
+		_  [ffi.RegisterWords - 4]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3 = uintptr(ptr), uintptr(bytes), uintptr(advice), location
+	r = l.call(fnMemAdvise, &c.Frame, 4)
+	return
+}
+
+// MemAddressReserve implements [API].
+func (l *Library) MemAddressReserve(bytes uint64, alignment uint64, addr DevicePtr, flags uint64) (ptr DevicePtr, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *DevicePtr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		_  [ffi.RegisterWords - 5]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4 = &ptr, uintptr(bytes), uintptr(alignment), uintptr(addr), uintptr(flags)
+	r = l.call(fnMemAddressReserve, &c.Frame, 5)
+	r = notZero(l, fnMemAddressReserve, r, "ptr", ptr)
+	return
+}
+
+// MemAddressFree implements [API].
+func (l *Library) MemAddressFree(ptr DevicePtr, bytes uint64) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = uintptr(ptr), uintptr(bytes)
+	r = l.call(fnMemAddressFree, &c.Frame, 2)
+	return
+}
+
+// MemCreate implements [API].
+func (l *Library) MemCreate(bytes uint64, props MemAllocationProps, flags uint64) (handle MemHandle, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *MemHandle
+		a1 uintptr
+		a2 *MemAllocationProps
+		a3 uintptr
+		_  [ffi.RegisterWords - 4]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3 = &handle, uintptr(bytes), &props, uintptr(flags)
+	r = l.call(fnMemCreate, &c.Frame, 4)
+	r = notZero(l, fnMemCreate, r, "handle", handle)
+	return
+}
+
+// MemRelease implements [API].
+func (l *Library) MemRelease(handle MemHandle) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		_  [ffi.RegisterWords - 1]uintptr
+	}
+	c.a0 = uintptr(handle)
+	r = l.call(fnMemRelease, &c.Frame, 1)
+	return
+}
+
+// MemMap implements [API].
+func (l *Library) MemMap(ptr DevicePtr, bytes uint64, offset uint64, handle MemHandle, flags uint64) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		_  [ffi.RegisterWords - 5]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4 = uintptr(ptr), uintptr(bytes), uintptr(offset), uintptr(handle), uintptr(flags)
+	r = l.call(fnMemMap, &c.Frame, 5)
+	return
+}
+
+// MemUnmap implements [API].
+func (l *Library) MemUnmap(ptr DevicePtr, bytes uint64) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = uintptr(ptr), uintptr(bytes)
+	r = l.call(fnMemUnmap, &c.Frame, 2)
+	return
+}
+
+// MemSetAccess implements [API].
+func (l *Library) MemSetAccess(ptr DevicePtr, bytes uint64, access []MemAccess) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 *MemAccess
+		a3 uintptr
+		_  [ffi.RegisterWords - 4]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3 = uintptr(ptr), uintptr(bytes), unsafe.SliceData(access), uintptr(len(access))
+	r = l.call(fnMemSetAccess, &c.Frame, 4)
+	return
+}
+
+// MemGetAllocationGranularity implements [API].
+func (l *Library) MemGetAllocationGranularity(props MemAllocationProps, option MemGranularity) (bytes uint64, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *uint64
+		a1 *MemAllocationProps
+		a2 uintptr
+		_  [ffi.RegisterWords - 3]uintptr
+	}
+	c.a0, c.a1, c.a2 = &bytes, &props, uintptr(option)
+	r = l.call(fnMemGetAllocationGranularity, &c.Frame, 3)
+	r = within(l, fnMemGetAllocationGranularity, r, "bytes", &bytes, 1, maxBytes)
+	return
+}
+
+// MemExportToShareableHandle implements [API].
+func (l *Library) MemExportToShareableHandle(handle MemHandle, kind MemHandleType, flags uint64) (shareable ShareableHandle, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *ShareableHandle
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		_  [ffi.RegisterWords - 4]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3 = &shareable, uintptr(handle), uintptr(kind), uintptr(flags)
+	r = l.call(fnMemExportToShareableHandle, &c.Frame, 4)
+	return
+}
+
+// MemImportFromShareableHandle implements [API].
+func (l *Library) MemImportFromShareableHandle(shareable uintptr, kind MemHandleType) (handle MemHandle, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *MemHandle
+		a1 uintptr
+		a2 uintptr
+		_  [ffi.RegisterWords - 3]uintptr
+	}
+	c.a0, c.a1, c.a2 = &handle, uintptr(shareable), uintptr(kind)
+	r = l.call(fnMemImportFromShareableHandle, &c.Frame, 3)
+	r = notZero(l, fnMemImportFromShareableHandle, r, "handle", handle)
+	return
+}
+
+// ArrayCreate implements [API].
+func (l *Library) ArrayCreate(descriptor ArrayDescriptor) (array Array, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *Array
+		a1 *ArrayDescriptor
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = &array, &descriptor
+	r = l.call(fnArrayCreate, &c.Frame, 2)
+	r = notZero(l, fnArrayCreate, r, "array", array)
+	return
+}
+
+// Array3DCreate implements [API].
+func (l *Library) Array3DCreate(descriptor Array3DDescriptor) (array Array, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *Array
+		a1 *Array3DDescriptor
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = &array, &descriptor
+	r = l.call(fnArray3DCreate, &c.Frame, 2)
+	r = notZero(l, fnArray3DCreate, r, "array", array)
+	return
+}
+
+// ArrayDestroy implements [API].
+func (l *Library) ArrayDestroy(array Array) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		_  [ffi.RegisterWords - 1]uintptr
+	}
+	c.a0 = uintptr(array)
+	r = l.call(fnArrayDestroy, &c.Frame, 1)
+	return
+}
+
+// ArrayGetDescriptor implements [API].
+func (l *Library) ArrayGetDescriptor(array Array) (descriptor ArrayDescriptor, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *ArrayDescriptor
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = &descriptor, uintptr(array)
+	r = l.call(fnArrayGetDescriptor, &c.Frame, 2)
+	return
+}
+
+// Array3DGetDescriptor implements [API].
+func (l *Library) Array3DGetDescriptor(array Array) (descriptor Array3DDescriptor, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *Array3DDescriptor
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = &descriptor, uintptr(array)
+	r = l.call(fnArray3DGetDescriptor, &c.Frame, 2)
+	return
+}
+
+// TexObjectCreate implements [API].
+func (l *Library) TexObjectCreate(resource ResourceDesc, texture TextureDesc, view *ResourceViewDesc) (object TexObject, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *TexObject
+		a1 *ResourceDesc
+		a2 *TextureDesc
+		a3 *ResourceViewDesc
+		_  [ffi.RegisterWords - 4]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3 = &object, &resource, &texture, view
+	r = l.call(fnTexObjectCreate, &c.Frame, 4)
+	r = notZero(l, fnTexObjectCreate, r, "object", object)
+	return
+}
+
+// TexObjectDestroy implements [API].
+func (l *Library) TexObjectDestroy(object TexObject) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		_  [ffi.RegisterWords - 1]uintptr
+	}
+	c.a0 = uintptr(object)
+	r = l.call(fnTexObjectDestroy, &c.Frame, 1)
+	return
+}
+
+// TexObjectGetResourceDesc implements [API].
+func (l *Library) TexObjectGetResourceDesc(object TexObject) (resource ResourceDesc, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *ResourceDesc
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = &resource, uintptr(object)
+	r = l.call(fnTexObjectGetResourceDesc, &c.Frame, 2)
+	return
+}
+
+// TexObjectGetTextureDesc implements [API].
+func (l *Library) TexObjectGetTextureDesc(object TexObject) (texture TextureDesc, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *TextureDesc
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = &texture, uintptr(object)
+	r = l.call(fnTexObjectGetTextureDesc, &c.Frame, 2)
+	return
+}
+
+// TexObjectGetResourceViewDesc implements [API].
+func (l *Library) TexObjectGetResourceViewDesc(object TexObject) (view ResourceViewDesc, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *ResourceViewDesc
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = &view, uintptr(object)
+	r = l.call(fnTexObjectGetResourceViewDesc, &c.Frame, 2)
+	return
+}
+
+func (l *Library) tensorMapEncodeTiled(tensor *TensorMap, kind TensorDataType, rank uint32, base DevicePtr, dims *uint64, strides *uint64, box *uint32, elementStrides *uint32, interleave TensorInterleave, swizzle TensorSwizzle, promotion TensorL2Promotion, fill TensorFill) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0  *TensorMap
+		a1  uintptr
+		a2  uintptr
+		a3  uintptr
+		a4  *uint64
+		a5  *uint64
+		a6  *uint32
+		a7  *uint32
+		a8  uintptr
+		a9  uintptr
+		a10 uintptr
+		a11 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8, c.a9, c.a10, c.a11 = tensor, uintptr(kind), uintptr(rank), uintptr(base), dims, strides, box, elementStrides, uintptr(interleave), uintptr(swizzle), uintptr(promotion), uintptr(fill)
+	r = l.call(fnTensorMapEncodeTiled, &c.Frame, 12)
 	return
 }
 
@@ -897,6 +1245,19 @@ func (l *Library) Memcpy2DAsync(copy MemcpyRect, stream Stream) (r Result) {
 	}
 	c.a0, c.a1 = &copy, uintptr(stream)
 	r = l.call(fnMemcpy2DAsync, &c.Frame, 2)
+	return
+}
+
+// Memcpy3DAsync implements [API].
+func (l *Library) Memcpy3DAsync(copy MemcpyBox, stream Stream) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *MemcpyBox
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = &copy, uintptr(stream)
+	r = l.call(fnMemcpy3DAsync, &c.Frame, 2)
 	return
 }
 
@@ -1181,6 +1542,36 @@ func (l *Library) threadExchangeStreamCaptureMode(mode *CaptureMode) (r Result) 
 	}
 	c.a0 = mode
 	r = l.call(fnThreadExchangeStreamCaptureMode, &c.Frame, 1)
+	return
+}
+
+// StreamWriteValue32 implements [API].
+func (l *Library) StreamWriteValue32(stream Stream, ptr DevicePtr, value uint32, flags uint32) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		_  [ffi.RegisterWords - 4]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3 = uintptr(stream), uintptr(ptr), uintptr(value), uintptr(flags)
+	r = l.call(fnStreamWriteValue32, &c.Frame, 4)
+	return
+}
+
+// StreamWaitValue64 implements [API].
+func (l *Library) StreamWaitValue64(stream Stream, ptr DevicePtr, value uint64, flags uint32) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		_  [ffi.RegisterWords - 4]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3 = uintptr(stream), uintptr(ptr), uintptr(value), uintptr(flags)
+	r = l.call(fnStreamWaitValue64, &c.Frame, 4)
 	return
 }
 
@@ -1826,16 +2217,29 @@ func (l *Library) GraphCreate(flags uint32) (graph Graph, r Result) {
 	return
 }
 
-func (l *Library) graphGetNodes(graph Graph, nodes *uintptr, count *uint64) (r Result) {
+func (l *Library) graphGetNodes(graph Graph, nodes *GraphNode, count *uint64) (r Result) {
 	var c struct {
 		ffi.Frame
 		a0 uintptr
-		a1 *uintptr
+		a1 *GraphNode
 		a2 *uint64
 		_  [ffi.RegisterWords - 3]uintptr
 	}
 	c.a0, c.a1, c.a2 = uintptr(graph), nodes, count
 	r = l.call(fnGraphGetNodes, &c.Frame, 3)
+	return
+}
+
+// GraphNodeGetType implements [API].
+func (l *Library) GraphNodeGetType(node GraphNode) (kind GraphNodeType, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 *GraphNodeType
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = uintptr(node), &kind
+	r = l.call(fnGraphNodeGetType, &c.Frame, 2)
 	return
 }
 
@@ -1865,6 +2269,19 @@ func (l *Library) GraphExecUpdate(exec GraphExec, graph Graph) (info GraphExecUp
 	}
 	c.a0, c.a1, c.a2 = uintptr(exec), uintptr(graph), &info
 	r = l.call(fnGraphExecUpdate, &c.Frame, 3)
+	return
+}
+
+func (l *Library) graphExecKernelNodeSetParams(exec GraphExec, node GraphNode, params *kernelNodeParams) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 *kernelNodeParams
+		_  [ffi.RegisterWords - 3]uintptr
+	}
+	c.a0, c.a1, c.a2 = uintptr(exec), uintptr(node), params
+	r = l.call(fnGraphExecKernelNodeSetParams, &c.Frame, 3)
 	return
 }
 
@@ -1934,6 +2351,187 @@ func (l *Library) GraphDebugDotPrint(graph Graph, path string, flags uint32) (r 
 	}
 	c.a0, c.a1, c.a2 = uintptr(graph), cpath, uintptr(flags)
 	r = l.call(fnGraphDebugDotPrint, &c.Frame, 3)
+	return
+}
+
+// DeviceGetDevResource implements [API].
+func (l *Library) DeviceGetDevResource(device Device, kind DevResourceType) (resource DevResource, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 *DevResource
+		a2 uintptr
+		_  [ffi.RegisterWords - 3]uintptr
+	}
+	c.a0, c.a1, c.a2 = uintptr(device), &resource, uintptr(kind)
+	r = l.call(fnDeviceGetDevResource, &c.Frame, 3)
+	return
+}
+
+func (l *Library) devSmResourceSplitByCount(groups *DevResource, count *uint32, input *DevResource, rest *DevResource, flags uint32, minCount uint32) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *DevResource
+		a1 *uint32
+		a2 *DevResource
+		a3 *DevResource
+		a4 uintptr
+		a5 uintptr
+		_  [ffi.RegisterWords - 6]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5 = groups, count, input, rest, uintptr(flags), uintptr(minCount)
+	r = l.call(fnDevSmResourceSplitByCount, &c.Frame, 6)
+	return
+}
+
+// DevResourceGenerateDesc implements [API].
+func (l *Library) DevResourceGenerateDesc(resources []DevResource) (desc DevResourceDesc, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *DevResourceDesc
+		a1 *DevResource
+		a2 uintptr
+		_  [ffi.RegisterWords - 3]uintptr
+	}
+	c.a0, c.a1, c.a2 = &desc, unsafe.SliceData(resources), uintptr(len(resources))
+	r = l.call(fnDevResourceGenerateDesc, &c.Frame, 3)
+	r = notZero(l, fnDevResourceGenerateDesc, r, "desc", desc)
+	return
+}
+
+// GreenCtxCreate implements [API].
+func (l *Library) GreenCtxCreate(desc DevResourceDesc, device Device, flags uint32) (green GreenContext, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *GreenContext
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		_  [ffi.RegisterWords - 4]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3 = &green, uintptr(desc), uintptr(device), uintptr(flags)
+	r = l.call(fnGreenCtxCreate, &c.Frame, 4)
+	r = notZero(l, fnGreenCtxCreate, r, "green", green)
+	return
+}
+
+// GreenCtxDestroy implements [API].
+func (l *Library) GreenCtxDestroy(green GreenContext) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		_  [ffi.RegisterWords - 1]uintptr
+	}
+	c.a0 = uintptr(green)
+	r = l.call(fnGreenCtxDestroy, &c.Frame, 1)
+	return
+}
+
+// GreenCtxStreamCreate implements [API].
+func (l *Library) GreenCtxStreamCreate(green GreenContext, flags uint32, priority int32) (stream Stream, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *Stream
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		_  [ffi.RegisterWords - 4]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3 = &stream, uintptr(green), uintptr(flags), uintptr(priority)
+	r = l.call(fnGreenCtxStreamCreate, &c.Frame, 4)
+	r = notZero(l, fnGreenCtxStreamCreate, r, "stream", stream)
+	return
+}
+
+// CtxFromGreenCtx implements [API].
+func (l *Library) CtxFromGreenCtx(green GreenContext) (context Context, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *Context
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = &context, uintptr(green)
+	r = l.call(fnCtxFromGreenCtx, &c.Frame, 2)
+	r = notZero(l, fnCtxFromGreenCtx, r, "context", context)
+	return
+}
+
+// CheckpointProcessGetRestoreThreadID implements [API].
+func (l *Library) CheckpointProcessGetRestoreThreadID(pid int32) (tid int32, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 *int32
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = uintptr(pid), &tid
+	r = l.call(fnCheckpointProcessGetRestoreThreadId, &c.Frame, 2)
+	return
+}
+
+// CheckpointProcessGetState implements [API].
+func (l *Library) CheckpointProcessGetState(pid int32) (state ProcessState, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 *ProcessState
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = uintptr(pid), &state
+	r = l.call(fnCheckpointProcessGetState, &c.Frame, 2)
+	return
+}
+
+// CheckpointProcessLock implements [API].
+func (l *Library) CheckpointProcessLock(pid int32, args CheckpointLockArgs) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 *CheckpointLockArgs
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = uintptr(pid), &args
+	r = l.call(fnCheckpointProcessLock, &c.Frame, 2)
+	return
+}
+
+// CheckpointProcessCheckpoint implements [API].
+func (l *Library) CheckpointProcessCheckpoint(pid int32) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = uintptr(pid), 0
+	r = l.call(fnCheckpointProcessCheckpoint, &c.Frame, 2)
+	return
+}
+
+// CheckpointProcessRestore implements [API].
+func (l *Library) CheckpointProcessRestore(pid int32, args CheckpointRestoreArgs) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 *CheckpointRestoreArgs
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = uintptr(pid), &args
+	r = l.call(fnCheckpointProcessRestore, &c.Frame, 2)
+	return
+}
+
+// CheckpointProcessUnlock implements [API].
+func (l *Library) CheckpointProcessUnlock(pid int32) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = uintptr(pid), 0
+	r = l.call(fnCheckpointProcessUnlock, &c.Frame, 2)
 	return
 }
 

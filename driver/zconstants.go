@@ -298,6 +298,7 @@ const (
 	DeviceAttributeMempoolSupportedHandleTypes              DeviceAttribute = 119
 	DeviceAttributeClusterLaunch                            DeviceAttribute = 120
 	DeviceAttributeCanUse64BitStreamMemOps                  DeviceAttribute = 122
+	DeviceAttributeCanUseStreamWaitValueNOR                 DeviceAttribute = 123
 	DeviceAttributeDMABufSupported                          DeviceAttribute = 124
 	DeviceAttributeIPCEventSupported                        DeviceAttribute = 125
 	DeviceAttributeMemSyncDomainCount                       DeviceAttribute = 126
@@ -432,6 +433,183 @@ const (
 	MemAllocationPinned MemAllocationType = 1
 )
 
+// MemHandleType is the form in which memory is shared with other processes.
+type MemHandleType int32
+
+// Values of MemHandleType.
+const (
+	MemHandleNone    MemHandleType = 0
+	MemHandlePosixFD MemHandleType = 1 // a file descriptor
+	MemHandleWin32   MemHandleType = 2 // a HANDLE of Windows
+	MemHandleFabric  MemHandleType = 8 // 64 bytes, also for other machines
+)
+
+// MemGranularity says which granularity MemGetAllocationGranularity returns.
+type MemGranularity int32
+
+// Values of MemGranularity.
+const (
+	MemGranularityMinimum     MemGranularity = 0
+	MemGranularityRecommended MemGranularity = 1
+)
+
+// MemAdvice says how managed memory will be used.
+type MemAdvice int32
+
+// Values of MemAdvice.
+const (
+	MemAdviseSetReadMostly          MemAdvice = 1
+	MemAdviseUnsetReadMostly        MemAdvice = 2
+	MemAdviseSetPreferredLocation   MemAdvice = 3
+	MemAdviseUnsetPreferredLocation MemAdvice = 4
+	MemAdviseSetAccessedBy          MemAdvice = 5
+	MemAdviseUnsetAccessedBy        MemAdvice = 6
+)
+
+// ArrayFormat is the type of a channel of an array.
+type ArrayFormat int32
+
+// Values of ArrayFormat.
+const (
+	ArrayUint8  ArrayFormat = 1
+	ArrayUint16 ArrayFormat = 2
+	ArrayUint32 ArrayFormat = 3
+	ArrayInt8   ArrayFormat = 8
+	ArrayInt16  ArrayFormat = 9
+	ArrayInt32  ArrayFormat = 10
+	ArrayHalf   ArrayFormat = 16
+	ArrayFloat  ArrayFormat = 32
+)
+
+// ResourceType says what a texture reads.
+type ResourceType int32
+
+// Values of ResourceType.
+const (
+	ResourceArray   ResourceType = 0
+	ResourceLinear  ResourceType = 2
+	ResourcePitch2D ResourceType = 3
+)
+
+// AddressMode says what a texture reads beyond its edge.
+type AddressMode int32
+
+// Values of AddressMode.
+const (
+	AddressWrap   AddressMode = 0
+	AddressClamp  AddressMode = 1
+	AddressMirror AddressMode = 2
+	AddressBorder AddressMode = 3
+)
+
+// FilterMode says what a texture reads between elements.
+type FilterMode int32
+
+// Values of FilterMode.
+const (
+	FilterPoint  FilterMode = 0
+	FilterLinear FilterMode = 1
+)
+
+// TensorDataType is the type of the elements of a tensor.
+type TensorDataType int32
+
+// Values of TensorDataType.
+const (
+	TensorUint8       TensorDataType = 0
+	TensorUint16      TensorDataType = 1
+	TensorUint32      TensorDataType = 2
+	TensorInt32       TensorDataType = 3
+	TensorUint64      TensorDataType = 4
+	TensorInt64       TensorDataType = 5
+	TensorFloat16     TensorDataType = 6
+	TensorFloat32     TensorDataType = 7
+	TensorFloat64     TensorDataType = 8
+	TensorBFloat16    TensorDataType = 9
+	TensorFloat32FTZ  TensorDataType = 10
+	TensorTFloat32    TensorDataType = 11
+	TensorTFloat32FTZ TensorDataType = 12
+)
+
+// TensorInterleave is the interleaving of a tensor.
+type TensorInterleave int32
+
+// Values of TensorInterleave.
+const (
+	TensorInterleaveNone TensorInterleave = 0
+	TensorInterleave16B  TensorInterleave = 1
+	TensorInterleave32B  TensorInterleave = 2
+)
+
+// TensorSwizzle is the order of the banks of shared memory in a tile.
+type TensorSwizzle int32
+
+// Values of TensorSwizzle.
+const (
+	TensorSwizzleNone TensorSwizzle = 0
+	TensorSwizzle32B  TensorSwizzle = 1
+	TensorSwizzle64B  TensorSwizzle = 2
+	TensorSwizzle128B TensorSwizzle = 3
+)
+
+// TensorL2Promotion is how much the L2 cache reads for a tile.
+type TensorL2Promotion int32
+
+// Values of TensorL2Promotion.
+const (
+	TensorL2None     TensorL2Promotion = 0
+	TensorL2Bytes64  TensorL2Promotion = 1
+	TensorL2Bytes128 TensorL2Promotion = 2
+	TensorL2Bytes256 TensorL2Promotion = 3
+)
+
+// TensorFill is what a tile has beyond the edge of its tensor.
+type TensorFill int32
+
+// Values of TensorFill.
+const (
+	TensorFillZero TensorFill = 0
+	TensorFillNaN  TensorFill = 1
+)
+
+// DevResourceType says which part of a device a DevResource is.
+type DevResourceType int32
+
+// Values of DevResourceType.
+const (
+	DevResourceInvalid DevResourceType = 0
+	DevResourceSM      DevResourceType = 1 // multiprocessors
+)
+
+// ProcessState says how far a checkpoint of a process is.
+type ProcessState int32
+
+// Values of ProcessState.
+const (
+	ProcessRunning      ProcessState = 0
+	ProcessLocked       ProcessState = 1 // its calls of the driver wait
+	ProcessCheckpointed ProcessState = 2 // its device memory is on the host, and the devices are free
+	ProcessFailed       ProcessState = 3
+)
+
+// GraphNodeType says what a node of a graph does.
+type GraphNodeType int32
+
+// Values of GraphNodeType.
+const (
+	GraphNodeKernel      GraphNodeType = 0
+	GraphNodeMemcpy      GraphNodeType = 1
+	GraphNodeMemset      GraphNodeType = 2
+	GraphNodeHost        GraphNodeType = 3
+	GraphNodeGraph       GraphNodeType = 4
+	GraphNodeEmpty       GraphNodeType = 5
+	GraphNodeWaitEvent   GraphNodeType = 6
+	GraphNodeRecordEvent GraphNodeType = 7
+	GraphNodeMemAlloc    GraphNodeType = 10
+	GraphNodeMemFree     GraphNodeType = 11
+	GraphNodeBatchMemOp  GraphNodeType = 12
+)
+
 // MemAccessFlags says what a device may do with memory.
 type MemAccessFlags int32
 
@@ -449,6 +627,7 @@ type MemoryType uint32
 const (
 	MemoryHost    MemoryType = 1
 	MemoryDevice  MemoryType = 2
+	MemoryArray   MemoryType = 3
 	MemoryUnified MemoryType = 4
 )
 
@@ -546,19 +725,31 @@ const (
 
 // Flags of the calls.
 const (
-	ContextScheduleAuto     uint32 = 0 // waiting threads spin or yield, as the driver sees fit
-	ContextScheduleSpin     uint32 = 1 // waiting threads spin
-	ContextScheduleYield    uint32 = 2 // waiting threads yield
-	ContextScheduleBlocking uint32 = 4 // waiting threads sleep
-	StreamDefault           uint32 = 0 // waits for the legacy default stream
-	StreamNonBlocking       uint32 = 1 // has nothing to do with the legacy default stream
-	EventDefault            uint32 = 0
-	EventBlockingSync       uint32 = 1 // waiting threads sleep
-	EventDisableTiming      uint32 = 2 // faster, without time stamps
-	EventInterprocess       uint32 = 4 // can be shared with another process
-	EventRecordExternal     uint32 = 1 // a node of its own in a captured graph
-	HostAllocPortable       uint32 = 1 // page-locked for every context
-	HostAllocDeviceMap      uint32 = 2 // visible to kernels
-	HostAllocWriteCombined  uint32 = 4 // slow to read on the host
-	IpcLazyEnablePeerAccess uint32 = 1
+	ContextScheduleAuto           uint32 = 0 // waiting threads spin or yield, as the driver sees fit
+	ContextScheduleSpin           uint32 = 1 // waiting threads spin
+	ContextScheduleYield          uint32 = 2 // waiting threads yield
+	ContextScheduleBlocking       uint32 = 4 // waiting threads sleep
+	StreamDefault                 uint32 = 0 // waits for the legacy default stream
+	StreamNonBlocking             uint32 = 1 // has nothing to do with the legacy default stream
+	EventDefault                  uint32 = 0
+	EventBlockingSync             uint32 = 1 // waiting threads sleep
+	EventDisableTiming            uint32 = 2 // faster, without time stamps
+	EventInterprocess             uint32 = 4 // can be shared with another process
+	EventRecordExternal           uint32 = 1 // a node of its own in a captured graph
+	HostAllocPortable             uint32 = 1 // page-locked for every context
+	HostAllocDeviceMap            uint32 = 2 // visible to kernels
+	HostAllocWriteCombined        uint32 = 4 // slow to read on the host
+	MemAttachGlobal               uint32 = 1 // managed memory for every stream of every device
+	MemAttachHost                 uint32 = 2 // managed memory for no stream at first
+	StreamWaitValueGreaterOrEqual uint32 = 0 // the difference, as a signed number, is not negative
+	StreamWaitValueEqual          uint32 = 1
+	StreamWaitValueAnd            uint32 = 2          // a bit of the value is set
+	StreamWaitValueNor            uint32 = 3          // a bit is clear in both
+	StreamWaitValueFlush          uint32 = 1073741824 // what others wrote before is visible after the wait
+	ArrayLayered                  uint32 = 1          // the last dimension counts layers
+	ArraySurface                  uint32 = 2          // kernels may write the array
+	TextureReadAsInteger          uint32 = 1
+	TextureNormalized             uint32 = 2 // coordinates from 0 to 1
+	GreenContextDefaultStream     uint32 = 1
+	IpcLazyEnablePeerAccess       uint32 = 1
 )

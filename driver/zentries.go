@@ -57,6 +57,30 @@ const (
 	fnMemPoolGetAttribute
 	fnMemPoolSetAccess
 	fnMemPoolGetAccess
+	fnMemAllocManaged
+	fnMemPrefetchAsync
+	fnMemAdvise
+	fnMemAddressReserve
+	fnMemAddressFree
+	fnMemCreate
+	fnMemRelease
+	fnMemMap
+	fnMemUnmap
+	fnMemSetAccess
+	fnMemGetAllocationGranularity
+	fnMemExportToShareableHandle
+	fnMemImportFromShareableHandle
+	fnArrayCreate
+	fnArray3DCreate
+	fnArrayDestroy
+	fnArrayGetDescriptor
+	fnArray3DGetDescriptor
+	fnTexObjectCreate
+	fnTexObjectDestroy
+	fnTexObjectGetResourceDesc
+	fnTexObjectGetTextureDesc
+	fnTexObjectGetResourceViewDesc
+	fnTensorMapEncodeTiled
 	fnMemcpyHtoD
 	fnMemcpyDtoH
 	fnMemcpyDtoD
@@ -69,6 +93,7 @@ const (
 	fnMemcpyAsync
 	fnMemcpyPeerAsync
 	fnMemcpy2DAsync
+	fnMemcpy3DAsync
 	fnMemsetD8
 	fnMemsetD16
 	fnMemsetD32
@@ -90,6 +115,8 @@ const (
 	fnStreamEndCapture
 	fnStreamIsCapturing
 	fnThreadExchangeStreamCaptureMode
+	fnStreamWriteValue32
+	fnStreamWaitValue64
 	fnStreamWriteValue64
 	fnEventCreate
 	fnEventRecord
@@ -134,13 +161,28 @@ const (
 	fnOccupancyMaxPotentialClusterSize
 	fnGraphCreate
 	fnGraphGetNodes
+	fnGraphNodeGetType
 	fnGraphInstantiateWithFlags
 	fnGraphExecUpdate
+	fnGraphExecKernelNodeSetParams
 	fnGraphUpload
 	fnGraphLaunch
 	fnGraphExecDestroy
 	fnGraphDestroy
 	fnGraphDebugDotPrint
+	fnDeviceGetDevResource
+	fnDevSmResourceSplitByCount
+	fnDevResourceGenerateDesc
+	fnGreenCtxCreate
+	fnGreenCtxDestroy
+	fnGreenCtxStreamCreate
+	fnCtxFromGreenCtx
+	fnCheckpointProcessGetRestoreThreadId
+	fnCheckpointProcessGetState
+	fnCheckpointProcessLock
+	fnCheckpointProcessCheckpoint
+	fnCheckpointProcessRestore
+	fnCheckpointProcessUnlock
 	fnIpcGetMemHandle
 	fnIpcOpenMemHandle
 	fnIpcCloseMemHandle
@@ -206,6 +248,30 @@ var entries = [entryCount]Entry{
 	fnMemPoolGetAttribute:             {Name: "cuMemPoolGetAttribute", variants: []variant{{11020, "cuMemPoolGetAttribute"}}},
 	fnMemPoolSetAccess:                {Name: "cuMemPoolSetAccess", variants: []variant{{11020, "cuMemPoolSetAccess"}}},
 	fnMemPoolGetAccess:                {Name: "cuMemPoolGetAccess", variants: []variant{{11020, "cuMemPoolGetAccess"}}},
+	fnMemAllocManaged:                 {Name: "cuMemAllocManaged", variants: []variant{{6000, "cuMemAllocManaged"}}, NeedsContext: true},
+	fnMemPrefetchAsync:                {Name: "cuMemPrefetchAsync", variants: []variant{{12020, "cuMemPrefetchAsync_v2"}}},
+	fnMemAdvise:                       {Name: "cuMemAdvise", variants: []variant{{12020, "cuMemAdvise_v2"}}},
+	fnMemAddressReserve:               {Name: "cuMemAddressReserve", variants: []variant{{10020, "cuMemAddressReserve"}}},
+	fnMemAddressFree:                  {Name: "cuMemAddressFree", variants: []variant{{10020, "cuMemAddressFree"}}},
+	fnMemCreate:                       {Name: "cuMemCreate", variants: []variant{{10020, "cuMemCreate"}}},
+	fnMemRelease:                      {Name: "cuMemRelease", variants: []variant{{10020, "cuMemRelease"}}},
+	fnMemMap:                          {Name: "cuMemMap", variants: []variant{{10020, "cuMemMap"}}},
+	fnMemUnmap:                        {Name: "cuMemUnmap", variants: []variant{{10020, "cuMemUnmap"}}},
+	fnMemSetAccess:                    {Name: "cuMemSetAccess", variants: []variant{{10020, "cuMemSetAccess"}}},
+	fnMemGetAllocationGranularity:     {Name: "cuMemGetAllocationGranularity", variants: []variant{{10020, "cuMemGetAllocationGranularity"}}},
+	fnMemExportToShareableHandle:      {Name: "cuMemExportToShareableHandle", variants: []variant{{10020, "cuMemExportToShareableHandle"}}},
+	fnMemImportFromShareableHandle:    {Name: "cuMemImportFromShareableHandle", variants: []variant{{10020, "cuMemImportFromShareableHandle"}}},
+	fnArrayCreate:                     {Name: "cuArrayCreate", variants: []variant{{3020, "cuArrayCreate_v2"}}, NeedsContext: true},
+	fnArray3DCreate:                   {Name: "cuArray3DCreate", variants: []variant{{3020, "cuArray3DCreate_v2"}}, NeedsContext: true},
+	fnArrayDestroy:                    {Name: "cuArrayDestroy", variants: []variant{{2000, "cuArrayDestroy"}}, NeedsContext: true},
+	fnArrayGetDescriptor:              {Name: "cuArrayGetDescriptor", variants: []variant{{3020, "cuArrayGetDescriptor_v2"}}, NeedsContext: true},
+	fnArray3DGetDescriptor:            {Name: "cuArray3DGetDescriptor", variants: []variant{{3020, "cuArray3DGetDescriptor_v2"}}, NeedsContext: true},
+	fnTexObjectCreate:                 {Name: "cuTexObjectCreate", variants: []variant{{5000, "cuTexObjectCreate"}}, NeedsContext: true},
+	fnTexObjectDestroy:                {Name: "cuTexObjectDestroy", variants: []variant{{5000, "cuTexObjectDestroy"}}, NeedsContext: true},
+	fnTexObjectGetResourceDesc:        {Name: "cuTexObjectGetResourceDesc", variants: []variant{{5000, "cuTexObjectGetResourceDesc"}}, NeedsContext: true},
+	fnTexObjectGetTextureDesc:         {Name: "cuTexObjectGetTextureDesc", variants: []variant{{5000, "cuTexObjectGetTextureDesc"}}, NeedsContext: true},
+	fnTexObjectGetResourceViewDesc:    {Name: "cuTexObjectGetResourceViewDesc", variants: []variant{{5000, "cuTexObjectGetResourceViewDesc"}}, NeedsContext: true},
+	fnTensorMapEncodeTiled:            {Name: "cuTensorMapEncodeTiled", variants: []variant{{12000, "cuTensorMapEncodeTiled"}}},
 	fnMemcpyHtoD:                      {Name: "cuMemcpyHtoD", variants: []variant{{3020, "cuMemcpyHtoD_v2"}}, Required: true, NeedsContext: true},
 	fnMemcpyDtoH:                      {Name: "cuMemcpyDtoH", variants: []variant{{3020, "cuMemcpyDtoH_v2"}}, Required: true, NeedsContext: true},
 	fnMemcpyDtoD:                      {Name: "cuMemcpyDtoD", variants: []variant{{3020, "cuMemcpyDtoD_v2"}}, NeedsContext: true},
@@ -218,6 +284,7 @@ var entries = [entryCount]Entry{
 	fnMemcpyAsync:                     {Name: "cuMemcpyAsync", variants: []variant{{4000, "cuMemcpyAsync"}}},
 	fnMemcpyPeerAsync:                 {Name: "cuMemcpyPeerAsync", variants: []variant{{4000, "cuMemcpyPeerAsync"}}},
 	fnMemcpy2DAsync:                   {Name: "cuMemcpy2DAsync", variants: []variant{{3020, "cuMemcpy2DAsync_v2"}}},
+	fnMemcpy3DAsync:                   {Name: "cuMemcpy3DAsync", variants: []variant{{3020, "cuMemcpy3DAsync_v2"}}},
 	fnMemsetD8:                        {Name: "cuMemsetD8", variants: []variant{{3020, "cuMemsetD8_v2"}}, NeedsContext: true},
 	fnMemsetD16:                       {Name: "cuMemsetD16", variants: []variant{{3020, "cuMemsetD16_v2"}}, NeedsContext: true},
 	fnMemsetD32:                       {Name: "cuMemsetD32", variants: []variant{{3020, "cuMemsetD32_v2"}}, NeedsContext: true},
@@ -239,6 +306,8 @@ var entries = [entryCount]Entry{
 	fnStreamEndCapture:                {Name: "cuStreamEndCapture", variants: []variant{{10000, "cuStreamEndCapture"}}},
 	fnStreamIsCapturing:               {Name: "cuStreamIsCapturing", variants: []variant{{10000, "cuStreamIsCapturing"}}},
 	fnThreadExchangeStreamCaptureMode: {Name: "cuThreadExchangeStreamCaptureMode", variants: []variant{{10010, "cuThreadExchangeStreamCaptureMode"}}},
+	fnStreamWriteValue32:              {Name: "cuStreamWriteValue32", variants: []variant{{11070, "cuStreamWriteValue32_v2"}}},
+	fnStreamWaitValue64:               {Name: "cuStreamWaitValue64", variants: []variant{{11070, "cuStreamWaitValue64_v2"}}},
 	fnStreamWriteValue64:              {Name: "cuStreamWriteValue64", variants: []variant{{11070, "cuStreamWriteValue64_v2"}}},
 	fnEventCreate:                     {Name: "cuEventCreate", variants: []variant{{2000, "cuEventCreate"}}, Required: true, NeedsContext: true},
 	fnEventRecord:                     {Name: "cuEventRecord", variants: []variant{{2000, "cuEventRecord"}}, Required: true},
@@ -283,13 +352,28 @@ var entries = [entryCount]Entry{
 	fnOccupancyMaxPotentialClusterSize:                   {Name: "cuOccupancyMaxPotentialClusterSize", variants: []variant{{11070, "cuOccupancyMaxPotentialClusterSize"}}, NeedsContext: true},
 	fnGraphCreate:                                        {Name: "cuGraphCreate", variants: []variant{{10000, "cuGraphCreate"}}},
 	fnGraphGetNodes:                                      {Name: "cuGraphGetNodes", variants: []variant{{10000, "cuGraphGetNodes"}}},
+	fnGraphNodeGetType:                                   {Name: "cuGraphNodeGetType", variants: []variant{{10000, "cuGraphNodeGetType"}}},
 	fnGraphInstantiateWithFlags:                          {Name: "cuGraphInstantiateWithFlags", variants: []variant{{11040, "cuGraphInstantiateWithFlags"}}, NeedsContext: true},
 	fnGraphExecUpdate:                                    {Name: "cuGraphExecUpdate", variants: []variant{{12000, "cuGraphExecUpdate_v2"}}},
+	fnGraphExecKernelNodeSetParams:                       {Name: "cuGraphExecKernelNodeSetParams", variants: []variant{{12000, "cuGraphExecKernelNodeSetParams_v2"}}},
 	fnGraphUpload:                                        {Name: "cuGraphUpload", variants: []variant{{11010, "cuGraphUpload"}}},
 	fnGraphLaunch:                                        {Name: "cuGraphLaunch", variants: []variant{{10000, "cuGraphLaunch"}}},
 	fnGraphExecDestroy:                                   {Name: "cuGraphExecDestroy", variants: []variant{{10000, "cuGraphExecDestroy"}}},
 	fnGraphDestroy:                                       {Name: "cuGraphDestroy", variants: []variant{{10000, "cuGraphDestroy"}}},
 	fnGraphDebugDotPrint:                                 {Name: "cuGraphDebugDotPrint", variants: []variant{{11030, "cuGraphDebugDotPrint"}}},
+	fnDeviceGetDevResource:                               {Name: "cuDeviceGetDevResource", variants: []variant{{12040, "cuDeviceGetDevResource"}}},
+	fnDevSmResourceSplitByCount:                          {Name: "cuDevSmResourceSplitByCount", variants: []variant{{12040, "cuDevSmResourceSplitByCount"}}},
+	fnDevResourceGenerateDesc:                            {Name: "cuDevResourceGenerateDesc", variants: []variant{{12040, "cuDevResourceGenerateDesc"}}},
+	fnGreenCtxCreate:                                     {Name: "cuGreenCtxCreate", variants: []variant{{12040, "cuGreenCtxCreate"}}},
+	fnGreenCtxDestroy:                                    {Name: "cuGreenCtxDestroy", variants: []variant{{12040, "cuGreenCtxDestroy"}}},
+	fnGreenCtxStreamCreate:                               {Name: "cuGreenCtxStreamCreate", variants: []variant{{12050, "cuGreenCtxStreamCreate"}}},
+	fnCtxFromGreenCtx:                                    {Name: "cuCtxFromGreenCtx", variants: []variant{{12040, "cuCtxFromGreenCtx"}}},
+	fnCheckpointProcessGetRestoreThreadId:                {Name: "cuCheckpointProcessGetRestoreThreadId", variants: []variant{{12080, "cuCheckpointProcessGetRestoreThreadId"}}},
+	fnCheckpointProcessGetState:                          {Name: "cuCheckpointProcessGetState", variants: []variant{{12080, "cuCheckpointProcessGetState"}}},
+	fnCheckpointProcessLock:                              {Name: "cuCheckpointProcessLock", variants: []variant{{12080, "cuCheckpointProcessLock"}}},
+	fnCheckpointProcessCheckpoint:                        {Name: "cuCheckpointProcessCheckpoint", variants: []variant{{12080, "cuCheckpointProcessCheckpoint"}}},
+	fnCheckpointProcessRestore:                           {Name: "cuCheckpointProcessRestore", variants: []variant{{12080, "cuCheckpointProcessRestore"}}},
+	fnCheckpointProcessUnlock:                            {Name: "cuCheckpointProcessUnlock", variants: []variant{{12080, "cuCheckpointProcessUnlock"}}},
 	fnIpcGetMemHandle:                                    {Name: "cuIpcGetMemHandle", variants: []variant{{4010, "cuIpcGetMemHandle"}}, NeedsContext: true},
 	fnIpcOpenMemHandle:                                   {Name: "cuIpcOpenMemHandle", variants: []variant{{11000, "cuIpcOpenMemHandle_v2"}}, NeedsContext: true},
 	fnIpcCloseMemHandle:                                  {Name: "cuIpcCloseMemHandle", variants: []variant{{4010, "cuIpcCloseMemHandle"}}, NeedsContext: true},

@@ -44,8 +44,8 @@ func (g *Graph) Nodes() (int, error) {
 	defer g.end()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n, r := g.ctx.api.GraphGetNodeCount(g.handle)
-	return int(n), g.ctx.failed("cuGraphGetNodes", r)
+	nodes, r := g.ctx.api.GraphGetNodes(g.handle)
+	return len(nodes), g.ctx.failed("cuGraphGetNodes", r)
 }
 
 // Instantiate makes the graph ready to run. What was forgotten is given back before. The

@@ -39,6 +39,8 @@ func (k *capture) end() {
 type work struct {
 	kind nodeKind
 	run  func() error
+	// holds says that the work waits, and holds up its connection meanwhile.
+	holds bool
 	// function is what a kernel node launches.
 	function *function
 	// event is what an event node records or waits for.
@@ -58,7 +60,13 @@ func (c call) submit(s *stream, w work) driver.Result {
 		s.frontier = []*node{n}
 		return driver.Success
 	}
-	c.d.enqueue(s, &operation{call: c, run: w.run})
+	o := &operation{call: c, run: w.run}
+	if w.holds {
+		var err error
+		o.until = func() { err = w.run() }
+		o.run = func() error { return err }
+	}
+	c.d.enqueue(s, o)
 	return driver.Success
 }
 

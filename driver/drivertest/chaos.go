@@ -113,28 +113,3 @@ func (c *Chaos) complete() *Chaos {
 
 var stickyResults = []driver.Result{driver.ErrorIllegalAddress, driver.ErrorLaunchFailed, driver.ErrorLaunchTimeout,
 	driver.ErrorMisalignedAddress, driver.ErrorIllegalInstruction, driver.ErrorAssert, driver.ErrorHardwareStackError}
-
-// usualFailures are the results that functions fail with for reasons of their own.
-// Those that are not listed fail with ErrorUnknown.
-var usualFailures = []struct {
-	results []driver.Result
-	ops     []string
-}{
-	{[]driver.Result{driver.ErrorNoDevice, driver.ErrorSystemNotReady, driver.ErrorSystemDriverMismatch, driver.ErrorUnknown},
-		[]string{"cuInit"}},
-	{[]driver.Result{driver.ErrorOutOfMemory, driver.ErrorDeviceUnavailable},
-		[]string{"cuDevicePrimaryCtxRetain"}},
-	{[]driver.Result{driver.ErrorOutOfMemory},
-		[]string{"cuMemAlloc", "cuMemHostAlloc", "cuMemHostRegister", "cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemPoolCreate",
-			"cuStreamCreate", "cuStreamCreateWithPriority", "cuEventCreate", "cuGraphCreate", "cuStreamEndCapture",
-			"cuGraphInstantiateWithFlags", "cuGraphUpload", "cuLaunchHostFunc"}},
-	{[]driver.Result{driver.ErrorOutOfMemory, driver.ErrorNoBinaryForGPU, driver.ErrorInvalidPTX,
-		driver.ErrorUnsupportedPTXVersion, driver.ErrorInvalidImage},
-		[]string{"cuModuleLoadDataEx", "cuLibraryLoadData"}},
-	{[]driver.Result{driver.ErrorNotFound},
-		[]string{"cuModuleGetFunction", "cuModuleGetGlobal", "cuLibraryGetKernel", "cuLibraryGetGlobal"}},
-	{[]driver.Result{driver.ErrorLaunchOutOfResources, driver.ErrorOutOfMemory},
-		[]string{"cuLaunchKernel", "cuLaunchCooperativeKernel", "cuLaunchKernelEx", "cuGraphLaunch"}},
-	{[]driver.Result{driver.ErrorPeerAccessUnsupported, driver.ErrorOutOfMemory},
-		[]string{"cuCtxEnablePeerAccess"}},
-}

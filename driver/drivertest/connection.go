@@ -45,6 +45,9 @@ func (o *operation) begin() {
 	if o.before != nil {
 		<-o.before
 	}
+	if o.until != nil {
+		o.until()
+	}
 	if o.begun != nil {
 		close(o.begun)
 	}

@@ -201,6 +201,13 @@ func (c call) destroy(ctx *context, remember bool) {
 		lose(a.String(), origin{})
 		c.release(a)
 	}
+	for h, a := range d.arrays.live {
+		if a.ctx == ctx {
+			lose(a.String(), origin{})
+			a.dev.used -= a.bytes
+			removeWith(c, &d.arrays, h)
+		}
+	}
 	for _, h := range d.memory.hostOf(ctx) {
 		lose(h.String(), origin{})
 		c.releaseHost(h)

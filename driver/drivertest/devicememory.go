@@ -77,5 +77,8 @@ func (m *space) describe(addr driver.DevicePtr) string {
 // reaches tells whether kernels of the context may use an allocation: one of its own
 // device, of a peer whose access is enabled, or of a pool that is open to the device.
 func (ctx *context) reaches(a *allocation) bool {
+	if a.block != nil {
+		return a.open(ctx.dev)
+	}
 	return ctx == a.ctx || ctx.dev == a.dev || ctx.peers[a.ctx] || a.pool.open(ctx.dev)
 }

@@ -40,12 +40,15 @@ type Driver struct {
 	graphs     table[driver.Graph, *graph]
 	execs      table[driver.GraphExec, *graphExec]
 	pools      table[driver.MemPool, *pool]
+	blocks     table[driver.MemHandle, *block]
+	arrays     table[driver.Array, *array]
 	gone       history // handles that were destroyed
 
 	captures map[*capture]struct{}
 
 	memory   space
-	hostUsed uint64 // bytes of page-locked memory
+	hostUsed uint64 // bytes of page-locked and managed memory
+	shared   []*sharedMemory
 
 	calls    map[string]int // since the last reset
 	nth      map[string]int // since the beginning, for Chaos
@@ -105,6 +108,8 @@ func (d *Driver) initTables() {
 	d.graphs.init("graph")
 	d.execs.init("executable graph")
 	d.pools.init("memory pool")
+	d.blocks.init("handle of physical memory")
+	d.arrays.init("array")
 	d.memory.init()
 }
 
@@ -128,6 +133,10 @@ func (d *Driver) Close() error {
 	for d.unfinished() > 0 {
 		d.idle.Wait()
 	}
+	for _, s := range d.shared {
+		s.close()
+	}
+	d.shared = nil
 	return nil
 }
 

@@ -23,6 +23,8 @@ type rule struct {
 	// unsafe calls are forbidden while a stream captures, as measured with driver
 	// 580. Those that depend on their arguments call checkCaptures themselves.
 	unsafe bool
+	// refused is why this driver does not have the function, or "".
+	refused string
 }
 
 var entries = makeRules()
@@ -31,13 +33,11 @@ func makeRules() map[string]*rule {
 	all := map[string]*rule{}
 	for _, e := range driver.Entries() {
 		r := rules[e.Name]
-		r.Entry, r.fails = e, []driver.Result{driver.ErrorUnknown}
-		all[e.Name] = &r
-	}
-	for _, usual := range usualFailures {
-		for _, name := range usual.ops {
-			all[name].fails = usual.results
+		r.Entry = e
+		if r.fails == nil {
+			r.fails = []driver.Result{driver.ErrorUnknown}
 		}
+		all[e.Name] = &r
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -19,7 +20,7 @@ const (
 	nodeHost
 	nodeRecordEvent
 	nodeWaitEvent
-	nodeWriteValue
+	nodeValue
 )
 
 // graph is recorded work. Nodes stand behind those that they depend on.
@@ -28,6 +29,11 @@ type graph struct {
 	nodes  []*node
 	made   origin
 }
+
+// nodeTypes are CUDA's kinds of nodes.
+var nodeTypes = map[nodeKind]driver.GraphNodeType{nodeEmpty: driver.GraphNodeEmpty, nodeKernel: driver.GraphNodeKernel,
+	nodeMemcpy: driver.GraphNodeMemcpy, nodeMemset: driver.GraphNodeMemset, nodeHost: driver.GraphNodeHost,
+	nodeRecordEvent: driver.GraphNodeRecordEvent, nodeWaitEvent: driver.GraphNodeWaitEvent, nodeValue: driver.GraphNodeBatchMemOp}
 
 // node is one piece of recorded work. It does not change any more.
 type node struct {
@@ -68,7 +74,8 @@ type graphExec struct {
 	handle driver.GraphExec
 	ctx    *context
 	nodes  []*node
-	last   *operation // the latest launch
+	ids    []driver.GraphNode // of the graph that it was made from
+	last   *operation         // the latest launch
 	made   origin
 }
 
@@ -121,14 +128,80 @@ func (d *Driver) GraphCreate(flags uint32) (driver.Graph, driver.Result) {
 	return c.keepGraph(&graph{}), driver.Success
 }
 
-// GraphGetNodeCount implements [driver.API].
-func (d *Driver) GraphGetNodeCount(h driver.Graph) (uint64, driver.Result) {
+// GraphGetNodes implements [driver.API].
+func (d *Driver) GraphGetNodes(h driver.Graph) ([]driver.GraphNode, driver.Result) {
 	_, g, r := d.enterGraph("cuGraphGetNodes", h)
+	if r != driver.Success {
+		return nil, r
+	}
+	defer d.mu.Unlock()
+	return ids(g.nodes), driver.Success
+}
+
+func ids(nodes []*node) (all []driver.GraphNode) {
+	for _, n := range nodes {
+		all = append(all, n.id)
+	}
+	return all
+}
+
+// GraphNodeGetType implements [driver.API].
+func (d *Driver) GraphNodeGetType(h driver.GraphNode) (driver.GraphNodeType, driver.Result) {
+	c, r := d.enter("cuGraphNodeGetType")
 	if r != driver.Success {
 		return 0, r
 	}
 	defer d.mu.Unlock()
-	return uint64(len(g.nodes)), driver.Success
+	for _, g := range d.graphs.live {
+		if i := slices.Index(ids(g.nodes), h); i >= 0 {
+			return nodeTypes[g.nodes[i].work.kind], driver.Success
+		}
+	}
+	c.found(driver.ErrorInvalidValue, "%#x is no node of a graph", uintptr(h))
+	return 0, driver.ErrorInvalidValue
+}
+
+// GraphExecKernelNodeSetParams implements [driver.API].
+func (d *Driver) GraphExecKernelNodeSetParams(h driver.GraphExec, id driver.GraphNode, function driver.Function, grid, block driver.Dim3, sharedBytes uint32, params []unsafe.Pointer) driver.Result {
+	c, r := d.enter("cuGraphExecKernelNodeSetParams")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	x, r := c.exec(h)
+	if r != driver.Success {
+		return r
+	}
+	i := slices.Index(x.ids, id)
+	if i < 0 || x.nodes[i].work.kind != nodeKernel {
+		c.found(driver.ErrorInvalidValue, "%#x is no kernel node of the graph", uintptr(id))
+		return driver.ErrorInvalidValue
+	}
+	w, r := c.kernelWork(function, x.ctx, params, Launch{Grid: grid, Block: block, SharedBytes: sharedBytes})
+	if r != driver.Success {
+		return r
+	}
+	x.replace(i, &node{id: id, call: c, work: w})
+	return driver.Success
+}
+
+// replace puts a node in the place of another one. Launches that are on a stream keep the old ones.
+func (x *graphExec) replace(at int, n *node) {
+	now := map[*node]*node{}
+	nodes := slices.Clone(x.nodes)
+	for i, was := range nodes {
+		changed := *was
+		if i == at {
+			changed = *n
+		}
+		changed.deps = nil
+		for _, dep := range was.deps {
+			changed.deps = append(changed.deps, now[dep])
+		}
+		nodes[i] = &changed
+		now[was] = nodes[i]
+	}
+	x.nodes = nodes
 }
 
 // GraphInstantiate implements [driver.API]. Of the flags it knows those that change
@@ -146,7 +219,7 @@ func (d *Driver) GraphInstantiate(h driver.Graph, flags uint64) (driver.GraphExe
 	case flags&^harmless != 0:
 		return 0, driver.ErrorNotSupported
 	}
-	x := &graphExec{handle: driver.GraphExec(d.newHandle()), ctx: c.ctx, nodes: slices.Clone(g.nodes), made: c.made}
+	x := &graphExec{handle: driver.GraphExec(d.newHandle()), ctx: c.ctx, nodes: slices.Clone(g.nodes), ids: ids(g.nodes), made: c.made}
 	d.execs.live[x.handle] = x
 	return x.handle, driver.Success
 }

@@ -2,8 +2,11 @@ package drivertest
 
 import "github.com/purecuda/purecuda/driver"
 
+// handle is a type of handles.
+type handle interface{ ~uintptr | ~uint64 }
+
 // table holds the live objects of a kind by their handles.
-type table[H ~uintptr, T any] struct {
+type table[H handle, T any] struct {
 	kind string
 	live map[H]T
 }
@@ -26,7 +29,7 @@ func (d *Driver) newID() uint64 {
 
 // find returns the object of a handle. A handle that is none, or not any more, is
 // a finding.
-func find[H ~uintptr, T any](c call, t *table[H, T], h H) (T, driver.Result) {
+func find[H handle, T any](c call, t *table[H, T], h H) (T, driver.Result) {
 	if object, ok := t.live[h]; ok {
 		return object, driver.Success
 	}
@@ -80,13 +83,13 @@ func (h *history) find(handle uintptr) (end, bool) {
 }
 
 // remove takes an object out of its table.
-func remove[H ~uintptr, T any](c call, t *table[H, T], h H) {
+func remove[H handle, T any](c call, t *table[H, T], h H) {
 	delete(t.live, h)
 	c.d.gone.add(uintptr(h), end{by: c.made})
 }
 
 // removeWith takes an object out of its table because its context ends.
-func removeWith[H ~uintptr, T any](c call, t *table[H, T], h H) {
+func removeWith[H handle, T any](c call, t *table[H, T], h H) {
 	delete(t.live, h)
 	c.d.gone.add(uintptr(h), end{by: c.made, withContext: true})
 }

@@ -31,34 +31,43 @@ func (d *Driver) launch(op string, h driver.Function, stream driver.Stream, para
 		return r
 	}
 	defer d.mu.Unlock()
-	f, r := c.launchable(h, s.ctx)
+	w, r := c.kernelWork(h, s.ctx, params, k, attributes...)
 	if r != driver.Success {
 		return r
 	}
+	return c.submit(s, w)
+}
+
+// kernelWork is what a launch puts on a stream.
+func (c call) kernelWork(h driver.Function, ctx *context, params []unsafe.Pointer, k Launch, attributes ...driver.LaunchAttribute) (w work, r driver.Result) {
+	f, r := c.launchable(h, ctx)
+	if r != driver.Success {
+		return w, r
+	}
 	for _, a := range attributes {
 		if r := k.apply(a); r != driver.Success {
-			return r
+			return w, r
 		}
 	}
-	if r := c.checkSize(&k, f, s.ctx.dev); r != driver.Success {
-		return r
+	if r := c.checkSize(&k, f, ctx.dev); r != driver.Success {
+		return w, r
 	}
 	var block []byte
 	if k.params, block, r = c.copyParams(f.entry, params); r != driver.Success {
-		return r
+		return w, r
 	}
 	f.loaded = true
-	k.Kernel, k.Device, k.ctx, k.d = f.entry.name, s.ctx.dev.ordinal, s.ctx, d
+	k.Kernel, k.Device, k.ctx, k.d = f.entry.name, ctx.dev.ordinal, ctx, c.d
 	run := k.call
-	if d.config.Kernels[k.Kernel] == nil {
+	if c.d.config.Kernels[k.Kernel] == nil {
 		run = c.interpret(f, &k, block)
 	}
-	return c.submit(s, work{kind: nodeKernel, function: f, run: func() error {
+	return work{kind: nodeKernel, function: f, run: func() error {
 		if f.isUnloaded() {
 			return &fault{result: driver.ErrorLaunchFailed, detail: fmt.Sprintf("the module of the kernel %s was unloaded before it ran", k.Kernel)}
 		}
 		return run()
-	}})
+	}}, driver.Success
 }
 
 // call runs the Go function that is bound to the kernel.

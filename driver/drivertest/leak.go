@@ -29,14 +29,26 @@ func (d *Driver) Leaks() []string {
 	}
 	d.memory.mu.RLock()
 	for _, a := range d.memory.live {
-		if a.module == nil {
+		switch {
+		case a.block != nil:
+			from(a.dev, a.block.life, a.made, "%d bytes of device memory mapped at %#x", a.bytes, uint64(a.base))
+		case a.module == nil:
 			from(a.dev, a.ctx.life, a.made, "%d bytes of device memory at %#x", a.bytes, uint64(a.base))
 		}
 	}
 	for _, h := range d.memory.host {
 		from(h.ctx.dev, h.ctx.life, h.made, "%d bytes of page-locked host memory at %#x", h.bytes, h.base)
 	}
+	for _, v := range d.memory.reserved {
+		from(nil, 0, v.made, "%d bytes reserved at %#x", v.bytes, uint64(v.base))
+	}
 	d.memory.mu.RUnlock()
+	for h, b := range d.blocks.live {
+		from(b.dev, b.life, b.made, "%d bytes of physical memory %#x", b.bytes, uint64(h))
+	}
+	for h, a := range d.arrays.live {
+		from(a.dev, a.ctx.life, a.made, "array %#x", uintptr(h))
+	}
 	for h, s := range d.streams.live {
 		from(s.ctx.dev, s.ctx.life, s.made, "stream %#x", uintptr(h))
 	}

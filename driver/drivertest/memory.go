@@ -6,22 +6,27 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// take gives an allocation its address and takes its bytes from the device. It
-// empties the pools of the device before it gives up.
+// take gives an allocation its address and takes its bytes from the device.
 func (c call) take(a *allocation) driver.Result {
 	if a.bytes == 0 || a.bytes > 1<<62 {
 		return driver.ErrorInvalidValue
 	}
-	free := a.dev.config.Memory - a.dev.used
-	if a.bytes > free {
-		a.dev.trim()
-		free = a.dev.config.Memory - a.dev.used
+	r := a.dev.take(a.bytes)
+	if r == driver.Success {
+		c.place(a)
 	}
-	if a.bytes > free || uint64(int(a.bytes)) != a.bytes {
+	return r
+}
+
+// take takes memory from the device. It empties the pools of the device before it gives up.
+func (dev *device) take(bytes uint64) driver.Result {
+	if bytes > dev.config.Memory-dev.used {
+		dev.trim()
+	}
+	if bytes > dev.config.Memory-dev.used || uint64(int(bytes)) != bytes {
 		return driver.ErrorOutOfMemory
 	}
-	a.dev.used += a.bytes
-	c.place(a)
+	dev.used += bytes
 	return driver.Success
 }
 
@@ -85,6 +90,8 @@ func (c call) toFree(ptr driver.DevicePtr) (*allocation, driver.Result) {
 			f.detail = "freed an address that no allocation has"
 		}
 		return nil, c.misuse(f)
+	case a.block != nil:
+		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed memory that is mapped, which cuMemUnmap ends"})
 	case a.base != ptr:
 		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed an address inside an allocation"})
 	case a.module != nil:
@@ -106,6 +113,13 @@ func (d *Driver) MemFree(ptr driver.DevicePtr) driver.Result {
 	}
 	defer d.mu.Unlock()
 	if ptr == 0 {
+		return driver.Success
+	}
+	d.memory.mu.RLock()
+	h := d.memory.hostAt(uint64(ptr))
+	d.memory.mu.RUnlock()
+	if h != nil && h.managed && h.base == uint64(ptr) {
+		c.releaseHost(h)
 		return driver.Success
 	}
 	a, r := c.toFree(ptr)
@@ -148,7 +162,18 @@ func (d *Driver) MemHostAlloc(bytes uint64, flags uint32) (unsafe.Pointer, drive
 		return nil, driver.ErrorInvalidValue
 	case bytes == 0:
 		return nil, driver.Success
-	case bytes > maxHostBytes || bytes > d.config.HostMemory-min(d.hostUsed, d.config.HostMemory):
+	}
+	h, r := c.newHost(bytes, flags)
+	if r != driver.Success {
+		return nil, r
+	}
+	return unsafe.Pointer(unsafe.SliceData(h.data)), driver.Success
+}
+
+// newHost makes memory of the host that the driver keeps.
+func (c call) newHost(bytes uint64, flags uint32) (*hostMemory, driver.Result) {
+	d := c.d
+	if bytes > maxHostBytes || bytes > d.config.HostMemory-min(d.hostUsed, d.config.HostMemory) {
 		return nil, driver.ErrorOutOfMemory
 	}
 	d.hostUsed += bytes
@@ -156,10 +181,10 @@ func (d *Driver) MemHostAlloc(bytes uint64, flags uint32) (unsafe.Pointer, drive
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(block)))
 	skip := (pageSize - at%pageSize) % pageSize
 	data := block[skip : uint64(skip)+bytes : uint64(skip)+bytes]
-	ptr := unsafe.Pointer(unsafe.SliceData(data))
-	d.memory.addHost(&hostMemory{base: uint64(uintptr(ptr)), bytes: bytes, data: data,
-		id: d.newID(), ctx: c.ctx, flags: flags, made: c.made})
-	return ptr, driver.Success
+	h := &hostMemory{base: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(data)))), bytes: bytes, data: data,
+		id: d.newID(), ctx: c.ctx, flags: flags, made: c.made}
+	d.memory.addHost(h)
+	return h, driver.Success
 }
 
 // maxHostBytes keeps make from panicking; real memory runs out long before.
@@ -223,6 +248,8 @@ func (d *Driver) endHost(op string, ptr unsafe.Pointer, registered bool) driver.
 		return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed an address inside an allocation"})
 	case h.registered != registered:
 		return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed memory that was registered"})
+	case h.managed:
+		return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed managed memory, which cuMemFree frees"})
 	}
 	c.releaseHost(h)
 	return driver.Success
@@ -277,7 +304,7 @@ func (d *Driver) PointerGetAttribute(attribute driver.PointerAttribute, ptr driv
 
 func (a *allocation) attributes(ptr driver.DevicePtr) map[driver.PointerAttribute]uint64 {
 	values := map[driver.PointerAttribute]uint64{
-		driver.PointerAttributeContext:                uint64(a.ctx.handle),
+		driver.PointerAttributeContext:                0,
 		driver.PointerAttributeMemoryType:             uint64(driver.MemoryDevice),
 		driver.PointerAttributeDevicePointer:          uint64(ptr),
 		driver.PointerAttributeSyncMemops:             1,
@@ -294,21 +321,27 @@ func (a *allocation) attributes(ptr driver.DevicePtr) map[driver.PointerAttribut
 		driver.PointerAttributeMempoolHandle:          0,
 		driver.PointerAttributeMemoryBlockID:          a.id,
 	}
+	if a.pool == nil && a.ctx != nil {
+		values[driver.PointerAttributeContext] = uint64(a.ctx.handle)
+	}
 	if a.pool != nil {
-		values[driver.PointerAttributeContext] = 0
 		values[driver.PointerAttributeMempoolHandle] = uint64(a.pool.handle)
 	}
 	return values
 }
 
 func (h *hostMemory) attributes(ptr driver.DevicePtr) map[driver.PointerAttribute]uint64 {
+	kind := driver.MemoryHost
+	if h.managed {
+		kind = driver.MemoryDevice
+	}
 	return map[driver.PointerAttribute]uint64{
 		driver.PointerAttributeContext:                uint64(h.ctx.handle),
-		driver.PointerAttributeMemoryType:             uint64(driver.MemoryHost),
+		driver.PointerAttributeMemoryType:             uint64(kind),
 		driver.PointerAttributeDevicePointer:          uint64(ptr),
 		driver.PointerAttributeHostPointer:            uint64(ptr),
 		driver.PointerAttributeBufferID:               h.id,
-		driver.PointerAttributeIsManaged:              0,
+		driver.PointerAttributeIsManaged:              uint64(boolean(h.managed)),
 		driver.PointerAttributeDeviceOrdinal:          uint64(h.ctx.dev.ordinal),
 		driver.PointerAttributeIsLegacyCUDAIPCCapable: 0,
 		driver.PointerAttributeRangeStartAddr:         h.base,

@@ -15,22 +15,23 @@ func (c call) memset(s *stream, dst driver.DevicePtr, value uint32, width, count
 		return driver.ErrorInvalidValue
 	}
 	m, bytes := &c.d.memory, count*width
-	if _, f := m.bytes(dst, bytes, view{early: true}); f != nil {
+	if f := m.each(dst, bytes, view{early: true}, func([]byte) {}); f != nil {
 		return c.misuse(f)
 	}
 	if r := c.checkCurrent(c.deviceSide(dst)); r != driver.Success {
 		return r
 	}
 	return c.submit(s, work{kind: nodeMemset, run: func() error {
-		data, f := m.bytes(dst, bytes, view{})
+		f := m.each(dst, bytes, view{}, func(data []byte) {
+			for i := range width {
+				data[i] = byte(value >> (8 * i))
+			}
+			for done := int(width); done < len(data); done *= 2 {
+				copy(data[done:], data[:done])
+			}
+		})
 		if f != nil {
 			return f
-		}
-		for i := range width {
-			data[i] = byte(value >> (8 * i))
-		}
-		for done := int(width); done < len(data); done *= 2 {
-			copy(data[done:], data[:done])
 		}
 		return nil
 	}})

@@ -21,6 +21,8 @@ type operation struct {
 	// before and begun are closed when the operation before it on its connection, and when
 	// this one, has begun. They are nil without a shared connection.
 	before, begun chan struct{}
+	// until waits for what the operation needs besides, or is nil.
+	until func()
 	// aside says that what comes later on the connection does not wait for it.
 	aside bool
 	// Read these when done is closed.

@@ -18,6 +18,8 @@ type space struct {
 	next driver.DevicePtr
 	live []*allocation // by address
 	host []*hostMemory // by address
+	// reserved are the addresses that memory can be mapped into, by address.
+	reserved []*reservation
 	// freed are the latest allocations that are gone, to explain accesses to them.
 	freed     []*allocation
 	freedHost []*hostMemory
@@ -26,6 +28,7 @@ type space struct {
 const (
 	// firstAddress lies above all addresses of the host.
 	firstAddress = 1 << 52
+	lastAddress  = 1 << 56
 	// alignment is what the driver guarantees. Every base is an odd multiple of it,
 	// so that a program that relies on more is found out.
 	alignment = 256
@@ -50,8 +53,11 @@ type allocation struct {
 	id    uint64
 	dev   *device
 	ctx   *context
-	pool  *pool // of stream-ordered memory
+	pool  *pool  // of stream-ordered memory
+	block *block // that is mapped here, or nil; it has no context
 	made  origin
+	// access of devices to what is mapped, by ordinal. It is guarded by the lock of the space.
+	access map[int]driver.MemAccessFlags
 	// module is the module whose variable this is, or nil.
 	module *module
 
@@ -77,6 +83,10 @@ func (a *allocation) String() string {
 // of 8 bytes. Variables of modules begin as zero.
 func (a *allocation) memory() []byte {
 	a.once.Do(func() {
+		if a.block != nil {
+			a.data = a.block.memory()[:a.bytes]
+			return
+		}
 		words := make([]uint64, (a.bytes+7)/8)
 		a.data = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), a.bytes)
 		if a.bytes <= fillMax && a.module == nil {
@@ -107,6 +117,7 @@ type hostMemory struct {
 	flags uint32
 	// registered memory is the program's.
 	registered bool
+	managed    bool
 	made       origin
 	freed      bool
 	end        origin
@@ -216,6 +227,8 @@ func (m *space) bytes(addr driver.DevicePtr, n uint64, v view) ([]byte, *fault) 
 		return bad("%d bytes at %#x: %d bytes beyond the end of the allocation", n, uint64(addr), n-(a.bytes-offset))
 	case !a.ready && !v.early:
 		return bad("%d bytes at %#x: used before the stream has reached the allocation", n, uint64(addr))
+	case a.block != nil && !a.open(nil):
+		return bad("%d bytes at %#x: no device has access to what is mapped there: see cuMemSetAccess", n, uint64(addr))
 	case v.ctx != nil && !v.ctx.reaches(a):
 		return bad("%d bytes at %#x: device %d has no access to memory of device %d",
 			n, uint64(addr), v.ctx.dev.ordinal, a.dev.ordinal)
@@ -260,6 +273,11 @@ func (m *space) stray(addr driver.DevicePtr, n uint64) *fault {
 		return f
 	}
 	f.detail = fmt.Sprintf("%d bytes at %#x: no allocation is there", n, uint64(addr))
+	if i := m.reservation(addr, 0); i >= 0 {
+		f.detail = fmt.Sprintf("%d bytes at %#x: the addresses are reserved, and nothing is mapped there", n, uint64(addr))
+		f.allocation = fmt.Sprintf("%d bytes reserved at %#x by %v", m.reserved[i].bytes, uint64(m.reserved[i].base), m.reserved[i].made)
+		return f
+	}
 	if i, ok := m.index(addr); ok {
 		a := m.live[i]
 		if beyond := uint64(addr-a.base) - a.bytes; beyond < gap {

@@ -70,6 +70,44 @@ SIGNATURE(PFN_cuMemPoolGetAttribute_v11020, (CUmemoryPool, CUmemPool_attribute, 
 SIGNATURE(PFN_cuMemPoolSetAccess_v11020, (CUmemoryPool, const CUmemAccessDesc *, size_t));
 SIGNATURE(PFN_cuMemPoolGetAccess_v11020, (CUmemAccess_flags *, CUmemoryPool, CUmemLocation *));
 
+/* Managed memory */
+SIGNATURE(PFN_cuMemAllocManaged_v6000, (CUdeviceptr *, size_t, unsigned int));
+#if CUDA_VERSION >= 12020
+SIGNATURE(PFN_cuMemPrefetchAsync_v12020, (CUdeviceptr, size_t, CUmemLocation, unsigned int, CUstream));
+#endif
+#if CUDA_VERSION >= 12020
+SIGNATURE(PFN_cuMemAdvise_v12020, (CUdeviceptr, size_t, CUmem_advise, CUmemLocation));
+#endif
+
+/* Virtual memory */
+SIGNATURE(PFN_cuMemAddressReserve_v10020, (CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long));
+SIGNATURE(PFN_cuMemAddressFree_v10020, (CUdeviceptr, size_t));
+SIGNATURE(PFN_cuMemCreate_v10020, (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long));
+SIGNATURE(PFN_cuMemRelease_v10020, (CUmemGenericAllocationHandle));
+SIGNATURE(PFN_cuMemMap_v10020, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long));
+SIGNATURE(PFN_cuMemUnmap_v10020, (CUdeviceptr, size_t));
+SIGNATURE(PFN_cuMemSetAccess_v10020, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t));
+SIGNATURE(PFN_cuMemGetAllocationGranularity_v10020, (size_t *, const CUmemAllocationProp *, CUmemAllocationGranularity_flags));
+SIGNATURE(PFN_cuMemExportToShareableHandle_v10020, (void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long));
+SIGNATURE(PFN_cuMemImportFromShareableHandle_v10020, (CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType));
+
+/* Arrays */
+SIGNATURE(PFN_cuArrayCreate_v3020, (CUarray *, const CUDA_ARRAY_DESCRIPTOR *));
+SIGNATURE(PFN_cuArray3DCreate_v3020, (CUarray *, const CUDA_ARRAY3D_DESCRIPTOR *));
+SIGNATURE(PFN_cuArrayDestroy_v2000, (CUarray));
+SIGNATURE(PFN_cuArrayGetDescriptor_v3020, (CUDA_ARRAY_DESCRIPTOR *, CUarray));
+SIGNATURE(PFN_cuArray3DGetDescriptor_v3020, (CUDA_ARRAY3D_DESCRIPTOR *, CUarray));
+
+/* Textures */
+SIGNATURE(PFN_cuTexObjectCreate_v5000, (CUtexObject *, const CUDA_RESOURCE_DESC *, const CUDA_TEXTURE_DESC *, const CUDA_RESOURCE_VIEW_DESC *));
+SIGNATURE(PFN_cuTexObjectDestroy_v5000, (CUtexObject));
+SIGNATURE(PFN_cuTexObjectGetResourceDesc_v5000, (CUDA_RESOURCE_DESC *, CUtexObject));
+SIGNATURE(PFN_cuTexObjectGetTextureDesc_v5000, (CUDA_TEXTURE_DESC *, CUtexObject));
+SIGNATURE(PFN_cuTexObjectGetResourceViewDesc_v5000, (CUDA_RESOURCE_VIEW_DESC *, CUtexObject));
+
+/* Tensor maps */
+SIGNATURE(PFN_cuTensorMapEncodeTiled_v12000, (CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill));
+
 /* Copies */
 SIGNATURE(PFN_cuMemcpyHtoD_v3020, (CUdeviceptr, const void *, size_t));
 SIGNATURE(PFN_cuMemcpyDtoH_v3020, (void *, CUdeviceptr, size_t));
@@ -83,6 +121,7 @@ SIGNATURE(PFN_cuMemcpyDtoDAsync_v3020, (CUdeviceptr, CUdeviceptr, size_t, CUstre
 SIGNATURE(PFN_cuMemcpyAsync_v4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream));
 SIGNATURE(PFN_cuMemcpyPeerAsync_v4000, (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream));
 SIGNATURE(PFN_cuMemcpy2DAsync_v3020, (const CUDA_MEMCPY2D *, CUstream));
+SIGNATURE(PFN_cuMemcpy3DAsync_v3020, (const CUDA_MEMCPY3D *, CUstream));
 
 /* Memsets */
 SIGNATURE(PFN_cuMemsetD8_v3020, (CUdeviceptr, unsigned char, size_t));
@@ -110,6 +149,8 @@ SIGNATURE(PFN_cuStreamIsCapturing_v10000, (CUstream, CUstreamCaptureStatus *));
 SIGNATURE(PFN_cuThreadExchangeStreamCaptureMode_v10010, (CUstreamCaptureMode *));
 
 /* Stream memory operations */
+SIGNATURE(PFN_cuStreamWriteValue32_v11070, (CUstream, CUdeviceptr, cuuint32_t, unsigned int));
+SIGNATURE(PFN_cuStreamWaitValue64_v11070, (CUstream, CUdeviceptr, cuuint64_t, unsigned int));
 SIGNATURE(PFN_cuStreamWriteValue64_v11070, (CUstream, CUdeviceptr, cuuint64_t, unsigned int));
 
 /* Events */
@@ -118,7 +159,9 @@ SIGNATURE(PFN_cuEventRecord_v2000, (CUevent, CUstream));
 SIGNATURE(PFN_cuEventRecordWithFlags_v11010, (CUevent, CUstream, unsigned int));
 SIGNATURE(PFN_cuEventQuery_v2000, (CUevent));
 SIGNATURE(PFN_cuEventSynchronize_v2000, (CUevent));
+#if CUDA_VERSION >= 12080
 SIGNATURE(PFN_cuEventElapsedTime_v12080, (float *, CUevent, CUevent));
+#endif
 SIGNATURE(PFN_cuEventElapsedTime_v2000, (float *, CUevent, CUevent));
 SIGNATURE(PFN_cuEventDestroy_v4000, (CUevent));
 
@@ -135,23 +178,39 @@ SIGNATURE(PFN_cuLibraryUnload_v12000, (CUlibrary));
 SIGNATURE(PFN_cuLibraryGetKernel_v12000, (CUkernel *, CUlibrary, const char *));
 SIGNATURE(PFN_cuLibraryGetModule_v12000, (CUmodule *, CUlibrary));
 SIGNATURE(PFN_cuLibraryGetGlobal_v12000, (CUdeviceptr *, size_t *, CUlibrary, const char *));
+#if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuLibraryGetKernelCount_v12040, (unsigned int *, CUlibrary));
+#endif
+#if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuLibraryEnumerateKernels_v12040, (CUkernel *, unsigned int, CUlibrary));
+#endif
 SIGNATURE(PFN_cuKernelGetFunction_v12000, (CUfunction *, CUkernel));
+#if CUDA_VERSION >= 12030
 SIGNATURE(PFN_cuKernelGetName_v12030, (const char **, CUkernel));
+#endif
 SIGNATURE(PFN_cuKernelGetAttribute_v12000, (int *, CUfunction_attribute, CUkernel, CUdevice));
 SIGNATURE(PFN_cuKernelSetAttribute_v12000, (CUfunction_attribute, int, CUkernel, CUdevice));
+#if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuKernelGetParamInfo_v12040, (CUkernel, size_t, size_t *, size_t *));
+#endif
 
 /* Functions and launches */
 SIGNATURE(PFN_cuFuncGetAttribute_v2020, (int *, CUfunction_attribute, CUfunction));
 SIGNATURE(PFN_cuFuncSetAttribute_v9000, (CUfunction, CUfunction_attribute, int));
 SIGNATURE(PFN_cuFuncSetCacheConfig_v3000, (CUfunction, CUfunc_cache));
 SIGNATURE(PFN_cuFuncGetModule_v11000, (CUmodule *, CUfunction));
+#if CUDA_VERSION >= 12030
 SIGNATURE(PFN_cuFuncGetName_v12030, (const char **, CUfunction));
+#endif
+#if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuFuncGetParamInfo_v12040, (CUfunction, size_t, size_t *, size_t *));
+#endif
+#if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuFuncLoad_v12040, (CUfunction));
+#endif
+#if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuFuncIsLoaded_v12040, (CUfunctionLoadingState *, CUfunction));
+#endif
 SIGNATURE(PFN_cuLaunchKernel_v4000, (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, CUstream, void **, void **));
 SIGNATURE(PFN_cuLaunchCooperativeKernel_v9000, (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, CUstream, void **));
 SIGNATURE(PFN_cuLaunchKernelEx_v11060, (const CUlaunchConfig *, CUfunction, void **, void **));
@@ -167,13 +226,58 @@ SIGNATURE(PFN_cuOccupancyMaxPotentialClusterSize_v11070, (int *, CUfunction, con
 /* Graphs */
 SIGNATURE(PFN_cuGraphCreate_v10000, (CUgraph *, unsigned int));
 SIGNATURE(PFN_cuGraphGetNodes_v10000, (CUgraph, CUgraphNode *, size_t *));
+SIGNATURE(PFN_cuGraphNodeGetType_v10000, (CUgraphNode, CUgraphNodeType *));
 SIGNATURE(PFN_cuGraphInstantiateWithFlags_v11040, (CUgraphExec *, CUgraph, unsigned long long));
 SIGNATURE(PFN_cuGraphExecUpdate_v12000, (CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *));
+SIGNATURE(PFN_cuGraphExecKernelNodeSetParams_v12000, (CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS *));
 SIGNATURE(PFN_cuGraphUpload_v11010, (CUgraphExec, CUstream));
 SIGNATURE(PFN_cuGraphLaunch_v10000, (CUgraphExec, CUstream));
 SIGNATURE(PFN_cuGraphExecDestroy_v10000, (CUgraphExec));
 SIGNATURE(PFN_cuGraphDestroy_v10000, (CUgraph));
 SIGNATURE(PFN_cuGraphDebugDotPrint_v11030, (CUgraph, const char *, unsigned int));
+
+/* Green contexts */
+#if CUDA_VERSION >= 12040
+SIGNATURE(PFN_cuDeviceGetDevResource_v12040, (CUdevice, CUdevResource *, CUdevResourceType));
+#endif
+#if CUDA_VERSION >= 12040
+SIGNATURE(PFN_cuDevSmResourceSplitByCount_v12040, (CUdevResource *, unsigned int *, const CUdevResource *, CUdevResource *, unsigned int, unsigned int));
+#endif
+#if CUDA_VERSION >= 12040
+SIGNATURE(PFN_cuDevResourceGenerateDesc_v12040, (CUdevResourceDesc *, CUdevResource *, unsigned int));
+#endif
+#if CUDA_VERSION >= 12040
+SIGNATURE(PFN_cuGreenCtxCreate_v12040, (CUgreenCtx *, CUdevResourceDesc, CUdevice, unsigned int));
+#endif
+#if CUDA_VERSION >= 12040
+SIGNATURE(PFN_cuGreenCtxDestroy_v12040, (CUgreenCtx));
+#endif
+#if CUDA_VERSION >= 12050
+SIGNATURE(PFN_cuGreenCtxStreamCreate_v12050, (CUstream *, CUgreenCtx, unsigned int, int));
+#endif
+#if CUDA_VERSION >= 12040
+SIGNATURE(PFN_cuCtxFromGreenCtx_v12040, (CUcontext *, CUgreenCtx));
+#endif
+
+/* Checkpoints of processes */
+#if CUDA_VERSION >= 12080
+SIGNATURE(PFN_cuCheckpointProcessGetRestoreThreadId_v12080, (int, int *));
+#endif
+#if CUDA_VERSION >= 12080
+SIGNATURE(PFN_cuCheckpointProcessGetState_v12080, (int, CUprocessState *));
+#endif
+#if CUDA_VERSION >= 12080
+SIGNATURE(PFN_cuCheckpointProcessLock_v12080, (int, CUcheckpointLockArgs *));
+#endif
+#if CUDA_VERSION >= 12080
+SIGNATURE(PFN_cuCheckpointProcessCheckpoint_v12080, (int, CUcheckpointCheckpointArgs *));
+#endif
+#if CUDA_VERSION >= 12080
+SIGNATURE(PFN_cuCheckpointProcessRestore_v12080, (int, CUcheckpointRestoreArgs *));
+#endif
+#if CUDA_VERSION >= 12080
+SIGNATURE(PFN_cuCheckpointProcessUnlock_v12080, (int, CUcheckpointUnlockArgs *));
+#endif
 
 /* Sharing with other processes */
 SIGNATURE(PFN_cuIpcGetMemHandle_v4010, (CUipcMemHandle *, CUdeviceptr));
@@ -197,7 +301,9 @@ VALUE(CUDA_ERROR_PROFILER_NOT_INITIALIZED, 6);
 VALUE(CUDA_ERROR_PROFILER_ALREADY_STARTED, 7);
 VALUE(CUDA_ERROR_PROFILER_ALREADY_STOPPED, 8);
 VALUE(CUDA_ERROR_STUB_LIBRARY, 34);
+#if CUDA_VERSION >= 12080
 VALUE(CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, 36);
+#endif
 VALUE(CUDA_ERROR_DEVICE_UNAVAILABLE, 46);
 VALUE(CUDA_ERROR_NO_DEVICE, 100);
 VALUE(CUDA_ERROR_INVALID_DEVICE, 101);
@@ -226,7 +332,9 @@ VALUE(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222);
 VALUE(CUDA_ERROR_JIT_COMPILATION_DISABLED, 223);
 VALUE(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, 224);
 VALUE(CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC, 225);
+#if CUDA_VERSION >= 12080
 VALUE(CUDA_ERROR_CONTAINED, 226);
+#endif
 VALUE(CUDA_ERROR_INVALID_SOURCE, 300);
 VALUE(CUDA_ERROR_FILE_NOT_FOUND, 301);
 VALUE(CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND, 302);
@@ -256,7 +364,9 @@ VALUE(CUDA_ERROR_INVALID_ADDRESS_SPACE, 717);
 VALUE(CUDA_ERROR_INVALID_PC, 718);
 VALUE(CUDA_ERROR_LAUNCH_FAILED, 719);
 VALUE(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, 720);
+#if CUDA_VERSION >= 12080
 VALUE(CUDA_ERROR_TENSOR_MEMORY_LEAK, 721);
+#endif
 VALUE(CUDA_ERROR_NOT_PERMITTED, 800);
 VALUE(CUDA_ERROR_NOT_SUPPORTED, 801);
 VALUE(CUDA_ERROR_SYSTEM_NOT_READY, 802);
@@ -286,7 +396,9 @@ VALUE(CUDA_ERROR_INVALID_CLUSTER_SIZE, 912);
 VALUE(CUDA_ERROR_FUNCTION_NOT_LOADED, 913);
 VALUE(CUDA_ERROR_INVALID_RESOURCE_TYPE, 914);
 VALUE(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, 915);
+#if CUDA_VERSION >= 12080
 VALUE(CUDA_ERROR_KEY_ROTATION, 916);
+#endif
 #if CUDA_VERSION >= 13010
 VALUE(CUDA_ERROR_STREAM_DETACHED, 917);
 #endif
@@ -369,6 +481,7 @@ VALUE(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 118);
 VALUE(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 119);
 VALUE(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 120);
 VALUE(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 122);
+VALUE(CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 123);
 VALUE(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 124);
 VALUE(CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 125);
 VALUE(CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 126);
@@ -380,17 +493,39 @@ VALUE(CU_DEVICE_ATTRIBUTE_NUMA_ID, 131);
 VALUE(CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 132);
 VALUE(CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 133);
 VALUE(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 134);
+#if CUDA_VERSION >= 12080
 VALUE(CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, 136);
+#endif
+#if CUDA_VERSION >= 12080
 VALUE(CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH, 137);
+#endif
+#if CUDA_VERSION >= 12090
 VALUE(CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID, 139);
+#endif
+#if CUDA_VERSION >= 12090
 VALUE(CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID, 140);
+#endif
+#if CUDA_VERSION >= 12090
 VALUE(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 141);
+#endif
+#if CUDA_VERSION >= 12090
 VALUE(CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 142);
+#endif
+#if CUDA_VERSION >= 12090
 VALUE(CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED, 143);
+#endif
+#if CUDA_VERSION >= 13000
 VALUE(CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 144);
+#endif
+#if CUDA_VERSION >= 13000
 VALUE(CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 145);
+#endif
+#if CUDA_VERSION >= 13000
 VALUE(CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, 146);
+#endif
+#if CUDA_VERSION >= 13000
 VALUE(CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED, 147);
+#endif
 
 SIZE(CUfunction_attribute, 4);
 VALUE(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 0);
@@ -466,6 +601,126 @@ VALUE(CU_MEM_LOCATION_TYPE_HOST, 2);
 SIZE(CUmemAllocationType, 4);
 VALUE(CU_MEM_ALLOCATION_TYPE_PINNED, 1);
 
+SIZE(CUmemAllocationHandleType, 4);
+VALUE(CU_MEM_HANDLE_TYPE_NONE, 0);
+VALUE(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1);
+VALUE(CU_MEM_HANDLE_TYPE_WIN32, 2);
+#if CUDA_VERSION >= 12040
+VALUE(CU_MEM_HANDLE_TYPE_FABRIC, 8);
+#endif
+
+SIZE(CUmemAllocationGranularity_flags, 4);
+VALUE(CU_MEM_ALLOC_GRANULARITY_MINIMUM, 0);
+VALUE(CU_MEM_ALLOC_GRANULARITY_RECOMMENDED, 1);
+
+SIZE(CUmem_advise, 4);
+VALUE(CU_MEM_ADVISE_SET_READ_MOSTLY, 1);
+VALUE(CU_MEM_ADVISE_UNSET_READ_MOSTLY, 2);
+VALUE(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, 3);
+VALUE(CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, 4);
+VALUE(CU_MEM_ADVISE_SET_ACCESSED_BY, 5);
+VALUE(CU_MEM_ADVISE_UNSET_ACCESSED_BY, 6);
+
+SIZE(CUarray_format, 4);
+VALUE(CU_AD_FORMAT_UNSIGNED_INT8, 1);
+VALUE(CU_AD_FORMAT_UNSIGNED_INT16, 2);
+VALUE(CU_AD_FORMAT_UNSIGNED_INT32, 3);
+VALUE(CU_AD_FORMAT_SIGNED_INT8, 8);
+VALUE(CU_AD_FORMAT_SIGNED_INT16, 9);
+VALUE(CU_AD_FORMAT_SIGNED_INT32, 10);
+VALUE(CU_AD_FORMAT_HALF, 16);
+VALUE(CU_AD_FORMAT_FLOAT, 32);
+
+SIZE(CUresourcetype, 4);
+VALUE(CU_RESOURCE_TYPE_ARRAY, 0);
+VALUE(CU_RESOURCE_TYPE_LINEAR, 2);
+VALUE(CU_RESOURCE_TYPE_PITCH2D, 3);
+
+SIZE(CUaddress_mode, 4);
+VALUE(CU_TR_ADDRESS_MODE_WRAP, 0);
+VALUE(CU_TR_ADDRESS_MODE_CLAMP, 1);
+VALUE(CU_TR_ADDRESS_MODE_MIRROR, 2);
+VALUE(CU_TR_ADDRESS_MODE_BORDER, 3);
+
+SIZE(CUfilter_mode, 4);
+VALUE(CU_TR_FILTER_MODE_POINT, 0);
+VALUE(CU_TR_FILTER_MODE_LINEAR, 1);
+
+SIZE(CUtensorMapDataType, 4);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_UINT8, 0);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_UINT16, 1);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_UINT32, 2);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_INT32, 3);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_UINT64, 4);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_INT64, 5);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 6);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 7);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 8);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 9);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ, 10);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_TFLOAT32, 11);
+VALUE(CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ, 12);
+
+SIZE(CUtensorMapInterleave, 4);
+VALUE(CU_TENSOR_MAP_INTERLEAVE_NONE, 0);
+VALUE(CU_TENSOR_MAP_INTERLEAVE_16B, 1);
+VALUE(CU_TENSOR_MAP_INTERLEAVE_32B, 2);
+
+SIZE(CUtensorMapSwizzle, 4);
+VALUE(CU_TENSOR_MAP_SWIZZLE_NONE, 0);
+VALUE(CU_TENSOR_MAP_SWIZZLE_32B, 1);
+VALUE(CU_TENSOR_MAP_SWIZZLE_64B, 2);
+VALUE(CU_TENSOR_MAP_SWIZZLE_128B, 3);
+
+SIZE(CUtensorMapL2promotion, 4);
+VALUE(CU_TENSOR_MAP_L2_PROMOTION_NONE, 0);
+VALUE(CU_TENSOR_MAP_L2_PROMOTION_L2_64B, 1);
+VALUE(CU_TENSOR_MAP_L2_PROMOTION_L2_128B, 2);
+VALUE(CU_TENSOR_MAP_L2_PROMOTION_L2_256B, 3);
+
+SIZE(CUtensorMapFloatOOBfill, 4);
+VALUE(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 0);
+VALUE(CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA, 1);
+
+#if CUDA_VERSION >= 12040
+SIZE(CUdevResourceType, 4);
+#endif
+#if CUDA_VERSION >= 12040
+VALUE(CU_DEV_RESOURCE_TYPE_INVALID, 0);
+#endif
+#if CUDA_VERSION >= 12040
+VALUE(CU_DEV_RESOURCE_TYPE_SM, 1);
+#endif
+
+#if CUDA_VERSION >= 12080
+SIZE(CUprocessState, 4);
+#endif
+#if CUDA_VERSION >= 12080
+VALUE(CU_PROCESS_STATE_RUNNING, 0);
+#endif
+#if CUDA_VERSION >= 12080
+VALUE(CU_PROCESS_STATE_LOCKED, 1);
+#endif
+#if CUDA_VERSION >= 12080
+VALUE(CU_PROCESS_STATE_CHECKPOINTED, 2);
+#endif
+#if CUDA_VERSION >= 12080
+VALUE(CU_PROCESS_STATE_FAILED, 3);
+#endif
+
+SIZE(CUgraphNodeType, 4);
+VALUE(CU_GRAPH_NODE_TYPE_KERNEL, 0);
+VALUE(CU_GRAPH_NODE_TYPE_MEMCPY, 1);
+VALUE(CU_GRAPH_NODE_TYPE_MEMSET, 2);
+VALUE(CU_GRAPH_NODE_TYPE_HOST, 3);
+VALUE(CU_GRAPH_NODE_TYPE_GRAPH, 4);
+VALUE(CU_GRAPH_NODE_TYPE_EMPTY, 5);
+VALUE(CU_GRAPH_NODE_TYPE_WAIT_EVENT, 6);
+VALUE(CU_GRAPH_NODE_TYPE_EVENT_RECORD, 7);
+VALUE(CU_GRAPH_NODE_TYPE_MEM_ALLOC, 10);
+VALUE(CU_GRAPH_NODE_TYPE_MEM_FREE, 11);
+VALUE(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, 12);
+
 SIZE(CUmemAccess_flags, 4);
 VALUE(CU_MEM_ACCESS_FLAGS_PROT_NONE, 0);
 VALUE(CU_MEM_ACCESS_FLAGS_PROT_READ, 1);
@@ -474,6 +729,7 @@ VALUE(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3);
 SIZE(CUmemorytype, 4);
 VALUE(CU_MEMORYTYPE_HOST, 1);
 VALUE(CU_MEMORYTYPE_DEVICE, 2);
+VALUE(CU_MEMORYTYPE_ARRAY, 3);
 VALUE(CU_MEMORYTYPE_UNIFIED, 4);
 
 SIZE(CUstreamCaptureMode, 4);
@@ -543,4 +799,18 @@ VALUE(CU_EVENT_RECORD_EXTERNAL, 1);
 VALUE(CU_MEMHOSTALLOC_PORTABLE, 1);
 VALUE(CU_MEMHOSTALLOC_DEVICEMAP, 2);
 VALUE(CU_MEMHOSTALLOC_WRITECOMBINED, 4);
+VALUE(CU_MEM_ATTACH_GLOBAL, 1);
+VALUE(CU_MEM_ATTACH_HOST, 2);
+VALUE(CU_STREAM_WAIT_VALUE_GEQ, 0);
+VALUE(CU_STREAM_WAIT_VALUE_EQ, 1);
+VALUE(CU_STREAM_WAIT_VALUE_AND, 2);
+VALUE(CU_STREAM_WAIT_VALUE_NOR, 3);
+VALUE(CU_STREAM_WAIT_VALUE_FLUSH, 1073741824);
+VALUE(CUDA_ARRAY3D_LAYERED, 1);
+VALUE(CUDA_ARRAY3D_SURFACE_LDST, 2);
+VALUE(CU_TRSF_READ_AS_INTEGER, 1);
+VALUE(CU_TRSF_NORMALIZED_COORDINATES, 2);
+#if CUDA_VERSION >= 12040
+VALUE(CU_GREEN_CTX_DEFAULT_STREAM, 1);
+#endif
 VALUE(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, 1);

@@ -2,6 +2,57 @@
 
 /* Each line fails to compile where cuda.h disagrees with structs.go. */
 
+SIZE(CUDA_ARRAY3D_DESCRIPTOR, 40);
+OFFSET(CUDA_ARRAY3D_DESCRIPTOR, Width, 0);
+OFFSET(CUDA_ARRAY3D_DESCRIPTOR, Height, 8);
+OFFSET(CUDA_ARRAY3D_DESCRIPTOR, Depth, 16);
+OFFSET(CUDA_ARRAY3D_DESCRIPTOR, Format, 24);
+OFFSET(CUDA_ARRAY3D_DESCRIPTOR, NumChannels, 28);
+OFFSET(CUDA_ARRAY3D_DESCRIPTOR, Flags, 32);
+
+SIZE(CUDA_ARRAY_DESCRIPTOR, 24);
+OFFSET(CUDA_ARRAY_DESCRIPTOR, Width, 0);
+OFFSET(CUDA_ARRAY_DESCRIPTOR, Height, 8);
+OFFSET(CUDA_ARRAY_DESCRIPTOR, Format, 16);
+OFFSET(CUDA_ARRAY_DESCRIPTOR, NumChannels, 20);
+
+#if CUDA_VERSION >= 13000
+SIZE(CUcheckpointGpuPair, 32);
+OFFSET(CUcheckpointGpuPair, oldUuid, 0);
+OFFSET(CUcheckpointGpuPair, newUuid, 16);
+#endif
+
+#if CUDA_VERSION >= 12080
+SIZE(CUcheckpointLockArgs, 64);
+OFFSET(CUcheckpointLockArgs, timeoutMs, 0);
+OFFSET(CUcheckpointLockArgs, reserved0, 4);
+OFFSET(CUcheckpointLockArgs, reserved1, 8);
+#endif
+
+#if CUDA_VERSION >= 12080
+SIZE(CUcheckpointRestoreArgs, 64);
+#if CUDA_VERSION >= 13000
+OFFSET(CUcheckpointRestoreArgs, gpuPairs, 0);
+#endif
+#if CUDA_VERSION >= 13000
+OFFSET(CUcheckpointRestoreArgs, gpuPairsCount, 8);
+#endif
+#if CUDA_VERSION >= 13000
+OFFSET(CUcheckpointRestoreArgs, reserved, 12);
+#endif
+#if CUDA_VERSION >= 13000
+OFFSET(CUcheckpointRestoreArgs, reserved1, 56);
+#endif
+#endif
+
+#if CUDA_VERSION >= 12040
+SIZE(CUdevResource, 144);
+OFFSET(CUdevResource, type, 0);
+OFFSET(CUdevResource, _internal_padding, 4);
+OFFSET(CUdevResource, sm.smCount, 96);
+OFFSET(CUdevResource, _oversize[4], 100);
+#endif
+
 SIZE(CUgraphExecUpdateResultInfo, 24);
 OFFSET(CUgraphExecUpdateResultInfo, result, 0);
 OFFSET(CUgraphExecUpdateResultInfo, errorNode, 8);
@@ -15,6 +66,16 @@ SIZE(CUmemAccessDesc, 12);
 OFFSET(CUmemAccessDesc, location, 0);
 OFFSET(CUmemAccessDesc, flags, 8);
 
+SIZE(CUmemAllocationProp, 32);
+OFFSET(CUmemAllocationProp, type, 0);
+OFFSET(CUmemAllocationProp, requestedHandleTypes, 4);
+OFFSET(CUmemAllocationProp, location, 8);
+OFFSET(CUmemAllocationProp, win32HandleMetaData, 16);
+OFFSET(CUmemAllocationProp, allocFlags.compressionType, 24);
+OFFSET(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable, 25);
+OFFSET(CUmemAllocationProp, allocFlags.usage, 26);
+OFFSET(CUmemAllocationProp, allocFlags.reserved, 28);
+
 SIZE(CUmemLocation, 8);
 OFFSET(CUmemLocation, type, 0);
 OFFSET(CUmemLocation, id, 4);
@@ -27,6 +88,33 @@ OFFSET(CUmemPoolProps, win32SecurityAttributes, 16);
 OFFSET(CUmemPoolProps, maxSize, 24);
 OFFSET(CUmemPoolProps, usage, 32);
 OFFSET(CUmemPoolProps, reserved, 34);
+
+SIZE(CUDA_MEMCPY3D, 200);
+OFFSET(CUDA_MEMCPY3D, srcXInBytes, 0);
+OFFSET(CUDA_MEMCPY3D, srcY, 8);
+OFFSET(CUDA_MEMCPY3D, srcZ, 16);
+OFFSET(CUDA_MEMCPY3D, srcLOD, 24);
+OFFSET(CUDA_MEMCPY3D, srcMemoryType, 32);
+OFFSET(CUDA_MEMCPY3D, srcHost, 40);
+OFFSET(CUDA_MEMCPY3D, srcDevice, 48);
+OFFSET(CUDA_MEMCPY3D, srcArray, 56);
+OFFSET(CUDA_MEMCPY3D, reserved0, 64);
+OFFSET(CUDA_MEMCPY3D, srcPitch, 72);
+OFFSET(CUDA_MEMCPY3D, srcHeight, 80);
+OFFSET(CUDA_MEMCPY3D, dstXInBytes, 88);
+OFFSET(CUDA_MEMCPY3D, dstY, 96);
+OFFSET(CUDA_MEMCPY3D, dstZ, 104);
+OFFSET(CUDA_MEMCPY3D, dstLOD, 112);
+OFFSET(CUDA_MEMCPY3D, dstMemoryType, 120);
+OFFSET(CUDA_MEMCPY3D, dstHost, 128);
+OFFSET(CUDA_MEMCPY3D, dstDevice, 136);
+OFFSET(CUDA_MEMCPY3D, dstArray, 144);
+OFFSET(CUDA_MEMCPY3D, reserved1, 152);
+OFFSET(CUDA_MEMCPY3D, dstPitch, 160);
+OFFSET(CUDA_MEMCPY3D, dstHeight, 168);
+OFFSET(CUDA_MEMCPY3D, WidthInBytes, 176);
+OFFSET(CUDA_MEMCPY3D, Height, 184);
+OFFSET(CUDA_MEMCPY3D, Depth, 192);
 
 SIZE(CUDA_MEMCPY2D, 128);
 OFFSET(CUDA_MEMCPY2D, srcXInBytes, 0);
@@ -45,6 +133,50 @@ OFFSET(CUDA_MEMCPY2D, dstArray, 96);
 OFFSET(CUDA_MEMCPY2D, dstPitch, 104);
 OFFSET(CUDA_MEMCPY2D, WidthInBytes, 112);
 OFFSET(CUDA_MEMCPY2D, Height, 120);
+
+SIZE(CUDA_RESOURCE_DESC, 144);
+OFFSET(CUDA_RESOURCE_DESC, resType, 0);
+OFFSET(CUDA_RESOURCE_DESC, res.linear.devPtr, 8);
+OFFSET(CUDA_RESOURCE_DESC, res.linear.format, 16);
+OFFSET(CUDA_RESOURCE_DESC, res.linear.numChannels, 20);
+OFFSET(CUDA_RESOURCE_DESC, res.pitch2D.width, 24);
+OFFSET(CUDA_RESOURCE_DESC, res.pitch2D.height, 32);
+OFFSET(CUDA_RESOURCE_DESC, res.pitch2D.pitchInBytes, 40);
+OFFSET(CUDA_RESOURCE_DESC, res.reserved.reserved[10], 48);
+OFFSET(CUDA_RESOURCE_DESC, flags, 136);
+
+SIZE(CUDA_RESOURCE_VIEW_DESC, 112);
+OFFSET(CUDA_RESOURCE_VIEW_DESC, format, 0);
+OFFSET(CUDA_RESOURCE_VIEW_DESC, width, 8);
+OFFSET(CUDA_RESOURCE_VIEW_DESC, height, 16);
+OFFSET(CUDA_RESOURCE_VIEW_DESC, depth, 24);
+OFFSET(CUDA_RESOURCE_VIEW_DESC, firstMipmapLevel, 32);
+OFFSET(CUDA_RESOURCE_VIEW_DESC, lastMipmapLevel, 36);
+OFFSET(CUDA_RESOURCE_VIEW_DESC, firstLayer, 40);
+OFFSET(CUDA_RESOURCE_VIEW_DESC, lastLayer, 44);
+OFFSET(CUDA_RESOURCE_VIEW_DESC, reserved, 48);
+
+SIZE(CUDA_TEXTURE_DESC, 104);
+OFFSET(CUDA_TEXTURE_DESC, addressMode, 0);
+OFFSET(CUDA_TEXTURE_DESC, filterMode, 12);
+OFFSET(CUDA_TEXTURE_DESC, flags, 16);
+OFFSET(CUDA_TEXTURE_DESC, maxAnisotropy, 20);
+OFFSET(CUDA_TEXTURE_DESC, mipmapFilterMode, 24);
+OFFSET(CUDA_TEXTURE_DESC, mipmapLevelBias, 28);
+OFFSET(CUDA_TEXTURE_DESC, minMipmapLevelClamp, 32);
+OFFSET(CUDA_TEXTURE_DESC, maxMipmapLevelClamp, 36);
+OFFSET(CUDA_TEXTURE_DESC, borderColor, 40);
+OFFSET(CUDA_TEXTURE_DESC, reserved, 56);
+
+SIZE(CUDA_KERNEL_NODE_PARAMS_v2, 72);
+OFFSET(CUDA_KERNEL_NODE_PARAMS_v2, func, 0);
+OFFSET(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX, 8);
+OFFSET(CUDA_KERNEL_NODE_PARAMS_v2, blockDimX, 20);
+OFFSET(CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes, 32);
+OFFSET(CUDA_KERNEL_NODE_PARAMS_v2, kernelParams, 40);
+OFFSET(CUDA_KERNEL_NODE_PARAMS_v2, extra, 48);
+OFFSET(CUDA_KERNEL_NODE_PARAMS_v2, kern, 56);
+OFFSET(CUDA_KERNEL_NODE_PARAMS_v2, ctx, 64);
 
 SIZE(CUlaunchConfig, 56);
 OFFSET(CUlaunchConfig, gridDimX, 0);

@@ -79,6 +79,24 @@ func cLaunchKernelEx(config *launchConfig, function driver.Function, params, ext
 		config.list(), paramsOf(function, params))
 }
 
+// kernelNodeParams is CUDA_KERNEL_NODE_PARAMS.
+type kernelNodeParams struct {
+	_             structs.HostLayout
+	function      driver.Function
+	grid, block   driver.Dim3
+	sharedBytes   uint32
+	params, extra *unsafe.Pointer
+	kernel        driver.Kernel
+	context       driver.Context
+}
+
+func cGraphExecKernelNodeSetParams(exec driver.GraphExec, node driver.GraphNode, p *kernelNodeParams) driver.Result {
+	if p.extra != nil {
+		return driver.ErrorNotSupported
+	}
+	return target().GraphExecKernelNodeSetParams(exec, node, p.function, p.grid, p.block, p.sharedBytes, paramsOf(p.function, p.params))
+}
+
 func cOccupancyMaxActiveClusters(clusters *int32, function driver.Function, config *launchConfig) (r driver.Result) {
 	*clusters, r = target().OccupancyMaxActiveClusters(function, config.grid(), config.block(), config.sharedBytes, config.list())
 	return r

@@ -166,11 +166,87 @@ var functions = []function{
 		*value, r = target().MemPoolGetAttribute(pool, attribute)
 		return r
 	}},
-	{"cuMemPoolSetAccess", []variant{{11020, "cuMemPoolSetAccess"}}, cMemPoolSetAccess},
+	{"cuMemPoolSetAccess", []variant{{11020, "cuMemPoolSetAccess"}}, func(pool driver.MemPool, access *driver.MemAccess, accessCount uint64) driver.Result {
+		return target().MemPoolSetAccess(pool, unsafe.Slice(access, accessCount))
+	}},
 	{"cuMemPoolGetAccess", []variant{{11020, "cuMemPoolGetAccess"}}, func(flags *driver.MemAccessFlags, pool driver.MemPool, location *driver.MemLocation) (r driver.Result) {
 		*flags, r = target().MemPoolGetAccess(pool, *location)
 		return r
 	}},
+	{"cuMemAllocManaged", []variant{{6000, "cuMemAllocManaged"}}, func(ptr *driver.DevicePtr, bytes uint64, flags uint32) (r driver.Result) {
+		*ptr, r = target().MemAllocManaged(bytes, flags)
+		return r
+	}},
+	{"cuMemPrefetchAsync", []variant{{12020, "cuMemPrefetchAsync_v2"}}, func(ptr driver.DevicePtr, bytes uint64, location uint64, flags uint32, stream driver.Stream) driver.Result {
+		return target().MemPrefetchAsync(ptr, bytes, *(*driver.MemLocation)(unsafe.Pointer(&location)), flags, stream)
+	}},
+	{"cuMemAdvise", []variant{{12020, "cuMemAdvise_v2"}}, func(ptr driver.DevicePtr, bytes uint64, advice driver.MemAdvice, location uint64) driver.Result {
+		return target().MemAdvise(ptr, bytes, advice, *(*driver.MemLocation)(unsafe.Pointer(&location)))
+	}},
+	{"cuMemAddressReserve", []variant{{10020, "cuMemAddressReserve"}}, func(ptr *driver.DevicePtr, bytes uint64, alignment uint64, addr driver.DevicePtr, flags uint64) (r driver.Result) {
+		*ptr, r = target().MemAddressReserve(bytes, alignment, addr, flags)
+		return r
+	}},
+	{"cuMemAddressFree", []variant{{10020, "cuMemAddressFree"}}, func(ptr driver.DevicePtr, bytes uint64) driver.Result { return target().MemAddressFree(ptr, bytes) }},
+	{"cuMemCreate", []variant{{10020, "cuMemCreate"}}, func(handle *driver.MemHandle, bytes uint64, props *driver.MemAllocationProps, flags uint64) (r driver.Result) {
+		*handle, r = target().MemCreate(bytes, *props, flags)
+		return r
+	}},
+	{"cuMemRelease", []variant{{10020, "cuMemRelease"}}, func(handle driver.MemHandle) driver.Result { return target().MemRelease(handle) }},
+	{"cuMemMap", []variant{{10020, "cuMemMap"}}, func(ptr driver.DevicePtr, bytes uint64, offset uint64, handle driver.MemHandle, flags uint64) driver.Result {
+		return target().MemMap(ptr, bytes, offset, handle, flags)
+	}},
+	{"cuMemUnmap", []variant{{10020, "cuMemUnmap"}}, func(ptr driver.DevicePtr, bytes uint64) driver.Result { return target().MemUnmap(ptr, bytes) }},
+	{"cuMemSetAccess", []variant{{10020, "cuMemSetAccess"}}, func(ptr driver.DevicePtr, bytes uint64, access *driver.MemAccess, accessCount uint64) driver.Result {
+		return target().MemSetAccess(ptr, bytes, unsafe.Slice(access, accessCount))
+	}},
+	{"cuMemGetAllocationGranularity", []variant{{10020, "cuMemGetAllocationGranularity"}}, func(bytes *uint64, props *driver.MemAllocationProps, option driver.MemGranularity) (r driver.Result) {
+		*bytes, r = target().MemGetAllocationGranularity(*props, option)
+		return r
+	}},
+	{"cuMemExportToShareableHandle", []variant{{10020, "cuMemExportToShareableHandle"}}, func(shareable *driver.ShareableHandle, handle driver.MemHandle, kind driver.MemHandleType, flags uint64) (r driver.Result) {
+		*shareable, r = target().MemExportToShareableHandle(handle, kind, flags)
+		return r
+	}},
+	{"cuMemImportFromShareableHandle", []variant{{10020, "cuMemImportFromShareableHandle"}}, func(handle *driver.MemHandle, shareable uintptr, kind driver.MemHandleType) (r driver.Result) {
+		*handle, r = target().MemImportFromShareableHandle(shareable, kind)
+		return r
+	}},
+	{"cuArrayCreate", []variant{{3020, "cuArrayCreate_v2"}}, func(array *driver.Array, descriptor *driver.ArrayDescriptor) (r driver.Result) {
+		*array, r = target().ArrayCreate(*descriptor)
+		return r
+	}},
+	{"cuArray3DCreate", []variant{{3020, "cuArray3DCreate_v2"}}, func(array *driver.Array, descriptor *driver.Array3DDescriptor) (r driver.Result) {
+		*array, r = target().Array3DCreate(*descriptor)
+		return r
+	}},
+	{"cuArrayDestroy", []variant{{2000, "cuArrayDestroy"}}, func(array driver.Array) driver.Result { return target().ArrayDestroy(array) }},
+	{"cuArrayGetDescriptor", []variant{{3020, "cuArrayGetDescriptor_v2"}}, func(descriptor *driver.ArrayDescriptor, array driver.Array) (r driver.Result) {
+		*descriptor, r = target().ArrayGetDescriptor(array)
+		return r
+	}},
+	{"cuArray3DGetDescriptor", []variant{{3020, "cuArray3DGetDescriptor_v2"}}, func(descriptor *driver.Array3DDescriptor, array driver.Array) (r driver.Result) {
+		*descriptor, r = target().Array3DGetDescriptor(array)
+		return r
+	}},
+	{"cuTexObjectCreate", []variant{{5000, "cuTexObjectCreate"}}, func(object *driver.TexObject, resource *driver.ResourceDesc, texture *driver.TextureDesc, view *driver.ResourceViewDesc) (r driver.Result) {
+		*object, r = target().TexObjectCreate(*resource, *texture, view)
+		return r
+	}},
+	{"cuTexObjectDestroy", []variant{{5000, "cuTexObjectDestroy"}}, func(object driver.TexObject) driver.Result { return target().TexObjectDestroy(object) }},
+	{"cuTexObjectGetResourceDesc", []variant{{5000, "cuTexObjectGetResourceDesc"}}, func(resource *driver.ResourceDesc, object driver.TexObject) (r driver.Result) {
+		*resource, r = target().TexObjectGetResourceDesc(object)
+		return r
+	}},
+	{"cuTexObjectGetTextureDesc", []variant{{5000, "cuTexObjectGetTextureDesc"}}, func(texture *driver.TextureDesc, object driver.TexObject) (r driver.Result) {
+		*texture, r = target().TexObjectGetTextureDesc(object)
+		return r
+	}},
+	{"cuTexObjectGetResourceViewDesc", []variant{{5000, "cuTexObjectGetResourceViewDesc"}}, func(view *driver.ResourceViewDesc, object driver.TexObject) (r driver.Result) {
+		*view, r = target().TexObjectGetResourceViewDesc(object)
+		return r
+	}},
+	{"cuTensorMapEncodeTiled", []variant{{12000, "cuTensorMapEncodeTiled"}}, cTensorMapEncodeTiled},
 	{"cuMemcpyHtoD", []variant{{3020, "cuMemcpyHtoD_v2"}}, func(dst driver.DevicePtr, src unsafe.Pointer, bytes uint64) driver.Result {
 		return target().MemcpyHtoD(dst, src, bytes)
 	}},
@@ -204,6 +280,9 @@ var functions = []function{
 	}},
 	{"cuMemcpy2DAsync", []variant{{3020, "cuMemcpy2DAsync_v2"}}, func(copy *driver.MemcpyRect, stream driver.Stream) driver.Result {
 		return target().Memcpy2DAsync(*copy, stream)
+	}},
+	{"cuMemcpy3DAsync", []variant{{3020, "cuMemcpy3DAsync_v2"}}, func(copy *driver.MemcpyBox, stream driver.Stream) driver.Result {
+		return target().Memcpy3DAsync(*copy, stream)
 	}},
 	{"cuMemsetD8", []variant{{3020, "cuMemsetD8_v2"}}, func(dst driver.DevicePtr, value uint8, count uint64) driver.Result {
 		return target().MemsetD8(dst, value, count)
@@ -266,6 +345,12 @@ var functions = []function{
 		return r
 	}},
 	{"cuThreadExchangeStreamCaptureMode", []variant{{10010, "cuThreadExchangeStreamCaptureMode"}}, cThreadExchangeStreamCaptureMode},
+	{"cuStreamWriteValue32", []variant{{11070, "cuStreamWriteValue32_v2"}}, func(stream driver.Stream, ptr driver.DevicePtr, value uint32, flags uint32) driver.Result {
+		return target().StreamWriteValue32(stream, ptr, value, flags)
+	}},
+	{"cuStreamWaitValue64", []variant{{11070, "cuStreamWaitValue64_v2"}}, func(stream driver.Stream, ptr driver.DevicePtr, value uint64, flags uint32) driver.Result {
+		return target().StreamWaitValue64(stream, ptr, value, flags)
+	}},
 	{"cuStreamWriteValue64", []variant{{11070, "cuStreamWriteValue64_v2"}}, func(stream driver.Stream, ptr driver.DevicePtr, value uint64, flags uint32) driver.Result {
 		return target().StreamWriteValue64(stream, ptr, value, flags)
 	}},
@@ -382,6 +467,10 @@ var functions = []function{
 		return r
 	}},
 	{"cuGraphGetNodes", []variant{{10000, "cuGraphGetNodes"}}, cGraphGetNodes},
+	{"cuGraphNodeGetType", []variant{{10000, "cuGraphNodeGetType"}}, func(node driver.GraphNode, kind *driver.GraphNodeType) (r driver.Result) {
+		*kind, r = target().GraphNodeGetType(node)
+		return r
+	}},
 	{"cuGraphInstantiateWithFlags", []variant{{11040, "cuGraphInstantiateWithFlags"}}, func(exec *driver.GraphExec, graph driver.Graph, flags uint64) (r driver.Result) {
 		*exec, r = target().GraphInstantiate(graph, flags)
 		return r
@@ -390,6 +479,7 @@ var functions = []function{
 		*info, r = target().GraphExecUpdate(exec, graph)
 		return r
 	}},
+	{"cuGraphExecKernelNodeSetParams", []variant{{12000, "cuGraphExecKernelNodeSetParams_v2"}}, cGraphExecKernelNodeSetParams},
 	{"cuGraphUpload", []variant{{11010, "cuGraphUpload"}}, func(exec driver.GraphExec, stream driver.Stream) driver.Result {
 		return target().GraphUpload(exec, stream)
 	}},
@@ -401,6 +491,44 @@ var functions = []function{
 	{"cuGraphDebugDotPrint", []variant{{11030, "cuGraphDebugDotPrint"}}, func(graph driver.Graph, path *byte, flags uint32) driver.Result {
 		return target().GraphDebugDotPrint(graph, text(path), flags)
 	}},
+	{"cuDeviceGetDevResource", []variant{{12040, "cuDeviceGetDevResource"}}, func(device driver.Device, resource *driver.DevResource, kind driver.DevResourceType) (r driver.Result) {
+		*resource, r = target().DeviceGetDevResource(device, kind)
+		return r
+	}},
+	{"cuDevSmResourceSplitByCount", []variant{{12040, "cuDevSmResourceSplitByCount"}}, cDevSmResourceSplitByCount},
+	{"cuDevResourceGenerateDesc", []variant{{12040, "cuDevResourceGenerateDesc"}}, func(desc *driver.DevResourceDesc, resources *driver.DevResource, resourcesCount uint32) (r driver.Result) {
+		*desc, r = target().DevResourceGenerateDesc(unsafe.Slice(resources, resourcesCount))
+		return r
+	}},
+	{"cuGreenCtxCreate", []variant{{12040, "cuGreenCtxCreate"}}, func(green *driver.GreenContext, desc driver.DevResourceDesc, device driver.Device, flags uint32) (r driver.Result) {
+		*green, r = target().GreenCtxCreate(desc, device, flags)
+		return r
+	}},
+	{"cuGreenCtxDestroy", []variant{{12040, "cuGreenCtxDestroy"}}, func(green driver.GreenContext) driver.Result { return target().GreenCtxDestroy(green) }},
+	{"cuGreenCtxStreamCreate", []variant{{12050, "cuGreenCtxStreamCreate"}}, func(stream *driver.Stream, green driver.GreenContext, flags uint32, priority int32) (r driver.Result) {
+		*stream, r = target().GreenCtxStreamCreate(green, flags, priority)
+		return r
+	}},
+	{"cuCtxFromGreenCtx", []variant{{12040, "cuCtxFromGreenCtx"}}, func(context *driver.Context, green driver.GreenContext) (r driver.Result) {
+		*context, r = target().CtxFromGreenCtx(green)
+		return r
+	}},
+	{"cuCheckpointProcessGetRestoreThreadId", []variant{{12080, "cuCheckpointProcessGetRestoreThreadId"}}, func(pid int32, tid *int32) (r driver.Result) {
+		*tid, r = target().CheckpointProcessGetRestoreThreadID(pid)
+		return r
+	}},
+	{"cuCheckpointProcessGetState", []variant{{12080, "cuCheckpointProcessGetState"}}, func(pid int32, state *driver.ProcessState) (r driver.Result) {
+		*state, r = target().CheckpointProcessGetState(pid)
+		return r
+	}},
+	{"cuCheckpointProcessLock", []variant{{12080, "cuCheckpointProcessLock"}}, func(pid int32, args *driver.CheckpointLockArgs) driver.Result {
+		return target().CheckpointProcessLock(pid, *args)
+	}},
+	{"cuCheckpointProcessCheckpoint", []variant{{12080, "cuCheckpointProcessCheckpoint"}}, func(pid int32, _ uintptr) driver.Result { return target().CheckpointProcessCheckpoint(pid) }},
+	{"cuCheckpointProcessRestore", []variant{{12080, "cuCheckpointProcessRestore"}}, func(pid int32, args *driver.CheckpointRestoreArgs) driver.Result {
+		return target().CheckpointProcessRestore(pid, *args)
+	}},
+	{"cuCheckpointProcessUnlock", []variant{{12080, "cuCheckpointProcessUnlock"}}, func(pid int32, _ uintptr) driver.Result { return target().CheckpointProcessUnlock(pid) }},
 	{"cuIpcGetMemHandle", []variant{{4010, "cuIpcGetMemHandle"}}, func(handle *driver.IpcMemHandle, ptr driver.DevicePtr) (r driver.Result) {
 		*handle, r = target().IpcGetMemHandle(ptr)
 		return r

@@ -381,6 +381,174 @@ func (p *proxy) MemPoolGetAccess(pool driver.MemPool, location driver.MemLocatio
 	return
 }
 
+func (p *proxy) MemAllocManaged(bytes uint64, flags uint32) (ptr driver.DevicePtr, r driver.Result) {
+	if !p.pass("MemAllocManaged", []any{bytes, flags}, []any{&ptr, &r}) {
+		ptr, r = p.API.MemAllocManaged(bytes, flags)
+	}
+	return
+}
+
+func (p *proxy) MemPrefetchAsync(ptr driver.DevicePtr, bytes uint64, location driver.MemLocation, flags uint32, stream driver.Stream) (r driver.Result) {
+	if !p.pass("MemPrefetchAsync", []any{ptr, bytes, location, flags, stream}, []any{&r}) {
+		r = p.API.MemPrefetchAsync(ptr, bytes, location, flags, stream)
+	}
+	return
+}
+
+func (p *proxy) MemAdvise(ptr driver.DevicePtr, bytes uint64, advice driver.MemAdvice, location driver.MemLocation) (r driver.Result) {
+	if !p.pass("MemAdvise", []any{ptr, bytes, advice, location}, []any{&r}) {
+		r = p.API.MemAdvise(ptr, bytes, advice, location)
+	}
+	return
+}
+
+func (p *proxy) MemAddressReserve(bytes uint64, alignment uint64, addr driver.DevicePtr, flags uint64) (ptr driver.DevicePtr, r driver.Result) {
+	if !p.pass("MemAddressReserve", []any{bytes, alignment, addr, flags}, []any{&ptr, &r}) {
+		ptr, r = p.API.MemAddressReserve(bytes, alignment, addr, flags)
+	}
+	return
+}
+
+func (p *proxy) MemAddressFree(ptr driver.DevicePtr, bytes uint64) (r driver.Result) {
+	if !p.pass("MemAddressFree", []any{ptr, bytes}, []any{&r}) {
+		r = p.API.MemAddressFree(ptr, bytes)
+	}
+	return
+}
+
+func (p *proxy) MemCreate(bytes uint64, props driver.MemAllocationProps, flags uint64) (handle driver.MemHandle, r driver.Result) {
+	if !p.pass("MemCreate", []any{bytes, props, flags}, []any{&handle, &r}) {
+		handle, r = p.API.MemCreate(bytes, props, flags)
+	}
+	return
+}
+
+func (p *proxy) MemRelease(handle driver.MemHandle) (r driver.Result) {
+	if !p.pass("MemRelease", []any{handle}, []any{&r}) {
+		r = p.API.MemRelease(handle)
+	}
+	return
+}
+
+func (p *proxy) MemMap(ptr driver.DevicePtr, bytes uint64, offset uint64, handle driver.MemHandle, flags uint64) (r driver.Result) {
+	if !p.pass("MemMap", []any{ptr, bytes, offset, handle, flags}, []any{&r}) {
+		r = p.API.MemMap(ptr, bytes, offset, handle, flags)
+	}
+	return
+}
+
+func (p *proxy) MemUnmap(ptr driver.DevicePtr, bytes uint64) (r driver.Result) {
+	if !p.pass("MemUnmap", []any{ptr, bytes}, []any{&r}) {
+		r = p.API.MemUnmap(ptr, bytes)
+	}
+	return
+}
+
+func (p *proxy) MemSetAccess(ptr driver.DevicePtr, bytes uint64, access []driver.MemAccess) (r driver.Result) {
+	if !p.pass("MemSetAccess", []any{ptr, bytes, access}, []any{&r}) {
+		r = p.API.MemSetAccess(ptr, bytes, access)
+	}
+	return
+}
+
+func (p *proxy) MemGetAllocationGranularity(props driver.MemAllocationProps, option driver.MemGranularity) (bytes uint64, r driver.Result) {
+	if !p.pass("MemGetAllocationGranularity", []any{props, option}, []any{&bytes, &r}) {
+		bytes, r = p.API.MemGetAllocationGranularity(props, option)
+	}
+	return
+}
+
+func (p *proxy) MemExportToShareableHandle(handle driver.MemHandle, kind driver.MemHandleType, flags uint64) (shareable driver.ShareableHandle, r driver.Result) {
+	if !p.pass("MemExportToShareableHandle", []any{handle, kind, flags}, []any{&shareable, &r}) {
+		shareable, r = p.API.MemExportToShareableHandle(handle, kind, flags)
+	}
+	return
+}
+
+func (p *proxy) MemImportFromShareableHandle(shareable uintptr, kind driver.MemHandleType) (handle driver.MemHandle, r driver.Result) {
+	if !p.pass("MemImportFromShareableHandle", []any{shareable, kind}, []any{&handle, &r}) {
+		handle, r = p.API.MemImportFromShareableHandle(shareable, kind)
+	}
+	return
+}
+
+func (p *proxy) ArrayCreate(descriptor driver.ArrayDescriptor) (array driver.Array, r driver.Result) {
+	if !p.pass("ArrayCreate", []any{descriptor}, []any{&array, &r}) {
+		array, r = p.API.ArrayCreate(descriptor)
+	}
+	return
+}
+
+func (p *proxy) Array3DCreate(descriptor driver.Array3DDescriptor) (array driver.Array, r driver.Result) {
+	if !p.pass("Array3DCreate", []any{descriptor}, []any{&array, &r}) {
+		array, r = p.API.Array3DCreate(descriptor)
+	}
+	return
+}
+
+func (p *proxy) ArrayDestroy(array driver.Array) (r driver.Result) {
+	if !p.pass("ArrayDestroy", []any{array}, []any{&r}) {
+		r = p.API.ArrayDestroy(array)
+	}
+	return
+}
+
+func (p *proxy) ArrayGetDescriptor(array driver.Array) (descriptor driver.ArrayDescriptor, r driver.Result) {
+	if !p.pass("ArrayGetDescriptor", []any{array}, []any{&descriptor, &r}) {
+		descriptor, r = p.API.ArrayGetDescriptor(array)
+	}
+	return
+}
+
+func (p *proxy) Array3DGetDescriptor(array driver.Array) (descriptor driver.Array3DDescriptor, r driver.Result) {
+	if !p.pass("Array3DGetDescriptor", []any{array}, []any{&descriptor, &r}) {
+		descriptor, r = p.API.Array3DGetDescriptor(array)
+	}
+	return
+}
+
+func (p *proxy) TexObjectCreate(resource driver.ResourceDesc, texture driver.TextureDesc, view *driver.ResourceViewDesc) (object driver.TexObject, r driver.Result) {
+	if !p.pass("TexObjectCreate", []any{resource, texture, view}, []any{&object, &r}) {
+		object, r = p.API.TexObjectCreate(resource, texture, view)
+	}
+	return
+}
+
+func (p *proxy) TexObjectDestroy(object driver.TexObject) (r driver.Result) {
+	if !p.pass("TexObjectDestroy", []any{object}, []any{&r}) {
+		r = p.API.TexObjectDestroy(object)
+	}
+	return
+}
+
+func (p *proxy) TexObjectGetResourceDesc(object driver.TexObject) (resource driver.ResourceDesc, r driver.Result) {
+	if !p.pass("TexObjectGetResourceDesc", []any{object}, []any{&resource, &r}) {
+		resource, r = p.API.TexObjectGetResourceDesc(object)
+	}
+	return
+}
+
+func (p *proxy) TexObjectGetTextureDesc(object driver.TexObject) (texture driver.TextureDesc, r driver.Result) {
+	if !p.pass("TexObjectGetTextureDesc", []any{object}, []any{&texture, &r}) {
+		texture, r = p.API.TexObjectGetTextureDesc(object)
+	}
+	return
+}
+
+func (p *proxy) TexObjectGetResourceViewDesc(object driver.TexObject) (view driver.ResourceViewDesc, r driver.Result) {
+	if !p.pass("TexObjectGetResourceViewDesc", []any{object}, []any{&view, &r}) {
+		view, r = p.API.TexObjectGetResourceViewDesc(object)
+	}
+	return
+}
+
+func (p *proxy) TensorMapEncodeTiled(tiles driver.TensorTiles) (tensor driver.TensorMap, r driver.Result) {
+	if !p.pass("TensorMapEncodeTiled", []any{tiles}, []any{&tensor, &r}) {
+		tensor, r = p.API.TensorMapEncodeTiled(tiles)
+	}
+	return
+}
+
 func (p *proxy) MemcpyHtoD(dst driver.DevicePtr, src unsafe.Pointer, bytes uint64) (r driver.Result) {
 	if !p.pass("MemcpyHtoD", []any{dst, src, bytes}, []any{&r}) {
 		r = p.API.MemcpyHtoD(dst, src, bytes)
@@ -461,6 +629,13 @@ func (p *proxy) MemcpyPeerAsync(dst driver.DevicePtr, dstContext driver.Context,
 func (p *proxy) Memcpy2DAsync(copy driver.MemcpyRect, stream driver.Stream) (r driver.Result) {
 	if !p.pass("Memcpy2DAsync", []any{copy, stream}, []any{&r}) {
 		r = p.API.Memcpy2DAsync(copy, stream)
+	}
+	return
+}
+
+func (p *proxy) Memcpy3DAsync(copy driver.MemcpyBox, stream driver.Stream) (r driver.Result) {
+	if !p.pass("Memcpy3DAsync", []any{copy, stream}, []any{&r}) {
+		r = p.API.Memcpy3DAsync(copy, stream)
 	}
 	return
 }
@@ -608,6 +783,20 @@ func (p *proxy) StreamIsCapturing(stream driver.Stream) (status driver.CaptureSt
 func (p *proxy) ThreadExchangeStreamCaptureMode(mode driver.CaptureMode) (old driver.CaptureMode, r driver.Result) {
 	if !p.pass("ThreadExchangeStreamCaptureMode", []any{mode}, []any{&old, &r}) {
 		old, r = p.API.ThreadExchangeStreamCaptureMode(mode)
+	}
+	return
+}
+
+func (p *proxy) StreamWriteValue32(stream driver.Stream, ptr driver.DevicePtr, value uint32, flags uint32) (r driver.Result) {
+	if !p.pass("StreamWriteValue32", []any{stream, ptr, value, flags}, []any{&r}) {
+		r = p.API.StreamWriteValue32(stream, ptr, value, flags)
+	}
+	return
+}
+
+func (p *proxy) StreamWaitValue64(stream driver.Stream, ptr driver.DevicePtr, value uint64, flags uint32) (r driver.Result) {
+	if !p.pass("StreamWaitValue64", []any{stream, ptr, value, flags}, []any{&r}) {
+		r = p.API.StreamWaitValue64(stream, ptr, value, flags)
 	}
 	return
 }
@@ -913,9 +1102,16 @@ func (p *proxy) GraphCreate(flags uint32) (graph driver.Graph, r driver.Result) 
 	return
 }
 
-func (p *proxy) GraphGetNodeCount(graph driver.Graph) (count uint64, r driver.Result) {
-	if !p.pass("GraphGetNodeCount", []any{graph}, []any{&count, &r}) {
-		count, r = p.API.GraphGetNodeCount(graph)
+func (p *proxy) GraphGetNodes(graph driver.Graph) (nodes []driver.GraphNode, r driver.Result) {
+	if !p.pass("GraphGetNodes", []any{graph}, []any{&nodes, &r}) {
+		nodes, r = p.API.GraphGetNodes(graph)
+	}
+	return
+}
+
+func (p *proxy) GraphNodeGetType(node driver.GraphNode) (kind driver.GraphNodeType, r driver.Result) {
+	if !p.pass("GraphNodeGetType", []any{node}, []any{&kind, &r}) {
+		kind, r = p.API.GraphNodeGetType(node)
 	}
 	return
 }
@@ -930,6 +1126,13 @@ func (p *proxy) GraphInstantiate(graph driver.Graph, flags uint64) (exec driver.
 func (p *proxy) GraphExecUpdate(exec driver.GraphExec, graph driver.Graph) (info driver.GraphExecUpdateInfo, r driver.Result) {
 	if !p.pass("GraphExecUpdate", []any{exec, graph}, []any{&info, &r}) {
 		info, r = p.API.GraphExecUpdate(exec, graph)
+	}
+	return
+}
+
+func (p *proxy) GraphExecKernelNodeSetParams(exec driver.GraphExec, node driver.GraphNode, function driver.Function, grid driver.Dim3, block driver.Dim3, sharedBytes uint32, params []unsafe.Pointer) (r driver.Result) {
+	if !p.pass("GraphExecKernelNodeSetParams", []any{exec, node, function, grid, block, sharedBytes, params}, []any{&r}) {
+		r = p.API.GraphExecKernelNodeSetParams(exec, node, function, grid, block, sharedBytes, params)
 	}
 	return
 }
@@ -965,6 +1168,97 @@ func (p *proxy) GraphDestroy(graph driver.Graph) (r driver.Result) {
 func (p *proxy) GraphDebugDotPrint(graph driver.Graph, path string, flags uint32) (r driver.Result) {
 	if !p.pass("GraphDebugDotPrint", []any{graph, path, flags}, []any{&r}) {
 		r = p.API.GraphDebugDotPrint(graph, path, flags)
+	}
+	return
+}
+
+func (p *proxy) DeviceGetDevResource(device driver.Device, kind driver.DevResourceType) (resource driver.DevResource, r driver.Result) {
+	if !p.pass("DeviceGetDevResource", []any{device, kind}, []any{&resource, &r}) {
+		resource, r = p.API.DeviceGetDevResource(device, kind)
+	}
+	return
+}
+
+func (p *proxy) DevSmResourceSplitByCount(input driver.DevResource, minCount uint32, flags uint32) (groups []driver.DevResource, rest driver.DevResource, r driver.Result) {
+	if !p.pass("DevSmResourceSplitByCount", []any{input, minCount, flags}, []any{&groups, &rest, &r}) {
+		groups, rest, r = p.API.DevSmResourceSplitByCount(input, minCount, flags)
+	}
+	return
+}
+
+func (p *proxy) DevResourceGenerateDesc(resources []driver.DevResource) (desc driver.DevResourceDesc, r driver.Result) {
+	if !p.pass("DevResourceGenerateDesc", []any{resources}, []any{&desc, &r}) {
+		desc, r = p.API.DevResourceGenerateDesc(resources)
+	}
+	return
+}
+
+func (p *proxy) GreenCtxCreate(desc driver.DevResourceDesc, device driver.Device, flags uint32) (green driver.GreenContext, r driver.Result) {
+	if !p.pass("GreenCtxCreate", []any{desc, device, flags}, []any{&green, &r}) {
+		green, r = p.API.GreenCtxCreate(desc, device, flags)
+	}
+	return
+}
+
+func (p *proxy) GreenCtxDestroy(green driver.GreenContext) (r driver.Result) {
+	if !p.pass("GreenCtxDestroy", []any{green}, []any{&r}) {
+		r = p.API.GreenCtxDestroy(green)
+	}
+	return
+}
+
+func (p *proxy) GreenCtxStreamCreate(green driver.GreenContext, flags uint32, priority int32) (stream driver.Stream, r driver.Result) {
+	if !p.pass("GreenCtxStreamCreate", []any{green, flags, priority}, []any{&stream, &r}) {
+		stream, r = p.API.GreenCtxStreamCreate(green, flags, priority)
+	}
+	return
+}
+
+func (p *proxy) CtxFromGreenCtx(green driver.GreenContext) (context driver.Context, r driver.Result) {
+	if !p.pass("CtxFromGreenCtx", []any{green}, []any{&context, &r}) {
+		context, r = p.API.CtxFromGreenCtx(green)
+	}
+	return
+}
+
+func (p *proxy) CheckpointProcessGetRestoreThreadID(pid int32) (tid int32, r driver.Result) {
+	if !p.pass("CheckpointProcessGetRestoreThreadID", []any{pid}, []any{&tid, &r}) {
+		tid, r = p.API.CheckpointProcessGetRestoreThreadID(pid)
+	}
+	return
+}
+
+func (p *proxy) CheckpointProcessGetState(pid int32) (state driver.ProcessState, r driver.Result) {
+	if !p.pass("CheckpointProcessGetState", []any{pid}, []any{&state, &r}) {
+		state, r = p.API.CheckpointProcessGetState(pid)
+	}
+	return
+}
+
+func (p *proxy) CheckpointProcessLock(pid int32, args driver.CheckpointLockArgs) (r driver.Result) {
+	if !p.pass("CheckpointProcessLock", []any{pid, args}, []any{&r}) {
+		r = p.API.CheckpointProcessLock(pid, args)
+	}
+	return
+}
+
+func (p *proxy) CheckpointProcessCheckpoint(pid int32) (r driver.Result) {
+	if !p.pass("CheckpointProcessCheckpoint", []any{pid}, []any{&r}) {
+		r = p.API.CheckpointProcessCheckpoint(pid)
+	}
+	return
+}
+
+func (p *proxy) CheckpointProcessRestore(pid int32, args driver.CheckpointRestoreArgs) (r driver.Result) {
+	if !p.pass("CheckpointProcessRestore", []any{pid, args}, []any{&r}) {
+		r = p.API.CheckpointProcessRestore(pid, args)
+	}
+	return
+}
+
+func (p *proxy) CheckpointProcessUnlock(pid int32) (r driver.Result) {
+	if !p.pass("CheckpointProcessUnlock", []any{pid}, []any{&r}) {
+		r = p.API.CheckpointProcessUnlock(pid)
 	}
 	return
 }

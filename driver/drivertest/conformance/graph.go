@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"unsafe"
+
 	"github.com/stretchr/testify/assert"
 
 	"github.com/purecuda/purecuda/driver"
@@ -28,9 +30,9 @@ func (e *env) instantiate(g driver.Graph) driver.GraphExec {
 
 func (e *env) nodes(g driver.Graph, want int) {
 	e.Helper()
-	count, r := e.api.GraphGetNodeCount(g)
+	all, r := e.api.GraphGetNodes(g)
 	e.ok(r)
-	assert.EqualValues(e, want, count)
+	assert.Len(e, all, want)
 }
 
 // abandon ends a capture that was made invalid on purpose.
@@ -255,6 +257,41 @@ var graphTests = []test{
 		e.ok(e.api.GraphLaunch(x, s))
 		e.ok(e.api.StreamSynchronize(s))
 		assert.Equal(e, rampFrom(100, 16), download[uint32](e, out, 16))
+	}},
+	{"a kernel with other parameters", func(e *env) {
+		e.needs(12000)
+		f, s, out := e.function("ramp"), e.stream(), e.alloc(256)
+		g := e.capture(s, func() {
+			e.ok(e.api.MemsetD8Async(out, 0, 256, s))
+			e.ok(e.ramp(f, s, out, 1, 8))
+		})
+		x := e.instantiate(g)
+		nodes, r := e.api.GraphGetNodes(g)
+		e.ok(r)
+		for _, n := range nodes {
+			kind, r := e.api.GraphNodeGetType(n)
+			e.ok(r)
+			first, count := uint32(50), uint32(16)
+			params := []unsafe.Pointer{unsafe.Pointer(&out), unsafe.Pointer(&first), unsafe.Pointer(&count)}
+			change := func(grid driver.Dim3) driver.Result {
+				return e.api.GraphExecKernelNodeSetParams(x, n, f, grid, dim(32), 0, params)
+			}
+			if kind == driver.GraphNodeMemset {
+				e.is(driver.ErrorInvalidValue, change(dim(1)))
+				continue
+			}
+			assert.Equal(e, driver.GraphNodeKernel, kind)
+			e.is(driver.ErrorInvalidValue, change(driver.Dim3{}))
+			release := e.block(s)
+			e.ok(e.api.GraphLaunch(x, s))
+			e.ok(change(dim(1)))
+			release()
+			e.ok(e.api.StreamSynchronize(s))
+			assert.Equal(e, append(rampFrom(1, 8), 0), download[uint32](e, out, 9), "a launch before the change")
+		}
+		e.ok(e.api.GraphLaunch(x, s))
+		e.ok(e.api.StreamSynchronize(s))
+		assert.Equal(e, append(rampFrom(50, 16), 0), download[uint32](e, out, 17))
 	}},
 	{"launched while capturing", func(e *env) {
 		s, ptr := e.stream(), e.alloc(64)

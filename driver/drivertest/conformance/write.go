@@ -89,6 +89,54 @@ var writeTests = []test{
 		e.ok(e.api.StreamSynchronize(s))
 		assert.Equal(e, []uint64{0, 5, 0}, download[uint64](e, ptr, 3))
 	}},
+	{"32 bits", func(e *env) {
+		e.needsWrites()
+		s, ptr := e.stream(), e.alloc(64)
+		e.ok(e.api.MemsetD8Async(ptr, 0xFF, 64, s))
+		e.ok(e.api.StreamWriteValue32(s, ptr+4, 5, 0))
+		e.ok(e.api.StreamSynchronize(s))
+		assert.Equal(e, []uint32{1<<32 - 1, 5, 1<<32 - 1}, download[uint32](e, ptr, 3))
+		e.is(driver.ErrorInvalidValue, e.api.StreamWriteValue32(s, ptr+2, 5, 0))
+	}},
+	{"waits for a value", func(e *env) {
+		e.needsWrites()
+		s := e.stream()
+		words, ptr := e.words(2)
+		for _, c := range []struct{ flags, value, wrong, right uint64 }{
+			{uint64(driver.StreamWaitValueGreaterOrEqual), 5, 4, 6},
+			{uint64(driver.StreamWaitValueGreaterOrEqual), 5, 1<<63 + 5, 1<<63 + 4}, // around the largest number
+			{uint64(driver.StreamWaitValueEqual), 5, 6, 5},
+			{uint64(driver.StreamWaitValueAnd), 6, 9, 2},
+		} {
+			atomic.StoreUint64(&words[0], c.wrong)
+			e.ok(e.api.StreamWaitValue64(s, ptr, c.value, uint32(c.flags)))
+			e.ok(e.api.StreamWriteValue64(s, ptr+8, 1, 0))
+			e.is(driver.ErrorNotReady, e.api.StreamQuery(s))
+			assert.Zero(e, atomic.LoadUint64(&words[1]), "before the value is there")
+			atomic.StoreUint64(&words[0], c.right)
+			e.ok(e.api.StreamSynchronize(s))
+			assert.EqualValues(e, 1, atomic.SwapUint64(&words[1], 0))
+		}
+		e.is(driver.ErrorInvalidValue, e.api.StreamWaitValue64(s, ptr+4, 1, 0))
+		e.is(driver.ErrorInvalidValue, e.api.StreamWaitValue64(s, ptr, 1, 1<<20))
+	}},
+	{"waits for another stream, also in a graph", func(e *env) {
+		e.needsWrites()
+		a, b, ptr, out := e.stream(), e.stream(), e.alloc(8), e.alloc(64)
+		f := e.function("ramp")
+		g := e.capture(a, func() {
+			e.ok(e.api.StreamWaitValue64(a, ptr, 7, driver.StreamWaitValueEqual))
+			e.ok(e.ramp(f, a, out, 1, 16))
+		})
+		e.ok(e.api.MemsetD8(ptr, 0, 8))
+		e.ok(e.api.MemsetD8(out, 0, 64))
+		e.ok(e.api.CtxSynchronize())
+		e.ok(e.api.GraphLaunch(e.instantiate(g), a))
+		e.is(driver.ErrorNotReady, e.api.StreamQuery(a))
+		e.ok(e.api.StreamWriteValue64(b, ptr, 7, 0))
+		e.ok(e.api.StreamSynchronize(a))
+		assert.Equal(e, rampFrom(1, 16), download[uint32](e, out, 16))
+	}},
 	{"recorded by a capture", func(e *env) {
 		e.needsWrites()
 		s := e.stream()

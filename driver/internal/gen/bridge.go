@@ -47,6 +47,13 @@ func writeForward(b *bytes.Buffer, e *entry) {
 			params, out = append(params, a.name+" *"+typ), append(out, "*"+a.name)
 		case a.ref:
 			params, in = append(params, a.name+" *"+typ), append(in, "*"+a.name)
+		case a.null:
+			params = append(params, "_ uintptr")
+		case a.word:
+			params, in = append(params, a.name+" uint64"), append(in, "*(*"+typ+")(unsafe.Pointer(&"+a.name+"))")
+		case a.count != "":
+			params = append(params, a.name+" *"+typ, a.name+"Count "+a.count)
+			in = append(in, "unsafe.Slice("+a.name+", "+a.name+"Count)")
 		case a.typ == "string":
 			params, in = append(params, a.name+" *byte"), append(in, "text("+a.name+")")
 		default:

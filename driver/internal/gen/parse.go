@@ -20,6 +20,8 @@ type entry struct {
 	variants                   []variant
 	required, needsContext, by bool     // by: the method passes a structure by value
 	rules                      []string // of the simulated driver
+	fails                      []string // what Chaos makes it fail with
+	refused                    string   // why the simulated driver does not have it
 	c                          string
 	method                     string
 	args                       []arg
@@ -36,11 +38,14 @@ type variant struct {
 type arg struct {
 	name, typ string
 	out, ref  bool
+	word      bool   // a structure of C of 8 bytes, passed by value
+	null      bool   // C gets NULL, and the method lacks it
+	count     string // of a list: the type of the parameter of C that counts it, behind it
 	low, high string // bounds, Go expressions, or ""
 	handle    bool   // is not 0
 }
 
-func parseEntries(file string) ([]*group, error) {
+func parseEntries(file string, handles []string) ([]*group, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -66,19 +71,29 @@ func parseEntries(file string) ([]*group, error) {
 		case strings.HasPrefix(trimmed, "c "):
 			e.c = trimmed[2:]
 		case strings.HasPrefix(trimmed, "go "):
-			if err := e.parseSignature(trimmed[3:]); err != nil {
+			if err := e.parseSignature(trimmed[3:], handles); err != nil {
 				return nil, fail("%v", err)
 			}
 		case strings.HasPrefix(trimmed, "api "):
 			e.api = trimmed[4:]
+		case strings.HasPrefix(trimmed, "fails "):
+			e.fails = strings.Fields(trimmed[6:])
+		case strings.HasPrefix(trimmed, "refused "):
+			e.refused = trimmed[8:]
 		default:
 			e.doc = append(e.doc, trimmed)
 		}
 	}
 	for _, g := range groups {
 		for _, e := range g.entries {
-			if want := countC(e.c); want != len(e.args) {
-				return nil, fmt.Errorf("%s: %s has %d C parameters and %d Go ones", file, e.name, want, len(e.args))
+			have := len(e.args)
+			for _, a := range e.args {
+				if a.count != "" {
+					have++
+				}
+			}
+			if want := countC(e.c); want != have {
+				return nil, fmt.Errorf("%s: %s has %d C parameters and %d Go ones", file, e.name, want, have)
 			}
 		}
 	}
@@ -114,7 +129,7 @@ func (e *entry) parseHead(fields []string) error {
 	return nil
 }
 
-func (e *entry) parseSignature(s string) error {
+func (e *entry) parseSignature(s string, handles []string) error {
 	name, rest, ok := strings.Cut(s, "(")
 	if !ok {
 		return fmt.Errorf("bad signature %q", s)
@@ -131,6 +146,13 @@ func (e *entry) parseSignature(s string) error {
 			a.out, words = true, words[1:]
 		case "ref":
 			a.ref, words = true, words[1:]
+		case "word":
+			a.word, words = true, words[1:]
+		case "null":
+			e.args = append(e.args, arg{null: true})
+			continue
+		case "list":
+			a.count, words = words[3], words[1:3]
 		}
 		a.name, a.typ = words[0], words[1]
 		switch {
@@ -145,10 +167,6 @@ func (e *entry) parseSignature(s string) error {
 	return nil
 }
 
-// handles are the types of what there is none of with the value 0.
-var handles = []string{"Context", "Stream", "Event", "Module", "Function", "KernelLibrary", "Kernel",
-	"Graph", "GraphExec", "MemPool", "DevicePtr"}
-
 func countC(prototype string) int {
 	if prototype == "void" {
 		return 0
@@ -159,12 +177,13 @@ func countC(prototype string) int {
 // enum is a type with its constants.
 type enum struct {
 	typ, base, c string
+	since        string // CUDA version, "" for any
 	doc          []string
 	values       []value
 }
 
 type value struct {
-	since   int // CUDA version, 0 for any
+	since   string // CUDA version, "" for that of the type
 	name, c string
 	number  int64
 	text    string
@@ -181,7 +200,11 @@ func parseConstants(file string) ([]*enum, error) {
 		switch {
 		case len(fields) == 0:
 		case fields[0] == "==":
-			enums = append(enums, &enum{typ: fields[1], base: fields[2], c: fields[3]})
+			e := &enum{typ: fields[1], base: fields[2], c: fields[3]}
+			if len(fields) > 4 {
+				e.since = strings.TrimPrefix(fields[4], "@")
+			}
+			enums = append(enums, e)
 		case fields[0] == "#":
 			if len(enums) > 0 {
 				e := enums[len(enums)-1]
@@ -189,8 +212,10 @@ func parseConstants(file string) ([]*enum, error) {
 			}
 		default:
 			var v value
+			e := enums[len(enums)-1]
+			v.since = e.since
 			if since, ok := strings.CutPrefix(fields[0], "@"); ok {
-				v.since, _ = strconv.Atoi(since)
+				v.since = since
 				fields = fields[1:]
 			}
 			n, err := strconv.ParseInt(fields[2], 10, 64)
@@ -198,7 +223,6 @@ func parseConstants(file string) ([]*enum, error) {
 				return nil, fmt.Errorf("%s:%d: %v", file, i+1, err)
 			}
 			v.name, v.c, v.number, v.text = fields[0], fields[1], n, strings.Join(fields[3:], " ")
-			e := enums[len(enums)-1]
 			e.values = append(e.values, v)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -11,7 +12,7 @@ var implied = map[string]string{"early": "harmless", "work": "hot"}
 
 // writeRules makes the rules of the simulated driver.
 func writeRules(b *bytes.Buffer, groups []*group) {
-	p(b, "package drivertest\n")
+	p(b, "package drivertest\n\nimport \"github.com/purecuda/purecuda/driver\"\n")
 	p(b, "// rules are those that entries.txt tells, by the name of the function.\nvar rules = map[string]rule{")
 	for _, g := range groups {
 		for _, e := range g.entries {
@@ -22,10 +23,32 @@ func writeRules(b *bytes.Buffer, groups []*group) {
 					all = append(all, more+": true")
 				}
 			}
+			if e.refused != "" {
+				all = append(all, fmt.Sprintf("refused: %q", e.refused))
+			}
+			if len(e.fails) > 0 {
+				all = append(all, "fails: []driver.Result{driver."+strings.Join(e.fails, ", driver.")+"}")
+			}
 			p(b, "%q: {%s},", e.name, strings.Join(all, ", "))
 		}
 	}
 	p(b, "}")
+}
+
+// writeRefused makes the methods of the simulated driver for what it does not have.
+func writeRefused(b *bytes.Buffer, groups []*group) {
+	p(b, "package drivertest\n\nimport \"github.com/purecuda/purecuda/driver\"\n")
+	for _, g := range groups {
+		for _, e := range g.entries {
+			if e.refused == "" {
+				continue
+			}
+			signature := strings.Replace(e.signature(), ") Result", ") (r Result)", 1)
+			name, types, _ := strings.Cut(signature, "(")
+			p(b, "// %s implements [driver.API]. It is not supported: %s.", name, e.refused)
+			p(b, "func (d *Driver) %s(%s {\nr = d.refuses(%q)\nreturn\n}\n", name, qualified(types), e.name)
+		}
+	}
 }
 
 // writeBinding makes the methods of Binding for work that names memory.
@@ -50,9 +73,12 @@ func writeBinding(b *bytes.Buffer, groups []*group) {
 func writeStructs(b *bytes.Buffer, all []structure) {
 	p(b, "/* Each line fails to compile where cuda.h disagrees with structs.go. */")
 	for _, s := range all {
-		p(b, "\nSIZE(%s, %d);", s.c, s.size)
-		for _, f := range s.fields {
-			p(b, "OFFSET(%s, %s, %d);", s.c, f.c, f.offset)
-		}
+		p(b, "")
+		since(b, s.since, func() {
+			p(b, "SIZE(%s, %d);", s.c, s.size)
+			for _, f := range s.fields {
+				since(b, f.since, func() { p(b, "OFFSET(%s, %s, %d);", s.c, f.c, f.offset) })
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -21,9 +22,12 @@ func (e *entry) signature() string {
 	}
 	var in, out []string
 	for _, a := range e.args {
-		if a.out {
+		switch {
+		case a.out:
 			out = append(out, a.name+" "+a.typ)
-		} else {
+		case a.count != "":
+			in = append(in, a.name+" []"+a.typ)
+		case !a.null:
 			in = append(in, a.name+" "+a.typ)
 		}
 	}
@@ -129,15 +133,30 @@ func writeCall(b *bytes.Buffer, e *entry) {
 		p(b, "// %s implements [API].", e.method)
 	}
 	var in, out, fields, names, values, strs []string
-	for i, a := range e.args {
-		field := fmt.Sprintf("a%d", i)
+	put := func(typ, val string) {
+		field := fmt.Sprintf("a%d", len(fields))
+		fields = append(fields, field+" "+typ)
+		names = append(names, "c."+field)
+		values = append(values, val)
+	}
+	for _, a := range e.args {
 		typ, val := "uintptr", "uintptr("+a.name+")"
 		switch {
+		case a.null:
+			put(typ, "0")
+			continue
+		case a.count != "":
+			in = append(in, a.name+" []"+a.typ)
+			put("*"+a.typ, "unsafe.SliceData("+a.name+")")
+			put("uintptr", "uintptr(len("+a.name+"))")
+			continue
 		case a.out:
 			out = append(out, a.name+" "+a.typ)
 			typ, val = "*"+a.typ, "&"+a.name
 		case a.ref:
 			typ, val = "*"+a.typ, "&"+a.name
+		case a.word:
+			typ, val = a.typ, a.name
 		case a.typ == "string":
 			typ, val = "*byte", "c"+a.name
 			strs = append(strs, a.name)
@@ -147,9 +166,7 @@ func writeCall(b *bytes.Buffer, e *entry) {
 		if !a.out {
 			in = append(in, a.name+" "+a.typ)
 		}
-		fields = append(fields, field+" "+typ)
-		names = append(names, "c."+field)
-		values = append(values, val)
+		put(typ, val)
 	}
 	out = append(out, "r Result")
 	p(b, "func (l *Library) %s(%s) (%s) {", e.method, strings.Join(in, ", "), strings.Join(out, ", "))
@@ -226,6 +243,20 @@ func writeConstants(b *bytes.Buffer, enums []*enum) {
 	}
 }
 
+// oldestHeader is the cuda.h that all others are newer than: what it has is compared always.
+const oldestHeader = 12000
+
+// since makes lines for cuda.h of a version and newer; "" is any.
+func since(b *bytes.Buffer, version string, lines func()) {
+	if v, _ := strconv.Atoi(version); v <= oldestHeader {
+		lines()
+		return
+	}
+	p(b, "#if CUDA_VERSION >= %s", version)
+	lines()
+	p(b, "#endif")
+}
+
 // writeABI makes the part of the proof that follows from the two lists. The
 // structures are checked by abi_check.c beside it, which a test keeps in step.
 func writeABI(b *bytes.Buffer, groups []*group, enums []*enum) {
@@ -234,23 +265,17 @@ func writeABI(b *bytes.Buffer, groups []*group, enums []*enum) {
 		p(b, "\n/* %s */", g.title)
 		for _, e := range g.entries {
 			for _, v := range e.variants {
-				p(b, "SIGNATURE(PFN_%s_v%d, (%s));", e.name, v.version, e.c)
+				since(b, strconv.Itoa(v.version), func() { p(b, "SIGNATURE(PFN_%s_v%d, (%s));", e.name, v.version, e.c) })
 			}
 		}
 	}
 	for _, e := range enums {
 		p(b, "")
 		if e.c != "-" {
-			p(b, "SIZE(%s, 4);", e.c)
+			since(b, e.since, func() { p(b, "SIZE(%s, 4);", e.c) })
 		}
 		for _, v := range e.values {
-			if v.since != 0 {
-				p(b, "#if CUDA_VERSION >= %d", v.since)
-			}
-			p(b, "VALUE(%s, %d);", v.c, v.number)
-			if v.since != 0 {
-				p(b, "#endif")
-			}
+			since(b, v.since, func() { p(b, "VALUE(%s, %d);", v.c, v.number) })
 		}
 	}
 }

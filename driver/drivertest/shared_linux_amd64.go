@@ -1,0 +1,3 @@
+package drivertest
+
+const memfdCreate = 319 // the number of the call of Linux

@@ -1,0 +1,25 @@
+//go:build !linux || !(amd64 || arm64)
+
+package drivertest
+
+import "github.com/purecuda/purecuda/driver"
+
+// canShare tells that memory can be shared with other processes.
+const canShare = 0
+
+// sharedMemory is memory that other processes can open. There is none here.
+type sharedMemory struct{ data []byte }
+
+func (d *Driver) share(int, uint64) (*sharedMemory, driver.Result) {
+	return nil, driver.ErrorNotSupported
+}
+
+func (d *Driver) importShared(uintptr) (*sharedMemory, int, driver.Result) {
+	return nil, 0, driver.ErrorNotSupported
+}
+
+func (s *sharedMemory) export() (h driver.ShareableHandle, r driver.Result) {
+	return h, driver.ErrorNotSupported
+}
+
+func (s *sharedMemory) close() {}

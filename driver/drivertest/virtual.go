@@ -1,0 +1,396 @@
+package drivertest
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// granularity is what sizes and addresses of virtual memory are multiples of.
+const granularity = 2 << 20
+
+// reservation is a range of addresses that memory can be mapped into.
+type reservation struct {
+	base  driver.DevicePtr
+	bytes uint64
+	made  origin
+}
+
+// holds tells that a range lies in the reservation.
+func (v *reservation) holds(ptr driver.DevicePtr, bytes uint64) bool {
+	return ptr >= v.base && uint64(ptr-v.base) <= v.bytes && bytes <= v.bytes-uint64(ptr-v.base)
+}
+
+// block is physical memory. It lives as long as its handle, and where it is mapped.
+type block struct {
+	handle   driver.MemHandle
+	bytes    uint64
+	dev      *device
+	life     int64 // of the device
+	made     origin
+	released bool
+	mapped   int // how often
+	// shared is what other processes open, or nil. Memory that is imported is not counted here.
+	shared   *sharedMemory
+	imported bool
+
+	once sync.Once
+	data []byte
+}
+
+func (b *block) memory() []byte {
+	b.once.Do(func() {
+		if b.shared != nil {
+			b.data = b.shared.data
+			return
+		}
+		b.data = make([]byte, b.bytes)
+		if b.bytes <= fillMax {
+			fill(b.data, freshByte)
+		}
+	})
+	return b.data
+}
+
+// drop gives the bytes of a block back to its device when nobody has it any more.
+func (b *block) drop() {
+	if b.released && b.mapped == 0 && !b.imported {
+		b.dev.used -= b.bytes
+	}
+}
+
+// MemAddressReserve implements [driver.API]. It does not try to have the address that is asked for.
+func (d *Driver) MemAddressReserve(bytes, alignment uint64, _ driver.DevicePtr, flags uint64) (driver.DevicePtr, driver.Result) {
+	c, r := d.enter("cuMemAddressReserve")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	const most = 1 << 47 // as hardware
+	switch {
+	case flags != 0 || bytes == 0 || bytes%granularity != 0 || alignment&(alignment-1) != 0:
+		return 0, driver.ErrorInvalidValue
+	case bytes > most || alignment > most:
+		return 0, driver.ErrorOutOfMemory
+	}
+	v := &reservation{bytes: bytes, made: c.made}
+	if !d.memory.reserve(v, max(alignment, granularity)) {
+		return 0, driver.ErrorOutOfMemory
+	}
+	return v.base, driver.Success
+}
+
+// reserve gives a reservation its addresses.
+func (m *space) reserve(v *reservation, align uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v.base = (m.next + driver.DevicePtr(align) - 1) &^ driver.DevicePtr(align-1)
+	next := v.base + driver.DevicePtr(v.bytes) + gap + alignment // an odd multiple, as before
+	if next > lastAddress {
+		return false
+	}
+	m.next = next
+	m.reserved = append(m.reserved, v)
+	return true
+}
+
+// reservation returns the index of the reservation that a range lies in, or -1.
+func (m *space) reservation(ptr driver.DevicePtr, bytes uint64) int {
+	return slices.IndexFunc(m.reserved, func(v *reservation) bool { return v.holds(ptr, bytes) })
+}
+
+// mappings returns the allocations that make up a range without a gap, or nil.
+func (m *space) mappings(ptr driver.DevicePtr, bytes uint64) (all []*allocation) {
+	for bytes > 0 {
+		a := m.at(ptr)
+		if a == nil || a.block == nil || a.base != ptr || a.bytes > bytes {
+			return nil
+		}
+		all = append(all, a)
+		ptr, bytes = ptr+driver.DevicePtr(a.bytes), bytes-a.bytes
+	}
+	return all
+}
+
+// MemAddressFree implements [driver.API].
+func (d *Driver) MemAddressFree(ptr driver.DevicePtr, bytes uint64) driver.Result {
+	c, r := d.enter("cuMemAddressFree")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	m := &d.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.reservation(ptr, bytes)
+	switch {
+	case i < 0 || m.reserved[i].base != ptr || m.reserved[i].bytes != bytes:
+		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "freed addresses that are no whole reservation"})
+	case slices.ContainsFunc(m.live, func(a *allocation) bool { return a.block != nil && m.reserved[i].holds(a.base, a.bytes) }):
+		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "freed addresses that memory is mapped to"})
+	}
+	m.reserved = slices.Delete(m.reserved, i, i+1)
+	return driver.Success
+}
+
+// physicalDevice reads the description of physical memory.
+func (d *Driver) physicalDevice(props driver.MemAllocationProps) (*device, driver.Result) {
+	dev, r := d.device(driver.Device(props.Location.ID))
+	shareable := driver.MemHandleNone
+	if r == driver.Success && dev.can(driver.DeviceAttributeHandleTypePosixFileDescriptorSupported) {
+		shareable = driver.MemHandlePosixFD
+	}
+	switch {
+	case props.Type != driver.MemAllocationPinned || props.Location.Type != driver.MemLocationDevice:
+		return nil, driver.ErrorInvalidValue
+	case r != driver.Success:
+		return nil, r
+	case !dev.can(driver.DeviceAttributeVirtualAddressManagementSupported), props.HandleTypes&^shareable != 0, props.RDMA != 0:
+		return nil, driver.ErrorNotSupported
+	}
+	return dev, dev.present()
+}
+
+// MemGetAllocationGranularity implements [driver.API].
+func (d *Driver) MemGetAllocationGranularity(props driver.MemAllocationProps, option driver.MemGranularity) (uint64, driver.Result) {
+	_, r := d.enter("cuMemGetAllocationGranularity")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if option != driver.MemGranularityMinimum && option != driver.MemGranularityRecommended {
+		return 0, driver.ErrorInvalidValue
+	}
+	if _, r := d.physicalDevice(props); r != driver.Success {
+		return 0, r
+	}
+	return granularity, driver.Success
+}
+
+// MemCreate implements [driver.API]. Memory that is to be shared is so for real on Linux: what other
+// processes do with it shows here.
+func (d *Driver) MemCreate(bytes uint64, props driver.MemAllocationProps, flags uint64) (driver.MemHandle, driver.Result) {
+	c, r := d.enter("cuMemCreate")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	dev, r := d.physicalDevice(props)
+	switch {
+	case r != driver.Success:
+		return 0, r
+	case flags != 0 || bytes == 0 || bytes%granularity != 0:
+		return 0, driver.ErrorInvalidValue
+	}
+	if r := dev.take(bytes); r != driver.Success {
+		return 0, r
+	}
+	b := &block{bytes: bytes, dev: dev, life: dev.life.Load(), made: c.made}
+	if props.HandleTypes != driver.MemHandleNone {
+		if b.shared, r = d.share(dev.ordinal, bytes); r != driver.Success {
+			dev.used -= bytes
+			return 0, r
+		}
+	}
+	return d.keepBlock(b), driver.Success
+}
+
+func (d *Driver) keepBlock(b *block) driver.MemHandle {
+	b.handle = driver.MemHandle(d.newHandle())
+	d.blocks.live[b.handle] = b
+	return b.handle
+}
+
+// block finds physical memory. Its functions call a wrong handle an invalid value.
+func (c call) block(h driver.MemHandle) (*block, driver.Result) {
+	b, r := find(c, &c.d.blocks, h)
+	if r != driver.Success {
+		return nil, driver.ErrorInvalidValue
+	}
+	return b, driver.Success
+}
+
+// MemRelease implements [driver.API].
+func (d *Driver) MemRelease(h driver.MemHandle) driver.Result {
+	c, r := d.enter("cuMemRelease")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	b, r := c.block(h)
+	if r != driver.Success {
+		return r
+	}
+	remove(c, &d.blocks, h)
+	b.released = true
+	b.drop()
+	return driver.Success
+}
+
+// MemMap implements [driver.API].
+func (d *Driver) MemMap(ptr driver.DevicePtr, bytes, offset uint64, h driver.MemHandle, flags uint64) driver.Result {
+	c, r := d.enter("cuMemMap")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	b, r := c.block(h)
+	switch {
+	case r != driver.Success:
+		return r
+	case flags != 0 || offset != 0 || bytes == 0 || bytes%granularity != 0 || ptr%granularity != 0 || bytes > b.bytes:
+		return driver.ErrorInvalidValue
+	}
+	m := &d.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reservation(ptr, bytes) < 0 {
+		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "mapped memory to addresses that are not reserved"})
+	}
+	i, _ := m.index(ptr + driver.DevicePtr(bytes) - 1)
+	if i >= 0 && m.live[i].base+driver.DevicePtr(m.live[i].bytes) > ptr {
+		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "mapped memory to addresses that other memory is mapped to", allocation: m.live[i].String()})
+	}
+	a := &allocation{base: ptr, bytes: bytes, id: d.newID(), dev: b.dev, block: b, made: c.made, ready: true,
+		access: map[int]driver.MemAccessFlags{}}
+	m.live = slices.Insert(m.live, i+1, a)
+	b.mapped++
+	return driver.Success
+}
+
+// MemUnmap implements [driver.API].
+func (d *Driver) MemUnmap(ptr driver.DevicePtr, bytes uint64) driver.Result {
+	c, r := d.enter("cuMemUnmap")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	d.memory.mu.RLock()
+	all := d.memory.mappings(ptr, bytes)
+	d.memory.mu.RUnlock()
+	if all == nil {
+		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "unmapped addresses that are no whole mappings"})
+	}
+	for _, a := range all {
+		d.memory.remove(a, c.made)
+		a.block.mapped--
+		a.block.drop()
+	}
+	return driver.Success
+}
+
+// MemSetAccess implements [driver.API]. Memory that may only be read is not supported.
+func (d *Driver) MemSetAccess(ptr driver.DevicePtr, bytes uint64, access []driver.MemAccess) driver.Result {
+	c, r := d.enter("cuMemSetAccess")
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	d.memory.mu.Lock()
+	defer d.memory.mu.Unlock()
+	all := d.memory.mappings(ptr, bytes)
+	if all == nil {
+		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "set the access to addresses that are no whole mappings"})
+	}
+	for _, to := range access {
+		dev, r := d.device(driver.Device(to.Location.ID))
+		switch {
+		case to.Location.Type != driver.MemLocationDevice:
+			return driver.ErrorInvalidValue
+		case r != driver.Success:
+			return r
+		case to.Flags == driver.MemAccessRead:
+			return driver.ErrorNotSupported
+		case to.Flags != driver.MemAccessNone && to.Flags != driver.MemAccessReadWrite:
+			return driver.ErrorInvalidValue
+		case slices.ContainsFunc(all, func(a *allocation) bool { return a.dev != dev && !dev.canReach(a.dev) }):
+			return driver.ErrorInvalidDevice
+		}
+	}
+	for _, a := range all {
+		for _, to := range access {
+			a.access[int(to.Location.ID)] = to.Flags
+		}
+	}
+	return driver.Success
+}
+
+// open tells that a device may use mapped memory, or any device for nil.
+func (a *allocation) open(dev *device) bool {
+	for ordinal, flags := range a.access {
+		if flags != driver.MemAccessNone && (dev == nil || dev.ordinal == ordinal) {
+			return true
+		}
+	}
+	return false
+}
+
+// MemExportToShareableHandle implements [driver.API].
+func (d *Driver) MemExportToShareableHandle(h driver.MemHandle, kind driver.MemHandleType, flags uint64) (shareable driver.ShareableHandle, r driver.Result) {
+	c, r := d.enter("cuMemExportToShareableHandle")
+	if r != driver.Success {
+		return shareable, r
+	}
+	defer d.mu.Unlock()
+	b, r := c.block(h)
+	switch {
+	case r != driver.Success:
+		return shareable, r
+	case flags != 0 || kind != driver.MemHandlePosixFD || b.shared == nil:
+		return shareable, driver.ErrorInvalidValue
+	}
+	return b.shared.export()
+}
+
+// MemImportFromShareableHandle implements [driver.API]. It takes the memory of simulated devices only.
+func (d *Driver) MemImportFromShareableHandle(shareable uintptr, kind driver.MemHandleType) (driver.MemHandle, driver.Result) {
+	c, r := d.enter("cuMemImportFromShareableHandle")
+	if r != driver.Success {
+		return 0, r
+	}
+	defer d.mu.Unlock()
+	if kind != driver.MemHandlePosixFD {
+		return 0, driver.ErrorInvalidValue
+	}
+	shared, ordinal, r := d.importShared(shareable)
+	if r != driver.Success {
+		return 0, r
+	}
+	dev, r := d.device(driver.Device(ordinal))
+	if r != driver.Success {
+		return 0, r
+	}
+	return d.keepBlock(&block{bytes: uint64(len(shared.data)), dev: dev, life: dev.life.Load(), made: c.made,
+		shared: shared, imported: true}), driver.Success
+}
+
+// contiguous returns how many of n bytes at addr lie in one piece: where mappings lie side by side,
+// those of the first.
+func (m *space) contiguous(addr driver.DevicePtr, n uint64) uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	a := m.at(addr)
+	if a == nil || a.block == nil {
+		return n
+	}
+	rest := a.bytes - uint64(addr-a.base)
+	if next := m.at(addr + driver.DevicePtr(rest)); n <= rest || next == nil || next.block == nil {
+		return n
+	}
+	return rest
+}
+
+// each calls f for the pieces of n bytes at addr.
+func (m *space) each(addr driver.DevicePtr, n uint64, v view, f func(data []byte)) *fault {
+	for n > 0 {
+		part := m.contiguous(addr, n)
+		data, fault := m.bytes(addr, part, v)
+		if fault != nil {
+			return fault
+		}
+		f(data)
+		addr, n = addr+driver.DevicePtr(part), n-part
+	}
+	return nil
+}
