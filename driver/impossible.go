@@ -16,7 +16,7 @@ const (
 	maxBytes      = 1 << 56 // more than any address has
 	maxKernels    = 1 << 20 // of an image
 	maxParamBytes = 1 << 16 // of a kernel
-	maxNodes      = 1 << 32 // of a graph
+	maxNodes      = 1 << 24 // of a graph
 	maxThreads    = 1 << 16 // of a block, and multiprocessors of a device
 	maxAddress    = 1 << 57 // on a device
 )

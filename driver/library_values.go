@@ -26,6 +26,12 @@ func (l *Library) GraphGetNodes(graph Graph) ([]GraphNode, Result) {
 	nodes := make([]GraphNode, room)
 	r = l.graphGetNodes(graph, unsafe.SliceData(nodes), &count)
 	r = within(l, fnGraphGetNodes, r, "count", &count, 0, room)
+	for _, n := range nodes[:count] {
+		r = notZero(l, fnGraphGetNodes, r, "node", n)
+	}
+	if r != Success {
+		return nil, r
+	}
 	return nodes[:count], r
 }
 
@@ -48,6 +54,9 @@ func (l *Library) DevSmResourceSplitByCount(input DevResource, minCount uint32, 
 	groups := make([]DevResource, room)
 	r = l.devSmResourceSplitByCount(unsafe.SliceData(groups), &count, &input, &rest, flags, minCount)
 	r = within(l, fnDevSmResourceSplitByCount, r, "count", &count, 0, room)
+	if r != Success {
+		return nil, rest, r
+	}
 	return groups[:count], rest, r
 }
 

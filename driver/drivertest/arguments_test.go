@@ -68,3 +68,32 @@ func junk(typ reflect.Type, x uint64) reflect.Value {
 	}
 	return v
 }
+
+// TestRefused calls what the simulated driver does not have: it says so, and why.
+func TestRefused(t *testing.T) {
+	g := start(t, drivertest.Config{})
+	api, refused := reflect.TypeFor[driver.API](), map[string]bool{}
+	for i := range api.NumMethod() {
+		method := api.Method(i)
+		args := make([]reflect.Value, method.Type.NumIn())
+		for i := range args {
+			args[i] = reflect.Zero(method.Type.In(i))
+		}
+		if method.Name == "DevicePrimaryCtxReset" || method.Name == "DevicePrimaryCtxRelease" {
+			continue // the others need the context
+		}
+		g.ok(g.CtxSetCurrent(g.ctx))
+		g.ResetCalls()
+		results := reflect.ValueOf(g.Driver).MethodByName(method.Name).Call(args)
+		for _, e := range driver.Entries() {
+			if g.Calls(e.Name) > 0 && drivertest.Refused(e.Name) != "" {
+				refused[e.Name] = true
+				assert.Equal(t, driver.ErrorNotSupported, results[len(results)-1].Interface(), e.Name)
+			}
+		}
+	}
+	for _, e := range driver.Entries() {
+		assert.Equal(t, drivertest.Refused(e.Name) != "", refused[e.Name], e.Name)
+	}
+	assert.Panics(t, func() { drivertest.Refused("cuNothing") })
+}

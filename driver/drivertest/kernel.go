@@ -84,6 +84,9 @@ func (k *Launch) Ptr(i int) driver.DevicePtr { return driver.DevicePtr(k.Uint64(
 func (k *Launch) Memory(ptr driver.DevicePtr, n uint64) ([]byte, error) {
 	data, f := k.d.memory.bytes(ptr, n, view{ctx: k.ctx})
 	if f != nil {
+		if k.d.memory.contiguous(ptr, n) < n {
+			f.detail += ": a kernel in Go reaches one mapping at a time"
+		}
 		return nil, f
 	}
 	return data, nil

@@ -145,3 +145,65 @@ func TestEventBehindASharedConnection(t *testing.T) {
 	close(gate)
 	g.ok(g.EventSynchronize(e))
 }
+
+// What ends the wait for a value that never comes.
+func TestEndOfAWaitForAValue(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		end    func(g *gpu)
+		result driver.Result
+	}{
+		{"fault", func(g *gpu) { g.ok(g.launch(g.function("fails"), g.stream())) }, driver.ErrorAssert},
+		{"vanished device", func(g *gpu) { g.Vanish(0) }, driver.ErrorUnknown},
+		{"close", func(g *gpu) { assert.NoError(g.t, g.Close()) }, driver.ErrorDeinitialized},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := start(t, drivertest.Config{})
+			word, ptr := g.word()
+			*word = 1
+			s := g.stream()
+			g.ok(g.StreamWaitValue64(s, ptr, 2, driver.StreamWaitValueEqual))
+			g.is(driver.ErrorNotReady, g.StreamQuery(s))
+			c.end(g)
+			g.is(c.result, g.StreamSynchronize(s))
+			if c.name == "close" {
+				assert.Contains(t, g.finding().Detail, "closed while a stream waited for a value")
+			}
+		})
+	}
+}
+
+// A wait for a value holds up what other streams put on its connection later.
+func TestWaitForAValueOnASharedConnection(t *testing.T) {
+	for connections, held := range []bool{false, true} {
+		g := start(t, drivertest.Config{Connections: connections})
+		word, ptr := g.word()
+		*word = 0
+		a, b := g.stream(), g.stream()
+		var ran atomic.Bool
+		g.ok(g.StreamWaitValue64(a, ptr, 1, 0))
+		g.ok(g.LaunchHostFunc(b, func() { ran.Store(true) }))
+		if !held {
+			g.ok(g.StreamSynchronize(b))
+		}
+		assert.Equal(t, !held, ran.Load())
+		atomic.StoreUint64(word, 1)
+		g.ok(g.CtxSynchronize())
+		assert.True(t, ran.Load())
+	}
+}
+
+func TestWaitForAValueArguments(t *testing.T) {
+	g := start(t, drivertest.Config{})
+	word, ptr := g.word()
+	*word = 1<<64 - 1
+	s := g.stream()
+	g.is(driver.ErrorNotSupported, g.StreamWaitValue64(s, ptr, 1, driver.StreamWaitValueFlush))
+	g.is(driver.ErrorInvalidValue, g.StreamWaitValue64(s, ptr, 1, 4))
+	g.is(driver.ErrorInvalidValue, g.StreamWriteValue32(s, ptr, 1, 4))
+	g.ok(g.StreamWaitValue64(s, ptr, 0, driver.StreamWaitValueNor))
+	g.is(driver.ErrorNotReady, g.StreamQuery(s))
+	g.ok(g.StreamWriteValue32(g.stream(), ptr+4, 0, 0))
+	atomic.StoreUint64(word, 0)
+	g.ok(g.StreamSynchronize(s))
+}

@@ -1,12 +1,14 @@
 package conformance_test
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/conformance"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
@@ -25,6 +27,39 @@ func TestSimulated(t *testing.T) {
 			require.NoError(t, gpu.Close())
 		})
 	}
+}
+
+// shifted is an API whose first device is another one, and whose captures forbid nothing to others.
+type shifted struct {
+	driver.API
+	by driver.Device
+}
+
+func (s shifted) DeviceGet(ordinal int32) (driver.Device, driver.Result) {
+	if ordinal == 0 {
+		return s.by, driver.Success
+	}
+	return s.API.DeviceGet(ordinal)
+}
+
+func (s shifted) StreamBeginCapture(stream driver.Stream, mode driver.CaptureMode) driver.Result {
+	return s.API.StreamBeginCapture(stream, max(mode, driver.CaptureThreadLocal))
+}
+
+// TestSimulatedAtTheSameTime runs the suite on all devices of a driver at once: with -race, every function beside every other.
+func TestSimulatedAtTheSameTime(t *testing.T) {
+	const devices = 4
+	gpu := drivertest.New(drivertest.Config{Devices: drivertest.Devices(devices, drivertest.H100())})
+	t.Run("all", func(t *testing.T) {
+		for i := range driver.Device(devices) {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				conformance.Run(t, shifted{gpu, i})
+			})
+		}
+	})
+	assert.Empty(t, gpu.Leaks())
+	require.NoError(t, gpu.Close())
 }
 
 func TestSimulatedSticky(t *testing.T) {

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	goruntime "runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -63,6 +64,7 @@ var writeTests = []test{
 		assert.Equal(e, []uint64{1<<63 + 1, 0, 0, 0, 0, 0, 0, 2}, words)
 		e.ok(e.api.StreamWriteValue64(s, ptr, 3, 0))
 		for atomic.LoadUint64(&words[0]) != 3 { // it shows without a call of the driver
+			goruntime.Gosched()
 		}
 	}},
 	{"after the kernel before it", func(e *env) {
@@ -77,6 +79,7 @@ var writeTests = []test{
 			e.ok(e.ramp(f, s, out, 7, 16))
 			e.ok(e.api.StreamWriteValue64(s, ptr, i+1, 0))
 			for atomic.LoadUint64(&words[0]) != i+1 {
+				goruntime.Gosched()
 			}
 			assert.Equal(e, rampFrom(7, 16), append([]uint32(nil), unsafe.Slice((*uint32)(at(data)), 16)...))
 		}

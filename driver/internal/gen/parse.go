@@ -111,7 +111,7 @@ func (e *entry) parseHead(fields []string) error {
 			e.needsContext = true
 		case "hand":
 			e.by = true
-		case "early", "harmless", "hot", "work", "unsafe":
+		case "early", "harmless", "hot", "work", "cold", "unsafe":
 			e.rules = append(e.rules, fields[i])
 		default:
 			version, err := strconv.Atoi(fields[i])

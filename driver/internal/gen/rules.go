@@ -18,6 +18,9 @@ func writeRules(b *bytes.Buffer, groups []*group) {
 		for _, e := range g.entries {
 			var all []string
 			for _, name := range e.rules {
+				if name == "cold" {
+					continue
+				}
 				all = append(all, name+": true")
 				if more := implied[name]; more != "" {
 					all = append(all, more+": true")

@@ -186,15 +186,15 @@ func writeCall(b *bytes.Buffer, e *entry) {
 	}
 	p(b, "r = l.call(fn%s, &c.Frame, %d)", e.name[2:], len(fields))
 	for _, a := range e.args {
-		if check := e.check(a); a.out && check != "" {
+		if check := e.bounds(a); a.out && check != "" {
 			p(b, "r = %s", check)
 		}
 	}
 	p(b, "return\n}\n")
 }
 
-// check is what compares a result of a call with its bounds, or "".
-func (e *entry) check(a arg) string {
+// bounds is what compares a result of a call with its bounds, or "".
+func (e *entry) bounds(a arg) string {
 	call := fmt.Sprintf("(l, fn%s, r, %q, ", e.name[2:], a.name)
 	switch {
 	case a.typ == "unsafe.Pointer":
