@@ -4,291 +4,477 @@
 
 /* Initialization and version */
 SIGNATURE(PFN_cuInit_v2000, (unsigned int));
+NAME(cuInit, cuInit);
 SIGNATURE(PFN_cuDriverGetVersion_v2020, (int *));
+NAME(cuDriverGetVersion, cuDriverGetVersion);
 
 /* Devices */
 SIGNATURE(PFN_cuDeviceGetCount_v2000, (int *));
+NAME(cuDeviceGetCount, cuDeviceGetCount);
 SIGNATURE(PFN_cuDeviceGet_v2000, (CUdevice *, int));
+NAME(cuDeviceGet, cuDeviceGet);
 SIGNATURE(PFN_cuDeviceGetName_v2000, (char *, int, CUdevice));
+NAME(cuDeviceGetName, cuDeviceGetName);
 SIGNATURE(PFN_cuDeviceGetUuid_v11040, (CUuuid *, CUdevice));
+NAME(cuDeviceGetUuid, cuDeviceGetUuid_v2);
 SIGNATURE(PFN_cuDeviceGetUuid_v9020, (CUuuid *, CUdevice));
 SIGNATURE(PFN_cuDeviceTotalMem_v3020, (size_t *, CUdevice));
+NAME(cuDeviceTotalMem, cuDeviceTotalMem_v2);
 SIGNATURE(PFN_cuDeviceGetAttribute_v2000, (int *, CUdevice_attribute, CUdevice));
+NAME(cuDeviceGetAttribute, cuDeviceGetAttribute);
 SIGNATURE(PFN_cuDeviceGetPCIBusId_v4010, (char *, int, CUdevice));
+NAME(cuDeviceGetPCIBusId, cuDeviceGetPCIBusId);
 SIGNATURE(PFN_cuDeviceGetByPCIBusId_v4010, (CUdevice *, const char *));
+NAME(cuDeviceGetByPCIBusId, cuDeviceGetByPCIBusId);
 SIGNATURE(PFN_cuDeviceGetP2PAttribute_v8000, (int *, CUdevice_P2PAttribute, CUdevice, CUdevice));
+NAME(cuDeviceGetP2PAttribute, cuDeviceGetP2PAttribute);
 SIGNATURE(PFN_cuDeviceGetDefaultMemPool_v11020, (CUmemoryPool *, CUdevice));
+NAME(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool);
 SIGNATURE(PFN_cuDeviceGetMemPool_v11020, (CUmemoryPool *, CUdevice));
+NAME(cuDeviceGetMemPool, cuDeviceGetMemPool);
 SIGNATURE(PFN_cuDeviceSetMemPool_v11020, (CUdevice, CUmemoryPool));
+NAME(cuDeviceSetMemPool, cuDeviceSetMemPool);
 
 /* Primary contexts */
 SIGNATURE(PFN_cuDevicePrimaryCtxRetain_v7000, (CUcontext *, CUdevice));
+NAME(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain);
 SIGNATURE(PFN_cuDevicePrimaryCtxRelease_v11000, (CUdevice));
+NAME(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2);
 SIGNATURE(PFN_cuDevicePrimaryCtxReset_v11000, (CUdevice));
+NAME(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2);
 SIGNATURE(PFN_cuDevicePrimaryCtxGetState_v7000, (CUdevice, unsigned int *, int *));
+NAME(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState);
 SIGNATURE(PFN_cuDevicePrimaryCtxSetFlags_v11000, (CUdevice, unsigned int));
+NAME(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2);
 
 /* Current context */
 SIGNATURE(PFN_cuCtxPushCurrent_v4000, (CUcontext));
+NAME(cuCtxPushCurrent, cuCtxPushCurrent_v2);
 SIGNATURE(PFN_cuCtxPopCurrent_v4000, (CUcontext *));
+NAME(cuCtxPopCurrent, cuCtxPopCurrent_v2);
 SIGNATURE(PFN_cuCtxSetCurrent_v4000, (CUcontext));
+NAME(cuCtxSetCurrent, cuCtxSetCurrent);
 SIGNATURE(PFN_cuCtxGetCurrent_v4000, (CUcontext *));
+NAME(cuCtxGetCurrent, cuCtxGetCurrent);
 SIGNATURE(PFN_cuCtxGetDevice_v2000, (CUdevice *));
+NAME(cuCtxGetDevice, cuCtxGetDevice);
 SIGNATURE(PFN_cuCtxSynchronize_v2000, (void));
+NAME(cuCtxSynchronize, cuCtxSynchronize);
 SIGNATURE(PFN_cuCtxGetStreamPriorityRange_v5050, (int *, int *));
+NAME(cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange);
 SIGNATURE(PFN_cuCtxGetLimit_v3010, (size_t *, CUlimit));
+NAME(cuCtxGetLimit, cuCtxGetLimit);
 SIGNATURE(PFN_cuCtxSetLimit_v3010, (CUlimit, size_t));
+NAME(cuCtxSetLimit, cuCtxSetLimit);
 SIGNATURE(PFN_cuCtxGetId_v12000, (CUcontext, unsigned long long *));
+NAME(cuCtxGetId, cuCtxGetId);
 SIGNATURE(PFN_cuCtxGetApiVersion_v3020, (CUcontext, unsigned int *));
+NAME(cuCtxGetApiVersion, cuCtxGetApiVersion);
 
 /* Peer access */
 SIGNATURE(PFN_cuDeviceCanAccessPeer_v4000, (int *, CUdevice, CUdevice));
+NAME(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer);
 SIGNATURE(PFN_cuCtxEnablePeerAccess_v4000, (CUcontext, unsigned int));
+NAME(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess);
 SIGNATURE(PFN_cuCtxDisablePeerAccess_v4000, (CUcontext));
+NAME(cuCtxDisablePeerAccess, cuCtxDisablePeerAccess);
 
 /* Memory */
 SIGNATURE(PFN_cuMemGetInfo_v3020, (size_t *, size_t *));
+NAME(cuMemGetInfo, cuMemGetInfo_v2);
 SIGNATURE(PFN_cuMemAlloc_v3020, (CUdeviceptr *, size_t));
+NAME(cuMemAlloc, cuMemAlloc_v2);
 SIGNATURE(PFN_cuMemFree_v3020, (CUdeviceptr));
+NAME(cuMemFree, cuMemFree_v2);
 SIGNATURE(PFN_cuMemGetAddressRange_v3020, (CUdeviceptr *, size_t *, CUdeviceptr));
+NAME(cuMemGetAddressRange, cuMemGetAddressRange_v2);
 SIGNATURE(PFN_cuMemHostAlloc_v2020, (void **, size_t, unsigned int));
+NAME(cuMemHostAlloc, cuMemHostAlloc);
 SIGNATURE(PFN_cuMemFreeHost_v2000, (void *));
+NAME(cuMemFreeHost, cuMemFreeHost);
 SIGNATURE(PFN_cuMemHostRegister_v6050, (void *, size_t, unsigned int));
+NAME(cuMemHostRegister, cuMemHostRegister_v2);
 SIGNATURE(PFN_cuMemHostUnregister_v4000, (void *));
+NAME(cuMemHostUnregister, cuMemHostUnregister);
 SIGNATURE(PFN_cuMemHostGetDevicePointer_v3020, (CUdeviceptr *, void *, unsigned int));
+NAME(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2);
 SIGNATURE(PFN_cuPointerGetAttribute_v4000, (void *, CUpointer_attribute, CUdeviceptr));
+NAME(cuPointerGetAttribute, cuPointerGetAttribute);
 
 /* Stream-ordered memory */
 SIGNATURE(PFN_cuMemAllocAsync_v11020, (CUdeviceptr *, size_t, CUstream));
+NAME(cuMemAllocAsync, cuMemAllocAsync);
 SIGNATURE(PFN_cuMemFreeAsync_v11020, (CUdeviceptr, CUstream));
+NAME(cuMemFreeAsync, cuMemFreeAsync);
 SIGNATURE(PFN_cuMemAllocFromPoolAsync_v11020, (CUdeviceptr *, size_t, CUmemoryPool, CUstream));
+NAME(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync);
 SIGNATURE(PFN_cuMemPoolCreate_v11020, (CUmemoryPool *, const CUmemPoolProps *));
+NAME(cuMemPoolCreate, cuMemPoolCreate);
 SIGNATURE(PFN_cuMemPoolDestroy_v11020, (CUmemoryPool));
+NAME(cuMemPoolDestroy, cuMemPoolDestroy);
 SIGNATURE(PFN_cuMemPoolTrimTo_v11020, (CUmemoryPool, size_t));
+NAME(cuMemPoolTrimTo, cuMemPoolTrimTo);
 SIGNATURE(PFN_cuMemPoolSetAttribute_v11020, (CUmemoryPool, CUmemPool_attribute, void *));
+NAME(cuMemPoolSetAttribute, cuMemPoolSetAttribute);
 SIGNATURE(PFN_cuMemPoolGetAttribute_v11020, (CUmemoryPool, CUmemPool_attribute, void *));
+NAME(cuMemPoolGetAttribute, cuMemPoolGetAttribute);
 SIGNATURE(PFN_cuMemPoolSetAccess_v11020, (CUmemoryPool, const CUmemAccessDesc *, size_t));
+NAME(cuMemPoolSetAccess, cuMemPoolSetAccess);
 SIGNATURE(PFN_cuMemPoolGetAccess_v11020, (CUmemAccess_flags *, CUmemoryPool, CUmemLocation *));
+NAME(cuMemPoolGetAccess, cuMemPoolGetAccess);
 
 /* Managed memory */
 SIGNATURE(PFN_cuMemAllocManaged_v6000, (CUdeviceptr *, size_t, unsigned int));
+NAME(cuMemAllocManaged, cuMemAllocManaged);
 #if CUDA_VERSION >= 12020
 SIGNATURE(PFN_cuMemPrefetchAsync_v12020, (CUdeviceptr, size_t, CUmemLocation, unsigned int, CUstream));
+NAME(cuMemPrefetchAsync, cuMemPrefetchAsync_v2);
 #endif
 #if CUDA_VERSION >= 12020
 SIGNATURE(PFN_cuMemAdvise_v12020, (CUdeviceptr, size_t, CUmem_advise, CUmemLocation));
+NAME(cuMemAdvise, cuMemAdvise_v2);
 #endif
 
 /* Virtual memory */
 SIGNATURE(PFN_cuMemAddressReserve_v10020, (CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long));
+NAME(cuMemAddressReserve, cuMemAddressReserve);
 SIGNATURE(PFN_cuMemAddressFree_v10020, (CUdeviceptr, size_t));
+NAME(cuMemAddressFree, cuMemAddressFree);
 SIGNATURE(PFN_cuMemCreate_v10020, (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long));
+NAME(cuMemCreate, cuMemCreate);
 SIGNATURE(PFN_cuMemRelease_v10020, (CUmemGenericAllocationHandle));
+NAME(cuMemRelease, cuMemRelease);
 SIGNATURE(PFN_cuMemMap_v10020, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long));
+NAME(cuMemMap, cuMemMap);
 SIGNATURE(PFN_cuMemUnmap_v10020, (CUdeviceptr, size_t));
+NAME(cuMemUnmap, cuMemUnmap);
 SIGNATURE(PFN_cuMemSetAccess_v10020, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t));
+NAME(cuMemSetAccess, cuMemSetAccess);
 SIGNATURE(PFN_cuMemGetAllocationGranularity_v10020, (size_t *, const CUmemAllocationProp *, CUmemAllocationGranularity_flags));
+NAME(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity);
 SIGNATURE(PFN_cuMemExportToShareableHandle_v10020, (void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long));
+NAME(cuMemExportToShareableHandle, cuMemExportToShareableHandle);
 SIGNATURE(PFN_cuMemImportFromShareableHandle_v10020, (CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType));
+NAME(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle);
 
 /* Arrays */
 SIGNATURE(PFN_cuArrayCreate_v3020, (CUarray *, const CUDA_ARRAY_DESCRIPTOR *));
+NAME(cuArrayCreate, cuArrayCreate_v2);
 SIGNATURE(PFN_cuArray3DCreate_v3020, (CUarray *, const CUDA_ARRAY3D_DESCRIPTOR *));
+NAME(cuArray3DCreate, cuArray3DCreate_v2);
 SIGNATURE(PFN_cuArrayDestroy_v2000, (CUarray));
+NAME(cuArrayDestroy, cuArrayDestroy);
 SIGNATURE(PFN_cuArrayGetDescriptor_v3020, (CUDA_ARRAY_DESCRIPTOR *, CUarray));
+NAME(cuArrayGetDescriptor, cuArrayGetDescriptor_v2);
 SIGNATURE(PFN_cuArray3DGetDescriptor_v3020, (CUDA_ARRAY3D_DESCRIPTOR *, CUarray));
+NAME(cuArray3DGetDescriptor, cuArray3DGetDescriptor_v2);
 
 /* Textures */
 SIGNATURE(PFN_cuTexObjectCreate_v5000, (CUtexObject *, const CUDA_RESOURCE_DESC *, const CUDA_TEXTURE_DESC *, const CUDA_RESOURCE_VIEW_DESC *));
+NAME(cuTexObjectCreate, cuTexObjectCreate);
 SIGNATURE(PFN_cuTexObjectDestroy_v5000, (CUtexObject));
+NAME(cuTexObjectDestroy, cuTexObjectDestroy);
 SIGNATURE(PFN_cuTexObjectGetResourceDesc_v5000, (CUDA_RESOURCE_DESC *, CUtexObject));
+NAME(cuTexObjectGetResourceDesc, cuTexObjectGetResourceDesc);
 SIGNATURE(PFN_cuTexObjectGetTextureDesc_v5000, (CUDA_TEXTURE_DESC *, CUtexObject));
+NAME(cuTexObjectGetTextureDesc, cuTexObjectGetTextureDesc);
 SIGNATURE(PFN_cuTexObjectGetResourceViewDesc_v5000, (CUDA_RESOURCE_VIEW_DESC *, CUtexObject));
+NAME(cuTexObjectGetResourceViewDesc, cuTexObjectGetResourceViewDesc);
 
 /* Tensor maps */
 SIGNATURE(PFN_cuTensorMapEncodeTiled_v12000, (CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill));
+NAME(cuTensorMapEncodeTiled, cuTensorMapEncodeTiled);
 
 /* Copies */
 SIGNATURE(PFN_cuMemcpyHtoD_v3020, (CUdeviceptr, const void *, size_t));
+NAME(cuMemcpyHtoD, cuMemcpyHtoD_v2);
 SIGNATURE(PFN_cuMemcpyDtoH_v3020, (void *, CUdeviceptr, size_t));
+NAME(cuMemcpyDtoH, cuMemcpyDtoH_v2);
 SIGNATURE(PFN_cuMemcpyDtoD_v3020, (CUdeviceptr, CUdeviceptr, size_t));
+NAME(cuMemcpyDtoD, cuMemcpyDtoD_v2);
 SIGNATURE(PFN_cuMemcpy_v4000, (CUdeviceptr, CUdeviceptr, size_t));
+NAME(cuMemcpy, cuMemcpy);
 SIGNATURE(PFN_cuMemcpyPeer_v4000, (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t));
+NAME(cuMemcpyPeer, cuMemcpyPeer);
 SIGNATURE(PFN_cuMemcpy2D_v3020, (const CUDA_MEMCPY2D *));
+NAME(cuMemcpy2D, cuMemcpy2D_v2);
 SIGNATURE(PFN_cuMemcpyHtoDAsync_v3020, (CUdeviceptr, const void *, size_t, CUstream));
+NAME(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2);
 SIGNATURE(PFN_cuMemcpyDtoHAsync_v3020, (void *, CUdeviceptr, size_t, CUstream));
+NAME(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2);
 SIGNATURE(PFN_cuMemcpyDtoDAsync_v3020, (CUdeviceptr, CUdeviceptr, size_t, CUstream));
+NAME(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2);
 SIGNATURE(PFN_cuMemcpyAsync_v4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream));
+NAME(cuMemcpyAsync, cuMemcpyAsync);
 SIGNATURE(PFN_cuMemcpyPeerAsync_v4000, (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream));
+NAME(cuMemcpyPeerAsync, cuMemcpyPeerAsync);
 SIGNATURE(PFN_cuMemcpy2DAsync_v3020, (const CUDA_MEMCPY2D *, CUstream));
+NAME(cuMemcpy2DAsync, cuMemcpy2DAsync_v2);
 SIGNATURE(PFN_cuMemcpy3DAsync_v3020, (const CUDA_MEMCPY3D *, CUstream));
+NAME(cuMemcpy3DAsync, cuMemcpy3DAsync_v2);
 
 /* Memsets */
 SIGNATURE(PFN_cuMemsetD8_v3020, (CUdeviceptr, unsigned char, size_t));
+NAME(cuMemsetD8, cuMemsetD8_v2);
 SIGNATURE(PFN_cuMemsetD16_v3020, (CUdeviceptr, unsigned short, size_t));
+NAME(cuMemsetD16, cuMemsetD16_v2);
 SIGNATURE(PFN_cuMemsetD32_v3020, (CUdeviceptr, unsigned int, size_t));
+NAME(cuMemsetD32, cuMemsetD32_v2);
 SIGNATURE(PFN_cuMemsetD8Async_v3020, (CUdeviceptr, unsigned char, size_t, CUstream));
+NAME(cuMemsetD8Async, cuMemsetD8Async);
 SIGNATURE(PFN_cuMemsetD16Async_v3020, (CUdeviceptr, unsigned short, size_t, CUstream));
+NAME(cuMemsetD16Async, cuMemsetD16Async);
 SIGNATURE(PFN_cuMemsetD32Async_v3020, (CUdeviceptr, unsigned int, size_t, CUstream));
+NAME(cuMemsetD32Async, cuMemsetD32Async);
 
 /* Streams */
 SIGNATURE(PFN_cuStreamCreate_v2000, (CUstream *, unsigned int));
+NAME(cuStreamCreate, cuStreamCreate);
 SIGNATURE(PFN_cuStreamCreateWithPriority_v5050, (CUstream *, unsigned int, int));
+NAME(cuStreamCreateWithPriority, cuStreamCreateWithPriority);
 SIGNATURE(PFN_cuStreamDestroy_v4000, (CUstream));
+NAME(cuStreamDestroy, cuStreamDestroy_v2);
 SIGNATURE(PFN_cuStreamQuery_v2000, (CUstream));
+NAME(cuStreamQuery, cuStreamQuery);
 SIGNATURE(PFN_cuStreamSynchronize_v2000, (CUstream));
+NAME(cuStreamSynchronize, cuStreamSynchronize);
 SIGNATURE(PFN_cuStreamWaitEvent_v3020, (CUstream, CUevent, unsigned int));
+NAME(cuStreamWaitEvent, cuStreamWaitEvent);
 SIGNATURE(PFN_cuStreamGetId_v12000, (CUstream, unsigned long long *));
+NAME(cuStreamGetId, cuStreamGetId);
 SIGNATURE(PFN_cuStreamGetCtx_v9020, (CUstream, CUcontext *));
+NAME(cuStreamGetCtx, cuStreamGetCtx);
 SIGNATURE(PFN_cuStreamGetFlags_v5050, (CUstream, unsigned int *));
+NAME(cuStreamGetFlags, cuStreamGetFlags);
 SIGNATURE(PFN_cuStreamGetPriority_v5050, (CUstream, int *));
+NAME(cuStreamGetPriority, cuStreamGetPriority);
 SIGNATURE(PFN_cuLaunchHostFunc_v10000, (CUstream, CUhostFn, void *));
+NAME(cuLaunchHostFunc, cuLaunchHostFunc);
 SIGNATURE(PFN_cuStreamBeginCapture_v10010, (CUstream, CUstreamCaptureMode));
+NAME(cuStreamBeginCapture, cuStreamBeginCapture_v2);
 SIGNATURE(PFN_cuStreamEndCapture_v10000, (CUstream, CUgraph *));
+NAME(cuStreamEndCapture, cuStreamEndCapture);
 SIGNATURE(PFN_cuStreamIsCapturing_v10000, (CUstream, CUstreamCaptureStatus *));
+NAME(cuStreamIsCapturing, cuStreamIsCapturing);
 SIGNATURE(PFN_cuThreadExchangeStreamCaptureMode_v10010, (CUstreamCaptureMode *));
+NAME(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode);
 
 /* Stream memory operations */
 SIGNATURE(PFN_cuStreamWriteValue32_v11070, (CUstream, CUdeviceptr, cuuint32_t, unsigned int));
+NAME(cuStreamWriteValue32, cuStreamWriteValue32_v2);
 SIGNATURE(PFN_cuStreamWaitValue64_v11070, (CUstream, CUdeviceptr, cuuint64_t, unsigned int));
+NAME(cuStreamWaitValue64, cuStreamWaitValue64_v2);
 SIGNATURE(PFN_cuStreamWriteValue64_v11070, (CUstream, CUdeviceptr, cuuint64_t, unsigned int));
+NAME(cuStreamWriteValue64, cuStreamWriteValue64_v2);
 
 /* Events */
 SIGNATURE(PFN_cuEventCreate_v2000, (CUevent *, unsigned int));
+NAME(cuEventCreate, cuEventCreate);
 SIGNATURE(PFN_cuEventRecord_v2000, (CUevent, CUstream));
+NAME(cuEventRecord, cuEventRecord);
 SIGNATURE(PFN_cuEventRecordWithFlags_v11010, (CUevent, CUstream, unsigned int));
+NAME(cuEventRecordWithFlags, cuEventRecordWithFlags);
 SIGNATURE(PFN_cuEventQuery_v2000, (CUevent));
+NAME(cuEventQuery, cuEventQuery);
 SIGNATURE(PFN_cuEventSynchronize_v2000, (CUevent));
+NAME(cuEventSynchronize, cuEventSynchronize);
 #if CUDA_VERSION >= 12080
 SIGNATURE(PFN_cuEventElapsedTime_v12080, (float *, CUevent, CUevent));
+NAME(cuEventElapsedTime, cuEventElapsedTime_v2);
 #endif
 SIGNATURE(PFN_cuEventElapsedTime_v2000, (float *, CUevent, CUevent));
 SIGNATURE(PFN_cuEventDestroy_v4000, (CUevent));
+NAME(cuEventDestroy, cuEventDestroy_v2);
 
 /* Modules */
 SIGNATURE(PFN_cuModuleLoadDataEx_v2010, (CUmodule *, const void *, unsigned int, CUjit_option *, void **));
+NAME(cuModuleLoadDataEx, cuModuleLoadDataEx);
 SIGNATURE(PFN_cuModuleUnload_v2000, (CUmodule));
+NAME(cuModuleUnload, cuModuleUnload);
 SIGNATURE(PFN_cuModuleGetFunction_v2000, (CUfunction *, CUmodule, const char *));
+NAME(cuModuleGetFunction, cuModuleGetFunction);
 SIGNATURE(PFN_cuModuleGetGlobal_v3020, (CUdeviceptr *, size_t *, CUmodule, const char *));
+NAME(cuModuleGetGlobal, cuModuleGetGlobal_v2);
 SIGNATURE(PFN_cuModuleGetLoadingMode_v11070, (CUmoduleLoadingMode *));
+NAME(cuModuleGetLoadingMode, cuModuleGetLoadingMode);
 
 /* Libraries and kernels */
 SIGNATURE(PFN_cuLibraryLoadData_v12000, (CUlibrary *, const void *, CUjit_option *, void **, unsigned int, CUlibraryOption *, void **, unsigned int));
+NAME(cuLibraryLoadData, cuLibraryLoadData);
 SIGNATURE(PFN_cuLibraryUnload_v12000, (CUlibrary));
+NAME(cuLibraryUnload, cuLibraryUnload);
 SIGNATURE(PFN_cuLibraryGetKernel_v12000, (CUkernel *, CUlibrary, const char *));
+NAME(cuLibraryGetKernel, cuLibraryGetKernel);
 SIGNATURE(PFN_cuLibraryGetModule_v12000, (CUmodule *, CUlibrary));
+NAME(cuLibraryGetModule, cuLibraryGetModule);
 SIGNATURE(PFN_cuLibraryGetGlobal_v12000, (CUdeviceptr *, size_t *, CUlibrary, const char *));
+NAME(cuLibraryGetGlobal, cuLibraryGetGlobal);
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuLibraryGetKernelCount_v12040, (unsigned int *, CUlibrary));
+NAME(cuLibraryGetKernelCount, cuLibraryGetKernelCount);
 #endif
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuLibraryEnumerateKernels_v12040, (CUkernel *, unsigned int, CUlibrary));
+NAME(cuLibraryEnumerateKernels, cuLibraryEnumerateKernels);
 #endif
 SIGNATURE(PFN_cuKernelGetFunction_v12000, (CUfunction *, CUkernel));
+NAME(cuKernelGetFunction, cuKernelGetFunction);
 #if CUDA_VERSION >= 12030
 SIGNATURE(PFN_cuKernelGetName_v12030, (const char **, CUkernel));
+NAME(cuKernelGetName, cuKernelGetName);
 #endif
 SIGNATURE(PFN_cuKernelGetAttribute_v12000, (int *, CUfunction_attribute, CUkernel, CUdevice));
+NAME(cuKernelGetAttribute, cuKernelGetAttribute);
 SIGNATURE(PFN_cuKernelSetAttribute_v12000, (CUfunction_attribute, int, CUkernel, CUdevice));
+NAME(cuKernelSetAttribute, cuKernelSetAttribute);
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuKernelGetParamInfo_v12040, (CUkernel, size_t, size_t *, size_t *));
+NAME(cuKernelGetParamInfo, cuKernelGetParamInfo);
 #endif
 
 /* Functions and launches */
 SIGNATURE(PFN_cuFuncGetAttribute_v2020, (int *, CUfunction_attribute, CUfunction));
+NAME(cuFuncGetAttribute, cuFuncGetAttribute);
 SIGNATURE(PFN_cuFuncSetAttribute_v9000, (CUfunction, CUfunction_attribute, int));
+NAME(cuFuncSetAttribute, cuFuncSetAttribute);
 SIGNATURE(PFN_cuFuncSetCacheConfig_v3000, (CUfunction, CUfunc_cache));
+NAME(cuFuncSetCacheConfig, cuFuncSetCacheConfig);
 SIGNATURE(PFN_cuFuncGetModule_v11000, (CUmodule *, CUfunction));
+NAME(cuFuncGetModule, cuFuncGetModule);
 #if CUDA_VERSION >= 12030
 SIGNATURE(PFN_cuFuncGetName_v12030, (const char **, CUfunction));
+NAME(cuFuncGetName, cuFuncGetName);
 #endif
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuFuncGetParamInfo_v12040, (CUfunction, size_t, size_t *, size_t *));
+NAME(cuFuncGetParamInfo, cuFuncGetParamInfo);
 #endif
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuFuncLoad_v12040, (CUfunction));
+NAME(cuFuncLoad, cuFuncLoad);
 #endif
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuFuncIsLoaded_v12040, (CUfunctionLoadingState *, CUfunction));
+NAME(cuFuncIsLoaded, cuFuncIsLoaded);
 #endif
 SIGNATURE(PFN_cuLaunchKernel_v4000, (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, CUstream, void **, void **));
+NAME(cuLaunchKernel, cuLaunchKernel);
 SIGNATURE(PFN_cuLaunchCooperativeKernel_v9000, (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, CUstream, void **));
+NAME(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel);
 SIGNATURE(PFN_cuLaunchKernelEx_v11060, (const CUlaunchConfig *, CUfunction, void **, void **));
+NAME(cuLaunchKernelEx, cuLaunchKernelEx);
 
 /* Occupancy */
 SIGNATURE(PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050, (int *, CUfunction, int, size_t));
+NAME(cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor);
 SIGNATURE(PFN_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_v7000, (int *, CUfunction, int, size_t, unsigned int));
+NAME(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
 SIGNATURE(PFN_cuOccupancyMaxPotentialBlockSize_v6050, (int *, int *, CUfunction, CUoccupancyB2DSize, size_t, int));
+NAME(cuOccupancyMaxPotentialBlockSize, cuOccupancyMaxPotentialBlockSize);
 SIGNATURE(PFN_cuOccupancyAvailableDynamicSMemPerBlock_v10020, (size_t *, CUfunction, int, int));
+NAME(cuOccupancyAvailableDynamicSMemPerBlock, cuOccupancyAvailableDynamicSMemPerBlock);
 SIGNATURE(PFN_cuOccupancyMaxActiveClusters_v11070, (int *, CUfunction, const CUlaunchConfig *));
+NAME(cuOccupancyMaxActiveClusters, cuOccupancyMaxActiveClusters);
 SIGNATURE(PFN_cuOccupancyMaxPotentialClusterSize_v11070, (int *, CUfunction, const CUlaunchConfig *));
+NAME(cuOccupancyMaxPotentialClusterSize, cuOccupancyMaxPotentialClusterSize);
 
 /* Graphs */
 SIGNATURE(PFN_cuGraphCreate_v10000, (CUgraph *, unsigned int));
+NAME(cuGraphCreate, cuGraphCreate);
 SIGNATURE(PFN_cuGraphGetNodes_v10000, (CUgraph, CUgraphNode *, size_t *));
+NAME(cuGraphGetNodes, cuGraphGetNodes);
 SIGNATURE(PFN_cuGraphNodeGetType_v10000, (CUgraphNode, CUgraphNodeType *));
+NAME(cuGraphNodeGetType, cuGraphNodeGetType);
 SIGNATURE(PFN_cuGraphInstantiateWithFlags_v11040, (CUgraphExec *, CUgraph, unsigned long long));
+NAME(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags);
 SIGNATURE(PFN_cuGraphExecUpdate_v12000, (CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *));
+NAME(cuGraphExecUpdate, cuGraphExecUpdate_v2);
 SIGNATURE(PFN_cuGraphExecKernelNodeSetParams_v12000, (CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS *));
+NAME(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2);
 SIGNATURE(PFN_cuGraphUpload_v11010, (CUgraphExec, CUstream));
+NAME(cuGraphUpload, cuGraphUpload);
 SIGNATURE(PFN_cuGraphLaunch_v10000, (CUgraphExec, CUstream));
+NAME(cuGraphLaunch, cuGraphLaunch);
 SIGNATURE(PFN_cuGraphExecDestroy_v10000, (CUgraphExec));
+NAME(cuGraphExecDestroy, cuGraphExecDestroy);
 SIGNATURE(PFN_cuGraphDestroy_v10000, (CUgraph));
+NAME(cuGraphDestroy, cuGraphDestroy);
 SIGNATURE(PFN_cuGraphDebugDotPrint_v11030, (CUgraph, const char *, unsigned int));
+NAME(cuGraphDebugDotPrint, cuGraphDebugDotPrint);
 
 /* Green contexts */
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuDeviceGetDevResource_v12040, (CUdevice, CUdevResource *, CUdevResourceType));
+NAME(cuDeviceGetDevResource, cuDeviceGetDevResource);
 #endif
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuDevSmResourceSplitByCount_v12040, (CUdevResource *, unsigned int *, const CUdevResource *, CUdevResource *, unsigned int, unsigned int));
+NAME(cuDevSmResourceSplitByCount, cuDevSmResourceSplitByCount);
 #endif
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuDevResourceGenerateDesc_v12040, (CUdevResourceDesc *, CUdevResource *, unsigned int));
+NAME(cuDevResourceGenerateDesc, cuDevResourceGenerateDesc);
 #endif
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuGreenCtxCreate_v12040, (CUgreenCtx *, CUdevResourceDesc, CUdevice, unsigned int));
+NAME(cuGreenCtxCreate, cuGreenCtxCreate);
 #endif
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuGreenCtxDestroy_v12040, (CUgreenCtx));
+NAME(cuGreenCtxDestroy, cuGreenCtxDestroy);
 #endif
 #if CUDA_VERSION >= 12050
 SIGNATURE(PFN_cuGreenCtxStreamCreate_v12050, (CUstream *, CUgreenCtx, unsigned int, int));
+NAME(cuGreenCtxStreamCreate, cuGreenCtxStreamCreate);
 #endif
 #if CUDA_VERSION >= 12040
 SIGNATURE(PFN_cuCtxFromGreenCtx_v12040, (CUcontext *, CUgreenCtx));
+NAME(cuCtxFromGreenCtx, cuCtxFromGreenCtx);
 #endif
 
 /* Checkpoints of processes */
 #if CUDA_VERSION >= 12080
 SIGNATURE(PFN_cuCheckpointProcessGetRestoreThreadId_v12080, (int, int *));
+NAME(cuCheckpointProcessGetRestoreThreadId, cuCheckpointProcessGetRestoreThreadId);
 #endif
 #if CUDA_VERSION >= 12080
 SIGNATURE(PFN_cuCheckpointProcessGetState_v12080, (int, CUprocessState *));
+NAME(cuCheckpointProcessGetState, cuCheckpointProcessGetState);
 #endif
 #if CUDA_VERSION >= 12080
 SIGNATURE(PFN_cuCheckpointProcessLock_v12080, (int, CUcheckpointLockArgs *));
+NAME(cuCheckpointProcessLock, cuCheckpointProcessLock);
 #endif
 #if CUDA_VERSION >= 12080
 SIGNATURE(PFN_cuCheckpointProcessCheckpoint_v12080, (int, CUcheckpointCheckpointArgs *));
+NAME(cuCheckpointProcessCheckpoint, cuCheckpointProcessCheckpoint);
 #endif
 #if CUDA_VERSION >= 12080
 SIGNATURE(PFN_cuCheckpointProcessRestore_v12080, (int, CUcheckpointRestoreArgs *));
+NAME(cuCheckpointProcessRestore, cuCheckpointProcessRestore);
 #endif
 #if CUDA_VERSION >= 12080
 SIGNATURE(PFN_cuCheckpointProcessUnlock_v12080, (int, CUcheckpointUnlockArgs *));
+NAME(cuCheckpointProcessUnlock, cuCheckpointProcessUnlock);
 #endif
 
 /* Sharing with other processes */
 SIGNATURE(PFN_cuIpcGetMemHandle_v4010, (CUipcMemHandle *, CUdeviceptr));
+NAME(cuIpcGetMemHandle, cuIpcGetMemHandle);
 SIGNATURE(PFN_cuIpcOpenMemHandle_v11000, (CUdeviceptr *, CUipcMemHandle, unsigned int));
+NAME(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2);
 SIGNATURE(PFN_cuIpcCloseMemHandle_v4010, (CUdeviceptr));
+NAME(cuIpcCloseMemHandle, cuIpcCloseMemHandle);
 SIGNATURE(PFN_cuIpcGetEventHandle_v4010, (CUipcEventHandle *, CUevent));
+NAME(cuIpcGetEventHandle, cuIpcGetEventHandle);
 SIGNATURE(PFN_cuIpcOpenEventHandle_v4010, (CUevent *, CUipcEventHandle));
+NAME(cuIpcOpenEventHandle, cuIpcOpenEventHandle);
 
 /* Errors */
 SIGNATURE(PFN_cuGetErrorName_v6000, (CUresult, const char **));
+NAME(cuGetErrorName, cuGetErrorName);
 SIGNATURE(PFN_cuGetErrorString_v6000, (CUresult, const char **));
+NAME(cuGetErrorString, cuGetErrorString);
 
 SIZE(CUresult, 4);
 VALUE(CUDA_SUCCESS, 0);

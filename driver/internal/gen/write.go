@@ -264,8 +264,13 @@ func writeABI(b *bytes.Buffer, groups []*group, enums []*enum) {
 	for _, g := range groups {
 		p(b, "\n/* %s */", g.title)
 		for _, e := range g.entries {
-			for _, v := range e.variants {
-				since(b, strconv.Itoa(v.version), func() { p(b, "SIGNATURE(PFN_%s_v%d, (%s));", e.name, v.version, e.c) })
+			for i, v := range e.variants {
+				since(b, strconv.Itoa(v.version), func() {
+					p(b, "SIGNATURE(PFN_%s_v%d, (%s));", e.name, v.version, e.c)
+					if i == 0 {
+						p(b, "NAME(%s, %s);", e.name, e.name+v.suffix)
+					}
+				})
 			}
 		}
 	}
