@@ -862,6 +862,12 @@ type API interface {
 	// Sharing with other processes:
 	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
 
+	// MemGetHandleForAddressRange names a range of device memory to other drivers of the machine, such
+	// as that of a network card: MemRangeDMABufFD makes a file descriptor, which the caller owns. ptr and
+	// bytes are multiples of the page size of the host. See DeviceAttributeDMABufSupported.
+	// Since CUDA 11.7.
+	MemGetHandleForAddressRange(ptr DevicePtr, bytes uint64, kind MemRangeHandleType, flags uint64) (handle ShareableHandle, r Result)
+
 	// IpcGetMemHandle names memory from MemAlloc so that another process can open it.
 	// Needs a context. Since CUDA 4.1.
 	IpcGetMemHandle(ptr DevicePtr) (handle IpcMemHandle, r Result)

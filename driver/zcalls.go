@@ -2535,6 +2535,22 @@ func (l *Library) CheckpointProcessUnlock(pid int32) (r Result) {
 	return
 }
 
+// MemGetHandleForAddressRange implements [API].
+func (l *Library) MemGetHandleForAddressRange(ptr DevicePtr, bytes uint64, kind MemRangeHandleType, flags uint64) (handle ShareableHandle, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *ShareableHandle
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		_  [ffi.RegisterWords - 5]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4 = &handle, uintptr(ptr), uintptr(bytes), uintptr(kind), uintptr(flags)
+	r = l.call(fnMemGetHandleForAddressRange, &c.Frame, 5)
+	return
+}
+
 // IpcGetMemHandle implements [API].
 func (l *Library) IpcGetMemHandle(ptr DevicePtr) (handle IpcMemHandle, r Result) {
 	var c struct {

@@ -444,6 +444,14 @@ const (
 	MemHandleFabric  MemHandleType = 8 // 64 bytes, also for other machines
 )
 
+// MemRangeHandleType is the form in which a range of memory is shared with other drivers.
+type MemRangeHandleType int32
+
+// Values of MemRangeHandleType.
+const (
+	MemRangeDMABufFD MemRangeHandleType = 1
+)
+
 // MemGranularity says which granularity MemGetAllocationGranularity returns.
 type MemGranularity int32
 

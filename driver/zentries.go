@@ -183,6 +183,7 @@ const (
 	fnCheckpointProcessCheckpoint
 	fnCheckpointProcessRestore
 	fnCheckpointProcessUnlock
+	fnMemGetHandleForAddressRange
 	fnIpcGetMemHandle
 	fnIpcOpenMemHandle
 	fnIpcCloseMemHandle
@@ -374,6 +375,7 @@ var entries = [entryCount]Entry{
 	fnCheckpointProcessCheckpoint:                        {Name: "cuCheckpointProcessCheckpoint", variants: []variant{{12080, "cuCheckpointProcessCheckpoint"}}},
 	fnCheckpointProcessRestore:                           {Name: "cuCheckpointProcessRestore", variants: []variant{{12080, "cuCheckpointProcessRestore"}}},
 	fnCheckpointProcessUnlock:                            {Name: "cuCheckpointProcessUnlock", variants: []variant{{12080, "cuCheckpointProcessUnlock"}}},
+	fnMemGetHandleForAddressRange:                        {Name: "cuMemGetHandleForAddressRange", variants: []variant{{11070, "cuMemGetHandleForAddressRange"}}},
 	fnIpcGetMemHandle:                                    {Name: "cuIpcGetMemHandle", variants: []variant{{4010, "cuIpcGetMemHandle"}}, NeedsContext: true},
 	fnIpcOpenMemHandle:                                   {Name: "cuIpcOpenMemHandle", variants: []variant{{11000, "cuIpcOpenMemHandle_v2"}}, NeedsContext: true},
 	fnIpcCloseMemHandle:                                  {Name: "cuIpcCloseMemHandle", variants: []variant{{4010, "cuIpcCloseMemHandle"}}, NeedsContext: true},

@@ -104,6 +104,7 @@ var values = []reflect.Type{
 	typed[driver.MemPool](),
 	typed[driver.MemPoolAttribute](),
 	typed[driver.MemPoolProps](),
+	typed[driver.MemRangeHandleType](),
 	typed[driver.MemcpyBox](),
 	typed[driver.MemcpyRect](),
 	typed[driver.MemoryType](),

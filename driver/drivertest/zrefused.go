@@ -136,6 +136,12 @@ func (d *Driver) CheckpointProcessUnlock(pid int32) (r driver.Result) {
 	return
 }
 
+// MemGetHandleForAddressRange implements [driver.API]. It is not supported: no other driver reads simulated memory.
+func (d *Driver) MemGetHandleForAddressRange(ptr driver.DevicePtr, bytes uint64, kind driver.MemRangeHandleType, flags uint64) (handle driver.ShareableHandle, r driver.Result) {
+	r = d.refuses("cuMemGetHandleForAddressRange")
+	return
+}
+
 // IpcGetMemHandle implements [driver.API]. It is not supported: there are no other processes.
 func (d *Driver) IpcGetMemHandle(ptr driver.DevicePtr) (handle driver.IpcMemHandle, r driver.Result) {
 	r = d.refuses("cuIpcGetMemHandle")

@@ -185,6 +185,7 @@ var rules = map[string]rule{
 	"cuCheckpointProcessCheckpoint":                        {refused: "there are no other processes"},
 	"cuCheckpointProcessRestore":                           {refused: "there are no other processes"},
 	"cuCheckpointProcessUnlock":                            {refused: "there are no other processes"},
+	"cuMemGetHandleForAddressRange":                        {refused: "no other driver reads simulated memory"},
 	"cuIpcGetMemHandle":                                    {refused: "there are no other processes"},
 	"cuIpcOpenMemHandle":                                   {refused: "there are no other processes"},
 	"cuIpcCloseMemHandle":                                  {refused: "there are no other processes"},

@@ -459,6 +459,8 @@ NAME(cuCheckpointProcessUnlock, cuCheckpointProcessUnlock);
 #endif
 
 /* Sharing with other processes */
+SIGNATURE(PFN_cuMemGetHandleForAddressRange_v11070, (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long));
+NAME(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange);
 SIGNATURE(PFN_cuIpcGetMemHandle_v4010, (CUipcMemHandle *, CUdeviceptr));
 NAME(cuIpcGetMemHandle, cuIpcGetMemHandle);
 SIGNATURE(PFN_cuIpcOpenMemHandle_v11000, (CUdeviceptr *, CUipcMemHandle, unsigned int));
@@ -794,6 +796,9 @@ VALUE(CU_MEM_HANDLE_TYPE_WIN32, 2);
 #if CUDA_VERSION >= 12040
 VALUE(CU_MEM_HANDLE_TYPE_FABRIC, 8);
 #endif
+
+SIZE(CUmemRangeHandleType, 4);
+VALUE(CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 1);
 
 SIZE(CUmemAllocationGranularity_flags, 4);
 VALUE(CU_MEM_ALLOC_GRANULARITY_MINIMUM, 0);

@@ -529,6 +529,10 @@ var functions = []function{
 		return target().CheckpointProcessRestore(pid, *args)
 	}},
 	{"cuCheckpointProcessUnlock", []variant{{12080, "cuCheckpointProcessUnlock"}}, func(pid int32, _ uintptr) driver.Result { return target().CheckpointProcessUnlock(pid) }},
+	{"cuMemGetHandleForAddressRange", []variant{{11070, "cuMemGetHandleForAddressRange"}}, func(handle *driver.ShareableHandle, ptr driver.DevicePtr, bytes uint64, kind driver.MemRangeHandleType, flags uint64) (r driver.Result) {
+		*handle, r = target().MemGetHandleForAddressRange(ptr, bytes, kind, flags)
+		return r
+	}},
 	{"cuIpcGetMemHandle", []variant{{4010, "cuIpcGetMemHandle"}}, func(handle *driver.IpcMemHandle, ptr driver.DevicePtr) (r driver.Result) {
 		*handle, r = target().IpcGetMemHandle(ptr)
 		return r

@@ -1263,6 +1263,13 @@ func (p *proxy) CheckpointProcessUnlock(pid int32) (r driver.Result) {
 	return
 }
 
+func (p *proxy) MemGetHandleForAddressRange(ptr driver.DevicePtr, bytes uint64, kind driver.MemRangeHandleType, flags uint64) (handle driver.ShareableHandle, r driver.Result) {
+	if !p.pass("MemGetHandleForAddressRange", []any{ptr, bytes, kind, flags}, []any{&handle, &r}) {
+		handle, r = p.API.MemGetHandleForAddressRange(ptr, bytes, kind, flags)
+	}
+	return
+}
+
 func (p *proxy) IpcGetMemHandle(ptr driver.DevicePtr) (handle driver.IpcMemHandle, r driver.Result) {
 	if !p.pass("IpcGetMemHandle", []any{ptr}, []any{&handle, &r}) {
 		handle, r = p.API.IpcGetMemHandle(ptr)
