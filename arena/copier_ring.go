@@ -5,11 +5,11 @@ import (
 	"errors"
 	goruntime "runtime"
 	"slices"
-	"sync"
 	"time"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/wait"
 )
 
@@ -48,7 +48,7 @@ type ring struct {
 	limit   int
 	retired *doubtful // buffers of which nobody knows whether a device uses them
 
-	mu      sync.Mutex
+	mu      locks.Mutex[locks.Ring]
 	free    []*buffer // no device uses them; the last one is the one used last
 	pending []*buffer // the first is the first to be done, as far as one can tell
 	made    int       // free, pending and taken
@@ -394,7 +394,7 @@ func joinErrors(errs ...error) error {
 
 // doubtful are buffers that a device may still use, with no event to tell.
 type doubtful struct {
-	mu      sync.Mutex
+	mu      locks.Mutex[locks.Doubtful]
 	buffers []doubt
 }
 

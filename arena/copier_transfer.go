@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // transfer is a copy in pieces, which may be made in any order and at the same time.
@@ -26,7 +27,7 @@ type transfer struct {
 	helpers sync.WaitGroup
 	helping int // workers that are at it; the lock of Workers guards it
 
-	mu  sync.Mutex
+	mu  locks.Mutex[locks.Transfer]
 	err error
 }
 

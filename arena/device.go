@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/wait"
 )
 
@@ -80,13 +81,13 @@ type Device struct {
 	// calls is held for reading while one of the methods below calls the driver, and for
 	// writing by Close. It is taken once by exported methods, before all other locks; where
 	// two devices have a part, in their order.
-	calls sync.RWMutex
+	calls locks.RWMutex[locks.DeviceCalls]
 	// full is held by the one goroutine that empties the cache because memory is short.
-	full sync.Mutex
+	full locks.Mutex[locks.Full]
 
 	// mu guards what follows. The fast path does not take it, and the driver is not
 	// called under it. The locks of stripes are taken after it.
-	mu      sync.Mutex
+	mu      locks.Mutex[locks.Device]
 	closed  bool
 	streams []*Stream // in the order they were made, the closed ones that have blocks as well
 	home    *Stream   // free blocks of closed streams whose work is done

@@ -2,16 +2,16 @@ package arena
 
 import (
 	"context"
-	"sync"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // events are the events of a Device that nobody uses. An event may be used again as soon
 // as the calls that it was for have returned: a stream that waits for it goes by what it
 // marked when it was told to.
 type events struct {
-	mu     sync.Mutex
+	mu     locks.Mutex[locks.Events]
 	free   []driver.Event
 	closed bool
 	// lent are guards for blocks of FreeBehind, also of other devices. Whoever takes one out

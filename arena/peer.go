@@ -4,17 +4,17 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // Peers knows which devices reach each other's memory directly, over NVLink or PCIe, and
 // copies between them. A process has one for all its devices. The zero value is ready, and
 // safe for concurrent use.
 type Peers struct {
-	mu    sync.RWMutex
+	mu    locks.RWMutex[locks.Peers]
 	pairs map[peerPair]*peerAccess
 }
 
@@ -27,7 +27,7 @@ type peerPair struct {
 
 // peerAccess is what was found out about a pair.
 type peerAccess struct {
-	mu     sync.Mutex
+	mu     locks.Mutex[locks.PeerPair]
 	known  atomic.Bool
 	direct bool // read it when known
 }

@@ -3,10 +3,10 @@ package arena
 import (
 	"errors"
 	"math/bits"
-	"sync"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -36,7 +36,7 @@ type Pinned struct {
 	limit   uint64
 	debug   bool
 
-	mu      sync.Mutex
+	mu      locks.Mutex[locks.Pinned]
 	closed  bool
 	lost    bool // CUDA is: no call of the driver any more
 	free    [pinnedClasses][]*pinnedBlock

@@ -1,10 +1,10 @@
 package arena
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -22,7 +22,7 @@ type Stream struct {
 	first *stripe
 	// more are all stripes, if there is more than the first.
 	more  atomic.Pointer[[]*stripe]
-	widen sync.Mutex // held to make more
+	widen locks.Mutex[locks.Stripe] // held to make more
 
 	// done: what was freed here before the clock showed this is not used by the device
 	// any more.
@@ -30,7 +30,7 @@ type Stream struct {
 	// gate is held for reading while the driver is called about the handle or the guard,
 	// and for writing by those who end the time of such calls. It is never held for long,
 	// and nobody who holds one takes that of another stream.
-	gate sync.RWMutex
+	gate locks.RWMutex[locks.StreamGate]
 	// guard marks the end of the work of a closed stream; nil if the work is done, or if it
 	// is not known when, for which unproven is the reason. Both are guarded by the gate.
 	guard    *guard

@@ -1,12 +1,12 @@
 package arena
 
-import "sync"
+import "github.com/purecuda/purecuda/internal/locks"
 
 // stripe is a part of a stream's free blocks, with what is counted about them. A stream
 // that is used by one goroutine at a time has one; once goroutines meet on its lock it
 // has one for every processor.
 type stripe struct {
-	mu sync.Mutex
+	mu locks.Mutex[locks.Stripe]
 
 	all list // every block of the stripe
 	// room is how many bytes the stripe may take without asking the device.

@@ -3,10 +3,10 @@ package arena
 import (
 	"cmp"
 	"errors"
-	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // Wait makes later work on s wait for the work that is now on o, which may be a stream of
@@ -85,9 +85,9 @@ type guard struct {
 	event   driver.Event
 	holders atomic.Int32
 
-	mu   sync.Mutex // held while passed and await call the driver
-	over bool       // it is settled
-	err  error      // why it will never be known whether the work is done
+	mu   locks.Mutex[locks.Guard] // held while passed and await call the driver
+	over bool                     // it is settled
+	err  error                    // why it will never be known whether the work is done
 }
 
 // newGuard makes a guard with one holder.

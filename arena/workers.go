@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -20,7 +21,7 @@ type Workers struct {
 	limit  int
 	linger time.Duration
 
-	mu      sync.Mutex
+	mu      locks.Mutex[locks.Workers]
 	closed  bool
 	running int
 	idle    int // of the running ones, those that wait for work

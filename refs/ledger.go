@@ -1,9 +1,9 @@
 package refs
 
 import (
-	"sync"
 	"sync/atomic"
 
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -41,7 +41,7 @@ const (
 // ledger knows all memory that was not given back, and counts the rest. It refers to
 // memory and never to Refs, which the garbage collector could not find otherwise.
 type ledger struct {
-	mu      sync.Mutex
+	mu      locks.Mutex[locks.RefLedger]
 	first   *memory // of those that are live
 	waiting []*memory
 	// hasWaiting is whether there are any, for those who ask at every allocation.

@@ -1,10 +1,10 @@
 package refs
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/arena"
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // memory is one allocation, which all handles and views of it share.
@@ -24,7 +24,7 @@ type memory struct {
 	alone atomic.Pointer[arena.Stream]
 	// writer is the stream that wrote last, at first home.
 	writer atomic.Pointer[arena.Stream]
-	mu     sync.Mutex
+	mu     locks.Mutex[locks.Memory]
 	uses   []use
 	first  [1]use // where uses begins
 

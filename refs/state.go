@@ -1,11 +1,11 @@
 package refs
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/gate"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -52,8 +52,8 @@ type State struct {
 
 	// busy counts allocations and frees that are under way in the arena.
 	busy    atomic.Int64
-	changed gate.Cond  // busy or the leases of some memory are less
-	mu      sync.Mutex // of changes
+	changed gate.Cond                // busy or the leases of some memory are less
+	mu      locks.Mutex[locks.State] // of changes
 	lost    atomic.Pointer[lostCause]
 	done    chan struct{} // closed by the loss; guarded by mu
 	// pending are the changes that OnChange has yet to hear of, and telling says that a

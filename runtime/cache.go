@@ -3,11 +3,11 @@ package runtime
 import (
 	"container/list"
 	goruntime "runtime"
-	"sync"
 	"time"
 
 	"github.com/purecuda/purecuda/internal/flight"
 	"github.com/purecuda/purecuda/internal/gate"
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // moduleCache keeps the modules of one context by what they were made of. It owns them, and
@@ -20,7 +20,7 @@ type moduleCache struct {
 	// not held while they load.
 	flights flight.Group[moduleKey, *cachedModule]
 
-	mu     sync.Mutex
+	mu     locks.Mutex[locks.ModuleCache]
 	byKey  map[moduleKey]*cachedModule
 	recent list.List // of *cachedModule, the last one that was asked for first
 	counts moduleCounts

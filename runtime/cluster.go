@@ -1,10 +1,10 @@
 package runtime
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // portableCluster is the number of blocks in a cluster that every device with clusters
@@ -13,7 +13,7 @@ const portableCluster = 8
 
 // clusterLimits are what is known of a kernel's clusters since the first launch with one.
 type clusterLimits struct {
-	mu       sync.Mutex
+	mu       locks.Mutex[locks.Cluster]
 	known    atomic.Bool
 	required Dim3 // that the kernel was compiled for, or zero
 	large    atomic.Bool

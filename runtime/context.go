@@ -436,7 +436,7 @@ func (c *Context) drain() error {
 	for _, e := range c.ledger.entries(streamResource) {
 		e.gate.Close(c.state.Done())
 	}
-	if c.isLost() {
+	if c.isLost() || c.rt.lost.Load() != nil { // the loss may be on its way to c
 		return nil
 	}
 	return c.finish(context.Background(), c.marks(stay))

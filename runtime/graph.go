@@ -1,9 +1,8 @@
 package runtime
 
 import (
-	"sync"
-
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -16,7 +15,7 @@ import (
 type Graph struct {
 	object
 	handle driver.Graph
-	mu     sync.Mutex // the driver does not lock graphs
+	mu     locks.Mutex[locks.Graph] // the driver does not lock graphs
 	// operations are what was recorded, in words.
 	operations []string
 }

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/refs"
 )
 
@@ -18,10 +18,10 @@ type capture struct {
 	origin *Stream
 	// calls is held over each call of the driver that records: the driver does not lock graphs, and a
 	// capture makes one. It is taken inside the gate of a stream.
-	calls sync.Mutex
+	calls locks.Mutex[locks.CaptureCalls]
 	over  atomic.Bool // the driver records no more
 
-	mu         sync.Mutex
+	mu         locks.Mutex[locks.Capture]
 	streams    []*Stream // the origin first; each is held
 	events     []*object // that were recorded; each is held, since the driver refers to them until the end
 	keeps      []kept

@@ -2,9 +2,9 @@ package runtime
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -15,7 +15,7 @@ import (
 type GraphExec struct {
 	object
 	handle     driver.GraphExec
-	mu         sync.Mutex // the driver does not lock graphs
+	mu         locks.Mutex[locks.GraphExec] // the driver does not lock graphs
 	operations []string
 	refs       []Arg // that the work reads or writes
 }

@@ -2,9 +2,9 @@ package runtime
 
 import (
 	"errors"
-	"sync"
 
 	"github.com/purecuda/purecuda/internal/gate"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/refs"
 )
 
@@ -24,7 +24,7 @@ type keptRef struct {
 	of    *refs.Core
 	write bool // the graph writes the memory, or may; set during the capture
 
-	mu    sync.Mutex
+	mu    locks.Mutex[locks.KeptRef]
 	count int
 	own   *refs.Core // while count is not 0
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/gate"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/ptx"
 	"github.com/purecuda/purecuda/internal/zero"
 )
@@ -42,7 +43,7 @@ type Kernel struct {
 
 // grant is the dynamic shared memory that the driver has granted to a function.
 type grant struct {
-	mu    sync.Mutex // so that a smaller grant does not follow a larger one
+	mu    locks.Mutex[locks.Grant] // so that a smaller grant does not follow a larger one
 	bytes uint32
 }
 

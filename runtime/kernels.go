@@ -1,10 +1,10 @@
 package runtime
 
-import "sync"
+import "github.com/purecuda/purecuda/internal/locks"
 
 // kernels are those of a module that were looked up.
 type kernels struct {
-	mu     sync.Mutex
+	mu     locks.Mutex[locks.ModuleKernels]
 	byName map[string]*Kernel
 	closed bool
 }

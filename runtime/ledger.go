@@ -3,12 +3,12 @@ package runtime
 import (
 	"errors"
 	"slices"
-	"sync"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/gate"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/wait"
 )
 
@@ -46,7 +46,7 @@ func (k resourceKind) ofHost() bool { return k == hostMemory || k == registeredM
 // off the ledger, so that this happens exactly once however often and from
 // wherever it is closed.
 type ledger struct {
-	mu        sync.Mutex
+	mu        locks.Mutex[locks.Resources]
 	live      map[resource]entry
 	forgotten []resource // found by the garbage collector
 }

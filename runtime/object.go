@@ -55,7 +55,7 @@ func (o *object) leave() { o.gate.Leave() }
 // ones wait. The beginning and the end of a capture need that. The driver does not stand other
 // calls about the stream meanwhile, and what a call has seen of the capture holds until it
 // returns. enter lets the caller into the gate. turn is that of the object; events come before streams.
-func (o *object) alone(turn *sync.Mutex, enter, f func() error) error {
+func (o *object) alone(turn sync.Locker, enter, f func() error) error {
 	turn.Lock()
 	defer turn.Unlock()
 	if err := enter(); err != nil {

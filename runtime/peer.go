@@ -2,10 +2,10 @@ package runtime
 
 import (
 	"maps"
-	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/refs"
 )
 
@@ -65,7 +65,7 @@ func linkOf(at, to *refs.State) link { return link{at, to, at.Generation(), to.G
 // links are those of a runtime. Launches look them up, so that the map is copied when it
 // changes. The zero value is ready.
 type links struct {
-	mu  sync.Mutex
+	mu  locks.Mutex[locks.Links]
 	all atomic.Pointer[map[link]struct{}]
 }
 

@@ -339,10 +339,15 @@ func resetFails(t *testing.T, nth int, result driver.Result) (end string, struck
 		}
 		return driver.Success
 	}
+	var hearing sync.Mutex
 	var heard []error
 	gpu := drivertest.New(config)
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu),
-		runtime.WithErrorHook(func(err error) { heard = append(heard, err) }))
+		runtime.WithErrorHook(func(err error) {
+			hearing.Lock()
+			defer hearing.Unlock()
+			heard = append(heard, err)
+		}))
 	require.NoError(t, err)
 	c, far := contextAt(t, rt, 0), contextAt(t, rt, 1)
 	s := newStream(t, c)
@@ -394,6 +399,8 @@ func resetFails(t *testing.T, nth int, result driver.Result) (end string, struck
 	if op != "cuCtxPopCurrent" { // the context stays on the thread, and is put back there when it is gone
 		assert.Empty(t, gpu.Findings(), op)
 	}
+	hearing.Lock()
+	defer hearing.Unlock()
 	// What the driver refused to take is reported, and gone with the context.
 	refused := strings.Contains(op, "Destroy") || strings.Contains(op, "Free") || strings.Contains(op, "Unload") || op == "cuCtxPushCurrent" || op == "cuStreamSynchronize" || op == "cuEventSynchronize" || op == "cuEventQuery"
 	if !result.Sticky() && !refused {

@@ -16,6 +16,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/flight"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/nvrtc"
 )
@@ -53,14 +54,14 @@ type Runtime struct {
 
 	life     lives         // one context is reset at a time, and none while they close
 	gone     chan struct{} // closed when lost is set
-	mu       sync.Mutex
+	mu       locks.Mutex[locks.Runtime]
 	closed   bool
 	contexts map[int]*Context
 	failures map[int]error // of the last try to open a context, where there is none
 	backends map[string]*Backend
 	built    map[string]built
 	builds   flight.Group[string, built]
-	opening  map[int]*sync.Mutex
+	opening  map[int]*locks.Mutex[locks.Opening]
 
 	quarantines []*quarantine // in the order in which they began
 }
@@ -107,7 +108,7 @@ func newRuntime(options []Option) *Runtime {
 		failures: map[int]error{},
 		backends: map[string]*Backend{},
 		built:    map[string]built{},
-		opening:  map[int]*sync.Mutex{},
+		opening:  map[int]*locks.Mutex[locks.Opening]{},
 		workers:  arena.NewWorkers(0),
 		life:     newLives(),
 		gone:     make(chan struct{}),
@@ -390,7 +391,7 @@ func (rt *Runtime) Context(ordinal int) (*Context, error) {
 	rt.mu.Lock()
 	opening := rt.opening[ordinal]
 	if opening == nil {
-		opening = new(sync.Mutex)
+		opening = new(locks.Mutex[locks.Opening])
 		rt.opening[ordinal] = opening
 	}
 	rt.mu.Unlock()

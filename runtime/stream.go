@@ -3,11 +3,11 @@ package runtime
 import (
 	"context"
 	"math"
-	"sync"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 )
@@ -26,8 +26,8 @@ type Stream struct {
 	// capture is what the stream records for, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it holds as long as a call is inside.
 	capture atomic.Pointer[capture]
-	tracing atomic.Pointer[tracing] // nil: nobody hears of launches and copies
-	turn    sync.Mutex              // of those who need the stream alone
+	tracing atomic.Pointer[tracing]       // nil: nobody hears of launches and copies
+	turn    locks.Mutex[locks.StreamTurn] // of those who need the stream alone
 }
 
 // NewStream makes a stream. A stream that is no longer needed should be closed.

@@ -2,15 +2,16 @@ package runtime
 
 import (
 	"slices"
-	"sync"
 	"sync/atomic"
+
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // users are the contexts whose work may use what another one has: page-locked memory in their
 // copies and launches, memory of the device over a link, anything in their graphs. They are
 // noted before the first such work begins, and stay. The zero value is ready.
 type users struct {
-	mu  sync.Mutex
+	mu  locks.Mutex[locks.Users]
 	all atomic.Pointer[[]*Context] // copied when it changes
 }
 

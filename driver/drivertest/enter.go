@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // rule is what holds for all calls of one function, as driver/entries.txt tells. It is looked up in
@@ -59,6 +60,7 @@ type call struct {
 // unlocks it; any other result is that of the call. It counts the call, applies
 // faults that a test asked for, and checks what holds for the function.
 func (d *Driver) enter(op string) (call, driver.Result) {
+	locks.Block()
 	rule := entries[op]
 	d.mu.Lock()
 	d.calls[op]++

@@ -1,6 +1,10 @@
 package gate
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/internal/locks"
+)
 
 // Cond wakes goroutines that wait until something is so. Unlike a sync.Cond it has no lock, and a
 // wait can end early. The zero value is ready. Its methods are safe for concurrent use.
@@ -31,6 +35,7 @@ func (c *Cond) Wait(done <-chan struct{}, so func() bool) bool {
 		if so() { // the change may have come before it
 			return true
 		}
+		locks.Block()
 		select {
 		case <-next:
 		case <-done:

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/gate"
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // Config says how a Device waits. The zero value is right for most.
@@ -43,7 +43,7 @@ type Device struct {
 	answered gate.Cond   // askers is less
 	trouble  atomic.Bool // the last answer was an error
 
-	mu      sync.Mutex
+	mu      locks.Mutex[locks.Waits]
 	streams map[*Stream]struct{} // open ones that have tickets
 	closed  map[*Stream]struct{} // closed ones that have marks
 	pages   []page

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // Poller wakes those who wait for the streams of all its devices. A process needs one. The zero
 // value is ready, has no goroutine while nobody waits, and must not be copied.
 type Poller struct {
-	mu      sync.Mutex
+	mu      locks.Mutex[locks.Poller]
 	devices map[*Device]struct{} // open
 	fresh   []*source            // somebody began to wait for them since the last look
 	running bool

@@ -1,11 +1,11 @@
 package wait
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/purecuda/purecuda/internal/gate"
+	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // source is what is waited for: a stream or an event. It hands out growing numbers, and knows up
@@ -28,7 +28,7 @@ type source struct {
 	work   atomic.Int64         // nanoseconds of the work of one number, an average
 	long   atomic.Int32         // how many were longWork since one was not
 
-	mu          sync.Mutex
+	mu          locks.Mutex[locks.Waiters]
 	first, last *waiter       // by number
 	watched     bool          // the poller looks
 	since       time.Duration // the last number was done, or somebody began to wait

@@ -1,0 +1,80 @@
+//go:build race && (amd64 || arm64)
+
+package locks
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestOrder(t *testing.T) {
+	var first, another Mutex[StreamTurn] // of which there may be many
+	var second, third Mutex[Resources]
+	var shared RWMutex[DeviceCalls]
+	var last Mutex[State]
+
+	first.Lock()
+	another.Lock()
+	second.Lock()
+	last.Lock()
+	assert.PanicsWithValue(t, "locks: locks.Resources is taken while [locks.Resources locks.State] are held, which come after it", third.Lock)
+	assert.Panics(t, shared.RLock, "it comes before State")
+	assert.Panics(t, shared.Lock, "it comes before State")
+	assert.PanicsWithValue(t, "locks: the goroutine blocks while it holds [locks.Resources locks.State]", Block)
+	assert.True(t, third.TryLock(), "whoever only tries waits for nobody")
+	assert.True(t, shared.TryRLock())
+	assert.False(t, shared.TryLock())
+	assert.False(t, third.TryLock())
+
+	var other sync.WaitGroup
+	other.Go(func() { // which holds nothing
+		Block()
+		var mine Mutex[Resources]
+		mine.Lock()
+		mine.Unlock()
+	})
+	other.Wait()
+
+	third.Unlock()
+	shared.RUnlock()
+	last.Unlock()
+	second.Unlock()
+	Block() // a turn may be held over a call of the driver
+	assert.Panics(t, func() { var opening Mutex[Opening]; opening.Lock() })
+	first.Unlock()
+	assert.Panics(t, func() { var opening Mutex[Opening]; opening.Lock() }, "another one is held")
+	another.Unlock()
+	var opening Mutex[Opening]
+	opening.Lock()
+	opening.Unlock()
+	assert.True(t, shared.TryLock())
+	shared.Unlock()
+	shared.Lock()
+	shared.Unlock()
+}
+
+// The bookkeeping finds its way with many goroutines, and is empty when they have ended.
+func TestManyGoroutines(t *testing.T) {
+	var shared RWMutex[DeviceCalls]
+	var all sync.WaitGroup
+	for range 300 {
+		all.Go(func() {
+			var turn Mutex[StreamTurn]
+			for range 100 {
+				turn.Lock()
+				shared.RLock()
+				Block()
+				shared.RUnlock()
+				turn.Unlock()
+			}
+			assert.Nil(t, slot(false), "nothing is held")
+		})
+	}
+	all.Wait()
+	for i := range slots {
+		assert.Zero(t, slots[i].goroutine.Load())
+		assert.Zero(t, slots[i].locks.Load())
+	}
+}
