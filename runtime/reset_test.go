@@ -247,18 +247,17 @@ func TestResetGivenUp(t *testing.T) {
 // given up.
 func TestCloseDuringResetThatIsGivenUp(t *testing.T) {
 	entered, stuck := make(chan struct{}), make(chan struct{})
+	var asking, once atomic.Bool
 	rt, gpu := open(t, drivertest.Config{OnCall: func(op string) driver.Result {
-		if op == "cuStreamQuery" {
-			select {
-			case entered <- struct{}{}:
-				<-stuck
-			default:
-			}
+		if op == "cuStreamQuery" && asking.Load() && once.CompareAndSwap(false, true) {
+			close(entered)
+			<-stuck
 		}
 		return driver.Success
 	}})
 	c := contextOf(t, rt)
 	s, e := newStream(t, c), newEvent(t, c)
+	asking.Store(true)
 	asked := async(func() error { return second(s.Query()) })
 	<-entered
 	ctx, cancel := context.WithCancel(bg)
