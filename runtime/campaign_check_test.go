@@ -37,10 +37,10 @@ func (c *campaign) check(name string, err error, struck []drivertest.Injection) 
 		return c.checkLost(err)
 	}
 	told := false
+	c.gone = c.gone || slices.ContainsFunc(struck, func(i drivertest.Injection) bool { return i.Vanished })
 	for _, i := range struck {
 		switch {
 		case i.Vanished:
-			c.gone = true
 		case i.Late: // shows at this call or at a later one
 		case asked(i) && !i.Result.Sticky(): // the wait goes on, or was over
 		case slices.Contains(silent[name], i.Op) && !i.Result.Sticky():

@@ -15,7 +15,7 @@ import (
 func TestOutside(t *testing.T) {
 	var stack [32]uintptr // ends with zeros
 	once := sync.OnceFunc(func() { runtime.Callers(1, stack[:]) })
-	strings.Map(func(r rune) rune { once(); return r }, "x")
+	_ = strings.Map(func(r rune) rune { once(); return r }, "x")
 	assert.Regexp(t, `^strings\.go:\d+$`, callsite.Outside(stack[:], callsite.Package("arena")), "neither here nor in Go's sync")
 	assert.Empty(t, callsite.Outside(nil, ""))
 	assert.Empty(t, callsite.Outside(make([]uintptr, 4), ""))

@@ -186,6 +186,22 @@ int cuMemcpyDtoDAsync_v2(u64 d, u64 from, size_t n, u64 s) {
   LIE0(cuMemcpyDtoDAsync);
   return s && is_block(d, n) && is_block(from, n) ? copy((void *)d, (void *)from, n) : INVALID;
 }
+typedef struct { size_t x, y; int type; void *host; u64 device, array; size_t pitch; } side;
+typedef struct { side src, dst; size_t bytes, height; } rect;
+static char *row(const side *m, size_t at, size_t bytes) {
+  size_t offset = (m->y + at) * m->pitch + m->x;
+  if (m->type == 1) return (char *)m->host + offset;
+  return is_block(m->device + offset, bytes) ? (char *)m->device + offset : 0;
+}
+int cuMemcpy2DAsync_v2(const rect *c, u64 s) {
+  LIE0(cuMemcpy2DAsync);
+  for (size_t i = 0; i < c->height; i++) {
+    char *to = row(&c->dst, i, c->bytes), *from = row(&c->src, i, c->bytes);
+    if (!s || !to || !from) return INVALID;
+    memcpy(to, from, c->bytes);
+  }
+  return 0;
+}
 int cuMemsetD8Async(u64 d, unsigned char v, size_t n, u64 s) {
   LIE0(cuMemsetD8Async);
   return s && is_block(d, n) ? (memset((void *)d, v, n), 0) : INVALID;
@@ -251,7 +267,11 @@ int cuOccupancyMaxPotentialBlockSize(int *grid, int *block, u64 f, void *callbac
   return (void)callback, (void)shared, (void)limit, *grid = 8, *block = 256, !f;
 }
 int cuGraphInstantiateWithFlags(u64 *x, u64 g, u64 flags) { LIE(cuGraphInstantiateWithFlags, x); return (void)flags, *x = handle(), !g; }
-int cuGraphGetNodes(u64 g, void *nodes, size_t *n) { LIE(cuGraphGetNodes, n); return (void)nodes, *n = 1, !g; }
+int cuGraphGetNodes(u64 g, u64 *nodes, size_t *n) {
+  LIE(cuGraphGetNodes, n);
+  if (nodes && *n) *nodes = handle();
+  return *n = 1, !g;
+}
 int cuGraphLaunch(u64 x, u64 s) { LIE0(cuGraphLaunch); return !x || !s; }
 int cuGraphExecDestroy(u64 x) { LIE0(cuGraphExecDestroy); return !x; }
 int cuGraphDestroy(u64 g) { LIE0(cuGraphDestroy); return !g; }
