@@ -22,7 +22,7 @@ func Upload2D[T any](ctx context.Context, s *Stream, dst *Ref[T], dstPitch int, 
 	if err := rowsFit(r, dst, dstPitch, len(src), srcPitch, "source"); err != nil {
 		return err
 	}
-	return s.transfer("an upload", InOut(dst), Arg{}, func(to, _ driver.DevicePtr) error {
+	return s.traceCopy(ctx, "upload", "an upload", bytesIn[T](width*height), InOut(dst), Arg{}, func(to, _ driver.DevicePtr) error {
 		if err := s.refuse("Upload2D", pageable); err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func Download2D[T any](ctx context.Context, s *Stream, dst []T, dstPitch int, sr
 	if err := rowsFit(r, src, srcPitch, len(dst), dstPitch, "destination"); err != nil {
 		return err
 	}
-	return s.transfer("a download", In(src), Arg{}, func(from, _ driver.DevicePtr) error {
+	return s.traceCopy(ctx, "download", "a download", bytesIn[T](width*height), In(src), Arg{}, func(from, _ driver.DevicePtr) error {
 		if err := s.refuse("Download2D", pageable); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func Copy2D[T any](s *Stream, dst *Ref[T], dstPitch int, src *Ref[T], srcPitch, 
 		}
 		return err
 	}
-	return s.transfer("a copy", InOut(dst), In(src), func(to, from driver.DevicePtr) error {
+	return s.traceCopy(s.traceContext(), "device", "a copy", bytesIn[T](width*height), InOut(dst), In(src), func(to, from driver.DevicePtr) error {
 		if owner, err := s.ctx.owner(src.Core().State()); err != nil {
 			return err
 		} else if owner != s.ctx {

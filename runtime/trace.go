@@ -8,30 +8,30 @@ import (
 	"github.com/purecuda/purecuda/internal/contain"
 )
 
-// Trace is functions that hear what a runtime does, for spans and logs. Any of them may be nil.
+// Trace is a set of functions that a runtime calls for spans and logs. Any of them may be nil.
 // [WithTrace] sets it, and it must not be changed afterwards.
 //
-// Launch, Copy and Wait are called after the call that they tell of, on its goroutine, and so at the same
-// time on several. That call returns when they do; they hold up nothing else. They may use
-// CUDA, but what they do on a stream is told as well. A panic goes to the hook of [WithErrorHook],
-// and the call goes on.
+// A runtime calls Launch, Copy and Wait after the operation, on the goroutine of the operation, and so on
+// several goroutines at the same time. The operation returns when they return. They delay nothing else. They
+// may use CUDA, but operations of their own are traced as well. A panic goes to the hook of
+// [WithErrorHook], and the operation goes on.
 //
-// Their ctx is that of the call, if it takes one. Else it is that of [Stream.SetTraceContext]: the functions
-// of package pool have that of their request there.
+// Their ctx is that of the operation, if it takes one. Otherwise it is that of [Stream.SetTraceContext]. Package
+// pool sets that of the request there.
 type Trace struct {
-	// Launch hears of each launch of a kernel or a graph whose shape and stream are right.
+	// Launch is called for each launch of a kernel or a graph whose shape and stream are valid.
 	Launch func(ctx context.Context, l TraceLaunch)
-	// Kernel hears what launched kernels and graphs took on the device. It is called on a goroutine
-	// of its own when they are done, or will never be, which may be after Runtime.Close. Each launch has
-	// two events around it then, and costs some microseconds more. Launches of captures are left out.
+	// Kernel is called with the time of a launched kernel or graph on the device. It is called on a
+	// goroutine of its own when the work is done or has failed, which may be after Runtime.Close. It needs
+	// two events around each launch, which cost some microseconds. Launches in a capture are left out.
 	Kernel func(ctx context.Context, k TraceKernel)
-	// Copy hears of copies from and to the host, and between devices or within one.
+	// Copy is called for copies from and to the host, between devices, and within one.
 	Copy func(ctx context.Context, c TraceCopy)
-	// Wait hears of Stream.Synchronize and Event.Synchronize. Copies that wait are in Copy alone.
+	// Wait is called for Stream.Synchronize and Event.Synchronize. Copies that wait are in Copy alone.
 	Wait func(ctx context.Context, w TraceCall)
-	// Request is called when a request begins, by its name, on its goroutine: pool.Do is one. What it returns is
-	// the context that the request has, and the function that hears of its end, once, on the same goroutine;
-	// both may be nil. See [Runtime.TraceRequest].
+	// Request is called when a request begins, with its name, such as "pool.Do", on the goroutine of the request.
+	// It returns the context for the request, and a function that is called once, at the end of the
+	// request, on the same goroutine. Both may be nil. See [Runtime.TraceRequest].
 	Request func(ctx context.Context, name string) (context.Context, func(TraceRequest))
 }
 
@@ -77,12 +77,12 @@ type TraceRequest struct {
 	Err           error
 }
 
-// WithTrace sets functions that hear of launches, copies, waits and requests.
+// WithTrace sets functions that are called for launches, copies, waits and requests.
 func WithTrace(t *Trace) Option { return func(c *config) { c.trace = t } }
 
-// TraceRequest begins a request: it calls Trace.Request, and returns its context and what ends the
-// request. Without such a function it returns ctx, and nil. Package pool calls it; so can who serves
-// requests on streams of his own, with SetTraceContext.
+// TraceRequest begins a request: it calls Trace.Request, and returns its context and the function that ends
+// the request. Without Trace.Request it returns ctx and nil. Package pool calls it. A program that serves
+// requests on streams of its own may call it too, with SetTraceContext.
 func (rt *Runtime) TraceRequest(ctx context.Context, name string) (context.Context, func(TraceRequest)) {
 	if rt == nil || rt.cfg.trace == nil || rt.cfg.trace.Request == nil || ctx == nil {
 		return ctx, nil
@@ -125,7 +125,7 @@ func (s *Stream) call(start time.Time, err error) TraceCall {
 	return TraceCall{Device: s.ctx.device.Ordinal, Stream: s.id, Start: start, Took: time.Since(start), Err: err}
 }
 
-// launchTraced is a launch that somebody hears of.
+// launchTraced is Launch with a Trace.
 func (k *Kernel) launchTraced(s *Stream, shape *LaunchConfig, args []Arg) error {
 	return s.traceLaunch(TraceLaunch{Kernel: k.name, Shape: *shape}, func() error { return k.launchBeside(s, shape, args) })
 }
@@ -165,7 +165,7 @@ func (s *Stream) startTimer() *kernelTimer {
 	return t
 }
 
-// stop tells Kernel of a launch once it is done; one that has failed is not told.
+// stop calls Trace.Kernel when the launch is done, unless it has failed.
 func (t *kernelTimer) stop(s *Stream, to *tracing, l TraceLaunch) {
 	if l.Err != nil {
 		t.close(s.ctx.rt)
@@ -192,7 +192,7 @@ func (t *kernelTimer) close(rt *Runtime) {
 	rt.report(t.end.Close())
 }
 
-// traceContext is the context of calls that take none, or nil if nobody hears of them.
+// traceContext is the context of calls that take none, or nil without a Trace.
 func (s *Stream) traceContext() context.Context {
 	if t := s.tracing.Load(); t != nil {
 		return t.ctx
