@@ -88,18 +88,16 @@ func orUint(v *uint64, or uint64) {
 }
 
 // Copier copies between Go memory and the memory of one device at the rate of page-locked
-// memory: several goroutines copy between the Go memory and page-locked buffers, from and
-// to which the device copies meanwhile. No Go memory is handed to a copy that
-// outlives the call.
+// memory. Several goroutines copy between the Go memory and page-locked buffers. Meanwhile the
+// device copies from and to these buffers. No copy that outlives the call uses Go memory.
 //
-// All copies of the device are put on the caller's stream, so that they are ordered as
-// every other work on it: behind what is on it at the call, and before what is put there
-// after the call has returned. What other goroutines put there meanwhile is somewhere
-// in between.
+// All copies of the device are enqueued on the caller's stream. They come after the work on it at
+// the call, and before work that is enqueued after the call has returned. The order with work that
+// other goroutines enqueue meanwhile is undefined.
 //
 // Buffers and events are made when they are first needed and kept until [Copier.Trim] or
-// [Copier.Close]. Where no page-locked memory can be had, the driver's own copy from pageable
-// memory does the work, slower, and the stream is waited for.
+// [Copier.Close]. If no page-locked memory can be allocated, the driver copies from pageable
+// memory. That is slower, and the Copier then waits for the stream.
 //
 // A Copier is safe for concurrent use. Streams must be of its context, and not the legacy
 // default stream.

@@ -7,18 +7,19 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// FreeBehind gives a block back behind the work that is now on the streams, of which any may
-// be closed or of another device, and on which nothing is put for it: no later work on them
-// waits. What a stream captures is no work. If all that work is done, as that of no streams
-// is, others can have the block at once. Else it counts as cached, and is kept from them until
-// the arena finds that the work is done: it looks at some of what it keeps at each FreeBehind,
-// NewStream, [Stream.Close] and [Device.Trim], and when there is no other free block. What is
-// kept may be more than the cache should hold. Where an open stream can take the block,
+// FreeBehind frees a block after all work that is queued on the streams now. The streams may be
+// closed or belong to other devices. FreeBehind enqueues nothing on them, so later work is not
+// delayed. What a stream captures is not work.
+//
+// If all that work is done, or there are no streams, the block can be allocated at once. Otherwise it
+// counts as cached until the arena finds that the work is done. The arena checks some of these blocks
+// at each FreeBehind, NewStream, [Stream.Close] and [Device.Trim], and when there is no other
+// free block. They may exceed the limit of the cache. If an open stream can take the block,
 // [Stream.Free] costs less.
 //
-// FreeBehind blocks no more than Free does, and does not poison. When it cannot be known
-// when the work of a stream is done ([Stream.Close] gave an error), FreeBehind fails, and the
-// block stays in use. Other errors are those of Free.
+// FreeBehind blocks no more than Free does, and does not poison. If [Stream.Close] of a stream has
+// returned an error, the end of its work is unknown: FreeBehind fails, and the block stays in
+// use. Other errors are those of Free.
 func (d *Device) FreeBehind(b Block, streams ...*Stream) error {
 	if err := d.made(); err != nil {
 		return err

@@ -56,9 +56,9 @@ func (d *Device) openPoolFor(at *driver.Binding) (direct bool, err error) {
 	return direct && err == nil, err
 }
 
-// CopyFrom is [Peers.Copy] from the memory of another device, or of the same one, to that
-// of d: the first copy between two arenas opens the pools of both for the other device, so
-// that the copy goes over the link between them. s is a stream of the device of d.
+// CopyFrom is [Peers.Copy] from the memory of another device, or of the same one, to that of d.
+// The first copy between two arenas opens the pools of both for the other device, so that the
+// copy uses the link between them. s is a stream of the device of d.
 func (d *Device) CopyFrom(p *Peers, s driver.Stream, dst driver.DevicePtr, from *Device, src driver.DevicePtr, bytes uint64) error {
 	if err := cmp.Or(d.made(), from.made()); err != nil || bytes == 0 {
 		return err

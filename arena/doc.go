@@ -4,9 +4,9 @@
 //
 // # Device memory
 //
-// A [Device] hands out blocks in the order of streams, as cuMemAllocAsync does, but from
-// lists of its own: what was freed on a stream is used again on it at once, in some tens of
-// nanoseconds and without a call of the driver.
+// A [Device] allocates blocks in stream order, as cuMemAllocAsync does, but from lists of its
+// own. A block that was freed on a stream can be allocated on it again at once. That takes some
+// tens of nanoseconds and no call of the driver.
 //
 //	memory, err := arena.NewDevice(binding, arena.DeviceConfig{})
 //	if err != nil {
@@ -22,24 +22,22 @@
 //	return stream.Free(block) // after that work
 //
 // The rules are those of streams. A block is ready for work on the stream that it was
-// allocated on, and is freed behind the work of the stream that it is freed on. If other
-// streams use it in between, they must be ordered with both, which is what [Stream.Wait] is
-// for: the arena does not see the work. When a stream takes over a block that was freed on
-// another one, it waits for that one's work by an event, unless the work is done or was
-// waited for before.
+// allocated on, and is freed after the work of the stream that it is freed on. If other
+// streams use it in between, order them with both by [Stream.Wait]: the arena does not see the
+// work. A stream may allocate a block that was freed on another stream. It then waits for the
+// work of that stream by an event, unless that work is done or it has waited before.
 //
-// Sizes are rounded up to classes, by less than an eighth above 1 KiB, and blocks are
-// neither split nor joined: programs that ask for the same sizes again and again, as most
-// do, find all they need after the first round. Free memory is kept up to
-// DeviceConfig.CacheBytes; that bounds what is lost when sizes change.
+// Sizes are rounded up to classes, by less than an eighth above 1 KiB. Blocks are neither split
+// nor joined. Most programs ask for the same sizes again and again, and find free blocks after
+// the first round. Free memory is kept up to DeviceConfig.CacheBytes, which bounds the waste when
+// sizes change.
 //
-// New memory comes from a pool of the driver that the Device owns, or from cuMemAlloc
-// where there are no pools. That makes no difference but in speed: without pools, memory
-// that goes back to the driver is waited for.
+// New memory comes from a pool of the driver that the Device owns, or from cuMemAlloc where
+// there are no pools. Only the speed differs: without pools, the Device waits when it returns memory
+// to the driver.
 //
-// When memory is short the whole cache goes back before an allocation fails. Nothing is
-// given back that work may still use: memory of which that cannot be proven is lost on
-// purpose, and counted ([DeviceStats].Lost).
+// When memory is short, the whole cache is returned to the driver before an allocation fails. Memory
+// whose last use cannot be proven finished is leaked deliberately and counted ([DeviceStats].Lost).
 //
 // # Page-locked memory and copies
 //

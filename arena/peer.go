@@ -148,11 +148,11 @@ func (p *Peers) Forget(b *driver.Binding) {
 // and returns. s is a stream of the context that the destination is in; order work of the
 // source's device before it with an event. The ranges must not overlap.
 //
-// Within a context it is a plain copy of the device. Between two it goes over the direct link
-// where there is one, which the first copy of the pair enables in both directions; else the
-// driver moves it through the host. Except for that first copy it does not block and does
-// not allocate. Between arenas [Device.CopyFrom] is the one to use: the driver keeps a link
-// closed for memory of its pools until that is opened as well.
+// Within a context it is a plain copy of the device. Between two contexts it uses the direct link
+// if there is one. The first copy of the pair enables the link in both directions. Without a link the
+// driver copies through the host. Except for that first copy, Copy does not block and does not
+// allocate. Between arenas use [Device.CopyFrom]: the driver keeps a link closed for memory of its
+// pools until the pools are opened as well.
 func (p *Peers) Copy(s driver.Stream, to *driver.Binding, dst driver.DevicePtr, from *driver.Binding, src driver.DevicePtr, bytes uint64) error {
 	if err := p.check(to, from); err != nil || bytes == 0 {
 		return err

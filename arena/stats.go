@@ -8,9 +8,9 @@ type DeviceStats struct {
 	Cached    uint64 // bytes of free blocks, also such that work still uses
 	Held      uint64 // bytes from the driver: InUse and Cached
 	HighWater uint64 // the most that was held at once
-	// Lost are the bytes, and LostBlocks the blocks, that the arena will never give back:
-	// the driver did not take them, it could not be proven that no work uses them, or CUDA
-	// is lost. They are not held.
+	// Lost are the bytes, and LostBlocks the blocks, that the arena never frees. Either the driver
+	// refused them, or their last use could not be proven finished, or CUDA is lost. They are not
+	// held.
 	Lost       uint64
 	LostBlocks uint64
 	// RetiredEvents counts events that a call has failed for. They are not used again.

@@ -74,12 +74,12 @@ func (s *Stream) ID() uint64 { return zero.Or(s).id }
 // others must wait for the stream first. What it holds is undefined, unless DeviceConfig
 // says otherwise.
 //
-// A block that was freed on the stream is taken first: that takes less than 100
-// nanoseconds, no call of the driver and no Go memory. Else one that was freed on another
-// stream of the device, for whose work this one waits then, and else memory of the driver.
-// When there is none, everything that is cached goes back, for which Alloc waits until the
-// work on all streams is done; if that does not help, the error is of kind
-// driver.ErrOutOfMemory and says what was asked, what is free, and what the arena holds.
+// Alloc first takes a block that was freed on the stream. That takes less than 100 nanoseconds, no
+// call of the driver and no Go memory. Next it takes a block that was freed on another stream of
+// the device, and the stream then waits for that stream's work. Next it asks the driver. If the
+// driver has no memory, Alloc waits until the work on all streams is done, and returns the whole cache
+// to the driver. If that does not help, the error is of kind driver.ErrOutOfMemory and says what was
+// asked, what is free, and what the arena holds.
 //
 // Keep calls of Alloc out while the device is closed: a block of one that goes on at the same
 // time may look valid although its memory went back.

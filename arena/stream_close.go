@@ -8,11 +8,11 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Capture tells the arena that the stream is about to capture, or that it has ended to.
-// Meanwhile Alloc is refused, Free does not call the driver, and no memory passes between
-// this stream and others: what is freed waits here until the capture has ended, even if
-// it is more than the cache should hold. Memory that a captured graph uses must not be
-// freed as long as the graph may run; the arena does not know of graphs.
+// Capture tells the arena that a capture of the stream begins, or has ended. During the capture
+// Alloc fails, Free does not call the driver, and no memory passes between this stream and others.
+// Memory that is freed then waits for the end of the capture, even above the limit of the cache.
+// Memory that a captured graph uses must not be freed as long as the graph may run: the arena does
+// not know of graphs.
 //
 // It does not wait for work.
 func (s *Stream) Capture(on bool) {
@@ -74,13 +74,13 @@ func (s *Stream) change(to streamState, from func(streamState) bool) bool {
 	return true
 }
 
-// Close ends the stream's use of the arena; call it before the stream is destroyed. Its
-// free blocks can be used by all others once its work is done, and its blocks in use stay
-// so: free them on another stream, which can still wait for this one. Close does not wait
-// for work. Closing twice is harmless.
+// Close ends the stream's use of the arena; call it before the stream is destroyed. All other
+// streams can allocate its free blocks once its work is done. Its blocks in use stay in use: free
+// them on another stream, which can still wait for this one. Close does not wait for work. Closing
+// twice is harmless.
 //
-// The error is that of marking the end of the work. The free blocks are lost then, and
-// waiting for the stream fails.
+// If the end of the work cannot be marked, Close returns that error. The free blocks are lost then,
+// and waiting for the stream fails.
 func (s *Stream) Close() error {
 	if s.made() != nil {
 		return nil
@@ -255,15 +255,14 @@ func (s *Stream) endGuard(err error) {
 	}
 }
 
-// Close waits for the work on all streams and gives all memory back to the driver, and the
-// pool. The streams must still exist, unless they were closed. Blocks in use are given back
-// as well, as the arena cannot be asked for them any more: they are stale from then on, and
-// that is no error; [Device.Leaks] lists them.
+// Close waits for the work on all streams and frees all memory and the pool. The streams must still
+// exist, unless they were closed. Blocks in use are freed as well, and are stale from then on. That
+// is no error: [Device.Leaks] lists them.
 //
-// The error is that of the driver, where it failed, and of blocks in use of which it could not
-// be proven that no work uses them: such memory is lost.
+// Close returns errors of the driver. It also returns an error for blocks in use whose last use cannot
+// be proven finished. Such memory is lost.
 //
-// Later calls give driver.ErrClosed. Closing twice is harmless. After [Device.Abandon]
+// Later calls return driver.ErrClosed. Closing twice is harmless. After [Device.Abandon]
 // Close does nothing.
 func (d *Device) Close() error {
 	if d.made() != nil {

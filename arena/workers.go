@@ -13,10 +13,10 @@ import (
 // Workers are goroutines that copy between pageable and page-locked memory: one alone moves
 // about 12 GB/s, a fifth of what the bus of a device carries. All devices of a process share them.
 //
-// They are started when there is work, and end when there was none for a moment. A copy is
-// made by the goroutine that asks for it and by as many workers as are free and of use; where
-// several copies are under way, workers go from one to the next after each piece, so that none
-// waits for another to end. Workers are safe for concurrent use.
+// They start when there is work, and end when there was none for a moment. The goroutine that asks
+// for a copy does it together with as many free workers as are of use. If several copies are under
+// way, workers change between them after each piece, so that no copy waits for the end of another.
+// Workers are safe for concurrent use.
 type Workers struct {
 	limit  int
 	linger time.Duration

@@ -55,13 +55,13 @@ type BreakEvenConfig struct {
 	// Largest is the largest number of items to measure. It should be the largest of the program:
 	// the side that wins there is expected to win beyond it.
 	Largest int
-	// Run does the first n items of some sample of the work, in the same way as the program does it:
-	// with a call of the pool that has a fallback and WithBreakEven. It passes on its ctx, which says to
-	// the call where to do the work. The n of the call must be the n of Run.
+	// Run does the first n items of a sample of the work, as the program does them. It calls the
+	// pool with a fallback and WithBreakEven, for n items. It passes on its ctx, which decides where the
+	// call does the work.
 	Run func(ctx context.Context, n int) error
 
-	// Dir is the folder of what is kept on disk, as nvrtc.Config.CacheDir: the default is what
-	// PURECUDA_CACHE_DIR says, or else "purecuda" in the user's cache directory; "off" keeps nothing.
+	// Dir is the folder of what is kept on disk, as nvrtc.Config.CacheDir. The default is
+	// PURECUDA_CACHE_DIR, or else "purecuda" in the user's cache directory. "off" keeps nothing.
 	Dir string
 	// Logger hears of files that are damaged or could not be written. The default is silence.
 	Logger *slog.Logger

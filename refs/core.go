@@ -125,14 +125,13 @@ func (c *Core) Release() {
 	}
 }
 
-// Use orders work that is about to be put on s behind the work of other streams that it
-// depends on: work that reads behind work that writes, work that writes behind all
-// other. The caller holds a lease until the work is on the stream. It does not block; after
-// an error the work must not be put there.
+// Use orders work that is about to be enqueued on s after the work of other streams that it depends
+// on. Reads come after writes, and writes come after all other uses. The caller holds a lease until
+// the work is on the stream. Use does not block. After an error the work must not be enqueued.
 //
-// It takes a few nanoseconds where s is the only stream that uses the memory. Goroutines that use
-// the same memory at the same time on different streams have to settle the order among
-// themselves; whoever comes after them is behind all of them.
+// It takes a few nanoseconds if s is the only stream that uses the memory. Goroutines that use the
+// same memory at the same time on different streams must agree on the order themselves. Later work
+// comes after all of theirs.
 func (c *Core) Use(s *arena.Stream, write bool) error {
 	switch {
 	case c == nil || c.handle == nil:

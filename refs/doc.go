@@ -1,6 +1,6 @@
-// Package refs has typed references to device memory that cannot lie: a [Ref] knows the
-// context that its memory was allocated in, and refuses to be used once that was rebuilt,
-// lost or dropped. No stale address gets to the driver.
+// Package refs has typed references to device memory. A [Ref] knows the context that its memory
+// was allocated in. Its use fails once the context was rebuilt, lost or dropped, so that no stale
+// address gets to the driver.
 //
 //	r, err := refs.New[float32](state, stream, 1<<20)
 //	if err != nil {
@@ -10,9 +10,9 @@
 //
 // There are two parts:
 //
-//   - [State] is the truth about the context of one device, which all Refs to its memory
-//     share: whether it accepts work, its generation, and what has ended it. Checking a Ref
-//     is one load of it and one comparison.
+//   - [State] is the state of the context of one device, which all Refs to its memory share:
+//     whether it accepts work, its generation, and what has ended it. Checking a Ref is one
+//     load and one comparison.
 //   - [Ref] is a reference to memory, [Ref.Slice] a view of a part, [Ref.Retain] another
 //     reference. The last Close gives the memory back. [Ref.Acquire] takes a lease, without
 //     which a check would be about a moment that is over.

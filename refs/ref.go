@@ -84,10 +84,13 @@ func (r *Ref[T]) Bytes() uint64 { return r.Core().Bytes() }
 // few nanoseconds and does not allocate. The answer is about this moment: a rebuild may
 // end it at the next. Where it has to last, hold a lease.
 //
-// Errors, in the order in which they are looked for: driver.ErrInvalidArgument for a view
-// out of bounds; driver.ErrRefStale with "device state dropped" or "device shutting down";
-// driver.ErrDeviceLost with the first cause behind it; driver.ErrRefStale with "context
-// rebuilt"; driver.ErrClosed.
+// The first of these errors that applies is returned:
+//
+//   - driver.ErrInvalidArgument for a view out of bounds
+//   - driver.ErrRefStale with "device state dropped" or "device shutting down"
+//   - driver.ErrDeviceLost, which wraps the first cause
+//   - driver.ErrRefStale with "context rebuilt"
+//   - driver.ErrClosed
 func (r *Ref[T]) Access() (driver.DevicePtr, error) { return r.Core().Access() }
 
 // Acquire is [Ref.Access] with a lease: until Release, the memory is not given back, and

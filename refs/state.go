@@ -37,10 +37,10 @@ func (s Status) String() string {
 	return "unknown"
 }
 
-// State is the truth about the context of one device, which all Refs to its memory
-// share: whether work is accepted, which generation of the context lives, and what has
-// ended it. It belongs to whoever makes contexts, and outlives them. All methods are safe
-// for concurrent use; none calls the driver but Reclaim and Close.
+// State is the state of the context of one device, which all Refs to its memory share. It says
+// whether work is accepted, which generation of the context exists, and what has ended it. It
+// belongs to whoever makes contexts, and outlives them. All methods are safe for concurrent use.
+// Only Reclaim and Close call the driver.
 type State struct {
 	device int
 	config StateConfig
@@ -189,10 +189,10 @@ func (s *State) Revive() bool {
 	return before == Lost
 }
 
-// Lose says that an error has ended the use of the device. Every Ref is stale at
-// once, and all that is asked of them returns driver.ErrDeviceLost with the first cause,
-// which is the first one that this was called with since the State was made or revived. It does not wait and makes no call of
-// the driver, so that it can be called from a hook of the driver's errors.
+// Lose says that an error has ended the use of the device. Every Ref is stale at once, and its
+// calls return driver.ErrDeviceLost with the first cause. That is the cause of the first Lose since
+// the State was made or revived. Lose does not wait and makes no call of the driver, so that it can
+// be called from a hook of the driver's errors.
 func (s *State) Lose(cause error) {
 	if cause == nil {
 		cause = driver.Errorf(driver.ErrDeviceLost, "no cause was given")
@@ -207,10 +207,10 @@ func (s *State) Lose(cause error) {
 	})
 }
 
-// Close gives back what was forgotten, and drops the State: from now on uses are refused
-// with "device state dropped", and memory that is still open is regarded as gone with its
-// context. It waits for allocations and frees that are under way, not for leases. Closing twice is
-// harmless. It must not be called from a hook of the driver's errors.
+// Close frees what the garbage collector has found, and drops the State. Later uses fail with
+// "device state dropped". Memory that is still open counts as gone with its context. Close waits for
+// allocations and frees that are under way, not for leases. Closing twice is harmless. It must not
+// be called from a hook of the driver's errors.
 func (s *State) Close() {
 	s = zero.Or(s)
 	s.Reclaim()

@@ -15,16 +15,14 @@ const defaultModuleCache = 256 << 20
 // however many callers ask for them, at the same time or later. Use it where parts of a
 // program that do not know each other need the same kernels, or where kernels come and go.
 //
-// Each call gives a Module of its own, a lease. Its Close gives the lease back, and what
-// belongs to it, its Kernels and Symbols, cannot be used any more. The code stays loaded for
-// the next caller. It is unloaded when the code of all cached modules exceeds the limit (see
-// [WithModuleCache]) and nobody has a lease and no graph uses it; that waits for the work of
-// the device. A Module that is forgotten counts as closed once the garbage collector has
-// found it.
+// Each call returns a Module of its own, a lease. Close ends the lease, and the Kernels and Symbols of
+// that Module cannot be used any more. The code stays loaded for the next caller. When the code of
+// all cached modules exceeds the limit (see [WithModuleCache]), modules without leases and graphs are
+// unloaded. That waits for the work of the device. A Module that is not closed counts as closed
+// once the garbage collector has found it.
 //
-// A hit takes the time of a SHA-256 of the images and makes no call of the driver; still,
-// keep the Kernel where you launch often. Errors are those of LoadModule, and are not
-// remembered.
+// A hit takes the time of a SHA-256 of the images and makes no call of the driver. Still, keep the
+// Kernel if you launch often. Errors are those of LoadModule, and are not remembered.
 func (c *Context) CachedModule(images ...Image) (*Module, error) {
 	return c.cached(context.Background(), imagesKey(images), func(context.Context) (*Module, error) {
 		return c.load(images...)

@@ -91,10 +91,9 @@ func DownloadHost[T any](s *Stream, dst *HostBuffer[T], src *Ref[T]) error {
 	})
 }
 
-// Copy puts a copy from src to dst behind the work on s, and returns. Both must have the
-// same length, and must not overlap. src may be on another device, s is a stream of that of
-// dst: the copy goes over the direct link between the devices where there is one, else
-// through the host.
+// Copy enqueues a copy from src to dst on s, and returns. Both must have the same length, and must not
+// overlap. s is a stream of the device of dst, and src may be on another device. Then the copy uses
+// the direct link between the devices if there is one, and otherwise goes through the host.
 func Copy[T any](s *Stream, dst, src *Ref[T]) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")

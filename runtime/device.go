@@ -57,10 +57,9 @@ func (c Capability) Arch() int { return c.Major*10 + c.Minor }
 
 const gib = 1 << 30
 
-// Score orders devices: the number of multiprocessors, plus 4 for each GiB of
-// free memory (of all memory while the free part is unknown), plus 100 from
-// compute capability 8.0 on, plus 50 for asynchronous copies within a kernel,
-// which came with 8.0 as well.
+// Score orders devices. It is the number of multiprocessors, plus 4 for each GiB of free memory. While
+// the free memory is unknown, all memory counts. From compute capability 8.0 on it adds 100, and 50 for
+// asynchronous copies within a kernel.
 func Score(d Device) float64 {
 	memory := d.FreeBytes
 	if memory == 0 {

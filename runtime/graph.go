@@ -10,8 +10,8 @@ import (
 // makes it ready to run as often as needed, and [GraphExec.Update] takes changed
 // arguments from it. It is safe for concurrent use.
 //
-// A graph keeps what it uses: modules, buffers and host buffers that are closed meanwhile
-// are given back after the graph, and after all executable graphs that were made from it.
+// A graph keeps what it uses. Modules, buffers and host buffers that are closed meanwhile are freed
+// after the graph and all executable graphs that were made from it.
 type Graph struct {
 	object
 	handle driver.Graph

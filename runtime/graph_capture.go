@@ -43,11 +43,11 @@ type capture struct {
 // recorded in the capture cannot be recorded elsewhere before the end.
 //
 // Launches, copies from and to host buffers, fills and calls of the host can be recorded.
-// What waits or copies from Go memory cannot (Synchronize, Query, Upload, Download):
-// that is an error of kind driver.ErrCaptureFailed which names it, and Capture returns
-// the first such error even if f ignores it. What names no stream is not recorded and
-// happens at once, so that f may allocate, load and close; what is closed meanwhile is
-// freed later. f must not close the runtime: that waits for f.
+// Calls that wait or copy from Go memory cannot (Synchronize, Query, Upload, Download). They
+// return an error of kind driver.ErrCaptureFailed that names them. Capture returns the first such
+// error even if f ignores it. Calls that name no stream are not recorded and happen at once, so
+// that f may allocate, load and close. What is closed meanwhile is freed later. f must not close the
+// runtime: that waits for f.
 //
 // An error of f is returned as it is, and a panic of f as an error. However f ends, the stream is
 // an ordinary one again. A function that is recorded with Stream.Call runs at every launch

@@ -224,9 +224,8 @@ func (k *Kernel) MaxThreads() int { return int(zero.Or(k).maxThreads) }
 // Handle is the kernel as package driver takes it.
 func (k *Kernel) Handle() driver.Function { return zero.Or(k).function }
 
-// BlockSize suggests the number of threads in a block that keeps the device
-// fullest, and the number of blocks that fill it, for a kernel that uses so many
-// bytes of dynamic shared memory.
+// BlockSize returns the number of threads in a block with which the device has most threads at a
+// time, and the number of blocks that fill it. sharedBytes is the dynamic shared memory of a block.
 func (k *Kernel) BlockSize(sharedBytes int) (threads, blocks int, err error) {
 	if k == nil || k.ctx == nil {
 		return 0, 0, errNothing("kernel")

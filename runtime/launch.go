@@ -153,12 +153,11 @@ func memoryArg(c *refs.Core, kind argKind) Arg {
 	return Arg{of: unsafe.Pointer(c), size: 8, typ: addressArg, kind: kind}
 }
 
-// Launch puts the kernel behind the work on s, and returns. It does not allocate.
-// s must be a stream of the context that the kernel was loaded into. The arguments
-// are copied; their number, their sizes and, for PTX, their types are checked against the
-// kernel, and the shape against the device: an error of kind driver.ErrInvalidArgument names
-// what does not fit and the limit. What goes wrong while the kernel runs shows at the next
-// wait.
+// Launch enqueues the kernel on s, and returns. It does not allocate. s must be a stream of the
+// context that the kernel was loaded into. The arguments are copied. Their number, their sizes and,
+// for PTX, their types are checked against the kernel, and the shape against the device. An error of
+// kind driver.ErrInvalidArgument names what does not fit and the limit. An error while the kernel
+// runs is returned by the next wait.
 func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 	if k == nil || k.ctx == nil {
 		return errNothing("kernel")

@@ -143,10 +143,9 @@ func (o *object) end() {
 	o.leave()
 }
 
-// Close waits for the calls that use the object and gives it back. It may be
-// called twice. What a graph uses is given back after the graph. What cannot be given back
-// because the driver fails before is given back at a later allocation, or when the context
-// closes; so is memory that is closed while a stream is captured.
+// Close waits for the calls that use the object and frees it. It may be called twice. What a graph
+// uses is freed after the graph. If the driver fails before, the object is freed at a later
+// allocation, or when the context closes. So is memory that is closed while a stream is captured.
 func (o *object) Close() error {
 	if o.ctx == nil || !o.gate.Close(o.ctx.state.Done()) {
 		return nil

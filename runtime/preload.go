@@ -17,13 +17,12 @@ import (
 //		return c.Compile(ctx, program)
 //	})
 //
-// Each function is called for each device, with one after the other on one device, and what it
-// returns is closed: what comes from CachedModule or Compile stays cached, and is found there
-// by the next caller. Without a function Preload only opens the contexts.
+// Each function is called for each device. On one device they are called one after the other.
+// Preload closes the modules that they return. Modules of CachedModule or Compile stay cached, and the
+// next caller finds them there. Without a function Preload only opens the contexts.
 //
-// It returns when all devices are done, with the errors of all of them: one that fails does not
-// keep the others from being filled, also with a panic. Where CUDA is not available it is the
-// error of Err.
+// It returns when all devices are done, with the errors of all of them. An error or a panic on one
+// device does not stop the others. If CUDA is not available, the error is that of Err.
 func (rt *Runtime) Preload(ctx context.Context, load ...func(context.Context, *Context) (*Module, error)) error {
 	if rt == nil || rt.life == nil {
 		return errNothing("runtime")

@@ -49,18 +49,21 @@ func (b *Backend) usable() bool {
 	return b.current() && (!b.Stream.gate.Closed() || !b.Context.state.Accepting())
 }
 
-// Probe gives a module its backend. The label names the module in errors. All
-// labels get the same device and context; the same label gets the same backend
-// again, with its stream, until the context is reset, its device is lost or the stream is closed.
+// Probe returns the backend of a part of the program. The label names that part in errors. All
+// labels get the same device and context. The same label gets the same backend again, with its
+// stream. It gets a new one after a reset, a loss of the device, or a close of the stream.
 //
 // If the context of the best device cannot be opened, because it is busy or gone, the next device
 // is taken: see Backend.Skipped. Labels that come later get that device too, as long as it works.
 //
-// Where CUDA is absent the error is of kind driver.ErrDriverLibraryUnavailable
-// ("LABEL backend: no CUDA runtime available"), where no context can be opened
-// of kind driver.ErrDriverCallFailed ("LABEL backend: failed to create CUDA
-// context for device N", with what the others said behind it), and for any other fault of
-// the kind of its cause. Absence and fault are remembered until Refresh.
+// The kinds of errors:
+//
+//   - CUDA is absent: driver.ErrDriverLibraryUnavailable, "LABEL backend: no CUDA runtime available".
+//   - No context can be opened: driver.ErrDriverCallFailed, "LABEL backend: failed to create CUDA
+//     context for device N", with the errors of the other devices.
+//   - Any other fault: the kind of its cause.
+//
+// Absence and fault are remembered until Refresh.
 func (rt *Runtime) Probe(label string) (*Backend, error) {
 	if rt == nil || rt.life == nil {
 		return nil, errNothing("runtime")

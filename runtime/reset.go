@@ -9,24 +9,26 @@ import (
 	"github.com/purecuda/purecuda/internal/gate"
 )
 
-// Reset takes the context down and makes a new one, on purpose: to get rid of everything
-// that is in it, or of a setting that cannot be taken back. It stops the intake (what puts
-// something new on the device is refused with "device shutting down"), waits for calls and
-// work under way on all devices, gives back what the context owns, resets it, makes it again
-// and tries it out. Only then it publishes the new generation. What belongs to the old one
-// (Refs, streams, events, modules, graphs) is stale from then on: every use is an error of kind
-// driver.ErrRefStale, "context rebuilt". Backends are made anew by the next Probe.
+// Reset destroys the context and makes a new one. It frees everything in the context, and undoes
+// settings that cannot be changed back. The steps are:
 //
-// Page-locked memory would end with the context under the feet of whoever holds its slice, so
-// HostBuffers have to be closed before: otherwise Reset is refused. So it is while a stream
-// is captured, on any device. Other users of CUDA in the process that use the same device lose
-// what they have in the context; it is theirs as well.
+//   - Calls that enqueue something new fail with "device shutting down".
+//   - Reset waits for calls and work under way on all devices.
+//   - It frees what the context owns, resets the context, makes it again and tests it.
+//   - It publishes the new generation.
 //
-// Until the context is taken down Reset can be given up: when ctx ends or waiting fails, it
-// returns that error and the context accepts work as before. If the new context cannot be
-// made the device is lost, and the error, of kind driver.ErrDeviceLost, says why:
-// [Runtime.Revive] tries again. So is the error after a sticky one, from which there is no way
-// back inside the process.
+// Objects of the old generation (Refs, streams, events, modules, graphs) are stale from then on:
+// every use is an error of kind driver.ErrRefStale, "context rebuilt". The next Probe makes new
+// backends.
+//
+// Page-locked memory ends with the context, also for those who hold its slice. So Reset fails while
+// a HostBuffer is open. It also fails while a stream is captured, on any device. Other users of CUDA
+// in the process that use the same device lose what they have in the context, which they share.
+//
+// Until the context is destroyed, Reset can be given up. When ctx ends or waiting fails, Reset
+// returns that error, and the context accepts work as before. If the new context cannot be made,
+// the device is lost, and an error of kind driver.ErrDeviceLost says why. [Runtime.Revive] tries
+// again. After a sticky error Reset fails in the same way, and nothing inside the process helps.
 func (c *Context) Reset(ctx context.Context) error {
 	if c == nil || c.rt == nil {
 		return errNothing("context")

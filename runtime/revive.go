@@ -8,14 +8,14 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Revive makes a device work again that failed alone: one whose queries failed, whose context
-// could not be opened, that did not answer any more, or that was lost in a Reset. It does
-// nothing where the device works.
+// Revive makes a device work again that failed alone. Its queries failed, its context could not be
+// opened, it did not answer any more, or it was lost in a Reset. Revive does nothing if the device
+// works.
 //
-// It makes a new context as [Context.Reset] does, and the same rules hold: the Context stays the
-// same, what belonged to the old one stays stale, other users of the device in the process lose
-// what they have in it, and HostBuffers of the device have to be closed before. It waits for calls
-// that are still inside, and for the work of devices that may use memory of this one. When ctx ends
+// It makes a new context as [Context.Reset] does, and the same rules hold. The Context stays the
+// same, and objects of the old one stay stale. Other users of the device in the process lose what
+// they have in it. HostBuffers of the device have to be closed before. Revive waits for calls that
+// are still inside, and for the work of devices that may use memory of this one. When ctx ends
 // first it returns ctx's cause, and nothing has changed.
 //
 // A device that still does not work stays lost, and the error says why. After a sticky error

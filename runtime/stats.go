@@ -48,9 +48,9 @@ type Stats struct {
 	Pinned arena.PinnedStats
 	Copier arena.CopierStats
 
-	// The module cache: calls of CachedModule and Compile that found the code loaded, or
-	// being loaded, and those that had to load it; what was unloaded for want of room; what it
-	// has now, and the bytes of that; the time that loading took.
+	// The module cache. Hits are calls of CachedModule and Compile that found the code loaded, or
+	// being loaded. Misses are calls that had to load it. Evictions are modules that were unloaded to
+	// make room. Then follow the modules that it has now, their bytes, and the time of all loads.
 	ModuleHits, ModuleMisses, ModuleEvictions uint64
 	CachedModules, CachedModuleBytes          uint64
 	ModuleLoadTime                            time.Duration
@@ -62,8 +62,8 @@ type Stats struct {
 	ArtifactHits, ArtifactMisses uint64
 
 	Generation uint64 // of the context: grows with every Reset; for a Runtime, their sum
-	// Lost is the first cause for which CUDA, or the device, cannot be used any more; for a
-	// Runtime also where other devices go on: that of the first device that is lost.
+	// Lost is the first cause for which CUDA, or the device, cannot be used any more. For a Runtime
+	// it is that of the first lost device, also if other devices go on.
 	Lost error
 }
 

@@ -13,8 +13,8 @@ import (
 // one for a scalar, as many as it has for an array. The module owns the memory; after its
 // Close every use is an error. It is safe for concurrent use.
 //
-// Reading and writing is work on a stream like every other, and in its order only: work of
-// other streams with the variable has to be put in order with events.
+// Reading and writing are work on a stream, in its order only. Order the work of other streams
+// with the variable by events.
 type Symbol[T any] struct {
 	module *Module
 	ptr    driver.DevicePtr

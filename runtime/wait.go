@@ -29,10 +29,10 @@ func (s *Stream) Synchronize(ctx context.Context) error {
 	})
 }
 
-// AfterFunc runs f on a goroutine of its own once the work that is on the stream at the call is
-// done, with nil, or once it has failed or will never be done, with the cause. So it is when the
-// device is lost, after a Reset, and after a Close of the stream or the runtime. stop keeps f from
-// running, and tells whether it did; unless it is stopped, f runs exactly once.
+// AfterFunc runs f on a goroutine of its own. It calls f with nil once the work that is on the stream
+// at the call is done. It calls f with the cause once the work has failed or will never be done. That
+// is when the device is lost, after a Reset, and after a Close of the stream or the runtime. stop
+// keeps f from running, and reports whether it did. Unless it is stopped, f runs exactly once.
 //
 // f may use CUDA and may block; nothing waits for it. A panic of f goes to the hook of
 // [WithErrorHook].

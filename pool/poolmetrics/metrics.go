@@ -1,5 +1,5 @@
-// Package poolmetrics reads the metrics of a pool, its batchers, its break-even sizes and groups of child processes, as the list of named
-// numbers that package runtime/metrics makes of a runtime. The adapters in contrib/ take both.
+// Package poolmetrics reads the metrics of a pool, its batchers, its break-even sizes, and groups of child
+// processes. They are a list of named numbers, as in package runtime/metrics. The adapters in contrib/ take both.
 //
 //	reader := poolmetrics.NewReader(p)
 //	reader.AddBatcher("score", batcher)
