@@ -3,9 +3,18 @@
 package isolate_test
 
 import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
@@ -91,6 +100,137 @@ func BenchmarkRestart(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkFaultBesideRequests is a kernel with an illegal address on the first device, while 64 goroutines make requests of
+// 4 KiB on all devices. restart-ns is from its error to the first answer of the next child.
+func BenchmarkFaultBesideRequests(b *testing.B) {
+	for name, option := range map[string]isolate.Option{"alone": nil, "standby": isolate.WithStandby()} {
+		b.Run(name, func(b *testing.B) {
+			g := onHardware(b, isolate.WithRestarts(1<<30, 1), option)
+			in := make([]byte, 4096)
+			want := bytes.Repeat([]byte{1, 0, 0, 0}, len(in)/4)
+			_, _, err := g.Do(b.Context(), "next/v1", in)
+			require.NoError(b, err)
+			var (
+				ended atomic.Bool
+				right atomic.Int64
+				all   sync.WaitGroup
+			)
+			for range 64 {
+				all.Go(func() {
+					for !ended.Load() {
+						got, _, err := g.Do(b.Context(), "next/v1", in, isolate.WithRetry(3))
+						if !assert.NoError(b, err) || !assert.Equal(b, want, got) {
+							return
+						}
+						right.Add(1)
+					}
+				})
+			}
+			var restart time.Duration
+			for b.Loop() {
+				_, _, err := g.Do(b.Context(), "fault/v1", nil, isolate.WithDevices(0))
+				require.ErrorIs(b, err, isolate.ErrChildDied)
+				start := time.Now()
+				_, _, err = g.Do(b.Context(), "echo/v1", nil, isolate.WithDevices(0))
+				require.NoError(b, err)
+				restart = max(restart, time.Since(start))
+				time.Sleep(2 * time.Second) // for the standby, and because a service does not fault all the time
+			}
+			ended.Store(true)
+			all.Wait()
+			b.ReportMetric(float64(restart), "longest-restart-ns")
+			b.ReportMetric(float64(right.Load())/b.Elapsed().Seconds(), "requests/s")
+			b.ReportMetric(float64(g.Stats().Retries), "retries")
+		})
+	}
+}
+
+// BenchmarkFaults are faults on all devices, one after the other on each. It fails if something is left behind.
+func BenchmarkFaults(b *testing.B) {
+	var before, after uint64
+	free := func(bytes *uint64) {
+		rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto))
+		require.NoError(b, err)
+		defer rt.Close()
+		if c, err := rt.Context(0); err == nil {
+			*bytes, _, err = c.MemInfo()
+			require.NoError(b, err)
+		}
+	}
+	free(&before)
+	g := onHardware(b, isolate.WithRestarts(1<<30, 1), isolate.WithStandby())
+	open := len(descriptors("self"))
+	devices := g.Stats().Devices
+	b.ResetTimer()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var all sync.WaitGroup
+	for _, d := range devices {
+		all.Go(func() {
+			for left.Add(-1) >= 0 {
+				_, _, err := g.Do(b.Context(), "fault/v1", nil, isolate.WithDevices(d.Device))
+				assert.ErrorIs(b, err, isolate.ErrChildDied)
+				_, _, err = g.Do(b.Context(), "echo/v1", nil, isolate.WithDevices(d.Device))
+				assert.NoError(b, err)
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	deaths := uint64(0)
+	for _, d := range g.Stats().Devices {
+		deaths += d.Deaths
+	}
+	assert.GreaterOrEqual(b, deaths, uint64(b.N))
+	assert.LessOrEqual(b, len(descriptors("self")), open+5*len(devices), "descriptors; a child has up to five")
+	var memory goruntime.MemStats
+	goruntime.GC()
+	goruntime.ReadMemStats(&memory)
+	require.NoError(b, g.Close())
+	free(&after)
+	b.ReportMetric(float64(deaths), "deaths")
+	b.ReportMetric(float64(memory.HeapAlloc)/(1<<20), "heap-MiB")
+	b.ReportMetric(float64(before)-float64(after), "device-bytes-lost")
+	b.ReportMetric(float64(children(b)), "children-left")
+}
+
+// BenchmarkSpin is a kernel that never ends, with a deadline of 100 ms. late-ns is from the deadline to the answer, and gone-ns
+// to the end of the child.
+func BenchmarkSpin(b *testing.B) {
+	g := onHardware(b, isolate.WithRestarts(1<<30, 1), isolate.WithStandby())
+	var late, gone time.Duration
+	for b.Loop() {
+		_, _, err := g.Do(b.Context(), "echo/v1", nil, isolate.WithDevices(0))
+		require.NoError(b, err)
+		pid := g.Stats().Devices[0].PID
+		deadline := time.Now().Add(100 * time.Millisecond)
+		ctx, cancel := context.WithDeadline(b.Context(), deadline)
+		_, _, err = g.Do(ctx, "spin/v1", nil, isolate.WithDevices(0))
+		cancel()
+		require.ErrorIs(b, err, driver.ErrTimeout)
+		late = max(late, time.Since(deadline))
+		for syscall.Kill(pid, 0) == nil {
+			time.Sleep(100 * time.Microsecond)
+		}
+		gone = max(gone, time.Since(deadline))
+	}
+	b.ReportMetric(float64(late), "longest-late-ns")
+	b.ReportMetric(float64(gone), "longest-gone-ns")
+}
+
+// children counts the child processes of this one.
+func children(t testing.TB) int {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	require.NoError(t, err)
+	n := 0
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		n += len(bytes.Fields(text))
+	}
+	return n
 }
 
 // onHardware is a group on the devices of this machine, or without any, on a simulated one.

@@ -69,6 +69,7 @@ func init() {
 			return nil, launch(w, "fault", runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}})
 		},
 		"set/v1":   fill,
+		"next/v1":  next,
 		"spin/v1":  spin,
 		"where/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) { return []byte(w.Device().UUID.String()), nil },
 		"pid/v1":   func(*pool.Worker, *isolate.Request) ([]byte, error) { return fmt.Append(nil, os.Getpid()), nil },
@@ -160,6 +161,24 @@ func add(w *pool.Worker, r *isolate.Request) ([]byte, error) {
 		return nil, err
 	}
 	return nil, addTo(w, host, what)
+}
+
+// next returns the words of the data, with one added to each.
+func next(w *pool.Worker, r *isolate.Request) ([]byte, error) {
+	x, err := runtime.Alloc[byte](w.Stream(), len(r.Data))
+	if err != nil {
+		return nil, err
+	}
+	defer x.Close()
+	if err := runtime.Upload(w.Ctx(), w.Stream(), x, r.Data); err != nil {
+		return nil, err
+	}
+	n := len(r.Data) / 4
+	if err := launch(w, "add", runtime.Linear(n, 256), runtime.InOut(x), runtime.Value(uint32(n)), runtime.Value(uint32(1))); err != nil {
+		return nil, err
+	}
+	out := make([]byte, len(r.Data))
+	return out, runtime.Download(w.Ctx(), w.Stream(), out, x)
 }
 
 // fill writes to each word of a range of the first buffer where it lies.

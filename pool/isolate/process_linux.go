@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	goruntime "runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
@@ -90,7 +91,38 @@ func (l *link) sendDescriptor(frame []byte, descriptor int) error {
 	return err
 }
 
-// descriptorsIn are those that came with a message. They are not for children of this process.
+// spinning is how long the socket is asked for the next bytes before the goroutine parks: to wake it takes longer than a
+// small request. Only where there are processors to spare.
+const (
+	spinning       = 50 * time.Microsecond
+	processorsLeft = 4
+)
+
+// read reads what is there, or waits for it.
+func (l *link) read(into []byte) (n, oob int, err error) {
+	spun := goruntime.GOMAXPROCS(0) < processorsLeft
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	var failed error
+	err = raw.Read(func(descriptor uintptr) bool {
+		for start := time.Now(); ; goruntime.Gosched() {
+			n, oob, _, _, failed = syscall.Recvmsg(int(descriptor), into, l.oob[:], syscall.MSG_CMSG_CLOEXEC)
+			switch {
+			case failed == syscall.EINTR:
+			case failed != syscall.EAGAIN:
+				return true
+			case spun || time.Since(start) > spinning:
+				spun = true
+				return false // called again when there is something
+			}
+		}
+	})
+	return n, oob, errors.Join(err, failed)
+}
+
+// descriptorsIn are those that came with a message.
 func descriptorsIn(oob []byte) (all []int) {
 	messages, err := syscall.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -100,9 +132,6 @@ func descriptorsIn(oob []byte) (all []int) {
 		if found, err := syscall.ParseUnixRights(&messages[i]); err == nil {
 			all = append(all, found...)
 		}
-	}
-	for _, d := range all {
-		syscall.CloseOnExec(d)
 	}
 	return all
 }

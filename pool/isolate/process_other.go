@@ -25,6 +25,8 @@ func (*starter) close() {}
 
 func parentLink() (*link, error) { return nil, supported() }
 
+func (*link) read([]byte) (n, oob int, err error) { return 0, 0, supported() }
+
 func (*link) sendDescriptor([]byte, int) error { return supported() }
 
 func descriptorsIn([]byte) []int { return nil }

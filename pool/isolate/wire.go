@@ -118,7 +118,7 @@ func (l *link) fill(bytes int) error {
 			l.pending = append(make([]byte, 0, max(2*bytes, 32<<10)), l.pending...)
 		}
 		free := l.pending[len(l.pending):cap(l.pending)]
-		n, oob, _, _, err := l.conn.ReadMsgUnix(free, l.oob[:])
+		n, oob, err := l.read(free)
 		if err != nil || n <= 0 { // the other side is gone, with or without having read all
 			return io.EOF
 		}
