@@ -19,7 +19,7 @@ type CopierConfig struct {
 	ChunkBytes uint64
 	Chunks     int
 	// SlotBytes is the length of the buffers for small copies, and Slots how many there
-	// are at most. 0 means 256 KiB and 16.
+	// are at most. 0 means 256 KiB and 64: so many goroutines copy without waiting for each other.
 	SlotBytes uint64
 	Slots     int
 	// Helpers is how many workers take part in one copy at most. 0 means 4.
@@ -43,7 +43,7 @@ type CopierConfig struct {
 const (
 	defaultChunkBytes = 2 << 20
 	defaultSlotBytes  = 256 << 10
-	defaultSlots      = 16
+	defaultSlots      = 64
 	defaultHelpers    = 4
 	defaultPieceBytes = 256 << 10
 	defaultAloneBytes = 1 << 20

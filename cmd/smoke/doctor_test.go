@@ -47,7 +47,7 @@ func newPatient(t *testing.T) *patient {
 	}
 	for _, name := range []string{
 		policyVariable, driver.PathVariable, nvrtc.PathVariable, "PURECUDA_LOADER", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
-		"NVIDIA_DRIVER_CAPABILITIES", "LD_LIBRARY_PATH", "KUBERNETES_SERVICE_HOST", "CUDA_PATH", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX",
+		"NVIDIA_DRIVER_CAPABILITIES", "CUDA_DEVICE_MAX_CONNECTIONS", "LD_LIBRARY_PATH", "KUBERNETES_SERVICE_HOST", "CUDA_PATH", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX",
 	} {
 		t.Setenv(name, "") // so that it is as before afterwards
 		require.NoError(t, os.Unsetenv(name))

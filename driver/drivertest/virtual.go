@@ -113,6 +113,13 @@ func (m *space) mappings(ptr driver.DevicePtr, bytes uint64) (all []*allocation)
 	return all
 }
 
+// unmapped tells whether a range of a reservation has no memory at all. Driver 580 accepts that it is unmapped.
+func (m *space) unmapped(ptr driver.DevicePtr, bytes uint64) bool {
+	return m.reservation(ptr, bytes) >= 0 && !slices.ContainsFunc(m.live, func(a *allocation) bool {
+		return a.base < ptr+driver.DevicePtr(bytes) && ptr < a.base+driver.DevicePtr(a.bytes)
+	})
+}
+
 // MemAddressFree implements [driver.API].
 func (d *Driver) MemAddressFree(ptr driver.DevicePtr, bytes uint64) driver.Result {
 	c, r := d.enter("cuMemAddressFree")
@@ -267,8 +274,11 @@ func (d *Driver) MemUnmap(ptr driver.DevicePtr, bytes uint64) driver.Result {
 	}
 	defer d.mu.Unlock()
 	d.memory.mu.RLock()
-	all := d.memory.mappings(ptr, bytes)
+	all, empty := d.memory.mappings(ptr, bytes), d.memory.unmapped(ptr, bytes)
 	d.memory.mu.RUnlock()
+	if empty {
+		return driver.Success
+	}
 	if all == nil {
 		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "unmapped addresses that are no whole mappings"})
 	}

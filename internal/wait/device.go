@@ -36,12 +36,12 @@ type Device struct {
 	writes  atomic.Bool // streams write values
 	ended   atomic.Pointer[ending]
 
-	due      []*source // of the goroutine of the poller
-	askNext  time.Duration
-	asked    time.Duration // when the last asker began
-	askers   atomic.Int32
-	answered gate.Cond   // askers is less
-	trouble  atomic.Bool // the last answer was an error
+	due     []*source // of the goroutine of the poller
+	askNext time.Duration
+	asked   time.Duration // when the last asker began
+	askers  atomic.Int32
+	asks    gate.Gate   // who asks the driver; closed by Close
+	trouble atomic.Bool // the last answer was an error
 
 	mu      locks.Mutex[locks.Waits]
 	streams map[*Stream]struct{} // open ones that have tickets
@@ -137,7 +137,7 @@ func (d *Device) dispatch(now time.Duration) {
 	} else {
 		batch = append(batch[:0:0], batch...)
 	}
-	if len(batch) == 0 {
+	if len(batch) == 0 || !d.asks.Enter() {
 		return
 	}
 	d.asked = now
@@ -149,7 +149,7 @@ func (d *Device) dispatch(now time.Duration) {
 func (d *Device) ask(batch []*source) {
 	defer func() {
 		d.askers.Add(-1)
-		d.answered.Broadcast()
+		d.asks.Leave()
 	}()
 	var first error
 	err := d.binding.DoRelaxed(func() error {
@@ -175,7 +175,9 @@ func (d *Device) ask(batch []*source) {
 func (d *Device) Close(cause error) {
 	lost := !d.end(cause)
 	d.poller.forget(d)
-	until(&d.answered, lost, func() bool { return d.askers.Load() == 0 })
+	done, cancel := patience(lost)
+	d.asks.Close(done)
+	cancel()
 	d.mu.Lock()
 	all, events := d.streams, d.events
 	maps.Copy(all, d.closed)
@@ -230,17 +232,14 @@ func (d *Device) settle(s *Stream) {
 	}
 }
 
-// patience is how long a call may take that the driver of a lost device does not come back from.
-const patience = 100 * time.Millisecond
-
-// until waits until something is so, and for a lost device not for ever.
-func until(changed *gate.Cond, lost bool, so func() bool) {
-	ctx, cancel := context.Background(), func() {}
-	if lost {
-		ctx, cancel = context.WithTimeout(ctx, patience)
+// patience returns what is closed when a wait for calls of the driver has lasted long enough. Only calls
+// on a lost device may never return.
+func patience(lost bool) (done <-chan struct{}, cancel func()) {
+	if !lost {
+		return nil, func() {}
 	}
-	defer cancel()
-	changed.Wait(ctx.Done(), so)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	return ctx.Done(), cancel
 }
 
 // Free frees the memory and the events after Close. All work of the device must be done: it writes

@@ -95,6 +95,10 @@ func (t Ticket) spin(ctx context.Context, start time.Duration) (err error, over 
 // ask asks the driver again and again up to a time, and tells whether the wait is over.
 func (t Ticket) ask(ctx context.Context, until time.Duration) (err error, over bool) {
 	s, b := t.s, t.s.dev.binding
+	if !s.dev.asks.Enter() {
+		return nil, false
+	}
+	defer s.dev.asks.Leave()
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
 	if err := b.Push(); err != nil {

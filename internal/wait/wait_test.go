@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	goruntime "runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -722,21 +725,57 @@ func TestLongWorkOfASuspendedStream(t *testing.T) {
 }
 
 // Work that was long and is short again is found to be, though the first question comes when the
-// work is over that took as long as before.
+// work is over that took as long as before, and though the question itself takes a while.
 func TestWorkIsMeasuredAgain(t *testing.T) {
-	s := &source{watched: true}
-	s.prompt.Store(true)
-	s.work.Store(int64(silence))
-	s.long.Store(often)
-	now := time.Hour
-	s.begin(now)
-	for n := uint64(1); s.long.Load() > 0; n++ {
-		require.Less(t, n, uint64(30), "waits are as long as the questions are apart")
-		w := &waiter{n: n, woken: make(chan error, 1)}
-		s.park(w)
-		now = s.askAt
-		s.asked++
-		require.Equal(t, 1, s.wakeDone(n, now))
-		require.NoError(t, <-w.woken)
+	for _, question := range []time.Duration{0, 100 * time.Microsecond, 400 * time.Microsecond} {
+		s := &source{watched: true}
+		s.prompt.Store(true)
+		s.work.Store(int64(silence))
+		s.long.Store(often)
+		now := time.Hour
+		s.begin(now)
+		for n := uint64(1); s.long.Load() > 0; n++ {
+			require.Less(t, n, uint64(50), "with questions of %v, waits are as long as the questions are apart", question)
+			w := &waiter{n: n, woken: make(chan error, 1)}
+			s.park(w)
+			now = s.askAt + question
+			s.asked++
+			require.Equal(t, 1, s.wakeDone(n, now))
+			require.NoError(t, <-w.woken)
+		}
 	}
+}
+
+// Once the waits of a device have ended, nobody asks its driver, also not who had just begun to.
+func TestNoQuestionAfterClose(t *testing.T) {
+	m := start(t, drivertest.Config{}, Config{})
+	var late atomic.Int32
+	for range 2000 {
+		d := m.open(0, Config{})
+		var closed atomic.Bool
+		s := &source{dev: d, near: true}
+		s.query = func(uint64) (uint64, error) {
+			if closed.Load() {
+				late.Add(1)
+			}
+			return 0, nil
+		}
+		var all sync.WaitGroup
+		var began atomic.Bool
+		all.Go(func() {
+			d.due = []*source{s}
+			began.Store(true)
+			d.dispatch(clock())
+		})
+		all.Go(func() { _, _ = (Ticket{s, 1}).ask(background, clock()+5*time.Microsecond) })
+		for !began.Load() {
+			goruntime.Gosched()
+		}
+		d.Close(errEnd)
+		closed.Store(true)
+		all.Wait()
+		d.asks.Close(nil)
+		m.gpu.DevicePrimaryCtxRelease(0)
+	}
+	assert.Zero(t, late.Load())
 }

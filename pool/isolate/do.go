@@ -12,8 +12,9 @@ import (
 // Do runs the function of a name in the child that has the least to do, and returns its result. data are at most 16 MiB;
 // what is larger goes into buffers ([WithBuffers]). A request waits in a queue where all children are busy.
 //
-// When ctx ends, Do returns after the function has returned and its work on the device is done, or after the child
-// was killed because that took longer than [WithGrace]. The error is of kind driver.ErrTimeout if a deadline has
+// When ctx ends, Do returns after the function has returned and its work on the device is done. If that takes longer than
+// [WithGrace], the child is killed. A request without buffers returns then, and one with buffers when the process has ended, because
+// only then nothing writes to them. The error is of kind driver.ErrTimeout if a deadline has
 // passed, with ctx's cause behind it, and else ctx's cause. See the package for other errors.
 func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Option) (result []byte, report pool.DoReport, err error) {
 	report.Device = driver.NoDevice
@@ -178,6 +179,9 @@ func (g *Group) call(ctx context.Context, p *process, name string, data []byte, 
 				g.mu.Unlock()
 			}
 			err = g.ended(ctx, nil)
+			if len(c.buffers) == 0 { // the driver may need half a second to take it down
+				return nil, false, err
+			}
 		}
 	}
 	limit := time.NewTimer(gonePatience)

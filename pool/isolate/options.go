@@ -73,9 +73,8 @@ func WithReady(d time.Duration) Option {
 	return func(c *config) { c.ready, c.ofOpen = d, "WithReady" }
 }
 
-// WithStandby keeps a second process for each device whose child is ready. It has opened its runtime, which takes most of the
-// time of a start, and has no context, so that it takes no memory of the device. It becomes the child when that
-// dies. It is an option of Open only.
+// WithStandby keeps a second process for each device whose child is ready. It becomes the child when that dies, and then
+// serves at once: it has opened the device, so that it takes the memory of a context there. It is an option of Open only.
 func WithStandby() Option {
 	return func(c *config) { c.standby, c.ofOpen = true, "WithStandby" }
 }

@@ -43,7 +43,7 @@ type answer struct {
 	err    error
 }
 
-// fork starts a process. It opens its runtime, and waits to be told what it is.
+// fork starts a process, which opens its device.
 func (g *Group) fork(s *slot) (*process, error) {
 	p := &process{of: s, known: map[uint64]bool{}, calls: map[uint64]chan answer{},
 		ready: make(chan error, 1), dying: make(chan struct{}), gone: make(chan struct{}), tail: &tail{out: g.config.output}}
@@ -57,6 +57,13 @@ func (g *Group) fork(s *slot) (*process, error) {
 		return nil, driver.Errorf(ErrChildDied, "no child process for device %d could be started: %w", s.device.Ordinal, err)
 	}
 	go p.receive()
+	greeting, err := json.Marshal(hello{Device: s.device.UUID, Ordinal: s.device.Ordinal, Streams: g.config.streams})
+	if err == nil {
+		err = p.link.send(helloFrame, 0, greeting)
+	}
+	if err != nil {
+		p.kill(err)
+	}
 	return p, nil
 }
 
@@ -78,13 +85,7 @@ func (g *Group) spawn(s *slot) (*process, error) {
 		p.kill(errClosed())
 	}
 	g.mu.Unlock()
-	greeting, err := json.Marshal(hello{Device: s.device.UUID, Ordinal: s.device.Ordinal, Streams: g.config.streams})
-	if err == nil {
-		err = p.link.send(helloFrame, 0, greeting)
-	}
-	if err != nil {
-		p.kill(err)
-	}
+	var err error
 	limit := time.NewTimer(g.config.ready)
 	defer limit.Stop()
 	select {

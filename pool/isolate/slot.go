@@ -13,7 +13,7 @@ type slot struct {
 	state   State
 	process *process // in the state Ready
 	begun   *process // in the state Starting, once there is a process
-	standby *process // has a runtime and no device, or is gone
+	standby *process // opens the device, has opened it, or is gone
 	busy    int      // requests that the process has
 	deaths  []time.Time
 	err     error // why the last child died

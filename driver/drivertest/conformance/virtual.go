@@ -114,7 +114,7 @@ var virtualTests = []test{
 		e.is(driver.ErrorOutOfMemory, r)
 
 		ptr := e.reserve(2 * bytes)
-		e.is(driver.ErrorInvalidValue, e.api.MemUnmap(ptr, bytes))
+		e.ok(e.api.MemUnmap(ptr, bytes)) // which has no memory
 		e.is(driver.ErrorInvalidValue, e.api.MemSetAccess(ptr, bytes, []driver.MemAccess{{Location: props.Location, Flags: driver.MemAccessReadWrite}}))
 		e.is(driver.ErrorInvalidValue, e.api.MemAddressFree(ptr, bytes))
 		h, r := e.api.MemCreate(bytes, props, 0)
