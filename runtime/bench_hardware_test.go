@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,9 +32,10 @@ type hardwareBench struct {
 	empty, empty4 *runtime.Kernel
 }
 
-func newHardwareBench(b *testing.B) *hardwareBench {
+func newHardwareBench(b *testing.B, options ...runtime.Option) *hardwareBench {
 	b.Helper()
-	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(hardware.Open(b)))
+	options = append(options, runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(hardware.Open(b)))
+	rt, err := runtime.Open(options...)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, rt.Close()) })
 	c, err := rt.Context(0)
@@ -114,6 +116,23 @@ func BenchmarkHardwareLaunch(b *testing.B) {
 				runtime.InOut(x), runtime.InOut(x), runtime.Value(float32(2)), runtime.Value(uint64(1)))
 		})
 	})
+}
+
+// BenchmarkHardwareTrace is a launch without a trace, with one that is told of each launch, and with one that is
+// also told how long each kernel took on the device.
+func BenchmarkHardwareTrace(b *testing.B) {
+	var told atomic.Uint64
+	launch := func(context.Context, runtime.TraceLaunch) { told.Add(1) }
+	kernel := func(context.Context, runtime.TraceKernel) { told.Add(1) }
+	for _, c := range []struct {
+		name  string
+		trace *runtime.Trace
+	}{{"none", nil}, {"empty", &runtime.Trace{}}, {"launch", &runtime.Trace{Launch: launch}}, {"kernel", &runtime.Trace{Launch: launch, Kernel: kernel}}} {
+		b.Run("trace="+c.name+"/impl=runtime", func(b *testing.B) {
+			h := newHardwareBench(b, runtime.WithTrace(c.trace))
+			h.enqueue(b, func() error { return h.empty.Launch(h.stream, benchShape) })
+		})
+	}
 }
 
 // graphNodes is the number of launches in a graph.

@@ -82,7 +82,7 @@ func (s *Stream) beginCapture() (*capture, error) {
 	// be reset, or who resets it sees the capture.
 	if !ctx.waiters.Suspend(0, ctx.state.Done()) {
 		ctx.gate.Leave()
-		return nil, ctx.state.Check(0)
+		return nil, ctx.state.Check(s.resource.generation) // which has ended, also if the device was revived meanwhile
 	}
 	if err := s.alone(&s.turn, s.enter, c.begin); err != nil {
 		c.leave()

@@ -63,7 +63,7 @@ func (o *object) alone(turn sync.Locker, enter, f func() error) error {
 	}
 	defer o.leave()
 	if !o.gate.Suspend(1, o.ctx.state.Done()) {
-		return o.ctx.state.Check(0)
+		return o.ctx.state.Check(o.resource.generation) // which has ended, also if the device was revived meanwhile
 	}
 	defer o.gate.Resume()
 	return f()

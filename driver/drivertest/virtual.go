@@ -246,8 +246,10 @@ func (d *Driver) MemMap(ptr driver.DevicePtr, bytes, offset uint64, h driver.Mem
 	switch {
 	case r != driver.Success:
 		return r
-	case flags != 0 || offset != 0 || bytes == 0 || bytes%granularity != 0 || ptr%granularity != 0 || bytes > b.bytes:
+	case flags != 0 || offset != 0 || bytes == 0 || bytes%granularity != 0 || ptr%granularity != 0:
 		return driver.ErrorInvalidValue
+	case bytes > b.bytes:
+		return driver.ErrorNotSupported // driver 580
 	}
 	m := &d.memory
 	m.mu.Lock()

@@ -92,11 +92,14 @@ func run(out io.Writer) error {
 
 // request is one of a service. The third faults, and the sixth never ends.
 func request(group *isolate.Group, i int) string {
-	name := map[int]string{2: "fault/v1", 5: "spin/v1"}[i]
-	if name == "" {
-		name = "scale/v1"
+	name, limit := "scale/v1", time.Minute
+	switch i {
+	case 2:
+		name = "fault/v1"
+	case 5:
+		name, limit = "spin/v1", 3*time.Second
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	x, err := group.NewBuffer(4 << 10)
 	if err != nil {
