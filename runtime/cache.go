@@ -76,12 +76,12 @@ func (mc *moduleCache) lease(e *cachedModule) *Module {
 	m := &Module{handle: of.handle, image: of.image, log: of.log, names: of.names, signatures: of.signatures, cached: e}
 	m.object = object{ctx: of.ctx, resource: of.resource, gate: new(gate.Gate), owner: &of.object}
 	e.leases[m.gate] = struct{}{}
-	m.cleanup = goruntime.AddCleanup(m, func(g *gate.Gate) { mc.giveBack(e, g) }, m.gate)
+	m.cleanup = goruntime.AddCleanup(m, func(g *gate.Gate) { mc.release(e, g) }, m.gate)
 	return m
 }
 
 // giveBack ends a lease. It is called by the garbage collector too.
-func (mc *moduleCache) giveBack(e *cachedModule, lease *gate.Gate) {
+func (mc *moduleCache) release(e *cachedModule, lease *gate.Gate) {
 	mc.mu.Lock()
 	defer mc.mu.Unlock()
 	delete(e.leases, lease)
@@ -132,14 +132,14 @@ func (mc *moduleCache) remove(e *cachedModule) {
 }
 
 // surplus takes modules off the cache until at most limit bytes are left: those without a
-// lease that no graph holds, and never the given one.
+// lease that no graph retains, and never the given one.
 func (mc *moduleCache) surplus(limit uint64, but *cachedModule) (modules []*Module) {
 	mc.mu.Lock()
 	defer mc.mu.Unlock()
 	for at := mc.recent.Back(); at != nil && mc.counts.bytes > limit; {
 		e := at.Value.(*cachedModule)
 		at = at.Prev()
-		if e == but || len(e.leases) > 0 || e.loaded.held() {
+		if e == but || len(e.leases) > 0 || e.loaded.retained() {
 			continue
 		}
 		mc.remove(e)
@@ -149,7 +149,7 @@ func (mc *moduleCache) surplus(limit uint64, but *cachedModule) (modules []*Modu
 	return modules
 }
 
-// reset empties the cache of a context that is taken down, after the gates of its ledger were
+// reset empties the cache of a context that is taken down, after the gates of its resources were
 // closed: from then on every use of a lease is an error, as of every other module. It waits
 // for the calls that use one, until lost is closed.
 func (mc *moduleCache) reset(lost <-chan struct{}) {

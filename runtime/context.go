@@ -41,10 +41,10 @@ type Context struct {
 	retained int
 	users    users
 
-	ledger  ledger
-	modules moduleCache
-	streams atomic.Uint64 // counts streams, for their identity
-	device  Device
+	resources resources
+	modules   moduleCache
+	streams   atomic.Uint64 // counts streams, for their identity
+	device    Device
 }
 
 // openContext retains the primary context of a device.
@@ -100,7 +100,7 @@ func (c *Context) tryOut() (free uint64, needsCurrent bool, err error) {
 		return free, false, err
 	}
 	needsCurrent = c.streamNeedsContext(driver.Stream(stream.handle))
-	return free, needsCurrent, c.giveBack(stream)
+	return free, needsCurrent, c.free(stream)
 }
 
 // maxCurrent is how many contexts others may have left current on a thread.
@@ -266,58 +266,57 @@ func (c *Context) noteError(e *driver.Error) {
 // failed makes the error of a call, and nil of success.
 func (c *Context) failed(op string, r driver.Result) error { return c.bind.Failed(op, r) }
 
-// reclaim gives back what the garbage collector has found.
+// reclaim frees what was left to the next allocation.
 func (c *Context) reclaim() {
 	c.state.Reclaim()
-	for _, r := range c.ledger.takeForgotten() {
-		c.rt.report(c.giveBack(r))
+	for _, r := range c.resources.takeDeferred() {
+		c.rt.report(c.free(r))
 	}
 }
 
-// giveBack takes a resource off the ledger and destroys it. Memory and code may still
-// be in use by work on the device, and the driver does not promise to wait for it; so
-// this does. If it does not come to destroying it, the resource counts as forgotten: it
-// is tried again at the next allocation, and when the context closes.
-func (c *Context) giveBack(r resource) error {
-	if c.ledger.putOff(r) {
+// free takes a resource out and destroys it, unless a graph retains it. Work on the device may still
+// use memory and code, and the driver does not promise to wait for it; so this does. If it fails
+// before, the resource is freed at a later allocation, or when the context closes.
+func (c *Context) free(r resource) error {
+	if c.resources.freeOnRelease(r) {
 		return nil
 	}
 	if c.isLost() {
-		return c.giveUp(r)
+		return c.freeLost(r)
 	}
 	var err error
 	if r.kind >= execResource {
 		err = c.idle(context.Background())
 		if isCaptured(err) {
-			c.ledger.forget(r)
+			c.resources.freeLater(r)
 			return nil
 		}
 	}
 	tried := false
-	keeps := c.ledger.keeps(r)
+	retained := c.resources.retainedBy(r)
 	if err == nil {
 		err = c.bind.Do(func() error {
 			tried = true
-			e, mine := c.ledger.take(r)
+			e, mine := c.resources.take(r)
 			if !mine {
-				keeps = nil
+				retained = nil
 				return nil
 			}
 			return c.destroy(r, e)
 		})
 	}
 	if !tried {
-		c.ledger.forget(r)
+		c.resources.freeLater(r)
 		return err
 	}
-	return errors.Join(err, dropAll(keeps))
+	return errors.Join(err, releaseAll(retained))
 }
 
-// giveUp takes what went with the device off the ledger. A graph did not, and neither did what
-// graphs keep of other devices.
-func (c *Context) giveUp(r resource) error {
-	e, mine := c.ledger.take(r)
-	err := dropAll(e.keeps)
+// freeLost takes out what went with the device. A graph did not, and neither did what graphs retain
+// of other devices.
+func (c *Context) freeLost(r resource) error {
+	e, mine := c.resources.take(r)
+	err := releaseAll(e.retains)
 	if mine && r.kind == graphResource && c.rt.lost.Load() == nil {
 		err = errors.Join(err, c.failed(r.destroy(c.api)))
 	}
@@ -385,7 +384,7 @@ func (c *Context) await(ctx context.Context, marked []wait.Ticket) {
 
 // marks marks the work on all streams whose gates let the caller in.
 func (c *Context) marks(enter func(*gate.Gate) bool) (marked []wait.Ticket) {
-	for _, e := range c.ledger.entries(streamResource) {
+	for _, e := range c.resources.entries(streamResource) {
 		if e.waits == nil || !enter(e.gate) { // it is being made, or is closed or captured
 			continue
 		}
@@ -403,11 +402,10 @@ func stay(g *gate.Gate) bool {
 	return true
 }
 
-// close gives everything back that the context owns, and the context itself.
+// close frees everything that the context owns, and the context itself.
 func (c *Context) close() error { return c.rt.closeContexts([]*Context{c}) }
 
-// closeContexts waits for the work of all contexts before it gives back anything of
-// one: that of one device may use the memory of another. What fails on one device keeps
+// closeContexts waits for the work of all contexts before it frees anything of one: that of one device may use the memory of another. What fails on one device keeps
 // nothing of the others, but of those whose memory it may use.
 func (rt *Runtime) closeContexts(contexts []*Context) error {
 	var errs []error
@@ -433,7 +431,7 @@ func (rt *Runtime) closeContexts(contexts []*Context) error {
 // streams that were closed may have left some.
 func (c *Context) drain() error {
 	c.gate.Close(c.state.Done())
-	for _, e := range c.ledger.entries(streamResource) {
+	for _, e := range c.resources.entries(streamResource) {
 		e.gate.Close(c.state.Done())
 	}
 	if c.isLost() || c.rt.lost.Load() != nil { // the loss may be on its way to c
@@ -442,36 +440,36 @@ func (c *Context) drain() error {
 	return c.finish(context.Background(), c.marks(stay))
 }
 
-// release gives back what a drained context owns. Unless those are idle that may use it,
+// release frees what a drained context owns. Unless those are idle that may use it,
 // memory and code are left to the driver: it frees them with the context, once nobody in the
 // process uses that any more. So it is with all that a lost device has. It ends when CUDA is
-// lost: the driver gives nothing back then.
+// lost: the driver frees nothing then.
 func (c *Context) release(idle bool) error {
 	c.state.Close()
-	// What graphs hold that were not given back: Refs, which no call of the driver is made for.
-	defer func() { c.rt.report(dropAll(c.ledger.takeKeeps())) }()
+	// What graphs retain that were not destroyed: Refs, which no call of the driver is made for.
+	defer func() { c.rt.report(releaseAll(c.resources.takeRetained())) }()
 	if c.rt.lost.Load() != nil || c.isLost() && c.inUse() {
 		return nil
 	}
 	c.alive.Close(nil) // those who gave up waiting for the device may still be at it
 	var err error
 	if !c.isLost() {
-		err = errors.Join(c.closeMemory(idle), c.giveAllBack(idle))
+		err = errors.Join(c.closeMemory(idle), c.freeAll(idle))
 	}
-	err = errors.Join(err, c.giveUpAll())
+	err = errors.Join(err, c.freeAllLost())
 	if c.rt.lost.Load() == nil {
 		err = errors.Join(err, c.releasePrimary())
 	}
 	return err
 }
 
-// giveUpAll is giveUp for all that is left, if the device is lost.
-func (c *Context) giveUpAll() error {
+// freeAllLost is freeLost for all that is left, if the device is lost.
+func (c *Context) freeAllLost() error {
 	var errs []error
 	for kind := range resourceKinds {
-		for r := range c.ledger.entries(kind) {
+		for r := range c.resources.entries(kind) {
 			if c.isLost() {
-				errs = append(errs, c.giveUp(r))
+				errs = append(errs, c.freeLost(r))
 			}
 		}
 	}
@@ -481,7 +479,7 @@ func (c *Context) giveUpAll() error {
 // inUse tells whether a call is inside the context, or uses what it owns. A device that is gone
 // may never let it go.
 func (c *Context) inUse() bool {
-	return slices.ContainsFunc(append(c.ledger.gates(), &c.gate), func(g *gate.Gate) bool { return g.Inside() > 0 })
+	return slices.ContainsFunc(append(c.resources.gates(), &c.gate), func(g *gate.Gate) bool { return g.Inside() > 0 })
 }
 
 // releasePrimary releases the primary context as often as it was retained: once, unless the
@@ -496,8 +494,8 @@ func (c *Context) releasePrimary() error {
 	return nil
 }
 
-// giveAllBack empties the ledger.
-func (c *Context) giveAllBack(idle bool) error {
+// freeAll frees all resources.
+func (c *Context) freeAll(idle bool) error {
 	if c.isLost() {
 		return nil
 	}
@@ -508,13 +506,13 @@ func (c *Context) giveAllBack(idle bool) error {
 	err := c.bind.Do(func() error {
 		var errs []error
 		for kind := range kinds {
-			for r, e := range c.ledger.entries(kind) {
+			for r, e := range c.resources.entries(kind) {
 				e.gate.Close(c.state.Done())
 				if c.isLost() {
 					continue
 				}
-				if e, mine := c.ledger.take(r); mine {
-					errs = append(errs, c.destroy(r, e), dropAll(e.keeps))
+				if e, mine := c.resources.take(r); mine {
+					errs = append(errs, c.destroy(r, e), releaseAll(e.retains))
 				}
 			}
 		}
@@ -524,7 +522,7 @@ func (c *Context) giveAllBack(idle bool) error {
 	return err
 }
 
-// hostPointer turns an address of the ledger back into a pointer. The memory is
+// hostPointer turns the handle of a resource back into a pointer. The memory is
 // the driver's, so that the garbage collector has no part in it.
 func hostPointer(address uint64) unsafe.Pointer {
 	p := uintptr(address)

@@ -57,7 +57,7 @@ func (c *Context) newEvent(flags uint32) (*Event, error) {
 		return nil, err
 	}
 	e := &Event{object: o, handle: driver.Event(o.resource.handle), timing: flags&driver.EventDisableTiming == 0}
-	watch(e, &e.object)
+	trackGC(e, &e.object)
 	return e, nil
 }
 
@@ -147,7 +147,7 @@ func (e *Event) recordAlone(s *Stream) error {
 		return err
 	}
 	if c != nil {
-		if err := c.holdEvent(&e.object); err != nil {
+		if err := c.retainEvent(&e.object); err != nil {
 			return err
 		}
 	}
@@ -226,7 +226,7 @@ func (e *Event) wait() (wait.Ticket, error) {
 	}
 	if e.asked == nil {
 		e.asked = c.memory.Load().waits.NewEvent(e.handle)
-		c.ledger.setAsked(e.resource, e.asked)
+		c.resources.update(e.resource, func(x *entry) { x.eventWaits = e.asked })
 	}
 	return e.asked.Mark(), nil
 }

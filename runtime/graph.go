@@ -10,7 +10,7 @@ import (
 // makes it ready to run as often as needed, and [GraphExec.Update] takes changed
 // arguments from it. It is safe for concurrent use.
 //
-// A graph keeps what it uses. Modules, buffers and host buffers that are closed meanwhile are freed
+// A graph retains what it uses. Modules, buffers and host buffers that are closed meanwhile are freed
 // after the graph and all executable graphs that were made from it.
 type Graph struct {
 	object
@@ -20,11 +20,11 @@ type Graph struct {
 	operations []string
 }
 
-// newGraph takes over a graph of the driver and what it holds.
-func (c *Context) newGraph(handle driver.Graph, operations []string, keeps []kept) *Graph {
+// newGraph takes over a graph of the driver and what it retains.
+func (c *Context) newGraph(handle driver.Graph, operations []string, retained []retainable) *Graph {
 	g := &Graph{object: c.newObject(graphResource, uint64(handle), 0), handle: handle, operations: operations}
-	c.ledger.keep(g.resource, keeps)
-	watch(g, &g.object)
+	c.resources.setRetained(g.resource, retained)
+	trackGC(g, &g.object)
 	return g
 }
 
@@ -47,7 +47,7 @@ func (g *Graph) Nodes() (int, error) {
 	return len(nodes), g.ctx.failed("cuGraphGetNodes", r)
 }
 
-// Instantiate makes the graph ready to run. What was forgotten is given back before. The
+// Instantiate makes the graph ready to run. It first frees what the garbage collector has found. The
 // graph may be closed afterwards. It takes some 10 microseconds and more for large graphs.
 func (g *Graph) Instantiate() (*GraphExec, error) {
 	if g == nil || g.ctx == nil {
@@ -58,8 +58,8 @@ func (g *Graph) Instantiate() (*GraphExec, error) {
 	}
 	defer g.leave()
 	c := g.ctx
-	keeps := c.ledger.keeps(g.resource)
-	if err := holdAll(keeps); err != nil {
+	retained := c.resources.retainedBy(g.resource)
+	if err := retainAll(retained); err != nil {
 		return nil, err
 	}
 	o, err := c.create(execResource, 0, "cuGraphInstantiateWithFlags", func() (uint64, driver.Result) {
@@ -69,11 +69,11 @@ func (g *Graph) Instantiate() (*GraphExec, error) {
 		return uint64(x), r
 	})
 	if err != nil {
-		c.rt.report(dropAll(keeps))
+		c.rt.report(releaseAll(retained))
 		return nil, err
 	}
-	c.ledger.keep(o.resource, keeps)
-	x := &GraphExec{object: o, handle: driver.GraphExec(o.resource.handle), operations: g.operations, refs: refsOf(keeps)}
-	watch(x, &x.object)
+	c.resources.setRetained(o.resource, retained)
+	x := &GraphExec{object: o, handle: driver.GraphExec(o.resource.handle), operations: g.operations, refs: refArgs(retained)}
+	trackGC(x, &x.object)
 	return x, nil
 }

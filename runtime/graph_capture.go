@@ -22,10 +22,10 @@ type capture struct {
 	over  atomic.Bool // the driver records no more
 
 	mu         locks.Mutex[locks.Capture]
-	streams    []*Stream // the origin first; each is held
-	events     []*object // that were recorded; each is held, since the driver refers to them until the end
-	keeps      []kept
-	refs       map[*refs.Core]*keptRef // those of keeps
+	streams    []*Stream // the origin first; each is retained
+	events     []*object // that were recorded; each is retained, since the driver refers to them until the end
+	retained   []retainable
+	refs       map[*refs.Core]*retainedRef // those of retained
 	operations []string
 	err        error // the first thing that went wrong
 	sealed     bool  // no stream joins any more
@@ -110,7 +110,7 @@ func (c *capture) begin() error {
 // alone. The stream may be closed meanwhile, and is destroyed after the capture.
 func (c *capture) join(s *Stream, call func() error) error {
 	c.mu.Lock()
-	joins := !c.sealed && s.hold()
+	joins := !c.sealed && s.retain()
 	if joins {
 		s.ctx.usedBy(c.origin.ctx)
 		c.streams = append(c.streams, s)
@@ -128,7 +128,7 @@ func (c *capture) join(s *Stream, call func() error) error {
 		c.mu.Lock()
 		c.streams = slices.DeleteFunc(c.streams, func(o *Stream) bool { return o == s })
 		c.mu.Unlock()
-		s.ctx.rt.report(s.drop())
+		s.ctx.rt.report(s.release())
 	}
 	return err
 }
@@ -141,10 +141,10 @@ func (c *capture) leave() {
 	c.origin, c.streams, c.events, c.refs, c.sealed, c.ended = nil, nil, nil, nil, true, true // events may refer to c for long
 	c.mu.Unlock()
 	for _, s := range streams {
-		ctx.rt.report(s.drop())
+		ctx.rt.report(s.release())
 	}
 	for _, e := range events {
-		ctx.rt.report(e.drop())
+		ctx.rt.report(e.release())
 	}
 	ctx.waiters.Resume()
 	ctx.gate.Leave()
@@ -160,8 +160,8 @@ func (c *capture) finish(err error) (*Graph, error) {
 	c.mu.Unlock()
 	handle, ended := c.endAlone(streams)
 	c.mu.Lock()
-	operations, keeps, first := c.operations, c.keeps, c.err
-	c.operations, c.keeps, c.ended = nil, nil, true
+	operations, retained, first := c.operations, c.retained, c.err
+	c.operations, c.retained, c.ended = nil, nil, true
 	c.mu.Unlock()
 	for _, e := range []error{first, ended} {
 		if err == nil {
@@ -169,12 +169,12 @@ func (c *capture) finish(err error) (*Graph, error) {
 		}
 	}
 	if err == nil {
-		return ctx.newGraph(handle, operations, keeps), nil
+		return ctx.newGraph(handle, operations, retained), nil
 	}
 	if handle != 0 {
 		ctx.rt.report(ctx.failed("cuGraphDestroy", ctx.api.GraphDestroy(handle)))
 	}
-	ctx.rt.report(dropAll(keeps))
+	ctx.rt.report(releaseAll(retained))
 	return nil, err
 }
 
@@ -185,7 +185,7 @@ func (c *capture) endAlone(streams []*Stream) (handle driver.Graph, err error) {
 		return c.end()
 	}
 	s := streams[0]
-	stay := func() error { // the capture holds the stream, also when it was closed
+	stay := func() error { // the capture retains the stream, also when it was closed
 		s.gate.EnterAnyway()
 		return nil
 	}
@@ -264,7 +264,7 @@ func (c *capture) others() string {
 	return "; joined were streams " + strings.Join(ids, ", ")
 }
 
-// record notes an operation on a stream that is captured, and holds what it uses.
+// record notes an operation on a stream that is captured, and retains what it uses.
 func (c *capture) record(operation string, args ...Arg) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,41 +272,42 @@ func (c *capture) record(operation string, args ...Arg) error {
 		return errClosed("capture")
 	}
 	for i := range args {
-		k := c.keepOf(&args[i])
-		if k == nil || slices.Contains(c.keeps, k) {
+		k := c.retainableOf(&args[i])
+		if k == nil || slices.Contains(c.retained, k) {
 			continue
 		}
-		if !k.hold() {
+		if !k.retain() {
 			return errClosed("object that the graph would use")
 		}
-		c.keeps = append(c.keeps, k)
+		c.retained = append(c.retained, k)
 	}
 	c.operations = append(c.operations, operation)
 	return nil
 }
 
-// holdEvent keeps an event, which is about to be recorded, until the end.
-func (c *capture) holdEvent(e *object) error {
+// retainEvent retains an event, which is about to be recorded, until the end.
+func (c *capture) retainEvent(e *object) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended || slices.Contains(c.events, e) {
 		return nil
 	}
-	if !e.hold() {
+	if !e.retain() {
 		return errClosed("event")
 	}
 	c.events = append(c.events, e)
 	return nil
 }
 
-// keepOf is what the graph keeps of an argument, or nil. A Ref is kept once, however often it is used.
-func (c *capture) keepOf(a *Arg) kept {
+// retainableOf is what the graph retains of an argument, or nil. A Ref is retained once, however often it
+// is used.
+func (c *capture) retainableOf(a *Arg) retainable {
 	if ref := a.ref(); ref != nil {
 		k := c.refs[ref]
 		if k == nil {
-			k = &keptRef{of: ref}
+			k = &retainedRef{of: ref}
 			if c.refs == nil {
-				c.refs = map[*refs.Core]*keptRef{}
+				c.refs = map[*refs.Core]*retainedRef{}
 			}
 			c.refs[ref] = k
 		}

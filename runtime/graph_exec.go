@@ -11,7 +11,7 @@ import (
 // GraphExec is a graph that is ready to run. It is safe for concurrent use: launches of
 // the same one run one after the other, also on different streams.
 //
-// It keeps what it uses, as [Graph] does. Closing it waits for the work of the device.
+// It retains what it uses, as [Graph] does. Closing it waits for the work of the device.
 type GraphExec struct {
 	object
 	handle     driver.GraphExec
@@ -117,8 +117,8 @@ func (x *GraphExec) finish(s *Stream) {
 
 // Update gives the launches from now on the arguments of g, a capture of the same
 // operations in the same order. Those that are under way are not changed. It is a small
-// part of what Instantiate costs. From then on it keeps what g uses in place of what it
-// used before, and may wait for the device to give that back.
+// part of what Instantiate costs. From then on it retains what g uses in place of what it
+// used before, and may wait for the device to free that.
 //
 // A graph that differs in more than arguments matches driver.ErrorGraphExecUpdateFailure,
 // and the error says in what: instantiate it then. The executable graph is as it was.
@@ -142,19 +142,19 @@ func (x *GraphExec) Update(g *Graph) error {
 	}
 	defer x.end()
 	before, err := x.update(g)
-	x.ctx.rt.report(dropAll(before))
+	x.ctx.rt.report(releaseAll(before))
 	return err
 }
 
 // update returns what is to be dropped.
-func (x *GraphExec) update(g *Graph) ([]kept, error) {
+func (x *GraphExec) update(g *Graph) ([]retainable, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := x.ctx
-	now := c.ledger.keeps(g.resource)
-	if err := holdAll(now); err != nil {
+	now := c.resources.retainedBy(g.resource)
+	if err := retainAll(now); err != nil {
 		return nil, err
 	}
 	info, r := c.api.GraphExecUpdate(x.handle, g.handle)
@@ -165,8 +165,8 @@ func (x *GraphExec) update(g *Graph) ([]kept, error) {
 		}
 		return now, err
 	}
-	x.operations, x.refs = g.operations, refsOf(now)
-	return c.ledger.keep(x.resource, now), nil
+	x.operations, x.refs = g.operations, refArgs(now)
+	return c.resources.setRetained(x.resource, now), nil
 }
 
 func updateReason(r driver.GraphExecUpdateResult) string {

@@ -51,7 +51,7 @@ func RegisterHost[T any](c *Context, memory []T) (*HostBuffer[T], error) {
 		return uint64(uintptr(at)), c.api.MemHostRegister(at, bytes, driver.HostAllocPortable)
 	})
 	if err == nil {
-		c.ledger.setRegistered(h.memory.resource, at)
+		c.resources.update(h.memory.resource, func(e *entry) { e.registered = at })
 	}
 	return h, err
 }
@@ -65,7 +65,7 @@ func hostBuffer[T any](c *Context, n int, kind resourceKind, bytes uint64, op st
 		return nil, err
 	}
 	h := &HostBuffer[T]{memory: &o, ptr: hostPointer(o.resource.handle), n: n}
-	watch(h.memory, h.memory)
+	trackGC(h.memory, h.memory)
 	return h, nil
 }
 

@@ -15,7 +15,7 @@ func (s *kernels) find(name string) *Kernel {
 	return s.byName[name]
 }
 
-// add returns the kernel that was added first under the name of k. A closed module keeps none, and the
+// add returns the kernel that was added first under the name of k. A closed module has none, and the
 // slots of its kernels are closed.
 func (s *kernels) add(k *Kernel) *Kernel {
 	s.mu.Lock()

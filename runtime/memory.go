@@ -107,7 +107,7 @@ func (m *memory) abandon(cause error) {
 	m.pinned.Abandon()
 }
 
-// closeMemory gives all memory back, or leaves it to the driver if work of other devices may
+// closeMemory frees all memory, or leaves it to the driver if work of other devices may
 // use it. The state must keep Refs from using it.
 func (c *Context) closeMemory(idle bool) error {
 	m := c.memory.Load()
@@ -132,7 +132,7 @@ func (c *Context) closeMemory(idle bool) error {
 func (c *Context) State() *refs.State { return zero.Or(c).state }
 
 // Leaks lists the device memory that is in use, by address: that of Refs which are open or were
-// forgotten, and what calls and graphs keep. With the option Sites of [WithMemory] it names the lines
+// forgotten, and what calls and graphs retain. With the option Sites of [WithMemory] it names the lines
 // that allocated. Once the runtime is closed it lists what was in use then. A Reset begins a new list.
 func (c *Context) Leaks() []arena.Leak {
 	if m := zero.Or(c).memory.Load(); m != nil {

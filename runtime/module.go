@@ -137,7 +137,7 @@ func (c *Context) LoadModule(images ...Image) (*Module, error) {
 		})
 		if err == nil {
 			m := &Module{object: o, handle: driver.Module(o.resource.handle), image: candidate.Image, log: log}
-			watch(m, &m.object)
+			trackGC(m, &m.object)
 			return m, nil
 		}
 		e, ok := err.(*driver.Error)
@@ -191,7 +191,7 @@ func (m *Module) Close() error {
 		return nil
 	}
 	m.cleanup.Stop()
-	m.ctx.modules.giveBack(m.cached, m.gate)
+	m.ctx.modules.release(m.cached, m.gate)
 	return m.ctx.evict(m.ctx.rt.cfg.moduleCache, nil)
 }
 

@@ -9,27 +9,26 @@ import (
 )
 
 // object is what everything that a context owns has in common: calls that use it
-// enter its gate, and closing it waits for them and gives it back once.
+// enter its gate, and closing it waits for them and frees it once.
 type object struct {
 	ctx      *Context
 	resource resource
 	gate     *gate.Gate
 	cleanup  goruntime.Cleanup
-	// owner is what the ledger knows, of the lease of a cached module.
+	// owner is the resource that a lease of a cached module stands for.
 	owner *object
 }
 
-// newObject enters a resource in the context's ledger.
+// newObject adds a resource to those of the context.
 func (c *Context) newObject(kind resourceKind, handle, bytes uint64) object {
 	o := object{ctx: c, resource: resource{kind, handle, c.state.Generation()}, gate: new(gate.Gate)}
-	c.ledger.add(o.resource, entry{gate: o.gate, bytes: bytes})
+	c.resources.add(o.resource, entry{gate: o.gate, bytes: bytes})
 	return o
 }
 
-// watch makes the garbage collector note that owner, which embeds o, is
-// forgotten.
-func watch[T any](owner *T, o *object) {
-	o.cleanup = goruntime.AddCleanup(owner, o.ctx.ledger.forget, o.resource)
+// trackGC leaves the resource to the next allocation when the garbage collector finds owner, which embeds o.
+func trackGC[T any](owner *T, o *object) {
+	o.cleanup = goruntime.AddCleanup(owner, o.ctx.resources.freeLater, o.resource)
 }
 
 // Context is the context that the object lives in.
@@ -151,16 +150,16 @@ func (o *object) Close() error {
 		return nil
 	}
 	o.cleanup.Stop()
-	return o.giveBack()
+	return o.free()
 }
 
-// giveBack gives back what was closed, or leaves it to the graphs that hold it.
-func (o *object) giveBack() error {
+// free frees what was closed, or leaves it to the graphs that retain it.
+func (o *object) free() error {
 	c := o.ctx
 	if !c.gate.Enter() {
-		// The context is closing and gives everything back, or is about to be reset: if that is
-		// given up the next allocation does it.
-		c.ledger.forget(o.resource)
+		// The context is closing and frees everything, or is about to be reset: if that is given up
+		// the next allocation frees it.
+		c.resources.freeLater(o.resource)
 		return nil
 	}
 	defer c.gate.Leave()
@@ -168,14 +167,13 @@ func (o *object) giveBack() error {
 		return nil
 	}
 	if o.gate.Inside() > 0 { // a lost device that is revived has to wait for them
-		c.ledger.forget(o.resource)
+		c.resources.freeLater(o.resource)
 		return nil
 	}
-	return c.giveBack(o.resource)
+	return c.free(o.resource)
 }
 
-// create makes a resource with the context current, after what was forgotten has
-// been given back.
+// create makes a resource with the context current, after it has freed what was left to it.
 func (c *Context) create(kind resourceKind, bytes uint64, op string, f func() (handle uint64, r driver.Result)) (object, error) {
 	var o object
 	if err := c.enter(); err != nil {

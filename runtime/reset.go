@@ -99,7 +99,7 @@ func (c *Context) mayReset() error {
 			return other.capturedError("Context.Reset")
 		}
 	}
-	n := c.ledger.openHostMemory()
+	n := c.resources.openHostMemory()
 	if n == 0 {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (c *Context) suspend(ctx context.Context) (suspended []*gate.Gate, err erro
 		}
 		suspended = append(suspended, gates[i])
 		if i == 0 {
-			gates = append(gates, c.ledger.gates()...)
+			gates = append(gates, c.resources.gates()...)
 		}
 	}
 	return suspended, nil
@@ -172,20 +172,19 @@ func (c *Context) exchange() error {
 	return c.setUp()
 }
 
-// takeDown gives everything back. What cannot be given back is gone with the context all
-// the same.
+// takeDown frees everything. What cannot be freed is gone with the context all the same.
 func (c *Context) takeDown() error {
-	err := errors.Join(c.closeMemory(true), c.giveAllBack(true))
-	err = errors.Join(err, dropAll(c.ledger.takeKeeps()))
+	err := errors.Join(c.closeMemory(true), c.freeAll(true))
+	err = errors.Join(err, releaseAll(c.resources.takeRetained()))
 	return errors.Join(err, c.discard())
 }
 
 // discard ends the context, with all that is still in it.
 func (c *Context) discard() error {
-	for _, g := range c.ledger.gates() {
+	for _, g := range c.resources.gates() {
 		g.Close(c.state.Done())
 	}
-	c.ledger.clear()
+	c.resources.clear()
 	c.rt.peers.Forget(&c.bind)
 	if c.isLost() {
 		return nil
@@ -207,7 +206,7 @@ func (c *Context) setUp() error {
 		err = c.openMemory()
 	}
 	if err != nil && !c.isLost() {
-		c.rt.report(errors.Join(c.giveAllBack(true), c.releasePrimary()))
+		c.rt.report(errors.Join(c.freeAll(true), c.releasePrimary()))
 	}
 	return err
 }

@@ -110,7 +110,7 @@ func (c *Context) revive(ctx context.Context) error {
 		err = c.rt.lostError()
 	}
 	if err == nil {
-		c.rt.report(c.giveUpAll()) // it went with the device, or goes with the context
+		c.rt.report(c.freeAllLost()) // it went with the device, or goes with the context
 	}
 	if err != nil || !c.state.Revive() {
 		for _, g := range gates {

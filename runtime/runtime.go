@@ -463,7 +463,7 @@ func (rt *Runtime) Contexts() []*Context {
 
 // Close waits for calls that are under way and for all work of the devices, gives
 // back everything that is left, and releases the contexts. Other users of CUDA in
-// the process are not disturbed. After a sticky error it gives nothing back: the
+// the process are not disturbed. After a sticky error it frees nothing: the
 // driver answers nothing but that error any more.
 func (rt *Runtime) Close() error {
 	if rt == nil || rt.life == nil {

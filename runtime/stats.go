@@ -85,7 +85,7 @@ func (c *Context) Stats() Stats {
 		Waits:         c.stats.waits.Load(),
 		Errors:        c.stats.errors.Load(),
 	}
-	count, bytes := c.ledger.sums()
+	count, bytes := c.resources.sums()
 	s.Streams, s.Events, s.Modules = count[streamResource], count[eventResource], count[moduleResource]
 	s.Graphs, s.GraphExecs = count[graphResource], count[execResource]
 	s.HostBuffers = count[hostMemory] + count[registeredMemory]

@@ -51,9 +51,9 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 	s := &Stream{object: o, handle: driver.Stream(o.resource.handle), id: c.streams.Add(1)}
 	m := c.memory.Load()
 	s.memory, s.waits = m.arena.NewStream(s.handle), m.waits.NewStream(s.handle)
-	c.ledger.setStream(o.resource, s.memory, s.waits)
+	c.resources.update(o.resource, func(e *entry) { e.memory, e.waits = s.memory, s.waits })
 	s.SetTraceContext(context.Background())
-	watch(s, &s.object)
+	trackGC(s, &s.object)
 	return s, nil
 }
 

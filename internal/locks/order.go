@@ -14,11 +14,11 @@ type (
 	CaptureCalls  struct{} // runtime.capture.calls
 	EventRecord   struct{} // runtime.Event.mu
 	Capture       struct{} // runtime.capture.mu
-	KeptRef       struct{} // runtime.keptRef
+	RetainedRef   struct{} // runtime.retainedRef
 	Grant         struct{} // runtime.grant
 	Cluster       struct{} // runtime.clusterLimits
 	ModuleCache   struct{} // runtime.moduleCache
-	Resources     struct{} // runtime.ledger
+	Resources     struct{} // runtime.resources
 	Users         struct{} // runtime.users
 	Links         struct{} // runtime.links
 	Runtime       struct{} // runtime.Runtime
@@ -66,7 +66,7 @@ var order = []lock{
 	{of: CaptureCalls{}, blocks: true},
 	{of: EventRecord{}, blocks: true},
 	{of: Capture{}},
-	{of: KeptRef{}, blocks: true},
+	{of: RetainedRef{}, blocks: true},
 	{of: Grant{}, blocks: true},
 	{of: Cluster{}, blocks: true},
 	{of: ModuleCache{}},

@@ -11,7 +11,7 @@ import (
 )
 
 func TestLedger(t *testing.T) {
-	var l ledger
+	var l resources
 	event, stream := resource{kind: eventResource, handle: 1}, resource{kind: streamResource, handle: 1}
 	memory, more := resource{kind: hostMemory, handle: 0x1000}, resource{kind: hostMemory, handle: 0x2000}
 	assert.False(t, isTaken(&l, event), "nothing is on it yet")
@@ -30,21 +30,21 @@ func TestLedger(t *testing.T) {
 	assert.False(t, isTaken(&l, event), "only once")
 	assert.True(t, isTaken(&l, stream), "the same handle of another kind is another thing")
 
-	l.forget(memory)
-	l.forget(more)
-	assert.Equal(t, []resource{memory, more}, l.takeForgotten())
-	assert.Empty(t, l.takeForgotten())
+	l.freeLater(memory)
+	l.freeLater(more)
+	assert.Equal(t, []resource{memory, more}, l.takeDeferred())
+	assert.Empty(t, l.takeDeferred())
 	assert.Len(t, l.entries(hostMemory), 2, "forgotten is not yet given back")
 }
 
-func isTaken(l *ledger, r resource) bool {
+func isTaken(l *resources, r resource) bool {
 	_, ok := l.take(r)
 	return ok
 }
 
 // Whatever is closed from several sides is given back once.
 func TestLedgerGivesOut(t *testing.T) {
-	var l ledger
+	var l resources
 	var taken atomic.Int64
 	var wg sync.WaitGroup
 	for h := range uint64(100) {
@@ -53,8 +53,8 @@ func TestLedgerGivesOut(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for h := range uint64(100) {
-				l.forget(resource{kind: moduleResource, handle: h})
-				for _, r := range append(l.takeForgotten(), resource{kind: moduleResource, handle: h}) {
+				l.freeLater(resource{kind: moduleResource, handle: h})
+				for _, r := range append(l.takeDeferred(), resource{kind: moduleResource, handle: h}) {
 					if isTaken(&l, r) {
 						taken.Add(1)
 					}
