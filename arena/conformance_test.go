@@ -142,7 +142,7 @@ func testReuse(t *testing.T, m *machine, config arena.DeviceConfig) {
 	require.NoError(t, s.Free(e))
 }
 
-// content reads device memory behind the work on a stream.
+// content reads device memory after the work on a stream.
 func content(t testing.TB, m *machine, s *arena.Stream, b arena.Block) []byte {
 	t.Helper()
 	bytes := b.Bytes()

@@ -156,7 +156,7 @@ func NewCopier(b *driver.Binding, w *Workers, p *Pinned, c CopierConfig) *Copier
 	return copier
 }
 
-// Upload copies src to the device, behind the work on s. When it returns without an error,
+// Upload copies src to the device, after the work on s. When it returns without an error,
 // src is free to reuse, and work that is put on s later finds the data; the device need
 // not have it yet. Of work on the device that fails after the return, the next wait for s
 // tells.
@@ -172,7 +172,7 @@ func (c *Copier) Upload(ctx context.Context, s driver.Stream, dst driver.DeviceP
 	return c.copy(ctx, transferShape{up: true, stream: s, device: dst, width: uint64(len(src)), height: 1}, src)
 }
 
-// Download copies from the device to dst, behind the work on s. It blocks until dst is filled.
+// Download copies from the device to dst, after the work on s. It blocks until dst is filled.
 // Errors and ctx are those of [Copier.Upload]; after an error the content of dst is undefined.
 func (c *Copier) Download(ctx context.Context, s driver.Stream, dst []byte, src driver.DevicePtr) error {
 	return c.copy(ctx, transferShape{stream: s, device: src, width: uint64(len(dst)), height: 1}, dst)
@@ -222,7 +222,7 @@ func (c *Copier) copy(ctx context.Context, shape transferShape, host []byte) err
 	return nil
 }
 
-// enter lets a call in, until it leaves c.calls, or tells why there are no more copies.
+// enter lets a call in, until it leaves c.calls, or returns why there are no more copies.
 func (c *Copier) enter() error {
 	entered := c.calls.Enter()
 	switch lost := c.lost.Load(); {
@@ -260,7 +260,7 @@ func (c *Copier) checkStream(s driver.Stream) error {
 	return nil
 }
 
-// Trim gives the buffers that are not in use back to the pool that they were leased from.
+// Trim returns the buffers that are not in use to the pool that they were leased from.
 func (c *Copier) Trim() {
 	if c.made() != nil {
 		return

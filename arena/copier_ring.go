@@ -164,7 +164,7 @@ func (r *ring) first() *buffer {
 	return b
 }
 
-// pop takes a free buffer out. Where there is none it tells whether one may be made; else,
+// pop takes a free buffer out. Where there is none it reports whether one may be made; else,
 // if that is of use, it takes the oldest pending one out.
 func (r *ring) pop(pending bool) (b *buffer, room bool) {
 	r.mu.Lock()
@@ -185,7 +185,7 @@ func (r *ring) pop(pending bool) (b *buffer, room bool) {
 	return b, false
 }
 
-// put gives a buffer back.
+// put returns a buffer.
 func (r *ring) put(b *buffer) {
 	r.mu.Lock()
 	if b.pending {
@@ -312,7 +312,7 @@ func (r *ring) await(ctx context.Context, b *buffer, t *transfer) error {
 	return err
 }
 
-// trim gives the buffers back that no device uses.
+// trim destroys the buffers that no device uses.
 func (r *ring) trim() {
 	if err := r.binding.Push(); err != nil {
 		return
@@ -335,7 +335,7 @@ func (r *ring) trim() {
 	}
 }
 
-// destroy gives a buffer back that no device uses.
+// destroy ends the lease of a buffer that no device uses.
 func (r *ring) destroy(b *buffer) error {
 	return joinErrors(r.destroyEvent(b), b.lease.Return())
 }
@@ -349,7 +349,7 @@ func (r *ring) destroyEvent(b *buffer) error {
 	return r.binding.Failed("cuEventDestroy", r.binding.EventDestroy(b.event))
 }
 
-// close waits for the device and gives all buffers back. All are idle.
+// close waits for the device and destroys all buffers. All are idle.
 func (r *ring) close(lost bool) error {
 	r.mu.Lock()
 	idle := append(r.free, r.pending...)

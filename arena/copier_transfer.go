@@ -71,7 +71,7 @@ func (t *transfer) claim() (piece uint64, ok bool) {
 	return piece, piece < t.pieces
 }
 
-// claimed tells that there is no piece left to claim.
+// claimed reports that there is no piece left to claim.
 func (t *transfer) claimed() bool { return t.next.Load() >= t.pieces }
 
 // fail keeps the first error and lets nobody begin with another piece.
@@ -100,7 +100,7 @@ func (c *Copier) ringFor(at tile) *ring {
 
 // runAlone makes all pieces on the goroutine of the caller.
 func runAlone(t *transfer) error {
-	h := hand{t: t}
+	h := pieceCopier{t: t}
 	for piece, ok := t.claim(); ok; piece, ok = t.claim() {
 		h.do(piece)
 	}
@@ -108,9 +108,9 @@ func runAlone(t *transfer) error {
 	return t.failure()
 }
 
-// hand is one goroutine at work on a transfer. Of a download it has one piece on its way
+// pieceCopier is one goroutine at work on a transfer. Of a download it has one piece on its way
 // to the host while it copies the one before to its place.
-type hand struct {
+type pieceCopier struct {
 	t      *transfer
 	at     tile
 	ring   *ring // of the buffer
@@ -118,14 +118,14 @@ type hand struct {
 }
 
 // do makes a piece of an upload, and begins with one of a download.
-func (h *hand) do(piece uint64) {
+func (h *pieceCopier) do(piece uint64) {
 	t := h.t
 	if err := h.step(t.plan.tile(piece)); err != nil {
 		t.fail(err)
 	}
 }
 
-func (h *hand) step(at tile) error {
+func (h *pieceCopier) step(at tile) error {
 	t := h.t
 	if err := context.Cause(t.ctx); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (h *hand) step(at tile) error {
 }
 
 // finish waits for the piece that is on its way to the host and copies it to its place.
-func (h *hand) finish() {
+func (h *pieceCopier) finish() {
 	buffer := h.buffer
 	if buffer == nil {
 		return
@@ -310,7 +310,7 @@ const (
 	stagesNot
 )
 
-// stagesUploads tells that the driver has read pageable memory when its asynchronous copy to the
+// stagesUploads reports that the driver has read pageable memory when its asynchronous copy to the
 // device returns. NVIDIA promises that of memory that must be staged. A device that uses the
 // page tables of the host could read it later.
 func (c *Copier) stagesUploads() bool {

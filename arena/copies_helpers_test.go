@@ -129,7 +129,7 @@ func (b *copyBed) synchronize(t testing.TB, s driver.Stream) {
 	require.NoError(t, b.hot(func() driver.Result { return b.StreamSynchronize(s) }))
 }
 
-// content reads device memory behind the work on a stream, without a Copier.
+// content reads device memory after the work on a stream, without a Copier.
 func (b *copyBed) content(t testing.TB, s driver.Stream, p driver.DevicePtr, n int) []byte {
 	t.Helper()
 	b.synchronize(t, s)

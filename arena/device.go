@@ -15,7 +15,7 @@ import (
 // DefaultCacheBytes is what a device caches where DeviceConfig says nothing.
 const DefaultCacheBytes = 256 << 20
 
-// NoCache as DeviceConfig.CacheBytes gives every freed block back to the driver: it is a
+// NoCache as DeviceConfig.CacheBytes frees every block in the driver at once: it is a
 // limit of one byte, and no block is that small.
 const NoCache = 1
 
@@ -24,7 +24,7 @@ const NoCache = 1
 type DeviceConfig struct {
 	// CacheBytes is how much free memory is kept for later allocations at most; 0 is
 	// DefaultCacheBytes, and NoCache is none. Beyond it the memory that was free for
-	// longest goes back to the driver.
+	// longest is freed in the driver.
 	CacheBytes uint64
 	// Limit is how much memory may be in use and cached together at most; 0 is no limit.
 	Limit uint64
@@ -34,14 +34,14 @@ type DeviceConfig struct {
 	NoPools bool
 	// Exact passes every allocation through to the driver, as large as asked, and gives it
 	// back when it is freed; CacheBytes is not used. It is for drivers that check accesses:
-	// those behind the end of a block, or to one that was freed, are found then.
+	// those after the end of a block, or to one that was freed, are found then.
 	Exact bool
 	// Zero fills every block with zeros when it is allocated, as work on the stream.
 	Zero bool
 	// Poison fills every block with the byte 0xDB when it is freed, as work on the
 	// stream, so that a program that uses freed memory computes what is obviously wrong.
 	Poison bool
-	// Sites takes down where blocks are allocated and freed, for the reports of leaks and
+	// Sites records where blocks are allocated and freed, for the reports of leaks and
 	// of stale blocks. It costs a microsecond each time, and Go memory.
 	Sites bool
 	// Observe, if not nil, hears of every allocation, every free and all memory that goes
@@ -58,7 +58,7 @@ type DeviceConfig struct {
 // Its streams are made by [Device.NewStream].
 type Device struct {
 	binding *driver.Binding
-	// order tells in which order the calls of several devices are taken.
+	// order says in which order the calls of several devices are taken.
 	order  uint64
 	config DeviceConfig
 	waits  *wait.Device
@@ -73,8 +73,8 @@ type Device struct {
 	clock atomic.Uint64
 	// capturing counts streams that capture.
 	capturing atomic.Int32
-	// kept counts the streams that stand for blocks of FreeBehind.
-	kept atomic.Int32
+	// standIns counts the streams that stand for the work before blocks of FreeAfter.
+	standIns atomic.Int32
 	// loss is why CUDA is lost.
 	loss atomic.Pointer[driver.Error]
 
@@ -87,21 +87,21 @@ type Device struct {
 
 	// mu guards what follows. The fast path does not take it, and the driver is not
 	// called under it. The locks of stripes are taken after it.
-	mu      locks.Mutex[locks.Device]
-	closed  bool
-	streams []*Stream // in the order they were made, the closed ones that have blocks as well
-	home    *Stream   // free blocks of closed streams whose work is done
-	ids     uint64
-	blocks  map[*block]struct{} // all memory of the driver
-	room    int64               // what no stripe has of the bytes that may be cached
-	retired sums                // of streams that are gone
-	totals  totals
-	left    []Leak // in use when the device was closed
+	mu            locks.Mutex[locks.Device]
+	closed        bool
+	streams       []*Stream // in the order they were made, the closed ones that have blocks as well
+	home          *Stream   // free blocks of closed streams whose work is done
+	ids           uint64
+	blocks        map[*block]struct{} // all memory of the driver
+	room          int64               // what no stripe has of the bytes that may be cached
+	retired       sums                // of streams that are gone
+	totals        totals
+	leakedAtClose []Leak // in use when the device was closed
 	// unproven is why the end of the work of a stream that was closed is not known, or nil.
 	// Blocks that are in use may be used by that work for ever.
 	unproven error
-	// tidied is where tidy goes on.
-	tidied int
+	// pollFrom is where pollClosed goes on.
+	pollFrom int
 }
 
 // devices counts the devices that were made, for their order.
@@ -159,7 +159,7 @@ func (d *Device) NewStream(handle driver.Stream) *Stream {
 		return nil
 	}
 	d.calls.RLock()
-	d.tidy()
+	d.pollClosed()
 	d.calls.RUnlock()
 	s := d.newStream(handle)
 	d.mu.Lock()
@@ -221,7 +221,7 @@ func (d *Device) lose(cause *driver.Error) {
 		}
 		for _, t := range s.stripes() {
 			for b := t.all.oldest; b != nil; b = t.all.oldest {
-				t.cut(b)
+				t.remove(b)
 				t.room += int64(b.size)
 				d.drop(b)
 				d.loseBlock(b)
@@ -240,7 +240,7 @@ func (d *Device) drop(b *block) {
 	d.totals.held -= b.size
 }
 
-// loseBlock counts memory that is not given back. d.mu is held.
+// loseBlock counts memory that is never freed. d.mu is held.
 func (d *Device) loseBlock(b *block) {
 	d.totals.lostBlocks++
 	d.totals.lost += b.size
@@ -257,9 +257,9 @@ func (d *Device) errorf(kind driver.Kind, format string, args ...any) *driver.Er
 	return bindingError(d.binding, kind, format, args...)
 }
 
-// ended tells whether the device alone is lost, and with it all its work. After a sticky error
+// lostAlone reports whether the device alone is lost, and with it all its work. After a sticky error
 // nobody knows what runs.
-func (d *Device) ended() bool {
+func (d *Device) lostAlone() bool {
 	cause := d.loss.Load()
 	return cause != nil && !cause.Sticky
 }

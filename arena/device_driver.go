@@ -31,7 +31,7 @@ func (d *Device) openPool() error {
 		if r != driver.Success {
 			return d.failed("cuMemPoolCreate", r)
 		}
-		// The driver gives back what its pool has above the threshold whenever the host
+		// The driver unmaps what its pool has above the threshold whenever the host
 		// waits. What the arena has in use or cached counts as used there, so that this
 		// threshold keeps the free memory of arena and pool together below the limit of
 		// the cache, and spares programs that use less than it the mapping of memory.
@@ -123,9 +123,9 @@ func (d *Device) try(f func() driver.Result) (driver.Result, error) {
 	return f(), nil
 }
 
-// take takes memory from the driver that work on the stream may use at once. The second
+// allocate takes memory from the driver that work on the stream may use at once. The second
 // result is what the driver said where it did not give any.
-func (d *Device) take(s *Stream, bytes uint64) (ptr driver.DevicePtr, op string, r driver.Result, err error) {
+func (d *Device) allocate(s *Stream, bytes uint64) (ptr driver.DevicePtr, op string, r driver.Result, err error) {
 	if d.pool == 0 {
 		err = d.outside(func() error {
 			ptr, r = d.binding.MemAlloc(bytes)
@@ -145,15 +145,15 @@ func (d *Device) take(s *Stream, bytes uint64) (ptr driver.DevicePtr, op string,
 	return ptr, op, r, err
 }
 
-// give gives memory back to the driver behind the work on a stream. The stream has been
+// freeAsync frees memory in the driver after the work on a stream. The stream has been
 // entered.
-func (d *Device) give(s *Stream, b *block) error {
+func (d *Device) freeAsync(s *Stream, b *block) error {
 	return d.onStream("cuMemFreeAsync", func() driver.Result { return d.binding.MemFreeAsync(b.ptr, s.handle) })
 }
 
-// giveNow gives memory back that no work uses, also such of the pool. It reports and
-// returns what failed for each.
-func (d *Device) giveNow(blocks []*block) (failed []*block, err error) {
+// freeNow frees memory that no work uses, also such of the pool. It reports and returns what failed
+// for each.
+func (d *Device) freeNow(blocks []*block) (failed []*block, err error) {
 	if len(blocks) == 0 {
 		return nil, nil
 	}

@@ -9,14 +9,14 @@ import (
 
 // events are the events of a Device that nobody uses. An event may be used again as soon
 // as the calls that it was for have returned: a stream that waits for it goes by what it
-// marked when it was told to.
+// marked when it began to wait.
 type events struct {
 	mu     locks.Mutex[locks.Events]
 	free   []driver.Event
 	closed bool
-	// lent are guards for blocks of FreeBehind, also of other devices. Whoever takes one out
-	// lets it go.
-	lent map[*guard]struct{}
+	// shared are guards for blocks of FreeAfter, also of other devices. Whoever takes one out
+	// releases it.
+	shared map[*guard]struct{}
 	// failed are events in use for which a call has failed. Whether they mark anything is not known, so
 	// they are not used again: when they are returned they become dead.
 	failed  map[driver.Event]struct{}
@@ -97,32 +97,32 @@ func (d *Device) closeEvents() {
 	}
 }
 
-// lend makes a mark on an open stream a guard that lasts until it is given back, or until
-// the device is closed.
-func (d *Device) lend(m mark) *guard {
+// newSharedGuard makes a mark on an open stream a guard that lasts until it is released, or until the
+// device is closed.
+func (d *Device) newSharedGuard(m mark) *guard {
 	g := newGuard(d, m.event)
 	d.events.mu.Lock()
 	defer d.events.mu.Unlock()
-	if d.events.lent == nil {
-		d.events.lent = map[*guard]struct{}{}
+	if d.events.shared == nil {
+		d.events.shared = map[*guard]struct{}{}
 	}
-	d.events.lent[g] = struct{}{}
+	d.events.shared[g] = struct{}{}
 	return g
 }
 
-// returnLent ends the use of guards; those of closed streams are not lent. d.calls is held.
-func (d *Device) returnLent(guards []*guard) {
+// releaseShared ends the use of guards; those of closed streams are not shared. d.calls is held.
+func (d *Device) releaseShared(guards []*guard) {
 	for _, g := range guards {
 		o := g.dev
 		if o != d && !o.calls.TryRLock() {
 			continue // it is being closed, which ends the use of all
 		}
 		o.events.mu.Lock()
-		_, lent := o.events.lent[g]
-		delete(o.events.lent, g)
+		_, shared := o.events.shared[g]
+		delete(o.events.shared, g)
 		o.events.mu.Unlock()
-		if lent {
-			o.letGoGuard(g)
+		if shared {
+			o.releaseGuard(g)
 		}
 		if o != d {
 			o.calls.RUnlock()
@@ -130,15 +130,16 @@ func (d *Device) returnLent(guards []*guard) {
 	}
 }
 
-// closeLent settles the guards that others still go by. d.calls is held for writing.
-func (d *Device) closeLent() {
+// closeShared waits for the guards that others still use, so that their results are final. d.calls is
+// held for writing.
+func (d *Device) closeShared() {
 	d.events.mu.Lock()
-	lent := d.events.lent
-	d.events.lent = nil
+	shared := d.events.shared
+	d.events.shared = nil
 	d.events.mu.Unlock()
-	for g := range lent {
+	for g := range shared {
 		g.finish(g.await())
-		d.letGoGuard(g)
+		d.releaseGuard(g)
 	}
 }
 
@@ -148,13 +149,13 @@ func (d *Device) record(e driver.Event, s *Stream) error {
 	return d.retire(e, err)
 }
 
-// passed tells whether the work that an event marks is done.
+// passed reports whether the work that an event marks is done.
 func (d *Device) passed(e driver.Event) (bool, error) {
 	done, err := d.asks("cuEventQuery", func() driver.Result { return d.binding.EventQuery(e) })
 	return done, d.retire(e, err)
 }
 
-// idle tells whether the stream, which has been entered, has no work.
+// idle reports whether the stream, which has been entered, has no work.
 func (d *Device) idle(s *Stream) (bool, error) {
 	return d.asks("cuStreamQuery", func() driver.Result { return d.binding.StreamQuery(s.handle) })
 }

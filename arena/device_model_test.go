@@ -62,7 +62,7 @@ var modelSteps = []struct {
 	{3, (*model).trim},
 	{4, (*model).reopen},
 	{3, (*model).pause},
-	{4, (*model).freeBehind},
+	{4, (*model).freeAfter},
 	{3, (*model).retire},
 	{5, (*model).freeStale},
 }
@@ -278,8 +278,8 @@ func (p *model) waits(on, of int) (bool, error) {
 	return err == nil, err
 }
 
-// freeBehind frees a block behind its stream and another one.
-func (p *model) freeBehind() error {
+// freeAfter frees a block behind its stream and another one.
+func (p *model) freeAfter() error {
 	i, ok := p.pick()
 	if !ok {
 		return nil
@@ -291,12 +291,12 @@ func (p *model) freeBehind() error {
 	if err := p.read(b); err != nil {
 		return err
 	}
-	return p.freeBehindOf(i, p.streams[b.on], p.streams[also])
+	return p.freeAfterOf(i, p.streams[b.on], p.streams[also])
 }
 
-func (p *model) freeBehindOf(i int, streams ...*arena.Stream) error {
+func (p *model) freeAfterOf(i int, streams ...*arena.Stream) error {
 	b := p.blocks[i]
-	err := p.d.FreeBehind(b.Block, streams...)
+	err := p.d.FreeAfter(b.Block, streams...)
 	if assert.Equal(p.t, err != nil, b.Valid()); err == nil {
 		p.frees++
 		p.stale = append(p.stale, b.Block)
@@ -328,7 +328,7 @@ func (p *model) retire() error {
 		if p.blocks[i].on != on {
 			continue
 		}
-		if failed := p.freeBehindOf(i, old); failed != nil {
+		if failed := p.freeAfterOf(i, old); failed != nil {
 			p.blocks[i].on = unknown
 			err = errors.Join(err, failed)
 		}
@@ -409,7 +409,7 @@ func (p *model) finish() (lost uint64) {
 	}
 	err := p.d.Close()
 	for _, b := range p.blocks { // of a device that is lost they are still in use, otherwise stale
-		_ = p.d.FreeBehind(b.Block)
+		_ = p.d.FreeAfter(b.Block)
 	}
 	stats := exact(p.t, p.d)
 	assert.Zero(p.t, stats.Held)

@@ -6,7 +6,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Reach lets the device of at use the memory of d, if the machine can do that, and tells
+// Reach lets the device of at use the memory of d, if the machine can do that, and reports
 // whether it can: [Peers.Enable] and, because memory of a pool has access rights of its own,
 // cuMemPoolSetAccess. What is allocated later can be used as well. The driver is asked once
 // for each device and arena; later calls neither block nor allocate.

@@ -8,7 +8,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// victim is a block that goes back to the driver, and the stream that it was freed on. It
+// victim is a block that is to be freed in the driver, and the stream that it was freed on. It
 // is counted neither as cached nor as held any more.
 type victim struct {
 	b *block
@@ -52,7 +52,7 @@ func (d *Device) collect() {
 // and are not done. d.mu is held.
 func (d *Device) evict(wait bool) (victim, bool) { return d.evictFrom(d.all(), wait) }
 
-// shed takes out of the cache what is out of use and does not fit: blocks of FreeBehind are
+// shed takes out of the cache what is out of use and does not fit: blocks of FreeAfter are
 // kept until then, even if it is more than the cache should hold.
 func (d *Device) shed() (victims []victim) {
 	d.mu.Lock()
@@ -79,7 +79,7 @@ func (d *Device) evictFrom(streams []*Stream, wait bool) (victim, bool) {
 			for _, t := range s.stripes() {
 				t.mu.Lock()
 				b := t.all.oldest
-				may := s.state == streamOpen || s.state == streamClosed && (wait || b != nil && s.covers(b.freedAt))
+				may := s.state == streamOpen || s.state == streamClosed && (wait || b != nil && s.completed(b.freedAt))
 				if b != nil && may && (at == nil || b.freedAt < age) {
 					from, at, age = s, t, b.freedAt
 				}
@@ -92,7 +92,7 @@ func (d *Device) evictFrom(streams []*Stream, wait bool) (victim, bool) {
 		at.mu.Lock()
 		b := at.all.oldest
 		if b != nil {
-			at.cut(b)
+			at.remove(b)
 			d.room += int64(b.size)
 		}
 		at.mu.Unlock()
@@ -131,7 +131,7 @@ func (d *Device) empty(keep uint64) (victims []victim) {
 	return victims
 }
 
-// release gives blocks back to the driver, behind the work of their streams. Memory of
+// release frees blocks in the driver, after the work of their streams. Memory of
 // which it cannot be proven that no work uses it, and such that the driver does not take, is
 // lost: that is better than to hand it out again. The error is for those who asked.
 func (d *Device) release(victims []victim) error {
@@ -145,13 +145,13 @@ func (d *Device) release(victims []victim) error {
 			}
 			return v.s == s
 		})
-		errs = append(errs, d.releaseOf(s, blocks))
+		errs = append(errs, d.releaseOn(s, blocks))
 	}
 	return errors.Join(errs...)
 }
 
-func (d *Device) releaseOf(s *Stream, blocks []*block) error {
-	failed, err := d.backOn(s, blocks)
+func (d *Device) releaseOn(s *Stream, blocks []*block) error {
+	failed, err := d.freeOn(s, blocks)
 	if err == errCaptured {
 		d.restore(s, blocks)
 		return nil // they go when the capture has ended
@@ -170,47 +170,47 @@ func (d *Device) releaseOf(s *Stream, blocks []*block) error {
 	return err
 }
 
-// backOn gives blocks of one stream back, in the way that the device has.
-func (d *Device) backOn(s *Stream, blocks []*block) (failed []*block, err error) {
+// freeOn frees blocks of one stream, in the way that the device has.
+func (d *Device) freeOn(s *Stream, blocks []*block) (failed []*block, err error) {
 	if d.pool != 0 && s.enter() == nil {
 		defer s.leave()
 		for _, b := range blocks {
-			if e := d.give(s, b); e != nil {
+			if e := d.freeAsync(s, b); e != nil {
 				failed, err = append(failed, b), e
 			}
 		}
 		return failed, err
 	}
 	last := slices.MaxFunc(blocks, func(a, b *block) int { return int(a.freedAt - b.freedAt) })
-	if err := d.settle(s, last.freedAt); err != nil {
+	if err := d.awaitFreed(s, last.freedAt); err != nil {
 		return blocks, err
 	}
-	return d.giveNow(blocks)
+	return d.freeNow(blocks)
 }
 
 // errCaptured: the stream has begun to capture meanwhile. It does not leave the package.
 var errCaptured = errors.New("the stream captures")
 
-// settle waits until what was freed on a stream up to a time is out of use.
-func (d *Device) settle(s *Stream, freedAt uint64) error {
-	if s.covers(freedAt) {
+// awaitFreed waits until what was freed on a stream up to a time is out of use.
+func (d *Device) awaitFreed(s *Stream, freedAt uint64) error {
+	if s.completed(freedAt) {
 		return nil
 	}
-	if s.behind != nil {
-		return s.awaitBehind()
+	if s.standsFor != nil {
+		return s.awaitGuards()
 	}
 	m, err := s.markForHost(freedAt)
 	if err != nil {
 		return err
 	}
-	defer d.letGo(m)
+	defer d.releaseMark(m)
 	if m.event == 0 {
 		return nil
 	}
 	if err := m.await(d); err != nil {
 		return err
 	}
-	s.reach(m.clock)
+	s.advanceDone(m.clock)
 	return nil
 }
 
@@ -218,8 +218,8 @@ func (d *Device) settle(s *Stream, freedAt uint64) error {
 func (s *Stream) markForHost(freedAt uint64) (mark, error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	switch state := s.now(); {
-	case s.covers(freedAt):
+	switch state := s.current(); {
+	case s.completed(freedAt):
 		return mark{}, nil
 	case state == streamClosed:
 		return s.ending()
@@ -241,34 +241,34 @@ func (d *Device) restore(s *Stream, blocks []*block) {
 		d.blocks[b] = struct{}{}
 		d.totals.held += b.size
 		d.totals.evicted--
-		t.put(b)
+		t.insert(b)
 	}
 	d.totals.heldMost = max(d.totals.heldMost, d.totals.held)
 }
 
-// putBack undoes the taking of a block from a stream's list; b.asked is what it was taken
+// putBack undoes the taking of a block from a stream's list; b.requested is what it was taken
 // for.
 func (d *Device) putBack(s *Stream, b *block) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.state == streamClosed && s.covers(b.freedAt) {
+	if s.state == streamClosed && s.completed(b.freedAt) {
 		s = d.home // the stream may be gone
 	}
 	t := s.lock()
 	defer t.mu.Unlock()
 	if d.loss.Load() != nil || s.gone {
 		d.retired.inUse -= int64(b.size)
-		d.retired.requested -= int64(b.asked.Load())
+		d.retired.requested -= int64(b.requested.Load())
 		d.drop(b)
 		d.loseBlock(b)
 		return
 	}
-	t.take(b)
+	t.free(b)
 }
 
-// Trim gives cached memory back to the driver until at most keep bytes are cached, the
+// Trim frees cached memory in the driver until at most keep bytes are cached, the
 // memory that was free for longest first, and makes the driver unmap it. It waits for the
-// work that the memory was freed behind. Memory of streams that capture stays.
+// work that the memory was freed after. Memory of streams that capture stays.
 func (d *Device) Trim(keep uint64) error {
 	if err := d.made(); err != nil {
 		return err
@@ -281,7 +281,7 @@ func (d *Device) Trim(keep uint64) error {
 	if d.isClosed() {
 		return d.errorf(driver.ErrClosed, "trim the memory of an arena that is closed")
 	}
-	d.tidy()
+	d.pollClosed()
 	victims := d.empty(keep)
 	streams := map[*Stream]struct{}{}
 	for _, v := range victims {
@@ -289,7 +289,7 @@ func (d *Device) Trim(keep uint64) error {
 	}
 	errs := []error{d.release(victims)}
 	for s := range streams {
-		errs = append(errs, d.settleOpen(s))
+		errs = append(errs, d.synchronize(s))
 	}
 	if d.lost() == nil {
 		errs = append(errs, d.trimPool())
@@ -297,19 +297,19 @@ func (d *Device) Trim(keep uint64) error {
 	return errors.Join(errs...)
 }
 
-// settleOpen waits for all work of a stream; one that captures or is closed has none that
+// synchronize waits for all work of a stream; one that captures or is closed has none that
 // could be waited for.
-func (d *Device) settleOpen(s *Stream) error {
-	if s.now() != streamOpen {
+func (d *Device) synchronize(s *Stream) error {
+	if s.current() != streamOpen {
 		return nil
 	}
-	if err := d.settle(s, d.clock.Load()); err != errCaptured {
+	if err := d.awaitFreed(s, d.clock.Load()); err != errCaptured {
 		return err
 	}
 	return nil
 }
 
-// reclaim gives the whole cache back because memory is short, and waits for all streams:
+// reclaim frees the whole cache because memory is short, and waits for all streams:
 // what was freed on them before is available only when they get there.
 func (d *Device) reclaim() {
 	d.full.Lock()
@@ -323,7 +323,7 @@ func (d *Device) reclaim() {
 		if d.lost() != nil {
 			break
 		}
-		errs = append(errs, d.settleOpen(s))
+		errs = append(errs, d.synchronize(s))
 	}
 	if d.lost() == nil {
 		errs = append(errs, d.trimPool())

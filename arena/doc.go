@@ -41,6 +41,6 @@
 //
 // # Page-locked memory and copies
 //
-// [Pinned] lends page-locked host memory, and a [Copier] moves Go slices through it in both
+// [Pinned] leases page-locked host memory, and a [Copier] moves Go slices through it in both
 // directions with several goroutines, faster than the driver copies pageable memory.
 package arena

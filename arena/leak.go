@@ -33,7 +33,7 @@ func (d *Device) Leaks() []Leak {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return slices.Clone(d.left)
+		return slices.Clone(d.leakedAtClose)
 	}
 	return d.leaks()
 }
@@ -42,7 +42,7 @@ func (d *Device) Leaks() []Leak {
 func (d *Device) leaks() (all []Leak) {
 	for b := range d.blocks {
 		if b.inUse() {
-			all = append(all, Leak{Ptr: b.ptr, Bytes: b.asked.Load(), Size: b.size, Site: b.sites.allocated.text("")})
+			all = append(all, Leak{Ptr: b.ptr, Bytes: b.requested.Load(), Size: b.size, Site: b.callSites.allocated.text("")})
 		}
 	}
 	slices.SortFunc(all, func(a, b Leak) int { return cmp.Compare(a.Ptr, b.Ptr) })
@@ -53,9 +53,9 @@ func (d *Device) leaks() (all []Leak) {
 func (b Block) stale(what string) error {
 	d := b.block.dev
 	text := fmt.Sprintf("%s a block of %d bytes at %#x that was freed before", what, b.block.size, uint64(b.block.ptr))
-	if b.block.turn.Load() > b.turn+1 {
+	if b.block.version.Load() > b.version+1 {
 		text += "; its memory has been in use again since"
 	}
-	text += b.block.sites.allocated.text("; allocated at ") + b.block.sites.freed.text(", freed at ")
+	text += b.block.callSites.allocated.text("; allocated at ") + b.block.callSites.freed.text(", freed at ")
 	return d.errorf(driver.ErrInvalidArgument, "%s", text)
 }

@@ -23,7 +23,7 @@ const (
 	Allocated                  // one that the driver gave
 	Refused                    // an allocation failed
 	Freed                      // a block was freed
-	Returned                   // a free block went back to the driver
+	Returned                   // a free block was freed in the driver
 )
 
 func (k EventKind) String() string {

@@ -33,7 +33,7 @@ type peerAccess struct {
 }
 
 // Enable lets the device of at use the memory of the device of to, if the machine can do that,
-// and tells whether it can. It asks the driver once per pair; later calls neither block nor
+// and reports whether it can. It asks the driver once per pair; later calls neither block nor
 // allocate. Memory from a pool of the driver (cuMemAllocAsync) has access rights of its own:
 // for that of an arena use [Device.Reach].
 //

@@ -57,7 +57,7 @@ type PinnedStats struct {
 	Hits        uint64 // leases of a cached block
 	Misses      uint64 // leases that had to ask the driver, or were refused
 	Returns     uint64
-	Freed       uint64 // blocks given back to the driver
+	Freed       uint64 // blocks freed in the driver
 	Findings    int    // blocks that were written to after their return, with PinnedConfig.Debug
 }
 
@@ -66,14 +66,14 @@ type pinnedBlock struct {
 	ptr   unsafe.Pointer
 	class int
 	bytes uint64
-	// turn is odd while the block is leased. It moves on at each lease and return, so that
+	// version is odd while the block is leased. It moves on at each lease and return, so that
 	// a lease which has ended never becomes valid again.
-	turn     turn
-	asked    uint64 // of the lease
-	leased   place  // of the lease
-	previous place  // of the lease that was returned last
-	returned place  // of that return
-	poisoned bool   // holds the pattern; only its owner of the moment asks
+	version   version
+	requested uint64   // of the lease
+	leased    callSite // of the lease
+	previous  callSite // of the lease that was returned last
+	returned  callSite // of that return
+	poisoned  bool     // holds the pattern; only its owner of the moment asks
 }
 
 // NewPinned makes a pool whose blocks are made and freed in the context of b. It allocates
@@ -89,8 +89,8 @@ func NewPinned(b *driver.Binding, c PinnedConfig) *Pinned {
 	return &Pinned{binding: b, limit: c.Limit, debug: c.Debug, blocks: map[*pinnedBlock]struct{}{}}
 }
 
-// Lease lends a block of at least the given number of bytes, aligned to a page. Its content
-// is undefined. A cached block of the same size class is lent without a call of the driver and
+// Lease leases a block of at least the given number of bytes, aligned to a page. Its content
+// is undefined. A cached block of the same size class is leased without a call of the driver and
 // without an allocation; else the driver makes one, which takes long. Blocks are whole
 // pages, and above 8 pages at most 1/8 larger than what is asked for.
 //
@@ -115,7 +115,7 @@ func (p *Pinned) Lease(bytes uint64) (Lease, error) {
 		p.free[class] = list[:len(list)-1]
 		p.stats.Hits++
 		p.stats.CachedBytes -= block.bytes
-		l := p.lend(block, bytes)
+		l := p.lease(block, bytes)
 		p.mu.Unlock()
 		p.checkPoison(block)
 		return l, nil
@@ -130,16 +130,16 @@ func (p *Pinned) Lease(bytes uint64) (Lease, error) {
 	return p.create(class, size, bytes)
 }
 
-// lend makes a lease of a block that the caller has taken. p.mu is held.
-func (p *Pinned) lend(block *pinnedBlock, bytes uint64) Lease {
-	block.asked = bytes
+// lease makes a lease of a block that the caller has taken. p.mu is held.
+func (p *Pinned) lease(block *pinnedBlock, bytes uint64) Lease {
+	block.requested = bytes
 	if p.debug {
-		block.leased.note()
+		block.leased.record()
 	}
 	p.stats.Leases++
 	p.stats.LeasedBytes += block.bytes
 	p.stats.AskedBytes += bytes
-	return Lease{pool: p, block: block, turn: block.turn.next()}
+	return Lease{pool: p, block: block, version: block.version.next()}
 }
 
 // makeRoom claims size bytes of the limit, and takes cached blocks out for the caller to
@@ -158,7 +158,7 @@ func (p *Pinned) makeRoom(bytes, size uint64) (victims []*pinnedBlock, err error
 	return victims, nil
 }
 
-// create lends a new block, for which room was made.
+// create leases a new block, for which room was made.
 func (p *Pinned) create(class int, size, bytes uint64) (Lease, error) {
 	ptr, err := p.allocate(size)
 	if err != nil && err.Kind == driver.ErrOutOfMemory && p.Trim(0) > 0 {
@@ -180,7 +180,7 @@ func (p *Pinned) create(class int, size, bytes uint64) (Lease, error) {
 	}
 	defer p.mu.Unlock()
 	p.blocks[block] = struct{}{}
-	l := p.lend(block, bytes)
+	l := p.lease(block, bytes)
 	p.stats.PeakBytes = max(p.stats.PeakBytes, p.stats.LeasedBytes+p.stats.CachedBytes)
 	return l, nil
 }
@@ -210,7 +210,7 @@ func (p *Pinned) evict(bytes uint64) (victims []*pinnedBlock) {
 			block := list[len(list)-1]
 			list[len(list)-1] = nil
 			p.free[class] = list[:len(list)-1]
-			p.forget(block)
+			p.remove(block)
 			p.stats.CachedBytes -= block.bytes
 			victims = append(victims, block)
 			bytes -= min(bytes, block.bytes)
@@ -219,14 +219,13 @@ func (p *Pinned) evict(bytes uint64) (victims []*pinnedBlock) {
 	return victims
 }
 
-// forget takes a block out of the books. p.mu is held.
-func (p *Pinned) forget(block *pinnedBlock) {
+// remove takes a block off the account. p.mu is held.
+func (p *Pinned) remove(block *pinnedBlock) {
 	delete(p.blocks, block)
 	p.claimed -= block.bytes
 }
 
-// destroy gives blocks that are in no books any more back to the driver. What it does not take
-// is lost.
+// destroy frees blocks that are on no account any more. What the driver does not free is lost.
 func (p *Pinned) destroy(blocks []*pinnedBlock) {
 	if len(blocks) == 0 {
 		return
@@ -261,7 +260,7 @@ func (p *Pinned) destroy(blocks []*pinnedBlock) {
 	}
 }
 
-// Trim gives cached blocks back to the driver until at most keep bytes are cached, the
+// Trim frees cached blocks until at most keep bytes are cached, the
 // largest first, and returns how many bytes these were. It may take long.
 func (p *Pinned) Trim(keep uint64) (freed uint64) {
 	p = zero.Or(p)
@@ -300,8 +299,7 @@ func (p *Pinned) Abandon() {
 	p.destroy(victims)
 }
 
-// Close gives the cached blocks back to the driver. Blocks that are still leased are given
-// back when they are returned, and are an error: no work of a device may use them after the
+// Close frees the cached blocks. Blocks that are still leased are freed when they are returned, and are an error: no work of a device may use them after the
 // context is gone. A second call does nothing.
 func (p *Pinned) Close() error {
 	p = zero.Or(p)
@@ -322,7 +320,7 @@ func (p *Pinned) Close() error {
 	return nil
 }
 
-// usable tells why there are no more leases, or nil. p.mu is held.
+// usable returns why there are no more leases, or nil. p.mu is held.
 func (p *Pinned) usable() error {
 	switch {
 	case p.lost:

@@ -10,18 +10,18 @@ import (
 // Lease is the right to use a block of a [Pinned] until Return. It is a small value: copies
 // are the same lease. The zero Lease is one that has ended.
 type Lease struct {
-	pool  *Pinned
-	block *pinnedBlock
-	turn  uint64
+	pool    *Pinned
+	block   *pinnedBlock
+	version uint64
 }
 
-// turn counts the leases and returns of a block.
-type turn struct{ n atomic.Uint64 }
+// version counts the leases and returns of a block.
+type version struct{ n atomic.Uint64 }
 
-func (t *turn) next() uint64 { return t.n.Add(1) }
+func (t *version) next() uint64 { return t.n.Add(1) }
 
-// valid tells that the lease has not ended.
-func (l Lease) valid() bool { return l.block != nil && l.block.turn.n.Load() == l.turn }
+// valid reports that the lease has not ended.
+func (l Lease) valid() bool { return l.block != nil && l.block.version.n.Load() == l.version }
 
 // Bytes is the memory, as long as was asked for, and nil after Return. It must not be used
 // after Return, nor while a copy of a device from or to it is under way. It allocates nothing.
@@ -29,7 +29,7 @@ func (l Lease) Bytes() []byte {
 	if !l.valid() {
 		return nil
 	}
-	return unsafe.Slice((*byte)(l.block.ptr), l.block.asked)
+	return unsafe.Slice((*byte)(l.block.ptr), l.block.requested)
 }
 
 // Pointer is the address of the memory for calls of the driver, and nil after Return.
@@ -40,8 +40,8 @@ func (l Lease) Pointer() unsafe.Pointer {
 	return l.block.ptr
 }
 
-// Return gives the block back to its pool, which lends it to others at once: no copy of a
-// device may be under way. After [Pinned.Close] the block is given back to the driver, which
+// Return ends the lease. The pool leases the block to others at once: no copy of a
+// device may be under way. After [Pinned.Close] the block is freed in the driver, which
 // may take long; otherwise no call is made and nothing allocated. A second return is
 // an error of kind ErrClosed, also when the block is leased again.
 func (l Lease) Return() error {
@@ -50,7 +50,7 @@ func (l Lease) Return() error {
 	}
 	p := l.pool
 	p.mu.Lock()
-	if err := p.take(l); err != nil {
+	if err := p.endLease(l); err != nil {
 		p.mu.Unlock()
 		return err
 	}
@@ -66,7 +66,7 @@ func (l Lease) Return() error {
 		p.mu.Unlock()
 		return nil
 	}
-	p.forget(l.block)
+	p.remove(l.block)
 	p.mu.Unlock()
 	p.destroy([]*pinnedBlock{l.block})
 	return nil
@@ -78,27 +78,27 @@ func (l Lease) abandon() error {
 	p := l.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.take(l); err != nil {
+	if err := p.endLease(l); err != nil {
 		return err
 	}
-	p.forget(l.block)
+	p.remove(l.block)
 	p.stats.LostBytes += l.block.bytes
 	return nil
 }
 
-// take ends a lease. p.mu is held.
-func (p *Pinned) take(l Lease) error {
+// endLease ends a lease. p.mu is held.
+func (p *Pinned) endLease(l Lease) error {
 	if !l.valid() {
 		return p.errorf(driver.ErrClosed, "page-locked block of %d bytes returned twice%s", l.block.bytes,
 			l.block.returned.text(", first at "))
 	}
-	l.block.turn.next()
+	l.block.version.next()
 	if p.debug {
-		l.block.previous.set(&l.block.leased)
-		l.block.returned.note()
+		l.block.previous.copyFrom(&l.block.leased)
+		l.block.returned.record()
 	}
 	p.stats.Leases--
 	p.stats.LeasedBytes -= l.block.bytes
-	p.stats.AskedBytes -= l.block.asked
+	p.stats.AskedBytes -= l.block.requested
 	return nil
 }

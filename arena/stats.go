@@ -80,6 +80,6 @@ func (d *Device) Stats() DeviceStats {
 		Failures: d.totals.failures, Frees: uint64(sum.frees),
 		DriverAllocs: d.totals.allocs, DriverFrees: d.totals.frees,
 		Evicted: d.totals.evicted, Reclaims: d.totals.reclaims,
-		Streams: len(d.streams) - int(d.kept.Load()), Pooled: d.pool != 0,
+		Streams: len(d.streams) - int(d.standIns.Load()), Pooled: d.pool != 0,
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // Stream is a stream as the arena knows it: the order in which memory is used, freed and
 // used again. It is safe for concurrent use; the order of calls from several goroutines is
-// theirs to settle. Make one with [Device.NewStream].
+// theirs to decide. Make one with [Device.NewStream].
 type Stream struct {
 	dev    *Device
 	handle driver.Stream
@@ -21,8 +21,8 @@ type Stream struct {
 	state streamState
 	first *stripe
 	// more are all stripes, if there is more than the first.
-	more  atomic.Pointer[[]*stripe]
-	widen locks.Mutex[locks.Stripe] // held to make more
+	more   atomic.Pointer[[]*stripe]
+	adding locks.Mutex[locks.Stripe] // held to make more
 
 	// done: what was freed here before the clock showed this is not used by the device
 	// any more.
@@ -40,10 +40,10 @@ type Stream struct {
 	before      *guard
 	beforeClock uint64
 	beforeErr   error
-	// behind is what a stream waits for that is none: it was closed from the beginning, and
-	// has blocks of FreeBehind. It never changes.
-	behind []*guard
-	// seen tells for other streams up to which time of the clock this one has waited for
+	// standsFor is set on stand-in streams only (see standIn): the guards that must pass before the
+	// blocks here are free. It never changes.
+	standsFor []*guard
+	// seen has for other streams up to which time of the clock this one has waited for
 	// their work. It is guarded by Device.mu.
 	seen map[*Stream]uint64
 	// gone: the device does not know the stream any more. It is guarded by Device.mu.
@@ -82,7 +82,7 @@ func (s *Stream) ID() uint64 { return zero.Or(s).id }
 // asked, what is free, and what the arena holds.
 //
 // Keep calls of Alloc out while the device is closed: a block of one that goes on at the same
-// time may look valid although its memory went back.
+// time may look valid although its memory was freed.
 //
 // A stream that captures gives driver.ErrCaptureFailed: allocate before the capture. 0 bytes,
 // and more than a device can address, give driver.ErrInvalidArgument.
@@ -97,7 +97,7 @@ func (s *Stream) Alloc(bytes uint64) (Block, error) {
 	t := s.lock()
 	if s.state == streamOpen && s.dev.plain {
 		if b := t.newest(class); b != nil {
-			t.lend(b, bytes)
+			t.allocate(b, bytes)
 			t.sums.hits++
 			t.mu.Unlock()
 			return b.begin(bytes), nil
@@ -107,13 +107,13 @@ func (s *Stream) Alloc(bytes uint64) (Block, error) {
 	return s.allocate(class, bytes)
 }
 
-// Free gives a block back, behind the work that is on the stream: later work on it may
+// Free frees a block, after the work that is on the stream: later work on it may
 // use the memory again. The block may have been allocated on another stream of the device.
 // If work of other streams still uses the block, make this one wait for them first
 // ([Stream.Wait]); the arena cannot know.
 //
 // Free does not block, except on devices without pools when the cache is full: what is
-// given back to the driver must be out of use then. While the stream captures, Free does
+// freed in the driver must be out of use then. While the stream captures, Free does
 // not call the driver. A block that is not in use gives driver.ErrInvalidArgument. Once
 // CUDA is lost Free succeeds and does nothing.
 func (s *Stream) Free(b Block) error {
@@ -121,19 +121,19 @@ func (s *Stream) Free(b Block) error {
 		return s.foreign(b)
 	}
 	if !s.dev.plain {
-		return s.takeIn(b)
+		return s.freeSlow(b)
 	}
 	t := s.lock()
 	if s.state != streamOpen || t.room < int64(b.block.size) {
 		t.mu.Unlock()
-		return s.takeIn(b)
+		return s.freeSlow(b)
 	}
 	if !b.end() {
 		t.mu.Unlock()
 		return b.stale("free")
 	}
 	b.block.freedAt = s.dev.clock.Load()
-	t.take(b.block)
+	t.free(b.block)
 	t.sums.frees++
 	t.mu.Unlock()
 	return nil
@@ -166,13 +166,13 @@ func (s *Stream) lock() *stripe {
 	return s.lockOwn()
 }
 
-// patience is how often a stripe is tried: for longer than a lock is held as a rule.
-const patience = 16
+// lockTries is how often a stripe is tried: for longer than a lock is held as a rule.
+const lockTries = 16
 
 func (s *Stream) lockOwn() *stripe {
 	more := s.more.Load()
 	if more == nil {
-		more = s.spread()
+		more = s.addStripes()
 	}
 	// A pool has one value for every processor, which is what is wanted here. A processor
 	// that meets another one takes the next stripe from then on, until all have their own.
@@ -180,7 +180,7 @@ func (s *Stream) lockOwn() *stripe {
 	var t *stripe
 	for range *more {
 		t = (*more)[*slot%uint32(len(*more))]
-		for range patience { // whoever looks through all stripes is gone soon
+		for range lockTries { // whoever looks through all stripes is gone soon
 			if t.mu.TryLock() {
 				s.dev.slots.Put(slot)
 				return t
@@ -193,10 +193,10 @@ func (s *Stream) lockOwn() *stripe {
 	return t
 }
 
-// spread makes more stripes.
-func (s *Stream) spread() *[]*stripe {
-	s.widen.Lock()
-	defer s.widen.Unlock()
+// addStripes makes more stripes.
+func (s *Stream) addStripes() *[]*stripe {
+	s.adding.Lock()
+	defer s.adding.Unlock()
 	if more := s.more.Load(); more != nil {
 		return more
 	}
@@ -218,7 +218,7 @@ func (s *Stream) stripes() []*stripe {
 
 // lockAll locks all stripes.
 func (s *Stream) lockAll() {
-	s.widen.Lock()
+	s.adding.Lock()
 	for _, t := range s.stripes() {
 		t.mu.Lock()
 	}
@@ -228,11 +228,11 @@ func (s *Stream) unlockAll() {
 	for _, t := range s.stripes() {
 		t.mu.Unlock()
 	}
-	s.widen.Unlock()
+	s.adding.Unlock()
 }
 
-// now is the state.
-func (s *Stream) now() streamState {
+// current is the state.
+func (s *Stream) current() streamState {
 	t := s.lock()
 	defer t.mu.Unlock()
 	return s.state
@@ -242,7 +242,7 @@ func (s *Stream) now() streamState {
 // short: the closing of the stream waits for it.
 func (s *Stream) enter() error {
 	s.gate.RLock()
-	if err := s.usable(s.now()); err != nil {
+	if err := s.usable(s.current()); err != nil {
 		s.gate.RUnlock()
 		return err
 	}
@@ -268,11 +268,11 @@ func (s *Stream) capturing() error {
 	return s.errorf(driver.ErrCaptureFailed, "the stream is captured: do this before the capture or on another stream")
 }
 
-// covers tells whether what was freed at a time is out of use by the device.
-func (s *Stream) covers(freedAt uint64) bool { return freedAt < s.done.Load() }
+// completed reports whether the device has completed the work with what was freed at a time.
+func (s *Stream) completed(freedAt uint64) bool { return freedAt < s.done.Load() }
 
-// reach moves done on.
-func (s *Stream) reach(clock uint64) {
+// advanceDone moves done on.
+func (s *Stream) advanceDone(clock uint64) {
 	for {
 		old := s.done.Load()
 		if old >= clock || s.done.CompareAndSwap(old, clock) {

@@ -4,7 +4,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// allocate is Alloc where the stripe at hand has no block, or there is more to do.
+// allocate is Alloc where the first stripe has no block, or there is more to do.
 func (s *Stream) allocate(class int, bytes uint64) (Block, error) {
 	s.dev.calls.RLock() // until the block is in use, so that Close finds it
 	defer s.dev.calls.RUnlock()
@@ -21,7 +21,7 @@ func (s *Stream) allocate(class int, bytes uint64) (Block, error) {
 
 // obtain finds a block for the stream.
 func (s *Stream) obtain(class int, bytes uint64) (*block, EventKind, error) {
-	if err := s.usable(s.now()); err != nil {
+	if err := s.usable(s.current()); err != nil {
 		return nil, 0, err
 	}
 	if s.dev.config.Exact { // blocks of a class differ in size
@@ -31,12 +31,12 @@ func (s *Stream) obtain(class int, bytes uint64) (*block, EventKind, error) {
 	if b := s.steal(class, bytes); b != nil {
 		return b, Reused, nil
 	}
-	if b, err := s.borrow(class, bytes); b != nil || err != nil {
+	if b, err := s.share(class, bytes); b != nil || err != nil {
 		return b, Shared, err
 	}
-	if kept := s.dev.kept.Load(); kept > 0 {
-		if s.dev.tidy(); s.dev.kept.Load() < kept {
-			if b, err := s.borrow(class, bytes); b != nil || err != nil {
+	if n := s.dev.standIns.Load(); n > 0 {
+		if s.dev.pollClosed(); s.dev.standIns.Load() < n {
+			if b, err := s.share(class, bytes); b != nil || err != nil {
 				return b, Shared, err
 			}
 		}
@@ -50,7 +50,7 @@ func (s *Stream) steal(class int, bytes uint64) *block {
 	for _, t := range s.stripes() {
 		t.mu.Lock()
 		if b := t.newest(class); b != nil && s.state == streamOpen {
-			t.lend(b, bytes)
+			t.allocate(b, bytes)
 			t.sums.hits++
 			t.mu.Unlock()
 			return b
@@ -60,20 +60,20 @@ func (s *Stream) steal(class int, bytes uint64) *block {
 	return nil
 }
 
-// borrow takes a block that was freed on another stream and makes this one wait for its
+// share takes a block that was freed on another stream and makes this one wait for its
 // work, where it has not.
-func (s *Stream) borrow(class int, bytes uint64) (*block, error) {
+func (s *Stream) share(class int, bytes uint64) (*block, error) {
 	d := s.dev
 	b, from, ready := s.candidate(class, bytes)
 	if b == nil {
 		return nil, nil
 	}
 	if !ready {
-		ordered, err := s.follow(from, b.freedAt)
+		ordered, err := s.waitForFreed(from, b.freedAt)
 		if err != nil || !ordered {
 			// The block stays where it was. Without one the driver is asked, unless CUDA is
 			// lost: no error of another stream's keeps this one from memory.
-			b.asked.Store(bytes)
+			b.requested.Store(bytes)
 			d.putBack(from, b)
 			if lost := d.lost(); lost != nil {
 				return nil, lost
@@ -104,13 +104,13 @@ func (s *Stream) candidate(class int, bytes uint64) (b *block, from *Stream, rea
 			t.mu.Lock()
 			b := t.oldest(class)
 			usable := b != nil && (o.state == streamOpen || o.state == streamClosed)
-			if usable && (o.covers(b.freedAt) || b.freedAt < s.seen[o]) {
-				t.lend(b, bytes)
+			if usable && (o.completed(b.freedAt) || b.freedAt < s.seen[o]) {
+				t.allocate(b, bytes)
 				t.mu.Unlock()
 				return b, o, true
 			}
 			t.mu.Unlock()
-			if usable && second == nil && o.behind == nil { // there is no event for all of behind
+			if usable && second == nil && o.standsFor == nil { // there is no event for all guards
 				second, secondFrom = t, o
 			}
 		}
@@ -121,14 +121,14 @@ func (s *Stream) candidate(class int, bytes uint64) (b *block, from *Stream, rea
 	second.mu.Lock()
 	defer second.mu.Unlock()
 	if b = second.oldest(class); b != nil {
-		second.lend(b, bytes)
+		second.allocate(b, bytes)
 	}
 	return b, secondFrom, false
 }
 
-// follow makes later work on s wait for what was freed on o, if it is not done. It tells
+// waitForFreed makes later work on s wait for what was freed on o, if it is not done. It reports
 // whether that could be had: not where a capture is in the way.
-func (s *Stream) follow(o *Stream, freedAt uint64) (bool, error) {
+func (s *Stream) waitForFreed(o *Stream, freedAt uint64) (bool, error) {
 	m, err := o.markFreed(freedAt)
 	if err == errCaptured {
 		return false, nil
@@ -136,18 +136,18 @@ func (s *Stream) follow(o *Stream, freedAt uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer s.dev.letGo(m)
+	defer s.dev.releaseMark(m)
 	if m.event == 0 {
 		return true, nil
 	}
 	if err := s.enter(); err != nil {
-		return false, nil // it captures by now, is closed or lost, which the driver's turn tells
+		return false, nil // it captures by now, is closed or lost, which asking the driver shows
 	}
 	defer s.leave()
 	if err := s.dev.waitFor(s, m.event); err != nil {
 		return false, err
 	}
-	s.note(o, m.clock)
+	s.recordWait(o, m.clock)
 	return true, nil
 }
 
@@ -156,8 +156,8 @@ func (s *Stream) markFreed(freedAt uint64) (mark, error) {
 	d := s.dev
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	switch state := s.now(); {
-	case s.covers(freedAt):
+	switch state := s.current(); {
+	case s.completed(freedAt):
 		return mark{}, nil
 	case state == streamCapturing:
 		return mark{}, errCaptured
@@ -167,11 +167,11 @@ func (s *Stream) markFreed(freedAt uint64) (mark, error) {
 			return mark{}, err
 		}
 		if done {
-			s.reach(never)
+			s.advanceDone(never)
 		}
 		return s.ending()
 	case state == streamClosed:
-		return mark{}, s.unprovable()
+		return mark{}, s.unprovenError()
 	case state == streamLost:
 		return mark{}, d.lost()
 	}
@@ -181,14 +181,14 @@ func (s *Stream) markFreed(freedAt uint64) (mark, error) {
 		return mark{}, err
 	}
 	if done {
-		s.reach(now)
+		s.advanceDone(now)
 		return mark{}, nil
 	}
 	return s.recorded(now)
 }
 
-// note remembers that s has waited for o.
-func (s *Stream) note(o *Stream, clock uint64) {
+// recordWait remembers that s has waited for o.
+func (s *Stream) recordWait(o *Stream, clock uint64) {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
 	if s.seen[o] < clock && !s.gone && !o.gone { // nobody asks for those that are gone
@@ -201,14 +201,14 @@ func (s *Stream) handOut(b *block, bytes uint64, source EventKind) (Block, error
 	d := s.dev
 	if d.config.Zero {
 		if err := d.fill(s, b, 0, bytes); err != nil {
-			b.asked.Store(bytes)
+			b.requested.Store(bytes)
 			b.freedAt = d.clock.Load() // whatever it was before, s has waited for it
 			d.putBack(s, b)
 			return Block{}, err
 		}
 	}
 	if d.config.Sites {
-		b.sites.allocated.note()
+		b.callSites.allocated.record()
 	}
 	block := b.begin(bytes)
 	d.observe(Event{Kind: source, Stream: s.id, Ptr: b.ptr, Bytes: bytes, Size: b.size})
@@ -224,10 +224,10 @@ func (d *Device) fresh(s *Stream, class int, bytes uint64) (*block, error) {
 	if err := d.reserve(size, bytes); err != nil {
 		return nil, err
 	}
-	ptr, op, r, err := d.take(s, size)
+	ptr, op, r, err := d.allocate(s, size)
 	if err == nil && r == driver.ErrorOutOfMemory {
 		d.reclaim()
-		ptr, op, r, err = d.take(s, size)
+		ptr, op, r, err = d.allocate(s, size)
 	}
 	d.mu.Lock()
 	d.totals.reserved -= size

@@ -27,12 +27,12 @@ func (s *Stream) Capture(on bool) {
 		from, to = to, from
 	}
 	s.gate.Lock()
-	if on && s.now() == streamOpen {
+	if on && s.current() == streamOpen {
 		s.markBefore()
 	}
 	changed := s.change(to, func(state streamState) bool { return state == from })
 	if changed && !on {
-		d.letGoGuard(s.before)
+		d.releaseGuard(s.before)
 		s.before, s.beforeErr = nil, nil
 	}
 	if changed && on {
@@ -88,13 +88,13 @@ func (s *Stream) Close() error {
 	d := s.dev
 	d.calls.RLock()
 	defer d.calls.RUnlock()
-	if s.now() == streamClosed {
+	if s.current() == streamClosed {
 		return nil
 	}
-	d.tidy() // so that there are no more closed streams than have work
+	d.pollClosed() // so that there are no more closed streams than have work
 	s.gate.Lock()
 	defer s.gate.Unlock()
-	captured := s.now() == streamCapturing
+	captured := s.current() == streamCapturing
 	if !s.change(streamClosed, func(state streamState) bool { return state != streamClosed }) {
 		return nil
 	}
@@ -106,10 +106,10 @@ func (s *Stream) Close() error {
 		return nil
 	}
 	if captured {
-		d.letGoGuard(s.before)
+		d.releaseGuard(s.before)
 		s.before = nil
 		err := s.errorf(driver.ErrCaptureFailed, "the stream is closed while it captures")
-		d.giveUp(s, err)
+		d.loseStream(s, err)
 		return err
 	}
 	// All frees that the stream will ever have are made, and their work is on it.
@@ -123,7 +123,7 @@ func (s *Stream) Close() error {
 		m, err = s.recorded(never)
 	}
 	if err != nil {
-		d.giveUp(s, err)
+		d.loseStream(s, err)
 		return err
 	}
 	// Also a stream without free blocks needs its guard: others may wait for its work.
@@ -131,9 +131,9 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// giveUp forgets a closed stream of whose work nobody knows when it is done. Its free
+// loseStream forgets a closed stream of whose work nobody knows when it is done. Its free
 // blocks are lost. The stream's gate or Device.calls is held for writing.
-func (d *Device) giveUp(s *Stream, why error) {
+func (d *Device) loseStream(s *Stream, why error) {
 	s.unproven = why
 	d.mu.Lock()
 	if d.unproven == nil {
@@ -154,15 +154,15 @@ func (d *Device) remove(s *Stream, lose func(*block)) {
 	s.lockAll()
 	defer s.unlockAll()
 	if lose == nil {
-		s.reach(never)
+		s.advanceDone(never)
 	}
 	s.gone = true
-	if s.behind != nil {
-		d.kept.Add(-1)
+	if s.standsFor != nil {
+		d.standIns.Add(-1)
 	}
 	for _, t := range s.stripes() {
 		for b := t.all.oldest; b != nil; b = t.all.oldest {
-			t.cut(b)
+			t.remove(b)
 			if lose != nil {
 				d.room += int64(b.size)
 				d.drop(b)
@@ -170,7 +170,7 @@ func (d *Device) remove(s *Stream, lose func(*block)) {
 				continue
 			}
 			h := d.home.lock()
-			h.put(b)
+			h.insert(b)
 			h.room += int64(b.size) // the room moves along
 			h.mu.Unlock()
 		}
@@ -186,18 +186,18 @@ func (d *Device) remove(s *Stream, lose func(*block)) {
 	clear(s.seen)
 }
 
-// tidyMost is how many closed streams tidy asks about at a time. It is more than one, so
+// maxPolled is how many closed streams pollClosed asks about at a time. It is more than one, so
 // that they become fewer although every stream that is made or closed may add one.
-const tidyMost = 16
+const maxPolled = 16
 
-// tidy takes in what closed streams have left whose work is done by now.
-func (d *Device) tidy() {
-	for _, s := range d.someClosed() {
+// pollClosed takes the blocks of closed streams whose work is done by now.
+func (d *Device) pollClosed() {
+	for _, s := range d.nextClosed() {
 		if d.lost() != nil {
 			return
 		}
 		if s.gate.TryLock() {
-			d.tidyStream(s)
+			d.pollClosedStream(s)
 			s.gate.Unlock()
 		}
 	}
@@ -206,14 +206,14 @@ func (d *Device) tidy() {
 	}
 }
 
-// someClosed are closed streams that the device still knows: others each time if there
+// nextClosed are closed streams that the device still knows: others each time if there
 // are many.
-func (d *Device) someClosed() (some []*Stream) {
+func (d *Device) nextClosed() (some []*Stream) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	from, n := d.tidied, len(d.streams)
-	for i := 0; i < n && len(some) < tidyMost; i++ {
-		d.tidied = (from + i + 1) % n
+	from, n := d.pollFrom, len(d.streams)
+	for i := 0; i < n && len(some) < maxPolled; i++ {
+		d.pollFrom = (from + i + 1) % n
 		if s := d.streams[(from+i)%n]; s.state == streamClosed {
 			some = append(some, s)
 		}
@@ -221,16 +221,16 @@ func (d *Device) someClosed() (some []*Stream) {
 	return some
 }
 
-// tidyStream forgets a closed stream if its work is done. The gate is held for writing.
-func (d *Device) tidyStream(s *Stream) {
-	if s.behind != nil {
-		d.tidyBehind(s)
+// pollClosedStream forgets a closed stream if its work is done. The gate is held for writing.
+func (d *Device) pollClosedStream(s *Stream) {
+	if s.standsFor != nil {
+		d.pollStandIn(s)
 		return
 	}
 	if s.guard == nil {
 		return // another goroutine was here
 	}
-	done, err := s.covers(never-1), error(nil)
+	done, err := s.completed(never-1), error(nil)
 	if !done {
 		done, err = s.guard.passed()
 	}
@@ -238,19 +238,19 @@ func (d *Device) tidyStream(s *Stream) {
 	case done:
 		d.remove(s, nil)
 	case err != nil && d.lost() == nil:
-		d.giveUp(s, err)
+		d.loseStream(s, err)
 	default:
 		return
 	}
 	s.endGuard(err)
 }
 
-// endGuard settles the guard of a closed stream, if it has one. The gate or Device.calls is
+// endGuard makes the result of the guard of a closed stream final, if it has one. The gate or Device.calls is
 // held for writing.
 func (s *Stream) endGuard(err error) {
 	if s.guard != nil {
 		s.guard.finish(err)
-		s.dev.letGoGuard(s.guard)
+		s.dev.releaseGuard(s.guard)
 		s.guard = nil
 	}
 }
@@ -286,7 +286,7 @@ func (d *Device) Close() error {
 		s.state = streamClosed
 		s.unlockAll()
 	}
-	d.left = d.leaks()
+	d.leakedAtClose = d.leaks()
 	d.mu.Unlock()
 	if d.loss.Load() != nil {
 		return nil
@@ -297,18 +297,18 @@ func (d *Device) Close() error {
 		switch {
 		case err == nil:
 			d.remove(s, nil)
-		case s.behind != nil:
+		case s.standsFor != nil:
 			errs = append(errs, err)
 			d.remove(s, d.loseBlock)
 		default:
 			errs = append(errs, err)
-			d.giveUp(s, err)
+			d.loseStream(s, err)
 		}
 		s.endGuard(err)
-		d.returnLent(s.behind)
+		d.releaseShared(s.standsFor)
 	}
-	d.closeLent()
-	errs = append(errs, d.giveAll())
+	d.closeShared()
+	errs = append(errs, d.freeAll())
 	d.closeEvents()
 	errs = append(errs, endWaits(d.waits, d.config.Waits, d.lost() != nil))
 	if d.pool != 0 && d.lost() == nil {
@@ -324,10 +324,10 @@ func (d *Device) drain(s *Stream, state streamState) error {
 	switch state {
 	case streamClosed:
 		switch {
-		case s.covers(never - 1):
+		case s.completed(never - 1):
 			return nil
-		case s.behind != nil:
-			return s.awaitBehind()
+		case s.standsFor != nil:
+			return s.awaitGuards()
 		}
 		return s.guard.await()
 	case streamCapturing:
@@ -336,9 +336,9 @@ func (d *Device) drain(s *Stream, state streamState) error {
 	return d.onStream("cuStreamSynchronize", func() driver.Result { return d.binding.StreamSynchronize(s.handle) })
 }
 
-// giveAll gives back what the home stream has, and, if it is proven that no work uses
-// them, the blocks in use.
-func (d *Device) giveAll() error {
+// freeAll frees what the home stream has, and, if it is proven that no work uses them, the blocks in
+// use.
+func (d *Device) freeAll() error {
 	d.mu.Lock()
 	blocks := slices.Collect(maps.Keys(d.blocks))
 	var back, unproven []*block
@@ -346,7 +346,7 @@ func (d *Device) giveAll() error {
 	d.home.lockAll()
 	for _, t := range d.home.stripes() {
 		for b := t.all.oldest; b != nil; b = t.all.oldest {
-			t.cut(b)
+			t.remove(b)
 			d.room += int64(b.size)
 		}
 	}
@@ -354,9 +354,9 @@ func (d *Device) giveAll() error {
 		d.drop(b)
 		used := b.inUse()
 		if used {
-			b.turn.Add(1)
+			b.version.Add(1)
 			home.sums.inUse -= int64(b.size)
-			home.sums.requested -= int64(b.asked.Load())
+			home.sums.requested -= int64(b.requested.Load())
 		}
 		if used && d.unproven != nil {
 			unproven = append(unproven, b)
@@ -367,7 +367,7 @@ func (d *Device) giveAll() error {
 	d.home.unlockAll()
 	lost := d.lostInUse(unproven)
 	d.mu.Unlock()
-	refused, err := d.giveNow(back)
+	refused, err := d.freeNow(back)
 	d.mu.Lock()
 	d.totals.frees += uint64(len(back) - len(refused))
 	for _, b := range append(unproven, refused...) {

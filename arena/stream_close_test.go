@@ -47,7 +47,7 @@ func TestStreamWaitForClosed(t *testing.T) {
 
 		require.NoError(t, o.Wait(s))
 		require.NoError(t, far.Wait(s))
-		require.NoError(t, d1.Trim(0)) // tidies
+		require.NoError(t, d1.Trim(0)) // polls the closed streams
 		_ = m.stream(t, d)             // so does this
 		assert.Equal(t, driver.ErrorNotReady, m.StreamQuery(o.Handle()))
 		assert.Equal(t, driver.ErrorNotReady, m1.StreamQuery(far.Handle()))
@@ -55,7 +55,7 @@ func TestStreamWaitForClosed(t *testing.T) {
 		assert.True(t, all(content(t, m, o, b), 7), "o was behind the work")
 		require.Equal(t, driver.Success, m1.StreamSynchronize(far.Handle()))
 
-		require.NoError(t, d.Trim(1<<40)) // tidies
+		require.NoError(t, d.Trim(1<<40)) // polls the closed streams
 		before := gpu.Calls("cuStreamWaitEvent")
 		require.NoError(t, o.Wait(s))
 		assert.Equal(t, before, gpu.Calls("cuStreamWaitEvent"), "the work is done")
@@ -366,7 +366,7 @@ func TestStreamWaitForCaptured(t *testing.T) {
 	require.NoError(t, other.Wait(captured))
 	require.Equal(t, driver.ErrorNotReady, m.StreamQuery(other.Handle()), "it waits for the work before")
 	assert.ErrorIs(t, captured.Wait(other), driver.ErrCaptureFailed, "the wait would be part of the graph")
-	require.NoError(t, d.FreeBehind(b, captured))
+	require.NoError(t, d.FreeAfter(b, captured))
 	release()
 	require.Equal(t, driver.Success, m.StreamSynchronize(other.Handle()))
 	graph, r := m.StreamEndCapture(captured.Handle())

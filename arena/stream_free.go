@@ -7,51 +7,51 @@ import (
 // poison is what freed blocks are filled with.
 const poison = 0xDB
 
-// takeIn is Free where it is more than putting the block on the list.
-func (s *Stream) takeIn(b Block) error {
+// freeSlow is Free where it is more than putting the block on the list.
+func (s *Stream) freeSlow(b Block) error {
 	d := s.dev
 	event := Event{Kind: Freed, Stream: s.id, Ptr: b.block.ptr, Bytes: b.Bytes(), Size: b.block.size}
 	d.calls.RLock()
 	victims, err := s.end(b)
 	back := d.release(victims)
 	d.calls.RUnlock()
-	d.cleanup(back) // what went back is no concern of whoever frees b
+	d.cleanup(back) // not the error of whoever frees b
 	if event.Bytes != 0 && !b.Valid() {
 		d.observe(event)
 	}
 	return err
 }
 
-// end takes a block back and returns those that have to go to the driver for it.
+// end ends the use of a block and returns those that have to be freed in the driver for it.
 func (s *Stream) end(b Block) ([]victim, error) {
 	d := s.dev
-	state := s.now()
+	state := s.current()
 	if state == streamClosed && d.lost() == nil {
-		return nil, s.closedFor(b)
+		return nil, s.closedError(b)
 	}
-	// The place is noted before anybody can have the block again.
-	freed := new(place)
+	// The call site is recorded before anybody can have the block again.
+	freed := new(callSite)
 	if d.config.Sites {
-		freed.note()
+		freed.record()
 	}
 	if !b.end() {
 		return nil, b.stale("free")
 	}
-	b.block.sites.freed.set(freed)
+	b.block.callSites.freed.copyFrom(freed)
 	var err error
 	if d.config.Poison && state == streamOpen {
 		err = d.fill(s, b.block, poison, b.block.size)
 	}
-	victims, ok := s.keep(b.block)
+	victims, ok := s.cache(b.block)
 	if !ok {
 		// The stream was closed meanwhile: nothing happened.
-		b.block.turn.Store(b.turn)
-		return nil, s.closedFor(b)
+		b.block.version.Store(b.version)
+		return nil, s.closedError(b)
 	}
 	return victims, err
 }
 
-func (s *Stream) closedFor(b Block) error {
+func (s *Stream) closedError(b Block) error {
 	if s.dev.isClosed() {
 		return s.errorf(driver.ErrClosed, "free a block of an arena that is closed")
 	}
@@ -61,9 +61,9 @@ func (s *Stream) closedFor(b Block) error {
 	return s.errorf(driver.ErrClosed, "free a block on a stream that is closed for the arena: free it on another one")
 }
 
-// keep puts a freed block on the stream's list, or in its turn on that of what goes
-// back to the driver. It tells whether the stream could take it.
-func (s *Stream) keep(b *block) ([]victim, bool) {
+// cache puts a freed block on the stream's list, or returns it as one to be freed in the driver. It
+// reports whether the stream could take it.
+func (s *Stream) cache(b *block) ([]victim, bool) {
 	d := s.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Stream) keep(b *block) ([]victim, bool) {
 	}
 	// While the stream captures there may be more than the cache is to hold.
 	t.sums.frees++
-	t.take(b)
+	t.free(b)
 	return victims, true
 }
 
@@ -105,5 +105,5 @@ func (s *Stream) keep(b *block) ([]victim, bool) {
 func (d *Device) endUse(b *block) {
 	d.retired.frees++
 	d.retired.inUse -= int64(b.size)
-	d.retired.requested -= int64(b.asked.Load())
+	d.retired.requested -= int64(b.requested.Load())
 }

@@ -71,8 +71,8 @@ func (b *block) linksOf(all bool) *links {
 	return &b.inClass
 }
 
-// of is the list of a class, or nil if there was never one.
-func (t *stripe) of(class int) *list {
+// list is the list of a class, or nil if there was never one.
+func (t *stripe) list(class int) *list {
 	group := t.lists[uint(class)/steps]
 	if group == nil {
 		return nil
@@ -82,7 +82,7 @@ func (t *stripe) of(class int) *list {
 
 // newest is the block of a class that was freed last, or nil.
 func (t *stripe) newest(class int) *block {
-	if l := t.of(class); l != nil {
+	if l := t.list(class); l != nil {
 		return l.newest
 	}
 	return nil
@@ -90,14 +90,14 @@ func (t *stripe) newest(class int) *block {
 
 // oldest is the block of a class that was freed first, or nil.
 func (t *stripe) oldest(class int) *block {
-	if l := t.of(class); l != nil {
+	if l := t.list(class); l != nil {
 		return l.oldest
 	}
 	return nil
 }
 
-// put adds a free block.
-func (t *stripe) put(b *block) {
+// insert adds a free block.
+func (t *stripe) insert(b *block) {
 	group := &t.lists[uint(b.class)/steps]
 	if *group == nil {
 		*group = new([steps]list)
@@ -108,24 +108,24 @@ func (t *stripe) put(b *block) {
 	t.room -= int64(b.size)
 }
 
-// cut takes a free block out.
-func (t *stripe) cut(b *block) {
-	t.of(b.class).remove(b, false)
+// remove takes a free block out.
+func (t *stripe) remove(b *block) {
+	t.list(b.class).remove(b, false)
 	t.all.remove(b, true)
 	t.sums.cached -= int64(b.size)
 }
 
-// lend takes a free block out to be used: the stripe may take as much again.
-func (t *stripe) lend(b *block, bytes uint64) {
-	t.cut(b)
+// allocate takes a free block out to be used: the stripe may take as much again.
+func (t *stripe) allocate(b *block, bytes uint64) {
+	t.remove(b)
 	t.room += int64(b.size)
 	t.sums.inUse += int64(b.size)
 	t.sums.requested += int64(bytes)
 }
 
-// take adds a block that was in use.
-func (t *stripe) take(b *block) {
+// free adds a block that was in use.
+func (t *stripe) free(b *block) {
 	t.sums.inUse -= int64(b.size)
-	t.sums.requested -= int64(b.asked.Load())
-	t.put(b)
+	t.sums.requested -= int64(b.requested.Load())
+	t.insert(b)
 }

@@ -20,7 +20,7 @@ func (s *Stream) Wait(o *Stream) error {
 	if err := cmp.Or(s.made(), o.made()); err != nil || o == s {
 		return err
 	}
-	// Neither device is closed before the mark is given back. The gates are taken one after
+	// Neither device is closed before the mark is released. The gates are taken one after
 	// the other: to hold one and to queue for the other could close a circle with others who
 	// do so while the streams are being closed.
 	first, second := s.dev, o.dev
@@ -33,38 +33,38 @@ func (s *Stream) Wait(o *Stream) error {
 		second.calls.RLock()
 		defer second.calls.RUnlock()
 	}
-	if err := s.usable(s.now()); err != nil {
+	if err := s.usable(s.current()); err != nil {
 		return err
 	}
 	m, err := o.mark()
 	switch {
-	case err != nil && o.dev.ended():
-		return s.usable(s.now()) // there is nothing to wait for
+	case err != nil && o.dev.lostAlone():
+		return s.usable(s.current()) // there is nothing to wait for
 	case err != nil:
 		return err
 	}
-	defer o.dev.letGo(m)
+	defer o.dev.releaseMark(m)
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	if err := s.usable(s.now()); err != nil {
+	if err := s.usable(s.current()); err != nil {
 		return err
 	}
 	if m.event == 0 {
 		return nil
 	}
 	if err := s.dev.waitFor(s, m.event); err != nil {
-		if o.dev.ended() && s.dev.lost() == nil {
+		if o.dev.lostAlone() && s.dev.lost() == nil {
 			return nil // the call has failed because of that
 		}
 		return err
 	}
 	if o.dev == s.dev {
-		s.note(o, m.clock)
+		s.recordWait(o, m.clock)
 	}
 	return nil
 }
 
-// mark is an event behind work of a stream. Who has one gives it back with letGo.
+// mark is an event after work of a stream. Who has one ends its use with releaseMark.
 type mark struct {
 	event driver.Event // 0: the work is done
 	// clock: what was freed on the stream before the clock showed this is covered; 0 if the
@@ -75,72 +75,72 @@ type mark struct {
 }
 
 // guard is the event that marks the end of the work of a closed stream. The stream and
-// everybody who is about to wait for it hold it; until all have let it go the event marks
+// everybody who is about to wait for it have references to it; until all are released the event marks
 // nothing else.
 //
-// Blocks of FreeBehind have guards without holding them: they ask by passed and await, which
+// Blocks of FreeAfter have guards without a reference: they ask by passed and await, which
 // do not touch the event once finish was called.
 type guard struct {
-	dev     *Device
-	event   driver.Event
-	holders atomic.Int32
+	dev        *Device
+	event      driver.Event
+	references atomic.Int32
 
-	mu   locks.Mutex[locks.Guard] // held while passed and await call the driver
-	over bool                     // it is settled
-	err  error                    // why it will never be known whether the work is done
+	mu    locks.Mutex[locks.Guard] // held while passed and await call the driver
+	final bool                     // the result does not change any more
+	err   error                    // why it will never be known whether the work is done
 }
 
-// newGuard makes a guard with one holder.
+// newGuard makes a guard with one reference.
 func newGuard(d *Device, e driver.Event) *guard {
 	g := &guard{dev: d, event: e}
-	g.holders.Store(1)
+	g.references.Store(1)
 	return g
 }
 
-// passed tells whether the work is done. It does not wait: not for those who await it
+// passed reports whether the work is done. It does not wait: not for those who await it
 // either. An error is for good.
 func (g *guard) passed() (bool, error) {
 	if !g.mu.TryLock() {
 		return false, nil
 	}
 	defer g.mu.Unlock()
-	if !g.over {
+	if !g.final {
 		known := g.dev.lost() != nil
 		done, err := g.dev.passed(g.event)
 		if !known {
 			g.dev.cleanup(err) // also of what CUDA is lost by
 		}
 		switch lost := g.dev.lost(); {
-		case g.dev.ended():
+		case g.dev.lostAlone():
 			done, err = true, nil
 		case lost != nil:
 			err = lost
 		}
-		g.over, g.err = done || err != nil, err
+		g.final, g.err = done || err != nil, err
 	}
-	return g.over && g.err == nil, g.err
+	return g.final && g.err == nil, g.err
 }
 
 // await blocks until the work is done.
 func (g *guard) await() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.over {
+	if g.final {
 		return g.err
 	}
-	g.over, g.err = true, g.dev.await(g.event)
-	if g.dev.ended() {
+	g.final, g.err = true, g.dev.await(g.event)
+	if g.dev.lostAlone() {
 		g.err = nil
 	}
 	return g.err
 }
 
-// finish settles the guard, before the event is used for something else.
+// finish makes the result final, before the event is used for something else.
 func (g *guard) finish(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.over {
-		g.over, g.err = true, err
+	if !g.final {
+		g.final, g.err = true, err
 	}
 }
 
@@ -152,17 +152,17 @@ func (m mark) await(d *Device) error {
 	return d.await(m.event)
 }
 
-// letGo ends the use of a mark.
-func (d *Device) letGo(m mark) {
+// releaseMark ends the use of a mark.
+func (d *Device) releaseMark(m mark) {
 	if m.guard == nil {
 		d.returnEvent(m.event)
 	} else {
-		d.letGoGuard(m.guard)
+		d.releaseGuard(m.guard)
 	}
 }
 
-func (d *Device) letGoGuard(g *guard) {
-	if g != nil && g.holders.Add(-1) == 0 {
+func (d *Device) releaseGuard(g *guard) {
+	if g != nil && g.references.Add(-1) == 0 {
 		d.returnEvent(g.event)
 	}
 }
@@ -171,7 +171,7 @@ func (d *Device) letGoGuard(g *guard) {
 func (s *Stream) mark() (mark, error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	switch state := s.now(); {
+	switch state := s.current(); {
 	case s.dev.lost() != nil:
 		return mark{}, s.dev.lost()
 	case state == streamClosed:
@@ -198,12 +198,12 @@ func (s *Stream) recorded(clock uint64) (mark, error) {
 // ending is the mark of a closed stream. The gate is held.
 func (s *Stream) ending() (mark, error) {
 	switch {
-	case s.covers(never - 1):
+	case s.completed(never - 1):
 		return mark{}, nil
 	case s.guard == nil:
-		return mark{}, s.unprovable()
+		return mark{}, s.unprovenError()
 	}
-	s.guard.holders.Add(1)
+	s.guard.references.Add(1)
 	return mark{s.guard.event, never, s.guard}, nil
 }
 
@@ -214,13 +214,13 @@ func (s *Stream) beforeCapture() (mark, error) {
 		return mark{}, because(s.beforeErr, s.errorf(driver.ErrCaptureFailed,
 			"the stream is captured, and the end of the work before could not be marked: %w", s.beforeErr))
 	}
-	s.before.holders.Add(1)
+	s.before.references.Add(1)
 	return mark{s.before.event, s.beforeClock, s.before}, nil
 }
 
-// unprovable is the error of those who have to know when the work of a closed stream ends,
+// unprovenError is the error of those who have to know when the work of a closed stream ends,
 // where nobody can. The gate is held.
-func (s *Stream) unprovable() error {
+func (s *Stream) unprovenError() error {
 	if s.unproven == nil { // it was never open
 		return s.usable(streamClosed)
 	}

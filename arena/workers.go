@@ -18,29 +18,29 @@ import (
 // way, workers change between them after each piece, so that no copy waits for the end of another.
 // Workers are safe for concurrent use.
 type Workers struct {
-	limit  int
-	linger time.Duration
+	limit int
+	spin  time.Duration
 
-	mu      locks.Mutex[locks.Workers]
-	closed  bool
-	running int
-	idle    int // of the running ones, those that wait for work
-	turn    int // where next looks first
-	tasks   []*transfer
-	open    atomic.Int32   // how many tasks there are, for those that wait
-	done    sync.WaitGroup // the running ones
+	mu       locks.Mutex[locks.Workers]
+	closed   bool
+	running  int
+	idle     int // of the running ones, those that wait for work
+	nextTask int // where next looks first
+	tasks    []*transfer
+	open     atomic.Int32   // how many tasks there are, for those that wait
+	done     sync.WaitGroup // the running ones
 }
 
 const (
 	mostWorkers = 1024 // that a caller can ask for
 	maxWorkers  = 16   // where more do not help: the memory of the host is the limit
 
-	// lingering is how long workers wait for work with open eyes. To start the threads of
+	// spinTime is how long workers spin while they wait for work. To start the threads of
 	// idle processors takes nearly a millisecond, and copies often follow on each other. Where
 	// there are few processors they are of more use to others.
-	lingering   = 500 * time.Microsecond
-	lingerAbove = 4 // processors
-	lingerers   = defaultHelpers
+	spinTime    = 500 * time.Microsecond
+	spinAbove   = 4 // processors
+	maxSpinning = defaultHelpers
 )
 
 // NewWorkers makes n workers at most. 0 means one for each processor that Go uses except the
@@ -51,8 +51,8 @@ func NewWorkers(n int) *Workers {
 		n = min(max(processors-1, 1), maxWorkers)
 	}
 	w := &Workers{limit: min(n, mostWorkers)}
-	if processors > lingerAbove {
-		w.linger = lingering
+	if processors > spinAbove {
+		w.spin = spinTime
 	}
 	return w
 }
@@ -76,7 +76,7 @@ func (w *Workers) Close() {
 // when nobody touches its memory any more.
 func (w *Workers) run(t *transfer) error {
 	w.offer(t)
-	h := hand{t: t}
+	h := pieceCopier{t: t}
 	for {
 		piece, ok := t.claim()
 		if !ok {
@@ -130,7 +130,7 @@ func (w *Workers) remove(i int) {
 // work is a worker.
 func (w *Workers) work() {
 	defer w.done.Done()
-	var h hand
+	var h pieceCopier
 	for {
 		t, piece := w.next(h.t)
 		if t != h.t && h.t != nil {
@@ -148,14 +148,14 @@ func (w *Workers) work() {
 	}
 }
 
-// wait waits a moment for work, and tells whether there is some. If not, the worker is
+// wait waits a moment for work, and reports whether there is some. If not, the worker is
 // counted out and must end.
 func (w *Workers) wait() bool {
 	w.mu.Lock()
 	w.idle++
-	if w.idle <= lingerers {
+	if w.idle <= maxSpinning {
 		w.mu.Unlock()
-		for start := time.Now(); w.open.Load() == 0 && time.Since(start) < w.linger; {
+		for start := time.Now(); w.open.Load() == 0 && time.Since(start) < w.spin; {
 			goruntime.Gosched()
 		}
 		w.mu.Lock()
@@ -171,14 +171,14 @@ func (w *Workers) wait() bool {
 	return false
 }
 
-// next claims a piece of the transfer whose turn it is and that has use for a worker who was
+// next claims a piece of the next transfer that has use for a worker who was
 // at another one. It returns nil where there is none.
 func (w *Workers) next(before *transfer) (t *transfer, piece uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.turn++
+	w.nextTask++
 	for i := 0; i < len(w.tasks); {
-		at := (w.turn + i) % len(w.tasks)
+		at := (w.nextTask + i) % len(w.tasks)
 		t := w.tasks[at]
 		if t != before && t.helping >= t.helpersWanted() {
 			i++

@@ -10,16 +10,16 @@ type Change struct {
 	Lost       error  // the first cause, if the device was lost
 }
 
-// tell calls OnChange for the pending changes. Where another goroutine does that, or OnChange
+// notify calls OnChange for the pending changes. Where another goroutine does that, or OnChange
 // itself has made the change, the caller that is at it goes on with the rest.
-func (s *State) tell() {
+func (s *State) notify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.telling {
+	if s.notifying {
 		return
 	}
-	s.telling = true
-	defer func() { s.telling = false }()
+	s.notifying = true
+	defer func() { s.notifying = false }()
 	for len(s.pending) > 0 {
 		c := s.pending[0]
 		s.pending = s.pending[1:]

@@ -92,7 +92,7 @@ func (c *Core) accessSlowly() (driver.DevicePtr, error) {
 	return c.ptr, nil
 }
 
-// Acquire is [Core.Access] with a lease: until Release, the memory is not given back, and
+// Acquire is [Core.Access] with a lease: until Release, the memory is not freed, and
 // [State.Drain] waits. Leases should be as short as the calls that put work on a stream.
 func (c *Core) Acquire() (driver.DevicePtr, error) {
 	if c == nil || c.handle == nil {
@@ -117,8 +117,8 @@ func (c *Core) Acquire() (driver.DevicePtr, error) {
 	}
 }
 
-// Release ends a lease. If the memory was closed meanwhile this gives it back. Calls
-// without a lease are ignored, unless somebody else holds one: then it is theirs that ends.
+// Release ends a lease. If the memory was closed meanwhile this frees it. A call
+// without a lease does nothing, unless another caller holds a lease: then it ends that lease.
 func (c *Core) Release() {
 	if c != nil && c.handle != nil {
 		c.handle.memory.release()
@@ -140,14 +140,6 @@ func (c *Core) Use(s *arena.Stream, write bool) error {
 		return invalidStream(c.state)
 	}
 	return c.handle.memory.use(s, write)
-}
-
-// RecordWrite says that work on s writes the memory, which the caller has put in order by
-// itself. Use does that for everything that it orders.
-func (c *Core) RecordWrite(s *arena.Stream) {
-	if c != nil && c.handle != nil && c.handle.memory.alone.Load() != s {
-		_ = c.handle.memory.useTogether(s, true, false)
-	}
 }
 
 // LastWriteStream is the stream that wrote last, at first the one that the memory was
@@ -199,6 +191,28 @@ func (c *Core) Generation() uint64 {
 	return c.handle.memory.generation
 }
 
+// Retain makes another reference to the same elements, which has to be closed as well: for
+// callers that do not know the type of the elements.
+func (c *Core) Retain() *Core {
+	other := new(Core)
+	other.retain(c)
+	return other
+}
+
+// Close ends the reference, unless this is a view; see [Ref.Close].
+func (c *Core) Close() error {
+	if c == nil || c.handle == nil || c.view {
+		return nil
+	}
+	h := c.handle
+	if !h.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	h.cleanup.Stop()
+	goruntime.KeepAlive(h) // so that the cleanup is stopped for certain
+	return h.memory.releaseRef()
+}
+
 // slice makes c a view of elements of another Core.
 func (c *Core) slice(of *Core, i, j int, size uint64) {
 	c.view = true
@@ -238,20 +252,6 @@ func (c *Core) retain(of *Core) {
 	}
 	m.count.Add(oneRef)
 	c.handle, c.stamp = newHandle(m), of.stamp
-}
-
-// close ends the reference, unless this is a view.
-func (c *Core) close() error {
-	if c == nil || c.handle == nil || c.view {
-		return nil
-	}
-	h := c.handle
-	if !h.closed.CompareAndSwap(false, true) {
-		return nil
-	}
-	h.cleanup.Stop()
-	goruntime.KeepAlive(h) // so that the cleanup is stopped for certain
-	return h.memory.drop()
 }
 
 // text describes the Core for people.

@@ -1,7 +1,7 @@
 package refs
 
 // A count has the leases in its lower half and the references above them. When it falls
-// to nothing, somebody sets ended and gives the memory back. Until then a new lease may
+// to nothing, somebody sets ended and frees the memory. Until then a new lease may
 // still revive it, since it is only handed out through a handle that is open.
 const (
 	oneLease  = 1
@@ -10,7 +10,7 @@ const (
 	ended     = 1 << 62
 )
 
-// lease keeps the memory from being given back until release. It fails where that has
+// lease keeps the memory from being freed until release. It fails where that has
 // happened.
 func (m *memory) lease() bool {
 	if m.count.Add(oneLease) >= ended {
@@ -37,20 +37,20 @@ func (m *memory) release() {
 	}
 }
 
-// drop ends a reference.
-func (m *memory) drop() error {
+// releaseRef ends a reference.
+func (m *memory) releaseRef() error {
 	if m.count.Add(-oneRef) != 0 {
 		return nil
 	}
 	return m.endIfUnused()
 }
 
-// endIfUnused gives the memory back, once, unless it is used again.
+// endIfUnused frees the memory, once, unless it is used again.
 func (m *memory) endIfUnused() error {
 	if !m.count.CompareAndSwap(0, ended) {
 		return nil
 	}
-	return m.giveBack()
+	return m.end()
 }
 
 func (m *memory) leases() uint64 {

@@ -14,15 +14,15 @@
 //     whether it accepts work, its generation, and what has ended it. Checking a Ref is one
 //     load and one comparison.
 //   - [Ref] is a reference to memory, [Ref.Slice] a view of a part, [Ref.Retain] another
-//     reference. The last Close gives the memory back. [Ref.Acquire] takes a lease, without
+//     reference. The last Close frees the memory. [Ref.Acquire] takes a lease, without
 //     which a check would be about a moment that is over.
 //
 // # Order
 //
 // Work on one stream is in order, and the memory is used on several. [Core.Use] is called
 // before work is put on a stream. It makes the stream wait for what the work depends on: a
-// reader for those who have written, a writer for everybody. The memory is given back
-// behind everybody who used it. Where that cannot be had, the memory is leaked on
+// reader for those who have written, a writer for everybody. The memory is freed
+// after all work that uses it. Where that cannot be had, the memory is leaked on
 // purpose and counted ([State.Stats]): a leak is better than a write into memory that
 // somebody else has by then.
 //

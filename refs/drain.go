@@ -38,7 +38,7 @@ func (s *State) Drain(ctx context.Context) error {
 
 // awaitLeases waits for the leases that are held now.
 func (s *State) awaitLeases(ctx context.Context) error {
-	leased := s.ledger.leased()
+	leased := s.registry.leased()
 	return s.await(ctx, func() bool {
 		for len(leased) > 0 && !leased[len(leased)-1].leased() {
 			leased = leased[:len(leased)-1]

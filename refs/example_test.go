@@ -76,7 +76,7 @@ func ExampleState_Lose() {
 	// 1 block gone with its context
 }
 
-// Work on a stream is put there under a lease, after its order was settled.
+// Work on a stream is put there under a lease, after its order was set.
 func ExampleCore() {
 	state, streams := device()
 	r, _ := refs.New[float32](state, streams[0], 1000)
@@ -94,7 +94,7 @@ func ExampleCore() {
 		return nil // here the work is put on the stream
 	}
 	fmt.Println(put(streams[0], true, r.Core()))
-	fmt.Println(put(streams[1], false, r.Core(), r.Slice(0, 10).Core())) // behind the other one
+	fmt.Println(put(streams[1], false, r.Core(), r.Slice(0, 10).Core())) // after the other one
 	fmt.Println(put(streams[1], false, r.Slice(0, 2000).Core()))
 	// Output:
 	// <nil>

@@ -19,29 +19,28 @@ type memory struct {
 	// that there are neither; see counting.go.
 	count atomic.Int64
 
-	// alone is the only stream that may have work with this memory, or nil if there are
+	// sole is the only stream that may have work with this memory, or nil if there are
 	// several: the fast path of use.
-	alone atomic.Pointer[arena.Stream]
+	sole atomic.Pointer[arena.Stream]
 	// writer is the stream that wrote last, at first home.
 	writer atomic.Pointer[arena.Stream]
 	mu     locks.Mutex[locks.Memory]
 	uses   []use
 	first  [1]use // where uses begins
 
-	next, previous *memory // in the ledger
+	next, previous *memory // in the registry
 }
 
-// giveBack takes memory that nobody refers to any more. The caller must be the one who has
-// ended the count.
-func (m *memory) giveBack() error {
+// end frees memory that nobody refers to any more. The caller must be the one who has ended the count.
+func (m *memory) end() error {
 	word := m.state.enter()
 	f, err := m.free(word)
-	m.state.ledger.end(m, f)
+	m.state.registry.endLive(m, f)
 	m.state.leave()
 	return err
 }
 
-// free gives the block back to the arena, if it is still there under this word. The caller
+// free frees the block in the arena, if it is still there under this word. The caller
 // has entered the state.
 func (m *memory) free(word uint64) (fate, error) {
 	generation, status := split(word)
@@ -51,5 +50,30 @@ func (m *memory) free(word uint64) (fate, error) {
 	case status == Drained:
 		return waiting, nil
 	}
-	return m.freeBehindUses()
+	return m.freeAfterUses()
+}
+
+// forgotten is called when the garbage collector finds a handle. It must not call the driver: memory
+// that nobody else refers to waits in the registry.
+func (m *memory) forgotten() {
+	if m.count.Add(-oneRef) != 0 || !m.count.CompareAndSwap(0, ended) {
+		return
+	}
+	m.state.registry.endLive(m, waiting)
+}
+
+// Reclaim frees the memory that waits for it: that of Refs which the garbage collector has found, and
+// that which was closed while the State was drained. Allocating does it as well. On a
+// State that is drained it does nothing.
+func (s *State) Reclaim() {
+	if s == nil || !s.registry.hasWaiting.Load() {
+		return
+	}
+	for _, m := range s.registry.takeWaiting() {
+		word := s.enter()
+		f, err := m.free(word)
+		s.registry.endWaiting(m, f)
+		s.leave()
+		s.cleanup(err)
+	}
 }

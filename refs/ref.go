@@ -19,7 +19,7 @@ type Ref[T any] struct{ core Core }
 // New allocates room for n elements from the arena of a stream of the State's device. Work on
 // that stream may use it at once; Use orders that of others. n must not be negative and T free of
 // pointers. What the memory holds is undefined. A Ref of no elements is as any other, and takes a
-// byte of the arena. What was forgotten is given back before.
+// byte of the arena. It first frees what the garbage collector has found.
 //
 // If the context is rebuilt meanwhile, the Ref is stale from the beginning. Errors:
 // driver.ErrInvalidArgument, driver.ErrRefStale and driver.ErrDeviceLost as for
@@ -58,10 +58,10 @@ func (c *Core) allocate(s *State, on *arena.Stream, bytes uint64) error {
 	}
 	m := &memory{state: s, generation: generation, bytes: bytes, block: block, home: on}
 	m.uses = append(m.first[:0], use{stream: on, wrote: true})
-	m.alone.Store(on)
+	m.sole.Store(on)
 	m.writer.Store(on)
 	m.count.Store(oneRef)
-	s.ledger.add(m)
+	s.registry.add(m)
 	c.state, c.stamp, c.handle, c.ptr, c.bytes = s, word, newHandle(m), block.Ptr(), bytes
 	return nil
 }
@@ -93,7 +93,7 @@ func (r *Ref[T]) Bytes() uint64 { return r.Core().Bytes() }
 //   - driver.ErrClosed
 func (r *Ref[T]) Access() (driver.DevicePtr, error) { return r.Core().Access() }
 
-// Acquire is [Ref.Access] with a lease: until Release, the memory is not given back, and
+// Acquire is [Ref.Access] with a lease: until Release, the memory is not freed, and
 // [State.Drain] waits.
 func (r *Ref[T]) Acquire() (driver.DevicePtr, error) { return r.Core().Acquire() }
 
@@ -119,14 +119,14 @@ func (r *Ref[T]) Retain() *Ref[T] {
 	return other
 }
 
-// Close ends the reference. The last one gives the memory back, behind the work of all
+// Close ends the reference. The last one frees the memory after the work of all
 // streams that used it, or leaves that to the last lease. It does not wait for the device, unless
 // the device has no memory pools and the cache is full. Closing twice is harmless, and closing a Ref
 // that is stale as well.
 //
 // An error means that it could not be proven that the work with the memory ends. It is
 // leaked then, on purpose, and counted: see [State.Stats].
-func (r *Ref[T]) Close() error { return r.Core().close() }
+func (r *Ref[T]) Close() error { return r.Core().Close() }
 
 // String tells what the memory is and whether it may be used, for people.
 func (r *Ref[T]) String() string { return r.Core().text(reflect.TypeFor[T]().String()) }

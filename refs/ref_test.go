@@ -85,7 +85,6 @@ func TestRefsWithoutMemory(t *testing.T) {
 		check(err)
 		c.r.Release()
 		check(c.r.Core().Use(s, true))
-		c.r.Core().RecordWrite(s)
 		assert.NoError(t, c.r.Close())
 		assert.Contains(t, c.r.String(), c.says)
 		assert.Zero(t, c.r.Len())
@@ -96,7 +95,6 @@ func TestRefsWithoutMemory(t *testing.T) {
 		_ = c.r.Core().State()
 	}
 	assert.ErrorIs(t, whole.Core().Use(nil, false), driver.ErrInvalidArgument)
-	whole.Core().RecordWrite(nil)
 	whole.Release() // without a lease
 	_, err := whole.Access()
 	assert.NoError(t, err)

@@ -17,12 +17,12 @@ const (
 	// Accepting: everything goes.
 	Accepting Status = iota
 	// ShuttingDown: nothing new begins, leases that are held may finish, and memory is
-	// still given back.
+	// still freed.
 	ShuttingDown
 	// Drained: as ShuttingDown, and no lease is held. Memory that is closed waits for
 	// Resume, Rebuild or Close, so that the arena can be taken down meanwhile.
 	Drained
-	// Lost: an error has ended the use of the device, or of CUDA. Nothing is given back any
+	// Lost: an error has ended the use of the device, or of CUDA. Nothing is freed any
 	// more. Only Revive leads out of it.
 	Lost
 	// Dropped: closed, for good.
@@ -56,12 +56,12 @@ type State struct {
 	mu      locks.Mutex[locks.State] // of changes
 	lost    atomic.Pointer[lostCause]
 	done    chan struct{} // closed by the loss; guarded by mu
-	// pending are the changes that OnChange has yet to hear of, and telling says that a
+	// pending are the changes that OnChange has yet to hear of, and notifying says that a
 	// goroutine is calling it. mu guards both.
-	pending []Change
-	telling bool
+	pending   []Change
+	notifying bool
 
-	ledger ledger
+	registry registry
 }
 
 type lostCause struct{ error }
@@ -72,7 +72,7 @@ type StateConfig struct {
 	// State has moved on. It may ask the State and change it. It must not wait for the State
 	// (Drain, Close) or for anything that a caller of CUDA holds. Its panics go to OnCleanup.
 	OnChange func(Change)
-	// OnCleanup, if not nil, hears of memory that could not be given back where no
+	// OnCleanup, if not nil, hears of memory that could not be freed where no
 	// caller waits for the answer. It may be called on any goroutine.
 	OnCleanup func(error)
 }
@@ -235,7 +235,7 @@ func (s *State) change(next func(generation uint64, now Status) (uint64, Status)
 	}
 	s.mu.Unlock()
 	if changed {
-		s.tell()
+		s.notify()
 	}
 	return before, after
 }

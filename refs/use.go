@@ -22,38 +22,37 @@ type use struct {
 // that the list of those that a writer has to wait for does not grow for ever.
 const manyUses = 16
 
-// use orders work on s that is about to be put there behind the work of other streams that it
-// depends on: work that reads behind work that writes, and work that writes behind all.
+// use orders work that is about to be put on s after the work of other streams that it depends on:
+// work that reads after work that writes, and work that writes after all.
 //
 // A wait covers what is on the other stream when it is told to wait. Somebody who holds a
 // lease may be between this function and the call that puts its work there. The uses of
 // others are therefore dropped only when nobody else holds a lease; as long as
 // somebody does they are kept, and waited for once more by whoever comes next.
 func (m *memory) use(s *arena.Stream, write bool) error {
-	if m.alone.Load() == s {
+	if m.sole.Load() == s {
 		return nil
 	}
-	return m.useTogether(s, write, true)
+	return m.useShared(s, write)
 }
 
-func (m *memory) useTogether(s *arena.Stream, write, wait bool) error {
+// useShared is use where several streams use the memory.
+func (m *memory) useShared(s *arena.Stream, write bool) error {
 	if s.Device() == nil {
 		return invalidStream(m.state)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// Before the leases are looked at: who takes one later comes here as well.
-	m.alone.Store(nil)
-	defer m.findAlone()
-	settled := wait && m.leases() <= 1
-	if wait {
-		if err := m.wait(s, write); err != nil {
-			return err
-		}
+	m.sole.Store(nil)
+	defer m.setSole()
+	exclusive := m.leases() <= 1
+	if err := m.wait(s, write); err != nil {
+		return err
 	}
 	mine := m.useOf(s)
 	switch {
-	case write && settled:
+	case write && exclusive:
 		clear(m.uses)
 		m.uses = append(m.uses[:0], use{stream: s, wrote: true})
 	case write:
@@ -61,7 +60,7 @@ func (m *memory) useTogether(s *arena.Stream, write, wait bool) error {
 			m.uses[i].after = false
 		}
 		m.uses[mine].wrote = true
-	case settled:
+	case exclusive:
 		m.uses[mine].after = true
 		m.foldReaders(s)
 	}
@@ -71,10 +70,10 @@ func (m *memory) useTogether(s *arena.Stream, write, wait bool) error {
 	return nil
 }
 
-// findAlone sets alone where there is only one stream. m.mu is held.
-func (m *memory) findAlone() {
+// setSole sets sole where there is only one stream. m.mu is held.
+func (m *memory) setSole() {
 	if len(m.uses) == 1 {
-		m.alone.Store(m.uses[0].stream)
+		m.sole.Store(m.uses[0].stream)
 	}
 }
 
@@ -117,13 +116,13 @@ func (m *memory) foldReaders(s *arena.Stream) {
 	})
 }
 
-// freeBehindUses gives the block back behind all work with it. Nobody refers to the memory
+// freeAfterUses frees the block after all work with it. Nobody refers to the memory
 // any more. The stream that used it last is tried first, since that is where the next
 // allocation is likely to be. It may be closed meanwhile: then the arena takes the block,
 // without making work of others wait, and else any other stream. Streams of other devices
-// can use the memory, but not give it back. Where all fail the block stays in use for the
+// can use the memory, but not free it. Where all fail the block stays in use for the
 // arena, so that it is never handed out again.
-func (m *memory) freeBehindUses() (fate, error) {
+func (m *memory) freeAfterUses() (fate, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	device := m.home.Device()
@@ -147,7 +146,7 @@ func (m *memory) freeBehindUses() (fate, error) {
 		users[i] = u.stream
 	}
 	// Also where the last stream is open: it cannot wait for others in a capture.
-	err = device.FreeBehind(m.block, users...)
+	err = device.FreeAfter(m.block, users...)
 	if !m.block.Valid() {
 		return freed, err
 	}
@@ -162,7 +161,7 @@ func (m *memory) freeBehindUses() (fate, error) {
 	return leaked, m.leak(err)
 }
 
-// freeOn gives the block back on a stream, behind the work of all others. m.mu is held.
+// freeOn frees the block on a stream, after the work of all others. m.mu is held.
 func (m *memory) freeOn(s *arena.Stream) (fate, error) {
 	err := m.wait(s, true)
 	if err == nil {

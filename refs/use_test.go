@@ -100,7 +100,7 @@ func (f *fixture) readTo(s *arena.Stream) error {
 	return f.copy(f.r.Core().Ptr(), s, f.to, f.r.Bytes())
 }
 
-// A freed block is not written by work from before: the free is behind all streams that
+// A freed block is not written by work from before: the free is after all streams that
 // used the block. Without Use the late work is certain to hit the block's next owner.
 func TestFreeIsBehindAllStreams(t *testing.T) {
 	for _, bypass := range []bool{false, true} {
@@ -111,7 +111,7 @@ func TestFreeIsBehindAllStreams(t *testing.T) {
 		release := m.hold(t, f.s2)
 		require.NoError(t, f.write(f.s2, 1))
 		if !bypass {
-			require.NoError(t, f.read(f.r, s3, m.target(t, 64))) // behind s2
+			require.NoError(t, f.read(f.r, s3, m.target(t, 64))) // after s2
 			require.NoError(t, f.read(f.r, f.s1, m.target(t, 64)))
 		}
 		ptr := f.r.Core().Ptr()
@@ -188,19 +188,19 @@ func TestReadersWaitOnce(t *testing.T) {
 	assert.Equal(t, 1, waits())
 	require.NoError(t, m.read(r, s1, to)) // its own work
 	assert.Equal(t, 1, waits())
-	require.NoError(t, m.fill(r, s1, 2)) // behind the reader
+	require.NoError(t, m.fill(r, s1, 2)) // after the reader
 	assert.Equal(t, 2, waits())
 	require.NoError(t, m.fill(r, s1, 3))
 	assert.Equal(t, 2, waits())
-	r.Core().RecordWrite(s2) // in an order of its own
-	require.NoError(t, m.read(r, s1, to))
-	assert.Equal(t, 3, waits())
+	require.NoError(t, m.fill(r, s2, 4))
+	require.NoError(t, m.read(r, s1, to)) // after the write of the other one
+	assert.Equal(t, 4, waits())
 	m.wait(t, s1)
 	m.wait(t, s2)
 }
 
 // A memory that many streams read does not remember all of them, and a writer is still
-// behind each.
+// after each.
 func TestManyReaders(t *testing.T) {
 	m := newMachine(t, drivertest.Config{})
 	s := m.stream(t)
@@ -334,7 +334,7 @@ func TestFreeAfterAllStreamsWereClosed(t *testing.T) {
 					other := alloc(t, m, s, 64)
 					assert.NotEqual(t, ptr, other.Core().Ptr(), "work still uses it")
 					require.NoError(t, m.fill(other, s, 2))
-					m.wait(t, s) // behind no work of others
+					m.wait(t, s) // after no work of others
 					defer other.Close()
 				}
 				release()
@@ -351,7 +351,7 @@ func TestFreeAfterAllStreamsWereClosed(t *testing.T) {
 }
 
 // Work of another device's stream counts as well.
-func TestFreeBehindAnotherDevice(t *testing.T) {
+func TestFreeAfterAnotherDevice(t *testing.T) {
 	m := newMachine(t, drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())})
 	far := &machine{gpu: m.gpu}
 	require.NoError(t, far.open(1))

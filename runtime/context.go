@@ -260,7 +260,7 @@ func (c *Context) noteError(e *driver.Error) {
 	if e.Sticky && !c.isLost() { // the runtime does not know contexts that are being opened
 		c.loseMemory(c.rt.lost.Load())
 	}
-	c.noteGone(e)
+	c.detectGone(e)
 }
 
 // failed makes the error of a call, and nil of success.
@@ -337,7 +337,7 @@ func (c *Context) idle(ctx context.Context) error {
 
 // finish waits for all work of the device. One that is lost has none, and neither has one that
 // is being taken down: who does that has waited for it. marked are marks of streams that the caller
-// has alone.
+// has exclusively.
 func (c *Context) finish(ctx context.Context, marked []wait.Ticket) error {
 	if !c.alive.Enter() {
 		return nil
@@ -396,8 +396,8 @@ func (c *Context) marks(enter func(*gate.Gate) bool) (marked []wait.Ticket) {
 	return marked
 }
 
-// stay lets a caller in who has closed or suspended the gate.
-func stay(g *gate.Gate) bool {
+// enterAnyway lets a caller in who has closed or suspended the gate.
+func enterAnyway(g *gate.Gate) bool {
 	g.EnterAnyway()
 	return true
 }
@@ -437,7 +437,7 @@ func (c *Context) drain() error {
 	if c.isLost() || c.rt.lost.Load() != nil { // the loss may be on its way to c
 		return nil
 	}
-	return c.finish(context.Background(), c.marks(stay))
+	return c.finish(context.Background(), c.marks(enterAnyway))
 }
 
 // release frees what a drained context owns. Unless those are idle that may use it,

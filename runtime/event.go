@@ -19,8 +19,8 @@ type Event struct {
 	timing bool // it has a time stamp
 	// capture is what it was recorded in last, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it is what the driver has recorded.
-	capture atomic.Pointer[capture]
-	turn    locks.Mutex[locks.EventTurn] // of those who need the event alone
+	capture   atomic.Pointer[capture]
+	exclusive locks.Mutex[locks.EventExclusive] // of callers that need the event exclusively
 	// awaited says that somebody has waited for it, so that Record marks the stream as well.
 	awaited atomic.Bool
 
@@ -87,7 +87,7 @@ func (e *Event) Record(s *Stream) error {
 		return err
 	}
 	defer e.ctx.gate.Leave()
-	return e.alone(&e.turn, e.enter, func() error { return e.recordAlone(s) })
+	return e.exclusively(&e.exclusive, e.enter, func() error { return e.recordExclusively(s) })
 }
 
 // recordInPlace records the event, unless that changes its capture or might.
@@ -134,8 +134,8 @@ func (e *Event) recordAwaited(s *Stream) error {
 	return nil
 }
 
-// recordAlone records the event, which the caller has alone.
-func (e *Event) recordAlone(s *Stream) error {
+// recordExclusively records the event, which the caller has exclusively.
+func (e *Event) recordExclusively(s *Stream) error {
 	if err := s.beginWork(); err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (e *Event) Since(start *Event) (time.Duration, error) {
 	if start == nil || start.ctx == nil {
 		return 0, errNothing("event")
 	}
-	// In one order, because who records one of them in a capture needs it alone.
+	// In one order, because who records one of them in a capture needs it exclusively.
 	first, second := start, e
 	if second.handle < first.handle {
 		first, second = second, first

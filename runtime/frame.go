@@ -82,7 +82,7 @@ func (k *Kernel) mayUse(a *Arg) bool {
 		return true
 	case reading, writing:
 		state := a.ref().State()
-		return state == k.ctx.state || k.ctx.sees(state)
+		return state == k.ctx.state || k.ctx.hasPeerAccess(state)
 	case objectArg:
 		return k.reaches(a.object())
 	}

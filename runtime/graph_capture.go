@@ -84,14 +84,14 @@ func (s *Stream) beginCapture() (*capture, error) {
 		ctx.gate.Leave()
 		return nil, ctx.state.Check(s.resource.generation) // which has ended, also if the device was revived meanwhile
 	}
-	if err := s.alone(&s.turn, s.enter, c.begin); err != nil {
+	if err := s.exclusively(&s.exclusive, s.enter, c.begin); err != nil {
 		c.leave()
 		return nil, err
 	}
 	return c, nil
 }
 
-// begin begins the capture of the origin, which the caller has alone.
+// begin begins the capture of the origin, which the caller has exclusively.
 func (c *capture) begin() error {
 	s := c.origin
 	if err := s.prepareWork(); err != nil {
@@ -107,7 +107,7 @@ func (c *capture) begin() error {
 }
 
 // join makes a stream part of the capture by a call of the driver. The caller has the stream
-// alone. The stream may be closed meanwhile, and is destroyed after the capture.
+// exclusively. The stream may be closed meanwhile, and is destroyed after the capture.
 func (c *capture) join(s *Stream, call func() error) error {
 	c.mu.Lock()
 	joins := !c.sealed && s.retain()
@@ -124,7 +124,7 @@ func (c *capture) join(s *Stream, call func() error) error {
 	s.capture.Store(c)
 	err := call()
 	if err != nil && !c.records(s) {
-		s.ordinary()
+		s.leaveCapture()
 		c.mu.Lock()
 		c.streams = slices.DeleteFunc(c.streams, func(o *Stream) bool { return o == s })
 		c.mu.Unlock()
@@ -158,7 +158,7 @@ func (c *capture) finish(err error) (*Graph, error) {
 	c.sealed = true
 	streams := slices.Clone(c.streams)
 	c.mu.Unlock()
-	handle, ended := c.endAlone(streams)
+	handle, ended := c.endExclusively(streams)
 	c.mu.Lock()
 	operations, retained, first := c.operations, c.retained, c.err
 	c.operations, c.retained, c.ended = nil, nil, true
@@ -178,20 +178,20 @@ func (c *capture) finish(err error) (*Graph, error) {
 	return nil, err
 }
 
-// endAlone has all streams of the capture alone, ends it and makes them ordinary ones again. When
+// endExclusively has all streams of the capture exclusively, ends it and lets them leave it. When
 // CUDA is lost meanwhile the driver is not called.
-func (c *capture) endAlone(streams []*Stream) (handle driver.Graph, err error) {
+func (c *capture) endExclusively(streams []*Stream) (handle driver.Graph, err error) {
 	if len(streams) == 0 {
 		return c.end()
 	}
 	s := streams[0]
-	stay := func() error { // the capture retains the stream, also when it was closed
+	enter := func() error { // the capture retains the stream, also when it was closed
 		s.gate.EnterAnyway()
 		return nil
 	}
-	lost := s.alone(&s.turn, stay, func() error {
-		handle, err = c.endAlone(streams[1:])
-		s.ordinary()
+	lost := s.exclusively(&s.exclusive, enter, func() error {
+		handle, err = c.endExclusively(streams[1:])
+		s.leaveCapture()
 		return nil
 	})
 	if lost != nil {
@@ -201,8 +201,8 @@ func (c *capture) endAlone(streams []*Stream) (handle driver.Graph, err error) {
 	return handle, err
 }
 
-// ordinary ends the part of the stream in a capture.
-func (s *Stream) ordinary() {
+// leaveCapture ends the part of the stream in a capture.
+func (s *Stream) leaveCapture() {
 	s.capture.Store(nil)
 	s.waits.Resume()
 	s.memory.Capture(false)

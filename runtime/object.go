@@ -50,13 +50,13 @@ func (o *object) enter() error {
 
 func (o *object) leave() { o.gate.Leave() }
 
-// alone runs f while no other call uses the object: calls that are under way end first, and later
+// exclusively runs f while no other call uses the object: calls that are under way end first, and later
 // ones wait. The beginning and the end of a capture need that. The driver does not stand other
 // calls about the stream meanwhile, and what a call has seen of the capture holds until it
-// returns. enter lets the caller into the gate. turn is that of the object; events come before streams.
-func (o *object) alone(turn sync.Locker, enter, f func() error) error {
-	turn.Lock()
-	defer turn.Unlock()
+// returns. enter lets the caller into the gate. mu is that of the object; events come before streams.
+func (o *object) exclusively(mu sync.Locker, enter, f func() error) error {
+	mu.Lock()
+	defer mu.Unlock()
 	if err := enter(); err != nil {
 		return err
 	}

@@ -48,8 +48,8 @@ func (c *Context) EnablePeer(other *Context) (direct bool, err error) {
 	return direct, err
 }
 
-// sees tells whether kernels of the context may use memory of another one.
-func (c *Context) sees(other *refs.State) bool {
+// hasPeerAccess reports whether kernels of the context may use memory of another one.
+func (c *Context) hasPeerAccess(other *refs.State) bool {
 	return other != nil && c.rt.links.has(linkOf(c.state, other))
 }
 

@@ -69,12 +69,12 @@ func (c *Context) publish(err error) error {
 	return nil
 }
 
-// lives is held by those who end contexts: one at a time.
-type lives chan struct{}
+// lifeMutex is held by those who end contexts: one at a time. Waiting for it ends with a context.
+type lifeMutex chan struct{}
 
-func newLives() lives { return make(lives, 1) }
+func newLifeMutex() lifeMutex { return make(lifeMutex, 1) }
 
-func (l lives) lock(ctx context.Context) error {
+func (l lifeMutex) lock(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext("Reset")
 	}
@@ -89,7 +89,7 @@ func (l lives) lock(ctx context.Context) error {
 	}
 }
 
-func (l lives) unlock() { <-l }
+func (l lifeMutex) unlock() { <-l }
 
 // mayReset is why the context cannot be reset, or nil.
 func (c *Context) mayReset() error {
@@ -129,7 +129,7 @@ func (c *Context) quiesce(ctx context.Context) error {
 	}
 	if err == nil {
 		// That of calls which had begun when the intake stopped.
-		err = c.finish(ctx, c.marks(stay))
+		err = c.finish(ctx, c.marks(enterAnyway))
 	}
 	if err != nil {
 		for _, g := range gates {

@@ -52,7 +52,7 @@ type Runtime struct {
 	openCompiler func() (*nvrtc.Compiler, error)
 	links        links
 
-	life     lives         // one context is reset at a time, and none while they close
+	life     lifeMutex     // one context is reset at a time, and none while they close
 	gone     chan struct{} // closed when lost is set
 	mu       locks.Mutex[locks.Runtime]
 	closed   bool
@@ -110,7 +110,7 @@ func newRuntime(options []Option) *Runtime {
 		built:    map[string]built{},
 		opening:  map[int]*locks.Mutex[locks.Opening]{},
 		workers:  arena.NewWorkers(0),
-		life:     newLives(),
+		life:     newLifeMutex(),
 		gone:     make(chan struct{}),
 	}
 	rt.closing, rt.beginClosing = context.WithCancelCause(context.Background())
@@ -123,19 +123,19 @@ func newRuntime(options []Option) *Runtime {
 	if rt.cfg.policy, err = ParsePolicy(policy); err != nil {
 		rt.found.Store(&found{outcome: Fault, err: err})
 	} else {
-		rt.look()
+		rt.find()
 	}
 	return rt
 }
 
-// look finds the driver and its devices.
-func (rt *Runtime) look() {
-	f := rt.lookForDriver()
+// find finds the driver and its devices.
+func (rt *Runtime) find() {
+	f := rt.findDriver()
 	rt.cfg.logger.Debug("looked for CUDA", "outcome", f.outcome, "reason", f.err, "devices", len(f.devices))
 	rt.found.Store(&f)
 }
 
-func (rt *Runtime) lookForDriver() found {
+func (rt *Runtime) findDriver() found {
 	if rt.cfg.policy == PolicyOff {
 		return found{outcome: Absent, err: driver.Errorf(driver.ErrDriverLibraryUnavailable, "the policy is off: the driver was not looked for")}
 	}
@@ -202,7 +202,7 @@ func (rt *Runtime) Refresh() error {
 		return errNothing("runtime")
 	}
 	if rt.lost.Load() == nil && rt.cfg.policy != "" && (rt.Err() != nil || rt.Degraded() != nil) {
-		rt.lookAgain()
+		rt.findAgain()
 	}
 	if rt.isClosed() {
 		return errClosed("runtime")
@@ -213,8 +213,8 @@ func (rt *Runtime) Refresh() error {
 // refreshWait is how long Refresh waits for others.
 const refreshWait = time.Second
 
-// lookAgain is Refresh where there is something to do.
-func (rt *Runtime) lookAgain() {
+// findAgain is Refresh where there is something to do.
+func (rt *Runtime) findAgain() {
 	late := driver.Errorf(driver.ErrTimeout, "Refresh waits for others for %v at most", refreshWait)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), refreshWait, late)
 	defer cancel()
@@ -225,7 +225,7 @@ func (rt *Runtime) lookAgain() {
 	switch {
 	case rt.isClosed():
 	case rt.found.Load().outcome != Available:
-		rt.look()
+		rt.find()
 	default:
 		rt.reviveAll(ctx)
 	}

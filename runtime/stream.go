@@ -25,9 +25,9 @@ type Stream struct {
 	waits  *wait.Stream
 	// capture is what the stream records for, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it holds as long as a call is inside.
-	capture atomic.Pointer[capture]
-	tracing atomic.Pointer[tracing]       // nil: nobody hears of launches and copies
-	turn    locks.Mutex[locks.StreamTurn] // of those who need the stream alone
+	capture   atomic.Pointer[capture]
+	tracing   atomic.Pointer[tracing]            // nil: nobody hears of launches and copies
+	exclusive locks.Mutex[locks.StreamExclusive] // of callers that need the stream exclusively
 }
 
 // NewStream makes a stream. A stream that is no longer needed should be closed.
@@ -157,7 +157,7 @@ func (s *Stream) Wait(e *Event) error {
 		return err
 	}
 	defer s.ctx.gate.Leave()
-	return s.alone(&s.turn, s.enter, func() error { return s.waitAlone(e) })
+	return s.exclusively(&s.exclusive, s.enter, func() error { return s.waitExclusively(e) })
 }
 
 // waitInPlace makes the stream wait for an event unless it would join a capture.
@@ -173,8 +173,8 @@ func (s *Stream) waitInPlace(e *Event) (joins bool, err error) {
 	return false, s.waitEvent(e)
 }
 
-// waitAlone makes the stream, which the caller has alone, wait for an event and join its capture.
-func (s *Stream) waitAlone(e *Event) error {
+// waitExclusively makes the stream, which the caller has exclusively, wait for an event and join its capture.
+func (s *Stream) waitExclusively(e *Event) error {
 	if err := s.prepareWork(); err != nil {
 		return err
 	}

@@ -5,27 +5,27 @@ package locks
 
 // These are the locks, by the type that has them.
 type (
-	Opening       struct{} // runtime.Runtime.opening, of one device
-	EventTurn     struct{} // runtime.Event.turn
-	StreamTurn    struct{} // runtime.Stream.turn
-	ModuleKernels struct{} // runtime.kernels
-	GraphExec     struct{} // runtime.GraphExec
-	Graph         struct{} // runtime.Graph
-	CaptureCalls  struct{} // runtime.capture.calls
-	EventRecord   struct{} // runtime.Event.mu
-	Capture       struct{} // runtime.capture.mu
-	RetainedRef   struct{} // runtime.retainedRef
-	Grant         struct{} // runtime.grant
-	Cluster       struct{} // runtime.clusterLimits
-	ModuleCache   struct{} // runtime.moduleCache
-	Resources     struct{} // runtime.resources
-	Users         struct{} // runtime.users
-	Links         struct{} // runtime.links
-	Runtime       struct{} // runtime.Runtime
+	Opening         struct{} // runtime.Runtime.opening, of one device
+	EventExclusive  struct{} // runtime.Event.exclusive
+	StreamExclusive struct{} // runtime.Stream.exclusive
+	ModuleKernels   struct{} // runtime.kernels
+	GraphExec       struct{} // runtime.GraphExec
+	Graph           struct{} // runtime.Graph
+	CaptureCalls    struct{} // runtime.capture.calls
+	EventRecord     struct{} // runtime.Event.mu
+	Capture         struct{} // runtime.capture.mu
+	RetainedRef     struct{} // runtime.retainedRef
+	Grant           struct{} // runtime.grant
+	Cluster         struct{} // runtime.clusterLimits
+	ModuleCache     struct{} // runtime.moduleCache
+	Resources       struct{} // runtime.resources
+	Users           struct{} // runtime.users
+	Links           struct{} // runtime.links
+	Runtime         struct{} // runtime.Runtime
 
-	Memory    struct{} // refs.memory
-	State     struct{} // refs.State
-	RefLedger struct{} // refs.ledger
+	Memory      struct{} // refs.memory
+	State       struct{} // refs.State
+	RefRegistry struct{} // refs.registry
 
 	DeviceCalls struct{} // arena.Device.calls
 	Full        struct{} // arena.Device.full
@@ -34,7 +34,7 @@ type (
 	Peers       struct{} // arena.Peers
 	PeerPair    struct{} // arena.peerLink
 	Device      struct{} // arena.Device.mu
-	Stripe      struct{} // arena.stripe, arena.Stream.widen
+	Stripe      struct{} // arena.stripe, arena.Stream.adding
 	Events      struct{} // arena.events
 	Workers     struct{} // arena.Workers
 	Transfer    struct{} // arena.transfer
@@ -58,8 +58,8 @@ type lock struct {
 
 var order = []lock{
 	{of: Opening{}, blocks: true},
-	{of: EventTurn{}, blocks: true},
-	{of: StreamTurn{}, blocks: true, many: true},
+	{of: EventExclusive{}, blocks: true},
+	{of: StreamExclusive{}, blocks: true, many: true},
 	{of: ModuleKernels{}, blocks: true},
 	{of: GraphExec{}, blocks: true},
 	{of: Graph{}, blocks: true},
@@ -74,7 +74,7 @@ var order = []lock{
 	{of: Users{}},
 	{of: Links{}},
 	{of: Memory{}, blocks: true},
-	{of: RefLedger{}},
+	{of: RefRegistry{}},
 	{of: PeerPair{}, blocks: true},
 	{of: DeviceCalls{}, blocks: true, many: true},
 	{of: Full{}, blocks: true},

@@ -10,7 +10,7 @@ import (
 )
 
 func TestOrder(t *testing.T) {
-	var first, another Mutex[StreamTurn] // of which there may be many
+	var first, another Mutex[StreamExclusive] // of which there may be many
 	var second, third Mutex[Resources]
 	var shared RWMutex[DeviceCalls]
 	var last Mutex[State]
@@ -61,7 +61,7 @@ func TestManyGoroutines(t *testing.T) {
 	var all sync.WaitGroup
 	for range 300 {
 		all.Go(func() {
-			var turn Mutex[StreamTurn]
+			var turn Mutex[StreamExclusive]
 			for range 100 {
 				turn.Lock()
 				shared.RLock()

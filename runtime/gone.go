@@ -6,9 +6,9 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// questions is how often in a row the driver must fail to tell of a device that is gone. A call
+// maxPings is how often in a row the driver must fail to tell of a device that is gone. A call
 // can fail for other reasons; calls of a device that is not there fail all.
-const questions = 32
+const maxPings = 32
 
 // goneResults are what calls return whose device or context is not there any more. Each of them
 // can also mean something else.
@@ -21,9 +21,9 @@ var goneResults = map[driver.Result]bool{
 	driver.ErrorContextIsDestroyed: true, // somebody else in the process has reset it
 }
 
-// noteGone finds out whether an error means that the device is gone, and gives it up then. The
+// detectGone finds out whether an error means that the device is gone, and gives it up then. The
 // error may be that of another device, whose memory or event the call named.
-func (c *Context) noteGone(e *driver.Error) {
+func (c *Context) detectGone(e *driver.Error) {
 	if !goneResults[e.Code] || c.rt.lost.Load() != nil {
 		return
 	}
@@ -34,7 +34,7 @@ func (c *Context) noteGone(e *driver.Error) {
 			}
 			continue
 		}
-		answer := of.asks()
+		answer := of.ping()
 		if !goneResults[answer] {
 			continue
 		}
@@ -52,15 +52,15 @@ func (c *Context) noteGone(e *driver.Error) {
 	}
 }
 
-// asks asks the driver about the device until it answers, and returns the last result. It is Success
+// ping asks the driver about the device until it answers, and returns the last result. It is Success
 // where that cannot be asked: while the context is taken down, and after.
-func (c *Context) asks() (r driver.Result) {
+func (c *Context) ping() (r driver.Result) {
 	if !c.alive.Enter() {
 		return driver.Success
 	}
 	defer c.alive.Leave()
 	quiet := driver.Binding{API: c.api, Context: c.bind.Context, Ordinal: c.device.Ordinal, OnCleanup: c.rt.report}
-	for range questions {
+	for range maxPings {
 		r = driver.Success
 		err := quiet.Do(func() error {
 			_, _, r = c.api.MemGetInfo()

@@ -14,10 +14,10 @@ type Stats struct {
 	// Stale is memory that a Ref or a lease still refers to, and whose context was rebuilt,
 	// lost or dropped.
 	Stale, StaleBytes uint64
-	// Waiting is memory that nobody uses and that is given back at the next allocation,
-	// Reclaim or Close: Refs that were forgotten, or closed while the State was drained.
+	// Waiting is memory that nobody uses and that is freed at the next allocation,
+	// Reclaim or Close: Refs that the garbage collector has found, or closed while the State was drained.
 	Waiting, WaitingBytes uint64
-	Freed                 uint64 // given back to the arena
+	Freed                 uint64 // in the arena
 	// Leaked is memory of a context that lives of which it could not be proven that the
 	// work which uses it ends. It is kept from being used again, on purpose.
 	Leaked, LeakedBytes uint64
@@ -38,10 +38,10 @@ const (
 	fates
 )
 
-// ledger knows all memory that was not given back, and counts the rest. It refers to
+// registry knows all memory that was not freed, and counts the rest. It refers to
 // memory and never to Refs, which the garbage collector could not find otherwise.
-type ledger struct {
-	mu      locks.Mutex[locks.RefLedger]
+type registry struct {
+	mu      locks.Mutex[locks.RefRegistry]
 	first   *memory // of those that are live
 	waiting []*memory
 	// hasWaiting is whether there are any, for those who ask at every allocation.
@@ -50,65 +50,65 @@ type ledger struct {
 	bytes      [fates]uint64
 }
 
-func (l *ledger) add(m *memory) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.first != nil {
-		l.first.previous = m
+func (g *registry) add(m *memory) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.first != nil {
+		g.first.previous = m
 	}
-	m.next, l.first = l.first, m
-	l.count[live]++
-	l.bytes[live] += m.bytes
+	m.next, g.first = g.first, m
+	g.count[live]++
+	g.bytes[live] += m.bytes
 }
 
-// end says what has become of memory that was live.
-func (l *ledger) end(m *memory, f fate) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// endLive says what has become of memory that was live.
+func (g *registry) endLive(m *memory, f fate) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if m.previous != nil {
 		m.previous.next = m.next
 	} else {
-		l.first = m.next
+		g.first = m.next
 	}
 	if m.next != nil {
 		m.next.previous = m.previous
 	}
 	m.next, m.previous = nil, nil
-	l.move(m, live, f)
+	g.move(m, live, f)
 }
 
-// settle says what has become of memory that was waiting and is taken.
-func (l *ledger) settle(m *memory, f fate) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.move(m, waiting, f)
+// endWaiting says what has become of memory that was waiting and was taken.
+func (g *registry) endWaiting(m *memory, f fate) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.move(m, waiting, f)
 }
 
-func (l *ledger) move(m *memory, from, to fate) {
-	l.count[from]--
-	l.bytes[from] -= m.bytes
-	l.count[to]++
-	l.bytes[to] += m.bytes
+func (g *registry) move(m *memory, from, to fate) {
+	g.count[from]--
+	g.bytes[from] -= m.bytes
+	g.count[to]++
+	g.bytes[to] += m.bytes
 	if to == waiting {
-		l.waiting = append(l.waiting, m)
-		l.hasWaiting.Store(true)
+		g.waiting = append(g.waiting, m)
+		g.hasWaiting.Store(true)
 	}
 }
 
-func (l *ledger) takeWaiting() []*memory {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w := l.waiting
-	l.waiting = nil
-	l.hasWaiting.Store(false)
+func (g *registry) takeWaiting() []*memory {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := g.waiting
+	g.waiting = nil
+	g.hasWaiting.Store(false)
 	return w
 }
 
 // leased is the memory that is leased now.
-func (l *ledger) leased() (found []*memory) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for m := l.first; m != nil; m = m.next {
+func (g *registry) leased() (found []*memory) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for m := g.first; m != nil; m = m.next {
 		if m.leased() {
 			found = append(found, m)
 		}
@@ -119,18 +119,18 @@ func (l *ledger) leased() (found []*memory) {
 // Stats returns the figures of this moment. It looks at all memory that is open.
 func (s *State) Stats() Stats {
 	s = zero.Or(s)
-	l := &s.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	g := &s.registry
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	stats := Stats{
-		Live: l.count[live], LiveBytes: l.bytes[live],
-		Waiting: l.count[waiting], WaitingBytes: l.bytes[waiting],
-		Freed:  l.count[freed],
-		Leaked: l.count[leaked], LeakedBytes: l.bytes[leaked],
-		Gone: l.count[gone], GoneBytes: l.bytes[gone],
+		Live: g.count[live], LiveBytes: g.bytes[live],
+		Waiting: g.count[waiting], WaitingBytes: g.bytes[waiting],
+		Freed:  g.count[freed],
+		Leaked: g.count[leaked], LeakedBytes: g.bytes[leaked],
+		Gone: g.count[gone], GoneBytes: g.bytes[gone],
 	}
 	generation, status := split(s.word.Load())
-	for m := l.first; m != nil; m = m.next {
+	for m := g.first; m != nil; m = m.next {
 		stats.Leases += m.leases()
 		if m.generation != generation || status == Dropped {
 			stats.Stale++

@@ -7,20 +7,20 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// FreeBehind frees a block after all work that is queued on the streams now. The streams may be
-// closed or belong to other devices. FreeBehind enqueues nothing on them, so later work is not
+// FreeAfter frees a block after all work that is queued on the streams now. The streams may be
+// closed or belong to other devices. FreeAfter enqueues nothing on them, so later work is not
 // delayed. What a stream captures is not work.
 //
 // If all that work is done, or there are no streams, the block can be allocated at once. Otherwise it
 // counts as cached until the arena finds that the work is done. The arena checks some of these blocks
-// at each FreeBehind, NewStream, [Stream.Close] and [Device.Trim], and when there is no other
+// at each FreeAfter, NewStream, [Stream.Close] and [Device.Trim], and when there is no other
 // free block. They may exceed the limit of the cache. If an open stream can take the block,
 // [Stream.Free] costs less.
 //
-// FreeBehind blocks no more than Free does, and does not poison. If [Stream.Close] of a stream has
-// returned an error, the end of its work is unknown: FreeBehind fails, and the block stays in
+// FreeAfter blocks no more than Free does, and does not poison. If [Stream.Close] of a stream has
+// returned an error, the end of its work is unknown: FreeAfter fails, and the block stays in
 // use. Other errors are those of Free.
-func (d *Device) FreeBehind(b Block, streams ...*Stream) error {
+func (d *Device) FreeAfter(b Block, streams ...*Stream) error {
 	if err := d.made(); err != nil {
 		return err
 	}
@@ -34,8 +34,8 @@ func (d *Device) FreeBehind(b Block, streams ...*Stream) error {
 	}
 	defer lockCalls(d, streams)()
 	event := Event{Kind: Freed, Ptr: b.block.ptr, Bytes: b.Bytes(), Size: b.block.size}
-	victims, err := d.endBehind(b, streams)
-	d.cleanup(d.release(victims)) // what went back is no concern of whoever frees b
+	victims, err := d.endAfter(b, streams)
+	d.cleanup(d.release(victims)) // not the error of whoever frees b
 	if err == nil {
 		d.observe(event)
 	}
@@ -62,8 +62,8 @@ func lockCalls(d *Device, streams []*Stream) (unlock func()) {
 	}
 }
 
-// endBehind takes a block back and returns those that have to go to the driver for it.
-func (d *Device) endBehind(b Block, streams []*Stream) ([]victim, error) {
+// endAfter ends the use of a block and returns those that have to be freed in the driver for it.
+func (d *Device) endAfter(b Block, streams []*Stream) ([]victim, error) {
 	var guards []*guard
 	if d.lost() == nil {
 		switch {
@@ -72,26 +72,26 @@ func (d *Device) endBehind(b Block, streams []*Stream) ([]victim, error) {
 		case !b.Valid():
 			return nil, b.stale("free")
 		}
-		d.tidy() // so that no more is kept than has work
+		d.pollClosed() // so that there are no more stand-ins than have work
 		var err error
 		if guards, err = guardAll(streams); err != nil {
-			d.returnLent(guards)
+			d.releaseShared(guards)
 			if d.lost() == nil {
 				return nil, err
 			}
 		}
 	}
-	// The place is noted before anybody can have the block again.
-	freed := new(place)
+	// The call site is recorded before anybody can have the block again.
+	freed := new(callSite)
 	if d.config.Sites {
-		freed.note()
+		freed.record()
 	}
 	if !b.end() {
-		d.returnLent(guards)
+		d.releaseShared(guards)
 		return nil, b.stale("free")
 	}
-	b.block.sites.freed.set(freed)
-	return d.keepBehind(b.block, guards), nil
+	b.block.callSites.freed.copyFrom(freed)
+	return d.cacheAfter(b.block, guards), nil
 }
 
 // guardAll returns guards of the work on streams that is not done; of some if it fails.
@@ -101,7 +101,7 @@ func guardAll(streams []*Stream) (guards []*guard, err error) {
 			continue
 		}
 		g, err := s.guardNow()
-		if err != nil && s.dev.ended() {
+		if err != nil && s.dev.lostAlone() {
 			continue
 		}
 		if err != nil {
@@ -119,15 +119,15 @@ func (s *Stream) guardNow() (*guard, error) {
 	d := s.dev
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	switch state := s.now(); {
+	switch state := s.current(); {
 	case d.lost() != nil:
 		return nil, d.lost()
-	case s.covers(never - 1):
+	case s.completed(never - 1):
 		return nil, nil
 	case state == streamCapturing:
 		return s.guardBefore()
 	case state == streamClosed && s.guard == nil:
-		return nil, s.unprovable()
+		return nil, s.unprovenError()
 	case state == streamClosed:
 		done, err := s.guard.passed()
 		if err != nil || done {
@@ -141,14 +141,14 @@ func (s *Stream) guardNow() (*guard, error) {
 		return nil, err
 	}
 	if done {
-		s.reach(now)
+		s.advanceDone(now)
 		return nil, nil
 	}
 	m, err := s.recorded(now)
 	if err != nil {
 		return nil, err
 	}
-	return d.lend(m), nil
+	return d.newSharedGuard(m), nil
 }
 
 // guardBefore is a guard of the work that was on the stream before it was captured. The gate
@@ -165,20 +165,20 @@ func (s *Stream) guardBefore() (*guard, error) {
 	events := &s.dev.events
 	events.mu.Lock()
 	defer events.mu.Unlock()
-	if events.lent == nil {
-		events.lent = map[*guard]struct{}{}
+	if events.shared == nil {
+		events.shared = map[*guard]struct{}{}
 	}
-	if _, lent := events.lent[s.before]; !lent {
-		events.lent[s.before] = struct{}{}
-		s.before.holders.Add(1)
+	if _, shared := events.shared[s.before]; !shared {
+		events.shared[s.before] = struct{}{}
+		s.before.references.Add(1)
 	}
 	return s.before, nil
 }
 
-// keepBehind puts a block that was taken back on the list of the home stream or, as long as
-// there is work that may use it, on that of a stream which stands for the work: for all
-// others that is a closed stream like any, which tidy empties when the work is done.
-func (d *Device) keepBehind(b *block, guards []*guard) []victim {
+// cacheAfter puts a freed block on the list of the home stream. As long as work may use the block, it
+// is on the list of a stream that stands for the work. For all others that is a closed stream like any,
+// which pollClosed empties when the work is done.
+func (d *Device) cacheAfter(b *block, guards []*guard) []victim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.loss.Load() != nil {
@@ -205,40 +205,40 @@ func (d *Device) keepBehind(b *block, guards []*guard) []victim {
 	d.room -= size
 	t.room += size
 	t.sums.frees++
-	t.take(b)
+	t.free(b)
 	return victims
 }
 
 // standIn is the stream that stands for the work before some guards. d.mu is held.
 func (d *Device) standIn(guards []*guard) *Stream {
 	for _, s := range d.streams {
-		if s.behind != nil && slices.Equal(s.behind, guards) {
+		if s.standsFor != nil && slices.Equal(s.standsFor, guards) {
 			return s
 		}
 	}
 	s := d.newStream(0)
-	s.state, s.behind = streamClosed, guards
+	s.state, s.standsFor = streamClosed, guards
 	d.streams = append(d.streams, s)
-	d.kept.Add(1)
+	d.standIns.Add(1)
 	return s
 }
 
-// awaitBehind blocks until all work is done that a stream stands for.
-func (s *Stream) awaitBehind() error {
-	for _, g := range s.behind {
+// awaitGuards blocks until all work is done that a stream stands for.
+func (s *Stream) awaitGuards() error {
+	for _, g := range s.standsFor {
 		if err := g.await(); err != nil {
 			return err
 		}
 	}
-	s.reach(never)
+	s.advanceDone(never)
 	return nil
 }
 
-// tidyBehind takes in the blocks of a stream that stands for work, if that is done. Where
-// nobody will ever know they are lost. The gate is held for writing.
-func (d *Device) tidyBehind(s *Stream) {
+// pollStandIn takes the blocks of a stream that stands for work, if that is done. Where nobody will ever
+// know they are lost. The gate is held for writing.
+func (d *Device) pollStandIn(s *Stream) {
 	var lose func(*block)
-	for _, g := range s.behind {
+	for _, g := range s.standsFor {
 		done, err := g.passed()
 		if err == nil && !done {
 			return
@@ -248,5 +248,5 @@ func (d *Device) tidyBehind(s *Stream) {
 		}
 	}
 	d.remove(s, lose)
-	d.returnLent(s.behind)
+	d.releaseShared(s.standsFor)
 }

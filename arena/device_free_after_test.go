@@ -56,14 +56,14 @@ func newBehind(t *testing.T, c arena.DeviceConfig) *behind {
 	return x
 }
 
-// TestDeviceFreeBehind: a block is kept out of use as long as work of closed streams uses it,
+// TestDeviceFreeAfter: a block is kept out of use as long as work of closed streams uses it,
 // and nobody waits.
-func TestDeviceFreeBehind(t *testing.T) {
+func TestDeviceFreeAfter(t *testing.T) {
 	for _, noPools := range []bool{false, true} {
 		x := newBehind(t, arena.DeviceConfig{NoPools: noPools})
 		waits := x.gpu.Calls("cuStreamWaitEvent")
-		require.NoError(t, x.d.FreeBehind(x.b, x.s1, x.s2, x.s1))
-		assert.ErrorIs(t, x.d.FreeBehind(x.b, x.s1), driver.ErrInvalidArgument)
+		require.NoError(t, x.d.FreeAfter(x.b, x.s1, x.s2, x.s1))
+		assert.ErrorIs(t, x.d.FreeAfter(x.b, x.s1), driver.ErrInvalidArgument)
 		assert.ErrorIs(t, x.o.Free(x.b), driver.ErrInvalidArgument)
 		stats := exact(t, x.d)
 		assert.Zero(t, stats.InUse)
@@ -78,8 +78,8 @@ func TestDeviceFreeBehind(t *testing.T) {
 		assert.Equal(t, x.ptr, next.Ptr(), "a miss looks for it")
 		assert.Equal(t, uint64(1), exact(t, x.d).Shared)
 		assert.Equal(t, waits, x.gpu.Calls("cuStreamWaitEvent"))
-		require.NoError(t, x.d.FreeBehind(other)) // behind nothing
-		require.NoError(t, x.d.FreeBehind(next, x.s1, x.s2))
+		require.NoError(t, x.d.FreeAfter(other)) // behind nothing
+		require.NoError(t, x.d.FreeAfter(next, x.s1, x.s2))
 		assert.Equal(t, 1, exact(t, x.d).Streams)
 		last := allocate(t, x.o, 4096)
 		require.NoError(t, x.o.Free(last))
@@ -88,8 +88,8 @@ func TestDeviceFreeBehind(t *testing.T) {
 	}
 }
 
-// TestDeviceFreeBehindOpen: the work that counts is that of the call.
-func TestDeviceFreeBehindOpen(t *testing.T) {
+// TestDeviceFreeAfterOpen: the work that counts is that of the call.
+func TestDeviceFreeAfterOpen(t *testing.T) {
 	m := newMachine(t, drivertest.ForTest(t, drivertest.Config{}))
 	d := m.device(t, arena.DeviceConfig{})
 	s, o := m.stream(t, d), m.stream(t, d)
@@ -97,7 +97,7 @@ func TestDeviceFreeBehindOpen(t *testing.T) {
 	ptr := b.Ptr()
 	first := hold(t, m, s.Handle())
 	defer first()
-	require.NoError(t, d.FreeBehind(b, s, o))
+	require.NoError(t, d.FreeAfter(b, s, o))
 	second := hold(t, m, s.Handle())
 	defer second()
 	first()
@@ -113,8 +113,8 @@ func TestDeviceFreeBehindOpen(t *testing.T) {
 	t.Error("the block waits for later work")
 }
 
-// TestDeviceFreeBehindFails: what cannot be given back stays in use.
-func TestDeviceFreeBehindFails(t *testing.T) {
+// TestDeviceFreeAfterFails: what cannot be given back stays in use.
+func TestDeviceFreeAfterFails(t *testing.T) {
 	gpu := drivertest.New(drivertest.Config{})
 	t.Cleanup(func() { _ = gpu.Close() })
 	m := newMachine(t, gpu)
@@ -125,54 +125,54 @@ func TestDeviceFreeBehindFails(t *testing.T) {
 	release := hold(t, m, s.Handle())
 	defer release()
 
-	assert.ErrorIs(t, d.FreeBehind(arena.Block{}, s), driver.ErrInvalidArgument)
-	assert.ErrorIs(t, d2.FreeBehind(b, s), driver.ErrInvalidArgument)
-	assert.ErrorIs(t, d.FreeBehind(b, s, nil), driver.ErrInvalidArgument)
+	assert.ErrorIs(t, d.FreeAfter(arena.Block{}, s), driver.ErrInvalidArgument)
+	assert.ErrorIs(t, d2.FreeAfter(b, s), driver.ErrInvalidArgument)
+	assert.ErrorIs(t, d.FreeAfter(b, s, nil), driver.ErrInvalidArgument)
 	gpu.Fail("cuEventRecord", 1, driver.ErrorUnknown)
-	assert.ErrorIs(t, d.FreeBehind(b, s), driver.ErrorUnknown)
+	assert.ErrorIs(t, d.FreeAfter(b, s), driver.ErrorUnknown)
 	gpu.Fail("cuEventRecord", 1, driver.ErrorUnknown)
 	require.ErrorIs(t, s.Close(), driver.ErrorUnknown)
-	assert.ErrorContains(t, d.FreeBehind(b, o, s), "cannot be proven")
+	assert.ErrorContains(t, d.FreeAfter(b, o, s), "cannot be proven")
 	require.True(t, b.Valid())
 	assert.Equal(t, uint64(4096), exact(t, d).InUse)
 	release()
 	require.Error(t, d.Close(), "it is lost")
-	assert.ErrorIs(t, d.FreeBehind(b), driver.ErrClosed)
+	assert.ErrorIs(t, d.FreeAfter(b), driver.ErrClosed)
 	assert.Equal(t, uint64(1), exact(t, d).LostBlocks)
 }
 
-// TestDeviceFreeBehindLimits: what is kept may be more than the cache should hold, until the
+// TestDeviceFreeAfterLimits: what is kept may be more than the cache should hold, until the
 // work is done; Trim, the limit and Close wait for it.
-func TestDeviceFreeBehindLimits(t *testing.T) {
+func TestDeviceFreeAfterLimits(t *testing.T) {
 	t.Run("cache", func(t *testing.T) {
 		x := newBehind(t, arena.DeviceConfig{CacheBytes: arena.NoCache})
-		require.NoError(t, x.d.FreeBehind(x.b, x.s1))
+		require.NoError(t, x.d.FreeAfter(x.b, x.s1))
 		assert.Equal(t, uint64(4096), exact(t, x.d).Cached)
 		require.NoError(t, x.o.Free(allocate(t, x.o, 512)))
 		assert.Equal(t, uint64(4096), exact(t, x.d).Cached)
 		x.released()
-		require.NoError(t, x.d.NewStream(x.o.Handle()).Close()) // tidies
+		require.NoError(t, x.d.NewStream(x.o.Handle()).Close()) // polls the closed streams
 		assert.Zero(t, exact(t, x.d).Held)
 		b := allocate(t, x.o, 512)
-		require.NoError(t, x.d.FreeBehind(b, x.s1))
+		require.NoError(t, x.d.FreeAfter(b, x.s1))
 		assert.Zero(t, exact(t, x.d).Held)
 	})
 	t.Run("trim", func(t *testing.T) {
 		x := newBehind(t, arena.DeviceConfig{})
-		require.NoError(t, x.d.FreeBehind(x.b, x.s1))
+		require.NoError(t, x.d.FreeAfter(x.b, x.s1))
 		time.AfterFunc(time.Millisecond, x.released)
 		require.NoError(t, x.d.Trim(0))
 		assert.Zero(t, exact(t, x.d).Held)
 	})
 	t.Run("limit", func(t *testing.T) {
 		x := newBehind(t, arena.DeviceConfig{Limit: 4096})
-		require.NoError(t, x.d.FreeBehind(x.b, x.s1))
+		require.NoError(t, x.d.FreeAfter(x.b, x.s1))
 		time.AfterFunc(time.Millisecond, x.released)
 		require.NoError(t, x.o.Free(allocate(t, x.o, 2048)))
 	})
 	t.Run("out of memory", func(t *testing.T) {
 		x := newBehind(t, arena.DeviceConfig{})
-		require.NoError(t, x.d.FreeBehind(x.b, x.s1))
+		require.NoError(t, x.d.FreeAfter(x.b, x.s1))
 		time.AfterFunc(time.Millisecond, x.released)
 		x.gpu.Fail("cuMemAllocFromPoolAsync", 1, driver.ErrorOutOfMemory)
 		require.NoError(t, x.o.Free(allocate(t, x.o, 2048)))
@@ -180,7 +180,7 @@ func TestDeviceFreeBehindLimits(t *testing.T) {
 	})
 	t.Run("close", func(t *testing.T) {
 		x := newBehind(t, arena.DeviceConfig{})
-		require.NoError(t, x.d.FreeBehind(x.b, x.s1, x.s2))
+		require.NoError(t, x.d.FreeAfter(x.b, x.s1, x.s2))
 		time.AfterFunc(time.Millisecond, x.released)
 		require.NoError(t, x.d.Close())
 		stats := exact(t, x.d)
@@ -188,8 +188,8 @@ func TestDeviceFreeBehindLimits(t *testing.T) {
 	})
 }
 
-// TestDeviceFreeBehindLost: once CUDA is lost everything is.
-func TestDeviceFreeBehindLost(t *testing.T) {
+// TestDeviceFreeAfterLost: once CUDA is lost everything is.
+func TestDeviceFreeAfterLost(t *testing.T) {
 	gpu := drivertest.New(drivertest.Config{})
 	t.Cleanup(func() { _ = gpu.Close() })
 	m := newMachine(t, gpu)
@@ -197,19 +197,19 @@ func TestDeviceFreeBehindLost(t *testing.T) {
 	s := d.NewStream(m.handle(t))
 	b, c := allocate(t, s, 4096), allocate(t, s, 4096)
 	defer hold(t, m, s.Handle())()
-	require.NoError(t, d.FreeBehind(b, s))
+	require.NoError(t, d.FreeAfter(b, s))
 	d.Abandon()
 	assert.Equal(t, uint64(4096), exact(t, d).Lost)
-	require.NoError(t, d.FreeBehind(c, s))
-	assert.ErrorIs(t, d.FreeBehind(c, s), driver.ErrInvalidArgument)
+	require.NoError(t, d.FreeAfter(c, s))
+	assert.ErrorIs(t, d.FreeAfter(c, s), driver.ErrInvalidArgument)
 	stats := exact(t, d)
 	assert.Zero(t, stats.Held)
 	assert.Equal(t, uint64(2), stats.LostBlocks)
 	require.NoError(t, d.Close())
 }
 
-// TestDeviceFreeBehindFar: work of another device counts, whatever becomes of that one.
-func TestDeviceFreeBehindFar(t *testing.T) {
+// TestDeviceFreeAfterFar: work of another device counts, whatever becomes of that one.
+func TestDeviceFreeAfterFar(t *testing.T) {
 	for _, becomes := range []string{"done", "closed", "lost"} {
 		for _, open := range []bool{false, true} {
 			t.Run(becomes, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestDeviceFreeBehindFar(t *testing.T) {
 				if !open {
 					require.NoError(t, far.Close())
 				}
-				require.NoError(t, d.FreeBehind(b, s, far))
+				require.NoError(t, d.FreeAfter(b, s, far))
 				next := allocate(t, s, 4096)
 				require.NotEqual(t, ptr, next.Ptr())
 				if becomes == "lost" {
@@ -241,7 +241,7 @@ func TestDeviceFreeBehindFar(t *testing.T) {
 					require.Equal(t, driver.Success, m1.StreamSynchronize(far.Handle()), becomes)
 				}
 				require.Equal(t, driver.Success, m.StreamSynchronize(s.Handle()))
-				require.NoError(t, d.Trim(1<<20)) // tidies
+				require.NoError(t, d.Trim(1<<20)) // polls the closed streams
 				stats := exact(t, d)
 				if becomes == "lost" {
 					assert.Equal(t, uint64(4096), stats.Lost)
