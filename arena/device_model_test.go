@@ -15,6 +15,7 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/seeds"
 )
 
 // modelBlock is a block that the model knows to be in use.
@@ -430,8 +431,8 @@ func (p *model) finish() (lost uint64) {
 	return stats.Lost
 }
 
-// giveBack ends what the program had beside the arena.
-func (p *model) giveBack() {
+// destroy ends what the program had beside the arena.
+func (p *model) destroy() {
 	_ = p.Do(func() error {
 		for _, s := range p.streams {
 			p.StreamSynchronize(s.Handle())
@@ -444,56 +445,37 @@ func (p *model) giveBack() {
 
 // TestDeviceModel runs long random programs on slow devices.
 func TestDeviceModel(t *testing.T) {
-	seeds, steps := 12, 600
+	count := 12
 	if testing.Short() {
-		seeds = 3
+		count = 3
 	}
-	for i := range seeds {
-		seed := uint64(time.Now().UnixNano())
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			config := arena.DeviceConfig{CacheBytes: []uint64{0, 1 << 17, arena.NoCache}[i%3], NoPools: i%4 == 1,
-				Zero: i%5 == 2, Poison: i%5 == 3, Sites: i%6 == 4}
-			gpu := drivertest.ForTest(t, drivertest.Config{
-				HotPathNeedsContext: i%4 == 3,
-				Chaos:               &drivertest.Chaos{Seed: seed, SlowWork: 0.2, MaxDelay: 100 * time.Microsecond},
-			})
-			m := machineAt(t, gpu, 0, i%4 == 3)
-			p := newModel(t, m, seed, config, false)
-			p.run(steps)
-			p.finish()
-			p.giveBack()
-			if t.Failed() {
-				t.Logf("seed %d, config %+v", seed, config)
-			}
+	seeds.Each(t, count, func(t *testing.T, seed uint64) {
+		config := arena.DeviceConfig{CacheBytes: []uint64{0, 1 << 17, arena.NoCache}[seed%3], NoPools: seed%4 == 1,
+			Zero: seed%5 == 2, Poison: seed%5 == 3, Sites: seed%6 == 4}
+		gpu := drivertest.ForTest(t, drivertest.Config{
+			HotPathNeedsContext: seed%4 == 3,
+			Chaos:               &drivertest.Chaos{Seed: seed, SlowWork: 0.2, MaxDelay: 100 * time.Microsecond},
 		})
-	}
+		m := machineAt(t, gpu, 0, seed%4 == 3)
+		p := newModel(t, m, seed, config, false)
+		p.run(600)
+		p.finish()
+		p.destroy()
+		if t.Failed() {
+			t.Logf("config %+v", config)
+		}
+	})
 }
 
 // TestDeviceChaos runs short programs on drivers that fail by chance: nothing hangs, the
 // numbers stay exact, and the memory that the driver has not got back is what the arena
 // counts as lost.
 func TestDeviceChaos(t *testing.T) {
-	seeds := uint64(2400)
+	count := 2400
 	if testing.Short() {
-		seeds = 200
+		count = 200
 	}
-	first := uint64(time.Now().UnixNano())
-	t.Logf("seeds from %d", first)
-	for seed := first; seed < first+seeds && !t.Failed(); seed++ {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			chaos(t, seed)
-		}()
-		select {
-		case <-done:
-		case <-time.After(30 * time.Second):
-			t.Fatalf("seed %d hangs", seed)
-		}
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
-	}
+	seeds.Each(t, count, chaos)
 }
 
 func chaos(t *testing.T, seed uint64) {
@@ -527,7 +509,7 @@ func chaos(t *testing.T, seed uint64) {
 	for end := time.Now().Add(time.Minute); leaked != lost && time.Now().Before(end); leaked = leakedBytes(gpu) {
 		time.Sleep(time.Millisecond)
 	}
-	assert.Equal(t, lost, leaked, "seed %d, config %+v: %+v\ninjected: %v", seed, config, p.d.Stats(), gpu.Injected())
+	assert.Equal(t, lost, leaked, "config %+v: %+v\ninjected: %v", config, p.d.Stats(), gpu.Injected())
 }
 
 // leakedBytes is the device memory that the driver has not got back.

@@ -16,6 +16,7 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/seeds"
 )
 
 // pointerTo is the address of the first byte.
@@ -241,9 +242,7 @@ func TestPinnedDoesNotEndACapture(t *testing.T) {
 
 // What the pool does is compared with what a model says, for programs made by chance.
 func TestPinnedAgainstModel(t *testing.T) {
-	for seed := range uint64(60) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { pinnedProgram(t, seed) })
-	}
+	seeds.Each(t, 60, pinnedProgram)
 }
 
 type modelLease struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -123,9 +124,7 @@ func (m model) part(r *rand.Rand, length int) (*runtime.Ref[uint32], []uint32) {
 // Random sequences of operations give what they give on Go slices.
 func TestBuffersBehaveLikeSlices(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
-		for seed := range uint64(8) {
-			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { compareWithSlices(t, rt, seed) })
-		}
+		seeds.Each(t, 8, func(t *testing.T, seed uint64) { compareWithSlices(t, rt, seed) })
 	})
 }
 

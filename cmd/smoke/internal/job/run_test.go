@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/internal/seeds"
 )
 
 var errInjected = errors.New("injected")
@@ -46,7 +48,7 @@ func TestRunSizesAroundAChunk(t *testing.T) {
 // The root depends on nothing but content, chunk size and rounds.
 func TestRunProperty(t *testing.T) {
 	noLeaks(t)
-	for seed := range uint64(40) {
+	seeds.Each(t, 40, func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(1, seed))
 		files := map[string]string{}
 		for range 1 + random.IntN(40) {
@@ -83,15 +85,15 @@ func TestRunProperty(t *testing.T) {
 			engine = &fakeEngine{late: true, inTurn: 1 + random.IntN(3)}
 		}
 		result, err := Run(context.Background(), in, engine, opt)
-		require.NoError(t, err, "seed %d", seed)
-		require.Equal(t, want, result.Root, "seed %d, %+v", seed, opt)
+		require.NoError(t, err)
+		require.Equal(t, want, result.Root, "%+v", opt)
 		require.Equal(t, chunks, result.Chunks)
 		require.Equal(t, chunks, in.Chunks(chunk))
 		require.Equal(t, in.Bytes, progress)
 		require.EqualValues(t, chunks, strings.Count(lines.String(), "\n"))
 		require.Zero(t, opens.open.Load(), "files left open")
 		require.LessOrEqual(t, opens.total.Load(), int64(len(in.Files)), "a file was opened twice")
-	}
+	})
 }
 
 func TestRunSinkGetsEveryChunkInOrder(t *testing.T) {
