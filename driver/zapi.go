@@ -222,11 +222,11 @@ type API interface {
 	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MALLOC__ASYNC.html
 
 	// MemAllocAsync allocates from the current pool of the stream's device. The memory
-	// may be used by work that is ordered behind the call on the stream.
+	// may be used by work that is ordered after the call on the stream.
 	// Since CUDA 11.2.
 	MemAllocAsync(bytes uint64, stream Stream) (ptr DevicePtr, r Result)
 
-	// MemFreeAsync frees memory behind the work that is on the stream.
+	// MemFreeAsync frees memory after the work that is on the stream.
 	// Since CUDA 11.2.
 	MemFreeAsync(ptr DevicePtr, stream Stream) Result
 
@@ -417,27 +417,27 @@ type API interface {
 	// Needs a context. Since CUDA 3.2.
 	Memcpy2D(copy MemcpyRect) Result
 
-	// MemcpyHtoDAsync copies host memory to the device behind the work on the stream.
+	// MemcpyHtoDAsync copies host memory to the device after the work on the stream.
 	// src must stay valid until the stream has passed the copy.
 	MemcpyHtoDAsync(dst DevicePtr, src unsafe.Pointer, bytes uint64, stream Stream) Result
 
-	// MemcpyDtoHAsync copies device memory to the host behind the work on the stream.
+	// MemcpyDtoHAsync copies device memory to the host after the work on the stream.
 	// dst must stay valid until the stream has passed the copy.
 	MemcpyDtoHAsync(dst unsafe.Pointer, src DevicePtr, bytes uint64, stream Stream) Result
 
-	// MemcpyDtoDAsync copies within a device behind the work on the stream.
+	// MemcpyDtoDAsync copies within a device after the work on the stream.
 	MemcpyDtoDAsync(dst DevicePtr, src DevicePtr, bytes uint64, stream Stream) Result
 
-	// MemcpyAsync copies between unified addresses behind the work on the stream.
+	// MemcpyAsync copies between unified addresses after the work on the stream.
 	// Since CUDA 4.0.
 	MemcpyAsync(dst DevicePtr, src DevicePtr, bytes uint64, stream Stream) Result
 
-	// MemcpyPeerAsync copies between the devices of two contexts behind the work on
+	// MemcpyPeerAsync copies between the devices of two contexts after the work on
 	// the stream.
 	// Since CUDA 4.0.
 	MemcpyPeerAsync(dst DevicePtr, dstContext Context, src DevicePtr, srcContext Context, bytes uint64, stream Stream) Result
 
-	// Memcpy2DAsync copies a rectangle of rows behind the work on the stream.
+	// Memcpy2DAsync copies a rectangle of rows after the work on the stream.
 	// Since CUDA 3.2.
 	Memcpy2DAsync(copy MemcpyRect, stream Stream) Result
 
@@ -461,7 +461,7 @@ type API interface {
 	// Needs a context. Since CUDA 3.2.
 	MemsetD32(dst DevicePtr, value uint32, count uint64) Result
 
-	// MemsetD8Async fills count bytes behind the work on the stream.
+	// MemsetD8Async fills count bytes after the work on the stream.
 	MemsetD8Async(dst DevicePtr, value uint8, count uint64, stream Stream) Result
 
 	// MemsetD16Async fills count 16-bit words; dst is a multiple of 2.
@@ -662,7 +662,7 @@ type API interface {
 	KernelSetAttribute(attribute FunctionAttribute, value int32, kernel Kernel, device Device) Result
 
 	// KernelGetParamInfo returns where a parameter lies in the argument block;
-	// ErrorInvalidValue behind the last one.
+	// ErrorInvalidValue after the last one.
 	// Since CUDA 12.4.
 	KernelGetParamInfo(kernel Kernel, index uint64) (offset uint64, bytes uint64, r Result)
 
@@ -689,7 +689,7 @@ type API interface {
 	FuncGetName(function Function) (name string, r Result)
 
 	// FuncGetParamInfo returns where a parameter lies in the argument block;
-	// ErrorInvalidValue behind the last one.
+	// ErrorInvalidValue after the last one.
 	// Since CUDA 12.4.
 	FuncGetParamInfo(function Function, index uint64) (offset uint64, bytes uint64, r Result)
 
@@ -701,7 +701,7 @@ type API interface {
 	// Since CUDA 12.4.
 	FuncIsLoaded(function Function) (state LoadingState, r Result)
 
-	// LaunchKernel puts a kernel behind the work on the stream. params points to one
+	// LaunchKernel puts a kernel after the work on the stream. params points to one
 	// value per parameter; the values are copied before it returns. The driver does
 	// not know how many there should be: too few read beyond the slice.
 	LaunchKernel(function Function, grid Dim3, block Dim3, sharedBytes uint32, stream Stream, params []unsafe.Pointer) Result
@@ -780,7 +780,7 @@ type API interface {
 	// Since CUDA 11.1.
 	GraphUpload(exec GraphExec, stream Stream) Result
 
-	// GraphLaunch runs the graph behind the work on the stream.
+	// GraphLaunch runs the graph after the work on the stream.
 	// Since CUDA 10.0.
 	GraphLaunch(exec GraphExec, stream Stream) Result
 

@@ -26,7 +26,7 @@ type Context struct {
 	// work, and in which generation.
 	state *refs.State
 	bind  driver.Binding
-	_     [40]byte // what every launch reads stands before, what calls write behind
+	_     [40]byte // what every launch reads stands before, what calls write after
 	gate  gate.Gate
 	stats counters
 

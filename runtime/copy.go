@@ -7,7 +7,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Upload copies src to the device, behind the work on s. Both must have the same length.
+// Upload copies src to the device, after the work on s. Both must have the same length.
 // When it returns, src is free to reuse, and work that is put on a stream later finds the
 // elements; the device need not have them yet.
 //
@@ -31,7 +31,7 @@ func Upload[T any](ctx context.Context, s *Stream, dst *Ref[T], src []T) error {
 	})
 }
 
-// Download copies from the device to dst, behind the work on s. Both must have the same
+// Download copies from the device to dst, after the work on s. Both must have the same
 // length. It waits until dst is filled. When ctx ends first it returns ctx's cause, and what
 // dst holds is undefined, as after every error.
 func Download[T any](ctx context.Context, s *Stream, dst []T, src *Ref[T]) error {
@@ -51,7 +51,7 @@ func Download[T any](ctx context.Context, s *Stream, dst []T, src *Ref[T]) error
 	})
 }
 
-// UploadHost puts a copy from page-locked memory to the device behind the work on s, and
+// UploadHost puts a copy from page-locked memory to the device after the work on s, and
 // returns. Both must have the same length. src must not be changed or closed before the
 // stream has passed the copy.
 func UploadHost[T any](s *Stream, dst *Ref[T], src *HostBuffer[T]) error {
@@ -71,7 +71,7 @@ func UploadHost[T any](s *Stream, dst *Ref[T], src *HostBuffer[T]) error {
 	})
 }
 
-// DownloadHost puts a copy from the device to page-locked memory behind the work on s, and
+// DownloadHost puts a copy from the device to page-locked memory after the work on s, and
 // returns. Both must have the same length. dst must not be read or closed before the
 // stream has passed the copy.
 func DownloadHost[T any](s *Stream, dst *HostBuffer[T], src *Ref[T]) error {
@@ -119,7 +119,7 @@ func Copy[T any](s *Stream, dst, src *Ref[T]) error {
 	})
 }
 
-// Fill puts a memset of every element to value behind the work on s, and returns. T must
+// Fill puts a memset of every element to value after the work on s, and returns. T must
 // be 1, 2 or 4 bytes long; others can be zeroed with [Zero].
 func Fill[T any](s *Stream, dst *Ref[T], value T) error {
 	if s == nil || s.ctx == nil {
@@ -139,7 +139,7 @@ func Fill[T any](s *Stream, dst *Ref[T], value T) error {
 	})
 }
 
-// Zero puts a memset of every byte to zero behind the work on s, and returns.
+// Zero puts a memset of every byte to zero after the work on s, and returns.
 func Zero[T any](s *Stream, dst *Ref[T]) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")

@@ -43,7 +43,7 @@ func (k *Kernel) newFrame() *frame {
 }
 
 // fill copies the arguments into the frame if they fit the parameters and the memory
-// behind them can be used. argsError says why not. leases says that some are memory.
+// that they refer to can be used. argsError says why not. leases says that some are memory.
 func (k *Kernel) fill(f *frame, args []Arg) (leases, ok bool) {
 	params, pointers, own := k.params, f.pointers, k.ctx.state
 	if len(args) != len(params) || len(args) != len(pointers) {

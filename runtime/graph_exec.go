@@ -23,7 +23,7 @@ type GraphExec struct {
 // Handle is the executable graph as package driver takes it.
 func (x *GraphExec) Handle() driver.GraphExec { return zero.Or(x).handle }
 
-// Launch puts the whole graph behind the work on s, a stream of the graph's context, and
+// Launch puts the whole graph after the work on s, a stream of the graph's context, and
 // returns. It does not allocate. The arguments are those of the time of the capture or of
 // the last Update; what memory holds is read when the graph runs. What goes wrong while it
 // runs shows at the next wait.
@@ -57,7 +57,7 @@ func (x *GraphExec) launch(s *Stream) error {
 	return err
 }
 
-// Upload brings the graph to the device behind the work on s, and returns. The first
+// Upload brings the graph to the device after the work on s, and returns. The first
 // launch does it otherwise.
 func (x *GraphExec) Upload(s *Stream) error {
 	if x == nil || x.ctx == nil {

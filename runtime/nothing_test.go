@@ -93,8 +93,8 @@ func TestFunctionsOfNothing(t *testing.T) {
 		"Upload2D nil Ref": runtime.Upload2D(bg, b.Stream, nil, 1, data, 1, 1, 1),
 		"Download2D":       runtime.Download2D(bg, nil, data, 1, r, 1, 1, 1), "Download2D nil Ref": runtime.Download2D(bg, b.Stream, data, 1, nil, 1, 1, 1),
 		"Copy2D": runtime.Copy2D(nil, r, 1, r, 1, 1, 1), "Copy2D nil": runtime.Copy2D(b.Stream, r, 1, nil, 1, 1, 1),
-		"Fill": runtime.Fill(nil, r, 1), "Fill nil": runtime.Fill[float32](b.Stream, nil, 1),
-		"Zero": runtime.Zero(nil, r), "Zero nil": runtime.Zero[float32](b.Stream, nil),
+		"Fill": runtime.Fill(nil, r, 1), "Fill zero": runtime.Fill(new(runtime.Stream), r, 1), "Fill nil": runtime.Fill[float32](b.Stream, nil, 1),
+		"Zero": runtime.Zero(nil, r), "Zero zero": runtime.Zero(new(runtime.Stream), r), "Zero nil": runtime.Zero[float32](b.Stream, nil),
 	} {
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument, name)
 	}

@@ -73,7 +73,7 @@ func (v *Symbol[T]) Download(ctx context.Context, s *Stream, dst []T) error {
 	})
 }
 
-// UploadHost puts a copy from page-locked memory to the variable behind the work on s, and
+// UploadHost puts a copy from page-locked memory to the variable after the work on s, and
 // returns; it can be captured. src must not be changed or closed before the stream has
 // passed the copy.
 func (v *Symbol[T]) UploadHost(s *Stream, src *HostBuffer[T]) error {
@@ -86,7 +86,7 @@ func (v *Symbol[T]) UploadHost(s *Stream, src *HostBuffer[T]) error {
 	})
 }
 
-// Zero puts a memset of every byte to zero behind the work on s, and returns.
+// Zero puts a memset of every byte to zero after the work on s, and returns.
 func (v *Symbol[T]) Zero(s *Stream) error {
 	v = zero.Or(v)
 	return v.transfer(s, "a fill", Arg{}, func() error {
