@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/internal/race"
 )
 
 // TestRunBlocks runs a kernel in the form that gpuc writes: two loops, with the barrier between them.
@@ -38,7 +39,7 @@ func TestRunBlocks(t *testing.T) {
 }
 
 func TestRunBlocksErrors(t *testing.T) {
-	if raceBuild {
+	if race.Enabled {
 		t.Skip("a build with -race runs the kernel itself")
 	}
 	five := make([]int, 5)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/internal/race"
 )
 
 func TestIndices(t *testing.T) {
@@ -200,7 +201,7 @@ func TestRaces(t *testing.T) {
 		runPlanted(t, planted)
 		return
 	}
-	if !raceBuild {
+	if !race.Enabled {
 		t.Skip("only a build with -race finds races")
 	}
 	var races, found int

@@ -15,6 +15,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
@@ -26,7 +27,7 @@ import (
 // says all but the timing.
 func TestCampaign(t *testing.T) {
 	count := 1500
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		count = 1000
 	}
 	var sum tally

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
@@ -24,7 +25,7 @@ import (
 // queue keeps its bound, and nothing is left.
 func TestDoCampaign(t *testing.T) {
 	count := 300
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		count = 100
 	}
 	var sum requestTally

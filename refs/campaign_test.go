@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 )
 
@@ -23,7 +24,7 @@ import (
 func TestCampaign(t *testing.T) {
 	count := 400
 	switch {
-	case raceEnabled:
+	case race.Enabled:
 		count = 60
 	case testing.Short():
 		count = 100
@@ -50,7 +51,7 @@ func (c *campaign) Describe() string { return fmt.Sprintf("injected: %v", c.gpu.
 // A campaign that does not call Use, or that counts no leases, is found out: the checks see
 // what they are there for.
 func TestCampaignFindsMistakes(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector finds the mistake first")
 	}
 	found := 0

@@ -8,6 +8,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/refs"
 )
 
@@ -94,7 +95,7 @@ func (w *worker) step() {
 		return
 	}
 	r := x.refs[w.chance.IntN(len(x.refs))]
-	if w.chance.IntN(12) == 0 && !raceEnabled { // without the lock, a data race on the device
+	if w.chance.IntN(12) == 0 && !race.Enabled { // without the lock, a data race on the device
 		x.wild.Store(true)
 		x.mu.Unlock()
 		w.fill(x, r, false)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -26,7 +27,7 @@ import (
 // back. The seed says all: the machine, the program and the faults.
 func TestCampaign(t *testing.T) {
 	count := 2000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		count = 200
 	}
 	var sum campaignTally
@@ -79,7 +80,7 @@ func TestCampaignsRepeat(t *testing.T) {
 // Goroutines use a runtime at the same time, which fails and is closed meanwhile.
 func TestCampaignOfGoroutines(t *testing.T) {
 	count := uint64(200)
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		count = 40
 	}
 	for seed := range count {

@@ -17,6 +17,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -28,7 +29,7 @@ import (
 func TestCapturesBesideEverything(t *testing.T) {
 	t.Run("simulated", func(t *testing.T) {
 		count := 60
-		if raceEnabled || testing.Short() {
+		if race.Enabled || testing.Short() {
 			count = 6
 		}
 		var sum captureTally

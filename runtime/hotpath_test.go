@@ -13,6 +13,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -194,7 +195,7 @@ func (nothing) StreamSynchronize(driver.Stream) driver.Result      { return driv
 func (nothing) LaunchHostFunc(driver.Stream, func()) driver.Result { return driver.Success }
 
 func TestHotPathDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	allocations := func(t *testing.T, rt *runtime.Runtime, perRun float64) {

@@ -15,6 +15,7 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -28,7 +29,7 @@ import (
 func TestResetStress(t *testing.T) {
 	count := 300
 	switch {
-	case raceEnabled:
+	case race.Enabled:
 		count = 25
 	case testing.Short():
 		count = 60

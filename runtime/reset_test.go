@@ -17,6 +17,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/refs"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -432,7 +433,7 @@ func TestResetConcurrently(t *testing.T) {
 	config := twoDevices()
 	config.Chaos = &drivertest.Chaos{Seed: 3, SlowWork: 0.2, SlowCalls: 0.02, MaxDelay: 100 * time.Microsecond}
 	rounds := 20
-	if raceEnabled || testing.Short() {
+	if race.Enabled || testing.Short() {
 		rounds = 5
 	}
 	for round := range rounds {

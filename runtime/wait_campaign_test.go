@@ -17,6 +17,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -30,7 +31,7 @@ func TestWaitsBesideEverything(t *testing.T) {
 	var sum waitTally
 	t.Run("simulated", func(t *testing.T) {
 		count := 100
-		if raceEnabled || testing.Short() {
+		if race.Enabled || testing.Short() {
 			count = 15
 		}
 		seeds.Run(t, count, func(seed uint64) *waitWorld { return simulatedWaits(t, seed, &sum) })

@@ -4,10 +4,17 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/purecuda/purecuda/internal/race"
 )
 
 // Loads and stores (PTX ISA, "ld", "st"). The host is little endian, as the device is:
 // purecuda has no big-endian platform; Compile checks it.
+//
+// With the race detector all accesses of kernels to global memory are atomic. Kernels may read what
+// others write, and good ones do: the loop around atomicCAS of CUDA's own guide begins with a plain
+// load. The race detector, which knows Go's rules and not PTX's, would report them. It still reports a
+// kernel and a copy that nothing has ordered.
 
 // runLoad32 is the commonest load by far: one 32-bit element of global memory.
 func runLoad32(w *warp, in *inst, mask uint32) {
@@ -67,7 +74,7 @@ func runLoad(w *warp, in *inst, mask uint32) {
 		if p == nil {
 			return
 		}
-		shared := global && (raceDetector || in.flags&flagAtomic != 0)
+		shared := global && (race.Enabled || in.flags&flagAtomic != 0)
 		if in.n == 1 {
 			w.reg(in.d)[i] = w.loadElem(in, p, shared)
 			continue
@@ -113,7 +120,7 @@ func runStore(w *warp, in *inst, mask uint32) {
 		if p == nil {
 			return
 		}
-		shared := global && (raceDetector || in.flags&flagAtomic != 0)
+		shared := global && (race.Enabled || in.flags&flagAtomic != 0)
 		if in.n == 1 {
 			storeElem(in.esz, p, w.lane(in.b)[i], shared)
 			continue

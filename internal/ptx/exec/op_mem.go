@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/internal/ptx"
+	"github.com/purecuda/purecuda/internal/race"
 )
 
 // Memory instructions (PTX ISA, "ld", "st", "prefetch", "cp.async"). Cache operators and
@@ -239,7 +240,7 @@ func decodeLoad(x *fnc, in *ptx.Instruction, m *mods) error {
 	switch {
 	case r.space == spParam && r.a == noSlot:
 		r.run = runLoadParam
-	case !raceDetector && t.Bits() == 32 && r.n == 1 && (r.space == spGlobal || r.space == spGeneric) &&
+	case !race.Enabled && t.Bits() == 32 && r.n == 1 && (r.space == spGlobal || r.space == spGeneric) &&
 		r.flags&(flagAddr32|flagAtomic) == 0 && (r.flags&flagSigned == 0 || width <= 32):
 		r.run = runLoad32
 	case t.Bits() == 32 && r.n == 1 && r.space == spShared && r.flags&flagAtomic == 0 && (r.flags&flagSigned == 0 || width <= 32):

@@ -1,5 +1,0 @@
-//go:build !race
-
-package refs_test
-
-const raceEnabled = false
