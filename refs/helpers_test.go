@@ -1,10 +1,7 @@
 package refs_test
 
 import (
-	"fmt"
-	goruntime "runtime"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +25,6 @@ type machine struct {
 // newMachine starts a machine; what is left at the end of the test is an error.
 func newMachine(t testing.TB, c drivertest.Config) *machine {
 	t.Helper()
-	watch(t, 30*time.Second)
 	if c.Devices == nil {
 		c.Devices = []drivertest.DeviceConfig{drivertest.T4()}
 	}
@@ -143,16 +139,6 @@ func (m *machine) copy(p driver.DevicePtr, s *arena.Stream, to *target, bytes ui
 }
 
 func pointer(data []uint32) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(data)) }
-
-// watch ends the tests with all stacks where one hangs: a goroutine that waits for ever cannot be
-// ended.
-func watch(t testing.TB, limit time.Duration) {
-	dog := time.AfterFunc(limit, func() {
-		stacks := make([]byte, 1<<20)
-		panic(fmt.Sprintf("%s hangs\n%s", t.Name(), stacks[:goruntime.Stack(stacks, true)]))
-	})
-	t.Cleanup(func() { dog.Stop() })
-}
 
 // alloc allocates, or ends the test.
 func alloc(t testing.TB, m *machine, on *arena.Stream, n int) *refs.Ref[uint32] {

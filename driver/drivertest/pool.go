@@ -240,6 +240,12 @@ func (d *Driver) MemPoolCreate(props driver.MemPoolProps) (driver.MemPool, drive
 	case props.HandleTypes != 0, dev.config.NoPools:
 		return 0, driver.ErrorNotSupported
 	}
+	if r := dev.present(); r != driver.Success {
+		return 0, r
+	}
+	if c.ctx != nil && c.ctx.dev == dev && c.ctx.present() != driver.Success { // it has returned, and the context has not
+		return 0, vanished
+	}
 	p := &pool{handle: driver.MemPool(d.newHandle()), dev: dev, life: dev.life.Load(), made: c.made, limit: props.MaxBytes,
 		reuse: defaultReuse, access: map[int]driver.MemAccessFlags{}}
 	d.pools.live[p.handle] = p

@@ -35,6 +35,13 @@ func TestReturn(t *testing.T) {
 				}
 				defer d.CtxPopCurrent()
 				_, _, r = d.MemGetInfo()
+				// A call that names the device fails as one that needs the context does.
+				pool, poolResult := d.MemPoolCreate(driver.MemPoolProps{AllocType: driver.MemAllocationPinned,
+					Location: driver.MemLocation{Type: driver.MemLocationDevice}})
+				assert.Equal(t, r, poolResult)
+				if poolResult == driver.Success {
+					assert.Equal(t, driver.Success, d.MemPoolDestroy(pool))
+				}
 				return r
 			}
 			old, r := d.DevicePrimaryCtxRetain(0)
