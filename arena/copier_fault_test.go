@@ -38,7 +38,7 @@ func (g *trigger) arm(n int) {
 	g.armed.Store(true)
 }
 
-// disarm tells whether it has fired.
+// disarm reports whether it has fired.
 func (g *trigger) disarm() bool {
 	g.armed.Store(false)
 	return g.left.Load() <= 0

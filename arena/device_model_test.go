@@ -268,7 +268,7 @@ func (p *model) freeElsewhere() error {
 	return p.freeOn(i, on)
 }
 
-// waits makes a stream wait for another one, and tells whether it does: a stream that is captured
+// waits makes a stream wait for another one, and reports whether it does: a stream that is captured
 // fails.
 func (p *model) waits(on, of int) (bool, error) {
 	err := p.streams[on].Wait(p.streams[of])

@@ -54,7 +54,7 @@ func (m *machine) open(ordinal int) error {
 	return err
 }
 
-// close takes the arena and the context down. The driver tells whether all blocks were given
+// close takes the arena and the context down. The driver reports whether all blocks were given
 // back.
 func (m *machine) close() {
 	_ = m.arena.Close()

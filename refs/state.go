@@ -45,7 +45,7 @@ type State struct {
 	device int
 	config StateConfig
 
-	// word is the generation and the status in one, so that one load tells whether a Ref
+	// word is the generation and the status in one, so that one load reports whether a Ref
 	// may be used: it may if this is what it was stamped with.
 	word atomic.Uint64
 	_    [56]byte // what follows is written often; Access reads the word only
@@ -112,7 +112,7 @@ func (s *State) Status() Status {
 	return status
 }
 
-// Accepting tells whether memory can be allocated and used.
+// Accepting reports whether memory can be allocated and used.
 func (s *State) Accepting() bool { return s.Status() == Accepting }
 
 // Lost is the first cause for which the device was lost, or nil.
@@ -143,7 +143,7 @@ func (s *State) Shutdown() {
 	})
 }
 
-// Resume takes a shutdown back: the same generation is accepted again. It tells whether
+// Resume takes a shutdown back: the same generation is accepted again. It reports whether
 // the State accepts work now; after a loss or a close it does not.
 func (s *State) Resume() bool {
 	_, now := s.change(func(generation uint64, now Status) (uint64, Status) {
@@ -175,7 +175,7 @@ func (s *State) Rebuild() error {
 }
 
 // Revive takes a loss back, for a device that works again: the State is Drained until Rebuild
-// says that there is a new context. Refs of before stay stale. It tells whether the State was
+// says that there is a new context. Refs of before stay stale. It reports whether the State was
 // lost. A sticky error of the process cannot be taken back, which is the caller's to know.
 func (s *State) Revive() bool {
 	before, _ := s.change(func(generation uint64, now Status) (uint64, Status) {
@@ -252,7 +252,7 @@ func (s *State) leave() {
 	s.changed.Broadcast()
 }
 
-// idle tells whether no call of the arena is under way.
+// idle reports whether no call of the arena is under way.
 func (s *State) idle() bool { return s.busy.Load() == 0 }
 
 // cleanup reports an error that no caller waits for.

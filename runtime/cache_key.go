@@ -43,7 +43,7 @@ func codeKey(c compiled) (key moduleKey) {
 	return key
 }
 
-// standsAlone tells whether a program depends on nothing but itself: no file takes part. NVRTC
+// standsAlone reports whether a program depends on nothing but itself: no file takes part. NVRTC
 // before 11.8 may read the current directory.
 func standsAlone(p nvrtc.Program, c *nvrtc.Compiler) bool {
 	return len(p.IncludePaths) == 0 && len(p.Extra) == 0 && c.Version() >= 11080

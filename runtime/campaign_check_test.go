@@ -91,7 +91,7 @@ func asksForDevice(i drivertest.Injection) bool {
 	return (i.Op == "cuMemGetInfo" || i.Op == "cuCtxPushCurrent") && i.Result == driver.ErrorUnknown
 }
 
-// makesCurrent tells whether a failure is of a copy or a fill that had to make the context current.
+// makesCurrent reports whether a failure is of a copy or a fill that had to make the context current.
 func makesCurrent(i drivertest.Injection, e *driver.Error) bool {
 	return i.Op == "cuCtxPushCurrent" && (strings.HasPrefix(e.Op, "cuMemcpy") || strings.HasPrefix(e.Op, "cuMemset"))
 }
@@ -164,7 +164,7 @@ func (c *campaign) checkLost(err error) error {
 	return nil
 }
 
-// heardOf tells whether the hook has heard of a failure.
+// heardOf reports whether the hook has heard of a failure.
 func (c *campaign) heardOf(i drivertest.Injection) bool {
 	c.hearing.Lock()
 	defer c.hearing.Unlock()

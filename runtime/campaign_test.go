@@ -295,7 +295,7 @@ func (c *campaign) hear(err error) {
 	c.heard = append(c.heard, err)
 }
 
-// struck tells whether a function has failed.
+// struck reports whether a function has failed.
 func (c *campaign) struck(op string) bool {
 	return slices.ContainsFunc(c.gpu.Injected(), func(i drivertest.Injection) bool { return i.Op == op })
 }

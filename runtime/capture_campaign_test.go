@@ -162,7 +162,7 @@ func (w *captureWorld) fail(format string, args ...any) {
 	}
 }
 
-// explained tells whether a call has failed, and checks that it may.
+// explained reports whether a call has failed, and checks that it may.
 func (w *captureWorld) explained(what string, err error) (failed bool) {
 	switch {
 	case err == nil:

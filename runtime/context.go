@@ -243,7 +243,7 @@ func refusal(rt *Runtime, state *refs.State, g *gate.Gate, generation uint64) er
 	return state.Check(generation)
 }
 
-// check tells whether a call would be let in.
+// check reports whether a call would be let in.
 func (c *Context) check() error {
 	err := c.enter()
 	if err == nil {
@@ -476,7 +476,7 @@ func (c *Context) freeAllLost() error {
 	return errors.Join(errs...)
 }
 
-// inUse tells whether a call is inside the context, or uses what it owns. A device that is gone
+// inUse reports whether a call is inside the context, or uses what it owns. A device that is gone
 // may never let it go.
 func (c *Context) inUse() bool {
 	return slices.ContainsFunc(append(c.resources.gates(), &c.gate), func(g *gate.Gate) bool { return g.Inside() > 0 })

@@ -158,7 +158,7 @@ func (e *Event) recordExclusively(s *Stream) error {
 	return nil
 }
 
-// Query tells whether what the event marks is done. An event that was never
+// Query reports whether what the event marks is done. An event that was never
 // recorded is done. It does not block.
 func (e *Event) Query() (done bool, err error) {
 	if e == nil || e.ctx == nil {

@@ -75,7 +75,7 @@ func (k *Kernel) fill(f *frame, args []Arg) (leases, ok bool) {
 	return leases, true
 }
 
-// mayUse tells whether the kernel can work on what an argument points to.
+// mayUse reports whether the kernel can work on what an argument points to.
 func (k *Kernel) mayUse(a *Arg) bool {
 	switch a.kind {
 	case structure:
@@ -89,7 +89,7 @@ func (k *Kernel) mayUse(a *Arg) bool {
 	return false
 }
 
-// reaches tells whether the kernel can work on memory of the host: it is open, and the
+// reaches reports whether the kernel can work on memory of the host: it is open, and the
 // device has an address for it.
 func (k *Kernel) reaches(memory *object) bool {
 	memory.ctx.usedBy(k.ctx)

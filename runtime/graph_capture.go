@@ -238,7 +238,7 @@ func (c *capture) tryEnd() (driver.Graph, error) {
 	return 0, err
 }
 
-// records tells whether a stream records, as far as can be found out.
+// records reports whether a stream records, as far as can be found out.
 func (c *capture) records(s *Stream) bool {
 	if s.ctx.rt.lost.Load() != nil {
 		return false

@@ -217,7 +217,7 @@ func allCalls(gpu *drivertest.Driver) (sum int) {
 const childVariable = "PURECUDA_RUNTIME_TEST_CHILD"
 
 // inProcess repeats the running test in a process of its own, with more variables in
-// its environment, and tells whether this is that process. Of what a process has only
+// its environment, and reports whether this is that process. Of what a process has only
 // once, a test gets a fresh one there.
 func inProcess(t *testing.T, environment ...string) bool {
 	t.Helper()

@@ -284,7 +284,7 @@ func (k *Kernel) elsewhere(s *Stream) error {
 		s.ctx.device.Ordinal, k.ctx.device.Ordinal)
 }
 
-// takes fills in what was left out of a shape, and tells whether it is a plain one within the
+// takes fills in what was left out of a shape, and reports whether it is a plain one within the
 // limits. Of others checkShape says whether they will do.
 func (k *Kernel) takes(shape *LaunchConfig) bool {
 	grid, block := &shape.Grid, &shape.Block

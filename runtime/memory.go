@@ -90,7 +90,7 @@ func (c *Context) loseMemory(cause *driver.Error) {
 	c.abandonMemory(cause)
 }
 
-// isLost tells whether there is no context any more, nor will be.
+// isLost reports whether there is no context any more, nor will be.
 func (c *Context) isLost() bool { return c.state.Lost() != nil }
 
 // abandonMemory keeps the memory from calling the driver.
@@ -128,7 +128,7 @@ func (c *Context) closeMemory(idle bool) error {
 	return err
 }
 
-// State tells whether the memory of the context may be used, and what has ended that.
+// State reports whether the memory of the context may be used, and what has ended that.
 func (c *Context) State() *refs.State { return zero.Or(c).state }
 
 // Leaks lists the device memory that is in use, by address: that of Refs which are open or were

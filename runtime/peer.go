@@ -10,7 +10,7 @@ import (
 )
 
 // EnablePeer lets kernels of the device of c use the memory of other's device, over NVLink or
-// PCIe, and tells whether the machine can do that. It takes one direction; call it on other
+// PCIe, and reports whether the machine can do that. It takes one direction; call it on other
 // for the other one. [Copy] needs no EnablePeer: it asks for the direct link itself, and works
 // without one too.
 //

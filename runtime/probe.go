@@ -40,10 +40,10 @@ func (b *Backend) Capability() Capability {
 	return b.Context.Device().Capability
 }
 
-// current tells whether the context is the one that the backend was made for.
+// current reports whether the context is the one that the backend was made for.
 func (b *Backend) current() bool { return b.generation == b.Context.state.Generation() }
 
-// usable tells whether the next Probe returns the backend again. A Reset that is under way may
+// usable reports whether the next Probe returns the backend again. A Reset that is under way may
 // have closed the stream.
 func (b *Backend) usable() bool {
 	return b.current() && (!b.Stream.gate.Closed() || !b.Context.state.Accepting())

@@ -200,10 +200,10 @@ func (s *stress) fail(format string, args ...any) {
 	}
 }
 
-// sound tells whether what the device holds is what the program has made it.
+// sound reports whether what the device holds is what the program has made it.
 func (s *stress) sound() bool { return s.gpu.Sticky() == driver.Success && !s.vanished.Load() }
 
-// explained tells whether there is an error, and checks that it is what a state answers or what
+// explained reports whether there is an error, and checks that it is what a state answers or what
 // was injected.
 func (s *stress) explained(what string, err error) (failed bool) {
 	if err == nil {
@@ -436,7 +436,7 @@ func (w *stressWorker) failed(what string, err error) bool {
 	return true
 }
 
-// here tells whether the memory is of the device that the goroutine is at.
+// here reports whether the memory is of the device that the goroutine is at.
 func (w *stressWorker) here(x *stressed) bool { return w.s != nil && x.at == w.at }
 
 // write writes all or a part. The lock is held.

@@ -237,7 +237,7 @@ func (rt *Runtime) isClosed() bool {
 	return rt.closed
 }
 
-// Outcome tells whether CUDA can be used. It stays Available as long as one device can be: the
+// Outcome reports whether CUDA can be used. It stays Available as long as one device can be: the
 // others that failed show in Degraded and Devices. It is Fault when all are lost.
 func (rt *Runtime) Outcome() Outcome {
 	if rt == nil || rt.life == nil {

@@ -115,7 +115,7 @@ func (s *Stream) fault(op string, r driver.Result) *driver.Error {
 	return err
 }
 
-// Query tells whether all work on the stream is done. It does not block.
+// Query reports whether all work on the stream is done. It does not block.
 func (s *Stream) Query() (done bool, err error) {
 	if s == nil || s.ctx == nil {
 		return false, errNothing("stream")

@@ -158,7 +158,7 @@ func (w *waitWorld) fail(format string, args ...any) {
 	}
 }
 
-// explained tells whether a call about a device has failed, and checks that it may. cause is that of
+// explained reports whether a call about a device has failed, and checks that it may. cause is that of
 // the ctx of the call.
 func (w *waitWorld) explained(what string, device int, err, cause error) (failed bool) {
 	switch {
