@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -175,6 +176,9 @@ func TestCopiesAfterAStickyError(t *testing.T) {
 					if abandon {
 						c.Abandon()
 						p.Abandon()
+						awaitStacks(t, func(stacks string) bool { // a question about a stream may be under way
+							return !strings.Contains(stacks, "internal/wait.(*Device)")
+						})
 						b.gpu.ResetCalls()
 						require.ErrorIs(t, c.Upload(background, s, memory, make([]byte, n)), driver.ErrDeviceLost)
 						require.NoError(t, c.Close())

@@ -70,18 +70,26 @@ func (b *copyBed) reported() []error {
 func goroutinesAreGone(t testing.TB) {
 	before := goruntime.NumGoroutine()
 	t.Cleanup(func() {
-		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			stacks := make([]byte, 1<<20)
-			stacks = stacks[:goruntime.Stack(stacks, true)]
-			if goruntime.NumGoroutine() <= before || !strings.Contains(string(stacks), "arena.(*Workers)") {
-				return
-			}
-			if time.Now().After(end) {
-				assert.Fail(t, "workers left behind", "%s", stacks)
-				return
-			}
-		}
+		awaitStacks(t, func(stacks string) bool {
+			return goruntime.NumGoroutine() <= before || !strings.Contains(stacks, "arena.(*Workers)")
+		})
 	})
+}
+
+// awaitStacks waits until the stacks of all goroutines are as wanted.
+func awaitStacks(t testing.TB, wanted func(stacks string) bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:goruntime.Stack(stacks, true)]
+		if wanted(string(stacks)) {
+			return
+		}
+		if time.Now().After(end) {
+			assert.Fail(t, "goroutines are left", "%s", stacks)
+			return
+		}
+	}
 }
 
 func (b *copyBed) stream(t testing.TB) driver.Stream {
