@@ -202,7 +202,6 @@ func (s *State) Lose(cause error) {
 			return generation, now
 		}
 		s.lost.Store(&lostCause{cause}) // before anybody can see the status
-		close(s.done)
 		return generation + 1, Lost
 	})
 }
@@ -229,6 +228,9 @@ func (s *State) change(next func(generation uint64, now Status) (uint64, Status)
 	changed := makeWord(number, after) != word
 	if changed {
 		s.word.Store(makeWord(number, after))
+		if after == Lost { // who is woken sees it
+			close(s.done)
+		}
 	}
 	if changed && s.config.OnChange != nil {
 		s.pending = append(s.pending, Change{Device: s.device, Generation: number, From: before, To: after, Lost: s.Lost()})
