@@ -208,6 +208,7 @@ var values = []reflect.Type{
 	typed[runtime.Image](),
 	typed[runtime.Kernel](),
 	typed[runtime.LaunchConfig](),
+	typed[runtime.LibraryHandle](),
 	typed[runtime.Module](),
 	typed[runtime.Option](),
 	typed[runtime.Outcome](),

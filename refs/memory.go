@@ -12,7 +12,7 @@ type memory struct {
 	state      *State
 	generation uint64 // of the context that it is of
 	bytes      uint64
-	block      arena.Block
+	block      arena.Block   // zero: others own the memory
 	home       *arena.Stream // that it was allocated on
 
 	// count is the number of references and of leases in one, so that it is known at once
@@ -49,6 +49,9 @@ func (m *memory) free(word uint64) (fate, error) {
 		return gone, nil
 	case status == Drained:
 		return waiting, nil
+	}
+	if m.block == (arena.Block{}) {
+		return m.handOver()
 	}
 	return m.freeAfterUses()
 }

@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"math"
 	"reflect"
 	"unsafe"
 
@@ -34,15 +35,38 @@ func New[T any](s *State, on *arena.Stream, n int) (*Ref[T], error) {
 	}
 	s.Reclaim()
 	r := new(Ref[T])
-	if err := r.core.allocate(s, on, bytes); err != nil {
+	if err := r.core.take(s, on, 0, bytes); err != nil {
 		return nil, err
 	}
 	r.core.n = n
 	return r, nil
 }
 
-// allocate gives the Core memory.
-func (c *Core) allocate(s *State, on *arena.Stream, bytes uint64) error {
+// Adopt makes a Ref of n elements at an address of the State's device that others own. Work on the
+// stream may use them at once, as those of New. The last Close does not free them: it makes the stream
+// wait for all work with them, so that the owner frees them behind that. It is an error if it cannot.
+func Adopt[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int) (*Ref[T], error) {
+	bytes, err := SizeOf[T](n)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Generation() == 0:
+		return nil, s.refusal(0)
+	case on.Device() == nil:
+		return nil, invalidStream(s)
+	case address == 0 || bytes > math.MaxUint64-uint64(address):
+		return nil, s.errorf(driver.ErrInvalidArgument, "adopt %d bytes at address %#x, which cannot be", bytes, uint64(address))
+	}
+	r := new(Ref[T])
+	if err := r.core.take(s, on, address, bytes); err != nil {
+		return nil, err
+	}
+	r.core.n = n
+	return r, nil
+}
+
+// take gives the Core memory: that at an address, or fresh one if that is 0.
+func (c *Core) take(s *State, on *arena.Stream, address driver.DevicePtr, bytes uint64) error {
 	word := s.enter() // before allocating: a rebuild meanwhile makes the memory stale
 	defer s.leave()
 	generation, status := split(word)
@@ -52,9 +76,13 @@ func (c *Core) allocate(s *State, on *arena.Stream, bytes uint64) error {
 		}
 		return s.stale(reasonShutdown) // it is accepting again
 	}
-	block, err := on.Alloc(max(bytes, 1)) // so that no elements have an address as well
-	if err != nil {
-		return err
+	var block arena.Block
+	if address == 0 {
+		var err error
+		if block, err = on.Alloc(max(bytes, 1)); err != nil { // so that no elements have an address as well
+			return err
+		}
+		address = block.Ptr()
 	}
 	m := &memory{state: s, generation: generation, bytes: bytes, block: block, home: on}
 	m.uses = append(m.first[:0], use{stream: on, wrote: true})
@@ -62,7 +90,7 @@ func (c *Core) allocate(s *State, on *arena.Stream, bytes uint64) error {
 	m.writer.Store(on)
 	m.count.Store(oneRef)
 	s.registry.add(m)
-	c.state, c.stamp, c.handle, c.ptr, c.bytes = s, word, newHandle(m), block.Ptr(), bytes
+	c.state, c.stamp, c.handle, c.ptr, c.bytes = s, word, newHandle(m), address, bytes
 	return nil
 }
 

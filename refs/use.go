@@ -161,6 +161,17 @@ func (m *memory) freeAfterUses() (fate, error) {
 	return leaked, m.leak(err)
 }
 
+// handOver makes home wait for all work with memory that others own.
+func (m *memory) handOver() (fate, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.wait(m.home, true); err != nil {
+		return freed, m.state.errorf(driver.ErrDriverCallFailed,
+			"the stream that the memory was adopted on cannot wait for its work: synchronize the context before you free it: %w", err)
+	}
+	return freed, nil
+}
+
 // freeOn frees the block on a stream, after the work of all others. m.mu is held.
 func (m *memory) freeOn(s *arena.Stream) (fate, error) {
 	err := m.wait(s, true)

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
@@ -44,6 +45,7 @@ type Context struct {
 	resources resources
 	modules   moduleCache
 	streams   atomic.Uint64 // counts streams, for their identity
+	handles   atomic.Uint64 // counts library handles, for theirs
 	device    Device
 }
 
@@ -198,6 +200,19 @@ func (c *Context) Synchronize() error {
 	return c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
 }
 
+// Do runs f with the context current, on a thread that no other goroutine has meanwhile. It is for calls
+// of other libraries that put nothing on a stream. [Stream.Submit] is for those that do, and
+// [Context.NewLibraryHandle] for handles, which have to be destroyed before the context.
+//
+// It fails as the calls that make something do. An error of f is returned as it is, and a panic as
+// an error. Reset and Close wait for f, which must not call them.
+func (c *Context) Do(f func() error) error {
+	if f == nil {
+		return driver.Errorf(driver.ErrInvalidArgument, "Context.Do takes a function that is not nil")
+	}
+	return c.make(func() error { return contain.Do(f) })
+}
+
 // do runs f with the context current: on a locked thread, pushed before and popped
 // after, so that a context that was current is current again.
 func (c *Context) do(f func() error) error {
@@ -285,7 +300,7 @@ func (c *Context) free(r resource) error {
 		return c.freeLost(r)
 	}
 	var err error
-	if r.kind >= execResource {
+	if r.kind.usedByWork() {
 		err = c.idle(context.Background())
 		if isCaptured(err) {
 			c.resources.freeLater(r)
@@ -499,13 +514,12 @@ func (c *Context) freeAll(idle bool) error {
 	if c.isLost() {
 		return nil
 	}
-	kinds := resourceKinds
-	if !idle {
-		kinds = execResource
-	}
 	err := c.bind.Do(func() error {
 		var errs []error
-		for kind := range kinds {
+		for kind := range resourceKinds {
+			if !idle && kind.usedByWork() {
+				continue
+			}
 			for r, e := range c.resources.entries(kind) {
 				e.gate.Close(c.state.Done())
 				if c.isLost() {

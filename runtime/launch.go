@@ -68,7 +68,8 @@ func blocksFor(n int, threads uint32) uint32 {
 	return uint32(min((uint64(n)-1)/uint64(threads)+1, math.MaxUint32))
 }
 
-// Arg is an argument of a launch. Make it with Value, Struct, In, InOut or HostBuffer.Arg.
+// Arg is an argument of a launch, or what a Submit uses. Make it with Value, Struct, In, InOut,
+// HostBuffer.Arg or LibraryHandle.Arg.
 type Arg struct {
 	bits uint64         // of a scalar, or the address of page-locked memory
 	of   unsafe.Pointer // see kind; one word for all, since every launch makes and reads Args

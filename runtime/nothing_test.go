@@ -33,7 +33,9 @@ func TestArgumentsThatAreNothing(t *testing.T) {
 	require.NoError(t, err)
 	r, err := runtime.Alloc[float32](s, 10)
 	require.NoError(t, err)
-	objects := []any{b, c, s, e, m, k, g, x, h, r, rt}
+	l, err := c.NewLibraryHandle("library", func() (func() error, error) { return nil, nil })
+	require.NoError(t, err)
+	objects := []any{b, c, s, e, m, k, g, x, h, r, l, rt}
 	for _, object := range objects {
 		v := reflect.ValueOf(object)
 		for i := range v.NumMethod() {
@@ -60,7 +62,7 @@ func TestArgumentsThatAreNothing(t *testing.T) {
 		}
 	}
 	// In the order in which they depend on each other.
-	for _, object := range []interface{ Close() error }{r, h, x, g, m, e} {
+	for _, object := range []interface{ Close() error }{r, h, x, g, m, e, l} {
 		assert.NoError(t, object.Close())
 	}
 }
@@ -74,11 +76,16 @@ func TestFunctionsOfNothing(t *testing.T) {
 	defer func() { assert.NoError(t, r.Close()) }()
 	data := make([]float32, 1)
 	var none context.Context
+	adopt := func(s *runtime.Stream, at driver.DevicePtr) error {
+		_, err := runtime.Adopt[float32](s, at, 1)
+		return err
+	}
 	alloc := func(s *runtime.Stream) error { _, err := runtime.Alloc[float32](s, 1); return err }
 	allocHost := func(c *runtime.Context) error { _, err := runtime.AllocHost[float32](c, 1); return err }
 	find := func(m *runtime.Module) error { _, err := runtime.FindSymbol[float32](m, "x"); return err }
 	for name, err := range map[string]error{
 		"Alloc": alloc(nil), "Alloc zero": alloc(new(runtime.Stream)),
+		"Adopt": adopt(nil, 4), "Adopt zero": adopt(new(runtime.Stream), 4), "Adopt nothing": adopt(b.Stream, 0),
 		"AllocHost": allocHost(nil), "AllocHost zero": allocHost(new(runtime.Context)),
 		"FindSymbol": find(nil), "FindSymbol zero": find(new(runtime.Module)),
 		"Upload": runtime.Upload(bg, nil, r, data), "Upload nil ctx": runtime.Upload(none, b.Stream, r, data),

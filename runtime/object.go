@@ -26,6 +26,13 @@ func (c *Context) newObject(kind resourceKind, handle, bytes uint64) object {
 	return o
 }
 
+// newEntry is newObject for what is not among the resources yet, with more that is known of it.
+func (c *Context) newEntry(kind resourceKind, handle uint64, e entry) (o object, isNew bool) {
+	e.gate = new(gate.Gate)
+	o = object{ctx: c, resource: resource{kind, handle, c.state.Generation()}, gate: e.gate}
+	return o, c.resources.addNew(o.resource, e)
+}
+
 // trackGC leaves the resource to the next allocation when the garbage collector finds owner, which embeds o.
 func trackGC[T any](owner *T, o *object) {
 	o.cleanup = goruntime.AddCleanup(owner, o.ctx.resources.freeLater, o.resource)
@@ -174,20 +181,8 @@ func (o *object) free() error {
 }
 
 // create makes a resource with the context current, after it has freed what was left to it.
-func (c *Context) create(kind resourceKind, bytes uint64, op string, f func() (handle uint64, r driver.Result)) (object, error) {
-	var o object
-	if err := c.enter(); err != nil {
-		return o, err
-	}
-	defer c.gate.Leave()
-	if err := c.state.Check(0); err != nil {
-		return o, err
-	}
-	c.reclaim()
-	if err := c.lostError(); err != nil { // known since reclaiming, perhaps
-		return o, err
-	}
-	err := c.bind.Do(func() error {
+func (c *Context) create(kind resourceKind, bytes uint64, op string, f func() (handle uint64, r driver.Result)) (o object, err error) {
+	err = c.make(func() error {
 		handle, r := f()
 		if r != driver.Success {
 			return c.failed(op, r)
@@ -196,4 +191,20 @@ func (c *Context) create(kind resourceKind, bytes uint64, op string, f func() (h
 		return nil
 	})
 	return o, err
+}
+
+// make runs f, which makes something, with the context current. What was forgotten is given back before.
+func (c *Context) make(f func() error) error {
+	if err := c.enter(); err != nil {
+		return err
+	}
+	defer c.gate.Leave()
+	if err := c.state.Check(0); err != nil {
+		return err
+	}
+	c.reclaim()
+	if err := c.lostError(); err != nil { // known since reclaiming, perhaps
+		return err
+	}
+	return c.bind.Do(f)
 }

@@ -25,10 +25,11 @@ type resource struct {
 type resourceKind uint8
 
 const (
-	eventResource resourceKind = iota
+	libraryResource resourceKind = iota // of another library, which may refer to all of the others
+	eventResource
 	graphResource
 	streamResource
-	execResource // from here on: what work on the device may use
+	execResource
 	moduleResource
 	hostMemory
 	registeredMemory // of the host, which the program has
@@ -36,8 +37,11 @@ const (
 )
 
 func (k resourceKind) String() string {
-	return [...]string{"event", "graph", "stream", "executable graph", "module", "host memory", "registered host memory"}[k]
+	return [...]string{"library handle", "event", "graph", "stream", "executable graph", "module", "host memory", "registered host memory"}[k]
 }
+
+// usedByWork says that work on the device may use it, so that it is freed when there is none.
+func (k resourceKind) usedByWork() bool { return k == libraryResource || k >= execResource }
 
 // ofHost says that a HostBuffer stands on it.
 func (k resourceKind) ofHost() bool { return k == hostMemory || k == registeredMemory }
@@ -65,6 +69,9 @@ type entry struct {
 	memory     *arena.Stream
 	waits      *wait.Stream
 	eventWaits *wait.Event // for an event
+	// adopted says that others own a stream, and destroyHandle destroys the handle of another library.
+	adopted       bool
+	destroyHandle func() error
 }
 
 func (rs *resources) add(r resource, e entry) {
@@ -74,6 +81,20 @@ func (rs *resources) add(r resource, e entry) {
 		rs.live = map[resource]entry{}
 	}
 	rs.live[r] = e
+}
+
+// addNew is add, unless there is such a resource.
+func (rs *resources) addNew(r resource, e entry) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if _, known := rs.live[r]; known {
+		return false
+	}
+	if rs.live == nil {
+		rs.live = map[resource]entry{}
+	}
+	rs.live[r] = e
+	return true
 }
 
 // take takes r out and reports whether it was there.
@@ -231,6 +252,12 @@ func (c *Context) destroy(r resource, e entry) error {
 	if e.memory != nil {
 		e.waits.Close()
 		err = e.memory.Close()
+	}
+	switch {
+	case e.adopted:
+		return err
+	case r.kind == libraryResource:
+		return c.destroyHandle(e.destroyHandle)
 	}
 	return errors.Join(err, c.failed(r.destroy(c.api)))
 }

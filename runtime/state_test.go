@@ -73,6 +73,11 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 	g := capture(t, s, zeroing(x))
 	exec, err := g.Instantiate()
 	require.NoError(t, err)
+	library, err := c.NewLibraryHandle("new", func() (func() error, error) { return nil, nil })
+	require.NoError(t, err)
+	foreign := func(uses ...runtime.Arg) error {
+		return s.Submit("work", func(driver.Stream, []driver.DevicePtr) error { return nil }, uses...)
+	}
 	nothing := capture(t, s, func(s *runtime.Stream) error { return s.Call(func() {}) })
 	nothingExec, err := nothing.Instantiate()
 	require.NoError(t, err)
@@ -132,6 +137,26 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			}
 			return err
 		}},
+		{"Context.Do", makes, func() error { return c.Do(func() error { return nil }) }},
+		{"Context.NewLibraryHandle", makes, func() error {
+			h, err := c.NewLibraryHandle("new", func() (func() error, error) { return nil, nil })
+			if err == nil {
+				err = h.Close()
+			}
+			return err
+		}},
+		{"Context.AdoptStream", makes, func() error {
+			theirs := driver.Stream(1 << 20) // refused before the driver is asked, where Do is
+			_ = c.Do(func() error {
+				theirs, _ = rt.Driver().StreamCreate(driver.StreamNonBlocking)
+				return nil
+			})
+			a, err := c.AdoptStream(theirs)
+			if err != nil {
+				return err
+			}
+			return errors.Join(a.Close(), c.Do(func() error { return failure(rt.Driver().StreamDestroy(theirs)) }))
+		}},
 		{"Context.CachedModule", looks, func() error { return second(c.CachedModule(image)) }},
 		{"Context.GrowStack", looks, func() error { return c.GrowStack(1) }},
 		{"Context.TrimModules", looks, func() error { return c.TrimModules(1 << 30) }},
@@ -153,6 +178,9 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			return second(s.Capture(func(s *runtime.Stream) error { return s.Call(func() {}) }))
 		}},
 		{"Stream.Wait", puts, func() error { return s.Wait(end) }},
+		{"Stream.Submit", puts, func() error { return foreign() }},
+		{"Stream.Submit with a handle", puts, func() error { return foreign(library.Arg()) }},
+		{"Stream.Submit with a Ref", touches, func() error { return foreign(runtime.InOut(x)) }},
 		{"Stream.Query", asks, func() error { return second(s.Query()) }},
 		{"Stream.Synchronize", asks, func() error { return s.Synchronize(bg) }},
 		{"Stream.AfterFunc", asks, func() error {
@@ -229,6 +257,15 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Ref.Access", touches, func() error { return second(x.Access()) }},
 		{"Ref.Acquire", touches, func() error { return release(second(x.Acquire())) }},
 		{"Ref.Retain", touches, func() error { r := x.Retain(); return errors.Join(second(r.Access()), r.Close()) }},
+		{"Adopt", puts, func() error {
+			r, err := runtime.Adopt[uint32](s, x.Core().Ptr(), n)
+			if err == nil {
+				err = r.Close()
+			}
+			return err
+		}},
+		told("LibraryHandle.Arg", func() { library.Arg() }),
+		told("LibraryHandle.Context", func() { library.Context() }),
 		told("Runtime.Degraded", func() { _ = rt.Degraded() }),
 		told("Runtime.Quarantine", func() { rt.Quarantine(0, io.EOF)() }),
 		told("Runtime.TraceRequest", func() { rt.TraceRequest(bg, "") }),
@@ -245,7 +282,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("HostBuffer.Len", func() { pinned.Len() }),
 		told("HostBuffer.Slice", func() { pinned.Slice(0, 1) }),
 
-		closing("GraphExec", exec), closing("GraphExec", nothingExec), closing("Graph", g), closing("Graph", nothing),
+		closing("LibraryHandle", library), closing("GraphExec", exec), closing("GraphExec", nothingExec), closing("Graph", g), closing("Graph", nothing),
 		closing("Ref", x), closing("Ref", y), closing("Ref", far), closing("HostBuffer", pinned), closing("Event", end),
 		closing("Event", start), closing("Module", m), closing("Stream", s), closing("Stream", t2), closing("Stream", s),
 	}
@@ -262,6 +299,7 @@ func TestEveryCallHasItsAnswerInEveryState(t *testing.T) {
 	elsewhere := []string{"Runtime.Close", "Context.Reset", "Runtime.Revive"} // they are what changes the state
 	for _, v := range []any{rt, (*runtime.Context)(nil), (*runtime.Stream)(nil), (*runtime.Event)(nil), (*runtime.Module)(nil),
 		(*runtime.Kernel)(nil), (*runtime.Graph)(nil), (*runtime.GraphExec)(nil), (*runtime.HostBuffer[uint32])(nil),
+		(*runtime.LibraryHandle)(nil),
 		(*runtime.Symbol[uint32])(nil), (*runtime.Ref[uint32])(nil)} {
 		of := reflect.TypeOf(v)
 		for i := range of.NumMethod() {

@@ -10,14 +10,15 @@ import (
 
 // counters count what a context has done.
 type counters struct {
-	launches, graphLaunches, uploads, downloads, copies, waits, errors atomic.Uint64
-	uploadBytes, downloadBytes, copyBytes                              atomic.Uint64
+	launches, graphLaunches, submits, uploads, downloads, copies, waits, errors atomic.Uint64
+	uploadBytes, downloadBytes, copyBytes                                       atomic.Uint64
 }
 
 // Stats is a snapshot of what a runtime or a context has done and holds.
 type Stats struct {
 	Launches      uint64
 	GraphLaunches uint64 // of whole graphs
+	Submits       uint64 // of work of other libraries
 	Uploads       uint64 // copies from the host
 	UploadBytes   uint64
 	Downloads     uint64 // copies to the host
@@ -30,6 +31,7 @@ type Stats struct {
 	Contexts    uint64
 	Streams     uint64 // these and below: alive now
 	Events      uint64
+	Handles     uint64 // of other libraries
 	Modules     uint64
 	Graphs      uint64
 	GraphExecs  uint64
@@ -76,6 +78,7 @@ func (c *Context) Stats() Stats {
 		Contexts:      1,
 		Launches:      c.stats.launches.Load(),
 		GraphLaunches: c.stats.graphLaunches.Load(),
+		Submits:       c.stats.submits.Load(),
 		Uploads:       c.stats.uploads.Load(),
 		UploadBytes:   c.stats.uploadBytes.Load(),
 		Downloads:     c.stats.downloads.Load(),
@@ -87,7 +90,7 @@ func (c *Context) Stats() Stats {
 	}
 	count, bytes := c.resources.sums()
 	s.Streams, s.Events, s.Modules = count[streamResource], count[eventResource], count[moduleResource]
-	s.Graphs, s.GraphExecs = count[graphResource], count[execResource]
+	s.Graphs, s.GraphExecs, s.Handles = count[graphResource], count[execResource], count[libraryResource]
 	s.HostBuffers = count[hostMemory] + count[registeredMemory]
 	s.HostBytes = bytes[hostMemory] + bytes[registeredMemory]
 	m := c.memory.Load()

@@ -48,13 +48,18 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.newStream(o), nil
+}
+
+// newStream makes a Stream of what is on the ledger. The caller is inside the gate.
+func (c *Context) newStream(o object) *Stream {
 	s := &Stream{object: o, handle: driver.Stream(o.resource.handle), id: c.streams.Add(1)}
 	m := c.memory.Load()
 	s.memory, s.waits = m.arena.NewStream(s.handle), m.waits.NewStream(s.handle)
 	c.resources.update(o.resource, func(e *entry) { e.memory, e.waits = s.memory, s.waits })
 	s.SetTraceContext(context.Background())
 	trackGC(s, &s.object)
-	return s, nil
+	return s
 }
 
 // Handle is the stream as package driver takes it.

@@ -47,7 +47,7 @@ type TraceCall struct {
 // TraceLaunch is a launch of a kernel or a graph.
 type TraceLaunch struct {
 	TraceCall
-	Kernel string       // "" for a graph
+	Kernel string       // or the name of a Submit; "" for a graph
 	Shape  LaunchConfig // of a kernel
 }
 

@@ -72,6 +72,7 @@ func ofContext(s runtime.Stats, stale uint64) []family {
 		{Metric{"purecuda.device.generation", "", Gauge, "Generation of the context, which grows with every Reset.", device}, one(s.Generation)},
 		{Metric{"purecuda.device.launches", "{launch}", Counter, "Kernels that were launched, those in graphs left out.", device}, one(s.Launches)},
 		{Metric{"purecuda.device.graph.launches", "{launch}", Counter, "Graphs that were launched.", device}, one(s.GraphLaunches)},
+		{Metric{"purecuda.device.submits", "{submit}", Counter, "Work of other libraries that was put on streams.", device}, one(s.Submits)},
 		{Metric{"purecuda.device.copies", "{copy}", Counter, "Copies, by direction.", with(LabelDirection)},
 			[]sample{n(s.Uploads, "upload"), n(s.Downloads, "download"), n(s.Copies, "device")}},
 		{Metric{"purecuda.device.copied", "By", Counter, "Bytes that were copied, by direction.", with(LabelDirection)},
@@ -80,7 +81,7 @@ func ofContext(s runtime.Stats, stale uint64) []family {
 		{Metric{"purecuda.device.errors", "{error}", Counter, "Calls of the driver that failed.", device}, one(s.Errors)},
 		{Metric{"purecuda.device.objects", "{object}", UpDownCounter, "Objects that are open, by kind.", with(LabelKind)},
 			[]sample{n(s.Events, "event"), n(s.Graphs, "graph"), n(s.GraphExecs, "graph_exec"), n(s.HostBuffers, "host_buffer"),
-				n(s.Modules, "module"), n(s.Refs, "ref"), n(s.Streams, "stream")}},
+				n(s.Handles, "library_handle"), n(s.Modules, "module"), n(s.Refs, "ref"), n(s.Streams, "stream")}},
 
 		{Metric{"purecuda.device.memory.in_use", "By", UpDownCounter, "Memory of the device that the program uses, by what it asked for.", device}, one(s.RefBytes)},
 		{Metric{"purecuda.device.memory.blocks", "By", UpDownCounter, "Memory of the device that the program uses, by the sizes of its blocks.", device}, one(m.InUse)},

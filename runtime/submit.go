@@ -1,0 +1,120 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+)
+
+// Submit puts work of another library on the stream: f enqueues it on the given stream, which is that
+// of Handle, and returns. The uses are what the work uses: [In] and [InOut] of Refs, [HostBuffer.Arg]
+// and [LibraryHandle.Arg]. The addresses of uses are at[i]; that of a LibraryHandle is 0. name is for
+// errors, captures and traces, such as "cublasSgemm".
+//
+// The work is ordered as a launch is: it waits for the work of other streams with the Refs, and what
+// uses them later waits for it. What it uses may be closed as soon as Submit has returned. In a
+// capture it is recorded, and the graph keeps what it uses.
+//
+// f runs before Submit returns, with the context current, on a thread that no other goroutine has
+// meanwhile. It must leave the current context of the thread as it was. It must not call this package
+// about the stream: a capture of the stream waits for f. An error of f is returned
+// behind the name, a panic as well. Then a capture fails, and what f has enqueued before is
+// ordered all the same. If the error wraps a sticky [driver.Result], CUDA is lost, as after a call of this
+// package.
+//
+// f does not run if the stream is closed, or if something that it uses is closed or stale. After a loss it
+// does not run either: the error is of kind driver.ErrDeviceLost, with the first cause. Memory of
+// other devices needs [Context.EnablePeer].
+func (s *Stream) Submit(name string, f func(stream driver.Stream, at []driver.DevicePtr) error, uses ...Arg) error {
+	switch {
+	case s == nil || s.ctx == nil:
+		return errNothing("stream")
+	case f == nil:
+		return driver.Errorf(driver.ErrInvalidArgument, "%s: Submit takes a function that is not nil", name)
+	}
+	at := make([]driver.DevicePtr, len(uses))
+	for i := range uses {
+		var err error
+		if at[i], err = s.address(name, i, &uses[i]); err != nil {
+			return err
+		}
+	}
+	if s.tracing.Load() == nil {
+		return s.submit(name, f, at, uses)
+	}
+	return s.traceLaunch(TraceLaunch{Kernel: name}, func() error { return s.submit(name, f, at, uses) })
+}
+
+func (s *Stream) submit(name string, f func(driver.Stream, []driver.DevicePtr) error, at []driver.DevicePtr, uses []Arg) error {
+	if err := s.beginWork(); err != nil {
+		return err
+	}
+	defer s.endWork()
+	if err := s.lease(uses); err != nil {
+		return err
+	}
+	defer release(uses)
+	captured := s.capture.Load()
+	if captured != nil {
+		if err := captured.record(name, uses...); err != nil {
+			return err
+		}
+	}
+	s.ctx.stats.submits.Add(1)
+	err := s.ctx.bind.Do(func() error {
+		return contain.Do(func() error { return f(s.handle, at) })
+	})
+	if err == nil {
+		return nil
+	}
+	err = s.noteForeign(name, err)
+	if captured != nil {
+		captured.fail(err) // nobody knows what was recorded
+	}
+	return err
+}
+
+// noteForeign makes the error of a Submit of that of its function.
+func (s *Stream) noteForeign(name string, err error) error {
+	var known *driver.Error
+	var r driver.Result
+	if !errors.As(err, &known) && errors.As(err, &r) && r.Sticky() {
+		e := s.fault(name, r)
+		e.Err = err
+		return e
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// address is that of what a Submit uses, argument i of it, if it can be used on the stream.
+func (s *Stream) address(name string, i int, a *Arg) (driver.DevicePtr, error) {
+	switch a.kind {
+	case wrong:
+		return 0, (*driver.Error)(a.of)
+	case scalar, structure:
+		return 0, driver.Errorf(driver.ErrInvalidArgument, "%s uses %s as argument %d: want In, InOut, HostBuffer.Arg or LibraryHandle.Arg",
+			name, a.what(), i)
+	}
+	if err := a.check(); err != nil {
+		return 0, err
+	}
+	on, same := a.device(s)
+	if ref := a.ref(); ref != nil {
+		switch {
+		case same || s.ctx.hasPeerAccess(ref.State()):
+			return ref.Ptr(), nil
+		case on == s.ctx.device.Ordinal:
+			return 0, errForeign(on)
+		}
+		return 0, driver.Errorf(driver.ErrInvalidArgument, "%s uses memory of device %d as argument %d, and the stream is of device %d (see Context.EnablePeer)",
+			name, on, i, s.ctx.device.Ordinal)
+	}
+	if !same {
+		return 0, driver.Errorf(driver.ErrInvalidArgument, "%s uses a library handle of device %d as argument %d, and the stream is of device %d",
+			name, on, i, s.ctx.device.Ordinal)
+	}
+	a.object().ctx.usedBy(s.ctx)
+	return driver.DevicePtr(a.bits), nil
+}
