@@ -1,6 +1,11 @@
 package driver
 
-import "os"
+import (
+	"os"
+	goruntime "runtime"
+
+	"github.com/purecuda/purecuda/internal/dl"
+)
 
 // PathVariable names the environment variable that replaces the candidates of
 // [Open] by one file.
@@ -14,5 +19,8 @@ func Candidates() []string {
 	if path := os.Getenv(PathVariable); path != "" {
 		return []string{path}
 	}
-	return platformCandidates()
+	if goruntime.GOOS == "windows" {
+		return dl.DriverCandidates("nvcuda.dll")
+	}
+	return dl.DriverCandidates("libcuda.so.1", "libcuda.so")
 }

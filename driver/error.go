@@ -99,7 +99,7 @@ func (e *Error) Is(target error) bool {
 	e = zero.Or(e)
 	switch t := target.(type) {
 	case Kind:
-		return t == e.Kind
+		return t == e.Kind || t == ErrUnsupported && e.Kind == ErrLibraryUnavailable
 	case Result:
 		return t == e.Code && t != Success
 	}

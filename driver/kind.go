@@ -9,7 +9,10 @@ const (
 	// ErrDriverLibraryUnavailable: this machine has no usable CUDA. The work
 	// belongs on the CPU.
 	ErrDriverLibraryUnavailable Kind = "DriverLibraryUnavailable"
-	// ErrDriverLibraryLoadFailed: a driver library is there and does not load.
+	// ErrLibraryUnavailable: a library of NVIDIA other than the driver is not there, say NVRTC. The error
+	// says what to install. It is an ErrUnsupported as well.
+	ErrLibraryUnavailable Kind = "LibraryUnavailable"
+	// ErrDriverLibraryLoadFailed: a library is there and does not load.
 	ErrDriverLibraryLoadFailed Kind = "DriverLibraryLoadFailed"
 	// ErrSymbolMissing: the driver is too old for the function.
 	ErrSymbolMissing Kind = "DriverSymbolMissing"

@@ -62,8 +62,8 @@ func TestMappedComesFirst(t *testing.T) {
 	build(t, file, "testdata/fakenvrtc.c")
 	_, err := Open(file)
 	require.NoError(t, err)
-	if mappedFile() != file {
-		t.Skip("another NVRTC is in this process: ", mappedFile())
+	if description.Mapped() != file {
+		t.Skip("another NVRTC is in this process: ", description.Mapped())
 	}
 	t.Setenv(PathVariable, "")
 	assert.Equal(t, file, Candidates()[0])

@@ -3,7 +3,7 @@
 // that ships its kernels as PTX never needs it.
 //
 //	lib, err := nvrtc.Open()
-//	if errors.Is(err, driver.ErrUnsupported) {
+//	if errors.Is(err, driver.ErrLibraryUnavailable) {
 //		return usePTX() // no NVRTC here; the error says what to install
 //	}
 //	compiler, err := nvrtc.NewCompiler(lib, nvrtc.Config{})
@@ -40,7 +40,8 @@
 //
 // Errors are [*driver.Error] values; match their kind with errors.Is:
 //
-//	driver.ErrUnsupported              no NVRTC, or one that cannot make the target
+//	driver.ErrLibraryUnavailable       no NVRTC; also an ErrUnsupported
+//	driver.ErrUnsupported              NVRTC cannot make the target
 //	driver.ErrDriverLibraryLoadFailed  NVRTC is there and does not load
 //	driver.ErrKernelCompileFailed      the log, the numbered lines, options and architecture
 //	driver.ErrInvalidArgument          a program or target that cannot be

@@ -1,11 +1,9 @@
 package nvrtc
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -35,56 +33,31 @@ type Library struct {
 // [Candidates]); otherwise it tries the given files, in order. libnvrtc-builtins of the
 // same directory, without which NVRTC loads and cannot compile, is loaded with it.
 //
-// The error is of kind [driver.ErrUnsupported] if no candidate is there or the platform has none,
-// and says what to install. It is of kind [driver.ErrDriverLibraryLoadFailed] if one is there and
-// none can be used. Both carry all attempts. It reads files and may block on them: loading takes
-// from 2 ms, if the files are in memory, to a second.
+// The error is of kind [driver.ErrLibraryUnavailable] if no candidate is there or the platform has none,
+// and says what to install; errors.Is finds [driver.ErrUnsupported] in it as well. It is of kind
+// [driver.ErrDriverLibraryLoadFailed] if one is there and none can be used. Both carry all attempts. It
+// reads files and may block on them: loading takes from 2 ms, if the files are in memory, to a second.
 func Open(candidates ...string) (*Library, error) {
-	if len(candidates) == 0 {
-		candidates = Candidates()
+	var l *Library
+	attempts, err := description.Open(candidates, func(lib *dl.Library) (err error) {
+		l, err = use(lib)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	var attempts []driver.Attempt
-	var broken error
-	for _, name := range candidates {
-		l, err := open(name)
-		if err == nil {
-			l.attempts = attempts
-			return l, nil
-		}
-		attempts = append(attempts, driver.Attempt{Name: name, Reason: strings.TrimPrefix(err.Error(), name+": ")})
-		if broken == nil && !errors.Is(err, dl.ErrNotFound) {
-			broken = err
-		}
-	}
-	var e *driver.Error
-	switch {
-	case broken != nil:
-		e = driver.Errorf(driver.ErrDriverLibraryLoadFailed, "NVRTC is there and cannot be used: %w", broken)
-	case len(candidates) == 0:
-		e = driver.Errorf(driver.ErrUnsupported, "NVIDIA has no NVRTC for this platform: kernels have to come as PTX or machine code")
-	default:
-		e = driver.Errorf(driver.ErrUnsupported, "no NVRTC to compile CUDA C++ with: install it (%s), or name the file in %s; tried %s",
-			packages, PathVariable, strings.Join(candidates, ", "))
-	}
-	e.Attempts = attempts
-	return nil, e
+	l.attempts = attempts
+	return l, nil
 }
 
-// packages says where NVRTC comes from.
-const packages = "CUDA toolkit 11.2 or newer, the package cuda-nvrtc of NVIDIA's repositories, or pip install nvidia-cuda-nvrtc"
-
-func open(name string) (*Library, error) {
-	lib, _, err := dl.Open(name)
+func use(lib *dl.Library) (*Library, error) {
+	l, err := newLibrary(lib.Name, lib.Symbol)
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLibrary(name, lib.Symbol)
-	if err != nil {
-		return nil, err
-	}
-	file := name
+	file := lib.Name
 	if !filepath.IsAbs(file) {
-		file = mappedFile() // where the loader has found it
+		file = description.Mapped() // where the loader has found it
 	}
 	openBuiltins(file)
 	l.file, l.mapped, l.build = file, lib.Mapped, buildOf(file)
@@ -101,10 +74,7 @@ func newLibrary(name string, symbol func(name string) uintptr) (*Library, error)
 			missing = append(missing, f.name)
 		}
 	}
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("%s: lacks %s: not NVRTC, or one older than 11.2", name, strings.Join(missing, ", "))
-	}
-	return l, nil
+	return l, description.Missing(name, "11.2", missing)
 }
 
 // openBuiltins loads libnvrtc-builtins from beside a library. It is no dependency that the

@@ -182,7 +182,8 @@ func TestOpenSaysWhatItTried(t *testing.T) {
 	assert.Nil(t, l)
 	var e *driver.Error
 	require.ErrorAs(t, err, &e)
-	assert.Equal(t, driver.ErrUnsupported, e.Kind)
+	assert.Equal(t, driver.ErrLibraryUnavailable, e.Kind)
+	assert.ErrorIs(t, e, driver.ErrUnsupported)
 	assert.Contains(t, e.Error(), "install")
 	assert.Contains(t, e.Error(), PathVariable)
 	assert.Contains(t, e.Error(), "/nonexistent/libnvrtc.so.13")

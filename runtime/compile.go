@@ -28,7 +28,7 @@ const paramInfoSince driver.Version = 12040
 // When ctx ends, Compile returns its cause, and callers that wait for the same go on waiting.
 // When nobody waits any more the compile ends, if NVRTC can.
 //
-// Without NVRTC the error is of kind [driver.ErrUnsupported] and says what to install: load
+// Without NVRTC the error is of kind [driver.ErrLibraryUnavailable] and says what to install: load
 // the PTX that the program ships then. Further kinds are those of [nvrtc.Compiler.Compile] and
 // of LoadModule. Failures are not remembered.
 func (c *Context) Compile(ctx context.Context, p nvrtc.Program) (*Module, error) {

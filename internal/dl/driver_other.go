@@ -1,0 +1,6 @@
+//go:build !linux && !windows
+
+package dl
+
+// DriverCandidates is empty: NVIDIA has no driver for this platform.
+func DriverCandidates(...string) []string { return nil }

@@ -1,0 +1,117 @@
+package library
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/dl"
+)
+
+const variable = "PURECUDA_TEST_LIBRARY_PATH"
+
+var none = Description{
+	Name: "NONE", Purpose: "do nothing", Without: "do nothing", Install: "pip install none", Variable: variable,
+	Linux:   Names{Files: []string{"libpurecuda-none.so.2", "libpurecuda-none.so.1"}, Wheels: []string{"nvidia/none/lib"}},
+	Windows: Names{Files: []string{"purecuda_none2.dll", "purecuda_none1.dll"}, Wheels: []string{`nvidia\none\bin`}},
+}
+
+func TestNobodyHasIt(t *testing.T) {
+	t.Setenv(variable, "")
+	attempts, err := none.Open(nil, func(*dl.Library) error { return nil })
+	if len(none.names().Files) == 0 {
+		assert.EqualError(t, err, "LibraryUnavailable: NVIDIA has no NONE for this platform: do nothing")
+		assert.Empty(t, attempts)
+		return
+	}
+	require.ErrorIs(t, err, driver.ErrLibraryUnavailable)
+	assert.ErrorIs(t, err, driver.ErrUnsupported, "which was the kind before")
+	assert.ErrorContains(t, err, "LibraryUnavailable: no NONE to do nothing with: install it (pip install none), or name the file in "+variable+"; tried ")
+	for _, c := range none.Candidates() {
+		assert.ErrorContains(t, err, c, "every place is named")
+	}
+	var known *driver.Error
+	require.ErrorAs(t, err, &known)
+	require.Equal(t, attempts, known.Attempts)
+	require.Len(t, attempts, len(none.Candidates()))
+	for _, a := range attempts {
+		assert.NotEmpty(t, a.Reason)
+	}
+}
+
+func TestVariableReplacesAll(t *testing.T) {
+	t.Setenv(variable, "/x/none")
+	assert.Equal(t, []string{"/x/none"}, none.Candidates())
+	_, err := none.Open(nil, func(*dl.Library) error { return nil })
+	assert.ErrorIs(t, err, driver.ErrLibraryUnavailable)
+}
+
+func TestAFileThatDoesNotDoIsNoAbsence(t *testing.T) {
+	if len(none.names().Files) == 0 {
+		t.Skip("no loader on " + goruntime.GOOS)
+	}
+	file := filepath.Join(t.TempDir(), none.names().Files[0])
+	require.NoError(t, os.WriteFile(file, []byte("no library"), 0o700))
+	attempts, err := none.Open([]string{filepath.Join(t.TempDir(), "nothing"), file}, func(*dl.Library) error { return nil })
+	require.ErrorIs(t, err, driver.ErrDriverLibraryLoadFailed)
+	assert.ErrorContains(t, err, "NONE is there and cannot be used")
+	assert.Len(t, attempts, 2)
+}
+
+// A library that is refused is an attempt, and the next one is tried.
+func TestARefusedLibraryIsAnAttempt(t *testing.T) {
+	if goruntime.GOOS != "linux" {
+		t.Skip("opens libc.so.6 and libm.so.6, which are of Linux")
+	}
+	wrong := errors.New("not the one")
+	for _, accept := range []string{"libm.so.6", ""} {
+		var taken string
+		attempts, err := none.Open([]string{"libpurecuda-none.so.7", "libc.so.6", "libm.so.6"}, func(lib *dl.Library) error {
+			if lib.Name != accept {
+				return wrong
+			}
+			taken = lib.Name
+			return nil
+		})
+		assert.Equal(t, accept, taken)
+		if accept != "" {
+			require.NoError(t, err)
+			require.Len(t, attempts, 2)
+			assert.Equal(t, driver.Attempt{Name: "libc.so.6", Reason: "not the one"}, attempts[1])
+			continue
+		}
+		require.ErrorIs(t, err, driver.ErrDriverLibraryLoadFailed)
+		assert.ErrorIs(t, err, wrong)
+		assert.Len(t, attempts, 3)
+	}
+}
+
+func TestLibrariesOfTheDriverLieBesideIt(t *testing.T) {
+	if goruntime.GOOS != "linux" {
+		t.Skip("looks at the folders of Linux")
+	}
+	t.Setenv(variable, "")
+	t.Setenv(driver.PathVariable, "")
+	t.Setenv("CUDA_HOME", "/opt/cuda")
+	d := none
+	d.OfDriver = true
+	list := d.Candidates()
+	assert.Equal(t, "libpurecuda-none.so.2", list[0])
+	assert.Equal(t, "libpurecuda-none.so.1", list[len(list)-1])
+	assert.Contains(t, list, "/usr/lib/wsl/lib/libpurecuda-none.so.2")
+	assert.Len(t, driver.Candidates(), len(list))
+	assert.Equal(t, "libcuda.so", slices.Clone(driver.Candidates())[len(list)-1])
+	assert.NotContains(t, list, "/opt/cuda/lib64/libpurecuda-none.so.2")
+}
+
+func TestMissingFunctions(t *testing.T) {
+	assert.NoError(t, none.Missing("none.so", "11.2", nil))
+	assert.EqualError(t, none.Missing("none.so", "11.2", []string{"a", "b"}), "none.so: lacks a, b: not NONE, or one older than 11.2")
+}
