@@ -25,6 +25,7 @@ var order = []struct{ folder, why string }{
 	{"driver", "its calls go through internal/ffi, and internal/dl opens the library"},
 	{"internal/wait", "it waits for streams of a driver"},
 	{"internal/library", "it opens libraries with internal/dl, and its errors are driver.Error"},
+	{"driver/nvml", "it is loaded like the driver, which its library comes with, and its errors are driver.Error"},
 	{"nvrtc", "it is loaded like the driver, and its errors are driver.Error"},
 	{"arena", "it allocates with the driver, and its copies wait by tickets"},
 	{"refs", "a handle is a block of an arena with the generation of its context"},
@@ -41,7 +42,7 @@ var programs = []string{"cmd/smoke", "examples"}
 
 // simulated are the simulated driver, NVRTC and GPU, for tests and for programs
 // that show them. No package that a program is built from needs them.
-var simulated = []string{"driver/drivertest", "nvrtc/nvrtctest", "gpu/gputest"}
+var simulated = []string{"driver/drivertest", "driver/nvml/nvmltest", "nvrtc/nvrtctest", "gpu/gputest"}
 
 // libraryModules are the modules of others that a package may import outside of its
 // tests.
@@ -132,6 +133,10 @@ func TestObjections(t *testing.T) {
 		{"internal/wait", module + "/driver", true},
 		{"internal/wait", module + "/arena", false},
 		{"nvrtc", module + "/internal/library", true},
+		{"driver/nvml", module + "/internal/library", true},
+		{"driver/nvml", module + "/driver/nvml/nvmltest", false},
+		{"driver/nvml/nvmltest", module + "/driver/nvml", true},
+		{"driver", module + "/driver/nvml", false},
 		{"driver", module + "/internal/library", false},
 		{"driver", module + "/runtime", false},
 		{"driver", module + "/driver/drivertest", false},

@@ -1,0 +1,191 @@
+package nvml
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/dl"
+	"github.com/purecuda/purecuda/internal/ffi"
+	"github.com/purecuda/purecuda/internal/library"
+	"github.com/purecuda/purecuda/internal/zero"
+)
+
+// PathVariable names the environment variable that replaces the candidates of [Open] by one file.
+const PathVariable = "PURECUDA_NVML_PATH"
+
+var description = library.Description{
+	Name:     "NVML",
+	Purpose:  "read the health of devices",
+	Without:  "it comes with NVIDIA's driver for Linux and Windows",
+	Install:  "it comes with NVIDIA's driver; in a container NVIDIA_DRIVER_CAPABILITIES has to have utility",
+	Variable: PathVariable,
+	OfDriver: true,
+	Linux:    library.Names{Files: []string{"libnvidia-ml.so.1", "libnvidia-ml.so"}},
+	Windows:  library.Names{Files: []string{"nvml.dll"}},
+}
+
+// Candidates lists where Open looks for NVML, in order: the file that PURECUDA_NVML_PATH names and
+// nothing else if it is set, otherwise the places of the driver. It is empty where there is no NVML.
+func Candidates() []string { return description.Candidates() }
+
+// Library is the NVML of this machine. It implements [API] and is safe for concurrent use. It is never
+// unloaded.
+type Library struct {
+	name     string
+	version  string
+	attempts []driver.Attempt
+	fn       [functionCount]uintptr
+	closed   atomic.Bool
+}
+
+// Open loads NVML and initialises it. With no argument it looks in the places of the driver (see
+// [Candidates]); otherwise it tries the given files, in order. It may take seconds, where no other process
+// uses the devices and persistence mode is off.
+//
+// The error is of kind [driver.ErrLibraryUnavailable] if there is no NVML, or no driver in the kernel. It
+// is of kind [driver.ErrDriverLibraryLoadFailed] if one is there and none can be used.
+func Open(candidates ...string) (*Library, error) {
+	var l *Library
+	attempts, err := description.Open(candidates, func(lib *dl.Library) (err error) {
+		l, err = newLibrary(lib.Name, lib.Symbol)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.attempts = attempts
+	var c struct {
+		ffi.Frame
+		_ [ffi.RegisterWords]uintptr
+	}
+	if r := l.call(fnInit, &c.Frame, 0); r != Success {
+		return nil, l.initError(r)
+	}
+	l.version, _ = l.DriverVersion()
+	return l, nil
+}
+
+// initError is why NVML does not start.
+func (l *Library) initError(r Result) error {
+	e := Failed(l, "nvmlInit_v2", r)
+	if r == ErrorDriverNotLoaded || r == ErrorLibRMVersionMismatch {
+		e.Kind = driver.ErrLibraryUnavailable
+	}
+	e.Attempts = l.attempts
+	return e
+}
+
+// newLibrary makes a Library of functions that are in the process already.
+func newLibrary(name string, symbol func(name string) uintptr) (*Library, error) {
+	l := &Library{name: name}
+	var missing []string
+	for i, f := range functions {
+		for _, name := range f.names {
+			if l.fn[i] = symbol(name); l.fn[i] != 0 {
+				break
+			}
+		}
+		if l.fn[i] == 0 && f.required {
+			missing = append(missing, f.names[0])
+		}
+	}
+	return l, description.Missing(name, "CUDA 11.0", missing)
+}
+
+// Path is the candidate that was opened.
+func (l *Library) Path() string { return zero.Or(l).name }
+
+// Attempts are the candidates that were tried before, and why they were not used.
+func (l *Library) Attempts() []driver.Attempt {
+	return append([]driver.Attempt(nil), zero.Or(l).attempts...)
+}
+
+// Missing names the functions that this NVML does not have, each with the CUDA version whose driver
+// brings it: "nvmlDeviceGetMemoryInfo_v2 (11.6)".
+func (l *Library) Missing() []string {
+	var names []string
+	for i, fn := range zero.Or(l).fn {
+		if fn == 0 {
+			names = append(names, functions[i].names[0]+" ("+sinceOf(functions[i].since)+")")
+		}
+	}
+	return names
+}
+
+func sinceOf(since string) string {
+	if since == "" {
+		return "11.0"
+	}
+	return since
+}
+
+// Close ends the use of NVML; others in the process may go on. Calls that come later return
+// ErrorUninitialized. End what runs before, [Watch] above all. It may be called twice.
+func (l *Library) Close() error {
+	if l == nil || l.fn[fnShutdown] == 0 || l.closed.Swap(true) {
+		return nil
+	}
+	var c struct {
+		ffi.Frame
+		_ [ffi.RegisterWords]uintptr
+	}
+	if r := Result(int32(c.Call(l.fn[fnShutdown], 0))); r != Success {
+		return Failed(l, "nvmlShutdown", r)
+	}
+	return nil
+}
+
+// call makes one call. It lets frame, and what it points to, stay on the stack.
+func (l *Library) call(f function, frame *ffi.Frame, words int) Result {
+	switch {
+	case l == nil || l.fn[f] == 0:
+		return ErrorSymbolMissing
+	case l.closed.Load():
+		return ErrorUninitialized
+	}
+	fn := l.fn[f]
+	r := Result(int32(frame.Call(fn, words)))
+	if r < Success { // ours are negative
+		return ErrorImpossibleValue
+	}
+	return r
+}
+
+// Failed makes the error of a function of NVML that did not return Success. api may be nil.
+func Failed(api API, function string, r Result) *driver.Error {
+	e := driver.Errorf(driver.ErrDriverCallFailed, "%s: %w", function, r)
+	e.Op = function
+	switch r {
+	case ErrorNotSupported:
+		e.Kind = driver.ErrUnsupported
+	case ErrorTimeout:
+		e.Kind = driver.ErrTimeout
+	case ErrorSymbolMissing, ErrorFunctionNotFound:
+		e.Kind = driver.ErrSymbolMissing
+		e.Detail = function + " is not in this NVML"
+		if l, ok := api.(*Library); ok && l != nil {
+			e.Detail = fmt.Sprintf("%s needs a driver of CUDA %s, found driver %s", function, sinceOf(sinceOfName(function)), orUnknown(l.version))
+		}
+	}
+	return e
+}
+
+func sinceOfName(name string) string {
+	for _, f := range functions {
+		for _, n := range f.names {
+			if n == name {
+				return f.since
+			}
+		}
+	}
+	return ""
+}
+
+func orUnknown(version string) string {
+	if strings.TrimSpace(version) == "" {
+		return "of an unknown version"
+	}
+	return version
+}

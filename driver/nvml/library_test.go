@@ -1,0 +1,199 @@
+//go:build linux && (amd64 || arm64)
+
+package nvml
+
+import (
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// build builds testdata/fakenvml.c.
+func build(t *testing.T, flags ...string) (file string) {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler to build testdata/fakenvml.c with")
+	}
+	file = filepath.Join(t.TempDir(), "libfakenvml.so")
+	args := append([]string{"-shared", "-fPIC", "-o", file, "testdata/fakenvml.c"}, flags...)
+	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		t.Skipf("the C compiler cannot build for this processor: %s", out)
+	}
+	return file
+}
+
+func fake(t *testing.T, flags ...string) *Library {
+	t.Helper()
+	l, err := Open(build(t, flags...))
+	require.NoError(t, err)
+	return l
+}
+
+// Every argument of C arrives, and every field comes from its place in C's structures.
+func TestValuesArrive(t *testing.T) {
+	l := fake(t)
+	version, r := l.DriverVersion()
+	assert.Equal(t, "580.1 (96)", version)
+	assert.Equal(t, Success, r)
+	n, r := l.DeviceCount()
+	assert.Equal(t, 2, n)
+	assert.Equal(t, Success, r)
+	d, r := l.DeviceByIndex(1)
+	assert.Equal(t, Device(0x101), d)
+	assert.Equal(t, Success, r)
+	found, err := Find(l, driver.UUID{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+	require.NoError(t, err)
+	assert.Equal(t, Device(0x700), found, "of a MIG instance")
+	assert.Equal(t, Status{
+		UUID:        "GPU-101",
+		Name:        strings.Repeat("x", maxText),
+		PCIBusID:    "00000000:3B:00.0",
+		Parent:      "GPU-10",
+		Memory:      &Memory{Total: 100, Reserved: 10, Free: 60, Used: 30},
+		Utilization: &Utilization{GPU: 97, Memory: 41},
+		Clocks:      &Clocks{SM: 1001, Memory: 1002, MaxSM: 2001, MaxMemory: 2002, Reasons: ReasonSWPowerCap | ReasonHWThermalSlowdown},
+		Temperature: &Temperature{Now: 50, Slowdown: 91},
+		Power:       &Power{Now: 350123, Limit: 700000},
+		ECC:         &ECC{On: true, Corrected: 1 << 40, EverCorrected: 1<<40 + 1, Uncorrected: 1<<40 + 10, EverUncorrected: 1<<40 + 11},
+		Rows:        &RemappedRows{Corrected: 1, Uncorrected: 2, Pending: true},
+		Processes:   hundred(),
+		PCIe:        &Link{Now: PCIe{4, 8}, Max: PCIe{5, 16}},
+		NVLinks:     []NVLink{{1, "link 1"}, {3, "link 3"}},
+		MIG:         &MIG{Pending: true, Instances: []string{"GPU-1010", "GPU-1011"}},
+	}, Read(l, d))
+	set, r := l.CreateEventSet()
+	assert.Equal(t, EventSet(0x5e7), set)
+	assert.Equal(t, Success, r)
+	assert.Equal(t, Success, l.RegisterEvents(d, EventXid, set))
+	event, r := l.WaitEvent(set, 8)
+	assert.Equal(t, Success, r)
+	assert.Equal(t, Event{Device: 0x101, Type: EventXid, Xid: 79}, event)
+	_, r = l.WaitEvent(set, 7)
+	assert.Equal(t, ErrorTimeout, r)
+	assert.Equal(t, Success, l.FreeEventSet(set))
+	assert.Equal(t, ErrorInvalidArgument, l.FreeEventSet(1))
+	assert.Equal(t, []string{"nvmlDeviceGetMemoryInfo (11.0)"}, l.Missing())
+	require.NoError(t, errors.Join(l.Close(), l.Close()))
+	_, r = l.DeviceCount()
+	assert.Equal(t, ErrorUninitialized, r)
+}
+
+// hundred are the processes of testdata/fakenvml.c.
+func hundred() *[]Process {
+	all := make([]Process, 100)
+	for i := range all {
+		all[i] = Process{PID: uint32(1000 + i), Memory: uint64(i) << 20}
+	}
+	return &all
+}
+
+// What cannot be true is no value.
+func TestImpossibleValues(t *testing.T) {
+	for define, call := range map[string]func(l *Library) Result{
+		"COUNT=2000":      func(l *Library) Result { _, r := l.DeviceCount(); return r },
+		"COUNT=-1":        func(l *Library) Result { _, r := l.DeviceCount(); return r },
+		"RETURNS=-5":      func(l *Library) Result { _, r := l.DeviceCount(); return r },
+		"HANDLE(n)=0":     func(l *Library) Result { _, r := l.DeviceByIndex(0); return r },
+		"PERCENT=101":     func(l *Library) Result { _, r := l.Utilization(1); return r },
+		"FREE=101":        func(l *Library) Result { _, r := l.Memory(1); return r },
+		"PROCESSES=70000": func(l *Library) Result { _, r := l.Processes(1); return r },
+	} {
+		t.Run(define, func(t *testing.T) {
+			r := call(fake(t, "-D"+define))
+			if define == "PROCESSES=70000" {
+				assert.Equal(t, ErrorInsufficientSize, r, "more than any machine has")
+				return
+			}
+			assert.Equal(t, ErrorImpossibleValue, r)
+		})
+	}
+	l := fake(t)
+	for _, wrong := range []int{-1, math.MaxInt32 + 1} {
+		_, r := l.DeviceByIndex(wrong)
+		assert.Equal(t, ErrorInvalidArgument, r)
+		_, r = l.NVLink(1, wrong)
+		assert.Equal(t, ErrorInvalidArgument, r)
+		_, r = l.WaitEvent(1, wrong)
+		assert.Equal(t, ErrorInvalidArgument, r)
+	}
+	_, r := l.DeviceByUUID("a\x00b")
+	assert.Equal(t, ErrorInvalidArgument, r)
+}
+
+func TestWhyItDoesNotOpen(t *testing.T) {
+	for init, kind := range map[string]driver.Kind{
+		"9": driver.ErrLibraryUnavailable, "18": driver.ErrLibraryUnavailable, "999": driver.ErrDriverCallFailed,
+	} {
+		_, err := Open(build(t, "-DINIT="+init))
+		require.ErrorIs(t, err, kind, init)
+		assert.ErrorContains(t, err, "nvmlInit_v2: NVML_ERROR_", init)
+	}
+	_, err := Open(filepath.Join(t.TempDir(), "nothing.so"))
+	require.ErrorIs(t, err, driver.ErrLibraryUnavailable)
+	assert.ErrorContains(t, err, "no NVML to read the health of devices with: install it (it comes with NVIDIA's driver")
+	_, err = Open("libc.so.6")
+	require.ErrorIs(t, err, driver.ErrDriverLibraryLoadFailed)
+	assert.ErrorContains(t, err, "lacks nvmlInit_v2, nvmlShutdown, ")
+	assert.ErrorContains(t, err, "not NVML, or one older than CUDA 11.0")
+
+	t.Setenv(PathVariable, "/x/nvml")
+	assert.Equal(t, []string{"/x/nvml"}, Candidates())
+}
+
+// An NVML that lacks a function says which driver brings it.
+func TestMissingFunctions(t *testing.T) {
+	file := build(t)
+	var l Library
+	lib, err := Open(file)
+	require.NoError(t, err)
+	l.version, l.fn = "460.32", lib.fn
+	l.fn[fnProcesses], l.fn[fnPower] = 0, 0
+	s := Read(&l, 1)
+	assert.Nil(t, s.Processes)
+	assert.Nil(t, s.Power)
+	require.Len(t, s.Unknown, 2)
+	assert.EqualError(t, s.Unknown[0], "DriverSymbolMissing: nvmlDeviceGetPowerUsage needs a driver of CUDA 11.0, found driver 460.32: symbol missing (-1): this NVML does not have the function")
+	assert.ErrorContains(t, s.Unknown[1], "nvmlDeviceGetComputeRunningProcesses_v3 needs a driver of CUDA 11.2, found driver 460.32")
+	assert.ErrorIs(t, s.Unknown[1], driver.ErrSymbolMissing)
+}
+
+func TestMethodsOfAnEmptyLibrary(t *testing.T) {
+	for _, l := range []*Library{nil, {}} {
+		_, r := l.DeviceCount()
+		assert.Equal(t, ErrorSymbolMissing, r)
+		assert.NoError(t, l.Close())
+		assert.Empty(t, l.Path())
+		assert.Empty(t, l.Attempts())
+		assert.Len(t, l.Missing(), int(functionCount))
+		assert.NotEmpty(t, Read(l, 1).Unknown)
+	}
+}
+
+// TestHeader compares with NVIDIA's header, where a compiler and the header are.
+func TestHeader(t *testing.T) {
+	folder := os.Getenv("PURECUDA_CUDA_INCLUDE")
+	if folder == "" {
+		folder = "/usr/local/cuda/include"
+	}
+	if _, err := os.Stat(filepath.Join(folder, "nvml.h")); err != nil {
+		t.Skipf("no nvml.h: set PURECUDA_CUDA_INCLUDE to the folder that has it (%v)", err)
+	}
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skipf("no compiler: %v", err)
+	}
+	_, err = os.ReadFile("testdata/abi_check.c") // so that go test knows of a change
+	require.NoError(t, err)
+	out, err := exec.Command(cc, "-std=c11", "-fsyntax-only", "-I"+folder, "testdata/abi_check.c").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}

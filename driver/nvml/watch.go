@@ -1,0 +1,67 @@
+package nvml
+
+import (
+	"context"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+)
+
+// watchMilliseconds is how long one wait for an event takes a thread, and so how long Watch may go on
+// after its context has ended.
+const watchMilliseconds = 250
+
+// Watch calls f for every Xid and ECC error of the devices, until ctx ends, and returns ctx's cause
+// then. f is called on the goroutine of Watch; events that come meanwhile wait. Without devices it
+// watches all. A device that has no such events is left out; if none has any, the error is of
+// kind [driver.ErrUnsupported]. An error or a panic of f ends Watch, which returns it.
+func Watch(ctx context.Context, api API, f func(Event) error, devices ...Device) error {
+	if ctx == nil || api == nil || f == nil {
+		return driver.Errorf(driver.ErrInvalidArgument, "Watch takes a context, an NVML and a function that are not nil")
+	}
+	if len(devices) == 0 {
+		n, r := api.DeviceCount()
+		if r != Success {
+			return Failed(api, "nvmlDeviceGetCount_v2", r)
+		}
+		for i := range n {
+			if d, r := api.DeviceByIndex(i); r == Success { // one that is gone has no events
+				devices = append(devices, d)
+			}
+		}
+	}
+	set, r := api.CreateEventSet()
+	if r != Success {
+		return Failed(api, "nvmlEventSetCreate", r)
+	}
+	defer api.FreeEventSet(set)
+	registered := false
+	for _, d := range devices {
+		types, r := api.SupportedEvents(d)
+		if types &= EventXid | EventDoubleBitECC | EventSingleBitECC; r == Success && types != 0 {
+			r = api.RegisterEvents(d, types, set)
+		} else if r == Success {
+			r = ErrorNotSupported
+		}
+		if r != Success && r != ErrorNotSupported {
+			return Failed(api, "nvmlDeviceRegisterEvents", r)
+		}
+		registered = registered || r == Success
+	}
+	if !registered {
+		return driver.Errorf(driver.ErrUnsupported, "none of %d devices tells of events: %w", len(devices), ErrorNotSupported)
+	}
+	for ctx.Err() == nil {
+		e, r := api.WaitEvent(set, watchMilliseconds)
+		switch r {
+		case ErrorTimeout:
+		case Success:
+			if err := contain.Do(func() error { return f(e) }); err != nil {
+				return err
+			}
+		default:
+			return Failed(api, "nvmlEventSetWait_v2", r)
+		}
+	}
+	return context.Cause(ctx)
+}
