@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -23,6 +24,8 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/driver/nvml"
+	"github.com/purecuda/purecuda/driver/nvml/nvmltest"
 	"github.com/purecuda/purecuda/internal/artifact"
 	"github.com/purecuda/purecuda/nvrtc"
 	"github.com/purecuda/purecuda/nvrtc/nvrtctest"
@@ -46,8 +49,9 @@ func newPatient(t *testing.T) *patient {
 		t.Skip("the report is that of Linux")
 	}
 	for _, name := range []string{
-		policyVariable, driver.PathVariable, nvrtc.PathVariable, "PURECUDA_LOADER", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
-		"NVIDIA_DRIVER_CAPABILITIES", "CUDA_DEVICE_MAX_CONNECTIONS", "LD_LIBRARY_PATH", "KUBERNETES_SERVICE_HOST", "CUDA_PATH", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX",
+		policyVariable, driver.PathVariable, nvrtc.PathVariable, nvml.PathVariable, "PURECUDA_LOADER", "CUDA_VISIBLE_DEVICES",
+		"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "CUDA_DEVICE_MAX_CONNECTIONS", "LD_LIBRARY_PATH", "KUBERNETES_SERVICE_HOST",
+		"CUDA_PATH", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX",
 	} {
 		t.Setenv(name, "") // so that it is as before afterwards
 		require.NoError(t, os.Unsetenv(name))
@@ -60,7 +64,7 @@ func newPatient(t *testing.T) *patient {
 	var err error
 	p.config, err = (&app{}).machine(probeLimit)
 	require.NoError(t, err)
-	p.config.Root = p.root
+	p.config.Root, p.config.Health = p.root, nil
 	p.compiler(nvrtctest.Config{Version: 12040})
 	return p
 }
@@ -224,7 +228,7 @@ func TestDoctor(t *testing.T) {
 			var err error
 			p.config, err = (&app{}).machine(2 * time.Second)
 			require.NoError(p.t, err)
-			p.config.Root = p.root
+			p.config.Root, p.config.Health = p.root, nil
 			p.compiler(nvrtctest.Config{Version: 12040})
 		}},
 		{"sticky error", func(p *patient) { p.t.Setenv(driver.PathVariable, p.library("lib/libcuda.so.1", "return 700")) }},
@@ -283,6 +287,7 @@ func TestDoctorWithoutPermission(t *testing.T) {
 	t.Cleanup(func() { _ = os.Chmod(filepath.Dir(closed), 0o700) })
 	t.Setenv(driver.PathVariable, closed)
 	t.Setenv(nvrtc.PathVariable, "/nonexistent/libnvrtc.so.12")
+	t.Setenv(nvml.PathVariable, "/nonexistent/libnvidia-ml.so.1")
 	t.Setenv(artifact.DirVariable, "off")
 	cmd := asNobody(t, "doctor", "--json")
 	var stdout, stderr bytes.Buffer
@@ -374,6 +379,62 @@ func TestDoctorForms(t *testing.T) {
 	assert.ElementsMatch(t, []string{"schema_version", "build", "process", "policy", "environment", "machine", "device_files",
 		"driver", "nvrtc", "devices", "compiling", "cache", "problems"}, keys(doc))
 	assert.Len(t, doc["devices"], 2)
+}
+
+// healthy is a device that NVML reads, and ill one that it finds much wrong with.
+func TestDoctorHealth(t *testing.T) {
+	p := newPatient(t)
+	healthy := nvml.Status{UUID: "GPU-1", Name: "H200", Memory: &nvml.Memory{Total: 141 << 30, Used: 1 << 30, Free: 140 << 30},
+		Processes: &[]nvml.Process{{PID: 1}}, Utilization: &nvml.Utilization{GPU: 5}, Temperature: &nvml.Temperature{Now: 33},
+		Power: &nvml.Power{Now: 99_500, Limit: 700_000}, Clocks: &nvml.Clocks{SM: 345, MaxSM: 1980, Reasons: nvml.ReasonIdle},
+		ECC: &nvml.ECC{On: true}, PCIe: &nvml.Link{Now: nvml.PCIe{Generation: 5, Width: 16}}, NVLinks: []nvml.NVLink{{Number: 1}, {Number: 2}}}
+	ill := nvml.Status{UUID: "GPU-2", Name: "A100", Rows: &nvml.RemappedRows{Pending: true},
+		Clocks: &nvml.Clocks{SM: 210, MaxSM: 1410, Reasons: nvml.ReasonHWThermalSlowdown | nvml.ReasonSWPowerCap}}
+	part := nvml.Status{UUID: "MIG-3", Name: "A100 MIG 1g.5gb", Parent: "GPU-2"}
+	machine := nvmltest.New(healthy, ill, part, nvml.Status{UUID: "GPU-4"})
+	machine.Update("GPU-2", func(s *nvml.Status) { s.MIG = &nvml.MIG{On: true} })
+	machine.Vanish("GPU-4")
+	p.simulated(drivertest.Config{})
+	p.config.Health = doctor.Libraries{NVML: machine}.InProcess
+	got := p.examine()
+	require.Zero(t, got.code)
+	for _, line := range []string{
+		"\nhealth\n  state    available\n  library  simulated\n  driver   580.159.03\n",
+		"  GPU-1    H200, 1.0 of 141.0 GiB used, processes: 1, busy 5%, 33 C, 99 of 700 W, 345 of 1980 MHz (idle), ECC on, PCIe generation 5, 16 lanes, NVLinks: 2\n",
+		"  GPU-2    A100, 210 of 1410 MHz (the power limit, hardware slows it down because of heat)\n",
+		"  MIG-3    A100 MIG 1g.5gb, instance of GPU-2\n",
+		"           DriverCallFailed: nvmlDeviceGetHandleByIndex_v2: NVML_ERROR_GPU_IS_LOST (15): the device has fallen off the bus\n",
+		"health: GPU-2: a bad row of memory is replaced at the next reset of the device: reset it -> nvidia-smi --gpu-reset",
+		"health: GPU-2 runs at 210 of 1410 MHz: hardware slows it down because of heat -> look at the fans",
+		"health: NVML cannot read a device: DriverCallFailed: nvmlDeviceGetHandleByIndex_v2: NVML_ERROR_GPU_IS_LOST (15)",
+	} {
+		assert.Contains(t, got.stdout, line)
+	}
+	assert.NotContains(t, p.examine("--quiet").stdout, "GPU-1")
+	doc := p.examine("--json").document(t)
+	assert.Len(t, doc["health"].(map[string]any)["devices"], 4)
+
+	machine.Fail("DeviceCount", nvml.ErrorUnknown)
+	assert.Contains(t, p.examine("--quiet").stdout, "health: nvmlDeviceGetCount_v2: NVML_ERROR_UNKNOWN (999)")
+}
+
+// Without NVML nothing is wrong, and a probe of it that crashes is a line.
+func TestDoctorWithoutNVML(t *testing.T) {
+	p := newPatient(t)
+	p.simulated(drivertest.Config{})
+	p.config.Health = p.config.Files // in a child process
+	t.Setenv(nvml.PathVariable, p.path("none/libnvidia-ml.so.1"))
+	got := p.examine()
+	assert.Contains(t, got.stdout, "\nhealth\n  state       absent: LibraryUnavailable: no NVML to read the health of devices with\n")
+	assert.Contains(t, got.stdout, "health: PURECUDA_NVML_PATH names "+p.path("none/libnvidia-ml.so.1")+", which is not there -> correct it")
+	require.NoError(t, os.Unsetenv(nvml.PathVariable))
+	if _, err := nvml.Open(); errors.Is(err, driver.ErrLibraryUnavailable) {
+		assert.NotContains(t, p.examine("--quiet").stdout, "health: ")
+	}
+	p.config.Health = func(context.Context, doctor.Request) (doctor.Finding, string) {
+		return doctor.Finding{}, "was ended by SIGSEGV"
+	}
+	assert.Contains(t, p.examine("--quiet").stdout, "health: the probe of NVML was ended by SIGSEGV -> look for NVRM")
 }
 
 func TestDoctorUsage(t *testing.T) {

@@ -14,8 +14,8 @@ type Config struct {
 	// Root is the folder that stands for the root of the file system where files of the
 	// system are looked at; "" is "/". Libraries are the loader's business, and not below it.
 	Root string
-	// Driver, NVRTC and Files run the probes.
-	Driver, NVRTC, Files Prober
+	// Driver, NVRTC, Health and Files run the probes. Without Health that is left out.
+	Driver, NVRTC, Health, Files Prober
 }
 
 // Examine makes the report. It blocks as long as the probes take. The error is that of ctx,
@@ -54,6 +54,9 @@ func Examine(ctx context.Context, c Config) (*Report, error) {
 		trials.Wait()
 	})
 	all.Go(func() { r.NVRTC = askNVRTC(ctx, c.NVRTC) })
+	if c.Health != nil {
+		all.Go(func() { r.Health = askHealth(ctx, c.Health) })
+	}
 	all.Wait()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -104,6 +107,18 @@ func askNVRTC(ctx context.Context, probe Prober) NVRTC {
 		n.Outcome = Fault
 	}
 	return *n
+}
+
+func askHealth(ctx context.Context, probe Prober) *Health {
+	f, ended := probe(ctx, Request{Probe: ProbeHealth})
+	h := f.Health
+	if h == nil {
+		h = &Health{Candidates: []Candidate{}, Devices: []DeviceHealth{}}
+	}
+	if h.Ended = ended; ended != "" {
+		h.Outcome = Fault
+	}
+	return h
 }
 
 // try finds out whether the device computes.

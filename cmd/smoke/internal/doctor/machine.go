@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/nvml"
 	"github.com/purecuda/purecuda/internal/artifact"
 	"github.com/purecuda/purecuda/internal/dlhost"
 	"github.com/purecuda/purecuda/nvrtc"
@@ -67,7 +68,7 @@ type Variable struct {
 
 // variables are those that decide about CUDA.
 var variables = []string{
-	runtime.PolicyVariable, driver.PathVariable, nvrtc.PathVariable, artifact.DirVariable, dlhost.Variable,
+	runtime.PolicyVariable, driver.PathVariable, nvrtc.PathVariable, nvml.PathVariable, artifact.DirVariable, dlhost.Variable,
 	visibleVariable, containerVariable, capabilitiesVariable, runtime.ConnectionsVariable, "LD_LIBRARY_PATH",
 }
 

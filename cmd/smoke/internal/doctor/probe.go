@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/nvml"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/nvrtc"
 	"github.com/purecuda/purecuda/runtime"
@@ -24,6 +25,7 @@ type Request struct {
 const (
 	ProbeDriver = "driver"
 	ProbeNVRTC  = "nvrtc"
+	ProbeHealth = "health"
 	ProbeDevice = "device"
 	ProbeFiles  = "files"
 )
@@ -35,6 +37,7 @@ type Finding struct {
 	Driver  *Driver  `json:"driver,omitempty"`
 	Devices []found  `json:"devices,omitempty"`
 	NVRTC   *NVRTC   `json:"nvrtc,omitempty"`
+	Health  *Health  `json:"health,omitempty"`
 	Trial   *Trial   `json:"trial,omitempty"`
 	Files   []File   `json:"files,omitempty"`
 	Error   *Failure `json:"error,omitempty"` // of the request itself
@@ -53,10 +56,11 @@ type Trial struct {
 }
 
 // Libraries are what the probes work on in place of the libraries of the machine: a
-// simulated driver, a simulated NVRTC. Nil is the machine's.
+// simulated driver, NVRTC or NVML. Nil is the machine's.
 type Libraries struct {
 	Driver driver.API
 	NVRTC  nvrtc.API
+	NVML   nvml.API
 }
 
 // Run runs a probe in this process. It calls tell with what is known before each step that
@@ -67,6 +71,8 @@ func (l Libraries) Run(ctx context.Context, r Request, tell func(Finding)) {
 		l.driver(tell)
 	case ProbeNVRTC:
 		l.nvrtc(ctx, tell)
+	case ProbeHealth:
+		l.health(tell)
 	case ProbeDevice:
 		l.device(ctx, r.Device, tell)
 	case ProbeFiles:

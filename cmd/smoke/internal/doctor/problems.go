@@ -20,6 +20,7 @@ func (r *Report) diagnose(filesEnded string) {
 	if r.Process.Loader {
 		r.aboutDriver()
 		r.aboutNVRTC()
+		r.aboutHealth()
 	}
 	r.aboutFiles(filesEnded)
 	r.aboutDevices()

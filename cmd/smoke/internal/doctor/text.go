@@ -43,6 +43,9 @@ func (r *Report) WriteText(out io.Writer) error {
 	section("driver", r.driverRows)
 	section("nvrtc", r.nvrtcRows)
 	section("devices", r.deviceRows)
+	if r.Health != nil {
+		section("health", r.healthRows)
+	}
 	section("cache", r.cacheRows)
 	b.WriteString("\n")
 	_, err := out.Write(append(b.Bytes(), r.problemText()...))
