@@ -49,6 +49,15 @@ func RegisterPool(provider metric.MeterProvider, reader *poolmetrics.Reader, att
 	return register(provider, reader, poolmetrics.All(), attributes)
 }
 
+// RegisterHealth is [Register] for what NVML knows of the devices. Observing asks NVML, which takes some
+// milliseconds for each device. Unregister before NVML is closed.
+func RegisterHealth(provider metric.MeterProvider, reader *metrics.HealthReader, attributes ...attribute.KeyValue) (metric.Registration, error) {
+	if reader == nil {
+		return nil, errors.New("purecuda/contrib/otel: no HealthReader; runtime/metrics.NewHealthReader makes one")
+	}
+	return register(provider, reader, metrics.AllHealth(), attributes)
+}
+
 func register(provider metric.MeterProvider, reader interface{ Read() []metrics.Sample }, all []metrics.Metric, attributes []attribute.KeyValue) (metric.Registration, error) {
 	if provider == nil {
 		return nil, errors.New("purecuda/contrib/otel: no MeterProvider; otel.GetMeterProvider() is that of the process")

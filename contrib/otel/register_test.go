@@ -3,6 +3,7 @@ package otel_test
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,8 @@ import (
 	purecudaotel "github.com/purecuda/purecuda/contrib/otel"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/nvml"
+	"github.com/purecuda/purecuda/driver/nvml/nvmltest"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/poolmetrics"
@@ -188,7 +191,7 @@ func TestRegisterWithoutProvider(t *testing.T) {
 func TestReadmeListsTheMetrics(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	all := append(metrics.All(), poolmetrics.All()...)
+	all := slices.Concat(metrics.All(), poolmetrics.All(), metrics.AllHealth())
 	for _, m := range all {
 		var labels []string
 		for _, l := range m.Labels {
@@ -202,6 +205,31 @@ func TestReadmeListsTheMetrics(t *testing.T) {
 		assert.Contains(t, string(readme), row)
 	}
 	assert.Equal(t, len(all), strings.Count(string(readme), "\n| `purecuda."), "rows of the table")
+}
+
+// What NVML tells has instruments of its own.
+func TestRegisterHealth(t *testing.T) {
+	gpu := drivertest.ForTest(t, drivertest.Config{})
+	rt, err := runtime.Open(runtime.WithDriver(gpu), runtime.WithPolicy(runtime.PolicyAuto))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	d, err := rt.Device(0)
+	require.NoError(t, err)
+	health := metrics.NewHealthReader(rt, nvmltest.New(nvml.Status{UUID: "GPU-" + d.UUID.String(), Temperature: &nvml.Temperature{Now: 55}}))
+	reader := metric.NewManualReader()
+	registration, err := purecudaotel.RegisterHealth(metric.NewMeterProvider(metric.WithReader(reader)), health)
+	require.NoError(t, err)
+	var got metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(context.Background(), &got))
+	require.Len(t, got.ScopeMetrics[0].Metrics, 1)
+	m := got.ScopeMetrics[0].Metrics[0]
+	assert.Equal(t, "purecuda.device.health.temperature", m.Name)
+	assert.Equal(t, 55.0, m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value)
+	require.NoError(t, registration.Unregister())
+	_, err = purecudaotel.RegisterHealth(nil, health)
+	assert.Error(t, err)
+	_, err = purecudaotel.RegisterHealth(metric.NewMeterProvider(), nil)
+	assert.Error(t, err)
 }
 
 // A pool has instruments of its own.

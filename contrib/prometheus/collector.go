@@ -2,7 +2,7 @@
 //
 //	registry.MustRegister(purecudaprom.NewCollector(rt))
 //
-// The metrics are those of package runtime/metrics, and for [NewPoolCollector] of pool/poolmetrics; the README
+// The metrics are those of package runtime/metrics, and for [NewPoolCollector] of pool/poolmetrics. The README
 // lists them, and grafana.json and alerts.yaml beside it use them. Two runtimes in one registry are told apart by a label that the program gives:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"runtime": "batch"}, registry).MustRegister(...)
@@ -48,6 +48,12 @@ func NewPoolCollector(reader *poolmetrics.Reader) prometheus.Collector {
 	return newCollector(reader, poolmetrics.All())
 }
 
+// NewHealthCollector makes a collector of what NVML knows of the devices; nil collects nothing. Collecting asks
+// NVML, which takes some milliseconds for each device. Unregister it before NVML is closed.
+func NewHealthCollector(reader *metrics.HealthReader) prometheus.Collector {
+	return newCollector(reader, metrics.AllHealth())
+}
+
 func newCollector(reader interface{ Read() []metrics.Sample }, all []metrics.Metric) *collector {
 	c := &collector{reader: reader, descriptions: map[string]description{}}
 	for _, m := range all {
@@ -80,15 +86,14 @@ func (c *collector) Collect(samples chan<- prometheus.Metric) {
 	}
 }
 
+var units = map[string]string{"By": "bytes", "s": "seconds", "Cel": "celsius", "W": "watts", "Hz": "hertz", "1": "ratio"}
+
 // name is the name of a metric as Prometheus has it, by the rules that OpenTelemetry's
 // exporter for Prometheus follows as well.
 func name(m metrics.Metric) string {
 	n := strings.ReplaceAll(m.Name, ".", "_")
-	switch m.Unit {
-	case "By":
-		n += "_bytes"
-	case "s":
-		n += "_seconds"
+	if suffix := units[m.Unit]; suffix != "" {
+		n += "_" + suffix
 	}
 	if m.Kind == metrics.Counter {
 		n += "_total"

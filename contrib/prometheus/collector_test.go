@@ -19,8 +19,11 @@ import (
 	purecudaprom "github.com/purecuda/purecuda/contrib/prometheus"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/nvml"
+	"github.com/purecuda/purecuda/driver/nvml/nvmltest"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/runtime"
+	"github.com/purecuda/purecuda/runtime/metrics"
 )
 
 // service is a runtime with two simulated devices, and a server that is scraped.
@@ -172,6 +175,24 @@ func TestScrapeConcurrently(t *testing.T) {
 	s.scrape(t)
 }
 
+// What NVML tells is a collector of its own.
+func TestHealthCollector(t *testing.T) {
+	gpu := drivertest.ForTest(t, drivertest.Config{})
+	rt, err := runtime.Open(runtime.WithDriver(gpu), runtime.WithPolicy(runtime.PolicyAuto))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	d, err := rt.Device(0)
+	require.NoError(t, err)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(purecudaprom.NewHealthCollector(metrics.NewHealthReader(rt, nvmltest.New(
+		nvml.Status{UUID: "GPU-" + d.UUID.String(), Temperature: &nvml.Temperature{Now: 55}}))))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	require.Len(t, families, 1)
+	assert.Equal(t, "purecuda_device_health_temperature_celsius", families[0].GetName())
+	assert.Equal(t, 55.0, families[0].GetMetric()[0].GetGauge().GetValue())
+}
+
 // TestReadmeListsTheMetrics holds the table of the README against the collector.
 func TestReadmeListsTheMetrics(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
@@ -190,7 +211,8 @@ func TestReadmeListsTheMetrics(t *testing.T) {
 	}
 	of := 0
 	for name := range names(t) {
-		if strings.HasPrefix(name, "purecuda_pool_") || strings.HasPrefix(name, "purecuda_batcher_") || strings.HasPrefix(name, "purecuda_break_even_") || strings.HasPrefix(name, "purecuda_isolate_") {
+		if strings.HasPrefix(name, "purecuda_pool_") || strings.HasPrefix(name, "purecuda_batcher_") || strings.HasPrefix(name, "purecuda_break_even_") || strings.HasPrefix(name, "purecuda_isolate_") ||
+			strings.HasPrefix(name, "purecuda_device_health_") {
 			assert.Contains(t, string(readme), "| `"+name+"` | ")
 			of++
 		}

@@ -23,7 +23,8 @@ func names(t *testing.T) map[string][]string {
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
 	all := map[string][]string{}
 	fields := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: \{([\w,]*)\}`)
-	for _, c := range []prometheus.Collector{purecudaprom.NewCollector(rt), purecudaprom.NewPoolCollector(poolmetrics.NewReader(nil))} {
+	for _, c := range []prometheus.Collector{purecudaprom.NewCollector(rt), purecudaprom.NewPoolCollector(poolmetrics.NewReader(nil)),
+		purecudaprom.NewHealthCollector(nil)} {
 		descs := make(chan *prometheus.Desc, 1000)
 		c.Describe(descs)
 		close(descs)

@@ -10,7 +10,9 @@
 //		send(s.Name, s.Labels, s.Value)
 //	}
 //
-// Reading makes no call of the driver and opens no context: a machine on which nothing was
+// What NVML knows of the devices (temperature, power, ECC) [AllHealth] describes, and a [HealthReader] reads it.
+//
+// A [Reader] makes no call of the driver and opens no context: a machine on which nothing was
 // done so far shows its devices and no more. It works on a runtime without CUDA, on one that is
 // lost, and on one that is closed. It takes microseconds for each device, and more where very
 // many Refs are open, which are looked at one by one.

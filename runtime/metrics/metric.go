@@ -36,7 +36,8 @@ const (
 	// LabelResult is what a look into a cache found, "hit" or "miss".
 	LabelResult = "result"
 	// LabelKind is the kind of an object: "event", "graph", "graph_exec", "host_buffer",
-	// "module", "ref" or "stream"; of a buffer of copies: "slot", "chunk" or "doubtful".
+	// "library_handle", "module", "ref" or "stream". Of a buffer of copies it is "slot", "chunk" or
+	// "doubtful", and of an error of the memory "corrected" or "uncorrected".
 	LabelKind = "kind"
 	// LabelWay is how a Go slice was copied. "driver" is a small upload, which the driver buffers.
 	// "direct" went through one page-locked buffer, and "staged" in pieces through several.
