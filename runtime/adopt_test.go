@@ -118,9 +118,10 @@ func TestAdoptedStream(t *testing.T) {
 		assert.Equal(t, theirs, s.Handle())
 		other := newStream(t, c)
 		x := upload(t, other, count(0, n))
+		add := kernel(t, c, "add") // the driver waits for the device to load it
 		release := hold(t, other)
 		require.NoError(t, runtime.Fill(other, x, 2))
-		require.NoError(t, addTo(kernel(t, c, "add"), s, x, 1), "behind the fill")
+		require.NoError(t, addTo(add, s, x, 1), "behind the fill")
 		release()
 		require.NoError(t, s.Synchronize(bg))
 		for _, v := range download(t, s, x) {

@@ -165,8 +165,19 @@ func (k *kctx) operate(op token.Token, xb, yb *types.Basic, x, y val, pos token.
 	case token.SHL, token.SHR:
 		if y.k == k64 && !y.isC { // PTX takes 32 bits and stops at the width, as Go wants
 			y = k.pure("cvt.u32.u64", k32, k.pure("min.u64", k64, y.String(), "64").r)
-		} else if y.isC {
-			y = cst(k32, min(y.c, 64))
+		} else if y.isC { // ptxas of driver 580 makes 0 of some negative numbers that a constant beyond the width shifts
+			width := uint64(64)
+			if x.k == k32 {
+				width = 32
+			}
+			switch {
+			case y.c < width:
+				y = cst(k32, y.c)
+			case op == token.SHR && !unsigned(xb):
+				y = cst(k32, width-1)
+			default:
+				return cst(x.k, 0)
+			}
 		}
 		if op == token.SHL {
 			return k.narrow(xb, k.pure("shl."+w, x.k, x.String(), y.String()))

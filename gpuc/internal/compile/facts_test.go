@@ -2,6 +2,8 @@ package compile_test
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -68,5 +70,27 @@ func TestChecks(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, c.want == fails, report[0] != 0, "%q", m.Sites)
 		})
+	}
+}
+
+// A constant beyond the width of what it shifts does not get into the PTX: ptxas of driver 580 takes some of them for 0.
+func TestShiftsBeyondTheWidth(t *testing.T) {
+	p, err := load(t, `//purecuda:kernel
+func K(t *gpu.Thread, x []int32, y []uint32, z []int64, n int) {
+	i, a, b, c := t.ThreadX(), x[0], y[0], z[0]
+	x[i], x[i+1], x[i+2] = a>>40, a<<32, a>>31
+	y[i], y[i+1], y[i+2] = b>>32, b<<200, b>>31
+	z[i], z[i+1], z[i+2] = c>>64, c<<1000, c>>63
+}
+`)
+	require.NoError(t, err)
+	m, err := p.Compile(compile.Options{Arch: 75}, "K")
+	require.NoError(t, err)
+	counts := regexp.MustCompile(`sh[lr]\.\w(\d\d) %\w+, %\w+, (\d+);`).FindAllStringSubmatch(m.PTX, -1)
+	require.GreaterOrEqual(t, len(counts), 3)
+	for _, c := range counts {
+		width, _ := strconv.Atoi(c[1])
+		count, _ := strconv.Atoi(c[2])
+		assert.Less(t, count, width, c[0])
 	}
 }
