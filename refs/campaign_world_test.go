@@ -41,6 +41,7 @@ type campaign struct {
 	shutdowns atomic.Int64
 	dropped   atomic.Bool
 	leakedOld uint64 // bytes leaked in worlds that are gone
+	lost      uint64 // blocks that the arenas of worlds which are gone could not free
 
 	tally struct {
 		reads, stale, rebuilds, resumes, forgot, closed, unproven atomic.Uint64
@@ -161,6 +162,7 @@ func (c *campaign) takeDown(w *world) {
 	defer w.mu.Unlock()
 	w.dead = true
 	_ = w.arena.Close() // with what is left in use
+	c.lost += w.arena.Stats().LostBlocks
 	for _, h := range w.streams {
 		c.gpu.StreamSynchronize(h)
 		c.gpu.StreamDestroy(h)
@@ -275,7 +277,6 @@ func (c *campaign) finish() error {
 	}
 	c.state.Close()
 	if c.gpu.Sticky() == driver.Success {
-		has := w.arena.Stats()
 		c.takeDown(w)
 		_ = withContext(c, func() {
 			for _, p := range c.targets {
@@ -283,7 +284,7 @@ func (c *campaign) finish() error {
 			}
 		})
 		c.gpu.DevicePrimaryCtxRelease(1)
-		if s.Leaked == 0 && has.LostBlocks == 0 && w.arena.Stats().LostBlocks == 0 && s.Gone == 0 {
+		if s.Leaked == 0 && c.lost == 0 && s.Gone == 0 {
 			for _, leak := range c.gpu.Leaks() { // an event that cannot be destroyed is no matter of memory
 				if strings.Contains(leak, "bytes of device memory") {
 					return fmt.Errorf("a leak that is not counted: %s", leak)
