@@ -2,6 +2,7 @@ package arena
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
@@ -81,6 +82,20 @@ func (c CopierConfig) complete(w *Workers) CopierConfig {
 	return c
 }
 
+// leastBuffer is the smallest buffer by which a copy is faster than the driver's own.
+const leastBuffer = 64 << 10
+
+// within makes the buffers so small that four of the large ones fit in the limit of a pool, unless
+// they would be of no use then.
+func (c CopierConfig) within(limit uint64) CopierConfig {
+	if limit/4 < leastBuffer {
+		return c
+	}
+	c.ChunkBytes = min(c.ChunkBytes, limit/4)
+	c.SlotBytes, c.PieceBytes = min(c.SlotBytes, c.ChunkBytes), min(c.PieceBytes, c.ChunkBytes)
+	return c
+}
+
 func orUint(v *uint64, or uint64) {
 	if *v == 0 {
 		*v = or
@@ -96,8 +111,9 @@ func orUint(v *uint64, or uint64) {
 // other goroutines enqueue meanwhile is undefined.
 //
 // Buffers and events are made when they are first needed and kept until [Copier.Trim] or
-// [Copier.Close]. If no page-locked memory can be allocated, the driver copies from pageable
-// memory. That is slower, and the Copier then waits for the stream.
+// [Copier.Close], or until they were not used for the TTL of the [Pinned]. Where the limit of the
+// Pinned is small, the buffers are smaller. If no page-locked memory can be allocated, the driver
+// copies from pageable memory. That is slower, and the Copier then waits for the stream.
 //
 // A Copier is safe for concurrent use. Streams must be of its context, and not the legacy
 // default stream.
@@ -121,6 +137,7 @@ type Copier struct {
 	direct    atomic.Uint64
 	staged    atomic.Uint64
 	pageable  atomic.Uint64
+	refused   atomic.Pointer[noBuffer] // why the last of these was
 }
 
 type counter struct{ calls, bytes atomic.Uint64 }
@@ -138,6 +155,7 @@ type CopierStats struct {
 	Direct                   uint64 // copies through one buffer
 	Staged                   uint64 // copies in pieces
 	Pageable                 uint64 // copies for which there was no page-locked memory
+	PageableCause            error  // why there was none for the last of these, or nil
 	Slots, Chunks            int    // buffers that there are
 	Doubtful                 int    // buffers that a device may still use, kept until Close
 }
@@ -149,10 +167,11 @@ func NewCopier(b *driver.Binding, w *Workers, p *Pinned, c CopierConfig) *Copier
 	if noDriver(b) || w == nil || p == nil {
 		return new(Copier)
 	}
-	c = c.complete(w)
+	c = c.complete(w).within(p.limit)
 	copier := &Copier{binding: b, workers: w, config: c, waits: waits(b, c.Waits)}
 	copier.slots.init(b, copier.waits, p, c.SlotBytes, c.Slots, &copier.doubtful)
 	copier.chunks.init(b, copier.waits, p, c.ChunkBytes, c.Chunks, &copier.doubtful)
+	p.setUser(copier, true)
 	return copier
 }
 
@@ -206,9 +225,15 @@ func (c *Copier) copy(ctx context.Context, shape transferShape, host []byte) err
 	} else if shape.bytes() <= c.config.SlotBytes && (shape.height == 1 || shape.devicePitch <= maxPitch) {
 		err = c.copyDirect(ctx, &shape, host)
 	} else {
-		err = c.copyStaged(ctx, shape, host)
+		err = c.copyStaged(ctx, shape, host, &c.config)
+		if _, ok := err.(*noBuffer); ok && c.config.SlotBytes < c.config.ChunkBytes {
+			small := c.config
+			small.ChunkBytes, small.PieceBytes = small.SlotBytes, min(small.PieceBytes, small.SlotBytes)
+			err = c.copyStaged(ctx, shape, host, &small)
+		}
 	}
-	if err == errNoBuffer {
+	if refused, ok := err.(*noBuffer); ok {
+		c.refused.Store(refused)
 		err = c.copyPageable(&shape, host)
 	}
 	if err != nil {
@@ -261,7 +286,10 @@ func (c *Copier) checkStream(s driver.Stream) error {
 }
 
 // Trim returns the buffers that are not in use to the pool that they were leased from.
-func (c *Copier) Trim() {
+func (c *Copier) Trim() { c.trim(math.MaxUint64) }
+
+// trim is Trim of the buffers that nobody has used after a period of the pool.
+func (c *Copier) trim(period uint64) {
 	if c.made() != nil {
 		return
 	}
@@ -269,17 +297,21 @@ func (c *Copier) Trim() {
 		return
 	}
 	defer c.calls.Leave()
-	c.slots.trim()
-	c.chunks.trim()
+	c.slots.trim(period)
+	c.chunks.trim(period)
 }
 
 // Stats returns the figures of this moment.
 func (c *Copier) Stats() CopierStats {
 	c = zero.Or(c)
+	var cause error
+	if refused := c.refused.Load(); refused != nil {
+		cause = refused.cause
+	}
 	return CopierStats{
 		Uploads: c.uploads.calls.Load(), UploadBytes: c.uploads.bytes.Load(),
 		Downloads: c.downloads.calls.Load(), DownloadBytes: c.downloads.bytes.Load(),
-		Small: c.small.Load(), Direct: c.direct.Load(), Staged: c.staged.Load(), Pageable: c.pageable.Load(),
+		Small: c.small.Load(), Direct: c.direct.Load(), Staged: c.staged.Load(), Pageable: c.pageable.Load(), PageableCause: cause,
 		Slots: c.slots.count(), Chunks: c.chunks.count(), Doubtful: c.doubtful.count(),
 	}
 }
@@ -303,6 +335,7 @@ func (c *Copier) Close() error {
 	if !c.calls.Close(nil) {
 		return nil
 	}
+	c.slots.pinned.setUser(c, false)
 	lost := c.lost.Load()
 	err := joinErrors(c.slots.close(lost), c.chunks.close(lost), c.doubtful.close(c.binding, lost))
 	return joinErrors(err, endWaits(c.waits, c.config.Waits, lost))

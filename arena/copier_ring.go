@@ -27,12 +27,16 @@ type buffer struct {
 	// ticket is that of the event if it was written, which saves questions.
 	ticket  wait.Ticket
 	written bool
+	// lastUsed is the period of the pool in which it was used last.
+	lastUsed uint64
 }
 
 func (b *buffer) pointer() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b.memory)) }
 
-// errNoBuffer says that there is no page-locked memory for even one buffer.
-var errNoBuffer = errors.New("no page-locked memory for a copy")
+// noBuffer says that there is no page-locked memory for even one buffer.
+type noBuffer struct{ cause error }
+
+func (e *noBuffer) Error() string { return "no page-locked memory for a copy: " + e.cause.Error() }
 
 // retryAfter is how long a ring does with the buffers that it has after it could not get more.
 const retryAfter = time.Second
@@ -72,7 +76,7 @@ func (r *ring) count() int {
 
 // take returns a buffer that no device uses, which the caller must put back. It waits for
 // one, unless ctx ends, where all are in use; with mayWait unset it returns nil instead.
-// errNoBuffer says that there is none, nor will be.
+// A noBuffer says that there is none, nor will be.
 func (r *ring) take(ctx context.Context, t *transfer, mayWait bool) (*buffer, error) {
 	for {
 		if err := r.sweep(t); err != nil {
@@ -119,7 +123,7 @@ func (r *ring) sweep(t *transfer) error {
 		done, err := r.poll(b, t)
 		switch {
 		case done:
-			r.put(b)
+			r.putBack(b)
 		case err != nil:
 			r.putUnknown(context.Background(), b)
 			if isSticky(err) {
@@ -185,8 +189,14 @@ func (r *ring) pop(pending bool) (b *buffer, room bool) {
 	return b, false
 }
 
-// put returns a buffer.
+// put returns a buffer that was used now.
 func (r *ring) put(b *buffer) {
+	b.lastUsed = r.pinned.period.Load()
+	r.putBack(b)
+}
+
+// putBack is put of a buffer that nobody has used.
+func (r *ring) putBack(b *buffer) {
 	r.mu.Lock()
 	if b.pending {
 		r.pending = append(r.pending, b)
@@ -212,7 +222,7 @@ func (r *ring) drop() {
 	r.signal()
 }
 
-// make makes one more buffer. It returns errNoBuffer where that fails and there is no other,
+// make makes one more buffer. It returns a noBuffer where that fails and there is no other,
 // and neither a buffer nor an error where there are others.
 func (r *ring) make() (*buffer, error) {
 	r.mu.Lock()
@@ -221,8 +231,12 @@ func (r *ring) make() (*buffer, error) {
 		return nil, nil
 	}
 	r.made++
+	lease := r.pinned.lease
+	if r.made == 1 { // others are made to give up what they do not use for the first one only
+		lease = r.pinned.Lease
+	}
 	r.mu.Unlock()
-	b, err := r.create()
+	b, err := r.create(lease)
 	r.mu.Lock()
 	if err == nil {
 		r.retryAt = time.Time{}
@@ -237,11 +251,11 @@ func (r *ring) make() (*buffer, error) {
 	if others {
 		return nil, nil
 	}
-	return nil, errNoBuffer
+	return nil, &noBuffer{err}
 }
 
-func (r *ring) create() (*buffer, error) {
-	lease, err := r.pinned.Lease(r.bytes)
+func (r *ring) create(from func(uint64) (Lease, error)) (*buffer, error) {
+	lease, err := from(r.bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -312,8 +326,9 @@ func (r *ring) await(ctx context.Context, b *buffer, t *transfer) error {
 	return err
 }
 
-// trim destroys the buffers that no device uses.
-func (r *ring) trim() {
+// trim destroys the buffers that no device uses, and that nobody has used after a period of the pool.
+// The last period is all that were ever used.
+func (r *ring) trim(period uint64) {
 	if err := r.binding.Push(); err != nil {
 		return
 	}
@@ -321,15 +336,20 @@ func (r *ring) trim() {
 	r.binding.Cleanup(r.sweep(nil))
 	for {
 		r.mu.Lock()
-		free := r.free
-		r.free = make([]*buffer, 0, r.limit)
-		r.made -= len(free)
+		var unused []*buffer
+		r.free = slices.DeleteFunc(r.free, func(b *buffer) bool {
+			if b.lastUsed <= period {
+				unused = append(unused, b)
+			}
+			return b.lastUsed <= period
+		})
+		r.made -= len(unused)
 		r.mu.Unlock()
 		r.signal()
-		if len(free) == 0 {
+		if len(unused) == 0 {
 			return
 		}
-		for _, b := range free {
+		for _, b := range unused {
 			r.binding.Cleanup(r.destroy(b))
 		}
 	}
@@ -337,7 +357,7 @@ func (r *ring) trim() {
 
 // destroy ends the lease of a buffer that no device uses.
 func (r *ring) destroy(b *buffer) error {
-	return joinErrors(r.destroyEvent(b), b.lease.Return())
+	return joinErrors(r.destroyEvent(b), b.lease.end(b.lastUsed))
 }
 
 func (r *ring) destroyEvent(b *buffer) error {

@@ -32,9 +32,9 @@ type transfer struct {
 }
 
 // copyStaged copies in pieces.
-func (c *Copier) copyStaged(ctx context.Context, shape transferShape, host []byte) error {
+func (c *Copier) copyStaged(ctx context.Context, shape transferShape, host []byte, config *CopierConfig) error {
 	t := &transfer{transferShape: shape, id: c.transfers.Add(1), copier: c, ctx: ctx, host: host}
-	t.plan.make(&t.transferShape, &c.config)
+	t.plan.make(&t.transferShape, config)
 	t.pieces = t.plan.pieces()
 	var err error
 	if shape.bytes() <= c.config.AloneBytes {

@@ -198,7 +198,7 @@ func (c *copies) close() error {
 	if err := c.pinned.Close(); err != nil {
 		return err
 	}
-	if s := c.pinned.Stats(); s.Leases != 0 || s.LeasedBytes != 0 || s.AskedBytes != 0 || s.CachedBytes != 0 || s.LostBytes != 0 {
+	if s := c.pinned.Stats(); s.Leases != 0 || s.LeasedBytes != 0 || s.AskedBytes != 0 || s.CachedBytes != 0 || s.PendingBytes != 0 || s.LostBytes != 0 {
 		return fmt.Errorf("pinned memory is left: %+v", s)
 	}
 	return nil

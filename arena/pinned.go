@@ -3,10 +3,14 @@ package arena
 import (
 	"errors"
 	"math/bits"
+	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/locks"
+	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -16,6 +20,9 @@ type PinnedConfig struct {
 	// blocks. 0 means 128 MiB. Page-locked memory is taken away from everybody else on
 	// the host.
 	Limit uint64
+	// TTL is how long a block is kept that nobody uses: it is freed between one and two times that
+	// after its last use. 0 keeps blocks until [Pinned.Trim].
+	TTL time.Duration
 	// Debug fills what is returned with a pattern, and looks for writes to it when it is leased
 	// again or freed. driver.Binding.OnCleanup hears of them, with the lines of the program that
 	// leased and returned the block. It costs as much as writing and reading all blocks.
@@ -34,31 +41,38 @@ const DefaultPinnedLimit = 128 << 20
 type Pinned struct {
 	binding *driver.Binding
 	limit   uint64
+	ttl     time.Duration
 	debug   bool
+	period  atomic.Uint64 // of the TTL, counted
+	ticks   gate.Gate     // the work of the timer, which Close waits for
 
 	mu      locks.Mutex[locks.Pinned]
 	closed  bool
 	lost    bool // CUDA is: no call of the driver any more
 	free    [pinnedClasses][]*pinnedBlock
-	blocks  map[*pinnedBlock]struct{} // leased and cached
+	pending []*pinnedBlock            // returned, and a device may still use them
+	blocks  map[*pinnedBlock]struct{} // leased, cached and pending
 	claimed uint64                    // bytes of these, and of those that are being made
+	copiers map[*Copier]struct{}      // that have blocks, of which they may do without some
+	timer   *time.Timer               // of the TTL, while there are blocks
 	stats   PinnedStats
 }
 
 // PinnedStats are the figures of a [Pinned] at one time. Bytes are those of whole blocks.
 type PinnedStats struct {
-	Leases      int    // under way
-	LeasedBytes uint64 // of these
-	AskedBytes  uint64 // what was asked for in these; the rest is waste
-	CachedBytes uint64 // page-locked and free
-	PeakBytes   uint64 // page-locked at most
-	LostBytes   uint64 // page-locked, and never to be used or freed again
-	Limit       uint64
-	Hits        uint64 // leases of a cached block
-	Misses      uint64 // leases that had to ask the driver, or were refused
-	Returns     uint64
-	Freed       uint64 // blocks freed in the driver
-	Findings    int    // blocks that were written to after their return, with PinnedConfig.Debug
+	Leases       int    // under way
+	LeasedBytes  uint64 // of these
+	AskedBytes   uint64 // what was asked for in these; the rest is waste
+	CachedBytes  uint64 // page-locked and free
+	PendingBytes uint64 // returned, and a copy of a device may still use it
+	PeakBytes    uint64 // page-locked at most
+	LostBytes    uint64 // page-locked, and never to be used or freed again
+	Limit        uint64
+	Hits         uint64 // leases of a cached block
+	Misses       uint64 // leases that had to ask the driver, or were refused
+	Returns      uint64
+	Freed        uint64 // blocks freed in the driver
+	Findings     int    // blocks that were written to after their return, with PinnedConfig.Debug
 }
 
 // pinnedBlock is a piece of page-locked memory.
@@ -69,11 +83,13 @@ type pinnedBlock struct {
 	// version is odd while the block is leased. It moves on at each lease and return, so that
 	// a lease which has ended never becomes valid again.
 	version   version
-	requested uint64   // of the lease
-	leased    callSite // of the lease
-	previous  callSite // of the lease that was returned last
-	returned  callSite // of that return
-	poisoned  bool     // holds the pattern; only its owner of the moment asks
+	requested uint64        // of the lease
+	leased    callSite      // of the lease
+	previous  callSite      // of the lease that was returned last
+	returned  callSite      // of that return
+	poisoned  bool          // holds the pattern; only its owner of the moment asks
+	lastUsed  uint64        // the period in which it was returned last
+	after     []wait.Ticket // of the work that may use it after its return
 }
 
 // NewPinned makes a pool whose blocks are made and freed in the context of b. It allocates
@@ -86,13 +102,15 @@ func NewPinned(b *driver.Binding, c PinnedConfig) *Pinned {
 	if c.Limit == 0 {
 		c.Limit = DefaultPinnedLimit
 	}
-	return &Pinned{binding: b, limit: c.Limit, debug: c.Debug, blocks: map[*pinnedBlock]struct{}{}}
+	return &Pinned{binding: b, limit: c.Limit, ttl: c.TTL, debug: c.Debug,
+		blocks: map[*pinnedBlock]struct{}{}, copiers: map[*Copier]struct{}{}}
 }
 
 // Lease leases a block of at least the given number of bytes, aligned to a page. Its content
 // is undefined. A cached block of the same size class is leased without a call of the driver and
 // without an allocation; else the driver makes one, which takes long. Blocks are whole
-// pages, and above 8 pages at most 1/8 larger than what is asked for.
+// pages, and above 8 pages at most 1/8 larger than what is asked for. Where the limit or the
+// driver does not allow one more, those who copy Go slices return the blocks that they do not use.
 //
 // Errors: ErrOutOfMemory where the limit or the driver does not allow it, ErrClosed,
 // ErrDeviceLost after [Pinned.Abandon], ErrInvalidArgument for 0 bytes.
@@ -100,6 +118,15 @@ func (p *Pinned) Lease(bytes uint64) (Lease, error) {
 	if err := p.made(); err != nil {
 		return Lease{}, err
 	}
+	l, err := p.lease(bytes)
+	if isOutOfMemory(err) && p.returnUnused(bytes) {
+		l, err = p.lease(bytes)
+	}
+	return l, err
+}
+
+// lease is Lease that takes nothing from those who copy.
+func (p *Pinned) lease(bytes uint64) (Lease, error) {
 	if bytes == 0 {
 		return Lease{}, p.errorf(driver.ErrInvalidArgument, "a lease of 0 bytes")
 	}
@@ -109,13 +136,24 @@ func (p *Pinned) Lease(bytes uint64) (Lease, error) {
 		p.mu.Unlock()
 		return Lease{}, err
 	}
+	if len(p.free[class]) == 0 && len(p.pending) > 0 {
+		if p.cacheDone(); len(p.free[class]) == 0 {
+			p.mu.Unlock()
+			p.poll()
+			p.mu.Lock()
+			if err := p.usable(); err != nil {
+				p.mu.Unlock()
+				return Lease{}, err
+			}
+		}
+	}
 	if list := p.free[class]; len(list) > 0 {
 		block := list[len(list)-1]
 		list[len(list)-1] = nil
 		p.free[class] = list[:len(list)-1]
 		p.stats.Hits++
 		p.stats.CachedBytes -= block.bytes
-		l := p.lease(block, bytes)
+		l := p.leaseBlock(block, bytes)
 		p.mu.Unlock()
 		p.checkPoison(block)
 		return l, nil
@@ -130,8 +168,8 @@ func (p *Pinned) Lease(bytes uint64) (Lease, error) {
 	return p.create(class, size, bytes)
 }
 
-// lease makes a lease of a block that the caller has taken. p.mu is held.
-func (p *Pinned) lease(block *pinnedBlock, bytes uint64) Lease {
+// leaseBlock makes a lease of a block that the caller has taken. p.mu is held.
+func (p *Pinned) leaseBlock(block *pinnedBlock, bytes uint64) Lease {
 	block.requested = bytes
 	if p.debug {
 		block.leased.record()
@@ -146,8 +184,8 @@ func (p *Pinned) lease(block *pinnedBlock, bytes uint64) Lease {
 // destroy where that is necessary. p.mu is held.
 func (p *Pinned) makeRoom(bytes, size uint64) (victims []*pinnedBlock, err error) {
 	if size > p.limit || p.claimed-p.stats.CachedBytes > p.limit-size {
-		e := p.errorf(driver.ErrOutOfMemory, "page-locked memory: %d bytes are leased, and the limit is %d",
-			p.stats.LeasedBytes, p.limit)
+		e := p.errorf(driver.ErrOutOfMemory, "page-locked memory: %d bytes are leased, and the limit is %d; return leases sooner, or raise PinnedConfig.Limit",
+			p.stats.LeasedBytes+p.stats.PendingBytes, p.limit)
 		e.Bytes = bytes
 		return nil, e
 	}
@@ -180,8 +218,9 @@ func (p *Pinned) create(class int, size, bytes uint64) (Lease, error) {
 	}
 	defer p.mu.Unlock()
 	p.blocks[block] = struct{}{}
-	l := p.lease(block, bytes)
-	p.stats.PeakBytes = max(p.stats.PeakBytes, p.stats.LeasedBytes+p.stats.CachedBytes)
+	p.startTimer()
+	l := p.leaseBlock(block, bytes)
+	p.stats.PeakBytes = max(p.stats.PeakBytes, p.stats.LeasedBytes+p.stats.CachedBytes+p.stats.PendingBytes)
 	return l, nil
 }
 
@@ -217,6 +256,15 @@ func (p *Pinned) evict(bytes uint64) (victims []*pinnedBlock) {
 		}
 	}
 	return victims
+}
+
+// evictAll takes all blocks out that are not leased. p.mu is held.
+func (p *Pinned) evictAll() (victims []*pinnedBlock) {
+	for _, block := range p.pending {
+		p.cache(block)
+	}
+	p.pending = nil
+	return p.evict(p.stats.CachedBytes)
 }
 
 // remove takes a block off the account. p.mu is held.
@@ -264,6 +312,7 @@ func (p *Pinned) destroy(blocks []*pinnedBlock) {
 // largest first, and returns how many bytes these were. It may take long.
 func (p *Pinned) Trim(keep uint64) (freed uint64) {
 	p = zero.Or(p)
+	p.poll()
 	p.mu.Lock()
 	var victims []*pinnedBlock
 	if cached := p.stats.CachedBytes; cached > keep {
@@ -294,13 +343,14 @@ func (p *Pinned) Abandon() {
 	p = zero.Or(p)
 	p.mu.Lock()
 	p.lost = true
-	victims := p.evict(p.stats.CachedBytes)
+	victims := p.evictAll()
 	p.mu.Unlock()
 	p.destroy(victims)
 }
 
-// Close frees the cached blocks. Blocks that are still leased are freed when they are returned, and are an error: no work of a device may use them after the
-// context is gone. A second call does nothing.
+// Close frees the cached blocks. Blocks that are still leased are freed when they are returned, and are
+// an error: no work of a device may use them after the context is gone. The work that follows a
+// [Lease.ReturnAfter] must be done. A second call does nothing.
 func (p *Pinned) Close() error {
 	p = zero.Or(p)
 	p.mu.Lock()
@@ -309,9 +359,13 @@ func (p *Pinned) Close() error {
 		return nil
 	}
 	p.closed = true
-	victims := p.evict(p.stats.CachedBytes)
+	victims := p.evictAll()
 	leases, bytes := p.stats.Leases, p.stats.LeasedBytes
+	if p.timer != nil {
+		p.timer.Stop()
+	}
 	p.mu.Unlock()
+	p.ticks.Close(nil)
 	p.destroy(victims)
 	if leases > 0 {
 		return p.errorf(driver.ErrInvalidArgument, "page-locked memory closed while %d leases of %d bytes are under way",

@@ -197,6 +197,7 @@ var values = []reflect.Type{
 	typed[refs.Status](),
 	typed[runtime.Arg](),
 	typed[runtime.Backend](),
+	typed[runtime.Box](),
 	typed[runtime.Capability](),
 	typed[runtime.Context](),
 	typed[runtime.Device](),
@@ -215,6 +216,8 @@ var values = []reflect.Type{
 	typed[runtime.Policy](),
 	typed[runtime.Ref[float32]](),
 	typed[runtime.Runtime](),
+	typed[runtime.Pitches](),
+	typed[runtime.Scope](),
 	typed[runtime.Stats](),
 	typed[runtime.Stream](),
 	typed[runtime.Symbol[float32]](),
@@ -228,6 +231,7 @@ var values = []reflect.Type{
 
 // needNoError are the methods and functions for which nothing is no mistake, each with its reason.
 var needNoError = map[string]string{
+	"runtime.Scope.Err":         "nothing has failed",
 	"driver.Binding.Failed":     "no result is Success, which is no failure",
 	"driver.Binding.Push":       "the zero Binding needs nothing",
 	"driver.Error.Unwrap":       "without a cause",

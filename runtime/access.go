@@ -21,7 +21,10 @@ func (s *Stream) lease(args []Arg) error {
 				}
 			}
 		case a.kind == objectArg:
-			err = a.object().enter()
+			o := a.object()
+			if err = o.enter(); err == nil && o.resource.kind == leasedMemory {
+				o.hostLease().usedOn(s)
+			}
 		}
 		if err != nil {
 			release(args[:i])

@@ -16,6 +16,7 @@ const (
 	unsignedArg
 	floatArg
 	addressArg
+	anyWidth // with signedArg: a number that a parameter of 4 bytes takes as well, if it fits
 )
 
 // argTypeOf is the type of a scalar. The compiler knows it.
@@ -51,6 +52,8 @@ func (a *Arg) what() string {
 	switch a.typ {
 	case signedArg:
 		return fmt.Sprintf("an int%d", bits)
+	case signedArg | anyWidth:
+		return "an int"
 	case unsignedArg:
 		return fmt.Sprintf("a uint%d", bits)
 	case floatArg:
@@ -64,7 +67,7 @@ func (a *Arg) what() string {
 // typeError says which argument does not fit the type of its parameter, if all have the
 // right sizes.
 func (k *Kernel) typeError(args []Arg) error {
-	if !slices.EqualFunc(args, k.params, func(a Arg, p param) bool { return a.size == p.size }) {
+	if !slices.EqualFunc(args, k.params, func(a Arg, p param) bool { return a.size == p.size || a.typ&anyWidth != 0 && p.size == 4 }) {
 		return nil
 	}
 	for i := range args {

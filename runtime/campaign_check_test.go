@@ -22,6 +22,9 @@ var silent = map[string][]string{
 	"Alloc": {"cuMemAlloc", "cuMemAllocFromPoolAsync", "cuMemFreeAsync"},
 	// Where one stream cannot wait for the others that use the memory, another one can.
 	"Close of *refs.Ref[uint32]": {"cuStreamWaitEvent", "cuStreamQuery", "cuEventRecord", "cuEventCreate", "cuCtxPushCurrent"},
+	// So is memory for a lease, and the mark behind its last work is a ticket.
+	"LeaseHost":                            {"cuMemHostAlloc", "cuMemFreeHost"},
+	"Close of *runtime.HostBuffer[uint32]": {"cuMemHostAlloc", "cuMemHostGetDevicePointer"},
 	// Where a stream cannot write a ticket, or there is no memory for one, the wait records an event.
 	"Stream.Synchronize": {"cuMemHostAlloc", "cuMemHostGetDevicePointer", "cuCtxPushCurrent"},
 	// Without a direct link copies go through the host.

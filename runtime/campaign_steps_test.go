@@ -107,8 +107,10 @@ func (c *campaign) makeBuffer(p *place) error {
 }
 
 func (c *campaign) makeHost(p *place) error {
-	_, wrong := c.call("AllocHost", func() error {
-		h, err := runtime.AllocHost[uint32](p.c, 1+c.chance.IntN(2000))
+	// Whether memory is leased again, or the driver is asked for more, is a matter of time.
+	leased := c.chance.IntN(2) == 0 && !c.steady
+	_, wrong := c.call(map[bool]string{false: "AllocHost", true: "LeaseHost"}[leased], func() error {
+		h, err := hostMemory[uint32](leased, p.c, 1+c.chance.IntN(2000))
 		if err == nil {
 			p.hosts = append(p.hosts, h)
 		}

@@ -387,7 +387,7 @@ func (u *captureUser) join(s, other *runtime.Stream, y *runtime.Ref[uint32]) err
 
 // host copies by way of page-locked memory, which work may use that is recorded.
 func (u *captureUser) host(s *runtime.Stream) {
-	h, err := runtime.AllocHost[uint32](u.place.c, captureElements)
+	h, err := hostMemory[uint32](u.values.Load()%2 == 0, u.place.c, captureElements)
 	if u.explained("alloc host", err) {
 		return
 	}

@@ -43,6 +43,7 @@ type Context struct {
 	users    users
 
 	resources resources
+	leases    hostLeases
 	modules   moduleCache
 	streams   atomic.Uint64 // counts streams, for their identity
 	handles   atomic.Uint64 // counts library handles, for theirs
@@ -332,7 +333,11 @@ func (c *Context) free(r resource) error {
 func (c *Context) freeLost(r resource) error {
 	e, mine := c.resources.take(r)
 	err := releaseAll(e.retains)
-	if mine && r.kind == graphResource && c.rt.lost.Load() == nil {
+	switch {
+	case !mine:
+	case e.hostLease != nil: // to a pool that makes no call any more
+		err = errors.Join(err, e.hostLease.lease.Return())
+	case r.kind == graphResource && c.rt.lost.Load() == nil:
 		err = errors.Join(err, c.failed(r.destroy(c.api)))
 	}
 	return err
@@ -487,6 +492,9 @@ func (c *Context) freeAllLost() error {
 				errs = append(errs, c.freeLost(r))
 			}
 		}
+	}
+	if c.isLost() {
+		errs = append(errs, c.endLeases()...) // to a pool that makes no call any more
 	}
 	return errors.Join(errs...)
 }

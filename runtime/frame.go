@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"unsafe"
 
@@ -53,7 +54,11 @@ func (k *Kernel) fill(f *frame, args []Arg) (leases, ok bool) {
 		a, p := &args[i], &params[i]
 		ref := a.ref()
 		if a.size != p.size || a.typ&p.refused != 0 || a.kind != scalar && ref.State() != own && !k.mayUse(a) {
-			return false, false
+			if !a.narrows(p) || !a.fitsInt32() {
+				return false, false
+			}
+			*(*uint32)(pointers[i]) = uint32(a.bits)
+			continue
 		}
 		switch {
 		case ref != nil:
@@ -123,6 +128,12 @@ func (k *Kernel) argsError(args []Arg) error {
 			return errClosed(a.object().resource.kind.String())
 		default:
 			return k.unsupported("argument %d is memory of the host, which the device has no address for", i)
+		}
+	}
+	for i := range min(len(args), len(k.params)) {
+		if a := &args[i]; a.narrows(&k.params[i]) && !a.fitsInt32() {
+			return k.invalid("argument %d is %d, and parameter %d of kernel %s has 4 bytes: want %d to %d, or a Value of a uint32",
+				i, int64(a.bits), i, k.name, math.MinInt32, math.MaxInt32)
 		}
 	}
 	if err := k.typeError(args); err != nil {

@@ -133,6 +133,14 @@ func allocHost[T any](t testing.TB, c *runtime.Context, n int) *runtime.HostBuff
 	return h
 }
 
+// hostMemory is page-locked memory by AllocHost or by LeaseHost.
+func hostMemory[T any](leased bool, c *runtime.Context, n int) (*runtime.HostBuffer[T], error) {
+	if leased {
+		return runtime.LeaseHost[T](c, n)
+	}
+	return runtime.AllocHost[T](c, n)
+}
+
 // upload makes memory with the given content.
 func upload[T any](t testing.TB, s *runtime.Stream, data []T) *runtime.Ref[T] {
 	t.Helper()

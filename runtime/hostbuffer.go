@@ -72,11 +72,14 @@ func hostBuffer[T any](c *Context, n int, kind resourceKind, bytes uint64, op st
 // Len is the number of elements.
 func (h *HostBuffer[T]) Len() int { return zero.Or(h).n }
 
-// Data is the memory as a Go slice. It must not be used after Close, and not
+// Data is the memory as a Go slice, and nil after Close. The slice must not be used after Close, and not
 // while a copy of the device from or to it is under way. The slice does not keep
 // the memory alive: keep the HostBuffer or a view of it as long.
 func (h *HostBuffer[T]) Data() []T {
 	h = zero.Or(h)
+	if h.memory == nil || h.memory.gate.Closed() {
+		return nil
+	}
 	return unsafe.Slice((*T)(h.ptr), h.n)
 }
 
@@ -107,7 +110,7 @@ func (h *HostBuffer[T]) Arg() Arg {
 }
 
 // Close waits for the work of the device that may use the memory, and frees it; memory of
-// [RegisterHost] stays the program's. It may be called twice. Slices from Data are invalid afterwards.
+// [RegisterHost] stays the program's, and [LeaseHost] says what becomes of its own. It may be called twice. Slices from Data are invalid afterwards.
 func (h *HostBuffer[T]) Close() error {
 	if h == nil || h.view || h.memory == nil {
 		return nil

@@ -68,7 +68,7 @@ func blocksFor(n int, threads uint32) uint32 {
 	return uint32(min((uint64(n)-1)/uint64(threads)+1, math.MaxUint32))
 }
 
-// Arg is an argument of a launch, or what a Submit uses. Make it with Value, Struct, In, InOut,
+// Arg is an argument of a launch, or what a Submit uses. Make it with Value, Int, Struct, In, InOut,
 // HostBuffer.Arg or LibraryHandle.Arg.
 type Arg struct {
 	bits uint64         // of a scalar, or the address of page-locked memory
@@ -117,12 +117,25 @@ type Scalar interface {
 }
 
 // Value is a scalar argument. Mind the width: an int is 64 bits, an int of CUDA C
-// is int32. A float is no integer: the launch fails where PTX says that the parameter is one.
+// is int32; see [Int]. A float is no integer: the launch fails where PTX says that the parameter is one.
 func Value[T Scalar](v T) Arg {
 	a := Arg{size: uint32(unsafe.Sizeof(v)), typ: argTypeOf[T]()}
 	*(*T)(unsafe.Pointer(&a.bits)) = v
 	return a
 }
+
+// Int is an integer of the width that the parameter has, 32 or 64 bits: an int or a long of CUDA C. A launch
+// fails if a parameter of 32 bits cannot hold v as an int32.
+func Int(v int) Arg {
+	return Arg{bits: uint64(v), size: 8, typ: signedArg | anyWidth}
+}
+
+// narrows tells whether an argument by Int goes with a parameter of 4 bytes, which may have to take less.
+func (a *Arg) narrows(p *param) bool {
+	return a.typ&anyWidth != 0 && p.size == 4 && a.typ&p.refused == 0
+}
+
+func (a *Arg) fitsInt32() bool { return int64(a.bits) == int64(int32(a.bits)) }
 
 // Struct is a structure that the kernel takes by value, in the layout of C. It is
 // copied by the launch. It fits every parameter of its size.

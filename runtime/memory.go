@@ -119,7 +119,7 @@ func (c *Context) closeMemory(idle bool) error {
 		m.abandon(nil)
 		return nil
 	}
-	err := m.copier.Close()
+	err := errors.Join(append(c.endLeases(), m.copier.Close())...)
 	err = errors.Join(err, m.pinned.Close(), m.arena.Close())
 	m.waits.Close(nil)
 	if !c.isLost() {
@@ -154,8 +154,9 @@ func (c *Context) TrimMemory(keep uint64) error {
 	return c.memory.Load().arena.Trim(keep)
 }
 
-// TrimPinned frees page-locked buffers of the copies of Go slices that are not in use, until at
-// most keep bytes are cached. The next copies make new ones, which takes a millisecond each.
+// TrimPinned frees the page-locked memory of [LeaseHost] and of the copies of Go slices that is not in
+// use, until at most keep bytes are cached. The next leases and copies make new memory, which takes
+// a millisecond each. The TTL of [WithPinned] does this for memory that was not used for long.
 func (c *Context) TrimPinned(keep uint64) error {
 	if err := c.enter(); err != nil {
 		return err

@@ -361,7 +361,7 @@ func TestLeaks(t *testing.T) {
 // The limit of page-locked memory is for each context, and where it is too low the driver copies.
 func TestWithPinned(t *testing.T) {
 	const n = 4 << 20
-	for _, limit := range []uint64{0, 1, 64 << 10, 64 << 20} {
+	for _, limit := range []uint64{0, 1, 64 << 10, 256 << 10, 1 << 20, 64 << 20} {
 		rt, _ := open(t, drivertest.Config{}, runtime.WithPinned(arena.PinnedConfig{Limit: limit}))
 		c := contextOf(t, rt)
 		s := newStream(t, c)
@@ -373,7 +373,7 @@ func TestWithPinned(t *testing.T) {
 		}
 		assert.Equal(t, limit, stats.Pinned.Limit)
 		assert.LessOrEqual(t, stats.Pinned.PeakBytes, limit)
-		staged := limit >= 64<<20 // 16 slots and 10 chunks take 24 MiB
+		staged := limit >= 256<<10 // four buffers of 64 KiB; smaller ones are of no use
 		assert.Equal(t, staged, stats.Pinned.PeakBytes > 0, "limit %d", limit)
 		assert.Equal(t, staged, stats.Copier.Staged > 0, "limit %d", limit)
 		assert.Equal(t, !staged, stats.Copier.Pageable > 0, "limit %d", limit)

@@ -82,11 +82,13 @@ func TestFunctionsOfNothing(t *testing.T) {
 	}
 	alloc := func(s *runtime.Stream) error { _, err := runtime.Alloc[float32](s, 1); return err }
 	allocHost := func(c *runtime.Context) error { _, err := runtime.AllocHost[float32](c, 1); return err }
+	leaseHost := func(c *runtime.Context) error { _, err := runtime.LeaseHost[float32](c, 1); return err }
 	find := func(m *runtime.Module) error { _, err := runtime.FindSymbol[float32](m, "x"); return err }
 	for name, err := range map[string]error{
 		"Alloc": alloc(nil), "Alloc zero": alloc(new(runtime.Stream)),
 		"Adopt": adopt(nil, 4), "Adopt zero": adopt(new(runtime.Stream), 4), "Adopt nothing": adopt(b.Stream, 0),
 		"AllocHost": allocHost(nil), "AllocHost zero": allocHost(new(runtime.Context)),
+		"LeaseHost": leaseHost(nil), "LeaseHost zero": leaseHost(new(runtime.Context)),
 		"FindSymbol": find(nil), "FindSymbol zero": find(new(runtime.Module)),
 		"Upload": runtime.Upload(bg, nil, r, data), "Upload nil ctx": runtime.Upload(none, b.Stream, r, data),
 		"Upload nil Ref": runtime.Upload(bg, b.Stream, nil, data), "Upload zero": runtime.Upload(bg, new(runtime.Stream), r, data),

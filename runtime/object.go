@@ -162,6 +162,11 @@ func (o *object) Close() error {
 
 // free frees what was closed, or leaves it to the graphs that retain it.
 func (o *object) free() error {
+	if l := o.hostLease(); l != nil {
+		if ended, err := l.end(); ended {
+			return err
+		}
+	}
 	c := o.ctx
 	if !c.gate.Enter() {
 		// The context is closing and frees everything, or is about to be reset: if that is given up

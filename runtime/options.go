@@ -69,10 +69,11 @@ func WithBudget(budget func(Device) uint64) Option {
 // [Context.Leaks] names the lines that allocated.
 func WithMemory(memory arena.DeviceConfig) Option { return func(c *config) { c.memory = memory } }
 
-// WithPinned says how much page-locked memory each context may have for copies of Go slices, 128
-// MiB unless it is set, and whether writes to returned buffers are looked for. [WithErrorHook]
-// hears of these. Where the limit is too low for a buffer, the driver copies by itself, slower.
-// [AllocHost] does not count.
+// WithPinned says how much page-locked memory each context may have for [LeaseHost] and for copies of
+// Go slices together, 128 MiB unless it is set. It says how long unused memory is kept, and whether
+// writes to returned buffers are looked for. [WithErrorHook] hears of these. A lease makes the copies
+// give up buffers that they do not use. Where there is no memory for a buffer, the driver copies by
+// itself, slower, and Stats.Copier says why. [AllocHost] does not count.
 func WithPinned(pinned arena.PinnedConfig) Option { return func(c *config) { c.pinned = pinned } }
 
 // WithCopies says how Go slices are copied: the number and sizes of the page-locked buffers, and

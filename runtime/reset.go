@@ -99,7 +99,8 @@ func (c *Context) mayReset() error {
 			return other.capturedError("Context.Reset")
 		}
 	}
-	n := c.resources.openHostMemory()
+	_, leased := c.leases.all()
+	n := c.resources.openHostMemory() + leased
 	if n == 0 {
 		return nil
 	}

@@ -550,7 +550,7 @@ func (w *stressWorker) host(x *stressed, r *runtime.Ref[uint32]) {
 	if !w.here(x) {
 		return
 	}
-	h, err := runtime.AllocHost[uint32](w.contexts[w.at], x.n)
+	h, err := hostMemory[uint32](w.chance.IntN(2) == 0, w.contexts[w.at], x.n)
 	if w.failed("alloc host", err) {
 		return
 	}

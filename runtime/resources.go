@@ -33,18 +33,19 @@ const (
 	moduleResource
 	hostMemory
 	registeredMemory // of the host, which the program has
+	leasedMemory     // of the host, which the pool of the context has
 	resourceKinds
 )
 
 func (k resourceKind) String() string {
-	return [...]string{"library handle", "event", "graph", "stream", "executable graph", "module", "host memory", "registered host memory"}[k]
+	return [...]string{"library handle", "event", "graph", "stream", "executable graph", "module", "host memory", "registered host memory", "leased host memory"}[k]
 }
 
 // usedByWork says that work on the device may use it, so that it is freed when there is none.
 func (k resourceKind) usedByWork() bool { return k == libraryResource || k >= execResource }
 
 // ofHost says that a HostBuffer stands on it.
-func (k resourceKind) ofHost() bool { return k == hostMemory || k == registeredMemory }
+func (k resourceKind) ofHost() bool { return k >= hostMemory }
 
 // resources are what a context owns in the driver. Whoever takes a resource out frees it, so that this
 // happens exactly once however often and from wherever it is closed.
@@ -69,6 +70,7 @@ type entry struct {
 	memory     *arena.Stream
 	waits      *wait.Stream
 	eventWaits *wait.Event // for an event
+	hostLease  *hostLease  // for page-locked memory of the pool
 	// adopted says that others own a stream, and destroyHandle destroys the handle of another library.
 	adopted       bool
 	destroyHandle func() error
@@ -258,6 +260,8 @@ func (c *Context) destroy(r resource, e entry) error {
 		return err
 	case r.kind == libraryResource:
 		return c.destroyHandle(e.destroyHandle)
+	case e.hostLease != nil:
+		return errors.Join(err, e.hostLease.lease.Return())
 	}
 	return errors.Join(err, c.failed(r.destroy(c.api)))
 }

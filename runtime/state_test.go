@@ -130,6 +130,13 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			}
 			return err
 		}},
+		{"LeaseHost", makes, func() error {
+			h, err := runtime.LeaseHost[byte](c, 1)
+			if err == nil {
+				err = h.Close()
+			}
+			return err
+		}},
 		{"RegisterHost", makes, func() error {
 			h, err := runtime.RegisterHost(c, make([]byte, 1))
 			if err == nil {
@@ -204,6 +211,12 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("Event.Handle", func() { end.Handle() }),
 
 		{"Module.Kernel", asks, func() error { return second(m.Kernel("store")) }},
+		{"Module.Kernels", asks, func() error {
+			var k struct {
+				Store *runtime.Kernel `cuda:"store"`
+			}
+			return m.Kernels(&k)
+		}},
 		{"Module.Kernel that is known", asks, func() error { return second(m.Kernel("add")) }},
 		{"Module.Global", asks, func() error { _, _, err := m.Global("answer"); return err }},
 		{"FindSymbol", asks, func() error { return second(runtime.FindSymbol[uint32](m, "answer")) }},
@@ -240,6 +253,13 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("GraphExec.Context", func() { exec.Context() }),
 		told("GraphExec.Handle", func() { exec.Handle() }),
 
+		{"UploadNew", puts, func() error {
+			r, err := runtime.UploadNew(bg, s, data)
+			if err == nil {
+				err = r.Close()
+			}
+			return err
+		}},
 		{"Alloc", puts, func() error { return second(runtime.Alloc[uint32](s, n)) }},
 		{"Upload", touches, func() error { return runtime.Upload(bg, s, x, data) }},
 		{"Download", touches, func() error { return runtime.Download(bg, s, data, x) }},
@@ -251,6 +271,16 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Upload2D", touches, func() error { return runtime.Upload2D(bg, s, x, 1, data, 1, 1, n) }},
 		{"Download2D", touches, func() error { return runtime.Download2D(bg, s, data, 1, x, 1, 1, n) }},
 		{"Copy2D", touches, func() error { return runtime.Copy2D(s, x, 2, y, 2, 1, n/2) }},
+		{"Upload3D", touches, func() error {
+			return runtime.Upload3D(bg, s, x, runtime.Pitches{}, data, runtime.Pitches{}, runtime.Box{Width: n, Height: 1, Depth: 1})
+		}},
+		{"Download3D", touches, func() error {
+			return runtime.Download3D(bg, s, data, runtime.Pitches{}, x, runtime.Pitches{}, runtime.Box{Width: n, Height: 1, Depth: 1})
+		}},
+		{"Copy3D", touches, func() error {
+			return runtime.Copy3D(s, x, runtime.Pitches{}, y, runtime.Pitches{}, runtime.Box{Width: n, Height: 1, Depth: 1})
+		}},
+		{"DownloadNew", touches, func() error { return second(runtime.DownloadNew(bg, s, x)) }},
 		{"Fill", touches, func() error { return runtime.Fill(s, x, 1) }},
 		{"Zero", touches, func() error { return runtime.Zero(s, x) }},
 		{"Zero of a view", touches, func() error { return runtime.Zero(s, x.Slice(1, 5)) }},

@@ -36,7 +36,7 @@ type Stats struct {
 	Graphs      uint64
 	GraphExecs  uint64
 	HostBuffers uint64
-	HostBytes   uint64
+	HostBytes   uint64 // those of LeaseHost left out, which Pinned has
 	TicketBytes uint64 // page-locked memory that waits for streams have
 
 	Refs        uint64 // open, with memory of the device
@@ -44,8 +44,8 @@ type Stats struct {
 	Leaked      uint64 // memory given up, since it could not be proven that no work uses it
 	LeakedBytes uint64
 
-	// What package arena counts, since the last Reset: the memory of the device, the
-	// page-locked buffers of the copies of Go slices, and these copies.
+	// What package arena counts, since the last Reset: the memory of the device, the page-locked
+	// memory of LeaseHost and of the copies of Go slices, and these copies.
 	Memory arena.DeviceStats
 	Pinned arena.PinnedStats
 	Copier arena.CopierStats
@@ -91,7 +91,7 @@ func (c *Context) Stats() Stats {
 	count, bytes := c.resources.sums()
 	s.Streams, s.Events, s.Modules = count[streamResource], count[eventResource], count[moduleResource]
 	s.Graphs, s.GraphExecs, s.Handles = count[graphResource], count[execResource], count[libraryResource]
-	s.HostBuffers = count[hostMemory] + count[registeredMemory]
+	s.HostBuffers = count[hostMemory] + count[registeredMemory] + count[leasedMemory] + c.leases.len()
 	s.HostBytes = bytes[hostMemory] + bytes[registeredMemory]
 	m := c.memory.Load()
 	s.TicketBytes = m.waits.Bytes()
@@ -125,16 +125,11 @@ func (rt *Runtime) Stats() Stats {
 	return sum
 }
 
-// add adds the figures of another context. Lost is the first of them.
-func (s *Stats) add(o Stats) {
-	addNumbers(reflect.ValueOf(s).Elem(), reflect.ValueOf(o))
-	if s.Lost == nil {
-		s.Lost = o.Lost
-	}
-}
+// add adds the figures of another context.
+func (s *Stats) add(o Stats) { addNumbers(reflect.ValueOf(s).Elem(), reflect.ValueOf(o)) }
 
 // addNumbers adds the numbers of a structure to those of another one. A flag is set if it is
-// in one of them.
+// in one of them. Of errors the first one stays.
 func addNumbers(to, from reflect.Value) {
 	for i := range to.NumField() {
 		switch to, from := to.Field(i), from.Field(i); to.Kind() {
@@ -144,6 +139,10 @@ func addNumbers(to, from reflect.Value) {
 			to.SetInt(to.Int() + from.Int())
 		case reflect.Bool:
 			to.SetBool(to.Bool() || from.Bool())
+		case reflect.Interface:
+			if to.IsNil() {
+				to.Set(from)
+			}
 		case reflect.Struct:
 			addNumbers(to, from)
 		}

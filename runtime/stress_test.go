@@ -78,7 +78,7 @@ func stressOnce(rt *runtime.Runtime, contexts []*runtime.Context, kernels []*run
 		return err
 	}
 	defer y.Close()
-	h, err := runtime.AllocHost[uint32](c, n)
+	h, err := hostMemory[uint32](seed%2 == 0, c, n)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"slices"
 	"time"
 
@@ -22,46 +21,30 @@ type stage struct {
 	host    *runtime.HostBuffer[byte]    // page-locked: see enqueue
 	data    *runtime.Ref[byte]           // the batch on the device
 	digests *runtime.Ref[kernels.Digest] // of its chunks
-
-	opened []io.Closer // all of these, in the order in which they were opened
 }
 
 // onGPU returns the digests of data, and the time from the first batch to the last digest. The
 // time to open the device and to allocate does not count: a service does that once.
 func onGPU(ctx context.Context, b *runtime.Backend, data []byte, streams, batch int) (digests []kernels.Digest, took time.Duration, err error) {
-	kernel, err := kernels.LoadSHA256Chunks(b.Context)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer kernel.Close()
+	// Closing page-locked memory waits for the device. So after an error no batch that still runs
+	// loses its memory.
+	var scope runtime.Scope
+	defer scope.Close()
+	kernel := runtime.Keep(kernels.LoadSHA256Chunks(b.Context))(&scope)
 
 	// The last batch may be shorter and has a list of chunks of its own. All other batches share
 	// one list: streams that only read may share memory.
 	count := (len(data) + batch - 1) / batch
 	last := len(data) - (count-1)*batch
-	full, err := upload(ctx, b.Stream, chunksOf(min(batch, len(data))))
-	if err != nil {
-		return nil, 0, err
-	}
-	defer full.Close()
-	rest, err := upload(ctx, b.Stream, chunksOf(last))
-	if err != nil {
-		return nil, 0, err
-	}
-	defer rest.Close()
-	results, err := runtime.AllocHost[kernels.Digest](b.Context, (len(data)+chunk-1)/chunk)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer results.Close()
+	full := runtime.Keep(runtime.UploadNew(ctx, b.Stream, chunksOf(min(batch, len(data)))))(&scope)
+	rest := runtime.Keep(runtime.UploadNew(ctx, b.Stream, chunksOf(last)))(&scope)
+	results := runtime.Keep(runtime.AllocHost[kernels.Digest](b.Context, (len(data)+chunk-1)/chunk))(&scope)
 	stages := make([]stage, streams)
 	for i := range stages {
-		// Closing page-locked memory waits for the device. So after an error no batch that
-		// still runs loses its memory.
-		defer stages[i].close()
-		if err := stages[i].open(b.Context, min(batch, len(data))); err != nil {
-			return nil, 0, err
-		}
+		stages[i] = newStage(&scope, b.Context, min(batch, len(data)))
+	}
+	if err := scope.Err(); err != nil {
+		return nil, 0, err
 	}
 
 	start := time.Now()
@@ -108,45 +91,11 @@ func (l *stage) enqueue(kernel kernels.SHA256Chunks, batch []byte, chunks *runti
 	return l.done.Record(l.stream)
 }
 
-func (l *stage) open(c *runtime.Context, batch int) (err error) {
-	if l.stream, err = c.NewStream(); err != nil {
-		return err
-	}
-	l.opened = append(l.opened, l.stream)
-	if l.done, err = c.NewEvent(); err != nil {
-		return err
-	}
-	l.opened = append(l.opened, l.done)
-	if l.data, err = runtime.Alloc[byte](l.stream, int(kernels.PaddedSize(uint64(batch)))); err != nil {
-		return err
-	}
-	l.opened = append(l.opened, l.data)
-	if l.digests, err = runtime.Alloc[kernels.Digest](l.stream, (batch+chunk-1)/chunk); err != nil {
-		return err
-	}
-	l.opened = append(l.opened, l.digests)
-	if l.host, err = runtime.AllocHost[byte](c, batch); err != nil {
-		return err
-	}
-	l.opened = append(l.opened, l.host)
-	return nil
-}
-
-func (l *stage) close() {
-	for _, c := range slices.Backward(l.opened) {
-		c.Close()
-	}
-}
-
-// upload allocates memory for the elements and puts them there.
-func upload[T any](ctx context.Context, s *runtime.Stream, elements []T) (*runtime.Ref[T], error) {
-	ref, err := runtime.Alloc[T](s, len(elements))
-	if err != nil {
-		return nil, err
-	}
-	if err := runtime.Upload(ctx, s, ref, elements); err != nil {
-		ref.Close()
-		return nil, err
-	}
-	return ref, nil
+func newStage(scope *runtime.Scope, c *runtime.Context, batch int) (l stage) {
+	l.stream = runtime.Keep(c.NewStream())(scope)
+	l.done = runtime.Keep(c.NewEvent())(scope)
+	l.data = runtime.Keep(runtime.Alloc[byte](l.stream, int(kernels.PaddedSize(uint64(batch)))))(scope)
+	l.digests = runtime.Keep(runtime.Alloc[kernels.Digest](l.stream, (batch+chunk-1)/chunk))(scope)
+	l.host = runtime.Keep(runtime.AllocHost[byte](c, batch))(scope)
+	return l
 }

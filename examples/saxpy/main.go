@@ -31,25 +31,12 @@ func main() {
 
 func onGPU(backend *runtime.Backend, x, y []float32) error {
 	ctx, s := context.Background(), backend.Stream
-	saxpy, err := kernels.LoadSaxpy(backend.Context)
-	if err != nil {
-		return err
-	}
-	defer saxpy.Close()
-	dx, err := runtime.Alloc[float32](s, len(x))
-	if err != nil {
-		return err
-	}
-	defer dx.Close()
-	dy, err := runtime.Alloc[float32](s, len(y))
-	if err != nil {
-		return err
-	}
-	defer dy.Close()
-	if err := runtime.Upload(ctx, s, dx, x); err != nil {
-		return err
-	}
-	if err := runtime.Upload(ctx, s, dy, y); err != nil {
+	var scope runtime.Scope
+	defer scope.Close()
+	saxpy := runtime.Keep(kernels.LoadSaxpy(backend.Context))(&scope)
+	dx := runtime.Keep(runtime.UploadNew(ctx, s, x))(&scope)
+	dy := runtime.Keep(runtime.UploadNew(ctx, s, y))(&scope)
+	if err := scope.Err(); err != nil {
 		return err
 	}
 	if err := saxpy.Launch(s, 2, dx, dy); err != nil {

@@ -64,18 +64,12 @@ func loadSaxpy(w *pool.Worker) error {
 // onGPU does one piece on the device of the worker.
 func onGPU(w *pool.Worker, x, y []float32) error {
 	s := w.Stream()
-	dx, err := runtime.Alloc[float32](s, len(x))
-	if err != nil {
-		return err
-	}
-	defer dx.Close()
-	dy, err := runtime.Alloc[float32](s, len(y))
-	if err != nil {
-		return err
-	}
-	defer dy.Close()
+	var scope runtime.Scope
+	defer scope.Close()
 	w.Phase(pool.Upload)
-	if err := runtime.Upload(w.Ctx(), s, dx, x); err != nil {
+	dx := runtime.Keep(runtime.UploadNew(w.Ctx(), s, x))(&scope)
+	dy := runtime.Keep(runtime.Alloc[float32](s, len(y)))(&scope)
+	if err := scope.Err(); err != nil {
 		return err
 	}
 	w.Phase(pool.Compute)

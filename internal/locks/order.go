@@ -18,6 +18,7 @@ type (
 	Grant           struct{} // runtime.grant
 	Cluster         struct{} // runtime.clusterLimits
 	ModuleCache     struct{} // runtime.moduleCache
+	Leases          struct{} // runtime.hostLeases
 	Resources       struct{} // runtime.resources
 	Users           struct{} // runtime.users
 	Links           struct{} // runtime.links
@@ -70,6 +71,7 @@ var order = []lock{
 	{of: Grant{}, blocks: true},
 	{of: Cluster{}, blocks: true},
 	{of: ModuleCache{}},
+	{of: Leases{}},
 	{of: Resources{}},
 	{of: Users{}},
 	{of: Links{}},

@@ -164,3 +164,16 @@ func (t Ticket) AfterFunc(f func(error)) (stop func() bool) {
 	t.s.park(w)
 	return func() bool { return t.s.unpark(w) }
 }
+
+// Poll is Done that asks the driver where only that tells. It does not wait.
+func (t Ticket) Poll() bool {
+	if t.Done() {
+		return true
+	}
+	s, b := t.s, t.s.dev.binding
+	if !s.prompt.Load() || s.dev.ended.Load() != nil {
+		return false
+	}
+	b.Cleanup(b.DoRelaxed(s.ask))
+	return t.Done()
+}

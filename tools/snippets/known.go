@@ -60,6 +60,7 @@ var preambles = map[string]string{
 		"func squareOnGPU(w *pool.Worker, in, out []float32) error; func squareOnCPU(ctx context.Context, in, out []float32) error",
 	"refs/core.go":           "var c *refs.Core; var stream *arena.Stream",
 	"refs/doc.go":            "var state *refs.State; var stream *arena.Stream",
+	"runtime/kernelset.go":   "var m *runtime.Module",
 	"runtime/doc.go":         "var a float32; var x, y []float32; func saxpyOnTheCPU(a float32, x, y []float32) error",
 	"runtime/metrics/doc.go": "func send(name string, labels []string, value float64)",
 }

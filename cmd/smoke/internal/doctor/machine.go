@@ -98,13 +98,15 @@ type Machine struct {
 	Container []string `json:"container"`
 	// PCI has the addresses of NVIDIA's GPUs on the PCI bus.
 	PCI []string `json:"pci_gpus"`
+	// Memory is what the process may have of the host's.
+	Memory Memory `json:"memory"`
 }
 
 // cgroups are words in the names of control groups that container engines choose.
 var cgroups = []string{"docker", "kubepods", "containerd", "libpod", "lxc", "garden"}
 
 func machine(root string) Machine {
-	m := Machine{Container: []string{}, PCI: []string{}}
+	m := Machine{Container: []string{}, PCI: []string{}, Memory: memory(root)}
 	if goruntime.GOOS != "linux" {
 		return m
 	}

@@ -110,7 +110,16 @@ func (r *Report) machineRows(row rows) {
 	row("kernel", orElse(m.Kernel, "unknown"))
 	row("container", orElse(strings.Join(m.Container, ", "), "no sign of one"))
 	row("WSL", map[bool]string{true: "yes", false: "no"}[m.WSL])
+	row("host memory", "RLIMIT_MEMLOCK "+limitText(m.Memory.Locked)+", control group "+limitText(m.Memory.Group))
 	row("NVIDIA GPUs", orElse(strings.Join(m.PCI, ", "), "none on the PCI bus"))
+}
+
+// limitText is a limit of memory, in words.
+func limitText(limit *uint64) string {
+	if limit == nil {
+		return "without limit"
+	}
+	return fmt.Sprintf("%d KiB", *limit>>10)
 }
 
 func (r *Report) fileRows(row rows) {
