@@ -36,7 +36,7 @@ func callable(path string) bool {
 		"os", "reflect", "regexp", "runtime", "syscall", "testing", "text", "unicode", "unique", "unsafe", "weak":
 		return false
 	}
-	return path != module+"runtime" && path != module+"gpu/launch"
+	return !slices.Contains([]string{"arena", "driver", "gpu/launch", "nvrtc", "pool", "refs", "runtime"}, strings.TrimPrefix(path, module))
 }
 
 // module is the path of purecuda and of all its packages.
@@ -45,14 +45,14 @@ const module = "github.com/purecuda/purecuda/"
 // fileParser parses files, those of which no bodies are wanted once.
 type fileParser struct {
 	fset *token.FileSet
-	keep map[string]bool // by file, whether bodies are wanted
+	keep map[string]bool // by file, whether bodies are wanted; they are of a file that is not in it, which cgo has written
 
 	mu     sync.Mutex
 	parsed map[string]*ast.File
 }
 
 func (p *fileParser) parse(_ *token.FileSet, name string, text []byte) (*ast.File, error) {
-	if p.keep[name] {
+	if keep, known := p.keep[name]; keep || !known {
 		return parseFile(p.fset, name, text)
 	}
 	p.mu.Lock()
