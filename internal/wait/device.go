@@ -208,9 +208,10 @@ func (d *Device) sweep() {
 		}
 	}
 	d.mu.Unlock()
-	if len(closed) == 0 || d.ended.Load() != nil {
+	if len(closed) == 0 || d.ended.Load() != nil || !d.asks.Enter() {
 		return
 	}
+	defer d.asks.Leave()
 	d.binding.Cleanup(d.binding.DoRelaxed(func() error {
 		for _, s := range closed {
 			d.binding.Cleanup(s.ask())

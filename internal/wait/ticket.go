@@ -171,9 +171,10 @@ func (t Ticket) Poll() bool {
 		return true
 	}
 	s, b := t.s, t.s.dev.binding
-	if !s.prompt.Load() || s.dev.ended.Load() != nil {
+	if !s.prompt.Load() || s.dev.ended.Load() != nil || !s.dev.asks.Enter() {
 		return false
 	}
+	defer s.dev.asks.Leave()
 	b.Cleanup(b.DoRelaxed(s.ask))
 	return t.Done()
 }

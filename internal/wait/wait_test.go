@@ -768,6 +768,8 @@ func TestNoQuestionAfterClose(t *testing.T) {
 			d.dispatch(clock())
 		})
 		all.Go(func() { _, _ = (Ticket{s, 1}).ask(background, clock()+5*time.Microsecond) })
+		s.prompt.Store(true)
+		all.Go(func() { Ticket{s, 1}.Poll() })
 		for !began.Load() {
 			goruntime.Gosched()
 		}

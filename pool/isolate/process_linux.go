@@ -92,15 +92,15 @@ func (l *link) sendDescriptor(frame []byte, descriptor int) error {
 }
 
 // spinning is how long the socket is asked for the next bytes before the goroutine parks: to wake it takes longer than a
-// small request. Only where there are processors to spare.
+// small request. A machine with fewer processors has none to spare for it.
 const (
-	spinning       = 50 * time.Microsecond
-	processorsLeft = 4
+	spinning        = 50 * time.Microsecond
+	leastProcessors = 4
 )
 
 // read reads what is there, or waits for it.
 func (l *link) read(into []byte) (n, oob int, err error) {
-	spun := goruntime.GOMAXPROCS(0) < processorsLeft
+	spun := goruntime.GOMAXPROCS(0) < leastProcessors
 	raw, err := l.conn.SyscallConn()
 	if err != nil {
 		return 0, 0, err
