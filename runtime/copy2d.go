@@ -15,43 +15,13 @@ import (
 // All else is as with [Upload]. A pitch below the width, or rows that do not fit in dst or src,
 // are errors of kind driver.ErrInvalidArgument.
 func Upload2D[T any](ctx context.Context, s *Stream, dst *Ref[T], dstPitch int, src []T, srcPitch, width, height int) error {
-	if err := usable(ctx, s, "Upload2D"); err != nil {
-		return err
-	}
-	r := rectangle{"upload", width, height}
-	if err := rowsFit(r, dst, dstPitch, len(src), srcPitch, "source"); err != nil {
-		return err
-	}
-	return s.traceCopy(ctx, "upload", "an upload", bytesIn[T](width*height), InOut(dst), Arg{}, func(to, _ driver.DevicePtr) error {
-		if err := s.refuse("Upload2D", pageable); err != nil {
-			return err
-		}
-		s.ctx.stats.uploads.Add(1)
-		s.ctx.stats.uploadBytes.Add(bytesIn[T](width * height))
-		return s.ctx.memory.Load().copier.Upload2D(ctx, s.handle, to, bytesIn[T](dstPitch), bytesOf(src), bytesIn[T](srcPitch),
-			bytesIn[T](width), uint64(height))
-	})
+	return uploadBox(ctx, s, "Upload2D", dst, Pitches{Row: dstPitch}, src, Pitches{Row: srcPitch}, Box{width, height, 1})
 }
 
 // Download2D copies a rectangle from the device, as [Upload2D] does to it. It waits until the
 // rows of dst are filled. All else is as with [Download].
 func Download2D[T any](ctx context.Context, s *Stream, dst []T, dstPitch int, src *Ref[T], srcPitch, width, height int) error {
-	if err := usable(ctx, s, "Download2D"); err != nil {
-		return err
-	}
-	r := rectangle{"download", width, height}
-	if err := rowsFit(r, src, srcPitch, len(dst), dstPitch, "destination"); err != nil {
-		return err
-	}
-	return s.traceCopy(ctx, "download", "a download", bytesIn[T](width*height), In(src), Arg{}, func(from, _ driver.DevicePtr) error {
-		if err := s.refuse("Download2D", pageable); err != nil {
-			return err
-		}
-		s.ctx.stats.downloads.Add(1)
-		s.ctx.stats.downloadBytes.Add(bytesIn[T](width * height))
-		return s.ctx.memory.Load().copier.Download2D(ctx, s.handle, bytesOf(dst), bytesIn[T](dstPitch), from, bytesIn[T](srcPitch),
-			bytesIn[T](width), uint64(height))
-	})
+	return downloadBox(ctx, s, "Download2D", dst, Pitches{Row: dstPitch}, src, Pitches{Row: srcPitch}, Box{width, height, 1})
 }
 
 // Copy2D enqueues a copy of a rectangle within the device on s, and returns. Rows, pitches and
@@ -61,8 +31,7 @@ func Copy2D[T any](s *Stream, dst *Ref[T], dstPitch int, src *Ref[T], srcPitch, 
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")
 	}
-	r := rectangle{"copy", width, height}
-	if err := rowsFit(r, dst, dstPitch, src.Len(), srcPitch, "source"); err != nil {
+	if err := boxFits("copy", Box{width, height, 1}, dst, Pitches{Row: dstPitch}, src.Len(), Pitches{Row: srcPitch}, "source"); err != nil {
 		if _, stale := src.Access(); stale != nil { // says more, of a view out of bounds
 			return stale
 		}
@@ -86,23 +55,6 @@ func Copy2D[T any](s *Stream, dst *Ref[T], dstPitch int, src *Ref[T], srcPitch, 
 type rectangle struct {
 	what          string // "upload"
 	width, height int
-}
-
-// rowsFit is why a rectangle does not fit in memory of the device or in the other memory, or nil.
-func rowsFit[T any](r rectangle, memory *Ref[T], pitch, length, otherPitch int, other string) error {
-	if r.width < 0 || r.height < 0 {
-		return driver.Errorf(driver.ErrInvalidArgument, "%s of %d rows of %d elements: want 0 or more of both", r.what, r.height, r.width)
-	}
-	if err := r.fits(memory.Len(), pitch, "memory"); err != nil {
-		if _, stale := memory.Access(); stale != nil {
-			return stale
-		}
-		return err
-	}
-	if err := r.fits(length, otherPitch, other); err != nil {
-		return err
-	}
-	return nil
 }
 
 // fits is why the rows do not fit in so many elements, or nil.

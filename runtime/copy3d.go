@@ -21,14 +21,19 @@ type Pitches struct{ Row, Plane int }
 // All else is as with [Upload]. Rows or planes that overlap or do not fit in dst or src are errors of kind
 // driver.ErrInvalidArgument.
 func Upload3D[T any](ctx context.Context, s *Stream, dst *Ref[T], to Pitches, src []T, from Pitches, box Box) error {
-	if err := usable(ctx, s, "Upload3D"); err != nil {
+	return uploadBox(ctx, s, "Upload3D", dst, to, src, from, box)
+}
+
+// uploadBox is Upload3D and Upload2D.
+func uploadBox[T any](ctx context.Context, s *Stream, name string, dst *Ref[T], to Pitches, src []T, from Pitches, box Box) error {
+	if err := usable(ctx, s, name); err != nil {
 		return err
 	}
 	if err := boxFits("upload", box, dst, to, len(src), from, "source"); err != nil {
 		return err
 	}
 	return s.traceCopy(ctx, "upload", "an upload", bytesIn[T](box.elements()), InOut(dst), Arg{}, func(device, _ driver.DevicePtr) error {
-		if err := s.refuse("Upload3D", pageable); err != nil {
+		if err := s.refuse(name, pageable); err != nil {
 			return err
 		}
 		s.ctx.stats.uploads.Add(1)
@@ -48,14 +53,19 @@ func Upload3D[T any](ctx context.Context, s *Stream, dst *Ref[T], to Pitches, sr
 // Download3D copies a box from the device, as [Upload3D] does to it. It waits until the rows of dst are
 // filled. All else is as with [Download].
 func Download3D[T any](ctx context.Context, s *Stream, dst []T, to Pitches, src *Ref[T], from Pitches, box Box) error {
-	if err := usable(ctx, s, "Download3D"); err != nil {
+	return downloadBox(ctx, s, "Download3D", dst, to, src, from, box)
+}
+
+// downloadBox is Download3D and Download2D.
+func downloadBox[T any](ctx context.Context, s *Stream, name string, dst []T, to Pitches, src *Ref[T], from Pitches, box Box) error {
+	if err := usable(ctx, s, name); err != nil {
 		return err
 	}
 	if err := boxFits("download", box, src, from, len(dst), to, "destination"); err != nil {
 		return err
 	}
 	return s.traceCopy(ctx, "download", "a download", bytesIn[T](box.elements()), In(src), Arg{}, func(device, _ driver.DevicePtr) error {
-		if err := s.refuse("Download3D", pageable); err != nil {
+		if err := s.refuse(name, pageable); err != nil {
 			return err
 		}
 		s.ctx.stats.downloads.Add(1)
@@ -118,7 +128,10 @@ func (b Box) flat(to, from Pitches) (planes, rows, toPitch, fromPitch int) {
 
 // boxFits is why a box does not fit in memory of the device or in the other memory, or nil.
 func boxFits[T any](what string, box Box, memory *Ref[T], at Pitches, length int, otherAt Pitches, other string) error {
-	if box.Width < 0 || box.Height < 0 || box.Depth < 0 {
+	switch {
+	case box.Depth == 1 && (box.Width < 0 || box.Height < 0):
+		return driver.Errorf(driver.ErrInvalidArgument, "%s of %d rows of %d elements: want 0 or more of both", what, box.Height, box.Width)
+	case box.Width < 0 || box.Height < 0 || box.Depth < 0:
 		return driver.Errorf(driver.ErrInvalidArgument, "%s of %d planes of %d rows of %d elements: want 0 or more of each",
 			what, box.Depth, box.Height, box.Width)
 	}
