@@ -146,9 +146,10 @@ func TestPinnedLimitIsShared(t *testing.T) {
 	s := b.stream(t)
 	data, device := make([]byte, 4<<20), b.memory(t, 4<<20)
 	for range 3 {
-		require.NoError(t, one.Upload(context.Background(), s, device, data))
-		require.NoError(t, two.Upload(context.Background(), s, device, data))
-		b.synchronize(t, s)
+		for _, c := range []*arena.Copier{one, two} {
+			require.NoError(t, c.Upload(context.Background(), s, device, data))
+			b.synchronize(t, s) // until then the copy uses its blocks, and another one may find none
+		}
 		require.NoError(t, lease(t, p, 1<<20).Return())
 	}
 	for _, c := range []*arena.Copier{one, two} {

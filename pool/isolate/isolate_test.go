@@ -173,7 +173,8 @@ func TestDeathBesideOthers(t *testing.T) {
 	})
 }
 
-func TestDeadline(t *testing.T) {
+// A function that returns within the grace costs no child.
+func TestGrace(t *testing.T) {
 	onDrivers(t, func(t *testing.T, g *isolate.Group) {
 		_, _, err := g.Do(within(t), "echo/v1", nil, isolate.WithDevices(0))
 		require.NoError(t, err)
@@ -183,9 +184,19 @@ func TestDeadline(t *testing.T) {
 		_, _, err = g.Do(ctx, "wait/v1", nil, isolate.WithDevices(0))
 		assert.ErrorIs(t, err, driver.ErrTimeout)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, pid, g.Stats().Devices[0].PID, "a function that returns costs no child")
+		_, _, err = g.Do(within(t), "echo/v1", nil, isolate.WithDevices(0))
+		require.NoError(t, err)
+		assert.Equal(t, pid, g.Stats().Devices[0].PID)
+		assert.Zero(t, g.Stats().Devices[0].Deaths)
+	}, isolate.WithGrace(time.Minute))
+}
 
-		ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+func TestDeadline(t *testing.T) {
+	onDrivers(t, func(t *testing.T, g *isolate.Group) {
+		_, _, err := g.Do(within(t), "echo/v1", nil, isolate.WithDevices(0))
+		require.NoError(t, err)
+		pid := g.Stats().Devices[0].PID
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		_, _, err = g.Do(ctx, "spin/v1", nil, isolate.WithDevices(0))
 		assert.ErrorIs(t, err, driver.ErrTimeout)
