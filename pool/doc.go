@@ -43,7 +43,8 @@
 // took, and why not on a GPU.
 //
 // After a sticky error, which ends CUDA for the process ([driver.ErrDeviceLost]), only fallbacks run. A
-// device that fails alone is quarantined for a while, until a probe of the pool succeeds.
+// device that fails alone is quarantined for a while, until a probe of the pool succeeds. [WithHealth] also
+// leaves out devices with errors for which they need a reset.
 //
 // # Concurrency and cost
 //

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/nvml"
 )
 
 // Option changes what [Open] or a call does. Options of Open hold for all calls of the pool. The options
@@ -45,6 +46,7 @@ type config struct {
 	refuse    bool
 	quotas    map[string]uint64
 	remote    func(ordinal int) error
+	health    nvml.API
 }
 
 // The defaults of [WithMinPerDevice], [WithStreams] and [WithQueue].

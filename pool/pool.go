@@ -37,6 +37,8 @@ type Pool struct {
 	calls       int         // begun and not ended
 	closed      bool
 	figures     figures
+	listening   chan struct{} // nil, or closed when the goroutine of WithHealth has ended
+	healthErr   error         // of that
 
 	polling       bool            // pollMemory runs
 	blockedLabels map[string]bool // labels whose quota an earlier request in the queue waits for
@@ -45,7 +47,7 @@ type Pool struct {
 // pools counts the pools of the process.
 var pools atomic.Uint64
 
-// Open makes a pool. It opens no context and starts no goroutine. The first work on each device opens
+// Open makes a pool. It opens no context, and starts no goroutine without [WithHealth]. The first work on each device opens
 // its context, which takes 125 ms, and runs the setup.
 //
 // On a machine without usable CUDA all work goes to the fallback, until [runtime.Runtime.Refresh] finds
@@ -61,10 +63,11 @@ func Open(rt *runtime.Runtime, options ...Option) (*Pool, error) {
 		return nil, err
 	}
 	p.streams, p.limit = max(p.defaults.streams, 1), p.defaults.queue
+	p.probes, p.cancel = context.WithCancel(context.Background())
 	if _, err := p.openDevices(); err != nil && rt.Err() == nil {
+		p.cancel()
 		return nil, err
 	}
-	p.probes, p.cancel = context.WithCancel(context.Background())
 	return p, nil
 }
 
@@ -120,6 +123,7 @@ func (p *Pool) findDevices() error {
 		return driver.Errorf(driver.ErrInvalidArgument, "WithoutDevices%v leaves no device", c.without)
 	}
 	p.updateSpeeds()
+	p.startHealth()
 	return nil
 }
 
@@ -264,6 +268,9 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 	case <-p.drained:
 	case <-ctx.Done():
 		return p.stillRuns(context.Cause(ctx))
+	}
+	if err := p.stopListening(ctx); err != nil {
+		return fmt.Errorf("the pool is not closed: a call of NVML has not returned: %w", err)
 	}
 	var errs []error
 	p.closing.Do(func() {

@@ -25,6 +25,7 @@ type quarantine struct {
 	until    time.Time // of the next probe
 	timer    *time.Timer
 	forget   func() // ends what the runtime reports of it
+	final    bool   // no probe can end it, see WithHealth
 }
 
 // recordSuccess records that a request has succeeded. It does not end a quarantine: the request may have begun
@@ -56,6 +57,9 @@ func (p *Pool) recordFailure(d *device, err error) (others bool) {
 		return lost == nil
 	}
 	q := &d.quarantine
+	if q.final {
+		return lost == nil
+	}
 	q.failures++
 	q.err = err
 	if !q.on && (gone || q.failures >= maxFailures && p.othersInService(d)) {
@@ -110,8 +114,12 @@ func (p *Pool) beginQuarantine(d *device) {
 
 func (p *Pool) scheduleProbe(d *device) {
 	q := &d.quarantine
-	q.until = time.Now().Add(q.pause)
 	q.stop()
+	if q.final {
+		q.until = time.Time{}
+		return
+	}
+	q.until = time.Now().Add(q.pause)
 	if !p.closed {
 		q.timer = time.AfterFunc(q.pause, func() { p.probe(d) })
 	}
@@ -147,7 +155,7 @@ func (p *Pool) probe(d *device) {
 	defer p.endCall() // before mu is unlocked
 	q := &d.quarantine
 	switch {
-	case !q.on:
+	case !q.on || q.final:
 	case err == nil:
 		p.endQuarantine(d)
 	default:
@@ -180,7 +188,7 @@ func (p *Pool) state(d *device) (info runtime.Device, leftOut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := &d.quarantine
-	if q.on && info.Err == nil && errors.Is(q.err, driver.ErrDeviceLost) {
+	if q.on && !q.final && info.Err == nil && errors.Is(q.err, driver.ErrDeviceLost) {
 		p.endQuarantine(d)
 	}
 	if q.on && info.Err == nil {

@@ -174,8 +174,8 @@ func (d *device) unreserve(label string, bytes uint64) {
 	}
 }
 
-// refreshMemory asks the driver for the free memory of the devices whose context is open, unless the
-// figures are younger than age. It holds no lock during the calls.
+// refreshMemory asks the driver for the free memory of the devices whose context is open, and NVML for that
+// of the others, unless the figures are younger than age. It holds no lock during the calls.
 func (p *Pool) refreshMemory(age time.Duration) {
 	for _, c := range p.rt.Contexts() {
 		d, idle := p.beginRefresh(c.Device().Ordinal, age)
@@ -183,15 +183,31 @@ func (p *Pool) refreshMemory(age time.Duration) {
 			continue
 		}
 		free, total, err := c.MemInfo()
-		stats := c.Stats()
-		p.mu.Lock()
-		if r := &d.reserved; err == nil {
-			r.known, r.free, r.used, r.at = true, min(free+stats.Memory.Cached, total), stats.RefBytes, time.Now()
-			if idle {
-				r.idle = r.used
+		if stats := c.Stats(); err == nil {
+			p.setMemory(d, idle, min(free+stats.Memory.Cached, total), stats.RefBytes)
+		}
+	}
+	if p.defaults.health == nil {
+		return
+	}
+	devices, _ := p.openDevices()
+	for _, d := range devices {
+		if d, idle := p.beginRefresh(d.info.Ordinal, age); d != nil {
+			if free, ok := d.freeMemory(p.defaults.health); ok {
+				p.setMemory(d, idle, free, 0)
 			}
 		}
-		p.mu.Unlock()
+	}
+}
+
+// setMemory notes the figures of a device.
+func (p *Pool) setMemory(d *device, idle bool, free, used uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := &d.reserved
+	r.known, r.free, r.used, r.at = true, free, used, time.Now()
+	if idle {
+		r.idle = r.used
 	}
 }
 

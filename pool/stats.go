@@ -34,6 +34,8 @@ type Stats struct {
 	// Reasons counts the calls that fewer devices or the CPU did, by [Report].Reason.
 	Reasons map[Reason]uint64
 	Devices []DeviceStats // in the order of [Pool.Devices]
+	// HealthErr is why NVML does not tell of the devices, see [WithHealth]; nil if it does.
+	HealthErr error
 }
 
 // DeviceStats is a snapshot of the counters and the load of a device.
@@ -49,7 +51,8 @@ type DeviceStats struct {
 	Outstanding time.Duration
 	// Speed is the work that the device does in a second of a stream, relative to other devices.
 	Speed float64
-	// Quarantined is set while the device gets no work, until a probe at NextProbe or later succeeds.
+	// Quarantined is set while the device gets no work, until a probe at NextProbe or later succeeds. NextProbe is
+	// zero where none can succeed, see [WithHealth].
 	Quarantined bool
 	NextProbe   time.Time
 	// Reserved is how many bytes requests have reserved, see [WithReserve]. ReserveLimit depends on the free
@@ -68,7 +71,7 @@ func (p *Pool) Stats() Stats {
 	defer p.mu.Unlock()
 	f := &p.figures
 	s := Stats{Requests: f.requests, Refused: f.refused, Retries: f.retries, Waits: f.waits, Waited: f.waited,
-		Queued: p.queue.length, QueueLimit: p.limit, Reasons: maps.Clone(f.reasons)}
+		Queued: p.queue.length, QueueLimit: p.limit, Reasons: maps.Clone(f.reasons), HealthErr: p.healthErr}
 	for i := range states {
 		d := p.devices[i]
 		s.Devices = append(s.Devices, DeviceStats{Device: states[i], Requests: d.figures.requests, Failures: d.figures.failures, Ran: d.figures.ran,

@@ -164,6 +164,10 @@ func TestWatch(t *testing.T) {
 	e := <-heard
 	assert.True(t, e.Xid.NeedsReset())
 	assert.Equal(t, "Xid 79: the device has fallen off the bus", e.Xid.String())
+	assert.Equal(t, e, <-heard, "once from the driver, and once because nothing can be asked of it")
+	require.Eventually(t, func() bool { return m.Registered() == 1 }, time.Minute, time.Millisecond)
+	m.Emit(whole, nvml.EventXid, 31)
+	assert.EqualValues(t, 31, (<-heard).Xid, "the others are heard")
 	cancel(io.EOF)
 	assert.ErrorIs(t, <-done, io.EOF)
 	assert.Zero(t, m.EventSets())

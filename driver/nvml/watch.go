@@ -11,10 +11,14 @@ import (
 // after its context has ended.
 const watchMilliseconds = 250
 
+// xidLost is that of a device that has fallen off the bus.
+const xidLost = 79
+
 // Watch calls f for every Xid and ECC error of the devices, until ctx ends, and returns ctx's cause
 // then. f is called on the goroutine of Watch; events that come meanwhile wait. Without devices it
 // watches all. A device that has no such events is left out; if none has any, the error is of
-// kind [driver.ErrUnsupported]. An error or a panic of f ends Watch, which returns it.
+// kind [driver.ErrUnsupported]. A device that is lost is an event with Xid 79, at times a second one, and
+// is left out then; losing the last one ends Watch. An error or a panic of f ends Watch, which returns it.
 func Watch(ctx context.Context, api API, f func(Event) error, devices ...Device) error {
 	if ctx == nil || api == nil || f == nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "Watch takes a context, an NVML and a function that are not nil")
@@ -30,9 +34,31 @@ func Watch(ctx context.Context, api API, f func(Event) error, devices ...Device)
 			}
 		}
 	}
+	for {
+		lost, err := watch(ctx, api, f, devices)
+		if !lost {
+			return err
+		}
+		var left []Device
+		for _, d := range devices {
+			if _, r := api.Memory(d); r != ErrorGPUIsLost {
+				left = append(left, d)
+			} else if err := contain.Do(func() error { return f(Event{Device: d, Type: EventXid, Xid: xidLost}) }); err != nil {
+				return err
+			}
+		}
+		if len(left) == 0 || len(left) == len(devices) {
+			return err
+		}
+		devices = left
+	}
+}
+
+// watch is Watch until a device is lost, for which NVML refuses the whole set.
+func watch(ctx context.Context, api API, f func(Event) error, devices []Device) (lost bool, err error) {
 	set, r := api.CreateEventSet()
 	if r != Success {
-		return Failed(api, "nvmlEventSetCreate", r)
+		return false, Failed(api, "nvmlEventSetCreate", r)
 	}
 	defer api.FreeEventSet(set)
 	registered := false
@@ -44,12 +70,12 @@ func Watch(ctx context.Context, api API, f func(Event) error, devices ...Device)
 			r = ErrorNotSupported
 		}
 		if r != Success && r != ErrorNotSupported {
-			return Failed(api, "nvmlDeviceRegisterEvents", r)
+			return r == ErrorGPUIsLost, Failed(api, "nvmlDeviceRegisterEvents", r)
 		}
 		registered = registered || r == Success
 	}
 	if !registered {
-		return driver.Errorf(driver.ErrUnsupported, "none of %d devices tells of events: %w", len(devices), ErrorNotSupported)
+		return false, driver.Errorf(driver.ErrUnsupported, "none of %d devices tells of events: %w", len(devices), ErrorNotSupported)
 	}
 	for ctx.Err() == nil {
 		e, r := api.WaitEvent(set, watchMilliseconds)
@@ -57,11 +83,11 @@ func Watch(ctx context.Context, api API, f func(Event) error, devices ...Device)
 		case ErrorTimeout:
 		case Success:
 			if err := contain.Do(func() error { return f(e) }); err != nil {
-				return err
+				return false, err
 			}
 		default:
-			return Failed(api, "nvmlEventSetWait_v2", r)
+			return r == ErrorGPUIsLost, Failed(api, "nvmlEventSetWait_v2", r)
 		}
 	}
-	return context.Cause(ctx)
+	return false, context.Cause(ctx)
 }

@@ -62,7 +62,8 @@ func (m *Machine) Fail(method string, r nvml.Result) {
 	m.faults[method] = r
 }
 
-// Vanish makes a device fall off the bus, with its Xid 79: all calls about it return ErrorGPUIsLost.
+// Vanish makes a device fall off the bus, with its Xid 79: all calls about it return ErrorGPUIsLost, and so
+// do waits of an event set that hears of it.
 func (m *Machine) Vanish(uuid string) {
 	m.Emit(uuid, nvml.EventXid, 79)
 	m.mu.Lock()
@@ -467,6 +468,11 @@ func (m *Machine) next(set nvml.EventSet) (nvml.Event, nvml.Result, <-chan struc
 	}
 	i := slices.IndexFunc(m.queue, func(q queued) bool { return q.set == set })
 	if i < 0 {
+		for d := range m.sets[set] {
+			if m.lost[m.all[d-1].UUID] {
+				return nvml.Event{}, nvml.ErrorGPUIsLost, nil
+			}
+		}
 		return nvml.Event{}, nvml.ErrorTimeout, m.changed
 	}
 	event := m.queue[i].event

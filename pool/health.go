@@ -1,0 +1,126 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/nvml"
+)
+
+// WithHealth makes the pool use what NVML knows of its devices. It is an option of Open only.
+//
+//   - A device is quarantined until the pool is closed after an Xid that asks for a reset, since results
+//     may be wrong and no probe can tell. See [nvml.Xid.NeedsReset].
+//   - So is one with a memory error that asks for a reset, see [nvml.Status.Fault], at Open or later, unless
+//     no other device is in service.
+//   - [WithReserve] knows how much memory other programs have taken before a device's context is open.
+//
+// One goroutine listens while the pool is open, and [Pool.Close] takes up to 250 ms longer. NVML must not
+// be closed before the pool. Where it tells of no events, [Stats].HealthErr says why, and the pool works as
+// without it.
+func WithHealth(api nvml.API) Option {
+	return func(c *config) { c.health, c.ofOpen = api, "WithHealth" }
+}
+
+// startHealth begins to listen to NVML once the devices are known. p.mu is held.
+func (p *Pool) startHealth() {
+	if p.defaults.health == nil || p.closed {
+		return
+	}
+	p.listening = make(chan struct{})
+	go func() {
+		defer close(p.listening)
+		if err := p.listen(p.probes, p.defaults.health); p.probes.Err() == nil {
+			p.setHealthErr(err)
+		}
+	}()
+}
+
+func (p *Pool) setHealthErr(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.healthErr = err
+}
+
+// listen quarantines the devices that NVML finds bad, until ctx ends.
+func (p *Pool) listen(ctx context.Context, api nvml.API) error {
+	var handles []nvml.Device
+	var unknown []error
+	of := map[nvml.Device][]*device{} // several are MIG instances
+	for _, d := range p.devices {
+		handle, err := nvml.Find(api, d.info.UUID)
+		if err != nil {
+			unknown = append(unknown, err)
+			continue
+		}
+		if whole, r := api.Parent(handle); r == nvml.Success {
+			handle = whole
+		}
+		if of[handle] == nil {
+			handles = append(handles, handle)
+		}
+		of[handle] = append(of[handle], d)
+	}
+	takeOut := func(handle nvml.Device, err error, gone bool) {
+		for _, d := range of[handle] {
+			p.takeOut(d, err, gone)
+		}
+	}
+	for _, handle := range handles {
+		takeOut(handle, nvml.Read(api, handle).Fault(), false)
+	}
+	p.setHealthErr(errors.Join(unknown...))
+	if len(handles) == 0 {
+		return errors.Join(unknown...)
+	}
+	return nvml.Watch(ctx, api, func(e nvml.Event) error {
+		if e.Type == nvml.EventXid && e.Xid.NeedsReset() {
+			takeOut(e.Device, fmt.Errorf("%v: reset the device", e.Xid), true)
+		} else if of[e.Device] != nil {
+			takeOut(e.Device, nvml.Read(api, e.Device).Fault(), false)
+		}
+		return nil
+	}, handles...)
+}
+
+// takeOut quarantines a device for good. The last one stays in service unless it is gone.
+func (p *Pool) takeOut(d *device, err error, gone bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := &d.quarantine
+	if err == nil || q.final || !gone && !p.othersInService(d) {
+		return
+	}
+	failed := driver.Errorf(driver.ErrDriverCallFailed, "%w", err)
+	failed.Device = d.info.Ordinal
+	q.final, q.err = true, failed
+	p.beginQuarantine(d)
+}
+
+// stopListening waits until the goroutine of WithHealth has ended, or ctx.
+func (p *Pool) stopListening(ctx context.Context) error {
+	p.mu.Lock()
+	listening := p.listening
+	p.mu.Unlock()
+	if listening == nil {
+		return nil
+	}
+	select {
+	case <-listening:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// freeMemory returns what NVML says is free on a device.
+func (d *device) freeMemory(api nvml.API) (bytes uint64, ok bool) {
+	handle, err := nvml.Find(api, d.info.UUID)
+	if err != nil {
+		return 0, false
+	}
+	m, r := api.Memory(handle)
+	return m.Free, r == nvml.Success
+}
