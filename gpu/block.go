@@ -49,7 +49,8 @@ func (b *block) reset() {
 	clear(b.at)
 	clear(b.slots[0])
 	clear(b.slots[1])
-	b.vars, b.used = &vars{bytes: b.vars.bytes}, false
+	b.vars.reset()
+	b.used = false
 }
 
 // warp is the part of the block with the warp of a rank.

@@ -31,7 +31,7 @@ func newLoops(l *launch, kernel func(b *Block)) *loops {
 
 func (c *loops) run(number int) {
 	if c.b.t.vars {
-		c.first.b.vars = &vars{bytes: c.SharedBytes}
+		c.first.b.vars.reset()
 	}
 	c.b = Block{t: c.first}
 	c.b.t.block = c.Grid.place(number)

@@ -115,6 +115,28 @@ func TestSharedMemoryBeginsWithJunk(t *testing.T) {
 	}
 }
 
+// TestSharedMemoryOfTheNextBlock gives each block variables of its own, whatever the blocks before it had.
+func TestSharedMemoryOfTheNextBlock(t *testing.T) {
+	kernel := func(th *gpu.Thread) {
+		if th.BlockX()%3 == 0 {
+			if a, b := gpu.Shared[uint64](th), gpu.Shared[bool](th); *a != ^uint64(0) || !*b {
+				panic("zeroed")
+			} else {
+				*a, *b = 0, false
+			}
+			return
+		}
+		if a := gpu.Shared[[2]int32](th); *a != [2]int32{-1, -1} {
+			panic("zeroed")
+		} else {
+			*a = [2]int32{}
+		}
+	}
+	shape := gpu.Shape{Grid: gpu.Dim3{X: 60}, Block: gpu.Dim3{X: 1}}
+	require.NoError(t, gpu.Run(shape, kernel))
+	require.NoError(t, gpu.RunBlocks(shape, kernel, func(b *gpu.Block) { kernel(b.Thread()) }))
+}
+
 func one(block int) gpu.Shape { return gpu.Shape{Grid: gpu.Dim3{X: 2}, Block: gpu.Dim3{X: block}} }
 
 func TestErrors(t *testing.T) {

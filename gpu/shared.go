@@ -19,18 +19,35 @@ func Shared[T any](t *Thread) *T {
 	n := t.shared
 	t.shared++
 	t.vars = true
-	v, ok := t.b.vars.shared(n, func() any { return newShared[T]() }).(*T)
+	v, ok := t.b.vars.shared(n, again[T]).value.(*T)
 	if !ok {
 		fault("gpu.Shared[%v]: other threads of the block have another type for their call number %d", reflect.TypeFor[T](), n+1)
 	}
 	return v
 }
 
-// newShared makes a variable with junk.
-func newShared[T any]() *T {
+// variable is one in shared memory.
+type variable struct {
+	value  any // *T
+	memory []byte
+	fill   byte // of junk: all bits set, which is a NaN in a float; a bool has to be 0 or 1
+}
+
+// again makes a variable with junk, of the memory that an earlier block had if its type was this one.
+func again[T any](old *variable) *variable {
+	if old != nil {
+		if _, ok := old.value.(*T); ok {
+			old.junk()
+			return old
+		}
+	}
 	v := new(T)
-	junk(unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)), reflect.TypeFor[T]())
-	return v
+	made := &variable{value: v, memory: unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)), fill: 0xff}
+	if plain(reflect.TypeFor[T]()) {
+		made.fill = 1
+	}
+	made.junk()
+	return made
 }
 
 // DynamicShared is the dynamic shared memory of the block, whose size the launch tells, as a slice of T.
@@ -52,51 +69,70 @@ func DynamicShared[T any](t *Thread) []T {
 
 // vars are the variables of one block in shared memory. The first thread that asks for one makes it.
 type vars struct {
-	made  [maxShared]atomic.Pointer[any]
+	made  [maxShared]atomic.Pointer[variable]
+	old   [maxShared]*variable // of an earlier block; threads that are goroutines have none
 	once  sync.Once
 	words []Uint4 // the dynamic ones, aligned to 16 bytes as far as Go aligns
 	bytes int
 }
 
+// reset makes all variables junk for the next block, which takes their memory.
+func (v *vars) reset() {
+	for n := range v.made {
+		p := v.made[n].Load()
+		if p == nil {
+			break // each thread begins with the first
+		}
+		v.old[n] = p
+		v.made[n].Store(nil)
+	}
+	words := v.words
+	v.once, v.words = sync.Once{}, nil
+	if words != nil {
+		v.once.Do(func() { v.words = words; v.junk() })
+	}
+}
+
 // shared returns the variable with a number.
-func (v *vars) shared(n int, make func() any) any {
+func (v *vars) shared(n int, make func(old *variable) *variable) *variable {
 	if n >= maxShared {
 		fault("gpu.Shared: a thread makes more than %d calls", maxShared)
 	}
 	p := v.made[n].Load()
 	if p == nil {
-		made := make()
-		if v.made[n].CompareAndSwap(nil, &made) {
+		made := make(v.old[n])
+		if v.made[n].CompareAndSwap(nil, made) {
 			return made
 		}
 		p = v.made[n].Load()
 	}
-	return *p
+	return p
 }
 
 // dynamic returns the dynamic shared memory.
 func (v *vars) dynamic() []Uint4 {
 	v.once.Do(func() {
 		v.words = make([]Uint4, (v.bytes+15)/16)
-		for i := range v.words {
-			v.words[i] = Uint4{^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0)}
-		}
+		v.junk()
 	})
 	return v.words
 }
 
-// junk fills memory with what is no zero: all bits set, which is a NaN in a float. A bool has to be 0 or 1.
-func junk(memory []byte, t reflect.Type) {
-	fill := byte(0xff)
-	if plain(t) {
-		fill = 1
+// junk fills the dynamic memory.
+func (v *vars) junk() {
+	for i := range v.words {
+		v.words[i] = Uint4{^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0)}
 	}
-	if len(memory) == 0 {
+}
+
+// junk fills the memory with what is no zero.
+func (v *variable) junk() {
+	if len(v.memory) == 0 {
 		return
 	}
-	memory[0] = fill
-	for done := 1; done < len(memory); done *= 2 {
-		copy(memory[done:], memory[:done])
+	v.memory[0] = v.fill
+	for done := 1; done < len(v.memory); done *= 2 {
+		copy(v.memory[done:], v.memory[:done])
 	}
 }
 

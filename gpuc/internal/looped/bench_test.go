@@ -33,7 +33,8 @@ func BenchmarkBesideLoops(b *testing.B) {
 			return nil
 		}},
 		{"sgemm", func() error { return SgemmCPU(grid(side/16, side/16, 16, 16), c, a, m, side) }, func() error { return sgemm(c, a, m, side) }},
-		{"block sum", func() error { return BlockSumCPU(grid(n/256, 1, 256), in, sums) }, func() error { return blockSum(in, sums) }},
+		{"block sum", func() error { return BlockSumCPU(grid(n/256, 1, 256), in, sums) }, func() error { return treeSum(in, sums) }},
+		{"block sum beside one sum", func() error { return BlockSumCPU(grid(n/256, 1, 256), in, sums) }, func() error { return blockSum(in, sums) }},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
@@ -78,6 +79,24 @@ func sgemm(c, a, b []float32, n int) error {
 	return nil
 }
 
+// treeSum adds in the order of BlockSum, which the result depends on where the numbers are floats.
+func treeSum(in, out []int64) error {
+	for i := range out {
+		var part [256]int64
+		for r, v := range in[i*256 : (i+1)*256] {
+			part[r] = v
+		}
+		for d := 128; d > 0; d /= 2 {
+			for r := range d {
+				part[r] += part[r+d]
+			}
+		}
+		out[i] = part[0]
+	}
+	return nil
+}
+
+// blockSum adds in another order, with no memory between.
 func blockSum(in, out []int64) error {
 	for i := range out {
 		var sum int64

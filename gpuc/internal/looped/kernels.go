@@ -354,3 +354,36 @@ func WalksDown(t *gpu.Thread, x, y []int32) {
 func Flat(t *gpu.Thread, x []int32) {
 	x[t.ThreadY()*4+t.ThreadX()] = int32(t.Rank())
 }
+
+// Only has what one thread does, along each axis.
+//
+//purecuda:kernel
+func Only(t *gpu.Thread, x []int32, n, m int) {
+	part := gpu.Shared[[3]int32](t)
+	i := t.GlobalX()
+	if i == n {
+		part[0] = int32(t.ThreadX()*10 + t.Rank())
+	}
+	t.Barrier()
+	if j := t.GlobalY(); j == m+1 {
+		part[1] = int32(t.ThreadY() + 1)
+	}
+	t.Barrier()
+	r := t.ThreadX()
+	if r == 'b'-'a'+2.0 {
+		part[2] = int32(i)
+	}
+	t.Barrier()
+	if r == 0 {
+		x[t.BlockY()*t.GridDimX()+t.BlockX()] = part[0] ^ part[1]<<8 ^ part[2]<<16
+	}
+}
+
+// FailsAlone has an index out of range in the only thread that takes it.
+//
+//purecuda:kernel
+func FailsAlone(t *gpu.Thread, x []int32) {
+	if i := t.GlobalX(); i == 37 {
+		x[len(x)] = 1
+	}
+}

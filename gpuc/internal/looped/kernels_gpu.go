@@ -18,7 +18,7 @@ var kernelImage0 []byte
 
 var kernelModule = launch.Module{
 	Images:  []runtime.Image{{Arch: 75, Code: kernelImage0}},
-	Kernels: []string{"Saxpy", "Sgemm", "BlockSum", "Scan", "Transpose", "Mixed", "Guarded", "Fails", "SHA256", "Shuffled", "Helped", "Diverging", "Loaded", "Switched", "Pointing", "Axpy", "Walks", "WalksDown", "Flat"},
+	Kernels: []string{"Saxpy", "Sgemm", "BlockSum", "Scan", "Transpose", "Mixed", "Guarded", "Fails", "SHA256", "Shuffled", "Helped", "Diverging", "Loaded", "Switched", "Pointing", "Axpy", "Walks", "WalksDown", "Flat", "Only", "FailsAlone"},
 }
 
 // Kernels are the kernels of this package in a context. They can be used by several goroutines.
@@ -239,18 +239,18 @@ func kernelLoops2(b_ *gpu.Block, in []int64, out []int64) {
 			}
 		}
 	}
-	for z_ := range t.BlockDimZ() {
-		b_.Z = z_
-		for y_ := range t.BlockDimY() {
-			b_.Y = y_
-			for x_ := range t.BlockDimX() {
-				b_.X = x_
-				var r int = x_
-//line kernels.go:60
-				if r == 0 {
+	if first_ := int(0); 0 <= first_ && first_ < 0+t.BlockDimX() {
+		end_ := first_ + 1
+		b_.X = first_ - 0
+		for z_ := range t.BlockDimZ() {
+			b_.Z = z_
+			for y_ := range t.BlockDimY() {
+				b_.Y = y_
+				for r := first_; r < end_; r++ {
+//line kernels.go:61
 					out[t.BlockX()] = part[0]
+//line kernels_gpu.go:253
 				}
-//line kernels_gpu.go:254
 			}
 		}
 	}
@@ -1196,4 +1196,149 @@ func FlatAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConf
 		x_ := launch.Copy(c, "x", x, true)
 		return c.Finish((*launch.Kernels)(k), func() error { return k.Flat(c.Stream, shape, x_) })
 	}, func() error { return FlatCPU(shape, x) })
+}
+
+// Only launches the kernel Only on a stream.
+func (k *Kernels) Only(stream *runtime.Stream, shape runtime.LaunchConfig, x *runtime.Ref[int32], n int, m int) error {
+	return (*launch.Kernels)(k).Launch(19, stream, shape, runtime.InOut(x), runtime.Value(x.Len()), runtime.Value(n), runtime.Value(m))
+}
+
+// kernelLoops19 is Only as loops over the threads of a block.
+func kernelLoops19(b_ *gpu.Block, x []int32, n int, m int) {
+	t := b_.Thread()
+	fromX_ := t.BlockX() * t.BlockDimX()
+	fromY_ := t.BlockY() * t.BlockDimY()
+//line kernels.go:362
+	part := gpu.Shared[[3]int32](t)
+//line kernels_gpu.go:1214
+	if first_ := int(n); fromX_ <= first_ && first_ < fromX_+t.BlockDimX() {
+		end_ := first_ + 1
+		b_.X = first_ - fromX_
+		for z_ := range t.BlockDimZ() {
+			b_.Z = z_
+			for y_ := range t.BlockDimY() {
+				b_.Y = y_
+				for i := first_; i < end_; i++ {
+					x_ := i - fromX_
+					b_.X = x_
+					r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
+//line kernels.go:365
+					part[0] = int32(x_*10 + r_)
+//line kernels_gpu.go:1228
+				}
+			}
+		}
+	}
+	if first_ := int(m + 1); fromY_ <= first_ && first_ < fromY_+t.BlockDimY() {
+		end_ := first_ + 1
+		b_.Y = first_ - fromY_
+		for z_ := range t.BlockDimZ() {
+			b_.Z = z_
+			for j := first_; j < end_; j++ {
+				for x_ := range t.BlockDimX() {
+					b_.X = x_
+					y_ := j - fromY_
+					b_.Y = y_
+//line kernels.go:369
+					part[1] = int32(y_ + 1)
+//line kernels_gpu.go:1245
+				}
+			}
+		}
+	}
+	if first_ := int('b' - 'a' + 2.0); 0 <= first_ && first_ < 0+t.BlockDimX() {
+		end_ := first_ + 1
+		b_.X = first_ - 0
+		for z_ := range t.BlockDimZ() {
+			b_.Z = z_
+			for y_ := range t.BlockDimY() {
+				b_.Y = y_
+				for r := first_; r < end_; r++ {
+					x_ := r - 0
+					b_.X = x_
+					var i int = (fromX_ + x_)
+//line kernels.go:374
+					part[2] = int32(i)
+//line kernels_gpu.go:1263
+				}
+			}
+		}
+	}
+	if first_ := int(0); 0 <= first_ && first_ < 0+t.BlockDimX() {
+		end_ := first_ + 1
+		b_.X = first_ - 0
+		for z_ := range t.BlockDimZ() {
+			b_.Z = z_
+			for y_ := range t.BlockDimY() {
+				b_.Y = y_
+				for r := first_; r < end_; r++ {
+//line kernels.go:378
+					x[t.BlockY()*t.GridDimX()+t.BlockX()] = part[0] ^ part[1]<<8 ^ part[2]<<16
+//line kernels_gpu.go:1278
+				}
+			}
+		}
+	}
+}
+
+// OnlyCPU runs the kernel Only on the CPU.
+func OnlyCPU(shape runtime.LaunchConfig, x []int32, n int, m int) error {
+	return launch.CPU(shape, func(t *gpu.Thread) { Only(t, x, n, m) }, func(b *gpu.Block) { kernelLoops19(b, x, n, m) })
+}
+
+// OnlyAuto runs the kernel Only on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+func OnlyAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32, n int, m int) (launch.Place, error) {
+	return launch.Auto(ctx, rt, "Only", func(c *launch.Copies) error {
+		k, err := Load(c.Context())
+		if err != nil {
+			return err
+		}
+		defer k.Close()
+		x_ := launch.Copy(c, "x", x, true)
+		return c.Finish((*launch.Kernels)(k), func() error { return k.Only(c.Stream, shape, x_, n, m) })
+	}, func() error { return OnlyCPU(shape, x, n, m) })
+}
+
+// FailsAlone launches the kernel FailsAlone on a stream.
+func (k *Kernels) FailsAlone(stream *runtime.Stream, shape runtime.LaunchConfig, x *runtime.Ref[int32]) error {
+	return (*launch.Kernels)(k).Launch(20, stream, shape, runtime.InOut(x), runtime.Value(x.Len()))
+}
+
+// kernelLoops20 is FailsAlone as loops over the threads of a block.
+func kernelLoops20(b_ *gpu.Block, x []int32) {
+	t := b_.Thread()
+	fromX_ := t.BlockX() * t.BlockDimX()
+	if first_ := int(37); fromX_ <= first_ && first_ < fromX_+t.BlockDimX() {
+		end_ := first_ + 1
+		b_.X = first_ - fromX_
+		for z_ := range t.BlockDimZ() {
+			b_.Z = z_
+			for y_ := range t.BlockDimY() {
+				b_.Y = y_
+				for i := first_; i < end_; i++ {
+//line kernels.go:387
+					x[len(x)] = 1
+//line kernels_gpu.go:1322
+				}
+			}
+		}
+	}
+}
+
+// FailsAloneCPU runs the kernel FailsAlone on the CPU.
+func FailsAloneCPU(shape runtime.LaunchConfig, x []int32) error {
+	return launch.CPU(shape, func(t *gpu.Thread) { FailsAlone(t, x) }, func(b *gpu.Block) { kernelLoops20(b, x) })
+}
+
+// FailsAloneAuto runs the kernel FailsAlone on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+func FailsAloneAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32) (launch.Place, error) {
+	return launch.Auto(ctx, rt, "FailsAlone", func(c *launch.Copies) error {
+		k, err := Load(c.Context())
+		if err != nil {
+			return err
+		}
+		defer k.Close()
+		x_ := launch.Copy(c, "x", x, true)
+		return c.Finish((*launch.Kernels)(k), func() error { return k.FailsAlone(c.Stream, shape, x_) })
+	}, func() error { return FailsAloneCPU(shape, x) })
 }

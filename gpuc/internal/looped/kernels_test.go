@@ -100,6 +100,16 @@ func TestLoopsAreTheKernel(t *testing.T) {
 			func(th *gpu.Thread, x []int32) { WalksDown(th, x, y) },
 			func(shape runtime.LaunchConfig, x []int32) error { return WalksDownCPU(shape, x, y) })
 	})
+	t.Run("Only", func(t *testing.T) {
+		for _, n := range []int{-1, 0, 5, 31, 32, 64} {
+			same(t, grid(2, 3, 32), 6, random[int32],
+				func(th *gpu.Thread, x []int32) { Only(th, x, n, n%4) },
+				func(shape runtime.LaunchConfig, x []int32) error { return OnlyCPU(shape, x, n, n%4) })
+			same(t, grid(2, 3, 8, 2), 6, random[int32],
+				func(th *gpu.Thread, x []int32) { Only(th, x, -1, n) },
+				func(shape runtime.LaunchConfig, x []int32) error { return OnlyCPU(shape, x, -1, n) })
+		}
+	})
 	t.Run("SHA256", func(t *testing.T) {
 		data := make([]byte, 64*50)
 		for i := range data {
@@ -136,6 +146,9 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 	err := FailsCPU(grid(1, 1, 64), make([]int32, 100))
 	require.Error(t, err)
 	assert.Regexp(t, want, err.Error())
+	err = FailsAloneCPU(grid(2, 1, 32), make([]int32, 100))
+	require.Error(t, err)
+	assert.Regexp(t, `gpu: kernels\.go:\d+: runtime error: index out of range \[100\] with length 100 in block \(1,0,0\), thread \(5,0,0\)$`, err.Error())
 	// A loop over elements does not keep the thread.
 	err = SaxpyCPU(grid(1, 1, 64), 1, make([]float32, 50), make([]float32, 40))
 	require.Error(t, err)

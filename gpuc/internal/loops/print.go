@@ -154,6 +154,7 @@ func (c *cutter) region(r *region) {
 	b := c.own("b")
 	ends := 3
 	first, end := c.own("first"), c.own("end")
+	base := first // the element of the block's first thread
 	if w := r.walk; w != nil {
 		name, limit := "XYZ"[w.axis:w.axis+1], c.text(w.limit, false)
 		ends++
@@ -161,14 +162,25 @@ func (c *cutter) region(r *region) {
 		if !w.block {
 			c.origin[w.axis], from = true, c.own("from"+name)
 		}
-		if w.steps {
+		size := c.dim(w.axis, "%[3]s")
+		if w.one {
+			base = from
+		}
+		switch {
+		case w.steps:
 			c.usesT = true
 			c.printf("for %s := %s; %s < %s; %s += %s.GlobalDim%s() {\n", first, from, first, limit, first, c.thread.Name(), name)
-		} else {
+		case w.one:
+			c.printf("if %[1]s := int(%[2]s); %[3]s <= %[1]s && %[1]s < %[3]s+%[4]s {\n", first, limit, from, size)
+		default:
 			c.printf("{\n%s := %s\n", first, from)
 		}
-		c.printf("%s := min(%s+%s, %s)\n", end, first, c.dim(w.axis, "%[3]s"), limit)
-		c.printf("if %s < 0 || %s > %s {\n\tpanic(\"this cannot be, and Go needs no checks of what is within\")\n}\n%s.%s = -1 // it is not kept\n", first, end, limit, b, name)
+		if w.one {
+			c.printf("%s := %s + 1\n%s.%s = %s - %s\n", end, first, b, name, first, from)
+		} else {
+			c.printf("%s := min(%s+%s, %s)\n", end, first, size, limit)
+			c.printf("if %s < 0 || %s > %s {\n\tpanic(\"this cannot be, and Go needs no checks of what is within\")\n}\n%s.%s = -1 // it is not kept\n", first, end, limit, b, name)
+		}
 	}
 	for axis := 2; axis >= 0; axis-- {
 		if axis > 0 && c.Block[axis] == 1 && (r.walk == nil || r.walk.axis != axis) {
@@ -218,7 +230,7 @@ func (c *cutter) region(r *region) {
 	inner := c.out
 	c.out = head
 	if w := r.walk; w != nil && (c.usesRank || c.usesPlace) {
-		c.printf("%[1]s := %[2]s - %[3]s\n%[4]s.%[5]s = %[1]s\n", c.own("xyz"[w.axis:w.axis+1]), w.i.Name, first, b, "XYZ"[w.axis:w.axis+1])
+		c.printf("%[1]s := %[2]s - %[3]s\n%[4]s.%[5]s = %[1]s\n", c.own("xyz"[w.axis:w.axis+1]), w.i.Name, base, b, "XYZ"[w.axis:w.axis+1])
 	}
 	if c.usesRank {
 		c.printf("%s := %s\n", c.own("r"), c.rankText())

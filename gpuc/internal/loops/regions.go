@@ -40,11 +40,13 @@ type part struct {
 //	if i := t.GlobalX(); i < limit {
 //	if i >= limit { return }
 //	if t.ThreadX() < limit {
+//	if t.ThreadX() == only {
 //
 // Threads of a block do not wait for each other there, so all of them take a step together: their elements lie side by
 // side, and the loop over the threads is one over elements.
 type walk struct {
 	steps bool // more than one
+	one   bool // i == limit, not i < limit
 	block bool // i counts the threads of the block, not of the grid
 	axis  int  // 0 is X
 	i     *ast.Ident
@@ -294,6 +296,10 @@ func (c *cutter) walkOf(list []ast.Stmt, body bool) (w *walk, parts []ast.Stmt) 
 			}
 			return c.element(nil, s.Cond, token.GEQ), list[1:]
 		case alone && s.Else == nil:
+			if w = c.element(s.Init, s.Cond, token.EQL); w != nil {
+				w.one = true
+				return w, s.Body.List
+			}
 			return c.element(s.Init, s.Cond, token.LSS), s.Body.List
 		}
 	}
