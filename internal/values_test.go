@@ -148,6 +148,7 @@ var values = []reflect.Type{
 	typed[kernels.Image](),
 	typed[kernels.Reducer](),
 	typed[kernels.SHA256Chunks](),
+	typed[kernels.SHA256Rounds](),
 	typed[kernels.Saxpy](),
 	typed[kernels.Source](),
 	typed[kernels.Sum](),

@@ -37,6 +37,7 @@ func All() []Source {
 		newSource("histogram256", Histogram256Block, source.Histogram256SM75, source.Histogram256SM90),
 		newSource("saxpy", SaxpyBlock, source.SaxpySM75, source.SaxpySM90),
 		newSource("sha256_chunks", SHA256ChunksBlock, source.SHA256ChunksSM75, source.SHA256ChunksSM90),
+		newSource("sha256_rounds", SHA256RoundsBlock, source.SHA256RoundsSM75, source.SHA256RoundsSM90),
 		newSource("sum", SumBlock, source.SumSM75, source.SumSM90),
 		newSource("vector_add", VectorAddBlock, source.VectorAddSM75, source.VectorAddSM90),
 	}

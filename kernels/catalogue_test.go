@@ -38,6 +38,7 @@ func TestEntryParametersAreTheDocumentedOnes(t *testing.T) {
 		"gram":          {"u64", "u64", "u64", "u64", "u32", "u32", "u64", "u64"},
 		"histogram256":  {"u64", "u64", "u64", "u64"},
 		"sha256_chunks": {"u64", "u64", "u64", "u64", "u32", "u64", "u64"},
+		"sha256_rounds": {"u64", "u64", "u32"},
 	}
 	param := regexp.MustCompile(`\.param \.(\w+) `)
 	for _, s := range All() {
@@ -113,5 +114,11 @@ func TestResidentBlocks(t *testing.T) {
 	} {
 		assert.Equal(t, c.sum, SumBlocks(c.n, c.multiprocessors), "SumBlocks(%d, %d)", c.n, c.multiprocessors)
 		assert.Equal(t, c.histogram, Histogram256Blocks(c.n, c.multiprocessors), "Histogram256Blocks(%d, %d)", c.n, c.multiprocessors)
+	}
+}
+
+func TestSHA256RoundsEnough(t *testing.T) {
+	for multiprocessors, want := range map[int]int{math.MinInt: 2048, 0: 2048, 1: 2048, 132: 270336, math.MaxInt: math.MaxInt32 / 2048 * 2048} {
+		assert.Equal(t, want, SHA256RoundsEnough(multiprocessors), "%d multiprocessors", multiprocessors)
 	}
 }

@@ -10,6 +10,7 @@
 //	gram           X'WX of every strip of rows               float64
 //	histogram256   how often each byte value occurs          uint64 counters
 //	sha256_chunks  SHA-256 of every chunk, one thread each
+//	sha256_rounds  SHA-256 of every digest, over and over, one thread each
 //
 // These are the parameters, in order. A slice is two parameters: its address in device memory, and its length of 64
 // bits. A Quad is 16 bytes:
@@ -20,10 +21,11 @@
 //	gram          (x, weights []float64, k uint32, strips uint32, partials []float64)
 //	histogram256  (data []byte, counts []uint64)
 //	sha256_chunks (data []Quad, chunks []Chunk, rounds uint32, digests []Quad)
+//	sha256_rounds (digests []Quad, rounds uint32)
 //
 // Every kernel but gram is correct for any grid of one dimension, also for a grid smaller than the
-// data. The grid of gram depends on its strips and columns. sum, gram and sha256_chunks have fixed
-// block sizes, the others take any. No kernel writes beyond n.
+// data. The grid of gram depends on its strips and columns. sum, gram, sha256_chunks and
+// sha256_rounds have fixed block sizes, the others take any. No kernel writes beyond n.
 //
 // A result never depends on timing. Only integer counters are updated atomically. The arguments and
 // the launch shape fix the order in which sum and gram add. A kernel and its function for the CPU

@@ -149,3 +149,19 @@ func (k SHA256Chunks) Launch(s *runtime.Stream, data *runtime.Ref[byte], chunks 
 		runtime.In(data), runtime.Value(PaddedSize(uint64(data.Len()))/ChunkAlign), runtime.In(chunks), runtime.Value(n),
 		runtime.Value(rounds), runtime.InOut(digests), runtime.Value(2*n))
 }
+
+// SHA256Rounds is sha256_rounds on a device.
+type SHA256Rounds struct{ kernel }
+
+// LoadSHA256Rounds loads sha256_rounds.
+func LoadSHA256Rounds(c *runtime.Context) (SHA256Rounds, error) {
+	k, err := load(c, "sha256_rounds")
+	return SHA256Rounds{k}, err
+}
+
+// Launch replaces each digest rounds times by the SHA-256 of itself. Other work of the device may wait for the end of a
+// thread: launches of a hundred rounds let it in after a millisecond, and cost nothing.
+func (k SHA256Rounds) Launch(s *runtime.Stream, digests *runtime.Ref[Digest], rounds uint32) error {
+	n := uint64(digests.Len())
+	return k.launch(s, Grid(n, SHA256RoundsBlock), SHA256RoundsBlock, runtime.InOut(digests), runtime.Value(2*n), runtime.Value(rounds))
+}

@@ -206,6 +206,26 @@ func TestSHA256ChunksParity(t *testing.T) {
 	})
 }
 
+func TestSHA256RoundsParity(t *testing.T) {
+	onDevices(t, "sha256_rounds", func(t *testing.T, s *runtime.Stream, k kernel) {
+		r := rand.New(rand.NewPCG(15, 16))
+		for _, n := range []int{0, 1, 31, 129, 500} {
+			for _, rounds := range []uint32{0, 1, 5} {
+				want := make([]Digest, n)
+				for i := range want {
+					for j := range want[i] {
+						want[i][j] = byte(r.Uint32())
+					}
+				}
+				digests := upload(t, s, want)
+				require.NoError(t, SHA256Rounds{k}.Launch(s, digests, rounds))
+				SHA256RoundsCPU(want, rounds)
+				require.Equal(t, want, download(t, s, digests), "%d digests, %d rounds", n, rounds)
+			}
+		}
+	})
+}
+
 // What the host can see is wrong is refused before the device sees it.
 func TestLaunchesCheckTheirArguments(t *testing.T) {
 	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, simulated)))
@@ -277,5 +297,9 @@ func TestKernelsOnTheCPU(t *testing.T) {
 	copy(bytes, data)
 	require.NoError(t, SHA256ChunksCPU(bytes, chunks, 2, digests))
 	require.NoError(t, source.SHA256ChunksCPU(shape(1, SHA256ChunksBlock), quads, pieces, 2, sums))
-	assert.Equal(t, digests, unsafe.Slice((*Digest)(unsafe.Pointer(&sums[0])), len(lengths)))
+	hashed := unsafe.Slice((*Digest)(unsafe.Pointer(&sums[0])), len(lengths))
+	assert.Equal(t, digests, hashed)
+	SHA256RoundsCPU(digests, 3)
+	require.NoError(t, source.SHA256RoundsCPU(shape(1, SHA256RoundsBlock), sums, 3))
+	assert.Equal(t, digests, hashed)
 }

@@ -59,11 +59,8 @@ func SHA256ChunksCPU(data []byte, chunks []Chunk, rounds uint32, digests []Diges
 		}
 	}
 	for i, c := range chunks {
-		digest := sha256.Sum256(data[c.Offset : c.Offset+uint64(c.Length)])
-		for range rounds {
-			digest = sha256.Sum256(digest[:])
-		}
-		digests[i] = digest
+		digests[i] = sha256.Sum256(data[c.Offset : c.Offset+uint64(c.Length)])
 	}
+	SHA256RoundsCPU(digests, rounds)
 	return nil
 }

@@ -43,6 +43,7 @@ type gpu struct {
 	sha256  kernels.SHA256Chunks
 	epoch   *runtime.Event // when it was opened, on the clock of the device
 	busy    job.Busy
+	rounds  *roundsLane // opened by the first rounds
 }
 
 // newGPUEngine is an [engineMaker]. It opens the devices, all at once: a context takes 125 ms.
@@ -57,7 +58,7 @@ func newGPUEngine(_ context.Context, rt *runtime.Runtime, devices []runtime.Devi
 	return e, errors.Join(errs...)
 }
 
-// openLane opens a device. What it leaves open belongs to the runtime.
+// openDevice opens a device. What it leaves open belongs to the runtime.
 func openDevice(rt *runtime.Runtime, ordinal int) (*gpu, error) {
 	c, err := rt.Context(ordinal)
 	if err != nil {
@@ -160,7 +161,8 @@ type gpuWorker struct {
 }
 
 func (w *gpuWorker) open(shape job.Shape) (err error) {
-	if w.stream, err = w.context.NewStream(); err != nil {
+	// A batch goes before the rounds, which fill the device: nothing would be gathered for the next ones meanwhile.
+	if w.stream, err = w.context.NewStreamWithPriority(-1); err != nil {
 		return err
 	}
 	w.closers = append(w.closers, w.stream.Close)
@@ -219,20 +221,20 @@ func (w *gpuWorker) Wait(digests []kernels.Digest) error {
 		return err
 	}
 	copy(digests, w.host.digests.Data())
-	return w.clock()
+	return w.clock(w.begin, w.end)
 }
 
-// clock counts the time that the device had the batch for.
-func (w *gpuWorker) clock() error {
-	from, err := w.begin.Since(w.epoch)
+// clock counts the time that the device had work for.
+func (g *gpu) clock(begin, end *runtime.Event) error {
+	from, err := begin.Since(g.epoch)
 	if err != nil {
 		return err
 	}
-	to, err := w.end.Since(w.epoch)
+	to, err := end.Since(g.epoch)
 	if err != nil {
 		return err
 	}
-	w.busy.Add(from, to)
+	g.busy.Add(from, to)
 	return nil
 }
 

@@ -143,6 +143,8 @@ func (e *isolatedEngine) Places() []job.Place {
 	return gpuPlaces(e.devices)
 }
 
+func (e *isolatedEngine) Rehasher() job.Rehasher { return nil }
+
 func (e *isolatedEngine) Busy(place int) time.Duration { return e.busy[place].Total() }
 
 func (e *isolatedEngine) Close() error { return errors.Join(e.group.Close(), e.rt.Close()) }

@@ -46,6 +46,21 @@ func TestSimulate(t *testing.T) {
 	assert.Equal(t, exitUsage, c.code, c.stderr)
 }
 
+// Rounds are done after the batches, by a kernel of their own, and the root is that of the CPU.
+func TestSimulatedRounds(t *testing.T) {
+	t.Setenv(policyVariable, "")
+	path := writeFile(t, strings.Repeat("0123456789abcdef", 20_000)+"end")
+	for _, rounds := range []string{"1", "130"} {
+		want := runWith(t, absent, "--input", path, "--quiet", "--rounds", rounds)
+		require.Zero(t, want.code, want.stderr)
+		for _, args := range [][]string{{"--simulate", "1"}, {"--simulate", "3"}, {"--simulate", "2", "--with-cpu"}} {
+			got := runWith(t, absent, append(args, "--input", path, "--quiet", "--rounds", rounds, "--verify", "all")...)
+			require.Zero(t, got.code, got.stderr)
+			assert.Equal(t, want.stdout, got.stdout, "%v", args)
+		}
+	}
+}
+
 // rows are the shares of a document by what they are on.
 func rows(t *testing.T, doc map[string]any) map[string]map[string]any {
 	t.Helper()
@@ -132,6 +147,10 @@ func TestSimulateTellsFindings(t *testing.T) {
 			_, err := k.Memory(12345, 1)
 			return err
 		}}}, nil, "simulated driver: cuLaunchKernel: kernel sha256_chunks: "},
+		{"rounds that stray", drivertest.Config{Kernels: map[string]drivertest.KernelFunc{"sha256_rounds": func(k *drivertest.Launch) error {
+			_, err := k.Memory(12345, 1)
+			return err
+		}}}, nil, "the rounds of 1 chunks from chunk 0 of this file on"},
 		{"a mistake", drivertest.Config{}, func(gpu *drivertest.Driver) { gpu.MemFree(12345) }, "freed an address that no allocation has"},
 		{"a leak", drivertest.Config{}, func(gpu *drivertest.Driver) { gpu.GraphCreate(0) }, "simulated driver: leaked: graph"},
 	} {
@@ -143,7 +162,7 @@ func TestSimulateTellsFindings(t *testing.T) {
 				}
 				return found, engine, err
 			}
-			got := runWith(t, open, "--input", path, "--json")
+			got := runWith(t, open, "--input", path, "--json", "--rounds", "1")
 			assert.Equal(t, exitFailed, got.code)
 			assert.Contains(t, got.document(t)["error"].(map[string]any)["detail"], c.text)
 		})
@@ -165,7 +184,10 @@ func TestChaos(t *testing.T) {
 		count = 20
 	}
 	data := strings.Repeat("0123456789abcdef", 6_000)
-	path, root := writeFile(t, data), rootOf(data, 4096)
+	path := writeFile(t, data)
+	roots := map[string]string{"0": rootOf(data, 4096)}
+	roots["2"] = strings.TrimSpace(runWith(t, absent, "--input", path, "--quiet", "--rounds", "2").stdout)
+	require.Len(t, roots["2"], 64)
 	done, all := 0, 0
 	seeds.Each(t, count, func(t *testing.T, seed uint64) {
 		all++
@@ -180,11 +202,12 @@ func TestChaos(t *testing.T) {
 		open := func(ctx context.Context, devices []string) (probe, job.Engine, error) {
 			return openSimulated(ctx, devices, config, newGPUEngine)
 		}
-		c := runWith(t, open, "--input", path, "--json", "--with-cpu")
+		rounds := []string{"0", "2"}[seed/4%2]
+		c := runWith(t, open, "--input", path, "--json", "--with-cpu", "--rounds", rounds)
 		doc := c.document(t)
 		if c.code == exitOK {
 			done++
-			require.Equal(t, root, doc["job"].(map[string]any)["root"])
+			require.Equal(t, roots[rounds], doc["job"].(map[string]any)["root"])
 			return
 		}
 		require.Equal(t, exitFailed, c.code)

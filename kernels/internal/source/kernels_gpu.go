@@ -7,7 +7,6 @@ package source
 import (
 	_ "embed"
 	"math"
-	"math/bits"
 
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpu/launch"
@@ -28,6 +27,11 @@ var Histogram256SM75 string
 //
 //go:embed sha256chunks_sm_75.ptx
 var SHA256ChunksSM75 string
+
+// SHA256RoundsSM75 is the PTX of SHA256Rounds for sm_75.
+//
+//go:embed sha256rounds_sm_75.ptx
+var SHA256RoundsSM75 string
 
 // SumSM75 is the PTX of Sum for sm_75.
 //
@@ -59,6 +63,11 @@ var Histogram256SM90 string
 //go:embed sha256chunks_sm_90.ptx
 var SHA256ChunksSM90 string
 
+// SHA256RoundsSM90 is the PTX of SHA256Rounds for sm_90.
+//
+//go:embed sha256rounds_sm_90.ptx
+var SHA256RoundsSM90 string
+
 // SumSM90 is the PTX of Sum for sm_90.
 //
 //go:embed sum_sm_90.ptx
@@ -83,38 +92,38 @@ func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strip
 	t := b_.Thread()
 //line gram.go:26
 	left, right := gpu.Shared[[rows][side]float64](t), gpu.Shared[[rows][side]float64](t)
-//line kernels_gpu.go:87
+//line kernels_gpu.go:96
 //line gram.go:29
 	sides := (k + side - 1) / side
 	tiles := sides * (sides + 1) / 2
 	strip := uint32(t.BlockX()) / tiles
-//line kernels_gpu.go:92
+//line kernels_gpu.go:101
 //line gram.go:36
 	n := uint64(len(weights))
 	perStrip := (n + uint64(strips) - 1) / uint64(strips)
 	begin := min(uint64(strip)*perStrip, n)
 	end := min(begin+perStrip, n)
-//line kernels_gpu.go:98
+//line kernels_gpu.go:107
 	for x_ := range 256 {
 		b_.X = x_
 		r_ := x_
 //line gram.go:31
 		tile := uint32(t.BlockX()) % tiles
-//line kernels_gpu.go:104
+//line kernels_gpu.go:113
 //line gram.go:31
 		line := uint32(0)
 		for tile >= sides-line {
 			tile -= sides - line
 			line++
 		}
-//line kernels_gpu.go:111
+//line kernels_gpu.go:120
 //line gram.go:40
 		column := uint32(x_) % side
 		i, j := line*side+column, (line+tile)*side+column
-//line kernels_gpu.go:115
+//line kernels_gpu.go:124
 //line gram.go:43
 		var total float64
-//line kernels_gpu.go:118
+//line kernels_gpu.go:127
 		lines_[r_] = line
 		is_[r_] = i
 		js_[r_] = j
@@ -123,7 +132,7 @@ func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strip
 //line gram.go:44
 	for from := begin; from < end; from += rows {
 		count := uint32(min(end-from, rows))
-//line kernels_gpu.go:127
+//line kernels_gpu.go:136
 		for x_ := range 256 {
 			b_.X = x_
 			r_ := x_
@@ -147,7 +156,7 @@ func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strip
 				}
 				left[r][column], right[r][column] = l, m
 			}
-//line kernels_gpu.go:151
+//line kernels_gpu.go:160
 		}
 		for x_ := range 256 {
 			b_.X = x_
@@ -165,7 +174,7 @@ func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strip
 					total = math.FMA(left[r][row], right[r][column], total)
 				}
 			}
-//line kernels_gpu.go:169
+//line kernels_gpu.go:178
 			totals_[r_] = total
 		}
 	}
@@ -182,7 +191,7 @@ func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strip
 			partials[entries+uint64(a)*uint64(k)+uint64(j)] = total
 			partials[entries+uint64(j)*uint64(k)+uint64(a)] = total
 		}
-//line kernels_gpu.go:186
+//line kernels_gpu.go:195
 	}
 }
 
@@ -229,7 +238,7 @@ func kernelLoops2(b_ *gpu.Block, data []gpu.Uint4, chunks []Chunk, rounds uint32
 				m = swapped(&m)
 				compress(&h, &m)
 			}
-//line kernels_gpu.go:233
+//line kernels_gpu.go:242
 //line sha256.go:125
 			left := int32(length % 64)
 			m := padded(data, at, left)
@@ -251,9 +260,8 @@ func kernelLoops2(b_ *gpu.Block, data []gpu.Uint4, chunks []Chunk, rounds uint32
 				m = block{h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], 0x80000000, 15: 32 << 3}
 				h = initial()
 			}
-			digests[2*i] = gpu.Uint4{X: bits.ReverseBytes32(h[0]), Y: bits.ReverseBytes32(h[1]), Z: bits.ReverseBytes32(h[2]), W: bits.ReverseBytes32(h[3])}
-			digests[2*i+1] = gpu.Uint4{X: bits.ReverseBytes32(h[4]), Y: bits.ReverseBytes32(h[5]), Z: bits.ReverseBytes32(h[6]), W: bits.ReverseBytes32(h[7])}
-//line kernels_gpu.go:257
+			digests[2*i], digests[2*i+1] = reversed(h[0], h[1], h[2], h[3]), reversed(h[4], h[5], h[6], h[7])
+//line kernels_gpu.go:265
 		}
 	}
 }
@@ -267,13 +275,47 @@ func SHA256ChunksCPU(shape runtime.LaunchConfig, data []gpu.Uint4, chunks []Chun
 	return launch.CPU(shape, func(t *gpu.Thread) { SHA256Chunks(t, data, chunks, rounds, digests) }, func(b *gpu.Block) { kernelLoops2(b, data, chunks, rounds, digests) })
 }
 
+// kernelLoops3 is SHA256Rounds as loops over the threads of a block.
+func kernelLoops3(b_ *gpu.Block, digests []gpu.Uint4, rounds uint32) {
+	t := b_.Thread()
+	fromX_ := t.BlockX() * 128
+	for first_ := fromX_; first_ < len(digests)/2; first_ += t.GlobalDimX() {
+		end_ := min(first_+128, len(digests)/2)
+		if first_ < 0 || end_ > len(digests)/2 {
+			panic("this cannot be, and Go needs no checks of what is within")
+		}
+		b_.X = -1 // it is not kept
+		for i := first_; i < end_; i++ {
+//line sha256.go:161
+			a, b := digests[2*i], digests[2*i+1]
+			a, b = reversed(a.X, a.Y, a.Z, a.W), reversed(b.X, b.Y, b.Z, b.W)
+			for range rounds {
+				m, h := block{a.X, a.Y, a.Z, a.W, b.X, b.Y, b.Z, b.W, 0x80000000, 15: 32 << 3}, initial()
+				compress(&h, &m)
+				a, b = gpu.Uint4{X: h[0], Y: h[1], Z: h[2], W: h[3]}, gpu.Uint4{X: h[4], Y: h[5], Z: h[6], W: h[7]}
+			}
+			digests[2*i], digests[2*i+1] = reversed(a.X, a.Y, a.Z, a.W), reversed(b.X, b.Y, b.Z, b.W)
+//line kernels_gpu.go:299
+		}
+	}
+}
+
+// SHA256RoundsCPU runs the kernel SHA256Rounds on the CPU.
+func SHA256RoundsCPU(shape runtime.LaunchConfig, digests []gpu.Uint4, rounds uint32) error {
+	shape, err := launch.Block("SHA256Rounds", shape, 128, 1, 1)
+	if err != nil {
+		return err
+	}
+	return launch.CPU(shape, func(t *gpu.Thread) { SHA256Rounds(t, digests, rounds) }, func(b *gpu.Block) { kernelLoops3(b, digests, rounds) })
+}
+
 // SumCPU runs the kernel Sum on the CPU, its threads as coroutines (sum.go:35: warpSum waits, or has shared memory).
 func SumCPU(shape runtime.LaunchConfig, x []float32, partials []float64) error {
 	return launch.CPU(shape, func(t *gpu.Thread) { Sum(t, x, partials) }, nil)
 }
 
-// kernelLoops4 is VectorAdd as loops over the threads of a block.
-func kernelLoops4(b_ *gpu.Block, a []float32, b []float32, c []float32) {
+// kernelLoops5 is VectorAdd as loops over the threads of a block.
+func kernelLoops5(b_ *gpu.Block, a []float32, b []float32, c []float32) {
 	t := b_.Thread()
 	a = a[:len(c)]
 	b = b[:len(c)]
@@ -291,7 +333,7 @@ func kernelLoops4(b_ *gpu.Block, a []float32, b []float32, c []float32) {
 				for i := first_; i < end_; i++ {
 //line vector.go:13
 					c[i] = a[i] + b[i]
-//line kernels_gpu.go:295
+//line kernels_gpu.go:337
 				}
 			}
 		}
@@ -303,11 +345,11 @@ func VectorAddCPU(shape runtime.LaunchConfig, a []float32, b_ []float32, c_ []fl
 	if err := launch.Equal("VectorAdd", "c, a, b", len(a), len(b_), len(c_)); err != nil {
 		return err
 	}
-	return launch.CPU(shape, func(t *gpu.Thread) { VectorAdd(t, a, b_, c_) }, func(b *gpu.Block) { kernelLoops4(b, a, b_, c_) })
+	return launch.CPU(shape, func(t *gpu.Thread) { VectorAdd(t, a, b_, c_) }, func(b *gpu.Block) { kernelLoops5(b, a, b_, c_) })
 }
 
-// kernelLoops5 is Saxpy as loops over the threads of a block.
-func kernelLoops5(b_ *gpu.Block, a float32, x []float32, y []float32) {
+// kernelLoops6 is Saxpy as loops over the threads of a block.
+func kernelLoops6(b_ *gpu.Block, a float32, x []float32, y []float32) {
 	t := b_.Thread()
 	x = x[:len(y)]
 	fromX_ := t.BlockX() * t.BlockDimX()
@@ -324,7 +366,7 @@ func kernelLoops5(b_ *gpu.Block, a float32, x []float32, y []float32) {
 				for i := first_; i < end_; i++ {
 //line vector.go:22
 					y[i] = gpu.FMA32(a, x[i], y[i])
-//line kernels_gpu.go:328
+//line kernels_gpu.go:370
 				}
 			}
 		}
@@ -336,5 +378,5 @@ func SaxpyCPU(shape runtime.LaunchConfig, a float32, x []float32, y []float32) e
 	if err := launch.Equal("Saxpy", "y, x", len(x), len(y)); err != nil {
 		return err
 	}
-	return launch.CPU(shape, func(t *gpu.Thread) { Saxpy(t, a, x, y) }, func(b *gpu.Block) { kernelLoops5(b, a, x, y) })
+	return launch.CPU(shape, func(t *gpu.Thread) { Saxpy(t, a, x, y) }, func(b *gpu.Block) { kernelLoops6(b, a, x, y) })
 }

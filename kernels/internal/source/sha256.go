@@ -142,7 +142,29 @@ func SHA256Chunks(t *gpu.Thread, data []gpu.Uint4, chunks []Chunk, rounds uint32
 			m = block{h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], 0x80000000, 15: 32 << 3}
 			h = initial()
 		}
-		digests[2*i] = gpu.Uint4{X: bits.ReverseBytes32(h[0]), Y: bits.ReverseBytes32(h[1]), Z: bits.ReverseBytes32(h[2]), W: bits.ReverseBytes32(h[3])}
-		digests[2*i+1] = gpu.Uint4{X: bits.ReverseBytes32(h[4]), Y: bits.ReverseBytes32(h[5]), Z: bits.ReverseBytes32(h[6]), W: bits.ReverseBytes32(h[7])}
+		digests[2*i], digests[2*i+1] = reversed(h[0], h[1], h[2], h[3]), reversed(h[4], h[5], h[6], h[7])
+	}
+}
+
+// reversed has words in the other byte order.
+func reversed(a, b, c, d uint32) gpu.Uint4 {
+	return gpu.Uint4{X: bits.ReverseBytes32(a), Y: bits.ReverseBytes32(b), Z: bits.ReverseBytes32(c), W: bits.ReverseBytes32(d)}
+}
+
+// SHA256Rounds replaces each digest rounds times by the SHA-256 of itself. A digest is two elements, as in SHA256Chunks.
+//
+// One thread has one digest. 8 blocks of 128 threads on a multiprocessor leave 64 registers to a thread.
+//
+//purecuda:kernel entry=sha256_rounds block=128 blocks=8
+func SHA256Rounds(t *gpu.Thread, digests []gpu.Uint4, rounds uint32) {
+	for i := t.GlobalX(); i < len(digests)/2; i += t.GlobalDimX() {
+		a, b := digests[2*i], digests[2*i+1]
+		a, b = reversed(a.X, a.Y, a.Z, a.W), reversed(b.X, b.Y, b.Z, b.W)
+		for range rounds {
+			m, h := block{a.X, a.Y, a.Z, a.W, b.X, b.Y, b.Z, b.W, 0x80000000, 15: 32 << 3}, initial()
+			compress(&h, &m)
+			a, b = gpu.Uint4{X: h[0], Y: h[1], Z: h[2], W: h[3]}, gpu.Uint4{X: h[4], Y: h[5], Z: h[6], W: h[7]}
+		}
+		digests[2*i], digests[2*i+1] = reversed(a.X, a.Y, a.Z, a.W), reversed(b.X, b.Y, b.Z, b.W)
 	}
 }

@@ -25,6 +25,7 @@ type cpuEngine struct {
 
 func (e *cpuEngine) Name() string           { return "cpu" }
 func (e *cpuEngine) Busy(int) time.Duration { return e.busy.Total() }
+func (e *cpuEngine) Rehasher() Rehasher     { return nil }
 func (e *cpuEngine) Close() error           { return nil }
 
 func (e *cpuEngine) Places() []Place {
@@ -69,13 +70,17 @@ func (w *cpuWorker) Wait(digests []Digest) error {
 var epoch = time.Now()
 
 // hashChunk is the reference for the digest of one chunk.
-func hashChunk(ctx context.Context, data []byte, rounds uint32) (digest Digest, err error) {
+func hashChunk(ctx context.Context, data []byte, rounds uint32) (Digest, error) {
+	if err := ctx.Err(); err != nil {
+		return Digest{}, err
+	}
+	return hashAgain(ctx, sha256.Sum256(data), rounds)
+}
+
+// hashAgain is the reference for the rounds.
+func hashAgain(ctx context.Context, digest Digest, rounds uint32) (Digest, error) {
 	// Four billion rounds take minutes, so that asking once a chunk is too rarely.
 	const roundsPerCheck = 1 << 16
-	if err := ctx.Err(); err != nil {
-		return digest, err
-	}
-	digest = sha256.Sum256(data)
 	for r := uint32(1); r <= rounds && r != 0; r++ {
 		digest = sha256.Sum256(digest[:])
 		if r%roundsPerCheck == 0 && ctx.Err() != nil {

@@ -46,10 +46,21 @@ type Engine interface {
 	// NewWorker opens a worker at a place, by its index, for batches of at most the given
 	// shape. It is called from several goroutines at once.
 	NewWorker(ctx context.Context, place int, shape Shape) (Worker, error)
+	// Rehasher is what the rounds are left to; nil where workers do them.
+	Rehasher() Rehasher
 	// Busy is for how long a place has had work, the copies of a device included.
 	Busy(place int) time.Duration
 	// Close releases the engine, after all its workers.
 	Close() error
+}
+
+// Rehasher replaces digests by digests of themselves. A GPU needs more of them at once than its workers have. Run calls
+// one method at a time, while workers hash with 0 rounds.
+type Rehasher interface {
+	// Enough is how many digests keep the engine busy, at least 1.
+	Enough() int
+	// Rehash replaces each digest rounds times by the SHA-256 of itself. When ctx ends it may give up with an error.
+	Rehash(ctx context.Context, digests []Digest, rounds uint32) error
 }
 
 // Worker hashes one batch at a time. Each worker is used by one goroutine.

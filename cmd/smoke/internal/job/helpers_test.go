@@ -96,6 +96,7 @@ type fakeEngine struct {
 	short          bool                                                              // buffers one byte too short
 	closeErr       error
 	busy           Busy
+	rehasher       *fakeRehasher
 
 	opened, closed, bytes, hashes atomic.Int64
 }
@@ -103,6 +104,39 @@ type fakeEngine struct {
 func (e *fakeEngine) Name() string           { return "fake" }
 func (e *fakeEngine) Busy(int) time.Duration { return e.busy.Total() }
 func (e *fakeEngine) Close() error           { return nil }
+
+// fakeRehasher does rounds on the CPU.
+type fakeRehasher struct {
+	enough int
+	skip   bool                                              // the rounds
+	rehash func(ctx context.Context, digests []Digest) error // after them
+	busy   atomic.Bool
+}
+
+func (r *fakeRehasher) Enough() int { return r.enough }
+
+func (r *fakeRehasher) Rehash(ctx context.Context, digests []Digest, rounds uint32) error {
+	if r.busy.Swap(true) {
+		panic("two at a time")
+	}
+	defer r.busy.Store(false)
+	if !r.skip {
+		for i := range digests {
+			digests[i], _ = hashAgain(ctx, digests[i], rounds)
+		}
+	}
+	if r.rehash == nil {
+		return nil
+	}
+	return r.rehash(ctx, digests)
+}
+
+func (e *fakeEngine) Rehasher() Rehasher {
+	if e.rehasher == nil {
+		return nil
+	}
+	return e.rehasher
+}
 
 func (e *fakeEngine) Places() []Place {
 	return []Place{{Name: "fake", Workers: max(e.workers, 1), InTurn: e.inTurn, BatchBytes: max(e.batch, 1)}}

@@ -37,6 +37,7 @@ func newSlowPlaces(workers, batch int, rates ...float64) *slowPlaces {
 
 func (e *slowPlaces) Name() string                 { return "slow" }
 func (e *slowPlaces) Close() error                 { return nil }
+func (e *slowPlaces) Rehasher() Rehasher           { return nil }
 func (e *slowPlaces) Busy(place int) time.Duration { return e.busy[place].Total() }
 
 func (e *slowPlaces) Places() (places []Place) {

@@ -21,9 +21,10 @@ type batch struct {
 	chunks  []Chunk
 	spans   []span
 	digests []Digest
-	bytes   int64 // of content
-	checked int64 // chunks verified
-	place   int   // where it was hashed
+	before  []sample // where rounds follow: what they begin with, of the chunks to verify
+	bytes   int64    // of content
+	checked int64    // chunks verified
+	place   int      // where it was hashed
 }
 
 // planner cuts the input into batches, one at a time and in order. Workers share it.
@@ -47,7 +48,7 @@ func (p *planner) next(b *batch, shape Shape) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	*b = batch{seq: p.seq, number: p.number, chunks: b.chunks[:0], spans: b.spans[:0], digests: b.digests[:0]}
+	*b = batch{seq: p.seq, number: p.number, chunks: b.chunks[:0], spans: b.spans[:0], digests: b.digests[:0], before: b.before[:0]}
 	used := 0
 	for p.file < len(p.in.Files) {
 		left := p.in.Files[p.file].Size - p.off

@@ -79,7 +79,10 @@ func Run(ctx context.Context, in *Input, engine Engine, opt Options) (Result, er
 	if opt.open == nil {
 		opt.open = in.open
 	}
-	r := &run{in: in, engine: engine, places: slices.Clone(engine.Places()), opt: opt, root: sha256.New()}
+	r := &run{in: in, engine: engine, places: slices.Clone(engine.Places()), opt: opt, rounds: opt.Rounds, root: sha256.New()}
+	if e := engine.Rehasher(); e != nil && opt.Rounds > 0 {
+		r.rounds, r.rehash = 0, newRehash(r, e)
+	}
 	workers, batchBytes := opt.Workers, 0
 	for i := range r.places {
 		if opt.BatchBytes > 0 {
@@ -138,6 +141,8 @@ type run struct {
 	engine     Engine
 	places     []Place
 	opt        Options
+	rounds     uint32  // that the workers do
+	rehash     *rehash // does the rest; nil for nothing
 	layout     layout
 	plan       *planner
 	pace       *pace
@@ -292,10 +297,13 @@ func (r *run) hash(parent context.Context, rings []ring) error {
 		close(hashed)
 	}()
 
-	if err := r.collect(hashed, free); err != nil {
+	if err := r.collect(ctx, hashed, free); err != nil {
 		stop(err)
 		for range hashed { // until the workers have ended
 		}
+	}
+	if r.rehash != nil {
+		_ = r.rehash.wait() // what is under way then is of no use any more
 	}
 	if r.bytes == r.in.Bytes {
 		return nil
@@ -353,7 +361,7 @@ func (r *run) work(ctx context.Context, ring ring, free <-chan *batch, hashed ch
 		if err := r.plan.read(ctx, b, w.Buffer()); err != nil {
 			return err
 		}
-		if err := w.Start(ctx, b.chunks, r.opt.Rounds); err != nil {
+		if err := w.Start(ctx, b.chunks, r.rounds); err != nil {
 			if ctx.Err() != nil {
 				return canceled(ctx)
 			}
@@ -394,7 +402,7 @@ func (r *run) engineError(place int, b *batch, err error) error {
 }
 
 // collect takes hashed batches, which come in any order, and consumes them in order.
-func (r *run) collect(hashed <-chan *batch, free chan<- *batch) error {
+func (r *run) collect(ctx context.Context, hashed <-chan *batch, free chan<- *batch) error {
 	// A batch gets its place only while fewer than slots batches are out, so that two
 	// of those never meet in this ring.
 	waiting := make([]*batch, r.layout.slots)
@@ -406,13 +414,22 @@ func (r *run) collect(hashed <-chan *batch, free chan<- *batch) error {
 			if *at == nil {
 				break
 			}
-			if err := r.consume(*at); err != nil {
+			share := &r.shares[(*at).place]
+			share.Chunks, share.Bytes = share.Chunks+int64(len((*at).chunks)), share.Bytes+(*at).bytes
+			take := r.consume
+			if r.rehash != nil {
+				take = func(b *batch) error { return r.rehash.add(ctx, b) }
+			}
+			if err := take(*at); err != nil {
 				return err
 			}
 			free <- *at
 			*at = nil
 			next++
 		}
+	}
+	if r.rehash != nil && ctx.Err() == nil {
+		return r.rehash.end(ctx)
 	}
 	return nil
 }
@@ -429,13 +446,11 @@ func (r *run) consume(b *batch) error {
 			}
 		}
 	}
-	r.chunks += int64(len(b.chunks))
+	r.chunks += int64(len(b.digests))
 	r.bytes += b.bytes
 	r.verified += b.checked
-	share := &r.shares[b.place]
-	share.Chunks, share.Bytes = share.Chunks+int64(len(b.chunks)), share.Bytes+b.bytes
 	if r.opt.Progress != nil {
-		r.opt.Progress(int64(len(b.chunks)), b.bytes)
+		r.opt.Progress(int64(len(b.digests)), b.bytes)
 	}
 	return nil
 }

@@ -82,7 +82,11 @@ func TestRunProperty(t *testing.T) {
 		in := mustList(t, folder)
 		engine := NewCPU(1)
 		if random.IntN(2) == 0 {
-			engine = &fakeEngine{late: true, inTurn: 1 + random.IntN(3)}
+			fake := &fakeEngine{late: true, inTurn: 1 + random.IntN(3)}
+			if random.IntN(2) == 0 {
+				fake.rehasher = &fakeRehasher{enough: 1 << random.IntN(12)}
+			}
+			engine = fake
 		}
 		result, err := Run(context.Background(), in, engine, opt)
 		require.NoError(t, err)
@@ -128,6 +132,7 @@ func TestRunFailures(t *testing.T) {
 			return beforeRead{f, func(off int64) error { return call(path, off) }}
 		}}
 	}
+	calls := 0
 	tests := []struct {
 		name   string
 		engine *fakeEngine // nil: one without faults
@@ -148,6 +153,21 @@ func TestRunFailures(t *testing.T) {
 			}
 			return nil
 		}}, kind: EngineFailed, is: errInjected, text: []string{"opening a worker on fake"}},
+		{name: "rounds fail", opt: Options{Rounds: 3}, engine: &fakeEngine{workers: 1, rehasher: &fakeRehasher{enough: 100,
+			rehash: func(context.Context, []Digest) error { return errInjected }}}, kind: EngineFailed, is: errInjected, text: []string{"fake: the rounds of ", "chunk 0 of this file"}},
+		{name: "later rounds fail", opt: Options{Rounds: 3}, engine: &fakeEngine{rehasher: &fakeRehasher{enough: 100, rehash: func(context.Context, []Digest) error {
+			if calls++; calls%2 == 0 {
+				return errInjected
+			}
+			return nil
+		}}}, kind: EngineFailed, is: errInjected, text: []string{"fake: the rounds of "}},
+		{name: "wrong rounds", opt: Options{Rounds: 3}, engine: &fakeEngine{rehasher: &fakeRehasher{enough: 4000,
+			rehash: func(_ context.Context, d []Digest) error {
+				d[246][0] ^= 1
+				return nil
+			}}}, kind: DigestMismatch, text: []string{"b: ", "chunk 1: ", "fake computed", "crypto/sha256 says"}},
+		{name: "sink fails after rounds", opt: Options{Rounds: 3, Sink: &sinkLines{err: errInjected}}, engine: &fakeEngine{rehasher: &fakeRehasher{enough: 10}},
+			kind: OutputFailed, is: errInjected},
 		{name: "short buffer", engine: &fakeEngine{short: true}, kind: EngineFailed, text: []string{"buffer"}},
 		{name: "close fails", engine: &fakeEngine{closeErr: errInjected}, kind: EngineFailed, is: errInjected},
 		{name: "sink fails", opt: Options{Sink: &sinkLines{err: errInjected}}, kind: OutputFailed, is: errInjected},
@@ -260,6 +280,19 @@ func TestRunCanceled(t *testing.T) {
 		"from progress": func(cancel func()) (Engine, Options) {
 			return NewCPU(2), Options{Progress: func(int64, int64) { cancel() }, BatchBytes: 4096, ChunkBytes: 64 << 10}
 		},
+		"in the rounds of many": func(cancel func()) (Engine, Options) {
+			return &fakeEngine{workers: 2, rehasher: &fakeRehasher{enough: 100, rehash: func(ctx context.Context, _ []Digest) error {
+				cancel()
+				<-ctx.Done()
+				return ctx.Err()
+			}}}, Options{Rounds: 7}
+		},
+		"in the comparison of rounds": func(cancel func()) (Engine, Options) {
+			return &fakeEngine{workers: 2, rehasher: &fakeRehasher{enough: 100, skip: true, rehash: func(context.Context, []Digest) error {
+				time.AfterFunc(20*time.Millisecond, cancel)
+				return nil
+			}}}, Options{Rounds: 1<<32 - 1}
+		},
 		"in the rounds of a chunk": func(cancel func()) (Engine, Options) {
 			time.AfterFunc(20*time.Millisecond, cancel)
 			return NewCPU(2), Options{Rounds: 1<<32 - 1}
@@ -322,4 +355,41 @@ func TestRunKeepsFewFilesOpen(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 500, opens.total.Load(), "each file is opened once")
 	assert.LessOrEqual(t, opens.most.Load(), int64(3*workers))
+}
+
+// The rounds go to the engine many digests at a time, while the workers go on.
+func TestRunGathersForTheRounds(t *testing.T) {
+	noLeaks(t)
+	folder := writeTree(t, map[string]string{"a": strings.Repeat("abc", 1<<20), "b": "b", "c": strings.Repeat("c", 100_000)})
+	const chunk, rounds, enough = 256, 3, 2000
+	want, chunks := naiveRoot(t, folder, chunk, rounds)
+	for _, verify := range []Verify{{mode: verifyAll}, {mode: verifySample, fraction: 0.1}, {mode: verifyNone}} {
+		var sizes []int
+		engine := &fakeEngine{workers: 3, batch: 16 << 10, rehasher: &fakeRehasher{enough: enough, rehash: func(_ context.Context, d []Digest) error {
+			sizes = append(sizes, len(d))
+			return nil
+		}}}
+		result, err := Run(context.Background(), mustList(t, folder), engine, Options{ChunkBytes: chunk, Rounds: rounds, Verify: verify})
+		require.NoError(t, err)
+		assert.Equal(t, want, result.Root)
+		assert.Equal(t, chunks, result.Chunks)
+		assert.Equal(t, chunks, result.Shares[0].Chunks)
+		sum := 0
+		for i, n := range sizes {
+			sum += n
+			if i < len(sizes)-1 {
+				assert.GreaterOrEqual(t, n, enough/4)
+			}
+			assert.Less(t, n, enough+minBatchChunks)
+		}
+		assert.EqualValues(t, chunks, sum)
+		switch verify.mode {
+		case verifyAll:
+			assert.Equal(t, chunks, result.Verified)
+		case verifyNone:
+			assert.Zero(t, result.Verified)
+		default:
+			assert.NotZero(t, result.Verified)
+		}
+	}
 }

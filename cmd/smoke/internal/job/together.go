@@ -48,6 +48,16 @@ func (t *together) NewWorker(ctx context.Context, place int, shape Shape) (Worke
 
 func (t *together) Busy(place int) time.Duration { return t.at[place].engine.Busy(t.at[place].index) }
 
+// Rehasher is the first that there is: beside a GPU the cores count for nothing.
+func (t *together) Rehasher() Rehasher {
+	for _, e := range t.engines {
+		if r := e.Rehasher(); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
 func (t *together) Close() error {
 	var errs []error
 	for _, e := range t.engines {

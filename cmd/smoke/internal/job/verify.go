@@ -105,18 +105,26 @@ func (r *run) verify(ctx context.Context, place int, b *batch, buf []byte) error
 		if !r.verifyPlan.picks(b.number + int64(i)) {
 			continue
 		}
-		want, err := hashChunk(ctx, buf[c.Offset:c.Offset+uint64(c.Length)], r.opt.Rounds)
+		want, err := hashChunk(ctx, buf[c.Offset:c.Offset+uint64(c.Length)], r.rounds)
 		if err != nil {
 			return canceled(ctx)
 		}
 		if got := b.digests[i]; got != want {
-			path, number := r.where(b, i)
-			return &Error{Kind: DigestMismatch, Path: path, Detail: fmt.Sprintf("chunk %d: %s computed %s, crypto/sha256 says %s",
-				number, r.places[place].Name, hex.EncodeToString(got[:]), hex.EncodeToString(want[:]))}
+			return r.mismatch(b, i, r.places[place].Name, want)
+		}
+		if r.rehash != nil {
+			b.before = append(b.before, sample{i, want})
 		}
 		b.checked++
 	}
 	return nil
+}
+
+// mismatch is the error about chunk i of a batch.
+func (r *run) mismatch(b *batch, i int, where string, want Digest) error {
+	path, number := r.where(b, i)
+	return &Error{Kind: DigestMismatch, Path: path, Detail: fmt.Sprintf("chunk %d: %s computed %s, crypto/sha256 says %s",
+		number, where, hex.EncodeToString(b.digests[i][:]), hex.EncodeToString(want[:]))}
 }
 
 // where is the file of chunk i of the batch, and the chunk's number in it.
