@@ -24,7 +24,7 @@ const NoCache = 1
 type DeviceConfig struct {
 	// CacheBytes is how much free memory is kept for later allocations at most; 0 is
 	// DefaultCacheBytes, and NoCache is none. Beyond it the memory that was free for
-	// longest is freed in the driver.
+	// longest is freed in the driver. Parts of blocks that are partly in use stay, even beyond it.
 	CacheBytes uint64
 	// Limit is how much memory may be in use and cached together at most; 0 is no limit.
 	Limit uint64
@@ -100,8 +100,8 @@ type Device struct {
 	// unproven is why the end of the work of a stream that was closed is not known, or nil.
 	// Blocks that are in use may be used by that work for ever.
 	unproven error
-	// pollFrom is where pollClosed goes on.
-	pollFrom int
+	// pollFrom is where pollClosed goes on, and carveFrom where carve does.
+	pollFrom, carveFrom int
 }
 
 // devices counts the devices that were made, for their order.
@@ -242,8 +242,14 @@ func (d *Device) drop(b *block) {
 
 // loseBlock counts memory that is never freed. d.mu is held.
 func (d *Device) loseBlock(b *block) {
-	d.totals.lostBlocks++
 	d.totals.lost += b.size
+	if g := b.segment; g != nil {
+		g.lost = true
+		if g.parts--; g.parts > 0 {
+			return
+		}
+	}
+	d.totals.lostBlocks++
 }
 
 func (d *Device) isClosed() bool {

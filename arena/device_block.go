@@ -38,7 +38,7 @@ func (b Block) Bytes() uint64 {
 	return requested
 }
 
-// Size is the size of the block's class, which may be used as well, or 0 if the block
+// Size is the size of the block's class or a little more, which may be used as well, or 0 if the block
 // is stale.
 func (b Block) Size() uint64 {
 	if !b.Valid() {
@@ -58,6 +58,8 @@ type block struct {
 	ptr   driver.DevicePtr
 	size  uint64
 	class int
+	// segment is what the block is a part of; nil if it is all that the driver gave.
+	segment *segment
 
 	// version is odd while the block is in use. Every allocation and every free adds one, so that a
 	// Block that was freed never becomes valid again.
@@ -72,7 +74,7 @@ type block struct {
 
 	callSites callSites
 
-	_ [16]byte // blocks of other processors share no cache line
+	_ [8]byte // blocks of other processors share no cache line
 }
 
 type links struct{ newer, older *block }

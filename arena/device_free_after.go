@@ -190,7 +190,7 @@ func (d *Device) cacheAfter(b *block, guards []*guard) []victim {
 	b.freedAt = d.clock.Load()
 	size := int64(b.size)
 	victims := d.makeRoom(size)
-	if d.room < size && len(guards) == 0 {
+	if d.room < size && len(guards) == 0 && b.segment == nil {
 		d.endUse(b)
 		d.drop(b)
 		return append(victims, victim{b, d.home})

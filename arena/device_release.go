@@ -47,8 +47,8 @@ func (d *Device) collect() {
 	}
 }
 
-// evict takes the block that was free for longest out of the cache; a goroutine that
-// frees at the same time may hide a few. With wait, also blocks of streams that were closed
+// evict takes the block that was free for longest out of the cache, of those that are no parts of others; a goroutine
+// that frees at the same time may hide a few. With wait, also blocks of streams that were closed
 // and are not done. d.mu is held.
 func (d *Device) evict(wait bool) (victim, bool) { return d.evictFrom(d.all(), wait) }
 
@@ -78,7 +78,7 @@ func (d *Device) evictFrom(streams []*Stream, wait bool) (victim, bool) {
 		for _, s := range streams {
 			for _, t := range s.stripes() {
 				t.mu.Lock()
-				b := t.all.oldest
+				b := t.oldestWhole()
 				may := s.state == streamOpen || s.state == streamClosed && (wait || b != nil && s.completed(b.freedAt))
 				if b != nil && may && (at == nil || b.freedAt < age) {
 					from, at, age = s, t, b.freedAt
@@ -86,11 +86,14 @@ func (d *Device) evictFrom(streams []*Stream, wait bool) (victim, bool) {
 				t.mu.Unlock()
 			}
 		}
+		if at == nil && d.joinStreams(streams) {
+			continue
+		}
 		if at == nil {
 			return victim{}, false
 		}
 		at.mu.Lock()
-		b := at.all.oldest
+		b := at.oldestWhole()
 		if b != nil {
 			at.remove(b)
 			d.room += int64(b.size)
@@ -282,12 +285,13 @@ func (d *Device) Trim(keep uint64) error {
 		return d.errorf(driver.ErrClosed, "trim the memory of an arena that is closed")
 	}
 	d.pollClosed()
+	reunited := d.reunite()
 	victims := d.empty(keep)
 	streams := map[*Stream]struct{}{}
 	for _, v := range victims {
 		streams[v.s] = struct{}{}
 	}
-	errs := []error{d.release(victims)}
+	errs := []error{reunited, d.release(victims)}
 	for s := range streams {
 		errs = append(errs, d.synchronize(s))
 	}
@@ -314,7 +318,7 @@ func (d *Device) synchronize(s *Stream) error {
 func (d *Device) reclaim() {
 	d.full.Lock()
 	defer d.full.Unlock()
-	errs := []error{d.release(d.empty(0))}
+	errs := []error{d.reunite(), d.release(d.empty(0))}
 	d.mu.Lock()
 	d.totals.reclaims++
 	streams := slices.Clone(d.streams)

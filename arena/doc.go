@@ -27,10 +27,10 @@
 // work. A stream may allocate a block that was freed on another stream. It then waits for the
 // work of that stream by an event, unless that work is done or it has waited before.
 //
-// Sizes are rounded up to classes, by less than an eighth above 1 KiB. Blocks are neither split
-// nor joined. Most programs ask for the same sizes again and again, and find free blocks after
-// the first round. Free memory is kept up to DeviceConfig.CacheBytes, which bounds the waste when
-// sizes change.
+// Sizes are rounded up to classes, by less than an eighth above 1 KiB. Most programs ask for the same
+// sizes again and again, and find free blocks after the first round. Where there is none of a class,
+// neighbours are joined and a larger block is split. Free memory is kept up to DeviceConfig.CacheBytes.
+// A part of a block goes back to the driver only with the others ([DeviceStats].Split).
 //
 // New memory comes from a pool of the driver that the Device owns, or from cuMemAlloc where
 // there are no pools. Only the speed differs: without pools, the Device waits when it returns memory

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -18,7 +19,9 @@ var writeLogs = flag.Bool("write-logs", false, "write the allocation logs in tes
 //
 //	go test ./arena -run TestLogsAreGenerated -write-logs
 func TestLogsAreGenerated(t *testing.T) {
-	for name, write := range map[string]func(*logWriter){"job": writeJob, "training": writeTraining} {
+	for name, write := range map[string]func(*logWriter){
+		"job": writeJob, "training": writeTraining, "sizes": writeSizes, "growing": writeGrowing, "service": writeService,
+	} {
 		w := &logWriter{}
 		write(w)
 		path := "testdata/" + name + ".log"
@@ -175,5 +178,87 @@ func writeTraining(w *logWriter) {
 	}
 	for _, id := range lasting {
 		w.release(id, compute)
+	}
+}
+
+// writeSizes is a program with as many sizes as allocations, from 1 KiB to 64 MiB, that live for different times.
+func writeSizes(w *logWriter) {
+	w.comment("As many sizes as allocations, of which about 200 are there at a time.")
+	r := rand.New(rand.NewPCG(3, 3))
+	var live []int
+	for range 3000 {
+		live = append(live, w.alloc(0, uint64(1<<10*math.Exp(r.Float64()*math.Log(64<<10)))))
+		for len(live) > 100+r.IntN(200) {
+			i := r.IntN(len(live))
+			if r.IntN(2) == 0 {
+				i = len(live) - 1 // most are freed soon
+			}
+			w.release(live[i], 0)
+			live = append(live[:i], live[i+1:]...)
+		}
+	}
+	for _, id := range live {
+		w.release(id, 0)
+	}
+}
+
+// writeGrowing has tensors that grow, as the keys and values of sequences do: a longer one is allocated, filled from the
+// old one, which is freed. Sequences end at different lengths, and others begin.
+func writeGrowing(w *logWriter) {
+	w.comment("16 sequences on one stream, each with a tensor that grows by 64 tokens of 256 KiB.")
+	const sequences, token, more = 16, 256 << 10, 64
+	r := rand.New(rand.NewPCG(4, 4))
+	var tensor, length, end [sequences]int
+	for i := range sequences {
+		end[i] = more * (1 + r.IntN(12))
+	}
+	for range 2000 {
+		i := r.IntN(sequences)
+		w.release(w.alloc(0, uint64(sequences*more*(1+r.IntN(8)))<<10), 0) // room for work
+		if length[i] >= end[i] {
+			w.release(tensor[i], 0)
+			length[i], end[i] = 0, more*(1+r.IntN(12))
+			continue
+		}
+		longer := w.alloc(0, uint64(token*(length[i]+more)))
+		if length[i] > 0 {
+			w.release(tensor[i], 0)
+		}
+		tensor[i], length[i] = longer, length[i]+more
+	}
+	for i := range sequences {
+		if length[i] > 0 {
+			w.release(tensor[i], 0)
+		}
+	}
+}
+
+// writeService is a service: requests on 64 streams, each with its input, room for work and a result, of sizes that no two
+// requests share. A few dozen are under way at a time.
+func writeService(w *logWriter) {
+	w.comment("A service with 64 streams. A request has four blocks of 4 KiB to 16 MiB on its stream.")
+	const streams = 64
+	r := rand.New(rand.NewPCG(5, 5))
+	var held [streams][]int
+	for range 2500 {
+		s := r.IntN(streams)
+		if len(held[s]) > 0 {
+			for _, id := range held[s] {
+				w.release(id, s)
+			}
+			held[s] = nil
+			if r.IntN(2) == 0 {
+				continue
+			}
+		}
+		input := uint64(4 << 10 * math.Exp(r.Float64()*math.Log(4<<10)))
+		for _, bytes := range []uint64{input, 2 * input, input / 2, 32 + input/1000} {
+			held[s] = append(held[s], w.alloc(s, bytes))
+		}
+	}
+	for s, ids := range held {
+		for _, id := range ids {
+			w.release(id, s)
+		}
 	}
 }

@@ -6,6 +6,7 @@ type DeviceStats struct {
 	InUse     uint64 // bytes of blocks in use, by the sizes of their classes
 	Requested uint64 // bytes of blocks in use, by what was asked for
 	Cached    uint64 // bytes of free blocks, also such that work still uses
+	Split     uint64 // of them, bytes of parts: these go back to the driver when all parts of a block are free
 	Held      uint64 // bytes from the driver: InUse and Cached
 	HighWater uint64 // the most that was held at once
 	// Lost are the bytes, and LostBlocks the blocks, that the arena never frees. Either the driver
@@ -56,7 +57,7 @@ func (d *Device) Stats() DeviceStats {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	sum := d.retired
+	sum, parts := d.retired, int64(0)
 	all := d.all()
 	for _, s := range all {
 		s.lockAll()
@@ -64,6 +65,7 @@ func (d *Device) Stats() DeviceStats {
 	for _, s := range all {
 		for _, t := range s.stripes() {
 			sum.add(&t.sums)
+			parts += t.partBytes
 		}
 	}
 	for _, s := range all {
@@ -73,7 +75,7 @@ func (d *Device) Stats() DeviceStats {
 	defer d.events.mu.Unlock()
 	return DeviceStats{
 		RetiredEvents: d.events.retired,
-		InUse:         uint64(sum.inUse), Requested: uint64(sum.requested), Cached: uint64(sum.cached),
+		InUse:         uint64(sum.inUse), Requested: uint64(sum.requested), Cached: uint64(sum.cached), Split: uint64(parts),
 		Held: d.totals.held, HighWater: d.totals.heldMost,
 		Lost: d.totals.lost, LostBlocks: d.totals.lostBlocks,
 		Hits: uint64(sum.hits), Shared: d.totals.shared, Misses: d.totals.misses,

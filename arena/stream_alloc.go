@@ -1,6 +1,8 @@
 package arena
 
 import (
+	"errors"
+
 	"github.com/purecuda/purecuda/driver"
 )
 
@@ -41,7 +43,15 @@ func (s *Stream) obtain(class int, bytes uint64) (*block, EventKind, error) {
 			}
 		}
 	}
+	if b, source := s.carve(class, splitSteps, bytes); b != nil {
+		return b, source, nil
+	}
 	b, err := s.dev.fresh(s, class, bytes)
+	if errors.Is(err, driver.ErrOutOfMemory) {
+		if b, source := s.carve(class, classes, bytes); b != nil {
+			return b, source, nil
+		}
+	}
 	return b, Allocated, err
 }
 
@@ -221,7 +231,12 @@ func (d *Device) fresh(s *Stream, class int, bytes uint64) (*block, error) {
 	if d.config.Exact {
 		size = bytes
 	}
-	if err := d.reserve(size, bytes); err != nil {
+	err := d.reserve(size, bytes)
+	if err != nil {
+		d.cleanup(d.reunite())
+		err = d.reserve(size, bytes)
+	}
+	if err != nil {
 		return nil, err
 	}
 	ptr, op, r, err := d.allocate(s, size)

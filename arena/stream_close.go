@@ -1,6 +1,7 @@
 package arena
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -169,10 +170,7 @@ func (d *Device) remove(s *Stream, lose func(*block)) {
 				lose(b)
 				continue
 			}
-			h := d.home.lock()
-			h.insert(b)
-			h.room += int64(b.size) // the room moves along
-			h.mu.Unlock()
+			d.home.adopt(b)
 		}
 		d.room += t.room
 		t.room = 0
@@ -340,7 +338,6 @@ func (d *Device) drain(s *Stream, state streamState) error {
 // use.
 func (d *Device) freeAll() error {
 	d.mu.Lock()
-	blocks := slices.Collect(maps.Keys(d.blocks))
 	var back, unproven []*block
 	home := d.home.first
 	d.home.lockAll()
@@ -350,7 +347,8 @@ func (d *Device) freeAll() error {
 			d.room += int64(b.size)
 		}
 	}
-	for _, b := range blocks {
+	segments := map[*segment][]*block{}
+	for _, b := range slices.Collect(maps.Keys(d.blocks)) {
 		d.drop(b)
 		used := b.inUse()
 		if used {
@@ -358,14 +356,34 @@ func (d *Device) freeAll() error {
 			home.sums.inUse -= int64(b.size)
 			home.sums.requested -= int64(b.requested.Load())
 		}
-		if used && d.unproven != nil {
+		g := b.segment
+		switch {
+		case used && d.unproven != nil:
 			unproven = append(unproven, b)
-		} else {
+			if g != nil {
+				g.lost = true
+			}
+		case g == nil:
 			back = append(back, b)
+		}
+		if g != nil {
+			segments[g] = append(segments[g], b)
 		}
 	}
 	d.home.unlockAll()
 	lost := d.lostInUse(unproven)
+	for g, parts := range segments {
+		if !g.lost {
+			first := slices.MinFunc(parts, func(a, b *block) int { return cmp.Compare(a.ptr, b.ptr) })
+			back = append(back, &block{dev: d, ptr: first.ptr, size: g.size})
+			continue
+		}
+		for _, b := range parts {
+			if !slices.Contains(unproven, b) {
+				unproven = append(unproven, b)
+			}
+		}
+	}
 	d.mu.Unlock()
 	refused, err := d.freeNow(back)
 	d.mu.Lock()

@@ -85,7 +85,7 @@ func (s *Stream) cache(b *block) ([]victim, bool) {
 		t.mu.Unlock() // the device goes through all stripes
 		victims = d.makeRoom(size)
 		t.mu.Lock()
-		if t.room+d.room < size {
+		if t.room+d.room < size && b.segment == nil { // a part has to stay
 			d.endUse(b)
 			d.drop(b)
 			return append(victims, victim{b, s}), true

@@ -10,9 +10,12 @@ type stripe struct {
 
 	all list // every block of the stripe
 	// room is how many bytes the stripe may take without asking the device.
-	room  int64
-	sums  sums
-	lists [groups]*[steps]list
+	room int64
+	sums sums
+	// partBytes is how much of what is cached is parts, and unjoined is set where some came since the last join.
+	partBytes int64
+	unjoined  bool
+	lists     [groups]*[steps]list
 
 	_ [128]byte // stripes of other processors share no cache line
 }
@@ -96,6 +99,15 @@ func (t *stripe) oldest(class int) *block {
 	return nil
 }
 
+// oldestWhole is the block that was freed first of those that are no parts, or nil.
+func (t *stripe) oldestWhole() *block {
+	b := t.all.oldest
+	for b != nil && b.segment != nil {
+		b = b.inAll.newer
+	}
+	return b
+}
+
 // insert adds a free block.
 func (t *stripe) insert(b *block) {
 	group := &t.lists[uint(b.class)/steps]
@@ -106,6 +118,10 @@ func (t *stripe) insert(b *block) {
 	t.all.push(b, true)
 	t.sums.cached += int64(b.size)
 	t.room -= int64(b.size)
+	if b.segment != nil {
+		t.partBytes += int64(b.size)
+		t.unjoined = true
+	}
 }
 
 // remove takes a free block out.
@@ -113,6 +129,9 @@ func (t *stripe) remove(b *block) {
 	t.list(b.class).remove(b, false)
 	t.all.remove(b, true)
 	t.sums.cached -= int64(b.size)
+	if b.segment != nil {
+		t.partBytes -= int64(b.size)
+	}
 }
 
 // allocate takes a free block out to be used: the stripe may take as much again.
