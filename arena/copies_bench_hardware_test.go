@@ -2,6 +2,8 @@ package arena_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -244,6 +246,59 @@ func BenchmarkHardwarePinned(b *testing.B) {
 				}
 				if err != nil {
 					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// copyVariants are other ways to cut copies of some MiB, each with what it changes of the default. Go's memmove stores
+// past the caches from 1 MiB on, so that the size of a piece also chooses the kind of stores.
+func copyVariants() map[string]arena.CopierConfig {
+	const kib, mib = 1 << 10, 1 << 20
+	v := map[string]arena.CopierConfig{"default": {}}
+	for _, helpers := range []int{2, 6, 8, 12} {
+		v[fmt.Sprintf("helpers=%d", helpers)] = arena.CopierConfig{Helpers: helpers}
+		v[fmt.Sprintf("helpers=%d,alone=256KiB,piece=128KiB", helpers)] = arena.CopierConfig{Helpers: helpers, AloneBytes: 256 * kib, PieceBytes: 128 * kib}
+	}
+	for _, size := range []uint64{128 * kib, 256 * kib, 512 * kib, 2 * mib} {
+		v["alone="+sizeName(int(size))] = arena.CopierConfig{AloneBytes: size}
+	}
+	for _, size := range []uint64{64 * kib, 128 * kib, 512 * kib, mib} {
+		v["piece="+sizeName(int(size))] = arena.CopierConfig{PieceBytes: size, AloneBytes: 512 * kib}
+	}
+	for _, size := range []uint64{512 * kib, mib, 4 * mib} {
+		v["chunk="+sizeName(int(size))] = arena.CopierConfig{ChunkBytes: size}
+		v["chunk="+sizeName(int(size))+",helpers=8"] = arena.CopierConfig{ChunkBytes: size, Helpers: 8}
+	}
+	return v
+}
+
+// BenchmarkVariantsOfCopies measures copies of 256 KiB to 64 MiB with other hands, pieces and chunks, in turns with
+// page-locked memory. Name the one that is best at each size before a default changes.
+func BenchmarkVariantsOfCopies(b *testing.B) {
+	const largest = 64 << 20
+	variants := copyVariants()
+	for _, name := range slices.Sorted(maps.Keys(variants)) {
+		b.Run(name, func(b *testing.B) {
+			h := openCopies(b, 0, arena.NewWorkers(16), largest, variants[name])
+			for n := 256 << 10; n <= largest; n *= 4 {
+				for _, dir := range []string{"upload", "download"} {
+					ways := h.ways(dir == "upload")
+					b.Run(fmt.Sprintf("dir=%s/size=%s", dir, sizeName(n)), func(b *testing.B) {
+						var took [2]time.Duration
+						for b.Loop() {
+							for i, host := range []string{"staged", "pinned"} {
+								start := time.Now()
+								if err := ways[host](n); err != nil {
+									b.Fatal(err)
+								}
+								took[i] += time.Since(start)
+							}
+						}
+						b.ReportMetric(float64(n)*float64(b.N)/took[0].Seconds()/1e9, "GB/s-staged")
+						b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "of-pinned")
+					})
 				}
 			}
 		})
