@@ -271,7 +271,8 @@ func (d *Device) putBack(s *Stream, b *block) {
 
 // Trim frees cached memory in the driver until at most keep bytes are cached, the
 // memory that was free for longest first, and makes the driver unmap it. It waits for the
-// work that the memory was freed after. Memory of streams that capture stays.
+// work that the memory was freed after, and, where blocks are split, for the work of all streams.
+// Memory of streams that capture stays, and parts of blocks that are partly in use.
 func (d *Device) Trim(keep uint64) error {
 	if err := d.made(); err != nil {
 		return err

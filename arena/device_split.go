@@ -236,7 +236,7 @@ func (d *Device) joinStreams(streams []*Stream) (joined bool) {
 	return joined
 }
 
-// free parts of all streams, in bytes. Device.mu is held.
+// partBytes is how many bytes the free parts of all streams have. Device.mu is held.
 func (d *Device) partBytes() (sum int64) {
 	for _, s := range d.all() {
 		for _, t := range s.stripes() {
