@@ -4,3 +4,6 @@ package ffi
 
 // Call returns [Unavailable]: no function of C can be called on this platform.
 func (f *Frame) Call(fn uintptr, words int) uintptr { return Unavailable }
+
+// CallFloats returns [Unavailable].
+func (f *Frame) CallFloats(fn uintptr, words int, floats uint32) uintptr { return Unavailable }

@@ -3,6 +3,8 @@
 package ffi
 
 import (
+	"math"
+	"reflect"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -21,8 +23,35 @@ func (f *Frame) Call(fn uintptr, words int) uintptr {
 		return Unavailable // the Go runtime would end the process
 	}
 	escape(f)
-	args := unsafe.Slice((*uintptr)(unsafe.Add(unsafe.Pointer(f), unsafe.Sizeof(*f))), words)
-	f.ret, _, _ = purego.SyscallN(fn, args...)
+	f.ret, _, _ = purego.SyscallN(fn, f.args(words)...)
+	return f.ret
+}
+
+// args are the argument words, which follow the Frame.
+func (f *Frame) args(words int) []uintptr {
+	return unsafe.Slice((*uintptr)(unsafe.Add(unsafe.Pointer(f), unsafe.Sizeof(*f))), words)
+}
+
+// CallFloats is [Frame.Call] of a function that takes float or double: word i of the block is one if
+// bit i of floats is set, made by [Float32] or [Float64]. It describes the function to purego by
+// reflection. A float32 travels as the float64 with the same lower bits, which is the same register.
+func (f *Frame) CallFloats(fn uintptr, words int, floats uint32) uintptr {
+	if !dlhost.HasLoader() {
+		return Unavailable
+	}
+	escape(f)
+	types, values := make([]reflect.Type, words), make([]reflect.Value, words)
+	for i, word := range f.args(words) {
+		if floats&(1<<i) != 0 {
+			values[i] = reflect.ValueOf(math.Float64frombits(uint64(word)))
+		} else {
+			values[i] = reflect.ValueOf(word)
+		}
+		types[i] = values[i].Type()
+	}
+	call := reflect.New(reflect.FuncOf(types, []reflect.Type{reflect.TypeFor[uintptr]()}, false))
+	purego.RegisterFunc(call.Interface(), fn)
+	f.ret = uintptr(call.Elem().Call(values)[0].Uint())
 	return f.ret
 }
 

@@ -26,10 +26,24 @@ func (f *Frame) Call(fn uintptr, words int) uintptr {
 	return f.ret
 }
 
+// CallFloats is [Frame.Call] of a function that takes float or double: word i of the block is one if
+// bit i of floats is set, made by [Float32] or [Float64].
+func (f *Frame) CallFloats(fn uintptr, words int, floats uint32) uintptr {
+	if !dlhost.HasLoader() {
+		return Unavailable
+	}
+	f.fn, f.words = fn, uintptr(words)|uintptr(floats)<<32
+	cgocall(floatsTrampolineAddress, unsafe.Pointer(f))
+	return f.ret
+}
+
 // trampolineAddress is the address of the assembly routine that unpacks the
 // block by the C calling convention. Its initial value stands in the .s file,
 // where the address of a symbol can be had without a Go wrapper around it.
 var trampolineAddress uintptr
+
+// floatsTrampolineAddress is that of the routine for floats.
+var floatsTrampolineAddress uintptr
 
 // cgocall runs fn(arg) on the system stack, as a call of cgo would. It does not
 // let arg escape: see the package comment for what that asks of the callee.

@@ -28,8 +28,8 @@
 //     pointer: the callback may grow, and so move, the stack. Functions that
 //     call back need a block that is certain not to be on the stack, such as a
 //     variable of the package; new may still place it there.
-//   - Only integer and pointer arguments and results exist. The CUDA driver API
-//     has no others.
+//   - [Frame.Call] passes integers and pointers, and results are integers. The CUDA driver API has
+//     no others. [Frame.CallFloats] passes float and double as well, which other libraries take.
 //
 // On every other platform that purego supports, the block moves to the heap and
 // the call goes through purego.SyscallN. Where there is no loader at all, Call

@@ -3,13 +3,16 @@
 package ffi_test
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	goruntime "runtime"
 	"runtime/debug"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -70,6 +73,7 @@ func TestCallPassesEveryWord(t *testing.T) {
 		words int
 	}{
 		{"weigh1", 1}, {"weigh6", 6}, {"weigh7", 7}, {"weigh8", 8}, {"weigh9", 9}, {"weigh11", 11}, {"weigh15", 15},
+		{"weigh23", 23}, {"weigh32", 32},
 	} {
 		t.Run(c.fn, func(t *testing.T) {
 			fn := symbol(t, c.fn)
@@ -86,6 +90,59 @@ func TestCallPassesEveryWord(t *testing.T) {
 	var w words
 	assert.EqualValues(t, 42, w.Call(symbol(t, "weigh0"), 0))
 }
+
+func TestCallFloats(t *testing.T) {
+	// Each function takes out as its first or second word. A value that is an int is a word.
+	for fn, c := range map[string]struct {
+		outAt int
+		args  []any
+	}{
+		"floats1": {0, []any{float32(-1.5)}},
+		"normal":  {0, []any{1 << 40, 0.25, math.Pi}},
+		"mixed": {1, []any{-1.25, float32(2.5), -3, 4 << 40, 5.125, float32(6), float32(-7), 8, 9.5, -10, float32(11), 12.75,
+			float32(13), -14, math.MaxFloat64, 16, float32(math.Inf(1)), 18 << 33}},
+		"doubles32": {0, func() (all []any) {
+			for i := range 31 {
+				if i%2 == 0 {
+					all = append(all, float64(i)+0.5)
+				} else {
+					all = append(all, i<<32)
+				}
+			}
+			return all
+		}()},
+	} {
+		t.Run(fn, func(t *testing.T) {
+			out := make([]float64, len(c.args))
+			var w words
+			var floats uint32
+			at := 0
+			for i := range len(c.args) + 1 {
+				if i == c.outAt {
+					w.args[i] = uintptr(unsafe.Pointer(unsafe.SliceData(out))) // on the heap, see kept
+					continue
+				}
+				switch v := c.args[at].(type) {
+				case int:
+					w.args[i] = uintptr(v)
+				case float32:
+					w.args[i], floats = ffi.Float32(v), floats|1<<i
+				case float64:
+					w.args[i], floats = ffi.Float64(v), floats|1<<i
+				}
+				at++
+			}
+			assert.Zero(t, int32(w.CallFloats(symbol(t, fn), len(c.args)+1, floats)), "the stack is aligned")
+			for i, arg := range c.args {
+				assert.Equal(t, reflect.ValueOf(arg).Convert(reflect.TypeFor[float64]()).Float(), out[i], "argument %d", i)
+			}
+			kept = out
+		})
+	}
+}
+
+// kept keeps what C writes to on the heap.
+var kept []float64
 
 func TestCallAlignsTheStack(t *testing.T) {
 	for n, fn := range map[int]string{0: "misalignment", 7: "misalignment7"} {

@@ -1,6 +1,9 @@
 package ffi
 
-import "structs"
+import (
+	"math"
+	"structs"
+)
 
 // RegisterWords is the number of words that an argument block has at least: the
 // trampolines load all argument registers without looking at how many are in
@@ -8,7 +11,7 @@ import "structs"
 const RegisterWords = 8
 
 // MaxWords is the largest number of argument words that every path can pass.
-const MaxWords = 15
+const MaxWords = 32
 
 // Unavailable is what [Frame.Call] returns on a platform without a call path.
 const Unavailable = ^uintptr(0)
@@ -21,3 +24,10 @@ type Frame struct {
 	words uintptr
 	ret   uintptr
 }
+
+// Float64 is v as a word for [Frame.CallFloats].
+func Float64(v float64) uintptr { return uintptr(math.Float64bits(v)) }
+
+// Float32 is v as a word for [Frame.CallFloats]. The upper half is all ones: so RISC-V tells a float in
+// a register from a double, and the others do not look at it.
+func Float32(v float32) uintptr { return uintptr(0xffffffff<<32 | uint64(math.Float32bits(v))) }

@@ -58,3 +58,76 @@ registers:
 
 DATA ·trampolineAddress(SB)/8, $trampoline<>(SB)
 GLOBL ·trampolineAddress(SB), NOPTR, $8
+
+// floatsTrampoline is trampoline for a function that takes float or double. Bit i of the upper
+// half of FRAME_WORDS says that word i is one. Those go to F0 to F7, the others to R0 to R7, and
+// what has no register left to the stack, each in its order.
+TEXT floatsTrampoline<>(SB), NOSPLIT|NOFRAME, $0
+	SUB  $32, RSP
+	STP  (R29, R30), 0(RSP)
+	MOVD R19, 16(RSP)
+	MOVD RSP, R29
+	MOVD R0, R19
+	SUB  $384, RSP           // 32 words of stack, 8 words, 8 floats
+	MOVD RSP, R11            // where the next goes on the stack,
+	ADD  $256, R11, R12      // among the words, which end where the floats begin,
+	ADD  $320, R11, R13      // and among the floats
+	ADD  $320, R11, R14
+	ADD  $384, R11, R15
+
+	MOVWU FRAME_WORDS(R19), R9      // how many are left
+	MOVWU (FRAME_WORDS+4)(R19), R10 // bit 0 is that of the next one
+	ADD   $FRAME_ARGS, R19, R8      // the next one
+
+next:
+	SUBS   $1, R9, R9
+	BLT    loaded
+	MOVD.P 8(R8), R7
+	AND    $1, R10, R6
+	LSR    $1, R10, R10
+	CBNZ   R6, float
+	CMP    R12, R14
+	BEQ    spill
+	MOVD.P R7, 8(R12)
+	B      next
+
+float:
+	CMP    R13, R15
+	BEQ    spill
+	MOVD.P R7, 8(R13)
+	B      next
+
+spill:
+	MOVD.P R7, 8(R11)
+	B      next
+
+loaded:
+	MOVD  RSP, R11
+	FMOVD 320(R11), F0
+	FMOVD 328(R11), F1
+	FMOVD 336(R11), F2
+	FMOVD 344(R11), F3
+	FMOVD 352(R11), F4
+	FMOVD 360(R11), F5
+	FMOVD 368(R11), F6
+	FMOVD 376(R11), F7
+	MOVD  256(R11), R0
+	MOVD  264(R11), R1
+	MOVD  272(R11), R2
+	MOVD  280(R11), R3
+	MOVD  288(R11), R4
+	MOVD  296(R11), R5
+	MOVD  304(R11), R6
+	MOVD  312(R11), R7
+	MOVD  FRAME_FN(R19), R9
+	BL    (R9)
+	MOVD  R0, FRAME_RET(R19)
+
+	MOVD R29, RSP
+	LDP  0(RSP), (R29, R30)
+	MOVD 16(RSP), R19
+	ADD  $32, RSP
+	RET
+
+DATA ·floatsTrampolineAddress(SB)/8, $floatsTrampoline<>(SB)
+GLOBL ·floatsTrampolineAddress(SB), NOPTR, $8
