@@ -1,6 +1,6 @@
 package nvrtc
 
-import "strconv"
+import "github.com/purecuda/purecuda/internal/library"
 
 // Result is what a function of NVRTC returns.
 type Result int32
@@ -37,7 +37,7 @@ const (
 )
 
 // results are the names in nvrtc.h and what they mean, in our words.
-var results = map[Result]struct{ name, text string }{
+var results = library.Results[Result]{Prefix: "NVRTC_ERROR_", Known: map[Result][2]string{
 	Success:                                {"NVRTC_SUCCESS", "success"},
 	ErrorOutOfMemory:                       {"NVRTC_ERROR_OUT_OF_MEMORY", "the host has no memory left"},
 	ErrorProgramCreationFailure:            {"NVRTC_ERROR_PROGRAM_CREATION_FAILURE", "the program could not be created"},
@@ -58,27 +58,17 @@ var results = map[Result]struct{ name, text string }{
 	ErrorTimeTraceFileWriteFailed:          {"NVRTC_ERROR_TIME_TRACE_FILE_WRITE_FAILED", "the file of --fdevice-time-trace could not be written"},
 	ErrorSymbolMissing:                     {"symbol missing", "this NVRTC does not have the function"},
 	ErrorImpossibleValue:                   {"impossible value", "NVRTC returned what cannot be true"},
-}
+}}
 
 // Name returns the name of the result in nvrtc.h. It needs no library.
-func (r Result) Name() string {
-	if known, ok := results[r]; ok {
-		return known.name
-	}
-	return "NVRTC_ERROR_" + strconv.Itoa(int(r))
-}
+func (r Result) Name() string { return results.Name(r) }
 
 // Text says in a few words what the result means.
-func (r Result) Text() string {
-	if known, ok := results[r]; ok {
-		return known.text
-	}
-	return "a result that is newer than this program"
-}
+func (r Result) Text() string { return results.Text(r) }
 
-func (r Result) String() string { return r.Name() + " (" + strconv.Itoa(int(r)) + ")" }
+func (r Result) String() string { return results.String(r) }
 
 // Error makes a Result a target for errors.Is: errors.Is(err,
 // nvrtc.ErrorCompilation). Do not return a bare Result as an error: Success would
 // be one as well.
-func (r Result) Error() string { return r.String() + ": " + r.Text() }
+func (r Result) Error() string { return results.Error(r) }

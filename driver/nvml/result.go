@@ -1,6 +1,6 @@
 package nvml
 
-import "strconv"
+import "github.com/purecuda/purecuda/internal/library"
 
 // Result is what a function of NVML returns.
 type Result int32
@@ -50,7 +50,7 @@ const (
 )
 
 // results are the names in nvml.h and what they mean, in our words.
-var results = map[Result]struct{ name, text string }{
+var results = library.Results[Result]{Prefix: "NVML_ERROR_", Known: map[Result][2]string{
 	Success:                      {"NVML_SUCCESS", "success"},
 	ErrorUninitialized:           {"NVML_ERROR_UNINITIALIZED", "NVML was closed, or never opened"},
 	ErrorInvalidArgument:         {"NVML_ERROR_INVALID_ARGUMENT", "an argument is not valid"},
@@ -85,26 +85,16 @@ var results = map[Result]struct{ name, text string }{
 	ErrorUnknown:                 {"NVML_ERROR_UNKNOWN", "an error within the driver"},
 	ErrorSymbolMissing:           {"symbol missing", "this NVML does not have the function"},
 	ErrorImpossibleValue:         {"impossible value", "NVML returned what cannot be true"},
-}
+}}
 
 // Name returns the name of the result in nvml.h. It needs no library.
-func (r Result) Name() string {
-	if known, ok := results[r]; ok {
-		return known.name
-	}
-	return "NVML_ERROR_" + strconv.Itoa(int(r))
-}
+func (r Result) Name() string { return results.Name(r) }
 
 // Text says in a few words what the result means.
-func (r Result) Text() string {
-	if known, ok := results[r]; ok {
-		return known.text
-	}
-	return "a result that is newer than this program"
-}
+func (r Result) Text() string { return results.Text(r) }
 
-func (r Result) String() string { return r.Name() + " (" + strconv.Itoa(int(r)) + ")" }
+func (r Result) String() string { return results.String(r) }
 
 // Error makes a Result a target for errors.Is: errors.Is(err, nvml.ErrorResetRequired). Do not return a
 // bare Result as an error: Success would be one as well.
-func (r Result) Error() string { return r.String() + ": " + r.Text() }
+func (r Result) Error() string { return results.Error(r) }

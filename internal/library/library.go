@@ -25,6 +25,13 @@ type Description struct {
 	// OfDriver says that it comes with the graphics driver and lies where that lies.
 	OfDriver       bool
 	Linux, Windows Names
+	// Before names what is loaded before a candidate, because it asks for that by its bare name. What is not
+	// there is left out.
+	Before func(candidate string) []string
+	// Property is the function (type, *value) that tells the version, and CUDA the major version of CUDA that
+	// a driver has at least for that version of the library, or 0 where nobody knows.
+	Property string
+	CUDA     func(Version) int
 }
 
 // Names are those of a library on a platform.
@@ -169,6 +176,11 @@ func (d Description) Open(candidates []string, use func(*dl.Library) error) ([]d
 	var attempts []driver.Attempt
 	var broken error
 	for _, name := range candidates {
+		if d.Before != nil {
+			for _, before := range d.Before(name) {
+				_, _, _ = dl.Open(before)
+			}
+		}
 		lib, _, err := dl.Open(name)
 		if err == nil {
 			err = use(lib)

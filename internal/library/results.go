@@ -1,0 +1,31 @@
+package library
+
+import "strconv"
+
+// Results are the names and the meanings of what the functions of a library return.
+type Results[R ~int32] struct {
+	Prefix string          // of the names, for those that are not known
+	Known  map[R][2]string // the name in the header, and what it means in our words
+}
+
+// Name returns the name in the header.
+func (t *Results[R]) Name(r R) string {
+	if known, ok := t.Known[r]; ok {
+		return known[0]
+	}
+	return t.Prefix + strconv.Itoa(int(r))
+}
+
+// Text says in a few words what r means.
+func (t *Results[R]) Text(r R) string {
+	if known, ok := t.Known[r]; ok {
+		return known[1]
+	}
+	return "a result that is newer than this program"
+}
+
+// String is the name with the number.
+func (t *Results[R]) String(r R) string { return t.Name(r) + " (" + strconv.Itoa(int(r)) + ")" }
+
+// Error is all of it.
+func (t *Results[R]) Error(r R) string { return t.String(r) + ": " + t.Text(r) }

@@ -1,0 +1,46 @@
+package library
+
+import (
+	"fmt"
+
+	"github.com/purecuda/purecuda/internal/dl"
+	"github.com/purecuda/purecuda/internal/ffi"
+)
+
+// Version is that of a library: major, minor, patch. All 0 is one that is not known.
+type Version [3]int
+
+func (v Version) String() string {
+	if v == (Version{}) {
+		return "of an unknown version"
+	}
+	return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
+}
+
+// Before tells whether v is older than major.minor. One that is not known is not.
+func (v Version) Before(major, minor int) bool {
+	return v != (Version{}) && (v[0] < major || v[0] == major && v[1] < minor)
+}
+
+// VersionOf asks a library that was opened for its version. It is 0.0.0 where it does not tell.
+func (d Description) VersionOf(lib *dl.Library) (v Version) {
+	fn := lib.Symbol(d.Property)
+	if d.Property == "" || fn == 0 {
+		return v
+	}
+	for i := range v {
+		var value int32
+		var c struct {
+			ffi.Frame
+			property uintptr
+			value    *int32
+			_        [ffi.RegisterWords - 2]uintptr
+		}
+		c.property, c.value = uintptr(i), &value
+		if int32(c.Call(fn, 2)) != 0 || value < 0 {
+			return Version{}
+		}
+		v[i] = int(value)
+	}
+	return v
+}

@@ -1,0 +1,160 @@
+package cublas
+
+import (
+	"math"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// Gemm computes c = alpha*a*b + beta*c. Of two bytes the elements are multiplied as they are and added up in float32; the result is
+// of the same type or float32. c must not overlap a or b. With beta 0 c is not read.
+func Gemm[T, C Element](h *Handle, alpha float64, a, b Matrix[T], beta float64, c Matrix[C]) error {
+	return GemmBatch(h, alpha, Batch[T]{Matrix: a, Count: 1}, Batch[T]{Matrix: b, Count: 1}, beta, Batch[C]{Matrix: c, Count: 1})
+}
+
+// Batch is Count matrices of one shape, each Step elements behind the one before.
+type Batch[T Stored] struct {
+	Matrix[T]
+	Count, Step int
+}
+
+// T is the batch of the transposed matrices.
+func (b Batch[T]) T() Batch[T] {
+	b.Matrix = b.Matrix.T()
+	return b
+}
+
+// GemmBatch is [Gemm] of each of a batch, in one call. A Step of 0 uses one a or b for all.
+func GemmBatch[T, C Element](h *Handle, alpha float64, a, b Batch[T], beta float64, c Batch[C]) error {
+	if c.transposed { // the transposed product is by rows
+		return GemmBatch(h, alpha, b.T(), a.T(), beta, c.T())
+	}
+	for _, err := range []error{a.checkBatch("a", a.Count, a.Step), b.checkBatch("b", b.Count, b.Step), c.checkBatch("c", c.Count, c.Step)} {
+		if err != nil {
+			return err
+		}
+	}
+	call, err := h.product(a.Matrix, b.Matrix, c.Rows, c.Cols, alpha, beta, typed[T](), typed[C]())
+	if err != nil {
+		return err
+	}
+	rows, cols := c.stored()
+	switch {
+	case a.Count != c.Count || b.Count != c.Count || c.Count < 0 || c.Count > math.MaxInt32:
+		return wrong("batches of %d, %d and %d matrices: want as many of each, at most %d", a.Count, b.Count, c.Count, math.MaxInt32)
+	case c.Count > 1 && c.Step < (rows-1)*c.Stride+cols:
+		return wrong("the matrices of c overlap: they are %d elements apart and span %d", c.Step, (rows-1)*c.Stride+cols)
+	}
+	if c.Rows == 0 || c.Cols == 0 || c.Count == 0 {
+		return nil
+	}
+	call.Batch = int32(c.Count)
+	return h.submit("cublasGemmEx", func(at []driver.DevicePtr) Status {
+		// cuBLAS reads by columns, and so sees each matrix transposed: c^T = b^T * a^T.
+		call.A, call.B, call.C = b.operand(at[2]), a.operand(at[1]), c.operand(at[3])
+		call.A.Stride, call.B.Stride, call.C.Stride = int64(b.Step), int64(a.Step), int64(c.Step)
+		return h.api.Gemm(h.raw, &call)
+	}, runtime.In(a.Ref), runtime.In(b.Ref), runtime.InOut(c.Ref))
+}
+
+// GemmEach is [Gemm] of each a[i], b[i] and c[i] in one call, wherever they are. All a have one shape and one
+// stride, all b and all c as well.
+func GemmEach[T, C Element](h *Handle, alpha float64, a, b []Matrix[T], beta float64, c []Matrix[C]) error {
+	n := len(c)
+	switch {
+	case len(a) != n || len(b) != n || n > math.MaxInt32/3:
+		return wrong("batches of %d, %d and %d matrices: want as many of each, at most %d", len(a), len(b), n, math.MaxInt32/3)
+	case n == 0:
+		return nil
+	case h == nil || h.s == nil:
+		return wrong("GemmEach with no handle: see cublas.New")
+	}
+	if c[0].transposed {
+		return GemmEach(h, alpha, transposed(b), transposed(a), beta, transposed(c))
+	}
+	call, err := h.product(a[0], b[0], c[0].Rows, c[0].Cols, alpha, beta, typed[T](), typed[C]())
+	if err != nil {
+		return err
+	}
+	if c[0].Rows == 0 || c[0].Cols == 0 {
+		return nil
+	}
+	// The device reads the addresses from the host, which a capture can record. They stay true: Submit refuses what was closed.
+	host, err := runtime.LeaseHost[driver.DevicePtr](h.s.Context(), 3*n)
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	uses := make([]runtime.Arg, 0, 3*n+3)
+	if uses, err = addresses(host.Data()[:n], uses, "b", b, runtime.In[T]); err != nil {
+		return err
+	}
+	if uses, err = addresses(host.Data()[n:2*n], uses, "a", a, runtime.In[T]); err != nil {
+		return err
+	}
+	if uses, err = addresses(host.Data()[2*n:], uses, "c", c, runtime.InOut[C]); err != nil {
+		return err
+	}
+	call.Batch, call.Pointers = int32(n), true
+	return h.submit("cublasGemmBatchedEx", func(at []driver.DevicePtr) Status {
+		call.A, call.B, call.C = b[0].operand(0), a[0].operand(0), c[0].operand(0)
+		bytes := driver.DevicePtr(8 * n)
+		call.A.At, call.B.At, call.C.At = at[1], at[1]+bytes, at[1]+2*bytes
+		return h.api.Gemm(h.raw, &call)
+	}, append([]runtime.Arg{host.Arg()}, uses...)...)
+}
+
+func transposed[T Stored](all []Matrix[T]) []Matrix[T] {
+	turned := make([]Matrix[T], len(all))
+	for i := range all {
+		turned[i] = all[i].T()
+	}
+	return turned
+}
+
+// addresses writes the addresses of matrices, and appends what is used.
+func addresses[T Stored](to []driver.DevicePtr, uses []runtime.Arg, name string, all []Matrix[T], use func(*runtime.Ref[T]) runtime.Arg) ([]runtime.Arg, error) {
+	first := all[0]
+	for i, m := range all {
+		if err := m.check(name); err != nil {
+			return nil, err
+		}
+		if m.Rows != first.Rows || m.Cols != first.Cols || m.Stride != first.Stride || m.transposed != first.transposed {
+			return nil, wrong("%s[%d] has another shape or stride than %s[0]", name, i, name)
+		}
+		at, err := m.Ref.Access()
+		if err != nil {
+			return nil, err
+		}
+		to[i] = m.operand(at).At
+		uses = append(uses, use(m.Ref))
+	}
+	return uses, nil
+}
+
+// product is the call for a product of rows by cols, without addresses.
+func (h *Handle) product(a, b shaped, rows, cols int, alpha, beta float64, in, out DataType) (GemmCall, error) {
+	m, k := a.shape()
+	k2, n := b.shape()
+	switch {
+	case m != rows || n != cols || k != k2:
+		return GemmCall{}, wrong("a is %d x %d, b is %d x %d and c is %d x %d: want m x k, k x n and m x n", m, k, k2, n, rows, cols)
+	case in != out && (out != TypeFloat32 || in == TypeFloat64):
+		return GemmCall{}, wrong("products of two types: want c of the type of a and b, or float32 of a type of two bytes")
+	}
+	return GemmCall{TransA: b.op(), TransB: a.op(), M: int32(n), N: int32(m), K: int32(k), Alpha: alpha, Beta: beta, Compute: h.compute(in)}, nil
+}
+
+// shaped is a Matrix of any type.
+type shaped interface {
+	shape() (rows, cols int)
+	op() Operation
+}
+
+func (m Matrix[T]) shape() (rows, cols int) { return m.Rows, m.Cols }
+
+func typed[T Stored]() DataType {
+	t, _ := typeOf[T]()
+	return t
+}
