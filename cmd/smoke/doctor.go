@@ -25,7 +25,7 @@ func (a *app) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name: "doctor", Usage: "tell what this machine has of CUDA, what of it works, and what to do about the rest",
 		Description: "Looks for the driver and NVRTC as every program does, opens each GPU and runs a kernel " +
-			"on it. Reads the health of the GPUs with NVML. Each look is a process of its own, so that a driver that crashes or hangs is a " +
+			"on it. Reads the health of the GPUs with NVML, and loads cuBLAS and its like where they are. Each look is a process of its own, so that a driver that crashes or hangs is a " +
 			"line of the report.\n\n" +
 			"Exit codes: 0 the report is complete, whatever it says; 1 it was interrupted or cannot " +
 			"be written; 2 a bad flag or value.",
@@ -61,7 +61,7 @@ func (a *app) examine(ctx context.Context, cmd *cli.Command) error {
 		}
 		gpu := drivertest.New(drivertest.Config{Devices: simulatedDevices(int(n))})
 		defer gpu.Close()
-		config.Driver, config.Health = doctor.Libraries{Driver: gpu}.InProcess, nil
+		config.Driver, config.Health, config.Libraries = doctor.Libraries{Driver: gpu}.InProcess, nil, nil
 	}
 	found, err := doctor.Examine(ctx, config)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *app) machine(limit time.Duration) (doctor.Config, error) {
 			line(a.stderr, "smoke: waiting for %s, at most %v", doing, limit)
 		}
 	}}
-	return doctor.Config{Driver: child.Probe, NVRTC: child.Probe, Health: child.Probe, Files: child.Probe}, nil
+	return doctor.Config{Driver: child.Probe, NVRTC: child.Probe, Health: child.Probe, Libraries: child.Probe, Files: child.Probe}, nil
 }
 
 func (a *app) printFound(cmd *cli.Command, found *doctor.Report) (err error) {

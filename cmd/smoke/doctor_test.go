@@ -64,7 +64,7 @@ func newPatient(t *testing.T) *patient {
 	var err error
 	p.config, err = (&app{}).machine(probeLimit)
 	require.NoError(t, err)
-	p.config.Root, p.config.Health = p.root, nil
+	p.config.Root, p.config.Health, p.config.Libraries = p.root, nil, nil
 	p.compiler(nvrtctest.Config{Version: 12040})
 	return p
 }
@@ -229,7 +229,7 @@ func TestDoctor(t *testing.T) {
 			var err error
 			p.config, err = (&app{}).machine(2 * time.Second)
 			require.NoError(p.t, err)
-			p.config.Root, p.config.Health = p.root, nil
+			p.config.Root, p.config.Health, p.config.Libraries = p.root, nil, nil
 			p.compiler(nvrtctest.Config{Version: 12040})
 		}},
 		{"sticky error", func(p *patient) { p.t.Setenv(driver.PathVariable, p.library("lib/libcuda.so.1", "return 700")) }},
@@ -295,7 +295,7 @@ func TestDoctorWithoutPermission(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Run(), stderr.String())
 	r := p.fixed(stdout.String())
-	r.Machine, r.Files = doctor.Machine{}, nil // of the machine that the test runs on
+	r.Machine, r.Files, r.Libraries = doctor.Machine{}, nil, nil // of the machine that the test runs on
 	r.Driver.KernelRelease = ""
 	r.Problems = slices.DeleteFunc(r.Problems, func(p doctor.Problem) bool { return p.About == "device files" })
 	p.golden("no_permission", r)
@@ -509,4 +509,56 @@ func TestDoctorOnHardware(t *testing.T) {
 		assert.NotEmpty(t, d.Name)
 		assert.Positive(t, d.FreeBytes)
 	}
+}
+
+// Each library is found, or not, with its version and whether the driver is new enough for it.
+func TestDoctorLibraries(t *testing.T) {
+	p := newPatient(t)
+	p.simulated(drivertest.Config{Version: 12040})
+	p.config.Libraries = p.config.Files // in child processes
+	build := func(name, source string) string {
+		cc, err := exec.LookPath("cc")
+		if err != nil {
+			t.Skip("no C compiler to build libraries with")
+		}
+		file := p.path(name)
+		out, err := exec.Command(cc, "-shared", "-fPIC", "-o", file, p.write(name+".c", source)).CombinedOutput()
+		if err != nil {
+			t.Skipf("the C compiler cannot build for this processor: %s", out)
+		}
+		return file
+	}
+	property := func(name, version string) string {
+		return "int " + name + "(int type, int *value) { static int v[] = {" + version + "}; *value = v[type]; return 0; }"
+	}
+	t.Setenv("PURECUDA_CUBLAS_PATH", build("libcublas.so.13", property("cublasGetProperty", "13, 1, 2")))
+	t.Setenv("PURECUDA_CUBLASLT_PATH", build("libcublasLt.so.12", property("cublasLtGetProperty", "12, 4, 5")))
+	t.Setenv("PURECUDA_CUFFT_PATH", p.write("libcufft.so.11", foreign()))
+	t.Setenv("PURECUDA_CURAND_PATH", p.path("none/libcurand.so.10"))
+	t.Setenv("PURECUDA_CUSOLVER_PATH", build("libcusolver.so.11", "__attribute__((constructor)) static void crash(void) { *(volatile int *)0 = 0; }"))
+	t.Setenv("PURECUDA_NCCL_PATH", build("libnccl.so.2", "int ncclGetVersion(int *v) { *v = 22304; return 0; }"))
+	got := p.examine()
+	require.Zero(t, got.code)
+	for _, line := range []string{
+		"  cuBLAS    13.1.2 +" + regexp.QuoteMeta(p.path("libcublas.so.13")) + " +needs a driver of CUDA 13, found 12.4\n",
+		"  cuBLASLt  12.4.5 +" + regexp.QuoteMeta(p.path("libcublasLt.so.12")) + " +works with driver 12.4\n",
+		"  cuFFT     fault: DriverLibraryLoadFailed: cuFFT is there and cannot be used: ",
+		"  cuRAND    not found\n",
+		"  cuSOLVER  fault: the probe was ended by SIGSEGV \\(segmentation violation\\), at loading it\n",
+		"  NCCL      2.23.4 +" + regexp.QuoteMeta(p.path("libnccl.so.2")) + "\n",
+		"libraries: cuBLAS 13.1.2 needs a driver of CUDA 13, found 12.4 -> update the driver, or install cuBLAS of CUDA 12\n",
+		"libraries: cuFFT is there and cannot be used: .* -> reinstall it, or point PURECUDA_CUFFT_PATH at another one\n",
+		"libraries: PURECUDA_CURAND_PATH names .*, which is not there -> correct it",
+		"libraries: the probe of cuSOLVER was ended by SIGSEGV",
+	} {
+		assert.Regexp(t, line, got.stdout)
+	}
+	all := p.examine("--json").document(t)["libraries"].([]any)
+	require.Len(t, all, 6)
+	assert.Equal(t, map[string]any{"name": "cuBLASLt", "outcome": "available", "taken": p.path("libcublasLt.so.12"), "file": p.path("libcublasLt.so.12"),
+		"version": "12.4.5", "needs_cuda": 12.0}, all[1])
+
+	f, _ := doctor.Libraries{}.InProcess(t.Context(), doctor.Request{Probe: doctor.ProbeLibrary, Library: "cuNothing"})
+	require.NotNil(t, f.Error)
+	assert.Equal(t, `there is no library "cuNothing"`, f.Error.Detail)
 }

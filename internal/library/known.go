@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Mathematics are the libraries of a toolkit that the module libs opens, and those that programs open by
-// themselves. What is named "doctor" lists them.
-var Mathematics = []Description{CUBLAS, CUBLASLt, CUFFT, CURAND, CUSOLVER, NCCL}
+// Further are the libraries beyond the driver's own and NVRTC: those that the module libs opens, and those that
+// programs open by themselves. smoke doctor lists them.
+var Further = []Description{CUBLAS, CUBLASLt, CUFFT, CURAND, CUSOLVER, NCCL}
 
 const onCPU = "the CPU has to compute"
 
@@ -88,13 +88,14 @@ var CUSOLVER = Description{
 	Windows: Names{Files: []string{"cusolver64_12.dll", "cusolver64_11.dll"}, Wheels: windowsWheels("cusolver")},
 }
 
-// NCCL moves data between devices. Its one number for the version is no property.
+// NCCL moves data between devices. The version of CUDA that it was built for it does not tell.
 var NCCL = Description{
 	Name:     "NCCL",
 	Purpose:  "move data between devices",
 	Without:  "NVIDIA has it for Linux",
 	Install:  "the package libnccl2 of NVIDIA's repositories, or pip install nvidia-nccl-cu13",
 	Variable: "PURECUDA_NCCL_PATH",
+	Number:   "ncclGetVersion",
 	Linux:    Names{Files: []string{"libnccl.so.2"}, Wheels: []string{"nvidia/nccl/lib"}},
 }
 

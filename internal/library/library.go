@@ -31,7 +31,9 @@ type Description struct {
 	// Property is the function (type, *value) that tells the version, and CUDA the major version of CUDA that
 	// a driver has at least for that version of the library, or 0 where nobody knows.
 	Property string
-	CUDA     func(Version) int
+	// Number is the function in its place that tells it as one number: 22304 is 2.23.4.
+	Number string
+	CUDA   func(Version) int
 }
 
 // Names are those of a library on a platform.

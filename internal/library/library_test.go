@@ -115,3 +115,59 @@ func TestMissingFunctions(t *testing.T) {
 	assert.NoError(t, none.Missing("none.so", "11.2", nil))
 	assert.EqualError(t, none.Missing("none.so", "11.2", []string{"a", "b"}), "none.so: lacks a, b: not NONE, or one older than 11.2")
 }
+
+func TestVersions(t *testing.T) {
+	assert.Equal(t, "12.4.5", Version{12, 4, 5}.String())
+	assert.Equal(t, "of an unknown version", Version{}.String())
+	assert.True(t, Version{11, 3, 9}.Before(11, 4))
+	assert.True(t, Version{10, 9, 0}.Before(11, 4))
+	assert.False(t, Version{11, 4, 0}.Before(11, 4))
+	assert.False(t, Version{12, 0, 0}.Before(11, 4))
+	assert.False(t, Version{}.Before(11, 4), "nobody knows")
+	for _, c := range []struct {
+		d    Description
+		v    Version
+		cuda int
+	}{
+		{CUBLAS, Version{12, 4, 5}, 12}, {CUBLASLt, Version{13, 0, 0}, 13}, {CUFFT, Version{11, 2, 1}, 12}, {CUFFT, Version{12, 0, 0}, 13},
+		{CURAND, Version{10, 2, 9}, 11}, {CURAND, Version{10, 3, 5}, 12}, {CURAND, Version{10, 4, 0}, 13},
+		{CUSOLVER, Version{11, 6, 1}, 11}, {CUSOLVER, Version{12, 0, 0}, 13},
+	} {
+		assert.Equal(t, c.cuda, c.d.CUDA(c.v), "%s %v", c.d.Name, c.v)
+	}
+}
+
+func TestDescriptions(t *testing.T) {
+	variables := map[string]bool{}
+	for _, d := range Further {
+		assert.NotEmpty(t, d.Install, d.Name)
+		assert.False(t, variables[d.Variable], d.Variable)
+		variables[d.Variable] = true
+		t.Setenv(d.Variable, "")
+		for _, file := range d.names().Files {
+			assert.Contains(t, d.Candidates(), file)
+		}
+	}
+	assert.Equal(t, filepath.Join("a", "libcublasLt.so.12"), CUBLASLtBeside(filepath.Join("a", "libcublas.so.12")))
+	assert.Equal(t, "cublasLt64_12.dll", CUBLASLtBeside("cublas64_12.dll"))
+}
+
+// What a library asks for is loaded before it.
+func TestBefore(t *testing.T) {
+	d := none
+	var asked []string
+	d.Before = func(candidate string) []string {
+		asked = append(asked, candidate)
+		return []string{candidate + ".before"}
+	}
+	_, err := d.Open([]string{"/none/a", "/none/b"}, func(*dl.Library) error { return nil })
+	require.Error(t, err)
+	assert.Equal(t, []string{"/none/a", "/none/b"}, asked)
+}
+
+func TestResults(t *testing.T) {
+	type result int32
+	all := Results[result]{Prefix: "NONE_", Known: map[result][2]string{3: {"NONE_BROKEN", "it is broken"}}}
+	assert.Equal(t, "NONE_BROKEN (3): it is broken", all.Error(3))
+	assert.Equal(t, "NONE_4 (4): a result that is newer than this program", all.Error(4))
+}

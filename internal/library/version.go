@@ -24,6 +24,20 @@ func (v Version) Before(major, minor int) bool {
 
 // VersionOf asks a library that was opened for its version. It is 0.0.0 where it does not tell.
 func (d Description) VersionOf(lib *dl.Library) (v Version) {
+	if fn := lib.Symbol(d.Number); d.Number != "" && fn != 0 {
+		var number int32
+		var c struct {
+			ffi.Frame
+			number *int32
+			_      [ffi.RegisterWords - 1]uintptr
+		}
+		c.number = &number
+		if int32(c.Call(fn, 1)) == 0 && number > 0 {
+			n := int(number)
+			v = Version{n / 10000, n / 100 % 100, n % 100}
+		}
+		return v
+	}
 	fn := lib.Symbol(d.Property)
 	if d.Property == "" || fn == 0 {
 		return v

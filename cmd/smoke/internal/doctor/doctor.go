@@ -14,8 +14,8 @@ type Config struct {
 	// Root is the folder that stands for the root of the file system where files of the
 	// system are looked at; "" is "/". Libraries are the loader's business, and not below it.
 	Root string
-	// Driver, NVRTC, Health and Files run the probes. Without Health that is left out.
-	Driver, NVRTC, Health, Files Prober
+	// Driver, NVRTC, Health, Libraries and Files run the probes. Without Health or Libraries that is left out.
+	Driver, NVRTC, Health, Libraries, Files Prober
 }
 
 // Examine makes the report. It blocks as long as the probes take. The error is that of ctx,
@@ -56,6 +56,9 @@ func Examine(ctx context.Context, c Config) (*Report, error) {
 	all.Go(func() { r.NVRTC = askNVRTC(ctx, c.NVRTC) })
 	if c.Health != nil {
 		all.Go(func() { r.Health = askHealth(ctx, c.Health) })
+	}
+	if c.Libraries != nil {
+		all.Go(func() { r.Libraries = askLibraries(ctx, c.Libraries) })
 	}
 	all.Wait()
 	if ctx.Err() != nil {

@@ -19,28 +19,32 @@ type Request struct {
 	Probe  string `json:"probe"`            // one of the constants
 	Device int    `json:"device,omitempty"` // the ordinal, of ProbeDevice
 	Root   string `json:"root,omitempty"`   // the root of the file system, of ProbeFiles
+	// Library is the name of one, of ProbeLibrary.
+	Library string `json:"library,omitempty"`
 }
 
 // The probes.
 const (
-	ProbeDriver = "driver"
-	ProbeNVRTC  = "nvrtc"
-	ProbeHealth = "health"
-	ProbeDevice = "device"
-	ProbeFiles  = "files"
+	ProbeDriver  = "driver"
+	ProbeNVRTC   = "nvrtc"
+	ProbeHealth  = "health"
+	ProbeLibrary = "library"
+	ProbeDevice  = "device"
+	ProbeFiles   = "files"
 )
 
 // Finding is what a probe has found so far. Each fills its own part.
 type Finding struct {
 	// Doing is the step under way, which may not return. It is empty at the end.
-	Doing   string   `json:"doing,omitempty"`
-	Driver  *Driver  `json:"driver,omitempty"`
-	Devices []found  `json:"devices,omitempty"`
-	NVRTC   *NVRTC   `json:"nvrtc,omitempty"`
-	Health  *Health  `json:"health,omitempty"`
-	Trial   *Trial   `json:"trial,omitempty"`
-	Files   []File   `json:"files,omitempty"`
-	Error   *Failure `json:"error,omitempty"` // of the request itself
+	Doing   string     `json:"doing,omitempty"`
+	Driver  *Driver    `json:"driver,omitempty"`
+	Devices []found    `json:"devices,omitempty"`
+	NVRTC   *NVRTC     `json:"nvrtc,omitempty"`
+	Health  *Health    `json:"health,omitempty"`
+	Library *Installed `json:"library,omitempty"`
+	Trial   *Trial     `json:"trial,omitempty"`
+	Files   []File     `json:"files,omitempty"`
+	Error   *Failure   `json:"error,omitempty"` // of the request itself
 }
 
 // found is a device with what the document does not have of it.
@@ -73,6 +77,8 @@ func (l Libraries) Run(ctx context.Context, r Request, tell func(Finding)) {
 		l.nvrtc(ctx, tell)
 	case ProbeHealth:
 		l.health(tell)
+	case ProbeLibrary:
+		installed(r.Library, tell)
 	case ProbeDevice:
 		l.device(ctx, r.Device, tell)
 	case ProbeFiles:

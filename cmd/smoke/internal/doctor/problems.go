@@ -21,6 +21,7 @@ func (r *Report) diagnose(filesEnded string) {
 		r.aboutDriver()
 		r.aboutNVRTC()
 		r.aboutHealth()
+		r.aboutLibraries()
 	}
 	r.aboutFiles(filesEnded)
 	r.aboutDevices()

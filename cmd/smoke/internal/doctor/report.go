@@ -14,7 +14,8 @@ type Report struct {
 	Files         []File      `json:"device_files"`
 	Driver        Driver      `json:"driver"`
 	NVRTC         NVRTC       `json:"nvrtc"`
-	Health        *Health     `json:"health,omitempty"` // nil if it was not asked for
+	Health        *Health     `json:"health,omitempty"`    // nil if it was not asked for
+	Libraries     []Installed `json:"libraries,omitempty"` // nil if they were not asked for
 	Devices       []Device    `json:"devices"`
 	Compiling     []Compiling `json:"compiling"`
 	Cache         Cache       `json:"cache"`

@@ -46,6 +46,9 @@ func (r *Report) WriteText(out io.Writer) error {
 	if r.Health != nil {
 		section("health", r.healthRows)
 	}
+	if r.Libraries != nil {
+		section("libraries", r.libraryRows)
+	}
 	section("cache", r.cacheRows)
 	b.WriteString("\n")
 	_, err := out.Write(append(b.Bytes(), r.problemText()...))
