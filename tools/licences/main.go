@@ -46,6 +46,7 @@ var groups = []group{
 	{"gpuc", "gpuc", []string{"."}, true},
 	{"contrib/prometheus", "contrib/prometheus", []string{"."}, false},
 	{"contrib/otel", "contrib/otel", []string{"."}, false},
+	{"libs", "libs", []string{"./cublas", "./cublas/cublastest", "./cublas/gonumblas"}, false},
 }
 
 // platforms are those that differ in what is linked.

@@ -4,6 +4,7 @@ package main
 // lack them.
 var imported = []string{
 	"testing", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require", "go.opentelemetry.io/otel",
+	"gonum.org/v1/gonum/blas/blas32",
 }
 
 // aliases are names under which the documents import packages whose own name is another one.
@@ -34,22 +35,24 @@ var known = map[string]string{
 
 // preambles are declarations for the comments of a file.
 var preambles = map[string]string{
-	"arena/doc.go":                     "var binding *driver.Binding; var handle driver.Stream; func launch(driver.Stream, driver.DevicePtr)",
-	"cmd/smoke/internal/bench/doc.go":  "var machine *bench.Machine; var options bench.Options",
-	"cmd/smoke/internal/plot/doc.go":   "var w io.Writer; var points []plot.Point; func formatSize(float64) string",
-	"contrib/prometheus/collector.go":  "var registry *prometheus.Registry",
-	"driver/doc.go":                    "func onTheCPU() error",
-	"driver/nvml/doc.go":               "var uuid driver.UUID",
-	"driver/nvml/nvmltest/nvmltest.go": "func watch(nvml.API)",
-	"driver/drivertest/doc.go":         "func run(driver.API)",
-	"gpu/doc.go":                       "var in, out []float32; func Blur(t *gpu.Thread, in, out []float32)",
-	"internal/artifact/doc.go":         "var key artifact.Key; var logger *slog.Logger; func compile() []byte",
-	"internal/ffi/doc.go":              "var dptr uint64; var fn uintptr",
-	"internal/ptx/doc.go":              "var src []byte",
-	"internal/ptx/exec/doc.go":         "var src []byte; var params []byte; var memory exec.Memory; func place([]exec.Global) []uint64",
-	"internal/wait/doc.go":             "var binding *driver.Binding; var handle driver.Stream",
-	"nvrtc/doc.go":                     "var driverVersion driver.Version; func usePTX() error",
-	"nvrtc/nvrtctest/doc.go":           "var ptx string",
+	"arena/doc.go":                         "var binding *driver.Binding; var handle driver.Stream; func launch(driver.Stream, driver.DevicePtr)",
+	"cmd/smoke/internal/bench/doc.go":      "var machine *bench.Machine; var options bench.Options",
+	"cmd/smoke/internal/plot/doc.go":       "var w io.Writer; var points []plot.Point; func formatSize(float64) string",
+	"contrib/prometheus/collector.go":      "var registry *prometheus.Registry",
+	"driver/doc.go":                        "func onTheCPU() error",
+	"driver/nvml/doc.go":                   "var uuid driver.UUID",
+	"driver/nvml/nvmltest/nvmltest.go":     "func watch(nvml.API)",
+	"driver/drivertest/doc.go":             "func run(driver.API)",
+	"gpu/doc.go":                           "var in, out []float32; func Blur(t *gpu.Thread, in, out []float32)",
+	"internal/artifact/doc.go":             "var key artifact.Key; var logger *slog.Logger; func compile() []byte",
+	"internal/ffi/doc.go":                  "var dptr uint64; var fn uintptr",
+	"internal/ptx/doc.go":                  "var src []byte",
+	"internal/ptx/exec/doc.go":             "var src []byte; var params []byte; var memory exec.Memory; func place([]exec.Global) []uint64",
+	"libs/cublas/cublastest/cublastest.go": "var stream *runtime.Stream",
+	"libs/cublas/doc.go":                   "func multiplyOnTheCPU() error; var stream *runtime.Stream; var a, b, c *runtime.Ref[float32]; var m, n, k int",
+	"internal/wait/doc.go":                 "var binding *driver.Binding; var handle driver.Stream",
+	"nvrtc/doc.go":                         "var driverVersion driver.Version; func usePTX() error",
+	"nvrtc/nvrtctest/doc.go":               "var ptx string",
 	"pool/batcher.go": "var p *pool.Pool; type Query struct{}; type Score float32; var query Query; " +
 		"func scoreOnGPU(w *pool.Worker, in []Query, out []Score, errs []error) error; " +
 		"func scoreOnCPU(ctx context.Context, in []Query, out []Score, errs []error) error",
