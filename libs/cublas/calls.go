@@ -7,7 +7,8 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// The functions in the argument order of cublas_api.h. Integers that are negative travel as they are: C reads the lower half of a word.
+// The functions in the argument order of cublas_api.h. Integers that are negative travel as they are: C reads
+// the lower half of a word.
 
 func (o Operand) at() uintptr  { return uintptr(o.At) }
 func (o Operand) typ() uintptr { return uintptr(o.Type) }

@@ -16,9 +16,9 @@
 //
 // # Matrices
 //
-// A [Matrix] is a view of a runtime.Ref by rows, as Go and gonum have it; T is the transposed view of the same memory. cuBLAS itself
-// counts by columns: this package turns the operands around, which costs nothing. Shapes are compared
-// with the memory before anything runs.
+// A [Matrix] is a view of a runtime.Ref by rows, as Go and gonum have it; T is the transposed view of the same
+// memory. cuBLAS itself counts by columns: this package turns the operands around, which costs nothing. Shapes
+// are compared with the memory before anything runs.
 //
 // # Order
 //

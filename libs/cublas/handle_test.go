@@ -129,9 +129,14 @@ func TestHandleEnds(t *testing.T) {
 	require.NoError(t, h.Close())
 	require.NoError(t, h.Close())
 	require.ErrorIs(t, multiply(h), driver.ErrClosed)
-	var none *cublas.Handle
-	assert.NoError(t, none.Close())
-	assert.Nil(t, none.Stream())
+	for _, none := range []*cublas.Handle{nil, {}} {
+		assert.NoError(t, none.Close())
+		assert.Nil(t, none.Stream())
+		assert.ErrorIs(t, multiply(none), driver.ErrInvalidArgument)
+		assert.ErrorIs(t, cublas.Matmul(none, cublas.Product[float32, float32]{A: x.Matrix, B: y.Matrix, D: z.Matrix}), driver.ErrInvalidArgument)
+		assert.ErrorIs(t, cublas.Scal(none, 1, cublas.Elements(x.Ref)), driver.ErrInvalidArgument)
+	}
+	assert.ErrorIs(t, cublas.Scal(b.h, 1, cublas.Elements[float32](nil)), driver.ErrInvalidArgument)
 
 	require.NoError(t, b.s.Context().Reset(bg))
 	handles, _ := lib.Left()

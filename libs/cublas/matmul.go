@@ -31,8 +31,8 @@ type Product[T Stored, D Element] struct {
 // first product of a shape, and kept by the handle.
 //
 // Types of 8 bits need compute capability 8.9 and cuBLAS 11.8. They have A by rows and B as the
-// transposed view of a matrix by rows. All sides are multiples of 16, and D has two or four bytes. What the device or the shape does not have is an
-// error of kind driver.ErrUnsupported.
+// transposed view of a matrix by rows. All sides are multiples of 16, and D has two or four bytes. What the device
+// or the shape does not have is an error of kind driver.ErrUnsupported.
 func Matmul[T Stored, D Element](h *Handle, p Product[T, D]) error {
 	in, size := typeOf[T]()
 	out, outSize := typeOf[D]()

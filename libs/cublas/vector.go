@@ -18,8 +18,8 @@ func Gemv[T Real](h *Handle, alpha float64, a Matrix[T], x Vector[T], beta float
 	if y.N == 0 {
 		return nil
 	}
-	if x.N == 0 { // cuBLAS returns without a look at beta
-		return Scal(h, beta, y)
+	if x.N == 0 { // BLAS returns without a look at beta; a product of matrices does not
+		return Gemm(h, alpha, a, Matrix[T]{Ref: x.Ref, Cols: 1, Stride: 1}, beta, Matrix[T]{Ref: y.Ref, Offset: y.Offset, Rows: y.N, Cols: 1, Stride: y.Inc})
 	}
 	rows, cols := a.stored()
 	call := GemvCall{Trans: 1 - a.op(), M: int32(cols), N: int32(rows), Alpha: alpha, Beta: beta}

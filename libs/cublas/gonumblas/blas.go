@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -43,7 +44,7 @@ type BLAS struct {
 	idle    []*worker     // the one that was used last is used next
 	onGPU   atomic.Uint64
 	failure atomic.Pointer[error]
-	closed  atomic.Bool
+	open    atomic.Bool // the zero value computes on the CPU
 }
 
 // worker is a stream with its handle.
@@ -75,7 +76,7 @@ func New(c *runtime.Context, api cublas.API, o Options) *BLAS {
 		o.BreakEven = DefaultBreakEven
 	}
 	b := &BLAS{api: api, ctx: c, o: o, turns: make(chan struct{}, concurrent)}
-	b.closed.Store(c == nil || api == nil)
+	b.open.Store(c != nil && api != nil)
 	return b
 }
 
@@ -106,11 +107,11 @@ func find(rt *runtime.Runtime) (*runtime.Context, cublas.API, error) {
 }
 
 // OnGPU is how many calls the GPU has computed.
-func (b *BLAS) OnGPU() uint64 { return b.onGPU.Load() }
+func (b *BLAS) OnGPU() uint64 { return zero.Or(b).onGPU.Load() }
 
 // Err is why the GPU could not compute a call the last time that it failed, or nil.
 func (b *BLAS) Err() error {
-	if err := b.failure.Load(); err != nil {
+	if err := zero.Or(b).failure.Load(); err != nil {
 		return *err
 	}
 	return nil
@@ -118,7 +119,9 @@ func (b *BLAS) Err() error {
 
 // Close frees what b has on the device, after the calls that are under way. Later calls compute on the CPU. It may be called twice.
 func (b *BLAS) Close() (err error) {
-	b.closed.Store(true)
+	if b == nil || !b.open.Swap(false) {
+		return nil
+	}
 	for range concurrent { // now no call is under way
 		b.turns <- struct{}{}
 	}
@@ -135,7 +138,7 @@ func (b *BLAS) Close() (err error) {
 // so that the CPU can compute what the device could not.
 func (b *BLAS) try(m, n, k int, f func(w *worker) error) bool {
 	size := float64(b.o.BreakEven)
-	if b.closed.Load() || float64(m)*float64(n)*float64(k) < size*size*size {
+	if !b.open.Load() || float64(m)*float64(n)*float64(k) < size*size*size {
 		return false
 	}
 	closed, err := b.compute(f)
@@ -157,7 +160,7 @@ func (b *BLAS) try(m, n, k int, f func(w *worker) error) bool {
 func (b *BLAS) compute(f func(w *worker) error) (closed bool, err error) {
 	b.turns <- struct{}{}
 	defer func() { <-b.turns }()
-	if b.closed.Load() {
+	if !b.open.Load() {
 		return true, nil
 	}
 	w := b.take()

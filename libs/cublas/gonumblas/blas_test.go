@@ -252,6 +252,14 @@ func TestWithoutADriver(t *testing.T) {
 		assert.Zero(t, b.OnGPU())
 		assert.NoError(t, b.Close())
 	}
+	for _, b := range []*gonumblas.BLAS{nil, {}} {
+		assert.NoError(t, b.Close())
+		assert.NoError(t, b.Err())
+		assert.Zero(t, b.OnGPU())
+	}
+	z := make([]float64, 1)
+	new(gonumblas.BLAS).Dgemm(blas.NoTrans, blas.NoTrans, 1, 1, 1, 1, []float64{2}, 1, []float64{3}, 1, 0, z, 1)
+	assert.Equal(t, []float64{6}, z, "the zero value computes on the CPU")
 	gpu = drivertest.ForTest(t, drivertest.Config{})
 	there, err := runtime.Open(runtime.WithDriver(gpu))
 	require.NoError(t, err)
