@@ -58,6 +58,7 @@
 //   - Signs of containers and of WSL.
 //   - Every candidate for the driver and for NVRTC, and why it was not taken.
 //   - Their versions, and what these can do together.
+//   - NVIDIA's other libraries, such as cuBLAS: found or not, and whether the driver is new enough for them.
 //   - The devices, each after a kernel has run on it, and the cache.
 //   - The problems, each on one line with what to do about it.
 //

@@ -238,6 +238,7 @@ func TestFindings(t *testing.T) {
 		"small":        {func(c *cublas.GemmCall) { c.M = 5 }, false, "beyond the end of the allocation"},
 		"stride":       {func(c *cublas.GemmCall) { c.B.LD = 9 }, false, "beyond the end of the allocation"},
 		"misaligned":   {func(c *cublas.GemmCall) { c.A.At += 2 }, false, "is not a multiple of 4"},
+		"overlap":      {func(c *cublas.GemmCall) { c.C.At = c.B.At }, false, "the result overlaps an operand"},
 		"after a free": {func(*cublas.GemmCall) {}, true, "freed"},
 	} {
 		t.Run(name, func(t *testing.T) {

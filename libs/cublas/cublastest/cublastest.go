@@ -1,6 +1,7 @@
 // Package cublastest is a simulated cuBLAS for tests without a GPU. Each call becomes the launch of a kernel on the simulated
 // driver, with gonum as its mathematics. So order, captures, faults and the checks of memory are those of the driver.
-// An operand that is too small, or was freed, is a finding that names the call and the allocation.
+// An operand that is too small, or was freed, is a finding that names the call and the allocation. So is a result
+// that overlaps an operand.
 //
 //	gpu := drivertest.ForTest(t, drivertest.Config{Kernels: cublastest.Kernels()})
 //	h, err := cublas.New(cublastest.New(gpu), stream, cublas.Options{}) // stream is of a runtime.WithDriver(gpu)

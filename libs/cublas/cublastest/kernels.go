@@ -1,6 +1,7 @@
 package cublastest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"unsafe"
@@ -39,16 +40,37 @@ var cpu gonum.Implementation
 
 // array is device memory as float64. A matrix by columns is one by rows of the transposed.
 type array struct {
-	values []float64
-	store  func()
+	values     []float64
+	store      func()
+	begin, end driver.DevicePtr
 }
+
+// apart is an error if the result a lies in what is read.
+func (a array) apart(read ...array) error {
+	for _, b := range read {
+		if a.begin < b.end && b.begin < a.end {
+			return errors.New("the result overlaps an operand: what cuBLAS computes then is undefined")
+		}
+	}
+	return nil
+}
+
+// sizes are the bytes of elements.
+var sizes = map[cublas.DataType]int64{cublas.TypeFloat32: 4, cublas.TypeFloat64: 8, cublas.TypeFloat16: 2, cublas.TypeBFloat16: 2,
+	cublas.TypeE4M3: 1, cublas.TypeE5M2: 1}
 
 // read reads n elements of a type.
 func read(k *drivertest.Launch, t cublas.DataType, at driver.DevicePtr, n int64) (array, error) {
+	a, err := convert(k, t, at, n)
+	a.begin, a.end = at, at+driver.DevicePtr(n*sizes[t])
+	return a, err
+}
+
+func convert(k *drivertest.Launch, t cublas.DataType, at driver.DevicePtr, n int64) (array, error) {
 	switch t {
 	case cublas.TypeFloat64:
 		memory, err := drivertest.Slice[float64](k, at, uint64(n))
-		return array{append([]float64(nil), memory...), nil}.storedIn(func(values []float64) { copy(memory, values) }), err
+		return array{values: append([]float64(nil), memory...)}.storedIn(func(values []float64) { copy(memory, values) }), err
 	case cublas.TypeFloat32:
 		return converted(k, at, n, func(x float32) float64 { return float64(x) }, func(x float64) float32 { return float32(x) })
 	case cublas.TypeFloat16:
@@ -113,7 +135,6 @@ var (
 )
 
 func gemm(k *drivertest.Launch, c *cublas.GemmCall) error {
-	sizes := map[cublas.DataType]int64{cublas.TypeFloat32: 4, cublas.TypeFloat64: 8, cublas.TypeFloat16: 2, cublas.TypeBFloat16: 2}
 	for i := range int64(c.Batch) {
 		one := *c
 		for _, o := range []*cublas.Operand{&one.A, &one.B, &one.C} {
@@ -146,6 +167,9 @@ func multiply(k *drivertest.Launch, c *cublas.GemmCall, after func(values []floa
 	}
 	d, err := matrix(k, c.C, cublas.NoTranspose, c.M, c.N)
 	if err != nil {
+		return err
+	}
+	if err := d.apart(a, b); err != nil {
 		return err
 	}
 	if c.Compute == cublas.ComputeTF32 {
@@ -248,6 +272,9 @@ func syrk(k *drivertest.Launch, c *cublas.SyrkCall) error {
 	if err != nil {
 		return err
 	}
+	if err := d.apart(a); err != nil {
+		return err
+	}
 	cpu.Dsyrk(fills[c.Fill], transposes[1-c.Trans], int(c.N), int(c.K), c.Alpha, a.values, int(c.A.LD), c.Beta, d.values, int(c.C.LD))
 	d.store()
 	return nil
@@ -264,6 +291,9 @@ func trsm(k *drivertest.Launch, c *cublas.TrsmCall) error {
 	}
 	b, err := matrix(k, c.B, cublas.NoTranspose, c.M, c.N)
 	if err != nil {
+		return err
+	}
+	if err := b.apart(a); err != nil {
 		return err
 	}
 	cpu.Dtrsm(sides[c.Side], fills[c.Fill], transposes[c.Trans], diags[c.Diag], int(c.N), int(c.M), c.Alpha, a.values, int(c.A.LD), b.values, int(c.B.LD))
