@@ -33,6 +33,7 @@ var order = []struct{ folder, why string }{
 	{"gpu", "generated launches (gpu/launch) go through runtime; gpu itself imports nothing"},
 	{"pool", "it has a context, a stream and a device of runtime for each worker"},
 	{"kernels", "its launches are runtime's, and its Reducer runs over a pool"},
+	{"internal/job", "the main job reads chunks as kernels take them; cmd/smoke and the module cluster run it"},
 	{"cmd/smoke", "the program uses everything"},
 	{"cmd/purecuda-static", "it rewrites a finished file with internal/replace, and prints with internal/cleantext"},
 }
@@ -160,7 +161,7 @@ func TestObjections(t *testing.T) {
 		{"pool", module + "/kernels", false},
 		{"kernels", module + "/runtime", true},
 		{"kernels", module + "/cmd/smoke", false},
-		{"cmd/smoke", module + "/cmd/smoke/internal/job", true},
+		{"cmd/smoke", module + "/internal/job", true},
 		{"cmd/smoke", module + "/driver/drivertest", true},
 		{"cmd/smoke", cli, true},
 		{"examples/saxpy", module + "/runtime", true},

@@ -18,6 +18,8 @@ type DoReport struct {
 	// empty if a device did the work.
 	Reason Reason
 	Why    error
+	// Host is the name of the host of the last try, if that is another one: see module cluster.
+	Host string
 	// Device is the ordinal of the device of the last try, or driver.NoDevice.
 	Device int
 	// Stream is the number of the stream among those of its device, from 0.

@@ -23,7 +23,7 @@ type Error struct {
 	Devices error
 }
 
-// Error names every tile with its device, its range and its cause. The tiles that failed come before
+// Error names every tile with its host and device, its range and its cause. The tiles that failed come before
 // those that were stopped.
 func (e *Error) Error() string {
 	e = zero.Or(e)
@@ -36,6 +36,9 @@ func (e *Error) Error() string {
 		who := fmt.Sprintf("device %d", t.Ordinal)
 		if t.Ordinal == driver.NoDevice {
 			who = "CPU"
+		}
+		if t.Host != "" {
+			who = "host " + t.Host + ", " + who
 		}
 		fmt.Fprintf(&b, "%s, items [%d, %d)", who, t.Lo, t.Hi)
 		if t.Retries > 0 {

@@ -42,6 +42,8 @@ type Report struct {
 // TileReport is the outcome of a tile.
 type TileReport struct {
 	Tile
+	// Host is the name of the host that did the tile, if that is another one: see module cluster.
+	Host string
 	// Ordinal is that of the device, or driver.NoDevice for a core of the CPU.
 	Ordinal int
 	// Bytes is the size of the items by Map or WithItemBytes, or 0 if it is not known.

@@ -12,8 +12,8 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/purecuda/purecuda/cmd/smoke/internal/bench"
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 	"github.com/purecuda/purecuda/cmd/smoke/internal/plot"
+	"github.com/purecuda/purecuda/internal/job"
 )
 
 // plots says what is drawn, and where. The zero value draws nothing.

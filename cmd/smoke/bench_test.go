@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/cmd/smoke/internal/bench"
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/job"
 )
 
 // quickBench is smoke bench with little of everything.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 	"github.com/purecuda/purecuda/internal/artifact"
 	"github.com/purecuda/purecuda/internal/cleantext"
+	"github.com/purecuda/purecuda/internal/job"
 )
 
 // cacheCommand tells of the disk cache of compiled code, which all programs of the user

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/job"
 )
 
 // The exit codes; doc.go says when.

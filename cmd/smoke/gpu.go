@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/job"
 	"github.com/purecuda/purecuda/runtime"
 )
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+	"github.com/purecuda/purecuda/internal/job"
 )
 
 // leaveAfter is how long an interrupted job may take to stop in order. After that it is abandoned: a

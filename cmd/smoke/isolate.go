@@ -11,8 +11,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/job"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+	"github.com/purecuda/purecuda/internal/job"
 )
 
 // outcome is what looking for a GPU found.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/cmd/smoke/internal/doctor"
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+	"github.com/purecuda/purecuda/internal/job"
 )
 
 // schemaVersion is that of the JSON document. New members do not change it.

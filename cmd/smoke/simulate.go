@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/job"
 	"github.com/purecuda/purecuda/runtime"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+	"github.com/purecuda/purecuda/internal/job"
 )
 
 // smoke does the job and fills the report.

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/job"
 )
 
 // call is one run of the program with a given machine.

@@ -51,6 +51,18 @@ func HostBuffer[T any](w *pool.Worker, b *Buffer) (*runtime.HostBuffer[T], error
 	return runtime.CastHost[T](b.host)
 }
 
+// unregister ends the registration of a buffer of [NewRequest].
+func (b *Buffer) unregister() error {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	host := b.host
+	b.host = nil
+	return host.Close()
+}
+
 // enter keeps the memory of a buffer of the parent from being unmapped.
 func (b *Buffer) enter(g *Group) error {
 	if b == nil || b.group != g {

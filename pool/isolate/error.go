@@ -41,8 +41,8 @@ type told struct {
 // maxTold is how much of an error's text a child sends.
 const maxTold = 64 << 10
 
-// tell encodes an error.
-func tell(err error) []byte {
+// EncodeError encodes an error for another process or host.
+func EncodeError(err error) []byte {
 	t := told{Text: short(err.Error()), Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded)}
 	if e, ok := errors.AsType[*driver.Error](err); ok {
 		t.Driver, t.Kind, t.Op, t.Kernel, t.Detail = true, e.Kind, e.Op, e.Kernel, short(e.Detail)
@@ -64,8 +64,9 @@ func short(text string) string {
 	return text[:n] + "..."
 }
 
-// hear decodes an error of the child of a device.
-func hear(text []byte, device int) error {
+// DecodeError decodes an error of a process that has a device. A [driver.Error] keeps its kind, code and detail, and ends of contexts
+// are what they were. Others are a [*RemoteError].
+func DecodeError(text []byte, device int) error {
 	var t told
 	if err := json.Unmarshal(text, &t); err != nil {
 		return driver.Errorf(ErrChildDied, "the child of device %d sent an error that cannot be read: %w", device, err)

@@ -79,7 +79,7 @@ func serve(open func() (*runtime.Runtime, error), options []pool.Option) error {
 			err = c.prepare(rt, <-greeting, options)
 		}
 		if err != nil {
-			_ = l.send(failedFrame, 0, tell(err))
+			_ = l.send(failedFrame, 0, EncodeError(err))
 		} else {
 			err = l.send(readyFrame, 0)
 		}
@@ -187,21 +187,14 @@ func (c *child) begin(number uint64, content []byte) {
 
 // run runs a function, and waits for what it has put on the stream: the parent's deadline holds for that as well.
 func (c *child) run(ctx context.Context, name string, r *Request) (result []byte, err error) {
-	f, err := lookUp(name)
-	if err != nil {
-		return nil, err
-	}
 	for i, b := range r.Buffers {
 		if b == nil {
 			return nil, driver.Errorf(driver.ErrOutOfMemory, "buffer %d could not be mapped in the child", i)
 		}
 	}
 	_, err = pool.Do(ctx, c.pool, func(w *pool.Worker) error {
-		err := contain.Do(func() (err error) {
-			result, err = f(w, r)
-			return err
-		})
-		return errors.Join(err, w.Stream().Synchronize(context.Background()))
+		result, err = call(w, name, r)
+		return err
 	})
 	return result, err
 }
@@ -214,7 +207,7 @@ func (c *child) answer(number uint64, result []byte, err error) {
 	if err == nil {
 		err = c.link.send(resultFrame, number, result)
 	} else {
-		sent := c.link.send(errorFrame, number, tell(err))
+		sent := c.link.send(errorFrame, number, EncodeError(err))
 		if poisoned(err) || sent != nil {
 			os.Exit(1)
 		}

@@ -182,11 +182,11 @@ func (p *process) hear(kind byte, number uint64, content []byte) error {
 	case readyFrame:
 		return p.tellReady(nil)
 	case failedFrame:
-		return p.tellReady(hear(content, device))
+		return p.tellReady(DecodeError(content, device))
 	case resultFrame:
 		return p.deliver(number, answer{result: append([]byte(nil), content...)})
 	case errorFrame:
-		return p.deliver(number, answer{err: hear(content, device)})
+		return p.deliver(number, answer{err: DecodeError(content, device)})
 	}
 	return fmt.Errorf("a frame of kind %d", kind)
 }

@@ -1,11 +1,14 @@
 package isolate
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/pool"
 )
 
@@ -20,6 +23,42 @@ type Request struct {
 	Data []byte
 	// Buffers are those that Do was called with, in their order.
 	Buffers []*Buffer
+}
+
+// NewRequest makes a request for [Run], and for functions that do its work on the CPU. Each of the buffers becomes
+// one of [Request.Buffers].
+func NewRequest(data []byte, buffers ...[]byte) *Request {
+	r := &Request{Data: data}
+	for _, b := range buffers {
+		r.Buffers = append(r.Buffers, &Buffer{data: b})
+	}
+	return r
+}
+
+// Run runs a registered function in this process, with a worker of [pool.Do], for programs that do not isolate all their
+// functions. It waits for what the function has put on the stream, as a child does.
+func Run(w *pool.Worker, name string, r *Request) (result []byte, err error) {
+	if w == nil || r == nil {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "Run(%.40q) takes a worker and a request", name)
+	}
+	result, err = call(w, name, r)
+	for _, b := range r.Buffers {
+		err = errors.Join(err, b.unregister())
+	}
+	return result, err
+}
+
+// call calls a function, and waits for its stream.
+func call(w *pool.Worker, name string, r *Request) (result []byte, err error) {
+	f, err := lookUp(name)
+	if err != nil {
+		return nil, err
+	}
+	err = contain.Do(func() (err error) {
+		result, err = f(w, r)
+		return err
+	})
+	return result, errors.Join(err, w.Stream().Synchronize(context.Background()))
 }
 
 // functions are those that were registered.
@@ -68,4 +107,11 @@ func registerError() error {
 	functions.mu.RLock()
 	defer functions.mu.RUnlock()
 	return functions.err
+}
+
+// Functions are the names that were registered, sorted.
+func Functions() []string {
+	functions.mu.RLock()
+	defer functions.mu.RUnlock()
+	return slices.Sorted(maps.Keys(functions.byName))
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+	"github.com/purecuda/purecuda/internal/job"
 	"github.com/purecuda/purecuda/runtime"
 )
 

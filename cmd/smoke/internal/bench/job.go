@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/purecuda/purecuda/cmd/smoke/internal/job"
+	"github.com/purecuda/purecuda/internal/job"
 )
 
 // The input of the main job.

@@ -129,8 +129,8 @@ func (l lister) add(in *Input, path, rel string, info fs.FileInfo) error {
 	return nil
 }
 
-// name is the path under which file i can be opened.
-func (in *Input) name(i int) string {
+// Name is the path under which file i can be opened.
+func (in *Input) Name(i int) string {
 	return filepath.Join(in.folder, filepath.FromSlash(in.Files[i].Path))
 }
 

@@ -22,7 +22,7 @@ func (p *planner) read(ctx context.Context, b *batch, buf []byte) error {
 
 func (p *planner) readSpan(ctx context.Context, s *span, dst []byte) error {
 	if s.shared == nil {
-		path, size := p.in.name(s.file), p.in.Files[s.file].Size
+		path, size := p.in.Name(s.file), p.in.Files[s.file].Size
 		f, opened, err := openListed(p.open, path, size)
 		if err != nil {
 			return err

@@ -131,7 +131,7 @@ func (r *run) mismatch(b *batch, i int, where string, want Digest) error {
 func (r *run) where(b *batch, i int) (path string, number int64) {
 	for _, s := range b.spans {
 		if i < s.first+s.chunks {
-			return r.in.name(s.file), s.from/int64(r.opt.ChunkBytes) + int64(i-s.first)
+			return r.in.Name(s.file), s.from/int64(r.opt.ChunkBytes) + int64(i-s.first)
 		}
 	}
 	return r.in.Path, b.number + int64(i)

@@ -99,7 +99,7 @@ func (p *planner) share(left, bytes int64) *sharedFile {
 	}
 	if p.shared == nil {
 		f := p.in.Files[p.file]
-		p.shared = &sharedFile{path: p.in.name(p.file), size: f.Size, open: p.open}
+		p.shared = &sharedFile{path: p.in.Name(p.file), size: f.Size, open: p.open}
 		if p.all == nil {
 			p.all = map[*sharedFile]struct{}{}
 		}

@@ -34,7 +34,7 @@ func TestListOneFile(t *testing.T) {
 	folder := writeTree(t, map[string]string{"some name": "12345"})
 	in := mustList(t, filepath.Join(folder, "some name"))
 	assert.Equal(t, []File{{Path: "some name", Size: 5}}, in.Files)
-	assert.Equal(t, filepath.Join(folder, "some name"), in.name(0))
+	assert.Equal(t, filepath.Join(folder, "some name"), in.Name(0))
 }
 
 func TestListFollowsLinks(t *testing.T) {
