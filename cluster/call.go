@@ -1,0 +1,690 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/pool/isolate"
+)
+
+// call is one call of Scatter and its kin. One goroutine has all of it but the events.
+type call struct {
+	*config
+	cluster  *Cluster
+	ctx      context.Context
+	id       string // CALLER.CALL
+	function string
+	token    string
+	n        int
+	make     func(i int) (Piece, error)
+	take     func(i int, result []byte) error
+
+	mu     sync.Mutex
+	events []event
+	signal chan struct{}
+	closed bool
+
+	flights map[int]*flight // pieces that were sent, by number
+	bytes   int             // of their data
+	next    int             // the first piece that was never sent
+	checks  int             // pieces that were sent to verify others: their numbers begin with n
+	done    []outcome       // by number, the caller's truth
+	left    int
+	window  int
+	hosts   []Host // that serve the function
+
+	since      time.Time // when hosts or the connection were there last
+	reconnects uint64
+	trustAfter time.Time // hosts that are silent before it may be silent because the connection was
+	lost       bool      // the server may have lost the streams
+	recovering bool
+	work       sync.WaitGroup
+}
+
+// outcome is what is kept of a piece that is done.
+type outcome struct {
+	done   bool
+	host   string
+	device int32
+	tries  int32
+	where  pool.Where
+	ran    time.Duration
+	last   error // of the tries before
+}
+
+// flight is a piece that was sent.
+type flight struct {
+	number  int
+	head    pieceHead
+	data    []byte
+	size    int
+	host    string    // ID, of a piece for one host
+	due     time.Time // when to look for it
+	again   time.Duration
+	due1    bool     // due is when to send it again, and not to look first
+	tries   []error  // that failed, and those of hosts that did not answer
+	failed  int      // of these, those that count
+	avoid   []string // IDs of hosts that have failed
+	checked int      // the number of the piece that this one verifies, or -1
+	// held is a result that is being verified.
+	held     []byte
+	heldHead resultHead
+}
+
+type eventKind int
+
+const (
+	resultEvent eventKind = iota
+	begunEvent
+	unpublishedEvent
+	absentEvent // the server has no result
+	recoveredEvent
+	hostsEvent
+	closeEvent
+)
+
+type event struct {
+	kind   eventKind
+	number int
+	head   resultHead
+	data   []byte
+	err    error
+}
+
+// post adds an event, and never blocks.
+func (k *call) post(e event) {
+	k.mu.Lock()
+	k.events = append(k.events, e)
+	k.mu.Unlock()
+	select {
+	case k.signal <- struct{}{}:
+	default:
+	}
+}
+
+func newCall(ctx context.Context, c *Cluster, function string, n int, options []Option) (*call, error) {
+	if ctx == nil || c == nil || c.nc == nil || n < 0 {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "a call takes a context, a cluster of Open and a number of pieces that is not negative")
+	}
+	config, err := configured(c.config, options)
+	if err != nil {
+		return nil, err
+	}
+	token, err := functionToken(function)
+	if err != nil {
+		return nil, err
+	}
+	return &call{config: config, cluster: c, ctx: ctx, function: function, token: token, n: n, signal: make(chan struct{}, 1),
+		flights: map[int]*flight{}, done: make([]outcome, n), left: n, since: time.Now()}, nil
+}
+
+// run does all pieces, or says why not.
+func (k *call) run() error {
+	c := k.cluster
+	if err := c.begin(k); err != nil {
+		return err
+	}
+	defer c.end(k)
+	defer k.work.Wait()
+	ctx, cancel := context.WithCancel(k.ctx)
+	defer cancel()
+	if err := k.prepare(ctx); err != nil {
+		return err
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	k.reconnects = c.nc.Stats().Reconnects
+	err := k.look()
+	for err == nil && k.left > 0 {
+		if err = k.fill(); err != nil {
+			break
+		}
+		select {
+		case <-k.ctx.Done():
+			err = context.Cause(k.ctx)
+		case <-tick.C:
+			err = k.tick(ctx)
+		case <-k.signal:
+			k.mu.Lock()
+			events := k.events
+			k.events = nil
+			k.mu.Unlock()
+			for _, e := range events {
+				if err = k.handle(ctx, e); err != nil {
+					break
+				}
+			}
+		}
+	}
+	if err != nil {
+		k.cancel()
+	}
+	return err
+}
+
+// prepare makes the consumer, with the patience of the call.
+func (k *call) prepare(ctx context.Context) error {
+	for {
+		within, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := k.cluster.makeConsumer(within, k.token)
+		if streamLost(err) {
+			err = k.cluster.makeAgain(within, k.token)
+		}
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(k.ctx)
+		case is(err, ErrPermission, ErrQuota, driver.ErrUnsupported) || time.Since(k.since) > k.patience:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// look looks at the hosts and the connection.
+func (k *call) look() error {
+	now := time.Now()
+	c := k.cluster
+	if c.nc.IsClosed() {
+		return driver.Errorf(ErrDisconnected, "the connection is closed")
+	}
+	if !c.nc.IsConnected() {
+		if now.Sub(k.since) > k.patience {
+			return driver.Errorf(ErrDisconnected, "no connection to a server of NATS for %v (WithPatience)", k.patience)
+		}
+		return nil
+	}
+	k.hosts = c.serving(k.function)
+	slots := 0
+	for _, h := range k.hosts {
+		slots += h.Slots
+	}
+	k.window = 2*slots + min(slots, 16)
+	if slots > 0 {
+		k.since = now
+		return nil
+	}
+	if now.Sub(k.since) > k.patience {
+		return k.noWorker()
+	}
+	return nil
+}
+
+// noWorker says what there is in place of a host for the function.
+func (k *call) noWorker() error {
+	var others []string
+	for _, h := range k.cluster.serving("") {
+		others = append(others, fmt.Sprintf("%s serves %q with %d slots", h.Name, h.Functions, h.Slots))
+	}
+	if refused := permissionError(k.cluster.nc); refused != nil && len(others) == 0 {
+		return driver.Errorf(ErrPermission, "no host could be heard: %w", refused)
+	}
+	return driver.Errorf(ErrNoWorker, "no host serves %q for %v (WithPatience); there are: %q", k.function, k.patience, others)
+}
+
+const maxFlightBytes = 256 << 20
+
+// fill sends pieces until the window is full.
+func (k *call) fill() error {
+	for k.next < k.n && len(k.flights) < k.window && k.bytes < maxFlightBytes && k.cluster.nc.IsConnected() {
+		var p Piece
+		err := contain.Do(func() (err error) {
+			p, err = k.make(k.next)
+			return err
+		})
+		if err != nil {
+			return k.failure(k.next, fmt.Errorf("making piece %d: %w", k.next, err))
+		}
+		f := &flight{number: k.next, checked: -1, data: p.Data, size: len(p.Data), head: pieceHead{Deadline: k.deadline, Refs: p.Refs}}
+		if err := k.store(f); err != nil {
+			return k.failure(k.next, err)
+		}
+		k.next++
+		k.flights[f.number] = f
+		k.bytes += f.size
+		if err := k.send(f); err != nil {
+			return k.failure(f.number, err)
+		}
+	}
+	return nil
+}
+
+// store puts data that are too large for a message into the object store.
+func (k *call) store(f *flight) error {
+	if len(f.data) <= maxValue {
+		return nil
+	}
+	if len(f.data) > maxData {
+		return driver.Errorf(driver.ErrInvalidArgument, "a piece of %d bytes: want at most %d, or a Ref", len(f.data), maxData)
+	}
+	ref, err := putObject(k.ctx, k.cluster.js, k.cluster.names, pieceID(k.id, f.number), f.data, k.config)
+	if err != nil {
+		return classify(k.cluster.nc, "storing the data of a piece", err)
+	}
+	f.head.Large, f.data = ref, nil
+	return nil
+}
+
+// send hands a piece out: to the queue, or to one host.
+func (k *call) send(f *flight) error {
+	c := k.cluster
+	f.due = time.Now().Add(k.deadline + 2*ackWait)
+	f.due1 = false
+	f.head.Try = f.failed
+	subject := c.names.subject("work", k.token, pieceID(k.id, f.number))
+	if f.host != "" {
+		f.head.Function, f.head.Piece = k.function, pieceID(k.id, f.number)
+		subject = c.names.subject("host", f.host)
+	} else {
+		f.head.Function, f.head.Piece = "", ""
+	}
+	m, err := message(subject, f.head, f.data)
+	if err != nil {
+		return err
+	}
+	if f.host != "" {
+		err = c.nc.PublishMsg(m)
+	} else {
+		_, err = c.js.PublishMsgAsync(m)
+	}
+	if err != nil {
+		if errors.Is(err, nats.ErrMaxPayload) {
+			return driver.Errorf(ErrQuota, "the server takes at most %d bytes in a message: %w", c.nc.MaxPayload(), err)
+		}
+		k.soon(f, false)
+	}
+	return nil
+}
+
+// soon looks for a piece, or sends it again, a little later.
+func (k *call) soon(f *flight, send bool) {
+	f.again = min(max(2*f.again, 50*time.Millisecond), 5*time.Second)
+	f.due, f.due1 = time.Now().Add(f.again), send
+}
+
+// tick does what time brings.
+func (k *call) tick(ctx context.Context) error {
+	if err := k.look(); err != nil {
+		return err
+	}
+	c := k.cluster
+	if !c.nc.IsConnected() {
+		k.trustAfter = time.Now().Add(goneAfter)
+		return nil
+	}
+	now := time.Now()
+	if r := c.nc.Stats().Reconnects; r != k.reconnects { // messages may be lost
+		k.reconnects, k.trustAfter, k.lost = r, now.Add(goneAfter), true
+		for _, f := range k.flights {
+			f.due = now
+		}
+	}
+	var absent []int
+	for _, f := range k.flights {
+		switch {
+		case f.held != nil:
+		case f.host != "" && now.After(k.trustAfter) && !c.knows(f.host):
+			if err := k.failed(f, f.host, "", driver.NoDevice, driver.Errorf(ErrHostLost, "it is gone")); err != nil {
+				return err
+			}
+		case now.After(f.due) && f.due1:
+			if err := k.send(f); err != nil {
+				return k.failure(f.number, err)
+			}
+		case now.After(f.due):
+			absent = append(absent, f.number)
+		}
+	}
+	if len(absent) > 0 && !k.recovering {
+		k.recovering = true
+		lost := k.lost
+		k.lost = false
+		k.work.Go(func() { k.recover(ctx, absent, lost) })
+	}
+	return nil
+}
+
+// recover looks in the stream for the results of pieces.
+func (k *call) recover(ctx context.Context, numbers []int, lost bool) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c := k.cluster
+	done := event{kind: recoveredEvent}
+	defer func() { k.post(done) }()
+	if lost {
+		if err := c.makeAgain(ctx, k.token); err != nil {
+			done.err = err
+			return
+		}
+	}
+	s, err := c.js.Stream(ctx, c.names.resultStream())
+	if err != nil {
+		done.err = classify(c.nc, "looking for results", err)
+		return
+	}
+	for _, n := range numbers {
+		found := false
+		for from := uint64(1); ; {
+			m, err := s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(c.names.subject("result", pieceID(k.id, n), "*")))
+			if err != nil {
+				if !errors.Is(err, jetstream.ErrMsgNotFound) {
+					done.err = classify(c.nc, "looking for results", err)
+					return
+				}
+				break
+			}
+			from = m.Sequence + 1
+			var h resultHead
+			if readHead(&nats.Msg{Header: m.Header}, &h) == nil {
+				k.post(event{kind: resultEvent, number: n, head: h, data: m.Data})
+				found = found || h.Error == nil
+			}
+		}
+		if !found {
+			k.post(event{kind: absentEvent, number: n})
+		}
+	}
+}
+
+// handle handles an event.
+func (k *call) handle(ctx context.Context, e event) error {
+	f := k.flights[e.number]
+	switch e.kind {
+	case closeEvent:
+		return errClosed()
+	case hostsEvent:
+		return k.look()
+	case recoveredEvent:
+		k.recovering = false
+		if is(e.err, ErrPermission, ErrQuota) {
+			return e.err
+		}
+		k.lost = k.lost || streamLost(e.err)
+		return nil
+	}
+	if f == nil {
+		return nil // it is done
+	}
+	switch e.kind {
+	case resultEvent:
+		return k.answered(ctx, f, e)
+	case begunEvent:
+		if e.head.Error != nil { // a host that was chosen has no room
+			f.host = k.other(f.avoid)
+			k.soon(f, true)
+			return nil
+		}
+		f.tries = append(f.tries, &TryError{Device: driver.NoDevice, Err: driver.Errorf(ErrHostLost, "it took the piece and did not answer")})
+		f.due = time.Now().Add(k.deadline + 2*ackWait)
+	case unpublishedEvent:
+		switch err := classify(k.cluster.nc, "publishing a piece", e.err); {
+		case alreadyThere(e.err):
+			k.soon(f, false)
+		case is(err, ErrPermission, driver.ErrUnsupported):
+			return err
+		case is(err, ErrQuota) && len(k.flights) == 1:
+			return err
+		default: // a full stream has room again when other pieces are done
+			k.lost = k.lost || streamLost(e.err)
+			k.soon(f, false)
+		}
+	case absentEvent:
+		if f.host != "" && f.again == 0 {
+			return k.failed(f, f.host, k.hostName(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "no answer within %v", k.deadline))
+		}
+		if err := k.send(f); err != nil {
+			return k.failure(f.number, err)
+		}
+	}
+	return nil
+}
+
+func (k *call) hostName(id string) string {
+	for _, h := range k.hosts {
+		if h.ID == id {
+			return h.Name
+		}
+	}
+	return id
+}
+
+// answered takes what a host has published.
+func (k *call) answered(ctx context.Context, f *flight, e event) error {
+	h := e.head
+	if h.Error != nil {
+		err := isolate.DecodeError(h.Error, h.Device)
+		if h.Try != f.head.Try {
+			return nil // it is known
+		}
+		return k.failed(f, h.Host, h.Name, h.Device, err)
+	}
+	if f.held != nil {
+		return nil
+	}
+	if large := h.Large; large != nil {
+		k.work.Go(func() { // not on the goroutine of the call: it may take long
+			var err error
+			if e.data, err = getObject(ctx, k.cluster.js, k.cluster.names, large); err != nil {
+				e.head.Error = isolate.EncodeError(fmt.Errorf("getting the result: %w", err))
+			} else {
+				dropObject(k.cluster.js, k.cluster.names, large)
+			}
+			e.head.Large = nil
+			k.post(e)
+		})
+		return nil
+	}
+	if f.checked >= 0 {
+		return k.compare(f, e)
+	}
+	if k.verify > 0 && rand.Float64() < k.verify {
+		f.held, f.heldHead = e.data, h
+		if f.held == nil {
+			f.held = []byte{}
+		}
+		return k.check(f)
+	}
+	return k.accept(f, h, e.data)
+}
+
+// check sends a piece that verifies another one.
+func (k *call) check(of *flight) error {
+	f := &flight{number: k.n + k.checks, checked: of.number, data: of.data, head: of.head, avoid: []string{of.heldHead.Host}}
+	k.checks++
+	k.flights[f.number] = f
+	if f.host = k.other(f.avoid); f.host == "" {
+		return k.failure(of.number, k.noOther())
+	}
+	return k.send(f)
+}
+
+// compare compares the result of a piece with that of another host.
+func (k *call) compare(f *flight, e event) error {
+	of := k.flights[f.checked]
+	delete(k.flights, f.number)
+	if of == nil || of.held == nil {
+		return nil
+	}
+	if !bytes.Equal(of.held, e.data) {
+		return k.failure(of.number, driver.Errorf(ErrMismatch, "piece %d has one result of host %s and another one of host %s", of.number, of.heldHead.Name, e.head.Name))
+	}
+	held := of.held
+	of.held = nil
+	return k.accept(of, of.heldHead, held)
+}
+
+// accept gives a result to the caller, once.
+func (k *call) accept(f *flight, h resultHead, data []byte) error {
+	err := contain.Do(func() error { return k.take(f.number, data) })
+	if err != nil {
+		return k.failed(f, h.Host, h.Name, h.Device, fmt.Errorf("the result was refused: %w", err))
+	}
+	o := &k.done[f.number]
+	*o = outcome{done: true, host: h.Name, device: int32(h.Device), tries: int32(len(f.tries)), where: h.Where, ran: h.Ran}
+	if len(f.tries) > 0 {
+		o.last = f.tries[len(f.tries)-1]
+	}
+	k.forget(f)
+	k.left--
+	if k.progress != nil {
+		k.progress(k.n-k.left, k.n)
+	}
+	return nil
+}
+
+func (k *call) forget(f *flight) {
+	delete(k.flights, f.number)
+	k.bytes -= f.size
+	if f.head.Large != nil && f.checked < 0 {
+		k.work.Go(func() { dropObject(k.cluster.js, k.cluster.names, f.head.Large) })
+	}
+}
+
+// failed takes note of a try that failed, and tries elsewhere.
+func (k *call) failed(f *flight, host, name string, device int, err error) error {
+	if name == "" {
+		name = k.hostName(host)
+	}
+	f.tries = append(f.tries, &TryError{Host: name, Device: device, Err: err})
+	f.failed++
+	if !slices.Contains(f.avoid, host) {
+		f.avoid = append(f.avoid, host)
+	}
+	if is(err, ErrPoison) || f.failed > k.retries {
+		number := f.number
+		if f.checked >= 0 {
+			number = f.checked
+		}
+		return k.failure(number, errors.Join(f.tries...))
+	}
+	f.again, f.held = 0, nil
+	f.host = k.other(f.avoid)
+	if f.host == "" && f.checked >= 0 {
+		return k.failure(f.checked, errors.Join(append(f.tries, k.noOther())...))
+	}
+	if err := k.send(f); err != nil {
+		return k.failure(f.number, err)
+	}
+	return nil
+}
+
+func (k *call) noOther() error {
+	return driver.Errorf(ErrNoWorker, "WithVerify needs another host that serves %q", k.function)
+}
+
+// other is the host with the most room that is not among some, or "".
+func (k *call) other(avoid []string) (id string) {
+	flights := map[string]int{}
+	for _, f := range k.flights {
+		flights[f.host]++
+	}
+	room := 0
+	for _, h := range k.hosts {
+		r := h.Slots - h.Busy - flights[h.ID]
+		if h.Slots > 0 && !slices.Contains(avoid, h.ID) && (id == "" || r > room) {
+			id, room = h.ID, r
+		}
+	}
+	return id
+}
+
+// failure is the error that ends a call because of a piece.
+func (k *call) failure(number int, err error) error { return &pieceError{number, err} }
+
+type pieceError struct {
+	number int
+	err    error
+}
+
+func (e *pieceError) Error() string { return e.err.Error() }
+func (e *pieceError) Unwrap() error { return e.err }
+
+// cancel tells the hosts that the call has ended, and empties the queue of it.
+func (k *call) cancel() {
+	c := k.cluster
+	if !c.nc.IsConnected() {
+		return
+	}
+	_ = c.nc.Publish(c.names.cancel(), []byte(k.id))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if s, err := c.js.Stream(ctx, c.names.workStream()); err == nil {
+		_ = s.Purge(ctx, jetstream.WithPurgeSubject(c.names.subject("work", k.token, k.id, ">")))
+	}
+	for _, f := range k.flights {
+		if f.head.Large != nil && f.checked < 0 {
+			k.work.Go(func() { dropObject(c.js, c.names, f.head.Large) })
+		}
+	}
+}
+
+// report is the report of the pieces, and the error of those that are not done.
+func (k *call) report(wall time.Duration, err error) (*pool.Report, error) {
+	r := &pool.Report{Wall: wall}
+	devices := map[string]int{}
+	at := -1 // the piece that failed
+	failed, ofPiece := errors.AsType[*pieceError](err)
+	if ofPiece {
+		at = failed.number
+	}
+	for i := range k.done {
+		o := &k.done[i]
+		t := pool.TileReport{Tile: pool.Tile{Lo: i, Hi: i + 1}, Host: o.host, Ordinal: int(o.device), Compute: o.ran, Done: o.done, Retries: int(o.tries), Cause: o.last}
+		if !o.done {
+			t.Ordinal = driver.NoDevice
+			switch {
+			case i == at:
+				t.Cause = failed.err
+				if f := k.flights[i]; f != nil {
+					t.Retries = max(f.failed-1, 0)
+				}
+			case ofPiece:
+				t.Cause = pool.ErrStopped
+			default:
+				t.Cause = err
+			}
+		} else if r.Where == "" || o.where == pool.OnGPU {
+			r.Where = o.where
+		}
+		who := o.host + strconv.Itoa(t.Ordinal)
+		if _, ok := devices[who]; !ok {
+			devices[who] = len(devices)
+		}
+		t.Device = devices[who]
+		if n := len(r.Tiles); n > 0 && i != at && i-1 != at {
+			if last := &r.Tiles[n-1]; last.Device == t.Device && last.Done == t.Done && last.Retries+t.Retries == 0 { // one report stands for both
+				last.Hi, last.Compute = t.Hi, last.Compute+t.Compute
+				continue
+			}
+		}
+		r.Tiles = append(r.Tiles, t)
+	}
+	if err == nil {
+		return r, nil
+	}
+	e := &pool.Error{}
+	for _, t := range r.Tiles {
+		if !t.Done {
+			e.Tiles = append(e.Tiles, t)
+		}
+	}
+	return r, e
+}

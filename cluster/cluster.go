@@ -1,0 +1,350 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Cluster is the hosts that serve functions, as a caller sees them. It is safe for concurrent use.
+type Cluster struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	names  names
+	config *config
+	id     string // of this caller
+
+	numbers atomic.Uint64 // of calls
+	taken   atomic.Uint64 // results that lie in the stream still
+	purging atomic.Bool
+	work    sync.WaitGroup // goroutines of the cluster
+
+	mu     sync.Mutex
+	hosts  map[string]*seenHost
+	calls  map[string]*call // by CALLER.CALL
+	ready  map[string]bool  // consumers that were made
+	closed bool
+
+	subs []*nats.Subscription
+}
+
+// seenHost is a host and when it was heard of last.
+type seenHost struct {
+	Host
+	seen time.Time
+}
+
+const (
+	healthEvery = time.Second
+	// goneAfter is when a host counts as gone.
+	goneAfter = 5 * time.Second
+	// ackWait is when the server gives the piece of a silent host to another one.
+	ackWait = 3 * time.Second
+	// keepResults is how long the server keeps what nobody takes.
+	keepResults = time.Hour
+)
+
+// Open returns the cluster behind a connection. It makes the streams where they are missing, which needs the right to. The
+// connection stays the caller's: it should reconnect for ever (nats.MaxReconnects(-1)).
+func Open(ctx context.Context, nc *nats.Conn, options ...Option) (*Cluster, error) {
+	config, err := configured(nil, options)
+	switch {
+	case err != nil:
+		return nil, err
+	case ctx == nil || nc == nil:
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "Open takes a context and a connection")
+	}
+	c := &Cluster{nc: nc, names: names(config.name), config: config, id: nuid.Next(),
+		hosts: map[string]*seenHost{}, calls: map[string]*call{}, ready: map[string]bool{}}
+	c.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(1<<20), jetstream.WithPublishAsyncTimeout(5*time.Second),
+		jetstream.WithPublishAsyncErrHandler(c.notPublished))
+	if err != nil {
+		return nil, err
+	}
+	for subject, f := range map[string]nats.MsgHandler{
+		c.names.subject("result", c.id, ">"): c.result,
+		c.names.subject("begin", c.id, ">"):  c.begun,
+		c.names.subject("health", "*"):       c.health,
+	} {
+		sub, err := nc.Subscribe(subject, f)
+		if err == nil {
+			c.subs = append(c.subs, sub)
+			err = sub.SetPendingLimits(-1, -1) // the window of a call bounds what can come
+		}
+		if err != nil {
+			return nil, errors.Join(classify(nc, "subscribing to "+subject, err), c.Close())
+		}
+	}
+	if err := c.makeStreams(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, classify(nc, "asking for hosts", nc.Publish(c.names.ask(), nil))
+}
+
+// makeStreams makes what is missing.
+func (c *Cluster) makeStreams(ctx context.Context) error {
+	common := jetstream.StreamConfig{Storage: c.config.storage, Replicas: c.config.replicas, MaxBytes: c.config.maxBytes, MaxMsgSize: maxMessage,
+		// A subject has one message, and a second one is refused: that is what makes repeating safe.
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true}
+	work, result := common, common
+	work.Name, work.Subjects, work.Retention = c.names.workStream(), []string{c.names.subject("work", ">")}, jetstream.WorkQueuePolicy
+	result.Name, result.Subjects, result.MaxAge = c.names.resultStream(), []string{c.names.subject("result", ">")}, keepResults
+	for _, s := range []jetstream.StreamConfig{work, result} {
+		_, err := c.js.Stream(ctx, s.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			if _, err = c.js.CreateStream(ctx, s); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+				err = nil
+			}
+		}
+		if err != nil {
+			return classify(c.nc, "making the stream "+s.Name, err)
+		}
+	}
+	return nil
+}
+
+// makeConsumer makes what hosts take the pieces of a function from.
+func (c *Cluster) makeConsumer(ctx context.Context, token string) error {
+	c.mu.Lock()
+	ready := c.ready[token]
+	c.mu.Unlock()
+	if ready {
+		return nil
+	}
+	_, err := c.js.Consumer(ctx, c.names.workStream(), token)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		_, err = c.js.CreateOrUpdateConsumer(ctx, c.names.workStream(), jetstream.ConsumerConfig{
+			Durable: token, FilterSubject: c.names.subject("work", token, ">"), AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.config.ackWait,
+			MaxDeliver: -1, MaxWaiting: 1 << 14, MaxAckPending: 1 << 16, // above twice the slots of 1,000 hosts
+		})
+	}
+	if err != nil {
+		return classify(c.nc, "making the consumer "+token, err)
+	}
+	c.mu.Lock()
+	c.ready[token] = true
+	c.mu.Unlock()
+	return nil
+}
+
+// makeAgain makes what a server has lost.
+func (c *Cluster) makeAgain(ctx context.Context, token string) error {
+	c.mu.Lock()
+	delete(c.ready, token)
+	c.mu.Unlock()
+	if err := c.makeStreams(ctx); err != nil {
+		return err
+	}
+	return c.makeConsumer(ctx, token)
+}
+
+// Close ends the calls that run, and removes what they have left on the server. The connection stays open.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	first := !c.closed
+	c.closed = true
+	for _, k := range c.calls {
+		k.post(event{kind: closeEvent})
+	}
+	c.mu.Unlock()
+	if !first {
+		return nil
+	}
+	c.work.Wait()
+	for _, s := range c.subs {
+		_ = s.Unsubscribe() // an error says that the connection is closed
+	}
+	if c.taken.Load() > 0 && c.nc.IsConnected() {
+		c.purge(false)
+	}
+	return nil
+}
+
+func errClosed() error { return driver.Errorf(driver.ErrClosed, "the cluster was closed before") }
+
+// begin enters a call.
+func (c *Cluster) begin(k *call) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed()
+	}
+	k.id = c.id + "." + strconv.FormatUint(c.numbers.Add(1), 10)
+	c.calls[k.id] = k
+	c.work.Add(1)
+	return nil
+}
+
+func (c *Cluster) end(k *call) {
+	c.mu.Lock()
+	delete(c.calls, k.id)
+	c.mu.Unlock()
+	c.work.Done()
+}
+
+// post gives an event to the call of a piece, CALLER.CALL.PIECE.
+func (c *Cluster) post(piece string, e event) {
+	id, number := splitLast(piece)
+	n, err := strconv.Atoi(number)
+	c.mu.Lock()
+	k := c.calls[id]
+	c.mu.Unlock()
+	if k != nil && err == nil {
+		e.number = n
+		k.post(e)
+	}
+}
+
+// result takes a result, as the host publishes it. The stream keeps it too, for when this message is lost.
+func (c *Cluster) result(m *nats.Msg) {
+	c.taken.Add(1)
+	piece, _ := splitLast(strings.TrimPrefix(m.Subject, c.names.subject("result", "")))
+	var h resultHead
+	if readHead(m, &h) == nil {
+		c.post(piece, event{kind: resultEvent, head: h, data: m.Data})
+	}
+	if n := c.taken.Load(); n >= purgeAfter && c.purging.CompareAndSwap(false, true) {
+		c.mu.Lock()
+		if !c.closed {
+			c.work.Go(func() {
+				c.purge(true)
+				c.purging.Store(false)
+			})
+		}
+		c.mu.Unlock()
+	}
+}
+
+// begun takes the note of a host that a piece is delivered to again.
+func (c *Cluster) begun(m *nats.Msg) {
+	var h resultHead
+	if readHead(m, &h) == nil {
+		c.post(strings.TrimPrefix(m.Subject, c.names.subject("begin", "")), event{kind: begunEvent, head: h})
+	}
+}
+
+// notPublished is called for a piece that the stream did not take.
+func (c *Cluster) notPublished(_ jetstream.JetStream, m *nats.Msg, err error) {
+	rest := strings.TrimPrefix(m.Subject, c.names.subject("work", ""))
+	if _, piece, ok := strings.Cut(rest, "."); ok {
+		c.post(piece, event{kind: unpublishedEvent, err: err})
+	}
+}
+
+// purgeAfter is how many results may lie in the stream.
+const purgeAfter = 4096
+
+// purge removes the results that this caller has taken. One that the server has and that did not arrive is lost by that, and its
+// piece is done again.
+func (c *Cluster) purge(known bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	c.taken.Store(0)
+	s, err := c.js.Stream(ctx, c.names.resultStream())
+	if err != nil {
+		return // the age of the messages ends them
+	}
+	options := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(c.names.subject("result", c.id, ">"))}
+	if known { // what comes from now on stays
+		options = append(options, jetstream.WithPurgeSequence(s.CachedInfo().State.LastSeq+1))
+	}
+	_ = s.Purge(ctx, options...)
+}
+
+// Host is what a host tells about itself.
+type Host struct {
+	ID        string   // of this Serve
+	Name      string   // of [WithHostName]
+	Functions []string // names
+	// Slots is how many pieces it can run, Busy how many it runs, and Waiting how many it has fetched besides.
+	Slots, Busy, Waiting int
+	// Done and Failed are pieces, since the beginning.
+	Done, Failed uint64
+	Devices      []Device
+	// Draining is set once it takes no more pieces, and Gone when it ends.
+	Draining, Gone bool
+}
+
+// Device is a device of a host.
+type Device struct {
+	Ordinal int
+	Name    string
+	// Err is why it serves nothing, or empty.
+	Err string
+}
+
+// health takes what a host tells.
+func (c *Cluster) health(m *nats.Msg) {
+	var h Host
+	if json.Unmarshal(m.Data, &h) != nil || h.ID == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.hosts[h.ID]
+	if h.Gone {
+		delete(c.hosts, h.ID)
+	} else {
+		c.hosts[h.ID] = &seenHost{h, time.Now()}
+	}
+	if h.Gone || old == nil || old.Slots != h.Slots || old.Draining != h.Draining {
+		for _, k := range c.calls {
+			k.post(event{kind: hostsEvent})
+		}
+	}
+}
+
+// Hosts are the hosts that were heard of in the last seconds, by name. It also asks for news, for a later call.
+func (c *Cluster) Hosts() []Host {
+	_ = c.nc.Publish(c.names.ask(), nil) // a lost connection shows in the hosts
+	all := c.serving("")
+	slices.SortFunc(all, func(a, b Host) int {
+		return strings.Compare(fmt.Sprint(a.Name, " ", a.ID), fmt.Sprint(b.Name, " ", b.ID))
+	})
+	return all
+}
+
+// serving are the hosts that serve a function, or all.
+func (c *Cluster) serving(function string) (all []Host) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, h := range c.hosts {
+		switch {
+		case time.Since(h.seen) > goneAfter && c.nc.IsConnected():
+			delete(c.hosts, id)
+		case function == "" || slices.Contains(h.Functions, function) && !h.Draining:
+			all = append(all, h.Host)
+		}
+	}
+	return all
+}
+
+// knows tells whether a host was heard of in the last seconds.
+func (c *Cluster) knows(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.hosts[id]
+	return h != nil && time.Since(h.seen) <= goneAfter
+}
+
+// Queue is how many pieces wait or run, of all callers.
+func (c *Cluster) Queue(ctx context.Context) (int, error) {
+	s, err := c.js.Stream(ctx, c.names.workStream())
+	if err != nil {
+		return 0, classify(c.nc, "asking for the queue", err)
+	}
+	return int(s.CachedInfo().State.Msgs), nil
+}

@@ -1,0 +1,303 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// Ref names data that a host gets itself.
+type Ref struct {
+	// URI is "file:ROOT/PATH" for a file below a root of the host ([WithRoot]), a URL below one that the host takes
+	// ([WithURL]), or "object:NAME" for what [Cluster.Put] has stored.
+	URI string `json:"u"`
+	// Offset and Length are the range, in bytes.
+	Offset int64 `json:"o,omitempty"`
+	Length int64 `json:"n"`
+	// Digest is SHA-256 of the range in hexadecimal. If it is empty, the data are not checked and not kept in the cache of a
+	// host.
+	Digest string `json:"d,omitempty"`
+}
+
+// maxRef is how large the data of a reference may be: they are in the memory of the host.
+const maxRef = 1 << 30
+
+func (r *Ref) check() error {
+	if r.Offset < 0 || r.Length < 0 || r.Length > maxRef || r.Offset+r.Length < 0 {
+		return driver.Errorf(driver.ErrInvalidArgument, "%s: %d bytes from byte %d on: want at most %d", r.URI, r.Length, r.Offset, maxRef)
+	}
+	if r.Digest != "" {
+		if sum, err := hex.DecodeString(r.Digest); err != nil || len(sum) != sha256.Size || strings.ToLower(r.Digest) != r.Digest {
+			return driver.Errorf(driver.ErrInvalidArgument, "%s: the digest %.80q is not SHA-256 in hexadecimal", r.URI, r.Digest)
+		}
+	}
+	return nil
+}
+
+// verify compares data with the digest.
+func (r *Ref) verify(data []byte) error {
+	if r.Digest == "" {
+		return nil
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != r.Digest {
+		return driver.Errorf(ErrMismatch, "%s: %d bytes from byte %d on have the digest %x, not %s", r.URI, r.Length, r.Offset, sum, r.Digest)
+	}
+	return nil
+}
+
+// source is where a host gets data from.
+type source struct {
+	js    jetstream.JetStream
+	names names
+	roots map[string]*os.Root
+	urls  []*url.URL
+	http  *http.Client
+	cache *cache
+}
+
+func newSource(js jetstream.JetStream, c *config) (*source, error) {
+	s := &source{js: js, names: names(c.name), roots: map[string]*os.Root{}}
+	s.http = &http.Client{CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+		if !s.takes(r.URL) {
+			return driver.Errorf(ErrPermission, "a redirection to %s, which is below no URL of WithURL", r.URL)
+		}
+		return nil
+	}}
+	if err := s.open(c); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *source) open(c *config) (err error) {
+	for name, folder := range c.roots {
+		if err := checkToken("name of a root", name); err != nil {
+			return err
+		}
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			return driver.Errorf(driver.ErrInvalidArgument, "WithRoot(%q): %w", name, err)
+		}
+		s.roots[name] = root
+	}
+	for _, text := range c.urls {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !strings.HasSuffix(u.Path, "/") {
+			return driver.Errorf(driver.ErrInvalidArgument, "WithURL(%q): want http or https, a host and a path that ends in /", text)
+		}
+		s.urls = append(s.urls, u)
+	}
+	if c.cacheMax > 0 {
+		s.cache, err = openCache(c.cacheDir, c.cacheMax)
+	}
+	return err
+}
+
+func (s *source) close() {
+	for _, r := range s.roots {
+		_ = r.Close() // it was opened for reading
+	}
+	s.http.CloseIdleConnections()
+}
+
+// takes tells whether a URL is below one of WithURL.
+func (s *source) takes(u *url.URL) bool {
+	for _, prefix := range s.urls {
+		if u.Scheme == prefix.Scheme && u.Host == prefix.Host && u.User == nil &&
+			strings.HasPrefix(path.Clean(u.Path)+"/", path.Clean(prefix.Path)+"/") && !strings.Contains(u.EscapedPath(), "%2e") {
+			return true
+		}
+	}
+	return false
+}
+
+// fetch gets the data of a reference into memory of its length.
+func (s *source) fetch(ctx context.Context, r *Ref, into []byte) error {
+	if s.cache != nil && r.Digest != "" && s.cache.get(r, into) {
+		return nil
+	}
+	err := s.read(ctx, r, into)
+	if err == nil {
+		err = r.verify(into)
+	}
+	if err == nil && s.cache != nil && r.Digest != "" {
+		s.cache.put(r, into)
+	}
+	if err != nil {
+		return fmt.Errorf("getting data: %w", err)
+	}
+	return nil
+}
+
+func (s *source) read(ctx context.Context, r *Ref, into []byte) error {
+	scheme, rest, _ := strings.Cut(r.URI, ":")
+	switch scheme {
+	case "file":
+		name, file, _ := strings.Cut(rest, "/")
+		root := s.roots[name]
+		if root == nil {
+			return driver.Errorf(ErrPermission, "%s: the host has no root %q (WithRoot)", r.URI, name)
+		}
+		return readFile(root, file, r, into)
+	case "http", "https":
+		return s.get(ctx, r, into)
+	case "object":
+		data, err := readObject(ctx, s.js, s.names, rest, r.Offset+r.Length)
+		if err != nil {
+			return err
+		}
+		if int64(len(data)) < r.Offset+r.Length {
+			return driver.Errorf(ErrMismatch, "%s has %d bytes, not %d", r.URI, len(data), r.Offset+r.Length)
+		}
+		copy(into, data[r.Offset:])
+		return nil
+	}
+	return driver.Errorf(driver.ErrInvalidArgument, "%.80q is no reference: want file:, http:, https: or object:", r.URI)
+}
+
+func readFile(root *os.Root, name string, r *Ref, into []byte) error {
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return driver.Errorf(ErrPermission, "%s is no regular file", r.URI)
+	}
+	if n, err := f.ReadAt(into, r.Offset); n < len(into) {
+		return fmt.Errorf("%s: %d of %d bytes from byte %d on: %w", r.URI, n, len(into), r.Offset, err)
+	}
+	return nil
+}
+
+// get gets a range with HTTP.
+func (s *source) get(ctx context.Context, r *Ref, into []byte) error {
+	u, err := url.Parse(r.URI)
+	if err != nil || !s.takes(u) {
+		return driver.Errorf(ErrPermission, "%.200q is below no URL of WithURL", r.URI)
+	}
+	if len(into) == 0 {
+		return nil
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", r.Offset, r.Offset+r.Length-1))
+	response, err := s.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body := io.Reader(response.Body)
+	switch response.StatusCode {
+	case http.StatusPartialContent:
+	case http.StatusOK: // the whole: the server knows no ranges
+		if _, err := io.CopyN(io.Discard, body, r.Offset); err != nil {
+			return fmt.Errorf("%s: %w", r.URI, err)
+		}
+	default:
+		return fmt.Errorf("%s: %s", r.URI, response.Status)
+	}
+	if _, err := io.ReadFull(body, into); err != nil {
+		return fmt.Errorf("%s: %w", r.URI, err)
+	}
+	return nil
+}
+
+// Put stores data for the hosts, and returns the reference. Remove them with [Cluster.Drop]; the server drops them after an hour.
+func (c *Cluster) Put(ctx context.Context, name string, data []byte) (Ref, error) {
+	if err := checkToken("name of an object", name); err != nil {
+		return Ref{}, err
+	}
+	if len(data) > maxRef {
+		return Ref{}, driver.Errorf(driver.ErrInvalidArgument, "an object of %d bytes: want at most %d", len(data), maxRef)
+	}
+	ref, err := putObject(ctx, c.js, c.names, c.id+"."+name, data, c.config)
+	if err != nil {
+		return Ref{}, classify(c.nc, "storing data", err)
+	}
+	return *ref, nil
+}
+
+// Drop removes what Put has stored.
+func (c *Cluster) Drop(r Ref) { dropObject(c.js, c.names, &r) }
+
+// putObject stores data. With a configuration it makes the store where it is missing.
+func putObject(ctx context.Context, js jetstream.JetStream, n names, name string, data []byte, c *config) (*Ref, error) {
+	store, err := js.ObjectStore(ctx, n.bucket())
+	if errors.Is(err, jetstream.ErrBucketNotFound) && c != nil {
+		store, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: n.bucket(), TTL: keepResults, MaxBytes: c.maxBytes, Storage: c.storage, Replicas: c.replicas})
+		if errors.Is(err, jetstream.ErrBucketExists) {
+			store, err = js.ObjectStore(ctx, n.bucket())
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := store.Put(ctx, jetstream.ObjectMeta{Name: name}, bytes.NewReader(data)); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data)
+	return &Ref{URI: "object:" + name, Length: int64(len(data)), Digest: hex.EncodeToString(sum[:])}, nil
+}
+
+// readObject reads an object of at least so many bytes.
+func readObject(ctx context.Context, js jetstream.JetStream, n names, name string, bytes int64) ([]byte, error) {
+	store, err := js.ObjectStore(ctx, n.bucket())
+	if err != nil {
+		return nil, err
+	}
+	object, err := store.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Close()
+	data := make([]byte, bytes)
+	read, err := io.ReadFull(object, data)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return data[:read], nil
+}
+
+// getObject gets data that did not go with a message.
+func getObject(ctx context.Context, js jetstream.JetStream, n names, r *Ref) ([]byte, error) {
+	name, ok := strings.CutPrefix(r.URI, "object:")
+	if err := r.check(); err != nil || !ok || r.Length > maxData {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "%.80q with %d bytes is no reference to data of a piece", r.URI, r.Length)
+	}
+	data, err := readObject(ctx, js, n, name, r.Length)
+	if err == nil {
+		err = r.verify(data)
+	}
+	return data, err
+}
+
+// dropObject removes an object. What stays is removed by its age.
+func dropObject(js jetstream.JetStream, n names, r *Ref) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if store, err := js.ObjectStore(ctx, n.bucket()); err == nil {
+		_ = store.Delete(ctx, strings.TrimPrefix(r.URI, "object:"))
+	}
+}

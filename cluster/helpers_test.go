@@ -1,0 +1,219 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	goruntime "runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/cluster"
+	"github.com/purecuda/purecuda/cluster/embedded"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/pool/isolate"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// patience is longer than anything takes on a machine under load.
+const patience = 90 * time.Second
+
+var running atomic.Int64 // pieces of "wait/v1" in this process
+
+func init() {
+	for name, f := range map[string]isolate.Func{
+		"echo/v1":   func(_ *pool.Worker, r *isolate.Request) ([]byte, error) { return r.Data, nil },
+		"square/v1": square,
+		"square/v2": square,
+		"sum/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
+			var sum uint64
+			for _, b := range r.Buffers {
+				for _, x := range b.Bytes() {
+					sum += uint64(x)
+				}
+			}
+			return binary.LittleEndian.AppendUint64(nil, sum), nil
+		},
+		"fail/v1":  func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, errors.New("not today") },
+		"panic/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { panic("at the function") },
+		"large/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
+			return make([]byte, binary.LittleEndian.Uint64(r.Data)), nil
+		},
+		"pid/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { return fmt.Append(nil, os.Getpid()), nil },
+		"wait/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
+			running.Add(1)
+			defer running.Add(-1)
+			<-w.Ctx().Done()
+			return nil, context.Cause(w.Ctx())
+		},
+		"slow/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
+			time.Sleep(20 * time.Millisecond)
+			return square(nil, r)
+		},
+		"kill/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) { // ends the process for an odd number
+			if x := binary.LittleEndian.Uint64(r.Data); x%2 == 1 {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				time.Sleep(time.Hour)
+			}
+			return square(nil, r)
+		},
+	} {
+		isolate.Register(name, f)
+	}
+}
+
+func square(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
+	x := binary.LittleEndian.Uint64(r.Data)
+	return binary.LittleEndian.AppendUint64(nil, x*x), nil
+}
+
+func number(x uint64) []byte { return binary.LittleEndian.AppendUint64(nil, x) }
+
+func simulated(n int) drivertest.Config {
+	return drivertest.Config{Devices: drivertest.Devices(n, drivertest.T4()), MaxSteps: 1 << 50}
+}
+
+func TestMain(m *testing.M) {
+	isolate.Main(func() (*runtime.Runtime, error) {
+		n, _ := strconv.Atoi(os.Getenv(devicesVariable))
+		return runtime.Open(runtime.WithDriver(drivertest.New(simulated(n))))
+	})
+	if os.Getenv(asWorker) != "" {
+		os.Exit(beWorker())
+	}
+	if os.Getenv(asServer) != "" {
+		os.Exit(beServer())
+	}
+	before := goruntime.NumGoroutine()
+	code := m.Run()
+	for end := time.Now().Add(patience); goruntime.NumGoroutine() > before+1; time.Sleep(time.Millisecond) { // the server of NATS leaves one
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			fmt.Fprintf(os.Stderr, "goroutines left behind: %s\n", stacks[:goruntime.Stack(stacks, true)])
+			code = max(code, 1)
+			break
+		}
+	}
+	os.Exit(code)
+}
+
+// start starts a server in this process.
+func start(t testing.TB, c embedded.Config) *embedded.Server {
+	t.Helper()
+	if c.Folder == "" {
+		c.Folder = t.TempDir()
+	}
+	s, err := embedded.Start(c)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return s
+}
+
+func connect(t testing.TB, s *embedded.Server, options ...nats.Option) *nats.Conn {
+	t.Helper()
+	nc, err := s.Connect(options...)
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// openPool opens a pool on n simulated devices; with 0 it has none.
+func openPool(t testing.TB, n int) *pool.Pool {
+	t.Helper()
+	options := []runtime.Option{runtime.WithPolicy(runtime.PolicyOff)}
+	if n > 0 {
+		options = []runtime.Option{runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.ForTest(t, simulated(n)))}
+	}
+	rt, err := runtime.Open(options...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	p, err := pool.Open(rt)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, p.Close()) })
+	return p
+}
+
+// serve serves all functions in this process, and returns a function that ends that and waits.
+func serve(t testing.TB, nc *nats.Conn, p *pool.Pool, name string, options ...cluster.Option) (stop func()) {
+	return serveFunctions(t, nc, p, name, nil, options...)
+}
+
+func serveFunctions(t testing.TB, nc *nats.Conn, p *pool.Pool, name string, functions []string, options ...cluster.Option) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var end sync.WaitGroup
+	end.Go(func() {
+		assert.NoError(t, cluster.Serve(ctx, nc, p, functions, append([]cluster.Option{cluster.WithHostName(name)}, options...)...))
+	})
+	stop = func() {
+		cancel()
+		end.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func open(t testing.TB, nc *nats.Conn, options ...cluster.Option) *cluster.Cluster {
+	t.Helper()
+	c, err := cluster.Open(within(t), nc, options...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, c.Close()) })
+	return c
+}
+
+// within returns a context that ends with the test, or after a time that no test should take.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// onHosts opens a cluster with some hosts in this process.
+func onHosts(t testing.TB, hosts int, options ...cluster.Option) *cluster.Cluster {
+	t.Helper()
+	s := start(t, embedded.Config{})
+	for i := range hosts {
+		serve(t, connect(t, s), openPool(t, 1), fmt.Sprint("host", i), options...)
+	}
+	c := open(t, connect(t, s), cluster.WithPatience(patience))
+	require.Eventually(t, func() bool { return len(c.Hosts()) == hosts }, patience, 10*time.Millisecond)
+	return c
+}
+
+// squares does n pieces and checks that each result comes once.
+func squares(t testing.TB, c *cluster.Cluster, function string, n int, options ...cluster.Option) *pool.Report {
+	t.Helper()
+	got := make([]int, n)
+	report, err := cluster.Scatter(within(t), c, function, n, func(i int) (cluster.Piece, error) {
+		return cluster.Piece{Data: number(uint64(i))}, nil
+	}, func(i int, result []byte) error {
+		got[i]++
+		if x := binary.LittleEndian.Uint64(result); x != uint64(i)*uint64(i) {
+			return fmt.Errorf("the square of %d is not %d", i, x)
+		}
+		return nil
+	}, options...)
+	require.NoError(t, err)
+	for i, times := range got {
+		require.Equal(t, 1, times, "piece %d", i)
+	}
+	items := 0
+	for _, tile := range report.Tiles {
+		require.Equal(t, items, tile.Lo)
+		require.True(t, tile.Done)
+		items = tile.Hi
+	}
+	require.Equal(t, n, items)
+	return report
+}

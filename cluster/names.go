@@ -1,0 +1,66 @@
+package cluster
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
+// names are the subjects and streams of a cluster. One server can have several, with different names.
+//
+//	NAME.work.FUNCTION.CALLER.CALL.PIECE  a piece in the queue, in the stream NAME_work
+//	NAME.result.CALLER.CALL.PIECE.TRY     a result or a failure, in the stream NAME_result; TRY is "ok" for a result
+//	NAME.host.HOST                        a piece for one host
+//	NAME.begin.CALLER.CALL.PIECE          a host tells that it begins a piece again
+//	NAME.health.HOST                      a host tells how it is
+//	NAME.ask                              all hosts are asked how they are
+//	NAME.cancel                           a caller tells that a call has ended
+type names string
+
+const defaultName = "purecuda"
+
+func (n names) workStream() string   { return string(n) + "_work" }
+func (n names) resultStream() string { return string(n) + "_result" }
+func (n names) bucket() string       { return string(n) + "_data" }
+
+func (n names) subject(tokens ...string) string {
+	return string(n) + "." + strings.Join(tokens, ".")
+}
+
+func (n names) ask() string    { return n.subject("ask") }
+func (n names) cancel() string { return n.subject("cancel") }
+
+// checkToken tells whether a name can be part of a subject, and name a stream.
+func checkToken(what, name string) error {
+	good := name != "" && len(name) <= 128
+	for _, r := range name {
+		good = good && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	}
+	if !good {
+		return driver.Errorf(driver.ErrInvalidArgument, "the %s %.40q: want 1 to 128 letters, digits, - and _", what, name)
+	}
+	return nil
+}
+
+// functionToken is the name of a function as part of a subject.
+func functionToken(name string) (string, error) {
+	for part := range strings.SplitSeq(name, "/") {
+		if checkToken("", part) != nil {
+			return "", driver.Errorf(driver.ErrInvalidArgument, "the function %.40q: a cluster takes names of letters, digits, - and _, with parts between /", name)
+		}
+	}
+	return strings.ReplaceAll(name, "/", "="), nil
+}
+
+// pieceID is CALLER.CALL.PIECE.
+func pieceID(call string, number int) string { return call + "." + strconv.Itoa(number) }
+
+// splitLast cuts the last token off.
+func splitLast(subject string) (before, last string) {
+	i := strings.LastIndexByte(subject, '.')
+	if i < 0 {
+		return "", subject
+	}
+	return subject[:i], subject[i+1:]
+}

@@ -1,0 +1,169 @@
+package cluster
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/pool/isolate"
+)
+
+// Option changes what [Open], [Serve] or a call does. Options of Open hold for all calls, and those of a call come after
+// them.
+type Option func(*config)
+
+type config struct {
+	name     string
+	storage  jetstream.StorageType
+	replicas int
+	maxBytes int64
+	ackWait  time.Duration
+
+	retries  int
+	deadline time.Duration
+	patience time.Duration
+	verify   float64
+	progress func(done, n int)
+	fallback func(ctx context.Context, p Piece) ([]byte, error)
+
+	hostName string
+	slots    int
+	drain    time.Duration
+	roots    map[string]string
+	urls     []string
+	cacheDir string
+	cacheMax int64
+	cpu      map[string]func(ctx context.Context, r *isolate.Request) ([]byte, error)
+	observe  func(Host)
+}
+
+func configured(base *config, options []Option) (*config, error) {
+	c := &config{name: defaultName, replicas: 1, maxBytes: 1 << 30, ackWait: ackWait, retries: 2, deadline: time.Minute, patience: 10 * time.Second, drain: 30 * time.Second}
+	if base != nil {
+		*c = *base
+	}
+	for _, o := range options {
+		if o != nil {
+			o(c)
+		}
+	}
+	if c.hostName == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "host"
+		}
+		c.hostName = host + ":" + strconv.Itoa(os.Getpid())
+	}
+	for _, number := range []struct {
+		option       string
+		value, least int64
+	}{
+		{"WithReplicas", int64(c.replicas), 1}, {"WithMaxBytes", c.maxBytes, maxMessage}, {"WithRetry", int64(c.retries), 0},
+		{"WithPieceDeadline", int64(c.deadline), int64(time.Millisecond)}, {"WithPatience", int64(c.patience), 0},
+		{"WithSlots", int64(c.slots), 0}, {"WithDrain", int64(c.drain), 0}, {"WithCache", c.cacheMax, 0},
+	} {
+		if number.value < number.least {
+			return nil, driver.Errorf(driver.ErrInvalidArgument, "%s(%d): want at least %d", number.option, number.value, number.least)
+		}
+	}
+	if !(c.verify >= 0 && c.verify <= 1) {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "WithVerify(%v): want 0 to 1", c.verify)
+	}
+	return c, checkToken("name of the cluster", c.name)
+}
+
+// WithName sets the name of the cluster, which begins all subjects. The default is "purecuda". It is an option of Open
+// and Serve.
+func WithName(name string) Option { return func(c *config) { c.name = name } }
+
+// WithFileStorage lets the server keep the queue on disk, where Open makes its streams. Without it they are in
+// memory, which is faster and good enough: the caller owns the truth. It is an option of Open.
+func WithFileStorage() Option { return func(c *config) { c.storage = jetstream.FileStorage } }
+
+// WithReplicas sets on how many servers the streams are that Open makes. The default is 1. It is an option of Open.
+func WithReplicas(n int) Option { return func(c *config) { c.replicas = n } }
+
+// WithMaxBytes limits each of the streams that Open makes, and the object store. The default is 1 GiB. It is an option of Open.
+func WithMaxBytes(n int64) Option { return func(c *config) { c.maxBytes = n } }
+
+// WithRetry sets how often a piece that failed is repeated, on another host where there is one. The default is 2.
+func WithRetry(times int) Option { return func(c *config) { c.retries = times } }
+
+// WithPieceDeadline sets how long a piece may run on a host. The default is a minute.
+func WithPieceDeadline(d time.Duration) Option { return func(c *config) { c.deadline = d } }
+
+// WithPatience sets how long a call goes on without a host that serves its function, or without a connection. The
+// default is 10 s.
+func WithPatience(d time.Duration) Option { return func(c *config) { c.patience = d } }
+
+// WithVerify has a sample of the pieces done again on another host, and compares the results. 0.01 is one in a hundred.
+// A difference is [ErrMismatch]. The default is 0.
+func WithVerify(share float64) Option { return func(c *config) { c.verify = share } }
+
+// WithProgress sets a function that hears how many of the n pieces of a call are done. It must return soon.
+func WithProgress(f func(done, n int)) Option { return func(c *config) { c.progress = f } }
+
+// WithFallback sets a function that does pieces in this process where the hosts do not. It is called on all cores, as with
+// pool.CPU, and may use a pool of this machine. The report says why.
+func WithFallback(f func(ctx context.Context, p Piece) ([]byte, error)) Option {
+	return func(c *config) { c.fallback = f }
+}
+
+// WithHostName sets the name of a host in reports. The default is that of the machine and the number of the process. It is
+// an option of Serve.
+func WithHostName(name string) Option { return func(c *config) { c.hostName = name } }
+
+// WithSlots sets how many pieces each device has at the same time. The default is 2: one gets its data while the other
+// is computed. It is an option of Serve.
+func WithSlots(n int) Option { return func(c *config) { c.slots = n } }
+
+// WithDrain sets how long pieces may run on after the context of Serve has ended. The default is 30 s. It is an option of
+// Serve.
+func WithDrain(limit time.Duration) Option { return func(c *config) { c.drain = limit } }
+
+// WithRoot lets references name the files below a folder, as "file:NAME/PATH". Links out of the folder are refused. It is an
+// option of Serve.
+func WithRoot(name, folder string) Option {
+	return func(c *config) {
+		roots := map[string]string{name: folder}
+		for k, v := range c.roots {
+			if k != name {
+				roots[k] = v
+			}
+		}
+		c.roots = roots
+	}
+}
+
+// WithURL lets references name what lies below a URL, such as "https://data.example.org/set/". It is an option of Serve.
+func WithURL(prefix string) Option {
+	return func(c *config) { c.urls = append(c.urls[:len(c.urls):len(c.urls)], prefix) }
+}
+
+// WithCache keeps data of references that have a digest in a folder, up to a number of bytes. The folder belongs to one
+// Serve at a time. It is an option of Serve.
+func WithCache(folder string, bytes int64) Option {
+	return func(c *config) { c.cacheDir, c.cacheMax = folder, bytes }
+}
+
+// WithCPU sets what a host without usable CUDA does in place of a function. It needs a pool in place of a group. It is an
+// option of Serve.
+func WithCPU(name string, f func(ctx context.Context, r *isolate.Request) ([]byte, error)) Option {
+	return func(c *config) {
+		all := map[string]func(ctx context.Context, r *isolate.Request) ([]byte, error){name: f}
+		for k, v := range c.cpu {
+			if k != name {
+				all[k] = v
+			}
+		}
+		c.cpu = all
+	}
+}
+
+// WithObserver sets a function that gets what a host tells about itself, once a second and at the end. Probes and metrics come
+// from there. It is an option of Serve.
+func WithObserver(f func(Host)) Option { return func(c *config) { c.observe = f } }

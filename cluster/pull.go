@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// puller asks the server for pieces of a function, as many as there is room for. It makes the requests itself, because it needs no
+// right but to make them, and knows how many are open.
+type puller struct {
+	host     *host
+	function string
+	token    string
+	subject  string // of the requests
+	inbox    string
+	open     int       // pieces that were asked for
+	heard    time.Time // of the server
+	asked    time.Time
+	holdOff  time.Time // after a refusal
+	connects uint64
+}
+
+const (
+	pullExpires = 30 * time.Second
+	pullBeat    = time.Second
+	// shortPiece is how long a piece takes at most for others to be fetched while all slots are busy.
+	shortPiece = 20 * time.Millisecond
+)
+
+func newPuller(h *host, function string) *puller {
+	token, _ := functionToken(function) // Serve has checked it
+	return &puller{host: h, function: function, token: token, inbox: h.nc.NewInbox(),
+		subject: "$JS.API.CONSUMER.MSG.NEXT." + h.names.workStream() + "." + token, connects: h.nc.Stats().Reconnects}
+}
+
+// pull asks for what there is room for. The host's lock is held.
+func (p *puller) pull() {
+	h := p.host
+	room := h.self.Slots
+	if h.average < shortPiece {
+		room *= 2
+	}
+	want := room - h.self.Busy - len(h.queue) - p.open
+	now := time.Now()
+	if want <= 0 || want < room/4 && p.open > 0 || now.Before(p.holdOff) || !h.nc.IsConnected() {
+		return
+	}
+	request := fmt.Sprintf(`{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, want, pullExpires, pullBeat)
+	if h.nc.PublishRequest(p.subject, p.inbox, []byte(request)) == nil {
+		p.open += want
+		p.asked = now
+	}
+}
+
+// check forgets requests that the server does not know any more. The host's lock is held.
+func (p *puller) check() {
+	now := time.Now()
+	last := p.heard
+	if p.asked.After(last) {
+		last = p.asked
+	}
+	reconnects := p.host.nc.Stats().Reconnects
+	if reconnects != p.connects || p.open > 0 && now.Sub(last) > 3*pullBeat {
+		p.open, p.connects = 0, reconnects
+	}
+}
+
+// receive takes a piece, or what the server says about a request.
+func (p *puller) receive(m *nats.Msg) {
+	h := p.host
+	status := m.Header.Get("Status")
+	if status == "" {
+		w := &held{function: p.function, data: m.Data, reply: m.Reply, got: time.Now(), tries: 1}
+		if meta, err := m.Metadata(); err == nil {
+			w.tries = meta.NumDelivered
+		}
+		w.piece = strings.TrimPrefix(m.Subject, h.names.subject("work", p.token, ""))
+		h.mu.Lock()
+		p.open = max(p.open-1, 0)
+		p.heard = w.got
+		h.mu.Unlock()
+		if readHead(m, &w.head) != nil {
+			h.ack(w) // it is of nobody who waits
+			return
+		}
+		h.add(w)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p.heard = time.Now()
+	switch status {
+	case "100": // a heartbeat
+	case "408": // a request has expired
+		pending, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
+		if err != nil {
+			pending = p.open
+		}
+		p.open = max(p.open-pending, 0)
+		h.dispatch()
+	default: // no consumer yet, or the server moves it
+		p.open = 0
+		p.holdOff = p.heard.Add(100 * time.Millisecond)
+	}
+}

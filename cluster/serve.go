@@ -1,0 +1,521 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/pool/isolate"
+)
+
+// maxDeliveries is how often a piece is given to hosts that do not answer.
+const maxDeliveries = 5
+
+// Serve serves functions with the devices of a group or of a pool, until ctx ends. functions are names of [isolate.Register]; nil
+// is all. A group survives kernels that fault or never end. With a pool they do what they do to any program.
+//
+// When ctx ends, Serve takes no more pieces, and those that run may end ([WithDrain]). What is left goes to other hosts. A device
+// that fails takes its slots away until it works again. A lost connection ends nothing: Serve goes on when it is
+// back.
+//
+// The error is nil after ctx has ended, unless the connection was closed or the server refuses what Serve needs ([ErrPermission]).
+// The group or the pool and the connection stay the caller's.
+func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, devices D, functions []string, options ...Option) error {
+	config, err := configured(nil, options)
+	if err != nil {
+		return err
+	}
+	if ctx == nil || nc == nil {
+		return driver.Errorf(driver.ErrInvalidArgument, "Serve takes a context and a connection")
+	}
+	h := &host{config: config, nc: nc, names: names(config.name), self: Host{ID: nuid.Next(), Name: config.hostName}, failed: make(chan error, 1),
+		held: map[*held]bool{}, cancelled: map[string]time.Time{}, average: shortPiece}
+	if h.devices, err = devicesOf(devices, config); err != nil {
+		return err
+	}
+	if c, ok := h.devices.(*children); ok {
+		defer c.close()
+	}
+	known := isolate.Functions()
+	if functions == nil {
+		functions = known
+	}
+	for _, f := range functions {
+		if !slices.Contains(known, f) && config.cpu[f] == nil {
+			return driver.Errorf(driver.ErrInvalidArgument, "no function %.40q was registered (isolate.Register); there are: %q", f, known)
+		}
+		if _, err := functionToken(f); err != nil {
+			return err
+		}
+	}
+	if len(functions) == 0 {
+		return driver.Errorf(driver.ErrInvalidArgument, "Serve takes functions, and none was registered (isolate.Register)")
+	}
+	h.self.Functions = slices.Clone(functions)
+	if h.js, err = jetstream.New(nc); err != nil {
+		return err
+	}
+	if h.source, err = newSource(h.js, config); err != nil {
+		return err
+	}
+	defer h.source.close()
+	return h.serve(ctx)
+}
+
+// host serves.
+type host struct {
+	*config
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	names   names
+	devices devices
+	source  *source
+	base    context.Context // of the functions
+	failed  chan error
+
+	mu        sync.Mutex
+	self      Host
+	pullers   []*puller
+	queue     []*held // that wait for a slot
+	held      map[*held]bool
+	cancelled map[string]time.Time // calls that have ended, and when
+	average   time.Duration        // of the last pieces
+	draining  bool
+	work      sync.WaitGroup
+}
+
+// held is a piece that this host has fetched.
+type held struct {
+	function string
+	piece    string // CALLER.CALL.PIECE
+	head     pieceHead
+	data     []byte
+	reply    string // for the acknowledgement, of a piece from the queue
+	tries    uint64 // deliveries
+	cancel   context.CancelFunc
+	began    time.Time // when it began to run
+	got      time.Time
+}
+
+func (h *host) serve(ctx context.Context) error {
+	var stop context.CancelFunc
+	h.base, stop = context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var subs []*nats.Subscription
+	defer func() {
+		for _, s := range subs {
+			_ = s.Unsubscribe() // an error says that the connection is closed
+		}
+	}()
+	subscribe := func(subject string, f nats.MsgHandler) error {
+		s, err := h.nc.Subscribe(subject, f)
+		if err != nil {
+			return classify(h.nc, "subscribing to "+subject, err)
+		}
+		subs = append(subs, s)
+		return s.SetPendingLimits(-1, -1)
+	}
+	err := errors.Join(subscribe(h.names.subject("host", h.self.ID), h.sent), subscribe(h.names.cancel(), h.cancelCall),
+		subscribe(h.names.ask(), func(*nats.Msg) { h.tell(false) }))
+	if err != nil {
+		return err
+	}
+	for _, function := range h.self.Functions {
+		p := newPuller(h, function)
+		if err := subscribe(p.inbox, p.receive); err != nil {
+			return err
+		}
+		h.pullers = append(h.pullers, p)
+	}
+	h.tick()
+	h.tell(false)
+	tick := time.NewTicker(healthEvery / 4)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return h.drainOut()
+		case err := <-h.failed:
+			h.stopAll(stop)
+			return err
+		case <-tick.C:
+		}
+		if h.nc.IsClosed() {
+			h.stopAll(stop)
+			return driver.Errorf(ErrDisconnected, "the connection is closed")
+		}
+		h.tick()
+		if n%4 == 0 {
+			h.tell(false)
+			h.beat()
+		}
+	}
+}
+
+// drainOut ends what runs, within the limit.
+func (h *host) drainOut() error {
+	h.mu.Lock()
+	h.draining = true
+	waiting := h.queue
+	h.queue = nil
+	for _, w := range waiting {
+		delete(h.held, w)
+	}
+	h.mu.Unlock()
+	for _, w := range waiting {
+		h.giveBack(w)
+	}
+	h.tell(false)
+	done := make(chan struct{})
+	go func() {
+		h.work.Wait()
+		close(done)
+	}()
+	limit := time.NewTimer(h.drain)
+	defer limit.Stop()
+	tick := time.NewTicker(healthEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			h.tell(true)
+			return classify(h.nc, "telling the end", h.flush())
+		case <-limit.C:
+			h.cancelRunning()
+		case <-tick.C:
+			h.beat()
+			h.tell(false)
+		}
+	}
+}
+
+func (h *host) flush() error {
+	if !h.nc.IsConnected() {
+		return nil // the server has noticed the end
+	}
+	return h.nc.FlushTimeout(5 * time.Second)
+}
+
+// cancelRunning stops what runs.
+func (h *host) cancelRunning() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.held {
+		if w.cancel != nil {
+			w.cancel()
+		}
+	}
+}
+
+// stopAll ends without a connection.
+func (h *host) stopAll(stop context.CancelFunc) {
+	h.mu.Lock()
+	h.draining, h.queue = true, nil
+	h.mu.Unlock()
+	stop()
+	h.cancelRunning()
+	h.work.Wait()
+}
+
+// giveBack gives a piece to another host.
+func (h *host) giveBack(w *held) {
+	if w.reply != "" {
+		_ = h.nc.Publish(w.reply, []byte("-NAK")) // if it is lost, the silence tells
+		return
+	}
+	h.busy(w)
+}
+
+// busy tells the caller that there is no room for a piece that was sent to this host.
+func (h *host) busy(w *held) {
+	h.note(w, isolate.EncodeError(driver.Errorf(ErrNoWorker, "host %s has no room", h.self.Name)))
+}
+
+// note tells the caller something about a piece that is no result.
+func (h *host) note(w *held, text json.RawMessage) {
+	m, err := message(h.names.subject("begin", w.piece), resultHead{Host: h.self.ID, Name: h.self.Name, Device: driver.NoDevice, Try: w.head.Try, Error: text}, nil)
+	if err == nil {
+		_ = h.nc.PublishMsg(m) // the caller has a deadline
+	}
+}
+
+// sent takes a piece that a caller has sent to this host.
+func (h *host) sent(m *nats.Msg) {
+	w := &held{data: m.Data, got: time.Now(), tries: 1}
+	if readHead(m, &w.head) != nil {
+		return
+	}
+	w.function, w.piece = w.head.Function, w.head.Piece
+	h.mu.Lock()
+	full := h.draining || len(h.queue) > 2*h.self.Slots || h.self.Slots == 0 || !slices.Contains(h.self.Functions, w.function)
+	h.mu.Unlock()
+	if full {
+		h.busy(w)
+		return
+	}
+	h.add(w)
+}
+
+// add queues a piece.
+func (h *host) add(w *held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	call, _ := splitLast(w.piece)
+	switch _, over := h.cancelled[call]; {
+	case over:
+		h.ack(w)
+		return
+	case h.draining:
+		h.giveBack(w)
+		return
+	}
+	h.held[w] = true
+	h.queue = append(h.queue, w)
+	h.dispatch()
+}
+
+// dispatch starts what there are slots for, and asks for more. h.mu is held.
+func (h *host) dispatch() {
+	for len(h.queue) > 0 && h.self.Busy < h.self.Slots {
+		w := h.queue[0]
+		h.queue = h.queue[1:]
+		h.self.Busy++
+		var ctx context.Context
+		ctx, w.cancel = context.WithTimeout(h.base, w.head.Deadline)
+		w.began = time.Now()
+		h.work.Go(func() { h.do(ctx, w) })
+	}
+	if h.draining {
+		return
+	}
+	for _, p := range h.pullers {
+		p.pull()
+	}
+}
+
+// do does a piece.
+func (h *host) do(ctx context.Context, w *held) {
+	defer w.cancel()
+	var result []byte
+	report := pool.DoReport{Device: driver.NoDevice}
+	err := contain.Do(func() (err error) {
+		if w.tries > maxDeliveries {
+			return driver.Errorf(ErrPoison, "the piece was delivered %d times, and no host has answered", w.tries)
+		}
+		if w.tries > 1 {
+			h.note(w, nil)
+		}
+		result, report, err = h.call(ctx, w)
+		return err
+	})
+	h.mu.Lock()
+	h.self.Busy--
+	call, _ := splitLast(w.piece)
+	_, over := h.cancelled[call]
+	if report.Ran > 0 {
+		h.average += (report.Ran - h.average) / 8
+	}
+	back := err != nil && !over && (h.draining || h.base.Err() != nil || temporary(err)) && (ctx.Err() == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded))
+	switch {
+	case err == nil:
+		h.self.Done++
+	case !back && !over:
+		h.self.Failed++
+	}
+	h.dispatch()
+	h.mu.Unlock()
+	switch {
+	case over:
+		h.ack(w)
+	case back:
+		h.giveBack(w)
+	default:
+		h.answer(w, result, report, err)
+	}
+	h.mu.Lock()
+	delete(h.held, w)
+	h.mu.Unlock()
+}
+
+// call gets the data and calls the function.
+func (h *host) call(ctx context.Context, w *held) ([]byte, pool.DoReport, error) {
+	report := pool.DoReport{Device: driver.NoDevice}
+	data := w.data
+	if w.head.Large != nil {
+		var err error
+		if data, err = getObject(ctx, h.js, h.names, w.head.Large); err != nil {
+			return nil, report, classify(h.nc, "getting the data of the piece", err)
+		}
+	}
+	sizes := make([]int64, len(w.head.Refs))
+	total := int64(0)
+	for i := range w.head.Refs {
+		r := &w.head.Refs[i]
+		if err := r.check(); err != nil {
+			return nil, report, err
+		}
+		if total += r.Length; r.Length == 0 || total > maxRef {
+			return nil, report, driver.Errorf(driver.ErrInvalidArgument, "references with %d bytes, and %d in all: want 1 to %d", r.Length, total, maxRef)
+		}
+		sizes[i] = r.Length
+	}
+	var b buffers
+	if len(sizes) > 0 {
+		var back func()
+		var err error
+		if b, back, err = h.devices.memory(sizes); err != nil {
+			return nil, report, err
+		}
+		defer back()
+		for i := range w.head.Refs {
+			if err := h.source.fetch(ctx, &w.head.Refs[i], b.bytes[i]); err != nil {
+				return nil, report, err
+			}
+		}
+	}
+	result, report, err := h.devices.run(ctx, w.function, data, b)
+	if err == nil && len(result) > maxData {
+		err = driver.Errorf(driver.ErrInvalidArgument, "a result of %d bytes: want at most %d", len(result), maxData)
+	}
+	return result, report, err
+}
+
+// ack tells the server that a piece needs no other delivery. It is not repeated: the caller would ask for the piece again.
+func (h *host) ack(w *held) {
+	if w.reply != "" {
+		_ = h.nc.Publish(w.reply, []byte("+ACK")) // a lost one leads to a second result, which is refused
+	}
+}
+
+// answer publishes what became of a piece.
+func (h *host) answer(w *held, result []byte, report pool.DoReport, failed error) {
+	head := resultHead{Host: h.self.ID, Name: h.self.Name, Try: w.head.Try, Device: report.Device, Where: report.Where, Reason: report.Reason,
+		Waited: report.Waited, Ran: report.Ran}
+	try := "ok"
+	if failed != nil {
+		head.Error, try, result = isolate.EncodeError(failed), strconv.Itoa(w.head.Try), nil
+		h.ack(w) // first: the caller may publish the piece again at once
+	}
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := h.publish(w, head, result, try)
+		if err == nil || alreadyThere(err) {
+			break
+		}
+		err = classify(h.nc, "publishing a result", err)
+		if is(err, ErrPermission) {
+			select {
+			case h.failed <- err:
+			default:
+			}
+		}
+		if h.nc.IsClosed() || h.base.Err() != nil || time.Since(w.got) > w.head.Deadline+time.Minute || is(err, ErrPermission) {
+			return // it will be delivered again
+		}
+		time.Sleep(wait)
+	}
+	if failed == nil {
+		h.ack(w)
+	}
+}
+
+// publish publishes a result, through the object store if it is large.
+func (h *host) publish(w *held, head resultHead, result []byte, try string) error {
+	ctx, cancel := context.WithTimeout(h.base, 5*time.Second)
+	defer cancel()
+	if len(result) > maxValue {
+		var err error
+		if head.Large, err = putObject(ctx, h.js, h.names, w.piece+"."+try, result, h.config); err != nil {
+			return err
+		}
+		result = nil
+	}
+	m, err := message(h.names.subject("result", w.piece, try), head, result)
+	if err != nil {
+		m, err = message(h.names.subject("result", w.piece, strconv.Itoa(w.head.Try)), resultHead{Host: head.Host, Name: head.Name, Try: head.Try, Device: head.Device,
+			Error: isolate.EncodeError(fmt.Errorf("an error that is too long for a message: %.4096s", head.Error))}, nil)
+	}
+	if err == nil {
+		_, err = h.js.PublishMsg(ctx, m)
+	}
+	return err
+}
+
+// cancelCall stops the pieces of a call that has ended.
+func (h *host) cancelCall(m *nats.Msg) {
+	call := string(m.Data)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cancelled[call] = time.Now()
+	of := func(w *held) bool { return strings.HasPrefix(w.piece, call+".") }
+	h.queue = slices.DeleteFunc(h.queue, func(w *held) bool {
+		if of(w) {
+			delete(h.held, w)
+			h.ack(w)
+			return true
+		}
+		return false
+	})
+	for w := range h.held {
+		if of(w) && w.cancel != nil {
+			w.cancel()
+		}
+	}
+	h.dispatch()
+}
+
+// tick looks at the devices and the requests for pieces.
+func (h *host) tick() {
+	slots, all := h.devices.state()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.self.Slots, h.self.Devices = slots, all
+	for call, at := range h.cancelled {
+		if time.Since(at) > time.Minute {
+			delete(h.cancelled, call)
+		}
+	}
+	for _, p := range h.pullers {
+		p.check()
+	}
+	h.dispatch()
+}
+
+// beat tells the server that the pieces here are being done, each only within its own deadline: that this goroutine lives says
+// nothing about a kernel that hangs.
+func (h *host) beat() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.held {
+		if w.reply != "" && (w.began.IsZero() || time.Since(w.began) < w.head.Deadline+ackWait) {
+			_ = h.nc.Publish(w.reply, []byte("+WPI")) // another one follows
+		}
+	}
+}
+
+// tell tells callers how this host is.
+func (h *host) tell(gone bool) {
+	h.mu.Lock()
+	h.self.Waiting, h.self.Draining, h.self.Gone = len(h.queue), h.draining, gone
+	self := h.self
+	h.mu.Unlock()
+	text, err := json.Marshal(self)
+	if err == nil {
+		_ = h.nc.Publish(h.names.subject("health", self.ID), text) // another one follows
+	}
+	if h.observe != nil {
+		h.observe(self)
+	}
+}
