@@ -44,7 +44,8 @@ type call struct {
 	done    []outcome       // by number, the caller's truth
 	left    int
 	window  int
-	hosts   []Host // that serve the function
+	average time.Duration // that the last pieces ran
+	hosts   []Host        // that serve the function
 
 	since      time.Time // when hosts or the connection were there last
 	reconnects uint64
@@ -128,7 +129,7 @@ func newCall(ctx context.Context, c *Cluster, function string, n int, options []
 		return nil, err
 	}
 	return &call{config: config, cluster: c, ctx: ctx, function: function, token: token, n: n, signal: make(chan struct{}, 1),
-		flights: map[int]*flight{}, done: make([]outcome, n), left: n, since: time.Now()}, nil
+		flights: map[int]*flight{}, done: make([]outcome, n), left: n, since: time.Now(), average: shortPiece}, nil
 }
 
 // run does all pieces, or says why not.
@@ -217,7 +218,10 @@ func (k *call) look() error {
 	for _, h := range k.hosts {
 		slots += h.Slots
 	}
-	k.window = 2*slots + min(slots, 16)
+	k.window = 2 * slots
+	if k.average < shortPiece { // hosts fetch ahead
+		k.window = 8*slots + min(slots, 64)
+	}
 	if slots > 0 {
 		k.since = now
 		return nil
@@ -537,6 +541,7 @@ func (k *call) accept(f *flight, h resultHead, data []byte) error {
 	if err != nil {
 		return k.failed(f, h.Host, h.Name, h.Device, fmt.Errorf("the result was refused: %w", err))
 	}
+	k.average += (h.Ran - k.average) / 8
 	o := &k.done[f.number]
 	*o = outcome{done: true, host: h.Name, device: int32(h.Device), tries: int32(len(f.tries)), where: h.Where, ran: h.Ran}
 	if len(f.tries) > 0 {

@@ -42,7 +42,7 @@ type config struct {
 }
 
 func configured(base *config, options []Option) (*config, error) {
-	c := &config{name: defaultName, replicas: 1, maxBytes: 1 << 30, ackWait: ackWait, retries: 2, deadline: time.Minute, patience: 10 * time.Second, drain: 30 * time.Second}
+	c := &config{name: defaultName, storage: jetstream.MemoryStorage, replicas: 1, maxBytes: 1 << 30, ackWait: ackWait, retries: 2, deadline: time.Minute, patience: 10 * time.Second, drain: 30 * time.Second}
 	if base != nil {
 		*c = *base
 	}
