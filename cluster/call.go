@@ -48,6 +48,7 @@ type call struct {
 	hosts   []Host        // that serve the function
 
 	since      time.Time // when hosts or the connection were there last
+	accepted   time.Time // when the last piece was done
 	reconnects uint64
 	trustAfter time.Time // hosts that are silent before it may be silent because the connection was
 	lost       bool      // the server may have lost the streams
@@ -129,7 +130,7 @@ func newCall(ctx context.Context, c *Cluster, function string, n int, options []
 		return nil, err
 	}
 	return &call{config: config, cluster: c, ctx: ctx, function: function, token: token, n: n, signal: make(chan struct{}, 1),
-		flights: map[int]*flight{}, done: make([]outcome, n), left: n, since: time.Now(), average: shortPiece}, nil
+		flights: map[int]*flight{}, done: make([]outcome, n), left: n, since: time.Now(), accepted: time.Now(), average: shortPiece}, nil
 }
 
 // run does all pieces, or says why not.
@@ -179,7 +180,7 @@ func (k *call) run() error {
 // prepare makes the consumer, with the patience of the call.
 func (k *call) prepare(ctx context.Context) error {
 	for {
-		within, cancel := context.WithTimeout(ctx, 5*time.Second)
+		within, cancel := context.WithTimeout(ctx, answerWithin)
 		err := k.cluster.makeConsumer(within, k.token)
 		if streamLost(err) {
 			err = k.cluster.makeAgain(within, k.token)
@@ -190,7 +191,7 @@ func (k *call) prepare(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(k.ctx)
-		case is(err, ErrPermission, ErrQuota, driver.ErrUnsupported) || time.Since(k.since) > k.patience:
+		case is(err, ErrPermission, ErrQuota, driver.ErrUnsupported) || k.cluster.nc.IsClosed() || time.Since(k.since) > k.patience:
 			return err
 		}
 		select {
@@ -444,9 +445,9 @@ func (k *call) handle(ctx context.Context, e event) error {
 			k.soon(f, false)
 		case is(err, ErrPermission, driver.ErrUnsupported):
 			return err
-		case is(err, ErrQuota) && len(k.flights) == 1:
+		case is(err, ErrQuota) && time.Since(k.accepted) > k.patience:
 			return err
-		default: // a full stream has room again when other pieces are done
+		default: // a full stream has room again when pieces are done, also those of other callers
 			k.lost = k.lost || streamLost(e.err)
 			k.soon(f, false)
 		}
@@ -548,6 +549,7 @@ func (k *call) accept(f *flight, h resultHead, data []byte) error {
 		o.last = f.tries[len(f.tries)-1]
 	}
 	k.forget(f)
+	k.accepted = time.Now()
 	k.left--
 	if k.progress != nil {
 		k.progress(k.n-k.left, k.n)

@@ -28,7 +28,8 @@ type Cluster struct {
 	id     string // of this caller
 
 	numbers atomic.Uint64 // of calls
-	taken   atomic.Uint64 // results that lie in the stream still
+	taken   atomic.Int64  // results that lie in the stream still
+	bytes   atomic.Int64  // of these
 	purging atomic.Bool
 	work    sync.WaitGroup // goroutines of the cluster
 
@@ -94,8 +95,13 @@ func Open(ctx context.Context, nc *nats.Conn, options ...Option) (*Cluster, erro
 	return c, classify(nc, "asking for hosts", nc.Publish(c.names.ask(), nil))
 }
 
+// answerWithin is how long the server may take to answer. A refusal shows only as silence.
+const answerWithin = 5 * time.Second
+
 // makeStreams makes what is missing.
 func (c *Cluster) makeStreams(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
 	common := jetstream.StreamConfig{Storage: c.config.storage, Replicas: c.config.replicas, MaxBytes: c.config.maxBytes, MaxMsgSize: maxMessage,
 		// A subject has one message, and a second one is refused: that is what makes repeating safe.
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true}
@@ -216,7 +222,8 @@ func (c *Cluster) result(m *nats.Msg) {
 	if readHead(m, &h) == nil {
 		c.post(piece, event{kind: resultEvent, head: h, data: m.Data})
 	}
-	if n := c.taken.Load(); n >= purgeAfter && c.purging.CompareAndSwap(false, true) {
+	bytes := c.bytes.Add(int64(m.Size()))
+	if (c.taken.Load() >= purgeAfter || bytes > c.config.maxBytes/4) && c.purging.CompareAndSwap(false, true) {
 		c.mu.Lock()
 		if !c.closed {
 			c.work.Go(func() {
@@ -253,6 +260,7 @@ func (c *Cluster) purge(known bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	c.taken.Store(0)
+	c.bytes.Store(0)
 	s, err := c.js.Stream(ctx, c.names.resultStream())
 	if err != nil {
 		return // the age of the messages ends them

@@ -62,3 +62,41 @@ func TestKillOneOfThreeServers(t *testing.T) {
 	squares(t, c, "slow/v1", 200, at(t, 20, kill))
 	killed()
 }
+
+// TestPoison has a piece that kills every worker that takes it. Another one is started each time.
+func TestPoison(t *testing.T) {
+	_, urls := servers(t, 1)
+	w := launch(t, asWorker, workerConfig{URL: urls, Name: "worker", Devices: 1, Pool: true})
+	c := caller(t, urls, 1, cluster.WithAckWait(200*time.Millisecond))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			ended := make(chan struct{})
+			go func() { defer close(ended); _ = w.cmd.Wait() }()
+			select {
+			case <-ended:
+				w.start()
+			case <-stop:
+				w.kill()
+				<-ended
+				return
+			}
+		}
+	}()
+	results := 0
+	report, err := cluster.Scatter(within(t), c, "kill/v1", 100, func(i int) (cluster.Piece, error) {
+		x := uint64(2 * i)
+		if i == 99 {
+			x++ // the last one: those before it are done
+		}
+		return cluster.Piece{Data: number(x)}, nil
+	}, func(int, []byte) error { results++; return nil })
+	close(stop)
+	<-stopped
+	assert.ErrorIs(t, err, cluster.ErrPoison)
+	assert.ErrorContains(t, err, "it took the piece and did not answer")
+	assert.ErrorContains(t, err, "items [99, 100)")
+	assert.Equal(t, 99, results)
+	assert.Equal(t, 100, report.Tiles[len(report.Tiles)-1].Hi)
+}

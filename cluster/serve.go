@@ -317,6 +317,7 @@ func (h *host) do(ctx context.Context, w *held) {
 		}
 		if w.tries > 1 {
 			h.note(w, nil)
+			_ = h.nc.FlushTimeout(100 * time.Millisecond) // the note is out before the function can end this process
 		}
 		result, report, err = h.call(ctx, w)
 		return err

@@ -1,7 +1,7 @@
 // Apilist prints what packages export, one declaration a line, sorted, like the files in
 // api/ of Go itself. From the root of the repository:
 //
-//	go run -C tools ./apilist .. ../contrib/prometheus ../contrib/otel ../libs >api/purecuda.txt
+//	go run -C tools ./apilist .. ../contrib/prometheus ../contrib/otel ../libs ../cluster >api/purecuda.txt
 //
 // The arguments are folders of modules. Left out are programs, examples and what is
 // internal. The listing is that of linux/amd64 without cgo, whatever it is made on.

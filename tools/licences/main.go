@@ -44,6 +44,8 @@ var groups = []group{
 	{"cmd/smoke", ".", []string{"./cmd/smoke"}, true},
 	{"cmd/purecuda-static", ".", []string{"./cmd/purecuda-static"}, true},
 	{"gpuc", "gpuc", []string{"."}, true},
+	{"cluster", "cluster", []string{"."}, false},
+	{"cluster/cmd/purecuda-cluster", "cluster", []string{"./cmd/purecuda-cluster"}, true},
 	{"contrib/prometheus", "contrib/prometheus", []string{"."}, false},
 	{"contrib/otel", "contrib/otel", []string{"."}, false},
 	{"libs", "libs", []string{"./cublas", "./cublas/cublastest", "./cublas/gonumblas"}, false},

@@ -2,7 +2,7 @@
 // blocks in comments of Go files. It also looks up the names in the text of Markdown files, such
 // as `Stream.Capture` and `pool.Map(...)`. From the root of the repository:
 //
-//	go run -C tools ./snippets .. ../contrib/prometheus ../contrib/otel ../libs
+//	go run -C tools ./snippets .. ../contrib/prometheus ../contrib/otel ../libs ../cluster
 //
 // The arguments are folders of modules. A file belongs to the module whose folder it is in.
 //
