@@ -180,12 +180,7 @@ func (k *call) run() error {
 // prepare makes the consumer, with the patience of the call.
 func (k *call) prepare(ctx context.Context) error {
 	for {
-		within, cancel := context.WithTimeout(ctx, answerWithin)
-		err := k.cluster.makeConsumer(within, k.token)
-		if streamLost(err) {
-			err = k.cluster.makeAgain(within, k.token)
-		}
-		cancel()
+		err := k.reach(ctx)
 		switch {
 		case err == nil:
 			return nil
@@ -201,6 +196,25 @@ func (k *call) prepare(ctx context.Context) error {
 	}
 }
 
+// reach makes the consumer, once.
+func (k *call) reach(ctx context.Context) error {
+	c := k.cluster
+	if !c.nc.IsConnected() {
+		return noConnection()
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	err := c.makeConsumer(ctx, k.token)
+	if streamLost(err) {
+		err = c.makeAgain(ctx, k.token)
+	}
+	return err
+}
+
+func noConnection() error {
+	return driver.Errorf(ErrDisconnected, "there is no connection to a server of NATS")
+}
+
 // look looks at the hosts and the connection.
 func (k *call) look() error {
 	now := time.Now()
@@ -210,7 +224,7 @@ func (k *call) look() error {
 	}
 	if !c.nc.IsConnected() {
 		if now.Sub(k.since) > k.patience {
-			return driver.Errorf(ErrDisconnected, "no connection to a server of NATS for %v (WithPatience)", k.patience)
+			return noConnection()
 		}
 		return nil
 	}
@@ -397,8 +411,7 @@ func (k *call) recover(ctx context.Context, numbers []int, lost bool) {
 				break
 			}
 			from = m.Sequence + 1
-			var h resultHead
-			if readHead(&nats.Msg{Header: m.Header}, &h) == nil {
+			if h, err := c.readResult(&nats.Msg{Header: m.Header}); err == nil {
 				k.post(event{kind: resultEvent, number: n, head: h, data: m.Data})
 				found = found || h.Error == nil
 			}

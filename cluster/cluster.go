@@ -39,7 +39,8 @@ type Cluster struct {
 	ready  map[string]bool  // consumers that were made
 	closed bool
 
-	subs []*nats.Subscription
+	heads heads[resultHead]
+	subs  []*nats.Subscription
 }
 
 // seenHost is a host and when it was heard of last.
@@ -218,8 +219,7 @@ func (c *Cluster) post(piece string, e event) {
 func (c *Cluster) result(m *nats.Msg) {
 	c.taken.Add(1)
 	piece, _ := splitLast(strings.TrimPrefix(m.Subject, c.names.subject("result", "")))
-	var h resultHead
-	if readHead(m, &h) == nil {
+	if h, err := c.readResult(m); err == nil {
 		c.post(piece, event{kind: resultEvent, head: h, data: m.Data})
 	}
 	bytes := c.bytes.Add(int64(m.Size()))
@@ -237,8 +237,7 @@ func (c *Cluster) result(m *nats.Msg) {
 
 // begun takes the note of a host that a piece is delivered to again.
 func (c *Cluster) begun(m *nats.Msg) {
-	var h resultHead
-	if readHead(m, &h) == nil {
+	if h, err := c.readResult(m); err == nil {
 		c.post(strings.TrimPrefix(m.Subject, c.names.subject("begin", "")), event{kind: begunEvent, head: h})
 	}
 }

@@ -72,14 +72,18 @@ func TestPoison(t *testing.T) {
 	go func() {
 		defer close(stopped)
 		for {
-			ended := make(chan struct{})
-			go func() { defer close(ended); _ = w.cmd.Wait() }()
+			cmd, ended := w.cmd, make(chan struct{})
+			go func() {
+				defer close(ended)
+				_ = cmd.Wait() // it is killed
+			}()
 			select {
 			case <-ended:
 				w.start()
 			case <-stop:
-				w.kill()
+				_ = cmd.Process.Kill() // it may have ended
 				<-ended
+				w.dead = true
 				return
 			}
 		}

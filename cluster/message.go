@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"encoding/json"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,8 +23,11 @@ const (
 	maxMessage = maxValue + maxHead + 1<<10
 )
 
-// headKey is the header that all messages have.
-const headKey = "Purecuda"
+// headKey is the header that all messages have, and ranKey that of results.
+const (
+	headKey = "Purecuda"
+	ranKey  = "Purecuda-Ran"
+)
 
 // pieceHead is what a host gets besides the data of a piece.
 type pieceHead struct {
@@ -42,8 +47,7 @@ type resultHead struct {
 	Device int             `json:"d"`
 	Where  pool.Where      `json:"w,omitempty"`
 	Reason pool.Reason     `json:"s,omitempty"`
-	Waited time.Duration   `json:"q,omitempty"`
-	Ran    time.Duration   `json:"t,omitempty"`
+	Ran    time.Duration   `json:"-"`           // in a header of its own: the rest is the same for most pieces
 	Error  json.RawMessage `json:"e,omitempty"` // of isolate.EncodeError
 	Large  *Ref            `json:"l,omitempty"`
 }
@@ -60,11 +64,40 @@ func message(subject string, head any, data []byte) (*nats.Msg, error) {
 	return &nats.Msg{Subject: subject, Header: nats.Header{headKey: {string(text)}}, Data: data}, nil
 }
 
-// readHead decodes the head of a message.
-func readHead(m *nats.Msg, head any) error {
+// heads decodes the heads of messages, and remembers them: those of a call are mostly the same.
+type heads[T any] struct {
+	mu    sync.Mutex
+	known map[string]T
+}
+
+func (h *heads[T]) read(m *nats.Msg) (head T, err error) {
 	values := m.Header[headKey]
 	if len(values) != 1 {
-		return driver.Errorf(driver.ErrInvalidArgument, "a message on %s that is not of this package", m.Subject)
+		return head, driver.Errorf(driver.ErrInvalidArgument, "a message on %s that is not of this package", m.Subject)
 	}
-	return json.Unmarshal([]byte(values[0]), head)
+	text := values[0]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	head, ok := h.known[text]
+	if ok {
+		return head, nil
+	}
+	if err = json.Unmarshal([]byte(text), &head); err == nil && len(text) < 256 {
+		if h.known == nil || len(h.known) > 1000 {
+			h.known = map[string]T{}
+		}
+		h.known[text] = head
+	}
+	return head, err
+}
+
+// readResult decodes the head of a result.
+func (c *Cluster) readResult(m *nats.Msg) (resultHead, error) {
+	head, err := c.heads.read(m)
+	if ran := m.Header[ranKey]; err == nil && len(ran) == 1 {
+		var n int64
+		n, err = strconv.ParseInt(ran[0], 10, 64)
+		head.Ran = time.Duration(n)
+	}
+	return head, err
 }

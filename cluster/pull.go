@@ -83,7 +83,8 @@ func (p *puller) receive(m *nats.Msg) {
 		p.open = max(p.open-1, 0)
 		p.heard = w.got
 		h.mu.Unlock()
-		if readHead(m, &w.head) != nil {
+		var err error
+		if w.head, err = h.heads.read(m); err != nil {
 			h.ack(w) // it is of nobody who waits
 			return
 		}

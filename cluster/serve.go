@@ -83,6 +83,7 @@ type host struct {
 	names   names
 	devices devices
 	source  *source
+	heads   heads[pieceHead]
 	base    context.Context // of the functions
 	failed  chan error
 
@@ -255,7 +256,8 @@ func (h *host) note(w *held, text json.RawMessage) {
 // sent takes a piece that a caller has sent to this host.
 func (h *host) sent(m *nats.Msg) {
 	w := &held{data: m.Data, got: time.Now(), tries: 1}
-	if readHead(m, &w.head) != nil {
+	var err error
+	if w.head, err = h.heads.read(m); err != nil {
 		return
 	}
 	w.function, w.piece = w.head.Function, w.head.Piece
@@ -404,7 +406,7 @@ func (h *host) ack(w *held) {
 // answer publishes what became of a piece.
 func (h *host) answer(w *held, result []byte, report pool.DoReport, failed error) {
 	head := resultHead{Host: h.self.ID, Name: h.self.Name, Try: w.head.Try, Device: report.Device, Where: report.Where, Reason: report.Reason,
-		Waited: report.Waited, Ran: report.Ran}
+		Ran: report.Ran}
 	try := "ok"
 	if failed != nil {
 		head.Error, try, result = isolate.EncodeError(failed), strconv.Itoa(w.head.Try), nil
@@ -449,6 +451,7 @@ func (h *host) publish(w *held, head resultHead, result []byte, try string) erro
 			Error: isolate.EncodeError(fmt.Errorf("an error that is too long for a message: %.4096s", head.Error))}, nil)
 	}
 	if err == nil {
+		m.Header[ranKey] = []string{strconv.FormatInt(int64(head.Ran), 10)}
 		_, err = h.js.PublishMsg(ctx, m)
 	}
 	return err
