@@ -35,7 +35,6 @@ type call struct {
 	mu     sync.Mutex
 	events []event
 	signal chan struct{}
-	closed bool
 
 	flights map[int]*flight // pieces that were sent, by number
 	bytes   int             // of their data
@@ -61,7 +60,7 @@ type outcome struct {
 	done   bool
 	host   string
 	device int32
-	tries  int32
+	tries  int32 // that failed
 	where  pool.Where
 	ran    time.Duration
 	last   error // of the tries before
@@ -250,7 +249,11 @@ func (k *call) look() error {
 // noWorker says what there is in place of a host for the function.
 func (k *call) noWorker() error {
 	var others []string
-	for _, h := range k.cluster.serving("") {
+	for i, h := range k.cluster.serving("") {
+		if i == 8 {
+			others = append(others, "and others")
+			break
+		}
 		others = append(others, fmt.Sprintf("%s serves %q with %d slots", h.Name, h.Functions, h.Slots))
 	}
 	if refused := permissionError(k.cluster.nc); refused != nil && len(others) == 0 {
@@ -341,20 +344,15 @@ func (k *call) soon(f *flight, send bool) {
 
 // tick does what time brings.
 func (k *call) tick(ctx context.Context) error {
-	if err := k.look(); err != nil {
-		return err
-	}
-	c := k.cluster
-	if !c.nc.IsConnected() {
-		k.trustAfter = time.Now().Add(goneAfter)
-		return nil
-	}
-	now := time.Now()
-	if r := c.nc.Stats().Reconnects; r != k.reconnects { // messages may be lost
-		k.reconnects, k.trustAfter, k.lost = r, now.Add(goneAfter), true
+	c, now := k.cluster, time.Now()
+	if r := c.nc.Stats().Reconnects; r != k.reconnects { // messages may be lost, and hosts connect again as well
+		k.reconnects, k.since, k.trustAfter, k.lost = r, now, now.Add(goneAfter), true
 		for _, f := range k.flights {
 			f.due = now
 		}
+	}
+	if err := k.look(); err != nil || !c.nc.IsConnected() {
+		return err
 	}
 	var absent []int
 	for _, f := range k.flights {
@@ -557,8 +555,8 @@ func (k *call) accept(f *flight, h resultHead, data []byte) error {
 	}
 	k.average += (h.Ran - k.average) / 8
 	o := &k.done[f.number]
-	*o = outcome{done: true, host: h.Name, device: int32(h.Device), tries: int32(len(f.tries)), where: h.Where, ran: h.Ran}
-	if len(f.tries) > 0 {
+	*o = outcome{done: true, host: h.Name, device: int32(h.Device), tries: int32(f.failed), where: h.Where, ran: h.Ran}
+	if f.failed > 0 {
 		o.last = f.tries[len(f.tries)-1]
 	}
 	k.forget(f)

@@ -22,8 +22,8 @@ import (
 
 // Ref names data that a host gets itself.
 type Ref struct {
-	// URI is "file:ROOT/PATH" for a file below a root of the host ([WithRoot]), a URL below one that the host takes
-	// ([WithURL]), or "object:NAME" for what [Cluster.Put] has stored.
+	// URI is "file:ROOT/PATH" for a file below a root of the host ([WithRoot]). Others are a URL below one that the host takes
+	// ([WithURL]), and "object:NAME" for what [Cluster.Put] has stored.
 	URI string `json:"u"`
 	// Offset and Length are the range, in bytes.
 	Offset int64 `json:"o,omitempty"`

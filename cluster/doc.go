@@ -20,9 +20,9 @@
 // # Who keeps what
 //
 // The caller owns the truth: it knows which pieces are done, and takes each result once. The server
-// only hands out. Its loss costs time and no result: a piece without an answer is published again, and
-// a second result of a piece is refused by the server and ignored by the caller. So functions may run
-// twice for a piece, and must give the same result.
+// only hands out. Its loss costs time and no result: a piece without an answer is published again. The
+// server refuses a second result of a piece, and the caller ignores it. So functions may run twice for a
+// piece, and must give the same result.
 //
 // A call lives as long as its process. What a caller had in the queue when it was killed is done, and
 // nobody takes the results; the server drops them after an hour.
@@ -35,9 +35,9 @@
 //   - A piece that was delivered five times and never answered is poison: [ErrPoison].
 //   - A piece that takes longer than [WithPieceDeadline] is stopped on its host. With [isolate.Group] that holds
 //     for a kernel that never ends as well.
-//   - No host that serves the function ([ErrNoWorker]), or no connection ([ErrDisconnected]), for longer than
-//     [WithPatience]; refused rights ([ErrPermission]) and limits ([ErrQuota]): the call fails, or [WithFallback] does the rest
-//     here, and the report has the reason.
+//   - No host serves the function ([ErrNoWorker]), or there is no connection ([ErrDisconnected]), for longer than
+//     [WithPatience]. The call fails, as it does for refused rights ([ErrPermission]) and limits ([ErrQuota]).
+//   - With [WithFallback] the rest is done here where the hosts do not, and the report has the reason.
 //
 // # Data
 //

@@ -130,7 +130,7 @@ func (h *host) serve(ctx context.Context) error {
 		return s.SetPendingLimits(-1, -1)
 	}
 	err := errors.Join(subscribe(h.names.subject("host", h.self.ID), h.sent), subscribe(h.names.cancel(), h.cancelCall),
-		subscribe(h.names.ask(), func(*nats.Msg) { h.tell(false) }))
+		subscribe(h.names.ask(), func(*nats.Msg) { h.say(false) }))
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (h *host) drainOut() error {
 	}
 	h.mu.Unlock()
 	for _, w := range waiting {
-		h.giveBack(w)
+		h.giveBack(w, 0)
 	}
 	h.tell(false)
 	done := make(chan struct{})
@@ -231,10 +231,10 @@ func (h *host) stopAll(stop context.CancelFunc) {
 	h.work.Wait()
 }
 
-// giveBack gives a piece to another host.
-func (h *host) giveBack(w *held) {
+// giveBack gives a piece to another host, after a time in which this one can stop asking for pieces.
+func (h *host) giveBack(w *held, after time.Duration) {
 	if w.reply != "" {
-		_ = h.nc.Publish(w.reply, []byte("-NAK")) // if it is lost, the silence tells
+		_ = h.nc.Publish(w.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, after)) // if it is lost, the silence tells
 		return
 	}
 	h.busy(w)
@@ -281,7 +281,7 @@ func (h *host) add(w *held) {
 		h.ack(w)
 		return
 	case h.draining:
-		h.giveBack(w)
+		h.giveBack(w, 0)
 		return
 	}
 	h.held[w] = true
@@ -343,8 +343,10 @@ func (h *host) do(ctx context.Context, w *held) {
 	switch {
 	case over:
 		h.ack(w)
+	case back && temporary(err):
+		h.giveBack(w, healthEvery)
 	case back:
-		h.giveBack(w)
+		h.giveBack(w, 0)
 	default:
 		h.answer(w, result, report, err)
 	}
@@ -509,8 +511,16 @@ func (h *host) beat() {
 	}
 }
 
-// tell tells callers how this host is.
+// tell tells callers and the observer how this host is.
 func (h *host) tell(gone bool) {
+	self := h.say(gone)
+	if h.observe != nil {
+		h.observe(self)
+	}
+}
+
+// say tells callers.
+func (h *host) say(gone bool) Host {
 	h.mu.Lock()
 	h.self.Waiting, h.self.Draining, h.self.Gone = len(h.queue), h.draining, gone
 	self := h.self
@@ -519,7 +529,5 @@ func (h *host) tell(gone bool) {
 	if err == nil {
 		_ = h.nc.Publish(h.names.subject("health", self.ID), text) // another one follows
 	}
-	if h.observe != nil {
-		h.observe(self)
-	}
+	return self
 }
