@@ -75,8 +75,9 @@ var CUSOLVER = Description{
 	Name:     "cuSOLVER",
 	Purpose:  "solve equations",
 	Without:  onCPU,
-	Install:  "CUDA toolkit 11.0 or newer, the package libcusolver of NVIDIA's repositories, or pip install nvidia-cusolver",
+	Install:  "CUDA toolkit 11.1 or newer, the package libcusolver of NVIDIA's repositories, or pip install nvidia-cusolver",
 	Variable: "PURECUDA_CUSOLVER_PATH",
+	Before:   besideCUSOLVER,
 	Property: "cusolverGetProperty",
 	CUDA: func(v Version) int {
 		if v[0] >= 12 {

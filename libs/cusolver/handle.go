@@ -1,0 +1,149 @@
+package cusolver
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/libs/cusolver/internal/transpose"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// Handle solves on a stream. It is safe for concurrent use; calls of one handle run in the order in which
+// they come. What needs to run at the same time needs a handle each.
+type Handle struct {
+	api     API
+	s       *runtime.Stream
+	library *runtime.LibraryHandle
+	raw     RawHandle
+	kernels *transpose.Kernels
+	mu      sync.Mutex // held over each call
+}
+
+// New makes a handle for a stream. It takes some milliseconds, the first one of a process up to a second.
+//
+// It ends with the context: after Context.Reset its calls return driver.ErrRefStale, and a new one has to
+// be made.
+func New(api API, s *runtime.Stream) (*Handle, error) {
+	switch {
+	case api == nil:
+		return nil, wrong("cusolver.New takes a library: see Open")
+	case s == nil || s.Context() == nil:
+		return nil, wrong("cusolver.New takes a stream that is not nil")
+	}
+	kernels, err := transpose.Load(s.Context())
+	if err != nil {
+		return nil, err
+	}
+	h := &Handle{api: api, s: s, kernels: kernels}
+	if err := h.open(); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+func (h *Handle) open() (err error) {
+	api := h.api // what destroys must not refer to h
+	h.library, err = h.s.Context().NewLibraryHandle("cusolverDnCreate", func() (func() error, error) {
+		raw, status := api.Create()
+		h.raw = raw
+		if status != StatusSuccess {
+			return nil, failed(api, "cusolverDnCreate", status)
+		}
+		return func() error { return failed(api, "cusolverDnDestroy", api.Destroy(raw)) }, nil
+	})
+	if err != nil {
+		return err
+	}
+	return h.s.Submit("cusolverDnSetStream", func(s driver.Stream, _ []driver.DevicePtr) error {
+		return failed(api, "cusolverDnSetStream", api.SetStream(h.raw, s))
+	}, h.library.Arg())
+}
+
+// Close waits for the work of the handle and frees it. It may be called twice.
+func (h *Handle) Close() error {
+	if h == nil || h.kernels == nil {
+		return nil
+	}
+	return errors.Join(h.library.Close(), h.kernels.Close())
+}
+
+// Stream is the stream that it solves on.
+func (h *Handle) Stream() *runtime.Stream {
+	if h == nil {
+		return nil
+	}
+	return h.s
+}
+
+// use is memory of a call: where its address goes, and the bytes of its Ref before it.
+type use struct {
+	arg    runtime.Arg
+	to     *driver.DevicePtr
+	offset int
+}
+
+// run puts a call on the stream, with its workspaces, ordered with what it uses.
+func (h *Handle) run(c *Call, uses ...use) (*Result, error) {
+	name := c.Routine.String()
+	if h == nil || h.s == nil {
+		return nil, wrong("%s with no handle: see cusolver.New", name)
+	}
+	var device, host uint64
+	err := h.submit(name, c, uses, func() (s Status) {
+		device, host, s = h.api.Workspace(h.raw, c)
+		if s == StatusSuccess && max(device, host) > math.MaxInt64 {
+			s = StatusImpossibleValue
+		}
+		return s
+	})
+	if err != nil {
+		return nil, err
+	}
+	info, err := runtime.Alloc[int32](h.s, 1)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{s: h.s, waits: []wait{{c.Routine, info}}}
+	uses = append(uses, use{arg: runtime.InOut(info), to: &c.Info})
+	if device > 0 {
+		memory, err := runtime.Alloc[byte](h.s, int(device))
+		if err != nil {
+			return nil, errors.Join(err, info.Close())
+		}
+		defer memory.Close()
+		uses = append(uses, use{arg: runtime.InOut(memory), to: &c.Device})
+	}
+	if host > 0 {
+		memory, err := runtime.LeaseHost[byte](h.s.Context(), int(host))
+		if err != nil {
+			return nil, errors.Join(err, info.Close())
+		}
+		defer memory.Close()
+		c.Host = unsafe.Pointer(unsafe.SliceData(memory.Data()))
+		uses = append(uses, use{arg: memory.Arg(), to: new(driver.DevicePtr)})
+	}
+	c.DeviceBytes, c.HostBytes = device, host
+	if err := h.submit(name, c, uses, func() Status { return h.api.Run(h.raw, c) }); err != nil {
+		return nil, errors.Join(err, info.Close())
+	}
+	return r, nil
+}
+
+// submit calls cuSOLVER with the addresses of what is used.
+func (h *Handle) submit(name string, c *Call, uses []use, f func() Status) error {
+	args := append(make([]runtime.Arg, 0, 8), h.library.Arg())
+	for _, u := range uses {
+		args = append(args, u.arg)
+	}
+	return h.s.Submit(name, func(_ driver.Stream, at []driver.DevicePtr) error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for i, u := range uses {
+			*u.to = at[i+1] + driver.DevicePtr(u.offset) // the first is the handle
+		}
+		return failed(h.api, name, f())
+	}, args...)
+}

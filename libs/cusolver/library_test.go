@@ -1,0 +1,202 @@
+//go:build linux && (amd64 || arm64)
+
+package cusolver
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/dl"
+	"github.com/purecuda/purecuda/libs/cublas"
+)
+
+// build builds testdata/fakecusolver.c.
+func build(t *testing.T, flags ...string) (file string) {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler to build testdata/fakecusolver.c with")
+	}
+	file = filepath.Join(t.TempDir(), "libfake.so")
+	args := append([]string{"-shared", "-fPIC", "-O1", "-o", file, "testdata/fakecusolver.c"}, flags...)
+	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		t.Skipf("the C compiler cannot build for this processor: %s", out)
+	}
+	return file
+}
+
+// fake opens a fake, and returns what reads what reached it.
+func fake(t *testing.T, flags ...string) (l *Library, seen func() []int64) {
+	t.Helper()
+	file := build(t, flags...)
+	l, err := Open(file)
+	require.NoError(t, err)
+	lib, _, err := dl.Open(file)
+	require.NoError(t, err)
+	ask := lib.Symbol("fake_seen")
+	out := make([]int64, 256)
+	return l, func() []int64 {
+		b := new(block)
+		b.words[0] = uintptr(unsafe.Pointer(unsafe.SliceData(out)))
+		return append([]int64{}, out[:int32(b.Call(ask, 1))]...)
+	}
+}
+
+// Every argument arrives in its place.
+func TestArguments(t *testing.T) {
+	l, seen := fake(t)
+	assert.Equal(t, [3]int{11, 4, 7}, l.Version())
+	h, s := l.Create()
+	assert.Equal(t, RawHandle{0x777, 0x888}, h)
+	assert.Equal(t, StatusSuccess, s)
+	assert.Equal(t, StatusSuccess, l.SetStream(h, 0x55))
+	assert.Equal(t, []int64{0x777, 0x55}, seen())
+
+	const at, big, device, host = 0x7f00_1234_5678, 1 << 34, 1 << 35, 1 << 33 // addresses and sizes have more than 32 bits
+	memory := new([8]byte)
+	call := Call{Type: cublas.TypeFloat64, Fill: cublas.Upper, Trans: cublas.Transpose, Side: cublas.Right, Vectors: true, JobU: Thin, JobVT: All,
+		M: big + 4, N: big + 5, K: big + 6, A: Operand{at, big + 7}, B: Operand{at + 1, big + 8}, U: Operand{at + 2, big + 9}, VT: Operand{at + 3, big + 10},
+		Vector: at + 4, Info: at + 5, Device: at + 6, DeviceBytes: 8000, Host: unsafe.Pointer(memory), HostBytes: 8}
+	hostAt := int64(uintptr(unsafe.Pointer(memory)))
+	small := call // of a function whose sizes have 32 bits
+	small.M, small.N, small.K, small.A.LD, small.B.LD = 4, 5, 6, 7, 8
+	single := small
+	single.Type, single.Vectors = cublas.TypeFloat32, false
+	ends := []int64{1, at + 6, 8000, hostAt, 8, at + 5}
+	potrf := []int64{0x777, 0x888, 1, big + 5, 1, at, big + 7}
+	getrf := []int64{0x777, 0x888, big + 4, big + 5, 1, at, big + 7}
+	geqrf := []int64{0x777, 0x888, big + 4, big + 5, 1, at, big + 7, 1, at + 4, 0}
+	ormqr := []int64{0x777, 1, 1, 4, 5, 6, 1, at, 7, at + 4, 1, at + 1, 8}
+	sormqr := []int64{0x777, 1, 1, 4, 5, 6, 0, at, 7, at + 4, 0, at + 1, 8}
+	syevd := []int64{0x777, 0x888, 1, 1, big + 5, 1, at, big + 7, 1, at + 4, 0}
+	ssyevd := []int64{0x777, 0x888, 0, 1, 5, 0, at, 7, 0, at + 4, 0}
+	gesvd := []int64{0x777, 0x888, 'S', 'A', big + 4, big + 5, 1, at, big + 7, 1, at + 4, 0, 1, at + 2, big + 9, 1, at + 3, big + 10}
+	join := func(begin []int64, end ...int64) []int64 { return append(append([]int64{}, begin...), end...) }
+	for name, c := range map[string]struct {
+		routine      Routine
+		call         Call
+		device, host uint64
+		asked, run   []int64
+	}{
+		"Potrf":  {Potrf, call, device, host, join(potrf, 1), join(potrf, ends...)},
+		"Potrs":  {Potrs, call, 0, 0, []int64{}, []int64{0x777, 0x888, 1, big + 5, big + 6, 1, at, big + 7, 1, at + 1, big + 8, at + 5}},
+		"Getrf":  {Getrf, call, device, host, join(getrf, 1), join(join(getrf, at+4), ends...)},
+		"Getrs":  {Getrs, call, 0, 0, []int64{}, []int64{0x777, 0x888, 1, big + 5, big + 6, 1, at, big + 7, at + 4, 1, at + 1, big + 8, at + 5}},
+		"Geqrf":  {Geqrf, call, device, host, join(geqrf, 1), join(geqrf, ends...)},
+		"Ormqr":  {Ormqr, small, 8000, 0, ormqr, join(ormqr, at+6, 1000, at+5)},
+		"Sormqr": {Ormqr, single, 4000, 0, sormqr, join(sormqr, at+6, 2000, at+5)},
+		"Syevd":  {Syevd, call, device, host, join(syevd, 1), join(syevd, ends...)},
+		"Ssyevd": {Syevd, single, device, host, join(ssyevd, 0), join(ssyevd, 0, at+6, 8000, hostAt, 8, at+5)},
+		"Gesvd":  {Gesvd, call, device, host, join(gesvd, 1), join(gesvd, ends...)},
+	} {
+		c.call.Routine = c.routine
+		device, host, s := l.Workspace(h, &c.call)
+		assert.Equal(t, StatusSuccess, s, name)
+		assert.Equal(t, []uint64{c.device, c.host}, []uint64{device, host}, name)
+		assert.Equal(t, c.asked, seen(), name)
+		assert.Equal(t, StatusSuccess, l.Run(h, &c.call), name)
+		assert.Equal(t, c.run, seen(), name)
+	}
+	assert.Equal(t, StatusSuccess, l.Destroy(h))
+	assert.Equal(t, []int64{0x888, 0x777}, seen())
+}
+
+func TestFailuresOfCalls(t *testing.T) {
+	l, _ := fake(t, "-DSTATUS=6")
+	_, s := l.Create()
+	assert.Equal(t, StatusExecutionFailed, s)
+	for r := Potrf; r <= Gesvd; r++ {
+		assert.Equal(t, StatusExecutionFailed, l.Run(RawHandle{}, &Call{Routine: r}), r)
+		if _, _, s := l.Workspace(RawHandle{}, &Call{Routine: r}); calls[r].size != 0 {
+			assert.Equal(t, StatusExecutionFailed, s, r)
+		}
+	}
+	assert.Equal(t, StatusExecutionFailed, l.Destroy(RawHandle{}))
+	for _, c := range []Call{{Routine: Gesvd + 1}, {Routine: -1}, {Type: cublas.TypeFloat16}} {
+		_, _, s := l.Workspace(RawHandle{}, &c)
+		assert.Equal(t, StatusInvalidValue, s)
+		assert.Equal(t, StatusInvalidValue, l.Run(RawHandle{}, &c))
+	}
+	assert.Equal(t, "routine 99", Routine(99).String())
+	assert.Equal(t, "cusolverDnOrmqr", Ormqr.String())
+	assert.Equal(t, "cusolverDnXgesvd", Gesvd.String())
+
+	// What cannot be true.
+	l, _ = fake(t, "-DDEVICE=-1", "-DLWORK=-5")
+	for _, r := range []Routine{Potrf, Ormqr} {
+		_, _, s := l.Workspace(RawHandle{}, &Call{Routine: r})
+		assert.Equal(t, StatusImpossibleValue, s, r)
+	}
+	l, seen := fake(t, "-DNOPARAMS")
+	_, s = l.Create()
+	assert.Equal(t, StatusImpossibleValue, s)
+	assert.Equal(t, []int64{0x777}, seen(), "the handle is destroyed again")
+	l, _ = fake(t, "-DSTATUS=-7")
+	assert.Equal(t, StatusImpossibleValue, l.SetStream(RawHandle{}, 0))
+
+	for _, l := range []*Library{nil, {}} {
+		_, s := l.Create()
+		assert.Equal(t, StatusSymbolMissing, s)
+		assert.Empty(t, l.Path())
+		assert.Empty(t, l.Attempts())
+		assert.Equal(t, [3]int{}, l.Version())
+	}
+	assert.Equal(t, "CUSOLVER_STATUS_NOT_SUPPORTED (9): cuSOLVER does not do this with these types or shapes on this device", StatusNotSupported.Error())
+	assert.Equal(t, "CUSOLVER_STATUS_ALLOC_FAILED", StatusAllocFailed.Name())
+	assert.Equal(t, "success", StatusSuccess.Text())
+	assert.Equal(t, "CUSOLVER_STATUS_99 (99)", Status(99).String())
+}
+
+func TestWhyItDoesNotOpen(t *testing.T) {
+	t.Setenv(PathVariable, "")
+	missing := filepath.Join(t.TempDir(), "libcusolver.so.12")
+	_, err := Open(missing)
+	require.ErrorIs(t, err, driver.ErrLibraryUnavailable)
+	assert.ErrorContains(t, err, "no cuSOLVER to solve equations with: install it (CUDA toolkit 11.1 or newer")
+	assert.ErrorContains(t, err, missing)
+
+	_, err = Open(build(t, "-DOLD", "-DVERSION=10"))
+	require.ErrorIs(t, err, driver.ErrDriverLibraryLoadFailed)
+	assert.ErrorContains(t, err, "cusolverDnCreateParams needs cuSOLVER 11.0, found 10.4.7")
+	_, err = Open("libc.so.6")
+	require.ErrorIs(t, err, driver.ErrDriverLibraryLoadFailed)
+	assert.ErrorContains(t, err, "lacks cusolverDnCreate, ")
+
+	t.Setenv(PathVariable, "/x/cusolver")
+	assert.Equal(t, []string{"/x/cusolver"}, Candidates())
+	_, err = Open()
+	assert.ErrorContains(t, err, "/x/cusolver")
+
+	second := build(t)
+	l, err := Open(missing, second)
+	require.NoError(t, err)
+	assert.Equal(t, second, l.Path())
+	require.Len(t, l.Attempts(), 1)
+	assert.Equal(t, missing, l.Attempts()[0].Name)
+}
+
+// TestHeader compares with NVIDIA's headers, where a compiler and the headers are.
+func TestHeader(t *testing.T) {
+	folder := os.Getenv("PURECUDA_CUDA_INCLUDE")
+	if folder == "" {
+		folder = "/usr/local/cuda/include"
+	}
+	if _, err := os.Stat(filepath.Join(folder, "cusolverDn.h")); err != nil {
+		t.Skipf("no cusolverDn.h: set PURECUDA_CUDA_INCLUDE to the folder that has it (%v)", err)
+	}
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skipf("no compiler: %v", err)
+	}
+	_, err = os.ReadFile("testdata/abi_check.c") // so that go test knows of a change
+	require.NoError(t, err)
+	out, err := exec.Command(cc, "-std=c11", "-fsyntax-only", "-I"+folder, "testdata/abi_check.c").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}

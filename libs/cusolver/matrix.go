@@ -1,0 +1,158 @@
+package cusolver
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/libs/cublas"
+	"github.com/purecuda/purecuda/libs/cusolver/internal/transpose"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// transposed tells whether m is a transposed view, by where its second row begins.
+func transposed[T cublas.Real](m cublas.Matrix[T]) bool {
+	m.Offset, m.Rows, m.Cols, m.Stride = 0, 1, 1, 2
+	return m.Slice(1, 1, 0, 0).Offset == 1
+}
+
+// stored are the rows and columns of the memory.
+func stored[T cublas.Real](m cublas.Matrix[T]) (rows, cols int) {
+	if transposed(m) {
+		return m.Cols, m.Rows
+	}
+	return m.Rows, m.Cols
+}
+
+// span is how many elements of its Ref a matrix reaches over.
+func span[T cublas.Real](m cublas.Matrix[T]) int {
+	rows, cols := stored(m)
+	return (rows-1)*m.Stride + cols
+}
+
+// check is why the view cannot be used, or nil. name is for the error.
+func check[T cublas.Real](name string, m cublas.Matrix[T]) error {
+	rows, cols := stored(m)
+	switch {
+	case m.Ref == nil:
+		return wrong("%s has no memory: Ref is nil", name)
+	case m.Rows < 0 || m.Cols < 0 || max(m.Rows, m.Cols, m.Stride) > math.MaxInt32:
+		return wrong("%s has %d rows, %d columns and a stride of %d: want each from 0 to %d, and a Slice within its matrix", name, m.Rows, m.Cols, m.Stride, math.MaxInt32)
+	case rows > 1 && m.Stride < cols:
+		return wrong("%s has a stride of %d: want at least %d, the length of a row in memory", name, m.Stride, cols)
+	case m.Offset < 0:
+		return wrong("%s begins at element %d: want none below 0", name, m.Offset)
+	case rows == 0 || cols == 0:
+		return nil
+	}
+	if n := m.Ref.Len(); m.Offset > n || span(m) > n-m.Offset {
+		return wrong("%s is too large for its memory: %d x %d with a stride of %d behind element %d needs more than the %d elements of the Ref",
+			name, m.Rows, m.Cols, m.Stride, m.Offset, n)
+	}
+	return nil
+}
+
+// square is check for a matrix with as many rows as columns.
+func square[T cublas.Real](name string, m cublas.Matrix[T]) error {
+	if err := check(name, m); err != nil || m.Rows == m.Cols {
+		return err
+	}
+	return wrong("%s is %d x %d: want n x n", name, m.Rows, m.Cols)
+}
+
+// room is why a Ref does not have n elements, or nil.
+func room[T any](name string, ref *runtime.Ref[T], n int) error {
+	if ref == nil {
+		return wrong("%s has no memory: want %d elements", name, n)
+	}
+	if ref.Len() < n {
+		return wrong("%s has %d elements: want %d", name, ref.Len(), n)
+	}
+	return nil
+}
+
+// first is the first error.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// typeOf is the DataType of T.
+func typeOf[T cublas.Real]() cublas.DataType {
+	if unsafe.Sizeof(*new(T)) == 8 {
+		return cublas.TypeFloat64
+	}
+	return cublas.TypeFloat32
+}
+
+// bind is the use of a matrix as an operand: its memory, by columns.
+func bind[T cublas.Real](m cublas.Matrix[T], as func(*runtime.Ref[T]) runtime.Arg, to *Operand) use {
+	_, cols := stored(m)
+	to.LD = int64(max(m.Stride, cols, 1))
+	return use{as(m.Ref), &to.At, m.Offset * int(unsafe.Sizeof(*new(T)))}
+}
+
+// vector is the use of a whole Ref.
+func vector[T any](ref *runtime.Ref[T], as func(*runtime.Ref[T]) runtime.Arg, c *Call) use {
+	return use{arg: as(ref), to: &c.Vector}
+}
+
+// byColumns is a matrix whose memory has its columns one after the other: a transposed view.
+type byColumns[T cublas.Real] struct {
+	cublas.Matrix[T]
+	original cublas.Matrix[T]
+	copied   bool
+}
+
+// columns makes that of a matrix: the view itself, or a copy, which with read has its numbers.
+func columns[T cublas.Real](h *Handle, m cublas.Matrix[T], read bool) (byColumns[T], error) {
+	switch {
+	case h == nil || h.s == nil:
+		return byColumns[T]{}, wrong("no handle: see cusolver.New")
+	case transposed(m):
+		return byColumns[T]{m, m, false}, nil
+	case m.Cols == 1 && m.Stride == 1: // one column without gaps
+		line := m
+		line.Rows, line.Cols, line.Stride = 1, m.Rows, m.Rows
+		return byColumns[T]{line.T(), m, false}, nil
+	}
+	ref, err := runtime.Alloc[T](h.s, m.Rows*m.Cols)
+	if err != nil {
+		return byColumns[T]{}, err
+	}
+	turned := cublas.Dense(ref, m.Cols, m.Rows)
+	if read {
+		if err = turn(h, turned, m); err != nil {
+			ref.Close()
+		}
+	}
+	return byColumns[T]{turned.T(), m, true}, err
+}
+
+// back writes a copy where the matrix is.
+func (c byColumns[T]) back(h *Handle) error {
+	if !c.copied {
+		return nil
+	}
+	return turn(h, c.original, c.Matrix.T())
+}
+
+// close frees a copy behind its work.
+func (c byColumns[T]) close() {
+	if c.copied {
+		c.Ref.Close()
+	}
+}
+
+// turn writes the transposed of in, both by rows.
+func turn[T cublas.Real](h *Handle, out, in cublas.Matrix[T]) error {
+	to, from := out.Ref.Slice(out.Offset, out.Offset+span(out)), in.Ref.Slice(in.Offset, in.Offset+span(in))
+	shape := transpose.Shape(in.Rows, in.Cols)
+	if to, ok := any(to).(*runtime.Ref[float64]); ok {
+		return h.kernels.TransposeFloat64(h.s, shape, to, any(from).(*runtime.Ref[float64]), in.Rows, in.Cols, in.Stride, out.Stride)
+	}
+	return h.kernels.TransposeFloat32(h.s, shape, any(to).(*runtime.Ref[float32]), any(from).(*runtime.Ref[float32]), in.Rows, in.Cols, in.Stride, out.Stride)
+}

@@ -1,0 +1,105 @@
+package cusolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// What a routine finds wrong with the numbers: targets of errors.Is for what [Result.Wait] returns.
+var (
+	ErrNotPositiveDefinite = errors.New("the matrix is not positive definite")
+	ErrSingular            = errors.New("the matrix is singular")
+	ErrNotConverged        = errors.New("the iteration did not converge")
+)
+
+// Result tells how a call went, once the device has run it. One that nobody waits for is left to the
+// garbage collector.
+type Result struct {
+	s     *runtime.Stream
+	mu    sync.Mutex
+	waits []wait // nothing is left after Wait
+	err   error
+}
+
+// wait is a routine whose end is not known.
+type wait struct {
+	routine Routine
+	info    *runtime.Ref[int32]
+}
+
+// unless is r, if there is no error.
+func (r *Result) unless(err error) (*Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Wait waits for the work on the stream of the handle, and returns what was wrong with the numbers: the error names the
+// routine and the place. It returns that again when it is called again, and is safe for concurrent use. When ctx ends first it
+// returns ctx's cause.
+func (r *Result) Wait(ctx context.Context) error {
+	if r == nil {
+		return wrong("Wait of a Result that is nil: the call has failed")
+	}
+	r.mu.Lock()
+	waits, known := r.waits, r.err
+	r.mu.Unlock()
+	var found []error
+	for _, w := range waits {
+		info, err := runtime.DownloadNew(ctx, r.s, w.info)
+		if err != nil {
+			return r.after(err)
+		}
+		found = append(found, w.routine.failure(info[0]))
+	}
+	if len(waits) == 0 {
+		return known
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waits) > 0 {
+		r.waits, r.err = nil, errors.Join(found...)
+		for _, w := range waits {
+			r.err = errors.Join(r.err, w.info.Close())
+		}
+	}
+	return r.err
+}
+
+// after is what to return where memory could not be read: another Wait may have closed it.
+func (r *Result) after(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waits) == 0 {
+		return r.err
+	}
+	return err
+}
+
+// failure is what the number means that a routine leaves behind. Rows are counted from 0.
+func (r Routine) failure(info int32) error {
+	kind, cause, where := driver.ErrInvalidArgument, error(nil), ""
+	switch {
+	case info == 0:
+		return nil
+	case info < 0:
+		kind, cause, where = driver.ErrDriverCallFailed, StatusInvalidValue, fmt.Sprintf("argument %d", -info)
+	case r == Potrf:
+		cause, where = ErrNotPositiveDefinite, fmt.Sprintf("row %d", info-1)
+	case r == Getrf:
+		cause, where = ErrSingular, fmt.Sprintf("element %d of the diagonal of the factor is 0", info-1)
+	case r == Syevd:
+		kind, cause, where = driver.ErrDriverCallFailed, ErrNotConverged, fmt.Sprintf("%d elements beside the diagonal are left", info)
+	case r == Gesvd:
+		kind, cause, where = driver.ErrDriverCallFailed, ErrNotConverged, fmt.Sprintf("%d elements above the diagonal are left", info)
+	default:
+		kind, cause, where = driver.ErrDriverCallFailed, StatusImpossibleValue, fmt.Sprintf("info %d", info)
+	}
+	return driver.Errorf(kind, "%v: %w: %s", r, cause, where)
+}
