@@ -1,17 +1,15 @@
 // Package cusolver solves equations with NVIDIA's cuSOLVER, without cgo. It loads it while the program runs.
 //
 //	lib, err := cusolver.Open()
-//	if errors.Is(err, driver.ErrLibraryUnavailable) {
-//		return solveOnTheCPU() // the error names every place, and what to install
-//	}
 //	if err != nil {
-//		return err
+//		return err // of driver.ErrLibraryUnavailable: it names every place, and what to install
 //	}
-//	h, err := cusolver.New(lib, stream)
+//	h, err := cusolver.New(lib, s)
 //	if err != nil {
 //		return err
 //	}
 //	defer h.Close()
+//	a, b := cublas.Dense(x, n, n), cublas.Dense(y, n, 1)
 //	factor, err := cusolver.Cholesky(h, cublas.Lower, a)
 //	if err != nil {
 //		return err
@@ -19,7 +17,7 @@
 //	if _, err := cusolver.CholeskySolve(h, cublas.Lower, a, b); err != nil {
 //		return err
 //	}
-//	err = factor.Wait(ctx) // not positive definite: row 3
+//	return factor.Wait(ctx) // such as: the matrix is not positive definite: row 3
 //
 // # Matrices
 //

@@ -293,7 +293,7 @@ func TestWrongShapes(t *testing.T) {
 		"a has -1 rows, 2 columns":                          failed(cusolver.QR(b.h, m(2, 2).Slice(1, 3, 0, 2), ref)),
 		"a has no memory":                                   failed(cusolver.LU(b.h, none, pivots)),
 		"c is 1 x 1, and Q is 2 x 2":                        failed(cusolver.ApplyQ(b.h, cublas.Left, cublas.NoTranspose, m(2, 2), ref, m(1, 1))),
-		"LeastSquares with no handle of cuBLAS: see cublas": failed(cusolver.LeastSquares(b.h, nil, m(2, 2), m(2, 1))),
+		"LeastSquares with no handle of cuBLAS: see cublas": failed(cusolver.LeastSquares(b.h, new(cublas.Handle), m(2, 2), m(2, 1))),
 	} {
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument, want)
 		assert.ErrorContains(t, err, want)

@@ -54,7 +54,7 @@ func ApplyQ[T cublas.Real](h *Handle, side cublas.Side, trans cublas.Operation, 
 }
 
 // LeastSquares finds the x with the smallest |a*x - b|. a has at least as many rows as columns, and b as many rows as a. x takes
-// the place of the first rows of b, as many as a has columns; the norm of what is below it in a column is that of the rest.
+// the place of the first rows of b, as many as a has columns. What is below it in a column has the norm of a*x - b.
 //
 // It computes QR, Q^T*b and the solution of R*x = Q^T*b, with a handle of cuBLAS of the same context. What a holds afterwards is
 // undefined. Columns of a that depend on each other give infinities or large numbers.
@@ -65,7 +65,7 @@ func LeastSquares[T cublas.Real](h *Handle, blas *cublas.Handle, a, b cublas.Mat
 	switch {
 	case a.Rows < a.Cols || a.Rows != b.Rows:
 		return nil, wrong("a is %d x %d and b is %d x %d: want m x n and m x k, with m at least n", a.Rows, a.Cols, b.Rows, b.Cols)
-	case blas == nil:
+	case blas.Stream() == nil:
 		return nil, wrong("LeastSquares with no handle of cuBLAS: see cublas.New")
 	case a.Cols == 0 || b.Cols == 0:
 		return new(Result), nil

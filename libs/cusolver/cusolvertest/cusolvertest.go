@@ -1,11 +1,9 @@
 // Package cusolvertest is a simulated cuSOLVER for tests without a GPU. Each call becomes the launch of a kernel on the simulated
-// driver, with gonum as its mathematics. So order, faults and the checks of memory are those of the driver: an operand or a
-// workspace that is too small, or was freed, is a finding that names the call and the allocation.
+// driver, with gonum as its mathematics. So order, faults and the checks of memory are those of the driver.
+// An operand or a workspace that is too small, or was freed, is a finding that names the call and the allocation.
 //
 //	gpu := drivertest.ForTest(t, drivertest.Config{Kernels: cusolvertest.Kernels()})
-//	rt, err := runtime.Open(runtime.WithDriver(gpu))
-//	...
-//	h, err := cusolver.New(cusolvertest.New(gpu), stream)
+//	h, err := cusolver.New(cusolvertest.New(gpu), s) // s is of a runtime.WithDriver(gpu)
 package cusolvertest
 
 import (
