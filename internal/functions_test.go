@@ -89,6 +89,7 @@ var functions = map[string]any{
 	"pool.WithDevices":           pool.WithDevices,
 	"pool.WithDoFallback":        pool.WithDoFallback,
 	"pool.WithFallback":          pool.WithFallback,
+	"pool.WithHealth":            pool.WithHealth,
 	"pool.WithItemBytes":         pool.WithItemBytes,
 	"pool.WithItems":             pool.WithItems,
 	"pool.WithMapFallback":       pool.WithMapFallback[float32, float32],
