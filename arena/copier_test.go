@@ -18,6 +18,7 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/race"
 )
 
 var background = context.Background()
@@ -302,7 +303,7 @@ func TestCopiesDoNotAllocate(t *testing.T) {
 	for _, n := range []int{1 << 10, 100 << 10, 1 << 20, 32 << 20} {
 		data := make([]byte, n)
 		most := 0.0
-		if n > 256<<10 {
+		if n > 256<<10 || race.Enabled { // with -race a sync.Pool drops some of what it gets
 			most = 8
 		}
 		for name, f := range map[string]func() error{
