@@ -61,6 +61,7 @@ func (b *Backend) usable() bool {
 //   - CUDA is absent: driver.ErrDriverLibraryUnavailable, "LABEL backend: no CUDA runtime available".
 //   - No context can be opened: driver.ErrDriverCallFailed, "LABEL backend: failed to create CUDA
 //     context for device N", with the errors of the other devices.
+//   - The context is being reset, or its device revived: driver.ErrRefStale. Try again.
 //   - Any other fault: the kind of its cause.
 //
 // Absence and fault are remembered until Refresh.

@@ -87,6 +87,7 @@ func ofContext(s runtime.Stats, stale uint64) []family {
 		{Metric{"purecuda.device.memory.blocks", "By", UpDownCounter, "Memory of the device that the program uses, by the sizes of its blocks.", device}, one(m.InUse)},
 		{Metric{"purecuda.device.memory.stale", "By", UpDownCounter, "Memory that is gone, after a Reset or a lost device, and that open Refs still refer to.", device}, one(stale)},
 		{Metric{"purecuda.device.memory.cached", "By", UpDownCounter, "Memory of the device that is kept for later allocations.", device}, one(m.Cached)},
+		{Metric{"purecuda.device.memory.split", "By", UpDownCounter, "Cached memory in parts of blocks that are partly in use: the driver gets it back with the rest.", device}, one(m.Split)},
 		{Metric{"purecuda.device.memory.held", "By", UpDownCounter, "Memory of the device that is in use or cached.", device}, one(m.Held)},
 		{Metric{"purecuda.device.memory.peak", "By", Gauge, "The most memory of the device that was held, in use and cached, since the last Reset.", device}, one(m.HighWater)},
 		{Metric{"purecuda.device.memory.leaked", "By", UpDownCounter, "Memory given up, since it could not be proven that no work uses it.", device}, one(s.LeakedBytes)},
