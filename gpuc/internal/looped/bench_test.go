@@ -82,10 +82,7 @@ func sgemm(c, a, b []float32, n int) error {
 // treeSum adds in the order of BlockSum, which the result depends on where the numbers are floats.
 func treeSum(in, out []int64) error {
 	for i := range out {
-		var part [256]int64
-		for r, v := range in[i*256 : (i+1)*256] {
-			part[r] = v
-		}
+		part := [256]int64(in[i*256 : (i+1)*256])
 		for d := 128; d > 0; d /= 2 {
 			for r := range d {
 				part[r] += part[r+d]
