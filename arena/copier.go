@@ -15,20 +15,19 @@ import (
 // docs/benchmarks.md measured.
 type CopierConfig struct {
 	// ChunkBytes is the length of the page-locked buffers that large copies go through, and
-	// Chunks how many there are at most. 0 means 2 MiB, and two for each helper and the
-	// caller.
+	// Chunks how many there are at most. 0 means 2 MiB and 16.
 	ChunkBytes uint64
 	Chunks     int
 	// SlotBytes is the length of the buffers for small copies, and Slots how many there
 	// are at most. 0 means 256 KiB and 64: so many goroutines copy without waiting for each other.
 	SlotBytes uint64
 	Slots     int
-	// Helpers is how many workers take part in one copy at most. 0 means 4.
+	// Helpers is how many workers take part in one copy at most. 0 means 7.
 	Helpers int
-	// PieceBytes is the least that one of them does at a time. 0 means 256 KiB.
+	// PieceBytes is the least that one of them does at a time. 0 means 64 KiB.
 	PieceBytes uint64
 	// AloneBytes is up to which size the caller copies alone, since workers take longer
-	// to begin than it does to copy. 0 means 1 MiB.
+	// to begin than it does to copy. 0 means 512 KiB.
 	AloneBytes uint64
 	// SmallUploadBytes is up to which size uploads are left to the driver, which has
 	// buffers of its own: it reads the Go memory before its asynchronous copy returns. Where
@@ -44,10 +43,11 @@ type CopierConfig struct {
 const (
 	defaultChunkBytes = 2 << 20
 	defaultSlotBytes  = 256 << 10
+	defaultChunks     = 16
 	defaultSlots      = 64
-	defaultHelpers    = 4
-	defaultPieceBytes = 256 << 10
-	defaultAloneBytes = 1 << 20
+	defaultHelpers    = 7
+	defaultPieceBytes = 64 << 10
+	defaultAloneBytes = 512 << 10
 	defaultSmallBytes = 256 << 10
 )
 
@@ -73,7 +73,7 @@ func (c CopierConfig) complete(w *Workers) CopierConfig {
 	}
 	c.Helpers = min(c.Helpers, w.Limit())
 	if c.Chunks <= 0 {
-		c.Chunks = 2 * (c.Helpers + 1)
+		c.Chunks = defaultChunks
 	}
 	c.Slots, c.Chunks = min(c.Slots, mostBuffers), min(c.Chunks, mostBuffers)
 	if c.SmallUploadBytes == 0 {

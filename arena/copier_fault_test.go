@@ -248,7 +248,7 @@ func TestCopiesAreStoppedBetweenPieces(t *testing.T) {
 
 // A stopped copy does not wait for work that is before it on the stream.
 func TestCopiesAreStoppedWhileTheyWait(t *testing.T) {
-	for _, n := range []int{100 << 10, 4 << 20} {
+	for _, n := range []int{1 << 20, 4 << 20} {
 		for _, up := range []bool{true, false} {
 			t.Run(fmt.Sprintf("bytes=%d/up=%t", n, up), func(t *testing.T) {
 				b := newCopyBed(t, drivertest.Config{})

@@ -14,93 +14,72 @@ type transferShape struct {
 
 func (s *transferShape) bytes() uint64 { return s.width * s.height }
 
-// tile is a part of it: rows of width bytes from byte x of row y on.
+// tile is a part of it: rows of width bytes from byte x of row y on. In its buffer there are no gaps
+// between the rows.
 type tile struct{ x, y, width, rows uint64 }
 
 func (at tile) bytes() uint64 { return at.width * at.rows }
 
-// plan cuts a copy into pieces. A copy begins with small ones, which one goroutine moves at
-// the rate of its caches while the workers awake, and goes on with larger ones, between
-// which the device pauses less.
+// piece is one of n parts of a tile, and where it is in the tile's buffer. It may be empty.
+func (at tile) piece(i, n uint64) (part tile, offset uint64) {
+	if at.rows == 1 {
+		// Parts begin where a page of the buffer does, so that no two processors write to the same line of a cache.
+		size := (ceilDiv(at.width, n) + pageBytes - 1) &^ (pageBytes - 1)
+		from := min(i*size, at.width)
+		return tile{x: at.x + from, y: at.y, width: min(size, at.width-from), rows: 1}, from
+	}
+	size := ceilDiv(at.rows, n)
+	from := min(i*size, at.rows)
+	return tile{x: at.x, y: at.y + from, width: at.width, rows: min(size, at.rows-from)}, from * at.width
+}
+
+const pageBytes = 4096
+
+// plan cuts a copy into chunks, which the device copies, and these into pieces, which processors copy.
 type plan struct {
 	width, height uint64 // of the copy
-	steps         [3]planStep
+	chunks        uint64
+	size          uint64 // of a chunk: bytes of a row, or rows
+	across        uint64 // chunks that a row has, of a rectangle
+	pieces        uint64 // of a chunk
 }
 
-// planStep is a number of pieces of the same size. The size of those of a rectangle is in
-// rows of the copy, unless a piece is less than a row.
-type planStep struct {
-	begin  uint64 // where it begins: byte of a single row, or row
-	pieces uint64
-	size   uint64 // of a piece: bytes of a row, or rows
-	across uint64 // pieces that a row has, of a rectangle
-}
+// mostPieces is how many processors are at one chunk at most.
+const mostPieces = 8
 
+// make cuts a copy in at least four chunks, so that the device copies one while the processors copy another. A device has
+// its full rate from some hundred KiB on.
 func (p *plan) make(s *transferShape, c *CopierConfig) {
 	p.width, p.height = s.width, s.height
-	largest := c.ChunkBytes
-	if s.bytes() < smoothBytes {
-		largest = max(largest/2, c.PieceBytes)
-	}
-	if s.height > 1 {
-		p.steps[2] = cutRows(s, min(4*c.PieceBytes, largest))
-		return
-	}
-	begin := uint64(0)
-	for i, size := range [...]uint64{c.PieceBytes, min(2*c.PieceBytes, largest), largest} {
-		step := planStep{begin: begin, size: size, pieces: ceilDiv(s.width-begin, size)}
-		if i < 2 {
-			step.pieces = min(step.pieces, rampPieces)
+	chunk := min(max(s.bytes()/8&^(pageBytes-1), 4*c.PieceBytes), c.ChunkBytes)
+	p.pieces = min(max(chunk/c.PieceBytes, 1), mostPieces)
+	switch {
+	case s.height == 1:
+		p.size, p.chunks = chunk, ceilDiv(s.width, chunk)
+	case s.width > chunk:
+		p.size, p.across = chunk, ceilDiv(s.width, chunk)
+		p.chunks = p.across * s.height
+	default:
+		p.size = 1
+		if s.devicePitch <= maxPitch {
+			p.size = chunk / s.width
 		}
-		p.steps[i] = step
-		begin = min(begin+step.pieces*size, s.width)
+		p.chunks = ceilDiv(s.height, p.size)
 	}
-}
-
-const (
-	rampPieces  = 8        // of each size that is not the largest
-	smoothBytes = 64 << 20 // shorter copies have pieces of half the size, so that all hands end together
-)
-
-// cutRows cuts a rectangle into pieces of whole rows, or into parts of rows.
-func cutRows(s *transferShape, piece uint64) planStep {
-	if s.width > piece {
-		across := ceilDiv(s.width, piece)
-		return planStep{size: piece, across: across, pieces: across * s.height}
-	}
-	rows := uint64(1)
-	if s.devicePitch <= maxPitch {
-		rows = piece / s.width
-	}
-	return planStep{size: rows, pieces: ceilDiv(s.height, rows)}
 }
 
 func ceilDiv(a, b uint64) uint64 { return (a + b - 1) / b }
 
-func (p *plan) pieces() (n uint64) {
-	for _, step := range p.steps {
-		n += step.pieces
-	}
-	return n
-}
-
-// tile is the part of the copy that a piece is.
-func (p *plan) tile(piece uint64) tile {
-	step := &p.steps[2]
-	for i := range p.steps {
-		if step = &p.steps[i]; piece < step.pieces {
-			break
-		}
-		piece -= step.pieces
-	}
+// tile is the part of the copy that a chunk is.
+func (p *plan) tile(chunk uint64) tile {
 	switch {
 	case p.height == 1:
-		x := step.begin + piece*step.size
-		return tile{x: x, width: min(step.size, p.width-x), rows: 1}
-	case step.across > 0:
-		x := piece % step.across * step.size
-		return tile{x: x, y: piece / step.across, width: min(step.size, p.width-x), rows: 1}
+		x := chunk * p.size
+		return tile{x: x, width: min(p.size, p.width-x), rows: 1}
+	case p.across > 0:
+		x := chunk % p.across * p.size
+		return tile{x: x, y: chunk / p.across, width: min(p.size, p.width-x), rows: 1}
 	}
-	y := piece * step.size
-	return tile{y: y, width: p.width, rows: min(step.size, p.height-y)}
+	y := chunk * p.size
+	return tile{y: y, width: p.width, rows: min(p.size, p.height-y)}
 }

@@ -41,9 +41,7 @@ func (e *noBuffer) Error() string { return "no page-locked memory for a copy: " 
 // retryAfter is how long a ring does with the buffers that it has after it could not get more.
 const retryAfter = time.Second
 
-// ring is a bounded number of buffers. Of those that no device uses the one that was used last
-// is taken first, since the caches of the host still have it; another one is made when
-// all are in use.
+// ring is a bounded number of buffers.
 type ring struct {
 	binding *driver.Binding
 	waits   *wait.Device
@@ -82,7 +80,7 @@ func (r *ring) take(ctx context.Context, t *transfer, mayWait bool) (*buffer, er
 		if err := r.sweep(t); err != nil {
 			return nil, err
 		}
-		b, room := r.pop(mayWait)
+		b, room := r.pop(t, mayWait)
 		switch {
 		case b != nil && !b.pending:
 			return b, nil
@@ -170,16 +168,23 @@ func (r *ring) first() *buffer {
 
 // pop takes a free buffer out. Where there is none it reports whether one may be made; else,
 // if that is of use, it takes the oldest pending one out.
-func (r *ring) pop(pending bool) (b *buffer, room bool) {
+//
+// What a processor still has in its cache a device reads and writes at half of its rate. So a transfer takes the buffer that
+// was not used for the longest time, of as many as there may be. A copy through one buffer takes the one that was used last.
+func (r *ring) pop(t *transfer, pending bool) (b *buffer, room bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last := len(r.free) - 1; last >= 0 {
-		b = r.free[last]
-		r.free[last] = nil
-		r.free = r.free[:last]
+	room = r.made < r.limit && (r.made == 0 || r.retryAt.IsZero() || time.Now().After(r.retryAt))
+	if n := len(r.free); n > 0 && !(room && t != nil) {
+		at := 0
+		if t == nil {
+			at = n - 1
+		}
+		b = r.free[at]
+		r.free = slices.Delete(r.free, at, at+1)
 		return b, false
 	}
-	if r.made < r.limit && (r.made == 0 || r.retryAt.IsZero() || time.Now().After(r.retryAt)) {
+	if room {
 		return nil, true
 	}
 	if pending && len(r.pending) > 0 {
@@ -282,7 +287,7 @@ func (r *ring) poll(b *buffer, t *transfer) (done bool, err error) {
 	switch result := r.binding.EventQuery(b.event); result {
 	case driver.Success:
 		if t != nil && b.owner == t.id {
-			t.moving.Store(true)
+			t.moving = true
 		}
 		b.pending, b.owner = false, 0
 		return true, nil
@@ -300,7 +305,7 @@ func (r *ring) await(ctx context.Context, b *buffer, t *transfer) error {
 	const moment = time.Millisecond
 	ticket := b.ticket
 	if !b.written {
-		moves := func() bool { return t != nil && b.owner == t.id && t.moving.Load() }
+		moves := func() bool { return t != nil && b.owner == t.id && t.moving }
 		for start := time.Now(); b.pending && !moves() && ctx.Err() == nil && time.Since(start) < moment; goruntime.Gosched() {
 			if _, err := r.poll(b, t); err != nil {
 				return err

@@ -2,45 +2,61 @@ package arena
 
 import (
 	"context"
+	"math"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/locks"
 )
 
-// transfer is a copy in pieces, which may be made in any order and at the same time.
+// transfer is a copy in chunks. The goroutine of the caller alone calls the driver, which has one lock for all. The workers
+// help it to move pieces of chunks between the memory of the caller and page-locked buffers.
 type transfer struct {
 	transferShape
 	id     uint64 // of the transfer
 	copier *Copier
 	ctx    context.Context
 	host   []byte
-
 	plan   plan
-	pieces uint64
 
-	next    atomic.Uint64 // the next piece, or more than there are
-	moving  atomic.Bool   // the device is at these copies
-	helpers sync.WaitGroup
-	helping int // workers that are at it; the lock of Workers guards it
+	stages [mostStages]stage // that of chunk i is the one i % mostStages
+	// opened counts the chunks whose pieces may be moved. The caller alone writes it, after the stage.
+	opened atomic.Uint64
+	next   atomic.Uint64 // the next piece to move, counted over all chunks; beyond all of them once the transfer ends
+	moving bool          // the device is at these copies
+	wanted int           // workers that are of use
 
-	mu  locks.Mutex[locks.Transfer]
-	err error
+	helpers sync.WaitGroup // workers that may touch the memory
+	helping int            // how many these are; the lock of Workers guards it
 }
 
-// copyStaged copies in pieces.
+// mostStages is how many chunks are on their way at most.
+const mostStages = 16
+
+// stage is a chunk on its way.
+type stage struct {
+	at     tile
+	ring   *ring // of the buffer
+	buffer *buffer
+	left   atomic.Int32 // pieces that were not moved yet
+}
+
+// copyStaged copies in chunks.
 func (c *Copier) copyStaged(ctx context.Context, shape transferShape, host []byte, config *CopierConfig) error {
 	t := &transfer{transferShape: shape, id: c.transfers.Add(1), copier: c, ctx: ctx, host: host}
 	t.plan.make(&t.transferShape, config)
-	t.pieces = t.plan.pieces()
+	if shape.bytes() > c.config.AloneBytes {
+		// More would take the memory's bandwidth away from the device, and few pieces have no use for many.
+		t.wanted = min(c.config.Helpers, int(min(t.plan.chunks*t.plan.pieces/4, mostPieces)))
+	}
+	c.workers.offer(t)
 	var err error
-	if shape.bytes() <= c.config.AloneBytes {
-		err = runAlone(t)
+	if shape.up {
+		err = t.upload()
 	} else {
-		err = c.workers.run(t)
+		err = t.download()
 	}
 	if err == nil {
 		c.staged.Add(1)
@@ -56,41 +72,7 @@ func (t *transfer) number() uint64 {
 	return t.id
 }
 
-// helpersWanted is how many workers the transfer has use for. More than the configured ones
-// make it slower: they take the memory's bandwidth away from the device.
-func (t *transfer) helpersWanted() int {
-	return int(min(t.pieces-1, uint64(t.copier.config.Helpers)))
-}
-
-// claim returns a piece that nobody else makes, unless there is none left.
-func (t *transfer) claim() (piece uint64, ok bool) {
-	if t.claimed() {
-		return 0, false
-	}
-	piece = t.next.Add(1) - 1
-	return piece, piece < t.pieces
-}
-
-// claimed reports that there is no piece left to claim.
-func (t *transfer) claimed() bool { return t.next.Load() >= t.pieces }
-
-// fail keeps the first error and lets nobody begin with another piece.
-func (t *transfer) fail(err error) {
-	t.next.Store(t.pieces)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.err == nil {
-		t.err = err
-	}
-}
-
-func (t *transfer) failure() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.err
-}
-
-// ringFor is the ring with the smaller buffers that a piece fits into.
+// ringFor is the ring with the smaller buffers that a chunk fits into.
 func (c *Copier) ringFor(at tile) *ring {
 	if at.bytes() <= c.config.SlotBytes {
 		return &c.slots
@@ -98,97 +80,146 @@ func (c *Copier) ringFor(at tile) *ring {
 	return &c.chunks
 }
 
-// runAlone makes all pieces on the goroutine of the caller.
-func runAlone(t *transfer) error {
-	h := pieceCopier{t: t}
-	for piece, ok := t.claim(); ok; piece, ok = t.claim() {
-		h.do(piece)
-	}
-	h.finish()
-	return t.failure()
+func (t *transfer) stage(chunk uint64) *stage { return &t.stages[chunk%mostStages] }
+
+// take gives the stage of a chunk a buffer, and reports whether there was one. It waits for one where wait is set: who has
+// buffers must not wait for another one, since all might.
+func (t *transfer) take(chunk uint64, wait bool) (ok bool, err error) {
+	s := t.stage(chunk)
+	s.at = t.plan.tile(chunk)
+	s.ring = t.copier.ringFor(s.at)
+	s.buffer, err = s.ring.take(t.ctx, t, wait)
+	return s.buffer != nil, err
 }
 
-// pieceCopier is one goroutine at work on a transfer. Of a download it has one piece on its way
-// to the host while it copies the one before to its place.
-type pieceCopier struct {
-	t      *transfer
-	at     tile
-	ring   *ring // of the buffer
-	buffer *buffer
+// open lets the pieces of the next chunk be moved.
+func (t *transfer) open() {
+	chunk := t.opened.Load()
+	t.stage(chunk).left.Store(int32(t.plan.pieces))
+	t.opened.Store(chunk + 1)
+	t.copier.workers.show(t)
 }
 
-// do makes a piece of an upload, and begins with one of a download.
-func (h *pieceCopier) do(piece uint64) {
-	t := h.t
-	if err := h.step(t.plan.tile(piece)); err != nil {
-		t.fail(err)
+// movable reports whether there is a piece to move.
+func (t *transfer) movable() bool { return t.next.Load() < t.opened.Load()*t.plan.pieces }
+
+// move moves one piece, unless there is none to move now.
+func (t *transfer) move() bool {
+	for {
+		i := t.next.Load()
+		if i >= t.opened.Load()*t.plan.pieces {
+			return false
+		}
+		if !t.next.CompareAndSwap(i, i+1) {
+			continue
+		}
+		s := t.stage(i / t.plan.pieces)
+		part, offset := s.at.piece(i%t.plan.pieces, t.plan.pieces)
+		if t.up {
+			gather(&t.transferShape, t.host, s.buffer.memory[offset:], part)
+		} else {
+			scatter(&t.transferShape, t.host, s.buffer.memory[offset:], part)
+		}
+		s.left.Add(-1)
+		return true
 	}
 }
 
-func (h *pieceCopier) step(at tile) error {
-	t := h.t
-	if err := context.Cause(t.ctx); err != nil {
-		return err
+// end returns when no worker touches the memory any more, and puts the buffers of the chunks from one to another back.
+func (t *transfer) end(from, to uint64) {
+	t.next.Store(math.MaxUint64)
+	t.copier.workers.withdraw(t)
+	t.helpers.Wait()
+	for ; from < to; from++ {
+		if s := t.stage(from); s.buffer != nil {
+			s.ring.put(s.buffer)
+		}
 	}
-	b := t.copier.binding
-	if err := b.Push(); err != nil {
-		return err
+}
+
+// upload moves the pieces of a chunk to a buffer and then lets the device copy the chunk.
+func (t *transfer) upload() (err error) {
+	sent := uint64(0)
+	defer func() { t.end(sent, t.opened.Load()) }()
+	for sent < t.plan.chunks {
+		if err := context.Cause(t.ctx); err != nil {
+			return err
+		}
+		for opened := t.opened.Load(); opened < min(t.plan.chunks, sent+mostStages); opened++ {
+			ok, err := t.take(opened, opened == sent)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			t.open()
+		}
+		s := t.stage(sent)
+		switch {
+		case s.left.Load() == 0:
+			sent++ // also after an error the buffer is not ours any more
+			if err := t.copier.send(s.ring, s.buffer, &t.transferShape, s.at, t); err != nil {
+				return err
+			}
+		case !t.move():
+			goruntime.Gosched() // workers are at the last pieces
+		}
 	}
-	defer b.Pop()
-	// Who has a buffer must not wait for another one: all might.
-	ring := t.copier.ringFor(at)
-	buffer, err := ring.take(t.ctx, t, h.buffer == nil)
-	if err == nil && buffer == nil {
-		h.finish()
-		buffer, err = ring.take(t.ctx, t, true)
-	}
-	if err != nil {
-		return err
-	}
-	if t.up {
-		return t.copier.send(ring, buffer, &t.transferShape, t.host, at, t)
-	}
-	if err := t.copier.fetch(ring, buffer, &t.transferShape, at, t); err != nil {
-		return err
-	}
-	h.finish()
-	h.at, h.ring, h.buffer = at, ring, buffer
 	return nil
 }
 
-// finish waits for the piece that is on its way to the host and copies it to its place.
-func (h *pieceCopier) finish() {
-	buffer := h.buffer
-	if buffer == nil {
-		return
+// download lets the device copy chunks to buffers and moves the pieces of those that have arrived.
+func (t *transfer) download() (err error) {
+	fetched, done := uint64(0), uint64(0)
+	defer func() { t.end(done, fetched) }()
+	for done < t.plan.chunks {
+		if err := context.Cause(t.ctx); err != nil {
+			return err
+		}
+		for fetched < min(t.plan.chunks, done+mostStages) {
+			ok, err := t.take(fetched, fetched == done)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			s := t.stage(fetched)
+			if err := t.copier.fetch(s.ring, s.buffer, &t.transferShape, s.at, t); err != nil {
+				return err
+			}
+			fetched++
+		}
+		arrived := t.opened.Load()
+		for s := t.stage(arrived); arrived < fetched; s = t.stage(arrived) {
+			ok, err := s.ring.poll(s.buffer, t)
+			if err == nil && !ok && !t.movable() && arrived == done {
+				ok, err = true, s.ring.await(t.ctx, s.buffer, t) // there is nothing else to do
+			}
+			if err != nil {
+				s.ring.putUnknown(t.ctx, s.buffer)
+				s.buffer = nil
+				return err
+			}
+			if !ok {
+				break
+			}
+			t.open()
+			arrived++
+		}
+		for ; done < arrived && t.stage(done).left.Load() == 0; done++ {
+			t.stage(done).ring.put(t.stage(done).buffer)
+		}
+		if !t.move() {
+			goruntime.Gosched() // workers are at the last pieces, or the device is
+		}
 	}
-	h.buffer = nil
-	t := h.t
-	if err := t.receive(h.ring, buffer, h.at); err != nil {
-		t.fail(err)
-	}
-}
-
-func (t *transfer) receive(r *ring, buffer *buffer, at tile) error {
-	b := t.copier.binding
-	if err := b.Push(); err != nil {
-		r.put(buffer)
-		return err
-	}
-	defer b.Pop()
-	if err := r.await(t.ctx, buffer, t); err != nil {
-		r.putUnknown(t.ctx, buffer)
-		return err
-	}
-	scatter(&t.transferShape, t.host, buffer.memory, at)
-	r.put(buffer)
 	return nil
 }
 
-// send copies a tile of the host's side to a buffer, puts the copy to the device on the stream,
-// and the buffer back.
-func (c *Copier) send(r *ring, buffer *buffer, shape *transferShape, host []byte, at tile, t *transfer) error {
-	gather(shape, host, buffer.memory, at)
+// send puts the copy of a buffer to a tile of the device's side on the stream, and the buffer back.
+func (c *Copier) send(r *ring, buffer *buffer, shape *transferShape, at tile, t *transfer) error {
 	op, result := c.copyTile(shape, at, buffer.pointer(), at.width)
 	err := c.mark(r, buffer, shape.stream, op, result, t, false)
 	if err == nil {
@@ -253,11 +284,20 @@ func (c *Copier) copyTile(shape *transferShape, at tile, host unsafe.Pointer, pi
 	return "cuMemcpy2DAsync", c.binding.Memcpy2DAsync(rect, shape.stream)
 }
 
-// gather copies a tile of the host's side to a buffer, without the gaps between its rows.
+// manyBytes is from which length a copy drives its own data out of the caches.
+const manyBytes = 32 << 20
+
+// gather copies a tile of the host's side to a buffer, without the gaps between its rows. It stores past the caches, since the
+// device reads at half of its rate what a processor has in its cache. Such stores are slower than others, so that a long copy
+// has no use for them.
 func gather(s *transferShape, host, to []byte, at tile) {
 	for row := range at.rows {
 		start := (at.y+row)*s.hostPitch + at.x
-		copy(to[row*at.width:], host[start:start+at.width])
+		if from := host[start : start+at.width]; s.bytes() <= manyBytes {
+			copyPast(to[row*at.width:], from)
+		} else {
+			copy(to[row*at.width:], from)
+		}
 	}
 }
 
@@ -277,7 +317,8 @@ func (c *Copier) copyDirect(ctx context.Context, shape *transferShape, host []by
 	}
 	all := tile{width: shape.width, rows: shape.height}
 	if shape.up {
-		err = c.send(&c.slots, buffer, shape, host, all, nil)
+		gather(shape, host, buffer.memory, all)
+		err = c.send(&c.slots, buffer, shape, all, nil)
 	} else if err = c.fetch(&c.slots, buffer, shape, all, nil); err == nil {
 		if err = c.slots.await(ctx, buffer, nil); err == nil {
 			scatter(shape, host, buffer.memory, all)

@@ -252,24 +252,21 @@ func BenchmarkHardwarePinned(b *testing.B) {
 	}
 }
 
-// copyVariants are other ways to cut copies of some MiB, each with what it changes of the default. Go's memmove stores
-// past the caches from 1 MiB on, so that the size of a piece also chooses the kind of stores.
+// copyVariants are other ways to cut copies of some MiB, each with what it changes of the default.
 func copyVariants() map[string]arena.CopierConfig {
 	const kib, mib = 1 << 10, 1 << 20
 	v := map[string]arena.CopierConfig{"default": {}}
-	for _, helpers := range []int{2, 6, 8, 12} {
+	for _, helpers := range []int{1, 3, 5, 11} {
 		v[fmt.Sprintf("helpers=%d", helpers)] = arena.CopierConfig{Helpers: helpers}
-		v[fmt.Sprintf("helpers=%d,alone=256KiB,piece=128KiB", helpers)] = arena.CopierConfig{Helpers: helpers, AloneBytes: 256 * kib, PieceBytes: 128 * kib}
 	}
-	for _, size := range []uint64{128 * kib, 256 * kib, 512 * kib, 2 * mib} {
+	for _, size := range []uint64{256 * kib, mib} {
 		v["alone="+sizeName(int(size))] = arena.CopierConfig{AloneBytes: size}
 	}
-	for _, size := range []uint64{64 * kib, 128 * kib, 512 * kib, mib} {
-		v["piece="+sizeName(int(size))] = arena.CopierConfig{PieceBytes: size, AloneBytes: 512 * kib}
+	for _, size := range []uint64{32 * kib, 128 * kib, 256 * kib} {
+		v["piece="+sizeName(int(size))] = arena.CopierConfig{PieceBytes: size}
 	}
 	for _, size := range []uint64{512 * kib, mib, 4 * mib} {
 		v["chunk="+sizeName(int(size))] = arena.CopierConfig{ChunkBytes: size}
-		v["chunk="+sizeName(int(size))+",helpers=8"] = arena.CopierConfig{ChunkBytes: size, Helpers: 8}
 	}
 	return v
 }

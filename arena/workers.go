@@ -2,6 +2,7 @@ package arena
 
 import (
 	goruntime "runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,16 +19,19 @@ import (
 // way, workers change between them after each piece, so that no copy waits for the end of another.
 // Workers are safe for concurrent use.
 type Workers struct {
-	limit int
-	spin  time.Duration
+	limit    int
+	spin     time.Duration
+	spinners int // at most
 
 	mu       locks.Mutex[locks.Workers]
 	closed   bool
-	running  int
 	idle     int // of the running ones, those that wait for work
-	nextTask int // where next looks first
+	nextTask int // where join looks first
 	tasks    []*transfer
-	open     atomic.Int32   // how many tasks there are, for those that wait
+	running  atomic.Int32   // written with the lock held
+	open     atomic.Int32   // how many tasks there are; written with the lock held
+	wanted   atomic.Int32   // how many workers all tasks together have use for; written with the lock held
+	shown    atomic.Uint64  // counts what was shown, for those that wait
 	done     sync.WaitGroup // the running ones
 }
 
@@ -38,9 +42,8 @@ const (
 	// spinTime is how long workers spin while they wait for work. To start the threads of
 	// idle processors takes nearly a millisecond, and copies often follow on each other. Where
 	// there are few processors they are of more use to others.
-	spinTime    = 500 * time.Microsecond
-	spinAbove   = 4 // processors
-	maxSpinning = defaultHelpers
+	spinTime  = 500 * time.Microsecond
+	spinAbove = 4 // processors
 )
 
 // NewWorkers makes n workers at most. 0 means one for each processor that Go uses except the
@@ -52,7 +55,7 @@ func NewWorkers(n int) *Workers {
 	}
 	w := &Workers{limit: min(n, mostWorkers)}
 	if processors > spinAbove {
-		w.spin = spinTime
+		w.spin, w.spinners = spinTime, min(defaultHelpers, processors/2)
 	}
 	return w
 }
@@ -67,142 +70,111 @@ func (w *Workers) Close() {
 	w.mu.Lock()
 	w.closed = true
 	w.tasks = nil
-	w.open.Store(1) // so that those that wait look
+	w.shown.Add(1) // so that those that wait look
 	w.mu.Unlock()
 	w.done.Wait()
 }
 
-// run does all pieces of a transfer, together with the workers that are free, and returns
-// when nobody touches its memory any more.
-func (w *Workers) run(t *transfer) error {
-	w.offer(t)
-	h := pieceCopier{t: t}
-	for {
-		piece, ok := t.claim()
-		if !ok {
-			break
-		}
-		h.do(piece)
-	}
-	h.finish()
-	w.withdraw(t)
-	t.helpers.Wait()
-	return t.failure()
-}
-
-// offer shows a transfer to the workers, and starts those that are missing.
+// offer lets the workers take part in a transfer that has use for some, until withdraw.
 func (w *Workers) offer(t *transfer) {
-	wanted := t.helpersWanted()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed || wanted <= 0 {
+	if w.closed || t.wanted <= 0 {
 		return
 	}
 	w.tasks = append(w.tasks, t)
-	w.open.Store(int32(len(w.tasks)))
-	for range min(wanted-w.idle, w.limit-w.running) {
-		w.running++
-		w.done.Add(1)
-		go w.work()
-	}
+	w.open.Add(1)
+	w.wanted.Add(int32(t.wanted))
 }
 
 // withdraw makes sure that no worker begins with the transfer any more.
 func (w *Workers) withdraw(t *transfer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, other := range w.tasks {
-		if other == t {
-			w.remove(i)
-			return
-		}
+	if i := slices.Index(w.tasks, t); i >= 0 {
+		w.tasks = slices.Delete(w.tasks, i, i+1)
+		w.open.Add(-1)
+		w.wanted.Add(int32(-t.wanted))
 	}
 }
 
-func (w *Workers) remove(i int) {
-	last := len(w.tasks) - 1
-	w.tasks[i] = w.tasks[last]
-	w.tasks[last] = nil
-	w.tasks = w.tasks[:last]
-	w.open.Store(int32(last))
+// show tells the workers that there are more pieces, and starts workers that are missing.
+func (w *Workers) show(t *transfer) {
+	if t.wanted <= 0 {
+		return
+	}
+	w.shown.Add(1)
+	if int(w.running.Load()) >= min(int(w.wanted.Load()), w.limit) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	for int(w.running.Load()) < min(int(w.wanted.Load()), w.limit) {
+		w.running.Add(1)
+		w.done.Add(1)
+		go w.work()
+	}
 }
 
 // work is a worker.
 func (w *Workers) work() {
 	defer w.done.Done()
-	var h pieceCopier
 	for {
-		t, piece := w.next(h.t)
-		if t != h.t && h.t != nil {
-			h.finish()
-			h.t.helpers.Done()
-		}
-		h.t = t
-		if t == nil {
-			if !w.wait() {
-				return
+		seen := w.shown.Load()
+		t := w.join()
+		switch {
+		case t != nil:
+			for t.move() && w.open.Load() == 1 {
 			}
-			continue
+			w.leave(t)
+		case !w.wait(seen):
+			return
 		}
-		h.do(piece)
 	}
 }
 
-// wait waits a moment for work, and reports whether there is some. If not, the worker is
-// counted out and must end.
-func (w *Workers) wait() bool {
-	w.mu.Lock()
-	w.idle++
-	if w.idle <= maxSpinning {
-		w.mu.Unlock()
-		for start := time.Now(); w.open.Load() == 0 && time.Since(start) < w.spin; {
-			goruntime.Gosched()
-		}
-		w.mu.Lock()
-	}
-	defer w.mu.Unlock()
-	w.idle--
-	for _, t := range w.tasks {
-		if t.helping < t.helpersWanted() && !t.claimed() {
-			return true
-		}
-	}
-	w.running--
-	return false
-}
-
-// next claims a piece of the next transfer that has use for a worker who was
-// at another one. It returns nil where there is none.
-func (w *Workers) next(before *transfer) (t *transfer, piece uint64) {
+// join lets a worker take part in the next transfer that has pieces to move and use for a worker, or returns nil.
+func (w *Workers) join() *transfer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nextTask++
-	for i := 0; i < len(w.tasks); {
-		at := (w.nextTask + i) % len(w.tasks)
-		t := w.tasks[at]
-		if t != before && t.helping >= t.helpersWanted() {
-			i++
-			continue
-		}
-		piece, ok := t.claim()
-		if !ok {
-			w.remove(at)
-			continue
-		}
-		if t != before {
+	for i := range w.tasks {
+		t := w.tasks[(w.nextTask+i)%len(w.tasks)]
+		if t.helping < t.wanted && t.movable() {
 			t.helping++
 			t.helpers.Add(1)
-			leave(before)
+			return t
 		}
-		return t, piece
 	}
-	leave(before)
-	return nil, 0
+	return nil
 }
 
-// leave counts a worker out. w.mu is held.
-func leave(t *transfer) {
-	if t != nil {
-		t.helping--
+func (w *Workers) leave(t *transfer) {
+	w.mu.Lock()
+	t.helping--
+	w.mu.Unlock()
+	t.helpers.Done()
+}
+
+// wait waits a moment until something is shown that was not seen, and reports whether it was. If not, the worker is
+// counted out and must end.
+func (w *Workers) wait(seen uint64) bool {
+	w.mu.Lock()
+	w.idle++
+	spins := w.idle <= w.spinners && !w.closed
+	w.mu.Unlock()
+	for start := time.Now(); spins && w.shown.Load() == seen && time.Since(start) < w.spin; {
+		goruntime.Gosched()
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle--
+	if !w.closed && w.shown.Load() != seen {
+		return true
+	}
+	w.running.Add(-1)
+	return false
 }

@@ -38,7 +38,6 @@ type (
 	Stripe      struct{} // arena.stripe, arena.Stream.adding
 	Events      struct{} // arena.events
 	Workers     struct{} // arena.Workers
-	Transfer    struct{} // arena.transfer
 	Ring        struct{} // arena.ring
 	Doubtful    struct{} // arena.doubtful
 	Pinned      struct{} // arena.Pinned
@@ -87,7 +86,6 @@ var order = []lock{
 	{of: Stripe{}, many: true},
 	{of: Events{}},
 	{of: Workers{}},
-	{of: Transfer{}},
 	{of: Ring{}},
 	{of: Doubtful{}},
 	{of: Pinned{}},
