@@ -152,7 +152,7 @@ func layer[T cublas.Stored, D cublas.Element](b bench, seed uint64, float8 bool)
 	r := rand.New(rand.NewPCG(seed, 7))
 	step, gap, offset := 8, r.IntN(2)*8, r.IntN(2)*8 // the tensor cores of half floats want 16 bytes
 	if float8 {
-		step, gap, offset = 16, r.IntN(2)*16, r.IntN(2)*16
+		step, gap, offset = 16, r.IntN(2)*16, []int{0, 16, 256}[r.IntN(3)] // addresses of all alignments from 16 to more than 256
 	}
 	m, n, k := step*(1+r.IntN(3)), step*(1+r.IntN(3)), step*(1+r.IntN(3))
 	x := randomAs[T](b, r, m, k, !float8 && r.IntN(2) == 0, offset, gap)

@@ -125,5 +125,5 @@ func alignment(at driver.DevicePtr, size int) uint32 {
 	if at == 0 {
 		return 256
 	}
-	return max(min(uint32(at&-at&0x1ff), 256), uint32(size))
+	return uint32(max(min(at&-at, 256), driver.DevicePtr(size)))
 }

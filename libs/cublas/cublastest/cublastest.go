@@ -265,7 +265,8 @@ func (l *Library) PlanMatmul(h cublas.RawHandle, s *cublas.MatmulShape) (cublas.
 	case valid(isOf(a, s.TransA, s.M, s.K), isOf(b, s.TransB, s.K, s.N), isOf(d, cublas.NoTranspose, s.M, s.N)) != cublas.StatusSuccess:
 		return nil, cublas.StatusInvalidValue
 	case s.A.Type == cublas.TypeFloat64 && s.Epilogue != cublas.EpilogueNone,
-		float8 && (s.TransA != cublas.Transpose || s.TransB != cublas.NoTranspose || (s.M|s.N|s.K)%16 != 0 || s.A.Type == cublas.TypeE5M2 && s.B.Type == cublas.TypeE5M2):
+		float8 && (s.TransA != cublas.Transpose || s.TransB != cublas.NoTranspose || (s.M|s.N|s.K|s.A.LD|s.B.LD)%16 != 0 ||
+			min(s.AlignA, s.AlignB, s.AlignD) < 16 || s.A.Type == cublas.TypeE5M2 && s.B.Type == cublas.TypeE5M2):
 		return nil, cublas.StatusNotSupported
 	}
 	l.mu.Lock()
