@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
@@ -10,8 +11,8 @@ import (
 
 // Submit puts work of another library on the stream: f enqueues it on the given stream, which is that
 // of Handle, and returns. The uses are what the work uses: [In] and [InOut] of Refs, [HostBuffer.Arg]
-// and [LibraryHandle.Arg]. The addresses of uses are at[i]; that of a LibraryHandle is 0. name is for
-// errors, captures and traces, such as "cublasSgemm".
+// and [LibraryHandle.Arg]. The addresses of uses are at[i]; that of a LibraryHandle is 0. f must not keep at. name
+// is for errors, captures and traces, such as "cublasSgemm".
 //
 // The work is ordered as a launch is: it waits for the work of other streams with the Refs, and what
 // uses them later waits for it. What it uses may be closed as soon as Submit has returned. In a
@@ -34,7 +35,10 @@ func (s *Stream) Submit(name string, f func(stream driver.Stream, at []driver.De
 	case f == nil:
 		return driver.Errorf(driver.ErrInvalidArgument, "%s: Submit takes a function that is not nil", name)
 	}
-	at := make([]driver.DevicePtr, len(uses))
+	space := addresses.Get().(*[]driver.DevicePtr)
+	defer addresses.Put(space)
+	at := append((*space)[:0], make([]driver.DevicePtr, len(uses))...)
+	*space = at
 	for i := range uses {
 		var err error
 		if at[i], err = s.address(name, i, &uses[i]); err != nil {
@@ -46,6 +50,9 @@ func (s *Stream) Submit(name string, f func(stream driver.Stream, at []driver.De
 	}
 	return s.traceLaunch(TraceLaunch{Kernel: name}, func() error { return s.submit(name, f, at, uses) })
 }
+
+// addresses are the arrays of calls of Submit that have returned.
+var addresses = sync.Pool{New: func() any { return new([]driver.DevicePtr) }}
 
 func (s *Stream) submit(name string, f func(driver.Stream, []driver.DevicePtr) error, at []driver.DevicePtr, uses []Arg) error {
 	if err := s.beginWork(); err != nil {

@@ -35,7 +35,7 @@ func GemmBatch[T, C Element](h *Handle, alpha float64, a, b Batch[T], beta float
 			return err
 		}
 	}
-	call, err := h.product(a.Matrix, b.Matrix, c.Rows, c.Cols, alpha, beta, typed[T](), typed[C]())
+	call, err := product(h, a.Matrix, b.Matrix, c.Rows, c.Cols, alpha, beta, typed[T](), typed[C]())
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,8 @@ func GemmBatch[T, C Element](h *Handle, alpha float64, a, b Batch[T], beta float
 		// cuBLAS reads by columns, and so sees each matrix transposed: c^T = b^T * a^T.
 		call.A, call.B, call.C = b.operand(at[2]), a.operand(at[1]), c.operand(at[3])
 		call.A.Stride, call.B.Stride, call.C.Stride = int64(b.Step), int64(a.Step), int64(c.Step)
-		return h.api.Gemm(h.raw, &call)
+		h.gemm = call
+		return h.api.Gemm(h.raw, &h.gemm)
 	}, runtime.In(a.Ref), runtime.In(b.Ref), runtime.InOut(c.Ref))
 }
 
@@ -73,7 +74,7 @@ func GemmEach[T, C Element](h *Handle, alpha float64, a, b []Matrix[T], beta flo
 	if c[0].transposed {
 		return GemmEach(h, alpha, transposed(b), transposed(a), beta, transposed(c))
 	}
-	call, err := h.product(a[0], b[0], c[0].Rows, c[0].Cols, alpha, beta, typed[T](), typed[C]())
+	call, err := product(h, a[0], b[0], c[0].Rows, c[0].Cols, alpha, beta, typed[T](), typed[C]())
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,8 @@ func GemmEach[T, C Element](h *Handle, alpha float64, a, b []Matrix[T], beta flo
 		call.A, call.B, call.C = b[0].operand(0), a[0].operand(0), c[0].operand(0)
 		bytes := driver.DevicePtr(8 * n)
 		call.A.At, call.B.At, call.C.At = at[1], at[1]+bytes, at[1]+2*bytes
-		return h.api.Gemm(h.raw, &call)
+		h.gemm = call
+		return h.api.Gemm(h.raw, &h.gemm)
 	}, append([]runtime.Arg{host.Arg()}, uses...)...)
 }
 
@@ -134,25 +136,15 @@ func addresses[T Stored](to []driver.DevicePtr, uses []runtime.Arg, name string,
 }
 
 // product is the call for a product of rows by cols, without addresses.
-func (h *Handle) product(a, b shaped, rows, cols int, alpha, beta float64, in, out DataType) (GemmCall, error) {
-	m, k := a.shape()
-	k2, n := b.shape()
+func product[T Stored](h *Handle, a, b Matrix[T], rows, cols int, alpha, beta float64, in, out DataType) (GemmCall, error) {
 	switch {
-	case m != rows || n != cols || k != k2:
-		return GemmCall{}, wrong("a is %d x %d, b is %d x %d and c is %d x %d: want m x k, k x n and m x n", m, k, k2, n, rows, cols)
+	case a.Rows != rows || b.Cols != cols || a.Cols != b.Rows:
+		return GemmCall{}, wrong("a is %d x %d, b is %d x %d and c is %d x %d: want m x k, k x n and m x n", a.Rows, a.Cols, b.Rows, b.Cols, rows, cols)
 	case in != out && (out != TypeFloat32 || in == TypeFloat64):
 		return GemmCall{}, wrong("products of two types: want c of the type of a and b, or float32 of a type of two bytes")
 	}
-	return GemmCall{TransA: b.op(), TransB: a.op(), M: int32(n), N: int32(m), K: int32(k), Alpha: alpha, Beta: beta, Compute: h.compute(in)}, nil
+	return GemmCall{TransA: b.op(), TransB: a.op(), M: int32(cols), N: int32(rows), K: int32(a.Cols), Alpha: alpha, Beta: beta, Compute: h.compute(in)}, nil
 }
-
-// shaped is a Matrix of any type.
-type shaped interface {
-	shape() (rows, cols int)
-	op() Operation
-}
-
-func (m Matrix[T]) shape() (rows, cols int) { return m.Rows, m.Cols }
 
 func typed[T Stored]() DataType {
 	t, _ := typeOf[T]()

@@ -26,7 +26,8 @@ type Handle struct {
 	raw       RawHandle
 	workspace *runtime.Ref[byte]
 	tf32      bool
-	plans     *plans // its lock is held over each call
+	plans     *plans   // its lock is held over each call
+	gemm      GemmCall // the call that is made
 }
 
 // New makes a handle for a stream, with its workspace from the memory of the context. It takes some

@@ -48,7 +48,7 @@ func Matmul[T Stored, D Element](h *Handle, p Product[T, D]) error {
 	if size == 1 && out != TypeFloat64 {
 		alike = out // of 8 bits any of the others
 	}
-	g, err := h.product(p.A, p.B, p.D.Rows, p.D.Cols, p.Alpha, p.Beta, alike, out)
+	g, err := product(h, p.A, p.B, p.D.Rows, p.D.Cols, p.Alpha, p.Beta, alike, out)
 	if err != nil {
 		return err
 	}
