@@ -1,19 +1,23 @@
 package cublas_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -21,8 +25,8 @@ import (
 // baselineVariable names the program that scripts/baseline/cublas.c is compiled to, for hosts without a compiler.
 const baselineVariable = "PURECUDA_CUBLAS_BASELINE"
 
-// baseline is what the calls cost in C, by name, or why that is not known. It runs once.
-var baseline = sync.OnceValues(func() (times map[string]float64, why string) {
+// baseline is what the calls cost in C, by name: in all, and on the device. Or it is why that is not known. It runs once.
+var baseline = sync.OnceValues(func() (times map[string][2]float64, why string) {
 	program := os.Getenv(baselineVariable)
 	if program == "" {
 		dir, err := os.MkdirTemp("", "cublas")
@@ -45,18 +49,23 @@ var baseline = sync.OnceValues(func() (times map[string]float64, why string) {
 	if err != nil {
 		return nil, "the baseline in C: " + err.Error()
 	}
-	times = map[string]float64{}
+	times = map[string][2]float64{}
 	for line := range strings.Lines(string(out)) {
-		name, ns, _ := strings.Cut(strings.TrimSpace(line), " ")
-		times[name], _ = strconv.ParseFloat(ns, 64)
+		var name string
+		var ns [2]float64
+		if _, err := fmt.Sscan(line, &name, &ns[0], &ns[1]); err != nil {
+			return nil, fmt.Sprintf("the baseline in C printed %q: %v", line, err)
+		}
+		times[name] = ns
 	}
 	return times, ""
 })
 
-// BenchmarkHardware is what a call costs on the host (small) and how long the device computes, beside C.
+// BenchmarkHardware is what a call costs on the host (small) and how long the device computes, beside C. device-ns/op is the
+// time between two events around the calls, so that it has no wait in it. Of small there is also what a call costs
+// within one Submit, without what runtime does for each.
 func BenchmarkHardware(b *testing.B) {
-	driver := hardware.Open(b)
-	bench := on(b, driver, real(b), cublas.Options{})
+	bench := on(b, hardware.Open(b), real(b), cublas.Options{})
 	h, s := bench.h, bench.s
 	f32 := dense[float32](b, s, 64*512*512) // also 4096 x 4096
 	bf16 := dense[gpu.BFloat16](b, s, 8192*8192)
@@ -64,6 +73,10 @@ func BenchmarkHardware(b *testing.B) {
 	square := func(n int) (x, y, z cublas.Matrix[float32]) {
 		return cublas.Dense(f32[0], n, n), cublas.Dense(f32[1], n, n), cublas.Dense(f32[2], n, n)
 	}
+	start, err := s.Context().NewTimingEvent()
+	require.NoError(b, err)
+	end, err := s.Context().NewTimingEvent()
+	require.NoError(b, err)
 	for _, c := range []struct {
 		name    string
 		flops   float64
@@ -88,50 +101,105 @@ func BenchmarkHardware(b *testing.B) {
 				A: cublas.Dense(f8[0], 8192, 8192), B: cublas.Dense(f8[1], 8192, 8192).T(), D: cublas.Dense(bf16[2], 8192, 8192)})
 		}},
 	} {
+		report := func(b *testing.B, ns, device float64) {
+			b.ReportMetric(ns, "ns/op")
+			b.ReportMetric(device, "device-ns/op")
+			if c.flops > 0 {
+				b.ReportMetric(c.flops/ns/1000, "TFLOP/s")
+			}
+		}
 		b.Run("call="+c.name+"/impl=go", func(b *testing.B) {
 			b.ReportAllocs()
 			for range c.perWait {
-				if err := c.call(); err != nil {
-					b.Skip(err)
+				err := c.call()
+				if errors.Is(err, driver.ErrUnsupported) {
+					skip(b, err)
 				}
+				require.NoError(b, err)
 			}
 			require.NoError(b, s.Synchronize(bg))
-			var took time.Duration
+			var took, device time.Duration
 			for left := b.N; left > 0; left -= c.perWait {
-				start := time.Now()
+				from := time.Now()
+				require.NoError(b, start.Record(s))
 				for range min(left, c.perWait) {
 					if err := c.call(); err != nil {
 						b.Fatal(err)
 					}
 				}
-				enqueued := time.Since(start)
+				require.NoError(b, end.Record(s))
+				enqueued := time.Since(from)
 				require.NoError(b, s.Synchronize(bg))
 				if c.waiting {
-					enqueued = time.Since(start)
+					enqueued = time.Since(from)
 				}
 				took += enqueued
+				between, err := end.Since(start)
+				require.NoError(b, err)
+				device += between
 			}
-			ns := float64(took.Nanoseconds()) / float64(b.N)
-			b.ReportMetric(ns, "ns/op")
-			if c.flops > 0 {
-				b.ReportMetric(c.flops/ns/1000, "TFLOP/s")
-			}
+			report(b, float64(took.Nanoseconds())/float64(b.N), float64(device.Nanoseconds())/float64(b.N))
 		})
 		b.Run("call="+c.name+"/impl=c", func(b *testing.B) {
 			times, why := baseline()
-			if times[c.name] == 0 {
-				b.Skip("not measured in C: " + why)
+			ns, known := times[c.name]
+			if !known {
+				skip(b, "not measured in C: "+why)
 			}
-			b.ReportMetric(times[c.name], "ns/op")
-			if c.flops > 0 {
-				b.ReportMetric(c.flops/times[c.name]/1000, "TFLOP/s")
-			}
+			report(b, ns[0], ns[1])
 		})
 	}
+	b.Run("call=small/impl=direct", func(b *testing.B) {
+		b.ReportAllocs()
+		benchmarkDirect(b, bench, f32)
+	})
+}
+
+// skip says why: a benchmark that is skipped prints nothing of its own.
+func skip(b *testing.B, why any) {
+	fmt.Printf("--- SKIP: %s: %v\n", b.Name(), why)
+	b.SkipNow()
+}
+
+// benchmarkDirect calls cuBLAS 512 times in each Submit.
+func benchmarkDirect(b *testing.B, bench bench, m [3]*runtime.Ref[float32]) {
+	raw, status := cublas.RawHandle(0), cublas.StatusSuccess
+	h, err := bench.s.Context().NewLibraryHandle("cublasCreate", func() (func() error, error) {
+		if raw, status = bench.api.Create(); status != cublas.StatusSuccess {
+			return nil, status
+		}
+		return func() error { bench.api.Destroy(raw); return nil }, nil
+	})
+	require.NoError(b, err)
+	defer h.Close()
+	workspace, err := runtime.Alloc[byte](bench.s, 32<<20)
+	require.NoError(b, err)
+	defer workspace.Close()
+	call := cublas.GemmCall{M: 64, N: 64, K: 64, Alpha: 1, Batch: 1, Compute: cublas.Compute32}
+	call.A.LD, call.B.LD, call.C.LD = 64, 64, 64
+	var took time.Duration
+	for left := b.N; left > 0; left -= 512 {
+		require.NoError(b, bench.s.Submit("cublasGemmEx", func(stream driver.Stream, at []driver.DevicePtr) error {
+			call.A.At, call.B.At, call.C.At = at[0], at[1], at[2]
+			if status := bench.api.SetStream(raw, stream, at[3], workspace.Bytes()); status != cublas.StatusSuccess {
+				return status
+			}
+			from := time.Now()
+			for range min(left, 512) {
+				if status := bench.api.Gemm(raw, &call); status != cublas.StatusSuccess {
+					return status
+				}
+			}
+			took += time.Since(from)
+			return nil
+		}, runtime.In(m[0]), runtime.In(m[1]), runtime.InOut(m[2]), runtime.InOut(workspace), h.Arg()))
+		require.NoError(b, bench.s.Synchronize(bg))
+	}
+	b.ReportMetric(float64(took.Nanoseconds())/float64(b.N), "ns/op")
 }
 
 // dense makes three buffers of zeros.
-func dense[T cublas.Stored](b *testing.B, s *runtime.Stream, n int) (all [3]*runtime.Ref[T]) {
+func dense[T cublas.Stored](b testing.TB, s *runtime.Stream, n int) (all [3]*runtime.Ref[T]) {
 	b.Helper()
 	for i := range all {
 		var err error
@@ -148,16 +216,59 @@ type free struct{ cublas.API }
 
 func (free) Gemm(cublas.RawHandle, *cublas.GemmCall) cublas.Status { return cublas.StatusSuccess }
 
-// BenchmarkOurShare is what this package and runtime add to a call of cuBLAS, on the simulated driver.
-func BenchmarkOurShare(b *testing.B) {
-	_, gpu, lib := simulated(b)
-	bench := on(b, gpu, free{lib}, cublas.Options{})
-	m := dense[float32](b, bench.s, 1)
+// quiet is a simulated driver whose contexts are current at no cost, once it is on.
+type quiet struct {
+	driver.API
+	on bool
+}
+
+func (q *quiet) CtxPushCurrent(c driver.Context) driver.Result {
+	if q.on {
+		return driver.Success
+	}
+	return q.API.CtxPushCurrent(c)
+}
+
+func (q *quiet) CtxPopCurrent() (driver.Context, driver.Result) {
+	if q.on {
+		return 0, driver.Success
+	}
+	return q.API.CtxPopCurrent()
+}
+
+// ours is a call of cuBLAS without cuBLAS and without a driver.
+func ours(t testing.TB) func() error {
+	_, gpu, lib := simulated(t)
+	q := &quiet{API: gpu}
+	bench := on(t, q, free{lib}, cublas.Options{})
+	m := dense[float32](t, bench.s, 1)
 	x, y, z := cublas.Dense(m[0], 1, 1), cublas.Dense(m[1], 1, 1), cublas.Dense(m[2], 1, 1)
+	require.NoError(t, bench.s.Synchronize(bg))
+	q.on = true
+	t.Cleanup(func() { q.on = false })
+	return func() error { return cublas.Gemm(bench.h, 1, x, y, 0, z) }
+}
+
+// BenchmarkOurShare is what this package and runtime add to a call of cuBLAS.
+func BenchmarkOurShare(b *testing.B) {
+	f := ours(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := cublas.Gemm(bench.h, 1, x, y, 0, z); err != nil {
+		if err := f(); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+func TestProductsDoNotAllocate(t *testing.T) {
+	if race.Enabled {
+		t.Skip("with -race a sync.Pool drops some of what it gets")
+	}
+	f, failed := ours(t), 0
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		if f() != nil {
+			failed++
+		}
+	}))
+	assert.Zero(t, failed)
 }

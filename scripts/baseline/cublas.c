@@ -3,10 +3,13 @@
  *
  *     cublas /usr/local/cuda/lib64/libcublas.so.13
  *
- * prints a line for each: its name, and nanoseconds for a call. No header of NVIDIA is needed. */
+ * prints a line for each: its name, nanoseconds for a call, and those of the device. No header of NVIDIA is needed. */
 #define PROGRAM "cublas"
 #define SINCE "11.0"
 #define FUNCTIONS(X) \
+	X(cuEventCreate, (CUevent *, unsigned)) \
+	X(cuEventRecord, (CUevent, CUstream)) \
+	X(cuEventElapsedTime, (float *, CUevent, CUevent)) \
 	X(cuMemAlloc_v2, (CUdeviceptr *, size_t)) \
 	X(cuMemsetD8_v2, (CUdeviceptr, unsigned char, size_t))
 #include "driver.h"
@@ -33,6 +36,7 @@ static struct {
 	cublas h;
 	CUstream s;
 	CUdeviceptr a, b, c;
+	CUevent start, end;
 } m;
 
 /* multiply puts one product, or a batch of them, on the stream. */
@@ -50,29 +54,34 @@ static void multiply(int type, int n, int batch)
 /* measure times calls; with waiting, until the device has computed them. */
 static void measure(const char *name, int type, int n, int batch, int per_wait, int waiting)
 {
-	double took = 0;
+	double took = 0, device = 0;
+	float ms;
 	long calls = 1, done;
 
 	for (int i = 0; i < per_wait; i++)
 		multiply(type, n, batch);
 	CHECK(cuStreamSynchronize(m.s));
 	for (;;) {
-		took = 0;
+		took = device = 0;
 		for (done = 0; done < calls; done += per_wait) {
 			double start = now();
+			CHECK(cuEventRecord(m.start, m.s));
 			for (int i = 0; i < per_wait; i++)
 				multiply(type, n, batch);
+			CHECK(cuEventRecord(m.end, m.s));
 			if (!waiting)
 				took += now() - start;
 			CHECK(cuStreamSynchronize(m.s));
 			if (waiting)
 				took += now() - start;
+			CHECK(cuEventElapsedTime(&ms, m.start, m.end));
+			device += ms * 1e6;
 		}
 		if (took >= 1e9)
 			break;
 		calls = next_n(done, took, 1);
 	}
-	printf("%s %.1f\n", name, took / (double)done);
+	printf("%s %.1f %.1f\n", name, took / (double)done, device / (double)done);
 	fflush(stdout);
 }
 
@@ -107,6 +116,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	CHECK(cuStreamCreate(&m.s, STREAM_NON_BLOCKING));
+	CHECK(cuEventCreate(&m.start, 0));
+	CHECK(cuEventCreate(&m.end, 0));
 	CHECK(cuMemAlloc_v2(&m.a, bytes));
 	CHECK(cuMemAlloc_v2(&m.b, bytes));
 	CHECK(cuMemAlloc_v2(&m.c, bytes));
