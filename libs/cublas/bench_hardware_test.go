@@ -3,10 +3,6 @@ package cublas_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,46 +15,17 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/libs/cublas"
+	"github.com/purecuda/purecuda/libs/internal/baseline"
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// baselineVariable names the program that scripts/baseline/cublas.c is compiled to, for hosts without a compiler.
-const baselineVariable = "PURECUDA_CUBLAS_BASELINE"
-
-// baseline is what the calls cost in C, by name: in all, and on the device. Or it is why that is not known. It runs once.
-var baseline = sync.OnceValues(func() (times map[string][2]float64, why string) {
-	program := os.Getenv(baselineVariable)
-	if program == "" {
-		dir, err := os.MkdirTemp("", "cublas")
-		if err != nil {
-			return nil, err.Error()
-		}
-		defer os.RemoveAll(dir)
-		program = filepath.Join(dir, "cublas")
-		if out, err := exec.Command("cc", "-O2", "-o", program, "../../scripts/baseline/cublas.c", "-ldl").CombinedOutput(); err != nil {
-			return nil, "no baseline in C: " + err.Error() + string(out) + "; " + baselineVariable + " names a program that was built elsewhere"
-		}
-	}
+// inC is what the calls cost in C, by name: in all, and on the device. It runs once.
+var inC = sync.OnceValues(func() (map[string][2]float64, error) {
 	lib, err := cublas.Open()
 	if err != nil {
-		return nil, err.Error()
+		return nil, err
 	}
-	cmd := exec.Command(program, lib.Path())
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, "the baseline in C: " + err.Error()
-	}
-	times = map[string][2]float64{}
-	for line := range strings.Lines(string(out)) {
-		var name string
-		var ns [2]float64
-		if _, err := fmt.Sscan(line, &name, &ns[0], &ns[1]); err != nil {
-			return nil, fmt.Sprintf("the baseline in C printed %q: %v", line, err)
-		}
-		times[name] = ns
-	}
-	return times, ""
+	return baseline.Run("cublas", "PURECUDA_CUBLAS_BASELINE", "../../scripts/baseline", lib.Path())
 })
 
 // BenchmarkHardware is what a call costs on the host (small) and how long the device computes, beside C. device-ns/op is the
@@ -141,10 +108,10 @@ func BenchmarkHardware(b *testing.B) {
 			report(b, float64(took.Nanoseconds())/float64(b.N), float64(device.Nanoseconds())/float64(b.N))
 		})
 		b.Run("call="+c.name+"/impl=c", func(b *testing.B) {
-			times, why := baseline()
+			times, err := inC()
 			ns, known := times[c.name]
 			if !known {
-				skip(b, "not measured in C: "+why)
+				skip(b, fmt.Sprint("not measured in C: ", err))
 			}
 			report(b, ns[0], ns[1])
 		})

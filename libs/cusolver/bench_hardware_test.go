@@ -1,60 +1,116 @@
 package cusolver_test
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/libs/cusolver"
+	"github.com/purecuda/purecuda/libs/internal/baseline"
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// How long cuSOLVER takes for 4096 x 4096, for comparison with the same calls from C or PyTorch. Each run starts with a
-// copy of the matrix, which is in the time.
+// inC is what the calls cost in C, by name: in all, and on the device. It runs once.
+var inC = sync.OnceValues(func() (map[string][2]float64, error) {
+	lib, err := cusolver.Open()
+	if err != nil {
+		return nil, err
+	}
+	return baseline.Run("cusolver", "PURECUDA_CUSOLVER_BASELINE", "../../scripts/baseline", lib.Path())
+})
+
+// How long cuSOLVER takes for 4096 x 4096, beside the same calls in C. Each run starts with a copy of the matrix, which is in
+// the time. device-ns/op is the time between two events around the call alone. lower and upper are the triangles of the memory
+// by columns: by rows they are the other ones.
+
 func BenchmarkHardwareCholesky4096(b *testing.B) {
-	b.Run("float32", func(b *testing.B) { benchmarkCholesky[float32](b, 4096) })
-	b.Run("float64", func(b *testing.B) { benchmarkCholesky[float64](b, 4096) })
+	b.Run("float32", benchmarkCholesky[float32])
+	b.Run("float64", benchmarkCholesky[float64])
 }
 
 func BenchmarkHardwareSVD4096(b *testing.B) {
-	b.Run("float32", func(b *testing.B) { benchmarkSVD[float32](b, 4096) })
-	b.Run("float64", func(b *testing.B) { benchmarkSVD[float64](b, 4096) })
+	b.Run("float32", benchmarkSVD[float32])
+	b.Run("float64", benchmarkSVD[float64])
 }
 
-// benchmark runs f on copies of a random matrix with a strong diagonal.
-func benchmark[T cublas.Real](t *testing.B, n int, f func(b bench, a cublas.Matrix[T]) (*cusolver.Result, error)) {
-	b := real(t)
-	r := rand.New(rand.NewPCG(1, 1))
-	host := make([]T, n*n)
-	for i := range n {
-		for j := range i {
-			host[i*n+j] = T(r.Float64())
-			host[j*n+i] = host[i*n+j]
+const order = 4096
+
+// call is what is measured.
+type call[T cublas.Real] func(a cublas.Matrix[T]) (*cusolver.Result, error)
+
+// benchmark runs what prepare returns on copies of a random matrix with a strong diagonal, and reports what C takes for the call
+// of that name.
+func benchmark[T cublas.Real](t *testing.B, name string, prepare func(b bench) call[T]) {
+	t.Run("impl=go", func(t *testing.B) {
+		b := real(t)
+		r := rand.New(rand.NewPCG(1, 1))
+		host := make([]T, order*order)
+		for i := range order {
+			for j := range i {
+				host[i*order+j] = T(r.Float64())
+				host[j*order+i] = host[i*order+j]
+			}
+			host[i*order+i] = order
 		}
-		host[i*n+i] = T(n)
-	}
-	original, a := upload(b, host), upload(b, host)
-	for t.Loop() {
-		require.NoError(t, runtime.Copy(b.s, a, original))
-		done(b)(f(b, cublas.Dense(a, n, n)))
-	}
-}
-
-func benchmarkCholesky[T cublas.Real](t *testing.B, n int) {
-	benchmark(t, n, func(b bench, a cublas.Matrix[T]) (*cusolver.Result, error) {
-		return cusolver.Cholesky(b.h, cublas.Lower, a)
+		f, original, a := prepare(b), upload(b, host), upload(b, host)
+		start, err := b.s.Context().NewTimingEvent()
+		require.NoError(t, err)
+		end, err := b.s.Context().NewTimingEvent()
+		require.NoError(t, err)
+		run := func() time.Duration {
+			require.NoError(t, runtime.Copy(b.s, a, original))
+			require.NoError(t, start.Record(b.s))
+			result, err := f(cublas.Dense(a, order, order))
+			require.NoError(t, err)
+			require.NoError(t, end.Record(b.s))
+			require.NoError(t, result.Wait(bg))
+			took, err := end.Since(start)
+			require.NoError(t, err)
+			return took
+		}
+		run() // which loads kernels
+		var device time.Duration
+		for t.Loop() {
+			device += run()
+		}
+		t.ReportMetric(float64(device.Nanoseconds())/float64(t.N), "device-ns/op")
+	})
+	t.Run("impl=c", func(t *testing.B) {
+		times, err := inC()
+		name := fmt.Sprintf("%s/float%d", name, 8*unsafe.Sizeof(*new(T)))
+		ns, known := times[name]
+		if !known {
+			fmt.Printf("--- SKIP: %s: not measured in C: %v\n", t.Name(), err)
+			t.SkipNow()
+		}
+		t.ReportMetric(ns[0], "ns/op")
+		t.ReportMetric(ns[1], "device-ns/op")
 	})
 }
 
-func benchmarkSVD[T cublas.Real](t *testing.B, n int) {
-	var u, vt cublas.Matrix[T]
-	var s *runtime.Ref[T]
-	benchmark(t, n, func(b bench, a cublas.Matrix[T]) (*cusolver.Result, error) {
-		if s == nil {
-			u, vt, s = cublas.Dense(upload(b, make([]T, n*n)), n, n), cublas.Dense(upload(b, make([]T, n*n)), n, n), upload(b, make([]T, n))
-		}
-		return cusolver.SVD(b.h, a, u, s, vt)
+func benchmarkCholesky[T cublas.Real](t *testing.B) {
+	for _, c := range []struct {
+		name string
+		rows cublas.Fill
+	}{{"lower", cublas.Upper}, {"upper", cublas.Lower}} {
+		t.Run(c.name, func(t *testing.B) {
+			benchmark(t, "cholesky4096-"+c.name, func(b bench) call[T] {
+				return func(a cublas.Matrix[T]) (*cusolver.Result, error) { return cusolver.Cholesky(b.h, c.rows, a) }
+			})
+		})
+	}
+}
+
+func benchmarkSVD[T cublas.Real](t *testing.B) {
+	benchmark(t, "svd4096", func(b bench) call[T] {
+		square := func() cublas.Matrix[T] { return cublas.Dense(upload(b, make([]T, order*order)), order, order) }
+		u, vt, s := square(), square(), upload(b, make([]T, order))
+		return func(a cublas.Matrix[T]) (*cusolver.Result, error) { return cusolver.SVD(b.h, a, u, s, vt) }
 	})
 }

@@ -1,0 +1,66 @@
+// Package baseline runs the C side of benchmarks: the programs of scripts/baseline that call the same library.
+package baseline
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Run runs a program, such as "cublas", with the path of the library that this process has loaded. It returns what the
+// program prints: the name of a call, its nanoseconds, and those of the device. The environment variable names the compiled
+// program, for hosts without a compiler. source is the folder of scripts/baseline.
+func Run(program, variable, source, library string) (map[string][2]float64, error) {
+	path := os.Getenv(variable)
+	if path == "" {
+		dir, err := os.MkdirTemp("", program)
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		path = filepath.Join(dir, program)
+		if out, err := exec.Command("cc", "-O2", "-o", path, filepath.Join(source, program+".c"), "-ldl").CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%w: %s; %s names a program that was built elsewhere", err, out, variable)
+		}
+	}
+	cmd := exec.Command(path, library)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+folders()+os.Getenv("LD_LIBRARY_PATH"))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	times := map[string][2]float64{}
+	for line := range strings.Lines(string(out)) {
+		var name string
+		var ns [2]float64
+		if _, err := fmt.Sscan(line, &name, &ns[0], &ns[1]); err != nil {
+			return nil, fmt.Errorf("%s printed %q: %w", path, line, err)
+		}
+		times[name] = ns
+	}
+	return times, nil
+}
+
+// folders are those of the CUDA libraries of this process: what the library asks for may be in none that the loader knows.
+func folders() (all string) {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return ""
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(maps)) {
+		at := strings.IndexByte(line, '/')
+		if at < 0 {
+			continue
+		}
+		folder, name := filepath.Split(strings.TrimSpace(line[at:]))
+		if (strings.HasPrefix(name, "libcu") || strings.HasPrefix(name, "libnv")) && !seen[folder] {
+			seen[folder] = true
+			all += folder + ":"
+		}
+	}
+	return all
+}

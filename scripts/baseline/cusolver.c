@@ -1,0 +1,183 @@
+/* How long cuSOLVER takes for 4096 x 4096, in C: the same calls as in libs/cusolver/bench_hardware_test.go, which runs
+ * this program beside its own. Each call starts with a copy of the matrix.
+ *
+ *     cusolver /usr/local/cuda/lib64/libcusolver.so.12
+ *
+ * prints a line for each: its name, nanoseconds from before the copy to after the wait, and those of the device for the
+ * call alone. Triangles are those of memory by columns. No header of NVIDIA is needed. */
+#define PROGRAM "cusolver"
+#define SINCE "11.0"
+#define FUNCTIONS(X) \
+	X(cuEventCreate, (CUevent *, unsigned)) \
+	X(cuEventRecord, (CUevent, CUstream)) \
+	X(cuEventElapsedTime, (float *, CUevent, CUevent)) \
+	X(cuMemAlloc_v2, (CUdeviceptr *, size_t)) \
+	X(cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t)) \
+	X(cuMemcpyDtoDAsync_v2, (CUdeviceptr, CUdeviceptr, size_t, CUstream)) \
+	X(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))
+#include "driver.h"
+
+typedef struct handle *cusolver;
+typedef struct params *parameters;
+enum { LOWER = 0, UPPER = 1, R_32F = 0, R_64F = 1, N = 4096 };
+
+#define CUSOLVER(X) \
+	X(cusolverDnCreate, (cusolver *)) \
+	X(cusolverDnSetStream, (cusolver, CUstream)) \
+	X(cusolverDnCreateParams, (parameters *)) \
+	X(cusolverDnXpotrf_bufferSize, (cusolver, parameters, int, int64_t, int, CUdeviceptr, int64_t, int, size_t *, size_t *)) \
+	X(cusolverDnXpotrf, (cusolver, parameters, int, int64_t, int, CUdeviceptr, int64_t, int, CUdeviceptr, size_t, void *, size_t, CUdeviceptr)) \
+	X(cusolverDnXgesvd_bufferSize, (cusolver, parameters, signed char, signed char, int64_t, int64_t, int, CUdeviceptr, int64_t, int, CUdeviceptr, \
+	                                int, CUdeviceptr, int64_t, int, CUdeviceptr, int64_t, int, size_t *, size_t *)) \
+	X(cusolverDnXgesvd, (cusolver, parameters, signed char, signed char, int64_t, int64_t, int, CUdeviceptr, int64_t, int, CUdeviceptr, \
+	                     int, CUdeviceptr, int64_t, int, CUdeviceptr, int64_t, int, CUdeviceptr, size_t, void *, size_t, CUdeviceptr))
+
+#define DECLARE_STATUS(name, parameters) static int (*name) parameters;
+CUSOLVER(DECLARE_STATUS)
+
+static void ok(int status, const char *call)
+{
+	if (status != 0) {
+		fprintf(stderr, PROGRAM ": %s: status %d\n", call, status);
+		exit(1);
+	}
+}
+
+#define OK(call) ok((call), #call)
+
+static struct {
+	cusolver h;
+	parameters p;
+	CUstream s;
+	CUdeviceptr original, a, u, vt, values, info, space;
+	size_t on_device, on_host;
+	void *host;
+	CUevent start, end;
+} m;
+
+/* sizes asks for the workspaces of a call, and run makes it. The triangle -1 stands for the singular value decomposition. */
+static void sizes(int type, int triangle)
+{
+	if (triangle >= 0)
+		OK(cusolverDnXpotrf_bufferSize(m.h, m.p, triangle, N, type, m.a, N, type, &m.on_device, &m.on_host));
+	else
+		OK(cusolverDnXgesvd_bufferSize(m.h, m.p, 'S', 'S', N, N, type, m.a, N, type, m.values, type, m.u, N, type, m.vt, N, type, &m.on_device, &m.on_host));
+}
+
+static void run(int type, int triangle)
+{
+	if (triangle >= 0)
+		OK(cusolverDnXpotrf(m.h, m.p, triangle, N, type, m.a, N, type, m.space, m.on_device, m.host, m.on_host, m.info));
+	else
+		OK(cusolverDnXgesvd(m.h, m.p, 'S', 'S', N, N, type, m.a, N, type, m.values, type, m.u, N, type, m.vt, N, type,
+		                    m.space, m.on_device, m.host, m.on_host, m.info));
+}
+
+static void measure(const char *name, int type, int triangle, double seconds)
+{
+	const size_t bytes = (size_t)N * N * (type == R_64F ? 8 : 4);
+	double took, device;
+	float ms;
+	int info;
+	long calls = 1, done;
+
+	sizes(type, triangle);
+	CHECK(cuMemAlloc_v2(&m.space, m.on_device + 1));
+	m.host = malloc(m.on_host + 1);
+	for (int warm = 1;; warm = 0) {
+		took = device = 0;
+		for (done = 0; done < calls; done++) {
+			double start = now();
+			CHECK(cuMemcpyDtoDAsync_v2(m.a, m.original, bytes, m.s));
+			CHECK(cuEventRecord(m.start, m.s));
+			run(type, triangle);
+			CHECK(cuEventRecord(m.end, m.s));
+			CHECK(cuStreamSynchronize(m.s));
+			took += now() - start;
+			CHECK(cuEventElapsedTime(&ms, m.start, m.end));
+			device += ms * 1e6;
+		}
+		if (warm)
+			continue;
+		if (took >= seconds * 1e9)
+			break;
+		calls = next_n(done, took, seconds);
+	}
+	CHECK(cuMemcpyDtoH_v2(&info, m.info, sizeof(info)));
+	if (info != 0) {
+		fprintf(stderr, PROGRAM ": %s: info %d\n", name, info);
+		exit(1);
+	}
+	printf("%s %.1f %.1f\n", name, took / (double)done, device / (double)done);
+	fflush(stdout);
+}
+
+/* matrix uploads a random symmetric matrix with a strong diagonal. */
+static void matrix(int type)
+{
+	double *d = malloc((size_t)N * N * 8);
+	float *f = (float *)d;
+
+	srand(1);
+	for (size_t i = 0; i < N; i++) {
+		for (size_t j = 0; j <= i; j++) {
+			double x = i == j ? N : (double)rand() / RAND_MAX;
+			if (type == R_64F)
+				d[i * N + j] = d[j * N + i] = x;
+			else
+				f[i * N + j] = f[j * N + i] = (float)x;
+		}
+	}
+	CHECK(cuMemcpyHtoD_v2(m.original, d, (size_t)N * N * (type == R_64F ? 8 : 4)));
+	free(d);
+}
+
+int main(int argc, char **argv)
+{
+	const size_t bytes = (size_t)N * N * 8;
+	CUdevice device;
+	CUcontext context;
+	void *library;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: cusolver LIBCUSOLVER\n");
+		return 2;
+	}
+	open_driver();
+	CHECK(cuDeviceGet(&device, 0));
+	CHECK(cuDevicePrimaryCtxRetain(&context, device));
+	CHECK(cuCtxSetCurrent(context));
+	library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
+	if (library == NULL) {
+		fprintf(stderr, PROGRAM ": %s\n", dlerror());
+		return 1;
+	}
+#define RESOLVE_STATUS(name, parameters) \
+	*(void **)&name = dlsym(library, #name); \
+	if (name == NULL) { \
+		fprintf(stderr, PROGRAM ": %s lacks %s\n", argv[1], #name); \
+		return 1; \
+	}
+	CUSOLVER(RESOLVE_STATUS)
+	CHECK(cuStreamCreate(&m.s, STREAM_NON_BLOCKING));
+	CHECK(cuEventCreate(&m.start, 0));
+	CHECK(cuEventCreate(&m.end, 0));
+	CHECK(cuMemAlloc_v2(&m.original, bytes));
+	CHECK(cuMemAlloc_v2(&m.a, bytes));
+	CHECK(cuMemAlloc_v2(&m.u, bytes));
+	CHECK(cuMemAlloc_v2(&m.vt, bytes));
+	CHECK(cuMemAlloc_v2(&m.values, N * 8));
+	CHECK(cuMemAlloc_v2(&m.info, 4));
+	OK(cusolverDnCreate(&m.h));
+	OK(cusolverDnSetStream(m.h, m.s));
+	OK(cusolverDnCreateParams(&m.p));
+	matrix(R_32F);
+	measure("cholesky4096-lower/float32", R_32F, LOWER, 1);
+	measure("cholesky4096-upper/float32", R_32F, UPPER, 1);
+	measure("svd4096/float32", R_32F, -1, 1);
+	matrix(R_64F);
+	measure("cholesky4096-lower/float64", R_64F, LOWER, 1);
+	measure("cholesky4096-upper/float64", R_64F, UPPER, 1);
+	measure("svd4096/float64", R_64F, -1, 1);
+	return 0;
+}
