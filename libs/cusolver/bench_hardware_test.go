@@ -2,6 +2,7 @@ package cusolver_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -98,9 +99,13 @@ func benchmarkCholesky[T cublas.Real](t *testing.B) {
 	for _, c := range []struct {
 		name string
 		rows cublas.Fill
-	}{{"lower", cublas.Upper}, {"upper", cublas.Lower}} {
+		from int
+		inC  string
+	}{{"lower", cublas.Upper, math.MaxInt, "lower"}, {"upper", cublas.Lower, math.MaxInt, "upper"}, {"turned", cublas.Lower, 1, "lower"}} {
 		t.Run(c.name, func(t *testing.B) {
-			benchmark(t, "cholesky4096-"+c.name, func(b bench) call[T] {
+			defer func(n int) { *cusolver.TurnedFrom = n }(*cusolver.TurnedFrom)
+			*cusolver.TurnedFrom = c.from
+			benchmark(t, "cholesky4096-"+c.inC, func(b bench) call[T] {
 				return func(a cublas.Matrix[T]) (*cusolver.Result, error) { return cusolver.Cholesky(b.h, c.rows, a) }
 			})
 		})

@@ -29,7 +29,8 @@
 // # Order
 //
 // A [Handle] belongs to a stream. Its calls put work there, ordered with Refs as a launch is: what they use may be closed
-// behind them. Workspaces are memory of the context. Some routines of cuSOLVER wait for the device in a call. They cannot be
+// behind them. Workspaces are memory of the context, which the handle keeps. A call can be captured once one of its shape has
+// run, because nothing is allocated in a capture. Some routines of cuSOLVER wait for the device in a call. They cannot be
 // recorded: on a stream that is captured they fail with driver.ErrCaptureFailed.
 //
 // # Errors

@@ -20,9 +20,18 @@ type Handle struct {
 	raw     RawHandle
 	kernels *transpose.Kernels
 	mu      sync.Mutex // held over each call
+
+	// What calls use on the device. An info is that of a Result until its Wait.
+	workspaces kept[byte]
+	float32s   kept[float32]
+	float64s   kept[float64]
+	infos      kept[int32]
 }
 
 // New makes a handle for a stream. It takes some milliseconds, the first one of a process up to a second.
+//
+// The handle keeps the device memory that its calls need beside their operands until Close: workspaces, copies that are turned
+// around and results. It has as much of it as the largest of them need.
 //
 // It ends with the context: after Context.Reset its calls return driver.ErrRefStale, and a new one has to
 // be made.
@@ -67,7 +76,7 @@ func (h *Handle) Close() error {
 	if h == nil || h.kernels == nil {
 		return nil
 	}
-	return errors.Join(h.library.Close(), h.kernels.Close())
+	return errors.Join(h.library.Close(), h.kernels.Close(), h.workspaces.close(), h.float32s.close(), h.float64s.close(), h.infos.close())
 }
 
 // Stream is the stream that it solves on.
@@ -102,34 +111,44 @@ func (h *Handle) run(c *Call, uses ...use) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := runtime.Alloc[int32](h.s, 1)
+	info, err := h.info()
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{s: h.s, waits: []wait{{c.Routine, info}}}
 	uses = append(uses, use{arg: runtime.InOut(info), to: &c.Info})
+	captured, err := h.finish(name, c, device, host, uses)
+	if err != nil {
+		return nil, errors.Join(err, h.infos.put(info))
+	}
+	return &Result{h: h, waits: []wait{{c.Routine, info, captured}}}, nil
+}
+
+// finish makes the call, with workspaces of so many bytes. captured says that it was recorded.
+func (h *Handle) finish(name string, c *Call, device, host uint64, uses []use) (captured bool, err error) {
 	if device > 0 {
-		memory, err := runtime.Alloc[byte](h.s, int(device))
+		memory, err := h.workspaces.take(h.s, int(device))
 		if err != nil {
-			return nil, errors.Join(err, info.Close())
+			return false, err
 		}
-		defer memory.Close()
+		defer h.workspaces.put(memory)
 		uses = append(uses, use{arg: runtime.InOut(memory), to: &c.Device})
 	}
 	if host > 0 {
 		memory, err := runtime.LeaseHost[byte](h.s.Context(), int(host))
 		if err != nil {
-			return nil, errors.Join(err, info.Close())
+			return false, err
 		}
 		defer memory.Close()
 		c.Host = unsafe.Pointer(unsafe.SliceData(memory.Data()))
 		uses = append(uses, use{arg: memory.Arg(), to: new(driver.DevicePtr)})
 	}
 	c.DeviceBytes, c.HostBytes = device, host
-	if err := h.submit(name, c, uses, func() Status { return h.api.Run(h.raw, c) }); err != nil {
-		return nil, errors.Join(err, info.Close())
-	}
-	return r, nil
+	err = h.submit(name, c, uses, func() Status {
+		status, r := h.s.Context().Runtime().Driver().StreamIsCapturing(h.s.Handle())
+		captured = r == driver.Success && status != driver.CaptureNone
+		return h.api.Run(h.raw, c)
+	})
+	return captured, err
 }
 
 // submit calls cuSOLVER with the addresses of what is used.

@@ -140,6 +140,113 @@ func TestCaptureIsRefused(t *testing.T) {
 	near(b, diagonal(2, 3), a.is(b), 0, "the factor")
 }
 
+// What ran before can be captured. Each launch of the graph computes again, and Wait is about the last one.
+func TestCapture(t *testing.T) {
+	conform(t, func(t *testing.T, b bench) {
+		b.TB = t
+		a, x := placeAs[float64](b, diagonal(4, 9), false, 0, 0), placeAs[float64](b, diagonal(8, 18), false, 0, 0)
+		solve := func() (*cusolver.Result, error) {
+			r, err := cusolver.Cholesky(b.h, cublas.Lower, a.Matrix)
+			if err == nil {
+				_, err = cusolver.CholeskySolve(b.h, cublas.Lower, a.Matrix, x.Matrix)
+			}
+			return r, err
+		}
+		done(b)(solve())
+		var r *cusolver.Result
+		graph, err := b.s.Capture(func(*runtime.Stream) (err error) {
+			r, err = solve()
+			return err
+		})
+		require.NoError(t, err)
+		defer graph.Close()
+		run, err := graph.Instantiate()
+		require.NoError(t, err)
+		defer run.Close()
+		for i := range 4 {
+			host := []float64{4, 0, 0, 9}
+			if i == 2 {
+				host[3] = -9
+			}
+			require.NoError(t, runtime.Upload(bg, b.s, a.Ref.Slice(0, 4), host))
+			require.NoError(t, runtime.Upload(bg, b.s, x.Ref.Slice(0, 4), []float64{8, 0, 0, 18}))
+			require.NoError(t, run.Launch(b.s))
+			// What runs beside it has a result of its own.
+			done(b)(cusolver.Cholesky(b.h, cublas.Upper, placeAs[float64](b, diagonal(4, 9), false, 0, 0).Matrix))
+			for range 2 {
+				if i == 2 {
+					require.ErrorIs(t, r.Wait(bg), cusolver.ErrNotPositiveDefinite)
+					continue
+				}
+				require.NoError(t, r.Wait(bg))
+				near(b, diagonal(2, 2), x.is(b), 1e-12, "x")
+			}
+		}
+	})
+}
+
+// A triangle that is turned around gives the same factor, and leaves the other one as it is.
+func TestTurnedTriangles(t *testing.T) {
+	defer func(n int) { *cusolver.TurnedFrom = n }(*cusolver.TurnedFrom)
+	*cusolver.TurnedFrom = 1
+	conform(t, func(t *testing.T, b bench) {
+		b.TB = t
+		for seed := range uint64(8) {
+			r := rand.New(rand.NewPCG(seed, 4))
+			n := 1 + r.IntN(70)
+			l := part(random(r, n, n), func(i, j int) bool { return i >= j })
+			for i := range n {
+				l.Set(i, i, float64(n))
+			}
+			for _, fill := range []cublas.Fill{cublas.Lower, cublas.Upper} {
+				a := place[float64](b, r, times(l, l.T()))
+				was, want := a.was(), mat.Matrix(l)
+				if fill == cublas.Upper {
+					want = l.T()
+				}
+				done(b)(cusolver.Cholesky(b.h, fill, a.Matrix))
+				got := a.is(b)
+				in := func(i, j int) bool { return within(fill, i, j) }
+				out := func(i, j int) bool { return !in(i, j) }
+				near(b, want, part(got, in), 1e-9*float64(n), "the factor")
+				near(b, part(was, out), part(got, out), 0, "the other triangle")
+			}
+		}
+	})
+}
+
+// Calls that need no more than one before allocate nothing on the device. Concurrent ones have memory each.
+func TestMemoryIsKept(t *testing.T) {
+	b, _, _ := simulated(t)
+	r := rand.New(rand.NewPCG(3, 3))
+	call := func(n int) func() {
+		a := placeAs[float64](b, random(r, n, n/2), false, 0, 0)
+		s := upload(b, make([]float64, n))
+		return func() {
+			done(b)(cusolver.SVD(b.h, a.Matrix, cublas.Matrix[float64]{}, s, cublas.Matrix[float64]{}))
+			done(b)(cusolver.QR(b.h, a.Matrix, s))
+		}
+	}
+	large, small := call(40), call(9)
+	live := func() int { return int(b.s.Context().Stats().Refs) }
+	large()
+	kept := live()
+	for range 3 {
+		small()
+		large()
+		assert.Equal(t, kept, live())
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(small)
+	}
+	wg.Wait()
+	large()
+	require.NoError(t, b.h.Close())
+	assert.Less(t, live(), kept)
+	require.NoError(t, b.h.Close())
+}
+
 func TestHandleEnds(t *testing.T) {
 	b, _, lib := simulated(t)
 	factor := func(h *cusolver.Handle, b bench) error {

@@ -119,14 +119,14 @@ func columns[T cublas.Real](h *Handle, m cublas.Matrix[T], read bool) (byColumns
 		line.Rows, line.Cols, line.Stride = 1, m.Rows, m.Rows
 		return byColumns[T]{line.T(), m, false}, nil
 	}
-	ref, err := runtime.Alloc[T](h.s, m.Rows*m.Cols)
+	ref, err := copies[T](h).take(h.s, m.Rows*m.Cols)
 	if err != nil {
 		return byColumns[T]{}, err
 	}
 	turned := cublas.Dense(ref, m.Cols, m.Rows)
 	if read {
 		if err = turn(h, turned, m); err != nil {
-			ref.Close()
+			copies[T](h).put(ref)
 		}
 	}
 	return byColumns[T]{turned.T(), m, true}, err
@@ -140,10 +140,10 @@ func (c byColumns[T]) back(h *Handle) error {
 	return turn(h, c.original, c.Matrix.T())
 }
 
-// close frees a copy behind its work.
-func (c byColumns[T]) close() {
+// close gives a copy back, behind its work.
+func (c byColumns[T]) close(h *Handle) {
 	if c.copied {
-		c.Ref.Close()
+		copies[T](h).put(c.Ref)
 	}
 }
 

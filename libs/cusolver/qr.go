@@ -15,7 +15,7 @@ func QR[T cublas.Real](h *Handle, a cublas.Matrix[T], tau *runtime.Ref[T]) (*Res
 	if err != nil {
 		return nil, err
 	}
-	defer x.close()
+	defer x.close(h)
 	c := &Call{Routine: Geqrf, Type: typeOf[T](), M: int64(a.Rows), N: int64(a.Cols)}
 	r, err := h.run(c, bind(x.Matrix, runtime.InOut[T], &c.A), vector(tau, runtime.InOut[T], c))
 	if err != nil {
@@ -44,7 +44,7 @@ func ApplyQ[T cublas.Real](h *Handle, side cublas.Side, trans cublas.Operation, 
 	if err != nil {
 		return nil, err
 	}
-	defer q.close()
+	defer q.close(h)
 	n, m := stored(c)
 	call := &Call{Routine: Ormqr, Type: typeOf[T](), Side: side, Trans: trans, M: int64(m), N: int64(n), K: int64(k)}
 	if !transposed(c) { // the memory is c^T
@@ -74,12 +74,12 @@ func LeastSquares[T cublas.Real](h *Handle, blas *cublas.Handle, a, b cublas.Mat
 	if err != nil {
 		return nil, err
 	}
-	defer x.close()
-	tau, err := runtime.Alloc[T](h.s, a.Cols)
+	defer x.close(h)
+	tau, err := copies[T](h).take(h.s, a.Cols)
 	if err != nil {
 		return nil, err
 	}
-	defer tau.Close()
+	defer copies[T](h).put(tau)
 	r, err := QR(h, x.Matrix, tau)
 	if err != nil {
 		return nil, err

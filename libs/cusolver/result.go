@@ -19,17 +19,20 @@ var (
 
 // Result tells how a call went, once the device has run it. One that nobody waits for is left to the
 // garbage collector.
+//
+// The Result of a call that was captured is about the last launch of the graph: each Wait asks again.
 type Result struct {
-	s     *runtime.Stream
+	h     *Handle
 	mu    sync.Mutex
-	waits []wait // nothing is left after Wait
+	waits []wait // nothing is left after Wait, unless it was captured
 	err   error
 }
 
 // wait is a routine whose end is not known.
 type wait struct {
-	routine Routine
-	info    *runtime.Ref[int32]
+	routine  Routine
+	info     *runtime.Ref[int32]
+	captured bool // a graph writes info
 }
 
 // unless is r, if there is no error.
@@ -52,21 +55,24 @@ func (r *Result) Wait(ctx context.Context) error {
 	r.mu.Unlock()
 	var found []error
 	for _, w := range waits {
-		info, err := runtime.DownloadNew(ctx, r.s, w.info)
+		info, err := runtime.DownloadNew(ctx, r.h.s, w.info)
 		if err != nil {
 			return r.after(err)
 		}
 		found = append(found, w.routine.failure(info[0]))
 	}
-	if len(waits) == 0 {
+	switch {
+	case len(waits) == 0:
 		return known
+	case waits[0].captured:
+		return errors.Join(found...)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.waits) > 0 {
 		r.waits, r.err = nil, errors.Join(found...)
 		for _, w := range waits {
-			r.err = errors.Join(r.err, w.info.Close())
+			r.err = errors.Join(r.err, r.h.infos.put(w.info))
 		}
 	}
 	return r.err

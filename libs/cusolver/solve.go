@@ -1,6 +1,8 @@
 package cusolver
 
 import (
+	"math"
+
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -13,8 +15,28 @@ func Cholesky[T cublas.Real](h *Handle, fill cublas.Fill, a cublas.Matrix[T]) (*
 		return new(Result).unless(err)
 	}
 	c := &Call{Routine: Potrf, Type: typeOf[T](), Fill: memoryFill(fill, a), N: int64(a.Rows)}
-	return h.run(c, bind(a, runtime.InOut[T], &c.A))
+	if c.Fill == cublas.Lower || a.Rows < turnedFrom {
+		return h.run(c, bind(a, runtime.InOut[T], &c.A))
+	}
+	if transposed(a) {
+		a = a.T()
+	}
+	x, err := columns(h, a, true)
+	if err != nil {
+		return nil, err
+	}
+	defer x.close(h)
+	c.Fill = cublas.Lower
+	r, err := h.run(c, bind(x.Matrix, runtime.InOut[T], &c.A))
+	if err != nil {
+		return nil, err
+	}
+	return r.unless(x.back(h))
 }
+
+// turnedFrom is the number of rows from which the matrix is turned around where its triangle is the upper one of memory by
+// columns: cuSOLVER is faster with the lower one.
+var turnedFrom = math.MaxInt
 
 // CholeskySolve solves a*x = b with the factor of a that [Cholesky] made, and puts x in the place of b. b is turned around and
 // back, if it is no transposed view and not one column without gaps.
@@ -63,7 +85,7 @@ func solve[T cublas.Real](h *Handle, c *Call, a, b cublas.Matrix[T], err error, 
 	if err != nil {
 		return nil, err
 	}
-	defer x.close()
+	defer x.close(h)
 	c.Type, c.N, c.K = typeOf[T](), int64(a.Rows), int64(b.Cols)
 	r, err := h.run(c, append(uses, bind(x.Matrix, runtime.InOut[T], &c.B))...)
 	if err != nil {

@@ -36,7 +36,7 @@ func SVD[T cublas.Real](h *Handle, a, u cublas.Matrix[T], s *runtime.Ref[T], vt 
 	if err != nil {
 		return nil, err
 	}
-	defer x.close()
+	defer x.close(h)
 	uses := []use{bind(x.Matrix, runtime.InOut[T], &c.A), vector(s, runtime.InOut[T], c)}
 	c.U.LD, c.VT.LD = c.M, c.N // of what is not computed
 	var outputs []byColumns[T]
@@ -51,7 +51,7 @@ func SVD[T cublas.Real](h *Handle, a, u cublas.Matrix[T], s *runtime.Ref[T], vt 
 		if err != nil {
 			return nil, err
 		}
-		defer out.close()
+		defer out.close(h)
 		outputs, uses = append(outputs, out), append(uses, bind(out.Matrix, runtime.InOut[T], o.to))
 	}
 	r, err := h.run(c, uses...)

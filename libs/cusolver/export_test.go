@@ -1,0 +1,4 @@
+package cusolver
+
+// TurnedFrom is turnedFrom for tests.
+var TurnedFrom = &turnedFrom
