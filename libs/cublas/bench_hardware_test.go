@@ -30,7 +30,8 @@ var inC = sync.OnceValues(func() (map[string][2]float64, error) {
 
 // BenchmarkHardware is what a call costs on the host (small) and how long the device computes, beside C. device-ns/op is the
 // time between two events around the calls, so that it has no wait in it. Of small there is also what a call costs
-// within one Submit, without what runtime does for each.
+// within one Submit, without what runtime does for each. What that is are submit, a Submit of nothing, and nothing, which
+// makes the context current.
 func BenchmarkHardware(b *testing.B) {
 	bench := on(b, hardware.Open(b), real(b), cublas.Options{})
 	h, s := bench.h, bench.s
@@ -120,6 +121,20 @@ func BenchmarkHardware(b *testing.B) {
 		b.ReportAllocs()
 		benchmarkDirect(b, bench, f32)
 	})
+	for name, call := range map[string]func() error{
+		"nothing": func() error { return s.Context().Do(func() error { return nil }) },
+		"submit": func() error {
+			return s.Submit("nothing", func(driver.Stream, []driver.DevicePtr) error { return nil },
+				runtime.In(f32[0]), runtime.In(f32[1]), runtime.InOut(f32[2]))
+		},
+	} {
+		b.Run("call="+name+"/impl=go", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				require.NoError(b, call())
+			}
+		})
+	}
 }
 
 // skip says why: a benchmark that is skipped prints nothing of its own.
