@@ -119,7 +119,7 @@ func transposed[T Stored](all []Matrix[T]) []Matrix[T] {
 func addresses[T Stored](to []driver.DevicePtr, uses []runtime.Arg, name string, all []Matrix[T], use func(*runtime.Ref[T]) runtime.Arg) ([]runtime.Arg, error) {
 	first := all[0]
 	for i, m := range all {
-		if err := m.check(name); err != nil {
+		if err := m.Check(name); err != nil {
 			return nil, err
 		}
 		if m.Rows != first.Rows || m.Cols != first.Cols || m.Stride != first.Stride || m.transposed != first.transposed {

@@ -36,7 +36,7 @@ type Product[T Stored, D Element] struct {
 func Matmul[T Stored, D Element](h *Handle, p Product[T, D]) error {
 	in, size := typeOf[T]()
 	out, outSize := typeOf[D]()
-	for _, err := range []error{p.A.check("A"), p.B.check("B"), p.D.check("D"), p.check(h, in)} {
+	for _, err := range []error{p.A.Check("A"), p.B.Check("B"), p.D.Check("D"), p.check(h, in)} {
 		if err != nil {
 			return err
 		}

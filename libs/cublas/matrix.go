@@ -60,10 +60,13 @@ func (m Matrix[T]) op() Operation {
 	return NoTranspose
 }
 
-// check is why the view cannot be used, or nil. name is for the error.
-func (m Matrix[T]) check(name string) error { return m.checkBatch(name, 1, 0) }
+// Transposed tells whether the memory has the columns of m one after the other, and not its rows.
+func (m Matrix[T]) Transposed() bool { return m.transposed }
 
-// checkBatch is check for count matrices that are step elements apart.
+// Check returns why the view cannot be used: an error of kind driver.ErrInvalidArgument, or nil. name is for the error.
+func (m Matrix[T]) Check(name string) error { return m.checkBatch(name, 1, 0) }
+
+// checkBatch is Check for count matrices that are step elements apart.
 func (m Matrix[T]) checkBatch(name string, count, step int) error {
 	rows, cols := m.stored()
 	switch {

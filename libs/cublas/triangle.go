@@ -11,7 +11,7 @@ func Syrk[T Real](h *Handle, fill Fill, alpha float64, a Matrix[T], beta float64
 	if c.transposed { // the result is symmetric: only the triangle is another one
 		return Syrk(h, 1-fill, alpha, a, beta, c.T())
 	}
-	for _, err := range []error{triangle(fill, NonUnit), a.check("a"), c.check("c")} {
+	for _, err := range []error{triangle(fill, NonUnit), a.Check("a"), c.Check("c")} {
 		if err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func Trsm[T Real](h *Handle, side Side, fill Fill, diag Diag, alpha float64, a, 
 	if b.transposed {
 		return Trsm(h, 1-side, 1-fill, diag, alpha, a.T(), b.T())
 	}
-	for _, err := range []error{triangle(fill, diag), a.check("a"), b.check("b")} {
+	for _, err := range []error{triangle(fill, diag), a.Check("a"), b.Check("b")} {
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 
 // Gemv computes y = alpha*a*x + beta*y. With beta 0 y is not read.
 func Gemv[T Real](h *Handle, alpha float64, a Matrix[T], x Vector[T], beta float64, y Vector[T]) error {
-	for _, err := range []error{a.check("a"), x.check("x"), y.check("y")} {
+	for _, err := range []error{a.Check("a"), x.check("x"), y.check("y")} {
 		if err != nil {
 			return err
 		}

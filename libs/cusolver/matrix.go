@@ -1,7 +1,6 @@
 package cusolver
 
 import (
-	"math"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/libs/cublas"
@@ -9,15 +8,9 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// transposed tells whether m is a transposed view, by where its second row begins.
-func transposed[T cublas.Real](m cublas.Matrix[T]) bool {
-	m.Offset, m.Rows, m.Cols, m.Stride = 0, 1, 1, 2
-	return m.Slice(1, 1, 0, 0).Offset == 1
-}
-
 // stored are the rows and columns of the memory.
 func stored[T cublas.Real](m cublas.Matrix[T]) (rows, cols int) {
-	if transposed(m) {
+	if m.Transposed() {
 		return m.Cols, m.Rows
 	}
 	return m.Rows, m.Cols
@@ -29,31 +22,9 @@ func span[T cublas.Real](m cublas.Matrix[T]) int {
 	return (rows-1)*m.Stride + cols
 }
 
-// check is why the view cannot be used, or nil. name is for the error.
-func check[T cublas.Real](name string, m cublas.Matrix[T]) error {
-	rows, cols := stored(m)
-	switch {
-	case m.Ref == nil:
-		return wrong("%s has no memory: Ref is nil", name)
-	case m.Rows < 0 || m.Cols < 0 || max(m.Rows, m.Cols, m.Stride) > math.MaxInt32:
-		return wrong("%s has %d rows, %d columns and a stride of %d: want each from 0 to %d, and a Slice within its matrix", name, m.Rows, m.Cols, m.Stride, math.MaxInt32)
-	case rows > 1 && m.Stride < cols:
-		return wrong("%s has a stride of %d: want at least %d, the length of a row in memory", name, m.Stride, cols)
-	case m.Offset < 0:
-		return wrong("%s begins at element %d: want none below 0", name, m.Offset)
-	case rows == 0 || cols == 0:
-		return nil
-	}
-	if n := m.Ref.Len(); m.Offset > n || span(m) > n-m.Offset {
-		return wrong("%s is too large for its memory: %d x %d with a stride of %d behind element %d needs more than the %d elements of the Ref",
-			name, m.Rows, m.Cols, m.Stride, m.Offset, n)
-	}
-	return nil
-}
-
-// square is check for a matrix with as many rows as columns.
+// square is Check for a matrix with as many rows as columns.
 func square[T cublas.Real](name string, m cublas.Matrix[T]) error {
-	if err := check(name, m); err != nil || m.Rows == m.Cols {
+	if err := m.Check(name); err != nil || m.Rows == m.Cols {
 		return err
 	}
 	return wrong("%s is %d x %d: want n x n", name, m.Rows, m.Cols)
@@ -112,7 +83,7 @@ func columns[T cublas.Real](h *Handle, m cublas.Matrix[T], read bool) (byColumns
 	switch {
 	case h == nil || h.s == nil:
 		return byColumns[T]{}, wrong("no handle: see cusolver.New")
-	case transposed(m):
+	case m.Transposed():
 		return byColumns[T]{m, m, false}, nil
 	case m.Cols == 1 && m.Stride == 1: // one column without gaps
 		line := m

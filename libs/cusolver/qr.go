@@ -8,7 +8,7 @@ import (
 // QR factors a = Q*R. R takes the place of the upper triangle of a, with its diagonal. Q stays as reflectors: below the diagonal,
 // and in tau, which has at least as many elements as the diagonal. a is turned around and back, if it is no transposed view.
 func QR[T cublas.Real](h *Handle, a cublas.Matrix[T], tau *runtime.Ref[T]) (*Result, error) {
-	if err := first(check("a", a), room("tau", tau, min(a.Rows, a.Cols))); err != nil || a.Rows == 0 || a.Cols == 0 {
+	if err := first(a.Check("a"), room("tau", tau, min(a.Rows, a.Cols))); err != nil || a.Rows == 0 || a.Cols == 0 {
 		return new(Result).unless(err)
 	}
 	x, err := columns(h, a, true)
@@ -31,7 +31,7 @@ func ApplyQ[T cublas.Real](h *Handle, side cublas.Side, trans cublas.Operation, 
 		return nil, wrong("side %d, operation %d: want Left or Right, NoTranspose or Transpose", side, trans)
 	}
 	k := min(a.Rows, a.Cols)
-	if err := first(check("a", a), check("c", c), room("tau", tau, k)); err != nil {
+	if err := first(a.Check("a"), c.Check("c"), room("tau", tau, k)); err != nil {
 		return nil, err
 	}
 	if order := map[cublas.Side]int{cublas.Left: c.Rows, cublas.Right: c.Cols}[side]; order != a.Rows {
@@ -47,7 +47,7 @@ func ApplyQ[T cublas.Real](h *Handle, side cublas.Side, trans cublas.Operation, 
 	defer q.close(h)
 	n, m := stored(c)
 	call := &Call{Routine: Ormqr, Type: typeOf[T](), Side: side, Trans: trans, M: int64(m), N: int64(n), K: int64(k)}
-	if !transposed(c) { // the memory is c^T
+	if !c.Transposed() { // the memory is c^T
 		call.Side, call.Trans = 1-side, 1-trans
 	}
 	return h.run(call, bind(q.Matrix, runtime.In[T], &call.A), vector(tau, runtime.In[T], call), bind(c, runtime.InOut[T], &call.B))
@@ -59,7 +59,7 @@ func ApplyQ[T cublas.Real](h *Handle, side cublas.Side, trans cublas.Operation, 
 // It computes QR, Q^T*b and the solution of R*x = Q^T*b, with a handle of cuBLAS of the same context. What a holds afterwards is
 // undefined. Columns of a that depend on each other give infinities or large numbers.
 func LeastSquares[T cublas.Real](h *Handle, blas *cublas.Handle, a, b cublas.Matrix[T]) (*Result, error) {
-	if err := first(check("a", a), check("b", b)); err != nil {
+	if err := first(a.Check("a"), b.Check("b")); err != nil {
 		return nil, err
 	}
 	switch {

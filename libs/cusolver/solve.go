@@ -18,7 +18,7 @@ func Cholesky[T cublas.Real](h *Handle, fill cublas.Fill, a cublas.Matrix[T]) (*
 	if c.Fill == cublas.Lower || a.Rows < turnedFrom {
 		return h.run(c, bind(a, runtime.InOut[T], &c.A))
 	}
-	if transposed(a) {
+	if a.Transposed() {
 		a = a.T()
 	}
 	x, err := columns(h, a, true)
@@ -52,7 +52,7 @@ func CholeskySolve[T cublas.Real](h *Handle, fill cublas.Fill, a, b cublas.Matri
 // exchanged, and L has the ones. pivots has at least as many elements as the diagonal of a. Wait returns ErrSingular with the
 // place of a 0 on the diagonal.
 func LU[T cublas.Real](h *Handle, a cublas.Matrix[T], pivots *runtime.Ref[int64]) (*Result, error) {
-	if err := first(check("a", a), room("pivots", pivots, min(a.Rows, a.Cols))); err != nil || a.Rows == 0 || a.Cols == 0 {
+	if err := first(a.Check("a"), room("pivots", pivots, min(a.Rows, a.Cols))); err != nil || a.Rows == 0 || a.Cols == 0 {
 		return new(Result).unless(err)
 	}
 	n, m := stored(a)
@@ -64,7 +64,7 @@ func LU[T cublas.Real](h *Handle, a cublas.Matrix[T], pivots *runtime.Ref[int64]
 // transposed view and not one column without gaps. An a with a 0 on its diagonal gives infinities.
 func LUSolve[T cublas.Real](h *Handle, a cublas.Matrix[T], pivots *runtime.Ref[int64], b cublas.Matrix[T]) (*Result, error) {
 	c := &Call{Routine: Getrs, Trans: cublas.Transpose}
-	if transposed(a) {
+	if a.Transposed() {
 		c.Trans = cublas.NoTranspose
 	}
 	return solve(h, c, a, b, room("pivots", pivots, a.Rows), bind(a, runtime.In[T], &c.A), vector(pivots, runtime.In[int64], c))
@@ -72,7 +72,7 @@ func LUSolve[T cublas.Real](h *Handle, a cublas.Matrix[T], pivots *runtime.Ref[i
 
 // solve runs a call with a factor of a and with b, which x replaces.
 func solve[T cublas.Real](h *Handle, c *Call, a, b cublas.Matrix[T], err error, uses ...use) (*Result, error) {
-	if err := first(err, square("a", a), check("b", b)); err != nil {
+	if err := first(err, square("a", a), b.Check("b")); err != nil {
 		return nil, err
 	}
 	if a.Rows != b.Rows {
@@ -96,7 +96,7 @@ func solve[T cublas.Real](h *Handle, c *Call, a, b cublas.Matrix[T], err error, 
 
 // memoryFill is the triangle of the memory, read by columns.
 func memoryFill[T cublas.Real](fill cublas.Fill, a cublas.Matrix[T]) cublas.Fill {
-	if transposed(a) {
+	if a.Transposed() {
 		return fill
 	}
 	return 1 - fill

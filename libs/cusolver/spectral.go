@@ -25,10 +25,10 @@ func SVD[T cublas.Real](h *Handle, a, u cublas.Matrix[T], s *runtime.Ref[T], vt 
 	k := min(a.Rows, a.Cols)
 	jobU, errU := job("u", u, a.Rows, k, false)
 	jobVT, errVT := job("vt", vt, a.Cols, k, true)
-	if err := first(check("a", a), room("s", s, k), errU, errVT); err != nil || k == 0 {
+	if err := first(a.Check("a"), room("s", s, k), errU, errVT); err != nil || k == 0 {
 		return new(Result).unless(err)
 	}
-	if a.Rows < a.Cols || a.Rows == a.Cols && !transposed(a) { // cuSOLVER takes no wide matrix, and the memory by rows is a^T
+	if a.Rows < a.Cols || a.Rows == a.Cols && !a.Transposed() { // cuSOLVER takes no wide matrix, and the memory by rows is a^T
 		a, u, vt, jobU, jobVT = a.T(), vt.T(), u.T(), jobVT, jobU
 	}
 	c := &Call{Routine: Gesvd, Type: typeOf[T](), JobU: jobU, JobVT: jobVT, M: int64(a.Rows), N: int64(a.Cols)}
@@ -76,7 +76,7 @@ func job[T cublas.Real](name string, m cublas.Matrix[T], order, k int, byRows bo
 	case length != order || count != k && count != order:
 		return None, wrong("%s is %d x %d: want the length of a side of a, %d, for each of %d or of %d vectors", name, m.Rows, m.Cols, order, k, order)
 	case count == k:
-		return Thin, check(name, m)
+		return Thin, m.Check(name)
 	}
-	return All, check(name, m)
+	return All, m.Check(name)
 }
