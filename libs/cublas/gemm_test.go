@@ -304,6 +304,7 @@ func TestWrongShapes(t *testing.T) {
 		"want a of 3 x 3":                   cublas.Trsm(b.h, cublas.Left, cublas.Lower, cublas.Unit, 1, m(2, 2), m(3, 2)),
 		"want Left or Right":                cublas.Trsm(b.h, 5, cublas.Lower, cublas.Unit, 1, m(2, 2), m(2, 2)),
 		"want 4, one for each":              cublas.Matmul(b.h, cublas.Product[float32, float32]{A: m(1, 1), B: m(1, 4), D: m(1, 4), Bias: ref.Slice(0, 3)}),
+		"is not a multiple of 16":           cublas.Matmul(b.h, cublas.Product[float32, float32]{A: m(1, 1), B: m(1, 4), D: m(1, 4), Bias: ref.Slice(1, 5)}),
 		"D is a transposed view":            cublas.Matmul(b.h, cublas.Product[float32, float32]{A: m(1, 1), B: m(1, 1), D: m(1, 1).T()}),
 		"want None, ReLU or GELU":           cublas.Matmul(b.h, cublas.Product[float32, float32]{A: m(1, 1), B: m(1, 1), D: m(1, 1), Activation: 9}),
 		"scales are for operands of 8 bits": cublas.Matmul(b.h, cublas.Product[float32, float32]{A: m(1, 1), B: m(1, 1), D: m(1, 1), ScaleA: ref}),

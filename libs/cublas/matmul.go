@@ -21,7 +21,7 @@ type Product[T Stored, D Element] struct {
 	Alpha, Beta float64
 	A, B        Matrix[T]
 	D           Matrix[D]
-	Bias        *runtime.Ref[D] // as many elements as D has columns, or nil
+	Bias        *runtime.Ref[D] // as many elements as D has columns, from a multiple of 16 bytes on, or nil
 	Activation  Activation
 	// ScaleA and ScaleB are one float32 each that A and B of 8 bits are multiplied by, or nil.
 	ScaleA, ScaleB *runtime.Ref[float32]
@@ -31,7 +31,7 @@ type Product[T Stored, D Element] struct {
 // first product of a shape, and kept by the handle.
 //
 // Types of 8 bits need compute capability 8.9 and cuBLAS 11.8. They have A by rows and B as the
-// transposed view of a matrix by rows. All sides are multiples of 16, and D has two or four bytes. What the device
+// transposed view of a matrix by rows. All sides, strides and offsets are multiples of 16, and D has two or four bytes. What the device
 // or the shape does not have is an error of kind driver.ErrUnsupported.
 func Matmul[T Stored, D Element](h *Handle, p Product[T, D]) error {
 	in, size := typeOf[T]()
@@ -99,6 +99,8 @@ func (p Product[T, D]) check(h *Handle, in DataType) error {
 		return wrong("activation %d: want None, ReLU or GELU", p.Activation)
 	case p.Bias != nil && p.Bias.Len() < p.D.Cols:
 		return wrong("the bias has %d elements: want %d, one for each column of D", p.Bias.Len(), p.D.Cols)
+	case p.Bias != nil && biasAlignment(p.Bias) < 16:
+		return wrong("the bias begins at an address that is not a multiple of 16, which kernels of cuBLASLt need: want the beginning of an allocation, or a Slice from a multiple of 16 bytes on")
 	case !float8 && (p.ScaleA != nil || p.ScaleB != nil):
 		return wrong("scales are for operands of 8 bits")
 	case p.ScaleA != nil && p.ScaleA.Len() < 1 || p.ScaleB != nil && p.ScaleB.Len() < 1:
@@ -118,6 +120,12 @@ func (p Product[T, D]) check(h *Handle, in DataType) error {
 		return driver.Errorf(driver.ErrUnsupported, "fp8 needs compute capability 8.9, found %v", c)
 	}
 	return nil
+}
+
+// biasAlignment is the alignment of a bias. cuBLASLt does not ask for it, and some of its kernels fault below 16.
+func biasAlignment[T Element](bias *runtime.Ref[T]) uint32 {
+	at, _ := bias.Access() // what is wrong with it Submit says
+	return alignment(at, 1)
 }
 
 // alignment is the largest power of two up to 256 that divides an address, at least the size of an element.
