@@ -139,6 +139,29 @@ func (r *Ref[T]) Slice(i, j int) *Ref[T] {
 	return v
 }
 
+// Cast is a view of the same memory as elements of another type, as many as fit without a rest. It is an error of kind
+// driver.ErrInvalidArgument if there is a rest, or if the memory does not begin where a T can. Close does nothing, as that of any view.
+func Cast[T, From any](r *Ref[From]) (*Ref[T], error) {
+	size, err := SizeOf[T](1)
+	if err != nil {
+		return nil, err
+	}
+	var from From
+	var to T
+	v := new(Ref[T])
+	v.core.slice(r.Core(), 0, r.Len(), uint64(unsafe.Sizeof(from)))
+	switch c := &v.core; {
+	case c.handle == nil: // there is none, or it is out of bounds
+		return nil, c.refusal()
+	case c.bytes%size != 0:
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "cast: %d bytes are no multiple of the %d of an element", c.bytes, size)
+	case uint64(c.ptr)%uint64(unsafe.Alignof(to)) != 0:
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "cast: %#x is no multiple of the %d that an element needs", uint64(c.ptr), unsafe.Alignof(to))
+	}
+	v.core.n = int(v.core.bytes / size)
+	return v, nil
+}
+
 // Retain makes another reference to the same elements, which has to be closed as well. That
 // of a Ref that is closed is closed.
 func (r *Ref[T]) Retain() *Ref[T] {

@@ -100,6 +100,42 @@ func TestRefsWithoutMemory(t *testing.T) {
 	assert.NoError(t, err)
 }
 
+// The same memory as elements of another type.
+func TestCast(t *testing.T) {
+	m := newMachine(t, drivertest.Config{})
+	s := m.stream(t)
+	r := alloc(t, m, s, 10)
+	v, err := refs.Cast[complex64](r.Slice(2, 8))
+	require.NoError(t, err)
+	assert.Equal(t, 3, v.Len())
+	assert.Equal(t, r.Core().Ptr()+8, v.Core().Ptr())
+	assert.Equal(t, v.Core().Ptr()+16, v.Slice(2, 3).Core().Ptr())
+	require.NoError(t, v.Close()) // does nothing
+	back, err := refs.Cast[uint32](v)
+	require.NoError(t, err)
+	assert.Equal(t, 6, back.Len())
+
+	_, err = refs.Cast[uint64](r.Slice(0, 3))
+	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+	assert.ErrorContains(t, err, "12 bytes are no multiple of the 8 of an element")
+	_, err = refs.Cast[uint64](r.Slice(1, 3))
+	assert.ErrorContains(t, err, "is no multiple of the 8 that an element needs")
+	_, err = refs.Cast[*int](r)
+	assert.ErrorContains(t, err, "holds pointers")
+	_, err = refs.Cast[struct{}](r)
+	assert.ErrorContains(t, err, "has no size")
+	for says, wrong := range map[string]*refs.Ref[uint32]{"never allocated": nil, "slice [3:11] of a Ref of 10 elements": r.Slice(3, 11)} {
+		_, err := refs.Cast[complex64](wrong)
+		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+		assert.ErrorContains(t, err, says)
+	}
+	require.NoError(t, r.Close())
+	_, err = v.Access()
+	assert.ErrorIs(t, err, driver.ErrClosed)
+	_, err = refs.Cast[complex64](r)
+	assert.NoError(t, err)
+}
+
 func TestViews(t *testing.T) {
 	m := newMachine(t, drivertest.Config{})
 	s := m.stream(t)
