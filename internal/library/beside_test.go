@@ -22,19 +22,21 @@ func TestWhatCUSOLVERAsksFor(t *testing.T) {
 		return path
 	}
 	wheel := file("nvidia/cusolver/lib/libcusolver.so.11")
-	assert.Empty(t, besideCUSOLVER(wheel))
+	assert.Empty(t, CUSOLVER.Before(wheel))
 	jitlink, sparse := file("nvidia/nvjitlink/lib/libnvJitLink.so.12"), file("nvidia/cusparse/lib/libcusparse.so.12")
 	blas, lt := file("nvidia/cublas/lib/libcublas.so.12"), file("nvidia/cublas/lib/libcublasLt.so.12")
-	assert.Equal(t, []string{jitlink, sparse, lt, blas}, besideCUSOLVER(wheel))
+	assert.Equal(t, []string{jitlink, sparse, lt, blas}, CUSOLVER.Before(wheel))
+
+	fft := file("nvidia/cufft/lib/libcufft.so.12")
+	assert.Equal(t, []string{jitlink}, CUFFT.Before(fft))
 
 	toolkit := file("cuda/lib64/libcusolver.so.12")
 	sparse, blas, lt = file("cuda/lib64/libcusparse.so.12"), file("cuda/lib64/libcublas.so.13"), file("cuda/lib64/libcublasLt.so.13")
 	file("cuda/lib64/libcublasLt.so.12")
-	assert.Equal(t, []string{sparse, lt, blas}, besideCUSOLVER(toolkit), "the newest, and what is not there is left out")
+	assert.Equal(t, []string{sparse, lt, blas}, CUSOLVER.Before(toolkit), "the newest, and what is not there is left out")
 
 	t.Chdir(filepath.Dir(toolkit))
 	for _, none := range []string{"libcusolver.so.12", filepath.Join(site, "libcusolver.so.12")} {
-		assert.Empty(t, besideCUSOLVER(none), none)
+		assert.Empty(t, CUSOLVER.Before(none), none)
 	}
-	assert.NotNil(t, CUSOLVER.Before)
 }

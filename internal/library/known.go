@@ -51,6 +51,7 @@ var CUFFT = Description{
 	Without:  onCPU,
 	Install:  "CUDA toolkit 11.0 or newer, the package libcufft of NVIDIA's repositories, or pip install nvidia-cufft",
 	Variable: "PURECUDA_CUFFT_PATH",
+	Before:   func(candidate string) []string { return beside(candidate, nvJitLink) },
 	Property: "cufftGetProperty",
 	CUDA:     major(1),
 	Linux:    Names{Files: sonames("libcufft.so", "12", "11", "10"), Wheels: wheels("cufft")},
@@ -77,7 +78,7 @@ var CUSOLVER = Description{
 	Without:  onCPU,
 	Install:  "CUDA toolkit 11.1 or newer, the package libcusolver of NVIDIA's repositories, or pip install nvidia-cusolver",
 	Variable: "PURECUDA_CUSOLVER_PATH",
-	Before:   besideCUSOLVER,
+	Before:   func(candidate string) []string { return beside(candidate, nvJitLink, cuSPARSE, CUBLASLt, CUBLAS) },
 	Property: "cusolverGetProperty",
 	CUDA: func(v Version) int {
 		if v[0] >= 12 {
