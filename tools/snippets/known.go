@@ -51,6 +51,7 @@ var preambles = map[string]string{
 	"internal/ptx/exec/doc.go":             "var src []byte; var params []byte; var memory exec.Memory; func place([]exec.Global) []uint64",
 	"libs/cublas/cublastest/cublastest.go": "var stream *runtime.Stream",
 	"libs/cublas/doc.go":                   "func multiplyOnTheCPU() error; var stream *runtime.Stream; var a, b, c *runtime.Ref[float32]; var m, n, k int",
+	"libs/cufft/doc.go":                    "var signal *runtime.Ref[float32]; var spectrum *runtime.Ref[complex64]; var batch int",
 	"libs/nccl/doc.go":                     "func addOnTheHost() error; var streams []*runtime.Stream; var gradients []*runtime.Ref[float32]",
 	"libs/nccl/nccltest/nccltest.go":       "var streams []*runtime.Stream",
 	"internal/wait/doc.go":                 "var binding *driver.Binding; var handle driver.Stream",

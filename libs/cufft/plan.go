@@ -1,0 +1,158 @@
+package cufft
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// plan is a plan of cuFFT with its work area. The cache has one reference to it, and each call that goes on: the
+// last one closes it.
+type plan struct {
+	refs, used int // under the lock of the cache
+
+	once    sync.Once
+	err     error // why it could not be made
+	library *runtime.LibraryHandle
+	area    *runtime.Ref[byte]
+
+	mu  sync.Mutex // held over each call of cuFFT
+	raw RawPlan
+}
+
+// make makes it, once. Others who need it wait.
+func (p *plan) make(api API, s *runtime.Stream, d *Description) error {
+	p.once.Do(func() { p.err = p.open(api, s, d) })
+	return p.err
+}
+
+func (p *plan) open(api API, s *runtime.Stream, d *Description) (err error) {
+	const name = "cufftMakePlanMany64"
+	var raw RawPlan // what destroys must not refer to p
+	var bytes uint64
+	p.library, err = s.Context().NewLibraryHandle(name, func() (func() error, error) {
+		var status Status
+		if raw, bytes, status = api.Plan(d); status != StatusSuccess {
+			return nil, failed(api, name, status)
+		}
+		return func() error { return failed(api, "cufftDestroy", api.Destroy(raw)) }, nil
+	})
+	if err != nil {
+		return err
+	}
+	p.raw = raw
+	// Even without need of an area: so that a capture refuses each new plan, and not some.
+	if p.area, err = runtime.Alloc[byte](s, int(bytes)); err != nil {
+		return errors.Join(fmt.Errorf("the work area of a new plan, see Handle.Prepare: %w", err), p.close())
+	}
+	err = s.Submit("cufftSetStream", func(stream driver.Stream, at []driver.DevicePtr) error {
+		if bytes == 0 {
+			at[0] = 0
+		}
+		return failed(api, "cufftSetStream", api.SetStream(raw, stream, at[0]))
+	}, runtime.InOut(p.area), p.library.Arg())
+	if err != nil {
+		return errors.Join(err, p.close())
+	}
+	return nil
+}
+
+// close waits for the work of the plan and frees it.
+func (p *plan) close() error { return errors.Join(p.library.Close(), p.area.Close()) }
+
+// plans are those that a handle keeps. Nothing that can block happens under the lock.
+type plans struct {
+	limit int
+
+	mu     sync.Mutex
+	known  map[Description]*plan
+	clock  int // which counts the calls
+	closed bool
+	err    error // of closing plans, for Close
+}
+
+// take is the plan of a description, which is given back. It may have to be made.
+func (c *plans) take(d *Description) (*plan, error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, driver.Errorf(driver.ErrClosed, "the handle of cuFFT was closed before")
+	}
+	p := c.known[*d]
+	var old *plan
+	if p == nil {
+		if len(c.known) >= c.limit {
+			old = c.forgetOldest()
+		}
+		p = &plan{refs: 1}
+		c.known[*d] = p
+	}
+	c.clock++
+	p.refs++
+	p.used = c.clock
+	c.mu.Unlock()
+	c.give(old)
+	return p, nil
+}
+
+// forgetOldest removes the plan that was not used for the longest time. The lock is held.
+func (c *plans) forgetOldest() (old *plan) {
+	var of Description
+	for d, p := range c.known {
+		if old == nil || p.used < old.used {
+			of, old = d, p
+		}
+	}
+	delete(c.known, of)
+	return old
+}
+
+// give ends a reference to a plan. The last one closes the plan, which waits for its work.
+func (c *plans) give(p *plan) {
+	if p == nil {
+		return
+	}
+	c.mu.Lock()
+	p.refs--
+	last := p.refs == 0
+	c.mu.Unlock()
+	if !last {
+		return
+	}
+	err := p.close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = errors.Join(c.err, err)
+}
+
+// forget removes a plan that could not be made.
+func (c *plans) forget(d *Description, p *plan) {
+	c.mu.Lock()
+	known := c.known[*d] == p
+	if known {
+		delete(c.known, *d)
+	}
+	c.mu.Unlock()
+	if known {
+		c.give(p)
+	}
+}
+
+// close gives all plans back, and returns what went wrong when plans were closed.
+func (c *plans) close() error {
+	c.mu.Lock()
+	known := c.known
+	c.known, c.closed = nil, true
+	c.mu.Unlock()
+	for _, p := range known {
+		c.give(p)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.err
+	c.err = nil
+	return err
+}
