@@ -48,7 +48,7 @@ var groups = []group{
 	{"cluster/cmd/purecuda-cluster", "cluster", []string{"./cmd/purecuda-cluster"}, true},
 	{"contrib/prometheus", "contrib/prometheus", []string{"."}, false},
 	{"contrib/otel", "contrib/otel", []string{"."}, false},
-	{"libs", "libs", []string{"./cublas", "./cublas/cublastest", "./cublas/gonumblas", "./cufft", "./cufft/cuffttest", "./cusolver", "./cusolver/cusolvertest", "./nccl", "./nccl/nccltest"}, false},
+	{"libs", "libs", []string{"./cublas", "./cublas/cublastest", "./cublas/gonumblas", "./cufft", "./cufft/cuffttest", "./curand", "./curand/curandtest", "./cusolver", "./cusolver/cusolvertest", "./nccl", "./nccl/nccltest"}, false},
 }
 
 // platforms are those that differ in what is linked.
