@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,83 +16,132 @@ import (
 	"github.com/purecuda/purecuda/cluster/embedded"
 )
 
-// BenchmarkPieces compares pieces of a function that does nothing with a plain loop over JetStream: publish 64 bytes, fetch in
-// batches, publish 64 bytes, acknowledge, consume. Both have two workers.
+// sides are a function of a cluster that does nothing, and a plain loop over JetStream: publish 64 bytes, fetch in batches, publish 64
+// bytes, acknowledge, consume. Both have two workers with 16 slots. Each side does n pieces.
+var sides = []struct {
+	name string
+	open func(b *testing.B) (pieces func(n int))
+}{{"cluster", scatterPieces}, {"plain", loopPieces}}
+
+// BenchmarkPieces is each side alone.
 func BenchmarkPieces(b *testing.B) {
+	for _, side := range sides {
+		b.Run("impl="+side.name, func(b *testing.B) {
+			pieces := side.open(b)
+			pieces(1000)
+			b.ResetTimer()
+			began := used()
+			pieces(b.N)
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pieces/s")
+			b.ReportMetric(float64((used()-began).Microseconds())/float64(b.N), "cpu-us/piece")
+		})
+	}
+}
+
+// BenchmarkTurns is both sides in turns, 2,000 pieces each, and reports the ratio of the medians: it holds on a machine that does
+// other things too. Run it with -benchtime 15x.
+func BenchmarkTurns(b *testing.B) {
+	const n = 2000
+	var pieces []func(n int)
+	rates, costs := make([][]float64, len(sides)), make([][]float64, len(sides))
+	for _, side := range sides {
+		f := side.open(b)
+		f(1000)
+		pieces = append(pieces, f)
+	}
+	b.ResetTimer()
+	for range b.N {
+		for i, f := range pieces {
+			cpu, began := used(), time.Now()
+			f(n)
+			rates[i] = append(rates[i], n/time.Since(began).Seconds())
+			costs[i] = append(costs[i], float64((used()-cpu).Microseconds())/n)
+		}
+	}
+	b.StopTimer()
+	for i, side := range sides {
+		b.ReportMetric(median(rates[i]), side.name+"-pieces/s")
+		b.ReportMetric(median(costs[i]), side.name+"-cpu-us/piece")
+	}
+	b.ReportMetric(median(rates[0])/median(rates[1]), "cluster/plain")
+}
+
+func median(all []float64) float64 {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func scatterPieces(b *testing.B) (pieces func(n int)) {
+	s := start(b, embedded.Config{})
+	for i := range 2 {
+		serve(b, connect(b, s), openPool(b, 1), fmt.Sprint("host", i), cluster.WithSlots(16))
+	}
+	c := open(b, connect(b, s), cluster.WithPatience(patience))
 	data := make([]byte, 64)
-	b.Run("impl=cluster", func(b *testing.B) {
-		s := start(b, embedded.Config{})
-		for i := range 2 {
-			serve(b, connect(b, s), openPool(b, 1), fmt.Sprint("host", i), cluster.WithSlots(16))
-		}
-		c := open(b, connect(b, s), cluster.WithPatience(patience))
-		piece := func(int) (cluster.Piece, error) { return cluster.Piece{Data: data}, nil }
-		scatter := func(n int) {
-			_, err := cluster.Scatter(within(b), c, "echo/v1", n, piece, func(int, []byte) error { return nil })
-			require.NoError(b, err)
-		}
-		scatter(1000)
-		b.ResetTimer()
-		began := used()
-		scatter(b.N)
-		report(b, began)
-	})
-	b.Run("impl=plain", func(b *testing.B) {
-		s := start(b, embedded.Config{})
-		ctx, cancel := context.WithCancel(context.Background())
-		js, err := jetstream.New(connect(b, s), jetstream.WithPublishAsyncMaxPending(256))
+	return func(n int) {
+		_, err := cluster.Scatter(within(b), c, "echo/v1", n, func(int) (cluster.Piece, error) { return cluster.Piece{Data: data}, nil },
+			func(int, []byte) error { return nil })
 		require.NoError(b, err)
-		_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "W", Subjects: []string{"w.>"}, Storage: jetstream.MemoryStorage, Retention: jetstream.WorkQueuePolicy})
+	}
+}
+
+func loopPieces(b *testing.B) (pieces func(n int)) {
+	s := start(b, embedded.Config{})
+	ctx, cancel := context.WithCancel(context.Background())
+	js, err := jetstream.New(connect(b, s), jetstream.WithPublishAsyncMaxPending(256))
+	require.NoError(b, err)
+	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "W", Subjects: []string{"w.>"}, Storage: jetstream.MemoryStorage, Retention: jetstream.WorkQueuePolicy})
+	require.NoError(b, err)
+	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "R", Subjects: []string{"r.>"}, Storage: jetstream.MemoryStorage})
+	require.NoError(b, err)
+	_, err = js.CreateConsumer(ctx, "W", jetstream.ConsumerConfig{Durable: "w", AckPolicy: jetstream.AckExplicitPolicy})
+	require.NoError(b, err)
+	var workers sync.WaitGroup
+	for range 2 {
+		js, err := jetstream.New(connect(b, s))
 		require.NoError(b, err)
-		_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "R", Subjects: []string{"r.>"}, Storage: jetstream.MemoryStorage})
+		consumer, err := js.Consumer(ctx, "W", "w")
 		require.NoError(b, err)
-		_, err = js.CreateConsumer(ctx, "W", jetstream.ConsumerConfig{Durable: "w", AckPolicy: jetstream.AckExplicitPolicy})
-		require.NoError(b, err)
-		var workers sync.WaitGroup
-		for range 2 {
-			js, err := jetstream.New(connect(b, s))
-			require.NoError(b, err)
-			consumer, err := js.Consumer(ctx, "W", "w")
-			require.NoError(b, err)
-			for range 16 {
-				workers.Go(func() {
-					for ctx.Err() == nil {
-						batch, err := consumer.Fetch(4, jetstream.FetchContext(ctx))
-						if err != nil {
-							return
-						}
-						for m := range batch.Messages() {
-							if _, err := js.Publish(ctx, "r."+m.Subject(), m.Data()); err == nil {
-								_ = m.Ack()
-							}
+		for range 16 {
+			workers.Go(func() {
+				for ctx.Err() == nil {
+					batch, err := consumer.Fetch(4, jetstream.FetchContext(ctx))
+					if err != nil {
+						return
+					}
+					for m := range batch.Messages() {
+						if _, err := js.Publish(ctx, "r."+m.Subject(), m.Data()); err == nil {
+							_ = m.Ack()
 						}
 					}
-				})
-			}
+				}
+			})
 		}
-		got := make(chan struct{}, 1<<20)
-		results, err := js.OrderedConsumer(ctx, "R", jetstream.OrderedConsumerConfig{})
-		require.NoError(b, err)
-		consume, err := results.Consume(func(jetstream.Msg) { got <- struct{}{} })
-		require.NoError(b, err)
-		b.ResetTimer()
-		began := used()
-		for i := range b.N {
+	}
+	got := make(chan struct{}, 1<<20)
+	results, err := js.OrderedConsumer(ctx, "R", jetstream.OrderedConsumerConfig{})
+	require.NoError(b, err)
+	consume, err := results.Consume(func(jetstream.Msg) { got <- struct{}{} })
+	require.NoError(b, err)
+	b.Cleanup(func() {
+		consume.Stop()
+		cancel()
+		workers.Wait()
+	})
+	data := make([]byte, 64)
+	return func(n int) {
+		for i := range n {
 			_, err := js.PublishAsync(fmt.Sprint("w.", i), data)
 			require.NoError(b, err)
 			if i >= 256 {
 				<-got
 			}
 		}
-		for range min(b.N, 256) {
+		for range min(n, 256) {
 			<-got
 		}
-		report(b, began)
-		b.StopTimer()
-		consume.Stop()
-		cancel()
-		workers.Wait()
-	})
+	}
 }
 
 // used is the processor time of this process.
@@ -99,12 +149,6 @@ func used() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // of itself it does not fail
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// report has the rate, and what holds on a machine that does other things: the processor time of a piece.
-func report(b *testing.B, began time.Duration) {
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pieces/s")
-	b.ReportMetric(float64((used()-began).Microseconds())/float64(b.N), "cpu-us/piece")
 }
 
 // BenchmarkDo is one piece at a time: what a piece costs.

@@ -75,11 +75,12 @@ type flight struct {
 	host    string    // ID, of a piece for one host
 	due     time.Time // when to look for it
 	again   time.Duration
-	due1    bool     // due is when to send it again, and not to look first
-	tries   []error  // that failed, and those of hosts that did not answer
-	failed  int      // of these, those that count
-	avoid   []string // IDs of hosts that have failed
-	checked int      // the number of the piece that this one verifies, or -1
+	sent    time.Time // to the queue, while the server has not said that it has it
+	due1    bool      // due is when to send it again, and not to look first
+	tries   []error   // that failed, and those of hosts that did not answer
+	failed  int       // of these, those that count
+	avoid   []string  // IDs of hosts that have failed
+	checked int       // the number of the piece that this one verifies, or -1
 	// held is a result that is being verified.
 	held     []byte
 	heldHead resultHead
@@ -90,8 +91,8 @@ type eventKind int
 const (
 	resultEvent eventKind = iota
 	begunEvent
-	unpublishedEvent
-	absentEvent // the server has no result
+	publishedEvent // or refused
+	absentEvent    // the server has no result
 	recoveredEvent
 	hostsEvent
 	closeEvent
@@ -318,16 +319,18 @@ func (k *call) send(f *flight) error {
 	} else {
 		f.head.Function, f.head.Piece = "", ""
 	}
-	m, err := message(subject, f.head, f.data)
+	m, err := message(subject, f.head, 0, f.data)
 	if err != nil {
 		return err
 	}
-	if f.host != "" {
-		err = c.nc.PublishMsg(m)
-	} else {
-		_, err = c.js.PublishMsgAsync(m)
+	f.sent = time.Time{}
+	if f.host == "" {
+		_, number := splitLast(k.id)
+		m.Reply = c.inbox + pieceID(number, f.number)
+		f.sent = time.Now()
 	}
-	if err != nil {
+	if err := c.nc.PublishMsg(m); err != nil {
+		f.sent = time.Time{}
 		if errors.Is(err, nats.ErrMaxPayload) {
 			return driver.Errorf(ErrQuota, "the server takes at most %d bytes in a message: %w", c.nc.MaxPayload(), err)
 		}
@@ -360,6 +363,10 @@ func (k *call) tick(ctx context.Context) error {
 		case f.held != nil:
 		case f.host != "" && now.After(k.trustAfter) && !c.knows(f.host):
 			if err := k.failed(f, f.host, "", driver.NoDevice, driver.Errorf(ErrHostLost, "it is gone")); err != nil {
+				return err
+			}
+		case !f.sent.IsZero() && now.Sub(f.sent) > answerWithin: // a refusal by rights has no answer
+			if err := k.published(f, nats.ErrTimeout); err != nil {
 				return err
 			}
 		case now.After(f.due) && f.due1:
@@ -409,8 +416,8 @@ func (k *call) recover(ctx context.Context, numbers []int, lost bool) {
 				break
 			}
 			from = m.Sequence + 1
-			if h, err := c.readResult(&nats.Msg{Header: m.Header}); err == nil {
-				k.post(event{kind: resultEvent, number: n, head: h, data: m.Data})
+			if h, data, err := c.readResult(&nats.Msg{Data: m.Data}); err == nil {
+				k.post(event{kind: resultEvent, number: n, head: h, data: data})
 				found = found || h.Error == nil
 			}
 		}
@@ -450,18 +457,8 @@ func (k *call) handle(ctx context.Context, e event) error {
 		}
 		f.tries = append(f.tries, &TryError{Device: driver.NoDevice, Err: driver.Errorf(ErrHostLost, "it took the piece and did not answer")})
 		f.due = time.Now().Add(k.deadline + 2*ackWait)
-	case unpublishedEvent:
-		switch err := classify(k.cluster.nc, "publishing a piece", e.err); {
-		case alreadyThere(e.err):
-			k.soon(f, false)
-		case is(err, ErrPermission, driver.ErrUnsupported):
-			return err
-		case is(err, ErrQuota) && time.Since(k.accepted) > k.patience:
-			return err
-		default: // a full stream has room again when pieces are done, also those of other callers
-			k.lost = k.lost || streamLost(e.err)
-			k.soon(f, false)
-		}
+	case publishedEvent:
+		return k.published(f, e.err)
 	case absentEvent:
 		if f.host != "" && f.again == 0 {
 			return k.failed(f, f.host, k.hostName(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "no answer within %v", k.deadline))
@@ -469,6 +466,26 @@ func (k *call) handle(ctx context.Context, e event) error {
 		if err := k.send(f); err != nil {
 			return k.failure(f.number, err)
 		}
+	}
+	return nil
+}
+
+// published takes what the server says about a piece for the queue, or its silence.
+func (k *call) published(f *flight, refused error) error {
+	f.sent = time.Time{}
+	if refused == nil {
+		return nil
+	}
+	switch err := classify(k.cluster.nc, "publishing a piece", refused); {
+	case alreadyThere(refused):
+		k.soon(f, false)
+	case is(err, ErrPermission, driver.ErrUnsupported):
+		return err
+	case is(err, ErrQuota) && time.Since(k.accepted) > k.patience:
+		return err
+	default: // a full stream has room again when pieces are done, also those of other callers
+		k.lost = k.lost || streamLost(refused)
+		k.soon(f, false)
 	}
 	return nil
 }

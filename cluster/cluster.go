@@ -26,6 +26,7 @@ type Cluster struct {
 	names  names
 	config *config
 	id     string // of this caller
+	inbox  string // of what the server says about pieces
 
 	numbers atomic.Uint64 // of calls
 	taken   atomic.Int64  // results that lie in the stream still
@@ -71,15 +72,15 @@ func Open(ctx context.Context, nc *nats.Conn, options ...Option) (*Cluster, erro
 	}
 	c := &Cluster{nc: nc, names: names(config.name), config: config, id: nuid.Next(),
 		hosts: map[string]*seenHost{}, calls: map[string]*call{}, ready: map[string]bool{}}
-	c.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(1<<20), jetstream.WithPublishAsyncTimeout(5*time.Second),
-		jetstream.WithPublishAsyncErrHandler(c.notPublished))
-	if err != nil {
+	if c.js, err = jetstream.New(nc); err != nil {
 		return nil, err
 	}
+	c.inbox = nc.NewInbox() + "."
 	for subject, f := range map[string]nats.MsgHandler{
 		c.names.subject("result", c.id, ">"): c.result,
 		c.names.subject("begin", c.id, ">"):  c.begun,
 		c.names.subject("health", "*"):       c.health,
+		c.inbox + ">":                        c.published,
 	} {
 		sub, err := nc.Subscribe(subject, f)
 		if err == nil {
@@ -219,8 +220,8 @@ func (c *Cluster) post(piece string, e event) {
 func (c *Cluster) result(m *nats.Msg) {
 	c.taken.Add(1)
 	piece, _ := splitLast(strings.TrimPrefix(m.Subject, c.names.subject("result", "")))
-	if h, err := c.readResult(m); err == nil {
-		c.post(piece, event{kind: resultEvent, head: h, data: m.Data})
+	if h, data, err := c.readResult(m); err == nil {
+		c.post(piece, event{kind: resultEvent, head: h, data: data})
 	}
 	bytes := c.bytes.Add(int64(m.Size()))
 	if (c.taken.Load() >= purgeAfter || bytes > c.config.maxBytes/4) && c.purging.CompareAndSwap(false, true) {
@@ -237,17 +238,14 @@ func (c *Cluster) result(m *nats.Msg) {
 
 // begun takes the note of a host that a piece is delivered to again.
 func (c *Cluster) begun(m *nats.Msg) {
-	if h, err := c.readResult(m); err == nil {
+	if h, _, err := c.readResult(m); err == nil {
 		c.post(strings.TrimPrefix(m.Subject, c.names.subject("begin", "")), event{kind: begunEvent, head: h})
 	}
 }
 
-// notPublished is called for a piece that the stream did not take.
-func (c *Cluster) notPublished(_ jetstream.JetStream, m *nats.Msg, err error) {
-	rest := strings.TrimPrefix(m.Subject, c.names.subject("work", ""))
-	if _, piece, ok := strings.Cut(rest, "."); ok {
-		c.post(piece, event{kind: unpublishedEvent, err: err})
-	}
+// published takes what the server says about a piece for the queue.
+func (c *Cluster) published(m *nats.Msg) {
+	c.post(c.id+"."+strings.TrimPrefix(m.Subject, c.inbox), event{kind: publishedEvent, err: refusal(m)})
 }
 
 // purgeAfter is how many results may lie in the stream.

@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/pool"
@@ -21,12 +23,6 @@ const (
 	maxHead = 32 << 10
 	// maxMessage is what the streams take.
 	maxMessage = maxValue + maxHead + 1<<10
-)
-
-// headKey is the header that all messages have, and ranKey that of results.
-const (
-	headKey = "Purecuda"
-	ranKey  = "Purecuda-Ran"
 )
 
 // pieceHead is what a host gets besides the data of a piece.
@@ -47,13 +43,13 @@ type resultHead struct {
 	Device int             `json:"d"`
 	Where  pool.Where      `json:"w,omitempty"`
 	Reason pool.Reason     `json:"s,omitempty"`
-	Ran    time.Duration   `json:"-"`           // in a header of its own: the rest is the same for most pieces
+	Ran    time.Duration   `json:"-"`           // before the JSON: the rest is the same for most pieces
 	Error  json.RawMessage `json:"e,omitempty"` // of isolate.EncodeError
 	Large  *Ref            `json:"l,omitempty"`
 }
 
-// message makes a message with a head.
-func message(subject string, head any, data []byte) (*nats.Msg, error) {
+// message makes a message: a line with a time and the head, and the data. A header of NATS costs more, here and in the server.
+func message(subject string, head any, ran time.Duration, data []byte) (*nats.Msg, error) {
 	text, err := json.Marshal(head)
 	if err != nil {
 		return nil, err
@@ -61,7 +57,10 @@ func message(subject string, head any, data []byte) (*nats.Msg, error) {
 	if len(text) > maxHead {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "the references of a piece take %d bytes: want at most %d", len(text), maxHead)
 	}
-	return &nats.Msg{Subject: subject, Header: nats.Header{headKey: {string(text)}}, Data: data}, nil
+	all := make([]byte, 0, 24+len(text)+len(data))
+	all = append(strconv.AppendInt(all, int64(ran), 10), ' ')
+	all = append(append(all, text...), '\n')
+	return &nats.Msg{Subject: subject, Data: append(all, data...)}, nil
 }
 
 // heads decodes the heads of messages, and remembers them: those of a call are mostly the same.
@@ -70,34 +69,54 @@ type heads[T any] struct {
 	known map[string]T
 }
 
-func (h *heads[T]) read(m *nats.Msg) (head T, err error) {
-	values := m.Header[headKey]
-	if len(values) != 1 {
-		return head, driver.Errorf(driver.ErrInvalidArgument, "a message on %s that is not of this package", m.Subject)
+func (h *heads[T]) read(m *nats.Msg) (head T, ran time.Duration, data []byte, err error) {
+	line, data, _ := bytes.Cut(m.Data, []byte{'\n'})
+	number, text, whole := bytes.Cut(line, []byte{' '})
+	n, err := strconv.ParseInt(string(number), 10, 64)
+	if err != nil || !whole {
+		return head, 0, nil, driver.Errorf(driver.ErrInvalidArgument, "a message on %s that is not of this package", m.Subject)
 	}
-	text := values[0]
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	head, ok := h.known[text]
+	head, ok := h.known[string(text)]
 	if ok {
-		return head, nil
+		return head, time.Duration(n), data, nil
 	}
-	if err = json.Unmarshal([]byte(text), &head); err == nil && len(text) < 256 {
+	if err = json.Unmarshal(text, &head); err == nil && len(text) < 256 {
 		if h.known == nil || len(h.known) > 1000 {
 			h.known = map[string]T{}
 		}
-		h.known[text] = head
+		h.known[string(text)] = head
 	}
-	return head, err
+	return head, time.Duration(n), data, err
 }
 
-// readResult decodes the head of a result.
-func (c *Cluster) readResult(m *nats.Msg) (resultHead, error) {
-	head, err := c.heads.read(m)
-	if ran := m.Header[ranKey]; err == nil && len(ran) == 1 {
-		var n int64
-		n, err = strconv.ParseInt(ran[0], 10, 64)
-		head.Ran = time.Duration(n)
+// readResult decodes a result.
+func (c *Cluster) readResult(m *nats.Msg) (head resultHead, data []byte, err error) {
+	head, ran, data, err := c.heads.read(m)
+	head.Ran = ran
+	return head, data, err
+}
+
+// refusal is why a stream did not take a message, or nil. m is its answer.
+func refusal(m *nats.Msg) error {
+	if len(m.Data) == 0 { // status 503
+		return jetstream.ErrNoStreamResponse
 	}
-	return head, err
+	if bytes.Contains(m.Data, []byte(`"stream":`)) && !bytes.Contains(m.Data, []byte(`"error"`)) {
+		return nil
+	}
+	var answer struct {
+		Error  *jetstream.APIError `json:"error"`
+		Stream string              `json:"stream"`
+	}
+	switch err := json.Unmarshal(m.Data, &answer); {
+	case err != nil:
+		return err
+	case answer.Error != nil:
+		return answer.Error
+	case answer.Stream == "":
+		return jetstream.ErrInvalidJSAck
+	}
+	return nil
 }

@@ -74,7 +74,7 @@ func (p *puller) receive(m *nats.Msg) {
 	h := p.host
 	status := m.Header.Get("Status")
 	if status == "" {
-		w := &held{function: p.function, data: m.Data, reply: m.Reply, got: time.Now(), tries: 1}
+		w := &held{function: p.function, reply: m.Reply, got: time.Now(), tries: 1}
 		if meta, err := m.Metadata(); err == nil {
 			w.tries = meta.NumDelivered
 		}
@@ -84,7 +84,7 @@ func (p *puller) receive(m *nats.Msg) {
 		p.heard = w.got
 		h.mu.Unlock()
 		var err error
-		if w.head, err = h.heads.read(m); err != nil {
+		if w.head, _, w.data, err = h.heads.read(m); err != nil {
 			h.ack(w) // it is of nobody who waits
 			return
 		}

@@ -42,7 +42,7 @@ func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, de
 		return driver.Errorf(driver.ErrInvalidArgument, "Serve takes a context and a connection")
 	}
 	h := &host{config: config, nc: nc, names: names(config.name), self: Host{ID: nuid.Next(), Name: config.hostName}, failed: make(chan error, 1),
-		held: map[*held]bool{}, cancelled: map[string]time.Time{}, average: shortPiece}
+		held: map[*held]bool{}, answers: map[string]*answer{}, cancelled: map[string]time.Time{}, average: shortPiece}
 	if h.devices, err = devicesOf(devices, config); err != nil {
 		return err
 	}
@@ -85,6 +85,7 @@ type host struct {
 	source  *source
 	heads   heads[pieceHead]
 	base    context.Context // of the functions
+	inbox   string          // of what the server says about results
 	failed  chan error
 
 	mu        sync.Mutex
@@ -92,6 +93,9 @@ type host struct {
 	pullers   []*puller
 	queue     []*held // that wait for a slot
 	held      map[*held]bool
+	answers   map[string]*answer // that the server has not acknowledged, by the last token of its answer
+	answered  uint64
+	connects  uint64
 	cancelled map[string]time.Time // calls that have ended, and when
 	average   time.Duration        // of the last pieces
 	draining  bool
@@ -104,11 +108,22 @@ type held struct {
 	piece    string // CALLER.CALL.PIECE
 	head     pieceHead
 	data     []byte
-	reply    string // for the acknowledgement, of a piece from the queue
-	tries    uint64 // deliveries
+	reply    string          // for the acknowledgement, of a piece from the queue
+	tries    uint64          // deliveries
+	ctx      context.Context // of the function
 	cancel   context.CancelFunc
 	began    time.Time // when it began to run
 	got      time.Time
+}
+
+// answer is what a host publishes about a piece.
+type answer struct {
+	*held
+	head   resultHead
+	result []byte
+	try    string // the last token of its subject
+	acked  bool   // the piece is
+	at     time.Time
 }
 
 func (h *host) serve(ctx context.Context) error {
@@ -129,7 +144,9 @@ func (h *host) serve(ctx context.Context) error {
 		subs = append(subs, s)
 		return s.SetPendingLimits(-1, -1)
 	}
-	err := errors.Join(subscribe(h.names.subject("host", h.self.ID), h.sent), subscribe(h.names.cancel(), h.cancelCall),
+	h.inbox = h.nc.NewInbox() + "."
+	h.connects = h.nc.Stats().Reconnects
+	err := errors.Join(subscribe(h.inbox+"*", h.acknowledged), subscribe(h.names.subject("host", h.self.ID), h.sent), subscribe(h.names.cancel(), h.cancelCall),
 		subscribe(h.names.ask(), func(*nats.Msg) { h.say(false) }))
 	if err != nil {
 		return err
@@ -197,6 +214,7 @@ func (h *host) drainOut() error {
 		case <-limit.C:
 			h.cancelRunning()
 		case <-tick.C:
+			h.late()
 			h.beat()
 			h.tell(false)
 		}
@@ -225,8 +243,12 @@ func (h *host) cancelRunning() {
 func (h *host) stopAll(stop context.CancelFunc) {
 	h.mu.Lock()
 	h.draining, h.queue = true, nil
-	h.mu.Unlock()
 	stop()
+	for token := range h.answers { // no answer comes
+		delete(h.answers, token)
+		h.work.Done()
+	}
+	h.mu.Unlock()
 	h.cancelRunning()
 	h.work.Wait()
 }
@@ -247,7 +269,7 @@ func (h *host) busy(w *held) {
 
 // note tells the caller something about a piece that is no result.
 func (h *host) note(w *held, text json.RawMessage) {
-	m, err := message(h.names.subject("begin", w.piece), resultHead{Host: h.self.ID, Name: h.self.Name, Device: driver.NoDevice, Try: w.head.Try, Error: text}, nil)
+	m, err := message(h.names.subject("begin", w.piece), resultHead{Host: h.self.ID, Name: h.self.Name, Device: driver.NoDevice, Try: w.head.Try, Error: text}, 0, nil)
 	if err == nil {
 		_ = h.nc.PublishMsg(m) // the caller has a deadline
 	}
@@ -255,9 +277,9 @@ func (h *host) note(w *held, text json.RawMessage) {
 
 // sent takes a piece that a caller has sent to this host.
 func (h *host) sent(m *nats.Msg) {
-	w := &held{data: m.Data, got: time.Now(), tries: 1}
+	w := &held{got: time.Now(), tries: 1}
 	var err error
-	if w.head, err = h.heads.read(m); err != nil {
+	if w.head, _, w.data, err = h.heads.read(m); err != nil {
 		return
 	}
 	w.function, w.piece = w.head.Function, w.head.Piece
@@ -291,14 +313,12 @@ func (h *host) add(w *held) {
 
 // dispatch starts what there are slots for, and asks for more. h.mu is held.
 func (h *host) dispatch() {
-	for len(h.queue) > 0 && h.self.Busy < h.self.Slots {
-		w := h.queue[0]
-		h.queue = h.queue[1:]
-		h.self.Busy++
-		var ctx context.Context
-		ctx, w.cancel = context.WithTimeout(h.base, w.head.Deadline)
-		w.began = time.Now()
-		h.work.Go(func() { h.do(ctx, w) })
+	for w := h.take(); w != nil; w = h.take() {
+		h.work.Go(func() {
+			for next := w; next != nil; { // one goroutine for many pieces, because its stack has grown
+				next = h.do(next)
+			}
+		})
 	}
 	if h.draining {
 		return
@@ -308,8 +328,22 @@ func (h *host) dispatch() {
 	}
 }
 
-// do does a piece.
-func (h *host) do(ctx context.Context, w *held) {
+// take takes a piece that can run from the queue, or nil. h.mu is held.
+func (h *host) take() *held {
+	if len(h.queue) == 0 || h.self.Busy >= h.self.Slots {
+		return nil
+	}
+	w := h.queue[0]
+	h.queue = h.queue[1:]
+	h.self.Busy++
+	w.ctx, w.cancel = context.WithTimeout(h.base, w.head.Deadline)
+	w.began = time.Now()
+	return w
+}
+
+// do does a piece, and returns another one for its slot, or nil.
+func (h *host) do(w *held) (next *held) {
+	ctx := w.ctx
 	defer w.cancel()
 	var result []byte
 	report := pool.DoReport{Device: driver.NoDevice}
@@ -338,6 +372,7 @@ func (h *host) do(ctx context.Context, w *held) {
 	case !back && !over:
 		h.self.Failed++
 	}
+	next = h.take()
 	h.dispatch()
 	h.mu.Unlock()
 	switch {
@@ -349,7 +384,13 @@ func (h *host) do(ctx context.Context, w *held) {
 		h.giveBack(w, 0)
 	default:
 		h.answer(w, result, report, err)
+		return next
 	}
+	h.forget(w)
+	return next
+}
+
+func (h *host) forget(w *held) {
 	h.mu.Lock()
 	delete(h.held, w)
 	h.mu.Unlock()
@@ -405,20 +446,85 @@ func (h *host) ack(w *held) {
 	}
 }
 
-// answer publishes what became of a piece.
+// answer publishes what became of a piece. It does not wait for the server.
 func (h *host) answer(w *held, result []byte, report pool.DoReport, failed error) {
-	head := resultHead{Host: h.self.ID, Name: h.self.Name, Try: w.head.Try, Device: report.Device, Where: report.Where, Reason: report.Reason,
-		Ran: report.Ran}
-	try := "ok"
+	a := &answer{held: w, try: "ok", result: result, at: time.Now(), head: resultHead{Host: h.self.ID, Name: h.self.Name, Try: w.head.Try,
+		Device: report.Device, Where: report.Where, Reason: report.Reason, Ran: report.Ran}}
 	if failed != nil {
-		head.Error, try, result = isolate.EncodeError(failed), strconv.Itoa(w.head.Try), nil
+		a.acked = true
+		a.head.Error, a.try, a.result = isolate.EncodeError(failed), strconv.Itoa(w.head.Try), nil
 		h.ack(w) // first: the caller may publish the piece again at once
 	}
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := h.publish(w, head, result, try)
-		if err == nil || alreadyThere(err) {
-			break
+	if len(a.result) > maxValue {
+		h.work.Go(func() { h.insist(a, h.publish(a)) })
+		return
+	}
+	m, err := h.message(a)
+	if err != nil {
+		h.insist(a, err)
+		return
+	}
+	h.mu.Lock()
+	if h.base.Err() != nil { // see stopAll
+		delete(h.held, w)
+		h.mu.Unlock()
+		return
+	}
+	h.answered++
+	token := strconv.FormatUint(h.answered, 10)
+	h.answers[token] = a
+	h.work.Add(1) // by the goroutine of a piece, so that nobody waits for none yet
+	h.mu.Unlock()
+	m.Reply = h.inbox + token
+	if err := h.nc.PublishMsg(m); err != nil {
+		h.settle(token, err)
+	}
+}
+
+// acknowledged takes what the server says about a result.
+func (h *host) acknowledged(m *nats.Msg) {
+	_, token := splitLast(m.Subject)
+	h.settle(token, refusal(m))
+}
+
+// settle ends an answer that the server has, and insists on one that it has not.
+func (h *host) settle(token string, err error) {
+	h.mu.Lock()
+	a := h.answers[token]
+	delete(h.answers, token)
+	h.mu.Unlock()
+	if a == nil {
+		return
+	}
+	defer h.work.Done()
+	if err == nil || alreadyThere(err) {
+		h.insist(a, nil)
+		return
+	}
+	h.work.Go(func() { h.insist(a, err) })
+}
+
+// late insists on answers that the server should have acknowledged.
+func (h *host) late() {
+	reconnects := h.nc.Stats().Reconnects
+	var all []string
+	h.mu.Lock()
+	for token, a := range h.answers {
+		if reconnects != h.connects || time.Since(a.at) > answerWithin {
+			all = append(all, token)
 		}
+	}
+	h.connects = reconnects
+	h.mu.Unlock()
+	for _, token := range all {
+		h.settle(token, nats.ErrTimeout)
+	}
+}
+
+// insist publishes an answer until the server has it, and acknowledges the piece. err is of the first time.
+func (h *host) insist(a *answer, err error) {
+	defer h.forget(a.held)
+	for wait := 50 * time.Millisecond; err != nil && !alreadyThere(err); wait = min(2*wait, time.Second) {
 		err = classify(h.nc, "publishing a result", err)
 		if is(err, ErrPermission) {
 			select {
@@ -426,37 +532,45 @@ func (h *host) answer(w *held, result []byte, report pool.DoReport, failed error
 			default:
 			}
 		}
-		if h.nc.IsClosed() || h.base.Err() != nil || time.Since(w.got) > w.head.Deadline+time.Minute || is(err, ErrPermission) {
+		if h.nc.IsClosed() || h.base.Err() != nil || time.Since(a.got) > a.held.head.Deadline+time.Minute || is(err, ErrPermission) {
 			return // it will be delivered again
 		}
 		time.Sleep(wait)
+		err = h.publish(a)
 	}
-	if failed == nil {
-		h.ack(w)
+	if !a.acked {
+		h.ack(a.held)
 	}
 }
 
-// publish publishes a result, through the object store if it is large.
-func (h *host) publish(w *held, head resultHead, result []byte, try string) error {
-	ctx, cancel := context.WithTimeout(h.base, 5*time.Second)
+// publish publishes an answer, through the object store if it is large, and waits for the server.
+func (h *host) publish(a *answer) error {
+	ctx, cancel := context.WithTimeout(h.base, answerWithin)
 	defer cancel()
-	if len(result) > maxValue {
-		var err error
-		if head.Large, err = putObject(ctx, h.js, h.names, w.piece+"."+try, result, h.config); err != nil {
+	if len(a.result) > maxValue {
+		ref, err := putObject(ctx, h.js, h.names, a.piece+"."+a.try, a.result, h.config)
+		if err != nil {
 			return err
 		}
-		result = nil
+		a.head.Large, a.result = ref, nil
 	}
-	m, err := message(h.names.subject("result", w.piece, try), head, result)
-	if err != nil {
-		m, err = message(h.names.subject("result", w.piece, strconv.Itoa(w.head.Try)), resultHead{Host: head.Host, Name: head.Name, Try: head.Try, Device: head.Device,
-			Error: isolate.EncodeError(fmt.Errorf("an error that is too long for a message: %.4096s", head.Error))}, nil)
-	}
+	m, err := h.message(a)
 	if err == nil {
-		m.Header[ranKey] = []string{strconv.FormatInt(int64(head.Ran), 10)}
 		_, err = h.js.PublishMsg(ctx, m)
 	}
 	return err
+}
+
+// message is an answer as it is published.
+func (h *host) message(a *answer) (*nats.Msg, error) {
+	m, err := message(h.names.subject("result", a.piece, a.try), a.head, a.head.Ran, a.result)
+	if err != nil {
+		a.try, a.result = strconv.Itoa(a.head.Try), nil
+		a.head = resultHead{Host: a.head.Host, Name: a.head.Name, Try: a.head.Try, Device: a.head.Device,
+			Error: isolate.EncodeError(fmt.Errorf("an error that is too long for a message: %.4096s", a.head.Error))}
+		m, err = message(h.names.subject("result", a.piece, a.try), a.head, 0, nil)
+	}
+	return m, err
 }
 
 // cancelCall stops the pieces of a call that has ended.
@@ -484,6 +598,7 @@ func (h *host) cancelCall(m *nats.Msg) {
 
 // tick looks at the devices and the requests for pieces.
 func (h *host) tick() {
+	h.late()
 	slots, all := h.devices.state()
 	h.mu.Lock()
 	defer h.mu.Unlock()
