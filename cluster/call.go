@@ -341,7 +341,11 @@ func (k *call) send(f *flight) error {
 
 // soon looks for a piece, or sends it again, a little later.
 func (k *call) soon(f *flight, send bool) {
-	f.again = min(max(2*f.again, 50*time.Millisecond), 5*time.Second)
+	limit := 5 * time.Second
+	if send { // a host had no room
+		limit = time.Second
+	}
+	f.again = min(max(2*f.again, 50*time.Millisecond), limit)
 	f.due, f.due1 = time.Now().Add(f.again), send
 }
 

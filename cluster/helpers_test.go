@@ -20,6 +20,7 @@ import (
 
 	"github.com/purecuda/purecuda/cluster"
 	"github.com/purecuda/purecuda/cluster/embedded"
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
@@ -56,6 +57,15 @@ func init() {
 			defer running.Add(-1)
 			<-w.Ctx().Done()
 			return nil, context.Cause(w.Ctx())
+		},
+		"touch/v1": func(w *pool.Worker, r *isolate.Request) ([]byte, error) { // asks the device, before and after some time
+			_, before := w.Stream().Query()
+			time.Sleep(5 * time.Millisecond)
+			_, after := w.Stream().Query()
+			if err := errors.Join(before, after); err != nil {
+				return nil, err
+			}
+			return square(nil, r)
 		},
 		"slow/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
 			time.Sleep(20 * time.Millisecond)
@@ -131,25 +141,34 @@ func connect(t testing.TB, s *embedded.Server, options ...nats.Option) *nats.Con
 // openPool opens a pool on n simulated devices; with 0 it has none.
 func openPool(t testing.TB, n int) *pool.Pool {
 	t.Helper()
-	options := []runtime.Option{runtime.WithPolicy(runtime.PolicyOff)}
 	if n > 0 {
-		options = []runtime.Option{runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.ForTest(t, simulated(n)))}
+		return poolOf(t, drivertest.ForTest(t, simulated(n)))
 	}
-	rt, err := runtime.Open(options...)
+	return poolWith(t, []runtime.Option{runtime.WithPolicy(runtime.PolicyOff)})
+}
+
+func poolOf(t testing.TB, gpu driver.API, options ...pool.Option) *pool.Pool {
+	t.Helper()
+	return poolWith(t, []runtime.Option{runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu)}, options...)
+}
+
+func poolWith(t testing.TB, ofRuntime []runtime.Option, options ...pool.Option) *pool.Pool {
+	t.Helper()
+	rt, err := runtime.Open(ofRuntime...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
-	p, err := pool.Open(rt)
+	p, err := pool.Open(rt, options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, p.Close()) })
 	return p
 }
 
 // serve serves all functions in this process, and returns a function that ends that and waits.
-func serve(t testing.TB, nc *nats.Conn, p *pool.Pool, name string, options ...cluster.Option) (stop func()) {
+func serve[D *isolate.Group | *pool.Pool](t testing.TB, nc *nats.Conn, p D, name string, options ...cluster.Option) (stop func()) {
 	return serveFunctions(t, nc, p, name, nil, options...)
 }
 
-func serveFunctions(t testing.TB, nc *nats.Conn, p *pool.Pool, name string, functions []string, options ...cluster.Option) (stop func()) {
+func serveFunctions[D *isolate.Group | *pool.Pool](t testing.TB, nc *nats.Conn, p D, name string, functions []string, options ...cluster.Option) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var end sync.WaitGroup

@@ -15,10 +15,10 @@ type puller struct {
 	host     *host
 	function string
 	token    string
-	subject  string // of the requests
-	inbox    string
-	open     int       // pieces that were asked for
-	heard    time.Time // of the server
+	subject  string             // of the requests
+	sub      *nats.Subscription // of the answers, or nil
+	open     int                // pieces that were asked for
+	heard    time.Time          // of the server
 	asked    time.Time
 	holdOff  time.Time // after a refusal
 	connects uint64
@@ -33,7 +33,7 @@ const (
 
 func newPuller(h *host, function string) *puller {
 	token, _ := functionToken(function) // Serve has checked it
-	return &puller{host: h, function: function, token: token, inbox: h.nc.NewInbox(),
+	return &puller{host: h, function: function, token: token,
 		subject: "$JS.API.CONSUMER.MSG.NEXT." + h.names.workStream() + "." + token, connects: h.nc.Stats().Reconnects}
 }
 
@@ -49,10 +49,26 @@ func (p *puller) pull() {
 	if want <= 0 || want < room/4 && p.open > 0 || now.Before(p.holdOff) || !h.nc.IsConnected() {
 		return
 	}
+	if p.sub == nil {
+		sub, err := h.nc.Subscribe(h.nc.NewInbox(), p.receive)
+		if err != nil {
+			return // the connection is closed
+		}
+		p.sub = sub
+		_ = sub.SetPendingLimits(-1, -1) // it is open, and what it gets was asked for
+	}
 	request := fmt.Sprintf(`{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, want, pullExpires, pullBeat)
-	if h.nc.PublishRequest(p.subject, p.inbox, []byte(request)) == nil {
+	if h.nc.PublishRequest(p.subject, p.sub.Subject, []byte(request)) == nil {
 		p.open += want
 		p.asked = now
+	}
+}
+
+// stop takes requests back: the server drops those whose answers nobody hears. What is on its way arrives. The host's lock is held.
+func (p *puller) stop() {
+	if p.sub != nil {
+		_ = p.sub.Drain() // an error says that the connection is closed
+		p.sub, p.open = nil, 0
 	}
 }
 

@@ -88,6 +88,8 @@ type host struct {
 	inbox   string          // of what the server says about results
 	failed  chan error
 
+	looking sync.Mutex // one after the other, so that the newest state stays
+
 	mu        sync.Mutex
 	self      Host
 	pullers   []*puller
@@ -152,12 +154,13 @@ func (h *host) serve(ctx context.Context) error {
 		return err
 	}
 	for _, function := range h.self.Functions {
-		p := newPuller(h, function)
-		if err := subscribe(p.inbox, p.receive); err != nil {
-			return err
-		}
-		h.pullers = append(h.pullers, p)
+		h.pullers = append(h.pullers, newPuller(h, function))
 	}
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.stopPulling()
+	}()
 	h.tick()
 	h.tell(false)
 	tick := time.NewTicker(healthEvery / 4)
@@ -187,15 +190,9 @@ func (h *host) serve(ctx context.Context) error {
 func (h *host) drainOut() error {
 	h.mu.Lock()
 	h.draining = true
-	waiting := h.queue
-	h.queue = nil
-	for _, w := range waiting {
-		delete(h.held, w)
-	}
+	h.stopPulling()
+	h.empty(0)
 	h.mu.Unlock()
-	for _, w := range waiting {
-		h.giveBack(w, 0)
-	}
 	h.tell(false)
 	done := make(chan struct{})
 	go func() {
@@ -253,6 +250,22 @@ func (h *host) stopAll(stop context.CancelFunc) {
 	h.work.Wait()
 }
 
+// stopPulling takes back what was asked for. h.mu is held.
+func (h *host) stopPulling() {
+	for _, p := range h.pullers {
+		p.stop()
+	}
+}
+
+// empty gives back what waits for a slot. h.mu is held.
+func (h *host) empty(after time.Duration) {
+	for _, w := range h.queue {
+		delete(h.held, w)
+		h.giveBack(w, after)
+	}
+	h.queue = nil
+}
+
 // giveBack gives a piece to another host, after a time in which this one can stop asking for pieces.
 func (h *host) giveBack(w *held, after time.Duration) {
 	if w.reply != "" {
@@ -302,7 +315,7 @@ func (h *host) add(w *held) {
 	case over:
 		h.ack(w)
 		return
-	case h.draining:
+	case h.draining || h.self.Slots == 0:
 		h.giveBack(w, 0)
 		return
 	}
@@ -358,6 +371,9 @@ func (h *host) do(w *held) (next *held) {
 		result, report, err = h.call(ctx, w)
 		return err
 	})
+	if err != nil {
+		h.look() // a host whose devices are lost would fail all pieces of the queue in no time
+	}
 	h.mu.Lock()
 	h.self.Busy--
 	call, _ := splitLast(w.piece)
@@ -596,13 +612,30 @@ func (h *host) cancelCall(m *nats.Msg) {
 	h.dispatch()
 }
 
-// tick looks at the devices and the requests for pieces.
-func (h *host) tick() {
-	h.late()
+// look looks at the devices.
+func (h *host) look() {
+	h.looking.Lock()
+	defer h.looking.Unlock()
 	slots, all := h.devices.state()
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	changed := slots != h.self.Slots
 	h.self.Slots, h.self.Devices = slots, all
+	if slots == 0 {
+		h.stopPulling()
+		h.empty(0)
+	}
+	h.mu.Unlock()
+	if changed {
+		h.say(false)
+	}
+}
+
+// tick looks at the devices, the answers and the requests for pieces.
+func (h *host) tick() {
+	h.late()
+	h.look()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for call, at := range h.cancelled {
 		if time.Since(at) > time.Minute {
 			delete(h.cancelled, call)
