@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -182,11 +183,18 @@ func (p *process) end() {
 	assert.NoError(p.t, p.cmd.Wait())
 }
 
-func freePort(t testing.TB) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+// freePort returns a port for a server that may be killed and started again. It is none that the kernel gives to connections: a
+// client that tries to reach the dead server could get its port, and connect to itself.
+func freePort(t testing.TB) (port int) {
+	require.Eventually(t, func() bool {
+		port = 12000 + rand.IntN(20000)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			_ = l.Close() // it took nothing
+		}
+		return err == nil
+	}, patience, time.Millisecond)
+	return port
 }
 
 // servers starts n servers, which are one cluster of NATS if they are several, and returns their URLs.

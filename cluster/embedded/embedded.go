@@ -90,12 +90,37 @@ func Start(c Config) (s *Server, err error) {
 	if s.server, err = server.NewServer(o); err != nil {
 		return s, fmt.Errorf("the server of NATS: %w", err)
 	}
+	fatal := make(fatalLog, 1)
+	s.server.SetLogger(fatal, false, false)
 	s.server.Start()
-	if !s.server.ReadyForConnections(patience) {
-		return s, driver.Errorf(driver.ErrTimeout, "the server of NATS takes no connections after %v", patience)
+	for end := time.Now().Add(patience); !s.server.ReadyForConnections(100 * time.Millisecond); {
+		select {
+		case err := <-fatal:
+			return s, fmt.Errorf("the server of NATS: %w", err)
+		default:
+		}
+		if time.Now().After(end) {
+			return s, driver.Errorf(driver.ErrTimeout, "the server of NATS takes no connections after %v", patience)
+		}
 	}
 	return s, nil
 }
+
+// fatalLog is a log of the server. It keeps the first cause for which the server cannot start, such as a port that is taken.
+type fatalLog chan error
+
+func (f fatalLog) Fatalf(format string, values ...any) {
+	select {
+	case f <- fmt.Errorf(format, values...):
+	default:
+	}
+}
+
+func (fatalLog) Noticef(string, ...any) {}
+func (fatalLog) Warnf(string, ...any)   {}
+func (fatalLog) Errorf(string, ...any)  {}
+func (fatalLog) Debugf(string, ...any)  {}
+func (fatalLog) Tracef(string, ...any)  {}
 
 // Connect connects this process, without a network.
 func (s *Server) Connect(options ...nats.Option) (*nats.Conn, error) {
