@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -183,11 +184,16 @@ func (p *process) end() {
 	assert.NoError(p.t, p.cmd.Wait())
 }
 
+var ports sync.Map // that freePort has returned
+
 // freePort returns a port for a server that may be killed and started again. It is none that the kernel gives to connections: a
 // client that tries to reach the dead server could get its port, and connect to itself.
 func freePort(t testing.TB) (port int) {
 	require.Eventually(t, func() bool {
 		port = 12000 + rand.IntN(20000)
+		if _, given := ports.LoadOrStore(port, true); given {
+			return false
+		}
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			_ = l.Close() // it took nothing
