@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,20 +56,35 @@ func (c *connection) dial(ctx context.Context) (*nats.Conn, error) {
 			options = append(options, option)
 		}
 	}
-	for { // a server may start later than its workers
+	for said := false; ; { // a server may start later than its workers
 		nc, err := nats.Connect(c.url, options...)
 		if err == nil {
 			return nc, nil
 		}
 		if strings.Contains(strings.ToLower(err.Error()), "authorization") || ctx.Err() != nil {
-			return nil, fmt.Errorf("connecting to %s: %w", c.url, err)
+			return nil, fmt.Errorf("connecting to %s: %w", c.servers(), err)
+		}
+		if !said {
+			said = true
+			fmt.Fprintf(os.Stderr, "waiting for a server at %s: %v\n", c.servers(), err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("connecting to %s: %w", c.url, err)
+			return nil, fmt.Errorf("connecting to %s: %w", c.servers(), err)
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
+}
+
+// servers are the URLs without passwords.
+func (c *connection) servers() string {
+	all := strings.Split(c.url, ",")
+	for i, text := range all {
+		if u, err := url.Parse(text); err == nil {
+			all[i] = u.Redacted()
+		}
+	}
+	return strings.Join(all, ",")
 }
 
 // roots are folders and their names in references.

@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/purecuda/purecuda/cluster"
 	"github.com/purecuda/purecuda/cluster/embedded"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
@@ -223,6 +224,21 @@ func TestWorker(t *testing.T) {
 	c, _, errs = call(t, "status", "--nats", s.URL(), "--once")
 	assert.Equal(t, 1, c)
 	assert.Contains(t, strings.ToLower(errs), "authorization")
+}
+
+// TestTable has a host with a device that serves nothing, and rates of two tables.
+func TestTable(t *testing.T) {
+	h := cluster.Host{ID: "1", Name: "here\x1b", Slots: 2, Busy: 1, Done: 10, Devices: []cluster.Device{{Ordinal: 0}, {Ordinal: 3, Err: "left out: it died"}}}
+	before := map[string]uint64{}
+	var out strings.Builder
+	table(&out, []cluster.Host{h}, 5, before)
+	h.Done = 17
+	out.Reset()
+	table(&out, []cluster.Host{h}, 5, before)
+	assert.Regexp(t, `(?m)^here.* +serves +1/2 +1/2 +0 +17 +0 +7$`, out.String())
+	assert.Regexp(t, `(?m)^here.*, device 3: left out: it died$`, out.String())
+	assert.Contains(t, out.String(), "1 hosts, 1 of 2 slots busy, 5 pieces in the queue, 7 pieces/s")
+	assert.NotContains(t, out.String(), "\x1b")
 }
 
 // TestFilesOfExamples compares the command lines in the files with the flags that there are.

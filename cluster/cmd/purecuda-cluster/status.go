@@ -81,6 +81,13 @@ func table(out io.Writer, hosts []cluster.Host, queue int, before map[string]uin
 		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%d/%d\t%d\t%d\t%d\t%d\n", cleantext.String(h.Name), state, works, len(h.Devices), h.Busy, h.Slots, h.Waiting, h.Done, h.Failed, now)
 	}
 	_ = w.Flush() // of the writer of the program, which nobody can help
+	for _, h := range hosts {
+		for _, d := range h.Devices {
+			if d.Err != "" {
+				fmt.Fprintf(out, "%s, device %d: %s\n", cleantext.String(h.Name), d.Ordinal, cleantext.String(d.Err))
+			}
+		}
+	}
 	fmt.Fprintf(out, "%d hosts, %d of %d slots busy, %d pieces in the queue, %d pieces/s\n", len(hosts), busy, slots, queue, rate)
 }
 
