@@ -60,10 +60,17 @@ type memory struct {
 	waits  *wait.Device
 }
 
+// cachedPart is the part of a device's memory that is cached by default: enough for what services allocate again and again,
+// and little for other processes to miss. CuPy and PyTorch cache all that they ever had.
+const cachedPart = 32
+
 func (c *Context) openMemory() error {
 	config := c.rt.cfg.memory
-	if checker, ok := c.api.(driver.Checker); ok && checker.ChecksMemory() && config.CacheBytes == 0 {
-		config.Exact = true
+	if config.CacheBytes == 0 {
+		config.CacheBytes = max(arena.DefaultCacheBytes, c.device.TotalBytes/cachedPart)
+		if checker, ok := c.api.(driver.Checker); ok && checker.ChecksMemory() {
+			config.Exact = true
+		}
 	}
 	waits, err := c.openWaits()
 	if err != nil {

@@ -66,7 +66,8 @@ func WithBudget(budget func(Device) uint64) Option {
 
 // WithMemory says how the memory of each device is kept: how much is cached and how much
 // may be used, whether it is zeroed or poisoned, who hears of allocations. With Sites,
-// [Context.Leaks] names the lines that allocated.
+// [Context.Leaks] names the lines that allocated. By default a thirty-second of the device's memory is cached, and
+// [arena.DefaultCacheBytes] at least.
 func WithMemory(memory arena.DeviceConfig) Option { return func(c *config) { c.memory = memory } }
 
 // WithPinned says how much page-locked memory each context may have for [LeaseHost] and for copies of

@@ -15,7 +15,7 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/libs/cublas"
-	"github.com/purecuda/purecuda/libs/internal/baseline"
+	"github.com/purecuda/purecuda/libs/internal/beside"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -25,7 +25,7 @@ var inC = sync.OnceValues(func() (map[string][2]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return baseline.Run("cublas", "PURECUDA_CUBLAS_BASELINE", "../../scripts/baseline", lib.Path())
+	return beside.Run("cublas", lib.Path())
 })
 
 // BenchmarkHardware is what a call costs on the host (small) and how long the device computes, beside C. device-ns/op is the

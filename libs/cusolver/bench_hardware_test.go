@@ -12,7 +12,7 @@ import (
 
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/libs/cusolver"
-	"github.com/purecuda/purecuda/libs/internal/baseline"
+	"github.com/purecuda/purecuda/libs/internal/beside"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -22,7 +22,7 @@ var inC = sync.OnceValues(func() (map[string][2]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return baseline.Run("cusolver", "PURECUDA_CUSOLVER_BASELINE", "../../scripts/baseline", lib.Path())
+	return beside.Run("cusolver", lib.Path())
 })
 
 // How long cuSOLVER takes for 4096 x 4096, beside the same calls in C. Each run starts with a copy of the matrix, which is in

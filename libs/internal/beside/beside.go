@@ -2,11 +2,6 @@
 package beside
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,14 +9,13 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Program is scripts/baseline/NAME.c, which takes the file of the library and prints a line for each call: its name, and
-// nanoseconds. For hosts without a compiler PURECUDA_NAME_BASELINE names the program that it was compiled to.
+// Program is scripts/baseline/NAME.c: see Run.
 type Program struct {
 	Name    string
 	Library func() (path string, err error)
 
 	once  sync.Once
-	times map[string]float64
+	times map[string][2]float64
 	why   string // it was not measured
 }
 
@@ -76,48 +70,23 @@ func (p *Program) Benchmark(b *testing.B, s *runtime.Stream, c Call) {
 	})
 	b.Run("call="+c.Name+"/impl=c", func(b *testing.B) {
 		p.once.Do(p.measure)
-		if p.times[c.Name] == 0 {
+		if p.times[c.Name][0] == 0 {
 			b.Skip("not measured in C: " + p.why)
 		}
-		report(b, p.times[c.Name])
+		report(b, p.times[c.Name][0])
 		if inGo > 0 {
-			b.ReportMetric(inGo/p.times[c.Name], "go/c")
+			b.ReportMetric(inGo/p.times[c.Name][0], "go/c")
 		}
 	})
 }
 
 // measure runs the program.
 func (p *Program) measure() {
-	variable := "PURECUDA_" + strings.ToUpper(p.Name) + "_BASELINE"
-	program := os.Getenv(variable)
-	if program == "" {
-		dir, err := os.MkdirTemp("", p.Name)
-		if err != nil {
-			p.why = err.Error()
-			return
-		}
-		defer os.RemoveAll(dir)
-		program = filepath.Join(dir, p.Name)
-		if out, err := exec.Command("cc", "-O2", "-o", program, "../../scripts/baseline/"+p.Name+".c", "-ldl").CombinedOutput(); err != nil {
-			p.why = "no baseline in C: " + err.Error() + string(out) + "; " + variable + " names a program that was built elsewhere"
-			return
-		}
-	}
 	library, err := p.Library()
+	if err == nil {
+		p.times, err = Run(p.Name, library)
+	}
 	if err != nil {
 		p.why = err.Error()
-		return
-	}
-	cmd := exec.Command(program, library)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		p.why = "the baseline in C: " + err.Error()
-		return
-	}
-	p.times = map[string]float64{}
-	for line := range strings.Lines(string(out)) {
-		name, ns, _ := strings.Cut(strings.TrimSpace(line), " ")
-		p.times[name], _ = strconv.ParseFloat(ns, 64)
 	}
 }

@@ -1,5 +1,4 @@
-// Package baseline runs the C side of benchmarks: the programs of scripts/baseline that call the same library.
-package baseline
+package beside
 
 import (
 	"fmt"
@@ -9,10 +8,11 @@ import (
 	"strings"
 )
 
-// Run runs a program, such as "cublas", with the path of the library that this process has loaded. It returns what the
-// program prints: the name of a call, its nanoseconds, and those of the device. The environment variable names the compiled
-// program, for hosts without a compiler. source is the folder of scripts/baseline.
-func Run(program, variable, source, library string) (map[string][2]float64, error) {
+// Run runs scripts/baseline/NAME.c with the path of the library that this process has loaded. It returns what the program
+// prints: the name of a call, its nanoseconds, and those of the device where it tells. For hosts without a compiler
+// PURECUDA_NAME_BASELINE names the program that it was compiled to. It starts in the folder of a package of libs.
+func Run(program, library string) (map[string][2]float64, error) {
+	variable := "PURECUDA_" + strings.ToUpper(program) + "_BASELINE"
 	path := os.Getenv(variable)
 	if path == "" {
 		dir, err := os.MkdirTemp("", program)
@@ -21,7 +21,7 @@ func Run(program, variable, source, library string) (map[string][2]float64, erro
 		}
 		defer os.RemoveAll(dir)
 		path = filepath.Join(dir, program)
-		if out, err := exec.Command("cc", "-O2", "-o", path, filepath.Join(source, program+".c"), "-ldl").CombinedOutput(); err != nil {
+		if out, err := exec.Command("cc", "-O2", "-o", path, "../../scripts/baseline/"+program+".c", "-ldl").CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%w: %s; %s names a program that was built elsewhere", err, out, variable)
 		}
 	}
@@ -36,7 +36,7 @@ func Run(program, variable, source, library string) (map[string][2]float64, erro
 	for line := range strings.Lines(string(out)) {
 		var name string
 		var ns [2]float64
-		if _, err := fmt.Sscan(line, &name, &ns[0], &ns[1]); err != nil {
+		if n, err := fmt.Sscan(line, &name, &ns[0], &ns[1]); n < 2 {
 			return nil, fmt.Errorf("%s printed %q: %w", path, line, err)
 		}
 		times[name] = ns
