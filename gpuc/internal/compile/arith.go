@@ -110,10 +110,16 @@ func (k *kctx) operate(op token.Token, xb, yb *types.Basic, x, y val, pos token.
 		if y.isC {
 			return k.narrow(xb, k.pure("add."+t, x.k, x.String(), cst(x.k, norm(xb, -y.c)).String()))
 		}
+		if x.isC && x.c == 0 {
+			return k.negate(xb, y)
+		}
 		return k.narrow(xb, k.pure("sub."+t, x.k, x.String(), y.String()))
 	case token.MUL:
 		if x.isC {
 			x, y = y, x
+		}
+		if y.isC && (x.k == k32 && uint32(y.c) == math.MaxUint32 || y.c == math.MaxUint64) {
+			return k.negate(xb, x)
 		}
 		if x.k == k64 && x.n32 != "" && !x.n32s {
 			if y.n32 != "" && !y.n32s {
@@ -186,6 +192,15 @@ func (k *kctx) operate(op token.Token, xb, yb *types.Basic, x, y val, pos token.
 	}
 	k.fail(pos, "a kernel has no %s of %s", op, xb)
 	return val{}
+}
+
+// negate writes -x as ^x + 1: ptxas of driver 580 loses the sign of -x in (-x)>>n + y and in min(min(-x, y), z).
+func (k *kctx) negate(b *types.Basic, x val) val {
+	w := "b32"
+	if x.k == k64 {
+		w = "b64"
+	}
+	return k.narrow(b, k.pure("add."+num(b), x.k, k.pure("not."+w, x.k, x.String()).r, "1"))
 }
 
 // power divides by a power of two. What can be negative is rounded to zero.

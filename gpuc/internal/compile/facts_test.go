@@ -94,3 +94,22 @@ func K(t *gpu.Thread, x []int32, y []uint32, z []int64, n int) {
 		assert.Less(t, count, width, c[0])
 	}
 }
+
+// ptxas of driver 580 loses the sign of a negation that a shift and an addition use, or a minimum of three, and borrows where
+// it takes 0 off the upper half of a product in 64 bits. So the PTX has none of these instructions.
+func TestWhatPtxasGetsWrong(t *testing.T) {
+	p, err := load(t, `//purecuda:kernel
+func K(t *gpu.Thread, x []int32, y []int64, u []uint32) {
+	i, a, b, c := t.ThreadX(), x[0], y[0], u[0]
+	x[i], x[i+1], x[i+2] = (-a)>>31+91, min(min(-a, x[1]), x[2]), (a * -1)>>3+7
+	x[i+3], y[i+1] = int32(-b)>>31+91, b * -1
+	y[i] = ^(int64(gpu.MulHigh32(c, u[1])) - int64(u[2]))
+}
+`)
+	require.NoError(t, err)
+	m, err := p.Compile(compile.Options{Arch: 75}, "K")
+	require.NoError(t, err)
+	assert.NotRegexp(t, `neg\.s|sub\.[su]\d\d %\w+, 0,|mul\.lo\.[su]\d\d %\w+, %\w+, (-1|4294967295|18446744073709551615);|mul\.hi\.u32`, m.PTX)
+	assert.Contains(t, m.PTX, "shr.u64", "the upper half stays in 64 bits")
+	assert.Len(t, regexp.MustCompile(`not\.b(32|64) .*\n\tadd\.s(32|64) %\w+, %\w+, 1;`).FindAllString(m.PTX, -1), 2, m.PTX)
+}

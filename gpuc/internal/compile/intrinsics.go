@@ -81,7 +81,7 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	case "BytePermute":
 		return k.pure("prmt.b32", k32, a[0].String(), a[1].String(), a[2].String()), true
 	case "MulHigh32":
-		return k.pure("mul.hi.u32", k32, a[0].String(), a[1].String()), true
+		return k.mulHigh(a[0], a[1]), true
 	case "LaneMaskBelow":
 		return k.pure("mov.u32", k32, "%lanemask_lt"), true
 	case "All", "Any":
@@ -314,4 +314,13 @@ func (k *kctx) dynamicShared(t types.Type) val {
 		n = k.pure("div.u64", k64, n.r, fmt.Sprint(size))
 	}
 	return val{k: kAgg, e: []val{{k: kPtr, p: &ptr{sp: spShared, base: "dynamic_shared", align: 16}}, n}}
+}
+
+// mulHigh is the upper half of a product. Of mul.hi.u32, ptxas of driver 580 takes a 0 off in 64 bits and gets a borrow.
+func (k *kctx) mulHigh(x, y val) val {
+	wide := k.pure("shr.u64", k64, k.pure("mul.wide.u32", k64, x.String(), y.String()).r, "32")
+	v := k.pure("cvt.u32.u64", k32, wide.r)
+	wide.n32, wide.hi = v.r, math.MaxUint32
+	k.cur.m["cvt.u64.u32 "+v.r] = wide // where it is widened again
+	return v
 }

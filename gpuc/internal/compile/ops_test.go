@@ -62,6 +62,7 @@ func TestOperations(t *testing.T) {
 		pairs(t, d, "Int", ops.N, ops.Int, func() int { return int(u()) })
 		pairs(t, d, "Uint", ops.N, ops.Uint, func() uint { return uint(u()) })
 		pairs(t, d, "Bits", 8, ops.Bits, func() uint32 { return uint32(u()) })
+		pairs(t, d, "Signs", 8, ops.Signs, func() int64 { return int64(u()) })
 		pairs(t, d, "Counts", 8, ops.Counts, u)
 		special := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2.5, -3.5, math.Inf(1), math.Inf(-1), math.NaN(), 1e300, 1e-310, 1e-40, 3e38}
 		f := func() float64 {

@@ -256,6 +256,20 @@ func Bits(t *gpu.Thread, out, a, b []uint32) {
 	o[6], o[7] = uint32(hi)^uint32(lo>>32), uint32(bits.Len32(x)+bits.Len64(uint64(y))*64+bits.TrailingZeros32(y)*4096)
 }
 
+// Signs does what ptxas of driver 580 gets wrong where the PTX has a negation, or the upper half of a product.
+//
+//purecuda:kernel
+func Signs(t *gpu.Thread, out, a, b []int64) {
+	i := t.GlobalX()
+	x, y := a[i], b[i]
+	u, v, p := int32(x), int32(y), t.ThreadX()
+	o := out[i*8 : i*8+8]
+	o[0], o[1], o[2] = int64((-u)>>31+91), int64((-u)>>3+v), int64(int32(-x)>>31+v)
+	o[3], o[4] = int64(min(min(-u, v), v^u)), int64(max(v-u, -v, u))
+	o[5], o[6] = int64((-int32(p+40))>>31+91), int64(min(int32(-x), 0, int32(-y)))
+	o[7] = ^(int64(gpu.MulHigh32(uint32(p+8), uint32(x))) - int64(uint32(y)&7))
+}
+
 // Counts does what package math/bits has for integers of each size, on values and on constants.
 //
 //purecuda:kernel
