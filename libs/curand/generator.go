@@ -108,8 +108,12 @@ func (g *Generator) stopped(function string, s Status) error {
 }
 
 // Reset takes the generator to the given seed and offset, behind the work that is on the stream. It may wait for the device. It
-// is not for captures: what cuRAND notes on the host a replay does not repeat.
+// is not for captures: what cuRAND notes on the host a replay does not repeat. MTGP32 is driver.ErrUnsupported: cuRAND 10.4 goes on
+// elsewhere in its sequence.
 func (g *Generator) Reset(seed, offset uint64) error {
+	if g != nil && g.kind == MTGP32 {
+		return driver.Errorf(driver.ErrUnsupported, "cuRAND does not take MTGP32 back to the beginning: make a new generator")
+	}
 	return g.submit("curand.Reset", func(driver.Stream, driver.DevicePtr) error { return g.start(seed, offset) })
 }
 
