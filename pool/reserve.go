@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -58,6 +59,7 @@ type reservations struct {
 	used  uint64    // the program held on it
 	idle  uint64    // of that when nothing was reserved
 	at    time.Time // then
+	taken uint64    // counts reservations
 }
 
 // limit returns how many bytes may be reserved on a device. Memory that requests have reserved and
@@ -161,6 +163,7 @@ func (d *device) reserve(label string, bytes uint64) {
 		d.reserved.labels = map[string]uint64{}
 	}
 	d.reserved.bytes += bytes
+	d.reserved.taken++
 	d.reserved.labels[label] += bytes
 }
 
@@ -178,13 +181,14 @@ func (d *device) unreserve(label string, bytes uint64) {
 // of the others, unless the figures are younger than age. It holds no lock during the calls.
 func (p *Pool) refreshMemory(age time.Duration) {
 	for _, c := range p.rt.Contexts() {
-		d, idle := p.beginRefresh(c.Device().Ordinal, age)
+		d, since := p.beginRefresh(c.Device().Ordinal, age)
 		if d == nil {
 			continue
 		}
+		p.setIdle(d, since, c.Stats().RefBytes)
 		free, total, err := c.MemInfo()
 		if stats := c.Stats(); err == nil {
-			p.setMemory(d, idle, min(free+stats.Memory.Cached, total), stats.RefBytes)
+			p.setMemory(d, min(free+stats.Memory.Cached, total), stats.RefBytes)
 		}
 	}
 	if p.defaults.health == nil {
@@ -192,37 +196,47 @@ func (p *Pool) refreshMemory(age time.Duration) {
 	}
 	devices, _ := p.openDevices()
 	for _, d := range devices {
-		if d, idle := p.beginRefresh(d.info.Ordinal, age); d != nil {
+		if d, _ := p.beginRefresh(d.info.Ordinal, age); d != nil {
 			if free, ok := d.freeMemory(p.defaults.health); ok {
-				p.setMemory(d, idle, free, 0)
+				p.setMemory(d, free, 0)
 			}
 		}
 	}
 }
 
+// setIdle notes what the program held after beginRefresh, if no request had a reservation then or has got one since. It comes
+// before the driver is asked, which takes longer: of many requests that begin together, others reserve meanwhile.
+func (p *Pool) setIdle(d *device, since, used uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if since == d.reserved.taken {
+		d.reserved.idle = used
+	}
+}
+
 // setMemory notes the figures of a device.
-func (p *Pool) setMemory(d *device, idle bool, free, used uint64) {
+func (p *Pool) setMemory(d *device, free, used uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := &d.reserved
 	r.known, r.free, r.used, r.at = true, free, used, time.Now()
-	if idle {
-		r.idle = r.used
-	}
 }
 
-// beginRefresh returns the device of an ordinal if its figures are old, and whether nothing is reserved there.
-// It marks the figures as fresh, so that no other goroutine asks meanwhile.
-func (p *Pool) beginRefresh(ordinal int, age time.Duration) (d *device, idle bool) {
+// beginRefresh returns the device of an ordinal if its figures are old or there are none. since is how many reservations it had if none is
+// left, and else a count that it never has. It marks the figures as fresh, so that no other goroutine asks meanwhile.
+func (p *Pool) beginRefresh(ordinal int, age time.Duration) (d *device, since uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range p.devices {
-		if now := time.Now(); d.info.Ordinal == ordinal && now.Sub(d.reserved.at) >= age {
+		if now := time.Now(); d.info.Ordinal == ordinal && (!d.reserved.known || now.Sub(d.reserved.at) >= age) {
 			d.reserved.at = now
-			return d, d.reserved.bytes == 0
+			if d.reserved.bytes > 0 {
+				return d, math.MaxUint64
+			}
+			return d, d.reserved.taken
 		}
 	}
-	return nil, false
+	return nil, 0
 }
 
 // pollMemory refreshes the figures periodically while requests wait for memory: code outside of the pool may
