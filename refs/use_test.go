@@ -176,24 +176,24 @@ func TestReadersWaitOnce(t *testing.T) {
 	s1, s2 := m.stream(t), m.stream(t)
 	r := alloc(t, m, s1, 64)
 	defer r.Close()
-	to := m.target(t, 64)
+	to1, to2 := m.target(t, 64), m.target(t, 64) // one for each stream: nothing orders their reads
 	waits := func() int { return m.gpu.Calls("cuStreamWaitEvent") }
 	for range 3 {
 		require.NoError(t, m.fill(r, s1, 1))
 	}
 	assert.Zero(t, waits())
 	for range 3 {
-		require.NoError(t, m.read(r, s2, to))
+		require.NoError(t, m.read(r, s2, to2))
 	}
 	assert.Equal(t, 1, waits())
-	require.NoError(t, m.read(r, s1, to)) // its own work
+	require.NoError(t, m.read(r, s1, to1)) // its own work
 	assert.Equal(t, 1, waits())
 	require.NoError(t, m.fill(r, s1, 2)) // after the reader
 	assert.Equal(t, 2, waits())
 	require.NoError(t, m.fill(r, s1, 3))
 	assert.Equal(t, 2, waits())
 	require.NoError(t, m.fill(r, s2, 4))
-	require.NoError(t, m.read(r, s1, to)) // after the write of the other one
+	require.NoError(t, m.read(r, s1, to1)) // after the write of the other one
 	assert.Equal(t, 4, waits())
 	m.wait(t, s1)
 	m.wait(t, s2)
