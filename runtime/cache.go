@@ -112,12 +112,12 @@ func (mc *moduleCache) land(key moduleKey, loaded *Module) *cachedModule {
 	return e
 }
 
-// join gives a lease of what a flight has brought.
-func (mc *moduleCache) join(e *cachedModule, shared bool) *Module {
+// join gives a lease of what a flight has brought, which is a hit for all but the caller who has loaded it.
+func (mc *moduleCache) join(e *cachedModule, hit bool) *Module {
 	mc.mu.Lock()
 	defer mc.mu.Unlock()
 	m := mc.lease(e)
-	if m != nil && shared {
+	if m != nil && hit {
 		mc.counts.hits++
 	}
 	return m

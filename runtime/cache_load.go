@@ -51,10 +51,12 @@ func (c *Context) cached(ctx context.Context, key moduleKey, load func(context.C
 	ctx, stop := c.rt.untilClosed(ctx)
 	defer stop()
 	for {
+		loaded := false // by this caller
 		e, shared, err := c.modules.flights.Do(ctx, key, func(ctx context.Context) (*cachedModule, error) {
 			if e := c.modules.claim(key); e != nil {
 				return e, nil
 			}
+			loaded = true
 			m, err := load(ctx)
 			if err != nil {
 				return nil, err
@@ -64,7 +66,7 @@ func (c *Context) cached(ctx context.Context, key moduleKey, load func(context.C
 		if err != nil {
 			return nil, err
 		}
-		m := c.modules.join(e, shared)
+		m := c.modules.join(e, shared || !loaded)
 		c.rt.report(c.evict(c.rt.cfg.moduleCache, e))
 		if m != nil {
 			return m, nil
