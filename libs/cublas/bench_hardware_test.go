@@ -7,13 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
 	"github.com/purecuda/purecuda/gpu"
-	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/libs/internal/beside"
 	"github.com/purecuda/purecuda/runtime"
@@ -198,59 +196,24 @@ type free struct{ cublas.API }
 
 func (free) Gemm(cublas.RawHandle, *cublas.GemmCall) cublas.Status { return cublas.StatusSuccess }
 
-// quiet is a simulated driver whose contexts are current at no cost, once it is on.
-type quiet struct {
-	driver.API
-	on bool
-}
-
-func (q *quiet) CtxPushCurrent(c driver.Context) driver.Result {
-	if q.on {
-		return driver.Success
-	}
-	return q.API.CtxPushCurrent(c)
-}
-
-func (q *quiet) CtxPopCurrent() (driver.Context, driver.Result) {
-	if q.on {
-		return 0, driver.Success
-	}
-	return q.API.CtxPopCurrent()
-}
-
 // ours is a call of cuBLAS without cuBLAS and without a driver.
-func ours(t testing.TB) func() error {
+func ours(t testing.TB) (*beside.Quiet, func() error) {
 	_, gpu, lib := simulated(t)
-	q := &quiet{API: gpu}
+	q := &beside.Quiet{API: gpu}
 	bench := on(t, q, free{lib}, cublas.Options{})
 	m := dense[float32](t, bench.s, 1)
 	x, y, z := cublas.Dense(m[0], 1, 1), cublas.Dense(m[1], 1, 1), cublas.Dense(m[2], 1, 1)
 	require.NoError(t, bench.s.Synchronize(bg))
-	q.on = true
-	t.Cleanup(func() { q.on = false })
-	return func() error { return cublas.Gemm(bench.h, 1, x, y, 0, z) }
+	return q, func() error { return cublas.Gemm(bench.h, 1, x, y, 0, z) }
 }
 
 // BenchmarkOurShare is what this package and runtime add to a call of cuBLAS.
 func BenchmarkOurShare(b *testing.B) {
-	f := ours(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := f(); err != nil {
-			b.Fatal(err)
-		}
-	}
+	q, call := ours(b)
+	q.Benchmark(b, call)
 }
 
 func TestProductsDoNotAllocate(t *testing.T) {
-	if race.Enabled {
-		t.Skip("with -race a sync.Pool drops some of what it gets")
-	}
-	f, failed := ours(t), 0
-	assert.Zero(t, testing.AllocsPerRun(100, func() {
-		if f() != nil {
-			failed++
-		}
-	}))
-	assert.Zero(t, failed)
+	q, call := ours(t)
+	q.NoAllocations(t, call)
 }
