@@ -75,16 +75,42 @@ func (free) Exec(cufft.RawPlan, cufft.Type, cufft.Direction, driver.DevicePtr, d
 	return cufft.StatusSuccess
 }
 
-// BenchmarkOurShare is what this package and runtime add to a call of cuFFT, on the simulated driver.
+// ours are calls of cuFFT without cuFFT and without a driver.
+func ours(t testing.TB) (*beside.Quiet, map[string]func() error) {
+	_, gpu, lib := simulated(t)
+	q := &beside.Quiet{API: gpu}
+	b := on(t, q, free{lib})
+	x, y := zeros(b, 4096), zeros(b, 4096)
+	reals, err := runtime.Cast[float32](x)
+	require.NoError(t, err)
+	double, err := runtime.Cast[complex128](x)
+	require.NoError(t, err)
+	space := cufft.Shape{N: []int{4, 6, 8}, Batch: 3, Out: cufft.Padded(4, 6, 8)}
+	calls := map[string]func() error{
+		"C2C": func() error { return cufft.C2C(b.h, cufft.Forward, cufft.Shape{N: []int{64}}, x, y) },
+		"C2R": func() error { return cufft.C2R(b.h, space, x, reals) },
+		"Z2Z": func() error {
+			return cufft.Z2Z(b.h, cufft.Inverse, cufft.Shape{N: []int{8, 9}, Batch: 2}, double, double)
+		},
+	}
+	for _, call := range calls { // which makes the plan
+		require.NoError(t, call())
+	}
+	require.NoError(t, b.s.Synchronize(bg))
+	return q, calls
+}
+
+// BenchmarkOurShare is what this package and runtime add to a call of cuFFT.
 func BenchmarkOurShare(b *testing.B) {
-	_, gpu, lib := simulated(b)
-	bench := on(b, gpu, free{lib})
-	x := zeros(bench, 64)
-	shape := cufft.Shape{N: []int{64}}
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := cufft.C2C(bench.h, cufft.Forward, shape, x, x); err != nil {
-			b.Fatal(err)
-		}
+	q, calls := ours(b)
+	for name, call := range calls {
+		b.Run(name, func(b *testing.B) { q.Benchmark(b, call) })
+	}
+}
+
+func TestTransformsDoNotAllocate(t *testing.T) {
+	q, calls := ours(t)
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) { q.NoAllocations(t, call) })
 	}
 }

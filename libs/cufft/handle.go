@@ -44,7 +44,7 @@ func New(api API, s *runtime.Stream, o Options) (*Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handle{api, s, kernels, &plans{limit: o.Plans, known: map[Description]*plan{}}}, nil
+	return &Handle{api, s, kernels, &plans{limit: o.Plans}}, nil
 }
 
 // Close waits for the work of the handle and frees its plans. It may be called twice. A plan that a call uses at this moment is freed
@@ -67,28 +67,28 @@ func (h *Handle) Stream() *runtime.Stream {
 // Prepare makes the plan for a shape, so that the first transform does not, and may be captured. It may take seconds, and does
 // nothing if there is one.
 func (h *Handle) Prepare(t Type, shape Shape) error {
-	x, err := shape.resolve(t)
-	if err != nil {
-		return err
+	x := shape.transform(t)
+	if x.err != nil {
+		return x.err
 	}
-	p, err := h.plan(x)
+	p, err := h.plan(&x.Description)
 	if err == nil {
 		h.plans.give(p)
 	}
 	return err
 }
 
-// plan is the plan of a transform, which has to be given back.
-func (h *Handle) plan(x *transform) (*plan, error) {
+// plan is the plan of a description, which has to be given back.
+func (h *Handle) plan(d *Description) (*plan, error) {
 	if h == nil || h.plans == nil {
-		return nil, wrong("%v with no handle: see cufft.New", x.Type)
+		return nil, wrong("%v with no handle: see cufft.New", d.Type)
 	}
-	p, err := h.plans.take(&x.Description)
+	p, err := h.plans.take(d)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.make(h.api, h.s, &x.Description); err != nil {
-		h.plans.forget(&x.Description, p)
+	if err := p.make(h.api, h.s); err != nil {
+		h.plans.forget(p)
 		h.plans.give(p)
 		return nil, err
 	}
@@ -97,66 +97,66 @@ func (h *Handle) plan(x *transform) (*plan, error) {
 
 // C2C transforms complex64. in and out may be the same memory.
 func C2C(h *Handle, d Direction, shape Shape, in, out *runtime.Ref[complex64]) error {
-	return run(h, TypeC2C, d, &shape, in, out)
+	return run(h, shape.transform(TypeC2C), d, in, out)
 }
 
 // R2C transforms float32 to the first half of their spectrum, n/2+1 numbers. in and out may be the same memory, with [Padded] as the
 // layout of in.
 func R2C(h *Handle, shape Shape, in *runtime.Ref[float32], out *runtime.Ref[complex64]) error {
-	return run(h, TypeR2C, Forward, &shape, in, out)
+	return run(h, shape.transform(TypeR2C), Forward, in, out)
 }
 
 // C2R transforms the first half of a spectrum, n/2+1 numbers, back to float32. What in holds afterwards is undefined. in
 // and out may be the same memory, with [Padded] as the layout of out.
 func C2R(h *Handle, shape Shape, in *runtime.Ref[complex64], out *runtime.Ref[float32]) error {
-	return run(h, TypeC2R, Inverse, &shape, in, out)
+	return run(h, shape.transform(TypeC2R), Inverse, in, out)
 }
 
 // Z2Z is [C2C] for complex128.
 func Z2Z(h *Handle, d Direction, shape Shape, in, out *runtime.Ref[complex128]) error {
-	return run(h, TypeZ2Z, d, &shape, in, out)
+	return run(h, shape.transform(TypeZ2Z), d, in, out)
 }
 
 // D2Z is [R2C] for float64.
 func D2Z(h *Handle, shape Shape, in *runtime.Ref[float64], out *runtime.Ref[complex128]) error {
-	return run(h, TypeD2Z, Forward, &shape, in, out)
+	return run(h, shape.transform(TypeD2Z), Forward, in, out)
 }
 
 // Z2D is [C2R] for float64.
 func Z2D(h *Handle, shape Shape, in *runtime.Ref[complex128], out *runtime.Ref[float64]) error {
-	return run(h, TypeZ2D, Inverse, &shape, in, out)
+	return run(h, shape.transform(TypeZ2D), Inverse, in, out)
 }
 
 // run puts a transform on the stream, ordered with what it uses.
-func run[In, Out any](h *Handle, t Type, d Direction, shape *Shape, in *runtime.Ref[In], out *runtime.Ref[Out]) error {
-	x, err := shape.resolve(t)
-	if err == nil && d != Forward && d != Inverse {
-		err = wrong("%v: direction %d: want Forward or Inverse", t, d)
+func run[In, Out any](h *Handle, x transform, d Direction, in *runtime.Ref[In], out *runtime.Ref[Out]) error {
+	if x.err != nil {
+		return x.err
 	}
-	if err == nil {
-		err = memory(x, in, out)
+	name := x.Type.String()
+	if d != Forward && d != Inverse {
+		return wrong("%s: direction %d: want Forward or Inverse", name, d)
 	}
-	if err != nil {
+	if err := memory(&x, in, out); err != nil {
 		return err
 	}
-	p, err := h.plan(x)
+	p, err := h.plan(&x.Description)
 	if err != nil {
 		return err
 	}
 	defer h.plans.give(p)
 	from := runtime.In(in)
-	if _, real := t.real(); real {
+	if _, real := x.Type.real(); real {
 		from = runtime.InOut(in) // cuFFT writes there
 	}
-	err = h.s.Submit(t.String(), func(_ driver.Stream, at []driver.DevicePtr) error {
+	err = h.s.Submit(name, func(_ driver.Stream, at []driver.DevicePtr) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return failed(h.api, t.String(), h.api.Exec(p.raw, t, d, at[0], at[1]))
+		return failed(h.api, name, h.api.Exec(p.raw, p.Type, d, at[0], at[1]))
 	}, from, runtime.InOut(out), runtime.InOut(p.area), p.library.Arg())
 	if err != nil || !x.scale {
 		return err
 	}
-	return divide(h, x, out)
+	return divide(h, &x, out)
 }
 
 // memory is why a transform cannot be of this memory, or nil.
@@ -189,7 +189,7 @@ func room[T any](x *transform, o *side, ref *runtime.Ref[T]) (driver.DevicePtr, 
 	case err != nil:
 		return 0, err
 	case int64(ref.Len()) < o.span:
-		return 0, wrong("%v: %s has %d elements: want %d, for N of %v, a batch of %d, and its layout", x.Type, o.name, ref.Len(), o.span, x.N[:x.Rank], x.Batch)
+		return 0, wrong("%v: %s has %d elements: want %d, for N of %v, a batch of %d, and its layout", x.Type, o.name, ref.Len(), o.span, x.lengths(), x.Batch)
 	case int64(at)%x.Type.complexBytes() != 0:
 		return 0, wrong("%v: %s begins at %#x: cuFFT wants a multiple of %d, so that a view of real numbers begins at an even one",
 			x.Type, o.name, uint64(at), x.Type.complexBytes())

@@ -3,6 +3,7 @@ package cufft
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
@@ -12,7 +13,8 @@ import (
 // plan is a plan of cuFFT with its work area. The cache has one reference to it, and each call that goes on: the
 // last one closes it.
 type plan struct {
-	refs, used int // under the lock of the cache
+	Description
+	refs int // under the lock of the cache
 
 	once    sync.Once
 	err     error // why it could not be made
@@ -24,18 +26,18 @@ type plan struct {
 }
 
 // make makes it, once. Others who need it wait.
-func (p *plan) make(api API, s *runtime.Stream, d *Description) error {
-	p.once.Do(func() { p.err = p.open(api, s, d) })
+func (p *plan) make(api API, s *runtime.Stream) error {
+	p.once.Do(func() { p.err = p.open(api, s) })
 	return p.err
 }
 
-func (p *plan) open(api API, s *runtime.Stream, d *Description) (err error) {
+func (p *plan) open(api API, s *runtime.Stream) (err error) {
 	const name = "cufftMakePlanMany64"
 	var raw RawPlan // what destroys must not refer to p
 	var bytes uint64
 	p.library, err = s.Context().NewLibraryHandle(name, func() (func() error, error) {
 		var status Status
-		if raw, bytes, status = api.Plan(d); status != StatusSuccess {
+		if raw, bytes, status = api.Plan(&p.Description); status != StatusSuccess {
 			return nil, failed(api, name, status)
 		}
 		return func() error { return failed(api, "cufftDestroy", api.Destroy(raw)) }, nil
@@ -68,8 +70,7 @@ type plans struct {
 	limit int
 
 	mu     sync.Mutex
-	known  map[Description]*plan
-	clock  int // which counts the calls
+	known  []*plan // the newest use first, so that most are found at once
 	closed bool
 	err    error // of closing plans, for Close
 }
@@ -81,33 +82,25 @@ func (c *plans) take(d *Description) (*plan, error) {
 		c.mu.Unlock()
 		return nil, driver.Errorf(driver.ErrClosed, "the handle of cuFFT was closed before")
 	}
-	p := c.known[*d]
-	var old *plan
-	if p == nil {
-		if len(c.known) >= c.limit {
-			old = c.forgetOldest()
+	var p, old *plan
+	i := slices.IndexFunc(c.known, func(p *plan) bool { return p.Description == *d })
+	if i >= 0 {
+		p = c.known[i]
+	} else {
+		p = &plan{Description: *d, refs: 1}
+		if len(c.known) < c.limit {
+			c.known = append(c.known, nil)
+		} else {
+			old = c.known[c.limit-1]
 		}
-		p = &plan{refs: 1}
-		c.known[*d] = p
+		i = len(c.known) - 1
 	}
-	c.clock++
+	copy(c.known[1:], c.known[:i])
+	c.known[0] = p
 	p.refs++
-	p.used = c.clock
 	c.mu.Unlock()
 	c.give(old)
 	return p, nil
-}
-
-// forgetOldest removes the plan that was not used for the longest time. The lock is held.
-func (c *plans) forgetOldest() (old *plan) {
-	var of Description
-	for d, p := range c.known {
-		if old == nil || p.used < old.used {
-			of, old = d, p
-		}
-	}
-	delete(c.known, of)
-	return old
 }
 
 // give ends a reference to a plan. The last one closes the plan, which waits for its work.
@@ -129,14 +122,14 @@ func (c *plans) give(p *plan) {
 }
 
 // forget removes a plan that could not be made.
-func (c *plans) forget(d *Description, p *plan) {
+func (c *plans) forget(p *plan) {
 	c.mu.Lock()
-	known := c.known[*d] == p
-	if known {
-		delete(c.known, *d)
+	i := slices.Index(c.known, p)
+	if i >= 0 {
+		c.known = slices.Delete(c.known, i, i+1)
 	}
 	c.mu.Unlock()
-	if known {
+	if i >= 0 {
 		c.give(p)
 	}
 }

@@ -1,7 +1,6 @@
 package cufft
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -54,32 +53,36 @@ type side struct {
 	span    int64 // elements from the first to behind the last
 }
 
-// transform is a Shape that has been checked.
+// transform is a Shape that has been checked for a type.
 type transform struct {
 	Description
 	in, out side
 	scale   bool
+	err     error // why there is none
 }
 
-// resolve checks a shape for a type.
-func (s *Shape) resolve(t Type) (*transform, error) {
+// transform checks a shape. It returns no pointer, and callers pass none on to functions with type parameters: what such a pointer
+// points to would be on the heap.
+func (s *Shape) transform(t Type) (x transform) {
+	x = transform{Description: Description{Type: t, Rank: int32(len(s.N)), Batch: max(int64(s.Batch), 1)}, scale: s.Scale}
+	x.err = x.resolve(s)
+	return x
+}
+
+func (x *transform) resolve(s *Shape) error {
+	t := x.Type
 	if _, ok := execs[t]; !ok {
-		return nil, wrong("%v: want TypeC2C, TypeR2C or another Type of this package", t)
+		return wrong("%v: want TypeC2C, TypeR2C or another Type of this package", t)
 	}
-	rank := len(s.N)
-	if rank < 1 || rank > 3 {
-		return nil, wrong("%v: N has %d lengths: want 1 to 3", t, rank)
+	if len(s.N) < 1 || len(s.N) > 3 {
+		return wrong("%v: N has %d lengths: want 1 to 3", t, len(s.N))
 	}
-	x := &transform{Description: Description{Type: t, Rank: int32(rank), Batch: int64(s.Batch)}, scale: s.Scale}
-	if s.Batch == 0 {
-		x.Batch = 1
-	}
-	if x.Batch < 0 {
-		return nil, wrong("%v: a batch of %d: want 0, which means 1, or more", t, s.Batch)
+	if s.Batch < 0 {
+		return wrong("%v: a batch of %d: want 0, which means 1, or more", t, s.Batch)
 	}
 	for i, n := range s.N {
 		if n < 1 {
-			return nil, wrong("%v: N[%d] is %d: want at least 1", t, i, n)
+			return wrong("%v: N[%d] is %d: want at least 1", t, i, n)
 		}
 		x.N[i] = int64(n)
 	}
@@ -94,8 +97,11 @@ func (s *Shape) resolve(t Type) (*transform, error) {
 	if err == nil {
 		err = x.out.apart(t)
 	}
-	return x, err
+	return err
 }
+
+// lengths are those of N, as a copy.
+func (x *transform) lengths() []int64 { return slices.Clone(x.N[:x.Rank]) }
 
 // resolve checks a layout. half is for the complex side of a transform of real numbers.
 func (o *side) resolve(name string, x *transform, half bool, l *Layout, embed *[3]int64, stride, distance *int64) error {
@@ -132,7 +138,7 @@ func (o *side) resolve(name string, x *transform, half bool, l *Layout, embed *[
 	for i, n := range o.n {
 		if o.span += times(n-1, o.step[i]); o.span < 0 || o.span > most {
 			return wrong("%v: %s reaches over more than the %d elements that can be addressed: N is %v, the batch %d, the stride %d and the distance %d",
-				x.Type, name, int64(most), x.N[:rank], x.Batch, *stride, *distance)
+				x.Type, name, int64(most), x.lengths(), x.Batch, *stride, *distance)
 		}
 	}
 	return nil
@@ -152,18 +158,17 @@ func times(a, b int64) int64 {
 
 // apart is why two numbers may lie in the same place, where cuFFT writes, or nil.
 func (o *side) apart(t Type) error {
-	order := []int{0, 1, 2, 3}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(o.step[a], o.step[b]) })
-	reach := int64(0) // of what lies closer together
-	for _, i := range order {
-		if o.n[i] == 1 {
-			continue
+	for i, step := range o.step {
+		reach := int64(0) // of what lies closer together
+		for j, closer := range o.step {
+			if j != i && closer <= step {
+				reach += (o.n[j] - 1) * closer
+			}
 		}
-		if o.step[i] <= reach {
+		if o.n[i] > 1 && step <= reach {
 			return wrong("%v: numbers of %s lie in each other's place: %d of them are %d elements apart, and what lies between takes %d; see Layout",
-				t, o.name, o.n[i], o.step[i], reach+1)
+				t, o.name, o.n[i], step, reach+1)
 		}
-		reach += (o.n[i] - 1) * o.step[i]
 	}
 	return nil
 }
