@@ -40,19 +40,40 @@ type free struct{ curand.API }
 
 func (free) Generate(curand.RawGenerator, *curand.Call) curand.Status { return curand.StatusSuccess }
 
-// BenchmarkOurShare is what this package and runtime add to a call of cuRAND, on the simulated driver.
+// ours are calls of cuRAND without cuRAND and without a driver.
+func ours(t testing.TB) (*beside.Quiet, map[string]func() error) {
+	_, gpu, lib := simulated(t)
+	q := &beside.Quiet{API: gpu}
+	b := on(t, q, free{lib})
+	g := b.generator(curand.Options{})
+	words, err := runtime.Alloc[uint32](b.s, 4)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, words.Close()) })
+	floats, err := runtime.Cast[float32](words)
+	require.NoError(t, err)
+	doubles, err := runtime.Cast[float64](words)
+	require.NoError(t, err)
+	require.NoError(t, b.s.Synchronize(bg))
+	return q, map[string]func() error{
+		"Uint32":       func() error { return g.Uint32(words) },
+		"Uniform":      func() error { return g.Uniform(floats) },
+		"NormalDouble": func() error { return g.NormalDouble(doubles, 1, 2) },
+		"Poisson":      func() error { return g.Poisson(words, 3) },
+	}
+}
+
+// BenchmarkOurShare is what this package and runtime add to a call of cuRAND.
 func BenchmarkOurShare(b *testing.B) {
-	bench, _, lib := simulated(b)
-	bench.api = free{lib}
-	g := bench.generator(curand.Options{})
-	to, err := runtime.Alloc[float32](bench.s, 4)
-	require.NoError(b, err)
-	defer to.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := g.Uniform(to); err != nil {
-			b.Fatal(err)
-		}
+	q, calls := ours(b)
+	for name, call := range calls {
+		b.Run(name, func(b *testing.B) { q.Benchmark(b, call) })
+	}
+}
+
+func TestGeneratorsDoNotAllocate(t *testing.T) {
+	q, calls := ours(t)
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) { q.NoAllocations(t, call) })
 	}
 }
 

@@ -39,6 +39,7 @@ type Generator struct {
 	raw     RawGenerator
 	kind    Kind
 	mu      sync.Mutex // held over each call
+	call    Call       // the call that is made
 }
 
 // New makes a generator for a stream, with its states on the device. cuRAND allocates them itself: some megabytes, which do not
@@ -193,28 +194,24 @@ func generate[T uint32 | float32 | float64](g *Generator, d Distribution, to *ru
 	case to.Len() == 0:
 		return nil
 	}
-	call := Call{Distribution: d, N: uint64(to.Len()), A: a, B: b}
 	return g.submit(d.String(), func(_ driver.Stream, at driver.DevicePtr) error {
 		if at%vector != 0 {
 			return wrong("memory at %#x: want a multiple of %d, such as a Slice from a multiple of %d elements on", at, vector, vector/4)
 		}
-		call.To = at
-		return failed(g.api, d.String(), g.api.Generate(g.raw, &call))
+		g.call = Call{Distribution: d, To: at, N: uint64(to.Len()), A: a, B: b}
+		return failed(g.api, d.String(), g.api.Generate(g.raw, &g.call))
 	}, runtime.InOut(to))
 }
 
-// submit runs f, which calls cuRAND, ordered with what it uses. at is the address of the first use.
+// submit runs f, which calls cuRAND, ordered with what it uses. at is the address of the first use, or 0.
 func (g *Generator) submit(name string, f func(s driver.Stream, at driver.DevicePtr) error, uses ...runtime.Arg) error {
 	if g == nil || g.s == nil {
 		return wrong("%s with no generator: see curand.New", name)
 	}
+	all := append(make([]runtime.Arg, 0, 2), uses...)
 	return g.s.Submit(name, func(s driver.Stream, at []driver.DevicePtr) error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		var first driver.DevicePtr
-		if len(uses) > 0 {
-			first = at[0]
-		}
-		return f(s, first)
-	}, append(uses, g.library.Arg())...)
+		return f(s, at[0])
+	}, append(all, g.library.Arg())...)
 }
