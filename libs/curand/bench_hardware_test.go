@@ -2,6 +2,7 @@ package curand_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,6 +34,37 @@ func BenchmarkHardware(b *testing.B) {
 	} {
 		baseline.Benchmark(b, s, c)
 	}
+}
+
+// timed is a cuRAND that notes how long generating takes.
+type timed struct {
+	curand.API
+	took time.Duration
+}
+
+func (l *timed) Generate(g curand.RawGenerator, c *curand.Call) curand.Status {
+	defer func(from time.Time) { l.took += time.Since(from) }(time.Now())
+	return l.API.Generate(g, c)
+}
+
+// BenchmarkHardwareInside is how much of a small call passes within cuRAND. The rest makes the context current, and is ours.
+func BenchmarkHardwareInside(b *testing.B) {
+	bench := real(b)
+	lib := &timed{API: bench.api}
+	bench.api = lib
+	g := bench.generator(curand.Options{Seed: 1234})
+	few, err := runtime.Alloc[float32](bench.s, 1024)
+	require.NoError(b, err)
+	defer few.Close()
+	for left := b.N; left > 0; left -= 512 {
+		for range min(left, 512) {
+			if err := g.Uniform(few); err != nil {
+				b.Fatal(err)
+			}
+		}
+		require.NoError(b, bench.s.Synchronize(bg))
+	}
+	b.ReportMetric(float64(lib.took.Nanoseconds())/float64(b.N), "inside-ns/op")
 }
 
 // free is a cuRAND whose numbers cost nothing.
