@@ -5,8 +5,6 @@ package nvml
 import (
 	"errors"
 	"math"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,21 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/testc"
 )
 
 // build builds testdata/fakenvml.c.
 func build(t *testing.T, flags ...string) (file string) {
 	t.Helper()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip("no C compiler to build testdata/fakenvml.c with")
-	}
-	file = filepath.Join(t.TempDir(), "libfakenvml.so")
-	args := append([]string{"-shared", "-fPIC", "-o", file, "testdata/fakenvml.c"}, flags...)
-	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		t.Skipf("the C compiler cannot build for this processor: %s", out)
-	}
-	return file
+	return testc.Build(t, "testdata/fakenvml.c", flags...)
 }
 
 func fake(t *testing.T, flags ...string) *Library {
@@ -180,20 +170,4 @@ func TestMethodsOfAnEmptyLibrary(t *testing.T) {
 }
 
 // TestHeader compares with NVIDIA's header, where a compiler and the header are.
-func TestHeader(t *testing.T) {
-	folder := os.Getenv("PURECUDA_CUDA_INCLUDE")
-	if folder == "" {
-		folder = "/usr/local/cuda/include"
-	}
-	if _, err := os.Stat(filepath.Join(folder, "nvml.h")); err != nil {
-		t.Skipf("no nvml.h: set PURECUDA_CUDA_INCLUDE to the folder that has it (%v)", err)
-	}
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skipf("no compiler: %v", err)
-	}
-	_, err = os.ReadFile("testdata/abi_check.c") // so that go test knows of a change
-	require.NoError(t, err)
-	out, err := exec.Command(cc, "-std=c11", "-fsyntax-only", "-I"+folder, "testdata/abi_check.c").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-}
+func TestHeader(t *testing.T) { testc.CheckHeader(t, "nvml.h", "testdata/abi_check.c") }

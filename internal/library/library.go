@@ -209,6 +209,29 @@ func (d Description) Open(candidates []string, use func(*dl.Library) error) ([]d
 	return attempts, e
 }
 
+// Resolve puts the addresses of functions into to. It returns those that symbol does not find.
+func Resolve(functions []string, to []uintptr, symbol func(name string) uintptr) (missing []string) {
+	for i, f := range functions {
+		if to[i] = symbol(f); to[i] == 0 {
+			missing = append(missing, f)
+		}
+	}
+	return missing
+}
+
+// Lacks is why a file that was opened is of no use: it is too old for what is missing, or not the library. It is nil where nothing is missing.
+func (d Description) Lacks(file string, since Since, found Version, missing []string) error {
+	if len(missing) > 0 && found.Before(since) {
+		return fmt.Errorf("%s: %s", file, d.TooOld(strings.Join(missing, ", "), since, found))
+	}
+	return d.Missing(file, since.String(), missing)
+}
+
+// TooOld names what is too old, and for what.
+func (d Description) TooOld(function string, since Since, found Version) string {
+	return fmt.Sprintf("%s needs %s %v, found %v", function, d.Name, since, found)
+}
+
 // Missing is why a file that was opened is not the library: it lacks required functions.
 func (d Description) Missing(file, oldest string, functions []string) error {
 	if len(functions) == 0 {

@@ -114,16 +114,25 @@ func TestLibrariesOfTheDriverLieBesideIt(t *testing.T) {
 func TestMissingFunctions(t *testing.T) {
 	assert.NoError(t, none.Missing("none.so", "11.2", nil))
 	assert.EqualError(t, none.Missing("none.so", "11.2", []string{"a", "b"}), "none.so: lacks a, b: not NONE, or one older than 11.2")
+
+	found := []string{"a", "c"}
+	to := make([]uintptr, 3)
+	missing := Resolve([]string{"a", "b", "c"}, to, func(name string) uintptr { return uintptr(slices.Index(found, name) + 1) })
+	assert.Equal(t, []uintptr{1, 0, 2}, to)
+	assert.Equal(t, []string{"b"}, missing)
+	assert.NoError(t, none.Lacks("none.so", Since{11, 2}, Version{10, 0, 0}, nil))
+	assert.EqualError(t, none.Lacks("none.so", Since{11, 2}, Version{11, 1, 9}, missing), "none.so: b needs NONE 11.2, found 11.1.9")
+	assert.EqualError(t, none.Lacks("none.so", Since{11, 2}, Version{12, 0, 0}, missing), "none.so: lacks b: not NONE, or one older than 11.2")
 }
 
 func TestVersions(t *testing.T) {
 	assert.Equal(t, "12.4.5", Version{12, 4, 5}.String())
 	assert.Equal(t, "of an unknown version", Version{}.String())
-	assert.True(t, Version{11, 3, 9}.Before(11, 4))
-	assert.True(t, Version{10, 9, 0}.Before(11, 4))
-	assert.False(t, Version{11, 4, 0}.Before(11, 4))
-	assert.False(t, Version{12, 0, 0}.Before(11, 4))
-	assert.False(t, Version{}.Before(11, 4), "nobody knows")
+	assert.True(t, Version{11, 3, 9}.Before(Since{11, 4}))
+	assert.True(t, Version{10, 9, 0}.Before(Since{11, 4}))
+	assert.False(t, Version{11, 4, 0}.Before(Since{11, 4}))
+	assert.False(t, Version{12, 0, 0}.Before(Since{11, 4}))
+	assert.False(t, Version{}.Before(Since{11, 4}), "nobody knows")
 	for _, c := range []struct {
 		d    Description
 		v    Version

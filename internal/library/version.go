@@ -17,9 +17,14 @@ func (v Version) String() string {
 	return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
 }
 
-// Before tells whether v is older than major.minor. One that is not known is not.
-func (v Version) Before(major, minor int) bool {
-	return v != (Version{}) && (v[0] < major || v[0] == major && v[1] < minor)
+// Since is the version that has brought something: major and minor.
+type Since [2]int
+
+func (s Since) String() string { return fmt.Sprintf("%d.%d", s[0], s[1]) }
+
+// Before tells whether v is older. One that is not known is not.
+func (v Version) Before(s Since) bool {
+	return v != (Version{}) && (v[0] < s[0] || v[0] == s[0] && v[1] < s[1])
 }
 
 // VersionOf asks a library that was opened for its version. It is 0.0.0 where it does not tell.

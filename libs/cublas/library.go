@@ -1,8 +1,6 @@
 package cublas
 
 import (
-	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
@@ -16,7 +14,7 @@ import (
 const PathVariable = "PURECUDA_CUBLAS_PATH"
 
 // oldest is the version that brings all functions.
-const oldest = "11.4"
+var oldest = library.Since{11, 4}
 
 // function is an index into functions and Library.fn.
 type function int
@@ -131,16 +129,8 @@ func Open(candidates ...string) (*Library, error) {
 // newLibrary makes a Library of functions that are in the process already.
 func newLibrary(name string, version library.Version, symbol func(name string) uintptr) (*Library, error) {
 	l := &Library{name: name, version: version}
-	var missing []string
-	for i, f := range functions {
-		if l.fn[i] = symbol(f); l.fn[i] == 0 {
-			missing = append(missing, f)
-		}
-	}
-	if len(missing) > 0 && version.Before(11, 4) {
-		return nil, fmt.Errorf("%s: %s", name, tooOld(strings.Join(missing, ", "), oldest, version))
-	}
-	return l, library.CUBLAS.Missing(name, oldest, missing)
+	missing := library.Resolve(functions[:], l.fn[:], symbol)
+	return l, library.CUBLAS.Lacks(name, oldest, version, missing)
 }
 
 // Path is the candidate that was opened.

@@ -112,9 +112,8 @@ func (p Product[T, D]) check(h *Handle, in DataType) error {
 	case typed[D]() == TypeFloat32 && p.Bias != nil:
 		return wrong("of 8 bits a product in float32 has no bias")
 	}
-	if v := library.Version(h.api.Version()); v.Before(11, 8) {
-		e := driver.Errorf(driver.ErrSymbolMissing, "%s", tooOld("cublasLtMatmul of fp8", "11.8", v))
-		return e
+	if v, since := library.Version(h.api.Version()), (library.Since{11, 8}); v.Before(since) {
+		return driver.Errorf(driver.ErrSymbolMissing, "%s", library.CUBLAS.TooOld("cublasLtMatmul of fp8", since, v))
 	}
 	if c := h.s.Context().Device().Capability; c.Major*10+c.Minor < 89 {
 		return driver.Errorf(driver.ErrUnsupported, "fp8 needs compute capability 8.9, found %v", c)

@@ -1,8 +1,6 @@
 package cublas
 
 import (
-	"fmt"
-
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/library"
 )
@@ -73,12 +71,7 @@ func failed(api API, function string, s Status) error {
 		e.Kind = driver.ErrOutOfMemory
 	case StatusSymbolMissing:
 		e.Kind = driver.ErrSymbolMissing
-		e.Detail = tooOld(function, oldest, library.Version(api.Version()))
+		e.Detail = library.CUBLAS.TooOld(function, oldest, library.Version(api.Version()))
 	}
 	return e
-}
-
-// tooOld names what is too old, and for what.
-func tooOld(function, since string, found library.Version) string {
-	return fmt.Sprintf("%s needs cuBLAS %s, found %v", function, since, found)
 }

@@ -1,8 +1,6 @@
 package cufft
 
 import (
-	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
@@ -16,7 +14,7 @@ import (
 const PathVariable = "PURECUDA_CUFFT_PATH"
 
 // oldest is the version that brings all functions: that of CUDA 11.0.
-const oldest = "10.0"
+var oldest = library.Since{10, 0}
 
 // function is an index into functions and Library.fn.
 type function int
@@ -91,16 +89,8 @@ func Open(candidates ...string) (*Library, error) {
 // newLibrary makes a Library of functions that are in the process already.
 func newLibrary(name string, version library.Version, symbol func(name string) uintptr) (*Library, error) {
 	l := &Library{name: name, version: version}
-	var missing []string
-	for i, f := range functions {
-		if l.fn[i] = symbol(f); l.fn[i] == 0 {
-			missing = append(missing, f)
-		}
-	}
-	if len(missing) > 0 && version.Before(10, 0) {
-		return nil, fmt.Errorf("%s: %s", name, tooOld(strings.Join(missing, ", "), version))
-	}
-	return l, library.CUFFT.Missing(name, oldest, missing)
+	missing := library.Resolve(functions[:], l.fn[:], symbol)
+	return l, library.CUFFT.Lacks(name, oldest, version, missing)
 }
 
 // Path is the candidate that was opened.

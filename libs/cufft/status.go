@@ -1,8 +1,6 @@
 package cufft
 
 import (
-	"fmt"
-
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/library"
 )
@@ -89,14 +87,9 @@ func failed(api API, function string, s Status) error {
 		e.Kind = driver.ErrOutOfMemory
 	case StatusSymbolMissing:
 		e.Kind = driver.ErrSymbolMissing
-		e.Detail = tooOld(function, library.Version(api.Version()))
+		e.Detail = library.CUFFT.TooOld(function, oldest, library.Version(api.Version()))
 	}
 	return e
-}
-
-// tooOld names what is too old, and for what.
-func tooOld(function string, found library.Version) string {
-	return fmt.Sprintf("%s needs cuFFT %s, found %v", function, oldest, found)
 }
 
 // wrong is the error of an argument.

@@ -1,8 +1,6 @@
 package curand
 
 import (
-	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
@@ -16,7 +14,7 @@ import (
 const PathVariable = "PURECUDA_CURAND_PATH"
 
 // oldest is the version that brings the ordering Legacy: that of CUDA 11.0.
-const oldest = "10.2"
+var oldest = library.Since{10, 2}
 
 // function is an index into functions and Library.fn.
 type function int
@@ -97,16 +95,11 @@ func Open(candidates ...string) (*Library, error) {
 // newLibrary makes a Library of functions that are in the process already.
 func newLibrary(name string, version library.Version, symbol func(name string) uintptr) (*Library, error) {
 	l := &Library{name: name, version: version}
-	var missing []string
-	for i, f := range functions {
-		if l.fn[i] = symbol(f); l.fn[i] == 0 {
-			missing = append(missing, f)
-		}
+	missing := library.Resolve(functions[:], l.fn[:], symbol)
+	if version.Before(oldest) {
+		missing = append(missing, "CURAND_ORDERING_PSEUDO_LEGACY")
 	}
-	if version.Before(10, 2) {
-		return nil, fmt.Errorf("%s: %s", name, tooOld(strings.Join(append(missing, "CURAND_ORDERING_PSEUDO_LEGACY"), ", "), version))
-	}
-	return l, library.CURAND.Missing(name, oldest, missing)
+	return l, library.CURAND.Lacks(name, oldest, version, missing)
 }
 
 // Path is the candidate that was opened.

@@ -1,8 +1,6 @@
 package curand
 
 import (
-	"fmt"
-
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/library"
 )
@@ -81,14 +79,9 @@ func failed(api API, function string, s Status) error {
 		e.Kind = driver.ErrOutOfMemory
 	case StatusSymbolMissing:
 		e.Kind = driver.ErrSymbolMissing
-		e.Detail = tooOld(function, library.Version(api.Version()))
+		e.Detail = library.CURAND.TooOld(function, oldest, library.Version(api.Version()))
 	}
 	return e
-}
-
-// tooOld names what is too old, and for what.
-func tooOld(function string, found library.Version) string {
-	return fmt.Sprintf("%s needs cuRAND %s, found %v", function, oldest, found)
 }
 
 // wrong is the error of an argument.

@@ -3,8 +3,6 @@
 package cusolver
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"unsafe"
@@ -13,23 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/dl"
+	"github.com/purecuda/purecuda/internal/testc"
 	"github.com/purecuda/purecuda/libs/cublas"
 )
 
 // build builds testdata/fakecusolver.c.
 func build(t *testing.T, flags ...string) (file string) {
 	t.Helper()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip("no C compiler to build testdata/fakecusolver.c with")
-	}
-	file = filepath.Join(t.TempDir(), "libfake.so")
-	args := append([]string{"-shared", "-fPIC", "-O1", "-o", file, "testdata/fakecusolver.c"}, flags...)
-	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		t.Skipf("the C compiler cannot build for this processor: %s", out)
-	}
-	return file
+	return testc.Build(t, "testdata/fakecusolver.c", flags...)
 }
 
 // fake opens a fake, and returns what reads what reached it.
@@ -38,15 +27,7 @@ func fake(t *testing.T, flags ...string) (l *Library, seen func() []int64) {
 	file := build(t, flags...)
 	l, err := Open(file)
 	require.NoError(t, err)
-	lib, _, err := dl.Open(file)
-	require.NoError(t, err)
-	ask := lib.Symbol("fake_seen")
-	out := make([]int64, 256)
-	return l, func() []int64 {
-		b := new(block)
-		b.words[0] = uintptr(unsafe.Pointer(unsafe.SliceData(out)))
-		return append([]int64{}, out[:int32(b.Call(ask, 1))]...)
-	}
+	return l, testc.Seen(t, file)
 }
 
 // Every argument arrives in its place.
@@ -183,20 +164,4 @@ func TestWhyItDoesNotOpen(t *testing.T) {
 }
 
 // TestHeader compares with NVIDIA's headers, where a compiler and the headers are.
-func TestHeader(t *testing.T) {
-	folder := os.Getenv("PURECUDA_CUDA_INCLUDE")
-	if folder == "" {
-		folder = "/usr/local/cuda/include"
-	}
-	if _, err := os.Stat(filepath.Join(folder, "cusolverDn.h")); err != nil {
-		t.Skipf("no cusolverDn.h: set PURECUDA_CUDA_INCLUDE to the folder that has it (%v)", err)
-	}
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skipf("no compiler: %v", err)
-	}
-	_, err = os.ReadFile("testdata/abi_check.c") // so that go test knows of a change
-	require.NoError(t, err)
-	out, err := exec.Command(cc, "-std=c11", "-fsyntax-only", "-I"+folder, "testdata/abi_check.c").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-}
+func TestHeader(t *testing.T) { testc.CheckHeader(t, "cusolverDn.h", "testdata/abi_check.c") }

@@ -139,8 +139,8 @@ func check(api API, size int, ranks []int, streams []*runtime.Stream, o Options)
 		}
 		taken[ranks[i]], at[s.Context().Device().Ordinal] = true, true
 	}
-	if v := library.Version(api.Version()); v != (library.Version{}) && v.Before(oldestMajor, oldestMinor) {
-		e := driver.Errorf(driver.ErrSymbolMissing, "%s", tooOld(initName, v))
+	if v := library.Version(api.Version()); v.Before(oldest) {
+		e := driver.Errorf(driver.ErrSymbolMissing, "%s", library.NCCL.TooOld(initName, oldest, v))
 		e.Op = initName
 		return e
 	}

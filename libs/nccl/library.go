@@ -1,8 +1,6 @@
 package nccl
 
 import (
-	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
@@ -16,10 +14,7 @@ import (
 const PathVariable = "PURECUDA_NCCL_PATH"
 
 // oldest is the version that brings all functions.
-const (
-	oldest                   = "2.14"
-	oldestMajor, oldestMinor = 2, 14
-)
+var oldest = library.Since{2, 14}
 
 // function is an index into functions and Library.fn. The first are those of a Kind.
 type function int
@@ -90,16 +85,8 @@ func Open(candidates ...string) (*Library, error) {
 // newLibrary makes a Library of functions that are in the process already.
 func newLibrary(name string, version library.Version, symbol func(name string) uintptr) (*Library, error) {
 	l := &Library{name: name, version: version}
-	var missing []string
-	for i, f := range functions {
-		if l.fn[i] = symbol(f); l.fn[i] == 0 {
-			missing = append(missing, f)
-		}
-	}
-	if len(missing) > 0 && version.Before(oldestMajor, oldestMinor) {
-		return nil, fmt.Errorf("%s: %s", name, tooOld(strings.Join(missing, ", "), version))
-	}
-	return l, library.NCCL.Missing(name, oldest, missing)
+	missing := library.Resolve(functions[:], l.fn[:], symbol)
+	return l, library.NCCL.Lacks(name, oldest, version, missing)
 }
 
 // Path is the candidate that was opened.

@@ -4,32 +4,20 @@ package nccl
 
 import (
 	"encoding/binary"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/dl"
+	"github.com/purecuda/purecuda/internal/testc"
 )
 
 // build builds testdata/fakenccl.c.
 func build(t *testing.T, flags ...string) (file string) {
 	t.Helper()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip("no C compiler to build testdata/fakenccl.c with")
-	}
-	file = filepath.Join(t.TempDir(), "libfake.so")
-	args := append([]string{"-shared", "-fPIC", "-O1", "-o", file, "testdata/fakenccl.c"}, flags...)
-	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		t.Skipf("the C compiler cannot build for this processor: %s", out)
-	}
-	return file
+	return testc.Build(t, "testdata/fakenccl.c", flags...)
 }
 
 // fake opens a fake, and returns what reads what reached it.
@@ -38,15 +26,7 @@ func fake(t *testing.T, flags ...string) (l *Library, seen func() []int64) {
 	file := build(t, flags...)
 	l, err := Open(file)
 	require.NoError(t, err)
-	lib, _, err := dl.Open(file)
-	require.NoError(t, err)
-	ask := lib.Symbol("fake_seen")
-	out := make([]int64, 256)
-	return l, func() []int64 {
-		b := new(block)
-		b.words[0] = uintptr(unsafe.Pointer(unsafe.SliceData(out)))
-		return append([]int64(nil), out[:int32(b.Call(ask, 1))]...)
-	}
+	return l, testc.Seen(t, file)
 }
 
 // Every argument arrives in its place, an ID of 128 bytes by value as well.
@@ -156,20 +136,4 @@ func TestAbsence(t *testing.T) {
 }
 
 // TestHeader compares with NVIDIA's header, where a compiler and the headers are.
-func TestHeader(t *testing.T) {
-	folder := os.Getenv("PURECUDA_CUDA_INCLUDE")
-	if folder == "" {
-		folder = "/usr/local/cuda/include"
-	}
-	if _, err := os.Stat(filepath.Join(folder, "nccl.h")); err != nil {
-		t.Skipf("no nccl.h: set PURECUDA_CUDA_INCLUDE to the folder that has it and the headers of CUDA (%v)", err)
-	}
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skipf("no compiler: %v", err)
-	}
-	_, err = os.ReadFile("testdata/abi_check.c") // so that go test knows of a change
-	require.NoError(t, err)
-	out, err := exec.Command(cc, "-std=c11", "-fsyntax-only", "-I"+folder, "testdata/abi_check.c").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-}
+func TestHeader(t *testing.T) { testc.CheckHeader(t, "nccl.h", "testdata/abi_check.c") }

@@ -1,8 +1,6 @@
 package nccl
 
 import (
-	"fmt"
-
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/library"
 )
@@ -64,11 +62,6 @@ func failed(api API, c RawComm, function string, s Status) error {
 	e := driver.Errorf(driver.ErrDriverCallFailed, "%w%s", s, detail)
 	e.Op = function
 	return e
-}
-
-// tooOld names what is too old, and for what.
-func tooOld(function string, found library.Version) string {
-	return fmt.Sprintf("%s needs NCCL %s, found %v", function, oldest, found)
 }
 
 func wrong(format string, a ...any) error {
