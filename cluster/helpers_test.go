@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	goruntime "runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,6 +21,7 @@ import (
 	"github.com/purecuda/purecuda/cluster/embedded"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/leaks"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
 	"github.com/purecuda/purecuda/runtime"
@@ -105,17 +105,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asServer) != "" {
 		os.Exit(beServer())
 	}
-	before := goruntime.NumGoroutine()
-	code := m.Run()
-	for end := time.Now().Add(patience); goruntime.NumGoroutine() > before+1; time.Sleep(time.Millisecond) { // the server of NATS leaves one
-		if time.Now().After(end) {
-			stacks := make([]byte, 1<<20)
-			fmt.Fprintf(os.Stderr, "goroutines left behind: %s\n", stacks[:goruntime.Stack(stacks, true)])
-			code = max(code, 1)
-			break
-		}
-	}
-	os.Exit(code)
+	leaks.Main(m, 1) // the server of NATS leaves one
 }
 
 // start starts a server in this process.

@@ -1,10 +1,7 @@
 package pool_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	goruntime "runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/leaks"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -23,29 +21,8 @@ import (
 // patience is how long a test waits for what must happen.
 const patience = time.Minute
 
-// TestMain fails when the tests leave goroutines behind. Fuzzing leaves one of its own.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	before := goruntime.NumGoroutine()
-	if flag.Lookup("test.fuzz").Value.String() != "" {
-		before++
-	}
-	code := m.Run()
-	for end := time.Now().Add(patience); goruntime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			fmt.Fprintf(os.Stderr, "goroutines left behind: %d before, %d after\n%s\n", before, goruntime.NumGoroutine(), stacks())
-			code = max(code, 1)
-			break
-		}
-	}
-	os.Exit(code)
-}
-
-// stacks are those of all goroutines.
-func stacks() []byte {
-	b := make([]byte, 1<<20)
-	return b[:goruntime.Stack(b, true)]
-}
+// TestMain fails when the tests leave goroutines behind.
+func TestMain(m *testing.M) { leaks.Main(m, 0) }
 
 // machine is a simulated one with n devices.
 func machine(n int) drivertest.Config {

@@ -2,10 +2,8 @@ package runtime_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
-	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/internal/leaks"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -28,20 +27,7 @@ const patience = time.Minute
 var bg = context.Background()
 
 // TestMain fails when the tests leave goroutines behind.
-func TestMain(m *testing.M) {
-	before := goruntime.NumGoroutine()
-	code := m.Run()
-	for end := time.Now().Add(patience); goruntime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			stacks := make([]byte, 1<<20)
-			stacks = stacks[:goruntime.Stack(stacks, true)]
-			fmt.Fprintf(os.Stderr, "goroutines left behind: %d before, %d after\n%s\n", before, goruntime.NumGoroutine(), stacks)
-			code = max(code, 1)
-			break
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { leaks.Main(m, 0) }
 
 // open opens a runtime on a simulated driver. What leaks, and every mistake that the
 // driver finds, is an error of the test.

@@ -3,16 +3,11 @@ package cufft_test
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"math"
 	"math/cmplx"
 	"math/rand/v2"
-	"os"
-	goruntime "runtime"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,6 +15,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/internal/leaks"
 	"github.com/purecuda/purecuda/libs/cufft"
 	"github.com/purecuda/purecuda/libs/cufft/cuffttest"
 	"github.com/purecuda/purecuda/runtime"
@@ -28,21 +24,7 @@ import (
 var bg = context.Background()
 
 // TestMain fails when the tests leave goroutines behind.
-func TestMain(m *testing.M) {
-	before := goruntime.NumGoroutine()
-	code := m.Run()
-	if flag.Lookup("test.fuzz").Value.String() != "" {
-		os.Exit(code) // package testing leaves one, which waits for signals
-	}
-	for end := time.Now().Add(time.Minute); goruntime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			fmt.Fprintf(os.Stderr, "goroutines left behind: %d before, %d after\n", before, goruntime.NumGoroutine())
-			code = max(code, 1)
-			break
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { leaks.Main(m, 0) }
 
 // bench is what a test computes with.
 type bench struct {

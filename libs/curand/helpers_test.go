@@ -3,12 +3,7 @@ package curand_test
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
-	"os"
-	goruntime "runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +11,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/internal/leaks"
 	"github.com/purecuda/purecuda/libs/curand"
 	"github.com/purecuda/purecuda/libs/curand/curandtest"
 	"github.com/purecuda/purecuda/runtime"
@@ -24,21 +20,7 @@ import (
 var bg = context.Background()
 
 // TestMain fails when the tests leave goroutines behind.
-func TestMain(m *testing.M) {
-	before := goruntime.NumGoroutine()
-	code := m.Run()
-	if flag.Lookup("test.fuzz").Value.String() != "" {
-		os.Exit(code) // package testing leaves one, which waits for signals
-	}
-	for end := time.Now().Add(time.Minute); goruntime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			fmt.Fprintf(os.Stderr, "goroutines left behind: %d before, %d after\n", before, goruntime.NumGoroutine())
-			code = max(code, 1)
-			break
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { leaks.Main(m, 0) }
 
 // bench is what a test makes numbers with.
 type bench struct {

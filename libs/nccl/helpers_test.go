@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	goruntime "runtime"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/internal/leaks"
 	"github.com/purecuda/purecuda/libs/nccl"
 	"github.com/purecuda/purecuda/libs/nccl/nccltest"
 	"github.com/purecuda/purecuda/runtime"
@@ -27,18 +26,7 @@ var bg = context.Background()
 const patience = time.Minute
 
 // TestMain fails when the tests leave goroutines behind.
-func TestMain(m *testing.M) {
-	before := goruntime.NumGoroutine()
-	code := m.Run()
-	for end := time.Now().Add(patience); goruntime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			fmt.Fprintf(os.Stderr, "goroutines left behind: %d before, %d after\n", before, goruntime.NumGoroutine())
-			code = max(code, 1)
-			break
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { leaks.Main(m, 0) }
 
 // bench is what a test works with: a stream of each device.
 type bench struct {

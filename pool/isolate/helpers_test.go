@@ -13,7 +13,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +26,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/internal/leaks"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
 	"github.com/purecuda/purecuda/runtime"
@@ -247,17 +247,7 @@ func TestMain(m *testing.M) {
 		}
 		return runtime.Open(runtime.WithDriver(drivertest.New(config)))
 	})
-	before := goruntime.NumGoroutine()
-	code := m.Run()
-	for end := time.Now().Add(time.Minute); goruntime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			stacks := make([]byte, 1<<20)
-			fmt.Fprintf(os.Stderr, "goroutines left behind: %s\n", stacks[:goruntime.Stack(stacks, true)])
-			code = max(code, 1)
-			break
-		}
-	}
-	os.Exit(code)
+	leaks.Main(m, 0)
 }
 
 // meet is what a child of the campaign meets while it starts, or later.

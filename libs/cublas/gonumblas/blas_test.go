@@ -2,13 +2,9 @@ package gonumblas_test
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"os"
-	goruntime "runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,6 +17,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/internal/leaks"
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/libs/cublas/cublastest"
 	"github.com/purecuda/purecuda/libs/cublas/gonumblas"
@@ -28,18 +25,7 @@ import (
 )
 
 // TestMain fails when the tests leave goroutines behind.
-func TestMain(m *testing.M) {
-	before := goruntime.NumGoroutine()
-	code := m.Run()
-	for end := time.Now().Add(time.Minute); goruntime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			fmt.Fprintf(os.Stderr, "goroutines left behind: %d before, %d after\n", before, goruntime.NumGoroutine())
-			code = max(code, 1)
-			break
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { leaks.Main(m, 0) }
 
 func on(t testing.TB, gpu driver.API, api cublas.API, o gonumblas.Options) (*gonumblas.BLAS, *runtime.Context) {
 	t.Helper()
