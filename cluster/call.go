@@ -76,7 +76,7 @@ type flight struct {
 	due     time.Time // when to look for it
 	again   time.Duration
 	sent    time.Time // to the queue, while the server has not said that it has it
-	due1    bool      // due is when to send it again, and not to look first
+	resend  bool      // due is when to send it again, and not to look first
 	tries   []error   // that failed, and those of hosts that did not answer
 	failed  int       // of these, those that count
 	avoid   []string  // IDs of hosts that have failed
@@ -310,7 +310,7 @@ func (k *call) store(f *flight) error {
 func (k *call) send(f *flight) error {
 	c := k.cluster
 	f.due = time.Now().Add(k.deadline + 2*ackWait)
-	f.due1 = false
+	f.resend = false
 	f.head.Try = f.failed
 	subject := c.names.subject("work", k.token, pieceID(k.id, f.number))
 	if f.host != "" {
@@ -346,7 +346,7 @@ func (k *call) soon(f *flight, send bool) {
 		limit = time.Second
 	}
 	f.again = min(max(2*f.again, 50*time.Millisecond), limit)
-	f.due, f.due1 = time.Now().Add(f.again), send
+	f.due, f.resend = time.Now().Add(f.again), send
 }
 
 // tick does what time brings.
@@ -373,7 +373,7 @@ func (k *call) tick(ctx context.Context) error {
 			if err := k.published(f, nats.ErrTimeout); err != nil {
 				return err
 			}
-		case now.After(f.due) && f.due1:
+		case now.After(f.due) && f.resend:
 			if err := k.send(f); err != nil {
 				return k.failure(f.number, err)
 			}
