@@ -205,7 +205,7 @@ func (s *source) next(now time.Duration) time.Duration {
 	case now < end:
 		return min(end, now+silence)
 	}
-	return now + min(max((now-s.since)/32, leastPause), silence)
+	return now + min(max((now-s.since)/128, leastPause), silence)
 }
 
 // fail wakes those with numbers up to n with an error.
