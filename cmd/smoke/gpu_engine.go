@@ -19,14 +19,16 @@ const (
 	// bus and for a kernel to have a thousand chunks, and small enough for many workers.
 	gpuBatchBytes = 4 << 20
 	// gpuReaders keep one device busy: a core reads 5 to 8 GB/s, the bus takes 50. More
-	// get in each other's way; see docs/benchmarks.md.
-	gpuReaders = 8
+	// gain nothing; see docs/benchmarks.md.
+	gpuReaders = 12
 	// allReaders is how many of them all devices together keep busy: with more, four H200
 	// get less than with these (70 and 88 GB/s).
 	allReaders = 16
 	// gpuInTurn is how many workers a reader has: while one copies and hashes on the
 	// device, it reads into the other.
 	gpuInTurn = 2
+	// sharedWorkers is how many workers a device has where there are too few readers for all.
+	sharedWorkers = 16
 )
 
 // gpuEngine hashes on the devices of a runtime, each a place of its own. Package pool is not
@@ -113,14 +115,14 @@ func gpuPlaces(devices []runtime.Device) []job.Place {
 }
 
 // readersFor is how many a device has, and how many workers each of them: where there are many
-// devices fewer readers have more workers, so that each device still has as much at a time.
+// devices fewer readers have more workers, so that each device still has much at a time.
 func readersFor(devices, cores int) (readers, inTurn int) {
 	readers = min(gpuReaders, max(1, cores/devices))
 	most := max(1, allReaders/devices)
 	if readers <= most {
 		return readers, gpuInTurn
 	}
-	return most, gpuInTurn * readers / most
+	return most, sharedWorkers / most
 }
 
 func (e *gpuEngine) Busy(place int) time.Duration { return e.gpus[place].busy.Total() }

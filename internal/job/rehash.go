@@ -16,7 +16,7 @@ type rehash struct {
 	engine         Rehasher
 	least, most    int    // digests of a large batch, but for the last
 	next, underWay *batch // underWay is nil while the engine has none
-	spare          *batch
+	spare          *batch // nil while both are in use
 	done           chan error
 }
 
@@ -51,33 +51,48 @@ func (h *rehash) add(ctx context.Context, b *batch) error {
 	n.digests = append(n.digests, b.digests...)
 	n.bytes += b.bytes
 	n.checked += b.checked
-	if h.underWay != nil && (len(n.digests) >= h.most || len(h.done) > 0) {
-		if err := h.finish(); err != nil {
-			return err
-		}
-	}
-	if h.underWay == nil && len(n.digests) >= h.least {
-		h.begin(ctx)
+	if h.underWay == nil || len(n.digests) >= h.most || len(h.done) > 0 {
+		return h.turn(ctx, h.least)
 	}
 	return nil
 }
 
 // end does what is left.
 func (h *rehash) end(ctx context.Context) error {
-	if err := h.finish(); err != nil {
+	if err := h.turn(ctx, 1); err != nil {
 		return err
 	}
-	if len(h.next.digests) == 0 {
+	return h.turn(ctx, 1)
+}
+
+// turn waits for the engine, gives it the next large batch if that has enough digests, and consumes what it has done meanwhile.
+func (h *rehash) turn(ctx context.Context, enough int) error {
+	b := h.underWay
+	if err := h.wait(); err != nil {
+		return err
+	}
+	if len(h.next.digests) >= enough {
+		h.begin(ctx)
+	}
+	if b == nil {
 		return nil
 	}
-	h.begin(ctx)
-	return h.finish()
+	if err := h.consume(b); err != nil {
+		return err
+	}
+	*b = batch{spans: b.spans[:0], digests: b.digests[:0], before: b.before[:0]}
+	if h.next == nil {
+		h.next = b
+	} else {
+		h.spare = b
+	}
+	return nil
 }
 
 // begin gives the large batch to the engine.
 func (h *rehash) begin(ctx context.Context) {
 	b := h.next
-	h.underWay, h.next = b, h.spare
+	h.underWay, h.next, h.spare = b, h.spare, nil
 	go func() {
 		err := h.engine.Rehash(ctx, b.digests, h.opt.Rounds)
 		switch {
@@ -92,20 +107,6 @@ func (h *rehash) begin(ctx context.Context) {
 		}
 		h.done <- err
 	}()
-}
-
-// finish waits for the engine, and consumes what it has done.
-func (h *rehash) finish() error {
-	b := h.underWay
-	if err := h.wait(); err != nil || b == nil {
-		return err
-	}
-	if err := h.consume(b); err != nil {
-		return err
-	}
-	*b = batch{spans: b.spans[:0], digests: b.digests[:0], before: b.before[:0]}
-	h.spare = b
-	return nil
 }
 
 // wait waits for the engine.
