@@ -873,11 +873,11 @@ type API interface {
 	IpcGetMemHandle(ptr DevicePtr) (handle IpcMemHandle, r Result)
 
 	// IpcOpenMemHandle maps memory of another process; flags is
-	// IpcLazyEnablePeerAccess.
+	// IpcLazyEnablePeerAccess. Memory that is open already is counted, and has the same address.
 	// Needs a context. Since CUDA 11.0.
 	IpcOpenMemHandle(handle IpcMemHandle, flags uint32) (ptr DevicePtr, r Result)
 
-	// IpcCloseMemHandle unmaps what IpcOpenMemHandle mapped.
+	// IpcCloseMemHandle unmaps what IpcOpenMemHandle mapped, once it was closed as often as opened.
 	// Needs a context. Since CUDA 4.1.
 	IpcCloseMemHandle(ptr DevicePtr) Result
 

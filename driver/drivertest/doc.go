@@ -23,8 +23,8 @@
 // streams into graphs with forks and joins, graph update and replay, peer access,
 // modules and libraries work. Managed memory is host memory that kernels reach. Virtual memory is
 // reserved, made, mapped and opened to devices in CUDA's order. On Linux it has real file descriptors:
-// another process opens the same memory. That memory stays until Close, also when the program has freed
-// it. Copies and fills cross from one mapping into the next. A kernel in Go (Config.Kernels) reaches
+// another process opens the same memory, and so it is with the Ipc functions and memory of cuMemAlloc. Such
+// memory stays until Close, also when the program has freed it. Copies and fills cross from one mapping into the next. A kernel in Go (Config.Kernels) reaches
 // one mapping at a time.
 //
 // Addresses are never used twice, and every access is checked. A stray address, an overrun, a
@@ -71,7 +71,7 @@
 // call from a host function. On systems other than Linux, Windows and FreeBSD all
 // goroutines count as one thread.
 //
-// [Refused] says which functions return ErrorNotSupported, and why: those with Ipc, textures and
+// [Refused] says which functions return ErrorNotSupported, and why: Ipc events, textures and
 // checkpoints of processes, for example. So do clusters of blocks, the per-thread default stream, mapped
 // memory that may only be read, and cube maps and other special arrays. So do stream-ordered memory within a capture, graphs that the device launches, and pools that export handles. Machine
 // code gives ErrorNoBinaryForGPU and what is no image ErrorInvalidImage, each with a log that says

@@ -40,12 +40,18 @@ func (c call) release(a *allocation) { c.d.release(a, c.made) }
 
 func (d *Driver) release(a *allocation, end origin) {
 	d.memory.remove(a, end)
-	if a.pool != nil {
+	switch {
+	case a.pool != nil:
 		a.pool.used -= a.bytes
 		if a.pool.destroyed {
 			a.pool.trimTo(0)
 		}
 		return
+	case a.shared != nil:
+		a.shared.withdraw()
+		if a.opens > 0 {
+			return
+		}
 	}
 	a.dev.used -= a.bytes
 }
@@ -92,6 +98,8 @@ func (c call) toFree(ptr driver.DevicePtr) (*allocation, driver.Result) {
 		return nil, c.misuse(f)
 	case a.block != nil:
 		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed memory that is mapped, which cuMemUnmap ends"})
+	case a.opens > 0:
+		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed memory of another process, which cuIpcCloseMemHandle closes"})
 	case a.base != ptr:
 		return nil, c.misuse(&fault{addr: ptr, allocation: a.String(), detail: "freed an address inside an allocation"})
 	case a.module != nil:
@@ -326,6 +334,9 @@ func (a *allocation) attributes(ptr driver.DevicePtr) map[driver.PointerAttribut
 	}
 	if a.pool != nil {
 		values[driver.PointerAttributeMempoolHandle] = uint64(a.pool.handle)
+	}
+	if a.exportable() {
+		values[driver.PointerAttributeIsLegacyCUDAIPCCapable] = canShare
 	}
 	return values
 }

@@ -23,8 +23,12 @@ type sharedMemory struct {
 	data []byte
 }
 
-// sharedName begins the name of the memory, which the number of its device follows.
-const sharedName = "purecuda-device-"
+// sharedName begins the name of the memory, which the number of its device follows, and memoryLink that
+// of its file in /proc.
+const (
+	sharedName = "purecuda-device-"
+	memoryLink = "/memfd:" + sharedName
+)
 
 // share makes memory with a file descriptor.
 func (d *Driver) share(ordinal int, bytes uint64) (*sharedMemory, driver.Result) {
@@ -59,7 +63,59 @@ func (d *Driver) mapShared(file *os.File, bytes uint64) (*sharedMemory, driver.R
 // close is called when the driver is closed and nothing runs.
 func (s *sharedMemory) close() {
 	_ = syscall.Munmap(s.data)
-	_ = s.file.Close()
+	s.withdraw()
+}
+
+// withdraw keeps other processes from opening the memory. Those that have it keep it.
+func (s *sharedMemory) withdraw() { _ = s.file.Close() }
+
+// ipcName is what an IpcMemHandle holds: a file that a process has open. Inode is that of the file, since
+// another one may have got its number.
+type ipcName struct{ Magic, Process, File, Inode uint64 }
+
+const ipcMagic = 0x6370695f61647563
+
+// ipcHandle names the memory to other processes of the same user.
+func (s *sharedMemory) ipcHandle() (h driver.IpcMemHandle, r driver.Result) {
+	inode, err := inodeOf(s.file)
+	if err != nil {
+		return h, driver.ErrorOperatingSystem
+	}
+	name := ipcName{ipcMagic, uint64(os.Getpid()), uint64(s.file.Fd()), inode}
+	if _, err := binary.Encode(h[:], binary.LittleEndian, name); err != nil {
+		return h, driver.ErrorOperatingSystem
+	}
+	return h, driver.Success
+}
+
+// importIPC opens the memory of another process, and tells the number of its device.
+func (d *Driver) importIPC(h driver.IpcMemHandle) (s *sharedMemory, ordinal int, r driver.Result) {
+	var name ipcName
+	switch _, err := binary.Decode(h[:], binary.LittleEndian, &name); {
+	case err != nil || name.Magic != ipcMagic:
+		return nil, 0, driver.ErrorInvalidValue
+	case name.Process == uint64(os.Getpid()):
+		return nil, 0, driver.ErrorInvalidContext
+	}
+	path := fmt.Sprintf("/proc/%d/fd/%d", name.Process, name.File)
+	if link, err := os.Readlink(path); err != nil || !strings.HasPrefix(link, memoryLink) {
+		return nil, 0, driver.ErrorInvalidHandle // the process is gone, or has freed the memory
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, 0, driver.ErrorMapFailed
+	}
+	defer file.Close()
+	if inode, err := inodeOf(file); err != nil || inode != name.Inode {
+		return nil, 0, driver.ErrorInvalidHandle
+	}
+	return d.importShared(file.Fd())
+}
+
+func inodeOf(file *os.File) (uint64, error) {
+	var stat syscall.Stat_t
+	err := syscall.Fstat(int(file.Fd()), &stat)
+	return stat.Ino, err
 }
 
 // export returns a file descriptor that the caller owns.
@@ -86,7 +142,7 @@ func (d *Driver) importShared(fd uintptr) (s *sharedMemory, ordinal int, r drive
 	if err != nil {
 		return nil, 0, driver.ErrorInvalidValue
 	}
-	name, ours := strings.CutPrefix(link, "/memfd:"+sharedName)
+	name, ours := strings.CutPrefix(link, memoryLink)
 	if _, err := fmt.Sscanf(name, "%d", &ordinal); err != nil || !ours {
 		return nil, 0, driver.ErrorInvalidValue
 	}

@@ -22,4 +22,14 @@ func (s *sharedMemory) export() (h driver.ShareableHandle, r driver.Result) {
 	return h, driver.ErrorNotSupported
 }
 
+func (d *Driver) importIPC(driver.IpcMemHandle) (*sharedMemory, int, driver.Result) {
+	return nil, 0, driver.ErrorNotSupported
+}
+
+func (s *sharedMemory) ipcHandle() (h driver.IpcMemHandle, r driver.Result) {
+	return h, driver.ErrorNotSupported
+}
+
+func (s *sharedMemory) withdraw() {}
+
 func (s *sharedMemory) close() {}

@@ -56,6 +56,11 @@ type allocation struct {
 	pool  *pool  // of stream-ordered memory
 	block *block // that is mapped here, or nil; it has no context
 	made  origin
+	// shared is what other processes can open, or nil. opens counts how often this one has opened memory of
+	// another process, which opened names.
+	shared *sharedMemory
+	opens  int
+	opened driver.IpcMemHandle
 	// access of devices to what is mapped, by ordinal. It is guarded by the lock of the space.
 	access map[int]driver.MemAccessFlags
 	// module is the module whose variable this is, or nil.
@@ -87,9 +92,13 @@ func (a *allocation) memory() []byte {
 			a.data = a.block.memory()[:a.bytes]
 			return
 		}
-		words := make([]uint64, (a.bytes+7)/8)
-		a.data = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), a.bytes)
-		if a.bytes <= fillMax && a.module == nil {
+		if a.shared != nil {
+			a.data = a.shared.data
+		} else {
+			words := make([]uint64, (a.bytes+7)/8)
+			a.data = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), a.bytes)
+		}
+		if a.bytes <= fillMax && a.module == nil && a.opens == 0 {
 			fill(a.data, freshByte)
 		}
 	})

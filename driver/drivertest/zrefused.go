@@ -142,31 +142,13 @@ func (d *Driver) MemGetHandleForAddressRange(ptr driver.DevicePtr, bytes uint64,
 	return
 }
 
-// IpcGetMemHandle implements [driver.API]. It is not supported: there are no other processes.
-func (d *Driver) IpcGetMemHandle(ptr driver.DevicePtr) (handle driver.IpcMemHandle, r driver.Result) {
-	r = d.refuses("cuIpcGetMemHandle")
-	return
-}
-
-// IpcOpenMemHandle implements [driver.API]. It is not supported: there are no other processes.
-func (d *Driver) IpcOpenMemHandle(handle driver.IpcMemHandle, flags uint32) (ptr driver.DevicePtr, r driver.Result) {
-	r = d.refuses("cuIpcOpenMemHandle")
-	return
-}
-
-// IpcCloseMemHandle implements [driver.API]. It is not supported: there are no other processes.
-func (d *Driver) IpcCloseMemHandle(ptr driver.DevicePtr) (r driver.Result) {
-	r = d.refuses("cuIpcCloseMemHandle")
-	return
-}
-
-// IpcGetEventHandle implements [driver.API]. It is not supported: there are no other processes.
+// IpcGetEventHandle implements [driver.API]. It is not supported: events are not shared between processes.
 func (d *Driver) IpcGetEventHandle(event driver.Event) (handle driver.IpcEventHandle, r driver.Result) {
 	r = d.refuses("cuIpcGetEventHandle")
 	return
 }
 
-// IpcOpenEventHandle implements [driver.API]. It is not supported: there are no other processes.
+// IpcOpenEventHandle implements [driver.API]. It is not supported: events are not shared between processes.
 func (d *Driver) IpcOpenEventHandle(handle driver.IpcEventHandle) (event driver.Event, r driver.Result) {
 	r = d.refuses("cuIpcOpenEventHandle")
 	return

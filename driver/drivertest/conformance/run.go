@@ -50,6 +50,7 @@ var groups = []struct {
 	{"copy", copyTests},
 	{"virtual memory", virtualTests},
 	{"managed memory", managedTests},
+	{"IPC", ipcTests},
 	{"array", arrayTests},
 	{"stream", streamTests},
 	{"write", writeTests},
