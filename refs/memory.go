@@ -12,8 +12,9 @@ type memory struct {
 	state      *State
 	generation uint64 // of the context that it is of
 	bytes      uint64
-	block      arena.Block   // zero: others own the memory
+	block      arena.Block   // zero: freeWith frees the memory, or others own it
 	home       *arena.Stream // that it was allocated on
+	freeWith   func() error
 
 	// count is the number of references and of leases in one, so that it is known at once
 	// that there are neither; see counting.go.
@@ -50,7 +51,10 @@ func (m *memory) free(word uint64) (fate, error) {
 	case status == Drained:
 		return waiting, nil
 	}
-	if m.block == (arena.Block{}) {
+	switch {
+	case m.freeWith != nil:
+		return freed, m.freeWith()
+	case m.block == (arena.Block{}):
 		return m.handOver()
 	}
 	return m.freeAfterUses()

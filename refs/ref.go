@@ -35,7 +35,7 @@ func New[T any](s *State, on *arena.Stream, n int) (*Ref[T], error) {
 	}
 	s.Reclaim()
 	r := new(Ref[T])
-	if err := r.core.take(s, on, 0, bytes); err != nil {
+	if err := r.core.take(s, on, 0, bytes, nil); err != nil {
 		return nil, err
 	}
 	r.core.n = n
@@ -46,6 +46,14 @@ func New[T any](s *State, on *arena.Stream, n int) (*Ref[T], error) {
 // stream may use them at once, as those of New. The last Close does not free them: it makes the stream
 // wait for all work with them, so that the owner frees them behind that. It is an error if it cannot.
 func Adopt[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int) (*Ref[T], error) {
+	return Own[T](s, on, address, n, nil)
+}
+
+// Own is Adopt of memory that goes with its last reference, which then calls free once. Work of any stream may still use
+// the memory, which free has to wait for, or leaves to somebody who does. It is not called for memory whose context was
+// rebuilt, lost or dropped, which has gone with it. It may run on any goroutine that closes, uses or allocates Refs of the
+// State.
+func Own[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int, free func() error) (*Ref[T], error) {
 	bytes, err := SizeOf[T](n)
 	switch {
 	case err != nil:
@@ -58,15 +66,16 @@ func Adopt[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int) (
 		return nil, s.errorf(driver.ErrInvalidArgument, "adopt %d bytes at address %#x, which cannot be", bytes, uint64(address))
 	}
 	r := new(Ref[T])
-	if err := r.core.take(s, on, address, bytes); err != nil {
+	if err := r.core.take(s, on, address, bytes, free); err != nil {
 		return nil, err
 	}
 	r.core.n = n
 	return r, nil
 }
 
-// take gives the Core memory: that at an address, or fresh one if that is 0.
-func (c *Core) take(s *State, on *arena.Stream, address driver.DevicePtr, bytes uint64) error {
+// take gives the Core memory: that at an address, which free frees if others do not own it, or fresh one if
+// the address is 0.
+func (c *Core) take(s *State, on *arena.Stream, address driver.DevicePtr, bytes uint64, free func() error) error {
 	word := s.enter() // before allocating: a rebuild meanwhile makes the memory stale
 	defer s.leave()
 	generation, status := split(word)
@@ -84,7 +93,7 @@ func (c *Core) take(s *State, on *arena.Stream, address driver.DevicePtr, bytes 
 		}
 		address = block.Ptr()
 	}
-	m := &memory{state: s, generation: generation, bytes: bytes, block: block, home: on}
+	m := &memory{state: s, generation: generation, bytes: bytes, block: block, home: on, freeWith: free}
 	m.uses = append(m.first[:0], use{stream: on, wrote: true})
 	m.sole.Store(on)
 	m.writer.Store(on)
