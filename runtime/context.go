@@ -46,7 +46,7 @@ type Context struct {
 	leases    hostLeases
 	modules   moduleCache
 	streams   atomic.Uint64 // counts streams, for their identity
-	handles   atomic.Uint64 // counts library handles, for theirs
+	handles   atomic.Uint64 // counts library handles and IPC memory, for theirs
 	device    Device
 }
 

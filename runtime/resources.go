@@ -31,6 +31,7 @@ const (
 	streamResource
 	execResource
 	moduleResource
+	ipcMemory // of the device, which processes share
 	hostMemory
 	registeredMemory // of the host, which the program has
 	leasedMemory     // of the host, which the pool of the context has
@@ -38,7 +39,7 @@ const (
 )
 
 func (k resourceKind) String() string {
-	return [...]string{"library handle", "event", "graph", "stream", "executable graph", "module", "host memory", "registered host memory", "leased host memory"}[k]
+	return [...]string{"library handle", "event", "graph", "stream", "executable graph", "module", "IPC memory", "host memory", "registered host memory", "leased host memory"}[k]
 }
 
 // usedByWork says that work on the device may use it, so that it is freed when there is none.
@@ -74,6 +75,7 @@ type entry struct {
 	// adopted says that others own a stream, and destroyHandle destroys the handle of another library.
 	adopted       bool
 	destroyHandle func() error
+	ipc           *ipcBlock // for IPC memory
 }
 
 func (rs *resources) add(r resource, e entry) {
@@ -262,6 +264,8 @@ func (c *Context) destroy(r resource, e entry) error {
 		return c.destroyHandle(e.destroyHandle)
 	case e.hostLease != nil:
 		return errors.Join(err, e.hostLease.lease.Return())
+	case e.ipc != nil:
+		return c.failed(e.ipc.free(c.api))
 	}
 	return errors.Join(err, c.failed(r.destroy(c.api)))
 }

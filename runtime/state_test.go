@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -96,7 +97,29 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 	told := func(name string, f func()) stateCall {
 		return stateCall{name, knows, func() error { f(); return nil }}
 	}
-	return []stateCall{
+	var ipc, ipcEnds []stateCall
+	if goruntime.GOOS == "linux" { // where simulated devices share memory
+		z, err := runtime.AllocIPC[uint32](s, n)
+		require.NoError(t, err)
+		handle, err := runtime.ExportIPC(bg, s, z)
+		require.NoError(t, err)
+		ipc = []stateCall{
+			{"AllocIPC", puts, func() error {
+				z, err := runtime.AllocIPC[uint32](s, n)
+				return errors.Join(err, z.Close())
+			}},
+			{"ExportIPC", puts, func() error { return second(runtime.ExportIPC(bg, s, z)) }},
+			{"OpenIPC", puts, func() error {
+				_, err := runtime.OpenIPC[uint32](s, handle)
+				if errors.Is(err, driver.ErrorInvalidContext) { // the driver was asked, and this is its own process
+					return nil
+				}
+				return err
+			}},
+		}
+		ipcEnds = []stateCall{closing("Ref", z)}
+	}
+	return slices.Concat(ipc, []stateCall{
 		{"Runtime.Context", knows, func() error { return second(rt.Context(ordinal)) }},
 		{"Runtime.Device", knows, func() error { return second(rt.Device(ordinal)) }},
 		{"Runtime.Budget", knows, func() error { return second(rt.Budget(ordinal)) }},
@@ -315,7 +338,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		closing("LibraryHandle", library), closing("GraphExec", exec), closing("GraphExec", nothingExec), closing("Graph", g), closing("Graph", nothing),
 		closing("Ref", x), closing("Ref", y), closing("Ref", far), closing("HostBuffer", pinned), closing("Event", end),
 		closing("Event", start), closing("Module", m), closing("Stream", s), closing("Stream", t2), closing("Stream", s),
-	}
+	}, ipcEnds)
 }
 
 // The list above is complete.
