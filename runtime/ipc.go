@@ -14,7 +14,8 @@ import (
 // and T must be free of pointers. The elements are zero, for work on s and what comes after it.
 //
 // The memory is of its own, of cuMemAlloc and a multiple of 2 MiB, so that other processes see nothing else
-// of this one. It takes as long as the driver needs, and the limit of [WithMemory] does not count it.
+// of this one. It takes as long as the driver needs. The limit of [WithMemory] does not count it, and
+// [Context.Leaks] does not list it.
 //
 // Close waits for the work of the device and frees the memory in the driver, which no cache keeps. What
 // becomes of it in other processes then is undefined in CUDA, so they close it first. The same

@@ -35,7 +35,7 @@ type ipcCall struct {
 // ipcAnswer is what became of it.
 type ipcAnswer struct {
 	Err    string
-	At     int
+	At, N  int
 	Handle []byte
 	Data   []uint32
 }
@@ -86,7 +86,7 @@ func serveIPC(t *testing.T, s *runtime.Stream) {
 		case "open":
 			x, err := runtime.OpenIPC[uint32](s, runtime.IPCHandle(call.Handle))
 			refs = append(refs, x)
-			return ipcAnswer{At: len(refs) - 1}, err
+			return ipcAnswer{At: len(refs) - 1, N: x.Len()}, err
 		case "read":
 			answer.Data = make([]uint32, refs[call.At].Len())
 			return answer, runtime.Download(bg, s, answer.Data, refs[call.At])
