@@ -1,6 +1,10 @@
 package drivertest
 
-import "github.com/purecuda/purecuda/driver"
+import (
+	"fmt"
+
+	"github.com/purecuda/purecuda/driver"
+)
 
 // MemAllocManaged implements [driver.API]. The memory is on the host, where kernels reach it as well,
 // and counts as page-locked memory does.
@@ -24,25 +28,45 @@ func (d *Driver) MemAllocManaged(bytes uint64, flags uint32) (driver.DevicePtr, 
 	return driver.DevicePtr(h.base), driver.Success
 }
 
-// checkManaged refuses a range that is no managed memory, and a location that there is not.
+// checkManaged refuses a range that is not in one piece of managed memory, and a location that there is
+// not, or that does not share managed memory with the host.
 func (c call) checkManaged(ptr driver.DevicePtr, bytes uint64, location driver.MemLocation) driver.Result {
 	c.d.memory.mu.RLock()
-	h := c.d.memory.hostAt(uint64(ptr))
+	h, stray := c.d.memory.hostAt(uint64(ptr)), c.d.memory.stray(ptr, bytes)
 	c.d.memory.mu.RUnlock()
 	switch {
-	case h == nil || !h.managed || bytes == 0 || bytes > h.bytes-(uint64(ptr)-h.base):
-		c.found(driver.ErrorInvalidValue, "%d bytes at %#x are not managed memory", bytes, uint64(ptr))
-		return driver.ErrorInvalidValue
+	case h == nil || !h.managed:
+		stray.detail = fmt.Sprintf("%d bytes at %#x are not managed memory", bytes, uint64(ptr))
+		return c.misuse(stray)
+	case bytes == 0 || bytes > h.bytes-(uint64(ptr)-h.base):
+		return c.misuse(&fault{addr: ptr, bytes: bytes, allocation: h.String(),
+			detail: fmt.Sprintf("%d bytes at %#x: want 1 or more, within the allocation", bytes, uint64(ptr))})
 	case location.Type == driver.MemLocationHost:
 		return driver.Success
 	case location.Type != driver.MemLocationDevice:
+		c.found(driver.ErrorInvalidValue, "location of type %d: want that of a device (%d) or of the host (%d)",
+			location.Type, driver.MemLocationDevice, driver.MemLocationHost)
 		return driver.ErrorInvalidValue
 	}
-	_, r := c.d.device(driver.Device(location.ID))
+	dev, r := c.d.device(driver.Device(location.ID))
+	if r == driver.Success {
+		return c.shares(dev)
+	}
+	c.found(r, "location on device %d of %d", location.ID, len(c.d.devices))
 	return r
 }
 
-// MemPrefetchAsync implements [driver.API]. The memory stays where it is.
+// shares refuses a device that cannot use managed memory while the host does.
+func (c call) shares(dev *device) driver.Result {
+	if dev.can(driver.DeviceAttributeConcurrentManagedAccess) {
+		return driver.Success
+	}
+	c.found(driver.ErrorInvalidDevice, "device %d has no concurrent managed access", dev.ordinal)
+	return driver.ErrorInvalidDevice
+}
+
+// MemPrefetchAsync implements [driver.API]. The memory stays where it is, and must be there when the
+// stream comes to it.
 func (d *Driver) MemPrefetchAsync(ptr driver.DevicePtr, bytes uint64, location driver.MemLocation, flags uint32, stream driver.Stream) driver.Result {
 	c, s, r := d.enterStream("cuMemPrefetchAsync", stream)
 	if r != driver.Success {
@@ -55,11 +79,19 @@ func (d *Driver) MemPrefetchAsync(ptr driver.DevicePtr, bytes uint64, location d
 	if r := c.checkManaged(ptr, bytes, location); r != driver.Success {
 		return r
 	}
+	if r := c.shares(s.ctx.dev); r != driver.Success {
+		return r
+	}
 	if s.capture != nil {
 		s.capture.invalid = true
 		return driver.ErrorStreamCaptureUnsupported
 	}
-	return c.submit(s, work{kind: nodeEmpty, run: func() error { return nil }})
+	return c.submit(s, work{kind: nodeEmpty, run: func() error {
+		if _, f := d.memory.bytes(ptr, bytes, view{}); f != nil {
+			return f
+		}
+		return nil
+	}})
 }
 
 // MemAdvise implements [driver.API]. It changes nothing here.

@@ -194,6 +194,54 @@ func TestManagedMemoryHasALimit(t *testing.T) {
 	g.ok(g.MemFree(ptr))
 }
 
+// Mistakes with managed memory are found where they are made, or when the stream comes to them.
+func TestManagedMemoryIsChecked(t *testing.T) {
+	apart := drivertest.H100()
+	apart.Attributes = map[driver.DeviceAttribute]int32{driver.DeviceAttributeConcurrentManagedAccess: 0}
+	g := start(t, drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.H100(), apart}})
+	ptr, r := g.MemAllocManaged(4096, driver.MemAttachGlobal)
+	g.ok(r)
+	s, plain := g.stream(), g.alloc(64)
+	device := func(ordinal int32) driver.MemLocation {
+		return driver.MemLocation{Type: driver.MemLocationDevice, ID: ordinal}
+	}
+	latest := func() drivertest.Finding {
+		all := g.Findings()
+		require.NotEmpty(t, all)
+		return all[len(all)-1]
+	}
+	for _, test := range []struct {
+		ptr      driver.DevicePtr
+		bytes    uint64
+		location driver.MemLocation
+		want     driver.Result
+		text     string
+	}{
+		{plain, 64, device(0), driver.ErrorInvalidValue, "are not managed memory"},
+		{ptr, 4097, device(0), driver.ErrorInvalidValue, "want 1 or more, within the allocation"},
+		{ptr + 4000, 97, device(0), driver.ErrorInvalidValue, "want 1 or more, within the allocation"},
+		{ptr, 0, device(0), driver.ErrorInvalidValue, "want 1 or more"},
+		{ptr, 1, driver.MemLocation{Type: 9}, driver.ErrorInvalidValue, "location of type 9"},
+		{ptr, 1, device(2), driver.ErrorInvalidDevice, "location on device 2 of 2"},
+		{ptr, 1, device(-1), driver.ErrorInvalidDevice, "location on device -1 of 2"},
+		{ptr, 1, device(1), driver.ErrorInvalidDevice, "device 1 has no concurrent managed access"},
+	} {
+		g.is(test.want, g.MemPrefetchAsync(test.ptr, test.bytes, test.location, 0, s))
+		assert.Contains(t, latest().Detail, test.text)
+		g.is(test.want, g.MemAdvise(test.ptr, test.bytes, driver.MemAdviseSetAccessedBy, test.location))
+		assert.Contains(t, latest().Detail, test.text)
+	}
+	g.ok(g.MemAdvise(ptr, 4096, driver.MemAdviseSetReadMostly, device(7)))
+
+	release := make(chan struct{})
+	g.ok(g.LaunchHostFunc(s, func() { <-release }))
+	g.ok(g.MemPrefetchAsync(ptr, 4096, device(0), 0, s))
+	g.ok(g.MemFree(ptr))
+	close(release)
+	g.is(driver.ErrorIllegalAddress, g.StreamSynchronize(s))
+	assert.Contains(t, latest().Allocation, "freed by cuMemFree")
+}
+
 func TestArrayIsCounted(t *testing.T) {
 	g := start(t, drivertest.Config{})
 	before, _, r := g.MemGetInfo()

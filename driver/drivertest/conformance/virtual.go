@@ -214,15 +214,63 @@ var managedTests = []test{
 		e.ok(r)
 		e.Cleanup(func() { e.ok(e.api.MemFree(ptr)) })
 		here := driver.MemLocation{Type: driver.MemLocationDevice, ID: int32(e.dev)}
-		e.ok(e.api.MemAdvise(ptr, bytes, driver.MemAdviseSetPreferredLocation, here))
-		e.ok(e.api.MemAdvise(ptr, bytes, driver.MemAdviseSetReadMostly, here))
-		e.ok(e.api.MemPrefetchAsync(ptr, bytes, here, 0, s))
-		e.ok(e.api.MemPrefetchAsync(ptr, bytes, driver.MemLocation{Type: driver.MemLocationHost}, 0, s))
-		e.ok(e.api.StreamSynchronize(s))
+		nowhere, host := driver.MemLocation{Type: driver.MemLocationDevice, ID: 1000}, driver.MemLocation{Type: driver.MemLocationHost}
+		for _, advice := range []driver.MemAdvice{driver.MemAdviseSetPreferredLocation, driver.MemAdviseSetAccessedBy, driver.MemAdviseSetReadMostly,
+			driver.MemAdviseUnsetReadMostly, driver.MemAdviseUnsetAccessedBy, driver.MemAdviseUnsetPreferredLocation} {
+			e.ok(e.api.MemAdvise(ptr, bytes, advice, here))
+			e.ok(e.api.MemAdvise(ptr+4096, bytes-4096, advice, host))
+		}
 		plain := e.alloc(bytes)
-		e.is(driver.ErrorInvalidValue, e.api.MemPrefetchAsync(plain, bytes, here, 0, s))
+		for _, call := range []func(driver.DevicePtr, uint64, driver.MemLocation) driver.Result{
+			func(ptr driver.DevicePtr, bytes uint64, to driver.MemLocation) driver.Result {
+				return e.api.MemPrefetchAsync(ptr, bytes, to, 0, s)
+			},
+			func(ptr driver.DevicePtr, bytes uint64, by driver.MemLocation) driver.Result {
+				return e.api.MemAdvise(ptr, bytes, driver.MemAdviseSetAccessedBy, by)
+			},
+		} {
+			e.is(driver.ErrorInvalidValue, call(plain, bytes, here))
+			e.is(driver.ErrorInvalidValue, call(ptr, 0, here))
+			e.is(driver.ErrorInvalidValue, call(ptr, bytes+1<<30, here))
+			e.is(driver.ErrorInvalidValue, call(ptr, bytes, driver.MemLocation{}))
+			e.is(driver.ErrorInvalidDevice, call(ptr, bytes, nowhere))
+		}
 		e.is(driver.ErrorInvalidValue, e.api.MemAdvise(ptr, bytes, 99, here))
-		e.is(driver.ErrorInvalidValue, e.api.MemPrefetchAsync(ptr, 0, here, 0, s))
-		e.is(driver.ErrorInvalidDevice, e.api.MemPrefetchAsync(ptr, bytes, driver.MemLocation{Type: driver.MemLocationDevice, ID: 1000}, 0, s))
+		e.is(driver.ErrorInvalidValue, e.api.MemPrefetchAsync(ptr, bytes, here, 1, s))
+	}},
+	{"moved by prefetches", func(e *env) {
+		e.needs(12020)
+		e.needsAttribute(driver.DeviceAttributeConcurrentManagedAccess, "managed memory that the host may use at any time")
+		const n = 1 << 18
+		f, s := e.function("ramp"), e.stream()
+		ptr, r := e.api.MemAllocManaged(4*n, driver.MemAttachGlobal)
+		e.ok(r)
+		e.Cleanup(func() { e.ok(e.api.MemFree(ptr)) })
+		here, host := driver.MemLocation{Type: driver.MemLocationDevice, ID: int32(e.dev)}, driver.MemLocation{Type: driver.MemLocationHost}
+		data := unsafe.Slice(*(**uint32)(unsafe.Pointer(&ptr)), n)
+		for first := range uint32(3) {
+			for i := range data {
+				data[i] = 9
+			}
+			e.ok(e.api.MemPrefetchAsync(ptr, 4*n, here, 0, s))
+			e.ok(e.ramp(f, s, ptr, first, n/2))
+			e.ok(e.api.MemsetD32Async(ptr+3*n, first, n/8, s))
+			e.ok(e.api.MemPrefetchAsync(ptr, 4*n, host, 0, s))
+			e.ok(e.api.StreamSynchronize(s))
+			assert.Equal(e, rampFrom(first, n/2), append([]uint32(nil), data[:n/2]...))
+			assert.Equal(e, []uint32{9, first, first, 9}, []uint32{data[n/2], data[3*n/4], data[7*n/8-1], data[n-1]})
+		}
+	}},
+	{"prefetched in a capture", func(e *env) {
+		e.needs(12020)
+		e.needsAttribute(driver.DeviceAttributeConcurrentManagedAccess, "managed memory that the host may use at any time")
+		s := e.stream()
+		ptr, r := e.api.MemAllocManaged(4096, driver.MemAttachGlobal)
+		e.ok(r)
+		e.Cleanup(func() { e.ok(e.api.MemFree(ptr)) })
+		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
+		e.is(driver.ErrorStreamCaptureUnsupported, e.api.MemPrefetchAsync(ptr, 4096, driver.MemLocation{Type: driver.MemLocationHost}, 0, s))
+		_, r = e.api.StreamEndCapture(s)
+		e.is(driver.ErrorStreamCaptureInvalidated, r)
 	}},
 }
