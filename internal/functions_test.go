@@ -117,6 +117,7 @@ var functions = map[string]any{
 	"runtime.Adopt":              runtime.Adopt[float32],
 	"runtime.Alloc":              runtime.Alloc[float32],
 	"runtime.AllocHost":          runtime.AllocHost[float32],
+	"runtime.AllocManaged":       runtime.AllocManaged[float32],
 	"runtime.Budget":             runtime.Budget,
 	"runtime.Cast":               runtime.Cast[byte, float32],
 	"runtime.CastHost":           runtime.CastHost[byte, float32],

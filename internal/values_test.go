@@ -207,6 +207,7 @@ var values = []reflect.Type{
 	typed[runtime.Graph](),
 	typed[runtime.GraphExec](),
 	typed[runtime.HostBuffer[float32]](),
+	typed[runtime.Managed[float32]](),
 	typed[runtime.Image](),
 	typed[runtime.Kernel](),
 	typed[runtime.LaunchConfig](),

@@ -34,6 +34,7 @@ type Device struct {
 	CooperativeLaunch        bool
 	ClusterLaunch            bool
 	UnifiedAddressing        bool
+	ConcurrentManagedAccess  bool // managed memory can be used by the host while the device works
 	CopyEngines              int
 	ClockKHz, MemoryClockKHz int
 	Score                    float64
@@ -164,6 +165,7 @@ func queryDevice(api driver.API, ordinal int) Device {
 	d.CooperativeLaunch = q.optional(driver.DeviceAttributeCooperativeLaunch) != 0
 	d.ClusterLaunch = q.optional(driver.DeviceAttributeClusterLaunch) != 0
 	d.UnifiedAddressing = q.optional(driver.DeviceAttributeUnifiedAddressing) != 0
+	d.ConcurrentManagedAccess = q.optional(driver.DeviceAttributeConcurrentManagedAccess) != 0
 	d.CopyEngines = q.optional(driver.DeviceAttributeAsyncEngineCount)
 	d.ClockKHz = q.optional(driver.DeviceAttributeClockRate)
 	d.MemoryClockKHz = q.optional(driver.DeviceAttributeMemoryClockRate)

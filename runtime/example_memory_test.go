@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -81,4 +82,38 @@ func ExampleContext_Leaks() {
 	// Output:
 	// 4000 bytes, allocated in example_memory_test.go
 	// 0 leaks
+}
+
+// Host and device share memory: a fill of the device changes what the host has written and reads.
+func ExampleAllocManaged() {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(drivertest.New(drivertest.Config{})))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer rt.Close()
+	backend, err := rt.Probe("example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := backend.Stream
+	m, err := runtime.AllocManaged[byte](s, 5)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	copy(m.Data(), "hello")
+	// Behind each other on the stream: to the device, work there, and back.
+	if err := errors.Join(m.Prefetch(s), runtime.Fill(s, m.Ref().Slice(1, 4), '*'), m.PrefetchHost(s)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := s.Synchronize(context.Background()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s\n", m.Data())
+	// Output: h***o
 }

@@ -119,6 +119,17 @@ func allocHost[T any](t testing.TB, c *runtime.Context, n int) *runtime.HostBuff
 	return h
 }
 
+func allocManaged[T any](t testing.TB, s *runtime.Stream, n int) *runtime.Managed[T] {
+	t.Helper()
+	m, err := runtime.AllocManaged[T](s, n)
+	if s != nil && !s.Context().Device().ConcurrentManagedAccess {
+		require.ErrorIs(t, err, driver.ErrUnsupported)
+		t.Skip("the device has no concurrent managed access")
+	}
+	require.NoError(t, err)
+	return m
+}
+
 // hostMemory is page-locked memory by AllocHost or by LeaseHost.
 func hostMemory[T any](leased bool, c *runtime.Context, n int) (*runtime.HostBuffer[T], error) {
 	if leased {

@@ -35,7 +35,9 @@ func TestArgumentsThatAreNothing(t *testing.T) {
 	require.NoError(t, err)
 	l, err := c.NewLibraryHandle("library", func() (func() error, error) { return nil, nil })
 	require.NoError(t, err)
-	objects := []any{b, c, s, e, m, k, g, x, h, r, l, rt}
+	managed, err := runtime.AllocManaged[float32](s, 10)
+	require.NoError(t, err)
+	objects := []any{b, c, s, e, m, k, g, x, h, r, l, managed, rt}
 	for _, object := range objects {
 		v := reflect.ValueOf(object)
 		for i := range v.NumMethod() {
@@ -62,7 +64,7 @@ func TestArgumentsThatAreNothing(t *testing.T) {
 		}
 	}
 	// In the order in which they depend on each other.
-	for _, object := range []interface{ Close() error }{r, h, x, g, m, e, l} {
+	for _, object := range []interface{ Close() error }{r, h, managed, x, g, m, e, l} {
 		assert.NoError(t, object.Close())
 	}
 }
@@ -83,12 +85,14 @@ func TestFunctionsOfNothing(t *testing.T) {
 	alloc := func(s *runtime.Stream) error { _, err := runtime.Alloc[float32](s, 1); return err }
 	allocHost := func(c *runtime.Context) error { _, err := runtime.AllocHost[float32](c, 1); return err }
 	leaseHost := func(c *runtime.Context) error { _, err := runtime.LeaseHost[float32](c, 1); return err }
+	allocManaged := func(s *runtime.Stream) error { _, err := runtime.AllocManaged[float32](s, 1); return err }
 	find := func(m *runtime.Module) error { _, err := runtime.FindSymbol[float32](m, "x"); return err }
 	for name, err := range map[string]error{
 		"Alloc": alloc(nil), "Alloc zero": alloc(new(runtime.Stream)),
 		"Adopt": adopt(nil, 4), "Adopt zero": adopt(new(runtime.Stream), 4), "Adopt nothing": adopt(b.Stream, 0),
 		"AllocHost": allocHost(nil), "AllocHost zero": allocHost(new(runtime.Context)),
 		"LeaseHost": leaseHost(nil), "LeaseHost zero": leaseHost(new(runtime.Context)),
+		"AllocManaged": allocManaged(nil), "AllocManaged zero": allocManaged(new(runtime.Stream)),
 		"FindSymbol": find(nil), "FindSymbol zero": find(new(runtime.Module)),
 		"Upload": runtime.Upload(bg, nil, r, data), "Upload nil ctx": runtime.Upload(none, b.Stream, r, data),
 		"Upload nil Ref": runtime.Upload(bg, b.Stream, nil, data), "Upload zero": runtime.Upload(bg, new(runtime.Stream), r, data),

@@ -22,18 +22,20 @@ func closers(t *testing.T, s *runtime.Stream) map[string]interface{ Close() erro
 	t.Helper()
 	c := s.Context()
 	x, h := upload(t, s, count(0, 100)), allocHost[uint32](t, c, 100)
+	shared := allocManaged[uint32](t, s, 100)
+	require.NoError(t, errors.Join(runtime.Copy(s, shared.Ref(), x), shared.Prefetch(s)))
 	g := capture(t, s, func(s *runtime.Stream) error { return runtime.UploadHost(s, x, h) })
 	exec, err := g.Instantiate()
 	require.NoError(t, err)
 	require.NoError(t, exec.Launch(s))
-	return map[string]interface{ Close() error }{"Ref": x, "HostBuffer": h, "Graph": g, "GraphExec": exec,
+	return map[string]interface{ Close() error }{"Ref": x, "HostBuffer": h, "Managed": shared, "Graph": g, "GraphExec": exec,
 		"Module": loadKernels(t, c), "Event": newEvent(t, c), "Stream": newStream(t, c)}
 }
 
 // counts is what a context holds for the program.
-func counts(c *runtime.Context) [8]uint64 {
+func counts(c *runtime.Context) [9]uint64 {
 	s := c.Stats()
-	return [...]uint64{s.Streams, s.Events, s.Modules, s.Graphs, s.GraphExecs, s.HostBytes, s.Refs, s.Leaked}
+	return [...]uint64{s.Streams, s.Events, s.Modules, s.Graphs, s.GraphExecs, s.HostBytes, s.ManagedBytes, s.Refs, s.Leaked}
 }
 
 func TestCloseBesideADeviceThatIsGone(t *testing.T) {

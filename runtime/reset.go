@@ -21,8 +21,8 @@ import (
 // every use is an error of kind driver.ErrRefStale, "context rebuilt". The next Probe makes new
 // backends.
 //
-// Page-locked memory ends with the context, also for those who hold its slice. So Reset fails while
-// a HostBuffer is open. It also fails while a stream is captured, on any device. Other users of CUDA
+// Page-locked and managed memory end with the context, also for those who hold their slices. So Reset
+// fails while a HostBuffer or a Managed is open. It also fails while a stream is captured, on any device. Other users of CUDA
 // in the process that use the same device lose what they have in the context, which they share.
 //
 // Until the context is destroyed, Reset can be given up. When ctx ends or waiting fails, Reset
@@ -104,7 +104,7 @@ func (c *Context) mayReset() error {
 	if n == 0 {
 		return nil
 	}
-	err := driver.Errorf(driver.ErrInvalidArgument, "%d HostBuffers of the context are open: close them before Reset, "+
+	err := driver.Errorf(driver.ErrInvalidArgument, "%d HostBuffers of the context are open, or Managed: close them before Reset, "+
 		"which would take their memory away from the slices that refer to it", n)
 	err.Device = c.device.Ordinal
 	return err

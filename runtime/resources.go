@@ -34,18 +34,19 @@ const (
 	ipcMemory // of the device, which processes share
 	hostMemory
 	registeredMemory // of the host, which the program has
+	managedMemory    // of the host and of devices
 	leasedMemory     // of the host, which the pool of the context has
 	resourceKinds
 )
 
 func (k resourceKind) String() string {
-	return [...]string{"library handle", "event", "graph", "stream", "executable graph", "module", "IPC memory", "host memory", "registered host memory", "leased host memory"}[k]
+	return [...]string{"library handle", "event", "graph", "stream", "executable graph", "module", "IPC memory", "host memory", "registered host memory", "managed memory", "leased host memory"}[k]
 }
 
 // usedByWork says that work on the device may use it, so that it is freed when there is none.
 func (k resourceKind) usedByWork() bool { return k == libraryResource || k >= execResource }
 
-// ofHost says that a HostBuffer stands on it.
+// ofHost says that the host may have a slice of it.
 func (k resourceKind) ofHost() bool { return k >= hostMemory }
 
 // resources are what a context owns in the driver. Whoever takes a resource out frees it, so that this
@@ -61,7 +62,7 @@ type resources struct {
 type entry struct {
 	gate  *gate.Gate // the calls that use the resource
 	bytes uint64
-	// references are those of graphs, and freeOnRelease says that the last one frees the resource.
+	// references are those of graphs, and of managed memory one for all Refs, and freeOnRelease says that the last one frees the resource.
 	references    int
 	freeOnRelease bool
 	retains       []retainable // by a graph
@@ -166,7 +167,7 @@ func (rs *resources) gates() (all []*gate.Gate) {
 	return all
 }
 
-// openHostMemory counts the page-locked memory that somebody may have a slice of: what was
+// openHostMemory counts the memory that somebody may have a slice of: what was
 // closed or collected only waits to be freed.
 func (rs *resources) openHostMemory() (n int) {
 	rs.mu.Lock()
@@ -282,6 +283,8 @@ func (r resource) destroy(api driver.API) (op string, result driver.Result) {
 		return "cuGraphExecDestroy", api.GraphExecDestroy(driver.GraphExec(r.handle))
 	case moduleResource:
 		return "cuModuleUnload", api.ModuleUnload(driver.Module(r.handle))
+	case managedMemory:
+		return "cuMemFree", api.MemFree(driver.DevicePtr(r.handle))
 	case registeredMemory:
 		return "cuMemHostUnregister", api.MemHostUnregister(hostPointer(r.handle))
 	default:

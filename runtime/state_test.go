@@ -58,7 +58,9 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 	x, y := upload(t, s, count(0, n)), upload(t, s, count(0, n))
 	farStream := newStream(t, other)
 	far := alloc[uint32](t, farStream, n)
-	pinned := allocHost[uint32](t, other, n) // usable with all devices, and not of the context
+	pinned := allocHost[uint32](t, other, n)                   // usable with all devices, and not of the context
+	managed, err := runtime.AllocManaged[uint32](farStream, n) // Reset would refuse that of the context
+	require.NoError(t, err)
 	start, err := c.NewTimingEvent()
 	require.NoError(t, err)
 	end, err := c.NewTimingEvent()
@@ -167,6 +169,17 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			}
 			return err
 		}},
+		{"AllocManaged", puts, func() error {
+			m, err := runtime.AllocManaged[uint32](s, n)
+			if err == nil {
+				err = m.Close()
+			}
+			return err
+		}},
+		{"Managed.Prefetch", touches, func() error { return managed.Prefetch(s) }},
+		{"Managed.PrefetchHost", touches, func() error { return managed.PrefetchHost(s) }},
+		{"Managed.Advise", looks, func() error { return managed.Advise(c, driver.MemAdviseSetAccessedBy) }},
+		told("Managed.AdviseHost", func() { _ = managed.AdviseHost(driver.MemAdviseSetAccessedBy) }),
 		{"Context.Do", makes, func() error { return c.Do(func() error { return nil }) }},
 		{"Context.NewLibraryHandle", makes, func() error {
 			h, err := c.NewLibraryHandle("new", func() (func() error, error) { return nil, nil })
@@ -334,9 +347,13 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("HostBuffer.Data", func() { pinned.Data() }),
 		told("HostBuffer.Len", func() { pinned.Len() }),
 		told("HostBuffer.Slice", func() { pinned.Slice(0, 1) }),
+		told("Managed.Data", func() { managed.Data() }),
+		told("Managed.Len", func() { managed.Len() }),
+		told("Managed.Ref", func() { managed.Ref() }),
+		told("Managed.Slice", func() { managed.Slice(0, 1) }),
 
 		closing("LibraryHandle", library), closing("GraphExec", exec), closing("GraphExec", nothingExec), closing("Graph", g), closing("Graph", nothing),
-		closing("Ref", x), closing("Ref", y), closing("Ref", far), closing("HostBuffer", pinned), closing("Event", end),
+		closing("Ref", x), closing("Ref", y), closing("Ref", far), closing("HostBuffer", pinned), closing("Managed", managed), closing("Event", end),
 		closing("Event", start), closing("Module", m), closing("Stream", s), closing("Stream", t2), closing("Stream", s),
 	}, ipcEnds)
 }
@@ -351,7 +368,7 @@ func TestEveryCallHasItsAnswerInEveryState(t *testing.T) {
 	}
 	elsewhere := []string{"Runtime.Close", "Context.Reset", "Runtime.Revive"} // they are what changes the state
 	for _, v := range []any{rt, (*runtime.Context)(nil), (*runtime.Stream)(nil), (*runtime.Event)(nil), (*runtime.Module)(nil),
-		(*runtime.Kernel)(nil), (*runtime.Graph)(nil), (*runtime.GraphExec)(nil), (*runtime.HostBuffer[uint32])(nil),
+		(*runtime.Kernel)(nil), (*runtime.Graph)(nil), (*runtime.GraphExec)(nil), (*runtime.HostBuffer[uint32])(nil), (*runtime.Managed[uint32])(nil),
 		(*runtime.LibraryHandle)(nil),
 		(*runtime.Symbol[uint32])(nil), (*runtime.Ref[uint32])(nil)} {
 		of := reflect.TypeOf(v)

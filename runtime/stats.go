@@ -38,6 +38,8 @@ type Stats struct {
 	HostBuffers uint64
 	HostBytes   uint64 // those of LeaseHost left out, which Pinned has
 	TicketBytes uint64 // page-locked memory that waits for streams have
+	// Managed is the managed memory that is not freed. While a Ref of it is open, it counts as that as well.
+	Managed, ManagedBytes uint64
 
 	Refs        uint64 // open, with memory of the device
 	RefBytes    uint64 // that was asked for
@@ -93,6 +95,7 @@ func (c *Context) Stats() Stats {
 	s.Graphs, s.GraphExecs, s.Handles = count[graphResource], count[execResource], count[libraryResource]
 	s.HostBuffers = count[hostMemory] + count[registeredMemory] + count[leasedMemory] + c.leases.len()
 	s.HostBytes = bytes[hostMemory] + bytes[registeredMemory]
+	s.Managed, s.ManagedBytes = count[managedMemory], bytes[managedMemory]
 	m := c.memory.Load()
 	s.TicketBytes = m.waits.Bytes()
 	s.Memory, s.Pinned, s.Copier = m.arena.Stats(), m.pinned.Stats(), m.copier.Stats()

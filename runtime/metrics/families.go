@@ -81,7 +81,7 @@ func ofContext(s runtime.Stats, stale uint64) []family {
 		{Metric{"purecuda.device.errors", "{error}", Counter, "Calls of the driver that failed.", device}, one(s.Errors)},
 		{Metric{"purecuda.device.objects", "{object}", UpDownCounter, "Objects that are open, by kind.", with(LabelKind)},
 			[]sample{n(s.Events, "event"), n(s.Graphs, "graph"), n(s.GraphExecs, "graph_exec"), n(s.HostBuffers, "host_buffer"),
-				n(s.Handles, "library_handle"), n(s.Modules, "module"), n(s.Refs, "ref"), n(s.Streams, "stream")}},
+				n(s.Handles, "library_handle"), n(s.Managed, "managed"), n(s.Modules, "module"), n(s.Refs, "ref"), n(s.Streams, "stream")}},
 
 		{Metric{"purecuda.device.memory.in_use", "By", UpDownCounter, "Memory of the device that the program uses, by what it asked for.", device}, one(s.RefBytes)},
 		{Metric{"purecuda.device.memory.blocks", "By", UpDownCounter, "Memory of the device that the program uses, by the sizes of its blocks.", device}, one(m.InUse)},
@@ -105,6 +105,7 @@ func ofContext(s runtime.Stats, stale uint64) []family {
 		{Metric{"purecuda.device.memory.pooled", "", Gauge, "1 if memory comes from a pool of the driver, 0 if from cuMemAlloc.", device}, one(truth(m.Pooled))},
 
 		{Metric{"purecuda.device.host_memory.in_use", "By", UpDownCounter, "Page-locked memory of the host in host buffers, those that are leased left out.", device}, one(s.HostBytes)},
+		{Metric{"purecuda.device.managed_memory.in_use", "By", UpDownCounter, "Managed memory, which is on the host or on devices.", device}, one(s.ManagedBytes)},
 		{Metric{"purecuda.device.host_memory.tickets", "By", UpDownCounter, "Page-locked memory that waits for streams use.", device}, one(s.TicketBytes)},
 		{Metric{"purecuda.device.pinned.leases", "{lease}", UpDownCounter, "Leases of page-locked buffers, by the program and for copies of Go slices.", device}, one(uint64(p.Leases))},
 		{Metric{"purecuda.device.pinned.leased", "By", UpDownCounter, "Page-locked buffers that are leased.", device}, one(p.LeasedBytes)},
