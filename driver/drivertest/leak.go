@@ -40,7 +40,7 @@ func (d *Driver) Leaks() []string {
 		from(h.ctx.dev, h.ctx.life, h.made, "%d bytes of page-locked host memory at %#x", h.bytes, h.base)
 	}
 	for _, v := range d.memory.reserved {
-		from(nil, 0, v.made, "%d bytes reserved at %#x", v.bytes, uint64(v.base))
+		from(v.dev, v.life, v.made, "%d bytes reserved at %#x", v.bytes, uint64(v.base))
 	}
 	d.memory.mu.RUnlock()
 	for h, b := range d.blocks.live {

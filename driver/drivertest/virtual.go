@@ -15,6 +15,8 @@ type reservation struct {
 	base  driver.DevicePtr
 	bytes uint64
 	made  origin
+	dev   *device // of the context that was current, or nil
+	life  int64   // of the device
 }
 
 // holds tells that a range lies in the reservation.
@@ -75,6 +77,9 @@ func (d *Driver) MemAddressReserve(bytes, alignment uint64, _ driver.DevicePtr, 
 		return 0, driver.ErrorOutOfMemory
 	}
 	v := &reservation{bytes: bytes, made: c.made}
+	if c.ctx != nil {
+		v.dev, v.life = c.ctx.dev, c.ctx.life
+	}
 	if !d.memory.reserve(v, max(alignment, granularity)) {
 		return 0, driver.ErrorOutOfMemory
 	}
