@@ -84,6 +84,8 @@ type Device struct {
 	calls locks.RWMutex[locks.DeviceCalls]
 	// full is held by the one goroutine that empties the cache because memory is short.
 	full locks.Mutex[locks.Full]
+	// parking is held by the one goroutine that frees ranges, or waits until it can.
+	parking locks.Mutex[locks.Parking]
 
 	// mu guards what follows. The fast path does not take it, and the driver is not
 	// called under it. The locks of stripes are taken after it.
@@ -92,7 +94,10 @@ type Device struct {
 	streams       []*Stream // in the order they were made, the closed ones that have blocks as well
 	home          *Stream   // free blocks of closed streams whose work is done
 	ids           uint64
-	blocks        map[*block]struct{} // all memory of the driver
+	blocks        map[*block]struct{} // all memory of the driver, but that of ranges
+	ranges        map[*Range]struct{} // in use
+	parked        []parked            // ranges that were freed; parking is held to take them out
+	access        []driver.MemAccess  // of ranges; replaced when it changes
 	room          int64               // what no stripe has of the bytes that may be cached
 	retired       sums                // of streams that are gone
 	totals        totals
@@ -137,8 +142,10 @@ func NewDevice(b *driver.Binding, c DeviceConfig) (*Device, error) {
 		binding: b, config: c, order: devices.Add(1), waits: waits(b, c.Waits),
 		plain:  !c.Exact && !c.Zero && !c.Poison && !c.Sites && c.Observe == nil,
 		blocks: map[*block]struct{}{},
+		ranges: map[*Range]struct{}{},
 		room:   int64(c.CacheBytes),
 	}
+	d.access = []driver.MemAccess{{Location: d.location(), Flags: driver.MemAccessReadWrite}}
 	d.clock.Store(1)
 	d.slots.New = func() any { n := d.slot.Add(1) - 1; return &n }
 	d.home = d.newStream(0)
@@ -229,6 +236,11 @@ func (d *Device) lose(cause *driver.Error) {
 		}
 		s.unlockAll()
 	}
+	for _, p := range d.parked {
+		d.retired.cached -= int64(p.r.mapped + p.r.stuck)
+		d.endRange(p.r.mapped+p.r.stuck, p.r.pieces, false)
+	}
+	d.parked = nil
 }
 
 // all are the streams with blocks. d.mu is held.

@@ -23,7 +23,7 @@ func (d *Device) openPool() error {
 	return d.outside(func() error {
 		pool, r := d.binding.MemPoolCreate(driver.MemPoolProps{
 			AllocType: driver.MemAllocationPinned,
-			Location:  driver.MemLocation{Type: driver.MemLocationDevice, ID: int32(d.binding.Ordinal)},
+			Location:  d.location(),
 		})
 		if r == driver.ErrorNotSupported || r == driver.ErrorSymbolMissing {
 			return nil // virtual GPUs say so in spite of the attribute
@@ -45,6 +45,11 @@ func (d *Device) openPool() error {
 		d.pool = pool
 		return nil
 	})
+}
+
+// location is the device as a place for memory.
+func (d *Device) location() driver.MemLocation {
+	return driver.MemLocation{Type: driver.MemLocationDevice, ID: int32(d.binding.Ordinal)}
 }
 
 func (d *Device) hasPools() (bool, error) {

@@ -7,8 +7,8 @@ import (
 )
 
 // Reach lets the device of at use the memory of d, if the machine can do that, and reports
-// whether it can: [Peers.Enable] and, because memory of a pool has access rights of its own,
-// cuMemPoolSetAccess. What is allocated later can be used as well. The driver is asked once
+// whether it can: [Peers.Enable] and, because memory of a pool and of a [Range] has access rights
+// of its own, cuMemPoolSetAccess and cuMemSetAccess. What is allocated later can be used as well. The driver is asked once
 // for each device and arena; later calls neither block nor allocate.
 //
 // Opening a pool maps all its memory, also what is allocated later, into the address space
@@ -19,14 +19,14 @@ func (d *Device) Reach(p *Peers, at *driver.Binding) (direct bool, err error) {
 		return false, err
 	}
 	direct, err = p.Enable(at, d.binding)
-	if !direct || d.pool == 0 || at.Context == d.binding.Context {
+	if !direct || at.Context == d.binding.Context {
 		return direct, err
 	}
-	return p.access(peerPair{at.Context, d.binding.Context, d}).once(func() (bool, error) { return d.openPoolFor(at) })
+	return p.access(peerPair{at.Context, d.binding.Context, d}).once(func() (bool, error) { return d.openFor(at) })
 }
 
-// openPoolFor lets a device use the memory of the pool.
-func (d *Device) openPoolFor(at *driver.Binding) (direct bool, err error) {
+// openFor lets a device use the memory of the pool and of ranges.
+func (d *Device) openFor(at *driver.Binding) (direct bool, err error) {
 	d.calls.RLock()
 	defer d.calls.RUnlock()
 	d.mu.Lock()
@@ -39,18 +39,29 @@ func (d *Device) openPoolFor(at *driver.Binding) (direct bool, err error) {
 	if r != driver.Success {
 		return false, at.Fault("cuDeviceGet", r)
 	}
+	access := driver.MemAccess{Location: driver.MemLocation{Type: driver.MemLocationDevice, ID: int32(device)}, Flags: driver.MemAccessReadWrite}
+	if d.pool != 0 {
+		direct, err := d.opens("cuMemPoolSetAccess", func() driver.Result {
+			return d.binding.MemPoolSetAccess(d.pool, []driver.MemAccess{access})
+		})
+		if !direct {
+			return false, err
+		}
+	}
+	return d.openRangesFor(access)
+}
+
+// opens makes a call that gives a device access to memory, and reports whether it can have that.
+func (d *Device) opens(op string, call func() driver.Result) (direct bool, err error) {
 	err = d.outside(func() error {
-		switch r := d.binding.MemPoolSetAccess(d.pool, []driver.MemAccess{{
-			Location: driver.MemLocation{Type: driver.MemLocationDevice, ID: int32(device)},
-			Flags:    driver.MemAccessReadWrite,
-		}}); r {
+		switch r := call(); r {
 		case driver.Success:
 			direct = true
 			return nil
 		case driver.ErrorInvalidDevice, driver.ErrorPeerAccessUnsupported, driver.ErrorNotSupported:
-			return nil // the link is there, and not for pools
+			return nil // the link is there, and not for this memory
 		default:
-			return d.failed("cuMemPoolSetAccess", r)
+			return d.failed(op, r)
 		}
 	})
 	return direct && err == nil, err

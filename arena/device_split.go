@@ -249,16 +249,16 @@ func (d *Device) partBytes() (sum int64) {
 }
 
 // reunite waits for the work on all streams if there are free parts, and gives those whose work is done to the home
-// stream, so that parts which were freed on several streams can be joined.
+// stream, so that parts which were freed on several streams can be joined. Ranges that were freed go back to the driver.
 func (d *Device) reunite() error {
+	errs := []error{d.freeParked(true)}
 	d.mu.Lock()
 	none := d.partBytes() == 0
 	streams := slices.Clone(d.streams)
 	d.mu.Unlock()
 	if none {
-		return nil
+		return errors.Join(errs...)
 	}
-	var errs []error
 	for _, s := range streams {
 		if d.lost() != nil {
 			break

@@ -34,7 +34,7 @@
 //
 // New memory comes from a pool of the driver that the Device owns, or from cuMemAlloc where
 // there are no pools. Only the speed differs: without pools, the Device waits when it returns memory
-// to the driver.
+// to the driver. A [Range] has memory of its own, which grows where it is.
 //
 // When memory is short, the whole cache is returned to the driver before an allocation fails. Memory
 // whose last use cannot be proven finished is leaked deliberately and counted ([DeviceStats].Lost).

@@ -9,11 +9,11 @@ import (
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
-// Leak is a block in use.
+// Leak is a block or a range in use.
 type Leak struct {
 	Ptr   driver.DevicePtr
 	Bytes uint64 // asked for
-	Size  uint64 // of its class
+	Size  uint64 // of its class, or of the memory of a range
 	// Site is where it was allocated, "file.go:12", with DeviceConfig.Sites.
 	Site string
 }
@@ -26,7 +26,7 @@ func (l Leak) String() string {
 	return text
 }
 
-// Leaks lists the blocks in use, by their addresses; after Close, those that were in use
+// Leaks lists the blocks and ranges in use, by their addresses; after Close, those that were in use
 // then. It stops no stream: blocks that are allocated or freed meanwhile may be missing.
 func (d *Device) Leaks() []Leak {
 	d = zero.Or(d)
@@ -44,6 +44,9 @@ func (d *Device) leaks() (all []Leak) {
 		if b.inUse() {
 			all = append(all, Leak{Ptr: b.ptr, Bytes: b.requested.Load(), Size: b.size, Site: b.callSites.allocated.text("")})
 		}
+	}
+	for r := range d.ranges {
+		all = append(all, Leak{Ptr: r.ptr, Bytes: r.bytes, Size: r.mapped, Site: r.site.text("")})
 	}
 	slices.SortFunc(all, func(a, b Leak) int { return cmp.Compare(a.Ptr, b.Ptr) })
 	return all

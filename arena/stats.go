@@ -3,9 +3,9 @@ package arena
 // DeviceStats is what the memory of a device is at one moment. The numbers are exact and
 // belong together: InUse and Cached are Held, whatever other goroutines do.
 type DeviceStats struct {
-	InUse     uint64 // bytes of blocks in use, by the sizes of their classes
-	Requested uint64 // bytes of blocks in use, by what was asked for
-	Cached    uint64 // bytes of free blocks, also such that work still uses
+	InUse     uint64 // bytes of blocks in use, by the sizes of their classes, and of ranges
+	Requested uint64 // bytes of them, by what was asked for
+	Cached    uint64 // bytes of free blocks and ranges, also such that work still uses
 	Split     uint64 // of them, bytes of parts: these go back to the driver when all parts of a block are free
 	Held      uint64 // bytes from the driver: InUse and Cached
 	HighWater uint64 // the most that was held at once

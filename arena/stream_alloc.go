@@ -231,18 +231,37 @@ func (d *Device) fresh(s *Stream, class int, bytes uint64) (*block, error) {
 	if d.config.Exact {
 		size = bytes
 	}
+	var ptr driver.DevicePtr
+	err := d.take(s, size, bytes, func() (op string, r driver.Result, err error) {
+		ptr, op, r, err = d.allocate(s, size)
+		return op, r, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := &block{dev: d, ptr: ptr, size: size, class: class, freedAt: d.clock.Load()}
+	d.blocks[b] = struct{}{}
+	d.totals.misses++
+	return b, nil
+}
+
+// take asks the driver for memory within the limit, and once more after the cache was given back if memory is short. What
+// it gives is held and in use. s is for errors, and may be nil.
+func (d *Device) take(s *Stream, size, bytes uint64, ask func() (op string, r driver.Result, err error)) error {
 	err := d.reserve(size, bytes)
 	if err != nil {
 		d.cleanup(d.reunite())
 		err = d.reserve(size, bytes)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ptr, op, r, err := d.allocate(s, size)
+	op, r, err := ask()
 	if err == nil && r == driver.ErrorOutOfMemory {
 		d.reclaim()
-		ptr, op, r, err = d.allocate(s, size)
+		op, r, err = ask()
 	}
 	d.mu.Lock()
 	d.totals.reserved -= size
@@ -250,22 +269,19 @@ func (d *Device) fresh(s *Stream, class int, bytes uint64) (*block, error) {
 		d.mu.Unlock()
 		switch {
 		case err != nil:
-			return nil, err
+			return err
 		case r == driver.ErrorOutOfMemory:
-			return nil, d.outOfMemory(d.binding.Fault(op, r), s, bytes, size)
+			return d.outOfMemory(d.binding.Fault(op, r), s, bytes, size)
 		}
-		return nil, d.failed(op, r)
+		return d.failed(op, r)
 	}
 	defer d.mu.Unlock()
-	b := &block{dev: d, ptr: ptr, size: size, class: class, freedAt: d.clock.Load()}
-	d.blocks[b] = struct{}{}
 	d.totals.held += size
 	d.totals.heldMost = max(d.totals.heldMost, d.totals.held)
 	d.retired.inUse += int64(size)
 	d.retired.requested += int64(bytes)
-	d.totals.misses++
 	d.totals.allocs++
-	return b, nil
+	return nil
 }
 
 // reserve sets room under the limit aside before the driver is asked, so that the limit holds

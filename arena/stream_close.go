@@ -188,7 +188,7 @@ func (d *Device) remove(s *Stream, lose func(*block)) {
 // that they become fewer although every stream that is made or closed may add one.
 const maxPolled = 16
 
-// pollClosed takes the blocks of closed streams whose work is done by now.
+// pollClosed takes the blocks of closed streams whose work is done by now, and frees such ranges.
 func (d *Device) pollClosed() {
 	for _, s := range d.nextClosed() {
 		if d.lost() != nil {
@@ -200,7 +200,7 @@ func (d *Device) pollClosed() {
 		}
 	}
 	if d.lost() == nil {
-		d.cleanup(d.release(d.shed()))
+		d.cleanup(errors.Join(d.release(d.shed()), d.freeParked(false)))
 	}
 }
 
@@ -306,7 +306,7 @@ func (d *Device) Close() error {
 		d.releaseShared(s.standsFor)
 	}
 	d.closeShared()
-	errs = append(errs, d.freeAll())
+	errs = append(errs, d.freeAll(), d.freeRanges())
 	d.closeEvents()
 	errs = append(errs, endWaits(d.waits, d.config.Waits, d.lost() != nil))
 	if d.pool != 0 && d.lost() == nil {

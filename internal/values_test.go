@@ -42,6 +42,7 @@ var values = []reflect.Type{
 	typed[arena.Pinned](),
 	typed[arena.PinnedConfig](),
 	typed[arena.PinnedStats](),
+	typed[arena.Range](),
 	typed[arena.Stream](),
 	typed[arena.Workers](),
 	typed[driver.AddressMode](),
@@ -191,6 +192,7 @@ var values = []reflect.Type{
 	typed[pool.Worker](),
 	typed[refs.Change](),
 	typed[refs.Core](),
+	typed[refs.Growable[float32]](),
 	typed[refs.Ref[float32]](),
 	typed[refs.State](),
 	typed[refs.StateConfig](),
@@ -262,7 +264,7 @@ const inKernels = "gpu"
 var exportedType = regexp.MustCompile(`^pkg (\w+), type (\w+)(\[.*?\])? (\S+)`)
 
 // elsewhere are names of types that are tried by another name.
-var elsewhere = map[string]bool{"kernels.Digest": true, "pool.PanicError": true, "runtime.Dim3": true, "runtime.Ref": true}
+var elsewhere = map[string]bool{"kernels.Digest": true, "pool.PanicError": true, "runtime.Dim3": true, "runtime.Growable": true, "runtime.Ref": true}
 
 // The list of types is complete.
 func TestValuesAreAll(t *testing.T) {

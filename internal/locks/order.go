@@ -29,7 +29,9 @@ type (
 	RefRegistry struct{} // refs.registry
 
 	DeviceCalls struct{} // arena.Device.calls
+	Range       struct{} // arena.Range.growing
 	Full        struct{} // arena.Device.full
+	Parking     struct{} // arena.Device.parking
 	StreamGate  struct{} // arena.Stream.gate
 	Guard       struct{} // arena.guard
 	Peers       struct{} // arena.Peers
@@ -78,7 +80,9 @@ var order = []lock{
 	{of: RefRegistry{}},
 	{of: PeerPair{}, blocks: true},
 	{of: DeviceCalls{}, blocks: true, many: true},
+	{of: Range{}, blocks: true},
 	{of: Full{}, blocks: true},
+	{of: Parking{}, blocks: true},
 	{of: StreamGate{}, blocks: true},
 	{of: Guard{}, blocks: true},
 	{of: Peers{}},
