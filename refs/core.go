@@ -143,7 +143,7 @@ func (c *Core) Use(s *arena.Stream, write bool) error {
 }
 
 // LastWriteStream is the stream that wrote last, at first the one that the memory was
-// allocated on; nil if there is no memory.
+// allocated on; nil if there is none.
 func (c *Core) LastWriteStream() *arena.Stream {
 	if c == nil || c.handle == nil {
 		return nil

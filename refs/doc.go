@@ -8,7 +8,7 @@
 //	}
 //	defer r.Close()
 //
-// There are two parts:
+// There are three parts:
 //
 //   - [State] is the state of the context of one device, which all Refs to its memory share:
 //     whether it accepts work, its generation, and what has ended it. Checking a Ref is one
@@ -16,6 +16,7 @@
 //   - [Ref] is a reference to memory, [Ref.Slice] a view of a part, [Ref.Retain] another
 //     reference. The last Close frees the memory. [Ref.Acquire] takes a lease, without
 //     which a check would be about a moment that is over.
+//   - [Growable] is memory that grows where it is. Its Ref is a view of what there is now.
 //
 // # Order
 //

@@ -12,8 +12,9 @@ type memory struct {
 	state      *State
 	generation uint64 // of the context that it is of
 	bytes      uint64
-	block      arena.Block   // zero: freeWith frees the memory, or others own it
-	home       *arena.Stream // that it was allocated on
+	block      arena.Block   // zero: it is a range, freeWith frees the memory, or others own it
+	grows      *arena.Range  // nil: it does not grow
+	home       *arena.Stream // that it was allocated on; nil for a range
 	freeWith   func() error
 
 	// count is the number of references and of leases in one, so that it is known at once
@@ -54,6 +55,8 @@ func (m *memory) free(word uint64) (fate, error) {
 	switch {
 	case m.freeWith != nil:
 		return freed, m.freeWith()
+	case m.grows != nil:
+		return m.freeRange()
 	case m.block == (arena.Block{}):
 		return m.handOver()
 	}

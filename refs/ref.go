@@ -76,6 +76,23 @@ func Own[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int, fre
 // take gives the Core memory: that at an address, which free frees if others do not own it, or fresh one if
 // the address is 0.
 func (c *Core) take(s *State, on *arena.Stream, address driver.DevicePtr, bytes uint64, free func() error) error {
+	m := &memory{state: s, bytes: bytes, home: on, freeWith: free}
+	m.uses = append(m.first[:0], use{stream: on, wrote: true})
+	m.sole.Store(on)
+	m.writer.Store(on)
+	return c.own(m, bytes, func() (driver.DevicePtr, error) {
+		if address != 0 {
+			return address, nil
+		}
+		var err error
+		m.block, err = on.Alloc(max(bytes, 1)) // so that no elements have an address as well
+		return m.block.Ptr(), err
+	})
+}
+
+// own makes the Core the first reference to memory, which get gets and returns the address of.
+func (c *Core) own(m *memory, bytes uint64, get func() (driver.DevicePtr, error)) error {
+	s := m.state
 	word := s.enter() // before allocating: a rebuild meanwhile makes the memory stale
 	defer s.leave()
 	generation, status := split(word)
@@ -85,18 +102,11 @@ func (c *Core) take(s *State, on *arena.Stream, address driver.DevicePtr, bytes 
 		}
 		return s.stale(reasonShutdown) // it is accepting again
 	}
-	var block arena.Block
-	if address == 0 {
-		var err error
-		if block, err = on.Alloc(max(bytes, 1)); err != nil { // so that no elements have an address as well
-			return err
-		}
-		address = block.Ptr()
+	address, err := get()
+	if err != nil {
+		return err
 	}
-	m := &memory{state: s, generation: generation, bytes: bytes, block: block, home: on, freeWith: free}
-	m.uses = append(m.first[:0], use{stream: on, wrote: true})
-	m.sole.Store(on)
-	m.writer.Store(on)
+	m.generation = generation
 	m.count.Store(oneRef)
 	s.registry.add(m)
 	c.state, c.stamp, c.handle, c.ptr, c.bytes = s, word, newHandle(m), address, bytes

@@ -61,6 +61,16 @@ func (g *registry) add(m *memory) {
 	g.bytes[live] += m.bytes
 }
 
+// resize says that memory has grown to so many bytes, unless it has more.
+func (g *registry) resize(m *memory, bytes uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if bytes > m.bytes {
+		g.bytes[live] += bytes - m.bytes
+		m.bytes = bytes
+	}
+}
+
 // endLive says what has become of memory that was live.
 func (g *registry) endLive(m *memory, f fate) {
 	g.mu.Lock()

@@ -141,12 +141,8 @@ func (m *memory) freeAfterUses() (fate, error) {
 	case errors.Is(err, driver.ErrDeviceLost):
 		return f, m.leak(err)
 	}
-	users := make([]*arena.Stream, len(m.uses))
-	for i, u := range m.uses {
-		users[i] = u.stream
-	}
 	// Also where the last stream is open: it cannot wait for others in a capture.
-	err = device.FreeAfter(m.block, users...)
+	err = device.FreeAfter(m.block, m.users()...)
 	if !m.block.Valid() {
 		return freed, err
 	}
@@ -159,6 +155,25 @@ func (m *memory) freeAfterUses() (fate, error) {
 		}
 	}
 	return leaked, m.leak(err)
+}
+
+// users are the streams that may have work with the memory. m.mu is held.
+func (m *memory) users() []*arena.Stream {
+	users := make([]*arena.Stream, len(m.uses))
+	for i, u := range m.uses {
+		users[i] = u.stream
+	}
+	return users
+}
+
+// freeRange frees memory that grows, after all work with it.
+func (m *memory) freeRange() (fate, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.grows.FreeAfter(m.users()...); err != nil {
+		return leaked, m.leak(err)
+	}
+	return freed, nil
 }
 
 // handOver makes home wait for all work with memory that others own.

@@ -54,6 +54,42 @@ func ExampleUpload2D() {
 	// InvalidArgument: upload of rows of 3 elements that begin 2 elements apart in the memory: want 3 or more
 }
 
+// Results of unknown number are collected in memory that grows. A graph or a kernel that uses the beginning need not know.
+func ExampleAllocGrowable() {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(drivertest.New(drivertest.Config{})))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer rt.Close()
+	backend, err := rt.Probe("example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, ctx := backend.Stream, context.Background()
+	results, err := runtime.AllocGrowable[uint32](backend.Context, 1<<32) // addresses for 16 GiB, and no memory
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer results.Close()
+	for _, batch := range [][]uint32{{1, 2, 3}, {4, 5}, {6}} {
+		n := results.Len()
+		if err := results.Grow(n + len(batch)); err != nil {
+			fmt.Println(err)
+			return
+		}
+		if err := runtime.Upload(ctx, s, results.Ref().Slice(n, n+len(batch)), batch); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	fmt.Println(runtime.DownloadNew(ctx, s, results.Ref()))
+	// Output:
+	// [1 2 3 4 5 6] <nil>
+}
+
 // A service that runs short of memory asks what is in use, and which lines allocated it.
 func ExampleContext_Leaks() {
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(drivertest.New(drivertest.Config{})),

@@ -56,6 +56,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 	require.NoError(t, err)
 	s, t2 := newStream(t, c), newStream(t, c)
 	x, y := upload(t, s, count(0, n)), upload(t, s, count(0, n))
+	grows := growable[uint32](t, c, n)
 	farStream := newStream(t, other)
 	far := alloc[uint32](t, farStream, n)
 	pinned := allocHost[uint32](t, other, n)                   // usable with all devices, and not of the context
@@ -159,6 +160,13 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			h, err := runtime.LeaseHost[byte](c, 1)
 			if err == nil {
 				err = h.Close()
+			}
+			return err
+		}},
+		{"AllocGrowable", makes, func() error {
+			g, err := runtime.AllocGrowable[byte](c, 1)
+			if err == nil {
+				err = errors.Join(g.Grow(1), g.Close())
 			}
 			return err
 		}},
@@ -343,6 +351,10 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("Ref.Release", func() {}), // a lease of nobody; see Acquire
 		told("Ref.Slice", func() { x.Slice(1, 2) }),
 		told("Ref.String", func() { _ = x.String() }),
+		{"Growable.Grow", touches, func() error { return grows.Grow(n) }},
+		told("Growable.Ref", func() { grows.Ref() }),
+		told("Growable.Len", func() { grows.Len() }),
+		told("Growable.Cap", func() { grows.Cap() }),
 		told("HostBuffer.Arg", func() { pinned.Arg() }),
 		told("HostBuffer.Data", func() { pinned.Data() }),
 		told("HostBuffer.Len", func() { pinned.Len() }),
@@ -353,7 +365,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("Managed.Slice", func() { managed.Slice(0, 1) }),
 
 		closing("LibraryHandle", library), closing("GraphExec", exec), closing("GraphExec", nothingExec), closing("Graph", g), closing("Graph", nothing),
-		closing("Ref", x), closing("Ref", y), closing("Ref", far), closing("HostBuffer", pinned), closing("Managed", managed), closing("Event", end),
+		closing("Growable", grows), closing("Ref", x), closing("Ref", y), closing("Ref", far), closing("HostBuffer", pinned), closing("Managed", managed), closing("Event", end),
 		closing("Event", start), closing("Module", m), closing("Stream", s), closing("Stream", t2), closing("Stream", s),
 	}, ipcEnds)
 }
@@ -368,7 +380,7 @@ func TestEveryCallHasItsAnswerInEveryState(t *testing.T) {
 	}
 	elsewhere := []string{"Runtime.Close", "Context.Reset", "Runtime.Revive"} // they are what changes the state
 	for _, v := range []any{rt, (*runtime.Context)(nil), (*runtime.Stream)(nil), (*runtime.Event)(nil), (*runtime.Module)(nil),
-		(*runtime.Kernel)(nil), (*runtime.Graph)(nil), (*runtime.GraphExec)(nil), (*runtime.HostBuffer[uint32])(nil), (*runtime.Managed[uint32])(nil),
+		(*runtime.Kernel)(nil), (*runtime.Graph)(nil), (*runtime.GraphExec)(nil), (*runtime.HostBuffer[uint32])(nil), (*runtime.Managed[uint32])(nil), (*runtime.Growable[uint32])(nil),
 		(*runtime.LibraryHandle)(nil),
 		(*runtime.Symbol[uint32])(nil), (*runtime.Ref[uint32])(nil)} {
 		of := reflect.TypeOf(v)

@@ -1,0 +1,67 @@
+package runtime_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// BenchmarkHardwareGrow gives 1 GiB of data so many MiB more: by Growable.Grow, and by an allocation and a copy, from the
+// cache and without one. The time ends when work can use the new memory.
+func BenchmarkHardwareGrow(b *testing.B) {
+	const base, most = 1 << 30, 4 << 30
+	for _, step := range []int{2 << 20, 64 << 20, 1 << 30} {
+		open := func(b *testing.B) (*runtime.Context, *runtime.Stream) {
+			c := contextOf(b, openOn(b, hardware.Open(b)))
+			return c, newStream(b, c)
+		}
+		b.Run(fmt.Sprintf("%dMiB/grow", step>>20), func(b *testing.B) {
+			c, s := open(b)
+			b.StopTimer()
+			for range b.N {
+				g := growable[byte](b, c, most)
+				require.NoError(b, g.Grow(base))
+				require.NoError(b, runtime.Zero(s, g.Ref()))
+				synchronize(b, s)
+				b.StartTimer()
+				err := g.Grow(base + step)
+				b.StopTimer()
+				require.NoError(b, err)
+				require.NoError(b, runtime.Fill(s, g.Ref().Slice(base, base+step), 1))
+				synchronize(b, s)
+				require.NoError(b, g.Close())
+			}
+		})
+		for _, cached := range []bool{true, false} {
+			b.Run(fmt.Sprintf("%dMiB/copy/cached=%v", step>>20, cached), func(b *testing.B) {
+				c, s := open(b)
+				b.StopTimer()
+				for range b.N {
+					x := alloc[byte](b, s, base)
+					if require.NoError(b, runtime.Zero(s, x)); cached {
+						require.NoError(b, alloc[byte](b, s, base+step).Close())
+					} else {
+						require.NoError(b, c.TrimMemory(0))
+					}
+					synchronize(b, s)
+					b.StartTimer()
+					y, err := runtime.Alloc[byte](s, base+step)
+					if err == nil {
+						err = runtime.Copy(s, y.Slice(0, base), x)
+					}
+					if err == nil {
+						err = s.Synchronize(bg)
+					}
+					b.StopTimer()
+					require.NoError(b, err)
+					require.NoError(b, x.Close())
+					require.NoError(b, y.Close())
+				}
+			})
+		}
+	}
+}
