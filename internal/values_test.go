@@ -209,6 +209,7 @@ var values = []reflect.Type{
 	typed[runtime.Graph](),
 	typed[runtime.GraphExec](),
 	typed[runtime.HostBuffer[float32]](),
+	typed[runtime.IPCHandle](),
 	typed[runtime.Managed[float32]](),
 	typed[runtime.Image](),
 	typed[runtime.Kernel](),

@@ -52,7 +52,7 @@ func Adopt[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int) (
 // Own is Adopt of memory that goes with its last reference, which then calls free once. Work of any stream may still use
 // the memory, which free has to wait for, or leaves to somebody who does. It is not called for memory whose context was
 // rebuilt, lost or dropped, which has gone with it. It may run on any goroutine that closes, uses or allocates Refs of the
-// State.
+// State. Without free it is Adopt.
 func Own[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int, free func() error) (*Ref[T], error) {
 	bytes, err := SizeOf[T](n)
 	switch {
