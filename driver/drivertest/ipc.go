@@ -71,8 +71,7 @@ func (d *Driver) IpcOpenMemHandle(h driver.IpcMemHandle, flags uint32) (driver.D
 		}
 	}
 	shared, ordinal, r := d.importIPC(h)
-	switch {
-	case r != driver.Success:
+	if r != driver.Success {
 		return 0, r
 	}
 	shared.withdraw() // the mapping stays
