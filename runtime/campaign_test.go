@@ -305,7 +305,7 @@ func (c *campaign) struck(op string) bool {
 func (c *campaign) call(name string, f func() error) (err, wrong error) {
 	lost, before := c.cause != driver.Success, 0
 	if lost {
-		before = allCalls(c.gpu)
+		before = callsOfLost(c.gpu)
 	}
 	c.hearing.Lock()
 	c.heard = nil
@@ -367,7 +367,7 @@ func (c *campaign) close() error {
 	from := c.seen
 	var closing error
 	if c.cause != driver.Success {
-		calls := allCalls(c.gpu)
+		calls := callsOfLost(c.gpu)
 		if err := c.rt.Close(); err != nil || allCalls(c.gpu) != calls {
 			return fmt.Errorf("closing after CUDA was lost: %w, and %d calls", err, allCalls(c.gpu)-calls)
 		}

@@ -1,9 +1,11 @@
 package runtime_test
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -216,6 +218,17 @@ func allCalls(gpu *drivertest.Driver) (sum int) {
 		sum += gpu.Calls(e.Name)
 	}
 	return sum
+}
+
+// callsOfLost is allCalls of a driver that is lost, once the goroutines have ended that were asking it about streams.
+func callsOfLost(gpu *drivertest.Driver) int {
+	stacks := make([]byte, 1<<20)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+		if !bytes.Contains(stacks[:goruntime.Stack(stacks, true)], []byte("wait.(*Device).ask(")) {
+			break
+		}
+	}
+	return allCalls(gpu)
 }
 
 // children marks the processes that inProcess starts.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -114,11 +113,7 @@ func TestStickyErrorsEndTheUseOfCUDA(t *testing.T) {
 			if c.op != "" {
 				assert.ErrorContains(t, err, c.op)
 			}
-			calls := allCalls(gpu)
-			for now := -1; now != calls; calls = allCalls(gpu) { // what was asked for a wait ends first
-				now = calls
-				time.Sleep(10 * time.Millisecond)
-			}
+			calls := callsOfLost(gpu)
 			for _, o := range closing {
 				assert.NoError(t, o.Close())
 			}

@@ -151,6 +151,9 @@ func (d *Device) ask(batch []*source) {
 		d.askers.Add(-1)
 		d.asks.Leave()
 	}()
+	if d.ended.Load() != nil { // since dispatch
+		return
+	}
 	var first error
 	err := d.binding.DoRelaxed(func() error {
 		for _, s := range batch {
