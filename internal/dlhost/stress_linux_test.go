@@ -28,7 +28,9 @@ func stress(t *testing.T, b build, foreign string, emulator ...string) {
 				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 				args := append(append([]string{}, emulator...), probe, "stress", foreign)
 				cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-				cmd.Env = append(os.Environ(), dlhost.Variable+"="+word, "PROBE_EMULATOR="+strings.Join(emulator, " "))
+				// A process that qemu-user forks hangs where another thread was within GLib's own allocator.
+				cmd.Env = append(os.Environ(), dlhost.Variable+"="+word, "PROBE_EMULATOR="+strings.Join(emulator, " "), "G_SLICE=always-malloc")
+				cmd.WaitDelay = 10 * time.Second // its children have the output too
 				out, err := cmd.CombinedOutput()
 				cancel()
 				require.NoError(t, err, string(out))
