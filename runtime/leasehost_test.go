@@ -248,7 +248,7 @@ func TestLeaseHostAndTheEndOfItsContext(t *testing.T) {
 		s := newStream(t, c)
 		x := alloc[byte](t, s, 100)
 		h := leaseHost[byte](t, c, 100)
-		require.ErrorContains(t, c.Reset(bg), "1 HostBuffers of the context are open")
+		require.ErrorContains(t, c.Reset(bg), "1 HostBuffers or Managed of the context are open")
 		release := hold(t, s)
 		require.NoError(t, errors.Join(runtime.UploadHost(s, x, h), h.Close()))
 		reset := async(func() error { return c.Reset(bg) })

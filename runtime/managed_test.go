@@ -224,7 +224,7 @@ func TestManagedLives(t *testing.T) {
 		collect(t, c)
 		synchronize(t, s)
 		assert.Equal(t, []uint32{4, 4}, v.Data(), "a view of a forgotten Managed")
-		require.ErrorContains(t, reset(), "1 HostBuffers of the context are open, or Managed", "the view has a slice, and the Ref has none")
+		require.ErrorContains(t, reset(), "1 HostBuffers or Managed of the context are open", "the view has a slice, and the Ref has none")
 		v = nil
 		_ = v
 		eventually(t, "the view is collected", func() bool { collect(t, c); return c.Stats().Managed == 1 })

@@ -104,7 +104,7 @@ func (c *Context) mayReset() error {
 	if n == 0 {
 		return nil
 	}
-	err := driver.Errorf(driver.ErrInvalidArgument, "%d HostBuffers of the context are open, or Managed: close them before Reset, "+
+	err := driver.Errorf(driver.ErrInvalidArgument, "%d HostBuffers or Managed of the context are open: close them before Reset, "+
 		"which would take their memory away from the slices that refer to it", n)
 	err.Device = c.device.Ordinal
 	return err

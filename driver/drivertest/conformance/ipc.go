@@ -6,7 +6,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Other processes are not the suite's: see runtime/ipc_test.go.
+// Other processes are not the suite's: see runtime/ipc_linux_test.go.
 var ipcTests = []test{
 	{"in one process", func(e *env) {
 		ptr := e.alloc(2 << 20)
