@@ -83,6 +83,7 @@ var functions = map[string]any{
 	"pool.State":                 pool.State[float32],
 	"pool.WithBreakEven":         pool.WithBreakEven,
 	"pool.WithChunk":             pool.WithChunk,
+	"pool.WithGrain":             pool.WithGrain,
 	"pool.WithCost":              pool.WithCost,
 	"pool.WithDeadline":          pool.WithDeadline,
 	"pool.WithDeviceSetup":       pool.WithDeviceSetup,

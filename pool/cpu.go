@@ -19,7 +19,7 @@ import (
 // CPU returns after every f has returned. An error or a panic of f, or the end of ctx, stops the
 // other goroutines. The error is then an [*Error] that names the ranges that are not done. The
 // context of f ends when the call stops; an f that takes long should check it. Of the options,
-// only WithChunk and WithItemBytes have an effect.
+// only WithChunk, WithGrain and WithItemBytes have an effect.
 func CPU(ctx context.Context, n int, f func(ctx context.Context, lo, hi int) error, options ...Option) (*Report, error) {
 	if ctx == nil || f == nil || n < 0 {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a context, a function and a number of items that is not negative are needed")
@@ -32,24 +32,25 @@ func CPU(ctx context.Context, n int, f func(ctx context.Context, lo, hi int) err
 		return &Report{}, nil
 	}
 	start := time.Now()
-	tiles, err := parallel(ctx, n, c.chunk, c.itemBytes, f)
+	tiles, err := parallel(ctx, n, &c, f)
 	return &Report{Where: OnCPU, Tiles: tiles, Wall: time.Since(start)}, err
 }
 
 // parallel is CPU for a positive n. Each goroutine is a participant of a scheduler.
-func parallel(parent context.Context, n, chunk, itemBytes int, f func(ctx context.Context, lo, hi int) error) ([]TileReport, error) {
+func parallel(parent context.Context, n int, c *config, f func(ctx context.Context, lo, hi int) error) ([]TileReport, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	cores := min(goruntime.GOMAXPROCS(0), n)
+	s := &scheduler{minPiece: 1, cancel: cancel, ended: make(chan struct{})}
+	units := s.cut(n, c)
+	cores := min(goruntime.GOMAXPROCS(0), units)
 	var all sync.WaitGroup
-	s := &scheduler{minPiece: 1, chunk: chunk, itemBytes: itemBytes, cancel: cancel, ended: make(chan struct{})}
 	s.participants = make([]participant, cores)
 	weights := make([]float64, cores)
 	for i := range cores {
 		s.participants[i], weights[i] = participant{device: i, weight: 1}, 1
 	}
 	s.start = func(i int) { all.Go(func() { s.runParticipant(ctx, i, f) }) }
-	s.run(parent, Partition(weights, n))
+	s.run(parent, Partition(weights, units))
 	all.Wait()
 	return s.result()
 }
@@ -67,6 +68,7 @@ func (s *scheduler) runParticipant(ctx context.Context, i int, f func(ctx contex
 		}
 		var w stopwatch
 		w.start()
-		contain.Call(func() error { return f(ctx, k.lo, k.hi) }, func(err error) { s.record(i, k, w.stop(), err) })
+		t := s.tile(i, k)
+		contain.Call(func() error { return f(ctx, t.Lo, t.Hi) }, func(err error) { s.record(i, k, w.stop(), err) })
 	}
 }

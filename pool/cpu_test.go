@@ -3,7 +3,10 @@ package pool_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	goruntime "runtime"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -86,4 +89,48 @@ func TestWrongArgumentsOfCPU(t *testing.T) {
 		_, err := call()
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument, name)
 	}
+}
+
+// TestGrain looks where pieces begin and end, on the CPU and on devices.
+func TestGrain(t *testing.T) {
+	p, _ := open(t, machine(3))
+	for _, c := range []struct{ n, grain, chunk int }{
+		{0, 256, 0}, {1, 256, 0}, {256, 256, 0}, {257, 256, 0}, {10_000, 256, 0}, {10_000, 256, 1}, {10_000, 256, 700}, {10_000, 1, 700},
+		{10_000, 0, 0}, {10_000, math.MaxInt, 0}, {123_457, 64, 1 << 40},
+	} {
+		check := func(name string, work *done, report *pool.Report, err error) {
+			t.Run(fmt.Sprint(name, " ", c), func(t *testing.T) {
+				require.NoError(t, err)
+				work.once(t)
+				checkCovers(t, c.n, report.Tiles)
+				tiles := slices.Clone(work.calls)
+				for _, tile := range report.Tiles {
+					tiles = append(tiles, tile.Tile)
+				}
+				for _, tile := range tiles {
+					assert.Zero(t, tile.Lo%max(c.grain, 1), "%v", tile)
+					assert.True(t, tile.Hi == c.n || tile.Hi%max(c.grain, 1) == 0, "%v", tile)
+				}
+				for _, tile := range work.calls {
+					assert.True(t, c.chunk == 0 || tile.Len() <= max(c.chunk, c.grain), "%v", tile)
+				}
+			})
+		}
+		options := []pool.Option{pool.WithGrain(c.grain), pool.WithChunk(c.chunk), pool.WithItemBytes(1)}
+		work := newDone(c.n)
+		report, err := pool.CPU(t.Context(), c.n, func(_ context.Context, lo, hi int) error {
+			work.note(pool.Tile{Lo: lo, Hi: hi})
+			return nil
+		}, options...)
+		check("CPU", work, report, err)
+		if c.grain < math.MaxInt {
+			work = newDone(c.n)
+			report, err = pool.Scatter(t.Context(), p, c.n, work.do, options...)
+			check("Scatter", work, report, err)
+		}
+	}
+	_, err := pool.CPU(t.Context(), 1, func(context.Context, int, int) error { return nil }, pool.WithGrain(-1))
+	assert.ErrorContains(t, err, "WithGrain(-1): want a number that is not negative")
+	_, err = pool.Scatter(t.Context(), p, 1<<20, func(*pool.Worker, pool.Tile) error { return nil }, pool.WithGrain(1<<20), pool.WithItemBytes(1<<30))
+	assert.ErrorContains(t, err, "a piece of 1048576 items, the least, is larger than the memory budget")
 }

@@ -21,6 +21,7 @@ type config struct {
 	throughput   bool
 	minPerDevice int
 	chunk        int
+	grain        int
 	itemBytes    int
 	retries      int
 	sizeGate     int
@@ -151,6 +152,12 @@ func WithMinPerDevice(items int) Option {
 // tile, each device does its tile in one piece, unless its memory budget is smaller.
 func WithChunk(items int) Option { return func(c *config) { c.chunk = items } }
 
+// WithGrain makes all pieces begin and end at multiples of a number of items, except for the end of the last
+// one. It is for functions that do a block of items at a time, and pay for a whole one: give it the
+// threads of a block for kernels with one item a thread, also for a fallback that gpuc has written. A chunk
+// is rounded down to it, but is at least one. If less than that fits into the memory budget, the device fails.
+func WithGrain(items int) Option { return func(c *config) { c.grain = items } }
+
 // WithItemBytes sets how much device memory one item needs. No piece is larger than the budget of its
 // device ([runtime.Runtime.Budget]). Without it [Map] counts the elements of input and output, and
 // [Scatter] has no such limit.
@@ -238,7 +245,7 @@ func (c *config) apply(options []Option) error {
 		option string
 		value  int
 	}{
-		{"WithMinPerDevice", c.minPerDevice}, {"WithChunk", c.chunk}, {"WithItemBytes", c.itemBytes},
+		{"WithMinPerDevice", c.minPerDevice}, {"WithChunk", c.chunk}, {"WithGrain", c.grain}, {"WithItemBytes", c.itemBytes},
 		{"WithRetry", c.retries}, {"WithSizeGate", c.sizeGate}, {"WithStreams", c.streams}, {"WithQueue", c.queue},
 		{"WithCost", int(c.cost)}, {"WithItems", c.items},
 	} {

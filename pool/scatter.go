@@ -157,7 +157,7 @@ func (c *scatterCall) choose() (*Report, error) {
 
 // onCPU does the items with the fallback.
 func (c *scatterCall) onCPU(why error) (*Report, error) {
-	tiles, err := parallel(c.parent, c.n, c.chunk, c.itemBytes, func(ctx context.Context, lo, hi int) error {
+	tiles, err := parallel(c.parent, c.n, &c.config, func(ctx context.Context, lo, hi int) error {
 		return c.pool.onCPU(func() error { return c.cpu(ctx, lo, hi) })
 	})
 	if failed, ok := err.(*Error); ok {
@@ -226,7 +226,8 @@ func (c *scatterCall) skipFailed(weights []float64) ([]float64, error) {
 func (c *scatterCall) prepare(weights []float64) []Tile {
 	c.ctx, c.scheduler.cancel = context.WithCancelCause(context.WithValue(c.parent, within{c.pool}, true))
 	p := &c.scheduler
-	p.minPiece, p.chunk, p.itemBytes, p.retries = c.minItems(), c.chunk, c.itemBytes, c.retries
+	units := p.cut(c.n, &c.config)
+	p.minPiece, p.retries = p.units(c.minItems()), c.retries
 	p.ordinal = func(device int) int { return c.pool.devices[device].info.Ordinal }
 	p.start = func(i int) {
 		items := p.participants[i].hi - p.participants[i].lo
@@ -239,7 +240,7 @@ func (c *scatterCall) prepare(weights []float64) []Tile {
 		p.participants[i] = participant{device: d.index, weight: positive(weights[i])}
 	}
 	p.tiles = make([]TileReport, 0, 2*len(c.devices))
-	return Partition(c.limitDevices(weights), c.n)
+	return Partition(c.limitDevices(weights, units), units)
 }
 
 // minItems returns how many items a device must have to take part.
@@ -257,12 +258,12 @@ func (c *scatterCall) minItems() int {
 
 // limitDevices returns the weights with zeros for the devices that are not to take part: those with
 // the least weights, if there are too few items for all.
-func (c *scatterCall) limitDevices(weights []float64) []float64 {
+func (c *scatterCall) limitDevices(weights []float64, units int) []float64 {
 	most := len(weights)
 	if floor := c.scheduler.minPiece; floor > 0 {
-		most = min(most, max(c.n/floor, 1))
+		most = min(most, max(units/floor, 1))
 	}
-	if min(most, c.n) < len(weights) && c.reason == "" {
+	if min(most, units) < len(weights) && c.reason == "" {
 		c.reason = TooSmall
 	}
 	if most == len(weights) {
@@ -328,7 +329,7 @@ func (c *scatterCall) runPiece(w *Worker, index int, k piece) {
 	w.retried = k.retries > 0
 	w.stopwatch.start()
 	contain.Call(func() error {
-		return c.pool.onDevice(func() error { return c.f(w, Tile{Device: w.pooled.index, Lo: k.lo, Hi: k.hi}) })
+		return c.pool.onDevice(func() error { return c.f(w, c.scheduler.tile(w.pooled.index, k)) })
 	}, func(err error) {
 		if err != nil && c.parent.Err() == nil {
 			c.pool.synchronizeFailed(w, err)
@@ -337,7 +338,7 @@ func (c *scatterCall) runPiece(w *Worker, index int, k piece) {
 	})
 }
 
-// itemLimit returns how many items fit into the memory budget of a device.
+// itemLimit returns how many grains of items fit into the memory budget of a device.
 func (c *scatterCall) itemLimit(ordinal int) (int, error) {
 	if c.itemBytes == 0 {
 		return math.MaxInt, nil
@@ -346,11 +347,11 @@ func (c *scatterCall) itemLimit(ordinal int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	items := budget / uint64(c.itemBytes)
-	if items == 0 {
-		e := driver.Errorf(driver.ErrOutOfMemory, "one item is larger than the memory budget of %d bytes", budget)
-		e.Device, e.Bytes = ordinal, uint64(c.itemBytes)
+	units := budget / uint64(c.itemBytes) / uint64(c.scheduler.grain)
+	if units == 0 {
+		e := driver.Errorf(driver.ErrOutOfMemory, "a piece of %d items, the least, is larger than the memory budget of %d bytes", c.scheduler.grain, budget)
+		e.Device, e.Bytes = ordinal, uint64(c.itemBytes)*uint64(c.scheduler.grain)
 		return 0, e
 	}
-	return int(min(items, math.MaxInt)), nil
+	return int(min(units, math.MaxInt)), nil
 }

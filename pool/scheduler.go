@@ -16,9 +16,13 @@ import (
 // items steals pieces from the end of the range with the most estimated time left. A piece is
 // handed out once, and again only after it has failed. So on success every item was done once.
 //
+// All numbers of items here are numbers of grains: a grain is what pieces are not cut into. Functions and
+// reports get items.
+//
 // A participant enters, takes and records pieces until there are none, and leaves. The scheduler
 // wakes idle participants when there is work for them again.
 type scheduler struct {
+	n, grain  int                  // items of the caller, and of a grain
 	minPiece  int                  // items that are worth a piece
 	chunk     int                  // items of a piece at most, or 0
 	itemBytes int                  // of an item, or 0
@@ -81,6 +85,32 @@ const (
 	firstPieceFraction = 16
 	minPieceFraction   = 64
 )
+
+// cut sets the items of the call, and returns how many grains they are.
+func (s *scheduler) cut(n int, c *config) int {
+	s.n, s.grain, s.itemBytes = n, max(c.grain, 1), c.itemBytes
+	if c.chunk > 0 {
+		s.chunk = max(c.chunk/s.grain, 1)
+	}
+	return s.units(n)
+}
+
+// units returns how many grains hold so many items.
+func (s *scheduler) units(items int) int {
+	if items == 0 {
+		return 0
+	}
+	return (items-1)/s.grain + 1
+}
+
+// tile returns the items of a piece.
+func (s *scheduler) tile(device int, k piece) Tile {
+	t := Tile{Device: device, Lo: k.lo * s.grain, Hi: s.n}
+	if k.hi <= s.n/s.grain {
+		t.Hi = k.hi * s.grain
+	}
+	return t
+}
 
 // run assigns the ranges, wakes their participants, and waits for the end of the call. The end of
 // the caller's context ends the call. run is called once.
@@ -397,7 +427,7 @@ func (s *scheduler) result() ([]TileReport, error) {
 
 // newTile returns the report of a piece.
 func (s *scheduler) newTile(device int, k piece, spent spent) TileReport {
-	t := TileReport{Tile: Tile{Device: device, Lo: k.lo, Hi: k.hi}, Ordinal: driver.NoDevice, Retries: k.retries, Cause: k.cause,
+	t := TileReport{Tile: s.tile(device, k), Ordinal: driver.NoDevice, Retries: k.retries, Cause: k.cause,
 		Upload: spent[Upload], Compute: spent[Compute], Download: spent[Download]}
 	if s.ordinal != nil {
 		t.Ordinal = s.ordinal(device)

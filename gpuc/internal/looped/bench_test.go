@@ -1,6 +1,8 @@
 package looped
 
 import (
+	"context"
+	"fmt"
 	goruntime "runtime"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -49,6 +52,52 @@ func BenchmarkBesideLoops(b *testing.B) {
 			b.ReportMetric(float64(least[0])/float64(least[1]), "ratio")
 			b.ReportMetric(float64(least[1].Nanoseconds())/1000, "µs-plain")
 		})
+	}
+}
+
+// BenchmarkMapFallback runs kernels as the fallback of pool.Map beside the same kernel alone, in turns, and reports
+// the ratio of the least times. The grain is the block.
+func BenchmarkMapFallback(b *testing.B) {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyOff))
+	require.NoError(b, err)
+	defer rt.Close()
+	p, err := pool.Open(rt)
+	require.NoError(b, err)
+	defer p.Close()
+	never := func(*pool.Worker, []uint32, []uint32) error { return nil }
+	for _, bench := range []struct {
+		name string
+		cpu  func(in, out []uint32) error
+	}{
+		{"blocks of threads", func(in, out []uint32) error {
+			shape := runtime.Linear(len(out), 256)
+			shape.SharedBytes = 4 * 256
+			return MixedCPU(shape, out, 9, false)
+		}},
+		{"elements", func(in, out []uint32) error { return CollatzCPU(runtime.Linear(len(out), 256), in, out) }},
+	} {
+		for _, n := range []int{1 << 12, 1 << 16, 1 << 20} {
+			b.Run(fmt.Sprintf("%s/%d", bench.name, n), func(b *testing.B) {
+				in, out := random[uint32](n), make([]uint32, n)
+				fallback := pool.WithMapFallback(func(_ context.Context, in, out []uint32) error { return bench.cpu(in, out) })
+				least := [2]time.Duration{time.Hour, time.Hour}
+				for b.Loop() {
+					for i, f := range []func() error{
+						func() error { return bench.cpu(in, out) },
+						func() error {
+							_, err := pool.Map(b.Context(), p, in, out, never, fallback, pool.WithGrain(256))
+							return err
+						},
+					} {
+						start := time.Now()
+						require.NoError(b, f())
+						least[i] = min(least[i], time.Since(start))
+					}
+				}
+				b.ReportMetric(float64(least[1])/float64(least[0]), "ratio")
+				b.ReportMetric(float64(least[0].Nanoseconds())/1000, "µs-alone")
+			})
+		}
 	}
 }
 

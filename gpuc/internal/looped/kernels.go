@@ -301,6 +301,23 @@ func Pointing(t *gpu.Thread, x []int32) {
 	x[t.GlobalX()] = *p + 1
 }
 
+// Collatz counts the steps of each number to 1, 1000 at most.
+//
+//purecuda:kernel equal=in,out
+func Collatz(t *gpu.Thread, in, out []uint32) {
+	if i := t.GlobalX(); i < len(in) {
+		x, n := uint64(in[i]), uint32(0)
+		for x > 1 && n < 1000 {
+			if n++; x%2 == 0 {
+				x /= 2
+			} else {
+				x = 3*x + 1
+			}
+		}
+		out[i] = n
+	}
+}
+
 // Axpy is Saxpy with two roundings.
 //
 //purecuda:kernel equal=x,y

@@ -18,7 +18,7 @@ var kernelImage0 []byte
 
 var kernelModule = launch.Module{
 	Images:  []runtime.Image{{Arch: 75, Code: kernelImage0}},
-	Kernels: []string{"Saxpy", "Sgemm", "BlockSum", "Scan", "Transpose", "Mixed", "Guarded", "Fails", "SHA256", "Shuffled", "Helped", "Diverging", "Loaded", "Switched", "Pointing", "Axpy", "Walks", "WalksDown", "Flat", "Only", "FailsAlone"},
+	Kernels: []string{"Saxpy", "Sgemm", "BlockSum", "Scan", "Transpose", "Mixed", "Guarded", "Fails", "SHA256", "Shuffled", "Helped", "Diverging", "Loaded", "Switched", "Pointing", "Collatz", "Axpy", "Walks", "WalksDown", "Flat", "Only", "FailsAlone"},
 }
 
 // Kernels are the kernels of this package in a context. They can be used by several goroutines.
@@ -947,16 +947,80 @@ func PointingAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.Launch
 	}, func() error { return PointingCPU(shape, x) })
 }
 
+// Collatz launches the kernel Collatz on a stream.
+func (k *Kernels) Collatz(stream *runtime.Stream, shape runtime.LaunchConfig, in *runtime.Ref[uint32], out *runtime.Ref[uint32]) error {
+	if err := launch.Equal("Collatz", "in, out", in.Len(), out.Len()); err != nil {
+		return err
+	}
+	return (*launch.Kernels)(k).Launch(15, stream, shape, runtime.In(in), runtime.Value(in.Len()), runtime.InOut(out), runtime.Value(out.Len()))
+}
+
+// kernelLoops15 is Collatz as loops over the threads of a block.
+func kernelLoops15(b_ *gpu.Block, in []uint32, out []uint32) {
+	t := b_.Thread()
+	out = out[:len(in)]
+	fromX_ := t.BlockX() * t.BlockDimX()
+	{
+		first_ := fromX_
+		end_ := min(first_+t.BlockDimX(), len(in))
+		if first_ < 0 || end_ > len(in) {
+			panic("this cannot be, and Go needs no checks of what is within")
+		}
+		b_.X = -1 // it is not kept
+		for z_ := range t.BlockDimZ() {
+			b_.Z = z_
+			for y_ := range t.BlockDimY() {
+				b_.Y = y_
+				for i := first_; i < end_; i++ {
+//line kernels.go:309
+					x, n := uint64(in[i]), uint32(0)
+					for x > 1 && n < 1000 {
+						if n++; x%2 == 0 {
+							x /= 2
+						} else {
+							x = 3*x + 1
+						}
+					}
+					out[i] = n
+//line kernels_gpu.go:986
+				}
+			}
+		}
+	}
+}
+
+// CollatzCPU runs the kernel Collatz on the CPU.
+func CollatzCPU(shape runtime.LaunchConfig, in []uint32, out []uint32) error {
+	if err := launch.Equal("Collatz", "in, out", len(in), len(out)); err != nil {
+		return err
+	}
+	return launch.CPU(shape, func(t *gpu.Thread) { Collatz(t, in, out) }, func(b *gpu.Block) { kernelLoops15(b, in, out) })
+}
+
+// CollatzAuto runs the kernel Collatz on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+func CollatzAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, in []uint32, out []uint32) (launch.Place, error) {
+	return launch.Auto(ctx, rt, "Collatz", func(c *launch.Copies) error {
+		k, err := Load(c.Context())
+		if err != nil {
+			return err
+		}
+		defer k.Close()
+		in_ := launch.Copy(c, "in", in, false)
+		out_ := launch.Copy(c, "out", out, true)
+		return c.Finish((*launch.Kernels)(k), func() error { return k.Collatz(c.Stream, shape, in_, out_) })
+	}, func() error { return CollatzCPU(shape, in, out) })
+}
+
 // Axpy launches the kernel Axpy on a stream.
 func (k *Kernels) Axpy(stream *runtime.Stream, shape runtime.LaunchConfig, a float32, x *runtime.Ref[float32], y *runtime.Ref[float32]) error {
 	if err := launch.Equal("Axpy", "x, y", x.Len(), y.Len()); err != nil {
 		return err
 	}
-	return (*launch.Kernels)(k).Launch(15, stream, shape, runtime.Value(a), runtime.In(x), runtime.Value(x.Len()), runtime.InOut(y), runtime.Value(y.Len()))
+	return (*launch.Kernels)(k).Launch(16, stream, shape, runtime.Value(a), runtime.In(x), runtime.Value(x.Len()), runtime.InOut(y), runtime.Value(y.Len()))
 }
 
-// kernelLoops15 is Axpy as loops over the threads of a block.
-func kernelLoops15(b_ *gpu.Block, a float32, x []float32, y []float32) {
+// kernelLoops16 is Axpy as loops over the threads of a block.
+func kernelLoops16(b_ *gpu.Block, a float32, x []float32, y []float32) {
 	t := b_.Thread()
 	y = y[:len(x)]
 	fromX_ := t.BlockX() * t.BlockDimX()
@@ -971,9 +1035,9 @@ func kernelLoops15(b_ *gpu.Block, a float32, x []float32, y []float32) {
 			for y_ := range t.BlockDimY() {
 				b_.Y = y_
 				for i := first_; i < end_; i++ {
-//line kernels.go:309
+//line kernels.go:326
 					y[i] = a*x[i] + y[i]
-//line kernels_gpu.go:977
+//line kernels_gpu.go:1041
 				}
 			}
 		}
@@ -985,7 +1049,7 @@ func AxpyCPU(shape runtime.LaunchConfig, a float32, x []float32, y []float32) er
 	if err := launch.Equal("Axpy", "x, y", len(x), len(y)); err != nil {
 		return err
 	}
-	return launch.CPU(shape, func(t *gpu.Thread) { Axpy(t, a, x, y) }, func(b *gpu.Block) { kernelLoops15(b, a, x, y) })
+	return launch.CPU(shape, func(t *gpu.Thread) { Axpy(t, a, x, y) }, func(b *gpu.Block) { kernelLoops16(b, a, x, y) })
 }
 
 // AxpyAuto runs the kernel Axpy on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
@@ -1004,11 +1068,11 @@ func AxpyAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConf
 
 // Walks launches the kernel Walks on a stream.
 func (k *Kernels) Walks(stream *runtime.Stream, shape runtime.LaunchConfig, x *runtime.Ref[int32], y *runtime.Ref[int32], n int) error {
-	return (*launch.Kernels)(k).Launch(16, stream, shape, runtime.InOut(x), runtime.Value(x.Len()), runtime.InOut(y), runtime.Value(y.Len()), runtime.Value(n))
+	return (*launch.Kernels)(k).Launch(17, stream, shape, runtime.InOut(x), runtime.Value(x.Len()), runtime.InOut(y), runtime.Value(y.Len()), runtime.Value(n))
 }
 
-// kernelLoops16 is Walks as loops over the threads of a block.
-func kernelLoops16(b_ *gpu.Block, x []int32, y []int32, n int) {
+// kernelLoops17 is Walks as loops over the threads of a block.
+func kernelLoops17(b_ *gpu.Block, x []int32, y []int32, n int) {
 	t := b_.Thread()
 	fromX_ := t.BlockX() * t.BlockDimX()
 	{
@@ -1025,9 +1089,9 @@ func kernelLoops16(b_ *gpu.Block, x []int32, y []int32, n int) {
 				for i := first_; i < end_; i++ {
 					x_ := i - first_
 					b_.X = x_
-//line kernels.go:318
+//line kernels.go:335
 					x[i] += int32(x_)
-//line kernels_gpu.go:1031
+//line kernels_gpu.go:1095
 				}
 			}
 		}
@@ -1048,16 +1112,16 @@ func kernelLoops16(b_ *gpu.Block, x []int32, y []int32, n int) {
 					x_ := j - first_
 					b_.X = x_
 					r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
-//line kernels.go:322
+//line kernels.go:339
 					k := r_ + 1
-//line kernels_gpu.go:1054
-//line kernels.go:324
+//line kernels_gpu.go:1118
+//line kernels.go:341
 					v := y[j] * int32(k)
 					if v%2 == 0 {
 						continue threads1_
 					}
 					y[j] = v ^ int32(place(b_.Thread()))
-//line kernels_gpu.go:1061
+//line kernels_gpu.go:1125
 				}
 			}
 		}
@@ -1066,7 +1130,7 @@ func kernelLoops16(b_ *gpu.Block, x []int32, y []int32, n int) {
 
 // WalksCPU runs the kernel Walks on the CPU.
 func WalksCPU(shape runtime.LaunchConfig, x []int32, y []int32, n int) error {
-	return launch.CPU(shape, func(t *gpu.Thread) { Walks(t, x, y, n) }, func(b *gpu.Block) { kernelLoops16(b, x, y, n) })
+	return launch.CPU(shape, func(t *gpu.Thread) { Walks(t, x, y, n) }, func(b *gpu.Block) { kernelLoops17(b, x, y, n) })
 }
 
 // WalksAuto runs the kernel Walks on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
@@ -1088,17 +1152,17 @@ func (k *Kernels) WalksDown(stream *runtime.Stream, shape runtime.LaunchConfig, 
 	if err := launch.Equal("WalksDown", "x, y", x.Len(), y.Len()); err != nil {
 		return err
 	}
-	return (*launch.Kernels)(k).Launch(17, stream, shape, runtime.InOut(x), runtime.Value(x.Len()), runtime.In(y), runtime.Value(y.Len()))
+	return (*launch.Kernels)(k).Launch(18, stream, shape, runtime.InOut(x), runtime.Value(x.Len()), runtime.In(y), runtime.Value(y.Len()))
 }
 
-// kernelLoops17 is WalksDown as loops over the threads of a block.
-func kernelLoops17(b_ *gpu.Block, x []int32, y []int32) {
+// kernelLoops18 is WalksDown as loops over the threads of a block.
+func kernelLoops18(b_ *gpu.Block, x []int32, y []int32) {
 	t := b_.Thread()
 	y = y[:len(x)]
 	fromY_ := t.BlockY() * t.BlockDimY()
-//line kernels.go:337
+//line kernels.go:354
 	d := 3
-//line kernels_gpu.go:1102
+//line kernels_gpu.go:1166
 	{
 		first_ := fromY_
 		end_ := min(first_+t.BlockDimY(), len(x))
@@ -1115,7 +1179,7 @@ func kernelLoops17(b_ *gpu.Block, x []int32, y []int32) {
 					y_ := i - first_
 					b_.Y = y_
 					r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
-//line kernels.go:341
+//line kernels.go:358
 					v := x[i] * int32((r_&31)+1)
 					for range d {
 						v ^= v<<1 + y[i]
@@ -1124,7 +1188,7 @@ func kernelLoops17(b_ *gpu.Block, x []int32, y []int32) {
 						}
 					}
 					x[i] = v
-//line kernels_gpu.go:1128
+//line kernels_gpu.go:1192
 				}
 			}
 		}
@@ -1136,7 +1200,7 @@ func WalksDownCPU(shape runtime.LaunchConfig, x []int32, y []int32) error {
 	if err := launch.Equal("WalksDown", "x, y", len(x), len(y)); err != nil {
 		return err
 	}
-	return launch.CPU(shape, func(t *gpu.Thread) { WalksDown(t, x, y) }, func(b *gpu.Block) { kernelLoops17(b, x, y) })
+	return launch.CPU(shape, func(t *gpu.Thread) { WalksDown(t, x, y) }, func(b *gpu.Block) { kernelLoops18(b, x, y) })
 }
 
 // WalksDownAuto runs the kernel WalksDown on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
@@ -1159,19 +1223,19 @@ func (k *Kernels) Flat(stream *runtime.Stream, shape runtime.LaunchConfig, x *ru
 	if err != nil {
 		return err
 	}
-	return (*launch.Kernels)(k).Launch(18, stream, shape, runtime.InOut(x), runtime.Value(x.Len()))
+	return (*launch.Kernels)(k).Launch(19, stream, shape, runtime.InOut(x), runtime.Value(x.Len()))
 }
 
-// kernelLoops18 is Flat as loops over the threads of a block.
-func kernelLoops18(b_ *gpu.Block, x []int32) {
+// kernelLoops19 is Flat as loops over the threads of a block.
+func kernelLoops19(b_ *gpu.Block, x []int32) {
 	for y_ := range 2 {
 		b_.Y = y_
 		for x_ := range 4 {
 			b_.X = x_
 			r_ := y_*4 + x_
-//line kernels.go:355
+//line kernels.go:372
 			x[y_*4+x_] = int32(r_)
-//line kernels_gpu.go:1175
+//line kernels_gpu.go:1239
 		}
 	}
 }
@@ -1182,7 +1246,7 @@ func FlatCPU(shape runtime.LaunchConfig, x []int32) error {
 	if err != nil {
 		return err
 	}
-	return launch.CPU(shape, func(t *gpu.Thread) { Flat(t, x) }, func(b *gpu.Block) { kernelLoops18(b, x) })
+	return launch.CPU(shape, func(t *gpu.Thread) { Flat(t, x) }, func(b *gpu.Block) { kernelLoops19(b, x) })
 }
 
 // FlatAuto runs the kernel Flat on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
@@ -1200,17 +1264,17 @@ func FlatAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConf
 
 // Only launches the kernel Only on a stream.
 func (k *Kernels) Only(stream *runtime.Stream, shape runtime.LaunchConfig, x *runtime.Ref[int32], n int, m int) error {
-	return (*launch.Kernels)(k).Launch(19, stream, shape, runtime.InOut(x), runtime.Value(x.Len()), runtime.Value(n), runtime.Value(m))
+	return (*launch.Kernels)(k).Launch(20, stream, shape, runtime.InOut(x), runtime.Value(x.Len()), runtime.Value(n), runtime.Value(m))
 }
 
-// kernelLoops19 is Only as loops over the threads of a block.
-func kernelLoops19(b_ *gpu.Block, x []int32, n int, m int) {
+// kernelLoops20 is Only as loops over the threads of a block.
+func kernelLoops20(b_ *gpu.Block, x []int32, n int, m int) {
 	t := b_.Thread()
 	fromX_ := t.BlockX() * t.BlockDimX()
 	fromY_ := t.BlockY() * t.BlockDimY()
-//line kernels.go:362
+//line kernels.go:379
 	part := gpu.Shared[[3]int32](t)
-//line kernels_gpu.go:1214
+//line kernels_gpu.go:1278
 	if first_ := int(n); fromX_ <= first_ && first_ < fromX_+t.BlockDimX() {
 		end_ := first_ + 1
 		b_.X = first_ - fromX_
@@ -1222,9 +1286,9 @@ func kernelLoops19(b_ *gpu.Block, x []int32, n int, m int) {
 					x_ := i - fromX_
 					b_.X = x_
 					r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
-//line kernels.go:365
+//line kernels.go:382
 					part[0] = int32(x_*10 + r_)
-//line kernels_gpu.go:1228
+//line kernels_gpu.go:1292
 				}
 			}
 		}
@@ -1239,9 +1303,9 @@ func kernelLoops19(b_ *gpu.Block, x []int32, n int, m int) {
 					b_.X = x_
 					y_ := j - fromY_
 					b_.Y = y_
-//line kernels.go:369
+//line kernels.go:386
 					part[1] = int32(y_ + 1)
-//line kernels_gpu.go:1245
+//line kernels_gpu.go:1309
 				}
 			}
 		}
@@ -1257,9 +1321,9 @@ func kernelLoops19(b_ *gpu.Block, x []int32, n int, m int) {
 					x_ := r - 0
 					b_.X = x_
 					var i int = (fromX_ + x_)
-//line kernels.go:374
+//line kernels.go:391
 					part[2] = int32(i)
-//line kernels_gpu.go:1263
+//line kernels_gpu.go:1327
 				}
 			}
 		}
@@ -1272,9 +1336,9 @@ func kernelLoops19(b_ *gpu.Block, x []int32, n int, m int) {
 			for y_ := range t.BlockDimY() {
 				b_.Y = y_
 				for r := first_; r < end_; r++ {
-//line kernels.go:378
+//line kernels.go:395
 					x[t.BlockY()*t.GridDimX()+t.BlockX()] = part[0] ^ part[1]<<8 ^ part[2]<<16
-//line kernels_gpu.go:1278
+//line kernels_gpu.go:1342
 				}
 			}
 		}
@@ -1283,7 +1347,7 @@ func kernelLoops19(b_ *gpu.Block, x []int32, n int, m int) {
 
 // OnlyCPU runs the kernel Only on the CPU.
 func OnlyCPU(shape runtime.LaunchConfig, x []int32, n int, m int) error {
-	return launch.CPU(shape, func(t *gpu.Thread) { Only(t, x, n, m) }, func(b *gpu.Block) { kernelLoops19(b, x, n, m) })
+	return launch.CPU(shape, func(t *gpu.Thread) { Only(t, x, n, m) }, func(b *gpu.Block) { kernelLoops20(b, x, n, m) })
 }
 
 // OnlyAuto runs the kernel Only on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
@@ -1301,11 +1365,11 @@ func OnlyAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConf
 
 // FailsAlone launches the kernel FailsAlone on a stream.
 func (k *Kernels) FailsAlone(stream *runtime.Stream, shape runtime.LaunchConfig, x *runtime.Ref[int32]) error {
-	return (*launch.Kernels)(k).Launch(20, stream, shape, runtime.InOut(x), runtime.Value(x.Len()))
+	return (*launch.Kernels)(k).Launch(21, stream, shape, runtime.InOut(x), runtime.Value(x.Len()))
 }
 
-// kernelLoops20 is FailsAlone as loops over the threads of a block.
-func kernelLoops20(b_ *gpu.Block, x []int32) {
+// kernelLoops21 is FailsAlone as loops over the threads of a block.
+func kernelLoops21(b_ *gpu.Block, x []int32) {
 	t := b_.Thread()
 	fromX_ := t.BlockX() * t.BlockDimX()
 	if first_ := int(37); fromX_ <= first_ && first_ < fromX_+t.BlockDimX() {
@@ -1316,9 +1380,9 @@ func kernelLoops20(b_ *gpu.Block, x []int32) {
 			for y_ := range t.BlockDimY() {
 				b_.Y = y_
 				for i := first_; i < end_; i++ {
-//line kernels.go:387
+//line kernels.go:404
 					x[len(x)] = 1
-//line kernels_gpu.go:1322
+//line kernels_gpu.go:1386
 				}
 			}
 		}
@@ -1327,7 +1391,7 @@ func kernelLoops20(b_ *gpu.Block, x []int32) {
 
 // FailsAloneCPU runs the kernel FailsAlone on the CPU.
 func FailsAloneCPU(shape runtime.LaunchConfig, x []int32) error {
-	return launch.CPU(shape, func(t *gpu.Thread) { FailsAlone(t, x) }, func(b *gpu.Block) { kernelLoops20(b, x) })
+	return launch.CPU(shape, func(t *gpu.Thread) { FailsAlone(t, x) }, func(b *gpu.Block) { kernelLoops21(b, x) })
 }
 
 // FailsAloneAuto runs the kernel FailsAlone on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
