@@ -9,6 +9,9 @@ const (
 	// ErrDriverLibraryUnavailable: this machine has no usable CUDA. The work
 	// belongs on the CPU.
 	ErrDriverLibraryUnavailable Kind = "DriverLibraryUnavailable"
+	// ErrRequired: the policy is required, so the CPU must not do the work. It is in place of
+	// ErrDriverLibraryUnavailable, by which programs choose the CPU.
+	ErrRequired Kind = "Required"
 	// ErrLibraryUnavailable: a library of NVIDIA other than the driver is not there, say NVRTC. The error
 	// says what to install. It is an ErrUnsupported as well.
 	ErrLibraryUnavailable Kind = "LibraryUnavailable"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	goruntime "runtime"
 	"slices"
 	"sync/atomic"
@@ -66,7 +67,7 @@ func openContext(rt *Runtime, api driver.API, d Device) (*Context, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	rt.cfg.logger.Debug("opened context", "device", d.String(), "free", c.device.FreeBytes, "hot path needs context", c.bind.NeedsCurrent)
+	rt.log(slog.LevelDebug, "opened context", "device", d.String(), "free", c.device.FreeBytes, "hot path needs context", c.bind.NeedsCurrent)
 	return c, nil
 }
 

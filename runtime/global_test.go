@@ -25,15 +25,38 @@ func TestGlobalWithPolicyOff(t *testing.T) {
 	assert.ErrorIs(t, runtime.Refresh(), driver.ErrDriverLibraryUnavailable)
 }
 
-// The shared runtime is there also where absence is an error, and says so itself.
+// The shared runtime is there also where absence is an error, and says so itself. The error is none by which programs
+// choose the CPU.
 func TestGlobalWithPolicyRequired(t *testing.T) {
 	if !inProcess(t, runtime.PolicyVariable+"=required", driver.PathVariable+"=/nonexistent/libcuda.so.1") {
 		return
 	}
-	assert.Equal(t, runtime.Absent, runtime.Global().Outcome())
-	assert.ErrorIs(t, runtime.Global().Err(), driver.ErrDriverLibraryUnavailable)
-	_, err := runtime.Probe("saxpy")
-	assert.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
+	rt := runtime.Global()
+	assert.Equal(t, runtime.Fault, rt.Outcome())
+	build := func(*runtime.Backend) error { return nil }
+	for name, door := range map[string]func() error{
+		"Open":      func() error { _, err := runtime.Open(); return err },
+		"Err":       rt.Err,
+		"Refresh":   runtime.Refresh,
+		"Probe":     func() error { _, err := runtime.Probe("saxpy"); return err },
+		"ProbeWith": func() error { _, err := runtime.ProbeWith("saxpy", build); return err },
+		"ProbeOnce": func() error {
+			_, _, err := runtime.ProbeOnce(rt, "saxpy", func(b *runtime.Backend) (int, error) { return 0, build(b) })
+			return err
+		},
+		"Context":  func() error { _, err := rt.Context(0); return err },
+		"Device":   func() error { _, err := rt.Device(0); return err },
+		"Budget":   func() error { _, err := rt.Budget(0); return err },
+		"Revive":   func() error { return rt.Revive(t.Context(), 0) },
+		"FallBack": func() error { return rt.FallBack("a test", rt.Err()) },
+	} {
+		err := door()
+		require.ErrorIs(t, err, driver.ErrRequired, name)
+		assert.NotErrorIs(t, err, driver.ErrDriverLibraryUnavailable, name)
+		assert.ErrorContains(t, err, "/nonexistent/libcuda.so.1", name)
+		var e *driver.Error
+		require.ErrorAs(t, err, &e, name)
+	}
 }
 
 func TestGlobalWithABadPolicy(t *testing.T) {

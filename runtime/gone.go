@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"log/slog"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -47,7 +48,7 @@ func (c *Context) detectGone(e *driver.Error) {
 		if of == c {
 			e.Kind, e.Detail = cause.Kind, cause.Detail
 		}
-		of.rt.cfg.logger.Error("a device is lost", "device", of.device.String(), "error", &cause)
+		of.rt.log(slog.LevelError, "a device is lost", "device", of.device.String(), "error", &cause)
 		of.loseMemory(&cause)
 	}
 }

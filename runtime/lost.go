@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"log/slog"
+
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/refs"
 )
@@ -17,10 +19,10 @@ func (rt *Runtime) noteError(e *driver.Error) {
 	}
 	close(rt.gone)
 	rt.poller.Lose(&first)
-	rt.cfg.logger.Error("CUDA is lost for this process", "error", &first)
 	for _, c := range rt.Contexts() {
 		c.loseMemory(&first)
 	}
+	rt.log(slog.LevelError, "CUDA is lost for this process", "error", &first)
 }
 
 // lostError is what calls return once the context is lost, or nil. It is on the way of every

@@ -97,8 +97,9 @@ func WithCompiler(compiler *nvrtc.Compiler) Option {
 	return func(c *config) { c.compiler = compiler }
 }
 
-// WithLogger makes the runtime log what it finds and what it cannot report
-// otherwise. Without it nothing is logged.
+// WithLogger makes the runtime log what it finds and what it cannot report otherwise. Without it [slog.Default] hears of
+// losses, and of the first work that goes to the CPU for each reason. With slog.DiscardHandler nothing is logged. A logger
+// must not use CUDA.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
 // WithErrorHook sets a function that hears of failures while cleaning up, which

@@ -93,7 +93,15 @@ func TestOutcomes(t *testing.T) {
 				assert.NoError(t, rt.Close())
 			} else {
 				assert.Nil(t, rt)
+				if c.outcome == runtime.Absent {
+					require.NotErrorIs(t, err, c.kind, "programs choose the CPU by it")
+					c.kind = driver.ErrRequired
+				}
 				assert.ErrorIs(t, err, c.kind)
+				assert.ErrorContains(t, err, c.text)
+				if c.code != 0 {
+					assert.ErrorIs(t, err, c.code)
+				}
 			}
 		})
 	}
@@ -131,7 +139,10 @@ func TestLibraryMissing(t *testing.T) {
 	assert.NoError(t, rt.Close())
 
 	_, err = runtime.Open(runtime.WithPolicy(runtime.PolicyRequired))
-	assert.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
+	var needed *driver.Error
+	require.ErrorAs(t, err, &needed)
+	assert.Equal(t, driver.ErrRequired, needed.Kind)
+	assert.Equal(t, e.Attempts, needed.Attempts)
 }
 
 func TestLibraryBroken(t *testing.T) {
@@ -148,7 +159,7 @@ func TestLibraryBroken(t *testing.T) {
 	}
 }
 
-// Without a logger nothing is logged; with one it hears what was found and lost.
+// A logger hears what was found and lost.
 func TestLogger(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))

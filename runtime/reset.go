@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -65,7 +66,7 @@ func (c *Context) publish(err error) error {
 		c.abandonMemory(err)
 		return err
 	}
-	c.rt.cfg.logger.Info("the context was rebuilt", "device", c.device.String(), "generation", c.state.Generation())
+	c.rt.log(slog.LevelDebug, "the context was rebuilt", "device", c.device.String(), "generation", c.state.Generation())
 	return nil
 }
 
@@ -221,7 +222,7 @@ func (c *Context) fail(cause error) {
 	lost := driver.Errorf(known.Kind, "the context could not be made again")
 	lost.Device, lost.Sticky, lost.Err = c.device.Ordinal, known.Sticky, cause
 	if !c.isLost() {
-		c.rt.cfg.logger.Error("a device is lost", "device", c.device.String(), "error", lost)
+		c.rt.log(slog.LevelError, "a device is lost", "device", c.device.String(), "error", lost)
 	}
 	c.loseMemory(lost)
 }

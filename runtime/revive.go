@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 
 	"github.com/purecuda/purecuda/driver"
@@ -91,7 +92,7 @@ func (rt *Runtime) reviveAll(ctx context.Context) {
 			continue
 		}
 		if err := rt.revive(ctx, d.Ordinal); err != nil {
-			rt.cfg.logger.Info("a device could not be revived", "device", d.String(), "error", err)
+			rt.log(slog.LevelDebug, "a device could not be revived", "device", d.String(), "error", err)
 		}
 	}
 }

@@ -31,7 +31,7 @@ const (
 	// Absent: this machine has no usable CUDA, or the policy is off.
 	Absent Outcome = "absent"
 	// Fault: hardware or driver is there and broken, all devices were lost, or a sticky
-	// error has ended the use of CUDA in this process.
+	// error has ended the use of CUDA in this process. With PolicyRequired absence is a fault too.
 	Fault Outcome = "fault"
 )
 
@@ -63,7 +63,8 @@ type Runtime struct {
 	builds   flight.Group[string, built]
 	opening  map[int]*locks.Mutex[locks.Opening]
 
-	quarantines []*quarantine // in the order in which they began
+	quarantines []*quarantine   // in the order in which they began
+	fallbacks   map[string]bool // the reasons of FallBack that were logged
 }
 
 // found is what the last look for CUDA has given.
@@ -80,12 +81,12 @@ type found struct {
 // one where there is none.
 //
 // On a machine without usable CUDA it succeeds, and the Runtime is [Absent]; with
-// PolicyRequired that is an error of kind driver.ErrDriverLibraryUnavailable. A
+// PolicyRequired that is an error of kind driver.ErrRequired. A
 // driver that is there and broken is an error as well, of the kind of its cause.
 func Open(options ...Option) (*Runtime, error) {
 	rt := newRuntime(options)
 	f := rt.found.Load()
-	if f.outcome == Fault || f.outcome == Absent && rt.cfg.policy == PolicyRequired {
+	if f.outcome == Fault {
 		return nil, f.err
 	}
 	return rt, nil
@@ -99,19 +100,17 @@ func newRuntime(options []Option) *Runtime {
 			o(&cfg)
 		}
 	}
-	if cfg.logger == nil {
-		cfg.logger = slog.New(slog.DiscardHandler)
-	}
 	rt := &Runtime{
-		cfg:      cfg,
-		contexts: map[int]*Context{},
-		failures: map[int]error{},
-		backends: map[string]*Backend{},
-		built:    map[string]built{},
-		opening:  map[int]*locks.Mutex[locks.Opening]{},
-		workers:  arena.NewWorkers(0),
-		life:     newLifeMutex(),
-		gone:     make(chan struct{}),
+		cfg:       cfg,
+		contexts:  map[int]*Context{},
+		failures:  map[int]error{},
+		backends:  map[string]*Backend{},
+		built:     map[string]built{},
+		fallbacks: map[string]bool{},
+		opening:   map[int]*locks.Mutex[locks.Opening]{},
+		workers:   arena.NewWorkers(0),
+		life:      newLifeMutex(),
+		gone:      make(chan struct{}),
 	}
 	rt.closing, rt.beginClosing = context.WithCancelCause(context.Background())
 	rt.openCompiler = sync.OnceValues(rt.newCompiler)
@@ -131,7 +130,10 @@ func newRuntime(options []Option) *Runtime {
 // find finds the driver and its devices.
 func (rt *Runtime) find() {
 	f := rt.findDriver()
-	rt.cfg.logger.Debug("looked for CUDA", "outcome", f.outcome, "reason", f.err, "devices", len(f.devices))
+	if f.outcome == Absent && rt.cfg.policy == PolicyRequired {
+		f.outcome, f.err = Fault, required(f.err)
+	}
+	rt.log(slog.LevelDebug, "looked for CUDA", "outcome", f.outcome, "reason", f.err, "devices", len(f.devices))
 	rt.found.Store(&f)
 }
 
@@ -495,9 +497,11 @@ func (rt *Runtime) Close() error {
 // report hands an error that no caller waits for to the hook.
 func (rt *Runtime) report(err error) {
 	if err != nil {
-		rt.cfg.logger.Warn("CUDA cleanup failed", "error", err)
+		if rt.cfg.logger != nil {
+			rt.log(slog.LevelWarn, "CUDA cleanup failed", "error", err)
+		}
 		if err := contain.Hook(func() { rt.cfg.onError(err) }); err != nil {
-			rt.cfg.logger.Error("the error hook failed", "error", err)
+			rt.log(slog.LevelError, "the error hook failed", "error", err)
 		}
 	}
 }

@@ -39,6 +39,7 @@ var failures = []struct {
 	{pool.ErrQuarantined, failure{http.StatusServiceUnavailable, elsewhere}},
 	{driver.ErrDeviceLost, failure{http.StatusServiceUnavailable, elsewhere}}, // healthz asks for a new process
 	{driver.ErrDriverLibraryUnavailable, failure{http.StatusServiceUnavailable, elsewhere}},
+	{driver.ErrRequired, failure{http.StatusServiceUnavailable, elsewhere}},
 	{driver.ErrOutOfMemory, failure{http.StatusServiceUnavailable, later}},
 	{driver.ErrDriverCallFailed, failure{http.StatusServiceUnavailable, elsewhere}},
 }
