@@ -8,6 +8,15 @@ type Results[R ~int32] struct {
 	Known  map[R][2]string // the name in the header, and what it means in our words
 }
 
+// NoKernels is what a simulated library returns whose simulated driver was made without its kernels.
+const NoKernels = -3
+
+// WithoutKernels is the name and the meaning of [NoKernels], for the package of a simulated library.
+func WithoutKernels(simulated string) [2]string {
+	return [2]string{"no kernels", "the driver does not have the kernels of the simulated library, which would compute nothing: make it with drivertest.Config{Kernels: " +
+		simulated + ".Kernels()}"}
+}
+
 // Name returns the name in the header.
 func (t *Results[R]) Name(r R) string {
 	if known, ok := t.Known[r]; ok {

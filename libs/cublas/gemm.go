@@ -4,11 +4,13 @@ import (
 	"math"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/libs/internal/overlap"
 	"github.com/purecuda/purecuda/runtime"
 )
 
 // Gemm computes c = alpha*a*b + beta*c. Of two bytes the elements are multiplied as they are and added up in float32; the result is
-// of the same type or float32. c must not overlap a or b. With beta 0 c is not read.
+// of the same type or float32. c must not overlap a or b, which is an error; rows of
+// c may lie between those of a and b with the same stride. With beta 0 c is not read.
 func Gemm[T, C Element](h *Handle, alpha float64, a, b Matrix[T], beta float64, c Matrix[C]) error {
 	return GemmBatch(h, alpha, Batch[T]{Matrix: a, Count: 1}, Batch[T]{Matrix: b, Count: 1}, beta, Batch[C]{Matrix: c, Count: 1})
 }
@@ -27,13 +29,14 @@ func (b Batch[T]) T() Batch[T] {
 
 // GemmBatch is [Gemm] of each of a batch, in one call. A Step of 0 uses one a or b for all.
 func GemmBatch[T, C Element](h *Handle, alpha float64, a, b Batch[T], beta float64, c Batch[C]) error {
-	if c.transposed { // the transposed product is by rows
-		return GemmBatch(h, alpha, b.T(), a.T(), beta, c.T())
-	}
 	for _, err := range []error{a.checkBatch("a", a.Count, a.Step), b.checkBatch("b", b.Count, b.Step), c.checkBatch("c", c.Count, c.Step)} {
 		if err != nil {
 			return err
 		}
+	}
+	to, from := c.box("c"), []overlap.Box{a.box("a"), b.box("b")}
+	if c.transposed { // the transposed product is by rows
+		a, b, c = b.T(), a.T(), c.T()
 	}
 	call, err := product(h, a.Matrix, b.Matrix, c.Rows, c.Cols, alpha, beta, typed[T](), typed[C]())
 	if err != nil {
@@ -49,6 +52,9 @@ func GemmBatch[T, C Element](h *Handle, alpha float64, a, b Batch[T], beta float
 	if c.Rows == 0 || c.Cols == 0 || c.Count == 0 {
 		return nil
 	}
+	if err := overlap.Of(to, from...); err != nil {
+		return err
+	}
 	call.Batch = int32(c.Count)
 	return h.submit("cublasGemmEx", func(at []driver.DevicePtr) Status {
 		// cuBLAS reads by columns, and so sees each matrix transposed: c^T = b^T * a^T.
@@ -60,7 +66,7 @@ func GemmBatch[T, C Element](h *Handle, alpha float64, a, b Batch[T], beta float
 }
 
 // GemmEach is [Gemm] of each a[i], b[i] and c[i] in one call, wherever they are. All a have one shape and one
-// stride, all b and all c as well.
+// stride, all b and all c as well. No c may overlap another one, or one of a and b.
 func GemmEach[T, C Element](h *Handle, alpha float64, a, b []Matrix[T], beta float64, c []Matrix[C]) error {
 	n := len(c)
 	switch {
@@ -71,8 +77,10 @@ func GemmEach[T, C Element](h *Handle, alpha float64, a, b []Matrix[T], beta flo
 	case h == nil || h.s == nil:
 		return wrong("GemmEach with no handle: see cublas.New")
 	}
+	nameA, nameB := "a", "b"
 	if c[0].transposed {
-		return GemmEach(h, alpha, transposed(b), transposed(a), beta, transposed(c))
+		nameA, nameB = nameB, nameA
+		a, b, c = transposed(b), transposed(a), transposed(c)
 	}
 	call, err := product(h, a[0], b[0], c[0].Rows, c[0].Cols, alpha, beta, typed[T](), typed[C]())
 	if err != nil {
@@ -88,13 +96,16 @@ func GemmEach[T, C Element](h *Handle, alpha float64, a, b []Matrix[T], beta flo
 	}
 	defer host.Close()
 	uses := make([]runtime.Arg, 0, 3*n+3)
-	if uses, err = addresses(host.Data()[:n], uses, "b", b, runtime.In[T]); err != nil {
+	if uses, err = addresses(host.Data()[:n], uses, nameB, b, runtime.In[T]); err != nil {
 		return err
 	}
-	if uses, err = addresses(host.Data()[n:2*n], uses, "a", a, runtime.In[T]); err != nil {
+	if uses, err = addresses(host.Data()[n:2*n], uses, nameA, a, runtime.In[T]); err != nil {
 		return err
 	}
 	if uses, err = addresses(host.Data()[2*n:], uses, "c", c, runtime.InOut[C]); err != nil {
+		return err
+	}
+	if err := overlap.Each(boxes("c", c), boxes(nameA, a), boxes(nameB, b)); err != nil {
 		return err
 	}
 	call.Batch, call.Pointers = int32(n), true

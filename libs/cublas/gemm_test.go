@@ -291,7 +291,7 @@ func TestWrongShapes(t *testing.T) {
 		"want as many of each":              cublas.GemmBatch(b.h, 1, batch(m(1, 1), 2, 1), batch(m(1, 1), 1, 1), 0, batch(m(1, 1), 2, 1)),
 		"the matrices of c overlap":         cublas.GemmBatch(b.h, 1, batch(m(2, 1), 2, 2), batch(m(1, 2), 2, 2), 0, batch(m(2, 2), 2, 3)),
 		"behind element 0 need":             cublas.GemmBatch(b.h, 1, batch(m(2, 2), 4, 4), batch(m(2, 1), 4, 2), 0, batch(m(2, 1), 4, 2)),
-		"no handle":                         cublas.Gemm(nil, 1, m(1, 1), m(1, 1), 0, m(1, 1)),
+		"no handle":                         cublas.Gemm(nil, 1, m(1, 1), m(1, 1), 0, m(1, 2).Slice(0, 1, 1, 2)),
 		"GemmEach with no":                  cublas.GemmEach(nil, 1, []cublas.Matrix[float32]{m(1, 1)}, []cublas.Matrix[float32]{m(1, 1)}, 0, []cublas.Matrix[float32]{m(1, 1)}),
 		"another shape or stride":           cublas.GemmEach(b.h, 1, []cublas.Matrix[float32]{m(1, 1), m(1, 2)}, []cublas.Matrix[float32]{m(1, 1), m(1, 1)}, 0, []cublas.Matrix[float32]{m(1, 1), m(1, 1)}),
 		"want m x n, n and m":               cublas.Gemv(b.h, 1, m(3, 4), v, 0, v),
@@ -310,7 +310,7 @@ func TestWrongShapes(t *testing.T) {
 		"scales are for operands of 8 bits": cublas.Matmul(b.h, cublas.Product[float32, float32]{A: m(1, 1), B: m(1, 1), D: m(1, 1), ScaleA: ref}),
 		"Matmul with no handle":             cublas.Matmul(nil, cublas.Product[float32, float32]{A: m(1, 1), B: m(1, 1), D: m(1, 1)}),
 		"needs memory for one element":      cublas.Nrm2(b.h, v, nil),
-		"cublasDotEx with no handle":        cublas.Dot(nil, v, v, ref),
+		"cublasDotEx with no handle":        cublas.Dot(nil, cublas.Vector[float32]{Ref: ref, N: 2, Inc: 1}, cublas.Vector[float32]{Ref: ref, N: 2, Inc: 1}, ref.Slice(2, 3)),
 		"y has no memory":                   cublas.Axpy(b.h, 1, v, cublas.Vector[float32]{}),
 		"c has no memory":                   cublas.Syrk(b.h, cublas.Lower, 1, m(2, 2), 0, cublas.Matrix[float32]{}),
 		"b has no memory":                   cublas.Trsm(b.h, cublas.Left, cublas.Lower, cublas.Unit, 1, m(2, 2), cublas.Matrix[float32]{}),
@@ -319,4 +319,68 @@ func TestWrongShapes(t *testing.T) {
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument, want)
 		assert.ErrorContains(t, err, want)
 	}
+}
+
+// A result that overlaps an operand is an error that names both, and one that only lies between its rows is none.
+func TestOverlap(t *testing.T) {
+	conform(t, cublas.Options{}, func(t *testing.T, b bench) {
+		ref, err := runtime.Alloc[float32](b.s, 400)
+		require.NoError(t, err)
+		defer ref.Close()
+		require.NoError(t, runtime.Zero(b.s, ref))
+		all := cublas.Dense(ref, 20, 20)
+		at := func(i, k int) cublas.Matrix[float32] { return all.Slice(i, i+4, k, k+4) }
+		list := func(m ...cublas.Matrix[float32]) []cublas.Matrix[float32] { return m }
+		row := func(i int) cublas.Vector[float32] {
+			return cublas.Vector[float32]{Ref: ref, Offset: 20 * i, N: 4, Inc: 1}
+		}
+		column := func(k int) cublas.Vector[float32] {
+			return cublas.Vector[float32]{Ref: ref, Offset: k, N: 4, Inc: 20}
+		}
+		steps := func(i, k, step int) cublas.Batch[float32] {
+			return cublas.Batch[float32]{Matrix: at(i, k), Count: 2, Step: step}
+		}
+		scalar := ref.Slice(3, 4)
+		for name, c := range map[string]struct {
+			err  error
+			want []string // nothing of it: no error
+		}{
+			"gemm, c is a":              {cublas.Gemm(b.h, 1, at(0, 0), at(4, 4), 0, at(0, 0)), []string{"writes c", "overlaps a"}},
+			"gemm, c is a part of b":    {cublas.Gemm(b.h, 1, at(12, 12), at(0, 0), 0, at(3, 3)), []string{"writes c", "overlaps b"}},
+			"gemm, c transposed":        {cublas.Gemm(b.h, 1, at(0, 0), at(4, 4), 0, at(0, 0).T()), []string{"writes c", "overlaps a"}},
+			"gemm, columns of one":      {cublas.Gemm(b.h, 1, at(0, 0), at(0, 4), 1, at(0, 8)), nil},
+			"gemm, a is b":              {cublas.Gemm(b.h, 1, at(0, 0), at(0, 0), 1, at(0, 8).T()), nil},
+			"batch, later ones":         {cublas.GemmBatch(b.h, 1, steps(0, 0, 80), steps(0, 4, 80), 0, steps(4, 0, 80)), []string{"writes c", "overlaps a"}},
+			"batch, one a":              {cublas.GemmBatch(b.h, 1, steps(4, 0, 0), steps(0, 4, 80), 0, steps(0, 0, 80)), []string{"writes c", "overlaps a"}},
+			"batch, between each other": {cublas.GemmBatch(b.h, 1, steps(0, 0, 80), steps(0, 4, 80), 0, steps(0, 8, 80)), nil},
+			"each, c twice":             {cublas.GemmEach(b.h, 1, list(at(0, 0), at(0, 0)), list(at(0, 4), at(0, 4)), 0, list(at(8, 8), at(8, 8))), []string{"writes c[", "overlaps c["}},
+			"each, of another one":      {cublas.GemmEach(b.h, 1, list(at(0, 0), at(4, 0)), list(at(0, 4), at(12, 4)), 0, list(at(5, 1), at(8, 8))), []string{"writes c[0]", "overlaps a[1]"}},
+			"each, transposed":          {cublas.GemmEach(b.h, 1, list(at(0, 0), at(4, 0)), list(at(0, 4), at(12, 4)), 0, list(at(5, 1).T(), at(8, 8).T())), []string{"writes c[0]", "overlaps a[1]"}},
+			"each, tiles":               {cublas.GemmEach(b.h, 1, list(at(0, 0), at(0, 0)), list(at(0, 4), at(4, 4)), 0, list(at(8, 8), at(8, 12))), nil},
+			"gemv, y in a":              {cublas.Gemv(b.h, 1, at(0, 0), row(8), 0, column(3)), []string{"writes y", "overlaps a"}},
+			"gemv, y is x":              {cublas.Gemv(b.h, 1, at(8, 8), row(0), 0, column(0)), []string{"writes y", "overlaps x"}},
+			"gemv, a column beside a":   {cublas.Gemv(b.h, 1, at(0, 0), row(8), 0, column(4)), nil},
+			"axpy, x is y":              {cublas.Axpy(b.h, 1, row(0), row(0)), nil},
+			"axpy, another direction":   {cublas.Axpy(b.h, 1, row(0), column(0)), []string{"writes y", "overlaps x"}},
+			"axpy, a part":              {cublas.Axpy(b.h, 1, row(0), cublas.Vector[float32]{Ref: ref, Offset: 3, N: 4, Inc: 1}), []string{"writes y", "overlaps x"}},
+			"dot":                       {cublas.Dot(b.h, row(0), row(1), scalar), []string{"writes result", "overlaps x"}},
+			"nrm2":                      {cublas.Nrm2(b.h, row(0), scalar), []string{"writes result", "overlaps x"}},
+			"nrm2, beside":              {cublas.Nrm2(b.h, row(1), scalar), nil},
+			"syrk":                      {cublas.Syrk(b.h, cublas.Lower, 1, at(0, 0), 0, at(3, 3)), []string{"writes c", "overlaps a"}},
+			"trsm":                      {cublas.Trsm(b.h, cublas.Left, cublas.Lower, cublas.Unit, 1, at(0, 0), at(3, 3)), []string{"writes b", "overlaps a"}},
+			"trsm, blocks of one":       {cublas.Trsm(b.h, cublas.Left, cublas.Lower, cublas.Unit, 1, at(0, 0), at(0, 4)), nil},
+			"matmul, D is B":            {cublas.Matmul(b.h, cublas.Product[float32, float32]{Alpha: 1, A: at(0, 0), B: at(4, 4), D: at(4, 4)}), []string{"writes D", "overlaps B"}},
+			"matmul, D has the bias":    {cublas.Matmul(b.h, cublas.Product[float32, float32]{Alpha: 1, A: at(8, 8), B: at(4, 4), D: at(0, 0), Bias: ref.Slice(0, 4)}), []string{"writes D", "overlaps Bias"}},
+		} {
+			if len(c.want) == 0 {
+				assert.NoError(t, c.err, name)
+				continue
+			}
+			assert.ErrorIs(t, c.err, driver.ErrInvalidArgument, name)
+			for _, want := range c.want {
+				assert.ErrorContains(t, c.err, want, name)
+			}
+		}
+		assert.NoError(t, b.s.Synchronize(bg), "the device is not lost")
+	})
 }

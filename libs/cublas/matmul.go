@@ -3,6 +3,7 @@ package cublas
 import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/library"
+	"github.com/purecuda/purecuda/libs/internal/overlap"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -16,7 +17,8 @@ const (
 	GELU            // x times a sigmoid, in the approximation with tanh
 )
 
-// Product is what [Matmul] computes: D = act(Alpha*A*B + Beta*D + Bias). Bias is added to each row.
+// Product is what [Matmul] computes: D = act(Alpha*A*B + Beta*D + Bias). Bias is added to each row. D must not overlap the rest, which is
+// an error.
 type Product[T Stored, D Element] struct {
 	Alpha, Beta float64
 	A, B        Matrix[T]
@@ -50,6 +52,9 @@ func Matmul[T Stored, D Element](h *Handle, p Product[T, D]) error {
 	}
 	g, err := product(h, p.A, p.B, p.D.Rows, p.D.Cols, p.Alpha, p.Beta, alike, out)
 	if err != nil {
+		return err
+	}
+	if err := overlap.Of(p.D.box("D"), p.A.box("A"), p.B.box("B"), overlap.First("Bias", p.Bias, p.D.Cols), overlap.First("ScaleA", p.ScaleA, 1), overlap.First("ScaleB", p.ScaleB, 1)); err != nil {
 		return err
 	}
 	shape := MatmulShape{TransA: g.TransA, TransB: g.TransB, M: g.M, N: g.N, K: g.K, A: p.B.operand(0), B: p.A.operand(0), D: p.D.operand(0),

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/libs/internal/overlap"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -96,6 +97,24 @@ func (m Matrix[T]) operand(at driver.DevicePtr) Operand {
 	return Operand{At: at + driver.DevicePtr(m.Offset*size), Type: t, LD: int32(max(m.Stride, cols, 1))}
 }
 
+// box is the memory of a view.
+func (m Matrix[T]) box(name string) overlap.Box { return Batch[T]{Matrix: m, Count: 1}.box(name) }
+
+func (b Batch[T]) box(name string) overlap.Box {
+	rows, cols := b.stored()
+	return overlap.Batch(name, b.Ref, b.Offset, rows, cols, b.Stride, b.Count, b.Step)
+}
+
+// boxes are those of matrices of one shape.
+func boxes[T Stored](name string, all []Matrix[T]) []overlap.Box {
+	list := make([]overlap.Box, len(all))
+	for i, m := range all {
+		list[i] = m.box(name)
+		list[i].Number = i + 1
+	}
+	return list
+}
+
 // Vector is a view of device memory: element i is element Offset+i*Inc of Ref.
 type Vector[T Element] struct {
 	Ref    *runtime.Ref[T]
@@ -122,6 +141,10 @@ func (v Vector[T]) check(name string) error {
 		return wrong("%s is too long for its memory: %d elements, every %d-th from %d on, need more than the %d of the Ref", name, v.N, v.Inc, v.Offset, n)
 	}
 	return nil
+}
+
+func (v Vector[T]) box(name string) overlap.Box {
+	return overlap.Batch(name, v.Ref, v.Offset, v.N, 1, v.Inc, 1, 0)
 }
 
 func (v Vector[T]) operand(at driver.DevicePtr) VectorOperand {

@@ -43,6 +43,7 @@ var statuses = library.Results[Status]{Prefix: "CUBLAS_STATUS_", Known: map[Stat
 	StatusLicenseError:    {"CUBLAS_STATUS_LICENSE_ERROR", "a license is missing"},
 	StatusSymbolMissing:   {"symbol missing", "this cuBLAS does not have the function"},
 	StatusImpossibleValue: {"impossible value", "cuBLAS returned what cannot be true"},
+	library.NoKernels:     library.WithoutKernels("cublastest"),
 }}
 
 // Name returns the name of the status in the header. It needs no library.

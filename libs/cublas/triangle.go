@@ -2,11 +2,12 @@ package cublas
 
 import (
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/libs/internal/overlap"
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Syrk computes the triangle of c = alpha*a*a^T + beta*c. The other triangle is left as it is. With
-// beta 0 c is not read.
+// Syrk computes the triangle of c = alpha*a*a^T + beta*c. The other triangle is left as it is. c must not
+// overlap a, which is an error. With beta 0 c is not read.
 func Syrk[T Real](h *Handle, fill Fill, alpha float64, a Matrix[T], beta float64, c Matrix[T]) error {
 	if c.transposed { // the result is symmetric: only the triangle is another one
 		return Syrk(h, 1-fill, alpha, a, beta, c.T())
@@ -22,6 +23,9 @@ func Syrk[T Real](h *Handle, fill Fill, alpha float64, a Matrix[T], beta float64
 	if c.Rows == 0 {
 		return nil
 	}
+	if err := overlap.Of(c.box("c"), a.box("a")); err != nil {
+		return err
+	}
 	call := SyrkCall{Fill: 1 - fill, Trans: 1 - a.op(), N: int32(a.Rows), K: int32(a.Cols), Alpha: alpha, Beta: beta}
 	return h.submit("cublasSyrk", func(at []driver.DevicePtr) Status {
 		call.A, call.C = a.operand(at[1]), c.operand(at[2])
@@ -30,7 +34,7 @@ func Syrk[T Real](h *Handle, fill Fill, alpha float64, a Matrix[T], beta float64
 }
 
 // Trsm solves a*x = alpha*b, or x*a = alpha*b for side Right, and puts x in the place of b. Of a the triangle is read. a must not
-// overlap b. A diagonal with a 0 gives infinities.
+// overlap b, which is an error. A diagonal with a 0 gives infinities.
 func Trsm[T Real](h *Handle, side Side, fill Fill, diag Diag, alpha float64, a, b Matrix[T]) error {
 	if b.transposed {
 		return Trsm(h, 1-side, 1-fill, diag, alpha, a.T(), b.T())
@@ -52,6 +56,9 @@ func Trsm[T Real](h *Handle, side Side, fill Fill, diag Diag, alpha float64, a, 
 	}
 	if b.Rows == 0 || b.Cols == 0 {
 		return nil
+	}
+	if err := overlap.Of(b.box("b"), a.box("a")); err != nil {
+		return err
 	}
 	if a.transposed {
 		fill = 1 - fill // that of the memory

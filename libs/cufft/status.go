@@ -59,6 +59,7 @@ var statuses = library.Results[Status]{Prefix: "CUFFT_", Known: map[Status][2]st
 	StatusNVSHMEMFailure:    {"CUFFT_NVSHMEM_FAILURE", "an error within NVSHMEM"},
 	StatusSymbolMissing:     {"symbol missing", "this cuFFT does not have the function"},
 	StatusImpossibleValue:   {"impossible value", "cuFFT returned what cannot be true"},
+	library.NoKernels:       library.WithoutKernels("cuffttest"),
 }}
 
 // Name returns the name of the status in the header. It needs no library.

@@ -49,6 +49,7 @@ var statuses = library.Results[Status]{Prefix: "CURAND_STATUS_", Known: map[Stat
 	StatusInternalError:           {"CURAND_STATUS_INTERNAL_ERROR", "an error within cuRAND"},
 	StatusSymbolMissing:           {"symbol missing", "this cuRAND does not have the function"},
 	StatusImpossibleValue:         {"impossible value", "cuRAND returned what cannot be true"},
+	library.NoKernels:             library.WithoutKernels("curandtest"),
 }}
 
 // Name returns the name of the status in the header. It needs no library.

@@ -33,6 +33,8 @@
 // run, because nothing is allocated in a capture. Some routines of cuSOLVER wait for the device in a call. They cannot be
 // recorded: on a stream that is captured they fail with driver.ErrCaptureFailed.
 //
+// An operand that is written must not overlap another one, which is an error. Rows of one stride may lie between each other.
+//
 // # Errors
 //
 // Wrong shapes and the like are errors of the call: [*driver.Error] values, whose kinds are those of package cublas. What is

@@ -374,7 +374,7 @@ func TestWrongShapes(t *testing.T) {
 		"fill 9: want Lower":                                failed(cusolver.Eigen(b.h, 9, true, m(2, 2), ref)),
 		"cusolverDnXpotrf with no handle":                   failed(cusolver.Cholesky(nil, cublas.Lower, m(2, 2))),
 		"cusolverDnXgetrf with no handle":                   failed(cusolver.LU(new(cusolver.Handle), m(2, 2), pivots)),
-		"no handle: see cusolver.New":                       failed(cusolver.QR(nil, m(2, 2), ref)),
+		"no handle: see cusolver.New":                       failed(cusolver.QR(nil, m(2, 2), ref.Slice(4, 6))),
 		"b is 3 x 1: want n x n and n x k":                  failed(cusolver.CholeskySolve(b.h, cublas.Lower, m(2, 2), m(3, 1))),
 		"b has no memory":                                   failed(cusolver.CholeskySolve(b.h, cublas.Lower, m(2, 2), none)),
 		"pivots has 2 elements: want 3":                     failed(cusolver.LU(b.h, m(3, 4), pivots)),
@@ -405,6 +405,45 @@ func TestWrongShapes(t *testing.T) {
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument, want)
 		assert.ErrorContains(t, err, want)
 	}
+}
+
+// A result that overlaps an operand is an error that names both, and one that only lies between its rows is none.
+func TestOverlap(t *testing.T) {
+	conform(t, func(t *testing.T, b bench) {
+		ref, err := runtime.Alloc[float32](b.s, 400)
+		require.NoError(t, err)
+		defer ref.Close()
+		require.NoError(t, runtime.Zero(b.s, ref))
+		numbers, err := runtime.Cast[int64](ref)
+		require.NoError(t, err)
+		all := cublas.Dense(ref, 20, 20)
+		at := func(i, k int) cublas.Matrix[float32] { return all.Slice(i, i+4, k, k+4) }
+		pivots := numbers.Slice(190, 194) // of the last row
+		vector := ref.Slice(380, 390)
+		for name, c := range map[string]struct {
+			err  error
+			want []string
+		}{
+			"cholesky":      {failed(cusolver.CholeskySolve(b.h, cublas.Lower, at(0, 0), at(3, 3))), []string{"writes b", "overlaps a"}},
+			"lu":            {failed(cusolver.LU(b.h, at(16, 0), pivots)), []string{"writes a", "overlaps pivots"}},
+			"lu, b":         {failed(cusolver.LUSolve(b.h, at(0, 0), pivots, at(16, 0))), []string{"writes b", "overlaps pivots"}},
+			"qr":            {failed(cusolver.QR(b.h, at(16, 0), vector)), []string{"writes a", "overlaps tau"}},
+			"q":             {failed(cusolver.ApplyQ(b.h, cublas.Left, cublas.Transpose, at(0, 0), vector, at(0, 3))), []string{"writes c", "overlaps a"}},
+			"least squares": {failed(cusolver.LeastSquares(b.h, b.blas, at(0, 0), at(0, 3))), []string{"writes b", "overlaps a"}},
+			"eigen":         {failed(cusolver.Eigen(b.h, cublas.Lower, true, at(16, 0), vector)), []string{"writes a", "overlaps values"}},
+			"svd":           {failed(cusolver.SVD(b.h, at(0, 0), at(4, 4), vector, at(5, 5))), []string{"writes u", "overlaps vt"}},
+			"beside":        {failed(cusolver.ApplyQ(b.h, cublas.Left, cublas.Transpose, at(0, 0), vector, at(0, 4))), nil},
+		} {
+			if len(c.want) == 0 {
+				assert.NoError(t, c.err, name)
+				continue
+			}
+			assert.ErrorIs(t, c.err, driver.ErrInvalidArgument, name)
+			for _, want := range c.want {
+				assert.ErrorContains(t, c.err, want, name)
+			}
+		}
+	})
 }
 
 func failed(r *cusolver.Result, err error) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/libs/cusolver/internal/transpose"
+	"github.com/purecuda/purecuda/libs/internal/overlap"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -57,6 +58,12 @@ func typeOf[T cublas.Real]() cublas.DataType {
 		return cublas.TypeFloat64
 	}
 	return cublas.TypeFloat32
+}
+
+// box is the memory of a matrix.
+func box[T cublas.Real](name string, m cublas.Matrix[T]) overlap.Box {
+	rows, cols := stored(m)
+	return overlap.Batch(name, m.Ref, m.Offset, rows, cols, m.Stride, 1, 0)
 }
 
 // bind is the use of a matrix as an operand: its memory, by columns.

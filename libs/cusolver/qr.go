@@ -2,6 +2,7 @@ package cusolver
 
 import (
 	"github.com/purecuda/purecuda/libs/cublas"
+	"github.com/purecuda/purecuda/libs/internal/overlap"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -10,6 +11,9 @@ import (
 func QR[T cublas.Real](h *Handle, a cublas.Matrix[T], tau *runtime.Ref[T]) (*Result, error) {
 	if err := first(a.Check("a"), room("tau", tau, min(a.Rows, a.Cols))); err != nil || a.Rows == 0 || a.Cols == 0 {
 		return new(Result).unless(err)
+	}
+	if err := overlap.Of(box("a", a), overlap.First("tau", tau, min(a.Rows, a.Cols))); err != nil {
+		return nil, err
 	}
 	x, err := columns(h, a, true)
 	if err != nil {
@@ -40,6 +44,9 @@ func ApplyQ[T cublas.Real](h *Handle, side cublas.Side, trans cublas.Operation, 
 	if k == 0 || c.Rows == 0 || c.Cols == 0 {
 		return new(Result), nil
 	}
+	if err := overlap.Of(box("c", c), box("a", a), overlap.First("tau", tau, k)); err != nil {
+		return nil, err
+	}
 	q, err := columns(h, a.Slice(0, a.Rows, 0, k), true)
 	if err != nil {
 		return nil, err
@@ -69,6 +76,9 @@ func LeastSquares[T cublas.Real](h *Handle, blas *cublas.Handle, a, b cublas.Mat
 		return nil, wrong("LeastSquares with no handle of cuBLAS: see cublas.New")
 	case a.Cols == 0 || b.Cols == 0:
 		return new(Result), nil
+	}
+	if err := overlap.Of(box("b", b), box("a", a)); err != nil {
+		return nil, err
 	}
 	x, err := columns(h, a, true)
 	if err != nil {

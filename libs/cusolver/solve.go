@@ -2,6 +2,7 @@ package cusolver
 
 import (
 	"github.com/purecuda/purecuda/libs/cublas"
+	"github.com/purecuda/purecuda/libs/internal/overlap"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -40,7 +41,7 @@ var turnedFrom = 1024 // only tests change it
 // back, if it is no transposed view and not one column without gaps.
 func CholeskySolve[T cublas.Real](h *Handle, fill cublas.Fill, a, b cublas.Matrix[T]) (*Result, error) {
 	c := &Call{Routine: Potrs, Fill: memoryFill(fill, a)}
-	return solve(h, c, a, b, first(triangle(fill)), bind(a, runtime.In[T], &c.A))
+	return solve(h, c, a, b, first(triangle(fill)), overlap.Box{}, bind(a, runtime.In[T], &c.A))
 }
 
 // LU factors a: the rows of a transposed view, or else the columns of a, are exchanged.
@@ -52,6 +53,9 @@ func CholeskySolve[T cublas.Real](h *Handle, fill cublas.Fill, a, b cublas.Matri
 func LU[T cublas.Real](h *Handle, a cublas.Matrix[T], pivots *runtime.Ref[int64]) (*Result, error) {
 	if err := first(a.Check("a"), room("pivots", pivots, min(a.Rows, a.Cols))); err != nil || a.Rows == 0 || a.Cols == 0 {
 		return new(Result).unless(err)
+	}
+	if err := overlap.Of(box("a", a), overlap.First("pivots", pivots, min(a.Rows, a.Cols))); err != nil {
+		return nil, err
 	}
 	n, m := stored(a)
 	c := &Call{Routine: Getrf, Type: typeOf[T](), M: int64(m), N: int64(n)}
@@ -65,11 +69,11 @@ func LUSolve[T cublas.Real](h *Handle, a cublas.Matrix[T], pivots *runtime.Ref[i
 	if a.Transposed() {
 		c.Trans = cublas.NoTranspose
 	}
-	return solve(h, c, a, b, room("pivots", pivots, a.Rows), bind(a, runtime.In[T], &c.A), vector(pivots, runtime.In[int64], c))
+	return solve(h, c, a, b, room("pivots", pivots, a.Rows), overlap.First("pivots", pivots, a.Rows), bind(a, runtime.In[T], &c.A), vector(pivots, runtime.In[int64], c))
 }
 
-// solve runs a call with a factor of a and with b, which x replaces.
-func solve[T cublas.Real](h *Handle, c *Call, a, b cublas.Matrix[T], err error, uses ...use) (*Result, error) {
+// solve runs a call with a factor of a, what is read beside it, and b, which x replaces.
+func solve[T cublas.Real](h *Handle, c *Call, a, b cublas.Matrix[T], err error, beside overlap.Box, uses ...use) (*Result, error) {
 	if err := first(err, square("a", a), b.Check("b")); err != nil {
 		return nil, err
 	}
@@ -78,6 +82,9 @@ func solve[T cublas.Real](h *Handle, c *Call, a, b cublas.Matrix[T], err error, 
 	}
 	if b.Rows == 0 || b.Cols == 0 {
 		return new(Result), nil
+	}
+	if err := overlap.Of(box("b", b), box("a", a), beside); err != nil {
+		return nil, err
 	}
 	x, err := columns(h, b, true)
 	if err != nil {

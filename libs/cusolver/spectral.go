@@ -2,6 +2,7 @@ package cusolver
 
 import (
 	"github.com/purecuda/purecuda/libs/cublas"
+	"github.com/purecuda/purecuda/libs/internal/overlap"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -11,6 +12,9 @@ import (
 func Eigen[T cublas.Real](h *Handle, fill cublas.Fill, vectors bool, a cublas.Matrix[T], values *runtime.Ref[T]) (*Result, error) {
 	if err := first(triangle(fill), square("a", a), room("values", values, a.Rows)); err != nil || a.Rows == 0 {
 		return new(Result).unless(err)
+	}
+	if err := overlap.Of(box("a", a), overlap.First("values", values, a.Rows)); err != nil {
+		return nil, err
 	}
 	c := &Call{Routine: Syevd, Type: typeOf[T](), Vectors: vectors, Fill: memoryFill(fill, a), N: int64(a.Rows)}
 	return h.run(c, bind(a, runtime.InOut[T], &c.A), vector(values, runtime.InOut[T], c))
@@ -27,6 +31,12 @@ func SVD[T cublas.Real](h *Handle, a, u cublas.Matrix[T], s *runtime.Ref[T], vt 
 	jobVT, errVT := job("vt", vt, a.Cols, k, true)
 	if err := first(a.Check("a"), room("s", s, k), errU, errVT); err != nil || k == 0 {
 		return new(Result).unless(err)
+	}
+	all := []overlap.Box{box("a", a), overlap.First("s", s, k), box("u", u), box("vt", vt)}
+	for i := range all {
+		if err := overlap.Of(all[i], all[i+1:]...); err != nil {
+			return nil, err
+		}
 	}
 	if a.Rows < a.Cols || a.Rows == a.Cols && !a.Transposed() { // cuSOLVER takes no wide matrix, and the memory by rows is a^T
 		a, u, vt, jobU, jobVT = a.T(), vt.T(), u.T(), jobVT, jobU

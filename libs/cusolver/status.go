@@ -47,6 +47,7 @@ var statuses = library.Results[Status]{Prefix: "CUSOLVER_STATUS_", Known: map[St
 	StatusInvalidWorkspace:       {"CUSOLVER_STATUS_INVALID_WORKSPACE", "the workspace is too small"},
 	StatusSymbolMissing:          {"symbol missing", "this cuSOLVER does not have the function"},
 	StatusImpossibleValue:        {"impossible value", "cuSOLVER returned what cannot be true"},
+	library.NoKernels:            library.WithoutKernels("cusolvertest"),
 }}
 
 // Name returns the name of the status in the header. It needs no library.

@@ -36,6 +36,7 @@ var statuses = library.Results[Status]{Prefix: "nccl", Known: map[Status][2]stri
 	StatusInProgress:      {"ncclInProgress", "the call goes on"},
 	StatusTimeout:         {"ncclTimeout", "it took too long"},
 	StatusImpossibleValue: {"impossible value", "NCCL returned what cannot be true"},
+	library.NoKernels:     library.WithoutKernels("nccltest"),
 }}
 
 // Name returns the name of the status in the header. It needs no library.

@@ -16,6 +16,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/libs/cublas"
+	"github.com/purecuda/purecuda/libs/internal/simulated"
 )
 
 // Library is a simulated cuBLAS. It implements [cublas.API] and is safe for concurrent use.
@@ -40,7 +41,7 @@ type handle struct {
 	stream  driver.Stream
 }
 
-// New makes a cuBLAS on a simulated driver, which was made with [Kernels].
+// New makes a cuBLAS on a simulated driver, which was made with [Kernels]. Without them its first call fails, and says so.
 func New(gpu driver.API) *Library {
 	return &Library{gpu: gpu, handles: map[cublas.RawHandle]*handle{}, version: [3]int{13, 0, 0}, faults: map[string]cublas.Status{}}
 }
@@ -89,9 +90,9 @@ func (l *Library) Create() (cublas.RawHandle, cublas.Status) {
 	if s := l.fault("Create"); s != cublas.StatusSuccess {
 		return 0, s
 	}
-	module, _, r := l.gpu.ModuleLoadData([]byte(image()), driver.JIT{})
-	if r != driver.Success {
-		return 0, cublas.StatusNotInitialized
+	module, s := simulated.Load(l.gpu, image(), cublas.StatusNotInitialized)
+	if s != cublas.StatusSuccess {
+		return 0, s
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +106,7 @@ func image() string {
 	var text strings.Builder
 	text.WriteString(".version 6.4\n.target sm_75\n.address_size 64\n")
 	for name, k := range kernels {
-		fmt.Fprintf(&text, ".visible .entry %s(.param .align 8 .b8 call[%d]) { ret; }\n", name, k.bytes)
+		fmt.Fprintf(&text, ".visible .entry %s(.param .align 8 .b8 call[%d]) %s\n", name, k.bytes, simulated.Body)
 	}
 	return text.String()
 }

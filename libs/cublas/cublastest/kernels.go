@@ -13,6 +13,7 @@ import (
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/libs/cublas"
+	"github.com/purecuda/purecuda/libs/internal/overlap"
 )
 
 // kernel is a Go function with the size of its one parameter.
@@ -40,15 +41,15 @@ var cpu gonum.Implementation
 
 // array is device memory as float64. A matrix by columns is one by rows of the transposed.
 type array struct {
-	values     []float64
-	store      func()
-	begin, end driver.DevicePtr
+	values []float64
+	store  func()
+	memory overlap.Box
 }
 
 // apart is an error if the result a lies in what is read.
 func (a array) apart(read ...array) error {
 	for _, b := range read {
-		if a.begin < b.end && b.begin < a.end {
+		if err := overlap.Of(a.memory, b.memory); err != nil {
 			return errors.New("the result overlaps an operand: what cuBLAS computes then is undefined")
 		}
 	}
@@ -62,7 +63,7 @@ var sizes = map[cublas.DataType]int64{cublas.TypeFloat32: 4, cublas.TypeFloat64:
 // read reads n elements of a type.
 func read(k *drivertest.Launch, t cublas.DataType, at driver.DevicePtr, n int64) (array, error) {
 	a, err := convert(k, t, at, n)
-	a.begin, a.end = at, at+driver.DevicePtr(n*sizes[t])
+	a.memory = overlap.Box{At: at, Bytes: n * sizes[t]}
 	return a, err
 }
 
@@ -118,7 +119,10 @@ func matrix(k *drivertest.Launch, o cublas.Operand, op cublas.Operation, rows, c
 		// Nothing is read. gonum wants the gaps between the rows all the same.
 		return array{values: make([]float64, max(cols-1, 0)*o.LD+rows)}.storedIn(func([]float64) {}), nil
 	}
-	return read(k, o.Type, o.At, int64(cols-1)*int64(o.LD)+int64(rows))
+	a, err := read(k, o.Type, o.At, int64(cols-1)*int64(o.LD)+int64(rows))
+	a.memory.Bytes = int64(rows) * sizes[o.Type]
+	a.memory.Levels[0] = overlap.Level{N: int64(cols), Step: int64(o.LD) * sizes[o.Type]}
+	return a, err
 }
 
 func vector(k *drivertest.Launch, v cublas.VectorOperand, n int32) (array, error) {

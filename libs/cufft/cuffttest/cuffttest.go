@@ -16,6 +16,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/libs/cufft"
+	"github.com/purecuda/purecuda/libs/internal/simulated"
 )
 
 // Library is a simulated cuFFT. It implements [cufft.API] and is safe for concurrent use.
@@ -40,7 +41,7 @@ type plan struct {
 	workArea    driver.DevicePtr
 }
 
-// New makes a cuFFT on a simulated driver, which was made with [Kernels].
+// New makes a cuFFT on a simulated driver, which was made with [Kernels]. Without them its first call fails, and says so.
 func New(gpu driver.API) *Library {
 	return &Library{gpu: gpu, plans: map[cufft.RawPlan]*plan{}, version: [3]int{12, 0, 0}, faults: map[string]cufft.Status{}}
 }
@@ -92,9 +93,9 @@ func (l *Library) Plan(d *cufft.Description) (cufft.RawPlan, uint64, cufft.Statu
 	if s := valid(d); s != cufft.StatusSuccess {
 		return 0, 0, s
 	}
-	module, _, r := l.gpu.ModuleLoadData([]byte(image()), driver.JIT{})
-	if r != driver.Success {
-		return 0, 0, cufft.StatusSetupFailed
+	module, s := simulated.Load(l.gpu, image(), cufft.StatusSetupFailed)
+	if s != cufft.StatusSuccess {
+		return 0, 0, s
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +128,7 @@ func image() string {
 	var text strings.Builder
 	text.WriteString(".version 6.4\n.target sm_75\n.address_size 64\n")
 	for t := range kernels {
-		fmt.Fprintf(&text, ".visible .entry %v(.param .align 8 .b8 call[%d]) { ret; }\n", t, unsafe.Sizeof(launched{}))
+		fmt.Fprintf(&text, ".visible .entry %v(.param .align 8 .b8 call[%d]) %s\n", t, unsafe.Sizeof(launched{}), simulated.Body)
 	}
 	return text.String()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/libs/curand"
 	"github.com/purecuda/purecuda/libs/curand/internal/philox"
+	"github.com/purecuda/purecuda/libs/internal/simulated"
 )
 
 // Library is a simulated cuRAND. It has the kind Philox alone, implements [curand.API], and is safe for concurrent use.
@@ -39,7 +40,7 @@ type generator struct {
 	stale        bool // the state is not that of seed and offset yet
 }
 
-// New makes a cuRAND on a simulated driver, which was made with [Kernels].
+// New makes a cuRAND on a simulated driver, which was made with [Kernels]. Without them its first call fails, and says so.
 func New(gpu driver.API) *Library {
 	return &Library{gpu: gpu, generators: map[curand.RawGenerator]*generator{}, version: [3]int{10, 4, 0}, faults: map[string]curand.Status{}}
 }
@@ -103,9 +104,9 @@ func (l *Library) Create(k curand.Kind) (curand.RawGenerator, curand.Status) {
 	if s := l.fault("Create"); s != curand.StatusSuccess {
 		return 0, s
 	}
-	module, _, r := l.gpu.ModuleLoadData([]byte(image()), driver.JIT{})
-	if r != driver.Success {
-		return 0, curand.StatusInitializationFailed
+	module, s := simulated.Load(l.gpu, image(), curand.StatusInitializationFailed)
+	if s != curand.StatusSuccess {
+		return 0, s
 	}
 	state, r := l.gpu.MemAlloc(uint64(unsafe.Sizeof(philox.State{})))
 	if r != driver.Success {

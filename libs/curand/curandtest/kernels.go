@@ -10,6 +10,7 @@ import (
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/libs/curand"
 	"github.com/purecuda/purecuda/libs/curand/internal/philox"
+	"github.com/purecuda/purecuda/libs/internal/simulated"
 )
 
 // launched is a call as its kernel gets it.
@@ -27,7 +28,7 @@ func image() string {
 	var text strings.Builder
 	text.WriteString(".version 6.4\n.target sm_75\n.address_size 64\n")
 	for name := range Kernels() {
-		fmt.Fprintf(&text, ".visible .entry %s(.param .align 8 .b8 call[%d]) { ret; }\n", name, unsafe.Sizeof(launched{}))
+		fmt.Fprintf(&text, ".visible .entry %s(.param .align 8 .b8 call[%d]) %s\n", name, unsafe.Sizeof(launched{}), simulated.Body)
 	}
 	return text.String()
 }

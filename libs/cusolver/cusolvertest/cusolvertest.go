@@ -16,6 +16,7 @@ import (
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/libs/cusolver"
+	"github.com/purecuda/purecuda/libs/internal/simulated"
 )
 
 // Library is a simulated cuSOLVER. It implements [cusolver.API] and is safe for concurrent use.
@@ -39,7 +40,7 @@ type handle struct {
 	stream  driver.Stream
 }
 
-// New makes a cuSOLVER on a simulated driver, which was made with [Kernels].
+// New makes a cuSOLVER on a simulated driver, which was made with [Kernels]. Without them its first call fails, and says so.
 func New(gpu driver.API) *Library {
 	return &Library{gpu: gpu, handles: map[cusolver.RawHandle]*handle{}, version: [3]int{12, 0, 0}, faults: map[string]cusolver.Status{}}
 }
@@ -89,9 +90,9 @@ func (l *Library) Create() (cusolver.RawHandle, cusolver.Status) {
 	if s := l.fault("Create"); s != cusolver.StatusSuccess {
 		return cusolver.RawHandle{}, s
 	}
-	module, _, r := l.gpu.ModuleLoadData([]byte(image()), driver.JIT{})
-	if r != driver.Success {
-		return cusolver.RawHandle{}, cusolver.StatusNotInitialized
+	module, s := simulated.Load(l.gpu, image(), cusolver.StatusNotInitialized)
+	if s != cusolver.StatusSuccess {
+		return cusolver.RawHandle{}, s
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +107,7 @@ func image() string {
 	var text strings.Builder
 	text.WriteString(".version 6.4\n.target sm_75\n.address_size 64\n")
 	for r := range routines {
-		fmt.Fprintf(&text, ".visible .entry %v(.param .align 8 .b8 call[%d]) { ret; }\n", cusolver.Routine(r), unsafe.Sizeof(launched{}))
+		fmt.Fprintf(&text, ".visible .entry %v(.param .align 8 .b8 call[%d]) %s\n", cusolver.Routine(r), unsafe.Sizeof(launched{}), simulated.Body)
 	}
 	return text.String()
 }

@@ -6,12 +6,13 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/libs/internal/simulated"
 	"github.com/purecuda/purecuda/libs/nccl"
 )
 
 const (
 	kernelName = "purecuda_simulated_nccl"
-	image      = ".version 6.4\n.target sm_75\n.address_size 64\n.visible .entry " + kernelName + "(.param .u64 plan) { ret; }\n"
+	image      = ".version 6.4\n.target sm_75\n.address_size 64\n.visible .entry " + kernelName + "(.param .u64 plan) " + simulated.Body + "\n"
 )
 
 // plan is what a kernel does: the operations of a group of one rank.

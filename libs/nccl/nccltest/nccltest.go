@@ -23,6 +23,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/libs/internal/simulated"
 	"github.com/purecuda/purecuda/libs/nccl"
 )
 
@@ -61,7 +62,7 @@ type comm struct {
 	stream   driver.Stream
 }
 
-// New makes an NCCL on a simulated driver, which was made with [Kernels].
+// New makes an NCCL on a simulated driver, which was made with [Kernels]. Without them its first call fails, and says so.
 func New(gpu driver.API) *Library {
 	return &Library{gpu: gpu, version: [3]int{2, 28, 3}, faults: map[string]nccl.Status{}, cliques: map[nccl.ID]*clique{}, comms: map[nccl.RawComm]*comm{}}
 }
@@ -161,9 +162,9 @@ func (l *Library) InitRank(out *nccl.RawComm, size int, id *nccl.ID, rank int, b
 	if r != driver.Success || context == 0 {
 		return nccl.StatusUnhandledCuda
 	}
-	module, _, r := l.gpu.ModuleLoadData([]byte(image), driver.JIT{})
-	if r != driver.Success {
-		return nccl.StatusUnhandledCuda
+	module, s := simulated.Load(l.gpu, image, nccl.StatusUnhandledCuda)
+	if s != nccl.StatusSuccess {
+		return s
 	}
 	kernel, r := l.gpu.ModuleGetFunction(module, kernelName)
 	if r != driver.Success {
