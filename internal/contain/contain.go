@@ -30,17 +30,42 @@ func (e *PanicError) Unwrap() error {
 var errExited = errors.New("the function ended its goroutine (runtime.Goexit)")
 
 // Call calls f and then done with its error, also if f panics or ends the goroutine. If f ends the
-// goroutine, Call does not return.
+// goroutine, Call does not return. Done may call what it likes of the error: see [Sound].
 func Call(f func() error, done func(error)) {
 	err := errExited
 	defer func() {
 		if v := recover(); v != nil {
+			if failed, ok := v.(error); ok {
+				v = Sound(failed)
+			}
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 		done(err)
 	}()
-	err = f()
+	err = Sound(f())
 }
+
+// Sound returns an error of others as it is, unless its methods panic, as those of a nil pointer often do. Then it
+// returns an error that says so: errors.Is would take the program down.
+func Sound(err error) (safe error) {
+	if err == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			safe = fmt.Errorf("an error of type %T, whose methods panic: %v", err, v)
+		}
+	}()
+	_ = err.Error()
+	if errors.Is(err, errExited) { // calls Is and Unwrap of all that it wraps
+		return err
+	}
+	_, _ = errors.AsType[*none](err) // and As
+	return err
+}
+
+// none is an error that nobody has.
+type none struct{ error }
 
 // Do returns the error of f, or of its panic. If f ends the goroutine, Do does not return.
 func Do(f func() error) (err error) {
