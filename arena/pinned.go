@@ -273,10 +273,11 @@ func (p *Pinned) remove(block *pinnedBlock) {
 	p.claimed -= block.bytes
 }
 
-// destroy frees blocks that are on no account any more. What the driver does not free is lost.
-func (p *Pinned) destroy(blocks []*pinnedBlock) {
+// destroy frees blocks that are on no account any more, and returns how many bytes. What the driver refuses to
+// free is lost. Where it could not be asked, the blocks are cached again, unless p is closed.
+func (p *Pinned) destroy(blocks []*pinnedBlock) (freed uint64) {
 	if len(blocks) == 0 {
-		return
+		return 0
 	}
 	for _, block := range blocks {
 		p.checkPoison(block)
@@ -284,28 +285,44 @@ func (p *Pinned) destroy(blocks []*pinnedBlock) {
 	p.mu.Lock()
 	lost := p.lost
 	p.mu.Unlock()
-	left := blocks
+	left, asked := blocks, false
 	if !lost {
 		p.binding.Cleanup(outsideCaptures(p.binding, func() error {
 			var errs []error
-			var refused []*pinnedBlock
+			asked, left = true, nil
 			for _, block := range blocks {
-				r := p.binding.MemFreeHost(block.ptr)
-				if r != driver.Success {
+				if r := p.binding.MemFreeHost(block.ptr); r != driver.Success {
 					errs = append(errs, p.binding.Fault("cuMemFreeHost", r))
-					refused = append(refused, block)
+					left = append(left, block)
+				} else {
+					freed += block.bytes
 				}
 			}
-			left = refused
 			return errors.Join(errs...)
 		}))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !asked && !p.closed && !p.lost {
+		p.recache(blocks)
+		return 0
+	}
 	p.stats.Freed += uint64(len(blocks) - len(left))
 	for _, block := range left {
 		p.stats.LostBytes += block.bytes
 	}
+	return freed
+}
+
+// recache caches blocks again that were taken out. p.mu is held.
+func (p *Pinned) recache(blocks []*pinnedBlock) {
+	for _, block := range blocks {
+		p.blocks[block] = struct{}{}
+		p.claimed += block.bytes
+		p.stats.CachedBytes += block.bytes
+		p.free[block.class] = append(p.free[block.class], block)
+	}
+	p.startTimer()
 }
 
 // Trim frees cached blocks until at most keep bytes are cached, the
@@ -319,11 +336,7 @@ func (p *Pinned) Trim(keep uint64) (freed uint64) {
 		victims = p.evict(cached - keep)
 	}
 	p.mu.Unlock()
-	p.destroy(victims)
-	for _, block := range victims {
-		freed += block.bytes
-	}
-	return freed
+	return p.destroy(victims)
 }
 
 // Stats returns the figures of this moment.

@@ -182,6 +182,23 @@ func TestPinnedEveryFailureOfTheDriver(t *testing.T) {
 	})
 }
 
+// Where the driver cannot be asked to free a block, the block is not lost: it is leased again, or freed later.
+func TestPinnedKeepsWhatItCouldNotTryToFree(t *testing.T) {
+	for _, debug := range []bool{false, true} {
+		b := newFaultyBed(t, drivertest.Config{})
+		p := newPinned(t, b, arena.PinnedConfig{Debug: debug})
+		require.NoError(t, lease(t, p, 1).Return())
+		b.gpu.Fail("cuCtxPushCurrent", 1, driver.ErrorUnknown)
+		assert.Zero(t, p.Trim(0))
+		require.Len(t, b.reported(), 1)
+		assert.Equal(t, arena.PinnedStats{CachedBytes: 4096, PeakBytes: 4096, Limit: arena.DefaultPinnedLimit, Misses: 1, Returns: 1}, p.Stats())
+		require.NoError(t, lease(t, p, 1).Return())
+		assert.Equal(t, uint64(1), p.Stats().Hits)
+		assert.Equal(t, uint64(4096), p.Trim(0))
+		assert.Equal(t, 1, b.gpu.Calls("cuMemFreeHost"))
+	}
+}
+
 func TestPinnedClose(t *testing.T) {
 	b := newCopyBed(t, drivertest.Config{})
 	p := arena.NewPinned(b.Binding, arena.PinnedConfig{})
