@@ -18,7 +18,7 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/internal/race"
+	"github.com/purecuda/purecuda/internal/allocs"
 )
 
 var background = context.Background()
@@ -303,7 +303,7 @@ func TestCopiesDoNotAllocate(t *testing.T) {
 	for _, n := range []int{1 << 10, 100 << 10, 1 << 20, 32 << 20} {
 		data := make([]byte, n)
 		most := 0.0
-		if n > 256<<10 || race.Enabled { // with -race a sync.Pool drops some of what it gets
+		if n > 256<<10 {
 			most = 8
 		}
 		for name, f := range map[string]func() error{
@@ -319,9 +319,8 @@ func TestCopiesDoNotAllocate(t *testing.T) {
 			for range 20 { // until all buffers are made
 				run()
 			}
-			allocs := testing.AllocsPerRun(20, run)
+			allocs.AtMost(t, most, 20, run, name, " of ", n, " bytes")
 			assert.Zero(t, failed)
-			assert.LessOrEqual(t, allocs, most, "%s of %d bytes", name, n)
 		}
 	}
 }

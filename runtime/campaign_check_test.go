@@ -45,7 +45,7 @@ func (c *campaign) check(name string, err error, struck []drivertest.Injection) 
 		switch {
 		case i.Vanished:
 		case i.Late: // shows at this call or at a later one
-		case asked(i) && !i.Result.Sticky(): // the wait goes on, or was over
+		case asked(i): // the wait goes on, or was over; a loss shows at this call or at a later one
 		case slices.Contains(silent[name], i.Op) && !i.Result.Sticky():
 		case i.Op == "cuThreadExchangeStreamCaptureMode" && !i.Result.Sticky(): // of no use without captures
 		case asksForDevice(i) && len(struck) > 1: // whether the device is gone

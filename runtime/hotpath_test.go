@@ -13,7 +13,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
-	"github.com/purecuda/purecuda/internal/race"
+	"github.com/purecuda/purecuda/internal/allocs"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -195,19 +195,15 @@ func (nothing) StreamSynchronize(driver.Stream) driver.Result      { return driv
 func (nothing) LaunchHostFunc(driver.Stream, func()) driver.Result { return driver.Success }
 
 func TestHotPathDoesNotAllocate(t *testing.T) {
-	if race.Enabled {
-		t.Skip("the race detector allocates")
-	}
 	allocations := func(t *testing.T, rt *runtime.Runtime, perRun float64) {
 		c := contextOf(t, rt)
 		for _, call := range slices.Concat(hotCalls(t, c), moreLaunches(t, c), refCalls(t, c)) {
 			failed := 0
-			n := testing.AllocsPerRun(200, func() {
+			allocs.AtMost(t, perRun, 200, func() {
 				if call.call() != nil {
 					failed++
 				}
-			})
-			assert.LessOrEqual(t, n, perRun, call.name)
+			}, call.name)
 			assert.Zero(t, failed, call.name)
 		}
 		synchronize(t, newStream(t, c))

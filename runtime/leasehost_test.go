@@ -14,6 +14,7 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/allocs"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -289,12 +290,12 @@ func TestLeaseHostAllocatesOnce(t *testing.T) {
 	rt, _ := open(t, drivertest.Config{})
 	c := contextOf(t, rt)
 	require.NoError(t, leaseHost[uint64](t, c, 512).Close())
-	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+	allocs.AtMost(t, 1, 100, func() {
 		h, err := runtime.LeaseHost[uint64](c, 512)
 		if err != nil || h.Close() != nil {
 			t.Error("a lease failed")
 		}
-	}), 1.0)
+	})
 }
 
 // Leases of several goroutines go through uploads and downloads on streams that others use and
