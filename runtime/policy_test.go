@@ -41,6 +41,17 @@ func TestParsePolicy(t *testing.T) {
 	}
 }
 
+// A word that PURECUDA_LOADER does not have is a fault, as with the policy: it is nobody's wish to work on the CPU.
+func TestUnknownLoaderIsAFault(t *testing.T) {
+	t.Setenv("PURECUDA_LOADER", "bogus")
+	_, err := runtime.Open()
+	require.ErrorIs(t, err, driver.ErrDriverLibraryLoadFailed)
+	assert.ErrorContains(t, err, `PURECUDA_LOADER is "bogus": want auto, host or static`)
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyOff))
+	require.NoError(t, err)
+	assert.NoError(t, rt.Close())
+}
+
 func TestPolicyOfTheEnvironment(t *testing.T) {
 	for _, c := range []struct {
 		name, variable string

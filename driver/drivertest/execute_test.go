@@ -332,6 +332,10 @@ func TestRegistersBoundTheBlock(t *testing.T) {
 	bounded := g.kernel(wide(".maxntid 1024", 100))
 	assert.EqualValues(t, 64, attribute(bounded, driver.FunctionAttributeNumRegs))
 	assert.EqualValues(t, 1024, attribute(bounded, driver.FunctionAttributeMaxThreadsPerBlock))
+	for threads := 1; threads <= 1024; threads += 31 {
+		k := g.kernel(wide(fmt.Sprintf(".maxntid %d", threads), 200))
+		require.GreaterOrEqual(t, attribute(k, driver.FunctionAttributeMaxThreadsPerBlock), int32(threads), "a block of the bound can be launched")
+	}
 	limited := g.kernel(wide(".maxnreg 32", 100))
 	assert.EqualValues(t, 32, attribute(limited, driver.FunctionAttributeNumRegs))
 	few := g.kernel(wide("", 3))

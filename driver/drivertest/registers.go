@@ -20,7 +20,7 @@ func registersOf(needed, limit, blockThreads int, bounded bool) int {
 		n = min(n, max(limit, registerUnit))
 	}
 	if bounded {
-		n = min(n, maxRegisters/wholeWarps(blockThreads))
+		n = min(n, maxRegisters/wholeWarps(blockThreads)/registerUnit*registerUnit)
 	}
 	return n
 }

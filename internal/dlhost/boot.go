@@ -155,14 +155,12 @@ func readChoice() choice {
 	}
 	value := variable(text(loaderVariable), uintptr(len(loaderVariable)))
 	switch {
-	case value == 0 || load8(value) == 0 || sameWord(value, text("auto\x00")):
+	case value == 0: // not set
 	case sameWord(value, text("host\x00")):
 		return choiceHost
 	case sameWord(value, text("static\x00")):
 		return choiceStatic
-	default:
-		record.unknown = true
-	}
+	} // auto, and what Check refuses later
 	if isSet(text(driverVariable), uintptr(len(driverVariable))) || isSet(text(nvrtcVariable), uintptr(len(nvrtcVariable))) {
 		return choiceHost
 	}

@@ -35,7 +35,8 @@
 //	static  the loader is never used
 //
 // A program that gains privileges by being started (set-user-ID, file capabilities)
-// ignores it. Any other word counts as auto, and Current says so.
+// starts as with auto. With any other word a program starts as with auto as well, and package dl opens no library: its error
+// names the word.
 //
 // # Limits
 //

@@ -32,10 +32,9 @@ const (
 // record is what the entry point found. It writes before the Go runtime starts, and
 // nobody writes afterwards.
 var record struct {
-	mode    Mode
-	cause   cause
-	errno   uintptr
-	unknown bool // PURECUDA_LOADER holds an unknown word
+	mode  Mode
+	cause cause
+	errno uintptr
 }
 
 func hasLoader() bool { return record.mode != Static }
@@ -44,9 +43,6 @@ func current() Status {
 	s := Status{Mode: record.mode, Reason: record.cause.String()}
 	if record.errno != 0 {
 		s.Reason += ": " + syscall.Errno(record.errno).Error()
-	}
-	if record.unknown {
-		s.Reason = strings.TrimPrefix(s.Reason+"; "+Variable+" is none of auto, host and static, and counts as auto", "; ")
 	}
 	return s
 }

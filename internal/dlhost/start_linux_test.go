@@ -291,14 +291,14 @@ func TestEnvironment(t *testing.T) {
 		{"nothing", nil, "static no sign", false},
 		{"static", []string{"PURECUDA_LOADER=static"}, "static PURECUDA_LOADER=static\n", false},
 		{"empty", []string{"PURECUDA_LOADER="}, "static no sign", false},
-		{"unknown word", []string{"PURECUDA_LOADER=statically"}, "; PURECUDA_LOADER is none of auto, host and static, and counts as auto\n", false},
+		{"unknown word", []string{"PURECUDA_LOADER=statically"}, "static no sign", false},
 		{"another name", []string{"PURECUDA_LOADERX=host", "XPURECUDA_LOADER=host"}, "static no sign", false},
 		{"host", []string{"A=B", "", "PURECUDA_LOADER=host"}, "hosted \n", true},
 		{"a driver is named", []string{"PURECUDA_DRIVER_PATH=/nowhere/libcuda.so"}, "hosted \n", true},
 		{"a compiler is named", []string{"PURECUDA_NVRTC_PATH=/nowhere/libnvrtc.so"}, "hosted \n", true},
 		{"a driver is named, but", []string{"PURECUDA_DRIVER_PATH=/nowhere/libcuda.so", "PURECUDA_LOADER=static"}, "static PURECUDA_LOADER=static\n", false},
 		{"no driver is named", []string{"PURECUDA_DRIVER_PATH="}, "static no sign", false},
-		{"unknown word and a driver", []string{"PURECUDA_DRIVER_PATH=x", "PURECUDA_LOADER=yes"}, "hosted PURECUDA_LOADER is none of", true},
+		{"unknown word and a driver", []string{"PURECUDA_DRIVER_PATH=x", "PURECUDA_LOADER=yes"}, "hosted \n", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.glibc && !glibc {

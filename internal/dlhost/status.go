@@ -1,5 +1,11 @@
 package dlhost
 
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
 // Variable is the environment variable that chooses how a program starts. It is read
 // before the Go runtime starts: setting it later has an effect on child processes only.
 const Variable = "PURECUDA_LOADER"
@@ -34,14 +40,24 @@ func (m Mode) String() string {
 // Status tells how this process was started.
 type Status struct {
 	Mode Mode
-	// Reason says in words why the mode is Static, and is empty for the other modes
-	// unless there is something to be said, such as an unknown word in [Variable].
+	// Reason says in words why the mode is Static, and is empty for the other modes.
 	Reason string
 }
 
 // Current tells how this process was started. It does not change while the process
 // runs.
 func Current() Status { return current() }
+
+// Check returns an error if [Variable] holds a word that it does not have. The entry point, which has nobody to tell, has taken it
+// as auto.
+func Check() error {
+	word := os.Getenv(Variable)
+	switch strings.ToLower(word) {
+	case "", "auto", "host", "static":
+		return nil
+	}
+	return fmt.Errorf("%s is %q: want auto, host or static", Variable, word)
+}
 
 // HasLoader reports whether this process has a dynamic loader that shared libraries can
 // be opened with, as far as this package knows: it is false if and only if the mode is

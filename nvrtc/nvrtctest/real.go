@@ -11,7 +11,7 @@ import (
 )
 
 // RequireVariable names the environment variable that makes a missing NVRTC a failure
-// when it is "1".
+// unless it is empty or "0".
 const RequireVariable = "PURECUDA_REQUIRE_NVRTC"
 
 var openReal = sync.OnceValues(func() (*nvrtc.Library, error) { return nvrtc.Open() })
@@ -22,12 +22,12 @@ var openReal = sync.OnceValues(func() (*nvrtc.Library, error) { return nvrtc.Ope
 func OpenReal(tb testing.TB) *nvrtc.Library {
 	tb.Helper()
 	lib, err := openReal()
-	switch {
+	switch required := os.Getenv(RequireVariable); {
 	case err == nil:
 	case !errors.Is(err, driver.ErrUnsupported):
 		tb.Fatalf("the NVRTC of this machine is broken: %v", err)
-	case os.Getenv(RequireVariable) == "1":
-		tb.Fatalf("%s is 1, and there is no NVRTC: %v", RequireVariable, err)
+	case required != "" && required != "0":
+		tb.Fatalf("%s is %s, and there is no NVRTC: %v", RequireVariable, required, err)
 	default:
 		tb.Skipf("no NVRTC for this test: %v", err)
 	}

@@ -25,7 +25,7 @@ import (
 )
 
 // RequireVariable names the environment variable that makes a missing GPU a failure
-// when it is "1".
+// unless it is empty or "0".
 const RequireVariable = "PURECUDA_REQUIRE_GPU"
 
 // EmptyKernels is PTX for sm_75 and later, ISA 6.4, with two kernels that do nothing:
@@ -88,11 +88,11 @@ func Open(tb testing.TB) *driver.Library {
 // end ends a test that has no driver because of err.
 func end(tb testing.TB, err error) {
 	tb.Helper()
-	switch {
+	switch required := os.Getenv(RequireVariable); {
 	case !errors.Is(err, driver.ErrDriverLibraryUnavailable):
 		tb.Fatalf("the CUDA driver of this machine is broken: %v", err)
-	case os.Getenv(RequireVariable) == "1":
-		tb.Fatalf("%s is 1, and there is no GPU: %v", RequireVariable, err)
+	case required != "" && required != "0":
+		tb.Fatalf("%s is %s, and there is no GPU: %v", RequireVariable, required, err)
 	default:
 		tb.Skipf("no GPU for this test: %v", err)
 	}

@@ -36,6 +36,7 @@ func TestAbsenceSkipsAndFaultFails(t *testing.T) {
 		{"no library", "", driver.Errorf(driver.ErrDriverLibraryUnavailable, "none"), "skipped"},
 		{"no library, not required", "0", driver.Errorf(driver.ErrDriverLibraryUnavailable, "none"), "skipped"},
 		{"no library, required", "1", driver.Errorf(driver.ErrDriverLibraryUnavailable, "none"), "failed"},
+		{"no library, required in another word", "true", driver.Errorf(driver.ErrDriverLibraryUnavailable, "none"), "failed"},
 		{"no device", "", failed("cuInit", driver.ErrorNoDevice), "skipped"},
 		{"no device, required", "1", failed("cuInit", driver.ErrorNoDevice), "failed"},
 		{"does not load", "", driver.Errorf(driver.ErrDriverLibraryLoadFailed, "not a library"), "failed"},

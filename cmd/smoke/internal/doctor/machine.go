@@ -30,6 +30,9 @@ func process() Process {
 	status := dlhost.Current()
 	p := Process{Start: status.Mode.String(), Reason: status.Reason, UID: os.Geteuid(), GID: os.Getegid(), Groups: []int{}}
 	p.Loader, _ = driver.HasLoader()
+	if err := dlhost.Check(); err != nil {
+		p.Reason = err.Error()
+	}
 	if groups, err := os.Getgroups(); err == nil && groups != nil {
 		p.Groups = groups
 	}

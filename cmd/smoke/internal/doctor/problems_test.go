@@ -56,8 +56,8 @@ func TestProblems(t *testing.T) {
 			r.Process.Loader, r.Process.Reason = false, "no glibc"
 		}, "cannot load libraries: no glibc", "docs/deploy.md"},
 		{"loader variable", func(r *Report) {
-			r.Process.Reason = "PURECUDA_LOADER is none of auto, host and static, and counts as auto"
-		}, "counts as auto", "unset it"},
+			r.Process.Reason = `PURECUDA_LOADER is "bogus": want auto, host or static`
+		}, "want auto, host or static", "unset it"},
 		{"platform", func(r *Report) {
 			r.without()
 			r.Driver.Candidates, r.Build.OS = nil, "darwin"
