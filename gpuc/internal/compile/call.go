@@ -35,7 +35,7 @@ func (k *kctx) callInstr(f *frame, s *scope, in *ssa.Call) val {
 		k.fail(in.Pos(), "a kernel calls no interface and no function value: call a function by its name")
 	}
 	if _, ok := c.Value.(*ssa.MakeClosure); ok {
-		k.fail(in.Pos(), "a kernel has no closures: give what %s uses as parameters", fn.Name())
+		k.fail(in.Pos(), "a kernel has no closures: give what %s uses as parameters", called(fn))
 	}
 	o := fn
 	if fn.Origin() != nil {
@@ -132,9 +132,19 @@ func (k *kctx) minMax(op string, t *types.Basic, a, b val) val {
 	return k.pure("selp."+num(t), a.k, sum.r, v.r, nan.r)
 }
 
+// called is how an error names a function.
+func called(fn *ssa.Function) string {
+	name := fn.Name()
+	for fn.Parent() != nil {
+		fn = fn.Parent()
+		name = "a function literal in " + fn.Name()
+	}
+	return name
+}
+
 // enter notes a call, and leave its end.
 func (k *kctx) enter(caller *ssa.Function, pos token.Pos) {
-	k.calls = append(k.calls, Call{k.p.fset.Position(pos), caller.Name()})
+	k.calls = append(k.calls, Call{k.p.fset.Position(pos), called(caller)})
 	k.inLoop = append(k.inLoop, false)
 }
 

@@ -40,7 +40,7 @@ func (k *kctx) emit(op string, dst []string, args ...string) *ins {
 		i.src = append(i.src, regsIn(a)...)
 	}
 	if len(k.out) > 200000 {
-		k.fail(k.fn.Pos(), "%s becomes too large", k.fn.Name())
+		k.fail(k.fn.Pos(), "%s becomes too large", called(k.fn))
 	}
 	k.out = append(k.out, i)
 	return &k.out[len(k.out)-1]

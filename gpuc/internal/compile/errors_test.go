@@ -1,6 +1,7 @@
 package compile_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,12 +57,23 @@ func TestLoad(t *testing.T) {
 // load loads a package that is written on the spot, in a module of its own.
 func load(t *testing.T, source string) (*compile.Program, error) {
 	t.Helper()
+	return loadFiles(t, map[string]string{"k.go": "package k\n\nimport \"github.com/purecuda/purecuda/gpu\"\n\n" + source})
+}
+
+// loadFiles loads a package with others, in a module of its own.
+func loadFiles(t *testing.T, files map[string]string) (*compile.Program, error) {
+	t.Helper()
 	device.NeedsGo(t)
 	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
 	dir := t.TempDir()
-	mod := "module k\n\ngo 1.26.0\n\nrequire github.com/purecuda/purecuda v0.0.0\n\nreplace github.com/purecuda/purecuda => " + root + "\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o666))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "k.go"), []byte("package k\n\nimport \"github.com/purecuda/purecuda/gpu\"\n\n"+source), 0o666))
+	write := func(name, text string) {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(text), 0o666)))
+	}
+	write("go.mod", "module k\n\ngo 1.26.0\n\nrequire github.com/purecuda/purecuda v0.0.0\n\nreplace github.com/purecuda/purecuda => "+root+"\n")
+	for name, text := range files {
+		write(name, text)
+	}
 	return compile.Load(compile.Config{Dir: dir, Pattern: "."})
 }

@@ -78,20 +78,32 @@ func largestOf(v ssa.Value, unsigned bool, depth int) uint64 {
 			return x
 		}
 	case *ssa.Phi:
-		n := uint64(0)
+		n, free := uint64(0), false
 		for _, e := range v.Edges {
-			if b, ok := e.(*ssa.BinOp); ok && b.Op == token.ADD && b.X == v {
-				n = max(n, counted(v, b, depth))
-			} else {
+			b, ok := e.(*ssa.BinOp)
+			if !ok || b.Op != token.ADD || b.X != v {
 				n = max(n, largest(e, depth))
+				continue
 			}
+			most := counted(v, b, depth)
+			if most == unknown && sizes.Sizeof(v.Type()) == 8 && largest(b.Y, depth) <= 1<<10 {
+				free = true
+				continue
+			}
+			n = max(n, most)
+		}
+		if free && n > 1<<62 {
+			return unknown
+		}
+		if free {
+			return math.MaxInt64 // from where all else ends, steps so small take months to an overflow
 		}
 		return n
 	}
 	return unknown
 }
 
-// counted is the most that a counter has after one more step.
+// counted is the most that a counter has after one more step that a condition allows.
 func counted(v *ssa.Phi, next *ssa.BinOp, depth int) uint64 {
 	step := largest(next.Y, depth)
 	for d := next.Block(); d.Idom() != nil; d = d.Idom() {
@@ -107,9 +119,6 @@ func counted(v *ssa.Phi, next *ssa.BinOp, depth int) uint64 {
 				return n
 			}
 		}
-	}
-	if step <= 1<<10 && sizes.Sizeof(v.Type()) == 8 {
-		return math.MaxInt64 // steps so small take months to an overflow
 	}
 	return unknown
 }

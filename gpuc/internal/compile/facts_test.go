@@ -45,6 +45,9 @@ func TestChecks(t *testing.T) {
 		{"a bound is beyond the capacity", fails, "*o = len(x[1:5-n:5])"},
 		{"beyond the capacity of a slice", fails, "y := x[0:2:5+n]; *o = len(y[:6])"},
 		{"the capacity of an array", fails, "var a [8]int; a[2] = n; y := a[1:3:4]; *o = len(y[:5+n])"},
+		{"a counter that begins near the end", fails, "u := uint64(n); for j, m := int(u>>1), 0; m < 4; j++ { m++; if j < len(x) { x[j] = 1 } }"},
+		{"a counter that comes near the end", fails, "u := uint64(n); for j, m := 0, 0; m < 9; j++ { if m++; m == 5 { j = int(u>>1) }; if j < len(x) { x[j] = 1 } }"},
+		{"a counter that a condition lets near the end", fails, "u := uint64(n); for j, m := 0, 0; m < 9; { m++; if m == 4 { if j < int(u>>1)-1000 { j += int(u>>1)-1000 } } else { j += 900 }; if j < len(x) { x[j] = 1 } }"},
 
 		{"an index", holds, "if n < len(x) { x[n+1]++ }"},
 		{"a capacity", holds, "*o = len(x[1:4:n+6])"},

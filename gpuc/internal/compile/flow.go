@@ -355,6 +355,7 @@ func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Funct
 	}
 	k.stack = append(k.stack, fn)
 	begin, shared := len(k.out), len(k.shared)
+	k.ordered(fn)
 	f := newFrame(fn, path)
 	f.ret = k.label()
 	for _, b := range f.rpo {

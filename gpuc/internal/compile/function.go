@@ -240,7 +240,7 @@ func (k *kctx) reportAddress() string {
 
 // function compiles a function that is not inlined.
 func (k *kctx) function(key string, fn *ssa.Function, args, leaves []val) *callee {
-	c := &callee{name: fmt.Sprintf("%s_%s_%d", k.src.Symbol(), plainName(fn.Name()), len(k.funcs.by)), fn: fn}
+	c := &callee{name: fmt.Sprintf("%s$%s$%d", k.src.Symbol(), plainName(fn.Name()), len(k.funcs.by)), fn: fn}
 	k.funcs.by[key] = c
 	k.funcs.active = append(k.funcs.active, c)
 	for p := range fn.Signature.Results().Variables() {
@@ -249,7 +249,7 @@ func (k *kctx) function(key string, fn *ssa.Function, args, leaves []val) *calle
 			if k.outlined.recursive[fn] {
 				why = "calls itself"
 			}
-			k.fail(fn.Pos(), "%s %s, so it returns no %s: return an index, or give it the memory to write to", fn.Name(), why, p.Type())
+			k.fail(fn.Pos(), "%s %s, so it returns no %s: return an index, or give it the memory to write to", called(fn), why, p.Type())
 		}
 		for _, l := range cellsOf(p.Type(), 0, nil) {
 			l.size = max(4, l.size)
@@ -291,9 +291,10 @@ func (k *kctx) function(key string, fn *ssa.Function, args, leaves []val) *calle
 		c.params = append(c.params, "b32")
 		sub.depth = sub.reg(k32).r
 		sub.emit("ld.param.b32", []string{sub.depth}, "["+c.name+"_depth]")
-		sub.trap(fn.Pos(), fmt.Sprintf("%s is called more than %d deep (recursion=%d)", fn.Name(), k.src.depth(), k.src.depth()), "0", "0",
+		sub.trap(fn.Pos(), fmt.Sprintf("%s is called more than %d deep (recursion=%d)", called(fn), k.src.depth(), k.src.depth()), "0", "0",
 			sub.pure("setp.eq.u32", kPred, sub.depth, "0").r)
 	}
+	sub.ordered(fn)
 	f, s := newFrame(fn, c.name), newScope(nil, nil)
 	for i, p := range fn.Params {
 		s.m[p] = rebuild(args[i], &values)

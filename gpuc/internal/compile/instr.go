@@ -166,7 +166,7 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 				k.fail(r.Pos(), "a kernel starts no goroutines: launch more threads")
 			}
 		}
-		k.fail(in.Pos(), "a kernel has no closures: give what %s uses as parameters", in.Fn.Name())
+		k.fail(in.Pos(), "a kernel has no closures: give what %s uses as parameters", called(in.Fn.(*ssa.Function)))
 	case *ssa.TypeAssert, *ssa.ChangeInterface:
 		k.fail(in.Pos(), "a kernel has no interfaces: call a function by its name, or a generic one")
 	default:

@@ -270,6 +270,9 @@ func (k *kctx) atomic(op string, in *ssa.Call, fn *ssa.Function, a []val) val {
 	return v
 }
 
+// maxShared is how much shared memory a kernel can declare. What is above it, a launch has to ask for.
+const maxShared = 48 << 10
+
 // sharedVar is a variable in shared memory. On the CPU the first call of each thread is the first variable, so the
 // calls have to come in one order for all threads.
 func (k *kctx) sharedVar(f *frame, in *ssa.Call, t types.Type) val {
@@ -280,7 +283,7 @@ func (k *kctx) sharedVar(f *frame, in *ssa.Call, t types.Type) val {
 	}
 	key := f.path + "/" + in.Name() + "@" + f.fn.Name()
 	if k.callee != nil {
-		k.fail(in.Pos(), "gpu.Shared is called in %s, which is not inlined: call it in the kernel, and give the pointer", k.callee.fn.Name())
+		k.fail(in.Pos(), "gpu.Shared is called in %s, which is not inlined: call it in the kernel, and give the pointer", called(k.callee.fn))
 	}
 	for _, l := range k.inLoop {
 		if l {
@@ -292,6 +295,10 @@ func (k *kctx) sharedVar(f *frame, in *ssa.Call, t types.Type) val {
 			k.fail(in.Pos(), "some threads come to this gpu.Shared without the one before it: call both before the first condition")
 		}
 	}
+	if k.sharedSize = (k.sharedSize + 15) &^ 15; k.sharedSize+sizes.Sizeof(t) > maxShared {
+		k.fail(in.Pos(), "with this %s, the kernel has %d bytes of gpu.Shared; at most %d: take gpu.DynamicShared, whose size the launch gives", t, k.sharedSize+sizes.Sizeof(t), maxShared)
+	}
+	k.sharedSize += max(1, sizes.Sizeof(t))
 	n := fmt.Sprintf("shared_%s_%d", k.name, len(k.shared))
 	k.cur.m[fmt.Sprint("shared ", len(k.shared))] = val{}
 	k.shared[key] = n

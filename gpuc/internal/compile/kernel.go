@@ -42,6 +42,9 @@ func (p *Program) Compile(o Options, names ...string) (*Module, error) {
 		if len(names) > 0 && !slices.Contains(names, src.Name) {
 			continue
 		}
+		if err := p.symbol(src); err != nil {
+			return nil, err
+		}
 		k, err := p.kernel(src, o, &m.Sites, &decls)
 		if err != nil {
 			return nil, err
@@ -69,6 +72,25 @@ func (s *Source) Symbol() string {
 		return s.Entry
 	}
 	return s.Name
+}
+
+// symbol rejects a name that PTX cannot have, or that another kernel has.
+func (p *Program) symbol(src *Source) error {
+	problem := func(format string, args ...any) error {
+		return &Error{Pos: p.fset.Position(src.Decl.Name.Pos()), Msg: fmt.Sprintf(format, args...)}
+	}
+	if name := src.Symbol(); plainName(name) != name {
+		return problem("names in PTX have the letters of ASCII, and %s has others: say entry=name in the directive", name)
+	}
+	for _, other := range p.Kernels {
+		if other == src {
+			break
+		}
+		if other.Symbol() == src.Symbol() {
+			return problem("two kernels have the name %s in PTX, the other one at %s: say entry=name in the directive", src.Symbol(), p.fset.Position(other.Decl.Name.Pos()))
+		}
+	}
+	return nil
 }
 
 // maxAttempts bounds how often a kernel begins again: each attempt learns something new of one variable.
@@ -135,9 +157,11 @@ type kctx struct {
 	stack    []*ssa.Function // that are compiled now
 	outlined outlined
 	funcs    *functions
-	callee   *callee                // that is compiled; nil where it is the kernel
-	depth    string                 // the register that says how much deeper the function may be called
-	inlined  map[*ssa.Function]bool // large functions
+	callee   *callee // that is compiled; nil where it is the kernel
+	depth    string  // the register that says how much deeper the function may be called
+
+	sharedSize, localSize int64                  // bytes
+	inlined               map[*ssa.Function]bool // large functions
 }
 
 func newKctx(p *Program, o Options, src *Source) *kctx {
@@ -166,6 +190,7 @@ func (k *kctx) run() (ok bool) {
 	if k.fn.Signature.Results().Len() > 0 {
 		k.fail(k.fn.Pos(), "a kernel has no results: write them to a slice")
 	}
+	k.ordered(k.fn)
 	f, s := newFrame(k.fn, k.fn.Name()), newScope(nil, nil)
 	s.m[k.fn.Params[0]] = val{k: kThread}
 	lengths := map[string]val{}

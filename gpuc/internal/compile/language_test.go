@@ -120,7 +120,7 @@ func TestFunctions(t *testing.T) {
 	})
 	code := ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksReport}, "Functions")
 	for name, calls := range map[string]int{"measure": 2, "put": 4, "accumulate": 1} {
-		assert.Equal(t, calls, len(regexp.MustCompile(`call .*Functions_`+name).FindAllString(code, -1)), "%s", name)
+		assert.Equal(t, calls, len(regexp.MustCompile(`call .*Functions\$`+name).FindAllString(code, -1)), "%s", name)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestLargeFunctions(t *testing.T) {
 		d.Same(t, "Large", gpu.Linear(40, 16), func(t *gpu.Thread, a []any) { lang.Large(t, as[[]uint32](a, 0)) }, make([]uint32, 80))
 	})
 	o := compile.Options{Arch: 75, Checks: compile.ChecksReport}
-	assert.Equal(t, 2, strings.Count(ptx(t, langFolder, o, "Large"), "call (r), Large_mix_0, "))
+	assert.Equal(t, 2, strings.Count(ptx(t, langFolder, o, "Large"), "call (r), Large$mix$0, "))
 	m, err := program(t, "../testkernels").Compile(o)
 	require.NoError(t, err)
 	assert.NotContains(t, m.PTX, ".func", "what is called once or small is inlined")

@@ -8,6 +8,7 @@ import (
 	"go/types"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/packages"
 	"golang.org/x/tools/go/ssa"
@@ -33,11 +34,16 @@ type Program struct {
 	pkg     *ssa.Package
 	fset    *token.FileSet
 	inits   map[*ssa.Global]map[int64]ssa.Value
-	written map[*ssa.Global]token.Pos
+	set     map[*ssa.Package]map[*ssa.Global]token.Pos // variables that are no constants, as far as somebody has asked
 	rounded map[*ssa.Function]map[token.Pos]bool
 	unrolls []*unrollLine
 	files   map[string]string // the name of a file for a profiler: with the path of its package
 	named   []string          // files that a module names
+
+	assembly map[string][]string // files, by the path of their package
+	infos    map[*types.Package]*types.Info
+	effect   map[*ssa.Function][]place // what functions write, as far as somebody has asked
+	orders   map[*ssa.Function]bool    // functions whose order was looked at
 }
 
 // Config says what to load.
@@ -69,7 +75,7 @@ func Load(c Config) (*Program, error) {
 		overlay[c.Generated] = []byte("package " + graph[0].Name + "\n")
 	}
 	load := func() (*Program, []*packages.Package, error) {
-		p := &Program{fset: files.fset, inits: map[*ssa.Global]map[int64]ssa.Value{}, rounded: map[*ssa.Function]map[token.Pos]bool{}}
+		p := &Program{fset: files.fset, inits: map[*ssa.Global]map[int64]ssa.Value{}, set: map[*ssa.Package]map[*ssa.Global]token.Pos{}, rounded: map[*ssa.Function]map[token.Pos]bool{}}
 		pkgs, err := packages.Load(&packages.Config{Dir: c.Dir, Fset: p.fset, Mode: packages.LoadAllSyntax, Overlay: overlay, ParseFile: files.parse}, c.Pattern)
 		if err != nil {
 			return nil, nil, err
@@ -95,10 +101,17 @@ func Load(c Config) (*Program, error) {
 	if err := problem(pkgs, called); err != nil {
 		return nil, err
 	}
-	p.files = map[string]string{}
+	p.infos, p.effect, p.orders = map[*types.Package]*types.Info{}, map[*ssa.Function][]place{}, map[*ssa.Function]bool{}
+	p.files, p.assembly = map[string]string{}, map[string][]string{}
 	packages.Visit(pkgs, nil, func(pkg *packages.Package) {
+		p.infos[pkg.Types] = pkg.TypesInfo
 		for _, f := range pkg.GoFiles {
 			p.files[f] = pkg.PkgPath + "/" + filepath.Base(f)
+		}
+		for _, f := range pkg.OtherFiles {
+			if strings.HasSuffix(strings.ToLower(f), ".s") {
+				p.assembly[pkg.PkgPath] = append(p.assembly[pkg.PkgPath], f)
+			}
 		}
 	})
 	if err := p.findUnrolls(pkgs); err != nil {
@@ -118,7 +131,6 @@ func Load(c Config) (*Program, error) {
 	for _, k := range p.Kernels {
 		k.fn = p.function(k)
 	}
-	p.written = writtenGlobals(p.pkg)
 	return p, nil
 }
 

@@ -32,6 +32,9 @@ func (k *kctx) alloc(f *frame, in *ssa.Alloc) val {
 			goto declared
 		}
 	}
+	if k.localSize = (k.localSize+15)&^15 + sizes.Sizeof(t); k.localSize > maxLocal {
+		k.fail(in.Pos(), "with this %s, the variables of a thread have %d bytes; at most %d: give it as a parameter", t, k.localSize, maxLocal)
+	}
 	k.decls = append(k.decls, fmt.Sprintf(".local .align 16 .b8 %s[%d]; // %s", name, sizes.Sizeof(t), key))
 declared:
 	v := val{k: kPtr, p: &ptr{sp: spLocal, base: name, align: 16, holds: key + "*"}}
@@ -42,6 +45,9 @@ declared:
 	k.store(v, k.zero(t), t, in.Pos())
 	return v
 }
+
+// maxLocal is how much memory a thread can have for its variables.
+const maxLocal = 512 << 10
 
 // cellsFor makes registers for a variable; false says that they would be too many.
 func (k *kctx) cellsFor(a *alloca, pos token.Pos) bool {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/ssa"
-	"golang.org/x/tools/go/ssa/ssautil"
 )
 
 // global returns the initial scalars of a package-level variable by byte offset.
@@ -52,9 +51,7 @@ func (p *Program) global(g *ssa.Global) map[int64]ssa.Value {
 
 // globalVar is a package-level variable: a table of constants.
 func (k *kctx) globalVar(g *ssa.Global) val {
-	if pos, ok := k.p.written[g]; ok {
-		k.fail(token.NoPos, "%s is a variable, which %s sets: a kernel reads tables of constants; give it as a parameter", g.Name(), k.p.fset.Position(pos))
-	}
+	k.constant(g)
 	t := elem(g.Type())
 	for _, l := range scalars(t, 0, nil) {
 		if l.k == kNone {
@@ -69,24 +66,22 @@ func (k *kctx) globalVar(g *ssa.Global) val {
 		}
 		m[off] = k.get(nil, c)
 	}
-	return val{k: kPtr, p: &ptr{sp: spConst, base: tableMark + g.Pkg.Pkg.Name() + "_" + g.Name(), g: m, t: t, align: 16}}
+	return val{k: kPtr, p: &ptr{sp: spConst, base: tableMark + plainName(g.Pkg.Pkg.Name()) + "$" + plainName(g.Name()), g: m, t: t, align: 16}}
 }
 
 // tableMark is before the name of a table that the module does not hold as yet: where each index is constant, it never does.
 const tableMark = "g:"
 
-// table writes a table into the module, and gives its name.
+// maxConst is how much constant memory a module has.
+const maxConst = 64 << 10
+
+// table writes a table into the module, and gives its name. Tables of two packages can have one name: then they are told
+// apart by what they hold.
 func (k *kctx) table(p *ptr) string {
 	name := strings.TrimPrefix(p.base, tableMark)
 	size := sizes.Sizeof(p.t)
-	if size > 64<<10 {
-		k.fail(token.NoPos, "the table %s has %d bytes; constant memory has %d: give it as a parameter", name, size, 64<<10)
-	}
-	decl := fmt.Sprintf(".const .align 16 .b8 %s[%d] = {", name, size)
-	for _, d := range *k.moduleD {
-		if strings.HasPrefix(d, decl) {
-			return name
-		}
+	if size > maxConst {
+		k.fail(token.NoPos, "the table %s has %d bytes; constant memory has %d: give it as a parameter", tableName(name), size, maxConst)
 	}
 	data := make([]byte, size)
 	for _, l := range scalars(p.t, 0, nil) {
@@ -94,61 +89,33 @@ func (k *kctx) table(p *ptr) string {
 			data[l.off+i] = byte(p.g[l.off].c >> (8 * i))
 		}
 	}
-	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(data), " ", ", "), "[]")
-	*k.moduleD = append(*k.moduleD, decl+text+"};")
+	text := fmt.Sprintf("[%d] = {%s};", size, strings.Trim(strings.ReplaceAll(fmt.Sprint(data), " ", ", "), "[]"))
+	const head = ".const .align 16 .b8 "
+	same, total := 0, size
+	for _, d := range *k.moduleD {
+		rest, ok := strings.CutPrefix(d, head)
+		if !ok {
+			continue
+		}
+		other, data, _ := strings.Cut(rest, "[")
+		n := int64(0)
+		_, _ = fmt.Sscan(data[:strings.IndexByte(data, ']')], &n)
+		total += (n + 15) &^ 15
+		if first, _, _ := strings.Cut(other, "$$"); first == name {
+			if same++; "["+data == text {
+				return other
+			}
+		}
+	}
+	if total > maxConst {
+		k.fail(token.NoPos, "with the table %s, those of all kernels of the package have %d bytes; constant memory has %d: give it as a parameter", tableName(name), total, maxConst)
+	}
+	if same > 0 {
+		name = fmt.Sprint(name, "$$", same)
+	}
+	*k.moduleD = append(*k.moduleD, head+name+text)
 	return name
 }
 
-// writtenGlobals are the package-level variables that functions of a package set or take the address of.
-func writtenGlobals(pkg *ssa.Package) map[*ssa.Global]token.Pos {
-	written := map[*ssa.Global]token.Pos{}
-	for fn := range ssautil.AllFunctions(pkg.Prog) {
-		if fn.Pkg != pkg || fn.Name() == "init" {
-			continue
-		}
-		for _, b := range fn.Blocks {
-			for _, in := range b.Instrs {
-				for _, op := range in.Operands(nil) {
-					if g, ok := (*op).(*ssa.Global); ok && !reads(in, g, 0) {
-						written[g] = in.Pos()
-					}
-				}
-			}
-		}
-	}
-	return written
-}
-
-// reads reports whether an instruction does no more with an address than to load from it, or from a part of it.
-func reads(in ssa.Instruction, addr ssa.Value, depth int) bool {
-	switch in := in.(type) {
-	case *ssa.UnOp, *ssa.DebugRef:
-		return true
-	case *ssa.IndexAddr, *ssa.FieldAddr, *ssa.Slice:
-		for _, r := range *in.(ssa.Value).Referrers() {
-			if !reads(r, in.(ssa.Value), depth) {
-				return false
-			}
-		}
-		return true
-	case *ssa.Range:
-		return true
-	case *ssa.Call:
-		fn := in.Call.StaticCallee()
-		if fn == nil || len(fn.Blocks) == 0 || depth > 8 {
-			return in.Call.Value.Name() == "len"
-		}
-		for i, a := range in.Call.Args {
-			if a != addr {
-				continue
-			}
-			for _, r := range *fn.Params[i].Referrers() {
-				if !reads(r, fn.Params[i], depth+1) {
-					return false
-				}
-			}
-		}
-		return true
-	}
-	return false
-}
+// tableName is the name of a table in Go.
+func tableName(name string) string { return strings.Replace(name, "$", ".", 1) }
