@@ -31,10 +31,10 @@ const reducerMinBlocks = 4
 // OpenReducer makes a Reducer on the devices of a runtime. The caller closes rt, after the Reducer.
 // Options are those of [pool.Open], such as pool.WithDevices and pool.WithRetry. The sizes of
 // pool.WithBreakEven and pool.WithSizeGate are in blocks, usually of 4 MiB. The Reducer replaces a
-// setup and fallbacks by its own.
+// setup by its own, and has fallbacks of its own.
 func OpenReducer(rt *runtime.Runtime, options ...pool.Option) (*Reducer, error) {
 	own := []pool.Option{pool.WithMinPerDevice(reducerMinBlocks)}
-	own = append(append(own, options...), pool.WithFallback(nil), pool.WithSetup(func(w *pool.Worker) error {
+	own = append(append(own, options...), pool.WithSetup(func(w *pool.Worker) error {
 		w.State = &reducerKernels{}
 		return nil
 	}))

@@ -88,11 +88,14 @@ const (
 // the slices. f may run several times at the same time, each with a Worker of its own. The rules for the
 // function of [Do] hold for f.
 //
-// options are those of Do. With [WithRetry] f may run again for the same items: out and errs are cleared
+// options are those of Do, without WithDoFallback, WithItems and WithDeadline. With [WithRetry] f may run again for the same items: out and errs are cleared
 // before.
 func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs []error) error, config BatcherConfig[In, Out], options ...Option) (*Batcher[In, Out], error) {
 	if p == nil || p.rt == nil || f == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a batcher needs a pool of Open and a function")
+	}
+	if err := checkOptions(ofNewBatcher, options); err != nil {
+		return nil, err
 	}
 	if config.Batches == 0 {
 		config.Batches = defaultBatchesPerDevice * max(len(p.Devices()), 1)

@@ -18,14 +18,14 @@ import (
 //
 // CPU returns after every f has returned. An error or a panic of f, or the end of ctx, stops the
 // other goroutines. The error is then an [*Error] that names the ranges that are not done. The
-// context of f ends when the call stops; an f that takes long should check it. Of the options,
-// only WithChunk, WithGrain and WithItemBytes have an effect.
+// context of f ends when the call stops; an f that takes long should check it. Its options are
+// WithChunk, WithGrain and WithItemBytes.
 func CPU(ctx context.Context, n int, f func(ctx context.Context, lo, hi int) error, options ...Option) (*Report, error) {
 	if ctx == nil || f == nil || n < 0 {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a context, a function and a number of items that is not negative are needed")
 	}
 	var c config
-	if err := c.apply(options); err != nil {
+	if err := c.apply(ofCPU, options); err != nil {
 		return nil, err
 	}
 	if n == 0 {

@@ -54,7 +54,7 @@ type DoReport struct {
 // A call that need not wait costs less than a microsecond and one or two allocations, without the cost
 // of f. The first request on a stream prepares the stream: see [WithSetup].
 func Do(ctx context.Context, p *Pool, f func(*Worker) error, options ...Option) (DoReport, error) {
-	c, err := p.configure(ctx, f != nil, options)
+	c, err := p.configure(ctx, ofDo, f != nil, options)
 	if err != nil {
 		return DoReport{Device: driver.NoDevice}, err
 	}

@@ -17,13 +17,15 @@
 //
 //   - [Partition] computes the tiles.
 //
-//     p, err := pool.Open(rt, pool.WithDeviceSetup(loadKernels))
-//     if err != nil {
-//     return err
-//     }
-//     defer p.Close()
-//     report, err := pool.Map(ctx, p, in, out, squareOnGPU,
-//     pool.WithMapFallback(squareOnCPU), pool.WithRetry(1))
+// A pool stays open for the life of a service:
+//
+//	p, err := pool.Open(rt, pool.WithDeviceSetup(loadKernels))
+//	if err != nil {
+//		return err
+//	}
+//	defer p.Close()
+//	report, err := pool.Map(ctx, p, in, out, squareOnGPU,
+//		pool.WithMapFallback(squareOnCPU), pool.WithRetry(1))
 //
 // # Tiles and pieces
 //

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/zero"
 )
@@ -33,14 +32,7 @@ func (e *Error) Error() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		who := fmt.Sprintf("device %d", t.Ordinal)
-		if t.Ordinal == driver.NoDevice {
-			who = "CPU"
-		}
-		if t.Host != "" {
-			who = "host " + t.Host + ", " + who
-		}
-		fmt.Fprintf(&b, "%s, items [%d, %d)", who, t.Lo, t.Hi)
+		fmt.Fprintf(&b, "%s, items [%d, %d)", t.who(), t.Lo, t.Hi)
 		if t.Retries > 0 {
 			fmt.Fprintf(&b, ", after %d retries", t.Retries)
 		}

@@ -21,7 +21,7 @@ import (
 // be closed before the pool. Where it tells of no events, [Stats].HealthErr says why, and the pool works as
 // without it.
 func WithHealth(api nvml.API) Option {
-	return func(c *config) { c.health, c.ofOpen = api, "WithHealth" }
+	return func(c *config) { c.given.add(optHealth); c.health = api }
 }
 
 // startHealth begins to listen to NVML once the devices are known. p.mu is held.

@@ -21,7 +21,7 @@ func Map[In, Out any](ctx context.Context, p *Pool, in []In, out []Out, f func(w
 	if len(in) != len(out) {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "map %d elements to %d", len(in), len(out))
 	}
-	c, err := newScatterCall(ctx, p, len(in), f != nil, options)
+	c, err := newScatterCall(ctx, p, ofMap, len(in), f != nil, options)
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +35,6 @@ func Map[In, Out any](ctx context.Context, p *Pool, in []In, out []Out, f func(w
 			clear(result[lo:hi])
 			return g(ctx, in[lo:hi:hi], result[lo:hi:hi])
 		}
-	} else if c.fallback != nil {
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "Map takes its fallback from WithMapFallback")
 	}
 	c.f = func(w *Worker, t Tile) error {
 		part := result[t.Lo:t.Hi:t.Hi]

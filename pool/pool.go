@@ -59,7 +59,7 @@ func Open(rt *runtime.Runtime, options ...Option) (*Pool, error) {
 	p := &Pool{rt: rt, number: 2 * pools.Add(1), typicalCost: time.Millisecond.Seconds(), drained: make(chan struct{})}
 	p.mu.pool = p
 	p.defaults = config{minPerDevice: minPerDevice, streams: streamsOfADevice, queue: queueLength}
-	if err := p.defaults.apply(options); err != nil {
+	if err := p.defaults.apply(ofOpen, options); err != nil {
 		return nil, err
 	}
 	p.streams, p.limit = max(p.defaults.streams, 1), p.defaults.queue

@@ -31,7 +31,7 @@ func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker,
 	if n%block != 0 {
 		blocks++
 	}
-	c, err := newScatterCall(ctx, p, blocks, f != nil, options)
+	c, err := newScatterCall(ctx, p, ofReduce, blocks, f != nil, options)
 	if err != nil {
 		return zero, nil, err
 	}
@@ -53,8 +53,6 @@ func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker,
 			lo, hi = items(lo, hi)
 			return g(ctx, lo, hi, part)
 		}
-	} else if c.fallback != nil {
-		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "Reduce takes its fallback from WithReduceFallback")
 	}
 	c.f = func(w *Worker, t Tile) error {
 		part := results[t.Lo:t.Hi:t.Hi]
@@ -82,6 +80,7 @@ func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker,
 // items. R must be that of the call.
 func WithReduceFallback[R any](f func(ctx context.Context, lo, hi int, out []R) error) Option {
 	return func(c *config) {
+		c.given.add(optReduceFallback)
 		c.mapFallback = nil
 		if f != nil {
 			c.mapFallback = f

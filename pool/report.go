@@ -2,9 +2,11 @@ package pool
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -62,6 +64,18 @@ type TileReport struct {
 
 // Time is what the tile took in all.
 func (t TileReport) Time() time.Duration { return t.Upload + t.Compute + t.Download }
+
+// who names the host and the processor of the tile.
+func (t TileReport) who() string {
+	who := fmt.Sprintf("device %d", t.Ordinal)
+	if t.Ordinal == driver.NoDevice {
+		who = "CPU"
+	}
+	if t.Host != "" {
+		who = "host " + t.Host + ", " + who
+	}
+	return who
+}
 
 // join adds an adjacent tile to t, if one report can stand for both.
 func (t *TileReport) join(o TileReport) bool {

@@ -41,12 +41,9 @@ import (
 // goroutine of f it is an error with any context. Another goroutine with another context is not
 // detected: if f waits for it, f waits for ever.
 func Scatter(ctx context.Context, p *Pool, n int, f func(*Worker, Tile) error, options ...Option) (*Report, error) {
-	c, err := newScatterCall(ctx, p, n, f != nil, options)
+	c, err := newScatterCall(ctx, p, ofScatter, n, f != nil, options)
 	if err != nil {
 		return nil, err
-	}
-	if c.fallback == nil && c.mapFallback != nil {
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "Scatter takes its fallback from WithFallback")
 	}
 	c.f, c.cpu = f, c.fallback
 	return c.start("pool.Scatter")
@@ -70,8 +67,8 @@ type scatterCall struct {
 }
 
 // newScatterCall checks the arguments that do not depend on the machine.
-func newScatterCall(ctx context.Context, p *Pool, n int, hasFunction bool, options []Option) (*scatterCall, error) {
-	config, err := p.configure(ctx, hasFunction, options)
+func newScatterCall(ctx context.Context, p *Pool, of call, n int, hasFunction bool, options []Option) (*scatterCall, error) {
+	config, err := p.configure(ctx, of, hasFunction, options)
 	switch {
 	case err != nil:
 		return nil, err
