@@ -98,11 +98,24 @@ func (b *Binding) Pop() {
 	}
 }
 
-// takeOff takes the context off the thread. If it stays on, calls of others on this
-// thread may go to the wrong device; no caller of ours can do anything about it.
+// maxPops is how often a context is taken off a thread that stays there. A driver that fails as often does not work.
+const maxPops = 32
+
+// takeOff takes the context off the thread. If it stayed on, calls of others on this thread would go to the wrong device,
+// or to a context that is gone after a reset. So it tries again as long as the context is there. No caller of ours can
+// do anything about a driver that refuses.
 func (b *Binding) takeOff() {
-	if _, r := b.CtxPopCurrent(); r != Success {
-		b.Cleanup(b.Fault("cuCtxPopCurrent", r))
+	_, first := b.CtxPopCurrent()
+	for r, try := first, 1; r != Success && !r.Sticky() && try < maxPops; try++ {
+		if current, asked := b.CtxGetCurrent(); asked == Success && current != b.Context {
+			break // it is off all the same
+		}
+		if _, r = b.CtxPopCurrent(); r.Sticky() {
+			first = r
+		}
+	}
+	if first != Success {
+		b.Cleanup(b.Fault("cuCtxPopCurrent", first))
 	}
 }
 

@@ -46,6 +46,7 @@ func (c *campaign) check(name string, err error, struck []drivertest.Injection) 
 		case i.Vanished:
 		case i.Late: // shows at this call or at a later one
 		case asked(i): // the wait goes on, or was over; a loss shows at this call or at a later one
+		case i.Op == "cuCtxGetCurrent" && c.struck("cuCtxPopCurrent"): // whether the context is on the thread
 		case slices.Contains(silent[name], i.Op) && !i.Result.Sticky():
 		case i.Op == "cuThreadExchangeStreamCaptureMode" && !i.Result.Sticky(): // of no use without captures
 		case asksForDevice(i) && len(struck) > 1: // whether the device is gone

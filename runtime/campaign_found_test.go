@@ -88,6 +88,25 @@ func TestHookHearsOfContextsThatStayCurrent(t *testing.T) {
 	assert.ErrorContains(t, heard[0], "cuCtxPopCurrent")
 }
 
+// A context that does not come off a thread at once is taken off all the same, however often that fails. It would be
+// current there for others, and after a reset it would be one that is gone.
+func TestContextsAreTakenOffTheThread(t *testing.T) {
+	for _, failures := range []int{1, 2, 20} {
+		rt, gpu := openFaulty(t, drivertest.Config{})
+		c := contextOf(t, rt)
+		goruntime.LockOSThread()
+		for nth := range failures {
+			gpu.Fail("cuCtxPopCurrent", nth+1, driver.ErrorUnknown)
+		}
+		_, _, err := c.MemInfo()
+		require.NoError(t, err)
+		current, r := gpu.CtxGetCurrent()
+		require.Equal(t, driver.Success, r)
+		assert.Zero(t, current, "%d failures", failures)
+		goruntime.UnlockOSThread()
+	}
+}
+
 // An image is not to blame for what happens before it is loaded.
 func TestLoadingWithoutAContext(t *testing.T) {
 	rt, gpu := openFaulty(t, drivertest.Config{})

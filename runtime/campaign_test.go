@@ -203,9 +203,6 @@ func (c *campaign) run() error {
 // mistakes are those that the driver has found.
 func (c *campaign) mistakes() (err error) {
 	for _, f := range c.gpu.Findings() {
-		if f.Op == "cuCtxPushCurrent" && c.struck("cuCtxPopCurrent") {
-			continue // a context that had to stay current is put back when it is gone
-		}
 		if c.devicesGone() && strings.Contains(f.Detail, "before the stream has reached the allocation") {
 			continue // a device that vanishes skips its work, the allocation as well
 		}

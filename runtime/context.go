@@ -120,7 +120,7 @@ func (c *Context) streamNeedsContext(s driver.Stream) bool {
 	var others []driver.Context
 	defer func() {
 		for _, other := range slices.Backward(others) {
-			c.api.CtxPushCurrent(other)
+			c.putBack(other)
 		}
 	}()
 	for range maxCurrent {
@@ -137,6 +137,15 @@ func (c *Context) streamNeedsContext(s driver.Stream) bool {
 		others = append(others, current)
 	}
 	return true
+}
+
+// putBack makes a context of others current that they had left on the thread. They would not hear of it otherwise.
+func (c *Context) putBack(other driver.Context) {
+	r := c.api.CtxPushCurrent(other)
+	c.rt.report(c.failed("cuCtxPushCurrent", r))
+	for try := 1; r != driver.Success && !r.Sticky() && try < maxPings; try++ {
+		r = c.api.CtxPushCurrent(other)
+	}
 }
 
 // Device describes the device, with the memory that was free when the context was
@@ -515,6 +524,7 @@ func (c *Context) releasePrimary() error {
 		}
 		c.retained--
 	}
+	c.bind.Context = 0
 	return nil
 }
 

@@ -60,6 +60,9 @@ func (c *Context) ping() (r driver.Result) {
 		return driver.Success
 	}
 	defer c.alive.Leave()
+	if c.bind.Context == 0 { // it could not be made again, and is about to be lost
+		return driver.Success
+	}
 	quiet := driver.Binding{API: c.api, Context: c.bind.Context, Ordinal: c.device.Ordinal, OnCleanup: c.rt.report}
 	for range maxPings {
 		r = driver.Success

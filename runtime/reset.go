@@ -191,8 +191,10 @@ func (c *Context) discard() error {
 	if c.isLost() {
 		return nil
 	}
-	return errors.Join(c.releasePrimary(),
+	err := errors.Join(c.releasePrimary(),
 		c.failed("cuDevicePrimaryCtxReset", c.api.DevicePrimaryCtxReset(c.device.handle)))
+	c.bind.Context = 0
+	return err
 }
 
 // setUp makes the new context and tries it out.

@@ -396,9 +396,7 @@ func resetFails(t *testing.T, nth int, result driver.Result) (end string, struck
 		assert.ErrorIs(t, err, result, op)
 	}
 	require.NoError(t, gpu.Close())
-	if op != "cuCtxPopCurrent" { // the context stays on the thread, and is put back there when it is gone
-		assert.Empty(t, gpu.Findings(), op)
-	}
+	assert.Empty(t, gpu.Findings(), op)
 	hearing.Lock()
 	defer hearing.Unlock()
 	// What the driver refused to take is reported, and gone with the context.
