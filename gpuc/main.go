@@ -2,7 +2,8 @@
 //
 //	//go:generate go tool gpuc
 //
-// It writes kernels_sm_75.ptx for each target, and kernels_gpu.go. docs/go-kernels.md has the language.
+// It writes kernels_sm_75.ptx for each target, kernels_gpu.go, and kernels_gpu_test.go, which fails where a kernel is newer.
+// docs/go-kernels.md has the language.
 //
 //	gpuc [flags] [folder of the package]
 //
@@ -10,7 +11,7 @@
 //	-checks report      what happens at an index out of range: report, trap or off; a kernel's directive can say another
 //	-o kernels_gpu.go   the Go file
 //	-launch=false       no launches: for each kernel its PTX, in a file of its own, and its function on the CPU
-//	-check              write nothing, and fail if the files are not what the source gives
+//	-check              write nothing, and fail if the files are not what the source gives; lines may have moved
 package main
 
 import (
@@ -21,12 +22,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
 
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/gpuc/internal/generate"
+	"github.com/purecuda/purecuda/internal/kernelsum"
 )
 
 func main() {
@@ -64,6 +67,9 @@ func run(args []string, usage io.Writer) error {
 		old, err := os.ReadFile(path)
 		switch {
 		case err == nil && bytes.Equal(old, f.text):
+		case err == nil && strings.HasSuffix(f.name, "_test.go") && !bytes.HasPrefix(old, []byte(kernelsum.Generated)):
+			return fmt.Errorf("%s is no file of gpuc, which would write it: give it another name", path)
+		case c.check && err == nil && bytes.Equal(plain(old), plain(f.text)):
 		case c.check:
 			return fmt.Errorf("%s is not what the source gives: run gpuc", path)
 		default:
@@ -73,6 +79,14 @@ func run(args []string, usage io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// places are the parts of a file that move with the lines of the source, as where something is added above a kernel.
+var places = regexp.MustCompile(`(?m)^\t\.loc .*\n|^//line .*\n|(\.go:)\d+`)
+
+// plain is a file without what need not be the same for -check: the ends of lines, and the numbers of lines.
+func plain(text []byte) []byte {
+	return places.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("$1"))
 }
 
 // parse parses the flags.
@@ -123,7 +137,10 @@ func (c *command) files() ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := compile.Load(compile.Config{Dir: dir, Pattern: ".", Generated: filepath.Join(dir, c.out), Stub: stub})
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("%s is no folder: name the folder of the package, not a file or a pattern", c.dir)
+	}
+	p, err := compile.Load(compile.Config{Dir: dir, Pattern: ".", Generated: filepath.Join(dir, c.out), Stub: stub, Imports: generate.Imports()})
 	if err != nil {
 		return nil, err
 	}
@@ -167,12 +184,19 @@ func (c *command) files() ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(files, file{c.out, text}), nil
+	if err := p.Check(filepath.Join(dir, c.out), text); err != nil {
+		return nil, err
+	}
+	test, err := generate.Test(p, dir, c.out)
+	if err != nil {
+		return nil, err
+	}
+	return append(files, file{c.out, text}, file{strings.TrimSuffix(c.out, ".go") + "_test.go", test}), nil
 }
 
 // stub writes the Go file before the kernels are compiled: the package of the kernels may use what is in it.
 func stub(p *compile.Program) ([]byte, error) {
-	in := generate.Input{Package: p.Types, Launch: true}
+	in := generate.Input{Package: p.Types, Program: p, Stub: true, Launch: true}
 	for _, k := range p.Kernels {
 		in.Kernels = append(in.Kernels, &compile.Kernel{Source: k})
 	}

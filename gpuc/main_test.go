@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 	require.ErrorContains(t, run([]string{"-check", dir}, io.Discard), "is not what the source gives: run gpuc")
 	require.NoError(t, run([]string{dir}, io.Discard))
 	first := read(t, dir)
-	assert.Len(t, first, 2)
+	assert.Len(t, first, 3)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "kernels_gpu.go"), []byte("package main\n\nthis is no Go\n"), 0o666))
 	require.NoError(t, run([]string{dir}, io.Discard), "an old file is not read")
 	assert.Equal(t, first, read(t, dir), "the same source gives the same files")

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/parser"
 	"go/token"
 	"go/types"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
@@ -40,6 +40,7 @@ type Program struct {
 	files   map[string]string // the name of a file for a profiler: with the path of its package
 	named   []string          // files that a module names
 
+	source   source
 	assembly map[string][]string // files, by the path of their package
 	infos    map[*types.Package]*types.Info
 	effect   map[*ssa.Function][]place // what functions write, as far as somebody has asked
@@ -54,6 +55,7 @@ type Config struct {
 	// Stub writes a file in its place, from the types of the kernels alone.
 	Generated string
 	Stub      func(p *Program) ([]byte, error)
+	Imports   []string // of that file
 }
 
 // Load loads a package and finds its kernels.
@@ -71,12 +73,16 @@ func Load(c Config) (*Program, error) {
 			files.keep[file] = called[p.PkgPath]
 		}
 	})
-	if len(graph) == 1 && slices.Contains(graph[0].GoFiles, c.Generated) {
-		overlay[c.Generated] = []byte("package " + graph[0].Name + "\n")
+	if len(graph) == 1 && len(graph[0].GoFiles) > 0 && c.Generated != "" {
+		text := "package " + graph[0].Name + "\n\n"
+		for _, path := range c.Imports {
+			text += fmt.Sprintf("import _ %q\n", path)
+		}
+		overlay[c.Generated] = []byte(text)
 	}
 	load := func() (*Program, []*packages.Package, error) {
 		p := &Program{fset: files.fset, inits: map[*ssa.Global]map[int64]ssa.Value{}, set: map[*ssa.Package]map[*ssa.Global]token.Pos{}, rounded: map[*ssa.Function]map[token.Pos]bool{}}
-		pkgs, err := packages.Load(&packages.Config{Dir: c.Dir, Fset: p.fset, Mode: packages.LoadAllSyntax, Overlay: overlay, ParseFile: files.parse}, c.Pattern)
+		pkgs, err := packages.Load(&packages.Config{Dir: c.Dir, Fset: p.fset, Mode: packages.LoadAllSyntax | packages.NeedModule, Overlay: overlay, ParseFile: files.parse}, c.Pattern)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -84,6 +90,7 @@ func Load(c Config) (*Program, error) {
 			return nil, nil, fmt.Errorf("%s is not one package with Go files", c.Pattern)
 		}
 		p.Name, p.Types, p.Info = pkgs[0].Name, pkgs[0].Types, pkgs[0].TypesInfo
+		p.sourceOf(pkgs[0], c.Generated)
 		return p, pkgs, p.find(pkgs[0].Syntax)
 	}
 	p, pkgs, err := load()
@@ -91,9 +98,16 @@ func Load(c Config) (*Program, error) {
 		return nil, err
 	}
 	if problem(pkgs, called) != nil && c.Stub != nil && len(p.Kernels) > 0 {
-		if overlay[c.Generated], err = c.Stub(p); err != nil {
+		text, err := c.Stub(p)
+		if err != nil {
 			return nil, err
 		}
+		if f, err := parser.ParseFile(token.NewFileSet(), c.Generated, text, parser.SkipObjectResolution); err == nil {
+			if err := p.clash(f); err != nil {
+				return nil, err
+			}
+		}
+		overlay[c.Generated] = text
 		if p, pkgs, err = load(); err != nil {
 			return nil, err
 		}

@@ -26,9 +26,10 @@ type Image struct {
 // Input is what the file is written from.
 type Input struct {
 	Package *types.Package
-	Program *compile.Program // nil where the kernels on the CPU need not be fast
-	Name    string           // of the file
-	Launch  bool             // with launches, and not an image of each kernel alone
+	Program *compile.Program
+	Stub    bool   // the types alone count: the kernels need no loops
+	Name    string // of the file
+	Launch  bool   // with launches, and not an image of each kernel alone
 	Kernels []*compile.Kernel
 	Sites   []string
 	Images  []Image
@@ -42,15 +43,18 @@ type writer struct {
 	refs    map[string]bool   // types that refsType has written
 }
 
+// always are the packages that each file imports.
+var always = map[string]string{
+	"embed": "_", "github.com/purecuda/purecuda/gpu": "gpu",
+	"github.com/purecuda/purecuda/gpu/launch": "launch", "github.com/purecuda/purecuda/runtime": "runtime",
+}
+
+// Imports are packages that the file imports, besides those of the kernels' types.
+func Imports() []string { return append(slices.Sorted(maps.Keys(always)), "context") }
+
 // Go returns the text of the file.
 func Go(in Input) ([]byte, error) {
-	w := &writer{Input: in, imports: map[string]string{}, refs: map[string]bool{}}
-	for path, name := range map[string]string{
-		"embed": "_", "github.com/purecuda/purecuda/gpu": "gpu",
-		"github.com/purecuda/purecuda/gpu/launch": "launch", "github.com/purecuda/purecuda/runtime": "runtime",
-	} {
-		w.imports[path] = name
-	}
+	w := &writer{Input: in, imports: maps.Clone(always), refs: map[string]bool{}}
 	if in.Launch {
 		w.imports["context"] = "context"
 		w.module()
@@ -149,21 +153,38 @@ func (w *writer) images() {
 }
 
 // taken are names that the functions here use themselves.
-var taken = []string{"k", "ctx", "rt", "stream", "shape", "err", "c", "t", "context", "gpu", "launch", "runtime", "b"}
+var taken = []string{"k", "ctx", "rt", "stream", "shape", "err", "c", "t", "context", "gpu", "launch", "runtime", "b", "Load", "Kernels", "kernelModule"}
+
+// means reports whether a name means something else in what is written: in Go, in the package, or in the functions here.
+func (w *writer) means(name string) bool {
+	own := slices.ContainsFunc(w.Kernels, func(k *compile.Kernel) bool { return name == k.Name+"CPU" || name == k.Name+"Auto" })
+	return own || slices.Contains(taken, name) || strings.HasPrefix(name, "kernelLoops") || types.Universe.Lookup(name) != nil || w.Package.Scope().Lookup(name) != nil
+}
 
 // kernel writes the launches of one kernel.
 func (w *writer) kernel(number int, k *compile.Kernel) error {
 	sig := k.Sig
 	var host, device, args, names, refs, copies []string
 	var all []slice
+	used := map[string]bool{}
+	for v := range sig.Params().Variables() {
+		used[v.Name()] = true
+	}
+	free := func(name string) string {
+		for used[name] || w.means(name) {
+			name += "_"
+		}
+		used[name] = true
+		return name
+	}
 	for i := 1; i < sig.Params().Len(); i++ {
 		v := sig.Params().At(i)
 		n := v.Name()
-		if n == "" || n == "_" {
-			n = fmt.Sprintf("p%d", i)
-		}
-		if slices.Contains(taken, n) {
-			n += "_"
+		switch {
+		case n == "" || n == "_":
+			n = free(fmt.Sprintf("p%d", i))
+		case w.means(n):
+			n = free(n)
 		}
 		names = append(names, n)
 		host = append(host, n+" "+w.name(v.Type()))
@@ -177,8 +198,9 @@ func (w *writer) kernel(number int, k *compile.Kernel) error {
 			refs = append(refs, n)
 			continue
 		}
-		refs = append(refs, n+"_")
-		copies = append(copies, n+"_ := "+w.copies(k, p))
+		onDevice := free(n + "_")
+		refs = append(refs, onDevice)
+		copies = append(copies, onDevice+" := "+w.copies(k, p))
 	}
 	if k.Report {
 		args = append(args, "(*launch.Kernels)(k).Report()")
@@ -213,7 +235,7 @@ func (w *writer) kernel(number int, k *compile.Kernel) error {
 // threads run.
 func (w *writer) loops(number int, k *compile.Kernel, names string) (block, how string) {
 	switch {
-	case w.Program == nil:
+	case w.Stub:
 		return "nil", ""
 	case len(k.Types) > 0:
 		return "nil", ", its threads as coroutines (it is generic)"
@@ -364,7 +386,7 @@ func (w *writer) name(t types.Type) string {
 func (w *writer) importName(p *types.Package) string {
 	if _, ok := w.imports[p.Path()]; !ok {
 		name := p.Name()
-		for slices.Contains(slices.Collect(maps.Values(w.imports)), name) {
+		for slices.Contains(slices.Collect(maps.Values(w.imports)), name) || w.Program.Declares(name) {
 			name += "_"
 		}
 		w.imports[p.Path()] = name

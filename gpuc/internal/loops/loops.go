@@ -61,6 +61,7 @@ func (k Kernel) Cut() (block, body string, err error) {
 		c.thread = k.Info.Defs[names[0]]
 	}
 	c.names()
+	c.builtins()
 	c.check()
 	c.mark()
 	c.classify()
@@ -91,6 +92,7 @@ type cutter struct {
 	ofBlock  map[ast.Stmt]bool // statements that run once for all threads
 	vars     map[types.Object]*variable
 	regions  []*region
+	ownMin   bool // min is not that of Go
 	usesT    bool // the text has the thread in it
 	// What the text of the region has in it.
 	usesRank, usesPlace bool
@@ -110,6 +112,26 @@ func (c *cutter) names() {
 			for strings.HasSuffix(id.Name, c.suffix) && id.Name != "_" {
 				c.suffix += "_"
 			}
+		}
+		return true
+	})
+}
+
+// builtins rejects a kernel that sees another meaning of a name that the text here needs as Go's.
+func (c *cutter) builtins() {
+	needed := func(name string) bool {
+		c.ownMin = c.ownMin || name == "min" // there is another way
+		_, isType := types.Universe.Lookup(name).(*types.TypeName)
+		return isType || name == "len" || name == "panic"
+	}
+	for _, name := range types.Universe.Names() {
+		if o := c.pkg().Scope().Lookup(name); o != nil && needed(name) {
+			c.fail(o.Pos(), "%s is not that of Go", name)
+		}
+	}
+	ast.Inspect(c.Decl, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && c.Info.Defs[id] != nil && types.Universe.Lookup(id.Name) != nil && needed(id.Name) {
+			c.fail(id.Pos(), "%s is not that of Go", id.Name)
 		}
 		return true
 	})

@@ -178,7 +178,11 @@ func (c *cutter) region(r *region) {
 		if w.one {
 			c.printf("%s := %s + 1\n%s.%s = %s - %s\n", end, first, b, name, first, from)
 		} else {
-			c.printf("%s := min(%s+%s, %s)\n", end, first, size, limit)
+			if c.ownMin {
+				c.printf("%[1]s := %[2]s + %[3]s\nif %[1]s > %[4]s {\n%[1]s = %[4]s\n}\n", end, first, size, limit)
+			} else {
+				c.printf("%s := min(%s+%s, %s)\n", end, first, size, limit)
+			}
 			c.printf("if %s < 0 || %s > %s {\n\tpanic(\"this cannot be, and Go needs no checks of what is within\")\n}\n%s.%s = -1 // it is not kept\n", first, end, limit, b, name)
 		}
 	}
