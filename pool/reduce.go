@@ -41,7 +41,10 @@ func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker,
 		}
 		return lo * block, hi * block
 	}
-	results := make([]R, blocks)
+	var results []R
+	if err := contain.Do(func() error { results = make([]R, blocks); return nil }); err != nil {
+		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "reduce %d items in blocks of %d: %d results take more memory than there can be: choose larger blocks", n, block, blocks)
+	}
 	if c.mapFallback != nil {
 		g, ok := c.mapFallback.(func(context.Context, int, int, []R) error)
 		if !ok {

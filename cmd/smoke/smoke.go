@@ -103,6 +103,9 @@ func (a *app) hash(ctx context.Context, c config, in *job.Input, sink job.Sink) 
 func (a *app) engine(ctx context.Context, c config) (job.Engine, error) {
 	if c.policy == policyOff {
 		a.report.Outcome = outcomeOff
+		if a.form == formHuman {
+			line(a.stdout, "on the CPU: the policy is off")
+		}
 		return job.NewCPU(cpuWorkers()), nil
 	}
 	open := a.openGPU

@@ -71,7 +71,7 @@ func run(out io.Writer) error {
 	defer rt.Close()
 	group, err := isolate.Open(rt, isolate.WithEnvironment(simulated+"="+os.Getenv(simulated)))
 	if errors.Is(err, driver.ErrDriverLibraryUnavailable) {
-		fmt.Fprintln(out, "no GPU: a program does the work on its cores here (-simulate shows the rest)")
+		fmt.Fprintf(out, "not on a GPU: %v\na program does the work on its cores here (-simulate shows the rest)\n", err)
 		return nil
 	}
 	if err != nil {

@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 	})
 	t.Run("no driver", func(t *testing.T) {
 		t.Setenv("PURECUDA_POLICY", "off")
-		check(t, "no GPU: a program does the work on its cores here (-simulate shows the rest)\n")
+		check(t, "not on a GPU: DriverLibraryUnavailable: the policy is off: the driver was not looked for\na program does the work on its cores here (-simulate shows the rest)\n")
 	})
 	t.Run("hardware", func(t *testing.T) {
 		hardware.Open(t)

@@ -43,6 +43,9 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Println(report.Where, out[width], report.Wall) // 1
+	if report.Why != nil {
+		fmt.Println("not on a GPU:", report.Why)
+	}
 }
 
 // blur keeps nothing; a service would open its pool once. An item is a row.

@@ -24,9 +24,15 @@ func (p Place) String() string {
 }
 
 // Auto runs a kernel on the best device of rt, or on the CPU where CUDA is absent or the policy is off; Place says which,
-// and why. Where CUDA is there and broken it runs nowhere, and the error says why. rt nil is the shared runtime.
+// and why. Where CUDA is there and broken, or ctx has ended, it runs nowhere, and the error says why. rt nil is the shared
+// runtime. The end of ctx does not stop a kernel that runs.
 func Auto(ctx context.Context, rt *runtime.Runtime, kernel string, onGPU func(c *Copies) error, onCPU func() error) (Place, error) {
-	if rt == nil {
+	switch {
+	case ctx == nil:
+		return Place{}, fmt.Errorf("launch: the context of %sAuto is nil", kernel)
+	case ctx.Err() != nil:
+		return Place{}, context.Cause(ctx)
+	case rt == nil:
 		rt = runtime.Global()
 	}
 	b, err := rt.Probe(kernel)

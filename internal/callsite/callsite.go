@@ -20,6 +20,9 @@ func inLibrary(function string) bool {
 	if !ours {
 		return strings.HasPrefix(function, "sync.") || strings.HasPrefix(function, "runtime.")
 	}
+	if strings.Contains(name, "_test.") {
+		return false // a test of a library is a program
+	}
 	return slices.ContainsFunc(libraries, func(l string) bool { return strings.HasPrefix(name, l) })
 }
 

@@ -1,0 +1,122 @@
+package promises_test
+
+import (
+	"flag"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/internal/promises"
+)
+
+var write = flag.Bool("write", false, "write docs/promises.md")
+
+const root = "../.."
+
+// The page has the table.
+func TestDocument(t *testing.T) {
+	const begin, end = "<!-- written by go test ./internal/promises -run TestDocument -write -->\n", "<!-- end -->\n"
+	file := filepath.Join(root, "docs/promises.md")
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Skipf("the documents are not there: %v", err)
+	}
+	before, rest, ok := strings.Cut(string(page), begin)
+	require.True(t, ok, begin)
+	_, after, ok := strings.Cut(rest, end)
+	require.True(t, ok, end)
+	want := before + begin + promises.Markdown() + end + after
+	if *write {
+		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
+		return
+	}
+	assert.Equal(t, want, string(page), "write it: go test ./internal/promises -run TestDocument -write")
+}
+
+// doorPackages are those whose calls may run a function of the user, wait, or go to the CPU. The others are below them, or
+// libraries with a handle that lives in a context.
+var doorPackages = []string{"cluster", "gpu", "gpu/launch", "kernels", "libs/cublas/gonumblas", "libs/curand", "pool", "pool/isolate", "runtime"}
+
+// A call looks like a door if it takes a context, a function, or what devices hang on; or if its name says that it is for the CPU.
+var (
+	declaration = regexp.MustCompile(`^pkg (\S+), (?:func|method \(\*?(\w+)(?:\[.*?\])?\)) (\w+)(?:\[.*?\])?\((.*)$`)
+	looks       = regexp.MustCompile(`context\.Context|func\(|\*(?:runtime\.)?Runtime\b|\*(?:pool\.)?Pool\b|\*Cluster\b|\*Group\b`)
+)
+
+// A new call that looks like a door has a row, or a reason.
+func TestDoorsAreAll(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "api/purecuda.txt"))
+	if err != nil {
+		t.Skipf("the source is not there: %v", err)
+	}
+	known := map[string]string{}
+	note := func(name, where string) {
+		assert.Empty(t, known[name], "%s is in %s as well", name, where)
+		known[name] = where
+	}
+	for _, d := range promises.Doors {
+		for _, name := range d.Calls {
+			note(name, d.Name)
+		}
+		if d.Folder != "" {
+			note(d.Folder, d.Name)
+		}
+	}
+	for reason, names := range promises.NoDoors {
+		for _, name := range names {
+			note(name, reason)
+		}
+	}
+	exists := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		m := declaration.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			continue
+		}
+		folder, of, name, parameters := m[1], m[2], m[3], m[4]
+		full := folder + "." + name
+		if of != "" {
+			full = folder + "." + of + "." + name
+		}
+		exists[full] = true
+		if at := strings.LastIndex(parameters, ") "); at >= 0 && !strings.Contains(parameters[at:], "func(") {
+			parameters = parameters[:at] // without the results
+		}
+		if slices.Contains(doorPackages, folder) && !strings.HasPrefix(name, "With") && (looks.MatchString(parameters) || strings.HasSuffix(name, "CPU")) {
+			assert.NotEmpty(t, known[full], "%s looks like a door: give it a row in internal/promises/doors.go, or a reason in nodoors.go", full)
+		}
+	}
+	for _, folders := range []string{"cmd/*", "examples/*", "libs/examples/*", "cluster/cmd/*"} {
+		mains, err := filepath.Glob(filepath.Join(root, folders))
+		require.NoError(t, err)
+		for _, folder := range mains {
+			if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+				continue
+			}
+			folder = strings.TrimPrefix(filepath.ToSlash(folder), root+"/")
+			exists[folder] = true
+			assert.NotEmpty(t, known[folder], "%s is a program: give it a row in internal/promises/doors.go, or a reason in nodoors.go", folder)
+		}
+	}
+	for name, where := range known {
+		assert.True(t, exists[name], "%s: there is no %s", where, name)
+	}
+}
+
+// Each row has a test, in whatever module.
+func TestRowsAreTested(t *testing.T) {
+	for _, d := range promises.Doors {
+		text, err := os.ReadFile(path.Join(root, d.Test))
+		if !assert.NoError(t, err, d.Name) || d.Test == "internal/promises/promises_test.go" {
+			continue
+		}
+		assert.Contains(t, string(text), `promises.Test(t, "`+d.Name+`"`, "%s", d.Test)
+	}
+}

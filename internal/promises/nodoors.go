@@ -1,0 +1,20 @@
+package promises
+
+// NoDoors are the calls that look like doors by the rule of TestDoorsAreAll, and the programs, by the reason why they are
+// none.
+var NoDoors = map[string][]string{
+	"The work on a stream, and the waits for it, have no way to the CPU. Their errors reach the door that they are called in:": {
+		"runtime.Upload", "runtime.Upload2D", "runtime.Upload3D", "runtime.UploadNew", "runtime.Download", "runtime.Download2D", "runtime.Download3D",
+		"runtime.DownloadNew", "runtime.Symbol.Upload", "runtime.Symbol.Download", "runtime.ExportIPC", "runtime.Stream.Synchronize", "runtime.Event.Synchronize",
+		"runtime.Stream.AfterFunc", "runtime.Stream.Call", "runtime.Stream.Capture", "runtime.Stream.Submit", "runtime.Context.Do", "runtime.Context.NewLibraryHandle",
+		"runtime.Context.Compile", "runtime.Runtime.Preload"},
+	"What manages devices, and does no work:": {"runtime.Context.Reset", "runtime.Runtime.Revive", "runtime.Runtime.Quarantine",
+		"pool.BreakEven.Learn", "pool.BreakEven.Measure", "pool.NewBreakEven"},
+	"What opens, closes and is told, around the doors:": {"pool.Open", "pool.Pool.Shutdown", "pool.Batcher.Shutdown", "pool/isolate.Main", "pool/isolate.Group.Shutdown", "runtime.Keep",
+		"runtime.Runtime.TraceRequest", "runtime.Stream.SetTraceContext"},
+	"Plain Go, for one core:": {"kernels.GramPartialsCPU", "kernels.Histogram256CPU", "kernels.SHA256ChunksCPU", "kernels.SHA256RoundsCPU", "kernels.SaxpyCPU",
+		"kernels.SumPartialsCPU", "kernels.VectorAddCPU"},
+	"Programs that need no GPU:": {"cmd/purecuda-static", "examples/cluster", "examples/deploy", "examples/testing"},
+	"Not in the table yet:": {"cluster.Do", "cluster.Map", "cluster.Open", "cluster.Reduce", "cluster.Scatter", "cluster.Serve", "cluster.Cluster.Put", "cluster.Cluster.Queue",
+		"libs/cublas/gonumblas.Open", "libs/curand.NewCPU", "libs/examples/gonum", "cluster/cmd/purecuda-cluster"},
+}
