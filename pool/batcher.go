@@ -102,7 +102,7 @@ func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs
 	}
 	b, err := newBatcher(func(ctx context.Context, in []In, out []Out, errs []error) error {
 		// The items were accepted: the batch does not fail because the queue of the pool is full.
-		own := append([]Option{WithQueueWait(), WithItems(len(in))}, options...)
+		own := append([]Option{WithQueueWait(), WithItems(len(in)), asBatcher}, options...)
 		if config.Fallback != nil {
 			own = append(own, WithDoFallback(func(ctx context.Context) error {
 				clear(out)
@@ -122,6 +122,8 @@ func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs
 	}
 	return b, err
 }
+
+func asBatcher(c *config) { c.ofBatcher = true }
 
 // newBatcher makes a Batcher that calls run for each batch.
 func newBatcher[In, Out any](run func(ctx context.Context, in []In, out []Out, errs []error) error, config BatcherConfig[In, Out]) (*Batcher[In, Out], error) {

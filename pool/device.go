@@ -59,6 +59,7 @@ func (d *device) takeWorker(r *request) *Worker {
 	w.label, w.bytes = r.label, r.bytes
 	d.reserve(r.label, r.bytes)
 	d.figures.requests++
+	r.overflow = true // its next try is no new request
 	return w
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	goruntime "runtime"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -21,7 +22,8 @@ var ErrQuarantined = errors.New("the devices are quarantined")
 // errors of the devices.
 var errTried = errors.New("no other device is left")
 
-// acquire returns a worker of the device that will be free first, and waits until there is one.
+// acquire returns a worker of the device that will be free first, and waits until there is one. For the CPU it is nil if
+// the request comes from a function that has its turn there.
 func (p *Pool) acquire(ctx context.Context, r *request) (w *Worker, err error) {
 	if !p.queued.Load() && p.mu.TryLock() {
 		if err = p.admit(r); err == nil {
@@ -33,7 +35,10 @@ func (p *Pool) acquire(ctx context.Context, r *request) (w *Worker, err error) {
 		}
 	}
 	// The request has to wait. If its own goroutine has the worker that it needs, it would wait for ever.
-	if r.only == nil && p.serving() {
+	switch {
+	case r.only == &p.cpu && p.hasTurn(ctx):
+		return nil, nil
+	case r.bounded() && p.serving():
 		return nil, errNested()
 	}
 	if r.ready == nil {
@@ -66,7 +71,7 @@ func (p *Pool) enqueue(r *request) {
 	if err == nil && p.try(r) {
 		return
 	}
-	if err == nil && r.only == nil && (r.refuse || !r.overflow) {
+	if err == nil && r.bounded() && (r.refuse || !r.overflow) {
 		if err = p.full(r); err != nil {
 			p.figures.refused++
 		}
@@ -75,9 +80,9 @@ func (p *Pool) enqueue(r *request) {
 		p.answer(r, nil, err)
 		return
 	}
-	p.queue.insert(r)
+	p.queueOf(r).insert(r)
 	p.figures.waits++
-	p.queued.Store(true)
+	p.queued.Store(p.queue.first != nil)
 	if r.bytes > 0 {
 		p.dispatch() // those before it may wait for something else
 		p.pollMemory()
@@ -90,7 +95,7 @@ func (p *Pool) cancelRequest(r *request, cause error) {
 	defer p.mu.Unlock()
 	p.mu.runPosted() // the request itself may be there
 	if r.waiting {
-		p.queue.remove(r)
+		p.queueOf(r).remove(r)
 		p.answer(r, nil, cause)
 	}
 }
@@ -107,9 +112,7 @@ func (p *Pool) admit(r *request) error {
 		if err := haveOrdinals(p.devices, r.devices); err != nil {
 			return err
 		}
-		r.accepted = true
-		p.calls++
-		p.figures.requests++
+		p.accept(r)
 		if err := p.neverFits(r); err != nil {
 			return err
 		}
@@ -120,9 +123,33 @@ func (p *Pool) admit(r *request) error {
 	return nil
 }
 
+// accept counts a request as a call.
+func (p *Pool) accept(r *request) {
+	r.accepted = true
+	p.calls++
+	p.figures.requests++
+}
+
+// beginOnCPU accepts a request that no device is asked to do, unless the pool is closed.
+func (p *Pool) beginOnCPU(r *request) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errClosed()
+	}
+	p.accept(r)
+	return nil
+}
+
 // assign returns a worker of the device that will be free first for a request. The request has to wait
 // if there is neither a worker nor an error.
 func (p *Pool) assign(r *request) (*Worker, error) {
+	if r.only == &p.cpu {
+		if p.cpu.busy < goruntime.GOMAXPROCS(0) {
+			return p.cpu.takeWorker(r), nil
+		}
+		return nil, nil
+	}
 	var best *device
 	var soonest float64
 	possible := false
@@ -178,10 +205,21 @@ func (p *Pool) full(r *request) error {
 		return r.short
 	case r.refuse:
 		return fmt.Errorf("%w: WithoutQueue, and the request would have to wait", ErrQueueFull)
-	case p.queue.length < p.limit:
+	case p.waiting() < p.limit:
 		return nil
 	}
-	return fmt.Errorf("%w: %d requests wait", ErrQueueFull, p.queue.length)
+	return fmt.Errorf("%w: %d requests wait", ErrQueueFull, p.waiting())
+}
+
+// waiting returns how many requests wait, for devices and for the CPU.
+func (p *Pool) waiting() int { return p.queue.length + p.cpuQueue.length }
+
+// queueOf returns the queue in which a request waits.
+func (p *Pool) queueOf(r *request) *queue {
+	if r.only == &p.cpu {
+		return &p.cpuQueue
+	}
+	return &p.queue
 }
 
 // dispatch assigns the free workers to the requests in the queue.
@@ -194,6 +232,8 @@ func (p *Pool) dispatch() {
 		p.try(r)
 		r = next
 	}
+	for p.cpuQueue.first != nil && p.try(p.cpuQueue.first) {
+	}
 }
 
 // try answers a request if it need not wait any longer. Otherwise it returns false.
@@ -203,7 +243,7 @@ func (p *Pool) try(r *request) bool {
 		return false
 	}
 	if r.waiting {
-		p.queue.remove(r)
+		p.queueOf(r).remove(r)
 	}
 	p.answer(r, w, err)
 	return true

@@ -77,11 +77,14 @@ func do(ctx context.Context, p *Pool, c *config, f func(*Worker) error) (DoRepor
 		refuse: c.refuse, label: c.label, bytes: c.bytes}
 	r.deadline, _ = ctx.Deadline()
 	defer p.forget(r)
-	end := c.breakEven.begin()
-	err := p.doOrFallBack(ctx, c, r, f, &report)
-	end(max(c.items, 1), report.Where, report.Reason, err)
+	end, err := c.breakEven.begin(), errUnfinished
+	defer func() { end(max(c.items, 1), report.Where, report.Reason, err) }()
+	err = p.doOrFallBack(ctx, c, r, f, &report)
 	return report, err
 }
+
+// errUnfinished is the error of a request whose function has ended the goroutine.
+var errUnfinished = errors.New("the function has ended its goroutine")
 
 // doOrFallBack does a request on a device, or else on the CPU.
 func (p *Pool) doOrFallBack(ctx context.Context, c *config, r *request, f func(*Worker) error, report *DoReport) error {
@@ -92,8 +95,8 @@ func (p *Pool) doOrFallBack(ctx context.Context, c *config, r *request, f func(*
 	case side != OnCPU:
 		err = p.do(ctx, c, r, f, report)
 	default:
-		if err = p.begin(); err == nil {
-			r.accepted, report.Reason, err = true, MeasuredSlower, errSlower
+		if err = p.beginOnCPU(r); err == nil {
+			report.Reason, err = MeasuredSlower, errSlower
 		}
 	}
 	if report.Reason == "" {
@@ -103,14 +106,39 @@ func (p *Pool) doOrFallBack(ctx context.Context, c *config, r *request, f func(*
 	if report.Why = err; c.doFallback == nil || side == OnGPU || ctx.Err() != nil {
 		return err
 	}
+	if report.Reason != MeasuredSlower {
+		if refused := p.rt.FallBack(string(report.Reason), err); refused != nil {
+			return refused
+		}
+	}
+	if failed := p.fallBack(ctx, c, r, report); failed != nil {
+		return errors.Join(failed, err)
+	}
+	return nil
+}
+
+// fallBack does a request on the CPU when it is its turn. A Batcher has a bound of its own.
+func (p *Pool) fallBack(ctx context.Context, c *config, r *request, report *DoReport) (err error) {
+	var w *Worker
+	if !c.ofBatcher {
+		r.only, r.label, r.bytes, r.short = &p.cpu, "", 0, nil
+		w, err = p.acquire(ctx, r)
+		if report.Waited = r.waited; err != nil {
+			return err
+		}
+	}
 	start := time.Now()
 	report.Where, report.Device = OnCPU, driver.NoDevice
-	failed := contain.Do(func() error { return p.onCPU(func() error { return c.doFallback(ctx) }) })
-	report.Ran += time.Since(start)
-	if failed != nil {
-		failed = errors.Join(failed, err)
-	}
-	return failed
+	contain.Call(func() error {
+		return p.onCPU(func() error { return c.doFallback(&turn{ctx, p}) })
+	}, func(failed error) {
+		err = failed
+		report.Ran += time.Since(start)
+		if w != nil {
+			p.release(w)
+		}
+	})
+	return err
 }
 
 // forget ends the call of a request, unless it has ended, and keeps its memory.
@@ -168,8 +196,7 @@ func (p *Pool) notAssigned(r *request, report *DoReport, err, last error) error 
 		report.Reason = Quarantined
 	case p.neverFits(r) != nil:
 		report.Reason = NoMemory
-	case !r.accepted && p.rt.Err() != nil && p.begin() == nil:
-		r.accepted = true // the fallback runs as part of the call
+	case !r.accepted && p.rt.Err() != nil && p.beginOnCPU(r) == nil: // the fallback runs as part of the call
 		report.Reason = p.unusable()
 	}
 	return join(last, err)

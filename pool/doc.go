@@ -44,7 +44,8 @@
 // its cause. With a fallback the CPU then does all items. The [Report] says what ran where, how long it
 // took, and why not on a GPU.
 //
-// After a sticky error, which ends CUDA for the process ([driver.ErrDeviceLost]), only fallbacks run. A
+// After a sticky error, which ends CUDA for the process ([driver.ErrDeviceLost]), only fallbacks run, or none under
+// runtime.PolicyRequired. [WithFallback] says how many run at once, and what the log hears of them. A
 // device that fails alone is quarantined for a while, until a probe of the pool succeeds. [WithHealth] also
 // leaves out devices with errors for which they need a reset.
 //

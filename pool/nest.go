@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"reflect"
 	goruntime "runtime"
 
@@ -80,6 +81,29 @@ func (p *Pool) onDevice(f func() error) error { return withMark(p.number, f) }
 
 // onCPU calls a function that runs on the CPU.
 func (p *Pool) onCPU(f func() error) error { return withMark(p.number+1, f) }
+
+// turn is the context of a function that runs on the CPU.
+type turn struct {
+	context.Context
+	pool *Pool
+}
+
+// turnOf is the key of its pool.
+type turnOf struct{ pool *Pool }
+
+// Value is that of the context, and marks it.
+func (t *turn) Value(key any) any {
+	if key == (turnOf{t.pool}) {
+		return true
+	}
+	return t.Context.Value(key)
+}
+
+// hasTurn reports whether a call comes from a function that runs on the CPU. It must not wait for another turn, which
+// may come only after that function.
+func (p *Pool) hasTurn(ctx context.Context) bool {
+	return ctx.Value(turnOf{p}) != nil || marked(p.number+1)
+}
 
 // within marks the contexts of the calls of a pool.
 type within struct{ pool *Pool }

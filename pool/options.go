@@ -19,7 +19,6 @@ type config struct {
 	setup        func(*Worker) error
 	devices      []int
 	weights      []float64
-	throughput   bool
 	minPerDevice int
 	chunk        int
 	grain        int
@@ -30,12 +29,9 @@ type config struct {
 	mapFallback  any // func(context.Context, []In, []Out) error
 	doFallback   func(ctx context.Context) error
 
-	given       optionSet
-	minSet      bool // minPerDevice is the caller's
 	deviceSetup func(*Worker) error
 	streams     int
 	queue       int
-	queueWait   bool
 	cost        time.Duration
 	priority    int
 	deadline    time.Time
@@ -45,10 +41,16 @@ type config struct {
 	items     int
 	label     string
 	bytes     uint64
-	refuse    bool
 	quotas    map[string]uint64
 	remote    func(ordinal int) error
 	health    nvml.API
+
+	given      optionSet
+	throughput bool
+	minSet     bool // minPerDevice is the caller's
+	queueWait  bool
+	refuse     bool
+	ofBatcher  bool // the call is that of a Batcher
 }
 
 // The defaults of [WithMinPerDevice], [WithStreams] and [WithQueue].
@@ -87,7 +89,7 @@ func WithStreams(n int) Option {
 	return func(c *config) { c.given.add(optStreams); c.streams = n }
 }
 
-// WithQueue sets how many requests may wait for a device, see [ErrQueueFull]. The default is 1024. With 0
+// WithQueue sets how many requests may wait for a device or for the CPU, see [ErrQueueFull]. The default is 1024. With 0
 // a request runs at once or fails. It is an option of Open only.
 func WithQueue(requests int) Option {
 	return func(c *config) { c.given.add(optQueue); c.queue = requests }
@@ -225,6 +227,13 @@ func WithItems(n int) Option { return func(c *config) { c.given.add(optItems); c
 // WithFallback sets the function that does the work of [Scatter] on the CPU, if CUDA cannot be used or a
 // tile has failed for good. It runs as with [CPU]: on all cores, for ranges that together are [0, n).
 // It does not run after the context of the call has ended.
+//
+// As many calls of a pool have their fallback at the same time as there are cores (GOMAXPROCS). The others wait in the
+// queue of [WithQueue]. A call that a fallback makes does not wait there.
+//
+// The first fallback for each [Reason] is logged, see [runtime.WithLogger], and [Stats] counts all. Under
+// runtime.PolicyRequired no fallback runs, and the error wraps driver.ErrRequired. Only [WithSizeGate] and
+// [WithBreakEven] still send work to it: they are the caller's word on what is faster.
 func WithFallback(f func(ctx context.Context, lo, hi int) error) Option {
 	return func(c *config) { c.given.add(optFallback); c.fallback = f }
 }

@@ -32,6 +32,8 @@ type Pool struct {
 	devices     []*device // nil until CUDA was available
 	queue       queue
 	queued      atomic.Bool // the queue is not empty
+	cpu         device      // has a worker, without a stream, for each fallback that runs
+	cpuQueue    queue       // for it
 	typicalCost float64     // average seconds of a request without WithCost
 	mayBeLost   bool        // CUDA may be lost
 	calls       int         // begun and not ended
@@ -57,7 +59,7 @@ func Open(rt *runtime.Runtime, options ...Option) (*Pool, error) {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a pool needs a runtime")
 	}
 	p := &Pool{rt: rt, number: 2 * pools.Add(1), typicalCost: time.Millisecond.Seconds(), drained: make(chan struct{})}
-	p.mu.pool = p
+	p.mu.pool, p.cpu.pool = p, p
 	p.defaults = config{minPerDevice: minPerDevice, streams: streamsOfADevice, queue: queueLength}
 	if err := p.defaults.apply(ofOpen, options); err != nil {
 		return nil, err
@@ -291,5 +293,5 @@ func (p *Pool) stillRuns(cause error) error {
 			where = append(where, fmt.Sprintf(", %d on device %d", d.busy, d.info.Ordinal))
 		}
 	}
-	return fmt.Errorf("the pool is not closed: %d calls have not ended%s, %d in the queue: %w", p.calls, strings.Join(where, ""), p.queue.length, cause)
+	return fmt.Errorf("the pool is not closed: %d calls have not ended%s, %d in the queue: %w", p.calls, strings.Join(where, ""), p.waiting(), cause)
 }

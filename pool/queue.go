@@ -13,8 +13,8 @@ type request struct {
 
 	devices, without []int     // ordinals
 	tried            []*device // that it has failed on
-	only             *device   // of a participant of a Scatter
-	overflow         bool      // waits also if the queue is full
+	only             *device   // of a participant of a Scatter, or the CPU
+	overflow         bool      // waits also if the queue is full: the caller's wish, or it was let in before
 	refuse           bool      // does not wait
 
 	label string // of the memory to reserve
@@ -44,6 +44,9 @@ func (r *request) may(d *device) bool {
 		!slices.Contains(r.without, d.info.Ordinal) && !slices.Contains(r.tried, d)
 }
 
+// bounded reports whether the request needs room in the queue to wait. The parts of a Scatter do not.
+func (r *request) bounded() bool { return r.only == nil || r.only == &r.only.pool.cpu }
+
 // goesBefore reports whether the request overtakes one that has come earlier.
 func (r *request) goesBefore(o *request) bool {
 	switch {
@@ -67,7 +70,7 @@ func (q *queue) insert(r *request) {
 	for at != nil && r.goesBefore(at) {
 		at = at.before
 	}
-	r.waiting, r.before = true, at
+	r.waiting, r.before, r.overflow = true, at, true
 	if at == nil {
 		r.after, q.first = q.first, r
 	} else {

@@ -52,11 +52,10 @@ func Scatter(ctx context.Context, p *Pool, n int, f func(*Worker, Tile) error, o
 // scatterCall is one call of Scatter, Map or Reduce.
 type scatterCall struct {
 	config
-	pool       *Pool
+	turn       // the caller's context and the pool
 	n          int
 	f          func(*Worker, Tile) error
 	cpu        func(ctx context.Context, lo, hi int) error // the fallback
-	parent     context.Context                             // the caller's
 	ctx        context.Context                             // the functions'
 	scheduler  scheduler
 	devices    []*device
@@ -77,16 +76,16 @@ func newScatterCall(ctx context.Context, p *Pool, of call, n int, hasFunction bo
 	case p.serving():
 		return nil, errNested()
 	}
-	return &scatterCall{pool: p, n: n, parent: ctx, config: *config}, nil
+	return &scatterCall{turn: turn{ctx, p}, n: n, config: *config}, nil
 }
 
 // start does the items, as a request of a name.
 func (c *scatterCall) start(name string) (*Report, error) {
-	ctx, end := c.pool.rt.TraceRequest(c.parent, name)
+	ctx, end := c.pool.rt.TraceRequest(c.turn.Context, name)
 	if end == nil {
 		return c.run()
 	}
-	c.parent = ctx
+	c.turn.Context = ctx
 	return c.runTraced(end)
 }
 
@@ -98,7 +97,7 @@ func (c *scatterCall) run() (*Report, error) {
 	defer c.pool.end()
 	if !c.deadline.IsZero() {
 		var cancel context.CancelFunc
-		c.parent, cancel = context.WithDeadline(c.parent, c.deadline)
+		c.turn.Context, cancel = context.WithDeadline(c.turn.Context, c.deadline)
 		defer cancel()
 	}
 	end := c.breakEven.begin()
@@ -112,6 +111,8 @@ func (c *scatterCall) run() (*Report, error) {
 			retries += t.Retries
 		}
 		c.pool.countRetries(retries)
+	} else {
+		c.pool.count(c.reason)
 	}
 	done := zero.Or(report)
 	end(c.n, done.Where, done.Reason, err)
@@ -119,7 +120,7 @@ func (c *scatterCall) run() (*Report, error) {
 }
 
 func (c *scatterCall) choose() (*Report, error) {
-	side, err := c.breakEven.side(c.parent, c.n, c.cpu != nil)
+	side, err := c.breakEven.side(c.turn.Context, c.n, c.cpu != nil)
 	switch {
 	case c.n == 0:
 		return &Report{}, nil
@@ -135,26 +136,49 @@ func (c *scatterCall) choose() (*Report, error) {
 		return c.onCPU(fmt.Errorf("%d items are fewer than the size gate of %d", c.n, c.sizeGate))
 	}
 	if err := c.pool.rt.Err(); err != nil {
-		if c.cpu == nil {
-			return nil, err
-		}
 		c.reason = c.pool.unusable()
-		return c.onCPU(err)
+		return c.fallBack(nil, err)
 	}
 	report, err := c.onGPU()
-	tried := report != nil || c.pool.rt.Err() != nil // and no mistake of the caller
-	if err != nil && tried && c.cpu != nil && c.parent.Err() == nil {
-		if len(c.devices) > 0 {
-			c.reason = Failed
-		}
-		return c.onCPU(err)
+	switch {
+	case err == nil, report == nil && c.pool.rt.Err() == nil: // a mistake of the caller
+		return report, err
+	case len(c.devices) > 0:
+		c.reason = Failed
+	case c.reason == "":
+		c.reason = c.pool.unusable()
 	}
-	return report, err
+	return c.fallBack(report, err)
 }
 
-// onCPU does the items with the fallback.
+// fallBack does the items on the CPU in place of the devices, if it may. The report is that of the devices.
+func (c *scatterCall) fallBack(report *Report, why error) (*Report, error) {
+	if c.cpu == nil || c.turn.Context.Err() != nil {
+		return report, why
+	}
+	if refused := c.pool.rt.FallBack(string(c.reason), why); refused != nil {
+		return report, refused
+	}
+	return c.onCPU(why)
+}
+
+// onCPU does the items with the fallback when it is its turn.
 func (c *scatterCall) onCPU(why error) (*Report, error) {
-	tiles, err := parallel(c.parent, c.n, &c.config, func(ctx context.Context, lo, hi int) error {
+	p := c.pool
+	r, _ := p.requests.Get().(*request)
+	r = zero.Or(r)
+	*r = request{ready: r.ready, post: post{request: r}, only: &p.cpu, accepted: true, priority: c.priority, overflow: c.queueWait || len(c.devices) > 0}
+	r.deadline, _ = c.turn.Context.Deadline()
+	w, err := p.acquire(c.turn.Context, r)
+	p.requests.Put(r)
+	if err != nil {
+		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Ordinal: driver.NoDevice, Cause: err}}
+		return &Report{Where: OnCPU, Why: why, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, &Error{Tiles: tiles, Devices: why}
+	}
+	if w != nil {
+		defer p.release(w)
+	}
+	tiles, err := parallel(&c.turn, c.n, &c.config, func(ctx context.Context, lo, hi int) error {
 		return c.pool.onCPU(func() error { return c.cpu(ctx, lo, hi) })
 	})
 	if failed, ok := err.(*Error); ok {
@@ -178,7 +202,7 @@ func (c *scatterCall) onGPU() (*Report, error) {
 		return &Report{Where: OnGPU, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, &Error{Tiles: tiles}
 	}
 	tiles := c.prepare(weights)
-	c.scheduler.run(c.parent, tiles)
+	c.scheduler.run(c.turn.Context, tiles)
 	c.scheduler.cancel(nil)
 	c.goroutines.Wait()
 	done, err := c.scheduler.result()
@@ -221,7 +245,7 @@ func (c *scatterCall) skipFailed(weights []float64) ([]float64, error) {
 
 // prepare makes the scheduler, with a participant for each device, and returns their first tiles.
 func (c *scatterCall) prepare(weights []float64) []Tile {
-	c.ctx, c.scheduler.cancel = context.WithCancelCause(context.WithValue(c.parent, within{c.pool}, true))
+	c.ctx, c.scheduler.cancel = context.WithCancelCause(context.WithValue(c.turn.Context, within{c.pool}, true))
 	p := &c.scheduler
 	units := p.cut(c.n, &c.config)
 	p.minPiece, p.retries = p.units(c.minItems()), c.retries
@@ -284,7 +308,7 @@ func (c *scatterCall) limitDevices(weights []float64, units int) []float64 {
 func (c *scatterCall) participate(index, items int) {
 	d := c.devices[index]
 	r := &request{only: d, accepted: true, priority: c.priority, cost: c.cost.Seconds() * float64(items)}
-	r.deadline, _ = c.parent.Deadline()
+	r.deadline, _ = c.turn.Context.Deadline()
 	r.post.request = r
 	w, err := c.pool.acquire(c.ctx, r)
 	switch {
@@ -328,7 +352,7 @@ func (c *scatterCall) runPiece(w *Worker, index int, k piece) {
 	contain.Call(func() error {
 		return c.pool.onDevice(func() error { return c.f(w, c.scheduler.tile(w.pooled.index, k)) })
 	}, func(err error) {
-		if err != nil && c.parent.Err() == nil {
+		if err != nil && c.turn.Context.Err() == nil {
 			c.pool.synchronizeFailed(w, err)
 		}
 		c.scheduler.record(index, k, w.stopwatch.stop(), err)

@@ -23,7 +23,7 @@ func (p *Pool) countRetries(n int) {
 
 // Stats is a snapshot of the counters and the queue of a pool.
 type Stats struct {
-	Requests uint64 // calls of Do, Scatter and its kin
+	Requests uint64 // calls of Do, Scatter and its kin, also those that the CPU did
 	Refused  uint64 // calls that failed with ErrQueueFull
 	Retries  uint64 // tries on another device
 	Waits    uint64 // requests that came into the queue
@@ -31,7 +31,7 @@ type Stats struct {
 	// Queued is the length of the queue. QueueLimit does not count requests with WithQueueWait and the
 	// parts of a Scatter, so that Queued may be larger.
 	Queued, QueueLimit int
-	// Reasons counts the calls that fewer devices or the CPU did, by [Report].Reason.
+	// Reasons counts the calls that fewer devices, the CPU or nobody did, by [Report].Reason.
 	Reasons map[Reason]uint64
 	Devices []DeviceStats // in the order of [Pool.Devices]
 	// HealthErr is why NVML does not tell of the devices, see [WithHealth]; nil if it does.
@@ -71,7 +71,7 @@ func (p *Pool) Stats() Stats {
 	defer p.mu.Unlock()
 	f := &p.figures
 	s := Stats{Requests: f.requests, Refused: f.refused, Retries: f.retries, Waits: f.waits, Waited: f.waited,
-		Queued: p.queue.length, QueueLimit: p.limit, Reasons: maps.Clone(f.reasons), HealthErr: p.healthErr}
+		Queued: p.waiting(), QueueLimit: p.limit, Reasons: maps.Clone(f.reasons), HealthErr: p.healthErr}
 	for i := range states {
 		d := p.devices[i]
 		s.Devices = append(s.Devices, DeviceStats{Device: states[i], Requests: d.figures.requests, Failures: d.figures.failures, Ran: d.figures.ran,
