@@ -6,7 +6,7 @@
 //
 // Five are our own: apilist lists the exported API, licences what is linked, manifests checks the files
 // of examples/cluster, prose lists long sentences, and snippets compiles the Go code in documents.
-// All of manifests is tests; the others run here:
+// All of manifests is tests; guard, which compares the speed of two commits, is a module of its own. The others run here:
 //
 //	go run -C tools ./licences
 module github.com/purecuda/purecuda/tools

@@ -3,6 +3,7 @@
  *     cc -O2 -o baseline baseline.c -ldl
  *     ./baseline [-bench TEXT] [-benchtime SECONDS] [-count N] [-ptx FILE]
  *     ./baseline -info
+ *     ./baseline [-ptx FILE] -serve    measures what stdin asks for (driver.h)
  *
  * It measures what driver/bench_hardware_test.go and runtime/bench_hardware_test.go
  * measure, in the same way, and prints lines in the format of Go's benchmarks with
@@ -53,8 +54,6 @@ enum {
 
 /* --- the measuring ----------------------------------------------------------- */
 
-static const char *filter = "";
-static double bench_seconds = 1;
 static int count = 1;
 
 /* Timed runs n iterations and returns the nanoseconds of the part that counts. */
@@ -62,7 +61,7 @@ typedef double timed(long n);
 
 static void bench(const char *name, size_t bytes, timed *run)
 {
-	if (strstr(name, filter) == NULL)
+	if (!selected(name))
 		return;
 	for (int i = 0; i < count; i++) {
 		long n = 1;
@@ -248,7 +247,7 @@ static void bench_peers(void)
 	int devices = 0;
 
 	CHECK(cuDeviceGetCount(&devices));
-	if (devices < 2 || strstr("BenchmarkHardwarePeerCopy", filter) == NULL)
+	if (devices < 2 || serving || strstr("BenchmarkHardwarePeerCopy", filter) == NULL)
 		return;
 	first = open_end(0);
 	for (int i = 1; i < devices; i++) {
@@ -340,16 +339,35 @@ static void info(void)
 	printf("gpu: %s\ncuda: %d.%d\n", name, version / 1000, version % 1000 / 10);
 }
 
+static void bench_all(void)
+{
+	bench("BenchmarkHardwareCall/fn=cuDriverGetVersion", 0, time_version);
+	bench("BenchmarkHardwareCall/fn=cuCtxGetCurrent", 0, time_current);
+	bench("BenchmarkHardwareCall/fn=cuStreamQuery", 0, time_stream_query);
+	bench("BenchmarkHardwareCall/fn=cuEventQuery", 0, time_event_query);
+	bench("BenchmarkHardwareLaunch/args=0", 0, time_launch0);
+	bench("BenchmarkHardwareLaunch/args=4", 0, time_launch4);
+	bench("BenchmarkHardwareLaunchSync/args=0", 0, time_launch_sync);
+	bench("BenchmarkHardwareEventRecord/timing=off", 0, time_record);
+	bench("BenchmarkHardwareAllocFree/size=1MiB", 0, time_alloc);
+	bench("BenchmarkHardwareAllocFreeAsync/size=1MiB", 0, time_alloc_async);
+	bench("BenchmarkHardwareGraphReplay/nodes=10", 0, time_replay);
+	bench_copies();
+	bench_peers();
+}
+
 static void usage(void)
 {
-	fprintf(stderr, "usage: baseline [-bench TEXT] [-benchtime SECONDS] [-count N] [-ptx FILE] | -info\n");
+	fprintf(stderr, "usage: baseline [-bench TEXT] [-benchtime SECONDS] [-count N] [-ptx FILE] [-serve] | -info\n");
 	exit(2);
 }
 
 int main(int argc, char **argv)
 {
 	const char *ptx = "empty.ptx";
+	int served = argc > 1 && strcmp(argv[argc - 1], "-serve") == 0;
 
+	argc -= served;
 	if (argc == 2 && strcmp(argv[1], "-info") == 0) {
 		open_driver();
 		info();
@@ -374,19 +392,10 @@ int main(int argc, char **argv)
 	open_driver();
 	prepare(ptx);
 
-	bench("BenchmarkHardwareCall/fn=cuDriverGetVersion", 0, time_version);
-	bench("BenchmarkHardwareCall/fn=cuCtxGetCurrent", 0, time_current);
-	bench("BenchmarkHardwareCall/fn=cuStreamQuery", 0, time_stream_query);
-	bench("BenchmarkHardwareCall/fn=cuEventQuery", 0, time_event_query);
-	bench("BenchmarkHardwareLaunch/args=0", 0, time_launch0);
-	bench("BenchmarkHardwareLaunch/args=4", 0, time_launch4);
-	bench("BenchmarkHardwareLaunchSync/args=0", 0, time_launch_sync);
-	bench("BenchmarkHardwareEventRecord/timing=off", 0, time_record);
-	bench("BenchmarkHardwareAllocFree/size=1MiB", 0, time_alloc);
-	bench("BenchmarkHardwareAllocFreeAsync/size=1MiB", 0, time_alloc_async);
-	bench("BenchmarkHardwareGraphReplay/nodes=10", 0, time_replay);
-	bench_copies();
-	bench_peers();
+	if (served)
+		serve(bench_all);
+	else
+		bench_all();
 	CHECK(cuDevicePrimaryCtxRelease_v2(gpu));
 	return 0;
 }

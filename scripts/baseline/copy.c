@@ -3,6 +3,7 @@
  *
  *     cc -O2 -o copy copy.c -ldl
  *     ./copy [-bench TEXT] [-benchtime SECONDS] [-count N] [-largest BYTES]
+ *     ./copy [-largest BYTES] -serve    measures what stdin asks for (driver.h)
  *
  * It measures what BenchmarkHardwareCopies of arena/copies_bench_hardware_test.go measures,
  * under the same names with /impl=C at the end: 1 KiB to 1 GiB in powers of 4, a copy on
@@ -28,8 +29,6 @@
 
 /* --- the measuring ----------------------------------------------------------- */
 
-static const char *filter = "";
-static double bench_seconds = 1;
 static int count = 1;
 
 /* --- what is measured -------------------------------------------------------- */
@@ -37,6 +36,7 @@ static int count = 1;
 static CUstream stream;
 static CUdeviceptr device;
 static char *pinned, *pageable;
+static size_t largest = (size_t)1 << 30;
 
 static void upload_sync(size_t n) { CHECK(cuMemcpyHtoD_v2(device, pageable, n)); }
 
@@ -78,7 +78,7 @@ static void bench(const char *way, void (*copy)(size_t), size_t bytes)
 	size_t number = bytes >> (bytes >> 30 ? 30 : bytes >> 20 ? 20 : 10);
 
 	snprintf(name, sizeof name, "BenchmarkHardwareCopies/%s/size=%zu%s", way, number, unit);
-	if (strstr(name, filter) == NULL)
+	if (!selected(name))
 		return;
 	for (int i = 0; i < count; i++) {
 		double took;
@@ -100,7 +100,7 @@ static void bench(const char *way, void (*copy)(size_t), size_t bytes)
 	}
 }
 
-static void prepare(CUdevice *gpu, size_t largest)
+static void prepare(CUdevice *gpu)
 {
 	CUcontext context;
 
@@ -120,17 +120,25 @@ static void prepare(CUdevice *gpu, size_t largest)
 		pageable[i] = (char)i;
 }
 
+static void bench_all(void)
+{
+	for (size_t n = 1024; n <= largest; n *= 4)
+		for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+			bench(ways[i].name, ways[i].copy, n);
+}
+
 static void usage(void)
 {
-	fprintf(stderr, "usage: copy [-bench TEXT] [-benchtime SECONDS] [-count N] [-largest BYTES]\n");
+	fprintf(stderr, "usage: copy [-bench TEXT] [-benchtime SECONDS] [-count N] [-largest BYTES] [-serve]\n");
 	exit(2);
 }
 
 int main(int argc, char **argv)
 {
-	size_t largest = (size_t)1 << 30;
+	int served = argc > 1 && strcmp(argv[argc - 1], "-serve") == 0;
 	CUdevice gpu;
 
+	argc -= served;
 	for (int i = 1; i < argc; i += 2) {
 		if (i + 1 == argc)
 			usage();
@@ -148,10 +156,11 @@ int main(int argc, char **argv)
 	if (bench_seconds <= 0 || count < 1 || largest < 1024)
 		usage();
 	open_driver();
-	prepare(&gpu, largest);
-	for (size_t n = 1024; n <= largest; n *= 4)
-		for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-			bench(ways[i].name, ways[i].copy, n);
+	prepare(&gpu);
+	if (served)
+		serve(bench_all);
+	else
+		bench_all();
 	CHECK(cuDevicePrimaryCtxRelease_v2(gpu));
 	return 0;
 }

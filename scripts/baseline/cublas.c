@@ -3,7 +3,8 @@
  *
  *     cublas /usr/local/cuda/lib64/libcublas.so.13
  *
- * prints a line for each: its name, nanoseconds for a call, and those of the device. No header of NVIDIA is needed. */
+ * prints a line for each, as Go benchmarks do, with the time of a call and that on the device. With -serve it measures what stdin
+ * asks for (driver.h). No header of NVIDIA is needed. */
 #define PROGRAM "cublas"
 #define SINCE "11.0"
 #define FUNCTIONS(X) \
@@ -58,6 +59,8 @@ static void measure(const char *name, int type, int n, int batch, int per_wait, 
 	float ms;
 	long calls = 1, done;
 
+	if (!selected(name))
+		return;
 	for (int i = 0; i < per_wait; i++)
 		multiply(type, n, batch);
 	CHECK(cuStreamSynchronize(m.s));
@@ -77,12 +80,20 @@ static void measure(const char *name, int type, int n, int batch, int per_wait, 
 			CHECK(cuEventElapsedTime(&ms, m.start, m.end));
 			device += ms * 1e6;
 		}
-		if (took >= 1e9)
+		if (took >= bench_seconds * 1e9)
 			break;
-		calls = next_n(done, took, 1);
+		calls = next_n(done, took, bench_seconds);
 	}
-	printf("%s %.1f %.1f\n", name, took / (double)done, device / (double)done);
+	printf("Benchmark%s\t%ld\t%.1f ns/op\t%.1f device-ns/op\n", name, done, took / (double)done, device / (double)done);
 	fflush(stdout);
+}
+
+static void measure_all(void)
+{
+	measure("small", R_32F, 64, 1, 512, 0);
+	measure("sgemm4096", R_32F, 4096, 1, 8, 1);
+	measure("bf16-8192", R_16BF, 8192, 1, 8, 1);
+	measure("batch64x512", R_32F, 512, 64, 8, 1);
 }
 
 int main(int argc, char **argv)
@@ -93,8 +104,8 @@ int main(int argc, char **argv)
 	CUdeviceptr space;
 	void *library;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: cublas LIBCUBLAS\n");
+	if (argc != 2 && (argc != 3 || strcmp(argv[2], "-serve") != 0)) {
+		fprintf(stderr, "usage: cublas LIBCUBLAS [-serve]\n");
 		return 2;
 	}
 	open_driver();
@@ -127,9 +138,9 @@ int main(int argc, char **argv)
 	ok(create(&m.h), "cublasCreate");
 	ok(set_stream(m.h, m.s), "cublasSetStream");
 	ok(set_workspace(m.h, space, workspace), "cublasSetWorkspace");
-	measure("small", R_32F, 64, 1, 512, 0);
-	measure("sgemm4096", R_32F, 4096, 1, 8, 1);
-	measure("bf16-8192", R_16BF, 8192, 1, 8, 1);
-	measure("batch64x512", R_32F, 512, 64, 8, 1);
+	if (argc == 3)
+		serve(measure_all);
+	else
+		measure_all();
 	return 0;
 }

@@ -3,7 +3,8 @@
  *
  *     cufft /usr/local/cuda/lib64/libcufft.so.12
  *
- * prints a line for each: its name, and nanoseconds for a call. No header of NVIDIA is needed. */
+ * prints a line for each, as Go benchmarks do. With -serve it measures what stdin asks for (driver.h). No header of NVIDIA is
+ * needed. */
 #define PROGRAM "cufft"
 #define SINCE "11.0"
 #define FUNCTIONS(X) \
@@ -50,6 +51,8 @@ static void measure(const char *name, long long n, long long batch, int per_wait
 	long calls = 1, done;
 	int plan;
 
+	if (!selected(name))
+		return;
 	ok(create(&plan), "cufftCreate");
 	ok(set_auto_allocation(plan, 0), "cufftSetAutoAllocation");
 	ok(make_plan(plan, 1, &n, &n, 1, n, &n, 1, n, C2C, batch, &bytes), "cufftMakePlanMany64");
@@ -73,15 +76,22 @@ static void measure(const char *name, long long n, long long batch, int per_wait
 			if (waiting)
 				took += now() - start;
 		}
-		if (took >= 1e9)
+		if (took >= bench_seconds * 1e9)
 			break;
-		calls = next_n(done, took, 1);
+		calls = next_n(done, took, bench_seconds);
 	}
-	printf("%s %.1f\n", name, took / (double)done);
+	printf("Benchmark%s\t%ld\t%.1f ns/op\n", name, done, took / (double)done);
 	fflush(stdout);
 	ok(destroy(plan), "cufftDestroy");
 	if (area != 0)
 		CHECK(cuMemFree_v2(area));
+}
+
+static void measure_all(void)
+{
+	measure("small", 64, 1, 512, 0);
+	measure("c2c-1x16777216", 1 << 24, 1, 8, 1);
+	measure("c2c-1024x4096", 4096, 1024, 64, 1);
 }
 
 int main(int argc, char **argv)
@@ -91,8 +101,8 @@ int main(int argc, char **argv)
 	CUcontext context;
 	void *library;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: cufft LIBCUFFT\n");
+	if (argc != 2 && (argc != 3 || strcmp(argv[2], "-serve") != 0)) {
+		fprintf(stderr, "usage: cufft LIBCUFFT [-serve]\n");
 		return 2;
 	}
 	open_driver();
@@ -119,8 +129,9 @@ int main(int argc, char **argv)
 	CHECK(cuMemAlloc_v2(&m.in, bytes));
 	CHECK(cuMemAlloc_v2(&m.out, bytes));
 	CHECK(cuMemsetD8_v2(m.in, 0, bytes));
-	measure("small", 64, 1, 512, 0);
-	measure("c2c-1x16777216", 1 << 24, 1, 8, 1);
-	measure("c2c-1024x4096", 4096, 1024, 64, 1);
+	if (argc == 3)
+		serve(measure_all);
+	else
+		measure_all();
 	return 0;
 }

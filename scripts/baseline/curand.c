@@ -3,7 +3,8 @@
  *
  *     curand /usr/local/cuda/lib64/libcurand.so.10
  *
- * prints a line for each: its name, and nanoseconds for a call. No header of NVIDIA is needed. */
+ * prints a line for each, as Go benchmarks do. With -serve it measures what stdin asks for (driver.h). No header of NVIDIA is
+ * needed. */
 #define PROGRAM "curand"
 #define SINCE "11.0"
 #define FUNCTIONS(X) X(cuMemAlloc_v2, (CUdeviceptr *, size_t))
@@ -28,6 +29,8 @@ static void ok(int status, const char *call)
 	}
 }
 
+enum { MANY = 1 << 26 };
+
 static struct {
 	curand g;
 	CUstream s;
@@ -43,6 +46,8 @@ static void measure(const char *name, void (*generate)(size_t), size_t n, int pe
 	double took = 0;
 	long calls = 1, done;
 
+	if (!selected(name))
+		return;
 	for (int i = 0; i < per_wait; i++)
 		generate(n);
 	CHECK(cuStreamSynchronize(m.s));
@@ -58,23 +63,29 @@ static void measure(const char *name, void (*generate)(size_t), size_t n, int pe
 			if (waiting)
 				took += now() - start;
 		}
-		if (took >= 1e9)
+		if (took >= bench_seconds * 1e9)
 			break;
-		calls = next_n(done, took, 1);
+		calls = next_n(done, took, bench_seconds);
 	}
-	printf("%s %.1f\n", name, took / (double)done);
+	printf("Benchmark%s\t%ld\t%.1f ns/op\n", name, done, took / (double)done);
 	fflush(stdout);
+}
+
+static void measure_all(void)
+{
+	measure("small", uniform, 1024, 512, 0);
+	measure("uniform2^26", uniform, MANY, 8, 1);
+	measure("normal2^26", normal, MANY, 8, 1);
 }
 
 int main(int argc, char **argv)
 {
-	const size_t many = 1UL << 26;
 	CUdevice device;
 	CUcontext context;
 	void *library;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: curand LIBCURAND\n");
+	if (argc != 2 && (argc != 3 || strcmp(argv[2], "-serve") != 0)) {
+		fprintf(stderr, "usage: curand LIBCURAND [-serve]\n");
 		return 2;
 	}
 	open_driver();
@@ -98,14 +109,15 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	CHECK(cuStreamCreate(&m.s, STREAM_NON_BLOCKING));
-	CHECK(cuMemAlloc_v2(&m.to, many * sizeof(float)));
+	CHECK(cuMemAlloc_v2(&m.to, MANY * sizeof(float)));
 	ok(create(&m.g, PHILOX), "curandCreateGenerator");
 	ok(set_stream(m.g, m.s), "curandSetStream");
 	ok(set_ordering(m.g, LEGACY), "curandSetGeneratorOrdering");
 	ok(set_seed(m.g, 1234), "curandSetPseudoRandomGeneratorSeed");
 	ok(generate_seeds(m.g), "curandGenerateSeeds");
-	measure("small", uniform, 1024, 512, 0);
-	measure("uniform2^26", uniform, many, 8, 1);
-	measure("normal2^26", normal, many, 8, 1);
+	if (argc == 3)
+		serve(measure_all);
+	else
+		measure_all();
 	return 0;
 }

@@ -3,9 +3,9 @@
  *
  *     cusolver /usr/local/cuda/lib64/libcusolver.so.12
  *
- * prints a line for each: its name, nanoseconds from before the copy to after the wait, and those of the device for the
- * call alone. Triangles are those of memory by columns. pinned has the workspace
- * of the host in page-locked memory, as in Go. No header of NVIDIA is needed. */
+ * prints a line for each, as Go benchmarks do: the time from before the copy to after the wait, and that on the device of the
+ * call alone. Triangles are those of memory by columns. pinned has the workspace of the host in page-locked memory, as in Go.
+ * With -serve it measures what stdin asks for (driver.h). No header of NVIDIA is needed. */
 #define PROGRAM "cusolver"
 #define SINCE "11.0"
 #define FUNCTIONS(X) \
@@ -13,6 +13,7 @@
 	X(cuEventRecord, (CUevent, CUstream)) \
 	X(cuEventElapsedTime, (float *, CUevent, CUevent)) \
 	X(cuMemAlloc_v2, (CUdeviceptr *, size_t)) \
+	X(cuMemFree_v2, (CUdeviceptr)) \
 	X(cuMemHostAlloc, (void **, size_t, unsigned)) \
 	X(cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t)) \
 	X(cuMemcpyDtoDAsync_v2, (CUdeviceptr, CUdeviceptr, size_t, CUstream)) \
@@ -75,6 +76,34 @@ static void run(int type, int triangle)
 		                    m.space, m.on_device, m.host, m.on_host, m.info));
 }
 
+/* matrix uploads a random symmetric matrix with a strong diagonal, the same as in Go, unless it is there. */
+static void matrix(int type)
+{
+	static int there = -1;
+	double *d;
+	float *f;
+	uint64_t x = 1;
+
+	if (there == type)
+		return;
+	there = type;
+	d = malloc((size_t)N * N * 8);
+	f = (float *)d;
+
+	for (size_t i = 0; i < N; i++) {
+		for (size_t j = 0; j <= i; j++) {
+			x = x * 6364136223846793005u + 1442695040888963407u;
+			double v = i == j ? N : (double)(x >> 40) / (1 << 24);
+			if (type == R_64F)
+				d[i * N + j] = d[j * N + i] = v;
+			else
+				f[i * N + j] = f[j * N + i] = (float)v;
+		}
+	}
+	CHECK(cuMemcpyHtoD_v2(m.original, d, (size_t)N * N * (type == R_64F ? 8 : 4)));
+	free(d);
+}
+
 static void measure(const char *name, int type, int triangle, int pinned)
 {
 	const size_t bytes = (size_t)N * N * (type == R_64F ? 8 : 4);
@@ -83,6 +112,9 @@ static void measure(const char *name, int type, int triangle, int pinned)
 	int info;
 	long calls = 1, done;
 
+	if (!selected(name))
+		return;
+	matrix(type);
 	sizes(type, triangle);
 	CHECK(cuMemAlloc_v2(&m.space, m.on_device + 1));
 	if (pinned)
@@ -104,39 +136,31 @@ static void measure(const char *name, int type, int triangle, int pinned)
 		}
 		if (warm)
 			continue;
-		if (took >= 1e9)
+		if (took >= bench_seconds * 1e9)
 			break;
-		calls = next_n(done, took, 1);
+		calls = next_n(done, took, bench_seconds);
 	}
+	CHECK(cuMemFree_v2(m.space));
 	CHECK(cuMemcpyDtoH_v2(&info, m.info, sizeof(info)));
 	if (info != 0) {
 		fprintf(stderr, PROGRAM ": %s: info %d\n", name, info);
 		exit(1);
 	}
 	fprintf(stderr, "%s: workspaces of %zu bytes on the device and %zu on the host\n", name, m.on_device, m.on_host);
-	printf("%s %.1f %.1f\n", name, took / (double)done, device / (double)done);
+	printf("Benchmark%s\t%ld\t%.1f ns/op\t%.1f device-ns/op\n", name, done, took / (double)done, device / (double)done);
 	fflush(stdout);
 }
 
-/* matrix uploads a random symmetric matrix with a strong diagonal, the same as in Go. */
-static void matrix(int type)
+static void measure_all(void)
 {
-	double *d = malloc((size_t)N * N * 8);
-	float *f = (float *)d;
-	uint64_t x = 1;
-
-	for (size_t i = 0; i < N; i++) {
-		for (size_t j = 0; j <= i; j++) {
-			x = x * 6364136223846793005u + 1442695040888963407u;
-			double v = i == j ? N : (double)(x >> 40) / (1 << 24);
-			if (type == R_64F)
-				d[i * N + j] = d[j * N + i] = v;
-			else
-				f[i * N + j] = f[j * N + i] = (float)v;
-		}
-	}
-	CHECK(cuMemcpyHtoD_v2(m.original, d, (size_t)N * N * (type == R_64F ? 8 : 4)));
-	free(d);
+	measure("cholesky4096-lower/float32", R_32F, LOWER, 0);
+	measure("cholesky4096-upper/float32", R_32F, UPPER, 0);
+	measure("svd4096/float32", R_32F, -1, 0);
+	measure("svd4096-pinned/float32", R_32F, -1, 1);
+	measure("cholesky4096-lower/float64", R_64F, LOWER, 0);
+	measure("cholesky4096-upper/float64", R_64F, UPPER, 0);
+	measure("svd4096/float64", R_64F, -1, 0);
+	measure("svd4096-pinned/float64", R_64F, -1, 1);
 }
 
 int main(int argc, char **argv)
@@ -146,8 +170,8 @@ int main(int argc, char **argv)
 	CUcontext context;
 	void *library;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: cusolver LIBCUSOLVER\n");
+	if (argc != 2 && (argc != 3 || strcmp(argv[2], "-serve") != 0)) {
+		fprintf(stderr, "usage: cusolver LIBCUSOLVER [-serve]\n");
 		return 2;
 	}
 	open_driver();
@@ -178,15 +202,9 @@ int main(int argc, char **argv)
 	OK(cusolverDnCreate(&m.h));
 	OK(cusolverDnSetStream(m.h, m.s));
 	OK(cusolverDnCreateParams(&m.p));
-	matrix(R_32F);
-	measure("cholesky4096-lower/float32", R_32F, LOWER, 0);
-	measure("cholesky4096-upper/float32", R_32F, UPPER, 0);
-	measure("svd4096/float32", R_32F, -1, 0);
-	measure("svd4096-pinned/float32", R_32F, -1, 1);
-	matrix(R_64F);
-	measure("cholesky4096-lower/float64", R_64F, LOWER, 0);
-	measure("cholesky4096-upper/float64", R_64F, UPPER, 0);
-	measure("svd4096/float64", R_64F, -1, 0);
-	measure("svd4096-pinned/float64", R_64F, -1, 1);
+	if (argc == 3)
+		serve(measure_all);
+	else
+		measure_all();
 	return 0;
 }

@@ -124,3 +124,37 @@ static inline long next_n(long last, double took, double seconds)
 		n = (double)last + 1;
 	return n > 1e9 ? 1000000000L : (long)n;
 }
+
+/* What the flags of the programs say: which benchmarks run, and for how long. */
+static const char *filter __attribute__((unused)) = "";
+static double bench_seconds __attribute__((unused)) = 1;
+static int serving; /* then filter is the whole name, without "Benchmark" */
+
+/* selected reports whether the benchmark of a name runs. */
+static inline int selected(const char *name)
+{
+	if (!serving)
+		return strstr(name, filter) != NULL;
+	if (strncmp(name, "Benchmark", 9) == 0)
+		name += 9;
+	return strcmp(name, filter) == 0;
+}
+
+/* serve measures what stdin asks for: a line has the seconds and a name. The answer is the line of that benchmark, or none, and
+ * an empty line. all runs what is selected. tools/guard asks, in turns with programs in Go. */
+static inline void serve(void (*all)(void))
+{
+	static char line[512], name[512];
+
+	serving = 1;
+	filter = name;
+	while (fgets(line, sizeof line, stdin) != NULL) {
+		if (sscanf(line, "%lf %511[^\n]", &bench_seconds, name) != 2 || bench_seconds <= 0) {
+			fprintf(stderr, PROGRAM ": a request is seconds and a name, not %s", line);
+			exit(2);
+		}
+		all();
+		printf("\n");
+		fflush(stdout);
+	}
+}

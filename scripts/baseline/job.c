@@ -3,6 +3,7 @@
  *
  *     cc -O2 -o job job.c -ldl -lpthread
  *     ./job -file PATH [-readers N] [-devices N] [-count N]
+ *     ./job -file PATH [-readers N] [-devices N] -serve    measures what stdin asks for (driver.h)
  *
  * Each reader takes a batch of 4 MiB of the file at a time, and has two buffers for them. Three ways, each a line:
  *
@@ -51,6 +52,7 @@ static int file;
 static size_t size;
 static atomic_size_t next;
 static enum way way;
+static int n = 8, devices = 1;
 
 /* store copies n bytes, a multiple of 64, past the caches where the processor can. */
 static void store(char *to, const char *from, size_t n)
@@ -112,7 +114,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-static void prepare(int n, int devices)
+static void prepare(void)
 {
 	CUcontext contexts[MOST_DEVICES];
 
@@ -141,18 +143,45 @@ static void prepare(int n, int devices)
 	}
 }
 
+/* bench_all brings the file in once each way. */
+static void bench_all(void)
+{
+	char name[128];
+
+	for (way = READ; way <= PAST; way++) {
+		double start, took;
+
+		snprintf(name, sizeof name, "BenchmarkJob/bound=transfer/gpus=%d/readers=%d/way=%s", devices, n, names[way]);
+		if (!selected(name))
+			continue;
+		atomic_store(&next, 0);
+		start = now();
+		for (int j = 0; j < n; j++)
+			if (pthread_create(&readers[j].thread, NULL, run, &readers[j]) != 0) {
+				fprintf(stderr, "job: no thread\n");
+				exit(1);
+			}
+		for (int j = 0; j < n; j++)
+			pthread_join(readers[j].thread, NULL);
+		took = now() - start;
+		printf("%s/impl=C\t1\t%.0f ns/op\t%.2f MB/s\n", name, took, (double)size / took * 1e3);
+		fflush(stdout);
+	}
+}
+
 static void usage(void)
 {
-	fprintf(stderr, "usage: job -file PATH [-readers N] [-devices N] [-count N]\n");
+	fprintf(stderr, "usage: job -file PATH [-readers N] [-devices N] [-count N] [-serve]\n");
 	exit(2);
 }
 
 int main(int argc, char **argv)
 {
 	const char *path = NULL;
-	int n = 8, devices = 1, count = 1, present;
+	int count = 1, present, served = argc > 1 && strcmp(argv[argc - 1], "-serve") == 0;
 	struct stat info;
 
+	argc -= served;
 	for (int i = 1; i < argc; i += 2) {
 		if (i + 1 == argc)
 			usage();
@@ -179,23 +208,10 @@ int main(int argc, char **argv)
 	CHECK(cuDeviceGetCount(&present));
 	if (devices > present)
 		absent("it has fewer devices");
-	prepare(n, devices);
-	for (int i = 0; i < count; i++)
-		for (way = READ; way <= PAST; way++) {
-			double start = now(), took;
-
-			atomic_store(&next, 0);
-			for (int j = 0; j < n; j++)
-				if (pthread_create(&readers[j].thread, NULL, run, &readers[j]) != 0) {
-					fprintf(stderr, "job: no thread\n");
-					return 1;
-				}
-			for (int j = 0; j < n; j++)
-				pthread_join(readers[j].thread, NULL);
-			took = now() - start;
-			printf("BenchmarkJob/bound=transfer/gpus=%d/readers=%d/way=%s/impl=C\t1\t%.0f ns/op\t%.2f MB/s\n", devices, n,
-				names[way], took, (double)size / took * 1e3);
-			fflush(stdout);
-		}
+	prepare();
+	if (served)
+		serve(bench_all);
+	for (int i = 0; i < count && !served; i++)
+		bench_all();
 	return 0;
 }

@@ -3,6 +3,7 @@
  *
  *     cc -O2 -o wait wait.c -ldl -lpthread
  *     ./wait [-ptx FILE] [-bench TEXT] [-benchtime SECONDS] [-count N]
+ *     ./wait [-ptx FILE] -serve    measures what stdin asks for (driver.h)
  *
  * The names are those of smoke bench with /impl=C at the end, and /impl=C1 where one thread makes
  * the requests of all: it records an event behind each, asks about the events in turn, and sleeps
@@ -24,6 +25,7 @@
 	X(cuModuleLoadData, (CUmodule *, const void *)) \
 	X(cuModuleGetFunction, (CUfunction *, CUmodule, const char *)) \
 	X(cuMemHostAlloc, (void **, size_t, unsigned)) \
+	X(cuMemFreeHost, (void *)) \
 	X(cuEventCreate, (CUevent *, unsigned)) \
 	X(cuEventRecord, (CUevent, CUstream)) \
 	X(cuEventQuery, (CUevent)) \
@@ -43,8 +45,6 @@
 
 enum { STREAMS = 64 };
 
-static const char *filter = "";
-static double bench_seconds = 1;
 static int count = 1;
 
 static CUcontext context;
@@ -239,17 +239,23 @@ static struct result run(const struct request *request, int threads, int one, st
 static void bench(const char *name, const struct request *request, int threads, int one)
 {
 	struct worker *workers;
+	char *memory = NULL;
+	size_t each = 2 * request->bytes;
 
-	if (strstr(name, filter) == NULL)
+	if (!selected(name))
 		return;
 	workers = calloc((size_t)threads, sizeof *workers);
-	for (int i = 0; i < threads && request->bytes > 0; i++) {
+	if (each > 0) {
 		if (request->pinned)
-			CHECK(cuMemHostAlloc((void **)&workers[i].host, 2 * request->bytes, HOST_ALLOC_PORTABLE));
-		else
-			workers[i].host = malloc(2 * request->bytes);
-		memset(workers[i].host, 1, 2 * request->bytes);
+			CHECK(cuMemHostAlloc((void **)&memory, (size_t)threads * each, HOST_ALLOC_PORTABLE));
+		else if ((memory = malloc((size_t)threads * each)) == NULL) {
+			fprintf(stderr, "wait: out of memory\n");
+			exit(1);
+		}
+		memset(memory, 1, (size_t)threads * each);
 	}
+	for (int i = 0; i < threads; i++)
+		workers[i].host = memory + (size_t)i * each;
 	for (int i = 0; i < count; i++) {
 		struct result r;
 		long n = threads;
@@ -266,7 +272,11 @@ static void bench(const char *name, const struct request *request, int threads, 
 		printf("\t%.0f p50-ns\t%.0f p99-ns\t%.0f max-ns\t%.2f cores\t%d threads\n", r.p50, r.p99, r.max, r.cores, r.threads);
 		fflush(stdout);
 	}
-	free(workers); /* the memory of the requests stays: the program ends soon */
+	free(workers);
+	if (!request->pinned)
+		free(memory);
+	else
+		CHECK(cuMemFreeHost(memory));
 }
 
 static void prepare(const char *path)
@@ -300,11 +310,11 @@ static void prepare(const char *path)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: wait [-ptx FILE] [-bench TEXT] [-benchtime SECONDS] [-count N]\n");
+	fprintf(stderr, "usage: wait [-ptx FILE] [-bench TEXT] [-benchtime SECONDS] [-count N] [-serve]\n");
 	exit(2);
 }
 
-int main(int argc, char **argv)
+static void bench_all(void)
 {
 	static const struct {
 		const char *name;
@@ -314,10 +324,35 @@ int main(int argc, char **argv)
 		const char *name;
 		size_t bytes;
 	} sizes[] = {{"4KiB", 4 << 10}, {"64KiB", 64 << 10}, {"1MiB", 1 << 20}};
-	static const int threads[] = {1, 16, 64};
-	const char *ptx = "empty.ptx";
+	static const int threads[] = {1, 4, 16, 64, 1000};
 	char name[128];
 
+	for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
+		for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+			struct request r = {.nanoseconds = kernels[k].nanoseconds};
+
+			snprintf(name, sizeof name, "Wait/kernel=%s/goroutines=%d", kernels[k].name, threads[t]);
+			bench(name, &r, threads[t], 0);
+			if (threads[t] == STREAMS && !serving)
+				bench(name, &r, threads[t], 1);
+		}
+	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+		for (size_t t = 0; t < sizeof threads / sizeof *threads; t++)
+			for (int pinned = 0; pinned < 2; pinned++) {
+				struct request r = {.bytes = sizes[s].bytes, .pinned = pinned};
+
+				snprintf(name, sizeof name, "Service/size=%s/goroutines=%d/host=%s", sizes[s].name, threads[t],
+					pinned ? "pinned" : "pageable");
+				bench(name, &r, threads[t], 0);
+			}
+}
+
+int main(int argc, char **argv)
+{
+	const char *ptx = "empty.ptx";
+	int served = argc > 1 && strcmp(argv[argc - 1], "-serve") == 0;
+
+	argc -= served;
 	for (int i = 1; i < argc; i += 2) {
 		if (i + 1 == argc)
 			usage();
@@ -334,23 +369,9 @@ int main(int argc, char **argv)
 	}
 	open_driver();
 	prepare(ptx);
-	for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
-		for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
-			struct request r = {.nanoseconds = kernels[k].nanoseconds};
-
-			snprintf(name, sizeof name, "Wait/kernel=%s/goroutines=%d", kernels[k].name, threads[t]);
-			bench(name, &r, threads[t], 0);
-			if (threads[t] == STREAMS)
-				bench(name, &r, threads[t], 1);
-		}
-	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-		for (size_t t = 0; t < sizeof threads / sizeof *threads; t++)
-			for (int pinned = 0; pinned < 2; pinned++) {
-				struct request r = {.bytes = sizes[s].bytes, .pinned = pinned};
-
-				snprintf(name, sizeof name, "Service/size=%s/goroutines=%d/host=%s", sizes[s].name, threads[t],
-					pinned ? "pinned" : "pageable");
-				bench(name, &r, threads[t], 0);
-			}
+	if (served)
+		serve(bench_all);
+	else
+		bench_all();
 	return 0;
 }

@@ -25,11 +25,30 @@ import (
 type variant struct {
 	name string
 	d    *device.Device
+	m    device.Module
+}
+
+// has reports whether the kernel is in the module, which one of an old commit need not have.
+func (v variant) has(kernel string) bool {
+	_, ok := v.m.Reports[kernel]
+	return ok
 }
 
 // extraVariable names a folder with more modules to time, such as those of a compiler without one of its passes. Each
 // is a NAME.json of device.Module.
 const extraVariable = "PURECUDA_BENCH_MODULES"
+
+// figuresVariable names a file for all times, as tools/guard reads them. A module "old NAME" is NAME of the old commit.
+const figuresVariable = "PURECUDA_BENCH_FIGURES"
+
+// figure is that of tools/guard: the time of a launch, in nanoseconds, once for each round.
+type figure struct {
+	Name string    `json:"name"`
+	Unit string    `json:"unit"`
+	Old  []float64 `json:"old,omitempty"`
+	New  []float64 `json:"new"`
+	C    []float64 `json:"c"`
+}
 
 // variants loads all modules on one stream. The first is that of clang, and so is the last: what lies between the two
 // is noise.
@@ -41,7 +60,7 @@ func variants(t *testing.T) []variant {
 		clang.Reports[k.name] = false
 	}
 	d := device.Open(t, clang)
-	list := []variant{{"clang", d}}
+	list := []variant{{"clang", d, clang}}
 	load := func() *compile.Program {
 		p, err := compile.Load(compile.Config{Dir: "../testkernels", Pattern: "."})
 		require.NoError(t, err)
@@ -49,7 +68,7 @@ func variants(t *testing.T) []variant {
 	}
 	for _, checks := range []compile.Checks{compile.ChecksOff, compile.ChecksTrap, compile.ChecksReport} {
 		m := device.Compile(t, load, "testkernels", compile.Options{Arch: 90, Checks: checks})
-		list = append(list, variant{string(checks), d.Beside(t, m)})
+		list = append(list, variant{string(checks), d.Beside(t, m), m})
 	}
 	if dir := os.Getenv(extraVariable); dir != "" {
 		files, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -59,10 +78,10 @@ func variants(t *testing.T) []variant {
 			text, err := os.ReadFile(f)
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(text, &m))
-			list = append(list, variant{strings.TrimSuffix(filepath.Base(f), ".json"), d.Beside(t, m)})
+			list = append(list, variant{strings.TrimSuffix(filepath.Base(f), ".json"), d.Beside(t, m), m})
 		}
 	}
-	return append(list, variant{"clang again", d.Beside(t, clang)})
+	return append(list, variant{"clang again", d.Beside(t, clang), clang})
 }
 
 // TestSame compares every variant with the function on the CPU, bit for bit.
@@ -97,17 +116,36 @@ func TestTimesOnHardware(t *testing.T) {
 	}
 	fmt.Println()
 	logs := make([]float64, len(list))
+	var figures []figure
 	for _, k := range kernels {
-		medians := times(t, k, list)
-		fmt.Printf("%-12s %9.1f us", k.name, float64(medians[0])/1e3)
-		for i, m := range medians {
-			ratio := float64(m) / float64(medians[0])
+		all := times(t, k, list)
+		fmt.Printf("%-12s %9.1f us", k.name, median(all[0])/1e3)
+		for i, turns := range all {
+			if turns == nil {
+				fmt.Printf(" %14s", "-")
+				continue
+			}
+			ratio := median(turns) / median(all[0])
 			logs[i] += math.Log(ratio) / float64(len(kernels))
 			if i > 0 {
 				fmt.Printf(" %14.3f", ratio)
 			}
+			f := figure{Name: fmt.Sprintf("gpuc/kernel=%s/checks=%s", k.name, list[i].name), Unit: "ns/op", New: turns, C: all[0]}
+			for j, v := range list {
+				if v.name == "old "+list[i].name {
+					f.Old = all[j]
+				}
+			}
+			if !strings.HasPrefix(list[i].name, "clang") && !strings.HasPrefix(list[i].name, "old ") {
+				figures = append(figures, f)
+			}
 		}
 		fmt.Println()
+	}
+	if path := os.Getenv(figuresVariable); path != "" {
+		text, err := json.Marshal(map[string]any{"figures": figures})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, text, 0o666))
 	}
 	fmt.Printf("%-25s", "geometric mean")
 	for _, l := range logs[1:] {
@@ -116,8 +154,13 @@ func TestTimesOnHardware(t *testing.T) {
 	fmt.Println()
 }
 
-// times returns the median of each variant.
-func times(t *testing.T, k kernel, list []variant) (medians []time.Duration) {
+func median(turns []float64) float64 {
+	sorted := slices.Sorted(slices.Values(turns))
+	return sorted[len(sorted)/2]
+}
+
+// times returns the time of each round of each variant; none for a variant without the kernel.
+func times(t *testing.T, k kernel, list []variant) (all [][]float64) {
 	shape, args := k.make(k.large)
 	d := list[0].d
 	a, err := d.Upload(args...)
@@ -127,6 +170,9 @@ func times(t *testing.T, k kernel, list []variant) (medians []time.Duration) {
 		host := device.Bytes(args[i])
 		before, want := bytes.Clone(host), []byte(nil)
 		for _, v := range list {
+			if !v.has(k.name) {
+				continue
+			}
 			copy(host, before)
 			require.NoError(t, d.Write(a, i))
 			require.NoError(t, v.d.Launch(k.name, shape, a))
@@ -140,21 +186,20 @@ func times(t *testing.T, k kernel, list []variant) (medians []time.Duration) {
 	took, err := d.Time(1, k.name, shape, a)
 	require.NoError(t, err)
 	n := int(least/max(1, took)) + 1
-	all := make([][]time.Duration, len(list))
+	all = make([][]float64, len(list))
 	for round := range rounds {
 		for i := range list {
 			i := (i + round) % len(list)
+			if !list[i].has(k.name) {
+				continue
+			}
 			took, err := list[i].d.Time(n, k.name, shape, a)
 			require.NoError(t, err)
-			all[i] = append(all[i], took)
+			all[i] = append(all[i], float64(took))
 		}
-	}
-	for _, one := range all {
-		slices.Sort(one)
-		medians = append(medians, one[len(one)/2])
 	}
 	report, err := d.Report(a)
 	require.NoError(t, err)
 	require.Zero(t, report[0], "%s: a check failed", k.name)
-	return medians
+	return all
 }

@@ -5,11 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
-// Run runs scripts/baseline/NAME.c with the path of the library that this process has loaded. It returns what the program
-// prints: the name of a call, its nanoseconds, and those of the device where it tells. For hosts without a compiler
+// Run runs scripts/baseline/NAME.c with the path of the library that this process has loaded. It returns by name
+// what the program prints: the nanoseconds of a call, and those of the device where it tells. For hosts without a compiler
 // PURECUDA_NAME_BASELINE names the program that it was compiled to. It starts in the folder of a package of libs.
 func Run(program, library string) (map[string][2]float64, error) {
 	variable := "PURECUDA_" + strings.ToUpper(program) + "_BASELINE"
@@ -34,12 +36,19 @@ func Run(program, library string) (map[string][2]float64, error) {
 	}
 	times := map[string][2]float64{}
 	for line := range strings.Lines(string(out)) {
-		var name string
-		var ns [2]float64
-		if n, err := fmt.Sscan(line, &name, &ns[0], &ns[1]); n < 2 {
-			return nil, fmt.Errorf("%s printed %q: %w", path, line, err)
+		fields := strings.Fields(line)
+		if len(fields) < 4 || !strings.HasPrefix(line, "Benchmark") {
+			return nil, fmt.Errorf("%s printed %q, which is no line of a benchmark", path, line)
 		}
-		times[name] = ns
+		var ns [2]float64
+		for i, unit := range []string{"ns/op", "device-ns/op"} {
+			if at := slices.Index(fields, unit); at > 0 {
+				if ns[i], err = strconv.ParseFloat(fields[at-1], 64); err != nil {
+					return nil, fmt.Errorf("%s printed %q: %w", path, line, err)
+				}
+			}
+		}
+		times[strings.TrimPrefix(fields[0], "Benchmark")] = ns
 	}
 	return times, nil
 }
