@@ -91,11 +91,10 @@ func TestDeviceVanishes(t *testing.T) {
 // TestDeviceLeftOut has the children of a device die too often.
 func TestDeviceLeftOut(t *testing.T) {
 	const devices = 2
-	t.Setenv(devicesVariable, strconv.Itoa(devices))
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.ForTest(t, simulated(devices))))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
-	group, err := isolate.Open(rt, isolate.WithRestarts(1, time.Hour))
+	group, err := isolate.Open(rt, isolate.WithRestarts(1, time.Hour), isolate.WithEnvironment(devicesVariable+"="+strconv.Itoa(devices)))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, group.Close()) })
 	s := start(t, embedded.Config{})

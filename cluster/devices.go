@@ -61,6 +61,9 @@ func (c *children) memory(bytes []int64) (buffers, func(), error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, s := range b.shared {
+			if s == nil {
+				continue
+			}
 			if n := len(s.Bytes()); c.kept < maxKept {
 				c.free[n] = append(c.free[n], s)
 				c.kept++
@@ -108,7 +111,14 @@ func (c *children) makeRoom() {
 }
 
 func (c *children) run(ctx context.Context, function string, data []byte, b buffers) ([]byte, pool.DoReport, error) {
-	return c.group.Do(ctx, function, data, isolate.WithQueueWait(), isolate.WithBuffers(b.shared...))
+	result, report, err := c.group.Do(ctx, function, data, isolate.WithQueueWait(), isolate.WithBuffers(b.shared...))
+	if errors.Is(err, isolate.ErrChildDied) { // one that cannot be killed may still write to them: nobody gets them again
+		for i, s := range b.shared {
+			_ = s.Close() // it returns no error
+			b.shared[i] = nil
+		}
+	}
+	return result, report, err
 }
 
 func (c *children) close() {

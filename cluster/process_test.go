@@ -98,8 +98,7 @@ func (c workerConfig) run(ctx context.Context) error {
 		}
 		return cluster.Serve(ctx, nc, p, nil, name)
 	}
-	_ = os.Setenv(devicesVariable, strconv.Itoa(c.Devices))
-	g, err := isolate.Open(rt, isolate.WithRestarts(1000, time.Minute))
+	g, err := isolate.Open(rt, isolate.WithRestarts(1000, time.Minute), isolate.WithEnvironment(devicesVariable+"="+strconv.Itoa(c.Devices)))
 	if err != nil {
 		return err
 	}

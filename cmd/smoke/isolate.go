@@ -108,10 +108,13 @@ type isolatedEngine struct {
 	busy    []job.Busy
 }
 
+// childEnvironment is for children besides what they get in any case. Only tests change it.
+var childEnvironment []string
+
 // inChildren is an [engineMaker] that starts the children, which simulate n GPUs.
 func inChildren(n int) engineMaker {
 	return func(ctx context.Context, rt *runtime.Runtime, devices []runtime.Device) (job.Engine, error) {
-		return newIsolatedEngine(ctx, rt, devices, isolate.WithEnvironment(fmt.Sprint(simulateVariable, "=", n)))
+		return newIsolatedEngine(ctx, rt, devices, isolate.WithEnvironment(append(childEnvironment, fmt.Sprint(simulateVariable, "=", n))...))
 	}
 }
 

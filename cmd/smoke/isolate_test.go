@@ -132,7 +132,8 @@ func TestIsolateSurvivesFaults(t *testing.T) {
 	t.Setenv(policyVariable, "")
 	path, root := isolatedInput(t)
 	faults := t.TempDir()
-	t.Setenv(faultsVariable, faults)
+	childEnvironment = []string{faultsVariable + "=" + faults}
+	defer func() { childEnvironment = nil }()
 	for _, name := range []string{"1", "2"} {
 		require.NoError(t, os.WriteFile(filepath.Join(faults, name), nil, 0o600))
 	}

@@ -10,7 +10,8 @@ import (
 
 // Buffer is memory that a program shares with its children. It belongs to a [Group], and is safe for concurrent
 // use; its content is for whoever uses it to keep in order. After an error of [Group.Do] the content is what the
-// function, or a child that died, has left there. Nobody writes to it any more then.
+// function, or a child that died, has left there. Nobody writes to it any more then. Where a child was killed and has not ended, the
+// error says so, and a buffer of its requests is an error of kind [ErrChildDied] until it has.
 type Buffer struct {
 	number uint64
 	data   []byte
@@ -19,6 +20,7 @@ type Buffer struct {
 
 	mu     sync.Mutex
 	calls  int // that use it
+	lost   int // those of a process that may still write to it
 	closed bool
 	// host is the registration in the child.
 	host *runtime.HostBuffer[byte]
@@ -70,11 +72,20 @@ func (b *Buffer) enter(g *Group) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	switch {
+	case b.closed:
 		return driver.Errorf(driver.ErrClosed, "the buffer was closed before")
+	case b.lost > 0:
+		return driver.Errorf(ErrChildDied, "a child that was killed and has not ended may still write to the buffer: use another one, and close this one")
 	}
 	b.calls++
 	return nil
+}
+
+func (b *Buffer) lose(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lost += n
 }
 
 func (b *Buffer) leave() {
@@ -105,7 +116,7 @@ func (b *Buffer) Close() error {
 
 // end frees the memory in the parent, and tells the children.
 func (b *Buffer) end() {
-	b.group.forget(b)
+	go b.group.forget(b) // a child that does not read would hold up who closes it
 	unmap(b.data)
 	closeDescriptor(b.file)
 }

@@ -8,8 +8,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -26,8 +28,9 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// TestCampaign kills children at random points while requests of all kinds run: each request gets one answer, which is
-// right or an error that says why, and nothing is left.
+// TestCampaign kills and stops children at random points while requests of all kinds run, beside outputs that stand still, other
+// groups of the same runtime, buffers that several requests have and that are closed meanwhile, groups and runtimes that are closed in any
+// order, and the CPU. Each request gets one answer, which is right or an error that says why, and nothing is left.
 func TestCampaign(t *testing.T) {
 	before := len(descriptors("self"))
 	seeds.Run(t, 12, func(seed uint64) *campaign { return &campaign{t: t, seed: seed} })
@@ -41,6 +44,7 @@ type campaign struct {
 	t    *testing.T
 	seed uint64
 	fate bool // children fail by chance
+	cpu  bool // does what they do not
 
 	mu    sync.Mutex
 	trace []string
@@ -60,7 +64,7 @@ func (c *campaign) note(format string, args ...any) {
 }
 
 // Run implements seeds.Program.
-func (c *campaign) Run() error {
+func (c *campaign) Run() (err error) {
 	chance := rand.New(rand.NewPCG(c.seed, 1))
 	devices := 1 + chance.IntN(3)
 	gpu := drivertest.New(machine(devices))
@@ -76,7 +80,37 @@ func (c *campaign) Run() error {
 	if chance.IntN(2) == 0 {
 		standby = isolate.WithStandby()
 	}
-	g, err := isolate.Open(rt, standby, isolate.WithOutput(nil), isolate.WithEnvironment(environment...), isolate.WithReady(time.Duration(1+chance.IntN(2)*50)*200*time.Millisecond),
+	var output io.Writer
+	var stands *still
+	if chance.IntN(3) == 0 {
+		stands = &still{start: make(chan struct{})}
+		output = stands
+	}
+	var fallback isolate.Option
+	if c.cpu = chance.IntN(3) == 0; c.cpu {
+		fallback = isolate.WithFallback(onCPU)
+	}
+	if chance.IntN(3) == 0 { // one that lives before the other, or beside it
+		beside, err := isolate.Open(rt, isolate.WithOutput(nil), isolate.WithEnvironment(environment...))
+		if err != nil {
+			return err
+		}
+		if err := c.request(beside, chance); err != nil {
+			return errors.Join(err, beside.Close())
+		}
+		if chance.IntN(2) == 0 {
+			if err := beside.Close(); err != nil {
+				return err
+			}
+		} else {
+			defer func() {
+				if closed := beside.Close(); err == nil {
+					err = closed
+				}
+			}()
+		}
+	}
+	g, err := isolate.Open(rt, standby, fallback, isolate.WithOutput(output), isolate.WithEnvironment(environment...), isolate.WithReady(time.Duration(1+chance.IntN(2)*50)*200*time.Millisecond),
 		isolate.WithStreams(1+chance.IntN(4)), isolate.WithQueue(chance.IntN(40)), isolate.WithRestarts(1+chance.IntN(30), 300*time.Millisecond))
 	if err != nil {
 		return err
@@ -106,6 +140,10 @@ func (c *campaign) Run() error {
 			if d := g.Stats().Devices[chance.IntN(devices)]; d.PID != 0 && chance.IntN(3) == 0 {
 				c.note("kill %d", d.PID)
 				_ = syscall.Kill(d.PID, syscall.SIGKILL)
+			} else if d.PID != 0 && chance.IntN(6) == 0 {
+				c.note("stop %d", d.PID)
+				_ = syscall.Kill(d.PID, syscall.SIGSTOP)
+				time.AfterFunc(time.Duration(chance.IntN(40))*time.Millisecond, func() { _ = syscall.Kill(d.PID, syscall.SIGCONT) })
 			}
 		}
 	})
@@ -113,10 +151,24 @@ func (c *campaign) Run() error {
 	if !early {
 		workers.Wait()
 	}
+	rtFirst := chance.IntN(4) == 0
+	if rtFirst {
+		err = rt.Close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+chance.IntN(1000))*time.Millisecond)
-	err = g.Shutdown(ctx)
+	shutdown := g.Shutdown(ctx)
 	cancel()
 	workers.Wait()
+	if stands != nil { // what it did not get was said
+		if shutdown != nil && strings.Contains(shutdown.Error(), "WithOutput") {
+			shutdown = nil
+		}
+		close(stands.start)
+		if closed := g.Close(); closed != nil {
+			return fmt.Errorf("Close after the output takes all: %w", closed)
+		}
+	}
+	err = errors.Join(err, shutdown)
 	close(stop)
 	killer.Wait()
 	close(errs)
@@ -161,10 +213,19 @@ func (c *campaign) request(g *isolate.Group, chance *rand.Rand) error {
 		return c.scatter(ctx, g, chance)
 	}
 	data := bytes.Repeat([]byte{byte(chance.Uint32())}, chance.IntN(1<<uint(chance.IntN(20))))
+	switch chance.IntN(20) {
+	case 0:
+		data = nil
+	case 1:
+		data = make([]byte, 16<<20)
+	}
 	var want []byte
 	var words []uint32
-	name := []string{"echo/v1", "echo/v1", "echo/v1", "echo/v1", "echo/v1", "add/v1", "add/v1", "add/v1", "sleep/v1", "fault/v1", "spin/v1", "wait/v1", "stop/v1",
-		"exit/v1", "fail/v1", "nonsense/v1", "device-memory/v1", "host-memory/v1", "descriptors/v1"}[chance.IntN(19)]
+	if chance.IntN(8) == 0 {
+		return c.share(ctx, g, chance)
+	}
+	name := []string{"print/v1", "typed-nil/v1", "goexit/v1", "open/v1", "echo/v1", "echo/v1", "echo/v1", "echo/v1", "echo/v1", "add/v1", "add/v1", "add/v1", "sleep/v1", "fault/v1", "spin/v1", "wait/v1", "stop/v1",
+		"exit/v1", "fail/v1", "nonsense/v1", "device-memory/v1", "host-memory/v1", "descriptors/v1"}[chance.IntN(23)]
 	switch name {
 	case "echo/v1":
 		want = data
@@ -183,11 +244,20 @@ func (c *campaign) request(g *isolate.Group, chance *rand.Rand) error {
 		var end context.CancelFunc
 		ctx, end = context.WithTimeout(ctx, time.Duration(chance.IntN(50))*time.Millisecond)
 		defer end()
+	case "print/v1":
+		data = fmt.Append(nil, chance.IntN(3<<20))
+		want = data
 	case "nonsense/v1":
 		data = append(data[:min(len(data), 3)], "\xff\xff\xff\xff\xff\xff\xff\xff\xff"...)
 	}
 	c.note("%s", name)
 	result, report, err := g.Do(ctx, name, data, options...)
+	if err == nil && report.Where == pool.OnCPU {
+		if !c.cpu || report.Reason == "" || report.Why == nil || string(result) != "the CPU" {
+			return fmt.Errorf("%s: on the CPU with %q: %+v", name, result, report)
+		}
+		return nil
+	}
 	if err == nil {
 		for i, w := range words {
 			if w != 7 {
@@ -197,15 +267,60 @@ func (c *campaign) request(g *isolate.Group, chance *rand.Rand) error {
 		if want != nil && !bytes.Equal(result, want) {
 			return fmt.Errorf("%s: %d bytes came back, %d are right", name, len(result), len(want))
 		}
-		if slices.Contains([]string{"spin/v1", "wait/v1", "stop/v1", "exit/v1", "fault/v1", "fail/v1", "device-memory/v1", "host-memory/v1"}, name) {
+		if slices.Contains([]string{"spin/v1", "wait/v1", "stop/v1", "exit/v1", "fault/v1", "fail/v1", "device-memory/v1", "host-memory/v1", "typed-nil/v1", "goexit/v1", "open/v1"}, name) {
 			return fmt.Errorf("%s: no error: %+v", name, report)
 		}
 		return nil
 	}
-	if _, ok := errors.AsType[*isolate.RemoteError](err); ok && (name == "fail/v1" || name == "nonsense/v1") { // a full socket refuses to be written
+	if _, ok := errors.AsType[*isolate.RemoteError](err); ok && slices.Contains([]string{"fail/v1", "nonsense/v1", "typed-nil/v1", "goexit/v1"}, name) { // a full socket refuses to be written
+		return nil
+	}
+	if name == "open/v1" && errors.Is(err, driver.ErrInvalidArgument) {
 		return nil
 	}
 	return c.unexpected(name, err)
+}
+
+// onCPU does all requests of the campaign.
+func onCPU(context.Context, string, *isolate.Request) ([]byte, error) { return []byte("the CPU"), nil }
+
+// share gives one buffer to several requests, and closes it while they run.
+func (c *campaign) share(ctx context.Context, g *isolate.Group, chance *rand.Rand) error {
+	n := 1 + chance.IntN(5000)
+	b, err := g.NewBuffer(4 * n)
+	if err != nil {
+		return err
+	}
+	c.note("share %d", n)
+	errs := make(chan error, 3)
+	for part := range cap(errs) {
+		go func() {
+			_, _, err := g.Do(ctx, "set/v1", set(n*part/3, n*(part+1)/3), isolate.WithBuffers(b, b), isolate.WithQueueWait())
+			errs <- err
+		}()
+	}
+	early := chance.IntN(2) == 0
+	if early {
+		if err := b.Close(); err != nil {
+			return err
+		}
+	}
+	done := 0
+	for range cap(errs) {
+		if err := <-errs; err == nil {
+			done++
+		} else if err := c.unexpected("share", err); err != nil {
+			return err
+		}
+	}
+	if done == cap(errs) && !early && !c.cpu {
+		for i := range n {
+			if word := binary.NativeEndian.Uint32(b.Bytes()[4*i:]); word != uint32(i) {
+				return fmt.Errorf("share: word %d is %d", i, word)
+			}
+		}
+	}
+	return b.Close()
 }
 
 // unexpected is an error that nothing of what the campaign does explains, or nil.

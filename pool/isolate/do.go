@@ -3,6 +3,7 @@ package isolate
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -14,8 +15,10 @@ import (
 //
 // When ctx ends, Do returns after the function has returned and its work on the device is done. If that takes longer than
 // [WithGrace], the child is killed. A request without buffers returns then, and one with buffers when the process has ended, because
-// only then nothing writes to them. The error is of kind driver.ErrTimeout if a deadline has
-// passed, with ctx's cause behind it, and else ctx's cause. See the package for other errors.
+// only then nothing writes to them. That is soon, and after 5 s Do returns in any case: see [Buffer]. The error is of kind
+// driver.ErrTimeout if a deadline has passed, with ctx's cause behind it, and else ctx's cause. See the package for other errors.
+//
+// What the devices have not done the CPU does, if there is a [WithFallback].
 func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Option) (result []byte, report pool.DoReport, err error) {
 	report.Device = driver.NoDevice
 	c, err := g.configure(ctx, name, data, options)
@@ -39,13 +42,31 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 			leave(c.buffers)
 		}
 	}()
+	result, held, err = g.onDevices(ctx, c, name, data, &report)
+	if report.Reason == "" || held {
+		return result, report, err
+	}
+	result, err = g.fallBack(ctx, c, name, data, &report, err)
+	return result, report, err
+}
+
+// onDevices does a request in a child. The report has a reason if the fallback should do it. held says that a child may still write
+// to the buffers.
+func (g *Group) onDevices(ctx context.Context, c *config, name string, data []byte, report *pool.DoReport) (result []byte, held bool, err error) {
+	if g.absent != nil {
+		report.Reason = g.unusable()
+		return nil, false, g.absent
+	}
 	r := &request{only: c.devices}
 	for {
 		start := time.Now()
 		p, waitErr := g.acquire(ctx, r, c.queueWait)
 		report.Waited += time.Since(start)
 		if waitErr != nil {
-			return nil, report, errors.Join(err, g.ended(ctx, waitErr))
+			if errors.Is(waitErr, ErrGaveUp) {
+				report.Reason = pool.Quarantined
+			}
+			return nil, false, errors.Join(err, g.ended(ctx, waitErr))
 		}
 		report.Where, report.Device = pool.OnGPU, p.of.device.Ordinal
 		report.Tries++
@@ -55,11 +76,11 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 		g.release(p)
 		g.count(report.Tries, err)
 		if err == nil {
-			return result, report, nil
+			return result, false, nil
 		}
 		if report.Tries > c.retries || ctx.Err() != nil || held {
 			report.Reason, report.Why = pool.Failed, err
-			return nil, report, err
+			return nil, held, err
 		}
 		r.tried = g.others(r, p.of)
 	}
@@ -85,7 +106,7 @@ func (g *Group) configure(ctx context.Context, name string, data []byte, options
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "%s is an option of Open", c.ofOpen)
 	}
 	for _, ordinal := range c.devices {
-		if !g.has(ordinal) {
+		if g.absent == nil && !g.has(ordinal) {
 			return nil, noDevice(ordinal)
 		}
 	}
@@ -145,62 +166,105 @@ func (g *Group) others(r *request, failed *slot) []*slot {
 	return nil
 }
 
-// gonePatience is how long a killed process may take to end before a request does not wait for it any more.
-const gonePatience = 5 * time.Second
+// gonePatience is how long a killed process may take to end before nobody waits for it any more.
+var gonePatience = 5 * time.Second // only tests change it
 
 // call makes one try. held says that the child may still write to the buffers.
 func (g *Group) call(ctx context.Context, p *process, name string, data []byte, c *config) (result []byte, held bool, err error) {
 	number := g.numbers.Add(1)
+	w := &watch{late: make(chan struct{})}
+	defer context.AfterFunc(ctx, func() { g.overdue(w, p, number, name, c.grace) })()
+	defer w.settled.Store(true)
 	call, unsent := p.begin(number, name, data, c.buffers)
 	if unsent != nil {
 		p.kill(driver.Errorf(ErrChildDied, "it does not take requests: %w", unsent))
 	}
 	select {
 	case a := <-call:
-		return a.result, false, g.failed(p, a.err)
-	case <-p.gone:
-	case <-ctx.Done():
-		if err := p.link.send(cancelFrame, number); err != nil {
-			p.kill(driver.Errorf(ErrChildDied, "it does not take requests: %w", err))
-		}
-		grace := time.NewTimer(c.grace)
-		defer grace.Stop()
-		select {
-		case a := <-call:
-			if a.err != nil {
-				a.err = g.ended(ctx, g.failed(p, a.err))
-			}
-			return a.result, false, a.err
-		case <-p.gone:
-		case <-grace.C:
-			if p.kill(driver.Errorf(driver.ErrTimeout, "it was killed: a request of %q had not ended %v after its context", name, c.grace)) {
-				g.mu.Lock()
-				p.of.figures.Kills++
-				g.mu.Unlock()
-			}
-			err = g.ended(ctx, nil)
-			if len(c.buffers) == 0 { // the driver may need half a second to take it down
-				return nil, false, err
-			}
-		}
+		return g.answered(ctx, p, a)
+	case <-p.dying: // what it said before is still delivered
+	case <-w.late:
+	}
+	late := w.late
+	if len(c.buffers) > 0 {
+		late = nil // only when the process has ended nothing writes to them
 	}
 	limit := time.NewTimer(gonePatience)
 	defer limit.Stop()
 	select {
-	case <-p.gone:
+	case a := <-call:
+		return g.answered(ctx, p, a)
+	case <-late: // the driver may need half a second to take the process down
+		return nil, false, g.ended(ctx, nil)
 	case <-limit.C:
-		return nil, true, driver.Errorf(ErrChildDied, "the child of device %d was killed, and has not ended after %v: its buffers are lost",
-			p.of.device.Ordinal, gonePatience)
+		err = driver.Errorf(ErrChildDied, "the child of device %d (process %d) was killed, and has not ended after %v: %w",
+			p.of.device.Ordinal, p.cmd.Process.Pid, gonePatience, p.reason())
+		if len(c.buffers) > 0 {
+			err = driver.Errorf(ErrChildDied, "%w: its buffers are lost until it has", err)
+			g.lose(p, c.buffers)
+		}
+		return nil, len(c.buffers) > 0, err
+	case <-p.gone:
 	}
 	select {
 	case a := <-call: // it answered before it died
-		return a.result, false, g.failed(p, a.err)
+		return g.answered(ctx, p, a)
 	default:
 	}
-	if err == nil {
-		err = g.died(p, p.cause)
+	select {
+	case <-w.late:
+		return nil, false, g.ended(ctx, nil)
+	default:
+		return nil, false, g.died(p, p.cause)
 	}
-	return nil, false, err
+}
+
+// watch is about the end of a call's context.
+type watch struct {
+	settled atomic.Bool   // the call has ended, or its child was killed for it
+	late    chan struct{} // closed when the child was killed for it
+}
+
+// overdue tells a function that its context has ended, and kills the child if it has not returned after the grace. It has
+// a goroutine of its own, because a child that does not read holds up who tells it something.
+func (g *Group) overdue(w *watch, p *process, number uint64, name string, grace time.Duration) {
+	time.AfterFunc(grace, func() {
+		if !w.settled.CompareAndSwap(false, true) {
+			return
+		}
+		if p.kill(driver.Errorf(driver.ErrTimeout, "it was killed: a request of %q had not ended %v after its context", name, grace)) {
+			g.mu.Lock()
+			p.of.figures.Kills++
+			g.mu.Unlock()
+		}
+		close(w.late)
+	})
+	if err := p.link.send(cancelFrame, number); err != nil {
+		p.kill(driver.Errorf(ErrChildDied, "it does not take requests: %w", err))
+	}
+}
+
+// answered is what a call returns whose child has answered.
+func (g *Group) answered(ctx context.Context, p *process, a answer) ([]byte, bool, error) {
+	err := g.failed(p, a.err)
+	if err != nil && ctx.Err() != nil {
+		err = g.ended(ctx, err)
+	}
+	return a.result, false, err
+}
+
+// lose keeps buffers from being used until a process that cannot be killed has ended.
+func (g *Group) lose(p *process, buffers []*Buffer) {
+	for _, b := range buffers {
+		b.lose(1)
+	}
+	go func() {
+		<-p.gone
+		for _, b := range buffers {
+			b.lose(-1)
+		}
+		leave(buffers)
+	}()
 }
 
 // failed is the error of a call that was answered: one that has poisoned the child ends that.

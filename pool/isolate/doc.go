@@ -36,11 +36,12 @@
 //     because its kernel does not end, the child is killed after [WithGrace].
 //   - A device whose children die too often ([WithRestarts]): it is left out for a while. Without
 //     another device requests get an error of kind [ErrGaveUp].
+//   - What the devices have not done the CPU does, if [WithFallback] says how. The report has the reason.
 //
 // # Where it works
 //
 // On Linux, as any user, in containers and under go test (call [Main] first in TestMain). The parent makes no
 // context on a device. Its children end when it does, however it ends. They get no descriptor of
-// the parent, and the environment that [WithEnvironment] says. On other systems [Open] fails with
+// the parent, and the environment that [WithEnvironment] says. A child opens no group of its own. On other systems [Open] fails with
 // driver.ErrUnsupported.
 package isolate

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 )
 
 const (
@@ -38,19 +40,32 @@ type told struct {
 	Log                string
 }
 
-// maxTold is how much of an error's text a child sends.
-const maxTold = 64 << 10
+const (
+	// maxTold is how much of each text of an error a child sends, and maxEncoded how much all of it takes as JSON, which has six
+	// bytes for one that it escapes.
+	maxTold    = 64 << 10
+	maxEncoded = 2 << 20
+)
 
-// EncodeError encodes an error for another process or host.
+// EncodeError encodes an error for another process or host. One whose methods panic, or never come back to their goroutine, becomes one
+// that says so.
 func EncodeError(err error) []byte {
-	t := told{Text: short(err.Error()), Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded)}
-	if e, ok := errors.AsType[*driver.Error](err); ok {
-		t.Driver, t.Kind, t.Op, t.Kernel, t.Detail = true, e.Kind, e.Op, e.Kernel, short(e.Detail)
-		t.Code, t.Device, t.Stream, t.Sticky = e.Code, e.Device, e.Stream, e.Sticky
-		t.Bytes, t.Free, t.Total, t.Log = e.Bytes, e.Free, e.Total, short(e.Log)
+	var t told
+	if failed := contain.Hook(func() { t = tell(err) }); failed != nil {
+		t = told{Text: fmt.Sprintf("an error of type %T, whose methods panic or end their goroutine", err)}
 	}
 	text, _ := json.Marshal(t) // of these types it does not fail
 	return text
+}
+
+func tell(err error) told {
+	t := told{Text: short(err.Error()), Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded)}
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		t.Driver, t.Kind, t.Op, t.Kernel, t.Detail = true, e.Kind, short(e.Op), short(e.Kernel), short(e.Detail)
+		t.Code, t.Device, t.Stream, t.Sticky = e.Code, e.Device, e.Stream, e.Sticky
+		t.Bytes, t.Free, t.Total, t.Log = e.Bytes, e.Free, e.Total, short(e.Log)
+	}
+	return t
 }
 
 func short(text string) string {
@@ -68,6 +83,9 @@ func short(text string) string {
 // are what they were. Others are a [*RemoteError].
 func DecodeError(text []byte, device int) error {
 	var t told
+	if len(text) > maxEncoded {
+		return driver.Errorf(ErrChildDied, "the child of device %d sent an error of %d bytes: want at most %d", device, len(text), maxEncoded)
+	}
 	if err := json.Unmarshal(text, &t); err != nil {
 		return driver.Errorf(ErrChildDied, "the child of device %d sent an error that cannot be read: %w", device, err)
 	}

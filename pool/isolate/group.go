@@ -1,9 +1,12 @@
 package isolate
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,18 +20,25 @@ import (
 type Group struct {
 	rt      *runtime.Runtime
 	config  config
+	absent  error // why there is no device, and the CPU does the work
 	starter *starter
 	numbers atomic.Uint64 // of calls and buffers
+	output  *output
 	lives   sync.WaitGroup
+	left    chan struct{} // closed when no process is left
 
-	mu      sync.Mutex
-	slots   []*slot
-	queue   []*request // that wait for a child, in their order
-	calls   int        // that were let in and have not ended
-	closed  bool       // nothing new comes in
-	ending  bool       // the children end
-	drained chan struct{}
-	figures Stats
+	mu    sync.Mutex
+	slots []*slot
+	// processes are all that live, those that stand by or start as well.
+	processes map[*process]bool
+	queue     []*request // that wait for a child, in their order
+	calls     int        // that were let in and have not ended
+	closed    bool       // nothing new comes in
+	ending    bool       // the children end
+	drained   chan struct{}
+	figures   Stats
+	cores     chan struct{} // one for each request that runs on the CPU
+	waiting   int           // requests that want to
 }
 
 // request is one that wants a child.
@@ -43,10 +53,10 @@ type request struct {
 // Open makes a group for the devices of a runtime, which is only asked what there is: no context is opened in this process. Children
 // are started when requests need them; a small request at the start of a service saves the first user 0.5 s.
 //
-// Without usable CUDA the error is that of the runtime; do the work on the CPU then. Where there is no isolation, it is of
-// kind driver.ErrUnsupported.
+// Without usable CUDA the error is that of the runtime, unless CUDA is absent and [WithFallback] does the work on the CPU. Where there
+// is no isolation, the error is of kind driver.ErrUnsupported.
 func Open(rt *runtime.Runtime, options ...Option) (*Group, error) {
-	g := &Group{rt: rt, config: defaults(), drained: make(chan struct{})}
+	g := &Group{rt: rt, config: defaults(), processes: map[*process]bool{}, left: make(chan struct{}), drained: make(chan struct{})}
 	if err := g.config.apply(options); err != nil {
 		return nil, err
 	}
@@ -56,14 +66,19 @@ func Open(rt *runtime.Runtime, options ...Option) (*Group, error) {
 	case len(g.config.buffers) > 0:
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "WithBuffers is an option of Do")
 	}
-	for _, err := range []error{supported(), registerError(), rt.Err()} {
+	for _, err := range []error{notInChild(), registerError()} {
 		if err != nil {
 			return nil, err
 		}
 	}
+	if g.config.fallback != nil && rt.Outcome() == runtime.Absent {
+		g.absent = rt.Err()
+	} else if err := cmp.Or(supported(), rt.Err()); err != nil {
+		return nil, err
+	}
 	devices := rt.Devices()
 	for _, ordinal := range g.config.devices {
-		if !slices.ContainsFunc(devices, func(d runtime.Device) bool { return d.Ordinal == ordinal }) {
+		if g.absent == nil && !slices.ContainsFunc(devices, func(d runtime.Device) bool { return d.Ordinal == ordinal }) {
 			return nil, noDevice(ordinal)
 		}
 	}
@@ -72,6 +87,8 @@ func Open(rt *runtime.Runtime, options ...Option) (*Group, error) {
 			g.slots = append(g.slots, &slot{group: g, device: d, state: Idle})
 		}
 	}
+	g.cores = make(chan struct{}, g.config.streams*max(len(g.slots), 1))
+	g.output = &output{to: g.config.output}
 	g.starter = newStarter()
 	return g, nil
 }
@@ -216,7 +233,9 @@ func (g *Group) Close() error { return g.Shutdown(context.Background()) }
 const stopPatience = 5 * time.Second
 
 // Shutdown lets no more requests in, waits for those that were let in, and ends the children. When ctx ends first, the children
-// are killed: what they were doing fails, and the error says so. It may be called again.
+// are killed: what they were doing fails, and the error says so. It then returns after 5 s at most, also where a process cannot
+// be killed, which the error names. For what the children have printed last it waits for a second, and then says how
+// much was lost. It may be called again.
 func (g *Group) Shutdown(ctx context.Context) error {
 	if g == nil || g.starter == nil {
 		return nil
@@ -238,10 +257,33 @@ func (g *Group) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		forced = context.Cause(ctx)
 	}
+	first, cut := g.endChildren(forced != nil)
+	if first {
+		go func() {
+			g.lives.Wait()
+			g.starter.close()
+			close(g.left)
+		}()
+	}
+	if err := g.waitForChildren(ctx, forced != nil); err != nil {
+		return errors.Join(err, forced)
+	}
+	var err error
+	if forced != nil && cut > 0 {
+		err = driver.Errorf(driver.ErrTimeout, "the children were killed, with %d requests that had not ended: %w", cut, forced)
+	}
+	if lost := g.output.flush(outputPatience); lost > 0 {
+		err = errors.Join(err, driver.Errorf(driver.ErrTimeout, "the output (WithOutput) has not taken the last %d bytes of the children in %v", lost, outputPatience))
+	}
+	return err
+}
+
+// endChildren asks the children to end, or kills them, and tells how many requests there are. first says that nobody did before.
+func (g *Group) endChildren(kill bool) (first bool, requests int) {
 	g.mu.Lock()
-	first := !g.ending
+	defer g.mu.Unlock()
+	first = !g.ending
 	g.ending = true
-	cut := g.calls
 	for _, r := range g.queue {
 		r.err = errClosed()
 		close(r.ready)
@@ -251,33 +293,47 @@ func (g *Group) Shutdown(ctx context.Context) error {
 		if s.timer != nil {
 			s.timer.Stop()
 		}
-		if s.begun != nil {
-			s.begun.kill(errClosed())
-		}
-		if s.standby != nil {
-			s.standby.kill(errClosed())
-		}
-		p := s.process
-		if p != nil && p.reason() == nil {
+	}
+	for p := range g.processes {
+		serves := p.of.process == p
+		if serves && p.reason() == nil {
 			p.stopped = true
 		}
 		switch {
-		case p == nil:
-		case forced != nil:
+		case kill || !serves:
 			p.kill(errClosed())
 		case first:
 			go p.stop()
 		}
 	}
-	g.mu.Unlock()
-	g.lives.Wait()
-	if first {
-		g.starter.close()
+	return first, g.calls
+}
+
+// waitForChildren waits until all processes have ended, and kills them when ctx ends.
+func (g *Group) waitForChildren(ctx context.Context, killed bool) error {
+	patience := stopPatience + gonePatience
+	over := ctx.Done()
+	if killed {
+		patience, over = gonePatience, nil
 	}
-	if forced != nil && cut > 0 {
-		return driver.Errorf(driver.ErrTimeout, "the children were killed, with %d requests that had not ended: %w", cut, forced)
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-g.left:
+		return nil
+	case <-limit.C:
+	case <-over:
+		g.endChildren(true)
+		return g.waitForChildren(ctx, true)
 	}
-	return nil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var live []string
+	for p := range g.processes {
+		live = append(live, fmt.Sprintf("%d of device %d", p.cmd.Process.Pid, p.of.device.Ordinal))
+	}
+	slices.Sort(live)
+	return driver.Errorf(driver.ErrTimeout, "processes were killed and have not ended %v later: %s", gonePatience, strings.Join(live, ", "))
 }
 
 // stop ends a child that has nothing to do.

@@ -236,6 +236,7 @@ func launch(w *pool.Worker, name string, shape runtime.LaunchConfig, args ...run
 }
 
 func TestMain(m *testing.M) {
+	beforeMain()
 	isolate.Main(func() (*runtime.Runtime, error) {
 		n, _ := strconv.Atoi(os.Getenv(simulation))
 		if n == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
@@ -21,6 +22,21 @@ const (
 	childVersion  = "1"
 )
 
+// inChild says that this process is a child that has called [Main].
+var inChild atomic.Bool
+
+// notInChild is why a child opens no group: its children would open one each as well.
+func notInChild() error {
+	switch {
+	case inChild.Load():
+		return driver.Errorf(driver.ErrInvalidArgument, "a function that runs in a child of a group cannot open a group: open it in the program itself")
+	case os.Getenv(ChildVariable) != "":
+		return driver.Errorf(driver.ErrInvalidArgument, "this process is a child of a group and has not called isolate.Main: call that first in main, and first "+
+			"in TestMain, before a group is opened, and open none in an init function")
+	}
+	return nil
+}
+
 // Main serves requests and ends the process if it is a child, and does nothing otherwise. Call it first in main, before
 // flags are parsed and files are opened, and first in TestMain.
 //
@@ -31,6 +47,7 @@ func Main(open func() (*runtime.Runtime, error), options ...pool.Option) {
 	if version == "" {
 		return
 	}
+	inChild.Store(true)
 	_ = os.Unsetenv(ChildVariable) // for programs that a function starts
 	if open == nil {
 		open = func() (*runtime.Runtime, error) { return runtime.Open() }
@@ -174,14 +191,15 @@ func (c *child) begin(number uint64, content []byte) {
 	c.running.Go(func() {
 		defer cancel()
 		var result []byte
-		err := contain.Do(func() (err error) {
+		contain.Call(func() (err error) {
 			result, err = c.run(ctx, name, r)
 			return err
+		}, func(err error) { // also of a function that ends its goroutine
+			c.mu.Lock()
+			delete(c.cancels, number)
+			c.mu.Unlock()
+			c.answer(number, result, err)
 		})
-		c.mu.Lock()
-		delete(c.cancels, number)
-		c.mu.Unlock()
-		c.answer(number, result, err)
 	})
 }
 
@@ -201,8 +219,8 @@ func (c *child) run(ctx context.Context, name string, r *Request) (result []byte
 
 // answer sends what a function has returned. A child that CUDA is lost for ends after it has told that.
 func (c *child) answer(number uint64, result []byte, err error) {
-	if err == nil && len(result) > maxData {
-		err = driver.Errorf(driver.ErrInvalidArgument, "a result of %d bytes: want at most %d, or a buffer", len(result), maxData)
+	if err == nil {
+		err = tooLarge(result)
 	}
 	if err == nil {
 		err = c.link.send(resultFrame, number, result)

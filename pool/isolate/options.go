@@ -4,7 +4,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -28,6 +27,7 @@ type config struct {
 	within      time.Duration
 	environment []string
 	output      io.Writer
+	fallback    Fallback
 }
 
 func defaults() config {
@@ -86,30 +86,17 @@ func WithRestarts(times int, within time.Duration) Option {
 }
 
 // WithEnvironment gives the children these variables ("NAME=value") besides those of the parent that they get in any case:
-// PATH, HOME, USER, TMPDIR, TZ, the language, and all that begin with CUDA_, NVIDIA_, LD_, XDG_, PURECUDA_ or GO.
-// It is an option of Open only.
+// what the system, Go, purecuda and NVIDIA's driver document, name by name. docs/isolation.md has the list. Tokens and keys are
+// not among them. It is an option of Open only.
 func WithEnvironment(variables ...string) Option {
 	return func(c *config) { c.environment, c.ofOpen = slices.Clone(variables), "WithEnvironment" }
 }
 
 // WithOutput sets where the standard output and error of the children go; the default is the standard error of the
-// parent. It is an option of Open only.
+// parent. Write may block or panic: one goroutine at a time calls it, and up to 1 MiB waits for it. What is more is dropped, and a line
+// says how much. It is an option of Open only.
 func WithOutput(w io.Writer) Option {
 	return func(c *config) { c.output, c.ofOpen = w, "WithOutput" }
-}
-
-// usual tells whether the children get a variable of the parent in any case.
-func usual(name string) bool {
-	switch name {
-	case "PATH", "HOME", "USER", "TMPDIR", "TZ", "LANG", "HOSTNAME":
-		return true
-	}
-	for _, prefix := range []string{"LC_", "CUDA_", "NVIDIA_", "LD_", "XDG_", "PURECUDA_", "GO"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
 }
 
 // apply applies the options and checks the numbers.

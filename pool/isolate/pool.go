@@ -1,8 +1,6 @@
 package isolate
 
 import (
-	"slices"
-
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/pool"
 )
@@ -21,12 +19,13 @@ func (g *Group) Pool(options ...pool.Option) (*pool.Pool, error) {
 	return pool.Open(g.rt, append([]pool.Option{pool.WithDevices(ordinals...), pool.WithRemote(g.state)}, options...)...)
 }
 
-// Call is [Group.Do] in the child of a worker's device, with the worker's context.
+// Call is [Group.Do] in the child of a worker's device, with the worker's context. A fallback of [Open] does not run: the
+// pool's own call has one.
 func (g *Group) Call(w *pool.Worker, name string, data []byte, options ...Option) ([]byte, error) {
 	if w == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "Call(%.40q) takes a worker of Group.Pool", name)
 	}
-	result, _, err := g.Do(w.Ctx(), name, data, append(slices.Clip(options), WithDevices(w.Device().Ordinal))...)
+	result, _, err := g.Do(w.Ctx(), name, data, append(append([]Option{WithFallback(nil)}, options...), WithDevices(w.Device().Ordinal))...)
 	return result, err
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,17 +45,28 @@ type answer struct {
 // fork starts a process, which opens its device.
 func (g *Group) fork(s *slot) (*process, error) {
 	p := &process{of: s, known: map[uint64]bool{}, calls: map[uint64]chan answer{},
-		ready: make(chan error, 1), dying: make(chan struct{}), gone: make(chan struct{}), tail: &tail{out: g.config.output}}
+		ready: make(chan error, 1), dying: make(chan struct{}), gone: make(chan struct{}), tail: &tail{out: g.output, read: make(chan struct{})}}
 	p.cmd = exec.Command("/proc/self/exe") // also if the file was replaced
 	p.cmd.Args = os.Args[:1]
 	p.cmd.Env = g.environment(s)
-	p.cmd.Stdout, p.cmd.Stderr = p.tail, p.tail
-	p.cmd.WaitDelay = time.Second
-	var err error
-	if p.link, err = g.starter.start(p.cmd); err != nil {
+	printed, printing, err := os.Pipe()
+	if err == nil {
+		p.cmd.Stdout, p.cmd.Stderr = printing, printing
+		p.link, err = g.starter.start(p.cmd)
+		printing.Close()
+	}
+	if err != nil {
+		printed.Close()
 		return nil, driver.Errorf(ErrChildDied, "no child process for device %d could be started: %w", s.device.Ordinal, err)
 	}
-	go p.receive()
+	g.mu.Lock()
+	g.processes[p] = true
+	if g.ending {
+		p.kill(errClosed())
+	}
+	g.mu.Unlock()
+	go p.tail.listen(printed)
+	go p.receive(printed)
 	greeting, err := json.Marshal(hello{Device: s.device.UUID, Ordinal: s.device.Ordinal, Streams: g.config.streams})
 	if err == nil {
 		err = p.link.send(helloFrame, 0, greeting)
@@ -66,6 +76,9 @@ func (g *Group) fork(s *slot) (*process, error) {
 	}
 	return p, nil
 }
+
+// mainHint is for the error of a child that did not say that it is one.
+const mainHint = "is isolate.Main called first in main, and first in TestMain?"
 
 // spawn makes a child of the process that stands by, or of a new one, and returns when it is ready.
 func (g *Group) spawn(s *slot) (*process, error) {
@@ -79,25 +92,19 @@ func (g *Group) spawn(s *slot) (*process, error) {
 			return nil, err
 		}
 	}
-	g.mu.Lock()
-	s.begun = p
-	if g.ending {
-		p.kill(errClosed())
-	}
-	g.mu.Unlock()
 	var err error
 	limit := time.NewTimer(g.config.ready)
 	defer limit.Stop()
 	select {
 	case err = <-p.ready:
 	case <-limit.C:
-		err = driver.Errorf(driver.ErrTimeout, "it was not ready after %v", g.config.ready)
+		err = driver.Errorf(driver.ErrTimeout, "it was not ready after %v%s: %s", g.config.ready, p.tail.last(), mainHint)
 	case <-p.gone:
 		err = p.cause
 	}
 	if err != nil {
 		p.kill(err)
-		<-p.gone
+		g.lives.Go(func() { <-p.gone })
 		return nil, err
 	}
 	return p, nil
@@ -112,9 +119,6 @@ func (g *Group) standBy(s *slot) {
 	g.mu.Lock()
 	last := s.standby
 	s.standby = p
-	if g.ending {
-		p.kill(errClosed())
-	}
 	g.mu.Unlock()
 	if last != nil {
 		last.kill(errClosed())
@@ -122,34 +126,12 @@ func (g *Group) standBy(s *slot) {
 	<-p.gone
 }
 
-// environment is that of a child: it sees its device only.
-func (g *Group) environment(s *slot) []string {
-	var all []string
-	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); usual(name) {
-			all = append(all, variable)
-		}
-	}
-	if kind := "GPU-"; s.device.UUID != (driver.UUID{}) {
-		if s.device.MIG {
-			kind = "MIG-"
-		}
-		all = append(all, "CUDA_VISIBLE_DEVICES="+kind+s.device.UUID.String())
-	}
-	all = append(all, g.config.environment...)
-	return append(all, ChildVariable+"="+childVersion)
-}
-
 // receive takes what the child says until it ends.
-func (p *process) receive() {
+func (p *process) receive(printed *os.File) {
 	for {
 		kind, number, content, err := p.link.receive()
 		if err == nil {
 			err = p.hear(kind, number, content)
-		}
-		for d := p.link.descriptor(); d >= 0; d = p.link.descriptor() {
-			closeDescriptor(d)
-			err = errors.New("a descriptor")
 		}
 		if err == io.EOF {
 			break
@@ -161,6 +143,9 @@ func (p *process) receive() {
 	_ = p.cmd.Process.Kill() // it has closed the socket, and may not end for that
 	err := p.cmd.Wait()
 	p.link.conn.Close()
+	limit := time.AfterFunc(outputPatience, func() { _ = printed.SetReadDeadline(time.Unix(1, 0)) })
+	<-p.tail.read
+	limit.Stop()
 	p.mu.Lock()
 	switch {
 	case p.why != nil:
@@ -170,8 +155,15 @@ func (p *process) receive() {
 	default:
 		p.cause = fmt.Errorf("it ended by itself%s", p.tail.last())
 	}
+	if !p.told && p.why == nil {
+		p.cause = fmt.Errorf("%w: %s", p.cause, mainHint)
+	}
 	p.doom(p.cause)
 	p.mu.Unlock()
+	g := p.of.group
+	g.mu.Lock()
+	delete(g.processes, p)
+	g.mu.Unlock()
 	close(p.gone)
 }
 
@@ -240,6 +232,7 @@ func (p *process) kill(why error) (first bool) {
 	first = p.doom(why)
 	p.mu.Unlock()
 	_ = p.cmd.Process.Kill() // it may have ended just now
+	p.link.breakOff()        // who sends does not wait for one that cannot be killed
 	return first
 }
 
@@ -283,39 +276,4 @@ func (p *process) drop(b *Buffer) {
 	if known {
 		_ = p.link.send(dropFrame, b.number) // a child that is gone has dropped it
 	}
-}
-
-// tail passes on what a child prints, and keeps the end of it.
-type tail struct {
-	out io.Writer
-
-	mu   sync.Mutex
-	text []byte
-}
-
-const tailBytes = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p[max(0, len(p)-tailBytes):]...)
-	t.text = append(t.text[:0], t.text[max(0, len(t.text)-tailBytes):]...)
-	_, _ = t.out.Write(p) // the child is not to suffer from it
-	return len(p), nil
-}
-
-// last is the last line, for an error.
-func (t *tail) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lines := strings.Split(strings.TrimSpace(string(t.text)), "\n")
-	for _, line := range lines { // what Go prints of a fatal error stands above the stacks
-		if strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "SIG") {
-			return ": " + line
-		}
-	}
-	if line := lines[len(lines)-1]; line != "" {
-		return ": " + line
-	}
-	return ""
 }

@@ -4,11 +4,13 @@ package isolate
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	goruntime "runtime"
+	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
@@ -21,14 +23,22 @@ func supported() error { return nil }
 
 // starter starts processes on one thread, because Linux kills a child with PDEATHSIG when the thread ends that
 // has started it. The thread ends with the goroutine.
-type starter struct{ requests chan func() }
+type starter struct {
+	requests chan func()
+	closed   chan struct{}
+}
 
 func newStarter() *starter {
-	s := &starter{requests: make(chan func())}
+	s := &starter{requests: make(chan func()), closed: make(chan struct{})}
 	go func() {
 		goruntime.LockOSThread() // and never unlocked, so that the thread ends
-		for f := range s.requests {
-			f()
+		for {
+			select {
+			case f := <-s.requests:
+				f()
+			case <-s.closed:
+				return
+			}
 		}
 	}()
 	return s
@@ -48,16 +58,21 @@ func (s *starter) start(cmd *exec.Cmd) (*link, error) {
 	}
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	s.requests <- func() { started <- cmd.Start() }
-	if err := <-started; err != nil {
+	started := make(chan error, 1)
+	select {
+	case s.requests <- func() { started <- cmd.Start() }:
+		err = <-started
+	case <-s.closed:
+		err = errClosed()
+	}
+	if err != nil {
 		l.conn.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-func (s *starter) close() { close(s.requests) }
+func (s *starter) close() { close(s.closed) }
 
 // newLink makes a link of a socket, and closes the file.
 func newLink(file *os.File) (*link, error) {
@@ -79,7 +94,33 @@ func newLink(file *os.File) (*link, error) {
 func parentLink() (*link, error) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	syscall.CloseOnExec(3)
-	return newLink(os.NewFile(3, "parent"))
+	if err := closeInherited(); err != nil {
+		return nil, err
+	}
+	l, err := newLink(os.NewFile(3, "parent"))
+	if err == nil {
+		l.oob = make([]byte, 128)
+	}
+	return l, err
+}
+
+// closeInherited closes what the parent itself had inherited: all that is open over exec and is not the socket. What this
+// process has opened closes on exec, as everything that Go opens.
+func closeInherited() error {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("what the process has inherited cannot be listed: %w", err)
+	}
+	for _, entry := range open {
+		descriptor, err := strconv.Atoi(entry.Name())
+		if err != nil || descriptor <= 3 {
+			continue
+		}
+		if flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(descriptor), syscall.F_GETFD, 0); errno == 0 && flags&syscall.FD_CLOEXEC == 0 {
+			closeDescriptor(descriptor)
+		}
+	}
+	return nil
 }
 
 // sendDescriptor sends a frame that comes with a descriptor.
@@ -88,7 +129,7 @@ func (l *link) sendDescriptor(frame []byte, descriptor int) error {
 	defer l.mu.Unlock()
 	l.limit()
 	_, _, err := l.conn.WriteMsgUnix(frame, syscall.UnixRights(descriptor), nil)
-	return err
+	return l.sent(err)
 }
 
 // spinning is how long the socket is asked for the next bytes before the goroutine parks: to wake it takes longer than a
@@ -108,9 +149,13 @@ func (l *link) read(into []byte) (n, oob int, err error) {
 	var failed error
 	err = raw.Read(func(descriptor uintptr) bool {
 		for start := time.Now(); ; goruntime.Gosched() {
-			n, oob, _, _, failed = syscall.Recvmsg(int(descriptor), into, l.oob[:], syscall.MSG_CMSG_CLOEXEC)
+			var flags int
+			n, oob, flags, _, failed = syscall.Recvmsg(int(descriptor), into, l.oob, syscall.MSG_CMSG_CLOEXEC)
 			switch {
 			case failed == syscall.EINTR:
+			case failed == nil && len(l.oob) == 0 && flags&syscall.MSG_CTRUNC != 0:
+				failed = errDescriptors
+				return true
 			case failed != syscall.EAGAIN:
 				return true
 			case spun || time.Since(start) > spinning:

@@ -12,7 +12,6 @@ type slot struct {
 	device  runtime.Device
 	state   State
 	process *process // in the state Ready
-	begun   *process // in the state Starting, once there is a process
 	standby *process // opens the device, has opened it, or is gone
 	busy    int      // requests that the process has
 	deaths  []time.Time
@@ -52,7 +51,6 @@ func (s *slot) live() {
 	defer g.lives.Done()
 	p, err := g.spawn(s)
 	g.mu.Lock()
-	s.begun = nil
 	if err == nil {
 		s.state, s.process, s.busy = Ready, p, 0
 		s.figures.Starts++

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -39,13 +40,14 @@ const (
 type link struct {
 	conn *net.UnixConn
 
-	mu       sync.Mutex // of sending
-	deadline time.Time  // of sending
+	mu       sync.Mutex  // of sending
+	deadline time.Time   // of sending
+	broken   atomic.Bool // nothing can be sent any more
 
 	// Of the goroutine that receives:
 	pending     []byte // was read and belongs to no frame yet
 	descriptors []int
-	oob         [128]byte
+	oob         []byte // room for descriptors; a parent has none, so that the kernel keeps those that a child sends
 }
 
 // send sends a frame. It may be called on several goroutines. An error says that the child does not read, or is gone.
@@ -60,11 +62,25 @@ func (l *link) send(kind byte, number uint64, content ...[]byte) error {
 			head = append(head, c...)
 		}
 		_, err := l.conn.Write(head)
-		return err
+		return l.sent(err)
 	}
 	all := append(net.Buffers{head}, content...)
 	_, err := all.WriteTo(l.conn)
+	return l.sent(err)
+}
+
+// sent returns the error of sending, after which a part of a frame may be on its way, and no other one is sent.
+func (l *link) sent(err error) error {
+	if err != nil {
+		l.breakOff()
+	}
 	return err
+}
+
+// breakOff ends all sending, also that which waits.
+func (l *link) breakOff() {
+	l.broken.Store(true)
+	_ = l.conn.SetWriteDeadline(time.Unix(1, 0))
 }
 
 // limit keeps a frame from being sent for ever. l.mu is held.
@@ -72,6 +88,9 @@ func (l *link) limit() {
 	if now := time.Now(); l.deadline.Sub(now) < sendPatience { // setting it costs more than sending
 		l.deadline = now.Add(2 * sendPatience)
 		_ = l.conn.SetWriteDeadline(l.deadline)
+		if l.broken.Load() { // it may have been broken off just now
+			l.breakOff()
+		}
 	}
 }
 
@@ -111,6 +130,9 @@ func (l *link) receive() (kind byte, number uint64, content []byte, err error) {
 	return frame[4], binary.LittleEndian.Uint64(frame[5:]), content, nil
 }
 
+// errDescriptors is why nothing more is read of a child that sends descriptors, which nobody takes.
+var errDescriptors = errors.New("a descriptor")
+
 // fill reads until so many bytes are pending.
 func (l *link) fill(bytes int) error {
 	for len(l.pending) < bytes {
@@ -119,6 +141,9 @@ func (l *link) fill(bytes int) error {
 		}
 		free := l.pending[len(l.pending):cap(l.pending)]
 		n, oob, err := l.read(free)
+		if errors.Is(err, errDescriptors) {
+			return err
+		}
 		if err != nil || n <= 0 { // the other side is gone, with or without having read all
 			return io.EOF
 		}

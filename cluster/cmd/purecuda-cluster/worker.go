@@ -127,7 +127,7 @@ func (w *worker) serve(ctx context.Context, nc *nats.Conn, out io.Writer, option
 		}
 	}
 	if !w.inProcess && rt.Err() == nil {
-		g, err := isolate.Open(rt, isolate.WithDevices(ordinals...))
+		g, err := isolate.Open(rt, isolate.WithDevices(ordinals...), isolate.WithEnvironment(simulateVariable+"="+os.Getenv(simulateVariable)))
 		if err == nil {
 			fmt.Fprintf(out, "serving with %d devices, in child processes\n", len(g.Stats().Devices))
 			err = cluster.Serve(ctx, nc, g, nil, options...)
