@@ -1,7 +1,6 @@
 package arena
 
 import (
-	goruntime "runtime"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/internal/callsite"
@@ -12,12 +11,12 @@ type callSites struct{ allocated, freed callSite }
 
 // callSite is a line of the program that called this package or one above it. It is set and read
 // on different goroutines: that of a stale Block may come when the next use begins.
-type callSite struct{ stack atomic.Pointer[[24]uintptr] }
+type callSite struct{ stack atomic.Pointer[[40]uintptr] }
 
 // record records where the program is.
 func (p *callSite) record() {
-	var stack [24]uintptr
-	goruntime.Callers(3, stack[:])
+	var stack [40]uintptr
+	callsite.Callers(2, stack[:])
 	p.stack.Store(&stack)
 }
 

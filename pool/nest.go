@@ -2,72 +2,22 @@ package pool
 
 import (
 	"context"
-	"reflect"
-	goruntime "runtime"
+	"slices"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/mark"
 )
 
 // The callers' functions run below stack frames that encode a number of their pool. So the pool detects
 // a call from such a function by the stack of its goroutine, whatever context the call has. That costs
 // nothing until it is checked.
 
-// withMark calls f below the frames of a number, the lowest bit first.
-//
-//go:noinline
-func withMark(number uint64, f func() error) error { return markBit(number, f) }
-
-func markBit(number uint64, f func() error) error {
-	switch {
-	case number == 0:
-		return f()
-	case number%2 == 0:
-		return markZero(number/2, f)
-	}
-	return markOne(number/2, f)
-}
-
-//go:noinline
-func markZero(rest uint64, f func() error) error { return markBit(rest, f) }
-
-//go:noinline
-func markOne(rest uint64, f func() error) error { return markBit(rest, f) }
-
-var markEntry, zeroEntry, oneEntry = entry(withMark), entry(markZero), entry(markOne)
-
-func entry(f func(uint64, func() error) error) uintptr { return reflect.ValueOf(f).Pointer() }
-
-// maxFrameBytes is more than the bytes of code of each of these functions. It saves a search for most frames.
-const maxFrameBytes = 4096
+// withMark calls f below the frames of a number.
+func withMark(number uint64, f func() error) error { return mark.Do(mark.Pool, number, f) }
 
 // marked reports whether the goroutine is below the frames of one of the numbers.
 func marked(numbers ...uint64) bool {
-	var frames [64]uintptr
-	var number uint64
-	for skip := 2; ; skip += len(frames) {
-		n := goruntime.Callers(skip, frames[:])
-		for _, pc := range frames[:n] {
-			if pc-markEntry > maxFrameBytes && pc-zeroEntry > maxFrameBytes && pc-oneEntry > maxFrameBytes {
-				continue
-			}
-			switch goruntime.FuncForPC(pc - 1).Entry() {
-			case zeroEntry:
-				number *= 2
-			case oneEntry:
-				number = 2*number + 1
-			case markEntry:
-				for _, of := range numbers {
-					if number == of {
-						return true
-					}
-				}
-				number = 0
-			}
-		}
-		if n < len(frames) {
-			return false
-		}
-	}
+	return mark.Below(mark.Pool, func(number uint64) bool { return slices.Contains(numbers, number) })
 }
 
 // serving reports whether a function with a worker of the pool is on the stack of the goroutine.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/mark"
 )
 
 // Backend is what one module of a program keeps to use CUDA: the best device that works, its
@@ -193,8 +194,9 @@ func (rt *Runtime) ProbeWith(label string, build func(*Backend) error) (*Backend
 //	})
 //
 // build runs once for a label, and again after the context was reset or the label got another
-// device. Callers that come meanwhile wait for it and share what it returns. It runs on
-// a goroutine of its own, and must not ask for its own label in this way. Its error is
+// device. Callers that come meanwhile wait for it, at most until Close, and share what it returns. It runs on
+// a goroutine of its own. It may ask for other labels, but not in a circle, in which each build would wait for another: that is
+// an error of kind driver.ErrInvalidArgument with the labels. Goroutines that build starts must not ask for its label. Its error is
 // returned with the label before it, and nothing is kept then: the next call builds again. So it
 // is if build panics or ends its goroutine.
 //
@@ -245,7 +247,12 @@ func (rt *Runtime) probeOnce(label string, build func(*Backend) (any, error)) (*
 	}
 	of := rt.builtFor(label)
 	if !of.fits(b) {
-		of, _, err = rt.builds.Do(context.Background(), label, func(context.Context) (built, error) { return rt.build(label, build) })
+		leave, circle := rt.waitForBuild(label)
+		if circle != nil {
+			return nil, nil, circle
+		}
+		of, _, err = rt.builds.Do(rt.closing, label, func(context.Context) (built, error) { return rt.build(label, build) })
+		leave()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -275,7 +282,7 @@ func (rt *Runtime) build(label string, build func(*Backend) (any, error)) (of bu
 		return of, nil
 	}
 	of = built{context: b.Context, generation: b.generation}
-	if of.value, err = contained(func() (any, error) { return build(b) }); err != nil {
+	if of.value, err = rt.contained(label, func() (any, error) { return build(b) }); err != nil {
 		return built{}, probeError(label, Fault, err)
 	}
 	rt.mu.Lock()
@@ -290,10 +297,14 @@ func noBuild(label string) error {
 	return driver.Errorf(driver.ErrInvalidArgument, "%s backend: the function that builds is nil", label)
 }
 
-// contained calls f, and makes an error of a panic or of the end of its goroutine.
-func contained(f func() (any, error)) (value any, err error) {
-	failed := contain.Hook(func() { value, err = f() })
-	return value, errors.Join(err, failed)
+// contained calls the build of a label, and makes an error of a panic or of the end of its goroutine.
+func (rt *Runtime) contained(label string, f func() (any, error)) (value any, err error) {
+	number := rt.beginBuild(label)
+	defer rt.endBuild(number)
+	failed := contain.Hook(func() {
+		_ = mark.Do(mark.Build, number, func() error { value, err = f(); return nil })
+	})
+	return value, errors.Join(contain.Sound(err), failed)
 }
 
 func probeError(label string, outcome Outcome, cause error) error {

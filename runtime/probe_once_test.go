@@ -3,6 +3,8 @@ package runtime_test
 import (
 	"errors"
 	goruntime "runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -129,4 +131,77 @@ func TestProbeOnceOnTheNextDevice(t *testing.T) {
 	ordinal, err = at()
 	require.NoError(t, err)
 	assert.Equal(t, 0, ordinal)
+}
+
+// Builds that wait for each other are an error that names the circle, and nobody hangs.
+func TestProbeOnceInACircle(t *testing.T) {
+	for name, c := range map[string]struct {
+		builds map[string]string // the label that the build of a label asks for
+		circle []string          // one of these texts
+	}{
+		"its own":     {map[string]string{"a": "a"}, []string{"a -> a"}},
+		"two":         {map[string]string{"a": "b", "b": "a"}, []string{"b -> a -> b", "a -> b -> a"}},
+		"three":       {map[string]string{"a": "b", "b": "c", "c": "a"}, []string{"c -> a -> b -> c", "a -> b -> c -> a", "b -> c -> a -> b"}},
+		"behind one":  {map[string]string{"a": "b", "b": "c", "c": "b"}, []string{"c -> b -> c", "b -> c -> b"}},
+		"no circle":   {map[string]string{"a": "b", "b": "c", "c": ""}, nil},
+		"one for all": {map[string]string{"a": "d", "b": "d", "c": "d", "d": ""}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt, _ := open(t, twoDevices())
+			var probe func(label string) error
+			probe = func(label string) error {
+				_, err := rt.ProbeWith(label, func(*runtime.Backend) error {
+					goruntime.Gosched()
+					if next := c.builds[label]; next != "" {
+						return probe(next)
+					}
+					return nil
+				})
+				return err
+			}
+			var calls []<-chan error
+			for range 4 {
+				for label := range c.builds {
+					calls = append(calls, async(func() error { return probe(label) }))
+				}
+			}
+			for _, call := range calls {
+				err := await(t, "the call ends", call)
+				if c.circle == nil {
+					assert.NoError(t, err)
+					continue
+				}
+				require.ErrorIs(t, err, driver.ErrInvalidArgument)
+				assert.Condition(t, func() bool {
+					return slices.ContainsFunc(c.circle, func(text string) bool { return strings.Contains(err.Error(), text) })
+				}, err)
+			}
+		})
+	}
+}
+
+// A circle through a goroutine that the build has started ends with Close.
+func TestProbeOnceEndsWithClose(t *testing.T) {
+	rt, _ := open(t, twoDevices())
+	asking := make(chan struct{})
+	call := async(func() error {
+		_, err := rt.ProbeWith("a", func(*runtime.Backend) error {
+			inner := async(func() error {
+				close(asking)
+				return second(rt.ProbeWith("a", func(*runtime.Backend) error { return nil }))
+			})
+			return <-inner
+		})
+		return err
+	})
+	<-asking
+	require.NoError(t, rt.Close())
+	assert.ErrorIs(t, await(t, "the call ends", call), driver.ErrClosed)
+}
+
+// An error of a build whose methods panic is an error like others.
+func TestProbeOnceWithABadError(t *testing.T) {
+	rt, _ := open(t, twoDevices())
+	_, err := rt.ProbeWith("a", func(*runtime.Backend) error { return (*badError)(nil) })
+	assert.ErrorContains(t, err, "a backend: an error of type *runtime_test.badError, whose methods panic")
 }

@@ -61,6 +61,7 @@ type Runtime struct {
 	backends map[string]*Backend
 	built    map[string]built
 	builds   flight.Group[string, built]
+	building map[uint64]*building // by the numbers on their stacks
 	opening  map[int]*locks.Mutex[locks.Opening]
 
 	quarantines []*quarantine   // in the order in which they began
@@ -106,6 +107,7 @@ func newRuntime(options []Option) *Runtime {
 		failures:  map[int]error{},
 		backends:  map[string]*Backend{},
 		built:     map[string]built{},
+		building:  map[uint64]*building{},
 		fallbacks: map[string]bool{},
 		opening:   map[int]*locks.Mutex[locks.Opening]{},
 		workers:   arena.NewWorkers(0),

@@ -149,12 +149,12 @@ type origin struct {
 	pcs *[originDepth]uintptr
 }
 
-const originDepth = 24
+const originDepth = 40
 
 // here is called by enter.
 func here(op string) origin {
 	o := origin{op: op, pcs: new([originDepth]uintptr)}
-	goruntime.Callers(4, o.pcs[:])
+	callsite.Callers(3, o.pcs[:])
 	return o
 }
 

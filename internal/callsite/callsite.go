@@ -12,7 +12,8 @@ const module = "github.com/purecuda/purecuda/"
 
 // libraries are the packages that a program calls, and those below them: what it called is the
 // line that helps.
-var libraries = []string{"driver.", "runtime.", "arena.", "refs.", "pool.", "kernels.", "internal/"}
+var libraries = []string{"driver.", "runtime.", "arena.", "refs.", "pool.", "pool/isolate.", "kernels.", "nvrtc.", "gpu/launch.", "internal/",
+	"libs/cublas.", "libs/cublas/gonumblas.", "libs/cufft.", "libs/curand.", "libs/cusolver.", "libs/nccl.", "libs/internal/"}
 
 // inLibrary tells the functions of the libraries, and those of Go that they go through.
 func inLibrary(function string) bool {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/purecuda/purecuda/internal/callsite"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -75,7 +76,7 @@ func Do(f func() error) (err error) {
 
 // Hook calls f on a goroutine of its own, which it may end, and waits for it.
 func Hook(f func()) error {
-	done := make(chan error, 1)
-	go Call(func() error { f(); return nil }, func(err error) { done <- err })
+	done, carried := make(chan error, 1), callsite.Carry(f)
+	go Call(func() error { carried(); return nil }, func(err error) { done <- err })
 	return <-done
 }

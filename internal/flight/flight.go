@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/purecuda/purecuda/internal/callsite"
 	"github.com/purecuda/purecuda/internal/contain"
 )
 
@@ -64,7 +65,7 @@ func (g *Group[K, V]) join(ctx context.Context, key K, work func(context.Context
 		g.flights = map[K]*flight[V]{}
 	}
 	g.flights[key] = f
-	go func() {
+	go callsite.Carry(func() {
 		contain.Call(func() (err error) {
 			f.value, err = work(ctx)
 			return err
@@ -76,7 +77,7 @@ func (g *Group[K, V]) join(ctx context.Context, key K, work func(context.Context
 			close(f.done)
 			cancel()
 		})
-	}()
+	})()
 	return f, false
 }
 
