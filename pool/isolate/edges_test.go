@@ -481,6 +481,7 @@ func TestFallbackIsBounded(t *testing.T) {
 	}
 	assert.Equal(t, 3, most)
 	assert.EqualValues(t, refused, g.Stats().Refused)
+	assert.EqualValues(t, 3+5, g.Stats().Fallbacks)
 	assert.NoError(t, g.Close())
 }
 

@@ -48,6 +48,9 @@ func (g *Group) fallBack(ctx context.Context, c *config, name string, data []byt
 		return nil, errors.Join(g.ended(ctx, err), cause)
 	}
 	defer func() { <-g.cores }()
+	g.mu.Lock()
+	g.figures.Fallbacks++
+	g.mu.Unlock()
 	start = time.Now()
 	defer func() { report.Ran += time.Since(start) }()
 	report.Where, report.Device = pool.OnCPU, driver.NoDevice

@@ -12,6 +12,8 @@ type Stats struct {
 	Requests, Refused uint64
 	// Retries are tries after the first one of a request.
 	Retries uint64
+	// Fallbacks are requests that the CPU began to do ([WithFallback]).
+	Fallbacks uint64
 	// TimedOut and Died are tries that ended by a deadline, or by the death of their child.
 	TimedOut, Died uint64
 	// Queue is how many requests wait now, of QueueLimit at most; those with WithQueueWait come on top.

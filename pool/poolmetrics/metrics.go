@@ -75,6 +75,7 @@ const (
 	groupRequests   = "purecuda.isolate.requests"
 	groupRefused    = "purecuda.isolate.refused"
 	groupRetries    = "purecuda.isolate.retries"
+	groupFallbacks  = "purecuda.isolate.fallbacks"
 	groupTimedOut   = "purecuda.isolate.timeouts"
 	groupDied       = "purecuda.isolate.lost_tries"
 	groupQueued     = "purecuda.isolate.queue.length"
@@ -122,6 +123,7 @@ func All() []metrics.Metric {
 		{Name: groupRequests, Unit: "{request}", Kind: counter, Help: "Requests that the group has let in.", Labels: group},
 		{Name: groupRefused, Unit: "{request}", Kind: counter, Help: "Requests that did not find room in the queue.", Labels: group},
 		{Name: groupRetries, Unit: "{try}", Kind: counter, Help: "Tries after the first one of a request.", Labels: group},
+		{Name: groupFallbacks, Unit: "{request}", Kind: counter, Help: "Requests that the CPU began to do.", Labels: group},
 		{Name: groupTimedOut, Unit: "{try}", Kind: counter, Help: "Tries that a deadline has ended.", Labels: group},
 		{Name: groupDied, Unit: "{try}", Kind: counter, Help: "Tries that the death of their child has ended.", Labels: group},
 		{Name: groupQueued, Unit: "{request}", Kind: sum, Help: "Requests that wait for a child.", Labels: group},
@@ -270,6 +272,7 @@ func addGroup(add func(name string, value float64, labels ...string), name strin
 	add(groupRequests, float64(s.Requests), name)
 	add(groupRefused, float64(s.Refused), name)
 	add(groupRetries, float64(s.Retries), name)
+	add(groupFallbacks, float64(s.Fallbacks), name)
 	add(groupTimedOut, float64(s.TimedOut), name)
 	add(groupDied, float64(s.Died), name)
 	add(groupQueued, float64(s.Queue), name)
