@@ -112,6 +112,21 @@ func Barriers(t *gpu.Thread, x []int) {
 }
 `
 
+// constants has a block that is known, which must not make constants of what Go computes at run time.
+const constants = `
+//purecuda:kernel block=64
+func Constants(t *gpu.Thread, x []int) {
+	i := t.GlobalX()
+	x[i] = int(uint64(t.ThreadY()-9)) + int(int8(t.BlockDimX()*4+t.GlobalY()-7)) + int(uint8(t.BlockDimX()*x[i]))
+	if i > 1000 {
+		x[i] /= t.ThreadZ()
+	}
+}
+
+//purecuda:kernel block=64
+func Origin(t *gpu.Thread, x []int) { x[t.GlobalX()]++ }
+`
+
 const shadowingTest = `package k
 
 import (
@@ -142,12 +157,14 @@ func TestShadowing(t *testing.T) {
 	p(got, func(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p []int) { err = ParametersCPU(cpu, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, 5) })
 	check("Parameters", err, gpu.Run(shape, func(t *gpu.Thread) { p(want, func(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p []int) { Parameters(t, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, 5) }) }))
 	check("Locals", LocalsCPU(cpu, 3, 100, got), gpu.Run(shape, func(t *gpu.Thread) { Locals(t, 3, 100, want) }))
+	check("Constants", ConstantsCPU(cpu, got), gpu.Run(shape, func(t *gpu.Thread) { Constants(t, want) }))
+	check("Origin", OriginCPU(cpu, got), gpu.Run(shape, func(t *gpu.Thread) { Origin(t, want) }))
 	check("Barriers", BarriersCPU(cpu, got), gpu.Run(shape, func(t *gpu.Thread) { Barriers(t, want) }))
 }
 `
 
 func TestShadowing(t *testing.T) {
-	dir := module(t, shadowing)
+	dir := module(t, shadowing+constants)
 	write(t, dir, "k_test.go", shadowingTest)
 	require.NoError(t, run([]string{dir}, io.Discard))
 	out, err := goes(t, dir, "test", ".")

@@ -52,7 +52,10 @@ func kernelLoops0(b_ *gpu.Block, a float32, x []float32, y []float32) {
 	y = y[:len(x)]
 	fromX_ := t.BlockX() * t.BlockDimX()
 	for first_ := fromX_; first_ < len(x); first_ += t.GlobalDimX() {
-		end_ := min(first_+t.BlockDimX(), len(x))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(x) { // min can be another one
+			end_ = len(x)
+		}
 		if first_ < 0 || end_ > len(x) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -64,7 +67,7 @@ func kernelLoops0(b_ *gpu.Block, a float32, x []float32, y []float32) {
 				for i := first_; i < end_; i++ {
 //line main.go:20
 					y[i] = gpu.FMA32(a, x[i], y[i])
-//line kernels_gpu.go:68
+//line kernels_gpu.go:71
 				}
 			}
 		}

@@ -56,7 +56,10 @@ func kernelLoops0(b_ *gpu.Block, width int, first int, in []float32, out []float
 	last := len(in)/width - 1
 //line kernels_gpu.go:58
 	for first_ := fromX_; first_ < len(out); first_ += t.GlobalDimX() {
-		end_ := min(first_+t.BlockDimX(), len(out))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(out) { // min can be another one
+			end_ = len(out)
+		}
 		if first_ < 0 || end_ > len(out) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -69,7 +72,7 @@ func kernelLoops0(b_ *gpu.Block, width int, first int, in []float32, out []float
 //line main.go:25
 					x, y := i%width, first+i/width
 					out[i] = (in[max(y-1, 0)*width+x] + in[y*width+x] + in[min(y+1, last)*width+x]) / 3
-//line kernels_gpu.go:73
+//line kernels_gpu.go:76
 				}
 			}
 		}

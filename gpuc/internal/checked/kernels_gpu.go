@@ -59,7 +59,10 @@ func kernelLoops0(b_ *gpu.Block, y []int32, x []int32) {
 	fromX_ := t.BlockX() * t.BlockDimX()
 	{
 		first_ := fromX_
-		end_ := min(first_+t.BlockDimX(), len(y))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(y) { // min can be another one
+			end_ = len(y)
+		}
 		if first_ < 0 || end_ > len(y) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -71,7 +74,7 @@ func kernelLoops0(b_ *gpu.Block, y []int32, x []int32) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:19
 					y[i] = x[i+1]
-//line kernels_gpu.go:75
+//line kernels_gpu.go:78
 				}
 			}
 		}
@@ -116,7 +119,7 @@ func kernelLoops1(b_ *gpu.Block, y []int32, x []int32) {
 				if i := (fromX_ + x_); i < len(y) && i < len(x) {
 					y[i] = 100 / x[i]
 				}
-//line kernels_gpu.go:120
+//line kernels_gpu.go:123
 			}
 		}
 	}
@@ -155,17 +158,19 @@ func (k *Kernels) Tile(stream *runtime.Stream, shape runtime.LaunchConfig, k_ *r
 
 // kernelLoops2 is Tile as loops over the threads of a block.
 func kernelLoops2(b_ *gpu.Block, k []float64, ctx []float64, add bool, rt Pair) {
+	sizeX_ := 4
+	_ = sizeX_
 	ctx = ctx[:len(k)]
 	for y_ := range 2 {
 		b_.Y = y_
 		for x_ := range 4 {
 			b_.X = x_
 //line kernels.go:36
-			i := y_*4 + x_
+			i := y_*sizeX_ + x_
 			if i < len(k) && add {
 				k[i] += ctx[i] + rt.B + float64(rt.A)
 			}
-//line kernels_gpu.go:169
+//line kernels_gpu.go:174
 		}
 	}
 }
@@ -212,7 +217,7 @@ func kernelLoops3(b_ *gpu.Block, x []int32) {
 				b_.X = x_
 //line kernels.go:45
 				x[x_]++
-//line kernels_gpu.go:216
+//line kernels_gpu.go:221
 			}
 		}
 	}
@@ -355,7 +360,10 @@ func kernelLoops6(b_ *gpu.Block, out []int32, from int64) {
 	fromX_ := t.BlockX() * t.BlockDimX()
 	{
 		first_ := fromX_
-		end_ := min(first_+t.BlockDimX(), len(out))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(out) { // min can be another one
+			end_ = len(out)
+		}
 		if first_ < 0 || end_ > len(out) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -367,7 +375,7 @@ func kernelLoops6(b_ *gpu.Block, out []int32, from int64) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:89
 					out[i] = collatz(from + int64(i))
-//line kernels_gpu.go:371
+//line kernels_gpu.go:379
 				}
 			}
 		}
@@ -403,7 +411,10 @@ func kernelLoops7(b_ *gpu.Block, x []float32, n int8, h gpu.Float16) {
 	fromX_ := t.BlockX() * t.BlockDimX()
 	{
 		first_ := fromX_
-		end_ := min(first_+t.BlockDimX(), len(x))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(x) { // min can be another one
+			end_ = len(x)
+		}
 		if first_ < 0 || end_ > len(x) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -417,7 +428,7 @@ func kernelLoops7(b_ *gpu.Block, x []float32, n int8, h gpu.Float16) {
 					t.Printf("begin 100%%\n")
 					t.Printf("%d: x is %v, %8.3f, %.3e or %g; %5d %-4d| %#x %t %v %s %6s %v\n",
 						i, x[i], x[i], x[i], float64(x[i])/3, n, uint16(i), uint64(i)*1e15, x[i] > 1, i == 1, "text%", "right", h)
-//line kernels_gpu.go:421
+//line kernels_gpu.go:432
 				}
 			}
 		}

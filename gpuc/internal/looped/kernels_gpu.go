@@ -48,7 +48,10 @@ func kernelLoops0(b_ *gpu.Block, a float32, x []float32, y []float32) {
 	t := b_.Thread()
 	fromX_ := t.BlockX() * t.BlockDimX()
 	for first_ := fromX_; first_ < len(x); first_ += t.GlobalDimX() {
-		end_ := min(first_+t.BlockDimX(), len(x))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(x) { // min can be another one
+			end_ = len(x)
+		}
 		if first_ < 0 || end_ > len(x) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -60,7 +63,7 @@ func kernelLoops0(b_ *gpu.Block, a float32, x []float32, y []float32) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:17
 					y[i] = gpu.FMA32(a, x[i], y[i])
-//line kernels_gpu.go:64
+//line kernels_gpu.go:67
 				}
 			}
 		}
@@ -101,7 +104,7 @@ func kernelLoops1(b_ *gpu.Block, c []float32, a []float32, b []float32, n int) {
 	t := b_.Thread()
 //line kernels.go:27
 	as, bs := gpu.Shared[[tile][tile]float32](t), gpu.Shared[[tile][tile]float32](t)
-//line kernels_gpu.go:105
+//line kernels_gpu.go:108
 	for y_ := range 16 {
 		b_.Y = y_
 		for x_ := range 16 {
@@ -109,13 +112,13 @@ func kernelLoops1(b_ *gpu.Block, c []float32, a []float32, b []float32, n int) {
 			r_ := y_*16 + x_
 //line kernels.go:30
 			var sum float32
-//line kernels_gpu.go:113
+//line kernels_gpu.go:116
 			sums_[r_] = sum
 		}
 	}
 //line kernels.go:31
 	for k := 0; k < n; k += tile {
-//line kernels_gpu.go:119
+//line kernels_gpu.go:122
 		for y_ := range 16 {
 			b_.Y = y_
 			for x_ := range 16 {
@@ -127,7 +130,7 @@ func kernelLoops1(b_ *gpu.Block, c []float32, a []float32, b []float32, n int) {
 //line kernels.go:32
 				as[ty][tx] = a[row*n+k+tx]
 				bs[ty][tx] = b[(k+ty)*n+col]
-//line kernels_gpu.go:131
+//line kernels_gpu.go:134
 			}
 		}
 		for y_ := range 16 {
@@ -142,7 +145,7 @@ func kernelLoops1(b_ *gpu.Block, c []float32, a []float32, b []float32, n int) {
 				for j := range tile {
 					sum += as[ty][j] * bs[j][tx]
 				}
-//line kernels_gpu.go:146
+//line kernels_gpu.go:149
 				sums_[r_] = sum
 			}
 		}
@@ -159,7 +162,7 @@ func kernelLoops1(b_ *gpu.Block, c []float32, a []float32, b []float32, n int) {
 			sum := sums_[r_]
 //line kernels.go:40
 			c[row*n+col] = sum
-//line kernels_gpu.go:163
+//line kernels_gpu.go:166
 		}
 	}
 }
@@ -199,7 +202,7 @@ func kernelLoops2(b_ *gpu.Block, in []int64, out []int64) {
 	fromX_ := t.BlockX() * t.BlockDimX()
 //line kernels.go:47
 	part := gpu.Shared[[256]int64](t)
-//line kernels_gpu.go:203
+//line kernels_gpu.go:206
 	for z_ := range t.BlockDimZ() {
 		b_.Z = z_
 		for y_ := range t.BlockDimY() {
@@ -212,16 +215,19 @@ func kernelLoops2(b_ *gpu.Block, in []int64, out []int64) {
 				if i := (fromX_ + x_); i < len(in) {
 					part[r] = in[i]
 				}
-//line kernels_gpu.go:216
+//line kernels_gpu.go:219
 			}
 		}
 	}
 //line kernels.go:54
 	for d := t.BlockDimX() / 2; d > 0; d /= 2 {
-//line kernels_gpu.go:222
+//line kernels_gpu.go:225
 		{
 			first_ := 0
-			end_ := min(first_+t.BlockDimX(), d)
+			end_ := first_ + t.BlockDimX()
+			if end_ > d { // min can be another one
+				end_ = d
+			}
 			if first_ < 0 || end_ > d {
 				panic("this cannot be, and Go needs no checks of what is within")
 			}
@@ -233,7 +239,7 @@ func kernelLoops2(b_ *gpu.Block, in []int64, out []int64) {
 					for r := first_; r < end_; r++ {
 //line kernels.go:56
 						part[r] += part[r+d]
-//line kernels_gpu.go:237
+//line kernels_gpu.go:243
 					}
 				}
 			}
@@ -249,7 +255,7 @@ func kernelLoops2(b_ *gpu.Block, in []int64, out []int64) {
 				for r := first_; r < end_; r++ {
 //line kernels.go:61
 					out[t.BlockX()] = part[0]
-//line kernels_gpu.go:253
+//line kernels_gpu.go:259
 				}
 			}
 		}
@@ -287,14 +293,16 @@ func (k *Kernels) Scan(stream *runtime.Stream, shape runtime.LaunchConfig, x *ru
 // kernelLoops3 is Scan as loops over the threads of a block.
 func kernelLoops3(b_ *gpu.Block, x []int32) {
 	var vs_ [128]int32
+	sizeX_ := 128
+	_ = sizeX_
 	t := b_.Thread()
 	fromX_ := t.BlockX() * 128
 //line kernels.go:69
 	s := gpu.Shared[[2][128]int32](t)
-//line kernels_gpu.go:295
+//line kernels_gpu.go:303
 //line kernels.go:76
 	now := 0
-//line kernels_gpu.go:298
+//line kernels_gpu.go:306
 	for x_ := range 128 {
 		b_.X = x_
 		r_ := x_
@@ -305,12 +313,12 @@ func kernelLoops3(b_ *gpu.Block, x []int32) {
 			v = x[(fromX_ + x_)]
 		}
 		s[0][r] = v
-//line kernels_gpu.go:309
+//line kernels_gpu.go:317
 		vs_[r_] = v
 	}
 //line kernels.go:78
-	for d := 1; d < 128; d *= 2 {
-//line kernels_gpu.go:314
+	for d := 1; d < sizeX_; d *= 2 {
+//line kernels_gpu.go:322
 		for x_ := range 128 {
 			b_.X = x_
 			r_ := x_
@@ -321,12 +329,12 @@ func kernelLoops3(b_ *gpu.Block, x []int32) {
 			if r >= d {
 				v += s[now][r-d]
 			}
-//line kernels_gpu.go:325
+//line kernels_gpu.go:333
 			vs_[r_] = v
 		}
 //line kernels.go:83
 		now = 1 - now
-//line kernels_gpu.go:330
+//line kernels_gpu.go:338
 		for x_ := range 128 {
 			b_.X = x_
 			r_ := x_
@@ -334,7 +342,7 @@ func kernelLoops3(b_ *gpu.Block, x []int32) {
 			v := vs_[r_]
 //line kernels.go:84
 			s[now][r] = v
-//line kernels_gpu.go:338
+//line kernels_gpu.go:346
 		}
 	}
 threads1_:
@@ -347,7 +355,7 @@ threads1_:
 			continue threads1_
 		}
 		x[(fromX_ + x_)] = v
-//line kernels_gpu.go:351
+//line kernels_gpu.go:359
 	}
 }
 
@@ -386,10 +394,12 @@ func (k *Kernels) Transpose(stream *runtime.Stream, shape runtime.LaunchConfig, 
 func kernelLoops4(b_ *gpu.Block, out []float32, in []float32, w int, h int) {
 	var xs_ [256]int
 	var ys_ [256]int
+	sizeY_ := 8
+	_ = sizeY_
 	t := b_.Thread()
 //line kernels.go:97
 	cells := gpu.Shared[[32][33]float32](t)
-//line kernels_gpu.go:393
+//line kernels_gpu.go:403
 	for y_ := range 8 {
 		b_.Y = y_
 		for x_ := range 32 {
@@ -397,12 +407,12 @@ func kernelLoops4(b_ *gpu.Block, out []float32, in []float32, w int, h int) {
 			r_ := y_*32 + x_
 //line kernels.go:98
 			x, y := t.BlockX()*32+x_, t.BlockY()*32+y_
-			for j := 0; j < 32; j += 8 {
+			for j := 0; j < 32; j += sizeY_ {
 				if x < w && y+j < h {
 					cells[y_+j][x_] = in[(y+j)*w+x]
 				}
 			}
-//line kernels_gpu.go:406
+//line kernels_gpu.go:416
 			xs_[r_] = x
 			ys_[r_] = y
 		}
@@ -421,7 +431,7 @@ func kernelLoops4(b_ *gpu.Block, out []float32, in []float32, w int, h int) {
 					out[(y+j)*h+x] = cells[x_][y_+j]
 				}
 			}
-//line kernels_gpu.go:425
+//line kernels_gpu.go:435
 			xs_[r_] = x
 			ys_[r_] = y
 		}
@@ -468,7 +478,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:118
 	words := gpu.DynamicShared[uint32](t)
 	n := t.BlockDimX() * t.BlockDimY() * t.BlockDimZ()
-//line kernels_gpu.go:472
+//line kernels_gpu.go:482
 	for z_ := range t.BlockDimZ() {
 		b_.Z = z_
 		for y_ := range t.BlockDimY() {
@@ -478,7 +488,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 				r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
 //line kernels.go:120
 				h, left := [4]uint32{1, 2, uint32(r_), 4}, n-r_
-//line kernels_gpu.go:482
+//line kernels_gpu.go:492
 				hs_[r_] = h
 				lefts_[r_] = left
 			}
@@ -486,7 +496,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 	}
 //line kernels.go:121
 	for k := range rounds {
-//line kernels_gpu.go:490
+//line kernels_gpu.go:500
 		for z_ := range t.BlockDimZ() {
 			b_.Z = z_
 			for y_ := range t.BlockDimY() {
@@ -498,7 +508,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:122
 					stir(&h, uint32(k))
 					words[r_] = h[k%4]
-//line kernels_gpu.go:502
+//line kernels_gpu.go:512
 					hs_[r_] = h
 				}
 			}
@@ -506,11 +516,11 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:124
 		if k == 3 {
 			continue
-//line kernels_gpu.go:510
+//line kernels_gpu.go:520
 		}
 //line kernels.go:128
 		if odd {
-//line kernels_gpu.go:514
+//line kernels_gpu.go:524
 			for z_ := range t.BlockDimZ() {
 				b_.Z = z_
 				for y_ := range t.BlockDimY() {
@@ -520,7 +530,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 						r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
 //line kernels.go:129
 						h := words[(r_+1)%n]
-//line kernels_gpu.go:524
+//line kernels_gpu.go:534
 						hs__[r_] = h
 					}
 				}
@@ -535,7 +545,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 						h := hs__[r_]
 //line kernels.go:131
 						words[r_] = h ^ place(b_.Thread())
-//line kernels_gpu.go:539
+//line kernels_gpu.go:549
 					}
 				}
 			}
@@ -543,7 +553,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:132
 			if k > 4 {
 				break
-//line kernels_gpu.go:547
+//line kernels_gpu.go:557
 			} else {
 				{
 					for z_ := range t.BlockDimZ() {
@@ -557,7 +567,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 								left := lefts_[r_]
 //line kernels.go:135
 								h[1] += words[left%n]
-//line kernels_gpu.go:561
+//line kernels_gpu.go:571
 								hs_[r_] = h
 							}
 						}
@@ -577,7 +587,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 						left := lefts_[r_]
 //line kernels.go:139
 						h[0] += words[(left+k)%n]
-//line kernels_gpu.go:581
+//line kernels_gpu.go:591
 						hs_[r_] = h
 					}
 				}
@@ -585,7 +595,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 		}
 //line kernels.go:142
 		rounds := n
-//line kernels_gpu.go:589
+//line kernels_gpu.go:599
 		for z_ := range t.BlockDimZ() {
 			b_.Z = z_
 			for y_ := range t.BlockDimY() {
@@ -596,7 +606,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 					left := lefts_[r_]
 //line kernels.go:143
 					left += rounds
-//line kernels_gpu.go:600
+//line kernels_gpu.go:610
 					lefts_[r_] = left
 				}
 			}
@@ -605,7 +615,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:145
 	if odd {
 		return
-//line kernels_gpu.go:609
+//line kernels_gpu.go:619
 	}
 	for z_ := range t.BlockDimZ() {
 		b_.Z = z_
@@ -618,7 +628,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:149
 				i := ((fromZ_+z_)*t.GlobalDimY()+(fromY_+y_))*t.GlobalDimX() + (fromX_ + x_)
 				out[i] = h[0] ^ h[1] ^ h[2] ^ h[3] ^ uint32((r_&31)<<8|(r_>>5)) ^ place(b_.Thread())
-//line kernels_gpu.go:622
+//line kernels_gpu.go:632
 				hs_[r_] = h
 			}
 		}
@@ -654,7 +664,7 @@ func kernelLoops6(b_ *gpu.Block, x []int32, n int, d int) {
 	fromX_ := t.BlockX() * t.BlockDimX()
 //line kernels.go:163
 	x = x[:len(x)/2*2]
-//line kernels_gpu.go:658
+//line kernels_gpu.go:668
 	for z_ := range t.BlockDimZ() {
 		b_.Z = z_
 		for y_ := range t.BlockDimY() {
@@ -680,7 +690,7 @@ func kernelLoops6(b_ *gpu.Block, x []int32, n int, d int) {
 					continue threads1_
 				}
 				x[(fromX_+x_)]++
-//line kernels_gpu.go:684
+//line kernels_gpu.go:694
 			}
 		}
 	}
@@ -715,7 +725,7 @@ func kernelLoops7(b_ *gpu.Block, x []int32) {
 	fromX_ := t.BlockX() * t.BlockDimX()
 //line kernels.go:186
 	s := gpu.Shared[[64]int32](t)
-//line kernels_gpu.go:719
+//line kernels_gpu.go:729
 	for z_ := range t.BlockDimZ() {
 		b_.Z = z_
 		for y_ := range t.BlockDimY() {
@@ -724,7 +734,7 @@ func kernelLoops7(b_ *gpu.Block, x []int32) {
 				b_.X = x_
 //line kernels.go:187
 				s[x_] = 1
-//line kernels_gpu.go:728
+//line kernels_gpu.go:738
 			}
 		}
 	}
@@ -738,7 +748,7 @@ func kernelLoops7(b_ *gpu.Block, x []int32) {
 				if (fromX_ + x_) == 37 {
 					x[len(x)+int(s[0])] = 1
 				}
-//line kernels_gpu.go:742
+//line kernels_gpu.go:752
 			}
 		}
 	}
@@ -772,7 +782,10 @@ func kernelLoops8(b_ *gpu.Block, data []byte, out []byte, size int) {
 	t := b_.Thread()
 	fromX_ := t.BlockX() * t.BlockDimX()
 	for first_ := fromX_; first_ < len(out)/32; first_ += t.GlobalDimX() {
-		end_ := min(first_+t.BlockDimX(), len(out)/32)
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(out)/32 { // min can be another one
+			end_ = len(out) / 32
+		}
 		if first_ < 0 || end_ > len(out)/32 {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -784,7 +797,7 @@ func kernelLoops8(b_ *gpu.Block, data []byte, out []byte, size int) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:246
 					digest(data[i*size:(i+1)*size], out[32*i:32*i+32])
-//line kernels_gpu.go:788
+//line kernels_gpu.go:801
 				}
 			}
 		}
@@ -962,7 +975,10 @@ func kernelLoops15(b_ *gpu.Block, in []uint32, out []uint32) {
 	fromX_ := t.BlockX() * t.BlockDimX()
 	{
 		first_ := fromX_
-		end_ := min(first_+t.BlockDimX(), len(in))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(in) { // min can be another one
+			end_ = len(in)
+		}
 		if first_ < 0 || end_ > len(in) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -982,7 +998,7 @@ func kernelLoops15(b_ *gpu.Block, in []uint32, out []uint32) {
 						}
 					}
 					out[i] = n
-//line kernels_gpu.go:986
+//line kernels_gpu.go:1002
 				}
 			}
 		}
@@ -1025,7 +1041,10 @@ func kernelLoops16(b_ *gpu.Block, a float32, x []float32, y []float32) {
 	y = y[:len(x)]
 	fromX_ := t.BlockX() * t.BlockDimX()
 	for first_ := fromX_; first_ < len(x); first_ += t.GlobalDimX() {
-		end_ := min(first_+t.BlockDimX(), len(x))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(x) { // min can be another one
+			end_ = len(x)
+		}
 		if first_ < 0 || end_ > len(x) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -1037,7 +1056,7 @@ func kernelLoops16(b_ *gpu.Block, a float32, x []float32, y []float32) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:326
 					y[i] = a*x[i] + y[i]
-//line kernels_gpu.go:1041
+//line kernels_gpu.go:1060
 				}
 			}
 		}
@@ -1077,7 +1096,10 @@ func kernelLoops17(b_ *gpu.Block, x []int32, y []int32, n int) {
 	fromX_ := t.BlockX() * t.BlockDimX()
 	{
 		first_ := fromX_
-		end_ := min(first_+t.BlockDimX(), n)
+		end_ := first_ + t.BlockDimX()
+		if end_ > n { // min can be another one
+			end_ = n
+		}
 		if first_ < 0 || end_ > n {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -1091,14 +1113,17 @@ func kernelLoops17(b_ *gpu.Block, x []int32, y []int32, n int) {
 					b_.X = x_
 //line kernels.go:335
 					x[i] += int32(x_)
-//line kernels_gpu.go:1095
+//line kernels_gpu.go:1117
 				}
 			}
 		}
 	}
 	{
 		first_ := fromX_
-		end_ := min(first_+t.BlockDimX(), len(y))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(y) { // min can be another one
+			end_ = len(y)
+		}
 		if first_ < 0 || end_ > len(y) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -1114,14 +1139,14 @@ func kernelLoops17(b_ *gpu.Block, x []int32, y []int32, n int) {
 					r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
 //line kernels.go:339
 					k := r_ + 1
-//line kernels_gpu.go:1118
+//line kernels_gpu.go:1143
 //line kernels.go:341
 					v := y[j] * int32(k)
 					if v%2 == 0 {
 						continue threads1_
 					}
 					y[j] = v ^ int32(place(b_.Thread()))
-//line kernels_gpu.go:1125
+//line kernels_gpu.go:1150
 				}
 			}
 		}
@@ -1162,10 +1187,13 @@ func kernelLoops18(b_ *gpu.Block, x []int32, y []int32) {
 	fromY_ := t.BlockY() * t.BlockDimY()
 //line kernels.go:354
 	d := 3
-//line kernels_gpu.go:1166
+//line kernels_gpu.go:1191
 	{
 		first_ := fromY_
-		end_ := min(first_+t.BlockDimY(), len(x))
+		end_ := first_ + t.BlockDimY()
+		if end_ > len(x) { // min can be another one
+			end_ = len(x)
+		}
 		if first_ < 0 || end_ > len(x) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -1188,7 +1216,7 @@ func kernelLoops18(b_ *gpu.Block, x []int32, y []int32) {
 						}
 					}
 					x[i] = v
-//line kernels_gpu.go:1192
+//line kernels_gpu.go:1220
 				}
 			}
 		}
@@ -1235,7 +1263,7 @@ func kernelLoops19(b_ *gpu.Block, x []int32) {
 			r_ := y_*4 + x_
 //line kernels.go:372
 			x[y_*4+x_] = int32(r_)
-//line kernels_gpu.go:1239
+//line kernels_gpu.go:1267
 		}
 	}
 }
@@ -1274,7 +1302,7 @@ func kernelLoops20(b_ *gpu.Block, x []int32, n int, m int) {
 	fromY_ := t.BlockY() * t.BlockDimY()
 //line kernels.go:379
 	part := gpu.Shared[[3]int32](t)
-//line kernels_gpu.go:1278
+//line kernels_gpu.go:1306
 	if first_ := int(n); fromX_ <= first_ && first_ < fromX_+t.BlockDimX() {
 		end_ := first_ + 1
 		b_.X = first_ - fromX_
@@ -1288,7 +1316,7 @@ func kernelLoops20(b_ *gpu.Block, x []int32, n int, m int) {
 					r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
 //line kernels.go:382
 					part[0] = int32(x_*10 + r_)
-//line kernels_gpu.go:1292
+//line kernels_gpu.go:1320
 				}
 			}
 		}
@@ -1305,7 +1333,7 @@ func kernelLoops20(b_ *gpu.Block, x []int32, n int, m int) {
 					b_.Y = y_
 //line kernels.go:386
 					part[1] = int32(y_ + 1)
-//line kernels_gpu.go:1309
+//line kernels_gpu.go:1337
 				}
 			}
 		}
@@ -1323,7 +1351,7 @@ func kernelLoops20(b_ *gpu.Block, x []int32, n int, m int) {
 					var i int = (fromX_ + x_)
 //line kernels.go:391
 					part[2] = int32(i)
-//line kernels_gpu.go:1327
+//line kernels_gpu.go:1355
 				}
 			}
 		}
@@ -1338,7 +1366,7 @@ func kernelLoops20(b_ *gpu.Block, x []int32, n int, m int) {
 				for r := first_; r < end_; r++ {
 //line kernels.go:395
 					x[t.BlockY()*t.GridDimX()+t.BlockX()] = part[0] ^ part[1]<<8 ^ part[2]<<16
-//line kernels_gpu.go:1342
+//line kernels_gpu.go:1370
 				}
 			}
 		}
@@ -1382,7 +1410,7 @@ func kernelLoops21(b_ *gpu.Block, x []int32) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:404
 					x[len(x)] = 1
-//line kernels_gpu.go:1386
+//line kernels_gpu.go:1414
 				}
 			}
 		}

@@ -92,11 +92,11 @@ type cutter struct {
 	ofBlock  map[ast.Stmt]bool // statements that run once for all threads
 	vars     map[types.Object]*variable
 	regions  []*region
-	ownMin   bool // min is not that of Go
 	usesT    bool // the text has the thread in it
 	// What the text of the region has in it.
 	usesRank, usesPlace bool
-	origin              [3]bool // whether the first global index along an axis is needed
+	origin              [3]bool    // whether the first global index along an axis is needed
+	known               [2][3]bool // whether the size of the block along an axis, or the one index along it, is needed
 	labels              int
 	out                 []byte
 	next                int // the line that would follow what is printed, if it is of the source
@@ -120,7 +120,6 @@ func (c *cutter) names() {
 // builtins rejects a kernel that sees another meaning of a name that the text here needs as Go's.
 func (c *cutter) builtins() {
 	needed := func(name string) bool {
-		c.ownMin = c.ownMin || name == "min" // there is another way
 		_, isType := types.Universe.Lookup(name).(*types.TypeName)
 		return isType || name == "len" || name == "panic"
 	}

@@ -29,6 +29,21 @@ func (c *cutter) print(nodes []node) string {
 	body := c.out
 	c.out = nil
 	c.arrays()
+	for _, used := range c.origin {
+		c.usesT = c.usesT || used
+	}
+	for i, name := range []string{"size", "zero"} {
+		for axis, used := range c.known[i] { // variables, so that Go does not compute with constants as it compiles
+			if used {
+				value := 0
+				if name == "size" {
+					value = c.Block[axis]
+				}
+				v := c.own(name + "XYZ"[axis:axis+1])
+				c.printf("%s := %d\n_ = %s\n", v, value, v)
+			}
+		}
+	}
 	if c.usesT {
 		c.printf("%s := %s.Thread()\n", c.thread.Name(), c.own("b"))
 	}
@@ -178,11 +193,7 @@ func (c *cutter) region(r *region) {
 		if w.one {
 			c.printf("%s := %s + 1\n%s.%s = %s - %s\n", end, first, b, name, first, from)
 		} else {
-			if c.ownMin {
-				c.printf("%[1]s := %[2]s + %[3]s\nif %[1]s > %[4]s {\n%[1]s = %[4]s\n}\n", end, first, size, limit)
-			} else {
-				c.printf("%s := min(%s+%s, %s)\n", end, first, size, limit)
-			}
+			c.printf("%[1]s := %[2]s + %[3]s\nif %[1]s > %[4]s { // min can be another one\n%[1]s = %[4]s\n}\n", end, first, size, limit)
 			c.printf("if %s < 0 || %s > %s {\n\tpanic(\"this cannot be, and Go needs no checks of what is within\")\n}\n%s.%s = -1 // it is not kept\n", first, end, limit, b, name)
 		}
 	}
@@ -359,7 +370,8 @@ func (c *cutter) edits(n ast.Node, inThread bool) (list []edit) {
 func (c *cutter) indexText(method string, inThread bool) string {
 	axis := strings.IndexByte("XYZ", method[len(method)-1])
 	if axis >= 0 && strings.TrimSuffix(method, "XYZ"[axis:axis+1]) == "BlockDim" && c.Block[0] > 0 {
-		return fmt.Sprint(c.Block[axis])
+		c.known[0][axis] = true
+		return c.own("size" + "XYZ"[axis:axis+1])
 	}
 	if !inThread {
 		c.usesT = true
@@ -368,7 +380,8 @@ func (c *cutter) indexText(method string, inThread bool) string {
 	place := func(axis int) string {
 		c.usesPlace = true
 		if axis > 0 && c.Block[axis] == 1 {
-			return "0"
+			c.known[1][axis] = true
+			return c.own("zero" + "XYZ"[axis:axis+1])
 		}
 		return c.own("xyz"[axis : axis+1])
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpuc/internal/random/other"
 )
 
 // This file is a part of each program too: its kernels take these arguments and call these functions.
@@ -68,6 +69,56 @@ type Param struct {
 var tableOfBytes = [16]uint8{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 97, 93, 255, 128}
 var tableOfInts = [16]int32{1, -1, 2, -2, 1 << 30, -1 << 31, 7, 0, 9, 8, 7, 6, 5, 4, 3, 2}
 var tableOfFloats = [16]float64{0.5, 1.5, -2.25, 1e9, 1, 2, 3, 4, 0, 1e-5, 7, 8, 9, 0.25, 1e-3, 3}
+
+// Variables that somebody sets: a kernel that reads one is refused.
+var setInInit [4]int32
+var byMethod, byPointer int64 = 2, 3
+var pointer = &byPointer
+
+func init() { setInInit[2], *pointer = 5, 9 }
+
+type setter struct{}
+
+func (setter) init() { byMethod = 4 }
+
+func init() { setter{}.init() }
+
+// variables reads all of them, and one that nobody sets.
+func variables(i int) int64 {
+	return int64(setInInit[i&3]) + byMethod + byPointer + int64(other.Scale) + other.Filled(i) + int64(other.At(i))
+}
+
+// Refused are the names of the variables for which a kernel is refused.
+var Refused = []string{"setInInit", "byMethod", "byPointer", "Scale", "filled"}
+
+// min has the name of a function of Go, and does something else.
+func min[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | int | uint | float32 | float64](a, b T) T {
+	if a < b {
+		return b - a
+	}
+	return a
+}
+
+// bump changes what it returns.
+func bump[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | int | uint | float32 | float64](p *T) T {
+	*p += 3
+	return *p
+}
+
+// Counter has methods that change it.
+type Counter struct {
+	S, N uint64
+	V    [4]uint64
+}
+
+// Next changes one field.
+func (c *Counter) Next() uint64 { c.S = c.S*5 + 1; return c.S }
+
+// Push changes the others.
+func (c *Counter) Push(x uint64) uint64 { c.V[c.N&3] = x; c.N++; return x + c.N }
+
+// Sum changes nothing.
+func (c Counter) Sum() uint64 { return c.S + c.N + c.V[0]*3 + c.V[1] }
 
 func id[T any](v T) T { return v }
 

@@ -11,6 +11,11 @@ func (w *writer) expr(t string, depth int) string {
 	if t[0] == 'f' {
 		return w.float(t, x, y, depth)
 	}
+	if w.r.IntN(150) == 0 {
+		if e := w.bump(t); e != "" {
+			return fmt.Sprintf("(%s + %s)", pick(w.r, []string{x, "id(" + x + ")"}), e)
+		}
+	}
 	switch w.r.IntN(16) {
 	case 0, 1, 2:
 		return fmt.Sprintf("(%s %s %s)", x, pick(w.r, []string{"+", "-", "*"}), y)
@@ -34,6 +39,14 @@ func (w *writer) expr(t string, depth int) string {
 		return w.bits(t, depth-1)
 	}
 	return fmt.Sprintf("%s(%s, %s)", pick(w.r, []string{"min", "max"}), x, y)
+}
+
+// bump is a call that changes a variable of a type; empty where there is none.
+func (w *writer) bump(t string) string {
+	if len(w.sets[t]) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("bump(&%s)", pick(w.r, w.sets[t]))
 }
 
 // bits is a function on bits.
@@ -120,9 +133,12 @@ func (w *writer) input(float bool) string {
 	if float {
 		return fmt.Sprintf(pick(w.r, []string{"f[(i+%d)&63]", "f[%d]", "p.B[%[1]d%%3]", "tableOfFloats[(i+%d)&15]", "recs[i].D + float64(recs[i].F) + %d"}), w.r.IntN(Inputs))
 	}
+	if w.r.IntN(200) == 0 { // what somebody sets
+		return fmt.Sprintf(pick(w.r, []string{"setInInit[(i+%d)&3]", "byMethod + %d", "byPointer - %d", "other.Scale * %d", "other.Filled(i + %d)", "variables(%d)"}), w.r.IntN(Inputs))
+	}
 	axis := pick(w.r, []string{"X", "Y", "Z"})
 	return fmt.Sprintf(pick(w.r, []string{
-		"in[(i+%d)&63]", "in[%d]", "h[(i*5+%d)&63]", "quads[(i+%d)&63].W", "quads[(i^%d)&63].Z", "in[uint8(i+%d)&63]",
+		"in[(i+%d)&63]", "in[%d]", "h[(i*5+%d)&63]", "quads[(i+%d)&63].W", "quads[(i^%d)&63].Z", "in[uint8(i+%d)&63]", "other.At(i+%d)",
 		"t.Thread" + axis + "() + %d", "t.Block" + axis + "() - %d", "t.Global" + axis + "() * %d", "t.BlockDim" + axis + "() + t.GridDim" + axis + "() + t.GlobalDim" + axis + "() * %d",
 		"t.Lane() ^ %d", "t.Warp() + %d", "p.A + %d", "p.D - %d", "int(p.C) + %d", "recs[i].C[0] + %d", "recs[i].B + %d", "int(recs[i].A) * %d", "len(in) - %d",
 	}), w.r.IntN(Inputs))

@@ -72,22 +72,30 @@ func New(seed uint64, name string) Kernel {
 	}
 	k := Kernel{Shape: pick(r, shapes), Fails: r.IntN(4) == 0}
 	w := &writer{r: r, vars: map[string][]string{"int": {"n", "i"}}, sets: map[string][]string{}, budget: 18, prefix: name, helpers: helpers, thread: true, uniform: true}
+	alone := r.IntN(3) == 0 // nothing waits: the kernel is one loop on the CPU
+	w.uniform = !alone
 	directive := "//purecuda:kernel"
 	if b := k.Shape.Block; r.IntN(3) == 0 {
 		directive += fmt.Sprintf(" block=%dx%dx%d", b.X, max(1, b.Y), max(1, b.Z))
 	}
 	if k.Shape.Block.X == 64 {
 		w.line("i := t.GlobalX()")
+		if r.IntN(2) == 0 {
+			w.line("if i >= len(recs) { return }")
+		}
 	} else {
 		w.line("i := ((t.BlockZ()*t.GridDimY()+t.BlockY())*t.GridDimX()+t.BlockX())*64 + t.Rank()")
 	}
 	for j := range r.IntN(3) {
+		if alone {
+			break
+		}
 		t := pick(r, numbers)
 		w.shared = append(w.shared, t)
 		w.line("s%d := gpu.Shared[[64]%s](t)", j, t)
 		w.line("_ = s%d", j)
 	}
-	if r.IntN(4) == 0 {
+	if !alone && r.IntN(4) == 0 {
 		k.Shape.SharedBytes = 64 * 4
 		w.line("dyn := gpu.DynamicShared[int32](t)")
 	}
@@ -97,7 +105,9 @@ func New(seed uint64, name string) Kernel {
 	}
 	w.statements(3)
 	for range 2 + len(w.shared) {
-		w.together(k.Shape.SharedBytes > 0)
+		if !alone {
+			w.together(k.Shape.SharedBytes > 0)
+		}
 		w.budget += 3
 		w.statements(2)
 	}
@@ -188,7 +198,7 @@ func (w *writer) statements(depth int) {
 }
 
 func (w *writer) statement(depth int) {
-	kind := w.r.IntN(22)
+	kind := w.r.IntN(23)
 	if depth == 0 {
 		kind %= 8
 	}
@@ -229,6 +239,43 @@ func (w *writer) statement(depth int) {
 		} else {
 			w.assign()
 		}
+	case 22:
+		w.effects()
+	}
+}
+
+// effects writes statements whose operands change what others read. Some of them have an order that Go leaves open.
+func (w *writer) effects() {
+	c := w.name("c")
+	w.line("%s := Counter{S: %s, N: %s & 3}", c, w.expr("uint64", 1), w.expr("uint64", 1))
+	open := w.r.IntN(12) == 0
+	for range 1 + w.r.IntN(3) {
+		x := w.expr("uint64", 1)
+		list := []string{"%[1]s.Next() ^ %[1]s.S + %[2]s", "%[1]s.Sum()*3 + %[1]s.Push(%[2]s)", "%[1]s.N + %[1]s.Next()", "%[1]s.V[%[1]s.Push(%[2]s) & 3] - %[1]s.N", "id(%[1]s.S) - %[1]s.Next()"}
+		if open {
+			list = []string{"%[1]s.S ^ %[1]s.Next() + %[2]s", "%[1]s.V[%[1]s.N & 3] + %[1]s.Push(%[2]s)", "id(%[2]s) + min(%[1]s.S, %[1]s.Next())"}
+		}
+		e := fmt.Sprintf(pick(w.r, list), c, x)
+		switch w.r.IntN(4) {
+		case 0:
+			w.line("%s.S += %s", c, e)
+		case 1:
+			w.line("if %s.Next()&1 == 0 && %s.Push(%s)&2 == 0 || %s.N > 2 { %s.V[1] += 5 }", c, c, x, c, c)
+		case 2:
+			w.line("switch %s & 3 {\n\tcase %s.Next() & 3: %s.N++\n\tcase 1: %s.S--\n\t}", e, c, c, c)
+		default:
+			v := w.name("v")
+			w.line("%s := %s", v, e)
+			w.know("uint64", v, true)
+		}
+	}
+	v := w.name("v")
+	w.line("%s := %s.Sum()", v, c)
+	w.know("uint64", v, true)
+	t := pick(w.r, ints)
+	if e := w.bump(t); e != "" {
+		w.line("%s := %s", v+"b", e)
+		w.know(t, v+"b", true)
 	}
 }
 

@@ -3,6 +3,7 @@ package random
 import (
 	"bytes"
 	"compress/gzip"
+	_ "embed"
 	"encoding/gob"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
+	"github.com/purecuda/purecuda/gpuc/internal/generate"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -39,6 +41,7 @@ type made struct {
 	Outcomes []Outcome
 	Modules  [][]device.Module // by kernel and mode; of a kernel that is too large none
 	Sites    [][]string        // of the first mode
+	Refused  []bool
 }
 
 // campaign is what the seeds share.
@@ -48,6 +51,8 @@ type campaign struct {
 	mu       sync.Mutex
 	batches  map[uint64]*made
 	tooLarge atomic.Int64 // kernels
+	refused  atomic.Int64
+	all      atomic.Int64
 }
 
 // TestRandomKernels compiles kernels that are written by chance with Go and with gpuc, and compares what they compute.
@@ -57,6 +62,11 @@ func TestRandomKernels(t *testing.T) {
 	seeds.Run(t, 200, func(seed uint64) *program { return &program{c, seed} })
 	if n := c.tooLarge.Load(); n > 0 {
 		t.Logf("%d kernels were too large for gpuc", n)
+	}
+	refused, all := c.refused.Load(), c.all.Load()
+	t.Logf("%d of %d kernels were refused, each with the name of a variable", refused, all)
+	if all > 50 && (refused == 0 || refused > all*2/3) {
+		t.Errorf("%d of %d kernels were refused: then they say nothing of what compiles", refused, all)
 	}
 }
 
@@ -80,9 +90,17 @@ func (p *program) Run() error {
 	}
 	i := int(p.seed % batch)
 	k, name := New(p.seed, fmt.Sprint("K", i)), fmt.Sprint("K", i)
+	p.c.all.Add(1)
 	if len(m.Modules[i]) == 0 {
-		p.c.tooLarge.Add(1)
+		if m.Refused[i] {
+			p.c.refused.Add(1)
+		} else {
+			p.c.tooLarge.Add(1)
+		}
 		return nil
+	}
+	if want := m.Outcomes[i]; !slices.Equal(want.Result, want.Loops) {
+		return fmt.Errorf("the loops on the CPU give %v; Go has %v", want.Loops, want.Result)
 	}
 	for mode, o := range modes {
 		if err := p.c.compare(k, name, m.Modules[i][mode], m.Outcomes[i], m.Sites[i], o.Checks == compile.ChecksReport); err != nil {
@@ -179,7 +197,7 @@ func (c *campaign) batch(first uint64) (*made, error) {
 	if !device.Writing() {
 		return m, nil
 	}
-	small := &made{slices.Clone(m.Outcomes), m.Modules, m.Sites}
+	small := &made{slices.Clone(m.Outcomes), m.Modules, m.Sites, m.Refused}
 	for i := range small.Outcomes {
 		small.Outcomes[i].Out = nil // most of the file
 	}
@@ -191,38 +209,49 @@ func (c *campaign) batch(first uint64) (*made, error) {
 	return m, os.WriteFile(file, b.Bytes(), 0o666)
 }
 
-// build compiles a batch with Go and runs it, and compiles it with gpuc.
+// names is what says why a kernel is refused.
+var names = regexp.MustCompile(`: (.+) is read, and .+ may set it|: (\w+) is a variable, which .* sets|: (\w+) is an exported variable`)
+
+// named is the variable for which a kernel is refused; empty where it is for something else.
+func named(err error) string {
+	m := names.FindStringSubmatch(strings.SplitN(err.Error(), "\n", 2)[0])
+	if m == nil {
+		return ""
+	}
+	if m[1] != "" {
+		return m[1]
+	}
+	if name := m[2] + m[3]; slices.Contains(Refused, name) {
+		return name
+	}
+	return ""
+}
+
+// build compiles a batch with gpuc, and then with Go, which runs it.
 func build(t *testing.T, first uint64) (*made, error) {
 	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
 	dir := t.TempDir()
-	mod := "module random\n\ngo 1.26.0\n\nrequire github.com/purecuda/purecuda v0.0.0\n\nreplace github.com/purecuda/purecuda => " + root + "\n"
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o666), os.WriteFile(filepath.Join(dir, "main.go"), []byte(Program(first, batch)), 0o666)); err != nil {
+	defer func() { _ = os.RemoveAll(dir) }()
+	write := func(name, text string) error {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		return errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(text), 0o666))
+	}
+	sums, err := os.ReadFile("../../go.sum")
+	require.NoError(t, err)
+	requires, err := os.ReadFile("../../../go.mod")
+	require.NoError(t, err)
+	mod := "module random\n\ngo 1.26.0\n\nrequire github.com/purecuda/purecuda v0.0.0\n\nrequire " + purego.FindString(string(requires)) + "\n\nreplace github.com/purecuda/purecuda => " + root + "\n"
+	if err := errors.Join(write("go.mod", mod), write("go.sum", string(sums)), write("main.go", Program(first, batch)), write("other/other.go", otherPackage)); err != nil {
 		return nil, err
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "run", "-gcflags=-N", ".") // without Go's optimisations it builds faster
-	cmd.Dir = dir
-	text, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return nil, fmt.Errorf("%w: %s", err, exit.Stderr)
-	}
-	if err != nil {
-		return nil, err
-	}
-	m := &made{}
-	for list := json.NewDecoder(bytes.NewReader(text)); list.More(); {
-		var o Outcome
-		if err := list.Decode(&o); err != nil {
-			return nil, err
-		}
-		m.Outcomes = append(m.Outcomes, o)
 	}
 	p, err := compile.Load(compile.Config{Dir: dir, Pattern: "."})
 	if err != nil {
 		return nil, err
 	}
-	m.Modules, m.Sites = make([][]device.Module, batch), make([][]string, batch)
+	m := &made{Modules: make([][]device.Module, batch), Sites: make([][]string, batch), Refused: make([]bool, batch)}
+	var kernels []*compile.Kernel
+	var numbers []int
 	large := 0
 	for i := range batch {
 		for mode, o := range modes {
@@ -232,14 +261,48 @@ func build(t *testing.T, first uint64) (*made, error) {
 				m.Modules[i] = nil
 				break
 			}
+			if err != nil && named(err) != "" {
+				m.Refused[i], m.Modules[i] = true, nil
+				break
+			}
 			if err != nil {
 				return nil, fmt.Errorf("seed %d: %w\n%s", first+uint64(i), err, New(first+uint64(i), fmt.Sprint("K", i)).Source)
 			}
 			m.Modules[i] = append(m.Modules[i], device.Of(c))
 			if mode == 0 {
 				m.Sites[i] = c.Sites
+				kernels, numbers = append(kernels, c.Kernels...), append(numbers, i)
 			}
 		}
 	}
+	text, err := generate.Go(generate.Input{Package: p.Types, Program: p, Name: "kernels_gpu.go", Kernels: kernels})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(write("kernels_gpu.go", string(text)), write("loops.go", Loops(numbers))); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "run", "-gcflags=random=-N", ".") // without Go's optimisations it builds faster
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil, fmt.Errorf("%w: %s", err, exit.Stderr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for list := json.NewDecoder(bytes.NewReader(out)); list.More(); {
+		var o Outcome
+		if err := list.Decode(&o); err != nil {
+			return nil, err
+		}
+		m.Outcomes = append(m.Outcomes, o)
+	}
 	return m, nil
 }
+
+var purego = regexp.MustCompile(`github.com/ebitengine/purego v\S+`)
+
+//go:embed other/other.go
+var otherPackage string

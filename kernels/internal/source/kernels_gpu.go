@@ -214,7 +214,10 @@ func kernelLoops2(b_ *gpu.Block, data []gpu.Uint4, chunks []Chunk, rounds uint32
 	t := b_.Thread()
 	fromX_ := t.BlockX() * 128
 	for first_ := fromX_; first_ < len(chunks); first_ += t.GlobalDimX() {
-		end_ := min(first_+128, len(chunks))
+		end_ := first_ + 128
+		if end_ > len(chunks) { // min can be another one
+			end_ = len(chunks)
+		}
 		if first_ < 0 || end_ > len(chunks) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -238,7 +241,7 @@ func kernelLoops2(b_ *gpu.Block, data []gpu.Uint4, chunks []Chunk, rounds uint32
 				m = swapped(&m)
 				compress(&h, &m)
 			}
-//line kernels_gpu.go:242
+//line kernels_gpu.go:245
 //line sha256.go:125
 			left := int32(length % 64)
 			m := padded(data, at, left)
@@ -261,7 +264,7 @@ func kernelLoops2(b_ *gpu.Block, data []gpu.Uint4, chunks []Chunk, rounds uint32
 				h = initial()
 			}
 			digests[2*i], digests[2*i+1] = reversed(h[0], h[1], h[2], h[3]), reversed(h[4], h[5], h[6], h[7])
-//line kernels_gpu.go:265
+//line kernels_gpu.go:268
 		}
 	}
 }
@@ -280,7 +283,10 @@ func kernelLoops3(b_ *gpu.Block, digests []gpu.Uint4, rounds uint32) {
 	t := b_.Thread()
 	fromX_ := t.BlockX() * 128
 	for first_ := fromX_; first_ < len(digests)/2; first_ += t.GlobalDimX() {
-		end_ := min(first_+128, len(digests)/2)
+		end_ := first_ + 128
+		if end_ > len(digests)/2 { // min can be another one
+			end_ = len(digests) / 2
+		}
 		if first_ < 0 || end_ > len(digests)/2 {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -295,7 +301,7 @@ func kernelLoops3(b_ *gpu.Block, digests []gpu.Uint4, rounds uint32) {
 				a, b = gpu.Uint4{X: h[0], Y: h[1], Z: h[2], W: h[3]}, gpu.Uint4{X: h[4], Y: h[5], Z: h[6], W: h[7]}
 			}
 			digests[2*i], digests[2*i+1] = reversed(a.X, a.Y, a.Z, a.W), reversed(b.X, b.Y, b.Z, b.W)
-//line kernels_gpu.go:299
+//line kernels_gpu.go:305
 		}
 	}
 }
@@ -321,7 +327,10 @@ func kernelLoops5(b_ *gpu.Block, a []float32, b []float32, c []float32) {
 	b = b[:len(c)]
 	fromX_ := t.BlockX() * t.BlockDimX()
 	for first_ := fromX_; first_ < len(c); first_ += t.GlobalDimX() {
-		end_ := min(first_+t.BlockDimX(), len(c))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(c) { // min can be another one
+			end_ = len(c)
+		}
 		if first_ < 0 || end_ > len(c) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -333,7 +342,7 @@ func kernelLoops5(b_ *gpu.Block, a []float32, b []float32, c []float32) {
 				for i := first_; i < end_; i++ {
 //line vector.go:13
 					c[i] = a[i] + b[i]
-//line kernels_gpu.go:337
+//line kernels_gpu.go:346
 				}
 			}
 		}
@@ -354,7 +363,10 @@ func kernelLoops6(b_ *gpu.Block, a float32, x []float32, y []float32) {
 	x = x[:len(y)]
 	fromX_ := t.BlockX() * t.BlockDimX()
 	for first_ := fromX_; first_ < len(y); first_ += t.GlobalDimX() {
-		end_ := min(first_+t.BlockDimX(), len(y))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(y) { // min can be another one
+			end_ = len(y)
+		}
 		if first_ < 0 || end_ > len(y) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -366,7 +378,7 @@ func kernelLoops6(b_ *gpu.Block, a float32, x []float32, y []float32) {
 				for i := first_; i < end_; i++ {
 //line vector.go:22
 					y[i] = gpu.FMA32(a, x[i], y[i])
-//line kernels_gpu.go:370
+//line kernels_gpu.go:382
 				}
 			}
 		}
