@@ -88,6 +88,9 @@ const (
 // the slices. f may run several times at the same time, each with a Worker of its own. The rules for the
 // function of [Do] hold for f.
 //
+// An errs[i] that says that the device fails, such as one of kind driver.ErrDeviceLost, is a failure of the device for
+// that item: it counts for quarantine, and the tries of [WithRetry] and the fallback do only such items again.
+//
 // options are those of Do, without WithDoFallback, WithItems and WithDeadline. With [WithRetry] f may run again for the same items: out and errs are cleared
 // before.
 func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs []error) error, config BatcherConfig[In, Out], options ...Option) (*Batcher[In, Out], error) {
@@ -101,21 +104,18 @@ func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs
 		config.Batches = defaultBatchesPerDevice * max(len(p.Devices()), 1)
 	}
 	b, err := newBatcher(func(ctx context.Context, in []In, out []Out, errs []error) error {
+		t := &tries[In, Out]{in: in, out: out, errs: errs}
 		// The items were accepted: the batch does not fail because the queue of the pool is full.
 		own := append([]Option{WithQueueWait(), WithItems(len(in)), asBatcher}, options...)
 		if config.Fallback != nil {
 			own = append(own, WithDoFallback(func(ctx context.Context) error {
-				clear(out)
-				clear(errs)
-				return config.Fallback(ctx, in, out, errs)
+				return t.do(func(in []In, out []Out, errs []error) error { return config.Fallback(ctx, in, out, errs) })
 			}))
 		}
 		_, err := Do(ctx, p, func(w *Worker) error {
-			clear(out)
-			clear(errs)
-			return f(w, in, out, errs)
+			return t.do(func(in []In, out []Out, errs []error) error { return f(w, in, out, errs) })
 		}, own...)
-		return err
+		return t.settle(err)
 	}, config)
 	if err == nil {
 		b.rt = p.rt

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/flight"
@@ -18,7 +19,7 @@ type device struct {
 	info  runtime.Device
 
 	workers []*Worker // one for each stream, made on demand
-	free    []*Worker // the most recently used one last
+	free    []*Worker // the most recently used one last, after those without a stream
 	busy    int       // workers that are not free
 	// outstanding is the cost of the requests on the device, in seconds.
 	outstanding float64
@@ -66,7 +67,12 @@ func (d *device) takeWorker(r *request) *Worker {
 // returnWorker takes a worker back.
 func (d *device) returnWorker(w *Worker) {
 	w.stream.SetTraceContext(context.Background()) // or it would keep what the request has
-	d.free = append(d.free, w)
+	w.hasStream = w.stream != nil
+	if last := len(d.free) - 1; !w.hasStream && last >= 0 && d.free[last].hasStream {
+		d.free = slices.Insert(d.free, 0, w) // those with a stream go first
+	} else {
+		d.free = append(d.free, w)
+	}
 	d.busy--
 	d.outstanding -= w.cost
 	d.unreserve(w.label, w.bytes)
@@ -74,6 +80,11 @@ func (d *device) returnWorker(w *Worker) {
 		d.outstanding = 0 // drops rounding errors
 	}
 	d.scattering = d.scattering && !w.scatters
+}
+
+// hasStream reports whether any stream of the device was prepared.
+func (d *device) hasStream() bool {
+	return slices.ContainsFunc(d.workers, func(w *Worker) bool { return w.hasStream })
 }
 
 // learn updates the speed: work of that cost took so many seconds. Earlier work is multiplied by keep.
@@ -230,9 +241,11 @@ func (d *device) detach(s *shared) error {
 	return nil
 }
 
+// closeState closes a state on a goroutine of its own, because Close may call runtime.Goexit.
 func closeState(state any) (err error) {
 	if state, ok := state.(io.Closer); ok {
-		contain.Call(state.Close, func(failed error) { err = failed })
+		failed := contain.Hook(func() { err = contain.Sound(state.Close()) })
+		err = errors.Join(err, failed)
 	}
 	return err
 }

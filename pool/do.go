@@ -167,7 +167,7 @@ func (p *Pool) do(ctx context.Context, c *config, r *request, f func(*Worker) er
 		report.Device, report.Stream = w.device.Ordinal, w.number
 		w.ctx = context.WithValue(ctx, within{p}, true)
 		if err = w.prepare(); err != nil {
-			others := p.recordFailure(w.pooled, err)
+			others := p.recordFailure(w.pooled, err, unprepared)
 			p.release(w)
 			r.tried = append(r.tried, w.pooled)
 			if last = join(last, err); others {
@@ -243,5 +243,5 @@ func (p *Pool) invoke(ctx context.Context, c *config, w *Worker, r *request, f f
 // no work on the device may use the caller's memory. The error of the function is the one to report.
 func (p *Pool) synchronizeFailed(w *Worker, err error) {
 	_ = w.stream.Synchronize(context.Background())
-	p.recordFailure(w.pooled, err)
+	p.recordFailure(w.pooled, err, prepared)
 }

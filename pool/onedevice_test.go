@@ -47,8 +47,14 @@ func TestALostDeviceGetsNoWork(t *testing.T) {
 				require.NoError(t, err)
 			}
 			gpu.Vanish(0)
-			_, err := scatter()
-			require.ErrorIs(t, err, driver.ErrorUnknown, "the call that finds it")
+			found, err := scatter()
+			if before {
+				require.ErrorIs(t, err, driver.ErrorUnknown, "the call that finds it")
+			} else {
+				require.NoError(t, err, "its function was not called")
+				require.Len(t, found.Skipped, 1)
+				assert.ErrorIs(t, found.Skipped[0].Err, driver.ErrorUnknown)
+			}
 			onLost.Store(0)
 			for range 10 {
 				report, err := scatter()

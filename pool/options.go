@@ -67,9 +67,10 @@ const (
 )
 
 // WithSetup sets a function that prepares each stream before its first use. It allocates what the stream
-// keeps, such as buffers, and stores it in [Worker.State]. It runs on a goroutine of its own. If it
-// fails, the request fails on that device, and the next request tries again. Use [WithDeviceSetup] for
-// what the streams of a device can share. It is an option of Open only.
+// keeps, such as buffers, and stores it in [Worker.State]. It runs on a goroutine of its own. If it fails,
+// other devices do the work, and the next request tries again. A device on which it has never succeeded
+// is quarantined after three failures in a row. Use [WithDeviceSetup] for what the streams of a device can
+// share. It is an option of Open only.
 func WithSetup(setup func(*Worker) error) Option {
 	return func(c *config) { c.given.add(optSetup); c.setup = setup }
 }

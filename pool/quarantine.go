@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -36,9 +37,13 @@ func (d *device) recordSuccess() {
 	}
 }
 
-// recordFailure records an error of a function or of the preparation of a device. It reports whether
-// another device may succeed.
-func (p *Pool) recordFailure(d *device, err error) (others bool) {
+// What had failed, for recordFailure: a function, or the preparation of its stream.
+const prepared, unprepared = true, false
+
+// recordFailure records an error of a function or of the preparation of a device. It reports whether another
+// device may succeed. Where no stream of the device could be prepared, that counts for quarantine whatever the error is,
+// also on the last device: the setup would be run in vain for each request.
+func (p *Pool) recordFailure(d *device, err error, prepared bool) (others bool) {
 	lost := p.rt.Err()
 	info, _ := p.rt.Device(d.info.Ordinal)
 	p.mu.Lock()
@@ -53,7 +58,7 @@ func (p *Pool) recordFailure(d *device, err error) (others bool) {
 	gone := errors.Is(info.Err, driver.ErrDeviceLost)
 	if gone {
 		err = info.Err
-	} else if !isDeviceError(err) {
+	} else if prepared = prepared || p.defaults.remote != nil || d.hasStream(); prepared && !isDeviceError(err) {
 		return lost == nil
 	}
 	q := &d.quarantine
@@ -62,7 +67,7 @@ func (p *Pool) recordFailure(d *device, err error) (others bool) {
 	}
 	q.failures++
 	q.err = err
-	if !q.on && (gone || q.failures >= maxFailures && p.othersInService(d)) {
+	if !q.on && (gone || q.failures >= maxFailures && (!prepared || p.othersInService(d))) {
 		p.beginQuarantine(d)
 	}
 	return lost == nil
@@ -76,10 +81,8 @@ func sticky(lost error) bool {
 
 // isDeviceError reports whether an error may come from a broken device, and not from a wrong argument.
 func isDeviceError(err error) bool {
-	e, ok := errors.AsType[*driver.Error](err)
-	if !ok {
-		return false
-	}
+	e, _ := errors.AsType[*driver.Error](err)
+	e = zero.Or(e) // it may be a nil pointer
 	switch e.Code {
 	case driver.ErrorInvalidValue, driver.ErrorInvalidHandle, driver.ErrorNotFound, driver.ErrorNotSupported, driver.ErrorNotPermitted,
 		driver.ErrorLaunchOutOfResources, driver.ErrorCooperativeLaunchTooLarge, driver.ErrorInvalidClusterSize:

@@ -32,7 +32,7 @@ type Report struct {
 	Reason Reason
 	// Skipped are the devices that got no work because they cannot be used, each with the reason in its
 	// Err. A device is skipped if its context is lost, or could not be opened at the last try, or if it
-	// is quarantined. A device whose context could not be opened is tried if no other is left.
+	// is quarantined, or cannot be prepared. A device whose context could not be opened is tried if no other is left.
 	Skipped []runtime.Device
 	// Tiles are the ranges in their order. Together they are all items. Adjacent pieces of one device
 	// are one tile.

@@ -205,6 +205,7 @@ func (c *scatterCall) onGPU() (*Report, error) {
 	c.scheduler.run(c.turn.Context, tiles)
 	c.scheduler.cancel(nil)
 	c.goroutines.Wait()
+	c.skipUnusable()
 	done, err := c.scheduler.result()
 	if err == nil {
 		c.pool.learn(c.devices, c.scheduler.participants)
@@ -241,6 +242,20 @@ func (c *scatterCall) skipFailed(weights []float64) ([]float64, error) {
 		return nil, errors.Join(causes...)
 	}
 	return rest, nil
+}
+
+// skipUnusable adds the devices to those that are left out that could not be prepared.
+func (c *scatterCall) skipUnusable() {
+	for i, d := range c.devices {
+		if err := c.scheduler.unusable[i]; err != nil {
+			info := d.info
+			info.Err = err
+			c.skipped = append(c.skipped, info)
+			if c.reason = Failed; errors.Is(err, ErrQuarantined) {
+				c.reason = Quarantined
+			}
+		}
+	}
 }
 
 // prepare makes the scheduler, with a participant for each device, and returns their first tiles.
@@ -328,7 +343,7 @@ func (c *scatterCall) participate(index, items int) {
 			w.stream.SetTraceContext(w.ctx)
 			limit, err = c.itemLimit(d.info.Ordinal)
 		} else {
-			c.pool.recordFailure(d, err)
+			c.pool.recordFailure(d, err, unprepared)
 			err = fmt.Errorf("preparing device %d: %w", d.info.Ordinal, err)
 		}
 	}

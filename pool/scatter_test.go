@@ -274,14 +274,13 @@ func TestContextThatCannotBeOpened(t *testing.T) {
 				gpu.Fail(op, 1, driver.ErrorDeviceUnavailable)
 				work := newDone(200)
 				report, err := pool.Scatter(t.Context(), p, 200, work.do, pool.WithRetry(retries))
-				if retries == 1 {
-					require.NoError(t, err)
-					work.once(t)
-					checkCovers(t, 200, report.Tiles)
-				} else {
-					require.ErrorIs(t, err, driver.ErrorDeviceUnavailable)
-					assert.ErrorContains(t, err, "preparing device")
-				}
+				require.NoError(t, err)
+				work.once(t)
+				checkCovers(t, 200, report.Tiles)
+				require.Len(t, report.Skipped, 1)
+				assert.ErrorIs(t, report.Skipped[0].Err, driver.ErrorDeviceUnavailable)
+				assert.ErrorContains(t, report.Skipped[0].Err, "preparing device")
+				assert.Equal(t, pool.Failed, report.Reason)
 				// The next call tries again.
 				work = newDone(200)
 				_, err = pool.Scatter(t.Context(), p, 200, work.do)
@@ -550,7 +549,9 @@ func TestSetup(t *testing.T) {
 	assert.EqualValues(t, 3, closed.Load())
 }
 
-func TestSetupThatFails(t *testing.T) {
+func TestSetupThatFails(t *testing.T) { synctest.Test(t, testSetupThatFails) }
+
+func testSetupThatFails(t *testing.T) {
 	var tries, closed atomic.Int64
 	fail := []func() error{
 		func() error { return errData },
@@ -564,6 +565,12 @@ func TestSetupThatFails(t *testing.T) {
 	}))
 	for i := range fail {
 		work := newDone(10)
+		if i == len(fail)-1 {
+			_, err := pool.Scatter(t.Context(), p, 10, work.do)
+			require.ErrorContains(t, err, "Goexit", "the last error: the device is quarantined")
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
 		_, err := pool.Scatter(t.Context(), p, 10, work.do)
 		if i == len(fail)-1 {
 			require.NoError(t, err)

@@ -36,7 +36,8 @@ type scheduler struct {
 	mu           sync.Mutex
 	parent       context.Context // the caller's
 	participants []participant
-	failedPieces []piece // for other participants
+	failedPieces []piece       // for other participants
+	unusable     map[int]error // the participants that cannot work at all
 	tiles        []TileReport
 	active       int // participants that have entered
 	woken        int // participants that were started and have not entered yet
@@ -326,21 +327,29 @@ func (s *scheduler) recordFailure(i int, k piece, spent spent, err error) {
 	s.halt(ErrStopped)
 }
 
-// recordUnusable records that a participant cannot work at all.
+// recordUnusable records that a participant cannot work at all. That is no try.
 func (s *scheduler) recordUnusable(i int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := &s.participants[i]
-	k := piece{lo: m.lo, hi: m.hi}
-	m.lo = m.hi
-	if k.lo == k.hi {
-		m.failed = true // it was woken for failed pieces of others
+	m.failed = true
+	if s.unusable == nil {
+		s.unusable = map[int]error{}
+	}
+	s.unusable[i] = err
+	switch k := (piece{lo: m.lo, hi: m.hi}); {
+	case k.lo == k.hi: // it was woken for failed pieces of others
 		for j := range s.failedPieces {
 			s.failedPieces[j].cause = errors.Join(s.failedPieces[j].cause, err)
 		}
-		return
+	case s.stop == nil && s.anyUsable() && !s.lost(): // the others take its range
+		for j := range s.participants {
+			s.wake(j)
+		}
+	default:
+		m.lo = m.hi
+		s.recordFailure(i, k, spent{}, err)
 	}
-	s.recordFailure(i, k, spent{}, err)
 }
 
 func (s *scheduler) anyUsable() bool {
@@ -408,7 +417,11 @@ func (s *scheduler) result() ([]TileReport, error) {
 	}
 	for i := range s.participants {
 		if m := &s.participants[i]; m.lo < m.hi {
-			s.failedPieces = append(s.failedPieces, piece{lo: m.lo, hi: m.hi, device: m.device, cause: cause})
+			k := piece{lo: m.lo, hi: m.hi, device: m.device, cause: cause}
+			if err := s.unusable[i]; err != nil {
+				k.cause = err
+			}
+			s.failedPieces = append(s.failedPieces, k)
 		}
 	}
 	for _, k := range s.failedPieces {

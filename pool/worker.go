@@ -28,6 +28,7 @@ type Worker struct {
 	generation uint64 // of the context
 	stream     *runtime.Stream
 	shared     *shared
+	hasStream  bool // when it was returned; the mu of the pool guards it
 
 	cost      float64 // of its request
 	scatters  bool    // for a Scatter
