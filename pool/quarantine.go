@@ -27,6 +27,7 @@ type quarantine struct {
 	timer    *time.Timer
 	forget   func() // ends what the runtime reports of it
 	final    bool   // no probe can end it, see WithHealth
+	probing  bool   // a probe revives the device, and decides itself
 }
 
 // recordSuccess records that a request has succeeded. It does not end a quarantine: the request may have begun
@@ -136,7 +137,7 @@ func (p *Pool) publish(d *device) {
 		q.forget = nil
 	}
 	if q.on && !p.closed {
-		q.forget = p.rt.Quarantine(d.info.Ordinal, q.err)
+		q.forget = p.rt.Quarantine(d.info.Ordinal, q.err, func() { p.revived(d) })
 	}
 }
 
@@ -152,11 +153,15 @@ func (p *Pool) probe(d *device) {
 	if p.begin() != nil {
 		return
 	}
+	q := &d.quarantine
+	p.mu.Lock()
+	q.probing = true
+	p.mu.Unlock()
 	err := d.probe(p.probes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.endCall() // before mu is unlocked
-	q := &d.quarantine
+	q.probing = false
 	switch {
 	case !q.on || q.final:
 	case err == nil:
@@ -166,6 +171,15 @@ func (p *Pool) probe(d *device) {
 		q.pause = min(2*q.pause, quarantineMax)
 		p.publish(d)
 		p.scheduleProbe(d)
+	}
+}
+
+// revived ends the quarantine of a device that was lost, after a Revive or Refresh of somebody else.
+func (p *Pool) revived(d *device) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q := &d.quarantine; q.on && !q.final && !q.probing && errors.Is(q.err, driver.ErrDeviceLost) {
+		p.endQuarantine(d)
 	}
 }
 

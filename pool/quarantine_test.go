@@ -237,3 +237,41 @@ func TestAllDevicesVanish(t *testing.T) {
 		assert.Equal(t, 0, report.Device)
 	})
 }
+
+// A good Revive or Refresh ends the quarantine of a device that was lost, before the next probe. It does not end that of
+// a device that fails for another reason.
+func TestReviveEndsTheQuarantine(t *testing.T) {
+	for name, revive := range map[string]func(rt *runtime.Runtime) error{
+		"Revive":  func(rt *runtime.Runtime) error { return rt.Revive(context.Background(), 1) },
+		"Refresh": func(rt *runtime.Runtime) error { return rt.Refresh() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, gpu := open(t, machine(3))
+				rt := runtimeOf(t, p)
+				burst(t, p, 48, sleeps(time.Millisecond)) // opens all
+				gpu.Vanish(1)
+				_, err := pool.Do(t.Context(), p, asks, pool.WithDevices(1))
+				require.ErrorIs(t, err, driver.ErrDeviceLost)
+				for range 3 {
+					_, err = pool.Do(t.Context(), p, func(*pool.Worker) error { return driver.Failed("cuLaunchKernel", driver.ErrorECCUncorrectable) }, pool.WithDevices(2))
+					require.Error(t, err)
+				}
+				_, err = pool.Do(t.Context(), p, asks, pool.WithDevices(1))
+				require.ErrorIs(t, err, pool.ErrQuarantined)
+				require.Error(t, rt.Revive(t.Context(), 1), "it is not there")
+				require.ErrorIs(t, rt.Degraded(), driver.ErrDeviceLost)
+
+				gpu.Return(1)
+				require.NoError(t, revive(rt))
+				assert.NotErrorIs(t, rt.Degraded(), driver.ErrDeviceLost)
+				_, err = pool.Do(t.Context(), p, asks, pool.WithDevices(1))
+				require.NoError(t, err)
+				require.NoError(t, rt.Revive(t.Context(), 2))
+				_, err = pool.Do(t.Context(), p, asks, pool.WithDevices(2))
+				require.ErrorIs(t, err, pool.ErrQuarantined)
+				assert.ErrorIs(t, rt.Degraded(), driver.ErrorECCUncorrectable)
+			})
+		})
+	}
+}

@@ -486,7 +486,7 @@ func TestDevicesComeAndGo(t *testing.T) {
 // Each note of a quarantine ends by itself, and keeps nobody from using the device.
 func TestQuarantine(t *testing.T) {
 	rt, _ := open(t, twoDevices())
-	first, second := rt.Quarantine(1, io.EOF), rt.Quarantine(1, io.ErrUnexpectedEOF)
+	first, second := rt.Quarantine(1, io.EOF, nil), rt.Quarantine(1, io.ErrUnexpectedEOF, nil)
 	assert.NoError(t, rt.Devices()[0].Quarantine)
 	assert.Equal(t, io.EOF, rt.Devices()[1].Quarantine)
 	assert.EqualError(t, rt.Degraded(), "device 1 is in quarantine: EOF")
@@ -497,7 +497,7 @@ func TestQuarantine(t *testing.T) {
 	assert.Equal(t, io.ErrUnexpectedEOF, rt.Devices()[1].Quarantine)
 	second()
 	assert.NoError(t, rt.Degraded())
-	rt.Quarantine(1, nil)()
+	rt.Quarantine(1, nil, nil)()
 	var none *runtime.Runtime
-	none.Quarantine(0, io.EOF)()
+	none.Quarantine(0, io.EOF, nil)()
 }

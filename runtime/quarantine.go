@@ -6,16 +6,20 @@ import "slices"
 type quarantine struct {
 	ordinal int
 	err     error
+	revived func()
 }
 
 // Quarantine notes that the caller leaves a device out because it fails: until end is called,
 // [Device].Quarantine and Degraded have err. It keeps nobody from using the device. Package pool calls it for
 // devices that it has in quarantine.
-func (rt *Runtime) Quarantine(ordinal int, err error) (end func()) {
+//
+// revived is called after each Revive or Refresh that has found or made the device to work, and may be nil. It must not
+// call Revive, Refresh, Reset or Close, which wait for it.
+func (rt *Runtime) Quarantine(ordinal int, err error, revived func()) (end func()) {
 	if rt == nil || rt.life == nil || err == nil {
 		return func() {}
 	}
-	q := &quarantine{ordinal, err}
+	q := &quarantine{ordinal, err, revived}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.quarantines = append(rt.quarantines, q)
@@ -23,6 +27,18 @@ func (rt *Runtime) Quarantine(ordinal int, err error) (end func()) {
 		rt.mu.Lock()
 		defer rt.mu.Unlock()
 		rt.quarantines = slices.DeleteFunc(rt.quarantines, func(other *quarantine) bool { return other == q })
+	}
+}
+
+// tellRevived tells those who leave a device out that it works.
+func (rt *Runtime) tellRevived(ordinal int) {
+	rt.mu.Lock()
+	notes := slices.Clone(rt.quarantines)
+	rt.mu.Unlock()
+	for _, q := range notes {
+		if q.ordinal == ordinal && q.revived != nil {
+			q.revived()
+		}
 	}
 }
 

@@ -38,6 +38,14 @@ func (rt *Runtime) Revive(ctx context.Context, ordinal int) error {
 
 // revive is Revive for who holds life.
 func (rt *Runtime) revive(ctx context.Context, ordinal int) error {
+	err := rt.makeWork(ctx, ordinal)
+	if err == nil {
+		rt.tellRevived(ordinal)
+	}
+	return err
+}
+
+func (rt *Runtime) makeWork(ctx context.Context, ordinal int) error {
 	rt.mu.Lock()
 	closed, c, failed := rt.closed, rt.contexts[ordinal], rt.failures[ordinal]
 	rt.mu.Unlock()

@@ -342,7 +342,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("LibraryHandle.Context", func() { library.Context() }),
 		told("Runtime.Degraded", func() { _ = rt.Degraded() }),
 		told("Runtime.FallBack", func() { _ = rt.FallBack("a test", nil) }),
-		told("Runtime.Quarantine", func() { rt.Quarantine(0, io.EOF)() }),
+		told("Runtime.Quarantine", func() { rt.Quarantine(0, io.EOF, nil)() }),
 		told("Runtime.TraceRequest", func() { rt.TraceRequest(bg, "") }),
 		told("Stream.SetTraceContext", func() { s.SetTraceContext(bg) }),
 		told("Ref.Bytes", func() { x.Bytes() }),
