@@ -14,19 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/arena"
+	"github.com/purecuda/purecuda/internal/promises"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
-
-// patience is how long a test waits for what must happen.
-const patience = time.Minute
 
 // await waits for a channel that is closed or gets a value.
 func await[T any](t testing.TB, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(patience):
+	case <-time.After(promises.Patience):
 		require.FailNow(t, "it hangs: "+what)
 	}
 	return v

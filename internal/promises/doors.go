@@ -97,6 +97,22 @@ var Doors = []Door{
 	program("examples/saxpy"), program("examples/gokernel"), program("examples/compile"), program("examples/overlap"), program("examples/graph"),
 	program("examples/scatter"), program("examples/stencil"), program("examples/isolate"), program("examples/http"),
 	program("cmd/smoke"),
+	{Name: "gonumblas.BLAS", Calls: []string{"libs/cublas/gonumblas.Open"}, Test: "libs/cublas/gonumblas/promises_test.go", Not: all(
+		not("Open returns the error of Runtime.Probe, which has the promise.", "faulty", "required-absent", "required-faulty"),
+		not("gonum's interfaces have no error and no ctx. Err and OnError tell of a loss, and the CPU computes.", "required-lost", "ctx"),
+		not("Four calls use the device at the same time. More wait on their own goroutines, which is the bound.", "bound"),
+		not("Your function returns no error.", "nil-error"), not("It frees what it allocates.", "leak"))},
+	{Name: "curand.CPU", Calls: []string{"libs/curand.NewCPU"}, Test: "libs/curand/promises_test.go", Not: all(
+		not("It asks for no driver.", "lost", "required-lost"), not("Its name says so.", "says-so"),
+		not("It computes on the goroutine of its caller, and waits for nothing.", "ctx", "bound"), not(noShared, "own-error"),
+		not(noFunction, "panic", "nil-error", "goexit"), not("It fills a slice that there is.", "huge"), not(noOverlap, "overlap"), not(noMemory, "leak"))},
+	at("libs/examples/gonum/promises_test.go", program("libs/examples/gonum")),
+}
+
+// at is a row that is tested elsewhere.
+func at(test string, d Door) Door {
+	d.Test = test
+	return d
 }
 
 // program is the row of a program, which is tested as a process.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/promises"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
 	"github.com/purecuda/purecuda/runtime"
@@ -74,7 +75,7 @@ func isolated(f func(t *testing.T, do func(ctx context.Context, name, data strin
 	return func(t *testing.T) {
 		g := group(t)
 		f(t, func(ctx context.Context, name, data string) (string, error) {
-			ctx, cancel := context.WithTimeout(ctx, patience/2)
+			ctx, cancel := context.WithTimeout(ctx, promises.Patience/2)
 			defer cancel()
 			got, _, err := g.Do(ctx, "promises/"+name, []byte(data))
 			return string(got), err
@@ -204,6 +205,6 @@ func waiting(t *testing.T, g *isolate.Group, ctx context.Context) <-chan error {
 		_, _, err := g.Do(ctx, "promises/wait", nil, isolate.WithBuffers(b))
 		done <- err
 	}()
-	require.Eventually(t, func() bool { return b.Bytes()[0] == 1 }, patience, 1e6)
+	require.Eventually(t, func() bool { return b.Bytes()[0] == 1 }, promises.Patience, 1e6)
 	return done
 }

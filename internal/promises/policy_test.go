@@ -15,6 +15,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/promises"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -86,7 +87,7 @@ func ask(t *testing.T, door string, policy runtime.Policy, driver string) told {
 	if answers.of[key] == nil {
 		file := filepath.Join(t.TempDir(), "answers")
 		cmd := exec.Command(os.Args[0], "-test.run=^TestAsk$")
-		cmd.Env = append(environment(t, policy, driver), asking+"="+file)
+		cmd.Env = append(promises.Environment(t, string(policy), driver), asking+"="+file)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		text, err := os.ReadFile(file)
@@ -101,21 +102,7 @@ func ask(t *testing.T, door string, policy runtime.Policy, driver string) told {
 	return answers.of[key][door]
 }
 
-// environment is that of a process with a policy, and with a driver that is "absent" or "faulty".
-func environment(t *testing.T, policy runtime.Policy, driver string) []string {
-	path := filepath.Join(t.TempDir(), "libcuda.so.1")
-	if driver == "faulty" {
-		require.NoError(t, os.WriteFile(path, []byte("this is no library"), 0o600))
-	}
-	return append(os.Environ(), "PURECUDA_POLICY="+string(policy), "PURECUDA_DRIVER_PATH="+path)
-}
-
-const (
-	noDriver    = "no CUDA driver library"
-	brokenOne   = "does not load"
-	notLooked   = "the policy is off"
-	illegalText = "CUDA_ERROR_ILLEGAL_ADDRESS"
-)
+const illegalText = "CUDA_ERROR_ILLEGAL_ADDRESS"
 
 // check compares an answer with the way that work has to go.
 func check(t *testing.T, got told, w way, kind driver.Kind, why string) {
@@ -137,12 +124,12 @@ func check(t *testing.T, got told, w way, kind driver.Kind, why string) {
 }
 
 func off(t *testing.T, name string, d door) {
-	check(t, ask(t, name, runtime.PolicyOff, "absent"), d.way, driver.ErrDriverLibraryUnavailable, notLooked)
-	check(t, ask(t, name, runtime.PolicyOff, "faulty"), d.way, driver.ErrDriverLibraryUnavailable, notLooked)
+	check(t, ask(t, name, runtime.PolicyOff, "absent"), d.way, driver.ErrDriverLibraryUnavailable, promises.NotLooked)
+	check(t, ask(t, name, runtime.PolicyOff, "faulty"), d.way, driver.ErrDriverLibraryUnavailable, promises.NotLooked)
 }
 
 func absent(t *testing.T, name string, d door) {
-	check(t, ask(t, name, runtime.PolicyAuto, "absent"), d.way, driver.ErrDriverLibraryUnavailable, noDriver)
+	check(t, ask(t, name, runtime.PolicyAuto, "absent"), d.way, driver.ErrDriverLibraryUnavailable, promises.Absent)
 }
 
 func faulty(t *testing.T, name string, d door) {
@@ -150,15 +137,15 @@ func faulty(t *testing.T, name string, d door) {
 	if d.way == always {
 		w = always
 	}
-	check(t, ask(t, name, runtime.PolicyAuto, "faulty"), w, driver.ErrDriverLibraryLoadFailed, brokenOne)
+	check(t, ask(t, name, runtime.PolicyAuto, "faulty"), w, driver.ErrDriverLibraryLoadFailed, promises.Faulty)
 }
 
 func requiredAbsent(t *testing.T, name string, d door) {
-	check(t, ask(t, name, runtime.PolicyRequired, "absent"), required(d), driver.ErrRequired, noDriver)
+	check(t, ask(t, name, runtime.PolicyRequired, "absent"), required(d), driver.ErrRequired, promises.Absent)
 }
 
 func requiredFaulty(t *testing.T, name string, d door) {
-	check(t, ask(t, name, runtime.PolicyRequired, "faulty"), required(d), driver.ErrDriverLibraryLoadFailed, brokenOne)
+	check(t, ask(t, name, runtime.PolicyRequired, "faulty"), required(d), driver.ErrDriverLibraryLoadFailed, promises.Faulty)
 }
 
 // required is the way where a device has to do the work.
@@ -171,10 +158,10 @@ func required(d door) way {
 
 // saysSo: the answer has the reason.
 func saysSo(t *testing.T, name string, d door) {
-	assert.Contains(t, ask(t, name, runtime.PolicyOff, "absent").Why, notLooked)
-	assert.Contains(t, ask(t, name, runtime.PolicyAuto, "absent").Why, noDriver)
+	assert.Contains(t, ask(t, name, runtime.PolicyOff, "absent").Why, promises.NotLooked)
+	assert.Contains(t, ask(t, name, runtime.PolicyAuto, "absent").Why, promises.Absent)
 	if d.broken == onCPU {
-		assert.Contains(t, ask(t, name, runtime.PolicyAuto, "faulty").Why, brokenOne)
+		assert.Contains(t, ask(t, name, runtime.PolicyAuto, "faulty").Why, promises.Faulty)
 	}
 }
 

@@ -20,10 +20,13 @@ func TestMain(m *testing.M) {
 	leaks.Main(m, 0)
 }
 
+// here is the file with the tests of the doors of this module.
+const here = "internal/promises/promises_test.go"
+
 // TestPromises runs all cells of the doors of this module.
 func TestPromises(t *testing.T) {
 	for _, row := range promises.Doors {
-		if row.Test != "internal/promises/promises_test.go" {
+		if row.Test != here {
 			continue
 		}
 		t.Run(row.Name, func(t *testing.T) {
@@ -31,7 +34,7 @@ func TestPromises(t *testing.T) {
 			d, known := doors[row.Name]
 			switch {
 			case row.Folder != "":
-				cells = program(row)
+				cells = promises.Program(row.Folder, programs, arguments[row.Folder]...)
 			case !known:
 				t.Fatalf("doors_test.go does not say how the tests come through %s", row.Name)
 			}

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/runtime"
@@ -28,7 +29,7 @@ type Options struct {
 	// TF32 lets products of float32 be computed with 10 bits of fraction.
 	TF32 bool
 	// OnError hears of calls that the GPU could not compute, and that the CPU has computed therefore. It is called on
-	// the goroutine of the call. See also [BLAS.Err].
+	// the goroutine of the call, and its panics are dropped. See also [BLAS.Err].
 	OnError func(error)
 }
 
@@ -150,8 +151,9 @@ func (b *BLAS) try(m, n, k int, f func(w *worker) error) bool {
 		return true
 	}
 	b.failure.Store(&err)
+	_ = b.ctx.Runtime().FallBack("gonumblas", err) // says so once; gonum's interfaces have no error to return
 	if b.o.OnError != nil {
-		b.o.OnError(err)
+		_ = contain.Do(func() error { b.o.OnError(err); return nil })
 	}
 	return false
 }
