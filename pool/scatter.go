@@ -153,7 +153,13 @@ func (c *scatterCall) choose() (*Report, error) {
 
 // fallBack does the items on the CPU in place of the devices, if it may. The report is that of the devices.
 func (c *scatterCall) fallBack(report *Report, why error) (*Report, error) {
-	if c.cpu == nil || c.turn.Context.Err() != nil {
+	if c.cpu == nil {
+		return report, why
+	}
+	if c.turn.Context.Err() != nil {
+		if cause := context.Cause(c.turn.Context); !errors.Is(why, cause) {
+			why = errors.Join(cause, why)
+		}
 		return report, why
 	}
 	if refused := c.pool.rt.FallBack(string(c.reason), why); refused != nil {

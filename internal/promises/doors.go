@@ -83,14 +83,14 @@ var Doors = []Door{
 	{Name: "gpu.Run", Calls: []string{"gpu.Run", "gpu.RunBlocks"}, Test: here, Not: all(
 		not("Its doc says so.", "says-so"), not("It takes no ctx: a kernel that never ends never returns.", "ctx"),
 		not("It is the kernel itself, which returns no error.", "nil-error"), not(noOverlap, "overlap"), not(noMemory, "leak"))},
-	{Name: "pool.Do", Calls: []string{"pool.Do"}, Test: here, Broken: not("The fallback runs on the CPU.", "required-absent", "required-faulty", "required-lost"), Not: not(noData, "empty", "huge", "overlap")},
-	{Name: "pool.Scatter", Calls: []string{"pool.Scatter"}, Test: here, Broken: not("The fallback runs on the CPU.", "required-absent", "required-faulty", "required-lost"), Not: not("It takes numbers of items, and no memory of yours.", "overlap")},
-	{Name: "pool.Map", Calls: []string{"pool.Map"}, Test: here, Broken: not("The fallback runs on the CPU.", "required-absent", "required-faulty", "required-lost")},
-	{Name: "pool.Reduce", Calls: []string{"pool.Reduce"}, Test: here, Broken: not("The fallback runs on the CPU.", "required-absent", "required-faulty", "required-lost"), Not: not("It takes numbers of items, and no memory of yours.", "overlap")},
-	{Name: "pool.Batcher", Calls: []string{"pool.NewBatcher", "pool.Batcher.Do", "pool.Batcher.DoAll"}, Test: here, Broken: not("The fallback runs on the CPU.", "required-absent", "required-faulty", "required-lost"), Not: not("It takes items by value.", "overlap")},
+	{Name: "pool.Do", Calls: []string{"pool.Do"}, Test: here, Not: not(noData, "empty", "huge", "overlap")},
+	{Name: "pool.Scatter", Calls: []string{"pool.Scatter"}, Test: here, Not: not("It takes numbers of items, and no memory of yours.", "overlap")},
+	{Name: "pool.Map", Calls: []string{"pool.Map"}, Test: here},
+	{Name: "pool.Reduce", Calls: []string{"pool.Reduce"}, Test: here, Not: not("It takes numbers of items, and no memory of yours.", "overlap")},
+	{Name: "pool.Batcher", Calls: []string{"pool.NewBatcher", "pool.Batcher.Do", "pool.Batcher.DoAll"}, Test: here, Not: not("It takes items by value.", "overlap")},
 	{Name: "pool.CPU", Calls: []string{"pool.CPU"}, Test: here, Not: all(
 		not("Its name says so.", "says-so"), not("It takes numbers of items, and no memory of yours.", "overlap"), not(noMemory, "leak"))},
-	{Name: "kernels.Reducer", Calls: []string{"kernels.OpenReducer", "kernels.Reducer.Sum", "kernels.Reducer.Histogram256", "kernels.Reducer.Gram"}, Test: here, Broken: not("The fallback runs on the CPU.", "required-absent", "required-faulty", "required-lost"), Not: all(
+	{Name: "kernels.Reducer", Calls: []string{"kernels.OpenReducer", "kernels.Reducer.Sum", "kernels.Reducer.Histogram256", "kernels.Reducer.Gram"}, Test: here, Not: all(
 		not(noFunction, "panic", "nil-error", "goexit"), not("Its inputs are only read, and its results are new.", "overlap"), not("It has the bound of pool.Reduce, which does its work.", "bound"), not("It frees what it allocates.", "leak"))},
 	{Name: "isolate.Group.Do", Calls: []string{"pool/isolate.Open", "pool/isolate.Group.Do"}, Test: here, Broken: not("The caller waits until its ctx ends.", "goexit"), Not: all(
 		not(noFallback, "says-so"), not("Its children have runtimes of their own, which lose CUDA for it.", "lost", "required-lost"))},
