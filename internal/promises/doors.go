@@ -72,7 +72,7 @@ var Doors = []Door{
 		not(noFallback, "says-so"), not(noWait, "ctx"), not("It runs on the goroutine of its caller, and calls for one label share one build.", "bound"),
 		not(noData, "empty", "huge", "overlap"))},
 	{Name: "Kernels.X", Calls: []string{"gpu/launch.Kernels.Failed"}, Test: here, Broken: all(
-		not("Launches on all streams share one report of failed checks.", "own-error"), not("A module that was forgotten has a line of ours.", "leak")), Not: all(
+		not("Launches on all streams share one report of failed checks.", "own-error")), Not: all(
 		not(noFallback, "says-so"), not("The bound is the stream: each has its own queue in the driver.", "bound"), not(noFunction, "panic", "nil-error", "goexit"))},
 	{Name: "XCPU", Calls: []string{"gpu/launch.CPU"}, Test: here, Not: all(
 		not("Its name says so.", "says-so"), not("It takes no ctx: a kernel that never ends never returns.", "ctx"),
@@ -92,8 +92,8 @@ var Doors = []Door{
 		not("Its name says so.", "says-so"), not("It takes numbers of items, and no memory of yours.", "overlap"), not(noMemory, "leak"))},
 	{Name: "kernels.Reducer", Calls: []string{"kernels.OpenReducer", "kernels.Reducer.Sum", "kernels.Reducer.Histogram256", "kernels.Reducer.Gram"}, Test: here, Not: all(
 		not(noFunction, "panic", "nil-error", "goexit"), not("Its inputs are only read, and its results are new.", "overlap"), not("It has the bound of pool.Reduce, which does its work.", "bound"), not("It frees what it allocates.", "leak"))},
-	{Name: "isolate.Group.Do", Calls: []string{"pool/isolate.Open", "pool/isolate.Group.Do"}, Test: here, Broken: not("The caller waits until its ctx ends.", "goexit"), Not: all(
-		not(noFallback, "says-so"), not("Its children have runtimes of their own, which lose CUDA for it.", "lost", "required-lost"))},
+	{Name: "isolate.Group.Do", Calls: []string{"pool/isolate.Open", "pool/isolate.Group.Do"}, Test: here, Not: all(
+		not("Its children have runtimes of their own, which lose CUDA for it.", "lost", "required-lost"))},
 	program("examples/saxpy"), program("examples/gokernel"), program("examples/compile"), program("examples/overlap"), program("examples/graph"),
 	program("examples/scatter"), program("examples/stencil"), program("examples/isolate"), program("examples/http"),
 	program("cmd/smoke"),

@@ -134,7 +134,7 @@ var doors = map[string]door{
 			}))
 		}
 	}, own: cpuCells},
-	"isolate.Group.Do": {open: openIsolate, own: isolateCells},
+	"isolate.Group.Do": {way: onCPU, open: openIsolate, own: isolateCells},
 	"kernels.Reducer": {way: onCPU, broken: onCPU, running: 1, own: reducerCells, open: func(t testing.TB, rt *runtime.Runtime, l limits) request {
 		r, err := kernels.OpenReducer(rt, l.pool()...)
 		if err != nil {

@@ -86,14 +86,17 @@ func isolated(f func(t *testing.T, do func(ctx context.Context, name, data strin
 	}
 }
 
-// openIsolate calls a function in a child.
+// openIsolate calls a function in a child. The fallback is that of the request.
 func openIsolate(t testing.TB, rt *runtime.Runtime, _ limits) request {
-	g, err := isolate.Open(rt, isolate.WithEnvironment(simulated+"=1"), isolate.WithOutput(io.Discard))
+	var f functions
+	g, err := isolate.Open(rt, isolate.WithEnvironment(simulated+"=1"), isolate.WithOutput(io.Discard),
+		isolate.WithFallback(func(ctx context.Context, _ string, _ *isolate.Request) ([]byte, error) { return nil, f.cpu(ctx) }))
 	if err != nil {
 		return func(context.Context, functions) answer { return answer{Err: err} }
 	}
 	t.Cleanup(func() { assert.NoError(t, g.Close()) })
-	return func(ctx context.Context, f functions) answer {
+	return func(ctx context.Context, of functions) answer {
+		f = of
 		_, report, err := g.Do(ctx, "promises/echo", nil)
 		return answer{report.Where, report.Why, err}
 	}

@@ -105,7 +105,10 @@ func kernelLoops1(b_ *gpu.Block, x []float32, y []float32) {
 	y = y[:len(x)]
 	fromX_ := t.BlockX() * t.BlockDimX()
 	for first_ := fromX_; first_ < len(x); first_ += t.GlobalDimX() {
-		end_ := min(first_+t.BlockDimX(), len(x))
+		end_ := first_ + t.BlockDimX()
+		if end_ > len(x) { // min can be another one
+			end_ = len(x)
+		}
 		if first_ < 0 || end_ > len(x) {
 			panic("this cannot be, and Go needs no checks of what is within")
 		}
@@ -117,7 +120,7 @@ func kernelLoops1(b_ *gpu.Block, x []float32, y []float32) {
 				for i := first_; i < end_; i++ {
 //line sample.go:23
 					y[i] = 2 * x[i]
-//line kernels_gpu.go:121
+//line kernels_gpu.go:124
 				}
 			}
 		}
