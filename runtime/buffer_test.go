@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -81,13 +82,50 @@ func TestFill(t *testing.T) {
 		fill(t, s, [4]uint8{1, 2, 3, 4})
 		fill(t, s, [2]uint8{5, 6})
 
-		x := upload(t, s, []float64{1, 2, 3})
-		err := runtime.Fill(s, x, 1)
+		fill(t, s, math.Pi)
+		fill(t, s, int64(math.MinInt64+7))
+		fill(t, s, [8]uint8{1, 2, 3, 4, 5, 6, 7, 8})
+		fill(t, s, complex(math.E, -1))
+		fill(t, s, struct{ A, B uint32 }{3, 4})
+		for _, n := range []int{1, 2, 3, 4, 5, 63, 64, 65} { // and nothing behind it
+			x := upload(t, s, make([]complex128, n+1))
+			require.NoError(t, runtime.Fill(s, x.Slice(0, n), 2i))
+			assert.Equal(t, append(slices.Repeat([]complex128{2i}, n), 0), download(t, s, x))
+		}
+		fillInAGraph(t, s)
+
+		x := upload(t, s, [][12]uint8{{1}, {2}})
+		err := runtime.Fill(s, x, [12]uint8{})
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
-		assert.ErrorContains(t, err, "fill with elements of 8 bytes: want 1, 2 or 4")
-		assert.Equal(t, []float64{1, 2, 3}, download(t, s, x))
+		assert.ErrorContains(t, err, "fill with elements of 12 bytes: want 1, 2, 4, 8 or 16")
+		assert.Equal(t, [][12]uint8{{1}, {2}}, download(t, s, x))
 		assert.ErrorIs(t, runtime.Fill(s, alloc[[3]byte](t, s, 1), [3]byte{}), driver.ErrInvalidArgument)
 	})
+}
+
+// fillInAGraph fills by a graph, which runs twice.
+func fillInAGraph(t *testing.T, s *runtime.Stream) {
+	t.Helper()
+	x := upload(t, s, make([]float64, 1000))
+	exec := instantiate(t, capture(t, s, func(s *runtime.Stream) error { return runtime.Fill(s, x, 0.5) }))
+	for range 2 {
+		require.NoError(t, runtime.Zero(s, x))
+		require.NoError(t, exec.Launch(s))
+		assert.Equal(t, slices.Repeat([]float64{0.5}, 1000), download(t, s, x))
+	}
+}
+
+// A fill that fails in the middle says so.
+func TestFillFails(t *testing.T) {
+	rt, gpu := open(t, twoDevices())
+	s := newStream(t, contextOf(t, rt))
+	x := alloc[float64](t, s, 100)
+	for _, op := range []string{"cuMemsetD32Async", "cuMemcpyDtoDAsync"} {
+		gpu.ResetCalls()
+		gpu.Fail(op, 2, driver.ErrorInvalidHandle)
+		assert.ErrorIs(t, runtime.Fill(s, x, 1), driver.ErrorInvalidHandle, op)
+	}
+	require.NoError(t, runtime.Fill(s, x, 1))
 }
 
 // fill fills the middle of a buffer.

@@ -119,8 +119,9 @@ func Copy[T any](s *Stream, dst, src *Ref[T]) error {
 	})
 }
 
-// Fill puts a memset of every element to value after the work on s, and returns. T must
-// be 1, 2 or 4 bytes long; others can be zeroed with [Zero].
+// Fill puts the work of setting every element to value after the work on s, and returns. T must be
+// 1, 2, 4, 8 or 16 bytes long; others can be zeroed with [Zero]. Up to 4 bytes it is one memset. The driver has none for more: then the first element
+// is copied to the others, in copies that double, which takes about one call for each bit of the length.
 func Fill[T any](s *Stream, dst *Ref[T], value T) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")
@@ -134,9 +135,31 @@ func Fill[T any](s *Stream, dst *Ref[T], value T) error {
 			return s.failed("cuMemsetD16Async", s.ctx.bind.MemsetD16Async(to, *(*uint16)(p), n, s.handle))
 		case 4:
 			return s.failed("cuMemsetD32Async", s.ctx.bind.MemsetD32Async(to, *(*uint32)(p), n, s.handle))
+		case 8, 16:
+			return s.fillWords(to, unsafe.Slice((*uint32)(p), unsafe.Sizeof(value)/4), dst.Bytes())
 		}
-		return driver.Errorf(driver.ErrInvalidArgument, "fill with elements of %d bytes: want 1, 2 or 4", unsafe.Sizeof(value))
+		return driver.Errorf(driver.ErrInvalidArgument, "fill with elements of %d bytes: want 1, 2, 4, 8 or 16", unsafe.Sizeof(value))
 	})
+}
+
+// fillWords fills memory of some bytes with the words of an element.
+func (s *Stream) fillWords(to driver.DevicePtr, words []uint32, bytes uint64) error {
+	if bytes == 0 {
+		return nil
+	}
+	for i, word := range words {
+		at := to + driver.DevicePtr(4*i)
+		if r := s.ctx.bind.MemsetD32Async(at, word, 1, s.handle); r != driver.Success {
+			return s.failed("cuMemsetD32Async", r)
+		}
+	}
+	for done := uint64(4 * len(words)); done < bytes; done *= 2 {
+		r := s.ctx.bind.MemcpyDtoDAsync(to+driver.DevicePtr(done), to, min(done, bytes-done), s.handle)
+		if r != driver.Success {
+			return s.failed("cuMemcpyDtoDAsync", r)
+		}
+	}
+	return nil
 }
 
 // Zero puts a memset of every byte to zero after the work on s, and returns.

@@ -19,6 +19,11 @@ import (
 
 // go doc shows no methods of an alias, so the comment of Ref lists them.
 func TestTheCommentOfRefListsItsMethods(t *testing.T) {
+	for _, source := range []string{"memory.go", "../refs/ref.go"} {
+		if _, err := os.Stat(source); err != nil {
+			t.Skipf("it reads the sources of the module, and this is a test binary elsewhere: %v", err)
+		}
+	}
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "memory.go", nil, parser.ParseComments)
 	require.NoError(t, err)
