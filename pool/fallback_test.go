@@ -296,3 +296,47 @@ func TestFallbackOfAcceptedRequests(t *testing.T) {
 		assert.EqualValues(t, 64, ran.Load())
 	})
 }
+
+// A function that panics or ends its goroutine at any door costs no stream, no turn on the CPU and no Close of the pool.
+func TestFunctionsThatEndTheGoroutine(t *testing.T) {
+	ends := map[string]func(){"panic": func() { panic("no") }, "Goexit": goruntime.Goexit}
+	for door, do := range doors {
+		for name, end := range ends {
+			t.Run(door+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					none := without(t, pool.WithQueue(0))
+					p, _ := open(t, machine(1), pool.WithStreams(2), pool.WithQueue(0))
+					f := func(*pool.Worker) error { end(); return nil }
+					cpu := func(context.Context) error { end(); return nil }
+					for range 2 * goruntime.GOMAXPROCS(0) {
+						for _, p := range []*pool.Pool{none, p} {
+							exited := make(chan error, 1)
+							go func() {
+								err := errors.New("the goroutine has ended")
+								defer func() { exited <- err }()
+								err = do(t.Context(), p, f, cpu, pool.WithQueueWait())
+							}()
+							assert.Error(t, <-exited)
+						}
+					}
+					nothing := func(context.Context) error { return nil }
+					require.NoError(t, do(t.Context(), none, func(*pool.Worker) error { panic("not run") }, nothing, pool.WithQueueWait()))
+					require.NoError(t, do(t.Context(), p, func(*pool.Worker) error { return nil }, nothing, pool.WithQueueWait()))
+					assert.Zero(t, p.Stats().Devices[0].Busy)
+					require.NoError(t, p.Close())
+					require.NoError(t, none.Close())
+				})
+			})
+		}
+	}
+	p := without(t)
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		_, _, _ = pool.Reduce(t.Context(), p, 2, 1, func(*pool.Worker, int, int, []int) error { return nil },
+			func(int, int) int { goruntime.Goexit(); return 0 },
+			pool.WithReduceFallback(func(context.Context, int, int, []int) error { return nil }))
+	}()
+	<-exited
+	require.NoError(t, p.Close())
+}

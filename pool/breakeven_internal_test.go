@@ -1,0 +1,32 @@
+package pool
+
+import (
+	"context"
+	goruntime "runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// A function that ends its goroutine does not count as a call that is under way: later ones are alone again.
+func TestBreakEvenAfterGoexit(t *testing.T) {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyOff))
+	require.NoError(t, err)
+	defer rt.Close()
+	p, err := Open(rt)
+	require.NoError(t, err)
+	defer p.Close()
+	b, err := NewBreakEven(p, BreakEvenConfig{Name: "a", Largest: 1, Run: func(context.Context, int) error { return nil }})
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = Do(context.Background(), p, func(*Worker) error { return nil }, WithBreakEven(b),
+			WithDoFallback(func(context.Context) error { goruntime.Goexit(); return nil }))
+	}()
+	<-ended
+	assert.Zero(t, b.active.Load())
+}
