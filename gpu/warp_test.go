@@ -116,8 +116,8 @@ func TestFMA32(t *testing.T) {
 func TestBitFunctions(t *testing.T) {
 	assert.EqualValues(t, 0x34567812, gpu.FunnelShiftLeft(0x12345678, 0x12345678, 8))
 	assert.EqualValues(t, 0x78123456, gpu.FunnelShiftRight(0x12345678, 0x12345678, 40))
-	assert.EqualValues(t, 0x88_44_11_55, gpu.BytePermute(0x44332211, 0x88776655, 0x7304))
-	assert.EqualValues(t, 0xfffffffe, gpu.MulHigh32(math.MaxUint32, math.MaxUint32))
+	assert.EqualValues(t, uint32(0x88_44_11_55), gpu.BytePermute(0x44332211, 0x88776655, 0x7304))
+	assert.EqualValues(t, uint32(0xfffffffe), gpu.MulHigh32(math.MaxUint32, math.MaxUint32))
 }
 
 func TestMath32(t *testing.T) {

@@ -141,7 +141,7 @@ func (k SHA256Chunks) Launch(s *runtime.Stream, data *runtime.Ref[byte], chunks 
 	if chunks.Len() != digests.Len() {
 		return invalidArgument("sha256_chunks: %d chunks but %d digests", chunks.Len(), digests.Len())
 	}
-	if chunks.Len() > math.MaxUint32 {
+	if uint64(chunks.Len()) > math.MaxUint32 {
 		return invalidArgument("sha256_chunks: %d chunks in one launch, at most %d", chunks.Len(), uint32(math.MaxUint32))
 	}
 	n := uint64(chunks.Len())

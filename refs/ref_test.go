@@ -2,6 +2,7 @@ package refs_test
 
 import (
 	"fmt"
+	"math"
 	goruntime "runtime"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func TestElements(t *testing.T) {
 	invalid(refs.New[struct{}](m.state, s, 1))
 	invalid(refs.New[struct{ p [2]*int }](m.state, s, 1))
 	invalid(refs.New[any](m.state, s, 1))
-	invalid(refs.New[uint64](m.state, s, 1<<60))
+	invalid(refs.New[uint64](m.state, s, math.MaxInt))
 	invalid(refs.New[uint64](nil, s, 1))
 	invalid(refs.New[uint64](m.state, nil, 1))
 }

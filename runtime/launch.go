@@ -37,12 +37,12 @@ type LaunchConfig struct {
 // thread make a launch fail with driver.ErrInvalidArgument.
 func Linear(n, threads int) LaunchConfig {
 	switch {
-	case n > 0 && threads > 0 && threads <= math.MaxUint32: // in place, since launches call it each time
+	case n > 0 && threads > 0 && uint64(threads) <= math.MaxUint32: // in place, since launches call it each time
 		return LaunchConfig{Grid: Dim3{X: blocksFor(n, uint32(threads)), Y: 1, Z: 1}, Block: Dim3{X: uint32(threads), Y: 1, Z: 1}}
 	case threads < 1:
 		return LaunchConfig{Block: Dim3{X: 1}, wrong: fmt.Sprintf("a block of %d threads: want at least one", threads)}
 	}
-	return Volume(n, 1, 1, Dim3{X: uint32(min(threads, math.MaxUint32))})
+	return Volume(n, 1, 1, Dim3{X: uint32(min(uint64(threads), math.MaxUint32))})
 }
 
 // Planar is the shape for width by height items, one thread each, in blocks of the given
@@ -336,7 +336,7 @@ func exceeds(v *Dim3, limit *[3]uint32) bool {
 // limits turns the limits of a device into the type that they are compared in.
 func limits(limit [3]int) (l [3]uint32) {
 	for i, n := range limit {
-		l[i] = uint32(min(max(n, 0), math.MaxUint32))
+		l[i] = uint32(min(uint64(max(n, 0)), math.MaxUint32))
 	}
 	return l
 }

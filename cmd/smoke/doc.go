@@ -45,7 +45,7 @@
 //
 // A file without a size, such as those of /proc, is read when it is listed and kept in memory.
 //
-// An interrupt (Ctrl-C) or SIGTERM ends the job within a second. The report has what was hashed by then,
+// An interrupt (Ctrl-C), SIGTERM or SIGHUP ends the job within a second; under nohup SIGHUP does nothing. The report has what was hashed by then,
 // from the first chunk on, as partial, without a root. The file of --out is removed. The driver ends a
 // kernel that still runs with the process.
 //

@@ -480,7 +480,7 @@ func TestDoctorInterrupted(t *testing.T) {
 	a := &app{stdout: &output{Writer: &stdout}, stderr: &stderr, openGPU: absent, doctor: p.config}
 	began := time.Now()
 	assert.Equal(t, exitFailed, a.run(ctx, []string{"smoke", "doctor"}))
-	assert.Less(t, time.Since(began), 5*time.Second)
+	assert.Less(t, time.Since(began), probeLimit, "it does not wait for the driver")
 	assert.Empty(t, stdout.String())
 	assert.Equal(t, "smoke: Canceled: stopped before the report was complete: context canceled\n", stderr.String())
 }

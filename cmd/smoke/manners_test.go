@@ -10,6 +10,7 @@ import (
 	"regexp"
 	goruntime "runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,11 +57,13 @@ func TestInterrupt(t *testing.T) {
 		args     []string
 		progress bool // some batches are done by then, also on a slow machine
 		forms    []string
+		by       syscall.Signal
 	}{
-		{"cpu", []string{"--input", large, "--policy", "off"}, true, []string{"--json", "--workers=2"}},
-		{"cpu, many rounds", []string{"--input", small, "--policy", "off", "--rounds", manyRounds}, false, []string{"--json"}},
-		{"simulated", []string{"--input", large, "--simulate", "2"}, false, []string{"--json"}},
-		{"simulated, many rounds", []string{"--input", small, "--simulate", "2", "--rounds", manyRounds}, false, []string{"--json", "--workers=2"}},
+		{"cpu", []string{"--input", large, "--policy", "off"}, true, []string{"--json", "--workers=2"}, syscall.SIGINT},
+		{"hangup", []string{"--input", large, "--policy", "off"}, true, []string{"--json"}, syscall.SIGHUP},
+		{"cpu, many rounds", []string{"--input", small, "--policy", "off", "--rounds", manyRounds}, false, []string{"--json"}, syscall.SIGTERM},
+		{"simulated", []string{"--input", large, "--simulate", "2"}, false, []string{"--json"}, syscall.SIGHUP},
+		{"simulated, many rounds", []string{"--input", small, "--simulate", "2", "--rounds", manyRounds}, false, []string{"--json", "--workers=2"}, syscall.SIGINT},
 	} {
 		for _, form := range c.forms {
 			t.Run(c.name+" "+form, func(t *testing.T) {
@@ -71,13 +74,13 @@ func TestInterrupt(t *testing.T) {
 				require.NoError(t, cmd.Start())
 				time.Sleep(500 * time.Millisecond) // so that it is under way
 				began := time.Now()
-				require.NoError(t, cmd.Process.Signal(os.Interrupt))
+				require.NoError(t, cmd.Process.Signal(c.by))
 				err := cmd.Wait()
 				took := time.Since(began)
 				t.Logf("stopped after %v: %s%s", took, stdout.String(), stderr.String())
 				require.Error(t, err)
 				assert.Equal(t, exitFailed, cmd.ProcessState.ExitCode())
-				assert.Less(t, took, 20*time.Second)
+				assert.Less(t, took, time.Minute, "it does not hang")
 				assert.Contains(t, stderr.String(), "smoke: Canceled: ")
 				assert.Equal(t, 1, strings.Count(stderr.String(), "\n"))
 				assert.NotRegexp(t, controlCode, stdout.String()+stderr.String())
@@ -106,6 +109,21 @@ func TestInterrupt(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Under nohup a job outlives its terminal.
+func TestNohup(t *testing.T) {
+	if goruntime.GOOS == "windows" {
+		t.Skip("there is no SIGHUP there")
+	}
+	cmd := asProcess(t)
+	list := filepath.Join(t.TempDir(), "list")
+	cmd.Args = []string{"sh", "-c", `trap "" HUP; (for n in 1 2 3 4 5; do sleep 0.1; kill -HUP $$; done) & exec "$0" "$@"`, cmd.Path, "--input", writeFile(t, "data"), "--policy", "off", "--rounds", "2000000", "--quiet", "--out", list}
+	var err error
+	cmd.Path, err = exec.LookPath("sh")
+	require.NoError(t, err)
+	require.NoError(t, cmd.Run())
+	assert.FileExists(t, list)
 }
 
 // A GPU that never comes up does not hold up an interrupt either.

@@ -34,7 +34,7 @@ func TestLargeMemoryCostsNothingUntilItIsUsed(t *testing.T) {
 	base, bytes, r := g.MemGetAddressRange(ptr + 69<<30)
 	g.ok(r)
 	assert.Equal(t, ptr, base)
-	assert.EqualValues(t, 70<<30, bytes)
+	assert.EqualValues(t, uint64(70<<30), bytes)
 	_, r = g.MemAlloc(11 << 30)
 	g.is(driver.ErrorOutOfMemory, r)
 }

@@ -1,4 +1,4 @@
-//go:build !(linux && (amd64 || arm64 || loong64 || riscv64)) && !windows
+//go:build !(linux && (amd64 || arm64 || loong64 || riscv64)) && !(windows && (amd64 || arm64))
 
 package dl
 

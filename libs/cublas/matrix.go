@@ -77,13 +77,13 @@ func (m Matrix[T]) checkBatch(name string, count, step int) error {
 		return wrong("%s has %d rows, %d columns and a stride of %d: want each from 0 to %d, and a Slice within its matrix", name, m.Rows, m.Cols, m.Stride, math.MaxInt32)
 	case rows > 1 && m.Stride < cols:
 		return wrong("%s has a stride of %d: want at least %d, the length of a row in memory", name, m.Stride, cols)
-	case m.Offset < 0 || step < 0 || step > math.MaxInt64/max(count, 1)-1:
+	case m.Offset < 0 || step < 0 || int64(step) > math.MaxInt64/int64(max(count, 1))-1:
 		return wrong("%s begins at element %d, with steps of %d: want none below 0", name, m.Offset, step)
 	case rows == 0 || cols == 0 || count == 0:
 		return nil
 	}
 	// No product overflows: the factors are below 2^31, or were compared above.
-	if last, n := (rows-1)*m.Stride+cols, m.Ref.Len(); m.Offset > n || last > n-m.Offset || (count-1)*step > n-m.Offset-last {
+	if last, n, at := int64(rows-1)*int64(m.Stride)+int64(cols), int64(m.Ref.Len()), int64(m.Offset); at > n || last > n-at || int64(count-1)*int64(step) > n-at-last {
 		return wrong("%s is too large for its memory: %d matrices of %d x %d with a stride of %d, %d apart, behind element %d need more than the %d elements of the Ref",
 			name, count, m.Rows, m.Cols, m.Stride, step, m.Offset, n)
 	}

@@ -175,7 +175,7 @@ var poolTests = []test{
 		e.ok(e.api.MemPoolSetAttribute(pool, driver.MemPoolReleaseThreshold, 1<<40))
 		threshold, r := e.api.MemPoolGetAttribute(pool, driver.MemPoolReleaseThreshold)
 		e.ok(r)
-		assert.EqualValues(e, 1<<40, threshold)
+		assert.EqualValues(e, uint64(1<<40), threshold)
 
 		ptr, r := e.api.MemAllocFromPoolAsync(1<<20, pool, s)
 		e.ok(r)

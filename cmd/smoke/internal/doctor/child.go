@@ -19,8 +19,8 @@ import (
 const mark = "smoke-probe: "
 
 // Serve is the whole life of the child process: it runs the probe that is asked for and
-// writes what it finds. It ends the process when stdin does, which means that the parent is
-// gone.
+// writes what it finds. When stdin ends, which means that the parent is gone, it ends the process and what a
+// library has forked.
 func Serve(ctx context.Context, request string, stdin io.Reader, stdout io.Writer) error {
 	var r Request
 	if err := json.Unmarshal([]byte(request), &r); err != nil {
@@ -28,6 +28,7 @@ func Serve(ctx context.Context, request string, stdin io.Reader, stdout io.Write
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, stdin)
+		killOwnGroup()
 		os.Exit(1)
 	}()
 	var failed error
@@ -53,7 +54,8 @@ func (l Libraries) InProcess(ctx context.Context, r Request) (f Finding, ended s
 	return f, ""
 }
 
-// Child runs each probe in a process of its own.
+// Child runs each probe in a process of its own. What a library forks in it ends with the probe, unless it has
+// left the process group, as a daemon does.
 type Child struct {
 	Program string // the executable, whose "doctor probe REQUEST" calls Serve
 	Limit   time.Duration
@@ -75,6 +77,7 @@ func (c Child) Probe(ctx context.Context, r Request) (Finding, string) {
 	// A traceback of Go says nothing about a library, and a core file is not wanted.
 	cmd.Env = append(os.Environ(), "GOTRACEBACK=none")
 	cmd.WaitDelay = leaveAfter
+	ownGroup(cmd)
 	told := &listener{}
 	complaint := &head{}
 	cmd.Stdout, cmd.Stderr = told, complaint
@@ -86,10 +89,11 @@ func (c Child) Probe(ctx context.Context, r Request) (Finding, string) {
 		return Finding{}, "could not be started: " + err.Error()
 	}
 	defer stdin.Close()
+	defer killGroup(cmd)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	kill := func() {
-		_ = cmd.Process.Kill() // it may have ended just now
+		killGroup(cmd)
 		select {
 		case <-ended:
 		case <-time.After(leaveAfter):

@@ -1,5 +1,6 @@
 /* A driver library of which every function is there, for tests of smoke doctor. INIT is the
    body of cuInit; every other function says that the driver was not initialised. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
