@@ -30,6 +30,12 @@
 // on, and [Options.NoFMA] turns it off where results have to be those of the CPU bit for
 // bit.
 //
+// # Linking
+//
+// A program is one translation unit. There is no linker here: code of [Options.Relocatable] and [LTOIR] is for a program that
+// brings NVIDIA's nvJitLink, or calls cuLinkCreate by itself. For several sources write one that includes the others, which
+// [Program.Headers] can hold.
+//
 // # Headers
 //
 // NVRTC has no include path of its own. Headers come from [Program.Headers], in memory, and
