@@ -50,6 +50,9 @@ func (c *campaign) Run() error {
 	if c.gpu.Sticky() != driver.Success {
 		c.tally.lost.Add(1)
 	}
+	// The hook of the runtime refers to the campaign, which would keep its objects from being found to be forgotten, and those the
+	// driver: the collections of the tests after this one had a heap of 340 MB to look at.
+	c.places = nil
 	return err
 }
 

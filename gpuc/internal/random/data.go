@@ -204,7 +204,7 @@ func NewArgs(n int) *Args {
 		P: Param{A: -77, B: [3]float32{1.5, -0.25, 1e6}, C: 200, D: 1 << 45, On: true}, N: n,
 	}
 	for i := range a.In {
-		a.In[i] = int64(i*i)*0x9e3779b97f4a7c >> (i % 64)
+		a.In[i] = int64(i*i) * 0x9e3779b97f4a7c >> (i % 64)
 		a.F[i] = float64(i-20) / 7
 		a.H[i] = int16(i * 1999)
 		a.Quads[i] = gpu.Uint4{X: uint32(i), Y: uint32(i * i), Z: uint32(i) << 27, W: ^uint32(i)}
