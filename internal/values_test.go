@@ -199,6 +199,7 @@ var values = []reflect.Type{
 	typed[refs.Stats](),
 	typed[refs.Status](),
 	typed[runtime.Arg](),
+	typed[runtime.Checks](),
 	typed[runtime.Backend](),
 	typed[runtime.Box](),
 	typed[runtime.Capability](),

@@ -69,12 +69,22 @@ func (w *Worker) Device() runtime.Device { return zero.Or(w).device }
 func (w *Worker) Context() *runtime.Context { return zero.Or(w).context }
 
 // Stream returns the stream of the worker, which no other worker uses. The function has to wait for the
-// work that it puts on the stream. If the function fails, the pool waits for the stream.
+// work that it puts on the stream. If the function fails, the pool waits for the stream. So it does where kernels that
+// report failed checks were not waited for: such a check is the error of the function.
 func (w *Worker) Stream() *runtime.Stream { return zero.Or(w).stream }
 
 // Ctx returns the context of the call. It also ends when another tile has failed for good. Pass it to
 // waits, and check it in functions that take long.
 func (w *Worker) Ctx() context.Context { return zero.Or(w).ctx }
+
+// done returns why a function has failed: its own error, or else a check that has failed in a kernel on its stream. So that
+// no other function gets the latter, done waits for launches that the function has not waited for.
+func (w *Worker) done(err error) error {
+	if err != nil || w.stream == nil {
+		return err
+	}
+	return w.stream.Check(w.ctx)
+}
 
 // Phase tells the report that the function begins to upload, compute or download. A function that never
 // calls it computes. The times are those of the goroutine. To measure the work of the device, wait for

@@ -208,7 +208,10 @@ func (c *Context) Synchronize() error {
 	}
 	defer c.gate.Leave()
 	c.await(context.Background(), c.marks((*gate.Gate).Enter))
-	return c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) })
+	if err := c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) }); err != nil {
+		return err
+	}
+	return c.memory.Load().checks.collect()
 }
 
 // Do runs f with the context current, on a thread that no other goroutine has meanwhile. It is for calls

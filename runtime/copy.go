@@ -41,14 +41,17 @@ func Download[T any](ctx context.Context, s *Stream, dst []T, src *Ref[T]) error
 	if err := fits("download", len(dst), src); err != nil {
 		return err
 	}
-	return s.traceCopy(ctx, "download", "a download", src.Bytes(), In(src), Arg{}, func(from, _ driver.DevicePtr) error {
+	began := s.checks.beginPart()
+	err := s.traceCopy(ctx, "download", "a download", src.Bytes(), In(src), Arg{}, func(from, _ driver.DevicePtr) error {
 		if err := s.refuse("Download", pageable); err != nil {
 			return err
 		}
 		s.ctx.stats.downloads.Add(1)
 		s.ctx.stats.downloadBytes.Add(src.Bytes())
+		began = s.checks.begin() // a copy of nothing does not wait
 		return s.ctx.memory.Load().copier.Download(ctx, s.handle, bytesOf(dst), from)
 	})
+	return s.copied(ctx, began, err)
 }
 
 // UploadHost puts a copy from page-locked memory to the device after the work on s, and

@@ -64,7 +64,8 @@ func downloadBox[T any](ctx context.Context, s *Stream, name string, dst []T, to
 	if err := boxFits("download", box, src, from, len(dst), to, "destination"); err != nil {
 		return err
 	}
-	return s.traceCopy(ctx, "download", "a download", bytesIn[T](box.elements()), In(src), Arg{}, func(device, _ driver.DevicePtr) error {
+	began := s.checks.beginPart()
+	err := s.traceCopy(ctx, "download", "a download", bytesIn[T](box.elements()), In(src), Arg{}, func(device, _ driver.DevicePtr) error {
 		if err := s.refuse(name, pageable); err != nil {
 			return err
 		}
@@ -80,6 +81,7 @@ func downloadBox[T any](ctx context.Context, s *Stream, name string, dst []T, to
 		}
 		return nil
 	})
+	return s.copied(ctx, began, err)
 }
 
 // Copy3D enqueues a copy of a box within the device on s, and returns. Rows, planes and errors are those of

@@ -23,6 +23,7 @@ type Event struct {
 	exclusive locks.Mutex[locks.EventExclusive] // of callers that need the event exclusively
 	// awaited says that somebody has waited for it, so that Record marks the stream as well.
 	awaited atomic.Bool
+	checks  atomic.Pointer[streamChecks] // of the stream of the last record
 
 	mu     locks.Mutex[locks.EventRecord] // from the first wait on: each call of the driver that records is made with it
 	marked bool                           // ticket is that of the last record
@@ -110,6 +111,7 @@ func (e *Event) recordInPlace(s *Stream) (alone bool, err error) {
 }
 
 func (e *Event) record(s *Stream) error {
+	e.checks.Store(s.checks)
 	return s.failed("cuEventRecord", s.ctx.api.EventRecord(e.handle, s.handle))
 }
 
@@ -171,11 +173,23 @@ func (e *Event) Query() (done bool, err error) {
 	if err := e.mayWait("Event.Query"); err != nil {
 		return false, err
 	}
+	checks, began := e.beginWait()
 	r := e.ctx.api.EventQuery(e.handle)
 	if r == driver.ErrorNotReady {
 		return false, nil
 	}
-	return r == driver.Success, e.ctx.failed("cuEventQuery", r)
+	return r == driver.Success, checks.end(began, 0, e.ctx.failed("cuEventQuery", r))
+}
+
+// neverRecorded is for events that were never recorded.
+var neverRecorded streamChecks
+
+// beginWait begins a wait for the event, which may be for a part of the work on its stream.
+func (e *Event) beginWait() (checks *streamChecks, began waiting) {
+	if checks = e.checks.Load(); checks == nil {
+		checks = &neverRecorded
+	}
+	return checks, checks.beginPart()
 }
 
 // Synchronize waits until what the event marks is done, or was to mark at the call: a later Record
@@ -194,24 +208,26 @@ func (e *Event) Synchronize(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		t, err := e.wait()
+		checks, began := e.beginWait()
+		t, number, err := e.wait()
 		if err != nil {
 			return err
 		}
 		err = e.ctx.waited(ctx, t.Wait(ctx), 0)
 		goruntime.KeepAlive(e) // or it would be destroyed while the driver is asked
-		return err
+		return checks.end(began, number, err)
 	})
 }
 
-// wait returns a ticket for what the event marks. It leaves the gate before anybody waits.
-func (e *Event) wait() (wait.Ticket, error) {
+// wait returns a ticket for what the event marks, and its number if it is a ticket of the stream. It leaves the gate before
+// anybody waits.
+func (e *Event) wait() (t wait.Ticket, number uint64, err error) {
 	if err := e.begin(); err != nil {
-		return wait.Ticket{}, err
+		return t, 0, err
 	}
 	defer e.end()
 	if err := e.mayWait("Event.Synchronize"); err != nil {
-		return wait.Ticket{}, err
+		return t, 0, err
 	}
 	c := e.ctx
 	c.stats.waits.Add(1)
@@ -219,16 +235,16 @@ func (e *Event) wait() (wait.Ticket, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.marked {
-		return e.ticket, nil
+		return e.ticket, e.ticket.Number(), nil
 	}
 	if r := c.api.EventQuery(e.handle); r != driver.ErrorNotReady {
-		return wait.Ticket{}, c.failed("cuEventQuery", r)
+		return t, 0, c.failed("cuEventQuery", r)
 	}
 	if e.asked == nil {
 		e.asked = c.memory.Load().waits.NewEvent(e.handle)
 		c.resources.update(e.resource, func(x *entry) { x.eventWaits = e.asked })
 	}
-	return e.asked.Mark(), nil
+	return e.asked.Mark(), 0, nil
 }
 
 // Since is the time from start to e on the device, to about half a microsecond.

@@ -69,6 +69,8 @@ func (k *Kernel) fill(f *frame, args []Arg) (leases, ok bool) {
 		case a.kind == objectArg:
 			*(*uint64)(pointers[i]) = a.bits
 			leases = true
+		case a.kind == reportArg && i != len(args)-1:
+			return false, false
 		case a.size == 8:
 			*(*uint64)(pointers[i]) = a.bits
 		case a.size == 4:
@@ -83,7 +85,7 @@ func (k *Kernel) fill(f *frame, args []Arg) (leases, ok bool) {
 // mayUse reports whether the kernel can work on what an argument points to.
 func (k *Kernel) mayUse(a *Arg) bool {
 	switch a.kind {
-	case structure:
+	case structure, reportArg:
 		return true
 	case reading, writing:
 		state := a.ref().State()
@@ -108,6 +110,9 @@ func (k *Kernel) reaches(memory *object) bool {
 func (k *Kernel) argsError(args []Arg) error {
 	for i := range args {
 		a := &args[i]
+		if a.kind == reportArg && i != len(args)-1 {
+			return k.invalid("argument %d is that of Checks, which is the last argument of a kernel", i)
+		}
 		if a.kind == scalar || k.mayUse(a) {
 			continue
 		}

@@ -73,7 +73,7 @@ func (g *Graph) Instantiate() (*GraphExec, error) {
 		return nil, err
 	}
 	c.resources.setRetained(o.resource, retained)
-	x := &GraphExec{object: o, handle: driver.GraphExec(o.resource.handle), operations: g.operations, refs: refArgs(retained)}
+	x := &GraphExec{object: o, handle: driver.GraphExec(o.resource.handle), operations: g.operations, refs: refArgs(retained), reports: reportsOf(retained)}
 	trackGC(x, &x.object)
 	return x, nil
 }

@@ -26,6 +26,7 @@ type capture struct {
 	events     []*object // that were recorded; each is retained, since the driver refers to them until the end
 	retained   []retainable
 	refs       map[*refs.Core]*retainedRef // those of retained
+	reports    map[*Checks]*report         // that the kernels write; calls guards them
 	operations []string
 	err        error // the first thing that went wrong
 	sealed     bool  // no stream joins any more
@@ -137,7 +138,8 @@ func (c *capture) join(s *Stream, call func() error) error {
 func (c *capture) leave() {
 	c.over.Store(true)
 	c.mu.Lock()
-	ctx, streams, events := c.origin.ctx, c.streams, c.events
+	ctx, streams, events, reports := c.origin.ctx, c.streams, c.events, c.reports
+	c.reports = nil
 	c.origin, c.streams, c.events, c.refs, c.sealed, c.ended = nil, nil, nil, nil, true, true // events may refer to c for long
 	c.mu.Unlock()
 	for _, s := range streams {
@@ -145,6 +147,9 @@ func (c *capture) leave() {
 	}
 	for _, e := range events {
 		ctx.rt.report(e.release())
+	}
+	for _, r := range reports {
+		ctx.rt.report(r.release())
 	}
 	ctx.waiters.Resume()
 	ctx.gate.Leave()
@@ -315,6 +320,8 @@ func (c *capture) retainableOf(a *Arg) retainable {
 		return k
 	}
 	switch o := a.object(); {
+	case a.kind == reportArg:
+		return c.reports[(*Checks)(a.of)]
 	case o == nil:
 		return nil
 	case o.owner != nil:

@@ -17,7 +17,8 @@ type GraphExec struct {
 	handle     driver.GraphExec
 	mu         locks.Mutex[locks.GraphExec] // the driver does not lock graphs
 	operations []string
-	refs       []Arg // that the work reads or writes
+	refs       []Arg     // that the work reads or writes
+	reports    []*report // that its kernels write
 }
 
 // Handle is the executable graph as package driver takes it.
@@ -52,6 +53,7 @@ func (x *GraphExec) launch(s *Stream) error {
 		if r != driver.Success {
 			err = s.failed("cuGraphLaunch", r)
 		}
+		s.checks.join(x.reports...)
 	}
 	x.finish(s) // nothing above panics, and a defer costs more
 	return err
@@ -165,7 +167,7 @@ func (x *GraphExec) update(g *Graph) ([]retainable, error) {
 		}
 		return now, err
 	}
-	x.operations, x.refs = g.operations, refArgs(now)
+	x.operations, x.refs, x.reports = g.operations, refArgs(now), reportsOf(now)
 	return c.resources.setRetained(x.resource, now), nil
 }
 

@@ -86,6 +86,7 @@ const (
 	structure                // the structure
 	wrong                    // the *driver.Error that says why there is no such argument
 	objectArg                // the *object of page-locked memory, or of the module of a variable
+	reportArg                // the *Checks; the last argument
 	reading                  // the *refs.Core of memory that the kernel reads
 	writing                  // of memory that it writes, or may
 )
@@ -230,6 +231,16 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 		s.endWork()
 		return err
 	}
+	last := len(args) - 1
+	reports := last >= 0 && args[last].kind == reportArg
+	if reports {
+		at, err := s.reportAt((*Checks)(args[last].of))
+		if err != nil {
+			s.endWork()
+			return err
+		}
+		*(*driver.DevicePtr)(f.pointers[last]) = at
+	}
 	if captured := s.capture.Load(); leases || captured != nil {
 		err := s.lease(args)
 		if err == nil && captured != nil {
@@ -261,6 +272,9 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 	var err error
 	if r != driver.Success {
 		err = k.launchError(s, op, r, *shape)
+	}
+	if reports && !s.checks.dirty.Load() {
+		s.checks.dirty.Store(true)
 	}
 	s.endWork()
 	return err

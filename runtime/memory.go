@@ -58,6 +58,7 @@ type memory struct {
 	pinned *arena.Pinned
 	copier *arena.Copier
 	waits  *wait.Device
+	checks *checkTable
 }
 
 // cachedPart is the part of a device's memory that is cached by default: enough for what services allocate again and again,
@@ -86,7 +87,8 @@ func (c *Context) openMemory() error {
 	copies := c.rt.cfg.copies
 	copies.Waits = waits
 	copier := arena.NewCopier(&c.bind, c.rt.workers, pinned, copies)
-	c.memory.Store(&memory{device, pinned, copier, waits})
+	checks := &checkTable{waits: waits, report: c.rt.report, live: map[*report]struct{}{}}
+	c.memory.Store(&memory{device, pinned, copier, waits, checks})
 	return nil
 }
 
@@ -126,7 +128,7 @@ func (c *Context) closeMemory(idle bool) error {
 		m.abandon(nil)
 		return nil
 	}
-	err := errors.Join(append(c.endLeases(), m.copier.Close())...)
+	err := errors.Join(append(c.endLeases(), m.checks.collect(), m.copier.Close())...)
 	err = errors.Join(err, m.pinned.Close(), m.arena.Close())
 	m.waits.Close(nil)
 	if !c.isLost() {

@@ -71,8 +71,9 @@ type entry struct {
 	// memory is what a stream allocates from, and waits what waits for it; both end with the stream.
 	memory     *arena.Stream
 	waits      *wait.Stream
-	eventWaits *wait.Event // for an event
-	hostLease  *hostLease  // for page-locked memory of the pool
+	checks     *streamChecks // of a stream
+	eventWaits *wait.Event   // for an event
+	hostLease  *hostLease    // for page-locked memory of the pool
 	// adopted says that others own a stream, and destroyHandle destroys the handle of another library.
 	adopted       bool
 	destroyHandle func() error
@@ -255,8 +256,9 @@ func (c *Context) destroy(r resource, e entry) error {
 		e.eventWaits.Close()
 	}
 	if e.memory != nil {
+		err = e.checks.close()
 		e.waits.Close()
-		err = e.memory.Close()
+		err = errors.Join(err, e.memory.Close())
 	}
 	switch {
 	case e.adopted:

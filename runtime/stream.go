@@ -23,6 +23,7 @@ type Stream struct {
 	id     uint64
 	memory *arena.Stream // which allocates on this stream
 	waits  *wait.Stream
+	checks *streamChecks
 	// capture is what the stream records for, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it holds as long as a call is inside.
 	capture   atomic.Pointer[capture]
@@ -56,7 +57,8 @@ func (c *Context) newStream(o object) *Stream {
 	s := &Stream{object: o, handle: driver.Stream(o.resource.handle), id: c.streams.Add(1)}
 	m := c.memory.Load()
 	s.memory, s.waits = m.arena.NewStream(s.handle), m.waits.NewStream(s.handle)
-	c.resources.update(o.resource, func(e *entry) { e.memory, e.waits = s.memory, s.waits })
+	s.checks = &streamChecks{waits: s.waits, table: m.checks}
+	c.resources.update(o.resource, func(e *entry) { e.memory, e.waits, e.checks = s.memory, s.waits, s.checks })
 	s.SetTraceContext(context.Background())
 	trackGC(s, &s.object)
 	return s
@@ -132,11 +134,17 @@ func (s *Stream) Query() (done bool, err error) {
 	if err := s.refuse("Stream.Query", nothingRuns); err != nil {
 		return false, err
 	}
+	began := s.checks.begin()
 	r := s.ctx.api.StreamQuery(s.handle)
 	if r == driver.ErrorNotReady {
+		s.checks.again(began)
 		return false, nil
 	}
-	return r == driver.Success, s.failed("cuStreamQuery", r)
+	var t wait.Ticket
+	if err = s.failed("cuStreamQuery", r); err == nil && s.checks.news(began) {
+		t, err = s.waits.Mark() // of no work, so that failed checks are told once
+	}
+	return r == driver.Success, s.checks.end(began, t.Number(), err)
 }
 
 // Wait makes later work on the stream wait for what the event marks, which may be
@@ -198,7 +206,13 @@ func (s *Stream) waitExclusively(e *Event) error {
 }
 
 func (s *Stream) waitEvent(e *Event) error {
-	return s.failed("cuStreamWaitEvent", s.ctx.api.StreamWaitEvent(s.handle, e.handle, 0))
+	if r := s.ctx.api.StreamWaitEvent(s.handle, e.handle, 0); r != driver.Success {
+		return s.fault("cuStreamWaitEvent", r)
+	}
+	if of := e.checks.Load(); of != nil && of != s.checks {
+		s.checks.join(of.own()...)
+	}
+	return nil
 }
 
 // Call runs f on a thread of the driver when the stream reaches it; the stream

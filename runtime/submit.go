@@ -100,7 +100,7 @@ func (s *Stream) address(name string, i int, a *Arg) (driver.DevicePtr, error) {
 	switch a.kind {
 	case wrong:
 		return 0, (*driver.Error)(a.of)
-	case scalar, structure:
+	case scalar, structure, reportArg:
 		return 0, driver.Errorf(driver.ErrInvalidArgument, "%s uses %s as argument %d: want In, InOut, HostBuffer.Arg or LibraryHandle.Arg",
 			name, a.what(), i)
 	}

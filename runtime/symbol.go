@@ -65,12 +65,18 @@ func (v *Symbol[T]) Download(ctx context.Context, s *Stream, dst []T) error {
 	if err := sameLength("download", len(dst), v.n); err != nil {
 		return err
 	}
-	return v.transfer(s, "a download", Arg{}, func() error {
+	var began waiting
+	err := v.transfer(s, "a download", Arg{}, func() error {
 		if err := s.refuse("Symbol.Download", pageable); err != nil {
 			return err
 		}
+		began = s.checks.beginPart()
 		return s.ctx.memory.Load().copier.Download(ctx, s.handle, bytesOf(dst), v.ptr)
 	})
+	if err != nil {
+		return err
+	}
+	return s.copied(ctx, began, nil)
 }
 
 // UploadHost puts a copy from page-locked memory to the variable after the work on s, and

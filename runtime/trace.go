@@ -6,6 +6,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/wait"
 )
 
 // Trace is a set of functions that a runtime calls for spans and logs. Any of them may be nil.
@@ -174,7 +175,7 @@ func (t *kernelTimer) stop(s *Stream, to *tracing, l TraceLaunch) {
 	if t.err == nil {
 		t.err = t.end.Record(s)
 	}
-	s.AfterFunc(func(err error) {
+	s.afterWork(func(err error) {
 		k := TraceKernel{TraceLaunch: l, TimeErr: t.err}
 		if k.TimeErr == nil {
 			k.TimeErr = err
@@ -184,7 +185,7 @@ func (t *kernelTimer) stop(s *Stream, to *tracing, l TraceLaunch) {
 		}
 		t.close(s.ctx.rt)
 		to.Kernel(to.ctx, k)
-	})
+	}, func(_ wait.Ticket, err error) error { return err }) // a failed check is for waits of the program
 }
 
 func (t *kernelTimer) close(rt *Runtime) {

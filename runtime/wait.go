@@ -21,11 +21,12 @@ func (s *Stream) Synchronize(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		began := s.checks.begin()
 		t, err := s.ticket("Stream.Synchronize")
-		if err != nil {
-			return err
+		if err == nil {
+			err = s.ctx.waited(ctx, t.Wait(ctx), s.id)
 		}
-		return s.ctx.waited(ctx, t.Wait(ctx), s.id)
+		return s.checks.end(began, t.Number(), err)
 	})
 }
 
@@ -46,15 +47,21 @@ func (s *Stream) AfterFunc(f func(error)) (stop func() bool) {
 		s.ctx.rt.report(driver.Errorf(driver.ErrInvalidArgument, "Stream.AfterFunc of no function"))
 		return none
 	}
+	began := s.checks.beginPart()
+	return s.afterWork(f, func(t wait.Ticket, err error) error { return s.checks.end(began, t.Number(), err) })
+}
+
+// afterWork runs f after the work that is on the stream, with what end makes of the outcome.
+func (s *Stream) afterWork(f func(error), end func(wait.Ticket, error) error) (stop func() bool) {
 	run := func(err error) {
 		contain.Call(func() error { f(err); return nil }, s.ctx.rt.report)
 	}
 	t, err := s.ticket("Stream.AfterFunc")
 	if err != nil {
 		go run(err)
-		return none
+		return func() bool { return false }
 	}
-	return t.AfterFunc(func(err error) { run(s.ctx.waited(context.Background(), err, s.id)) })
+	return t.AfterFunc(func(err error) { run(end(t, s.ctx.waited(context.Background(), err, s.id))) })
 }
 
 // ticket marks the work that is on the stream. It leaves the gate before anybody waits, so that

@@ -21,7 +21,8 @@ var kernelModule = launch.Module{
 	Kernels: []string{"Saxpy"},
 }
 
-// Kernels are the kernels of this package in a context. They can be used by several goroutines.
+// Kernels are the kernels of this package in a context. Several goroutines can use them, each with a stream of its own: a
+// check that fails in a kernel is a *launch.CheckError of the next wait for its stream.
 type Kernels launch.Kernels
 
 // Load loads the kernels into a context. Several calls share one load. Close unloads them.
@@ -32,11 +33,6 @@ func Load(c *runtime.Context) (*Kernels, error) {
 
 // Close unloads the kernels. It does not wait for their work.
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
-
-// Failed waits for the work on a stream, and says which check of a kernel has failed since it was asked last.
-func (k *Kernels) Failed(ctx context.Context, stream *runtime.Stream) error {
-	return (*launch.Kernels)(k).Failed(ctx, stream)
-}
 
 // Saxpy launches the kernel Saxpy on a stream.
 func (k *Kernels) Saxpy(stream *runtime.Stream, shape runtime.LaunchConfig, a float32, x *runtime.Ref[float32], y *runtime.Ref[float32]) error {
@@ -67,7 +63,7 @@ func kernelLoops0(b_ *gpu.Block, a float32, x []float32, y []float32) {
 				for i := first_; i < end_; i++ {
 //line main.go:20
 					y[i] = gpu.FMA32(a, x[i], y[i])
-//line kernels_gpu.go:71
+//line kernels_gpu.go:67
 				}
 			}
 		}
@@ -83,15 +79,11 @@ func SaxpyCPU(shape runtime.LaunchConfig, a float32, x []float32, y []float32) e
 }
 
 // SaxpyAuto runs the kernel Saxpy on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func SaxpyAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, a float32, x []float32, y []float32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Saxpy", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Saxpy", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, false)
 		y_ := launch.Copy(c, "y", y, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Saxpy(c.Stream, shape, a, x_, y_) })
-	}, func() error { return SaxpyCPU(shape, a, x, y) })
+		return c.Finish(func() error { return (*Kernels)(k).Saxpy(c.Stream, shape, a, x_, y_) })
+	}, func() error { return SaxpyCPU(shape, a, x, y) }, launch.Save(y))
 }

@@ -26,7 +26,8 @@ var kernelModule = launch.Module{
 	},
 }
 
-// Kernels are the kernels of this package in a context. They can be used by several goroutines.
+// Kernels are the kernels of this package in a context. Several goroutines can use them, each with a stream of its own: a
+// check that fails in a kernel is a *launch.CheckError of the next wait for its stream.
 type Kernels launch.Kernels
 
 // Load loads the kernels into a context. Several calls share one load. Close unloads them.
@@ -37,11 +38,6 @@ func Load(c *runtime.Context) (*Kernels, error) {
 
 // Close unloads the kernels. It does not wait for their work.
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
-
-// Failed waits for the work on a stream, and says which check of a kernel has failed since it was asked last.
-func (k *Kernels) Failed(ctx context.Context, stream *runtime.Stream) error {
-	return (*launch.Kernels)(k).Failed(ctx, stream)
-}
 
 // Blur launches the kernel Blur on a stream.
 func (k *Kernels) Blur(stream *runtime.Stream, shape runtime.LaunchConfig, width int, first int, in *runtime.Ref[float32], out *runtime.Ref[float32]) error {
@@ -54,7 +50,7 @@ func kernelLoops0(b_ *gpu.Block, width int, first int, in []float32, out []float
 	fromX_ := t.BlockX() * t.BlockDimX()
 //line main.go:23
 	last := len(in)/width - 1
-//line kernels_gpu.go:58
+//line kernels_gpu.go:54
 	for first_ := fromX_; first_ < len(out); first_ += t.GlobalDimX() {
 		end_ := first_ + t.BlockDimX()
 		if end_ > len(out) { // min can be another one
@@ -72,7 +68,7 @@ func kernelLoops0(b_ *gpu.Block, width int, first int, in []float32, out []float
 //line main.go:25
 					x, y := i%width, first+i/width
 					out[i] = (in[max(y-1, 0)*width+x] + in[y*width+x] + in[min(y+1, last)*width+x]) / 3
-//line kernels_gpu.go:76
+//line kernels_gpu.go:72
 				}
 			}
 		}
@@ -85,15 +81,11 @@ func BlurCPU(shape runtime.LaunchConfig, width int, first int, in []float32, out
 }
 
 // BlurAuto runs the kernel Blur on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func BlurAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, width int, first int, in []float32, out []float32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Blur", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Blur", func(k *launch.Kernels, c *launch.Copies) error {
 		in_ := launch.Copy(c, "in", in, false)
 		out_ := launch.Copy(c, "out", out, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Blur(c.Stream, shape, width, first, in_, out_) })
-	}, func() error { return BlurCPU(shape, width, first, in, out) })
+		return c.Finish(func() error { return (*Kernels)(k).Blur(c.Stream, shape, width, first, in_, out_) })
+	}, func() error { return BlurCPU(shape, width, first, in, out) }, launch.Save(out))
 }

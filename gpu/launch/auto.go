@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -24,9 +25,14 @@ func (p Place) String() string {
 }
 
 // Auto runs a kernel on the best device of rt, or on the CPU where CUDA is absent or the policy is off; Place says which,
-// and why. Where CUDA is there and broken, or ctx has ended, it runs nowhere, and the error says why. rt nil is the shared
-// runtime. The end of ctx does not stop a kernel that runs.
-func Auto(ctx context.Context, rt *runtime.Runtime, kernel string, onGPU func(c *Copies) error, onCPU func() error) (Place, error) {
+// and why. Where CUDA is there and broken, or ctx has ended, it runs nowhere, and the error says why. So it is where CUDA is
+// absent and the policy is required. rt nil is the shared runtime. The end of ctx does not stop a kernel that runs.
+//
+// The call has a stream of its own. What it has loaded, and some streams, are kept for later calls until the context ends.
+//
+// The slices that the kernel writes change only if the call succeeds. That takes as much memory again, for the time of
+// the call: onGPU copies the results to slices of its own first, and saves are those that a failing onCPU gets back.
+func (m *Module) Auto(ctx context.Context, rt *runtime.Runtime, kernel string, onGPU func(k *Kernels, c *Copies) error, onCPU func() error, saves ...func() (restore func())) (Place, error) {
 	switch {
 	case ctx == nil:
 		return Place{}, fmt.Errorf("launch: the context of %sAuto is nil", kernel)
@@ -37,14 +43,43 @@ func Auto(ctx context.Context, rt *runtime.Runtime, kernel string, onGPU func(c 
 	}
 	b, err := rt.Probe(kernel)
 	if rt.Outcome() == runtime.Absent {
-		return Place{Reason: err}, onCPU()
+		if failed := rt.FallBack("XAuto: no device", err); failed != nil {
+			return Place{}, failed
+		}
+		return Place{Reason: err}, orRestore(onCPU, saves)
 	}
 	if err != nil {
 		return Place{}, err
 	}
-	c := &Copies{Stream: b.Stream, ctx: ctx}
-	err = onGPU(c)
-	return Place{GPU: true, Device: b.Device().Name}, errors.Join(err, c.close())
+	w, s, err := m.warm.take(m, b.Context)
+	if err != nil {
+		return Place{}, err
+	}
+	c := &Copies{Stream: s, ctx: ctx}
+	err = errors.Join(onGPU(w.kernels, c), c.close())
+	return Place{GPU: true, Device: b.Device().Name}, errors.Join(err, m.warm.give(w, s, err == nil))
+}
+
+// Save is for Auto: a slice gets back what it holds now if the kernel fails on the CPU.
+func Save[T any](s []T) func() (restore func()) {
+	return func() func() {
+		before := slices.Clone(s)
+		return func() { copy(s, before) }
+	}
+}
+
+func orRestore(f func() error, saves []func() func()) error {
+	var restores []func()
+	for _, save := range saves {
+		restores = append(restores, save())
+	}
+	err := f()
+	if err != nil {
+		for _, restore := range restores {
+			restore()
+		}
+	}
+	return err
 }
 
 // Copies are the slices of one launch on the device.
@@ -53,13 +88,10 @@ type Copies struct {
 
 	ctx   context.Context
 	err   error
-	back  []func() error
+	back  []func() (commit func(), err error)
 	refs  []interface{ Close() error }
 	spans []Span
 }
-
-// Context is the context of the device.
-func (c *Copies) Context() *runtime.Context { return c.Stream.Context() }
 
 // Copy copies a slice to the device. Finish copies it back if the kernel writes it, and returns the error of Copy.
 func Copy[T any](c *Copies, name string, host []T, written bool) *runtime.Ref[T] {
@@ -81,26 +113,36 @@ func Copy[T any](c *Copies, name string, host []T, written bool) *runtime.Ref[T]
 	}
 	c.err = errors.Join(c.err, runtime.Upload(c.ctx, c.Stream, ref, host))
 	if written {
-		c.back = append(c.back, func() error { return runtime.Download(c.ctx, c.Stream, host, ref) })
+		c.back = append(c.back, func() (func(), error) {
+			result := make([]T, len(host))
+			err := runtime.Download(c.ctx, c.Stream, result, ref)
+			return func() { copy(host, result) }, err
+		})
 	}
 	return ref
 }
 
-// Finish calls launch, and copies back the slices that the kernel has written.
-func (c *Copies) Finish(k *Kernels, launch func() error) error {
+// Finish calls launch, and copies back the slices that the kernel has written: all, or none if it fails.
+func (c *Copies) Finish(launch func() error) error {
 	if c.err != nil {
 		return c.err
 	}
 	if err := launch(); err != nil {
 		return err
 	}
-	if err := k.Failed(c.ctx, c.Stream); err != nil {
+	if err := c.Stream.Synchronize(c.ctx); err != nil {
 		return err
 	}
-	for _, f := range c.back {
-		if err := f(); err != nil {
+	var commits []func()
+	for _, download := range c.back {
+		commit, err := download()
+		if err != nil {
 			return err
 		}
+		commits = append(commits, commit)
+	}
+	for _, commit := range commits {
+		commit()
 	}
 	return nil
 }

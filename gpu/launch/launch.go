@@ -3,7 +3,6 @@
 package launch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,31 +11,28 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Module says what gpuc has made of a package.
+// Module says what gpuc has made of a package. It must not be copied, and is safe for concurrent use.
 type Module struct {
 	Images  []runtime.Image // PTX, one for each target
 	Kernels []string        // their names
 	Sites   []string        // what the numbers in a report mean, from 1; none where no kernel reports
 	Stack   uint64          // bytes of stack that a thread needs for recursion, about
+	warm    warm            // for Auto
 }
 
 // Kernels are the kernels of a package in a context.
 type Kernels struct {
 	module *runtime.Module
 	list   []*runtime.Kernel
-	sites  []string
-	report *runtime.Ref[uint64]
+	checks *runtime.Checks // nil where no kernel reports
 }
 
-// reportWords is the length of a report: the site, the index, the length, the block and the thread.
-const reportWords = 9
-
 // Load loads the kernels into a context. Several calls share one load. Close unloads them.
-func (m Module) Load(c *runtime.Context) (_ *Kernels, err error) {
+func (m *Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 	if c == nil {
 		return nil, errors.New("launch: the context is nil")
 	}
-	k := &Kernels{sites: m.Sites}
+	k := &Kernels{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, k.Close())
@@ -60,29 +56,21 @@ func (m Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 	if len(m.Sites) == 0 {
 		return k, nil
 	}
-	s, err := c.NewStream()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if k.report, err = runtime.Alloc[uint64](s, reportWords); err != nil {
-		return nil, err
-	}
-	return k, runtime.Zero(s, k.report)
+	k.checks, err = c.NewChecks(func(words [runtime.CheckWords]uint64) error { return newCheckError(words, m.Sites) })
+	return k, err
 }
 
-// Close unloads the kernels. It does not wait for their work.
+// Close unloads the kernels. It does not wait for their work. If a check has failed that no wait has told so far, the
+// error is a [CheckError].
 func (k *Kernels) Close() error {
 	if k == nil {
 		return nil
 	}
 	var errs []error
-	if k.report != nil {
-		errs = append(errs, k.report.Close())
-	}
 	if k.module != nil {
 		errs = append(errs, k.module.Close())
 	}
+	errs = append(errs, k.checks.Close()) // no launch is under way any more
 	return errors.Join(errs...)
 }
 
@@ -99,44 +87,16 @@ func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.LaunchConfig, a
 	return k.list[i].Launch(s, shape, args...)
 }
 
-var errNil = errors.New("launch: the kernels are nil: load them")
-
-// Report returns the last argument of a kernel that reports failed checks. Launches on all streams share it, without
-// an order between them.
+// Report returns the last argument of a kernel that reports failed checks, which each stream has its own memory for.
 func (k *Kernels) Report() runtime.Arg {
 	if k == nil {
 		return runtime.Arg{}
 	}
-	return runtime.In(k.report)
+	return k.checks.Arg()
 }
 
-// Failed waits for the work on a stream. If a check of a kernel has failed since the last call, the error is a
-// [CheckError]. Only the thread that failed has ended: the context is still good. Launches on other streams
-// count only if they have ended.
-func (k *Kernels) Failed(ctx context.Context, s *runtime.Stream) error {
-	if k == nil {
-		return errNil
-	}
-	if s == nil {
-		return errors.New("launch: the stream is nil")
-	}
-	if k.report == nil {
-		return s.Synchronize(ctx)
-	}
-	var words [reportWords]uint64
-	if err := runtime.Download(ctx, s, words[:], k.report); err != nil {
-		return err
-	}
-	if words[0] == 0 {
-		return nil
-	}
-	if err := runtime.Zero(s, k.report); err != nil {
-		return err
-	}
-	return newCheckError(words, k.sites)
-}
-
-// CheckError is a check that failed in a kernel on a GPU.
+// CheckError is a check that failed in a kernel on a GPU. It is the error of waits for the stream that the kernel was
+// launched on: [runtime.Checks] says which. Only the thread that failed has ended, and the context is still good.
 type CheckError struct {
 	Block, Thread gpu.Dim3
 	Text          string // the place and what is wrong, as "saxpy.go:12: index out of range [5] with length 5"
@@ -147,10 +107,10 @@ func (e *CheckError) Error() string {
 	return fmt.Sprintf("gpu: %s in block %v, thread %v", e.Text, e.Block, e.Thread)
 }
 
-func newCheckError(w [reportWords]uint64, sites []string) *CheckError {
+func newCheckError(w [runtime.CheckWords]uint64, sites []string) *CheckError {
 	dim := func(i int) gpu.Dim3 { return gpu.Dim3{X: int(w[i]), Y: int(w[i+1]), Z: int(w[i+2])} }
 	e := &CheckError{Block: dim(3), Thread: dim(6), Text: "an unknown check"}
-	if w[0] > uint64(len(sites)) {
+	if w[0]-1 >= uint64(len(sites)) {
 		return e
 	}
 	e.Text = sites[w[0]-1]

@@ -71,13 +71,12 @@ var Doors = []Door{
 	{Name: "runtime.ProbeOnce", Calls: []string{"runtime.ProbeOnce"}, Test: here, Not: all(
 		not(noFallback, "says-so"), not(noWait, "ctx"), not("It runs on the goroutine of its caller, and calls for one label share one build.", "bound"),
 		not(noData, "empty", "huge", "overlap"))},
-	{Name: "Kernels.X", Calls: []string{"gpu/launch.Kernels.Failed"}, Test: here, Broken: all(
-		not("Launches on all streams share one report of failed checks.", "own-error")), Not: all(
+	{Name: "Kernels.X", Calls: []string{"gpu/launch.Kernels.Launch"}, Test: here, Not: all(
 		not(noFallback, "says-so"), not("The bound is the stream: each has its own queue in the driver.", "bound"), not(noFunction, "panic", "nil-error", "goexit"))},
 	{Name: "XCPU", Calls: []string{"gpu/launch.CPU"}, Test: here, Not: all(
 		not("Its name says so.", "says-so"), not("It takes no ctx: a kernel that never ends never returns.", "ctx"),
 		not("It is the kernel itself, which returns no error.", "nil-error"), not(noMemory, "leak"))},
-	{Name: "XAuto", Calls: []string{"gpu/launch.Auto", "gpu/launch.Copies.Finish"}, Test: here, Not: all(
+	{Name: "XAuto", Calls: []string{"gpu/launch.Module.Auto", "gpu/launch.Copies.Finish"}, Test: here, Not: all(
 		not("It runs on the goroutine of its caller. The device has its queue in the driver.", "bound"),
 		not(noFunction, "panic", "nil-error", "goexit"), not("It frees what it allocates.", "leak"))},
 	{Name: "gpu.Run", Calls: []string{"gpu.Run", "gpu.RunBlocks"}, Test: here, Not: all(

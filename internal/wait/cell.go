@@ -112,27 +112,36 @@ func (d *Device) returnCell(c *cell) {
 
 // newPage allocates page-locked memory and cuts it into cells.
 func (d *Device) newPage() (cells []*cell, err error) {
+	ptr, at, err := d.allocPage()
+	if err != nil {
+		return nil, err
+	}
+	for i := range pageCells {
+		cells = append(cells, &cell{words: (*[cellWords]uint64)(unsafe.Add(ptr, i*cellBytes)),
+			at: at + driver.DevicePtr(i*cellBytes)})
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pages = append(d.pages, page{ptr})
+	return cells, nil
+}
+
+// allocPage allocates page-locked memory that the device reaches, and fills it with zeros.
+func (d *Device) allocPage() (ptr unsafe.Pointer, at driver.DevicePtr, err error) {
 	b := d.binding
 	err = b.DoRelaxed(func() error {
-		ptr, r := b.MemHostAlloc(pageBytes, driver.HostAllocPortable|driver.HostAllocDeviceMap)
+		var r driver.Result
+		ptr, r = b.MemHostAlloc(pageBytes, driver.HostAllocPortable|driver.HostAllocDeviceMap)
 		if r != driver.Success {
 			return d.failed("cuMemHostAlloc", r)
 		}
-		at, r := b.MemHostGetDevicePointer(ptr, 0)
-		if r != driver.Success {
+		if at, r = b.MemHostGetDevicePointer(ptr, 0); r != driver.Success {
 			err := d.failed("cuMemHostGetDevicePointer", r)
 			b.Cleanup(b.Failed("cuMemFreeHost", b.MemFreeHost(ptr)))
 			return err
 		}
 		clear(unsafe.Slice((*byte)(ptr), pageBytes))
-		for i := range pageCells {
-			cells = append(cells, &cell{words: (*[cellWords]uint64)(unsafe.Add(ptr, i*cellBytes)),
-				at: at + driver.DevicePtr(i*cellBytes)})
-		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.pages = append(d.pages, page{ptr})
 		return nil
 	})
-	return cells, err
+	return ptr, at, err
 }

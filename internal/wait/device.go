@@ -52,6 +52,7 @@ type Device struct {
 	retired []*cell             // of closed streams
 	events  map[*Event]struct{} // that have cells
 	spare   []driver.Event
+	reports reports
 }
 
 // ending is why waiting is over; with no cause all work is done.
@@ -77,11 +78,11 @@ func (d *Device) probe() error {
 	return nil
 }
 
-// Bytes is the page-locked memory that the device has for tickets.
+// Bytes is the page-locked memory that the device has for tickets and reports.
 func (d *Device) Bytes() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return uint64(len(d.pages)) * pageBytes
+	return uint64(len(d.pages)+len(d.reports.pages)) * pageBytes
 }
 
 // Lose ends all waits on the device with a cause, of which the first counts. Other devices do not
@@ -249,9 +250,11 @@ func patience(lost bool) (done <-chan struct{}, cancel func()) {
 // Free frees the memory and the events after Close. All work of the device must be done: it writes
 // to the memory. Where that cannot be proven, or the context ends anyway, Free is not called.
 func (d *Device) Free() error {
+	d.reports.readers.Close(nil)
 	d.mu.Lock()
-	pages, events := d.pages, d.spare
+	pages, events := append(d.pages, d.reports.pages...), d.spare
 	d.pages, d.spare, d.free, d.retired = nil, nil, nil, nil
+	d.reports.pages, d.reports.free = nil, nil
 	d.mu.Unlock()
 	if len(pages)+len(events) == 0 {
 		return nil

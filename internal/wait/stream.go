@@ -76,6 +76,24 @@ func (s *Stream) Mark() (Ticket, error) {
 	return Ticket{&s.source, n}, nil
 }
 
+// Issued returns the number of the last ticket.
+func (s *Stream) Issued() uint64 { return s.issued.Load() }
+
+// Covering returns a number: a ticket with a larger one is for all the work that is on the stream now.
+func (s *Stream) Covering() uint64 {
+	n := s.issued.Load()
+	if n > 0 && s.shared.Load() == n { // nothing was put there since
+		n--
+	}
+	return n
+}
+
+// Rested tells whether the work on the stream is known to be done. It makes no call of the driver.
+func (s *Stream) Rested() bool {
+	n := s.shared.Load()
+	return !s.used.Load() || n != 0 && n&pending == 0 && s.passed() >= n
+}
+
 // Rest is Mark that puts nothing on a stream that never had work, or on one that is suspended: it returns
 // the ticket of the zero value then. It does not ask whether the work is done, so that what it does
 // depends on no time.

@@ -20,6 +20,9 @@ type Ticket struct {
 // driver.
 func (t Ticket) Done() bool { return t.s == nil || t.s.passed() >= t.n }
 
+// Number is that of the ticket among those of its stream, from 1, or 0 of the zero value.
+func (t Ticket) Number() uint64 { return t.n }
+
 const (
 	// firstSpin is how long a wait spins of which nothing is known.
 	firstSpin = 25 * time.Microsecond

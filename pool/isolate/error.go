@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/gpu/launch"
 	"github.com/purecuda/purecuda/internal/contain"
 )
 
@@ -38,13 +39,14 @@ type told struct {
 	Bytes, Free, Total uint64
 	Sticky             bool
 	Log                string
+	Check              *launch.CheckError
 }
 
 const (
 	// maxTold is how much of each text of an error a child sends, and maxEncoded how much all of it takes as JSON, which has six
 	// bytes for one that it escapes.
 	maxTold    = 64 << 10
-	maxEncoded = 2 << 20
+	maxEncoded = 3 << 20
 )
 
 // EncodeError encodes an error for another process or host. One whose methods panic, or never come back to their goroutine, becomes one
@@ -60,6 +62,9 @@ func EncodeError(err error) []byte {
 
 func tell(err error) told {
 	t := told{Text: short(err.Error()), Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded)}
+	if e, ok := errors.AsType[*launch.CheckError](err); ok {
+		t.Check = &launch.CheckError{Block: e.Block, Thread: e.Thread, Text: short(e.Text)}
+	}
 	if e, ok := errors.AsType[*driver.Error](err); ok {
 		t.Driver, t.Kind, t.Op, t.Kernel, t.Detail = true, e.Kind, short(e.Op), short(e.Kernel), short(e.Detail)
 		t.Code, t.Device, t.Stream, t.Sticky = e.Code, e.Device, e.Stream, e.Sticky
@@ -80,7 +85,7 @@ func short(text string) string {
 }
 
 // DecodeError decodes an error of a process that has a device. A [driver.Error] keeps its kind, code and detail, and ends of contexts
-// are what they were. Others are a [*RemoteError].
+// are what they were, as are failed checks of kernels ([*launch.CheckError]). Others are a [*RemoteError].
 func DecodeError(text []byte, device int) error {
 	var t told
 	if len(text) > maxEncoded {
@@ -90,6 +95,8 @@ func DecodeError(text []byte, device int) error {
 		return driver.Errorf(ErrChildDied, "the child of device %d sent an error that cannot be read: %w", device, err)
 	}
 	switch {
+	case t.Check != nil:
+		return t.Check
 	case t.Driver:
 		return &driver.Error{Kind: t.Kind, Op: t.Op, Code: t.Code, Device: device, Stream: t.Stream, Kernel: t.Kernel,
 			Bytes: t.Bytes, Free: t.Free, Total: t.Total, Sticky: t.Sticky, Detail: t.Detail, Log: t.Log}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +15,8 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/gpu"
+	gpulaunch "github.com/purecuda/purecuda/gpu/launch"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
 	"github.com/purecuda/purecuda/runtime"
@@ -61,5 +64,7 @@ func TestErrorsOfOtherProcesses(t *testing.T) {
 	assert.ErrorIs(t, there(lost), driver.ErrDeviceLost)
 	assert.ErrorIs(t, there(context.Canceled), context.Canceled)
 	assert.Equal(t, &isolate.RemoteError{Text: "text"}, there(errors.New("text")))
+	check := &gpulaunch.CheckError{Block: gpu.Dim3{X: 1}, Thread: gpu.Dim3{X: 7, Y: 2}, Text: "x.go:5: index out of range [40] with length 40"}
+	assert.Equal(t, check, there(fmt.Errorf("piece 3: %w", check)), "its type comes through")
 	assert.ErrorIs(t, isolate.DecodeError([]byte("{"), 3), isolate.ErrChildDied)
 }

@@ -102,3 +102,12 @@ func Prints(t *gpu.Thread, x []float32, n int8, h gpu.Float16) {
 	t.Printf("%d: x is %v, %8.3f, %.3e or %g; %5d %-4d| %#x %t %v %s %6s %v\n",
 		i, x[i], x[i], x[i], float64(x[i])/3, n, uint16(i), uint64(i)*1e15, x[i] > 1, i == 1, "text%", "right", h)
 }
+
+// Split puts the even elements of x into a and the odd ones into b, and reads beyond the end of an odd number of them.
+//
+//purecuda:kernel
+func Split(t *gpu.Thread, a, b, x []int32) {
+	if i := t.GlobalX(); 2*i < len(x) {
+		a[i], b[i] = x[2*i], x[2*i+1]
+	}
+}

@@ -21,17 +21,19 @@ var kernelImage1 []byte
 
 var kernelModule = launch.Module{
 	Images:  []runtime.Image{{Arch: 75, Code: kernelImage0}, {Arch: 90, Code: kernelImage1}},
-	Kernels: []string{"Shifted", "Divide", "Tile", "Trapped", "RowsFloat32", "RowsInt64", "Steps", "Prints"},
+	Kernels: []string{"Shifted", "Divide", "Tile", "Trapped", "RowsFloat32", "RowsInt64", "Steps", "Prints", "Split"},
 	Sites: []string{
 		"kernels.go:19: index out of range [%d] with length %d",
 		"kernels.go:28: integer divide by zero",
 		"kernels.go:45: index out of range [%d] with length %d",
 		"kernels.go:74: collatz is called more than 12 deep (recursion=12)",
+		"kernels.go:111: index out of range [%d] with length %d",
 	},
 	Stack: 1664,
 }
 
-// Kernels are the kernels of this package in a context. They can be used by several goroutines.
+// Kernels are the kernels of this package in a context. Several goroutines can use them, each with a stream of its own: a
+// check that fails in a kernel is a *launch.CheckError of the next wait for its stream.
 type Kernels launch.Kernels
 
 // Load loads the kernels into a context. Several calls share one load. Close unloads them.
@@ -42,11 +44,6 @@ func Load(c *runtime.Context) (*Kernels, error) {
 
 // Close unloads the kernels. It does not wait for their work.
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
-
-// Failed waits for the work on a stream, and says which check of a kernel has failed since it was asked last.
-func (k *Kernels) Failed(ctx context.Context, stream *runtime.Stream) error {
-	return (*launch.Kernels)(k).Failed(ctx, stream)
-}
 
 // Shifted launches the kernel Shifted on a stream.
 func (k *Kernels) Shifted(stream *runtime.Stream, shape runtime.LaunchConfig, y *runtime.Ref[int32], x *runtime.Ref[int32]) error {
@@ -74,7 +71,7 @@ func kernelLoops0(b_ *gpu.Block, y []int32, x []int32) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:19
 					y[i] = x[i+1]
-//line kernels_gpu.go:78
+//line kernels_gpu.go:75
 				}
 			}
 		}
@@ -87,17 +84,13 @@ func ShiftedCPU(shape runtime.LaunchConfig, y []int32, x []int32) error {
 }
 
 // ShiftedAuto runs the kernel Shifted on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func ShiftedAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, y []int32, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Shifted", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Shifted", func(k *launch.Kernels, c *launch.Copies) error {
 		y_ := launch.Copy(c, "y", y, true)
 		x_ := launch.Copy(c, "x", x, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Shifted(c.Stream, shape, y_, x_) })
-	}, func() error { return ShiftedCPU(shape, y, x) })
+		return c.Finish(func() error { return (*Kernels)(k).Shifted(c.Stream, shape, y_, x_) })
+	}, func() error { return ShiftedCPU(shape, y, x) }, launch.Save(y))
 }
 
 // Divide launches the kernel Divide on a stream.
@@ -119,7 +112,7 @@ func kernelLoops1(b_ *gpu.Block, y []int32, x []int32) {
 				if i := (fromX_ + x_); i < len(y) && i < len(x) {
 					y[i] = 100 / x[i]
 				}
-//line kernels_gpu.go:123
+//line kernels_gpu.go:116
 			}
 		}
 	}
@@ -131,17 +124,13 @@ func DivideCPU(shape runtime.LaunchConfig, y []int32, x []int32) error {
 }
 
 // DivideAuto runs the kernel Divide on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func DivideAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, y []int32, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Divide", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Divide", func(k *launch.Kernels, c *launch.Copies) error {
 		y_ := launch.Copy(c, "y", y, true)
 		x_ := launch.Copy(c, "x", x, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Divide(c.Stream, shape, y_, x_) })
-	}, func() error { return DivideCPU(shape, y, x) })
+		return c.Finish(func() error { return (*Kernels)(k).Divide(c.Stream, shape, y_, x_) })
+	}, func() error { return DivideCPU(shape, y, x) }, launch.Save(y))
 }
 
 // Tile launches the kernel Tile on a stream.
@@ -170,7 +159,7 @@ func kernelLoops2(b_ *gpu.Block, k []float64, ctx []float64, add bool, rt Pair) 
 			if i < len(k) && add {
 				k[i] += ctx[i] + rt.B + float64(rt.A)
 			}
-//line kernels_gpu.go:174
+//line kernels_gpu.go:163
 		}
 	}
 }
@@ -188,17 +177,13 @@ func TileCPU(shape runtime.LaunchConfig, k_ []float64, ctx_ []float64, add bool,
 }
 
 // TileAuto runs the kernel Tile on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func TileAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, k_ []float64, ctx_ []float64, add bool, rt_ Pair) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Tile", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Tile", func(k *launch.Kernels, c *launch.Copies) error {
 		k__ := launch.Copy(c, "k_", k_, true)
 		ctx__ := launch.Copy(c, "ctx_", ctx_, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Tile(c.Stream, shape, k__, ctx__, add, rt_) })
-	}, func() error { return TileCPU(shape, k_, ctx_, add, rt_) })
+		return c.Finish(func() error { return (*Kernels)(k).Tile(c.Stream, shape, k__, ctx__, add, rt_) })
+	}, func() error { return TileCPU(shape, k_, ctx_, add, rt_) }, launch.Save(k_))
 }
 
 // Trapped launches the kernel Trapped on a stream.
@@ -217,7 +202,7 @@ func kernelLoops3(b_ *gpu.Block, x []int32) {
 				b_.X = x_
 //line kernels.go:45
 				x[x_]++
-//line kernels_gpu.go:221
+//line kernels_gpu.go:206
 			}
 		}
 	}
@@ -229,16 +214,12 @@ func TrappedCPU(shape runtime.LaunchConfig, x []int32) error {
 }
 
 // TrappedAuto runs the kernel Trapped on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func TrappedAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Trapped", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Trapped", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Trapped(c.Stream, shape, x_) })
-	}, func() error { return TrappedCPU(shape, x) })
+		return c.Finish(func() error { return (*Kernels)(k).Trapped(c.Stream, shape, x_) })
+	}, func() error { return TrappedCPU(shape, x) }, launch.Save(x))
 }
 
 // BatchFloat32Refs is Batch[float32] with memory of a device in place of its slices.
@@ -278,21 +259,17 @@ func RowsFloat32CPU(shape runtime.LaunchConfig, k_ Batch[float32], w []float32) 
 }
 
 // RowsFloat32Auto runs the kernel RowsFloat32 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func RowsFloat32Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, k_ Batch[float32], w []float32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "RowsFloat32", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "RowsFloat32", func(k *launch.Kernels, c *launch.Copies) error {
 		k__ := BatchFloat32Refs{In: launch.Copy(c, "k_.In", k_.In, false), Out: launch.Copy(c, "k_.Out", k_.Out, true), factors: k_.factors, Flags: k_.Flags, More: [1]struct {
 			Bias *runtime.Ref[float32]
 		}{struct {
 			Bias *runtime.Ref[float32]
 		}{Bias: launch.Copy(c, "k_.More[0].Bias", k_.More[0].Bias, false)}}}
 		w_ := launch.Copy(c, "w", w, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.RowsFloat32(c.Stream, shape, k__, w_) })
-	}, func() error { return RowsFloat32CPU(shape, k_, w) })
+		return c.Finish(func() error { return (*Kernels)(k).RowsFloat32(c.Stream, shape, k__, w_) })
+	}, func() error { return RowsFloat32CPU(shape, k_, w) }, launch.Save(k_.Out))
 }
 
 // BatchInt64Refs is Batch[int64] with memory of a device in place of its slices.
@@ -332,21 +309,17 @@ func RowsInt64CPU(shape runtime.LaunchConfig, k_ Batch[int64], w []int64) error 
 }
 
 // RowsInt64Auto runs the kernel RowsInt64 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func RowsInt64Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, k_ Batch[int64], w []int64) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "RowsInt64", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "RowsInt64", func(k *launch.Kernels, c *launch.Copies) error {
 		k__ := BatchInt64Refs{In: launch.Copy(c, "k_.In", k_.In, false), Out: launch.Copy(c, "k_.Out", k_.Out, true), factors: k_.factors, Flags: k_.Flags, More: [1]struct {
 			Bias *runtime.Ref[int64]
 		}{struct {
 			Bias *runtime.Ref[int64]
 		}{Bias: launch.Copy(c, "k_.More[0].Bias", k_.More[0].Bias, false)}}}
 		w_ := launch.Copy(c, "w", w, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.RowsInt64(c.Stream, shape, k__, w_) })
-	}, func() error { return RowsInt64CPU(shape, k_, w) })
+		return c.Finish(func() error { return (*Kernels)(k).RowsInt64(c.Stream, shape, k__, w_) })
+	}, func() error { return RowsInt64CPU(shape, k_, w) }, launch.Save(k_.Out))
 }
 
 // Steps launches the kernel Steps on a stream.
@@ -375,7 +348,7 @@ func kernelLoops6(b_ *gpu.Block, out []int32, from int64) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:89
 					out[i] = collatz(from + int64(i))
-//line kernels_gpu.go:379
+//line kernels_gpu.go:352
 				}
 			}
 		}
@@ -388,16 +361,12 @@ func StepsCPU(shape runtime.LaunchConfig, out []int32, from int64) error {
 }
 
 // StepsAuto runs the kernel Steps on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func StepsAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, out []int32, from int64) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Steps", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Steps", func(k *launch.Kernels, c *launch.Copies) error {
 		out_ := launch.Copy(c, "out", out, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Steps(c.Stream, shape, out_, from) })
-	}, func() error { return StepsCPU(shape, out, from) })
+		return c.Finish(func() error { return (*Kernels)(k).Steps(c.Stream, shape, out_, from) })
+	}, func() error { return StepsCPU(shape, out, from) }, launch.Save(out))
 }
 
 // Prints launches the kernel Prints on a stream.
@@ -428,7 +397,7 @@ func kernelLoops7(b_ *gpu.Block, x []float32, n int8, h gpu.Float16) {
 					t.Printf("begin 100%%\n")
 					t.Printf("%d: x is %v, %8.3f, %.3e or %g; %5d %-4d| %#x %t %v %s %6s %v\n",
 						i, x[i], x[i], x[i], float64(x[i])/3, n, uint16(i), uint64(i)*1e15, x[i] > 1, i == 1, "text%", "right", h)
-//line kernels_gpu.go:432
+//line kernels_gpu.go:401
 				}
 			}
 		}
@@ -441,14 +410,51 @@ func PrintsCPU(shape runtime.LaunchConfig, x []float32, n int8, h gpu.Float16) e
 }
 
 // PrintsAuto runs the kernel Prints on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func PrintsAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []float32, n int8, h gpu.Float16) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Prints", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Prints", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Prints(c.Stream, shape, x_, n, h) })
+		return c.Finish(func() error { return (*Kernels)(k).Prints(c.Stream, shape, x_, n, h) })
 	}, func() error { return PrintsCPU(shape, x, n, h) })
+}
+
+// Split launches the kernel Split on a stream.
+func (k *Kernels) Split(stream *runtime.Stream, shape runtime.LaunchConfig, a *runtime.Ref[int32], b_ *runtime.Ref[int32], x *runtime.Ref[int32]) error {
+	return (*launch.Kernels)(k).Launch(8, stream, shape, runtime.InOut(a), runtime.Value(a.Len()), runtime.InOut(b_), runtime.Value(b_.Len()), runtime.In(x), runtime.Value(x.Len()), (*launch.Kernels)(k).Report())
+}
+
+// kernelLoops8 is Split as loops over the threads of a block.
+func kernelLoops8(b_ *gpu.Block, a []int32, b []int32, x []int32) {
+	t := b_.Thread()
+	fromX_ := t.BlockX() * t.BlockDimX()
+	for z_ := range t.BlockDimZ() {
+		b_.Z = z_
+		for y_ := range t.BlockDimY() {
+			b_.Y = y_
+			for x_ := range t.BlockDimX() {
+				b_.X = x_
+//line kernels.go:110
+				if i := (fromX_ + x_); 2*i < len(x) {
+					a[i], b[i] = x[2*i], x[2*i+1]
+				}
+//line kernels_gpu.go:441
+			}
+		}
+	}
+}
+
+// SplitCPU runs the kernel Split on the CPU.
+func SplitCPU(shape runtime.LaunchConfig, a []int32, b_ []int32, x []int32) error {
+	return launch.CPU(shape, func(t *gpu.Thread) { Split(t, a, b_, x) }, func(b *gpu.Block) { kernelLoops8(b, a, b_, x) })
+}
+
+// SplitAuto runs the kernel Split on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
+func SplitAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, a []int32, b_ []int32, x []int32) (launch.Place, error) {
+	return kernelModule.Auto(ctx, rt, "Split", func(k *launch.Kernels, c *launch.Copies) error {
+		a_ := launch.Copy(c, "a", a, true)
+		b__ := launch.Copy(c, "b_", b_, true)
+		x_ := launch.Copy(c, "x", x, false)
+		return c.Finish(func() error { return (*Kernels)(k).Split(c.Stream, shape, a_, b__, x_) })
+	}, func() error { return SplitCPU(shape, a, b_, x) }, launch.Save(a), launch.Save(b_))
 }

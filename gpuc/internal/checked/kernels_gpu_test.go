@@ -19,5 +19,6 @@ func TestKernelsAreGenerated(t *testing.T) {
 		"f91d0d7500cece9c RowsInt64 Rows Batch",
 		"e113b758f9d86f4f Steps Steps collatz",
 		"544a6d88f7a2bd33 Prints Prints",
+		"f5a3c8c2a5d7bcf8 Split Split",
 	)
 }

@@ -40,12 +40,12 @@ func TestReport(t *testing.T) {
 	require.NoError(t, err)
 	defer y.Close()
 	require.NoError(t, k.Shifted(b.Stream, shape, y, x))
-	err = k.Failed(ctx, b.Stream)
+	err = b.Stream.Synchronize(ctx)
 	var failed *launch.CheckError
 	require.ErrorAs(t, err, &failed)
 	assert.EqualError(t, err, "gpu: kernels.go:19: index out of range [40] with length 40 in block (1,0,0), thread (7,0,0)")
 	assert.Equal(t, gpu.Dim3{X: 7}, failed.Thread)
-	require.NoError(t, k.Failed(ctx, b.Stream), "it is said once, and the context is good")
+	require.NoError(t, b.Stream.Synchronize(ctx), "it is said once, and the context is good")
 
 	_, err = DivideAuto(ctx, rt, shape, make([]int32, 40), make([]int32, 40))
 	require.Error(t, err)
@@ -111,7 +111,6 @@ func TestNil(t *testing.T) {
 	shape := runtime.Linear(1, 32)
 	assert.Error(t, k.Trapped(b.Stream, shape, nil))
 	assert.Error(t, k.Shifted(b.Stream, shape, nil, nil))
-	assert.Error(t, k.Failed(context.Background(), b.Stream))
 	assert.NoError(t, k.Close())
 	_, err := Load(nil)
 	assert.Error(t, err)

@@ -172,7 +172,7 @@ func (k *kctx) failures() {
 	a, g, old, p := k.reg(k64), k.reg(k64), k.reg(k64), k.reg(kPred)
 	k.emit("ld.param.u64", []string{a.r}, "["+k.name+"_report]")
 	k.emit("cvta.to.global.u64", []string{g.r}, a.r)
-	k.emit("atom.global.cas.b64", []string{old.r}, "["+g.r+"]", "0", site.r).side = true
+	k.emit("atom.global.cas.b64", []string{old.r}, "["+g.r+"]", "0", "-1").side = true // the report is this thread's
 	k.emit("setp.ne.u64", []string{p.r}, old.r, "0")
 	k.out = append(k.out, ins{op: "exit", side: true, guard: p.r})
 	k.emit("st.global.u64", nil, "["+g.r+"+8]", idx.r).side = true
@@ -183,5 +183,7 @@ func (k *kctx) failures() {
 		k.emit("cvt.u64.u32", []string{w.r}, r.r)
 		k.emit("st.global.u64", nil, fmt.Sprintf("[%s+%d]", g.r, 24+8*i), w.r).side = true
 	}
+	k.out = append(k.out, ins{op: "membar.sys", side: true}) // the host reads the rest once it sees the site
+	k.emit("atom.global.exch.b64", []string{old.r}, "["+g.r+"]", site.r).side = true
 	k.out = append(k.out, ins{op: "exit", side: true})
 }

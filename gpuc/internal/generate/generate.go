@@ -126,7 +126,8 @@ func (w *writer) module() {
 		w.printf("\tStack: %d,\n", stack)
 	}
 	w.printf("}\n\n")
-	w.printf(`// Kernels are the kernels of this package in a context. They can be used by several goroutines.
+	w.printf(`// Kernels are the kernels of this package in a context. Several goroutines can use them, each with a stream of its own: a
+// check that fails in a kernel is a *launch.CheckError of the next wait for its stream.
 type Kernels launch.Kernels
 
 // Load loads the kernels into a context. Several calls share one load. Close unloads them.
@@ -137,11 +138,6 @@ func Load(c *runtime.Context) (*Kernels, error) {
 
 // Close unloads the kernels. It does not wait for their work.
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
-
-// Failed waits for the work on a stream, and says which check of a kernel has failed since it was asked last.
-func (k *Kernels) Failed(ctx context.Context, stream *runtime.Stream) error {
-	return (*launch.Kernels)(k).Failed(ctx, stream)
-}
 `)
 }
 
@@ -221,13 +217,20 @@ func (w *writer) kernel(number int, k *compile.Kernel) error {
 		return nil
 	}
 	w.printf("\n// %sAuto runs the kernel %s on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.\n", k.Name, k.Name)
+	w.printf("// If it fails, no slice has changed.\n")
 	w.printf("func %sAuto(%s) (launch.Place, error) {\n", k.Name, list(append([]string{"ctx context.Context", "rt *runtime.Runtime", "shape runtime.LaunchConfig"}, host...)))
-	w.printf("\treturn launch.Auto(ctx, rt, %q, func(c *launch.Copies) error {\n\t\tk, err := Load(c.Context())\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tdefer k.Close()\n", k.Name)
+	w.printf("\treturn kernelModule.Auto(ctx, rt, %q, func(k *launch.Kernels, c *launch.Copies) error {\n", k.Name)
 	for _, c := range copies {
 		w.printf("\t\t%s\n", c)
 	}
-	w.printf("\t\treturn c.Finish((*launch.Kernels)(k), func() error { return k.%s(%s) })\n", k.Name, list(append([]string{"c.Stream", "shape"}, refs...)))
-	w.printf("\t}, func() error { return %sCPU(%s) })\n}\n", k.Name, list(append([]string{"shape"}, names...)))
+	w.printf("\t\treturn c.Finish(func() error { return (*Kernels)(k).%s(%s) })\n", k.Name, list(append([]string{"c.Stream", "shape"}, refs...)))
+	w.printf("\t}, func() error { return %sCPU(%s) }", k.Name, list(append([]string{"shape"}, names...)))
+	for _, s := range all {
+		if s.written {
+			w.printf(", launch.Save(%s)", s.expr)
+		}
+	}
+	w.printf(")\n}\n")
 	return nil
 }
 

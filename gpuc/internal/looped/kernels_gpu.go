@@ -21,7 +21,8 @@ var kernelModule = launch.Module{
 	Kernels: []string{"Saxpy", "Sgemm", "BlockSum", "Scan", "Transpose", "Mixed", "Guarded", "Fails", "SHA256", "Shuffled", "Helped", "Diverging", "Loaded", "Switched", "Pointing", "Collatz", "Axpy", "Walks", "WalksDown", "Flat", "Only", "FailsAlone"},
 }
 
-// Kernels are the kernels of this package in a context. They can be used by several goroutines.
+// Kernels are the kernels of this package in a context. Several goroutines can use them, each with a stream of its own: a
+// check that fails in a kernel is a *launch.CheckError of the next wait for its stream.
 type Kernels launch.Kernels
 
 // Load loads the kernels into a context. Several calls share one load. Close unloads them.
@@ -32,11 +33,6 @@ func Load(c *runtime.Context) (*Kernels, error) {
 
 // Close unloads the kernels. It does not wait for their work.
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
-
-// Failed waits for the work on a stream, and says which check of a kernel has failed since it was asked last.
-func (k *Kernels) Failed(ctx context.Context, stream *runtime.Stream) error {
-	return (*launch.Kernels)(k).Failed(ctx, stream)
-}
 
 // Saxpy launches the kernel Saxpy on a stream.
 func (k *Kernels) Saxpy(stream *runtime.Stream, shape runtime.LaunchConfig, a float32, x *runtime.Ref[float32], y *runtime.Ref[float32]) error {
@@ -63,7 +59,7 @@ func kernelLoops0(b_ *gpu.Block, a float32, x []float32, y []float32) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:17
 					y[i] = gpu.FMA32(a, x[i], y[i])
-//line kernels_gpu.go:67
+//line kernels_gpu.go:63
 				}
 			}
 		}
@@ -76,17 +72,13 @@ func SaxpyCPU(shape runtime.LaunchConfig, a float32, x []float32, y []float32) e
 }
 
 // SaxpyAuto runs the kernel Saxpy on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func SaxpyAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, a float32, x []float32, y []float32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Saxpy", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Saxpy", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, false)
 		y_ := launch.Copy(c, "y", y, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Saxpy(c.Stream, shape, a, x_, y_) })
-	}, func() error { return SaxpyCPU(shape, a, x, y) })
+		return c.Finish(func() error { return (*Kernels)(k).Saxpy(c.Stream, shape, a, x_, y_) })
+	}, func() error { return SaxpyCPU(shape, a, x, y) }, launch.Save(y))
 }
 
 // Sgemm launches the kernel Sgemm on a stream.
@@ -104,7 +96,7 @@ func kernelLoops1(b_ *gpu.Block, c []float32, a []float32, b []float32, n int) {
 	t := b_.Thread()
 //line kernels.go:27
 	as, bs := gpu.Shared[[tile][tile]float32](t), gpu.Shared[[tile][tile]float32](t)
-//line kernels_gpu.go:108
+//line kernels_gpu.go:100
 	for y_ := range 16 {
 		b_.Y = y_
 		for x_ := range 16 {
@@ -112,13 +104,13 @@ func kernelLoops1(b_ *gpu.Block, c []float32, a []float32, b []float32, n int) {
 			r_ := y_*16 + x_
 //line kernels.go:30
 			var sum float32
-//line kernels_gpu.go:116
+//line kernels_gpu.go:108
 			sums_[r_] = sum
 		}
 	}
 //line kernels.go:31
 	for k := 0; k < n; k += tile {
-//line kernels_gpu.go:122
+//line kernels_gpu.go:114
 		for y_ := range 16 {
 			b_.Y = y_
 			for x_ := range 16 {
@@ -130,7 +122,7 @@ func kernelLoops1(b_ *gpu.Block, c []float32, a []float32, b []float32, n int) {
 //line kernels.go:32
 				as[ty][tx] = a[row*n+k+tx]
 				bs[ty][tx] = b[(k+ty)*n+col]
-//line kernels_gpu.go:134
+//line kernels_gpu.go:126
 			}
 		}
 		for y_ := range 16 {
@@ -145,7 +137,7 @@ func kernelLoops1(b_ *gpu.Block, c []float32, a []float32, b []float32, n int) {
 				for j := range tile {
 					sum += as[ty][j] * bs[j][tx]
 				}
-//line kernels_gpu.go:149
+//line kernels_gpu.go:141
 				sums_[r_] = sum
 			}
 		}
@@ -162,7 +154,7 @@ func kernelLoops1(b_ *gpu.Block, c []float32, a []float32, b []float32, n int) {
 			sum := sums_[r_]
 //line kernels.go:40
 			c[row*n+col] = sum
-//line kernels_gpu.go:166
+//line kernels_gpu.go:158
 		}
 	}
 }
@@ -177,18 +169,14 @@ func SgemmCPU(shape runtime.LaunchConfig, c_ []float32, a []float32, b_ []float3
 }
 
 // SgemmAuto runs the kernel Sgemm on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func SgemmAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, c_ []float32, a []float32, b_ []float32, n int) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Sgemm", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Sgemm", func(k *launch.Kernels, c *launch.Copies) error {
 		c__ := launch.Copy(c, "c_", c_, true)
 		a_ := launch.Copy(c, "a", a, false)
 		b__ := launch.Copy(c, "b_", b_, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Sgemm(c.Stream, shape, c__, a_, b__, n) })
-	}, func() error { return SgemmCPU(shape, c_, a, b_, n) })
+		return c.Finish(func() error { return (*Kernels)(k).Sgemm(c.Stream, shape, c__, a_, b__, n) })
+	}, func() error { return SgemmCPU(shape, c_, a, b_, n) }, launch.Save(c_))
 }
 
 // BlockSum launches the kernel BlockSum on a stream.
@@ -202,7 +190,7 @@ func kernelLoops2(b_ *gpu.Block, in []int64, out []int64) {
 	fromX_ := t.BlockX() * t.BlockDimX()
 //line kernels.go:47
 	part := gpu.Shared[[256]int64](t)
-//line kernels_gpu.go:206
+//line kernels_gpu.go:194
 	for z_ := range t.BlockDimZ() {
 		b_.Z = z_
 		for y_ := range t.BlockDimY() {
@@ -215,13 +203,13 @@ func kernelLoops2(b_ *gpu.Block, in []int64, out []int64) {
 				if i := (fromX_ + x_); i < len(in) {
 					part[r] = in[i]
 				}
-//line kernels_gpu.go:219
+//line kernels_gpu.go:207
 			}
 		}
 	}
 //line kernels.go:54
 	for d := t.BlockDimX() / 2; d > 0; d /= 2 {
-//line kernels_gpu.go:225
+//line kernels_gpu.go:213
 		{
 			first_ := 0
 			end_ := first_ + t.BlockDimX()
@@ -239,7 +227,7 @@ func kernelLoops2(b_ *gpu.Block, in []int64, out []int64) {
 					for r := first_; r < end_; r++ {
 //line kernels.go:56
 						part[r] += part[r+d]
-//line kernels_gpu.go:243
+//line kernels_gpu.go:231
 					}
 				}
 			}
@@ -255,7 +243,7 @@ func kernelLoops2(b_ *gpu.Block, in []int64, out []int64) {
 				for r := first_; r < end_; r++ {
 //line kernels.go:61
 					out[t.BlockX()] = part[0]
-//line kernels_gpu.go:259
+//line kernels_gpu.go:247
 				}
 			}
 		}
@@ -268,17 +256,13 @@ func BlockSumCPU(shape runtime.LaunchConfig, in []int64, out []int64) error {
 }
 
 // BlockSumAuto runs the kernel BlockSum on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func BlockSumAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, in []int64, out []int64) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "BlockSum", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "BlockSum", func(k *launch.Kernels, c *launch.Copies) error {
 		in_ := launch.Copy(c, "in", in, false)
 		out_ := launch.Copy(c, "out", out, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.BlockSum(c.Stream, shape, in_, out_) })
-	}, func() error { return BlockSumCPU(shape, in, out) })
+		return c.Finish(func() error { return (*Kernels)(k).BlockSum(c.Stream, shape, in_, out_) })
+	}, func() error { return BlockSumCPU(shape, in, out) }, launch.Save(out))
 }
 
 // Scan launches the kernel Scan on a stream.
@@ -299,10 +283,10 @@ func kernelLoops3(b_ *gpu.Block, x []int32) {
 	fromX_ := t.BlockX() * 128
 //line kernels.go:69
 	s := gpu.Shared[[2][128]int32](t)
-//line kernels_gpu.go:303
+//line kernels_gpu.go:287
 //line kernels.go:76
 	now := 0
-//line kernels_gpu.go:306
+//line kernels_gpu.go:290
 	for x_ := range 128 {
 		b_.X = x_
 		r_ := x_
@@ -313,12 +297,12 @@ func kernelLoops3(b_ *gpu.Block, x []int32) {
 			v = x[(fromX_ + x_)]
 		}
 		s[0][r] = v
-//line kernels_gpu.go:317
+//line kernels_gpu.go:301
 		vs_[r_] = v
 	}
 //line kernels.go:78
 	for d := 1; d < sizeX_; d *= 2 {
-//line kernels_gpu.go:322
+//line kernels_gpu.go:306
 		for x_ := range 128 {
 			b_.X = x_
 			r_ := x_
@@ -329,12 +313,12 @@ func kernelLoops3(b_ *gpu.Block, x []int32) {
 			if r >= d {
 				v += s[now][r-d]
 			}
-//line kernels_gpu.go:333
+//line kernels_gpu.go:317
 			vs_[r_] = v
 		}
 //line kernels.go:83
 		now = 1 - now
-//line kernels_gpu.go:338
+//line kernels_gpu.go:322
 		for x_ := range 128 {
 			b_.X = x_
 			r_ := x_
@@ -342,7 +326,7 @@ func kernelLoops3(b_ *gpu.Block, x []int32) {
 			v := vs_[r_]
 //line kernels.go:84
 			s[now][r] = v
-//line kernels_gpu.go:346
+//line kernels_gpu.go:330
 		}
 	}
 threads1_:
@@ -355,7 +339,7 @@ threads1_:
 			continue threads1_
 		}
 		x[(fromX_ + x_)] = v
-//line kernels_gpu.go:359
+//line kernels_gpu.go:343
 	}
 }
 
@@ -369,16 +353,12 @@ func ScanCPU(shape runtime.LaunchConfig, x []int32) error {
 }
 
 // ScanAuto runs the kernel Scan on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func ScanAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Scan", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Scan", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Scan(c.Stream, shape, x_) })
-	}, func() error { return ScanCPU(shape, x) })
+		return c.Finish(func() error { return (*Kernels)(k).Scan(c.Stream, shape, x_) })
+	}, func() error { return ScanCPU(shape, x) }, launch.Save(x))
 }
 
 // Transpose launches the kernel Transpose on a stream.
@@ -399,7 +379,7 @@ func kernelLoops4(b_ *gpu.Block, out []float32, in []float32, w int, h int) {
 	t := b_.Thread()
 //line kernels.go:97
 	cells := gpu.Shared[[32][33]float32](t)
-//line kernels_gpu.go:403
+//line kernels_gpu.go:383
 	for y_ := range 8 {
 		b_.Y = y_
 		for x_ := range 32 {
@@ -412,7 +392,7 @@ func kernelLoops4(b_ *gpu.Block, out []float32, in []float32, w int, h int) {
 					cells[y_+j][x_] = in[(y+j)*w+x]
 				}
 			}
-//line kernels_gpu.go:416
+//line kernels_gpu.go:396
 			xs_[r_] = x
 			ys_[r_] = y
 		}
@@ -431,7 +411,7 @@ func kernelLoops4(b_ *gpu.Block, out []float32, in []float32, w int, h int) {
 					out[(y+j)*h+x] = cells[x_][y_+j]
 				}
 			}
-//line kernels_gpu.go:435
+//line kernels_gpu.go:415
 			xs_[r_] = x
 			ys_[r_] = y
 		}
@@ -448,17 +428,13 @@ func TransposeCPU(shape runtime.LaunchConfig, out []float32, in []float32, w int
 }
 
 // TransposeAuto runs the kernel Transpose on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func TransposeAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, out []float32, in []float32, w int, h int) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Transpose", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Transpose", func(k *launch.Kernels, c *launch.Copies) error {
 		out_ := launch.Copy(c, "out", out, true)
 		in_ := launch.Copy(c, "in", in, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Transpose(c.Stream, shape, out_, in_, w, h) })
-	}, func() error { return TransposeCPU(shape, out, in, w, h) })
+		return c.Finish(func() error { return (*Kernels)(k).Transpose(c.Stream, shape, out_, in_, w, h) })
+	}, func() error { return TransposeCPU(shape, out, in, w, h) }, launch.Save(out))
 }
 
 // Mixed launches the kernel Mixed on a stream.
@@ -478,7 +454,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:118
 	words := gpu.DynamicShared[uint32](t)
 	n := t.BlockDimX() * t.BlockDimY() * t.BlockDimZ()
-//line kernels_gpu.go:482
+//line kernels_gpu.go:458
 	for z_ := range t.BlockDimZ() {
 		b_.Z = z_
 		for y_ := range t.BlockDimY() {
@@ -488,7 +464,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 				r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
 //line kernels.go:120
 				h, left := [4]uint32{1, 2, uint32(r_), 4}, n-r_
-//line kernels_gpu.go:492
+//line kernels_gpu.go:468
 				hs_[r_] = h
 				lefts_[r_] = left
 			}
@@ -496,7 +472,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 	}
 //line kernels.go:121
 	for k := range rounds {
-//line kernels_gpu.go:500
+//line kernels_gpu.go:476
 		for z_ := range t.BlockDimZ() {
 			b_.Z = z_
 			for y_ := range t.BlockDimY() {
@@ -508,7 +484,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:122
 					stir(&h, uint32(k))
 					words[r_] = h[k%4]
-//line kernels_gpu.go:512
+//line kernels_gpu.go:488
 					hs_[r_] = h
 				}
 			}
@@ -516,11 +492,11 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:124
 		if k == 3 {
 			continue
-//line kernels_gpu.go:520
+//line kernels_gpu.go:496
 		}
 //line kernels.go:128
 		if odd {
-//line kernels_gpu.go:524
+//line kernels_gpu.go:500
 			for z_ := range t.BlockDimZ() {
 				b_.Z = z_
 				for y_ := range t.BlockDimY() {
@@ -530,7 +506,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 						r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
 //line kernels.go:129
 						h := words[(r_+1)%n]
-//line kernels_gpu.go:534
+//line kernels_gpu.go:510
 						hs__[r_] = h
 					}
 				}
@@ -545,7 +521,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 						h := hs__[r_]
 //line kernels.go:131
 						words[r_] = h ^ place(b_.Thread())
-//line kernels_gpu.go:549
+//line kernels_gpu.go:525
 					}
 				}
 			}
@@ -553,7 +529,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:132
 			if k > 4 {
 				break
-//line kernels_gpu.go:557
+//line kernels_gpu.go:533
 			} else {
 				{
 					for z_ := range t.BlockDimZ() {
@@ -567,7 +543,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 								left := lefts_[r_]
 //line kernels.go:135
 								h[1] += words[left%n]
-//line kernels_gpu.go:571
+//line kernels_gpu.go:547
 								hs_[r_] = h
 							}
 						}
@@ -587,7 +563,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 						left := lefts_[r_]
 //line kernels.go:139
 						h[0] += words[(left+k)%n]
-//line kernels_gpu.go:591
+//line kernels_gpu.go:567
 						hs_[r_] = h
 					}
 				}
@@ -595,7 +571,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 		}
 //line kernels.go:142
 		rounds := n
-//line kernels_gpu.go:599
+//line kernels_gpu.go:575
 		for z_ := range t.BlockDimZ() {
 			b_.Z = z_
 			for y_ := range t.BlockDimY() {
@@ -606,7 +582,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 					left := lefts_[r_]
 //line kernels.go:143
 					left += rounds
-//line kernels_gpu.go:610
+//line kernels_gpu.go:586
 					lefts_[r_] = left
 				}
 			}
@@ -615,7 +591,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:145
 	if odd {
 		return
-//line kernels_gpu.go:619
+//line kernels_gpu.go:595
 	}
 	for z_ := range t.BlockDimZ() {
 		b_.Z = z_
@@ -628,7 +604,7 @@ func kernelLoops5(b_ *gpu.Block, out []uint32, rounds int, odd bool) {
 //line kernels.go:149
 				i := ((fromZ_+z_)*t.GlobalDimY()+(fromY_+y_))*t.GlobalDimX() + (fromX_ + x_)
 				out[i] = h[0] ^ h[1] ^ h[2] ^ h[3] ^ uint32((r_&31)<<8|(r_>>5)) ^ place(b_.Thread())
-//line kernels_gpu.go:632
+//line kernels_gpu.go:608
 				hs_[r_] = h
 			}
 		}
@@ -641,16 +617,12 @@ func MixedCPU(shape runtime.LaunchConfig, out []uint32, rounds int, odd bool) er
 }
 
 // MixedAuto runs the kernel Mixed on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func MixedAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, out []uint32, rounds int, odd bool) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Mixed", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Mixed", func(k *launch.Kernels, c *launch.Copies) error {
 		out_ := launch.Copy(c, "out", out, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Mixed(c.Stream, shape, out_, rounds, odd) })
-	}, func() error { return MixedCPU(shape, out, rounds, odd) })
+		return c.Finish(func() error { return (*Kernels)(k).Mixed(c.Stream, shape, out_, rounds, odd) })
+	}, func() error { return MixedCPU(shape, out, rounds, odd) }, launch.Save(out))
 }
 
 // Guarded launches the kernel Guarded on a stream.
@@ -664,7 +636,7 @@ func kernelLoops6(b_ *gpu.Block, x []int32, n int, d int) {
 	fromX_ := t.BlockX() * t.BlockDimX()
 //line kernels.go:163
 	x = x[:len(x)/2*2]
-//line kernels_gpu.go:668
+//line kernels_gpu.go:640
 	for z_ := range t.BlockDimZ() {
 		b_.Z = z_
 		for y_ := range t.BlockDimY() {
@@ -690,7 +662,7 @@ func kernelLoops6(b_ *gpu.Block, x []int32, n int, d int) {
 					continue threads1_
 				}
 				x[(fromX_+x_)]++
-//line kernels_gpu.go:694
+//line kernels_gpu.go:666
 			}
 		}
 	}
@@ -702,16 +674,12 @@ func GuardedCPU(shape runtime.LaunchConfig, x []int32, n int, d int) error {
 }
 
 // GuardedAuto runs the kernel Guarded on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func GuardedAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32, n int, d int) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Guarded", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Guarded", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Guarded(c.Stream, shape, x_, n, d) })
-	}, func() error { return GuardedCPU(shape, x, n, d) })
+		return c.Finish(func() error { return (*Kernels)(k).Guarded(c.Stream, shape, x_, n, d) })
+	}, func() error { return GuardedCPU(shape, x, n, d) }, launch.Save(x))
 }
 
 // Fails launches the kernel Fails on a stream.
@@ -725,7 +693,7 @@ func kernelLoops7(b_ *gpu.Block, x []int32) {
 	fromX_ := t.BlockX() * t.BlockDimX()
 //line kernels.go:186
 	s := gpu.Shared[[64]int32](t)
-//line kernels_gpu.go:729
+//line kernels_gpu.go:697
 	for z_ := range t.BlockDimZ() {
 		b_.Z = z_
 		for y_ := range t.BlockDimY() {
@@ -734,7 +702,7 @@ func kernelLoops7(b_ *gpu.Block, x []int32) {
 				b_.X = x_
 //line kernels.go:187
 				s[x_] = 1
-//line kernels_gpu.go:738
+//line kernels_gpu.go:706
 			}
 		}
 	}
@@ -748,7 +716,7 @@ func kernelLoops7(b_ *gpu.Block, x []int32) {
 				if (fromX_ + x_) == 37 {
 					x[len(x)+int(s[0])] = 1
 				}
-//line kernels_gpu.go:752
+//line kernels_gpu.go:720
 			}
 		}
 	}
@@ -760,16 +728,12 @@ func FailsCPU(shape runtime.LaunchConfig, x []int32) error {
 }
 
 // FailsAuto runs the kernel Fails on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func FailsAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Fails", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Fails", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Fails(c.Stream, shape, x_) })
-	}, func() error { return FailsCPU(shape, x) })
+		return c.Finish(func() error { return (*Kernels)(k).Fails(c.Stream, shape, x_) })
+	}, func() error { return FailsCPU(shape, x) }, launch.Save(x))
 }
 
 // SHA256 launches the kernel SHA256 on a stream.
@@ -797,7 +761,7 @@ func kernelLoops8(b_ *gpu.Block, data []byte, out []byte, size int) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:246
 					digest(data[i*size:(i+1)*size], out[32*i:32*i+32])
-//line kernels_gpu.go:801
+//line kernels_gpu.go:765
 				}
 			}
 		}
@@ -810,17 +774,13 @@ func SHA256CPU(shape runtime.LaunchConfig, data []byte, out []byte, size int) er
 }
 
 // SHA256Auto runs the kernel SHA256 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func SHA256Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, data []byte, out []byte, size int) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "SHA256", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "SHA256", func(k *launch.Kernels, c *launch.Copies) error {
 		data_ := launch.Copy(c, "data", data, false)
 		out_ := launch.Copy(c, "out", out, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.SHA256(c.Stream, shape, data_, out_, size) })
-	}, func() error { return SHA256CPU(shape, data, out, size) })
+		return c.Finish(func() error { return (*Kernels)(k).SHA256(c.Stream, shape, data_, out_, size) })
+	}, func() error { return SHA256CPU(shape, data, out, size) }, launch.Save(out))
 }
 
 // Shuffled launches the kernel Shuffled on a stream.
@@ -834,16 +794,12 @@ func ShuffledCPU(shape runtime.LaunchConfig, x []int32) error {
 }
 
 // ShuffledAuto runs the kernel Shuffled on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func ShuffledAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Shuffled", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Shuffled", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Shuffled(c.Stream, shape, x_) })
-	}, func() error { return ShuffledCPU(shape, x) })
+		return c.Finish(func() error { return (*Kernels)(k).Shuffled(c.Stream, shape, x_) })
+	}, func() error { return ShuffledCPU(shape, x) }, launch.Save(x))
 }
 
 // Helped launches the kernel Helped on a stream.
@@ -857,16 +813,12 @@ func HelpedCPU(shape runtime.LaunchConfig, x []int32) error {
 }
 
 // HelpedAuto runs the kernel Helped on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func HelpedAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Helped", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Helped", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Helped(c.Stream, shape, x_) })
-	}, func() error { return HelpedCPU(shape, x) })
+		return c.Finish(func() error { return (*Kernels)(k).Helped(c.Stream, shape, x_) })
+	}, func() error { return HelpedCPU(shape, x) }, launch.Save(x))
 }
 
 // Diverging launches the kernel Diverging on a stream.
@@ -880,15 +832,11 @@ func DivergingCPU(shape runtime.LaunchConfig, x []int32) error {
 }
 
 // DivergingAuto runs the kernel Diverging on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func DivergingAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Diverging", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Diverging", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Diverging(c.Stream, shape, x_) })
+		return c.Finish(func() error { return (*Kernels)(k).Diverging(c.Stream, shape, x_) })
 	}, func() error { return DivergingCPU(shape, x) })
 }
 
@@ -903,15 +851,11 @@ func LoadedCPU(shape runtime.LaunchConfig, x []int32) error {
 }
 
 // LoadedAuto runs the kernel Loaded on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func LoadedAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Loaded", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Loaded", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Loaded(c.Stream, shape, x_) })
+		return c.Finish(func() error { return (*Kernels)(k).Loaded(c.Stream, shape, x_) })
 	}, func() error { return LoadedCPU(shape, x) })
 }
 
@@ -926,14 +870,10 @@ func SwitchedCPU(shape runtime.LaunchConfig, n int) error {
 }
 
 // SwitchedAuto runs the kernel Switched on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func SwitchedAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, n int) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Switched", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Switched(c.Stream, shape, n) })
+	return kernelModule.Auto(ctx, rt, "Switched", func(k *launch.Kernels, c *launch.Copies) error {
+		return c.Finish(func() error { return (*Kernels)(k).Switched(c.Stream, shape, n) })
 	}, func() error { return SwitchedCPU(shape, n) })
 }
 
@@ -948,16 +888,12 @@ func PointingCPU(shape runtime.LaunchConfig, x []int32) error {
 }
 
 // PointingAuto runs the kernel Pointing on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func PointingAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Pointing", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Pointing", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Pointing(c.Stream, shape, x_) })
-	}, func() error { return PointingCPU(shape, x) })
+		return c.Finish(func() error { return (*Kernels)(k).Pointing(c.Stream, shape, x_) })
+	}, func() error { return PointingCPU(shape, x) }, launch.Save(x))
 }
 
 // Collatz launches the kernel Collatz on a stream.
@@ -998,7 +934,7 @@ func kernelLoops15(b_ *gpu.Block, in []uint32, out []uint32) {
 						}
 					}
 					out[i] = n
-//line kernels_gpu.go:1002
+//line kernels_gpu.go:938
 				}
 			}
 		}
@@ -1014,17 +950,13 @@ func CollatzCPU(shape runtime.LaunchConfig, in []uint32, out []uint32) error {
 }
 
 // CollatzAuto runs the kernel Collatz on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func CollatzAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, in []uint32, out []uint32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Collatz", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Collatz", func(k *launch.Kernels, c *launch.Copies) error {
 		in_ := launch.Copy(c, "in", in, false)
 		out_ := launch.Copy(c, "out", out, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Collatz(c.Stream, shape, in_, out_) })
-	}, func() error { return CollatzCPU(shape, in, out) })
+		return c.Finish(func() error { return (*Kernels)(k).Collatz(c.Stream, shape, in_, out_) })
+	}, func() error { return CollatzCPU(shape, in, out) }, launch.Save(out))
 }
 
 // Axpy launches the kernel Axpy on a stream.
@@ -1056,7 +988,7 @@ func kernelLoops16(b_ *gpu.Block, a float32, x []float32, y []float32) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:326
 					y[i] = a*x[i] + y[i]
-//line kernels_gpu.go:1060
+//line kernels_gpu.go:992
 				}
 			}
 		}
@@ -1072,17 +1004,13 @@ func AxpyCPU(shape runtime.LaunchConfig, a float32, x []float32, y []float32) er
 }
 
 // AxpyAuto runs the kernel Axpy on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func AxpyAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, a float32, x []float32, y []float32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Axpy", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Axpy", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, false)
 		y_ := launch.Copy(c, "y", y, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Axpy(c.Stream, shape, a, x_, y_) })
-	}, func() error { return AxpyCPU(shape, a, x, y) })
+		return c.Finish(func() error { return (*Kernels)(k).Axpy(c.Stream, shape, a, x_, y_) })
+	}, func() error { return AxpyCPU(shape, a, x, y) }, launch.Save(y))
 }
 
 // Walks launches the kernel Walks on a stream.
@@ -1113,7 +1041,7 @@ func kernelLoops17(b_ *gpu.Block, x []int32, y []int32, n int) {
 					b_.X = x_
 //line kernels.go:335
 					x[i] += int32(x_)
-//line kernels_gpu.go:1117
+//line kernels_gpu.go:1045
 				}
 			}
 		}
@@ -1139,14 +1067,14 @@ func kernelLoops17(b_ *gpu.Block, x []int32, y []int32, n int) {
 					r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
 //line kernels.go:339
 					k := r_ + 1
-//line kernels_gpu.go:1143
+//line kernels_gpu.go:1071
 //line kernels.go:341
 					v := y[j] * int32(k)
 					if v%2 == 0 {
 						continue threads1_
 					}
 					y[j] = v ^ int32(place(b_.Thread()))
-//line kernels_gpu.go:1150
+//line kernels_gpu.go:1078
 				}
 			}
 		}
@@ -1159,17 +1087,13 @@ func WalksCPU(shape runtime.LaunchConfig, x []int32, y []int32, n int) error {
 }
 
 // WalksAuto runs the kernel Walks on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func WalksAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32, y []int32, n int) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Walks", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Walks", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
 		y_ := launch.Copy(c, "y", y, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Walks(c.Stream, shape, x_, y_, n) })
-	}, func() error { return WalksCPU(shape, x, y, n) })
+		return c.Finish(func() error { return (*Kernels)(k).Walks(c.Stream, shape, x_, y_, n) })
+	}, func() error { return WalksCPU(shape, x, y, n) }, launch.Save(x), launch.Save(y))
 }
 
 // WalksDown launches the kernel WalksDown on a stream.
@@ -1187,7 +1111,7 @@ func kernelLoops18(b_ *gpu.Block, x []int32, y []int32) {
 	fromY_ := t.BlockY() * t.BlockDimY()
 //line kernels.go:354
 	d := 3
-//line kernels_gpu.go:1191
+//line kernels_gpu.go:1115
 	{
 		first_ := fromY_
 		end_ := first_ + t.BlockDimY()
@@ -1216,7 +1140,7 @@ func kernelLoops18(b_ *gpu.Block, x []int32, y []int32) {
 						}
 					}
 					x[i] = v
-//line kernels_gpu.go:1220
+//line kernels_gpu.go:1144
 				}
 			}
 		}
@@ -1232,17 +1156,13 @@ func WalksDownCPU(shape runtime.LaunchConfig, x []int32, y []int32) error {
 }
 
 // WalksDownAuto runs the kernel WalksDown on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func WalksDownAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32, y []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "WalksDown", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "WalksDown", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
 		y_ := launch.Copy(c, "y", y, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.WalksDown(c.Stream, shape, x_, y_) })
-	}, func() error { return WalksDownCPU(shape, x, y) })
+		return c.Finish(func() error { return (*Kernels)(k).WalksDown(c.Stream, shape, x_, y_) })
+	}, func() error { return WalksDownCPU(shape, x, y) }, launch.Save(x))
 }
 
 // Flat launches the kernel Flat on a stream.
@@ -1263,7 +1183,7 @@ func kernelLoops19(b_ *gpu.Block, x []int32) {
 			r_ := y_*4 + x_
 //line kernels.go:372
 			x[y_*4+x_] = int32(r_)
-//line kernels_gpu.go:1267
+//line kernels_gpu.go:1187
 		}
 	}
 }
@@ -1278,16 +1198,12 @@ func FlatCPU(shape runtime.LaunchConfig, x []int32) error {
 }
 
 // FlatAuto runs the kernel Flat on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func FlatAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Flat", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Flat", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Flat(c.Stream, shape, x_) })
-	}, func() error { return FlatCPU(shape, x) })
+		return c.Finish(func() error { return (*Kernels)(k).Flat(c.Stream, shape, x_) })
+	}, func() error { return FlatCPU(shape, x) }, launch.Save(x))
 }
 
 // Only launches the kernel Only on a stream.
@@ -1302,7 +1218,7 @@ func kernelLoops20(b_ *gpu.Block, x []int32, n int, m int) {
 	fromY_ := t.BlockY() * t.BlockDimY()
 //line kernels.go:379
 	part := gpu.Shared[[3]int32](t)
-//line kernels_gpu.go:1306
+//line kernels_gpu.go:1222
 	if first_ := int(n); fromX_ <= first_ && first_ < fromX_+t.BlockDimX() {
 		end_ := first_ + 1
 		b_.X = first_ - fromX_
@@ -1316,7 +1232,7 @@ func kernelLoops20(b_ *gpu.Block, x []int32, n int, m int) {
 					r_ := (z_*t.BlockDimY()+y_)*t.BlockDimX() + x_
 //line kernels.go:382
 					part[0] = int32(x_*10 + r_)
-//line kernels_gpu.go:1320
+//line kernels_gpu.go:1236
 				}
 			}
 		}
@@ -1333,7 +1249,7 @@ func kernelLoops20(b_ *gpu.Block, x []int32, n int, m int) {
 					b_.Y = y_
 //line kernels.go:386
 					part[1] = int32(y_ + 1)
-//line kernels_gpu.go:1337
+//line kernels_gpu.go:1253
 				}
 			}
 		}
@@ -1351,7 +1267,7 @@ func kernelLoops20(b_ *gpu.Block, x []int32, n int, m int) {
 					var i int = (fromX_ + x_)
 //line kernels.go:391
 					part[2] = int32(i)
-//line kernels_gpu.go:1355
+//line kernels_gpu.go:1271
 				}
 			}
 		}
@@ -1366,7 +1282,7 @@ func kernelLoops20(b_ *gpu.Block, x []int32, n int, m int) {
 				for r := first_; r < end_; r++ {
 //line kernels.go:395
 					x[t.BlockY()*t.GridDimX()+t.BlockX()] = part[0] ^ part[1]<<8 ^ part[2]<<16
-//line kernels_gpu.go:1370
+//line kernels_gpu.go:1286
 				}
 			}
 		}
@@ -1379,16 +1295,12 @@ func OnlyCPU(shape runtime.LaunchConfig, x []int32, n int, m int) error {
 }
 
 // OnlyAuto runs the kernel Only on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func OnlyAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32, n int, m int) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Only", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Only", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Only(c.Stream, shape, x_, n, m) })
-	}, func() error { return OnlyCPU(shape, x, n, m) })
+		return c.Finish(func() error { return (*Kernels)(k).Only(c.Stream, shape, x_, n, m) })
+	}, func() error { return OnlyCPU(shape, x, n, m) }, launch.Save(x))
 }
 
 // FailsAlone launches the kernel FailsAlone on a stream.
@@ -1410,7 +1322,7 @@ func kernelLoops21(b_ *gpu.Block, x []int32) {
 				for i := first_; i < end_; i++ {
 //line kernels.go:404
 					x[len(x)] = 1
-//line kernels_gpu.go:1414
+//line kernels_gpu.go:1326
 				}
 			}
 		}
@@ -1423,14 +1335,10 @@ func FailsAloneCPU(shape runtime.LaunchConfig, x []int32) error {
 }
 
 // FailsAloneAuto runs the kernel FailsAlone on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func FailsAloneAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []int32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "FailsAlone", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "FailsAlone", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.FailsAlone(c.Stream, shape, x_) })
-	}, func() error { return FailsAloneCPU(shape, x) })
+		return c.Finish(func() error { return (*Kernels)(k).FailsAlone(c.Stream, shape, x_) })
+	}, func() error { return FailsAloneCPU(shape, x) }, launch.Save(x))
 }

@@ -24,7 +24,8 @@ var kernelModule = launch.Module{
 	},
 }
 
-// Kernels are the kernels of this package in a context. They can be used by several goroutines.
+// Kernels are the kernels of this package in a context. Several goroutines can use them, each with a stream of its own: a
+// check that fails in a kernel is a *launch.CheckError of the next wait for its stream.
 type Kernels launch.Kernels
 
 // Load loads the kernels into a context. Several calls share one load. Close unloads them.
@@ -35,11 +36,6 @@ func Load(c *runtime.Context) (*Kernels, error) {
 
 // Close unloads the kernels. It does not wait for their work.
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
-
-// Failed waits for the work on a stream, and says which check of a kernel has failed since it was asked last.
-func (k *Kernels) Failed(ctx context.Context, stream *runtime.Stream) error {
-	return (*launch.Kernels)(k).Failed(ctx, stream)
-}
 
 // Pick launches the kernel Pick on a stream.
 func (k *Kernels) Pick(stream *runtime.Stream, shape runtime.LaunchConfig, at *runtime.Ref[int32], in *runtime.Ref[float32], out *runtime.Ref[float32], too *runtime.Ref[float32]) error {
@@ -61,7 +57,7 @@ func kernelLoops0(b_ *gpu.Block, at []int32, in []float32, out []float32, too []
 					x := in[at[i]]
 					out[i], too[i] = x, x
 				}
-//line kernels_gpu.go:65
+//line kernels_gpu.go:61
 			}
 		}
 	}
@@ -73,19 +69,15 @@ func PickCPU(shape runtime.LaunchConfig, at []int32, in []float32, out []float32
 }
 
 // PickAuto runs the kernel Pick on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func PickAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, at []int32, in []float32, out []float32, too []float32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Pick", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Pick", func(k *launch.Kernels, c *launch.Copies) error {
 		at_ := launch.Copy(c, "at", at, false)
 		in_ := launch.Copy(c, "in", in, false)
 		out_ := launch.Copy(c, "out", out, true)
 		too_ := launch.Copy(c, "too", too, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Pick(c.Stream, shape, at_, in_, out_, too_) })
-	}, func() error { return PickCPU(shape, at, in, out, too) })
+		return c.Finish(func() error { return (*Kernels)(k).Pick(c.Stream, shape, at_, in_, out_, too_) })
+	}, func() error { return PickCPU(shape, at, in, out, too) }, launch.Save(out), launch.Save(too))
 }
 
 // Double launches the kernel Double on a stream.
@@ -120,7 +112,7 @@ func kernelLoops1(b_ *gpu.Block, x []float32, y []float32) {
 				for i := first_; i < end_; i++ {
 //line sample.go:23
 					y[i] = 2 * x[i]
-//line kernels_gpu.go:124
+//line kernels_gpu.go:116
 				}
 			}
 		}
@@ -139,15 +131,11 @@ func DoubleCPU(shape runtime.LaunchConfig, x []float32, y []float32) error {
 }
 
 // DoubleAuto runs the kernel Double on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func DoubleAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []float32, y []float32) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "Double", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "Double", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, false)
 		y_ := launch.Copy(c, "y", y, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.Double(c.Stream, shape, x_, y_) })
-	}, func() error { return DoubleCPU(shape, x, y) })
+		return c.Finish(func() error { return (*Kernels)(k).Double(c.Stream, shape, x_, y_) })
+	}, func() error { return DoubleCPU(shape, x, y) }, launch.Save(y))
 }

@@ -19,7 +19,8 @@ var kernelModule = launch.Module{
 	Kernels: []string{"ScaleFloat32", "ScaleFloat64"},
 }
 
-// Kernels are the kernels of this package in a context. They can be used by several goroutines.
+// Kernels are the kernels of this package in a context. Several goroutines can use them, each with a stream of its own: a
+// check that fails in a kernel is a *launch.CheckError of the next wait for its stream.
 type Kernels launch.Kernels
 
 // Load loads the kernels into a context. Several calls share one load. Close unloads them.
@@ -30,11 +31,6 @@ func Load(c *runtime.Context) (*Kernels, error) {
 
 // Close unloads the kernels. It does not wait for their work.
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
-
-// Failed waits for the work on a stream, and says which check of a kernel has failed since it was asked last.
-func (k *Kernels) Failed(ctx context.Context, stream *runtime.Stream) error {
-	return (*launch.Kernels)(k).Failed(ctx, stream)
-}
 
 // ScaleFloat32 launches the kernel ScaleFloat32 on a stream.
 func (k *Kernels) ScaleFloat32(stream *runtime.Stream, shape runtime.LaunchConfig, x *runtime.Ref[float32], factor float32, count int, n [5]int, step [5]int) error {
@@ -55,16 +51,12 @@ func ScaleFloat32CPU(shape runtime.LaunchConfig, x []float32, factor float32, co
 }
 
 // ScaleFloat32Auto runs the kernel ScaleFloat32 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func ScaleFloat32Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []float32, factor float32, count int, n [5]int, step [5]int) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "ScaleFloat32", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "ScaleFloat32", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.ScaleFloat32(c.Stream, shape, x_, factor, count, n, step) })
-	}, func() error { return ScaleFloat32CPU(shape, x, factor, count, n, step) })
+		return c.Finish(func() error { return (*Kernels)(k).ScaleFloat32(c.Stream, shape, x_, factor, count, n, step) })
+	}, func() error { return ScaleFloat32CPU(shape, x, factor, count, n, step) }, launch.Save(x))
 }
 
 // ScaleFloat64 launches the kernel ScaleFloat64 on a stream.
@@ -86,14 +78,10 @@ func ScaleFloat64CPU(shape runtime.LaunchConfig, x []float64, factor float64, co
 }
 
 // ScaleFloat64Auto runs the kernel ScaleFloat64 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func ScaleFloat64Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []float64, factor float64, count int, n [5]int, step [5]int) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "ScaleFloat64", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "ScaleFloat64", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.ScaleFloat64(c.Stream, shape, x_, factor, count, n, step) })
-	}, func() error { return ScaleFloat64CPU(shape, x, factor, count, n, step) })
+		return c.Finish(func() error { return (*Kernels)(k).ScaleFloat64(c.Stream, shape, x_, factor, count, n, step) })
+	}, func() error { return ScaleFloat64CPU(shape, x, factor, count, n, step) }, launch.Save(x))
 }

@@ -19,7 +19,8 @@ var kernelModule = launch.Module{
 	Kernels: []string{"TransposeFloat32", "TransposeFloat64"},
 }
 
-// Kernels are the kernels of this package in a context. They can be used by several goroutines.
+// Kernels are the kernels of this package in a context. Several goroutines can use them, each with a stream of its own: a
+// check that fails in a kernel is a *launch.CheckError of the next wait for its stream.
 type Kernels launch.Kernels
 
 // Load loads the kernels into a context. Several calls share one load. Close unloads them.
@@ -30,11 +31,6 @@ func Load(c *runtime.Context) (*Kernels, error) {
 
 // Close unloads the kernels. It does not wait for their work.
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
-
-// Failed waits for the work on a stream, and says which check of a kernel has failed since it was asked last.
-func (k *Kernels) Failed(ctx context.Context, stream *runtime.Stream) error {
-	return (*launch.Kernels)(k).Failed(ctx, stream)
-}
 
 // TransposeFloat32 launches the kernel TransposeFloat32 on a stream.
 func (k *Kernels) TransposeFloat32(stream *runtime.Stream, shape runtime.LaunchConfig, out *runtime.Ref[float32], in *runtime.Ref[float32], rows int, cols int, from int, to int) error {
@@ -55,17 +51,13 @@ func TransposeFloat32CPU(shape runtime.LaunchConfig, out []float32, in []float32
 }
 
 // TransposeFloat32Auto runs the kernel TransposeFloat32 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func TransposeFloat32Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, out []float32, in []float32, rows int, cols int, from int, to int) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "TransposeFloat32", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "TransposeFloat32", func(k *launch.Kernels, c *launch.Copies) error {
 		out_ := launch.Copy(c, "out", out, true)
 		in_ := launch.Copy(c, "in", in, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.TransposeFloat32(c.Stream, shape, out_, in_, rows, cols, from, to) })
-	}, func() error { return TransposeFloat32CPU(shape, out, in, rows, cols, from, to) })
+		return c.Finish(func() error { return (*Kernels)(k).TransposeFloat32(c.Stream, shape, out_, in_, rows, cols, from, to) })
+	}, func() error { return TransposeFloat32CPU(shape, out, in, rows, cols, from, to) }, launch.Save(out))
 }
 
 // TransposeFloat64 launches the kernel TransposeFloat64 on a stream.
@@ -87,15 +79,11 @@ func TransposeFloat64CPU(shape runtime.LaunchConfig, out []float64, in []float64
 }
 
 // TransposeFloat64Auto runs the kernel TransposeFloat64 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
+// If it fails, no slice has changed.
 func TransposeFloat64Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, out []float64, in []float64, rows int, cols int, from int, to int) (launch.Place, error) {
-	return launch.Auto(ctx, rt, "TransposeFloat64", func(c *launch.Copies) error {
-		k, err := Load(c.Context())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
+	return kernelModule.Auto(ctx, rt, "TransposeFloat64", func(k *launch.Kernels, c *launch.Copies) error {
 		out_ := launch.Copy(c, "out", out, true)
 		in_ := launch.Copy(c, "in", in, false)
-		return c.Finish((*launch.Kernels)(k), func() error { return k.TransposeFloat64(c.Stream, shape, out_, in_, rows, cols, from, to) })
-	}, func() error { return TransposeFloat64CPU(shape, out, in, rows, cols, from, to) })
+		return c.Finish(func() error { return (*Kernels)(k).TransposeFloat64(c.Stream, shape, out_, in_, rows, cols, from, to) })
+	}, func() error { return TransposeFloat64CPU(shape, out, in, rows, cols, from, to) }, launch.Save(out))
 }

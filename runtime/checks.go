@@ -1,0 +1,473 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/wait"
+)
+
+// CheckWords is how many words a kernel writes when a check fails.
+const CheckWords = wait.ReportWords
+
+// Checks is what the kernels of a loaded module report to when one of their checks fails, such as an index out of
+// range. Package gpu/launch makes it for the kernels that gpuc has compiled. It is safe for concurrent use.
+//
+// Each stream and each graph has memory of its own for the report of a Checks. After a wait the host looks there. So a
+// failed check is the error of the waits for the stream that the kernel was launched on, once:
+//
+//   - Stream.Synchronize, Query, AfterFunc and Check, Download, and waits for an event that was recorded behind the launch.
+//   - The waits of a stream that has waited for such an event, up to the first that covers it.
+//   - Stream.Close, Checks.Close, Context.Synchronize and Runtime.Close, of what no wait has returned. The error hook gets
+//     it as well once the stream is closed.
+//
+// Goroutines that share a stream share its errors. Whoever waits gets the error of a launch before it, and so do
+// all whose waits are under way then. Of launches that may have come after the wait began, the next wait gets it as well.
+// Launches of one GraphExec share its reports in the same way: all streams that it was launched on get the error.
+//
+// If several checks fail before a wait, the first one counts.
+type Checks struct {
+	table    *checkTable
+	describe func(words [CheckWords]uint64) error
+	closed   atomic.Bool
+}
+
+// NewChecks makes a Checks for kernels that were loaded into the context. describe makes the error of what a kernel has
+// written: the number of the check, which is not 0, and what the kernel knows of it.
+func (c *Context) NewChecks(describe func(words [CheckWords]uint64) error) (*Checks, error) {
+	if describe == nil {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "NewChecks takes a function that is not nil")
+	}
+	if err := c.enter(); err != nil {
+		return nil, err
+	}
+	defer c.gate.Leave()
+	return &Checks{table: c.memory.Load().checks, describe: describe}, nil
+}
+
+// Arg is the last argument of a kernel that reports: the address of the report of the stream that it is launched on.
+func (c *Checks) Arg() Arg {
+	if c == nil || c.table == nil {
+		return wrongArg(errNothing("Checks"))
+	}
+	return Arg{of: unsafe.Pointer(c), size: 8, typ: addressArg, kind: reportArg}
+}
+
+// Close ends launches with the Checks. The error is the failed checks that no wait has found so far. It does not wait:
+// what launches report that are under way is the error of later waits for their streams.
+func (c *Checks) Close() error {
+	if c == nil || c.table == nil || !c.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	t := c.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var errs []error
+	for r := range t.live {
+		if r.of != c {
+			continue
+		}
+		if r.take() {
+			errs = append(errs, r.err)
+		}
+		if r.home != nil {
+			r.home.release(c)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkTable has the reports of one generation of a context.
+type checkTable struct {
+	waits  *wait.Device
+	report func(error) // what nobody waits for
+
+	mu     sync.Mutex // nothing is called with it that blocks or takes another one of runtime
+	live   map[*report]struct{}
+	untold []error // of streams and graphs that have ended
+}
+
+// report is where the kernels of one Checks write the first check that fails, of a stream or a graph.
+type report struct {
+	memory *wait.Report
+	of     *Checks
+	home   *streamChecks // of the stream that the kernels are launched on; nil: they are those of a graph
+	found  atomic.Uint64 // how many errors were taken
+	// table.mu guards these:
+	err   error // the last one
+	users int   // streams whose waits look at it, and graphs; the last one frees the memory
+}
+
+// open makes a report.
+func (t *checkTable) open(of *Checks, home *streamChecks) (*report, error) {
+	if of.table != t || of.closed.Load() {
+		return nil, errClosed("Checks, or its context,")
+	}
+	memory, err := t.waits.NewReport()
+	if err != nil {
+		return nil, err
+	}
+	r := &report{memory: memory, of: of, home: home}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.live[r] = struct{}{}
+	return r, nil
+}
+
+// take takes what a kernel has written. table.mu is held.
+func (r *report) take() (found bool) {
+	words, ok := r.memory.Take()
+	if !ok {
+		return false
+	}
+	failed := contain.Hook(func() { r.err = r.of.describe(words) })
+	r.err = errors.Join(r.err, failed)
+	r.found.Add(1)
+	return true
+}
+
+// leave ends one use. table.mu is held.
+func (r *report) leave() {
+	if r.users--; r.users > 0 {
+		return
+	}
+	t := r.of.table
+	delete(t.live, r)
+	if r.take() {
+		t.lose(r.err)
+	}
+	r.memory.Free()
+}
+
+// maxUntold is how many errors of ended streams a context keeps.
+const maxUntold = 64
+
+// lose keeps an error that no wait has found. table.mu is held.
+func (t *checkTable) lose(err error) {
+	if len(t.untold) < maxUntold {
+		t.untold = append(t.untold, err)
+	}
+	go t.report(err)
+}
+
+// collect returns the failed checks that nobody was told of.
+func (t *checkTable) collect() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	errs := t.untold
+	t.untold = nil
+	for r := range t.live {
+		if r.take() {
+			errs = append(errs, r.err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// retain and release are those of a graph whose kernels write the report.
+func (r *report) retain() bool {
+	r.of.table.mu.Lock()
+	defer r.of.table.mu.Unlock()
+	r.users++
+	return true
+}
+
+func (r *report) release() error {
+	r.of.table.mu.Lock()
+	defer r.of.table.mu.Unlock()
+	r.leave()
+	return nil
+}
+
+// reportsOf returns the reports among what a graph retains.
+func reportsOf(all []retainable) (reports []*report) {
+	for _, k := range all {
+		if r, ok := k.(*report); ok {
+			reports = append(reports, r)
+		}
+	}
+	return reports
+}
+
+// streamChecks is what the waits of a stream look at. It does not refer to the Stream.
+type streamChecks struct {
+	waits *wait.Stream
+	table *checkTable
+	list  atomic.Pointer[[]*watch] // nil for streams without launches that report
+	dirty atomic.Bool              // there were some since the last wait
+	told  atomic.Uint64            // how many errors waits have returned
+	last  error                    // the last one; table.mu guards it
+}
+
+// watch is a report that the waits of a stream look at.
+type watch struct {
+	*report
+	told   atomic.Uint64 // how many of its errors were returned
+	leaves atomic.Bool   // it ends with a wait of a ticket above until
+	// table.mu guards these:
+	seen, until uint64 // the last error that a wait has seen, and the ticket up to which others may be for its launch
+}
+
+func (s *streamChecks) watched() []*watch {
+	if list := s.list.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// at returns where a kernel that is launched on the stream reports. The caller is inside the gate of the stream.
+func (s *Stream) reportAt(c *Checks) (driver.DevicePtr, error) {
+	if captured := s.capture.Load(); captured != nil {
+		return captured.reportAt(s.checks.table, c)
+	}
+	for _, w := range s.checks.watched() {
+		if w.of == c && w.home == s.checks {
+			return w.memory.At, nil
+		}
+	}
+	r, err := s.checks.table.open(c, s.checks)
+	if err != nil {
+		return 0, err
+	}
+	return s.checks.keep(r), nil
+}
+
+// keep adds a report of the stream itself, unless another goroutine has.
+func (s *streamChecks) keep(r *report) driver.DevicePtr {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	for _, w := range s.watched() {
+		if w.of == r.of && w.home == s {
+			r.users = 1
+			r.leave()
+			return w.memory.At
+		}
+	}
+	s.add(&watch{report: r})
+	return r.memory.At
+}
+
+// add adds a watch. table.mu is held.
+func (s *streamChecks) add(w *watch) {
+	w.users++
+	w.told.Store(w.found.Load())
+	list := append(slices.Clone(s.watched()), w)
+	s.list.Store(&list)
+}
+
+// join makes the waits of the stream look at reports of others, up to the first wait for all the work that is on the
+// stream now. The caller has just put work there that depends on them.
+func (s *streamChecks) join(reports ...*report) {
+	if len(reports) == 0 {
+		return
+	}
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	for _, r := range reports {
+		i := slices.IndexFunc(s.watched(), func(w *watch) bool { return w.report == r })
+		if i < 0 {
+			if r.users == 0 {
+				continue // it has ended, and so has the work
+			}
+			i = len(s.watched())
+			w := &watch{report: r}
+			w.leaves.Store(true)
+			s.add(w)
+		}
+		if w := s.watched()[i]; w.leaves.Load() {
+			w.until = s.waits.Issued()
+		}
+	}
+	s.dirty.Store(true)
+}
+
+// own are the reports that kernels on the stream write.
+func (s *streamChecks) own() (reports []*report) {
+	for _, w := range s.watched() {
+		reports = append(reports, w.report)
+	}
+	return reports
+}
+
+// release lets the report of a Checks go that nobody launches with any more. table.mu is held.
+func (s *streamChecks) release(of *Checks) {
+	rested := s.waits.Rested()
+	s.drop(func(w *watch) bool {
+		if w.of != of || w.home != s {
+			return false
+		}
+		w.leaves.Store(true)
+		w.until = s.waits.Covering()
+		return rested && w.told.Load() == w.found.Load()
+	})
+}
+
+// drop ends watches. table.mu is held.
+func (s *streamChecks) drop(which func(*watch) bool) {
+	var kept []*watch
+	for _, w := range s.watched() {
+		if which(w) {
+			w.leave()
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	if kept == nil {
+		s.list.Store(nil)
+		return
+	}
+	s.list.Store(&kept)
+}
+
+// waiting is what a wait has to know of its beginning.
+type waiting struct {
+	told  uint64
+	dirty bool
+}
+
+// begin begins a wait for all the work on the stream.
+func (s *streamChecks) begin() waiting {
+	w := waiting{told: s.told.Load()}
+	if w.dirty = s.dirty.Load(); w.dirty {
+		s.dirty.Store(false)
+	}
+	return w
+}
+
+// beginPart begins a wait that may be for a part of the work, or for none.
+func (s *streamChecks) beginPart() waiting { return waiting{told: s.told.Load()} }
+
+// again takes back that a wait has begun.
+func (s *streamChecks) again(began waiting) {
+	if began.dirty {
+		s.dirty.Store(true)
+	}
+}
+
+// end returns the error of a wait for a ticket, of the number, that has ended: err or else a failed check.
+func (s *streamChecks) end(began waiting, number uint64, err error) error {
+	if err != nil {
+		s.again(began)
+		return err
+	}
+	if !s.news(began) {
+		return nil
+	}
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	if s.told.Load() != began.told {
+		err = s.last // of a wait that has ended meanwhile
+	}
+	for _, w := range s.watched() {
+		w.take()
+		found := w.found.Load()
+		if found == w.told.Load() {
+			continue
+		}
+		err = w.err
+		if w.seen != found {
+			w.seen = found
+			w.until = max(w.until, s.waits.Covering())
+		}
+		if number > w.until {
+			w.told.Store(found)
+			s.told.Add(1)
+			s.last = err
+		}
+	}
+	s.drop(func(w *watch) bool { return w.leaves.Load() && number > w.until && w.told.Load() == w.found.Load() })
+	return err
+}
+
+// news reports whether a wait that has ended may have something to return.
+func (s *streamChecks) news(began waiting) bool {
+	return s.told.Load() != began.told || slices.ContainsFunc(s.watched(), (*watch).due)
+}
+
+// due reports whether a wait has something to do about a report.
+func (w *watch) due() bool {
+	return w.found.Load() != w.told.Load() || w.memory.Written() || w.leaves.Load()
+}
+
+// close ends the stream. It returns the failed checks that no wait has returned. They and what work reports that is under
+// way go to the error hook, and to Context.Synchronize and Runtime.Close.
+func (s *streamChecks) close() error {
+	if s.list.Load() == nil {
+		return nil
+	}
+	t, err := s.waits.Mark()
+	if err != nil {
+		return nil // the context ends
+	}
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	var errs []error
+	for _, w := range s.watched() {
+		w.take()
+		if found := w.found.Load(); found != w.told.Load() {
+			w.told.Store(found)
+			errs = append(errs, w.err)
+			s.table.lose(w.err) // the error of a Close is easily missed
+		}
+	}
+	all := func(*watch) bool { return true }
+	if s.waits.Rested() {
+		s.drop(all)
+	} else {
+		t.AfterFunc(func(err error) {
+			if err == nil {
+				s.table.mu.Lock()
+				defer s.table.mu.Unlock()
+				s.drop(all)
+			}
+		})
+	}
+	return errors.Join(errs...)
+}
+
+// copied ends a copy that has waited for the work before it. Of failed checks it waits for all that is on the stream, so
+// that they are told once.
+func (s *Stream) copied(ctx context.Context, began waiting, err error) error {
+	var t wait.Ticket
+	if err == nil && s.checks.news(began) {
+		if t, err = s.ticket("Download"); err == nil {
+			err = s.ctx.waited(ctx, t.Wait(ctx), s.id)
+		}
+	}
+	return s.checks.end(began, t.Number(), err)
+}
+
+// Check waits for launches on the stream that report failed checks and that nobody has waited for, and returns the
+// error of that wait. Without such launches it returns nil at once. Package pool calls it after each function.
+func (s *Stream) Check(ctx context.Context) error {
+	if err := usable(ctx, s, "Stream.Check"); err != nil {
+		return err
+	}
+	if !s.checks.dirty.Load() {
+		return nil
+	}
+	return s.Synchronize(ctx)
+}
+
+// reportAt is that of a stream that is captured: the graph has reports of its own. The capture makes one call at a time.
+func (c *capture) reportAt(t *checkTable, of *Checks) (driver.DevicePtr, error) {
+	if r := c.reports[of]; r != nil {
+		return r.memory.At, nil
+	}
+	r, err := t.open(of, nil)
+	if err != nil {
+		return 0, err
+	}
+	r.retain() // until the end of the capture
+	if c.reports == nil {
+		c.reports = map[*Checks]*report{}
+	}
+	c.reports[of] = r
+	return r.memory.At, nil
+}
