@@ -164,6 +164,29 @@ func TestPackageVariables(t *testing.T) {
 	assert.Equal(t, []int{1 + 100 + 9 + 3 + 0 + 15, 2 + 200 + 10 + 4 + 3 + 25, 3 + 300 + 11 + 5 + 0 + 35, 4 + 400 + 12 + 6 + 4 + 45}, out)
 }
 
+// Nobody imports a program.
+func TestExportedInMain(t *testing.T) {
+	p, err := loadFiles(t, map[string]string{"k.go": `package main
+
+import "github.com/purecuda/purecuda/gpu"
+
+var Table, Set = [2]int{3, 4}, 5
+
+//purecuda:kernel
+func A(t *gpu.Thread, x []int) { x[0] = Table[x[1]&1] }
+//purecuda:kernel
+func B(t *gpu.Thread, x []int) { x[0] = Set }
+
+func main() { Set++ }
+`})
+	require.NoError(t, err)
+	o := compile.Options{Arch: 75, Checks: compile.ChecksReport}
+	_, err = p.Compile(o, "A")
+	require.NoError(t, err)
+	_, err = p.Compile(o, "B")
+	require.ErrorContains(t, err, "Set is a variable, which ")
+}
+
 func TestNamesInPTX(t *testing.T) {
 	p, err := load(t, `
 //purecuda:kernel entry=same
