@@ -428,6 +428,9 @@ func (w *writer) together(dynamic bool) {
 				w.line("%s := gpu.Reduce%s(t, %s)", x, pick(w.r, []string{"Add", "Min", "Max"}), v)
 			}
 		case "Match":
+			if t[0] == 'f' {
+				v = "number(" + v + ")" // the bits of a NaN are nobody's
+			}
 			w.line("%s := gpu.MatchAny(t, %s)", x, v)
 			t = "uint32"
 			if w.r.IntN(2) == 0 {
