@@ -58,8 +58,8 @@ func (c Capability) Arch() int { return c.Major*10 + c.Minor }
 
 const gib = 1 << 30
 
-// Score orders devices. It is the number of multiprocessors, plus 4 for each GiB of free memory. While
-// the free memory is unknown, all memory counts. From compute capability 8.0 on it adds 100, and 50 for
+// Score orders devices. It is the number of multiprocessors, plus 4 for each GiB of free memory. That is what NVML tells when
+// the devices are listed. Where NVML does not tell it of all devices, all memory counts. From compute capability 8.0 on it adds 100, and 50 for
 // asynchronous copies within a kernel.
 func Score(d Device) float64 {
 	memory := d.FreeBytes
@@ -99,17 +99,22 @@ func listDevices(api driver.API, cfg *config) ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = contain.Do(func() error {
-		for i := range devices {
-			devices[i].Score = cfg.score(devices[i])
+	for i, d := range forScore(cfg.nvml, devices) {
+		if devices[i].Score, err = cfg.scoreOf(d); err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("scoring the devices: %w", err)
 	}
 	sortDevices(devices)
 	return devices, nil
+}
+
+// scoreOf calls the score, which may be the program's.
+func (cfg *config) scoreOf(d Device) (score float64, err error) {
+	err = contain.Do(func() error { score = cfg.score(d); return nil })
+	if err != nil {
+		err = fmt.Errorf("scoring the devices: %w", err)
+	}
+	return score, err
 }
 
 func sortDevices(devices []Device) {

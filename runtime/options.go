@@ -5,6 +5,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/nvml"
 	"github.com/purecuda/purecuda/nvrtc"
 	"github.com/purecuda/purecuda/refs"
 )
@@ -20,6 +21,7 @@ type config struct {
 	score     func(Device) float64
 	budget    func(Device) uint64
 	logger    *slog.Logger
+	nvml      func() (nvml.API, func() error, error) // nil where the driver is not that of the machine
 	memory    arena.DeviceConfig
 	pinned    arena.PinnedConfig
 	copies    arena.CopierConfig
@@ -46,7 +48,8 @@ func WithDriver(api driver.API) Option { return func(c *config) { c.api = api } 
 // filters what CUDA_VISIBLE_DEVICES has left over. A name that no device has is an error of Open.
 func WithDevices(names ...string) Option { return func(c *config) { c.devices = names } }
 
-// WithScore replaces [Score], by which devices are ordered.
+// WithScore replaces [Score], by which devices are ordered. FreeBytes of its argument is the free memory as NVML tells it, or
+// 0. A score that panics is an error of Open. One of the program can ask package driver/nvml for more, such as how busy a device is.
 func WithScore(score func(Device) float64) Option {
 	return func(c *config) {
 		if c.score = score; score == nil {

@@ -84,7 +84,10 @@ func (rt *Runtime) queryAgain(ordinal int) error {
 	if d.Err != nil {
 		return d.Err
 	}
-	d.Score = rt.cfg.score(d)
+	var err error
+	if d.Score, err = rt.cfg.scoreOf(d); err != nil {
+		return err
+	}
 	f.devices = slices.Clone(f.devices)
 	f.devices[at] = d
 	sortDevices(f.devices)

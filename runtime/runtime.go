@@ -101,6 +101,9 @@ func newRuntime(options []Option) *Runtime {
 			o(&cfg)
 		}
 	}
+	if cfg.api == nil {
+		cfg.nvml = openNVML
+	}
 	rt := &Runtime{
 		cfg:       cfg,
 		contexts:  map[int]*Context{},
