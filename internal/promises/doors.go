@@ -106,6 +106,11 @@ var Doors = []Door{
 		not("It computes on the goroutine of its caller, and waits for nothing.", "ctx", "bound"), not(noShared, "own-error"),
 		not(noFunction, "panic", "nil-error", "goexit"), not("It fills a slice that there is.", "huge"), not(noOverlap, "overlap"), not(noMemory, "leak"))},
 	at("libs/examples/gonum/promises_test.go", program("libs/examples/gonum")),
+	{Name: "cluster.Scatter", Calls: []string{"cluster.Scatter", "cluster.Map", "cluster.Reduce", "cluster.Do"}, Test: "cluster/promises_test.go", Not: all(
+		not("A caller has no driver. Its hosts have pool.Do.", "off", "absent", "faulty", "lost", "required-absent", "required-faulty", "required-lost"),
+		not("Each host says how much it takes at a time, and one caller waits for its own pieces only.", "bound"),
+		not("Pieces and results are copies.", "overlap"), not(noMemory, "leak"))},
+	at("cluster/cmd/purecuda-cluster/promises_test.go", program("cluster/cmd/purecuda-cluster")),
 }
 
 // at is a row that is tested elsewhere.

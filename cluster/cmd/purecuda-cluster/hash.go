@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/purecuda/purecuda/cluster"
@@ -73,11 +74,12 @@ func (h *hasher) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	if h.embedded {
-		end, err := h.start(ctx, in)
+		serving, end, err := h.start(ctx, in)
 		if err != nil {
 			return err
 		}
 		defer end()
+		ctx = serving
 	}
 	nc, err := h.dial(ctx)
 	if err != nil {
@@ -101,18 +103,23 @@ func (h *hasher) run(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// start starts a server and workers on this machine, and returns a function that ends them.
-func (h *hasher) start(ctx context.Context, in *job.Input) (end func(), err error) {
+// start starts a server and workers on this machine, and returns a function that ends them. The context that it returns ends
+// when the last worker has.
+func (h *hasher) start(ctx context.Context, in *job.Input) (serving context.Context, end func(), err error) {
 	token := rand.Text()
 	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", Token: token})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	serving, left := context.WithCancelCause(ctx)
+	var running atomic.Int64
+	running.Store(int64(h.workers))
 	var ends []func()
 	end = func() {
 		for _, f := range ends {
 			f()
 		}
+		left(nil)
 		_ = server.Close() // what it had is in the report
 	}
 	h.url = server.URL()
@@ -120,7 +127,7 @@ func (h *hasher) start(ctx context.Context, in *job.Input) (end func(), err erro
 	program, failed := os.Executable()
 	if err = errors.Join(err, failed, os.Setenv(tokenVariable, token)); err != nil {
 		end()
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range h.workers {
 		args := []string{"worker", "--nats", h.url, "--cluster", h.name, "--name", "worker " + strconv.Itoa(i), "--share", fmt.Sprintf("%d/%d", i, h.workers),
@@ -138,14 +145,22 @@ func (h *hasher) start(ctx context.Context, in *job.Input) (end func(), err erro
 		}
 		if err != nil {
 			end()
-			return nil, err
+			return nil, nil, err
 		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = worker.Wait() // its errors are on stderr
+			if running.Add(-1) == 0 {
+				left(errors.New("no worker is left: each has said why"))
+			}
+		}()
 		ends = append(ends, func() {
 			_ = stdin.Close()
-			_ = worker.Wait() // its errors are on stderr
+			<-ended
 		})
 	}
-	return end, nil
+	return serving, end, nil
 }
 
 const (
