@@ -77,6 +77,10 @@ func do(ctx context.Context, p *Pool, c *config, f func(*Worker) error) (DoRepor
 		refuse: c.refuse, label: c.label, bytes: c.bytes}
 	r.deadline, _ = ctx.Deadline()
 	defer p.forget(r)
+	if c.breakEven == nil {
+		err := p.doOrFallBack(ctx, c, r, f, &report)
+		return report, err
+	}
 	end, err := c.breakEven.begin(), errUnfinished
 	defer func() { end(max(c.items, 1), report.Where, report.Reason, err) }()
 	err = p.doOrFallBack(ctx, c, r, f, &report)
