@@ -341,6 +341,10 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("LibraryHandle.Arg", func() { library.Arg() }),
 		told("LibraryHandle.Context", func() { library.Context() }),
 		told("Runtime.Degraded", func() { _ = rt.Degraded() }),
+		{"Context.NewChecks", looks, func() error {
+			return second(c.NewChecks(func([runtime.CheckWords]uint64) error { return nil }))
+		}},
+		told("Stream.Check", func() { _ = s.Check(bg) }), // it asks nothing where no launch has reported
 		told("Runtime.FallBack", func() { _ = rt.FallBack("a test", nil) }),
 		told("Runtime.Quarantine", func() { rt.Quarantine(0, io.EOF, nil)() }),
 		told("Runtime.TraceRequest", func() { rt.TraceRequest(bg, "") }),
