@@ -86,8 +86,11 @@ func checking(t testing.TB) (*runtime.Runtime, *runtime.Context, *checker) {
 }
 
 // TestEveryWaitTellsAFailedCheckOnce goes through all ways to wait for a launch.
-func TestEveryWaitTellsAFailedCheckOnce(t *testing.T) {
-	_, c, k := checking(t)
+func TestEveryWaitTellsAFailedCheckOnce(t *testing.T) { onDrivers(t, everyWaitTells) }
+
+func everyWaitTells(t *testing.T, rt *runtime.Runtime) {
+	c := contextOf(t, rt)
+	k := newChecker(t, c)
 	ctx := t.Context()
 	s, other := newStream(t, c), newStream(t, c)
 	e, err := c.NewEvent()
@@ -141,23 +144,26 @@ func TestEveryWaitTellsAFailedCheckOnce(t *testing.T) {
 func TestAFailedCheckBelongsToItsLaunch(t *testing.T) {
 	for name, delay := range map[string]time.Duration{"at once": 0, "later": time.Millisecond / 2} {
 		t.Run(name, func(t *testing.T) {
-			_, c, k := checking(t)
-			var all sync.WaitGroup
-			for g := range uint64(64) {
-				s := newStream(t, c)
-				all.Go(func() {
-					for i := range uint64(10) {
-						number := uint64(0)
-						if (g+i)%2 == 0 || delay > 0 && (g+i)%8 == 0 {
-							number = 1 + g*10 + i
+			onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
+				c := contextOf(t, rt)
+				k := newChecker(t, c)
+				var all sync.WaitGroup
+				for g := range uint64(64) {
+					s := newStream(t, c)
+					all.Go(func() {
+						for i := range uint64(10) {
+							number := uint64(0)
+							if (g+i)%8 == 0 || delay == 0 && (g+i)%2 == 0 {
+								number = 1 + g*10 + i
+							}
+							assert.NoError(t, k.launch(s, number))
+							time.Sleep(delay)
+							is(t, number, s.Synchronize(t.Context()))
 						}
-						assert.NoError(t, k.launch(s, number))
-						time.Sleep(delay)
-						is(t, number, s.Synchronize(t.Context()))
-					}
-				})
-			}
-			all.Wait()
+					})
+				}
+				all.Wait()
+			})
 		})
 	}
 }
@@ -218,8 +224,11 @@ func TestReportsAreUsedAgain(t *testing.T) {
 }
 
 // TestGraphsReport launches one executable graph on several streams.
-func TestGraphsReport(t *testing.T) {
-	_, c, k := checking(t)
+func TestGraphsReport(t *testing.T) { onDrivers(t, graphsReport) }
+
+func graphsReport(t *testing.T, rt *runtime.Runtime) {
+	c := contextOf(t, rt)
+	k := newChecker(t, c)
 	ctx := t.Context()
 	origin, a, b := newStream(t, c), newStream(t, c), newStream(t, c)
 	record := func(number uint64) *runtime.Graph {
