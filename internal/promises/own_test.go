@@ -17,6 +17,7 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpu/launch"
 	"github.com/purecuda/purecuda/internal/promises/sample"
+	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
@@ -228,6 +229,9 @@ func runKernel(kernel func()) error { return gpu.Run(gpu.Linear(1, 1), func(*gpu
 
 var runCells = cells{
 	"bound": func(t *testing.T) {
+		if race.Enabled {
+			t.Skip("with -race each thread of a kernel is a goroutine, so that races are seen")
+		}
 		var running, most atomic.Int64
 		require.NoError(t, gpu.Run(gpu.Linear(1000, 1), func(*gpu.Thread) {
 			most.Store(max(most.Load(), running.Add(1)))
