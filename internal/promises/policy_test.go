@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -46,13 +47,13 @@ func TestAsk(t *testing.T) {
 	}
 	all := map[string]told{}
 	for name, d := range doors {
-		var ran bool
+		var ran atomic.Bool
 		do := d.open(t, runtime.Global(), limits{})
 		a := do(t.Context(), functions{
-			gpu: func(context.Context, *runtime.Stream) error { ran = true; return nil },
-			cpu: func(context.Context) error { ran = true; return nil },
+			gpu: func(context.Context, *runtime.Stream) error { ran.Store(true); return nil },
+			cpu: func(context.Context) error { ran.Store(true); return nil },
 		})
-		all[name] = told{Where: a.Where, Why: text(a.Why), Err: text(a.Err), Kind: kindOf(a.Err), Ran: ran}
+		all[name] = told{Where: a.Where, Why: text(a.Why), Err: text(a.Err), Kind: kindOf(a.Err), Ran: ran.Load()}
 	}
 	answers, err := json.Marshal(all)
 	require.NoError(t, err)
@@ -212,12 +213,12 @@ func afterLoss(t *testing.T, d door, policy runtime.Policy) (told, answer) {
 		require.Equal(t, pool.OnGPU, before.Where)
 	}
 	lose(t, rt, sim)
-	var ran bool
+	var ran atomic.Bool
 	a := do(t.Context(), functions{
-		gpu: func(context.Context, *runtime.Stream) error { ran = true; return nil },
-		cpu: func(context.Context) error { ran = true; return nil },
+		gpu: func(context.Context, *runtime.Stream) error { ran.Store(true); return nil },
+		cpu: func(context.Context) error { ran.Store(true); return nil },
 	})
-	return told{Where: a.Where, Why: text(a.Why), Err: text(a.Err), Kind: kindOf(a.Err), Ran: ran}, a
+	return told{Where: a.Where, Why: text(a.Why), Err: text(a.Err), Kind: kindOf(a.Err), Ran: ran.Load()}, a
 }
 
 func lost(t *testing.T, name string, d door) {
