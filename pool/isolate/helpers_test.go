@@ -59,6 +59,20 @@ const ptx = `.version 6.4
 	ld.param.u64 %rd, [x];
 L:	ld.volatile.global.u32 %r, [%rd]; setp.ne.u32 %p, %r, 77; @%p bra L;
 	ret;
+}
+.visible .entry check(.param .u64 number, .param .u64 report) {
+	.reg .b64 %rd<4>; .reg .pred %p;
+	ld.param.u64 %rd3, [number];
+	setp.eq.u64 %p, %rd3, 0;
+	@%p exit;
+	ld.param.u64 %rd1, [report];
+	atom.global.cas.b64 %rd2, [%rd1], 0, -1;
+	setp.ne.u64 %p, %rd2, 0;
+	@%p exit;
+	st.global.u64 [%rd1+8], %rd3;
+	membar.sys;
+	atom.global.exch.b64 %rd2, [%rd1], 1;
+	exit;
 }`
 
 func init() {
@@ -68,13 +82,14 @@ func init() {
 		"fault/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
 			return nil, launch(w, "fault", runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}})
 		},
-		"set/v1":   fill,
-		"next/v1":  next,
-		"spin/v1":  spin,
-		"where/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) { return []byte(w.Device().UUID.String()), nil },
-		"pid/v1":   func(*pool.Worker, *isolate.Request) ([]byte, error) { return fmt.Append(nil, os.Getpid()), nil },
-		"fail/v1":  func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, errors.New("not today") },
-		"panic/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { panic("at the function") },
+		"set/v1":    fill,
+		"next/v1":   next,
+		"spin/v1":   spin,
+		"where/v1":  func(w *pool.Worker, _ *isolate.Request) ([]byte, error) { return []byte(w.Device().UUID.String()), nil },
+		"pid/v1":    func(*pool.Worker, *isolate.Request) ([]byte, error) { return fmt.Append(nil, os.Getpid()), nil },
+		"tagged/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) { return nil, errors.New(string(r.Data)) },
+		"fail/v1":   func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, errors.New("not today") },
+		"panic/v1":  func(*pool.Worker, *isolate.Request) ([]byte, error) { panic("at the function") },
 		"argument/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
 			_, err := runtime.Alloc[byte](w.Stream(), -1)
 			return nil, err
