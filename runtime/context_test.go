@@ -191,7 +191,11 @@ func TestMemInfo(t *testing.T) {
 		require.NoError(t, c.TrimMemory(0))
 		free, _, err := c.MemInfo()
 		require.NoError(t, err)
-		assert.GreaterOrEqual(t, float64(free), float64(before)-size/10)
+		for began := time.Now(); float64(free) < float64(before)-size/10 && time.Since(began) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+			free, _, err = c.MemInfo() // a driver may unmap memory later
+			require.NoError(t, err)
+		}
+		assert.GreaterOrEqual(t, float64(free), float64(before)-size/10, "after %d blocks, %d MiB less", len(blocks), (int64(before)-int64(free))>>20)
 	})
 }
 

@@ -49,13 +49,12 @@ func (c *Context) Reset(ctx context.Context) error {
 		c.state.Resume()
 		return err
 	}
-	return c.publish(c.exchange())
+	return c.publish(c.exchange(c.takeDown))
 }
 
 // publish opens the new context, or gives the device up if there is none.
 func (c *Context) publish(err error) error {
 	if err != nil {
-		c.fail(err)
 		c.gate.Resume()
 		return c.state.Check(0)
 	}
@@ -166,12 +165,17 @@ func (c *Context) suspend(ctx context.Context) (suspended []*gate.Gate, err erro
 	return suspended, nil
 }
 
-// exchange takes the context down and sets up another one. Nobody uses it.
-func (c *Context) exchange() error {
+// exchange takes the context down and sets up another one. Nobody uses it. If that fails, the device is lost before
+// waits of other contexts may ask the driver about it: there is no context.
+func (c *Context) exchange(takeDown func() error) error {
 	c.alive.Suspend(0, nil) // those who gave up waiting for the device may still be at it
 	defer c.alive.Resume()
-	c.rt.report(c.takeDown())
-	return c.setUp()
+	c.rt.report(takeDown())
+	err := c.setUp()
+	if err != nil {
+		c.fail(err)
+	}
+	return err
 }
 
 // takeDown frees everything. What cannot be freed is gone with the context all the same.

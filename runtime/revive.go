@@ -130,15 +130,12 @@ func (c *Context) revive(ctx context.Context) error {
 		}
 		return errors.Join(err, c.rt.lostError())
 	}
-	return c.publish(c.replace())
+	return c.publish(c.exchange(c.takeDownLost))
 }
 
-// replace makes a new context in place of one that was lost. Nobody uses it.
-func (c *Context) replace() error {
-	c.alive.Suspend(0, nil)
-	defer c.alive.Resume()
+// takeDownLost ends a context that was lost.
+func (c *Context) takeDownLost() error {
 	c.memory.Load().waits.Close(driver.Errorf(driver.ErrRefStale, "context rebuilt"))
 	c.modules.reset(c.state.Done())
-	c.rt.report(c.discard())
-	return c.setUp()
+	return c.discard()
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	goruntime "runtime"
@@ -52,6 +53,10 @@ func TestInterrupt(t *testing.T) {
 	}
 	large, small := sparse(t), writeFile(t, strings.Repeat("0123456789abcdef", 80_000))
 	const manyRounds = "4000000000"
+	// Under nohup this process ignores SIGHUP, and its children would as well. They get the default of what it handles.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	for _, c := range []struct {
 		name     string
 		args     []string

@@ -21,6 +21,7 @@ var built struct {
 // programs builds the programs of this module, once.
 func programs(t *testing.T) string {
 	t.Helper()
+	needSource(t)
 	built.once.Do(func() {
 		var err error
 		built.folder, err = os.MkdirTemp("", "promises")
