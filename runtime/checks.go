@@ -413,6 +413,8 @@ func (s *streamChecks) close() error {
 		if found := w.found.Load(); found != w.told.Load() {
 			w.told.Store(found)
 			errs = append(errs, w.err)
+			s.told.Add(1) // for waits that are under way
+			s.last = w.err
 			s.table.lose(w.err) // the error of a Close is easily missed
 		}
 	}

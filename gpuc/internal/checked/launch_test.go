@@ -227,7 +227,8 @@ func TestAutoOnTheCPU(t *testing.T) {
 		cancel(errors.New("over"))
 		_, err = SplitAuto(ended, rt, runtime.Linear(300, 32), a, b, make([]int32, 600))
 		assert.EqualError(t, err, "over")
-		_, err = SplitAuto(nil, rt, runtime.Linear(300, 32), a, b, make([]int32, 600)) //nolint:staticcheck // a mistake of the caller
+		var none context.Context
+		_, err = SplitAuto(none, rt, runtime.Linear(300, 32), a, b, make([]int32, 600))
 		assert.EqualError(t, err, "launch: the context of SplitAuto is nil")
 	}
 }

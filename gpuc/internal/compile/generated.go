@@ -208,9 +208,7 @@ func (p *Program) Needs(k *Source) (names []string) {
 			return
 		}
 		seen[d] = true
-		for _, n := range kernelsum.Names(d)[:1] { // all of it counts under each of its names
-			names = append(names, n)
-		}
+		names = append(names, kernelsum.Names(d)[:1]...) // all of it counts under each of its names
 		ast.Inspect(d, func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok {
 				o := p.Info.Uses[id]
