@@ -159,7 +159,7 @@ func (p *Pool) setUp(setup func(*Worker) error, w *Worker) (err error) {
 	if setup == nil {
 		return nil
 	}
-	failed := contain.Hook(func() { err = p.onDevice(func() error { return w.done(setup(w)) }) })
+	failed := contain.Hook(func() { err = p.onDevice(func() error { return w.run(setup) }) })
 	return errors.Join(err, failed)
 }
 

@@ -222,7 +222,7 @@ func (p *Pool) invoke(ctx context.Context, c *config, w *Worker, r *request, f f
 	w.stream.SetTraceContext(w.ctx)
 	w.stopwatch.start()
 	contain.Call(func() error {
-		return p.onDevice(func() error { return w.done(f(w)) })
+		return p.onDevice(func() error { return w.run(f) })
 	}, func(failed error) {
 		ran := time.Since(w.stopwatch.began)
 		report.Ran += ran

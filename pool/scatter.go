@@ -371,7 +371,9 @@ func (c *scatterCall) runPiece(w *Worker, index int, k piece) {
 	w.retried = k.retries > 0
 	w.stopwatch.start()
 	contain.Call(func() error {
-		return c.pool.onDevice(func() error { return w.done(c.f(w, c.scheduler.tile(w.pooled.index, k))) })
+		return c.pool.onDevice(func() error {
+			return w.run(func(w *Worker) error { return c.f(w, c.scheduler.tile(w.pooled.index, k)) })
+		})
 	}, func(err error) {
 		if err != nil && c.turn.Context.Err() == nil {
 			c.pool.synchronizeFailed(w, err)

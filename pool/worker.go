@@ -77,10 +77,19 @@ func (w *Worker) Stream() *runtime.Stream { return zero.Or(w).stream }
 // waits, and check it in functions that take long.
 func (w *Worker) Ctx() context.Context { return zero.Or(w).ctx }
 
-// done returns why a function has failed: its own error, or else a check that has failed in a kernel on its stream. So that
-// no other function gets the latter, done waits for launches that the function has not waited for.
-func (w *Worker) done(err error) error {
-	if err != nil || w.stream == nil {
+// run calls a function of a call, and returns why it has failed: its own error, or else a check that has failed in a kernel on its
+// stream. So that no other function gets the latter, run waits for launches that the function has not waited for. A Reset that is
+// given up may have refused that wait, to a function that has failed for that: what it has left is not the error of this one.
+func (w *Worker) run(f func(*Worker) error) error {
+	if w.stream == nil {
+		return f(w)
+	}
+	if w.stream.Check(w.ctx) != nil {
+		if err := w.stream.Check(w.ctx); err != nil {
+			return err // it is refused still
+		}
+	}
+	if err := f(w); err != nil {
 		return err
 	}
 	return w.stream.Check(w.ctx)

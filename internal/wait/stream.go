@@ -45,7 +45,8 @@ func (d *Device) NewStream(handle driver.Stream) *Stream {
 func (s *Stream) Changed() {
 	if s.shared.Load() != 0 {
 		s.shared.Store(0)
-	} else if !s.used.Load() {
+	}
+	if !s.used.Load() {
 		s.used.Store(true)
 	}
 }

@@ -65,7 +65,8 @@ type service struct {
 	b        *pool.Batcher[uint32, uint32]
 	g        *isolate.Group
 	children *pool.Pool             // of g
-	shared   *runtime.Ref[uint32]   // its words are equal whenever a kernel is not running
+	sharing  sync.Mutex             // orders the requests that use shared, as the program has to
+	shared   *runtime.Ref[uint32]   // all words are equal between two launches
 	stalled  atomic.Pointer[string] // the function of the driver that stands still
 	happened sync.Map               // what was done to the service
 	requests atomic.Int64
@@ -391,6 +392,29 @@ func (s *service) check(w *pool.Worker, request uint64) error {
 	return k.Launch(w.Stream(), runtime.Linear(1, 1), runtime.Value(request), c.Arg())
 }
 
+// addToShared puts work on the stream that adds one to each word of the shared memory.
+func (s *service) addToShared(w *pool.Worker) error {
+	m, err := w.Context().CachedModule(runtime.Image{Code: []byte(ptx)})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	k, err := m.Kernel("add")
+	if err != nil {
+		return err
+	}
+	n := s.shared.Len()
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
+	return k.Launch(w.Stream(), runtime.Linear(n, 128), runtime.InOut(s.shared), runtime.Value(uint32(n)), runtime.Value(uint32(1)))
+}
+
+func (s *service) readShared(w *pool.Worker, words []uint32) error {
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
+	return runtime.Download(w.Ctx(), w.Stream(), words, s.shared)
+}
+
 func plusOneCPU(_ context.Context, in, out []uint32) error {
 	for i, x := range in {
 		out[i] = x + 1
@@ -533,11 +557,11 @@ func (s *service) request(r *rand.Rand) error {
 		words := make([]uint32, 1000)
 		_, err = pool.Do(ctx, s.p, func(w *pool.Worker) error {
 			if r.IntN(2) == 0 {
-				if err := launch(w, "add", runtime.Linear(len(words), 128), runtime.InOut(s.shared), runtime.Value(uint32(len(words))), runtime.Value(uint32(1))); err != nil {
+				if err := s.addToShared(w); err != nil {
 					return err
 				}
 			}
-			if err := runtime.Download(w.Ctx(), w.Stream(), words, s.shared); err != nil {
+			if err := s.readShared(w, words); err != nil {
 				return err
 			}
 			return own(w)
@@ -578,7 +602,7 @@ func (s *service) explained(id int, err error) error {
 	}
 	tags := tag.FindAllStringSubmatch(err.Error(), -1)
 	for _, found := range tags {
-		late := id < 0 && (s.has("vanish") || len(s.gpu.Injected()) > 0) // a Close tells what the wait of a request could not see any more
+		late := id < 0 && (s.has("vanish") || s.has("reset") || len(s.gpu.Injected()) > 0) // a Close tells what the wait of a request could not see any more
 		if found[1] != fmt.Sprint(id) && !late {
 			return fmt.Errorf("request-%d has the error of another: %w", id, err)
 		}
