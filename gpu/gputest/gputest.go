@@ -12,9 +12,9 @@ import (
 const maxSteps = 1 << 26
 
 // Runtime is a runtime on a simulated driver, which runs the PTX of kernels, whatever PURECUDA_POLICY says. Both end with
-// the test, which fails if it has leaked memory, if a kernel did what hardware might forgive, or if a check has failed
-// that no wait has told. A launch of more than 67 million instructions of warps ends with an error that names the
-// kernel: it may never end. Longer ones take a runtime of their own on [drivertest.ForTest].
+// the test. The test fails if it has leaked memory, or if a kernel did what hardware might forgive. It also fails if a
+// check has failed that no wait has told. A launch of more than 67 million instructions of warps ends with an error that
+// names the kernel: it may never end. Longer ones take a runtime of their own on [drivertest.ForTest].
 func Runtime(t testing.TB) *runtime.Runtime {
 	t.Helper()
 	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{MaxSteps: maxSteps})), runtime.WithPolicy(runtime.PolicyAuto))

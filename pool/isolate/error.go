@@ -43,8 +43,8 @@ type told struct {
 }
 
 const (
-	// maxTold is how much of each text of an error a child sends, and maxEncoded how much all of it takes as JSON, which has six
-	// bytes for one that it escapes.
+	// maxTold is how many bytes of each text of an error a child sends. maxEncoded is how many all of it takes as JSON, which
+	// has six bytes for one that it escapes.
 	maxTold    = 64 << 10
 	maxEncoded = 3 << 20
 )

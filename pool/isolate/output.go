@@ -92,8 +92,8 @@ type tail struct {
 
 const (
 	tailBytes = 4 << 10
-	// outputPatience is how long a process that a child has started may keep the child's output open when that has ended, and
-	// how long the output may take for the last that the children of a group have printed.
+	// outputPatience is how long a process that a child has started may keep the output of the ended child open. The output
+	// may take as long for the last that the children of a group have printed.
 	outputPatience = time.Second
 )
 
