@@ -352,7 +352,7 @@ func testStreamsComeAndGo(t *testing.T, m *machine, config arena.DeviceConfig) {
 
 func destroy(m *machine, h driver.Stream) driver.Result {
 	if err := m.Push(); err != nil {
-		return driver.ErrorUnknown
+		return driver.ResultUnknown
 	}
 	defer m.Pop()
 	return m.StreamDestroy(h)

@@ -274,7 +274,7 @@ func (c *Copier) checkStream(s driver.Stream) error {
 	}
 	status, r := c.binding.StreamIsCapturing(s)
 	switch {
-	case r == driver.ErrorSymbolMissing:
+	case r == driver.ResultSymbolMissing:
 		return nil // such a driver has no graphs
 	case r != driver.Success:
 		return c.binding.Fault("cuStreamIsCapturing", r)

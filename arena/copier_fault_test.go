@@ -61,7 +61,7 @@ func TestCopiesSurviveEveryFailure(t *testing.T) {
 
 func failNth(t *testing.T, n int, up bool, nth int) (fired bool) {
 	ok := t.Run(fmt.Sprint(nth), func(t *testing.T) {
-		trap := &trigger{fire: func() driver.Result { return driver.ErrorUnknown }}
+		trap := &trigger{fire: func() driver.Result { return driver.ResultUnknown }}
 		config := drivertest.Config{OnCall: trap.onCall, HotPathNeedsContext: nth%2 == 0}
 		if nth%3 == 0 {
 			config.Chaos = &drivertest.Chaos{SlowWork: 0.5, MaxDelay: 50 * time.Microsecond}
@@ -84,7 +84,7 @@ func failNth(t *testing.T, n int, up bool, nth int) (fired bool) {
 		stats := c.Stats()
 		if err != nil {
 			require.True(t, fired)
-			require.ErrorIs(t, err, driver.ErrorUnknown)
+			require.ErrorIs(t, err, driver.ResultUnknown)
 			require.Zero(t, stats.Uploads+stats.Downloads, "a copy that failed is not counted")
 		} else {
 			require.Equal(t, uint64(1), stats.Uploads+stats.Downloads)
@@ -108,9 +108,9 @@ func TestCopiesKeepDoubtfulBuffers(t *testing.T) {
 		b := newCopyBed(t, drivertest.Config{})
 		c := b.copies(t, arena.PinnedConfig{}, smallCopies)
 		s, p := b.stream(t), b.memory(t, n)
-		b.gpu.Fail("cuEventRecord", 1, driver.ErrorUnknown)
-		b.gpu.Fail("cuStreamSynchronize", 1, driver.ErrorUnknown)
-		require.ErrorIs(t, c.Upload(background, s, p, random(n)), driver.ErrorUnknown)
+		b.gpu.Fail("cuEventRecord", 1, driver.ResultUnknown)
+		b.gpu.Fail("cuStreamSynchronize", 1, driver.ResultUnknown)
+		require.ErrorIs(t, c.Upload(background, s, p, random(n)), driver.ResultUnknown)
 		require.Equal(t, 1, c.Stats().Doubtful)
 		src := random(n)
 		require.NoError(t, c.Upload(background, s, p, src))
@@ -131,7 +131,7 @@ func TestCopiesRetireABuffer(t *testing.T) {
 				return driver.Success
 			}
 			asked.Add(1)
-			return driver.ErrorInvalidValue
+			return driver.ResultInvalidValue
 		}})
 		c := b.copies(t, arena.PinnedConfig{}, smallCopies)
 		s, p := b.stream(t), b.memory(t, n)
@@ -139,7 +139,7 @@ func TestCopiesRetireABuffer(t *testing.T) {
 		require.NoError(t, c.Upload(background, s, p, src))
 		b.synchronize(t, s)
 		broken.Store(true)
-		require.ErrorIs(t, c.Download(background, s, dst, p), driver.ErrorInvalidValue, "%d", n)
+		require.ErrorIs(t, c.Download(background, s, dst, p), driver.ResultInvalidValue, "%d", n)
 		broken.Store(false)
 		require.Positive(t, asked.Load())
 		require.EqualValues(t, asked.Load(), c.Stats().Doubtful, "each is kept and counted")
@@ -161,7 +161,7 @@ func TestCopiesAfterAStickyError(t *testing.T) {
 					c := arena.NewCopier(b.Binding, w, p, smallCopies)
 					s, memory := b.stream(t), b.memory(t, n)
 					require.NoError(t, c.Upload(background, s, memory, make([]byte, n)))
-					b.gpu.Fail(op, 2, driver.ErrorIllegalAddress)
+					b.gpu.Fail(op, 2, driver.ResultIllegalAddress)
 					var err error
 					for i := 0; i < 100 && err == nil; i++ {
 						if err = c.Upload(background, s, memory, make([]byte, n)); err == nil {

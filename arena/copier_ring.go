@@ -291,7 +291,7 @@ func (r *ring) poll(b *buffer, t *transfer) (done bool, err error) {
 		}
 		b.pending, b.owner = false, 0
 		return true, nil
-	case driver.ErrorNotReady:
+	case driver.ResultNotReady:
 		return false, nil
 	default:
 		return false, r.binding.Fault("cuEventQuery", result)

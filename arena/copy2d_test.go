@@ -126,7 +126,7 @@ func TestPeerFailures(t *testing.T) {
 			a, b := twoBeds(t, drivertest.DeviceConfig{})
 			var peers arena.Peers
 			s, p, q := b.stream(t), a.memory(t, 10), b.memory(t, 10)
-			a.gpu.Fail(op, 1, driver.ErrorUnknown)
+			a.gpu.Fail(op, 1, driver.ResultUnknown)
 			require.NoError(t, peers.Copy(s, b.Binding, q, a.Binding, p, 10), "without a link it takes longer")
 			require.Len(t, append(a.reported(), b.reported()...), 1)
 			direct, err := peers.Enable(b.Binding, a.Binding)

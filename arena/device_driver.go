@@ -25,7 +25,7 @@ func (d *Device) openPool() error {
 			AllocType: driver.MemAllocationPinned,
 			Location:  d.location(),
 		})
-		if r == driver.ErrorNotSupported || r == driver.ErrorSymbolMissing {
+		if r == driver.ResultNotSupported || r == driver.ResultSymbolMissing {
 			return nil // virtual GPUs say so in spite of the attribute
 		}
 		if r != driver.Success {

@@ -165,7 +165,7 @@ func (d *Device) asks(op string, f func() driver.Result) (bool, error) {
 	switch {
 	case err != nil:
 		return false, err
-	case r == driver.ErrorNotReady:
+	case r == driver.ResultNotReady:
 		return false, nil
 	}
 	return r == driver.Success, d.failed(op, r)

@@ -47,7 +47,7 @@ func TestOutOfMemoryAtEveryAllocation(t *testing.T) {
 					d := m.device(t, arena.DeviceConfig{NoPools: noPools})
 					s, o := m.stream(t, d), m.stream(t, d)
 					for i := range times {
-						gpu.Fail(op, nth+i, driver.ErrorOutOfMemory)
+						gpu.Fail(op, nth+i, driver.ResultOutOfMemory)
 					}
 					failures, blocks := faultProgram(m, d, s, o)
 					struck := len(gpu.Injected())
@@ -173,7 +173,7 @@ func TestStickyErrors(t *testing.T) {
 					context, r := gpu.DevicePrimaryCtxRetain(0)
 					require.Equal(t, driver.Success, r)
 					m := &machine{Binding: &driver.Binding{API: gpu, Context: context}}
-					gpu.Fail(op, nth, driver.ErrorIllegalAddress)
+					gpu.Fail(op, nth, driver.ResultIllegalAddress)
 					d, err := arena.NewDevice(m.Binding, config)
 					if err != nil {
 						assert.ErrorIs(t, err, driver.ErrDeviceLost)

@@ -58,7 +58,7 @@ func (d *Device) opens(op string, call func() driver.Result) (direct bool, err e
 		case driver.Success:
 			direct = true
 			return nil
-		case driver.ErrorInvalidDevice, driver.ErrorPeerAccessUnsupported, driver.ErrorNotSupported:
+		case driver.ResultInvalidDevice, driver.ResultPeerAccessUnsupported, driver.ResultNotSupported:
 			return nil // the link is there, and not for this memory
 		default:
 			return d.failed(op, r)

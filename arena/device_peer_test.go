@@ -114,7 +114,7 @@ func TestReachWhereThereIsNoLink(t *testing.T) {
 
 func TestReachOfPoolsThatCannotBeShared(t *testing.T) {
 	p := newPair(t, devices(2))
-	p.gpu.Fail("cuMemPoolSetAccess", 1, driver.ErrorNotSupported)
+	p.gpu.Fail("cuMemPoolSetAccess", 1, driver.ResultNotSupported)
 	direct, err := p.device[1].Reach(&p.peers, p.machine[0].Binding)
 	assert.NoError(t, err)
 	assert.False(t, direct)
@@ -124,11 +124,11 @@ func TestReachOfPoolsThatCannotBeShared(t *testing.T) {
 func TestReachThatFails(t *testing.T) {
 	for _, op := range []string{"cuMemPoolSetAccess", "cuCtxEnablePeerAccess", "cuDeviceGet"} {
 		p := newPair(t, devices(2))
-		p.gpu.Fail(op, 1, driver.ErrorUnknown)
+		p.gpu.Fail(op, 1, driver.ResultUnknown)
 		direct, err := p.device[1].Reach(&p.peers, p.machine[0].Binding)
-		assert.ErrorIs(t, err, driver.ErrorUnknown, op)
+		assert.ErrorIs(t, err, driver.ResultUnknown, op)
 		assert.False(t, direct)
-		p.gpu.Fail(op, 1, driver.ErrorUnknown)
+		p.gpu.Fail(op, 1, driver.ResultUnknown)
 		copyBetween(t, p)
 		direct, err = p.device[1].Reach(&p.peers, p.machine[0].Binding)
 		assert.NoError(t, err)

@@ -119,10 +119,10 @@ func enablePeer(at, to *driver.Binding) (direct bool, err error) {
 	}
 	err = outsideCaptures(at, func() error {
 		switch r := at.CtxEnablePeerAccess(to.Context, 0); r {
-		case driver.Success, driver.ErrorPeerAccessAlreadyEnabled:
+		case driver.Success, driver.ResultPeerAccessAlreadyEnabled:
 			direct = true
 			return nil
-		case driver.ErrorPeerAccessUnsupported, driver.ErrorTooManyPeers:
+		case driver.ResultPeerAccessUnsupported, driver.ResultTooManyPeers:
 			return nil
 		default:
 			return at.Fault("cuCtxEnablePeerAccess", r)

@@ -161,10 +161,10 @@ func TestPinnedEveryFailureOfTheDriver(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			b := newCopyBed(t, drivertest.Config{})
 			p := newPinned(t, b, arena.PinnedConfig{})
-			b.gpu.Fail(op, 1, driver.ErrorUnknown)
+			b.gpu.Fail(op, 1, driver.ResultUnknown)
 			l, err := p.Lease(1)
 			if err != nil {
-				require.ErrorIs(t, err, driver.ErrorUnknown)
+				require.ErrorIs(t, err, driver.ResultUnknown)
 				require.Zero(t, p.Stats().Leases)
 				l = lease(t, p, 1)
 			}
@@ -175,10 +175,10 @@ func TestPinnedEveryFailureOfTheDriver(t *testing.T) {
 		b := newFaultyBed(t, drivertest.Config{})
 		p := newPinned(t, b, arena.PinnedConfig{})
 		require.NoError(t, lease(t, p, 1).Return())
-		b.gpu.Fail("cuMemFreeHost", 1, driver.ErrorUnknown)
+		b.gpu.Fail("cuMemFreeHost", 1, driver.ResultUnknown)
 		p.Trim(0)
 		require.Len(t, b.reported(), 1)
-		require.ErrorIs(t, b.reported()[0], driver.ErrorUnknown)
+		require.ErrorIs(t, b.reported()[0], driver.ResultUnknown)
 		assert.Equal(t, uint64(4096), p.Stats().LostBytes)
 	})
 }
@@ -189,7 +189,7 @@ func TestPinnedKeepsWhatItCouldNotTryToFree(t *testing.T) {
 		b := newFaultyBed(t, drivertest.Config{})
 		p := newPinned(t, b, arena.PinnedConfig{Debug: debug})
 		require.NoError(t, lease(t, p, 1).Return())
-		b.gpu.Fail("cuCtxPushCurrent", 1, driver.ErrorUnknown)
+		b.gpu.Fail("cuCtxPushCurrent", 1, driver.ResultUnknown)
 		assert.Zero(t, p.Trim(0))
 		require.Len(t, b.reported(), 1)
 		assert.Equal(t, arena.PinnedStats{CachedBytes: 4096, PeakBytes: 4096, Limit: arena.DefaultPinnedLimit, Misses: 1, Returns: 1}, p.Stats())
@@ -220,7 +220,7 @@ func TestPinnedAbandonedMakesNoCalls(t *testing.T) {
 	p := arena.NewPinned(b.Binding, arena.PinnedConfig{})
 	l := lease(t, p, 10)
 	require.NoError(t, lease(t, p, 10).Return())
-	b.gpu.Fail("cuCtxSynchronize", 1, driver.ErrorIllegalAddress)
+	b.gpu.Fail("cuCtxSynchronize", 1, driver.ResultIllegalAddress)
 	_ = b.Do(func() error { return b.Failed("", b.CtxSynchronize()) })
 	p.Abandon()
 	b.gpu.ResetCalls()
@@ -293,7 +293,7 @@ func pinnedProgram(t *testing.T, seed uint64) {
 		case n < 5:
 			bytes := 1 + uint64(chance.Int64N(1<<(4+chance.IntN(16))))
 			if chance.IntN(20) == 0 {
-				b.gpu.Fail("cuMemHostAlloc", 1, driver.ErrorOutOfMemory)
+				b.gpu.Fail("cuMemHostAlloc", 1, driver.ResultOutOfMemory)
 			}
 			l, err := p.Lease(bytes)
 			if err != nil {

@@ -121,12 +121,12 @@ func TestRangeAndCallsThatFail(t *testing.T) {
 		times  int
 		kind   driver.Kind
 	}{
-		{"cuMemCreate", driver.ErrorUnknown, 1, driver.ErrDriverCallFailed},
-		{"cuMemCreate", driver.ErrorOutOfMemory, 1, ""}, // once more after the cache is empty
-		{"cuMemCreate", driver.ErrorOutOfMemory, 2, driver.ErrOutOfMemory},
-		{"cuMemMap", driver.ErrorUnknown, 1, driver.ErrDriverCallFailed},
-		{"cuMemSetAccess", driver.ErrorUnknown, 1, driver.ErrDriverCallFailed},
-		{"cuMemSetAccess", driver.ErrorOutOfMemory, 1, driver.ErrOutOfMemory},
+		{"cuMemCreate", driver.ResultUnknown, 1, driver.ErrDriverCallFailed},
+		{"cuMemCreate", driver.ResultOutOfMemory, 1, ""}, // once more after the cache is empty
+		{"cuMemCreate", driver.ResultOutOfMemory, 2, driver.ErrOutOfMemory},
+		{"cuMemMap", driver.ResultUnknown, 1, driver.ErrDriverCallFailed},
+		{"cuMemSetAccess", driver.ResultUnknown, 1, driver.ErrDriverCallFailed},
+		{"cuMemSetAccess", driver.ResultOutOfMemory, 1, driver.ErrOutOfMemory},
 	} {
 		for _, begun := range []uint64{0, page + 5} {
 			t.Run(fmt.Sprint(c.op, c.result, c.times, begun), func(t *testing.T) {
@@ -170,15 +170,15 @@ func TestRangeThatTheDriverDoesNotTakeBack(t *testing.T) {
 		endLost uint64
 		leaks   int // of the driver
 	}{
-		"handle": {func(gpu *drivertest.Driver) { gpu.Fail("cuMemRelease", 1, driver.ErrorUnknown) }, true, page, page, 1},
+		"handle": {func(gpu *drivertest.Driver) { gpu.Fail("cuMemRelease", 1, driver.ResultUnknown) }, true, page, page, 1},
 		"mapping": {func(gpu *drivertest.Driver) {
-			gpu.Fail("cuMemSetAccess", 1, driver.ErrorUnknown)
-			gpu.Fail("cuMemUnmap", 1, driver.ErrorUnknown)
+			gpu.Fail("cuMemSetAccess", 1, driver.ResultUnknown)
+			gpu.Fail("cuMemUnmap", 1, driver.ResultUnknown)
 		}, false, 0, 0, 0},
 		"mapping at the end": {func(gpu *drivertest.Driver) {
-			gpu.Fail("cuMemSetAccess", 1, driver.ErrorUnknown)
-			gpu.Fail("cuMemUnmap", 1, driver.ErrorUnknown)
-			gpu.Fail("cuMemUnmap", 2, driver.ErrorUnknown)
+			gpu.Fail("cuMemSetAccess", 1, driver.ResultUnknown)
+			gpu.Fail("cuMemUnmap", 1, driver.ResultUnknown)
+			gpu.Fail("cuMemUnmap", 2, driver.ResultUnknown)
 		}, false, 0, 2 * page, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,11 +228,11 @@ func TestRangeThatCannotBe(t *testing.T) {
 		"old driver": {func() *drivertest.Driver {
 			return drivertest.New(drivertest.Config{Missing: []string{"cuMemGetAllocationGranularity"}})
 		}, 1, driver.ErrSymbolMissing},
-		"the attribute fails": {failing("cuDeviceGetAttribute", driver.ErrorUnknown, 2), 1, driver.ErrDriverCallFailed},
-		"the device fails":    {failing("cuDeviceGet", driver.ErrorUnknown, 3), 1, driver.ErrDriverCallFailed},
-		"the page fails":      {failing("cuMemGetAllocationGranularity", driver.ErrorUnknown, 1), 1, driver.ErrDriverCallFailed},
-		"the address fails":   {failing("cuMemAddressReserve", driver.ErrorUnknown, 1), 1, driver.ErrDriverCallFailed},
-		"no addresses":        {failing("cuMemAddressReserve", driver.ErrorOutOfMemory, 1), 1 << 46, driver.ErrOutOfMemory},
+		"the attribute fails": {failing("cuDeviceGetAttribute", driver.ResultUnknown, 2), 1, driver.ErrDriverCallFailed},
+		"the device fails":    {failing("cuDeviceGet", driver.ResultUnknown, 3), 1, driver.ErrDriverCallFailed},
+		"the page fails":      {failing("cuMemGetAllocationGranularity", driver.ResultUnknown, 1), 1, driver.ErrDriverCallFailed},
+		"the address fails":   {failing("cuMemAddressReserve", driver.ResultUnknown, 1), 1, driver.ErrDriverCallFailed},
+		"no addresses":        {failing("cuMemAddressReserve", driver.ResultOutOfMemory, 1), 1 << 46, driver.ErrOutOfMemory},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gpu := c.gpu()
@@ -298,7 +298,7 @@ func TestRangeAndPeers(t *testing.T) {
 			direct bool
 			kind   driver.Kind
 		}{
-			{driver.Success, true, ""}, {driver.ErrorNotSupported, false, ""}, {driver.ErrorUnknown, false, driver.ErrDriverCallFailed},
+			{driver.Success, true, ""}, {driver.ResultNotSupported, false, ""}, {driver.ResultUnknown, false, driver.ErrDriverCallFailed},
 		} {
 			t.Run(fmt.Sprint(noPools, c.result), func(t *testing.T) {
 				gpu := drivertest.ForTest(t, drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())})
@@ -380,7 +380,7 @@ func TestRangeWhoseWorkIsNotProven(t *testing.T) {
 	require.NoError(t, m.Do(func() error {
 		return m.Failed("cuLaunchHostFunc", m.LaunchHostFunc(h, func() { <-release }))
 	}))
-	gpu.Fail("cuEventRecord", 1, driver.ErrorUnknown)
+	gpu.Fail("cuEventRecord", 1, driver.ResultUnknown)
 	require.Error(t, s.Close())
 	assert.ErrorIs(t, r.FreeAfter(s), driver.ErrDriverCallFailed)
 	assert.EqualValues(t, page, mapped(t, d), "it stays in use")

@@ -259,7 +259,7 @@ func (d *Device) take(s *Stream, size, bytes uint64, ask func() (op string, r dr
 		return err
 	}
 	op, r, err := ask()
-	if err == nil && r == driver.ErrorOutOfMemory {
+	if err == nil && r == driver.ResultOutOfMemory {
 		d.reclaim()
 		op, r, err = ask()
 	}
@@ -270,7 +270,7 @@ func (d *Device) take(s *Stream, size, bytes uint64, ask func() (op string, r dr
 		switch {
 		case err != nil:
 			return err
-		case r == driver.ErrorOutOfMemory:
+		case r == driver.ResultOutOfMemory:
 			return d.outOfMemory(d.binding.Fault(op, r), s, bytes, size)
 		}
 		return d.failed(op, r)

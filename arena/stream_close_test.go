@@ -49,8 +49,8 @@ func TestStreamWaitForClosed(t *testing.T) {
 		require.NoError(t, far.Wait(s))
 		require.NoError(t, d1.Trim(0)) // polls the closed streams
 		_ = m.stream(t, d)             // so does this
-		assert.Equal(t, driver.ErrorNotReady, m.StreamQuery(o.Handle()))
-		assert.Equal(t, driver.ErrorNotReady, m1.StreamQuery(far.Handle()))
+		assert.Equal(t, driver.ResultNotReady, m.StreamQuery(o.Handle()))
+		assert.Equal(t, driver.ResultNotReady, m1.StreamQuery(far.Handle()))
 		release()
 		assert.True(t, all(content(t, m, o, b), 7), "o was behind the work")
 		require.Equal(t, driver.Success, m1.StreamSynchronize(far.Handle()))
@@ -75,14 +75,14 @@ func TestStreamClosedWithoutProof(t *testing.T) {
 	}{
 		{"capturing", func(_ *machine, _ *drivertest.Driver, s *arena.Stream) { s.Capture(true) }, driver.ErrCaptureFailed},
 		{"no query", func(_ *machine, gpu *drivertest.Driver, _ *arena.Stream) {
-			gpu.Fail("cuStreamQuery", 1, driver.ErrorUnknown)
-		}, driver.ErrorUnknown},
+			gpu.Fail("cuStreamQuery", 1, driver.ResultUnknown)
+		}, driver.ResultUnknown},
 		{"no event", func(_ *machine, gpu *drivertest.Driver, _ *arena.Stream) {
-			gpu.Fail("cuEventCreate", 1, driver.ErrorOutOfMemory)
-		}, driver.ErrorOutOfMemory},
+			gpu.Fail("cuEventCreate", 1, driver.ResultOutOfMemory)
+		}, driver.ResultOutOfMemory},
 		{"no record", func(_ *machine, gpu *drivertest.Driver, _ *arena.Stream) {
-			gpu.Fail("cuEventRecord", 1, driver.ErrorUnknown)
-		}, driver.ErrorUnknown},
+			gpu.Fail("cuEventRecord", 1, driver.ResultUnknown)
+		}, driver.ResultUnknown},
 	} {
 		for _, inUse := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, in use %v", c.name, inUse), func(t *testing.T) {
@@ -364,7 +364,7 @@ func TestStreamWaitForCaptured(t *testing.T) {
 	captured.Capture(true)
 	require.Equal(t, driver.Success, m.StreamBeginCapture(captured.Handle(), driver.CaptureRelaxed))
 	require.NoError(t, other.Wait(captured))
-	require.Equal(t, driver.ErrorNotReady, m.StreamQuery(other.Handle()), "it waits for the work before")
+	require.Equal(t, driver.ResultNotReady, m.StreamQuery(other.Handle()), "it waits for the work before")
 	assert.ErrorIs(t, captured.Wait(other), driver.ErrCaptureFailed, "the wait would be part of the graph")
 	require.NoError(t, d.FreeAfter(b, captured))
 	release()

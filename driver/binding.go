@@ -133,13 +133,13 @@ func (b *Binding) Fault(op string, r Result) *Error {
 		return Failed(op, r)
 	}
 	var e *Error
-	if r == ErrorSymbolMissing && b.API != nil {
+	if r == ResultSymbolMissing && b.API != nil {
 		found, _ := b.DriverGetVersion()
 		e = MissingSymbol(op, found)
 	} else {
 		e = Failed(op, r)
 	}
-	if l, ok := b.API.(interface{ explain(function string) string }); ok && r == ErrorImpossibleValue {
+	if l, ok := b.API.(interface{ explain(function string) string }); ok && r == ResultImpossibleValue {
 		e.Err = errors.New(l.explain(op))
 	}
 	e.Device = b.Ordinal

@@ -12,11 +12,11 @@ import goruntime "runtime"
 // why it was refused, once more in that of the Binding. A refused call has done nothing.
 func (b *Binding) anyThread(call func() Result) Result {
 	if b == nil || b.API == nil {
-		return ErrorSymbolMissing
+		return ResultSymbolMissing
 	}
 	r := call()
 	switch r {
-	case ErrorInvalidValue, ErrorInvalidContext, ErrorContextIsDestroyed:
+	case ResultInvalidValue, ResultInvalidContext, ResultContextIsDestroyed:
 	default:
 		return r
 	}

@@ -61,15 +61,15 @@ func Failed(op string, r Result) *Error {
 
 func kindOf(r Result) Kind {
 	switch {
-	case r == ErrorSymbolMissing:
+	case r == ResultSymbolMissing:
 		return ErrSymbolMissing
-	case r == ErrorOutOfMemory:
+	case r == ResultOutOfMemory:
 		return ErrOutOfMemory
-	case r == ErrorNotSupported:
+	case r == ResultNotSupported:
 		return ErrUnsupported
-	case r == ErrorTimeout:
+	case r == ResultTimeout:
 		return ErrTimeout
-	case r >= ErrorStreamCaptureUnsupported && r <= ErrorStreamCaptureWrongThread:
+	case r >= ResultStreamCaptureUnsupported && r <= ResultStreamCaptureWrongThread:
 		return ErrCaptureFailed
 	case r.Sticky():
 		return ErrDeviceLost
@@ -79,7 +79,7 @@ func kindOf(r Result) Kind {
 
 // MissingSymbol makes the error of a function that the driver does not have.
 func MissingSymbol(op string, found Version) *Error {
-	e := Failed(op, ErrorSymbolMissing)
+	e := Failed(op, ResultSymbolMissing)
 	if entry, ok := EntryByName(op); ok {
 		e.Detail = fmt.Sprintf("%s needs CUDA driver API %v, found %v", op, entry.Since(), found)
 	}
@@ -118,7 +118,7 @@ func (e *Error) Error() string {
 func (e *Error) text() string {
 	var b strings.Builder
 	b.WriteString(string(e.Kind))
-	if e.Code != Success && e.Code != ErrorSymbolMissing {
+	if e.Code != Success && e.Code != ResultSymbolMissing {
 		fmt.Fprintf(&b, ": %s: %v", e.Op, e.Code)
 	}
 	if e.Detail != "" {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestErrorText(t *testing.T) {
-	oom := Failed("cuMemAlloc", ErrorOutOfMemory)
+	oom := Failed("cuMemAlloc", ResultOutOfMemory)
 	oom.Device, oom.Bytes, oom.Free, oom.Total = 1, 4096, 100, 200
 	cause := Errorf(ErrInvalidArgument, "bad grid")
 	cause.Kernel = "saxpy"
@@ -35,13 +35,13 @@ func TestErrorText(t *testing.T) {
 }
 
 func TestErrorMatching(t *testing.T) {
-	cause := Failed("cuStreamSynchronize", ErrorIllegalAddress)
+	cause := Failed("cuStreamSynchronize", ResultIllegalAddress)
 	err := Errorf(ErrModuleLoadFailed, "outer: %w", cause)
 	wrapped := fmt.Errorf("context: %w", err)
-	for _, target := range []error{ErrModuleLoadFailed, ErrDeviceLost, ErrorIllegalAddress} {
+	for _, target := range []error{ErrModuleLoadFailed, ErrDeviceLost, ResultIllegalAddress} {
 		assert.ErrorIs(t, wrapped, target)
 	}
-	for _, target := range []error{ErrOutOfMemory, ErrorInvalidValue, Success, fs.ErrNotExist} {
+	for _, target := range []error{ErrOutOfMemory, ResultInvalidValue, Success, fs.ErrNotExist} {
 		assert.NotErrorIs(t, wrapped, target)
 	}
 	var e *Error
@@ -55,12 +55,12 @@ func TestErrorMatching(t *testing.T) {
 
 func TestKindOfResults(t *testing.T) {
 	for r, want := range map[Result]Kind{
-		ErrorOutOfMemory:   ErrOutOfMemory,
-		ErrorNotSupported:  ErrUnsupported,
-		ErrorTimeout:       ErrTimeout,
-		ErrorSymbolMissing: ErrSymbolMissing,
-		ErrorLaunchFailed:  ErrDeviceLost,
-		ErrorInvalidValue:  ErrDriverCallFailed,
+		ResultOutOfMemory:   ErrOutOfMemory,
+		ResultNotSupported:  ErrUnsupported,
+		ResultTimeout:       ErrTimeout,
+		ResultSymbolMissing: ErrSymbolMissing,
+		ResultLaunchFailed:  ErrDeviceLost,
+		ResultInvalidValue:  ErrDriverCallFailed,
 	} {
 		assert.Equal(t, want, Failed("cuX", r).Kind, r.Name())
 	}
@@ -74,8 +74,8 @@ func TestResultTable(t *testing.T) {
 		assert.Equal(t, known.name, r.Name())
 		assert.False(t, r.Absent() && r.Sticky(), known.name)
 	}
-	assert.Equal(t, "CUDA_ERROR_NOT_READY (600): the work is not done yet", ErrorNotReady.Error())
-	for _, r := range []Result{ErrorPeerAccessAlreadyEnabled, ErrorPrimaryContextActive, ErrorNotReady, ErrorLaunchOutOfResources} {
+	assert.Equal(t, "CUDA_ERROR_NOT_READY (600): the work is not done yet", ResultNotReady.Error())
+	for _, r := range []Result{ResultPeerAccessAlreadyEnabled, ResultPrimaryContextActive, ResultNotReady, ResultLaunchOutOfResources} {
 		assert.False(t, r.Sticky(), r.Name())
 	}
 }

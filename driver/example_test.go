@@ -47,7 +47,7 @@ func ExampleAPI() {
 	}
 
 	fmt.Println(devices(drivertest.New(drivertest.Config{Devices: drivertest.Devices(2, drivertest.T4())})))
-	fmt.Println(devices(drivertest.New(drivertest.Config{InitResult: driver.ErrorNoDevice})))
+	fmt.Println(devices(drivertest.New(drivertest.Config{InitResult: driver.ResultNoDevice})))
 	// Output:
 	// Tesla T4
 	// Tesla T4
@@ -58,11 +58,11 @@ func ExampleAPI() {
 // Errors are matched by their kind and by the driver's result, and have what is known in
 // fields.
 func ExampleError() {
-	failed := driver.Failed("cuMemAlloc", driver.ErrorOutOfMemory)
+	failed := driver.Failed("cuMemAlloc", driver.ResultOutOfMemory)
 	failed.Device, failed.Bytes = 1, 1<<30
 	err := fmt.Errorf("loading the model: %w", failed)
 
-	fmt.Println(errors.Is(err, driver.ErrOutOfMemory), errors.Is(err, driver.ErrorOutOfMemory))
+	fmt.Println(errors.Is(err, driver.ErrOutOfMemory), errors.Is(err, driver.ResultOutOfMemory))
 	if e, ok := errors.AsType[*driver.Error](err); ok {
 		fmt.Println(e.Kind, e.Op, e.Code, e.Bytes)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // A driver that is broken, or is none, may report success with values that cannot be true.
-// They end here, as ErrorImpossibleValue: what uses them counts on them. entries.txt has the
+// They end here, as ResultImpossibleValue: what uses them counts on them. entries.txt has the
 // bounds.
 
 // The bounds that are no matter of the type.
@@ -95,7 +95,7 @@ func hostMemory(l *Library, index int, r Result, what string, value *unsafe.Poin
 func (l *Library) fails(index int, format string, args ...any) Result {
 	function := entries[index].Name
 	l.impossible.Store(function, function+" "+fmt.Sprintf(format, args...))
-	return ErrorImpossibleValue
+	return ResultImpossibleValue
 }
 
 // explain says what a function has returned last that cannot be true.

@@ -76,7 +76,7 @@ func (c *jitCall) log() JITLog {
 func (l *Library) ModuleLoadData(image []byte, jit JIT) (module Module, log JITLog, r Result) {
 	image, ok := imageForC(image)
 	if !ok {
-		return 0, log, ErrorInvalidImage
+		return 0, log, ResultInvalidImage
 	}
 	c := jit.call()
 	r = l.moduleLoadDataEx(&module, unsafe.SliceData(image),
@@ -90,7 +90,7 @@ func (l *Library) ModuleLoadData(image []byte, jit JIT) (module Module, log JITL
 func (l *Library) LibraryLoadData(image []byte, jit JIT) (library KernelLibrary, log JITLog, r Result) {
 	image, ok := imageForC(image)
 	if !ok {
-		return 0, log, ErrorInvalidImage
+		return 0, log, ResultInvalidImage
 	}
 	c := jit.call()
 	r = l.libraryLoadData(&library, unsafe.SliceData(image),

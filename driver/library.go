@@ -109,7 +109,7 @@ func (l *Library) missing(requiredOnly bool) []string {
 // call makes one call. It lets frame, and what it points to, stay on the stack.
 func (l *Library) call(index int, frame *ffi.Frame, words int) Result {
 	if l == nil || l.fn[index] == 0 {
-		return ErrorSymbolMissing
+		return ResultSymbolMissing
 	}
 	fn := l.fn[index]
 	r := Result(int32(frame.Call(fn, words)))

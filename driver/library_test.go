@@ -96,16 +96,16 @@ func TestCandidates(t *testing.T) {
 // A library without any function answers every call.
 func TestMissingFunctions(t *testing.T) {
 	l := &Library{}
-	assert.Equal(t, ErrorSymbolMissing, l.Init(0))
+	assert.Equal(t, ResultSymbolMissing, l.Init(0))
 	_, r := l.MemAllocAsync(4096, 0)
-	assert.Equal(t, ErrorSymbolMissing, r)
+	assert.Equal(t, ResultSymbolMissing, r)
 	_, _, r = l.ModuleLoadData([]byte(".version 6.4"), JIT{})
-	assert.Equal(t, ErrorSymbolMissing, r)
+	assert.Equal(t, ResultSymbolMissing, r)
 	_, r = l.IpcOpenMemHandle(IpcMemHandle{}, 0)
-	assert.Equal(t, ErrorSymbolMissing, r)
-	assert.Equal(t, ErrorSymbolMissing, l.LaunchHostFunc(0, func() {}))
-	assert.Equal(t, ErrorInvalidValue, l.LaunchHostFunc(0, nil))
+	assert.Equal(t, ResultSymbolMissing, r)
+	assert.Equal(t, ResultSymbolMissing, l.LaunchHostFunc(0, func() {}))
+	assert.Equal(t, ResultInvalidValue, l.LaunchHostFunc(0, nil))
 	_, r = l.ModuleGetFunction(1, "bad\x00name")
-	assert.Equal(t, ErrorInvalidValue, r)
+	assert.Equal(t, ResultInvalidValue, r)
 	assert.Len(t, l.Missing(), int(entryCount))
 }

@@ -64,7 +64,7 @@ func (l *Library) DevSmResourceSplitByCount(input DevResource, minCount uint32, 
 func (l *Library) TensorMapEncodeTiled(tiles TensorTiles) (tensor TensorMap, r Result) {
 	rank := len(tiles.Dims)
 	if rank == 0 || len(tiles.Strides) != rank-1 || len(tiles.Box) != rank || len(tiles.ElementStrides) != rank {
-		return tensor, ErrorInvalidValue
+		return tensor, ResultInvalidValue
 	}
 	const align = 64
 	room := new([2*align/8 + len(tensor)]uint64)
@@ -98,10 +98,10 @@ func (l *Library) LibraryEnumerateKernels(library KernelLibrary) ([]Kernel, Resu
 // failed.
 func (l *Library) LaunchHostFunc(stream Stream, f func()) Result {
 	if f == nil {
-		return ErrorInvalidValue
+		return ResultInvalidValue
 	}
 	if !ffi.CanCallBack || l.fn[fnLaunchHostFunc] == 0 {
-		return ErrorSymbolMissing
+		return ResultSymbolMissing
 	}
 	capture, _ := l.StreamIsCapturing(stream)
 	fn, data := ffi.HostFunc(f, capture == CaptureActive)

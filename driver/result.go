@@ -2,14 +2,14 @@ package driver
 
 import "strconv"
 
-// ErrorSymbolMissing is returned by methods of [API] whose function the driver
+// ResultSymbolMissing is returned by methods of [API] whose function the driver
 // does not have. It is not a code of CUDA.
-const ErrorSymbolMissing Result = -1
+const ResultSymbolMissing Result = -1
 
-// ErrorImpossibleValue is returned by methods of [*Library] where the driver reported success
+// ResultImpossibleValue is returned by methods of [*Library] where the driver reported success
 // with a value that cannot be true: -1 devices, or a stream that is none. It also stands for a
 // result that no driver has. It is not a code of CUDA.
-const ErrorImpossibleValue Result = -2
+const ResultImpossibleValue Result = -2
 
 // Name returns the name of the result in cuda.h. It needs no library.
 func (r Result) Name() string {
@@ -17,9 +17,9 @@ func (r Result) Name() string {
 		return known.name
 	}
 	switch r {
-	case ErrorSymbolMissing:
+	case ResultSymbolMissing:
 		return "symbol missing"
-	case ErrorImpossibleValue:
+	case ResultImpossibleValue:
 		return "impossible value"
 	}
 	return "CUDA_ERROR_" + strconv.Itoa(int(r))
@@ -31,9 +31,9 @@ func (r Result) Text() string {
 		return known.text
 	}
 	switch r {
-	case ErrorSymbolMissing:
+	case ResultSymbolMissing:
 		return "the driver does not have this function"
-	case ErrorImpossibleValue:
+	case ResultImpossibleValue:
 		return "the driver returned what cannot be true"
 	}
 	return "a result that is newer than this program"
@@ -42,7 +42,7 @@ func (r Result) Text() string {
 func (r Result) String() string { return r.Name() + " (" + strconv.Itoa(int(r)) + ")" }
 
 // Error makes a Result a target for errors.Is: errors.Is(err,
-// driver.ErrorNotReady). Do not return a bare Result as an error: Success would
+// driver.ResultNotReady). Do not return a bare Result as an error: Success would
 // be one as well. [Failed] makes the error of a call.
 func (r Result) Error() string { return r.String() + ": " + r.Text() }
 
@@ -52,9 +52,9 @@ func (r Result) Error() string { return r.String() + ": " + r.Text() }
 // which ruins the context.
 func (r Result) Sticky() bool {
 	switch r {
-	case ErrorContained, ErrorIllegalAddress, ErrorLaunchTimeout, ErrorAssert,
-		ErrorHardwareStackError, ErrorIllegalInstruction, ErrorMisalignedAddress,
-		ErrorInvalidAddressSpace, ErrorInvalidPC, ErrorLaunchFailed, ErrorExternalDevice:
+	case ResultContained, ResultIllegalAddress, ResultLaunchTimeout, ResultAssert,
+		ResultHardwareStackError, ResultIllegalInstruction, ResultMisalignedAddress,
+		ResultInvalidAddressSpace, ResultInvalidPC, ResultLaunchFailed, ResultExternalDevice:
 		return true
 	}
 	return false
@@ -64,8 +64,8 @@ func (r Result) Sticky() bool {
 // CUDA, as opposed to one that is broken.
 func (r Result) Absent() bool {
 	switch r {
-	case ErrorNoDevice, ErrorStubLibrary, ErrorSystemNotReady,
-		ErrorSystemDriverMismatch, ErrorCompatNotSupportedOnDevice:
+	case ResultNoDevice, ResultStubLibrary, ResultSystemNotReady,
+		ResultSystemDriverMismatch, ResultCompatNotSupportedOnDevice:
 		return true
 	}
 	return false
@@ -75,7 +75,7 @@ func (r Result) Absent() bool {
 // image does not suit the device or the driver, so that another one may.
 func (r Result) ImageUnusable() bool {
 	switch r {
-	case ErrorNoBinaryForGPU, ErrorInvalidPTX, ErrorUnsupportedPTXVersion:
+	case ResultNoBinaryForGPU, ResultInvalidPTX, ResultUnsupportedPTXVersion:
 		return true
 	}
 	return false

@@ -11,11 +11,11 @@ import "unsafe"
 //
 // The methods are the functions of the CUDA driver API without the prefix cu; the
 // link above each group leads to NVIDIA's page. A method that the driver lacks
-// returns [ErrorSymbolMissing]. All methods are safe for concurrent use as far as
+// returns [ResultSymbolMissing]. All methods are safe for concurrent use as far as
 // NVIDIA's functions are. Calls that change the current context change that of the
 // calling thread: the goroutine must be locked to it.
 //
-// "Needs a context" means that the call fails with ErrorInvalidContext on a thread
+// "Needs a context" means that the call fails with ResultInvalidContext on a thread
 // without a current one. The interface grows with the driver: embed it in your own
 // implementations.
 type API interface {
@@ -52,7 +52,7 @@ type API interface {
 	DeviceTotalMem(device Device) (bytes uint64, r Result)
 
 	// DeviceGetAttribute returns one property. An attribute that the driver does not
-	// know yet gives ErrorInvalidValue.
+	// know yet gives ResultInvalidValue.
 	DeviceGetAttribute(attribute DeviceAttribute, device Device) (value int32, r Result)
 
 	// DeviceGetPCIBusID returns the address as "domain:bus:device.function".
@@ -160,7 +160,7 @@ type API interface {
 	DeviceCanAccessPeer(device Device, peer Device) (can int32, r Result)
 
 	// CtxEnablePeerAccess lets the current context use the memory of peer; flags must
-	// be 0. A second call gives ErrorPeerAccessAlreadyEnabled.
+	// be 0. A second call gives ResultPeerAccessAlreadyEnabled.
 	// Needs a context. Since CUDA 4.0.
 	CtxEnablePeerAccess(peer Context, flags uint32) Result
 
@@ -176,7 +176,7 @@ type API interface {
 	MemGetInfo() (free uint64, total uint64, r Result)
 
 	// MemAlloc allocates device memory, aligned to at least 256 bytes. It may wait for
-	// the device. 0 bytes give ErrorInvalidValue.
+	// the device. 0 bytes give ResultInvalidValue.
 	// Needs a context.
 	MemAlloc(bytes uint64) (ptr DevicePtr, r Result)
 
@@ -199,7 +199,7 @@ type API interface {
 	// MemHostRegister page-locks memory of the program, such as shared memory, with
 	// all pages that it lies on. The memory must stay until MemHostUnregister. Flags
 	// are those of MemHostAlloc, except write-combined. Memory that is registered
-	// gives ErrorHostMemoryAlreadyRegistered.
+	// gives ResultHostMemoryAlreadyRegistered.
 	// Needs a context. Since CUDA 6.5.
 	MemHostRegister(ptr unsafe.Pointer, bytes uint64, flags uint32) Result
 
@@ -487,7 +487,7 @@ type API interface {
 	// StreamDestroy gives a stream back at once; work on it still completes.
 	StreamDestroy(stream Stream) Result
 
-	// StreamQuery gives Success when all work is done and ErrorNotReady when not.
+	// StreamQuery gives Success when all work is done and ResultNotReady when not.
 	StreamQuery(stream Stream) Result
 
 	// StreamSynchronize waits until all work on the stream is done.
@@ -553,7 +553,7 @@ type API interface {
 	// StreamWriteValue64 writes value to ptr, a multiple of 8, once the work on the stream
 	// before it is done; flags must be 0. ptr is device memory, or the device address of
 	// page-locked host memory. A device without DeviceAttributeCanUse64BitStreamMemOps
-	// gives ErrorNotSupported. A stream that is captured records the write as a node, which
+	// gives ResultNotSupported. A stream that is captured records the write as a node, which
 	// writes the same value in every launch of the graph. The older variant, of CUDA 9.0, is
 	// not used: drivers refuse it unless a module parameter allows it.
 	// Since CUDA 11.7.
@@ -574,7 +574,7 @@ type API interface {
 	// Since CUDA 11.1.
 	EventRecordWithFlags(event Event, stream Stream, flags uint32) Result
 
-	// EventQuery gives Success when what the event marks is done and ErrorNotReady when
+	// EventQuery gives Success when what the event marks is done and ResultNotReady when
 	// not.
 	EventQuery(event Event) Result
 
@@ -601,7 +601,7 @@ type API interface {
 	// Needs a context.
 	ModuleUnload(module Module) Result
 
-	// ModuleGetFunction finds a kernel by its name in the image; ErrorNotFound if there
+	// ModuleGetFunction finds a kernel by its name in the image; ResultNotFound if there
 	// is none.
 	ModuleGetFunction(module Module, name string) (function Function, r Result)
 
@@ -662,7 +662,7 @@ type API interface {
 	KernelSetAttribute(attribute FunctionAttribute, value int32, kernel Kernel, device Device) Result
 
 	// KernelGetParamInfo returns where a parameter lies in the argument block;
-	// ErrorInvalidValue after the last one.
+	// ResultInvalidValue after the last one.
 	// Since CUDA 12.4.
 	KernelGetParamInfo(kernel Kernel, index uint64) (offset uint64, bytes uint64, r Result)
 
@@ -689,7 +689,7 @@ type API interface {
 	FuncGetName(function Function) (name string, r Result)
 
 	// FuncGetParamInfo returns where a parameter lies in the argument block;
-	// ErrorInvalidValue after the last one.
+	// ResultInvalidValue after the last one.
 	// Since CUDA 12.4.
 	FuncGetParamInfo(function Function, index uint64) (offset uint64, bytes uint64, r Result)
 
@@ -765,7 +765,7 @@ type API interface {
 	GraphInstantiate(graph Graph, flags uint64) (exec GraphExec, r Result)
 
 	// GraphExecUpdate puts the parameters of graph into exec, which must have come from
-	// a graph of the same shape. ErrorGraphExecUpdateFailure leaves exec as it was, and
+	// a graph of the same shape. ResultGraphExecUpdateFailure leaves exec as it was, and
 	// info says why.
 	// Since CUDA 12.0.
 	GraphExecUpdate(exec GraphExec, graph Graph) (info GraphExecUpdateInfo, r Result)

@@ -135,7 +135,7 @@ func (l *Library) deviceGetPCIBusId(id *byte, length int32, device Device) (r Re
 func (l *Library) DeviceGetByPCIBusID(id string) (device Device, r Result) {
 	cid, ok := ffi.CString(id)
 	if !ok {
-		r = ErrorInvalidValue
+		r = ResultInvalidValue
 		return
 	}
 	var c struct {
@@ -1713,7 +1713,7 @@ func (l *Library) ModuleUnload(module Module) (r Result) {
 func (l *Library) ModuleGetFunction(module Module, name string) (function Function, r Result) {
 	cname, ok := ffi.CString(name)
 	if !ok {
-		r = ErrorInvalidValue
+		r = ResultInvalidValue
 		return
 	}
 	var c struct {
@@ -1733,7 +1733,7 @@ func (l *Library) ModuleGetFunction(module Module, name string) (function Functi
 func (l *Library) ModuleGetGlobal(module Module, name string) (ptr DevicePtr, bytes uint64, r Result) {
 	cname, ok := ffi.CString(name)
 	if !ok {
-		r = ErrorInvalidValue
+		r = ResultInvalidValue
 		return
 	}
 	var c struct {
@@ -1796,7 +1796,7 @@ func (l *Library) LibraryUnload(library KernelLibrary) (r Result) {
 func (l *Library) LibraryGetKernel(library KernelLibrary, name string) (kernel Kernel, r Result) {
 	cname, ok := ffi.CString(name)
 	if !ok {
-		r = ErrorInvalidValue
+		r = ResultInvalidValue
 		return
 	}
 	var c struct {
@@ -1830,7 +1830,7 @@ func (l *Library) LibraryGetModule(library KernelLibrary) (module Module, r Resu
 func (l *Library) LibraryGetGlobal(library KernelLibrary, name string) (ptr DevicePtr, bytes uint64, r Result) {
 	cname, ok := ffi.CString(name)
 	if !ok {
-		r = ErrorInvalidValue
+		r = ResultInvalidValue
 		return
 	}
 	var c struct {
@@ -2339,7 +2339,7 @@ func (l *Library) GraphDestroy(graph Graph) (r Result) {
 func (l *Library) GraphDebugDotPrint(graph Graph, path string, flags uint32) (r Result) {
 	cpath, ok := ffi.CString(path)
 	if !ok {
-		r = ErrorInvalidValue
+		r = ResultInvalidValue
 		return
 	}
 	var c struct {

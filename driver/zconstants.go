@@ -7,216 +7,216 @@ type Result int32
 
 // Values of Result.
 const (
-	Success                           Result = 0   // CUDA_SUCCESS: no error
-	ErrorInvalidValue                 Result = 1   // CUDA_ERROR_INVALID_VALUE: an argument is out of range
-	ErrorOutOfMemory                  Result = 2   // CUDA_ERROR_OUT_OF_MEMORY: not enough memory
-	ErrorNotInitialized               Result = 3   // CUDA_ERROR_NOT_INITIALIZED: the driver is not initialised, or initialising it failed
-	ErrorDeinitialized                Result = 4   // CUDA_ERROR_DEINITIALIZED: the driver is shutting down
-	ErrorProfilerDisabled             Result = 5   // CUDA_ERROR_PROFILER_DISABLED: the profiler is not enabled for this run
-	ErrorProfilerNotInitialized       Result = 6   // CUDA_ERROR_PROFILER_NOT_INITIALIZED: the profiler is not initialised
-	ErrorProfilerAlreadyStarted       Result = 7   // CUDA_ERROR_PROFILER_ALREADY_STARTED: the profiler was started before
-	ErrorProfilerAlreadyStopped       Result = 8   // CUDA_ERROR_PROFILER_ALREADY_STOPPED: the profiler was stopped before
-	ErrorStubLibrary                  Result = 34  // CUDA_ERROR_STUB_LIBRARY: the library is a stub of the toolkit, not a driver
-	ErrorCallRequiresNewerDriver      Result = 36  // CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER: the call needs a newer driver
-	ErrorDeviceUnavailable            Result = 46  // CUDA_ERROR_DEVICE_UNAVAILABLE: the device is busy, or in a mode that forbids the use
-	ErrorNoDevice                     Result = 100 // CUDA_ERROR_NO_DEVICE: the machine has no CUDA device that the process may see
-	ErrorInvalidDevice                Result = 101 // CUDA_ERROR_INVALID_DEVICE: no device has this number, or the device cannot do this
-	ErrorDeviceNotLicensed            Result = 102 // CUDA_ERROR_DEVICE_NOT_LICENSED: the device has no licence
-	ErrorInvalidImage                 Result = 200 // CUDA_ERROR_INVALID_IMAGE: the image of the kernel is damaged
-	ErrorInvalidContext               Result = 201 // CUDA_ERROR_INVALID_CONTEXT: no context is current, or the context is not valid
-	ErrorContextAlreadyCurrent        Result = 202 // CUDA_ERROR_CONTEXT_ALREADY_CURRENT: the context is current already
-	ErrorMapFailed                    Result = 205 // CUDA_ERROR_MAP_FAILED: mapping failed
-	ErrorUnmapFailed                  Result = 206 // CUDA_ERROR_UNMAP_FAILED: unmapping failed
-	ErrorArrayIsMapped                Result = 207 // CUDA_ERROR_ARRAY_IS_MAPPED: the array is mapped and cannot be destroyed
-	ErrorAlreadyMapped                Result = 208 // CUDA_ERROR_ALREADY_MAPPED: the resource is mapped already
-	ErrorNoBinaryForGPU               Result = 209 // CUDA_ERROR_NO_BINARY_FOR_GPU: the image holds no code for this device
-	ErrorAlreadyAcquired              Result = 210 // CUDA_ERROR_ALREADY_ACQUIRED: the resource was acquired before
-	ErrorNotMapped                    Result = 211 // CUDA_ERROR_NOT_MAPPED: the resource is not mapped
-	ErrorNotMappedAsArray             Result = 212 // CUDA_ERROR_NOT_MAPPED_AS_ARRAY: the resource is not mapped as an array
-	ErrorNotMappedAsPointer           Result = 213 // CUDA_ERROR_NOT_MAPPED_AS_POINTER: the resource is not mapped as a pointer
-	ErrorECCUncorrectable             Result = 214 // CUDA_ERROR_ECC_UNCORRECTABLE: a memory error that could not be corrected
-	ErrorUnsupportedLimit             Result = 215 // CUDA_ERROR_UNSUPPORTED_LIMIT: the device does not support this limit
-	ErrorContextAlreadyInUse          Result = 216 // CUDA_ERROR_CONTEXT_ALREADY_IN_USE: another thread uses the context
-	ErrorPeerAccessUnsupported        Result = 217 // CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: the devices cannot access each other's memory
-	ErrorInvalidPTX                   Result = 218 // CUDA_ERROR_INVALID_PTX: the PTX could not be compiled
-	ErrorInvalidGraphicsContext       Result = 219 // CUDA_ERROR_INVALID_GRAPHICS_CONTEXT: the graphics context is not valid
-	ErrorNVLinkUncorrectable          Result = 220 // CUDA_ERROR_NVLINK_UNCORRECTABLE: an NVLink error that could not be corrected
-	ErrorJITCompilerNotFound          Result = 221 // CUDA_ERROR_JIT_COMPILER_NOT_FOUND: the driver's PTX compiler is missing
-	ErrorUnsupportedPTXVersion        Result = 222 // CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the PTX is newer than the driver
-	ErrorJITCompilationDisabled       Result = 223 // CUDA_ERROR_JIT_COMPILATION_DISABLED: compiling PTX is disabled
-	ErrorUnsupportedExecAffinity      Result = 224 // CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY: the device does not support this execution affinity
-	ErrorUnsupportedDevsideSync       Result = 225 // CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC: the code waits for its own launches on the device, which is not supported
-	ErrorContained                    Result = 226 // CUDA_ERROR_CONTAINED: the device is held back while an error elsewhere is contained
-	ErrorInvalidSource                Result = 300 // CUDA_ERROR_INVALID_SOURCE: the source of the kernel is not valid
-	ErrorFileNotFound                 Result = 301 // CUDA_ERROR_FILE_NOT_FOUND: a file was not found
-	ErrorSharedObjectSymbolNotFound   Result = 302 // CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND: a shared object lacks a symbol
-	ErrorSharedObjectInitFailed       Result = 303 // CUDA_ERROR_SHARED_OBJECT_INIT_FAILED: a shared object could not be initialised
-	ErrorOperatingSystem              Result = 304 // CUDA_ERROR_OPERATING_SYSTEM: a call of the operating system failed
-	ErrorInvalidHandle                Result = 400 // CUDA_ERROR_INVALID_HANDLE: the handle is not valid
-	ErrorIllegalState                 Result = 401 // CUDA_ERROR_ILLEGAL_STATE: the resource is in a state that does not allow this
-	ErrorLossyQuery                   Result = 402 // CUDA_ERROR_LOSSY_QUERY: the answer would lose information
-	ErrorNotFound                     Result = 500 // CUDA_ERROR_NOT_FOUND: no symbol has this name
-	ErrorNotReady                     Result = 600 // CUDA_ERROR_NOT_READY: the work is not done yet
-	ErrorIllegalAddress               Result = 700 // CUDA_ERROR_ILLEGAL_ADDRESS: a kernel accessed an address that is not valid
-	ErrorLaunchOutOfResources         Result = 701 // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: the launch needs more registers or shared memory than there is
-	ErrorLaunchTimeout                Result = 702 // CUDA_ERROR_LAUNCH_TIMEOUT: a kernel ran longer than the system allows
-	ErrorLaunchIncompatibleTexturing  Result = 703 // CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING: the launch mixes texturing modes
-	ErrorPeerAccessAlreadyEnabled     Result = 704 // CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED: peer access is enabled already
-	ErrorPeerAccessNotEnabled         Result = 705 // CUDA_ERROR_PEER_ACCESS_NOT_ENABLED: peer access is not enabled
-	ErrorPrimaryContextActive         Result = 708 // CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE: the primary context was initialised before
-	ErrorContextIsDestroyed           Result = 709 // CUDA_ERROR_CONTEXT_IS_DESTROYED: the context was destroyed
-	ErrorAssert                       Result = 710 // CUDA_ERROR_ASSERT: an assertion in a kernel failed
-	ErrorTooManyPeers                 Result = 711 // CUDA_ERROR_TOO_MANY_PEERS: too many peers
-	ErrorHostMemoryAlreadyRegistered  Result = 712 // CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED: the host memory is registered already
-	ErrorHostMemoryNotRegistered      Result = 713 // CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED: the host memory is not registered
-	ErrorHardwareStackError           Result = 714 // CUDA_ERROR_HARDWARE_STACK_ERROR: a kernel overran its stack
-	ErrorIllegalInstruction           Result = 715 // CUDA_ERROR_ILLEGAL_INSTRUCTION: a kernel ran an instruction that is not valid
-	ErrorMisalignedAddress            Result = 716 // CUDA_ERROR_MISALIGNED_ADDRESS: a kernel accessed an address that is not aligned
-	ErrorInvalidAddressSpace          Result = 717 // CUDA_ERROR_INVALID_ADDRESS_SPACE: a kernel used an address of the wrong space
-	ErrorInvalidPC                    Result = 718 // CUDA_ERROR_INVALID_PC: a kernel jumped to an address that is not valid
-	ErrorLaunchFailed                 Result = 719 // CUDA_ERROR_LAUNCH_FAILED: a kernel failed
-	ErrorCooperativeLaunchTooLarge    Result = 720 // CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE: the cooperative grid does not fit on the device
-	ErrorTensorMemoryLeak             Result = 721 // CUDA_ERROR_TENSOR_MEMORY_LEAK: a kernel ended without giving back tensor memory
-	ErrorNotPermitted                 Result = 800 // CUDA_ERROR_NOT_PERMITTED: the operation is not permitted
-	ErrorNotSupported                 Result = 801 // CUDA_ERROR_NOT_SUPPORTED: the operation is not supported here
-	ErrorSystemNotReady               Result = 802 // CUDA_ERROR_SYSTEM_NOT_READY: the system's fabric or devices are not ready
-	ErrorSystemDriverMismatch         Result = 803 // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: the driver library and the kernel driver do not match
-	ErrorCompatNotSupportedOnDevice   Result = 804 // CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE: the device does not support forward compatibility
-	ErrorMPSConnectionFailed          Result = 805 // CUDA_ERROR_MPS_CONNECTION_FAILED: no connection to the MPS server
-	ErrorMPSRpcFailure                Result = 806 // CUDA_ERROR_MPS_RPC_FAILURE: a call to the MPS server failed
-	ErrorMPSServerNotReady            Result = 807 // CUDA_ERROR_MPS_SERVER_NOT_READY: the MPS server is not ready
-	ErrorMPSMaxClientsReached         Result = 808 // CUDA_ERROR_MPS_MAX_CLIENTS_REACHED: the MPS server has no room for another client
-	ErrorMPSMaxConnectionsReached     Result = 809 // CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED: the MPS server has no room for another connection
-	ErrorMPSClientTerminated          Result = 810 // CUDA_ERROR_MPS_CLIENT_TERMINATED: the MPS server ended the client
-	ErrorCDPNotSupported              Result = 811 // CUDA_ERROR_CDP_NOT_SUPPORTED: the device does not support launches from kernels
-	ErrorCDPVersionMismatch           Result = 812 // CUDA_ERROR_CDP_VERSION_MISMATCH: the code launches from kernels in a way that does not fit the driver
-	ErrorStreamCaptureUnsupported     Result = 900 // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: the operation cannot be captured
-	ErrorStreamCaptureInvalidated     Result = 901 // CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: the capture was invalidated by an earlier error
-	ErrorStreamCaptureMerge           Result = 902 // CUDA_ERROR_STREAM_CAPTURE_MERGE: two captures would merge
-	ErrorStreamCaptureUnmatched       Result = 903 // CUDA_ERROR_STREAM_CAPTURE_UNMATCHED: the capture was not begun in this stream
-	ErrorStreamCaptureUnjoined        Result = 904 // CUDA_ERROR_STREAM_CAPTURE_UNJOINED: the capture has forked work that was not joined
-	ErrorStreamCaptureIsolation       Result = 905 // CUDA_ERROR_STREAM_CAPTURE_ISOLATION: a dependency would cross the edge of the capture
-	ErrorStreamCaptureImplicit        Result = 906 // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: the legacy stream would wait for a capturing stream
-	ErrorCapturedEvent                Result = 907 // CUDA_ERROR_CAPTURED_EVENT: the event belongs to a capture
-	ErrorStreamCaptureWrongThread     Result = 908 // CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD: another thread began the capture
-	ErrorTimeout                      Result = 909 // CUDA_ERROR_TIMEOUT: the wait timed out
-	ErrorGraphExecUpdateFailure       Result = 910 // CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: the change does not fit the instantiated graph
-	ErrorExternalDevice               Result = 911 // CUDA_ERROR_EXTERNAL_DEVICE: an error in a device outside the GPU
-	ErrorInvalidClusterSize           Result = 912 // CUDA_ERROR_INVALID_CLUSTER_SIZE: the cluster is too large or does not divide the grid
-	ErrorFunctionNotLoaded            Result = 913 // CUDA_ERROR_FUNCTION_NOT_LOADED: the function is not loaded
-	ErrorInvalidResourceType          Result = 914 // CUDA_ERROR_INVALID_RESOURCE_TYPE: the resource is of the wrong type
-	ErrorInvalidResourceConfiguration Result = 915 // CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION: the resources are too few for the operation
-	ErrorKeyRotation                  Result = 916 // CUDA_ERROR_KEY_ROTATION: rotating the keys failed
-	ErrorStreamDetached               Result = 917 // CUDA_ERROR_STREAM_DETACHED: the stream is detached
-	ErrorGraphRecaptureFailure        Result = 918 // CUDA_ERROR_GRAPH_RECAPTURE_FAILURE: capturing the graph again failed
-	ErrorUnknown                      Result = 999 // CUDA_ERROR_UNKNOWN: an unknown internal error
+	Success                            Result = 0   // CUDA_SUCCESS: no error
+	ResultInvalidValue                 Result = 1   // CUDA_ERROR_INVALID_VALUE: an argument is out of range
+	ResultOutOfMemory                  Result = 2   // CUDA_ERROR_OUT_OF_MEMORY: not enough memory
+	ResultNotInitialized               Result = 3   // CUDA_ERROR_NOT_INITIALIZED: the driver is not initialised, or initialising it failed
+	ResultDeinitialized                Result = 4   // CUDA_ERROR_DEINITIALIZED: the driver is shutting down
+	ResultProfilerDisabled             Result = 5   // CUDA_ERROR_PROFILER_DISABLED: the profiler is not enabled for this run
+	ResultProfilerNotInitialized       Result = 6   // CUDA_ERROR_PROFILER_NOT_INITIALIZED: the profiler is not initialised
+	ResultProfilerAlreadyStarted       Result = 7   // CUDA_ERROR_PROFILER_ALREADY_STARTED: the profiler was started before
+	ResultProfilerAlreadyStopped       Result = 8   // CUDA_ERROR_PROFILER_ALREADY_STOPPED: the profiler was stopped before
+	ResultStubLibrary                  Result = 34  // CUDA_ERROR_STUB_LIBRARY: the library is a stub of the toolkit, not a driver
+	ResultCallRequiresNewerDriver      Result = 36  // CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER: the call needs a newer driver
+	ResultDeviceUnavailable            Result = 46  // CUDA_ERROR_DEVICE_UNAVAILABLE: the device is busy, or in a mode that forbids the use
+	ResultNoDevice                     Result = 100 // CUDA_ERROR_NO_DEVICE: the machine has no CUDA device that the process may see
+	ResultInvalidDevice                Result = 101 // CUDA_ERROR_INVALID_DEVICE: no device has this number, or the device cannot do this
+	ResultDeviceNotLicensed            Result = 102 // CUDA_ERROR_DEVICE_NOT_LICENSED: the device has no licence
+	ResultInvalidImage                 Result = 200 // CUDA_ERROR_INVALID_IMAGE: the image of the kernel is damaged
+	ResultInvalidContext               Result = 201 // CUDA_ERROR_INVALID_CONTEXT: no context is current, or the context is not valid
+	ResultContextAlreadyCurrent        Result = 202 // CUDA_ERROR_CONTEXT_ALREADY_CURRENT: the context is current already
+	ResultMapFailed                    Result = 205 // CUDA_ERROR_MAP_FAILED: mapping failed
+	ResultUnmapFailed                  Result = 206 // CUDA_ERROR_UNMAP_FAILED: unmapping failed
+	ResultArrayIsMapped                Result = 207 // CUDA_ERROR_ARRAY_IS_MAPPED: the array is mapped and cannot be destroyed
+	ResultAlreadyMapped                Result = 208 // CUDA_ERROR_ALREADY_MAPPED: the resource is mapped already
+	ResultNoBinaryForGPU               Result = 209 // CUDA_ERROR_NO_BINARY_FOR_GPU: the image holds no code for this device
+	ResultAlreadyAcquired              Result = 210 // CUDA_ERROR_ALREADY_ACQUIRED: the resource was acquired before
+	ResultNotMapped                    Result = 211 // CUDA_ERROR_NOT_MAPPED: the resource is not mapped
+	ResultNotMappedAsArray             Result = 212 // CUDA_ERROR_NOT_MAPPED_AS_ARRAY: the resource is not mapped as an array
+	ResultNotMappedAsPointer           Result = 213 // CUDA_ERROR_NOT_MAPPED_AS_POINTER: the resource is not mapped as a pointer
+	ResultECCUncorrectable             Result = 214 // CUDA_ERROR_ECC_UNCORRECTABLE: a memory error that could not be corrected
+	ResultUnsupportedLimit             Result = 215 // CUDA_ERROR_UNSUPPORTED_LIMIT: the device does not support this limit
+	ResultContextAlreadyInUse          Result = 216 // CUDA_ERROR_CONTEXT_ALREADY_IN_USE: another thread uses the context
+	ResultPeerAccessUnsupported        Result = 217 // CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: the devices cannot access each other's memory
+	ResultInvalidPTX                   Result = 218 // CUDA_ERROR_INVALID_PTX: the PTX could not be compiled
+	ResultInvalidGraphicsContext       Result = 219 // CUDA_ERROR_INVALID_GRAPHICS_CONTEXT: the graphics context is not valid
+	ResultNVLinkUncorrectable          Result = 220 // CUDA_ERROR_NVLINK_UNCORRECTABLE: an NVLink error that could not be corrected
+	ResultJITCompilerNotFound          Result = 221 // CUDA_ERROR_JIT_COMPILER_NOT_FOUND: the driver's PTX compiler is missing
+	ResultUnsupportedPTXVersion        Result = 222 // CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the PTX is newer than the driver
+	ResultJITCompilationDisabled       Result = 223 // CUDA_ERROR_JIT_COMPILATION_DISABLED: compiling PTX is disabled
+	ResultUnsupportedExecAffinity      Result = 224 // CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY: the device does not support this execution affinity
+	ResultUnsupportedDevsideSync       Result = 225 // CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC: the code waits for its own launches on the device, which is not supported
+	ResultContained                    Result = 226 // CUDA_ERROR_CONTAINED: the device is held back while an error elsewhere is contained
+	ResultInvalidSource                Result = 300 // CUDA_ERROR_INVALID_SOURCE: the source of the kernel is not valid
+	ResultFileNotFound                 Result = 301 // CUDA_ERROR_FILE_NOT_FOUND: a file was not found
+	ResultSharedObjectSymbolNotFound   Result = 302 // CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND: a shared object lacks a symbol
+	ResultSharedObjectInitFailed       Result = 303 // CUDA_ERROR_SHARED_OBJECT_INIT_FAILED: a shared object could not be initialised
+	ResultOperatingSystem              Result = 304 // CUDA_ERROR_OPERATING_SYSTEM: a call of the operating system failed
+	ResultInvalidHandle                Result = 400 // CUDA_ERROR_INVALID_HANDLE: the handle is not valid
+	ResultIllegalState                 Result = 401 // CUDA_ERROR_ILLEGAL_STATE: the resource is in a state that does not allow this
+	ResultLossyQuery                   Result = 402 // CUDA_ERROR_LOSSY_QUERY: the answer would lose information
+	ResultNotFound                     Result = 500 // CUDA_ERROR_NOT_FOUND: no symbol has this name
+	ResultNotReady                     Result = 600 // CUDA_ERROR_NOT_READY: the work is not done yet
+	ResultIllegalAddress               Result = 700 // CUDA_ERROR_ILLEGAL_ADDRESS: a kernel accessed an address that is not valid
+	ResultLaunchOutOfResources         Result = 701 // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: the launch needs more registers or shared memory than there is
+	ResultLaunchTimeout                Result = 702 // CUDA_ERROR_LAUNCH_TIMEOUT: a kernel ran longer than the system allows
+	ResultLaunchIncompatibleTexturing  Result = 703 // CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING: the launch mixes texturing modes
+	ResultPeerAccessAlreadyEnabled     Result = 704 // CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED: peer access is enabled already
+	ResultPeerAccessNotEnabled         Result = 705 // CUDA_ERROR_PEER_ACCESS_NOT_ENABLED: peer access is not enabled
+	ResultPrimaryContextActive         Result = 708 // CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE: the primary context was initialised before
+	ResultContextIsDestroyed           Result = 709 // CUDA_ERROR_CONTEXT_IS_DESTROYED: the context was destroyed
+	ResultAssert                       Result = 710 // CUDA_ERROR_ASSERT: an assertion in a kernel failed
+	ResultTooManyPeers                 Result = 711 // CUDA_ERROR_TOO_MANY_PEERS: too many peers
+	ResultHostMemoryAlreadyRegistered  Result = 712 // CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED: the host memory is registered already
+	ResultHostMemoryNotRegistered      Result = 713 // CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED: the host memory is not registered
+	ResultHardwareStackError           Result = 714 // CUDA_ERROR_HARDWARE_STACK_ERROR: a kernel overran its stack
+	ResultIllegalInstruction           Result = 715 // CUDA_ERROR_ILLEGAL_INSTRUCTION: a kernel ran an instruction that is not valid
+	ResultMisalignedAddress            Result = 716 // CUDA_ERROR_MISALIGNED_ADDRESS: a kernel accessed an address that is not aligned
+	ResultInvalidAddressSpace          Result = 717 // CUDA_ERROR_INVALID_ADDRESS_SPACE: a kernel used an address of the wrong space
+	ResultInvalidPC                    Result = 718 // CUDA_ERROR_INVALID_PC: a kernel jumped to an address that is not valid
+	ResultLaunchFailed                 Result = 719 // CUDA_ERROR_LAUNCH_FAILED: a kernel failed
+	ResultCooperativeLaunchTooLarge    Result = 720 // CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE: the cooperative grid does not fit on the device
+	ResultTensorMemoryLeak             Result = 721 // CUDA_ERROR_TENSOR_MEMORY_LEAK: a kernel ended without giving back tensor memory
+	ResultNotPermitted                 Result = 800 // CUDA_ERROR_NOT_PERMITTED: the operation is not permitted
+	ResultNotSupported                 Result = 801 // CUDA_ERROR_NOT_SUPPORTED: the operation is not supported here
+	ResultSystemNotReady               Result = 802 // CUDA_ERROR_SYSTEM_NOT_READY: the system's fabric or devices are not ready
+	ResultSystemDriverMismatch         Result = 803 // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: the driver library and the kernel driver do not match
+	ResultCompatNotSupportedOnDevice   Result = 804 // CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE: the device does not support forward compatibility
+	ResultMPSConnectionFailed          Result = 805 // CUDA_ERROR_MPS_CONNECTION_FAILED: no connection to the MPS server
+	ResultMPSRpcFailure                Result = 806 // CUDA_ERROR_MPS_RPC_FAILURE: a call to the MPS server failed
+	ResultMPSServerNotReady            Result = 807 // CUDA_ERROR_MPS_SERVER_NOT_READY: the MPS server is not ready
+	ResultMPSMaxClientsReached         Result = 808 // CUDA_ERROR_MPS_MAX_CLIENTS_REACHED: the MPS server has no room for another client
+	ResultMPSMaxConnectionsReached     Result = 809 // CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED: the MPS server has no room for another connection
+	ResultMPSClientTerminated          Result = 810 // CUDA_ERROR_MPS_CLIENT_TERMINATED: the MPS server ended the client
+	ResultCDPNotSupported              Result = 811 // CUDA_ERROR_CDP_NOT_SUPPORTED: the device does not support launches from kernels
+	ResultCDPVersionMismatch           Result = 812 // CUDA_ERROR_CDP_VERSION_MISMATCH: the code launches from kernels in a way that does not fit the driver
+	ResultStreamCaptureUnsupported     Result = 900 // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: the operation cannot be captured
+	ResultStreamCaptureInvalidated     Result = 901 // CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: the capture was invalidated by an earlier error
+	ResultStreamCaptureMerge           Result = 902 // CUDA_ERROR_STREAM_CAPTURE_MERGE: two captures would merge
+	ResultStreamCaptureUnmatched       Result = 903 // CUDA_ERROR_STREAM_CAPTURE_UNMATCHED: the capture was not begun in this stream
+	ResultStreamCaptureUnjoined        Result = 904 // CUDA_ERROR_STREAM_CAPTURE_UNJOINED: the capture has forked work that was not joined
+	ResultStreamCaptureIsolation       Result = 905 // CUDA_ERROR_STREAM_CAPTURE_ISOLATION: a dependency would cross the edge of the capture
+	ResultStreamCaptureImplicit        Result = 906 // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: the legacy stream would wait for a capturing stream
+	ResultCapturedEvent                Result = 907 // CUDA_ERROR_CAPTURED_EVENT: the event belongs to a capture
+	ResultStreamCaptureWrongThread     Result = 908 // CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD: another thread began the capture
+	ResultTimeout                      Result = 909 // CUDA_ERROR_TIMEOUT: the wait timed out
+	ResultGraphExecUpdateFailure       Result = 910 // CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: the change does not fit the instantiated graph
+	ResultExternalDevice               Result = 911 // CUDA_ERROR_EXTERNAL_DEVICE: an error in a device outside the GPU
+	ResultInvalidClusterSize           Result = 912 // CUDA_ERROR_INVALID_CLUSTER_SIZE: the cluster is too large or does not divide the grid
+	ResultFunctionNotLoaded            Result = 913 // CUDA_ERROR_FUNCTION_NOT_LOADED: the function is not loaded
+	ResultInvalidResourceType          Result = 914 // CUDA_ERROR_INVALID_RESOURCE_TYPE: the resource is of the wrong type
+	ResultInvalidResourceConfiguration Result = 915 // CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION: the resources are too few for the operation
+	ResultKeyRotation                  Result = 916 // CUDA_ERROR_KEY_ROTATION: rotating the keys failed
+	ResultStreamDetached               Result = 917 // CUDA_ERROR_STREAM_DETACHED: the stream is detached
+	ResultGraphRecaptureFailure        Result = 918 // CUDA_ERROR_GRAPH_RECAPTURE_FAILURE: capturing the graph again failed
+	ResultUnknown                      Result = 999 // CUDA_ERROR_UNKNOWN: an unknown internal error
 )
 
 // results names and explains every code.
 var results = map[Result]struct{ name, text string }{
-	Success:                           {"CUDA_SUCCESS", "no error"},
-	ErrorInvalidValue:                 {"CUDA_ERROR_INVALID_VALUE", "an argument is out of range"},
-	ErrorOutOfMemory:                  {"CUDA_ERROR_OUT_OF_MEMORY", "not enough memory"},
-	ErrorNotInitialized:               {"CUDA_ERROR_NOT_INITIALIZED", "the driver is not initialised, or initialising it failed"},
-	ErrorDeinitialized:                {"CUDA_ERROR_DEINITIALIZED", "the driver is shutting down"},
-	ErrorProfilerDisabled:             {"CUDA_ERROR_PROFILER_DISABLED", "the profiler is not enabled for this run"},
-	ErrorProfilerNotInitialized:       {"CUDA_ERROR_PROFILER_NOT_INITIALIZED", "the profiler is not initialised"},
-	ErrorProfilerAlreadyStarted:       {"CUDA_ERROR_PROFILER_ALREADY_STARTED", "the profiler was started before"},
-	ErrorProfilerAlreadyStopped:       {"CUDA_ERROR_PROFILER_ALREADY_STOPPED", "the profiler was stopped before"},
-	ErrorStubLibrary:                  {"CUDA_ERROR_STUB_LIBRARY", "the library is a stub of the toolkit, not a driver"},
-	ErrorCallRequiresNewerDriver:      {"CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER", "the call needs a newer driver"},
-	ErrorDeviceUnavailable:            {"CUDA_ERROR_DEVICE_UNAVAILABLE", "the device is busy, or in a mode that forbids the use"},
-	ErrorNoDevice:                     {"CUDA_ERROR_NO_DEVICE", "the machine has no CUDA device that the process may see"},
-	ErrorInvalidDevice:                {"CUDA_ERROR_INVALID_DEVICE", "no device has this number, or the device cannot do this"},
-	ErrorDeviceNotLicensed:            {"CUDA_ERROR_DEVICE_NOT_LICENSED", "the device has no licence"},
-	ErrorInvalidImage:                 {"CUDA_ERROR_INVALID_IMAGE", "the image of the kernel is damaged"},
-	ErrorInvalidContext:               {"CUDA_ERROR_INVALID_CONTEXT", "no context is current, or the context is not valid"},
-	ErrorContextAlreadyCurrent:        {"CUDA_ERROR_CONTEXT_ALREADY_CURRENT", "the context is current already"},
-	ErrorMapFailed:                    {"CUDA_ERROR_MAP_FAILED", "mapping failed"},
-	ErrorUnmapFailed:                  {"CUDA_ERROR_UNMAP_FAILED", "unmapping failed"},
-	ErrorArrayIsMapped:                {"CUDA_ERROR_ARRAY_IS_MAPPED", "the array is mapped and cannot be destroyed"},
-	ErrorAlreadyMapped:                {"CUDA_ERROR_ALREADY_MAPPED", "the resource is mapped already"},
-	ErrorNoBinaryForGPU:               {"CUDA_ERROR_NO_BINARY_FOR_GPU", "the image holds no code for this device"},
-	ErrorAlreadyAcquired:              {"CUDA_ERROR_ALREADY_ACQUIRED", "the resource was acquired before"},
-	ErrorNotMapped:                    {"CUDA_ERROR_NOT_MAPPED", "the resource is not mapped"},
-	ErrorNotMappedAsArray:             {"CUDA_ERROR_NOT_MAPPED_AS_ARRAY", "the resource is not mapped as an array"},
-	ErrorNotMappedAsPointer:           {"CUDA_ERROR_NOT_MAPPED_AS_POINTER", "the resource is not mapped as a pointer"},
-	ErrorECCUncorrectable:             {"CUDA_ERROR_ECC_UNCORRECTABLE", "a memory error that could not be corrected"},
-	ErrorUnsupportedLimit:             {"CUDA_ERROR_UNSUPPORTED_LIMIT", "the device does not support this limit"},
-	ErrorContextAlreadyInUse:          {"CUDA_ERROR_CONTEXT_ALREADY_IN_USE", "another thread uses the context"},
-	ErrorPeerAccessUnsupported:        {"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "the devices cannot access each other's memory"},
-	ErrorInvalidPTX:                   {"CUDA_ERROR_INVALID_PTX", "the PTX could not be compiled"},
-	ErrorInvalidGraphicsContext:       {"CUDA_ERROR_INVALID_GRAPHICS_CONTEXT", "the graphics context is not valid"},
-	ErrorNVLinkUncorrectable:          {"CUDA_ERROR_NVLINK_UNCORRECTABLE", "an NVLink error that could not be corrected"},
-	ErrorJITCompilerNotFound:          {"CUDA_ERROR_JIT_COMPILER_NOT_FOUND", "the driver's PTX compiler is missing"},
-	ErrorUnsupportedPTXVersion:        {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the PTX is newer than the driver"},
-	ErrorJITCompilationDisabled:       {"CUDA_ERROR_JIT_COMPILATION_DISABLED", "compiling PTX is disabled"},
-	ErrorUnsupportedExecAffinity:      {"CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY", "the device does not support this execution affinity"},
-	ErrorUnsupportedDevsideSync:       {"CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC", "the code waits for its own launches on the device, which is not supported"},
-	ErrorContained:                    {"CUDA_ERROR_CONTAINED", "the device is held back while an error elsewhere is contained"},
-	ErrorInvalidSource:                {"CUDA_ERROR_INVALID_SOURCE", "the source of the kernel is not valid"},
-	ErrorFileNotFound:                 {"CUDA_ERROR_FILE_NOT_FOUND", "a file was not found"},
-	ErrorSharedObjectSymbolNotFound:   {"CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND", "a shared object lacks a symbol"},
-	ErrorSharedObjectInitFailed:       {"CUDA_ERROR_SHARED_OBJECT_INIT_FAILED", "a shared object could not be initialised"},
-	ErrorOperatingSystem:              {"CUDA_ERROR_OPERATING_SYSTEM", "a call of the operating system failed"},
-	ErrorInvalidHandle:                {"CUDA_ERROR_INVALID_HANDLE", "the handle is not valid"},
-	ErrorIllegalState:                 {"CUDA_ERROR_ILLEGAL_STATE", "the resource is in a state that does not allow this"},
-	ErrorLossyQuery:                   {"CUDA_ERROR_LOSSY_QUERY", "the answer would lose information"},
-	ErrorNotFound:                     {"CUDA_ERROR_NOT_FOUND", "no symbol has this name"},
-	ErrorNotReady:                     {"CUDA_ERROR_NOT_READY", "the work is not done yet"},
-	ErrorIllegalAddress:               {"CUDA_ERROR_ILLEGAL_ADDRESS", "a kernel accessed an address that is not valid"},
-	ErrorLaunchOutOfResources:         {"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "the launch needs more registers or shared memory than there is"},
-	ErrorLaunchTimeout:                {"CUDA_ERROR_LAUNCH_TIMEOUT", "a kernel ran longer than the system allows"},
-	ErrorLaunchIncompatibleTexturing:  {"CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING", "the launch mixes texturing modes"},
-	ErrorPeerAccessAlreadyEnabled:     {"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is enabled already"},
-	ErrorPeerAccessNotEnabled:         {"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", "peer access is not enabled"},
-	ErrorPrimaryContextActive:         {"CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE", "the primary context was initialised before"},
-	ErrorContextIsDestroyed:           {"CUDA_ERROR_CONTEXT_IS_DESTROYED", "the context was destroyed"},
-	ErrorAssert:                       {"CUDA_ERROR_ASSERT", "an assertion in a kernel failed"},
-	ErrorTooManyPeers:                 {"CUDA_ERROR_TOO_MANY_PEERS", "too many peers"},
-	ErrorHostMemoryAlreadyRegistered:  {"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "the host memory is registered already"},
-	ErrorHostMemoryNotRegistered:      {"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "the host memory is not registered"},
-	ErrorHardwareStackError:           {"CUDA_ERROR_HARDWARE_STACK_ERROR", "a kernel overran its stack"},
-	ErrorIllegalInstruction:           {"CUDA_ERROR_ILLEGAL_INSTRUCTION", "a kernel ran an instruction that is not valid"},
-	ErrorMisalignedAddress:            {"CUDA_ERROR_MISALIGNED_ADDRESS", "a kernel accessed an address that is not aligned"},
-	ErrorInvalidAddressSpace:          {"CUDA_ERROR_INVALID_ADDRESS_SPACE", "a kernel used an address of the wrong space"},
-	ErrorInvalidPC:                    {"CUDA_ERROR_INVALID_PC", "a kernel jumped to an address that is not valid"},
-	ErrorLaunchFailed:                 {"CUDA_ERROR_LAUNCH_FAILED", "a kernel failed"},
-	ErrorCooperativeLaunchTooLarge:    {"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "the cooperative grid does not fit on the device"},
-	ErrorTensorMemoryLeak:             {"CUDA_ERROR_TENSOR_MEMORY_LEAK", "a kernel ended without giving back tensor memory"},
-	ErrorNotPermitted:                 {"CUDA_ERROR_NOT_PERMITTED", "the operation is not permitted"},
-	ErrorNotSupported:                 {"CUDA_ERROR_NOT_SUPPORTED", "the operation is not supported here"},
-	ErrorSystemNotReady:               {"CUDA_ERROR_SYSTEM_NOT_READY", "the system's fabric or devices are not ready"},
-	ErrorSystemDriverMismatch:         {"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "the driver library and the kernel driver do not match"},
-	ErrorCompatNotSupportedOnDevice:   {"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "the device does not support forward compatibility"},
-	ErrorMPSConnectionFailed:          {"CUDA_ERROR_MPS_CONNECTION_FAILED", "no connection to the MPS server"},
-	ErrorMPSRpcFailure:                {"CUDA_ERROR_MPS_RPC_FAILURE", "a call to the MPS server failed"},
-	ErrorMPSServerNotReady:            {"CUDA_ERROR_MPS_SERVER_NOT_READY", "the MPS server is not ready"},
-	ErrorMPSMaxClientsReached:         {"CUDA_ERROR_MPS_MAX_CLIENTS_REACHED", "the MPS server has no room for another client"},
-	ErrorMPSMaxConnectionsReached:     {"CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED", "the MPS server has no room for another connection"},
-	ErrorMPSClientTerminated:          {"CUDA_ERROR_MPS_CLIENT_TERMINATED", "the MPS server ended the client"},
-	ErrorCDPNotSupported:              {"CUDA_ERROR_CDP_NOT_SUPPORTED", "the device does not support launches from kernels"},
-	ErrorCDPVersionMismatch:           {"CUDA_ERROR_CDP_VERSION_MISMATCH", "the code launches from kernels in a way that does not fit the driver"},
-	ErrorStreamCaptureUnsupported:     {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "the operation cannot be captured"},
-	ErrorStreamCaptureInvalidated:     {"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "the capture was invalidated by an earlier error"},
-	ErrorStreamCaptureMerge:           {"CUDA_ERROR_STREAM_CAPTURE_MERGE", "two captures would merge"},
-	ErrorStreamCaptureUnmatched:       {"CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "the capture was not begun in this stream"},
-	ErrorStreamCaptureUnjoined:        {"CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "the capture has forked work that was not joined"},
-	ErrorStreamCaptureIsolation:       {"CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "a dependency would cross the edge of the capture"},
-	ErrorStreamCaptureImplicit:        {"CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "the legacy stream would wait for a capturing stream"},
-	ErrorCapturedEvent:                {"CUDA_ERROR_CAPTURED_EVENT", "the event belongs to a capture"},
-	ErrorStreamCaptureWrongThread:     {"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "another thread began the capture"},
-	ErrorTimeout:                      {"CUDA_ERROR_TIMEOUT", "the wait timed out"},
-	ErrorGraphExecUpdateFailure:       {"CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", "the change does not fit the instantiated graph"},
-	ErrorExternalDevice:               {"CUDA_ERROR_EXTERNAL_DEVICE", "an error in a device outside the GPU"},
-	ErrorInvalidClusterSize:           {"CUDA_ERROR_INVALID_CLUSTER_SIZE", "the cluster is too large or does not divide the grid"},
-	ErrorFunctionNotLoaded:            {"CUDA_ERROR_FUNCTION_NOT_LOADED", "the function is not loaded"},
-	ErrorInvalidResourceType:          {"CUDA_ERROR_INVALID_RESOURCE_TYPE", "the resource is of the wrong type"},
-	ErrorInvalidResourceConfiguration: {"CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION", "the resources are too few for the operation"},
-	ErrorKeyRotation:                  {"CUDA_ERROR_KEY_ROTATION", "rotating the keys failed"},
-	ErrorStreamDetached:               {"CUDA_ERROR_STREAM_DETACHED", "the stream is detached"},
-	ErrorGraphRecaptureFailure:        {"CUDA_ERROR_GRAPH_RECAPTURE_FAILURE", "capturing the graph again failed"},
-	ErrorUnknown:                      {"CUDA_ERROR_UNKNOWN", "an unknown internal error"},
+	Success:                            {"CUDA_SUCCESS", "no error"},
+	ResultInvalidValue:                 {"CUDA_ERROR_INVALID_VALUE", "an argument is out of range"},
+	ResultOutOfMemory:                  {"CUDA_ERROR_OUT_OF_MEMORY", "not enough memory"},
+	ResultNotInitialized:               {"CUDA_ERROR_NOT_INITIALIZED", "the driver is not initialised, or initialising it failed"},
+	ResultDeinitialized:                {"CUDA_ERROR_DEINITIALIZED", "the driver is shutting down"},
+	ResultProfilerDisabled:             {"CUDA_ERROR_PROFILER_DISABLED", "the profiler is not enabled for this run"},
+	ResultProfilerNotInitialized:       {"CUDA_ERROR_PROFILER_NOT_INITIALIZED", "the profiler is not initialised"},
+	ResultProfilerAlreadyStarted:       {"CUDA_ERROR_PROFILER_ALREADY_STARTED", "the profiler was started before"},
+	ResultProfilerAlreadyStopped:       {"CUDA_ERROR_PROFILER_ALREADY_STOPPED", "the profiler was stopped before"},
+	ResultStubLibrary:                  {"CUDA_ERROR_STUB_LIBRARY", "the library is a stub of the toolkit, not a driver"},
+	ResultCallRequiresNewerDriver:      {"CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER", "the call needs a newer driver"},
+	ResultDeviceUnavailable:            {"CUDA_ERROR_DEVICE_UNAVAILABLE", "the device is busy, or in a mode that forbids the use"},
+	ResultNoDevice:                     {"CUDA_ERROR_NO_DEVICE", "the machine has no CUDA device that the process may see"},
+	ResultInvalidDevice:                {"CUDA_ERROR_INVALID_DEVICE", "no device has this number, or the device cannot do this"},
+	ResultDeviceNotLicensed:            {"CUDA_ERROR_DEVICE_NOT_LICENSED", "the device has no licence"},
+	ResultInvalidImage:                 {"CUDA_ERROR_INVALID_IMAGE", "the image of the kernel is damaged"},
+	ResultInvalidContext:               {"CUDA_ERROR_INVALID_CONTEXT", "no context is current, or the context is not valid"},
+	ResultContextAlreadyCurrent:        {"CUDA_ERROR_CONTEXT_ALREADY_CURRENT", "the context is current already"},
+	ResultMapFailed:                    {"CUDA_ERROR_MAP_FAILED", "mapping failed"},
+	ResultUnmapFailed:                  {"CUDA_ERROR_UNMAP_FAILED", "unmapping failed"},
+	ResultArrayIsMapped:                {"CUDA_ERROR_ARRAY_IS_MAPPED", "the array is mapped and cannot be destroyed"},
+	ResultAlreadyMapped:                {"CUDA_ERROR_ALREADY_MAPPED", "the resource is mapped already"},
+	ResultNoBinaryForGPU:               {"CUDA_ERROR_NO_BINARY_FOR_GPU", "the image holds no code for this device"},
+	ResultAlreadyAcquired:              {"CUDA_ERROR_ALREADY_ACQUIRED", "the resource was acquired before"},
+	ResultNotMapped:                    {"CUDA_ERROR_NOT_MAPPED", "the resource is not mapped"},
+	ResultNotMappedAsArray:             {"CUDA_ERROR_NOT_MAPPED_AS_ARRAY", "the resource is not mapped as an array"},
+	ResultNotMappedAsPointer:           {"CUDA_ERROR_NOT_MAPPED_AS_POINTER", "the resource is not mapped as a pointer"},
+	ResultECCUncorrectable:             {"CUDA_ERROR_ECC_UNCORRECTABLE", "a memory error that could not be corrected"},
+	ResultUnsupportedLimit:             {"CUDA_ERROR_UNSUPPORTED_LIMIT", "the device does not support this limit"},
+	ResultContextAlreadyInUse:          {"CUDA_ERROR_CONTEXT_ALREADY_IN_USE", "another thread uses the context"},
+	ResultPeerAccessUnsupported:        {"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "the devices cannot access each other's memory"},
+	ResultInvalidPTX:                   {"CUDA_ERROR_INVALID_PTX", "the PTX could not be compiled"},
+	ResultInvalidGraphicsContext:       {"CUDA_ERROR_INVALID_GRAPHICS_CONTEXT", "the graphics context is not valid"},
+	ResultNVLinkUncorrectable:          {"CUDA_ERROR_NVLINK_UNCORRECTABLE", "an NVLink error that could not be corrected"},
+	ResultJITCompilerNotFound:          {"CUDA_ERROR_JIT_COMPILER_NOT_FOUND", "the driver's PTX compiler is missing"},
+	ResultUnsupportedPTXVersion:        {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the PTX is newer than the driver"},
+	ResultJITCompilationDisabled:       {"CUDA_ERROR_JIT_COMPILATION_DISABLED", "compiling PTX is disabled"},
+	ResultUnsupportedExecAffinity:      {"CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY", "the device does not support this execution affinity"},
+	ResultUnsupportedDevsideSync:       {"CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC", "the code waits for its own launches on the device, which is not supported"},
+	ResultContained:                    {"CUDA_ERROR_CONTAINED", "the device is held back while an error elsewhere is contained"},
+	ResultInvalidSource:                {"CUDA_ERROR_INVALID_SOURCE", "the source of the kernel is not valid"},
+	ResultFileNotFound:                 {"CUDA_ERROR_FILE_NOT_FOUND", "a file was not found"},
+	ResultSharedObjectSymbolNotFound:   {"CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND", "a shared object lacks a symbol"},
+	ResultSharedObjectInitFailed:       {"CUDA_ERROR_SHARED_OBJECT_INIT_FAILED", "a shared object could not be initialised"},
+	ResultOperatingSystem:              {"CUDA_ERROR_OPERATING_SYSTEM", "a call of the operating system failed"},
+	ResultInvalidHandle:                {"CUDA_ERROR_INVALID_HANDLE", "the handle is not valid"},
+	ResultIllegalState:                 {"CUDA_ERROR_ILLEGAL_STATE", "the resource is in a state that does not allow this"},
+	ResultLossyQuery:                   {"CUDA_ERROR_LOSSY_QUERY", "the answer would lose information"},
+	ResultNotFound:                     {"CUDA_ERROR_NOT_FOUND", "no symbol has this name"},
+	ResultNotReady:                     {"CUDA_ERROR_NOT_READY", "the work is not done yet"},
+	ResultIllegalAddress:               {"CUDA_ERROR_ILLEGAL_ADDRESS", "a kernel accessed an address that is not valid"},
+	ResultLaunchOutOfResources:         {"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "the launch needs more registers or shared memory than there is"},
+	ResultLaunchTimeout:                {"CUDA_ERROR_LAUNCH_TIMEOUT", "a kernel ran longer than the system allows"},
+	ResultLaunchIncompatibleTexturing:  {"CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING", "the launch mixes texturing modes"},
+	ResultPeerAccessAlreadyEnabled:     {"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is enabled already"},
+	ResultPeerAccessNotEnabled:         {"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", "peer access is not enabled"},
+	ResultPrimaryContextActive:         {"CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE", "the primary context was initialised before"},
+	ResultContextIsDestroyed:           {"CUDA_ERROR_CONTEXT_IS_DESTROYED", "the context was destroyed"},
+	ResultAssert:                       {"CUDA_ERROR_ASSERT", "an assertion in a kernel failed"},
+	ResultTooManyPeers:                 {"CUDA_ERROR_TOO_MANY_PEERS", "too many peers"},
+	ResultHostMemoryAlreadyRegistered:  {"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "the host memory is registered already"},
+	ResultHostMemoryNotRegistered:      {"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "the host memory is not registered"},
+	ResultHardwareStackError:           {"CUDA_ERROR_HARDWARE_STACK_ERROR", "a kernel overran its stack"},
+	ResultIllegalInstruction:           {"CUDA_ERROR_ILLEGAL_INSTRUCTION", "a kernel ran an instruction that is not valid"},
+	ResultMisalignedAddress:            {"CUDA_ERROR_MISALIGNED_ADDRESS", "a kernel accessed an address that is not aligned"},
+	ResultInvalidAddressSpace:          {"CUDA_ERROR_INVALID_ADDRESS_SPACE", "a kernel used an address of the wrong space"},
+	ResultInvalidPC:                    {"CUDA_ERROR_INVALID_PC", "a kernel jumped to an address that is not valid"},
+	ResultLaunchFailed:                 {"CUDA_ERROR_LAUNCH_FAILED", "a kernel failed"},
+	ResultCooperativeLaunchTooLarge:    {"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "the cooperative grid does not fit on the device"},
+	ResultTensorMemoryLeak:             {"CUDA_ERROR_TENSOR_MEMORY_LEAK", "a kernel ended without giving back tensor memory"},
+	ResultNotPermitted:                 {"CUDA_ERROR_NOT_PERMITTED", "the operation is not permitted"},
+	ResultNotSupported:                 {"CUDA_ERROR_NOT_SUPPORTED", "the operation is not supported here"},
+	ResultSystemNotReady:               {"CUDA_ERROR_SYSTEM_NOT_READY", "the system's fabric or devices are not ready"},
+	ResultSystemDriverMismatch:         {"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "the driver library and the kernel driver do not match"},
+	ResultCompatNotSupportedOnDevice:   {"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "the device does not support forward compatibility"},
+	ResultMPSConnectionFailed:          {"CUDA_ERROR_MPS_CONNECTION_FAILED", "no connection to the MPS server"},
+	ResultMPSRpcFailure:                {"CUDA_ERROR_MPS_RPC_FAILURE", "a call to the MPS server failed"},
+	ResultMPSServerNotReady:            {"CUDA_ERROR_MPS_SERVER_NOT_READY", "the MPS server is not ready"},
+	ResultMPSMaxClientsReached:         {"CUDA_ERROR_MPS_MAX_CLIENTS_REACHED", "the MPS server has no room for another client"},
+	ResultMPSMaxConnectionsReached:     {"CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED", "the MPS server has no room for another connection"},
+	ResultMPSClientTerminated:          {"CUDA_ERROR_MPS_CLIENT_TERMINATED", "the MPS server ended the client"},
+	ResultCDPNotSupported:              {"CUDA_ERROR_CDP_NOT_SUPPORTED", "the device does not support launches from kernels"},
+	ResultCDPVersionMismatch:           {"CUDA_ERROR_CDP_VERSION_MISMATCH", "the code launches from kernels in a way that does not fit the driver"},
+	ResultStreamCaptureUnsupported:     {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "the operation cannot be captured"},
+	ResultStreamCaptureInvalidated:     {"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "the capture was invalidated by an earlier error"},
+	ResultStreamCaptureMerge:           {"CUDA_ERROR_STREAM_CAPTURE_MERGE", "two captures would merge"},
+	ResultStreamCaptureUnmatched:       {"CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "the capture was not begun in this stream"},
+	ResultStreamCaptureUnjoined:        {"CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "the capture has forked work that was not joined"},
+	ResultStreamCaptureIsolation:       {"CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "a dependency would cross the edge of the capture"},
+	ResultStreamCaptureImplicit:        {"CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "the legacy stream would wait for a capturing stream"},
+	ResultCapturedEvent:                {"CUDA_ERROR_CAPTURED_EVENT", "the event belongs to a capture"},
+	ResultStreamCaptureWrongThread:     {"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "another thread began the capture"},
+	ResultTimeout:                      {"CUDA_ERROR_TIMEOUT", "the wait timed out"},
+	ResultGraphExecUpdateFailure:       {"CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", "the change does not fit the instantiated graph"},
+	ResultExternalDevice:               {"CUDA_ERROR_EXTERNAL_DEVICE", "an error in a device outside the GPU"},
+	ResultInvalidClusterSize:           {"CUDA_ERROR_INVALID_CLUSTER_SIZE", "the cluster is too large or does not divide the grid"},
+	ResultFunctionNotLoaded:            {"CUDA_ERROR_FUNCTION_NOT_LOADED", "the function is not loaded"},
+	ResultInvalidResourceType:          {"CUDA_ERROR_INVALID_RESOURCE_TYPE", "the resource is of the wrong type"},
+	ResultInvalidResourceConfiguration: {"CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION", "the resources are too few for the operation"},
+	ResultKeyRotation:                  {"CUDA_ERROR_KEY_ROTATION", "rotating the keys failed"},
+	ResultStreamDetached:               {"CUDA_ERROR_STREAM_DETACHED", "the stream is detached"},
+	ResultGraphRecaptureFailure:        {"CUDA_ERROR_GRAPH_RECAPTURE_FAILURE", "capturing the graph again failed"},
+	ResultUnknown:                      {"CUDA_ERROR_UNKNOWN", "an unknown internal error"},
 }
 
 // DeviceAttribute names a property of a device. Those of textures, surfaces and

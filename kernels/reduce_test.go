@@ -35,7 +35,7 @@ func openReducer(t *testing.T, api driver.API, options ...pool.Option) *Reducer 
 // on hardware. The same seed comes each time, and has to give the same bits.
 func overDevices(t *testing.T, test func(t *testing.T, r *Reducer, where pool.Where)) {
 	t.Run("cpu", func(t *testing.T) {
-		test(t, openReducer(t, drivertest.ForTest(t, drivertest.Config{InitResult: driver.ErrorNoDevice})), pool.OnCPU)
+		test(t, openReducer(t, drivertest.ForTest(t, drivertest.Config{InitResult: driver.ResultNoDevice})), pool.OnCPU)
 	})
 	for n, name := range []string{1: "one", 2: "two", 3: "three"} {
 		if n == 0 {
@@ -148,20 +148,20 @@ func checkGram(t *testing.T, x, w []float64, columns int, got []float64) {
 // A device that fails in the middle: another one, or the CPU, gives the same bits.
 func TestReducerWithADeviceThatFails(t *testing.T) {
 	x := floats(rand.New(rand.NewPCG(4, 4)), 40_000)
-	cpu := openReducer(t, drivertest.ForTest(t, drivertest.Config{InitResult: driver.ErrorNoDevice}))
+	cpu := openReducer(t, drivertest.ForTest(t, drivertest.Config{InitResult: driver.ResultNoDevice}))
 	want, _, err := cpu.Sum(context.Background(), x)
 	require.NoError(t, err)
 	for _, retries := range []int{0, 1} {
 		config := drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())}
 		gpu := drivertest.ForTest(t, config)
 		r := openReducer(t, gpu, pool.WithMinPerDevice(1), pool.WithRetry(retries))
-		gpu.Fail("cuLaunchKernel", 3, driver.ErrorLaunchOutOfResources)
+		gpu.Fail("cuLaunchKernel", 3, driver.ResultLaunchOutOfResources)
 		got, report, err := r.Sum(context.Background(), x)
 		require.NoError(t, err)
 		assert.Equal(t, math.Float64bits(want), math.Float64bits(got))
 		if retries == 0 {
 			assert.Equal(t, pool.OnCPU, report.Where)
-			assert.ErrorIs(t, report.Why, driver.ErrorLaunchOutOfResources)
+			assert.ErrorIs(t, report.Why, driver.ResultLaunchOutOfResources)
 		} else {
 			assert.Equal(t, pool.OnGPU, report.Where)
 		}
@@ -178,7 +178,7 @@ func TestReducerWithMemoryThatIsNotFreed(t *testing.T) {
 	r, err := OpenReducer(rt, pool.WithRetry(1))
 	require.NoError(t, err)
 	defer r.Close()
-	gpu.Fail("cuMemsetD8Async", 1, driver.ErrorUnknown) // which is a Close
+	gpu.Fail("cuMemsetD8Async", 1, driver.ResultUnknown) // which is a Close
 	total, report, err := r.Sum(context.Background(), []float32{1, 2, 3})
 	require.NoError(t, err)
 	assert.Equal(t, 6.0, total)

@@ -14,7 +14,7 @@ type Header struct {
 
 // API is NVRTC: [*Library] calls the real one, and package nvrtctest has one that is
 // simulated. Values go in, values come out, and the last result is NVRTC's status; a
-// method that this NVRTC lacks returns [ErrorSymbolMissing].
+// method that this NVRTC lacks returns [ResultSymbolMissing].
 //
 // The methods are the functions of NVRTC without the prefix nvrtc or nvrtcGet:
 // https://docs.nvidia.com/cuda/nvrtc/index.html. All are safe for concurrent use as
@@ -36,7 +36,7 @@ type API interface {
 	SupportedArchs() ([]int, Result)
 
 	// CreateProgram makes a program, which DestroyProgram has to free. NVRTC copies
-	// the texts. A text with a NUL in it gives ErrorInvalidInput.
+	// the texts. A text with a NUL in it gives ResultInvalidInput.
 	CreateProgram(source, name string, headers []Header) (Handle, Result)
 
 	// DestroyProgram frees a program.
@@ -47,7 +47,7 @@ type API interface {
 	AddNameExpression(program Handle, expression string) Result
 
 	// CompileProgram compiles, which takes from 10 ms to many seconds. Where stop is not
-	// nil, NVRTC asks it at several points whether to give up with ErrorCancelled,
+	// nil, NVRTC asks it at several points whether to give up with ResultCancelled,
 	// from any thread; once true it must stay true. NVRTC before 12.8 never asks.
 	CompileProgram(program Handle, options []string, stop func() bool) Result
 

@@ -68,7 +68,7 @@ func (l *Library) CreateProgram(source, name string, headers []Header) (program 
 	textsC, ok3 := cStrings(texts)
 	namesC, ok4 := cStrings(names)
 	if !ok1 || !ok2 || !ok3 || !ok4 {
-		return 0, ErrorInvalidInput
+		return 0, ResultInvalidInput
 	}
 	var c struct {
 		ffi.Frame
@@ -102,7 +102,7 @@ func (l *Library) DestroyProgram(program Handle) Result {
 func (l *Library) AddNameExpression(program Handle, expression string) Result {
 	text, ok := ffi.CString(expression)
 	if !ok {
-		return ErrorInvalidInput
+		return ResultInvalidInput
 	}
 	var c struct {
 		ffi.Frame
@@ -128,7 +128,7 @@ func (l *Library) CompileProgram(program Handle, options []string, stop func() b
 	l = zero.Or(l)
 	texts, ok := cStrings(options)
 	if !ok {
-		return ErrorInvalidInput
+		return ResultInvalidInput
 	}
 	// The compile may call back into Go on this thread, which may move the stack: the
 	// block must be on the heap, and being in the map makes certain that it is.
@@ -232,7 +232,7 @@ func (l *Library) output(program Handle, sizeOf, get function) ([]byte, Result) 
 func (l *Library) LoweredName(program Handle, expression string) (string, Result) {
 	text, ok := ffi.CString(expression)
 	if !ok {
-		return "", ErrorInvalidInput
+		return "", ResultInvalidInput
 	}
 	var name *byte // owned by the program
 	var c struct {

@@ -80,7 +80,7 @@ func compile(ctx context.Context, api API, version driver.Version, p Program, t 
 	r = api.CompileProgram(program, options, stop)
 	took := time.Since(begin)
 	log, _ := api.ProgramLog(program)
-	if r == ErrorCancelled && ctx.Err() != nil {
+	if r == ResultCancelled && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if r != Success {
@@ -89,7 +89,7 @@ func compile(ctx context.Context, api API, version driver.Version, p Program, t 
 	image := &Image{Target: t, Log: log, CompileTime: took}
 	image.Code, r = output(api, program, t.Kind)
 	switch {
-	case r == ErrorSymbolMissing:
+	case r == ResultSymbolMissing:
 		return nil, driver.Errorf(driver.ErrUnsupported, "NVRTC %v cannot make %v", version, t.Kind)
 	case r != Success:
 		return nil, compileFailed(api, "getting the "+t.Kind.String(), r, p, log, version, options)

@@ -103,10 +103,10 @@ func TestWhatIsNotKnownIsNotCached(t *testing.T) {
 func TestFailuresAreNotCached(t *testing.T) {
 	sim := nvrtctest.ForTest(t, nvrtctest.Config{})
 	c := compiler(t, sim, t.TempDir())
-	sim.AddFailure(source, nvrtc.ErrorCompilation, `program.cu(1): error: identifier "k" is undefined`)
+	sim.AddFailure(source, nvrtc.ResultCompilation, `program.cu(1): error: identifier "k" is undefined`)
 	_, err := c.Compile(t.Context(), nvrtc.Program{Source: source}, sm90)
 	require.ErrorIs(t, err, driver.ErrKernelCompileFailed)
-	require.ErrorIs(t, err, nvrtc.ErrorCompilation)
+	require.ErrorIs(t, err, nvrtc.ResultCompilation)
 	var e *driver.Error
 	require.ErrorAs(t, err, &e)
 	assert.Contains(t, e.Log, ">    1 | "+source)
@@ -117,7 +117,7 @@ func TestFailuresAreNotCached(t *testing.T) {
 	assert.EqualValues(t, 1, c.Stats().Failures)
 
 	_, err = c.Compile(t.Context(), nvrtc.Program{Source: source}, nvrtc.Target{Kind: nvrtc.CUBIN, Arch: 20})
-	assert.ErrorIs(t, err, nvrtc.ErrorInvalidOption)
+	assert.ErrorIs(t, err, nvrtc.ResultInvalidOption)
 	_, err = c.Compile(t.Context(), nvrtc.Program{}, sm90)
 	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	_, err = c.Compile(t.Context(), nvrtc.Program{Source: source}, nvrtc.Target{})
@@ -173,7 +173,7 @@ func TestCancel(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { return sim.Programs() == 0 }, time.Minute, time.Millisecond)
 		for _, c := range sim.Compiles() {
-			assert.Equal(t, nvrtc.ErrorCancelled, c.Result)
+			assert.Equal(t, nvrtc.ResultCancelled, c.Result)
 		}
 	})
 	t.Run("NVRTC never asks", func(t *testing.T) {

@@ -63,7 +63,7 @@ func ExampleCompiler() {
 func ExampleCompile_error() {
 	const source = "__global__ void k() {\n  oops();\n}\n"
 	api := nvrtctest.New(nvrtctest.Config{})
-	api.AddFailure(source, nvrtc.ErrorCompilation, `k.cu(2): error: identifier "oops" is undefined`)
+	api.AddFailure(source, nvrtc.ResultCompilation, `k.cu(2): error: identifier "oops" is undefined`)
 	_, err := nvrtc.Compile(context.Background(), api, nvrtc.Program{Source: source, Name: "k.cu"}, nvrtc.Target{Kind: nvrtc.PTX, Arch: 75})
 	var e *driver.Error
 	if errors.As(err, &e) {

@@ -12,7 +12,7 @@ import (
 // failed is the error of a function of NVRTC that has nothing to say about a program.
 func failed(api API, op string, r Result) error {
 	kind := driver.ErrDriverCallFailed
-	if r == ErrorSymbolMissing {
+	if r == ResultSymbolMissing {
 		kind = driver.ErrUnsupported
 	}
 	e := driver.Errorf(kind, "%s: %w%s", op, r, explain(api, r))
@@ -22,7 +22,7 @@ func failed(api API, op string, r Result) error {
 
 // explain says which value of NVRTC cannot be true, or is empty.
 func explain(api API, r Result) string {
-	if l, ok := api.(interface{ explain() string }); ok && r == ErrorImpossibleValue {
+	if l, ok := api.(interface{ explain() string }); ok && r == ResultImpossibleValue {
 		return ": " + l.explain()
 	}
 	return ""

@@ -129,7 +129,7 @@ func (l *Library) Missing() []string {
 // call makes one call. It lets frame, and what it points to, stay on the stack.
 func (l *Library) call(f function, frame *ffi.Frame, words int) Result {
 	if l == nil || l.fn[f] == 0 {
-		return ErrorSymbolMissing
+		return ResultSymbolMissing
 	}
 	fn := l.fn[f]
 	r := Result(int32(frame.Call(fn, words)))
@@ -151,7 +151,7 @@ const (
 func (l *Library) fails(f function, format string, args ...any) Result {
 	text := functions[f].name + " " + fmt.Sprintf(format, args...)
 	l.impossible.Store(&text)
-	return ErrorImpossibleValue
+	return ResultImpossibleValue
 }
 
 // explain says what was returned last that cannot be true.

@@ -69,7 +69,7 @@ func TestImpossibleValues(t *testing.T) {
 			}
 			require.Error(t, err)
 			assert.Contains(t, err.Error(), want)
-			assert.Equal(t, !strings.Contains(want, "12345"), errors.Is(err, ErrorImpossibleValue))
+			assert.Equal(t, !strings.Contains(want, "12345"), errors.Is(err, ResultImpossibleValue))
 		})
 	}
 }
@@ -103,7 +103,7 @@ func TestArgumentsArrive(t *testing.T) {
 	_, err = Compile(t.Context(), l, p, Target{Kind: LTOIR, Arch: 90})
 	assert.ErrorIs(t, err, driver.ErrUnsupported)
 	_, r = l.LoweredName(0, "a\x00b")
-	assert.Equal(t, ErrorInvalidInput, r)
+	assert.Equal(t, ResultInvalidInput, r)
 }
 
 // TestAskingWhileCompiling: NVRTC calls back into Go, on the calling thread and on one of
@@ -123,7 +123,7 @@ func TestAskingWhileCompiling(t *testing.T) {
 					return grow(int(asked.Add(1))*50) > 0 && asked.Load() >= stopAt
 				})
 				if stopAt <= 6 {
-					assert.Equal(t, ErrorCancelled, r)
+					assert.Equal(t, ResultCancelled, r)
 					assert.Equal(t, stopAt, asked.Load())
 				} else {
 					assert.Equal(t, Success, r)
@@ -168,7 +168,7 @@ func TestBuiltinsBesideTheLibrary(t *testing.T) {
 				return err
 			}
 			err := compiles()
-			require.ErrorIs(t, err, ErrorBuiltinOperationFailure)
+			require.ErrorIs(t, err, ResultBuiltinOperationFailure)
 			assert.ErrorIs(t, err, driver.ErrKernelCompileFailed)
 			assert.ErrorContains(t, err, c.builtins)
 			build(t, filepath.Join(dir, c.builtins), "-x", "c", "/dev/null")
@@ -212,8 +212,8 @@ func TestOpenSaysWhatItTried(t *testing.T) {
 func TestMethodsOfAnEmptyLibrary(t *testing.T) {
 	l := &Library{}
 	_, r := l.Version()
-	assert.Equal(t, ErrorSymbolMissing, r)
+	assert.Equal(t, ResultSymbolMissing, r)
 	_, r = l.PTX(1)
-	assert.Equal(t, ErrorSymbolMissing, r)
-	assert.Equal(t, ErrorSymbolMissing, l.CompileProgram(1, nil, func() bool { return true }))
+	assert.Equal(t, ResultSymbolMissing, r)
+	assert.Equal(t, ResultSymbolMissing, l.CompileProgram(1, nil, func() bool { return true }))
 }

@@ -74,10 +74,10 @@ k.cu(999): error: beyond the end
 
 4 errors detected in the compilation of "k.cu".
 `
-	err := compileFailed(nil, "nvrtcCompileProgram", ErrorCompilation, p, log, 12040, []string{"--gpu-architecture=sm_90", "--std=c++17"})
+	err := compileFailed(nil, "nvrtcCompileProgram", ResultCompilation, p, log, 12040, []string{"--gpu-architecture=sm_90", "--std=c++17"})
 	assert.Equal(t, `KernelCompileFailed: nvrtcCompileProgram: NVRTC_ERROR_COMPILATION (6): the source does not compile: `+
 		`k.cu(3): error: identifier "x" is undefined [NVRTC 12.4, --gpu-architecture=sm_90 --std=c++17]`, err.Error())
-	assert.ErrorIs(t, err, ErrorCompilation)
+	assert.ErrorIs(t, err, ResultCompilation)
 	assert.ErrorIs(t, err, driver.ErrKernelCompileFailed)
 	var e *driver.Error
 	require.ErrorAs(t, err, &e)
@@ -94,7 +94,7 @@ h.h:1: catastrophic error: cannot open source file "none.h"
 }
 
 func TestResultsHaveNames(t *testing.T) {
-	assert.Equal(t, "NVRTC_ERROR_CANCELLED (16): the compile was cancelled", ErrorCancelled.Error())
+	assert.Equal(t, "NVRTC_ERROR_CANCELLED (16): the compile was cancelled", ResultCancelled.Error())
 	assert.Equal(t, "NVRTC_ERROR_99 (99): a result that is newer than this program", Result(99).Error())
 }
 

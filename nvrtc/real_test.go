@@ -60,7 +60,7 @@ func TestRealKinds(t *testing.T) {
 				assert.ErrorIs(t, err, driver.ErrUnsupported)
 				return
 			case target.Suffix != "" && version < 12000:
-				assert.ErrorIs(t, err, nvrtc.ErrorInvalidOption)
+				assert.ErrorIs(t, err, nvrtc.ResultInvalidOption)
 				return
 			}
 			require.NoError(t, err)
@@ -112,15 +112,15 @@ func TestRealErrors(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	t.Logf("%v\n%s", e, e.Log)
 	assert.ErrorIs(t, err, driver.ErrKernelCompileFailed)
-	assert.ErrorIs(t, err, nvrtc.ErrorCompilation)
+	assert.ErrorIs(t, err, nvrtc.ResultCompilation)
 	assert.Contains(t, e.Error(), "bad.cu(3): error: ")
 	assert.Contains(t, e.Error(), "compute_80")
 	assert.Contains(t, e.Log, ">    3 |   undefined_thing();")
 
 	_, err = nvrtc.Compile(t.Context(), lib, nvrtc.Program{Source: source}, nvrtc.Target{Kind: nvrtc.CUBIN, Arch: 33})
-	assert.ErrorIs(t, err, nvrtc.ErrorInvalidOption)
+	assert.ErrorIs(t, err, nvrtc.ResultInvalidOption)
 	_, err = nvrtc.Compile(t.Context(), lib, nvrtc.Program{Source: source, Options: nvrtc.Options{Extra: []string{"--no-such-option"}}}, target)
-	assert.ErrorIs(t, err, nvrtc.ErrorInvalidOption)
+	assert.ErrorIs(t, err, nvrtc.ResultInvalidOption)
 	assert.ErrorContains(t, err, "no-such-option")
 	_, err = nvrtc.Compile(t.Context(), lib, nvrtc.Program{Source: source, NameExpressions: []string{"nothing<int>"}}, target)
 	require.ErrorIs(t, err, driver.ErrKernelCompileFailed)
@@ -198,7 +198,7 @@ func TestRealCancel(t *testing.T) {
 	asked := 0
 	r = lib.CompileProgram(h, []string{"--gpu-architecture=sm_80", "--no-cache"}, func() bool { asked++; return true })
 	t.Logf("ended with %v after %v, asked %d times", r, time.Since(begin), asked)
-	assert.Equal(t, nvrtc.ErrorCancelled, r)
+	assert.Equal(t, nvrtc.ResultCancelled, r)
 	r = lib.CompileProgram(h, []string{"--gpu-architecture=sm_80", "--no-cache"}, func() bool { return false })
 	assert.Equal(t, nvrtc.Success, r)
 	r = lib.CompileProgram(h, []string{"--gpu-architecture=sm_80", "--no-cache"}, nil)

@@ -15,7 +15,7 @@ import (
 // An item whose error says that the device fails is done again, elsewhere and on the CPU, and the others keep their
 // results.
 func TestBatcherItemsOfAFailingDevice(t *testing.T) {
-	ecc := driver.Failed("cuLaunchKernel", driver.ErrorECCUncorrectable)
+	ecc := driver.Failed("cuLaunchKernel", driver.ResultECCUncorrectable)
 	for _, c := range []struct {
 		name     string
 		devices  int
@@ -85,7 +85,7 @@ func TestBatcherItemsOfAFailingDevice(t *testing.T) {
 // After a sticky error that the function writes into errs, the clients get their results from the CPU.
 func TestBatcherItemsAfterALoss(t *testing.T) {
 	p, gpu := open(t, machine(2))
-	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 	b, err := pool.NewBatcher(p, func(w *pool.Worker, in, out []uint32, errs []error) error {
 		for i := range in {
 			_, errs[i] = w.Stream().Query()

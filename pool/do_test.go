@@ -298,7 +298,7 @@ func TestDoFallback(t *testing.T) {
 	failing := func(*pool.Worker) error { return errData }
 	lost := func(t *testing.T) *pool.Pool {
 		p, gpu := open(t, machine(2))
-		gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorIllegalAddress)
+		gpu.Fail("cuStreamWriteValue64", 1, driver.ResultIllegalAddress)
 		return p
 	}
 	off := func(t *testing.T) *pool.Pool {
@@ -471,7 +471,7 @@ func TestStates(t *testing.T) {
 func TestDoWhereADeviceCannotBePrepared(t *testing.T) {
 	for _, op := range []string{"cuDevicePrimaryCtxRetain", "cuStreamCreateWithPriority"} {
 		p, gpu := open(t, machine(2))
-		gpu.Fail(op, 1, driver.ErrorDeviceUnavailable)
+		gpu.Fail(op, 1, driver.ResultDeviceUnavailable)
 		report, err := pool.Do(t.Context(), p, func(*pool.Worker) error { return nil })
 		require.NoError(t, err, op)
 		assert.Equal(t, 1, report.Tries)

@@ -57,7 +57,7 @@ var doors = map[string]func(ctx context.Context, p *pool.Pool, f func(*pool.Work
 // lose ends CUDA with a sticky error.
 func lose(t *testing.T, p *pool.Pool, gpu *drivertest.Driver) {
 	t.Helper()
-	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 	_, err := pool.Do(t.Context(), p, asks)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 }
@@ -93,7 +93,7 @@ func TestRequired(t *testing.T) {
 			for range 3 {
 				err = do(t.Context(), p, fails, cpu)
 				require.ErrorIs(t, err, driver.ErrDeviceLost)
-				require.ErrorIs(t, err, driver.ErrorIllegalAddress, "the cause")
+				require.ErrorIs(t, err, driver.ResultIllegalAddress, "the cause")
 				require.ErrorIs(t, err, driver.ErrRequired)
 			}
 		})

@@ -134,7 +134,7 @@ func TestHealthIsNotThere(t *testing.T) {
 	for name, m := range map[string]*nvmltest.Machine{"one device": nvmltest.New(statuses[0]), "no device": nvmltest.New(), "no events": nvmltest.New(statuses...)} {
 		t.Run(name, func(t *testing.T) {
 			if name == "no events" {
-				m.Fail("SupportedEvents", nvml.ErrorNotSupported)
+				m.Fail("SupportedEvents", nvml.ResultNotSupported)
 			}
 			p, _ := open(t, config, pool.WithHealth(m))
 			require.Eventually(t, func() bool { return p.Stats().HealthErr != nil }, patience, time.Millisecond)

@@ -50,7 +50,7 @@ func openOn(t testing.TB, rt *runtime.Runtime, options ...pool.Option) *pool.Poo
 // without opens a pool on a machine that has no CUDA.
 func without(t testing.TB, options ...pool.Option) *pool.Pool {
 	t.Helper()
-	p, _ := open(t, drivertest.Config{InitResult: driver.ErrorNoDevice}, options...)
+	p, _ := open(t, drivertest.Config{InitResult: driver.ResultNoDevice}, options...)
 	return p
 }
 

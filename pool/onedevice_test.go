@@ -49,11 +49,11 @@ func TestALostDeviceGetsNoWork(t *testing.T) {
 			gpu.Vanish(0)
 			found, err := scatter()
 			if before {
-				require.ErrorIs(t, err, driver.ErrorUnknown, "the call that finds it")
+				require.ErrorIs(t, err, driver.ResultUnknown, "the call that finds it")
 			} else {
 				require.NoError(t, err, "its function was not called")
 				require.Len(t, found.Skipped, 1)
-				assert.ErrorIs(t, found.Skipped[0].Err, driver.ErrorUnknown)
+				assert.ErrorIs(t, found.Skipped[0].Err, driver.ResultUnknown)
 			}
 			onLost.Store(0)
 			for range 10 {
@@ -61,14 +61,14 @@ func TestALostDeviceGetsNoWork(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, report.Skipped, 1)
 				assert.Equal(t, 0, report.Skipped[0].Ordinal)
-				assert.ErrorIs(t, report.Skipped[0].Err, driver.ErrorUnknown)
+				assert.ErrorIs(t, report.Skipped[0].Err, driver.ResultUnknown)
 			}
 			assert.Zero(t, onLost.Load())
 			report, err := pool.Scatter(context.Background(), p, 10, work, pool.WithDevices(0),
 				pool.WithFallback(func(context.Context, int, int) error { return nil }))
 			require.NoError(t, err)
 			assert.Equal(t, pool.OnCPU, report.Where)
-			assert.ErrorIs(t, report.Why, driver.ErrorUnknown)
+			assert.ErrorIs(t, report.Why, driver.ResultUnknown)
 
 			gpu.Return(0)
 			require.NoError(t, rt.Refresh())

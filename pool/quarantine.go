@@ -85,8 +85,8 @@ func isDeviceError(err error) bool {
 	e, _ := errors.AsType[*driver.Error](err)
 	e = zero.Or(e) // it may be a nil pointer
 	switch e.Code {
-	case driver.ErrorInvalidValue, driver.ErrorInvalidHandle, driver.ErrorNotFound, driver.ErrorNotSupported, driver.ErrorNotPermitted,
-		driver.ErrorLaunchOutOfResources, driver.ErrorCooperativeLaunchTooLarge, driver.ErrorInvalidClusterSize:
+	case driver.ResultInvalidValue, driver.ResultInvalidHandle, driver.ResultNotFound, driver.ResultNotSupported, driver.ResultNotPermitted,
+		driver.ResultLaunchOutOfResources, driver.ResultCooperativeLaunchTooLarge, driver.ResultInvalidClusterSize:
 		return false
 	}
 	return e.Kind == driver.ErrDriverCallFailed || e.Kind == driver.ErrDeviceLost || e.Kind == driver.ErrTimeout

@@ -93,23 +93,23 @@ func TestFailingDeviceIsQuarantined(t *testing.T) {
 		broken := true
 		f := func(w *pool.Worker) error {
 			if w.Index() == 0 && broken {
-				return driver.Failed("cuLaunchKernel", driver.ErrorECCUncorrectable)
+				return driver.Failed("cuLaunchKernel", driver.ResultECCUncorrectable)
 			}
 			return nil
 		}
 		fail := func() {
 			for range 3 {
 				_, err := pool.Do(t.Context(), p, f, pool.WithDevices(0))
-				require.ErrorIs(t, err, driver.ErrorECCUncorrectable)
+				require.ErrorIs(t, err, driver.ResultECCUncorrectable)
 			}
 			_, err := pool.Do(t.Context(), p, f, pool.WithDevices(0))
 			require.ErrorIs(t, err, pool.ErrQuarantined)
-			require.ErrorIs(t, err, driver.ErrorECCUncorrectable)
+			require.ErrorIs(t, err, driver.ResultECCUncorrectable)
 		}
 		for _, pause := range []time.Duration{1, 2, 4} {
 			fail()
 			assert.Equal(t, pause*time.Second, time.Until(p.Stats().Devices[0].NextProbe))
-			assert.ErrorIs(t, rt.Devices()[0].Quarantine, driver.ErrorECCUncorrectable, "the runtime tells it")
+			assert.ErrorIs(t, rt.Devices()[0].Quarantine, driver.ResultECCUncorrectable, "the runtime tells it")
 			assert.ErrorContains(t, rt.Degraded(), "device 0 is in quarantine: ")
 			assert.NoError(t, rt.Devices()[0].Err, "others may use it")
 			assert.Equal(t, runtime.Available, rt.Outcome())
@@ -126,10 +126,10 @@ func TestFailingDeviceIsQuarantined(t *testing.T) {
 		fail()
 		assert.Equal(t, time.Second, time.Until(p.Stats().Devices[0].NextProbe))
 
-		gpu.Fail("cuStreamQuery", 1, driver.ErrorUnknown)
+		gpu.Fail("cuStreamQuery", 1, driver.ResultUnknown)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.ErrorIs(t, rt.Devices()[0].Quarantine, driver.ErrorUnknown, "that of the probe")
+		assert.ErrorIs(t, rt.Devices()[0].Quarantine, driver.ResultUnknown, "that of the probe")
 		require.NoError(t, p.Close())
 		assert.NoError(t, rt.Degraded(), "with the pool")
 	})
@@ -154,9 +154,9 @@ func TestNotQuarantined(t *testing.T) {
 	}{
 		{2, errData},
 		{2, driver.Errorf(driver.ErrInvalidArgument, "no")},
-		{2, driver.Failed("cuMemAlloc", driver.ErrorOutOfMemory)},
-		{2, driver.Failed("cuLaunchKernel", driver.ErrorLaunchOutOfResources)},
-		{1, driver.Failed("cuLaunchKernel", driver.ErrorECCUncorrectable)},
+		{2, driver.Failed("cuMemAlloc", driver.ResultOutOfMemory)},
+		{2, driver.Failed("cuLaunchKernel", driver.ResultLaunchOutOfResources)},
+		{1, driver.Failed("cuLaunchKernel", driver.ResultECCUncorrectable)},
 	} {
 		p, _ := open(t, machine(c.devices))
 		for range 10 {
@@ -254,7 +254,7 @@ func TestReviveEndsTheQuarantine(t *testing.T) {
 				_, err := pool.Do(t.Context(), p, asks, pool.WithDevices(1))
 				require.ErrorIs(t, err, driver.ErrDeviceLost)
 				for range 3 {
-					_, err = pool.Do(t.Context(), p, func(*pool.Worker) error { return driver.Failed("cuLaunchKernel", driver.ErrorECCUncorrectable) }, pool.WithDevices(2))
+					_, err = pool.Do(t.Context(), p, func(*pool.Worker) error { return driver.Failed("cuLaunchKernel", driver.ResultECCUncorrectable) }, pool.WithDevices(2))
 					require.Error(t, err)
 				}
 				_, err = pool.Do(t.Context(), p, asks, pool.WithDevices(1))
@@ -270,7 +270,7 @@ func TestReviveEndsTheQuarantine(t *testing.T) {
 				require.NoError(t, rt.Revive(t.Context(), 2))
 				_, err = pool.Do(t.Context(), p, asks, pool.WithDevices(2))
 				require.ErrorIs(t, err, pool.ErrQuarantined)
-				assert.ErrorIs(t, rt.Degraded(), driver.ErrorECCUncorrectable)
+				assert.ErrorIs(t, rt.Degraded(), driver.ResultECCUncorrectable)
 			})
 		})
 	}

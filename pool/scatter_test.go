@@ -271,14 +271,14 @@ func TestContextThatCannotBeOpened(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			for _, retries := range []int{0, 1} {
 				p, gpu := open(t, machine(2))
-				gpu.Fail(op, 1, driver.ErrorDeviceUnavailable)
+				gpu.Fail(op, 1, driver.ResultDeviceUnavailable)
 				work := newDone(200)
 				report, err := pool.Scatter(t.Context(), p, 200, work.do, pool.WithRetry(retries))
 				require.NoError(t, err)
 				work.once(t)
 				checkCovers(t, 200, report.Tiles)
 				require.Len(t, report.Skipped, 1)
-				assert.ErrorIs(t, report.Skipped[0].Err, driver.ErrorDeviceUnavailable)
+				assert.ErrorIs(t, report.Skipped[0].Err, driver.ResultDeviceUnavailable)
 				assert.ErrorContains(t, report.Skipped[0].Err, "preparing device")
 				assert.Equal(t, pool.Failed, report.Reason)
 				// The next call tries again.
@@ -307,7 +307,7 @@ func TestFallback(t *testing.T) {
 			[]pool.Option{pool.WithItemBytes(1 << 50)}, driver.ErrOutOfMemory, pool.Failed},
 		{"lost", func(t *testing.T) *pool.Pool {
 			p, gpu := open(t, machine(2))
-			gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorIllegalAddress)
+			gpu.Fail("cuStreamWriteValue64", 1, driver.ResultIllegalAddress)
 			return p
 		}, func(w *pool.Worker, _ pool.Tile) error { return w.Stream().Synchronize(w.Ctx()) }, nil, driver.ErrDeviceLost, pool.Failed},
 	} {
@@ -348,14 +348,14 @@ func TestFallback(t *testing.T) {
 // After CUDA is lost the next call makes no call of the driver.
 func TestLostStaysLost(t *testing.T) {
 	p, gpu := open(t, machine(2), pool.WithRetry(5))
-	gpu.Fail("cuStreamWriteValue64", 2, driver.ErrorLaunchFailed)
+	gpu.Fail("cuStreamWriteValue64", 2, driver.ResultLaunchFailed)
 	sync := func(w *pool.Worker, _ pool.Tile) error { return w.Stream().Synchronize(context.Background()) }
 	_, err := pool.Scatter(t.Context(), p, 1000, sync)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	calls := gpu.Calls("cuStreamWriteValue64")
 	_, err = pool.Scatter(t.Context(), p, 1000, sync)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
-	require.ErrorIs(t, err, driver.ErrorLaunchFailed, "the first cause")
+	require.ErrorIs(t, err, driver.ResultLaunchFailed, "the first cause")
 	assert.Equal(t, calls, gpu.Calls("cuStreamWriteValue64"))
 }
 
@@ -650,7 +650,7 @@ func TestConcurrentCalls(t *testing.T) {
 // A device may come later: the pool of a machine without a driver finds it.
 func TestDriverThatComesLater(t *testing.T) {
 	gpu := drivertest.ForTest(t, machine(2))
-	gpu.Fail("cuInit", 1, driver.ErrorNoDevice)
+	gpu.Fail("cuInit", 1, driver.ResultNoDevice)
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu))
 	require.NoError(t, err)
 	defer rt.Close()
@@ -724,7 +724,7 @@ func TestLossIsNotRetried(t *testing.T) {
 	var calls atomic.Int64
 	_, err = pool.Scatter(t.Context(), p, 100, func(w *pool.Worker, _ pool.Tile) error {
 		calls.Add(1)
-		gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorIllegalAddress)
+		gpu.Fail("cuStreamWriteValue64", 1, driver.ResultIllegalAddress)
 		return w.Stream().Synchronize(context.Background())
 	}, pool.WithRetry(9))
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
@@ -734,10 +734,10 @@ func TestLossIsNotRetried(t *testing.T) {
 // A device that cannot be opened for a retry is named in the cause.
 func TestNobodyForTheRetry(t *testing.T) {
 	p, gpu := open(t, machine(2))
-	gpu.Fail("cuDevicePrimaryCtxRetain", 2, driver.ErrorDeviceUnavailable)
+	gpu.Fail("cuDevicePrimaryCtxRetain", 2, driver.ResultDeviceUnavailable)
 	_, err := pool.Scatter(t.Context(), p, 10, func(*pool.Worker, pool.Tile) error { return errData }, pool.WithRetry(9))
 	require.ErrorIs(t, err, errData)
-	require.ErrorIs(t, err, driver.ErrorDeviceUnavailable)
+	require.ErrorIs(t, err, driver.ResultDeviceUnavailable)
 	assert.ErrorContains(t, err, "preparing device 1")
 }
 

@@ -55,7 +55,7 @@ func TestOptionsOfOtherCalls(t *testing.T) {
 		"WithMapFallback":    {pool.WithMapFallback(func(context.Context, []int, []int) error { return nil }), "Map"},
 		"WithReduceFallback": {pool.WithReduceFallback(func(context.Context, int, int, []int) error { return nil }), "Reduce"},
 	}
-	for name, config := range map[string]drivertest.Config{"devices": machine(2), "none": {InitResult: driver.ErrorNoDevice}} {
+	for name, config := range map[string]drivertest.Config{"devices": machine(2), "none": {InitResult: driver.ResultNoDevice}} {
 		rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.ForTest(t, config)))
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, rt.Close()) })

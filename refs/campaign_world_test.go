@@ -200,7 +200,7 @@ func (c *campaign) control(chance *rand.Rand) {
 			c.rebuild(chance)
 		case 4:
 			if c.seed%5 == 0 {
-				c.state.Lose(driver.Failed("cuStreamSynchronize", driver.ErrorLaunchFailed))
+				c.state.Lose(driver.Failed("cuStreamSynchronize", driver.ResultLaunchFailed))
 				c.world.Load().arena.Abandon()
 			}
 		case 5:

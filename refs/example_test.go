@@ -64,9 +64,9 @@ func ExampleState_Lose() {
 		fmt.Println(c.From, "->", c.To)
 	}})
 	r, _ := refs.New[float32](state, streams[0], 1000)
-	state.Lose(driver.Failed("cuStreamSynchronize", driver.ErrorIllegalAddress))
+	state.Lose(driver.Failed("cuStreamSynchronize", driver.ResultIllegalAddress))
 	_, err := r.Access()
-	fmt.Println(errors.Is(err, driver.ErrDeviceLost), errors.Is(err, driver.ErrorIllegalAddress))
+	fmt.Println(errors.Is(err, driver.ErrDeviceLost), errors.Is(err, driver.ResultIllegalAddress))
 	fmt.Println(r.Close())
 	fmt.Println(state.Stats().Gone, "block gone with its context")
 	// Output:

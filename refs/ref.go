@@ -42,17 +42,17 @@ func New[T any](s *State, on *arena.Stream, n int) (*Ref[T], error) {
 	return r, nil
 }
 
-// Adopt makes a Ref of n elements at an address of the State's device that others own. Work on the
+// Wrap makes a Ref of n elements at an address of the State's device that others own. Work on the
 // stream may use them at once, as those of New. The last Close does not free them: it makes the stream
 // wait for all work with them, so that the owner frees them behind that. It is an error if it cannot.
-func Adopt[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int) (*Ref[T], error) {
+func Wrap[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int) (*Ref[T], error) {
 	return Own[T](s, on, address, n, nil)
 }
 
-// Own is Adopt of memory that goes with its last reference, which then calls free once. Work of any stream may still use
+// Own is Wrap of memory that goes with its last reference, which then calls free once. Work of any stream may still use
 // the memory, which free has to wait for, or leaves to somebody who does. It is not called for memory whose context was
 // rebuilt, lost or dropped, which has gone with it. It may run on any goroutine that closes, uses or allocates Refs of the
-// State. Without free it is Adopt.
+// State. Without free it is Wrap.
 func Own[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int, free func() error) (*Ref[T], error) {
 	bytes, err := SizeOf[T](n)
 	switch {
@@ -63,7 +63,7 @@ func Own[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int, fre
 	case on.Device() == nil:
 		return nil, invalidStream(s)
 	case address == 0 || bytes > math.MaxUint64-uint64(address):
-		return nil, s.errorf(driver.ErrInvalidArgument, "adopt %d bytes at address %#x, which cannot be", bytes, uint64(address))
+		return nil, s.errorf(driver.ErrInvalidArgument, "wrap %d bytes at address %#x, which cannot be", bytes, uint64(address))
 	}
 	r := new(Ref[T])
 	if err := r.core.take(s, on, address, bytes, free); err != nil {

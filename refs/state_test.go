@@ -14,7 +14,7 @@ import (
 	"github.com/purecuda/purecuda/refs"
 )
 
-var errCause = driver.Failed("cuStreamSynchronize", driver.ErrorIllegalAddress)
+var errCause = driver.Failed("cuStreamSynchronize", driver.ResultIllegalAddress)
 
 // Every state answers every call in one way, and no call of a state that refuses reaches
 // the driver.

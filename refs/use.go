@@ -182,7 +182,7 @@ func (m *memory) handOver() (fate, error) {
 	defer m.mu.Unlock()
 	if err := m.wait(m.home, true); err != nil {
 		return freed, m.state.errorf(driver.ErrDriverCallFailed,
-			"the stream that the memory was adopted on cannot wait for its work: synchronize the context before you free it: %w", err)
+			"the stream that the memory was wrapped on cannot wait for its work: synchronize the context before you free it: %w", err)
 	}
 	return freed, nil
 }

@@ -56,7 +56,7 @@ func TestOrderBetweenStreams(t *testing.T) {
 					m.wait(t, f.s2) // it does not wait, so it gets there
 				} else {
 					time.Sleep(time.Millisecond)
-					assert.Equal(t, driver.ErrorNotReady, m.gpu.StreamQuery(f.s2.Handle()))
+					assert.Equal(t, driver.ResultNotReady, m.gpu.StreamQuery(f.s2.Handle()))
 				}
 				release()
 				m.wait(t, f.s1)
@@ -163,7 +163,7 @@ func TestWorkUnderWay(t *testing.T) {
 	to := m.target(t, 64)
 	require.NoError(t, m.read(r, s3, to))
 	time.Sleep(time.Millisecond)
-	assert.Equal(t, driver.ErrorNotReady, m.gpu.StreamQuery(s3.Handle()), "s3 waits for s2 as well")
+	assert.Equal(t, driver.ResultNotReady, m.gpu.StreamQuery(s3.Handle()), "s3 waits for s2 as well")
 	release()
 	m.wait(t, s3)
 	assert.Equal(t, uint32(3), to.data[0])
@@ -238,7 +238,7 @@ func TestLeakedOnPurpose(t *testing.T) {
 	defer release()
 	noRecord := func() {
 		for n := range 4 {
-			m.gpu.Fail("cuEventRecord", n+1, driver.ErrorUnknown)
+			m.gpu.Fail("cuEventRecord", n+1, driver.ResultUnknown)
 		}
 	}
 	require.NoError(t, m.fill(r, s2, 1))
@@ -246,7 +246,7 @@ func TestLeakedOnPurpose(t *testing.T) {
 	require.NoError(t, r.Core().Use(s1, false)) // two streams now
 	noRecord()
 	err := r.Close()
-	assert.ErrorIs(t, err, driver.ErrorUnknown)
+	assert.ErrorIs(t, err, driver.ResultUnknown)
 	assert.ErrorContains(t, err, "leaked on purpose")
 	assert.Equal(t, refs.Stats{Leaked: 1, LeakedBytes: 256}, m.state.Stats())
 	next := alloc(t, m, s1, 64)
@@ -275,9 +275,9 @@ func TestUseFails(t *testing.T) {
 	defer r.Close()
 	release := m.hold(t, s1)
 	require.NoError(t, m.fill(r, s1, 1))
-	m.gpu.Fail("cuEventRecord", 1, driver.ErrorUnknown)
+	m.gpu.Fail("cuEventRecord", 1, driver.ResultUnknown)
 	to := m.target(t, 64)
-	assert.ErrorIs(t, m.read(r, s2, to), driver.ErrorUnknown)
+	assert.ErrorIs(t, m.read(r, s2, to), driver.ResultUnknown)
 	require.NoError(t, m.read(r, s2, to))
 	release()
 	m.wait(t, s2)

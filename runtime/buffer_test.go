@@ -122,8 +122,8 @@ func TestFillFails(t *testing.T) {
 	x := alloc[float64](t, s, 100)
 	for _, op := range []string{"cuMemsetD32Async", "cuMemcpyDtoDAsync"} {
 		gpu.ResetCalls()
-		gpu.Fail(op, 2, driver.ErrorInvalidHandle)
-		assert.ErrorIs(t, runtime.Fill(s, x, 1), driver.ErrorInvalidHandle, op)
+		gpu.Fail(op, 2, driver.ResultInvalidHandle)
+		assert.ErrorIs(t, runtime.Fill(s, x, 1), driver.ResultInvalidHandle, op)
 	}
 	require.NoError(t, runtime.Fill(s, x, 1))
 }
@@ -193,7 +193,7 @@ func TestAllocOutOfMemory(t *testing.T) {
 		var e *driver.Error
 		require.ErrorAs(t, err, &e)
 		assert.Equal(t, driver.ErrOutOfMemory, e.Kind)
-		assert.Equal(t, driver.ErrorOutOfMemory, e.Code)
+		assert.Equal(t, driver.ResultOutOfMemory, e.Code)
 		assert.Equal(t, total+1, e.Bytes)
 		assert.Equal(t, total, e.Total)
 		assert.InDelta(t, free, e.Free, float64(total)/10)
@@ -233,7 +233,7 @@ func TestRegisterHost(t *testing.T) {
 		h, err := runtime.RegisterHost(s.Context(), memory)
 		require.NoError(t, err)
 		_, err = runtime.RegisterHost(s.Context(), memory)
-		assert.ErrorIs(t, err, driver.ErrorHostMemoryAlreadyRegistered)
+		assert.ErrorIs(t, err, driver.ResultHostMemoryAlreadyRegistered)
 		assert.EqualValues(t, 1, rt.Stats().HostBuffers)
 		x := alloc[uint32](t, s, len(memory))
 		require.NoError(t, runtime.UploadHost(s, x, h))
@@ -415,9 +415,9 @@ func TestCopyThatFails(t *testing.T) {
 		{"cuMemsetD32Async", func() error { return runtime.Fill(s, x, 1) }},
 		{"cuMemsetD8Async", func() error { return runtime.Zero(s, x) }},
 	} {
-		gpu.Fail(c.op, 1, driver.ErrorUnknown)
+		gpu.Fail(c.op, 1, driver.ResultUnknown)
 		err := c.call()
-		require.ErrorIs(t, err, driver.ErrorUnknown)
+		require.ErrorIs(t, err, driver.ResultUnknown)
 		assert.ErrorContains(t, err, c.op)
 		assert.Zero(t, x.Core().State().Stats().Leases)
 		require.NoError(t, c.call(), c.op)

@@ -50,11 +50,11 @@ func (c *campaign) check(name string, err error, struck []drivertest.Injection) 
 		case slices.Contains(silent[name], i.Op) && !i.Result.Sticky():
 		case i.Op == "cuThreadExchangeStreamCaptureMode" && !i.Result.Sticky(): // of no use without captures
 		case asksForDevice(i) && len(struck) > 1: // whether the device is gone
-		case c.gone && i.Result == driver.ErrorUnknown: // a device that is gone is waited for no more
+		case c.gone && i.Result == driver.ResultUnknown: // a device that is gone is waited for no more
 		case c.heardOf(i): // the call had to clean up, and went on
 		case err == nil || i.Op == "cuCtxPopCurrent":
 			return fmt.Errorf("%v was swallowed", i)
-		case errors.Is(err, i.Result) || i.Result == driver.ErrorNotFound && errors.Is(err, driver.ErrInvalidArgument):
+		case errors.Is(err, i.Result) || i.Result == driver.ResultNotFound && errors.Is(err, driver.ErrInvalidArgument):
 			told = true
 		default:
 			// Another failure of the same call may be the one that is told.
@@ -92,7 +92,7 @@ func asked(i drivertest.Injection) bool { return !strings.Contains(i.Where, "_te
 
 // asksForDevice tells of a failure of the calls by which the runtime asks whether a device is gone.
 func asksForDevice(i drivertest.Injection) bool {
-	return (i.Op == "cuMemGetInfo" || i.Op == "cuCtxPushCurrent") && i.Result == driver.ErrorUnknown
+	return (i.Op == "cuMemGetInfo" || i.Op == "cuCtxPushCurrent") && i.Result == driver.ResultUnknown
 }
 
 // makesCurrent reports whether a failure is of a copy or a fill that had to make the context current.
@@ -103,8 +103,8 @@ func makesCurrent(i drivertest.Injection, e *driver.Error) bool {
 // checkPart checks one error of a call of the driver.
 func (c *campaign) checkPart(e *driver.Error, struck []drivertest.Injection) error {
 	explained := e.Code == c.gpu.Sticky() ||
-		c.gone && e.Code == driver.ErrorUnknown ||
-		e.Code == driver.ErrorOutOfMemory && e.Bytes+e.Bytes/8+512 > e.Free && c.memory < 1<<20 // in blocks
+		c.gone && e.Code == driver.ResultUnknown ||
+		e.Code == driver.ResultOutOfMemory && e.Bytes+e.Bytes/8+512 > e.Free && c.memory < 1<<20 // in blocks
 	for _, i := range c.gpu.Injected() { // a wait may tell of what was asked before it was called
 		explained = explained || asked(i) && i.Result == e.Code && i.Op == e.Op
 	}
@@ -159,7 +159,7 @@ func (c *campaign) checkLost(err error) error {
 	if !errors.Is(err, driver.ErrDeviceLost) {
 		return fmt.Errorf("CUDA is lost by %v, and this does not say so", c.cause)
 	}
-	if c.gone && errors.Is(err, driver.ErrorUnknown) {
+	if c.gone && errors.Is(err, driver.ResultUnknown) {
 		return nil // of a device that was lost alone before
 	}
 	if !errors.Is(err, c.cause) || c.gpu.Sticky() != c.cause {

@@ -47,8 +47,8 @@ func TestRefusedClosingIsTriedAgain(t *testing.T) {
 		rt, gpu := open(t, drivertest.Config{})
 		c := contextOf(t, rt)
 		b := allocHost[byte](t, c, 1)
-		gpu.Fail(op, 1, driver.ErrorUnknown)
-		require.ErrorIs(t, b.Close(), driver.ErrorUnknown, op)
+		gpu.Fail(op, 1, driver.ResultUnknown)
+		require.ErrorIs(t, b.Close(), driver.ResultUnknown, op)
 		assert.NoError(t, b.Close())
 		assert.Zero(t, gpu.Calls("cuMemFreeHost"), op)
 		assert.Equal(t, uint64(1), c.Stats().HostBuffers)
@@ -67,11 +67,11 @@ func TestClosingWithoutAWaitFreesNoMemory(t *testing.T) {
 	release := hold(t, s)
 	require.NoError(t, runtime.Fill(s, x, 1))
 	require.NoError(t, s.Close(), "of open streams the work is awaited before")
-	gpu.Fail("cuCtxSynchronize", 1, driver.ErrorStreamCaptureUnsupported)
+	gpu.Fail("cuCtxSynchronize", 1, driver.ResultStreamCaptureUnsupported)
 	closed := async(rt.Close)
 	eventually(t, "the context is given up", func() bool { return gpu.Calls("cuDevicePrimaryCtxRelease") == 1 })
 	release()
-	assert.ErrorIs(t, await(t, "the runtime closes", closed), driver.ErrorStreamCaptureUnsupported)
+	assert.ErrorIs(t, await(t, "the runtime closes", closed), driver.ResultStreamCaptureUnsupported)
 	assert.Zero(t, gpu.Calls("cuMemFree"))
 	assert.Empty(t, gpu.Findings(), "no work has lost its memory")
 }
@@ -81,7 +81,7 @@ func TestHookHearsOfContextsThatStayCurrent(t *testing.T) {
 	var heard []error
 	rt, gpu := openFaulty(t, drivertest.Config{}, runtime.WithErrorHook(func(err error) { heard = append(heard, err) }))
 	c := contextOf(t, rt)
-	gpu.Fail("cuCtxPopCurrent", 1, driver.ErrorUnknown)
+	gpu.Fail("cuCtxPopCurrent", 1, driver.ResultUnknown)
 	_, _, err := c.MemInfo()
 	require.NoError(t, err)
 	require.Len(t, heard, 1)
@@ -96,7 +96,7 @@ func TestContextsAreTakenOffTheThread(t *testing.T) {
 		c := contextOf(t, rt)
 		goruntime.LockOSThread()
 		for nth := range failures {
-			gpu.Fail("cuCtxPopCurrent", nth+1, driver.ErrorUnknown)
+			gpu.Fail("cuCtxPopCurrent", nth+1, driver.ResultUnknown)
 		}
 		_, _, err := c.MemInfo()
 		require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestContextsAreTakenOffTheThread(t *testing.T) {
 func TestLoadingWithoutAContext(t *testing.T) {
 	rt, gpu := openFaulty(t, drivertest.Config{})
 	c := contextOf(t, rt)
-	gpu.Fail("cuCtxPushCurrent", 1, driver.ErrorUnknown)
+	gpu.Fail("cuCtxPushCurrent", 1, driver.ResultUnknown)
 	_, err := c.LoadModule(runtime.Image{Code: kernelsPTX})
 	require.ErrorIs(t, err, driver.ErrDriverCallFailed)
 	assert.NotErrorIs(t, err, driver.ErrModuleLoadFailed)

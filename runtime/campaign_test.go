@@ -274,8 +274,8 @@ func (c *campaign) unexplained(err error) error {
 		return fmt.Errorf("an error without a kind: %w", err)
 	}
 	for _, e := range all {
-		natural := e.Code == driver.Success || e.Code == driver.ErrorOutOfMemory && c.memory < 1<<20 ||
-			e.Code == driver.ErrorUnknown && c.devicesGone() || e.Code == c.gpu.Sticky()
+		natural := e.Code == driver.Success || e.Code == driver.ResultOutOfMemory && c.memory < 1<<20 ||
+			e.Code == driver.ResultUnknown && c.devicesGone() || e.Code == c.gpu.Sticky()
 		if !natural && !slices.ContainsFunc(injected, func(i drivertest.Injection) bool {
 			return i.Result == e.Code && (i.Op == e.Op || makesCurrent(i, e))
 		}) {

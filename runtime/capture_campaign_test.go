@@ -58,7 +58,7 @@ func simulatedCaptures(t *testing.T, seed uint64, sum *captureTally) *captureWor
 	if chance.IntN(8) == 0 {
 		w.loss = true
 		ops := []string{"cuStreamSynchronize", "cuEventRecord", "cuStreamEndCapture", "cuStreamBeginCapture", "cuMemsetD32Async", "cuGraphLaunch"}
-		gpu.Fail(ops[chance.IntN(len(ops))], 1+chance.IntN(200), driver.ErrorIllegalAddress)
+		gpu.Fail(ops[chance.IntN(len(ops))], 1+chance.IntN(200), driver.ResultIllegalAddress)
 	}
 	return w
 }
@@ -173,7 +173,7 @@ func (w *captureWorld) explained(what string, err error) (failed bool) {
 	case errors.Is(err, driver.ErrSymbolMissing): // an old driver
 	case errors.Is(err, driver.ErrRefStale) && w.resets:
 		w.tally.stale.Add(1)
-	case errors.Is(err, driver.ErrDeviceLost) && w.loss, errors.Is(err, driver.ErrorIllegalAddress) && w.loss:
+	case errors.Is(err, driver.ErrDeviceLost) && w.loss, errors.Is(err, driver.ResultIllegalAddress) && w.loss:
 		w.tally.lost.Add(1)
 	default:
 		w.fail("%s: nothing explains %v", what, err)

@@ -213,11 +213,11 @@ func TestCompileWithFaults(t *testing.T) {
 		for nth := range gpu.Calls(op) {
 			rt, gpu := openFaulty(t, drivertest.Config{}, runtime.WithCompiler(compiler))
 			c := contextOf(t, rt)
-			gpu.Fail(op, nth+1, driver.ErrorUnknown)
+			gpu.Fail(op, nth+1, driver.ResultUnknown)
 			err := use(c)
 			require.Len(t, gpu.Injected(), 1, "%s %d", op, nth)
 			if op != "cuCtxPopCurrent" { // is cleaning up, which is reported elsewhere
-				require.ErrorIs(t, err, driver.ErrorUnknown, "%s %d", op, nth)
+				require.ErrorIs(t, err, driver.ResultUnknown, "%s %d", op, nth)
 			}
 			require.NoError(t, use(c), "%s %d", op, nth)
 			require.NoError(t, c.TrimModules(0))
@@ -233,11 +233,11 @@ func TestCompileFailures(t *testing.T) {
 	rt, gpu := open(t, drivertest.Config{}, runtime.WithCompiler(compiler))
 	c := contextOf(t, rt)
 	bad := nvrtc.Program{Source: "__global__ void k() {\n  oops();\n}\n", Name: "k.cu"}
-	lib.AddFailure(bad.Source, nvrtc.ErrorCompilation, `k.cu(2): error: identifier "oops" is undefined`)
+	lib.AddFailure(bad.Source, nvrtc.ResultCompilation, `k.cu(2): error: identifier "oops" is undefined`)
 	for n := range 2 {
 		_, err := c.Compile(bg, bad)
 		require.ErrorIs(t, err, driver.ErrKernelCompileFailed)
-		require.ErrorIs(t, err, nvrtc.ErrorCompilation)
+		require.ErrorIs(t, err, nvrtc.ResultCompilation)
 		e, ok := errors.AsType[*driver.Error](err)
 		require.True(t, ok)
 		assert.Contains(t, e.Log, ">    2 |   oops();")
@@ -249,7 +249,7 @@ func TestCompileFailures(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
 
 	// A driver that refuses what NVRTC has made: both versions are in the text.
-	for _, r := range []driver.Result{driver.ErrorNoBinaryForGPU, driver.ErrorInvalidPTX, driver.ErrorUnsupportedPTXVersion, driver.ErrorInvalidImage} {
+	for _, r := range []driver.Result{driver.ResultNoBinaryForGPU, driver.ResultInvalidPTX, driver.ResultUnsupportedPTXVersion, driver.ResultInvalidImage} {
 		gpu.Fail("cuModuleLoadDataEx", 1, r)
 		_, err := c.Compile(bg, adder)
 		require.ErrorIs(t, err, driver.ErrModuleLoadFailed)
@@ -270,11 +270,11 @@ func TestCompileForAnOlderDriver(t *testing.T) {
 	assert.Contains(t, lib.Compiles()[0].Options, "--gpu-architecture=sm_90")
 	assert.Contains(t, lib.Compiles()[1].Options, "--gpu-architecture=compute_90", "for the parameters, which the driver cannot tell")
 
-	gpu.Fail("cuModuleLoadDataEx", 1, driver.ErrorNoBinaryForGPU)
+	gpu.Fail("cuModuleLoadDataEx", 1, driver.ResultNoBinaryForGPU)
 	other := adder
 	other.NoFMA = true
 	_, err := c.Compile(bg, other)
-	require.ErrorIs(t, err, driver.ErrorNoBinaryForGPU)
+	require.ErrorIs(t, err, driver.ResultNoBinaryForGPU)
 	assert.ErrorContains(t, err, "(cubin of NVRTC 12.8 for driver 12.2): update the driver or install an NVRTC that is not newer")
 
 	// It does not know the device, and its PTX would be refused with 222.
@@ -358,7 +358,7 @@ func TestCompileCancelled(t *testing.T) {
 	_, err := c.Compile(ctx, alone)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	eventually(t, "the compile ends", func() bool { return len(lib.Compiles()) == 2 && lib.Programs() == 0 })
-	assert.Equal(t, nvrtc.ErrorCancelled, lib.Compiles()[1].Result)
+	assert.Equal(t, nvrtc.ResultCancelled, lib.Compiles()[1].Result)
 	assert.EqualValues(t, 1, c.Stats().CachedModules)
 }
 

@@ -67,7 +67,7 @@ func TestHooksThatFail(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, r.Close())
 			before := told
-			gpu.Fail("cuStreamDestroy", 1, driver.ErrorInvalidHandle)
+			gpu.Fail("cuStreamDestroy", 1, driver.ResultInvalidHandle)
 			require.NoError(t, c.Reset(bg))
 			assert.GreaterOrEqual(t, told, before+2, "of a stream that is not destroyed, and of the reset")
 		})

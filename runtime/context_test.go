@@ -71,7 +71,7 @@ func TestContextThatCannotBeOpened(t *testing.T) {
 	for _, op := range []string{"cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuMemGetInfo", "cuStreamCreate"} {
 		t.Run(op, func(t *testing.T) {
 			rt, gpu := open(t, drivertest.Config{})
-			gpu.Fail(op, 1, driver.ErrorOutOfMemory)
+			gpu.Fail(op, 1, driver.ResultOutOfMemory)
 			_, err := rt.Context(0)
 			require.ErrorIs(t, err, driver.ErrOutOfMemory)
 			assert.ErrorContains(t, err, op)

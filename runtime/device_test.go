@@ -192,7 +192,7 @@ type brokenDevice struct {
 
 func (b brokenDevice) fail(query string, device int32, r driver.Result) driver.Result {
 	if query == b.query && device == 0 {
-		return driver.ErrorUnknown
+		return driver.ResultUnknown
 	}
 	return r
 }
@@ -237,7 +237,7 @@ func TestOneBrokenDeviceLeavesTheOthers(t *testing.T) {
 			var e *driver.Error
 			require.ErrorAs(t, devices[2].Err, &e)
 			assert.Equal(t, query, e.Op)
-			assert.Equal(t, driver.ErrorUnknown, e.Code)
+			assert.Equal(t, driver.ResultUnknown, e.Code)
 			assert.Equal(t, 0, e.Device)
 
 			_, err := rt.Context(0)
@@ -292,7 +292,7 @@ func TestBudgetIsLive(t *testing.T) {
 	require.NoError(t, x.Close())
 	require.NoError(t, s.Synchronize(context.Background()))
 	assert.Equal(t, all, budget(), "cached memory is free")
-	gpu.Fail("cuMemGetInfo", 1, driver.ErrorInvalidValue)
+	gpu.Fail("cuMemGetInfo", 1, driver.ResultInvalidValue)
 	assert.Equal(t, all, budget(), "as when the context was opened")
 }
 

@@ -175,7 +175,7 @@ func (e *Event) Query() (done bool, err error) {
 	}
 	checks, began := e.beginWait()
 	r := e.ctx.api.EventQuery(e.handle)
-	if r == driver.ErrorNotReady {
+	if r == driver.ResultNotReady {
 		return false, nil
 	}
 	return r == driver.Success, checks.end(began, 0, e.ctx.failed("cuEventQuery", r))
@@ -237,7 +237,7 @@ func (e *Event) wait() (t wait.Ticket, number uint64, err error) {
 	if e.marked {
 		return e.ticket, e.ticket.Number(), nil
 	}
-	if r := c.api.EventQuery(e.handle); r != driver.ErrorNotReady {
+	if r := c.api.EventQuery(e.handle); r != driver.ResultNotReady {
 		return t, 0, c.failed("cuEventQuery", r)
 	}
 	if e.asked == nil {
@@ -293,9 +293,9 @@ func (e *Event) Since(start *Event) (time.Duration, error) {
 	err := e.ctx.failed("cuEventElapsedTime", r)
 	if failure, ok := err.(*driver.Error); ok {
 		switch r {
-		case driver.ErrorInvalidHandle:
+		case driver.ResultInvalidHandle:
 			failure.Detail = "both events must be recorded first (Event.Record)"
-		case driver.ErrorNotReady:
+		case driver.ResultNotReady:
 			failure.Detail = "wait for both events first (Event.Synchronize)"
 		}
 	}

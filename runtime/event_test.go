@@ -58,7 +58,7 @@ func TestEventSince(t *testing.T) {
 		end, err := c.NewTimingEvent()
 		require.NoError(t, err)
 		_, err = end.Since(start)
-		require.ErrorIs(t, err, driver.ErrorInvalidHandle, "they were not recorded")
+		require.ErrorIs(t, err, driver.ResultInvalidHandle, "they were not recorded")
 		assert.ErrorContains(t, err, "both events must be recorded first (Event.Record)")
 
 		const pause = 20 * time.Millisecond
@@ -66,7 +66,7 @@ func TestEventSince(t *testing.T) {
 		require.NoError(t, s.Call(func() { time.Sleep(pause) }))
 		require.NoError(t, end.Record(s))
 		_, err = end.Since(start)
-		require.ErrorIs(t, err, driver.ErrorNotReady)
+		require.ErrorIs(t, err, driver.ResultNotReady)
 		assert.ErrorContains(t, err, "wait for both events first (Event.Synchronize)")
 		synchronize(t, s)
 		elapsed, err := end.Since(start)

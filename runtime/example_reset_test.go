@@ -74,12 +74,12 @@ func ExampleWithStateHook() {
 		fmt.Println(err)
 		return
 	}
-	gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorIllegalAddress) // what a kernel that goes astray leads to
+	gpu.Fail("cuStreamWriteValue64", 1, driver.ResultIllegalAddress) // what a kernel that goes astray leads to
 	if err := b.Stream.Synchronize(context.Background()); errors.Is(err, driver.ErrDeviceLost) {
 		fmt.Println("on the CPU from now on")
 	}
 	_, err = rt.Probe("example")
-	fmt.Println(rt.Outcome(), errors.Is(err, driver.ErrorIllegalAddress))
+	fmt.Println(rt.Outcome(), errors.Is(err, driver.ResultIllegalAddress))
 	// Output:
 	// device 0: from accepting to lost
 	// on the CPU from now on

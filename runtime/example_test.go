@@ -47,7 +47,7 @@ func ExampleRuntime_Probe() {
 	}
 	for _, machine := range []drivertest.Config{
 		{},
-		{InitResult: driver.ErrorNoDevice},
+		{InitResult: driver.ResultNoDevice},
 	} {
 		rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.New(machine)))
 		if err != nil {

@@ -34,7 +34,7 @@ func TestFallBackIsLogged(t *testing.T) {
 		options     []runtime.Option
 		lose        bool
 	}{
-		{name: "absent", level: "INFO", config: drivertest.Config{InitResult: driver.ErrorNoDevice}},
+		{name: "absent", level: "INFO", config: drivertest.Config{InitResult: driver.ResultNoDevice}},
 		{name: "off", level: "INFO", options: []runtime.Option{runtime.WithPolicy(runtime.PolicyOff)}},
 		{name: "lost", level: "WARN", lose: true},
 	} {
@@ -45,7 +45,7 @@ func TestFallBackIsLogged(t *testing.T) {
 			defer rt.Close()
 			if c.lose {
 				s := newStream(t, contextOf(t, rt))
-				gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+				gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 				_, err := s.Query()
 				require.Error(t, err)
 			}
@@ -72,14 +72,14 @@ func TestFallBackWhereAGPUIsRequired(t *testing.T) {
 	log := logged(t)
 	rt, gpu := openFaulty(t, drivertest.Config{}, runtime.WithPolicy(runtime.PolicyRequired))
 	s := newStream(t, contextOf(t, rt))
-	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 	_, err := s.Query()
 	require.Error(t, err)
 	said := strings.Count(log.String(), "\n")
 	err = rt.FallBack("lost", rt.Err())
 	require.ErrorIs(t, err, driver.ErrRequired)
 	assert.ErrorIs(t, err, driver.ErrDeviceLost)
-	assert.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	assert.ErrorIs(t, err, driver.ResultIllegalAddress)
 	assert.ErrorIs(t, rt.FallBack("no cause", nil), driver.ErrRequired)
 	assert.Equal(t, said, strings.Count(log.String(), "\n"), log)
 	assert.Contains(t, log.String(), "CUDA is lost for this process")
@@ -109,7 +109,7 @@ func TestBadLoggersAndErrors(t *testing.T) {
 				runtime.WithErrorHook(func(error) { fail() }))
 			s := newStream(t, contextOf(t, rt))
 			assert.NoError(t, rt.FallBack("test", errors.New("cause")))
-			gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+			gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 			_, err := s.Query()
 			assert.ErrorIs(t, err, driver.ErrDeviceLost)
 			assert.ErrorIs(t, rt.Err(), driver.ErrDeviceLost)

@@ -34,7 +34,7 @@ func TestTheScoreCountsFreeMemory(t *testing.T) {
 		return func() (nvml.API, func() error, error) { return m, func() error { return nil }, nil }
 	}
 	failing := machine(gib, 30*gib)
-	failing.Fail("Memory", nvml.ErrorUnknown)
+	failing.Fail("Memory", nvml.ResultUnknown)
 	hang := make(chan struct{})
 	for _, c := range []struct {
 		name string

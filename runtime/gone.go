@@ -14,12 +14,12 @@ const maxPings = 32
 // goneResults are what calls return whose device or context is not there any more. Each of them
 // can also mean something else.
 var goneResults = map[driver.Result]bool{
-	driver.ErrorUnknown:            true, // a GPU that fell off the bus
-	driver.ErrorDeviceUnavailable:  true,
-	driver.ErrorNoDevice:           true,
-	driver.ErrorInvalidDevice:      true,
-	driver.ErrorECCUncorrectable:   true,
-	driver.ErrorContextIsDestroyed: true, // somebody else in the process has reset it
+	driver.ResultUnknown:            true, // a GPU that fell off the bus
+	driver.ResultDeviceUnavailable:  true,
+	driver.ResultNoDevice:           true,
+	driver.ResultInvalidDevice:      true,
+	driver.ResultECCUncorrectable:   true,
+	driver.ResultContextIsDestroyed: true, // somebody else in the process has reset it
 }
 
 // detectGone finds out whether an error means that the device is gone, and gives it up then. The

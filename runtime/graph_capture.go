@@ -237,7 +237,7 @@ func (c *capture) tryEnd() (driver.Graph, error) {
 		return handle, nil
 	}
 	err := s.fault("cuStreamEndCapture", r)
-	if r == driver.ErrorStreamCaptureUnjoined {
+	if r == driver.ResultStreamCaptureUnjoined {
 		err.Detail += c.others()
 	}
 	return 0, err

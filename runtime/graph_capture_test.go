@@ -318,7 +318,7 @@ func graphWithFaults(t *testing.T, config drivertest.Config) {
 	undestroyed := 0
 	for op, n := range calls {
 		for nth := range n {
-			for _, r := range []driver.Result{driver.ErrorUnknown, driver.ErrorOutOfMemory, driver.ErrorStreamCaptureInvalidated} {
+			for _, r := range []driver.Result{driver.ResultUnknown, driver.ResultOutOfMemory, driver.ResultStreamCaptureInvalidated} {
 				gpu.ResetCalls()
 				gpu.Fail(op, nth+1, r)
 				err := all()

@@ -122,7 +122,7 @@ func (x *GraphExec) finish(s *Stream) {
 // part of what Instantiate costs. From then on it retains what g uses in place of what it
 // used before, and may wait for the device to free that.
 //
-// A graph that differs in more than arguments matches driver.ErrorGraphExecUpdateFailure,
+// A graph that differs in more than arguments matches driver.ResultGraphExecUpdateFailure,
 // and the error says in what: instantiate it then. The executable graph is as it was.
 func (x *GraphExec) Update(g *Graph) error {
 	if x == nil || x.ctx == nil {
@@ -162,7 +162,7 @@ func (x *GraphExec) update(g *Graph) ([]retainable, error) {
 	info, r := c.api.GraphExecUpdate(x.handle, g.handle)
 	if r != driver.Success {
 		err := c.bind.Fault("cuGraphExecUpdate", r)
-		if r == driver.ErrorGraphExecUpdateFailure {
+		if r == driver.ResultGraphExecUpdateFailure {
 			err.Detail = updateReason(info.Result) + difference(x.operations, g.operations) + "; instantiate the graph instead"
 		}
 		return now, err

@@ -75,13 +75,13 @@ func isCaptured(err error) bool {
 // explainCapture says what the driver's errors about captures mean.
 func explainCapture(e *driver.Error) {
 	texts := map[driver.Result]string{
-		driver.ErrorStreamCaptureUnsupported: "this cannot be done while a stream is captured",
-		driver.ErrorStreamCaptureInvalidated: "an earlier call has made the capture fail",
-		driver.ErrorStreamCaptureMerge:       "this would merge two captures",
-		driver.ErrorStreamCaptureUnjoined:    "a stream that joined the capture has work that the first stream does not wait for: record an event there and wait for it here",
-		driver.ErrorStreamCaptureIsolation:   "the stream waits for an event that was recorded outside of the capture: wait before, or record it within",
-		driver.ErrorStreamCaptureImplicit:    "this would make the legacy default stream part of the capture",
-		driver.ErrorCapturedEvent:            "the event marks a place in a graph, and no work",
+		driver.ResultStreamCaptureUnsupported: "this cannot be done while a stream is captured",
+		driver.ResultStreamCaptureInvalidated: "an earlier call has made the capture fail",
+		driver.ResultStreamCaptureMerge:       "this would merge two captures",
+		driver.ResultStreamCaptureUnjoined:    "a stream that joined the capture has work that the first stream does not wait for: record an event there and wait for it here",
+		driver.ResultStreamCaptureIsolation:   "the stream waits for an event that was recorded outside of the capture: wait before, or record it within",
+		driver.ResultStreamCaptureImplicit:    "this would make the legacy default stream part of the capture",
+		driver.ResultCapturedEvent:            "the event marks a place in a graph, and no work",
 	}
 	if e.Detail == "" {
 		e.Detail = texts[e.Code]

@@ -132,7 +132,7 @@ func TestGraphUpdateDropsWhatItUsed(t *testing.T) {
 
 		third := upload(t, s, count(0, 8))
 		wrong := capture(t, s, adding(k, third, 2, 1))
-		require.ErrorIs(t, x.Update(wrong), driver.ErrorGraphExecUpdateFailure)
+		require.ErrorIs(t, x.Update(wrong), driver.ResultGraphExecUpdateFailure)
 		require.NoError(t, errors.Join(wrong.Close(), third.Close(), changed.Close()))
 		assert.Equal(t, live-1, c.Stats().Refs, "a failed update holds nothing")
 		require.NoError(t, x.Launch(s))

@@ -158,7 +158,7 @@ func TestGraphUpdate(t *testing.T) {
 		} {
 			g := capture(t, s, other.f)
 			err := x.Update(g)
-			require.ErrorIs(t, err, driver.ErrorGraphExecUpdateFailure, other.name)
+			require.ErrorIs(t, err, driver.ResultGraphExecUpdateFailure, other.name)
 			assert.ErrorContains(t, err, other.text, other.name)
 			require.NoError(t, g.Close())
 		}
@@ -245,7 +245,7 @@ func TestGraphOfALostDevice(t *testing.T) {
 	c := contextOf(t, rt)
 	s := newStream(t, c)
 	x := instantiate(t, capture(t, s, zeroing(alloc[byte](t, s, 8))))
-	gpu.Fail("cuGraphLaunch", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuGraphLaunch", 1, driver.ResultIllegalAddress)
 	require.ErrorIs(t, x.Launch(s), driver.ErrDeviceLost)
 	require.ErrorIs(t, x.Launch(s), driver.ErrDeviceLost)
 	_, err := s.Capture(func(*runtime.Stream) error { return nil })
@@ -257,7 +257,7 @@ func TestGraphOfALostDevice(t *testing.T) {
 	s = newStream(t, c)
 	b := alloc[uint32](t, s, 8)
 	_, err = s.Capture(func(s *runtime.Stream) error {
-		gpu.Fail("cuMemsetD8Async", 1, driver.ErrorIllegalAddress)
+		gpu.Fail("cuMemsetD8Async", 1, driver.ResultIllegalAddress)
 		_ = runtime.Zero(s, b)
 		return nil
 	})

@@ -70,14 +70,14 @@ func newGrowWorld(t *testing.T, seed uint64, sum *growTally) *growWorld {
 	require.NoError(t, err)
 	w := &growWorld{seed: seed, rt: rt, gpu: gpu, tally: sum, loss: chance.IntN(6) == 0}
 	if w.loss {
-		gpu.Fail("cuMemsetD32Async", 1+chance.IntN(60), driver.ErrorIllegalAddress)
+		gpu.Fail("cuMemsetD32Async", 1+chance.IntN(60), driver.ResultIllegalAddress)
 	}
 	for _, op := range append(givingBack, "cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess") {
 		if chance.IntN(3) > 0 {
 			continue
 		}
 		for range 1 + chance.IntN(3) {
-			gpu.Fail(op, 1+chance.IntN(20), []driver.Result{driver.ErrorUnknown, driver.ErrorOutOfMemory}[chance.IntN(2)])
+			gpu.Fail(op, 1+chance.IntN(20), []driver.Result{driver.ResultUnknown, driver.ResultOutOfMemory}[chance.IntN(2)])
 		}
 	}
 	return w
@@ -156,9 +156,9 @@ func (w *growWorld) explained(what string, err error) (failed bool) {
 		return false
 	case errors.Is(err, driver.ErrRefStale), errors.Is(err, driver.ErrClosed), errors.Is(err, driver.ErrOutOfMemory),
 		errors.Is(err, driver.ErrCaptureFailed):
-	case errors.Is(err, driver.ErrorUnknown) && len(w.gpu.Injected()) > 0:
+	case errors.Is(err, driver.ResultUnknown) && len(w.gpu.Injected()) > 0:
 	case strings.Contains(err.Error(), "cannot grow any more") && len(w.gpu.Injected()) > 1:
-	case (errors.Is(err, driver.ErrDeviceLost) || errors.Is(err, driver.ErrorIllegalAddress)) && w.loss:
+	case (errors.Is(err, driver.ErrDeviceLost) || errors.Is(err, driver.ResultIllegalAddress)) && w.loss:
 	default:
 		w.fail("%s: nothing explains %v", what, err)
 	}

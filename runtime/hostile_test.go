@@ -147,7 +147,7 @@ func checkErrors(t *testing.T, function, lie string, errs []error) {
 	}
 	if impossible := strings.HasPrefix(lie, "returns -") || lie == "returns the lowest number"; impossible && len(errs) > 0 {
 		assert.True(t, slices.ContainsFunc(errs, func(err error) bool {
-			return errors.Is(err, driver.ErrorImpossibleValue) && strings.Contains(err.Error(), function+" returned -")
+			return errors.Is(err, driver.ResultImpossibleValue) && strings.Contains(err.Error(), function+" returned -")
 		}), "%v", errs)
 	}
 	if want := impossible[function+" "+lie]; want != "" {

@@ -132,9 +132,9 @@ func TestHotPathOfDriversThatNeedAContext(t *testing.T) {
 	require.NoError(t, addTo(kernel(t, c, "add"), s, x, 5))
 	assert.Equal(t, count(6, 1000), download(t, s, x))
 
-	gpu.Fail("cuCtxPushCurrent", 1, driver.ErrorUnknown)
+	gpu.Fail("cuCtxPushCurrent", 1, driver.ResultUnknown)
 	_, err := s.Query()
-	require.ErrorIs(t, err, driver.ErrorUnknown)
+	require.ErrorIs(t, err, driver.ResultUnknown)
 	_, err = s.Query()
 	require.NoError(t, err)
 }

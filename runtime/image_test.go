@@ -48,17 +48,17 @@ func TestRefusedImages(t *testing.T) {
 		result driver.Result
 		text   string
 	}{
-		{runtime.Image{Code: fatbin}, driver.ErrorNoBinaryForGPU,
+		{runtime.Image{Code: fatbin}, driver.ResultNoBinaryForGPU,
 			"machine code: has no code for compute capability 9.0; build for it, or ship PTX"},
-		{runtime.Image{Arch: 90, Code: cubin}, driver.ErrorNoBinaryForGPU,
+		{runtime.Image{Arch: 90, Code: cubin}, driver.ResultNoBinaryForGPU,
 			"machine code for sm_90: has no code for compute capability 9.0; build for it, or ship PTX"},
-		{runtime.Image{Code: kernelsPTX}, driver.ErrorInvalidPTX,
+		{runtime.Image{Code: kernelsPTX}, driver.ResultInvalidPTX,
 			"PTX 6.4 for sm_75: driver 12.2 cannot compile it"},
-		{runtime.Image{Code: bytes.Replace(kernelsPTX, []byte("6.4"), []byte("8.8"), 1)}, driver.ErrorUnsupportedPTXVersion,
+		{runtime.Image{Code: bytes.Replace(kernelsPTX, []byte("6.4"), []byte("8.8"), 1)}, driver.ResultUnsupportedPTXVersion,
 			"driver 12.2 cannot read PTX 8.8 for sm_75; update the driver or build for an older PTX version"},
 	} {
 		for _, load := range []func(...runtime.Image) (*runtime.Module, error){c.LoadModule, c.CachedModule} {
-			if test.result != driver.ErrorUnsupportedPTXVersion { // that one is what it says by itself
+			if test.result != driver.ResultUnsupportedPTXVersion { // that one is what it says by itself
 				gpu.Fail("cuModuleLoadDataEx", 1, test.result)
 			}
 			_, err := load(test.image)
@@ -84,7 +84,7 @@ func TestCubinsOnHardware(t *testing.T) {
 			require.NoError(t, err)
 			addWith(t, newStream(t, c), m, image.LoweredNames["add<unsigned>"])
 		case target/10 != arch/10:
-			require.ErrorIs(t, err, driver.ErrorNoBinaryForGPU)
+			require.ErrorIs(t, err, driver.ResultNoBinaryForGPU)
 			assert.ErrorContains(t, err, "has no code for compute capability "+c.Device().Capability.String())
 		}
 		if err == nil {

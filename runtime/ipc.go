@@ -143,7 +143,7 @@ func (s *Stream) allocIPC(bytes uint64) (b *ipcBlock, at driver.DevicePtr, err e
 	b = &ipcBlock{bytes: (max(bytes, 1) + ipcUnit - 1) / ipcUnit * ipcUnit}
 	var r driver.Result
 	b.base, r = c.api.MemAlloc(b.bytes)
-	if r == driver.ErrorOutOfMemory && c.memory.Load().arena.Trim(0) == nil {
+	if r == driver.ResultOutOfMemory && c.memory.Load().arena.Trim(0) == nil {
 		b.base, r = c.api.MemAlloc(b.bytes)
 	}
 	if r != driver.Success {
@@ -196,7 +196,7 @@ func (c *Context) ipcFailed(op string, r driver.Result) error {
 	case !ok || e.Sticky || e.Kind == driver.ErrDeviceLost || e.Detail != "":
 	case op == "cuIpcGetMemHandle":
 		e.Detail = "this system does not share memory of the device: WSL, Tegra and some virtual GPUs and containers do not"
-	case r == driver.ErrorInvalidContext:
+	case r == driver.ResultInvalidContext:
 		e.Detail = "a process cannot open memory that it has exported itself: pass the Ref on"
 	default:
 		e.Detail = "its owner must be alive, must not have freed it, and must have the PID and IPC namespaces of this process"

@@ -158,7 +158,7 @@ func TestIPCInOneProcess(t *testing.T) {
 		s := newStream(t, contextOf(t, rt))
 		x := allocIPC[uint32](t, s, 10)
 		_, err := runtime.OpenIPC[uint32](s, exportIPC(t, s, x))
-		require.ErrorIs(t, err, driver.ErrorInvalidContext)
+		require.ErrorIs(t, err, driver.ResultInvalidContext)
 		assert.ErrorContains(t, err, "pass the Ref on")
 		require.NoError(t, x.Close())
 	})
@@ -199,7 +199,7 @@ func TestIPCOfWhatCannotBe(t *testing.T) {
 		{"export memory of the arena", export(bg, s, pooled), driver.ErrInvalidArgument, "not of AllocIPC"},
 		{"open on no stream", second(runtime.OpenIPC[uint32](nil, h)), driver.ErrInvalidArgument, "stream that was never made"},
 		{"open other elements", second(runtime.OpenIPC[uint64](s, h)), driver.ErrInvalidArgument, "of elements of 4 bytes, want 8"},
-		{"open as pointers", second(runtime.OpenIPC[[2]uint16](s, h)), driver.ErrorInvalidContext, ""}, // passed on to the driver
+		{"open as pointers", second(runtime.OpenIPC[[2]uint16](s, h)), driver.ResultInvalidContext, ""}, // passed on to the driver
 		{"open on another device", second(runtime.OpenIPC[uint32](elsewhere, h)), driver.ErrInvalidArgument, "and the stream of GPU-"},
 		{"open zeros", second(runtime.OpenIPC[uint32](s, runtime.IPCHandle{})), driver.ErrInvalidArgument, "ExportIPC has not made it"},
 	} {
@@ -250,7 +250,7 @@ func TestIPCHandleThatLies(t *testing.T) {
 		{"an offset out of it", forge(h, ipcOffsetAt, ff...), driver.ErrInvalidArgument, "at offset 18446744073709551615"},
 		{"an offset at its end", forge(h, ipcOffsetAt+2, 0x20), driver.ErrInvalidArgument, "open 64 bytes at offset 2097152 of IPC memory that has 2097152"},
 		{"an odd offset", forge(h, ipcOffsetAt, 2), driver.ErrInvalidArgument, "no multiple of 4"},
-		{"what the driver does not know", forge(h, ipcMemoryAt, 1, 2, 3), driver.ErrorInvalidValue, "its owner must be alive"},
+		{"what the driver does not know", forge(h, ipcMemoryAt, 1, 2, 3), driver.ResultInvalidValue, "its owner must be alive"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			x, err := runtime.OpenIPC[uint32](s, test.h)
@@ -265,7 +265,7 @@ func TestIPCHandleThatLies(t *testing.T) {
 
 // Whatever call fails, nothing stays behind.
 func TestIPCFaults(t *testing.T) {
-	const refused = driver.ErrorNotPermitted
+	const refused = driver.ResultNotPermitted
 	_, h := startIPC(t, "simulated").alloc(16, 0)
 	for _, test := range []struct {
 		name  string
@@ -276,11 +276,11 @@ func TestIPCFaults(t *testing.T) {
 		close string
 	}{
 		{name: "nothing"},
-		{name: "short of memory", fail: []string{"cuMemAlloc"}, with: driver.ErrorOutOfMemory},
-		{name: "no memory", fail: []string{"cuMemAlloc", "cuMemAlloc"}, with: driver.ErrorOutOfMemory, alloc: "cuMemAlloc"},
-		{name: "not shared", fail: []string{"cuIpcGetMemHandle"}, with: driver.ErrorNotSupported, alloc: "does not share memory of the device"},
+		{name: "short of memory", fail: []string{"cuMemAlloc"}, with: driver.ResultOutOfMemory},
+		{name: "no memory", fail: []string{"cuMemAlloc", "cuMemAlloc"}, with: driver.ResultOutOfMemory, alloc: "cuMemAlloc"},
+		{name: "not shared", fail: []string{"cuIpcGetMemHandle"}, with: driver.ResultNotSupported, alloc: "does not share memory of the device"},
 		{name: "not filled", fail: []string{"cuMemsetD8Async"}, with: refused, alloc: "cuMemsetD8Async"},
-		{name: "not opened", fail: []string{"cuIpcOpenMemHandle"}, with: driver.ErrorMapFailed, open: "its owner must be alive"},
+		{name: "not opened", fail: []string{"cuIpcOpenMemHandle"}, with: driver.ResultMapFailed, open: "its owner must be alive"},
 		{name: "not measured", fail: []string{"cuMemGetAddressRange"}, with: refused, open: "cuMemGetAddressRange"},
 		{name: "not closed after that", fail: []string{"cuMemGetAddressRange", "cuIpcCloseMemHandle"}, with: refused, open: "cuIpcCloseMemHandle"},
 		{name: "not freed", fail: []string{"cuMemFree"}, with: refused, close: "cuMemFree"},

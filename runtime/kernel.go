@@ -104,7 +104,7 @@ func (k *Kernel) leased(m *Module) *Kernel {
 func (k *Kernel) query() error {
 	c := k.ctx
 	var r driver.Result
-	if k.function, r = c.api.ModuleGetFunction(k.module.handle, k.name); r == driver.ErrorNotFound {
+	if k.function, r = c.api.ModuleGetFunction(k.module.handle, k.name); r == driver.ResultNotFound {
 		return k.unknown()
 	} else if r != driver.Success {
 		return k.notGiven(r)
@@ -173,9 +173,9 @@ func (k *Kernel) paramsFromDriver() error {
 		switch r {
 		case driver.Success:
 			k.params = append(k.params, param{offset: uint32(offset), size: uint32(size)})
-		case driver.ErrorInvalidValue:
+		case driver.ResultInvalidValue:
 			return nil
-		case driver.ErrorSymbolMissing:
+		case driver.ResultSymbolMissing:
 			return driver.Errorf(driver.ErrUnsupported,
 				"the parameters of kernel %s are unknown: driver %v cannot tell those of machine code (12.4 can); load PTX",
 				k.name, c.rt.Version())

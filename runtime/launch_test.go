@@ -277,12 +277,12 @@ func TestLaunchThatTheDriverRefuses(t *testing.T) {
 	s := newStream(t, c)
 	k := kernel(t, c, "add")
 	x := alloc[uint32](t, s, 300)
-	gpu.Fail("cuLaunchKernel", 1, driver.ErrorLaunchOutOfResources)
+	gpu.Fail("cuLaunchKernel", 1, driver.ResultLaunchOutOfResources)
 	err := addTo(k, s, x, 1)
 	var e *driver.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, driver.ErrDriverCallFailed, e.Kind)
-	assert.Equal(t, driver.ErrorLaunchOutOfResources, e.Code)
+	assert.Equal(t, driver.ResultLaunchOutOfResources, e.Code)
 	assert.Equal(t, "cuLaunchKernel", e.Op)
 	assert.Equal(t, "add", e.Kernel)
 	assert.Equal(t, s.ID(), e.Stream)
@@ -360,9 +360,9 @@ func TestDynamicSharedMemoryIsAskedForOnce(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
 	assert.ErrorContains(t, err, "231425 bytes of dynamic shared memory: device 0 has 231424 for a block of this kernel, which uses 1024 itself")
 
-	gpu.Fail("cuFuncSetAttribute", 1, driver.ErrorUnknown)
+	gpu.Fail("cuFuncSetAttribute", 1, driver.ResultUnknown)
 	k = kernel(t, c, "rotate")
-	require.ErrorIs(t, launch(k, 100<<10), driver.ErrorUnknown)
+	require.ErrorIs(t, launch(k, 100<<10), driver.ResultUnknown)
 	require.NoError(t, launch(k, 100<<10), "the next try asks again")
 	synchronize(t, s)
 }

@@ -70,7 +70,7 @@ func TestLeaseHostIsLeasedAgainAfterASubmit(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		const n = 1000
 		c := contextOf(t, rt)
-		s, err := c.AdoptStream(foreignStream(t, c))
+		s, err := c.WrapStream(foreignStream(t, c))
 		require.NoError(t, err)
 		x := alloc[uint32](t, s, n)
 		second, h := leaseHost[uint32](t, c, n), leaseHost[uint32](t, c, n)
@@ -277,7 +277,7 @@ func TestLeaseHostAndTheEndOfItsContext(t *testing.T) {
 		x := alloc[byte](t, s, 100)
 		h, left := leaseHost[byte](t, c, 100), leaseHost[byte](t, c, 100)
 		require.NoError(t, runtime.UploadHost(s, x, h))
-		gpu.Fail("cuMemsetD8Async", 1, driver.ErrorIllegalAddress)
+		gpu.Fail("cuMemsetD8Async", 1, driver.ResultIllegalAddress)
 		require.Error(t, runtime.Zero(s, x))
 		require.NoError(t, h.Close())
 		require.NoError(t, rt.Close())

@@ -53,36 +53,36 @@ func TestStickyErrorsEndTheUseOfCUDA(t *testing.T) {
 		result driver.Result
 		use    func(t *testing.T, c *runtime.Context) error
 	}{
-		{"launch", "cuLaunchKernel", driver.ErrorLaunchFailed, func(t *testing.T, c *runtime.Context) error {
+		{"launch", "cuLaunchKernel", driver.ResultLaunchFailed, func(t *testing.T, c *runtime.Context) error {
 			s := newStream(t, c)
 			return addTo(kernel(t, c, "add"), s, alloc[uint32](t, s, 1), 1)
 		}},
-		{"wait for a stream", "cuStreamWriteValue64", driver.ErrorIllegalAddress, func(t *testing.T, c *runtime.Context) error {
+		{"wait for a stream", "cuStreamWriteValue64", driver.ResultIllegalAddress, func(t *testing.T, c *runtime.Context) error {
 			return newStream(t, c).Synchronize(context.Background())
 		}},
-		{"wait for an event", "cuEventQuery", driver.ErrorIllegalInstruction, func(t *testing.T, c *runtime.Context) error {
+		{"wait for an event", "cuEventQuery", driver.ResultIllegalInstruction, func(t *testing.T, c *runtime.Context) error {
 			return newEvent(t, c).Synchronize(context.Background())
 		}},
-		{"query", "cuStreamQuery", driver.ErrorMisalignedAddress, func(t *testing.T, c *runtime.Context) error {
+		{"query", "cuStreamQuery", driver.ResultMisalignedAddress, func(t *testing.T, c *runtime.Context) error {
 			_, err := newStream(t, c).Query()
 			return err
 		}},
-		{"allocate", "cuMemAllocFromPoolAsync", driver.ErrorHardwareStackError, func(t *testing.T, c *runtime.Context) error {
+		{"allocate", "cuMemAllocFromPoolAsync", driver.ResultHardwareStackError, func(t *testing.T, c *runtime.Context) error {
 			_, err := runtime.Alloc[byte](newStream(t, c), 1)
 			return err
 		}},
-		{"load", "cuModuleLoadDataEx", driver.ErrorAssert, func(t *testing.T, c *runtime.Context) error {
+		{"load", "cuModuleLoadDataEx", driver.ResultAssert, func(t *testing.T, c *runtime.Context) error {
 			_, err := c.LoadModule(runtime.Image{Code: kernelsPTX}, runtime.Image{Code: kernelsPTX})
 			return err
 		}},
-		{"close", "cuEventDestroy", driver.ErrorLaunchTimeout, func(t *testing.T, c *runtime.Context) error {
+		{"close", "cuEventDestroy", driver.ResultLaunchTimeout, func(t *testing.T, c *runtime.Context) error {
 			return newEvent(t, c).Close()
 		}},
-		{"push", "cuCtxPushCurrent", driver.ErrorInvalidPC, func(t *testing.T, c *runtime.Context) error {
+		{"push", "cuCtxPushCurrent", driver.ResultInvalidPC, func(t *testing.T, c *runtime.Context) error {
 			_, _, err := c.MemInfo()
 			return err
 		}},
-		{"a kernel that goes astray", "", driver.ErrorIllegalAddress, func(t *testing.T, c *runtime.Context) error {
+		{"a kernel that goes astray", "", driver.ResultIllegalAddress, func(t *testing.T, c *runtime.Context) error {
 			s := newStream(t, c)
 			require.NoError(t, kernel(t, c, "stray").Launch(s, one, runtime.Value(uint64(64))), "the launch itself is fine")
 			return s.Synchronize(context.Background())
@@ -128,9 +128,9 @@ func TestStickyErrorsEndTheUseOfCUDA(t *testing.T) {
 func TestFirstStickyErrorStays(t *testing.T) {
 	rt, gpu := openFaulty(t, drivertest.Config{})
 	s := newStream(t, contextOf(t, rt))
-	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 	_, err := s.Query()
-	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, err, driver.ResultIllegalAddress)
 	var first *driver.Error
 	require.ErrorAs(t, err, &first)
 	cause := errors.Unwrap(rt.Err())
@@ -154,9 +154,9 @@ func TestFirstOfTwoStickyErrorsStays(t *testing.T) {
 		case "cuEventQuery":
 			close(second)
 			<-release
-			return driver.ErrorLaunchFailed
+			return driver.ResultLaunchFailed
 		case "cuStreamWriteValue64":
-			return driver.ErrorIllegalAddress
+			return driver.ResultIllegalAddress
 		}
 		return driver.Success
 	}})
@@ -164,11 +164,11 @@ func TestFirstOfTwoStickyErrorsStays(t *testing.T) {
 	s, e := newStream(t, c), newEvent(t, c)
 	late := async(func() error { _, err := e.Query(); return err })
 	<-second
-	require.ErrorIs(t, s.Synchronize(context.Background()), driver.ErrorIllegalAddress)
+	require.ErrorIs(t, s.Synchronize(context.Background()), driver.ResultIllegalAddress)
 	close(release)
-	require.ErrorIs(t, await(t, "the second call fails", late), driver.ErrorLaunchFailed)
-	require.ErrorIs(t, rt.Err(), driver.ErrorIllegalAddress)
-	assert.NotErrorIs(t, rt.Err(), driver.ErrorLaunchFailed)
+	require.ErrorIs(t, await(t, "the second call fails", late), driver.ResultLaunchFailed)
+	require.ErrorIs(t, rt.Err(), driver.ResultIllegalAddress)
+	assert.NotErrorIs(t, rt.Err(), driver.ResultLaunchFailed)
 }
 
 // A device can be lost while the runtime closes. That is told once.
@@ -181,7 +181,7 @@ func TestLostWhileClosing(t *testing.T) {
 	require.NoError(t, kernel(t, c, "stray").Launch(s, one, runtime.Value(uint64(64))))
 	err := rt.Close()
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
-	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, err, driver.ResultIllegalAddress)
 	for _, op := range []string{"cuEventDestroy", "cuMemFree", "cuMemFreeAsync", "cuMemPoolDestroy", "cuModuleUnload", "cuDevicePrimaryCtxRelease"} {
 		assert.Zero(t, gpu.Calls(op), op)
 	}
@@ -203,15 +203,15 @@ func TestCallAfterAKernelThatFails(t *testing.T) {
 	require.NoError(t, e.Record(s))
 	told := async(func() error { return e.Synchronize(bg) })
 	release()
-	require.ErrorIs(t, await(t, "the event tells", told), driver.ErrorIllegalAddress)
+	require.ErrorIs(t, await(t, "the event tells", told), driver.ResultIllegalAddress)
 	_ = rt.Close() // nothing runs any more
 	assert.False(t, ran.Load())
 }
 
 // Errors that concern one call only leave everything else as it is.
 func TestOtherErrorsDoNotEndTheUseOfCUDA(t *testing.T) {
-	for _, r := range []driver.Result{driver.ErrorInvalidValue, driver.ErrorOutOfMemory, driver.ErrorUnknown,
-		driver.ErrorLaunchOutOfResources, driver.ErrorNotSupported, driver.ErrorTimeout} {
+	for _, r := range []driver.Result{driver.ResultInvalidValue, driver.ResultOutOfMemory, driver.ResultUnknown,
+		driver.ResultLaunchOutOfResources, driver.ResultNotSupported, driver.ResultTimeout} {
 		rt, gpu := open(t, drivertest.Config{})
 		s := newStream(t, contextOf(t, rt))
 		gpu.Fail("cuStreamQuery", 1, r)
@@ -237,7 +237,7 @@ func TestLostOnHardware(t *testing.T) {
 	s := newStream(t, c)
 	require.NoError(t, kernel(t, c, "stray").Launch(s, one, runtime.Value(uint64(64))))
 	err = s.Synchronize(context.Background())
-	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, err, driver.ResultIllegalAddress)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
-	assertLost(t, rt, driver.ErrorIllegalAddress, uses, func() int { return 0 })
+	assertLost(t, rt, driver.ResultIllegalAddress, uses, func() int { return 0 })
 }

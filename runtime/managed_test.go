@@ -240,7 +240,7 @@ func TestManagedLives(t *testing.T) {
 func TestManagedOfALostDevice(t *testing.T) {
 	for name, lose := range map[string]func(*testing.T, *drivertest.Driver, *runtime.Context){
 		"sticky": func(t *testing.T, gpu *drivertest.Driver, c *runtime.Context) {
-			gpu.Fail("cuCtxSynchronize", 1, driver.ErrorIllegalAddress)
+			gpu.Fail("cuCtxSynchronize", 1, driver.ResultIllegalAddress)
 			require.Error(t, c.Synchronize())
 		},
 		"gone": func(t *testing.T, gpu *drivertest.Driver, c *runtime.Context) {
@@ -248,7 +248,7 @@ func TestManagedOfALostDevice(t *testing.T) {
 			require.Error(t, c.Synchronize())
 		},
 		"not rebuilt": func(t *testing.T, gpu *drivertest.Driver, c *runtime.Context) {
-			c.State().Lose(driver.ErrorUnknown)
+			c.State().Lose(driver.ResultUnknown)
 		},
 		"closed": func(t *testing.T, _ *drivertest.Driver, c *runtime.Context) { require.NoError(t, c.Runtime().Close()) },
 	} {
@@ -319,13 +319,13 @@ func TestManagedWithFaults(t *testing.T) {
 		leaks  int  // what the driver did not take back
 		silent bool // the call may go on without
 	}{
-		{"cuMemAllocManaged", driver.ErrorOutOfMemory, 0, false},
-		{"cuMemAllocManaged", driver.ErrorUnknown, 0, false},
-		{"cuMemPrefetchAsync", driver.ErrorUnknown, 0, false},
-		{"cuMemAdvise", driver.ErrorInvalidValue, 0, false},
-		{"cuLaunchKernel", driver.ErrorUnknown, 0, false},
-		{"cuMemFree", driver.ErrorUnknown, 1, false},
-		{"cuCtxPushCurrent", driver.ErrorUnknown, 0, true},
+		{"cuMemAllocManaged", driver.ResultOutOfMemory, 0, false},
+		{"cuMemAllocManaged", driver.ResultUnknown, 0, false},
+		{"cuMemPrefetchAsync", driver.ResultUnknown, 0, false},
+		{"cuMemAdvise", driver.ResultInvalidValue, 0, false},
+		{"cuLaunchKernel", driver.ResultUnknown, 0, false},
+		{"cuMemFree", driver.ResultUnknown, 1, false},
+		{"cuCtxPushCurrent", driver.ResultUnknown, 0, true},
 	} {
 		for nth := 1; ; nth++ {
 			rt, gpu := openFaulty(t, drivertest.Config{})

@@ -285,22 +285,22 @@ func TestRefsOfALostDevice(t *testing.T) {
 	a, b := contextAt(t, rt, 0), contextAt(t, rt, 1)
 	onA, onB := newStream(t, a), newStream(t, b)
 	x, y := upload(t, onA, count(0, 8)), upload(t, onB, count(0, 8))
-	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 	_, err := onA.Query()
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	calls := allCalls(gpu)
 	for _, r := range []*runtime.Ref[uint32]{x, y, x.Slice(0, 2)} {
 		_, err := r.Access()
-		assert.ErrorIs(t, err, driver.ErrorIllegalAddress)
+		assert.ErrorIs(t, err, driver.ResultIllegalAddress)
 		for _, err := range []error{err, runtime.Copy(onB, y, r), runtime.Zero(onA, r), errorOf(runtime.Alloc[byte](onB, 1))} {
 			require.ErrorIs(t, err, driver.ErrDeviceLost)
-			assert.ErrorIs(t, err, driver.ErrorIllegalAddress, "the first cause")
+			assert.ErrorIs(t, err, driver.ResultIllegalAddress, "the first cause")
 		}
 		assert.NoError(t, r.Close())
 	}
 	for _, c := range []*runtime.Context{a, b} {
 		assert.Equal(t, refs.Lost, c.State().Status())
-		assert.ErrorIs(t, c.State().Lost(), driver.ErrorIllegalAddress)
+		assert.ErrorIs(t, c.State().Lost(), driver.ResultIllegalAddress)
 		assert.ErrorIs(t, c.TrimMemory(0), driver.ErrDeviceLost)
 	}
 	assert.Equal(t, calls, allCalls(gpu))
@@ -445,7 +445,7 @@ func TestMemoryOfACheckingDriver(t *testing.T) {
 	require.NoError(t, s.Synchronize(bg))
 	assert.Zero(t, c.Stats().Memory.Cached)
 	require.NoError(t, k.Launch(s, runtime.Linear(100, 32), runtime.Value(past), runtime.Value(uint64(100)), runtime.Value(uint32(1))))
-	require.ErrorIs(t, s.Synchronize(bg), driver.ErrorIllegalAddress)
+	require.ErrorIs(t, s.Synchronize(bg), driver.ResultIllegalAddress)
 	require.Len(t, gpu.Findings(), 1)
 	assert.Contains(t, gpu.Findings()[0].Allocation, "400 bytes of device memory")
 }

@@ -166,11 +166,11 @@ func (c *Context) explain(image candidate, r driver.Result, log string) string {
 	}
 	version := c.rt.Version()
 	switch r {
-	case driver.ErrorUnsupportedPTXVersion: // it says all that the log does
+	case driver.ResultUnsupportedPTXVersion: // it says all that the log does
 		return fmt.Sprintf("driver %v cannot read %v; update the driver or build for an older PTX version", version, image)
-	case driver.ErrorNoBinaryForGPU:
+	case driver.ResultNoBinaryForGPU:
 		return fmt.Sprintf("has no code for compute capability %v; build for it, or ship PTX", c.device.Capability) + line
-	case driver.ErrorInvalidPTX:
+	case driver.ResultInvalidPTX:
 		return "driver " + version.String() + " cannot compile it" + line
 	}
 	return r.Text() + line
@@ -227,7 +227,7 @@ func (m *Module) Global(name string) (driver.DevicePtr, uint64, error) {
 	err := m.ctx.do(func() error {
 		var r driver.Result
 		ptr, bytes, r = m.ctx.api.ModuleGetGlobal(m.handle, m.lowered(name))
-		if r == driver.ErrorNotFound {
+		if r == driver.ResultNotFound {
 			return driver.Errorf(driver.ErrInvalidArgument, "the module has no variable %q", name)
 		}
 		return m.ctx.failed("cuModuleGetGlobal", r)

@@ -74,17 +74,17 @@ func TestModulesThatDoNotLoad(t *testing.T) {
 			log    bool
 			texts  []string
 		}{
-			{"bad PTX", []runtime.Image{{Code: brokenPTX}}, driver.ErrorInvalidPTX, true,
+			{"bad PTX", []runtime.Image{{Code: brokenPTX}}, driver.ResultInvalidPTX, true,
 				[]string{"PTX 6.4 for sm_75: driver " + rt.Version().String() + " cannot compile it: ptxas application ptx input, line "}},
-			{"PTX of the future", []runtime.Image{{Code: futurePTX}}, driver.ErrorUnsupportedPTXVersion, true,
+			{"PTX of the future", []runtime.Image{{Code: futurePTX}}, driver.ResultUnsupportedPTXVersion, true,
 				[]string{"driver " + rt.Version().String() + " cannot read PTX 99.9 for sm_75; update the driver or build for an older PTX version"}},
 			{"PTX for a later device", []runtime.Image{{Code: newGPUPTX}}, 0, false,
 				[]string{"PTX for compute capability 99.9 does not run on " + c.Device().Capability.String()}},
 			{"machine code for another device", []runtime.Image{{Arch: 30, Code: []byte("\x7fELF")}}, 0, false,
 				[]string{"machine code for compute capability 3.0 does not run on "}},
-			{"each for its own reason", []runtime.Image{{Code: newGPUPTX}, {Code: futurePTX}, {Code: brokenPTX}}, driver.ErrorInvalidPTX, true,
+			{"each for its own reason", []runtime.Image{{Code: newGPUPTX}, {Code: futurePTX}, {Code: brokenPTX}}, driver.ResultInvalidPTX, true,
 				[]string{"99.9 does not run on", "cannot read PTX 99.9", "cannot compile it"}},
-			{"not an image", []runtime.Image{{Code: []byte("\x7fELF, but no more than that")}}, driver.ErrorInvalidImage, false,
+			{"not an image", []runtime.Image{{Code: []byte("\x7fELF, but no more than that")}}, driver.ResultInvalidImage, false,
 				[]string{"machine code: "}},
 		} {
 			t.Run(test.name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestLoadModuleTakesTheNextImage(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, kernelsPTX, m.Image().Code)
 	})
-	for _, r := range []driver.Result{driver.ErrorNoBinaryForGPU, driver.ErrorInvalidPTX, driver.ErrorUnsupportedPTXVersion} {
+	for _, r := range []driver.Result{driver.ResultNoBinaryForGPU, driver.ResultInvalidPTX, driver.ResultUnsupportedPTXVersion} {
 		rt, gpu := open(t, drivertest.Config{})
 		gpu.Fail("cuModuleLoadDataEx", 1, r)
 		_, err := contextOf(t, rt).LoadModule(runtime.Image{Code: kernelsPTX}, runtime.Image{Code: kernelsPTX})
@@ -137,9 +137,9 @@ func TestLoadModuleTakesTheNextImage(t *testing.T) {
 		result driver.Result
 		kind   driver.Kind
 	}{
-		{driver.ErrorOutOfMemory, driver.ErrOutOfMemory},
-		{driver.ErrorInvalidImage, driver.ErrModuleLoadFailed},
-		{driver.ErrorUnknown, driver.ErrModuleLoadFailed},
+		{driver.ResultOutOfMemory, driver.ErrOutOfMemory},
+		{driver.ResultInvalidImage, driver.ErrModuleLoadFailed},
+		{driver.ResultUnknown, driver.ErrModuleLoadFailed},
 	} {
 		rt, gpu := open(t, drivertest.Config{})
 		gpu.Fail("cuModuleLoadDataEx", 1, c.result)
@@ -209,9 +209,9 @@ func TestKernelQueriesThatFail(t *testing.T) {
 		gpu := drivertest.ForTest(t, drivertest.Config{})
 		m, err := contextOf(t, openOn(t, machineCode{gpu})).LoadModule(runtime.Image{Code: cubin})
 		require.NoError(t, err)
-		gpu.Fail(op, 1, driver.ErrorUnknown)
+		gpu.Fail(op, 1, driver.ResultUnknown)
 		_, err = m.Kernel("add")
-		require.ErrorIs(t, err, driver.ErrorUnknown)
+		require.ErrorIs(t, err, driver.ResultUnknown)
 		assert.ErrorContains(t, err, op)
 		_, err = m.Kernel("add")
 		require.NoError(t, err)
@@ -238,7 +238,7 @@ func TestMachineCodeOnTheSimulatedDriver(t *testing.T) {
 	c := contextOf(t, rt)
 	code := append(slices.Clone(cubin), 2, 1, 1, 0x33, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 190, 0)
 	_, err := c.LoadModule(runtime.Image{Arch: 90, Code: code})
-	require.ErrorIs(t, err, driver.ErrorNoBinaryForGPU)
+	require.ErrorIs(t, err, driver.ResultNoBinaryForGPU)
 	assert.ErrorContains(t, err, "machine code for sm_90: has no code for compute capability 9.0; build for it, or ship PTX: the image is a cubin, and the simulated driver runs PTX only")
 	m, err := c.LoadModule(runtime.Image{Arch: 90, Code: code}, runtime.Image{Code: kernelsPTX})
 	require.NoError(t, err)

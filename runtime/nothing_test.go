@@ -78,8 +78,8 @@ func TestFunctionsOfNothing(t *testing.T) {
 	defer func() { assert.NoError(t, r.Close()) }()
 	data := make([]float32, 1)
 	var none context.Context
-	adopt := func(s *runtime.Stream, at driver.DevicePtr) error {
-		_, err := runtime.Adopt[float32](s, at, 1)
+	wrap := func(s *runtime.Stream, at driver.DevicePtr) error {
+		_, err := runtime.WrapRef[float32](s, at, 1)
 		return err
 	}
 	alloc := func(s *runtime.Stream) error { _, err := runtime.Alloc[float32](s, 1); return err }
@@ -89,7 +89,7 @@ func TestFunctionsOfNothing(t *testing.T) {
 	find := func(m *runtime.Module) error { _, err := runtime.FindSymbol[float32](m, "x"); return err }
 	for name, err := range map[string]error{
 		"Alloc": alloc(nil), "Alloc zero": alloc(new(runtime.Stream)),
-		"Adopt": adopt(nil, 4), "Adopt zero": adopt(new(runtime.Stream), 4), "Adopt nothing": adopt(b.Stream, 0),
+		"WrapRef": wrap(nil, 4), "WrapRef zero": wrap(new(runtime.Stream), 4), "WrapRef nothing": wrap(b.Stream, 0),
 		"AllocHost": allocHost(nil), "AllocHost zero": allocHost(new(runtime.Context)),
 		"LeaseHost": leaseHost(nil), "LeaseHost zero": leaseHost(new(runtime.Context)),
 		"AllocManaged": allocManaged(nil), "AllocManaged zero": allocManaged(new(runtime.Stream)),

@@ -138,7 +138,7 @@ func TestADeviceThatIsGoneShows(t *testing.T) {
 		"of the context": first.Stats().Lost, "Context": second(rt.Context(0)), "Query": second(s.Query()), "NewStream": second(first.NewStream()),
 		"MemInfo": third(first.MemInfo()), "Reset": first.Reset(bg)} {
 		require.ErrorIs(t, err, driver.ErrDeviceLost, name)
-		assert.ErrorIs(t, err, driver.ErrorUnknown, name)
+		assert.ErrorIs(t, err, driver.ResultUnknown, name)
 		var e *driver.Error
 		require.ErrorAs(t, err, &e)
 		assert.False(t, e.Sticky, name)
@@ -165,10 +165,10 @@ func TestADeviceThatAnswersIsNotGone(t *testing.T) {
 	rt, gpu := open(t, twoDevices())
 	s := newStream(t, contextOf(t, rt))
 	for range 3 {
-		gpu.Fail("cuStreamQuery", 1, driver.ErrorUnknown)
-		gpu.Fail("cuMemGetInfo", 1, driver.ErrorUnknown)
+		gpu.Fail("cuStreamQuery", 1, driver.ResultUnknown)
+		gpu.Fail("cuMemGetInfo", 1, driver.ResultUnknown)
 		_, err := s.Query()
-		require.ErrorIs(t, err, driver.ErrorUnknown)
+		require.ErrorIs(t, err, driver.ResultUnknown)
 		assert.NotErrorIs(t, err, driver.ErrDeviceLost)
 		synchronize(t, s)
 	}
@@ -180,12 +180,12 @@ func TestProbeTakesTheNextDevice(t *testing.T) {
 		result driver.Result
 		breaks func(gpu *drivertest.Driver, ordinal int)
 	}{
-		"busy": {driver.ErrorDeviceUnavailable, func(gpu *drivertest.Driver, _ int) {
-			gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ErrorDeviceUnavailable)
+		"busy": {driver.ResultDeviceUnavailable, func(gpu *drivertest.Driver, _ int) {
+			gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ResultDeviceUnavailable)
 		}},
-		"gone": {driver.ErrorUnknown, func(gpu *drivertest.Driver, ordinal int) { gpu.Vanish(ordinal) }},
-		"without memory": {driver.ErrorOutOfMemory, func(gpu *drivertest.Driver, _ int) {
-			gpu.Fail("cuStreamCreateWithPriority", 1, driver.ErrorOutOfMemory)
+		"gone": {driver.ResultUnknown, func(gpu *drivertest.Driver, ordinal int) { gpu.Vanish(ordinal) }},
+		"without memory": {driver.ResultOutOfMemory, func(gpu *drivertest.Driver, _ int) {
+			gpu.Fail("cuStreamCreateWithPriority", 1, driver.ResultOutOfMemory)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,14 +207,14 @@ func TestProbeTakesTheNextDevice(t *testing.T) {
 
 func TestProbeWhereAllFail(t *testing.T) {
 	rt, gpu := open(t, twoDevices())
-	gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ErrorDeviceUnavailable)
-	gpu.Fail("cuDevicePrimaryCtxRetain", 2, driver.ErrorOutOfMemory)
+	gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ResultDeviceUnavailable)
+	gpu.Fail("cuDevicePrimaryCtxRetain", 2, driver.ResultOutOfMemory)
 	_, err := rt.Probe("a")
-	require.ErrorIs(t, err, driver.ErrorDeviceUnavailable)
-	require.ErrorIs(t, err, driver.ErrorOutOfMemory)
+	require.ErrorIs(t, err, driver.ResultDeviceUnavailable)
+	require.ErrorIs(t, err, driver.ResultOutOfMemory)
 	assert.ErrorContains(t, err, "a backend: failed to create CUDA context for device 0")
 	assert.ErrorContains(t, err, "a backend: failed to create CUDA context for device 1")
-	assert.ErrorIs(t, rt.Devices()[0].Err, driver.ErrorDeviceUnavailable)
+	assert.ErrorIs(t, rt.Devices()[0].Err, driver.ResultDeviceUnavailable)
 	assert.Equal(t, runtime.Available, rt.Outcome(), "it is tried again")
 	b, err := rt.Probe("a")
 	require.NoError(t, err)
@@ -298,10 +298,10 @@ func TestReviveAfterAReset(t *testing.T) {
 	rt, gpu := open(t, twoDevices())
 	c := contextOf(t, rt)
 	for n := range 3 {
-		gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ErrorDeviceUnavailable)
+		gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ResultDeviceUnavailable)
 		require.ErrorIs(t, c.Reset(bg), driver.ErrDeviceLost)
 		require.ErrorIs(t, c.Reset(bg), driver.ErrDeviceLost)
-		gpu.Fail("cuMemGetInfo", 1, driver.ErrorUnknown)
+		gpu.Fail("cuMemGetInfo", 1, driver.ResultUnknown)
 		require.ErrorIs(t, rt.Revive(bg, 0), driver.ErrDeviceLost, n)
 		require.NoError(t, rt.Revive(bg, 0))
 		require.NoError(t, works(c))
@@ -318,10 +318,10 @@ func TestReviveWhatCannotBe(t *testing.T) {
 	cancel()
 	assert.ErrorIs(t, rt.Revive(ended, 0), context.Canceled)
 	s := newStream(t, contextOf(t, rt))
-	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 	require.Error(t, second(s.Query()))
 	err := rt.Revive(bg, 0)
-	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, err, driver.ResultIllegalAddress)
 	assert.ErrorContains(t, err, "only a new process gets it back")
 	require.NoError(t, rt.Close())
 	assert.ErrorIs(t, rt.Revive(bg, 0), driver.ErrClosed)
@@ -394,11 +394,11 @@ func TestALossWakesThoseWhoWaitForCalls(t *testing.T) {
 // A device whose queries failed is listed again.
 func TestReviveADeviceThatDidNotAnswer(t *testing.T) {
 	gpu := drivertest.ForTest(t, twoDevices())
-	gpu.Fail("cuDeviceTotalMem", 1, driver.ErrorUnknown)
+	gpu.Fail("cuDeviceTotalMem", 1, driver.ResultUnknown)
 	rt := openOn(t, gpu)
 	require.Equal(t, 0, rt.Devices()[1].Ordinal)
-	require.ErrorIs(t, rt.Devices()[1].Err, driver.ErrorUnknown)
-	require.ErrorIs(t, rt.Degraded(), driver.ErrorUnknown)
+	require.ErrorIs(t, rt.Devices()[1].Err, driver.ResultUnknown)
+	require.ErrorIs(t, rt.Degraded(), driver.ResultUnknown)
 	require.NoError(t, rt.Revive(bg, 0))
 	require.NoError(t, rt.Degraded())
 	require.NoError(t, works(contextAt(t, rt, 0)))
@@ -429,7 +429,7 @@ func TestDevicesComeAndGo(t *testing.T) {
 	// be gone, and then its error is returned.
 	notOfOthers := func(err error) error {
 		var e *driver.Error
-		if errors.As(err, &e) && e.Code == driver.ErrorUnknown && e.Device != steady.Device().Ordinal {
+		if errors.As(err, &e) && e.Code == driver.ResultUnknown && e.Device != steady.Device().Ordinal {
 			return nil
 		}
 		return err

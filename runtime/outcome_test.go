@@ -45,24 +45,24 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{"one device", simulated(drivertest.Config{}), runtime.Available, "", 0, ""},
 
-		{"no device", starting(driver.ErrorNoDevice), runtime.Absent, driver.ErrDriverLibraryUnavailable, driver.ErrorNoDevice, "no device to work with"},
-		{"stub library", starting(driver.ErrorStubLibrary), runtime.Absent, driver.ErrDriverLibraryUnavailable, driver.ErrorStubLibrary, "(34)"},
-		{"system not ready", starting(driver.ErrorSystemNotReady), runtime.Absent, driver.ErrDriverLibraryUnavailable, driver.ErrorSystemNotReady, "(802)"},
-		{"driver mismatch", starting(driver.ErrorSystemDriverMismatch), runtime.Absent, driver.ErrDriverLibraryUnavailable, driver.ErrorSystemDriverMismatch, "(803)"},
-		{"compat not supported", starting(driver.ErrorCompatNotSupportedOnDevice), runtime.Absent, driver.ErrDriverLibraryUnavailable, driver.ErrorCompatNotSupportedOnDevice, "(804)"},
+		{"no device", starting(driver.ResultNoDevice), runtime.Absent, driver.ErrDriverLibraryUnavailable, driver.ResultNoDevice, "no device to work with"},
+		{"stub library", starting(driver.ResultStubLibrary), runtime.Absent, driver.ErrDriverLibraryUnavailable, driver.ResultStubLibrary, "(34)"},
+		{"system not ready", starting(driver.ResultSystemNotReady), runtime.Absent, driver.ErrDriverLibraryUnavailable, driver.ResultSystemNotReady, "(802)"},
+		{"driver mismatch", starting(driver.ResultSystemDriverMismatch), runtime.Absent, driver.ErrDriverLibraryUnavailable, driver.ResultSystemDriverMismatch, "(803)"},
+		{"compat not supported", starting(driver.ResultCompatNotSupportedOnDevice), runtime.Absent, driver.ErrDriverLibraryUnavailable, driver.ResultCompatNotSupportedOnDevice, "(804)"},
 		{"nothing listed", func(t *testing.T) driver.API { return noDevices{drivertest.ForTest(t, drivertest.Config{})} },
 			runtime.Absent, driver.ErrDriverLibraryUnavailable, 0, "no device that this process may see"},
 
-		{"init unknown", starting(driver.ErrorUnknown), runtime.Fault, driver.ErrDriverCallFailed, driver.ErrorUnknown, "cuInit"},
-		{"init operating system", starting(driver.ErrorOperatingSystem), runtime.Fault, driver.ErrDriverCallFailed, driver.ErrorOperatingSystem, "(304)"},
-		{"init out of memory", starting(driver.ErrorOutOfMemory), runtime.Fault, driver.ErrOutOfMemory, driver.ErrorOutOfMemory, "cuInit"},
-		{"init device unavailable", starting(driver.ErrorDeviceUnavailable), runtime.Fault, driver.ErrDriverCallFailed, driver.ErrorDeviceUnavailable, "(46)"},
+		{"init unknown", starting(driver.ResultUnknown), runtime.Fault, driver.ErrDriverCallFailed, driver.ResultUnknown, "cuInit"},
+		{"init operating system", starting(driver.ResultOperatingSystem), runtime.Fault, driver.ErrDriverCallFailed, driver.ResultOperatingSystem, "(304)"},
+		{"init out of memory", starting(driver.ResultOutOfMemory), runtime.Fault, driver.ErrOutOfMemory, driver.ResultOutOfMemory, "cuInit"},
+		{"init device unavailable", starting(driver.ResultDeviceUnavailable), runtime.Fault, driver.ErrDriverCallFailed, driver.ResultDeviceUnavailable, "(46)"},
 		{"init unknown to us", starting(98765), runtime.Fault, driver.ErrDriverCallFailed, 98765, "98765"},
-		{"version", failing("cuDriverGetVersion", driver.ErrorUnknown), runtime.Fault, driver.ErrDriverCallFailed, driver.ErrorUnknown, "cuDriverGetVersion"},
-		{"count", failing("cuDeviceGetCount", driver.ErrorUnknown), runtime.Fault, driver.ErrDriverCallFailed, driver.ErrorUnknown, "cuDeviceGetCount"},
+		{"version", failing("cuDriverGetVersion", driver.ResultUnknown), runtime.Fault, driver.ErrDriverCallFailed, driver.ResultUnknown, "cuDriverGetVersion"},
+		{"count", failing("cuDeviceGetCount", driver.ResultUnknown), runtime.Fault, driver.ErrDriverCallFailed, driver.ResultUnknown, "cuDeviceGetCount"},
 		// After cuInit these codes no longer mean that there is nothing here.
-		{"count says no device", failing("cuDeviceGetCount", driver.ErrorNoDevice), runtime.Fault, driver.ErrDriverCallFailed, driver.ErrorNoDevice, "cuDeviceGetCount"},
-		{"all devices fail", failing("cuDeviceGetName", driver.ErrorUnknown), runtime.Fault, driver.ErrDriverCallFailed, driver.ErrorUnknown, "none of 1 devices can be used"},
+		{"count says no device", failing("cuDeviceGetCount", driver.ResultNoDevice), runtime.Fault, driver.ErrDriverCallFailed, driver.ResultNoDevice, "cuDeviceGetCount"},
+		{"all devices fail", failing("cuDeviceGetName", driver.ResultUnknown), runtime.Fault, driver.ErrDriverCallFailed, driver.ResultUnknown, "none of 1 devices can be used"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(c.machine(t)))
@@ -167,7 +167,7 @@ func TestLogger(t *testing.T) {
 	assert.Contains(t, log.String(), "outcome=available")
 	s := newStream(t, contextOf(t, rt))
 	assert.Contains(t, log.String(), "opened context")
-	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 	_, err := s.Query()
 	require.Error(t, err)
 	assert.Contains(t, log.String(), "level=ERROR")
@@ -188,7 +188,7 @@ func machineWithSwitch(t *testing.T, first driver.Result) (*drivertest.Driver, *
 }
 
 func TestRefresh(t *testing.T) {
-	gpu, result := machineWithSwitch(t, driver.ErrorNoDevice)
+	gpu, result := machineWithSwitch(t, driver.ResultNoDevice)
 	rt := openOn(t, gpu)
 	_, err := rt.Probe("test")
 	require.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
@@ -200,8 +200,8 @@ func TestRefresh(t *testing.T) {
 	assert.Equal(t, calls, allCalls(gpu))
 
 	// A machine can break between two looks, and come back.
-	result.Store(int32(driver.ErrorUnknown))
-	assert.ErrorIs(t, rt.Refresh(), driver.ErrorUnknown)
+	result.Store(int32(driver.ResultUnknown))
+	assert.ErrorIs(t, rt.Refresh(), driver.ResultUnknown)
 	assert.Equal(t, runtime.Fault, rt.Outcome())
 	result.Store(0)
 	require.NoError(t, rt.Refresh())
@@ -210,7 +210,7 @@ func TestRefresh(t *testing.T) {
 	require.NoError(t, err)
 
 	// Where CUDA is available nothing is asked or changed.
-	result.Store(int32(driver.ErrorNoDevice))
+	result.Store(int32(driver.ResultNoDevice))
 	calls = allCalls(gpu)
 	require.NoError(t, rt.Refresh())
 	assert.Equal(t, calls, allCalls(gpu))

@@ -57,7 +57,7 @@ func TestProbeFromManyGoroutines(t *testing.T) {
 }
 
 func TestProbeAbsent(t *testing.T) {
-	rt, _ := open(t, drivertest.Config{InitResult: driver.ErrorNoDevice})
+	rt, _ := open(t, drivertest.Config{InitResult: driver.ResultNoDevice})
 	_, err := rt.Probe("saxpy")
 	var e *driver.Error
 	require.ErrorAs(t, err, &e)
@@ -66,13 +66,13 @@ func TestProbeAbsent(t *testing.T) {
 	assert.Equal(t, "DriverLibraryUnavailable: saxpy backend: no CUDA runtime available: "+
 		"cuInit: CUDA_ERROR_NO_DEVICE (100): the machine has no CUDA device that the process may see: "+
 		"the driver library is there, and has no device to work with", err.Error())
-	assert.ErrorIs(t, err, driver.ErrorNoDevice, "the cause is behind it")
+	assert.ErrorIs(t, err, driver.ResultNoDevice, "the cause is behind it")
 }
 
 func TestProbeContextFails(t *testing.T) {
 	config := drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.T4(), drivertest.H100()}}
 	rt, gpu := open(t, config, runtime.WithDevices("1"))
-	gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ErrorOutOfMemory)
+	gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ResultOutOfMemory)
 	_, err := rt.Probe("saxpy")
 	var e *driver.Error
 	require.ErrorAs(t, err, &e)
@@ -80,7 +80,7 @@ func TestProbeContextFails(t *testing.T) {
 	assert.Equal(t, "saxpy backend: failed to create CUDA context for device 1", e.Detail)
 	assert.Regexp(t, `^DriverCallFailed: saxpy backend: failed to create CUDA context for device 1\b`, err.Error())
 	assert.Equal(t, 1, e.Device)
-	assert.ErrorIs(t, err, driver.ErrorOutOfMemory, "the cause is behind it")
+	assert.ErrorIs(t, err, driver.ResultOutOfMemory, "the cause is behind it")
 	assert.NotErrorIs(t, err, driver.ErrDriverLibraryUnavailable, "a fault is not absence")
 	assert.Equal(t, runtime.Available, rt.Outcome())
 
@@ -91,7 +91,7 @@ func TestProbeContextFails(t *testing.T) {
 func TestProbeStreamFails(t *testing.T) {
 	rt, gpu := open(t, drivertest.Config{})
 	contextOf(t, rt)
-	gpu.Fail("cuStreamCreateWithPriority", 1, driver.ErrorOutOfMemory)
+	gpu.Fail("cuStreamCreateWithPriority", 1, driver.ResultOutOfMemory)
 	_, err := rt.Probe("saxpy")
 	require.ErrorIs(t, err, driver.ErrOutOfMemory)
 	assert.ErrorContains(t, err, "saxpy backend: ")
@@ -117,9 +117,9 @@ func TestProbeWith(t *testing.T) {
 	})
 	require.ErrorIs(t, err, driver.ErrModuleLoadFailed, "the kind of its cause")
 	assert.ErrorContains(t, err, "ModuleLoadFailed: newer backend: ")
-	assert.ErrorIs(t, err, driver.ErrorUnsupportedPTXVersion)
+	assert.ErrorIs(t, err, driver.ResultUnsupportedPTXVersion)
 
-	absent, _ := open(t, drivertest.Config{InitResult: driver.ErrorNoDevice})
+	absent, _ := open(t, drivertest.Config{InitResult: driver.ResultNoDevice})
 	_, err = absent.ProbeWith("saxpy", func(*runtime.Backend) error {
 		assert.Fail(t, "nothing to build on")
 		return nil

@@ -159,7 +159,7 @@ func TestErrorHookHearsOfFailures(t *testing.T) {
 	}))
 	c := contextOf(t, rt)
 	func() { newStream(t, c) }()
-	gpu.Fail("cuStreamDestroy", 1, driver.ErrorInvalidHandle)
+	gpu.Fail("cuStreamDestroy", 1, driver.ResultInvalidHandle)
 	eventually(t, "the hook hears", func() bool {
 		goruntime.GC()
 		require.NoError(t, newEvent(t, c).Close(), "the caller does not")
@@ -168,7 +168,7 @@ func TestErrorHookHearsOfFailures(t *testing.T) {
 		return len(heard) > 0
 	})
 	require.Len(t, heard, 1)
-	assert.ErrorIs(t, heard[0], driver.ErrorInvalidHandle)
+	assert.ErrorIs(t, heard[0], driver.ResultInvalidHandle)
 	assert.ErrorContains(t, heard[0], "cuStreamDestroy")
 	assert.Equal(t, uint64(1), rt.Stats().Errors)
 }

@@ -87,14 +87,14 @@ func fallBackAfterLoss(t *testing.T, rt *runtime.Runtime) {
 	require.NoError(t, kernel(t, c, "stray").Launch(s, one, runtime.Value(wild)), "the launch itself is fine")
 	err = s.Synchronize(bg)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
-	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, err, driver.ResultIllegalAddress)
 
 	begin := time.Now()
 	for name, err := range map[string]error{
 		"Access": second(x.Access()), "Download": runtime.Download(bg, s, data, x), "Query": second(s.Query()),
 		"Probe": second(rt.Probe("sum")), "Err": rt.Err(), "Stats": rt.Stats().Lost, "Reset": c.Reset(bg),
 	} {
-		assert.ErrorIs(t, err, driver.ErrorIllegalAddress, name)
+		assert.ErrorIs(t, err, driver.ResultIllegalAddress, name)
 		var e *driver.Error
 		require.ErrorAs(t, err, &e, name)
 		assert.Equal(t, driver.ErrDeviceLost, e.Kind, name)
@@ -104,7 +104,7 @@ func fallBackAfterLoss(t *testing.T, rt *runtime.Runtime) {
 
 	got, onDevice, err := sumOf(rt, count(1, 10000), 5)
 	assert.False(t, onDevice)
-	assert.ErrorIs(t, err, driver.ErrorIllegalAddress, "the fault is told")
+	assert.ErrorIs(t, err, driver.ResultIllegalAddress, "the fault is told")
 	assert.Equal(t, want, got)
 	assert.NoError(t, x.Close())
 	assert.NoError(t, rt.Close())

@@ -114,7 +114,7 @@ func newStress(seed uint64, tally *stressTally) *stress {
 	})
 	if chance.IntN(6) == 0 {
 		ops := []string{"cuStreamQuery", "cuStreamSynchronize", "cuEventRecord", "cuLaunchKernel", "cuMemsetD32Async", "cuCtxSynchronize"}
-		s.gpu.Fail(ops[chance.IntN(len(ops))], 1+chance.IntN(60), driver.ErrorIllegalAddress)
+		s.gpu.Fail(ops[chance.IntN(len(ops))], 1+chance.IntN(60), driver.ResultIllegalAddress)
 	}
 	return s
 }
@@ -237,11 +237,11 @@ func (s *stress) explained(what string, err error) (failed bool) {
 			return true
 		}
 	}
-	if s.vanished.Load() && errors.Is(err, driver.ErrorUnknown) {
+	if s.vanished.Load() && errors.Is(err, driver.ResultUnknown) {
 		return true
 	}
 	for _, i := range s.gpu.Injected() {
-		if errors.Is(err, i.Result) || i.Result == driver.ErrorNotFound && errors.Is(err, driver.ErrInvalidArgument) ||
+		if errors.Is(err, i.Result) || i.Result == driver.ResultNotFound && errors.Is(err, driver.ErrInvalidArgument) ||
 			errors.Is(err, driver.ErrModuleLoadFailed) {
 			return true
 		}

@@ -307,7 +307,7 @@ func TestResetRefused(t *testing.T) {
 // Each call of the driver that Reset makes fails once. Either nothing has happened, or there is
 // a new context, or the device is lost and everything says why.
 func TestResetFails(t *testing.T) {
-	for _, result := range []driver.Result{driver.ErrorUnknown, driver.ErrorOutOfMemory, driver.ErrorIllegalAddress} {
+	for _, result := range []driver.Result{driver.ResultUnknown, driver.ResultOutOfMemory, driver.ResultIllegalAddress} {
 		t.Run(result.Name(), func(t *testing.T) {
 			ends := map[string]int{}
 			for n := 1; ; n++ {
@@ -413,12 +413,12 @@ func third(_, _ uint64, err error) error { return err }
 func TestOnlyDeviceIsLost(t *testing.T) {
 	rt, gpu := open(t, drivertest.Config{})
 	c := contextOf(t, rt)
-	gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ErrorOutOfMemory)
+	gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ResultOutOfMemory)
 	err := c.Reset(bg)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	assert.Equal(t, runtime.Fault, rt.Outcome())
 	for _, err := range []error{err, rt.Err(), second(rt.Probe("x")), rt.Stats().Lost} {
-		assert.ErrorIs(t, err, driver.ErrorOutOfMemory)
+		assert.ErrorIs(t, err, driver.ResultOutOfMemory)
 		assert.ErrorContains(t, err, "the context could not be made again")
 	}
 	require.NoError(t, rt.Refresh(), "the reason has gone")

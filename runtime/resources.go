@@ -74,8 +74,8 @@ type entry struct {
 	checks     *streamChecks // of a stream
 	eventWaits *wait.Event   // for an event
 	hostLease  *hostLease    // for page-locked memory of the pool
-	// adopted says that others own a stream, and destroyHandle destroys the handle of another library.
-	adopted       bool
+	// wrapped says that others own a stream, and destroyHandle destroys the handle of another library.
+	wrapped       bool
 	destroyHandle func() error
 	ipc           *ipcBlock // for IPC memory
 }
@@ -261,7 +261,7 @@ func (c *Context) destroy(r resource, e entry) error {
 		err = errors.Join(err, e.memory.Close())
 	}
 	switch {
-	case e.adopted:
+	case e.wrapped:
 		return err
 	case r.kind == libraryResource:
 		return c.destroyHandle(e.destroyHandle)

@@ -110,9 +110,9 @@ func TestScopeWithFaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, count(6, 1000), got)
 	for _, op := range []string{"cuStreamCreateWithPriority", "cuModuleLoadDataEx", "cuMemcpyHtoDAsync", "cuMemHostAlloc", "cuLaunchKernel", "cuMemcpyDtoHAsync"} {
-		gpu.Fail(op, 1, driver.ErrorUnknown)
+		gpu.Fail(op, 1, driver.ResultUnknown)
 		_, err := work(c)
-		assert.ErrorIs(t, err, driver.ErrorUnknown, op)
+		assert.ErrorIs(t, err, driver.ResultUnknown, op)
 		left := c.Stats()
 		assert.Zero(t, left.Streams+left.Modules+left.HostBuffers+left.Refs, op)
 	}

@@ -51,9 +51,9 @@ func TestShape(t *testing.T) {
 	rt, gpu := open(t, drivertest.Config{})
 	k := kernel(t, contextOf(t, rt), "rotate")
 	const op = "cuOccupancyMaxPotentialBlockSize"
-	gpu.Fail(op, 1, driver.ErrorUnknown)
+	gpu.Fail(op, 1, driver.ResultUnknown)
 	_, err := k.Shape(100)
-	require.ErrorIs(t, err, driver.ErrorUnknown)
+	require.ErrorIs(t, err, driver.ResultUnknown)
 	before := gpu.Calls(op)
 	for range 10 {
 		shape, err := k.Shape(1000)
@@ -179,9 +179,9 @@ func TestClusters(t *testing.T) {
 	err := launch(k, dim{X: 5}, dim{X: 2})
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
 	assert.ErrorContains(t, err, "grid 5x1x1 is not a multiple of cluster 2x1x1")
-	api.results = []driver.Result{driver.ErrorInvalidClusterSize}
+	api.results = []driver.Result{driver.ResultInvalidClusterSize}
 	err = launch(k, dim{X: 64}, dim{X: 32})
-	require.ErrorIs(t, err, driver.ErrorInvalidClusterSize)
+	require.ErrorIs(t, err, driver.ResultInvalidClusterSize)
 	assert.ErrorContains(t, err, "grid 64x1x1, block 32x1x1, cluster 32x1x1")
 
 	fixed := kernel(t, c, "rotate")

@@ -114,7 +114,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			{"ExportIPC", puts, func() error { return second(runtime.ExportIPC(bg, s, z)) }},
 			{"OpenIPC", puts, func() error {
 				_, err := runtime.OpenIPC[uint32](s, handle)
-				if errors.Is(err, driver.ErrorInvalidContext) { // the driver was asked, and this is its own process
+				if errors.Is(err, driver.ResultInvalidContext) { // the driver was asked, and this is its own process
 					return nil
 				}
 				return err
@@ -196,13 +196,13 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			}
 			return err
 		}},
-		{"Context.AdoptStream", makes, func() error {
+		{"Context.WrapStream", makes, func() error {
 			theirs := driver.Stream(1 << 20) // refused before the driver is asked, where Do is
 			_ = c.Do(func() error {
 				theirs, _ = rt.Driver().StreamCreate(driver.StreamNonBlocking)
 				return nil
 			})
-			a, err := c.AdoptStream(theirs)
+			a, err := c.WrapStream(theirs)
 			if err != nil {
 				return err
 			}
@@ -331,8 +331,8 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Ref.Access", touches, func() error { return second(x.Access()) }},
 		{"Ref.Acquire", touches, func() error { return release(second(x.Acquire())) }},
 		{"Ref.Retain", touches, func() error { r := x.Retain(); return errors.Join(second(r.Access()), r.Close()) }},
-		{"Adopt", puts, func() error {
-			r, err := runtime.Adopt[uint32](s, x.Core().Ptr(), n)
+		{"WrapRef", puts, func() error {
+			r, err := runtime.WrapRef[uint32](s, x.Core().Ptr(), n)
 			if err == nil {
 				err = r.Close()
 			}
@@ -406,14 +406,14 @@ type answer struct {
 	cause  driver.Result // behind it
 }
 
-var errNoReset = driver.ErrorUnknown // why no new context can be made in these tests
+var errNoReset = driver.ResultUnknown // why no new context can be made in these tests
 
 // Each call ends in each state as docs/lifetimes.md says.
 func TestStates(t *testing.T) {
 	shuttingDown := answer{kind: driver.ErrRefStale, detail: "device shutting down"}
 	rebuilt := answer{kind: driver.ErrRefStale, detail: "context rebuilt"}
 	closed := answer{kind: driver.ErrClosed}
-	lost := answer{kind: driver.ErrDeviceLost, detail: "only a new process gets it back", cause: driver.ErrorIllegalAddress}
+	lost := answer{kind: driver.ErrDeviceLost, detail: "only a new process gets it back", cause: driver.ResultIllegalAddress}
 	given := answer{kind: driver.ErrDeviceLost, detail: "ended the use of the device", cause: errNoReset}
 	dropped := answer{kind: driver.ErrRefStale, detail: "device state dropped"}
 	for _, c := range []struct {
@@ -446,7 +446,7 @@ func TestStates(t *testing.T) {
 			m.lose(t)
 			require.NoError(t, m.rt.Close())
 		}, refs.Dropped, map[callClass]answer{puts: lost, makes: lost, asks: lost, looks: lost, backend: lost,
-			touches: {kind: driver.ErrRefStale, detail: "device state dropped", cause: driver.ErrorIllegalAddress}}},
+			touches: {kind: driver.ErrRefStale, detail: "device state dropped", cause: driver.ResultIllegalAddress}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newStateMachine(t)
@@ -535,9 +535,9 @@ func (m *stateMachine) rebuild(t *testing.T) {
 }
 
 func (m *stateMachine) lose(t *testing.T) {
-	m.gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	m.gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 	_, err := newStream(t, m.c).Query()
-	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, err, driver.ResultIllegalAddress)
 }
 
 // leave lets a Reset that was begun end, and closes.
@@ -590,10 +590,10 @@ func TestStateHook(t *testing.T) {
 	c := contextAt(t, rt, 0)
 	contextAt(t, rt, 1)
 	require.NoError(t, c.Reset(bg))
-	gpu.Fail("cuCtxSynchronize", 1, driver.ErrorUnknown)
-	require.ErrorIs(t, c.Reset(bg), driver.ErrorUnknown)
+	gpu.Fail("cuCtxSynchronize", 1, driver.ResultUnknown)
+	require.ErrorIs(t, c.Reset(bg), driver.ResultUnknown)
 	s := newStream(t, c)
-	gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 	require.ErrorIs(t, second(s.Query()), driver.ErrDeviceLost)
 	require.NoError(t, rt.Close())
 	assert.Equal(t, []string{
@@ -622,7 +622,7 @@ func TestStateHookAsks(t *testing.T) {
 	}))
 	c := contextAt(t, rt, 0)
 	require.NoError(t, c.Reset(bg))
-	gpu.Fail("cuCtxPushCurrent", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuCtxPushCurrent", 1, driver.ResultIllegalAddress)
 	_, _, err := c.MemInfo()
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	require.NoError(t, rt.Close())
@@ -636,22 +636,22 @@ func TestFirstCauseIsShown(t *testing.T) {
 	require.NoError(t, err)
 	far := contextAt(t, rt, 1)
 	x := alloc[byte](t, b.Stream, 1)
-	gpu.Fail("cuEventQuery", 1, driver.ErrorMisalignedAddress) // an asynchronous question
-	require.ErrorIs(t, second(newEvent(t, b.Context).Query()), driver.ErrorMisalignedAddress)
+	gpu.Fail("cuEventQuery", 1, driver.ResultMisalignedAddress) // an asynchronous question
+	require.ErrorIs(t, second(newEvent(t, b.Context).Query()), driver.ResultMisalignedAddress)
 	first := rt.Stats().Lost
-	require.ErrorIs(t, first, driver.ErrorMisalignedAddress)
-	gpu.Fail("cuEventQuery", 1, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, first, driver.ResultMisalignedAddress)
+	gpu.Fail("cuEventQuery", 1, driver.ResultIllegalAddress)
 	for name, err := range map[string]error{
 		"Err": rt.Err(), "Probe": second(rt.Probe("x")), "NewStream": second(far.NewStream()), "Access": second(x.Access()),
 		"Stats of a device": far.Stats().Lost, "State": b.Context.State().Lost(), "Reset": b.Context.Reset(bg), "Reset of another": far.Reset(bg),
 	} {
-		assert.ErrorIs(t, err, driver.ErrorMisalignedAddress, name)
+		assert.ErrorIs(t, err, driver.ResultMisalignedAddress, name)
 		assert.ErrorContains(t, err, "cuEventQuery", name)
 	}
 	assert.Equal(t, runtime.Fault, rt.Outcome())
 	require.NoError(t, rt.Close())
 	assert.Same(t, first, rt.Stats().Lost)
-	assert.ErrorIs(t, second(x.Access()), driver.ErrorMisalignedAddress)
+	assert.ErrorIs(t, second(x.Access()), driver.ResultMisalignedAddress)
 }
 
 // An answer that work is not done is no error, and an error is not that answer.
@@ -665,10 +665,10 @@ func TestNotReadyIsNoError(t *testing.T) {
 		done, err := query()
 		assert.NoError(t, err)
 		assert.False(t, done)
-		gpu.Fail(name, 1, driver.ErrorUnknown)
+		gpu.Fail(name, 1, driver.ResultUnknown)
 		done, err = query()
-		assert.ErrorIs(t, err, driver.ErrorUnknown)
-		assert.NotErrorIs(t, err, driver.ErrorNotReady)
+		assert.ErrorIs(t, err, driver.ResultUnknown)
+		assert.NotErrorIs(t, err, driver.ResultNotReady)
 		assert.False(t, done)
 	}
 	assert.NoError(t, rt.Err())
@@ -708,7 +708,7 @@ func TestLossReleasesWaits(t *testing.T) {
 			continue // Reset was faster
 		}
 		assert.ErrorIs(t, err, driver.ErrDeviceLost, name)
-		assert.ErrorIs(t, err, driver.ErrorIllegalAddress, name)
+		assert.ErrorIs(t, err, driver.ResultIllegalAddress, name)
 	}
 	assert.NoError(t, await(t, "Close ends", async(rt.Close)))
 }
@@ -732,7 +732,7 @@ func TestLossReleasesWaitsThatTheDriverForgets(t *testing.T) {
 	defer cancel()
 	waiting := async(func() error { return s.Synchronize(withEnd) })
 	<-entered
-	gpu.Fail("cuEventQuery", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuEventQuery", 1, driver.ResultIllegalAddress)
 	require.ErrorIs(t, second(e.Query()), driver.ErrDeviceLost)
 	assert.ErrorIs(t, await(t, "the wait ends", waiting), driver.ErrDeviceLost)
 	assert.NoError(t, await(t, "closing the stream ends", async(s.Close)))

@@ -136,7 +136,7 @@ func (s *Stream) Query() (done bool, err error) {
 	}
 	began := s.checks.begin()
 	r := s.ctx.api.StreamQuery(s.handle)
-	if r == driver.ErrorNotReady {
+	if r == driver.ResultNotReady {
 		s.checks.again(began)
 		return false, nil
 	}

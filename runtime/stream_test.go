@@ -237,7 +237,7 @@ func TestStreamErrors(t *testing.T) {
 	c := contextOf(t, rt)
 	newStream(t, c)
 	s := newStream(t, c)
-	gpu.Fail("cuStreamQuery", 1, driver.ErrorUnknown)
+	gpu.Fail("cuStreamQuery", 1, driver.ResultUnknown)
 	done, err := s.Query()
 	assert.False(t, done)
 	var e *driver.Error

@@ -75,7 +75,7 @@ func newForeignWorld(t *testing.T, seed uint64, sum *foreignTally) *foreignWorld
 	require.NoError(t, err)
 	w := &foreignWorld{seed: seed, rt: rt, gpu: gpu, tally: sum, loss: chance.IntN(6) == 0}
 	if w.loss {
-		gpu.Fail("cuMemsetD32Async", 1+chance.IntN(100), driver.ErrorIllegalAddress)
+		gpu.Fail("cuMemsetD32Async", 1+chance.IntN(100), driver.ResultIllegalAddress)
 	}
 	return w
 }
@@ -145,7 +145,7 @@ func (w *foreignWorld) explained(what string, err error) (failed bool) {
 	case err == nil:
 		return false
 	case errors.Is(err, driver.ErrRefStale), errors.Is(err, driver.ErrClosed), errors.Is(err, driver.ErrCaptureFailed):
-	case (errors.Is(err, driver.ErrDeviceLost) || errors.Is(err, driver.ErrorIllegalAddress)) && w.loss:
+	case (errors.Is(err, driver.ErrDeviceLost) || errors.Is(err, driver.ResultIllegalAddress)) && w.loss:
 	default:
 		w.fail("%s: nothing explains %v", what, err)
 	}

@@ -233,7 +233,7 @@ func TestForeignFunctionThatFails(t *testing.T) {
 		text string
 	}{
 		"error":        {func() error { return io.ErrUnexpectedEOF }, io.ErrUnexpectedEOF, "work: unexpected EOF"},
-		"result":       {func() error { return driver.ErrorInvalidValue }, driver.ErrorInvalidValue, "work: CUDA_ERROR_INVALID_VALUE"},
+		"result":       {func() error { return driver.ResultInvalidValue }, driver.ResultInvalidValue, "work: CUDA_ERROR_INVALID_VALUE"},
 		"panic":        {func() error { panic(io.ErrNoProgress) }, io.ErrNoProgress, "work: panic: "},
 		"nil function": {func() error { var f func() error; return f() }, nil, "work: panic: "},
 	} {
@@ -282,13 +282,13 @@ func TestForeignFunctionThatFails(t *testing.T) {
 func TestForeignWorkAfterALoss(t *testing.T) {
 	for name, lose := range map[string]func(gpu *drivertest.Driver, s *runtime.Stream) error{
 		"by the runtime": func(gpu *drivertest.Driver, s *runtime.Stream) error {
-			gpu.Fail("cuStreamQuery", 1, driver.ErrorIllegalAddress)
+			gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
 			_, err := s.Query()
 			return err
 		},
 		"by the foreign function": func(gpu *drivertest.Driver, s *runtime.Stream) error {
 			return s.Submit("cublasSgemm", func(driver.Stream, []driver.DevicePtr) error {
-				return fmt.Errorf("CUBLAS_STATUS_EXECUTION_FAILED: %w", driver.ErrorIllegalAddress)
+				return fmt.Errorf("CUBLAS_STATUS_EXECUTION_FAILED: %w", driver.ResultIllegalAddress)
 			})
 		},
 	} {
@@ -299,13 +299,13 @@ func TestForeignWorkAfterALoss(t *testing.T) {
 			x := alloc[uint32](t, s, 4)
 			h, destroyed := newLibrary(t, c)
 			err := lose(gpu, s)
-			require.ErrorIs(t, err, driver.ErrorIllegalAddress)
-			assert.ErrorIs(t, rt.Err(), driver.ErrorIllegalAddress)
+			require.ErrorIs(t, err, driver.ResultIllegalAddress)
+			assert.ErrorIs(t, rt.Err(), driver.ResultIllegalAddress)
 			never := func(driver.Stream, []driver.DevicePtr) error { t.Error("it must not run"); return nil }
 			for _, uses := range [][]runtime.Arg{nil, {runtime.In(x)}, {h.Arg()}} {
 				err := s.Submit("work", never, uses...)
 				require.ErrorIs(t, err, driver.ErrDeviceLost)
-				assert.ErrorIs(t, err, driver.ErrorIllegalAddress, "the first cause")
+				assert.ErrorIs(t, err, driver.ResultIllegalAddress, "the first cause")
 			}
 			assert.ErrorIs(t, c.Do(func() error { t.Error("it must not run"); return nil }), driver.ErrDeviceLost)
 			require.NoError(t, errors.Join(h.Close(), rt.Close()))

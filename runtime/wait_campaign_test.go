@@ -62,7 +62,7 @@ func simulatedWaits(t *testing.T, seed uint64, sum *waitTally) *waitWorld {
 	case 0:
 		w.loss = true
 		ops := []string{"cuStreamQuery", "cuEventQuery", "cuEventRecord", "cuMemcpyDtoHAsync", "cuLaunchHostFunc"}
-		gpu.Fail(ops[chance.IntN(len(ops))], 1+chance.IntN(300), driver.ErrorIllegalAddress)
+		gpu.Fail(ops[chance.IntN(len(ops))], 1+chance.IntN(300), driver.ResultIllegalAddress)
 	case 1:
 		w.vanishes = chance.IntN(2)
 	case 2:
@@ -173,9 +173,9 @@ func (w *waitWorld) explained(what string, device int, err, cause error) (failed
 		w.tally.closed.Add(1)
 	case errors.Is(err, driver.ErrRefStale) && (w.resets || w.closes):
 		w.tally.stale.Add(1)
-	case w.loss && errors.Is(err, driver.ErrDeviceLost) && errors.Is(err, driver.ErrorIllegalAddress):
+	case w.loss && errors.Is(err, driver.ErrDeviceLost) && errors.Is(err, driver.ResultIllegalAddress):
 		w.tally.lost.Add(1)
-	case w.vanishes == device && (errors.Is(err, driver.ErrDeviceLost) || errors.Is(err, driver.ErrorUnknown)):
+	case w.vanishes == device && (errors.Is(err, driver.ErrDeviceLost) || errors.Is(err, driver.ResultUnknown)):
 		w.tally.gone.Add(1)
 	default:
 		w.fail("%s: nothing explains %v", what, err)

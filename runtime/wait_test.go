@@ -76,7 +76,7 @@ func TestLossWakesEverybody(t *testing.T) {
 	for _, end := range ended {
 		err := await(t, "a wait ends", end)
 		assert.ErrorIs(t, err, driver.ErrDeviceLost)
-		assert.ErrorIs(t, err, driver.ErrorIllegalAddress)
+		assert.ErrorIs(t, err, driver.ResultIllegalAddress)
 	}
 }
 

@@ -329,7 +329,7 @@ func TestDoctorAndALibraryThatPrints(t *testing.T) {
 	t.Setenv(driver.PathVariable, p.library("libcuda.so.1", `printf("no line end"); fflush(stdout); return 34`))
 	r := p.fixed(p.examine("--json").stdout)
 	assert.Equal(t, doctor.Absent, r.Driver.Outcome)
-	assert.Equal(t, int(driver.ErrorStubLibrary), r.Driver.Failure.Code)
+	assert.Equal(t, int(driver.ResultStubLibrary), r.Driver.Failure.Code)
 	assert.Empty(t, r.Driver.Ended)
 }
 
@@ -345,7 +345,7 @@ func TestDoctorTellsWhichDeviceFails(t *testing.T) {
 		case r.Probe == doctor.ProbeDevice && r.Device == 1:
 			return doctor.Finding{Doing: "opening a context"}, "was ended by SIGSEGV (segmentation violation), at opening a context"
 		case r.Probe == doctor.ProbeDevice && r.Device == 2:
-			return doctor.Finding{Trial: &doctor.Trial{Failure: &doctor.Failure{Kind: "DriverCallFailed", Detail: "busy", Code: int(driver.ErrorDeviceUnavailable)}}}, ""
+			return doctor.Finding{Trial: &doctor.Trial{Failure: &doctor.Failure{Kind: "DriverCallFailed", Detail: "busy", Code: int(driver.ResultDeviceUnavailable)}}}, ""
 		case r.Probe == doctor.ProbeDevice && r.Device == 3:
 			return doctor.Finding{}, ""
 		}
@@ -415,7 +415,7 @@ func TestDoctorHealth(t *testing.T) {
 	doc := p.examine("--json").document(t)
 	assert.Len(t, doc["health"].(map[string]any)["devices"], 4)
 
-	machine.Fail("DeviceCount", nvml.ErrorUnknown)
+	machine.Fail("DeviceCount", nvml.ResultUnknown)
 	assert.Contains(t, p.examine("--quiet").stdout, "health: nvmlDeviceGetCount_v2: NVML_ERROR_UNKNOWN (999)")
 }
 

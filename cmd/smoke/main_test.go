@@ -46,7 +46,7 @@ func openTestChild() (*runtime.Runtime, error) {
 		if op == "cuLaunchKernel" && launches.Add(1) == 3 {
 			for _, fault := range faults {
 				if os.Remove(fault) == nil {
-					return driver.ErrorIllegalAddress
+					return driver.ResultIllegalAddress
 				}
 			}
 		}

@@ -170,7 +170,7 @@ func TestSimulateTellsFindings(t *testing.T) {
 }
 
 func TestSimulateWithoutADevice(t *testing.T) {
-	found, engine, err := openSimulated(context.Background(), nil, drivertest.Config{InitResult: driver.ErrorNoDevice}, newGPUEngine)
+	found, engine, err := openSimulated(context.Background(), nil, drivertest.Config{InitResult: driver.ResultNoDevice}, newGPUEngine)
 	require.NoError(t, err)
 	assert.Nil(t, engine)
 	assert.Equal(t, outcomeAbsent, found.outcome)

@@ -88,7 +88,7 @@ func TestRefused(t *testing.T) {
 		for _, e := range driver.Entries() {
 			if g.Calls(e.Name) > 0 && drivertest.Refused(e.Name) != "" {
 				refused[e.Name] = true
-				assert.Equal(t, driver.ErrorNotSupported, results[len(results)-1].Interface(), e.Name)
+				assert.Equal(t, driver.ResultNotSupported, results[len(results)-1].Interface(), e.Name)
 			}
 		}
 	}

@@ -46,13 +46,13 @@ func (d *Driver) newArray(op string, desc driver.Array3DDescriptor) (driver.Arra
 	layered := desc.Flags&driver.ArrayLayered != 0
 	switch {
 	case desc.Flags&^(driver.ArrayLayered|driver.ArraySurface) != 0:
-		return 0, driver.ErrorNotSupported
+		return 0, driver.ResultNotSupported
 	case element == 0, desc.Channels != 1 && desc.Channels != 2 && desc.Channels != 4:
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	case desc.Width == 0, max(desc.Width, desc.Height, desc.Depth) > maxArray:
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	case layered && desc.Depth == 0, !layered && desc.Depth > 0 && desc.Height == 0:
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	a := &array{desc: desc, row: desc.Width * element}
 	a.bytes = a.row * max(desc.Height, 1) * max(desc.Depth, 1)

@@ -54,7 +54,7 @@ func (c call) submit(s *stream, w work) driver.Result {
 	}
 	if k := s.capture; k != nil {
 		if k.invalid {
-			return driver.ErrorStreamCaptureInvalidated
+			return driver.ResultStreamCaptureInvalidated
 		}
 		n := k.graph.add(c, w, s.frontier)
 		s.frontier = []*node{n}
@@ -75,7 +75,7 @@ func (c call) submit(s *stream, w work) driver.Result {
 func (c call) checkImplicit(s *stream) driver.Result {
 	if k := c.implicit(s); k != nil {
 		k.invalid = true
-		return driver.ErrorStreamCaptureImplicit
+		return driver.ResultStreamCaptureImplicit
 	}
 	return driver.Success
 }
@@ -107,7 +107,7 @@ func (c call) checkCaptures() driver.Result {
 		others := c.thread.mode == driver.CaptureGlobal && k.mode == driver.CaptureGlobal
 		if own || others {
 			k.invalid = true
-			result = driver.ErrorStreamCaptureUnsupported
+			result = driver.ResultStreamCaptureUnsupported
 		}
 	}
 	return result
@@ -116,7 +116,7 @@ func (c call) checkCaptures() driver.Result {
 // markCapture makes an event mark the nodes that a stream has captured so far.
 func (c call) markCapture(s *stream, e *event) driver.Result {
 	if s.capture.invalid {
-		return driver.ErrorStreamCaptureInvalidated
+		return driver.ResultStreamCaptureInvalidated
 	}
 	e.mark, e.record = &mark{s.capture, slices.Clone(s.frontier)}, nil
 	return driver.Success
@@ -126,22 +126,22 @@ func (c call) markCapture(s *stream, e *event) driver.Result {
 func (c call) joinCapture(s *stream, e *event) driver.Result {
 	switch k := s.capture; {
 	case k != nil && k.invalid:
-		return driver.ErrorStreamCaptureInvalidated
+		return driver.ResultStreamCaptureInvalidated
 	case e.mark == nil && e.record == nil:
 		return driver.Success // an event that marks nothing
 	case e.mark == nil:
 		k.invalid = true
-		return driver.ErrorStreamCaptureIsolation
+		return driver.ResultStreamCaptureIsolation
 	case e.mark.capture.ended:
 		return c.useCaptured(e)
 	case e.mark.capture.invalid:
-		return driver.ErrorStreamCaptureInvalidated
+		return driver.ResultStreamCaptureInvalidated
 	case k != nil && k != e.mark.capture:
 		k.invalid, e.mark.capture.invalid = true, true
-		return driver.ErrorStreamCaptureMerge
+		return driver.ResultStreamCaptureMerge
 	case s == s.ctx.null:
 		e.mark.capture.invalid = true
-		return driver.ErrorStreamCaptureImplicit
+		return driver.ResultStreamCaptureImplicit
 	}
 	k := e.mark.capture
 	s.capture = k
@@ -157,10 +157,10 @@ func (c call) joinCapture(s *stream, e *event) driver.Result {
 // useCaptured refuses the use of an event that marks a capture.
 func (c call) useCaptured(e *event) driver.Result {
 	if e.mark.capture.ended {
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	e.mark.capture.invalid = true
-	return driver.ErrorCapturedEvent
+	return driver.ResultCapturedEvent
 }
 
 // StreamBeginCapture implements [driver.API].
@@ -172,11 +172,11 @@ func (d *Driver) StreamBeginCapture(h driver.Stream, mode driver.CaptureMode) dr
 	defer d.mu.Unlock()
 	switch {
 	case mode < driver.CaptureGlobal || mode > driver.CaptureRelaxed:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	case s == s.ctx.null:
-		return driver.ErrorStreamCaptureUnsupported
+		return driver.ResultStreamCaptureUnsupported
 	case s.capture != nil:
-		return driver.ErrorIllegalState
+		return driver.ResultIllegalState
 	}
 	k := &capture{d: d, ctx: s.ctx, origin: s, mode: mode, thread: c.thread.id,
 		graph: &graph{made: c.made}, streams: map[*stream]struct{}{s: {}}}
@@ -195,21 +195,21 @@ func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, driver.Result)
 	k := s.capture
 	switch {
 	case k == nil:
-		return 0, driver.ErrorIllegalState
+		return 0, driver.ResultIllegalState
 	case k.mode != driver.CaptureRelaxed && k.thread != c.thread.id:
 		k.end()
-		return 0, driver.ErrorStreamCaptureWrongThread
+		return 0, driver.ResultStreamCaptureWrongThread
 	case k.origin != s:
 		k.invalid = true
-		return 0, driver.ErrorStreamCaptureUnmatched
+		return 0, driver.ResultStreamCaptureUnmatched
 	}
 	frontier := s.frontier
 	k.end()
 	switch {
 	case k.invalid:
-		return 0, driver.ErrorStreamCaptureInvalidated
+		return 0, driver.ResultStreamCaptureInvalidated
 	case !k.graph.endsIn(frontier):
-		return 0, driver.ErrorStreamCaptureUnjoined
+		return 0, driver.ResultStreamCaptureUnjoined
 	}
 	return c.keepGraph(k.graph), driver.Success
 }
@@ -223,7 +223,7 @@ func (d *Driver) StreamIsCapturing(h driver.Stream) (driver.CaptureStatus, drive
 	defer d.mu.Unlock()
 	switch {
 	case s.capture == nil && c.implicit(s) != nil:
-		return driver.CaptureNone, driver.ErrorStreamCaptureImplicit
+		return driver.CaptureNone, driver.ResultStreamCaptureImplicit
 	case s.capture == nil:
 		return driver.CaptureNone, driver.Success
 	case s.capture.invalid:
@@ -240,7 +240,7 @@ func (d *Driver) ThreadExchangeStreamCaptureMode(mode driver.CaptureMode) (drive
 	}
 	defer d.mu.Unlock()
 	if mode < driver.CaptureGlobal || mode > driver.CaptureRelaxed {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	old := c.thread.mode
 	c.thread.mode = mode

@@ -111,5 +111,5 @@ func (c *Chaos) complete() *Chaos {
 	return &copied
 }
 
-var stickyResults = []driver.Result{driver.ErrorIllegalAddress, driver.ErrorLaunchFailed, driver.ErrorLaunchTimeout,
-	driver.ErrorMisalignedAddress, driver.ErrorIllegalInstruction, driver.ErrorAssert, driver.ErrorHardwareStackError}
+var stickyResults = []driver.Result{driver.ResultIllegalAddress, driver.ResultLaunchFailed, driver.ResultLaunchTimeout,
+	driver.ResultMisalignedAddress, driver.ResultIllegalInstruction, driver.ResultAssert, driver.ResultHardwareStackError}

@@ -30,7 +30,7 @@ func TestChaosFollowsTheSeed(t *testing.T) {
 		defer g.Close()
 		return outcomes(200, func() driver.Result {
 			for range others { // calls of other functions change nothing
-				g.GetErrorName(driver.ErrorUnknown)
+				g.GetErrorName(driver.ResultUnknown)
 			}
 			_, r := g.DriverGetVersion()
 			return r
@@ -88,14 +88,14 @@ func TestChaosReachesEveryFunction(t *testing.T) {
 		results := map[driver.Result]bool{}
 		for seed := range uint64(60) {
 			g := drivertest.New(drivertest.Config{Chaos: &drivertest.Chaos{Seed: seed, Failures: 1,
-				Results: map[string][]driver.Result{"cuInit": {driver.ErrorUnknown}}}})
+				Results: map[string][]driver.Result{"cuInit": {driver.ResultUnknown}}}})
 			r := g.Luck(e.Name)
 			require.NotEqual(t, driver.Success, r, e.Name)
 			require.False(t, r.Sticky(), e.Name)
 			results[r] = true
 		}
 		if e.Name == "cuMemAlloc" {
-			assert.Equal(t, map[driver.Result]bool{driver.ErrorOutOfMemory: true}, results)
+			assert.Equal(t, map[driver.Result]bool{driver.ResultOutOfMemory: true}, results)
 		}
 		if e.Name == "cuModuleLoadDataEx" {
 			assert.Len(t, results, 5)
@@ -106,14 +106,14 @@ func TestChaosReachesEveryFunction(t *testing.T) {
 func TestChaosWithOwnResults(t *testing.T) {
 	chaos := &drivertest.Chaos{Failures: 1, Results: map[string][]driver.Result{
 		"cuInit":             {},
-		"cuDriverGetVersion": {driver.ErrorOperatingSystem},
+		"cuDriverGetVersion": {driver.ResultOperatingSystem},
 	}}
 	g := drivertest.New(drivertest.Config{Chaos: chaos})
 	defer g.Close()
-	chaos.Results["cuInit"] = []driver.Result{driver.ErrorUnknown} // changes nothing any more
+	chaos.Results["cuInit"] = []driver.Result{driver.ResultUnknown} // changes nothing any more
 	require.Equal(t, driver.Success, g.Init(0))
 	_, r := g.DriverGetVersion()
-	assert.Equal(t, driver.ErrorOperatingSystem, r)
+	assert.Equal(t, driver.ResultOperatingSystem, r)
 	require.Len(t, g.Injected(), 1)
 	assert.Regexp(t, `^call 1 of cuDriverGetVersion: CUDA_ERROR_OPERATING_SYSTEM \(304\), called at chaos_test.go:\d+$`, g.Injected()[0].String())
 	assert.Empty(t, g.Findings(), "a fault that was asked for is no mistake")
@@ -172,7 +172,7 @@ func TestSlowWork(t *testing.T) {
 	before := time.Now()
 	g.ok(g.MemsetD8Async(ptr, 7, 4, s))
 	g.ok(g.MemcpyDtoHAsync(host, ptr, 4, s))
-	g.is(driver.ErrorNotReady, g.StreamQuery(s))
+	g.is(driver.ResultNotReady, g.StreamQuery(s))
 	g.ok(g.StreamSynchronize(s))
 	assert.Equal(t, []byte{7, 7, 7, 7}, data)
 	assert.GreaterOrEqual(t, time.Since(before), 100*time.Millisecond)
@@ -232,7 +232,7 @@ func TestVanish(t *testing.T) {
 	poll(t, "the wait begins", func() bool { return g.Calls("cuStreamSynchronize") == 1 })
 	g.Vanish(0)
 	close(gate)
-	g.is(driver.ErrorUnknown, <-waiting)
+	g.is(driver.ResultUnknown, <-waiting)
 
 	_, alloc := g.MemAlloc(1)
 	_, create := g.StreamCreate(0)
@@ -241,7 +241,7 @@ func TestVanish(t *testing.T) {
 		"launch": g.launch(f, s), "free": g.MemFree(ptr), "destroy": g.StreamDestroy(s), "destroy event": g.EventDestroy(ev),
 		"memset": g.MemsetD8(ptr, 0, 64), "synchronize": g.CtxSynchronize(),
 	} {
-		assert.Equal(t, driver.ErrorUnknown, r, op)
+		assert.Equal(t, driver.ResultUnknown, r, op)
 	}
 	g.is(driver.Success, g.Sticky())
 	name, r := g.DeviceGetName(0)
@@ -254,12 +254,12 @@ func TestVanish(t *testing.T) {
 	g.ok(g.CtxPushCurrent(other))
 	mine := g.alloc(64)
 	g.ok(g.MemsetD8(mine, 1, 64))
-	g.is(driver.ErrorUnknown, g.MemcpyPeer(mine, other, ptr, g.ctx, 64))
+	g.is(driver.ResultUnknown, g.MemcpyPeer(mine, other, ptr, g.ctx, 64))
 	g.ok(g.MemFree(mine))
 	g.ok(g.DevicePrimaryCtxRelease(1))
 	g.ok(g.DevicePrimaryCtxRelease(0))
 	_, r = g.DevicePrimaryCtxRetain(0)
-	g.is(driver.ErrorUnknown, r)
+	g.is(driver.ResultUnknown, r)
 	assert.Empty(t, g.Leaks())
 	assert.Empty(t, g.Findings())
 	assert.Panics(t, func() { g.Vanish(2) })
@@ -271,7 +271,7 @@ func TestVanishAtACall(t *testing.T) {
 	g := start(t, drivertest.Config{Devices: []drivertest.DeviceConfig{device}}) // makes three calls
 	s := g.stream()
 	g.ok(g.StreamQuery(s))
-	g.is(driver.ErrorUnknown, g.StreamQuery(s))
+	g.is(driver.ResultUnknown, g.StreamQuery(s))
 	require.Len(t, g.Injected(), 1)
 	assert.Contains(t, g.Injected()[0].String(), "call 2 of cuStreamQuery: device 0 vanished")
 	g.ok(g.DevicePrimaryCtxRelease(0))

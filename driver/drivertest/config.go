@@ -14,11 +14,11 @@ type Config struct {
 	// Devices are the devices in the order of their ordinals. None means one H100.
 	Devices []DeviceConfig
 	// Version is the CUDA version of the driver. Functions that are newer return
-	// driver.ErrorSymbolMissing, and newer PTX is refused. 0 means 13.0.
+	// driver.ResultSymbolMissing, and newer PTX is refused. 0 means 13.0.
 	Version driver.Version
 	// Missing names functions ("cuMemAllocAsync") that the driver does not have.
 	Missing []string
-	// InitResult is what cuInit returns; driver.ErrorNoDevice makes a machine
+	// InitResult is what cuInit returns; driver.ResultNoDevice makes a machine
 	// without a device.
 	InitResult driver.Result
 	// HostMemory is the page-locked memory that there can be in bytes; 0 means 4 GiB.

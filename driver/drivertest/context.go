@@ -54,13 +54,13 @@ func (d *Driver) newContext(dev *device, made origin) *context {
 // context finds a context that lives.
 func (c call) context(h driver.Context) (*context, driver.Result) {
 	if h == 0 {
-		return nil, driver.ErrorInvalidContext
+		return nil, driver.ResultInvalidContext
 	}
 	ctx, r := find(c, &c.d.contexts, h)
-	if r == driver.ErrorInvalidHandle {
-		r = driver.ErrorInvalidContext
+	if r == driver.ResultInvalidHandle {
+		r = driver.ResultInvalidContext
 		if _, was := c.d.gone.find(uintptr(h)); was {
-			r = driver.ErrorContextIsDestroyed
+			r = driver.ResultContextIsDestroyed
 		}
 	}
 	return ctx, r
@@ -94,8 +94,8 @@ func (d *Driver) DevicePrimaryCtxRelease(device driver.Device) driver.Result {
 	}
 	defer d.mu.Unlock()
 	if dev.retains == 0 {
-		c.found(driver.ErrorInvalidContext, "the primary context of device %d is released more often than retained", dev.ordinal)
-		return driver.ErrorInvalidContext
+		c.found(driver.ResultInvalidContext, "the primary context of device %d is released more often than retained", dev.ordinal)
+		return driver.ResultInvalidContext
 	}
 	dev.retains--
 	if dev.retains == 0 && dev.primary != nil {
@@ -139,10 +139,10 @@ func (d *Driver) DevicePrimaryCtxSetFlags(device driver.Device, flags uint32) dr
 	case driver.ContextScheduleAuto, driver.ContextScheduleSpin,
 		driver.ContextScheduleYield, driver.ContextScheduleBlocking:
 	default:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	if flags&^(schedule|others) != 0 {
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	dev.contextFlags = flags
 	return driver.Success
@@ -228,7 +228,7 @@ func (d *Driver) CtxPushCurrent(h driver.Context) driver.Result {
 	}
 	defer d.mu.Unlock()
 	if h == 0 {
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	ctx, r := c.context(h)
 	if r != driver.Success {
@@ -248,7 +248,7 @@ func (d *Driver) CtxPopCurrent() (driver.Context, driver.Result) {
 	defer d.mu.Unlock()
 	top := c.thread.current()
 	if top == nil {
-		return 0, driver.ErrorInvalidContext
+		return 0, driver.ResultInvalidContext
 	}
 	c.thread.stack = c.thread.stack[:len(c.thread.stack)-1]
 	d.keep(c.thread)
@@ -358,9 +358,9 @@ func (ctx *context) knows(limit driver.Limit) driver.Result {
 		return driver.Success
 	}
 	if limit >= driver.LimitStackSize && limit <= driver.LimitCIGShmemFallbackEnabled {
-		return driver.ErrorUnsupportedLimit
+		return driver.ResultUnsupportedLimit
 	}
-	return driver.ErrorInvalidValue
+	return driver.ResultInvalidValue
 }
 
 // CtxGetID implements [driver.API].

@@ -54,13 +54,13 @@ func TestContextsEnd(t *testing.T) {
 	assert.Zero(t, active)
 
 	_, r = g.MemAlloc(16)
-	g.is(driver.ErrorContextIsDestroyed, r)
-	g.is(driver.ErrorContextIsDestroyed, g.StreamQuery(s))
-	g.is(driver.ErrorContextIsDestroyed, g.EventQuery(e))
+	g.is(driver.ResultContextIsDestroyed, r)
+	g.is(driver.ResultContextIsDestroyed, g.StreamQuery(s))
+	g.is(driver.ResultContextIsDestroyed, g.EventQuery(e))
 	_, r = g.FuncGetAttribute(0, f)
-	g.is(driver.ErrorContextIsDestroyed, r)
-	g.is(driver.ErrorContextIsDestroyed, g.CtxPushCurrent(g.ctx))
-	g.is(driver.ErrorInvalidValue, g.MemFree(ptr))
+	g.is(driver.ResultContextIsDestroyed, r)
+	g.is(driver.ResultContextIsDestroyed, g.CtxPushCurrent(g.ctx))
+	g.is(driver.ResultInvalidValue, g.MemFree(ptr))
 
 	again, r := g.DevicePrimaryCtxRetain(0)
 	g.ok(r)
@@ -71,7 +71,7 @@ func TestContextsEnd(t *testing.T) {
 	assert.Equal(t, total, free)
 	g.ok(g.DevicePrimaryCtxRelease(0))
 	g.ok(g.DevicePrimaryCtxRelease(0))
-	g.is(driver.ErrorInvalidContext, g.DevicePrimaryCtxRelease(0))
+	g.is(driver.ResultInvalidContext, g.DevicePrimaryCtxRelease(0))
 }
 
 func TestResetWaitsForRunningWork(t *testing.T) {
@@ -83,7 +83,7 @@ func TestResetWaitsForRunningWork(t *testing.T) {
 	reset := make(chan driver.Result)
 	go func() { reset <- g.DevicePrimaryCtxReset(0) }()
 	poll(t, "the context counts as destroyed", func() bool {
-		return g.StreamQuery(s) == driver.ErrorContextIsDestroyed
+		return g.StreamQuery(s) == driver.ResultContextIsDestroyed
 	})
 	close(gate)
 	g.ok(<-reset)
@@ -108,10 +108,10 @@ func TestPeerAccess(t *testing.T) {
 	_, r = g.CtxPopCurrent()
 	g.ok(r)
 
-	g.is(driver.ErrorPeerAccessUnsupported, g.CtxEnablePeerAccess(far, 0))
-	g.is(driver.ErrorPeerAccessNotEnabled, g.CtxDisablePeerAccess(peer))
+	g.is(driver.ResultPeerAccessUnsupported, g.CtxEnablePeerAccess(far, 0))
+	g.is(driver.ResultPeerAccessNotEnabled, g.CtxDisablePeerAccess(peer))
 	g.ok(g.CtxEnablePeerAccess(peer, 0))
-	g.is(driver.ErrorPeerAccessAlreadyEnabled, g.CtxEnablePeerAccess(peer, 0))
+	g.is(driver.ResultPeerAccessAlreadyEnabled, g.CtxEnablePeerAccess(peer, 0))
 
 	s, f, n := g.stream(), g.function("add_one"), uint32(1)
 	g.ok(g.MemsetD8(theirs, 0, 64))
@@ -119,11 +119,11 @@ func TestPeerAccess(t *testing.T) {
 	g.ok(g.StreamSynchronize(s))
 	mine := g.alloc(64)
 	g.ok(g.MemcpyPeer(mine, g.ctx, theirs, peer, 4))
-	g.is(driver.ErrorInvalidValue, g.MemcpyPeer(mine, peer, theirs, peer, 4))
+	g.is(driver.ResultInvalidValue, g.MemcpyPeer(mine, peer, theirs, peer, 4))
 
 	g.ok(g.CtxDisablePeerAccess(peer))
 	g.ok(g.launch(f, s, pointer(&theirs), pointer(&n)))
-	g.is(driver.ErrorIllegalAddress, g.StreamSynchronize(s))
+	g.is(driver.ResultIllegalAddress, g.StreamSynchronize(s))
 	findings := g.Findings()
 	assert.Contains(t, findings[len(findings)-1].Detail, "device 0 has no access to memory of device 1")
 }

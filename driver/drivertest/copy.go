@@ -54,10 +54,10 @@ func (s side) bytes(m *space, n uint64, v view) ([]byte, *fault) {
 		return m.bytes(driver.DevicePtr(uintptr(s.host)), n, v)
 	}
 	if s.host == nil {
-		return nil, &fault{result: driver.ErrorIllegalAddress, bytes: n, detail: "the host pointer is nil"}
+		return nil, &fault{result: driver.ResultIllegalAddress, bytes: n, detail: "the host pointer is nil"}
 	}
 	if n > maxHostBytes {
-		return nil, &fault{result: driver.ErrorIllegalAddress, bytes: n, detail: "more bytes than a host can have"}
+		return nil, &fault{result: driver.ResultIllegalAddress, bytes: n, detail: "more bytes than a host can have"}
 	}
 	if v.early {
 		return nil, nil
@@ -167,9 +167,9 @@ func (c call) checkCurrent(end side) driver.Result {
 	case a == nil || a.pool == nil:
 		return driver.Success
 	case c.ctx.dead:
-		return driver.ErrorContextIsDestroyed
+		return driver.ResultContextIsDestroyed
 	case !c.ctx.reaches(a):
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	return driver.Success
 }
@@ -311,9 +311,9 @@ func (c call) checkPeers(dst driver.DevicePtr, dstContext driver.Context, src dr
 		a := c.d.memory.at(end.ptr)
 		c.d.memory.mu.RUnlock()
 		if a != nil && a.dev != ctx.dev {
-			c.found(driver.ErrorInvalidValue, "%#x lies on device %d, and the context is that of device %d",
+			c.found(driver.ResultInvalidValue, "%#x lies on device %d, and the context is that of device %d",
 				uint64(end.ptr), a.dev.ordinal, ctx.dev.ordinal)
-			return driver.ErrorInvalidValue
+			return driver.ResultInvalidValue
 		}
 	}
 	return driver.Success
@@ -369,7 +369,7 @@ func (c call) end(x, y, z uint64, kind driver.MemoryType, host unsafe.Pointer, d
 	}
 	// The first limit keeps the sums and products from overflowing.
 	if max(x, sh.bytes, y, sh.rows, z, sh.slices, pitch, height) > maxPitch {
-		return to, p, driver.ErrorInvalidValue
+		return to, p, driver.ResultInvalidValue
 	}
 	if pitch == 0 {
 		pitch = x + sh.bytes
@@ -379,17 +379,17 @@ func (c call) end(x, y, z uint64, kind driver.MemoryType, host unsafe.Pointer, d
 	}
 	rows := (z+sh.slices-1)*height + y + sh.rows // up to the end
 	if x+sh.bytes > pitch || sh.slices > 1 && y+sh.rows > height || z+sh.slices > depth || rows > maxHostBytes/pitch {
-		return to, p, driver.ErrorInvalidValue
+		return to, p, driver.ResultInvalidValue
 	}
 	if kind == driver.MemoryArray && y+sh.rows > height {
-		return to, p, driver.ErrorInvalidValue
+		return to, p, driver.ResultInvalidValue
 	}
 	p = steps{row: pitch, slice: height * pitch}
 	skip := z*p.slice + y*p.row + x
 	switch kind {
 	case driver.MemoryHost:
 		if host == nil {
-			return to, p, driver.ErrorInvalidValue
+			return to, p, driver.ResultInvalidValue
 		}
 		to = c.hostSide(unsafe.Add(host, skip))
 	case driver.MemoryDevice, driver.MemoryUnified:
@@ -397,7 +397,7 @@ func (c call) end(x, y, z uint64, kind driver.MemoryType, host unsafe.Pointer, d
 	case driver.MemoryArray:
 		to.addr = driver.DevicePtr(skip)
 	default:
-		return to, p, driver.ErrorInvalidValue
+		return to, p, driver.ResultInvalidValue
 	}
 	return to, p, driver.Success
 }
@@ -455,7 +455,7 @@ func (d *Driver) MemcpyPeerAsync(dst driver.DevicePtr, dstContext driver.Context
 	}
 	if s.capture != nil { // measured with driver 580
 		s.capture.invalid = true
-		return driver.ErrorStreamCaptureUnsupported
+		return driver.ResultStreamCaptureUnsupported
 	}
 	return c.copy(s, c.deviceSide(dst), c.deviceSide(src), line(bytes))
 }

@@ -35,7 +35,7 @@ func (d *Driver) newDevice(ordinal int, c DeviceConfig) *device {
 
 func (d *Driver) device(h driver.Device) (*device, driver.Result) {
 	if h < 0 || int(h) >= len(d.devices) {
-		return nil, driver.ErrorInvalidDevice
+		return nil, driver.ResultInvalidDevice
 	}
 	return d.devices[h], driver.Success
 }
@@ -125,14 +125,14 @@ func (d *Driver) DeviceGetByPCIBusID(id string) (driver.Device, driver.Result) {
 	defer d.mu.Unlock()
 	want, ok := parsePCI(id)
 	if !ok {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	for _, dev := range d.devices {
 		if have, ok := parsePCI(dev.config.PCIBusID); ok && have == want {
 			return driver.Device(dev.ordinal), driver.Success
 		}
 	}
-	return 0, driver.ErrorInvalidDevice
+	return 0, driver.ResultInvalidDevice
 }
 
 // pciAddress is domain, bus, device and function.
@@ -160,7 +160,7 @@ func (d *Driver) DeviceGetAttribute(attribute driver.DeviceAttribute, device dri
 	defer d.mu.Unlock()
 	value, ok := dev.attribute(attribute)
 	if !ok {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	return value, driver.Success
 }

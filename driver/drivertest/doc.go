@@ -6,7 +6,7 @@
 //		gpu := drivertest.ForTest(t, drivertest.Config{
 //			Devices: drivertest.Devices(2, drivertest.H100()),
 //		})
-//		gpu.Fail("cuMemAllocFromPoolAsync", 3, driver.ErrorOutOfMemory) // the third one fails
+//		gpu.Fail("cuMemAllocFromPoolAsync", 3, driver.ResultOutOfMemory) // the third one fails
 //		run(gpu)                                           // the program under test
 //	}
 //
@@ -29,7 +29,7 @@
 //
 // Addresses are never used twice, and every access is checked. A stray address, an overrun, a
 // double free, and memory that is used after its free or before its allocation is a [Finding] that
-// names the allocation and the calls. A call that checks its arguments returns ErrorInvalidValue
+// names the allocation and the calls. A call that checks its arguments returns ResultInvalidValue
 // then. Work that runs into it on the device poisons the process, as measured on hardware. The
 // launch returns Success and the next synchronisation ErrorIllegalAddress. From then on all calls
 // return that, on all devices, and DevicePrimaryCtxReset does not help. Fresh memory is filled with

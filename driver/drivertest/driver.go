@@ -156,7 +156,7 @@ func (d *Driver) Init(flags uint32) driver.Result {
 	defer d.mu.Unlock()
 	switch {
 	case flags != 0:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	case d.config.InitResult != driver.Success:
 		return d.config.InitResult
 	}
@@ -197,8 +197,8 @@ func (d *Driver) GetErrorString(result driver.Result) (string, driver.Result) {
 // errorWord refuses codes that driver's table does not have: it names those after
 // their number.
 func errorWord(result driver.Result, word string) (string, driver.Result) {
-	if result == driver.ErrorSymbolMissing || result.Name() == fmt.Sprintf("CUDA_ERROR_%d", int(result)) {
-		return "", driver.ErrorInvalidValue
+	if result == driver.ResultSymbolMissing || result.Name() == fmt.Sprintf("CUDA_ERROR_%d", int(result)) {
+		return "", driver.ResultInvalidValue
 	}
 	return word, driver.Success
 }

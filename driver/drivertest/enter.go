@@ -36,7 +36,7 @@ func makeRules() map[string]*rule {
 		r := rules[e.Name]
 		r.Entry = e
 		if r.fails == nil {
-			r.fails = []driver.Result{driver.ErrorUnknown}
+			r.fails = []driver.Result{driver.ResultUnknown}
 		}
 		all[e.Name] = &r
 	}
@@ -69,7 +69,7 @@ func (d *Driver) enter(op string) (call, driver.Result) {
 	d.vanish(op)
 	if d.absent[op] {
 		d.mu.Unlock()
-		return call{}, driver.ErrorSymbolMissing
+		return call{}, driver.ResultSymbolMissing
 	}
 	luck := d.config.Chaos.draw(op, nth)
 	if hook := d.config.OnCall; hook != nil || luck.sleep > 0 {
@@ -88,15 +88,15 @@ func (d *Driver) enter(op string) (call, driver.Result) {
 		return d.refuse(d.inject(op, nth, r))
 	}
 	if d.closed {
-		return d.refuse(driver.ErrorDeinitialized)
+		return d.refuse(driver.ResultDeinitialized)
 	}
 	if !d.initialised && !rule.early {
-		return d.refuse(driver.ErrorNotInitialized)
+		return d.refuse(driver.ResultNotInitialized)
 	}
 	c := call{d: d, op: op, nth: nth, made: here(op), rule: rule, luck: luck, thread: d.currentThread()}
 	if c.thread.inHostFunc && !rule.early {
-		c.found(driver.ErrorNotPermitted, "a host function of a stream called the driver")
-		return d.refuse(driver.ErrorNotPermitted)
+		c.found(driver.ResultNotPermitted, "a host function of a stream called the driver")
+		return d.refuse(driver.ResultNotPermitted)
 	}
 	if sticky := d.poison(); sticky != driver.Success && !rule.harmless {
 		return d.refuse(sticky)
@@ -132,9 +132,9 @@ func (d *Driver) refuse(r driver.Result) (call, driver.Result) {
 func (c call) needContext() driver.Result {
 	switch {
 	case c.ctx == nil:
-		return driver.ErrorInvalidContext
+		return driver.ResultInvalidContext
 	case c.ctx.dead:
-		return driver.ErrorContextIsDestroyed
+		return driver.ResultContextIsDestroyed
 	}
 	return driver.Success
 }

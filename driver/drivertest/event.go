@@ -22,7 +22,7 @@ func (c call) event(h driver.Event) (*event, driver.Result) {
 	case r != driver.Success:
 		return nil, r
 	case e.ctx.dead:
-		return nil, driver.ErrorContextIsDestroyed
+		return nil, driver.ResultContextIsDestroyed
 	}
 	return e, e.ctx.present()
 }
@@ -50,7 +50,7 @@ func (d *Driver) EventCreate(flags uint32) (driver.Event, driver.Result) {
 	const known = driver.EventBlockingSync | driver.EventDisableTiming | driver.EventInterprocess
 	shared := flags&driver.EventInterprocess != 0
 	if flags&^known != 0 || shared && flags&driver.EventDisableTiming == 0 {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	e := &event{handle: driver.Event(d.newHandle()), ctx: c.ctx, flags: flags, made: c.made}
 	d.events.live[e.handle] = e
@@ -78,12 +78,12 @@ func (d *Driver) eventRecord(op string, h driver.Event, stream driver.Stream, fl
 	case r != driver.Success:
 		return r
 	case flags&^driver.EventRecordExternal != 0:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	case s.ctx != e.ctx:
-		c.found(driver.ErrorInvalidHandle, "the event and the stream belong to different contexts")
-		return driver.ErrorInvalidHandle
+		c.found(driver.ResultInvalidHandle, "the event and the stream belong to different contexts")
+		return driver.ResultInvalidHandle
 	case flags != 0 && s.capture == nil:
-		return driver.ErrorIllegalState
+		return driver.ResultIllegalState
 	case flags != 0:
 		return c.submit(s, work{kind: nodeRecordEvent, event: e})
 	case s.capture != nil:
@@ -109,7 +109,7 @@ func (d *Driver) EventQuery(h driver.Event) driver.Result {
 		return r
 	}
 	if e.record != nil && !e.record.finished() {
-		return driver.ErrorNotReady
+		return driver.ResultNotReady
 	}
 	return d.poison()
 }
@@ -152,11 +152,11 @@ func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, driver.Resu
 		case e.mark != nil:
 			return 0, c.useCaptured(e)
 		case e.record == nil || e.flags&driver.EventDisableTiming != 0 || e.ctx != from.ctx:
-			return 0, driver.ErrorInvalidHandle
+			return 0, driver.ResultInvalidHandle
 		}
 	}
 	if !from.record.finished() || !to.record.finished() {
-		return 0, driver.ErrorNotReady
+		return 0, driver.ResultNotReady
 	}
 	return float32(float64(to.record.at.Sub(from.record.at)) / float64(time.Millisecond)), driver.Success
 }

@@ -40,7 +40,7 @@ func (c call) interpret(f *function, k *Launch, block []byte) func() error {
 		case err == nil:
 			return nil
 		case !ok:
-			return &fault{result: driver.ErrorLaunchFailed, detail: err.Error()}
+			return &fault{result: driver.ResultLaunchFailed, detail: err.Error()}
 		case bad.Kind == exec.LaunchTimeout && d.running.Err() != nil:
 			c.cutOff(f)
 			return nil
@@ -55,7 +55,7 @@ func (c call) cutOff(f *function) {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
 	if c.d.poison() == driver.Success {
-		c.found(driver.ErrorDeinitialized, "the kernel %s still ran when the driver was closed", f.entry.name)
+		c.found(driver.ResultDeinitialized, "the kernel %s still ran when the driver was closed", f.entry.name)
 	}
 }
 

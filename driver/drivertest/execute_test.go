@@ -122,16 +122,16 @@ func TestPTXFaults(t *testing.T) {
 		allocation         string
 		bytes              uint64
 	}{
-		{"overrun", "", store, "st.global", driver.ErrorIllegalAddress, "write of 4 bytes at %#x: 0 bytes behind the end of an allocation", "400 bytes of device memory", 4},
-		{"underrun", "", "sub.u64 %x, %x, 4;\n" + store, "st.global", driver.ErrorIllegalAddress, "no allocation is there", "", 4},
-		{"last bytes", "", "st.global.u64 [%x+396], %x;", "st.global", driver.ErrorMisalignedAddress, "the address is not a multiple of 8", "400 bytes of device memory", 8},
-		{"across the end", "", "ld.global.v4.u32 {%r0,%r1,%r2,%r3}, [%x+400];", "ld.global", driver.ErrorIllegalAddress, "read of 16 bytes", "400 bytes of device memory", 16},
-		{"nil", "", "ld.global.u32 %r0, [8];", "ld.global", driver.ErrorIllegalAddress, "read of 4 bytes at 0x8: neither device memory nor page-locked host memory", "", 4},
-		{"atomic", "", "atom.global.add.u32 %r0, [%x+4000000], 1;", "atom", driver.ErrorIllegalAddress, "write of 4 bytes", "", 4},
-		{"shared", shared, "mov.u32 %r0, block; ld.shared.u32 %r1, [%r0+64];", "mov.u32 %r0, block", driver.ErrorIllegalAddress, "read of 4 bytes at 0x40 of shared memory", "", 4},
-		{"trap", "", "trap;", "trap", driver.ErrorLaunchFailed, "launch failed", "", 0},
-		{"endless", "", "L: bra L;", "L: bra", driver.ErrorLaunchTimeout, "more than 10000 warp instructions", "", 0},
-		{"deadlock", "", "barrier.sync 0, 160;", "barrier", driver.ErrorLaunchTimeout, "all threads of the block wait for each other", "", 0},
+		{"overrun", "", store, "st.global", driver.ResultIllegalAddress, "write of 4 bytes at %#x: 0 bytes behind the end of an allocation", "400 bytes of device memory", 4},
+		{"underrun", "", "sub.u64 %x, %x, 4;\n" + store, "st.global", driver.ResultIllegalAddress, "no allocation is there", "", 4},
+		{"last bytes", "", "st.global.u64 [%x+396], %x;", "st.global", driver.ResultMisalignedAddress, "the address is not a multiple of 8", "400 bytes of device memory", 8},
+		{"across the end", "", "ld.global.v4.u32 {%r0,%r1,%r2,%r3}, [%x+400];", "ld.global", driver.ResultIllegalAddress, "read of 16 bytes", "400 bytes of device memory", 16},
+		{"nil", "", "ld.global.u32 %r0, [8];", "ld.global", driver.ResultIllegalAddress, "read of 4 bytes at 0x8: neither device memory nor page-locked host memory", "", 4},
+		{"atomic", "", "atom.global.add.u32 %r0, [%x+4000000], 1;", "atom", driver.ResultIllegalAddress, "write of 4 bytes", "", 4},
+		{"shared", shared, "mov.u32 %r0, block; ld.shared.u32 %r1, [%r0+64];", "mov.u32 %r0, block", driver.ResultIllegalAddress, "read of 4 bytes at 0x40 of shared memory", "", 4},
+		{"trap", "", "trap;", "trap", driver.ResultLaunchFailed, "launch failed", "", 0},
+		{"endless", "", "L: bra L;", "L: bra", driver.ResultLaunchTimeout, "more than 10000 warp instructions", "", 0},
+		{"deadlock", "", "barrier.sync 0, 160;", "barrier", driver.ResultLaunchTimeout, "all threads of the block wait for each other", "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := plain(t, drivertest.Config{MaxSteps: 10000})
@@ -168,7 +168,7 @@ func TestUseAfterFree(t *testing.T) {
 	g.run(f, s, 1, 1, x)
 	g.ok(g.MemFree(x))
 	close(gate)
-	g.is(driver.ErrorIllegalAddress, g.StreamSynchronize(s))
+	g.is(driver.ResultIllegalAddress, g.StreamSynchronize(s))
 	assert.Contains(t, g.finding().Detail, "the memory is freed")
 	assert.Contains(t, g.finding().Allocation, "freed by cuMemFree")
 	assert.Equal(t, x, g.finding().Addr)
@@ -192,7 +192,7 @@ func TestKernelsReachPeersThatAreOpen(t *testing.T) {
 				return
 			}
 			g.run(f, s, 1, 100, x)
-			g.is(driver.ErrorIllegalAddress, g.StreamSynchronize(s))
+			g.is(driver.ResultIllegalAddress, g.StreamSynchronize(s))
 			assert.Contains(t, g.finding().Detail, "device 0 has no access to memory of device 1")
 		})
 	}
@@ -232,7 +232,7 @@ st.global.u32 [%x], %r1;`)
 	g.ok(r)
 	assert.EqualValues(t, 4, constants)
 	g.ok(g.ModuleUnload(a))
-	g.is(driver.ErrorInvalidValue, g.MemsetD32(step, 1, 1))
+	g.is(driver.ResultInvalidValue, g.MemsetD32(step, 1, 1))
 
 	l, log, r := g.LibraryLoadData([]byte(image), driver.JIT{})
 	require.Equal(t, driver.Success, r, log.Error)
@@ -286,7 +286,7 @@ func TestPoisonEndsKernels(t *testing.T) {
 	g.run(endless, s, 1, 1, x)
 	g.run(trap, there, 1, 1, x)
 	begin := time.Now()
-	g.is(driver.ErrorLaunchFailed, g.StreamSynchronize(there))
+	g.is(driver.ResultLaunchFailed, g.StreamSynchronize(there))
 	require.NoError(t, g.Close())
 	assert.Less(t, time.Since(begin), time.Minute)
 	assert.Contains(t, g.finding().Detail, "PTX line")
@@ -322,7 +322,7 @@ func TestRegistersBoundTheBlock(t *testing.T) {
 	assert.Greater(t, registers, int32(99))
 	most := attribute(many, driver.FunctionAttributeMaxThreadsPerBlock)
 	assert.EqualValues(t, 65536/((registers+7)/8*8)/32*32, most)
-	g.is(driver.ErrorLaunchOutOfResources, g.LaunchKernel(many, block(1), block(1024), 0, 0, params))
+	g.is(driver.ResultLaunchOutOfResources, g.LaunchKernel(many, block(1), block(1024), 0, 0, params))
 	assert.Contains(t, g.finding().Detail, "registers")
 	blocks, r := g.OccupancyMaxActiveBlocksPerMultiprocessor(many, 512, 0)
 	g.ok(r)
@@ -357,9 +357,9 @@ func TestUnknownInstructionsOfOneKernel(t *testing.T) {
 	g.run(f, s, 1, 10, x)
 	g.ok(g.StreamSynchronize(s))
 	_, r = g.ModuleGetFunction(m, "future")
-	g.is(driver.ErrorNotSupported, r)
+	g.is(driver.ResultNotSupported, r)
 	_, r = g.ModuleGetFunction(m, "nobody")
-	g.is(driver.ErrorNotFound, r)
+	g.is(driver.ResultNotFound, r)
 
 	l, log, r := g.LibraryLoadData([]byte(image), driver.JIT{})
 	g.ok(r)
@@ -367,7 +367,7 @@ func TestUnknownInstructionsOfOneKernel(t *testing.T) {
 	_, r = g.LibraryGetKernel(l, "k")
 	g.ok(r)
 	_, r = g.LibraryGetKernel(l, "future")
-	g.is(driver.ErrorNotSupported, r)
+	g.is(driver.ResultNotSupported, r)
 	assert.Empty(t, g.Findings())
 }
 
@@ -382,12 +382,12 @@ func TestGoFunctionsComeBeforePTX(t *testing.T) {
 
 	none := plain(t, drivertest.Config{})
 	_, log, r := none.ModuleLoadData([]byte(image), driver.JIT{})
-	none.is(driver.ErrorInvalidPTX, r)
+	none.is(driver.ResultInvalidPTX, r)
 	assert.Contains(t, log.Error, fmt.Sprintf("line %d; error   : Instruction 'no.such.instruction'", at(image, "no.such")))
 	// Lazily loaded libraries tell later.
 	l, log, r := none.LibraryLoadData([]byte(image), driver.JIT{})
 	none.ok(r)
 	assert.Contains(t, log.Error, "no.such.instruction")
 	_, r = none.LibraryGetKernel(l, "k")
-	none.is(driver.ErrorInvalidPTX, r)
+	none.is(driver.ResultInvalidPTX, r)
 }

@@ -138,9 +138,9 @@ func (f *fault) Unwrap() error { return f.result }
 
 // misuse turns a fault into the answer of a call that checks its arguments.
 func (c call) misuse(f *fault) driver.Result {
-	c.d.report(Finding{Op: c.op, Result: driver.ErrorInvalidValue, Detail: f.detail,
+	c.d.report(Finding{Op: c.op, Result: driver.ResultInvalidValue, Detail: f.detail,
 		Addr: f.addr, Bytes: f.bytes, Allocation: f.allocation, Where: c.where()})
-	return driver.ErrorInvalidValue
+	return driver.ResultInvalidValue
 }
 
 // origin is the call that made an object.

@@ -44,7 +44,7 @@ func (c call) function(m *module, name string) *function {
 
 func (e *entry) param(index uint64) (offset, bytes uint64, r driver.Result) {
 	if index >= uint64(len(e.params)) {
-		return 0, 0, driver.ErrorInvalidValue
+		return 0, 0, driver.ResultInvalidValue
 	}
 	return e.params[index].offset, e.params[index].bytes, driver.Success
 }
@@ -69,7 +69,7 @@ func attributeOf(a driver.FunctionAttribute, e *entry, img *image, s *settings, 
 		driver.FunctionAttributeClusterSchedulingPolicyPreference: 0,
 	}[a]
 	if !ok {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	return value, driver.Success
 }
@@ -78,20 +78,20 @@ func (s *settings) set(a driver.FunctionAttribute, value int32, e *entry, dev *d
 	switch a {
 	case driver.FunctionAttributeMaxDynamicSharedSizeBytes:
 		if value < 0 || int(value) > dev.config.SharedPerBlockOptin-e.staticBytes {
-			return driver.ErrorInvalidValue
+			return driver.ResultInvalidValue
 		}
 		s.dynamicShared = value
 	case driver.FunctionAttributePreferredSharedMemoryCarveout:
 		if value < -1 || value > 100 {
-			return driver.ErrorInvalidValue
+			return driver.ResultInvalidValue
 		}
 		s.carveout = value
 	case driver.FunctionAttributeRequiredClusterWidth, driver.FunctionAttributeRequiredClusterHeight,
 		driver.FunctionAttributeRequiredClusterDepth, driver.FunctionAttributeNonPortableClusterSizeAllowed,
 		driver.FunctionAttributeClusterSchedulingPolicyPreference:
-		return driver.ErrorNotSupported
+		return driver.ResultNotSupported
 	default:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	return driver.Success
 }
@@ -137,7 +137,7 @@ func (d *Driver) FuncSetCacheConfig(h driver.Function, config driver.CacheConfig
 	}
 	defer d.mu.Unlock()
 	if config < driver.CachePreferNone || config > driver.CachePreferEqual {
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	return driver.Success
 }

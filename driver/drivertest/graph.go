@@ -102,15 +102,15 @@ func (d *Driver) enterGraph(op string, h driver.Graph) (call, *graph, driver.Res
 func (c call) graph(h driver.Graph) (*graph, driver.Result) {
 	g, r := find(c, &c.d.graphs, h)
 	if r != driver.Success {
-		return nil, driver.ErrorInvalidValue
+		return nil, driver.ResultInvalidValue
 	}
 	return g, driver.Success
 }
 
 func (c call) exec(h driver.GraphExec) (*graphExec, driver.Result) {
 	x, r := find(c, &c.d.execs, h)
-	if r == driver.ErrorInvalidHandle {
-		r = driver.ErrorInvalidValue
+	if r == driver.ResultInvalidHandle {
+		r = driver.ResultInvalidValue
 	}
 	return x, r
 }
@@ -123,7 +123,7 @@ func (d *Driver) GraphCreate(flags uint32) (driver.Graph, driver.Result) {
 	}
 	defer d.mu.Unlock()
 	if flags != 0 {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	return c.keepGraph(&graph{}), driver.Success
 }
@@ -157,8 +157,8 @@ func (d *Driver) GraphNodeGetType(h driver.GraphNode) (driver.GraphNodeType, dri
 			return nodeTypes[g.nodes[i].work.kind], driver.Success
 		}
 	}
-	c.found(driver.ErrorInvalidValue, "%#x is no node of a graph", uintptr(h))
-	return 0, driver.ErrorInvalidValue
+	c.found(driver.ResultInvalidValue, "%#x is no node of a graph", uintptr(h))
+	return 0, driver.ResultInvalidValue
 }
 
 // GraphExecKernelNodeSetParams implements [driver.API].
@@ -174,8 +174,8 @@ func (d *Driver) GraphExecKernelNodeSetParams(h driver.GraphExec, id driver.Grap
 	}
 	i := slices.Index(x.ids, id)
 	if i < 0 || x.nodes[i].work.kind != nodeKernel {
-		c.found(driver.ErrorInvalidValue, "%#x is no kernel node of the graph", uintptr(id))
-		return driver.ErrorInvalidValue
+		c.found(driver.ResultInvalidValue, "%#x is no kernel node of the graph", uintptr(id))
+		return driver.ResultInvalidValue
 	}
 	w, r := c.kernelWork(function, x.ctx, params, Launch{Grid: grid, Block: block, SharedBytes: sharedBytes})
 	if r != driver.Success {
@@ -215,9 +215,9 @@ func (d *Driver) GraphInstantiate(h driver.Graph, flags uint64) (driver.GraphExe
 	const upload, harmless, known = 2, 1 | 8, 15
 	switch {
 	case flags&^known != 0 || flags&upload != 0:
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	case flags&^harmless != 0:
-		return 0, driver.ErrorNotSupported
+		return 0, driver.ResultNotSupported
 	}
 	x := &graphExec{handle: driver.GraphExec(d.newHandle()), ctx: c.ctx, nodes: slices.Clone(g.nodes), ids: ids(g.nodes), made: c.made}
 	d.execs.live[x.handle] = x
@@ -239,7 +239,7 @@ func (d *Driver) GraphExecUpdate(h driver.GraphExec, from driver.Graph) (driver.
 	}
 	if len(g.nodes) != len(x.nodes) {
 		info.Result = driver.GraphUpdateTopologyChanged
-		return info, driver.ErrorGraphExecUpdateFailure
+		return info, driver.ResultGraphExecUpdateFailure
 	}
 	place := map[*node]int{}
 	for i := range x.nodes {
@@ -250,7 +250,7 @@ func (d *Driver) GraphExecUpdate(h driver.GraphExec, from driver.Graph) (driver.
 		info.Result = compatible(was, now, place)
 		if info.Result != driver.GraphUpdateSuccess {
 			info.ErrorNode, info.ErrorFromNode = now.id, was.id
-			return info, driver.ErrorGraphExecUpdateFailure
+			return info, driver.ResultGraphExecUpdateFailure
 		}
 	}
 	x.nodes = slices.Clone(g.nodes)
@@ -279,15 +279,15 @@ func (d *Driver) enterExec(op string, h driver.GraphExec, stream driver.Stream) 
 	}
 	x, r := c.exec(h)
 	if r == driver.Success && x.ctx.dead {
-		r = driver.ErrorContextIsDestroyed
+		r = driver.ResultContextIsDestroyed
 	}
 	if r == driver.Success && x.ctx != s.ctx {
-		c.found(driver.ErrorInvalidValue, "the graph and the stream belong to different contexts")
-		r = driver.ErrorInvalidValue
+		c.found(driver.ResultInvalidValue, "the graph and the stream belong to different contexts")
+		r = driver.ResultInvalidValue
 	}
 	if r == driver.Success && s.capture != nil {
 		s.capture.invalid = true
-		r = driver.ErrorStreamCaptureUnsupported
+		r = driver.ResultStreamCaptureUnsupported
 	}
 	if r != driver.Success {
 		d.mu.Unlock()
@@ -374,7 +374,7 @@ func (p *replay) run() error {
 			ended := false
 			defer func() {
 				if !ended {
-					p.fail(n, &fault{result: driver.ErrorLaunchFailed, detail: "code in the graph ended its goroutine"})
+					p.fail(n, &fault{result: driver.ResultLaunchFailed, detail: "code in the graph ended its goroutine"})
 				}
 				close(done[n])
 				group.Done()

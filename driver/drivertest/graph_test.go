@@ -101,7 +101,7 @@ func TestExternalWait(t *testing.T) {
 	g.ok(g.LaunchHostFunc(other, func() { <-gate }))
 	g.ok(g.EventRecord(e, other))
 	g.ok(g.GraphLaunch(x, s))
-	g.is(driver.ErrorNotReady, g.StreamQuery(s))
+	g.is(driver.ResultNotReady, g.StreamQuery(s))
 	close(gate)
 	g.ok(g.StreamSynchronize(s))
 	assert.True(t, ran)
@@ -132,7 +132,7 @@ func TestLaunchesOfOneGraphDoNotOverlap(t *testing.T) {
 	g.ok(g.GraphLaunch(x, b))
 	gate <- struct{}{}
 	g.ok(g.StreamSynchronize(a))
-	g.is(driver.ErrorNotReady, g.StreamQuery(b))
+	g.is(driver.ResultNotReady, g.StreamQuery(b))
 	gate <- struct{}{}
 	g.ok(g.StreamSynchronize(b))
 }

@@ -41,6 +41,6 @@ func TestGridSync(t *testing.T) {
 
 	ordinary := plain(t, drivertest.Config{})
 	_, r = launch(ordinary, false)
-	ordinary.is(driver.ErrorLaunchFailed, r)
+	ordinary.is(driver.ResultLaunchFailed, r)
 	assert.Contains(t, ordinary.finding().Detail, "the launch is not cooperative, and this kernel synchronises the whole grid")
 }

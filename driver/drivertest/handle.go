@@ -35,19 +35,19 @@ func find[H handle, T any](c call, t *table[H, T], h H) (T, driver.Result) {
 	}
 	var none T
 	if h == 0 {
-		c.found(driver.ErrorInvalidHandle, "the %s is 0", t.kind)
-		return none, driver.ErrorInvalidHandle
+		c.found(driver.ResultInvalidHandle, "the %s is 0", t.kind)
+		return none, driver.ResultInvalidHandle
 	}
 	if end, ok := c.d.gone.find(uintptr(h)); ok {
-		r := driver.ErrorInvalidHandle
+		r := driver.ResultInvalidHandle
 		if end.withContext {
-			r = driver.ErrorContextIsDestroyed
+			r = driver.ResultContextIsDestroyed
 		}
 		c.found(r, "the %s %#x was destroyed by %v", t.kind, uintptr(h), end.by)
 		return none, r
 	}
-	c.found(driver.ErrorInvalidHandle, "%#x is no %s", uintptr(h), t.kind)
-	return none, driver.ErrorInvalidHandle
+	c.found(driver.ResultInvalidHandle, "%#x is no %s", uintptr(h), t.kind)
+	return none, driver.ResultInvalidHandle
 }
 
 // end says how an object was destroyed.

@@ -113,9 +113,9 @@ func (img *image) compile(m *ptx.Module) *imageError {
 // without is the answer to who asks for a kernel that the image does not give.
 func (img *image) without(name string) driver.Result {
 	if img.unknown[name] {
-		return driver.ErrorNotSupported
+		return driver.ResultNotSupported
 	}
-	return driver.ErrorNotFound
+	return driver.ResultNotFound
 }
 
 // emCUDA is the machine of a cubin in its ELF header.
@@ -128,14 +128,14 @@ func checkFormat(data []byte) *imageError {
 	text, _, _ := bytes.Cut(data, []byte{0})
 	switch {
 	case bytes.HasPrefix(data, []byte{0x50, 0xed, 0x55, 0xba}):
-		return &imageError{driver.ErrorNoBinaryForGPU, "the image is a fatbin" + ptxOnly}
+		return &imageError{driver.ResultNoBinaryForGPU, "the image is a fatbin" + ptxOnly}
 	case bytes.HasPrefix(data, []byte("\x7fELF")):
 		if len(data) < 20 || binary.LittleEndian.Uint16(data[18:]) != emCUDA {
-			return &imageError{driver.ErrorInvalidImage, "the image is no cubin" + ptxOnly}
+			return &imageError{driver.ResultInvalidImage, "the image is no cubin" + ptxOnly}
 		}
-		return &imageError{driver.ErrorNoBinaryForGPU, "the image is a cubin" + ptxOnly}
+		return &imageError{driver.ResultNoBinaryForGPU, "the image is a cubin" + ptxOnly}
 	case len(bytes.TrimSpace(text)) == 0:
-		return &imageError{driver.ErrorInvalidImage, "the image is empty"}
+		return &imageError{driver.ResultInvalidImage, "the image is empty"}
 	}
 	return nil
 }
@@ -145,12 +145,12 @@ func checkFormat(data []byte) *imageError {
 func checkHeader(text []byte, version driver.Version, major, minor int) (target int, bad *imageError) {
 	h, err := ptx.ParseHeader(text)
 	if h.VersionLine == 0 {
-		return 0, &imageError{driver.ErrorInvalidImage, unknownFormat}
+		return 0, &imageError{driver.ResultInvalidImage, unknownFormat}
 	}
 	if err == nil || h.TargetLine != 0 { // the version was read
 		v := h.Version
 		if newest := newestPTX(version); v.AtLeast(newest/10, newest%10+1) {
-			return 0, fatal(driver.ErrorUnsupportedPTXVersion, h.VersionLine,
+			return 0, fatal(driver.ResultUnsupportedPTXVersion, h.VersionLine,
 				"Unsupported .version %d.%d; current version is '%d.%d'", v.Major, v.Minor, newest/10, newest%10)
 		}
 	}
@@ -158,7 +158,7 @@ func checkHeader(text []byte, version driver.Version, major, minor int) (target 
 	case err != nil:
 		return 0, compilerError(err)
 	case h.TargetLine == 0:
-		return 0, fatal(driver.ErrorInvalidPTX, h.VersionLine, "Missing .target directive")
+		return 0, fatal(driver.ResultInvalidPTX, h.VersionLine, "Missing .target directive")
 	}
 	// A target may stand behind options.
 	for _, word := range append([]string{h.Target}, h.TargetOptions...) {
@@ -171,7 +171,7 @@ func checkHeader(text []byte, version driver.Version, major, minor int) (target 
 			return 0, parsing(h.TargetLine, word, "unknown target")
 		}
 		if !runs(10*major+minor, target, strings.TrimPrefix(number, digits)) {
-			return 0, &imageError{driver.ErrorInvalidPTX, "ptxas fatal   : SM version specified by .target is higher than default SM version assumed"}
+			return 0, &imageError{driver.ResultInvalidPTX, "ptxas fatal   : SM version specified by .target is higher than default SM version assumed"}
 		}
 	}
 	return target, nil
@@ -213,7 +213,7 @@ func (img *image) checkGlobals() *imageError {
 func (img *image) newEntry(f *ptx.Function, inGo bool) (*entry, *imageError) {
 	e := &entry{name: f.Name, paramBytes: f.ParamBytes, bound: maxThreadsPerBlock, registers: boundRegisters}
 	if e.paramBytes > maxParams {
-		return nil, fatal(driver.ErrorInvalidPTX, f.Line, "Formal parameter space overflowed in function %s", e.name)
+		return nil, fatal(driver.ResultInvalidPTX, f.Line, "Formal parameter space overflowed in function %s", e.name)
 	}
 	for _, p := range f.Params {
 		e.params = append(e.params, param{p.Offset, p.Size})

@@ -28,29 +28,29 @@ func fatal(r driver.Result, line int, format string, args ...any) *imageError {
 
 // parsing makes an error of the text at a line.
 func parsing(line int, near, why string) *imageError {
-	e := fatal(driver.ErrorInvalidPTX, line, "Parsing error near '%s': syntax error, %s", near, why)
+	e := fatal(driver.ResultInvalidPTX, line, "Parsing error near '%s': syntax error, %s", near, why)
 	e.log += abortion
 	return e
 }
 
 // instruction makes an error of an instruction at a line.
 func instruction(line int, format string, args ...any) *imageError {
-	return &imageError{driver.ErrorInvalidPTX,
+	return &imageError{driver.ResultInvalidPTX,
 		fmt.Sprintf("ptxas application ptx input, line %d; error   : ", line) + fmt.Sprintf(format, args...) + abortion}
 }
 
 // aborted makes an error without a line.
 func aborted(why string) *imageError {
-	return &imageError{driver.ErrorInvalidPTX, "ptxas error   : " + why + abortion}
+	return &imageError{driver.ResultInvalidPTX, "ptxas error   : " + why + abortion}
 }
 
 func unresolved(name string) *imageError {
-	return &imageError{driver.ErrorInvalidPTX, fmt.Sprintf("ptxas fatal   : Unresolved extern variable '%s'", name)}
+	return &imageError{driver.ResultInvalidPTX, fmt.Sprintf("ptxas fatal   : Unresolved extern variable '%s'", name)}
 }
 
 // tooMuch makes an error of a kernel that needs more memory than a device has.
 func tooMuch(kernel, space string, bytes, limit uint64) *imageError {
-	return &imageError{driver.ErrorInvalidPTX, fmt.Sprintf(
+	return &imageError{driver.ResultInvalidPTX, fmt.Sprintf(
 		"ptxas error   : Entry function '%s' uses too much %s data (%#x bytes, %#x max)", kernel, space, bytes, limit)}
 }
 

@@ -18,7 +18,7 @@ func (d *Driver) IpcGetMemHandle(ptr driver.DevicePtr) (h driver.IpcMemHandle, r
 	a := d.allocation(ptr)
 	switch {
 	case a == nil || a.base != ptr || !a.exportable():
-		return h, driver.ErrorInvalidValue
+		return h, driver.ResultInvalidValue
 	case a.ctx.present() != driver.Success:
 		return h, vanished
 	case a.shared == nil:
@@ -43,7 +43,7 @@ func (c call) publish(a *allocation) driver.Result {
 	defer m.mu.Unlock()
 	if m.at(a.base) != a || a.shared != nil { // meanwhile
 		s.withdraw()
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	a.shared = s
 	if a.data != nil {
@@ -62,7 +62,7 @@ func (d *Driver) IpcOpenMemHandle(h driver.IpcMemHandle, flags uint32) (driver.D
 	}
 	defer d.mu.Unlock()
 	if flags != driver.IpcLazyEnablePeerAccess {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	for _, a := range d.memory.of(c.ctx) {
 		if a.opens > 0 && a.opened == h {
@@ -76,7 +76,7 @@ func (d *Driver) IpcOpenMemHandle(h driver.IpcMemHandle, flags uint32) (driver.D
 	}
 	shared.withdraw() // the mapping stays
 	if ordinal != c.ctx.dev.ordinal {
-		return 0, driver.ErrorInvalidDevice
+		return 0, driver.ResultInvalidDevice
 	}
 	a := &allocation{bytes: uint64(len(shared.data)), dev: c.ctx.dev, ctx: c.ctx, ready: true, shared: shared, opens: 1, opened: h}
 	c.place(a)
@@ -93,7 +93,7 @@ func (d *Driver) IpcCloseMemHandle(ptr driver.DevicePtr) driver.Result {
 	a := d.allocation(ptr)
 	switch {
 	case a == nil || a.base != ptr || a.opens == 0:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	case a.ctx.present() != driver.Success:
 		return vanished
 	case a.opens > 1:

@@ -41,7 +41,7 @@ func (k *Launch) Params() int { return len(k.params) }
 // is none, which makes the launch fail.
 func (k *Launch) Bytes(i int) []byte {
 	if i < 0 || i >= len(k.params) {
-		panic(&fault{result: driver.ErrorLaunchFailed,
+		panic(&fault{result: driver.ResultLaunchFailed,
 			detail: fmt.Sprintf("the kernel %s has %d parameters, and its Go function reads parameter %d", k.Kernel, len(k.params), i)})
 	}
 	return k.params[i]
@@ -50,7 +50,7 @@ func (k *Launch) Bytes(i int) []byte {
 func (k *Launch) word(i, size int) []byte {
 	b := k.Bytes(i)
 	if len(b) != size {
-		panic(&fault{result: driver.ErrorLaunchFailed,
+		panic(&fault{result: driver.ResultLaunchFailed,
 			detail: fmt.Sprintf("parameter %d of the kernel %s has %d bytes, and its Go function reads %d", i, k.Kernel, len(b), size)})
 	}
 	return b
@@ -99,7 +99,7 @@ func Slice[T any](k *Launch, ptr driver.DevicePtr, n uint64) ([]T, error) {
 	var element T
 	size, align := uint64(unsafe.Sizeof(element)), uint64(unsafe.Alignof(element))
 	if uint64(ptr)%align != 0 {
-		return nil, &fault{result: driver.ErrorMisalignedAddress, addr: ptr,
+		return nil, &fault{result: driver.ResultMisalignedAddress, addr: ptr,
 			detail: fmt.Sprintf("%#x is not a multiple of %d", uint64(ptr), align)}
 	}
 	if n == 0 || size == 0 {

@@ -64,7 +64,7 @@ func (c call) kernelWork(h driver.Function, ctx *context, params []unsafe.Pointe
 	}
 	return work{kind: nodeKernel, function: f, run: func() error {
 		if f.isUnloaded() {
-			return &fault{result: driver.ErrorLaunchFailed, detail: fmt.Sprintf("the module of the kernel %s was unloaded before it ran", k.Kernel)}
+			return &fault{result: driver.ResultLaunchFailed, detail: fmt.Sprintf("the module of the kernel %s was unloaded before it ran", k.Kernel)}
 		}
 		return run()
 	}}, driver.Success
@@ -93,8 +93,8 @@ func (c call) launchable(h driver.Function, ctx *context) (*function, driver.Res
 	}
 	f, r := find(c, &c.d.functions, h)
 	if r == driver.Success && f.module.ctx != ctx {
-		c.found(driver.ErrorInvalidHandle, "the function and the stream belong to different contexts")
-		r = driver.ErrorInvalidHandle
+		c.found(driver.ResultInvalidHandle, "the function and the stream belong to different contexts")
+		r = driver.ResultInvalidHandle
 	}
 	return f, r
 }
@@ -105,11 +105,11 @@ func (k *Launch) apply(a driver.LaunchAttribute) driver.Result {
 		k.Cooperative = a.Cluster().X != 0 // the value is the first word
 	case driver.LaunchAttributeClusterDimension:
 		if size := a.Cluster(); size != (driver.Dim3{X: 1, Y: 1, Z: 1}) {
-			return driver.ErrorNotSupported
+			return driver.ResultNotSupported
 		}
 	case driver.LaunchAttributePriority, driver.LaunchAttributeProgrammaticStreamSerialization:
 	default:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	return driver.Success
 }
@@ -124,28 +124,28 @@ func (c call) checkSize(k *Launch, f *function, dev *device) driver.Result {
 	threads := uint64(b.X) * uint64(b.Y) * uint64(b.Z)
 	switch {
 	case g.X == 0 || g.Y == 0 || g.Z == 0 || b.X == 0 || b.Y == 0 || b.Z == 0:
-		return refuse(driver.ErrorInvalidValue, "grid %v and block %v: a size is 0", g, b)
+		return refuse(driver.ResultInvalidValue, "grid %v and block %v: a size is 0", g, b)
 	case g.X > maxGridX || g.Y > maxGridYZ || g.Z > maxGridYZ:
-		return refuse(driver.ErrorInvalidValue, "grid %v is larger than %dx%dx%d", g, maxGridX, maxGridYZ, maxGridYZ)
+		return refuse(driver.ResultInvalidValue, "grid %v is larger than %dx%dx%d", g, maxGridX, maxGridYZ, maxGridYZ)
 	case b.X > maxBlockX || b.Y > maxBlockY || b.Z > maxBlockZ || threads > maxThreadsPerBlock:
-		return refuse(driver.ErrorInvalidValue, "block %v is larger than %dx%dx%d or %d threads", b, maxBlockX, maxBlockY, maxBlockZ, maxThreadsPerBlock)
+		return refuse(driver.ResultInvalidValue, "block %v is larger than %dx%dx%d or %d threads", b, maxBlockX, maxBlockY, maxBlockZ, maxThreadsPerBlock)
 	case threads > uint64(f.entry.bound):
-		return refuse(driver.ErrorInvalidValue, "block %v is larger than the %d threads that the kernel is compiled for", b, f.entry.bound)
+		return refuse(driver.ResultInvalidValue, "block %v is larger than the %d threads that the kernel is compiled for", b, f.entry.bound)
 	case threads > uint64(threadsWith(f.entry.registers)):
-		return refuse(driver.ErrorLaunchOutOfResources, "block %v needs %d registers, and there are %d: bound the block in the kernel (__launch_bounds__)",
+		return refuse(driver.ResultLaunchOutOfResources, "block %v needs %d registers, and there are %d: bound the block in the kernel (__launch_bounds__)",
 			b, roundedRegisters(f.entry.registers)*wholeWarps(int(threads)), maxRegisters)
 	case f.entry.reqBlock != [3]int{} && f.entry.reqBlock != [3]int{int(b.X), int(b.Y), int(b.Z)}:
-		return refuse(driver.ErrorInvalidValue, "block %v is not the one that the kernel requires, %v", b, f.entry.reqBlock)
+		return refuse(driver.ResultInvalidValue, "block %v is not the one that the kernel requires, %v", b, f.entry.reqBlock)
 	case uint64(k.SharedBytes) > uint64(f.settings.dynamicShared):
-		return refuse(driver.ErrorInvalidValue, "%d bytes of dynamic shared memory are more than the %d that are set", k.SharedBytes, f.settings.dynamicShared)
+		return refuse(driver.ResultInvalidValue, "%d bytes of dynamic shared memory are more than the %d that are set", k.SharedBytes, f.settings.dynamicShared)
 	}
 	if bytes := threads * uint64(f.entry.localBytes); bytes > maxBlockLocal {
-		return refuse(driver.ErrorLaunchOutOfResources, "block %v needs %d bytes of local memory, and the simulated driver has %d", b, bytes, maxBlockLocal)
+		return refuse(driver.ResultLaunchOutOfResources, "block %v needs %d bytes of local memory, and the simulated driver has %d", b, bytes, maxBlockLocal)
 	}
 	if k.Cooperative {
 		resident := uint64(f.resident(int(threads), uint64(k.SharedBytes))) * uint64(dev.config.SMs)
 		if uint64(g.X)*uint64(g.Y)*uint64(g.Z) > resident {
-			return refuse(driver.ErrorCooperativeLaunchTooLarge, "%v blocks are more than the %d that the device holds at once", g, resident)
+			return refuse(driver.ResultCooperativeLaunchTooLarge, "%v blocks are more than the %d that the device holds at once", g, resident)
 		}
 	}
 	return driver.Success
@@ -154,15 +154,15 @@ func (c call) checkSize(k *Launch, f *function, dev *device) driver.Result {
 // copyParams copies the values of the parameters by the sizes in the image.
 func (c call) copyParams(e *entry, params []unsafe.Pointer) (values [][]byte, block []byte, r driver.Result) {
 	if len(params) != len(e.params) {
-		c.found(driver.ErrorInvalidValue, "the kernel %s has %d parameters, and the launch passes %d", e.name, len(e.params), len(params))
-		return nil, nil, driver.ErrorInvalidValue
+		c.found(driver.ResultInvalidValue, "the kernel %s has %d parameters, and the launch passes %d", e.name, len(e.params), len(params))
+		return nil, nil, driver.ResultInvalidValue
 	}
 	block = make([]byte, e.paramBytes)
 	values = make([][]byte, len(params))
 	for i, p := range e.params {
 		if params[i] == nil {
-			c.found(driver.ErrorInvalidValue, "parameter %d of the kernel %s is nil", i, e.name)
-			return nil, nil, driver.ErrorInvalidValue
+			c.found(driver.ResultInvalidValue, "parameter %d of the kernel %s is nil", i, e.name)
+			return nil, nil, driver.ResultInvalidValue
 		}
 		values[i] = block[p.offset : p.offset+p.bytes : p.offset+p.bytes]
 		copy(values[i], unsafe.Slice((*byte)(params[i]), p.bytes))

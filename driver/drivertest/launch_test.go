@@ -75,13 +75,13 @@ func TestLaunchChecksItsArguments(t *testing.T) {
 		want        driver.Result
 		detail      string
 	}{
-		{"too few", "add_one", one, one, 0, good[:1], driver.ErrorInvalidValue, "has 2 parameters, and the launch passes 1"},
-		{"too many", "unbound", one, one, 0, good, driver.ErrorInvalidValue, "has 0 parameters, and the launch passes 2"},
-		{"nil", "add_one", one, one, 0, []unsafe.Pointer{pointer(&ptr), nil}, driver.ErrorInvalidValue, "parameter 1 of the kernel add_one is nil"},
-		{"no grid", "add_one", driver.Dim3{}, one, 0, good, driver.ErrorInvalidValue, "a size is 0"},
-		{"large block", "add_one", one, driver.Dim3{X: 64, Y: 64, Z: 1}, 0, good, driver.ErrorInvalidValue, "1024 threads"},
-		{"large grid", "add_one", driver.Dim3{X: 1, Y: 1, Z: 65536}, one, 0, good, driver.ErrorInvalidValue, "is larger than"},
-		{"shared memory", "add_one", one, one, 48<<10 + 1, good, driver.ErrorInvalidValue, "dynamic shared memory"},
+		{"too few", "add_one", one, one, 0, good[:1], driver.ResultInvalidValue, "has 2 parameters, and the launch passes 1"},
+		{"too many", "unbound", one, one, 0, good, driver.ResultInvalidValue, "has 0 parameters, and the launch passes 2"},
+		{"nil", "add_one", one, one, 0, []unsafe.Pointer{pointer(&ptr), nil}, driver.ResultInvalidValue, "parameter 1 of the kernel add_one is nil"},
+		{"no grid", "add_one", driver.Dim3{}, one, 0, good, driver.ResultInvalidValue, "a size is 0"},
+		{"large block", "add_one", one, driver.Dim3{X: 64, Y: 64, Z: 1}, 0, good, driver.ResultInvalidValue, "1024 threads"},
+		{"large grid", "add_one", driver.Dim3{X: 1, Y: 1, Z: 65536}, one, 0, good, driver.ResultInvalidValue, "is larger than"},
+		{"shared memory", "add_one", one, one, 48<<10 + 1, good, driver.ResultInvalidValue, "dynamic shared memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, drivertest.Config{})
@@ -95,17 +95,17 @@ func TestMoreSharedMemoryByRequest(t *testing.T) {
 	g := start(t, drivertest.Config{})
 	f, s := g.function("fails"), g.stream()
 	one := driver.Dim3{X: 1, Y: 1, Z: 1}
-	g.is(driver.ErrorInvalidValue, g.LaunchKernel(f, one, one, 100<<10, s, nil))
+	g.is(driver.ResultInvalidValue, g.LaunchKernel(f, one, one, 100<<10, s, nil))
 	g.ok(g.FuncSetAttribute(f, driver.FunctionAttributeMaxDynamicSharedSizeBytes, 100<<10))
 	g.ok(g.LaunchKernel(f, one, one, 100<<10, s, nil))
-	g.is(driver.ErrorAssert, g.StreamSynchronize(s))
+	g.is(driver.ResultAssert, g.StreamSynchronize(s))
 }
 
 func TestClusters(t *testing.T) {
 	g := start(t, drivertest.Config{})
 	f, one := g.function("unbound"), driver.Dim3{X: 1, Y: 1, Z: 1}
 	attributes := []driver.LaunchAttribute{driver.ClusterSize(driver.Dim3{X: 2, Y: 1, Z: 1})}
-	g.is(driver.ErrorNotSupported, g.LaunchKernelEx(f, one, one, 0, g.stream(), attributes, nil))
+	g.is(driver.ResultNotSupported, g.LaunchKernelEx(f, one, one, 0, g.stream(), attributes, nil))
 }
 
 func TestFaultsOfKernels(t *testing.T) {
@@ -115,16 +115,16 @@ func TestFaultsOfKernels(t *testing.T) {
 		f    drivertest.KernelFunc
 		want driver.Result
 	}{
-		{"a code", func(*drivertest.Launch) error { return driver.ErrorAssert }, driver.ErrorAssert},
-		{"a wrapped code", func(*drivertest.Launch) error { return driver.Errorf("x", "%w", driver.ErrorIllegalInstruction) }, driver.ErrorIllegalInstruction},
-		{"a code that is not sticky", func(*drivertest.Launch) error { return driver.ErrorNotFound }, driver.ErrorLaunchFailed},
-		{"an error", func(*drivertest.Launch) error { return sentinel }, driver.ErrorLaunchFailed},
-		{"a panic", func(*drivertest.Launch) error { panic("oops") }, driver.ErrorLaunchFailed},
-		{"an index", func(k *drivertest.Launch) error { var none []int; none[k.Params()]++; return nil }, driver.ErrorLaunchFailed},
-		{"a stray address", func(k *drivertest.Launch) error { _, err := k.Memory(12345, 1); return err }, driver.ErrorIllegalAddress},
-		{"an unaligned address", func(k *drivertest.Launch) error { _, err := drivertest.Slice[uint64](k, 12345, 1); return err }, driver.ErrorMisalignedAddress},
-		{"a huge slice", func(k *drivertest.Launch) error { _, err := drivertest.Slice[uint64](k, 1<<40, 1<<62); return err }, driver.ErrorIllegalAddress},
-		{"a parameter that is not there", func(k *drivertest.Launch) error { k.Uint64(3); return nil }, driver.ErrorLaunchFailed},
+		{"a code", func(*drivertest.Launch) error { return driver.ResultAssert }, driver.ResultAssert},
+		{"a wrapped code", func(*drivertest.Launch) error { return driver.Errorf("x", "%w", driver.ResultIllegalInstruction) }, driver.ResultIllegalInstruction},
+		{"a code that is not sticky", func(*drivertest.Launch) error { return driver.ResultNotFound }, driver.ResultLaunchFailed},
+		{"an error", func(*drivertest.Launch) error { return sentinel }, driver.ResultLaunchFailed},
+		{"a panic", func(*drivertest.Launch) error { panic("oops") }, driver.ResultLaunchFailed},
+		{"an index", func(k *drivertest.Launch) error { var none []int; none[k.Params()]++; return nil }, driver.ResultLaunchFailed},
+		{"a stray address", func(k *drivertest.Launch) error { _, err := k.Memory(12345, 1); return err }, driver.ResultIllegalAddress},
+		{"an unaligned address", func(k *drivertest.Launch) error { _, err := drivertest.Slice[uint64](k, 12345, 1); return err }, driver.ResultMisalignedAddress},
+		{"a huge slice", func(k *drivertest.Launch) error { _, err := drivertest.Slice[uint64](k, 1<<40, 1<<62); return err }, driver.ResultIllegalAddress},
+		{"a parameter that is not there", func(k *drivertest.Launch) error { k.Uint64(3); return nil }, driver.ResultLaunchFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, drivertest.Config{Kernels: map[string]drivertest.KernelFunc{"fails": c.f}})
@@ -149,7 +149,7 @@ func TestStickyErrors(t *testing.T) {
 
 	s, nowhere := g.stream(), driver.DevicePtr(0xBAD)
 	g.ok(g.launch(g.function("gate"), s, pointer(&nowhere)))
-	const want = driver.ErrorIllegalAddress
+	const want = driver.ResultIllegalAddress
 	g.is(want, g.StreamSynchronize(s))
 	g.is(want, g.StreamQuery(s))
 	_, r = g.MemAlloc(16)
@@ -174,9 +174,9 @@ func TestUnloadedBeforeItRuns(t *testing.T) {
 	g.ok(g.launch(f, s))
 	g.ok(g.ModuleUnload(m))
 	close(gate)
-	g.is(driver.ErrorLaunchFailed, g.StreamSynchronize(s))
+	g.is(driver.ResultLaunchFailed, g.StreamSynchronize(s))
 	assert.Contains(t, g.finding().Detail, "unloaded")
-	g.is(driver.ErrorLaunchFailed, g.launch(f, s))
+	g.is(driver.ResultLaunchFailed, g.launch(f, s))
 }
 
 func TestImages(t *testing.T) {
@@ -189,37 +189,37 @@ func TestImages(t *testing.T) {
 		want        driver.Result
 		log         string
 	}{
-		{"nothing", "", 0, drivertest.H100(), driver.ErrorInvalidImage, "the image is empty"},
-		{"blanks", " \n\x00 ", 0, drivertest.H100(), driver.ErrorInvalidImage, "the image is empty"},
-		{"what begins like a cubin", "\x7fELF...", 0, drivertest.H100(), driver.ErrorInvalidImage, "no cubin, and the simulated driver runs PTX only"},
-		{"cubin", elf + "\xbe\x00", 0, drivertest.H100(), driver.ErrorNoBinaryForGPU, "a cubin, and the simulated driver runs PTX only"},
-		{"program of the host", elf + "\x3e\x00", 0, drivertest.H100(), driver.ErrorInvalidImage, "no cubin"},
-		{"fatbin", "\x50\xed\x55\xba\x01\x00\x10\x00", 0, drivertest.H100(), driver.ErrorNoBinaryForGPU, "a fatbin, and the simulated driver runs PTX only"},
-		{"text", "hello", 0, drivertest.H100(), driver.ErrorInvalidImage, "not recognized"},
+		{"nothing", "", 0, drivertest.H100(), driver.ResultInvalidImage, "the image is empty"},
+		{"blanks", " \n\x00 ", 0, drivertest.H100(), driver.ResultInvalidImage, "the image is empty"},
+		{"what begins like a cubin", "\x7fELF...", 0, drivertest.H100(), driver.ResultInvalidImage, "no cubin, and the simulated driver runs PTX only"},
+		{"cubin", elf + "\xbe\x00", 0, drivertest.H100(), driver.ResultNoBinaryForGPU, "a cubin, and the simulated driver runs PTX only"},
+		{"program of the host", elf + "\x3e\x00", 0, drivertest.H100(), driver.ResultInvalidImage, "no cubin"},
+		{"fatbin", "\x50\xed\x55\xba\x01\x00\x10\x00", 0, drivertest.H100(), driver.ResultNoBinaryForGPU, "a fatbin, and the simulated driver runs PTX only"},
+		{"text", "hello", 0, drivertest.H100(), driver.ResultInvalidImage, "not recognized"},
 		{"comments", "// hello\n/* world\n */" + head, 0, drivertest.H100(), driver.Success, ""},
 		{"NUL-terminated", head + "\x00rest", 0, drivertest.H100(), driver.Success, ""},
-		{"old driver", strings.Replace(head, "6.4", "7.1", 1), 11000, drivertest.T4(), driver.ErrorUnsupportedPTXVersion, "line 1; fatal   : Unsupported .version 7.1; current version is '7.0'"},
-		{"newer driver", strings.Replace(head, "6.4", "8.3", 1), 12020, drivertest.T4(), driver.ErrorUnsupportedPTXVersion, "8.3"},
+		{"old driver", strings.Replace(head, "6.4", "7.1", 1), 11000, drivertest.T4(), driver.ResultUnsupportedPTXVersion, "line 1; fatal   : Unsupported .version 7.1; current version is '7.0'"},
+		{"newer driver", strings.Replace(head, "6.4", "8.3", 1), 12020, drivertest.T4(), driver.ResultUnsupportedPTXVersion, "8.3"},
 		{"newest", strings.Replace(head, "6.4", "9.0", 1), 13000, drivertest.T4(), driver.Success, ""},
-		{"old device", strings.Replace(head, "sm_75", "sm_80", 1), 0, drivertest.T4(), driver.ErrorInvalidPTX, "SM version"},
+		{"old device", strings.Replace(head, "sm_75", "sm_80", 1), 0, drivertest.T4(), driver.ResultInvalidPTX, "SM version"},
 		{"this device only", strings.Replace(head, "sm_75", "sm_90a", 1), 0, drivertest.H100(), driver.Success, ""},
-		{"another device only", strings.Replace(head, "sm_75", "sm_80a", 1), 0, drivertest.H100(), driver.ErrorInvalidPTX, "SM version"},
-		{"no target", ".version 6.4\n.address_size 64\n", 0, drivertest.H100(), driver.ErrorInvalidPTX, "Missing .target"},
-		{"bad version", ".version six\n", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 1"},
-		{"bad word", head + "\nentry x() { ret; }", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 5; fatal   : Parsing error near 'entry'"},
-		{"bad type", head + ".entry x(.param .q64 a) { ret; }", 0, drivertest.H100(), driver.ErrorInvalidPTX, "near '.q64'"},
-		{"no end", head + ".entry x() { ret;", 0, drivertest.H100(), driver.ErrorInvalidPTX, "near ''"},
-		{"bad character", head + ".entry x() { \x01 }", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 4"},
-		{"unknown symbol", head + ".global .u64 p = q;", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 4; fatal   : Parsing error near 'q'"},
+		{"another device only", strings.Replace(head, "sm_75", "sm_80a", 1), 0, drivertest.H100(), driver.ResultInvalidPTX, "SM version"},
+		{"no target", ".version 6.4\n.address_size 64\n", 0, drivertest.H100(), driver.ResultInvalidPTX, "Missing .target"},
+		{"bad version", ".version six\n", 0, drivertest.H100(), driver.ResultInvalidPTX, "line 1"},
+		{"bad word", head + "\nentry x() { ret; }", 0, drivertest.H100(), driver.ResultInvalidPTX, "line 5; fatal   : Parsing error near 'entry'"},
+		{"bad type", head + ".entry x(.param .q64 a) { ret; }", 0, drivertest.H100(), driver.ResultInvalidPTX, "near '.q64'"},
+		{"no end", head + ".entry x() { ret;", 0, drivertest.H100(), driver.ResultInvalidPTX, "near ''"},
+		{"bad character", head + ".entry x() { \x01 }", 0, drivertest.H100(), driver.ResultInvalidPTX, "line 4"},
+		{"unknown symbol", head + ".global .u64 p = q;", 0, drivertest.H100(), driver.ResultInvalidPTX, "line 4; fatal   : Parsing error near 'q'"},
 		{"address as value", head + ".global .u64 p = q; .global .u32 q;", 0, drivertest.H100(), driver.Success, ""},
-		{"address of shared memory", head + ".global .u64 p = q; .shared .u32 q;", 0, drivertest.H100(), driver.ErrorInvalidPTX, "p holds the address of q"},
-		{"unknown instruction", head + ".entry x() {\nnop.u32;\n}", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 5; error   : Instruction 'nop.u32' in kernel 'x' is unknown"},
-		{"wrong instruction", head + ".entry x() {\n.reg .u32 %r<2>;\nadd.u32 %r0;\n}", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 6; error   : Illegal use of instruction 'add.u32' in kernel 'x'"},
-		{"unresolved variable", head + ".extern .global .u32 there;", 0, drivertest.H100(), driver.ErrorInvalidPTX, "Unresolved extern variable 'there'"},
-		{"much shared memory", head + ".entry x() { .shared .b8 y[49153]; ret; }", 0, drivertest.H100(), driver.ErrorInvalidPTX, "'x' uses too much shared data (0xc001 bytes, 0xc000 max)"},
-		{"much local memory", head + ".entry x() { .local .b8 y[524289]; ret; }", 0, drivertest.H100(), driver.ErrorInvalidPTX, "'x' uses too much local data"},
-		{"no threads", head + ".entry x() .maxntid 0 { ret; }", 0, drivertest.H100(), driver.ErrorInvalidPTX, "line 4"},
-		{"newer PTX that nobody reads", "// by nvcc\n.version 99.1\n.target sm_75\n.future stuff;", 0, drivertest.T4(), driver.ErrorUnsupportedPTXVersion, "line 2; fatal   : Unsupported .version 99.1; current version is '9.0'"},
+		{"address of shared memory", head + ".global .u64 p = q; .shared .u32 q;", 0, drivertest.H100(), driver.ResultInvalidPTX, "p holds the address of q"},
+		{"unknown instruction", head + ".entry x() {\nnop.u32;\n}", 0, drivertest.H100(), driver.ResultInvalidPTX, "line 5; error   : Instruction 'nop.u32' in kernel 'x' is unknown"},
+		{"wrong instruction", head + ".entry x() {\n.reg .u32 %r<2>;\nadd.u32 %r0;\n}", 0, drivertest.H100(), driver.ResultInvalidPTX, "line 6; error   : Illegal use of instruction 'add.u32' in kernel 'x'"},
+		{"unresolved variable", head + ".extern .global .u32 there;", 0, drivertest.H100(), driver.ResultInvalidPTX, "Unresolved extern variable 'there'"},
+		{"much shared memory", head + ".entry x() { .shared .b8 y[49153]; ret; }", 0, drivertest.H100(), driver.ResultInvalidPTX, "'x' uses too much shared data (0xc001 bytes, 0xc000 max)"},
+		{"much local memory", head + ".entry x() { .local .b8 y[524289]; ret; }", 0, drivertest.H100(), driver.ResultInvalidPTX, "'x' uses too much local data"},
+		{"no threads", head + ".entry x() .maxntid 0 { ret; }", 0, drivertest.H100(), driver.ResultInvalidPTX, "line 4"},
+		{"newer PTX that nobody reads", "// by nvcc\n.version 99.1\n.target sm_75\n.future stuff;", 0, drivertest.T4(), driver.ResultUnsupportedPTXVersion, "line 2; fatal   : Unsupported .version 99.1; current version is '9.0'"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, drivertest.Config{Version: c.version, Devices: []drivertest.DeviceConfig{c.device}})
@@ -266,8 +266,8 @@ func TestVariables(t *testing.T) {
 	shared, r := g.FuncGetAttribute(driver.FunctionAttributeSharedSizeBytes, f)
 	g.ok(r)
 	assert.EqualValues(t, 20, shared)
-	g.is(driver.ErrorInvalidValue, g.LaunchKernel(f, driver.Dim3{X: 1, Y: 1, Z: 1}, driver.Dim3{X: 64, Y: 1, Z: 1}, 0, g.stream(), nil))
-	g.is(driver.ErrorInvalidValue, g.MemFree(ptr))
+	g.is(driver.ResultInvalidValue, g.LaunchKernel(f, driver.Dim3{X: 1, Y: 1, Z: 1}, driver.Dim3{X: 64, Y: 1, Z: 1}, 0, g.stream(), nil))
+	g.is(driver.ResultInvalidValue, g.MemFree(ptr))
 	free, total, r := g.MemGetInfo()
 	g.ok(r)
 	assert.EqualValues(t, 12+8+16, total-free)

@@ -90,7 +90,7 @@ func TestForTestReportsAtTheEnd(t *testing.T) {
 	assert.Equal(t, driver.Success, d.Init(0))
 	_, r := d.DevicePrimaryCtxRetain(0)
 	assert.Equal(t, driver.Success, r)
-	assert.Equal(t, driver.ErrorInvalidValue, d.MemFree(99))
+	assert.Equal(t, driver.ResultInvalidValue, d.MemFree(99))
 	for _, f := range tb.cleanups {
 		f()
 	}
@@ -102,9 +102,9 @@ func TestForTestReportsAtTheEnd(t *testing.T) {
 func TestForTestReportsFaultsThatNeverStruck(t *testing.T) {
 	var tb recorder
 	d := drivertest.ForTest(&tb, drivertest.Config{})
-	d.Fail("cuInit", 1, driver.ErrorUnknown)
-	d.Fail("cuMemAlloc", 3, driver.ErrorOutOfMemory)
-	assert.Equal(t, driver.ErrorUnknown, d.Init(0))
+	d.Fail("cuInit", 1, driver.ResultUnknown)
+	d.Fail("cuMemAlloc", 3, driver.ResultOutOfMemory)
+	assert.Equal(t, driver.ResultUnknown, d.Init(0))
 	d.MemAlloc(1)
 	for _, f := range tb.cleanups {
 		f()

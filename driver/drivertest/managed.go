@@ -16,9 +16,9 @@ func (d *Driver) MemAllocManaged(bytes uint64, flags uint32) (driver.DevicePtr, 
 	defer d.mu.Unlock()
 	switch {
 	case !c.ctx.dev.can(driver.DeviceAttributeManagedMemory):
-		return 0, driver.ErrorNotSupported
+		return 0, driver.ResultNotSupported
 	case flags != driver.MemAttachGlobal && flags != driver.MemAttachHost || bytes == 0:
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	h, r := c.newHost(bytes, 0)
 	if r != driver.Success {
@@ -44,9 +44,9 @@ func (c call) checkManaged(ptr driver.DevicePtr, bytes uint64, location driver.M
 	case location.Type == driver.MemLocationHost:
 		return driver.Success
 	case location.Type != driver.MemLocationDevice:
-		c.found(driver.ErrorInvalidValue, "location of type %d: want that of a device (%d) or of the host (%d)",
+		c.found(driver.ResultInvalidValue, "location of type %d: want that of a device (%d) or of the host (%d)",
 			location.Type, driver.MemLocationDevice, driver.MemLocationHost)
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	dev, r := c.d.device(driver.Device(location.ID))
 	if r == driver.Success {
@@ -61,8 +61,8 @@ func (c call) shares(dev *device) driver.Result {
 	if dev.can(driver.DeviceAttributeConcurrentManagedAccess) {
 		return driver.Success
 	}
-	c.found(driver.ErrorInvalidDevice, "device %d has no concurrent managed access", dev.ordinal)
-	return driver.ErrorInvalidDevice
+	c.found(driver.ResultInvalidDevice, "device %d has no concurrent managed access", dev.ordinal)
+	return driver.ResultInvalidDevice
 }
 
 // MemPrefetchAsync implements [driver.API]. The memory stays where it is, and must be there when the
@@ -74,7 +74,7 @@ func (d *Driver) MemPrefetchAsync(ptr driver.DevicePtr, bytes uint64, location d
 	}
 	defer d.mu.Unlock()
 	if flags != 0 {
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	if r := c.checkManaged(ptr, bytes, location); r != driver.Success {
 		return r
@@ -84,7 +84,7 @@ func (d *Driver) MemPrefetchAsync(ptr driver.DevicePtr, bytes uint64, location d
 	}
 	if s.capture != nil {
 		s.capture.invalid = true
-		return driver.ErrorStreamCaptureUnsupported
+		return driver.ResultStreamCaptureUnsupported
 	}
 	return c.submit(s, work{kind: nodeEmpty, run: func() error {
 		if _, f := d.memory.bytes(ptr, bytes, view{}); f != nil {
@@ -106,7 +106,7 @@ func (d *Driver) MemAdvise(ptr driver.DevicePtr, bytes uint64, advice driver.Mem
 	case driver.MemAdviseSetReadMostly, driver.MemAdviseUnsetReadMostly, driver.MemAdviseUnsetPreferredLocation:
 		location = driver.MemLocation{Type: driver.MemLocationHost} // it does not count
 	default:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	return c.checkManaged(ptr, bytes, location)
 }

@@ -9,7 +9,7 @@ import (
 // take gives an allocation its address and takes its bytes from the device.
 func (c call) take(a *allocation) driver.Result {
 	if a.bytes == 0 || a.bytes > 1<<62 {
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	r := a.dev.take(a.bytes)
 	if r == driver.Success {
@@ -24,7 +24,7 @@ func (dev *device) take(bytes uint64) driver.Result {
 		dev.trim()
 	}
 	if bytes > dev.config.Memory-dev.used || uint64(int(bytes)) != bytes {
-		return driver.ErrorOutOfMemory
+		return driver.ResultOutOfMemory
 	}
 	dev.used += bytes
 	return driver.Success
@@ -154,7 +154,7 @@ func (d *Driver) MemGetAddressRange(ptr driver.DevicePtr) (base driver.DevicePtr
 	if h := d.memory.hostAt(uint64(ptr)); h != nil {
 		return driver.DevicePtr(h.base), h.bytes, driver.Success
 	}
-	return 0, 0, driver.ErrorNotFound
+	return 0, 0, driver.ResultNotFound
 }
 
 // MemHostAlloc implements [driver.API].
@@ -167,7 +167,7 @@ func (d *Driver) MemHostAlloc(bytes uint64, flags uint32) (unsafe.Pointer, drive
 	const known = driver.HostAllocPortable | driver.HostAllocDeviceMap | driver.HostAllocWriteCombined
 	switch {
 	case flags&^known != 0:
-		return nil, driver.ErrorInvalidValue
+		return nil, driver.ResultInvalidValue
 	case bytes == 0:
 		return nil, driver.Success
 	}
@@ -182,7 +182,7 @@ func (d *Driver) MemHostAlloc(bytes uint64, flags uint32) (unsafe.Pointer, drive
 func (c call) newHost(bytes uint64, flags uint32) (*hostMemory, driver.Result) {
 	d := c.d
 	if bytes > maxHostBytes || bytes > d.config.HostMemory-min(d.hostUsed, d.config.HostMemory) {
-		return nil, driver.ErrorOutOfMemory
+		return nil, driver.ResultOutOfMemory
 	}
 	d.hostUsed += bytes
 	block := make([]byte, bytes+pageSize)
@@ -214,9 +214,9 @@ func (d *Driver) MemHostRegister(ptr unsafe.Pointer, bytes uint64, flags uint32)
 	base := uint64(uintptr(ptr))
 	switch {
 	case flags&^known != 0 || ptr == nil || bytes == 0 || bytes > maxHostBytes || base > firstAddress-bytes:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	case d.memory.hostOverlaps(base, bytes):
-		return driver.ErrorHostMemoryAlreadyRegistered
+		return driver.ResultHostMemoryAlreadyRegistered
 	}
 	d.memory.addHost(&hostMemory{base: base, bytes: bytes, data: unsafe.Slice((*byte)(ptr), bytes),
 		id: d.newID(), ctx: c.ctx, flags: flags, registered: true, made: c.made})
@@ -245,7 +245,7 @@ func (d *Driver) endHost(op string, ptr unsafe.Pointer, registered bool) driver.
 	d.memory.mu.RUnlock()
 	switch {
 	case registered && (h == nil || !h.registered || h.base != addr):
-		return driver.ErrorHostMemoryNotRegistered
+		return driver.ResultHostMemoryNotRegistered
 	case h == nil:
 		stray.detail = "freed host memory that is not page-locked"
 		if stray.allocation != "" {
@@ -281,7 +281,7 @@ func (d *Driver) MemHostGetDevicePointer(ptr unsafe.Pointer, flags uint32) (driv
 	defer d.memory.mu.RUnlock()
 	addr := uint64(uintptr(ptr))
 	if flags != 0 || d.memory.hostAt(addr) == nil {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	return driver.DevicePtr(addr), driver.Success
 }
@@ -301,11 +301,11 @@ func (d *Driver) PointerGetAttribute(attribute driver.PointerAttribute, ptr driv
 	} else if h := d.memory.hostAt(uint64(ptr)); h != nil {
 		values = h.attributes(ptr)
 	} else {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	value, ok := values[attribute]
 	if !ok {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	return value, driver.Success
 }

@@ -20,7 +20,7 @@ func TestMemoryIsCountedExactly(t *testing.T) {
 	a := g.alloc(600)
 	assert.EqualValues(t, 400, free())
 	_, r := g.MemAlloc(401)
-	g.is(driver.ErrorOutOfMemory, r)
+	g.is(driver.ResultOutOfMemory, r)
 	b := g.alloc(400)
 	assert.Zero(t, free())
 	g.ok(g.MemFree(a))
@@ -36,7 +36,7 @@ func TestLargeMemoryCostsNothingUntilItIsUsed(t *testing.T) {
 	assert.Equal(t, ptr, base)
 	assert.EqualValues(t, uint64(70<<30), bytes)
 	_, r = g.MemAlloc(11 << 30)
-	g.is(driver.ErrorOutOfMemory, r)
+	g.is(driver.ResultOutOfMemory, r)
 }
 
 func TestFreshMemoryIsNotZero(t *testing.T) {
@@ -105,7 +105,7 @@ func TestMisuseOfMemoryIsFound(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, drivertest.Config{})
-			g.is(driver.ErrorInvalidValue, c.do(g, g.alloc(100)))
+			g.is(driver.ResultInvalidValue, c.do(g, g.alloc(100)))
 			f := g.finding()
 			assert.Contains(t, f.Detail, c.detail)
 			assert.Contains(t, f.Where, "memory_test.go")
@@ -118,7 +118,7 @@ func TestFindingsNameTheAllocation(t *testing.T) {
 	g := start(t, drivertest.Config{})
 	ptr := g.alloc(100)
 	g.ok(g.MemFree(ptr))
-	g.is(driver.ErrorInvalidValue, g.MemFree(ptr))
+	g.is(driver.ResultInvalidValue, g.MemFree(ptr))
 	f := g.finding()
 	assert.Contains(t, f.Allocation, "100 bytes of device memory")
 	assert.Contains(t, f.Allocation, "from cuMemAlloc at util_test.go")
@@ -131,13 +131,13 @@ func TestPageLockedMemory(t *testing.T) {
 	g.ok(r)
 	assert.Zero(t, uintptr(ptr)%4096)
 	_, r = g.MemHostAlloc(8192, 0)
-	g.is(driver.ErrorOutOfMemory, r)
+	g.is(driver.ResultOutOfMemory, r)
 	_, r = g.MemHostAlloc(1<<63, 0)
-	g.is(driver.ErrorOutOfMemory, r)
+	g.is(driver.ResultOutOfMemory, r)
 	dev := g.alloc(8192)
-	g.is(driver.ErrorInvalidValue, g.MemcpyHtoD(dev, ptr, 5000)) // overruns
+	g.is(driver.ResultInvalidValue, g.MemcpyHtoD(dev, ptr, 5000)) // overruns
 	g.ok(g.MemFreeHost(ptr))
-	g.is(driver.ErrorInvalidValue, g.MemFreeHost(ptr))
+	g.is(driver.ResultInvalidValue, g.MemFreeHost(ptr))
 	_, r = g.MemHostAlloc(8192, 0)
 	g.ok(r)
 }
@@ -150,7 +150,7 @@ func TestUseAfterFreeOnTheDevicePoisons(t *testing.T) {
 	g.ok(g.MemsetD8Async(ptr, 1, 64, s))
 	g.ok(g.MemFree(ptr))
 	close(gate)
-	g.is(driver.ErrorIllegalAddress, g.StreamSynchronize(s))
+	g.is(driver.ResultIllegalAddress, g.StreamSynchronize(s))
 	f := g.finding()
 	assert.Equal(t, "cuMemsetD8Async", f.Op)
 	assert.Contains(t, f.Detail, "the memory is freed")
@@ -164,7 +164,7 @@ func TestUseBeforeTheAllocationIsReached(t *testing.T) {
 	ptr, r := g.MemAllocAsync(64, s)
 	g.ok(r)
 	g.ok(g.MemsetD8Async(ptr, 1, 64, other))
-	g.is(driver.ErrorIllegalAddress, g.StreamSynchronize(other))
+	g.is(driver.ResultIllegalAddress, g.StreamSynchronize(other))
 	close(gate)
 	assert.Contains(t, g.finding().Detail, "before the stream has reached the allocation")
 }
@@ -179,7 +179,7 @@ func TestPools(t *testing.T) {
 	a, r := g.MemAllocFromPoolAsync(400, pool, s)
 	g.ok(r)
 	_, r = g.MemAllocFromPoolAsync(101, pool, s)
-	g.is(driver.ErrorOutOfMemory, r)
+	g.is(driver.ResultOutOfMemory, r)
 	g.ok(g.MemFreeAsync(a, s))
 	g.ok(g.StreamSynchronize(s))
 	get := func(attribute driver.MemPoolAttribute) uint64 {
@@ -196,11 +196,11 @@ func TestPools(t *testing.T) {
 	assert.EqualValues(t, 700, free)
 	g.alloc(1000) // takes back what the pool keeps
 	assert.Zero(t, get(driver.MemPoolReservedMemCurrent))
-	g.is(driver.ErrorInvalidValue, g.MemPoolSetAttribute(pool, driver.MemPoolUsedMemCurrent, 0))
+	g.is(driver.ResultInvalidValue, g.MemPoolSetAttribute(pool, driver.MemPoolUsedMemCurrent, 0))
 	g.ok(g.MemPoolSetAttribute(pool, driver.MemPoolUsedMemHigh, 0))
 	assert.Zero(t, get(driver.MemPoolUsedMemHigh))
 	g.ok(g.MemPoolDestroy(pool))
-	g.is(driver.ErrorInvalidValue, g.MemPoolDestroy(pool))
+	g.is(driver.ResultInvalidValue, g.MemPoolDestroy(pool))
 }
 
 func TestDestroyedPoolLivesAsLongAsItsMemory(t *testing.T) {
@@ -226,5 +226,5 @@ func TestDeviceWithoutPools(t *testing.T) {
 	g.ok(r)
 	assert.Zero(t, has)
 	_, r = g.MemAllocAsync(16, g.stream())
-	g.is(driver.ErrorNotSupported, r)
+	g.is(driver.ResultNotSupported, r)
 }

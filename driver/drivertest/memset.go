@@ -8,11 +8,11 @@ func (c call) memset(s *stream, dst driver.DevicePtr, value uint32, width, count
 		return driver.Success
 	}
 	if uint64(dst)%width != 0 {
-		c.found(driver.ErrorInvalidValue, "%#x is not a multiple of %d", uint64(dst), width)
-		return driver.ErrorInvalidValue
+		c.found(driver.ResultInvalidValue, "%#x is not a multiple of %d", uint64(dst), width)
+		return driver.ResultInvalidValue
 	}
 	if count > (1<<62)/width {
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	m, bytes := &c.d.memory, count*width
 	if f := m.each(dst, bytes, view{early: true}, func([]byte) {}); f != nil {

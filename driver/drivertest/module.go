@@ -46,7 +46,7 @@ func (c call) link(m *module) driver.Result {
 	for i, a := range m.placed {
 		data, err := img.program.Initial(i, addrs)
 		if err != nil {
-			return driver.ErrorInvalidPTX // readImage has tried it
+			return driver.ResultInvalidPTX // readImage has tried it
 		}
 		if len(data) > 0 {
 			copy(a.memory(), data)
@@ -54,7 +54,7 @@ func (c call) link(m *module) driver.Result {
 	}
 	linked, err := img.program.Link(addrs)
 	if err != nil {
-		return driver.ErrorInvalidPTX
+		return driver.ResultInvalidPTX
 	}
 	m.linked = linked
 	return driver.Success
@@ -121,8 +121,8 @@ func (d *Driver) ModuleUnload(h driver.Module) driver.Result {
 		return r
 	}
 	if m.library != nil {
-		c.found(driver.ErrorInvalidHandle, "the module belongs to a library")
-		return driver.ErrorInvalidHandle
+		c.found(driver.ResultInvalidHandle, "the module belongs to a library")
+		return driver.ResultInvalidHandle
 	}
 	c.unload(m, false)
 	return driver.Success
@@ -163,7 +163,7 @@ func (d *Driver) ModuleGetGlobal(h driver.Module, name string) (driver.DevicePtr
 func (m *module) global(name string) (driver.DevicePtr, uint64, driver.Result) {
 	a := m.variables[name]
 	if a == nil {
-		return 0, 0, driver.ErrorNotFound
+		return 0, 0, driver.ResultNotFound
 	}
 	return a.base, a.bytes, driver.Success
 }

@@ -51,7 +51,7 @@ func (d *Driver) occupancy(op string, h driver.Function, blockSize int32, shared
 	defer d.mu.Unlock()
 	const disableCaching = 1
 	if blockSize < 1 || flags&^disableCaching != 0 {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	return int32(f.resident(int(blockSize), sharedBytes)), driver.Success
 }
@@ -64,7 +64,7 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes u
 	}
 	defer d.mu.Unlock()
 	if limit < 0 {
-		return 0, 0, driver.ErrorInvalidValue
+		return 0, 0, driver.ResultInvalidValue
 	}
 	largest := f.entry.maxThreads
 	if limit > 0 {
@@ -80,7 +80,7 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes u
 		threads = wholeWarps(threads) // then go on in whole warps
 	}
 	if best == 0 {
-		return 0, 0, driver.ErrorInvalidValue
+		return 0, 0, driver.ResultInvalidValue
 	}
 	return minGrid, blockSize, driver.Success
 }
@@ -93,7 +93,7 @@ func (d *Driver) OccupancyAvailableDynamicSMemPerBlock(h driver.Function, blocks
 	}
 	defer d.mu.Unlock()
 	if blocks < 1 || blockSize < 1 || int(blocks) > f.resident(int(blockSize), 0) {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	c := &f.module.ctx.dev.config
 	share := c.SharedPerSM/int(blocks) - reservedShared - f.entry.staticBytes

@@ -99,7 +99,7 @@ func (d *Driver) step(s *stream, o *operation) (next *operation) {
 	defer func() {
 		var err error
 		if !returned {
-			err = &fault{result: driver.ErrorLaunchFailed, detail: "code on the stream ended its goroutine"}
+			err = &fault{result: driver.ResultLaunchFailed, detail: "code on the stream ended its goroutine"}
 		}
 		next = d.finish(s, o, err)
 		if !returned && next != nil {
@@ -159,7 +159,7 @@ func guard(run func() error) (err error) {
 		case *fault:
 			err = v
 		default:
-			err = &fault{result: driver.ErrorLaunchFailed, detail: fmt.Sprintf("panic: %v\n%s", v, debug.Stack())}
+			err = &fault{result: driver.ResultLaunchFailed, detail: fmt.Sprintf("panic: %v\n%s", v, debug.Stack())}
 		}
 	}()
 	return run()
@@ -168,7 +168,7 @@ func guard(run func() error) (err error) {
 // fail records what went wrong on the device and poisons the process: as measured
 // on hardware, every later call of the process fails with the first code.
 func (d *Driver) fail(c call, err error) {
-	f := &fault{result: driver.ErrorLaunchFailed, detail: err.Error()}
+	f := &fault{result: driver.ResultLaunchFailed, detail: err.Error()}
 	var known *fault
 	var code driver.Result
 	switch {

@@ -33,7 +33,7 @@ func (d *Driver) DeviceGetP2PAttribute(attribute driver.P2PAttribute, src, dst d
 		return 0, r
 	}
 	if from == to {
-		return 0, driver.ErrorInvalidDevice
+		return 0, driver.ResultInvalidDevice
 	}
 	switch attribute {
 	case driver.P2PAttributePerformanceRank:
@@ -41,7 +41,7 @@ func (d *Driver) DeviceGetP2PAttribute(attribute driver.P2PAttribute, src, dst d
 	case driver.P2PAttributeAccessSupported, driver.P2PAttributeNativeAtomicSupported:
 		return boolean(from.canReach(to)), driver.Success
 	}
-	return 0, driver.ErrorInvalidValue
+	return 0, driver.ResultInvalidValue
 }
 
 // CtxEnablePeerAccess implements [driver.API].
@@ -56,11 +56,11 @@ func (d *Driver) CtxEnablePeerAccess(peer driver.Context, flags uint32) driver.R
 	case r != driver.Success:
 		return r
 	case flags != 0:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	case !c.ctx.dev.canReach(other.dev):
-		return driver.ErrorPeerAccessUnsupported
+		return driver.ResultPeerAccessUnsupported
 	case c.ctx.peers[other]:
-		return driver.ErrorPeerAccessAlreadyEnabled
+		return driver.ResultPeerAccessAlreadyEnabled
 	}
 	d.memory.mu.Lock()
 	c.ctx.peers[other] = true
@@ -80,7 +80,7 @@ func (d *Driver) CtxDisablePeerAccess(peer driver.Context) driver.Result {
 	case r != driver.Success:
 		return r
 	case !c.ctx.peers[other]:
-		return driver.ErrorPeerAccessNotEnabled
+		return driver.ResultPeerAccessNotEnabled
 	}
 	d.memory.mu.Lock()
 	delete(c.ctx.peers, other)

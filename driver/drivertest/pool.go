@@ -57,7 +57,7 @@ func (d *Driver) settle() {
 // take reserves the bytes of an allocation.
 func (p *pool) take(bytes uint64) driver.Result {
 	if bytes > p.dev.config.Memory || p.limit != 0 && p.used+bytes > p.limit {
-		return driver.ErrorOutOfMemory
+		return driver.ResultOutOfMemory
 	}
 	if used := p.used + bytes; used > p.reserved {
 		more := used - p.reserved
@@ -66,7 +66,7 @@ func (p *pool) take(bytes uint64) driver.Result {
 			more = used - p.reserved
 		}
 		if more > p.dev.config.Memory-p.dev.used {
-			return driver.ErrorOutOfMemory
+			return driver.ResultOutOfMemory
 		}
 		p.dev.used += more
 		p.reserved += more
@@ -96,7 +96,7 @@ func (d *Driver) MemAllocFromPoolAsync(bytes uint64, h driver.MemPool, stream dr
 	defer d.mu.Unlock()
 	p, r := find(c, &d.pools, h)
 	if r != driver.Success {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	return c.allocAsync(s, p, bytes)
 }
@@ -104,9 +104,9 @@ func (d *Driver) MemAllocFromPoolAsync(bytes uint64, h driver.MemPool, stream dr
 func (c call) allocAsync(s *stream, p *pool, bytes uint64) (driver.DevicePtr, driver.Result) {
 	switch {
 	case p.dev.config.NoPools:
-		return 0, driver.ErrorNotSupported
+		return 0, driver.ResultNotSupported
 	case s.capture != nil:
-		return 0, driver.ErrorNotSupported
+		return 0, driver.ResultNotSupported
 	}
 	if r := c.checkCaptures(); r != driver.Success {
 		return 0, r
@@ -115,7 +115,7 @@ func (c call) allocAsync(s *stream, p *pool, bytes uint64) (driver.DevicePtr, dr
 		return 0, driver.Success
 	}
 	if uint64(int(bytes)) != bytes || int(bytes) < 0 {
-		return 0, driver.ErrorOutOfMemory
+		return 0, driver.ResultOutOfMemory
 	}
 	if r := p.take(bytes); r != driver.Success {
 		return 0, r
@@ -143,7 +143,7 @@ func (d *Driver) MemFreeAsync(ptr driver.DevicePtr, stream driver.Stream) driver
 	}
 	defer d.mu.Unlock()
 	if s.capture != nil {
-		return driver.ErrorNotSupported
+		return driver.ResultNotSupported
 	}
 	a, r := c.toFree(ptr)
 	if r != driver.Success {
@@ -166,7 +166,7 @@ func (d *Driver) DeviceGetDefaultMemPool(device driver.Device) (driver.MemPool, 
 	}
 	defer d.mu.Unlock()
 	if dev.config.NoPools {
-		return 0, driver.ErrorNotSupported
+		return 0, driver.ResultNotSupported
 	}
 	return dev.defaultPool.handle, driver.Success
 }
@@ -179,7 +179,7 @@ func (d *Driver) DeviceGetMemPool(device driver.Device) (driver.MemPool, driver.
 	}
 	defer d.mu.Unlock()
 	if dev.config.NoPools {
-		return 0, driver.ErrorNotSupported
+		return 0, driver.ResultNotSupported
 	}
 	return dev.pool.handle, driver.Success
 }
@@ -196,7 +196,7 @@ func (d *Driver) DeviceSetMemPool(device driver.Device, h driver.MemPool) driver
 	case r != driver.Success:
 		return r
 	case p.dev != dev:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	dev.pool = p
 	return driver.Success
@@ -206,7 +206,7 @@ func (d *Driver) DeviceSetMemPool(device driver.Device, h driver.MemPool) driver
 func (c call) pool(h driver.MemPool) (*pool, driver.Result) {
 	p, r := find(c, &c.d.pools, h)
 	if r != driver.Success {
-		return nil, driver.ErrorInvalidValue
+		return nil, driver.ResultInvalidValue
 	}
 	return p, driver.Success
 }
@@ -234,11 +234,11 @@ func (d *Driver) MemPoolCreate(props driver.MemPoolProps) (driver.MemPool, drive
 	dev, r := d.device(driver.Device(props.Location.ID))
 	switch {
 	case props.AllocType != driver.MemAllocationPinned, props.Location.Type != driver.MemLocationDevice:
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	case r != driver.Success:
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	case props.HandleTypes != 0, dev.config.NoPools:
-		return 0, driver.ErrorNotSupported
+		return 0, driver.ResultNotSupported
 	}
 	if r := dev.present(); r != driver.Success {
 		return 0, r
@@ -260,7 +260,7 @@ func (d *Driver) MemPoolDestroy(h driver.MemPool) driver.Result {
 	}
 	defer d.mu.Unlock()
 	if p == p.dev.defaultPool {
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	if p.dev.pool == p {
 		p.dev.pool = p.dev.defaultPool
@@ -305,7 +305,7 @@ func (d *Driver) MemPoolSetAttribute(h driver.MemPool, attribute driver.MemPoolA
 	}
 	reset, ok := high[attribute]
 	if !ok || value != 0 {
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	reset()
 	return driver.Success
@@ -329,7 +329,7 @@ func (d *Driver) MemPoolGetAttribute(h driver.MemPool, attribute driver.MemPoolA
 		driver.MemPoolUsedMemHigh:                    p.usedHigh,
 	}[attribute]
 	if !ok {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	return value, driver.Success
 }
@@ -345,13 +345,13 @@ func (d *Driver) MemPoolSetAccess(h driver.MemPool, access []driver.MemAccess) d
 		dev, r := d.device(driver.Device(a.Location.ID))
 		switch {
 		case r != driver.Success, a.Location.Type != driver.MemLocationDevice:
-			return driver.ErrorInvalidValue
+			return driver.ResultInvalidValue
 		case a.Flags != driver.MemAccessNone && a.Flags != driver.MemAccessReadWrite:
-			return driver.ErrorInvalidValue
+			return driver.ResultInvalidValue
 		case dev == p.dev && a.Flags == driver.MemAccessNone:
-			return driver.ErrorInvalidValue
+			return driver.ResultInvalidValue
 		case dev != p.dev && !dev.canReach(p.dev):
-			return driver.ErrorInvalidDevice
+			return driver.ResultInvalidDevice
 		}
 	}
 	d.memory.mu.Lock()
@@ -372,7 +372,7 @@ func (d *Driver) MemPoolGetAccess(h driver.MemPool, location driver.MemLocation)
 	dev, r := d.device(driver.Device(location.ID))
 	switch {
 	case r != driver.Success, location.Type != driver.MemLocationDevice:
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	case dev == p.dev:
 		return driver.MemAccessReadWrite, driver.Success
 	}

@@ -34,17 +34,17 @@ const (
 func (d *Driver) share(ordinal int, bytes uint64) (*sharedMemory, driver.Result) {
 	name, err := syscall.BytePtrFromString(fmt.Sprint(sharedName, ordinal))
 	if err != nil {
-		return nil, driver.ErrorOperatingSystem
+		return nil, driver.ResultOperatingSystem
 	}
 	const closeOnExec = 1
 	fd, _, errno := syscall.Syscall(memfdCreate, uintptr(unsafe.Pointer(name)), closeOnExec, 0)
 	if errno != 0 {
-		return nil, driver.ErrorOperatingSystem
+		return nil, driver.ResultOperatingSystem
 	}
 	file := os.NewFile(fd, sharedName)
 	if err := file.Truncate(int64(bytes)); err != nil {
 		_ = file.Close()
-		return nil, driver.ErrorOutOfMemory
+		return nil, driver.ResultOutOfMemory
 	}
 	return d.mapShared(file, bytes)
 }
@@ -53,7 +53,7 @@ func (d *Driver) mapShared(file *os.File, bytes uint64) (*sharedMemory, driver.R
 	data, err := syscall.Mmap(int(file.Fd()), 0, int(bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
 		_ = file.Close()
-		return nil, driver.ErrorOutOfMemory
+		return nil, driver.ResultOutOfMemory
 	}
 	s := &sharedMemory{file, data}
 	d.shared = append(d.shared, s)
@@ -79,11 +79,11 @@ const ipcMagic = 0x6370695f61647563
 func (s *sharedMemory) ipcHandle() (h driver.IpcMemHandle, r driver.Result) {
 	inode, err := inodeOf(s.file)
 	if err != nil {
-		return h, driver.ErrorOperatingSystem
+		return h, driver.ResultOperatingSystem
 	}
 	name := ipcName{ipcMagic, uint64(os.Getpid()), uint64(s.file.Fd()), inode}
 	if _, err := binary.Encode(h[:], binary.LittleEndian, name); err != nil {
-		return h, driver.ErrorOperatingSystem
+		return h, driver.ResultOperatingSystem
 	}
 	return h, driver.Success
 }
@@ -93,21 +93,21 @@ func (d *Driver) importIPC(h driver.IpcMemHandle) (s *sharedMemory, ordinal int,
 	var name ipcName
 	switch _, err := binary.Decode(h[:], binary.LittleEndian, &name); {
 	case err != nil || name.Magic != ipcMagic:
-		return nil, 0, driver.ErrorInvalidValue
+		return nil, 0, driver.ResultInvalidValue
 	case name.Process == uint64(os.Getpid()):
-		return nil, 0, driver.ErrorInvalidContext
+		return nil, 0, driver.ResultInvalidContext
 	}
 	path := fmt.Sprintf("/proc/%d/fd/%d", name.Process, name.File)
 	if link, err := os.Readlink(path); err != nil || !strings.HasPrefix(link, memoryLink) {
-		return nil, 0, driver.ErrorInvalidHandle // the process is gone, or has freed the memory
+		return nil, 0, driver.ResultInvalidHandle // the process is gone, or has freed the memory
 	}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return nil, 0, driver.ErrorMapFailed
+		return nil, 0, driver.ResultMapFailed
 	}
 	defer file.Close()
 	if inode, err := inodeOf(file); err != nil || inode != name.Inode {
-		return nil, 0, driver.ErrorInvalidHandle
+		return nil, 0, driver.ResultInvalidHandle
 	}
 	return d.importShared(file.Fd())
 }
@@ -122,7 +122,7 @@ func inodeOf(file *os.File) (uint64, error) {
 func (s *sharedMemory) export() (h driver.ShareableHandle, r driver.Result) {
 	fd, err := duplicate(int(s.file.Fd()))
 	if err != nil {
-		return h, driver.ErrorOperatingSystem
+		return h, driver.ResultOperatingSystem
 	}
 	binary.NativeEndian.PutUint32(h[:], uint32(fd))
 	return h, driver.Success
@@ -140,21 +140,21 @@ func duplicate(fd int) (int, error) {
 func (d *Driver) importShared(fd uintptr) (s *sharedMemory, ordinal int, r driver.Result) {
 	link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {
-		return nil, 0, driver.ErrorInvalidValue
+		return nil, 0, driver.ResultInvalidValue
 	}
 	name, ours := strings.CutPrefix(link, memoryLink)
 	if _, err := fmt.Sscanf(name, "%d", &ordinal); err != nil || !ours {
-		return nil, 0, driver.ErrorInvalidValue
+		return nil, 0, driver.ResultInvalidValue
 	}
 	own, err := duplicate(int(fd))
 	if err != nil {
-		return nil, 0, driver.ErrorOperatingSystem
+		return nil, 0, driver.ResultOperatingSystem
 	}
 	file := os.NewFile(uintptr(own), sharedName)
 	info, err := file.Stat()
 	if err != nil {
 		_ = file.Close()
-		return nil, 0, driver.ErrorOperatingSystem
+		return nil, 0, driver.ResultOperatingSystem
 	}
 	s, r = d.mapShared(file, uint64(info.Size()))
 	return s, ordinal, r

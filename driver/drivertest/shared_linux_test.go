@@ -94,33 +94,33 @@ func TestIPCOfAnotherProcess(t *testing.T) {
 	g.ok(g.MemcpyDtoH(pointer(&got[0]), ptr, 32))
 	assert.Equal(t, [8]uint32{44, 44, 44, 44, 44, 44, 44, 44}, got, "the memory as before, the work before, the other process and the work after")
 	_, r = g.IpcGetMemHandle(ptr + 256)
-	g.is(driver.ErrorInvalidValue, r)
-	g.is(driver.ErrorInvalidValue, g.IpcCloseMemHandle(ptr))
+	g.is(driver.ResultInvalidValue, r)
+	g.is(driver.ResultInvalidValue, g.IpcCloseMemHandle(ptr))
 	g.ok(g.MemFree(ptr))
 	_, r = g.IpcGetMemHandle(ptr)
-	g.is(driver.ErrorInvalidValue, r)
+	g.is(driver.ResultInvalidValue, r)
 }
 
 // openIPC is what the other process does.
 func openIPC(t *testing.T, handle driver.IpcMemHandle, n uint32) {
 	g := start(t, drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())})
 	_, r := g.IpcOpenMemHandle(handle, 0)
-	g.is(driver.ErrorInvalidValue, r)
+	g.is(driver.ResultInvalidValue, r)
 	wrong := handle
 	wrong[0]++
 	_, r = g.IpcOpenMemHandle(wrong, driver.IpcLazyEnablePeerAccess)
-	g.is(driver.ErrorInvalidValue, r)
+	g.is(driver.ResultInvalidValue, r)
 	for _, part := range []int{8, 16, 24} { // process, file, inode
 		wrong := handle
 		wrong[part+2]++
 		_, r = g.IpcOpenMemHandle(wrong, driver.IpcLazyEnablePeerAccess)
-		g.is(driver.ErrorInvalidHandle, r)
+		g.is(driver.ResultInvalidHandle, r)
 	}
 	other, r := g.DevicePrimaryCtxRetain(1)
 	g.ok(r)
 	g.ok(g.CtxPushCurrent(other))
 	_, r = g.IpcOpenMemHandle(handle, driver.IpcLazyEnablePeerAccess)
-	g.is(driver.ErrorInvalidDevice, r)
+	g.is(driver.ResultInvalidDevice, r)
 	_, r = g.CtxPopCurrent()
 	g.ok(r)
 	g.ok(g.DevicePrimaryCtxRelease(1))
@@ -140,22 +140,22 @@ func openIPC(t *testing.T, handle driver.IpcMemHandle, n uint32) {
 	g.ok(r)
 	assert.Equal(t, before, after, "it counts where it was made")
 	_, r = g.IpcGetMemHandle(ptr)
-	g.is(driver.ErrorInvalidValue, r)
+	g.is(driver.ResultInvalidValue, r)
 	g.ok(g.IpcCloseMemHandle(ptr))
 	g.ok(g.launch(g.function("add_one"), g.stream(), pointer(&ptr), pointer(&n)))
 	g.ok(g.CtxSynchronize())
-	g.is(driver.ErrorInvalidValue, g.MemFree(ptr))
+	g.is(driver.ResultInvalidValue, g.MemFree(ptr))
 	assert.Contains(t, g.Findings()[0].String(), "cuIpcCloseMemHandle closes")
-	g.is(driver.ErrorInvalidValue, g.IpcCloseMemHandle(ptr+256))
+	g.is(driver.ResultInvalidValue, g.IpcCloseMemHandle(ptr+256))
 	g.ok(g.IpcCloseMemHandle(ptr))
-	g.is(driver.ErrorInvalidValue, g.IpcCloseMemHandle(ptr))
+	g.is(driver.ResultInvalidValue, g.IpcCloseMemHandle(ptr))
 	_, r = g.IpcOpenMemHandle(handle, driver.IpcLazyEnablePeerAccess)
 	g.ok(r)
 	assert.Contains(t, strings.Join(g.Leaks(), "\n"), "400 bytes of device memory at ")
 	assert.Contains(t, strings.Join(g.Leaks(), "\n"), "from cuIpcOpenMemHandle")
 	g.ok(g.DevicePrimaryCtxReset(0))
 	_, r = g.IpcOpenMemHandle(driver.IpcMemHandle{}, driver.IpcLazyEnablePeerAccess)
-	g.is(driver.ErrorContextIsDestroyed, r)
+	g.is(driver.ResultContextIsDestroyed, r)
 }
 
 func TestImportOfWhatIsNoMemory(t *testing.T) {
@@ -165,10 +165,10 @@ func TestImportOfWhatIsNoMemory(t *testing.T) {
 	defer func() { assert.NoError(t, null.Close()) }()
 	for _, fd := range []uintptr{null.Fd(), ^uintptr(0), 1 << 30} {
 		_, r := g.MemImportFromShareableHandle(fd, driver.MemHandlePosixFD)
-		g.is(driver.ErrorInvalidValue, r)
+		g.is(driver.ResultInvalidValue, r)
 	}
 	_, r := g.MemImportFromShareableHandle(null.Fd(), driver.MemHandleWin32)
-	g.is(driver.ErrorInvalidValue, r)
+	g.is(driver.ResultInvalidValue, r)
 
 	large := start(t, drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())})
 	h, r := large.MemCreate(chunk, physical(1, driver.MemHandlePosixFD), 0)
@@ -178,5 +178,5 @@ func TestImportOfWhatIsNoMemory(t *testing.T) {
 	file := os.NewFile(uintptr(shareable.FD()), "shared")
 	defer func() { assert.NoError(t, file.Close()) }()
 	_, r = g.MemImportFromShareableHandle(file.Fd(), driver.MemHandlePosixFD)
-	g.is(driver.ErrorInvalidDevice, r)
+	g.is(driver.ResultInvalidDevice, r)
 }

@@ -11,23 +11,23 @@ const canShare = 0
 type sharedMemory struct{ data []byte }
 
 func (d *Driver) share(int, uint64) (*sharedMemory, driver.Result) {
-	return nil, driver.ErrorNotSupported
+	return nil, driver.ResultNotSupported
 }
 
 func (d *Driver) importShared(uintptr) (*sharedMemory, int, driver.Result) {
-	return nil, 0, driver.ErrorNotSupported
+	return nil, 0, driver.ResultNotSupported
 }
 
 func (s *sharedMemory) export() (h driver.ShareableHandle, r driver.Result) {
-	return h, driver.ErrorNotSupported
+	return h, driver.ResultNotSupported
 }
 
 func (d *Driver) importIPC(driver.IpcMemHandle) (*sharedMemory, int, driver.Result) {
-	return nil, 0, driver.ErrorNotSupported
+	return nil, 0, driver.ResultNotSupported
 }
 
 func (s *sharedMemory) ipcHandle() (h driver.IpcMemHandle, r driver.Result) {
-	return h, driver.ErrorNotSupported
+	return h, driver.ResultNotSupported
 }
 
 func (s *sharedMemory) withdraw() {}

@@ -227,7 +227,7 @@ func (m *space) bytes(addr driver.DevicePtr, n uint64, v view) ([]byte, *fault) 
 		return nil, m.stray(addr, n)
 	}
 	bad := func(format string, args ...any) ([]byte, *fault) {
-		return nil, &fault{result: driver.ErrorIllegalAddress, detail: fmt.Sprintf(format, args...),
+		return nil, &fault{result: driver.ResultIllegalAddress, detail: fmt.Sprintf(format, args...),
 			addr: addr, bytes: n, allocation: a.String()}
 	}
 	offset := uint64(addr - a.base)
@@ -254,7 +254,7 @@ func (m *space) hostBytes(addr driver.DevicePtr, n uint64) ([]byte, *fault) {
 	}
 	offset := uint64(addr) - h.base
 	if n > h.bytes-offset {
-		return nil, &fault{result: driver.ErrorIllegalAddress, addr: addr, bytes: n, allocation: h.String(),
+		return nil, &fault{result: driver.ResultIllegalAddress, addr: addr, bytes: n, allocation: h.String(),
 			detail: fmt.Sprintf("%d bytes at %#x: %d bytes beyond the end of the allocation", n, uint64(addr), n-(h.bytes-offset))}
 	}
 	return h.data[offset : offset+n : offset+n], nil
@@ -262,7 +262,7 @@ func (m *space) hostBytes(addr driver.DevicePtr, n uint64) ([]byte, *fault) {
 
 // stray explains an address that is in no allocation.
 func (m *space) stray(addr driver.DevicePtr, n uint64) *fault {
-	f := &fault{result: driver.ErrorIllegalAddress, addr: addr, bytes: n}
+	f := &fault{result: driver.ResultIllegalAddress, addr: addr, bytes: n}
 	for _, a := range slices.Backward(m.freed) {
 		if addr >= a.base && uint64(addr-a.base) < a.bytes {
 			f.detail = fmt.Sprintf("%d bytes at %#x: the memory is freed", n, uint64(addr))

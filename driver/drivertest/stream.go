@@ -57,14 +57,14 @@ func (c call) stream(h driver.Stream) (*stream, driver.Result) {
 		}
 		return c.ctx.null, c.ctx.present()
 	case streamPerThread:
-		return nil, driver.ErrorNotSupported
+		return nil, driver.ResultNotSupported
 	}
 	s, r := find(c, &c.d.streams, h)
 	switch {
 	case r != driver.Success:
 		return nil, r
 	case s.ctx.dead:
-		return nil, driver.ErrorContextIsDestroyed
+		return nil, driver.ResultContextIsDestroyed
 	}
 	return s, s.ctx.present()
 }
@@ -91,7 +91,7 @@ func (d *Driver) StreamCreateWithPriority(flags uint32, priority int32) (driver.
 
 func (c call) newStream(flags uint32, priority int32) (driver.Stream, driver.Result) {
 	if flags&^driver.StreamNonBlocking != 0 {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	s := &stream{handle: driver.Stream(c.d.newHandle()), ctx: c.ctx, id: c.d.newID(),
 		flags: flags, priority: priority, made: c.made, connection: c.ctx.connect()}
@@ -107,7 +107,7 @@ func (d *Driver) StreamDestroy(h driver.Stream) driver.Result {
 	}
 	defer d.mu.Unlock()
 	if s == s.ctx.null {
-		return driver.ErrorInvalidHandle
+		return driver.ResultInvalidHandle
 	}
 	if k := s.capture; k != nil {
 		k.invalid = true
@@ -131,7 +131,7 @@ func (d *Driver) StreamQuery(h driver.Stream) driver.Result {
 		return r
 	}
 	if s.busy {
-		return driver.ErrorNotReady
+		return driver.ResultNotReady
 	}
 	return d.poison()
 }
@@ -163,7 +163,7 @@ func (d *Driver) StreamSynchronize(h driver.Stream) driver.Result {
 func (c call) mayWait(s *stream) driver.Result {
 	if s.capture != nil {
 		s.capture.invalid = true
-		return driver.ErrorStreamCaptureUnsupported
+		return driver.ResultStreamCaptureUnsupported
 	}
 	if r := c.checkCaptures(); r != driver.Success {
 		return r
@@ -185,9 +185,9 @@ func (d *Driver) StreamWaitEvent(h driver.Stream, event driver.Event, flags uint
 	const external = 1
 	switch {
 	case flags&^external != 0:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	case flags == external && s.capture == nil:
-		return driver.ErrorIllegalState
+		return driver.ResultIllegalState
 	case flags == external:
 		return c.submit(s, work{kind: nodeWaitEvent, event: e})
 	case e.mark != nil || s.capture != nil:
@@ -251,7 +251,7 @@ func (d *Driver) LaunchHostFunc(h driver.Stream, f func()) driver.Result {
 	}
 	defer d.mu.Unlock()
 	if f == nil {
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	return c.submit(s, work{kind: nodeHost, run: func() error {
 		d.runHostFunc(f)

@@ -84,7 +84,7 @@ func TestHostFunctionMustNotCallTheDriver(t *testing.T) {
 	var inside driver.Result
 	g.ok(g.LaunchHostFunc(s, func() { inside = g.StreamQuery(s) }))
 	g.ok(g.StreamSynchronize(s))
-	g.is(driver.ErrorNotPermitted, inside)
+	g.is(driver.ResultNotPermitted, inside)
 	assert.Contains(t, g.finding().Detail, "host function")
 }
 
@@ -99,13 +99,13 @@ func TestHostFunctionThatPanicsOrEnds(t *testing.T) {
 			var later atomic.Bool
 			g.ok(g.LaunchHostFunc(s, f))
 			g.LaunchHostFunc(s, func() { later.Store(true) })
-			g.is(driver.ErrorLaunchFailed, g.StreamSynchronize(s))
+			g.is(driver.ResultLaunchFailed, g.StreamSynchronize(s))
 			assert.False(t, later.Load(), "nothing runs after a fault")
 			assert.Equal(t, "cuLaunchHostFunc", g.finding().Op)
 		})
 	}
 	g := start(t, drivertest.Config{})
-	g.is(driver.ErrorInvalidValue, g.LaunchHostFunc(g.stream(), nil))
+	g.is(driver.ResultInvalidValue, g.LaunchHostFunc(g.stream(), nil))
 }
 
 func TestWrongHandles(t *testing.T) {
@@ -117,19 +117,19 @@ func TestWrongHandles(t *testing.T) {
 		r    driver.Result
 		want driver.Result
 	}{
-		{"destroyed stream", g.StreamQuery(s), driver.ErrorInvalidHandle},
-		{"destroyed stream again", g.StreamDestroy(s), driver.ErrorInvalidHandle},
-		{"no stream", g.StreamQuery(77), driver.ErrorInvalidHandle},
-		{"default stream", g.StreamDestroy(0), driver.ErrorInvalidHandle},
-		{"per-thread stream", g.StreamQuery(2), driver.ErrorNotSupported},
-		{"no event", g.EventQuery(0), driver.ErrorInvalidHandle},
-		{"no module", g.ModuleUnload(5), driver.ErrorInvalidHandle},
-		{"no graph", g.GraphDestroy(5), driver.ErrorInvalidValue},
-		{"no executable graph", g.GraphExecDestroy(5), driver.ErrorInvalidValue},
-		{"no pool", g.MemPoolDestroy(5), driver.ErrorInvalidValue},
-		{"no function", g.launch(5, 0), driver.ErrorInvalidHandle},
-		{"no library", g.LibraryUnload(5), driver.ErrorInvalidHandle},
-		{"no context", g.CtxPushCurrent(5), driver.ErrorInvalidContext},
+		{"destroyed stream", g.StreamQuery(s), driver.ResultInvalidHandle},
+		{"destroyed stream again", g.StreamDestroy(s), driver.ResultInvalidHandle},
+		{"no stream", g.StreamQuery(77), driver.ResultInvalidHandle},
+		{"default stream", g.StreamDestroy(0), driver.ResultInvalidHandle},
+		{"per-thread stream", g.StreamQuery(2), driver.ResultNotSupported},
+		{"no event", g.EventQuery(0), driver.ResultInvalidHandle},
+		{"no module", g.ModuleUnload(5), driver.ResultInvalidHandle},
+		{"no graph", g.GraphDestroy(5), driver.ResultInvalidValue},
+		{"no executable graph", g.GraphExecDestroy(5), driver.ResultInvalidValue},
+		{"no pool", g.MemPoolDestroy(5), driver.ResultInvalidValue},
+		{"no function", g.launch(5, 0), driver.ResultInvalidHandle},
+		{"no library", g.LibraryUnload(5), driver.ResultInvalidHandle},
+		{"no context", g.CtxPushCurrent(5), driver.ResultInvalidContext},
 	} {
 		assert.Equal(t, c.want, c.r, c.name)
 	}
@@ -144,9 +144,9 @@ func TestObjectsOfDifferentContexts(t *testing.T) {
 	g.ok(g.CtxPushCurrent(ctx))
 	e, r := g.EventCreate(0)
 	g.ok(r)
-	g.is(driver.ErrorInvalidHandle, g.EventRecord(e, s))
+	g.is(driver.ResultInvalidHandle, g.EventRecord(e, s))
 	there := g.stream()
-	g.is(driver.ErrorInvalidHandle, g.launch(f, there))
+	g.is(driver.ResultInvalidHandle, g.launch(f, there))
 	g.ok(g.EventRecord(e, there))
 	g.ok(g.StreamWaitEvent(s, e, 0)) // waiting is allowed
 	g.ok(g.StreamSynchronize(s))

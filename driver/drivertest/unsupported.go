@@ -16,5 +16,5 @@ func (d *Driver) refuses(op string) driver.Result {
 		return r
 	}
 	d.mu.Unlock()
-	return driver.ErrorNotSupported
+	return driver.ResultNotSupported
 }

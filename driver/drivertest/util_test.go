@@ -41,7 +41,7 @@ func kernels() map[string]drivertest.KernelFunc {
 			return err
 		},
 		"gate":   func(k *drivertest.Launch) error { _, err := k.Memory(k.Ptr(0), 1); return err },
-		"fails":  func(*drivertest.Launch) error { return driver.ErrorAssert },
+		"fails":  func(*drivertest.Launch) error { return driver.ResultAssert },
 		"panics": func(k *drivertest.Launch) error { k.Uint32(0); return nil },
 	}
 }

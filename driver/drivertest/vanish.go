@@ -5,7 +5,7 @@ import "github.com/purecuda/purecuda/driver"
 // vanished is what calls on a device return that is not there any more. It is what
 // programs have reported whose GPU fell off the bus, and it is not sticky: other
 // devices go on.
-const vanished = driver.ErrorUnknown
+const vanished = driver.ResultUnknown
 
 // Vanish takes a device out of the machine, as when it falls off the bus. Calls that
 // need it return ErrorUnknown from now on, and the work that it has ends without being

@@ -49,7 +49,7 @@ func TestDriversOfAVersion(t *testing.T) {
 			_, r := load(c.newest)
 			g.ok(r)
 			log, r := load(c.newer)
-			g.is(driver.ErrorUnsupportedPTXVersion, r)
+			g.is(driver.ResultUnsupportedPTXVersion, r)
 			assert.Contains(t, log, c.newer)
 			if c.version >= 11070 {
 				mode, r := g.ModuleGetLoadingMode()
@@ -85,7 +85,7 @@ func missingFunctions(t *testing.T, version driver.Version) map[string]bool {
 			}
 		}
 		require.Len(t, called, 1, fmt.Sprint(api.Method(i).Name, " is one function"))
-		if results[len(results)-1].Interface() == driver.ErrorSymbolMissing {
+		if results[len(results)-1].Interface() == driver.ResultSymbolMissing {
 			missing[called[0]] = true
 		}
 		require.NoError(t, g.Close())

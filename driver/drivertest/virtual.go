@@ -72,16 +72,16 @@ func (d *Driver) MemAddressReserve(bytes, alignment uint64, _ driver.DevicePtr, 
 	const most = 1 << 47 // as hardware
 	switch {
 	case flags != 0 || bytes == 0 || bytes%granularity != 0 || alignment&(alignment-1) != 0:
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	case bytes > most || alignment > most:
-		return 0, driver.ErrorOutOfMemory
+		return 0, driver.ResultOutOfMemory
 	}
 	v := &reservation{bytes: bytes, made: c.made}
 	if c.ctx != nil {
 		v.dev, v.life = c.ctx.dev, c.ctx.life
 	}
 	if !d.memory.reserve(v, max(alignment, granularity)) {
-		return 0, driver.ErrorOutOfMemory
+		return 0, driver.ResultOutOfMemory
 	}
 	return v.base, driver.Success
 }
@@ -155,11 +155,11 @@ func (d *Driver) physicalDevice(props driver.MemAllocationProps) (*device, drive
 	}
 	switch {
 	case props.Type != driver.MemAllocationPinned || props.Location.Type != driver.MemLocationDevice:
-		return nil, driver.ErrorInvalidValue
+		return nil, driver.ResultInvalidValue
 	case r != driver.Success:
 		return nil, r
 	case !dev.can(driver.DeviceAttributeVirtualAddressManagementSupported), props.HandleTypes&^shareable != 0, props.RDMA != 0:
-		return nil, driver.ErrorNotSupported
+		return nil, driver.ResultNotSupported
 	}
 	return dev, dev.present()
 }
@@ -172,7 +172,7 @@ func (d *Driver) MemGetAllocationGranularity(props driver.MemAllocationProps, op
 	}
 	defer d.mu.Unlock()
 	if option != driver.MemGranularityMinimum && option != driver.MemGranularityRecommended {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	if _, r := d.physicalDevice(props); r != driver.Success {
 		return 0, r
@@ -193,7 +193,7 @@ func (d *Driver) MemCreate(bytes uint64, props driver.MemAllocationProps, flags 
 	case r != driver.Success:
 		return 0, r
 	case flags != 0 || bytes == 0 || bytes%granularity != 0:
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	if r := dev.take(bytes); r != driver.Success {
 		return 0, r
@@ -218,7 +218,7 @@ func (d *Driver) keepBlock(b *block) driver.MemHandle {
 func (c call) block(h driver.MemHandle) (*block, driver.Result) {
 	b, r := find(c, &c.d.blocks, h)
 	if r != driver.Success {
-		return nil, driver.ErrorInvalidValue
+		return nil, driver.ResultInvalidValue
 	}
 	return b, driver.Success
 }
@@ -252,9 +252,9 @@ func (d *Driver) MemMap(ptr driver.DevicePtr, bytes, offset uint64, h driver.Mem
 	case r != driver.Success:
 		return r
 	case flags != 0 || offset != 0 || bytes == 0 || bytes%granularity != 0 || ptr%granularity != 0:
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	case bytes > b.bytes:
-		return driver.ErrorNotSupported // driver 580
+		return driver.ResultNotSupported // driver 580
 	}
 	m := &d.memory
 	m.mu.Lock()
@@ -314,15 +314,15 @@ func (d *Driver) MemSetAccess(ptr driver.DevicePtr, bytes uint64, access []drive
 		dev, r := d.device(driver.Device(to.Location.ID))
 		switch {
 		case to.Location.Type != driver.MemLocationDevice:
-			return driver.ErrorInvalidValue
+			return driver.ResultInvalidValue
 		case r != driver.Success:
 			return r
 		case to.Flags == driver.MemAccessRead:
-			return driver.ErrorNotSupported
+			return driver.ResultNotSupported
 		case to.Flags != driver.MemAccessNone && to.Flags != driver.MemAccessReadWrite:
-			return driver.ErrorInvalidValue
+			return driver.ResultInvalidValue
 		case slices.ContainsFunc(all, func(a *allocation) bool { return a.dev != dev && !dev.canReach(a.dev) }):
-			return driver.ErrorInvalidDevice
+			return driver.ResultInvalidDevice
 		}
 	}
 	for _, a := range all {
@@ -355,7 +355,7 @@ func (d *Driver) MemExportToShareableHandle(h driver.MemHandle, kind driver.MemH
 	case r != driver.Success:
 		return shareable, r
 	case flags != 0 || kind != driver.MemHandlePosixFD || b.shared == nil:
-		return shareable, driver.ErrorInvalidValue
+		return shareable, driver.ResultInvalidValue
 	}
 	return b.shared.export()
 }
@@ -368,7 +368,7 @@ func (d *Driver) MemImportFromShareableHandle(shareable uintptr, kind driver.Mem
 	}
 	defer d.mu.Unlock()
 	if kind != driver.MemHandlePosixFD {
-		return 0, driver.ErrorInvalidValue
+		return 0, driver.ResultInvalidValue
 	}
 	shared, ordinal, r := d.importShared(shareable)
 	if r != driver.Success {

@@ -65,14 +65,14 @@ func TestVirtualMemoryThatIsNotThere(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, drivertest.Config{})
 			ptr := c.ptr(g)
-			g.is(driver.ErrorInvalidValue, g.MemsetD8(ptr, 0, 8))
+			g.is(driver.ResultInvalidValue, g.MemsetD8(ptr, 0, 8))
 			assert.Contains(t, g.finding().Detail, c.detail)
 		})
 		t.Run(c.name+", in a kernel", func(t *testing.T) {
 			g := start(t, drivertest.Config{})
 			ptr, n := c.ptr(g), uint32(2)
 			g.ok(g.launch(g.function("add_one"), g.stream(), pointer(&ptr), pointer(&n)))
-			g.is(driver.ErrorIllegalAddress, g.CtxSynchronize())
+			g.is(driver.ResultIllegalAddress, g.CtxSynchronize())
 			g.finding()
 		})
 	}
@@ -85,10 +85,10 @@ func TestVirtualMemoryOfAnotherDevice(t *testing.T) {
 		g := start(t, drivertest.Config{Devices: drivertest.Devices(2, device)})
 		ptr := g.mapped(1, 1)
 		if apart {
-			g.is(driver.ErrorInvalidDevice, g.allow(ptr, 1))
+			g.is(driver.ResultInvalidDevice, g.allow(ptr, 1))
 			continue
 		}
-		g.is(driver.ErrorInvalidDevice, g.allow(ptr, 2))
+		g.is(driver.ResultInvalidDevice, g.allow(ptr, 2))
 		g.ok(g.allow(ptr, 1))
 		other, r := g.DevicePrimaryCtxRetain(1)
 		g.ok(r)
@@ -99,7 +99,7 @@ func TestVirtualMemoryOfAnotherDevice(t *testing.T) {
 		none := driver.MemAccess{Location: driver.MemLocation{Type: driver.MemLocationDevice, ID: 1}}
 		g.ok(g.MemSetAccess(ptr, chunk, []driver.MemAccess{none}))
 		g.ok(g.launch(f, g.stream(), pointer(&ptr), pointer(&n)))
-		g.is(driver.ErrorIllegalAddress, g.CtxSynchronize())
+		g.is(driver.ResultIllegalAddress, g.CtxSynchronize())
 		assert.Contains(t, g.finding().Detail, "device 1 has no access to memory of device 0")
 	}
 }
@@ -118,20 +118,20 @@ func TestVirtualMemoryIsMissed(t *testing.T) {
 		contains(t, g.Leaks(), want)
 	}
 	g.ok(g.MemRelease(h))
-	g.is(driver.ErrorInvalidValue, g.MemRelease(h))
+	g.is(driver.ResultInvalidValue, g.MemRelease(h))
 	assert.Contains(t, g.finding().Detail, "was destroyed by cuMemRelease")
 }
 
 func TestVirtualMemoryIsNotFreedInTheWrongOrder(t *testing.T) {
 	g := start(t, drivertest.Config{})
 	ptr := g.mapped(2, 2)
-	g.is(driver.ErrorInvalidValue, g.MemAddressFree(ptr, 2*chunk))
+	g.is(driver.ResultInvalidValue, g.MemAddressFree(ptr, 2*chunk))
 	assert.Contains(t, g.finding().Detail, "freed addresses that memory is mapped to")
-	g.is(driver.ErrorInvalidValue, g.MemUnmap(ptr, chunk/2))
-	g.is(driver.ErrorInvalidValue, g.MemUnmap(ptr, 3*chunk))
+	g.is(driver.ResultInvalidValue, g.MemUnmap(ptr, chunk/2))
+	g.is(driver.ResultInvalidValue, g.MemUnmap(ptr, 3*chunk))
 	g.ok(g.MemUnmap(ptr+chunk, chunk))
 	g.ok(g.MemUnmap(ptr, chunk))
-	g.is(driver.ErrorInvalidValue, g.MemAddressFree(ptr, chunk))
+	g.is(driver.ResultInvalidValue, g.MemAddressFree(ptr, chunk))
 	g.ok(g.MemAddressFree(ptr, 2*chunk))
 	assert.Empty(t, g.Leaks()[1:], "only the context")
 	before, _, r := g.MemGetInfo()
@@ -140,7 +140,7 @@ func TestVirtualMemoryIsNotFreedInTheWrongOrder(t *testing.T) {
 	g.ok(r)
 	assert.Zero(t, aligned%(1<<30))
 	_, r = g.MemAddressReserve(chunk, 3, 0, 0)
-	g.is(driver.ErrorInvalidValue, r)
+	g.is(driver.ResultInvalidValue, r)
 	after, _, r := g.MemGetInfo()
 	g.ok(r)
 	assert.Equal(t, before, after, "addresses take no memory")
@@ -152,15 +152,15 @@ func TestDeviceWithout(t *testing.T) {
 	}
 	g := without(driver.DeviceAttributeVirtualAddressManagementSupported)
 	_, r := g.MemCreate(chunk, physical(0, 0), 0)
-	g.is(driver.ErrorNotSupported, r)
+	g.is(driver.ResultNotSupported, r)
 	_, r = g.MemGetAllocationGranularity(physical(0, 0), driver.MemGranularityMinimum)
-	g.is(driver.ErrorNotSupported, r)
+	g.is(driver.ResultNotSupported, r)
 	g = without(driver.DeviceAttributeHandleTypePosixFileDescriptorSupported)
 	_, r = g.MemCreate(chunk, physical(0, driver.MemHandlePosixFD), 0)
-	g.is(driver.ErrorNotSupported, r)
+	g.is(driver.ResultNotSupported, r)
 	g = without(driver.DeviceAttributeManagedMemory)
 	_, r = g.MemAllocManaged(chunk, driver.MemAttachGlobal)
-	g.is(driver.ErrorNotSupported, r)
+	g.is(driver.ResultNotSupported, r)
 }
 
 // A function in Go has one slice, which mappings side by side are not.
@@ -168,7 +168,7 @@ func TestKernelInGoAcrossMappings(t *testing.T) {
 	g := start(t, drivertest.Config{})
 	ptr, n := g.mapped(2, 2)+chunk-4, uint32(2)
 	g.ok(g.launch(g.function("add_one"), g.stream(), pointer(&ptr), pointer(&n)))
-	g.is(driver.ErrorIllegalAddress, g.CtxSynchronize())
+	g.is(driver.ResultIllegalAddress, g.CtxSynchronize())
 	assert.Contains(t, g.finding().Detail, "4 bytes beyond the end of the allocation: a kernel in Go reaches one mapping at a time")
 }
 
@@ -177,20 +177,20 @@ func TestManagedMemoryHasALimit(t *testing.T) {
 	ptr, r := g.MemAllocManaged(1<<19, driver.MemAttachHost)
 	g.ok(r)
 	_, r = g.MemAllocManaged(1<<20, driver.MemAttachGlobal)
-	g.is(driver.ErrorOutOfMemory, r)
+	g.is(driver.ResultOutOfMemory, r)
 	require.NotZero(t, ptr)
-	g.is(driver.ErrorInvalidValue, g.MemFree(ptr+1))
+	g.is(driver.ResultInvalidValue, g.MemFree(ptr+1))
 	g.ok(g.MemFree(ptr))
 	ptr, r = g.MemAllocManaged(1<<20, driver.MemAttachGlobal)
 	g.ok(r)
 	s := g.stream()
 	g.ok(g.StreamBeginCapture(s, driver.CaptureThreadLocal))
 	here := driver.MemLocation{Type: driver.MemLocationDevice}
-	g.is(driver.ErrorStreamCaptureUnsupported, g.MemPrefetchAsync(ptr, 1, here, 0, s))
+	g.is(driver.ResultStreamCaptureUnsupported, g.MemPrefetchAsync(ptr, 1, here, 0, s))
 	_, r = g.StreamEndCapture(s)
-	g.is(driver.ErrorStreamCaptureInvalidated, r)
-	g.is(driver.ErrorInvalidValue, g.MemPrefetchAsync(ptr+1, 1<<20, here, 0, s))
-	g.is(driver.ErrorInvalidValue, g.MemPrefetchAsync(ptr, 1, driver.MemLocation{}, 0, s))
+	g.is(driver.ResultStreamCaptureInvalidated, r)
+	g.is(driver.ResultInvalidValue, g.MemPrefetchAsync(ptr+1, 1<<20, here, 0, s))
+	g.is(driver.ResultInvalidValue, g.MemPrefetchAsync(ptr, 1, driver.MemLocation{}, 0, s))
 	g.ok(g.MemFree(ptr))
 }
 
@@ -217,14 +217,14 @@ func TestManagedMemoryIsChecked(t *testing.T) {
 		want     driver.Result
 		text     string
 	}{
-		{plain, 64, device(0), driver.ErrorInvalidValue, "are not managed memory"},
-		{ptr, 4097, device(0), driver.ErrorInvalidValue, "want 1 or more, within the allocation"},
-		{ptr + 4000, 97, device(0), driver.ErrorInvalidValue, "want 1 or more, within the allocation"},
-		{ptr, 0, device(0), driver.ErrorInvalidValue, "want 1 or more"},
-		{ptr, 1, driver.MemLocation{Type: 9}, driver.ErrorInvalidValue, "location of type 9"},
-		{ptr, 1, device(2), driver.ErrorInvalidDevice, "location on device 2 of 2"},
-		{ptr, 1, device(-1), driver.ErrorInvalidDevice, "location on device -1 of 2"},
-		{ptr, 1, device(1), driver.ErrorInvalidDevice, "device 1 has no concurrent managed access"},
+		{plain, 64, device(0), driver.ResultInvalidValue, "are not managed memory"},
+		{ptr, 4097, device(0), driver.ResultInvalidValue, "want 1 or more, within the allocation"},
+		{ptr + 4000, 97, device(0), driver.ResultInvalidValue, "want 1 or more, within the allocation"},
+		{ptr, 0, device(0), driver.ResultInvalidValue, "want 1 or more"},
+		{ptr, 1, driver.MemLocation{Type: 9}, driver.ResultInvalidValue, "location of type 9"},
+		{ptr, 1, device(2), driver.ResultInvalidDevice, "location on device 2 of 2"},
+		{ptr, 1, device(-1), driver.ResultInvalidDevice, "location on device -1 of 2"},
+		{ptr, 1, device(1), driver.ResultInvalidDevice, "device 1 has no concurrent managed access"},
 	} {
 		g.is(test.want, g.MemPrefetchAsync(test.ptr, test.bytes, test.location, 0, s))
 		assert.Contains(t, latest().Detail, test.text)
@@ -238,7 +238,7 @@ func TestManagedMemoryIsChecked(t *testing.T) {
 	g.ok(g.MemPrefetchAsync(ptr, 4096, device(0), 0, s))
 	g.ok(g.MemFree(ptr))
 	close(release)
-	g.is(driver.ErrorIllegalAddress, g.StreamSynchronize(s))
+	g.is(driver.ResultIllegalAddress, g.StreamSynchronize(s))
 	assert.Contains(t, latest().Allocation, "freed by cuMemFree")
 }
 
@@ -251,10 +251,10 @@ func TestArrayIsCounted(t *testing.T) {
 	during, _, _ := g.MemGetInfo()
 	assert.EqualValues(t, 16000, before-during)
 	g.ok(g.ArrayDestroy(a))
-	g.is(driver.ErrorInvalidHandle, g.ArrayDestroy(a))
+	g.is(driver.ResultInvalidHandle, g.ArrayDestroy(a))
 	assert.Contains(t, g.finding().Detail, "the array")
 	_, r = g.Array3DCreate(driver.Array3DDescriptor{Width: 8, Height: 8, Depth: 6, Format: driver.ArrayFloat, Channels: 4, Flags: 4})
-	g.is(driver.ErrorNotSupported, r)
+	g.is(driver.ResultNotSupported, r)
 	_, r = g.ArrayCreate(driver.ArrayDescriptor{Width: 8, Height: 8, Format: driver.ArrayFloat, Channels: 4})
 	g.ok(r)
 	g.ok(g.DevicePrimaryCtxReset(0))

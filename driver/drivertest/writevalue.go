@@ -52,14 +52,14 @@ func (d *Driver) valueOperation(op string, h driver.Stream, ptr driver.DevicePtr
 	defer d.mu.Unlock()
 	switch {
 	case width == 8 && !s.ctx.dev.can(driver.DeviceAttributeCanUse64BitStreamMemOps):
-		return driver.ErrorNotSupported
+		return driver.ResultNotSupported
 	case flags&driver.StreamWaitValueFlush != 0 && known != 0:
-		return driver.ErrorNotSupported // see DeviceAttributeCanFlushRemoteWrites
+		return driver.ResultNotSupported // see DeviceAttributeCanFlushRemoteWrites
 	case flags > max(known, noMemoryBarrier):
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	case uint64(ptr)%width != 0:
-		c.found(driver.ErrorInvalidValue, "%#x is not a multiple of %d", uint64(ptr), width)
-		return driver.ErrorInvalidValue
+		c.found(driver.ResultInvalidValue, "%#x is not a multiple of %d", uint64(ptr), width)
+		return driver.ResultInvalidValue
 	}
 	if _, f := d.memory.bytes(ptr, width, view{early: true}); f != nil {
 		return c.misuse(f)
@@ -78,7 +78,7 @@ func (d *Driver) valueOperation(op string, h driver.Stream, ptr driver.DevicePtr
 				break
 			}
 			if d.running.Err() != nil {
-				return &fault{result: driver.ErrorLaunchTimeout, addr: ptr, bytes: width,
+				return &fault{result: driver.ResultLaunchTimeout, addr: ptr, bytes: width,
 					detail: "the driver was closed while a stream waited for a value"}
 			}
 		}

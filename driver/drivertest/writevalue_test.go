@@ -29,13 +29,13 @@ func TestDeviceThatCannotWriteValues(t *testing.T) {
 		known  driver.Result // of the attribute
 		write  driver.Result
 	}{
-		{"11.0", drivertest.Config{Version: 11000}, 0, driver.ErrorInvalidValue, driver.ErrorSymbolMissing},
+		{"11.0", drivertest.Config{Version: 11000}, 0, driver.ResultInvalidValue, driver.ResultSymbolMissing},
 		{"11.8", drivertest.Config{Version: 11080}, 1, driver.Success, driver.Success},
 		{"12.2", drivertest.Config{Version: 12020}, 1, driver.Success, driver.Success},
 		{"13.0", drivertest.Config{}, 1, driver.Success, driver.Success},
 		{"the device", drivertest.Config{Devices: []drivertest.DeviceConfig{{
-			Attributes: map[driver.DeviceAttribute]int32{can: 0}}}}, 0, driver.Success, driver.ErrorNotSupported},
-		{"missing", drivertest.Config{Missing: []string{"cuStreamWriteValue64"}}, 1, driver.Success, driver.ErrorSymbolMissing},
+			Attributes: map[driver.DeviceAttribute]int32{can: 0}}}}, 0, driver.Success, driver.ResultNotSupported},
+		{"missing", drivertest.Config{Missing: []string{"cuStreamWriteValue64"}}, 1, driver.Success, driver.ResultSymbolMissing},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, c.config)
@@ -52,10 +52,10 @@ func TestWriteValueArguments(t *testing.T) {
 	g := start(t, drivertest.Config{})
 	word, ptr := g.word()
 	s := g.stream()
-	g.is(driver.ErrorInvalidValue, g.StreamWriteValue64(s, ptr, 1, 1<<20))
-	g.is(driver.ErrorInvalidValue, g.StreamWriteValue64(s, ptr+4, 1, 0))
+	g.is(driver.ResultInvalidValue, g.StreamWriteValue64(s, ptr, 1, 1<<20))
+	g.is(driver.ResultInvalidValue, g.StreamWriteValue64(s, ptr+4, 1, 0))
 	assert.Contains(t, g.finding().Detail, "not a multiple of 8")
-	g.is(driver.ErrorInvalidValue, g.StreamWriteValue64(s, ptr+4096, 1, 0))
+	g.is(driver.ResultInvalidValue, g.StreamWriteValue64(s, ptr+4096, 1, 0))
 	g.ok(g.StreamSynchronize(s))
 	assert.Zero(t, *word)
 }
@@ -72,7 +72,7 @@ func TestWriteToFreedMemoryIsFound(t *testing.T) {
 	g.ok(g.StreamWriteValue64(s, ptr, 1, 0))
 	g.ok(g.MemFreeHost(at))
 	close(gate)
-	g.is(driver.ErrorIllegalAddress, g.StreamSynchronize(s))
+	g.is(driver.ResultIllegalAddress, g.StreamSynchronize(s))
 	assert.Contains(t, g.finding().Detail, "freed")
 }
 
@@ -126,7 +126,7 @@ func TestEventOnASharedConnection(t *testing.T) {
 	g.ok(g.EventRecord(e, a))
 	g.ok(g.LaunchHostFunc(b, func() {}))
 	g.ok(g.StreamSynchronize(b))
-	g.is(driver.ErrorNotReady, g.EventQuery(e))
+	g.is(driver.ResultNotReady, g.EventQuery(e))
 	close(gate)
 	g.ok(g.EventSynchronize(e))
 }
@@ -141,7 +141,7 @@ func TestEventBehindASharedConnection(t *testing.T) {
 	g.ok(g.LaunchHostFunc(a, func() { <-gate }))
 	g.ok(g.StreamWriteValue64(a, ptr, 1, 0))
 	g.ok(g.EventRecord(e, b))
-	g.is(driver.ErrorNotReady, g.EventQuery(e))
+	g.is(driver.ResultNotReady, g.EventQuery(e))
 	close(gate)
 	g.ok(g.EventSynchronize(e))
 }
@@ -153,9 +153,9 @@ func TestEndOfAWaitForAValue(t *testing.T) {
 		end    func(g *gpu)
 		result driver.Result
 	}{
-		{"fault", func(g *gpu) { g.ok(g.launch(g.function("fails"), g.stream())) }, driver.ErrorAssert},
-		{"vanished device", func(g *gpu) { g.Vanish(0) }, driver.ErrorUnknown},
-		{"close", func(g *gpu) { assert.NoError(g.t, g.Close()) }, driver.ErrorDeinitialized},
+		{"fault", func(g *gpu) { g.ok(g.launch(g.function("fails"), g.stream())) }, driver.ResultAssert},
+		{"vanished device", func(g *gpu) { g.Vanish(0) }, driver.ResultUnknown},
+		{"close", func(g *gpu) { assert.NoError(g.t, g.Close()) }, driver.ResultDeinitialized},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, drivertest.Config{})
@@ -163,7 +163,7 @@ func TestEndOfAWaitForAValue(t *testing.T) {
 			*word = 1
 			s := g.stream()
 			g.ok(g.StreamWaitValue64(s, ptr, 2, driver.StreamWaitValueEqual))
-			g.is(driver.ErrorNotReady, g.StreamQuery(s))
+			g.is(driver.ResultNotReady, g.StreamQuery(s))
 			c.end(g)
 			g.is(c.result, g.StreamSynchronize(s))
 			if c.name == "close" {
@@ -198,11 +198,11 @@ func TestWaitForAValueArguments(t *testing.T) {
 	word, ptr := g.word()
 	*word = 1<<64 - 1
 	s := g.stream()
-	g.is(driver.ErrorNotSupported, g.StreamWaitValue64(s, ptr, 1, driver.StreamWaitValueFlush))
-	g.is(driver.ErrorInvalidValue, g.StreamWaitValue64(s, ptr, 1, 4))
-	g.is(driver.ErrorInvalidValue, g.StreamWriteValue32(s, ptr, 1, 4))
+	g.is(driver.ResultNotSupported, g.StreamWaitValue64(s, ptr, 1, driver.StreamWaitValueFlush))
+	g.is(driver.ResultInvalidValue, g.StreamWaitValue64(s, ptr, 1, 4))
+	g.is(driver.ResultInvalidValue, g.StreamWriteValue32(s, ptr, 1, 4))
 	g.ok(g.StreamWaitValue64(s, ptr, 0, driver.StreamWaitValueNor))
-	g.is(driver.ErrorNotReady, g.StreamQuery(s))
+	g.is(driver.ResultNotReady, g.StreamQuery(s))
 	g.ok(g.StreamWriteValue32(g.stream(), ptr+4, 0, 0))
 	atomic.StoreUint64(word, 0)
 	g.ok(g.StreamSynchronize(s))

@@ -11,7 +11,7 @@ type EventSet uintptr
 
 // API is NVML: [*Library] calls the real one, and package nvmltest has one that is simulated. Values go in,
 // values come out, and the last result is NVML's status. A method that this NVML lacks returns
-// [ErrorSymbolMissing].
+// [ResultSymbolMissing].
 //
 // The methods are functions of NVML: https://docs.nvidia.com/deploy/nvml-api. All are safe for
 // concurrent use. The interface grows with NVML: embed it in your own implementations.
@@ -60,14 +60,14 @@ type API interface {
 
 	// MIGMode tells whether the device is divided, and whether it will be after a reset.
 	MIGMode(d Device) (on, pending bool, r Result)
-	// MaxMIGDevices returns how many instances there can be, and MIGDevice one of them or ErrorNotFound.
+	// MaxMIGDevices returns how many instances there can be, and MIGDevice one of them or ResultNotFound.
 	MaxMIGDevices(d Device) (int, Result)
 	MIGDevice(d Device, index int) (Device, Result)
 	// Parent returns the device that a MIG instance is a part of.
 	Parent(mig Device) (Device, Result)
 
-	// NVLink tells whether a link is active. Links that the device does not have are ErrorInvalidArgument
-	// or ErrorNotSupported.
+	// NVLink tells whether a link is active. Links that the device does not have are ResultInvalidArgument
+	// or ResultNotSupported.
 	NVLink(d Device, link int) (active bool, r Result)
 	// NVLinkRemote returns the PCI bus id of the other end of a link.
 	NVLinkRemote(d Device, link int) (pciBusID string, r Result)
@@ -81,7 +81,7 @@ type API interface {
 	CreateEventSet() (EventSet, Result)
 	RegisterEvents(d Device, types EventType, set EventSet) Result
 	FreeEventSet(set EventSet) Result
-	// WaitEvent waits on the calling thread for an event of a set, and returns ErrorTimeout after that time. A
+	// WaitEvent waits on the calling thread for an event of a set, and returns ResultTimeout after that time. A
 	// set must not be freed meanwhile.
 	WaitEvent(set EventSet, milliseconds int) (Event, Result)
 }

@@ -33,7 +33,7 @@ func (l *Library) get(f function, d Device, out unsafe.Pointer) Result {
 // getOf calls f(device, argument, out).
 func (l *Library) getOf(f function, d Device, argument int, out unsafe.Pointer) Result {
 	if argument < 0 || argument > math.MaxInt32 {
-		return ErrorInvalidArgument
+		return ResultInvalidArgument
 	}
 	var c struct {
 		ffi.Frame
@@ -64,7 +64,7 @@ func bounded(n, limit uint32, r Result) (int, Result) {
 	case r != Success:
 		return 0, r
 	case n > limit:
-		return 0, ErrorImpossibleValue
+		return 0, ResultImpossibleValue
 	}
 	return int(n), Success
 }
@@ -107,7 +107,7 @@ func (l *Library) two(f function, d Device) (first, second bool, r Result) {
 // handle checks a handle that NVML has made.
 func handle[T ~uintptr](h T, r Result) (T, Result) {
 	if r == Success && h == 0 {
-		return 0, ErrorImpossibleValue
+		return 0, ResultImpossibleValue
 	}
 	return h, r
 }
@@ -142,7 +142,7 @@ func (l *Library) DeviceCount() (int, Result) {
 // DeviceByIndex implements [API].
 func (l *Library) DeviceByIndex(index int) (Device, Result) {
 	if index < 0 || index > maxDevices {
-		return 0, ErrorInvalidArgument
+		return 0, ResultInvalidArgument
 	}
 	var d Device
 	r := l.get(fnByIndex, Device(index), unsafe.Pointer(&d))
@@ -153,7 +153,7 @@ func (l *Library) DeviceByIndex(index int) (Device, Result) {
 func (l *Library) DeviceByUUID(uuid string) (Device, Result) {
 	text, ok := ffi.CString(uuid)
 	if !ok {
-		return 0, ErrorInvalidArgument
+		return 0, ResultInvalidArgument
 	}
 	var d Device
 	var c struct {
@@ -196,7 +196,7 @@ func (l *Library) Memory(d Device) (Memory, Result) {
 
 func memoryOf(m Memory) (Memory, Result) {
 	if max(m.Free, m.Used, m.Reserved) > m.Total {
-		return Memory{}, ErrorImpossibleValue
+		return Memory{}, ResultImpossibleValue
 	}
 	return m, Success
 }
@@ -206,7 +206,7 @@ func (l *Library) Utilization(d Device) (Utilization, Result) {
 	var u cUtilization
 	r := l.get(fnUtilization, d, unsafe.Pointer(&u))
 	if r == Success && max(u.gpu, u.memory) > 100 {
-		return Utilization{}, ErrorImpossibleValue
+		return Utilization{}, ResultImpossibleValue
 	}
 	return Utilization{GPU: int(u.gpu), Memory: int(u.memory)}, r
 }
@@ -301,14 +301,14 @@ func (l *Library) Processes(d Device) ([]Process, Result) {
 		}
 		c.device, c.count, c.list = d, &count, unsafe.SliceData(list)
 		r := l.call(fnProcesses, &c.Frame, 3)
-		if r == ErrorInsufficientSize {
+		if r == ResultInsufficientSize {
 			continue
 		}
 		if r != Success {
 			return nil, r
 		}
 		if count > room {
-			return nil, ErrorImpossibleValue
+			return nil, ResultImpossibleValue
 		}
 		all := make([]Process, count)
 		for i, p := range list[:count] {
@@ -319,7 +319,7 @@ func (l *Library) Processes(d Device) ([]Process, Result) {
 		}
 		return all, Success
 	}
-	return nil, ErrorInsufficientSize
+	return nil, ResultInsufficientSize
 }
 
 // MIGMode implements [API].
@@ -417,7 +417,7 @@ func (l *Library) FreeEventSet(set EventSet) Result {
 // WaitEvent implements [API].
 func (l *Library) WaitEvent(set EventSet, milliseconds int) (Event, Result) {
 	if milliseconds < 0 || milliseconds > math.MaxInt32 {
-		return Event{}, ErrorInvalidArgument
+		return Event{}, ResultInvalidArgument
 	}
 	var e cEvent
 	var c struct {

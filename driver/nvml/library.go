@@ -70,7 +70,7 @@ func Open(candidates ...string) (*Library, error) {
 // initError is why NVML does not start.
 func (l *Library) initError(r Result) error {
 	e := Failed(l, "nvmlInit_v2", r)
-	if r == ErrorDriverNotLoaded || r == ErrorLibRMVersionMismatch {
+	if r == ResultDriverNotLoaded || r == ResultLibRMVersionMismatch {
 		e.Kind = driver.ErrLibraryUnavailable
 	}
 	e.Attempts = l.attempts
@@ -122,7 +122,7 @@ func sinceOf(since string) string {
 }
 
 // Close ends the use of NVML; others in the process may go on. Calls that come later return
-// ErrorUninitialized. End what runs before, [Watch] above all. It may be called twice.
+// ResultUninitialized. End what runs before, [Watch] above all. It may be called twice.
 func (l *Library) Close() error {
 	if l == nil || l.fn[fnShutdown] == 0 || l.closed.Swap(true) {
 		return nil
@@ -141,14 +141,14 @@ func (l *Library) Close() error {
 func (l *Library) call(f function, frame *ffi.Frame, words int) Result {
 	switch {
 	case l == nil || l.fn[f] == 0:
-		return ErrorSymbolMissing
+		return ResultSymbolMissing
 	case l.closed.Load():
-		return ErrorUninitialized
+		return ResultUninitialized
 	}
 	fn := l.fn[f]
 	r := Result(int32(frame.Call(fn, words)))
 	if r < Success { // ours are negative
-		return ErrorImpossibleValue
+		return ResultImpossibleValue
 	}
 	return r
 }
@@ -158,11 +158,11 @@ func Failed(api API, function string, r Result) *driver.Error {
 	e := driver.Errorf(driver.ErrDriverCallFailed, "%s: %w", function, r)
 	e.Op = function
 	switch r {
-	case ErrorNotSupported:
+	case ResultNotSupported:
 		e.Kind = driver.ErrUnsupported
-	case ErrorTimeout:
+	case ResultTimeout:
 		e.Kind = driver.ErrTimeout
-	case ErrorSymbolMissing, ErrorFunctionNotFound:
+	case ResultSymbolMissing, ResultFunctionNotFound:
 		e.Kind = driver.ErrSymbolMissing
 		e.Detail = function + " is not in this NVML"
 		if l, ok := api.(*Library); ok && l != nil {

@@ -69,13 +69,13 @@ func TestValuesArrive(t *testing.T) {
 	assert.Equal(t, Success, r)
 	assert.Equal(t, Event{Device: 0x101, Type: EventXid, Xid: 79}, event)
 	_, r = l.WaitEvent(set, 7)
-	assert.Equal(t, ErrorTimeout, r)
+	assert.Equal(t, ResultTimeout, r)
 	assert.Equal(t, Success, l.FreeEventSet(set))
-	assert.Equal(t, ErrorInvalidArgument, l.FreeEventSet(1))
+	assert.Equal(t, ResultInvalidArgument, l.FreeEventSet(1))
 	assert.Equal(t, []string{"nvmlDeviceGetMemoryInfo (11.0)"}, l.Missing())
 	require.NoError(t, errors.Join(l.Close(), l.Close()))
 	_, r = l.DeviceCount()
-	assert.Equal(t, ErrorUninitialized, r)
+	assert.Equal(t, ResultUninitialized, r)
 }
 
 // hundred are the processes of testdata/fakenvml.c.
@@ -101,23 +101,23 @@ func TestImpossibleValues(t *testing.T) {
 		t.Run(define, func(t *testing.T) {
 			r := call(fake(t, "-D"+define))
 			if define == "PROCESSES=70000" {
-				assert.Equal(t, ErrorInsufficientSize, r, "more than any machine has")
+				assert.Equal(t, ResultInsufficientSize, r, "more than any machine has")
 				return
 			}
-			assert.Equal(t, ErrorImpossibleValue, r)
+			assert.Equal(t, ResultImpossibleValue, r)
 		})
 	}
 	l := fake(t)
 	for _, wrong := range []int{-1, math.MaxInt32 + 1} {
 		_, r := l.DeviceByIndex(wrong)
-		assert.Equal(t, ErrorInvalidArgument, r)
+		assert.Equal(t, ResultInvalidArgument, r)
 		_, r = l.NVLink(1, wrong)
-		assert.Equal(t, ErrorInvalidArgument, r)
+		assert.Equal(t, ResultInvalidArgument, r)
 		_, r = l.WaitEvent(1, wrong)
-		assert.Equal(t, ErrorInvalidArgument, r)
+		assert.Equal(t, ResultInvalidArgument, r)
 	}
 	_, r := l.DeviceByUUID("a\x00b")
-	assert.Equal(t, ErrorInvalidArgument, r)
+	assert.Equal(t, ResultInvalidArgument, r)
 }
 
 func TestWhyItDoesNotOpen(t *testing.T) {
@@ -160,7 +160,7 @@ func TestMissingFunctions(t *testing.T) {
 func TestMethodsOfAnEmptyLibrary(t *testing.T) {
 	for _, l := range []*Library{nil, {}} {
 		_, r := l.DeviceCount()
-		assert.Equal(t, ErrorSymbolMissing, r)
+		assert.Equal(t, ResultSymbolMissing, r)
 		assert.NoError(t, l.Close())
 		assert.Empty(t, l.Path())
 		assert.Empty(t, l.Attempts())

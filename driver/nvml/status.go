@@ -101,7 +101,7 @@ func Find(api API, uuid fmt.Stringer) (Device, error) {
 		if r == Success {
 			return d, nil
 		}
-		if r != ErrorNotFound && r != ErrorInvalidArgument {
+		if r != ResultNotFound && r != ResultInvalidArgument {
 			return 0, Failed(api, "nvmlDeviceGetHandleByUUID", r)
 		}
 		last = r
@@ -146,7 +146,7 @@ func Read(api API, d Device) Status {
 	var result Result
 	if s.UUID, result = api.UUID(d); !r.ok("nvmlDeviceGetUUID", result) {
 		s.UUID = ""
-		if result == ErrorGPUIsLost || result == ErrorUninitialized || result == ErrorInvalidArgument {
+		if result == ResultGPUIsLost || result == ResultUninitialized || result == ResultInvalidArgument {
 			return s // and so will all the others
 		}
 	}
@@ -180,7 +180,7 @@ func Read(api API, d Device) Status {
 		r.ok("nvmlDeviceGetMaxPcieLinkGeneration", result)
 	}
 	s.NVLinks = r.nvlinks(d)
-	if on, pending, result := api.MIGMode(d); result != ErrorNotSupported && r.ok("nvmlDeviceGetMigMode", result) {
+	if on, pending, result := api.MIGMode(d); result != ResultNotSupported && r.ok("nvmlDeviceGetMigMode", result) {
 		s.MIG = &MIG{On: on, Pending: pending}
 		for _, mig := range Instances(api, d) {
 			if uuid, result := api.UUID(mig); r.ok("nvmlDeviceGetUUID", result) {
@@ -231,7 +231,7 @@ func (r reader) ecc(d Device) *ECC {
 func (r reader) nvlinks(d Device) (links []NVLink) {
 	for link := range maxNVLinks {
 		active, result := r.api.NVLink(d, link)
-		if result == ErrorInvalidArgument || result == ErrorNotSupported {
+		if result == ResultInvalidArgument || result == ResultNotSupported {
 			return links
 		}
 		if !r.ok("nvmlDeviceGetNvLinkState", result) {

@@ -56,7 +56,7 @@ func TestReadAll(t *testing.T) {
 	for i := range got {
 		for _, unknown := range got[i].Unknown {
 			assert.ErrorIs(t, unknown, driver.ErrUnsupported)
-			assert.ErrorIs(t, unknown, nvml.ErrorNotSupported)
+			assert.ErrorIs(t, unknown, nvml.ResultNotSupported)
 		}
 		want[i].Unknown, got[i].Unknown = nil, nil
 		assert.Equal(t, want[i], got[i])
@@ -68,7 +68,7 @@ func TestReadOfWhatFails(t *testing.T) {
 	s, err := nvml.ReadAll(m)
 	require.NoError(t, err)
 	assert.Empty(t, s[0].Unknown, "an H200 has all")
-	m.Fail("Memory", nvml.ErrorNoPermission)
+	m.Fail("Memory", nvml.ResultNoPermission)
 	m.Vanish(card)
 	s, err = nvml.ReadAll(m)
 	require.NoError(t, err)
@@ -76,12 +76,12 @@ func TestReadOfWhatFails(t *testing.T) {
 	require.Len(t, s[0].Unknown, 1)
 	assert.EqualError(t, s[0].Unknown[0], "DriverCallFailed: nvmlDeviceGetMemoryInfo: NVML_ERROR_NO_PERMISSION (4): the user may not do this")
 	require.Len(t, s[1].Unknown, 1, "a device that is gone")
-	assert.ErrorIs(t, s[1].Unknown[0], nvml.ErrorGPUIsLost)
+	assert.ErrorIs(t, s[1].Unknown[0], nvml.ResultGPUIsLost)
 
-	m.Fail("DeviceCount", nvml.ErrorUninitialized)
+	m.Fail("DeviceCount", nvml.ResultUninitialized)
 	_, err = nvml.ReadAll(m)
-	assert.ErrorIs(t, err, nvml.ErrorUninitialized)
-	m.Fail("UUID", nvml.ErrorUninitialized)
+	assert.ErrorIs(t, err, nvml.ResultUninitialized)
+	m.Fail("UUID", nvml.ResultUninitialized)
 	assert.Len(t, nvml.Read(m, 1).Unknown, 1, "not forty times the same")
 }
 
@@ -99,9 +99,9 @@ func TestFind(t *testing.T) {
 	}
 	_, err := nvml.Find(m, driver.UUID{15: 9})
 	assert.EqualError(t, err, `InvalidArgument: NVML has no device with UUID "00000000-0000-0000-0000-000000000009": NVML_ERROR_NOT_FOUND (6): there is no such thing`)
-	m.Fail("DeviceByUUID", nvml.ErrorGPUIsLost)
+	m.Fail("DeviceByUUID", nvml.ResultGPUIsLost)
 	_, err = nvml.Find(m, driver.UUID{15: 1})
-	assert.ErrorIs(t, err, nvml.ErrorGPUIsLost)
+	assert.ErrorIs(t, err, nvml.ResultGPUIsLost)
 }
 
 func TestFault(t *testing.T) {
@@ -185,15 +185,15 @@ func TestWatchEnds(t *testing.T) {
 		assert.Zero(t, m.EventSets(), name)
 	}
 	nothing := func(nvml.Event) error { return nil }
-	for method, r := range map[string]nvml.Result{"WaitEvent": nvml.ErrorUnknown, "CreateEventSet": nvml.ErrorMemory,
-		"DeviceCount": nvml.ErrorUninitialized, "RegisterEvents": nvml.ErrorNoPermission} {
+	for method, r := range map[string]nvml.Result{"WaitEvent": nvml.ResultUnknown, "CreateEventSet": nvml.ResultMemory,
+		"DeviceCount": nvml.ResultUninitialized, "RegisterEvents": nvml.ResultNoPermission} {
 		m := nvmltest.New(server())
 		m.Fail(method, r)
 		assert.ErrorIs(t, nvml.Watch(t.Context(), m, nothing), r, method)
 		assert.Zero(t, m.EventSets(), method)
 	}
 	m := nvmltest.New(server())
-	m.Fail("SupportedEvents", nvml.ErrorNotSupported)
+	m.Fail("SupportedEvents", nvml.ResultNotSupported)
 	err := nvml.Watch(t.Context(), m, nothing)
 	assert.ErrorIs(t, err, driver.ErrUnsupported)
 	assert.ErrorContains(t, err, "none of 1 devices tells of events")
@@ -207,7 +207,7 @@ func TestTexts(t *testing.T) {
 	assert.Equal(t, "Xid 12345", nvml.Xid(12345).String())
 	assert.False(t, nvml.Xid(12345).NeedsReset())
 	assert.Equal(t, "NVML_ERROR_77 (77): a result that is newer than this program", nvml.Result(77).Error())
-	assert.Equal(t, "NVML_ERROR_GPU_IS_LOST", nvml.ErrorGPUIsLost.Name())
+	assert.Equal(t, "NVML_ERROR_GPU_IS_LOST", nvml.ResultGPUIsLost.Name())
 }
 
 // On hardware NVML and CUDA speak of the same devices.
@@ -236,7 +236,7 @@ func TestOnHardware(t *testing.T) {
 			assert.Positive(t, s.Memory.Total)
 		}
 		for _, unknown := range s.Unknown {
-			assert.False(t, errors.Is(unknown, nvml.ErrorImpossibleValue), "%v", unknown)
+			assert.False(t, errors.Is(unknown, nvml.ResultImpossibleValue), "%v", unknown)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -41,7 +41,7 @@ func Watch(ctx context.Context, api API, f func(Event) error, devices ...Device)
 		}
 		var left []Device
 		for _, d := range devices {
-			if _, r := api.Memory(d); r != ErrorGPUIsLost {
+			if _, r := api.Memory(d); r != ResultGPUIsLost {
 				left = append(left, d)
 			} else if err := contain.Do(func() error { return f(Event{Device: d, Type: EventXid, Xid: xidLost}) }); err != nil {
 				return err
@@ -67,26 +67,26 @@ func watch(ctx context.Context, api API, f func(Event) error, devices []Device) 
 		if types &= EventXid | EventDoubleBitECC | EventSingleBitECC; r == Success && types != 0 {
 			r = api.RegisterEvents(d, types, set)
 		} else if r == Success {
-			r = ErrorNotSupported
+			r = ResultNotSupported
 		}
-		if r != Success && r != ErrorNotSupported {
-			return r == ErrorGPUIsLost, Failed(api, "nvmlDeviceRegisterEvents", r)
+		if r != Success && r != ResultNotSupported {
+			return r == ResultGPUIsLost, Failed(api, "nvmlDeviceRegisterEvents", r)
 		}
 		registered = registered || r == Success
 	}
 	if !registered {
-		return false, driver.Errorf(driver.ErrUnsupported, "none of %d devices tells of events: %w", len(devices), ErrorNotSupported)
+		return false, driver.Errorf(driver.ErrUnsupported, "none of %d devices tells of events: %w", len(devices), ResultNotSupported)
 	}
 	for ctx.Err() == nil {
 		e, r := api.WaitEvent(set, watchMilliseconds)
 		switch r {
-		case ErrorTimeout:
+		case ResultTimeout:
 		case Success:
 			if err := contain.Do(func() error { return f(e) }); err != nil {
 				return false, err
 			}
 		default:
-			return r == ErrorGPUIsLost, Failed(api, "nvmlEventSetWait_v2", r)
+			return r == ResultGPUIsLost, Failed(api, "nvmlEventSetWait_v2", r)
 		}
 	}
 	return false, context.Cause(ctx)

@@ -52,8 +52,8 @@ func TestOnGPUWithFaults(t *testing.T) {
 		require.NoError(t, err)
 		b, err := rt.Probe("test")
 		require.NoError(t, err)
-		gpu.Fail(op, 1, driver.ErrorUnknown)
-		assert.ErrorIs(t, onGPU(b, make([]float32, 10), 0.1, 0.1), driver.ErrorUnknown, op)
+		gpu.Fail(op, 1, driver.ResultUnknown)
+		assert.ErrorIs(t, onGPU(b, make([]float32, 10), 0.1, 0.1), driver.ResultUnknown, op)
 		left := rt.Stats() // before Close gives back what was forgotten
 		assert.Zero(t, left.Refs+left.Modules+left.Graphs+left.GraphExecs, "%s: %+v", op, left)
 		require.NoError(t, rt.Close())

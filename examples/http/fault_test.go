@@ -37,7 +37,7 @@ func TestClassesOfErrors(t *testing.T) {
 		{driver.Errorf(driver.ErrOutOfMemory, "no"), 503, later},
 		{context.DeadlineExceeded, 504, later},
 		{driver.Errorf(driver.ErrClosed, "closed"), 503, elsewhere},
-		{driver.ErrorIllegalAddress, 500, never},
+		{driver.ResultIllegalAddress, 500, never},
 		{errors.Join(pool.ErrQuarantined, driver.Errorf(driver.ErrDeviceLost, "gone")), 503, elsewhere},
 		{driver.Errorf(driver.ErrDriverLibraryUnavailable, "none"), 503, elsewhere},
 		{io.ErrUnexpectedEOF, 500, never},

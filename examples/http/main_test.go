@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 func modes() map[string]drivertest.Config {
 	return map[string]drivertest.Config{
 		"gpu": {Devices: drivertest.Devices(2, drivertest.T4())},
-		"cpu": {InitResult: driver.ErrorNoDevice},
+		"cpu": {InitResult: driver.ResultNoDevice},
 	}
 }
 
@@ -196,9 +196,9 @@ func TestHealth(t *testing.T) {
 	gpu := drivertest.New(modes()["gpu"])
 	defer gpu.Close()
 	handler := open(t, gpu, 1<<20)
-	gpu.Fail("cuStreamSynchronize", 1, driver.ErrorIllegalAddress)
-	gpu.Fail("cuEventSynchronize", 1, driver.ErrorIllegalAddress)
-	gpu.Fail("cuMemcpyDtoHAsync", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuStreamSynchronize", 1, driver.ResultIllegalAddress)
+	gpu.Fail("cuEventSynchronize", 1, driver.ResultIllegalAddress)
+	gpu.Fail("cuMemcpyDtoHAsync", 1, driver.ResultIllegalAddress)
 	data := random(100 * chunk)
 	httpStatus, hashed := post(handler, bytes.NewReader(data))
 	assert.Equal(t, http.StatusOK, httpStatus)

@@ -90,9 +90,9 @@ func TestFaults(t *testing.T) {
 		require.NoError(t, err)
 		calls := gpu.Calls(op) - before
 		require.Positive(t, calls, op)
-		gpu.Fail(op, min(3, calls), driver.ErrorUnknown)
+		gpu.Fail(op, min(3, calls), driver.ResultUnknown)
 		_, _, err = onGPU(t.Context(), b, data, 3, chunk)
-		assert.ErrorIs(t, err, driver.ErrorUnknown, op)
+		assert.ErrorIs(t, err, driver.ResultUnknown, op)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	assert.Regexp(t, `^`+root+`GPU, 2 streams: 24576 bytes in [0-9.]+.s, [0-9.]+ GB/s\n$`, out)
 
-	out, err = print(drivertest.ForTest(t, drivertest.Config{InitResult: driver.ErrorNoDevice}), name)
+	out, err = print(drivertest.ForTest(t, drivertest.Config{InitResult: driver.ResultNoDevice}), name)
 	require.NoError(t, err)
 	assert.Regexp(t, `^not on a GPU: DriverLibraryUnavailable: .*CUDA_ERROR_NO_DEVICE.*\n`+root+`CPU, all cores: 24576 bytes`, out)
 

@@ -50,7 +50,7 @@ func TestOnTheCPU(t *testing.T) {
 // One device fails every time: the others do its part.
 func TestWithADeviceThatFails(t *testing.T) {
 	gpu := drivertest.ForTest(t, drivertest.Config{Devices: drivertest.Devices(2, drivertest.T4())})
-	gpu.Fail("cuLaunchKernel", 1, driver.ErrorLaunchOutOfResources)
+	gpu.Fail("cuLaunchKernel", 1, driver.ResultLaunchOutOfResources)
 	check(t, pool.OnGPU, runtime.WithDriver(gpu))
 }
 

@@ -55,11 +55,11 @@ func TestFaults(t *testing.T) {
 		gpu := drivertest.ForTest(t, drivertest.Config{})
 		rt, err := runtime.Open(runtime.WithDriver(gpu), runtime.WithPolicy(runtime.PolicyAuto))
 		require.NoError(t, err)
-		gpu.Fail(op, 1, driver.ErrorUnknown)
+		gpu.Fail(op, 1, driver.ResultUnknown)
 		out, report, err := blur(context.Background(), rt, 2, []float32{3, 0, 0, 0, 0, 3})
 		require.NoError(t, err, op)
 		assert.Equal(t, []float32{2, 0, 1, 1, 0, 2}, out, op)
-		assert.ErrorIs(t, report.Why, driver.ErrorUnknown, op)
+		assert.ErrorIs(t, report.Why, driver.ResultUnknown, op)
 		assert.Zero(t, rt.Stats().Refs, op)
 		require.NoError(t, rt.Close(), op)
 	}

@@ -52,8 +52,8 @@ func TestClamp(t *testing.T) {
 func TestClampWithoutMemory(t *testing.T) {
 	gpu := drivertest.ForTest(t, drivertest.Config{})
 	rt := open(t, gpu)
-	gpu.Fail("cuMemAllocFromPoolAsync", 1, driver.ErrorOutOfMemory)
-	gpu.Fail("cuMemAllocFromPoolAsync", 2, driver.ErrorOutOfMemory) // it is tried twice
+	gpu.Fail("cuMemAllocFromPoolAsync", 1, driver.ResultOutOfMemory)
+	gpu.Fail("cuMemAllocFromPoolAsync", 2, driver.ResultOutOfMemory) // it is tried twice
 	err := Clamp(context.Background(), rt, make([]float32, 100), -1, 1)
 	require.ErrorIs(t, err, driver.ErrOutOfMemory)
 	require.NoError(t, Clamp(context.Background(), rt, make([]float32, 100), -1, 1))
@@ -69,7 +69,7 @@ func TestBrokenClamp(t *testing.T) {
 	defer gpu.Close()
 	rt := open(t, gpu)
 	err := clamp(context.Background(), rt, broken, make([]float32, 1000), -1, 1)
-	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, err, driver.ResultIllegalAddress)
 
 	require.Len(t, gpu.Findings(), 1)
 	found := gpu.Findings()[0]

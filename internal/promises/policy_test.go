@@ -188,7 +188,7 @@ func onDriver(t *testing.T, config drivertest.Config, options ...runtime.Option)
 // without opens a runtime on a machine that has no driver.
 func without(t *testing.T) *runtime.Runtime {
 	t.Helper()
-	rt, _ := onDriver(t, drivertest.Config{InitResult: driver.ErrorNoDevice})
+	rt, _ := onDriver(t, drivertest.Config{InitResult: driver.ResultNoDevice})
 	return rt
 }
 
@@ -197,9 +197,9 @@ func lose(t *testing.T, rt *runtime.Runtime, sim *drivertest.Driver) {
 	t.Helper()
 	c, err := rt.Context(0)
 	require.NoError(t, err)
-	sim.Fail("cuStreamCreateWithPriority", 1, driver.ErrorIllegalAddress)
+	sim.Fail("cuStreamCreateWithPriority", 1, driver.ResultIllegalAddress)
 	_, err = c.NewStream()
-	require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	require.ErrorIs(t, err, driver.ResultIllegalAddress)
 	require.Equal(t, runtime.Fault, rt.Outcome())
 }
 

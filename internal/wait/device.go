@@ -72,7 +72,7 @@ func (d *Device) probe() error {
 	switch {
 	case r == driver.Success:
 		d.writes.Store(can != 0)
-	case r != driver.ErrorInvalidValue: // a driver that is too old does not know the attribute
+	case r != driver.ResultInvalidValue: // a driver that is too old does not know the attribute
 		return b.Fault("cuDeviceGetAttribute", r)
 	}
 	return nil

@@ -47,7 +47,7 @@ func (e *Event) Write(s driver.Stream) Ticket {
 	case r == driver.Success:
 		c.wrote(t.n)
 		e.prompt.Store(false)
-	case r == driver.ErrorNotSupported, r == driver.ErrorSymbolMissing:
+	case r == driver.ResultNotSupported, r == driver.ResultSymbolMissing:
 		d.writes.Store(false)
 	case r.Sticky():
 		d.binding.Cleanup(d.failed("cuStreamWriteValue64", r))

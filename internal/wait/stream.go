@@ -205,7 +205,7 @@ func (s *Stream) put(n uint64) error {
 		switch r := b.StreamWriteValue64(s.handle, c.at+driver.DevicePtr(8*(n%cellWords)), n, 0); {
 		case r == driver.Success:
 			c.wrote(n)
-		case r == driver.ErrorNotSupported, r == driver.ErrorSymbolMissing:
+		case r == driver.ResultNotSupported, r == driver.ResultSymbolMissing:
 			s.dev.writes.Store(false)
 			s.events.Store(true)
 			return s.record(n)
@@ -338,7 +338,7 @@ func (s *Stream) state(issued uint64) (done uint64, err error) {
 
 // notKnown says that the driver cannot tell yet: because there is work, or because of a capture.
 func notKnown(r driver.Result) bool {
-	return r == driver.ErrorNotReady || r >= driver.ErrorStreamCaptureUnsupported && r <= driver.ErrorStreamCaptureWrongThread
+	return r == driver.ResultNotReady || r >= driver.ResultStreamCaptureUnsupported && r <= driver.ResultStreamCaptureWrongThread
 }
 
 // Close ends the use of the stream, which may be destroyed afterwards. Mark must not be under way.

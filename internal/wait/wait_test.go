@@ -36,7 +36,7 @@ var ways = []struct {
 	{"function missing", drivertest.Config{Missing: []string{"cuStreamWriteValue64"}}, Config{}, false},
 	{"writes refused", drivertest.Config{OnCall: func(op string) driver.Result {
 		if op == "cuStreamWriteValue64" {
-			return driver.ErrorNotSupported
+			return driver.ResultNotSupported
 		}
 		return driver.Success
 	}}, Config{}, false},
@@ -215,12 +215,12 @@ func TestFaultWakesEverybody(t *testing.T) {
 			release[0]()
 			for _, waited := range waits {
 				err := within(t, waited)
-				assert.ErrorIs(t, err, driver.ErrorIllegalAddress)
+				assert.ErrorIs(t, err, driver.ResultIllegalAddress)
 				assert.ErrorIs(t, err, driver.ErrDeviceLost)
 			}
-			assert.ErrorIs(t, a.Wait(background), driver.ErrorIllegalAddress)
+			assert.ErrorIs(t, a.Wait(background), driver.ResultIllegalAddress)
 			ran, _ = after(b)
-			assert.ErrorIs(t, within(t, ran), driver.ErrorIllegalAddress)
+			assert.ErrorIs(t, within(t, ran), driver.ResultIllegalAddress)
 			for _, f := range release {
 				f()
 			}
@@ -237,8 +237,8 @@ func TestDeviceThatVanishesWakesItsOwnWaiters(t *testing.T) {
 	first, second := wait(background, a), wait(background, b)
 	m.waiting(3)
 	m.gpu.Vanish(0)
-	assert.ErrorIs(t, within(t, first), driver.ErrorUnknown)
-	assert.ErrorIs(t, within(t, lost), driver.ErrorUnknown)
+	assert.ErrorIs(t, within(t, first), driver.ResultUnknown)
+	assert.ErrorIs(t, within(t, lost), driver.ResultUnknown)
 	assert.Empty(t, second)
 	releaseA()
 	releaseB()
@@ -498,11 +498,11 @@ func TestLateWaitForAStreamThatIsClosed(t *testing.T) {
 		release := m.block(s)
 		late, err := s.Mark()
 		require.NoError(t, err)
-		m.gpu.Fail(op, 1, driver.ErrorUnknown)
+		m.gpu.Fail(op, 1, driver.ResultUnknown)
 		m.destroy(s)
-		assert.ErrorIs(t, within(t, wait(background, late)), driver.ErrorUnknown, op)
+		assert.ErrorIs(t, within(t, wait(background, late)), driver.ResultUnknown, op)
 		ended, _ := after(late)
-		assert.ErrorIs(t, within(t, ended), driver.ErrorUnknown, op)
+		assert.ErrorIs(t, within(t, ended), driver.ResultUnknown, op)
 		release()
 	}
 }
@@ -518,13 +518,13 @@ func TestEventThatIsClosed(t *testing.T) {
 		release := m.block(s)
 		m.ok(m.gpu.EventRecord(handle, s.handle))
 		late := e.Mark()
-		m.gpu.Fail(op, 1, driver.ErrorUnknown)
+		m.gpu.Fail(op, 1, driver.ResultUnknown)
 		m.quiet = true
 		e.Close()
 		e.Close()
-		assert.ErrorIs(t, within(t, wait(background, late)), driver.ErrorUnknown, op)
+		assert.ErrorIs(t, within(t, wait(background, late)), driver.ResultUnknown, op)
 		ended, _ := after(late)
-		assert.ErrorIs(t, within(t, ended), driver.ErrorUnknown, op)
+		assert.ErrorIs(t, within(t, ended), driver.ResultUnknown, op)
 		release()
 		d.returnEvent(handle)
 	}
@@ -565,8 +565,8 @@ func TestQuestionThatFails(t *testing.T) {
 	m := start(t, drivertest.Config{}, Config{})
 	s := m.stream()
 	release := m.block(s)
-	m.gpu.Fail("cuStreamQuery", 1, driver.ErrorUnknown)
-	assert.ErrorIs(t, within(t, wait(background, s)), driver.ErrorUnknown)
+	m.gpu.Fail("cuStreamQuery", 1, driver.ResultUnknown)
+	assert.ErrorIs(t, within(t, wait(background, s)), driver.ResultUnknown)
 	waited := wait(background, s)
 	release()
 	assert.NoError(t, within(t, waited))
@@ -578,7 +578,7 @@ func TestWriteThatFails(t *testing.T) {
 	s := m.stream()
 	release := m.block(s)
 	m.quiet = true
-	m.gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorOutOfMemory)
+	m.gpu.Fail("cuStreamWriteValue64", 1, driver.ResultOutOfMemory)
 	waited := wait(background, s)
 	for m.gpu.Calls("cuEventRecord") == 0 {
 		time.Sleep(time.Millisecond)
@@ -587,10 +587,10 @@ func TestWriteThatFails(t *testing.T) {
 	release()
 	assert.NoError(t, within(t, waited))
 
-	m.gpu.Fail("cuStreamWriteValue64", 1, driver.ErrorOutOfMemory)
-	m.gpu.Fail("cuEventRecord", 1, driver.ErrorUnknown)
+	m.gpu.Fail("cuStreamWriteValue64", 1, driver.ResultOutOfMemory)
+	m.gpu.Fail("cuEventRecord", 1, driver.ResultUnknown)
 	m.work(s)
-	assert.ErrorIs(t, s.Wait(background), driver.ErrorUnknown)
+	assert.ErrorIs(t, s.Wait(background), driver.ResultUnknown)
 	assert.NoError(t, s.Wait(background))
 }
 
@@ -607,7 +607,7 @@ func TestManyStreamsOfAFailingDevice(t *testing.T) {
 	m.waiting(len(waits))
 	m.gpu.Vanish(0)
 	for i, waited := range waits {
-		assert.ErrorIs(t, within(t, waited), driver.ErrorUnknown, fmt.Sprint(i))
+		assert.ErrorIs(t, within(t, waited), driver.ResultUnknown, fmt.Sprint(i))
 	}
 	for _, release := range releases {
 		release()

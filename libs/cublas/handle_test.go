@@ -298,10 +298,10 @@ func TestAfterALoss(t *testing.T) {
 	x, err := runtime.UploadNew(bg, s, make([]float32, 16))
 	require.NoError(t, err)
 	m := cublas.Dense(x, 4, 4)
-	gpu.Fail("cuMemsetD8Async", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuMemsetD8Async", 1, driver.ResultIllegalAddress)
 	require.Error(t, runtime.Zero(s, x))
 	err = cublas.Gemm(h, 1, m, m, 0, m)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
-	assert.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	assert.ErrorIs(t, err, driver.ResultIllegalAddress)
 	assert.NoError(t, h.Close())
 }

@@ -309,7 +309,7 @@ func TestHandleThatCannotBeMade(t *testing.T) {
 	require.NoError(t, err)
 	s, err := ctx.NewStream()
 	require.NoError(t, err)
-	gpu.Fail("cuModuleLoadDataEx", 1, driver.ErrorOutOfMemory)
+	gpu.Fail("cuModuleLoadDataEx", 1, driver.ResultOutOfMemory)
 	_, err = cufft.New(cuffttest.New(gpu), s, cufft.Options{})
 	assert.ErrorIs(t, err, driver.ErrOutOfMemory, "the kernel that scales")
 }
@@ -566,12 +566,12 @@ func TestAfterALoss(t *testing.T) {
 	x, err := runtime.UploadNew(bg, s, make([]complex128, 10))
 	require.NoError(t, err)
 	require.NoError(t, cufft.Z2Z(h, cufft.Forward, cufft.Shape{N: []int{10}}, x, x))
-	gpu.Fail("cuMemsetD8Async", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuMemsetD8Async", 1, driver.ResultIllegalAddress)
 	require.Error(t, runtime.Zero(s, x))
 	for _, n := range []int{10, 9} { // with a plan, and without one
 		err = cufft.Z2Z(h, cufft.Forward, cufft.Shape{N: []int{n}}, x, x)
 		require.ErrorIs(t, err, driver.ErrDeviceLost, n)
-		assert.ErrorIs(t, err, driver.ErrorIllegalAddress)
+		assert.ErrorIs(t, err, driver.ResultIllegalAddress)
 	}
 	assert.NoError(t, h.Close())
 }

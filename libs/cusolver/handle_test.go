@@ -309,7 +309,7 @@ func TestHandleThatCannotBeMade(t *testing.T) {
 	require.NoError(t, err)
 	s, err := ctx.NewStream()
 	require.NoError(t, err)
-	gpu.Fail("cuModuleLoadDataEx", 1, driver.ErrorOutOfMemory)
+	gpu.Fail("cuModuleLoadDataEx", 1, driver.ResultOutOfMemory)
 	_, err = cusolver.New(cusolvertest.New(gpu), s)
 	assert.ErrorIs(t, err, driver.ErrOutOfMemory, "the kernel that turns matrices around")
 }
@@ -345,7 +345,7 @@ func TestFailures(t *testing.T) {
 	require.NoError(t, eigen())
 	require.NoError(t, b.s.Context().TrimPinned(0))
 	for nth := range 2 { // it tries again
-		gpu.Fail("cuMemHostAlloc", nth+1, driver.ErrorOutOfMemory)
+		gpu.Fail("cuMemHostAlloc", nth+1, driver.ResultOutOfMemory)
 	}
 	assert.ErrorIs(t, eigen(), driver.ErrOutOfMemory, "the workspace on the host")
 	require.NoError(t, eigen())
@@ -583,12 +583,12 @@ func TestAfterALoss(t *testing.T) {
 	m := cublas.Dense(x, 2, 2)
 	pending, err := cusolver.Cholesky(h, cublas.Lower, m)
 	require.NoError(t, err)
-	gpu.Fail("cuMemsetD8Async", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuMemsetD8Async", 1, driver.ResultIllegalAddress)
 	require.Error(t, runtime.Zero(s, x))
 	assert.ErrorIs(t, pending.Wait(bg), driver.ErrDeviceLost)
 	_, err = cusolver.Cholesky(h, cublas.Lower, m)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
-	assert.ErrorIs(t, err, driver.ErrorIllegalAddress)
+	assert.ErrorIs(t, err, driver.ResultIllegalAddress)
 	assert.NoError(t, h.Close())
 }
 

@@ -374,7 +374,7 @@ func TestAfterALoss(t *testing.T) {
 	c, err := nccl.All(b.api, b.streams, nccl.Options{})
 	require.NoError(t, err)
 	x := wideOf(b)
-	gpu.Fail("cuMemsetD8Async", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuMemsetD8Async", 1, driver.ResultIllegalAddress)
 	require.Error(t, runtime.Zero(b.streams[0], x[0]))
 	err = c.Do(bg, nccl.Broadcast(0, x))
 	require.ErrorIs(t, err, driver.ErrDeviceLost)

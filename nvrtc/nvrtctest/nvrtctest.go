@@ -139,7 +139,7 @@ func (c *Compiler) SupportedArchs() ([]int, nvrtc.Result) {
 // CreateProgram implements [nvrtc.API].
 func (c *Compiler) CreateProgram(source, name string, headers []nvrtc.Header) (nvrtc.Handle, nvrtc.Result) {
 	if strings.Contains(source+name, "\x00") {
-		return 0, nvrtc.ErrorInvalidInput
+		return 0, nvrtc.ResultInvalidInput
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +153,7 @@ func (c *Compiler) DestroyProgram(h nvrtc.Handle) nvrtc.Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.programs[h] == nil {
-		return nvrtc.ErrorInvalidProgram
+		return nvrtc.ResultInvalidProgram
 	}
 	delete(c.programs, h)
 	return nvrtc.Success
@@ -163,7 +163,7 @@ func (c *Compiler) DestroyProgram(h nvrtc.Handle) nvrtc.Result {
 func (c *Compiler) AddNameExpression(h nvrtc.Handle, expression string) nvrtc.Result {
 	return c.with(h, func(p *program) nvrtc.Result {
 		if p.compiled {
-			return nvrtc.ErrorNoNameExpressionsAfterCompilation
+			return nvrtc.ResultNoNameExpressionsAfterCompilation
 		}
 		p.expressions = append(p.expressions, expression)
 		return nvrtc.Success
@@ -179,7 +179,7 @@ func (c *Compiler) CompileProgram(h nvrtc.Handle, options []string, stop func() 
 	p := c.programs[h]
 	if p == nil {
 		c.mu.Unlock()
-		return nvrtc.ErrorInvalidProgram
+		return nvrtc.ResultInvalidProgram
 	}
 	c.running++
 	c.most = max(c.most, c.running)
@@ -192,7 +192,7 @@ func (c *Compiler) CompileProgram(h nvrtc.Handle, options []string, stop func() 
 	c.running--
 	p.compiled, p.options, p.outcome = true, slices.Clone(options), c.outcomeOf(p, options)
 	if cancelled {
-		p.outcome = outcome{result: nvrtc.ErrorCancelled}
+		p.outcome = outcome{result: nvrtc.ResultCancelled}
 	}
 	c.compiles = append(c.compiles, Compile{Source: p.source, Name: p.name, Headers: p.headers, Options: p.options, Result: p.result})
 	return p.result
@@ -222,11 +222,11 @@ func (c *Compiler) outcomeOf(p *program, options []string) outcome {
 		fmt.Sscanf(value, "%d", &arch)
 	}
 	if !slices.Contains(c.config.Archs, arch) {
-		return outcome{result: nvrtc.ErrorInvalidOption, log: "nvrtc: error: invalid value for --gpu-architecture (-arch)\n"}
+		return outcome{result: nvrtc.ResultInvalidOption, log: "nvrtc: error: invalid value for --gpu-architecture (-arch)\n"}
 	}
 	o, ok := c.sources[p.source]
 	if !ok {
-		return outcome{result: nvrtc.ErrorCompilation, log: p.name + "(1): error: nvrtctest does not know this source\n"}
+		return outcome{result: nvrtc.ResultCompilation, log: p.name + "(1): error: nvrtctest does not know this source\n"}
 	}
 	return o
 }
@@ -237,7 +237,7 @@ func (c *Compiler) with(h nvrtc.Handle, f func(p *program) nvrtc.Result) nvrtc.R
 	defer c.mu.Unlock()
 	p := c.programs[h]
 	if p == nil {
-		return nvrtc.ErrorInvalidProgram
+		return nvrtc.ResultInvalidProgram
 	}
 	return f(p)
 }
@@ -273,11 +273,11 @@ var needed = map[string]string{
 
 func (c *Compiler) code(h nvrtc.Handle, function string) (code []byte, r nvrtc.Result) {
 	if c.missing(function) {
-		return nil, nvrtc.ErrorSymbolMissing
+		return nil, nvrtc.ResultSymbolMissing
 	}
 	r = c.with(h, func(p *program) nvrtc.Result {
 		if !p.compiled || p.result != nvrtc.Success {
-			return nvrtc.ErrorInvalidProgram
+			return nvrtc.ResultInvalidProgram
 		}
 		if slices.ContainsFunc(p.options, func(o string) bool { return strings.HasPrefix(o, needed[function]) }) {
 			code = []byte(p.ptx)
@@ -292,10 +292,10 @@ func (c *Compiler) code(h nvrtc.Handle, function string) (code []byte, r nvrtc.R
 func (c *Compiler) LoweredName(h nvrtc.Handle, expression string) (name string, r nvrtc.Result) {
 	r = c.with(h, func(p *program) nvrtc.Result {
 		if !p.compiled || p.result != nvrtc.Success {
-			return nvrtc.ErrorNoLoweredNamesBeforeCompilation
+			return nvrtc.ResultNoLoweredNamesBeforeCompilation
 		}
 		if !slices.Contains(p.expressions, expression) {
-			return nvrtc.ErrorNameExpressionNotValid
+			return nvrtc.ResultNameExpressionNotValid
 		}
 		name = strings.Map(func(r rune) rune {
 			if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {

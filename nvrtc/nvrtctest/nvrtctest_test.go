@@ -20,14 +20,14 @@ func TestOrderOfCalls(t *testing.T) {
 	require.Equal(t, nvrtc.Success, r)
 	assert.Equal(t, 1, sim.Programs())
 	_, r = sim.PTX(h)
-	assert.Equal(t, nvrtc.ErrorInvalidProgram, r)
+	assert.Equal(t, nvrtc.ResultInvalidProgram, r)
 	_, r = sim.LoweredName(h, "f")
-	assert.Equal(t, nvrtc.ErrorNoLoweredNamesBeforeCompilation, r)
+	assert.Equal(t, nvrtc.ResultNoLoweredNamesBeforeCompilation, r)
 	assert.Equal(t, nvrtc.Success, sim.AddNameExpression(h, "f<int>"))
 	require.Equal(t, nvrtc.Success, sim.CompileProgram(h, []string{"--gpu-architecture=compute_80"}, nil))
-	assert.Equal(t, nvrtc.ErrorNoNameExpressionsAfterCompilation, sim.AddNameExpression(h, "g"))
+	assert.Equal(t, nvrtc.ResultNoNameExpressionsAfterCompilation, sim.AddNameExpression(h, "g"))
 	_, r = sim.LoweredName(h, "g")
-	assert.Equal(t, nvrtc.ErrorNameExpressionNotValid, r)
+	assert.Equal(t, nvrtc.ResultNameExpressionNotValid, r)
 	ptx, _ := sim.PTX(h)
 	assert.Equal(t, "ptx", string(ptx))
 	cubin, r := sim.CUBIN(h)
@@ -35,18 +35,18 @@ func TestOrderOfCalls(t *testing.T) {
 	assert.Empty(t, cubin, "the architecture was a virtual one")
 	lto, _ := sim.LTOIR(h)
 	assert.Empty(t, lto)
-	assert.Equal(t, nvrtc.ErrorInvalidOption, sim.CompileProgram(h, nil, nil), "an architecture is needed")
+	assert.Equal(t, nvrtc.ResultInvalidOption, sim.CompileProgram(h, nil, nil), "an architecture is needed")
 	assert.Equal(t, nvrtc.Success, sim.DestroyProgram(h))
-	assert.Equal(t, nvrtc.ErrorInvalidProgram, sim.DestroyProgram(h))
-	assert.Equal(t, nvrtc.ErrorInvalidProgram, sim.CompileProgram(h, nil, nil))
+	assert.Equal(t, nvrtc.ResultInvalidProgram, sim.DestroyProgram(h))
+	assert.Equal(t, nvrtc.ResultInvalidProgram, sim.CompileProgram(h, nil, nil))
 	_, r = sim.CreateProgram("a\x00", "", nil)
-	assert.Equal(t, nvrtc.ErrorInvalidInput, r)
+	assert.Equal(t, nvrtc.ResultInvalidInput, r)
 }
 
 func TestMissingFunctions(t *testing.T) {
 	sim := nvrtctest.ForTest(t, nvrtctest.Config{Missing: []string{"nvrtcGetLTOIR"}})
 	_, r := sim.LTOIR(1)
-	assert.Equal(t, nvrtc.ErrorSymbolMissing, r)
+	assert.Equal(t, nvrtc.ResultSymbolMissing, r)
 }
 
 func TestCompilesRunAtTheSameTime(t *testing.T) {

@@ -409,7 +409,7 @@ func TestFallbackWithoutCUDA(t *testing.T) {
 		policy runtime.Policy
 		reason pool.Reason
 	}{{runtime.PolicyAuto, pool.Absent}, {runtime.PolicyOff, pool.PolicyOff}} {
-		rt, err := runtime.Open(runtime.WithPolicy(c.policy), runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{InitResult: driver.ErrorNoDevice})))
+		rt, err := runtime.Open(runtime.WithPolicy(c.policy), runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{InitResult: driver.ResultNoDevice})))
 		require.NoError(t, err)
 		_, err = isolate.Open(rt)
 		assert.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable)

@@ -281,7 +281,7 @@ func meet(config *drivertest.Config) {
 	case 4:
 		_, _ = syscall.Write(socket(), bytes.Repeat([]byte{byte(rand.Uint32())}, 30))
 	case 5:
-		config.InitResult = driver.ErrorNoDevice
+		config.InitResult = driver.ResultNoDevice
 	case 6:
 		config.Chaos = &drivertest.Chaos{Seed: rand.Uint64(), Failures: 0.02, Sticky: 0.3, SlowWork: 0.1, MaxDelay: time.Millisecond}
 	case 7:

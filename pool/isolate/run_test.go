@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestErrorsOfOtherProcesses(t *testing.T) {
-	lost := &driver.Error{Kind: driver.ErrDeviceLost, Op: "cuLaunchKernel", Code: driver.ErrorIllegalAddress, Sticky: true, Detail: "a detail"}
+	lost := &driver.Error{Kind: driver.ErrDeviceLost, Op: "cuLaunchKernel", Code: driver.ResultIllegalAddress, Sticky: true, Detail: "a detail"}
 	there := func(err error) error { return isolate.DecodeError(isolate.EncodeError(err), 3) }
 	got, ok := errors.AsType[*driver.Error](there(lost))
 	require.True(t, ok)

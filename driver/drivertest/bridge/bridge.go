@@ -119,7 +119,7 @@ func cGetProcAddress(symbol *byte, fn *uintptr, version int32, flags uint64) dri
 	var status int32
 	cGetProcAddressV2(symbol, fn, version, flags, &status)
 	if status != procFound {
-		return driver.ErrorNotFound
+		return driver.ResultNotFound
 	}
 	return driver.Success
 }

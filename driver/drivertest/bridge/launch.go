@@ -42,7 +42,7 @@ func paramsOf(function driver.Function, params *unsafe.Pointer) []unsafe.Pointer
 
 func cLaunchKernel(function driver.Function, gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes uint32, stream driver.Stream, params, extra *unsafe.Pointer) driver.Result {
 	if extra != nil {
-		return driver.ErrorNotSupported
+		return driver.ResultNotSupported
 	}
 	return target().LaunchKernel(function, driver.Dim3{X: gridX, Y: gridY, Z: gridZ}, driver.Dim3{X: blockX, Y: blockY, Z: blockZ},
 		sharedBytes, stream, paramsOf(function, params))
@@ -73,7 +73,7 @@ func (c *launchConfig) list() []driver.LaunchAttribute {
 
 func cLaunchKernelEx(config *launchConfig, function driver.Function, params, extra *unsafe.Pointer) driver.Result {
 	if extra != nil {
-		return driver.ErrorNotSupported
+		return driver.ResultNotSupported
 	}
 	return target().LaunchKernelEx(function, config.grid(), config.block(), config.sharedBytes, config.stream,
 		config.list(), paramsOf(function, params))
@@ -92,7 +92,7 @@ type kernelNodeParams struct {
 
 func cGraphExecKernelNodeSetParams(exec driver.GraphExec, node driver.GraphNode, p *kernelNodeParams) driver.Result {
 	if p.extra != nil {
-		return driver.ErrorNotSupported
+		return driver.ResultNotSupported
 	}
 	return target().GraphExecKernelNodeSetParams(exec, node, p.function, p.grid, p.block, p.sharedBytes, paramsOf(p.function, p.params))
 }
@@ -110,7 +110,7 @@ func cOccupancyMaxPotentialClusterSize(size *int32, function driver.Function, co
 // cOccupancyMaxPotentialBlockSize takes no callback for the shared memory of a block.
 func cOccupancyMaxPotentialBlockSize(minGrid, blockSize *int32, function driver.Function, callback uintptr, sharedBytes uint64, limit int32) (r driver.Result) {
 	if callback != 0 {
-		return driver.ErrorNotSupported
+		return driver.ResultNotSupported
 	}
 	*minGrid, *blockSize, r = target().OccupancyMaxPotentialBlockSize(function, sharedBytes, limit)
 	return r
@@ -119,7 +119,7 @@ func cOccupancyMaxPotentialBlockSize(minGrid, blockSize *int32, function driver.
 // cLaunchHostFunc calls a function of C when the stream reaches it.
 func cLaunchHostFunc(stream driver.Stream, fn, data uintptr) driver.Result {
 	if fn == 0 {
-		return driver.ErrorInvalidValue
+		return driver.ResultInvalidValue
 	}
 	return target().LaunchHostFunc(stream, func() { purego.SyscallN(fn, data) })
 }

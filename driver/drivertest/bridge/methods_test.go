@@ -212,7 +212,7 @@ func TestEveryFunctionPassesItsValues(t *testing.T) {
 				}
 				result := driver.Success
 				if round%4 == 3 && typ.NumOut() == 1 {
-					result = driver.ErrorIllegalState
+					result = driver.ResultIllegalState
 				}
 				a.results[len(a.results)-1] = result
 

@@ -62,7 +62,7 @@ func compilerOf(count uint32, options *int32, values *uintptr) (c compiler, r dr
 		case jitGenerateLineInfo:
 			c.jit.LineInfo = number != 0
 		default:
-			return c, driver.ErrorInvalidValue
+			return c, driver.ResultInvalidValue
 		}
 	}
 	return c, driver.Success
@@ -131,7 +131,7 @@ func cLibraryLoadData(library *driver.KernelLibrary, code *byte, options *int32,
 	case r != driver.Success:
 		return r
 	case libraryOptions != 0:
-		return driver.ErrorNotSupported
+		return driver.ResultNotSupported
 	}
 	began := time.Now()
 	var log driver.JITLog

@@ -36,7 +36,7 @@ var arrayTests = []test{
 			{Width: 1 << 40, Format: driver.ArrayFloat, Channels: 1},
 		} {
 			_, r := e.api.ArrayCreate(desc)
-			e.is(driver.ErrorInvalidValue, r)
+			e.is(driver.ResultInvalidValue, r)
 		}
 	}},
 	{"rows there and back", func(e *env) {
@@ -49,7 +49,7 @@ var arrayTests = []test{
 		e.ok(e.api.Memcpy2D(driver.MemcpyRect{SrcType: driver.MemoryArray, SrcArray: a, SrcX: 2, SrcY: 1,
 			DstType: driver.MemoryHost, DstHost: at(back), DstPitch: 6, Bytes: 6, Height: 2}))
 		assert.Equal(e, append(append([]byte(nil), data[18:24]...), data[34:40]...), back)
-		e.is(driver.ErrorInvalidValue, e.api.Memcpy2D(driver.MemcpyRect{SrcType: driver.MemoryArray, SrcArray: a, SrcX: 12,
+		e.is(driver.ResultInvalidValue, e.api.Memcpy2D(driver.MemcpyRect{SrcType: driver.MemoryArray, SrcArray: a, SrcX: 12,
 			DstType: driver.MemoryHost, DstHost: at(back), DstPitch: 6, Bytes: 6, Height: 2}))
 	}},
 	{"a box there and back", func(e *env) {
@@ -85,8 +85,8 @@ var arrayTests = []test{
 		e.ok(e.api.Memcpy3DAsync(box, s))
 		short, low, nothing := box, box, box
 		short.SrcPitch, low.DstHeight, nothing.Depth = 8, 3, 0
-		e.is(driver.ErrorInvalidValue, e.api.Memcpy3DAsync(short, s))
-		e.is(driver.ErrorInvalidValue, e.api.Memcpy3DAsync(low, s))
+		e.is(driver.ResultInvalidValue, e.api.Memcpy3DAsync(short, s))
+		e.is(driver.ResultInvalidValue, e.api.Memcpy3DAsync(low, s))
 		e.ok(e.api.Memcpy3DAsync(nothing, s))
 		e.ok(e.api.StreamSynchronize(s))
 	}},

@@ -10,12 +10,12 @@ import (
 var contextTests = []test{
 	{"push and pop", func(e *env) {
 		e.elsewhere(func() {
-			e.is(driver.ErrorInvalidValue, e.api.CtxPushCurrent(0))
+			e.is(driver.ResultInvalidValue, e.api.CtxPushCurrent(0))
 			none, r := e.api.CtxGetCurrent()
 			e.ok(r)
 			assert.Zero(e, none)
 			_, r = e.api.CtxPopCurrent()
-			e.is(driver.ErrorInvalidContext, r)
+			e.is(driver.ResultInvalidContext, r)
 
 			e.ok(e.api.CtxPushCurrent(e.ctx))
 			current, r := e.api.CtxGetCurrent()
@@ -50,22 +50,22 @@ var contextTests = []test{
 	{"cold calls need a context", func(e *env) {
 		e.elsewhere(func() {
 			_, r := e.api.MemAlloc(16)
-			e.is(driver.ErrorInvalidContext, r)
+			e.is(driver.ResultInvalidContext, r)
 			_, _, r = e.api.MemGetInfo()
-			e.is(driver.ErrorInvalidContext, r)
+			e.is(driver.ResultInvalidContext, r)
 			_, r = e.api.StreamCreate(0)
-			e.is(driver.ErrorInvalidContext, r)
+			e.is(driver.ResultInvalidContext, r)
 			_, r = e.api.EventCreate(0)
-			e.is(driver.ErrorInvalidContext, r)
+			e.is(driver.ResultInvalidContext, r)
 			_, r = e.api.MemHostAlloc(16, 0)
-			e.is(driver.ErrorInvalidContext, r)
+			e.is(driver.ResultInvalidContext, r)
 			_, _, r = e.api.ModuleLoadData([]byte(ramp), driver.JIT{})
-			e.is(driver.ErrorInvalidContext, r)
+			e.is(driver.ResultInvalidContext, r)
 			_, r = e.api.CtxGetDevice()
-			e.is(driver.ErrorInvalidContext, r)
-			e.is(driver.ErrorInvalidContext, e.api.CtxSynchronize())
+			e.is(driver.ResultInvalidContext, r)
+			e.is(driver.ResultInvalidContext, e.api.CtxSynchronize())
 			// The default stream is that of the current context.
-			e.is(driver.ErrorInvalidContext, e.api.StreamSynchronize(0))
+			e.is(driver.ResultInvalidContext, e.api.StreamSynchronize(0))
 		})
 	}},
 	{"state", func(e *env) {
@@ -86,7 +86,7 @@ var contextTests = []test{
 		assert.Positive(e, stack)
 		e.ok(e.api.CtxSetLimit(driver.LimitStackSize, stack))
 		_, r = e.api.CtxGetLimit(1000)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 	}},
 	{"priorities", func(e *env) {
 		least, greatest, r := e.api.CtxGetStreamPriorityRange()
@@ -111,12 +111,12 @@ var contextTests = []test{
 			released++
 			require.Less(e, released, 100)
 		}
-		e.is(driver.ErrorInvalidContext, e.api.DevicePrimaryCtxRelease(e.dev))
+		e.is(driver.ResultInvalidContext, e.api.DevicePrimaryCtxRelease(e.dev))
 		_, active, r := e.api.DevicePrimaryCtxGetState(e.dev)
 		e.ok(r)
 		assert.Zero(e, active)
 		_, _, r = e.api.MemGetInfo()
-		e.is(driver.ErrorContextIsDestroyed, r)
+		e.is(driver.ResultContextIsDestroyed, r)
 		for range released {
 			e.ctx, r = e.api.DevicePrimaryCtxRetain(e.dev)
 			e.ok(r)

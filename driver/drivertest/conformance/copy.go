@@ -48,8 +48,8 @@ var copyTests = []test{
 		assert.Equal(e, uint16(0x1234), download[uint16](e, ptr, 32)[31])
 		e.ok(e.api.MemsetD32(ptr, 0xDEADBEEF, 16))
 		assert.Equal(e, uint32(0xDEADBEEF), download[uint32](e, ptr, 16)[15])
-		e.is(driver.ErrorInvalidValue, e.api.MemsetD32(ptr+2, 0, 1))
-		e.is(driver.ErrorInvalidValue, e.api.MemsetD16(ptr+1, 0, 1))
+		e.is(driver.ResultInvalidValue, e.api.MemsetD32(ptr+2, 0, 1))
+		e.is(driver.ResultInvalidValue, e.api.MemsetD16(ptr+1, 0, 1))
 	}},
 	{"memset on a stream", func(e *env) {
 		s, ptr := e.stream(), e.alloc(64)
@@ -64,9 +64,9 @@ var copyTests = []test{
 		// Large allocations have no neighbour that an overrun could hit.
 		const n = 32 << 20
 		ptr, host := e.alloc(n), make([]byte, n+1)
-		e.is(driver.ErrorInvalidValue, e.api.MemcpyHtoD(ptr, at(host), n+1))
-		e.is(driver.ErrorInvalidValue, e.api.MemcpyDtoH(at(host), ptr+1, n))
-		e.is(driver.ErrorInvalidValue, e.api.MemsetD8(ptr, 0, n+1))
+		e.is(driver.ResultInvalidValue, e.api.MemcpyHtoD(ptr, at(host), n+1))
+		e.is(driver.ResultInvalidValue, e.api.MemcpyDtoH(at(host), ptr+1, n))
+		e.is(driver.ResultInvalidValue, e.api.MemsetD8(ptr, 0, n+1))
 	}},
 	{"on a stream", func(e *env) {
 		s := e.stream()
@@ -140,6 +140,6 @@ var copyTests = []test{
 		e.ok(e.api.StreamSynchronize(s))
 		assert.Equal(e, host[12:20], back[:8])
 		rect.SrcPitch = 3
-		e.is(driver.ErrorInvalidValue, e.api.Memcpy2D(rect))
+		e.is(driver.ResultInvalidValue, e.api.Memcpy2D(rect))
 	}},
 }

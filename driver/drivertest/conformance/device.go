@@ -23,18 +23,18 @@ var deviceTests = []test{
 		e.ok(r)
 		assert.Equal(e, e.dev, found)
 		_, r = e.api.DeviceGetByPCIBusID("not an address")
-		e.oneOf(r, driver.ErrorInvalidValue, driver.ErrorInvalidDevice)
+		e.oneOf(r, driver.ResultInvalidValue, driver.ResultInvalidDevice)
 	}},
 	{"no such device", func(e *env) {
 		count, r := e.api.DeviceGetCount()
 		e.ok(r)
 		for _, ordinal := range []int32{-1, count, 1 << 30} {
 			_, r = e.api.DeviceGet(ordinal)
-			e.is(driver.ErrorInvalidDevice, r)
+			e.is(driver.ResultInvalidDevice, r)
 			_, r = e.api.DeviceGetName(driver.Device(ordinal))
-			e.is(driver.ErrorInvalidDevice, r)
+			e.is(driver.ResultInvalidDevice, r)
 			_, r = e.api.DevicePrimaryCtxRetain(driver.Device(ordinal))
-			e.is(driver.ErrorInvalidDevice, r)
+			e.is(driver.ResultInvalidDevice, r)
 		}
 	}},
 	{"attributes", func(e *env) {
@@ -54,7 +54,7 @@ var deviceTests = []test{
 			assert.GreaterOrEqual(e, value, want.least, "attribute %d", want.attribute)
 		}
 		_, r := e.api.DeviceGetAttribute(100000, e.dev)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 	}},
 	{"memory", func(e *env) {
 		all, r := e.api.DeviceTotalMem(e.dev)
@@ -65,17 +65,17 @@ var deviceTests = []test{
 		assert.LessOrEqual(e, free, total)
 	}},
 	{"error names", func(e *env) {
-		name, r := e.api.GetErrorName(driver.ErrorOutOfMemory)
+		name, r := e.api.GetErrorName(driver.ResultOutOfMemory)
 		e.ok(r)
 		assert.Equal(e, "CUDA_ERROR_OUT_OF_MEMORY", name)
-		text, r := e.api.GetErrorString(driver.ErrorOutOfMemory)
+		text, r := e.api.GetErrorString(driver.ResultOutOfMemory)
 		e.ok(r)
 		assert.NotEmpty(e, text)
 		_, r = e.api.GetErrorName(12345)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 	}},
 	{"init again", func(e *env) {
 		e.ok(e.api.Init(0))
-		e.is(driver.ErrorInvalidValue, e.api.Init(7))
+		e.is(driver.ResultInvalidValue, e.api.Init(7))
 	}},
 }

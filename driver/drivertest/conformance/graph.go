@@ -39,7 +39,7 @@ func (e *env) nodes(g driver.Graph, want int) {
 func (e *env) abandon(s driver.Stream) {
 	e.Helper()
 	_, r := e.api.StreamEndCapture(s)
-	e.is(driver.ErrorStreamCaptureInvalidated, r)
+	e.is(driver.ResultStreamCaptureInvalidated, r)
 	status, r := e.api.StreamIsCapturing(s)
 	e.ok(r)
 	assert.Equal(e, driver.CaptureNone, status)
@@ -105,7 +105,7 @@ var graphTests = []test{
 		e.ok(e.api.StreamWaitEvent(b, fork, 0))
 		e.ok(e.api.MemsetD8Async(ptr, 2, 64, b))
 		_, r := e.api.StreamEndCapture(a)
-		e.is(driver.ErrorStreamCaptureUnjoined, r)
+		e.is(driver.ResultStreamCaptureUnjoined, r)
 	}},
 	{"ended on another stream", func(e *env) {
 		a, b, fork := e.stream(), e.stream(), e.event()
@@ -113,13 +113,13 @@ var graphTests = []test{
 		e.ok(e.api.EventRecord(fork, a))
 		e.ok(e.api.StreamWaitEvent(b, fork, 0))
 		_, r := e.api.StreamEndCapture(b)
-		e.is(driver.ErrorStreamCaptureUnmatched, r)
+		e.is(driver.ResultStreamCaptureUnmatched, r)
 		e.abandon(a)
 	}},
 	{"waiting while capturing", func(e *env) {
 		s := e.stream()
 		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
-		e.is(driver.ErrorStreamCaptureUnsupported, e.api.StreamSynchronize(s))
+		e.is(driver.ResultStreamCaptureUnsupported, e.api.StreamSynchronize(s))
 		status, r := e.api.StreamIsCapturing(s)
 		e.ok(r)
 		assert.Equal(e, driver.CaptureInvalidated, status)
@@ -128,18 +128,18 @@ var graphTests = []test{
 	{"querying while capturing", func(e *env) {
 		s, ev := e.stream(), e.event()
 		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
-		e.is(driver.ErrorStreamCaptureUnsupported, e.api.StreamQuery(s))
+		e.is(driver.ResultStreamCaptureUnsupported, e.api.StreamQuery(s))
 		e.abandon(s)
 		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
 		e.ok(e.api.EventRecord(ev, s))
-		e.is(driver.ErrorCapturedEvent, e.api.EventQuery(ev))
+		e.is(driver.ResultCapturedEvent, e.api.EventQuery(ev))
 		e.abandon(s)
 	}},
 	{"an event from outside", func(e *env) {
 		a, b, ev := e.stream(), e.stream(), e.event()
 		e.ok(e.api.EventRecord(ev, b))
 		e.ok(e.api.StreamBeginCapture(a, driver.CaptureThreadLocal))
-		e.is(driver.ErrorStreamCaptureIsolation, e.api.StreamWaitEvent(a, ev, 0))
+		e.is(driver.ResultStreamCaptureIsolation, e.api.StreamWaitEvent(a, ev, 0))
 		e.abandon(a)
 	}},
 	{"two captures do not merge", func(e *env) {
@@ -147,7 +147,7 @@ var graphTests = []test{
 		e.ok(e.api.StreamBeginCapture(a, driver.CaptureThreadLocal))
 		e.ok(e.api.StreamBeginCapture(b, driver.CaptureThreadLocal))
 		e.ok(e.api.EventRecord(ev, a))
-		e.is(driver.ErrorStreamCaptureMerge, e.api.StreamWaitEvent(b, ev, 0))
+		e.is(driver.ResultStreamCaptureMerge, e.api.StreamWaitEvent(b, ev, 0))
 		e.abandon(a)
 		e.abandon(b)
 	}},
@@ -164,7 +164,7 @@ var graphTests = []test{
 			func() driver.Result { return e.api.EventSynchronize(ev) },
 		} {
 			e.ok(e.api.StreamBeginCapture(s, driver.CaptureGlobal))
-			e.is(driver.ErrorStreamCaptureUnsupported, call())
+			e.is(driver.ResultStreamCaptureUnsupported, call())
 			e.abandon(s)
 		}
 		e.ok(e.api.StreamBeginCapture(s, driver.CaptureGlobal))
@@ -203,10 +203,10 @@ var graphTests = []test{
 	{"in the wrong state", func(e *env) {
 		s := e.stream()
 		_, r := e.api.StreamEndCapture(s)
-		e.is(driver.ErrorIllegalState, r)
-		e.is(driver.ErrorStreamCaptureUnsupported, e.api.StreamBeginCapture(0, driver.CaptureThreadLocal))
+		e.is(driver.ResultIllegalState, r)
+		e.is(driver.ResultStreamCaptureUnsupported, e.api.StreamBeginCapture(0, driver.CaptureThreadLocal))
 		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
-		e.is(driver.ErrorIllegalState, e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
+		e.is(driver.ResultIllegalState, e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
 		g, r := e.api.StreamEndCapture(s)
 		e.ok(r)
 		e.nodes(g, 0)
@@ -218,7 +218,7 @@ var graphTests = []test{
 		defer func() { e.ok(e.api.StreamDestroy(s)) }()
 		ptr := e.alloc(64)
 		e.ok(e.api.StreamBeginCapture(s, driver.CaptureRelaxed))
-		e.is(driver.ErrorStreamCaptureImplicit, e.api.MemsetD8Async(ptr, 0, 64, 0))
+		e.is(driver.ResultStreamCaptureImplicit, e.api.MemsetD8Async(ptr, 0, 64, 0))
 		e.abandon(s)
 	}},
 	{"ended by another thread", func(e *env) {
@@ -226,10 +226,10 @@ var graphTests = []test{
 		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
 		e.elsewhere(func() {
 			_, r := e.api.StreamEndCapture(s)
-			e.is(driver.ErrorStreamCaptureWrongThread, r)
+			e.is(driver.ResultStreamCaptureWrongThread, r)
 		})
 		_, r := e.api.StreamEndCapture(s)
-		e.is(driver.ErrorIllegalState, r) // that has ended the capture
+		e.is(driver.ResultIllegalState, r) // that has ended the capture
 	}},
 	{"updated", func(e *env) {
 		e.needs(12000)
@@ -248,11 +248,11 @@ var graphTests = []test{
 			e.ok(e.ramp(f, s, out, 6, 16))
 		})
 		info, r = e.api.GraphExecUpdate(x, other)
-		e.is(driver.ErrorGraphExecUpdateFailure, r)
+		e.is(driver.ResultGraphExecUpdateFailure, r)
 		assert.Equal(e, driver.GraphUpdateTopologyChanged, info.Result)
 		other = e.capture(s, func() { e.ok(e.api.MemsetD8Async(out, 0, 64, s)) })
 		info, r = e.api.GraphExecUpdate(x, other)
-		e.is(driver.ErrorGraphExecUpdateFailure, r)
+		e.is(driver.ResultGraphExecUpdateFailure, r)
 		assert.Equal(e, driver.GraphUpdateNodeTypeChanged, info.Result)
 		e.ok(e.api.GraphLaunch(x, s))
 		e.ok(e.api.StreamSynchronize(s))
@@ -277,11 +277,11 @@ var graphTests = []test{
 				return e.api.GraphExecKernelNodeSetParams(x, n, f, grid, dim(32), 0, params)
 			}
 			if kind == driver.GraphNodeMemset {
-				e.is(driver.ErrorInvalidValue, change(dim(1)))
+				e.is(driver.ResultInvalidValue, change(dim(1)))
 				continue
 			}
 			assert.Equal(e, driver.GraphNodeKernel, kind)
-			e.is(driver.ErrorInvalidValue, change(driver.Dim3{}))
+			e.is(driver.ResultInvalidValue, change(driver.Dim3{}))
 			release := e.block(s)
 			e.ok(e.api.GraphLaunch(x, s))
 			e.ok(change(dim(1)))
@@ -297,15 +297,15 @@ var graphTests = []test{
 		s, ptr := e.stream(), e.alloc(64)
 		x := e.instantiate(e.capture(s, func() { e.ok(e.api.MemsetD8Async(ptr, 9, 64, s)) }))
 		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
-		e.is(driver.ErrorStreamCaptureUnsupported, e.api.GraphLaunch(x, s))
+		e.is(driver.ResultStreamCaptureUnsupported, e.api.GraphLaunch(x, s))
 		e.abandon(s)
 	}},
 	{"events of a capture that has ended", func(e *env) {
 		s, other, ev := e.stream(), e.stream(), e.event()
 		e.capture(s, func() { e.ok(e.api.EventRecord(ev, s)) })
-		e.is(driver.ErrorInvalidValue, e.api.EventQuery(ev))
-		e.is(driver.ErrorInvalidValue, e.api.EventSynchronize(ev))
-		e.is(driver.ErrorInvalidValue, e.api.StreamWaitEvent(other, ev, 0))
+		e.is(driver.ResultInvalidValue, e.api.EventQuery(ev))
+		e.is(driver.ResultInvalidValue, e.api.EventSynchronize(ev))
+		e.is(driver.ResultInvalidValue, e.api.StreamWaitEvent(other, ev, 0))
 		e.ok(e.api.EventRecord(ev, other))
 		e.ok(e.api.EventSynchronize(ev))
 	}},
@@ -315,7 +315,7 @@ var graphTests = []test{
 		defer func() { e.ok(e.api.StreamDestroy(s)) }()
 		e.ok(e.api.StreamBeginCapture(s, driver.CaptureRelaxed))
 		_, r = e.api.StreamIsCapturing(0)
-		e.is(driver.ErrorStreamCaptureImplicit, r)
+		e.is(driver.ResultStreamCaptureImplicit, r)
 		g, r := e.api.StreamEndCapture(s)
 		e.ok(r) // asking does no harm
 		e.ok(e.api.GraphDestroy(g))
@@ -330,7 +330,7 @@ var graphTests = []test{
 	{"events as nodes", func(e *env) {
 		e.needs(11010)
 		s, ev := e.stream(), e.event()
-		e.is(driver.ErrorIllegalState, e.api.EventRecordWithFlags(ev, s, driver.EventRecordExternal))
+		e.is(driver.ResultIllegalState, e.api.EventRecordWithFlags(ev, s, driver.EventRecordExternal))
 		gate := make(chan struct{})
 		g := e.capture(s, func() {
 			e.ok(e.api.LaunchHostFunc(s, func() { <-gate }))
@@ -352,6 +352,6 @@ var graphTests = []test{
 		e.ok(e.api.GraphLaunch(e.instantiate(g), s))
 		e.ok(e.api.StreamSynchronize(s))
 		_, r = e.api.GraphCreate(1)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 	}},
 }

@@ -23,9 +23,9 @@ var memoryTests = []test{
 	}},
 	{"nothing and too much", func(e *env) {
 		_, r := e.api.MemAlloc(0)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 		_, r = e.api.MemAlloc(1 << 45)
-		e.is(driver.ErrorOutOfMemory, r)
+		e.is(driver.ResultOutOfMemory, r)
 		e.ok(e.api.MemFree(0))
 	}},
 	{"information", func(e *env) {
@@ -45,12 +45,12 @@ var memoryTests = []test{
 	{"misuse", func(e *env) {
 		ptr, r := e.api.MemAlloc(1 << 20)
 		e.ok(r)
-		e.is(driver.ErrorInvalidValue, e.api.MemFree(ptr+256))
+		e.is(driver.ResultInvalidValue, e.api.MemFree(ptr+256))
 		e.ok(e.api.MemFree(ptr))
-		e.is(driver.ErrorInvalidValue, e.api.MemFree(ptr))
+		e.is(driver.ResultInvalidValue, e.api.MemFree(ptr))
 		_, _, r = e.api.MemGetAddressRange(ptr)
-		e.oneOf(r, driver.ErrorNotFound, driver.ErrorInvalidValue)
-		e.is(driver.ErrorInvalidValue, e.api.MemcpyHtoD(ptr, at(make([]byte, 16)), 16))
+		e.oneOf(r, driver.ResultNotFound, driver.ResultInvalidValue)
+		e.is(driver.ResultInvalidValue, e.api.MemcpyHtoD(ptr, at(make([]byte, 16)), 16))
 	}},
 	{"page-locked", func(e *env) {
 		host := e.pinned(1 << 16)
@@ -65,8 +65,8 @@ var memoryTests = []test{
 		_, r = e.api.MemHostAlloc(0, 0)
 		e.ok(r)
 		_, r = e.api.MemHostAlloc(16, 1<<20)
-		e.is(driver.ErrorInvalidValue, r)
-		e.is(driver.ErrorInvalidValue, e.api.MemFreeHost(at(make([]byte, 16))))
+		e.is(driver.ResultInvalidValue, r)
+		e.is(driver.ResultInvalidValue, e.api.MemFreeHost(at(make([]byte, 16))))
 	}},
 	{"page-locked nothing", func(e *env) {
 		e.ok(e.api.MemFreeHost(nil))
@@ -75,7 +75,7 @@ var memoryTests = []test{
 		ptr, r := e.api.MemHostAlloc(4096, driver.HostAllocPortable)
 		e.ok(r)
 		e.ok(e.api.MemFreeHost(ptr))
-		e.is(driver.ErrorInvalidValue, e.api.MemFreeHost(ptr))
+		e.is(driver.ResultInvalidValue, e.api.MemFreeHost(ptr))
 	}},
 	{"registered", func(e *env) {
 		const bytes, page = 1 << 16, 1 << 12
@@ -83,10 +83,10 @@ var memoryTests = []test{
 		skip := -uintptr(at(block)) & (page - 1)
 		host := block[skip : skip+bytes]
 		ptr := at(host)
-		e.is(driver.ErrorHostMemoryNotRegistered, e.api.MemHostUnregister(ptr))
-		e.is(driver.ErrorInvalidValue, e.api.MemHostRegister(ptr, 0, 0))
+		e.is(driver.ResultHostMemoryNotRegistered, e.api.MemHostUnregister(ptr))
+		e.is(driver.ResultInvalidValue, e.api.MemHostRegister(ptr, 0, 0))
 		e.ok(e.api.MemHostRegister(ptr, bytes, driver.HostAllocPortable))
-		e.is(driver.ErrorHostMemoryAlreadyRegistered, e.api.MemHostRegister(ptr, bytes, 0))
+		e.is(driver.ResultHostMemoryAlreadyRegistered, e.api.MemHostRegister(ptr, bytes, 0))
 		for i := range host {
 			host[i] = byte(i)
 		}
@@ -94,9 +94,9 @@ var memoryTests = []test{
 		e.ok(e.api.MemcpyHtoDAsync(dev, ptr, bytes, s))
 		e.ok(e.api.StreamSynchronize(s))
 		assert.Equal(e, host, download[byte](e, dev, bytes))
-		e.is(driver.ErrorInvalidValue, e.api.MemFreeHost(ptr))
+		e.is(driver.ResultInvalidValue, e.api.MemFreeHost(ptr))
 		e.ok(e.api.MemHostUnregister(ptr))
-		e.is(driver.ErrorHostMemoryNotRegistered, e.api.MemHostUnregister(ptr))
+		e.is(driver.ResultHostMemoryNotRegistered, e.api.MemHostUnregister(ptr))
 	}},
 	{"attributes", func(e *env) {
 		ptr := e.alloc(4096)
@@ -118,7 +118,7 @@ var memoryTests = []test{
 		}
 		var local byte
 		_, r := e.api.PointerGetAttribute(driver.PointerAttributeMemoryType, driver.DevicePtr(uintptr(unsafe.Pointer(&local))))
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 	}},
 }
 
@@ -149,11 +149,11 @@ var poolTests = []test{
 		s := e.stream()
 		ptr, r := e.api.MemAllocAsync(4096, s)
 		e.ok(r)
-		e.is(driver.ErrorInvalidValue, e.api.MemFreeAsync(ptr+256, s))
+		e.is(driver.ResultInvalidValue, e.api.MemFreeAsync(ptr+256, s))
 		e.ok(e.api.MemFreeAsync(ptr, s))
-		e.is(driver.ErrorInvalidValue, e.api.MemFreeAsync(ptr, s))
+		e.is(driver.ResultInvalidValue, e.api.MemFreeAsync(ptr, s))
 		e.ok(e.api.StreamSynchronize(s))
-		e.is(driver.ErrorInvalidValue, e.api.MemFreeAsync(ptr, s))
+		e.is(driver.ResultInvalidValue, e.api.MemFreeAsync(ptr, s))
 	}},
 	{"from MemAlloc", func(e *env) {
 		e.needsPools()
@@ -223,7 +223,7 @@ var poolTests = []test{
 		current, r = e.api.DeviceGetMemPool(e.dev)
 		e.ok(r)
 		assert.Equal(e, standard, current)
-		e.oneOf(e.api.MemPoolDestroy(standard), driver.ErrorInvalidValue)
+		e.oneOf(e.api.MemPoolDestroy(standard), driver.ResultInvalidValue)
 	}},
 }
 

@@ -18,7 +18,7 @@ var moduleTests = []test{
 		e.ok(r)
 		assert.Equal(e, f, again)
 		_, r = e.api.ModuleGetFunction(m, "missing")
-		e.is(driver.ErrorNotFound, r)
+		e.is(driver.ResultNotFound, r)
 
 		ptr, bytes, r := e.api.ModuleGetGlobal(m, "answer")
 		e.ok(r)
@@ -29,7 +29,7 @@ var moduleTests = []test{
 		assert.EqualValues(e, 16, bytes)
 		assert.Equal(e, make([]byte, 16), download[byte](e, ptr, 16))
 		_, _, r = e.api.ModuleGetGlobal(m, "missing")
-		e.is(driver.ErrorNotFound, r)
+		e.is(driver.ResultNotFound, r)
 	}},
 	{"properties of functions", func(e *env) {
 		m := e.module()
@@ -42,7 +42,7 @@ var moduleTests = []test{
 		e.ok(r)
 		assert.EqualValues(e, 52, version, "the target, other than the name says")
 		_, r = e.api.FuncGetAttribute(1000, f)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 		of, r := e.api.FuncGetModule(f)
 		e.ok(r)
 		assert.Equal(e, m, of)
@@ -51,7 +51,7 @@ var moduleTests = []test{
 		shared, r := e.api.FuncGetAttribute(driver.FunctionAttributeMaxDynamicSharedSizeBytes, f)
 		e.ok(r)
 		assert.EqualValues(e, 40<<10, shared)
-		e.is(driver.ErrorInvalidValue, e.api.FuncSetAttribute(f, driver.FunctionAttributeMaxDynamicSharedSizeBytes, 1<<30))
+		e.is(driver.ResultInvalidValue, e.api.FuncSetAttribute(f, driver.FunctionAttributeMaxDynamicSharedSizeBytes, 1<<30))
 	}},
 	{"names and parameters", func(e *env) {
 		e.needs(12040)
@@ -65,7 +65,7 @@ var moduleTests = []test{
 			assert.Equal(e, want, [2]uint64{offset, bytes})
 		}
 		_, _, r = e.api.FuncGetParamInfo(f, 3)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 		e.ok(e.api.FuncLoad(f))
 		state, r := e.api.FuncIsLoaded(f)
 		e.ok(r)
@@ -76,16 +76,16 @@ var moduleTests = []test{
 			name, image string
 			want        []driver.Result
 		}{
-			{"empty", "", []driver.Result{driver.ErrorInvalidImage}},
-			{"newer PTX", strings.Replace(ramp, ".version 6.4", ".version 99.0", 1), []driver.Result{driver.ErrorUnsupportedPTXVersion}},
+			{"empty", "", []driver.Result{driver.ResultInvalidImage}},
+			{"newer PTX", strings.Replace(ramp, ".version 6.4", ".version 99.0", 1), []driver.Result{driver.ResultUnsupportedPTXVersion}},
 			{"newer target", strings.Replace(strings.Replace(ramp, "sm_52", "sm_121", 1), "6.4", "8.8", 1),
-				[]driver.Result{driver.ErrorInvalidPTX, driver.ErrorUnsupportedPTXVersion}},
-			{"no PTX", "hello", []driver.Result{driver.ErrorInvalidImage}},
-			{"bad text", strings.Replace(ramp, ".address_size 64", "address_size, 64", 1), []driver.Result{driver.ErrorInvalidPTX}},
-			{"cut off", ramp[:len(ramp)-10], []driver.Result{driver.ErrorInvalidPTX}},
+				[]driver.Result{driver.ResultInvalidPTX, driver.ResultUnsupportedPTXVersion}},
+			{"no PTX", "hello", []driver.Result{driver.ResultInvalidImage}},
+			{"bad text", strings.Replace(ramp, ".address_size 64", "address_size, 64", 1), []driver.Result{driver.ResultInvalidPTX}},
+			{"cut off", ramp[:len(ramp)-10], []driver.Result{driver.ResultInvalidPTX}},
 		} {
 			_, log, r := e.api.ModuleLoadData([]byte(bad.image), driver.JIT{})
-			if assert.Contains(e, bad.want, r, bad.name) && r == driver.ErrorInvalidPTX {
+			if assert.Contains(e, bad.want, r, bad.name) && r == driver.ResultInvalidPTX {
 				assert.NotEmpty(e, log.Error, bad.name)
 			}
 		}
@@ -94,13 +94,13 @@ var moduleTests = []test{
 		e.needs(12020)
 		bad := strings.Replace(ramp, ".version 6.4", ".version 99.0", 1)
 		l, log, r := e.api.LibraryLoadData([]byte(bad), driver.JIT{})
-		e.oneOf(r, driver.Success, driver.ErrorUnsupportedPTXVersion)
+		e.oneOf(r, driver.Success, driver.ResultUnsupportedPTXVersion)
 		assert.Contains(e, log.Error, "99.0")
 		if r != driver.Success {
 			return // the driver does not load lazily
 		}
 		_, r = e.api.LibraryGetKernel(l, "ramp")
-		e.is(driver.ErrorUnsupportedPTXVersion, r)
+		e.is(driver.ResultUnsupportedPTXVersion, r)
 		e.ok(e.api.LibraryUnload(l))
 	}},
 	{"library", func(e *env) {
@@ -127,7 +127,7 @@ var moduleTests = []test{
 		assert.Positive(e, threads)
 		e.ok(e.api.KernelSetAttribute(driver.FunctionAttributeMaxDynamicSharedSizeBytes, 1024, k, e.dev))
 		_, r = e.api.LibraryGetKernel(l, "missing")
-		e.is(driver.ErrorNotFound, r)
+		e.is(driver.ResultNotFound, r)
 
 		m, r := e.api.LibraryGetModule(l)
 		e.ok(r)
@@ -181,7 +181,7 @@ var launchTests = []test{
 		e.ok(e.api.LaunchCooperativeKernel(f, dim(2), dim(32), 0, s, nil))
 		e.ok(e.api.LaunchKernelEx(f, dim(2), dim(32), 0, s, []driver.LaunchAttribute{driver.LaunchPriority(0)}, nil))
 		e.ok(e.api.LaunchKernelEx(f, dim(2), dim(32), 0, s, []driver.LaunchAttribute{driver.Cooperative()}, nil))
-		e.is(driver.ErrorCooperativeLaunchTooLarge, e.api.LaunchCooperativeKernel(f, dim(1_000_000), dim(32), 0, s, nil))
+		e.is(driver.ResultCooperativeLaunchTooLarge, e.api.LaunchCooperativeKernel(f, dim(1_000_000), dim(32), 0, s, nil))
 		e.ok(e.api.StreamSynchronize(s))
 	}},
 	{"limits", func(e *env) {
@@ -192,14 +192,14 @@ var launchTests = []test{
 			shared      uint32
 			want        []driver.Result
 		}{
-			{"no block", driver.Dim3{}, one, 0, []driver.Result{driver.ErrorInvalidValue}},
-			{"no thread", one, driver.Dim3{X: 1, Y: 0, Z: 1}, 0, []driver.Result{driver.ErrorInvalidValue}},
-			{"wide block", one, dim(1025), 0, []driver.Result{driver.ErrorInvalidValue}},
-			{"deep block", one, driver.Dim3{X: 1, Y: 1, Z: 65}, 0, []driver.Result{driver.ErrorInvalidValue}},
-			{"beyond the kernel's bound", one, dim(128), 0, []driver.Result{driver.ErrorInvalidValue}},
-			{"high grid", driver.Dim3{X: 1, Y: 65536, Z: 1}, one, 0, []driver.Result{driver.ErrorInvalidValue}},
-			{"wide grid", dim(1 << 31), one, 0, []driver.Result{driver.ErrorInvalidValue}},
-			{"much shared memory", one, one, 100 << 10, []driver.Result{driver.ErrorInvalidValue}},
+			{"no block", driver.Dim3{}, one, 0, []driver.Result{driver.ResultInvalidValue}},
+			{"no thread", one, driver.Dim3{X: 1, Y: 0, Z: 1}, 0, []driver.Result{driver.ResultInvalidValue}},
+			{"wide block", one, dim(1025), 0, []driver.Result{driver.ResultInvalidValue}},
+			{"deep block", one, driver.Dim3{X: 1, Y: 1, Z: 65}, 0, []driver.Result{driver.ResultInvalidValue}},
+			{"beyond the kernel's bound", one, dim(128), 0, []driver.Result{driver.ResultInvalidValue}},
+			{"high grid", driver.Dim3{X: 1, Y: 65536, Z: 1}, one, 0, []driver.Result{driver.ResultInvalidValue}},
+			{"wide grid", dim(1 << 31), one, 0, []driver.Result{driver.ResultInvalidValue}},
+			{"much shared memory", one, one, 100 << 10, []driver.Result{driver.ResultInvalidValue}},
 		} {
 			r := e.api.LaunchKernel(f, bad.grid, bad.block, bad.shared, s, nil)
 			assert.Contains(e, bad.want, r, bad.name)
@@ -222,7 +222,7 @@ var launchTests = []test{
 		e.ok(r)
 		assert.LessOrEqual(e, limited, int32(100))
 		_, r = e.api.OccupancyMaxActiveBlocksPerMultiprocessor(f, 0, 0)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 		shared, r := e.api.OccupancyAvailableDynamicSMemPerBlock(f, 2, 128)
 		e.ok(r)
 		assert.Positive(e, shared)

@@ -38,7 +38,7 @@ func Sticky(t *testing.T, api driver.API) {
 	e.ok(r)
 
 	const nowhere = 0x40_0000
-	const want = driver.ErrorIllegalAddress
+	const want = driver.ResultIllegalAddress
 	e.ok(e.ramp(f, s, nowhere, 1, 16))
 	api.StreamWriteValue64(s, at, 1, 0) // it may know of the fault already, or not at all
 	e.is(want, api.StreamSynchronize(s))

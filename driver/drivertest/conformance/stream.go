@@ -31,7 +31,7 @@ var streamTests = []test{
 		assert.Equal(e, least, priority)
 		e.ok(e.api.StreamDestroy(plain))
 		_, r = e.api.StreamCreate(1 << 20)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 	}},
 	{"identities are never used twice", func(e *env) {
 		e.needs(12000)
@@ -60,7 +60,7 @@ var streamTests = []test{
 		s := e.stream()
 		e.ok(e.api.StreamQuery(s))
 		release := e.block(s)
-		e.is(driver.ErrorNotReady, e.api.StreamQuery(s))
+		e.is(driver.ResultNotReady, e.api.StreamQuery(s))
 		release()
 		e.ok(e.api.StreamSynchronize(s))
 		e.ok(e.api.StreamQuery(s))
@@ -71,7 +71,7 @@ var streamTests = []test{
 		ptr := e.alloc(64)
 		e.ok(e.api.MemsetD8Async(ptr, 1, 64, b))
 		e.ok(e.api.StreamSynchronize(b))
-		e.is(driver.ErrorNotReady, e.api.StreamQuery(a))
+		e.is(driver.ResultNotReady, e.api.StreamQuery(a))
 		release()
 		e.ok(e.api.StreamSynchronize(a))
 	}},
@@ -84,7 +84,7 @@ var streamTests = []test{
 		e.ok(e.api.LaunchHostFunc(s, func() { done.Store(true) }))
 		ptr := e.alloc(64)
 		e.ok(e.api.MemsetD8Async(ptr, 1, 64, 0))
-		e.is(driver.ErrorNotReady, e.api.StreamQuery(0))
+		e.is(driver.ResultNotReady, e.api.StreamQuery(0))
 		release()
 		e.ok(e.api.StreamSynchronize(0))
 		assert.True(e, done.Load())
@@ -96,7 +96,7 @@ var streamTests = []test{
 		release := e.block(0)
 		ptr := e.alloc(64)
 		e.ok(e.api.MemsetD8Async(ptr, 1, 64, s))
-		e.is(driver.ErrorNotReady, e.api.StreamQuery(s))
+		e.is(driver.ResultNotReady, e.api.StreamQuery(s))
 		release()
 		e.ok(e.api.StreamSynchronize(s))
 	}},
@@ -140,7 +140,7 @@ var eventTests = []test{
 		e.ok(e.api.EventSynchronize(ev))
 		release := e.block(s)
 		e.ok(e.api.EventRecord(ev, s))
-		e.is(driver.ErrorNotReady, e.api.EventQuery(ev))
+		e.is(driver.ResultNotReady, e.api.EventQuery(ev))
 		release()
 		e.ok(e.api.EventSynchronize(ev))
 		e.ok(e.api.EventQuery(ev))
@@ -148,12 +148,12 @@ var eventTests = []test{
 	{"elapsed time", func(e *env) {
 		s, from, to := e.stream(), e.event(), e.event()
 		_, r := e.api.EventElapsedTime(from, to)
-		e.is(driver.ErrorInvalidHandle, r)
+		e.is(driver.ResultInvalidHandle, r)
 		e.ok(e.api.EventRecord(from, s))
 		release := e.block(s)
 		e.ok(e.api.EventRecord(to, s))
 		_, r = e.api.EventElapsedTime(from, to)
-		e.is(driver.ErrorNotReady, r)
+		e.is(driver.ResultNotReady, r)
 		release()
 		e.ok(e.api.StreamSynchronize(s))
 		ms, r := e.api.EventElapsedTime(from, to)
@@ -169,10 +169,10 @@ var eventTests = []test{
 		e.ok(e.api.EventRecord(to, s))
 		e.ok(e.api.StreamSynchronize(s))
 		_, r = e.api.EventElapsedTime(from, to)
-		e.is(driver.ErrorInvalidHandle, r)
+		e.is(driver.ResultInvalidHandle, r)
 		e.ok(e.api.EventDestroy(to))
 		_, r = e.api.EventCreate(1 << 20)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 	}},
 	{"across streams", func(e *env) {
 		a, b, ev := e.stream(), e.stream(), e.event()
@@ -182,7 +182,7 @@ var eventTests = []test{
 		e.ok(e.api.EventRecord(ev, a))
 		e.ok(e.api.StreamWaitEvent(b, ev, 0))
 		e.ok(e.api.LaunchHostFunc(b, func() { order = append(order, "b") }))
-		e.is(driver.ErrorNotReady, e.api.StreamQuery(b))
+		e.is(driver.ResultNotReady, e.api.StreamQuery(b))
 		release()
 		e.ok(e.api.StreamSynchronize(b))
 		assert.Equal(e, []string{"a", "b"}, order)
@@ -194,7 +194,7 @@ var eventTests = []test{
 		release := e.block(c)
 		e.ok(e.api.EventRecord(ev, c)) // marks something else now
 		e.ok(e.api.StreamSynchronize(b))
-		e.is(driver.ErrorNotReady, e.api.EventQuery(ev))
+		e.is(driver.ResultNotReady, e.api.EventQuery(ev))
 		release()
 		e.ok(e.api.EventSynchronize(ev))
 	}},
@@ -211,7 +211,7 @@ var eventTests = []test{
 		e.ok(e.api.EventRecord(ev, a))
 		e.ok(e.api.StreamWaitEvent(b, ev, 0))
 		e.ok(e.api.EventDestroy(ev))
-		e.is(driver.ErrorNotReady, e.api.StreamQuery(b))
+		e.is(driver.ResultNotReady, e.api.StreamQuery(b))
 		release()
 		e.ok(e.api.StreamSynchronize(b))
 	}},

@@ -101,29 +101,29 @@ var virtualTests = []test{
 	{"wrong order and wrong arguments", func(e *env) {
 		props, bytes := e.physical()
 		_, r := e.api.MemAddressReserve(0, 0, 0, 0)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 		_, r = e.api.MemAddressReserve(bytes, 0, 0, 1)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 		_, r = e.api.MemCreate(bytes+1, props, 0)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 		wrong := props
 		wrong.Type = 0
 		_, r = e.api.MemCreate(bytes, wrong, 0)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 		_, r = e.api.MemCreate(1<<46, props, 0)
-		e.is(driver.ErrorOutOfMemory, r)
+		e.is(driver.ResultOutOfMemory, r)
 
 		ptr := e.reserve(2 * bytes)
 		e.ok(e.api.MemUnmap(ptr, bytes)) // which has no memory
-		e.is(driver.ErrorInvalidValue, e.api.MemSetAccess(ptr, bytes, []driver.MemAccess{{Location: props.Location, Flags: driver.MemAccessReadWrite}}))
-		e.is(driver.ErrorInvalidValue, e.api.MemAddressFree(ptr, bytes))
+		e.is(driver.ResultInvalidValue, e.api.MemSetAccess(ptr, bytes, []driver.MemAccess{{Location: props.Location, Flags: driver.MemAccessReadWrite}}))
+		e.is(driver.ResultInvalidValue, e.api.MemAddressFree(ptr, bytes))
 		h, r := e.api.MemCreate(bytes, props, 0)
 		e.ok(r)
-		e.is(driver.ErrorInvalidValue, e.api.MemMap(ptr+1, bytes, 0, h, 0))
-		e.is(driver.ErrorNotSupported, e.api.MemMap(ptr, 2*bytes, 0, h, 0))
+		e.is(driver.ResultInvalidValue, e.api.MemMap(ptr+1, bytes, 0, h, 0))
+		e.is(driver.ResultNotSupported, e.api.MemMap(ptr, 2*bytes, 0, h, 0))
 		e.ok(e.api.MemMap(ptr, bytes, 0, h, 0))
-		e.is(driver.ErrorInvalidValue, e.api.MemMap(ptr, bytes, 0, h, 0))
-		e.is(driver.ErrorInvalidValue, e.api.MemFree(ptr))
+		e.is(driver.ResultInvalidValue, e.api.MemMap(ptr, bytes, 0, h, 0))
+		e.is(driver.ResultInvalidValue, e.api.MemFree(ptr))
 		e.ok(e.api.MemUnmap(ptr, bytes))
 		e.ok(e.api.MemRelease(h))
 	}},
@@ -151,7 +151,7 @@ var virtualTests = []test{
 		private, r := e.api.MemCreate(bytes, props, 0)
 		e.ok(r)
 		_, r = e.api.MemExportToShareableHandle(private, driver.MemHandlePosixFD, 0)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 		e.ok(e.api.MemRelease(private))
 
 		props.HandleTypes = driver.MemHandlePosixFD
@@ -195,16 +195,16 @@ var managedTests = []test{
 		e.ok(r)
 		assert.Equal(e, ptr, base)
 		assert.GreaterOrEqual(e, bytes, uint64(4096))
-		e.is(driver.ErrorInvalidValue, e.api.MemFreeHost(unsafe.Pointer(unsafe.SliceData(host))))
+		e.is(driver.ResultInvalidValue, e.api.MemFreeHost(unsafe.Pointer(unsafe.SliceData(host))))
 		e.ok(e.api.MemFree(ptr))
-		e.is(driver.ErrorInvalidValue, e.api.MemFree(ptr))
+		e.is(driver.ResultInvalidValue, e.api.MemFree(ptr))
 	}},
 	{"wrong arguments", func(e *env) {
 		e.needsAttribute(driver.DeviceAttributeManagedMemory, "managed memory")
 		_, r := e.api.MemAllocManaged(0, driver.MemAttachGlobal)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 		_, r = e.api.MemAllocManaged(4096, 0)
-		e.is(driver.ErrorInvalidValue, r)
+		e.is(driver.ResultInvalidValue, r)
 	}},
 	{"prefetched and advised", func(e *env) {
 		e.needs(12020)
@@ -229,14 +229,14 @@ var managedTests = []test{
 				return e.api.MemAdvise(ptr, bytes, driver.MemAdviseSetAccessedBy, by)
 			},
 		} {
-			e.is(driver.ErrorInvalidValue, call(plain, bytes, here))
-			e.is(driver.ErrorInvalidValue, call(ptr, 0, here))
-			e.is(driver.ErrorInvalidValue, call(ptr, bytes+1<<30, here))
-			e.is(driver.ErrorInvalidValue, call(ptr, bytes, driver.MemLocation{}))
-			e.oneOf(call(ptr, bytes, nowhere), driver.ErrorInvalidDevice, driver.ErrorInvalidValue) // that of CUDA 13.0 for a prefetch
+			e.is(driver.ResultInvalidValue, call(plain, bytes, here))
+			e.is(driver.ResultInvalidValue, call(ptr, 0, here))
+			e.is(driver.ResultInvalidValue, call(ptr, bytes+1<<30, here))
+			e.is(driver.ResultInvalidValue, call(ptr, bytes, driver.MemLocation{}))
+			e.oneOf(call(ptr, bytes, nowhere), driver.ResultInvalidDevice, driver.ResultInvalidValue) // that of CUDA 13.0 for a prefetch
 		}
-		e.is(driver.ErrorInvalidValue, e.api.MemAdvise(ptr, bytes, 99, here))
-		e.is(driver.ErrorInvalidValue, e.api.MemPrefetchAsync(ptr, bytes, here, 1, s))
+		e.is(driver.ResultInvalidValue, e.api.MemAdvise(ptr, bytes, 99, here))
+		e.is(driver.ResultInvalidValue, e.api.MemPrefetchAsync(ptr, bytes, here, 1, s))
 	}},
 	{"moved by prefetches", func(e *env) {
 		e.needs(12020)
@@ -269,8 +269,8 @@ var managedTests = []test{
 		e.ok(r)
 		e.Cleanup(func() { e.ok(e.api.MemFree(ptr)) })
 		e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
-		e.is(driver.ErrorStreamCaptureUnsupported, e.api.MemPrefetchAsync(ptr, 4096, driver.MemLocation{Type: driver.MemLocationHost}, 0, s))
+		e.is(driver.ResultStreamCaptureUnsupported, e.api.MemPrefetchAsync(ptr, 4096, driver.MemLocation{Type: driver.MemLocationHost}, 0, s))
 		_, r = e.api.StreamEndCapture(s)
-		e.is(driver.ErrorStreamCaptureInvalidated, r)
+		e.is(driver.ResultStreamCaptureInvalidated, r)
 	}},
 }

@@ -40,10 +40,10 @@ var writeTests = []test{
 		_, ptr := e.words(1)
 		switch write := e.api.StreamWriteValue64(e.stream(), ptr, 1, 0); {
 		case version < 11070:
-			e.is(driver.ErrorInvalidValue, r)
-			e.is(driver.ErrorSymbolMissing, write)
+			e.is(driver.ResultInvalidValue, r)
+			e.is(driver.ResultSymbolMissing, write)
 		case can == 0:
-			e.is(driver.ErrorNotSupported, write)
+			e.is(driver.ResultNotSupported, write)
 		default:
 			e.ok(r)
 			e.ok(write)
@@ -58,7 +58,7 @@ var writeTests = []test{
 		e.ok(e.api.StreamWriteValue64(s, ptr, 1<<63+1, 0))
 		e.ok(e.api.StreamWriteValue64(s, ptr+56, 2, 0))
 		assert.Zero(e, atomic.LoadUint64(&words[0]), "before the work on the stream is done")
-		e.is(driver.ErrorNotReady, e.api.StreamQuery(s))
+		e.is(driver.ResultNotReady, e.api.StreamQuery(s))
 		release()
 		e.ok(e.api.StreamSynchronize(s))
 		assert.Equal(e, []uint64{1<<63 + 1, 0, 0, 0, 0, 0, 0, 2}, words)
@@ -99,7 +99,7 @@ var writeTests = []test{
 		e.ok(e.api.StreamWriteValue32(s, ptr+4, 5, 0))
 		e.ok(e.api.StreamSynchronize(s))
 		assert.Equal(e, []uint32{1<<32 - 1, 5, 1<<32 - 1}, download[uint32](e, ptr, 3))
-		e.is(driver.ErrorInvalidValue, e.api.StreamWriteValue32(s, ptr+2, 5, 0))
+		e.is(driver.ResultInvalidValue, e.api.StreamWriteValue32(s, ptr+2, 5, 0))
 	}},
 	{"waits for a value", func(e *env) {
 		e.needsWrites()
@@ -114,14 +114,14 @@ var writeTests = []test{
 			atomic.StoreUint64(&words[0], c.wrong)
 			e.ok(e.api.StreamWaitValue64(s, ptr, c.value, uint32(c.flags)))
 			e.ok(e.api.StreamWriteValue64(s, ptr+8, 1, 0))
-			e.is(driver.ErrorNotReady, e.api.StreamQuery(s))
+			e.is(driver.ResultNotReady, e.api.StreamQuery(s))
 			assert.Zero(e, atomic.LoadUint64(&words[1]), "before the value is there")
 			atomic.StoreUint64(&words[0], c.right)
 			e.ok(e.api.StreamSynchronize(s))
 			assert.EqualValues(e, 1, atomic.SwapUint64(&words[1], 0))
 		}
-		e.is(driver.ErrorInvalidValue, e.api.StreamWaitValue64(s, ptr+4, 1, 0))
-		e.is(driver.ErrorInvalidValue, e.api.StreamWaitValue64(s, ptr, 1, 1<<20))
+		e.is(driver.ResultInvalidValue, e.api.StreamWaitValue64(s, ptr+4, 1, 0))
+		e.is(driver.ResultInvalidValue, e.api.StreamWaitValue64(s, ptr, 1, 1<<20))
 	}},
 	{"waits for another stream, also in a graph", func(e *env) {
 		e.needsWrites()
@@ -135,7 +135,7 @@ var writeTests = []test{
 		e.ok(e.api.MemsetD8(out, 0, 64))
 		e.ok(e.api.CtxSynchronize())
 		e.ok(e.api.GraphLaunch(e.instantiate(g), a))
-		e.is(driver.ErrorNotReady, e.api.StreamQuery(a))
+		e.is(driver.ResultNotReady, e.api.StreamQuery(a))
 		e.ok(e.api.StreamWriteValue64(b, ptr, 7, 0))
 		e.ok(e.api.StreamSynchronize(a))
 		assert.Equal(e, rampFrom(1, 16), download[uint32](e, out, 16))

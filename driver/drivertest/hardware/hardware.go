@@ -54,7 +54,7 @@ var open = sync.OnceValues(func() (*driver.Library, error) {
 		return nil, failed("cuDeviceGetCount", r)
 	}
 	if count == 0 {
-		return nil, failed("cuDeviceGetCount", driver.ErrorNoDevice)
+		return nil, failed("cuDeviceGetCount", driver.ResultNoDevice)
 	}
 	return lib, nil
 })

@@ -37,10 +37,10 @@ func TestAbsenceSkipsAndFaultFails(t *testing.T) {
 		{"no library, not required", "0", driver.Errorf(driver.ErrDriverLibraryUnavailable, "none"), "skipped"},
 		{"no library, required", "1", driver.Errorf(driver.ErrDriverLibraryUnavailable, "none"), "failed"},
 		{"no library, required in another word", "true", driver.Errorf(driver.ErrDriverLibraryUnavailable, "none"), "failed"},
-		{"no device", "", failed("cuInit", driver.ErrorNoDevice), "skipped"},
-		{"no device, required", "1", failed("cuInit", driver.ErrorNoDevice), "failed"},
+		{"no device", "", failed("cuInit", driver.ResultNoDevice), "skipped"},
+		{"no device, required", "1", failed("cuInit", driver.ResultNoDevice), "failed"},
 		{"does not load", "", driver.Errorf(driver.ErrDriverLibraryLoadFailed, "not a library"), "failed"},
-		{"does not start", "", failed("cuInit", driver.ErrorUnknown), "failed"},
+		{"does not start", "", failed("cuInit", driver.ResultUnknown), "failed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(RequireVariable, c.require)

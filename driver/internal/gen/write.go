@@ -51,11 +51,11 @@ func writeAPI(b *bytes.Buffer, groups []*group) {
 	p(b, "//")
 	p(b, "// The methods are the functions of the CUDA driver API without the prefix cu; the")
 	p(b, "// link above each group leads to NVIDIA's page. A method that the driver lacks")
-	p(b, "// returns [ErrorSymbolMissing]. All methods are safe for concurrent use as far as")
+	p(b, "// returns [ResultSymbolMissing]. All methods are safe for concurrent use as far as")
 	p(b, "// NVIDIA's functions are. Calls that change the current context change that of the")
 	p(b, "// calling thread: the goroutine must be locked to it.")
 	p(b, "//")
-	p(b, "// \"Needs a context\" means that the call fails with ErrorInvalidContext on a thread")
+	p(b, "// \"Needs a context\" means that the call fails with ResultInvalidContext on a thread")
 	p(b, "// without a current one. The interface grows with the driver: embed it in your own")
 	p(b, "// implementations.")
 	p(b, "type API interface {")
@@ -171,7 +171,7 @@ func writeCall(b *bytes.Buffer, e *entry) {
 	out = append(out, "r Result")
 	p(b, "func (l *Library) %s(%s) (%s) {", e.method, strings.Join(in, ", "), strings.Join(out, ", "))
 	for _, s := range strs {
-		p(b, "c%s, ok := ffi.CString(%s)\nif !ok {\nr = ErrorInvalidValue\nreturn\n}", s, s)
+		p(b, "c%s, ok := ffi.CString(%s)\nif !ok {\nr = ResultInvalidValue\nreturn\n}", s, s)
 	}
 	p(b, "var c struct {\nffi.Frame")
 	for _, f := range fields {

@@ -128,7 +128,7 @@ func ask[T any](m *Machine, method string, d nvml.Device, f func(s *nvml.Status)
 	if p := f(s); p != nil {
 		return *p, nvml.Success
 	}
-	return v, nvml.ErrorNotSupported
+	return v, nvml.ResultNotSupported
 }
 
 // device is that of a handle. m.mu is held.
@@ -137,9 +137,9 @@ func (m *Machine) device(method string, d nvml.Device) (*nvml.Status, nvml.Resul
 	case m.faults[method] != nvml.Success:
 		return nil, m.faults[method]
 	case d < 1 || int(d) > len(m.all):
-		return nil, nvml.ErrorInvalidArgument
+		return nil, nvml.ResultInvalidArgument
 	case m.lost[m.all[d-1].UUID] || m.lost[m.all[d-1].Parent]:
-		return nil, nvml.ErrorGPUIsLost
+		return nil, nvml.ResultGPUIsLost
 	}
 	return &m.all[d-1], nvml.Success
 }
@@ -174,7 +174,7 @@ func (m *Machine) DeviceByIndex(index int) (nvml.Device, nvml.Result) {
 	defer m.mu.Unlock()
 	all := m.parts("")
 	if index < 0 || index >= len(all) {
-		return 0, nvml.ErrorInvalidArgument
+		return 0, nvml.ResultInvalidArgument
 	}
 	if _, r := m.device("DeviceByIndex", all[index]); r != nvml.Success {
 		return 0, r
@@ -188,7 +188,7 @@ func (m *Machine) DeviceByUUID(uuid string) (nvml.Device, nvml.Result) {
 	defer m.mu.Unlock()
 	d := m.find(uuid)
 	if d == 0 {
-		return 0, nvml.ErrorNotFound
+		return 0, nvml.ResultNotFound
 	}
 	if _, r := m.device("DeviceByUUID", d); r != nvml.Success {
 		return 0, r
@@ -337,7 +337,7 @@ func (m *Machine) MIGDevice(d nvml.Device, index int) (nvml.Device, nvml.Result)
 	}
 	all := m.parts(s.UUID)
 	if index < 0 || index >= len(all) {
-		return 0, nvml.ErrorNotFound
+		return 0, nvml.ResultNotFound
 	}
 	return all[index], nvml.Success
 }
@@ -351,7 +351,7 @@ func (m *Machine) Parent(mig nvml.Device) (nvml.Device, nvml.Result) {
 		return 0, r
 	}
 	if s.Parent == "" {
-		return 0, nvml.ErrorInvalidArgument
+		return 0, nvml.ResultInvalidArgument
 	}
 	return m.find(s.Parent), nvml.Success
 }
@@ -423,7 +423,7 @@ func (m *Machine) RegisterEvents(d nvml.Device, types nvml.EventType, set nvml.E
 	}
 	of, ok := m.sets[set]
 	if !ok {
-		return nvml.ErrorInvalidArgument
+		return nvml.ResultInvalidArgument
 	}
 	of[d] |= types
 	return nvml.Success
@@ -434,7 +434,7 @@ func (m *Machine) FreeEventSet(set nvml.EventSet) nvml.Result {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, ok := m.sets[set]; !ok {
-		return nvml.ErrorInvalidArgument
+		return nvml.ResultInvalidArgument
 	}
 	delete(m.sets, set)
 	return nvml.Success
@@ -445,13 +445,13 @@ func (m *Machine) WaitEvent(set nvml.EventSet, milliseconds int) (nvml.Event, nv
 	late := time.After(time.Duration(milliseconds) * time.Millisecond)
 	for {
 		event, r, changed := m.next(set)
-		if r != nvml.ErrorTimeout {
+		if r != nvml.ResultTimeout {
 			return event, r
 		}
 		select {
 		case <-changed:
 		case <-late:
-			return nvml.Event{}, nvml.ErrorTimeout
+			return nvml.Event{}, nvml.ResultTimeout
 		}
 	}
 }
@@ -464,16 +464,16 @@ func (m *Machine) next(set nvml.EventSet) (nvml.Event, nvml.Result, <-chan struc
 		return nvml.Event{}, r, nil
 	}
 	if _, ok := m.sets[set]; !ok {
-		return nvml.Event{}, nvml.ErrorInvalidArgument, nil
+		return nvml.Event{}, nvml.ResultInvalidArgument, nil
 	}
 	i := slices.IndexFunc(m.queue, func(q queued) bool { return q.set == set })
 	if i < 0 {
 		for d := range m.sets[set] {
 			if m.lost[m.all[d-1].UUID] {
-				return nvml.Event{}, nvml.ErrorGPUIsLost, nil
+				return nvml.Event{}, nvml.ResultGPUIsLost, nil
 			}
 		}
-		return nvml.Event{}, nvml.ErrorTimeout, m.changed
+		return nvml.Event{}, nvml.ResultTimeout, m.changed
 	}
 	event := m.queue[i].event
 	m.queue = slices.Delete(m.queue, i, i+1)

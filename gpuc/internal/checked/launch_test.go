@@ -157,7 +157,7 @@ func TestAutoChangesAllOrNothing(t *testing.T) {
 	var copies, failAt atomic.Int64
 	gpu := drivertest.New(drivertest.Config{OnCall: func(op string) driver.Result {
 		if op == "cuMemcpyDtoHAsync" && copies.Add(1) == failAt.Load() {
-			return driver.ErrorUnknown
+			return driver.ResultUnknown
 		}
 		return driver.Success
 	}})
@@ -216,7 +216,7 @@ func ofItsSplit(t *testing.T, err error) {
 func TestAutoOnTheCPU(t *testing.T) {
 	a, b, old := make([]int32, 300), make([]int32, 300), make([]int32, 300)
 	for policy, driverThere := range map[runtime.Policy]bool{runtime.PolicyOff: false, runtime.PolicyAuto: false} {
-		rt, err := runtime.Open(runtime.WithPolicy(policy), runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{InitResult: driver.ErrorNoDevice})))
+		rt, err := runtime.Open(runtime.WithPolicy(policy), runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{InitResult: driver.ResultNoDevice})))
 		require.NoError(t, err)
 		defer rt.Close()
 		_, err = SplitAuto(t.Context(), rt, runtime.Linear(300, 32), a, b, slices.Repeat([]int32{1}, 599))

@@ -225,7 +225,7 @@ func ones(n int) []float64 {
 
 // Without a driver or a library gonum computes, with the same results.
 func TestWithoutADriver(t *testing.T) {
-	gpu := drivertest.ForTest(t, drivertest.Config{InitResult: driver.ErrorNoDevice})
+	gpu := drivertest.ForTest(t, drivertest.Config{InitResult: driver.ResultNoDevice})
 	rt, err := runtime.Open(runtime.WithDriver(gpu))
 	require.NoError(t, err)
 	defer rt.Close()

@@ -53,18 +53,18 @@ func TestPromises(t *testing.T) {
 			opened(t, without(t, runtime.PolicyOff, driver.Success), driver.ErrDriverLibraryUnavailable)
 		},
 		"absent": func(t *testing.T) {
-			opened(t, without(t, runtime.PolicyAuto, driver.ErrorNoDevice), driver.ErrDriverLibraryUnavailable)
+			opened(t, without(t, runtime.PolicyAuto, driver.ResultNoDevice), driver.ErrDriverLibraryUnavailable)
 		},
 		"lost": func(t *testing.T) {
 			var heard atomic.Int64
 			b, c, _ := simulated(t, gonumblas.Options{BreakEven: 1, OnError: func(error) { heard.Add(1) }})
 			product(t, b)
 			gpu := c.Runtime().Driver().(*drivertest.Driver)
-			gpu.Fail("cuStreamCreateWithPriority", 1, driver.ErrorIllegalAddress)
+			gpu.Fail("cuStreamCreateWithPriority", 1, driver.ResultIllegalAddress)
 			_, err := c.NewStream()
-			require.ErrorIs(t, err, driver.ErrorIllegalAddress)
+			require.ErrorIs(t, err, driver.ResultIllegalAddress)
 			product(t, b)
-			assert.ErrorIs(t, b.Err(), driver.ErrorIllegalAddress)
+			assert.ErrorIs(t, b.Err(), driver.ResultIllegalAddress)
 			assert.EqualValues(t, 1, heard.Load())
 		},
 		"says-so": func(t *testing.T) {

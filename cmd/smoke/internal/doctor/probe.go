@@ -324,7 +324,7 @@ func failureOf(err error) *Failure {
 		f.Code = int(code)
 	}
 	for cause := err; cause != nil && f.Code == 0; cause = errors.Unwrap(cause) {
-		if e, ok := cause.(*driver.Error); ok && e.Code != driver.ErrorSymbolMissing {
+		if e, ok := cause.(*driver.Error); ok && e.Code != driver.ResultSymbolMissing {
 			f.Code = int(e.Code)
 		}
 	}

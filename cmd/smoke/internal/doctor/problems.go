@@ -169,21 +169,21 @@ func (r *Report) takeAway(f *LibraryFile, variable, what string) string {
 
 // advice says what to do about a result of the driver.
 var advice = map[driver.Result]string{
-	driver.ErrorStubLibrary:                "this file is for linking only: take its stubs folder out of LD_LIBRARY_PATH and install NVIDIA's driver",
-	driver.ErrorNoDevice:                   "see whether nvidia-smi lists a GPU; in a container start it with --gpus all",
-	driver.ErrorInvalidDevice:              "correct or unset " + visibleVariable,
-	driver.ErrorSystemNotReady:             "start the fabric manager: systemctl start nvidia-fabricmanager",
-	driver.ErrorSystemDriverMismatch:       "restart the machine after an update of the driver; in a container mount the host's driver",
-	driver.ErrorCompatNotSupportedOnDevice: "remove the package cuda-compat, or update the driver of the host",
-	driver.ErrorDeviceUnavailable:          "end the other process that holds the device, or set its compute mode: nvidia-smi -c DEFAULT",
-	driver.ErrorOutOfMemory:                "free memory on the device: nvidia-smi lists who uses it",
-	driver.ErrorUnknown:                    "load the module nvidia-uvm (nvidia-modprobe -u -c 0), look for NVRM in dmesg, restart the machine",
-	driver.ErrorJITCompilerNotFound:        "install the driver's PTX compiler, libnvidia-ptxjitcompiler.so.1 of the same release",
-	driver.ErrorECCUncorrectable:           "restart the machine, and have the GPU replaced if it comes back",
+	driver.ResultStubLibrary:                "this file is for linking only: take its stubs folder out of LD_LIBRARY_PATH and install NVIDIA's driver",
+	driver.ResultNoDevice:                   "see whether nvidia-smi lists a GPU; in a container start it with --gpus all",
+	driver.ResultInvalidDevice:              "correct or unset " + visibleVariable,
+	driver.ResultSystemNotReady:             "start the fabric manager: systemctl start nvidia-fabricmanager",
+	driver.ResultSystemDriverMismatch:       "restart the machine after an update of the driver; in a container mount the host's driver",
+	driver.ResultCompatNotSupportedOnDevice: "remove the package cuda-compat, or update the driver of the host",
+	driver.ResultDeviceUnavailable:          "end the other process that holds the device, or set its compute mode: nvidia-smi -c DEFAULT",
+	driver.ResultOutOfMemory:                "free memory on the device: nvidia-smi lists who uses it",
+	driver.ResultUnknown:                    "load the module nvidia-uvm (nvidia-modprobe -u -c 0), look for NVRM in dmesg, restart the machine",
+	driver.ResultJITCompilerNotFound:        "install the driver's PTX compiler, libnvidia-ptxjitcompiler.so.1 of the same release",
+	driver.ResultECCUncorrectable:           "restart the machine, and have the GPU replaced if it comes back",
 }
 
 func (r *Report) adviceFor(code driver.Result) string {
-	if code == driver.ErrorNoDevice && r.set(visibleVariable) {
+	if code == driver.ResultNoDevice && r.set(visibleVariable) {
 		return fmt.Sprintf("correct or unset %s, which is %q", visibleVariable, r.value(visibleVariable))
 	}
 	if do := advice[code]; do != "" {

@@ -92,10 +92,10 @@ func TestProblems(t *testing.T) {
 			r.without()
 			r.Driver.Outcome, r.Driver.Failure.Detail = Fault, "x.so lacks cuInit (2.0): not a CUDA driver, or one older than 11.0"
 		}, "x.so lacks cuInit", "CUDA 11.0 or newer"},
-		{"fabric manager", func(r *Report) { r.failing(Absent, driver.ErrorSystemNotReady) }, "(802)", "nvidia-fabricmanager"},
-		{"compat", func(r *Report) { r.failing(Absent, driver.ErrorCompatNotSupportedOnDevice) }, "(804)", "cuda-compat"},
-		{"unknown", func(r *Report) { r.failing(Fault, driver.ErrorUnknown) }, "(999)", "nvidia-uvm"},
-		{"another result", func(r *Report) { r.failing(Fault, driver.ErrorInvalidValue) }, "(1)", "PURECUDA_POLICY=off"},
+		{"fabric manager", func(r *Report) { r.failing(Absent, driver.ResultSystemNotReady) }, "(802)", "nvidia-fabricmanager"},
+		{"compat", func(r *Report) { r.failing(Absent, driver.ResultCompatNotSupportedOnDevice) }, "(804)", "cuda-compat"},
+		{"unknown", func(r *Report) { r.failing(Fault, driver.ResultUnknown) }, "(999)", "nvidia-uvm"},
+		{"another result", func(r *Report) { r.failing(Fault, driver.ResultInvalidValue) }, "(1)", "PURECUDA_POLICY=off"},
 		{"the probe told nothing", func(r *Report) { r.Driver = Driver{Outcome: Fault, Ended: "could not be started: no such file"} }, "the driver library could not be started", "reinstall"},
 		{"NVRTC absent", func(r *Report) { r.NVRTC = NVRTC{Outcome: Absent, Failure: &Failure{}} }, "no NVRTC", "pip install"},
 		{"NVRTC's builtins", func(r *Report) {
@@ -117,7 +117,7 @@ func TestProblems(t *testing.T) {
 			r.Devices[0].MIG = true
 		}, "nvidia-cap1", "group"},
 		{"device", func(r *Report) {
-			r.Devices[0] = Device{Name: "GPU", Reason: "DriverCallFailed: busy", Code: int(driver.ErrorOutOfMemory)}
+			r.Devices[0] = Device{Name: "GPU", Reason: "DriverCallFailed: busy", Code: int(driver.ResultOutOfMemory)}
 		}, "device 0 (GPU) cannot be used: DriverCallFailed: busy", "nvidia-smi"},
 		{"compiling, twice the same", func(r *Report) {
 			r.Compiling = []Compiling{{Device: 0, Reason: "too new: update it"}, {Device: 1, Reason: "too new: update it"}}

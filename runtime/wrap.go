@@ -7,8 +7,8 @@ import (
 	"github.com/purecuda/purecuda/refs"
 )
 
-// Adopt makes a Ref of n elements of device memory that others have allocated, on the device of the
-// stream, and go on to own. Copies, launches and Submit then order their work with it. The contract:
+// WrapRef makes a Ref of n elements of device memory that other code owns, on the device of the
+// stream. Copies, launches and Submit then order their work with it. The contract:
 //
 //   - Work on s may use the memory at once. If others have put work with it elsewhere, make s
 //     wait for that before.
@@ -20,7 +20,7 @@ import (
 //
 // An address that is not aligned, or that the driver does not know as memory of the device, is an error
 // of kind driver.ErrInvalidArgument. T must be free of pointers. It cannot be called while s is captured.
-func Adopt[T any](s *Stream, address driver.DevicePtr, n int) (*Ref[T], error) {
+func WrapRef[T any](s *Stream, address driver.DevicePtr, n int) (*Ref[T], error) {
 	if s == nil || s.ctx == nil {
 		return nil, errNothing("stream")
 	}
@@ -30,20 +30,20 @@ func Adopt[T any](s *Stream, address driver.DevicePtr, n int) (*Ref[T], error) {
 	case err != nil:
 		return nil, err
 	case n == 0 || address == 0:
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "adopt %d elements at address %#x: want one at least, and memory", n, uint64(address))
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "wrap %d elements at address %#x: want one at least, and memory", n, uint64(address))
 	case uint64(address)%uint64(unsafe.Alignof(element)) != 0:
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "adopt address %#x, which is no multiple of %d", uint64(address), unsafe.Alignof(element))
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "wrap address %#x, which is no multiple of %d", uint64(address), unsafe.Alignof(element))
 	}
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
 	defer s.end()
-	if err := s.refuse("Adopt", "adopt before the capture or on another stream"); err != nil {
+	if err := s.refuse("WrapRef", "wrap before the capture or on another stream"); err != nil {
 		return nil, err
 	}
 	last := address + driver.DevicePtr(bytes) - 1
 	if last < address {
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "adopt %d bytes at address %#x, which cannot be", bytes, uint64(address))
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "wrap %d bytes at address %#x, which cannot be", bytes, uint64(address))
 	}
 	err = s.ctx.bind.Do(func() error {
 		for _, at := range []driver.DevicePtr{address, last} {
@@ -56,7 +56,7 @@ func Adopt[T any](s *Stream, address driver.DevicePtr, n int) (*Ref[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return refs.Adopt[T](s.ctx.state, s.memory, address, n)
+	return refs.Wrap[T](s.ctx.state, s.memory, address, n)
 }
 
 // owns is why an address is not that of memory of the device, or nil.
@@ -71,7 +71,7 @@ func (c *Context) owns(at driver.DevicePtr) error {
 	} {
 		value, r := c.api.PointerGetAttribute(want.attribute, at)
 		switch {
-		case r == driver.ErrorInvalidValue:
+		case r == driver.ResultInvalidValue:
 			return driver.Errorf(driver.ErrInvalidArgument, "address %#x is no memory that CUDA knows", uint64(at))
 		case r != driver.Success:
 			return c.failed("cuPointerGetAttribute", r)
@@ -85,8 +85,8 @@ func (c *Context) owns(at driver.DevicePtr) error {
 // lastDefaultStream is CU_STREAM_PER_THREAD, the last of the handles that stand for a default stream.
 const lastDefaultStream = 2
 
-// AdoptStream makes a Stream of one that others have made in the context, and go on to own: all that
-// this package can do with a stream works. The contract:
+// WrapStream makes a Stream of a stream of the context that other code owns. All that this package can
+// do with a stream works. The contract:
 //
 //   - Work that others put on it is in the order of the stream, but not in that of Refs: others use
 //     memory of Refs within [Stream.Submit] only.
@@ -97,9 +97,9 @@ const lastDefaultStream = 2
 // handle must be a stream: the driver may crash on anything else. One of CUDA's default streams, a
 // stream of another context, one that is captured and one that is a Stream of the context
 // already are errors of kind driver.ErrInvalidArgument.
-func (c *Context) AdoptStream(handle driver.Stream) (s *Stream, err error) {
+func (c *Context) WrapStream(handle driver.Stream) (s *Stream, err error) {
 	if handle <= lastDefaultStream {
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "adopt stream %#x, which is a default stream: make one with cuStreamCreate", uint64(handle))
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is a default stream: make one with cuStreamCreate", uint64(handle))
 	}
 	err = c.make(func() error {
 		of, r := c.api.StreamGetCtx(handle)
@@ -107,18 +107,18 @@ func (c *Context) AdoptStream(handle driver.Stream) (s *Stream, err error) {
 			return c.failed("cuStreamGetCtx", r)
 		}
 		if of != c.bind.Context {
-			return driver.Errorf(driver.ErrInvalidArgument, "adopt stream %#x, which is not of the primary context of device %d", uint64(handle), c.device.Ordinal)
+			return driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is not of the primary context of device %d", uint64(handle), c.device.Ordinal)
 		}
 		status, r := c.api.StreamIsCapturing(handle)
 		if r != driver.Success {
 			return c.failed("cuStreamIsCapturing", r)
 		}
 		if status != driver.CaptureNone {
-			return driver.Errorf(driver.ErrInvalidArgument, "adopt stream %#x, which is captured: adopt it before", uint64(handle))
+			return driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is captured: wrap it before", uint64(handle))
 		}
-		o, ok := c.newEntry(streamResource, uint64(handle), entry{adopted: true})
+		o, ok := c.newEntry(streamResource, uint64(handle), entry{wrapped: true})
 		if !ok {
-			return driver.Errorf(driver.ErrInvalidArgument, "adopt stream %#x, which is a Stream of the context already", uint64(handle))
+			return driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is a Stream of the context already", uint64(handle))
 		}
 		s = c.newStream(o)
 		return nil

@@ -17,7 +17,7 @@ func TestAdoptedMemory(t *testing.T) {
 		c := contextOf(t, rt)
 		s, other := newStream(t, c), newStream(t, c)
 		at := foreignMemory(t, c, 4*n)
-		x, err := runtime.Adopt[uint32](s, at, n)
+		x, err := runtime.WrapRef[uint32](s, at, n)
 		require.NoError(t, err)
 		assert.Equal(t, n, x.Len())
 		got, err := x.Access()
@@ -38,7 +38,7 @@ func TestAdoptedMemory(t *testing.T) {
 		require.NoError(t, s.Synchronize(bg))
 		_, err = x.Access()
 		assert.ErrorIs(t, err, driver.ErrClosed)
-		again, err := runtime.Adopt[uint32](s, at, n)
+		again, err := runtime.WrapRef[uint32](s, at, n)
 		require.NoError(t, err, "the memory is still there")
 		for _, v := range download(t, s, again) {
 			require.EqualValues(t, 9, v)
@@ -55,7 +55,7 @@ func TestAdoptedMemoryWhoseStreamIsClosed(t *testing.T) {
 	rt, _ := open(t, twoDevices())
 	c := contextOf(t, rt)
 	s, other := newStream(t, c), newStream(t, c)
-	x, err := runtime.Adopt[uint32](s, foreignMemory(t, c, 16), 4)
+	x, err := runtime.WrapRef[uint32](s, foreignMemory(t, c, 16), 4)
 	require.NoError(t, err)
 	release := hold(t, other)
 	require.NoError(t, runtime.Fill(other, x, 1))
@@ -80,20 +80,20 @@ func TestMemoryThatCannotBeAdopted(t *testing.T) {
 			n    int
 			text string
 		}{
-			{"null", 0, 1, "adopt 1 elements at address 0x0"},
-			{"nothing", at, 0, "adopt 0 elements"},
+			{"null", 0, 1, "wrap 1 elements at address 0x0"},
+			{"nothing", at, 0, "wrap 0 elements"},
 			{"negative", at, -1, "-1"},
 			{"not aligned", at + 4, 1, "which is no multiple of 8"},
 			{"unknown", 0x1000, 1, "is no memory that CUDA knows"},
 			{"over the end of addresses", ^driver.DevicePtr(7), 2, "which cannot be"},
 			{"of the host", onHost, 1, "is memory of type 1"},
 		} {
-			_, err := runtime.Adopt[uint64](s, test.at, test.n)
+			_, err := runtime.WrapRef[uint64](s, test.at, test.n)
 			require.ErrorIs(t, err, driver.ErrInvalidArgument, test.name)
 			assert.ErrorContains(t, err, test.text, test.name)
 		}
 		_, err := s.Capture(func(s *runtime.Stream) error {
-			_, err := runtime.Adopt[uint64](s, at, 1)
+			_, err := runtime.WrapRef[uint64](s, at, 1)
 			return err
 		})
 		assert.ErrorIs(t, err, driver.ErrCaptureFailed)
@@ -101,10 +101,10 @@ func TestMemoryThatCannotBeAdopted(t *testing.T) {
 	rt, _ := open(t, twoDevices())
 	s := newStream(t, contextAt(t, rt, 0))
 	far := foreignMemory(t, contextAt(t, rt, 1), 64)
-	_, err := runtime.Adopt[uint64](s, far, 1)
+	_, err := runtime.WrapRef[uint64](s, far, 1)
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
 	assert.ErrorContains(t, err, "is memory of device 1, and the stream is of device 0")
-	_, err = runtime.Adopt[uint64](s, foreignMemory(t, s.Context(), 64), 9)
+	_, err = runtime.WrapRef[uint64](s, foreignMemory(t, s.Context(), 64), 9)
 	require.ErrorIs(t, err, driver.ErrInvalidArgument, "its end")
 }
 
@@ -113,7 +113,7 @@ func TestAdoptedStream(t *testing.T) {
 		const n = 100
 		c := contextOf(t, rt)
 		theirs := foreignStream(t, c)
-		s, err := c.AdoptStream(theirs)
+		s, err := c.WrapStream(theirs)
 		require.NoError(t, err)
 		assert.Equal(t, theirs, s.Handle())
 		other := newStream(t, c)
@@ -130,13 +130,13 @@ func TestAdoptedStream(t *testing.T) {
 		g := capture(t, s, zeroing(x))
 		require.NoError(t, instantiate(t, g).Launch(s))
 
-		_, err = c.AdoptStream(theirs)
+		_, err = c.WrapStream(theirs)
 		assert.ErrorContains(t, err, "is a Stream of the context already")
-		_, err = c.AdoptStream(other.Handle())
+		_, err = c.WrapStream(other.Handle())
 		assert.ErrorContains(t, err, "is a Stream of the context already")
 		require.NoError(t, errors.Join(s.Close(), s.Close()))
 		assert.Equal(t, make([]uint32, n), download(t, other, x), "behind the graph")
-		again, err := c.AdoptStream(theirs)
+		again, err := c.WrapStream(theirs)
 		require.NoError(t, err, "the stream is still there")
 		require.NoError(t, again.Synchronize(bg))
 		require.NoError(t, again.Close())
@@ -147,16 +147,16 @@ func TestStreamThatCannotBeAdopted(t *testing.T) {
 	rt, gpu := open(t, twoDevices())
 	c, other := contextAt(t, rt, 0), contextAt(t, rt, 1)
 	for handle := range driver.Stream(3) {
-		_, err := c.AdoptStream(handle)
+		_, err := c.WrapStream(handle)
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, "is a default stream")
 	}
-	_, err := c.AdoptStream(foreignStream(t, other))
+	_, err := c.WrapStream(foreignStream(t, other))
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
 	assert.ErrorContains(t, err, "is not of the primary context of device 0")
 	captured := foreignStream(t, c)
 	require.Equal(t, driver.Success, gpu.StreamBeginCapture(captured, driver.CaptureRelaxed))
-	_, err = c.AdoptStream(captured)
+	_, err = c.WrapStream(captured)
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
 	assert.ErrorContains(t, err, "which is captured")
 	graph, r := gpu.StreamEndCapture(captured)
@@ -164,7 +164,7 @@ func TestStreamThatCannotBeAdopted(t *testing.T) {
 	require.Equal(t, driver.Success, gpu.GraphDestroy(graph))
 }
 
-// A Reset takes what was adopted.
+// A Reset takes what was wrapped.
 func TestAdoptedAndReset(t *testing.T) {
 	rt, gpu := openFaulty(t, twoDevices())
 	c := contextOf(t, rt)
@@ -176,9 +176,9 @@ func TestAdoptedAndReset(t *testing.T) {
 		at, r2 = gpu.MemAlloc(64)
 		return errors.Join(failure(r1), failure(r2))
 	}))
-	s, err := c.AdoptStream(stream)
+	s, err := c.WrapStream(stream)
 	require.NoError(t, err)
-	x, err := runtime.Adopt[uint32](s, at, 4)
+	x, err := runtime.WrapRef[uint32](s, at, 4)
 	require.NoError(t, err)
 	require.NoError(t, runtime.Zero(s, x))
 	require.NoError(t, c.Reset(bg))
