@@ -361,7 +361,7 @@ func TestGeneratorThatCannotBeMade(t *testing.T) {
 		lib.Fail(method, curand.StatusSuccess)
 		assert.Zero(t, lib.Left())
 	}
-	gpu.Fail("cuMemAlloc", 1, driver.ErrorOutOfMemory)
+	gpu.Fail("cuMemAlloc", 1, driver.ResultOutOfMemory)
 	_, err := curand.New(lib, b.s, curand.Options{})
 	assert.ErrorIs(t, err, driver.ErrOutOfMemory, "the states")
 }
@@ -521,11 +521,11 @@ func TestAfterALoss(t *testing.T) {
 	require.NoError(t, err)
 	x, err := runtime.UploadNew(bg, s, make([]float32, 4))
 	require.NoError(t, err)
-	gpu.Fail("cuMemsetD8Async", 1, driver.ErrorIllegalAddress)
+	gpu.Fail("cuMemsetD8Async", 1, driver.ResultIllegalAddress)
 	require.Error(t, runtime.Zero(s, x))
 	for _, err := range []error{g.Uniform(x), g.Reset(1, 1)} {
 		require.ErrorIs(t, err, driver.ErrDeviceLost)
-		assert.ErrorIs(t, err, driver.ErrorIllegalAddress)
+		assert.ErrorIs(t, err, driver.ResultIllegalAddress)
 	}
 	assert.NoError(t, g.Close())
 }
