@@ -150,36 +150,43 @@ func (d *Device) allocate(s *Stream, bytes uint64) (ptr driver.DevicePtr, op str
 	return ptr, op, r, err
 }
 
-// freeAsync frees memory in the driver after the work on a stream. The stream has been
-// entered.
-func (d *Device) freeAsync(s *Stream, b *block) error {
-	return d.onStream("cuMemFreeAsync", func() driver.Result { return d.binding.MemFreeAsync(b.ptr, s.handle) })
+// freeAsync frees memory in the driver after the work on a stream, and reports whether the driver was
+// asked. The stream has been entered.
+func (d *Device) freeAsync(s *Stream, b *block) (asked bool, err error) {
+	err = d.onStream("cuMemFreeAsync", func() driver.Result {
+		asked = true
+		return d.binding.MemFreeAsync(b.ptr, s.handle)
+	})
+	if asked {
+		s.freeing.Store(true)
+	}
+	return asked, err
 }
 
-// freeNow frees memory that no work uses, also such of the pool. It reports and returns what failed
-// for each.
-func (d *Device) freeNow(blocks []*block) (failed []*block, err error) {
+// freeNow frees memory that no work uses, also such of the pool. It returns what the driver did not take, what
+// it was not asked about, and the first error.
+func (d *Device) freeNow(blocks []*block) (refused, kept []*block, err error) {
 	if len(blocks) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	done := 0
+	asked := 0
 	err = d.outside(func() error {
 		var first error
-		for i, b := range blocks {
+		for _, b := range blocks {
 			if err := d.lost(); err != nil {
 				return err
 			}
+			asked++
 			if r := d.binding.MemFree(b.ptr); r != driver.Success {
-				failed = append(failed, b)
+				refused = append(refused, b)
 				if err := d.failed("cuMemFree", r); first == nil {
 					first = err
 				}
 			}
-			done = i + 1
 		}
 		return first
 	})
-	return append(failed, blocks[done:]...), err
+	return refused, blocks[asked:], err
 }
 
 // fill puts a memset on the stream, which has not been entered.

@@ -241,3 +241,39 @@ func TestHitsCallNoDriver(t *testing.T) {
 		assert.Zero(t, gpu.Calls(e.Name), e.Name)
 	}
 }
+
+// TestTrimWithoutAContext lets each call in turn fail that makes the context current. The driver was not asked to free
+// what it has then: it stays in the cache.
+func TestTrimWithoutAContext(t *testing.T) {
+	for _, noPools := range []bool{false, true} {
+		for nth, pushes := 1, 1; nth <= pushes; nth++ {
+			t.Run(fmt.Sprintf("no pools %v, call %d", noPools, nth), func(t *testing.T) {
+				gpu := drivertest.ForTest(t, drivertest.Config{})
+				m := machineAt(t, gpu, 0, true)
+				d := m.device(t, arena.DeviceConfig{NoPools: noPools})
+				s := m.stream(t, d)
+				fillCache := func() {
+					a, b := allocate(t, s, 1<<20), allocate(t, s, 2<<20)
+					require.NoError(t, s.Free(a))
+					require.NoError(t, s.Free(b))
+				}
+				for range 2 { // the second one has an event
+					fillCache()
+					gpu.ResetCalls()
+					require.NoError(t, d.Trim(0))
+				}
+				pushes = gpu.Calls("cuCtxPushCurrent")
+				assert.Positive(t, gpu.Calls("cuEventSynchronize"), "so that the driver gives the memory back")
+
+				fillCache()
+				gpu.Fail("cuCtxPushCurrent", nth, driver.ResultInvalidContext)
+				assert.ErrorIs(t, d.Trim(0), driver.ResultInvalidContext)
+				assert.Zero(t, exact(t, d).LostBlocks)
+				require.NoError(t, d.Trim(0))
+				stats := exact(t, d)
+				assert.Zero(t, stats.Held)
+				assert.Equal(t, uint64(6), stats.DriverFrees)
+			})
+		}
+	}
+}

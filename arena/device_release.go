@@ -154,39 +154,45 @@ func (d *Device) release(victims []victim) error {
 }
 
 func (d *Device) releaseOn(s *Stream, blocks []*block) error {
-	failed, err := d.freeOn(s, blocks)
+	refused, kept, err := d.freeOn(s, blocks)
 	if err == errCaptured {
-		d.restore(s, blocks)
-		return nil // they go when the capture has ended
+		err = nil // they go when the capture has ended
 	}
 	d.mu.Lock()
-	d.totals.frees += uint64(len(blocks) - len(failed))
-	for _, b := range failed {
+	d.totals.frees += uint64(len(blocks) - len(refused) - len(kept))
+	for _, b := range refused {
 		d.loseBlock(b)
 	}
+	d.restore(s, kept)
 	d.mu.Unlock()
 	for _, b := range blocks {
-		if !slices.Contains(failed, b) {
+		if !slices.Contains(refused, b) && !slices.Contains(kept, b) {
 			d.observe(Event{Kind: Returned, Stream: s.id, Ptr: b.ptr, Size: b.size})
 		}
 	}
 	return err
 }
 
-// freeOn frees blocks of one stream, in the way that the device has.
-func (d *Device) freeOn(s *Stream, blocks []*block) (failed []*block, err error) {
+// freeOn frees blocks of one stream, in the way that the device has. It returns those that the driver did not take,
+// and those that it was not asked about.
+func (d *Device) freeOn(s *Stream, blocks []*block) (refused, kept []*block, err error) {
 	if d.pool != 0 && s.enter() == nil {
 		defer s.leave()
 		for _, b := range blocks {
-			if e := d.freeAsync(s, b); e != nil {
-				failed, err = append(failed, b), e
+			asked, e := d.freeAsync(s, b)
+			switch {
+			case e == nil:
+			case asked:
+				refused, err = append(refused, b), e
+			default:
+				kept, err = append(kept, b), e
 			}
 		}
-		return failed, err
+		return refused, kept, err
 	}
 	last := slices.MaxFunc(blocks, func(a, b *block) int { return int(a.freedAt - b.freedAt) })
 	if err := d.awaitFreed(s, last.freedAt); err != nil {
-		return blocks, err
+		return nil, blocks, err
 	}
 	return d.freeNow(blocks)
 }
@@ -214,7 +220,12 @@ func (d *Device) awaitFreed(s *Stream, freedAt uint64) error {
 		return err
 	}
 	s.advanceDone(m.clock)
-	return nil
+	if m.guard != nil {
+		return nil
+	}
+	// The driver has said that the event has passed. It takes back what was freed before only when
+	// somebody waits in the driver.
+	return d.onStream("cuEventSynchronize", func() driver.Result { return d.binding.EventSynchronize(m.event) })
 }
 
 // markForHost marks what was freed up to a time, for a wait of the host.
@@ -234,17 +245,22 @@ func (s *Stream) markForHost(freedAt uint64) (mark, error) {
 	return s.recorded(s.dev.clock.Add(1))
 }
 
-// restore puts blocks back that could not go.
+// restore puts blocks back that could not go. d.mu is held.
 func (d *Device) restore(s *Stream, blocks []*block) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t := s.lock()
-	defer t.mu.Unlock()
 	for _, b := range blocks {
+		to := s
+		switch done := s.completed(b.freedAt); {
+		case d.loss.Load() != nil, s.gone && !done:
+			d.loseBlock(b)
+			continue
+		case s.gone:
+			to = d.home
+		}
 		d.blocks[b] = struct{}{}
 		d.totals.held += b.size
-		d.totals.evicted--
+		t := to.lock()
 		t.insert(b)
+		t.mu.Unlock()
 	}
 	d.totals.heldMost = max(d.totals.heldMost, d.totals.held)
 }
@@ -286,15 +302,14 @@ func (d *Device) Trim(keep uint64) error {
 		return d.errorf(driver.ErrClosed, "trim the memory of an arena that is closed")
 	}
 	d.pollClosed()
-	reunited := d.reunite()
-	victims := d.empty(keep)
-	streams := map[*Stream]struct{}{}
-	for _, v := range victims {
-		streams[v.s] = struct{}{}
-	}
-	errs := []error{reunited, d.release(victims)}
-	for s := range streams {
-		errs = append(errs, d.synchronize(s))
+	errs := []error{d.reunite(), d.release(d.empty(keep))}
+	d.mu.Lock()
+	streams := slices.Clone(d.streams)
+	d.mu.Unlock()
+	for _, s := range streams {
+		if s.freeing.Load() {
+			errs = append(errs, d.synchronize(s))
+		}
 	}
 	if d.lost() == nil {
 		errs = append(errs, d.trimPool())
@@ -308,10 +323,16 @@ func (d *Device) synchronize(s *Stream) error {
 	if s.current() != streamOpen {
 		return nil
 	}
-	if err := d.awaitFreed(s, d.clock.Load()); err != errCaptured {
-		return err
+	s.freeing.Store(false) // before the mark, which covers all that is freed until now
+	err := d.awaitFreed(s, d.clock.Load())
+	if err == nil {
+		return nil
 	}
-	return nil
+	s.freeing.Store(true)
+	if err == errCaptured {
+		return nil
+	}
+	return err
 }
 
 // reclaim frees the whole cache because memory is short, and waits for all streams:

@@ -27,6 +27,8 @@ type Stream struct {
 	// done: what was freed here before the clock showed this is not used by the device
 	// any more.
 	done atomic.Uint64
+	// freeing: the driver frees memory when the stream gets there, and nobody has waited for that.
+	freeing atomic.Bool
 	// gate is held for reading while the driver is called about the handle or the guard,
 	// and for writing by those who end the time of such calls. It is never held for long,
 	// and nobody who holds one takes that of another stream.

@@ -385,10 +385,10 @@ func (d *Device) freeAll() error {
 		}
 	}
 	d.mu.Unlock()
-	refused, err := d.freeNow(back)
+	refused, kept, err := d.freeNow(back)
 	d.mu.Lock()
-	d.totals.frees += uint64(len(back) - len(refused))
-	for _, b := range append(unproven, refused...) {
+	d.totals.frees += uint64(len(back) - len(refused) - len(kept))
+	for _, b := range slices.Concat(unproven, refused, kept) {
 		d.loseBlock(b)
 	}
 	d.mu.Unlock()

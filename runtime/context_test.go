@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"fmt"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -163,6 +164,14 @@ func TestOpeningLeavesTheCurrentContextAlone(t *testing.T) {
 	})
 }
 
+// describePool tells what the driver says of the pool of a context.
+func describePool(rt *runtime.Runtime, c *runtime.Context) string {
+	pool, api := runtime.PoolOf(c), rt.Driver()
+	reserved, r := api.MemPoolGetAttribute(pool, driver.MemPoolReservedMemCurrent)
+	used, s := api.MemPoolGetAttribute(pool, driver.MemPoolUsedMemCurrent)
+	return fmt.Sprintf("the pool has reserved %d bytes (%v) and uses %d (%v)", reserved, r, used, s)
+}
+
 func TestMemInfo(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		c := contextOf(t, rt)
@@ -195,7 +204,7 @@ func TestMemInfo(t *testing.T) {
 			free, _, err = c.MemInfo() // a driver may unmap memory later
 			require.NoError(t, err)
 		}
-		assert.GreaterOrEqual(t, float64(free), float64(before)-size/10, "after %d blocks, %d MiB less", len(blocks), (int64(before)-int64(free))>>20)
+		assert.GreaterOrEqual(t, float64(free), float64(before)-size/10, "after %d blocks, %d MiB less; %s", len(blocks), (int64(before)-int64(free))>>20, describePool(rt, c))
 	})
 }
 

@@ -1,5 +1,11 @@
 package runtime
 
+import (
+	"reflect"
+
+	"github.com/purecuda/purecuda/driver"
+)
+
 // Reports is how many reports of kernels a context has in use.
 func Reports(c *Context) int {
 	t := c.memory.Load().checks
@@ -16,4 +22,9 @@ func Written(s *Stream) (n int) {
 		}
 	}
 	return n
+}
+
+// PoolOf is the driver's pool of the memory of a context, or 0.
+func PoolOf(c *Context) driver.MemPool {
+	return driver.MemPool(reflect.ValueOf(c.memory.Load().arena).Elem().FieldByName("pool").Uint())
 }
