@@ -3,6 +3,10 @@
 //
 //	go run -C tools ./apilist .. ../contrib/prometheus ../contrib/otel ../libs ../cluster >api/purecuda.txt
 //
+// With -unused it prints those that nobody uses:
+//
+//	go run -C tools ./apilist -unused .. ../contrib/prometheus ../contrib/otel ../libs ../cluster ../gpuc ../tools/guard
+//
 // The arguments are folders of modules. Left out are programs, examples and what is
 // internal. The listing is that of linux/amd64 without cgo, whatever it is made on.
 package main
@@ -28,9 +32,18 @@ var platform = []string{"GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("apilist: ")
+	onlyUnused := flag.Bool("unused", false, "list only what no other package, no example and no document uses")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		log.Fatal("no folder of a module is named")
+	}
+	if *onlyUnused {
+		lines, err := listUnused(flag.Args())
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(strings.Join(lines, "\n"))
+		return
 	}
 	var all []string
 	for _, folder := range flag.Args() {
@@ -68,7 +81,8 @@ func list(folder string) ([]string, error) {
 	}
 	var lines []string
 	for _, p := range found {
-		lines = append(lines, listPackage(p.Types)...)
+		of, _ := listPackage(p.Types)
+		lines = append(lines, of...)
 	}
 	return lines, nil
 }
@@ -96,8 +110,8 @@ func hidden(path string) bool {
 	return false
 }
 
-// listPackage returns the declarations of a package.
-func listPackage(p *types.Package) []string {
+// listPackage returns the declarations of a package, and what each of them declares.
+func listPackage(p *types.Package) ([]string, []types.Object) {
 	name := strings.TrimPrefix(strings.TrimPrefix(p.Path(), root), "/")
 	w := &writer{prefix: "pkg " + name + ", ", own: p}
 	scope := p.Scope()
@@ -106,5 +120,5 @@ func listPackage(p *types.Package) []string {
 			w.object(o)
 		}
 	}
-	return w.lines
+	return w.lines, w.objects
 }

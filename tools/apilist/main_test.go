@@ -32,6 +32,27 @@ func TestSample(t *testing.T) {
 	}
 }
 
+func TestUnused(t *testing.T) {
+	lines, err := listUnused([]string{"testdata/used"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"const Lonely untyped int = 1",
+		"func Mentioned()",
+		"func Tested()",
+		"method (Shown) Unused() string",
+		"type File struct",
+		"type Shown struct, Unread int",
+	}
+	for i := range want {
+		want[i] = "pkg tools/apilist/testdata/used/one, " + want[i]
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 func TestHidden(t *testing.T) {
 	for path, want := range map[string]bool{
 		root + "/driver":                   false,

@@ -10,23 +10,25 @@ import (
 
 // writer collects the lines of one package.
 type writer struct {
-	prefix string
-	own    *types.Package
-	lines  []string
+	prefix  string
+	own     *types.Package
+	lines   []string
+	objects []types.Object // what each line declares
 }
 
-func (w *writer) add(format string, args ...any) {
+func (w *writer) add(o types.Object, format string, args ...any) {
+	w.objects = append(w.objects, o)
 	w.lines = append(w.lines, w.prefix+fmt.Sprintf(format, args...))
 }
 
 func (w *writer) object(o types.Object) {
 	switch o := o.(type) {
 	case *types.Const:
-		w.add("const %s %s = %s", o.Name(), w.text(o.Type()), o.Val().ExactString())
+		w.add(o, "const %s %s = %s", o.Name(), w.text(o.Type()), o.Val().ExactString())
 	case *types.Var:
-		w.add("var %s %s", o.Name(), w.text(o.Type()))
+		w.add(o, "var %s %s", o.Name(), w.text(o.Type()))
 	case *types.Func:
-		w.add("func %s%s", o.Name(), w.signature(o.Signature()))
+		w.add(o, "func %s%s", o.Name(), w.signature(o.Signature()))
 	case *types.TypeName:
 		w.typeName(o)
 	}
@@ -34,21 +36,21 @@ func (w *writer) object(o types.Object) {
 
 func (w *writer) typeName(o *types.TypeName) {
 	if alias, ok := o.Type().(*types.Alias); ok {
-		w.add("type %s%s = %s", o.Name(), w.parameters(alias.TypeParams()), w.text(alias.Rhs()))
+		w.add(o, "type %s%s = %s", o.Name(), w.parameters(alias.TypeParams()), w.text(alias.Rhs()))
 		return
 	}
 	named := o.Type().(*types.Named)
 	name := o.Name() + w.parameters(named.TypeParams())
 	switch t := named.Underlying().(type) {
 	case *types.Struct:
-		w.add("type %s struct", name)
+		w.add(o, "type %s struct", name)
 		w.fields(o.Name(), t)
 	case *types.Interface:
-		w.add("type %s interface", name)
-		w.interfaceMethods(o.Name(), t)
+		w.add(o, "type %s interface", name)
+		w.interfaceMethods(o, t)
 		return
 	default:
-		w.add("type %s %s", name, w.text(t))
+		w.add(o, "type %s %s", name, w.text(t))
 	}
 	for _, s := range typeutil.IntuitiveMethodSet(named, nil) {
 		m := s.Obj().(*types.Func)
@@ -59,7 +61,7 @@ func (w *writer) typeName(o *types.TypeName) {
 		if _, ok := s.Recv().(*types.Pointer); ok {
 			receiver = "*" + receiver
 		}
-		w.add("method (%s) %s%s", receiver, m.Name(), w.signature(s.Type().(*types.Signature)))
+		w.add(m, "method (%s) %s%s", receiver, m.Name(), w.signature(s.Type().(*types.Signature)))
 	}
 }
 
@@ -70,9 +72,9 @@ func (w *writer) fields(of string, s *types.Struct) {
 		embedded, isStruct := f.Type().Underlying().(*types.Struct)
 		switch {
 		case f.Exported() && f.Embedded():
-			w.add("type %s struct, embedded %s", of, w.text(f.Type()))
+			w.add(f, "type %s struct, embedded %s", of, w.text(f.Type()))
 		case f.Exported():
-			w.add("type %s struct, %s %s%s", of, f.Name(), w.text(f.Type()), tag(s.Tag(i)))
+			w.add(f, "type %s struct, %s %s%s", of, f.Name(), w.text(f.Type()), tag(s.Tag(i)))
 		case f.Embedded() && isStruct:
 			w.fields(of, embedded)
 		}
@@ -87,21 +89,21 @@ func tag(t string) string {
 	return fmt.Sprintf(" %q", t)
 }
 
-func (w *writer) interfaceMethods(of string, t *types.Interface) {
+func (w *writer) interfaceMethods(o *types.TypeName, t *types.Interface) {
 	sealed := false
 	for m := range t.Methods() {
 		if m.Exported() {
-			w.add("type %s interface, %s%s", of, m.Name(), w.signature(m.Signature()))
+			w.add(m, "type %s interface, %s%s", o.Name(), m.Name(), w.signature(m.Signature()))
 		} else {
 			sealed = true
 		}
 	}
 	if sealed {
-		w.add("type %s interface, unexported methods", of)
+		w.add(o, "type %s interface, unexported methods", o.Name())
 	}
 	for e := range t.EmbeddedTypes() {
 		if _, isInterface := e.Underlying().(*types.Interface); !isInterface {
-			w.add("type %s interface, %s", of, w.text(e))
+			w.add(o, "type %s interface, %s", o.Name(), w.text(e))
 		}
 	}
 }
