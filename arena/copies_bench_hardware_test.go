@@ -2,8 +2,6 @@ package arena_test
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -246,56 +244,6 @@ func BenchmarkHardwarePinned(b *testing.B) {
 				}
 				if err != nil {
 					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// copyVariants are other ways to cut copies of some MiB, each with what it changes of the default.
-func copyVariants() map[string]arena.CopierConfig {
-	const kib, mib = 1 << 10, 1 << 20
-	v := map[string]arena.CopierConfig{"default": {}}
-	for _, helpers := range []int{1, 3, 5, 11} {
-		v[fmt.Sprintf("helpers=%d", helpers)] = arena.CopierConfig{Helpers: helpers}
-	}
-	for _, size := range []uint64{256 * kib, mib} {
-		v["alone="+sizeName(int(size))] = arena.CopierConfig{AloneBytes: size}
-	}
-	for _, size := range []uint64{32 * kib, 128 * kib, 256 * kib} {
-		v["piece="+sizeName(int(size))] = arena.CopierConfig{PieceBytes: size}
-	}
-	for _, size := range []uint64{512 * kib, mib, 4 * mib} {
-		v["chunk="+sizeName(int(size))] = arena.CopierConfig{ChunkBytes: size}
-	}
-	return v
-}
-
-// BenchmarkVariantsOfCopies measures copies of 256 KiB to 64 MiB with other hands, pieces and chunks, in turns with
-// page-locked memory. Name the one that is best at each size before a default changes.
-func BenchmarkVariantsOfCopies(b *testing.B) {
-	const largest = 64 << 20
-	variants := copyVariants()
-	for _, name := range slices.Sorted(maps.Keys(variants)) {
-		b.Run(name, func(b *testing.B) {
-			h := openCopies(b, 0, arena.NewWorkers(16), largest, variants[name])
-			for n := 256 << 10; n <= largest; n *= 4 {
-				for _, dir := range []string{"upload", "download"} {
-					ways := h.ways(dir == "upload")
-					b.Run(fmt.Sprintf("dir=%s/size=%s", dir, sizeName(n)), func(b *testing.B) {
-						var took [2]time.Duration
-						for b.Loop() {
-							for i, host := range []string{"staged", "pinned"} {
-								start := time.Now()
-								if err := ways[host](n); err != nil {
-									b.Fatal(err)
-								}
-								took[i] += time.Since(start)
-							}
-						}
-						b.ReportMetric(float64(n)*float64(b.N)/took[0].Seconds()/1e9, "GB/s-staged")
-						b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "of-pinned")
-					})
 				}
 			}
 		})

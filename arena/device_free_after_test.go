@@ -12,6 +12,7 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/seeds"
 )
 
 // behind is a block of 4 KiB with work of two streams that were closed and destroyed. The
@@ -260,10 +261,7 @@ func TestDeviceFreeAfterFar(t *testing.T) {
 // TestDeviceAllocDuringClose: what was allocated before or while the device was closed is
 // stale after, since its memory went back.
 func TestDeviceAllocDuringClose(t *testing.T) {
-	rounds := 300
-	if testing.Short() {
-		rounds = 60
-	}
+	rounds := seeds.Count(60, 300, 300)
 	gpu := drivertest.ForTest(t, drivertest.Config{})
 	m := newMachine(t, gpu)
 	for i := range rounds {

@@ -448,11 +448,7 @@ func (p *model) destroy() {
 
 // TestDeviceModel runs long random programs on slow devices.
 func TestDeviceModel(t *testing.T) {
-	count := 12
-	if testing.Short() {
-		count = 3
-	}
-	seeds.Each(t, count, func(t *testing.T, seed uint64) {
+	seeds.Each(t, seeds.Count(3, 12, 12), func(t *testing.T, seed uint64) {
 		config := arena.DeviceConfig{CacheBytes: []uint64{0, 1 << 17, arena.NoCache}[seed%3], NoPools: seed%4 == 1,
 			Zero: seed%5 == 2, Poison: seed%5 == 3, Sites: seed%6 == 4}
 		gpu := drivertest.ForTest(t, drivertest.Config{
@@ -475,11 +471,7 @@ func TestDeviceModel(t *testing.T) {
 // numbers stay exact, and the memory that the driver has not got back is what the arena
 // counts as lost.
 func TestDeviceChaos(t *testing.T) {
-	count := 2400
-	if testing.Short() {
-		count = 200
-	}
-	seeds.Each(t, count, chaos)
+	seeds.Each(t, seeds.Count(200, 2400, 2400), chaos)
 }
 
 func chaos(t *testing.T, seed uint64) {

@@ -16,6 +16,7 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/seeds"
 )
 
 // hold keeps a stream from going on until the function that it returns is called.
@@ -181,10 +182,7 @@ func TestStreamsAreForgotten(t *testing.T) {
 // holds the gate of one stream and queues for that of the other hangs here, since whoever
 // closes a stream keeps those behind him from it.
 func TestStreamPairsClose(t *testing.T) {
-	rounds := 400
-	if testing.Short() {
-		rounds = 150
-	}
+	rounds := seeds.Count(150, 400, 400)
 	m := newMachine(t, lateRecords{drivertest.ForTest(t, drivertest.Config{})})
 	d := m.device(t, arena.DeviceConfig{})
 	notHanging(t, func() {
@@ -236,10 +234,7 @@ func notHanging(t *testing.T, f func()) {
 // TestStreamsCrosswise: goroutines wait for each other's streams, of two devices, and take
 // memory over from them, while the streams are closed. Nobody hangs.
 func TestStreamsCrosswise(t *testing.T) {
-	rounds := 30
-	if testing.Short() {
-		rounds = 6
-	}
+	rounds := seeds.Count(6, 30, 30)
 	for seed := range uint64(rounds) {
 		notHanging(t, func() { crosswise(t, seed) })
 	}

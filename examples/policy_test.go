@@ -17,6 +17,9 @@ import (
 
 // Where a GPU is required and there is none, each example ends with an error, and does nothing on the CPU.
 func TestExamplesWhereAGPUIsRequired(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("it builds the examples, and there is no Go here")
 	}

@@ -19,11 +19,7 @@ import (
 // a Close in the middle. Every item gets exactly one answer, its own, and was in one batch at most.
 func TestBatcherCampaign(t *testing.T) {
 	var sum batcherTally
-	count := 1500
-	if testing.Short() {
-		count = 300
-	}
-	seeds.Run(t, count, func(seed uint64) *batcherCampaign {
+	seeds.Run(t, seeds.Count(300, 1500, 1500), func(seed uint64) *batcherCampaign {
 		return &batcherCampaign{seed: seed, chance: rand.New(rand.NewPCG(seed, 0xba7c)), sum: &sum, seen: map[int]int{}}
 	})
 	t.Logf("%d items right, %d failed, %d left, %d refused; %d batches", sum.right.Load(), sum.failed.Load(), sum.left.Load(), sum.refused.Load(), sum.batches.Load())

@@ -15,7 +15,6 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
@@ -26,12 +25,8 @@ import (
 // with an error that names all that is not done and leaves the output as it was. The seed
 // says all but the timing.
 func TestCampaign(t *testing.T) {
-	count := 1500
-	if testing.Short() || race.Enabled {
-		count = 1000
-	}
 	var sum tally
-	seeds.Run(t, count, func(seed uint64) *campaign {
+	seeds.Run(t, seeds.Count(1000, 1500, 1000), func(seed uint64) *campaign {
 		c := newCampaign(seed)
 		c.sum = &sum
 		return c

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
@@ -24,12 +23,8 @@ import (
 // and a Close in the middle. Each request gets one answer, which is true; no worker is used twice at a time, the
 // queue keeps its bound, and nothing is left.
 func TestDoCampaign(t *testing.T) {
-	count := 300
-	if testing.Short() || race.Enabled {
-		count = 100
-	}
 	var sum requestTally
-	seeds.Run(t, count, func(seed uint64) *service {
+	seeds.Run(t, seeds.Count(100, 300, 100), func(seed uint64) *service {
 		return &service{campaign: newCampaign(seed), sum: &sum}
 	})
 	t.Logf("%d requests: %d on devices, %d on the CPU, %d refused, %d closed, %d cancelled, %d quarantined, %d other errors, %d retries, %d quarantines",

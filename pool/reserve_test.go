@@ -260,11 +260,7 @@ func TestReserveAndRetry(t *testing.T) {
 // Requests of several labels and sizes, some of which leave: what is reserved never exceeds the limits, and
 // every one gets its answer.
 func TestReserveCampaign(t *testing.T) {
-	count := 300
-	if testing.Short() {
-		count = 60
-	}
-	seeds.Run(t, count, func(seed uint64) reserving { return reserving{seed} })
+	seeds.Run(t, seeds.Count(60, 300, 300), func(seed uint64) reserving { return reserving{seed} })
 }
 
 type reserving struct{ seed uint64 }

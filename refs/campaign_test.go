@@ -22,15 +22,8 @@ import (
 // be accounted for; and nobody may hang. The seed decides about the machine, the faults and
 // the program of each goroutine; how these meet is the scheduler's.
 func TestCampaign(t *testing.T) {
-	count := 400
-	switch {
-	case race.Enabled:
-		count = 60
-	case testing.Short():
-		count = 100
-	}
 	var sum tally
-	seeds.Run(t, count, func(seed uint64) *campaign {
+	seeds.Run(t, seeds.Count(100, 400, 60), func(seed uint64) *campaign {
 		c := newCampaign(seed)
 		c.all = &sum
 		return c

@@ -16,7 +16,6 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -26,12 +25,8 @@ import (
 // what the steps that succeeded have made it; and at the end that everything was given
 // back. The seed says all: the machine, the program and the faults.
 func TestCampaign(t *testing.T) {
-	count := 2000
-	if testing.Short() || race.Enabled {
-		count = 200
-	}
 	var sum campaignTally
-	seeds.Run(t, count, func(seed uint64) *campaign {
+	seeds.Run(t, seeds.Count(200, 2000, 200), func(seed uint64) *campaign {
 		c := newCampaign(seed)
 		c.tally = &sum
 		_, c.traced = seeds.One(t)
@@ -82,10 +77,7 @@ func TestCampaignsRepeat(t *testing.T) {
 
 // Goroutines use a runtime at the same time, which fails and is closed meanwhile.
 func TestCampaignOfGoroutines(t *testing.T) {
-	count := uint64(200)
-	if testing.Short() || race.Enabled {
-		count = 40
-	}
+	count := uint64(seeds.Count(40, 200, 40))
 	for seed := range count {
 		c := newCampaign(seed)
 		stop := seeds.Watch(seed, c)

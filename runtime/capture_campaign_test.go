@@ -17,7 +17,6 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
-	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -28,12 +27,8 @@ import (
 // somebody else's and ran with it. A call may fail because of the capture, by that name.
 func TestCapturesBesideEverything(t *testing.T) {
 	t.Run("simulated", func(t *testing.T) {
-		count := 60
-		if race.Enabled || testing.Short() {
-			count = 6
-		}
 		var sum captureTally
-		seeds.Run(t, count, func(seed uint64) *captureWorld { return simulatedCaptures(t, seed, &sum) })
+		seeds.Run(t, seeds.Count(6, 60, 6), func(seed uint64) *captureWorld { return simulatedCaptures(t, seed, &sum) })
 		t.Logf("%s", &sum)
 	})
 	t.Run("hardware", func(t *testing.T) {

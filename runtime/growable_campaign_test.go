@@ -16,7 +16,6 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -25,12 +24,8 @@ import (
 // others reset the context. Each has a part that it alone writes: it reads what it wrote, whatever became of the rest.
 // Nothing leaks that the driver takes back.
 func TestGrowablesBesideEverything(t *testing.T) {
-	count := 40
-	if race.Enabled || testing.Short() {
-		count = 6
-	}
 	var sum growTally
-	seeds.Run(t, count, func(seed uint64) *growWorld { return newGrowWorld(t, seed, &sum) })
+	seeds.Run(t, seeds.Count(6, 40, 6), func(seed uint64) *growWorld { return newGrowWorld(t, seed, &sum) })
 	t.Logf("%d made, %d grown, %d refused, %d resets, %d faults, %d parts compared",
 		sum.made.Load(), sum.grown.Load(), sum.refused.Load(), sum.resets.Load(), sum.faults.Load(), sum.compared.Load())
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/dl"
+	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -71,8 +72,8 @@ func buildHostile(t *testing.T) (file string, functions []string) {
 // Whatever a driver returns, a program gets errors: no panic, no wait without an end. Each
 // function lies in a process of its own, in every way.
 func TestHostileDriver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a process for each function of the driver")
+	if !seeds.Long() {
+		t.Skip("starts a process for each function of the driver: set " + seeds.LongVariable + "=1")
 	}
 	file, functions := buildHostile(t)
 	for call := range impossible {

@@ -301,11 +301,7 @@ func TestLeaseHostAllocatesOnce(t *testing.T) {
 // Leases of several goroutines go through uploads and downloads on streams that others use and
 // close. Nobody's memory is that of another.
 func TestLeaseHostCampaign(t *testing.T) {
-	n := 60
-	if testing.Short() {
-		n = 10
-	}
-	seeds.Each(t, n, func(t *testing.T, seed uint64) {
+	seeds.Each(t, seeds.Count(10, 60, 60), func(t *testing.T, seed uint64) {
 		rt, _ := open(t, twoDevices(), runtime.WithPinned(arena.PinnedConfig{Limit: 1 << 20, TTL: 1e6, Debug: seed%2 == 0}))
 		var all sync.WaitGroup
 		for g := range uint64(3) {

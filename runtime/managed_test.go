@@ -402,11 +402,7 @@ func TestManagedWhileTheContextShutsDown(t *testing.T) {
 // Goroutines use managed memory on two devices beside each other, and close it at any time. Each finds its
 // own elements, and in the end nothing is left.
 func TestManagedCampaign(t *testing.T) {
-	n := 24
-	if testing.Short() {
-		n = 6
-	}
-	seeds.Each(t, n, func(t *testing.T, seed uint64) {
+	seeds.Each(t, seeds.Count(6, 24, 24), func(t *testing.T, seed uint64) {
 		rt, _ := open(t, twoDevices())
 		adds := map[*runtime.Context]*runtime.Kernel{}
 		for i := range 2 {

@@ -15,7 +15,6 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -27,15 +26,8 @@ import (
 // must be accounted for; and nobody may hang. The seed decides about the machine, the
 // faults and the program of each goroutine; how these meet is the scheduler's.
 func TestResetStress(t *testing.T) {
-	count := 300
-	switch {
-	case race.Enabled:
-		count = 25
-	case testing.Short():
-		count = 60
-	}
 	var sum stressTally
-	seeds.Run(t, count, func(seed uint64) *stress { return newStress(seed, &sum) })
+	seeds.Run(t, seeds.Count(60, 300, 25), func(seed uint64) *stress { return newStress(seed, &sum) })
 	t.Logf("%s", &sum)
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/internal/race"
+	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/refs"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -430,10 +430,7 @@ func TestOnlyDeviceIsLost(t *testing.T) {
 func TestResetConcurrently(t *testing.T) {
 	config := twoDevices()
 	config.Chaos = &drivertest.Chaos{Seed: 3, SlowWork: 0.2, SlowCalls: 0.02, MaxDelay: 100 * time.Microsecond}
-	rounds := 20
-	if race.Enabled || testing.Short() {
-		rounds = 5
-	}
+	rounds := seeds.Count(5, 20, 5)
 	for round := range rounds {
 		rt, gpu := open(t, config)
 		c, far := contextAt(t, rt, 0), contextAt(t, rt, 1)

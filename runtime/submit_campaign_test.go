@@ -14,7 +14,6 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -23,12 +22,8 @@ import (
 // others reset and at last close the runtime. A handle that is used is never destroyed, and each is
 // destroyed once, in its own context, unless CUDA is lost. Memory has what was written last.
 func TestForeignWorkBesideEverything(t *testing.T) {
-	count := 60
-	if race.Enabled || testing.Short() {
-		count = 10
-	}
 	var sum foreignTally
-	seeds.Run(t, count, func(seed uint64) *foreignWorld { return newForeignWorld(t, seed, &sum) })
+	seeds.Run(t, seeds.Count(10, 60, 10), func(seed uint64) *foreignWorld { return newForeignWorld(t, seed, &sum) })
 	t.Logf("%d submits, %d refused, %d handles, %d resets, %d contents compared",
 		sum.submits.Load(), sum.refused.Load(), sum.handles.Load(), sum.resets.Load(), sum.compared.Load())
 }

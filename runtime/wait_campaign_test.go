@@ -17,7 +17,6 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
-	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -30,11 +29,7 @@ func TestWaitsBesideEverything(t *testing.T) {
 	before := goruntime.NumGoroutine()
 	var sum waitTally
 	t.Run("simulated", func(t *testing.T) {
-		count := 100
-		if race.Enabled || testing.Short() {
-			count = 15
-		}
-		seeds.Run(t, count, func(seed uint64) *waitWorld { return simulatedWaits(t, seed, &sum) })
+		seeds.Run(t, seeds.Count(15, 100, 15), func(seed uint64) *waitWorld { return simulatedWaits(t, seed, &sum) })
 	})
 	eventually(t, "no goroutine is left", func() bool { return goruntime.NumGoroutine() <= before })
 	t.Logf("%s", &sum)

@@ -21,6 +21,9 @@ const module = "github.com/purecuda/purecuda"
 // needsGo skips a test where programs cannot be built.
 func needsGo(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("the go command is not there to build programs with")
 	}

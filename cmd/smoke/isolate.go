@@ -31,9 +31,13 @@ func init() { isolate.Register(isolatedHash, hashInChild) }
 
 // openChild opens the runtime of a child.
 func openChild() (*runtime.Runtime, error) {
-	n, _ := strconv.Atoi(os.Getenv(simulateVariable))
-	if n == 0 {
+	value := os.Getenv(simulateVariable)
+	if value == "" || value == "0" {
 		return runtime.Open()
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > maxSimulated {
+		return nil, fmt.Errorf("%s is %q: want a number of simulated GPUs, 0 to %d", simulateVariable, value, maxSimulated)
 	}
 	return runtime.Open(runtime.WithDriver(drivertest.New(drivertest.Config{Devices: simulatedDevices(n)})))
 }

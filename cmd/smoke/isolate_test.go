@@ -154,3 +154,13 @@ func TestIsolateOnHardware(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	assert.Equal(t, root+"\n", string(out))
 }
+
+// A child whose number of simulated GPUs is none does not look for real ones.
+func TestChildWithABadNumber(t *testing.T) {
+	for _, value := range []string{"two", "-1", "65", "1.5", "99999999999999999999"} {
+		t.Setenv(simulateVariable, value)
+		rt, err := openChild()
+		assert.Nil(t, rt, value)
+		assert.ErrorContains(t, err, fmt.Sprintf("%s is %q: want a number of simulated GPUs, 0 to 64", simulateVariable, value))
+	}
+}

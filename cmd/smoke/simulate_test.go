@@ -179,10 +179,7 @@ func TestSimulateWithoutADevice(t *testing.T) {
 // Devices that fail and vanish by chance: the root is right, or an error says what happened.
 func TestChaos(t *testing.T) {
 	t.Setenv(policyVariable, "")
-	count := 60
-	if testing.Short() {
-		count = 20
-	}
+	count := seeds.Count(20, 60, 60)
 	data := strings.Repeat("0123456789abcdef", 6_000)
 	path := writeFile(t, data)
 	roots := map[string]string{"0": rootOf(data, 4096)}

@@ -112,6 +112,9 @@ var builds sync.Map // build to func() (string, error)
 // make builds the program, once per process of the test, and returns its path.
 func (b build) make(t testing.TB) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
 	needsSource(t)
 	do, _ := builds.LoadOrStore(b, sync.OnceValues(b.run))
 	path, err := do.(func() (string, error))()

@@ -99,11 +99,7 @@ func (m *model) step() (name string, got, want bool) {
 // TestCampaign has goroutines use a gate in every way, and looks whether a call is inside when none
 // may be. What a gate guards is a variable that is no atomic, so that the race detector looks too.
 func TestCampaign(t *testing.T) {
-	count := 2000
-	if testing.Short() {
-		count = 200
-	}
-	seeds.Run(t, count, func(seed uint64) *world { return &world{seed: seed, lost: make(chan struct{})} })
+	seeds.Run(t, seeds.Count(200, 2000, 2000), func(seed uint64) *world { return &world{seed: seed, lost: make(chan struct{})} })
 }
 
 type world struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/kernels"
 )
 
@@ -54,8 +55,8 @@ func TestLayoutFitsTheInput(t *testing.T) {
 
 // Peak memory is what the engine's workers were asked for, whatever the input.
 func TestRunMemoryIsBoundedForSparseFile(t *testing.T) {
-	if testing.Short() {
-		t.Skip("hashes 2 GiB")
+	if !seeds.Long() {
+		t.Skip("hashes 2 GiB: set " + seeds.LongVariable + "=1")
 	}
 	path := filepath.Join(t.TempDir(), "sparse")
 	require.NoError(t, os.WriteFile(path, nil, 0o644))

@@ -35,12 +35,21 @@ func Environment(t testing.TB, policy, driver string) []string {
 	return append(os.Environ(), "PURECUDA_POLICY="+policy, "PURECUDA_DRIVER_PATH="+path, "PURECUDA_CACHE_DIR=off")
 }
 
-// Build builds programs into a folder, without what a debugger needs. It skips the test where there is no Go.
-func Build(t testing.TB, root, folder string, packages ...string) {
+// mayBuild skips a test where programs cannot be built, or would take too long.
+func mayBuild(t testing.TB) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("the go command is not there to build the programs")
 	}
+}
+
+// Build builds programs into a folder, without what a debugger needs. It skips the test where there is no Go.
+func Build(t testing.TB, root, folder string, packages ...string) {
+	t.Helper()
+	mayBuild(t)
 	cmd := exec.Command("go", append([]string{"build", "-ldflags=-s -w", "-o", folder + string(filepath.Separator)}, packages...)...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -53,6 +62,7 @@ func Build(t testing.TB, root, folder string, packages ...string) {
 func Program(folder string, built func(t *testing.T) string, args ...string) map[string]func(t *testing.T) {
 	ends := func(policy, driver string, good bool, says string) func(t *testing.T) {
 		return func(t *testing.T) {
+			mayBuild(t)
 			name := filepath.Join(built(t), path.Base(folder))
 			if runtime.GOOS == "windows" {
 				name += ".exe"

@@ -3,6 +3,7 @@
 //	PURECUDA_SEEDS=10000          so many seeds
 //	PURECUDA_FIRST_SEED=5000000   from this one on, for seeds that were never used
 //	PURECUDA_SEED=42              this seed alone, 20 times: the scheduler has its part
+//	PURECUDA_LONG=1               as many seeds as the gate runs, and the tests that take longest
 package seeds
 
 import (
@@ -14,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	racedetector "github.com/purecuda/purecuda/internal/race"
 )
 
 // Program is what a campaign does with one seed.
@@ -77,6 +80,25 @@ func Each(t *testing.T, count int, test func(t *testing.T, seed uint64)) {
 		}
 	}
 	t.Logf("%d seeds from %d on", seeds, nth(0))
+}
+
+// LongVariable is the variable that the gate sets, so that campaigns have their full length.
+const LongVariable = "PURECUDA_LONG"
+
+// Long reports whether tests are to take as long as in the gate.
+func Long() bool { return os.Getenv(LongVariable) != "" && !testing.Short() }
+
+// Count returns how many seeds or rounds a campaign has: long in the gate, and short elsewhere. Under the race detector
+// it has at most race of them.
+func Count(short, long, race int) int {
+	n := short
+	if Long() {
+		n = long
+	}
+	if racedetector.Enabled {
+		n = min(n, race)
+	}
+	return n
 }
 
 // choose returns how many seeds to run, and the nth of them.

@@ -19,7 +19,6 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/internal/race"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
@@ -31,12 +30,8 @@ import (
 // reset, devices vanish and are revived, and parts are drained and closed in any order. Each request gets one answer: the right data,
 // or an error that is its own and that something explains. Nothing is left.
 func TestServiceCampaign(t *testing.T) {
-	count := 60
-	if testing.Short() || race.Enabled {
-		count = 20
-	}
 	sum := &serviceTally{answers: map[string]int{}}
-	seeds.Run(t, count, func(seed uint64) *service { return newService(seed, sum) })
+	seeds.Run(t, seeds.Count(20, 60, 20), func(seed uint64) *service { return newService(seed, sum) })
 	t.Logf("%v", sum.answers)
 }
 

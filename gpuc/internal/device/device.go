@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/drivertest/hardware"
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/runtime"
@@ -71,7 +72,7 @@ func Compile(t testing.TB, load func() *compile.Program, name string, o compile.
 }
 
 // Hardware reports whether the tests run on a real device. Its host need not have Go: see [NeedsGo].
-func Hardware() bool { return os.Getenv("PURECUDA_REQUIRE_GPU") != "" }
+func Hardware() bool { return !slices.Contains([]string{"", "0"}, os.Getenv(hardware.RequireVariable)) }
 
 // Writing reports whether the tests write what a GPU host needs of them.
 func Writing() bool { return os.Getenv("PURECUDA_WRITE_MODULES") != "" }

@@ -48,11 +48,7 @@ func run32(t testing.TB, src string, grid, block uint32) []uint32 {
 // TestRandomControlFlow runs random, unstructured graphs of blocks and compares every
 // thread with a simulation of its own.
 func TestRandomControlFlow(t *testing.T) {
-	count := 300
-	if testing.Short() {
-		count = 50
-	}
-	seeds.Each(t, count, func(t *testing.T, seed uint64) {
+	seeds.Each(t, seeds.Count(50, 300, 300), func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 99))
 		n := 2 + r.IntN(14)
 		type node struct {
