@@ -1,6 +1,6 @@
 package nvrtc
 
-import "github.com/purecuda/purecuda/internal/library"
+import "github.com/purecuda/purecuda/driver/library"
 
 // PathVariable names the environment variable that replaces the candidates of [Open] by
 // one file.
@@ -21,6 +21,15 @@ var description = library.Description{
 		Files:  []string{"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll"},
 		Wheels: []string{`nvidia\cu13\bin\x86_64`, `nvidia\cuda_nvrtc\bin`},
 	},
+	Oldest: library.Since{11, 2},
+}
+
+func init() {
+	for _, f := range functions {
+		if f.since == "" {
+			description.Functions = append(description.Functions, f.name)
+		}
+	}
 }
 
 // Candidates lists where Open looks for NVRTC, in order: the file that PURECUDA_NVRTC_PATH names

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/internal/dl"
 	"github.com/purecuda/purecuda/internal/ffi"
 	"github.com/purecuda/purecuda/internal/zero"
@@ -16,12 +17,10 @@ import (
 // Library is the NVRTC of this machine. It implements [API] and is safe for concurrent
 // use. It is never unloaded.
 type Library struct {
-	name     string
-	file     string // that was loaded, or "" where that is not known
-	mapped   bool
-	build    string
-	attempts []driver.Attempt
-	fn       [functionCount]uintptr
+	lib   *library.Library
+	file  string // that was loaded, or "" where that is not known
+	build string
+	fn    [functionCount]uintptr
 
 	// compiling holds the argument blocks of the compiles that run.
 	compiling sync.Map
@@ -38,43 +37,17 @@ type Library struct {
 // [driver.ErrDriverLibraryLoadFailed] if one is there and none can be used. Both carry all attempts. It
 // reads files and may block on them: loading takes from 2 ms, if the files are in memory, to a second.
 func Open(candidates ...string) (*Library, error) {
-	var l *Library
-	attempts, err := description.Open(candidates, func(lib *dl.Library) (err error) {
-		l, err = use(lib)
-		return err
-	})
+	lib, err := description.Open(candidates...)
 	if err != nil {
 		return nil, err
 	}
-	l.attempts = attempts
-	return l, nil
-}
-
-func use(lib *dl.Library) (*Library, error) {
-	l, err := newLibrary(lib.Name, lib.Symbol)
-	if err != nil {
-		return nil, err
-	}
-	file := lib.Name
-	if !filepath.IsAbs(file) {
-		file = description.Mapped() // where the loader has found it
-	}
-	openBuiltins(file)
-	l.file, l.mapped, l.build = file, lib.Mapped, buildOf(file)
-	return l, nil
-}
-
-// newLibrary makes a Library of functions that are in the process already.
-func newLibrary(name string, symbol func(name string) uintptr) (*Library, error) {
-	l := &Library{name: name}
-	var missing []string
+	l := &Library{lib: lib, file: lib.File()}
 	for i, f := range functions {
-		l.fn[i] = symbol(f.name)
-		if l.fn[i] == 0 && f.since == "" {
-			missing = append(missing, f.name)
-		}
+		l.fn[i] = lib.Symbol(f.name)
 	}
-	return l, description.Missing(name, "11.2", missing)
+	openBuiltins(l.file)
+	l.build = buildOf(l.file)
+	return l, nil
 }
 
 // openBuiltins loads libnvrtc-builtins from beside a library. It is no dependency that the
@@ -101,17 +74,17 @@ func buildOf(file string) string {
 }
 
 // Path is the candidate that was opened.
-func (l *Library) Path() string { return zero.Or(l).name }
+func (l *Library) Path() string { return zero.Or(l).lib.Path() }
 
 // Shared reports that other code had loaded the library into the process before.
-func (l *Library) Shared() bool { return zero.Or(l).mapped }
+func (l *Library) Shared() bool { return zero.Or(l).lib.Shared() }
 
 // Build implements [API].
 func (l *Library) Build() string { return zero.Or(l).build }
 
 // Attempts are the candidates that were tried before, and why they were not used.
 func (l *Library) Attempts() []driver.Attempt {
-	return append([]driver.Attempt(nil), zero.Or(l).attempts...)
+	return zero.Or(l).lib.Attempts()
 }
 
 // Missing names the functions that this NVRTC does not have, each with the version

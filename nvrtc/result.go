@@ -1,6 +1,6 @@
 package nvrtc
 
-import "github.com/purecuda/purecuda/internal/library"
+import "github.com/purecuda/purecuda/internal/status"
 
 // Result is what a function of NVRTC returns.
 type Result int32
@@ -37,7 +37,7 @@ const (
 )
 
 // results are the names in nvrtc.h and what they mean, in our words.
-var results = library.Results[Result]{Prefix: "NVRTC_ERROR_", Known: map[Result][2]string{
+var results = status.Table[Result]{Prefix: "NVRTC_ERROR_", Known: map[Result][2]string{
 	Success:                                 {"NVRTC_SUCCESS", "success"},
 	ResultOutOfMemory:                       {"NVRTC_ERROR_OUT_OF_MEMORY", "the host has no memory left"},
 	ResultProgramCreationFailure:            {"NVRTC_ERROR_PROGRAM_CREATION_FAILURE", "the program could not be created"},

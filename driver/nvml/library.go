@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/dl"
+	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/internal/ffi"
-	"github.com/purecuda/purecuda/internal/library"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -24,6 +23,15 @@ var description = library.Description{
 	OfDriver: true,
 	Linux:    library.Names{Files: []string{"libnvidia-ml.so.1", "libnvidia-ml.so"}},
 	Windows:  library.Names{Files: []string{"nvml.dll"}},
+	Oldest:   library.Since{11, 0}, // of CUDA
+}
+
+func init() {
+	for _, f := range functions {
+		if f.required {
+			description.Functions = append(description.Functions, f.names[0])
+		}
+	}
 }
 
 // Candidates lists where Open looks for NVML, in order: the file that PURECUDA_NVML_PATH names and
@@ -33,11 +41,10 @@ func Candidates() []string { return description.Candidates() }
 // Library is the NVML of this machine. It implements [API] and is safe for concurrent use. It is never
 // unloaded.
 type Library struct {
-	name     string
-	version  string
-	attempts []driver.Attempt
-	fn       [functionCount]uintptr
-	closed   atomic.Bool
+	lib     *library.Library
+	version string
+	fn      [functionCount]uintptr
+	closed  atomic.Bool
 }
 
 // Open loads NVML and initialises it. With no argument it looks in the places of the driver (see
@@ -47,15 +54,18 @@ type Library struct {
 // The error is of kind [driver.ErrLibraryUnavailable] if there is no NVML, or no driver in the kernel. It
 // is of kind [driver.ErrDriverLibraryLoadFailed] if one is there and none can be used.
 func Open(candidates ...string) (*Library, error) {
-	var l *Library
-	attempts, err := description.Open(candidates, func(lib *dl.Library) (err error) {
-		l, err = newLibrary(lib.Name, lib.Symbol)
-		return err
-	})
+	lib, err := description.Open(candidates...)
 	if err != nil {
 		return nil, err
 	}
-	l.attempts = attempts
+	l := &Library{lib: lib}
+	for i, f := range functions {
+		for _, name := range f.names {
+			if l.fn[i] = lib.Symbol(name); l.fn[i] != 0 {
+				break
+			}
+		}
+	}
 	var c struct {
 		ffi.Frame
 		_ [ffi.RegisterWords]uintptr
@@ -73,33 +83,16 @@ func (l *Library) initError(r Result) error {
 	if r == ResultDriverNotLoaded || r == ResultLibRMVersionMismatch {
 		e.Kind = driver.ErrLibraryUnavailable
 	}
-	e.Attempts = l.attempts
+	e.Attempts = l.Attempts()
 	return e
 }
 
-// newLibrary makes a Library of functions that are in the process already.
-func newLibrary(name string, symbol func(name string) uintptr) (*Library, error) {
-	l := &Library{name: name}
-	var missing []string
-	for i, f := range functions {
-		for _, name := range f.names {
-			if l.fn[i] = symbol(name); l.fn[i] != 0 {
-				break
-			}
-		}
-		if l.fn[i] == 0 && f.required {
-			missing = append(missing, f.names[0])
-		}
-	}
-	return l, description.Missing(name, "CUDA 11.0", missing)
-}
-
 // Path is the candidate that was opened.
-func (l *Library) Path() string { return zero.Or(l).name }
+func (l *Library) Path() string { return zero.Or(l).lib.Path() }
 
 // Attempts are the candidates that were tried before, and why they were not used.
 func (l *Library) Attempts() []driver.Attempt {
-	return append([]driver.Attempt(nil), zero.Or(l).attempts...)
+	return zero.Or(l).lib.Attempts()
 }
 
 // Missing names the functions that this NVML does not have, each with the CUDA version whose driver

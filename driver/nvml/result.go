@@ -1,6 +1,6 @@
 package nvml
 
-import "github.com/purecuda/purecuda/internal/library"
+import "github.com/purecuda/purecuda/internal/status"
 
 // Result is what a function of NVML returns.
 type Result int32
@@ -50,7 +50,7 @@ const (
 )
 
 // results are the names in nvml.h and what they mean, in our words.
-var results = library.Results[Result]{Prefix: "NVML_ERROR_", Known: map[Result][2]string{
+var results = status.Table[Result]{Prefix: "NVML_ERROR_", Known: map[Result][2]string{
 	Success:                       {"NVML_SUCCESS", "success"},
 	ResultUninitialized:           {"NVML_ERROR_UNINITIALIZED", "NVML was closed, or never opened"},
 	ResultInvalidArgument:         {"NVML_ERROR_INVALID_ARGUMENT", "an argument is not valid"},

@@ -2,7 +2,7 @@ package cublas
 
 import (
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/library"
+	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/libs/internal/overlap"
 	"github.com/purecuda/purecuda/runtime"
 )

@@ -2,7 +2,8 @@ package cublas
 
 import (
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/library"
+	"github.com/purecuda/purecuda/driver/library"
+	"github.com/purecuda/purecuda/internal/status"
 )
 
 // Status is what a function of cuBLAS returns.
@@ -30,7 +31,7 @@ const (
 	StatusImpossibleValue Status = -2
 )
 
-var statuses = library.Results[Status]{Prefix: "CUBLAS_STATUS_", Known: map[Status][2]string{
+var statuses = status.Table[Status]{Prefix: "CUBLAS_STATUS_", Known: map[Status][2]string{
 	StatusSuccess:         {"CUBLAS_STATUS_SUCCESS", "success"},
 	StatusNotInitialized:  {"CUBLAS_STATUS_NOT_INITIALIZED", "cuBLAS did not start: no handle, or CUDA is not usable"},
 	StatusAllocFailed:     {"CUBLAS_STATUS_ALLOC_FAILED", "the device or the host has no memory left"},
@@ -43,7 +44,7 @@ var statuses = library.Results[Status]{Prefix: "CUBLAS_STATUS_", Known: map[Stat
 	StatusLicenseError:    {"CUBLAS_STATUS_LICENSE_ERROR", "a license is missing"},
 	StatusSymbolMissing:   {"symbol missing", "this cuBLAS does not have the function"},
 	StatusImpossibleValue: {"impossible value", "cuBLAS returned what cannot be true"},
-	library.NoKernels:     library.WithoutKernels("cublastest"),
+	status.NoKernels:      status.WithoutKernels("cublastest"),
 }}
 
 // Name returns the name of the status in the header. It needs no library.

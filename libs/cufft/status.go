@@ -2,7 +2,8 @@ package cufft
 
 import (
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/library"
+	"github.com/purecuda/purecuda/driver/library"
+	"github.com/purecuda/purecuda/internal/status"
 )
 
 // Status is what a function of cuFFT returns.
@@ -38,7 +39,7 @@ const (
 	StatusImpossibleValue Status = -2
 )
 
-var statuses = library.Results[Status]{Prefix: "CUFFT_", Known: map[Status][2]string{
+var statuses = status.Table[Status]{Prefix: "CUFFT_", Known: map[Status][2]string{
 	StatusSuccess:           {"CUFFT_SUCCESS", "success"},
 	StatusInvalidPlan:       {"CUFFT_INVALID_PLAN", "there is no such plan, or it is of another context"},
 	StatusAllocFailed:       {"CUFFT_ALLOC_FAILED", "the device or the host has no memory left"},
@@ -59,7 +60,7 @@ var statuses = library.Results[Status]{Prefix: "CUFFT_", Known: map[Status][2]st
 	StatusNVSHMEMFailure:    {"CUFFT_NVSHMEM_FAILURE", "an error within NVSHMEM"},
 	StatusSymbolMissing:     {"symbol missing", "this cuFFT does not have the function"},
 	StatusImpossibleValue:   {"impossible value", "cuFFT returned what cannot be true"},
-	library.NoKernels:       library.WithoutKernels("cuffttest"),
+	status.NoKernels:        status.WithoutKernels("cuffttest"),
 }}
 
 // Name returns the name of the status in the header. It needs no library.

@@ -2,7 +2,8 @@ package curand
 
 import (
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/library"
+	"github.com/purecuda/purecuda/driver/library"
+	"github.com/purecuda/purecuda/internal/status"
 )
 
 // Status is what a function of cuRAND returns.
@@ -33,7 +34,7 @@ const (
 	StatusImpossibleValue Status = -2
 )
 
-var statuses = library.Results[Status]{Prefix: "CURAND_STATUS_", Known: map[Status][2]string{
+var statuses = status.Table[Status]{Prefix: "CURAND_STATUS_", Known: map[Status][2]string{
 	StatusSuccess:                 {"CURAND_STATUS_SUCCESS", "success"},
 	StatusVersionMismatch:         {"CURAND_STATUS_VERSION_MISMATCH", "files of cuRAND of different versions"},
 	StatusNotInitialized:          {"CURAND_STATUS_NOT_INITIALIZED", "no such generator"},
@@ -49,7 +50,7 @@ var statuses = library.Results[Status]{Prefix: "CURAND_STATUS_", Known: map[Stat
 	StatusInternalError:           {"CURAND_STATUS_INTERNAL_ERROR", "an error within cuRAND"},
 	StatusSymbolMissing:           {"symbol missing", "this cuRAND does not have the function"},
 	StatusImpossibleValue:         {"impossible value", "cuRAND returned what cannot be true"},
-	library.NoKernels:             library.WithoutKernels("curandtest"),
+	status.NoKernels:              status.WithoutKernels("curandtest"),
 }}
 
 // Name returns the name of the status in the header. It needs no library.

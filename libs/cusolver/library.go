@@ -4,9 +4,8 @@ import (
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/dl"
+	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/internal/ffi"
-	"github.com/purecuda/purecuda/internal/library"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -77,10 +76,8 @@ func Candidates() []string { return library.CUSOLVER.Candidates() }
 
 // Library is the cuSOLVER of this machine. It implements [API] and is safe for concurrent use. It is never unloaded.
 type Library struct {
-	name     string
-	version  library.Version
-	attempts []driver.Attempt
-	fn       [functionCount]uintptr
+	lib *library.Library
+	fn  [functionCount]uintptr
 }
 
 var _ API = (*Library)(nil)
@@ -93,35 +90,29 @@ var _ API = (*Library)(nil)
 // every place and what to install. It is of kind [driver.ErrDriverLibraryLoadFailed] if one is there and none
 // can be used, because it is too old, for example.
 func Open(candidates ...string) (*Library, error) {
-	var l *Library
-	attempts, err := library.CUSOLVER.Open(candidates, func(lib *dl.Library) (err error) {
-		l, err = newLibrary(lib.Name, library.CUSOLVER.VersionOf(lib), lib.Symbol)
-		return err
-	})
+	d := library.CUSOLVER
+	d.Functions, d.Oldest = functions[:], oldest
+	lib, err := d.Open(candidates...)
 	if err != nil {
 		return nil, err
 	}
-	l.attempts = attempts
+	l := &Library{lib: lib}
+	for i, name := range functions {
+		l.fn[i] = lib.Symbol(name)
+	}
 	return l, nil
 }
 
-// newLibrary makes a Library of functions that are in the process already.
-func newLibrary(name string, version library.Version, symbol func(name string) uintptr) (*Library, error) {
-	l := &Library{name: name, version: version}
-	missing := library.Resolve(functions[:], l.fn[:], symbol)
-	return l, library.CUSOLVER.Lacks(name, oldest, version, missing)
-}
-
 // Path is the candidate that was opened.
-func (l *Library) Path() string { return zero.Or(l).name }
+func (l *Library) Path() string { return zero.Or(l).lib.Path() }
 
 // Attempts are the candidates that were tried before, and why they were not used.
 func (l *Library) Attempts() []driver.Attempt {
-	return append([]driver.Attempt(nil), zero.Or(l).attempts...)
+	return zero.Or(l).lib.Attempts()
 }
 
 // Version implements [API].
-func (l *Library) Version() [3]int { return zero.Or(l).version }
+func (l *Library) Version() [3]int { return zero.Or(l).lib.Version() }
 
 // block is the argument block of a call with what it points to. It is on the heap: words that are addresses
 // of it stay true.

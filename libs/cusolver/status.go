@@ -2,7 +2,8 @@ package cusolver
 
 import (
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/library"
+	"github.com/purecuda/purecuda/driver/library"
+	"github.com/purecuda/purecuda/internal/status"
 )
 
 // Status is what a function of cuSOLVER returns.
@@ -32,7 +33,7 @@ const (
 	StatusImpossibleValue Status = -2
 )
 
-var statuses = library.Results[Status]{Prefix: "CUSOLVER_STATUS_", Known: map[Status][2]string{
+var statuses = status.Table[Status]{Prefix: "CUSOLVER_STATUS_", Known: map[Status][2]string{
 	StatusSuccess:                {"CUSOLVER_STATUS_SUCCESS", "success"},
 	StatusNotInitialized:         {"CUSOLVER_STATUS_NOT_INITIALIZED", "cuSOLVER did not start: no handle, or CUDA is not usable"},
 	StatusAllocFailed:            {"CUSOLVER_STATUS_ALLOC_FAILED", "the device or the host has no memory left"},
@@ -47,7 +48,7 @@ var statuses = library.Results[Status]{Prefix: "CUSOLVER_STATUS_", Known: map[St
 	StatusInvalidWorkspace:       {"CUSOLVER_STATUS_INVALID_WORKSPACE", "the workspace is too small"},
 	StatusSymbolMissing:          {"symbol missing", "this cuSOLVER does not have the function"},
 	StatusImpossibleValue:        {"impossible value", "cuSOLVER returned what cannot be true"},
-	library.NoKernels:            library.WithoutKernels("cusolvertest"),
+	status.NoKernels:             status.WithoutKernels("cusolvertest"),
 }}
 
 // Name returns the name of the status in the header. It needs no library.

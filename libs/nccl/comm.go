@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/library"
+	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/runtime"
 )
 

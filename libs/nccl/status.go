@@ -2,7 +2,7 @@ package nccl
 
 import (
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/library"
+	"github.com/purecuda/purecuda/internal/status"
 )
 
 // Status is an ncclResult_t.
@@ -25,7 +25,7 @@ const (
 	StatusImpossibleValue Status = -1
 )
 
-var statuses = library.Results[Status]{Prefix: "nccl", Known: map[Status][2]string{
+var statuses = status.Table[Status]{Prefix: "nccl", Known: map[Status][2]string{
 	StatusSuccess:         {"ncclSuccess", "success"},
 	StatusUnhandledCuda:   {"ncclUnhandledCudaError", "a call of CUDA has failed within NCCL"},
 	StatusSystemError:     {"ncclSystemError", "a call of the operating system or the network has failed"},
@@ -36,7 +36,7 @@ var statuses = library.Results[Status]{Prefix: "nccl", Known: map[Status][2]stri
 	StatusInProgress:      {"ncclInProgress", "the call goes on"},
 	StatusTimeout:         {"ncclTimeout", "it took too long"},
 	StatusImpossibleValue: {"impossible value", "NCCL returned what cannot be true"},
-	library.NoKernels:     library.WithoutKernels("nccltest"),
+	status.NoKernels:      status.WithoutKernels("nccltest"),
 }}
 
 // Name returns the name of the status in the header. It needs no library.

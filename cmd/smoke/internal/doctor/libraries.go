@@ -9,8 +9,7 @@ import (
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/dl"
-	"github.com/purecuda/purecuda/internal/library"
+	"github.com/purecuda/purecuda/driver/library"
 )
 
 // Installed is what the probe of one of NVIDIA's other libraries found: cuBLAS, cuFFT, NCCL.
@@ -35,16 +34,16 @@ func installed(name string, tell func(Finding)) {
 	}
 	d, found := library.Further[i], &Installed{Name: name, Outcome: Fault}
 	tell(Finding{Doing: "loading it", Library: found})
-	_, err := d.Open(nil, func(lib *dl.Library) error {
-		found.Taken, found.File = lib.Name, loadedFile(lib.Name)
-		if v := d.VersionOf(lib); v != (library.Version{}) {
+	lib, err := d.Open()
+	if err == nil {
+		found.Taken, found.File = lib.Path(), loadedFile(lib.Path())
+		if v := lib.Version(); v != (library.Version{}) {
 			found.Version = v.String()
 			if d.CUDA != nil {
 				found.CUDA = d.CUDA(v)
 			}
 		}
-		return nil
-	})
+	}
 	switch {
 	case err == nil:
 		found.Outcome = Available

@@ -1,21 +1,17 @@
-// Package library finds and opens NVIDIA's libraries other than the driver. Each is a [Description]: how
-// its files are called, what it comes with, and what a user installs to have it.
 package library
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"slices"
 	"strings"
 
-	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/dl"
 )
 
-// Description describes a library.
+// Description says how a library is found, what it needs, and what its functions return. It is a plain value.
+// What is not set is not asked for.
 type Description struct {
 	Name     string // "NVRTC"
 	Purpose  string // what it is needed for: "compile CUDA C++"
@@ -25,15 +21,22 @@ type Description struct {
 	// OfDriver says that it comes with the graphics driver and lies where that lies.
 	OfDriver       bool
 	Linux, Windows Names
-	// Before names what is loaded before a candidate, because it asks for that by its bare name. What is not
-	// there is left out.
+	// Before names files that are loaded before a candidate, because it asks for them by their bare names. What is not
+	// there is left out. A function that the candidate lacks is looked for in them.
 	Before func(candidate string) []string
-	// Property is the function (type, *value) that tells the version, and CUDA the major version of CUDA that
-	// a driver has at least for that version of the library, or 0 where nobody knows.
+	// Functions are those without which a file is refused: it is not the library, or it is older than Oldest.
+	Functions []string
+	// Oldest is the version that has them, and Brings names what else that version brings which a program relies on.
+	Oldest Since
+	Brings string
+	// Property is the function (type, *value) that tells the version.
 	Property string
-	// Number is the function in its place that tells it as one number: 22304 is 2.23.4.
+	// Number is the function in its place that tells the version as one number: 22304 is 2.23.4.
 	Number string
-	CUDA   func(Version) int
+	// CUDA is the major version of CUDA that a driver has at least for a version of the library, or 0 where nobody knows.
+	CUDA func(Version) int
+	// Statuses are the names of what its functions return, for the errors of [Library.Call]. 0 is success.
+	Statuses map[Status]string
 }
 
 // Names are those of a library on a platform.
@@ -162,80 +165,4 @@ func (l *candidateList) addBelow(root string, folders, files []string) {
 			l.add(filepath.Join(root, folder, file))
 		}
 	}
-}
-
-// Open opens the first candidate that use takes; with none, those of [Description.Candidates]. It returns
-// those that were tried before, and why they were not used.
-//
-// The error is of kind [driver.ErrLibraryUnavailable] if no candidate is there or the platform has
-// none, and says what to install; it is also a [driver.ErrUnsupported]. It is of kind
-// [driver.ErrDriverLibraryLoadFailed] if one is there and none can be used. Both carry all
-// attempts. It reads files, and may block on them.
-func (d Description) Open(candidates []string, use func(*dl.Library) error) ([]driver.Attempt, error) {
-	if len(candidates) == 0 {
-		candidates = d.Candidates()
-	}
-	var attempts []driver.Attempt
-	var broken error
-	for _, name := range candidates {
-		if d.Before != nil {
-			for _, before := range d.Before(name) {
-				_, _, _ = dl.Open(before)
-			}
-		}
-		lib, _, err := dl.Open(name)
-		if err == nil {
-			err = use(lib)
-		}
-		if err == nil {
-			return attempts, nil
-		}
-		attempts = append(attempts, driver.Attempt{Name: name, Reason: strings.TrimPrefix(err.Error(), name+": ")})
-		if broken == nil && !errors.Is(err, dl.ErrNotFound) {
-			broken = err
-		}
-	}
-	var e *driver.Error
-	switch {
-	case broken != nil:
-		e = driver.Errorf(driver.ErrDriverLibraryLoadFailed, "%s is there and cannot be used: %w", d.Name, broken)
-	case len(candidates) == 0:
-		e = driver.Errorf(driver.ErrLibraryUnavailable, "NVIDIA has no %s for this platform: %s", d.Name, d.Without)
-	default:
-		e = driver.Errorf(driver.ErrLibraryUnavailable, "no %s to %s with: install it (%s), or name the file in %s; tried %s",
-			d.Name, d.Purpose, d.Install, d.Variable, strings.Join(candidates, ", "))
-	}
-	e.Attempts = attempts
-	return attempts, e
-}
-
-// Resolve puts the addresses of functions into to. It returns those that symbol does not find.
-func Resolve(functions []string, to []uintptr, symbol func(name string) uintptr) (missing []string) {
-	for i, f := range functions {
-		if to[i] = symbol(f); to[i] == 0 {
-			missing = append(missing, f)
-		}
-	}
-	return missing
-}
-
-// Lacks is why a file that was opened is of no use: it is too old for what is missing, or not the library. It is nil where nothing is missing.
-func (d Description) Lacks(file string, since Since, found Version, missing []string) error {
-	if len(missing) > 0 && found.Before(since) {
-		return fmt.Errorf("%s: %s", file, d.TooOld(strings.Join(missing, ", "), since, found))
-	}
-	return d.Missing(file, since.String(), missing)
-}
-
-// TooOld names what is too old, and for what.
-func (d Description) TooOld(function string, since Since, found Version) string {
-	return fmt.Sprintf("%s needs %s %v, found %v", function, d.Name, since, found)
-}
-
-// Missing is why a file that was opened is not the library: it lacks required functions.
-func (d Description) Missing(file, oldest string, functions []string) error {
-	if len(functions) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: lacks %s: not %s, or one older than %s", file, strings.Join(functions, ", "), d.Name, oldest)
 }

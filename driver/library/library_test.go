@@ -1,7 +1,6 @@
 package library
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/dl"
 )
 
 const variable = "PURECUDA_TEST_LIBRARY_PATH"
@@ -25,10 +23,9 @@ var none = Description{
 
 func TestNobodyHasIt(t *testing.T) {
 	t.Setenv(variable, "")
-	attempts, err := none.Open(nil, func(*dl.Library) error { return nil })
+	_, err := none.Open()
 	if len(none.names().Files) == 0 {
 		assert.EqualError(t, err, "LibraryUnavailable: NVIDIA has no NONE for this platform: do nothing")
-		assert.Empty(t, attempts)
 		return
 	}
 	require.ErrorIs(t, err, driver.ErrLibraryUnavailable)
@@ -39,9 +36,8 @@ func TestNobodyHasIt(t *testing.T) {
 	}
 	var known *driver.Error
 	require.ErrorAs(t, err, &known)
-	require.Equal(t, attempts, known.Attempts)
-	require.Len(t, attempts, len(none.Candidates()))
-	for _, a := range attempts {
+	require.Len(t, known.Attempts, len(none.Candidates()))
+	for _, a := range known.Attempts {
 		assert.NotEmpty(t, a.Reason)
 	}
 }
@@ -49,7 +45,7 @@ func TestNobodyHasIt(t *testing.T) {
 func TestVariableReplacesAll(t *testing.T) {
 	t.Setenv(variable, "/x/none")
 	assert.Equal(t, []string{"/x/none"}, none.Candidates())
-	_, err := none.Open(nil, func(*dl.Library) error { return nil })
+	_, err := none.Open()
 	assert.ErrorIs(t, err, driver.ErrLibraryUnavailable)
 }
 
@@ -59,10 +55,12 @@ func TestAFileThatDoesNotDoIsNoAbsence(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), none.names().Files[0])
 	require.NoError(t, os.WriteFile(file, []byte("no library"), 0o700))
-	attempts, err := none.Open([]string{filepath.Join(t.TempDir(), "nothing"), file}, func(*dl.Library) error { return nil })
-	require.ErrorIs(t, err, driver.ErrDriverLibraryLoadFailed)
+	_, err := none.Open(filepath.Join(t.TempDir(), "nothing"), file)
+	var known *driver.Error
+	require.ErrorAs(t, err, &known)
+	assert.Equal(t, driver.ErrDriverLibraryLoadFailed, known.Kind)
 	assert.ErrorContains(t, err, "NONE is there and cannot be used")
-	assert.Len(t, attempts, 2)
+	assert.Len(t, known.Attempts, 2)
 }
 
 // A library that is refused is an attempt, and the next one is tried.
@@ -70,27 +68,27 @@ func TestARefusedLibraryIsAnAttempt(t *testing.T) {
 	if goruntime.GOOS != "linux" {
 		t.Skip("opens libc.so.6 and libm.so.6, which are of Linux")
 	}
-	wrong := errors.New("not the one")
-	for _, accept := range []string{"libm.so.6", ""} {
-		var taken string
-		attempts, err := none.Open([]string{"libpurecuda-none.so.7", "libc.so.6", "libm.so.6"}, func(lib *dl.Library) error {
-			if lib.Name != accept {
-				return wrong
-			}
-			taken = lib.Name
-			return nil
-		})
-		assert.Equal(t, accept, taken)
-		if accept != "" {
-			require.NoError(t, err)
-			require.Len(t, attempts, 2)
-			assert.Equal(t, driver.Attempt{Name: "libc.so.6", Reason: "not the one"}, attempts[1])
-			continue
-		}
-		require.ErrorIs(t, err, driver.ErrDriverLibraryLoadFailed)
-		assert.ErrorIs(t, err, wrong)
-		assert.Len(t, attempts, 3)
-	}
+	d := none
+	d.Functions, d.Oldest = []string{"purecuda_none", "cosf"}, Since{2, 0}
+	candidates := []string{"libpurecuda-none.so.7", "libc.so.6", "libm.so.6"}
+	_, err := d.Open(candidates...)
+	var known *driver.Error
+	require.ErrorAs(t, err, &known)
+	assert.Equal(t, driver.ErrDriverLibraryLoadFailed, known.Kind)
+	require.Len(t, known.Attempts, 3)
+	assert.ErrorContains(t, err, "NONE is there and cannot be used: libc.so.6: lacks purecuda_none, cosf: not NONE, or one older than 2.0")
+	assert.Equal(t, "lacks purecuda_none: not NONE, or one older than 2.0", known.Attempts[2].Reason)
+
+	d.Functions = []string{"cosf"}
+	l, err := d.Open(candidates...)
+	require.NoError(t, err)
+	assert.Equal(t, "libm.so.6", l.Path())
+	assert.Equal(t, known.Attempts[0], l.Attempts()[0])
+	assert.Equal(t, driver.Attempt{Name: "libc.so.6", Reason: "lacks cosf: not NONE, or one older than 2.0"}, l.Attempts()[1])
+
+	d.OfDriver = true
+	_, err = d.Open("libc.so.6")
+	assert.ErrorContains(t, err, "or one older than CUDA 2.0")
 }
 
 func TestLibrariesOfTheDriverLieBesideIt(t *testing.T) {
@@ -109,20 +107,6 @@ func TestLibrariesOfTheDriverLieBesideIt(t *testing.T) {
 	assert.Len(t, driver.Candidates(), len(list))
 	assert.Equal(t, "libcuda.so", slices.Clone(driver.Candidates())[len(list)-1])
 	assert.NotContains(t, list, "/opt/cuda/lib64/libpurecuda-none.so.2")
-}
-
-func TestMissingFunctions(t *testing.T) {
-	assert.NoError(t, none.Missing("none.so", "11.2", nil))
-	assert.EqualError(t, none.Missing("none.so", "11.2", []string{"a", "b"}), "none.so: lacks a, b: not NONE, or one older than 11.2")
-
-	found := []string{"a", "c"}
-	to := make([]uintptr, 3)
-	missing := Resolve([]string{"a", "b", "c"}, to, func(name string) uintptr { return uintptr(slices.Index(found, name) + 1) })
-	assert.Equal(t, []uintptr{1, 0, 2}, to)
-	assert.Equal(t, []string{"b"}, missing)
-	assert.NoError(t, none.Lacks("none.so", Since{11, 2}, Version{10, 0, 0}, nil))
-	assert.EqualError(t, none.Lacks("none.so", Since{11, 2}, Version{11, 1, 9}, missing), "none.so: b needs NONE 11.2, found 11.1.9")
-	assert.EqualError(t, none.Lacks("none.so", Since{11, 2}, Version{12, 0, 0}, missing), "none.so: lacks b: not NONE, or one older than 11.2")
 }
 
 func TestVersions(t *testing.T) {
@@ -169,14 +153,7 @@ func TestBefore(t *testing.T) {
 		asked = append(asked, candidate)
 		return []string{candidate + ".before"}
 	}
-	_, err := d.Open([]string{"/none/a", "/none/b"}, func(*dl.Library) error { return nil })
+	_, err := d.Open("/none/a", "/none/b")
 	require.Error(t, err)
 	assert.Equal(t, []string{"/none/a", "/none/b"}, asked)
-}
-
-func TestResults(t *testing.T) {
-	type result int32
-	all := Results[result]{Prefix: "NONE_", Known: map[result][2]string{3: {"NONE_BROKEN", "it is broken"}}}
-	assert.Equal(t, "NONE_BROKEN (3): it is broken", all.Error(3))
-	assert.Equal(t, "NONE_4 (4): a result that is newer than this program", all.Error(4))
 }

@@ -27,8 +27,8 @@ func (v Version) Before(s Since) bool {
 	return v != (Version{}) && (v[0] < s[0] || v[0] == s[0] && v[1] < s[1])
 }
 
-// VersionOf asks a library that was opened for its version. It is 0.0.0 where it does not tell.
-func (d Description) VersionOf(lib *dl.Library) (v Version) {
+// versionOf asks a library that was opened for its version. It is 0.0.0 where it does not tell.
+func (d Description) versionOf(lib *dl.Library) (v Version) {
 	if fn := lib.Symbol(d.Number); d.Number != "" && fn != 0 {
 		var number int32
 		var c struct {

@@ -1,9 +1,10 @@
-package library
+// Package status has the names and the meanings of what functions of NVIDIA's libraries return.
+package status
 
 import "strconv"
 
-// Results are the names and the meanings of what the functions of a library return.
-type Results[R ~int32] struct {
+// Table are the names and the meanings of what the functions of a library return.
+type Table[R ~int32] struct {
 	Prefix string          // of the names, for those that are not known
 	Known  map[R][2]string // the name in the header, and what it means in our words
 }
@@ -18,7 +19,7 @@ func WithoutKernels(simulated string) [2]string {
 }
 
 // Name returns the name in the header.
-func (t *Results[R]) Name(r R) string {
+func (t *Table[R]) Name(r R) string {
 	if known, ok := t.Known[r]; ok {
 		return known[0]
 	}
@@ -26,7 +27,7 @@ func (t *Results[R]) Name(r R) string {
 }
 
 // Text says in a few words what r means.
-func (t *Results[R]) Text(r R) string {
+func (t *Table[R]) Text(r R) string {
 	if known, ok := t.Known[r]; ok {
 		return known[1]
 	}
@@ -34,7 +35,7 @@ func (t *Results[R]) Text(r R) string {
 }
 
 // String is the name with the number.
-func (t *Results[R]) String(r R) string { return t.Name(r) + " (" + strconv.Itoa(int(r)) + ")" }
+func (t *Table[R]) String(r R) string { return t.Name(r) + " (" + strconv.Itoa(int(r)) + ")" }
 
 // Error is all of it.
-func (t *Results[R]) Error(r R) string { return t.String(r) + ": " + t.Text(r) }
+func (t *Table[R]) Error(r R) string { return t.String(r) + ": " + t.Text(r) }
