@@ -61,6 +61,9 @@ func (d *device) takeWorker(r *request) *Worker {
 	d.reserve(r.label, r.bytes)
 	d.figures.requests++
 	r.overflow = true // its next try is no new request
+	if r.scatter != nil {
+		r.scatter.leavePlace()
+	}
 	return w
 }
 

@@ -130,8 +130,8 @@ func (p *Pool) accept(r *request) {
 	p.figures.requests++
 }
 
-// beginOnCPU accepts a request that no device is asked to do, unless the pool is closed.
-func (p *Pool) beginOnCPU(r *request) error {
+// beginCall accepts a call that is no request for a worker, unless the pool is closed.
+func (p *Pool) beginCall(r *request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -211,8 +211,51 @@ func (p *Pool) full(r *request) error {
 	return fmt.Errorf("%w: %d requests wait", ErrQueueFull, p.waiting())
 }
 
-// waiting returns how many requests wait, for devices and for the CPU.
-func (p *Pool) waiting() int { return p.queue.length + p.cpuQueue.length }
+// waiting returns how many requests wait, for devices and for the CPU. A call of several devices counts once.
+func (p *Pool) waiting() int { return p.queue.bounded + p.cpuQueue.bounded + p.places }
+
+// letIn gives a call of several devices the worker of one that is free, or else a place in the queue until one begins.
+func (p *Pool) letIn(c *scatterCall, tiles []Tile) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.runPosted() // workers that were returned
+	for _, t := range tiles {
+		r := c.part(c.devices[t.Device], t.Len())
+		if err := p.admit(r); err != nil {
+			return err
+		}
+		if w, _ := p.assign(r); w != nil { // a device in quarantine is an error of its tile
+			c.first, c.begins = w, t.Device
+			return nil
+		}
+	}
+	if err := p.full(new(request)); err != nil && !c.queueWait {
+		p.figures.refused++
+		return err
+	}
+	c.placed = true
+	p.places++
+	return nil
+}
+
+// leave takes back what letIn gave, if no participant has it.
+func (p *Pool) leave(c *scatterCall) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.leavePlace()
+	if c.first != nil {
+		c.first.pooled.returnWorker(c.first)
+		p.dispatch()
+	}
+}
+
+// leavePlace gives up the place in the queue. The mu of the pool is held.
+func (c *scatterCall) leavePlace() {
+	if c.placed {
+		c.placed = false
+		c.pool.places--
+	}
+}
 
 // queueOf returns the queue in which a request waits.
 func (p *Pool) queueOf(r *request) *queue {

@@ -99,7 +99,7 @@ func (p *Pool) doOrFallBack(ctx context.Context, c *config, r *request, f func(*
 	case side != OnCPU:
 		err = p.do(ctx, c, r, f, report)
 	default:
-		if err = p.beginOnCPU(r); err == nil {
+		if err = p.beginCall(r); err == nil {
 			report.Reason, err = MeasuredSlower, errSlower
 		}
 	}
@@ -200,7 +200,7 @@ func (p *Pool) notAssigned(r *request, report *DoReport, err, last error) error 
 		report.Reason = Quarantined
 	case p.neverFits(r) != nil:
 		report.Reason = NoMemory
-	case !r.accepted && p.rt.Err() != nil && p.beginOnCPU(r) == nil: // the fallback runs as part of the call
+	case !r.accepted && p.rt.Err() != nil && p.beginCall(r) == nil: // the fallback runs as part of the call
 		report.Reason = p.unusable()
 	}
 	return join(last, err)

@@ -297,6 +297,35 @@ func TestFallbackOfAcceptedRequests(t *testing.T) {
 	})
 }
 
+// Calls of several devices take a place each while no device has begun them. Those that run take none.
+func TestPlacesOfScatter(t *testing.T) {
+	for _, queue := range []int{0, 1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			p, _ := open(t, machine(2), pool.WithQueue(queue))
+			scatter := func() error {
+				_, err := pool.Scatter(t.Context(), p, 1000, func(*pool.Worker, pool.Tile) error { time.Sleep(time.Second); return nil }, pool.WithChunk(1000))
+				return err
+			}
+			errs := make(chan error, 20)
+			go func() { errs <- scatter() }()
+			synctest.Wait() // it runs on both devices
+			for range cap(errs) - 1 {
+				go func() { errs <- scatter() }()
+			}
+			synctest.Wait()
+			assert.Len(t, errs, cap(errs)-1-queue, "those without a place")
+			assert.Equal(t, queue, p.Stats().Queued)
+			for range cap(errs) - 1 - queue {
+				assert.ErrorIs(t, <-errs, pool.ErrQueueFull)
+			}
+			for range 1 + queue {
+				assert.NoError(t, <-errs)
+			}
+			assert.Zero(t, p.Stats().Queued)
+		})
+	}
+}
+
 // A function that panics or ends its goroutine at any door costs no stream, no turn on the CPU and no Close of the pool.
 func TestFunctionsThatEndTheGoroutine(t *testing.T) {
 	ends := map[string]func(){"panic": func() { panic("no") }, "Goexit": goruntime.Goexit}

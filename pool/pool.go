@@ -32,6 +32,7 @@ type Pool struct {
 	devices     []*device // nil until CUDA was available
 	queue       queue
 	queued      atomic.Bool // the queue is not empty
+	places      int         // in it, of calls of several devices that none has begun
 	cpu         device      // has a worker, without a stream, for each fallback that runs
 	cpuQueue    queue       // for it
 	typicalCost float64     // average seconds of a request without WithCost
@@ -210,23 +211,6 @@ func (p *Pool) begin() error {
 		return errClosed()
 	}
 	p.calls++
-	return nil
-}
-
-// beginScatter is begin for a call of several devices, which has a request in the queue for each of them.
-func (p *Pool) beginScatter(c *config) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return errClosed()
-	}
-	if err := p.full(new(request)); err != nil && !c.queueWait {
-		p.figures.refused++
-		p.figures.requests++
-		return err
-	}
-	p.calls++
-	p.figures.requests++
 	return nil
 }
 

@@ -14,8 +14,9 @@ type request struct {
 	devices, without []int     // ordinals
 	tried            []*device // that it has failed on
 	only             *device   // of a participant of a Scatter, or the CPU
-	overflow         bool      // waits also if the queue is full: the caller's wish, or it was let in before
-	refuse           bool      // does not wait
+	scatter          *scatterCall
+	overflow         bool // waits also if the queue is full: the caller's wish, or it was let in before
+	refuse           bool // does not wait
 
 	label string // of the memory to reserve
 	bytes uint64
@@ -61,7 +62,7 @@ func (r *request) goesBefore(o *request) bool {
 // queue is the list of the requests that wait, the next one first.
 type queue struct {
 	first, last *request
-	length      int
+	bounded     int // requests that need room
 	reserving   int // requests that reserve memory
 }
 
@@ -81,7 +82,9 @@ func (q *queue) insert(r *request) {
 	} else {
 		r.after.before = r
 	}
-	q.length++
+	if r.bounded() {
+		q.bounded++
+	}
 	if r.bytes > 0 {
 		q.reserving++
 	}
@@ -99,7 +102,9 @@ func (q *queue) remove(r *request) {
 		r.after.before = r.before
 	}
 	r.waiting, r.before, r.after = false, nil, nil
-	q.length--
+	if r.bounded() {
+		q.bounded--
+	}
 	if r.bytes > 0 {
 		q.reserving--
 	}

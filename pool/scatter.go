@@ -63,6 +63,10 @@ type scatterCall struct {
 	reason     Reason         // why not all devices take part
 	// skipped are the devices that are left out.
 	skipped []runtime.Device
+	// Of letIn: the worker of the participant that begins first, until that has it, or else a place in the queue.
+	first  *Worker
+	begins int // the index of that participant
+	placed bool
 }
 
 // newScatterCall checks the arguments that do not depend on the machine.
@@ -91,7 +95,7 @@ func (c *scatterCall) start(name string) (*Report, error) {
 
 // run does the items where they can be done.
 func (c *scatterCall) run() (*Report, error) {
-	if err := c.pool.beginScatter(&c.config); err != nil {
+	if err := c.pool.beginCall(new(request)); err != nil {
 		return nil, err
 	}
 	defer c.pool.end()
@@ -208,9 +212,14 @@ func (c *scatterCall) onGPU() (*Report, error) {
 		return &Report{Where: OnGPU, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, &Error{Tiles: tiles}
 	}
 	tiles := c.prepare(weights)
+	if err := c.pool.letIn(c, tiles); err != nil {
+		c.scheduler.cancel(nil)
+		return nil, err
+	}
 	c.scheduler.run(c.turn.Context, tiles)
 	c.scheduler.cancel(nil)
 	c.goroutines.Wait()
+	c.pool.leave(c)
 	c.skipUnusable()
 	done, err := c.scheduler.result()
 	if err == nil {
@@ -328,10 +337,14 @@ func (c *scatterCall) limitDevices(weights []float64, units int) []float64 {
 // participate does pieces on a device until there are none.
 func (c *scatterCall) participate(index, items int) {
 	d := c.devices[index]
-	r := &request{only: d, accepted: true, priority: c.priority, cost: c.cost.Seconds() * float64(items)}
-	r.deadline, _ = c.turn.Context.Deadline()
-	r.post.request = r
-	w, err := c.pool.acquire(c.ctx, r)
+	var w *Worker
+	var err error
+	if index == c.begins {
+		w, c.first = c.first, nil
+	}
+	if w == nil {
+		w, err = c.pool.acquire(c.ctx, c.part(d, items))
+	}
 	switch {
 	case err == nil:
 		defer c.pool.releaseAfter(w)
@@ -364,6 +377,14 @@ func (c *scatterCall) participate(index, items int) {
 		}
 		c.runPiece(w, index, k)
 	}
+}
+
+// part returns the request of a participant.
+func (c *scatterCall) part(d *device, units int) *request {
+	r := &request{only: d, scatter: c, accepted: true, priority: c.priority, cost: c.cost.Seconds() * float64(units) * float64(c.scheduler.grain)}
+	r.deadline, _ = c.turn.Context.Deadline()
+	r.post.request = r
+	return r
 }
 
 // runPiece calls the caller's function for a piece.
