@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func (c *campaign) Run() (err error) {
 	chance := rand.New(rand.NewPCG(c.seed, 1))
 	devices := 1 + chance.IntN(3)
 	gpu := drivertest.New(machine(devices))
-	rt, err := runtime.Open(runtime.WithDriver(gpu))
+	rt, err := runtime.Open(runtime.WithDriver(gpu), runtime.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,10 @@ func (c *campaign) Run() (err error) {
 		if err != nil {
 			return err
 		}
-		if err := c.request(beside, chance); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second) // nobody kills a child that stops itself
+		err = c.request(ctx, beside, chance)
+		cancel()
+		if err != nil {
 			return errors.Join(err, beside.Close())
 		}
 		if chance.IntN(2) == 0 {
@@ -121,7 +125,7 @@ func (c *campaign) Run() (err error) {
 		own := rand.New(rand.NewPCG(c.seed, uint64(worker)+2))
 		workers.Go(func() {
 			for range 1 + own.IntN(6) {
-				if err := c.request(g, own); err != nil {
+				if err := c.request(context.Background(), g, own); err != nil { // also one that has no end: children are killed until it has its answer
 					errs <- err
 					return
 				}
@@ -194,8 +198,8 @@ func (c *campaign) Run() (err error) {
 }
 
 // request makes one request, and checks the answer.
-func (c *campaign) request(g *isolate.Group, chance *rand.Rand) error {
-	ctx, cancel := context.WithCancel(context.Background())
+func (c *campaign) request(ctx context.Context, g *isolate.Group, chance *rand.Rand) error {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	switch chance.IntN(6) {
 	case 0:
