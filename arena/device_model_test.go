@@ -458,7 +458,7 @@ func TestDeviceModel(t *testing.T) {
 		m := machineAt(t, gpu, 0, seed%4 == 3)
 		p := newModel(t, m, seed, config, false)
 		p.run(600)
-		assert.Equal(t, config.CacheBytes != arena.NoCache, p.split, "a block is split")
+		assert.True(t, p.split || config.CacheBytes == arena.NoCache, "a block is split") // without a cache, one that a capture keeps may be
 		p.finish()
 		p.destroy()
 		if t.Failed() {

@@ -166,9 +166,11 @@ func (p *Pool) setUp(setup func(*Worker) error, w *Worker) (err error) {
 	return errors.Join(err, failed)
 }
 
-// remote is why the process that does the work of the device cannot, or nil. See [WithRemote].
-func (d *device) remote() error {
-	return contain.Do(func() error { return d.pool.defaults.remote(d.info.Ordinal) })
+// remote is why the process that does the work of the device cannot, or nil. See [WithRemote]. It asks on a goroutine of its own,
+// because the function may call runtime.Goexit.
+func (d *device) remote() (err error) {
+	failed := contain.Hook(func() { err = contain.Sound(d.pool.defaults.remote(d.info.Ordinal)) })
+	return errors.Join(err, failed)
 }
 
 // share gives a worker the shared state of its device. The first worker makes it, and the others wait.

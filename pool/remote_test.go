@@ -3,6 +3,7 @@ package pool_test
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -55,13 +56,23 @@ func TestWithRemote(t *testing.T) {
 	assert.ErrorContains(t, err, "WithRemote is an option of Open")
 }
 
-// A state that panics is an error.
+// A state that panics, or ends its goroutine, is an error, and keeps no worker.
 func TestWithRemotePanics(t *testing.T) {
-	p, _ := open(t, machine(1), pool.WithRemote(func(int) error { panic("at the state") }))
-	_, err := pool.Scatter(t.Context(), p, 10, func(*pool.Worker, pool.Tile) error { return nil })
-	assert.ErrorContains(t, err, "at the state")
-	_, err = pool.Do(t.Context(), p, func(*pool.Worker) error { return nil })
-	assert.ErrorContains(t, err, "at the state")
+	for _, c := range []struct {
+		state func(int) error
+		want  string
+	}{
+		{func(int) error { panic("at the state") }, "at the state"},
+		{func(int) error { goruntime.Goexit(); return nil }, "Goexit"},
+	} {
+		p, _ := open(t, machine(1), pool.WithStreams(1), pool.WithRemote(c.state))
+		_, err := pool.Scatter(t.Context(), p, 10, func(*pool.Worker, pool.Tile) error { return nil })
+		assert.ErrorContains(t, err, c.want)
+		for range 2 {
+			_, err = pool.Do(t.Context(), p, func(*pool.Worker) error { return nil })
+			assert.ErrorContains(t, err, c.want)
+		}
+	}
 }
 
 // Probes ask the state, and take a device back without a call of the driver.

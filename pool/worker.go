@@ -70,7 +70,8 @@ func (w *Worker) Context() *runtime.Context { return zero.Or(w).context }
 
 // Stream returns the stream of the worker, which no other worker uses. The function has to wait for the
 // work that it puts on the stream. If the function fails, the pool waits for the stream. So it does where kernels that
-// report failed checks were not waited for: such a check is the error of the function.
+// report failed checks were not waited for: such a check is the error of the function. A failed check that a wait of the
+// function has returned is the function's to return: nobody else gets it.
 func (w *Worker) Stream() *runtime.Stream { return zero.Or(w).stream }
 
 // Ctx returns the context of the call. It also ends when another tile has failed for good. Pass it to

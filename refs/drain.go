@@ -9,14 +9,16 @@ import (
 // Drain waits until no lease is held and nothing is allocated or freed. On a State that
 // is shut down it then sets [Drained]: until Resume or Rebuild nobody uses the arena. A State
 // that accepts work gets new leases meanwhile; there it waits for those that were held at
-// the call. When ctx ends first it returns ctx's cause, and the State is shutting down as
-// before.
+// the call. After a loss it waits only for what is being allocated or freed: leases of memory that is gone hold nothing
+// up. When ctx ends first it returns ctx's cause, and the State is shutting down as before.
 func (s *State) Drain(ctx context.Context) error {
 	switch {
 	case s.Generation() == 0:
 		return s.refusal(0)
 	case ctx == nil:
 		return s.errorf(driver.ErrInvalidArgument, "Drain takes a context that is not nil")
+	case s.Status() == Lost:
+		return s.await(ctx, s.idle)
 	}
 	if err := s.awaitLeases(ctx); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/runtime"
@@ -327,35 +328,62 @@ func TestReviveWhatCannotBe(t *testing.T) {
 	assert.ErrorIs(t, rt.Revive(bg, 0), driver.ErrClosed)
 }
 
-// A call that is still inside a device that is gone keeps Revive waiting, and Close not.
+// A call that is still inside a device that is gone keeps Revive waiting, and Close not. It never meets the context that Revive ends.
 func TestReviveWaitsForCalls(t *testing.T) {
-	inside, leave := make(chan struct{}), make(chan struct{})
-	stop := sync.OnceFunc(func() { close(inside); <-leave }) // a slow machine asks for other events too
-	config := twoDevices()
-	config.OnCall = func(op string) driver.Result {
-		if op == "cuEventQuery" {
-			stop()
-		}
-		return driver.Success
+	for name, call := range map[string]struct {
+		op   string
+		make func(t *testing.T, c *runtime.Context, s *runtime.Stream) (inside, end func() error)
+	}{
+		"an event": {"cuEventQuery", func(t *testing.T, c *runtime.Context, _ *runtime.Stream) (inside, end func() error) {
+			e := newEvent(t, c)
+			return func() error { return second(e.Query()) }, e.Close
+		}},
+		"a Ref": {"cuMemFreeAsync", func(t *testing.T, _ *runtime.Context, s *runtime.Stream) (inside, end func() error) {
+			x := alloc[byte](t, s, 1000)
+			return x.Close, s.Close
+		}},
+		"an allocation": {"cuMemAllocFromPoolAsync", func(t *testing.T, _ *runtime.Context, s *runtime.Stream) (inside, end func() error) {
+			return func() error { return errorOf(runtime.Alloc[byte](s, 1000)) }, s.Close
+		}},
+		"memory that grows": {"cuMemUnmap", func(t *testing.T, c *runtime.Context, s *runtime.Stream) (inside, end func() error) {
+			g, err := runtime.AllocGrowable[byte](c, 10)
+			require.NoError(t, errors.Join(err, g.Grow(1)))
+			return func() error { return errors.Join(g.Close(), c.TrimMemory(0)) }, s.Close
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inside, left := make(chan struct{}), make(chan struct{})
+			leave := sync.OnceFunc(func() { close(left) })
+			stop := sync.OnceFunc(func() { close(inside); <-left }) // a slow machine asks for other events too
+			config := twoDevices()
+			config.OnCall = func(op string) driver.Result {
+				if op == call.op {
+					stop()
+				}
+				return driver.Success
+			}
+			rt, gpu := open(t, config, runtime.WithMemory(arena.DeviceConfig{CacheBytes: arena.NoCache}))
+			c := contextOf(t, rt)
+			s := newStream(t, c)
+			stay, end := call.make(t, c, newStream(t, c))
+			t.Cleanup(leave)
+			stuck := async(stay)
+			await(t, "the call is inside", inside)
+			gpu.Vanish(0)
+			require.Error(t, s.Synchronize(bg))
+			gpu.Return(0)
+			ctx, cancel := context.WithTimeoutCause(bg, patience/1000, errors.New("enough"))
+			defer cancel()
+			require.ErrorContains(t, rt.Revive(ctx, 0), "enough")
+			require.ErrorIs(t, rt.Devices()[0].Err, driver.ErrDeviceLost)
+			require.NoError(t, end())
+			reviving := async(func() error { return rt.Revive(bg, 0) })
+			leave()
+			_ = await(t, "the call ends", stuck) // it may have succeeded
+			require.NoError(t, await(t, "Revive ends", reviving))
+			require.NoError(t, works(c))
+		})
 	}
-	rt, gpu := open(t, config)
-	c := contextOf(t, rt)
-	e, s := newEvent(t, c), newStream(t, c)
-	stuck := async(func() error { return second(e.Query()) })
-	<-inside
-	gpu.Vanish(0)
-	require.Error(t, s.Synchronize(bg))
-	gpu.Return(0)
-	ctx, cancel := context.WithTimeoutCause(bg, patience/1000, errors.New("enough"))
-	defer cancel()
-	require.ErrorContains(t, rt.Revive(ctx, 0), "enough")
-	require.ErrorIs(t, rt.Devices()[0].Err, driver.ErrDeviceLost)
-	require.NoError(t, e.Close())
-	reviving := async(func() error { return rt.Revive(bg, 0) })
-	close(leave)
-	require.Error(t, await(t, "the call ends", stuck))
-	require.NoError(t, await(t, "Revive ends", reviving))
-	require.NoError(t, works(c))
 }
 
 // Who waits for a call that is inside gets up when the device is lost: the call may never end.

@@ -119,6 +119,9 @@ func (c *Context) revive(ctx context.Context) error {
 		err = c.idle(ctx)
 	}
 	if err == nil {
+		err = c.state.Drain(ctx) // frees that had begun before the loss, which no gate knows
+	}
+	if err == nil {
 		err = c.rt.lostError()
 	}
 	if err == nil {
