@@ -73,6 +73,9 @@ var (
 	fences = regexp.MustCompile("(?ms)^```.*?^```|<!--.*?-->")
 	span   = regexp.MustCompile("`[^`]+`")
 	line   = regexp.MustCompile(`[^\n]+`)
+	// A table of renamed things, and the first cell of a row: its names are gone.
+	renamed = regexp.MustCompile(`(?m)^\| Before \|.*\n(\|.*\n)+`)
+	before  = regexp.MustCompile(`(?m)^\|[^|\n]*`)
 )
 
 // spans returns the code in the text of a Markdown file.
@@ -81,6 +84,7 @@ func (d document) spans() (all []snippet) {
 		return nil
 	}
 	prose := fences.ReplaceAllStringFunc(d.text, func(block string) string { return line.ReplaceAllString(block, "") })
+	prose = renamed.ReplaceAllStringFunc(prose, func(table string) string { return before.ReplaceAllString(table, "|") })
 	for _, at := range span.FindAllStringIndex(prose, -1) {
 		all = append(all, snippet{file: d.name, line: 1 + strings.Count(prose[:at[0]], "\n"), code: prose[at[0]+1 : at[1]-1]})
 	}

@@ -33,6 +33,7 @@ func TestSample(t *testing.T) {
 		"testdata/sample.md:38: expected statement, found '...'",
 		"testdata/sample.md:43: there is no Stream.Nothing",
 		"testdata/sample.md:45: there is no runtime.Nothing",
+		"testdata/sample.md:53: there is no runtime.Nowhere",
 		"testdata/sample.go:8: undefined: unknown",
 	}
 	if len(got) != len(want) || !slices.EqualFunc(got, want, strings.HasPrefix) {
