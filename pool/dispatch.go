@@ -103,7 +103,7 @@ func (p *Pool) cancelRequest(r *request, cause error) {
 // admit checks a request and counts it as a call.
 func (p *Pool) admit(r *request) error {
 	if !r.accepted {
-		if p.closed {
+		if p.closed && !r.begun {
 			return errClosed()
 		}
 		if err := p.findDevices(); err != nil {
@@ -134,7 +134,7 @@ func (p *Pool) accept(r *request) {
 func (p *Pool) beginCall(r *request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed && !r.begun {
 		return errClosed()
 	}
 	p.accept(r)
@@ -159,7 +159,7 @@ func (p *Pool) assign(r *request) (*Worker, error) {
 			continue
 		}
 		possible = true
-		if d.busy == p.streams || r.only != nil && d.scattering || p.memoryBlocked(d, r) {
+		if d.busy == p.streams || r.waitsFor(d) || r.only != nil && d.scattering || p.memoryBlocked(d, r) {
 			continue
 		}
 		if free := (d.outstanding + r.cost) / d.speed; best == nil || free < soonest {

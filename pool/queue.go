@@ -15,8 +15,10 @@ type request struct {
 	tried            []*device // that it has failed on
 	only             *device   // of a participant of a Scatter, or the CPU
 	scatter          *scatterCall
-	overflow         bool // waits also if the queue is full: the caller's wish, or it was let in before
-	refuse           bool // does not wait
+	first            *device // that it waits for, while that is in service
+	begun            bool    // is part of a call that has begun, which Close waits for
+	overflow         bool    // waits also if the queue is full: the caller's wish, or it was let in before
+	refuse           bool    // does not wait
 
 	label string // of the memory to reserve
 	bytes uint64
@@ -43,6 +45,11 @@ func (r *request) may(d *device) bool {
 	}
 	return (len(r.devices) == 0 || slices.Contains(r.devices, d.info.Ordinal)) &&
 		!slices.Contains(r.without, d.info.Ordinal) && !slices.Contains(r.tried, d)
+}
+
+// waitsFor reports whether the request leaves d to others, and waits for another device.
+func (r *request) waitsFor(d *device) bool {
+	return r.first != nil && r.first != d && !r.first.quarantine.on && r.may(r.first)
 }
 
 // bounded reports whether the request needs room in the queue to wait. The parts of a Scatter do not.

@@ -1,0 +1,339 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	goruntime "runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// StreamOptions are the choices of [Stream]. The zero value is right for pieces that f gets by itself.
+type StreamOptions[In, Out any] struct {
+	// Read brings the data of a piece into a buffer of BufferBytes, and returns how many bytes they are. The buffer is page-locked
+	// where there is a device. Read is called for several pieces at the same time, and not in order. Without it there are no buffers.
+	Read        func(ctx context.Context, in In, buffer []byte) (int, error)
+	BufferBytes int
+	// Readers is how many pieces are read for devices at the same time. 0 is as many as pay: 12 for one device, 16 for more, but
+	// no more than there are cores.
+	Readers int
+	// PerDevice is how many pieces a device has at a time, read or done, and so how many buffers. It has no more than the device
+	// has streams. 0 is two for each reader, or 16 where many devices share the readers.
+	PerDevice int
+	// Ahead is how many pieces may be under way or done before the caller has taken the first of them. 0 is four for each piece
+	// that the devices have at a time.
+	Ahead int
+	// Retry is how often a piece that has failed is repeated on another device.
+	Retry int
+	// Fallback does a piece on the CPU, if no device can. data are what Read has read. As many run at the same time in a pool as
+	// there are cores.
+	Fallback func(ctx context.Context, in In, data []byte) (Out, error)
+	// Cores is how many pieces Fallback does at a time beside the devices.
+	Cores int
+	// Report, if it is not nil, is filled when the sequence ends.
+	Report *StreamReport
+}
+
+// StreamReport tells how a [Stream] went.
+type StreamReport struct {
+	Pieces  int // that the caller got
+	Retries int // on other devices
+	// Reason says in a stable word why the CPU did pieces in place of the devices, and Why is the error, both for the last such
+	// piece. They are empty if it did none, or only those of Cores.
+	Reason Reason
+	Why    error
+	// Places are where pieces were done.
+	Places []StreamPlace
+	Wall   time.Duration
+}
+
+// StreamPlace is a device or the CPU in a [StreamReport].
+type StreamPlace struct {
+	Where  Where
+	Device int // the ordinal, or driver.NoDevice
+	Pieces int
+	Ran    time.Duration // of the functions, added up
+}
+
+// Stream does the pieces of a source on the devices of the pool, and yields the results in the order of the source. Pieces are
+// taken from source when there is room for them, one at a time. f does a piece with a worker, as the function of [Do] does a
+// request, for several pieces at the same time. data is what Read of the options has read, or nil. Neither f nor Fallback may keep it.
+//
+//	for digest, err := range pool.Stream(ctx, p, files, hash, pool.StreamOptions[string, Digest]{Read: read, BufferBytes: 1 << 20}) {
+//		if err != nil {
+//			return err
+//		}
+//		...
+//	}
+//
+// The sequence ends with the first error: of source, of Read, of f after its tries, or the cause of ctx. A panic of one of them
+// is a [*PanicError]. An error of source comes after the results before it, any other one at once. An end of the loop, also by break
+// or by a panic, ends the contexts of all functions, and waits for them, and for source if it is being asked: source should
+// end with ctx.
+//
+// Memory is bounded: by a buffer for each piece of a device, and by Ahead results. A caller who is slow slows down the source. A device
+// that is slower than others gets fewer pieces at a time, so that they need not wait for its results.
+//
+// What [Do] promises holds for each piece: quarantine, another device where one cannot be prepared or Retry allows it, the
+// fallback and who hears of it. Requests of Do go on beside a stream, in turn with its pieces. The first piece is refused
+// with [ErrQueueFull] if it had to wait in a queue that is full. [Pool.Close] waits for a stream that has begun. f must not call
+// the pool; source, Read and the caller's loop may.
+//
+// Each sequence runs once. The first piece makes the buffers and prepares the streams of the devices, which takes some milliseconds.
+func Stream[In, Out any](ctx context.Context, p *Pool, source iter.Seq2[In, error], f func(w *Worker, in In, data *runtime.HostBuffer[byte]) (Out, error), options StreamOptions[In, Out]) iter.Seq2[Out, error] {
+	return func(yield func(Out, error) bool) {
+		s := &stream[In, Out]{StreamOptions: options, pool: p, f: f}
+		err := s.check(ctx, source != nil)
+		if err == nil {
+			err = s.run(ctx, source, yield)
+		}
+		if err != nil && !s.left {
+			var none Out
+			yield(none, err)
+		}
+	}
+}
+
+// stream is one call of Stream.
+type stream[In, Out any] struct {
+	StreamOptions[In, Out]
+	pool    *Pool
+	f       func(*Worker, In, *runtime.HostBuffer[byte]) (Out, error)
+	ctx     context.Context // of the functions
+	cancel  context.CancelCauseFunc
+	next    func() (In, error, bool)
+	lanes   []*lane[In, Out]
+	running sync.WaitGroup // lanes
+	left    bool           // the caller has left the loop, by break or by a panic
+
+	// A lane that takes a piece has these in their order: a permit of its place, room for a result, and the turn to ask the source.
+	room, turn chan struct{}
+	drained    chan struct{} // closed when the source has no more
+	reading    chan struct{} // has a token for each piece that is read for a device
+	changed    chan struct{} // a result has arrived, or the source has no more
+
+	first     *In // was taken before there were lanes
+	mu        sync.Mutex
+	pulled    int // pieces
+	taken     int // results
+	results   []arrival[Out]
+	sourceErr error
+	places    places
+	report    StreamReport
+}
+
+type arrival[Out any] struct {
+	out  Out
+	here bool
+}
+
+// errLoopEnded ends the contexts of the functions when the sequence ends.
+var errLoopEnded = errors.New("the loop over the results has ended")
+
+// check checks the arguments that do not depend on the machine.
+func (s *stream[In, Out]) check(ctx context.Context, hasSource bool) error {
+	p := s.pool
+	switch {
+	case ctx == nil || p == nil || p.rt == nil || s.f == nil || !hasSource:
+		return driver.Errorf(driver.ErrInvalidArgument, "a context, a pool, a source and a function are needed")
+	case ctx.Value(within{p}) != nil || p.serving():
+		return errNested()
+	case (s.Read == nil) != (s.BufferBytes == 0):
+		return driver.Errorf(driver.ErrInvalidArgument, "Read and BufferBytes (%d) belong together", s.BufferBytes)
+	case s.Cores > 0 && s.Fallback == nil:
+		return driver.Errorf(driver.ErrInvalidArgument, "Cores (%d) need a Fallback, which does the pieces", s.Cores)
+	case s.BufferBytes > 0 && p.defaults.remote != nil:
+		return driver.Errorf(driver.ErrInvalidArgument, "a pool of processes has no page-locked memory: let f get the data, or keep what it shares with them in the pieces")
+	}
+	for _, n := range []int{s.BufferBytes, s.Readers, s.PerDevice, s.Ahead, s.Retry, s.Cores} {
+		if n < 0 {
+			return driver.Errorf(driver.ErrInvalidArgument, "%d in StreamOptions: want numbers that are not negative", n)
+		}
+	}
+	return nil
+}
+
+// run does the pieces. It returns why the sequence ends early, or nil.
+func (s *stream[In, Out]) run(parent context.Context, source iter.Seq2[In, error], yield func(Out, error) bool) (err error) {
+	p := s.pool
+	if err := p.begin(); err != nil {
+		return err
+	}
+	defer p.end()
+	parent, end := p.rt.TraceRequest(parent, "pool.Stream")
+	began := time.Now()
+	if p.hasTurn(parent) {
+		parent = &turn{parent, p} // its fallbacks must not wait for the one that calls Stream
+	}
+	s.ctx, s.cancel = context.WithCancelCause(parent)
+	s.turn, s.drained, s.changed = make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 1)
+	next, stop := iter.Pull2(source)
+	s.next, s.left = next, true
+	defer func() {
+		s.cancel(errLoopEnded)
+		s.running.Wait()
+		failed := errors.Join(contain.Do(func() error { stop(); return nil }), s.close())
+		if err == nil {
+			err = failed
+		}
+		s.report.Wall = time.Since(began)
+		s.report.Places = s.places.used()
+		if s.Report != nil {
+			*s.Report = s.report
+		}
+		if end != nil {
+			end(runtime.TraceRequest{Device: driver.NoDevice, Reason: string(s.report.Reason), Items: s.report.Pieces, Ran: s.report.Wall, Err: err})
+		}
+	}()
+	if s.ctx.Err() == nil {
+		if in, _, more := s.pull(); more {
+			s.first = &in
+			s.start()
+			if !s.yieldAll(yield) {
+				return nil
+			}
+		}
+	}
+	s.left = false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isDrained() && s.taken == s.pulled {
+		return s.sourceErr
+	}
+	return context.Cause(s.ctx)
+}
+
+// pull asks the source. The caller has the turn.
+func (s *stream[In, Out]) pull() (in In, number int, more bool) {
+	if s.first != nil {
+		in, s.first = *s.first, nil
+		return in, 0, true
+	}
+	if s.isDrained() {
+		return in, 0, false
+	}
+	err := contain.Do(func() (err error) {
+		in, err, more = s.next()
+		return err
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || !more {
+		s.sourceErr = err
+		close(s.drained)
+		s.signal()
+		return in, 0, false
+	}
+	s.pulled++
+	return in, s.pulled - 1, true
+}
+
+func (s *stream[In, Out]) isDrained() bool {
+	select {
+	case <-s.drained:
+		return true
+	default:
+		return false
+	}
+}
+
+// start makes the lanes. They wait for each other before they take a piece.
+func (s *stream[In, Out]) start() {
+	p := s.pool
+	var devices []*device
+	all, _ := p.selectDevices(&p.defaults) // without a device each piece hears why
+	for _, d := range all {
+		if info, leftOut := p.state(d); !leftOut && !errors.Is(info.Err, driver.ErrDeviceLost) {
+			devices = append(devices, d)
+		}
+	}
+	cores := goruntime.GOMAXPROCS(0)
+	readers, perDevice := cores, 0
+	if len(devices) > 0 {
+		readers, perDevice = readersFor(len(devices), cores)
+	}
+	readers = cmp.Or(s.Readers, readers)
+	perDevice = min(cmp.Or(s.PerDevice, perDevice), p.streams)
+	for i, d := range devices {
+		s.places.add(perDevice, len(devices) > 1)
+		for range perDevice {
+			s.lanes = append(s.lanes, &lane[In, Out]{stream: s, place: i, device: d})
+		}
+	}
+	onCPU := s.Cores
+	if len(devices) == 0 {
+		onCPU = cmp.Or(s.Cores, cores)
+	}
+	for range onCPU {
+		s.lanes = append(s.lanes, &lane[In, Out]{stream: s, place: len(devices), beside: len(devices) > 0})
+	}
+	s.places.add(onCPU, false)
+	s.results = make([]arrival[Out], cmp.Or(s.Ahead, 4*len(s.lanes)))
+	s.room, s.reading = make(chan struct{}, len(s.results)), make(chan struct{}, readers)
+	for range s.results {
+		s.room <- struct{}{}
+	}
+	s.turn <- struct{}{}
+	var ready sync.WaitGroup
+	var usable atomic.Int64
+	ready.Add(len(s.lanes))
+	for _, l := range s.lanes {
+		s.running.Go(func() { l.work(&ready, &usable) })
+	}
+}
+
+// yieldAll gives the caller the results in their order. It is false if the caller leaves.
+func (s *stream[In, Out]) yieldAll(yield func(Out, error) bool) bool {
+	for s.ctx.Err() == nil {
+		s.mu.Lock()
+		at := &s.results[s.taken%len(s.results)]
+		r := *at
+		if r.here {
+			*at = arrival[Out]{}
+			s.taken++
+		}
+		over := s.isDrained() && s.taken == s.pulled
+		s.mu.Unlock()
+		if r.here {
+			s.report.Pieces++
+			if !yield(r.out, nil) {
+				return false
+			}
+			s.room <- struct{}{}
+		}
+		if over {
+			break
+		}
+		if !r.here {
+			select {
+			case <-s.changed:
+			case <-s.ctx.Done():
+			}
+		}
+	}
+	return true
+}
+
+// signal wakes the caller, if it waits.
+func (s *stream[In, Out]) signal() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// close closes the buffers.
+func (s *stream[In, Out]) close() error {
+	var errs []error
+	for _, l := range s.lanes {
+		errs = append(errs, l.host.Close())
+	}
+	return errors.Join(errs...)
+}

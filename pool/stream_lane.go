@@ -1,0 +1,217 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// lane does one piece of a stream after the other, with a buffer of its own: it reads one while the devices do others.
+type lane[In, Out any] struct {
+	*stream[In, Out]
+	place   int     // index in the places of the stream
+	device  *device // that is asked first; nil for the CPU
+	beside  bool    // a core beside the devices
+	host    *runtime.HostBuffer[byte]
+	buffer  []byte
+	failed  error // why the lane has no buffer for devices
+	config  config
+	request request
+
+	// Of the piece:
+	in     In
+	out    Out
+	number int
+	bytes  int // that were read
+}
+
+// work does pieces until there are none. All lanes are prepared before the first one takes a piece, so that pieces do not wait for
+// memory to be page-locked. A lane whose device cannot be prepared ends, unless all have failed: its pieces then tell why.
+func (l *lane[In, Out]) work(ready *sync.WaitGroup, usable *atomic.Int64) {
+	err := errUnfinished // of a function that ends the goroutine
+	defer func() {
+		if err != nil {
+			l.cancel(err)
+		}
+	}()
+	l.prepare(ready, usable)
+	if l.failed != nil && usable.Load() > 0 {
+		err = nil
+		return
+	}
+	if l.buffer == nil && l.BufferBytes > 0 {
+		err = contain.Do(func() error { l.buffer = make([]byte, l.BufferBytes); return nil })
+		if err != nil {
+			err = driver.Errorf(driver.ErrInvalidArgument, "a buffer of %d bytes is more than there can be", l.BufferBytes)
+			return
+		}
+		err = errUnfinished
+	}
+	p := l.pool
+	l.config = p.defaults
+	l.config.breakEven, l.config.retries = nil, l.Retry
+	if l.Fallback != nil {
+		l.config.doFallback = func(ctx context.Context) (err error) {
+			l.out, err = l.Fallback(ctx, l.in, l.buffer[:l.bytes])
+			return err
+		}
+	} else {
+		l.config.doFallback = nil
+	}
+	for l.take() {
+		if err = l.read(); err == nil {
+			err = errUnfinished
+			err = l.do()
+		}
+		if err != nil {
+			return
+		}
+		err = errUnfinished
+	}
+	err = nil
+}
+
+// prepare gets a buffer, and prepares a stream of the device, if one is free.
+func (l *lane[In, Out]) prepare(ready *sync.WaitGroup, usable *atomic.Int64) {
+	arrive := sync.OnceFunc(ready.Done)
+	defer ready.Wait()
+	defer arrive()
+	if l.device == nil {
+		return
+	}
+	p := l.pool
+	if l.BufferBytes > 0 {
+		c, err := p.rt.Context(l.device.info.Ordinal)
+		if err == nil {
+			l.host, err = runtime.LeaseHost[byte](c, l.BufferBytes)
+		}
+		if l.failed = err; err != nil {
+			return
+		}
+		l.buffer = l.host.Data()
+	}
+	r := &request{devices: []int{l.device.info.Ordinal}, refuse: true, accepted: true}
+	r.post.request = r
+	w, err := p.acquire(l.ctx, r)
+	switch {
+	case errors.Is(err, ErrQueueFull): // others use the device
+		usable.Add(1)
+		return
+	case err != nil:
+		l.failed = err
+		return
+	}
+	w.ctx = l.ctx
+	if err := w.prepare(); err != nil {
+		p.recordFailure(w.pooled, err, unprepared)
+		l.failed = err
+	} else {
+		usable.Add(1)
+	}
+	arrive()
+	ready.Wait() // with the worker, so that each lane prepares another one
+	p.mu.Lock()
+	w.pooled.figures.requests-- // it was none
+	p.mu.Unlock()
+	p.release(w)
+}
+
+// take takes the next piece. It is false if there is none, or the stream ends.
+func (l *lane[In, Out]) take() bool {
+	for _, token := range []<-chan struct{}{l.places.permits(l.place), l.room, l.turn} {
+		select {
+		case <-token:
+		case <-l.drained:
+			return false
+		case <-l.ctx.Done():
+			return false
+		}
+	}
+	in, number, more := l.pull()
+	l.turn <- struct{}{}
+	l.in, l.number = in, number
+	return more && l.ctx.Err() == nil
+}
+
+// read reads the piece into the buffer.
+func (l *lane[In, Out]) read() error {
+	if l.Read == nil {
+		return nil
+	}
+	if l.device != nil {
+		select {
+		case l.reading <- struct{}{}:
+			defer func() { <-l.reading }()
+		case <-l.ctx.Done():
+			return context.Cause(l.ctx)
+		}
+	}
+	return contain.Do(func() (err error) {
+		l.bytes, err = l.Read(l.ctx, l.in, l.buffer)
+		if err == nil && (l.bytes < 0 || l.bytes > len(l.buffer)) {
+			err = driver.Errorf(driver.ErrInvalidArgument, "Read has read %d bytes into a buffer of %d", l.bytes, len(l.buffer))
+		}
+		return err
+	})
+}
+
+// do does the piece, and hands its result on.
+func (l *lane[In, Out]) do() error {
+	p, r := l.pool, &l.request
+	c := &l.config
+	*r = request{ready: r.ready, post: post{request: r}, cost: c.cost.Seconds(), priority: c.priority, devices: c.devices, without: c.without,
+		first: l.device, begun: true, overflow: c.queueWait || l.number > 0}
+	r.deadline, _ = l.ctx.Deadline()
+	defer func() {
+		if r.accepted {
+			p.end()
+		}
+	}()
+	report := DoReport{Device: driver.NoDevice}
+	var err error
+	if l.beside {
+		if err = p.beginCall(r); err == nil {
+			err = p.fallBack(l.ctx, c, r, &report)
+		}
+	} else {
+		err = p.doOrFallBack(l.ctx, c, r, l.run, &report)
+	}
+	if err == nil {
+		l.done(&report)
+	}
+	return err
+}
+
+// run calls the function for a device.
+func (l *lane[In, Out]) run(w *Worker) (err error) {
+	if l.failed != nil {
+		return l.failed
+	}
+	var data *runtime.HostBuffer[byte]
+	if l.host != nil {
+		data = l.host.Slice(0, l.bytes)
+	}
+	l.out, err = l.f(w, l.in, data)
+	return err
+}
+
+// done hands the result of the piece on.
+func (l *lane[In, Out]) done(report *DoReport) {
+	s := l.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.results[l.number%len(s.results)] = arrival[Out]{l.out, true}
+	s.report.Retries += max(report.Tries-1, 0)
+	if report.Reason != "" {
+		s.report.Reason, s.report.Why = report.Reason, report.Why
+	}
+	s.places.done(l.place, report)
+	var none Out
+	l.out = none
+	s.signal()
+}
