@@ -81,6 +81,7 @@ var functions = map[string]any{
 	"pool.Reduce":                pool.Reduce[float32],
 	"pool.Scatter":               pool.Scatter,
 	"pool.State":                 pool.State[float32],
+	"pool.Stream":                pool.Stream[float32, float32],
 	"pool.WithBreakEven":         pool.WithBreakEven,
 	"pool.WithChunk":             pool.WithChunk,
 	"pool.WithGrain":             pool.WithGrain,

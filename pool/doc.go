@@ -13,6 +13,9 @@
 //
 //   - [Reduce] makes one result of many items, the same bit for bit on any number of devices.
 //
+//   - [Stream] does the pieces of a source that need not fit in memory. Its results are in the order of the source, and it goes as
+//     fast as the caller takes them.
+//
 //   - [CPU] is a parallel loop over the cores. Fallbacks run in the same way.
 //
 //   - [Partition] computes the tiles.

@@ -169,6 +169,7 @@ func TestStreamRefuses(t *testing.T) {
 		"Read without a buffer": pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Read: read}),
 		"a buffer without Read": pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{BufferBytes: 1}),
 		"cores without a way":   pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Cores: 1}),
+		"a pool of processes":   pool.Stream(t.Context(), first(open(t, machine(1), pool.WithRemote(func(int) error { return nil }))), upTo(1, nil), square, streamOptions{Read: read, BufferBytes: 1}),
 		"negative":              pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Ahead: -1}),
 		"in a function":         pool.Stream(t.Context(), p, upTo(1, nil), nested, streamOptions{}),
 	} {

@@ -86,6 +86,7 @@ var Doors = []Door{
 	{Name: "pool.Scatter", Calls: []string{"pool.Scatter"}, Test: here, Not: not("It takes numbers of items, and no memory of yours.", "overlap")},
 	{Name: "pool.Map", Calls: []string{"pool.Map"}, Test: here},
 	{Name: "pool.Reduce", Calls: []string{"pool.Reduce"}, Test: here, Not: not("It takes numbers of items, and no memory of yours.", "overlap")},
+	{Name: "pool.Stream", Calls: []string{"pool.Stream"}, Test: here, Not: not("Its pieces are values of yours, and its buffers its own.", "overlap")},
 	{Name: "pool.Batcher", Calls: []string{"pool.NewBatcher", "pool.Batcher.Do", "pool.Batcher.DoAll"}, Test: here, Not: not("It takes items by value.", "overlap")},
 	{Name: "pool.CPU", Calls: []string{"pool.CPU"}, Test: here, Not: all(
 		not("Its name says so.", "says-so"), not("It takes numbers of items, and no memory of yours.", "overlap"), not(noMemory, "leak"))},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync/atomic"
 	"testing"
 
@@ -123,6 +124,20 @@ var doors = map[string]door{
 			func(a, b int) int { return a + b }, options...)
 		return reported(report, err)
 	})},
+	"pool.Stream": {way: onCPU, broken: onCPU, running: 2, own: streamCells, open: onPool(func(ctx context.Context, p *pool.Pool, f functions) (a answer) {
+		var report pool.StreamReport
+		o := pool.StreamOptions[int, int]{Report: &report}
+		if f.cpu != nil {
+			o.Fallback = func(ctx context.Context, _ int, _ []byte) (int, error) { return 0, f.cpu(ctx) }
+		}
+		onGPU := func(w *pool.Worker, _ int, _ *runtime.HostBuffer[byte]) (int, error) { return 0, f.onGPU(w) }
+		for _, a.Err = range pool.Stream(ctx, p, oneOf(7), onGPU, o) {
+		}
+		if len(report.Places) > 0 {
+			a.Where, a.Why = report.Places[0].Where, report.Why
+		}
+		return a
+	})},
 	"pool.Batcher": {way: onCPU, broken: onCPU, running: 2, open: openBatcher, own: batcherCells},
 	"pool.CPU": {way: always, open: func(t testing.TB, rt *runtime.Runtime, _ limits) request {
 		return func(ctx context.Context, f functions) answer {
@@ -149,6 +164,11 @@ var doors = map[string]door{
 			return reported(report, err)
 		}
 	}},
+}
+
+// oneOf is a source of one piece.
+func oneOf[In any](in In) iter.Seq2[In, error] {
+	return func(yield func(In, error) bool) { yield(in, nil) }
 }
 
 // onStream calls the function for a device.

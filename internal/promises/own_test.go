@@ -397,6 +397,24 @@ var scatterCells = cells{
 	}),
 }
 
+var streamCells = cells{
+	"empty": pooled(func(t *testing.T, p *pool.Pool) {
+		called := none(t)
+		o := pool.StreamOptions[int, int]{BufferBytes: 1, Read: func(context.Context, int, []byte) (int, error) { called(); return 0, nil },
+			Fallback: func(context.Context, int, []byte) (int, error) { called(); return 0, nil }}
+		for range pool.Stream(t.Context(), p, func(func(int, error) bool) {}, func(*pool.Worker, int, *runtime.HostBuffer[byte]) (int, error) { called(); return 0, nil }, o) {
+			called()
+		}
+	}),
+	"huge": pooled(func(t *testing.T, p *pool.Pool) {
+		o := pool.StreamOptions[int, int]{BufferBytes: math.MaxInt, Read: func(context.Context, int, []byte) (int, error) { return 0, nil },
+			Fallback: func(context.Context, int, []byte) (int, error) { return 0, nil }}
+		for _, err := range pool.Stream(t.Context(), p, oneOf(1), func(*pool.Worker, int, *runtime.HostBuffer[byte]) (int, error) { return 0, nil }, o) {
+			assert.ErrorContains(t, err, fmt.Sprint(math.MaxInt))
+		}
+	}),
+}
+
 var mapCells = cells{
 	"empty": pooled(func(t *testing.T, p *pool.Pool) {
 		called := none(t)
