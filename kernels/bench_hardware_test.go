@@ -19,9 +19,9 @@ func BenchmarkHardwareRounds(b *testing.B) {
 	defer rt.Close()
 	on, err := rt.Probe("bench")
 	require.NoError(b, err)
-	rounds, err := LoadSHA256Rounds(on.Context)
+	rounds, err := Load[SHA256Rounds](on.Context)
 	require.NoError(b, err)
-	chunks, err := LoadSHA256Chunks(on.Context)
+	chunks, err := Load[SHA256Chunks](on.Context)
 	require.NoError(b, err)
 	const again = 128
 	s, enough := on.Stream, SHA256RoundsEnough(on.Device().Multiprocessors)

@@ -5,71 +5,73 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/kernels/internal/source"
+	"github.com/purecuda/purecuda/runtime"
 )
 
-// Source is one kernel of the catalogue.
-type Source struct {
-	// Name is the kernel's name and its entry point in every image.
-	Name string
-	// Images are the PTX builds of it, best first: the highest architecture leads. A device
-	// runs the first one whose Arch is not above its compute capability.
-	Images []Image
-	// Block is the number of threads per block that the kernel is meant to be launched with.
-	Block uint32
+// catalogue has the PTX of each kernel by its name, which is its entry point too.
+var catalogue = map[string]string{
+	"gram":          source.GramSM75,
+	"histogram256":  source.Histogram256SM75,
+	"saxpy":         source.SaxpySM75,
+	"sha256_chunks": source.SHA256ChunksSM75,
+	"sha256_rounds": source.SHA256RoundsSM75,
+	"sum":           source.SumSM75,
+	"vector_add":    source.VectorAddSM75,
 }
 
-// Image is one PTX build of a kernel.
-type Image struct {
-	// Arch is the lowest compute capability that runs the image, as major*10 + minor.
-	Arch int
-	// ISA is the PTX version that the image is written in, "major.minor". A driver that is
-	// older than this version refuses the image.
-	ISA string
-	// PTX is the text, without a terminating NUL.
-	PTX string
-}
-
-// All returns the catalogue in alphabetical order. The caller owns the result; the texts in
-// it share the program's read-only data.
-func All() []Source {
-	return []Source{
-		newSource("gram", GramBlock, source.GramSM75, source.GramSM90),
-		newSource("histogram256", Histogram256Block, source.Histogram256SM75, source.Histogram256SM90),
-		newSource("saxpy", SaxpyBlock, source.SaxpySM75, source.SaxpySM90),
-		newSource("sha256_chunks", SHA256ChunksBlock, source.SHA256ChunksSM75, source.SHA256ChunksSM90),
-		newSource("sha256_rounds", SHA256RoundsBlock, source.SHA256RoundsSM75, source.SHA256RoundsSM90),
-		newSource("sum", SumBlock, source.SumSM75, source.SumSM90),
-		newSource("vector_add", VectorAddBlock, source.VectorAddSM75, source.VectorAddSM90),
+// Load loads a kernel of the catalogue into a context: Load[Saxpy](c). Close unloads it. The kernel is safe for concurrent
+// use, each goroutine with a stream of its own. It compiles the PTX, unless the driver's cache has it.
+func Load[K Gram | Histogram256 | Saxpy | SHA256Chunks | SHA256Rounds | Sum | VectorAdd](c *runtime.Context) (K, error) {
+	var k K
+	var name string
+	switch any(k).(type) {
+	case Gram:
+		name = "gram"
+	case Histogram256:
+		name = "histogram256"
+	case Saxpy:
+		name = "saxpy"
+	case SHA256Chunks:
+		name = "sha256_chunks"
+	case SHA256Rounds:
+		name = "sha256_rounds"
+	case Sum:
+		name = "sum"
+	case VectorAdd:
+		name = "vector_add"
 	}
-}
-
-// Lookup returns the kernel of this name, and whether there is one.
-func Lookup(name string) (Source, bool) {
-	for _, s := range All() {
-		if s.Name == name {
-			return s, true
-		}
+	m, err := c.LoadModule(runtime.Image{Code: []byte(catalogue[name])})
+	if err != nil {
+		return k, err
 	}
-	return Source{}, false
-}
-
-// newSource joins the parts of a kernel. gpuc chooses the ISA versions; a test compares them with what the images say.
-func newSource(name string, block uint32, sm75, sm90 string) Source {
-	return Source{
-		Name: name, Block: block,
-		Images: []Image{{Arch: 90, ISA: "7.8", PTX: sm90}, {Arch: 75, ISA: "7.0", PTX: sm75}},
+	entry, err := m.Kernel(name)
+	if err != nil {
+		m.Close()
+		return k, err
 	}
+	return K(struct{ kernel }{kernel{entry}}), nil
 }
 
-// MaxGrid is the largest number of blocks in the x dimension of a grid on every device.
-const MaxGrid = math.MaxInt32
+// kernel is what all kernels have in common.
+type kernel struct{ k *runtime.Kernel }
 
-// Grid returns the number of blocks of `block` threads that gives each of n elements a thread, but
-// at most MaxGrid. The kernels of this package are correct for any n with any grid. For no elements
-// Grid returns 0, an empty grid. A block of 0 counts as 1.
-func Grid(n uint64, block uint32) uint32 {
-	return clampGrid(n, uint64(max(block, 1)), MaxGrid)
+// Close unloads the kernel. It may be called twice.
+func (k kernel) Close() error { return k.k.Module().Close() }
+
+// launch runs the kernel with a grid and a block of one dimension.
+func (k kernel) launch(s *runtime.Stream, grid, block uint32, args ...runtime.Arg) error {
+	return k.k.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: grid}, Block: runtime.Dim3{X: block}}, args...)
 }
+
+// multiprocessors is the number of them on the kernel's device.
+func (k kernel) multiprocessors() int { return k.k.Module().Context().Device().Multiprocessors }
+
+// maxGrid is the largest number of blocks in the x dimension of a grid on every device.
+const maxGrid = math.MaxInt32
+
+// linearGrid returns the number of blocks that gives each of n elements a thread, but at most maxGrid. The kernels are correct for any n with
+// any grid.
+func linearGrid(n uint64, block uint32) uint32 { return clampGrid(n, uint64(block), maxGrid) }
 
 // residentGrid returns at most as many blocks as the device runs at the same time, for kernels whose
 // blocks do some work once, at their end. perBlock is how many elements a block takes in one step.
@@ -77,8 +79,8 @@ func Grid(n uint64, block uint32) uint32 {
 // the rest in a second wave.
 func residentGrid(n, perBlock uint64, multiprocessors int) uint32 {
 	const blocksPerMultiprocessor = 8
-	limit := uint64(min(max(multiprocessors, 1), MaxGrid)) * blocksPerMultiprocessor
-	return clampGrid(n, perBlock, min(limit, MaxGrid))
+	limit := uint64(min(max(multiprocessors, 1), maxGrid)) * blocksPerMultiprocessor
+	return clampGrid(n, perBlock, min(limit, maxGrid))
 }
 
 // clampGrid is ceil(n/perBlock), at most limit.

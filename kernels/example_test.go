@@ -37,7 +37,7 @@ func add(a, b, c []float32) error {
 		return err
 	}
 	ctx, s := context.Background(), backend.Stream
-	vectorAdd, err := kernels.LoadVectorAdd(backend.Context)
+	vectorAdd, err := kernels.Load[kernels.VectorAdd](backend.Context)
 	if err != nil {
 		return err
 	}
@@ -51,22 +51,6 @@ func add(a, b, c []float32) error {
 	defer db.Close()
 	return errors.Join(runtime.Upload(ctx, s, da, a), runtime.Upload(ctx, s, db, b),
 		vectorAdd.Launch(s, da, db, da), runtime.Download(ctx, s, c, da))
-}
-
-// Choosing an image for a device of compute capability 8.6.
-func ExampleLookup() {
-	source, ok := kernels.Lookup("saxpy")
-	if !ok {
-		fmt.Println("no such kernel")
-		return
-	}
-	for _, image := range source.Images { // best first
-		if image.Arch <= 86 {
-			fmt.Printf("%s: sm_%d, PTX %s\n", source.Name, image.Arch, image.ISA)
-			break
-		}
-	}
-	// Output: saxpy: sm_75, PTX 7.0
 }
 
 func ExampleSHA256ChunksCPU() {

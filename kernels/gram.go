@@ -5,10 +5,10 @@ import (
 )
 
 const (
-	// GramBlock is the block size of gram, in threads: a tile of 16 by 16 entries.
-	GramBlock = gramSide * gramSide
-	// MaxGramColumns is the largest number of columns that gram takes.
-	MaxGramColumns = 4096
+	// gramThreads is the block size of gram, in threads: a tile of 16 by 16 entries.
+	gramThreads = gramSide * gramSide
+	// maxGramColumns is the largest number of columns that gram takes.
+	maxGramColumns = 4096
 
 	gramSide = 16
 	// gramRows are so few rows that a strip of them is not worth a result of its own.
@@ -21,10 +21,10 @@ func gramTiles(columns int) uint64 {
 	return sides * (sides + 1) / 2
 }
 
-// GramStrips returns the number of strips of a matrix, at least 1, for a device with this many
+// gramStrips returns the number of strips of a matrix, at least 1, for a device with this many
 // multiprocessors. It is enough to keep the device busy, but no strip has less than 256 rows. The
 // last bits of the result depend on it.
-func GramStrips(rows uint64, columns, multiprocessors int) int {
+func gramStrips(rows uint64, columns, multiprocessors int) int {
 	if columns < 1 {
 		return 1
 	}
@@ -66,8 +66,8 @@ func GramPartialsCPU(x, weights []float64, columns int, partials []float64) erro
 // gramShape checks the lengths, and returns the number of strips.
 func gramShape(name string, x, weights, columns, partials int) (strips int, err error) {
 	switch {
-	case columns < 1 || columns > MaxGramColumns:
-		return 0, invalidArgument("%s: %d columns, want 1 to %d", name, columns, MaxGramColumns)
+	case columns < 1 || columns > maxGramColumns:
+		return 0, invalidArgument("%s: %d columns, want 1 to %d", name, columns, maxGramColumns)
 	case x/columns != weights || x%columns != 0:
 		return 0, invalidArgument("%s: %d elements are not %d rows of %d columns", name, x, weights, columns)
 	}

@@ -57,7 +57,7 @@ func TestGramRefusesWhatDoesNotFit(t *testing.T) {
 	four := make([]float64, 4)
 	for name, err := range map[string]error{
 		"no column":        GramPartialsCPU(four, four, 0, four),
-		"too many columns": GramPartialsCPU(four, nil, MaxGramColumns+1, four),
+		"too many columns": GramPartialsCPU(four, nil, maxGramColumns+1, four),
 		"a row too few":    GramPartialsCPU(four, four[:1], 2, four),
 		"part of a row":    GramPartialsCPU(four[:3], four[:1], 2, four),
 		"part of a strip":  GramPartialsCPU(four, four[:2], 2, make([]float64, 6)),
@@ -70,11 +70,11 @@ func TestGramRefusesWhatDoesNotFit(t *testing.T) {
 }
 
 func TestGramStrips(t *testing.T) {
-	assert.Equal(t, 1, GramStrips(0, 1, 132))
-	assert.Equal(t, 1, GramStrips(511, 1, 132))
-	assert.Equal(t, 2, GramStrips(512, 16, 132))
-	assert.Equal(t, 132*8, GramStrips(1<<40, 16, 132))
-	assert.Equal(t, 132*8/3, GramStrips(1<<40, 17, 132))
-	assert.Equal(t, 1, GramStrips(1<<40, MaxGramColumns, 132))
-	assert.Equal(t, 1, GramStrips(1<<40, 0, 0))
+	assert.Equal(t, 1, gramStrips(0, 1, 132))
+	assert.Equal(t, 1, gramStrips(511, 1, 132))
+	assert.Equal(t, 2, gramStrips(512, 16, 132))
+	assert.Equal(t, 132*8, gramStrips(1<<40, 16, 132))
+	assert.Equal(t, 132*8/3, gramStrips(1<<40, 17, 132))
+	assert.Equal(t, 1, gramStrips(1<<40, maxGramColumns, 132))
+	assert.Equal(t, 1, gramStrips(1<<40, 0, 0))
 }

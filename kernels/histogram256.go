@@ -1,15 +1,15 @@
 package kernels
 
-// Histogram256Block is the block size of histogram256, in threads: one warp for each of the
+// histogram256Threads is the block size of histogram256, in threads: one warp for each of the
 // kernel's 8 sub-histograms.
-const Histogram256Block = 256
+const histogram256Threads = 256
 
-// Histogram256Blocks returns the number of blocks of histogram256 for n bytes on a device with this
+// histogram256Blocks returns the number of blocks of histogram256 for n bytes on a device with this
 // many multiprocessors. A thread counts 16 bytes at a time. Every block ends with up to 256 global
 // additions, so there are at most as many blocks as run at the same time. For no bytes it returns 0,
 // an empty grid. Any other number of blocks gives the same result.
-func Histogram256Blocks(n uint64, multiprocessors int) uint32 {
-	return residentGrid(n, Histogram256Block*16, multiprocessors)
+func histogram256Blocks(n uint64, multiprocessors int) uint32 {
+	return residentGrid(n, histogram256Threads*16, multiprocessors)
 }
 
 // Histogram256CPU is histogram256 on the CPU. It adds to counts[v] how often the byte v occurs in

@@ -12,17 +12,11 @@ import (
 
 // onCPU is the shape that gives each of n elements a thread of its own.
 func onCPU(n int, block uint32) runtime.LaunchConfig {
-	return runtime.LaunchConfig{Grid: runtime.Dim3{X: Grid(uint64(n), block)}, Block: runtime.Dim3{X: block}}
+	return runtime.LaunchConfig{Grid: runtime.Dim3{X: linearGrid(uint64(n), block)}, Block: runtime.Dim3{X: block}}
 }
 
 // VectorAdd is vector_add on a device.
 type VectorAdd struct{ kernel }
-
-// LoadVectorAdd loads vector_add.
-func LoadVectorAdd(c *runtime.Context) (VectorAdd, error) {
-	k, err := load(c, "vector_add")
-	return VectorAdd{k}, err
-}
 
 // Launch computes c[i] = a[i] + b[i]. c may be a or b.
 func (k VectorAdd) Launch(s *runtime.Stream, a, b, c *runtime.Ref[float32]) error {
@@ -30,18 +24,12 @@ func (k VectorAdd) Launch(s *runtime.Stream, a, b, c *runtime.Ref[float32]) erro
 		return invalidArgument("vector_add: lengths %d, %d and %d differ", a.Len(), b.Len(), c.Len())
 	}
 	n := uint64(c.Len())
-	return k.launch(s, Grid(n, VectorAddBlock), VectorAddBlock,
+	return k.launch(s, linearGrid(n, vectorAddThreads), vectorAddThreads,
 		runtime.In(a), runtime.Value(n), runtime.In(b), runtime.Value(n), runtime.InOut(c), runtime.Value(n))
 }
 
 // Saxpy is saxpy on a device.
 type Saxpy struct{ kernel }
-
-// LoadSaxpy loads saxpy.
-func LoadSaxpy(c *runtime.Context) (Saxpy, error) {
-	k, err := load(c, "saxpy")
-	return Saxpy{k}, err
-}
 
 // Launch computes y[i] = a*x[i] + y[i]. x may be y.
 func (k Saxpy) Launch(s *runtime.Stream, a float32, x, y *runtime.Ref[float32]) error {
@@ -49,44 +37,32 @@ func (k Saxpy) Launch(s *runtime.Stream, a float32, x, y *runtime.Ref[float32]) 
 		return invalidArgument("saxpy: lengths %d and %d differ", x.Len(), y.Len())
 	}
 	n := uint64(y.Len())
-	return k.launch(s, Grid(n, SaxpyBlock), SaxpyBlock,
+	return k.launch(s, linearGrid(n, saxpyThreads), saxpyThreads,
 		runtime.Value(a), runtime.In(x), runtime.Value(n), runtime.InOut(y), runtime.Value(n))
 }
 
 // Sum is sum on a device.
 type Sum struct{ kernel }
 
-// LoadSum loads sum.
-func LoadSum(c *runtime.Context) (Sum, error) {
-	k, err := load(c, "sum")
-	return Sum{k}, err
-}
-
 // Blocks is how many partial sums suit n elements on the kernel's device.
-func (k Sum) Blocks(n int) int { return int(SumBlocks(uint64(n), k.multiprocessors())) }
+func (k Sum) Blocks(n int) int { return int(sumBlocks(uint64(n), k.multiprocessors())) }
 
 // Launch adds x into one partial sum for each element of partials, of which Blocks says how
 // many suit. AddPartials adds those.
 func (k Sum) Launch(s *runtime.Stream, x *runtime.Ref[float32], partials *runtime.Ref[float64]) error {
-	if partials.Len() > MaxGrid {
-		return invalidArgument("sum: %d partial sums, at most %d", partials.Len(), MaxGrid)
+	if partials.Len() > maxGrid {
+		return invalidArgument("sum: %d partial sums, at most %d", partials.Len(), maxGrid)
 	}
-	return k.launch(s, uint32(partials.Len()), SumBlock,
+	return k.launch(s, uint32(partials.Len()), sumThreads,
 		runtime.In(x), runtime.Value(x.Len()), runtime.InOut(partials), runtime.Value(partials.Len()))
 }
 
 // Gram is gram on a device.
 type Gram struct{ kernel }
 
-// LoadGram loads gram.
-func LoadGram(c *runtime.Context) (Gram, error) {
-	k, err := load(c, "gram")
-	return Gram{k}, err
-}
-
 // Strips is into how many strips a matrix is best divided on the kernel's device.
 func (k Gram) Strips(rows, columns int) int {
-	return GramStrips(uint64(max(rows, 0)), columns, k.multiprocessors())
+	return gramStrips(uint64(max(rows, 0)), columns, k.multiprocessors())
 }
 
 // Launch computes X'WX of every strip of x, a matrix of weights.Len() rows that stand row by
@@ -98,22 +74,16 @@ func (k Gram) Launch(s *runtime.Stream, x, weights *runtime.Ref[float64], column
 		return err
 	}
 	grid := uint64(strips) * gramTiles(columns)
-	if grid > MaxGrid {
-		return invalidArgument("gram: %d strips of %d columns are %d blocks, at most %d", strips, columns, grid, MaxGrid)
+	if grid > maxGrid {
+		return invalidArgument("gram: %d strips of %d columns are %d blocks, at most %d", strips, columns, grid, maxGrid)
 	}
-	return k.launch(s, uint32(grid), GramBlock,
+	return k.launch(s, uint32(grid), gramThreads,
 		runtime.In(x), runtime.Value(x.Len()), runtime.In(weights), runtime.Value(weights.Len()),
 		runtime.Value(uint32(columns)), runtime.Value(uint32(strips)), runtime.InOut(partials), runtime.Value(partials.Len()))
 }
 
 // Histogram256 is histogram256 on a device.
 type Histogram256 struct{ kernel }
-
-// LoadHistogram256 loads histogram256.
-func LoadHistogram256(c *runtime.Context) (Histogram256, error) {
-	k, err := load(c, "histogram256")
-	return Histogram256{k}, err
-}
 
 // Launch adds to counts, which has 256 elements, how often each byte occurs in data. Zero
 // the counters before the first launch.
@@ -122,18 +92,12 @@ func (k Histogram256) Launch(s *runtime.Stream, data *runtime.Ref[byte], counts 
 		return invalidArgument("histogram256: %d counters, want 256", counts.Len())
 	}
 	n := uint64(data.Len())
-	return k.launch(s, Histogram256Blocks(n, k.multiprocessors()), Histogram256Block,
+	return k.launch(s, histogram256Blocks(n, k.multiprocessors()), histogram256Threads,
 		runtime.In(data), runtime.Value(n), runtime.InOut(counts), runtime.Value(counts.Len()))
 }
 
 // SHA256Chunks is sha256_chunks on a device.
 type SHA256Chunks struct{ kernel }
-
-// LoadSHA256Chunks loads sha256_chunks.
-func LoadSHA256Chunks(c *runtime.Context) (SHA256Chunks, error) {
-	k, err := load(c, "sha256_chunks")
-	return SHA256Chunks{k}, err
-}
 
 // Launch writes the digest of each chunk of data, hashed again rounds times. data must reach
 // to PaddedSize of the end of every chunk, which is not checked: the chunks are on the device.
@@ -145,7 +109,7 @@ func (k SHA256Chunks) Launch(s *runtime.Stream, data *runtime.Ref[byte], chunks 
 		return invalidArgument("sha256_chunks: %d chunks in one launch, at most %d", chunks.Len(), uint32(math.MaxUint32))
 	}
 	n := uint64(chunks.Len())
-	return k.launch(s, Grid(n, SHA256ChunksBlock), SHA256ChunksBlock,
+	return k.launch(s, linearGrid(n, sha256ChunksThreads), sha256ChunksThreads,
 		runtime.In(data), runtime.Value(PaddedSize(uint64(data.Len()))/ChunkAlign), runtime.In(chunks), runtime.Value(n),
 		runtime.Value(rounds), runtime.InOut(digests), runtime.Value(2*n))
 }
@@ -153,15 +117,9 @@ func (k SHA256Chunks) Launch(s *runtime.Stream, data *runtime.Ref[byte], chunks 
 // SHA256Rounds is sha256_rounds on a device.
 type SHA256Rounds struct{ kernel }
 
-// LoadSHA256Rounds loads sha256_rounds.
-func LoadSHA256Rounds(c *runtime.Context) (SHA256Rounds, error) {
-	k, err := load(c, "sha256_rounds")
-	return SHA256Rounds{k}, err
-}
-
 // Launch replaces each digest rounds times by the SHA-256 of itself. Other work of the device may wait for the end of a
 // thread: launches of a hundred rounds let it in after a millisecond, and cost nothing.
 func (k SHA256Rounds) Launch(s *runtime.Stream, digests *runtime.Ref[Digest], rounds uint32) error {
 	n := uint64(digests.Len())
-	return k.launch(s, Grid(n, SHA256RoundsBlock), SHA256RoundsBlock, runtime.InOut(digests), runtime.Value(2*n), runtime.Value(rounds))
+	return k.launch(s, linearGrid(n, sha256RoundsThreads), sha256RoundsThreads, runtime.InOut(digests), runtime.Value(2*n), runtime.Value(rounds))
 }

@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
 	"github.com/purecuda/purecuda/gpu"
@@ -21,38 +21,21 @@ import (
 // simulated is the machine of the tests.
 var simulated drivertest.Config
 
-// onDevices runs a test for every image of a kernel, on the simulated driver, which
-// executes the PTX, and on hardware.
-func onDevices(t *testing.T, name string, test func(t *testing.T, s *runtime.Stream, k kernel)) {
-	t.Run("simulated", func(t *testing.T) {
-		forImages(t, name, test, runtime.WithDriver(drivertest.ForTest(t, simulated)))
-	})
-	t.Run("hardware", func(t *testing.T) {
-		forImages(t, name, test, runtime.WithDriver(hardware.Open(t)))
-	})
-}
-
-func forImages(t *testing.T, name string, test func(t *testing.T, s *runtime.Stream, k kernel), option runtime.Option) {
-	rt, err := runtime.Open(option)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, rt.Close()) }()
-	backend, err := rt.Probe(name)
-	require.NoError(t, err)
-	source, ok := Lookup(name)
-	require.True(t, ok)
-	for _, image := range source.Images {
-		t.Run(fmt.Sprintf("sm_%d", image.Arch), func(t *testing.T) {
-			if image.Arch > backend.Capability().Arch() {
-				t.Skipf("the device has compute capability %v", backend.Capability())
-			}
-			source.Images = []Image{image}
-			k, err := source.Load(backend.Context)
-			require.NoError(t, err)
-			defer kernel{k}.Close()
-			assert.Equal(t, image.Arch, k.Module().Image().Arch)
-			test(t, backend.Stream, kernel{k})
-		})
+// onDevices runs a test of a kernel on the simulated driver, which executes the PTX, and on hardware.
+func onDevices[K Gram | Histogram256 | Saxpy | SHA256Chunks | SHA256Rounds | Sum | VectorAdd](t *testing.T, test func(t *testing.T, s *runtime.Stream, k K)) {
+	on := func(t *testing.T, api driver.API) {
+		rt, err := runtime.Open(runtime.WithDriver(api))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, rt.Close()) }()
+		backend, err := rt.Probe("kernels")
+		require.NoError(t, err)
+		k, err := Load[K](backend.Context)
+		require.NoError(t, err)
+		defer any(k).(interface{ Close() error }).Close()
+		test(t, backend.Stream, k)
 	}
+	t.Run("simulated", func(t *testing.T) { on(t, drivertest.ForTest(t, simulated)) })
+	t.Run("hardware", func(t *testing.T) { on(t, hardware.Open(t)) })
 }
 
 // upload makes a buffer with the given content that is closed with the test.
@@ -98,25 +81,25 @@ func bits(x []float32) []uint32 {
 }
 
 func TestVectorAddParity(t *testing.T) {
-	onDevices(t, "vector_add", func(t *testing.T, s *runtime.Stream, k kernel) {
+	onDevices(t, func(t *testing.T, s *runtime.Stream, k VectorAdd) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for _, n := range sizes(r) {
 			a, b, want := floats(r, n), floats(r, n), make([]float32, n)
 			require.NoError(t, VectorAddCPU(a, b, want))
 			c := upload(t, s, floats(r, n))
-			require.NoError(t, VectorAdd{k}.Launch(s, upload(t, s, a), upload(t, s, b), c))
+			require.NoError(t, k.Launch(s, upload(t, s, a), upload(t, s, b), c))
 			require.Equal(t, bits(want), bits(download(t, s, c)), "n = %d", n)
 		}
 	})
 }
 
 func TestSaxpyParity(t *testing.T) {
-	onDevices(t, "saxpy", func(t *testing.T, s *runtime.Stream, k kernel) {
+	onDevices(t, func(t *testing.T, s *runtime.Stream, k Saxpy) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for _, n := range sizes(r) {
 			a, x, y := floats(r, 1)[0], floats(r, n), floats(r, n)
 			dy := upload(t, s, y)
-			require.NoError(t, Saxpy{k}.Launch(s, a, upload(t, s, x), dy))
+			require.NoError(t, k.Launch(s, a, upload(t, s, x), dy))
 			require.NoError(t, SaxpyCPU(a, x, y))
 			require.Equal(t, bits(y), bits(download(t, s, dy)), "n = %d", n)
 		}
@@ -124,9 +107,9 @@ func TestSaxpyParity(t *testing.T) {
 }
 
 func TestSumParity(t *testing.T) {
-	onDevices(t, "sum", func(t *testing.T, s *runtime.Stream, k kernel) {
+	onDevices(t, func(t *testing.T, s *runtime.Stream, k Sum) {
 		r := rand.New(rand.NewPCG(5, 6))
-		sum := Sum{k}
+		sum := k
 		for _, n := range sizes(r) {
 			x := floats(r, n)
 			for _, blocks := range []int{1, 3, sum.Blocks(n)} {
@@ -141,9 +124,9 @@ func TestSumParity(t *testing.T) {
 }
 
 func TestGramParity(t *testing.T) {
-	onDevices(t, "gram", func(t *testing.T, s *runtime.Stream, k kernel) {
+	onDevices(t, func(t *testing.T, s *runtime.Stream, k Gram) {
 		r := rand.New(rand.NewPCG(11, 12))
-		gram := Gram{k}
+		gram := k
 		for _, columns := range []int{1, 2, 15, 16, 17, 33} {
 			for _, rows := range []int{0, 1, 31, 32, 33, 600 + r.IntN(100)} {
 				x, w := wide(r, rows*columns), wide(r, rows)
@@ -161,7 +144,7 @@ func TestGramParity(t *testing.T) {
 }
 
 func TestHistogram256Parity(t *testing.T) {
-	onDevices(t, "histogram256", func(t *testing.T, s *runtime.Stream, k kernel) {
+	onDevices(t, func(t *testing.T, s *runtime.Stream, k Histogram256) {
 		r := rand.New(rand.NewPCG(7, 8))
 		for _, n := range sizes(r) {
 			data := make([]byte, n)
@@ -173,15 +156,15 @@ func TestHistogram256Parity(t *testing.T) {
 			Histogram256CPU(data, &want)
 			Histogram256CPU(data[n/3:], &want)
 			d := upload(t, s, data)
-			require.NoError(t, Histogram256{k}.Launch(s, d, counts))
-			require.NoError(t, Histogram256{k}.Launch(s, d.Slice(n/3, n), counts), "data of any alignment")
+			require.NoError(t, k.Launch(s, d, counts))
+			require.NoError(t, k.Launch(s, d.Slice(n/3, n), counts), "data of any alignment")
 			require.Equal(t, want[:], download(t, s, counts), "n = %d", n)
 		}
 	})
 }
 
 func TestSHA256ChunksParity(t *testing.T) {
-	onDevices(t, "sha256_chunks", func(t *testing.T, s *runtime.Stream, k kernel) {
+	onDevices(t, func(t *testing.T, s *runtime.Stream, k SHA256Chunks) {
 		r := rand.New(rand.NewPCG(9, 10))
 		for _, rounds := range []uint32{0, 1, 3} {
 			// Every tail length of a block, and some longer chunks.
@@ -200,14 +183,14 @@ func TestSHA256ChunksParity(t *testing.T) {
 			want := make([]Digest, len(chunks))
 			require.NoError(t, SHA256ChunksCPU(data, chunks, rounds, want))
 			digests := upload(t, s, make([]Digest, len(chunks)))
-			require.NoError(t, SHA256Chunks{k}.Launch(s, upload(t, s, data), upload(t, s, chunks), rounds, digests))
+			require.NoError(t, k.Launch(s, upload(t, s, data), upload(t, s, chunks), rounds, digests))
 			require.Equal(t, want, download(t, s, digests), "%d rounds", rounds)
 		}
 	})
 }
 
 func TestSHA256RoundsParity(t *testing.T) {
-	onDevices(t, "sha256_rounds", func(t *testing.T, s *runtime.Stream, k kernel) {
+	onDevices(t, func(t *testing.T, s *runtime.Stream, k SHA256Rounds) {
 		r := rand.New(rand.NewPCG(15, 16))
 		for _, n := range []int{0, 1, 31, 129, 500} {
 			for _, rounds := range []uint32{0, 1, 5} {
@@ -218,7 +201,7 @@ func TestSHA256RoundsParity(t *testing.T) {
 					}
 				}
 				digests := upload(t, s, want)
-				require.NoError(t, SHA256Rounds{k}.Launch(s, digests, rounds))
+				require.NoError(t, k.Launch(s, digests, rounds))
 				SHA256RoundsCPU(want, rounds)
 				require.Equal(t, want, download(t, s, digests), "%d digests, %d rounds", n, rounds)
 			}
@@ -235,15 +218,15 @@ func TestLaunchesCheckTheirArguments(t *testing.T) {
 	require.NoError(t, err)
 	s := b.Stream
 	f3, f4 := upload(t, s, make([]float32, 3)), upload(t, s, make([]float32, 4))
-	add, err := LoadVectorAdd(b.Context)
+	add, err := Load[VectorAdd](b.Context)
 	require.NoError(t, err)
-	saxpy, err := LoadSaxpy(b.Context)
+	saxpy, err := Load[Saxpy](b.Context)
 	require.NoError(t, err)
-	sum, err := LoadSum(b.Context)
+	sum, err := Load[Sum](b.Context)
 	require.NoError(t, err)
-	histogram, err := LoadHistogram256(b.Context)
+	histogram, err := Load[Histogram256](b.Context)
 	require.NoError(t, err)
-	sha, err := LoadSHA256Chunks(b.Context)
+	sha, err := Load[SHA256Chunks](b.Context)
 	require.NoError(t, err)
 	assert.Equal(t, 132*8, sum.Blocks(1<<30))
 	for name, err := range map[string]error{
@@ -270,13 +253,13 @@ func TestKernelsOnTheCPU(t *testing.T) {
 	}
 	x, want, got := floats(r, 5000), make([]float64, 3), make([]float64, 3)
 	SumPartialsCPU(x, want)
-	require.NoError(t, source.SumCPU(shape(3, SumBlock), x, got))
+	require.NoError(t, source.SumCPU(shape(3, sumThreads), x, got))
 	assert.Equal(t, want, got)
 
 	const columns, rows, strips = 20, 100, 2
 	m, w, total, entries := wide(r, rows*columns), wide(r, rows), make([]float64, strips*columns*columns), make([]float64, strips*columns*columns)
 	require.NoError(t, GramPartialsCPU(m, w, columns, total))
-	require.NoError(t, source.GramCPU(shape(strips*uint32(gramTiles(columns)), GramBlock), m, w, columns, strips, entries))
+	require.NoError(t, source.GramCPU(shape(strips*uint32(gramTiles(columns)), gramThreads), m, w, columns, strips, entries))
 	assert.Equal(t, total, entries)
 
 	data, counts, counted := make([]byte, 1000), [256]uint64{}, make([]uint64, 256)
@@ -296,10 +279,10 @@ func TestKernelsOnTheCPU(t *testing.T) {
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&quads[0])), 16*len(quads))
 	copy(bytes, data)
 	require.NoError(t, SHA256ChunksCPU(bytes, chunks, 2, digests))
-	require.NoError(t, source.SHA256ChunksCPU(shape(1, SHA256ChunksBlock), quads, pieces, 2, sums))
+	require.NoError(t, source.SHA256ChunksCPU(shape(1, sha256ChunksThreads), quads, pieces, 2, sums))
 	hashed := unsafe.Slice((*Digest)(unsafe.Pointer(&sums[0])), len(lengths))
 	assert.Equal(t, digests, hashed)
 	SHA256RoundsCPU(digests, 3)
-	require.NoError(t, source.SHA256RoundsCPU(shape(1, SHA256RoundsBlock), sums, 3))
+	require.NoError(t, source.SHA256RoundsCPU(shape(1, sha256RoundsThreads), sums, 3))
 	assert.Equal(t, digests, hashed)
 }

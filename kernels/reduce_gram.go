@@ -71,7 +71,7 @@ func (r *Reducer) Gram(ctx context.Context, x, weights []float64, columns int) (
 
 func gramOnDevice(w *pool.Worker, k *reducerKernels, t *temporary, x, weights []float64, columns, block int, out [][]float64) (err error) {
 	if k.gram.k == nil {
-		if k.gram, err = LoadGram(w.Context()); err != nil {
+		if k.gram, err = Load[Gram](w.Context()); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func addHistograms(a, b [256]uint64) [256]uint64 {
 
 func histogramOnDevice(w *pool.Worker, k *reducerKernels, t *temporary, data []byte, counts *[256]uint64) (err error) {
 	if k.histogram.k == nil {
-		if k.histogram, err = LoadHistogram256(w.Context()); err != nil {
+		if k.histogram, err = Load[Histogram256](w.Context()); err != nil {
 			return err
 		}
 	}

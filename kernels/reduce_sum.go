@@ -47,7 +47,7 @@ func (r *Reducer) Sum(ctx context.Context, x []float32) (float64, *pool.Report, 
 
 func sumOnDevice(w *pool.Worker, k *reducerKernels, t *temporary, x []float32, block int, out []float64) (err error) {
 	if k.sum.k == nil {
-		if k.sum, err = LoadSum(w.Context()); err != nil {
+		if k.sum, err = Load[Sum](w.Context()); err != nil {
 			return err
 		}
 	}

@@ -198,7 +198,7 @@ func TestReducerRefuses(t *testing.T) {
 }
 
 func TestGramBlockStrips(t *testing.T) {
-	for columns, want := range map[int]int{1: 16, 16: 16, 17: 5, 32: 5, 33: 2, 48: 2, 49: 1, MaxGramColumns: 1} {
+	for columns, want := range map[int]int{1: 16, 16: 16, 17: 5, 32: 5, 33: 2, 48: 2, 49: 1, maxGramColumns: 1} {
 		assert.Equal(t, want, gramBlockStrips(columns), "%d columns", columns)
 	}
 }

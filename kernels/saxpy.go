@@ -2,9 +2,9 @@ package kernels
 
 import "github.com/purecuda/purecuda/kernels/internal/source"
 
-// SaxpyBlock is the block size of saxpy, in threads. Its grid is Grid(n, SaxpyBlock); any
+// saxpyThreads is the block size of saxpy, in threads. Its grid is linearGrid(n, saxpyThreads); any
 // other gives the same result.
-const SaxpyBlock = 256
+const saxpyThreads = 256
 
 // SaxpyCPU is the reference of saxpy: y[i] = a*x[i] + y[i] in float32, rounded once. The
 // GPU's result is the same bit for bit, except for the payload of NaNs. x may be y. It fails
@@ -13,5 +13,5 @@ func SaxpyCPU(a float32, x, y []float32) error {
 	if len(x) != len(y) {
 		return invalidArgument("saxpy: lengths %d and %d differ", len(x), len(y))
 	}
-	return source.SaxpyCPU(onCPU(len(y), SaxpyBlock), a, x, y)
+	return source.SaxpyCPU(onCPU(len(y), saxpyThreads), a, x, y)
 }

@@ -4,9 +4,9 @@ import (
 	"crypto/sha256"
 )
 
-// SHA256ChunksBlock is the block size of sha256_chunks, in threads, and the largest it can be
-// launched with. A thread hashes a chunk: the grid is Grid(chunks, SHA256ChunksBlock).
-const SHA256ChunksBlock = 128
+// sha256ChunksThreads is the block size of sha256_chunks, in threads, and the largest it can be
+// launched with. A thread hashes a chunk: the grid is linearGrid(chunks, sha256ChunksThreads).
+const sha256ChunksThreads = 128
 
 // ChunkAlign is what the offset of a chunk is a multiple of, in bytes: the kernel loads 16
 // bytes at once.

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// SHA256RoundsBlock is the block size of sha256_rounds, in threads, and the largest it can be launched with. A thread has
-// a digest: the grid is Grid(digests, SHA256RoundsBlock).
-const SHA256RoundsBlock = 128
+// sha256RoundsThreads is the block size of sha256_rounds, in threads, and the largest it can be launched with. A thread has
+// a digest: the grid is linearGrid(digests, sha256RoundsThreads).
+const sha256RoundsThreads = 128
 
 // SHA256RoundsEnough is how many digests keep a device busy. Each has a thread for all its rounds.
 func SHA256RoundsEnough(multiprocessors int) int {

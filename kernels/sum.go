@@ -1,19 +1,19 @@
 package kernels
 
-// SumBlock is the block size of sum, in threads. The order of additions, and so the last
+// sumThreads is the block size of sum, in threads. The order of additions, and so the last
 // bits of the result, depends on it and on the number of blocks.
-const SumBlock = 256
+const sumThreads = 256
 
 const warpSize = 32
 
-// SumBlocks returns the number of blocks of sum for n elements on a device with this many
-// multiprocessors. It is one for every SumBlock elements, but at most as many as run at the same
+// sumBlocks returns the number of blocks of sum for n elements on a device with this many
+// multiprocessors. It is one for every sumThreads elements, but at most as many as run at the same
 // time, and at least 1. It is also the number of partial sums.
-func SumBlocks(n uint64, multiprocessors int) uint32 {
-	return max(residentGrid(n, SumBlock, multiprocessors), 1)
+func sumBlocks(n uint64, multiprocessors int) uint32 {
+	return max(residentGrid(n, sumThreads, multiprocessors), 1)
 }
 
-// SumPartialsCPU is one launch of sum on the CPU, with len(partials) blocks of SumBlock threads. It
+// SumPartialsCPU is one launch of sum on the CPU, with len(partials) blocks of sumThreads threads. It
 // adds in the same order as a GPU. So the partial sums are the same bit for bit, except for the
 // payload of NaNs. With no partials it does nothing.
 //
@@ -23,14 +23,14 @@ func SumPartialsCPU(x []float32, partials []float64) {
 	if len(partials) == 0 {
 		return
 	}
-	threads := make([]float64, len(partials)*SumBlock)
+	threads := make([]float64, len(partials)*sumThreads)
 	for i, v := range x {
 		threads[i%len(threads)] += float64(v)
 	}
 	for b := range partials {
-		block := threads[b*SumBlock : (b+1)*SumBlock]
+		block := threads[b*sumThreads : (b+1)*sumThreads]
 		var warps [warpSize]float64 // those that the block does not have stay zero
-		for w := range SumBlock / warpSize {
+		for w := range sumThreads / warpSize {
 			warps[w] = addWarp(block[w*warpSize : (w+1)*warpSize])
 		}
 		partials[b] = addWarp(warps[:])

@@ -25,17 +25,17 @@ func TestSumOfIntegersIsExact(t *testing.T) {
 }
 
 func TestSumPartialsBelongToTheirBlocks(t *testing.T) {
-	x := make([]float32, 3*SumBlock+1)
-	x[0], x[SumBlock-1], x[SumBlock], x[2*SumBlock], x[3*SumBlock] = 1, 2, 4, 8, 16
+	x := make([]float32, 3*sumThreads+1)
+	x[0], x[sumThreads-1], x[sumThreads], x[2*sumThreads], x[3*sumThreads] = 1, 2, 4, 8, 16
 	partials := []float64{-1, -1, -1}
 	SumPartialsCPU(x, partials)
-	// Element 3*SumBlock wraps around to the first thread of the grid.
+	// Element 3*sumThreads wraps around to the first thread of the grid.
 	assert.Equal(t, []float64{1 + 2 + 16, 4, 8}, partials)
 }
 
 // The order of additions: the documented tree, checked where it decides the last bit.
 func TestSumOrderWithinAWarp(t *testing.T) {
-	x := make([]float32, SumBlock)
+	x := make([]float32, sumThreads)
 	x[0], x[1], x[16], x[17] = 1, 0x1p-53, 0x1p-53, 0x1p-53
 	partials := make([]float64, 1)
 	SumPartialsCPU(x, partials)
@@ -58,7 +58,7 @@ func TestSumIsWithinItsBound(t *testing.T) {
 		partials := make([]float64, blocks)
 		SumPartialsCPU(x, partials)
 		difference, _ := new(big.Float).Sub(exact, new(big.Float).SetFloat64(AddPartials(partials))).Float64()
-		bound := float64(n/(blocks*SumBlock)+10+blocks) * 0x1p-53 * size * 1.001
+		bound := float64(n/(blocks*sumThreads)+10+blocks) * 0x1p-53 * size * 1.001
 		assert.LessOrEqual(t, math.Abs(difference), bound, "n %d, %d blocks", n, blocks)
 	}
 }

@@ -53,7 +53,7 @@ func (r *hashRoom) Close() error {
 func withHashing() []pool.Option {
 	return []pool.Option{
 		pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
-			w.State, err = kernels.LoadSHA256Chunks(w.Context())
+			w.State, err = kernels.Load[kernels.SHA256Chunks](w.Context())
 			return err
 		}),
 		pool.WithSetup(func(w *pool.Worker) (err error) {

@@ -190,7 +190,7 @@ func (rt *Runtime) ProbeWith(label string, build func(*Backend) error) (*Backend
 // module needs, such as its kernels, and all calls for the label share the result.
 //
 //	saxpy, backend, err := runtime.ProbeOnce(runtime.Global(), "saxpy", func(b *runtime.Backend) (kernels.Saxpy, error) {
-//		return kernels.LoadSaxpy(b.Context)
+//		return kernels.Load[kernels.Saxpy](b.Context)
 //	})
 //
 // build runs once for a label, and again after the context was reset or the label got another

@@ -67,7 +67,7 @@ func openDevice(rt *runtime.Runtime, ordinal int) (*gpu, error) {
 		return nil, err
 	}
 	g := &gpu{context: c}
-	if g.sha256, err = kernels.LoadSHA256Chunks(c); err != nil {
+	if g.sha256, err = kernels.Load[kernels.SHA256Chunks](c); err != nil {
 		return nil, err
 	}
 	if g.epoch, err = c.NewTimingEvent(); err != nil {

@@ -88,7 +88,7 @@ func (g *gpu) rehash(ctx context.Context, digests []job.Digest, rounds uint32) (
 func openRounds(c *runtime.Context) (*roundsLane, error) {
 	l := new(roundsLane)
 	var err error
-	if l.kernel, err = kernels.LoadSHA256Rounds(c); err != nil {
+	if l.kernel, err = kernels.Load[kernels.SHA256Rounds](c); err != nil {
 		return nil, err
 	}
 	if l.stream, err = c.NewStream(); err != nil {

@@ -44,7 +44,7 @@ func openChild() (*runtime.Runtime, error) {
 
 // loadInChild prepares the device of a child.
 func loadInChild(w *pool.Worker) error {
-	sha256, err := kernels.LoadSHA256Chunks(w.Context())
+	sha256, err := kernels.Load[kernels.SHA256Chunks](w.Context())
 	w.State = sha256
 	return err
 }

@@ -32,7 +32,7 @@ func recorded(t *testing.T, deviceTimes bool) (*pool.Pool, *sdk.TracerProvider, 
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
 	p, err := pool.Open(rt, pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
-		w.State, err = kernels.LoadSaxpy(w.Context())
+		w.State, err = kernels.Load[kernels.Saxpy](w.Context())
 		return err
 	}))
 	require.NoError(t, err)

@@ -68,7 +68,7 @@ func (s service) work(t *testing.T, ordinal int) (*runtime.Stream, *runtime.Ref[
 	require.NoError(t, err)
 	stream, err := c.NewStream()
 	require.NoError(t, err)
-	saxpy, err := kernels.LoadSaxpy(c)
+	saxpy, err := kernels.Load[kernels.Saxpy](c)
 	require.NoError(t, err)
 	x, err := runtime.Alloc[float32](stream, 3)
 	require.NoError(t, err)

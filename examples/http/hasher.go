@@ -42,7 +42,7 @@ func newHasher(rt *runtime.Runtime, onCPU bool, options ...pool.Option) (h *hash
 	h = &hasher{onCPU: onCPU}
 	options = append([]pool.Option{
 		pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
-			w.State, err = kernels.LoadSHA256Chunks(w.Context())
+			w.State, err = kernels.Load[kernels.SHA256Chunks](w.Context())
 			return err
 		}),
 		pool.WithRetry(1), // hashing twice gives the same

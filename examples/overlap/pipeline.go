@@ -30,7 +30,7 @@ func onGPU(ctx context.Context, b *runtime.Backend, data []byte, streams, batch 
 	// loses its memory.
 	var scope runtime.Scope
 	defer scope.Close()
-	kernel := runtime.Keep(kernels.LoadSHA256Chunks(b.Context))(&scope)
+	kernel := runtime.Keep(kernels.Load[kernels.SHA256Chunks](b.Context))(&scope)
 
 	// The last batch may be shorter and has a list of chunks of its own. All other batches share
 	// one list: streams that only read may share memory.

@@ -33,7 +33,7 @@ func onGPU(backend *runtime.Backend, x, y []float32) error {
 	ctx, s := context.Background(), backend.Stream
 	var scope runtime.Scope
 	defer scope.Close()
-	saxpy := runtime.Keep(kernels.LoadSaxpy(backend.Context))(&scope)
+	saxpy := runtime.Keep(kernels.Load[kernels.Saxpy](backend.Context))(&scope)
 	dx := runtime.Keep(runtime.UploadNew(ctx, s, x))(&scope)
 	dy := runtime.Keep(runtime.UploadNew(ctx, s, y))(&scope)
 	if err := scope.Err(); err != nil {

@@ -56,7 +56,7 @@ func compute(ctx context.Context, rt *runtime.Runtime, x []float32) (y []float32
 
 // loadSaxpy prepares a device, once.
 func loadSaxpy(w *pool.Worker) error {
-	saxpy, err := kernels.LoadSaxpy(w.Context())
+	saxpy, err := kernels.Load[kernels.Saxpy](w.Context())
 	w.State = saxpy // which the pool closes
 	return err
 }

@@ -39,7 +39,7 @@ func work(t *testing.T, rt *runtime.Runtime, ordinal int) *runtime.Ref[float32] 
 	require.NoError(t, err)
 	s, err := c.NewStream()
 	require.NoError(t, err)
-	saxpy, err := kernels.LoadSaxpy(c)
+	saxpy, err := kernels.Load[kernels.Saxpy](c)
 	require.NoError(t, err)
 	x, y := []float32{1, 2, 3}, []float32{10, 20, 30}
 	dx, err := runtime.Alloc[float32](s, len(x))
@@ -211,7 +211,7 @@ func TestReadWhileADeviceIsBusy(t *testing.T) {
 	require.NoError(t, err)
 	s, err := c.NewStream()
 	require.NoError(t, err)
-	saxpy, err := kernels.LoadSaxpy(c)
+	saxpy, err := kernels.Load[kernels.Saxpy](c)
 	require.NoError(t, err)
 	x, err := runtime.Alloc[float32](s, 1)
 	require.NoError(t, err)

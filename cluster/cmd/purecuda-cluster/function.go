@@ -42,7 +42,7 @@ func openRuntime() (*runtime.Runtime, error) {
 
 // load loads the kernel once for each device.
 func load(w *pool.Worker) error {
-	sha, err := kernels.LoadSHA256Chunks(w.Context())
+	sha, err := kernels.Load[kernels.SHA256Chunks](w.Context())
 	w.State = sha
 	return err
 }

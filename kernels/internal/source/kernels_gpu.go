@@ -48,41 +48,6 @@ var VectorAddSM75 string
 //go:embed saxpy_sm_75.ptx
 var SaxpySM75 string
 
-// GramSM90 is the PTX of Gram for sm_90.
-//
-//go:embed gram_sm_90.ptx
-var GramSM90 string
-
-// Histogram256SM90 is the PTX of Histogram256 for sm_90.
-//
-//go:embed histogram256_sm_90.ptx
-var Histogram256SM90 string
-
-// SHA256ChunksSM90 is the PTX of SHA256Chunks for sm_90.
-//
-//go:embed sha256chunks_sm_90.ptx
-var SHA256ChunksSM90 string
-
-// SHA256RoundsSM90 is the PTX of SHA256Rounds for sm_90.
-//
-//go:embed sha256rounds_sm_90.ptx
-var SHA256RoundsSM90 string
-
-// SumSM90 is the PTX of Sum for sm_90.
-//
-//go:embed sum_sm_90.ptx
-var SumSM90 string
-
-// VectorAddSM90 is the PTX of VectorAdd for sm_90.
-//
-//go:embed vectoradd_sm_90.ptx
-var VectorAddSM90 string
-
-// SaxpySM90 is the PTX of Saxpy for sm_90.
-//
-//go:embed saxpy_sm_90.ptx
-var SaxpySM90 string
-
 // kernelLoops0 is Gram as loops over the threads of a block.
 func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strips uint32, partials []float64) {
 	var lines_ [256]uint32
@@ -92,38 +57,38 @@ func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strip
 	t := b_.Thread()
 //line gram.go:26
 	left, right := gpu.Shared[[rows][side]float64](t), gpu.Shared[[rows][side]float64](t)
-//line kernels_gpu.go:96
+//line kernels_gpu.go:61
 //line gram.go:29
 	sides := (k + side - 1) / side
 	tiles := sides * (sides + 1) / 2
 	strip := uint32(t.BlockX()) / tiles
-//line kernels_gpu.go:101
+//line kernels_gpu.go:66
 //line gram.go:36
 	n := uint64(len(weights))
 	perStrip := (n + uint64(strips) - 1) / uint64(strips)
 	begin := min(uint64(strip)*perStrip, n)
 	end := min(begin+perStrip, n)
-//line kernels_gpu.go:107
+//line kernels_gpu.go:72
 	for x_ := range 256 {
 		b_.X = x_
 		r_ := x_
 //line gram.go:31
 		tile := uint32(t.BlockX()) % tiles
-//line kernels_gpu.go:113
+//line kernels_gpu.go:78
 //line gram.go:31
 		line := uint32(0)
 		for tile >= sides-line {
 			tile -= sides - line
 			line++
 		}
-//line kernels_gpu.go:120
+//line kernels_gpu.go:85
 //line gram.go:40
 		column := uint32(x_) % side
 		i, j := line*side+column, (line+tile)*side+column
-//line kernels_gpu.go:124
+//line kernels_gpu.go:89
 //line gram.go:43
 		var total float64
-//line kernels_gpu.go:127
+//line kernels_gpu.go:92
 		lines_[r_] = line
 		is_[r_] = i
 		js_[r_] = j
@@ -132,7 +97,7 @@ func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strip
 //line gram.go:44
 	for from := begin; from < end; from += rows {
 		count := uint32(min(end-from, rows))
-//line kernels_gpu.go:136
+//line kernels_gpu.go:101
 		for x_ := range 256 {
 			b_.X = x_
 			r_ := x_
@@ -156,7 +121,7 @@ func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strip
 				}
 				left[r][column], right[r][column] = l, m
 			}
-//line kernels_gpu.go:160
+//line kernels_gpu.go:125
 		}
 		for x_ := range 256 {
 			b_.X = x_
@@ -174,7 +139,7 @@ func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strip
 					total = math.FMA(left[r][row], right[r][column], total)
 				}
 			}
-//line kernels_gpu.go:178
+//line kernels_gpu.go:143
 			totals_[r_] = total
 		}
 	}
@@ -191,7 +156,7 @@ func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strip
 			partials[entries+uint64(a)*uint64(k)+uint64(j)] = total
 			partials[entries+uint64(j)*uint64(k)+uint64(a)] = total
 		}
-//line kernels_gpu.go:195
+//line kernels_gpu.go:160
 	}
 }
 
@@ -241,7 +206,7 @@ func kernelLoops2(b_ *gpu.Block, data []gpu.Uint4, chunks []Chunk, rounds uint32
 				m = swapped(&m)
 				compress(&h, &m)
 			}
-//line kernels_gpu.go:245
+//line kernels_gpu.go:210
 //line sha256.go:125
 			left := int32(length % 64)
 			m := padded(data, at, left)
@@ -264,7 +229,7 @@ func kernelLoops2(b_ *gpu.Block, data []gpu.Uint4, chunks []Chunk, rounds uint32
 				h = initial()
 			}
 			digests[2*i], digests[2*i+1] = reversed(h[0], h[1], h[2], h[3]), reversed(h[4], h[5], h[6], h[7])
-//line kernels_gpu.go:268
+//line kernels_gpu.go:233
 		}
 	}
 }
@@ -301,7 +266,7 @@ func kernelLoops3(b_ *gpu.Block, digests []gpu.Uint4, rounds uint32) {
 				a, b = gpu.Uint4{X: h[0], Y: h[1], Z: h[2], W: h[3]}, gpu.Uint4{X: h[4], Y: h[5], Z: h[6], W: h[7]}
 			}
 			digests[2*i], digests[2*i+1] = reversed(a.X, a.Y, a.Z, a.W), reversed(b.X, b.Y, b.Z, b.W)
-//line kernels_gpu.go:305
+//line kernels_gpu.go:270
 		}
 	}
 }
@@ -342,7 +307,7 @@ func kernelLoops5(b_ *gpu.Block, a []float32, b []float32, c []float32) {
 				for i := first_; i < end_; i++ {
 //line vector.go:13
 					c[i] = a[i] + b[i]
-//line kernels_gpu.go:346
+//line kernels_gpu.go:311
 				}
 			}
 		}
@@ -378,7 +343,7 @@ func kernelLoops6(b_ *gpu.Block, a float32, x []float32, y []float32) {
 				for i := first_; i < end_; i++ {
 //line vector.go:22
 					y[i] = gpu.FMA32(a, x[i], y[i])
-//line kernels_gpu.go:382
+//line kernels_gpu.go:347
 				}
 			}
 		}

@@ -3,7 +3,7 @@ package source
 
 import "github.com/purecuda/purecuda/gpu"
 
-//go:generate go run -C ../../../gpuc . -arch sm_75,sm_90 -checks off -launch=false ../kernels/internal/source
+//go:generate go run -C ../../../gpuc . -checks off -launch=false ../kernels/internal/source
 
 // VectorAdd computes c[i] = a[i] + b[i]. c may be a or b. Any grid and block size gives the same result.
 //

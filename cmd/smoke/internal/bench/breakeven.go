@@ -27,7 +27,7 @@ func breakEven(m *Machine) *suite {
 	s := &suite{open: func(_ context.Context, c *closers) error {
 		data, digests := make([]byte, chunks*chunkBytes), make([]kernels.Digest, chunks)
 		p, err := pool.Open(m.Runtime, pool.WithDevices(m.ordinals(len(m.Devices))...), pool.WithSetup(func(w *pool.Worker) (err error) {
-			w.State, err = kernels.LoadSHA256Chunks(w.Context())
+			w.State, err = kernels.Load[kernels.SHA256Chunks](w.Context())
 			return err
 		}))
 		if p, err = opened(c, p, err); err != nil {

@@ -115,7 +115,7 @@ func openHasher(w *pool.Worker, work hashWork) (h *hasher, err error) {
 	}()
 	on, s, ctx := w.Context(), w.Stream(), context.Background()
 	h.later(func() error { return on.TrimMemory(0) })
-	sha256, err := kernels.LoadSHA256Chunks(on)
+	sha256, err := kernels.Load[kernels.SHA256Chunks](on)
 	if h.sha256, err = opened(&h.closers, sha256, err); err != nil {
 		return h, err
 	}

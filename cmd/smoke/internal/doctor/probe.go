@@ -263,7 +263,7 @@ func (l Libraries) try(ctx context.Context, ordinal int, t *Trial, step func(str
 	}
 	t.FreeBytes = c.Device().FreeBytes
 	step("loading a kernel")
-	saxpy, err := kernels.LoadSaxpy(c)
+	saxpy, err := kernels.Load[kernels.Saxpy](c)
 	if err != nil {
 		return err
 	}
