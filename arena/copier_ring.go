@@ -50,7 +50,7 @@ type ring struct {
 	limit   int
 	retired *doubtful // buffers of which nobody knows whether a device uses them
 
-	mu      locks.Mutex[locks.Ring]
+	mu      locks.Mutex[locks.Pinned]
 	free    []*buffer // no device uses them; the last one is the one used last
 	pending []*buffer // the first is the first to be done, as far as one can tell
 	made    int       // free, pending and taken
@@ -419,7 +419,7 @@ func joinErrors(errs ...error) error {
 
 // doubtful are buffers that a device may still use, with no event to tell.
 type doubtful struct {
-	mu      locks.Mutex[locks.Doubtful]
+	mu      locks.Mutex[locks.Pinned]
 	buffers []doubt
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/wait"
 )
@@ -58,15 +59,13 @@ type DeviceConfig struct {
 // Its streams are made by [Device.NewStream].
 type Device struct {
 	binding *driver.Binding
-	// order says in which order the calls of several devices are taken.
-	order  uint64
-	config DeviceConfig
-	waits  *wait.Device
-	pool   driver.MemPool // 0: cuMemAlloc
-	plain  bool           // neither Zero, Poison, Sites nor Observe
-	slots  sync.Pool      // of *uint32: one number for every processor
-	slot   atomic.Uint32
-	events events
+	config  DeviceConfig
+	waits   *wait.Device
+	pool    driver.MemPool // 0: cuMemAlloc
+	plain   bool           // neither Zero, Poison, Sites nor Observe
+	slots   sync.Pool      // of *uint32: one number for every processor
+	slot    atomic.Uint32
+	events  events
 
 	// clock orders frees and the marks that are set on streams: a block that was freed on
 	// a stream before the clock was moved on is covered by an event recorded there after.
@@ -78,14 +77,14 @@ type Device struct {
 	// loss is why CUDA is lost.
 	loss atomic.Pointer[driver.Error]
 
-	// calls is held for reading while one of the methods below calls the driver, and for
-	// writing by Close. It is taken once by exported methods, before all other locks; where
-	// two devices have a part, in their order.
-	calls locks.RWMutex[locks.DeviceCalls]
+	// calls has those inside that call the driver, and Close suspends it. Exported methods enter it, once, and
+	// hold no lock then. Who needs two devices goes by enterAll.
+	calls   gate.Gate
+	closing gate.Turn // of Close
 	// full is held by the one goroutine that empties the cache because memory is short.
-	full locks.Mutex[locks.Full]
-	// parking is held by the one goroutine that frees ranges, or waits until it can.
-	parking locks.Mutex[locks.Parking]
+	full locks.Mutex[locks.Slow]
+	// parking is held by the one goroutine that frees ranges, or waits until it can. It comes after full.
+	parking locks.Mutex[locks.Slow]
 
 	// mu guards what follows. The fast path does not take it, and the driver is not
 	// called under it. The locks of stripes are taken after it.
@@ -108,9 +107,6 @@ type Device struct {
 	// pollFrom is where pollClosed goes on, and carveFrom where carve does.
 	pollFrom, carveFrom int
 }
-
-// devices counts the devices that were made, for their order.
-var devices atomic.Uint64
 
 // totals are counted where the driver is called anyway.
 type totals struct {
@@ -139,7 +135,7 @@ func NewDevice(b *driver.Binding, c DeviceConfig) (*Device, error) {
 		c.CacheBytes = NoCache
 	}
 	d := &Device{
-		binding: b, config: c, order: devices.Add(1), waits: waits(b, c.Waits),
+		binding: b, config: c, waits: waits(b, c.Waits),
 		plain:  !c.Exact && !c.Zero && !c.Poison && !c.Sites && c.Observe == nil,
 		blocks: map[*block]struct{}{},
 		ranges: map[*Range]struct{}{},
@@ -165,9 +161,9 @@ func (d *Device) NewStream(handle driver.Stream) *Stream {
 	if d.made() != nil {
 		return nil
 	}
-	d.calls.RLock()
+	d.calls.EnterWaiting()
 	d.pollClosed()
-	d.calls.RUnlock()
+	d.calls.Leave()
 	s := d.newStream(handle)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -262,6 +258,24 @@ func (d *Device) loseBlock(b *block) {
 		}
 	}
 	d.totals.lostBlocks++
+}
+
+// enterAll keeps devices from being closed until leaveAll. It waits while one is, and is in none then: who closes the
+// other might wait for that.
+func enterAll(devices ...*Device) {
+	for i := 0; i < len(devices); i++ {
+		if d := devices[i]; !d.calls.Enter() {
+			leaveAll(devices[:i]...)
+			d.calls.AwaitOpen(nil)
+			i = -1
+		}
+	}
+}
+
+func leaveAll(devices ...*Device) {
+	for _, d := range devices {
+		d.calls.Leave()
+	}
 }
 
 func (d *Device) isClosed() bool {

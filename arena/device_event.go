@@ -4,14 +4,12 @@ import (
 	"context"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // events are the events of a Device that nobody uses. An event may be used again as soon
 // as the calls that it was for have returned: a stream that waits for it goes by what it
 // marked when it began to wait.
 type events struct {
-	mu     locks.Mutex[locks.Events]
 	free   []driver.Event
 	closed bool
 	// shared are guards for blocks of FreeAfter, also of other devices. Whoever takes one out
@@ -28,14 +26,14 @@ const maxEvents = 64
 
 // takeEvent returns an event that the caller has alone.
 func (d *Device) takeEvent() (driver.Event, error) {
-	d.events.mu.Lock()
+	d.mu.Lock()
 	if n := len(d.events.free); n > 0 {
 		e := d.events.free[n-1]
 		d.events.free = d.events.free[:n-1]
-		d.events.mu.Unlock()
+		d.mu.Unlock()
 		return e, nil
 	}
-	d.events.mu.Unlock()
+	d.mu.Unlock()
 	var e driver.Event
 	err := d.outside(func() (err error) {
 		var r driver.Result
@@ -50,7 +48,7 @@ func (d *Device) returnEvent(e driver.Event) {
 	if e == 0 {
 		return
 	}
-	d.events.mu.Lock()
+	d.mu.Lock()
 	list := &d.events.free
 	if _, failed := d.events.failed[e]; failed {
 		delete(d.events.failed, e)
@@ -58,10 +56,10 @@ func (d *Device) returnEvent(e driver.Event) {
 	}
 	if !d.events.closed && len(*list) < maxEvents {
 		*list = append(*list, e)
-		d.events.mu.Unlock()
+		d.mu.Unlock()
 		return
 	}
-	d.events.mu.Unlock()
+	d.mu.Unlock()
 	d.destroyEvent(e)
 }
 
@@ -70,8 +68,8 @@ func (d *Device) retire(e driver.Event, err error) error {
 	if err == nil || d.loss.Load() != nil {
 		return err
 	}
-	d.events.mu.Lock()
-	defer d.events.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.events.failed == nil {
 		d.events.failed = map[driver.Event]struct{}{}
 	}
@@ -88,10 +86,10 @@ func (d *Device) destroyEvent(e driver.Event) {
 
 // closeEvents destroys them.
 func (d *Device) closeEvents() {
-	d.events.mu.Lock()
+	d.mu.Lock()
 	all := append(d.events.free, d.events.dead...)
 	d.events.free, d.events.dead, d.events.closed = nil, nil, true
-	d.events.mu.Unlock()
+	d.mu.Unlock()
 	for _, e := range all {
 		d.destroyEvent(e)
 	}
@@ -101,8 +99,8 @@ func (d *Device) closeEvents() {
 // device is closed.
 func (d *Device) newSharedGuard(m mark) *guard {
 	g := newGuard(d, m.event)
-	d.events.mu.Lock()
-	defer d.events.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.events.shared == nil {
 		d.events.shared = map[*guard]struct{}{}
 	}
@@ -110,33 +108,33 @@ func (d *Device) newSharedGuard(m mark) *guard {
 	return g
 }
 
-// releaseShared ends the use of guards; those of closed streams are not shared. d.calls is held.
+// releaseShared ends the use of guards; those of closed streams are not shared. The caller is inside d.calls.
 func (d *Device) releaseShared(guards []*guard) {
 	for _, g := range guards {
 		o := g.dev
-		if o != d && !o.calls.TryRLock() {
+		if o != d && !o.calls.Enter() {
 			continue // it is being closed, which ends the use of all
 		}
-		o.events.mu.Lock()
+		o.mu.Lock()
 		_, shared := o.events.shared[g]
 		delete(o.events.shared, g)
-		o.events.mu.Unlock()
+		o.mu.Unlock()
 		if shared {
 			o.releaseGuard(g)
 		}
 		if o != d {
-			o.calls.RUnlock()
+			o.calls.Leave()
 		}
 	}
 }
 
 // closeShared waits for the guards that others still use, so that their results are final. d.calls is
-// held for writing.
+// suspended.
 func (d *Device) closeShared() {
-	d.events.mu.Lock()
+	d.mu.Lock()
 	shared := d.events.shared
 	d.events.shared = nil
-	d.events.mu.Unlock()
+	d.mu.Unlock()
 	for g := range shared {
 		g.finish(g.await())
 		d.releaseGuard(g)

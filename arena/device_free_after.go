@@ -1,7 +1,6 @@
 package arena
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/purecuda/purecuda/driver"
@@ -51,15 +50,8 @@ func lockCalls(d *Device, streams []*Stream) (unlock func()) {
 			devices = append(devices, s.dev)
 		}
 	}
-	slices.SortFunc(devices, func(a, b *Device) int { return cmp.Compare(a.order, b.order) })
-	for _, d := range devices {
-		d.calls.RLock()
-	}
-	return func() {
-		for _, d := range devices {
-			d.calls.RUnlock()
-		}
-	}
+	enterAll(devices...)
+	return func() { leaveAll(devices...) }
 }
 
 // endAfter ends the use of a block and returns those that have to be freed in the driver for it.
@@ -117,8 +109,8 @@ func guardAll(streams []*Stream) (guards []*guard, err error) {
 // guardNow is a guard of the work that is on the stream, or nil if that is done.
 func (s *Stream) guardNow() (*guard, error) {
 	d := s.dev
-	s.gate.RLock()
-	defer s.gate.RUnlock()
+	s.gate.EnterWaiting()
+	defer s.gate.Leave()
 	switch state := s.current(); {
 	case d.lost() != nil:
 		return nil, d.lost()
@@ -162,9 +154,9 @@ func (s *Stream) guardBefore() (*guard, error) {
 	if err != nil || done {
 		return nil, err
 	}
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
 	events := &s.dev.events
-	events.mu.Lock()
-	defer events.mu.Unlock()
 	if events.shared == nil {
 		events.shared = map[*guard]struct{}{}
 	}
@@ -235,7 +227,7 @@ func (s *Stream) awaitGuards() error {
 }
 
 // pollStandIn takes the blocks of a stream that stands for work, if that is done. Where nobody will ever
-// know they are lost. The gate is held for writing.
+// know they are lost. The gate is suspended.
 func (d *Device) pollStandIn(s *Stream) {
 	var lose func(*block)
 	for _, g := range s.standsFor {

@@ -22,13 +22,17 @@ func (d *Device) Reach(p *Peers, at *driver.Binding) (direct bool, err error) {
 	if !direct || at.Context == d.binding.Context {
 		return direct, err
 	}
-	return p.access(peerPair{at.Context, d.binding.Context, d}).once(func() (bool, error) { return d.openFor(at) })
+	pair := peerPair{at.Context, d.binding.Context, d}
+	if direct, known := p.knows(pair); known {
+		return direct, nil
+	}
+	return p.ask(pair, func() (bool, error) { return d.openFor(at) })
 }
 
 // openFor lets a device use the memory of the pool and of ranges.
 func (d *Device) openFor(at *driver.Binding) (direct bool, err error) {
-	d.calls.RLock()
-	defer d.calls.RUnlock()
+	d.calls.EnterWaiting()
+	defer d.calls.Leave()
 	d.mu.Lock()
 	closed := d.closed
 	d.mu.Unlock()

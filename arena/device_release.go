@@ -230,8 +230,8 @@ func (d *Device) awaitFreed(s *Stream, freedAt uint64) error {
 
 // markForHost marks what was freed up to a time, for a wait of the host.
 func (s *Stream) markForHost(freedAt uint64) (mark, error) {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
+	s.gate.EnterWaiting()
+	defer s.gate.Leave()
 	switch state := s.current(); {
 	case s.completed(freedAt):
 		return mark{}, nil
@@ -293,8 +293,8 @@ func (d *Device) Trim(keep uint64) error {
 	if err := d.made(); err != nil {
 		return err
 	}
-	d.calls.RLock()
-	defer d.calls.RUnlock()
+	d.calls.EnterWaiting()
+	defer d.calls.Leave()
 	if err := d.lost(); err != nil {
 		return err
 	}

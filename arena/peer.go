@@ -1,12 +1,14 @@
 package arena
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/flight"
 	"github.com/purecuda/purecuda/internal/locks"
 )
 
@@ -14,8 +16,9 @@ import (
 // copies between them. A process has one for all its devices. The zero value is ready, and
 // safe for concurrent use.
 type Peers struct {
-	mu    locks.RWMutex[locks.Peers]
-	pairs map[peerPair]*peerAccess
+	asks  flight.Group[peerPair, bool]
+	mu    locks.Mutex[locks.Runtime]
+	known atomic.Pointer[map[peerPair]bool] // what the driver has said; replaced under mu
 }
 
 // peerPair is a device that reaches, and what: the memory of a context, or with an arena
@@ -23,13 +26,6 @@ type Peers struct {
 type peerPair struct {
 	at, to driver.Context
 	memory *Device
-}
-
-// peerAccess is what was found out about a pair.
-type peerAccess struct {
-	mu     locks.Mutex[locks.PeerPair]
-	known  atomic.Bool
-	direct bool // read it when known
 }
 
 // Enable lets the device of at use the memory of the device of to, if the machine can do that,
@@ -46,7 +42,11 @@ func (p *Peers) Enable(at, to *driver.Binding) (direct bool, err error) {
 	if at.Context == to.Context {
 		return true, nil
 	}
-	return p.access(peerPair{at: at.Context, to: to.Context}).once(func() (bool, error) { return enablePeer(at, to) })
+	pair := peerPair{at: at.Context, to: to.Context}
+	if direct, known := p.knows(pair); known {
+		return direct, nil
+	}
+	return p.ask(pair, func() (bool, error) { return enablePeer(at, to) })
 }
 
 // check refuses nil Peers, and bindings without a driver.
@@ -57,42 +57,41 @@ func (p *Peers) check(bindings ...*driver.Binding) error {
 	return nil
 }
 
-// once asks where nothing is known, and remembers the answer. After an error the next call
-// asks again.
-func (a *peerAccess) once(ask func() (direct bool, err error)) (bool, error) {
-	if a.known.Load() {
-		return a.direct, nil
+// knows is what was found out about a pair.
+func (p *Peers) knows(pair peerPair) (direct, known bool) {
+	if all := p.known.Load(); all != nil {
+		direct, known = (*all)[pair]
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.known.Load() {
-		return a.direct, nil
-	}
-	direct, err := ask()
-	if err != nil {
-		return false, err
-	}
-	a.direct = direct
-	a.known.Store(true)
-	return direct, nil
+	return direct, known
 }
 
-func (p *Peers) access(pair peerPair) *peerAccess {
-	p.mu.RLock()
-	access := p.pairs[pair]
-	p.mu.RUnlock()
-	if access != nil {
-		return access
-	}
+// ask asks about a pair, one caller at a time, and remembers the answer. After an error the next call
+// asks again.
+func (p *Peers) ask(pair peerPair, ask func() (direct bool, err error)) (bool, error) {
+	direct, _, err := p.asks.Do(context.Background(), pair, func(context.Context) (bool, error) {
+		if direct, known := p.knows(pair); known {
+			return direct, nil
+		}
+		direct, err := ask()
+		if err != nil {
+			return false, err
+		}
+		p.change(func(all map[peerPair]bool) { all[pair] = direct })
+		return direct, nil
+	})
+	return direct && err == nil, err
+}
+
+// change replaces what is known.
+func (p *Peers) change(f func(all map[peerPair]bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pairs == nil {
-		p.pairs = map[peerPair]*peerAccess{}
+	next := map[peerPair]bool{}
+	if all := p.known.Load(); all != nil {
+		maps.Copy(next, *all)
 	}
-	if p.pairs[pair] == nil {
-		p.pairs[pair] = new(peerAccess)
-	}
-	return p.pairs[pair]
+	f(next)
+	p.known.Store(&next)
 }
 
 func enablePeer(at, to *driver.Binding) (direct bool, err error) {
@@ -137,10 +136,8 @@ func (p *Peers) Forget(b *driver.Binding) {
 	if p == nil || b == nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	maps.DeleteFunc(p.pairs, func(pair peerPair, _ *peerAccess) bool {
-		return pair.at == b.Context || pair.to == b.Context
+	p.change(func(all map[peerPair]bool) {
+		maps.DeleteFunc(all, func(pair peerPair, _ bool) bool { return pair.at == b.Context || pair.to == b.Context })
 	})
 }
 

@@ -20,8 +20,8 @@ type Range struct {
 	reserved uint64 // bytes of addresses
 	site     callSite
 
-	// growing is held by the one who asks the driver about the range. Those who wait for it wait for memory.
-	growing locks.Mutex[locks.Range]
+	// growing is held by the one who asks the driver about the range. Those who wait for it wait for memory. It comes before Device.full.
+	growing locks.Mutex[locks.Slow]
 	freed   bool // growing guards it
 	// These are written with growing and Device.mu held, and read under one of them.
 	bytes  uint64 // that were asked for
@@ -46,8 +46,8 @@ func (d *Device) NewRange(most uint64) (*Range, error) {
 	if err := d.checkBytes(most); err != nil {
 		return nil, err
 	}
-	d.calls.RLock()
-	defer d.calls.RUnlock()
+	d.calls.EnterWaiting()
+	defer d.calls.Leave()
 	switch {
 	case d.lost() != nil:
 		return nil, d.lost()
@@ -120,8 +120,8 @@ func (r *Range) Grow(bytes uint64) error {
 		return nothing("range of addresses")
 	}
 	d := r.dev
-	d.calls.RLock()
-	defer d.calls.RUnlock()
+	d.calls.EnterWaiting()
+	defer d.calls.Leave()
 	r.growing.Lock()
 	defer r.growing.Unlock()
 	switch {

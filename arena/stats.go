@@ -71,8 +71,6 @@ func (d *Device) Stats() DeviceStats {
 	for _, s := range all {
 		s.unlockAll()
 	}
-	d.events.mu.Lock()
-	defer d.events.mu.Unlock()
 	return DeviceStats{
 		RetiredEvents: d.events.retired,
 		InUse:         uint64(sum.inUse), Requested: uint64(sum.requested), Cached: uint64(sum.cached), Split: uint64(parts),

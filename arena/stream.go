@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/zero"
 )
@@ -29,10 +30,10 @@ type Stream struct {
 	done atomic.Uint64
 	// freeing: the driver frees memory when the stream gets there, and nobody has waited for that.
 	freeing atomic.Bool
-	// gate is held for reading while the driver is called about the handle or the guard,
-	// and for writing by those who end the time of such calls. It is never held for long,
-	// and nobody who holds one takes that of another stream.
-	gate locks.RWMutex[locks.StreamGate]
+	// gate has those inside who call the driver about the handle or the guard. Those who end the time of such
+	// calls suspend it, one at a time. Nobody is inside for long, and nobody who is enters that of another stream.
+	gate gate.Gate
+	turn gate.Turn // of who suspends it
 	// guard marks the end of the work of a closed stream; nil if the work is done, or if it
 	// is not known when, for which unproven is the reason. Both are guarded by the gate.
 	guard    *guard
@@ -243,15 +244,26 @@ func (s *Stream) current() streamState {
 // enter begins calls about the handle, and leave ends them. The time between must be
 // short: the closing of the stream waits for it.
 func (s *Stream) enter() error {
-	s.gate.RLock()
+	s.gate.EnterWaiting()
 	if err := s.usable(s.current()); err != nil {
-		s.gate.RUnlock()
+		s.gate.Leave()
 		return err
 	}
 	return nil
 }
 
-func (s *Stream) leave() { s.gate.RUnlock() }
+// keepOut waits for the calls inside the gate and keeps others out, until letIn.
+func (s *Stream) keepOut() {
+	s.turn.Take(nil)
+	s.gate.Suspend(0, nil)
+}
+
+func (s *Stream) letIn() {
+	s.gate.Resume()
+	s.turn.Give()
+}
+
+func (s *Stream) leave() { s.gate.Leave() }
 
 // usable is why the driver is not to be called about a stream in a state, or nil.
 func (s *Stream) usable(state streamState) error {

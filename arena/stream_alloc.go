@@ -8,8 +8,8 @@ import (
 
 // allocate is Alloc where the first stripe has no block, or there is more to do.
 func (s *Stream) allocate(class int, bytes uint64) (Block, error) {
-	s.dev.calls.RLock() // until the block is in use, so that Close finds it
-	defer s.dev.calls.RUnlock()
+	s.dev.calls.EnterWaiting() // until the block is in use, so that Close finds it
+	defer s.dev.calls.Leave()
 	b, source, err := s.obtain(class, bytes)
 	if err != nil {
 		s.dev.mu.Lock()
@@ -164,8 +164,8 @@ func (s *Stream) waitForFreed(o *Stream, freedAt uint64) (bool, error) {
 // markFreed marks what was freed on the stream up to a time, if it is not done.
 func (s *Stream) markFreed(freedAt uint64) (mark, error) {
 	d := s.dev
-	s.gate.RLock()
-	defer s.gate.RUnlock()
+	s.gate.EnterWaiting()
+	defer s.gate.Leave()
 	switch state := s.current(); {
 	case s.completed(freedAt):
 		return mark{}, nil
@@ -206,7 +206,7 @@ func (s *Stream) recordWait(o *Stream, clock uint64) {
 	}
 }
 
-// handOut makes a block the caller's. Device.calls is held.
+// handOut makes a block the caller's. The caller is inside Device.calls.
 func (s *Stream) handOut(b *block, bytes uint64, source EventKind) (Block, error) {
 	d := s.dev
 	if d.config.Zero {

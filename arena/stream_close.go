@@ -21,13 +21,13 @@ func (s *Stream) Capture(on bool) {
 		return
 	}
 	d := s.dev
-	d.calls.RLock()
-	defer d.calls.RUnlock()
+	d.calls.EnterWaiting()
+	defer d.calls.Leave()
 	from, to := streamOpen, streamCapturing
 	if !on {
 		from, to = to, from
 	}
-	s.gate.Lock()
+	s.keepOut()
 	if on && s.current() == streamOpen {
 		s.markBefore()
 	}
@@ -41,7 +41,7 @@ func (s *Stream) Capture(on bool) {
 	} else if changed {
 		d.capturing.Add(-1)
 	}
-	s.gate.Unlock()
+	s.letIn()
 	if changed && !on {
 		d.mu.Lock()
 		d.collect()
@@ -53,7 +53,7 @@ func (s *Stream) Capture(on bool) {
 
 // markBefore marks the work that is on the stream before it is captured, for those who wait
 // for it meanwhile: an event that is recorded later becomes part of the capture, and so would
-// they. The gate is held for writing.
+// they. The gate is suspended.
 func (s *Stream) markBefore() {
 	clock := s.dev.clock.Add(1)
 	m, err := s.recorded(clock)
@@ -87,14 +87,14 @@ func (s *Stream) Close() error {
 		return nil
 	}
 	d := s.dev
-	d.calls.RLock()
-	defer d.calls.RUnlock()
+	d.calls.EnterWaiting()
+	defer d.calls.Leave()
 	if s.current() == streamClosed {
 		return nil
 	}
 	d.pollClosed() // so that there are no more closed streams than have work
-	s.gate.Lock()
-	defer s.gate.Unlock()
+	s.keepOut()
+	defer s.letIn()
 	captured := s.current() == streamCapturing
 	if !s.change(streamClosed, func(state streamState) bool { return state != streamClosed }) {
 		return nil
@@ -133,7 +133,7 @@ func (s *Stream) Close() error {
 }
 
 // loseStream forgets a closed stream of whose work nobody knows when it is done. Its free
-// blocks are lost. The stream's gate or Device.calls is held for writing.
+// blocks are lost. The stream's gate or Device.calls is suspended.
 func (d *Device) loseStream(s *Stream, why error) {
 	s.unproven = why
 	d.mu.Lock()
@@ -194,10 +194,14 @@ func (d *Device) pollClosed() {
 		if d.lost() != nil {
 			return
 		}
-		if s.gate.TryLock() {
-			d.pollClosedStream(s)
-			s.gate.Unlock()
+		if !s.turn.TryTake() {
+			continue
 		}
+		if s.gate.TrySuspend() {
+			d.pollClosedStream(s)
+			s.gate.Resume()
+		}
+		s.turn.Give()
 	}
 	if d.lost() == nil {
 		d.cleanup(errors.Join(d.release(d.shed()), d.freeParked(false)))
@@ -219,7 +223,7 @@ func (d *Device) nextClosed() (some []*Stream) {
 	return some
 }
 
-// pollClosedStream forgets a closed stream if its work is done. The gate is held for writing.
+// pollClosedStream forgets a closed stream if its work is done. The gate is suspended.
 func (d *Device) pollClosedStream(s *Stream) {
 	if s.standsFor != nil {
 		d.pollStandIn(s)
@@ -244,7 +248,7 @@ func (d *Device) pollClosedStream(s *Stream) {
 }
 
 // endGuard makes the result of the guard of a closed stream final, if it has one. The gate or Device.calls is
-// held for writing.
+// suspended.
 func (s *Stream) endGuard(err error) {
 	if s.guard != nil {
 		s.guard.finish(err)
@@ -267,8 +271,10 @@ func (d *Device) Close() error {
 		return nil
 	}
 	if d.loss.Load() == nil {
-		d.calls.Lock() // calls that are under way wait for work at most
-		defer d.calls.Unlock()
+		d.closing.Take(nil)
+		defer d.closing.Give()
+		d.calls.Suspend(0, nil) // calls that are under way wait for work at most
+		defer d.calls.Resume()
 	}
 	d.mu.Lock()
 	if d.closed {

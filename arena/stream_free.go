@@ -11,10 +11,10 @@ const poison = 0xDB
 func (s *Stream) freeSlow(b Block) error {
 	d := s.dev
 	event := Event{Kind: Freed, Stream: s.id, Ptr: b.block.ptr, Bytes: b.Bytes(), Size: b.block.size}
-	d.calls.RLock()
+	d.calls.EnterWaiting()
 	victims, err := s.end(b)
 	back := d.release(victims)
-	d.calls.RUnlock()
+	d.calls.Leave()
 	d.cleanup(back) // not the error of whoever frees b
 	if event.Bytes != 0 && !b.Valid() {
 		d.observe(event)

@@ -20,19 +20,11 @@ func (s *Stream) Wait(o *Stream) error {
 	if err := cmp.Or(s.made(), o.made()); err != nil || o == s {
 		return err
 	}
-	// Neither device is closed before the mark is released. The gates are taken one after
-	// the other: to hold one and to queue for the other could close a circle with others who
-	// do so while the streams are being closed.
-	first, second := s.dev, o.dev
-	if second.order < first.order {
-		first, second = second, first
-	}
-	first.calls.RLock()
-	defer first.calls.RUnlock()
-	if second != first {
-		second.calls.RLock()
-		defer second.calls.RUnlock()
-	}
+	// Neither device is closed before the mark is released. The gates of the streams are entered one
+	// after the other: to be in one and to wait for the other could close a circle with others who do so
+	// while the streams are being closed.
+	enterAll(s.dev, o.dev)
+	defer leaveAll(s.dev, o.dev)
 	if err := s.usable(s.current()); err != nil {
 		return err
 	}
@@ -44,8 +36,8 @@ func (s *Stream) Wait(o *Stream) error {
 		return err
 	}
 	defer o.dev.releaseMark(m)
-	s.gate.RLock()
-	defer s.gate.RUnlock()
+	s.gate.EnterWaiting()
+	defer s.gate.Leave()
 	if err := s.usable(s.current()); err != nil {
 		return err
 	}
@@ -85,9 +77,9 @@ type guard struct {
 	event      driver.Event
 	references atomic.Int32
 
-	mu    locks.Mutex[locks.Guard] // held while passed and await call the driver
-	final bool                     // the result does not change any more
-	err   error                    // why it will never be known whether the work is done
+	mu    locks.Mutex[locks.Slow] // held while passed and await call the driver
+	final bool                    // the result does not change any more
+	err   error                   // why it will never be known whether the work is done
 }
 
 // newGuard makes a guard with one reference.
@@ -169,8 +161,8 @@ func (d *Device) releaseGuard(g *guard) {
 
 // mark marks the work on the stream.
 func (s *Stream) mark() (mark, error) {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
+	s.gate.EnterWaiting()
+	defer s.gate.Leave()
 	switch state := s.current(); {
 	case s.dev.lost() != nil:
 		return mark{}, s.dev.lost()
@@ -182,7 +174,7 @@ func (s *Stream) mark() (mark, error) {
 	return s.recorded(s.dev.clock.Add(1))
 }
 
-// recorded records an event of its own. The gate is held.
+// recorded records an event of its own. The caller is inside the gate.
 func (s *Stream) recorded(clock uint64) (mark, error) {
 	e, err := s.dev.takeEvent()
 	if err == nil {
@@ -195,7 +187,7 @@ func (s *Stream) recorded(clock uint64) (mark, error) {
 	return mark{event: e, clock: clock}, nil
 }
 
-// ending is the mark of a closed stream. The gate is held.
+// ending is the mark of a closed stream. The caller is inside the gate.
 func (s *Stream) ending() (mark, error) {
 	switch {
 	case s.completed(never - 1):
@@ -219,7 +211,7 @@ func (s *Stream) beforeCapture() (mark, error) {
 }
 
 // unprovenError is the error of those who have to know when the work of a closed stream ends,
-// where nobody can. The gate is held.
+// where nobody can. The caller is inside the gate.
 func (s *Stream) unprovenError() error {
 	if s.unproven == nil { // it was never open
 		return s.usable(streamClosed)

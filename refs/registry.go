@@ -41,7 +41,7 @@ const (
 // registry knows all memory that was not freed, and counts the rest. It refers to
 // memory and never to Refs, which the garbage collector could not find otherwise.
 type registry struct {
-	mu      locks.Mutex[locks.RefRegistry]
+	mu      locks.Mutex[locks.State]
 	first   *memory // of those that are live
 	waiting []*memory
 	// hasWaiting is whether there are any, for those who ask at every allocation.

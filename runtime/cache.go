@@ -20,7 +20,7 @@ type moduleCache struct {
 	// not held while they load.
 	flights flight.Group[moduleKey, *cachedModule]
 
-	mu     locks.Mutex[locks.ModuleCache]
+	mu     locks.Mutex[locks.Ledger]
 	byKey  map[moduleKey]*cachedModule
 	recent list.List // of *cachedModule, the last one that was asked for first
 	counts moduleCounts

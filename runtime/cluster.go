@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // portableCluster is the number of blocks in a cluster that every device with clusters
@@ -13,7 +12,6 @@ const portableCluster = 8
 
 // clusterLimits are what is known of a kernel's clusters since the first launch with one.
 type clusterLimits struct {
-	mu       locks.Mutex[locks.Cluster]
 	known    atomic.Bool
 	required Dim3 // that the kernel was compiled for, or zero
 	large    atomic.Bool
@@ -51,8 +49,8 @@ func (k *Kernel) queryCluster() error {
 	if l.known.Load() {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	k.grant.mu.Lock()
+	defer k.grant.mu.Unlock()
 	if l.known.Load() {
 		return nil
 	}

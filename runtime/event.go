@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
@@ -20,13 +21,13 @@ type Event struct {
 	// capture is what it was recorded in last, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it is what the driver has recorded.
 	capture   atomic.Pointer[capture]
-	exclusive locks.Mutex[locks.EventExclusive] // of callers that need the event exclusively
+	exclusive gate.Turn // of callers that need the event exclusively
 	// awaited says that somebody has waited for it, so that Record marks the stream as well.
 	awaited atomic.Bool
 	checks  atomic.Pointer[streamChecks] // of the stream of the last record
 
-	mu     locks.Mutex[locks.EventRecord] // from the first wait on: each call of the driver that records is made with it
-	marked bool                           // ticket is that of the last record
+	mu     locks.Mutex[locks.Object] // from the first wait on: each call of the driver that records is made with it
+	marked bool                      // ticket is that of the last record
 	ticket wait.Ticket
 	asked  *wait.Event // who waits for the last record without a ticket; nil: nobody
 }

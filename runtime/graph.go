@@ -15,7 +15,7 @@ import (
 type Graph struct {
 	object
 	handle driver.Graph
-	mu     locks.Mutex[locks.Graph] // the driver does not lock graphs
+	mu     locks.Mutex[locks.Object] // the driver does not lock graphs
 	// operations are what was recorded, in words.
 	operations []string
 }

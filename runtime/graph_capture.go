@@ -8,6 +8,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/refs"
 )
@@ -18,7 +19,7 @@ type capture struct {
 	origin *Stream
 	// calls is held over each call of the driver that records: the driver does not lock graphs, and a
 	// capture makes one. It is taken inside the gate of a stream.
-	calls locks.Mutex[locks.CaptureCalls]
+	calls gate.Turn
 	over  atomic.Bool // the driver records no more
 
 	mu         locks.Mutex[locks.Capture]

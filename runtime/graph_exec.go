@@ -15,7 +15,7 @@ import (
 type GraphExec struct {
 	object
 	handle     driver.GraphExec
-	mu         locks.Mutex[locks.GraphExec] // the driver does not lock graphs
+	mu         locks.Mutex[locks.Object] // the driver does not lock graphs; taken before that of a Graph
 	operations []string
 	refs       []Arg     // that the work reads or writes
 	reports    []*report // that its kernels write

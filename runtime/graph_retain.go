@@ -22,7 +22,7 @@ type retainedRef struct {
 	of    *refs.Core
 	write bool // the graph writes the memory, or may; set during the capture
 
-	mu    locks.Mutex[locks.RetainedRef]
+	mu    locks.Mutex[locks.Ledger]
 	count int
 	own   *refs.Core // while count is not 0
 }
@@ -44,14 +44,13 @@ func (k *retainedRef) retain() bool {
 
 func (k *retainedRef) release() error {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.count--
-	if k.count > 0 {
-		return nil
+	var last *refs.Core // nil has nothing to close
+	if k.count == 0 {
+		last, k.own = k.own, nil
 	}
-	own := k.own
-	k.own = nil
-	return own.Close()
+	k.mu.Unlock()
+	return last.Close()
 }
 
 // refArgs returns the Refs among what a graph retains, as arguments of its launch.

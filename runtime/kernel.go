@@ -43,7 +43,7 @@ type Kernel struct {
 
 // grant is the dynamic shared memory that the driver has granted to a function.
 type grant struct {
-	mu    locks.Mutex[locks.Grant] // so that a smaller grant does not follow a larger one
+	mu    locks.Mutex[locks.Object] // so that a smaller grant does not follow a larger one
 	bytes uint32
 }
 

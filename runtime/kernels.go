@@ -4,7 +4,7 @@ import "github.com/purecuda/purecuda/internal/locks"
 
 // kernels are those of a module that were looked up.
 type kernels struct {
-	mu     locks.Mutex[locks.ModuleKernels]
+	mu     locks.Mutex[locks.Ledger]
 	byName map[string]*Kernel
 	closed bool
 }
@@ -20,12 +20,12 @@ func (s *kernels) find(name string) *Kernel {
 func (s *kernels) add(k *Kernel) *Kernel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		k.slot.Close(nil) // which nobody is in
+		return k
+	}
 	if first := s.byName[k.name]; first != nil {
 		return first
-	}
-	if s.closed {
-		k.slot.Close(nil)
-		return k
 	}
 	if s.byName == nil {
 		s.byName = map[string]*Kernel{}
@@ -38,9 +38,9 @@ func (s *kernels) add(k *Kernel) *Kernel {
 // Every caller waits until that is done.
 func (s *kernels) close(lost <-chan struct{}) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.closed = true // so that byName does not change any more
+	s.mu.Unlock()
 	for _, k := range s.byName {
 		k.slot.Close(lost)
 	}
-	s.byName, s.closed = nil, true
 }

@@ -143,7 +143,7 @@ func (s *Stream) markUnlessCaptured() (t wait.Ticket, ok bool) {
 // hostLeases are those of a context that are not among its resources, which costs more. There is what
 // graphs retain, and what waits to be freed.
 type hostLeases struct {
-	mu    locks.Mutex[locks.Leases]
+	mu    locks.Mutex[locks.Ledger]
 	first *hostLease
 	count uint64
 }

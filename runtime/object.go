@@ -2,7 +2,6 @@ package runtime
 
 import (
 	goruntime "runtime"
-	"sync"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/gate"
@@ -60,10 +59,12 @@ func (o *object) leave() { o.gate.Leave() }
 // exclusively runs f while no other call uses the object: calls that are under way end first, and later
 // ones wait. The beginning and the end of a capture need that. The driver does not stand other
 // calls about the stream meanwhile, and what a call has seen of the capture holds until it
-// returns. enter lets the caller into the gate. mu is that of the object; events come before streams.
-func (o *object) exclusively(mu sync.Locker, enter, f func() error) error {
-	mu.Lock()
-	defer mu.Unlock()
+// returns. enter lets the caller into the gate. turn is that of the object; events come before streams.
+func (o *object) exclusively(turn *gate.Turn, enter, f func() error) error {
+	if !turn.Take(o.ctx.state.Done()) {
+		return o.ctx.state.Check(o.resource.generation)
+	}
+	defer turn.Give()
 	if err := enter(); err != nil {
 		return err
 	}

@@ -2,10 +2,8 @@ package runtime
 
 import (
 	"maps"
-	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/refs"
 )
 
@@ -43,14 +41,14 @@ func (c *Context) EnablePeer(other *Context) (direct bool, err error) {
 	between := linkOf(c.state, other.state)
 	direct, err = other.memory.Load().arena.Reach(&c.rt.peers, &c.bind)
 	if direct {
-		c.rt.links.add(between)
+		c.rt.addLink(between)
 	}
 	return direct, err
 }
 
 // hasPeerAccess reports whether kernels of the context may use memory of another one.
 func (c *Context) hasPeerAccess(other *refs.State) bool {
-	return other != nil && c.rt.links.has(linkOf(c.state, other))
+	return other != nil && c.rt.hasLink(linkOf(c.state, other))
 }
 
 // link says that kernels of one context may use the memory of another one, as long as
@@ -62,15 +60,9 @@ type link struct {
 
 func linkOf(at, to *refs.State) link { return link{at, to, at.Generation(), to.Generation()} }
 
-// links are those of a runtime. Launches look them up, so that the map is copied when it
-// changes. The zero value is ready.
-type links struct {
-	mu  locks.Mutex[locks.Links]
-	all atomic.Pointer[map[link]struct{}]
-}
-
-func (l *links) has(k link) bool {
-	all := l.all.Load()
+// hasLink is on the way of launches, so that the map is replaced when it changes.
+func (rt *Runtime) hasLink(k link) bool {
+	all := rt.links.Load()
 	if all == nil {
 		return false
 	}
@@ -78,17 +70,13 @@ func (l *links) has(k link) bool {
 	return ok
 }
 
-func (l *links) add(k link) {
-	if l.has(k) {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	next := map[link]struct{}{}
-	if all := l.all.Load(); all != nil {
+func (rt *Runtime) addLink(k link) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	next := map[link]struct{}{k: {}}
+	if all := rt.links.Load(); all != nil {
 		maps.Copy(next, *all)
-		maps.DeleteFunc(next, func(old link, _ struct{}) bool { return old != linkOf(old.at, old.to) })
+		maps.DeleteFunc(next, func(old link, _ struct{}) bool { return old != linkOf(old.at, old.to) && old != k })
 	}
-	next[k] = struct{}{}
-	l.all.Store(&next)
+	rt.links.Store(&next)
 }

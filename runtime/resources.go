@@ -52,7 +52,7 @@ func (k resourceKind) ofHost() bool { return k >= hostMemory }
 // resources are what a context owns in the driver. Whoever takes a resource out frees it, so that this
 // happens exactly once however often and from wherever it is closed.
 type resources struct {
-	mu       locks.Mutex[locks.Resources]
+	mu       locks.Mutex[locks.Ledger]
 	live     map[resource]entry
 	deferred []resource // to be freed at the next allocation
 }

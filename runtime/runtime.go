@@ -50,7 +50,7 @@ type Runtime struct {
 	beginClosing context.CancelCauseFunc
 	compiler     atomic.Pointer[nvrtc.Compiler] // once it is open
 	openCompiler func() (*nvrtc.Compiler, error)
-	links        links
+	links        atomic.Pointer[map[link]struct{}] // replaced under mu
 
 	life     lifeMutex     // one context is reset at a time, and none while they close
 	gone     chan struct{} // closed when lost is set
@@ -61,8 +61,8 @@ type Runtime struct {
 	backends map[string]*Backend
 	built    map[string]built
 	builds   flight.Group[string, built]
-	building map[uint64]*building // by the numbers on their stacks
-	opening  map[int]*locks.Mutex[locks.Opening]
+	building map[uint64]*building        // by the numbers on their stacks
+	opening  flight.Group[int, *Context] // by device
 
 	quarantines []*quarantine   // in the order in which they began
 	fallbacks   map[string]bool // the reasons of FallBack that were logged
@@ -112,7 +112,6 @@ func newRuntime(options []Option) *Runtime {
 		built:     map[string]built{},
 		building:  map[uint64]*building{},
 		fallbacks: map[string]bool{},
-		opening:   map[int]*locks.Mutex[locks.Opening]{},
 		workers:   arena.NewWorkers(0),
 		life:      newLifeMutex(),
 		gone:      make(chan struct{}),
@@ -395,32 +394,38 @@ func (rt *Runtime) Context(ordinal int) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	rt.mu.Lock()
-	opening := rt.opening[ordinal]
-	if opening == nil {
-		opening = new(locks.Mutex[locks.Opening])
-		rt.opening[ordinal] = opening
+	if c, err := rt.known(ordinal); c != nil || err != nil {
+		return c, err
 	}
-	rt.mu.Unlock()
-
 	// One caller opens, the others wait for it; other devices are not held up.
-	opening.Lock()
-	defer opening.Unlock()
+	c, _, err := rt.opening.Do(context.Background(), ordinal, func(context.Context) (*Context, error) { return rt.open(ordinal, d) })
+	return c, err
+}
+
+// known is the context of a device if it is open, or why it cannot be used or opened. Else it is nil.
+func (rt *Runtime) known(ordinal int) (*Context, error) {
 	rt.mu.Lock()
 	c, closed := rt.contexts[ordinal], rt.closed
 	rt.mu.Unlock()
-	switch err := rt.lostError(); {
-	case closed:
+	if closed {
 		return nil, errClosed("runtime")
-	case err != nil:
-		return nil, err
-	case c != nil:
-		if err := c.lostError(); err != nil {
-			return nil, err
-		}
-		return c, nil
 	}
-	c, err = openContext(rt, rt.Driver(), d)
+	err := rt.lostError()
+	if err == nil && c != nil {
+		err = c.lostError()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// open opens the context of a device. It runs once at a time for each.
+func (rt *Runtime) open(ordinal int, d Device) (*Context, error) {
+	if c, err := rt.known(ordinal); c != nil || err != nil {
+		return c, err
+	}
+	c, err := openContext(rt, rt.Driver(), d)
 	if err != nil {
 		rt.mu.Lock()
 		rt.failures[ordinal] = err
@@ -429,7 +434,8 @@ func (rt *Runtime) Context(ordinal int) (*Context, error) {
 	}
 	// What follows calls the driver and hooks, which must not happen under the lock.
 	rt.mu.Lock()
-	if closed = rt.closed; !closed {
+	closed := rt.closed
+	if !closed {
 		rt.contexts[ordinal] = c
 		delete(rt.failures, ordinal)
 	}

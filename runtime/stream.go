@@ -7,7 +7,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/locks"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 )
@@ -27,8 +27,8 @@ type Stream struct {
 	// capture is what the stream records for, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it holds as long as a call is inside.
 	capture   atomic.Pointer[capture]
-	tracing   atomic.Pointer[tracing]            // nil: nobody hears of launches and copies
-	exclusive locks.Mutex[locks.StreamExclusive] // of callers that need the stream exclusively
+	tracing   atomic.Pointer[tracing] // nil: nobody hears of launches and copies
+	exclusive gate.Turn               // of callers that need the stream exclusively
 }
 
 // NewStream makes a stream. A stream that is no longer needed should be closed.
@@ -80,7 +80,7 @@ func (s *Stream) beginSlow() error { return s.beginCall(s.object.beginSlow()) }
 func (s *Stream) beginCall(err error) error {
 	if err == nil {
 		if c := s.capture.Load(); c != nil {
-			c.calls.Lock()
+			c.calls.Take(nil)
 		}
 	}
 	return err
@@ -88,7 +88,7 @@ func (s *Stream) beginCall(err error) error {
 
 func (s *Stream) end() {
 	if c := s.capture.Load(); c != nil {
-		c.calls.Unlock()
+		c.calls.Give()
 	}
 	if s.ctx.bind.NeedsCurrent {
 		s.ctx.bind.Pop()
@@ -200,8 +200,8 @@ func (s *Stream) waitExclusively(e *Event) error {
 	case c == nil:
 		return s.waitEvent(e)
 	}
-	c.calls.Lock()
-	defer c.calls.Unlock()
+	c.calls.Take(nil)
+	defer c.calls.Give()
 	return c.join(s, func() error { return s.waitEvent(e) })
 }
 

@@ -3,16 +3,13 @@ package runtime
 import (
 	"slices"
 	"sync/atomic"
-
-	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // users are the contexts whose work may use what another one has: page-locked memory in their
 // copies and launches, memory of the device over a link, anything in their graphs. They are
 // noted before the first such work begins, and stay. The zero value is ready.
 type users struct {
-	mu  locks.Mutex[locks.Users]
-	all atomic.Pointer[[]*Context] // copied when it changes
+	all atomic.Pointer[[]*Context] // replaced under Runtime.mu
 }
 
 func (u *users) list() []*Context {
@@ -27,12 +24,11 @@ func (c *Context) usedBy(other *Context) {
 	if c == other || slices.Contains(c.users.list(), other) {
 		return
 	}
-	u := &c.users
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if all := u.list(); !slices.Contains(all, other) {
+	c.rt.mu.Lock()
+	defer c.rt.mu.Unlock()
+	if all := c.users.list(); !slices.Contains(all, other) {
 		all = append(slices.Clip(all), other)
-		u.all.Store(&all)
+		c.users.all.Store(&all)
 	}
 }
 

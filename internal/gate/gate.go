@@ -27,6 +27,17 @@ func (g *Gate) Enter() bool {
 	return false
 }
 
+// EnterWaiting is Enter that waits while the gate is suspended. It fails once the gate is closed.
+func (g *Gate) EnterWaiting() bool {
+	for !g.Enter() {
+		if g.Closed() {
+			return false
+		}
+		g.AwaitOpen(nil)
+	}
+	return true
+}
+
 // turnAway is a call, so that Enter is none.
 //
 //go:noinline
@@ -66,6 +77,9 @@ func (g *Gate) Suspend(stay int64, done <-chan struct{}) bool {
 	g.Resume()
 	return false
 }
+
+// TrySuspend is Suspend if nobody is inside and nobody has suspended the gate. It reports whether it did.
+func (g *Gate) TrySuspend() bool { return g.state.CompareAndSwap(0, suspension) }
 
 // Resume ends a Suspend.
 func (g *Gate) Resume() {

@@ -212,3 +212,45 @@ func BenchmarkEnterLeave(b *testing.B) {
 		}
 	}
 }
+
+func TestEnterWaiting(t *testing.T) {
+	var g Gate
+	require.True(t, g.EnterWaiting())
+	assert.False(t, g.TrySuspend(), "one is inside")
+	g.Leave()
+	require.True(t, g.TrySuspend())
+	assert.False(t, g.TrySuspend(), "it is suspended")
+	entered := waits(&g, g.EnterWaiting)
+	assert.Empty(t, entered)
+	g.Resume()
+	assert.True(t, <-entered)
+	g.Leave()
+	require.True(t, g.TrySuspend())
+	entered = waits(&g, g.EnterWaiting)
+	g.Close(nil)
+	assert.False(t, <-entered)
+	assert.False(t, g.EnterWaiting())
+}
+
+func TestTurn(t *testing.T) {
+	var turn Turn
+	require.True(t, turn.TryTake())
+	assert.False(t, turn.TryTake(), "somebody has it")
+	assert.False(t, turn.Take(closedChannel()), "the wait ends")
+	turn.Give()
+	var inside, most atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				assert.True(t, turn.Take(nil))
+				most.Store(max(most.Load(), inside.Add(1)))
+				inside.Add(-1)
+				turn.Give()
+			}
+		})
+	}
+	all.Wait()
+	assert.EqualValues(t, 1, most.Load())
+	assert.True(t, turn.Take(closedChannel()), "nobody has it")
+}

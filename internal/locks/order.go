@@ -3,50 +3,24 @@
 // that must not be held so long. Other builds have plain locks of package sync.
 package locks
 
-// These are the locks, by the type that has them.
+// These are the places in the order, by what has them.
 type (
-	Opening         struct{} // runtime.Runtime.opening, of one device
-	EventExclusive  struct{} // runtime.Event.exclusive
-	StreamExclusive struct{} // runtime.Stream.exclusive
-	ModuleKernels   struct{} // runtime.kernels
-	GraphExec       struct{} // runtime.GraphExec
-	Graph           struct{} // runtime.Graph
-	CaptureCalls    struct{} // runtime.capture.calls
-	EventRecord     struct{} // runtime.Event.mu
-	Capture         struct{} // runtime.capture.mu
-	RetainedRef     struct{} // runtime.retainedRef
-	Grant           struct{} // runtime.grant
-	Cluster         struct{} // runtime.clusterLimits
-	ModuleCache     struct{} // runtime.moduleCache
-	Leases          struct{} // runtime.hostLeases
-	Resources       struct{} // runtime.resources
-	Users           struct{} // runtime.users
-	Links           struct{} // runtime.links
-	Runtime         struct{} // runtime.Runtime
+	Object  struct{} // runtime: a graph, an executable graph, an event, a kernel
+	Capture struct{} // runtime.capture
+	Ledger  struct{} // runtime: what a context owns, its leases and cached modules, the kernels of a module
 
-	Memory      struct{} // refs.memory
-	State       struct{} // refs.State
-	RefRegistry struct{} // refs.registry
+	Memory struct{} // refs.memory
+	State  struct{} // refs.State and its registry
 
-	DeviceCalls struct{} // arena.Device.calls
-	Range       struct{} // arena.Range.growing
-	Full        struct{} // arena.Device.full
-	Parking     struct{} // arena.Device.parking
-	StreamGate  struct{} // arena.Stream.gate
-	Guard       struct{} // arena.guard
-	Peers       struct{} // arena.Peers
-	PeerPair    struct{} // arena.peerLink
-	Device      struct{} // arena.Device.mu
-	Stripe      struct{} // arena.stripe, arena.Stream.adding
-	Events      struct{} // arena.events
-	Workers     struct{} // arena.Workers
-	Ring        struct{} // arena.ring
-	Doubtful    struct{} // arena.doubtful
-	Pinned      struct{} // arena.Pinned
+	Slow    struct{} // arena: Range.growing, Device.full, Device.parking, guard
+	Device  struct{} // arena.Device.mu
+	Stripe  struct{} // arena.stripe, arena.Stream.adding
+	Workers struct{} // arena.Workers
+	Pinned  struct{} // arena.Pinned, arena.ring, arena.doubtful
 
-	Poller  struct{} // wait.Poller
-	Waits   struct{} // wait.Device
 	Waiters struct{} // wait.source
+	Waits   struct{} // wait.Device, wait.Poller
+	Runtime struct{} // runtime.Runtime, arena.Peers
 )
 
 // lock says what holds for a lock.
@@ -59,41 +33,15 @@ type lock struct {
 }
 
 var order = []lock{
-	{of: Opening{}, blocks: true},
-	{of: EventExclusive{}, blocks: true},
-	{of: StreamExclusive{}, blocks: true, many: true},
-	{of: ModuleKernels{}, blocks: true},
-	{of: GraphExec{}, blocks: true},
-	{of: Graph{}, blocks: true},
-	{of: CaptureCalls{}, blocks: true},
-	{of: EventRecord{}, blocks: true},
+	{of: Object{}, blocks: true, many: true},
 	{of: Capture{}},
-	{of: RetainedRef{}, blocks: true},
-	{of: Grant{}, blocks: true},
-	{of: Cluster{}, blocks: true},
-	{of: ModuleCache{}},
-	{of: Leases{}},
-	{of: Resources{}},
-	{of: Users{}},
-	{of: Links{}},
+	{of: Ledger{}, many: true},
 	{of: Memory{}, blocks: true},
-	{of: RefRegistry{}},
-	{of: PeerPair{}, blocks: true},
-	{of: DeviceCalls{}, blocks: true, many: true},
-	{of: Range{}, blocks: true},
-	{of: Full{}, blocks: true},
-	{of: Parking{}, blocks: true},
-	{of: StreamGate{}, blocks: true},
-	{of: Guard{}, blocks: true},
-	{of: Peers{}},
+	{of: Slow{}, blocks: true, many: true},
 	{of: Device{}},
 	{of: Stripe{}, many: true},
-	{of: Events{}},
 	{of: Workers{}},
-	{of: Ring{}},
-	{of: Doubtful{}},
 	{of: Pinned{}},
-	{of: Poller{}},
 	{of: Waiters{}},
 	{of: Waits{}},
 	{of: Runtime{}},

@@ -7,8 +7,5 @@ import "sync"
 // Mutex is a sync.Mutex with a place in the order.
 type Mutex[L any] struct{ sync.Mutex }
 
-// RWMutex is a sync.RWMutex with a place in the order.
-type RWMutex[L any] struct{ sync.RWMutex }
-
 // Block says that the goroutine is about to call the driver, or to wait.
 func Block() {}

@@ -30,45 +30,6 @@ func (m *Mutex[L]) Unlock() {
 	drop[L]()
 }
 
-// RWMutex is a sync.RWMutex with a place in the order.
-type RWMutex[L any] struct{ mu sync.RWMutex }
-
-func (m *RWMutex[L]) Lock() {
-	take[L](true)
-	m.mu.Lock()
-}
-
-func (m *RWMutex[L]) TryLock() bool {
-	if !m.mu.TryLock() {
-		return false
-	}
-	take[L](false)
-	return true
-}
-
-func (m *RWMutex[L]) Unlock() {
-	m.mu.Unlock()
-	drop[L]()
-}
-
-func (m *RWMutex[L]) RLock() {
-	take[L](true)
-	m.mu.RLock()
-}
-
-func (m *RWMutex[L]) TryRLock() bool {
-	if !m.mu.TryRLock() {
-		return false
-	}
-	take[L](false)
-	return true
-}
-
-func (m *RWMutex[L]) RUnlock() {
-	m.mu.RUnlock()
-	drop[L]()
-}
-
 // places is where each lock stands in the order.
 var places = func() map[any]int {
 	all := map[any]int{}

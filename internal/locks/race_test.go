@@ -10,43 +10,42 @@ import (
 )
 
 func TestOrder(t *testing.T) {
-	var first, another Mutex[StreamExclusive] // of which there may be many
-	var second, third Mutex[Resources]
-	var shared RWMutex[DeviceCalls]
+	var first, another Mutex[Slow] // of which there may be many
+	var second, third Mutex[Device]
+	var shared Mutex[Workers]
 	var last Mutex[State]
 
 	first.Lock()
 	another.Lock()
 	second.Lock()
 	last.Lock()
-	assert.PanicsWithValue(t, "locks: locks.Resources is taken while [locks.Resources locks.State] are held, which come after it", third.Lock)
-	assert.Panics(t, shared.RLock, "it comes before State")
+	assert.PanicsWithValue(t, "locks: locks.Device is taken while [locks.Device locks.State] are held, which come after it", third.Lock)
 	assert.Panics(t, shared.Lock, "it comes before State")
-	assert.PanicsWithValue(t, "locks: the goroutine blocks while it holds [locks.Resources locks.State]", Block)
+	assert.PanicsWithValue(t, "locks: the goroutine blocks while it holds [locks.Device locks.State]", Block)
 	assert.True(t, third.TryLock(), "whoever only tries waits for nobody")
-	assert.True(t, shared.TryRLock())
+	assert.True(t, shared.TryLock())
 	assert.False(t, shared.TryLock())
 	assert.False(t, third.TryLock())
 
 	var other sync.WaitGroup
 	other.Go(func() { // which holds nothing
 		Block()
-		var mine Mutex[Resources]
+		var mine Mutex[Device]
 		mine.Lock()
 		mine.Unlock()
 	})
 	other.Wait()
 
 	third.Unlock()
-	shared.RUnlock()
+	shared.Unlock()
 	last.Unlock()
 	second.Unlock()
 	Block() // a turn may be held over a call of the driver
-	assert.Panics(t, func() { var opening Mutex[Opening]; opening.Lock() })
+	assert.Panics(t, func() { var opening Mutex[Memory]; opening.Lock() })
 	first.Unlock()
-	assert.Panics(t, func() { var opening Mutex[Opening]; opening.Lock() }, "another one is held")
+	assert.Panics(t, func() { var opening Mutex[Memory]; opening.Lock() }, "another one is held")
 	another.Unlock()
-	var opening Mutex[Opening]
+	var opening Mutex[Memory]
 	opening.Lock()
 	opening.Unlock()
 	assert.True(t, shared.TryLock())
@@ -57,16 +56,16 @@ func TestOrder(t *testing.T) {
 
 // The bookkeeping finds its way with many goroutines, and is empty when they have ended.
 func TestManyGoroutines(t *testing.T) {
-	var shared RWMutex[DeviceCalls]
+	var shared Mutex[Memory]
 	var all sync.WaitGroup
 	for range 300 {
 		all.Go(func() {
-			var turn Mutex[StreamExclusive]
+			var turn Mutex[Object]
 			for range 100 {
 				turn.Lock()
-				shared.RLock()
+				shared.Lock()
 				Block()
-				shared.RUnlock()
+				shared.Unlock()
 				turn.Unlock()
 			}
 			assert.Nil(t, slot(false), "nothing is held")

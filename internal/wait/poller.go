@@ -13,7 +13,7 @@ import (
 // Poller wakes those who wait for the streams of all its devices. A process needs one. The zero
 // value is ready, has no goroutine while nobody waits, and must not be copied.
 type Poller struct {
-	mu      locks.Mutex[locks.Poller]
+	mu      locks.Mutex[locks.Waits]
 	devices map[*Device]struct{} // open
 	fresh   []*source            // somebody began to wait for them since the last look
 	running bool
