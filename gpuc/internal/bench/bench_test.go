@@ -62,7 +62,7 @@ func variants(t *testing.T) []variant {
 	d := device.Open(t, clang)
 	list := []variant{{"clang", d, clang}}
 	load := func() *compile.Program {
-		p, err := compile.Load(compile.Config{Dir: "../testkernels", Pattern: "."})
+		p, err := compile.Load(compile.Config{Dir: "../testdata/kernels", Pattern: "."})
 		require.NoError(t, err)
 		return p
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/purecuda/purecuda/gpu"
-	k "github.com/purecuda/purecuda/gpuc/internal/testkernels"
+	k "github.com/purecuda/purecuda/gpuc/internal/testdata/kernels"
 	"github.com/purecuda/purecuda/runtime"
 )
 

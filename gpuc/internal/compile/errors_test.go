@@ -18,8 +18,8 @@ import (
 // TestErrors compares what is said about source outside the language with testdata/errors.txt.
 // PURECUDA_UPDATE=1 writes the file.
 func TestErrors(t *testing.T) {
-	p := program(t, "../refused")
-	folder, err := filepath.Abs("../refused")
+	p := program(t, "../testdata/refused")
+	folder, err := filepath.Abs("../testdata/refused")
 	require.NoError(t, err)
 	var b strings.Builder
 	for _, k := range p.Kernels {
@@ -47,7 +47,7 @@ func TestErrors(t *testing.T) {
 func TestLoad(t *testing.T) {
 	_, err := load(t, "//purecuda:kernel\nfunc K(t *gpu.Thread, x []int) { x[0] = y }\n")
 	assert.ErrorContains(t, err, "undefined: y")
-	p := program(t, "../testops")
+	p := program(t, "../testdata/ops")
 	_, err = p.Compile(compile.Options{Arch: 70, Checks: compile.ChecksOff})
 	assert.ErrorContains(t, err, "sm_70 is older than sm_75")
 	_, err = p.Compile(compile.Options{Arch: 999, Checks: compile.ChecksOff})

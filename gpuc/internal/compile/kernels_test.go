@@ -12,7 +12,7 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
-	k "github.com/purecuda/purecuda/gpuc/internal/testkernels"
+	k "github.com/purecuda/purecuda/gpuc/internal/testdata/kernels"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -97,7 +97,7 @@ func TestKernels(t *testing.T) {
 	view := k.View{X: -2, Y: -1.2, Step: 0.05, Width: 70, Height: 50, Limit: 60}
 	bigView := runtime.Struct(&view)
 	poly := [4]float32{1, 2, 3, 4}
-	inModes(t, "../testkernels", func(t *testing.T, d *device.Device) {
+	inModes(t, "../testdata/kernels", func(t *testing.T, d *device.Device) {
 		d.Same(t, "Saxpy", gpu.Linear(1500, 128), func(t *gpu.Thread, a []any) { k.Saxpy(t, as[float32](a, 0), as[f32](a, 1), as[f32](a, 2)) },
 			float32(1.7), floats(3001, 1), floats(3001, 2))
 		d.Same(t, "VecAdd", gpu.Linear(3001, 128), func(t *gpu.Thread, a []any) { k.VecAdd(t, as[f32](a, 0), as[f32](a, 1), as[f32](a, 2)) },

@@ -13,11 +13,11 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
-	lang "github.com/purecuda/purecuda/gpuc/internal/testlanguage"
+	lang "github.com/purecuda/purecuda/gpuc/internal/testdata/language"
 	"github.com/purecuda/purecuda/runtime"
 )
 
-const langFolder = "../testlanguage"
+const langFolder = "../testdata/language"
 
 // generic runs an instance of the kernel Generic.
 func generic[T float32 | float64 | int8, U int32 | uint64](t *testing.T, d *device.Device, name string, z T) {
@@ -130,7 +130,7 @@ func TestLargeFunctions(t *testing.T) {
 	})
 	o := compile.Options{Arch: 75, Checks: compile.ChecksReport}
 	assert.Equal(t, 2, strings.Count(ptx(t, langFolder, o, "Large"), "call (r), Large$mix$0, "))
-	m, err := program(t, "../testkernels").Compile(o)
+	m, err := program(t, "../testdata/kernels").Compile(o)
 	require.NoError(t, err)
 	assert.NotContains(t, m.PTX, ".func", "what is called once or small is inlined")
 }

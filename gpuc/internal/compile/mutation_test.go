@@ -11,7 +11,7 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
-	ops "github.com/purecuda/purecuda/gpuc/internal/testops"
+	ops "github.com/purecuda/purecuda/gpuc/internal/testdata/ops"
 )
 
 // mutations are wrong instructions that a compiler could write, as what is replaced in its text, and by what.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
-	ops "github.com/purecuda/purecuda/gpuc/internal/testops"
+	ops "github.com/purecuda/purecuda/gpuc/internal/testdata/ops"
 )
 
-const opsFolder = "../testops"
+const opsFolder = "../testdata/ops"
 
 // many makes values.
 func many[T any](n int, f func() T) []T {

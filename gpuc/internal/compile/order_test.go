@@ -11,7 +11,7 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
-	lang "github.com/purecuda/purecuda/gpuc/internal/testlanguage"
+	lang "github.com/purecuda/purecuda/gpuc/internal/testdata/language"
 )
 
 // helpersOfOrder are what the kernels of TestOrder call.

@@ -304,5 +304,5 @@ func build(t *testing.T, first uint64) (*made, error) {
 
 var purego = regexp.MustCompile(`github.com/ebitengine/purego v\S+`)
 
-//go:embed other/other.go
+//go:embed testdata/other/other.go
 var otherPackage string

@@ -16,7 +16,7 @@ type Outcome struct {
 // Program is the source of a program with kernels. It runs them on the CPU and writes an Outcome of each as JSON.
 func Program(first uint64, count int) string {
 	var b strings.Builder
-	_, rest, _ := strings.Cut(strings.Replace(data, "github.com/purecuda/purecuda/gpuc/internal/random/other", "random/other", 1), "import (")
+	_, rest, _ := strings.Cut(strings.Replace(data, "github.com/purecuda/purecuda/gpuc/internal/random/testdata/other", "random/other", 1), "import (")
 	b.WriteString("package main\n\nimport (\n\t\"encoding/json\"\n\t\"math/bits\"\n\t\"os\"" + rest)
 	var list strings.Builder
 	for i := range count {

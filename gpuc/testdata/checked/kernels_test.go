@@ -210,5 +210,5 @@ func TestFaultNamesLine(t *testing.T) {
 	defer rt.Close()
 	_, err = TrappedAuto(context.Background(), rt, runtime.Linear(64, 64), make([]int32, 40))
 	require.Error(t, err)
-	assert.Contains(t, fmt.Sprint(d.Findings()), "of github.com/purecuda/purecuda/gpuc/internal/checked/kernels.go:45")
+	assert.Contains(t, fmt.Sprint(d.Findings()), "of example.com/k/kernels.go:45")
 }

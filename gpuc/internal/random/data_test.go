@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/purecuda/purecuda/gpu"
-	"github.com/purecuda/purecuda/gpuc/internal/random/other"
+	"github.com/purecuda/purecuda/gpuc/internal/random/testdata/other"
 )
 
 // This file is a part of each program too: its kernels take these arguments and call these functions.

@@ -3,7 +3,7 @@ package checked
 
 import "github.com/purecuda/purecuda/gpu"
 
-//go:generate go run ../.. -arch sm_75,sm_90
+//go:generate go run ../..
 
 // Pair is a struct parameter.
 type Pair struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 )
 
-//go:embed data.go
+//go:embed data_test.go
 var data string
 
 var (

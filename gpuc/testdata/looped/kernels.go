@@ -7,7 +7,7 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 )
 
-//go:generate go run ../.. -checks off .
+//go:generate go run ../.. -checks off
 
 // Saxpy is a walk over the elements of a thread.
 //
