@@ -22,8 +22,8 @@ func (s *Stream) lease(args []Arg) error {
 			}
 		case a.kind == objectArg:
 			o := a.object()
-			if err = o.enter(); err == nil && o.resource.kind == leasedMemory {
-				o.hostLease().usedOn(s)
+			if err = o.enter(); err == nil && o.entry.lease != nil {
+				o.entry.lease.usedOn(s)
 			}
 		}
 		if err != nil {
@@ -66,7 +66,7 @@ func (a *Arg) device(s *Stream) (ordinal int, same bool) {
 	if ref := a.ref(); ref != nil {
 		return ref.State().Device(), ref.State() == s.ctx.state
 	}
-	if o := a.object(); o != nil && !o.resource.kind.ofHost() {
+	if o := a.object(); o != nil && !o.entry.kind.ofHost() {
 		return o.ctx.device.Ordinal, o.ctx == s.ctx
 	}
 	return 0, true

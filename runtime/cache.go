@@ -4,10 +4,10 @@ import (
 	"container/list"
 	goruntime "runtime"
 	"time"
+	"weak"
 
 	"github.com/purecuda/purecuda/internal/flight"
 	"github.com/purecuda/purecuda/internal/gate"
-	"github.com/purecuda/purecuda/internal/locks"
 )
 
 // moduleCache keeps the modules of one context by what they were made of. It owns them, and
@@ -16,11 +16,10 @@ import (
 //
 // It makes no call of the driver: [Context.cached] and [Context.evict] do.
 type moduleCache struct {
-	// flights lets callers that miss the same module at the same time share its load. mu is
-	// not held while they load.
+	// flights lets callers that miss the same module at the same time share its load.
 	flights flight.Group[moduleKey, *cachedModule]
 
-	mu     locks.Mutex[locks.Ledger]
+	ledger *ledger // whose mutex guards what follows, and the leases of the entries
 	byKey  map[moduleKey]*cachedModule
 	recent list.List // of *cachedModule, the last one that was asked for first
 	counts moduleCounts
@@ -33,21 +32,19 @@ type moduleCounts struct {
 	loading                 time.Duration
 }
 
-// cachedModule is a module that the cache owns. All but its key and loaded are guarded by
-// the mutex of the cache.
+// cachedModule is a module that the cache owns. Its entry has the leases.
 type cachedModule struct {
 	key    moduleKey
 	loaded *Module
-	leases map[*gate.Gate]struct{} // the gates of those that are open
-	place  *list.Element           // nil once it has left the cache
+	place  *list.Element // nil once it has left the cache
 }
 
 func (e *cachedModule) bytes() uint64 { return uint64(len(e.loaded.image.Code)) }
 
 // take gives a lease of a module that is there, or nil.
 func (mc *moduleCache) take(key moduleKey) *Module {
-	mc.mu.Lock()
-	defer mc.mu.Unlock()
+	mc.ledger.mu.Lock()
+	defer mc.ledger.mu.Unlock()
 	e := mc.find(key)
 	if e == nil {
 		return nil
@@ -74,23 +71,35 @@ func (mc *moduleCache) lease(e *cachedModule) *Module {
 	mc.recent.MoveToFront(e.place)
 	of := e.loaded
 	m := &Module{handle: of.handle, image: of.image, log: of.log, names: of.names, signatures: of.signatures, cached: e}
-	m.object = object{ctx: of.ctx, resource: of.resource, gate: new(gate.Gate), owner: &of.object}
-	e.leases[m.gate] = struct{}{}
-	m.cleanup = goruntime.AddCleanup(m, func(g *gate.Gate) { mc.release(e, g) }, m.gate)
+	m.object = object{ctx: of.ctx, entry: of.entry, gate: new(gate.Gate)}
+	of.entry.leases[m.gate] = struct{}{}
+	m.cleanup = goruntime.AddCleanup(m, moduleLease.forgotten, moduleLease{weak.Make(e), m.gate})
 	return m
 }
 
-// giveBack ends a lease. It is called by the garbage collector too.
+// moduleLease is what the cleanup of a lease has; see forgotten.
+type moduleLease struct {
+	of   weak.Pointer[cachedModule]
+	gate *gate.Gate
+}
+
+func (l moduleLease) forgotten() {
+	if e := l.of.Value(); e != nil {
+		e.loaded.ctx.modules.release(e, l.gate)
+	}
+}
+
+// release ends a lease.
 func (mc *moduleCache) release(e *cachedModule, lease *gate.Gate) {
-	mc.mu.Lock()
-	defer mc.mu.Unlock()
-	delete(e.leases, lease)
+	mc.ledger.mu.Lock()
+	defer mc.ledger.mu.Unlock()
+	delete(e.loaded.entry.leases, lease)
 }
 
 // claim begins a flight: it is what another one has loaded since the caller looked, or nil.
 func (mc *moduleCache) claim(key moduleKey) *cachedModule {
-	mc.mu.Lock()
-	defer mc.mu.Unlock()
+	mc.ledger.mu.Lock()
+	defer mc.ledger.mu.Unlock()
 	e := mc.find(key)
 	if e == nil {
 		mc.counts.misses++
@@ -100,9 +109,10 @@ func (mc *moduleCache) claim(key moduleKey) *cachedModule {
 
 // land ends one.
 func (mc *moduleCache) land(key moduleKey, loaded *Module) *cachedModule {
-	mc.mu.Lock()
-	defer mc.mu.Unlock()
-	e := &cachedModule{key: key, loaded: loaded, leases: map[*gate.Gate]struct{}{}}
+	mc.ledger.mu.Lock()
+	defer mc.ledger.mu.Unlock()
+	e := &cachedModule{key: key, loaded: loaded}
+	loaded.entry.leases = map[*gate.Gate]struct{}{}
 	if mc.byKey == nil {
 		mc.byKey = map[moduleKey]*cachedModule{}
 	}
@@ -114,8 +124,8 @@ func (mc *moduleCache) land(key moduleKey, loaded *Module) *cachedModule {
 
 // join gives a lease of what a flight has brought, which is a hit for all but the caller who has loaded it.
 func (mc *moduleCache) join(e *cachedModule, hit bool) *Module {
-	mc.mu.Lock()
-	defer mc.mu.Unlock()
+	mc.ledger.mu.Lock()
+	defer mc.ledger.mu.Unlock()
 	m := mc.lease(e)
 	if m != nil && hit {
 		mc.counts.hits++
@@ -134,12 +144,12 @@ func (mc *moduleCache) remove(e *cachedModule) {
 // surplus takes modules off the cache until at most limit bytes are left: those without a
 // lease that no graph retains, and never the given one.
 func (mc *moduleCache) surplus(limit uint64, but *cachedModule) (modules []*Module) {
-	mc.mu.Lock()
-	defer mc.mu.Unlock()
+	mc.ledger.mu.Lock()
+	defer mc.ledger.mu.Unlock()
 	for at := mc.recent.Back(); at != nil && mc.counts.bytes > limit; {
 		e := at.Value.(*cachedModule)
 		at = at.Prev()
-		if e == but || len(e.leases) > 0 || e.loaded.retained() {
+		if e == but || len(e.loaded.entry.leases) > 0 || e.loaded.entry.graphs > 0 {
 			continue
 		}
 		mc.remove(e)
@@ -160,10 +170,10 @@ func (mc *moduleCache) reset(lost <-chan struct{}) {
 
 // clear returns the gates of all leases.
 func (mc *moduleCache) clear() (leases []*gate.Gate) {
-	mc.mu.Lock()
-	defer mc.mu.Unlock()
+	mc.ledger.mu.Lock()
+	defer mc.ledger.mu.Unlock()
 	for _, e := range mc.byKey {
-		for g := range e.leases {
+		for g := range e.loaded.entry.leases {
 			leases = append(leases, g)
 		}
 		mc.remove(e)
@@ -173,13 +183,13 @@ func (mc *moduleCache) clear() (leases []*gate.Gate) {
 }
 
 func (mc *moduleCache) snapshot() moduleCounts {
-	mc.mu.Lock()
-	defer mc.mu.Unlock()
+	mc.ledger.mu.Lock()
+	defer mc.ledger.mu.Unlock()
 	return mc.counts
 }
 
 func (mc *moduleCache) loadTook(d time.Duration) {
-	mc.mu.Lock()
-	defer mc.mu.Unlock()
+	mc.ledger.mu.Lock()
+	defer mc.ledger.mu.Unlock()
 	mc.counts.loading += d
 }

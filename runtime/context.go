@@ -43,17 +43,17 @@ type Context struct {
 	retained int
 	users    users
 
-	resources resources
-	leases    hostLeases
-	modules   moduleCache
-	streams   atomic.Uint64 // counts streams, for their identity
-	handles   atomic.Uint64 // counts library handles and IPC memory, for theirs
-	device    Device
+	ledger  ledger
+	modules moduleCache
+	streams atomic.Uint64 // counts streams, for their identity
+	handles atomic.Uint64 // counts library handles and IPC memory, for theirs
+	device  Device
 }
 
 // openContext retains the primary context of a device.
 func openContext(rt *Runtime, api driver.API, d Device) (*Context, error) {
 	c := &Context{rt: rt, api: api, device: d}
+	c.modules.ledger = &c.ledger
 	c.state = refs.NewState(d.Ordinal, refs.StateConfig{OnChange: rt.cfg.onState, OnCleanup: rt.report})
 	c.bind = driver.Binding{API: api, Ordinal: d.Ordinal, OnError: c.noteError, OnCleanup: rt.report}
 	if err := c.retain(); err != nil {
@@ -86,7 +86,7 @@ func (c *Context) retain() error {
 // stream work on a thread without a current context. The latter is tried out, because no
 // version number promises it.
 func (c *Context) tryOut() (free uint64, needsCurrent bool, err error) {
-	var stream resource
+	var stream *entry
 	err = c.bind.Do(func() error {
 		var r driver.Result
 		free, _, r = c.api.MemGetInfo()
@@ -97,7 +97,7 @@ func (c *Context) tryOut() (free uint64, needsCurrent bool, err error) {
 		if r != driver.Success {
 			return c.failed("cuStreamCreate", r)
 		}
-		stream = c.newObject(streamResource, uint64(s), 0).resource
+		stream = c.newObject(streamEntry, uint64(s), 0).entry
 		return nil
 	})
 	if err != nil {
@@ -298,62 +298,63 @@ func (c *Context) failed(op string, r driver.Result) error { return c.bind.Faile
 // reclaim frees what was left to the next allocation.
 func (c *Context) reclaim() {
 	c.state.Reclaim()
-	for _, r := range c.resources.takeDeferred() {
-		c.rt.report(c.free(r))
+	for _, e := range c.ledger.takeDeferred() {
+		c.rt.report(c.free(e))
 	}
 }
 
-// free takes a resource out and destroys it, unless a graph retains it. Work on the device may still
+// free takes an entry off the ledger and destroys what it is for, unless a graph retains it. Work on the device may still
 // use memory and code, and the driver does not promise to wait for it; so this does. If it fails
-// before, the resource is freed at a later allocation, or when the context closes.
-func (c *Context) free(r resource) error {
-	if c.resources.freeOnRelease(r) {
+// before, it is freed at a later allocation, or when the context closes.
+func (c *Context) free(e *entry) error {
+	if e.leaveToGraphs() {
 		return nil
 	}
 	if c.isLost() {
-		return c.freeLost(r)
+		return c.freeLost(e)
 	}
 	var err error
-	if r.kind.usedByWork() {
+	if e.kind.usedByWork() {
 		err = c.idle(context.Background())
 		if isCaptured(err) {
-			c.resources.freeLater(r)
+			c.ledger.freeLater(e)
 			return nil
 		}
 	}
 	tried := false
-	retained := c.resources.retainedBy(r)
 	if err == nil {
 		err = c.bind.Do(func() error {
 			tried = true
-			e, mine := c.resources.take(r)
-			if !mine {
-				retained = nil
-				return nil
-			}
-			return c.destroy(r, e)
+			return c.end(e)
 		})
 	}
 	if !tried {
-		c.resources.freeLater(r)
-		return err
-	}
-	return errors.Join(err, releaseAll(retained))
-}
-
-// freeLost takes out what went with the device. A graph did not, and neither did what graphs retain
-// of other devices.
-func (c *Context) freeLost(r resource) error {
-	e, mine := c.resources.take(r)
-	err := releaseAll(e.retains)
-	switch {
-	case !mine:
-	case e.hostLease != nil: // to a pool that makes no call any more
-		err = errors.Join(err, e.hostLease.lease.Return())
-	case r.kind == graphResource && c.rt.lost.Load() == nil:
-		err = errors.Join(err, c.failed(r.destroy(c.api)))
+		c.ledger.freeLater(e)
 	}
 	return err
+}
+
+// end destroys what an entry is for, once. The context must be current.
+func (c *Context) end(e *entry) error {
+	if !c.ledger.take(e) {
+		return nil
+	}
+	return errors.Join(e.destroy(), releaseAll(e.retains))
+}
+
+// freeLost takes off what went with the device. A graph did not, and neither did what graphs retain
+// of other devices.
+func (c *Context) freeLost(e *entry) (err error) {
+	if !c.ledger.take(e) {
+		return nil
+	}
+	switch {
+	case e.lease != nil: // to a pool that makes no call any more
+		err = e.lease.memory.Return()
+	case e.kind == graphEntry && c.rt.lost.Load() == nil:
+		err = c.failed(e.destroyInDriver())
+	}
+	return errors.Join(err, releaseAll(e.retains))
 }
 
 // idle waits until no work uses what the context has: its own, and that of the contexts which
@@ -417,11 +418,12 @@ func (c *Context) await(ctx context.Context, marked []wait.Ticket) {
 
 // marks marks the work on all streams whose gates let the caller in.
 func (c *Context) marks(enter func(*gate.Gate) bool) (marked []wait.Ticket) {
-	for _, e := range c.resources.entries(streamResource) {
-		if e.waits == nil || !enter(e.gate) { // it is being made, or is closed or captured
+	for _, e := range c.ledger.entries(streamEntry) {
+		s := e.stream.Load()
+		if s == nil || !enter(&e.gate) { // it is being made, or is closed or captured
 			continue
 		}
-		t, err := e.waits.Rest()
+		t, err := s.waits.Rest()
 		e.gate.Leave()
 		c.rt.report(err)
 		marked = append(marked, t)
@@ -464,7 +466,7 @@ func (rt *Runtime) closeContexts(contexts []*Context) error {
 // streams that were closed may have left some.
 func (c *Context) drain() error {
 	c.gate.Close(c.state.Done())
-	for _, e := range c.resources.entries(streamResource) {
+	for _, e := range c.ledger.entries(streamEntry) {
 		e.gate.Close(c.state.Done())
 	}
 	if c.isLost() || c.rt.lost.Load() != nil { // the loss may be on its way to c
@@ -480,7 +482,7 @@ func (c *Context) drain() error {
 func (c *Context) release(idle bool) error {
 	c.state.Close()
 	// What graphs retain that were not destroyed: Refs, which no call of the driver is made for.
-	defer func() { c.rt.report(releaseAll(c.resources.takeRetained())) }()
+	defer func() { c.rt.report(releaseAll(c.ledger.takeRetained())) }()
 	if c.rt.lost.Load() != nil || c.isLost() && c.inUse() {
 		return nil
 	}
@@ -499,15 +501,14 @@ func (c *Context) release(idle bool) error {
 // freeAllLost is freeLost for all that is left, if the device is lost.
 func (c *Context) freeAllLost() error {
 	var errs []error
-	for kind := range resourceKinds {
-		for r := range c.resources.entries(kind) {
-			if c.isLost() {
-				errs = append(errs, c.freeLost(r))
-			}
+	for _, e := range c.ledger.entries() {
+		if !c.isLost() {
+			break
 		}
-	}
-	if c.isLost() {
-		errs = append(errs, c.endLeases()...) // to a pool that makes no call any more
+		if e.kind == leasedMemory {
+			e.gate.Close(c.state.Done())
+		}
+		errs = append(errs, c.freeLost(e))
 	}
 	return errors.Join(errs...)
 }
@@ -515,7 +516,8 @@ func (c *Context) freeAllLost() error {
 // inUse reports whether a call is inside the context, or uses what it owns. A device that is gone
 // may never let it go.
 func (c *Context) inUse() bool {
-	return slices.ContainsFunc(append(c.resources.gates(), &c.gate), func(g *gate.Gate) bool { return g.Inside() > 0 })
+	return c.gate.Inside() > 0 ||
+		slices.ContainsFunc(c.ledger.entries(), func(e *entry) bool { return e.kind != leasedMemory && e.gate.Inside() > 0 })
 }
 
 // releasePrimary releases the primary context as often as it was retained: once, unless the
@@ -531,24 +533,20 @@ func (c *Context) releasePrimary() error {
 	return nil
 }
 
-// freeAll frees all resources.
+// freeAll frees all that is on the ledger.
 func (c *Context) freeAll(idle bool) error {
 	if c.isLost() {
 		return nil
 	}
 	err := c.bind.Do(func() error {
 		var errs []error
-		for kind := range resourceKinds {
+		for kind := range entryKinds {
 			if !idle && kind.usedByWork() {
 				continue
 			}
-			for r, e := range c.resources.entries(kind) {
-				e.gate.Close(c.state.Done())
-				if c.isLost() {
-					continue
-				}
-				if e, mine := c.resources.take(r); mine {
-					errs = append(errs, c.destroy(r, e), releaseAll(e.retains))
+			for _, e := range c.ledger.entries(kind) {
+				if e.gate.Close(c.state.Done()); !c.isLost() {
+					errs = append(errs, c.end(e))
 				}
 			}
 		}
@@ -558,7 +556,7 @@ func (c *Context) freeAll(idle bool) error {
 	return err
 }
 
-// hostPointer turns the handle of a resource back into a pointer. The memory is
+// hostPointer turns the handle of an entry back into a pointer. The memory is
 // the driver's, so that the garbage collector has no part in it.
 func hostPointer(address uint64) unsafe.Pointer {
 	p := uintptr(address)

@@ -51,14 +51,14 @@ func (c *Context) NewBlockingEvent() (*Event, error) {
 func (c *Context) NewTimingEvent() (*Event, error) { return c.newEvent(driver.EventDefault) }
 
 func (c *Context) newEvent(flags uint32) (*Event, error) {
-	o, err := c.create(eventResource, 0, "cuEventCreate", func() (uint64, driver.Result) {
+	o, err := c.create(eventEntry, 0, "cuEventCreate", func() (uint64, driver.Result) {
 		e, r := c.api.EventCreate(flags)
 		return uint64(e), r
 	})
 	if err != nil {
 		return nil, err
 	}
-	e := &Event{object: o, handle: driver.Event(o.resource.handle), timing: flags&driver.EventDisableTiming == 0}
+	e := &Event{object: o, handle: driver.Event(o.entry.handle), timing: flags&driver.EventDisableTiming == 0}
 	trackGC(e, &e.object)
 	return e, nil
 }
@@ -150,7 +150,7 @@ func (e *Event) recordExclusively(s *Stream) error {
 		return err
 	}
 	if c != nil {
-		if err := c.retainEvent(&e.object); err != nil {
+		if err := c.retainEvent(e.entry); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func (e *Event) wait() (t wait.Ticket, number uint64, err error) {
 	}
 	if e.asked == nil {
 		e.asked = c.memory.Load().waits.NewEvent(e.handle)
-		c.resources.update(e.resource, func(x *entry) { x.eventWaits = e.asked })
+		e.entry.waits.Store(e.asked)
 	}
 	return e.asked.Mark(), 0, nil
 }

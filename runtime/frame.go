@@ -99,7 +99,7 @@ func (k *Kernel) mayUse(a *Arg) bool {
 // reaches reports whether the kernel can work on memory of the host: it is open, and the
 // device has an address for it.
 func (k *Kernel) reaches(memory *object) bool {
-	if memory.resource.kind == libraryResource {
+	if memory.entry.kind == libraryEntry {
 		return false
 	}
 	memory.ctx.usedBy(k.ctx)
@@ -127,10 +127,10 @@ func (k *Kernel) argsError(args []Arg) error {
 		case ref != nil:
 			return k.invalid("argument %d is memory of device %d, and the kernel is loaded on device %d (see Context.EnablePeer)",
 				i, ref.State().Device(), k.ctx.device.Ordinal)
-		case a.object().resource.kind == libraryResource:
+		case a.object().entry.kind == libraryEntry:
 			return k.invalid("argument %d is a library handle, which only Stream.Submit takes", i)
 		case a.object().gate.Closed():
-			return errClosed(a.object().resource.kind.String())
+			return errClosed(a.object().entry.kind.String())
 		default:
 			return k.unsupported("argument %d is memory of the host, which the device has no address for", i)
 		}

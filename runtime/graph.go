@@ -22,8 +22,8 @@ type Graph struct {
 
 // newGraph takes over a graph of the driver and what it retains.
 func (c *Context) newGraph(handle driver.Graph, operations []string, retained []retainable) *Graph {
-	g := &Graph{object: c.newObject(graphResource, uint64(handle), 0), handle: handle, operations: operations}
-	c.resources.setRetained(g.resource, retained)
+	g := &Graph{object: c.newObject(graphEntry, uint64(handle), 0), handle: handle, operations: operations}
+	g.entry.setRetained(retained)
 	trackGC(g, &g.object)
 	return g
 }
@@ -58,11 +58,11 @@ func (g *Graph) Instantiate() (*GraphExec, error) {
 	}
 	defer g.leave()
 	c := g.ctx
-	retained := c.resources.retainedBy(g.resource)
+	retained := g.entry.retained()
 	if err := retainAll(retained); err != nil {
 		return nil, err
 	}
-	o, err := c.create(execResource, 0, "cuGraphInstantiateWithFlags", func() (uint64, driver.Result) {
+	o, err := c.create(execEntry, 0, "cuGraphInstantiateWithFlags", func() (uint64, driver.Result) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		x, r := c.api.GraphInstantiate(g.handle, 0)
@@ -72,8 +72,8 @@ func (g *Graph) Instantiate() (*GraphExec, error) {
 		c.rt.report(releaseAll(retained))
 		return nil, err
 	}
-	c.resources.setRetained(o.resource, retained)
-	x := &GraphExec{object: o, handle: driver.GraphExec(o.resource.handle), operations: g.operations, refs: refArgs(retained), reports: reportsOf(retained)}
+	o.entry.setRetained(retained)
+	x := &GraphExec{object: o, handle: driver.GraphExec(o.entry.handle), operations: g.operations, refs: refArgs(retained), reports: reportsOf(retained)}
 	trackGC(x, &x.object)
 	return x, nil
 }

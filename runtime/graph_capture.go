@@ -24,7 +24,7 @@ type capture struct {
 
 	mu         locks.Mutex[locks.Capture]
 	streams    []*Stream // the origin first; each is retained
-	events     []*object // that were recorded; each is retained, since the driver refers to them until the end
+	events     []*entry  // that were recorded; each is retained, since the driver refers to them until the end
 	retained   []retainable
 	refs       map[*refs.Core]*retainedRef // those of retained
 	reports    map[*Checks]*report         // that the kernels write; calls guards them
@@ -84,7 +84,7 @@ func (s *Stream) beginCapture() (*capture, error) {
 	// be reset, or who resets it sees the capture.
 	if !ctx.waiters.Suspend(0, ctx.state.Done()) {
 		ctx.gate.Leave()
-		return nil, ctx.state.Check(s.resource.generation) // which has ended, also if the device was revived meanwhile
+		return nil, ctx.state.Check(s.entry.generation) // which has ended, also if the device was revived meanwhile
 	}
 	if err := s.exclusively(&s.exclusive, s.enter, c.begin); err != nil {
 		c.leave()
@@ -112,7 +112,7 @@ func (c *capture) begin() error {
 // exclusively. The stream may be closed meanwhile, and is destroyed after the capture.
 func (c *capture) join(s *Stream, call func() error) error {
 	c.mu.Lock()
-	joins := !c.sealed && s.retain()
+	joins := !c.sealed && s.entry.retain()
 	if joins {
 		s.ctx.usedBy(c.origin.ctx)
 		c.streams = append(c.streams, s)
@@ -130,7 +130,7 @@ func (c *capture) join(s *Stream, call func() error) error {
 		c.mu.Lock()
 		c.streams = slices.DeleteFunc(c.streams, func(o *Stream) bool { return o == s })
 		c.mu.Unlock()
-		s.ctx.rt.report(s.release())
+		s.ctx.rt.report(s.entry.release())
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func (c *capture) leave() {
 	c.origin, c.streams, c.events, c.refs, c.sealed, c.ended = nil, nil, nil, nil, true, true // events may refer to c for long
 	c.mu.Unlock()
 	for _, s := range streams {
-		ctx.rt.report(s.release())
+		ctx.rt.report(s.entry.release())
 	}
 	for _, e := range events {
 		ctx.rt.report(e.release())
@@ -292,7 +292,7 @@ func (c *capture) record(operation string, args ...Arg) error {
 }
 
 // retainEvent retains an event, which is about to be recorded, until the end.
-func (c *capture) retainEvent(e *object) error {
+func (c *capture) retainEvent(e *entry) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended || slices.Contains(c.events, e) {
@@ -325,10 +325,8 @@ func (c *capture) retainableOf(a *Arg) retainable {
 		return c.reports[(*Checks)(a.of)]
 	case o == nil:
 		return nil
-	case o.owner != nil:
-		return o.owner
 	default:
-		return o
+		return o.entry
 	}
 }
 

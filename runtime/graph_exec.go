@@ -155,7 +155,7 @@ func (x *GraphExec) update(g *Graph) ([]retainable, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := x.ctx
-	now := c.resources.retainedBy(g.resource)
+	now := g.entry.retained()
 	if err := retainAll(now); err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (x *GraphExec) update(g *Graph) ([]retainable, error) {
 		return now, err
 	}
 	x.operations, x.refs, x.reports = g.operations, refArgs(now), reportsOf(now)
-	return c.resources.setRetained(x.resource, now), nil
+	return x.entry.setRetained(now), nil
 }
 
 func updateReason(r driver.GraphExecUpdateResult) string {

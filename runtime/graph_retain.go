@@ -67,15 +67,6 @@ func refArgs(all []retainable) []Arg {
 	return args
 }
 
-func (o *object) retain() bool { return o.ctx.resources.retain(o.resource, o.gate) }
-
-func (o *object) release() error {
-	if !o.ctx.resources.release(o.resource, o.gate) {
-		return nil
-	}
-	return o.free()
-}
-
 // retainAll retains all or none.
 func retainAll(all []retainable) error {
 	for i, k := range all {
@@ -92,10 +83,4 @@ func releaseAll(all []retainable) error {
 		errs = append(errs, k.release())
 	}
 	return errors.Join(errs...)
-}
-
-// retained reports whether a graph retains the object.
-func (o *object) retained() (yes bool) {
-	o.ctx.resources.update(o.resource, func(e *entry) { yes = e.references > 0 })
-	return yes
 }

@@ -51,12 +51,12 @@ func RegisterHost[T any](c *Context, memory []T) (*HostBuffer[T], error) {
 		return uint64(uintptr(at)), c.api.MemHostRegister(at, bytes, driver.HostAllocPortable)
 	})
 	if err == nil {
-		c.resources.update(h.memory.resource, func(e *entry) { e.registered = at })
+		h.memory.entry.registered = at // which h keeps until now
 	}
 	return h, err
 }
 
-func hostBuffer[T any](c *Context, n int, kind resourceKind, bytes uint64, op string, f func() (uint64, driver.Result)) (*HostBuffer[T], error) {
+func hostBuffer[T any](c *Context, n int, kind entryKind, bytes uint64, op string, f func() (uint64, driver.Result)) (*HostBuffer[T], error) {
 	o, err := c.create(kind, bytes, op, f)
 	if err != nil {
 		if e, ok := err.(*driver.Error); ok {
@@ -64,7 +64,7 @@ func hostBuffer[T any](c *Context, n int, kind resourceKind, bytes uint64, op st
 		}
 		return nil, err
 	}
-	h := &HostBuffer[T]{memory: &o, ptr: hostPointer(o.resource.handle), n: n}
+	h := &HostBuffer[T]{memory: &o, ptr: hostPointer(o.entry.handle), n: n}
 	trackGC(h.memory, h.memory)
 	return h, nil
 }

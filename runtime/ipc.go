@@ -123,7 +123,8 @@ func newIPC[T any](s *Stream, what string, n int, get func() (b *ipcBlock, at dr
 	err := c.make(func() (err error) {
 		var b *ipcBlock
 		if b, at, err = get(); err == nil {
-			o, _ = c.newEntry(ipcMemory, c.handles.Add(1), entry{ipc: b, bytes: b.bytes})
+			o = c.objectOf(&entry{kind: ipcMemory, handle: c.handles.Add(1), ipc: b, bytes: b.bytes})
+			c.ledger.add(o.entry)
 		}
 		return err
 	})
@@ -221,7 +222,7 @@ func (s *Stream) exportIPC(r *refs.Core, element uint64) (h IPCHandle, err error
 	if r.State() != s.ctx.state {
 		return h, driver.Errorf(driver.ErrInvalidArgument, "export memory of device %d on a stream of device %d", r.State().Device(), s.ctx.device.Ordinal)
 	}
-	for _, e := range s.ctx.resources.entries(ipcMemory) {
+	for _, e := range s.ctx.ledger.entries(ipcMemory) {
 		offset := uint64(at - e.ipc.base)
 		if at < e.ipc.base || offset > e.bytes || r.Bytes() > e.bytes-offset || e.ipc.opened {
 			continue

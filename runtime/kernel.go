@@ -82,7 +82,7 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 		return m.kernels.add(k.leased(m)), nil
 	}
 	d := &m.ctx.device
-	k := &Kernel{ctx: m.ctx, module: m, generation: m.resource.generation, name: name, maxGrid: limits(d.MaxGrid), maxBlock: limits(d.MaxBlock)}
+	k := &Kernel{ctx: m.ctx, module: m, generation: m.entry.generation, name: name, maxGrid: limits(d.MaxGrid), maxBlock: limits(d.MaxBlock)}
 	k.frames.New = func() any { return k.newFrame() }
 	if err := m.ctx.do(k.query); err != nil {
 		return nil, err
@@ -334,7 +334,7 @@ func (k *Kernel) grantShared(bytes uint32) error {
 // stale is why a kernel and a stream of different generations of a context do not go
 // together.
 func (k *Kernel) stale(s *Stream) error {
-	for _, generation := range [...]uint64{k.generation, s.resource.generation} {
+	for _, generation := range [...]uint64{k.generation, s.entry.generation} {
 		if err := k.ctx.state.Check(generation); err != nil {
 			return err
 		}

@@ -180,7 +180,7 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")
 	}
-	if s.ctx != k.ctx || s.resource.generation != k.generation {
+	if s.ctx != k.ctx || s.entry.generation != k.generation {
 		return k.elsewhere(s)
 	}
 	if !k.takes(&shape) {

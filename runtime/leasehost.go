@@ -3,12 +3,9 @@ package runtime
 import (
 	"errors"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/gate"
-	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/refs"
 )
@@ -42,41 +39,29 @@ func LeaseHost[T any](c *Context, n int) (*HostBuffer[T], error) {
 	}
 	b := &struct {
 		HostBuffer[T]
+		object
+		entry
 		hostLease
-		gate gate.Gate
 	}{}
-	b.hostLease.object = object{ctx: c, gate: &b.gate, resource: resource{leasedMemory, uint64(uintptr(lease.Pointer())), c.state.Generation()}}
-	b.lease, b.bytes = lease, bytes
-	b.HostBuffer = HostBuffer[T]{memory: &b.hostLease.object, ptr: lease.Pointer(), n: n}
-	c.leases.add(&b.hostLease)
+	b.hostLease.memory = lease
+	b.entry = entry{kind: leasedMemory, handle: uint64(uintptr(lease.Pointer())), lease: &b.hostLease}
+	b.object = c.objectOf(&b.entry)
+	b.HostBuffer = HostBuffer[T]{memory: &b.object, ptr: lease.Pointer(), n: n}
+	c.ledger.add(&b.entry)
 	return &b.HostBuffer, nil
 }
 
-// hostLease is page-locked memory that was leased by LeaseHost. Its object comes first, so that it is found
-// from there.
+// hostLease is page-locked memory that was leased by LeaseHost.
 type hostLease struct {
-	object
-	lease arena.Lease
-	bytes uint64
+	memory arena.Lease
 	// users are the streams whose work has used it.
 	users [4]atomic.Pointer[Stream]
 	// doubtful says that users does not have all of them.
 	doubtful atomic.Bool
-
-	listed     bool // in the leases of the context, whose lock guards this and the links
-	prev, next *hostLease
-}
-
-// hostLease is the lease that the object stands for, or nil.
-func (o *object) hostLease() *hostLease {
-	if o.resource.kind != leasedMemory {
-		return nil
-	}
-	return (*hostLease)(unsafe.Pointer(o))
 }
 
 // usedOn notes that work which is about to be put on a stream uses the memory. The caller is inside
-// the gate of the object. Graphs retain what is among the resources.
+// the gate of the object.
 func (l *hostLease) usedOn(s *Stream) {
 	captured := s.capture.Load() != nil
 	for i := 0; i < len(l.users) && !captured; i++ {
@@ -85,28 +70,25 @@ func (l *hostLease) usedOn(s *Stream) {
 		}
 	}
 	l.doubtful.Store(true)
-	if captured {
-		l.ctx.leases.enroll(l)
-	}
 }
 
-// end returns the memory to be leased after the work that uses it. It reports whether it could. Else
-// the lease is among the resources, and the caller has to wait for the device. The lease is closed, so
-// that there is no new work.
-func (l *hostLease) end() (ended bool, err error) {
-	c := l.ctx
+// endLease returns the memory to be leased after the work that uses it. It reports whether it could. Else
+// the caller has to wait for the device. The lease is closed, so that there is no new work.
+func (e *entry) endLease() (ended bool, err error) {
+	c, l := e.ctx, e.lease
 	var marks [len(l.users)]wait.Ticket
-	if !l.doubtful.Load() && c.gate.Enter() {
-		defer c.gate.Leave()
-		if n, ok := l.mark(&marks); ok && !c.isLost() && l.gate.Inside() == 0 {
-			if !c.leases.remove(l) {
-				return true, nil
-			}
-			return true, l.lease.ReturnAfter(marks[:n]...)
-		}
+	if l.doubtful.Load() || !c.gate.Enter() {
+		return false, nil
 	}
-	c.leases.enroll(l)
-	return false, nil
+	defer c.gate.Leave()
+	n, ok := l.mark(&marks)
+	if !ok || c.isLost() || e.gate.Inside() > 0 {
+		return false, nil
+	}
+	if !c.ledger.take(e) {
+		return true, nil
+	}
+	return true, l.memory.ReturnAfter(marks[:n]...)
 }
 
 // mark marks the work on all streams that have used the memory, if that can be.
@@ -140,90 +122,12 @@ func (s *Stream) markUnlessCaptured() (t wait.Ticket, ok bool) {
 	return t, err == nil
 }
 
-// hostLeases are those of a context that are not among its resources, which costs more. There is what
-// graphs retain, and what waits to be freed.
-type hostLeases struct {
-	mu    locks.Mutex[locks.Ledger]
-	first *hostLease
-	count uint64
-}
-
-func (ls *hostLeases) add(l *hostLease) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if l.next = ls.first; l.next != nil {
-		l.next.prev = l
-	}
-	ls.first, l.listed = l, true
-	ls.count++
-}
-
-// remove takes a lease out, and reports whether it was there.
-func (ls *hostLeases) remove(l *hostLease) bool {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return ls.unlink(l)
-}
-
-// enroll moves a lease to the resources, unless it is there or was returned.
-func (ls *hostLeases) enroll(l *hostLease) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.unlink(l) {
-		l.ctx.resources.add(l.resource, entry{gate: l.gate, bytes: l.bytes, hostLease: l})
-	}
-}
-
-// unlink is remove with ls.mu held.
-func (ls *hostLeases) unlink(l *hostLease) bool {
-	if !l.listed {
-		return false
-	}
-	if l.prev != nil {
-		l.prev.next = l.next
-	} else {
-		ls.first = l.next
-	}
-	if l.next != nil {
-		l.next.prev = l.prev
-	}
-	l.prev, l.next, l.listed = nil, nil, false
-	ls.count--
-	return true
-}
-
-// all are the leases, and how many of them are open.
-func (ls *hostLeases) all() (all []*hostLease, open int) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for l := ls.first; l != nil; l = l.next {
-		all = append(all, l)
-		if !l.gate.Closed() {
-			open++
-		}
-	}
-	return all, open
-}
-
-func (ls *hostLeases) len() uint64 {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return ls.count
-}
-
 // endLeases returns the memory of all leases, which no work uses any more.
 func (c *Context) endLeases() (errs []error) {
-	all, _ := c.leases.all()
-	for _, l := range all {
-		l.gate.Close(c.state.Done())
-		if c.leases.remove(l) {
-			errs = append(errs, l.lease.Return())
-		}
-	}
-	for r, e := range c.resources.entries(leasedMemory) {
+	for _, e := range c.ledger.entries(leasedMemory) {
 		e.gate.Close(c.state.Done())
-		if e, mine := c.resources.take(r); mine {
-			errs = append(errs, e.hostLease.lease.Return())
+		if c.ledger.take(e) {
+			errs = append(errs, e.lease.memory.Return())
 		}
 	}
 	return errs

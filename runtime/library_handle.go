@@ -36,8 +36,8 @@ func (c *Context) NewLibraryHandle(name string, create func() (destroy func() er
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		o, _ := c.newEntry(libraryResource, c.handles.Add(1), entry{destroyHandle: destroy})
-		h = &LibraryHandle{o}
+		h = &LibraryHandle{c.objectOf(&entry{kind: libraryEntry, handle: c.handles.Add(1), destroyHandle: destroy})}
+		c.ledger.add(h.entry)
 		trackGC(h, &h.object)
 		return nil
 	})

@@ -59,15 +59,15 @@ func AllocManaged[T any](s *Stream, n int) (*Managed[T], error) {
 		return nil, err
 	}
 	// One reference stands for all Refs, which graphs and others may keep for longer than the Managed.
-	r, g := o.resource, o.gate
-	c.resources.update(r, func(e *entry) { e.references = 1 })
+	e := o.entry
+	e.retain()
 	end := func() error {
-		if c.resources.release(r, g) {
-			c.resources.freeLater(r)
+		if e.unretain() {
+			c.ledger.freeLater(e)
 		}
 		return nil
 	}
-	own, err := refs.Own[T](c.state, s.memory, driver.DevicePtr(r.handle), n, end)
+	own, err := refs.Own[T](c.state, s.memory, driver.DevicePtr(e.handle), n, end)
 	if err != nil {
 		return nil, errors.Join(err, end(), o.Close())
 	}

@@ -129,14 +129,14 @@ func (c *Context) LoadModule(images ...Image) (*Module, error) {
 		}
 		var log driver.JITLog
 		const op = "cuModuleLoadDataEx"
-		o, err := c.create(moduleResource, uint64(len(candidate.Code)), op, func() (uint64, driver.Result) {
+		o, err := c.create(moduleEntry, uint64(len(candidate.Code)), op, func() (uint64, driver.Result) {
 			var m driver.Module
 			var r driver.Result
 			m, log, r = c.api.ModuleLoadData(candidate.Code, driver.JIT{LineInfo: candidate.ptx && bytes.Contains(candidate.Code, []byte("\n\t.loc "))}) // a profiler shows lines
 			return uint64(m), r
 		})
 		if err == nil {
-			m := &Module{object: o, handle: driver.Module(o.resource.handle), image: candidate.Image, log: log}
+			m := &Module{object: o, handle: driver.Module(o.entry.handle), image: candidate.Image, log: log}
 			trackGC(m, &m.object)
 			return m, nil
 		}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	goruntime "runtime"
+	"weak"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/gate"
@@ -10,31 +11,37 @@ import (
 // object is what everything that a context owns has in common: calls that use it
 // enter its gate, and closing it waits for them and frees it once.
 type object struct {
-	ctx      *Context
-	resource resource
-	gate     *gate.Gate
-	cleanup  goruntime.Cleanup
-	// owner is the resource that a lease of a cached module stands for.
-	owner *object
+	ctx *Context
+	// entry is on the ledger of the context. Leases of a cached module share that of the module.
+	entry   *entry
+	gate    *gate.Gate // that of the entry, but for a lease of a cached module
+	cleanup goruntime.Cleanup
 }
 
-// newObject adds a resource to those of the context.
-func (c *Context) newObject(kind resourceKind, handle, bytes uint64) object {
-	o := object{ctx: c, resource: resource{kind, handle, c.state.Generation()}, gate: new(gate.Gate)}
-	c.resources.add(o.resource, entry{gate: o.gate, bytes: bytes})
+// newObject puts an entry on the ledger of the context.
+func (c *Context) newObject(kind entryKind, handle, bytes uint64) object {
+	o := c.objectOf(&entry{kind: kind, handle: handle, bytes: bytes})
+	c.ledger.add(o.entry)
 	return o
 }
 
-// newEntry is newObject for what is not among the resources yet, with more that is known of it.
-func (c *Context) newEntry(kind resourceKind, handle uint64, e entry) (o object, isNew bool) {
-	e.gate = new(gate.Gate)
-	o = object{ctx: c, resource: resource{kind, handle, c.state.Generation()}, gate: e.gate}
-	return o, c.resources.addNew(o.resource, e)
+// objectOf is the object of an entry that is not on the ledger yet.
+func (c *Context) objectOf(e *entry) object {
+	e.ctx, e.generation = c, c.state.Generation()
+	return object{ctx: c, entry: e, gate: &e.gate}
 }
 
-// trackGC leaves the resource to the next allocation when the garbage collector finds owner, which embeds o.
+// trackGC leaves the entry to the next allocation when the garbage collector finds owner, which embeds o.
 func trackGC[T any](owner *T, o *object) {
-	o.cleanup = goruntime.AddCleanup(owner, o.ctx.resources.freeLater, o.resource)
+	o.cleanup = goruntime.AddCleanup(owner, forgotten, weak.Make(o.entry))
+}
+
+// forgotten is called by the garbage collector. The reference is weak, since the context may be garbage as well, whose
+// error hook may refer to the owner.
+func forgotten(e weak.Pointer[entry]) {
+	if e := e.Value(); e != nil {
+		e.ctx.ledger.freeLater(e)
+	}
 }
 
 // Context is the context that the object lives in.
@@ -43,11 +50,11 @@ func (o *object) Context() *Context { return o.ctx }
 // enter lets a call use the object.
 func (o *object) enter() error {
 	for !o.gate.Enter() {
-		if err := refusal(o.ctx.rt, o.ctx.state, o.gate, o.resource.generation); err != nil {
+		if err := refusal(o.ctx.rt, o.ctx.state, o.gate, o.entry.generation); err != nil {
 			return err
 		}
 		if o.gate.Closed() {
-			return errClosed(o.resource.kind.String())
+			return errClosed(o.entry.kind.String())
 		}
 		o.gate.AwaitOpen(o.ctx.state.Done()) // a capture begins or ends on the stream
 	}
@@ -62,7 +69,7 @@ func (o *object) leave() { o.gate.Leave() }
 // returns. enter lets the caller into the gate. turn is that of the object; events come before streams.
 func (o *object) exclusively(turn *gate.Turn, enter, f func() error) error {
 	if !turn.Take(o.ctx.state.Done()) {
-		return o.ctx.state.Check(o.resource.generation)
+		return o.ctx.state.Check(o.entry.generation)
 	}
 	defer turn.Give()
 	if err := enter(); err != nil {
@@ -70,7 +77,7 @@ func (o *object) exclusively(turn *gate.Turn, enter, f func() error) error {
 	}
 	defer o.leave()
 	if !o.gate.Suspend(1, o.ctx.state.Done()) {
-		return o.ctx.state.Check(o.resource.generation) // which has ended, also if the device was revived meanwhile
+		return o.ctx.state.Check(o.entry.generation) // which has ended, also if the device was revived meanwhile
 	}
 	defer o.gate.Resume()
 	return f()
@@ -124,7 +131,7 @@ func (o *object) beginSlow() error {
 	if o.ctx.state.Accepting() {
 		return nil
 	}
-	err := o.ctx.state.Check(o.resource.generation)
+	err := o.ctx.state.Check(o.entry.generation)
 	if err != nil {
 		o.end()
 	}
@@ -136,7 +143,7 @@ func (o *object) prepareWork() error {
 	if err := o.prepare(); err != nil {
 		return err
 	}
-	err := o.ctx.state.Check(o.resource.generation)
+	err := o.ctx.state.Check(o.entry.generation)
 	if err != nil {
 		o.ctx.bind.Pop()
 	}
@@ -158,36 +165,36 @@ func (o *object) Close() error {
 		return nil
 	}
 	o.cleanup.Stop()
-	return o.free()
+	return o.entry.free()
 }
 
 // free frees what was closed, or leaves it to the graphs that retain it.
-func (o *object) free() error {
-	if l := o.hostLease(); l != nil {
-		if ended, err := l.end(); ended {
+func (e *entry) free() error {
+	if e.lease != nil {
+		if ended, err := e.endLease(); ended {
 			return err
 		}
 	}
-	c := o.ctx
+	c := e.ctx
 	if !c.gate.Enter() {
 		// The context is closing and frees everything, or is about to be reset: if that is given up
 		// the next allocation frees it.
-		c.resources.freeLater(o.resource)
+		c.ledger.freeLater(e)
 		return nil
 	}
 	defer c.gate.Leave()
 	if c.rt.lost.Load() != nil {
 		return nil
 	}
-	if o.gate.Inside() > 0 { // a lost device that is revived has to wait for them
-		c.resources.freeLater(o.resource)
+	if e.gate.Inside() > 0 { // a lost device that is revived has to wait for them
+		c.ledger.freeLater(e)
 		return nil
 	}
-	return c.free(o.resource)
+	return c.free(e)
 }
 
-// create makes a resource with the context current, after it has freed what was left to it.
-func (c *Context) create(kind resourceKind, bytes uint64, op string, f func() (handle uint64, r driver.Result)) (o object, err error) {
+// create makes a thing of the driver with the context current, after it has freed what was left to it.
+func (c *Context) create(kind entryKind, bytes uint64, op string, f func() (handle uint64, r driver.Result)) (o object, err error) {
 	err = c.make(func() error {
 		handle, r := f()
 		if r != driver.Success {

@@ -133,7 +133,7 @@ func (rt *Runtime) newBackend(label string, ordinal int) (*Backend, error) {
 	if err != nil {
 		return nil, probeError(label, Fault, err)
 	}
-	return &Backend{Label: label, Context: c, Stream: s, generation: s.resource.generation}, nil
+	return &Backend{Label: label, Context: c, Stream: s, generation: s.entry.generation}, nil
 }
 
 // skipped are the devices that failed now, and those before the one that was taken that cannot be

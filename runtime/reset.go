@@ -99,8 +99,7 @@ func (c *Context) mayReset() error {
 			return other.capturedError("Context.Reset")
 		}
 	}
-	_, leased := c.leases.all()
-	n := c.resources.openHostMemory() + leased
+	n := c.ledger.openHostMemory()
 	if n == 0 {
 		return nil
 	}
@@ -159,7 +158,9 @@ func (c *Context) suspend(ctx context.Context) (suspended []*gate.Gate, err erro
 		}
 		suspended = append(suspended, gates[i])
 		if i == 0 {
-			gates = append(gates, c.resources.gates()...)
+			for _, e := range c.ledger.entries() {
+				gates = append(gates, &e.gate)
+			}
 		}
 	}
 	return suspended, nil
@@ -181,16 +182,16 @@ func (c *Context) exchange(takeDown func() error) error {
 // takeDown frees everything. What cannot be freed is gone with the context all the same.
 func (c *Context) takeDown() error {
 	err := errors.Join(c.closeMemory(true), c.freeAll(true))
-	err = errors.Join(err, releaseAll(c.resources.takeRetained()))
+	err = errors.Join(err, releaseAll(c.ledger.takeRetained()))
 	return errors.Join(err, c.discard())
 }
 
 // discard ends the context, with all that is still in it.
 func (c *Context) discard() error {
-	for _, g := range c.resources.gates() {
-		g.Close(c.state.Done())
+	for _, e := range c.ledger.entries() {
+		e.gate.Close(c.state.Done())
 	}
-	c.resources.clear()
+	c.ledger.clear()
 	c.rt.peers.Forget(&c.bind)
 	if c.isLost() {
 		return nil

@@ -90,10 +90,10 @@ func (c *Context) Stats() Stats {
 		Waits:         c.stats.waits.Load(),
 		Errors:        c.stats.errors.Load(),
 	}
-	count, bytes := c.resources.sums()
-	s.Streams, s.Events, s.Modules = count[streamResource], count[eventResource], count[moduleResource]
-	s.Graphs, s.GraphExecs, s.Handles = count[graphResource], count[execResource], count[libraryResource]
-	s.HostBuffers = count[hostMemory] + count[registeredMemory] + count[leasedMemory] + c.leases.len()
+	count, bytes := c.ledger.sums()
+	s.Streams, s.Events, s.Modules = count[streamEntry], count[eventEntry], count[moduleEntry]
+	s.Graphs, s.GraphExecs, s.Handles = count[graphEntry], count[execEntry], count[libraryEntry]
+	s.HostBuffers = count[hostMemory] + count[registeredMemory] + count[leasedMemory]
 	s.HostBytes = bytes[hostMemory] + bytes[registeredMemory]
 	s.Managed, s.ManagedBytes = count[managedMemory], bytes[managedMemory]
 	m := c.memory.Load()

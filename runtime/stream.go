@@ -42,7 +42,7 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 		return nil, err
 	}
 	defer c.gate.Leave()
-	o, err := c.create(streamResource, 0, "cuStreamCreateWithPriority", func() (uint64, driver.Result) {
+	o, err := c.create(streamEntry, 0, "cuStreamCreateWithPriority", func() (uint64, driver.Result) {
 		s, r := c.api.StreamCreateWithPriority(driver.StreamNonBlocking, int32(min(max(priority, math.MinInt32), math.MaxInt32)))
 		return uint64(s), r
 	})
@@ -54,11 +54,11 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 
 // newStream makes a Stream of what is on the ledger. The caller is inside the gate.
 func (c *Context) newStream(o object) *Stream {
-	s := &Stream{object: o, handle: driver.Stream(o.resource.handle), id: c.streams.Add(1)}
+	s := &Stream{object: o, handle: driver.Stream(o.entry.handle), id: c.streams.Add(1)}
 	m := c.memory.Load()
 	s.memory, s.waits = m.arena.NewStream(s.handle), m.waits.NewStream(s.handle)
 	s.checks = &streamChecks{waits: s.waits, table: m.checks}
-	c.resources.update(o.resource, func(e *entry) { e.memory, e.waits, e.checks = s.memory, s.waits, s.checks })
+	s.entry.stream.Store(&streamParts{s.memory, s.waits, s.checks})
 	s.SetTraceContext(context.Background())
 	trackGC(s, &s.object)
 	return s

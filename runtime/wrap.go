@@ -116,8 +116,8 @@ func (c *Context) WrapStream(handle driver.Stream) (s *Stream, err error) {
 		if status != driver.CaptureNone {
 			return driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is captured: wrap it before", uint64(handle))
 		}
-		o, ok := c.newEntry(streamResource, uint64(handle), entry{wrapped: true})
-		if !ok {
+		o := c.objectOf(&entry{kind: streamEntry, handle: uint64(handle), wrapped: true})
+		if !c.ledger.addNew(o.entry) {
 			return driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is a Stream of the context already", uint64(handle))
 		}
 		s = c.newStream(o)

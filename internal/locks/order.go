@@ -35,7 +35,7 @@ type lock struct {
 var order = []lock{
 	{of: Object{}, blocks: true, many: true},
 	{of: Capture{}},
-	{of: Ledger{}, many: true},
+	{of: Ledger{}},
 	{of: Memory{}, blocks: true},
 	{of: Slow{}, blocks: true, many: true},
 	{of: Device{}},
