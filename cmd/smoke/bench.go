@@ -9,10 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v3"
-
 	"github.com/purecuda/purecuda/cmd/smoke/internal/bench"
-	"github.com/purecuda/purecuda/cmd/smoke/internal/plot"
+	"github.com/purecuda/purecuda/cmd/smoke/internal/cli"
 	"github.com/purecuda/purecuda/internal/job"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -24,7 +22,6 @@ const (
 	flagCount   = "count"
 	flagMaxSize = "max-size"
 	flagPlot    = "plot"
-	flagFormat  = "format"
 )
 
 // How long all of it takes about, where --time does not say how long a round does.
@@ -43,22 +40,19 @@ const (
 
 func (a *app) benchCommand() *cli.Command {
 	return &cli.Command{
-		Name:            "bench",
-		Usage:           "measure calls, launches, allocations, copies, graphs, scatters and the job on this machine",
-		HideHelpCommand: true,
+		Name:  "bench",
+		Usage: "measure calls, launches, allocations, copies, graphs, scatters and the job on this machine",
 		Description: "Prints lines in the format of Go benchmarks, which benchstat reads, or with --json one " +
 			"document. Without a GPU it measures the CPU.\n\n" +
 			"Exit codes: 0 all was measured; 1 a fault, or interrupted: what was printed is a part; " +
 			"2 a bad flag or value; 3 a GPU is required and there is none.",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: flagOnly, Usage: "measure what matches `REGEXP` only, such as Copy or 'Launch|Graph'"},
-			&cli.StringFlag{Name: flagTime, Usage: "repeat each operation for `DURATION`, such as 100ms (default: so long that all of it takes about a minute on GPUs and 20 s on the CPU)"},
-			&cli.StringFlag{Name: flagCount, Value: "3", Usage: "measure each `N` times"},
-			&cli.StringFlag{Name: flagMaxSize, Value: "1GiB", Usage: "copy and hash up to `SIZE`; free memory may allow less"},
-			&cli.StringFlag{Name: flagPlot, TakesFile: true, Usage: "draw the copy rate over the size and the scaling over devices or cores, as files in `DIR` if that is a folder or ends in a slash, or else as PREFIX-copy and PREFIX-scaling"},
-			&cli.StringFlag{Name: flagFormat, DefaultText: string(plot.SVG), Usage: "draw as `FORMAT` svg or png"},
+		Flags: []*cli.Flag{
+			{Names: []string{flagOnly}, Usage: "measure what matches `REGEXP` only, such as Copy or 'Launch|Graph'"},
+			{Names: []string{flagTime}, Usage: "repeat each operation for `DURATION`, such as 100ms (default: so long that all of it takes about a minute on GPUs and 20 s on the CPU)"},
+			{Names: []string{flagCount}, Default: "3", Usage: "measure each `N` times"},
+			{Names: []string{flagMaxSize}, Default: "1GiB", Usage: "copy and hash up to `SIZE`; free memory may allow less"},
+			{Names: []string{flagPlot}, Usage: "draw the copy rate over the size and the scaling over devices or cores, as SVG files in `DIR` if that is a folder or ends in a slash, or else as PREFIX-copy and PREFIX-scaling"},
 		},
-		OnUsageError: a.flagError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if cmd.Bool(flagJSON) {
 				a.form = formJSON

@@ -9,38 +9,25 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v3"
-
 	"github.com/purecuda/purecuda/cmd/smoke/internal/bench"
+	"github.com/purecuda/purecuda/cmd/smoke/internal/cli"
 	"github.com/purecuda/purecuda/cmd/smoke/internal/plot"
 	"github.com/purecuda/purecuda/internal/job"
 )
 
-// plots says what is drawn, and where. The zero value draws nothing.
-type plots struct {
-	prefix string // of the files' paths; empty: nothing is drawn
-	format plot.Format
-}
+// plots says where charts are drawn: it begins the paths of their files. If it is empty, nothing is drawn.
+type plots string
 
-func (p *plots) parse(cmd *cli.Command) (err error) {
+func (p *plots) parse(cmd *cli.Command) error {
 	switch path := cmd.String(flagPlot); {
 	case !cmd.IsSet(flagPlot):
-		if cmd.IsSet(flagFormat) {
-			return usageError("--%s is about plots; say where to with --%s", flagFormat, flagPlot)
-		}
 		return nil
 	case path == "":
 		return usageError("--%s is empty; it needs a path", flagPlot)
 	case os.IsPathSeparator(path[len(path)-1]) || isFolder(path):
-		p.prefix = filepath.Clean(path) + string(filepath.Separator)
+		*p = plots(filepath.Clean(path) + string(filepath.Separator))
 	default:
-		p.prefix = path + "-"
-	}
-	p.format = plot.SVG
-	if cmd.IsSet(flagFormat) {
-		if p.format, err = plot.ParseFormat(strings.ToLower(strings.TrimSpace(cmd.String(flagFormat)))); err != nil {
-			return usageError("--%s: %v", flagFormat, err)
-		}
+		*p = plots(path + "-")
 	}
 	return nil
 }
@@ -51,15 +38,15 @@ func isFolder(path string) bool {
 }
 
 // check says before a minute is spent that there will be nothing to draw, or no place for it.
-func (p *plots) check(cases []bench.Case) error {
-	if p.prefix == "" {
+func (p plots) check(cases []bench.Case) error {
+	if p == "" {
 		return nil
 	}
 	if len(copyLines(cases)) == 0 && len(scalingLines(cases)) == 0 {
 		return usageError("--%s has nothing to draw: it needs copies between host and device, or work on two numbers of devices or cores, and there are %s", flagPlot, families(cases))
 	}
-	folder := filepath.Dir(p.prefix + "x")
-	if os.IsPathSeparator(p.prefix[len(p.prefix)-1]) {
+	folder := filepath.Dir(string(p) + "x")
+	if os.IsPathSeparator(p[len(p)-1]) {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return usageError("--%s: %v", flagPlot, err)
 		}
@@ -71,8 +58,8 @@ func (p *plots) check(cases []bench.Case) error {
 }
 
 // draw writes the charts that there are values for, and tells their paths.
-func (p *plots) draw(doc *benchReport, notes io.Writer) error {
-	if p.prefix == "" {
+func (p plots) draw(doc *benchReport, notes io.Writer) error {
+	if p == "" {
 		return nil
 	}
 	for _, chart := range []struct {
@@ -82,8 +69,8 @@ func (p *plots) draw(doc *benchReport, notes io.Writer) error {
 		if len(chart.chart.Lines) == 0 {
 			continue
 		}
-		path := p.prefix + chart.name + "." + string(p.format)
-		if err := writeChart(path, chart.chart, p.format); err != nil {
+		path := string(p) + chart.name + ".svg"
+		if err := writeChart(path, chart.chart); err != nil {
 			return &failure{kind: string(job.OutputFailed), detail: err.Error(), code: exitFailed}
 		}
 		_, _ = fmt.Fprintf(notes, "smoke: drew %s\n", job.Printable(path))
@@ -91,12 +78,12 @@ func (p *plots) draw(doc *benchReport, notes io.Writer) error {
 	return nil
 }
 
-func writeChart(path string, chart plot.Chart, format plot.Format) error {
+func writeChart(path string, chart plot.Chart) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	err = chart.Write(f, format)
+	err = chart.Write(f)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}

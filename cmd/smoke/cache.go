@@ -6,8 +6,7 @@ import (
 	"log/slog"
 	"text/tabwriter"
 
-	"github.com/urfave/cli/v3"
-
+	"github.com/purecuda/purecuda/cmd/smoke/internal/cli"
 	"github.com/purecuda/purecuda/internal/artifact"
 	"github.com/purecuda/purecuda/internal/cleantext"
 	"github.com/purecuda/purecuda/internal/job"
@@ -18,7 +17,7 @@ import (
 func (a *app) cacheCommand() *cli.Command {
 	command := func(name, usage string, f func() error, sub ...*cli.Command) *cli.Command {
 		return &cli.Command{
-			Name: name, Usage: usage, Commands: sub, HideHelpCommand: true, OnUsageError: a.flagError,
+			Name: name, Usage: usage, Commands: sub,
 			Action: func(_ context.Context, cmd *cli.Command) error {
 				if err := refuse(cmd); err != nil {
 					return err

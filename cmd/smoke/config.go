@@ -10,8 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v3"
-
+	"github.com/purecuda/purecuda/cmd/smoke/internal/cli"
 	"github.com/purecuda/purecuda/internal/job"
 )
 
@@ -49,7 +48,8 @@ const maxWorkers = 4096
 
 func parseConfig(cmd *cli.Command) (config, error) {
 	c := config{out: cmd.String(flagOut), progress: !cmd.Bool(flagQuiet), withCPU: cmd.Bool(flagWithCPU), isolate: cmd.Bool(flagIsolate)}
-	if name := cmd.Args().First(); cmd.Args().Present() {
+	if len(cmd.Args) > 0 {
+		name := cmd.Args[0]
 		if _, err := os.Lstat(name); err != nil {
 			return c, unknownCommand(cmd, name)
 		}

@@ -5,8 +5,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/urfave/cli/v3"
-
+	"github.com/purecuda/purecuda/cmd/smoke/internal/cli"
 	"github.com/purecuda/purecuda/cmd/smoke/internal/doctor"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/internal/job"
@@ -29,7 +28,6 @@ func (a *app) doctorCommand() *cli.Command {
 			"line of the report.\n\n" +
 			"Exit codes: 0 the report is complete, whatever it says; 1 it was interrupted or cannot " +
 			"be written; 2 a bad flag or value.",
-		HideHelpCommand: true, OnUsageError: a.flagError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := refuse(cmd); err != nil {
 				return err
@@ -37,10 +35,10 @@ func (a *app) doctorCommand() *cli.Command {
 			return a.examine(ctx, cmd)
 		},
 		Commands: []*cli.Command{{
-			Name: "probe", Hidden: true, HideHelpCommand: true, OnUsageError: a.flagError,
+			Name: "probe", Hidden: true,
 			Action: func(ctx context.Context, cmd *cli.Command) error {
 				a.form = formNone
-				return doctor.Serve(ctx, cmd.Args().First(), os.Stdin, a.stdout)
+				return doctor.Serve(ctx, cmd.First(), os.Stdin, a.stdout)
 			},
 		}},
 	}

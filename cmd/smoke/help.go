@@ -8,26 +8,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/urfave/cli/v3"
+	"github.com/purecuda/purecuda/cmd/smoke/internal/cli"
 )
 
-func init() {
-	cli.HelpPrinter = func(_ io.Writer, _ string, command any) { printHelp(command.(*cli.Command)) }
-	cli.ShowCommandHelp = func(_ context.Context, cmd *cli.Command, name string) error {
-		found := cmd.Command(name)
-		if found == nil {
-			return unknownCommand(cmd, name)
-		}
-		printHelp(found)
-		return nil
-	}
-}
-
 // printHelp explains a command, in lines that fit the terminal.
-func printHelp(cmd *cli.Command) {
+func (a *app) printHelp(cmd *cli.Command) {
 	var b strings.Builder
-	out := cmd.Root().Writer.(*output)
-	width := out.width()
+	width := a.stdout.width()
 	section := func(name string) { b.WriteString("\n" + name + ":\n") }
 	table := func(rows [][2]string) {
 		longest := 0
@@ -67,7 +54,7 @@ func printHelp(cmd *cli.Command) {
 		rows = append(rows, [2]string{f.spelling(), f.usage()})
 	}
 	table(rows)
-	_, _ = io.WriteString(out, b.String()) // stdout keeps the error
+	_, _ = io.WriteString(a.stdout, b.String()) // stdout keeps the error
 }
 
 // wrap indents text and breaks its lines between words, so that none is longer than width. A line
@@ -105,20 +92,20 @@ func wrap(text string, indent, width int) string {
 // helpCommand explains the command that its arguments name.
 func (a *app) helpCommand() *cli.Command {
 	return &cli.Command{
-		Name: "help", Usage: "explain a command", UsageText: "smoke help [COMMAND]", OnUsageError: a.flagError,
+		Name: "help", Usage: "explain a command", UsageText: "smoke help [COMMAND]",
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if err := refuseFlags(cmd); err != nil {
 				return err
 			}
 			about := cmd.Root()
-			for _, name := range cmd.Args().Slice() {
+			for _, name := range cmd.Args {
 				found := about.Command(name)
 				if found == nil {
 					return unknownCommand(about, name)
 				}
 				about = found
 			}
-			printHelp(about)
+			a.printHelp(about)
 			return nil
 		},
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"golang.org/x/term"
-
 	"github.com/purecuda/purecuda/internal/cleantext"
 )
 
@@ -34,7 +32,7 @@ func (o *output) width() int {
 		return o.columns
 	}
 	if file, ok := o.Writer.(*os.File); ok {
-		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+		if width, _ := terminalWidth(file); width > 0 {
 			return width
 		}
 	}

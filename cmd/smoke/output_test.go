@@ -61,7 +61,7 @@ func TestNothingRawReachesTheTerminal(t *testing.T) {
 			[]string{"--input", path, "--out", filepath.Join(t.TempDir(), name)})
 	}
 	for _, f := range (&app{}).command().Flags {
-		calls = append(calls, []string{"--" + f.Names()[0] + "=" + nasty, "--json"})
+		calls = append(calls, []string{"--" + f.Names[0] + "=" + nasty, "--json"})
 	}
 	check := func(t *testing.T, c call) {
 		assert.NotEmpty(t, c.stdout+c.stderr)

@@ -28,51 +28,38 @@ const known = 75
 var (
 	licenceFile = regexp.MustCompile(`(?i)^(licen[sc]e|copying|unlicense)`)
 	noticeFile  = regexp.MustCompile(`(?i)^notice`)
+	font        = regexp.MustCompile(`(?i)\.(ttf|otf|ttc|woff2?)(\.gz)?$`)
 	program     = regexp.MustCompile(`(?i)\.(go|s|c|h)$`)
 )
 
 // file is a text that comes with a module.
 type file struct{ name, text string }
 
-// licence returns the names of the licences of a module, its texts, and what else there is to
-// say.
-func (m *module) licence() (names string, texts []file, note string, err error) {
-	j, err := m.judge()
-	if err != nil {
-		return "", nil, "", err
+// licence returns the names of the licences of a module, and its texts. Fonts that are built in have a licence of their own, and
+// no file that this looks at may say so: they are refused.
+func (m *module) licence() (names string, texts []file, err error) {
+	if i := slices.IndexFunc(m.embedded, font.MatchString); i >= 0 {
+		return "", nil, fmt.Errorf("%s %s: a font is built in, whose licence a person has to read: %s", m.Path, m.Version, m.embedded[i])
+	}
+	if texts, err = m.files(); err != nil {
+		return "", nil, err
 	}
 	var ids []string
-	if j.texts != nil {
-		ids = append(ids, j.licence)
-		for _, name := range j.texts {
-			f, err := m.file(filepath.Join(m.Dir, name))
-			if err != nil {
-				return "", nil, "", err
-			}
-			texts = append(texts, f)
-		}
-	} else if texts, err = m.files(); err != nil {
-		return "", nil, "", err
-	}
 	for _, f := range texts {
-		if j.texts != nil || noticeFile.MatchString(filepath.Base(f.name)) {
+		if noticeFile.MatchString(filepath.Base(f.name)) {
 			continue
 		}
 		of, err := identify(f.text)
 		if err != nil {
-			return "", nil, "", fmt.Errorf("%s %s: %s: %w", m.Path, m.Version, f.name, err)
+			return "", nil, fmt.Errorf("%s %s: %s: %w", m.Path, m.Version, f.name, err)
 		}
 		ids = append(ids, of...)
 	}
 	if len(ids) == 0 {
-		return "", nil, "", fmt.Errorf("%s %s: no file says what its licence is", m.Path, m.Version)
-	}
-	if j.fonts != "" {
-		ids = append(ids, j.fonts+" (fonts)")
-		texts = append(texts, file{j.fonts, normalize(j.text)})
+		return "", nil, fmt.Errorf("%s %s: no file says what its licence is", m.Path, m.Version)
 	}
 	slices.Sort(ids)
-	return strings.Join(slices.Compact(ids), ", "), texts, j.why, nil
+	return strings.Join(slices.Compact(ids), ", "), texts, nil
 }
 
 // files are the texts in the folders of the packages that are linked, and in those above

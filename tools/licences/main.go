@@ -87,13 +87,9 @@ Every Go program also links Go's standard library, of the version that builds it
 			continue
 		}
 		page.WriteString("| module | version | licence |\n|---|---|---|\n")
-		var notes []string
 		for _, m := range linked {
-			licence, files, note, err := m.licence()
+			licence, files, err := m.licence()
 			errs = append(errs, err)
-			if note != "" {
-				notes = append(notes, m.Path+": "+note)
-			}
 			fmt.Fprintf(page, "| %s | %s | %s |\n", m.Path, m.Version, licence)
 			if !g.programs {
 				continue
@@ -103,9 +99,6 @@ Every Go program also links Go's standard library, of the version that builds it
 					texts[f.text] = append(of, m.Path)
 				}
 			}
-		}
-		for _, note := range notes {
-			fmt.Fprintf(page, "\n%s\n", note)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

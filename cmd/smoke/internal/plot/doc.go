@@ -1,11 +1,9 @@
-// Package plot draws line charts as SVG or PNG.
+// Package plot draws line charts as SVG.
 //
 //	err := plot.Chart{
 //		Title: "Copy rate",
 //		X:     plot.Axis{Label: "size of the copy", Log2: true, Format: formatSize},
 //		Y:     plot.Axis{Label: "GB/s"},
 //		Lines: []plot.Line{{Name: "upload", Points: points}},
-//	}.Write(w, plot.SVG)
-//
-// The drawing is done by github.com/go-analyze/charts; RATIONALE.md says why by that one.
+//	}.Write(w)
 package plot

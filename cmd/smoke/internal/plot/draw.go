@@ -1,26 +1,22 @@
 package plot
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
-
-	"github.com/go-analyze/charts/chartdraw"
-	"github.com/go-analyze/charts/chartdraw/drawing"
 )
 
-// The size of a chart in pixels and what is left around its lines: above for title and note,
-// below for the legend.
+// The size of a chart in pixels, and where its lines are drawn. The legend has its rows below that.
 const (
 	width, height = 960, 600
-	marginTop     = 84
-	marginSide    = 44
-	marginBottom  = 48
+	left, right   = 72, width - 44
+	top, bottom   = 84, height - 80
 	legendRow     = 22
-	titleSize     = 15
-	textSize      = 10
+	titleSize     = 20
+	textSize      = 13
 	longTitle     = 90  // characters of the title that fit
 	longText      = 130 // characters that fit from side to side
 	longName      = 52  // characters of a name that leave room for another one beside it
@@ -28,36 +24,40 @@ const (
 
 // colours are the eight of Okabe and Ito without yellow and black, which people with any colour
 // vision can tell apart.
-var colours = []drawing.Color{
-	drawing.ColorFromHex("0072B2"), drawing.ColorFromHex("D55E00"), drawing.ColorFromHex("009E73"),
-	drawing.ColorFromHex("CC79A7"), drawing.ColorFromHex("56B4E9"), drawing.ColorFromHex("E69F00"),
+var colours = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"}
+
+const ink, grey, grid = "#333333", "#777777", "#E4E4E4"
+
+// drawing is an SVG that is being written.
+type drawing struct{ strings.Builder }
+
+func (d *drawing) text(x, y float64, size int, anchor, colour, text string) {
+	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" font-size="%d" text-anchor="%s" fill="%s">`, x, y, size, anchor, colour)
+	_ = xml.EscapeText(d, []byte(text)) // a builder takes everything
+	d.WriteString("</text>\n")
 }
 
-var (
-	ink  = drawing.ColorFromHex("333333")
-	grey = drawing.ColorFromHex("777777")
-	grid = drawing.ColorFromHex("E4E4E4")
-)
+func (d *drawing) rule(x1, y1, x2, y2 float64, colour string) {
+	fmt.Fprintf(d, `<path d="M%.1f %.1fL%.1f %.1f" stroke="%s"/>`+"\n", x1, y1, x2, y2, colour)
+}
 
-func (c Chart) colour(line int) drawing.Color {
-	if c.Lines[line].Dashed {
-		return grey
+// series draws points with lines between them, in the way of one line of the chart.
+func (d *drawing) series(points []Point, colour string, dashed bool) {
+	var path strings.Builder
+	for i, p := range points {
+		fmt.Fprintf(&path, "%c%.1f %.1f", "ML"[min(i, 1)], p.X, p.Y)
 	}
-	return colours[line%len(colours)]
-}
-
-// legendColumns is how many names stand side by side.
-func (c Chart) legendColumns() int {
-	for _, l := range c.Lines {
-		if utf8.RuneCountInString(l.Name) > longName {
-			return 1
+	style := `stroke-width="2"`
+	if dashed {
+		style = `stroke-width="1.5" stroke-dasharray="6 4"`
+	}
+	fmt.Fprintf(d, `<path d="%s" fill="none" stroke="%s" %s/>`+"\n", &path, colour, style)
+	for _, p := range points {
+		if !dashed {
+			fmt.Fprintf(d, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", p.X, p.Y, colour)
 		}
 	}
-	return 2
 }
-
-// legendRows is how many rows the legend has.
-func (c Chart) legendRows() int { return (len(c.Lines) + c.legendColumns() - 1) / c.legendColumns() }
 
 // cut is the text if it has at most n characters, and otherwise its beginning.
 func cut(text string, n int) string {
@@ -67,141 +67,56 @@ func cut(text string, n int) string {
 	return text
 }
 
-// fitted is the chart with its texts cut to the room that there is.
-func (c Chart) fitted() Chart {
-	c.Title, c.Note = cut(c.Title, longTitle), cut(c.Note, longText)
-	c.Lines = slices.Clone(c.Lines)
-	for i := range c.Lines {
-		c.Lines[i].Name = cut(c.Lines[i].Name, longText-10)
+// draw is the chart as SVG.
+func (c Chart) draw(v values) string {
+	columns := 2
+	if slices.ContainsFunc(c.Lines, func(l Line) bool { return utf8.RuneCountInString(l.Name) > longName }) {
+		columns = 1
 	}
-	return c
-}
+	all := height + (len(c.Lines)+columns-1)/columns*legendRow
+	d := new(drawing)
+	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif">`+"\n", width, all, width, all)
+	fmt.Fprintf(d, `<rect width="%d" height="%d" fill="white"/>`+"\n", width, all)
+	d.text(left, 30, titleSize, "start", ink, cut(c.Title, longTitle))
+	d.text(left, 52, textSize, "start", grey, cut(c.Note, longText))
+	d.text(left, top-12, textSize, "start", ink, c.Y.Label)
+	d.text((left+right)/2, bottom+44, textSize, "middle", ink, c.X.Label)
 
-func (c Chart) lineStyle(line int) chartdraw.Style {
-	style := chartdraw.Style{StrokeColor: c.colour(line), StrokeWidth: 2, DotColor: c.colour(line), DotWidth: 3}
-	if c.Lines[line].Dashed {
-		style.StrokeDashArray, style.StrokeWidth = []float64{6, 4}, 1.5
-		style.DotWidth, style.DotColor = 0, drawing.Color{}
+	ticksX, ticksY := c.X.ticksX(v.x), c.Y.ticksY(v.top)
+	first, last, highest := ticksX[0].value, ticksX[len(ticksX)-1].value, ticksY[len(ticksY)-1].value
+	at := func(p Point) Point {
+		return Point{left + (p.X-first)/(last-first)*(right-left), bottom - p.Y/highest*(bottom-top)}
 	}
-	return style
-}
+	for _, tick := range ticksX {
+		x := at(Point{X: tick.value}).X
+		d.rule(x, top, x, bottom, grid)
+		d.text(x, bottom+20, textSize, "middle", ink, tick.label)
+	}
+	for _, tick := range ticksY {
+		y := at(Point{Y: tick.value}).Y
+		d.rule(left, y, right, y, grid)
+		d.text(left-8, y+4, textSize, "end", ink, tick.label)
+	}
+	d.rule(left, top, left, bottom, grey)
+	d.rule(left, bottom, right, bottom, grey)
 
-// chart is the chart as the library takes it. Its second y axis is the one on the left.
-func (c Chart) chart(v values) chartdraw.Chart {
-	text := chartdraw.Style{FontStyle: chartdraw.FontStyle{FontSize: textSize, FontColor: ink}, StrokeColor: grey, StrokeWidth: 1}
-	gridLine := chartdraw.Style{StrokeColor: grid, StrokeWidth: 1}
-	y := c.Y.ticksY(v.top)
-	rows := c.legendRows()
-	chart := chartdraw.Chart{
-		Width: width, Height: height + rows*legendRow,
-		Background: chartdraw.Style{FillColor: drawing.ColorWhite, Padding: chartdraw.Box{
-			Top: marginTop, Left: marginSide, Right: marginSide, Bottom: marginBottom + rows*legendRow, IsSet: true,
-		}},
-		XAxis: chartdraw.XAxis{Style: text, Ticks: c.X.ticksX(v.x), GridMajorStyle: gridLine, GridMinorStyle: gridLine},
-		YAxis: chartdraw.YAxis{Style: chartdraw.Hidden(), Range: &chartdraw.ContinuousRange{Min: 0, Max: 1}},
-		YAxisSecondary: chartdraw.YAxis{Style: text, Ticks: y, GridMajorStyle: gridLine, GridMinorStyle: gridLine,
-			Range: &chartdraw.ContinuousRange{Min: 0, Max: y[len(y)-1].Value}},
-		Elements: []chartdraw.Renderable{c.heading, c.legend},
-	}
 	for i, l := range c.Lines {
-		if len(l.Points) == 0 {
-			continue
+		colour := colours[i%len(colours)]
+		if l.Dashed {
+			colour = grey
 		}
-		series := chartdraw.ContinuousSeries{Name: l.Name, Style: c.lineStyle(i), YAxis: chartdraw.YAxisSecondary}
 		points := slices.Clone(l.Points)
-		slices.SortStableFunc(points, func(a, b Point) int {
-			switch {
-			case a.X < b.X:
-				return -1
-			case a.X > b.X:
-				return 1
-			}
-			return 0
-		})
-		for _, p := range points {
-			series.XValues = append(series.XValues, c.X.place(p.X))
-			series.YValues = append(series.YValues, p.Y)
+		slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
+		for k, p := range points {
+			points[k] = at(Point{c.X.place(p.X), p.Y})
 		}
-		chart.Series = append(chart.Series, series)
-	}
-	return chart
-}
-
-// heading draws the title, the note and what the axes are.
-func (c Chart) heading(r chartdraw.Renderer, canvas chartdraw.Box, defaults chartdraw.Style) {
-	write := func(text string, x, y int, size float64, colour drawing.Color) chartdraw.Box {
-		style := chartdraw.Style{FontStyle: chartdraw.FontStyle{Font: defaults.GetFont(), FontSize: size, FontColor: colour}}
-		style.WriteTextOptionsToRenderer(r)
-		r.Text(text, x, y)
-		return r.MeasureText(text)
-	}
-	write(c.Title, canvas.Left, 30, titleSize, ink)
-	write(c.Note, canvas.Left, 50, textSize, grey)
-	write(c.Y.Label, canvas.Left, canvas.Top-14, textSize, ink)
-	style := chartdraw.Style{FontStyle: chartdraw.FontStyle{Font: defaults.GetFont(), FontSize: textSize, FontColor: ink}}
-	style.WriteTextOptionsToRenderer(r)
-	label := r.MeasureText(c.X.Label)
-	r.Text(c.X.Label, (canvas.Left+canvas.Right-label.Width())/2, canvas.Bottom+44)
-}
-
-// legend draws the names of the lines below the chart.
-func (c Chart) legend(r chartdraw.Renderer, canvas chartdraw.Box, defaults chartdraw.Style) {
-	const sample = 28 // pixels of line
-	columns := c.legendColumns()
-	column := canvas.Width() / columns
-	for i, l := range c.Lines {
-		x, y := canvas.Left+(i%columns)*column, canvas.Bottom+72+(i/columns)*legendRow
-		style := c.lineStyle(i)
-		r.SetStrokeColor(style.StrokeColor)
-		r.SetStrokeWidth(style.StrokeWidth)
-		r.SetStrokeDashArray(style.StrokeDashArray)
-		r.MoveTo(x, y-4)
-		r.LineTo(x+sample, y-4)
-		r.Stroke()
-		r.SetStrokeDashArray(nil)
-		if style.DotWidth > 0 {
-			r.SetFillColor(style.DotColor)
-			r.Circle(style.DotWidth, x+sample/2, y-4)
-			r.FillStroke()
+		if len(points) > 0 {
+			d.series(points, colour, l.Dashed)
 		}
-		text := chartdraw.Style{FontStyle: chartdraw.FontStyle{Font: defaults.GetFont(), FontSize: textSize, FontColor: ink}}
-		text.WriteTextOptionsToRenderer(r)
-		r.Text(l.Name, x+sample+8, y)
+		x, y := float64(left+i%columns*(right-left)/columns), float64(bottom+72+i/columns*legendRow)
+		d.series([]Point{{x, y - 4}, {x + 14, y - 4}, {x + 28, y - 4}}, colour, l.Dashed)
+		d.text(x+36, y, textSize, "start", ink, cut(l.Name, longText-10))
 	}
-}
-
-// escaped is the chart with its texts as XML has them: the library writes them as they are.
-func (c Chart) escaped() Chart {
-	c.Title, c.Note = escape(c.Title), escape(c.Note)
-	c.X, c.Y = c.X.escaped(), c.Y.escaped()
-	c.Lines = slices.Clone(c.Lines)
-	for i := range c.Lines {
-		c.Lines[i].Name = escape(c.Lines[i].Name)
-	}
-	return c
-}
-
-func (a Axis) escaped() Axis {
-	inner := a
-	a.Label = escape(a.Label)
-	a.Format = func(value float64) string { return escape(inner.format(value)) }
-	return a
-}
-
-func escape(text string) string {
-	var b bytes.Buffer
-	_ = xml.EscapeText(&b, []byte(text)) // a buffer takes everything
-	return b.String()
-}
-
-// sized adds a size to what the library writes, which has a view box only: viewers would fill
-// the window with it.
-func sized(svg []byte) (out bytes.Buffer) {
-	before, after, _ := bytes.Cut(svg, []byte(" viewBox="))
-	var w, h, left, top int
-	_, _ = fmt.Sscanf(string(after[:min(len(after), 64)]), `"%d %d %d %d"`, &left, &top, &w, &h)
-	out.Write(before)
-	fmt.Fprintf(&out, ` width="%d" height="%d" viewBox=`, w, h)
-	out.Write(after)
-	return out
+	d.WriteString("</svg>\n")
+	return d.String()
 }

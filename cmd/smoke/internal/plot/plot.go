@@ -1,33 +1,13 @@
 package plot
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strconv"
-
-	"github.com/go-analyze/charts/chartdraw"
 )
-
-// Format is how a chart is written.
-type Format string
-
-const (
-	SVG Format = "svg"
-	PNG Format = "png"
-)
-
-// ParseFormat reads the name of a format.
-func ParseFormat(name string) (Format, error) {
-	switch f := Format(name); f {
-	case SVG, PNG:
-		return f, nil
-	}
-	return "", fmt.Errorf("%q is neither svg nor png", name)
-}
 
 // Chart is lines over one pair of axes.
 type Chart struct {
@@ -57,29 +37,13 @@ type Point struct{ X, Y float64 }
 // ErrEmpty says that there is nothing to draw.
 var ErrEmpty = errors.New("there is nothing to plot: no line has a point")
 
-// Write draws the chart. Nothing is written if it cannot be drawn.
-func (c Chart) Write(w io.Writer, format Format) error {
+// Write draws the chart as SVG. Nothing is written if it cannot be drawn.
+func (c Chart) Write(w io.Writer) error {
 	values, err := c.values()
 	if err != nil {
 		return err
 	}
-	c = c.fitted()
-	var drawn bytes.Buffer
-	switch format {
-	case SVG:
-		err = c.escaped().chart(values).Render(chartdraw.SVG, &drawn)
-	case PNG:
-		err = c.chart(values).Render(chartdraw.PNG, &drawn)
-	default:
-		_, err = ParseFormat(string(format))
-	}
-	if err != nil {
-		return fmt.Errorf("plot %q: %w", c.Title, err)
-	}
-	if format == SVG {
-		drawn = sized(drawn.Bytes())
-	}
-	_, err = w.Write(drawn.Bytes())
+	_, err = io.WriteString(w, c.draw(values))
 	return err
 }
 
