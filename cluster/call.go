@@ -62,6 +62,7 @@ type outcome struct {
 	device int32
 	tries  int32 // that failed
 	where  pool.Where
+	reason pool.Reason // why a CPU did it
 	ran    time.Duration
 	last   error // of the tries before
 }
@@ -576,7 +577,7 @@ func (k *call) accept(f *flight, h resultHead, data []byte) error {
 	}
 	k.average += (h.Ran - k.average) / 8
 	o := &k.done[f.number]
-	*o = outcome{done: true, host: h.Name, device: int32(h.Device), tries: int32(f.failed), where: h.Where, ran: h.Ran}
+	*o = outcome{done: true, host: h.Name, device: int32(h.Device), tries: int32(f.failed), where: h.Where, reason: h.Reason, ran: h.Ran}
 	if f.failed > 0 {
 		o.last = f.tries[len(f.tries)-1]
 	}
@@ -701,7 +702,7 @@ func (k *call) report(wall time.Duration, err error) (*pool.Report, error) {
 				t.Cause = err
 			}
 		} else if r.Where == "" || o.where == pool.OnGPU {
-			r.Where = o.where
+			r.Where, r.Reason = o.where, o.reason
 		}
 		who := o.host + strconv.Itoa(t.Ordinal)
 		if _, ok := devices[who]; !ok {

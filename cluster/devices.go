@@ -5,6 +5,7 @@ import (
 	"errors"
 	goruntime "runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/pool"
@@ -137,6 +138,8 @@ type pooled struct {
 	pool *pool.Pool
 	cpu  map[string]func(ctx context.Context, r *isolate.Request) ([]byte, error)
 	each int
+	// required says that the policy of the runtime refuses the CPU.
+	required atomic.Bool
 }
 
 func (p *pooled) state() (slots int, all []Device) {
@@ -149,7 +152,7 @@ func (p *pooled) state() (slots int, all []Device) {
 		}
 		all = append(all, device)
 	}
-	if slots == 0 && len(p.cpu) > 0 {
+	if slots == 0 && len(p.cpu) > 0 && !p.required.Load() {
 		slots = goruntime.GOMAXPROCS(0)
 	}
 	return slots, all
@@ -176,6 +179,9 @@ func (p *pooled) run(ctx context.Context, function string, data []byte, b buffer
 		result, err = isolate.Run(w, function, isolate.NewRequest(data, b.bytes...))
 		return err
 	}, options...)
+	if errors.Is(err, driver.ErrRequired) {
+		p.required.Store(true)
+	}
 	return result, report, err
 }
 
@@ -205,5 +211,5 @@ func devicesOf(of any, c *config) (devices, error) {
 
 // temporary tells whether an error says that a host can do nothing now, and nothing of the piece.
 func temporary(err error) bool {
-	return errors.Is(err, isolate.ErrGaveUp) || errors.Is(err, pool.ErrQuarantined) || errors.Is(err, driver.ErrClosed)
+	return errors.Is(err, isolate.ErrGaveUp) || errors.Is(err, pool.ErrQuarantined) || errors.Is(err, driver.ErrClosed) || errors.Is(err, driver.ErrRequired)
 }

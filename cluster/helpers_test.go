@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	goruntime "runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -46,8 +47,10 @@ func init() {
 			}
 			return binary.LittleEndian.AppendUint64(nil, sum), nil
 		},
-		"fail/v1":  func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, errors.New("not today") },
-		"panic/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { panic("at the function") },
+		"fail/v1":      func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, errors.New("not today") },
+		"panic/v1":     func(*pool.Worker, *isolate.Request) ([]byte, error) { panic("at the function") },
+		"nil-error/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, (*unsound)(nil) },
+		"goexit/v1":    func(*pool.Worker, *isolate.Request) ([]byte, error) { goruntime.Goexit(); return nil, nil },
 		"large/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
 			return make([]byte, binary.LittleEndian.Uint64(r.Data)), nil
 		},

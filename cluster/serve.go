@@ -327,11 +327,7 @@ func (h *host) add(w *held) {
 // dispatch starts what there are slots for, and asks for more. h.mu is held.
 func (h *host) dispatch() {
 	for w := h.take(); w != nil; w = h.take() {
-		h.work.Go(func() {
-			for next := w; next != nil; { // one goroutine for many pieces, because its stack has grown
-				next = h.do(next)
-			}
-		})
+		h.work.Go(func() { h.doAll(w) })
 	}
 	if h.draining {
 		return
@@ -354,13 +350,24 @@ func (h *host) take() *held {
 	return w
 }
 
-// do does a piece, and returns another one for its slot, or nil.
-func (h *host) do(w *held) (next *held) {
-	ctx := w.ctx
+// doAll does a piece, and those that come into its slot after it: one goroutine for many, because its stack has grown.
+func (h *host) doAll(w *held) {
+	defer func() {
+		if w != nil { // a function has ended the goroutine
+			h.work.Go(func() { h.doAll(w) })
+		}
+	}()
+	for w != nil {
+		h.do(w, func(next *held) { w = next })
+	}
+}
+
+// do does a piece, and calls then with another one for its slot, or nil.
+func (h *host) do(w *held, then func(next *held)) {
 	defer w.cancel()
 	var result []byte
 	report := pool.DoReport{Device: driver.NoDevice}
-	err := contain.Do(func() (err error) {
+	contain.Call(func() (err error) {
 		if w.tries > maxDeliveries {
 			return driver.Errorf(ErrPoison, "the piece was delivered %d times, and no host has answered", w.tries)
 		}
@@ -368,9 +375,13 @@ func (h *host) do(w *held) (next *held) {
 			h.note(w, nil)
 			_ = h.nc.FlushTimeout(100 * time.Millisecond) // the note is out before the function can end this process
 		}
-		result, report, err = h.call(ctx, w)
+		result, report, err = h.call(w.ctx, w)
 		return err
-	})
+	}, func(err error) { then(h.done(w, result, report, err)) })
+}
+
+// done takes what a piece has become, and returns another one for its slot, or nil.
+func (h *host) done(w *held, result []byte, report pool.DoReport, err error) (next *held) {
 	if err != nil {
 		h.look() // a host whose devices are lost would fail all pieces of the queue in no time
 	}
@@ -381,7 +392,7 @@ func (h *host) do(w *held) (next *held) {
 	if report.Ran > 0 {
 		h.average += (report.Ran - h.average) / 8
 	}
-	back := err != nil && !over && (h.draining || h.base.Err() != nil || temporary(err)) && (ctx.Err() == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded))
+	back := err != nil && !over && (h.draining || h.base.Err() != nil || temporary(err)) && !errors.Is(w.ctx.Err(), context.DeadlineExceeded)
 	switch {
 	case err == nil:
 		h.self.Done++

@@ -98,9 +98,7 @@ var Doors = []Door{
 	program("examples/scatter"), program("examples/stencil"), program("examples/isolate"), program("examples/http"),
 	program("cmd/smoke"),
 	{Name: "gonumblas.BLAS", Calls: []string{"libs/cublas/gonumblas.Open"}, Test: "libs/cublas/gonumblas/promises_test.go", Not: all(
-		not("Open returns the error of Runtime.Probe, which has the promise.", "faulty", "required-absent", "required-faulty"),
 		not("gonum's interfaces have no error and no ctx. Err and OnError tell of a loss, and the CPU computes.", "required-lost", "ctx"),
-		not("Four calls use the device at the same time. More wait on their own goroutines, which is the bound.", "bound"),
 		not("Your function returns no error.", "nil-error"), not("It frees what it allocates.", "leak"))},
 	{Name: "curand.CPU", Calls: []string{"libs/curand.NewCPU"}, Test: "libs/curand/promises_test.go", Not: all(
 		not("It asks for no driver.", "lost", "required-lost"), not("Its name says so.", "says-so"),
@@ -111,6 +109,9 @@ var Doors = []Door{
 		not("A caller has no driver. Its hosts have pool.Do.", "off", "absent", "faulty", "lost", "required-absent", "required-faulty", "required-lost"),
 		not("Each host says how much it takes at a time, and one caller waits for its own pieces only.", "bound"),
 		not("Pieces and results are copies.", "overlap"), not(noMemory, "leak"))},
+	{Name: "cluster.Serve", Calls: []string{"cluster.Serve"}, Test: "cluster/promises_test.go", Not: all(
+		not("It takes a group or a pool that is open: isolate.Open and pool.Open have the promise.", "faulty", "required-absent", "required-faulty"),
+		not("Pieces and results are copies.", "overlap"), not("pool.Do, which its functions run in, has the promise.", "leak"))},
 	at("cluster/cmd/purecuda-cluster/promises_test.go", program("cluster/cmd/purecuda-cluster")),
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,7 @@ import (
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/internal/promises"
 	"github.com/purecuda/purecuda/libs/cublas"
+	"github.com/purecuda/purecuda/libs/cublas/cublastest"
 	"github.com/purecuda/purecuda/libs/cublas/gonumblas"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -46,6 +48,19 @@ func without(t *testing.T, policy runtime.Policy, result driver.Result) *runtime
 	return rt
 }
 
+// faulty opens a BLAS on a device that cannot be opened: Open says why.
+func faulty(t *testing.T, policy runtime.Policy) {
+	gpu := drivertest.New(drivertest.Config{})
+	rt, err := runtime.Open(runtime.WithPolicy(policy), runtime.WithDriver(gpu))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	gpu.Fail("cuDevicePrimaryCtxRetain", 1, driver.ResultDeviceUnavailable)
+	b, err := gonumblas.Open(rt, gonumblas.Options{BreakEven: 1})
+	assert.ErrorIs(t, err, driver.ResultDeviceUnavailable)
+	product(t, b)
+	assert.Zero(t, b.OnGPU())
+}
+
 func TestPromises(t *testing.T) {
 	mine := errors.New("mine")
 	promises.Test(t, "gonumblas.BLAS", map[string]func(t *testing.T){
@@ -54,6 +69,37 @@ func TestPromises(t *testing.T) {
 		},
 		"absent": func(t *testing.T) {
 			opened(t, without(t, runtime.PolicyAuto, driver.ResultNoDevice), driver.ErrDriverLibraryUnavailable)
+		},
+		"faulty":          func(t *testing.T) { faulty(t, runtime.PolicyAuto) },
+		"required-faulty": func(t *testing.T) { faulty(t, runtime.PolicyRequired) },
+		"required-absent": func(t *testing.T) {
+			rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(drivertest.New(drivertest.Config{InitResult: driver.ResultNoDevice})))
+			assert.ErrorIs(t, err, driver.ErrRequired)
+			opened(t, rt, driver.ErrInvalidArgument) // there is no runtime
+		},
+		"bound": func(t *testing.T) { // four calls use the device, and the others wait for them
+			const most = 4
+			inside, leave := make(chan struct{}, 100), make(chan struct{})
+			gpu := drivertest.ForTest(t, drivertest.Config{Kernels: cublastest.Kernels(), OnCall: func(op string) driver.Result {
+				if op == "cuLaunchKernel" {
+					inside <- struct{}{}
+					<-leave
+				}
+				return driver.Success
+			}})
+			b, _ := on(t, gpu, cublastest.New(gpu), gonumblas.Options{BreakEven: 1})
+			var all sync.WaitGroup
+			for range 3 * most {
+				all.Go(func() { product(t, b) })
+			}
+			for range most {
+				<-inside
+			}
+			time.Sleep(10 * time.Millisecond) // no other call comes
+			assert.Empty(t, inside)
+			close(leave)
+			all.Wait()
+			assert.EqualValues(t, 3*most, b.OnGPU())
 		},
 		"lost": func(t *testing.T) {
 			var heard atomic.Int64
