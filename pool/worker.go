@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"time"
 
@@ -79,21 +80,36 @@ func (w *Worker) Stream() *runtime.Stream { return zero.Or(w).stream }
 func (w *Worker) Ctx() context.Context { return zero.Or(w).ctx }
 
 // run calls a function of a call, and returns why it has failed: its own error, or else a check that has failed in a kernel on its
-// stream. So that no other function gets the latter, run waits for launches that the function has not waited for. A Reset that is
-// given up may have refused that wait, to a function that has failed for that: what it has left is not the error of this one.
+// stream. So that no other function gets the latter, run waits for launches that the function has not waited for.
 func (w *Worker) run(f func(*Worker) error) error {
 	if w.stream == nil {
 		return f(w)
 	}
-	if w.stream.Check(w.ctx) != nil {
-		if err := w.stream.Check(w.ctx); err != nil {
-			return err // it is refused still
+	if err := w.stream.Check(w.ctx); err != nil {
+		if err = settle(w.ctx, err, func() error { return w.stream.Check(w.ctx) }); err != nil {
+			return err
 		}
 	}
 	if err := f(w); err != nil {
 		return err
 	}
 	return w.stream.Check(w.ctx)
+}
+
+// settle checks a stream until it has nothing of functions before. A Reset that was given up, or a driver that failed, may have refused
+// their waits: what their kernels have reported is not the error of the next function. It returns the error of a second refusal.
+func settle(ctx context.Context, err error, check func() error) error {
+	refused := false
+	for ; err != nil; err = check() {
+		_, ofDriver := errors.AsType[*driver.Error](err)
+		switch {
+		case ctx.Err() != nil, ofDriver && refused:
+			return err
+		case ofDriver:
+			refused = true
+		}
+	}
+	return nil
 }
 
 // Phase tells the report that the function begins to upload, compute or download. A function that never

@@ -333,6 +333,9 @@ func (g *Group) waitForChildren(ctx context.Context, killed bool) error {
 		live = append(live, fmt.Sprintf("%d of device %d", p.cmd.Process.Pid, p.of.device.Ordinal))
 	}
 	slices.Sort(live)
+	if len(live) == 0 {
+		live = []string{"one that was being started"}
+	}
 	return driver.Errorf(driver.ErrTimeout, "processes were killed and have not ended %v later: %s", gonePatience, strings.Join(live, ", "))
 }
 

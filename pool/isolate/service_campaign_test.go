@@ -597,7 +597,7 @@ func (s *service) explained(id int, err error) error {
 	}
 	tags := tag.FindAllStringSubmatch(err.Error(), -1)
 	for _, found := range tags {
-		late := id < 0 && (s.has("vanish") || s.has("reset") || len(s.gpu.Injected()) > 0) // a Close tells what the wait of a request could not see any more
+		late := id < 0 // a Close tells what the wait of a request could not see any more: that was refused, or its ctx had ended
 		if found[1] != fmt.Sprint(id) && !late {
 			return fmt.Errorf("request-%d has the error of another: %w", id, err)
 		}
