@@ -56,16 +56,16 @@ func generate(folder string) (files map[string][]byte, count int, err error) {
 	}
 	files = map[string][]byte{in("zconstants.go"): constants}
 	for file, write := range map[string]func(*bytes.Buffer){
-		"zapi.go":                          func(b *bytes.Buffer) { writeAPI(b, groups) },
-		"zcalls.go":                        func(b *bytes.Buffer) { writeCalls(b, groups) },
-		"zentries.go":                      func(b *bytes.Buffer) { writeEntries(b, groups) },
-		"zbinding.go":                      func(b *bytes.Buffer) { writeBinding(b, groups) },
-		"testdata/abi_entries.h":           func(b *bytes.Buffer) { writeABI(b, groups, enums) },
-		"testdata/abi_structs.h":           func(b *bytes.Buffer) { writeStructs(b, known.structures) },
-		"drivertest/zrules.go":             func(b *bytes.Buffer) { writeRules(b, groups) },
-		"drivertest/zrefused.go":           func(b *bytes.Buffer) { writeRefused(b, groups) },
-		"drivertest/bridge/zfunctions.go":  func(b *bytes.Buffer) { writeBridge(b, groups) },
-		"drivertest/bridge/zproxy_test.go": func(b *bytes.Buffer) { writeProxy(b, groups) },
+		"zapi.go":                func(b *bytes.Buffer) { writeAPI(b, groups) },
+		"zcalls.go":              func(b *bytes.Buffer) { writeCalls(b, groups) },
+		"zentries.go":            func(b *bytes.Buffer) { writeEntries(b, groups) },
+		"zbinding.go":            func(b *bytes.Buffer) { writeBinding(b, groups) },
+		"testdata/abi_entries.h": func(b *bytes.Buffer) { writeABI(b, groups, enums) },
+		"testdata/abi_structs.h": func(b *bytes.Buffer) { writeStructs(b, known.structures) },
+		"drivertest/zrules.go":   func(b *bytes.Buffer) { writeRules(b, groups) },
+		"drivertest/zrefused.go": func(b *bytes.Buffer) { writeRefused(b, groups) },
+		"drivertest/internal/bridge/zfunctions.go":  func(b *bytes.Buffer) { writeBridge(b, groups) },
+		"drivertest/internal/bridge/zproxy_test.go": func(b *bytes.Buffer) { writeProxy(b, groups) },
 	} {
 		if files[in(filepath.FromSlash(file))], err = text(file, write); err != nil {
 			return nil, 0, err

@@ -13,8 +13,8 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/driver/drivertest/bridge"
-	"github.com/purecuda/purecuda/driver/drivertest/conformance"
+	"github.com/purecuda/purecuda/driver/drivertest/internal/bridge"
+	"github.com/purecuda/purecuda/driver/drivertest/internal/conformance"
 )
 
 // proxy is an API whose calls all pass one function, which may answer them.

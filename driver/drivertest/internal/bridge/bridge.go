@@ -55,7 +55,7 @@ func address(name string) uintptr {
 // missing. It calls the functions, so that what the package says about stacks holds for
 // it as well.
 func Open(api driver.API) (*driver.Library, error) {
-	return driver.NewLibrary("drivertest/bridge", Symbols(api))
+	return driver.NewLibrary("drivertest/internal/bridge", Symbols(api))
 }
 
 // Symbols is Open without the library: it returns what finds a function of C by its

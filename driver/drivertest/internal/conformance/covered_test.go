@@ -8,7 +8,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/driver/drivertest/conformance"
+	"github.com/purecuda/purecuda/driver/drivertest/internal/conformance"
 )
 
 // notCovered are the functions that the suite does not call, each with the reason.

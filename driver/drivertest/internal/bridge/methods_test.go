@@ -17,7 +17,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/driver/drivertest/bridge"
+	"github.com/purecuda/purecuda/driver/drivertest/internal/bridge"
 )
 
 // answering is an API that notes the arguments of a call and answers it with results

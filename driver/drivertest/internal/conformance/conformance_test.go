@@ -10,7 +10,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/driver/drivertest/conformance"
+	"github.com/purecuda/purecuda/driver/drivertest/internal/conformance"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
 )
 
