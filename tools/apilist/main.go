@@ -5,7 +5,7 @@
 //
 // With -unused it prints those that nobody uses:
 //
-//	go run -C tools ./apilist -unused .. ../contrib/prometheus ../contrib/otel ../libs ../cluster ../gpuc ../tools/guard
+//	go run -C tools ./apilist -unused .. ../contrib/prometheus ../contrib/otel ../libs ../cluster ../gpuc ../gpuc/internal/testdata ../tools/guard
 //
 // The arguments are folders of modules. Left out are programs, examples and what is
 // internal. The listing is that of linux/amd64 without cgo, whatever it is made on.

@@ -35,7 +35,7 @@ type declaration struct {
 // listUnused returns the lines of the listing that nobody needs: no other package of the modules uses what they declare, its tests
 // included, no example has it, and no document names it in its code. Some uses cannot be seen in the source:
 //
-//   - a method of an interface is used through the interface,
+//   - a method of an interface is used through the interface, and Unwrap by package errors,
 //   - a field with a tag is used by encoders,
 //   - a type is used by who uses what shows it,
 //   - a constant belongs to the others of its type.
@@ -87,7 +87,8 @@ func (u *usage) take(p *packages.Package) {
 		for i, o := range objects {
 			_, constant := o.(*types.Const)
 			key := u.key(o)
-			if v, ok := o.(*types.Var); ok && v.IsField() && strings.HasSuffix(lines[i], `"`) { // it has a tag
+			v, _ := o.(*types.Var)
+			if o.Name() == "Unwrap" || v != nil && v.IsField() && strings.HasSuffix(lines[i], `"`) { // it has a tag
 				u.used[key] = true
 			}
 			if u.declared[key] == nil {
@@ -101,14 +102,27 @@ func (u *usage) take(p *packages.Package) {
 			f, isFunction := top.(*ast.FuncDecl)
 			example := isFunction && strings.HasPrefix(f.Name.Name, "Example")
 			ast.Inspect(top, func(n ast.Node) bool {
-				if name, ok := n.(*ast.Ident); ok {
-					if o := p.TypesInfo.Uses[name]; o != nil && o.Pkg() != nil && (o.Pkg().Path() != own || example) {
-						u.used[u.key(o)] = true
+				switch n := n.(type) {
+				case *ast.Ident:
+					u.use(p.TypesInfo.Uses[n], own, example)
+				case *ast.CompositeLit: // names no fields, perhaps
+					if t, ok := p.TypesInfo.TypeOf(n).Underlying().(*types.Struct); ok && len(n.Elts) > 0 {
+						if _, keyed := n.Elts[0].(*ast.KeyValueExpr); !keyed {
+							for f := range t.Fields() {
+								u.use(f, own, example)
+							}
+						}
 					}
 				}
 				return true
 			})
 		}
+	}
+}
+
+func (u *usage) use(o types.Object, own string, example bool) {
+	if o != nil && o.Pkg() != nil && (o.Pkg().Path() != own || example) {
+		u.used[u.key(o)] = true
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/driver/drivertest/internal/conformance"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/driver/drivertest/internal/conformance"
 )
 
 func TestSimulated(t *testing.T) {

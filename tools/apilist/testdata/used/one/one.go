@@ -63,3 +63,6 @@ func Tested() {}
 
 // Generic is used with a type.
 func Generic[T any](t T) T { return t }
+
+// Pair is written without the names of its fields.
+type Pair struct{ First, Second int }

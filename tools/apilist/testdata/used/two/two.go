@@ -12,4 +12,5 @@ func use() {
 	_ = one.Red
 	one.NewFile().Open()
 	one.Generic(use)
+	_ = one.Pair{1, 2}
 }
