@@ -29,15 +29,15 @@ const (
 
 	// ResultSymbolMissing is returned by methods of [API] whose function this NVRTC
 	// does not have. It is not a code of NVRTC.
-	ResultSymbolMissing Result = -1
+	ResultSymbolMissing Result = status.SymbolMissing
 	// ResultImpossibleValue is returned by methods of [*Library] where NVRTC reported success
 	// with a value that cannot be true, or returned a result that no NVRTC has. It is not a
 	// code of NVRTC.
-	ResultImpossibleValue Result = -2
+	ResultImpossibleValue Result = status.ImpossibleValue
 )
 
 // results are the names in nvrtc.h and what they mean, in our words.
-var results = status.Table[Result]{Prefix: "NVRTC_ERROR_", Known: map[Result][2]string{
+var results = status.Of("NVRTC", "NVRTC_ERROR_", "", map[Result][2]string{
 	Success:                                 {"NVRTC_SUCCESS", "success"},
 	ResultOutOfMemory:                       {"NVRTC_ERROR_OUT_OF_MEMORY", "the host has no memory left"},
 	ResultProgramCreationFailure:            {"NVRTC_ERROR_PROGRAM_CREATION_FAILURE", "the program could not be created"},
@@ -56,9 +56,7 @@ var results = status.Table[Result]{Prefix: "NVRTC_ERROR_", Known: map[Result][2]
 	ResultPCHCreate:                         {"NVRTC_ERROR_PCH_CREATE", "the precompiled header could not be made"},
 	ResultCancelled:                         {"NVRTC_ERROR_CANCELLED", "the compile was cancelled"},
 	ResultTimeTraceFileWriteFailed:          {"NVRTC_ERROR_TIME_TRACE_FILE_WRITE_FAILED", "the file of --fdevice-time-trace could not be written"},
-	ResultSymbolMissing:                     {"symbol missing", "this NVRTC does not have the function"},
-	ResultImpossibleValue:                   {"impossible value", "NVRTC returned what cannot be true"},
-}}
+})
 
 // Name returns the name of the result in nvrtc.h. It needs no library.
 func (r Result) Name() string { return results.Name(r) }

@@ -43,14 +43,14 @@ const (
 
 	// ResultSymbolMissing is returned by methods of [API] whose function this NVML does not have. It is not
 	// a code of NVML.
-	ResultSymbolMissing Result = -1
+	ResultSymbolMissing Result = status.SymbolMissing
 	// ResultImpossibleValue is returned by methods of [*Library] where NVML reported success with a value
 	// that cannot be true. It is not a code of NVML.
-	ResultImpossibleValue Result = -2
+	ResultImpossibleValue Result = status.ImpossibleValue
 )
 
 // results are the names in nvml.h and what they mean, in our words.
-var results = status.Table[Result]{Prefix: "NVML_ERROR_", Known: map[Result][2]string{
+var results = status.Of("NVML", "NVML_ERROR_", "", map[Result][2]string{
 	Success:                       {"NVML_SUCCESS", "success"},
 	ResultUninitialized:           {"NVML_ERROR_UNINITIALIZED", "NVML was closed, or never opened"},
 	ResultInvalidArgument:         {"NVML_ERROR_INVALID_ARGUMENT", "an argument is not valid"},
@@ -83,9 +83,7 @@ var results = status.Table[Result]{Prefix: "NVML_ERROR_", Known: map[Result][2]s
 	ResultInvalidState:            {"NVML_ERROR_INVALID_STATE", "the device is in a state in which this cannot be done"},
 	ResultResetTypeNotSupported:   {"NVML_ERROR_RESET_TYPE_NOT_SUPPORTED", "the device cannot be reset so"},
 	ResultUnknown:                 {"NVML_ERROR_UNKNOWN", "an error within the driver"},
-	ResultSymbolMissing:           {"symbol missing", "this NVML does not have the function"},
-	ResultImpossibleValue:         {"impossible value", "NVML returned what cannot be true"},
-}}
+})
 
 // Name returns the name of the result in nvml.h. It needs no library.
 func (r Result) Name() string { return results.Name(r) }

@@ -2,95 +2,155 @@ package cublas
 
 import (
 	"math"
-	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
 )
 
-// The functions in the argument order of cublas_api.h. Integers that are negative travel as they are: C reads
-// the lower half of a word.
+// MatmulPlan is a way to compute matrices of a shape.
+type MatmulPlan interface {
+	// Run is cublasLtMatmul.
+	Run(h RawHandle, c *MatmulCall) Status
+	// Destroy frees the plan.
+	Destroy() Status
+}
 
-func (o Operand) at() uintptr  { return uintptr(o.At) }
-func (o Operand) typ() uintptr { return uintptr(o.Type) }
-func (o Operand) ld() uintptr  { return uintptr(o.LD) }
-
-func (v VectorOperand) at() uintptr  { return uintptr(v.At) }
-func (v VectorOperand) typ() uintptr { return uintptr(v.Type) }
-func (v VectorOperand) inc() uintptr { return uintptr(v.Inc) }
-
-// scalars puts the scalars into a block, and returns their addresses.
-func (b *block) scalars(t DataType, alpha, beta float64) (uintptr, uintptr) {
-	b.alpha, b.beta = math.Float64bits(alpha), math.Float64bits(beta)
-	if t != TypeFloat64 {
-		b.alpha, b.beta = uint64(math.Float32bits(float32(alpha))), uint64(math.Float32bits(float32(beta)))
+// scale is the type of the scalars.
+func (c Compute) scale() DataType {
+	if c == Compute64 {
+		return TypeFloat64
 	}
-	return uintptr(unsafe.Pointer(&b.alpha)), uintptr(unsafe.Pointer(&b.beta))
+	return TypeFloat32
 }
 
-// create calls a function whose first argument is where the handle goes.
-func (l *Library) create(f function, more ...uintptr) (uintptr, Status) {
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
-	b.out = 0
-	s := l.call(f, b, append([]uintptr{uintptr(unsafe.Pointer(&b.out))}, more...)...)
-	if s == StatusSuccess && b.out == 0 {
-		s = StatusImpossibleValue
+// Operand is a column-major matrix in device memory.
+type Operand struct {
+	At     driver.DevicePtr
+	Type   DataType
+	LD     int32 // elements from one column to the next
+	Stride int64 // elements from one matrix of a batch to the next
+}
+
+// VectorOperand is a vector in device memory.
+type VectorOperand struct {
+	At   driver.DevicePtr
+	Type DataType
+	Inc  int32
+}
+
+// GemmCall is C = Alpha*op(A)*op(B) + Beta*C, with op(A) of M rows and K columns.
+type GemmCall struct {
+	TransA, TransB Operation
+	M, N, K        int32
+	Alpha, Beta    float64
+	A, B, C        Operand
+	// Batch is the number of products. With Pointers, At is the address of that many addresses in device memory.
+	Batch    int32
+	Pointers bool
+	Compute  Compute
+}
+
+// GemvCall is Y = Alpha*op(A)*X + Beta*Y; A has M rows and N columns.
+type GemvCall struct {
+	Trans       Operation
+	M, N        int32
+	Alpha, Beta float64
+	A           Operand
+	X, Y        VectorOperand
+}
+
+// VectorCall is an operation on vectors of N elements.
+type VectorCall struct {
+	N      int32
+	Alpha  float64
+	X, Y   VectorOperand
+	Result driver.DevicePtr
+}
+
+// SyrkCall is C = Alpha*op(A)*op(A)^T + Beta*C, with op(A) of N rows and K columns.
+type SyrkCall struct {
+	Fill        Fill
+	Trans       Operation
+	N, K        int32
+	Alpha, Beta float64
+	A, C        Operand
+}
+
+// TrsmCall solves op(A)*X = Alpha*B, or X*op(A) = Alpha*B on the right. X takes the place of B, which
+// has M rows and N columns.
+type TrsmCall struct {
+	Side  Side
+	Fill  Fill
+	Trans Operation
+	Diag  Diag
+	M, N  int32
+	Alpha float64
+	A, B  Operand
+}
+
+// MatmulShape is all of D = act(Alpha*op(A)*op(B) + Beta*D + bias) but the values. The At of the operands are left out.
+type MatmulShape struct {
+	TransA, TransB Operation
+	M, N, K        int32
+	A, B, D        Operand
+	// AlignA and so on are the bytes that the addresses are multiples of.
+	AlignA, AlignB, AlignD uint32
+	Compute                Compute
+	Epilogue               Epilogue
+	Workspace              uint64
+}
+
+// MatmulCall has the values of a MatmulShape.
+type MatmulCall struct {
+	Alpha, Beta    float64
+	A, B, D        driver.DevicePtr
+	Bias           driver.DevicePtr // a vector of M elements of the type of D, or 0
+	ScaleA, ScaleB driver.DevicePtr // of fp8: one float32 each, or 0
+	Workspace      driver.DevicePtr
+	Stream         driver.Stream
+}
+
+// scalar has the bits of a float64, or those of a float32 in its lower half.
+type scalar uint64
+
+// scalarOf is a scalar of a type.
+func scalarOf(t DataType, v float64) scalar {
+	if t == TypeFloat64 {
+		return scalar(math.Float64bits(v))
 	}
-	return b.out, s
+	return scalar(math.Float32bits(float32(v)))
 }
-
-// Create implements [API].
-func (l *Library) Create() (RawHandle, Status) {
-	h, s := l.create(fnCreate)
-	return RawHandle(h), s
-}
-
-// Destroy implements [API].
-func (l *Library) Destroy(h RawHandle) Status { return l.do(fnDestroy, uintptr(h)) }
 
 // SetStream implements [API]. The workspace comes last: a new stream takes it away.
 func (l *Library) SetStream(h RawHandle, s driver.Stream, workspace driver.DevicePtr, bytes uint64) Status {
-	if status := l.do(fnSetStream, uintptr(h), uintptr(s)); status != StatusSuccess {
+	if status := l.setStream(h, s); status != StatusSuccess {
 		return status
 	}
-	return l.do(fnSetWorkspace, uintptr(h), uintptr(workspace), uintptr(bytes))
+	return l.setWorkspace(h, workspace, bytes)
 }
 
 // Gemm implements [API].
 func (l *Library) Gemm(h RawHandle, c *GemmCall) Status {
-	const algorithm = ^uintptr(0) // CUBLAS_GEMM_DEFAULT
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
-	alpha, beta := b.scalars(c.Compute.scale(), c.Alpha, c.Beta)
-	ta, tb, m, n, k := uintptr(c.TransA), uintptr(c.TransB), uintptr(c.M), uintptr(c.N), uintptr(c.K)
+	const algorithm = -1 // CUBLAS_GEMM_DEFAULT
+	alpha, beta := scalarOf(c.Compute.scale(), c.Alpha), scalarOf(c.Compute.scale(), c.Beta)
 	x, y, z := c.A, c.B, c.C
 	switch {
 	case c.Pointers:
-		return l.call(fnGemmPointers, b, uintptr(h), ta, tb, m, n, k, alpha, x.at(), x.typ(), x.ld(), y.at(), y.typ(), y.ld(),
-			beta, z.at(), z.typ(), z.ld(), uintptr(c.Batch), uintptr(c.Compute), algorithm)
+		return l.gemmPointers(h, c.TransA, c.TransB, c.M, c.N, c.K, alpha, x.At, x.Type, x.LD, y.At, y.Type, y.LD,
+			beta, z.At, z.Type, z.LD, c.Batch, c.Compute, algorithm)
 	case c.Batch == 1:
-		return l.call(fnGemm, b, uintptr(h), ta, tb, m, n, k, alpha, x.at(), x.typ(), x.ld(), y.at(), y.typ(), y.ld(),
-			beta, z.at(), z.typ(), z.ld(), uintptr(c.Compute), algorithm)
+		return l.gemmEx(h, c.TransA, c.TransB, c.M, c.N, c.K, alpha, x.At, x.Type, x.LD, y.At, y.Type, y.LD,
+			beta, z.At, z.Type, z.LD, c.Compute, algorithm)
 	}
-	return l.call(fnGemmStrided, b, uintptr(h), ta, tb, m, n, k, alpha, x.at(), x.typ(), x.ld(), uintptr(x.Stride), y.at(), y.typ(), y.ld(), uintptr(y.Stride),
-		beta, z.at(), z.typ(), z.ld(), uintptr(z.Stride), uintptr(c.Batch), uintptr(c.Compute), algorithm)
-}
-
-// of is the function of a type, of those for float32 and float64.
-func of(t DataType, single, double function) function {
-	if t == TypeFloat64 {
-		return double
-	}
-	return single
+	return l.gemmStrided(h, c.TransA, c.TransB, c.M, c.N, c.K, alpha, x.At, x.Type, x.LD, x.Stride, y.At, y.Type, y.LD, y.Stride,
+		beta, z.At, z.Type, z.LD, z.Stride, c.Batch, c.Compute, algorithm)
 }
 
 // Gemv implements [API].
 func (l *Library) Gemv(h RawHandle, c *GemvCall) Status {
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
-	alpha, beta := b.scalars(c.A.Type, c.Alpha, c.Beta)
-	return l.call(of(c.A.Type, fnSgemv, fnDgemv), b, uintptr(h), uintptr(c.Trans), uintptr(c.M), uintptr(c.N),
-		alpha, c.A.at(), c.A.ld(), c.X.at(), c.X.inc(), beta, c.Y.at(), c.Y.inc())
+	if c.A.Type == TypeFloat64 {
+		return l.dgemv(h, c.Trans, c.M, c.N, c.Alpha, c.A.At, c.A.LD, c.X.At, c.X.Inc, c.Beta, c.Y.At, c.Y.Inc)
+	}
+	return l.sgemv(h, c.Trans, c.M, c.N, float32(c.Alpha), c.A.At, c.A.LD, c.X.At, c.X.Inc, float32(c.Beta), c.Y.At, c.Y.Inc)
 }
 
 // execution is what vectors of a type are computed in, and the type of their scalars.
@@ -103,44 +163,37 @@ func execution(t DataType) DataType {
 
 // Axpy implements [API].
 func (l *Library) Axpy(h RawHandle, c *VectorCall) Status {
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
 	t := execution(c.X.Type)
-	alpha, _ := b.scalars(t, c.Alpha, 0)
-	return l.call(fnAxpy, b, uintptr(h), uintptr(c.N), alpha, uintptr(t), c.X.at(), c.X.typ(), c.X.inc(), c.Y.at(), c.Y.typ(), c.Y.inc(), uintptr(t))
+	return l.axpyEx(h, c.N, scalarOf(t, c.Alpha), t, c.X.At, c.X.Type, c.X.Inc, c.Y.At, c.Y.Type, c.Y.Inc, t)
 }
 
 // Scal implements [API].
 func (l *Library) Scal(h RawHandle, c *VectorCall) Status {
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
 	t := execution(c.X.Type)
-	alpha, _ := b.scalars(t, c.Alpha, 0)
-	return l.call(fnScal, b, uintptr(h), uintptr(c.N), alpha, uintptr(t), c.X.at(), c.X.typ(), c.X.inc(), uintptr(t))
+	return l.scalEx(h, c.N, scalarOf(t, c.Alpha), t, c.X.At, c.X.Type, c.X.Inc, t)
 }
 
 // Dot implements [API].
 func (l *Library) Dot(h RawHandle, c *VectorCall) Status {
 	return l.toDevice(h, func() Status {
-		return l.do(fnDot, uintptr(h), uintptr(c.N), c.X.at(), c.X.typ(), c.X.inc(), c.Y.at(), c.Y.typ(), c.Y.inc(),
-			uintptr(c.Result), c.X.typ(), uintptr(execution(c.X.Type)))
+		return l.dotEx(h, c.N, c.X.At, c.X.Type, c.X.Inc, c.Y.At, c.Y.Type, c.Y.Inc, c.Result, c.X.Type, execution(c.X.Type))
 	})
 }
 
 // Nrm2 implements [API].
 func (l *Library) Nrm2(h RawHandle, c *VectorCall) Status {
 	return l.toDevice(h, func() Status {
-		return l.do(fnNrm2, uintptr(h), uintptr(c.N), c.X.at(), c.X.typ(), c.X.inc(), uintptr(c.Result), c.X.typ(), uintptr(execution(c.X.Type)))
+		return l.nrm2Ex(h, c.N, c.X.At, c.X.Type, c.X.Inc, c.Result, c.X.Type, execution(c.X.Type))
 	})
 }
 
 // toDevice makes a call whose scalars, the result above all, are on the device.
 func (l *Library) toDevice(h RawHandle, f func() Status) Status {
-	if s := l.do(fnSetPointerMode, uintptr(h), 1); s != StatusSuccess {
+	if s := l.setPointerMode(h, 1); s != StatusSuccess {
 		return s
 	}
 	s := f()
-	if back := l.do(fnSetPointerMode, uintptr(h), 0); s == StatusSuccess {
+	if back := l.setPointerMode(h, 0); s == StatusSuccess {
 		s = back
 	}
 	return s
@@ -148,18 +201,16 @@ func (l *Library) toDevice(h RawHandle, f func() Status) Status {
 
 // Syrk implements [API].
 func (l *Library) Syrk(h RawHandle, c *SyrkCall) Status {
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
-	alpha, beta := b.scalars(c.A.Type, c.Alpha, c.Beta)
-	return l.call(of(c.A.Type, fnSsyrk, fnDsyrk), b, uintptr(h), uintptr(c.Fill), uintptr(c.Trans), uintptr(c.N), uintptr(c.K),
-		alpha, c.A.at(), c.A.ld(), beta, c.C.at(), c.C.ld())
+	if c.A.Type == TypeFloat64 {
+		return l.dsyrk(h, c.Fill, c.Trans, c.N, c.K, c.Alpha, c.A.At, c.A.LD, c.Beta, c.C.At, c.C.LD)
+	}
+	return l.ssyrk(h, c.Fill, c.Trans, c.N, c.K, float32(c.Alpha), c.A.At, c.A.LD, float32(c.Beta), c.C.At, c.C.LD)
 }
 
 // Trsm implements [API].
 func (l *Library) Trsm(h RawHandle, c *TrsmCall) Status {
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
-	alpha, _ := b.scalars(c.A.Type, c.Alpha, 0)
-	return l.call(of(c.A.Type, fnStrsm, fnDtrsm), b, uintptr(h), uintptr(c.Side), uintptr(c.Fill), uintptr(c.Trans), uintptr(c.Diag),
-		uintptr(c.M), uintptr(c.N), alpha, c.A.at(), c.A.ld(), c.B.at(), c.B.ld())
+	if c.A.Type == TypeFloat64 {
+		return l.dtrsm(h, c.Side, c.Fill, c.Trans, c.Diag, c.M, c.N, c.Alpha, c.A.At, c.A.LD, c.B.At, c.B.LD)
+	}
+	return l.strsm(h, c.Side, c.Fill, c.Trans, c.Diag, c.M, c.N, float32(c.Alpha), c.A.At, c.A.LD, c.B.At, c.B.LD)
 }

@@ -37,3 +37,5 @@
 // [API] is cuBLAS, call by call: [*Library] is the real one, and package cublastest has a simulated one. Package gonumblas
 // puts cuBLAS behind gonum.
 package cublas
+
+//go:generate go run -C ../.. ./driver/internal/gen libs/cublas

@@ -32,7 +32,12 @@ func fake(t *testing.T, flags ...string) (l *Library, seen func() []int64, made 
 	require.NoError(t, err)
 	lib, _, err := dl.Open(file)
 	require.NoError(t, err)
-	return l, testc.Seen(t, file), func() int { return int(int32(new(block).Call(lib.Symbol("fake_made"), 0))) }
+	return l, testc.Seen(t, file), func() int {
+		return int(int32(new(struct {
+			ffi.Frame
+			_ [ffi.RegisterWords]uintptr
+		}).Call(lib.Symbol("fake_made"), 0)))
+	}
 }
 
 // Every argument arrives in its place.
@@ -178,7 +183,7 @@ func TestBesideIt(t *testing.T) {
 	require.NoError(t, err, string(out))
 	l, err := Open(file)
 	require.NoError(t, err)
-	assert.NotZero(t, l.fn[fnMatmul])
+	assert.NotZero(t, l.fn[fnLtMatmul])
 	assert.Equal(t, uintptr(96), unsafe.Sizeof(heuristic{}))
 	assert.LessOrEqual(t, 23, ffi.MaxWords)
 }

@@ -151,8 +151,3 @@ func (v Vector[T]) operand(at driver.DevicePtr) VectorOperand {
 	t, size := typeOf[T]()
 	return VectorOperand{At: at + driver.DevicePtr(v.Offset*size), Type: t, Inc: int32(v.Inc)}
 }
-
-// wrong is the error of an argument.
-func wrong(format string, args ...any) error {
-	return driver.Errorf(driver.ErrInvalidArgument, format, args...)
-}

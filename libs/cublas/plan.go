@@ -1,9 +1,6 @@
 package cublas
 
-import (
-	"structs"
-	"unsafe"
-)
+import "structs"
 
 // heuristic is cublasLtMatmulHeuristicResult_t, which begins with the algorithm.
 type heuristic struct {
@@ -15,21 +12,6 @@ type heuristic struct {
 	_         [4]int32
 }
 
-// The attributes, by their numbers in cublasLt.h.
-const (
-	descTransA      = 3
-	descTransB      = 4
-	descEpilogue    = 7
-	descBias        = 8
-	descScaleA      = 17
-	descScaleB      = 18
-	preferWorkspace = 1
-	preferAlignA    = 5
-	preferAlignB    = 6
-	preferAlignC    = 7
-	preferAlignD    = 8
-)
-
 // plan is a MatmulPlan of the real cuBLASLt.
 type plan struct {
 	l         *Library
@@ -38,13 +20,12 @@ type plan struct {
 	scale     DataType
 	float8    bool
 	workspace uint64
-	found     *heuristic // on the heap: C reads it
-	value     *uint64    // of an attribute, on the heap
+	found     heuristic
 }
 
 // PlanMatmul implements [API].
 func (l *Library) PlanMatmul(h RawHandle, s *MatmulShape) (MatmulPlan, Status) {
-	p := &plan{l: l, scale: s.Compute.scale(), float8: s.A.Type >= TypeE4M3, workspace: s.Workspace, found: new(heuristic), value: new(uint64)}
+	p := &plan{l: l, scale: s.Compute.scale(), float8: s.A.Type >= TypeE4M3, workspace: s.Workspace}
 	if status := p.find(h, s); status != StatusSuccess {
 		p.Destroy()
 		return nil, status
@@ -54,31 +35,29 @@ func (l *Library) PlanMatmul(h RawHandle, s *MatmulShape) (MatmulPlan, Status) {
 
 // find makes the descriptions and asks for the algorithm.
 func (p *plan) find(h RawHandle, s *MatmulShape) (status Status) {
-	if p.desc, status = p.l.create(fnDescCreate, uintptr(s.Compute), uintptr(p.scale)); status != StatusSuccess {
+	l := p.l
+	if p.desc, status = l.descCreate(s.Compute, p.scale); status != StatusSuccess {
 		return status
 	}
-	preference, status := p.l.create(fnPreferenceCreate)
+	preference, status := l.preferenceCreate()
 	if status != StatusSuccess {
 		return status
 	}
-	defer p.l.do(fnPreferenceDestroy, preference)
+	defer l.preferenceDestroy(preference)
 	for _, a := range []struct {
-		of        function
-		what      uintptr
-		attribute int
+		attribute descAttribute
 		value     uint64
-		bytes     uintptr
-	}{
-		{fnDescSet, p.desc, descTransA, uint64(s.TransA), 4},
-		{fnDescSet, p.desc, descTransB, uint64(s.TransB), 4},
-		{fnDescSet, p.desc, descEpilogue, uint64(s.Epilogue), 4},
-		{fnPreferenceSet, preference, preferWorkspace, s.Workspace, 8},
-		{fnPreferenceSet, preference, preferAlignA, uint64(s.AlignA), 4},
-		{fnPreferenceSet, preference, preferAlignB, uint64(s.AlignB), 4},
-		{fnPreferenceSet, preference, preferAlignC, uint64(s.AlignD), 4},
-		{fnPreferenceSet, preference, preferAlignD, uint64(s.AlignD), 4},
-	} {
-		if status = p.set(a.of, a.what, a.attribute, a.value, a.bytes); status != StatusSuccess {
+	}{{descTransA, uint64(s.TransA)}, {descTransB, uint64(s.TransB)}, {descEpilogue, uint64(s.Epilogue)}} {
+		if status = l.descSet(p.desc, a.attribute, a.value, 4); status != StatusSuccess {
+			return status
+		}
+	}
+	for _, a := range []struct {
+		attribute    preferAttribute
+		value, bytes uint64
+	}{{preferWorkspace, s.Workspace, 8}, {preferAlignA, uint64(s.AlignA), 4}, {preferAlignB, uint64(s.AlignB), 4},
+		{preferAlignC, uint64(s.AlignD), 4}, {preferAlignD, uint64(s.AlignD), 4}} {
+		if status = l.preferenceSet(preference, a.attribute, a.value, a.bytes); status != StatusSuccess {
 			return status
 		}
 	}
@@ -88,20 +67,16 @@ func (p *plan) find(h RawHandle, s *MatmulShape) (status Status) {
 		Operand
 		rows, cols int32
 	}{{s.A, rowsA, colsA}, {s.B, rowsB, colsB}, {s.D, s.M, s.N}} {
-		p.layouts[i], status = p.l.create(fnLayoutCreate, m.typ(), uintptr(m.rows), uintptr(m.cols), m.ld())
+		p.layouts[i], status = l.layoutCreate(m.Type, uint64(m.rows), uint64(m.cols), int64(m.LD))
 		if status != StatusSuccess {
 			return status
 		}
 	}
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
-	b.out = 0
-	status = p.l.call(fnHeuristic, b, uintptr(h), p.desc, p.layouts[0], p.layouts[1], p.layouts[2], p.layouts[2], preference,
-		1, uintptr(unsafe.Pointer(p.found)), uintptr(unsafe.Pointer(&b.out)))
+	count, status := l.heuristics(h, p.desc, p.layouts[0], p.layouts[1], p.layouts[2], p.layouts[2], preference, 1, &p.found)
 	switch {
 	case status != StatusSuccess:
 		return status
-	case int32(b.out) == 0:
+	case count == 0:
 		return StatusNotSupported
 	case p.found.status != 0:
 		return Status(p.found.status)
@@ -119,42 +94,33 @@ func turned(op Operation, rows, cols int32) (int32, int32) {
 	return rows, cols
 }
 
-func (p *plan) set(f function, what uintptr, attribute int, value uint64, bytes uintptr) Status {
-	*p.value = value
-	return p.l.do(f, what, uintptr(attribute), uintptr(unsafe.Pointer(p.value)), bytes)
-}
-
 // Run implements [MatmulPlan].
 func (p *plan) Run(h RawHandle, c *MatmulCall) Status {
 	for _, a := range []struct {
 		used      bool
-		attribute int
+		attribute descAttribute
 		at        uint64
 	}{{c.Bias != 0, descBias, uint64(c.Bias)}, {p.float8, descScaleA, uint64(c.ScaleA)}, {p.float8, descScaleB, uint64(c.ScaleB)}} {
 		if !a.used {
 			continue
 		}
-		if s := p.set(fnDescSet, p.desc, a.attribute, a.at, 8); s != StatusSuccess {
+		if s := p.l.descSet(p.desc, a.attribute, a.at, 8); s != StatusSuccess {
 			return s
 		}
 	}
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
-	alpha, beta := b.scalars(p.scale, c.Alpha, c.Beta)
-	return p.l.call(fnMatmul, b, uintptr(h), p.desc, alpha, uintptr(c.A), p.layouts[0], uintptr(c.B), p.layouts[1],
-		beta, uintptr(c.D), p.layouts[2], uintptr(c.D), p.layouts[2],
-		uintptr(unsafe.Pointer(p.found)), uintptr(c.Workspace), uintptr(p.workspace), uintptr(c.Stream))
+	return p.l.matmul(h, p.desc, scalarOf(p.scale, c.Alpha), c.A, p.layouts[0], c.B, p.layouts[1],
+		scalarOf(p.scale, c.Beta), c.D, p.layouts[2], c.D, p.layouts[2], &p.found, c.Workspace, p.workspace, c.Stream)
 }
 
 // Destroy implements [MatmulPlan].
 func (p *plan) Destroy() (status Status) {
 	for _, layout := range p.layouts {
 		if layout != 0 {
-			status = max(status, p.l.do(fnLayoutDestroy, layout))
+			status = max(status, p.l.layoutDestroy(layout))
 		}
 	}
 	if p.desc != 0 {
-		status = max(status, p.l.do(fnDescDestroy, p.desc))
+		status = max(status, p.l.descDestroy(p.desc))
 	}
 	p.layouts, p.desc = [3]uintptr{}, 0
 	return status

@@ -1,61 +1,88 @@
 package cufft
 
 import (
-	"math"
-	"unsafe"
+	"strconv"
 
 	"github.com/purecuda/purecuda/driver"
 )
 
-// The functions in the argument order of cufft.h.
+// execs are the functions that run the transforms of a type.
+var execs = map[Type]function{
+	TypeR2C: fnExecR2C, TypeC2R: fnExecC2R, TypeC2C: fnExecC2C,
+	TypeD2Z: fnExecD2Z, TypeZ2D: fnExecZ2D, TypeZ2Z: fnExecZ2Z,
+}
+
+// String is the function of cuFFT that runs such a transform.
+func (t Type) String() string {
+	if f, ok := execs[t]; ok {
+		return functions[f]
+	}
+	return "type " + strconv.Itoa(int(t))
+}
+
+// real says which side has real numbers.
+func (t Type) real() (in, out bool) {
+	return t == TypeR2C || t == TypeD2Z, t == TypeC2R || t == TypeZ2D
+}
+
+// complexBytes is the size of a complex number.
+func (t Type) complexBytes() int64 {
+	if t >= TypeZ2Z {
+		return 16
+	}
+	return 8
+}
+
+// Description is what a plan is made for: the arguments of cufftMakePlanMany64. What is above Rank is 0.
+type Description struct {
+	Type                   Type
+	Rank                   int32
+	N                      [3]int64
+	InEmbed, OutEmbed      [3]int64
+	InStride, InDistance   int64
+	OutStride, OutDistance int64
+	Batch                  int64
+}
 
 // Plan implements [API].
 func (l *Library) Plan(d *Description) (p RawPlan, workArea uint64, s Status) {
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
-	b.plan = -1
-	if s = l.call(fnCreate, b, uintptr(unsafe.Pointer(&b.plan))); s != StatusSuccess {
+	if p, s = l.create(); s != StatusSuccess {
 		return 0, 0, s
 	}
-	if p = RawPlan(b.plan); p < 0 {
-		return 0, 0, StatusImpossibleValue
-	}
-	b.n, b.inEmbed, b.outEmbed, b.workArea = d.N, d.InEmbed, d.OutEmbed, 0
-	if s = l.call(fnSetAutoAllocation, b, uintptr(p), 0); s == StatusSuccess {
-		s = l.call(fnMakePlan, b, uintptr(p), uintptr(d.Rank), uintptr(unsafe.Pointer(&b.n)),
-			uintptr(unsafe.Pointer(&b.inEmbed)), uintptr(d.InStride), uintptr(d.InDistance),
-			uintptr(unsafe.Pointer(&b.outEmbed)), uintptr(d.OutStride), uintptr(d.OutDistance),
-			uintptr(d.Type), uintptr(d.Batch), uintptr(unsafe.Pointer(&b.workArea)))
-	}
-	if s == StatusSuccess && b.workArea > math.MaxInt64 {
-		s = StatusImpossibleValue
+	if s = l.setAutoAllocation(p, 0); s == StatusSuccess {
+		workArea, s = l.makePlan(p, d.Rank, &d.N[0], &d.InEmbed[0], d.InStride, d.InDistance,
+			&d.OutEmbed[0], d.OutStride, d.OutDistance, d.Type, d.Batch)
 	}
 	if s != StatusSuccess {
 		l.Destroy(p)
 		return 0, 0, s
 	}
-	return p, b.workArea, StatusSuccess
+	return p, workArea, StatusSuccess
 }
-
-// Destroy implements [API].
-func (l *Library) Destroy(p RawPlan) Status { return l.do(fnDestroy, uintptr(p)) }
 
 // SetStream implements [API].
 func (l *Library) SetStream(p RawPlan, s driver.Stream, workArea driver.DevicePtr) Status {
-	if status := l.do(fnSetStream, uintptr(p), uintptr(s)); status != StatusSuccess || workArea == 0 {
+	if status := l.setStream(p, s); status != StatusSuccess || workArea == 0 {
 		return status
 	}
-	return l.do(fnSetWorkArea, uintptr(p), uintptr(workArea))
+	return l.setWorkArea(p, workArea)
 }
 
 // Exec implements [API].
 func (l *Library) Exec(p RawPlan, t Type, d Direction, in, out driver.DevicePtr) Status {
-	exec, ok := execs[t]
-	switch {
-	case !ok:
-		return StatusInvalidType
-	case t == TypeC2C || t == TypeZ2Z:
-		return l.do(exec, uintptr(p), uintptr(in), uintptr(out), uintptr(d))
+	switch t {
+	case TypeC2C:
+		return l.execC2C(p, in, out, int32(d))
+	case TypeZ2Z:
+		return l.execZ2Z(p, in, out, int32(d))
+	case TypeR2C:
+		return l.execR2C(p, in, out)
+	case TypeC2R:
+		return l.execC2R(p, in, out)
+	case TypeD2Z:
+		return l.execD2Z(p, in, out)
+	case TypeZ2D:
+		return l.execZ2D(p, in, out)
 	}
-	return l.do(exec, uintptr(p), uintptr(in), uintptr(out))
+	return StatusInvalidType
 }

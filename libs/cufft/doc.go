@@ -45,3 +45,5 @@
 //
 // [API] is cuFFT, call by call: [*Library] is the real one, and package cuffttest has a simulated one.
 package cufft
+
+//go:generate go run -C ../.. ./driver/internal/gen libs/cufft

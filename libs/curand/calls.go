@@ -1,72 +1,64 @@
 package curand
 
 import (
-	"unsafe"
+	"strconv"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/ffi"
 )
 
-// The functions in the argument order of curand.h.
+// Distribution is a function that generates.
+type Distribution int32
 
-// generates are the functions of the distributions.
-var generates = [...]function{
-	Uint32: fnGenerate, Uniform: fnUniform, UniformDouble: fnUniformDouble, Normal: fnNormal, NormalDouble: fnNormalDouble,
-	LogNormal: fnLogNormal, LogNormalDouble: fnLogNormalDouble, Poisson: fnPoisson,
-}
+// The distributions, and the fields of a [Call] that they read beside To and N.
+const (
+	Uint32 Distribution = iota // all bits are random
+	Uniform
+	UniformDouble
+	Normal          // A is the mean, B the standard deviation
+	NormalDouble    // A, B
+	LogNormal       // A, B of the logarithm
+	LogNormalDouble // A, B of the logarithm
+	Poisson         // A is lambda
+)
 
-// Create implements [API].
-func (l *Library) Create(k Kind) (RawGenerator, Status) {
-	b := blocks.Get().(*block)
-	defer blocks.Put(b)
-	b.out = 0
-	s := l.call(fnCreate, b, 0, uintptr(unsafe.Pointer(&b.out)), uintptr(k))
-	if s == StatusSuccess && b.out == 0 {
-		s = StatusImpossibleValue
+// String is the function of cuRAND.
+func (d Distribution) String() string {
+	if d < Uint32 || d > Poisson {
+		return "distribution " + strconv.Itoa(int(d))
 	}
-	return RawGenerator(b.out), s
+	return functions[fnGenerate+function(d)]
 }
 
-// Destroy implements [API].
-func (l *Library) Destroy(g RawGenerator) Status { return l.do(fnDestroy, 0, uintptr(g)) }
+// pairs tells whether numbers are made two at a time.
+func (d Distribution) pairs() bool { return d >= Normal && d <= LogNormalDouble }
 
-// SetStream implements [API].
-func (l *Library) SetStream(g RawGenerator, s driver.Stream) Status {
-	return l.do(fnSetStream, 0, uintptr(g), uintptr(s))
+// Call is what is generated.
+type Call struct {
+	Distribution Distribution
+	To           driver.DevicePtr
+	N            uint64 // numbers; even for those of a normal distribution
+	A, B         float64
 }
-
-// SetOrdering implements [API].
-func (l *Library) SetOrdering(g RawGenerator, o Ordering) Status {
-	return l.do(fnSetOrdering, 0, uintptr(g), uintptr(o))
-}
-
-// SetSeed implements [API].
-func (l *Library) SetSeed(g RawGenerator, seed uint64) Status {
-	return l.do(fnSetSeed, 0, uintptr(g), uintptr(seed))
-}
-
-// SetOffset implements [API].
-func (l *Library) SetOffset(g RawGenerator, offset uint64) Status {
-	return l.do(fnSetOffset, 0, uintptr(g), uintptr(offset))
-}
-
-// GenerateSeeds implements [API].
-func (l *Library) GenerateSeeds(g RawGenerator) Status { return l.do(fnSeeds, 0, uintptr(g)) }
 
 // Generate implements [API].
 func (l *Library) Generate(g RawGenerator, c *Call) Status {
-	if c.Distribution < 0 || int(c.Distribution) >= len(generates) {
-		return StatusOutOfRange
-	}
-	f, to, n := generates[c.Distribution], uintptr(c.To), uintptr(c.N)
-	const third, fourth = 1 << 3, 1 << 4 // words after the generator, the address and the count
 	switch c.Distribution {
-	case Normal, LogNormal:
-		return l.do(f, third|fourth, uintptr(g), to, n, ffi.Float32(float32(c.A)), ffi.Float32(float32(c.B)))
-	case NormalDouble, LogNormalDouble:
-		return l.do(f, third|fourth, uintptr(g), to, n, ffi.Float64(c.A), ffi.Float64(c.B))
+	case Uint32:
+		return l.generate(g, c.To, c.N)
+	case Uniform:
+		return l.uniform(g, c.To, c.N)
+	case UniformDouble:
+		return l.uniformDouble(g, c.To, c.N)
+	case Normal:
+		return l.normal(g, c.To, c.N, float32(c.A), float32(c.B))
+	case NormalDouble:
+		return l.normalDouble(g, c.To, c.N, c.A, c.B)
+	case LogNormal:
+		return l.logNormal(g, c.To, c.N, float32(c.A), float32(c.B))
+	case LogNormalDouble:
+		return l.logNormalDouble(g, c.To, c.N, c.A, c.B)
 	case Poisson:
-		return l.do(f, third, uintptr(g), to, n, ffi.Float64(c.A))
+		return l.poisson(g, c.To, c.N, c.A)
 	}
-	return l.do(f, 0, uintptr(g), to, n)
+	return StatusOutOfRange
 }

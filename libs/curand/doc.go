@@ -33,3 +33,5 @@
 // [API] is cuRAND, call by call: [*Library] is the real one, and package curandtest has a simulated one, whose numbers are
 // those of [CPU].
 package curand
+
+//go:generate go run -C ../.. ./driver/internal/gen libs/curand

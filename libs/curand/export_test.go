@@ -16,7 +16,7 @@ func NewHost(l *Library) (Host, error) {
 		return Host{}, err
 	}
 	host := *l
-	if host.fn[fnCreate] = lib.Symbol("curandCreateGeneratorHost"); host.fn[fnCreate] == 0 {
+	if host.fn[fnCreateGenerator] = lib.Symbol("curandCreateGeneratorHost"); host.fn[fnCreateGenerator] == 0 {
 		return Host{}, errors.New(l.Path() + " has no curandCreateGeneratorHost")
 	}
 	return Host{&host}, nil

@@ -45,3 +45,5 @@
 //
 // [API] is cuSOLVER, call by call: [*Library] is the real one, and package cusolvertest has a simulated one.
 package cusolver
+
+//go:generate go run -C ../.. ./driver/internal/gen libs/cusolver

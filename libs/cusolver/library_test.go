@@ -95,7 +95,7 @@ func TestFailuresOfCalls(t *testing.T) {
 	assert.Equal(t, StatusExecutionFailed, s)
 	for r := Potrf; r <= Gesvd; r++ {
 		assert.Equal(t, StatusExecutionFailed, l.Run(RawHandle{}, &Call{Routine: r}), r)
-		if _, _, s := l.Workspace(RawHandle{}, &Call{Routine: r}); calls[r].size != 0 {
+		if _, _, s := l.Workspace(RawHandle{}, &Call{Routine: r}); r != Potrs && r != Getrs {
 			assert.Equal(t, StatusExecutionFailed, s, r)
 		}
 	}

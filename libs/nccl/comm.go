@@ -170,15 +170,13 @@ func (c *Comm) open(ctx context.Context, i int, id *ID, blocking bool) (err erro
 func (c *Comm) init(id *ID, blocking bool) error {
 	g := c.group
 	for i, r := range c.ranks {
-		api := r.s.Context().Runtime().Driver()
-		if result := api.CtxPushCurrent(r.s.Context().Handle()); result != driver.Success {
-			return driver.Failed("cuCtxPushCurrent", result)
-		}
-		s := g.api.InitRank(&g.comms[i], c.size, id, r.number, blocking)
-		if _, result := api.CtxPopCurrent(); result != driver.Success {
-			return driver.Failed("cuCtxPopCurrent", result)
-		}
-		if err := failed(g.api, 0, initName, s); err != nil {
+		var stays error // why the context stays on the thread
+		at := r.s.Context()
+		b := driver.Binding{API: at.Runtime().Driver(), Context: at.Handle(), Ordinal: r.device(), OnCleanup: func(err error) { stays = err }}
+		err := b.Do(func() error {
+			return failed(g.api, 0, initName, g.api.InitRank(&g.comms[i], c.size, id, r.number, blocking))
+		})
+		if err = cmp.Or(err, stays); err != nil {
 			return err
 		}
 	}

@@ -46,3 +46,5 @@
 //
 // [API] is NCCL, call by call: [*Library] is the real one, and package nccltest has a simulated one.
 package nccl
+
+//go:generate go run -C ../.. ./driver/internal/gen libs/nccl

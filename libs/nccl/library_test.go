@@ -103,7 +103,7 @@ func TestResults(t *testing.T) {
 	assert.Equal(t, StatusImpossibleValue, s, "an ID of zeros")
 
 	var none *Library
-	assert.Equal(t, StatusInvalidUsage, none.GroupStart())
+	assert.Equal(t, StatusSymbolMissing, none.GroupStart())
 	assert.Empty(t, none.LastError(1))
 	assert.Empty(t, none.Path())
 	assert.Empty(t, none.Attempts())

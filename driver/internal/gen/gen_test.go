@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,6 +22,94 @@ func TestGenerated(t *testing.T) {
 		got, err := os.ReadFile(file)
 		require.NoError(t, err)
 		assert.True(t, string(want) == string(got), "%s is not what the lists give: run go generate ./driver", file)
+	}
+}
+
+// TestLibrariesAreGenerated holds that the lowest layers of the other libraries are what their lists give.
+func TestLibrariesAreGenerated(t *testing.T) {
+	lists, err := filepath.Glob("../../../libs/*/functions.txt")
+	require.NoError(t, err)
+	if len(lists) == 0 {
+		t.Skip("the tests run without the source of module libs")
+	}
+	for _, list := range lists {
+		folder := filepath.Dir(list)
+		files, count, err := generateLibrary(folder)
+		require.NoError(t, err)
+		assert.NotZero(t, count)
+		for file, want := range files {
+			got, err := os.ReadFile(file)
+			require.NoError(t, err)
+			assert.True(t, string(want) == string(got), "%s is not what the list gives: run go generate -C libs ./%s", file, filepath.Base(folder))
+		}
+	}
+}
+
+// list is a small library, of which a test changes a line.
+const list = `name cuSMALL
+library CUSMALL
+prefix cusmall
+oldest 1.2
+simulated cusmalltest
+header cusmall.h
+version CUSMALL_VERSION
+
+== Status int32 cusmallStatus_t
+# Status is what a function of cuSMALL returns.
+StatusSuccess CUSMALL_SUCCESS 0 success
+@200 StatusNew CUSMALL_NEW 1 ErrUnsupported: it is new
+
+== RawHandle uintptr cusmallHandle_t
+# RawHandle is a cusmallHandle_t.
+
+== functions
+cusmallCreate
+	c cusmallHandle_t *
+	go Create(out h RawHandle)
+cusmallScale
+	c cusmallHandle_t, float *, size_t, double
+	go scale(h RawHandle, x driver.DevicePtr, n uint64, by float64)
+`
+
+// What a list gives for one library, and what is wrong with others.
+func TestLibrary(t *testing.T) {
+	generated := func(from, to string) (map[string][]byte, error) {
+		folder := filepath.Join(t.TempDir(), "cusmall")
+		require.NoError(t, os.Mkdir(folder, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "functions.txt"), []byte(strings.Replace(list, from, to, 1)), 0o644))
+		files, _, err := generateLibrary(folder)
+		short := map[string][]byte{}
+		for file, text := range files {
+			name, err := filepath.Rel(folder, file)
+			require.NoError(t, err)
+			short[name] = text
+		}
+		return short, err
+	}
+	files, err := generated("", "")
+	require.NoError(t, err)
+	for file, parts := range map[string][]string{
+		"zapi.go":                 {"type API interface", "Create() (h RawHandle, s Status)", "type RawHandle uintptr"},
+		"zcalls.go":               {"r = status.NotZero(r, h)", "ffi.Float64(by)", "l.callFloats(fnScale, &c.Frame, 4, 0b1000)"},
+		"zlibrary.go":             {"library.CUSMALL", "library.Since{1, 2}", `fnScale:  "cusmallScale"`},
+		"zstatus.go":              {"case StatusNew:\n\t\te.Kind = driver.ErrUnsupported", `{"CUSMALL_NEW", "it is new"}`},
+		"testdata/abi_check.c":    {"#if CUSMALL_VERSION >= 200\nSAME(CUSMALL_NEW, 1);\n#endif", "(*check_cusmallScale)(cusmallHandle_t, float *, size_t, double) = cusmallScale;"},
+		"cusmalltest/zlibrary.go": {"package cusmalltest", "func (l *Library) Fail(method string, s cusmall.Status)"},
+	} {
+		for _, part := range parts {
+			assert.Contains(t, string(files[filepath.FromSlash(file)]), part, file)
+		}
+	}
+	for _, c := range []struct{ from, to, want string }{
+		{"name cu", "named cu", "functions.txt:1: \"named\" is no word of a list"},
+		{"== functions", "== function", "want types, which begin with =="},
+		{"size_t, double", "size_t, float", "by is float64, and C has float"},
+		{"out h RawHandle", "h RawHandle", "see out, ref, list and null"},
+		{"NEW 1 Err", "NEW x Err", "functions.txt:12: "},
+		{"float *, size_t, double", "float *, size_t", "has 3 C parameters and 4 Go ones"},
+	} {
+		_, err := generated(c.from, c.to)
+		assert.ErrorContains(t, err, c.want)
 	}
 }
 

@@ -23,6 +23,7 @@ type entry struct {
 	fails                      []string // what Chaos makes it fail with
 	refused                    string   // why the simulated driver does not have it
 	c                          string
+	returns                    string // of C, if that is no status
 	method                     string
 	args                       []arg
 	api                        string // signature of the hand-written method, if any
@@ -50,9 +51,14 @@ func parseEntries(file string, handles []string) ([]*group, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseFunctions(file, strings.Split(string(text), "\n"), handles)
+}
+
+// parseFunctions parses the lines of a list.
+func parseFunctions(file string, lines, handles []string) ([]*group, error) {
 	var groups []*group
 	var e *entry
-	for i, line := range strings.Split(string(text), "\n") {
+	for i, line := range lines {
 		fail := func(format string, args ...any) error {
 			return fmt.Errorf("%s:%d: %s", file, i+1, fmt.Sprintf(format, args...))
 		}
@@ -61,6 +67,10 @@ func parseEntries(file string, handles []string) ([]*group, error) {
 		case strings.HasPrefix(line, "== "):
 			title, page, _ := strings.Cut(line[3:], " | ")
 			groups = append(groups, &group{title: title, page: page})
+		case strings.HasPrefix(line, "api "): // a method of several functions
+			e = &entry{by: true, api: line[4:]}
+			g := groups[len(groups)-1]
+			g.entries = append(g.entries, e)
 		case !strings.HasPrefix(line, "\t"):
 			e = &entry{}
 			if err := e.parseHead(strings.Fields(line)); err != nil {
@@ -78,6 +88,8 @@ func parseEntries(file string, handles []string) ([]*group, error) {
 			e.api = trimmed[4:]
 		case strings.HasPrefix(trimmed, "fails "):
 			e.fails = strings.Fields(trimmed[6:])
+		case strings.HasPrefix(trimmed, "returns "):
+			e.returns = trimmed[8:]
 		case strings.HasPrefix(trimmed, "refused "):
 			e.refused = trimmed[8:]
 		default:
@@ -92,7 +104,7 @@ func parseEntries(file string, handles []string) ([]*group, error) {
 					have++
 				}
 			}
-			if want := countC(e.c); want != have {
+			if want := countC(e.c); want != have && e.method != "" {
 				return nil, fmt.Errorf("%s: %s has %d C parameters and %d Go ones", file, e.name, want, have)
 			}
 		}
@@ -194,8 +206,13 @@ func parseConstants(file string) ([]*enum, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseEnums(file, strings.Split(string(text), "\n"))
+}
+
+// parseEnums parses the lines of a list.
+func parseEnums(file string, lines []string) ([]*enum, error) {
 	var enums []*enum
-	for i, line := range strings.Split(string(text), "\n") {
+	for i, line := range lines {
 		fields := strings.Fields(line)
 		switch {
 		case len(fields) == 0:

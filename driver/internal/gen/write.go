@@ -122,17 +122,28 @@ func writeCalls(b *bytes.Buffer, groups []*group) {
 	for _, g := range groups {
 		for _, e := range g.entries {
 			if !e.by {
-				writeCall(b, e)
+				writeCall(b, e, ofDriver)
 			}
 		}
 	}
 }
 
-func writeCall(b *bytes.Buffer, e *entry) {
+// dialect is how the calls of a package differ: those of package driver, and those of a library.
+type dialect struct {
+	result  string // the type of what functions return
+	invalid string // the result for a string that C would read otherwise
+	index   func(e *entry) string
+	bounds  func(e *entry, a arg) string // what compares a result of a call with its bounds, or ""
+}
+
+var ofDriver = dialect{"Result", "ResultInvalidValue", func(e *entry) string { return "fn" + e.name[2:] }, (*entry).bounds}
+
+func writeCall(b *bytes.Buffer, e *entry, d dialect) {
 	if exported(e.method) {
 		p(b, "// %s implements [API].", e.method)
 	}
 	var in, out, fields, names, values, strs []string
+	floats := 0
 	put := func(typ, val string) {
 		field := fmt.Sprintf("a%d", len(fields))
 		fields = append(fields, field+" "+typ)
@@ -162,16 +173,19 @@ func writeCall(b *bytes.Buffer, e *entry) {
 			strs = append(strs, a.name)
 		case a.typ == "unsafe.Pointer" || strings.HasPrefix(a.typ, "*"):
 			typ, val = a.typ, a.name
+		case a.typ == "float32" || a.typ == "float64":
+			floats |= 1 << len(fields)
+			val = "ffi.F" + a.typ[1:] + "(" + a.name + ")"
 		}
 		if !a.out {
 			in = append(in, a.name+" "+a.typ)
 		}
 		put(typ, val)
 	}
-	out = append(out, "r Result")
+	out = append(out, "r "+d.result)
 	p(b, "func (l *Library) %s(%s) (%s) {", e.method, strings.Join(in, ", "), strings.Join(out, ", "))
 	for _, s := range strs {
-		p(b, "c%s, ok := ffi.CString(%s)\nif !ok {\nr = ResultInvalidValue\nreturn\n}", s, s)
+		p(b, "c%s, ok := ffi.CString(%s)\nif !ok {\nr = %s\nreturn\n}", s, s, d.invalid)
 	}
 	p(b, "var c struct {\nffi.Frame")
 	for _, f := range fields {
@@ -184,16 +198,20 @@ func writeCall(b *bytes.Buffer, e *entry) {
 	if len(names) > 0 {
 		p(b, "%s = %s", strings.Join(names, ", "), strings.Join(values, ", "))
 	}
-	p(b, "r = l.call(fn%s, &c.Frame, %d)", e.name[2:], len(fields))
+	if floats == 0 {
+		p(b, "r = l.call(%s, &c.Frame, %d)", d.index(e), len(fields))
+	} else {
+		p(b, "r = l.callFloats(%s, &c.Frame, %d, %#b)", d.index(e), len(fields), floats)
+	}
 	for _, a := range e.args {
-		if check := e.bounds(a); a.out && check != "" {
+		if check := d.bounds(e, a); a.out && check != "" {
 			p(b, "r = %s", check)
 		}
 	}
 	p(b, "return\n}\n")
 }
 
-// bounds is what compares a result of a call with its bounds, or "".
+// bounds is that of package driver.
 func (e *entry) bounds(a arg) string {
 	call := fmt.Sprintf("(l, fn%s, r, %q, ", e.name[2:], a.name)
 	switch {
@@ -210,6 +228,20 @@ func (e *entry) bounds(a arg) string {
 func writeConstants(b *bytes.Buffer, enums []*enum) {
 	p(b, "package driver\n")
 	for _, e := range enums {
+		writeTypes(b, []*enum{e})
+		if e.typ == "Result" {
+			p(b, "// results names and explains every code.\nvar results = map[Result]struct{ name, text string }{")
+			for _, v := range e.values {
+				p(b, "%s: {%q, %q},", v.name, v.c, v.text)
+			}
+			p(b, "}\n")
+		}
+	}
+}
+
+// writeTypes makes types with their constants.
+func writeTypes(b *bytes.Buffer, enums []*enum) {
+	for _, e := range enums {
 		for _, line := range e.doc {
 			p(b, "// %s", line)
 		}
@@ -217,14 +249,16 @@ func writeConstants(b *bytes.Buffer, enums []*enum) {
 		if e.typ != "-" {
 			typ = e.typ
 			p(b, "type %s %s\n", e.typ, e.base)
-			switch {
-			case exported(e.typ):
-				p(b, "// Values of %s.", e.typ)
-			}
+		}
+		if len(e.values) == 0 {
+			continue
+		}
+		if exported(e.typ) {
+			p(b, "// Values of %s.", e.typ)
 		}
 		p(b, "const (")
 		for _, v := range e.values {
-			if e.typ == "Result" {
+			if e.typ == "Result" || e.typ == "Status" {
 				p(b, "%s %s = %d // %s: %s", v.name, typ, v.number, v.c, v.text)
 			} else if v.text != "" {
 				p(b, "%s %s = %d // %s", v.name, typ, v.number, v.text)
@@ -233,13 +267,6 @@ func writeConstants(b *bytes.Buffer, enums []*enum) {
 			}
 		}
 		p(b, ")\n")
-		if e.typ == "Result" {
-			p(b, "// results names and explains every code.\nvar results = map[Result]struct{ name, text string }{")
-			for _, v := range e.values {
-				p(b, "%s: {%q, %q},", v.name, v.c, v.text)
-			}
-			p(b, "}\n")
-		}
 	}
 }
 

@@ -8,9 +8,7 @@
 package cublastest
 
 import (
-	"fmt"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
@@ -21,162 +19,39 @@ import (
 
 // Library is a simulated cuBLAS. It implements [cublas.API] and is safe for concurrent use.
 type Library struct {
-	gpu driver.API
-
-	mu      sync.Mutex
-	handles map[cublas.RawHandle]*handle
-	last    cublas.RawHandle
-	version [3]int
-	faults  map[string]cublas.Status
-	plans   int
-	asked   int
-}
-
-var _ cublas.API = (*Library)(nil)
-
-// handle is what a cublasHandle_t stands for.
-type handle struct {
-	context driver.Context
-	module  driver.Module
-	stream  driver.Stream
+	table        *simulated.Table[cublas.RawHandle, struct{}, cublas.Status]
+	plans, asked atomic.Int64
 }
 
 // New makes a cuBLAS on a simulated driver, which was made with [Kernels]. Without them its first call fails, and says so.
 func New(gpu driver.API) *Library {
-	return &Library{gpu: gpu, handles: map[cublas.RawHandle]*handle{}, version: [3]int{13, 0, 0}, faults: map[string]cublas.Status{}}
-}
-
-// Fail makes a method, such as "Gemm", return a status from now on. StatusSuccess ends that.
-func (l *Library) Fail(method string, s cublas.Status) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.faults[method] = s
-}
-
-// SetVersion makes it another version.
-func (l *Library) SetVersion(v [3]int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.version = v
+	image := simulated.Image(Kernels(), func(name string) uintptr { return kernels[name].bytes })
+	return &Library{table: simulated.NewTable[cublas.RawHandle, struct{}](gpu, [3]int{13, 0, 0}, image,
+		func(n int) cublas.RawHandle { return cublas.RawHandle(n) },
+		simulated.Failures[cublas.Status]{NoContext: cublas.StatusNotInitialized, NoHandle: cublas.StatusNotInitialized,
+			NoLaunch: cublas.StatusExecutionFailed, Internal: cublas.StatusInternalError})}
 }
 
 // Left is how many handles and plans were not destroyed.
-func (l *Library) Left() (handles, plans int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.handles), l.plans
-}
+func (l *Library) Left() (handles, plans int) { return l.table.Left(), int(l.plans.Load()) }
 
 // Plans is how often PlanMatmul was called.
-func (l *Library) Plans() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.asked
-}
-
-// Version implements [cublas.API].
-func (l *Library) Version() [3]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.version
-}
+func (l *Library) Plans() int { return int(l.asked.Load()) }
 
 // Create implements [cublas.API].
 func (l *Library) Create() (cublas.RawHandle, cublas.Status) {
-	context, r := l.gpu.CtxGetCurrent()
-	if r != driver.Success || context == 0 {
-		return 0, cublas.StatusNotInitialized
-	}
-	if s := l.fault("Create"); s != cublas.StatusSuccess {
-		return 0, s
-	}
-	module, s := simulated.Load(l.gpu, image(), cublas.StatusNotInitialized)
-	if s != cublas.StatusSuccess {
-		return 0, s
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last++
-	l.handles[l.last] = &handle{context: context, module: module}
-	return l.last, cublas.StatusSuccess
-}
-
-// image is a module with the signatures of the kernels. Their parameter is the call.
-func image() string {
-	var text strings.Builder
-	text.WriteString(".version 6.4\n.target sm_75\n.address_size 64\n")
-	for name, k := range kernels {
-		fmt.Fprintf(&text, ".visible .entry %s(.param .align 8 .b8 call[%d]) %s\n", name, k.bytes, simulated.Body)
-	}
-	return text.String()
-}
-
-func (l *Library) fault(method string) cublas.Status {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.faults[method]
-}
-
-// of is a handle whose context is current.
-func (l *Library) of(h cublas.RawHandle) (*handle, cublas.Status) {
-	current, r := l.gpu.CtxGetCurrent()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known := l.handles[h]
-	if known == nil || r != driver.Success || known.context != current {
-		return nil, cublas.StatusNotInitialized
-	}
-	return known, cublas.StatusSuccess
+	return l.table.Create("Create", struct{}{}, nil)
 }
 
 // Destroy implements [cublas.API].
-func (l *Library) Destroy(h cublas.RawHandle) cublas.Status {
-	known, s := l.of(h)
-	if s != cublas.StatusSuccess {
-		return s
-	}
-	l.mu.Lock()
-	delete(l.handles, h)
-	l.mu.Unlock()
-	if l.gpu.ModuleUnload(known.module) != driver.Success {
-		return cublas.StatusInternalError
-	}
-	return l.fault("Destroy")
-}
+func (l *Library) Destroy(h cublas.RawHandle) cublas.Status { return l.table.Destroy(h, nil) }
 
 // SetStream implements [cublas.API].
 func (l *Library) SetStream(h cublas.RawHandle, s driver.Stream, workspace driver.DevicePtr, bytes uint64) cublas.Status {
-	known, status := l.of(h)
-	if status != cublas.StatusSuccess {
-		return status
-	}
 	if workspace == 0 && bytes > 0 || workspace%256 != 0 {
 		return cublas.StatusInvalidValue
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known.stream = s
-	return l.faults["SetStream"]
-}
-
-// launch puts a kernel on the stream of a handle.
-func launch[C any](l *Library, h cublas.RawHandle, kernel string, c *C) cublas.Status {
-	if s := l.fault(kernel); s != cublas.StatusSuccess {
-		return s
-	}
-	known, s := l.of(h)
-	if s != cublas.StatusSuccess {
-		return s
-	}
-	f, r := l.gpu.ModuleGetFunction(known.module, kernel)
-	if r != driver.Success {
-		return cublas.StatusInternalError
-	}
-	one := driver.Dim3{X: 1, Y: 1, Z: 1}
-	if l.gpu.LaunchKernel(f, one, one, 0, known.stream, []unsafe.Pointer{unsafe.Pointer(c)}) != driver.Success {
-		return cublas.StatusExecutionFailed
-	}
-	return cublas.StatusSuccess
+	return l.table.Set(h, "SetStream", func(h *simulated.Handle[struct{}]) { h.Stream = s })
 }
 
 // valid is StatusSuccess if all is as cuBLAS wants it.
@@ -203,7 +78,7 @@ func (l *Library) Gemm(h cublas.RawHandle, c *cublas.GemmCall) cublas.Status {
 	if s != cublas.StatusSuccess {
 		return s
 	}
-	return launch(l, h, "Gemm", c)
+	return l.table.Launch(h, "Gemm", unsafe.Pointer(c))
 }
 
 // Gemv implements [cublas.API].
@@ -211,27 +86,27 @@ func (l *Library) Gemv(h cublas.RawHandle, c *cublas.GemvCall) cublas.Status {
 	if s := valid(isOf(c.A, cublas.NoTranspose, c.M, c.N), c.X.Inc != 0, c.Y.Inc != 0); s != cublas.StatusSuccess {
 		return s
 	}
-	return launch(l, h, "Gemv", c)
+	return l.table.Launch(h, "Gemv", unsafe.Pointer(c))
 }
 
 // Axpy implements [cublas.API].
 func (l *Library) Axpy(h cublas.RawHandle, c *cublas.VectorCall) cublas.Status {
-	return launch(l, h, "Axpy", c)
+	return l.table.Launch(h, "Axpy", unsafe.Pointer(c))
 }
 
 // Dot implements [cublas.API].
 func (l *Library) Dot(h cublas.RawHandle, c *cublas.VectorCall) cublas.Status {
-	return launch(l, h, "Dot", c)
+	return l.table.Launch(h, "Dot", unsafe.Pointer(c))
 }
 
 // Nrm2 implements [cublas.API].
 func (l *Library) Nrm2(h cublas.RawHandle, c *cublas.VectorCall) cublas.Status {
-	return launch(l, h, "Nrm2", c)
+	return l.table.Launch(h, "Nrm2", unsafe.Pointer(c))
 }
 
 // Scal implements [cublas.API].
 func (l *Library) Scal(h cublas.RawHandle, c *cublas.VectorCall) cublas.Status {
-	return launch(l, h, "Scal", c)
+	return l.table.Launch(h, "Scal", unsafe.Pointer(c))
 }
 
 // Syrk implements [cublas.API].
@@ -239,7 +114,7 @@ func (l *Library) Syrk(h cublas.RawHandle, c *cublas.SyrkCall) cublas.Status {
 	if s := valid(isOf(c.A, c.Trans, c.N, c.K), isOf(c.C, cublas.NoTranspose, c.N, c.N)); s != cublas.StatusSuccess {
 		return s
 	}
-	return launch(l, h, "Syrk", c)
+	return l.table.Launch(h, "Syrk", unsafe.Pointer(c))
 }
 
 // Trsm implements [cublas.API].
@@ -251,12 +126,12 @@ func (l *Library) Trsm(h cublas.RawHandle, c *cublas.TrsmCall) cublas.Status {
 	if s := valid(isOf(c.A, cublas.NoTranspose, n, n), isOf(c.B, cublas.NoTranspose, c.M, c.N)); s != cublas.StatusSuccess {
 		return s
 	}
-	return launch(l, h, "Trsm", c)
+	return l.table.Launch(h, "Trsm", unsafe.Pointer(c))
 }
 
 // PlanMatmul implements [cublas.API]. Of 8 bits it takes what a device of compute capability 9.0 takes.
 func (l *Library) PlanMatmul(h cublas.RawHandle, s *cublas.MatmulShape) (cublas.MatmulPlan, cublas.Status) {
-	if _, status := l.of(h); status != cublas.StatusSuccess {
+	if _, status := l.table.Of(h); status != cublas.StatusSuccess {
 		return nil, status
 	}
 	a, b, d := s.A, s.B, s.D
@@ -270,13 +145,11 @@ func (l *Library) PlanMatmul(h cublas.RawHandle, s *cublas.MatmulShape) (cublas.
 			min(s.AlignA, s.AlignB, s.AlignD) < 16 || s.A.Type == cublas.TypeE5M2 && s.B.Type == cublas.TypeE5M2):
 		return nil, cublas.StatusNotSupported
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asked++
-	if status := l.faults["PlanMatmul"]; status != cublas.StatusSuccess {
+	l.asked.Add(1)
+	if status := l.table.Fault("PlanMatmul"); status != cublas.StatusSuccess {
 		return nil, status
 	}
-	l.plans++
+	l.plans.Add(1)
 	return &plan{l: l, shape: *s}, cublas.StatusSuccess
 }
 
@@ -297,13 +170,11 @@ func (p *plan) Run(h cublas.RawHandle, c *cublas.MatmulCall) cublas.Status {
 		!aligned(c.B, p.shape.AlignB) || !aligned(c.D, p.shape.AlignD) || (c.Bias != 0) != (p.shape.Epilogue&cublas.EpilogueBias != 0) {
 		return cublas.StatusInvalidValue
 	}
-	return launch(p.l, h, "Matmul", &matmulCall{p.shape, *c})
+	return p.l.table.Launch(h, "Matmul", unsafe.Pointer(&matmulCall{p.shape, *c}))
 }
 
 func (p *plan) Destroy() cublas.Status {
-	p.l.mu.Lock()
-	defer p.l.mu.Unlock()
-	p.l.plans--
+	p.l.plans.Add(-1)
 	return cublas.StatusSuccess
 }
 

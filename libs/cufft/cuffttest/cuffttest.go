@@ -8,9 +8,6 @@
 package cuffttest
 
 import (
-	"fmt"
-	"strings"
-	"sync"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
@@ -21,87 +18,40 @@ import (
 
 // Library is a simulated cuFFT. It implements [cufft.API] and is safe for concurrent use.
 type Library struct {
-	gpu driver.API
-
-	mu      sync.Mutex
-	plans   map[cufft.RawPlan]*plan
-	last    cufft.RawPlan
-	version [3]int
-	faults  map[string]cufft.Status
+	table *simulated.Table[cufft.RawPlan, plan, cufft.Status]
 }
-
-var _ cufft.API = (*Library)(nil)
 
 // plan is what a cufftHandle stands for.
 type plan struct {
-	context     driver.Context
-	module      driver.Module
 	description cufft.Description
-	stream      driver.Stream
 	workArea    driver.DevicePtr
 }
 
 // New makes a cuFFT on a simulated driver, which was made with [Kernels]. Without them its first call fails, and says so.
 func New(gpu driver.API) *Library {
-	return &Library{gpu: gpu, plans: map[cufft.RawPlan]*plan{}, version: [3]int{12, 0, 0}, faults: map[string]cufft.Status{}}
-}
-
-// Fail makes a method, such as "Plan", return a status from now on. StatusSuccess ends that.
-func (l *Library) Fail(method string, s cufft.Status) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.faults[method] = s
-}
-
-// SetVersion makes it another version.
-func (l *Library) SetVersion(v [3]int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.version = v
+	image := simulated.Image(Kernels(), func(string) uintptr { return unsafe.Sizeof(launched{}) })
+	return &Library{simulated.NewTable[cufft.RawPlan, plan](gpu, [3]int{12, 0, 0}, image,
+		func(n int) cufft.RawPlan { return cufft.RawPlan(n) },
+		simulated.Failures[cufft.Status]{NoContext: cufft.StatusSetupFailed, NoHandle: cufft.StatusInvalidPlan,
+			NoLaunch: cufft.StatusExecFailed, Internal: cufft.StatusInternalError})}
 }
 
 // Left is how many plans were not destroyed.
-func (l *Library) Left() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.plans)
-}
+func (l *Library) Left() int { return l.table.Left() }
 
 // Made is how many plans were made.
-func (l *Library) Made() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return int(l.last)
-}
-
-// Version implements [cufft.API].
-func (l *Library) Version() [3]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.version
-}
+func (l *Library) Made() int { return l.table.Made() }
 
 // Plan implements [cufft.API].
 func (l *Library) Plan(d *cufft.Description) (cufft.RawPlan, uint64, cufft.Status) {
-	context, r := l.gpu.CtxGetCurrent()
-	if r != driver.Success || context == 0 {
-		return 0, 0, cufft.StatusSetupFailed
-	}
-	if s := l.fault("Plan"); s != cufft.StatusSuccess {
-		return 0, 0, s
-	}
 	if s := valid(d); s != cufft.StatusSuccess {
 		return 0, 0, s
 	}
-	module, s := simulated.Load(l.gpu, image(), cufft.StatusSetupFailed)
+	p, s := l.table.Create("Plan", plan{description: *d}, nil)
 	if s != cufft.StatusSuccess {
 		return 0, 0, s
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last++
-	l.plans[l.last] = &plan{context: context, module: module, description: *d}
-	return l.last, needs(d), cufft.StatusSuccess
+	return p, needs(d), cufft.StatusSuccess
 }
 
 // valid tells whether cuFFT takes a description.
@@ -123,59 +73,12 @@ func valid(d *cufft.Description) cufft.Status {
 	return cufft.StatusSuccess
 }
 
-// image is a module with the signatures of the kernels. Their parameter is the call.
-func image() string {
-	var text strings.Builder
-	text.WriteString(".version 6.4\n.target sm_75\n.address_size 64\n")
-	for t := range kernels {
-		fmt.Fprintf(&text, ".visible .entry %v(.param .align 8 .b8 call[%d]) %s\n", t, unsafe.Sizeof(launched{}), simulated.Body)
-	}
-	return text.String()
-}
-
-func (l *Library) fault(method string) cufft.Status {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.faults[method]
-}
-
-// of is a plan whose context is current.
-func (l *Library) of(p cufft.RawPlan) (*plan, cufft.Status) {
-	current, r := l.gpu.CtxGetCurrent()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known := l.plans[p]
-	if known == nil || r != driver.Success || known.context != current {
-		return nil, cufft.StatusInvalidPlan
-	}
-	return known, cufft.StatusSuccess
-}
-
 // Destroy implements [cufft.API].
-func (l *Library) Destroy(p cufft.RawPlan) cufft.Status {
-	known, s := l.of(p)
-	if s != cufft.StatusSuccess {
-		return s
-	}
-	l.mu.Lock()
-	delete(l.plans, p)
-	l.mu.Unlock()
-	if l.gpu.ModuleUnload(known.module) != driver.Success {
-		return cufft.StatusInternalError
-	}
-	return l.fault("Destroy")
-}
+func (l *Library) Destroy(p cufft.RawPlan) cufft.Status { return l.table.Destroy(p, nil) }
 
 // SetStream implements [cufft.API].
 func (l *Library) SetStream(p cufft.RawPlan, s driver.Stream, workArea driver.DevicePtr) cufft.Status {
-	known, status := l.of(p)
-	if status != cufft.StatusSuccess {
-		return status
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known.stream, known.workArea = s, workArea
-	return l.faults["SetStream"]
+	return l.table.Set(p, "SetStream", func(h *simulated.Handle[plan]) { h.Stream, h.Own.workArea = s, workArea })
 }
 
 // needs is the size of the work area. Small powers of 2 have none, as on hardware.
@@ -196,13 +99,11 @@ type launched struct {
 
 // Exec implements [cufft.API].
 func (l *Library) Exec(p cufft.RawPlan, t cufft.Type, d cufft.Direction, in, out driver.DevicePtr) cufft.Status {
-	known, s := l.of(p)
+	known, s := l.table.Of(p)
 	if s != cufft.StatusSuccess {
 		return s
 	}
-	l.mu.Lock()
-	call, stream := launched{known.description, d, in, out, known.workArea}, known.stream
-	l.mu.Unlock()
+	call := launched{known.Own.description, d, in, out, known.Own.workArea}
 	switch {
 	case call.Type != t:
 		return cufft.StatusInvalidType
@@ -211,18 +112,10 @@ func (l *Library) Exec(p cufft.RawPlan, t cufft.Type, d cufft.Direction, in, out
 	case call.WorkArea == 0 && needs(&call.Description) > 0:
 		return cufft.StatusNoWorkspace
 	}
-	if s := l.fault("Exec"); s != cufft.StatusSuccess {
+	if s := l.table.Fault("Exec"); s != cufft.StatusSuccess {
 		return s
 	}
-	f, r := l.gpu.ModuleGetFunction(known.module, t.String())
-	if r != driver.Success {
-		return cufft.StatusInternalError
-	}
-	one := driver.Dim3{X: 1, Y: 1, Z: 1}
-	if l.gpu.LaunchKernel(f, one, one, 0, stream, []unsafe.Pointer{unsafe.Pointer(&call)}) != driver.Success {
-		return cufft.StatusExecFailed
-	}
-	return cufft.StatusSuccess
+	return l.table.Launch(p, t.String(), unsafe.Pointer(&call))
 }
 
 // Kernels are the kernels of the simulated cuFFT, for drivertest.Config.

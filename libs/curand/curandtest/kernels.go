@@ -1,16 +1,13 @@
 package curandtest
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/libs/curand"
 	"github.com/purecuda/purecuda/libs/curand/internal/philox"
-	"github.com/purecuda/purecuda/libs/internal/simulated"
 )
 
 // launched is a call as its kernel gets it.
@@ -22,16 +19,6 @@ type launched struct {
 
 // seeds is the kernel that sets up a state.
 const seeds = "curandGenerateSeeds"
-
-// image is a module with the signatures of the kernels. Their parameter is the call.
-func image() string {
-	var text strings.Builder
-	text.WriteString(".version 6.4\n.target sm_75\n.address_size 64\n")
-	for name := range Kernels() {
-		fmt.Fprintf(&text, ".visible .entry %s(.param .align 8 .b8 call[%d]) %s\n", name, unsafe.Sizeof(launched{}), simulated.Body)
-	}
-	return text.String()
-}
 
 // Kernels are the kernels of the simulated cuRAND, for drivertest.Config.
 func Kernels() map[string]drivertest.KernelFunc {

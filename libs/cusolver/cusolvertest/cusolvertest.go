@@ -7,9 +7,7 @@
 package cusolvertest
 
 import (
-	"fmt"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
@@ -21,140 +19,36 @@ import (
 
 // Library is a simulated cuSOLVER. It implements [cusolver.API] and is safe for concurrent use.
 type Library struct {
-	gpu driver.API
-
-	mu      sync.Mutex
-	handles map[cusolver.RawHandle]*handle
-	last    cusolver.RawHandle
-	version [3]int
-	faults  map[string]cusolver.Status
-	diverge bool
-}
-
-var _ cusolver.API = (*Library)(nil)
-
-// handle is what a cusolverDnHandle_t stands for.
-type handle struct {
-	context driver.Context
-	module  driver.Module
-	stream  driver.Stream
+	table   *simulated.Table[cusolver.RawHandle, struct{}, cusolver.Status]
+	diverge atomic.Bool
 }
 
 // New makes a cuSOLVER on a simulated driver, which was made with [Kernels]. Without them its first call fails, and says so.
 func New(gpu driver.API) *Library {
-	return &Library{gpu: gpu, handles: map[cusolver.RawHandle]*handle{}, version: [3]int{12, 0, 0}, faults: map[string]cusolver.Status{}}
-}
-
-// Fail makes a method, such as "Create", or a routine, such as "cusolverDnXpotrf", return a status from now
-// on. StatusSuccess ends that.
-func (l *Library) Fail(method string, s cusolver.Status) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.faults[method] = s
+	image := simulated.Image(Kernels(), func(string) uintptr { return unsafe.Sizeof(launched{}) })
+	return &Library{table: simulated.NewTable[cusolver.RawHandle, struct{}](gpu, [3]int{12, 0, 0}, image,
+		func(n int) cusolver.RawHandle { return cusolver.RawHandle{Handle: uintptr(n), Params: uintptr(n)} },
+		simulated.Failures[cusolver.Status]{NoContext: cusolver.StatusNotInitialized, NoHandle: cusolver.StatusNotInitialized,
+			NoLaunch: cusolver.StatusExecutionFailed, Internal: cusolver.StatusInternalError})}
 }
 
 // Diverge makes the routines that iterate end without a result.
-func (l *Library) Diverge(yes bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.diverge = yes
-}
-
-// SetVersion makes it another version.
-func (l *Library) SetVersion(v [3]int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.version = v
-}
+func (l *Library) Diverge(yes bool) { l.diverge.Store(yes) }
 
 // Left is how many handles were not destroyed.
-func (l *Library) Left() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.handles)
-}
-
-// Version implements [cusolver.API].
-func (l *Library) Version() [3]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.version
-}
+func (l *Library) Left() int { return l.table.Left() }
 
 // Create implements [cusolver.API].
 func (l *Library) Create() (cusolver.RawHandle, cusolver.Status) {
-	context, r := l.gpu.CtxGetCurrent()
-	if r != driver.Success || context == 0 {
-		return cusolver.RawHandle{}, cusolver.StatusNotInitialized
-	}
-	if s := l.fault("Create"); s != cusolver.StatusSuccess {
-		return cusolver.RawHandle{}, s
-	}
-	module, s := simulated.Load(l.gpu, image(), cusolver.StatusNotInitialized)
-	if s != cusolver.StatusSuccess {
-		return cusolver.RawHandle{}, s
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last.Handle++
-	l.last.Params++
-	l.handles[l.last] = &handle{context: context, module: module}
-	return l.last, cusolver.StatusSuccess
-}
-
-// image is a module with the signatures of the kernels. Their parameter is the call.
-func image() string {
-	var text strings.Builder
-	text.WriteString(".version 6.4\n.target sm_75\n.address_size 64\n")
-	for r := range routines {
-		fmt.Fprintf(&text, ".visible .entry %v(.param .align 8 .b8 call[%d]) %s\n", cusolver.Routine(r), unsafe.Sizeof(launched{}), simulated.Body)
-	}
-	return text.String()
-}
-
-func (l *Library) fault(method string) cusolver.Status {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.faults[method]
-}
-
-// of is a handle whose context is current.
-func (l *Library) of(h cusolver.RawHandle) (*handle, cusolver.Status) {
-	current, r := l.gpu.CtxGetCurrent()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known := l.handles[h]
-	if known == nil || r != driver.Success || known.context != current {
-		return nil, cusolver.StatusNotInitialized
-	}
-	return known, cusolver.StatusSuccess
+	return l.table.Create("Create", struct{}{}, nil)
 }
 
 // Destroy implements [cusolver.API].
-func (l *Library) Destroy(h cusolver.RawHandle) cusolver.Status {
-	known, s := l.of(h)
-	if s != cusolver.StatusSuccess {
-		return s
-	}
-	l.mu.Lock()
-	delete(l.handles, h)
-	l.mu.Unlock()
-	if l.gpu.ModuleUnload(known.module) != driver.Success {
-		return cusolver.StatusInternalError
-	}
-	return l.fault("Destroy")
-}
+func (l *Library) Destroy(h cusolver.RawHandle) cusolver.Status { return l.table.Destroy(h, nil) }
 
 // SetStream implements [cusolver.API].
 func (l *Library) SetStream(h cusolver.RawHandle, s driver.Stream) cusolver.Status {
-	known, status := l.of(h)
-	if status != cusolver.StatusSuccess {
-		return status
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known.stream = s
-	return l.faults["SetStream"]
+	return l.table.Set(h, "SetStream", func(h *simulated.Handle[struct{}]) { h.Stream = s })
 }
 
 // hostBytes is the workspace on the host of routines that have one.
@@ -196,14 +90,14 @@ func valid(c *cusolver.Call) bool {
 
 // Workspace implements [cusolver.API].
 func (l *Library) Workspace(h cusolver.RawHandle, c *cusolver.Call) (device, host uint64, s cusolver.Status) {
-	if _, s := l.of(h); s != cusolver.StatusSuccess {
+	if _, s := l.table.Of(h); s != cusolver.StatusSuccess {
 		return 0, 0, s
 	}
 	if !valid(c) {
 		return 0, 0, cusolver.StatusInvalidValue
 	}
 	device, host = needs(c)
-	return device, host, l.fault("Workspace")
+	return device, host, l.table.Fault("Workspace")
 }
 
 // launched is a call as its kernel gets it.
@@ -214,8 +108,7 @@ type launched struct {
 
 // Run implements [cusolver.API].
 func (l *Library) Run(h cusolver.RawHandle, c *cusolver.Call) cusolver.Status {
-	known, s := l.of(h)
-	if s != cusolver.StatusSuccess {
+	if _, s := l.table.Of(h); s != cusolver.StatusSuccess {
 		return s
 	}
 	if !valid(c) || c.Info == 0 {
@@ -226,22 +119,9 @@ func (l *Library) Run(h cusolver.RawHandle, c *cusolver.Call) cusolver.Status {
 	} else if host > 0 {
 		clear(unsafe.Slice((*byte)(c.Host), host)) // as on hardware: it belongs to the call
 	}
-	if s := l.fault(c.Routine.String()); s != cusolver.StatusSuccess {
-		return s
-	}
-	f, r := l.gpu.ModuleGetFunction(known.module, c.Routine.String())
-	if r != driver.Success {
-		return cusolver.StatusInternalError
-	}
-	l.mu.Lock()
-	call := launched{*c, l.diverge}
-	l.mu.Unlock()
+	call := launched{*c, l.diverge.Load()}
 	call.Host = nil
-	one := driver.Dim3{X: 1, Y: 1, Z: 1}
-	if l.gpu.LaunchKernel(f, one, one, 0, known.stream, []unsafe.Pointer{unsafe.Pointer(&call)}) != driver.Success {
-		return cusolver.StatusExecutionFailed
-	}
-	return cusolver.StatusSuccess
+	return l.table.Launch(h, c.Routine.String(), unsafe.Pointer(&call))
 }
 
 // Kernels are the kernels of the simulated cuSOLVER, for drivertest.Config.

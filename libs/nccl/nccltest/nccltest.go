@@ -35,16 +35,14 @@ type Library struct {
 	launches []func() nccl.Status
 	frees    []func() nccl.Status
 
+	table simulated.Settings[nccl.Status]
+
 	mu      sync.Mutex
-	version [3]int
-	faults  map[string]nccl.Status
 	async   nccl.Status
 	cliques map[nccl.ID]*clique
 	comms   map[nccl.RawComm]*comm
 	last    nccl.RawComm
 }
-
-var _ nccl.API = (*Library)(nil)
 
 // comm is what an ncclComm_t stands for.
 type comm struct {
@@ -64,14 +62,9 @@ type comm struct {
 
 // New makes an NCCL on a simulated driver, which was made with [Kernels]. Without them its first call fails, and says so.
 func New(gpu driver.API) *Library {
-	return &Library{gpu: gpu, version: [3]int{2, 28, 3}, faults: map[string]nccl.Status{}, cliques: map[nccl.ID]*clique{}, comms: map[nccl.RawComm]*comm{}}
-}
-
-// Fail makes a method, such as "Run", return a status from now on. StatusSuccess ends that.
-func (l *Library) Fail(method string, s nccl.Status) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.faults[method] = s
+	l := &Library{gpu: gpu, cliques: map[nccl.ID]*clique{}, comms: map[nccl.RawComm]*comm{}}
+	l.table.SetVersion([3]int{2, 28, 3})
+	return l
 }
 
 // LoseRank makes all communicators report a fault from now on, such as StatusRemoteError, as NCCL does when it notices
@@ -82,13 +75,6 @@ func (l *Library) LoseRank(s nccl.Status) {
 	l.async = s
 }
 
-// SetVersion makes it another version.
-func (l *Library) SetVersion(v [3]int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.version = v
-}
-
 // Left is how many ranks were neither destroyed nor aborted.
 func (l *Library) Left() int {
 	l.mu.Lock()
@@ -96,24 +82,11 @@ func (l *Library) Left() int {
 	return len(l.comms)
 }
 
-// Version implements [nccl.API].
-func (l *Library) Version() [3]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.version
-}
-
-func (l *Library) fault(method string) nccl.Status {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.faults[method]
-}
-
 var ids atomic.Uint64
 
 // UniqueID implements [nccl.API].
 func (l *Library) UniqueID() (id nccl.ID, s nccl.Status) {
-	if s := l.fault("UniqueID"); s != nccl.StatusSuccess {
+	if s := l.table.Fault("UniqueID"); s != nccl.StatusSuccess {
 		return id, s
 	}
 	binary.LittleEndian.PutUint64(id[:], ids.Add(1))
@@ -125,7 +98,7 @@ func (l *Library) UniqueID() (id nccl.ID, s nccl.Status) {
 
 // GroupStart implements [nccl.API].
 func (l *Library) GroupStart() nccl.Status {
-	if s := l.fault("GroupStart"); s != nccl.StatusSuccess {
+	if s := l.table.Fault("GroupStart"); s != nccl.StatusSuccess {
 		return s
 	}
 	l.groups.Lock()
@@ -135,7 +108,7 @@ func (l *Library) GroupStart() nccl.Status {
 // GroupEnd implements [nccl.API].
 func (l *Library) GroupEnd() nccl.Status {
 	defer l.groups.Unlock()
-	s := l.fault("GroupEnd")
+	s := l.table.Fault("GroupEnd")
 	if s != nccl.StatusSuccess {
 		l.launches = nil
 	}
@@ -155,7 +128,7 @@ func (l *Library) GroupEnd() nccl.Status {
 
 // InitRank implements [nccl.API].
 func (l *Library) InitRank(out *nccl.RawComm, size int, id *nccl.ID, rank int, blocking bool) nccl.Status {
-	if s := l.fault("InitRank"); s != nccl.StatusSuccess {
+	if s := l.table.Fault("InitRank"); s != nccl.StatusSuccess {
 		return s
 	}
 	context, r := l.gpu.CtxGetCurrent()
@@ -188,7 +161,7 @@ func (l *Library) InitRank(out *nccl.RawComm, size int, id *nccl.ID, rank int, b
 
 // Run implements [nccl.API].
 func (l *Library) Run(c nccl.RawComm, s driver.Stream, call *nccl.Call) nccl.Status {
-	if s := l.fault("Run"); s != nccl.StatusSuccess {
+	if s := l.table.Fault("Run"); s != nccl.StatusSuccess {
 		return s
 	}
 	l.mu.Lock()
@@ -266,7 +239,7 @@ func (l *Library) Finalize(c nccl.RawComm) nccl.Status {
 	if !known.blocking {
 		known.going = 2
 	}
-	return l.faults["Finalize"]
+	return l.table.Fault("Finalize")
 }
 
 // Destroy implements [nccl.API].
@@ -286,7 +259,7 @@ func (l *Library) remove(method string, c nccl.RawComm) nccl.Status {
 	}
 	close(known.aborted)
 	l.frees = append(l.frees, func() nccl.Status { return known.free(l.gpu) })
-	return l.fault(method)
+	return l.table.Fault(method)
 }
 
 // free waits for the kernels of a rank, a second at most: those of a device that is lost do not end.
