@@ -33,7 +33,7 @@ var order = []struct{ folder, why string }{
 	{"gpu", "generated launches (gpu/launch) go through runtime; gpu itself imports nothing"},
 	{"pool", "it has a context, a stream and a device of runtime for each worker"},
 	{"kernels", "its launches are runtime's, and its Reducer runs over a pool"},
-	{"internal/job", "the main job reads chunks as kernels take them; cmd/smoke and the module cluster run it"},
+	{"internal/job", "the main job is a pool.Stream over files; cmd/smoke and the module cluster run it"},
 	{"internal/promises", "its tests, and the kernels that they launch, use everything"},
 	{"cmd/smoke", "the program uses everything"},
 	{"cmd/purecuda-static", "it rewrites a finished file with internal/replace, and prints with internal/cleantext"},

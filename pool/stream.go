@@ -18,7 +18,8 @@ import (
 // StreamOptions are the choices of [Stream]. The zero value is right for pieces that f gets by itself.
 type StreamOptions[In, Out any] struct {
 	// Read brings the data of a piece into a buffer of BufferBytes, and returns how many bytes they are. The buffer is page-locked
-	// where there is a device. Read is called for several pieces at the same time, and not in order. Without it there are no buffers.
+	// where there is a device. Read is called for several pieces at the same time, and not in order. Without BufferBytes, the piece
+	// itself keeps what Read has read.
 	Read        func(ctx context.Context, in In, buffer []byte) (int, error)
 	BufferBytes int
 	// Readers is how many pieces are read for devices at the same time. 0 is as many as pay: 12 for one device, 16 for more, but
@@ -49,6 +50,8 @@ type StreamReport struct {
 	// piece. They are empty if it did none, or only those of Cores.
 	Reason Reason
 	Why    error
+	// Skipped are the devices that cannot be used, each with the reason in its Err. The others do their pieces.
+	Skipped []runtime.Device
 	// Places are where pieces were done.
 	Places []StreamPlace
 	Wall   time.Duration
@@ -70,7 +73,7 @@ type StreamPlace struct {
 //		if err != nil {
 //			return err
 //		}
-//		...
+//		root.Write(digest[:])
 //	}
 //
 // The sequence ends with the first error: of source, of Read, of f after its tries, or the cause of ctx. A panic of one of them
@@ -145,12 +148,12 @@ func (s *stream[In, Out]) check(ctx context.Context, hasSource bool) error {
 		return driver.Errorf(driver.ErrInvalidArgument, "a context, a pool, a source and a function are needed")
 	case ctx.Value(within{p}) != nil || p.serving():
 		return errNested()
-	case (s.Read == nil) != (s.BufferBytes == 0):
-		return driver.Errorf(driver.ErrInvalidArgument, "Read and BufferBytes (%d) belong together", s.BufferBytes)
+	case s.Read == nil && s.BufferBytes > 0:
+		return driver.Errorf(driver.ErrInvalidArgument, "buffers of %d bytes (BufferBytes), and no Read that fills them", s.BufferBytes)
 	case s.Cores > 0 && s.Fallback == nil:
 		return driver.Errorf(driver.ErrInvalidArgument, "Cores (%d) need a Fallback, which does the pieces", s.Cores)
 	case s.BufferBytes > 0 && p.defaults.remote != nil:
-		return driver.Errorf(driver.ErrInvalidArgument, "a pool of processes has no page-locked memory: let f get the data, or keep what it shares with them in the pieces")
+		return driver.Errorf(driver.ErrInvalidArgument, "a pool of processes has no page-locked memory: let Read fill memory that they share, without BufferBytes")
 	}
 	for _, n := range []int{s.BufferBytes, s.Readers, s.PerDevice, s.Ahead, s.Retry, s.Cores} {
 		if n < 0 {
@@ -250,14 +253,16 @@ func (s *stream[In, Out]) start() {
 	var devices []*device
 	all, _ := p.selectDevices(&p.defaults) // without a device each piece hears why
 	for _, d := range all {
-		if info, leftOut := p.state(d); !leftOut && !errors.Is(info.Err, driver.ErrDeviceLost) {
+		if info, leftOut := p.state(d); leftOut || errors.Is(info.Err, driver.ErrDeviceLost) {
+			s.report.Skipped = append(s.report.Skipped, info)
+		} else {
 			devices = append(devices, d)
 		}
 	}
 	cores := goruntime.GOMAXPROCS(0)
 	readers, perDevice := cores, 0
 	if len(devices) > 0 {
-		readers, perDevice = readersFor(len(devices), cores)
+		readers, perDevice = Readers(len(devices))
 	}
 	readers = cmp.Or(s.Readers, readers)
 	perDevice = min(cmp.Or(s.PerDevice, perDevice), p.streams)

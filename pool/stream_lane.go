@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -40,6 +41,7 @@ func (l *lane[In, Out]) work(ready *sync.WaitGroup, usable *atomic.Int64) {
 		}
 	}()
 	l.prepare(ready, usable)
+	l.skip()
 	if l.failed != nil && usable.Load() > 0 {
 		err = nil
 		return
@@ -119,6 +121,20 @@ func (l *lane[In, Out]) prepare(ready *sync.WaitGroup, usable *atomic.Int64) {
 	w.pooled.figures.requests-- // it was none
 	p.mu.Unlock()
 	p.release(w)
+}
+
+// skip reports the device if it cannot be used, once for all its lanes.
+func (l *lane[In, Out]) skip() {
+	if l.failed == nil {
+		return
+	}
+	info := l.device.info
+	info.Err = l.failed
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.ContainsFunc(l.report.Skipped, func(d runtime.Device) bool { return d.Ordinal == info.Ordinal }) {
+		l.report.Skipped = append(l.report.Skipped, info)
+	}
 }
 
 // take takes the next piece. It is false if there is none, or the stream ends.

@@ -3,6 +3,7 @@ package pool
 import (
 	"cmp"
 	"math"
+	goruntime "runtime"
 	"slices"
 )
 
@@ -15,9 +16,14 @@ const (
 	sharedPieces = 16
 )
 
-// readersFor is how many pieces are read at the same time, and how many each device has. A reader serves two pieces: it reads one while
-// the device copies and computes the other. Where there are many devices fewer readers serve more, so that each device still has
-// much at a time.
+// Readers returns how many pieces [Stream] reads at the same time for so many devices on this machine, and how many pieces each device
+// has. A reader serves two pieces: it reads one while the device copies and computes the other. Where there are many devices fewer
+// readers serve more, so that each device still has much at a time.
+func Readers(devices int) (readers, perDevice int) {
+	devices = max(devices, 1)
+	return readersFor(devices, goruntime.GOMAXPROCS(0))
+}
+
 func readersFor(devices, cores int) (readers, perDevice int) {
 	readers = min(readersOfADevice, max(1, cores/devices))
 	most := max(1, readersOfAll/devices)

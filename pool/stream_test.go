@@ -166,7 +166,6 @@ func TestStreamRefuses(t *testing.T) {
 		"zero pool":             pool.Stream(t.Context(), new(pool.Pool), upTo(1, nil), square, streamOptions{}),
 		"nil source":            pool.Stream(t.Context(), p, nil, square, streamOptions{}),
 		"nil function":          pool.Stream[int, int](t.Context(), p, upTo(1, nil), nil, streamOptions{}),
-		"Read without a buffer": pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Read: read}),
 		"a buffer without Read": pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{BufferBytes: 1}),
 		"cores without a way":   pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Cores: 1}),
 		"a pool of processes":   pool.Stream(t.Context(), first(open(t, machine(1), pool.WithRemote(func(int) error { return nil }))), upTo(1, nil), square, streamOptions{Read: read, BufferBytes: 1}),
@@ -386,6 +385,9 @@ func TestStreamWhenDevicesFail(t *testing.T) {
 		for _, place := range report.Places {
 			assert.NotEqual(t, 1, place.Device)
 		}
+		require.Len(t, report.Skipped, 1)
+		assert.Equal(t, 1, report.Skipped[0].Ordinal)
+		assert.ErrorIs(t, report.Skipped[0].Err, io.ErrUnexpectedEOF)
 	})
 	t.Run("all setups fail", func(t *testing.T) {
 		p, _ := open(t, machine(2), pool.WithSetup(func(*pool.Worker) error { return io.ErrUnexpectedEOF }))

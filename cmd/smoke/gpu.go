@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/job"
 	"github.com/purecuda/purecuda/runtime"
@@ -21,7 +22,7 @@ type engineMaker func(ctx context.Context, rt *runtime.Runtime, usable []runtime
 // openRuntime looks for GPUs with the given options of the runtime.
 func openRuntime(ctx context.Context, devices []string, build engineMaker, options ...runtime.Option) (probe, job.Engine, error) {
 	// The caller knows what absence means under its policy; here it is only found.
-	options = append(options, runtime.WithPolicy(runtime.PolicyAuto))
+	options = append(options, runtime.WithPolicy(runtime.PolicyAuto), runtime.WithPinned(arena.PinnedConfig{Limit: job.MemoryBudget}))
 	if len(devices) > 0 {
 		options = append(options, runtime.WithDevices(devices...))
 	}

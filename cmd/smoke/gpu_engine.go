@@ -4,36 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	goruntime "runtime"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/purecuda/purecuda/internal/job"
 	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
 
-const (
-	// gpuBatchBytes is large enough for the copy to run at nearly the full rate of the
-	// bus and for a kernel to have a thousand chunks, and small enough for many workers.
-	gpuBatchBytes = 4 << 20
-	// gpuReaders keep one device busy: a core reads 5 to 8 GB/s, the bus takes 50. More
-	// gain nothing; see docs/benchmarks.md.
-	gpuReaders = 12
-	// allReaders is how many of them all devices together keep busy: with more, four H200
-	// get less than with these (70 and 88 GB/s).
-	allReaders = 16
-	// gpuInTurn is how many workers a reader has: while one copies and hashes on the
-	// device, it reads into the other.
-	gpuInTurn = 2
-	// sharedWorkers is how many workers a device has where there are too few readers for all.
-	sharedWorkers = 16
-)
+// gpuBatchBytes is large enough for the copy to run at nearly the full rate of the
+// bus and for a kernel to have a thousand chunks, and small enough for many batches at a time.
+const gpuBatchBytes = 4 << 20
 
-// gpuEngine hashes on the devices of a runtime, each a place of its own. Package pool is not
-// used here: it cuts what is there into tiles, and this reads files that nobody holds in
-// memory; see RATIONALE.md.
+// gpuEngine hashes on the devices of a runtime, each a place of its own.
 type gpuEngine struct {
 	rt   *runtime.Runtime
 	gpus []*gpu
@@ -106,23 +91,12 @@ func namesOf(devices []runtime.Device) string {
 
 // gpuPlaces are the places of devices.
 func gpuPlaces(devices []runtime.Device) []job.Place {
-	readers, inTurn := readersFor(len(devices), goruntime.GOMAXPROCS(0))
+	_, perDevice := pool.Readers(len(devices))
 	places := make([]job.Place, len(devices))
 	for i := range devices {
-		places[i] = job.Place{Name: "gpu " + namesOf(devices[i:i+1]), Workers: inTurn * readers, InTurn: inTurn, BatchBytes: gpuBatchBytes}
+		places[i] = job.Place{Name: "gpu " + namesOf(devices[i:i+1]), Workers: perDevice, BatchBytes: gpuBatchBytes}
 	}
 	return places
-}
-
-// readersFor is how many a device has, and how many workers each of them: where there are many
-// devices fewer readers have more workers, so that each device still has much at a time.
-func readersFor(devices, cores int) (readers, inTurn int) {
-	readers = min(gpuReaders, max(1, cores/devices))
-	most := max(1, allReaders/devices)
-	if readers <= most {
-		return readers, gpuInTurn
-	}
-	return most, sharedWorkers / most
 }
 
 func (e *gpuEngine) Busy(place int) time.Duration { return e.gpus[place].busy.Total() }
@@ -130,15 +104,21 @@ func (e *gpuEngine) Busy(place int) time.Duration { return e.gpus[place].busy.To
 // Close closes everything, with the runtime.
 func (e *gpuEngine) Close() error { return e.rt.Close() }
 
-func (e *gpuEngine) NewWorker(_ context.Context, place int, shape job.Shape) (job.Worker, error) {
-	w := &gpuWorker{gpu: e.gpus[place]}
-	if err := w.open(shape); err != nil {
-		return nil, errors.Join(err, w.Close())
+func (e *gpuEngine) Sharer() job.Sharer { return nil }
+
+func (e *gpuEngine) Open(devices, workers int, shape job.Shape, rounds bool) (*pool.Pool, error) {
+	ordinals := make([]int, devices)
+	for i, g := range e.gpus[:devices] {
+		ordinals[i] = g.context.Device().Ordinal
 	}
-	return w, nil
+	return pool.Open(e.rt, pool.WithDevices(ordinals...), pool.WithStreams(workers), pool.WithSetup(func(w *pool.Worker) error {
+		b := &gpuBatch{gpu: e.gpus[w.Index()]}
+		w.State = b
+		return b.open(w.Stream(), shape, rounds)
+	}))
 }
 
-// batchMemory is room for one batch, on the host and on the device.
+// batchMemory is room for one batch, on the host and on the device. The data on the host are those of the batch.
 type batchMemory struct {
 	host struct {
 		data    *runtime.HostBuffer[byte]
@@ -153,8 +133,8 @@ type batchMemory struct {
 	closers []func() error
 }
 
-// gpuWorker has a stream and room for one batch.
-type gpuWorker struct {
+// gpuBatch is the state of a worker: a stream and room for one batch.
+type gpuBatch struct {
 	*gpu
 	batchMemory
 	stream *runtime.Stream
@@ -162,23 +142,24 @@ type gpuWorker struct {
 	end    *runtime.Event
 }
 
-func (w *gpuWorker) open(shape job.Shape) (err error) {
-	// A batch goes before the rounds, which fill the device: nothing would be gathered for the next ones meanwhile.
-	if w.stream, err = w.context.NewStreamWithPriority(-1); err != nil {
-		return err
-	}
-	w.closers = append(w.closers, w.stream.Close)
-	for _, e := range []**runtime.Event{&w.begin, &w.end} {
-		if *e, err = w.context.NewTimingEvent(); err != nil {
+func (b *gpuBatch) open(s *runtime.Stream, shape job.Shape, rounds bool) (err error) {
+	if b.stream = s; rounds {
+		// A batch goes before the rounds, which fill the device: nothing would be gathered for the next ones meanwhile.
+		if b.stream, err = b.context.NewStreamWithPriority(-1); err != nil {
 			return err
 		}
-		w.closers = append(w.closers, (*e).Close)
+		b.closers = append(b.closers, b.stream.Close)
+	}
+	for _, e := range []**runtime.Event{&b.begin, &b.end} {
+		if *e, err = b.context.NewTimingEvent(); err != nil {
+			return err
+		}
+		b.closers = append(b.closers, (*e).Close)
 	}
 	return errors.Join(
-		open(&w.batchMemory, &w.host.data, runtime.AllocHost[byte], w.context, shape.Bytes),
-		open(&w.batchMemory, &w.host.chunks, runtime.AllocHost[kernels.Chunk], w.context, shape.Chunks),
-		open(&w.batchMemory, &w.host.digests, runtime.AllocHost[kernels.Digest], w.context, shape.Chunks),
-		w.onDevice(w.stream, shape),
+		open(&b.batchMemory, &b.host.chunks, runtime.AllocHost[kernels.Chunk], b.context, shape.Chunks),
+		open(&b.batchMemory, &b.host.digests, runtime.AllocHost[kernels.Digest], b.context, shape.Chunks),
+		b.onDevice(b.stream, shape),
 	)
 }
 
@@ -201,29 +182,19 @@ func open[On any, B interface{ Close() error }](m *batchMemory, to *B, alloc fun
 	return err
 }
 
-func (w *gpuWorker) Buffer() []byte { return w.host.data.Data() }
-
-func (w *gpuWorker) Start(ctx context.Context, chunks []kernels.Chunk, rounds uint32) error {
-	if err := context.Cause(ctx); err != nil || len(chunks) == 0 {
+func (e *gpuEngine) Hash(w *pool.Worker, b *job.Batch) error {
+	g, err := pool.State[*gpuBatch](w)
+	if err != nil {
 		return err
 	}
-	last := chunks[len(chunks)-1]
-	bytes := int(kernels.PaddedSize(last.Offset + uint64(last.Length)))
-	copy(w.host.chunks.Data(), chunks)
-	if err := w.enqueue(bytes, len(chunks), rounds); err != nil {
-		return errors.Join(err, w.stream.Synchronize(context.Background()))
-	}
-	return nil
-}
-
-// Wait does not end early: the device uses the buffers until the stream is done. A batch
-// takes milliseconds.
-func (w *gpuWorker) Wait(digests []kernels.Digest) error {
-	if err := w.stream.Synchronize(context.Background()); err != nil {
+	g.host.data = b.Host
+	copy(g.host.chunks.Data(), b.Chunks)
+	// It does not end early: the device uses the buffers until the stream is done. A batch takes milliseconds.
+	if err := errors.Join(g.enqueue(b.Host.Len(), len(b.Chunks), b.Rounds), g.stream.Synchronize(context.Background())); err != nil {
 		return err
 	}
-	copy(digests, w.host.digests.Data())
-	return w.clock(w.begin, w.end)
+	copy(b.Digests, g.host.digests.Data())
+	return g.clock(g.begin, g.end)
 }
 
 // clock counts the time that the device had work for.
@@ -241,14 +212,14 @@ func (g *gpu) clock(begin, end *runtime.Event) error {
 }
 
 // enqueue puts the batch on the stream, with its times.
-func (w *gpuWorker) enqueue(bytes, n int, rounds uint32) error {
-	if err := w.begin.Record(w.stream); err != nil {
+func (b *gpuBatch) enqueue(bytes, n int, rounds uint32) error {
+	if err := b.begin.Record(b.stream); err != nil {
 		return err
 	}
-	if err := w.batchMemory.enqueue(w.stream, w.sha256, bytes, n, rounds); err != nil {
+	if err := b.batchMemory.enqueue(b.stream, b.sha256, bytes, n, rounds); err != nil {
 		return err
 	}
-	return w.end.Record(w.stream)
+	return b.end.Record(b.stream)
 }
 
 // enqueue puts a batch on a stream: upload, hash, download.

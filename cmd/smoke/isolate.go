@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/internal/job"
 	"github.com/purecuda/purecuda/kernels"
@@ -110,6 +111,11 @@ type isolatedEngine struct {
 	devices []runtime.Device
 	opened  time.Time
 	busy    []job.Busy
+	shape   job.Shape
+
+	mu      sync.Mutex
+	buffers []*isolate.Buffer
+	free    []*sharedBatch
 }
 
 // childEnvironment is for children besides what they get in any case. Only tests change it.
@@ -154,7 +160,13 @@ func (e *isolatedEngine) Rehasher() job.Rehasher { return nil }
 
 func (e *isolatedEngine) Busy(place int) time.Duration { return e.busy[place].Total() }
 
-func (e *isolatedEngine) Close() error { return errors.Join(e.group.Close(), e.rt.Close()) }
+func (e *isolatedEngine) Close() error {
+	var errs []error
+	for _, b := range e.buffers {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errors.Join(errs...), e.group.Close(), e.rt.Close())
+}
 
 // hash has a batch hashed on its device, and if the child there dies, by any other one.
 func (e *isolatedEngine) hash(ctx context.Context, place int, request hashRequest, b *isolate.Buffer) error {
@@ -200,54 +212,61 @@ func childrenOf(engine job.Engine) func() []child {
 	return nil
 }
 
-func (e *isolatedEngine) NewWorker(_ context.Context, place int, shape job.Shape) (job.Worker, error) {
-	b, err := e.group.NewBuffer(shape.Bytes + shape.Chunks*(chunkBytes+digestBytes))
+func (e *isolatedEngine) Sharer() job.Sharer { return e }
+
+// Open makes a pool of the children. They do the rounds.
+func (e *isolatedEngine) Open(devices, workers int, shape job.Shape, _ bool) (*pool.Pool, error) {
+	e.shape = shape
+	ordinals := make([]int, devices)
+	for i, d := range e.devices[:devices] {
+		ordinals[i] = d.Ordinal
+	}
+	return e.group.Pool(pool.WithStreams(workers), pool.WithDevices(ordinals...))
+}
+
+func (e *isolatedEngine) Share() (job.Shared, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if last := len(e.free) - 1; last >= 0 {
+		b := e.free[last]
+		e.free = e.free[:last]
+		return b, nil
+	}
+	b, err := e.group.NewBuffer(e.shape.Bytes + e.shape.Chunks*(chunkBytes+digestBytes))
 	if err != nil {
 		return nil, err
 	}
-	return &isolatedWorker{engine: e, place: place, at: shape.Bytes, buffer: b, hashed: make(chan error, 1)}, nil
+	e.buffers = append(e.buffers, b)
+	return &sharedBatch{e, b, e.shape.Bytes}, nil
 }
 
-// isolatedWorker has a buffer that the children share.
-type isolatedWorker struct {
+// sharedBatch is a buffer that the children share, for the data of a batch and, behind them, its chunks and digests.
+type sharedBatch struct {
 	engine *isolatedEngine
-	place  int
 	buffer *isolate.Buffer
 	at     int // where the chunks begin
-	chunks int // of the batch that was started
-	hashed chan error
 }
 
-func (w *isolatedWorker) Buffer() []byte { return w.buffer.Bytes()[:w.at] }
+func (b *sharedBatch) Bytes() []byte { return b.buffer.Bytes()[:b.at] }
 
-func (w *isolatedWorker) Start(ctx context.Context, chunks []job.Chunk, rounds uint32) error {
-	if err := context.Cause(ctx); err != nil || len(chunks) == 0 {
+func (b *sharedBatch) Return() {
+	b.engine.mu.Lock()
+	defer b.engine.mu.Unlock()
+	b.engine.free = append(b.engine.free, b)
+}
+
+func (e *isolatedEngine) Hash(w *pool.Worker, batch *job.Batch) error {
+	b, ok := batch.Shared.(*sharedBatch)
+	if !ok {
+		return driver.Errorf(driver.ErrInvalidArgument, "a batch without a buffer of the group")
+	}
+	n := len(batch.Chunks)
+	chunks := unsafe.Slice((*job.Chunk)(unsafe.Pointer(&b.buffer.Bytes()[b.at])), n)
+	digests := unsafe.Slice((*job.Digest)(unsafe.Pointer(&b.buffer.Bytes()[b.at+n*chunkBytes])), n)
+	copy(chunks, batch.Chunks)
+	if err := e.hash(w.Ctx(), w.Index(), hashRequest{len(batch.Data), b.at, n, batch.Rounds}, b.buffer); err != nil {
 		return err
 	}
-	last := chunks[len(chunks)-1]
-	bytes := int(kernels.PaddedSize(last.Offset + uint64(last.Length)))
-	w.chunks = len(chunks)
-	copy(unsafe.Slice((*job.Chunk)(unsafe.Pointer(&w.buffer.Bytes()[w.at])), len(chunks)), chunks)
-	go func() {
-		w.hashed <- w.engine.hash(ctx, w.place, hashRequest{bytes, w.at, len(chunks), rounds}, w.buffer)
-	}()
+	copy(batch.Digests, digests)
 	return nil
-}
-
-func (w *isolatedWorker) Wait(digests []job.Digest) error {
-	if w.chunks == 0 {
-		return nil
-	}
-	at := w.at + w.chunks*chunkBytes
-	w.chunks = 0
-	if err := <-w.hashed; err != nil {
-		return err
-	}
-	copy(digests, unsafe.Slice((*job.Digest)(unsafe.Pointer(&w.buffer.Bytes()[at])), len(digests)))
-	return nil
-}
-
-func (w *isolatedWorker) Close() error {
-	_ = w.Wait(nil) // whoever started it did not want to know
-	return w.buffer.Close()
 }

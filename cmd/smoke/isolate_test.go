@@ -18,6 +18,7 @@ import (
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
 	"github.com/purecuda/purecuda/internal/job"
+	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -29,20 +30,9 @@ type sabotaged struct {
 	used int
 }
 
-func (e *sabotaged) NewWorker(ctx context.Context, place int, shape job.Shape) (job.Worker, error) {
-	w, err := e.isolatedEngine.NewWorker(ctx, place, shape)
-	return &sabotagedWorker{w, e, place}, err
-}
-
-type sabotagedWorker struct {
-	job.Worker
-	of    *sabotaged
-	place int
-}
-
-func (w *sabotagedWorker) Start(ctx context.Context, chunks []job.Chunk, rounds uint32) error {
-	w.of.sabotage(w.place)
-	return w.Worker.Start(ctx, chunks, rounds)
+func (e *sabotaged) Hash(w *pool.Worker, b *job.Batch) error {
+	e.sabotage(w.Index())
+	return e.isolatedEngine.Hash(w, b)
 }
 
 func (e *sabotaged) sabotage(place int) {

@@ -218,13 +218,3 @@ func TestChaos(t *testing.T) {
 		assert.Less(t, done, all)
 	}
 }
-
-func TestReaders(t *testing.T) {
-	for _, c := range []struct{ cores, devices, readers, inTurn int }{
-		{2, 1, 2, 2}, {16, 1, 12, 2}, {64, 1, 12, 2}, {32, 2, 8, 2}, {64, 4, 4, 4}, {16, 4, 4, 2},
-		{128, 8, 2, 8}, {8, 8, 1, 2}, {4, 8, 1, 2}, {1, 1, 1, 2}, {1024, 32, 1, 16},
-	} {
-		readers, inTurn := readersFor(c.devices, c.cores)
-		assert.Equal(t, []int{c.readers, c.inTurn}, []int{readers, inTurn}, "%d cores, %d devices", c.cores, c.devices)
-	}
-}

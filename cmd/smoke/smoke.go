@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/internal/job"
+	"github.com/purecuda/purecuda/pool"
 )
 
 // smoke does the job and fills the report.
@@ -158,11 +159,8 @@ func (a *app) engineOrCPU(found probe, engine job.Engine, err error, p policy, o
 // withCPU adds the cores that read for no GPU: they hash their own batches. Were it all of
 // them, the GPUs would wait for the readers.
 func withCPU(gpus job.Engine) job.Engine {
-	cores := cpuWorkers()
-	for _, place := range gpus.Places() {
-		cores -= place.Workers / max(place.InTurn, 1)
-	}
-	return job.Together(gpus, job.NewCPU(cores))
+	readers, _ := pool.Readers(len(gpus.Places()))
+	return job.WithCPU(gpus, cpuWorkers()-readers)
 }
 
 // openError gives a failure to open a GPU its exit code.

@@ -17,7 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/internal/job"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/runtime"
 )
 
 // call is one run of the program with a given machine.
@@ -48,11 +51,12 @@ func available(engine job.Engine) gpuOpener {
 	}
 }
 
-// fakeGPU hashes on the CPU and answers with digests that hash may change.
+// fakeGPU hashes on the CPU and answers with digests that change may change.
 type fakeGPU struct {
 	job.Engine
 	change   func(digests []job.Digest) error
 	closeErr error
+	rt       *runtime.Runtime
 }
 
 func newFakeGPU(change func([]job.Digest) error) *fakeGPU {
@@ -60,24 +64,28 @@ func newFakeGPU(change func([]job.Digest) error) *fakeGPU {
 }
 
 func (g *fakeGPU) Name() string { return "gpu 0 (Fake)" }
-func (g *fakeGPU) Close() error { return g.closeErr }
 
-func (g *fakeGPU) NewWorker(ctx context.Context, place int, shape job.Shape) (job.Worker, error) {
-	w, err := g.Engine.NewWorker(ctx, place, shape)
-	return fakeGPUWorker{w, g}, err
+func (g *fakeGPU) Places() []job.Place {
+	return []job.Place{{Name: g.Name(), Workers: 2, BatchBytes: simulatedBatchBytes}}
 }
 
-type fakeGPUWorker struct {
-	job.Worker
-	g *fakeGPU
+// Open opens a pool on a device that is simulated, and not used.
+func (g *fakeGPU) Open(int, int, job.Shape, bool) (_ *pool.Pool, err error) {
+	g.rt, err = runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.New(drivertest.Config{Devices: simulatedDevices(1)})))
+	if err != nil {
+		return nil, err
+	}
+	return pool.Open(g.rt)
 }
 
-func (w fakeGPUWorker) Wait(digests []job.Digest) error {
-	if err := w.Worker.Wait(digests); err != nil || w.g.change == nil {
+func (g *fakeGPU) Hash(w *pool.Worker, b *job.Batch) error {
+	if err := b.HashOnCPU(w.Ctx()); err != nil || g.change == nil {
 		return err
 	}
-	return w.g.change(digests)
+	return g.change(b.Digests)
 }
+
+func (g *fakeGPU) Close() error { return errors.Join(g.closeErr, g.rt.Close()) }
 
 func runWith(t *testing.T, open gpuOpener, args ...string) call {
 	t.Helper()

@@ -3,10 +3,14 @@ package job
 import (
 	"context"
 	"crypto/sha256"
+	"log/slog"
 	"time"
+
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/runtime"
 )
 
-// cpuBatch keeps a worker's buffer within the core's second-level cache, so that
+// cpuBatch keeps the buffer of a core within its second-level cache, so that
 // the bytes just read are hashed without another trip to memory. On many cores it is less:
 // together they take no more than the buffers of one GPU do.
 const (
@@ -15,59 +19,50 @@ const (
 )
 
 // NewCPU returns the engine that hashes with crypto/sha256 on the given number of
-// goroutines, at least one.
-func NewCPU(workers int) Engine { return &cpuEngine{workers: max(workers, 1)} }
+// cores, at least one.
+func NewCPU(cores int) Engine { return cpuEngine(max(cores, 1)) }
 
-type cpuEngine struct {
-	workers int
-	busy    Busy
+type cpuEngine int
+
+func (e cpuEngine) Name() string                    { return "cpu" }
+func (e cpuEngine) Busy(int) time.Duration          { return 0 }
+func (e cpuEngine) Rehasher() Rehasher              { return nil }
+func (e cpuEngine) Sharer() Sharer                  { return nil }
+func (e cpuEngine) Close() error                    { return nil }
+func (e cpuEngine) Hash(*pool.Worker, *Batch) error { return nil } // there is no device
+
+func (e cpuEngine) Places() []Place {
+	return []Place{{Name: "cpu", CPU: true, Workers: int(e), BatchBytes: min(cpuBatch, max(cpuBatchAll/int(e), minBatch))}}
 }
 
-func (e *cpuEngine) Name() string           { return "cpu" }
-func (e *cpuEngine) Busy(int) time.Duration { return e.busy.Total() }
-func (e *cpuEngine) Rehasher() Rehasher     { return nil }
-func (e *cpuEngine) Close() error           { return nil }
-
-func (e *cpuEngine) Places() []Place {
-	batch := min(cpuBatch, max(cpuBatchAll/e.workers, minBatch))
-	return []Place{{Name: "cpu", Workers: e.workers, InTurn: 1, BatchBytes: batch}}
+func (e cpuEngine) Open(int, int, Shape, bool) (*pool.Pool, error) {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyOff), runtime.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return nil, err
+	}
+	return pool.Open(rt) // the runtime has nothing to close
 }
 
-func (e *cpuEngine) NewWorker(_ context.Context, _ int, shape Shape) (Worker, error) {
-	return &cpuWorker{buf: make([]byte, shape.Bytes), busy: &e.busy}, nil
+// WithCPU is the engine that hashes on cores as well, at least one, beside its devices.
+func WithCPU(devices Engine, cores int) Engine { return withCPU{devices, cores} }
+
+type withCPU struct {
+	Engine
+	cores int
 }
 
-// cpuWorker hashes in Start: the caller's goroutine is the one that has the core.
-type cpuWorker struct {
-	buf     []byte
-	digests []Digest
-	busy    *Busy
-}
+func (e withCPU) Name() string    { return e.Engine.Name() + " and cpu" }
+func (e withCPU) Places() []Place { return append(e.Engine.Places(), NewCPU(e.cores).Places()...) }
 
-func (w *cpuWorker) Buffer() []byte { return w.buf }
-func (w *cpuWorker) Close() error   { return nil }
-
-func (w *cpuWorker) Start(ctx context.Context, chunks []Chunk, rounds uint32) error {
-	w.digests = w.digests[:0]
-	began := time.Since(epoch)
-	defer func() { w.busy.Add(began, time.Since(epoch)) }()
-	for _, c := range chunks {
-		digest, err := hashChunk(ctx, w.buf[c.Offset:c.Offset+uint64(c.Length)], rounds)
-		if err != nil {
+// HashOnCPU is Hash without a device.
+func (b *Batch) HashOnCPU(ctx context.Context) (err error) {
+	for i, c := range b.Chunks {
+		if b.Digests[i], err = hashChunk(ctx, b.Data[c.Offset:c.Offset+uint64(c.Length)], b.Rounds); err != nil {
 			return err
 		}
-		w.digests = append(w.digests, digest)
 	}
 	return nil
 }
-
-func (w *cpuWorker) Wait(digests []Digest) error {
-	copy(digests, w.digests)
-	return nil
-}
-
-// epoch is what the times of the CPU count from.
-var epoch = time.Now()
 
 // hashChunk is the reference for the digest of one chunk.
 func hashChunk(ctx context.Context, data []byte, rounds uint32) (Digest, error) {

@@ -16,9 +16,7 @@
 //	defer engine.Close()
 //	result, err := job.Run(ctx, in, engine, job.Options{ChunkBytes: 4096})
 //
-// The work streams. Each worker of the engine owns one buffer, fills it with a
-// batch of whole chunks, hashes the batch and takes the next one; a collector puts
-// the digests back into order. Nobody is given work: who is free takes the next batch, and
-// slow devices take smaller ones. The buffers together stay below [MemoryBudget]
+// The work streams: batches of whole chunks go through [pool.Stream], which reads them into the buffers of
+// devices or cores, and gives the digests back in order. The buffers together stay below [MemoryBudget]
 // whatever the size of the input.
 package job

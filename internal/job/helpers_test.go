@@ -3,19 +3,24 @@ package job
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
-	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/runtime"
 )
 
 // naiveRoot computes the root in the plainest way: whole files, one loop, nothing
@@ -72,6 +77,7 @@ func mustList(t *testing.T, path string) *Input {
 // noLeaks fails the test when goroutines stay behind.
 func noLeaks(t *testing.T) {
 	t.Helper()
+	simulated()
 	before := goruntime.NumGoroutine()
 	t.Cleanup(func() {
 		for range 200 {
@@ -85,25 +91,73 @@ func noLeaks(t *testing.T) {
 	})
 }
 
-// fakeEngine is the CPU engine with its methods replaced where set. It counts what
-// it hands out.
-type fakeEngine struct {
-	workers, batch int
-	inTurn         int
-	newWorker      func(n int64) error
-	hash           func(ctx context.Context, chunks []Chunk, digests []Digest) error // after hashing
-	late           bool                                                              // hash between Start and Wait
-	short          bool                                                              // buffers one byte too short
-	closeErr       error
-	busy           Busy
-	rehasher       *fakeRehasher
+// simulated is the runtime of all fake engines, with 4 devices.
+var simulated = sync.OnceValue(func() *runtime.Runtime {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.New(drivertest.Config{Devices: drivertest.Devices(4, drivertest.T4())})))
+	if err != nil {
+		panic(err)
+	}
+	return rt
+})
 
-	opened, closed, bytes, hashes atomic.Int64
+// fakeEngine has workers on simulated devices, and hashes on the CPU. It counts what it hands out.
+type fakeEngine struct {
+	devices, workers, batch int
+	newWorker               func(n int64) error
+	hash                    func(ctx context.Context, place int, digests []Digest) error // after hashing
+	closeErr                error
+	busy                    Busy
+	rehasher                *fakeRehasher
+
+	opened, closed, hashes, bytes atomic.Int64
 }
 
 func (e *fakeEngine) Name() string           { return "fake" }
 func (e *fakeEngine) Busy(int) time.Duration { return e.busy.Total() }
 func (e *fakeEngine) Close() error           { return nil }
+func (e *fakeEngine) Sharer() Sharer         { return nil }
+
+func (e *fakeEngine) Places() (places []Place) {
+	for i := range max(e.devices, 1) {
+		places = append(places, Place{Name: fmt.Sprint("fake ", i), Workers: max(e.workers, 1), BatchBytes: max(e.batch, 1)})
+	}
+	return places
+}
+
+func (e *fakeEngine) Open(devices, workers int, shape Shape, _ bool) (*pool.Pool, error) {
+	e.bytes.Add(int64(devices * workers * shape.Bytes))
+	return pool.Open(simulated(), pool.WithDevices([]int{0, 1, 2, 3}[:devices]...), pool.WithStreams(workers), pool.WithSetup(func(w *pool.Worker) error {
+		n := e.opened.Add(1)
+		if e.newWorker != nil {
+			if err := e.newWorker(n); err != nil {
+				e.opened.Add(-1)
+				return err
+			}
+		}
+		w.State = fakeWorker{e}
+		return nil
+	}))
+}
+
+type fakeWorker struct{ *fakeEngine }
+
+func (w fakeWorker) Close() error {
+	w.closed.Add(1)
+	return w.closeErr
+}
+
+func (e *fakeEngine) Hash(w *pool.Worker, b *Batch) error {
+	e.hashes.Add(1)
+	began := time.Since(epoch)
+	defer func() { e.busy.Add(began, time.Since(epoch)) }()
+	if _, err := pool.State[fakeWorker](w); err != nil || len(b.Data) != b.Host.Len() || &b.Data[0] != &b.Host.Data()[0] {
+		return errors.Join(err, errors.New("not the memory that was read to"))
+	}
+	if err := b.HashOnCPU(w.Ctx()); err != nil || e.hash == nil {
+		return err
+	}
+	return e.hash(w.Ctx(), w.Index(), b.Digests)
+}
 
 // fakeRehasher does rounds on the CPU.
 type fakeRehasher struct {
@@ -136,71 +190,6 @@ func (e *fakeEngine) Rehasher() Rehasher {
 		return nil
 	}
 	return e.rehasher
-}
-
-func (e *fakeEngine) Places() []Place {
-	return []Place{{Name: "fake", Workers: max(e.workers, 1), InTurn: e.inTurn, BatchBytes: max(e.batch, 1)}}
-}
-
-func (e *fakeEngine) NewWorker(ctx context.Context, _ int, shape Shape) (Worker, error) {
-	n := e.opened.Add(1)
-	if e.newWorker != nil {
-		if err := e.newWorker(n); err != nil {
-			e.opened.Add(-1)
-			return nil, err
-		}
-	}
-	e.bytes.Add(int64(shape.Bytes))
-	size := shape.Bytes
-	if e.short {
-		size--
-	}
-	return &fakeWorker{cpuWorker: cpuWorker{buf: make([]byte, size), busy: &e.busy}, e: e}, nil
-}
-
-type fakeWorker struct {
-	cpuWorker
-	e    *fakeEngine
-	done chan error // of a late worker
-}
-
-func (w *fakeWorker) Start(ctx context.Context, chunks []Chunk, rounds uint32) error {
-	w.e.hashes.Add(1)
-	if !w.e.late {
-		return w.start(ctx, chunks, rounds)
-	}
-	w.done = make(chan error, 1)
-	chunks = slices.Clone(chunks)
-	go func() { w.done <- w.start(context.WithoutCancel(ctx), chunks, rounds) }()
-	return nil
-}
-
-func (w *fakeWorker) start(ctx context.Context, chunks []Chunk, rounds uint32) error {
-	if err := w.cpuWorker.Start(ctx, chunks, rounds); err != nil {
-		return err
-	}
-	if w.e.hash != nil {
-		return w.e.hash(ctx, chunks, w.digests)
-	}
-	return nil
-}
-
-func (w *fakeWorker) Wait(digests []Digest) error {
-	if w.done != nil {
-		err := <-w.done
-		if w.done = nil; err != nil {
-			return err
-		}
-	}
-	return w.cpuWorker.Wait(digests)
-}
-
-func (w *fakeWorker) Close() error {
-	if w.done != nil {
-		<-w.done
-	}
-	w.e.closed.Add(1)
-	return w.e.closeErr
 }
 
 // countingOpen opens files and counts them.

@@ -1,7 +1,5 @@
 package job
 
-import "sync"
-
 // span is a run of whole chunks of one file within a batch. Its bytes are read in
 // one go.
 type span struct {
@@ -13,42 +11,42 @@ type span struct {
 	chunks int
 }
 
-// batch is what a worker hashes at once. Batches are reused: no memory is allocated
+// batch is a Batch with what the job knows of it. Batches are reused: no memory is allocated
 // for a batch after the first few.
 type batch struct {
-	seq     int64 // position in the order of batches, from 0
+	Batch
 	number  int64 // position of its first chunk among all chunks of the job
-	chunks  []Chunk
 	spans   []span
-	digests []Digest
 	before  []sample // where rounds follow: what they begin with, of the chunks to verify
 	bytes   int64    // of content
 	checked int64    // chunks verified
 	place   int      // where it was hashed
+	failed  error    // of a device
 }
 
-// planner cuts the input into batches, one at a time and in order. Workers share it.
+// reset empties the batch and keeps its memory.
+func (b *batch) reset() {
+	*b = batch{Batch: Batch{Chunks: b.Chunks[:0], Digests: b.Digests[:0]}, spans: b.spans[:0], before: b.before[:0]}
+}
+
+// planner cuts the input into batches, one at a time and in order.
 type planner struct {
 	in    *Input
 	chunk int // chunk size in bytes
 	open  func(path string) (content, error)
 
-	mu     sync.Mutex
 	file   int   // next file
 	off    int64 // next byte in it
 	shared *sharedFile
 	all    map[*sharedFile]struct{} // those that may still be open
-	seq    int64
 	number int64
 }
 
 // next fills b with the following batch, of at most the given shape, and returns false after
 // the last one. The shape has room for any chunk.
 func (p *planner) next(b *batch, shape Shape) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	*b = batch{seq: p.seq, number: p.number, chunks: b.chunks[:0], spans: b.spans[:0], digests: b.digests[:0], before: b.before[:0]}
+	b.reset()
+	b.number = p.number
 	used := 0
 	for p.file < len(p.in.Files) {
 		left := p.in.Files[p.file].Size - p.off
@@ -56,26 +54,25 @@ func (p *planner) next(b *batch, shape Shape) bool {
 			p.file, p.off, p.shared = p.file+1, 0, nil
 			continue
 		}
-		n, bytes := p.fit(left, shape.Bytes-used, shape.Chunks-len(b.chunks))
+		n, bytes := p.fit(left, shape.Bytes-used, shape.Chunks-len(b.Chunks))
 		if n == 0 {
 			break
 		}
 		b.spans = append(b.spans, span{
-			file: p.file, shared: p.share(left, bytes), from: p.off, bytes: bytes, first: len(b.chunks), chunks: n,
+			file: p.file, shared: p.share(left, bytes), from: p.off, bytes: bytes, first: len(b.Chunks), chunks: n,
 		})
 		for done := int64(0); done < bytes; done += int64(p.chunk) {
 			length := min(int64(p.chunk), bytes-done)
-			b.chunks = append(b.chunks, Chunk{Offset: uint64(used), Length: uint32(length)})
+			b.Chunks = append(b.Chunks, Chunk{Offset: uint64(used), Length: uint32(length)})
 			used += align(int(length))
 		}
 		b.bytes += bytes
 		p.off += bytes
 	}
-	if len(b.chunks) == 0 {
+	if len(b.Chunks) == 0 {
 		return false
 	}
-	p.seq++
-	p.number += int64(len(b.chunks))
+	p.number += int64(len(b.Chunks))
 	return true
 }
 

@@ -10,7 +10,7 @@ import (
 func (p *planner) read(ctx context.Context, b *batch, buf []byte) error {
 	for i := range b.spans {
 		s := &b.spans[i]
-		chunks := b.chunks[s.first : s.first+s.chunks]
+		chunks := b.Chunks[s.first : s.first+s.chunks]
 		region := buf[chunks[0].Offset:]
 		if err := p.readSpan(ctx, s, region[:s.bytes]); err != nil {
 			return err

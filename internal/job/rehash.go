@@ -38,20 +38,20 @@ func newRehash(r *run, e Rehasher) *rehash {
 // add gathers a batch, which can be used again then, and begins what there is enough for.
 func (h *rehash) add(ctx context.Context, b *batch) error {
 	n := h.next
-	if len(n.digests) == 0 {
+	if len(n.Digests) == 0 {
 		n.number = b.number
 	}
 	for _, s := range b.before {
-		n.before = append(n.before, sample{len(n.digests) + s.chunk, s.digest})
+		n.before = append(n.before, sample{len(n.Digests) + s.chunk, s.digest})
 	}
 	for _, s := range b.spans {
-		s.first += len(n.digests)
+		s.first += len(n.Digests)
 		n.spans = append(n.spans, s)
 	}
-	n.digests = append(n.digests, b.digests...)
+	n.Digests = append(n.Digests, b.Digests...)
 	n.bytes += b.bytes
 	n.checked += b.checked
-	if h.underWay == nil || len(n.digests) >= h.most || len(h.done) > 0 {
+	if h.underWay == nil || len(n.Digests) >= h.most || len(h.done) > 0 {
 		return h.turn(ctx, h.least)
 	}
 	return nil
@@ -71,7 +71,7 @@ func (h *rehash) turn(ctx context.Context, enough int) error {
 	if err := h.wait(); err != nil {
 		return err
 	}
-	if len(h.next.digests) >= enough {
+	if len(h.next.Digests) >= enough {
 		h.begin(ctx)
 	}
 	if b == nil {
@@ -80,7 +80,7 @@ func (h *rehash) turn(ctx context.Context, enough int) error {
 	if err := h.consume(b); err != nil {
 		return err
 	}
-	*b = batch{spans: b.spans[:0], digests: b.digests[:0], before: b.before[:0]}
+	b.reset()
 	if h.next == nil {
 		h.next = b
 	} else {
@@ -94,14 +94,14 @@ func (h *rehash) begin(ctx context.Context) {
 	b := h.next
 	h.underWay, h.next, h.spare = b, h.spare, nil
 	go func() {
-		err := h.engine.Rehash(ctx, b.digests, h.opt.Rounds)
+		err := h.engine.Rehash(ctx, b.Digests, h.opt.Rounds)
 		switch {
 		case ctx.Err() != nil:
 			err = canceled(ctx)
 		case err != nil:
 			path, number := h.run.where(b, 0)
 			err = &Error{Kind: EngineFailed, Path: path, Err: err,
-				Detail: fmt.Sprintf("%s: the rounds of %d chunks from chunk %d of this file on", h.run.engine.Name(), len(b.digests), number)}
+				Detail: fmt.Sprintf("%s: the rounds of %d chunks from chunk %d of this file on", h.run.engine.Name(), len(b.Digests), number)}
 		default:
 			err = h.verifyRounds(ctx, b)
 		}
@@ -132,7 +132,7 @@ func (h *rehash) verifyRounds(ctx context.Context, b *batch) error {
 				switch {
 				case err != nil:
 					err = canceled(ctx)
-				case want != b.digests[s.chunk]:
+				case want != b.Digests[s.chunk]:
 					err = h.mismatch(b, s.chunk, h.run.engine.Name(), want)
 				}
 				if err != nil {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -9,6 +10,10 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/runtime"
 )
 
 // Options are the choices of a job. ChunkBytes must be set.
@@ -66,12 +71,12 @@ type Share struct {
 }
 
 // Run hashes the input on the engine and returns the root. The first failure stops
-// all workers and is returned; no goroutine, worker or file stays behind. The
+// everything and is returned; no goroutine, buffer or file stays behind. The
 // errors are of type *Error, with the kinds ReadFailed, FileChanged,
 // DigestMismatch, EngineFailed, OutputFailed, InvalidArgument and Canceled. A
 // failure of the engine or the sink is wrapped, not replaced.
 //
-// When ctx ends, Run returns after the reads and Worker.Hash calls in progress.
+// When ctx ends, Run returns after the reads and the batches in progress.
 func Run(ctx context.Context, in *Input, engine Engine, opt Options) (Result, error) {
 	if err := CheckChunkBytes(int64(opt.ChunkBytes)); err != nil {
 		return Result{}, err
@@ -79,48 +84,48 @@ func Run(ctx context.Context, in *Input, engine Engine, opt Options) (Result, er
 	if opt.open == nil {
 		opt.open = in.open
 	}
-	r := &run{in: in, engine: engine, places: slices.Clone(engine.Places()), opt: opt, rounds: opt.Rounds, root: sha256.New()}
+	r := &run{in: in, engine: engine, places: engine.Places(), opt: opt, rounds: opt.Rounds, root: sha256.New()}
 	if e := engine.Rehasher(); e != nil && opt.Rounds > 0 {
 		r.rounds, r.rehash = 0, newRehash(r, e)
 	}
 	workers, batchBytes := opt.Workers, 0
-	for i := range r.places {
-		if opt.BatchBytes > 0 {
-			r.places[i].BatchBytes = opt.BatchBytes
-		}
-		batchBytes = max(batchBytes, r.places[i].BatchBytes)
+	for _, place := range r.places {
+		batchBytes = max(batchBytes, place.BatchBytes)
 		if opt.Workers < 1 {
-			workers += r.places[i].Workers
+			workers += place.Workers
 		}
 	}
-	r.layout = in.layout(opt.ChunkBytes, workers, batchBytes)
+	r.layout = in.layout(opt.ChunkBytes, workers, cmp.Or(opt.BatchBytes, batchBytes))
 	r.plan = &planner{in: in, chunk: opt.ChunkBytes, open: opt.open}
-	r.pace = newPace(len(r.places), r.layout.shape, r.layout.largest)
-	r.shares = make([]Share, len(r.places))
-	for i, n := range deal(r.places, r.layout.workers, opt.Workers < 1) {
-		r.shares[i] = Share{Name: r.places[i].Name, Workers: n}
-	}
-	r.verifyPlan = opt.Verify.resolve(in.Bytes, in.Chunks(opt.ChunkBytes))
+	r.shares = deal(r.places, r.layout.workers, opt.Workers < 1)
+	r.total = in.Chunks(opt.ChunkBytes)
+	r.verifyPlan = opt.Verify.resolve(in.Bytes, r.total)
+	r.free = make(chan *batch, r.layout.slots+1)
 	return r.do(ctx)
 }
 
 // deal gives every place one worker after the other, those that have enough left out if
-// wishes count, until n are given.
-func deal(places []Place, n int, wishes bool) []int {
-	workers := make([]int, len(places))
-	for given := 0; given < n; {
-		before := given
-		for i := range places {
-			if given < n && (!wishes || workers[i] < places[i].Workers) {
-				workers[i]++
+// wishes count, until n are given. Devices then have as many as the one that got least.
+func deal(places []Place, n int, wishes bool) []Share {
+	shares := make([]Share, len(places))
+	for i, place := range places {
+		shares[i].Name = place.Name
+	}
+	for given := -1; given != 0 && n > 0; n -= given {
+		given = 0
+		for i, place := range places {
+			if given < n && (!wishes || shares[i].Workers < place.Workers) {
+				shares[i].Workers++
 				given++
 			}
 		}
-		if given == before {
-			break
+	}
+	for i := len(places) - 1; i > 0; i-- {
+		if before := &shares[i-1]; !places[i].CPU && shares[i].Workers > 0 {
+			before.Workers = min(before.Workers, shares[i].Workers)
 		}
 	}
-	return workers
+	return shares
 }
 
 // Chunks is the number of chunks that the input has at the given chunk size.
@@ -141,12 +146,17 @@ type run struct {
 	engine     Engine
 	places     []Place
 	opt        Options
-	rounds     uint32  // that the workers do
+	rounds     uint32  // that batches do
 	rehash     *rehash // does the rest; nil for nothing
 	layout     layout
 	plan       *planner
-	pace       *pace
 	verifyPlan Verify
+	free       chan *batch // to be used again
+	cpu        Busy
+	began      sync.Once     // to read
+	ready      time.Duration // when it began
+	finished   time.Duration // when the last batch was taken
+	total      int64         // chunks of the input
 
 	root     hash.Hash
 	chunks   int64
@@ -155,25 +165,28 @@ type run struct {
 	shares   []Share // of all places
 }
 
-// ring is the workers of one place that a goroutine serves.
-type ring struct {
-	place   int
-	shape   Shape
-	workers []Worker
-}
-
 func (r *run) do(parent context.Context) (Result, error) {
-	began := time.Now()
-	rings, err := r.openWorkers(parent)
-	if err != nil {
-		return Result{}, err
+	if parent.Err() != nil {
+		return Result{}, canceled(parent)
 	}
-	ready := time.Now()
-	err = r.hash(parent, rings)
-	finished := time.Now()
+	began := time.Since(epoch)
+	devices, workers, cores := 0, 0, 0
+	for i, place := range r.places {
+		switch n := r.shares[i].Workers; {
+		case place.CPU:
+			cores = n
+		case n > 0:
+			devices, workers = devices+1, n
+		}
+	}
+	p, err := r.engine.Open(devices, workers, r.layout.shape, r.rehash != nil)
+	if err != nil {
+		return Result{}, &Error{Kind: EngineFailed, Detail: "opening " + r.engine.Name(), Err: err}
+	}
+	err = r.hash(parent, p, workers, cores)
 	r.plan.close()
-	if closeErr := closeWorkers(rings); err == nil {
-		err = closeErr
+	if closeErr := p.Close(); err == nil && closeErr != nil {
+		err = &Error{Kind: EngineFailed, Detail: "closing " + r.engine.Name(), Err: closeErr}
 	}
 	if err != nil {
 		return Result{}, err
@@ -186,15 +199,17 @@ func (r *run) do(parent context.Context) (Result, error) {
 		VerifyMode:     r.verifyPlan.modeName(),
 		VerifyFraction: r.verifyPlan.fraction,
 		RanOn:          r.engine.Name(),
-		Workers:        r.layout.workers,
+		Workers:        devices*workers + cores,
 		BatchBytes:     r.layout.shape.Bytes,
 		MemoryBytes:    r.layout.bytes(),
-		Setup:          ready.Sub(began),
-		Elapsed:        finished.Sub(ready),
+		Setup:          r.ready - began,
+		Elapsed:        r.finished - r.ready,
 	}
 	for i, share := range r.shares {
 		if share.Workers > 0 {
-			share.Busy = r.engine.Busy(i)
+			if share.Busy = r.cpu.Total(); !r.places[i].CPU {
+				share.Busy = r.engine.Busy(i)
+			}
 			result.Shares = append(result.Shares, share)
 		}
 	}
@@ -202,255 +217,166 @@ func (r *run) do(parent context.Context) (Result, error) {
 	return result, nil
 }
 
-// openWorkers opens all workers at once: page-locked memory takes its time.
-func (r *run) openWorkers(ctx context.Context) ([]ring, error) {
-	if ctx.Err() != nil {
-		return nil, canceled(ctx)
+// epoch is what times count from.
+var epoch = time.Now()
+
+// hash streams the input through the pool. This goroutine gets the batches in their order.
+func (r *run) hash(parent context.Context, p *pool.Pool, workers, cores int) (err error) {
+	ctx, stop := context.WithCancel(parent)
+	defer stop()
+	var report pool.StreamReport
+	o := pool.StreamOptions[*batch, *batch]{Read: r.read, BufferBytes: r.layout.shape.Bytes, PerDevice: workers, Ahead: r.layout.slots, Cores: cores, Report: &report}
+	if r.engine.Sharer() != nil {
+		o.BufferBytes = 0
 	}
-	var rings []ring
-	for place := range r.places {
-		shape, left := r.layout.shapeAt(r.places[place].BatchBytes), r.shares[place].Workers
-		for inTurn := max(r.places[place].InTurn, 1); left > 0; left -= inTurn {
-			rings = append(rings, ring{place, shape, make([]Worker, min(inTurn, left))})
+	if cores > 0 {
+		o.Fallback = r.onCPU
+	}
+	for b, failed := range pool.Stream(ctx, p, r.batches, r.onDevice, o) {
+		if err = failed; err == nil {
+			err = r.collect(ctx, b)
 		}
-	}
-	var wg sync.WaitGroup
-	var failed struct {
-		sync.Mutex
-		err error // the first one
-	}
-	for _, g := range rings {
-		for i := range g.workers {
-			wg.Go(func() {
-				w, err := r.openWorker(ctx, g)
-				g.workers[i] = w
-				failed.Lock()
-				defer failed.Unlock()
-				if failed.err == nil {
-					failed.err = err
-				}
-			})
-		}
-	}
-	wg.Wait()
-	if failed.err == nil {
-		return rings, nil
-	}
-	_ = closeWorkers(rings) // the first failure is the one to tell
-	if ctx.Err() != nil {
-		return nil, canceled(ctx)
-	}
-	return nil, failed.err
-}
-
-// openWorker may return a worker together with an error.
-func (r *run) openWorker(ctx context.Context, g ring) (Worker, error) {
-	name := r.places[g.place].Name
-	w, err := r.engine.NewWorker(ctx, g.place, g.shape)
-	if err != nil {
-		return nil, &Error{Kind: EngineFailed, Detail: "opening a worker on " + name, Err: err}
-	}
-	if n := len(w.Buffer()); n < g.shape.Bytes {
-		return w, &Error{Kind: EngineFailed, Detail: fmt.Sprintf("the buffer of a worker on %s has %d bytes, needs %d", name, n, g.shape.Bytes)}
-	}
-	return w, nil
-}
-
-func closeWorkers(rings []ring) error {
-	var errs []error
-	for _, g := range rings {
-		for _, w := range g.workers {
-			if w == nil {
-				continue
-			}
-			if err := w.Close(); err != nil {
-				errs = append(errs, err)
-			}
-		}
-	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return &Error{Kind: EngineFailed, Detail: "closing the workers", Err: errors.Join(errs...)}
-}
-
-// hash runs the workers and, on this goroutine, the collector.
-func (r *run) hash(parent context.Context, rings []ring) error {
-	ctx, stop := context.WithCancelCause(parent)
-	defer stop(nil)
-
-	free := make(chan *batch, r.layout.slots)
-	for range r.layout.slots {
-		free <- new(batch)
-	}
-	hashed := make(chan *batch, r.layout.slots) // never full: there are no more batches
-	var wg sync.WaitGroup
-	for _, ring := range rings {
-		wg.Go(func() {
-			if err := r.work(ctx, ring, free, hashed); err != nil {
-				stop(err)
-			}
-		})
-	}
-	go func() {
-		wg.Wait()
-		close(hashed)
-	}()
-
-	if err := r.collect(ctx, hashed, free); err != nil {
-		stop(err)
-		for range hashed { // until the workers have ended
+		if err != nil {
+			break
 		}
 	}
 	if r.rehash != nil {
+		stop()
 		_ = r.rehash.wait() // what is under way then is of no use any more
 	}
-	if r.bytes == r.in.Bytes {
+	if err == nil && len(report.Skipped) > 0 {
+		err = report.Skipped[0].Err // others have done its work, and somebody has to look at it
+	}
+	known, _ := errors.AsType[*Error](err)
+	switch {
+	case err == nil:
 		return nil
+	case known != nil:
+		return known
+	case parent.Err() != nil:
+		return canceled(parent)
 	}
-	// The cause is the first failure, of a worker or of the collector, or else the
-	// end of the caller's context.
-	if err, ok := errors.AsType[*Error](context.Cause(ctx)); ok {
-		return err
-	}
-	return canceled(parent)
+	return &Error{Kind: EngineFailed, Detail: r.engine.Name(), Err: err}
 }
 
-// work takes batches until there are none, and gives them to the workers of the ring in
-// turn. It takes an empty batch first and then its place in the order, and waits for an
-// empty one only when nothing of its own is under way: whoever holds the next place can
-// always proceed.
-func (r *run) work(ctx context.Context, ring ring, free <-chan *batch, hashed chan<- *batch) error {
-	var started []*batch // oldest first; that of turn t is with worker t modulo the ring
-	for turn := 0; ; turn++ {
-		finish := func() error {
-			b, w := started[0], ring.workers[(turn-len(started))%len(ring.workers)]
-			started = started[1:]
-			return r.finish(ctx, ring.place, w, b, hashed)
+// batches are those of the input.
+func (r *run) batches(yield func(*batch, error) bool) {
+	for {
+		b := new(batch)
+		select {
+		case b = <-r.free:
+		default:
 		}
-		if len(started) == len(ring.workers) {
-			if err := finish(); err != nil {
-				return err
-			}
+		if !r.plan.next(b, r.layout.shape) || !yield(b, nil) {
+			return
 		}
-		b := takeNow(free)
-		for b == nil && len(started) > 0 {
-			if err := finish(); err != nil {
-				return err
-			}
-			b = takeNow(free)
-		}
-		if b == nil {
-			select {
-			case b = <-free:
-			case <-ctx.Done():
-			}
-		}
-		if ctx.Err() != nil {
-			return canceled(ctx)
-		}
-		if !r.plan.next(b, r.pace.limit(ring.place, ring.shape)) {
-			for len(started) > 0 {
-				if err := finish(); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		w := ring.workers[turn%len(ring.workers)]
-		if err := r.plan.read(ctx, b, w.Buffer()); err != nil {
-			return err
-		}
-		if err := w.Start(ctx, b.chunks, r.rounds); err != nil {
-			if ctx.Err() != nil {
-				return canceled(ctx)
-			}
-			return r.engineError(ring.place, b, err)
-		}
-		started = append(started, b)
 	}
 }
 
-func takeNow(free <-chan *batch) *batch {
-	select {
-	case b := <-free:
-		return b
+// read reads a batch.
+func (r *run) read(ctx context.Context, b *batch, buffer []byte) (int, error) {
+	r.began.Do(func() { r.ready = time.Since(epoch) })
+	last := b.Chunks[len(b.Chunks)-1]
+	n := int(kernels.PaddedSize(last.Offset + uint64(last.Length)))
+	if e := r.engine.Sharer(); e != nil {
+		memory, err := e.Share()
+		if err != nil {
+			return 0, err
+		}
+		b.Shared, buffer = memory, memory.Bytes()
+		b.Data = buffer[:n]
+		return 0, r.plan.read(ctx, b, buffer)
+	}
+	return n, r.plan.read(ctx, b, buffer)
+}
+
+// onDevice hashes a batch on a device.
+func (r *run) onDevice(w *pool.Worker, b *batch, data *runtime.HostBuffer[byte]) (*batch, error) {
+	b.place, b.Host = w.Index(), data
+	if data != nil {
+		b.Data = data.Data()
+	}
+	return b, r.hashed(w.Ctx(), b, func() error { return r.engine.Hash(w, &b.Batch) })
+}
+
+// onCPU hashes a batch on a core: the job goes on with that after no failure of a device.
+func (r *run) onCPU(ctx context.Context, b *batch, data []byte) (*batch, error) {
+	if b.failed != nil {
+		return nil, b.failed
+	}
+	b.place = len(r.places) - 1
+	if b.Shared == nil {
+		b.Data = data
+	}
+	return b, r.hashed(ctx, b, func() error {
+		began := time.Since(epoch)
+		defer func() { r.cpu.Add(began, time.Since(epoch)) }()
+		return b.HashOnCPU(ctx)
+	})
+}
+
+// hashed hashes a batch and verifies it.
+func (r *run) hashed(ctx context.Context, b *batch, hash func() error) error {
+	b.Rounds, b.Digests = r.rounds, slices.Grow(b.Digests[:0], len(b.Chunks))[:len(b.Chunks)]
+	b.failed = hash()
+	switch {
+	case b.failed != nil && ctx.Err() != nil:
+		b.failed = canceled(ctx)
+	case b.failed != nil:
+		path, number := r.where(b, 0)
+		b.failed = &Error{Kind: EngineFailed, Path: path, Err: b.failed,
+			Detail: fmt.Sprintf("%s: hashing %d chunks from chunk %d of this file on", r.places[b.place].Name, len(b.Chunks), number)}
 	default:
-		return nil
+		b.failed = r.verify(ctx, b)
 	}
+	b.Data, b.Host = nil, nil
+	if b.Shared != nil && b.failed == nil {
+		b.Shared.Return()
+		b.Shared = nil
+	}
+	return b.failed
 }
 
-// finish waits for a batch, checks it and hands it on.
-func (r *run) finish(ctx context.Context, place int, w Worker, b *batch, hashed chan<- *batch) error {
-	b.digests = slices.Grow(b.digests, len(b.chunks))[:len(b.chunks)]
-	if err := w.Wait(b.digests); err != nil {
-		return r.engineError(place, b, err)
+// collect takes a batch that is done. The batches come in their order.
+func (r *run) collect(ctx context.Context, b *batch) error {
+	defer func() { r.finished = time.Since(epoch) }()
+	share := &r.shares[b.place]
+	share.Chunks, share.Bytes = share.Chunks+int64(len(b.Digests)), share.Bytes+b.bytes
+	last := b.number+int64(len(b.Chunks)) == r.total
+	take := r.consume
+	if r.rehash != nil {
+		take = func(b *batch) error { return r.rehash.add(ctx, b) }
 	}
-	r.pace.finished(place, b.bytes)
-	b.place = place
-	if err := r.verify(ctx, place, b, w.Buffer()); err != nil {
+	if err := take(b); err != nil {
 		return err
 	}
-	hashed <- b
-	return nil
-}
-
-func (r *run) engineError(place int, b *batch, err error) error {
-	path, number := r.where(b, 0)
-	return &Error{Kind: EngineFailed, Path: path,
-		Detail: fmt.Sprintf("%s: hashing %d chunks from chunk %d of this file on", r.places[place].Name, len(b.chunks), number), Err: err}
-}
-
-// collect takes hashed batches, which come in any order, and consumes them in order.
-func (r *run) collect(ctx context.Context, hashed <-chan *batch, free chan<- *batch) error {
-	// A batch gets its place only while fewer than slots batches are out, so that two
-	// of those never meet in this ring.
-	waiting := make([]*batch, r.layout.slots)
-	next := int64(0)
-	for b := range hashed {
-		waiting[b.seq%int64(len(waiting))] = b
-		for {
-			at := &waiting[next%int64(len(waiting))]
-			if *at == nil {
-				break
-			}
-			share := &r.shares[(*at).place]
-			share.Chunks, share.Bytes = share.Chunks+int64(len((*at).chunks)), share.Bytes+(*at).bytes
-			take := r.consume
-			if r.rehash != nil {
-				take = func(b *batch) error { return r.rehash.add(ctx, b) }
-			}
-			if err := take(*at); err != nil {
-				return err
-			}
-			free <- *at
-			*at = nil
-			next++
-		}
+	select {
+	case r.free <- b:
+	default:
 	}
-	if r.rehash != nil && ctx.Err() == nil {
+	if r.rehash != nil && last {
 		return r.rehash.end(ctx)
 	}
 	return nil
 }
 
 func (r *run) consume(b *batch) error {
-	for i := range b.digests {
-		r.root.Write(b.digests[i][:])
+	for i := range b.Digests {
+		r.root.Write(b.Digests[i][:])
 	}
 	if r.opt.Sink != nil {
 		for _, s := range b.spans {
-			digests := b.digests[s.first : s.first+s.chunks]
+			digests := b.Digests[s.first : s.first+s.chunks]
 			if err := r.opt.Sink.Digests(r.in.Files[s.file].Path, s.from/int64(r.opt.ChunkBytes), digests); err != nil {
 				return &Error{Kind: OutputFailed, Err: err}
 			}
 		}
 	}
-	r.chunks += int64(len(b.digests))
+	r.chunks += int64(len(b.Digests))
 	r.bytes += b.bytes
 	r.verified += b.checked
 	if r.opt.Progress != nil {
-		r.opt.Progress(int64(len(b.digests)), b.bytes)
+		r.opt.Progress(int64(len(b.Digests)), b.bytes)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func TestRunProperty(t *testing.T) {
 		in := mustList(t, folder)
 		engine := NewCPU(1)
 		if random.IntN(2) == 0 {
-			fake := &fakeEngine{late: true, inTurn: 1 + random.IntN(3)}
+			fake := &fakeEngine{devices: 1 + random.IntN(4)}
 			if random.IntN(2) == 0 {
 				fake.rehasher = &fakeRehasher{enough: 1 << random.IntN(12)}
 			}
@@ -105,7 +105,7 @@ func TestRunSinkGetsEveryChunkInOrder(t *testing.T) {
 	var lines sinkLines
 	// Later batches finish first: the order must come from the collector.
 	var calls atomic.Int64
-	engine := &fakeEngine{workers: 4, hash: func(context.Context, []Chunk, []Digest) error {
+	engine := &fakeEngine{workers: 4, hash: func(context.Context, int, []Digest) error {
 		time.Sleep(time.Duration(5-calls.Add(1)) * time.Millisecond)
 		return nil
 	}}
@@ -119,8 +119,8 @@ func TestRunSinkGetsEveryChunkInOrder(t *testing.T) {
 }
 
 func TestRunFailures(t *testing.T) {
-	wrong := func(chunk int) func(context.Context, []Chunk, []Digest) error {
-		return func(_ context.Context, _ []Chunk, digests []Digest) error {
+	wrong := func(chunk int) func(context.Context, int, []Digest) error {
+		return func(_ context.Context, _ int, digests []Digest) error {
 			if chunk < len(digests) {
 				digests[chunk][0] ^= 1
 			}
@@ -144,15 +144,10 @@ func TestRunFailures(t *testing.T) {
 	}{
 		{name: "chunk of 0", opt: Options{ChunkBytes: -1}, kind: InvalidArgument, text: []string{"chunk size -1"}},
 		{name: "chunk too large", opt: Options{ChunkBytes: MaxChunkBytes + 1}, kind: InvalidArgument, text: []string{"256 MiB"}},
-		{name: "wrong digest", engine: &fakeEngine{workers: 1, hash: wrong(2)}, kind: DigestMismatch, text: []string{"a", "chunk 2", "fake computed", "crypto/sha256 says"}},
-		{name: "worker fails", engine: &fakeEngine{workers: 1, hash: func(context.Context, []Chunk, []Digest) error { return errInjected }},
+		{name: "wrong digest", engine: &fakeEngine{workers: 1, hash: wrong(2)}, kind: DigestMismatch, text: []string{"a", "chunk 2", " computed", "crypto/sha256 says"}},
+		{name: "worker fails", engine: &fakeEngine{workers: 1, hash: func(context.Context, int, []Digest) error { return errInjected }},
 			kind: EngineFailed, is: errInjected, text: []string{"fake", "from chunk 0"}},
-		{name: "no worker", engine: &fakeEngine{newWorker: func(n int64) error {
-			if n == 2 {
-				return errInjected
-			}
-			return nil
-		}}, kind: EngineFailed, is: errInjected, text: []string{"opening a worker on fake"}},
+		{name: "no worker", engine: &fakeEngine{newWorker: func(int64) error { return errInjected }}, kind: EngineFailed, is: errInjected, text: []string{"fake"}},
 		{name: "rounds fail", opt: Options{Rounds: 3}, engine: &fakeEngine{workers: 1, rehasher: &fakeRehasher{enough: 100,
 			rehash: func(context.Context, []Digest) error { return errInjected }}}, kind: EngineFailed, is: errInjected, text: []string{"fake: the rounds of ", "chunk 0 of this file"}},
 		{name: "later rounds fail", opt: Options{Rounds: 3}, engine: &fakeEngine{rehasher: &fakeRehasher{enough: 100, rehash: func(context.Context, []Digest) error {
@@ -168,7 +163,6 @@ func TestRunFailures(t *testing.T) {
 			}}}, kind: DigestMismatch, text: []string{"b: ", "chunk 1: ", "fake computed", "crypto/sha256 says"}},
 		{name: "sink fails after rounds", opt: Options{Rounds: 3, Sink: &sinkLines{err: errInjected}}, engine: &fakeEngine{rehasher: &fakeRehasher{enough: 10}},
 			kind: OutputFailed, is: errInjected},
-		{name: "short buffer", engine: &fakeEngine{short: true}, kind: EngineFailed, text: []string{"buffer"}},
 		{name: "close fails", engine: &fakeEngine{closeErr: errInjected}, kind: EngineFailed, is: errInjected},
 		{name: "sink fails", opt: Options{Sink: &sinkLines{err: errInjected}}, kind: OutputFailed, is: errInjected},
 		{name: "open fails", opt: Options{open: func(path string) (content, error) {
@@ -189,7 +183,7 @@ func TestRunFailures(t *testing.T) {
 		}), kind: FileChanged, text: []string{"was written to while it was read"}},
 	}
 	for i := range 2 * len(tests) {
-		tt, late := tests[i/2], i%2 == 1 // hashing in Start, and after it
+		tt := tests[i/2] // on one device, and on two
 		t.Run(tt.name, func(t *testing.T) {
 			noLeaks(t)
 			folder := writeTree(t, map[string]string{"a": strings.Repeat("a", 1e6), "b": strings.Repeat("b", 1e6), "c": "small"})
@@ -199,9 +193,12 @@ func TestRunFailures(t *testing.T) {
 			}
 			engine.opened.Store(0)
 			engine.closed.Store(0)
-			engine.batch, engine.late, engine.inTurn = 64<<10, late, 1+i%2
+			engine.batch, engine.devices = 64<<10, 1
 			if engine.workers == 0 {
 				engine.workers = 3
+			}
+			if engine.workers > 1 {
+				engine.devices += i % 2
 			}
 			opt := tt.opt
 			if opt.ChunkBytes == 0 {
@@ -265,7 +262,7 @@ func TestRunCanceled(t *testing.T) {
 			return NewCPU(2), Options{}
 		},
 		"while hashing": func(cancel func()) (Engine, Options) {
-			return &fakeEngine{workers: 2, hash: func(ctx context.Context, _ []Chunk, _ []Digest) error {
+			return &fakeEngine{workers: 2, hash: func(ctx context.Context, _ int, _ []Digest) error {
 				cancel()
 				<-ctx.Done()
 				return ctx.Err()
@@ -322,7 +319,7 @@ func TestRunBoundsBatchesInFlight(t *testing.T) {
 	release := make(chan struct{})
 	var first atomic.Bool
 	var hashes atomic.Int64
-	engine := &fakeEngine{workers: workers, batch: minBatch, hash: func(_ context.Context, _ []Chunk, _ []Digest) error {
+	engine := &fakeEngine{workers: workers, batch: minBatch, hash: func(_ context.Context, _ int, _ []Digest) error {
 		if first.CompareAndSwap(false, true) {
 			<-release
 			return nil

@@ -30,12 +30,6 @@ type layout struct {
 	workers int
 	slots   int // batches in flight: being hashed, or waiting for their turn
 	shape   Shape
-	largest int // buffer space of the largest chunk
-}
-
-// shapeAt is the shape of a worker at a place that wishes for batches of the given size.
-func (l layout) shapeAt(batchBytes int) Shape {
-	return shapeFor(max(min(l.shape.Bytes, align(batchBytes)), l.largest))
 }
 
 // bytes is the most memory that the layout takes.
@@ -72,7 +66,7 @@ func (in *Input) layout(chunkBytes, workers, batchBytes int) layout {
 	batch := align(int(min(int64(batchBytes), max(share, minBatch))))
 	batch = max(batch, largest)
 	fit := func(workers, batch int) layout {
-		return layout{workers: workers, slots: slotsFor(workers), shape: shapeFor(batch), largest: largest}
+		return layout{workers: workers, slots: slotsFor(workers), shape: shapeFor(batch)}
 	}
 	for least := max(largest, minBatch); batch > least && fit(workers, batch).bytes() > MemoryBudget; {
 		batch = max(align(batch/2), least)

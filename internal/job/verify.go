@@ -98,19 +98,18 @@ func (v Verify) picks(number int64) bool {
 	return true
 }
 
-// verify compares digests of the batch, which were computed at a place, with crypto/sha256
-// over the same buffer.
-func (r *run) verify(ctx context.Context, place int, b *batch, buf []byte) error {
-	for i, c := range b.chunks {
+// verify compares digests of the batch with crypto/sha256 over the same data.
+func (r *run) verify(ctx context.Context, b *batch) error {
+	for i, c := range b.Chunks {
 		if !r.verifyPlan.picks(b.number + int64(i)) {
 			continue
 		}
-		want, err := hashChunk(ctx, buf[c.Offset:c.Offset+uint64(c.Length)], r.rounds)
+		want, err := hashChunk(ctx, b.Data[c.Offset:c.Offset+uint64(c.Length)], r.rounds)
 		if err != nil {
 			return canceled(ctx)
 		}
-		if got := b.digests[i]; got != want {
-			return r.mismatch(b, i, r.places[place].Name, want)
+		if got := b.Digests[i]; got != want {
+			return r.mismatch(b, i, r.places[b.place].Name, want)
 		}
 		if r.rehash != nil {
 			b.before = append(b.before, sample{i, want})
@@ -124,7 +123,7 @@ func (r *run) verify(ctx context.Context, place int, b *batch, buf []byte) error
 func (r *run) mismatch(b *batch, i int, where string, want Digest) error {
 	path, number := r.where(b, i)
 	return &Error{Kind: DigestMismatch, Path: path, Detail: fmt.Sprintf("chunk %d: %s computed %s, crypto/sha256 says %s",
-		number, where, hex.EncodeToString(b.digests[i][:]), hex.EncodeToString(want[:]))}
+		number, where, hex.EncodeToString(b.Digests[i][:]), hex.EncodeToString(want[:]))}
 }
 
 // where is the file of chunk i of the batch, and the chunk's number in it.

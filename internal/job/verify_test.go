@@ -69,7 +69,7 @@ func TestVerifySample(t *testing.T) {
 
 func TestVerifyNoneLetsAWrongDigestPass(t *testing.T) {
 	in := mustList(t, writeTree(t, map[string]string{"a": "x"}))
-	engine := &fakeEngine{hash: func(_ context.Context, _ []Chunk, digests []Digest) error {
+	engine := &fakeEngine{hash: func(_ context.Context, _ int, digests []Digest) error {
 		digests[0][0] ^= 1
 		return nil
 	}}
