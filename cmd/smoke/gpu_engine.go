@@ -30,7 +30,9 @@ type gpu struct {
 	sha256  kernels.SHA256Chunks
 	epoch   *runtime.Event // when it was opened, on the clock of the device
 	busy    job.Busy
-	rounds  *roundsLane // opened by the first rounds
+	// oneAtATime is held while rounds are done, also over calls of the driver: nobody waits for it but other rounds.
+	oneAtATime sync.Mutex
+	rounds     *roundsLane // opened by the first rounds
 }
 
 // newGPUEngine is an [engineMaker]. It opens the devices, all at once: a context takes 125 ms.

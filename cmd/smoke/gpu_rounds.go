@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/purecuda/purecuda/internal/job"
 	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -26,29 +26,18 @@ type roundsLane struct {
 
 func (e *gpuEngine) Rehasher() job.Rehasher { return e }
 
-// Enough is that of all devices.
 func (e *gpuEngine) Enough() (n int) {
 	for _, g := range e.gpus {
-		n += kernels.SHA256RoundsEnough(g.context.Device().Multiprocessors)
+		n = max(n, kernels.SHA256RoundsEnough(g.context.Device().Multiprocessors))
 	}
 	return n
 }
 
-// Rehash divides the digests between the devices.
-func (e *gpuEngine) Rehash(ctx context.Context, digests []job.Digest, rounds uint32) error {
-	errs := make([]error, len(e.gpus))
-	var all sync.WaitGroup
-	for i, g := range e.gpus {
-		part := digests[i*len(digests)/len(e.gpus) : (i+1)*len(digests)/len(e.gpus)]
-		if len(part) > 0 {
-			all.Go(func() { errs[i] = g.rehash(ctx, part, rounds) })
-		}
-	}
-	all.Wait()
-	return errors.Join(errs...)
-}
-
-func (g *gpu) rehash(ctx context.Context, digests []job.Digest, rounds uint32) (err error) {
+// Rehash does one large batch at a time on each device, which that fills.
+func (e *gpuEngine) Rehash(w *pool.Worker, digests []job.Digest, rounds uint32) (err error) {
+	g, ctx := e.gpus[w.Index()], w.Ctx()
+	g.oneAtATime.Lock()
+	defer g.oneAtATime.Unlock()
 	if g.rounds == nil {
 		if g.rounds, err = openRounds(g.context); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"context"
 	"time"
 
 	"github.com/purecuda/purecuda/kernels"
@@ -54,7 +53,7 @@ type Engine interface {
 	// Places are what the engine hashes on, at least one, always the same: devices in the order of their worker's Index, and then the CPU.
 	Places() []Place
 	// Open makes a pool of the first devices, of which each does so many batches of at most the given shape at a time. Run closes it. With
-	// rounds, Rehash is called beside. Where there are no devices, the pool has none.
+	// rounds, Rehash is called as well. Where there are no devices, the pool has none.
 	Open(devices, workers int, shape Shape, rounds bool) (*pool.Pool, error)
 	// Hash sets the digests of a batch, with a worker of the pool.
 	Hash(w *pool.Worker, b *Batch) error
@@ -68,13 +67,13 @@ type Engine interface {
 	Close() error
 }
 
-// Rehasher replaces digests by digests of themselves. A GPU needs more of them at once than a batch has. Run calls
-// one method at a time, while batches are hashed with 0 rounds.
+// Rehasher replaces digests by digests of themselves. A GPU needs more of them at once than a batch has.
 type Rehasher interface {
-	// Enough is how many digests keep the engine busy, at least 1.
+	// Enough is how many digests keep a device busy, at least 1.
 	Enough() int
-	// Rehash replaces each digest rounds times by the SHA-256 of itself. When ctx ends it may give up with an error.
-	Rehash(ctx context.Context, digests []Digest, rounds uint32) error
+	// Rehash replaces each digest rounds times by the SHA-256 of itself, with a worker of the pool. It is called for several
+	// workers at the same time, beside Hash with 0 rounds.
+	Rehash(w *pool.Worker, digests []Digest, rounds uint32) error
 }
 
 // Sharer has memory that an engine shares with other processes.

@@ -30,7 +30,7 @@ func TestAPlaceThatFails(t *testing.T) {
 		if cores > 0 {
 			engine = WithCPU(engine, cores)
 		}
-		_, err := Run(context.Background(), in, engine, Options{ChunkBytes: 4096, Progress: func(int64, int64) {
+		_, err := Run(context.Background(), in, engine, Options{ChunkBytes: 4096, BatchBytes: 16 << 10, Progress: func(int64, int64) {
 			select { // the cores may be faster
 			case <-called:
 			case <-time.After(20 * time.Millisecond):

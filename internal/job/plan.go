@@ -42,10 +42,9 @@ type planner struct {
 	number int64
 }
 
-// next fills b with the following batch, of at most the given shape, and returns false after
+// next fills b, which is empty, with the following batch, of at most the given shape, and returns false after
 // the last one. The shape has room for any chunk.
 func (p *planner) next(b *batch, shape Shape) bool {
-	b.reset()
 	b.number = p.number
 	used := 0
 	for p.file < len(p.in.Files) {

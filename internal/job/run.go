@@ -86,7 +86,7 @@ func Run(ctx context.Context, in *Input, engine Engine, opt Options) (Result, er
 	}
 	r := &run{in: in, engine: engine, places: engine.Places(), opt: opt, rounds: opt.Rounds, root: sha256.New()}
 	if e := engine.Rehasher(); e != nil && opt.Rounds > 0 {
-		r.rounds, r.rehash = 0, newRehash(r, e)
+		r.rounds, r.rehash = 0, e
 	}
 	workers, batchBytes := opt.Workers, 0
 	for _, place := range r.places {
@@ -146,8 +146,8 @@ type run struct {
 	engine     Engine
 	places     []Place
 	opt        Options
-	rounds     uint32  // that batches do
-	rehash     *rehash // does the rest; nil for nothing
+	rounds     uint32   // that batches do
+	rehash     Rehasher // does the rest; nil for nothing
 	layout     layout
 	plan       *planner
 	verifyPlan Verify
@@ -183,7 +183,7 @@ func (r *run) do(parent context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, &Error{Kind: EngineFailed, Detail: "opening " + r.engine.Name(), Err: err}
 	}
-	err = r.hash(parent, p, workers, cores)
+	err = r.hash(parent, p, devices, workers, cores)
 	r.plan.close()
 	if closeErr := p.Close(); err == nil && closeErr != nil {
 		err = &Error{Kind: EngineFailed, Detail: "closing " + r.engine.Name(), Err: closeErr}
@@ -221,9 +221,7 @@ func (r *run) do(parent context.Context) (Result, error) {
 var epoch = time.Now()
 
 // hash streams the input through the pool. This goroutine gets the batches in their order.
-func (r *run) hash(parent context.Context, p *pool.Pool, workers, cores int) (err error) {
-	ctx, stop := context.WithCancel(parent)
-	defer stop()
+func (r *run) hash(parent context.Context, p *pool.Pool, devices, workers, cores int) (err error) {
 	var report pool.StreamReport
 	o := pool.StreamOptions[*batch, *batch]{Read: r.read, BufferBytes: r.layout.shape.Bytes, PerDevice: workers, Ahead: r.layout.slots, Cores: cores, Report: &report}
 	if r.engine.Sharer() != nil {
@@ -232,17 +230,17 @@ func (r *run) hash(parent context.Context, p *pool.Pool, workers, cores int) (er
 	if cores > 0 {
 		o.Fallback = r.onCPU
 	}
-	for b, failed := range pool.Stream(ctx, p, r.batches, r.onDevice, o) {
+	batches := pool.Stream(parent, p, r.batches, r.onDevice, o)
+	if r.rehash != nil {
+		batches = r.rehashed(parent, p, batches, devices)
+	}
+	for b, failed := range batches {
 		if err = failed; err == nil {
-			err = r.collect(ctx, b)
+			err = r.consume(b)
 		}
 		if err != nil {
 			break
 		}
-	}
-	if r.rehash != nil {
-		stop()
-		_ = r.rehash.wait() // what is under way then is of no use any more
 	}
 	if err == nil && len(report.Skipped) > 0 {
 		err = report.Skipped[0].Err // others have done its work, and somebody has to look at it
@@ -262,14 +260,29 @@ func (r *run) hash(parent context.Context, p *pool.Pool, workers, cores int) (er
 // batches are those of the input.
 func (r *run) batches(yield func(*batch, error) bool) {
 	for {
-		b := new(batch)
-		select {
-		case b = <-r.free:
-		default:
-		}
+		b := r.empty()
 		if !r.plan.next(b, r.layout.shape) || !yield(b, nil) {
 			return
 		}
+	}
+}
+
+// empty returns a batch to fill.
+func (r *run) empty() *batch {
+	select {
+	case b := <-r.free:
+		b.reset()
+		return b
+	default:
+		return new(batch)
+	}
+}
+
+// reuse lets empty return a batch.
+func (r *run) reuse(b *batch) {
+	select {
+	case r.free <- b:
+	default:
 	}
 }
 
@@ -337,30 +350,17 @@ func (r *run) hashed(ctx context.Context, b *batch, hash func() error) error {
 	return b.failed
 }
 
-// collect takes a batch that is done. The batches come in their order.
-func (r *run) collect(ctx context.Context, b *batch) error {
-	defer func() { r.finished = time.Since(epoch) }()
+// count counts a batch that is hashed for its place.
+func (r *run) count(b *batch) {
 	share := &r.shares[b.place]
 	share.Chunks, share.Bytes = share.Chunks+int64(len(b.Digests)), share.Bytes+b.bytes
-	last := b.number+int64(len(b.Chunks)) == r.total
-	take := r.consume
-	if r.rehash != nil {
-		take = func(b *batch) error { return r.rehash.add(ctx, b) }
-	}
-	if err := take(b); err != nil {
-		return err
-	}
-	select {
-	case r.free <- b:
-	default:
-	}
-	if r.rehash != nil && last {
-		return r.rehash.end(ctx)
-	}
-	return nil
 }
 
+// consume takes a batch that is done, with its rounds.
 func (r *run) consume(b *batch) error {
+	if r.rehash == nil {
+		r.count(b)
+	}
 	for i := range b.Digests {
 		r.root.Write(b.Digests[i][:])
 	}
@@ -378,5 +378,7 @@ func (r *run) consume(b *batch) error {
 	if r.opt.Progress != nil {
 		r.opt.Progress(int64(len(b.Digests)), b.bytes)
 	}
+	r.reuse(b)
+	r.finished = time.Since(epoch)
 	return nil
 }
