@@ -121,8 +121,8 @@ func (x Float16) String() string { return strconv.FormatFloat(float64(x.Float32(
 // String is x as a float32.
 func (x BFloat16) String() string { return strconv.FormatFloat(float64(x.Float32()), 'g', -1, 32) }
 
-// odd32 rounds x to float32 so that a second rounding, to fewer bits, gives what one rounding of x gives: where x is
-// none, to the neighbour whose last bit is set.
+// odd32 rounds x to float32 so that a second rounding, to fewer bits, gives what one rounding of x gives. Where x is
+// none, it is to the neighbour whose last bit is set.
 func odd32(x float64) float32 {
 	f := float32(x)
 	b, d := math.Float32bits(f), float64(f)

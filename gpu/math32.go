@@ -40,8 +40,8 @@ func Trunc32(x float32) float32 { return float32(math.Trunc(float64(x))) }
 // RoundToEven32 is the integer nearest to x, the even one in the middle.
 func RoundToEven32(x float32) float32 { return float32(math.RoundToEven(float64(x))) }
 
-// The Fast functions are single instructions of a GPU. They are approximate: the result differs from that of the
-// CPU in the last bits, and FastSin32 and FastCos32 by up to 2^-20.5 between -pi and pi, and more outside.
+// The Fast functions are single instructions of a GPU. They are approximate: the result differs from the CPU's
+// in the last bits. FastSin32 and FastCos32 differ by up to 2^-20.5 between -pi and pi, and more outside.
 
 // FastDiv32 is x/y.
 func FastDiv32(x, y float32) float32 { return x / y }

@@ -130,8 +130,8 @@ func (l *Library) CompileProgram(program Handle, options []string, stop func() b
 	if !ok {
 		return ResultInvalidInput
 	}
-	// The compile may call back into Go on this thread, which may move the stack: the
-	// block must be on the heap, and being in the map makes certain that it is.
+	// The compile may call back into Go on this thread, which may move the stack. The block must be
+	// on the heap, and being in the map makes certain that it is.
 	c := &compileCall{program: program, options: uintptr(len(options)), texts: texts}
 	l.compiling.Store(c, nil)
 	defer l.compiling.Delete(c)

@@ -50,8 +50,8 @@ func compileFailed(api API, op string, r Result, p Program, log string, version 
 	return e
 }
 
-// excerpts are the lines around every error of a log that lies in the program's source or
-// in one of its headers, numbered, with a mark at the line that is meant.
+// excerpts are the lines around every error of a log that lies in the program's source or in one of
+// its headers. They are numbered, with a mark at the line that is meant.
 func excerpts(p Program, log string) string {
 	const around = 2
 	var b strings.Builder

@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// NVRTC does not tell which files a program has included, and a file that appears in an
-// earlier directory can take the place of another. So this does not ask which file a
-// directive means, but takes in every file that it could mean, and every file that these
-// could include, whatever #if says: their names, and their contents or that they are not
-// there. Whenever all of that is as it was, so is the result of the compile.
+// NVRTC does not tell which files a program has included, and a file that appears in an earlier
+// directory can take the place of another. So this does not ask which file a directive means, but
+// takes in every file that it could mean, and every file that these could include, whatever #if
+// says. It takes their names, and their contents or that they are not there. Whenever all of that
+// is as it was, so is the result of the compile.
 
 // maxIncluded bounds what is read: beyond it a program is not cached.
 const maxIncluded = 256 << 20

@@ -111,9 +111,9 @@ func remember(cache *artifact.Cache, file string, f *facts) {
 }
 
 // recordKey is the digest of what decides which library [Open] finds, as far as it can be told
-// without opening one. Where an NVRTC is installed beside the one that was found, without a
-// trace in here, the old one keeps being right for what it has compiled; the next compile loads
-// the new one.
+// without opening one. Where an NVRTC is installed beside the one that was found, without a trace
+// in here, the old one keeps being right for what it has compiled. The next compile loads the new
+// one.
 func recordKey() (key artifact.Key) {
 	d := digest{sha256.New()}
 	d.add("purecuda nvrtc record 1", goruntime.GOOS, goruntime.GOARCH)

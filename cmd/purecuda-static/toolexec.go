@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// patchVersion becomes part of what the go command takes for the version of its linker,
-// so that programs which it linked without us, or with us when we did something else,
-// are linked again. It changes whenever the change to the file does.
+// patchVersion becomes part of what the go command takes for the version of its linker. So programs
+// that it linked without us, or when we did something else, are linked again. It changes whenever
+// the change to the file does.
 const patchVersion = "purecuda-static-1"
 
 // toolexecVariable is the variable that the go command sets for the tools of a package.

@@ -14,8 +14,8 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// gpuBatchBytes is large enough for the copy to run at nearly the full rate of the
-// bus and for a kernel to have a thousand chunks, and small enough for many batches at a time.
+// gpuBatchBytes is large enough for nearly the full rate of the bus, and for a thousand chunks in a
+// kernel. It is small enough for many batches at a time.
 const gpuBatchBytes = 4 << 20
 
 // gpuEngine hashes on the devices of a runtime, each a place of its own.

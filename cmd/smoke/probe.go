@@ -33,9 +33,8 @@ type reason struct {
 // gpuOpener looks for GPUs and opens an engine on them: on all usable ones, or on those
 // named, by ordinal or UUID. It is not called under the policy off.
 //
-// With the outcome available it returns an engine, and with absent and fault none.
-// An error is for a request that the machine cannot meet, such as a device that
-// does not exist, or for a failure to open the engine; absence and fault are no
-// errors, their reason is in the probe. A *driver.Error is reported under its kind; the
-// kind InvalidArgument means exit code 2.
+// With the outcome available it returns an engine, and with absent and fault none. An error is for
+// a request that the machine cannot meet, such as a device that does not exist, or for a failure to
+// open the engine. Absence and fault are no errors, their reason is in the probe. A *driver.Error
+// is reported under its kind; the kind InvalidArgument means exit code 2.
 type gpuOpener func(ctx context.Context, devices []string) (probe, job.Engine, error)

@@ -74,8 +74,8 @@ func (m *space) describe(addr driver.DevicePtr) string {
 	return ""
 }
 
-// reaches tells whether kernels of the context may use an allocation: one of its own
-// device, of a peer whose access is enabled, or of a pool that is open to the device.
+// reaches tells whether kernels of the context may use an allocation. It may be of its own device,
+// of a peer whose access is enabled, or of a pool that is open to the device.
 func (ctx *context) reaches(a *allocation) bool {
 	if a.block != nil {
 		return a.open(ctx.dev)

@@ -31,7 +31,7 @@ func (p Place) String() string {
 // The call has a stream of its own. What it has loaded, and some streams, are kept for later calls until the context ends.
 //
 // The slices that the kernel writes change only if the call succeeds. That takes as much memory again, for the time of
-// the call: onGPU copies the results to slices of its own first, and saves are those that a failing onCPU gets back.
+// the call. onGPU copies the results to slices of its own first, and saves are those that a failing onCPU gets back.
 func (m *Module) Auto(ctx context.Context, rt *runtime.Runtime, kernel string, onGPU func(k *Kernels, c *Copies) error, onCPU func() error, saves ...func() (restore func())) (Place, error) {
 	switch {
 	case ctx == nil:

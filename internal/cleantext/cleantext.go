@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// String returns s as one line of printable text. What does not print becomes an escape of
-// Go's syntax: control characters with ESC and C1 among them, line ends and separators, tabs,
-// marks that turn the direction of writing, spaces other than ' ', and bytes that are not UTF-8.
-// All else, a backslash included, stays as it is, so cleaning twice is cleaning once. Nothing is
-// cut.
+// String returns s as one line of printable text. What does not print becomes an escape of Go's
+// syntax. That is control characters with ESC and C1 among them, line ends and separators, and
+// tabs. It is also marks that turn the direction of writing, spaces other than ' ', and bytes that
+// are not UTF-8. All else, a backslash included, stays as it is, so cleaning twice is cleaning
+// once. Nothing is cut.
 func String(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) {
 		return s

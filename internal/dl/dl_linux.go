@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// flags: resolve everything at once, so that a missing symbol shows here and
-	// not in the middle of a call; keep the symbols to ourselves, so that the
-	// driver cannot clash with another library of the process.
+	// flags: resolve everything at once, so that a missing symbol shows here and not in the middle
+	// of a call. Keep the symbols to ourselves, so that the driver cannot clash with another
+	// library of the process.
 	flags = purego.RTLD_NOW | purego.RTLD_LOCAL
 
 	// noLoad is glibc's and musl's RTLD_NOLOAD: open only what is mapped.

@@ -94,9 +94,8 @@ const (
 	auxSecure = 23
 )
 
-// readStack reads the block that the kernel has put on the stack: the number of
-// arguments, the arguments, the environment and the auxiliary vector, the former two
-// lists with a zero at their ends.
+// readStack reads the block that the kernel has put on the stack: the number of arguments, the
+// arguments, the environment and the auxiliary vector. Arguments and environment end with a zero.
 //
 //go:nosplit
 func readStack(stack uintptr) bool {

@@ -8,7 +8,7 @@
 // there, and takes the request for the loader out. The entry point then decides:
 //
 //   - where there is a sign of a GPU, and a glibc that is complete, it maps the loader
-//     itself, as the kernel would have, and lets it start the program: libraries can be
+//     itself, as the kernel would have, and lets it start the program. Libraries can be
 //     loaded ([Hosted]);
 //   - everywhere else it takes back what purego told the Go runtime about C, and starts
 //     it as a plain static program: nothing can be loaded, and [Current] says why

@@ -8,9 +8,8 @@ package dlhost
 // the list with another one. A table of strings would hold pointers, which nobody has
 // relocated yet.
 
-// hints are files that say that a GPU may be there: the control device of the driver,
-// the one of WSL 2, the one of Tegra, the driver's page in /proc, and the program that
-// makes the devices where they do not exist yet.
+// hints are files that say that a GPU may be there. They are the control devices of the driver, of
+// WSL 2 and of Tegra, the driver's page in /proc, and the program that makes missing devices.
 const hints = "/dev/nvidiactl\x00/dev/dxg\x00/dev/nvmap\x00/proc/driver/nvidia/version\x00" +
 	"/usr/bin/nvidia-modprobe\x00/sbin/nvidia-modprobe\x00/run/current-system/sw/bin/nvidia-modprobe\x00\x00"
 

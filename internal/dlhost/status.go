@@ -14,9 +14,8 @@ const Variable = "PURECUDA_LOADER"
 type Mode int
 
 const (
-	// Ordinary is a start that had nothing to do with this package: the binary was not
-	// changed by purecuda-static, or a C library started it, or the platform has no
-	// such entry point.
+	// Ordinary is a start that had nothing to do with this package. The binary was not changed by
+	// purecuda-static, or a C library started it, or the platform has no such entry point.
 	Ordinary Mode = iota
 	// Hosted is a start through the system's loader, which the entry point mapped.
 	Hosted
@@ -59,7 +58,7 @@ func Check() error {
 	return fmt.Errorf("%s is %q: want auto, host or static", Variable, word)
 }
 
-// HasLoader reports whether this process has a dynamic loader that shared libraries can
-// be opened with, as far as this package knows: it is false if and only if the mode is
-// [Static]. It costs one load from memory and allocates nothing.
+// HasLoader reports whether this process has a dynamic loader that shared libraries can be opened
+// with, as far as this package knows. It is false if and only if the mode is [Static]. It costs one
+// load from memory and allocates nothing.
 func HasLoader() bool { return hasLoader() }

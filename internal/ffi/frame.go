@@ -5,9 +5,9 @@ import (
 	"structs"
 )
 
-// RegisterWords is the number of words that an argument block has at least: the
-// trampolines load all argument registers without looking at how many are in
-// use (six on amd64, eight on arm64). Shorter blocks are padded to it.
+// RegisterWords is the number of words that an argument block has at least. The trampolines load
+// all argument registers without looking at how many are in use (six on amd64, eight on arm64).
+// Shorter blocks are padded to it.
 const RegisterWords = 8
 
 // MaxWords is the largest number of argument words that every path can pass.

@@ -75,8 +75,8 @@ func (p *planner) next(b *batch, shape Shape) bool {
 	return true
 }
 
-// fit is how many of the next chunks of a file, of which left bytes remain, go into
-// room bytes and slots descriptors, and how many bytes of the file they are.
+// fit is how many of the next chunks of a file go into room bytes and slots descriptors, and how
+// many bytes of the file they are. left bytes of the file remain.
 func (p *planner) fit(left int64, room, slots int) (n int, bytes int64) {
 	whole := left / int64(p.chunk)
 	n = int(min(whole, int64(room/align(p.chunk)), int64(slots)))

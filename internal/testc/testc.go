@@ -29,7 +29,7 @@ func Build(t testing.TB, source string, flags ...string) (file string) {
 	return file
 }
 
-// Seen returns what asks a library that Build has built for the words that reached it: its function fake_seen(int64_t *words)
+// Seen returns what asks a library that Build has built for the words that reached it. Its function fake_seen(int64_t *words)
 // stores at most 256 of them and returns how many.
 func Seen(t testing.TB, file string) func() []int64 {
 	t.Helper()

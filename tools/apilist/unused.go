@@ -32,8 +32,8 @@ type declaration struct {
 	shows      []string // the keys of the types that it mentions
 }
 
-// listUnused returns the lines of the listing that nobody needs: no other package of the modules uses what they declare, its tests
-// included, no example has it, and no document names it in its code. Some uses cannot be seen in the source:
+// listUnused returns the lines of the listing that nobody needs. No other package of the modules uses what they declare, its
+// tests included, no example has it, and no document names it in its code. Some uses cannot be seen in the source:
 //
 //   - a method of an interface is used through the interface, and Unwrap by package errors,
 //   - a field with a tag is used by encoders,

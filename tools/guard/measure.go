@@ -88,8 +88,9 @@ func enqueue(s **runtime.Stream, batch int, waiting bool, f func() error) timed 
 	}
 }
 
-// requests is a benchmark of requests on so many goroutines, each of which makes one after the other: how many there are
-// in a second, how long half and 99 of 100 took at most, and how many cores were busy. do is told its goroutine.
+// requests is a benchmark of requests on so many goroutines, each of which makes one after the other. It tells how many
+// there are in a second, how long half and 99 of 100 took at most, and how many cores were busy. do is told its
+// goroutine.
 func requests(goroutines int, do func(goroutine int) error) func(time.Duration) ([]value, error) {
 	between := func(least time.Duration) ([]value, error) {
 		var (

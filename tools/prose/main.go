@@ -1,4 +1,4 @@
-// Prose measures sentences: those of Markdown files, and those of the exported comments of Go packages.
+// Prose measures sentences: those of Markdown files, and those of the comments of Go packages.
 //
 //	go run -C tools ./prose -max 30 ../README.md ../docs ../RATIONALE.md ../runtime
 //
@@ -28,7 +28,7 @@ func main() {
 				return err
 			}
 			switch name := entry.Name(); {
-			case entry.IsDir() && (name == "testdata" || name == "internal" && path != arg):
+			case entry.IsDir() && name == "testdata":
 				return filepath.SkipDir
 			case entry.IsDir():
 				found, err := ofPackage(path)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"path/filepath"
@@ -77,7 +76,7 @@ func ofMarkdown(file, text string) (all []sentence) {
 	return all
 }
 
-// ofPackage reads the comments of what the Go files of a folder export.
+// ofPackage reads the comments of the Go files of a folder, those of tests left out.
 func ofPackage(folder string) (all []sentence, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -96,40 +95,19 @@ func ofPackage(folder string) (all []sentence, err error) {
 	return report(folder, all), nil
 }
 
-// ofGo reads the comments of what a Go file exports.
+// ofGo reads the comments of a Go file. An item of a list is a paragraph.
 func ofGo(file string) (all []sentence, err error) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, file, nil, parser.ParseComments)
 	if err != nil {
 		return nil, err
 	}
-	add := func(doc *ast.CommentGroup) {
-		if doc == nil {
-			return
-		}
-		for i, text := range strings.Split(doc.Text(), "\n\n") {
+	for _, comment := range f.Comments {
+		for i, text := range strings.Split(strings.ReplaceAll(comment.Text(), "\n  - ", "\n\n"), "\n\n") {
 			if !strings.HasPrefix(text, "\t") && !strings.HasPrefix(text, "#") {
-				all = append(all, sentences(fmt.Sprintf("%s:%d+%d", file, set.Position(doc.Pos()).Line, i), text)...)
+				all = append(all, sentences(fmt.Sprintf("%s:%d+%d", file, set.Position(comment.Pos()).Line, i), text)...)
 			}
 		}
 	}
-	add(f.Doc)
-	ast.FileExports(f)
-	ast.Inspect(f, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncDecl:
-			add(n.Doc)
-			return false
-		case *ast.GenDecl:
-			add(n.Doc)
-		case *ast.TypeSpec:
-			add(n.Doc)
-		case *ast.ValueSpec:
-			add(n.Doc)
-		case *ast.Field:
-			add(n.Doc)
-		}
-		return true
-	})
 	return all, nil
 }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// Of most packages that the package of the kernels needs, kernels can call nothing: no function bodies are read of them,
-// because they were most of the time that gpuc takes.
+// Kernels can call nothing of most packages that their package needs. The function bodies of those are not read: they
+// were most of the time that gpuc takes.
 
 // bodies finds the packages whose functions a kernel may call, by path.
 func bodies(pkgs []*packages.Package) map[string]bool {

@@ -15,6 +15,7 @@
 //	fold, opt, clean     constants; registers and loops; what has no use
 //	emit, write          instructions, and their text
 //
-// Two maps are kept from one attempt at a kernel to the next: variables that have to lie in memory, and the address space
-// of pointers that meet in a loop or after a condition. Where an attempt finds one of them wrong, it begins again.
+// Two maps are kept from one attempt at a kernel to the next. They hold variables that have to lie in memory, and the
+// address space of pointers that meet in a loop or after a condition. Where an attempt finds one of them wrong, it begins
+// again.
 package compile

@@ -391,7 +391,7 @@ func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Funct
 	return f.res
 }
 
-// keeps rejects a pointer to a variable of the thread that a loop takes from one pass to the next: there is one such
+// keeps rejects a pointer to a variable of the thread that a loop takes from one pass to the next. There is one such
 // variable in the kernel, where Go has a new one in each pass.
 func (k *kctx) keeps(f *frame, s *scope, from, to *ssa.BasicBlock, phis []*ssa.Phi, edge int) {
 	if l := f.loops[to]; l == nil || !l.blocks[from] {

@@ -6,7 +6,7 @@ import (
 )
 
 // gather makes one branch of checks that follow one another. Loads and stores between them come after all of them, so
-// that the GPU does them at once; what a thread has stored just before a check that fails may be missing. Where one
+// that the GPU does them at once. What a thread has stored just before a check that fails may be missing. Where one
 // fails, they are asked again in their order, so that the report is the same.
 func (k *kctx) gather(code []ins) []ins {
 	defs, _ := counts(code)

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// A kernel reads a package-level variable as a constant. So nobody in the whole program may set it: no function, method
-// or initialiser of its package, nobody who gets its address from there, and, since an exported variable is everybody's,
-// no other package.
+// A kernel reads a package-level variable as a constant. So nobody in the whole program may set it. That is no function,
+// method or initialiser of its package, and nobody who gets its address from there. Since an exported variable is
+// everybody's, no other package.
 
 // constant rejects a package-level variable that somebody may set.
 func (k *kctx) constant(g *ssa.Global) {

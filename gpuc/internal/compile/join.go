@@ -9,9 +9,9 @@ import (
 // maxEarly is how many instructions of a block are computed before it is known whether it runs.
 const maxEarly = 24
 
-// join makes one branch of conditions that lead to one place, as those of a && b, and computes what the block after them
-// needs before the branch: what stays there are loads and stores, which ptxas does without a branch, many at once.
-// yes and no are the blocks that the two edges come from. The blocks between are not written any more.
+// join makes one branch of conditions that lead to one place, such as a && b. It computes what the block after them
+// needs before the branch. What stays there are loads and stores, which ptxas does without a branch, many at once. yes
+// and no are the blocks that the two edges come from. The blocks between are not written any more.
 func (k *kctx) join(f *frame, s *scope, b *ssa.BasicBlock, cond val) (c val, yes, no *ssa.BasicBlock) {
 	if k.o.Plain || f.loops[b] != nil {
 		return cond, b, b

@@ -60,8 +60,8 @@ type Config struct {
 
 // Load loads a package and finds its kernels.
 func Load(c Config) (*Program, error) {
-	// The first load asks for names alone: which packages have functions that a kernel may call, and the name of the
-	// package, since a file with no package clause that fits would hide it.
+	// The first load asks for names alone: the packages with functions that a kernel may call, and the name of the
+	// package. That is needed, since a file with no package clause that fits would hide it.
 	graph, err := packages.Load(&packages.Config{Dir: c.Dir, Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps}, c.Pattern)
 	if err != nil {
 		return nil, err

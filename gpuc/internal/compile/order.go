@@ -10,7 +10,7 @@ import (
 )
 
 // Go says in which order the calls of a statement are made, and leaves open whether a variable is read before a call
-// that stands behind it: in a[i] + inc(&i), Go's compiler calls inc first, and go/ssa reads i first. So a kernel has no
+// that stands behind it. In a[i] + inc(&i), Go's compiler calls inc first, and go/ssa reads i first. So a kernel has no
 // such statement, where the call may set what is read. A read that an earlier call takes as an argument comes before
 // later calls, and so does one in a condition of && or ||.
 

@@ -1,10 +1,10 @@
 // Package loops gives a kernel the form that runs fast on the CPU: loops over the threads of a block.
 //
 // Where a kernel has no barrier, its body is one loop. Barriers cut it: what lies between two of them is a region, a
-// loop of its own. That needs control flow around a barrier that is the same for all threads of the block, which the
-// package proves from the syntax: a variable is uniform if all that is assigned to it is. A uniform variable is one
-// of the block. One that follows from the index alone is computed again in each region, and any other that lives across
-// a barrier is kept in an array. (Stratton, Stone and Hwu, "MCUDA", 2008.)
+// loop of its own. That needs control flow around a barrier that is the same for all threads of the block. The package
+// proves that from the syntax: a variable is uniform if all that is assigned to it is. A uniform variable is one of the
+// block. One that follows from the index alone is computed again in each region, and any other that lives across a
+// barrier is kept in an array. (Stratton, Stone and Hwu, "MCUDA", 2008.)
 //
 //	loops      what can be cut at all, and which statements belong to the block
 //	classes    which variables are uniform

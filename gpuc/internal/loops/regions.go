@@ -42,7 +42,7 @@ type part struct {
 //	if t.ThreadX() < limit {
 //	if t.ThreadX() == only {
 //
-// Threads of a block do not wait for each other there, so all of them take a step together: their elements lie side by
+// Threads of a block do not wait for each other there, so all of them take a step together. Their elements lie side by
 // side, and the loop over the threads is one over elements.
 type walk struct {
 	steps bool // more than one

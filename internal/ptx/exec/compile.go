@@ -9,8 +9,8 @@ import (
 	"github.com/purecuda/purecuda/internal/ptx"
 )
 
-// Device functions are compiled once for each kernel that reaches them, so that a small source
-// may have a large program. All kernels together have a budget, which is counted in instructions:
+// Device functions are compiled once for each kernel that reaches them, so that a small source may
+// have a large program. All kernels together have a budget, which is counted in instructions. It is
 // freeCode for every module, perCode for each instruction of the source, and maxCode at most, or
 // what it takes to compile every function twice.
 const (

@@ -185,8 +185,8 @@ func decodeCvt(x *fnc, in *ptx.Instruction, m *mods) error {
 	return x.cvtEmit(in, dt, st, f)
 }
 
-// cvtEmit applies f to a source that may be wider than its type, for a destination that
-// may be wider than its type: signed results are then extended by their sign.
+// cvtEmit applies f to a source that may be wider than its type, for a destination that may be
+// wider than its type. Signed results are then extended by their sign.
 func (x *fnc) cvtEmit(in *ptx.Instruction, dt, st ptx.Type, f func(uint64) uint64) error {
 	o := in.Operands
 	wide := dt != ptx.BF16 && st != ptx.BF16

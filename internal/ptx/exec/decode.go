@@ -114,9 +114,9 @@ func (x *fnc) dst(o *ptx.Operand, t ptx.Type, wide bool) (int32, error) {
 	return x.vreg(o.Reg), nil
 }
 
-// agree reports whether a register of type r may stand where an instruction has type t, or
-// with wide a type of fewer bits (PTX ISA, "Type Checking of Operands", and what NVIDIA's
-// assembler takes: testdata/registers.txt).
+// agree reports whether a register of type r may stand where an instruction has type t, or with
+// wide a type of fewer bits. See PTX ISA, "Type Checking of Operands", and what NVIDIA's assembler
+// takes: testdata/registers.txt.
 func agree(r, t ptx.Type, wide bool) bool {
 	if r == ptx.Pred || r == ptx.B128 || r.Bits() != t.Bits() && !(wide && r.Bits() > t.Bits()) {
 		return false

@@ -12,12 +12,11 @@
 //
 // # How it works
 //
-// Compile decodes each kernel, with the functions it calls, to a flat list of
-// instructions whose operands are slots: registers of a warp (32 values of 64 bits) or
-// constants. Basic blocks are put in an order in which parted lanes meet again as early
-// as they can (order.go), and PTX's endless registers are packed into few slots by
-// linear scan (regalloc.go). A warp (warp.go) runs groups of lanes that are at one
-// place; a block (block.go) gives its warps turns on one goroutine; a launch
+// Compile decodes each kernel, with the functions it calls, to a flat list of instructions whose
+// operands are slots: registers of a warp (32 values of 64 bits) or constants. Basic blocks are put
+// in an order in which parted lanes meet again as early as they can (order.go). PTX's endless
+// registers are packed into few slots by linear scan (regalloc.go). A warp (warp.go) runs groups of
+// lanes that are at one place; a block (block.go) gives its warps turns on one goroutine; a launch
 // (launch.go) deals blocks to workers.
 //
 // # What holds

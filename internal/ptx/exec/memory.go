@@ -2,12 +2,11 @@ package exec
 
 import "unsafe"
 
-// Memory is the global memory of a device as a kernel sees it. Find gives the live
-// allocation that holds addr; ok is false where there is none. Data must begin at base,
-// its first byte must be aligned to 8 bytes in host memory, the memory behind it must
-// reach to the next multiple of 4 bytes, and it must stay in place until the launch has
-// ended. Find is called by several goroutines at once; results are
-// cached for the time of a launch.
+// Memory is the global memory of a device as a kernel sees it. Find gives the live allocation that
+// holds addr; ok is false where there is none. Data must begin at base, and its first byte must be
+// aligned to 8 bytes in host memory. The memory behind it must reach to the next multiple of 4
+// bytes, and it must stay in place until the launch has ended. Find is called by several goroutines
+// at once; results are cached for the time of a launch.
 type Memory interface {
 	Find(addr uint64) (base uint64, data []byte, ok bool)
 }

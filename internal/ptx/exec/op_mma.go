@@ -15,8 +15,8 @@ import (
 //	B: register r holds rows p*t + 4*p*r + 0..p-1, column g
 //	C: element i is row g + 8*(i>>1), column 2*t + (i&1)
 //
-// Products are exact and summed in float64; a device sums in an order and with a width
-// of its own, so that results agree within its error, not in every bit. Integers are exact.
+// Products are exact and summed in float64. A device sums in an order and with a width of its own,
+// so that results agree within its error, not in every bit. Integers are exact.
 var mmaDecoders = map[string]decoder{
 	"mma": decodeMMA, "ldmatrix": decodeLdMatrix, "stmatrix": decodeLdMatrix, "movmatrix": decodeMovMatrix,
 }
@@ -289,9 +289,9 @@ func (s *mmaInfo) run(w *warp, d, a, b, c []int32, mask uint32) {
 	}
 }
 
-// decodeLdMatrix covers ldmatrix and stmatrix of 8x8 matrices of 16-bit elements: lane
-// 8*j+i gives the address of row i of matrix j; a lane's register j holds elements 2*t
-// and 2*t+1 of row g, transposed of column g.
+// decodeLdMatrix covers ldmatrix and stmatrix of 8x8 matrices of 16-bit elements. Lane 8*j+i gives
+// the address of row i of matrix j. A lane's register j holds elements 2*t and 2*t+1 of row g,
+// transposed of column g.
 func decodeLdMatrix(x *fnc, in *ptx.Instruction, m *mods) error {
 	if !m.has("sync") {
 		return x.invalid("needs .sync")

@@ -6,10 +6,9 @@ import (
 	"github.com/purecuda/purecuda/internal/ptx"
 )
 
-// wmma (PTX ISA, "wmma.load", "wmma.mma", "wmma.store"). How a fragment is spread over
-// the warp is not specified, so that it is ours to choose: a lane holds p elements in
-// order, and lane l, element e is element (l*p+e) mod size of the matrix, row by row for
-// A, C and D, column by column for B.
+// wmma (PTX ISA, "wmma.load", "wmma.mma", "wmma.store"). How a fragment is spread over the warp is
+// not specified, so it is ours to choose. A lane holds p elements in order. Lane l, element e is
+// element (l*p+e) mod size of the matrix, row by row for A, C and D, column by column for B.
 var wmmaDecoders = map[string]decoder{"wmma": decodeWMMA}
 
 var wmmaShapes = map[string]mmaShape{

@@ -2,11 +2,10 @@ package exec
 
 import "sort"
 
-// The order of basic blocks decides where parted lanes meet again (see warp.go). It is
-// a weak topological order in the sense of Bourdoncle: a block comes after all blocks
-// that lead to it except along back edges, and the blocks of a loop are contiguous. So
-// lanes that have left a loop, or skipped a branch, wait at a higher address than
-// those still in it.
+// The order of basic blocks decides where parted lanes meet again (see warp.go). It is a weak
+// topological order in the sense of Bourdoncle. A block comes after all blocks that lead to it
+// except along back edges, and the blocks of a loop are contiguous. So lanes that have left a loop,
+// or skipped a branch, wait at a higher address than those still in it.
 
 type basicBlock struct {
 	lo, hi int     // instructions of the function

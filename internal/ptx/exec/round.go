@@ -33,10 +33,10 @@ func roundingOf(name string) rounding {
 	return rn
 }
 
-// Narrow formats are computed in float64, rounded to odd: the last bit of the float64
-// is set when anything was lost. Such a value still knows on which side of every
-// representable number and every tie of a format of up to 51 bits it lies, so that one
-// further rounding gives the right result in any mode.
+// Narrow formats are computed in float64, rounded to odd: the last bit of the float64 is set when
+// anything was lost. Such a value still knows on which side of every representable number and every
+// tie of a format of up to 51 bits it lies. So one further rounding gives the right result in any
+// mode.
 
 // oddFix turns s, the rounded value of s+e, into the value rounded to odd.
 func oddFix(s, e float64) float64 {

@@ -5,14 +5,13 @@ import (
 	"math/bits"
 )
 
-// A warp is 32 threads in lockstep as long as they agree on the way. Where they part,
-// each part is a group: a lane mask with its own program counter and call stack. The
-// scheduler runs the group with the deepest call stack and, among those, the lowest
-// program counter; the code is laid out so that loops are contiguous and everything
-// follows what leads to it (order.go), so that the group that lags catches up with
-// the ones ahead at the earliest place where their ways meet, and they merge. A group
-// that spins is set aside after a while for the others: lanes of one warp may wait for
-// each other, as on sm_70 and later.
+// A warp is 32 threads in lockstep as long as they agree on the way. Where they part, each part is
+// a group: a lane mask with its own program counter and call stack. The scheduler runs the group
+// with the deepest call stack and, among those, the lowest program counter. The code is laid out so
+// that loops are contiguous and everything follows what leads to it (order.go). So the group that
+// lags catches up with the ones ahead at the earliest place where their ways meet, and they merge.
+// A group that spins is set aside after a while for the others: lanes of one warp may wait for each
+// other, as on sm_70 and later.
 type group struct {
 	pc     int32
 	mask   uint32
@@ -35,8 +34,8 @@ type frame struct {
 	fn    *function
 }
 
-// maxSpins is how many atomics and volatile loads a warp executes before it lets others
-// run: a loop of them may wait for what another group or warp has to do.
+// maxSpins is how many atomics and volatile loads a warp executes before it lets others run. A loop
+// of them may wait for what another group or warp has to do.
 const maxSpins = 64
 
 type groupState uint8

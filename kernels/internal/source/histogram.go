@@ -5,7 +5,7 @@ import "github.com/purecuda/purecuda/gpu"
 const (
 	values = 256
 	copies = 8 // of the counters in a block: 8 KiB of shared memory
-	// A block adds its 32-bit counters to the global ones before they can overflow: one step counts at most 1024 threads *
+	// A block adds its 32-bit counters to the global ones before they can overflow. One step counts at most 1024 threads *
 	// 16 bytes = 2^14, so that 2^17 steps count 2^31 at most.
 	stepsPerFlush = 1 << 17
 )

@@ -12,8 +12,8 @@ func warpSum(t *gpu.Thread, v float64) float64 {
 
 // Sum adds, in float64, the elements of x that each block takes into its partial sum.
 //
-// The order of additions depends on the grid and block size alone, never on timing: thread t of all T adds elements
-// t, t+T, t+2T and so on; each warp adds its lanes as a tree; the first warp adds the warps with the same tree. The caller
+// The order of additions depends on the grid and block size alone, never on timing. Thread t of all T adds elements t,
+// t+T, t+2T and so on. Each warp adds its lanes as a tree; the first warp adds the warps with the same tree. The caller
 // adds the partial sums, one a block, in their order. There are no atomics: with them the last bits would change from run
 // to run. The block size is a multiple of 32.
 //

@@ -20,9 +20,9 @@ const (
 	jobBlock          = 1 << 20 // of the file is random, the rest repeats it
 )
 
-// jobs are the main job of the program over a file in the page cache: on 1, 2, 4 and more devices
-// and on all cores, or without a device on 1, 2, 4 and more cores. The time is that of the job
-// itself, from the first read to the root, without opening the workers.
+// jobs are the main job of the program over a file in the page cache. They run on 1, 2, 4 and more
+// devices and on all cores, or without a device on 1, 2, 4 and more cores. The time is that of the
+// job itself, from the first read to the root, without opening the workers.
 func jobs(m *Machine, sizes Sizes) *suite {
 	size := int64(jobBytesCPU)
 	switch {

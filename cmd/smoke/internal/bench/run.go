@@ -40,7 +40,7 @@ const (
 	Hashing = "hashes/s"
 
 	// Of cases that measure requests: what the half of them and 99 of 100 took at most, and the
-	// slowest; the cores that the program kept busy, and its threads at the end.
+	// slowest. Then the cores that the program kept busy, and its threads at the end.
 	P50       = "p50-ns"
 	P99       = "p99-ns"
 	Slowest   = "max-ns"
