@@ -61,7 +61,7 @@ type outcome struct {
 	host   string
 	device int32
 	tries  int32 // that failed
-	where  pool.Where
+	where  pool.Place
 	reason pool.Reason // why a CPU did it
 	ran    time.Duration
 	last   error // of the tries before
@@ -677,8 +677,8 @@ func (k *call) cancel() {
 }
 
 // report is the report of the pieces, and the error of those that are not done.
-func (k *call) report(wall time.Duration, err error) (*pool.Report, error) {
-	r := &pool.Report{Wall: wall}
+func (k *call) report(wall time.Duration, err error) (pool.Report, error) {
+	r := pool.Report{Wall: wall, Device: driver.NoDevice}
 	devices := map[string]int{}
 	at := -1 // the piece that failed
 	failed, ofPiece := errors.AsType[*pieceError](err)
@@ -687,9 +687,9 @@ func (k *call) report(wall time.Duration, err error) (*pool.Report, error) {
 	}
 	for i := range k.done {
 		o := &k.done[i]
-		t := pool.TileReport{Tile: pool.Tile{Lo: i, Hi: i + 1}, Host: o.host, Ordinal: int(o.device), Compute: o.ran, Done: o.done, Retries: int(o.tries), Cause: o.last}
+		t := pool.TileReport{Tile: pool.Tile{Lo: i, Hi: i + 1}, Host: o.host, Device: int(o.device), Compute: o.ran, Done: o.done, Retries: int(o.tries), Cause: o.last}
 		if !o.done {
-			t.Ordinal = driver.NoDevice
+			t.Device = driver.NoDevice
 			switch {
 			case i == at:
 				t.Cause = failed.err
@@ -704,13 +704,13 @@ func (k *call) report(wall time.Duration, err error) (*pool.Report, error) {
 		} else if r.Where == "" || o.where == pool.OnGPU {
 			r.Where, r.Reason = o.where, o.reason
 		}
-		who := o.host + strconv.Itoa(t.Ordinal)
+		who := o.host + strconv.Itoa(t.Device)
 		if _, ok := devices[who]; !ok {
 			devices[who] = len(devices)
 		}
-		t.Device = devices[who]
+		t.Index = devices[who]
 		if n := len(r.Tiles); n > 0 && i != at && i-1 != at {
-			if last := &r.Tiles[n-1]; last.Device == t.Device && last.Done == t.Done && last.Retries+t.Retries == 0 { // one report stands for both
+			if last := &r.Tiles[n-1]; last.Index == t.Index && last.Done == t.Done && last.Retries+t.Retries == 0 { // one report stands for both
 				last.Hi, last.Compute = t.Hi, last.Compute+t.Compute
 				continue
 			}

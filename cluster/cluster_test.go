@@ -211,7 +211,7 @@ func TestNoWorkerAndFallback(t *testing.T) {
 	report := squares(t, c, "square/v1", 100, here)
 	assert.Equal(t, pool.OnCPU, report.Where)
 	assert.Equal(t, cluster.NoWorker, report.Reason)
-	assert.ErrorIs(t, report.Why, cluster.ErrNoWorker)
+	assert.ErrorIs(t, report.Err, cluster.ErrNoWorker)
 	_, do, err := cluster.Do(within(t), c, "square/v1", cluster.Piece{Data: number(3)}, here)
 	require.NoError(t, err)
 	assert.Equal(t, cluster.NoWorker, do.Reason)
@@ -224,7 +224,7 @@ func TestNoWorkerAndFallback(t *testing.T) {
 	require.Eventually(t, func() bool { return len(c.Hosts()) == 2 }, patience, 10*time.Millisecond)
 	report = squares(t, c, "fail/v1", 100, here)
 	assert.Equal(t, pool.Failed, report.Reason)
-	assert.ErrorContains(t, report.Why, "not today")
+	assert.ErrorContains(t, report.Err, "not today")
 }
 
 // TestCancel ends a call: the hosts stop what they run of it, and nothing of it stays in the queue.

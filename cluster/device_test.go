@@ -47,7 +47,7 @@ func TestDeviceVanishes(t *testing.T) {
 			s := start(t, embedded.Config{})
 			gpu := drivertest.ForTest(t, simulated(c.devices))
 			const streams = 4 // as many as slots: then no device can do all
-			serve(t, connect(t, s), poolOf(t, gpu, pool.WithStreams(streams)), "host", cluster.WithSlots(streams))
+			serve(t, connect(t, s), poolOf(t, gpu, pool.Options{Streams: streams}), "host", cluster.WithSlots(streams))
 			for range c.others {
 				serve(t, connect(t, s), openPool(t, 1), "other")
 			}
@@ -70,7 +70,7 @@ func TestDeviceVanishes(t *testing.T) {
 			assert.Equal(t, first.ID, lost.ID)
 			assert.NotEmpty(t, lost.Devices[c.dead].Err)
 			for _, tile := range squares(t, all, "touch/v1", 50).Tiles {
-				assert.False(t, tile.Host == "host" && tile.Ordinal == c.dead, "a piece on a lost device")
+				assert.False(t, tile.Host == "host" && tile.Device == c.dead, "a piece on a lost device")
 				assert.Zero(t, tile.Retries)
 			}
 
@@ -80,7 +80,7 @@ func TestDeviceVanishes(t *testing.T) {
 			assert.Empty(t, back.Devices[c.dead].Err)
 			served := false
 			for _, tile := range squares(t, all, "touch/v1", 200).Tiles {
-				served = served || tile.Host == "host" && tile.Ordinal == c.dead
+				served = served || tile.Host == "host" && tile.Device == c.dead
 				assert.Zero(t, tile.Retries)
 			}
 			assert.True(t, served, "no piece on the device that is back")
@@ -124,6 +124,6 @@ func TestDeviceLeftOut(t *testing.T) {
 	assert.Equal(t, first.ID, lost.ID)
 	assert.NotEmpty(t, lost.Devices[dead].Err)
 	for _, tile := range squares(t, c, "slow/v1", 50).Tiles {
-		assert.NotEqual(t, dead, tile.Ordinal)
+		assert.NotEqual(t, dead, tile.Device)
 	}
 }

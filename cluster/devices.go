@@ -18,7 +18,7 @@ type devices interface {
 	state() (slots int, all []Device)
 	// memory returns memory for the data of references, and a function that gives it back.
 	memory(bytes []int64) (buffers, func(), error)
-	run(ctx context.Context, function string, data []byte, b buffers) ([]byte, pool.DoReport, error)
+	run(ctx context.Context, function string, data []byte, b buffers) ([]byte, pool.Report, error)
 }
 
 // buffers are memory for the data of references.
@@ -111,7 +111,7 @@ func (c *children) makeRoom() {
 	}
 }
 
-func (c *children) run(ctx context.Context, function string, data []byte, b buffers) ([]byte, pool.DoReport, error) {
+func (c *children) run(ctx context.Context, function string, data []byte, b buffers) ([]byte, pool.Report, error) {
 	result, report, err := c.group.Do(ctx, function, data, isolate.WithQueueWait(), isolate.WithBuffers(b.shared...))
 	if errors.Is(err, isolate.ErrChildDied) { // one that cannot be killed may still write to them: nobody gets them again
 		for i, s := range b.shared {
@@ -167,18 +167,18 @@ func (p *pooled) memory(bytes []int64) (buffers, func(), error) {
 	return b, func() {}, nil
 }
 
-func (p *pooled) run(ctx context.Context, function string, data []byte, b buffers) (result []byte, report pool.DoReport, err error) {
-	options := []pool.Option{pool.WithQueueWait()}
+func (p *pooled) run(ctx context.Context, function string, data []byte, b buffers) (result []byte, report pool.Report, err error) {
+	options := pool.DoOptions{Wait: true}
 	if f := p.cpu[function]; f != nil {
-		options = append(options, pool.WithDoFallback(func(ctx context.Context) (err error) {
+		options.Fallback = func(ctx context.Context) (err error) {
 			result, err = f(ctx, isolate.NewRequest(data, b.bytes...))
 			return err
-		}))
+		}
 	}
-	report, err = pool.Do(ctx, p.pool, func(w *pool.Worker) (err error) {
+	report, err = p.pool.Do(ctx, func(w *pool.Worker) (err error) {
 		result, err = isolate.Run(w, function, isolate.NewRequest(data, b.bytes...))
 		return err
-	}, options...)
+	}, options)
 	if errors.Is(err, driver.ErrRequired) {
 		p.required.Store(true)
 	}

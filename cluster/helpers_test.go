@@ -58,8 +58,8 @@ func init() {
 		"wait/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
 			running.Add(1)
 			defer running.Add(-1)
-			<-w.Ctx().Done()
-			return nil, context.Cause(w.Ctx())
+			<-w.CallContext().Done()
+			return nil, context.Cause(w.CallContext())
 		},
 		"touch/v1": func(w *pool.Worker, r *isolate.Request) ([]byte, error) { // asks the device, before and after some time
 			_, before := w.Stream().Query()
@@ -141,12 +141,12 @@ func openPool(t testing.TB, n int) *pool.Pool {
 	return poolWith(t, []runtime.Option{runtime.WithPolicy(runtime.PolicyOff)})
 }
 
-func poolOf(t testing.TB, gpu driver.API, options ...pool.Option) *pool.Pool {
+func poolOf(t testing.TB, gpu driver.API, options ...pool.Options) *pool.Pool {
 	t.Helper()
 	return poolWith(t, []runtime.Option{runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu)}, options...)
 }
 
-func poolWith(t testing.TB, ofRuntime []runtime.Option, options ...pool.Option) *pool.Pool {
+func poolWith(t testing.TB, ofRuntime []runtime.Option, options ...pool.Options) *pool.Pool {
 	t.Helper()
 	rt, err := runtime.Open(ofRuntime...)
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func onHosts(t testing.TB, hosts int, options ...cluster.Option) *cluster.Cluste
 }
 
 // squares does n pieces and checks that each result comes once.
-func squares(t testing.TB, c *cluster.Cluster, function string, n int, options ...cluster.Option) *pool.Report {
+func squares(t testing.TB, c *cluster.Cluster, function string, n int, options ...cluster.Option) pool.Report {
 	t.Helper()
 	got := make([]int, n)
 	report, err := cluster.Scatter(within(t), c, function, n, func(i int) (cluster.Piece, error) {

@@ -41,7 +41,7 @@ type resultHead struct {
 	Name   string          `json:"n"`
 	Try    int             `json:"y,omitempty"`
 	Device int             `json:"d"`
-	Where  pool.Where      `json:"w,omitempty"`
+	Where  pool.Place      `json:"w,omitempty"`
 	Reason pool.Reason     `json:"s,omitempty"`
 	Ran    time.Duration   `json:"-"`           // before the JSON: the rest is the same for most pieces
 	Error  json.RawMessage `json:"e,omitempty"` // of isolate.EncodeError

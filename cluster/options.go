@@ -108,7 +108,7 @@ func WithVerify(share float64) Option { return func(c *config) { c.verify = shar
 func WithProgress(f func(done, n int)) Option { return func(c *config) { c.progress = f } }
 
 // WithFallback sets a function that does pieces in this process where the hosts do not. It is called on all cores, as with
-// pool.CPU, and may use a pool of this machine. The report says why.
+// pool.Parallel, and may use a pool of this machine. The report says why.
 func WithFallback(f func(ctx context.Context, p Piece) ([]byte, error)) Option {
 	return func(c *config) { c.fallback = f }
 }

@@ -41,7 +41,7 @@ func TestPromises(t *testing.T) {
 				cluster.WithFallback(func(context.Context, cluster.Piece) ([]byte, error) { return nil, nil }))
 			assert.NoError(t, err)
 			assert.Equal(t, pool.OnCPU, report.Where)
-			assert.Error(t, report.Why)
+			assert.Error(t, report.Err)
 		},
 		"ctx": func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(within(t))

@@ -28,22 +28,25 @@ type Piece struct {
 // package. Results that take has got stay taken. The report needs some bytes for each piece.
 //
 // When ctx ends, hosts stop what they run of the call, and the error has ctx's cause.
-func Scatter(ctx context.Context, c *Cluster, function string, n int, piece func(i int) (Piece, error), take func(i int, result []byte) error, options ...Option) (*pool.Report, error) {
+func Scatter(ctx context.Context, c *Cluster, function string, n int, piece func(i int) (Piece, error), take func(i int, result []byte) error, options ...Option) (pool.Report, error) {
 	k, err := newCall(ctx, c, function, n, options)
 	if err != nil {
-		return nil, err
+		return nothing, err
 	}
 	if piece == nil || take == nil {
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "Scatter takes a function for pieces and one for results")
+		return nothing, driver.Errorf(driver.ErrInvalidArgument, "Scatter takes a function for pieces and one for results")
 	}
 	k.make, k.take = piece, take
 	return k.start()
 }
 
+// nothing is the report of a call that has tried nothing.
+var nothing = pool.Report{Device: driver.NoDevice}
+
 // start does the pieces on the hosts, or else here.
-func (k *call) start() (*pool.Report, error) {
+func (k *call) start() (pool.Report, error) {
 	if k.n == 0 {
-		return &pool.Report{}, nil
+		return nothing, nil
 	}
 	begin := time.Now()
 	err := k.run()
@@ -52,7 +55,7 @@ func (k *call) start() (*pool.Report, error) {
 	}
 	here := k.fallBack()
 	r, failed := k.report(time.Since(begin), here)
-	r.Where, r.Why, r.Reason = pool.OnCPU, err, reasonOf(err)
+	r.Where, r.Err, r.Reason = pool.OnCPU, err, reasonOf(err)
 	if e, ok := errors.AsType[*pool.Error](failed); ok {
 		e.Devices = err
 	}
@@ -107,7 +110,7 @@ func (k *call) fallBack() error {
 		}
 		return nil
 	}
-	_, err := pool.CPU(k.ctx, len(left), func(ctx context.Context, lo, hi int) error {
+	_, err := pool.Parallel(k.ctx, len(left), func(ctx context.Context, lo, hi int) error {
 		for _, i := range left[lo:hi] {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -117,23 +120,21 @@ func (k *call) fallBack() error {
 			}
 		}
 		return nil
-	}, pool.WithChunk(1))
+	}, pool.ParallelOptions{Chunk: 1})
 	return err
 }
 
 // Do runs a function once.
-func Do(ctx context.Context, c *Cluster, function string, p Piece, options ...Option) (result []byte, report pool.DoReport, err error) {
-	report.Device = driver.NoDevice
+func Do(ctx context.Context, c *Cluster, function string, p Piece, options ...Option) (result []byte, report pool.Report, err error) {
 	r, err := Scatter(ctx, c, function, 1, func(int) (Piece, error) { return p, nil }, func(_ int, data []byte) error {
 		result = data
 		return nil
 	}, options...)
-	if r == nil {
-		return nil, report, err
+	if len(r.Tiles) == 0 {
+		return nil, r, err
 	}
 	t := r.Tiles[0]
-	report.Where, report.Reason, report.Why, report.Ran, report.Tries = r.Where, r.Reason, r.Why, t.Compute, t.Retries+1
-	report.Host, report.Device = t.Host, t.Ordinal
+	report = pool.Report{Where: r.Where, Reason: r.Reason, Err: r.Err, Wall: t.Compute, Tries: t.Retries + 1, Host: t.Host, Device: t.Device}
 	if e, ok := errors.AsType[*pool.Error](err); ok {
 		err = t.Cause
 		if e.Devices != nil {
@@ -144,7 +145,7 @@ func Do(ctx context.Context, c *Cluster, function string, p Piece, options ...Op
 }
 
 // Map calls a function for each of the data, and returns the results in their order.
-func Map(ctx context.Context, c *Cluster, function string, in [][]byte, options ...Option) ([][]byte, *pool.Report, error) {
+func Map(ctx context.Context, c *Cluster, function string, in [][]byte, options ...Option) ([][]byte, pool.Report, error) {
 	out := make([][]byte, len(in))
 	report, err := Scatter(ctx, c, function, len(in), func(i int) (Piece, error) { return Piece{Data: in[i]}, nil }, func(i int, data []byte) error {
 		out[i] = data
@@ -159,13 +160,13 @@ func Map(ctx context.Context, c *Cluster, function string, in [][]byte, options 
 // Reduce computes one result from n pieces. result decodes that of a piece, and combine computes one from those of two adjacent
 // ranges. The order is fixed, a binary tree as in pool.Reduce: if the function gives the same for a piece, the result is the same
 // bit for bit on any hosts. combine may change and return its first argument. For n = 0 the result is the zero value.
-func Reduce[R any](ctx context.Context, c *Cluster, function string, n int, piece func(i int) (Piece, error), result func(i int, data []byte) (R, error), combine func(a, b R) R, options ...Option) (R, *pool.Report, error) {
+func Reduce[R any](ctx context.Context, c *Cluster, function string, n int, piece func(i int) (Piece, error), result func(i int, data []byte) (R, error), combine func(a, b R) R, options ...Option) (R, pool.Report, error) {
 	var zero R
 	if result == nil || combine == nil {
-		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "Reduce takes a function that decodes results and one that combines them")
+		return zero, nothing, driver.Errorf(driver.ErrInvalidArgument, "Reduce takes a function that decodes results and one that combines them")
 	}
 	if n < 0 || n > math.MaxInt32 {
-		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "Reduce of %d pieces: want 0 to %d", n, math.MaxInt32)
+		return zero, nothing, driver.Errorf(driver.ErrInvalidArgument, "Reduce of %d pieces: want 0 to %d", n, math.MaxInt32)
 	}
 	all := make([]R, n)
 	report, err := Scatter(ctx, c, function, n, piece, func(i int, data []byte) (err error) {

@@ -366,7 +366,7 @@ func (h *host) doAll(w *held) {
 func (h *host) do(w *held, then func(next *held)) {
 	defer w.cancel()
 	var result []byte
-	report := pool.DoReport{Device: driver.NoDevice}
+	report := pool.Report{Device: driver.NoDevice}
 	contain.Call(func() (err error) {
 		if w.tries > maxDeliveries {
 			return driver.Errorf(ErrPoison, "the piece was delivered %d times, and no host has answered", w.tries)
@@ -381,7 +381,7 @@ func (h *host) do(w *held, then func(next *held)) {
 }
 
 // done takes what a piece has become, and returns another one for its slot, or nil.
-func (h *host) done(w *held, result []byte, report pool.DoReport, err error) (next *held) {
+func (h *host) done(w *held, result []byte, report pool.Report, err error) (next *held) {
 	if err != nil {
 		h.look() // a host whose devices are lost would fail all pieces of the queue in no time
 	}
@@ -389,8 +389,8 @@ func (h *host) done(w *held, result []byte, report pool.DoReport, err error) (ne
 	h.self.Busy--
 	call, _ := splitLast(w.piece)
 	_, over := h.cancelled[call]
-	if report.Ran > 0 {
-		h.average += (report.Ran - h.average) / 8
+	if report.Wall > 0 {
+		h.average += (report.Wall - h.average) / 8
 	}
 	back := err != nil && !over && (h.draining || h.base.Err() != nil || temporary(err)) && !errors.Is(w.ctx.Err(), context.DeadlineExceeded)
 	switch {
@@ -424,8 +424,8 @@ func (h *host) forget(w *held) {
 }
 
 // call gets the data and calls the function.
-func (h *host) call(ctx context.Context, w *held) ([]byte, pool.DoReport, error) {
-	report := pool.DoReport{Device: driver.NoDevice}
+func (h *host) call(ctx context.Context, w *held) ([]byte, pool.Report, error) {
+	report := pool.Report{Device: driver.NoDevice}
 	data := w.data
 	if w.head.Large != nil {
 		var err error
@@ -474,9 +474,9 @@ func (h *host) ack(w *held) {
 }
 
 // answer publishes what became of a piece. It does not wait for the server.
-func (h *host) answer(w *held, result []byte, report pool.DoReport, failed error) {
+func (h *host) answer(w *held, result []byte, report pool.Report, failed error) {
 	a := &answer{held: w, try: "ok", result: result, at: time.Now(), head: resultHead{Host: h.self.ID, Name: h.self.Name, Try: w.head.Try,
-		Device: report.Device, Where: report.Where, Reason: report.Reason, Ran: report.Ran}}
+		Device: report.Device, Where: report.Where, Reason: report.Reason, Ran: report.Wall}}
 	if failed != nil {
 		a.acked = true
 		a.head.Error, a.try, a.result = isolate.EncodeError(failed), strconv.Itoa(w.head.Try), nil

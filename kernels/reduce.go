@@ -1,9 +1,11 @@
 package kernels
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
@@ -17,43 +19,58 @@ import (
 // [pool.Reduce]). So the same arguments give the same result bit for bit, on any number of devices
 // and on the CPU.
 //
-// Every method returns the report of the pool, which says what ran where. Report.Why is set if the
+// Every method returns the report of the pool, which says what ran where. Report.Err is set if the
 // CPU did the work: CUDA is absent, or the devices failed.
 type Reducer struct {
-	pool *pool.Pool
+	pool    *pool.Pool
+	options ReducerOptions
 	// The sizes of blocks; tests make them small.
 	sumBlock, histogramBlock, gramRows int
+}
+
+// ReducerOptions are those of [OpenReducer]. The zero value is right for most.
+type ReducerOptions struct {
+	// Pool are those of the pool. The Reducer replaces its Setup.
+	Pool pool.Options
+	// Retry, MinPerDevice and BreakEven are those of every call, see pool.ReduceOptions. MinPerDevice and the sizes
+	// of BreakEven are in blocks, usually of 4 MiB.
+	Retry, MinPerDevice int
+	BreakEven           *pool.BreakEven
 }
 
 // Per device, less than this many blocks are not worth a second one.
 const reducerMinBlocks = 4
 
 // OpenReducer makes a Reducer on the devices of a runtime. The caller closes rt, after the Reducer.
-// Options are those of [pool.Open], such as pool.WithDevices and pool.WithRetry. The sizes of
-// pool.WithBreakEven and pool.WithSizeGate are in blocks, usually of 4 MiB. The Reducer replaces a
-// setup by its own, and has fallbacks of its own.
-func OpenReducer(rt *runtime.Runtime, options ...pool.Option) (*Reducer, error) {
-	own := []pool.Option{pool.WithMinPerDevice(reducerMinBlocks)}
-	own = append(append(own, options...), pool.WithSetup(func(w *pool.Worker) error {
-		w.State = &reducerKernels{}
-		return nil
-	}))
-	p, err := pool.Open(rt, own...)
+func OpenReducer(rt *runtime.Runtime, options ...ReducerOptions) (*Reducer, error) {
+	var o ReducerOptions
+	switch len(options) {
+	case 0:
+	case 1:
+		o = options[0]
+	default:
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "%d structures kernels.ReducerOptions: give one", len(options))
+	}
+	o.Pool.Setup = []pool.Setup{ofReducer}
+	p, err := pool.Open(rt, o.Pool)
 	if err != nil {
 		return nil, err
 	}
-	return &Reducer{pool: p, sumBlock: sumBlock, histogramBlock: histogramBlock, gramRows: gramBlockRows}, nil
+	o.MinPerDevice = cmp.Or(o.MinPerDevice, reducerMinBlocks)
+	return &Reducer{pool: p, options: o, sumBlock: sumBlock, histogramBlock: histogramBlock, gramRows: gramBlockRows}, nil
 }
 
 // Close waits for what is under way and unloads the kernels. It may be called twice.
 func (r *Reducer) Close() error { return zero.Or(r).pool.Close() }
 
-// reducerKernels are those of a device. Each is loaded when it is first used.
+// reducerKernels are those of a stream. Each is loaded when it is first used.
 type reducerKernels struct {
 	sum       Sum
 	histogram Histogram256
 	gram      Gram
 }
+
+var ofReducer = pool.PerStream(func(*pool.Worker) (*reducerKernels, error) { return &reducerKernels{}, nil })
 
 // Close is called by the pool.
 func (k *reducerKernels) Close() error {
@@ -76,13 +93,13 @@ type temporary struct {
 // onDevice runs f with memory that is freed afterwards, after the work that uses it. What goes wrong
 // with that changes no result, and must not make the pool do the work once more.
 func onDevice(w *pool.Worker, f func(k *reducerKernels, t *temporary) error) error {
-	t := &temporary{stream: w.Stream(), ctx: w.Ctx()}
+	t := &temporary{stream: w.Stream(), ctx: w.CallContext()}
 	defer func() {
 		for _, c := range t.close {
 			_ = c()
 		}
 	}()
-	return f(w.State.(*reducerKernels), t)
+	return f(ofReducer.Of(w), t)
 }
 
 // room allocates n elements.

@@ -3,6 +3,7 @@ package kernels
 import (
 	"context"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
@@ -28,10 +29,10 @@ func gramBlockStrips(columns int) int { return int(max(1, 16/gramTiles(columns))
 //	(rows/strips + strips + log2(blocks) + 3) * 2^-53 * (the sum of all |x[r][i] * w[r] * x[r][j]|)
 //
 // where rows are those of a block, to first order, unless a value underflows.
-func (r *Reducer) Gram(ctx context.Context, x, weights []float64, columns int) ([]float64, *pool.Report, error) {
+func (r *Reducer) Gram(ctx context.Context, x, weights []float64, columns int) ([]float64, pool.Report, error) {
 	r = zero.Or(r)
 	if _, err := gramShape("gram", len(x), len(weights), columns, columns*columns); err != nil {
-		return nil, nil, err
+		return nil, pool.Report{Device: driver.NoDevice}, err
 	}
 	size, strips := columns*columns, gramBlockStrips(columns)
 	block := max(r.gramRows, 4*columns)
@@ -47,8 +48,7 @@ func (r *Reducer) Gram(ctx context.Context, x, weights []float64, columns int) (
 			}
 			return a
 		},
-		pool.WithItemBytes(8*(block*(columns+1)+strips*size)),
-		pool.WithReduceFallback(func(_ context.Context, lo, hi int, out [][]float64) error {
+		pool.ReduceOptions[[]float64]{Retry: r.options.Retry, MinPerDevice: r.options.MinPerDevice, BreakEven: r.options.BreakEven, ItemBytes: 8 * (block*(columns+1) + strips*size), Fallback: func(_ context.Context, lo, hi int, out [][]float64) error {
 			partials := make([]float64, strips*size)
 			for i := range out {
 				from, to := blockOf(i, block, hi-lo)
@@ -62,7 +62,7 @@ func (r *Reducer) Gram(ctx context.Context, x, weights []float64, columns int) (
 				}
 			}
 			return nil
-		}))
+		}})
 	if err == nil && total == nil { // of no rows
 		total = make([]float64, size)
 	}

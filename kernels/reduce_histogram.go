@@ -13,7 +13,7 @@ const histogramBlock = 4 << 20
 
 // Histogram256 counts how often each byte value occurs in data. Counting is exact in any
 // order.
-func (r *Reducer) Histogram256(ctx context.Context, data []byte) ([256]uint64, *pool.Report, error) {
+func (r *Reducer) Histogram256(ctx context.Context, data []byte) ([256]uint64, pool.Report, error) {
 	r = zero.Or(r)
 	return pool.Reduce(ctx, r.pool, len(data), r.histogramBlock,
 		func(w *pool.Worker, lo, hi int, out [][256]uint64) error {
@@ -21,11 +21,10 @@ func (r *Reducer) Histogram256(ctx context.Context, data []byte) ([256]uint64, *
 			return onDevice(w, func(k *reducerKernels, t *temporary) error { return histogramOnDevice(w, k, t, data[lo:hi], &out[0]) })
 		},
 		addHistograms,
-		pool.WithItemBytes(r.histogramBlock+256*8),
-		pool.WithReduceFallback(func(_ context.Context, lo, hi int, out [][256]uint64) error {
+		pool.ReduceOptions[[256]uint64]{Retry: r.options.Retry, MinPerDevice: r.options.MinPerDevice, BreakEven: r.options.BreakEven, ItemBytes: r.histogramBlock + 256*8, Fallback: func(_ context.Context, lo, hi int, out [][256]uint64) error {
 			Histogram256CPU(data[lo:hi], &out[0])
 			return nil
-		}))
+		}})
 }
 
 func addHistograms(a, b [256]uint64) [256]uint64 {

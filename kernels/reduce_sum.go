@@ -25,7 +25,7 @@ const (
 //	(16 + 10 + 256 + log2(blocks) + 1) * 2^-53 * (the sum of all |x[i]|)
 //
 // of the exact sum: that is how many roundings an element passes through at most.
-func (r *Reducer) Sum(ctx context.Context, x []float32) (float64, *pool.Report, error) {
+func (r *Reducer) Sum(ctx context.Context, x []float32) (float64, pool.Report, error) {
 	r = zero.Or(r)
 	block := r.sumBlock
 	return pool.Reduce(ctx, r.pool, len(x), block,
@@ -33,8 +33,7 @@ func (r *Reducer) Sum(ctx context.Context, x []float32) (float64, *pool.Report, 
 			return onDevice(w, func(k *reducerKernels, t *temporary) error { return sumOnDevice(w, k, t, x[lo:hi], block, out) })
 		},
 		func(a, b float64) float64 { return a + b },
-		pool.WithItemBytes(4*block+8*sumPartials),
-		pool.WithReduceFallback(func(_ context.Context, lo, hi int, out []float64) error {
+		pool.ReduceOptions[float64]{Retry: r.options.Retry, MinPerDevice: r.options.MinPerDevice, BreakEven: r.options.BreakEven, ItemBytes: 4*block + 8*sumPartials, Fallback: func(_ context.Context, lo, hi int, out []float64) error {
 			partials := make([]float64, sumPartials)
 			for i := range out {
 				from, to := blockOf(i, block, hi-lo)
@@ -42,7 +41,7 @@ func (r *Reducer) Sum(ctx context.Context, x []float32) (float64, *pool.Report, 
 				out[i] = AddPartials(partials)
 			}
 			return nil
-		}))
+		}})
 }
 
 func sumOnDevice(w *pool.Worker, k *reducerKernels, t *temporary, x []float32, block int, out []float64) (err error) {

@@ -19,7 +19,7 @@ import (
 )
 
 // openReducer opens a Reducer whose blocks are small.
-func openReducer(t *testing.T, api driver.API, options ...pool.Option) *Reducer {
+func openReducer(t *testing.T, api driver.API, options ...ReducerOptions) *Reducer {
 	t.Helper()
 	rt, err := runtime.Open(runtime.WithDriver(api), runtime.WithPolicy(runtime.PolicyAuto))
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func openReducer(t *testing.T, api driver.API, options ...pool.Option) *Reducer 
 
 // overDevices runs a test with the CPU alone, with one, two and three simulated devices, and
 // on hardware. The same seed comes each time, and has to give the same bits.
-func overDevices(t *testing.T, test func(t *testing.T, r *Reducer, where pool.Where)) {
+func overDevices(t *testing.T, test func(t *testing.T, r *Reducer, where pool.Place)) {
 	t.Run("cpu", func(t *testing.T) {
 		test(t, openReducer(t, drivertest.ForTest(t, drivertest.Config{InitResult: driver.ResultNoDevice})), pool.OnCPU)
 	})
@@ -43,10 +43,12 @@ func overDevices(t *testing.T, test func(t *testing.T, r *Reducer, where pool.Wh
 		}
 		t.Run(name, func(t *testing.T) {
 			gpu := drivertest.ForTest(t, drivertest.Config{Devices: drivertest.Devices(n, drivertest.H100())})
-			test(t, openReducer(t, gpu, pool.WithMinPerDevice(1)), pool.OnGPU)
+			test(t, openReducer(t, gpu, ReducerOptions{MinPerDevice: 1}), pool.OnGPU)
 		})
 	}
-	t.Run("hardware", func(t *testing.T) { test(t, openReducer(t, hardware.Open(t), pool.WithMinPerDevice(1)), pool.OnGPU) })
+	t.Run("hardware", func(t *testing.T) {
+		test(t, openReducer(t, hardware.Open(t), ReducerOptions{MinPerDevice: 1}), pool.OnGPU)
+	})
 }
 
 func TestReducerSum(t *testing.T) {
@@ -74,7 +76,7 @@ func TestReducerSum(t *testing.T) {
 			blocks = next
 		}
 		want := append(blocks, 0)[0]
-		overDevices(t, func(t *testing.T, r *Reducer, where pool.Where) {
+		overDevices(t, func(t *testing.T, r *Reducer, where pool.Place) {
 			got, report, err := r.Sum(context.Background(), x)
 			require.NoError(t, err)
 			assert.Equal(t, math.Float64bits(want), math.Float64bits(got), "n = %d: %g and %g", n, want, got)
@@ -96,7 +98,7 @@ func TestReducerHistogram256(t *testing.T) {
 		}
 		var want [256]uint64
 		Histogram256CPU(data, &want)
-		overDevices(t, func(t *testing.T, r *Reducer, _ pool.Where) {
+		overDevices(t, func(t *testing.T, r *Reducer, _ pool.Place) {
 			got, _, err := r.Histogram256(context.Background(), data)
 			require.NoError(t, err)
 			assert.Equal(t, want, got)
@@ -109,7 +111,7 @@ func TestReducerGram(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(3, uint64(shape.rows)))
 		x, w := wide(rnd, shape.rows*shape.columns), wide(rnd, shape.rows)
 		var want []float64 // that of the CPU, which comes first
-		overDevices(t, func(t *testing.T, r *Reducer, _ pool.Where) {
+		overDevices(t, func(t *testing.T, r *Reducer, _ pool.Place) {
 			got, _, err := r.Gram(context.Background(), x, w, shape.columns)
 			require.NoError(t, err)
 			if want == nil {
@@ -154,14 +156,14 @@ func TestReducerWithADeviceThatFails(t *testing.T) {
 	for _, retries := range []int{0, 1} {
 		config := drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())}
 		gpu := drivertest.ForTest(t, config)
-		r := openReducer(t, gpu, pool.WithMinPerDevice(1), pool.WithRetry(retries))
+		r := openReducer(t, gpu, ReducerOptions{MinPerDevice: 1, Retry: retries})
 		gpu.Fail("cuLaunchKernel", 3, driver.ResultLaunchOutOfResources)
 		got, report, err := r.Sum(context.Background(), x)
 		require.NoError(t, err)
 		assert.Equal(t, math.Float64bits(want), math.Float64bits(got))
 		if retries == 0 {
 			assert.Equal(t, pool.OnCPU, report.Where)
-			assert.ErrorIs(t, report.Why, driver.ResultLaunchOutOfResources)
+			assert.ErrorIs(t, report.Err, driver.ResultLaunchOutOfResources)
 		} else {
 			assert.Equal(t, pool.OnGPU, report.Where)
 		}
@@ -175,14 +177,14 @@ func TestReducerWithMemoryThatIsNotFreed(t *testing.T) {
 	rt, err := runtime.Open(runtime.WithDriver(gpu), runtime.WithMemory(arena.DeviceConfig{Poison: true}))
 	require.NoError(t, err)
 	defer rt.Close()
-	r, err := OpenReducer(rt, pool.WithRetry(1))
+	r, err := OpenReducer(rt, ReducerOptions{Retry: 1})
 	require.NoError(t, err)
 	defer r.Close()
 	gpu.Fail("cuMemsetD8Async", 1, driver.ResultUnknown) // which is a Close
 	total, report, err := r.Sum(context.Background(), []float32{1, 2, 3})
 	require.NoError(t, err)
 	assert.Equal(t, 6.0, total)
-	assert.Equal(t, pool.OnGPU, report.Where, "%v", report.Why)
+	assert.Equal(t, pool.OnGPU, report.Where, "%v", report.Err)
 	assert.Len(t, gpu.Injected(), 1)
 }
 

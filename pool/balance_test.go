@@ -43,7 +43,7 @@ func TestOneSlowDeviceOfFour(t *testing.T) {
 				p, _ := open(t, machine(4))
 				speeds := []float64{1000, 1000, 1000 * slow, 1000}
 				work := newDone(n)
-				report, err := pool.Scatter(t.Context(), p, n, paced(work, speeds...))
+				report, err := p.Scatter(t.Context(), n, paced(work, speeds...))
 				require.NoError(t, err)
 				work.once(t)
 				ideal := float64(n) / sum(speeds)
@@ -69,7 +69,7 @@ func TestUnevenDevices(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p, _ := open(t, machine(len(speeds)))
 			work := newDone(n)
-			report, err := pool.Scatter(t.Context(), p, n, paced(work, speeds...))
+			report, err := p.Scatter(t.Context(), n, paced(work, speeds...))
 			require.NoError(t, err)
 			work.once(t)
 			worst = min(worst, float64(n)/sum(speeds)/report.Wall.Seconds())
@@ -86,7 +86,7 @@ func TestDeviceThatGetsSlow(t *testing.T) {
 		const n, perSecond = 100_000, 1000.0
 		start := time.Now()
 		work := newDone(n)
-		report, err := pool.Scatter(t.Context(), p, n, func(w *pool.Worker, tile pool.Tile) error {
+		report, err := p.Scatter(t.Context(), n, func(w *pool.Worker, tile pool.Tile) error {
 			work.note(tile)
 			speed := perSecond
 			if w.Index() == 3 && time.Since(start) > 10*time.Second {
@@ -107,42 +107,19 @@ func TestDeviceThatGetsSlow(t *testing.T) {
 // and those that were early come back to help.
 func TestDeviceThatIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := open(t, machine(2), pool.WithSetup(func(w *pool.Worker) error {
+		p, _ := open(t, machine(2), pool.Options{Setup: []pool.Setup{pool.PerStream(func(w *pool.Worker) (int, error) {
 			if w.Index() == 0 {
 				time.Sleep(50 * time.Second)
 			}
-			return nil
-		}))
+			return 0, nil
+		})}})
 		const n = 20_000
 		work := newDone(n)
-		report, err := pool.Scatter(t.Context(), p, n, paced(work, 1000, 1000))
+		report, err := p.Scatter(t.Context(), n, paced(work, 1000, 1000))
 		require.NoError(t, err)
 		work.once(t)
 		t.Logf("%v, items of each device: %v", report.Wall, work.by)
 		assert.Less(t, report.Wall, 57*time.Second)
-	})
-}
-
-// With measured weights the next call begins with tiles that fit the devices.
-func TestThroughputIsLearned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, _ := open(t, machine(4), pool.WithThroughput())
-		const n = 100_000
-		speeds := []float64{1000, 1000, 100, 1000}
-		var report *pool.Report
-		for range 8 {
-			var err error
-			report, err = pool.Scatter(t.Context(), p, n, paced(newDone(n), speeds...))
-			require.NoError(t, err)
-		}
-		ideal := n / sum(speeds)
-		t.Logf("%.2f %% over the ideal time", 100*(report.Wall.Seconds()/ideal-1))
-		assert.Greater(t, ideal/report.Wall.Seconds(), 0.97)
-		report, err := pool.Scatter(t.Context(), p, n, paced(newDone(n), speeds...), whole)
-		require.NoError(t, err)
-		for i, tile := range report.Tiles {
-			assert.InEpsilon(t, n*speeds[i]/sum(speeds), tile.Len(), 0.05)
-		}
 	})
 }
 
@@ -153,7 +130,7 @@ func TestUnequalItemsOnTheCPU(t *testing.T) {
 		cost := func(i int) time.Duration { return time.Duration(i) * time.Millisecond }
 		var cores sync.Map
 		var running, most atomic.Int64
-		report, err := pool.CPU(t.Context(), n, func(_ context.Context, lo, hi int) error {
+		report, err := pool.Parallel(t.Context(), n, func(_ context.Context, lo, hi int) error {
 			if now := running.Add(1); now > most.Load() {
 				most.Store(now)
 			}

@@ -34,7 +34,6 @@ type Batcher[In, Out any] struct {
 	config BatcherConfig[In, Out]
 	run    func(ctx context.Context, in []In, out []Out, errs []error) error
 	rt     *runtime.Runtime // whose Trace is called for the items
-	number uint64           // see withMark
 	key    any              // of the contexts of its batches
 	calls  sync.Pool
 
@@ -71,8 +70,17 @@ type BatcherConfig[In, Out any] struct {
 	// Batches is how many batches may run at the same time. The default is 2 for each device: one is
 	// copied while the other one is computed.
 	Batches int
-	// Fallback does a batch on the CPU if the devices do not, as [WithDoFallback].
+	// Fallback does a batch on the CPU if the devices do not, as DoOptions.Fallback.
 	Fallback func(ctx context.Context, in []In, out []Out, errs []error) error
+	// The others are as in [DoOptions], for a batch. Its items are those of BreakEven. With Retry the function may
+	// run again for the same items: out and errs are cleared before.
+	Retry     int
+	Devices   []int
+	Cost      time.Duration
+	Priority  int
+	Reserve   uint64
+	Label     string
+	BreakEven *BreakEven
 }
 
 const (
@@ -86,18 +94,18 @@ const (
 // f does a batch. It writes the result of in[i] to out[i], or the error of that item to errs[i]. An error
 // that f returns, or its panic, is the error of all items without an error of their own. f must not keep
 // the slices. f may run several times at the same time, each with a Worker of its own. The rules for the
-// function of [Do] hold for f.
+// function of [Pool.Do] hold for f.
 //
 // An errs[i] that says that the device fails, such as one of kind driver.ErrDeviceLost, is a failure of the device for
-// that item: it counts for quarantine, and the tries of [WithRetry] and the fallback do only such items again.
-//
-// options are those of Do, without WithDoFallback, WithItems and WithDeadline. With [WithRetry] f may run again for the same items: out and errs are cleared
-// before.
-func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs []error) error, config BatcherConfig[In, Out], options ...Option) (*Batcher[In, Out], error) {
+// that item: it counts for quarantine, and the tries of Retry and the fallback do only such items again.
+func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs []error) error, config BatcherConfig[In, Out]) (*Batcher[In, Out], error) {
 	if p == nil || p.rt == nil || f == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a batcher needs a pool of Open and a function")
 	}
-	if err := checkOptions(ofNewBatcher, options); err != nil {
+	// The items were accepted: the batch does not fail because the queue of the pool is full.
+	all := DoOptions{Wait: true, ofBatcher: true, Retry: config.Retry, Devices: config.Devices, Cost: config.Cost, Priority: config.Priority,
+		Reserve: config.Reserve, Label: config.Label, BreakEven: config.BreakEven}
+	if err := all.check(); err != nil {
 		return nil, err
 	}
 	if config.Batches == 0 {
@@ -105,16 +113,16 @@ func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs
 	}
 	b, err := newBatcher(func(ctx context.Context, in []In, out []Out, errs []error) error {
 		t := &tries[In, Out]{in: in, out: out, errs: errs}
-		// The items were accepted: the batch does not fail because the queue of the pool is full.
-		own := append([]Option{WithQueueWait(), WithItems(len(in)), asBatcher}, options...)
+		options := all
+		options.Items = len(in)
 		if config.Fallback != nil {
-			own = append(own, WithDoFallback(func(ctx context.Context) error {
+			options.Fallback = func(ctx context.Context) error {
 				return t.do(func(in []In, out []Out, errs []error) error { return config.Fallback(ctx, in, out, errs) })
-			}))
+			}
 		}
-		_, err := Do(ctx, p, func(w *Worker) error {
+		_, err := p.Do(ctx, func(w *Worker) error {
 			return t.do(func(in []In, out []Out, errs []error) error { return f(w, in, out, errs) })
-		}, own...)
+		}, options)
 		return t.settle(err)
 	}, config)
 	if err == nil {
@@ -122,8 +130,6 @@ func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs
 	}
 	return b, err
 }
-
-func asBatcher(c *config) { c.ofBatcher = true }
 
 // newBatcher makes a Batcher that calls run for each batch.
 func newBatcher[In, Out any](run func(ctx context.Context, in []In, out []Out, errs []error) error, config BatcherConfig[In, Out]) (*Batcher[In, Out], error) {
@@ -142,7 +148,7 @@ func newBatcher[In, Out any](run func(ctx context.Context, in []In, out []Out, e
 	setDefault(&config.MaxItems, defaultBatchItems)
 	setDefault(&config.Queue, defaultQueuedBatches*config.MaxItems)
 	setDefault(&config.Batches, defaultBatchesPerDevice)
-	b := &Batcher[In, Out]{config: config, run: run, number: pools.Add(1) * 2, ended: make(chan struct{})}
+	b := &Batcher[In, Out]{config: config, run: run, ended: make(chan struct{})}
 	b.key = withinBatch{b}
 	return b, nil
 }
@@ -460,7 +466,7 @@ func (b *Batcher[In, Out]) nextBatch() *batch[In, Out] {
 // runBatch does a batch.
 func (b *Batcher[In, Out]) runBatch(k *batch[In, Out]) {
 	contain.Call(func() error {
-		return withMark(b.number, func() error { return b.run(k.ctx, k.in, k.out, k.errs) })
+		return b.run(k.ctx, k.in, k.out, k.errs)
 	}, func(err error) {
 		k.cancel(nil)
 		b.finish(k, err)
@@ -552,20 +558,21 @@ func (b *Batcher[In, Out]) remove(c *batchCall[In, Out]) {
 }
 
 // Close refuses new items, and returns when all accepted items have their answers. A second call does
-// nothing. Within a batch it is an error of kind driver.ErrInvalidArgument.
+// nothing. The function of a batch must not call it: it would wait for its own batch, for ever.
 func (b *Batcher[In, Out]) Close() error { return b.Shutdown(context.Background()) }
 
 // Shutdown is as Close until ctx ends. Then the items in the queue fail with an error of kind
 // driver.ErrClosed. The error of Shutdown has ctx's cause, and says how many items were in the queue and
-// how many batches still run. Callers of those batches get their answers when the batches end.
+// how many batches still run. Callers of those batches get their answers when the batches end. With the context
+// of a batch it is an error of kind driver.ErrInvalidArgument.
 func (b *Batcher[In, Out]) Shutdown(ctx context.Context) error {
 	switch {
 	case ctx == nil:
 		return driver.Errorf(driver.ErrInvalidArgument, "Shutdown takes a context, and it is nil")
 	case b == nil || b.run == nil:
 		return nil
-	case marked(b.number) || ctx.Value(b.key) != nil:
-		return driver.Errorf(driver.ErrInvalidArgument, "Close within a batch would wait for that batch: close the batcher after it")
+	case ctx.Value(b.key) != nil:
+		return driver.Errorf(driver.ErrInvalidArgument, "Shutdown within a batch would wait for that batch: close the batcher after it")
 	}
 	b.mu.Lock()
 	b.accept() // the calls that arrived before Close

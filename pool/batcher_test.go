@@ -97,7 +97,7 @@ func TestBatcherFallsBack(t *testing.T) {
 
 var errDevice = errors.New("the device fails")
 
-// With WithRetry another device repeats a batch, from the start.
+// With Retry another device repeats a batch, from the start.
 func TestBatcherRetries(t *testing.T) {
 	p, _ := open(t, machine(2))
 	var mu sync.Mutex
@@ -110,7 +110,7 @@ func TestBatcherRetries(t *testing.T) {
 			panic(errDevice)
 		}
 		return nil
-	}, pool.BatcherConfig[uint32, uint32]{}, pool.WithRetry(1))
+	}, pool.BatcherConfig[uint32, uint32]{Retry: 1})
 	require.NoError(t, err)
 	out, err := b.Do(context.Background(), 5)
 	assert.NoError(t, err)
@@ -121,11 +121,11 @@ func TestBatcherRetries(t *testing.T) {
 
 // A batch function that uses its pool is refused, and so is one that closes it.
 func TestBatcherUsesItsPool(t *testing.T) {
-	p, _ := open(t, machine(1), pool.WithStreams(1))
+	p, _ := open(t, machine(1), pool.Options{Streams: 1})
 	var errs []error
 	b, err := pool.NewBatcher(p, func(w *pool.Worker, _, _ []int, _ []error) error {
-		_, nested := pool.Do(w.Ctx(), p, func(*pool.Worker) error { return nil })
-		errs = append(errs, nested, p.Close())
+		_, nested := p.Do(w.CallContext(), func(*pool.Worker) error { return nil })
+		errs = append(errs, nested, p.Shutdown(w.CallContext()))
 		return nil
 	}, pool.BatcherConfig[int, int]{})
 	require.NoError(t, err)

@@ -21,15 +21,15 @@ func TestBatcherItemsOfAFailingDevice(t *testing.T) {
 		devices  int
 		bad      int // tries on a device in which every third item fails
 		fallback bool
-		options  []pool.Option
+		retries  int
 		sizes    []int // of the tries
 		err      error
 	}{
-		{"no retry", 2, 9, false, nil, []int{10}, ecc},
-		{"retry", 2, 1, false, []pool.Option{pool.WithRetry(1)}, []int{10, 4}, nil},
-		{"retry in vain", 2, 9, false, []pool.Option{pool.WithRetry(1)}, []int{10, 4}, ecc},
-		{"fallback", 2, 9, true, nil, []int{10, 4}, nil},
-		{"retry and fallback", 3, 9, true, []pool.Option{pool.WithRetry(2)}, []int{10, 4, 4, 4}, nil},
+		{"no retry", 2, 9, false, 0, []int{10}, ecc},
+		{"retry", 2, 1, false, 1, []int{10, 4}, nil},
+		{"retry in vain", 2, 9, false, 1, []int{10, 4}, ecc},
+		{"fallback", 2, 9, true, 0, []int{10, 4}, nil},
+		{"retry and fallback", 3, 9, true, 2, []int{10, 4, 4, 4}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, _ := open(t, machine(c.devices))
@@ -49,7 +49,7 @@ func TestBatcherItemsOfAFailingDevice(t *testing.T) {
 				}
 				return nil
 			}
-			config := pool.BatcherConfig[uint32, uint32]{}
+			config := pool.BatcherConfig[uint32, uint32]{Retry: c.retries}
 			if c.fallback {
 				config.Fallback = func(_ context.Context, in, out []uint32, errs []error) error { return triple(in, out, errs, false) }
 			}
@@ -57,7 +57,7 @@ func TestBatcherItemsOfAFailingDevice(t *testing.T) {
 			b, err := pool.NewBatcher(p, func(_ *pool.Worker, in, out []uint32, errs []error) error {
 				tries++
 				return triple(in, out, errs, tries <= c.bad)
-			}, config, c.options...)
+			}, config)
 			require.NoError(t, err)
 			out, errs := b.DoAll(t.Context(), count(10))
 			require.NoError(t, b.Close())

@@ -49,56 +49,51 @@ func (r *hashRoom) Close() error {
 	return errors.Join(errs...)
 }
 
-// withHashing prepares devices and streams for requests.
-func withHashing() []pool.Option {
-	return []pool.Option{
-		pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
-			w.State, err = kernels.Load[kernels.SHA256Chunks](w.Context())
-			return err
-		}),
-		pool.WithSetup(func(w *pool.Worker) (err error) {
-			r := new(hashRoom)
-			w.State = r
-			where := make([]kernels.Chunk, hashBatch)
-			for i := range where {
-				where[i] = kernels.Chunk{Offset: uint64(i * hashBytes), Length: hashBytes}
-			}
-			r.data, err = runtime.AllocHost[byte](w.Context(), hashBatch*hashBytes)
-			if err != nil {
-				return err
-			}
-			r.close = append(r.close, r.data)
-			if r.digests, err = runtime.AllocHost[kernels.Digest](w.Context(), hashBatch); err != nil {
-				return err
-			}
-			r.close = append(r.close, r.digests)
-			if r.onDevice, err = runtime.Alloc[byte](w.Stream(), hashBatch*hashBytes); err != nil {
-				return err
-			}
-			r.close = append(r.close, r.onDevice)
-			if r.chunks, err = runtime.Alloc[kernels.Chunk](w.Stream(), hashBatch); err != nil {
-				return err
-			}
-			r.close = append(r.close, r.chunks)
-			if r.result, err = runtime.Alloc[kernels.Digest](w.Stream(), hashBatch); err != nil {
-				return err
-			}
-			r.close = append(r.close, r.result)
-			return runtime.Upload(context.Background(), w.Stream(), r.chunks, where)
-		}),
+// What devices and streams have ready for requests.
+var (
+	ofSHA256 = pool.PerDevice(kernels.Load[kernels.SHA256Chunks])
+	ofRoom   = pool.PerStream(newHashRoom)
+	hashing  = []pool.Setup{ofSHA256, ofRoom}
+)
+
+func newHashRoom(w *pool.Worker) (r *hashRoom, err error) {
+	r = new(hashRoom)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	where := make([]kernels.Chunk, hashBatch)
+	for i := range where {
+		where[i] = kernels.Chunk{Offset: uint64(i * hashBytes), Length: hashBytes}
 	}
+	r.data, err = runtime.AllocHost[byte](w.Context(), hashBatch*hashBytes)
+	if err != nil {
+		return r, err
+	}
+	r.close = append(r.close, r.data)
+	if r.digests, err = runtime.AllocHost[kernels.Digest](w.Context(), hashBatch); err != nil {
+		return r, err
+	}
+	r.close = append(r.close, r.digests)
+	if r.onDevice, err = runtime.Alloc[byte](w.Stream(), hashBatch*hashBytes); err != nil {
+		return r, err
+	}
+	r.close = append(r.close, r.onDevice)
+	if r.chunks, err = runtime.Alloc[kernels.Chunk](w.Stream(), hashBatch); err != nil {
+		return r, err
+	}
+	r.close = append(r.close, r.chunks)
+	if r.result, err = runtime.Alloc[kernels.Digest](w.Stream(), hashBatch); err != nil {
+		return r, err
+	}
+	r.close = append(r.close, r.result)
+	return r, runtime.Upload(context.Background(), w.Stream(), r.chunks, where)
 }
 
 // hashRequests is the batch function.
 func hashRequests(w *pool.Worker, in []*hashRequest, out []kernels.Digest, _ []error) error {
-	sha, err := pool.State[kernels.SHA256Chunks](w)
-	if err != nil {
-		return err
-	}
-	r, err := pool.State[*hashRoom](w)
-	if err != nil {
-		return err
-	}
+	sha, r := ofSHA256.Of(w), ofRoom.Of(w)
 	s, n := w.Stream(), len(in)
 	for i, one := range in {
 		copy(r.data.Data()[i*hashBytes:], one[:])
@@ -132,14 +127,14 @@ func hashers(t testing.TB, p *pool.Pool, delay time.Duration) map[string]func(ct
 		"batcher": b.Do,
 		"do": func(ctx context.Context, r *hashRequest) (kernels.Digest, error) {
 			in, out := [1]*hashRequest{r}, [1]kernels.Digest{}
-			_, err := pool.Do(ctx, p, func(w *pool.Worker) error { return hashRequests(w, in[:], out[:], nil) }, pool.WithQueueWait())
+			_, err := p.Do(ctx, func(w *pool.Worker) error { return hashRequests(w, in[:], out[:], nil) }, pool.DoOptions{Wait: true})
 			return out[0], err
 		},
 	}
 }
 
 func TestHashRequests(t *testing.T) {
-	p, _ := open(t, machine(2), withHashing()...)
+	p, _ := open(t, machine(2), pool.Options{Setup: hashing})
 	for name, hash := range hashers(t, p, 100*time.Microsecond) {
 		var callers sync.WaitGroup
 		for i := range 50 {
@@ -165,7 +160,7 @@ func BenchmarkHardwareRequests(b *testing.B) {
 				b.Run(fmt.Sprintf("goroutines=%d/delay=%v/by=%s", goroutines, delay, way), func(b *testing.B) {
 					onHardware(b, func(b *testing.B, _ int, p *pool.Pool) {
 						benchmarkRequests(b, goroutines, hashers(b, p, delay)[way])
-					}, withHashing()...)
+					}, pool.Options{Setup: hashing})
 				})
 			}
 		}

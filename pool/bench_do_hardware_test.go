@@ -30,6 +30,8 @@ func (s spinner) request(ctx context.Context, length time.Duration) error {
 	return s.stream.Synchronize(ctx)
 }
 
+var ofSpin = pool.PerDevice(loadSpin)
+
 func loadSpin(c *runtime.Context) (*runtime.Kernel, error) {
 	m, err := c.LoadModule(runtime.Image{Code: hardware.EmptyKernels})
 	if err != nil {
@@ -75,19 +77,11 @@ func BenchmarkHardwareDo(b *testing.B) {
 	const length = 20 * time.Microsecond
 	ctx := context.Background() // the channel of one that can end would be one for all
 	for _, streams := range []int{8, 16, 32, 64} {
-		setup := pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
-			w.State, err = loadSpin(w.Context())
-			return err
-		})
 		b.Run(fmt.Sprintf("streams=%d/with=do", streams), func(b *testing.B) {
 			onHardware(b, func(b *testing.B, _ int, p *pool.Pool) {
 				do := func(int) error {
-					_, err := pool.Do(ctx, p, func(w *pool.Worker) error {
-						k, err := pool.State[*runtime.Kernel](w)
-						if err != nil {
-							return err
-						}
-						return spinner{w.Stream(), k}.request(w.Ctx(), length)
+					_, err := p.Do(ctx, func(w *pool.Worker) error {
+						return spinner{w.Stream(), ofSpin.Of(w)}.request(w.CallContext(), length)
 					})
 					return err
 				}
@@ -95,14 +89,14 @@ func BenchmarkHardwareDo(b *testing.B) {
 				b.ReportAllocs()
 				b.ResetTimer()
 				requestsOf(b, 256, b.N, do)
-			}, setup, pool.WithStreams(streams))
+			}, pool.Options{Streams: streams, Setup: []pool.Setup{ofSpin}})
 		})
 		b.Run(fmt.Sprintf("streams=%d/with=streams", streams), func(b *testing.B) {
 			onHardware(b, func(b *testing.B, _ int, p *pool.Pool) {
 				var spinners []spinner
 				for _, d := range p.Devices() {
 					var c *runtime.Context
-					_, err := pool.Do(ctx, p, func(w *pool.Worker) error { c = w.Context(); return nil }, pool.WithDevices(d.Ordinal))
+					_, err := p.Do(ctx, func(w *pool.Worker) error { c = w.Context(); return nil }, pool.DoOptions{Devices: []int{d.Ordinal}})
 					require.NoError(b, err)
 					k, err := loadSpin(c)
 					require.NoError(b, err)
@@ -118,7 +112,7 @@ func BenchmarkHardwareDo(b *testing.B) {
 				b.ReportAllocs()
 				b.ResetTimer()
 				requestsOf(b, len(spinners), b.N, plain)
-			})
+			}, pool.Options{})
 		})
 	}
 }
@@ -134,12 +128,8 @@ func BenchmarkHardwareDoBurst(b *testing.B) {
 					var all sync.WaitGroup
 					for range requests {
 						all.Go(func() {
-							_, err := pool.Do(b.Context(), p, func(w *pool.Worker) error {
-								k, err := pool.State[*runtime.Kernel](w)
-								if err != nil {
-									return err
-								}
-								return spinner{w.Stream(), k}.request(w.Ctx(), length)
+							_, err := p.Do(b.Context(), func(w *pool.Worker) error {
+								return spinner{w.Stream(), ofSpin.Of(w)}.request(w.CallContext(), length)
 							})
 							if err != nil {
 								b.Error(err)
@@ -153,10 +143,7 @@ func BenchmarkHardwareDoBurst(b *testing.B) {
 				for range b.N {
 					call()
 				}
-			}, pool.WithStreams(streams), pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
-				w.State, err = loadSpin(w.Context())
-				return err
-			}))
+			}, pool.Options{Streams: streams, Setup: []pool.Setup{ofSpin}})
 		})
 	}
 }

@@ -14,7 +14,7 @@ func BenchmarkDoNothing(b *testing.B) {
 	b.Run("one", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := pool.Do(b.Context(), p, nothing); err != nil {
+			if _, err := p.Do(b.Context(), nothing); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -24,7 +24,7 @@ func BenchmarkDoNothing(b *testing.B) {
 		b.SetParallelism(max(256/goruntime.GOMAXPROCS(0), 1))
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if _, err := pool.Do(b.Context(), p, nothing); err != nil {
+				if _, err := p.Do(b.Context(), nothing); err != nil {
 					b.Error(err)
 				}
 			}

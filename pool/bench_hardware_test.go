@@ -13,7 +13,7 @@ import (
 )
 
 // onHardware runs f with a pool on one device of the machine, on two, four and so on.
-func onHardware(b *testing.B, f func(b *testing.B, devices int, p *pool.Pool), options ...pool.Option) {
+func onHardware(b *testing.B, f func(b *testing.B, devices int, p *pool.Pool), options pool.Options) {
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(hardware.Open(b)))
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, rt.Close()) })
@@ -25,8 +25,8 @@ func onHardware(b *testing.B, f func(b *testing.B, devices int, p *pool.Pool), o
 	}
 	for n := 1; n <= len(ordinals); n *= 2 {
 		b.Run(fmt.Sprintf("devices=%d/impl=runtime", n), func(b *testing.B) {
-			p := openOn(b, rt, append(options, pool.WithDevices(ordinals[:n]...), pool.WithMinPerDevice(0))...)
-			f(b, n, p)
+			options.Devices = ordinals[:n]
+			f(b, n, openOn(b, rt, options))
 		})
 	}
 }
@@ -35,13 +35,12 @@ func onHardware(b *testing.B, f func(b *testing.B, devices int, p *pool.Pool), o
 // for the stream, and with a launch and a wait.
 func BenchmarkHardwareScatter(b *testing.B) {
 	ctx := context.Background()
-	setup := pool.WithSetup(func(w *pool.Worker) error {
-		m, err := w.Context().LoadModule(runtime.Image{Code: hardware.EmptyKernels})
+	empty := pool.PerDevice(func(c *runtime.Context) (*runtime.Kernel, error) {
+		m, err := c.LoadModule(runtime.Image{Code: hardware.EmptyKernels})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		w.State, err = m.Kernel("empty")
-		return err
+		return m.Kernel("empty")
 	})
 	shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
 	for _, c := range []struct {
@@ -51,7 +50,7 @@ func BenchmarkHardwareScatter(b *testing.B) {
 		{"nothing", func(*pool.Worker) error { return nil }},
 		{"wait", func(w *pool.Worker) error { return w.Stream().Synchronize(ctx) }},
 		{"launch", func(w *pool.Worker) error {
-			if err := w.State.(*runtime.Kernel).Launch(w.Stream(), shape); err != nil {
+			if err := empty.Of(w).Launch(w.Stream(), shape); err != nil {
 				return err
 			}
 			return w.Stream().Synchronize(ctx)
@@ -60,7 +59,7 @@ func BenchmarkHardwareScatter(b *testing.B) {
 		b.Run("do="+c.name, func(b *testing.B) {
 			onHardware(b, func(b *testing.B, devices int, p *pool.Pool) {
 				call := func() {
-					_, err := pool.Scatter(ctx, p, devices, func(w *pool.Worker, _ pool.Tile) error { return c.f(w) })
+					_, err := p.Scatter(ctx, devices, func(w *pool.Worker, _ pool.Tile) error { return c.f(w) }, pool.ScatterOptions{MinPerDevice: 1})
 					require.NoError(b, err)
 				}
 				call() // opens the contexts
@@ -69,7 +68,7 @@ func BenchmarkHardwareScatter(b *testing.B) {
 				for range b.N {
 					call()
 				}
-			}, setup)
+			}, pool.Options{Setup: []pool.Setup{empty}})
 		})
 	}
 }
@@ -87,7 +86,7 @@ func BenchmarkHardwareUploadAll(b *testing.B) {
 			data[i] = byte(i)
 		}
 		call := func() {
-			_, err := pool.Scatter(ctx, p, len(data), func(w *pool.Worker, t pool.Tile) error {
+			_, err := p.Scatter(ctx, len(data), func(w *pool.Worker, t pool.Tile) error {
 				x, err := runtime.Alloc[byte](w.Stream(), t.Len())
 				if err != nil {
 					return err
@@ -97,7 +96,7 @@ func BenchmarkHardwareUploadAll(b *testing.B) {
 					return err
 				}
 				return w.Stream().Synchronize(ctx)
-			}, pool.WithChunk(len(data)))
+			}, pool.ScatterOptions{Chunk: len(data), MinPerDevice: 1})
 			require.NoError(b, err)
 		}
 		call()
@@ -106,5 +105,5 @@ func BenchmarkHardwareUploadAll(b *testing.B) {
 		for range b.N {
 			call()
 		}
-	})
+	}, pool.Options{})
 }

@@ -13,25 +13,16 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/purecuda/purecuda/pool"
-	"github.com/purecuda/purecuda/runtime"
 )
 
 // BenchmarkHardwareOverload is ten seconds in which ten times more requests come than the devices can do: each comes on
 // a goroutine of its own, whether the others are done or not. The queue has its usual length.
 func BenchmarkHardwareOverload(b *testing.B) {
 	const length, streams, times, lasts = 2 * time.Millisecond, 16, 10, 10 * time.Second
-	setup := pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
-		w.State, err = loadSpin(w.Context())
-		return err
-	})
 	onHardware(b, func(b *testing.B, devices int, p *pool.Pool) {
 		request := func() error {
-			_, err := pool.Do(context.Background(), p, func(w *pool.Worker) error {
-				k, err := pool.State[*runtime.Kernel](w)
-				if err != nil {
-					return err
-				}
-				return spinner{w.Stream(), k}.request(w.Ctx(), length)
+			_, err := p.Do(context.Background(), func(w *pool.Worker) error {
+				return spinner{w.Stream(), ofSpin.Of(w)}.request(w.CallContext(), length)
 			})
 			return err
 		}
@@ -79,5 +70,5 @@ func BenchmarkHardwareOverload(b *testing.B) {
 			b.ReportMetric(float64(heap)/(1<<20), "heap-MiB")
 			b.ReportMetric(float64(goroutines), "goroutines")
 		}
-	}, setup, pool.WithStreams(streams))
+	}, pool.Options{Streams: streams, Setup: []pool.Setup{ofSpin}})
 }

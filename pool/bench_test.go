@@ -28,7 +28,7 @@ func BenchmarkScatterSynchronize(b *testing.B) {
 func benchmarkScatter(b *testing.B, p *pool.Pool, f func(*pool.Worker, pool.Tile) error) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := pool.Scatter(context.Background(), p, 64*len(p.Devices()), f); err != nil {
+		if _, err := p.Scatter(context.Background(), 64*len(p.Devices()), f); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -37,9 +37,9 @@ func benchmarkScatter(b *testing.B, p *pool.Pool, f func(*pool.Worker, pool.Tile
 func BenchmarkFallback(b *testing.B) {
 	p := without(b)
 	b.ReportAllocs()
-	fallback := pool.WithFallback(func(context.Context, int, int) error { return nil })
+	fallback := pool.ScatterOptions{Fallback: func(context.Context, int, int) error { return nil }}
 	for b.Loop() {
-		if _, err := pool.Scatter(context.Background(), p, 1000, func(*pool.Worker, pool.Tile) error { return nil }, fallback); err != nil {
+		if _, err := p.Scatter(context.Background(), 1000, func(*pool.Worker, pool.Tile) error { return nil }, fallback); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -19,12 +19,12 @@ import (
 )
 
 // BreakEven knows from which size on the GPUs do a work faster than the cores. It times both sides
-// and keeps the result on disk. [WithBreakEven] makes a call use it: work that the cores do faster
+// and keeps the result on disk. A call that has it in its options uses it: work that the cores do faster
 // goes to the fallback, without a call of the driver.
 //
 //	var b *pool.BreakEven
 //	hash := func(ctx context.Context, n int) error {
-//		_, err := pool.Scatter(ctx, p, n, hashOnGPU, pool.WithFallback(hashOnCPU), pool.WithBreakEven(b))
+//		_, err := p.Scatter(ctx, n, hashOnGPU, pool.ScatterOptions{Fallback: hashOnCPU, BreakEven: b})
 //		return err
 //	}
 //	b, err := pool.NewBreakEven(p, pool.BreakEvenConfig{Name: "hash/v1", Largest: 100_000, Run: hash})
@@ -45,7 +45,7 @@ type BreakEven struct {
 	// A call counts as alone if no other one was under way at any time of it.
 	active, begun atomic.Int64
 	mu            sync.Mutex
-	drift         map[Where]*drift
+	drift         map[Place]*drift
 }
 
 // BreakEvenConfig describes the work. Name, Largest and Run are needed.
@@ -56,7 +56,7 @@ type BreakEvenConfig struct {
 	// the side that wins there is expected to win beyond it.
 	Largest int
 	// Run does the first n items of a sample of the work, as the program does them. It calls the
-	// pool with a fallback and WithBreakEven, for n items. It passes on its ctx, which decides where the
+	// pool with a fallback and b, for n items. It passes on its ctx, which decides where the
 	// call does the work.
 	Run func(ctx context.Context, n int) error
 
@@ -193,18 +193,18 @@ func (b *BreakEven) Drifted() bool {
 func (b *BreakEven) forgetDrift() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.drift = map[Where]*drift{OnGPU: {}, OnCPU: {}}
+	b.drift = map[Place]*drift{OnGPU: {}, OnCPU: {}}
 }
 
 // begin notes a call that uses b, and returns what notes its end. Calls that have failed, or were done on
 // the CPU for another reason, tell nothing about its times.
-func (b *BreakEven) begin() (end func(n int, where Where, reason Reason, err error)) {
+func (b *BreakEven) begin() (end func(n int, where Place, reason Reason, err error)) {
 	if b == nil {
-		return func(int, Where, Reason, error) {}
+		return func(int, Place, Reason, error) {}
 	}
 	others, number := b.active.Add(1)-1, b.begun.Add(1)
 	known, start := b.learned.Load(), b.config.Now()
-	return func(n int, where Where, reason Reason, err error) {
+	return func(n int, where Place, reason Reason, err error) {
 		took := b.config.Now().Sub(start)
 		alone := others == 0 && b.begun.Load() == number
 		told := err == nil && n > 0 && (where == OnGPU || where == OnCPU && reason == MeasuredSlower)
@@ -234,11 +234,11 @@ var errSlower = errors.New("the CPU is faster for so few items, by the break-eve
 
 // side is where a call of n items has to do its work: OnGPU without its fallback, OnCPU with nothing but
 // that, or "" for the devices first.
-func (b *BreakEven) side(ctx context.Context, n int, fallback bool) (Where, error) {
+func (b *BreakEven) side(ctx context.Context, n int, fallback bool) (Place, error) {
 	if b == nil {
 		return "", nil
 	}
-	switch where, _ := ctx.Value(measured{b}).(Where); {
+	switch where, _ := ctx.Value(measured{b}).(Place); {
 	case where != "" && !fallback:
 		return "", driver.Errorf(driver.ErrInvalidArgument, "a call that a BreakEven measures needs a fallback")
 	case where != "":
@@ -294,7 +294,7 @@ func (b *BreakEven) measure(ctx context.Context) (*BreakEvenReport, error) {
 func (b *BreakEven) add(ctx context.Context, r *BreakEvenReport, n int) (more bool, err error) {
 	p := BreakEvenPoint{Items: n}
 	for _, s := range []struct {
-		where Where
+		where Place
 		took  *time.Duration
 	}{{OnCPU, &p.CPU}, {OnGPU, &p.GPU}} {
 		if r.at(s.where, n) > longestRun {
@@ -314,7 +314,7 @@ func (b *BreakEven) add(ctx context.Context, r *BreakEvenReport, n int) (more bo
 
 // time is the median of some runs of a side, after one that does not count: it opens contexts, loads
 // code and allocates memory.
-func (b *BreakEven) time(ctx context.Context, where Where, n int) (time.Duration, error) {
+func (b *BreakEven) time(ctx context.Context, where Place, n int) (time.Duration, error) {
 	ctx = context.WithValue(ctx, measured{b}, where)
 	var runs []time.Duration
 	var all time.Duration

@@ -24,8 +24,8 @@ func TestBreakEvenAfterGoexit(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = Do(context.Background(), p, func(*Worker) error { return nil }, WithBreakEven(b),
-			WithDoFallback(func(context.Context) error { goruntime.Goexit(); return nil }))
+		_, _ = p.Do(context.Background(), func(*Worker) error { return nil }, DoOptions{BreakEven: b,
+			Fallback: func(context.Context) error { goruntime.Goexit(); return nil }})
 	}()
 	<-ended
 	assert.Zero(t, b.active.Load())

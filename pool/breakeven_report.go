@@ -39,7 +39,7 @@ type BreakEvenPoint struct {
 }
 
 // took is the time of a side, or 0.
-func (p *BreakEvenPoint) took(where Where) time.Duration {
+func (p *BreakEvenPoint) took(where Place) time.Duration {
 	if where == OnGPU {
 		return p.GPU
 	}
@@ -48,7 +48,7 @@ func (p *BreakEvenPoint) took(where Where) time.Duration {
 
 // at is what a side takes for n items: on the line between the points beside n, or through the last two.
 // It is 0 if there is no point.
-func (r *BreakEvenReport) at(where Where, n int) time.Duration {
+func (r *BreakEvenReport) at(where Place, n int) time.Duration {
 	var items, before int
 	var took, tookBefore time.Duration
 	for _, p := range r.Points {

@@ -25,15 +25,15 @@ import (
 type timed struct {
 	now      time.Time
 	cpu, gpu func(n int) time.Duration
-	runs     map[pool.Where]int
-	largest  map[pool.Where]int
+	runs     map[pool.Place]int
+	largest  map[pool.Place]int
 	p        *pool.Pool
 	b        *pool.BreakEven
 }
 
 func newTimed(t *testing.T, p *pool.Pool, largest int, cpu, gpu func(n int) time.Duration) *timed {
 	w := &timed{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), cpu: cpu, gpu: gpu, p: p,
-		runs: map[pool.Where]int{}, largest: map[pool.Where]int{}}
+		runs: map[pool.Place]int{}, largest: map[pool.Place]int{}}
 	w.b = w.open(t, pool.BreakEvenConfig{Name: "test/v1", Largest: largest, Dir: "off"})
 	return w
 }
@@ -52,22 +52,22 @@ func (w *timed) open(t *testing.T, config pool.BreakEvenConfig) *pool.BreakEven 
 }
 
 // call is the work as a program does it.
-func (w *timed) call(ctx context.Context, n int) (*pool.Report, error) {
-	spend := func(where pool.Where, d time.Duration) {
+func (w *timed) call(ctx context.Context, n int) (pool.Report, error) {
+	spend := func(where pool.Place, d time.Duration) {
 		w.now = w.now.Add(d)
 		w.runs[where]++
 		w.largest[where] = max(w.largest[where], n)
 	}
-	return pool.Scatter(ctx, w.p, n, func(*pool.Worker, pool.Tile) error {
+	return w.p.Scatter(ctx, n, func(*pool.Worker, pool.Tile) error {
 		spend(pool.OnGPU, w.gpu(n))
 		return nil
-	}, pool.WithChunk(math.MaxInt), pool.WithItemBytes(0), pool.WithBreakEven(w.b),
-		pool.WithFallback(func(_ context.Context, lo, hi int) error {
+	}, pool.ScatterOptions{Chunk: math.MaxInt, ItemBytes: 0, BreakEven: w.b,
+		Fallback: func(_ context.Context, lo, hi int) error {
 			if lo == 0 { // one of the cores spends all of it
 				spend(pool.OnCPU, w.cpu(n))
 			}
 			return nil
-		}))
+		}})
 }
 
 // line is start + n*item.
@@ -148,13 +148,13 @@ func TestBreakEvenDispatches(t *testing.T) {
 	report, err := w.call(context.Background(), size-1)
 	require.NoError(t, err)
 	assert.Equal(t, pool.OnCPU, report.Where)
-	assert.ErrorContains(t, report.Why, "break-even")
+	assert.ErrorContains(t, report.Err, "break-even")
 	assert.Equal(t, pool.MeasuredSlower, report.Reason)
 	assert.Equal(t, before, gpu.Calls("cuStreamSynchronize"))
 	report, err = w.call(context.Background(), size)
 	require.NoError(t, err)
 	assert.Equal(t, pool.OnGPU, report.Where)
-	assert.NoError(t, report.Why)
+	assert.NoError(t, report.Err)
 }
 
 // A request is dispatched by its items.
@@ -162,14 +162,14 @@ func TestBreakEvenOfRequests(t *testing.T) {
 	p, _ := open(t, machine(1))
 	var b *pool.BreakEven
 	now := time.Now()
-	do := func(ctx context.Context, n int) (pool.DoReport, error) {
-		return pool.Do(ctx, p, func(*pool.Worker) error {
+	do := func(ctx context.Context, n int) (pool.Report, error) {
+		return p.Do(ctx, func(*pool.Worker) error {
 			now = now.Add(50*time.Microsecond + time.Duration(n))
 			return nil
-		}, pool.WithItems(n), pool.WithBreakEven(b), pool.WithDoFallback(func(context.Context) error {
+		}, pool.DoOptions{Items: n, BreakEven: b, Fallback: func(context.Context) error {
 			now = now.Add(time.Duration(n) * time.Microsecond)
 			return nil
-		}))
+		}})
 	}
 	b, err := pool.NewBreakEven(p, pool.BreakEvenConfig{Name: "do", Largest: 1000, Dir: "off", Now: func() time.Time { return now },
 		Run: func(ctx context.Context, n int) error {
@@ -202,7 +202,7 @@ func TestBreakEvenMeasuresBothSides(t *testing.T) {
 	p, gpu := open(t, machine(1))
 	w := newTimed(t, p, 50, line(1, time.Microsecond), line(1, 10*time.Microsecond))
 	require.NoError(t, w.b.Measure(context.Background()))
-	assert.Equal(t, map[pool.Where]int{pool.OnCPU: 50, pool.OnGPU: 50}, w.largest)
+	assert.Equal(t, map[pool.Place]int{pool.OnCPU: 50, pool.OnGPU: 50}, w.largest)
 	var items []int
 	for _, point := range w.b.Report().Points {
 		items = append(items, point.Items)
@@ -329,16 +329,16 @@ func TestBreakEvenCountsCallsThatAreAlone(t *testing.T) {
 	inside, release := make(chan struct{}), make(chan struct{})
 	ended := make(chan error)
 	go func() {
-		_, err := pool.Scatter(context.Background(), p, 80, func(*pool.Worker, pool.Tile) error {
+		_, err := p.Scatter(context.Background(), 80, func(*pool.Worker, pool.Tile) error {
 			close(inside)
 			<-release
 			return nil
-		}, pool.WithBreakEven(w.b), pool.WithDevices(0))
+		}, pool.ScatterOptions{BreakEven: w.b, Devices: []int{0}})
 		ended <- err
 	}()
 	<-inside
 	for range 100 { // on the cores, which need no device
-		_, err := pool.Scatter(context.Background(), p, 0, w.none, pool.WithBreakEven(w.b))
+		_, err := p.Scatter(context.Background(), 0, w.none, pool.ScatterOptions{BreakEven: w.b})
 		require.NoError(t, err)
 	}
 	w.now = w.now.Add(time.Hour)
@@ -359,7 +359,7 @@ func TestBreakEvenWithoutCUDA(t *testing.T) {
 	report, err := w.call(context.Background(), 10)
 	require.NoError(t, err)
 	assert.Equal(t, pool.OnCPU, report.Where)
-	assert.ErrorIs(t, report.Why, driver.ErrDriverLibraryUnavailable)
+	assert.ErrorIs(t, report.Err, driver.ErrDriverLibraryUnavailable)
 }
 
 func TestBreakEvenBadArguments(t *testing.T) {
@@ -399,7 +399,7 @@ func TestBreakEvenBadArguments(t *testing.T) {
 	var half *pool.BreakEven
 	half, err = pool.NewBreakEven(p, pool.BreakEvenConfig{Name: "x", Largest: 1, Dir: "off", Run: func(ctx context.Context, n int) error {
 		calls.Add(1)
-		_, err := pool.Scatter(ctx, p, n, func(*pool.Worker, pool.Tile) error { return nil }, pool.WithBreakEven(half))
+		_, err := p.Scatter(ctx, n, func(*pool.Worker, pool.Tile) error { return nil }, pool.ScatterOptions{BreakEven: half})
 		return err
 	}})
 	require.NoError(t, err)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -162,7 +160,7 @@ func (c *campaign) step(sum *tally) error {
 type trial struct {
 	*campaign
 	n        int
-	options  []pool.Option
+	options  pool.MapOptions[uint32, uint32]
 	fallback bool
 	patience time.Duration // until it is cancelled, or 0
 	fails    map[int]bool  // items whose first piece fails
@@ -178,24 +176,18 @@ func (c *campaign) newTrial() *trial {
 	r := c.chance
 	n := r.IntN(1 << (1 + r.IntN(12)))
 	x := &trial{campaign: c, n: n, times: make([]int, n), fails: map[int]bool{}, failed: map[int]bool{}, panics: r.IntN(2) == 0}
-	option := func(one int, o pool.Option) {
+	option := func(field *int, one, value int) {
 		if r.IntN(one) == 0 {
-			x.options = append(x.options, o)
+			*field = value
 		}
 	}
-	option(2, pool.WithMinPerDevice(r.IntN(64)))
-	option(3, pool.WithChunk(1+r.IntN(max(n, 1))))
-	option(6, whole)
-	option(2, pool.WithRetry(r.IntN(6)))
-	option(3, pool.WithThroughput())
-	option(6, pool.WithSizeGate(r.IntN(2000)))
-	weights := make([]float64, len(c.p.Devices()))
-	for i := range weights {
-		weights[i] = []float64{0, 1, 2.5, math.NaN(), 1e-300, 1e300}[r.IntN(6)]
-	}
-	option(4, pool.WithWeights(weights...))
+	option(&x.options.MinPerDevice, 2, r.IntN(64))
+	option(&x.options.Chunk, 3, 1+r.IntN(max(n, 1)))
+	option(&x.options.Chunk, 6, whole)
+	option(&x.options.Grain, 6, 1+r.IntN(100))
+	option(&x.options.Retry, 2, r.IntN(6))
 	if x.fallback = r.IntN(2) == 0; x.fallback {
-		x.options = append(x.options, pool.WithMapFallback(tripleCPU))
+		x.options.Fallback = tripleCPU
 	}
 	if r.IntN(15) == 0 {
 		x.patience = time.Duration(1+r.IntN(300)) * time.Microsecond
@@ -246,12 +238,12 @@ func (x *trial) run(sum *tally) error {
 		out[i] = 7
 	}
 	before := slices.Clone(out)
-	report, err := pool.Map(ctx, x.p, in, out, x.work, x.options...)
+	report, err := pool.Map(ctx, x.p, in, out, x.work, x.options)
 	sum.calls.Add(1)
 	if !slices.Equal(in, count(x.n)) {
 		return errors.New("the input has changed")
 	}
-	if report != nil {
+	if report.Tiles != nil {
 		if err := covers(x.n, report.Tiles); err != nil {
 			return fmt.Errorf("the report: %w", err)
 		}
@@ -270,7 +262,7 @@ func (x *trial) run(sum *tally) error {
 }
 
 // checkSuccess checks the report of a call whose result is right.
-func (x *trial) checkSuccess(sum *tally, report *pool.Report) error {
+func (x *trial) checkSuccess(sum *tally, report pool.Report) error {
 	for _, tile := range report.Tiles {
 		if !tile.Done {
 			return fmt.Errorf("tile [%d, %d) is not done, says the report of a success", tile.Lo, tile.Hi)
@@ -292,24 +284,24 @@ func (x *trial) checkSuccess(sum *tally, report *pool.Report) error {
 				return fmt.Errorf("item %d was done %d times", i, times)
 			}
 		}
-	case !x.fallback || report.Why == nil:
-		return fmt.Errorf("on the CPU without a reason: %w", report.Why)
+	case !x.fallback || report.Err == nil:
+		return fmt.Errorf("on the CPU without a reason: %w", report.Err)
 	default:
 		sum.onCPU.Add(1)
-		return x.unexplained(report.Why)
+		return x.unexplained(report.Err)
 	}
 	return nil
 }
 
 // checkFailure checks the error of a call.
-func (x *trial) checkFailure(ctx context.Context, report *pool.Report, err error) error {
+func (x *trial) checkFailure(ctx context.Context, report pool.Report, err error) error {
 	cancelled := ctx.Err() != nil
 	if x.fallback && !cancelled {
 		return fmt.Errorf("the fallback should have done it: %w", err)
 	}
 	var failed *pool.Error
 	if !errors.As(err, &failed) {
-		if x.rt.Err() == nil || report != nil {
+		if x.rt.Err() == nil || report.Tiles != nil {
 			return fmt.Errorf("not the right kind of error: %w", err)
 		}
 		return x.unexplained(err)
@@ -356,9 +348,6 @@ func (c *campaign) unexplained(err error) error {
 		if errors.As(err, &known) {
 			return nil
 		}
-	}
-	if strings.Contains(err.Error(), "size gate") {
-		return nil
 	}
 	return fmt.Errorf("nothing explains %w", err)
 }

@@ -16,20 +16,19 @@ import (
 	"github.com/purecuda/purecuda/pool"
 )
 
-func TestCPU(t *testing.T) {
+func TestParallel(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 1000, 123_457} {
 		for _, chunk := range []int{0, 1, 7, 1 << 40} {
 			work := newDone(n)
-			report, err := pool.CPU(t.Context(), n, func(_ context.Context, lo, hi int) error {
+			report, err := pool.Parallel(t.Context(), n, func(_ context.Context, lo, hi int) error {
 				work.note(pool.Tile{Lo: lo, Hi: hi})
 				return nil
-			}, pool.WithChunk(chunk), pool.WithItemBytes(2))
+			}, pool.ParallelOptions{Chunk: chunk})
 			require.NoError(t, err)
 			work.once(t)
 			checkCovers(t, n, report.Tiles)
 			for _, tile := range report.Tiles {
-				assert.Equal(t, driver.NoDevice, tile.Ordinal)
-				assert.EqualValues(t, 2*tile.Len(), tile.Bytes)
+				assert.Equal(t, driver.NoDevice, tile.Device)
 			}
 			for _, tile := range work.calls {
 				assert.True(t, chunk == 0 || tile.Len() <= chunk)
@@ -42,49 +41,49 @@ func TestCPU(t *testing.T) {
 	}
 }
 
-func TestCPUStopsAtAFailure(t *testing.T) {
+func TestParallelStopsAtAFailure(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"error": func() error { return errData },
 		"panic": func() error { panic(errData) },
 	} {
-		report, err := pool.CPU(t.Context(), 1000, func(_ context.Context, lo, hi int) error {
+		report, err := pool.Parallel(t.Context(), 1000, func(_ context.Context, lo, hi int) error {
 			if lo <= 300 && 300 < hi {
 				return fail()
 			}
 			return nil
-		}, pool.WithChunk(1))
+		}, pool.ParallelOptions{Chunk: 1})
 		require.ErrorIs(t, err, errData, name)
 		checkCovers(t, 1000, report.Tiles)
 		var failed *pool.Error
 		require.ErrorAs(t, err, &failed)
 		assert.ErrorContains(t, err, "CPU, items [300, 301): ")
 	}
-	_, err := pool.CPU(t.Context(), 10, func(context.Context, int, int) error { goruntime.Goexit(); return nil })
+	_, err := pool.Parallel(t.Context(), 10, func(context.Context, int, int) error { goruntime.Goexit(); return nil })
 	assert.ErrorContains(t, err, "Goexit")
 }
 
-func TestCPUStopsWithItsContext(t *testing.T) {
+func TestParallelStopsWithItsContext(t *testing.T) {
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	report, err := pool.CPU(ctx, 1000, func(ctx context.Context, lo, hi int) error {
+	report, err := pool.Parallel(ctx, 1000, func(ctx context.Context, lo, hi int) error {
 		cancel(why)
 		<-ctx.Done()
 		return nil
-	}, pool.WithChunk(1))
+	}, pool.ParallelOptions{Chunk: 1})
 	require.ErrorIs(t, err, why)
 	checkCovers(t, 1000, report.Tiles)
-	_, err = pool.CPU(ctx, 10, func(context.Context, int, int) error { panic("not run") })
+	_, err = pool.Parallel(ctx, 10, func(context.Context, int, int) error { panic("not run") })
 	require.ErrorIs(t, err, why)
 }
 
-func TestWrongArgumentsOfCPU(t *testing.T) {
+func TestWrongArgumentsOfParallel(t *testing.T) {
 	var none context.Context
 	f := func(context.Context, int, int) error { return nil }
-	for name, call := range map[string]func() (*pool.Report, error){
-		"function": func() (*pool.Report, error) { return pool.CPU(t.Context(), 1, nil) },
-		"context":  func() (*pool.Report, error) { return pool.CPU(none, 1, f) },
-		"items":    func() (*pool.Report, error) { return pool.CPU(t.Context(), -1, f) },
-		"chunk":    func() (*pool.Report, error) { return pool.CPU(t.Context(), 1, f, pool.WithChunk(-1)) },
+	for name, call := range map[string]func() (pool.Report, error){
+		"function": func() (pool.Report, error) { return pool.Parallel(t.Context(), 1, nil) },
+		"context":  func() (pool.Report, error) { return pool.Parallel(none, 1, f) },
+		"items":    func() (pool.Report, error) { return pool.Parallel(t.Context(), -1, f) },
+		"chunk":    func() (pool.Report, error) { return pool.Parallel(t.Context(), 1, f, pool.ParallelOptions{Chunk: -1}) },
 	} {
 		_, err := call()
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument, name)
@@ -98,7 +97,7 @@ func TestGrain(t *testing.T) {
 		{0, 256, 0}, {1, 256, 0}, {256, 256, 0}, {257, 256, 0}, {10_000, 256, 0}, {10_000, 256, 1}, {10_000, 256, 700}, {10_000, 1, 700},
 		{10_000, 0, 0}, {10_000, math.MaxInt, 0}, {123_457, 64, 1 << 40},
 	} {
-		check := func(name string, work *done, report *pool.Report, err error) {
+		check := func(name string, work *done, report pool.Report, err error) {
 			t.Run(fmt.Sprint(name, " ", c), func(t *testing.T) {
 				require.NoError(t, err)
 				work.once(t)
@@ -116,21 +115,21 @@ func TestGrain(t *testing.T) {
 				}
 			})
 		}
-		options := []pool.Option{pool.WithGrain(c.grain), pool.WithChunk(c.chunk), pool.WithItemBytes(1)}
+		options := pool.ScatterOptions{Grain: c.grain, Chunk: c.chunk, ItemBytes: 1}
 		work := newDone(c.n)
-		report, err := pool.CPU(t.Context(), c.n, func(_ context.Context, lo, hi int) error {
+		report, err := pool.Parallel(t.Context(), c.n, func(_ context.Context, lo, hi int) error {
 			work.note(pool.Tile{Lo: lo, Hi: hi})
 			return nil
-		}, options...)
-		check("CPU", work, report, err)
+		}, pool.ParallelOptions{Grain: c.grain, Chunk: c.chunk})
+		check("Parallel", work, report, err)
 		if c.grain < math.MaxInt {
 			work = newDone(c.n)
-			report, err = pool.Scatter(t.Context(), p, c.n, work.do, options...)
+			report, err = p.Scatter(t.Context(), c.n, work.do, options)
 			check("Scatter", work, report, err)
 		}
 	}
-	_, err := pool.CPU(t.Context(), 1, func(context.Context, int, int) error { return nil }, pool.WithGrain(-1))
-	assert.ErrorContains(t, err, "WithGrain(-1): want a number that is not negative")
-	_, err = pool.Scatter(t.Context(), p, 1<<20, func(*pool.Worker, pool.Tile) error { return nil }, pool.WithGrain(1<<20), pool.WithItemBytes(1<<30))
+	_, err := pool.Parallel(t.Context(), 1, func(context.Context, int, int) error { return nil }, pool.ParallelOptions{Grain: -1})
+	assert.ErrorContains(t, err, "Grain is -1: want a number that is not negative")
+	_, err = p.Scatter(t.Context(), 1<<20, func(*pool.Worker, pool.Tile) error { return nil }, pool.ScatterOptions{Grain: 1 << 20, ItemBytes: 1 << 30})
 	assert.ErrorContains(t, err, "a piece of 1048576 items, the least, is larger than the memory budget")
 }

@@ -39,8 +39,8 @@ type device struct {
 // shared is the state that the streams of a device share.
 type shared struct {
 	generation uint64 // of the context
-	state      any
-	users      int // workers
+	states     []any  // in the order of the setup
+	users      int    // workers
 }
 
 // takeWorker takes a free worker for a request. The device has one, or room for one more.
@@ -131,8 +131,8 @@ func positive(x float64) float64 {
 // prepare makes the stream and the states of a worker, unless it has them. It makes them again after a
 // Reset of the context. If it fails, it closes what it has made.
 func (w *Worker) prepare() (err error) {
-	if w.pooled.pool.defaults.remote != nil {
-		return w.pooled.remote()
+	if w.pooled.pool.remote != nil {
+		return w.pooled.askRemote()
 	}
 	if w.stream != nil && w.generation == w.context.State().Generation() {
 		return nil
@@ -149,7 +149,7 @@ func (w *Worker) prepare() (err error) {
 		return err
 	}
 	if err = w.share(); err == nil {
-		err = p.setUp(p.defaults.setup, w)
+		w.states, err = p.setUp(w, false)
 	}
 	if err != nil {
 		err = errors.Join(err, w.closeStream())
@@ -157,26 +157,44 @@ func (w *Worker) prepare() (err error) {
 	return err
 }
 
-// setUp calls a setup on a goroutine of its own, because it may call runtime.Goexit.
-func (p *Pool) setUp(setup func(*Worker) error, w *Worker) (err error) {
-	if setup == nil {
-		return nil
+// setUp makes the states of a device or of a stream. Those that it does not make are nil. If it fails, it closes what
+// it has made.
+func (p *Pool) setUp(w *Worker, device bool) ([]any, error) {
+	if len(p.setup) == 0 {
+		return nil, nil
 	}
-	failed := contain.Hook(func() { err = p.onDevice(func() error { return w.run(setup) }) })
-	return errors.Join(err, failed)
+	states := make([]any, len(p.setup))
+	for i, s := range p.setup {
+		if s.perDevice() != device {
+			continue
+		}
+		var made any
+		var err error
+		failed := contain.Hook(func() { // it may call runtime.Goexit
+			err = w.failed(w.run(func(w *Worker) (err error) {
+				made, err = s.prepare(w)
+				return err
+			}))
+		})
+		if err = errors.Join(err, failed); err != nil {
+			return nil, errors.Join(err, closeStates(states))
+		}
+		states[i] = made
+	}
+	return states, nil
 }
 
-// remote is why the process that does the work of the device cannot, or nil. See [WithRemote]. It asks on a goroutine of its own,
-// because the function may call runtime.Goexit.
-func (d *device) remote() (err error) {
-	failed := contain.Hook(func() { err = contain.Sound(d.pool.defaults.remote(d.info.Ordinal)) })
+// askRemote is why the process that does the work of the device cannot, or nil. See Options.Remote. It asks on a goroutine of its
+// own, because the function may call runtime.Goexit.
+func (d *device) askRemote() (err error) {
+	failed := contain.Hook(func() { err = contain.Sound(d.pool.remote(d.info.Ordinal)) })
 	return errors.Join(err, failed)
 }
 
 // share gives a worker the shared state of its device. The first worker makes it, and the others wait.
 func (w *Worker) share() error {
 	d := w.pooled
-	for d.pool.defaults.deviceSetup != nil && !d.attach(w) {
+	for d.pool.deviceSetup && !d.attach(w) {
 		_, _, err := d.setups.Do(context.Background(), w.generation, func(context.Context) (struct{}, error) {
 			return struct{}{}, d.setUp(w)
 		})
@@ -208,26 +226,26 @@ func (d *device) setUp(w *Worker) error {
 	if made {
 		return nil
 	}
-	first := &Worker{pooled: d, device: w.device, context: w.context, generation: w.generation, stream: w.stream, ctx: w.ctx}
-	if err := d.pool.setUp(d.pool.defaults.deviceSetup, first); err != nil {
-		return errors.Join(err, closeState(first.State))
+	states, err := d.pool.setUp(w, true)
+	if err != nil {
+		return err
 	}
 	d.pool.mu.Lock()
 	defer d.pool.mu.Unlock()
-	d.shared = &shared{generation: w.generation, state: first.State}
+	d.shared = &shared{generation: w.generation, states: states}
 	return nil
 }
 
 // closeStream closes what prepare has made.
 func (w *Worker) closeStream() error {
-	errs := []error{closeState(w.State)}
+	errs := []error{closeStates(w.states)}
 	if w.stream != nil {
 		errs = append(errs, w.stream.Close())
 	}
 	if s := w.shared; s != nil {
 		errs = append(errs, w.pooled.detach(s))
 	}
-	w.State, w.stream, w.shared = nil, nil, nil
+	w.states, w.stream, w.shared = nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -241,18 +259,22 @@ func (d *device) detach(s *shared) error {
 	}
 	d.pool.mu.Unlock()
 	if last {
-		return closeState(s.state)
+		return closeStates(s.states)
 	}
 	return nil
 }
 
-// closeState closes a state on a goroutine of its own, because Close may call runtime.Goexit.
-func closeState(state any) (err error) {
-	if state, ok := state.(io.Closer); ok {
-		failed := contain.Hook(func() { err = contain.Sound(state.Close()) })
-		err = errors.Join(err, failed)
+// closeStates closes what setUp has made, the last one first, on a goroutine of its own: Close may call runtime.Goexit.
+func closeStates(states []any) error {
+	var errs []error
+	for _, state := range slices.Backward(states) {
+		if state, ok := state.(io.Closer); ok {
+			var err error
+			failed := contain.Hook(func() { err = contain.Sound(state.Close()) })
+			errs = append(errs, err, failed)
+		}
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // close closes all workers. None is busy.
@@ -266,8 +288,8 @@ func (d *device) close() error {
 
 // probe tests whether the device works, and revives it if it was lost.
 func (d *device) probe(ctx context.Context) error {
-	if d.pool.defaults.remote != nil {
-		return d.remote()
+	if d.pool.remote != nil {
+		return d.askRemote()
 	}
 	if err := d.pool.rt.Revive(ctx, d.info.Ordinal); err != nil {
 		return err

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"time"
-
-	"github.com/purecuda/purecuda/driver"
 )
 
-// ErrQueueFull is the error of a request that would have to wait while the queue of the pool is full. See
-// [WithQueue] and [WithQueueWait].
+// ErrQueueFull is the error of a call that would have to wait while the queue of the pool is full. See
+// Options.Queue and DoOptions.Wait.
 var ErrQueueFull = errors.New("the queue of the pool is full")
 
 // ErrQuarantined is the error of a request whose devices are all quarantined after failures. It wraps
@@ -34,12 +32,8 @@ func (p *Pool) acquire(ctx context.Context, r *request) (w *Worker, err error) {
 			return w, err
 		}
 	}
-	// The request has to wait. If its own goroutine has the worker that it needs, it would wait for ever.
-	switch {
-	case r.only == &p.cpu && p.hasTurn(ctx):
-		return nil, nil
-	case r.bounded() && p.serving():
-		return nil, errNested()
+	if r.only == &p.cpu && ctx.Value(turnOf{p}) != nil {
+		return nil, nil // its own turn may end only after the call
 	}
 	if r.ready == nil {
 		r.ready = make(chan struct{}, 1)
@@ -185,30 +179,23 @@ func (p *Pool) impossible(r *request) error {
 			causes = append(causes, d.quarantine.err)
 		}
 	}
-	switch {
-	case len(causes) > 0:
+	if len(causes) > 0 {
 		return fmt.Errorf("%w: %w", ErrQuarantined, errors.Join(causes...))
-	case len(r.tried) > 0:
-		return errTried
 	}
-	return noneLeft(r)
+	return errTried
 }
 
-func noneLeft(r *request) error {
-	return driver.Errorf(driver.ErrInvalidArgument, "no device is left: WithDevices%v, WithoutDevices%v", r.devices, r.without)
-}
-
-// full returns the error of a request that must not wait, or finds the queue full, or else nil.
+// full returns the error of a request that finds the queue full, or else nil.
 func (p *Pool) full(r *request) error {
 	switch {
-	case r.refuse && r.short != nil:
-		return r.short
 	case r.refuse:
-		return fmt.Errorf("%w: WithoutQueue, and the request would have to wait", ErrQueueFull)
+		return ErrQueueFull
 	case p.waiting() < p.limit:
 		return nil
+	case p.limit == 0 && r.short != nil:
+		return r.short
 	}
-	return fmt.Errorf("%w: %d requests wait", ErrQueueFull, p.waiting())
+	return fmt.Errorf("%w: %d calls wait, and %d may", ErrQueueFull, p.waiting(), p.limit)
 }
 
 // waiting returns how many requests wait, for devices and for the CPU. A call of several devices counts once.
@@ -220,16 +207,16 @@ func (p *Pool) letIn(c *scatterCall, tiles []Tile) error {
 	defer p.mu.Unlock()
 	p.mu.runPosted() // workers that were returned
 	for _, t := range tiles {
-		r := c.part(c.devices[t.Device], t.Len())
+		r := c.part(c.devices[t.Index], t.Len())
 		if err := p.admit(r); err != nil {
 			return err
 		}
 		if w, _ := p.assign(r); w != nil { // a device in quarantine is an error of its tile
-			c.first, c.begins = w, t.Device
+			c.first, c.begins = w, t.Index
 			return nil
 		}
 	}
-	if err := p.full(new(request)); err != nil && !c.queueWait {
+	if err := p.full(new(request)); err != nil && !c.Wait {
 		p.figures.refused++
 		return err
 	}

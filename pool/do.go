@@ -10,80 +10,70 @@ import (
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
-// DoReport is the outcome of a request.
-type DoReport struct {
-	// Where is where f or the fallback ran. It is empty if neither ran.
-	Where Where
-	// Reason says in a stable word why the devices did not do the work, and Why is the error. Both are
-	// empty if a device did the work.
-	Reason Reason
-	Why    error
-	// Host is the name of the host of the last try, if that is another one: see module cluster.
-	Host string
-	// Device is the ordinal of the device of the last try, or driver.NoDevice.
-	Device int
-	// Stream is the number of the stream among those of its device, from 0.
-	Stream int
-	// Waited is the time in the queue. Ran is the time of f or of the fallback. Both are for all tries.
-	Waited, Ran time.Duration
-	// Tries is how often f was called.
-	Tries int
-}
-
-// Do runs f once, with a worker of the device that will be free first by costs ([WithCost]) and
-// measured speeds. Each device runs as many requests at the same time as it has streams
-// ([WithStreams]). A request for which no stream is free waits in a bounded queue ([WithQueue]). If the
-// queue is full, Do returns [ErrQueueFull] at once. With [WithQueueWait] the request waits until ctx
-// ends.
+// Do runs f once on a device, or else the fallback on the CPU, and returns when that has ended. There are three
+// outcomes:
 //
-// f runs on the caller's goroutine. Do returns its error as it is, and a panic as a [*PanicError].
-// With [WithRetry] other devices repeat an f that fails. A device that could not be prepared does not
-// count as a try: another device takes the request in any case. After the tries, the fallback of
-// [WithDoFallback] runs, unless ctx has ended. With [WithBreakEven] it runs first if the CPU is faster
-// for [WithItems].
+//   - A device did the work. The error is nil, and Report.Where is [OnGPU].
+//   - The fallback did it. The error is nil, Report.Where is [OnCPU], and Report.Err says why.
+//   - Nobody did it. The error is that of f as it is, a [*PanicError] of its panic, [ErrQueueFull], the cause of
+//     ctx, or why no device can be used.
 //
-// When ctx ends, a request in the queue fails with ctx's cause. A running f sees the end in
-// [Worker.Ctx] and has to return. It must not leave the caller's memory to work that is queued on the
-// device. No other request gets the stream before that work is done. After any other error of f, Do
-// waits for the stream.
+// f gets a worker of the device that will be free first by costs (DoOptions.Cost) and measured speeds. It runs on the
+// caller's goroutine. Each device runs as many requests at the same time as it has streams. A request for which
+// no stream is free waits in a bounded queue. If that is full, Do fails at once, unless DoOptions.Wait is set.
 //
-// f must not call the pool itself: it would wait while it keeps a worker. A call with [Worker.Ctx], or
-// with a context made from it, is an error of kind driver.ErrInvalidArgument. So is a call with any
-// context that would have to wait, on the goroutine of f.
+// With DoOptions.Retry other devices repeat an f that fails. A device that could not be prepared does not
+// count as a try: another device takes the request in any case.
+//
+// When ctx ends, a request in the queue fails. A running f sees the end in [Worker.CallContext] and has to return. It
+// must not leave the caller's memory to work that is queued on the device. No other request gets the stream
+// before that work is done. After any other error of f, Do waits for the stream.
+//
+// f must not call the pool itself: it would wait while it keeps a worker. A call with [Worker.CallContext], or
+// with a context made from it, is an error of kind driver.ErrInvalidArgument. With another context it is not
+// detected, and may wait until that context ends.
 //
 // A call that need not wait costs less than a microsecond and one or two allocations, without the cost
-// of f. The first request on a stream prepares the stream: see [WithSetup].
-func Do(ctx context.Context, p *Pool, f func(*Worker) error, options ...Option) (DoReport, error) {
-	c, err := p.configure(ctx, ofDo, f != nil, options)
-	if err != nil {
-		return DoReport{Device: driver.NoDevice}, err
+// of f. The first request on a stream prepares the stream: see [State].
+func (p *Pool) Do(ctx context.Context, f func(*Worker) error, options ...DoOptions) (Report, error) {
+	report := Report{Device: driver.NoDevice}
+	o := &noOptions
+	if len(options) > 0 {
+		o = &options[0]
 	}
-	if ctx, end := p.rt.TraceRequest(ctx, "pool.Do"); end != nil {
-		return doTraced(ctx, p, c, f, end)
-	}
-	return do(ctx, p, c, f)
-}
-
-func do(ctx context.Context, p *Pool, c *config, f func(*Worker) error) (DoReport, error) {
-	report := DoReport{Device: driver.NoDevice}
-	if !c.deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, c.deadline)
-		defer cancel()
-	}
-	r, _ := p.requests.Get().(*request)
-	r = zero.Or(r)
-	*r = request{ready: r.ready, post: post{request: r}, cost: c.cost.Seconds(), priority: c.priority, devices: c.devices, without: c.without, overflow: c.queueWait,
-		refuse: c.refuse, label: c.label, bytes: c.bytes}
-	r.deadline, _ = ctx.Deadline()
-	defer p.forget(r)
-	if c.breakEven == nil {
-		err := p.doOrFallBack(ctx, c, r, f, &report)
+	if err := p.check(ctx, f != nil); err != nil {
 		return report, err
 	}
-	end, err := c.breakEven.begin(), errUnfinished
-	defer func() { end(max(c.items, 1), report.Where, report.Reason, err) }()
-	err = p.doOrFallBack(ctx, c, r, f, &report)
+	if _, err := one(options); err != nil {
+		return report, err
+	}
+	if err := o.check(); err != nil {
+		return report, err
+	}
+	if ctx, end := p.rt.TraceRequest(ctx, "pool.Do"); end != nil {
+		return p.doTraced(ctx, o, f, end)
+	}
+	return p.request(ctx, o, f)
+}
+
+var noOptions DoOptions
+
+// request is Do with options that were checked.
+func (p *Pool) request(ctx context.Context, o *DoOptions, f func(*Worker) error) (Report, error) {
+	report := Report{Device: driver.NoDevice}
+	r, _ := p.requests.Get().(*request)
+	r = zero.Or(r)
+	*r = request{ready: r.ready, post: post{request: r}, cost: o.Cost.Seconds(), priority: o.Priority, devices: o.Devices, overflow: o.Wait,
+		label: o.Label, bytes: o.Reserve}
+	r.deadline, _ = ctx.Deadline()
+	defer p.forget(r)
+	if o.BreakEven == nil {
+		err := p.doOrFallBack(ctx, o, r, f, &report)
+		return report, err
+	}
+	end, err := o.BreakEven.begin(), errUnfinished
+	defer func() { end(max(o.Items, 1), report.Where, report.Reason, err) }()
+	err = p.doOrFallBack(ctx, o, r, f, &report)
 	return report, err
 }
 
@@ -91,13 +81,13 @@ func do(ctx context.Context, p *Pool, c *config, f func(*Worker) error) (DoRepor
 var errUnfinished = errors.New("the function has ended its goroutine")
 
 // doOrFallBack does a request on a device, or else on the CPU.
-func (p *Pool) doOrFallBack(ctx context.Context, c *config, r *request, f func(*Worker) error, report *DoReport) error {
-	side, err := c.breakEven.side(ctx, max(c.items, 1), c.doFallback != nil)
+func (p *Pool) doOrFallBack(ctx context.Context, o *DoOptions, r *request, f func(*Worker) error, report *Report) error {
+	side, err := o.BreakEven.side(ctx, max(o.Items, 1), o.Fallback != nil)
 	switch {
 	case err != nil:
 		return err
 	case side != OnCPU:
-		err = p.do(ctx, c, r, f, report)
+		err = p.do(ctx, o, r, f, report)
 	default:
 		if err = p.beginCall(r); err == nil {
 			report.Reason, err = MeasuredSlower, errSlower
@@ -107,7 +97,7 @@ func (p *Pool) doOrFallBack(ctx context.Context, c *config, r *request, f func(*
 		return err
 	}
 	p.count(report.Reason)
-	if report.Why = err; c.doFallback == nil || side == OnGPU || ctx.Err() != nil {
+	if report.Err = err; o.Fallback == nil || side == OnGPU || ctx.Err() != nil {
 		return err
 	}
 	if report.Reason != MeasuredSlower {
@@ -115,16 +105,16 @@ func (p *Pool) doOrFallBack(ctx context.Context, c *config, r *request, f func(*
 			return refused
 		}
 	}
-	if failed := p.fallBack(ctx, c, r, report); failed != nil {
+	if failed := p.fallBack(ctx, o, r, report); failed != nil {
 		return errors.Join(failed, err)
 	}
 	return nil
 }
 
 // fallBack does a request on the CPU when it is its turn. A Batcher has a bound of its own.
-func (p *Pool) fallBack(ctx context.Context, c *config, r *request, report *DoReport) (err error) {
+func (p *Pool) fallBack(ctx context.Context, o *DoOptions, r *request, report *Report) (err error) {
 	var w *Worker
-	if !c.ofBatcher {
+	if !o.ofBatcher {
 		r.only, r.label, r.bytes, r.short = &p.cpu, "", 0, nil
 		w, err = p.acquire(ctx, r)
 		if report.Waited = r.waited; err != nil {
@@ -134,10 +124,10 @@ func (p *Pool) fallBack(ctx context.Context, c *config, r *request, report *DoRe
 	start := time.Now()
 	report.Where, report.Device = OnCPU, driver.NoDevice
 	contain.Call(func() error {
-		return p.onCPU(func() error { return c.doFallback(&turn{ctx, p}) })
+		return o.Fallback(&turn{ctx, p})
 	}, func(failed error) {
 		err = failed
-		report.Ran += time.Since(start)
+		report.Wall += time.Since(start)
 		if w != nil {
 			p.release(w)
 		}
@@ -154,7 +144,7 @@ func (p *Pool) forget(r *request) {
 }
 
 // do tries devices until f succeeds. The report has a reason if the fallback should do the request.
-func (p *Pool) do(ctx context.Context, c *config, r *request, f func(*Worker) error, report *DoReport) error {
+func (p *Pool) do(ctx context.Context, o *DoOptions, r *request, f func(*Worker) error, report *Report) error {
 	var last error // of earlier devices
 	for {
 		if ctx.Err() != nil {
@@ -177,9 +167,9 @@ func (p *Pool) do(ctx context.Context, c *config, r *request, f func(*Worker) er
 			if last = join(last, err); others {
 				continue
 			}
-		} else if err = p.invoke(ctx, c, w, r, f, report); err == nil {
+		} else if err = p.invoke(ctx, o, w, r, f, report); err == nil {
 			return nil
-		} else if last = err; report.Tries <= c.retries && ctx.Err() == nil && p.rt.Err() == nil {
+		} else if last = err; report.Tries <= o.Retry && ctx.Err() == nil && p.rt.Err() == nil {
 			p.countRetries(1)
 			continue
 		}
@@ -191,7 +181,7 @@ func (p *Pool) do(ctx context.Context, c *config, r *request, f func(*Worker) er
 }
 
 // notAssigned returns the error of a request that got no worker.
-func (p *Pool) notAssigned(r *request, report *DoReport, err, last error) error {
+func (p *Pool) notAssigned(r *request, report *Report, err, last error) error {
 	switch {
 	case errors.Is(err, errTried):
 		report.Reason = Failed
@@ -215,19 +205,19 @@ func join(last, err error) error {
 }
 
 // invoke calls f with a worker, and takes the worker back.
-func (p *Pool) invoke(ctx context.Context, c *config, w *Worker, r *request, f func(*Worker) error, report *DoReport) (err error) {
+func (p *Pool) invoke(ctx context.Context, o *DoOptions, w *Worker, r *request, f func(*Worker) error, report *Report) (err error) {
 	report.Where = OnGPU
 	report.Tries++
 	w.retried = report.Tries > 1
 	w.stream.SetTraceContext(w.ctx)
 	w.stopwatch.start()
 	contain.Call(func() error {
-		return p.onDevice(func() error { return w.run(f) })
+		return w.run(f)
 	}, func(failed error) {
 		ran := time.Since(w.stopwatch.began)
-		report.Ran += ran
-		if err = failed; err == nil {
-			w.ctx, w.ran, w.hinted = nil, ran, c.cost > 0
+		report.Wall += ran
+		if err = w.failed(failed); err == nil {
+			w.ctx, w.ran, w.hinted = nil, ran, o.Cost > 0
 			r.accepted = false // finish ends the call
 			p.mu.post(&w.post)
 			return

@@ -47,6 +47,8 @@ type service struct {
 	setups  atomic.Int64
 	states  atomic.Int64
 	closed  atomic.Bool
+
+	ofStream, ofDevice *pool.State[opened]
 }
 
 // Describe implements [seeds.Program].
@@ -60,24 +62,28 @@ func (o opened) Close() error {
 	return nil
 }
 
-func (s *service) setup(w *pool.Worker) error {
+func (s *service) setup() (opened, error) {
 	if s.setups.Add(1)%17 == 16 {
 		panic(errData)
 	}
 	s.states.Add(1)
-	w.State = opened{&s.states}
-	return nil
+	return opened{&s.states}, nil
 }
 
 // Run implements [seeds.Program].
 func (s *service) Run() (err error) {
 	r := s.chance
 	s.streams, s.queue = 1+r.IntN(4), r.IntN(40)
+	s.ofStream = pool.PerStream(func(*pool.Worker) (opened, error) { return s.setup() })
+	s.ofDevice = pool.PerDevice(func(*runtime.Context) (opened, error) { return s.setup() })
+	if s.queue == 0 {
+		s.queue = -1
+	}
 	s.rt, err = runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(s.gpu))
 	if err != nil {
 		return errors.Join(s.unexplained(err), s.gpu.Close())
 	}
-	s.p, err = pool.Open(s.rt, pool.WithStreams(s.streams), pool.WithQueue(s.queue), pool.WithSetup(s.setup), pool.WithDeviceSetup(s.setup))
+	s.p, err = pool.Open(s.rt, pool.Options{Streams: s.streams, Queue: s.queue, Setup: []pool.Setup{s.ofStream, s.ofDevice}})
 	if err != nil {
 		return err
 	}
@@ -163,25 +169,23 @@ func (s *service) request(r *rand.Rand) error {
 	if r.IntN(20) == 0 {
 		return s.scatter(r)
 	}
-	var options []pool.Option
-	option := func(one int, o pool.Option) {
-		if r.IntN(one) == 0 {
-			options = append(options, o)
-		}
-	}
 	waits := r.IntN(2) == 0
-	if waits {
-		options = append(options, pool.WithQueueWait())
+	options := pool.DoOptions{Wait: waits}
+	if r.IntN(3) == 0 {
+		options.Cost = time.Duration(r.IntN(1000)) * time.Microsecond
 	}
-	option(3, pool.WithCost(time.Duration(r.IntN(1000))*time.Microsecond))
-	option(3, pool.WithPriority(r.IntN(5)-2))
-	option(3, pool.WithRetry(r.IntN(4)))
-	option(8, pool.WithDevices(r.IntN(2)))
-	option(8, pool.WithoutDevices(r.IntN(2)))
-	option(10, pool.WithDeadline(time.Now().Add(time.Duration(r.IntN(2000))*time.Microsecond)))
+	if r.IntN(3) == 0 {
+		options.Priority = r.IntN(5) - 2
+	}
+	if r.IntN(3) == 0 {
+		options.Retry = r.IntN(4)
+	}
+	if r.IntN(5) == 0 {
+		options.Devices = []int{r.IntN(2)}
+	}
 	cpu := 0
 	if r.IntN(3) == 0 {
-		options = append(options, pool.WithDoFallback(func(context.Context) error { cpu++; return nil }))
+		options.Fallback = func(context.Context) error { cpu++; return nil }
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -209,15 +213,15 @@ func (s *service) request(r *rand.Rand) error {
 		case 2:
 			cancel()
 			_ = w.Stream().Call(func() { time.Sleep(50 * time.Microsecond) })
-			return w.Stream().Synchronize(w.Ctx())
+			return w.Stream().Synchronize(w.CallContext())
 		case 3:
-			_, err := pool.Do(w.Ctx(), s.p, func(*pool.Worker) error { return nil })
+			_, err := s.p.Do(w.CallContext(), func(*pool.Worker) error { return nil })
 			if !errors.Is(err, driver.ErrInvalidArgument) {
 				return fmt.Errorf("a call within a call: %w", err)
 			}
 		case 4:
-			if _, err := pool.State[opened](w); err != nil {
-				return err
+			if s.ofStream.Of(w).open == nil || s.ofDevice.Of(w).open == nil {
+				return errors.New("no state")
 			}
 		}
 		in := count(1 + length)
@@ -231,17 +235,17 @@ func (s *service) request(r *rand.Rand) error {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_, _ = pool.Do(ctx, s.p, func(*pool.Worker) error { goruntime.Goexit(); return nil }, options...)
+			_, _ = s.p.Do(ctx, func(*pool.Worker) error { goruntime.Goexit(); return nil }, options)
 		}()
 		<-ended
 		return nil
 	}
-	report, err := pool.Do(ctx, s.p, f, options...)
+	report, err := s.p.Do(ctx, f, options)
 	returned = true
 	return s.check(ctx, report, err, waits, calls, successes, cpu)
 }
 
-func (s *service) check(ctx context.Context, report pool.DoReport, err error, waits bool, calls, successes, cpu int) error {
+func (s *service) check(ctx context.Context, report pool.Report, err error, waits bool, calls, successes, cpu int) error {
 	answer := fmt.Sprintf("%+v, %v: %d calls, %d successes, %d on the CPU", report, err, calls, successes, cpu)
 	if report.Tries != calls || cpu > 1 || successes > 1 {
 		return fmt.Errorf("wrong counts: %s", answer)
@@ -249,9 +253,9 @@ func (s *service) check(ctx context.Context, report pool.DoReport, err error, wa
 	switch {
 	case err == nil && report.Where == pool.OnGPU && successes == 1 && cpu == 0 && report.Reason == "":
 		s.sum.onGPU.Add(1)
-	case err == nil && report.Where == pool.OnCPU && successes == 0 && cpu == 1 && report.Reason != "" && report.Why != nil:
+	case err == nil && report.Where == pool.OnCPU && successes == 0 && cpu == 1 && report.Reason != "" && report.Err != nil:
 		s.sum.onCPU.Add(1)
-		return s.explained(report.Why)
+		return s.explained(report.Err)
 	case err == nil || successes > 0 || cpu > 0:
 		return fmt.Errorf("a false answer: %s", answer)
 	case errors.Is(err, pool.ErrQueueFull):
@@ -277,7 +281,7 @@ func (s *service) check(ctx context.Context, report pool.DoReport, err error, wa
 // explained is unexplained of a request, which may ask for devices that are not there.
 func (s *service) explained(err error) error {
 	text := err.Error()
-	if errors.Is(err, context.Canceled) || strings.Contains(text, "no device is left: With") || strings.Contains(text, "there is no device 1") {
+	if errors.Is(err, context.Canceled) || strings.Contains(text, "there is no device 1") {
 		return nil
 	}
 	return s.unexplained(err)
@@ -289,7 +293,7 @@ func (s *service) scatter(r *rand.Rand) error {
 	in, out := count(n), make([]uint32, n)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(100+r.IntN(100_000))*time.Microsecond)
 	defer cancel()
-	_, err := pool.Map(ctx, s.p, in, out, triple, pool.WithMinPerDevice(r.IntN(100)), pool.WithRetry(r.IntN(3)))
+	_, err := pool.Map(ctx, s.p, in, out, triple, pool.MapOptions[uint32, uint32]{MinPerDevice: r.IntN(100), Retry: r.IntN(3)})
 	if err == nil && out[n-1] != uint32(3*(n-1)+1) {
 		return errors.New("a wrong result")
 	}

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"context"
 	"errors"
+	"math"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -27,14 +28,14 @@ func sleeps(by ...time.Duration) func(*pool.Worker) error {
 }
 
 // burst makes n requests at the same time, and counts those of each device.
-func burst(t *testing.T, p *pool.Pool, n int, f func(*pool.Worker) error, options ...pool.Option) map[int]int {
+func burst(t *testing.T, p *pool.Pool, n int, f func(*pool.Worker) error, options ...pool.DoOptions) map[int]int {
 	t.Helper()
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	by := map[int]int{}
 	for range n {
 		all.Go(func() {
-			report, err := pool.Do(t.Context(), p, f, options...)
+			report, err := p.Do(t.Context(), f, options...)
 			mu.Lock()
 			defer mu.Unlock()
 			assert.NoError(t, err)
@@ -71,14 +72,14 @@ func TestDoOnASlowDevice(t *testing.T) {
 	for name, goroutines := range map[string]int{"all at once": 2000, "from 64 goroutines": 64} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, _ := open(t, machine(4), pool.WithQueueWait())
+				p, _ := open(t, machine(4), pool.Options{Queue: math.MaxInt})
 				var mu sync.Mutex
 				var all sync.WaitGroup
 				by := map[int]int{}
 				for range goroutines {
 					all.Go(func() {
 						for range 2000 / goroutines {
-							report, err := pool.Do(t.Context(), p, sleeps(ms, ms, 10*ms, ms))
+							report, err := p.Do(t.Context(), sleeps(ms, ms, 10*ms, ms))
 							mu.Lock()
 							assert.NoError(t, err)
 							by[report.Device]++
@@ -115,11 +116,11 @@ func TestDoByCost(t *testing.T) {
 		do := func(cost time.Duration) (device int) {
 			placed := make(chan int)
 			all.Go(func() {
-				_, err := pool.Do(t.Context(), p, func(w *pool.Worker) error {
+				_, err := p.Do(t.Context(), func(w *pool.Worker) error {
 					placed <- w.Index()
 					time.Sleep(cost)
 					return nil
-				}, pool.WithCost(cost))
+				}, pool.DoOptions{Cost: cost})
 				assert.NoError(t, err)
 			})
 			return <-placed
@@ -134,12 +135,12 @@ func TestDoByCost(t *testing.T) {
 
 func TestDoQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := open(t, machine(1), pool.WithStreams(2), pool.WithQueue(3))
+		p, _ := open(t, machine(1), pool.Options{Streams: 2, Queue: 3})
 		var all sync.WaitGroup
 		var full, done atomic.Int64
 		for range 10 {
 			all.Go(func() {
-				report, err := pool.Do(t.Context(), p, sleeps(time.Second))
+				report, err := p.Do(t.Context(), sleeps(time.Second))
 				if errors.Is(err, pool.ErrQueueFull) {
 					full.Add(1)
 					assert.Zero(t, report.Tries)
@@ -151,10 +152,10 @@ func TestDoQueue(t *testing.T) {
 		}
 		synctest.Wait()
 		assert.Equal(t, 3, p.Stats().Queued)
-		_, err := pool.Scatter(t.Context(), p, 1, newDone(1).do)
+		_, err := p.Scatter(t.Context(), 1, newDone(1).do)
 		require.ErrorIs(t, err, pool.ErrQueueFull, "Scatter as well")
 		start := time.Now()
-		report, err := pool.Do(t.Context(), p, sleeps(time.Second), pool.WithQueueWait())
+		report, err := p.Do(t.Context(), sleeps(time.Second), pool.DoOptions{Wait: true})
 		require.NoError(t, err, "one that may wait")
 		assert.Equal(t, 2*time.Second, report.Waited)
 		assert.Equal(t, 3*time.Second, time.Since(start))
@@ -171,13 +172,18 @@ func TestDoQueue(t *testing.T) {
 // In the queue priorities come first, then deadlines, then times.
 func TestDoOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := open(t, machine(1), pool.WithStreams(1))
-		now := time.Now()
+		p, _ := open(t, machine(1), pool.Options{Streams: 1})
 		var all sync.WaitGroup
 		var order []string
-		do := func(name string, options ...pool.Option) {
+		do := func(name string, patience time.Duration, options ...pool.DoOptions) {
+			ctx := t.Context()
+			if patience > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, patience)
+				t.Cleanup(cancel)
+			}
 			all.Go(func() {
-				_, err := pool.Do(t.Context(), p, func(*pool.Worker) error {
+				_, err := p.Do(ctx, func(*pool.Worker) error {
 					order = append(order, name)
 					time.Sleep(time.Second)
 					return nil
@@ -186,14 +192,14 @@ func TestDoOrder(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		do("first")
-		do("a")
-		do("b")
-		do("late", pool.WithDeadline(now.Add(time.Hour)))
-		do("soon", pool.WithDeadline(now.Add(time.Minute)))
-		do("high", pool.WithPriority(1))
-		do("low", pool.WithPriority(-1))
-		do("c")
+		do("first", 0)
+		do("a", 0)
+		do("b", 0)
+		do("late", time.Hour)
+		do("soon", time.Minute)
+		do("high", 0, pool.DoOptions{Priority: 1})
+		do("low", 0, pool.DoOptions{Priority: -1})
+		do("c", 0)
 		all.Wait()
 		assert.Equal(t, []string{"first", "high", "soon", "late", "a", "b", "c", "low"}, order)
 	})
@@ -201,30 +207,30 @@ func TestDoOrder(t *testing.T) {
 
 func TestDoEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := open(t, machine(1), pool.WithStreams(1))
-		never := pool.WithDoFallback(func(context.Context) error { panic("not after the end of the context") })
+		p, _ := open(t, machine(1), pool.Options{Streams: 1})
+		never := pool.DoOptions{Retry: 3, Fallback: func(context.Context) error { panic("not after the end of the context") }}
 		release := make(chan struct{})
 		go func() {
-			_, err := pool.Do(context.Background(), p, func(*pool.Worker) error { <-release; return nil })
+			_, err := p.Do(context.Background(), func(*pool.Worker) error { <-release; return nil })
 			assert.NoError(t, err)
 		}()
 		synctest.Wait()
 		why := errors.New("the client has gone")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 		defer cancel()
-		report, err := pool.Do(ctx, p, func(*pool.Worker) error { panic("not run") }, never)
+		report, err := p.Do(ctx, func(*pool.Worker) error { panic("not run") }, never)
 		assert.Equal(t, why, err, "in the queue")
 		assert.Equal(t, time.Second, report.Waited)
-		_, err = pool.Do(t.Context(), p, func(*pool.Worker) error { panic("not run") }, never, pool.WithDeadline(time.Now().Add(time.Second)))
-		assert.Equal(t, context.DeadlineExceeded, err)
-		_, err = pool.Do(ctx, p, func(*pool.Worker) error { panic("not run") }, never)
+		_, err = p.Do(ctx, func(*pool.Worker) error { panic("not run") }, never)
 		assert.Equal(t, why, err, "before")
 		assert.Zero(t, p.Stats().Queued)
 		close(release)
-		_, err = pool.Do(t.Context(), p, func(w *pool.Worker) error {
-			<-w.Ctx().Done()
-			return context.Cause(w.Ctx())
-		}, never, pool.WithRetry(3), pool.WithDeadline(time.Now().Add(time.Second)))
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = p.Do(soon, func(w *pool.Worker) error {
+			<-w.CallContext().Done()
+			return context.Cause(w.CallContext())
+		}, never)
 		assert.Equal(t, context.DeadlineExceeded, err, "while it runs")
 	})
 }
@@ -232,15 +238,15 @@ func TestDoEndsWithItsContext(t *testing.T) {
 // A stream with work that a request has left whose context has ended goes to nobody before the
 // work is done, and Close waits for it.
 func TestDoLeavesWork(t *testing.T) {
-	p, _ := open(t, machine(1), pool.WithStreams(1))
+	p, _ := open(t, machine(1), pool.Options{Streams: 1})
 	release := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := pool.Do(ctx, p, func(w *pool.Worker) error {
+	_, err := p.Do(ctx, func(w *pool.Worker) error {
 		if err := w.Stream().Call(func() { <-release }); err != nil {
 			return err
 		}
 		cancel()
-		return w.Stream().Synchronize(w.Ctx())
+		return w.Stream().Synchronize(w.CallContext())
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, 1, p.Stats().Devices[0].Busy)
@@ -254,9 +260,9 @@ func TestDoLeavesWork(t *testing.T) {
 
 func TestDoFailures(t *testing.T) {
 	p, _ := open(t, machine(3))
-	_, err := pool.Do(t.Context(), p, func(*pool.Worker) error { return errData })
+	_, err := p.Do(t.Context(), func(*pool.Worker) error { return errData })
 	assert.Equal(t, errData, err, "as it is")
-	_, err = pool.Do(t.Context(), p, func(*pool.Worker) error { panic("so bad") })
+	_, err = p.Do(t.Context(), func(*pool.Worker) error { panic("so bad") })
 	var panicked *pool.PanicError
 	require.ErrorAs(t, err, &panicked)
 	assert.Equal(t, "so bad", panicked.Value)
@@ -264,7 +270,7 @@ func TestDoFailures(t *testing.T) {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		_, _ = pool.Do(t.Context(), p, func(*pool.Worker) error { goruntime.Goexit(); return nil })
+		_, _ = p.Do(t.Context(), func(*pool.Worker) error { goruntime.Goexit(); return nil })
 		t.Error("Do has returned")
 	}()
 	<-exited
@@ -275,26 +281,26 @@ func TestDoFailures(t *testing.T) {
 
 	for _, c := range []struct{ retries, tries int }{{0, 1}, {1, 2}, {2, 3}, {9, 3}} {
 		var on []int
-		report, err := pool.Do(t.Context(), p, func(w *pool.Worker) error { on = append(on, w.Index()); return errData }, pool.WithRetry(c.retries))
+		report, err := p.Do(t.Context(), func(w *pool.Worker) error { on = append(on, w.Index()); return errData }, pool.DoOptions{Retry: c.retries})
 		assert.Equal(t, errData, err)
 		assert.Equal(t, c.tries, report.Tries)
 		assert.ElementsMatch(t, []int{0, 1, 2}[:c.tries], on, "each time another device")
 	}
 	ran := 0
-	report, err := pool.Do(t.Context(), p, func(*pool.Worker) error {
+	report, err := p.Do(t.Context(), func(*pool.Worker) error {
 		if ran++; ran < 3 {
 			return errData
 		}
 		return nil
-	}, pool.WithRetry(2))
+	}, pool.DoOptions{Retry: 2})
 	require.NoError(t, err)
 	assert.Empty(t, report.Reason)
 	assert.Equal(t, 3, report.Tries)
 }
 
 func TestDoFallback(t *testing.T) {
-	fine := pool.WithDoFallback(func(context.Context) error { return nil })
-	bad := pool.WithDoFallback(func(context.Context) error { return context.Canceled })
+	fine := pool.DoOptions{Fallback: func(context.Context) error { return nil }}
+	bad := pool.DoOptions{Fallback: func(context.Context) error { return context.Canceled }}
 	failing := func(*pool.Worker) error { return errData }
 	lost := func(t *testing.T) *pool.Pool {
 		p, gpu := open(t, machine(2))
@@ -306,7 +312,7 @@ func TestDoFallback(t *testing.T) {
 		require.NoError(t, err)
 		return openOn(t, rt)
 	}
-	wait := func(w *pool.Worker) error { return w.Stream().Synchronize(w.Ctx()) }
+	wait := func(w *pool.Worker) error { return w.Stream().Synchronize(w.CallContext()) }
 	for _, c := range []struct {
 		name   string
 		pool   func(t *testing.T) *pool.Pool
@@ -320,134 +326,115 @@ func TestDoFallback(t *testing.T) {
 		{"lost", lost, wait, pool.Failed, driver.ErrDeviceLost},
 		{"lost before", func(t *testing.T) *pool.Pool {
 			p := lost(t)
-			_, err := pool.Do(t.Context(), p, wait)
+			_, err := p.Do(t.Context(), wait)
 			require.ErrorIs(t, err, driver.ErrDeviceLost)
 			return p
 		}, func(*pool.Worker) error { panic("not run") }, pool.Fault, driver.ErrDeviceLost},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := c.pool(t)
-			report, err := pool.Do(t.Context(), p, c.f, fine)
+			report, err := p.Do(t.Context(), c.f, fine)
 			require.NoError(t, err)
 			assert.Equal(t, pool.OnCPU, report.Where)
 			assert.Equal(t, c.reason, report.Reason)
-			assert.ErrorIs(t, report.Why, c.why)
+			assert.ErrorIs(t, report.Err, c.why)
 			assert.Equal(t, driver.NoDevice, report.Device)
 			before := p.Stats().Reasons[c.reason]
 			assert.NotZero(t, before)
-			_, err = pool.Do(t.Context(), p, c.f, bad)
+			_, err = p.Do(t.Context(), c.f, bad)
 			assert.ErrorIs(t, err, c.why)
 			assert.ErrorIs(t, err, context.Canceled, "of the fallback")
-			_, err = pool.Do(t.Context(), p, c.f)
+			_, err = p.Do(t.Context(), c.f)
 			assert.ErrorIs(t, err, c.why)
 		})
 	}
 }
 
-// A call within one is an error where it has the context of the worker, and where it would wait.
+// A call within one is an error where it has the context of the worker, and so is the end of the pool.
 func TestDoWithinACall(t *testing.T) {
-	p, _ := open(t, machine(1), pool.WithStreams(1))
+	p, _ := open(t, machine(1), pool.Options{Streams: 1})
 	nested := func(ctx context.Context) error {
-		_, err := pool.Do(ctx, p, func(*pool.Worker) error { return nil })
+		_, err := p.Do(ctx, func(*pool.Worker) error { return nil })
 		return err
 	}
-	for name, use := range map[string]func(*pool.Worker) error{
-		"its context":     func(w *pool.Worker) error { return nested(w.Ctx()) },
-		"another context": func(*pool.Worker) error { return nested(context.Background()) },
-		"Close":           func(*pool.Worker) error { return p.Close() },
-		"a Scatter": func(*pool.Worker) error {
-			_, err := pool.Scatter(context.Background(), p, 1, newDone(1).do)
+	for name, use := range map[string]func(context.Context) error{
+		"Do":       nested,
+		"Shutdown": p.Shutdown,
+		"Scatter": func(ctx context.Context) error {
+			_, err := p.Scatter(ctx, 1, newDone(1).do)
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := pool.Do(t.Context(), p, use)
+			_, err := p.Do(t.Context(), func(w *pool.Worker) error { return use(w.CallContext()) })
 			require.ErrorIs(t, err, driver.ErrInvalidArgument)
 			assert.ErrorContains(t, err, "within a call")
 		})
 	}
-	_, err := pool.Scatter(t.Context(), p, 1, func(*pool.Worker, pool.Tile) error { return nested(context.Background()) })
+	_, err := p.Scatter(t.Context(), 1, func(w *pool.Worker, _ pool.Tile) error { return nested(w.CallContext()) })
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
 	other, _ := open(t, machine(1))
-	var deep func(n int) error
-	deep = func(n int) error {
-		if n > 0 {
-			return deep(n - 1)
-		}
-		return nested(context.Background())
-	}
-	_, err = pool.Do(t.Context(), other, func(w *pool.Worker) error { return errors.Join(nested(w.Ctx()), deep(200)) })
+	_, err = other.Do(t.Context(), func(w *pool.Worker) error { return nested(w.CallContext()) })
 	require.NoError(t, err, "another pool")
-	_, err = pool.Do(t.Context(), p, func(*pool.Worker) error {
-		_, err := pool.Do(context.Background(), other, func(*pool.Worker) error { return deep(200) })
+	_, err = p.Do(t.Context(), func(w *pool.Worker) error {
+		_, err := other.Do(w.CallContext(), func(w *pool.Worker) error { return nested(w.CallContext()) })
 		return err
 	})
 	require.ErrorIs(t, err, driver.ErrInvalidArgument, "through another pool")
+	_, err = p.Do(t.Context(), func(*pool.Worker) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		defer cancel()
+		return nested(ctx)
+	})
+	require.ErrorIs(t, err, context.DeadlineExceeded, "with another context it waits until that ends")
 	require.NoError(t, nested(t.Context()))
 }
 
 func TestDoOnDevices(t *testing.T) {
-	p, _ := open(t, machine(4), pool.WithoutDevices(3))
+	p, _ := open(t, machine(4), pool.Options{Devices: []int{0, 1, 2}})
 	require.Len(t, p.Devices(), 3)
 	nothing := func(*pool.Worker) error { return nil }
 	for range 20 {
-		report, err := pool.Do(t.Context(), p, nothing, pool.WithDevices(1, 2), pool.WithoutDevices(1))
+		report, err := p.Do(t.Context(), nothing, pool.DoOptions{Devices: []int{2}})
 		require.NoError(t, err)
 		assert.Equal(t, 2, report.Device)
 	}
-	for name, options := range map[string][]pool.Option{
-		"not there":    {pool.WithDevices(3)},
-		"none left":    {pool.WithoutDevices(0, 1, 2)},
-		"contradicted": {pool.WithDevices(0), pool.WithoutDevices(0)},
-		"of Open":      {pool.WithStreams(3)},
-		"negative":     {pool.WithCost(-1)},
+	for name, options := range map[string][]pool.DoOptions{
+		"not there":     {{Devices: []int{3}}},
+		"negative":      {{Cost: -1}},
+		"two of a call": {{}, {}},
 	} {
-		_, err := pool.Do(t.Context(), p, nothing, options...)
+		_, err := p.Do(t.Context(), nothing, options...)
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument, name)
 	}
-	_, err := pool.Scatter(t.Context(), p, 10, newDone(10).do, pool.WithoutDevices(0, 1, 2))
-	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	work := newDone(300)
-	_, err = pool.Scatter(t.Context(), p, 300, work.do, pool.WithoutDevices(1))
+	_, err := p.Scatter(t.Context(), 300, work.do, pool.ScatterOptions{Devices: []int{0, 2}})
 	require.NoError(t, err)
 	assert.Zero(t, work.by[1])
 	assert.Equal(t, 300, work.by[0]+work.by[2])
 }
 
-// shares is what the streams of a device share in a test.
-type shares struct{ device int }
-
 func TestStates(t *testing.T) {
 	var devices, streams, closed atomic.Int64
-	p, _ := open(t, machine(2), pool.WithStreams(4), pool.WithDeviceSetup(func(w *pool.Worker) error {
+	ofDevice := pool.PerDevice(func(c *runtime.Context) (*state, error) {
 		devices.Add(1)
-		w.State = &struct {
-			shares
-			state
-		}{shares{w.Device().Ordinal}, state{0, &closed}}
-		return w.Stream().Synchronize(w.Ctx())
-	}), pool.WithSetup(func(w *pool.Worker) error {
+		return &state{c.Device().Ordinal, &closed}, nil
+	})
+	ofStream := pool.PerStream(func(w *pool.Worker) (*state, error) {
 		streams.Add(1)
-		w.State = &state{w.Device().Ordinal, &closed}
-		return nil
-	}))
+		return &state{ofDevice.Of(w).device, &closed}, w.Stream().Synchronize(w.CallContext())
+	})
+	unknown := pool.PerDevice(func(*runtime.Context) (int, error) { return 7, nil })
+	p, _ := open(t, machine(2), pool.Options{Streams: 4, Setup: []pool.Setup{ofStream, ofDevice}})
 	var all sync.WaitGroup
 	together := make(chan struct{})
 	var inside atomic.Int64
 	for range 8 {
 		all.Go(func() {
-			_, err := pool.Do(t.Context(), p, func(w *pool.Worker) error {
-				own, err := pool.State[*state](w)
-				assert.NoError(t, err)
-				assert.Equal(t, w.Device().Ordinal, own.device)
-				shared, err := pool.State[*struct {
-					shares
-					state
-				}](w)
-				assert.NoError(t, err)
-				assert.Equal(t, w.Device().Ordinal, shared.shares.device)
-				_, err = pool.State[int](w)
-				assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+			_, err := p.Do(t.Context(), func(w *pool.Worker) error {
+				assert.Equal(t, w.Device().Ordinal, ofStream.Of(w).device)
+				assert.Equal(t, w.Device().Ordinal, ofDevice.Of(w).device)
+				assert.NotSame(t, ofDevice.Of(w), ofStream.Of(w))
 				if inside.Add(1) == 8 {
 					close(together)
 				}
@@ -461,10 +448,28 @@ func TestStates(t *testing.T) {
 	assert.EqualValues(t, 2, devices.Load(), "once for each device")
 	assert.EqualValues(t, 8, streams.Load(), "once for each stream")
 	assert.Zero(t, closed.Load())
+	for name, end := range map[string]func() error{
+		"nil": func() error { return nil }, "error": func() error { return errData }, "panic": func() error { panic(errData) },
+	} {
+		_, err := p.Do(t.Context(), func(w *pool.Worker) error {
+			assert.Zero(t, unknown.Of(w))
+			return end()
+		})
+		assert.ErrorIs(t, err, driver.ErrInvalidArgument, name)
+		assert.ErrorContains(t, err, "the State of int is not in the Setup of the pool")
+	}
+	_, err := p.Do(t.Context(), func(*pool.Worker) error { return nil })
+	require.NoError(t, err, "the next one")
 	require.NoError(t, p.Close())
 	assert.EqualValues(t, 10, closed.Load())
-	_, err := pool.State[int](nil)
-	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+	assert.Zero(t, unknown.Of(nil))
+	for _, wrong := range []pool.Setup{nil, (*pool.State[int])(nil), pool.PerDevice[int](nil), pool.PerStream[int](nil), new(pool.State[int])} {
+		rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyOff))
+		require.NoError(t, err)
+		_, err = pool.Open(rt, pool.Options{Setup: []pool.Setup{ofDevice, wrong}})
+		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+		assert.ErrorContains(t, err, "Setup[1] has no function")
+	}
 }
 
 // A device that cannot be prepared costs no request: f has not run.
@@ -472,13 +477,13 @@ func TestDoWhereADeviceCannotBePrepared(t *testing.T) {
 	for _, op := range []string{"cuDevicePrimaryCtxRetain", "cuStreamCreateWithPriority"} {
 		p, gpu := open(t, machine(2))
 		gpu.Fail(op, 1, driver.ResultDeviceUnavailable)
-		report, err := pool.Do(t.Context(), p, func(*pool.Worker) error { return nil })
+		report, err := p.Do(t.Context(), func(*pool.Worker) error { return nil })
 		require.NoError(t, err, op)
 		assert.Equal(t, 1, report.Tries)
 		assert.EqualValues(t, 1, p.Stats().Devices[0].Failures+p.Stats().Devices[1].Failures)
 	}
-	p, _ := open(t, machine(2), pool.WithDeviceSetup(func(*pool.Worker) error { panic(errData) }))
-	report, err := pool.Do(t.Context(), p, func(*pool.Worker) error { panic("not run") })
+	p, _ := open(t, machine(2), pool.Options{Setup: []pool.Setup{pool.PerDevice(func(*runtime.Context) (int, error) { panic(errData) })}})
+	report, err := p.Do(t.Context(), func(*pool.Worker) error { panic("not run") })
 	require.ErrorIs(t, err, errData)
 	assert.Equal(t, pool.Failed, report.Reason)
 	assert.Zero(t, report.Tries)
@@ -487,11 +492,11 @@ func TestDoWhereADeviceCannotBePrepared(t *testing.T) {
 // Shutdown says what still runs, and goes on when it is called again.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := open(t, machine(2), pool.WithStreams(1))
+		p, _ := open(t, machine(2), pool.Options{Streams: 1})
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				_, err := pool.Do(t.Context(), p, sleeps(10*time.Second))
+				_, err := p.Do(t.Context(), sleeps(10*time.Second))
 				assert.NoError(t, err)
 			})
 		}
@@ -501,7 +506,7 @@ func TestShutdown(t *testing.T) {
 		err := p.Shutdown(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.EqualError(t, err, "the pool is not closed: 3 calls have not ended, 1 on device 0, 1 on device 1, 1 in the queue: context deadline exceeded")
-		_, err = pool.Do(t.Context(), p, sleeps(time.Second))
+		_, err = p.Do(t.Context(), sleeps(time.Second))
 		require.ErrorIs(t, err, driver.ErrClosed)
 		require.NoError(t, p.Close())
 		all.Wait()
@@ -512,11 +517,11 @@ func TestShutdown(t *testing.T) {
 // A Scatter has one stream of a device, and requests the others.
 func TestDoBesideScatter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := open(t, machine(2), pool.WithStreams(2))
+		p, _ := open(t, machine(2), pool.Options{Streams: 2})
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				_, err := pool.Scatter(t.Context(), p, 200, func(*pool.Worker, pool.Tile) error { time.Sleep(time.Hour); return nil }, whole)
+				_, err := p.Scatter(t.Context(), 200, func(*pool.Worker, pool.Tile) error { time.Sleep(time.Hour); return nil }, pool.ScatterOptions{Chunk: whole})
 				assert.NoError(t, err)
 			})
 		}
@@ -534,7 +539,7 @@ func TestDoBesideScatter(t *testing.T) {
 func TestDoOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const streams, queue, service = 4, 32, 10 * time.Millisecond
-		p, _ := open(t, machine(2), pool.WithStreams(streams), pool.WithQueue(queue))
+		p, _ := open(t, machine(2), pool.Options{Streams: streams, Queue: queue})
 		const capacity = 2 * streams * int(time.Second/service) // requests a second
 		var all sync.WaitGroup
 		var done, full atomic.Int64
@@ -542,7 +547,7 @@ func TestDoOverload(t *testing.T) {
 		for i := 0; time.Now().Before(end); i++ {
 			all.Go(func() {
 				ran := 0
-				report, err := pool.Do(t.Context(), p, func(*pool.Worker) error {
+				report, err := p.Do(t.Context(), func(*pool.Worker) error {
 					ran++
 					time.Sleep(service)
 					return nil

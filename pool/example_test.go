@@ -38,17 +38,17 @@ func ExampleMap() {
 	}
 	in := []int{1, 2, 3, 4}
 	out := make([]int, len(in))
-	report, err := pool.Map(context.Background(), p, in, out, onGPU, pool.WithMapFallback(onCPU))
+	report, err := pool.Map(context.Background(), p, in, out, onGPU, pool.MapOptions[int, int]{Fallback: onCPU})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(out, report.Where, errors.Is(report.Why, driver.ErrDriverLibraryUnavailable))
+	fmt.Println(out, report.Where, errors.Is(report.Err, driver.ErrDriverLibraryUnavailable))
 	// Output: [1 4 9 16] cpu true
 }
 
-// Two simulated devices; the second one has more to do.
-func ExampleScatter() {
+// Two simulated devices.
+func ExamplePool_Scatter() {
 	gpu := drivertest.New(drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())})
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(gpu))
 	if err != nil {
@@ -63,25 +63,25 @@ func ExampleScatter() {
 	}
 	defer p.Close()
 
-	report, err := pool.Scatter(context.Background(), p, 300, func(w *pool.Worker, t pool.Tile) error {
+	report, err := p.Scatter(context.Background(), 300, func(w *pool.Worker, t pool.Tile) error {
 		// Work on the items from t.Lo to t.Hi, on w.Stream().
-		return w.Stream().Synchronize(w.Ctx())
-	}, pool.WithWeights(1, 2), pool.WithChunk(200)) // no tile is longer: one piece each
+		return w.Stream().Synchronize(w.CallContext())
+	}, pool.ScatterOptions{Chunk: 150}) // no tile is longer: one piece each
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, t := range report.Tiles {
-		fmt.Printf("device %d: items [%d, %d)\n", t.Ordinal, t.Lo, t.Hi)
+		fmt.Printf("device %d: items [%d, %d)\n", t.Device, t.Lo, t.Hi)
 	}
 	// Output:
-	// device 0: items [0, 100)
-	// device 1: items [100, 300)
+	// device 0: items [0, 150)
+	// device 1: items [150, 300)
 }
 
 func ExamplePartition() {
 	for _, t := range pool.Partition([]float64{1, 1, 1}, 100) {
-		fmt.Println(t.Device, t.Lo, t.Hi)
+		fmt.Println(t.Index, t.Lo, t.Hi)
 	}
 	// Output:
 	// 0 0 34
@@ -89,9 +89,9 @@ func ExamplePartition() {
 	// 2 67 100
 }
 
-func ExampleCPU() {
+func ExampleParallel() {
 	squares := make([]int, 5)
-	_, err := pool.CPU(context.Background(), len(squares), func(_ context.Context, lo, hi int) error {
+	_, err := pool.Parallel(context.Background(), len(squares), func(_ context.Context, lo, hi int) error {
 		for i := lo; i < hi; i++ {
 			squares[i] = i * i
 		}
@@ -111,7 +111,7 @@ func ExampleReduce() {
 		return
 	}
 	defer rt.Close()
-	p, err := pool.Open(rt, pool.WithMinPerDevice(1))
+	p, err := pool.Open(rt)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -126,7 +126,7 @@ func ExampleReduce() {
 		return nil
 	}
 	join := func(a, b string) string { return "(" + a + " " + b + ")" }
-	order, _, err := pool.Reduce(context.Background(), p, 45, block, name, join)
+	order, _, err := pool.Reduce(context.Background(), p, 45, block, name, join, pool.ReduceOptions[string]{MinPerDevice: 1})
 	fmt.Println(order, err)
 	// Output: (((0 10) (20 30)) 40) <nil>
 }

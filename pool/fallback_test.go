@@ -23,29 +23,36 @@ import (
 )
 
 // doors are the calls of a pool with a fallback. Each does f on a device, or cpu.
-var doors = map[string]func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.Option) error{
-	"Do": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.Option) error {
-		_, err := pool.Do(ctx, p, f, append(options, pool.WithDoFallback(cpu))...)
+var doors = map[string]func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.DoOptions) error{
+	"Do": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.DoOptions) error {
+		o := only(options)
+		o.Fallback = cpu
+		_, err := p.Do(ctx, f, o)
 		return err
 	},
-	"Scatter": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.Option) error {
-		_, err := pool.Scatter(ctx, p, 1, func(w *pool.Worker, _ pool.Tile) error { return f(w) },
-			append(options, pool.WithFallback(func(ctx context.Context, _, _ int) error { return cpu(ctx) }))...)
+	"Scatter": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.DoOptions) error {
+		o := only(options)
+		_, err := p.Scatter(ctx, 1, func(w *pool.Worker, _ pool.Tile) error { return f(w) },
+			pool.ScatterOptions{Retry: o.Retry, Wait: o.Wait, BreakEven: o.BreakEven, Fallback: func(ctx context.Context, _, _ int) error { return cpu(ctx) }})
 		return err
 	},
-	"Map": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.Option) error {
+	"Map": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.DoOptions) error {
+		o := only(options)
 		_, err := pool.Map(ctx, p, make([]int, 1), make([]int, 1), func(w *pool.Worker, _, _ []int) error { return f(w) },
-			append(options, pool.WithMapFallback(func(ctx context.Context, _, _ []int) error { return cpu(ctx) }))...)
+			pool.MapOptions[int, int]{Retry: o.Retry, Wait: o.Wait, BreakEven: o.BreakEven, Fallback: func(ctx context.Context, _, _ []int) error { return cpu(ctx) }})
 		return err
 	},
-	"Reduce": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.Option) error {
+	"Reduce": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.DoOptions) error {
+		o := only(options)
 		_, _, err := pool.Reduce(ctx, p, 1, 1, func(w *pool.Worker, _, _ int, _ []int) error { return f(w) }, func(a, b int) int { return a + b },
-			append(options, pool.WithReduceFallback(func(ctx context.Context, _, _ int, _ []int) error { return cpu(ctx) }))...)
+			pool.ReduceOptions[int]{Retry: o.Retry, Wait: o.Wait, BreakEven: o.BreakEven, Fallback: func(ctx context.Context, _, _ int, _ []int) error { return cpu(ctx) }})
 		return err
 	},
-	"Batcher": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.Option) error {
+	"Batcher": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error, cpu func(context.Context) error, options ...pool.DoOptions) error {
+		o := only(options)
 		b, err := pool.NewBatcher(p, func(w *pool.Worker, _, _ []int, _ []error) error { return f(w) },
-			pool.BatcherConfig[int, int]{Fallback: func(ctx context.Context, _, _ []int, _ []error) error { return cpu(ctx) }}, options...)
+			pool.BatcherConfig[int, int]{Retry: o.Retry, Label: o.Label, Reserve: o.Reserve, BreakEven: o.BreakEven,
+				Fallback: func(ctx context.Context, _, _ []int, _ []error) error { return cpu(ctx) }})
 		if err != nil {
 			return err
 		}
@@ -54,16 +61,23 @@ var doors = map[string]func(ctx context.Context, p *pool.Pool, f func(*pool.Work
 	},
 }
 
+// only is the one of some options, or none.
+func only(options []pool.DoOptions) (o pool.DoOptions) {
+	for _, o = range options {
+	}
+	return o
+}
+
 // lose ends CUDA with a sticky error.
 func lose(t *testing.T, p *pool.Pool, gpu *drivertest.Driver) {
 	t.Helper()
 	gpu.Fail("cuStreamQuery", 1, driver.ResultIllegalAddress)
-	_, err := pool.Do(t.Context(), p, asks)
+	_, err := p.Do(t.Context(), asks)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 }
 
 // openWith opens a pool with a policy and a log.
-func openWith(t *testing.T, policy runtime.Policy, log *bytes.Buffer, options ...pool.Option) (*pool.Pool, *drivertest.Driver) {
+func openWith(t *testing.T, policy runtime.Policy, log *bytes.Buffer, options ...pool.Options) (*pool.Pool, *drivertest.Driver) {
 	t.Helper()
 	gpu := drivertest.ForTest(t, machine(2))
 	rt, err := runtime.Open(runtime.WithPolicy(policy), runtime.WithDriver(gpu), runtime.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
@@ -72,7 +86,7 @@ func openWith(t *testing.T, policy runtime.Policy, log *bytes.Buffer, options ..
 	return openOn(t, rt, options...), gpu
 }
 
-// The policy required keeps work from the CPU at every door, whatever the reason. A size gate is the caller's own wish.
+// The policy required keeps work from the CPU at every door, whatever the reason.
 func TestRequired(t *testing.T) {
 	cpu := func(context.Context) error { panic("on the CPU") }
 	fails := func(*pool.Worker) error { return errData }
@@ -85,7 +99,7 @@ func TestRequired(t *testing.T) {
 			require.ErrorIs(t, err, errData)
 			require.ErrorIs(t, err, driver.ErrRequired)
 			if door == "Do" || door == "Batcher" {
-				err = do(t.Context(), p, fails, cpu, pool.WithReserve("a", 1<<60))
+				err = do(t.Context(), p, fails, cpu, pool.DoOptions{Label: "a", Reserve: 1 << 60})
 				require.ErrorIs(t, err, driver.ErrOutOfMemory)
 				require.ErrorIs(t, err, driver.ErrRequired)
 			}
@@ -98,11 +112,6 @@ func TestRequired(t *testing.T) {
 			}
 		})
 	}
-	var log bytes.Buffer
-	p, _ := openWith(t, runtime.PolicyRequired, &log)
-	ran := false
-	require.NoError(t, doors["Scatter"](t.Context(), p, fails, func(context.Context) error { ran = true; return nil }, pool.WithSizeGate(2)))
-	assert.True(t, ran)
 }
 
 // A fault behind a fallback is a line of the log, once for each reason, and counts.
@@ -149,7 +158,7 @@ func TestFallbackIsBounded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const room, callers = 8, 1000
 				cores := goruntime.GOMAXPROCS(0)
-				p := without(t, pool.WithQueue(room))
+				p := without(t, pool.Options{Queue: room})
 				var all sync.WaitGroup
 				var running, most, full, done atomic.Int64
 				for range callers {
@@ -190,10 +199,10 @@ func fill(t *testing.T, p *pool.Pool, release chan struct{}, f func(ctx context.
 	var all sync.WaitGroup
 	for range goruntime.GOMAXPROCS(0) {
 		all.Go(func() {
-			_, err := pool.Do(t.Context(), p, func(*pool.Worker) error { panic("not run") }, pool.WithDoFallback(func(ctx context.Context) error {
+			_, err := p.Do(t.Context(), func(*pool.Worker) error { panic("not run") }, pool.DoOptions{Fallback: func(ctx context.Context) error {
 				<-release
 				return f(ctx)
-			}))
+			}})
 			assert.NoError(t, err)
 		})
 	}
@@ -204,24 +213,20 @@ func fill(t *testing.T, p *pool.Pool, release chan struct{}, f func(ctx context.
 // A request that waits for the CPU has its place by priority and deadline, and leaves with its context.
 func TestQueueOfTheCPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := without(t, pool.WithQueue(4))
+		p := without(t, pool.Options{Queue: 4})
 		release := make(chan struct{})
 		wait := fill(t, p, release, func(context.Context) error { return nil })
 		nothing := func(*pool.Worker) error { return nil }
-		never := pool.WithDoFallback(func(context.Context) error { panic("not run") })
-
-		report, err := pool.Do(t.Context(), p, nothing, never, pool.WithoutQueue())
-		require.ErrorIs(t, err, pool.ErrQueueFull)
-		assert.Equal(t, pool.Where(""), report.Where)
-		assert.Equal(t, pool.Absent, report.Reason)
+		never := pool.DoOptions{Fallback: func(context.Context) error { panic("not run") }}
 		why := errors.New("the client has gone")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 		defer cancel()
-		report, err = pool.Do(ctx, p, nothing, never)
+		report, err := p.Do(ctx, nothing, never)
 		require.ErrorIs(t, err, why)
 		assert.Equal(t, time.Second, report.Waited)
-		all, err := pool.Scatter(t.Context(), p, 10, newDone(10).do, pool.WithDeadline(time.Now().Add(time.Second)),
-			pool.WithFallback(func(context.Context, int, int) error { panic("not run") }))
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		all, err := p.Scatter(soon, 10, newDone(10).do, pool.ScatterOptions{Fallback: func(context.Context, int, int) error { panic("not run") }})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable, "why the CPU")
 		assert.Contains(t, all.String(), "0 of 10 items on the cpu")
@@ -231,20 +236,26 @@ func TestQueueOfTheCPU(t *testing.T) {
 		defer goruntime.GOMAXPROCS(old)
 		var order []string
 		var others sync.WaitGroup
-		add := func(name string, options ...pool.Option) {
+		add := func(name string, patience time.Duration, priority int) {
+			ctx := t.Context()
+			if patience > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, patience)
+				t.Cleanup(cancel)
+			}
 			others.Go(func() {
-				_, err := pool.Do(t.Context(), p, nothing, append(options, pool.WithDoFallback(func(context.Context) error {
+				_, err := p.Do(ctx, nothing, pool.DoOptions{Priority: priority, Fallback: func(context.Context) error {
 					order = append(order, name)
 					return nil
-				}))...)
+				}})
 				assert.NoError(t, err)
 			})
 			synctest.Wait()
 		}
-		add("first")
-		add("late", pool.WithDeadline(time.Now().Add(time.Hour)))
-		add("soon", pool.WithDeadline(time.Now().Add(time.Minute)))
-		add("high", pool.WithPriority(1))
+		add("first", 0, 0)
+		add("late", time.Hour, 0)
+		add("soon", time.Minute, 0)
+		add("high", 0, 1)
 		ended, stop := context.WithCancel(t.Context())
 		stop()
 		assert.ErrorContains(t, p.Shutdown(ended), "4 in the queue")
@@ -255,21 +266,21 @@ func TestQueueOfTheCPU(t *testing.T) {
 	})
 }
 
-// A fallback may call the pool when all cores have one: on its goroutine, and on others with its context.
+// A fallback may call the pool with its context when all cores have one, on any goroutine.
 func TestFallbackCallsThePool(t *testing.T) {
 	for door, do := range doors {
 		t.Run(door, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := without(t, pool.WithQueue(0))
+				p := without(t, pool.Options{Queue: -1})
 				var ran atomic.Int64
 				again := func(ctx context.Context) error {
-					return do(ctx, p, func(*pool.Worker) error { panic("not run") }, func(context.Context) error { ran.Add(1); return nil }, pool.WithQueueWait())
+					return do(ctx, p, func(*pool.Worker) error { panic("not run") }, func(context.Context) error { ran.Add(1); return nil }, pool.DoOptions{Wait: true})
 				}
 				release := make(chan struct{})
 				wait := fill(t, p, release, func(ctx context.Context) error {
 					other := make(chan error)
 					go func() { other <- again(ctx) }()
-					return errors.Join(again(context.Background()), <-other)
+					return errors.Join(again(ctx), <-other)
 				})
 				close(release)
 				wait()
@@ -282,13 +293,13 @@ func TestFallbackCallsThePool(t *testing.T) {
 // What was let in is not refused later: its devices have failed, and it waits for the CPU where the queue is full.
 func TestFallbackOfAcceptedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := open(t, machine(1), pool.WithQueue(1), pool.WithStreams(64))
+		p, _ := open(t, machine(1), pool.Options{Queue: 1, Streams: 64})
 		var all sync.WaitGroup
 		var ran atomic.Int64
 		for range 64 {
 			all.Go(func() {
-				_, err := pool.Do(t.Context(), p, func(*pool.Worker) error { time.Sleep(time.Second); return errData },
-					pool.WithDoFallback(func(context.Context) error { ran.Add(1); time.Sleep(time.Second); return nil }))
+				_, err := p.Do(t.Context(), func(*pool.Worker) error { time.Sleep(time.Second); return errData },
+					pool.DoOptions{Fallback: func(context.Context) error { ran.Add(1); time.Sleep(time.Second); return nil }})
 				assert.NoError(t, err)
 			})
 		}
@@ -299,11 +310,12 @@ func TestFallbackOfAcceptedRequests(t *testing.T) {
 
 // Calls of several devices take a place each while no device has begun them. Those that run take none.
 func TestPlacesOfScatter(t *testing.T) {
-	for _, queue := range []int{0, 1, 3} {
+	for _, queue := range []int{-1, 1, 3} {
 		synctest.Test(t, func(t *testing.T) {
-			p, _ := open(t, machine(2), pool.WithQueue(queue))
+			p, _ := open(t, machine(2), pool.Options{Queue: queue})
+			queue := max(queue, 0)
 			scatter := func() error {
-				_, err := pool.Scatter(t.Context(), p, 1000, func(*pool.Worker, pool.Tile) error { time.Sleep(time.Second); return nil }, pool.WithChunk(1000))
+				_, err := p.Scatter(t.Context(), 1000, func(*pool.Worker, pool.Tile) error { time.Sleep(time.Second); return nil }, pool.ScatterOptions{Chunk: 1000})
 				return err
 			}
 			errs := make(chan error, 20)
@@ -333,8 +345,8 @@ func TestFunctionsThatEndTheGoroutine(t *testing.T) {
 		for name, end := range ends {
 			t.Run(door+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					none := without(t, pool.WithQueue(0))
-					p, _ := open(t, machine(1), pool.WithStreams(2), pool.WithQueue(0))
+					none := without(t, pool.Options{Queue: -1})
+					p, _ := open(t, machine(1), pool.Options{Streams: 2, Queue: -1})
 					f := func(*pool.Worker) error { end(); return nil }
 					cpu := func(context.Context) error { end(); return nil }
 					for range 2 * goruntime.GOMAXPROCS(0) {
@@ -343,14 +355,14 @@ func TestFunctionsThatEndTheGoroutine(t *testing.T) {
 							go func() {
 								err := errors.New("the goroutine has ended")
 								defer func() { exited <- err }()
-								err = do(t.Context(), p, f, cpu, pool.WithQueueWait())
+								err = do(t.Context(), p, f, cpu, pool.DoOptions{Wait: true})
 							}()
 							assert.Error(t, <-exited)
 						}
 					}
 					nothing := func(context.Context) error { return nil }
-					require.NoError(t, do(t.Context(), none, func(*pool.Worker) error { panic("not run") }, nothing, pool.WithQueueWait()))
-					require.NoError(t, do(t.Context(), p, func(*pool.Worker) error { return nil }, nothing, pool.WithQueueWait()))
+					require.NoError(t, do(t.Context(), none, func(*pool.Worker) error { panic("not run") }, nothing, pool.DoOptions{Wait: true}))
+					require.NoError(t, do(t.Context(), p, func(*pool.Worker) error { return nil }, nothing, pool.DoOptions{Wait: true}))
 					assert.Zero(t, p.Stats().Devices[0].Busy)
 					require.NoError(t, p.Close())
 					require.NoError(t, none.Close())
@@ -364,7 +376,7 @@ func TestFunctionsThatEndTheGoroutine(t *testing.T) {
 		defer close(exited)
 		_, _, _ = pool.Reduce(t.Context(), p, 2, 1, func(*pool.Worker, int, int, []int) error { return nil },
 			func(int, int) int { goruntime.Goexit(); return 0 },
-			pool.WithReduceFallback(func(context.Context, int, int, []int) error { return nil }))
+			pool.ReduceOptions[int]{Fallback: func(context.Context, int, int, []int) error { return nil }})
 	}()
 	<-exited
 	require.NoError(t, p.Close())

@@ -9,30 +9,15 @@ import (
 	"github.com/purecuda/purecuda/driver/nvml"
 )
 
-// WithHealth makes the pool use what NVML knows of its devices. It is an option of Open only.
-//
-//   - A device is quarantined until the pool is closed after an Xid that asks for a reset, since results
-//     may be wrong and no probe can tell. See [nvml.Xid.NeedsReset].
-//   - So is one with a memory error that asks for a reset, see [nvml.Status.Fault], at Open or later, unless
-//     no other device is in service.
-//   - [WithReserve] knows how much memory other programs have taken before a device's context is open.
-//
-// One goroutine listens while the pool is open, and [Pool.Close] takes up to 250 ms longer. NVML must not
-// be closed before the pool. Where it tells of no events, [Stats].HealthErr says why, and the pool works as
-// without it.
-func WithHealth(api nvml.API) Option {
-	return func(c *config) { c.given.add(optHealth); c.health = api }
-}
-
 // startHealth begins to listen to NVML once the devices are known. p.mu is held.
 func (p *Pool) startHealth() {
-	if p.defaults.health == nil || p.closed {
+	if p.health == nil || p.closed {
 		return
 	}
 	p.listening = make(chan struct{})
 	go func() {
 		defer close(p.listening)
-		if err := p.listen(p.probes, p.defaults.health); p.probes.Err() == nil {
+		if err := p.listen(p.probes, p.health); p.probes.Err() == nil {
 			p.setHealthErr(err)
 		}
 	}()
@@ -99,7 +84,7 @@ func (p *Pool) takeOut(d *device, err error, gone bool) {
 	p.beginQuarantine(d)
 }
 
-// stopListening waits until the goroutine of WithHealth has ended, or ctx.
+// stopListening waits until the goroutine of startHealth has ended, or ctx.
 func (p *Pool) stopListening(ctx context.Context) error {
 	p.mu.Lock()
 	listening := p.listening

@@ -47,17 +47,17 @@ func leftOut(t *testing.T, p *pool.Pool, index int) error {
 func TestXidThatNeedsAReset(t *testing.T) {
 	config, statuses := healthy(3)
 	m := nvmltest.New(statuses...)
-	p, _ := open(t, config, pool.WithHealth(m))
+	p, _ := open(t, config, pool.Options{Health: m})
 	hears(t, m, 3)
 	burst(t, p, 16, sleeps(time.Millisecond))
 	m.Emit(statuses[0].UUID, nvml.EventXid, 13) // a program's own fault
 	m.Emit(statuses[1].UUID, nvml.EventXid, 74)
 	assert.ErrorContains(t, leftOut(t, p, 1), "Xid 74: an error of NVLink: reset the device [device 1]")
 	assert.False(t, p.Stats().Devices[0].Quarantined)
-	_, err := pool.Do(t.Context(), p, asks, pool.WithDevices(1))
+	_, err := p.Do(t.Context(), asks, pool.DoOptions{Devices: []int{1}})
 	require.ErrorIs(t, err, pool.ErrQuarantined)
 	for range 32 {
-		report, err := pool.Do(t.Context(), p, asks)
+		report, err := p.Do(t.Context(), asks)
 		require.NoError(t, err)
 		assert.NotEqual(t, 1, report.Device)
 	}
@@ -67,7 +67,7 @@ func TestXidThatNeedsAReset(t *testing.T) {
 	hears(t, m, 2)
 	m.Emit(statuses[0].UUID, nvml.EventXid, 95)
 	assert.ErrorContains(t, leftOut(t, p, 0), "Xid 95", "the last one too: its results may be wrong")
-	_, err = pool.Do(t.Context(), p, asks)
+	_, err = p.Do(t.Context(), asks)
 	require.ErrorIs(t, err, pool.ErrQuarantined)
 	assert.NoError(t, p.Stats().HealthErr)
 	require.NoError(t, p.Close())
@@ -78,7 +78,7 @@ func TestMemoryErrorThatNeedsAReset(t *testing.T) {
 	config, statuses := healthy(3)
 	statuses[0].Rows.Pending = true
 	m := nvmltest.New(statuses...)
-	p, _ := open(t, config, pool.WithHealth(m))
+	p, _ := open(t, config, pool.Options{Health: m})
 	assert.ErrorContains(t, leftOut(t, p, 0), "a bad row of memory is replaced at the next reset")
 	hears(t, m, 3)
 	for _, i := range []int{1, 2} {
@@ -89,7 +89,7 @@ func TestMemoryErrorThatNeedsAReset(t *testing.T) {
 		}
 	}
 	m.Emit(statuses[1].UUID, nvml.EventSingleBitECC, 0)
-	report, err := pool.Do(t.Context(), p, asks)
+	report, err := p.Do(t.Context(), asks)
 	require.NoError(t, err, "the last one stays")
 	assert.Equal(t, 2, report.Device)
 }
@@ -98,18 +98,18 @@ func TestMemoryErrorThatNeedsAReset(t *testing.T) {
 func TestXidOfAQuarantinedDevice(t *testing.T) {
 	config, statuses := healthy(2)
 	m := nvmltest.New(statuses...)
-	p, gpu := open(t, config, pool.WithHealth(m))
+	p, gpu := open(t, config, pool.Options{Health: m})
 	hears(t, m, 2)
 	burst(t, p, 16, sleeps(time.Millisecond))
 	gpu.Vanish(1)
-	_, err := pool.Do(t.Context(), p, asks, pool.WithDevices(1))
+	_, err := p.Do(t.Context(), asks, pool.DoOptions{Devices: []int{1}})
 	require.Error(t, err)
 	assert.True(t, p.Stats().Devices[1].Quarantined)
 	m.Emit(statuses[1].UUID, nvml.EventXid, 79)
 	require.Eventually(t, func() bool { return p.Stats().Devices[1].NextProbe.IsZero() }, patience, time.Millisecond)
 	gpu.Return(1)
 	assert.NoError(t, p.Stats().Devices[0].Device.Err)
-	_, err = pool.Do(t.Context(), p, asks, pool.WithDevices(1))
+	_, err = p.Do(t.Context(), asks, pool.DoOptions{Devices: []int{1}})
 	require.ErrorIs(t, err, pool.ErrQuarantined)
 }
 
@@ -120,7 +120,7 @@ func TestHealthOfMIGInstances(t *testing.T) {
 		instances[i].UUID, instances[i].Parent = "MIG-"+config.Devices[i].UUID.String(), whole.UUID
 	}
 	m := nvmltest.New(append(instances, whole)...)
-	p, _ := open(t, config, pool.WithHealth(m))
+	p, _ := open(t, config, pool.Options{Health: m})
 	hears(t, m, 1)
 	m.Emit(whole.UUID, nvml.EventXid, 48)
 	for i := range instances {
@@ -136,7 +136,7 @@ func TestHealthIsNotThere(t *testing.T) {
 			if name == "no events" {
 				m.Fail("SupportedEvents", nvml.ResultNotSupported)
 			}
-			p, _ := open(t, config, pool.WithHealth(m))
+			p, _ := open(t, config, pool.Options{Health: m})
 			require.Eventually(t, func() bool { return p.Stats().HealthErr != nil }, patience, time.Millisecond)
 			if name == "one device" {
 				hears(t, m, 1)
@@ -145,7 +145,7 @@ func TestHealthIsNotThere(t *testing.T) {
 			burst(t, p, 8, asks)
 		})
 	}
-	p := without(t, pool.WithHealth(nvmltest.New()))
+	p := without(t, pool.Options{Health: nvmltest.New()})
 	assert.NoError(t, p.Stats().HealthErr)
 }
 
@@ -155,11 +155,11 @@ func TestReserveKnowsTheMemoryOfOthers(t *testing.T) {
 	for _, i := range []int{0, 2} {
 		statuses[i].Memory.Free = 1 << 30
 	}
-	p, _ := open(t, config, pool.WithHealth(nvmltest.New(statuses...)))
-	report, err := pool.Do(t.Context(), p, asks, pool.WithReserve("model", 4<<30))
+	p, _ := open(t, config, pool.Options{Queue: -1, Health: nvmltest.New(statuses...)})
+	report, err := p.Do(t.Context(), asks, pool.DoOptions{Label: "model", Reserve: 4 << 30})
 	require.NoError(t, err)
 	assert.Equal(t, 1, report.Device)
-	_, err = pool.Do(t.Context(), p, asks, pool.WithReserve("model", 4<<30), pool.WithDevices(0, 2), pool.WithoutQueue())
+	_, err = p.Do(t.Context(), asks, pool.DoOptions{Label: "model", Reserve: 4 << 30, Devices: []int{0, 2}})
 	var short *pool.ReserveError
 	require.ErrorAs(t, err, &short)
 	assert.Less(t, short.Limit, uint64(1<<30))
@@ -176,9 +176,9 @@ func TestHealthOnHardware(t *testing.T) {
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, lib.Close()) })
-	p, err := pool.Open(rt, pool.WithHealth(lib))
+	p, err := pool.Open(rt, pool.Options{Health: lib})
 	require.NoError(t, err)
-	report, err := pool.Do(t.Context(), p, asks, pool.WithReserve("test", 1<<20))
+	report, err := p.Do(t.Context(), asks, pool.DoOptions{Label: "test", Reserve: 1 << 20})
 	require.NoError(t, err)
 	t.Logf("%+v", report)
 	require.NoError(t, p.Close())

@@ -30,7 +30,7 @@ func machine(n int) drivertest.Config {
 }
 
 // open opens a pool on a simulated driver, and closes it at the end of the test.
-func open(t testing.TB, config drivertest.Config, options ...pool.Option) (*pool.Pool, *drivertest.Driver) {
+func open(t testing.TB, config drivertest.Config, options ...pool.Options) (*pool.Pool, *drivertest.Driver) {
 	t.Helper()
 	gpu := drivertest.ForTest(t, config)
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu))
@@ -39,7 +39,7 @@ func open(t testing.TB, config drivertest.Config, options ...pool.Option) (*pool
 	return openOn(t, rt, options...), gpu
 }
 
-func openOn(t testing.TB, rt *runtime.Runtime, options ...pool.Option) *pool.Pool {
+func openOn(t testing.TB, rt *runtime.Runtime, options ...pool.Options) *pool.Pool {
 	t.Helper()
 	p, err := pool.Open(rt, options...)
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func openOn(t testing.TB, rt *runtime.Runtime, options ...pool.Option) *pool.Poo
 }
 
 // without opens a pool on a machine that has no CUDA.
-func without(t testing.TB, options ...pool.Option) *pool.Pool {
+func without(t testing.TB, options ...pool.Options) *pool.Pool {
 	t.Helper()
 	p, _ := open(t, drivertest.Config{InitResult: driver.ResultNoDevice}, options...)
 	return p
@@ -70,7 +70,7 @@ func (d *done) note(t pool.Tile) {
 	for i := t.Lo; i < t.Hi; i++ {
 		d.times[i]++
 	}
-	d.by[t.Device] += t.Len()
+	d.by[t.Index] += t.Len()
 	d.calls = append(d.calls, t)
 }
 
@@ -88,7 +88,7 @@ func (d *done) once(t testing.TB) {
 }
 
 // tilesOf are the ranges of a report.
-func tilesOf(r *pool.Report) (tiles []pool.Tile) {
+func tilesOf(r pool.Report) (tiles []pool.Tile) {
 	for _, t := range r.Tiles {
 		tiles = append(tiles, t.Tile)
 	}
@@ -141,7 +141,7 @@ func triple(w *pool.Worker, in, out []uint32) error {
 	if r := api.MemcpyDtoHAsync(unsafe.Pointer(&down[0]), memory, bytes, s); r != driver.Success {
 		return failed("cuMemcpyDtoHAsync", r)
 	}
-	if err := w.Stream().Synchronize(w.Ctx()); err != nil {
+	if err := w.Stream().Synchronize(w.CallContext()); err != nil {
 		return err
 	}
 	w.Phase(pool.Compute)

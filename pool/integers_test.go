@@ -26,12 +26,12 @@ func TestScoresThatAreNone(t *testing.T) {
 		require.NoError(t, err)
 		for range 3 {
 			done := make([]atomic.Int32, 1000)
-			report, err := pool.Scatter(t.Context(), p, len(done), func(_ *pool.Worker, tile pool.Tile) error {
+			report, err := p.Scatter(t.Context(), len(done), func(_ *pool.Worker, tile pool.Tile) error {
 				for i := tile.Lo; i < tile.Hi; i++ {
 					done[i].Add(1)
 				}
 				return nil
-			}, pool.WithItemBytes(1<<20))
+			}, pool.ScatterOptions{ItemBytes: 1 << 20})
 			require.NoError(t, err, "%v: %v", scores, report)
 			for i := range done {
 				require.EqualValues(t, 1, done[i].Load(), "%v: item %d", scores, i)
@@ -44,7 +44,8 @@ func TestScoresThatAreNone(t *testing.T) {
 
 // A report does not count bytes from 0 again.
 func TestBytesAreNotCut(t *testing.T) {
-	report, err := pool.CPU(t.Context(), 1000, func(context.Context, int, int) error { return nil }, pool.WithItemBytes(math.MaxInt), pool.WithChunk(1000))
+	report, err := without(t).Scatter(t.Context(), 1000, func(*pool.Worker, pool.Tile) error { panic("not run") }, pool.ScatterOptions{ItemBytes: math.MaxInt, Chunk: 1000,
+		Fallback: func(context.Context, int, int) error { return nil }})
 	require.NoError(t, err)
 	most := slices.MaxFunc(report.Tiles, func(a, b pool.TileReport) int { return a.Len() - b.Len() })
 	require.Greater(t, most.Len(), 2)

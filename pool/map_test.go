@@ -65,17 +65,17 @@ func TestMapOutputAppearsOnlyOnSuccess(t *testing.T) {
 	assert.Equal(t, before, out)
 	assert.Equal(t, count(1000), in)
 
-	_, err = pool.Map(t.Context(), p, in, out, failing, pool.WithMapFallback(func(context.Context, []uint32, []uint32) error {
+	_, err = pool.Map(t.Context(), p, in, out, failing, pool.MapOptions[uint32, uint32]{Fallback: func(context.Context, []uint32, []uint32) error {
 		panic("as well")
-	}))
+	}})
 	require.ErrorIs(t, err, errData)
 	require.ErrorContains(t, err, "as well")
 	assert.Equal(t, before, out)
 
-	report, err := pool.Map(t.Context(), p, in, out, failing, pool.WithMapFallback(tripleCPU))
+	report, err := pool.Map(t.Context(), p, in, out, failing, pool.MapOptions[uint32, uint32]{Fallback: tripleCPU})
 	require.NoError(t, err)
 	assert.Equal(t, pool.OnCPU, report.Where)
-	assert.ErrorIs(t, report.Why, errData)
+	assert.ErrorIs(t, report.Err, errData)
 	assert.Equal(t, tripled(1000), out)
 }
 
@@ -84,12 +84,12 @@ func TestMapRetryBeginsAtZero(t *testing.T) {
 	p, _ := open(t, machine(2))
 	in, out := count(500), make([]uint32, 500)
 	_, err := pool.Map(t.Context(), p, in, out, func(w *pool.Worker, in, out []uint32) error {
-		err := tripleCPU(w.Ctx(), in, out)
+		err := tripleCPU(w.CallContext(), in, out)
 		if w.Index() == 0 {
 			return errData
 		}
 		return err
-	}, pool.WithRetry(1))
+	}, pool.MapOptions[uint32, uint32]{Retry: 1})
 	require.NoError(t, err)
 	assert.Equal(t, tripled(500), out)
 }
@@ -99,7 +99,7 @@ func TestMapWithoutCUDA(t *testing.T) {
 	in, out := count(1000), make([]uint32, 1000)
 	_, err := pool.Map(t.Context(), p, in, out, triple)
 	require.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
-	report, err := pool.Map(t.Context(), p, in, out, triple, pool.WithMapFallback(tripleCPU))
+	report, err := pool.Map(t.Context(), p, in, out, triple, pool.MapOptions[uint32, uint32]{Fallback: tripleCPU})
 	require.NoError(t, err)
 	assert.Equal(t, pool.OnCPU, report.Where)
 	assert.Equal(t, tripled(1000), out)
@@ -128,14 +128,12 @@ func TestMapOfOtherTypes(t *testing.T) {
 func TestWrongArgumentsOfMap(t *testing.T) {
 	p, _ := open(t, machine(1))
 	in, out := count(10), make([]uint32, 10)
-	try := func(out []uint32, f func(*pool.Worker, []uint32, []uint32) error, options ...pool.Option) error {
+	try := func(out []uint32, f func(*pool.Worker, []uint32, []uint32) error, options ...pool.MapOptions[uint32, uint32]) error {
 		_, err := pool.Map(t.Context(), p, in, out, f, options...)
 		return err
 	}
 	assert.ErrorIs(t, try(out[1:], triple), driver.ErrInvalidArgument)
 	assert.ErrorIs(t, try(out, nil), driver.ErrInvalidArgument)
-	assert.ErrorIs(t, try(out, triple, pool.WithFallback(func(context.Context, int, int) error { return nil })), driver.ErrInvalidArgument)
-	err := try(out, triple, pool.WithMapFallback(func(context.Context, []int32, []uint32) error { return nil }))
-	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
-	assert.ErrorContains(t, err, "[]int32")
+	assert.ErrorIs(t, try(out, triple, pool.MapOptions[uint32, uint32]{Grain: -1}), driver.ErrInvalidArgument)
+	assert.ErrorIs(t, try(out, triple, pool.MapOptions[uint32, uint32]{}, pool.MapOptions[uint32, uint32]{}), driver.ErrInvalidArgument)
 }

@@ -22,7 +22,7 @@ func openOne(t *testing.T, devices int) (*pool.Pool, *runtime.Runtime, *driverte
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
-	p, err := pool.Open(rt, pool.WithMinPerDevice(1))
+	p, err := pool.Open(rt)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, p.Close()) })
 	return p, rt, gpu
@@ -41,7 +41,9 @@ func TestALostDeviceGetsNoWork(t *testing.T) {
 				_, err := w.Stream().Query() // a wait for an idle stream need not ask the driver
 				return err
 			}
-			scatter := func() (*pool.Report, error) { return pool.Scatter(context.Background(), p, 400, work) }
+			scatter := func() (pool.Report, error) {
+				return p.Scatter(context.Background(), 400, work, pool.ScatterOptions{MinPerDevice: 1})
+			}
 			if before {
 				_, err := scatter()
 				require.NoError(t, err)
@@ -64,11 +66,11 @@ func TestALostDeviceGetsNoWork(t *testing.T) {
 				assert.ErrorIs(t, report.Skipped[0].Err, driver.ResultUnknown)
 			}
 			assert.Zero(t, onLost.Load())
-			report, err := pool.Scatter(context.Background(), p, 10, work, pool.WithDevices(0),
-				pool.WithFallback(func(context.Context, int, int) error { return nil }))
+			report, err := p.Scatter(context.Background(), 10, work, pool.ScatterOptions{MinPerDevice: 1, Devices: []int{0},
+				Fallback: func(context.Context, int, int) error { return nil }})
 			require.NoError(t, err)
 			assert.Equal(t, pool.OnCPU, report.Where)
-			assert.ErrorIs(t, report.Why, driver.ResultUnknown)
+			assert.ErrorIs(t, report.Err, driver.ResultUnknown)
 
 			gpu.Return(0)
 			require.NoError(t, rt.Refresh())
@@ -82,42 +84,41 @@ func TestALostDeviceGetsNoWork(t *testing.T) {
 
 func TestErrorNamesTheCauseFirst(t *testing.T) {
 	plain := errors.New("no tables")
-	err := &pool.Error{Tiles: []pool.TileReport{{Ordinal: 0, Cause: pool.ErrStopped}, {Ordinal: 1, Cause: plain}, {Ordinal: 2, Cause: pool.ErrStopped}}}
+	err := &pool.Error{Tiles: []pool.TileReport{{Device: 0, Cause: pool.ErrStopped}, {Device: 1, Cause: plain}, {Device: 2, Cause: pool.ErrStopped}}}
 	assert.EqualError(t, err, "pool: not done: device 1, items [0, 0): no tables; "+
 		"device 0, items [0, 0): stopped because another tile failed; device 2, items [0, 0): stopped because another tile failed")
 	assert.Equal(t, plain, err.Unwrap()[0])
-	assert.Equal(t, 0, err.Tiles[0].Ordinal, "the tiles stay in order")
+	assert.Equal(t, 0, err.Tiles[0].Device, "the tiles stay in order")
 }
 
-// A call of the pool within one, and its Close, are errors on the goroutine of the function.
+// A call of the pool within one, and its Close, are errors with its context.
 func TestCallsWithinACall(t *testing.T) {
 	p, _, _ := openOne(t, 2)
 	nested := func(ctx context.Context) error {
-		_, err := pool.Scatter(ctx, p, 10, func(*pool.Worker, pool.Tile) error { return nil })
+		_, err := p.Scatter(ctx, 10, func(*pool.Worker, pool.Tile) error { return nil })
 		return err
 	}
 	for name, use := range map[string]func(w *pool.Worker) error{
-		"its context":     func(w *pool.Worker) error { return nested(w.Ctx()) },
-		"another context": func(*pool.Worker) error { return nested(context.Background()) },
-		"Close":           func(*pool.Worker) error { return p.Close() },
+		"its context": func(w *pool.Worker) error { return nested(w.CallContext()) },
+		"Shutdown":    func(w *pool.Worker) error { return p.Shutdown(w.CallContext()) },
 		"a goroutine with its context": func(w *pool.Worker) error {
 			done := make(chan error)
-			go func() { done <- nested(w.Ctx()) }()
+			go func() { done <- nested(w.CallContext()) }()
 			return <-done
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := pool.Scatter(context.Background(), p, 10, func(w *pool.Worker, _ pool.Tile) error { return use(w) })
+			_, err := p.Scatter(context.Background(), 10, func(w *pool.Worker, _ pool.Tile) error { return use(w) }, pool.ScatterOptions{MinPerDevice: 1})
 			require.ErrorIs(t, err, driver.ErrInvalidArgument)
 			assert.ErrorContains(t, err, "within a call")
 		})
 	}
-	_, err := pool.Scatter(context.Background(), p, 10, func(*pool.Worker, pool.Tile) error { return errors.New("no") },
-		pool.WithFallback(func(context.Context, int, int) error { return p.Close() }))
+	_, err := p.Scatter(context.Background(), 10, func(*pool.Worker, pool.Tile) error { return errors.New("no") },
+		pool.ScatterOptions{Fallback: func(ctx context.Context, _, _ int) error { return p.Shutdown(ctx) }})
 	require.ErrorIs(t, err, driver.ErrInvalidArgument, "the fallback as well")
 	require.NoError(t, nested(context.Background()), "the pool works on")
 
 	other, _, _ := openOne(t, 1)
-	_, err = pool.Scatter(context.Background(), other, 1, func(*pool.Worker, pool.Tile) error { return nested(context.Background()) })
+	_, err = other.Scatter(context.Background(), 1, func(w *pool.Worker, _ pool.Tile) error { return nested(w.CallContext()) })
 	require.NoError(t, err, "another pool is no nesting")
 }

@@ -8,9 +8,9 @@ import (
 
 // Tile is a range of items, [Lo, Hi), and who does it.
 type Tile struct {
-	// Device is an index into the weights of [Partition], or into [Pool.Devices]. For work on the CPU
-	// it is the number of the goroutine.
-	Device int
+	// Index is that of the weight in [Partition], or of the device in [Pool.Devices]. For work on the CPU it is
+	// the number of the goroutine.
+	Index  int
 	Lo, Hi int
 }
 
@@ -57,7 +57,7 @@ func Partition(weights []float64, n int) []Tile {
 	lo := 0
 	for i, length := range lengths {
 		if length > 0 {
-			tiles = append(tiles, Tile{Device: i, Lo: lo, Hi: lo + length})
+			tiles = append(tiles, Tile{Index: i, Lo: lo, Hi: lo + length})
 		}
 		lo += length
 	}

@@ -75,10 +75,10 @@ func checkPartition(t *testing.T, weights []float64, n int) {
 	for _, tile := range tiles {
 		require.Equal(t, at, tile.Lo, "no gap and no overlap")
 		require.Greater(t, tile.Hi, tile.Lo, "no empty tile")
-		require.Greater(t, tile.Device, before, "in the order of the devices")
-		require.Less(t, tile.Device, len(weights))
-		lengths[tile.Device] = tile.Len()
-		at, before = tile.Hi, tile.Device
+		require.Greater(t, tile.Index, before, "in the order of the devices")
+		require.Less(t, tile.Index, len(weights))
+		lengths[tile.Index] = tile.Len()
+		at, before = tile.Hi, tile.Index
 	}
 	require.Equal(t, n, at, "all is covered")
 

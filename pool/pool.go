@@ -1,9 +1,11 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/nvml"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -18,15 +21,20 @@ import (
 // stream. It is safe for concurrent use. Concurrent calls share the devices.
 type Pool struct {
 	rt       *runtime.Runtime
-	defaults config
-	number   uint64 // even, see withMark
-	streams  int    // of a device
-	limit    int    // of the queue
+	setup    []Setup
+	ordinals []int // of Options.Devices
+	quotas   map[string]uint64
+	health   nvml.API
+	remote   func(ordinal int) error
+	streams  int // of a device
+	limit    int // of the queue
 	probes   context.Context
 	cancel   context.CancelFunc // of probes
 	drained  chan struct{}      // closed when the pool is closed and nothing runs
 	closing  sync.Once
 	requests sync.Pool // finished ones, to reuse
+
+	deviceSetup bool // any of setup is for devices
 
 	mu          mutex
 	devices     []*device // nil until CUDA was available
@@ -35,37 +43,36 @@ type Pool struct {
 	places      int         // in it, of calls of several devices that none has begun
 	cpu         device      // has a worker, without a stream, for each fallback that runs
 	cpuQueue    queue       // for it
-	typicalCost float64     // average seconds of a request without WithCost
+	typicalCost float64     // average seconds of a request without DoOptions.Cost
 	mayBeLost   bool        // CUDA may be lost
 	calls       int         // begun and not ended
 	closed      bool
 	figures     figures
-	listening   chan struct{} // nil, or closed when the goroutine of WithHealth has ended
+	listening   chan struct{} // nil, or closed when the goroutine of Options.Health has ended
 	healthErr   error         // of that
 
 	polling       bool            // pollMemory runs
 	blockedLabels map[string]bool // labels whose quota an earlier request in the queue waits for
 }
 
-// pools counts the pools of the process.
-var pools atomic.Uint64
-
-// Open makes a pool. It opens no context, and starts no goroutine without [WithHealth]. The first work on each device opens
+// Open makes a pool. It opens no context, and starts no goroutine without Options.Health. The first work on each device opens
 // its context, which takes 125 ms, and runs the setup.
 //
 // On a machine without usable CUDA all work goes to the fallback, until [runtime.Runtime.Refresh] finds
 // a driver. The caller closes rt, after the pool.
-func Open(rt *runtime.Runtime, options ...Option) (*Pool, error) {
+func Open(rt *runtime.Runtime, options ...Options) (*Pool, error) {
+	o, err := one(options)
 	if rt == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a pool needs a runtime")
 	}
-	p := &Pool{rt: rt, number: 2 * pools.Add(1), typicalCost: time.Millisecond.Seconds(), drained: make(chan struct{})}
-	p.mu.pool, p.cpu.pool = p, p
-	p.defaults = config{minPerDevice: minPerDevice, streams: streamsOfADevice, queue: queueLength}
-	if err := p.defaults.apply(ofOpen, options); err != nil {
+	if err = cmp.Or(err, o.check()); err != nil {
 		return nil, err
 	}
-	p.streams, p.limit = max(p.defaults.streams, 1), p.defaults.queue
+	p := &Pool{rt: rt, setup: slices.Clone(o.Setup), ordinals: slices.Clone(o.Devices), quotas: maps.Clone(o.Quotas), health: o.Health, remote: o.Remote,
+		streams: cmp.Or(o.Streams, streamsOfADevice), limit: max(cmp.Or(o.Queue, queueLength), 0),
+		typicalCost: time.Millisecond.Seconds(), drained: make(chan struct{})}
+	p.deviceSetup = slices.ContainsFunc(p.setup, Setup.perDevice)
+	p.mu.pool, p.cpu.pool = p, p
 	p.probes, p.cancel = context.WithCancel(context.Background())
 	if _, err := p.openDevices(); err != nil && rt.Err() == nil {
 		p.cancel()
@@ -107,23 +114,19 @@ func (p *Pool) findDevices() error {
 	if p.mayBeLost = err != nil; err != nil || p.devices != nil {
 		return err
 	}
-	c := &p.defaults
 	var all []*device
 	for _, info := range p.rt.Devices() { // also those that do not work now: they may be revived
 		all = append(all, &device{pool: p, info: info})
 	}
-	if err := haveOrdinals(all, c.devices); err != nil {
+	if err := haveOrdinals(all, p.ordinals); err != nil {
 		return err
 	}
-	wanted := request{devices: c.devices, without: c.without}
+	wanted := request{devices: p.ordinals}
 	for _, d := range all {
 		if wanted.may(d) {
 			d.index = len(p.devices)
 			p.devices = append(p.devices, d)
 		}
-	}
-	if len(p.devices) == 0 {
-		return driver.Errorf(driver.ErrInvalidArgument, "WithoutDevices%v leaves no device", c.without)
 	}
 	p.updateSpeeds()
 	p.startHealth()
@@ -140,46 +143,22 @@ func haveOrdinals(devices []*device, ordinals []int) error {
 	return nil
 }
 
-// selectDevices returns the devices that a call uses.
-func (p *Pool) selectDevices(c *config) ([]*device, error) {
+// selectDevices returns the devices that a call uses, and their weights.
+func (p *Pool) selectDevices(ordinals []int) (picked []*device, weights []float64, err error) {
 	devices, err := p.openDevices()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := haveOrdinals(devices, c.devices); err != nil {
-		return nil, err
+	if err := haveOrdinals(devices, ordinals); err != nil {
+		return nil, nil, err
 	}
-	r := request{devices: c.devices, without: c.without}
-	var picked []*device
+	r := request{devices: ordinals}
 	for _, d := range devices {
 		if r.may(d) {
-			picked = append(picked, d)
+			picked, weights = append(picked, d), append(weights, d.info.Score)
 		}
 	}
-	if len(picked) == 0 {
-		return nil, noneLeft(&r)
-	}
-	return picked, nil
-}
-
-// weights returns the weights of the devices of a call.
-func (p *Pool) weights(c *config, devices []*device) ([]float64, error) {
-	if c.weights != nil {
-		if len(c.weights) != len(devices) {
-			return nil, driver.Errorf(driver.ErrInvalidArgument, "%d weights for %d devices", len(c.weights), len(devices))
-		}
-		return c.weights, nil
-	}
-	weights := make([]float64, len(devices))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, d := range devices {
-		weights[i] = d.info.Score
-		if c.throughput {
-			weights[i] = d.speed
-		}
-	}
-	return weights, nil
+	return picked, weights, nil
 }
 
 // learn updates the speeds of devices after a call that succeeded. Only proportions count, because the
@@ -220,26 +199,36 @@ func (p *Pool) end() {
 	p.endCall()
 }
 
+// within is the key in the contexts of functions with a worker of a pool.
+type within struct{ pool *Pool }
+
+// errNested is the error of a call that a function makes with its own context.
+func errNested() error {
+	return driver.Errorf(driver.ErrInvalidArgument, "a call within a call of the same pool would wait for its own device: "+
+		"do the work with the Worker of the outer call, or open another pool")
+}
+
 func errClosed() error { return driver.Errorf(driver.ErrClosed, "the pool was closed before") }
 
-// Close is [Pool.Shutdown] with a context that never ends.
+// Close is [Pool.Shutdown] with a context that never ends. A function of a call must not call it: it would wait for
+// its own call, for ever.
 func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 
 // Shutdown refuses new calls, waits for the calls that have begun, also for those in the queue, and then
 // closes streams and states. A second call does nothing.
 //
 // When ctx ends first, the error says what still runs, and has ctx's cause. Nothing is closed then. A
-// later call waits again. Within a function of a call, Shutdown would wait for that call: it is an
-// error of kind driver.ErrInvalidArgument, and has no effect. That is not detected on a goroutine that
-// the function has started.
+// later call waits again. Within a function of a call, Shutdown would wait for that call. With the context of
+// that call it is an error of kind driver.ErrInvalidArgument, and has no effect. With another context it waits
+// until that ends.
 func (p *Pool) Shutdown(ctx context.Context) error {
 	switch {
 	case ctx == nil:
 		return driver.Errorf(driver.ErrInvalidArgument, "Shutdown takes a context, and it is nil")
 	case p == nil || p.rt == nil:
 		return nil
-	case p.within():
-		return driver.Errorf(driver.ErrInvalidArgument, "Close within a call of the pool would wait for that call: close it after the call")
+	case ctx.Value(within{p}) != nil || ctx.Value(turnOf{p}) != nil:
+		return driver.Errorf(driver.ErrInvalidArgument, "Shutdown within a call of the pool would wait for that call: close it after the call")
 	}
 	p.mu.Lock()
 	if !p.closed {

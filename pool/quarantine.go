@@ -26,7 +26,7 @@ type quarantine struct {
 	until    time.Time // of the next probe
 	timer    *time.Timer
 	forget   func() // ends what the runtime reports of it
-	final    bool   // no probe can end it, see WithHealth
+	final    bool   // no probe can end it, see Options.Health
 	probing  bool   // a probe revives the device, and decides itself
 }
 
@@ -59,7 +59,7 @@ func (p *Pool) recordFailure(d *device, err error, prepared bool) (others bool) 
 	gone := errors.Is(info.Err, driver.ErrDeviceLost)
 	if gone {
 		err = info.Err
-	} else if prepared = prepared || p.defaults.remote != nil || d.hasStream(); prepared && !isDeviceError(err) {
+	} else if prepared = prepared || p.remote != nil || d.hasStream(); prepared && !isDeviceError(err) {
 		return lost == nil
 	}
 	q := &d.quarantine
@@ -199,8 +199,8 @@ func (p *Pool) state(d *device) (info runtime.Device, leftOut bool) {
 	if err != nil {
 		info = d.info
 		info.Err = err
-	} else if p.defaults.remote != nil && info.Err == nil {
-		info.Err = d.remote()
+	} else if p.remote != nil && info.Err == nil {
+		info.Err = d.askRemote()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,9 +37,9 @@ func TestVanishedDeviceIsQuarantined(t *testing.T) {
 			return errors.Join(asks(w), sleeps(time.Microsecond)(w))
 		}
 		for range 100 {
-			_, err := pool.Do(t.Context(), p, on, pool.WithRetry(1))
+			_, err := p.Do(t.Context(), on, pool.DoOptions{Retry: 1})
 			require.NoError(t, err)
-			burst(t, p, 8, on, pool.WithRetry(1))
+			burst(t, p, 8, on, pool.DoOptions{Retry: 1})
 		}
 		assert.LessOrEqual(t, tries.Load(), int64(3))
 		assert.NotZero(t, tries.Load())
@@ -49,14 +49,14 @@ func TestVanishedDeviceIsQuarantined(t *testing.T) {
 		assert.ErrorIs(t, p.Devices()[2].Err, driver.ErrDeviceLost)
 		assert.NoError(t, p.Devices()[1].Err)
 
-		_, err := pool.Do(t.Context(), p, func(*pool.Worker) error { panic("not run") }, pool.WithDevices(2))
+		_, err := p.Do(t.Context(), func(*pool.Worker) error { panic("not run") }, pool.DoOptions{Devices: []int{2}})
 		require.ErrorIs(t, err, pool.ErrQuarantined)
 		require.ErrorIs(t, err, driver.ErrDeviceLost)
-		report, err := pool.Do(t.Context(), p, func(*pool.Worker) error { panic("not run") }, pool.WithDevices(2),
-			pool.WithDoFallback(func(context.Context) error { return nil }))
+		report, err := p.Do(t.Context(), func(*pool.Worker) error { panic("not run") }, pool.DoOptions{Devices: []int{2},
+			Fallback: func(context.Context) error { return nil }})
 		require.NoError(t, err)
 		assert.Equal(t, pool.Quarantined, report.Reason)
-		all, err := pool.Scatter(t.Context(), p, 1000, newDone(1000).do)
+		all, err := p.Scatter(t.Context(), 1000, newDone(1000).do)
 		require.NoError(t, err)
 		assert.Equal(t, pool.Quarantined, all.Reason)
 		require.Len(t, all.Skipped, 1)
@@ -79,7 +79,7 @@ func TestVanishedDeviceIsQuarantined(t *testing.T) {
 		assert.False(t, p.Stats().Devices[2].Quarantined)
 		assert.NoError(t, p.Devices()[2].Err)
 		assert.Equal(t, before, tries.Load(), "the probe is no request")
-		_, err = pool.Do(t.Context(), p, on, pool.WithDevices(2))
+		_, err = p.Do(t.Context(), on, pool.DoOptions{Devices: []int{2}})
 		require.NoError(t, err)
 	})
 }
@@ -99,10 +99,10 @@ func TestFailingDeviceIsQuarantined(t *testing.T) {
 		}
 		fail := func() {
 			for range 3 {
-				_, err := pool.Do(t.Context(), p, f, pool.WithDevices(0))
+				_, err := p.Do(t.Context(), f, pool.DoOptions{Devices: []int{0}})
 				require.ErrorIs(t, err, driver.ResultECCUncorrectable)
 			}
-			_, err := pool.Do(t.Context(), p, f, pool.WithDevices(0))
+			_, err := p.Do(t.Context(), f, pool.DoOptions{Devices: []int{0}})
 			require.ErrorIs(t, err, pool.ErrQuarantined)
 			require.ErrorIs(t, err, driver.ResultECCUncorrectable)
 		}
@@ -120,7 +120,7 @@ func TestFailingDeviceIsQuarantined(t *testing.T) {
 			assert.NoError(t, rt.Degraded())
 		}
 		broken = false
-		_, err := pool.Do(t.Context(), p, f, pool.WithDevices(0))
+		_, err := p.Do(t.Context(), f, pool.DoOptions{Devices: []int{0}})
 		require.NoError(t, err)
 		broken = true
 		fail()
@@ -138,7 +138,7 @@ func TestFailingDeviceIsQuarantined(t *testing.T) {
 // runtimeOf is the runtime of a pool.
 func runtimeOf(t *testing.T, p *pool.Pool) (rt *runtime.Runtime) {
 	t.Helper()
-	_, err := pool.Do(t.Context(), p, func(w *pool.Worker) error {
+	_, err := p.Do(t.Context(), func(w *pool.Worker) error {
 		rt = w.Context().Runtime()
 		return nil
 	})
@@ -160,7 +160,7 @@ func TestNotQuarantined(t *testing.T) {
 	} {
 		p, _ := open(t, machine(c.devices))
 		for range 10 {
-			_, err := pool.Do(t.Context(), p, func(*pool.Worker) error { return c.err }, pool.WithDevices(0))
+			_, err := p.Do(t.Context(), func(*pool.Worker) error { return c.err }, pool.DoOptions{Devices: []int{0}})
 			require.Equal(t, c.err, err)
 		}
 	}
@@ -169,21 +169,21 @@ func TestNotQuarantined(t *testing.T) {
 // Requests that only the device can take that is left out do not wait for it.
 func TestRequestsOfAQuarantinedDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, gpu := open(t, machine(2), pool.WithStreams(1))
+		p, gpu := open(t, machine(2), pool.Options{Streams: 1})
 		burst(t, p, 2, sleeps(time.Second))
 		answers := make(chan error, 10)
 		for range 10 {
 			go func() {
-				_, err := pool.Do(t.Context(), p, func(w *pool.Worker) error {
+				_, err := p.Do(t.Context(), func(w *pool.Worker) error {
 					time.Sleep(time.Second)
 					gpu.Vanish(1)
 					return asks(w)
-				}, pool.WithDevices(1))
+				}, pool.DoOptions{Devices: []int{1}})
 				answers <- err
 			}()
 		}
 		go func() {
-			_, err := pool.Do(t.Context(), p, sleeps(time.Hour), pool.WithDevices(0))
+			_, err := p.Do(t.Context(), sleeps(time.Hour), pool.DoOptions{Devices: []int{0}})
 			assert.NoError(t, err)
 		}()
 		start := time.Now()
@@ -206,7 +206,7 @@ func TestCloseEndsQuarantine(t *testing.T) {
 		p, gpu := open(t, machine(2))
 		burst(t, p, 32, sleeps(time.Second))
 		gpu.Vanish(1)
-		_, err := pool.Do(t.Context(), p, asks, pool.WithDevices(1))
+		_, err := p.Do(t.Context(), asks, pool.DoOptions{Devices: []int{1}})
 		require.ErrorIs(t, err, driver.ErrDeviceLost)
 		assert.True(t, p.Stats().Devices[1].Quarantined)
 		require.NoError(t, p.Close())
@@ -219,19 +219,19 @@ func TestCloseEndsQuarantine(t *testing.T) {
 func TestAllDevicesVanish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, gpu := open(t, machine(2))
-		fallback := pool.WithDoFallback(func(context.Context) error { return nil })
+		fallback := pool.DoOptions{Fallback: func(context.Context) error { return nil }}
 		burst(t, p, 32, sleeps(time.Second))
 		gpu.Vanish(0)
 		gpu.Vanish(1)
 		for range 10 {
-			report, err := pool.Do(t.Context(), p, asks, fallback)
+			report, err := p.Do(t.Context(), asks, fallback)
 			require.NoError(t, err)
 			assert.Equal(t, pool.OnCPU, report.Where)
 		}
 		gpu.Return(0)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		report, err := pool.Do(t.Context(), p, asks, fallback)
+		report, err := p.Do(t.Context(), asks, fallback)
 		require.NoError(t, err)
 		assert.Equal(t, pool.OnGPU, report.Where)
 		assert.Equal(t, 0, report.Device)
@@ -251,13 +251,13 @@ func TestReviveEndsTheQuarantine(t *testing.T) {
 				rt := runtimeOf(t, p)
 				burst(t, p, 48, sleeps(time.Millisecond)) // opens all
 				gpu.Vanish(1)
-				_, err := pool.Do(t.Context(), p, asks, pool.WithDevices(1))
+				_, err := p.Do(t.Context(), asks, pool.DoOptions{Devices: []int{1}})
 				require.ErrorIs(t, err, driver.ErrDeviceLost)
 				for range 3 {
-					_, err = pool.Do(t.Context(), p, func(*pool.Worker) error { return driver.Failed("cuLaunchKernel", driver.ResultECCUncorrectable) }, pool.WithDevices(2))
+					_, err = p.Do(t.Context(), func(*pool.Worker) error { return driver.Failed("cuLaunchKernel", driver.ResultECCUncorrectable) }, pool.DoOptions{Devices: []int{2}})
 					require.Error(t, err)
 				}
-				_, err = pool.Do(t.Context(), p, asks, pool.WithDevices(1))
+				_, err = p.Do(t.Context(), asks, pool.DoOptions{Devices: []int{1}})
 				require.ErrorIs(t, err, pool.ErrQuarantined)
 				require.Error(t, rt.Revive(t.Context(), 1), "it is not there")
 				require.ErrorIs(t, rt.Degraded(), driver.ErrDeviceLost)
@@ -265,10 +265,10 @@ func TestReviveEndsTheQuarantine(t *testing.T) {
 				gpu.Return(1)
 				require.NoError(t, revive(rt))
 				assert.NotErrorIs(t, rt.Degraded(), driver.ErrDeviceLost)
-				_, err = pool.Do(t.Context(), p, asks, pool.WithDevices(1))
+				_, err = p.Do(t.Context(), asks, pool.DoOptions{Devices: []int{1}})
 				require.NoError(t, err)
 				require.NoError(t, rt.Revive(t.Context(), 2))
-				_, err = pool.Do(t.Context(), p, asks, pool.WithDevices(2))
+				_, err = p.Do(t.Context(), asks, pool.DoOptions{Devices: []int{2}})
 				require.ErrorIs(t, err, pool.ErrQuarantined)
 				assert.ErrorIs(t, rt.Degraded(), driver.ResultECCUncorrectable)
 			})

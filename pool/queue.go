@@ -11,14 +11,14 @@ type request struct {
 	priority int
 	deadline time.Time
 
-	devices, without []int     // ordinals
-	tried            []*device // that it has failed on
-	only             *device   // of a participant of a Scatter, or the CPU
-	scatter          *scatterCall
-	first            *device // that it waits for, while that is in service
-	begun            bool    // is part of a call that has begun, which Close waits for
-	overflow         bool    // waits also if the queue is full: the caller's wish, or it was let in before
-	refuse           bool    // does not wait
+	devices  []int     // ordinals
+	tried    []*device // that it has failed on
+	only     *device   // of a participant of a Scatter, or the CPU
+	scatter  *scatterCall
+	first    *device // that it waits for, while that is in service
+	begun    bool    // is part of a call that has begun, which Close waits for
+	refuse   bool    // does not wait
+	overflow bool    // waits also if the queue is full: the caller's wish, or it was let in before
 
 	label string // of the memory to reserve
 	bytes uint64
@@ -44,7 +44,7 @@ func (r *request) may(d *device) bool {
 		return r.only == d
 	}
 	return (len(r.devices) == 0 || slices.Contains(r.devices, d.info.Ordinal)) &&
-		!slices.Contains(r.without, d.info.Ordinal) && !slices.Contains(r.tried, d)
+		!slices.Contains(r.tried, d)
 }
 
 // waitsFor reports whether the request leaves d to others, and waits for another device.

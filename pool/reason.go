@@ -13,12 +13,11 @@ const (
 	PolicyOff      Reason = "policy off"      // the runtime was opened with runtime.PolicyOff
 	Absent         Reason = "absent"          // there is no driver, or no device
 	Fault          Reason = "fault"           // CUDA is installed and cannot be used, or is lost
-	BelowGate      Reason = "below the gate"  // of WithSizeGate
 	MeasuredSlower Reason = "measured slower" // the CPU is faster
 	Failed         Reason = "failed"          // the devices failed
 	Quarantined    Reason = "quarantined"     // the devices are quarantined
-	NoMemory       Reason = "no memory"       // no device has the memory of WithReserve
-	TooSmall       Reason = "too small"       // too few items for all devices, see WithMinPerDevice
+	NoMemory       Reason = "no memory"       // no device has the memory of DoOptions.Reserve
+	TooSmall       Reason = "too small"       // too few items for all devices, see ScatterOptions.MinPerDevice
 )
 
 // unusable returns the reason for which no device can be used at all.

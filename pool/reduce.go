@@ -11,9 +11,8 @@ import (
 // of the pool. combine computes one result from those of two adjacent blocks, until one is left.
 //
 // f gets a range of whole blocks, and writes the result of block i of the range to out[i]. Only the
-// last block of all may be shorter. The rules of [Scatter] hold, with blocks as items: WithChunk and
-// WithMinPerDevice count blocks, and WithItemBytes is the memory of one block. The fallback is
-// [WithReduceFallback].
+// last block of all may be shorter. The rules of [Pool.Scatter] hold, with blocks as items: Chunk and
+// MinPerDevice count blocks, and ItemBytes is the memory of one block.
 //
 // The order is fixed. Blocks depend on their size alone, and the results are combined as a binary tree,
 // (0 1) (2 3) ..., on the caller's goroutine. So the same n and block give the same result bit for bit
@@ -22,19 +21,18 @@ import (
 //
 // combine may change and return its first argument. The results take memory: choose blocks that are
 // large beside a result. For n = 0 the result is the zero value.
-func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker, lo, hi int, out []R) error, combine func(a, b R) R, options ...Option) (R, *Report, error) {
+func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker, lo, hi int, out []R) error, combine func(a, b R) R, options ...ReduceOptions[R]) (R, Report, error) {
 	var zero R
+	o, err := one(options)
 	if block < 1 || n < 0 || combine == nil {
-		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "reduce %d items in blocks of %d: a number of items that is not negative, a positive size and a function to combine are needed", n, block)
+		return zero, Report{Device: driver.NoDevice}, driver.Errorf(driver.ErrInvalidArgument, "reduce %d items in blocks of %d: a number of items that is not negative, a positive size and a function to combine are needed", n, block)
 	}
 	blocks := n / block
 	if n%block != 0 {
 		blocks++
 	}
-	c, err := newScatterCall(ctx, p, ofReduce, blocks, f != nil, options)
-	if err != nil {
-		return zero, nil, err
-	}
+	c := &scatterCall{turn: turn{ctx, p}, n: blocks, ScatterOptions: ScatterOptions{Retry: o.Retry, Wait: o.Wait, Devices: o.Devices, Priority: o.Priority,
+		Cost: o.Cost, Chunk: o.Chunk, ItemBytes: o.ItemBytes, MinPerDevice: o.MinPerDevice, BreakEven: o.BreakEven}}
 	items := func(lo, hi int) (int, int) {
 		if hi == blocks {
 			return lo * block, n
@@ -43,29 +41,27 @@ func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker,
 	}
 	var results []R
 	if err := contain.Do(func() error { results = make([]R, blocks); return nil }); err != nil {
-		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "reduce %d items in blocks of %d: %d results take more memory than there can be: choose larger blocks", n, block, blocks)
+		return zero, Report{Device: driver.NoDevice}, driver.Errorf(driver.ErrInvalidArgument, "reduce %d items in blocks of %d: %d results take more memory than there can be: choose larger blocks", n, block, blocks)
 	}
-	if c.mapFallback != nil {
-		g, ok := c.mapFallback.(func(context.Context, int, int, []R) error)
-		if !ok {
-			return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "the fallback is a %T, and the results are %T", c.mapFallback, zero)
-		}
-		c.cpu = func(ctx context.Context, lo, hi int) error {
+	if o.Fallback != nil {
+		c.Fallback = func(ctx context.Context, lo, hi int) error {
 			part := results[lo:hi:hi]
 			clear(part)
 			lo, hi = items(lo, hi)
-			return g(ctx, lo, hi, part)
+			return o.Fallback(ctx, lo, hi, part)
 		}
 	}
-	c.f = func(w *Worker, t Tile) error {
-		part := results[t.Lo:t.Hi:t.Hi]
-		if w.retried {
-			clear(part)
+	if f != nil {
+		c.f = func(w *Worker, t Tile) error {
+			part := results[t.Lo:t.Hi:t.Hi]
+			if w.retried {
+				clear(part)
+			}
+			lo, hi := items(t.Lo, t.Hi)
+			return f(w, lo, hi, part)
 		}
-		lo, hi := items(t.Lo, t.Hi)
-		return f(w, lo, hi, part)
 	}
-	report, err := c.start("pool.Reduce")
+	report, err := c.start("pool.Reduce", err)
 	if err != nil || blocks == 0 {
 		return zero, report, err
 	}
@@ -77,18 +73,6 @@ func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker,
 		return zero, report, err
 	}
 	return results[0], report, nil
-}
-
-// WithReduceFallback is [WithFallback] for [Reduce]: f computes the results of the blocks of a range of
-// items. R must be that of the call.
-func WithReduceFallback[R any](f func(ctx context.Context, lo, hi int, out []R) error) Option {
-	return func(c *config) {
-		c.given.add(optReduceFallback)
-		c.mapFallback = nil
-		if f != nil {
-			c.mapFallback = f
-		}
-	}
 }
 
 // combineTree combines all results into the first one.

@@ -44,7 +44,7 @@ func TestReduceCombinesAsATree(t *testing.T) {
 		got, report, err := pool.Reduce(context.Background(), p, c.n, c.block, func(_ *pool.Worker, lo, hi int, out []string) error {
 			do(lo, hi, out)
 			return nil
-		}, join, pool.WithMinPerDevice(0), pool.WithChunk(1))
+		}, join, pool.ReduceOptions[string]{MinPerDevice: 0, Chunk: 1})
 		require.NoError(t, err)
 		assert.Equal(t, c.want, got)
 		checkCovers(t, (c.n+c.block-1)/c.block, report.Tiles)
@@ -72,10 +72,10 @@ func TestReduceIsTheSameEverywhere(t *testing.T) {
 		sum(lo, hi, out)
 		return nil
 	}
-	onCPU := pool.WithReduceFallback(func(_ context.Context, lo, hi int, out []float64) error {
+	onCPU := pool.ReduceOptions[float64]{Fallback: func(_ context.Context, lo, hi int, out []float64) error {
 		sum(lo, hi, out)
 		return nil
-	})
+	}}
 	want, report, err := pool.Reduce(context.Background(), without(t), len(x), block, onGPU, add, onCPU)
 	require.NoError(t, err)
 	assert.Equal(t, pool.OnCPU, report.Where)
@@ -90,7 +90,7 @@ func TestReduceIsTheSameEverywhere(t *testing.T) {
 					return errors.New("after the results were written")
 				}
 				return nil
-			}, add, pool.WithRetry(1), pool.WithChunk(1+r.IntN(100)), pool.WithMinPerDevice(1))
+			}, add, pool.ReduceOptions[float64]{Retry: 1, Chunk: 1 + r.IntN(100), MinPerDevice: 1})
 			require.NoError(t, err)
 			assert.Equal(t, pool.OnGPU, report.Where)
 			assert.Equal(t, math.Float64bits(want), math.Float64bits(got), "%d devices", devices)
@@ -103,12 +103,12 @@ func TestReduceThatFails(t *testing.T) {
 	broken := errors.New("broken")
 	fail := func(*pool.Worker, int, int, []int) error { return broken }
 	add := func(a, b int) int { return a + b }
-	ones := pool.WithReduceFallback(func(_ context.Context, lo, hi int, out []int) error {
+	ones := pool.ReduceOptions[int]{Fallback: func(_ context.Context, lo, hi int, out []int) error {
 		for i := range out {
 			out[i] += hi - lo
 		}
 		return nil
-	})
+	}}
 	got, report, err := pool.Reduce(context.Background(), p, 100, 10, fail, add)
 	assert.ErrorIs(t, err, broken)
 	assert.Zero(t, got)
@@ -116,7 +116,7 @@ func TestReduceThatFails(t *testing.T) {
 
 	got, report, err = pool.Reduce(context.Background(), p, 10, 10, fail, add, ones)
 	require.NoError(t, err)
-	assert.ErrorIs(t, report.Why, broken)
+	assert.ErrorIs(t, report.Err, broken)
 	assert.Equal(t, 10, got)
 
 	_, _, err = pool.Reduce(context.Background(), p, 100, 10, func(*pool.Worker, int, int, []int) error { return nil }, func(a, b int) int { panic("combine") })
@@ -127,9 +127,8 @@ func TestReduceThatFails(t *testing.T) {
 		"combine":  third(pool.Reduce(context.Background(), p, 1, 10, fail, nil)),
 		"function": third(pool.Reduce[int](context.Background(), p, 1, 10, nil, add)),
 		"pool":     third(pool.Reduce(context.Background(), nil, 1, 10, fail, add)),
-		"fallback": third(pool.Reduce(context.Background(), p, 1, 10, fail, add, pool.WithFallback(func(context.Context, int, int) error { return nil }))),
-		"results": third(pool.Reduce(context.Background(), p, 1, 10, fail, add,
-			pool.WithReduceFallback(func(context.Context, int, int, []string) error { return nil }))),
+		"chunk":    third(pool.Reduce(context.Background(), p, 1, 10, fail, add, pool.ReduceOptions[int]{Chunk: -1})),
+		"two":      third(pool.Reduce(context.Background(), p, 1, 10, fail, add, ones, ones)),
 	} {
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument, name)
 	}

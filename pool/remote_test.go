@@ -17,47 +17,45 @@ import (
 )
 
 // A pool whose work other processes do opens no context, and leaves out the devices that cannot do work now.
-func TestWithRemote(t *testing.T) {
+func TestRemote(t *testing.T) {
 	away := errors.New("nobody is there")
 	var broken atomic.Int32 // a device, or -1
 	broken.Store(-1)
-	p, gpu := open(t, machine(3), pool.WithRemote(func(ordinal int) error {
+	p, gpu := open(t, machine(3), pool.Options{Setup: []pool.Setup{pool.PerStream(func(*pool.Worker) (int, error) { panic("no setup runs") })}, Remote: func(ordinal int) error {
 		if int32(ordinal) == broken.Load() {
 			return away
 		}
 		return nil
-	}), pool.WithSetup(func(*pool.Worker) error { panic("no setup runs") }))
+	}})
 	on := func(w *pool.Worker, _ pool.Tile) error {
 		assert.Nil(t, w.Context())
 		assert.Nil(t, w.Stream())
 		assert.NotEqual(t, int(broken.Load()), w.Device().Ordinal)
-		return w.Ctx().Err()
+		return w.CallContext().Err()
 	}
-	report, err := pool.Scatter(t.Context(), p, 1000, on, pool.WithItemBytes(1))
+	report, err := p.Scatter(t.Context(), 1000, on, pool.ScatterOptions{ItemBytes: 1})
 	require.NoError(t, err)
 	assert.Empty(t, report.Skipped)
 	broken.Store(1)
-	report, err = pool.Scatter(t.Context(), p, 1000, on)
+	report, err = p.Scatter(t.Context(), 1000, on)
 	require.NoError(t, err)
 	require.Len(t, report.Skipped, 1)
 	assert.ErrorIs(t, report.Skipped[0].Err, away)
 	for range 6 { // without a retry
-		_, err := pool.Do(t.Context(), p, func(w *pool.Worker) error { return on(w, pool.Tile{}) })
+		_, err := p.Do(t.Context(), func(w *pool.Worker) error { return on(w, pool.Tile{}) })
 		require.NoError(t, err)
 	}
-	_, err = pool.Do(t.Context(), p, func(*pool.Worker) error { panic("not run") }, pool.WithDevices(1))
+	_, err = p.Do(t.Context(), func(*pool.Worker) error { panic("not run") }, pool.DoOptions{Devices: []int{1}})
 	assert.ErrorIs(t, err, away)
 	assert.ErrorIs(t, p.Devices()[1].Err, away)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = pool.Do(ctx, p, func(*pool.Worker) error { cancel(); return ctx.Err() })
+	_, err = p.Do(ctx, func(*pool.Worker) error { cancel(); return ctx.Err() })
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Zero(t, gpu.Calls("cuDevicePrimaryCtxRetain"))
-	_, err = pool.Do(t.Context(), p, func(*pool.Worker) error { return nil }, pool.WithRemote(nil))
-	assert.ErrorContains(t, err, "WithRemote is an option of Open")
 }
 
 // A state that panics, or ends its goroutine, is an error, and keeps no worker.
-func TestWithRemotePanics(t *testing.T) {
+func TestRemotePanics(t *testing.T) {
 	for _, c := range []struct {
 		state func(int) error
 		want  string
@@ -65,22 +63,22 @@ func TestWithRemotePanics(t *testing.T) {
 		{func(int) error { panic("at the state") }, "at the state"},
 		{func(int) error { goruntime.Goexit(); return nil }, "Goexit"},
 	} {
-		p, _ := open(t, machine(1), pool.WithStreams(1), pool.WithRemote(c.state))
-		_, err := pool.Scatter(t.Context(), p, 10, func(*pool.Worker, pool.Tile) error { return nil })
+		p, _ := open(t, machine(1), pool.Options{Streams: 1, Remote: c.state})
+		_, err := p.Scatter(t.Context(), 10, func(*pool.Worker, pool.Tile) error { return nil })
 		assert.ErrorContains(t, err, c.want)
 		for range 2 {
-			_, err = pool.Do(t.Context(), p, func(*pool.Worker) error { return nil })
+			_, err = p.Do(t.Context(), func(*pool.Worker) error { return nil })
 			assert.ErrorContains(t, err, c.want)
 		}
 	}
 }
 
 // Probes ask the state, and take a device back without a call of the driver.
-func TestWithRemoteQuarantine(t *testing.T) {
+func TestRemoteQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := open(t, machine(2), pool.WithRemote(func(int) error { return nil }))
+		p, _ := open(t, machine(2), pool.Options{Remote: func(int) error { return nil }})
 		for range 3 {
-			_, err := pool.Do(t.Context(), p, func(*pool.Worker) error { return driver.Errorf(driver.ErrDriverCallFailed, "there") }, pool.WithDevices(0))
+			_, err := p.Do(t.Context(), func(*pool.Worker) error { return driver.Errorf(driver.ErrDriverCallFailed, "there") }, pool.DoOptions{Devices: []int{0}})
 			require.Error(t, err)
 		}
 		require.True(t, p.Stats().Devices[0].Quarantined)

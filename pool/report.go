@@ -10,35 +10,46 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Where says what kind of processor did the work.
-type Where string
+// Place is the kind of processor that did the work.
+type Place string
 
 const (
 	// OnGPU is work on the devices of the pool.
-	OnGPU Where = "gpu"
+	OnGPU Place = "gpu"
 	// OnCPU is work on the cores of the machine.
-	OnCPU Where = "cpu"
+	OnCPU Place = "cpu"
 )
 
-// Report tells how a call went.
+// Report tells how a call went. It is the zero value, but for Device, if nothing was tried.
 type Report struct {
 	// Where the work was done, or tried last. It is empty if there was none.
-	Where Where
-	// Why is the error for which the fallback did the work: CUDA is absent or lost, the size gate, or
-	// the [*Error] of the try on the devices. It is nil if there is no fallback.
-	Why error
-	// Reason says in a stable word why the fallback, or fewer devices than the call has, did the work.
-	// It is empty if all devices could take part.
+	Where Place
+	// Reason says in a stable word why the fallback, or fewer devices than the call has, did the work, and Err is
+	// the error: CUDA is absent or lost, or the error of the try on the devices. Both are empty if all devices
+	// could take part. Err is nil if there is no fallback.
 	Reason Reason
-	// Skipped are the devices that got no work because they cannot be used, each with the reason in its
+	Err    error
+	// Wall is the time of the functions of a request, in all its tries. Of the other calls it is the time that the
+	// call took.
+	Wall time.Duration
+
+	// Host is the name of the host of the last try of a request, if that is another one: see module cluster.
+	// Device is the ordinal of its device, or driver.NoDevice, also for all other calls. Stream is the number of
+	// its stream among those of the device, from 0. Waited is the time in the queue, and Tries is how often the
+	// function was called.
+	Host   string
+	Device int
+	Stream int
+	Waited time.Duration
+	Tries  int
+
+	// Tiles are the ranges of a call with several items, in their order. Together they are all items. Adjacent
+	// pieces of one device are one tile.
+	Tiles []TileReport
+	// Skipped are the devices that got no tile because they cannot be used, each with the reason in its
 	// Err. A device is skipped if its context is lost, or could not be opened at the last try, or if it
 	// is quarantined, or cannot be prepared. A device whose context could not be opened is tried if no other is left.
 	Skipped []runtime.Device
-	// Tiles are the ranges in their order. Together they are all items. Adjacent pieces of one device
-	// are one tile.
-	Tiles []TileReport
-	// Wall is the time that the call took.
-	Wall time.Duration
 }
 
 // TileReport is the outcome of a tile.
@@ -46,9 +57,9 @@ type TileReport struct {
 	Tile
 	// Host is the name of the host that did the tile, if that is another one: see module cluster.
 	Host string
-	// Ordinal is that of the device, or driver.NoDevice for a core of the CPU.
-	Ordinal int
-	// Bytes is the size of the items by Map or WithItemBytes, or 0 if it is not known.
+	// Device is the ordinal of the device, or driver.NoDevice for a core of the CPU.
+	Device int
+	// Bytes is the size of the items by ItemBytes, or 0 if it is not known.
 	Bytes uint64
 	// Upload, Compute and Download are the times between the marks of [Worker.Phase] on
 	// the goroutine of the device.
@@ -67,8 +78,8 @@ func (t TileReport) Time() time.Duration { return t.Upload + t.Compute + t.Downl
 
 // who names the host and the processor of the tile.
 func (t TileReport) who() string {
-	who := fmt.Sprintf("device %d", t.Ordinal)
-	if t.Ordinal == driver.NoDevice {
+	who := fmt.Sprintf("device %d", t.Device)
+	if t.Device == driver.NoDevice {
 		who = "CPU"
 	}
 	if t.Host != "" {
@@ -80,7 +91,7 @@ func (t TileReport) who() string {
 // join adds an adjacent tile to t, if one report can stand for both.
 func (t *TileReport) join(o TileReport) bool {
 	switch {
-	case t.Device != o.Device || t.Retries+o.Retries > 0 || !t.Done || !o.Done:
+	case t.Index != o.Index || t.Retries+o.Retries > 0 || !t.Done || !o.Done:
 		return false
 	case t.Hi == o.Lo:
 		t.Hi = o.Hi

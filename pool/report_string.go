@@ -3,16 +3,13 @@ package pool
 import (
 	"fmt"
 	"strings"
-
-	"github.com/purecuda/purecuda/internal/zero"
 )
 
-// String is the report in a line: where the items were done and how long that took, how many each device did, why
+// String is the report in a line: where the work was done and how long that took, how many items each device did, why
 // not all devices took part, and the devices that were left out.
-func (r *Report) String() string {
-	r = zero.Or(r)
-	if r.Where == "" {
-		return "nothing was done" + because(r.Reason, r.Why)
+func (r Report) String() string {
+	if r.Tiles == nil {
+		return r.request()
 	}
 	var all, done int
 	by := map[string]int{}
@@ -36,23 +33,23 @@ func (r *Report) String() string {
 			fmt.Fprintf(&b, ", %d on %s", by[who], who)
 		}
 	}
-	b.WriteString(because(r.Reason, r.Why))
+	b.WriteString(because(r.Reason, r.Err))
 	for _, d := range r.Skipped {
 		fmt.Fprintf(&b, ", without device %d: %s", d.Ordinal, line(d.Err))
 	}
 	return b.String()
 }
 
-// String is the report in a line.
-func (r DoReport) String() string {
+// request is the report of a call that was not cut into tiles.
+func (r Report) request() string {
 	var b strings.Builder
 	switch r.Where {
 	case OnCPU:
-		fmt.Fprintf(&b, "on the cpu in %v", r.Ran)
+		fmt.Fprintf(&b, "on the cpu in %v", r.Wall)
 	case OnGPU:
-		fmt.Fprintf(&b, "on %s, stream %d, in %v", TileReport{Ordinal: r.Device, Host: r.Host}.who(), r.Stream, r.Ran)
+		fmt.Fprintf(&b, "on %s, stream %d, in %v", TileReport{Device: r.Device, Host: r.Host}.who(), r.Stream, r.Wall)
 	default:
-		b.WriteString("not run")
+		b.WriteString("nothing was done")
 	}
 	if r.Tries > 1 {
 		fmt.Fprintf(&b, ", %d tries", r.Tries)
@@ -60,7 +57,7 @@ func (r DoReport) String() string {
 	if r.Waited > 0 {
 		fmt.Fprintf(&b, ", waited %v", r.Waited)
 	}
-	return b.String() + because(r.Reason, r.Why)
+	return b.String() + because(r.Reason, r.Err)
 }
 
 func because(reason Reason, why error) string {

@@ -9,7 +9,7 @@ import (
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
-// ReserveError is the error of a request whose memory could not be reserved, see [WithReserve]. It wraps
+// ReserveError is the error of a request whose memory could not be reserved, see DoOptions.Reserve. It wraps
 // driver.ErrOutOfMemory.
 type ReserveError struct {
 	Label string
@@ -82,7 +82,7 @@ func (d *device) insufficientMemory(r *request) *ReserveError {
 		return nil
 	}
 	e := &ReserveError{Label: r.label, Bytes: r.bytes, Device: d.info.Ordinal}
-	if quota, ok := d.pool.defaults.quotas[r.label]; ok {
+	if quota, ok := d.pool.quotas[r.label]; ok {
 		if e.Reserved, e.Limit = d.reserved.labels[r.label], quota; e.Reserved+r.bytes > quota {
 			e.Quota = true
 			return e
@@ -139,7 +139,7 @@ func (p *Pool) neverFits(r *request) error {
 			continue
 		}
 		e := &ReserveError{Label: r.label, Bytes: r.bytes, Device: d.info.Ordinal, Limit: d.info.TotalBytes / ofAll * reservable}
-		if quota, ok := p.defaults.quotas[r.label]; ok && quota < e.Limit {
+		if quota, ok := p.quotas[r.label]; ok && quota < e.Limit {
 			e.Limit, e.Quota = quota, true
 		}
 		if r.bytes <= e.Limit {
@@ -191,13 +191,13 @@ func (p *Pool) refreshMemory(age time.Duration) {
 			p.setMemory(d, min(free+stats.Memory.Cached, total), stats.RefBytes)
 		}
 	}
-	if p.defaults.health == nil {
+	if p.health == nil {
 		return
 	}
 	devices, _ := p.openDevices()
 	for _, d := range devices {
 		if d, _ := p.beginRefresh(d.info.Ordinal, age); d != nil {
-			if free, ok := d.freeMemory(p.defaults.health); ok {
+			if free, ok := d.freeMemory(p.health); ok {
 				p.setMemory(d, free, 0)
 			}
 		}

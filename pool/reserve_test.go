@@ -30,10 +30,10 @@ type held struct {
 }
 
 // hold begins a request on a goroutine of its own.
-func hold(ctx context.Context, p *pool.Pool, options ...pool.Option) *held {
+func hold(ctx context.Context, p *pool.Pool, options ...pool.DoOptions) *held {
 	h := &held{make(chan int, 1), make(chan struct{}), make(chan error, 1)}
 	go func() {
-		_, err := pool.Do(ctx, p, func(w *pool.Worker) error {
+		_, err := p.Do(ctx, func(w *pool.Worker) error {
 			h.inside <- w.Device().Ordinal
 			<-h.release
 			return nil
@@ -73,25 +73,33 @@ func queued(t *testing.T, p *pool.Pool, n int) {
 func TestReserveWaitsForMemory(t *testing.T) {
 	p, _ := open(t, machine(1))
 	ctx := context.Background()
-	first := hold(ctx, p, pool.WithReserve("a", 8*gib))
+	first := hold(ctx, p, pool.DoOptions{Label: "a", Reserve: 8 * gib})
 	first.runs(t)
-	second := hold(ctx, p, pool.WithReserve("b", 8*gib))
+	second := hold(ctx, p, pool.DoOptions{Label: "b", Reserve: 8 * gib})
 	queued(t, p, 1)
 	assert.Equal(t, map[string]uint64{"a": 8 * gib}, p.Stats().Devices[0].ReservedBy)
-	_, err := pool.Do(ctx, p, func(*pool.Worker) error { return nil })
+	_, err := p.Do(ctx, func(*pool.Worker) error { return nil })
 	assert.NoError(t, err, "who reserves nothing does not wait")
 
-	_, err = pool.Do(ctx, p, func(*pool.Worker) error { return nil }, pool.WithReserve("c", 1), pool.WithoutQueue())
-	assert.ErrorIs(t, err, pool.ErrQueueFull, "others wait before it")
 	leaves, cancel := context.WithCancelCause(ctx)
-	third := hold(leaves, p, pool.WithReserve("c", 10*gib))
+	third := hold(leaves, p, pool.DoOptions{Label: "c", Reserve: 10 * gib})
 	queued(t, p, 2)
 	cancel(errData)
 	assert.ErrorIs(t, <-third.ended, errData)
 	first.end(t)
 	second.runs(t)
+	second.end(t)
+	assert.Zero(t, p.Stats().Devices[0].Reserved)
+	assert.Empty(t, p.Stats().Devices[0].ReservedBy)
+}
 
-	_, err = pool.Do(ctx, p, func(*pool.Worker) error { return nil }, pool.WithReserve("c", 7*gib), pool.WithoutQueue())
+// Where nothing may wait, the error says what is reserved.
+func TestReserveWithoutAQueue(t *testing.T) {
+	p, _ := open(t, machine(1), pool.Options{Queue: -1})
+	ctx := context.Background()
+	second := hold(ctx, p, pool.DoOptions{Label: "b", Reserve: 8 * gib})
+	second.runs(t)
+	_, err := p.Do(ctx, func(*pool.Worker) error { return nil }, pool.DoOptions{Label: "c", Reserve: 7 * gib})
 	var refused *pool.ReserveError
 	require.ErrorAs(t, err, &refused)
 	limit := uint64(16*gib) / 10 * 9
@@ -99,18 +107,16 @@ func TestReserveWaitsForMemory(t *testing.T) {
 	assert.ErrorIs(t, err, driver.ErrOutOfMemory)
 	assert.ErrorContains(t, err, fmt.Sprintf(`7516192768 bytes for "c" cannot be reserved on device 0: 8589934592 of %d bytes of the device are reserved`, limit))
 	second.end(t)
-	assert.Zero(t, p.Stats().Devices[0].Reserved)
-	assert.Empty(t, p.Stats().Devices[0].ReservedBy)
 }
 
 func TestReserveTakesTheDeviceWithRoom(t *testing.T) {
 	p, _ := open(t, machine(2))
 	ctx := context.Background()
-	first := hold(ctx, p, pool.WithReserve("a", 8*gib))
+	first := hold(ctx, p, pool.DoOptions{Label: "a", Reserve: 8 * gib})
 	one := first.runs(t)
-	busy := hold(ctx, p, pool.WithoutDevices(one), pool.WithCost(time.Hour))
+	busy := hold(ctx, p, pool.DoOptions{Devices: []int{1 - one}, Cost: time.Hour})
 	other := busy.runs(t)
-	second := hold(ctx, p, pool.WithReserve("a", 8*gib))
+	second := hold(ctx, p, pool.DoOptions{Label: "a", Reserve: 8 * gib})
 	assert.Equal(t, other, second.runs(t), "the other one would be free sooner")
 	for _, h := range []*held{first, busy, second} {
 		h.end(t)
@@ -118,15 +124,15 @@ func TestReserveTakesTheDeviceWithRoom(t *testing.T) {
 }
 
 func TestReserveByQuota(t *testing.T) {
-	p, _ := open(t, machine(1), pool.WithQuota("batch", 4*gib), pool.WithQuota("web", 2*gib))
+	p, _ := open(t, machine(1), pool.Options{Quotas: map[string]uint64{"batch": 4 * gib, "web": 2 * gib}})
 	ctx := context.Background()
-	first := hold(ctx, p, pool.WithReserve("batch", 3*gib))
+	first := hold(ctx, p, pool.DoOptions{Label: "batch", Reserve: 3 * gib})
 	first.runs(t)
-	second := hold(ctx, p, pool.WithReserve("batch", 2*gib))
+	second := hold(ctx, p, pool.DoOptions{Label: "batch", Reserve: 2 * gib})
 	queued(t, p, 1)
-	web := hold(ctx, p, pool.WithReserve("web", 2*gib))
+	web := hold(ctx, p, pool.DoOptions{Label: "web", Reserve: 2 * gib})
 	web.runs(t) // which does not wait for the quota of others
-	_, err := pool.Do(ctx, p, func(*pool.Worker) error { return nil }, pool.WithReserve("batch", 5*gib))
+	_, err := p.Do(ctx, func(*pool.Worker) error { return nil }, pool.DoOptions{Label: "batch", Reserve: 5 * gib})
 	var never *pool.ReserveError
 	require.ErrorAs(t, err, &never)
 	assert.True(t, never.Quota)
@@ -136,33 +142,31 @@ func TestReserveByQuota(t *testing.T) {
 	first.end(t)
 	second.runs(t)
 	second.end(t)
-	_, err = pool.Do(ctx, p, func(*pool.Worker) error { return nil }, pool.WithQuota("x", 1))
-	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 }
 
 // What fits on no device goes to the fallback, or fails at once.
 func TestReserveTooMuch(t *testing.T) {
 	p, _ := open(t, machine(2))
-	_, err := pool.Do(context.Background(), p, func(*pool.Worker) error { return nil }, pool.WithReserve("a", 15*gib))
+	_, err := p.Do(context.Background(), func(*pool.Worker) error { return nil }, pool.DoOptions{Label: "a", Reserve: 15 * gib})
 	var never *pool.ReserveError
 	require.ErrorAs(t, err, &never)
-	report, err := pool.Do(context.Background(), p, func(*pool.Worker) error { return nil }, pool.WithReserve("a", 15*gib),
-		pool.WithDoFallback(func(context.Context) error { return nil }))
+	report, err := p.Do(context.Background(), func(*pool.Worker) error { return nil }, pool.DoOptions{Label: "a", Reserve: 15 * gib,
+		Fallback: func(context.Context) error { return nil }})
 	require.NoError(t, err)
 	assert.Equal(t, pool.OnCPU, report.Where)
 	assert.Equal(t, pool.NoMemory, report.Reason)
-	assert.ErrorIs(t, report.Why, driver.ErrOutOfMemory)
+	assert.ErrorIs(t, report.Err, driver.ErrOutOfMemory)
 }
 
 // A request that needs much gets its turn before small ones that come after it.
 func TestReserveInTurn(t *testing.T) {
 	p, _ := open(t, machine(1))
 	ctx := context.Background()
-	first := hold(ctx, p, pool.WithReserve("a", 10*gib))
+	first := hold(ctx, p, pool.DoOptions{Label: "a", Reserve: 10 * gib})
 	first.runs(t)
-	large := hold(ctx, p, pool.WithReserve("a", 14*gib))
+	large := hold(ctx, p, pool.DoOptions{Label: "a", Reserve: 14 * gib})
 	queued(t, p, 1)
-	small := hold(ctx, p, pool.WithReserve("a", gib))
+	small := hold(ctx, p, pool.DoOptions{Label: "a", Reserve: gib})
 	queued(t, p, 2)
 	first.end(t)
 	large.runs(t)
@@ -176,7 +180,7 @@ func TestReserveInTurn(t *testing.T) {
 func TestReserveOfWhatIsFree(t *testing.T) {
 	p, gpu := open(t, machine(1))
 	ctx := context.Background()
-	_, err := pool.Do(ctx, p, func(*pool.Worker) error { return nil }) // opens the context
+	_, err := p.Do(ctx, func(*pool.Worker) error { return nil }) // opens the context
 	require.NoError(t, err)
 	other, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(gpu))
 	require.NoError(t, err)
@@ -186,7 +190,7 @@ func TestReserveOfWhatIsFree(t *testing.T) {
 	require.NoError(t, err)
 	x, err := runtime.Alloc[byte](s, 12*gib)
 	require.NoError(t, err)
-	waits := hold(ctx, p, pool.WithReserve("a", 6*gib))
+	waits := hold(ctx, p, pool.DoOptions{Label: "a", Reserve: 6 * gib})
 	queued(t, p, 1)
 	assert.EqualValues(t, 4*gib/10*9, p.Stats().Devices[0].ReserveLimit)
 	require.NoError(t, x.Close())
@@ -202,7 +206,7 @@ func TestReserveAndAllocate(t *testing.T) {
 	p, _ := open(t, machine(1))
 	ctx := context.Background()
 	var keeps *runtime.Ref[byte] // 2 GiB for as long as the service runs
-	_, err := pool.Do(ctx, p, func(w *pool.Worker) (err error) {
+	_, err := p.Do(ctx, func(w *pool.Worker) (err error) {
 		keeps, err = runtime.Alloc[byte](w.Stream(), 2*gib)
 		return err
 	})
@@ -212,7 +216,7 @@ func TestReserveAndAllocate(t *testing.T) {
 	for range 2 {
 		inside.Add(1)
 		ended.Go(func() {
-			_, err := pool.Do(ctx, p, func(w *pool.Worker) error {
+			_, err := p.Do(ctx, func(w *pool.Worker) error {
 				x, err := runtime.Alloc[byte](w.Stream(), 4*gib)
 				inside.Done()
 				if err != nil {
@@ -220,13 +224,13 @@ func TestReserveAndAllocate(t *testing.T) {
 				}
 				<-release
 				return x.Close()
-			}, pool.WithReserve("a", 4*gib))
+			}, pool.DoOptions{Label: "a", Reserve: 4 * gib})
 			assert.NoError(t, err)
 		})
 	}
 	inside.Wait()
 	time.Sleep(20 * time.Millisecond) // the figures are asked again
-	third := hold(ctx, p, pool.WithReserve("a", 4*gib))
+	third := hold(ctx, p, pool.DoOptions{Label: "a", Reserve: 4 * gib})
 	third.runs(t)
 	assert.EqualValues(t, 14*gib/10*9, p.Stats().Devices[0].ReserveLimit)
 	third.end(t)
@@ -239,7 +243,7 @@ func TestReserveAndAllocate(t *testing.T) {
 func TestReserveAndRetry(t *testing.T) {
 	p, _ := open(t, machine(2))
 	var devices []int
-	_, err := pool.Do(context.Background(), p, func(w *pool.Worker) error {
+	_, err := p.Do(context.Background(), func(w *pool.Worker) error {
 		devices = append(devices, w.Device().Ordinal)
 		for _, d := range p.Stats().Devices {
 			want := uint64(0)
@@ -252,7 +256,7 @@ func TestReserveAndRetry(t *testing.T) {
 			panic("fails")
 		}
 		return nil
-	}, pool.WithRetry(1), pool.WithReserve("a", gib))
+	}, pool.DoOptions{Retry: 1, Label: "a", Reserve: gib})
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []int{0, 1}, devices)
 }
@@ -274,7 +278,11 @@ func (r reserving) Run() (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := pool.Open(rt, pool.WithQuota("a", 5*gib), pool.WithStreams(1+chance.IntN(4)), pool.WithQueue(100))
+	queue := 100
+	if chance.IntN(5) == 0 {
+		queue = -1
+	}
+	p, err := pool.Open(rt, pool.Options{Quotas: map[string]uint64{"a": 5 * gib}, Streams: 1 + chance.IntN(4), Queue: queue})
 	if err != nil {
 		return err
 	}
@@ -285,28 +293,23 @@ func (r reserving) Run() (err error) {
 		label, bytes := []string{"a", "b", ""}[chance.IntN(3)], chance.Uint64N(6*gib)
 		ctx, cancel := context.WithCancel(context.Background())
 		leaves, works := chance.IntN(4) == 0, time.Duration(chance.IntN(400))*time.Microsecond
-		options := []pool.Option{pool.WithReserve(label, bytes)}
-		refuses := chance.IntN(5) == 0
-		if refuses {
-			options = append(options, pool.WithoutQueue())
-		}
 		if leaves {
 			time.AfterFunc(time.Duration(chance.IntN(500))*time.Microsecond, cancel)
 		}
 		all.Go(func() {
 			defer cancel()
-			_, err := pool.Do(ctx, p, func(w *pool.Worker) error {
+			_, err := p.Do(ctx, func(w *pool.Worker) error {
 				d := p.Stats().Devices[w.Index()]
 				if d.Reserved > d.ReserveLimit || d.ReservedBy["a"] > 5*gib || d.ReservedBy[label] < bytes {
 					found(fmt.Errorf("%+v", d))
 				}
 				time.Sleep(works)
 				return nil
-			}, options...)
+			}, pool.DoOptions{Label: label, Reserve: bytes})
 			switch {
 			case err == nil:
 			case leaves && errors.Is(err, context.Canceled):
-			case refuses && (errors.Is(err, pool.ErrQueueFull) || errors.Is(err, driver.ErrOutOfMemory)):
+			case queue < 0 && (errors.Is(err, pool.ErrQueueFull) || errors.Is(err, driver.ErrOutOfMemory)):
 			case label == "a" && bytes > 5*gib && errors.Is(err, driver.ErrOutOfMemory):
 			default:
 				found(err)

@@ -19,15 +19,15 @@ func TestDevicesThatWereReset(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
 	setups := map[int]int{}
-	p := openOn(t, rt, pool.WithMinPerDevice(0), pool.WithSetup(func(w *pool.Worker) error {
+	p := openOn(t, rt, pool.Options{Setup: []pool.Setup{pool.PerStream(func(w *pool.Worker) (int, error) {
 		if w.Index() == 1 { // on one goroutine
 			setups[1]++
 		}
-		return nil
-	}))
+		return 0, nil
+	})}})
 	for calls := 1; calls <= 3; calls++ {
 		out := make([]uint32, 1000)
-		report, err := pool.Map(context.Background(), p, count(1000), out, triple, pool.WithChunk(500))
+		report, err := pool.Map(context.Background(), p, count(1000), out, triple, pool.MapOptions[uint32, uint32]{Chunk: 500, MinPerDevice: 1})
 		require.NoError(t, err)
 		assert.Equal(t, pool.OnGPU, report.Where)
 		assert.Equal(t, tripled(1000), out)

@@ -20,43 +20,37 @@ import (
 // a goroutine for each device. It returns after every f has returned.
 //
 // f is called at the same time for different devices, and for one tile at a time on each. A device
-// does its tile in pieces, and a device that has finished takes pieces of another one. [WithChunk]
+// does its tile in pieces, and a device that has finished takes pieces of another one. ScatterOptions.Chunk
 // sets the size of the pieces. On success every item was done once.
 //
-// A call does all items or fails. If f fails, panics, or loses its device, and [WithRetry] does not
-// help, the other devices stop. The error is an [*Error] that names every tile that is not done. A
-// fallback then does all items again, and the call succeeds if the fallback does. Report.Why has
+// A call does all items or fails. If f fails, panics, or loses its device, and ScatterOptions.Retry
+// does not help, the other devices stop. The error is an [*Error] that names every tile that is not done. A
+// fallback then does all items again, and the call succeeds if the fallback does. Report.Err has
 // the error of the devices. Where CUDA cannot be used and there is no fallback, the error is that of
 // [runtime.Runtime.Err]. On a machine without CUDA its kind is driver.ErrDriverLibraryUnavailable.
 //
 // When ctx ends, no more pieces begin, and the error has ctx's cause. Work that is queued on a device
 // goes on, so f must not leave it the caller's memory. In all other cases Scatter waits for the
-// streams of failed tiles before it runs the fallback or returns. The report is nil only if nothing
+// streams of failed tiles before it runs the fallback or returns. The report is zero if nothing
 // was tried.
 //
 // A device that is known not to work gets no work: see [Report].Skipped.
 //
 // f must not call the pool itself: it would wait for its own device. Such a call is an error of kind
-// driver.ErrInvalidArgument if it has [Worker.Ctx] or a context made from it, on any goroutine. On the
-// goroutine of f it is an error with any context. Another goroutine with another context is not
-// detected: if f waits for it, f waits for ever.
-func Scatter(ctx context.Context, p *Pool, n int, f func(*Worker, Tile) error, options ...Option) (*Report, error) {
-	c, err := newScatterCall(ctx, p, ofScatter, n, f != nil, options)
-	if err != nil {
-		return nil, err
-	}
-	c.f, c.cpu = f, c.fallback
-	return c.start("pool.Scatter")
+// driver.ErrInvalidArgument if it has [Worker.CallContext] or a context made from it, on any goroutine. With another
+// context it is not detected, and waits until that context ends.
+func (p *Pool) Scatter(ctx context.Context, n int, f func(*Worker, Tile) error, options ...ScatterOptions) (Report, error) {
+	o, err := one(options)
+	return (&scatterCall{turn: turn{ctx, p}, n: n, f: f, ScatterOptions: o}).start("pool.Scatter", err)
 }
 
 // scatterCall is one call of Scatter, Map or Reduce.
 type scatterCall struct {
-	config
+	ScatterOptions
 	turn       // the caller's context and the pool
 	n          int
 	f          func(*Worker, Tile) error
-	cpu        func(ctx context.Context, lo, hi int) error // the fallback
-	ctx        context.Context                             // the functions'
+	ctx        context.Context // the functions'
 	scheduler  scheduler
 	devices    []*device
 	goroutines sync.WaitGroup // of the participants
@@ -69,28 +63,27 @@ type scatterCall struct {
 	placed bool
 }
 
-// newScatterCall checks the arguments that do not depend on the machine.
-func newScatterCall(ctx context.Context, p *Pool, of call, n int, hasFunction bool, options []Option) (*scatterCall, error) {
-	config, err := p.configure(ctx, of, hasFunction, options)
-	switch {
-	case err != nil:
-		return nil, err
-	case n < 0:
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "%d items", n)
-	case p.serving():
-		return nil, errNested()
+// start does the items, as a request of a name, unless its options have an error.
+func (c *scatterCall) start(name string, err error) (Report, error) {
+	nothing := Report{Device: driver.NoDevice}
+	if err = cmp.Or(err, c.pool.check(c.turn.Context, c.f != nil), c.check()); err != nil {
+		return nothing, err
 	}
-	return &scatterCall{turn: turn{ctx, p}, n: n, config: *config}, nil
-}
-
-// start does the items, as a request of a name.
-func (c *scatterCall) start(name string) (*Report, error) {
+	if c.n < 0 {
+		return nothing, driver.Errorf(driver.ErrInvalidArgument, "%d items", c.n)
+	}
 	ctx, end := c.pool.rt.TraceRequest(c.turn.Context, name)
-	if end == nil {
-		return c.run()
-	}
 	c.turn.Context = ctx
-	return c.runTraced(end)
+	run := c.run
+	if end != nil {
+		run = func() (*Report, error) { return c.runTraced(end) }
+	}
+	report, err := run()
+	if report == nil {
+		return nothing, err
+	}
+	report.Device = driver.NoDevice
+	return *report, err
 }
 
 // run does the items where they can be done.
@@ -99,12 +92,7 @@ func (c *scatterCall) run() (*Report, error) {
 		return nil, err
 	}
 	defer c.pool.end()
-	if !c.deadline.IsZero() {
-		var cancel context.CancelFunc
-		c.turn.Context, cancel = context.WithDeadline(c.turn.Context, c.deadline)
-		defer cancel()
-	}
-	end := c.breakEven.begin()
+	end := c.BreakEven.begin()
 	start := time.Now()
 	report, err := c.choose()
 	if report != nil {
@@ -124,7 +112,7 @@ func (c *scatterCall) run() (*Report, error) {
 }
 
 func (c *scatterCall) choose() (*Report, error) {
-	side, err := c.breakEven.side(c.turn.Context, c.n, c.cpu != nil)
+	side, err := c.BreakEven.side(c.turn.Context, c.n, c.Fallback != nil)
 	switch {
 	case c.n == 0:
 		return &Report{}, nil
@@ -134,10 +122,7 @@ func (c *scatterCall) choose() (*Report, error) {
 		c.reason = MeasuredSlower
 		return c.onCPU(errSlower)
 	case side == OnGPU:
-		c.cpu = nil
-	case c.cpu != nil && c.n < c.sizeGate:
-		c.reason = BelowGate
-		return c.onCPU(fmt.Errorf("%d items are fewer than the size gate of %d", c.n, c.sizeGate))
+		c.Fallback = nil
 	}
 	if err := c.pool.rt.Err(); err != nil {
 		c.reason = c.pool.unusable()
@@ -157,7 +142,7 @@ func (c *scatterCall) choose() (*Report, error) {
 
 // fallBack does the items on the CPU in place of the devices, if it may. The report is that of the devices.
 func (c *scatterCall) fallBack(report *Report, why error) (*Report, error) {
-	if c.cpu == nil {
+	if c.Fallback == nil {
 		return report, why
 	}
 	if c.turn.Context.Err() != nil {
@@ -177,38 +162,33 @@ func (c *scatterCall) onCPU(why error) (*Report, error) {
 	p := c.pool
 	r, _ := p.requests.Get().(*request)
 	r = zero.Or(r)
-	*r = request{ready: r.ready, post: post{request: r}, only: &p.cpu, accepted: true, priority: c.priority, overflow: c.queueWait || len(c.devices) > 0}
+	*r = request{ready: r.ready, post: post{request: r}, only: &p.cpu, accepted: true, priority: c.Priority, overflow: c.Wait || len(c.devices) > 0}
 	r.deadline, _ = c.turn.Context.Deadline()
 	w, err := p.acquire(c.turn.Context, r)
 	p.requests.Put(r)
 	if err != nil {
-		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Ordinal: driver.NoDevice, Cause: err}}
-		return &Report{Where: OnCPU, Why: why, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, &Error{Tiles: tiles, Devices: why}
+		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Device: driver.NoDevice, Cause: err}}
+		return &Report{Where: OnCPU, Err: why, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, &Error{Tiles: tiles, Devices: why}
 	}
 	if w != nil {
 		defer p.release(w)
 	}
-	tiles, err := parallel(&c.turn, c.n, &c.config, func(ctx context.Context, lo, hi int) error {
-		return c.pool.onCPU(func() error { return c.cpu(ctx, lo, hi) })
-	})
+	tiles, err := parallel(&c.turn, c.n, &c.ScatterOptions, c.Fallback)
 	if failed, ok := err.(*Error); ok {
 		failed.Devices = why
 	}
-	return &Report{Where: OnCPU, Why: why, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, err
+	return &Report{Where: OnCPU, Err: why, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, err
 }
 
 // onGPU does the items on the devices. It returns no report if nothing was tried.
 func (c *scatterCall) onGPU() (*Report, error) {
-	var err error
-	if c.devices, err = c.pool.selectDevices(&c.config); err != nil {
-		return nil, err
-	}
-	weights, err := c.pool.weights(&c.config, c.devices)
+	devices, weights, err := c.pool.selectDevices(c.Devices)
 	if err != nil {
 		return nil, err
 	}
+	c.devices = devices
 	if weights, err = c.skipFailed(weights); err != nil {
-		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Ordinal: c.skipped[0].Ordinal, Cause: err}}
+		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Device: c.skipped[0].Ordinal, Cause: err}}
 		return &Report{Where: OnGPU, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, &Error{Tiles: tiles}
 	}
 	tiles := c.prepare(weights)
@@ -277,8 +257,8 @@ func (c *scatterCall) skipUnusable() {
 func (c *scatterCall) prepare(weights []float64) []Tile {
 	c.ctx, c.scheduler.cancel = context.WithCancelCause(context.WithValue(c.turn.Context, within{c.pool}, true))
 	p := &c.scheduler
-	units := p.cut(c.n, &c.config)
-	p.minPiece, p.retries = p.units(c.minItems()), c.retries
+	units := p.cut(c.n, c.Chunk, c.Grain, c.ItemBytes)
+	p.minPiece, p.retries = p.units(c.minItems()), c.Retry
 	p.ordinal = func(device int) int { return c.pool.devices[device].info.Ordinal }
 	p.start = func(i int) {
 		items := p.participants[i].hi - p.participants[i].lo
@@ -297,12 +277,12 @@ func (c *scatterCall) prepare(weights []float64) []Tile {
 // minItems returns how many items a device must have to take part.
 func (c *scatterCall) minItems() int {
 	switch {
-	case c.minSet:
-		return c.minPerDevice
-	case c.cost > 0:
-		return int((costOfAPart-1)/c.cost) + 1
-	case c.itemBytes > 0:
-		return min((bytesOfAPart-1)/c.itemBytes+1, minPerDevice)
+	case c.MinPerDevice > 0:
+		return c.MinPerDevice
+	case c.Cost > 0:
+		return int((costOfAPart-1)/c.Cost) + 1
+	case c.ItemBytes > 0:
+		return min((bytesOfAPart-1)/c.ItemBytes+1, minPerDevice)
 	}
 	return minPerDevice
 }
@@ -381,7 +361,7 @@ func (c *scatterCall) participate(index, items int) {
 
 // part returns the request of a participant.
 func (c *scatterCall) part(d *device, units int) *request {
-	r := &request{only: d, scatter: c, accepted: true, priority: c.priority, cost: c.cost.Seconds() * float64(units) * float64(c.scheduler.grain)}
+	r := &request{only: d, scatter: c, accepted: true, priority: c.Priority, cost: c.Cost.Seconds() * float64(units) * float64(c.scheduler.grain)}
 	r.deadline, _ = c.turn.Context.Deadline()
 	r.post.request = r
 	return r
@@ -392,10 +372,9 @@ func (c *scatterCall) runPiece(w *Worker, index int, k piece) {
 	w.retried = k.retries > 0
 	w.stopwatch.start()
 	contain.Call(func() error {
-		return c.pool.onDevice(func() error {
-			return w.run(func(w *Worker) error { return c.f(w, c.scheduler.tile(w.pooled.index, k)) })
-		})
+		return w.run(func(w *Worker) error { return c.f(w, c.scheduler.tile(w.pooled.index, k)) })
 	}, func(err error) {
+		err = w.failed(err)
 		if err != nil && c.turn.Context.Err() == nil {
 			c.pool.synchronizeFailed(w, err)
 		}
@@ -405,17 +384,17 @@ func (c *scatterCall) runPiece(w *Worker, index int, k piece) {
 
 // itemLimit returns how many grains of items fit into the memory budget of a device.
 func (c *scatterCall) itemLimit(ordinal int) (int, error) {
-	if c.itemBytes == 0 {
+	if c.ItemBytes == 0 {
 		return math.MaxInt, nil
 	}
 	budget, err := c.pool.rt.Budget(ordinal)
 	if err != nil {
 		return 0, err
 	}
-	units := budget / uint64(c.itemBytes) / uint64(c.scheduler.grain)
+	units := budget / uint64(c.ItemBytes) / uint64(c.scheduler.grain)
 	if units == 0 {
 		e := driver.Errorf(driver.ErrOutOfMemory, "a piece of %d items, the least, is larger than the memory budget of %d bytes", c.scheduler.grain, budget)
-		e.Device, e.Bytes = ordinal, uint64(c.itemBytes)*uint64(c.scheduler.grain)
+		e.Device, e.Bytes = ordinal, uint64(c.ItemBytes)*uint64(c.scheduler.grain)
 		return 0, e
 	}
 	return int(min(units, math.MaxInt)), nil

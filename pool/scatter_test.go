@@ -24,29 +24,29 @@ import (
 
 var errData = errors.New("bad data")
 
-// whole makes each device do its own tile in one piece.
-var whole = pool.WithChunk(math.MaxInt)
+// whole is the chunk that makes each device do its own tile in one piece.
+const whole = math.MaxInt
 
 func TestEachDeviceDoesItsTile(t *testing.T) {
 	for devices := 1; devices <= 5; devices++ {
 		p, _ := open(t, machine(devices))
 		work := newDone(1000)
-		report, err := pool.Scatter(t.Context(), p, 1000, func(w *pool.Worker, tile pool.Tile) error {
-			assert.Equal(t, w.Index(), tile.Device)
-			assert.Equal(t, p.Devices()[tile.Device].Ordinal, w.Device().Ordinal)
+		report, err := p.Scatter(t.Context(), 1000, func(w *pool.Worker, tile pool.Tile) error {
+			assert.Equal(t, w.Index(), tile.Index)
+			assert.Equal(t, p.Devices()[tile.Index].Ordinal, w.Device().Ordinal)
 			assert.Equal(t, w.Device().Ordinal, w.Context().Device().Ordinal)
 			assert.Same(t, w.Context(), w.Stream().Context())
 			return work.do(w, tile)
-		}, whole)
+		}, pool.ScatterOptions{Chunk: whole})
 		require.NoError(t, err)
 		work.once(t)
 		assert.Equal(t, pool.Partition(make([]float64, devices), 1000), tilesOf(report))
 		assert.Equal(t, pool.OnGPU, report.Where)
-		assert.NoError(t, report.Why)
+		assert.NoError(t, report.Err)
 		for _, tile := range report.Tiles {
 			assert.True(t, tile.Done)
 			assert.NoError(t, tile.Cause)
-			assert.Equal(t, p.Devices()[tile.Device].Ordinal, tile.Ordinal)
+			assert.Equal(t, p.Devices()[tile.Index].Ordinal, tile.Device)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestEachDeviceDoesItsTile(t *testing.T) {
 func TestPiecesOfATileAreReportedAsOne(t *testing.T) {
 	p, _ := open(t, machine(1))
 	work := newDone(1000)
-	report, err := pool.Scatter(t.Context(), p, 1000, work.do, pool.WithChunk(64), pool.WithItemBytes(4))
+	report, err := p.Scatter(t.Context(), 1000, work.do, pool.ScatterOptions{Chunk: 64, ItemBytes: 4})
 	require.NoError(t, err)
 	work.once(t)
 	assert.Len(t, work.calls, 16)
@@ -71,14 +71,14 @@ func TestPiecesFitTheMemoryBudget(t *testing.T) {
 	p := openOn(t, rt)
 	defer p.Close()
 	work := newDone(1000)
-	_, err = pool.Scatter(t.Context(), p, 1000, work.do, pool.WithItemBytes(100))
+	_, err = p.Scatter(t.Context(), 1000, work.do, pool.ScatterOptions{ItemBytes: 100})
 	require.NoError(t, err)
 	work.once(t)
 	for _, tile := range work.calls {
-		assert.LessOrEqual(t, tile.Len(), []int{10, 25}[tile.Device])
+		assert.LessOrEqual(t, tile.Len(), []int{10, 25}[tile.Index])
 	}
 
-	_, err = pool.Scatter(t.Context(), p, 1000, work.do, pool.WithItemBytes(3000))
+	_, err = p.Scatter(t.Context(), 1000, work.do, pool.ScatterOptions{ItemBytes: 3000})
 	require.ErrorIs(t, err, driver.ErrOutOfMemory)
 	var known *driver.Error
 	require.ErrorAs(t, err, &known)
@@ -88,7 +88,7 @@ func TestPiecesFitTheMemoryBudget(t *testing.T) {
 func TestNothingToDo(t *testing.T) {
 	p, gpu := open(t, machine(2))
 	before := gpu.Calls("cuDevicePrimaryCtxRetain")
-	report, err := pool.Scatter(t.Context(), p, 0, func(*pool.Worker, pool.Tile) error { return errData })
+	report, err := p.Scatter(t.Context(), 0, func(*pool.Worker, pool.Tile) error { return errData })
 	require.NoError(t, err)
 	assert.Empty(t, report.Tiles)
 	assert.Empty(t, report.Where)
@@ -100,27 +100,28 @@ func TestFewItems(t *testing.T) {
 	p, gpu := open(t, machine(4))
 	for _, c := range []struct {
 		n       int
-		options []pool.Option
+		options pool.ScatterOptions
 		devices int
 	}{
-		{1, nil, 1},
-		{127, nil, 1},
-		{255, nil, 3},
-		{256, nil, 4},
-		{99, []pool.Option{pool.WithMinPerDevice(1)}, 4},
-		{3, []pool.Option{pool.WithMinPerDevice(1)}, 3},
-		{3, []pool.Option{pool.WithMinPerDevice(0)}, 3},
-		{47, []pool.Option{pool.WithCost(5 * time.Millisecond)}, 4},
-		{2, []pool.Option{pool.WithCost(5 * time.Millisecond)}, 2},
-		{47, []pool.Option{pool.WithCost(5 * time.Microsecond)}, 2},
-		{10_000, []pool.Option{pool.WithCost(time.Nanosecond)}, 1},
-		{47, []pool.Option{pool.WithItemBytes(1 << 20)}, 4},
-		{47, []pool.Option{pool.WithItemBytes(1 << 16)}, 2},
-		{47, []pool.Option{pool.WithItemBytes(1)}, 1},
-		{47, []pool.Option{pool.WithItemBytes(1), pool.WithMinPerDevice(20)}, 2},
+		{1, pool.ScatterOptions{}, 1},
+		{127, pool.ScatterOptions{}, 1},
+		{255, pool.ScatterOptions{}, 3},
+		{256, pool.ScatterOptions{}, 4},
+		{99, pool.ScatterOptions{MinPerDevice: 1}, 4},
+		{3, pool.ScatterOptions{MinPerDevice: 1}, 3},
+		{3, pool.ScatterOptions{MinPerDevice: 1}, 3},
+		{47, pool.ScatterOptions{Cost: 5 * time.Millisecond}, 4},
+		{2, pool.ScatterOptions{Cost: 5 * time.Millisecond}, 2},
+		{47, pool.ScatterOptions{Cost: 5 * time.Microsecond}, 2},
+		{10_000, pool.ScatterOptions{Cost: time.Nanosecond}, 1},
+		{47, pool.ScatterOptions{ItemBytes: 1 << 20}, 4},
+		{47, pool.ScatterOptions{ItemBytes: 1 << 16}, 2},
+		{47, pool.ScatterOptions{ItemBytes: 1}, 1},
+		{47, pool.ScatterOptions{ItemBytes: 1, MinPerDevice: 20}, 2},
 	} {
 		work := newDone(c.n)
-		report, err := pool.Scatter(t.Context(), p, c.n, work.do, append(c.options, whole)...)
+		c.options.Chunk = whole
+		report, err := p.Scatter(t.Context(), c.n, work.do, c.options)
 		require.NoError(t, err)
 		work.once(t)
 		assert.Len(t, work.by, c.devices, "%d items", c.n)
@@ -134,15 +135,7 @@ func TestFewItems(t *testing.T) {
 			assert.Equal(t, 1, gpu.Calls("cuDevicePrimaryCtxRetain"), "the others stay closed")
 		}
 	}
-	work := newDone(10)
-	_, err := pool.Scatter(t.Context(), p, 10, work.do, pool.WithWeights(1, 1, 5, 5))
-	require.NoError(t, err)
-	assert.Equal(t, map[int]int{2: 10}, work.by, "the one with the largest weight")
-	work = newDone(130)
-	_, err = pool.Scatter(t.Context(), p, 130, work.do, pool.WithWeights(0, 1, 0, 3), whole)
-	require.NoError(t, err)
-	assert.Equal(t, map[int]int{1: 33, 3: 97}, work.by)
-	assert.EqualValues(t, 13, p.Stats().Reasons[pool.TooSmall])
+	assert.EqualValues(t, 11, p.Stats().Reasons[pool.TooSmall])
 }
 
 func TestAFailingTileFailsTheCall(t *testing.T) {
@@ -174,13 +167,13 @@ func TestAFailingTileFailsTheCall(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, _ := open(t, machine(3))
-			report, err := pool.Scatter(t.Context(), p, 300, func(w *pool.Worker, tile pool.Tile) error {
-				if tile.Device == 1 {
+			report, err := p.Scatter(t.Context(), 300, func(w *pool.Worker, tile pool.Tile) error {
+				if tile.Index == 1 {
 					return c.fail()
 				}
-				<-w.Ctx().Done()
-				return context.Cause(w.Ctx())
-			}, whole)
+				<-w.CallContext().Done()
+				return context.Cause(w.CallContext())
+			}, pool.ScatterOptions{Chunk: whole})
 			c.check(t, err)
 			var failed *pool.Error
 			require.ErrorAs(t, err, &failed)
@@ -188,7 +181,7 @@ func TestAFailingTileFailsTheCall(t *testing.T) {
 			checkCovers(t, 300, failed.Tiles)
 			checkCovers(t, 300, report.Tiles)
 			for i, tile := range failed.Tiles {
-				assert.Equal(t, i, tile.Device)
+				assert.Equal(t, i, tile.Index)
 				if i != 1 {
 					assert.ErrorIs(t, tile.Cause, pool.ErrStopped, "the others are told to end")
 				}
@@ -198,7 +191,7 @@ func TestAFailingTileFailsTheCall(t *testing.T) {
 			}
 			// The pool goes on.
 			work := newDone(300)
-			_, err = pool.Scatter(t.Context(), p, 300, work.do)
+			_, err = p.Scatter(t.Context(), 300, work.do)
 			require.NoError(t, err)
 			work.once(t)
 		})
@@ -208,12 +201,12 @@ func TestAFailingTileFailsTheCall(t *testing.T) {
 // The rest of a tile that was not run is named as well.
 func TestTilesThatWereNotRun(t *testing.T) {
 	p, _ := open(t, machine(1))
-	report, err := pool.Scatter(t.Context(), p, 100, func(_ *pool.Worker, tile pool.Tile) error {
+	report, err := p.Scatter(t.Context(), 100, func(_ *pool.Worker, tile pool.Tile) error {
 		if tile.Lo == 20 {
 			return errData
 		}
 		return nil
-	}, pool.WithChunk(10))
+	}, pool.ScatterOptions{Chunk: 10})
 	var failed *pool.Error
 	require.ErrorAs(t, err, &failed)
 	assert.EqualError(t, err, "pool: not done: device 0, items [20, 30): bad data; "+
@@ -226,13 +219,13 @@ func TestRetryOnAnotherDevice(t *testing.T) {
 	p, _ := open(t, machine(3))
 	var lost atomic.Int64
 	work := newDone(900)
-	report, err := pool.Scatter(t.Context(), p, 900, func(w *pool.Worker, tile pool.Tile) error {
+	report, err := p.Scatter(t.Context(), 900, func(w *pool.Worker, tile pool.Tile) error {
 		if w.Index() == 1 {
 			lost.Add(1)
 			return errData
 		}
 		return work.do(w, tile)
-	}, pool.WithRetry(1))
+	}, pool.ScatterOptions{Retry: 1})
 	require.NoError(t, err)
 	work.once(t)
 	assert.EqualValues(t, 1, lost.Load(), "a device that has failed gets nothing more")
@@ -242,7 +235,7 @@ func TestRetryOnAnotherDevice(t *testing.T) {
 		retries += tile.Retries
 		if tile.Retries > 0 {
 			assert.ErrorIs(t, tile.Cause, errData)
-			assert.NotEqual(t, 1, tile.Device)
+			assert.NotEqual(t, 1, tile.Index)
 			assert.True(t, tile.Done)
 		}
 	}
@@ -253,10 +246,10 @@ func TestRetriesEnd(t *testing.T) {
 	for _, c := range []struct{ devices, retries, tries int }{{4, 0, 1}, {4, 2, 3}, {4, 9, 4}, {1, 5, 1}} {
 		p, _ := open(t, machine(c.devices))
 		var tries atomic.Int64
-		_, err := pool.Scatter(t.Context(), p, 10, func(*pool.Worker, pool.Tile) error {
+		_, err := p.Scatter(t.Context(), 10, func(*pool.Worker, pool.Tile) error {
 			tries.Add(1)
 			return errData
-		}, pool.WithRetry(c.retries))
+		}, pool.ScatterOptions{Retry: c.retries})
 		require.ErrorIs(t, err, errData)
 		assert.EqualValues(t, c.tries, tries.Load())
 		var failed *pool.Error
@@ -273,7 +266,7 @@ func TestContextThatCannotBeOpened(t *testing.T) {
 				p, gpu := open(t, machine(2))
 				gpu.Fail(op, 1, driver.ResultDeviceUnavailable)
 				work := newDone(200)
-				report, err := pool.Scatter(t.Context(), p, 200, work.do, pool.WithRetry(retries))
+				report, err := p.Scatter(t.Context(), 200, work.do, pool.ScatterOptions{Retry: retries})
 				require.NoError(t, err)
 				work.once(t)
 				checkCovers(t, 200, report.Tiles)
@@ -283,7 +276,7 @@ func TestContextThatCannotBeOpened(t *testing.T) {
 				assert.Equal(t, pool.Failed, report.Reason)
 				// The next call tries again.
 				work = newDone(200)
-				_, err = pool.Scatter(t.Context(), p, 200, work.do)
+				_, err = p.Scatter(t.Context(), 200, work.do)
 				require.NoError(t, err)
 				work.once(t)
 			}
@@ -297,45 +290,44 @@ func TestFallback(t *testing.T) {
 		name    string
 		pool    func(t *testing.T) *pool.Pool
 		f       func(*pool.Worker, pool.Tile) error
-		options []pool.Option
+		options pool.ScatterOptions
 		why     error
 		reason  pool.Reason
 	}{
-		{"absent", func(t *testing.T) *pool.Pool { return without(t) }, failing, nil, driver.ErrDriverLibraryUnavailable, pool.Absent},
-		{"failing tile", func(t *testing.T) *pool.Pool { p, _ := open(t, machine(2)); return p }, failing, nil, errData, pool.Failed},
+		{"absent", func(t *testing.T) *pool.Pool { return without(t) }, failing, pool.ScatterOptions{}, driver.ErrDriverLibraryUnavailable, pool.Absent},
+		{"failing tile", func(t *testing.T) *pool.Pool { p, _ := open(t, machine(2)); return p }, failing, pool.ScatterOptions{}, errData, pool.Failed},
 		{"no memory", func(t *testing.T) *pool.Pool { p, _ := open(t, machine(2)); return p }, failing,
-			[]pool.Option{pool.WithItemBytes(1 << 50)}, driver.ErrOutOfMemory, pool.Failed},
+			pool.ScatterOptions{ItemBytes: 1 << 50}, driver.ErrOutOfMemory, pool.Failed},
 		{"lost", func(t *testing.T) *pool.Pool {
 			p, gpu := open(t, machine(2))
 			gpu.Fail("cuStreamWriteValue64", 1, driver.ResultIllegalAddress)
 			return p
-		}, func(w *pool.Worker, _ pool.Tile) error { return w.Stream().Synchronize(w.Ctx()) }, nil, driver.ErrDeviceLost, pool.Failed},
+		}, func(w *pool.Worker, _ pool.Tile) error { return w.Stream().Synchronize(w.CallContext()) }, pool.ScatterOptions{}, driver.ErrDeviceLost, pool.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := c.pool(t)
 			work := newDone(1000)
-			fallback := pool.WithFallback(func(ctx context.Context, lo, hi int) error {
+			options := c.options
+			options.Fallback = func(ctx context.Context, lo, hi int) error {
 				work.note(pool.Tile{Lo: lo, Hi: hi})
 				return ctx.Err()
-			})
-			options := append(c.options, fallback)
-			report, err := pool.Scatter(t.Context(), p, 1000, c.f, options...)
+			}
+			report, err := p.Scatter(t.Context(), 1000, c.f, options)
 			require.NoError(t, err)
 			work.once(t)
 			assert.Equal(t, pool.OnCPU, report.Where)
-			assert.ErrorIs(t, report.Why, c.why)
+			assert.ErrorIs(t, report.Err, c.why)
 			assert.Equal(t, c.reason, report.Reason)
 			checkCovers(t, 1000, report.Tiles)
 			for _, tile := range report.Tiles {
-				assert.Equal(t, driver.NoDevice, tile.Ordinal)
+				assert.Equal(t, driver.NoDevice, tile.Device)
 			}
 
-			_, err = pool.Scatter(t.Context(), p, 1000, c.f, c.options...)
+			_, err = p.Scatter(t.Context(), 1000, c.f, c.options)
 			require.ErrorIs(t, err, c.why, "without a fallback it is the error")
 
-			_, err = pool.Scatter(t.Context(), p, 1000, c.f, append(c.options, pool.WithFallback(func(context.Context, int, int) error {
-				return io.ErrUnexpectedEOF
-			}))...)
+			options.Fallback = func(context.Context, int, int) error { return io.ErrUnexpectedEOF }
+			_, err = p.Scatter(t.Context(), 1000, c.f, options)
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF, "the fallback fails as well")
 			require.ErrorIs(t, err, c.why)
 			var failed *pool.Error
@@ -347,40 +339,16 @@ func TestFallback(t *testing.T) {
 
 // After CUDA is lost the next call makes no call of the driver.
 func TestLostStaysLost(t *testing.T) {
-	p, gpu := open(t, machine(2), pool.WithRetry(5))
+	p, gpu := open(t, machine(2))
 	gpu.Fail("cuStreamWriteValue64", 2, driver.ResultLaunchFailed)
 	sync := func(w *pool.Worker, _ pool.Tile) error { return w.Stream().Synchronize(context.Background()) }
-	_, err := pool.Scatter(t.Context(), p, 1000, sync)
+	_, err := p.Scatter(t.Context(), 1000, sync, pool.ScatterOptions{Retry: 5})
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	calls := gpu.Calls("cuStreamWriteValue64")
-	_, err = pool.Scatter(t.Context(), p, 1000, sync)
+	_, err = p.Scatter(t.Context(), 1000, sync, pool.ScatterOptions{Retry: 5})
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	require.ErrorIs(t, err, driver.ResultLaunchFailed, "the first cause")
 	assert.Equal(t, calls, gpu.Calls("cuStreamWriteValue64"))
-}
-
-func TestSizeGate(t *testing.T) {
-	p, gpu := open(t, machine(2))
-	small := newDone(99)
-	fallback := pool.WithFallback(func(_ context.Context, lo, hi int) error {
-		small.note(pool.Tile{Lo: lo, Hi: hi})
-		return nil
-	})
-	report, err := pool.Scatter(t.Context(), p, 99, small.do, pool.WithSizeGate(100), fallback)
-	require.NoError(t, err)
-	small.once(t)
-	assert.Equal(t, pool.OnCPU, report.Where)
-	assert.EqualError(t, report.Why, "99 items are fewer than the size gate of 100")
-	assert.Equal(t, pool.BelowGate, report.Reason)
-	assert.EqualValues(t, 1, p.Stats().Reasons[pool.BelowGate])
-	assert.Zero(t, gpu.Calls("cuDevicePrimaryCtxRetain"))
-
-	report, err = pool.Scatter(t.Context(), p, 100, newDone(100).do, pool.WithSizeGate(100), fallback)
-	require.NoError(t, err)
-	assert.Equal(t, pool.OnGPU, report.Where)
-	report, err = pool.Scatter(t.Context(), p, 99, newDone(99).do, pool.WithSizeGate(100))
-	require.NoError(t, err)
-	assert.Equal(t, pool.OnGPU, report.Where, "without a fallback there is no gate")
 }
 
 func TestWeights(t *testing.T) {
@@ -393,31 +361,21 @@ func TestWeights(t *testing.T) {
 		scores[i] = d.Score
 	}
 	assert.Equal(t, 2, p.Devices()[0].Ordinal, "the best first")
-	for _, c := range []struct {
-		weights []float64
-		options []pool.Option
-	}{
-		{scores, []pool.Option{pool.WithThroughput()}}, // nothing is measured yet
-		{scores, nil},
-		{[]float64{1, 2, 3}, []pool.Option{pool.WithWeights(1, 2, 3)}},
-		{[]float64{0, 2, 0}, []pool.Option{pool.WithWeights(0, 2, 0)}},
-	} {
-		report, err := pool.Scatter(t.Context(), p, n, newDone(n).do, append(c.options, whole)...)
-		require.NoError(t, err)
-		assert.Equal(t, pool.Partition(c.weights, n), tilesOf(report))
-	}
+	report, err := p.Scatter(t.Context(), n, newDone(n).do, pool.ScatterOptions{Chunk: whole})
+	require.NoError(t, err)
+	assert.Equal(t, pool.Partition(scores, n), tilesOf(report))
 }
 
 func TestDevicesOfACall(t *testing.T) {
-	p, _ := open(t, machine(4), pool.WithDevices(3, 1, 0))
+	p, _ := open(t, machine(4), pool.Options{Devices: []int{3, 1, 0}})
 	require.Len(t, p.Devices(), 3)
 	work := newDone(400)
-	report, err := pool.Scatter(t.Context(), p, 400, work.do, pool.WithDevices(3, 1), whole)
+	report, err := p.Scatter(t.Context(), 400, work.do, pool.ScatterOptions{Devices: []int{3, 1}, Chunk: whole})
 	require.NoError(t, err)
 	work.once(t)
 	assert.Equal(t, []pool.Tile{{1, 0, 200}, {2, 200, 400}}, tilesOf(report))
-	assert.Equal(t, 3, report.Tiles[1].Ordinal)
-	_, err = pool.Scatter(t.Context(), p, 400, work.do, pool.WithDevices(2))
+	assert.Equal(t, 3, report.Tiles[1].Device)
+	_, err = p.Scatter(t.Context(), 400, work.do, pool.ScatterOptions{Devices: []int{2}})
 	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 }
 
@@ -426,28 +384,28 @@ func TestWrongArguments(t *testing.T) {
 	var none context.Context
 	f := func(*pool.Worker, pool.Tile) error { return nil }
 	cpu := func(context.Context, int, int) error { return nil }
-	scatter := func(n int, options ...pool.Option) func() error {
+	scatter := func(n int, options pool.ScatterOptions) func() error {
+		options.Fallback = cpu
 		return func() error {
-			_, err := pool.Scatter(t.Context(), p, n, f, append(options, pool.WithFallback(cpu))...)
+			_, err := p.Scatter(t.Context(), n, f, options)
 			return err
 		}
 	}
 	for name, call := range map[string]func() error{
-		"no runtime":      func() error { _, err := pool.Open(nil); return err },
-		"no pool":         func() error { _, err := pool.Scatter(t.Context(), nil, 1, f); return err },
-		"no function":     func() error { _, err := pool.Scatter(t.Context(), p, 1, nil); return err },
-		"no context":      func() error { _, err := pool.Scatter(none, p, 1, f); return err },
-		"negative items":  scatter(-1),
-		"negative chunk":  scatter(1, pool.WithChunk(-1)),
-		"negative bytes":  scatter(1, pool.WithItemBytes(-1)),
-		"negative retry":  scatter(1, pool.WithRetry(-1)),
-		"weights":         scatter(1, pool.WithWeights(1, 2, 3)),
-		"setup of a call": scatter(1, pool.WithSetup(func(*pool.Worker) error { return nil })),
-		"fallback of a map": func() error {
-			_, err := pool.Scatter(t.Context(), p, 1, f, pool.WithMapFallback(func(context.Context, []int, []int) error { return nil }))
+		"no runtime":     func() error { _, err := pool.Open(nil); return err },
+		"no pool":        func() error { _, err := (*pool.Pool)(nil).Scatter(t.Context(), 1, f); return err },
+		"no function":    func() error { _, err := p.Scatter(t.Context(), 1, nil); return err },
+		"no context":     func() error { _, err := p.Scatter(none, 1, f); return err },
+		"negative items": scatter(-1, pool.ScatterOptions{}),
+		"negative chunk": scatter(1, pool.ScatterOptions{Chunk: -1}),
+		"negative bytes": scatter(1, pool.ScatterOptions{ItemBytes: -1}),
+		"negative retry": scatter(1, pool.ScatterOptions{Retry: -1}),
+		"two of a call": func() error {
+			_, err := p.Scatter(t.Context(), 1, f, pool.ScatterOptions{}, pool.ScatterOptions{})
 			return err
 		},
-		"no such device": scatter(1, pool.WithDevices(7)),
+		"two of Open":    func() error { _, err := pool.Open(nil, pool.Options{}, pool.Options{}); return err },
+		"no such device": scatter(1, pool.ScatterOptions{Devices: []int{7}}),
 	} {
 		assert.ErrorIs(t, call(), driver.ErrInvalidArgument, name)
 	}
@@ -455,14 +413,14 @@ func TestWrongArguments(t *testing.T) {
 	rt, err := runtime.Open(runtime.WithDriver(gpu))
 	require.NoError(t, err)
 	defer rt.Close()
-	_, err = pool.Open(rt, pool.WithDevices(1))
+	_, err = pool.Open(rt, pool.Options{Devices: []int{1}})
 	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 }
 
 func TestCallWithinACall(t *testing.T) {
 	p, _ := open(t, machine(1))
-	_, err := pool.Scatter(t.Context(), p, 1, func(w *pool.Worker, _ pool.Tile) error {
-		_, err := pool.Scatter(w.Ctx(), p, 1, func(*pool.Worker, pool.Tile) error { return nil })
+	_, err := p.Scatter(t.Context(), 1, func(w *pool.Worker, _ pool.Tile) error {
+		_, err := p.Scatter(w.CallContext(), 1, func(*pool.Worker, pool.Tile) error { return nil })
 		return err
 	})
 	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
@@ -472,25 +430,25 @@ func TestCancel(t *testing.T) {
 	p, _ := open(t, machine(2))
 	why := errors.New("the client has gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	never := pool.WithFallback(func(context.Context, int, int) error { panic("not after the end of the context") })
+	never := pool.ScatterOptions{Retry: 3, Fallback: func(context.Context, int, int) error { panic("not after the end of the context") }}
 	var began sync.WaitGroup
 	began.Add(2)
 	go func() {
 		began.Wait()
 		cancel(why)
 	}()
-	report, err := pool.Scatter(ctx, p, 1000, func(w *pool.Worker, _ pool.Tile) error {
+	report, err := p.Scatter(ctx, 1000, func(w *pool.Worker, _ pool.Tile) error {
 		began.Done()
-		<-w.Ctx().Done()
-		return context.Cause(w.Ctx())
-	}, never, pool.WithRetry(3))
+		<-w.CallContext().Done()
+		return context.Cause(w.CallContext())
+	}, never)
 	require.ErrorIs(t, err, why)
 	checkCovers(t, 1000, report.Tiles)
 	var failed *pool.Error
 	require.ErrorAs(t, err, &failed)
 	checkCovers(t, 1000, failed.Tiles)
 
-	report, err = pool.Scatter(ctx, p, 1000, func(*pool.Worker, pool.Tile) error { panic("not run") }, never)
+	report, err = p.Scatter(ctx, 1000, func(*pool.Worker, pool.Tile) error { panic("not run") }, never)
 	require.ErrorIs(t, err, why, "a context that has ended before")
 	checkCovers(t, 1000, report.Tiles)
 	assert.Equal(t, pool.Partition([]float64{1, 1}, 1000), tilesOf(report))
@@ -502,7 +460,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	release, began := make(chan struct{}), make(chan struct{})
 	first := make(chan error, 1)
 	go func() {
-		_, err := pool.Scatter(t.Context(), p, 1, func(*pool.Worker, pool.Tile) error {
+		_, err := p.Scatter(t.Context(), 1, func(*pool.Worker, pool.Tile) error {
 			close(began)
 			<-release
 			return nil
@@ -512,7 +470,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	<-began
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	_, err := pool.Scatter(ctx, p, 1, func(*pool.Worker, pool.Tile) error { panic("not run") })
+	_, err := p.Scatter(ctx, 1, func(*pool.Worker, pool.Tile) error { panic("not run") })
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	close(release)
 	require.NoError(t, <-first)
@@ -531,14 +489,14 @@ func (s *state) Close() error {
 
 func TestSetup(t *testing.T) {
 	var setups, closed atomic.Int64
-	p, _ := open(t, machine(3), pool.WithSetup(func(w *pool.Worker) error {
+	ofStream := pool.PerStream(func(w *pool.Worker) (*state, error) {
 		setups.Add(1)
-		w.State = &state{w.Device().Ordinal, &closed}
-		return w.Stream().Synchronize(w.Ctx())
-	}))
+		return &state{w.Device().Ordinal, &closed}, w.Stream().Synchronize(w.CallContext())
+	})
+	p, _ := open(t, machine(3), pool.Options{Setup: []pool.Setup{ofStream}})
 	for range 3 {
-		_, err := pool.Scatter(t.Context(), p, 300, func(w *pool.Worker, _ pool.Tile) error {
-			assert.Equal(t, w.Device().Ordinal, w.State.(*state).device)
+		_, err := p.Scatter(t.Context(), 300, func(w *pool.Worker, _ pool.Tile) error {
+			assert.Equal(t, w.Device().Ordinal, ofStream.Of(w).device)
 			return nil
 		})
 		require.NoError(t, err)
@@ -559,19 +517,20 @@ func testSetupThatFails(t *testing.T) {
 		func() error { goruntime.Goexit(); return nil },
 		func() error { return nil },
 	}
-	p, _ := open(t, machine(1), pool.WithSetup(func(w *pool.Worker) error {
-		w.State = &state{0, &closed}
-		return fail[tries.Add(1)-1]()
-	}))
+	p, _ := open(t, machine(1), pool.Options{Setup: []pool.Setup{
+		pool.PerDevice(func(*runtime.Context) (*state, error) { return &state{0, &closed}, nil }),
+		pool.PerStream(func(*pool.Worker) (*state, error) { return &state{0, &closed}, nil }),
+		pool.PerStream(func(*pool.Worker) (int, error) { return 0, fail[tries.Add(1)-1]() }),
+	}})
 	for i := range fail {
 		work := newDone(10)
 		if i == len(fail)-1 {
-			_, err := pool.Scatter(t.Context(), p, 10, work.do)
+			_, err := p.Scatter(t.Context(), 10, work.do)
 			require.ErrorContains(t, err, "Goexit", "the last error: the device is quarantined")
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
-		_, err := pool.Scatter(t.Context(), p, 10, work.do)
+		_, err := p.Scatter(t.Context(), 10, work.do)
 		if i == len(fail)-1 {
 			require.NoError(t, err)
 			work.once(t)
@@ -579,7 +538,7 @@ func testSetupThatFails(t *testing.T) {
 		}
 		require.Error(t, err)
 		assert.ErrorContains(t, err, "device 0, items [0, 10): preparing device 0: ")
-		assert.EqualValues(t, i+1, closed.Load(), "nothing stays behind")
+		assert.EqualValues(t, 2*(i+1), closed.Load(), "nothing stays behind")
 	}
 }
 
@@ -588,11 +547,11 @@ func TestClose(t *testing.T) {
 	release, began := make(chan struct{}), make(chan struct{}, 2)
 	result := make(chan error, 1)
 	go func() {
-		_, err := pool.Scatter(t.Context(), p, 200, func(*pool.Worker, pool.Tile) error {
+		_, err := p.Scatter(t.Context(), 200, func(*pool.Worker, pool.Tile) error {
 			began <- struct{}{}
 			<-release
 			return nil
-		}, whole)
+		}, pool.ScatterOptions{Chunk: whole})
 		result <- err
 	}()
 	<-began
@@ -600,7 +559,7 @@ func TestClose(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- p.Close() }()
 	for { // until the pool is closed for others
-		_, err := pool.Scatter(t.Context(), p, 0, func(*pool.Worker, pool.Tile) error { return nil })
+		_, err := p.Scatter(t.Context(), 0, func(*pool.Worker, pool.Tile) error { return nil })
 		if err != nil {
 			require.ErrorIs(t, err, driver.ErrClosed)
 			break
@@ -615,8 +574,8 @@ func TestClose(t *testing.T) {
 	require.NoError(t, <-result)
 	require.NoError(t, <-closed)
 	require.NoError(t, p.Close())
-	_, err := pool.Scatter(t.Context(), p, 10, func(*pool.Worker, pool.Tile) error { return nil },
-		pool.WithFallback(func(context.Context, int, int) error { return nil }))
+	_, err := p.Scatter(t.Context(), 10, func(*pool.Worker, pool.Tile) error { return nil },
+		pool.ScatterOptions{Fallback: func(context.Context, int, int) error { return nil }})
 	require.ErrorIs(t, err, driver.ErrClosed)
 }
 
@@ -630,13 +589,13 @@ func TestConcurrentCalls(t *testing.T) {
 			for round := range 20 {
 				n := 256 + 17*g + round
 				work := newDone(n)
-				_, err := pool.Scatter(context.Background(), p, n, func(w *pool.Worker, tile pool.Tile) error {
+				_, err := p.Scatter(context.Background(), n, func(w *pool.Worker, tile pool.Tile) error {
 					if busy[w.Index()].Swap(true) {
 						return errors.New("two calls use one worker")
 					}
 					defer busy[w.Index()].Store(false)
 					return work.do(w, tile)
-				}, pool.WithMinPerDevice(16))
+				}, pool.ScatterOptions{MinPerDevice: 16})
 				if !assert.NoError(t, err) {
 					return
 				}
@@ -657,12 +616,12 @@ func TestDriverThatComesLater(t *testing.T) {
 	p := openOn(t, rt)
 	defer p.Close()
 	work := newDone(200)
-	_, err = pool.Scatter(t.Context(), p, 200, work.do)
+	_, err = p.Scatter(t.Context(), 200, work.do)
 	require.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
 	assert.True(t, strings.HasPrefix(err.Error(), string(driver.ErrDriverLibraryUnavailable)), err)
 	assert.Empty(t, p.Devices())
 	require.NoError(t, rt.Refresh())
-	_, err = pool.Scatter(t.Context(), p, 200, work.do)
+	_, err = p.Scatter(t.Context(), 200, work.do)
 	require.NoError(t, err)
 	work.once(t)
 	assert.Len(t, p.Devices(), 2)
@@ -671,7 +630,7 @@ func TestDriverThatComesLater(t *testing.T) {
 func TestPhases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := open(t, machine(2))
-		report, err := pool.Scatter(t.Context(), p, 200, func(w *pool.Worker, _ pool.Tile) error {
+		report, err := p.Scatter(t.Context(), 200, func(w *pool.Worker, _ pool.Tile) error {
 			time.Sleep(time.Second) // no mark yet
 			w.Phase(pool.Upload)
 			time.Sleep(2 * time.Second)
@@ -682,7 +641,7 @@ func TestPhases(t *testing.T) {
 			w.Phase(pool.Phase(99)) // does not end the download
 			time.Sleep(16 * time.Second)
 			return nil
-		}, whole)
+		}, pool.ScatterOptions{Chunk: whole})
 		require.NoError(t, err)
 		for _, tile := range report.Tiles {
 			assert.Equal(t, 2*time.Second, tile.Upload)
@@ -699,34 +658,34 @@ func TestPhases(t *testing.T) {
 func TestFailedWorkIsWaitedFor(t *testing.T) {
 	p, _ := open(t, machine(2))
 	var running atomic.Int64
-	_, err := pool.Scatter(t.Context(), p, 200, func(w *pool.Worker, tile pool.Tile) error {
+	_, err := p.Scatter(t.Context(), 200, func(w *pool.Worker, tile pool.Tile) error {
 		running.Add(1)
 		err := w.Stream().Call(func() {
 			time.Sleep(5 * time.Millisecond)
 			running.Add(-1)
 		})
-		if err != nil || tile.Device == 0 {
+		if err != nil || tile.Index == 0 {
 			return errors.Join(err, errData)
 		}
-		return w.Stream().Synchronize(w.Ctx())
-	}, whole, pool.WithFallback(func(context.Context, int, int) error {
+		return w.Stream().Synchronize(w.CallContext())
+	}, pool.ScatterOptions{Chunk: whole, Fallback: func(context.Context, int, int) error {
 		assert.Zero(t, running.Load())
 		return nil
-	}))
+	}})
 	require.NoError(t, err)
 }
 
 // What the loss of CUDA has ended is not tried on other devices.
 func TestLossIsNotRetried(t *testing.T) {
 	p, gpu := open(t, machine(4))
-	_, err := pool.Scatter(t.Context(), p, 400, newDone(400).do) // opens all devices
+	_, err := p.Scatter(t.Context(), 400, newDone(400).do) // opens all devices
 	require.NoError(t, err)
 	var calls atomic.Int64
-	_, err = pool.Scatter(t.Context(), p, 100, func(w *pool.Worker, _ pool.Tile) error {
+	_, err = p.Scatter(t.Context(), 100, func(w *pool.Worker, _ pool.Tile) error {
 		calls.Add(1)
 		gpu.Fail("cuStreamWriteValue64", 1, driver.ResultIllegalAddress)
 		return w.Stream().Synchronize(context.Background())
-	}, pool.WithRetry(9))
+	}, pool.ScatterOptions{Retry: 9})
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	assert.EqualValues(t, 1, calls.Load())
 }
@@ -735,7 +694,7 @@ func TestLossIsNotRetried(t *testing.T) {
 func TestNobodyForTheRetry(t *testing.T) {
 	p, gpu := open(t, machine(2))
 	gpu.Fail("cuDevicePrimaryCtxRetain", 2, driver.ResultDeviceUnavailable)
-	_, err := pool.Scatter(t.Context(), p, 10, func(*pool.Worker, pool.Tile) error { return errData }, pool.WithRetry(9))
+	_, err := p.Scatter(t.Context(), 10, func(*pool.Worker, pool.Tile) error { return errData }, pool.ScatterOptions{Retry: 9})
 	require.ErrorIs(t, err, errData)
 	require.ErrorIs(t, err, driver.ResultDeviceUnavailable)
 	assert.ErrorContains(t, err, "preparing device 1")
@@ -745,7 +704,7 @@ func TestNobodyForTheRetry(t *testing.T) {
 func TestNoSmallRest(t *testing.T) {
 	p, _ := open(t, machine(2))
 	work := newDone(2 * 100)
-	_, err := pool.Scatter(t.Context(), p, 200, work.do)
+	_, err := p.Scatter(t.Context(), 200, work.do)
 	require.NoError(t, err)
 	work.once(t)
 	assert.Len(t, work.calls, 2)

@@ -88,10 +88,10 @@ const (
 )
 
 // cut sets the items of the call, and returns how many grains they are.
-func (s *scheduler) cut(n int, c *config) int {
-	s.n, s.grain, s.itemBytes = n, max(c.grain, 1), c.itemBytes
-	if c.chunk > 0 {
-		s.chunk = max(c.chunk/s.grain, 1)
+func (s *scheduler) cut(n, chunk, grain, itemBytes int) int {
+	s.n, s.grain, s.itemBytes = n, max(grain, 1), itemBytes
+	if chunk > 0 {
+		s.chunk = max(chunk/s.grain, 1)
 	}
 	return s.units(n)
 }
@@ -106,7 +106,7 @@ func (s *scheduler) units(items int) int {
 
 // tile returns the items of a piece.
 func (s *scheduler) tile(device int, k piece) Tile {
-	t := Tile{Device: device, Lo: k.lo * s.grain, Hi: s.n}
+	t := Tile{Index: device, Lo: k.lo * s.grain, Hi: s.n}
 	if k.hi <= s.n/s.grain {
 		t.Hi = k.hi * s.grain
 	}
@@ -132,7 +132,7 @@ func (s *scheduler) begin(parent context.Context, tiles []Tile) {
 	s.parent = parent
 	s.checkContext()
 	for _, t := range tiles {
-		m := &s.participants[t.Device]
+		m := &s.participants[t.Index]
 		m.lo, m.hi = t.Lo, t.Hi
 		switch {
 		case s.chunk > 0:
@@ -143,7 +143,7 @@ func (s *scheduler) begin(parent context.Context, tiles []Tile) {
 			m.minPiece = max(s.minPiece, t.Len()/minPieceFraction, 1)
 		}
 		if s.stop == nil {
-			s.wake(t.Device)
+			s.wake(t.Index)
 		}
 	}
 }
@@ -440,10 +440,10 @@ func (s *scheduler) result() ([]TileReport, error) {
 
 // newTile returns the report of a piece.
 func (s *scheduler) newTile(device int, k piece, spent spent) TileReport {
-	t := TileReport{Tile: s.tile(device, k), Ordinal: driver.NoDevice, Retries: k.retries, Cause: k.cause,
+	t := TileReport{Tile: s.tile(device, k), Device: driver.NoDevice, Retries: k.retries, Cause: k.cause,
 		Upload: spent[Upload], Compute: spent[Compute], Download: spent[Download]}
 	if s.ordinal != nil {
-		t.Ordinal = s.ordinal(device)
+		t.Device = s.ordinal(device)
 	}
 	high, bytes := bits.Mul64(uint64(t.Len()), uint64(s.itemBytes))
 	if t.Bytes = bytes; high > 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/pool"
+	"github.com/purecuda/purecuda/runtime"
 )
 
 var errSetup = errors.New("no such kernel")
@@ -20,22 +21,29 @@ var errSetup = errors.New("no such kernel")
 // A device whose setup fails leaves the work to the others at every door. It is quarantined, and the setup is not run
 // for each request.
 func TestSetupFailsOnOneDevice(t *testing.T) {
-	for name, option := range map[string]func(func(*pool.Worker) error) pool.Option{"device": pool.WithDeviceSetup, "stream": pool.WithSetup} {
+	for name, setup := range map[string]func(func(ordinal int) error) pool.Setup{
+		"device": func(f func(int) error) pool.Setup {
+			return pool.PerDevice(func(c *runtime.Context) (int, error) { return 0, f(c.Device().Ordinal) })
+		},
+		"stream": func(f func(int) error) pool.Setup {
+			return pool.PerStream(func(w *pool.Worker) (int, error) { return 0, f(w.Device().Ordinal) })
+		},
+	} {
 		for door, do := range doors {
 			t.Run(name+"/"+door, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var tries atomic.Int64
-					p, _ := open(t, machine(3), option(func(w *pool.Worker) error {
-						if w.Device().Ordinal == 0 {
+					p, _ := open(t, machine(3), pool.Options{Setup: []pool.Setup{setup(func(ordinal int) error {
+						if ordinal == 0 {
 							tries.Add(1)
 							return errSetup
 						}
 						return nil
-					}))
+					})}})
 					for range 20 {
 						require.NoError(t, do(t.Context(), p, func(*pool.Worker) error { return nil }, func(context.Context) error { panic("on the CPU") }))
 						work := newDone(1000)
-						report, err := pool.Scatter(t.Context(), p, 1000, work.do)
+						report, err := p.Scatter(t.Context(), 1000, work.do)
 						require.NoError(t, err)
 						work.once(t)
 						require.Len(t, report.Skipped, 1, "the report names it")
@@ -58,14 +66,14 @@ func TestSetupFailsOnAllDevices(t *testing.T) {
 		t.Run(door, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var tries atomic.Int64
-				p, _ := open(t, machine(2), pool.WithDeviceSetup(func(*pool.Worker) error { tries.Add(1); return errSetup }))
+				p, _ := open(t, machine(2), pool.Options{Setup: []pool.Setup{pool.PerDevice(func(*runtime.Context) (int, error) { tries.Add(1); return 0, errSetup })}})
 				never := func(*pool.Worker) error { panic("not run") }
 				for range 20 {
 					err := do(t.Context(), p, never, func(context.Context) error { return errData })
 					require.ErrorIs(t, err, errSetup)
 					require.ErrorIs(t, err, errData)
 					require.NoError(t, do(t.Context(), p, never, func(context.Context) error { return nil }))
-					_, err = pool.Scatter(t.Context(), p, 1000, newDone(1000).do)
+					_, err = p.Scatter(t.Context(), 1000, newDone(1000).do)
 					require.ErrorIs(t, err, errSetup)
 				}
 				assert.EqualValues(t, 6, tries.Load())
@@ -78,20 +86,20 @@ func TestSetupFailsOnAllDevices(t *testing.T) {
 func TestSetupFailsOnALaterStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tries atomic.Int64
-		p, _ := open(t, machine(1), pool.WithStreams(4), pool.WithSetup(func(*pool.Worker) error {
+		p, _ := open(t, machine(1), pool.Options{Streams: 4, Setup: []pool.Setup{pool.PerStream(func(*pool.Worker) (int, error) {
 			if tries.Add(1) > 1 {
-				return errSetup
+				return 0, errSetup
 			}
-			return nil
-		}))
+			return 0, nil
+		})}})
 		nothing := func(*pool.Worker) error { return nil }
-		_, err := pool.Do(t.Context(), p, nothing)
+		_, err := p.Do(t.Context(), nothing)
 		require.NoError(t, err)
 		for range 5 {
-			_, err = pool.Do(t.Context(), p, func(*pool.Worker) error {
+			_, err = p.Do(t.Context(), func(*pool.Worker) error {
 				failed := make(chan error)
 				go func() {
-					_, err := pool.Do(context.Background(), p, nothing)
+					_, err := p.Do(context.Background(), nothing)
 					failed <- err
 				}()
 				assert.ErrorIs(t, <-failed, errSetup)
@@ -119,21 +127,23 @@ func (s *brokenState) Close() error {
 func TestStateWhoseCloseEndsTheGoroutine(t *testing.T) {
 	var closed atomic.Int64
 	fails := true
-	p, _ := open(t, machine(1), pool.WithStreams(1), pool.WithSetup(func(w *pool.Worker) error {
-		w.State = &brokenState{&closed}
-		if fails {
-			return errSetup
-		}
-		return nil
-	}))
+	p, _ := open(t, machine(1), pool.Options{Streams: 1, Setup: []pool.Setup{
+		pool.PerStream(func(*pool.Worker) (*brokenState, error) { return &brokenState{&closed}, nil }),
+		pool.PerStream(func(*pool.Worker) (int, error) {
+			if fails {
+				return 0, errSetup
+			}
+			return 0, nil
+		}),
+	}})
 	nothing := func(*pool.Worker) error { return nil }
 	for range 2 {
-		_, err := pool.Do(t.Context(), p, nothing)
+		_, err := p.Do(t.Context(), nothing)
 		require.ErrorIs(t, err, errSetup)
 		assert.Zero(t, p.Stats().Devices[0].Busy)
 	}
 	fails = false
-	_, err := pool.Do(t.Context(), p, nothing)
+	_, err := p.Do(t.Context(), nothing)
 	require.NoError(t, err)
 	assert.ErrorContains(t, p.Close(), "Goexit")
 	assert.EqualValues(t, 3, closed.Load())
@@ -145,7 +155,7 @@ func TestTypedNilErrors(t *testing.T) {
 		p, _ := open(t, machine(2))
 		for _, none := range []error{(*driver.Error)(nil), (*pool.Error)(nil), (*pool.PanicError)(nil), (*pool.ReserveError)(nil), (*broken)(nil)} {
 			fails := func(*pool.Worker) error { return none }
-			assert.Error(t, do(t.Context(), p, fails, func(context.Context) error { return none }, pool.WithRetry(1)), door)
+			assert.Error(t, do(t.Context(), p, fails, func(context.Context) error { return none }, pool.DoOptions{Retry: 1}), door)
 			assert.NoError(t, do(t.Context(), p, fails, func(context.Context) error { return nil }), door)
 			assert.Error(t, do(t.Context(), p, func(*pool.Worker) error { panic(none) }, func(context.Context) error { panic(none) }), door)
 		}

@@ -28,13 +28,12 @@ type Stats struct {
 	Retries  uint64 // tries on another device
 	Waits    uint64 // requests that came into the queue
 	Waited   time.Duration
-	// Queued is the length of the queue. QueueLimit does not count requests with WithQueueWait and the
-	// parts of a Scatter, so that Queued may be larger.
+	// Queued is the length of the queue. QueueLimit does not count calls with DoOptions.Wait, so that Queued may be larger.
 	Queued, QueueLimit int
 	// Reasons counts the calls that fewer devices, the CPU or nobody did, by [Report].Reason.
 	Reasons map[Reason]uint64
 	Devices []DeviceStats // in the order of [Pool.Devices]
-	// HealthErr is why NVML does not tell of the devices, see [WithHealth]; nil if it does.
+	// HealthErr is why NVML does not tell of the devices, see Options.Health; nil if it does.
 	HealthErr error
 }
 
@@ -47,15 +46,15 @@ type DeviceStats struct {
 	Ran      time.Duration // total time of functions that succeeded, on all streams
 	Streams  int           // made so far
 	Busy     int           // streams with a request now
-	// Outstanding is the cost of the requests on busy streams, see [WithCost].
+	// Outstanding is the cost of the requests on busy streams, see DoOptions.Cost.
 	Outstanding time.Duration
 	// Speed is the work that the device does in a second of a stream, relative to other devices.
 	Speed float64
 	// Quarantined is set while the device gets no work, until a probe at NextProbe or later succeeds. NextProbe is
-	// zero where none can succeed, see [WithHealth].
+	// zero where none can succeed, see Options.Health.
 	Quarantined bool
 	NextProbe   time.Time
-	// Reserved is how many bytes requests have reserved, see [WithReserve]. ReserveLimit depends on the free
+	// Reserved is how many bytes requests have reserved, see DoOptions.Reserve. ReserveLimit depends on the free
 	// memory when the driver was last asked. ReservedBy has the bytes of each label.
 	Reserved, ReserveLimit uint64
 	ReservedBy             map[string]uint64

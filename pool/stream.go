@@ -46,10 +46,10 @@ type StreamOptions[In, Out any] struct {
 type StreamReport struct {
 	Pieces  int // that the caller got
 	Retries int // on other devices
-	// Reason says in a stable word why the CPU did pieces in place of the devices, and Why is the error, both for the last such
+	// Reason says in a stable word why the CPU did pieces in place of the devices, and Err is the error, both for the last such
 	// piece. They are empty if it did none, or only those of Cores.
 	Reason Reason
-	Why    error
+	Err    error
 	// Skipped are the devices that cannot be used, each with the reason in its Err. The others do their pieces.
 	Skipped []runtime.Device
 	// Places are where pieces were done.
@@ -59,14 +59,14 @@ type StreamReport struct {
 
 // StreamPlace is a device or the CPU in a [StreamReport].
 type StreamPlace struct {
-	Where  Where
+	Where  Place
 	Device int // the ordinal, or driver.NoDevice
 	Pieces int
 	Ran    time.Duration // of the functions, added up
 }
 
 // Stream does the pieces of a source on the devices of the pool, and yields the results in the order of the source. Pieces are
-// taken from source when there is room for them, one at a time. f does a piece with a worker, as the function of [Do] does a
+// taken from source when there is room for them, one at a time. f does a piece with a worker, as the function of [Pool.Do] does a
 // request, for several pieces at the same time. data is what Read of the options has read, or nil. Neither f nor Fallback may keep it.
 //
 //	for digest, err := range pool.Stream(ctx, p, files, hash, pool.StreamOptions[string, Digest]{Read: read, BufferBytes: 1 << 20}) {
@@ -84,7 +84,7 @@ type StreamPlace struct {
 // Memory is bounded: by a buffer for each piece of a device, and by Ahead results. A caller who is slow slows down the source. A device
 // that is slower than others gets fewer pieces at a time, so that they need not wait for its results.
 //
-// What [Do] promises holds for each piece: quarantine, another device where one cannot be prepared or Retry allows it, the
+// What [Pool.Do] promises holds for each piece: quarantine, another device where one cannot be prepared or Retry allows it, the
 // fallback and who hears of it. Requests of Do go on beside a stream, in turn with its pieces. The first piece is refused
 // with [ErrQueueFull] if it had to wait in a queue that is full. [Pool.Close] waits for a stream that has begun. f must not call
 // the pool; source, Read and the caller's loop may.
@@ -146,13 +146,13 @@ func (s *stream[In, Out]) check(ctx context.Context, hasSource bool) error {
 	switch {
 	case ctx == nil || p == nil || p.rt == nil || s.f == nil || !hasSource:
 		return driver.Errorf(driver.ErrInvalidArgument, "a context, a pool, a source and a function are needed")
-	case ctx.Value(within{p}) != nil || p.serving():
+	case ctx.Value(within{p}) != nil:
 		return errNested()
 	case s.Read == nil && s.BufferBytes > 0:
 		return driver.Errorf(driver.ErrInvalidArgument, "buffers of %d bytes (BufferBytes), and no Read that fills them", s.BufferBytes)
 	case s.Cores > 0 && s.Fallback == nil:
 		return driver.Errorf(driver.ErrInvalidArgument, "Cores (%d) need a Fallback, which does the pieces", s.Cores)
-	case s.BufferBytes > 0 && p.defaults.remote != nil:
+	case s.BufferBytes > 0 && p.remote != nil:
 		return driver.Errorf(driver.ErrInvalidArgument, "a pool of processes has no page-locked memory: let Read fill memory that they share, without BufferBytes")
 	}
 	for _, n := range []int{s.BufferBytes, s.Readers, s.PerDevice, s.Ahead, s.Retry, s.Cores} {
@@ -172,7 +172,7 @@ func (s *stream[In, Out]) run(parent context.Context, source iter.Seq2[In, error
 	defer p.end()
 	parent, end := p.rt.TraceRequest(parent, "pool.Stream")
 	began := time.Now()
-	if p.hasTurn(parent) {
+	if parent.Value(turnOf{p}) != nil {
 		parent = &turn{parent, p} // its fallbacks must not wait for the one that calls Stream
 	}
 	s.ctx, s.cancel = context.WithCancelCause(parent)
@@ -251,7 +251,7 @@ func (s *stream[In, Out]) isDrained() bool {
 func (s *stream[In, Out]) start() {
 	p := s.pool
 	var devices []*device
-	all, _ := p.selectDevices(&p.defaults) // without a device each piece hears why
+	all, _, _ := p.selectDevices(nil) // without a device each piece hears why
 	for _, d := range all {
 		if info, leftOut := p.state(d); leftOut || errors.Is(info.Err, driver.ErrDeviceLost) {
 			s.report.Skipped = append(s.report.Skipped, info)

@@ -21,7 +21,7 @@ type lane[In, Out any] struct {
 	host    *runtime.HostBuffer[byte]
 	buffer  []byte
 	failed  error // why the lane has no buffer for devices
-	config  config
+	options DoOptions
 	request request
 
 	// Of the piece:
@@ -54,16 +54,12 @@ func (l *lane[In, Out]) work(ready *sync.WaitGroup, usable *atomic.Int64) {
 		}
 		err = errUnfinished
 	}
-	p := l.pool
-	l.config = p.defaults
-	l.config.breakEven, l.config.retries = nil, l.Retry
+	l.options.Retry = l.Retry
 	if l.Fallback != nil {
-		l.config.doFallback = func(ctx context.Context) (err error) {
+		l.options.Fallback = func(ctx context.Context) (err error) {
 			l.out, err = l.Fallback(ctx, l.in, l.buffer[:l.bytes])
 			return err
 		}
-	} else {
-		l.config.doFallback = nil
 	}
 	for l.take() {
 		if err = l.read(); err == nil {
@@ -179,23 +175,21 @@ func (l *lane[In, Out]) read() error {
 // do does the piece, and hands its result on.
 func (l *lane[In, Out]) do() error {
 	p, r := l.pool, &l.request
-	c := &l.config
-	*r = request{ready: r.ready, post: post{request: r}, cost: c.cost.Seconds(), priority: c.priority, devices: c.devices, without: c.without,
-		first: l.device, begun: true, overflow: c.queueWait || l.number > 0}
+	*r = request{ready: r.ready, post: post{request: r}, first: l.device, begun: true, overflow: l.number > 0}
 	r.deadline, _ = l.ctx.Deadline()
 	defer func() {
 		if r.accepted {
 			p.end()
 		}
 	}()
-	report := DoReport{Device: driver.NoDevice}
+	report := Report{Device: driver.NoDevice}
 	var err error
 	if l.beside {
 		if err = p.beginCall(r); err == nil {
-			err = p.fallBack(l.ctx, c, r, &report)
+			err = p.fallBack(l.ctx, &l.options, r, &report)
 		}
 	} else {
-		err = p.doOrFallBack(l.ctx, c, r, l.run, &report)
+		err = p.doOrFallBack(l.ctx, &l.options, r, l.run, &report)
 	}
 	if err == nil {
 		l.done(&report)
@@ -217,14 +211,14 @@ func (l *lane[In, Out]) run(w *Worker) (err error) {
 }
 
 // done hands the result of the piece on.
-func (l *lane[In, Out]) done(report *DoReport) {
+func (l *lane[In, Out]) done(report *Report) {
 	s := l.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.results[l.number%len(s.results)] = arrival[Out]{l.out, true}
 	s.report.Retries += max(report.Tries-1, 0)
 	if report.Reason != "" {
-		s.report.Reason, s.report.Why = report.Reason, report.Why
+		s.report.Reason, s.report.Err = report.Reason, report.Err
 	}
 	s.places.done(l.place, report)
 	var none Out

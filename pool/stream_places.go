@@ -82,7 +82,7 @@ func (p *place) give(n int) {
 }
 
 // done counts a piece of a lane at a place, and takes its permit back.
-func (p *places) done(i int, report *DoReport) {
+func (p *places) done(i int, report *Report) {
 	if p.ran == nil {
 		p.ran = map[int]*StreamPlace{}
 	}
@@ -92,7 +92,7 @@ func (p *places) done(i int, report *DoReport) {
 		p.ran[report.Device] = ran
 	}
 	ran.Pieces++
-	ran.Ran += report.Ran
+	ran.Ran += report.Wall
 	at := &p.all[i]
 	if at.limit == 0 {
 		return

@@ -90,7 +90,7 @@ func TestStream(t *testing.T) {
 				assert.Equal(t, n, sum)
 				if devices == 0 && n > 0 {
 					assert.Equal(t, pool.Absent, report.Reason)
-					assert.ErrorIs(t, report.Why, driver.ErrDriverLibraryUnavailable)
+					assert.ErrorIs(t, report.Err, driver.ErrDriverLibraryUnavailable)
 				} else {
 					assert.Empty(t, report.Reason)
 				}
@@ -130,7 +130,7 @@ func TestStreamReads(t *testing.T) {
 		if err := runtime.UploadHost(w.Stream(), memory, data); err != nil {
 			return 0, err
 		}
-		if err := runtime.Download(w.Ctx(), w.Stream(), back, memory); err != nil {
+		if err := runtime.Download(w.CallContext(), w.Stream(), back, memory); err != nil {
 			return 0, err
 		}
 		return check(i, back)
@@ -158,7 +158,7 @@ func TestStreamRefuses(t *testing.T) {
 	p, _ := open(t, machine(1))
 	read := func(context.Context, int, []byte) (int, error) { return 0, nil }
 	nested := func(w *pool.Worker, _ int, _ *runtime.HostBuffer[byte]) (int, error) {
-		return 0, second(collect(pool.Stream(context.Background(), p, upTo(1, nil), square, streamOptions{})))
+		return 0, second(collect(pool.Stream(w.CallContext(), p, upTo(1, nil), square, streamOptions{})))
 	}
 	for name, s := range map[string]iter.Seq2[int, error]{
 		"nil ctx":               pool.Stream(nil, p, upTo(1, nil), square, streamOptions{}), //nolint:staticcheck // it is the test
@@ -168,7 +168,7 @@ func TestStreamRefuses(t *testing.T) {
 		"nil function":          pool.Stream[int, int](t.Context(), p, upTo(1, nil), nil, streamOptions{}),
 		"a buffer without Read": pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{BufferBytes: 1}),
 		"cores without a way":   pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Cores: 1}),
-		"a pool of processes":   pool.Stream(t.Context(), first(open(t, machine(1), pool.WithRemote(func(int) error { return nil }))), upTo(1, nil), square, streamOptions{Read: read, BufferBytes: 1}),
+		"a pool of processes":   pool.Stream(t.Context(), first(open(t, machine(1), pool.Options{Remote: func(int) error { return nil }})), upTo(1, nil), square, streamOptions{Read: read, BufferBytes: 1}),
 		"negative":              pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Ahead: -1}),
 		"in a function":         pool.Stream(t.Context(), p, upTo(1, nil), nested, streamOptions{}),
 	} {
@@ -291,7 +291,7 @@ func TestStreamEndsEarly(t *testing.T) {
 				running.Add(1)
 				defer running.Add(-1)
 				if i > 10 {
-					<-w.Ctx().Done()
+					<-w.CallContext().Done()
 				}
 				return i * i, nil
 			}
@@ -372,12 +372,12 @@ func TestStreamIsBounded(t *testing.T) {
 // What Do promises for a request holds for a piece.
 func TestStreamWhenDevicesFail(t *testing.T) {
 	t.Run("a device whose setup fails", func(t *testing.T) {
-		p, _ := open(t, machine(3), pool.WithSetup(func(w *pool.Worker) error {
+		p, _ := open(t, machine(3), pool.Options{Setup: []pool.Setup{pool.PerStream(func(w *pool.Worker) (int, error) {
 			if w.Device().Ordinal == 1 {
-				return io.ErrUnexpectedEOF
+				return 0, io.ErrUnexpectedEOF
 			}
-			return nil
-		}))
+			return 0, nil
+		})}})
 		var report pool.StreamReport
 		got, err := collect(pool.Stream(t.Context(), p, upTo(300, nil), square, streamOptions{Report: &report}))
 		require.NoError(t, err)
@@ -390,7 +390,7 @@ func TestStreamWhenDevicesFail(t *testing.T) {
 		assert.ErrorIs(t, report.Skipped[0].Err, io.ErrUnexpectedEOF)
 	})
 	t.Run("all setups fail", func(t *testing.T) {
-		p, _ := open(t, machine(2), pool.WithSetup(func(*pool.Worker) error { return io.ErrUnexpectedEOF }))
+		p, _ := open(t, machine(2), pool.Options{Setup: []pool.Setup{pool.PerStream(func(*pool.Worker) (int, error) { return 0, io.ErrUnexpectedEOF })}})
 		_, err := collect(pool.Stream(t.Context(), p, upTo(3, nil), square, streamOptions{}))
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		var report pool.StreamReport
@@ -398,7 +398,7 @@ func TestStreamWhenDevicesFail(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, squares(30), got)
 		assert.NotEmpty(t, report.Reason)
-		assert.Error(t, report.Why)
+		assert.Error(t, report.Err)
 	})
 	t.Run("retry", func(t *testing.T) {
 		p, _ := open(t, machine(2))
@@ -453,7 +453,7 @@ func TestStreamOutlivesClose(t *testing.T) {
 		require.NoError(t, err)
 		if got = append(got, x); len(got) == 1 {
 			go func() { closed <- p.Close() }()
-			for second(pool.Do(t.Context(), p, func(*pool.Worker) error { return nil })) == nil {
+			for second(p.Do(t.Context(), func(*pool.Worker) error { return nil })) == nil {
 				goruntime.Gosched()
 			}
 		}
@@ -512,7 +512,7 @@ func TestStreamCampaign(t *testing.T) {
 		devices := random.IntN(4)
 		p := without(t)
 		if devices > 0 {
-			p, _ = open(t, machine(devices), pool.WithStreams(1+random.IntN(6)))
+			p, _ = open(t, machine(devices), pool.Options{Streams: 1 + random.IntN(6)})
 		}
 		flaky := random.IntN(2) == 0
 		var all sync.WaitGroup
@@ -533,7 +533,7 @@ func TestStreamCampaign(t *testing.T) {
 					if flaky && i%7 == 3 {
 						return 0, io.ErrNoProgress
 					}
-					return i * i, w.Stream().Synchronize(w.Ctx())
+					return i * i, w.Stream().Synchronize(w.CallContext())
 				}
 				source := upTo(n, nil)
 				if failAt < n {
@@ -558,9 +558,9 @@ func TestStreamCampaign(t *testing.T) {
 			})
 		}
 		for range random.IntN(20) {
-			_, err := pool.Do(t.Context(), p, func(w *pool.Worker) error { return nil }, pool.WithDoFallback(func(context.Context) error { return nil }))
+			_, err := p.Do(t.Context(), func(w *pool.Worker) error { return nil }, pool.DoOptions{Fallback: func(context.Context) error { return nil }})
 			assert.NoError(t, err)
-			_, err = pool.Scatter(t.Context(), p, 100, func(*pool.Worker, pool.Tile) error { return nil }, pool.WithFallback(func(context.Context, int, int) error { return nil }))
+			_, err = p.Scatter(t.Context(), 100, func(*pool.Worker, pool.Tile) error { return nil }, pool.ScatterOptions{Fallback: func(context.Context, int, int) error { return nil }})
 			assert.NoError(t, err)
 		}
 		all.Wait()

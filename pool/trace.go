@@ -8,15 +8,15 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// doTraced is do for a request of which somebody hears, also if its function ends the goroutine.
-func doTraced(ctx context.Context, p *Pool, c *config, f func(*Worker) error, end func(runtime.TraceRequest)) (report DoReport, err error) {
+// doTraced is request for one of which somebody hears, also if its function ends the goroutine.
+func (p *Pool) doTraced(ctx context.Context, o *DoOptions, f func(*Worker) error, end func(runtime.TraceRequest)) (report Report, err error) {
 	contain.Call(func() error {
-		report, err = do(ctx, p, c, f)
+		report, err = p.request(ctx, o, f)
 		return err
 	}, func(failed error) {
 		err = failed
 		end(runtime.TraceRequest{Device: report.Device, Where: string(report.Where), Reason: string(report.Reason),
-			Items: max(c.items, 1), Tries: report.Tries, Waited: report.Waited, Ran: report.Ran, Err: err})
+			Items: max(o.Items, 1), Tries: report.Tries, Waited: report.Waited, Ran: report.Wall, Err: err})
 	})
 	return report, err
 }

@@ -44,7 +44,7 @@ func (r *requests) trace() *runtime.Trace {
 	}
 }
 
-func openTraced(t *testing.T, config drivertest.Config, options ...pool.Option) (*pool.Pool, *requests) {
+func openTraced(t *testing.T, config drivertest.Config, options ...pool.Options) (*pool.Pool, *requests) {
 	t.Helper()
 	r := &requests{ended: map[string][]runtime.TraceRequest{}, copies: map[string]int{}}
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.ForTest(t, config)), runtime.WithTrace(r.trace()))
@@ -70,19 +70,19 @@ func copies(s *runtime.Stream) error {
 
 // Calls on the stream of a request have its context, and no longer.
 func TestTraceOfRequests(t *testing.T) {
-	p, r := openTraced(t, machine(2), pool.WithStreams(1))
+	p, r := openTraced(t, machine(2), pool.Options{Streams: 1})
 	ctx := context.Background()
 	in := make([]uint32, 300)
 	var stream *runtime.Stream
-	_, err := pool.Do(ctx, p, func(w *pool.Worker) error {
+	_, err := p.Do(ctx, func(w *pool.Worker) error {
 		stream = w.Stream()
-		assert.Equal(t, "pool.Do", w.Ctx().Value(requestName{}))
+		assert.Equal(t, "pool.Do", w.CallContext().Value(requestName{}))
 		return copies(w.Stream())
-	}, pool.WithItems(7))
+	}, pool.DoOptions{Items: 7})
 	require.NoError(t, err)
 	_, err = pool.Map(ctx, p, in, make([]uint32, len(in)), func(w *pool.Worker, _, _ []uint32) error { return copies(w.Stream()) })
 	require.NoError(t, err)
-	_, err = pool.Scatter(ctx, p, 1, func(w *pool.Worker, _ pool.Tile) error { return copies(w.Stream()) })
+	_, err = p.Scatter(ctx, 1, func(w *pool.Worker, _ pool.Tile) error { return copies(w.Stream()) })
 	require.NoError(t, err)
 	assert.Equal(t, 1, r.copies["pool.Do"])
 	assert.Equal(t, 1, r.copies["pool.Scatter"])
@@ -106,22 +106,22 @@ func TestTraceOfRequestsThatFail(t *testing.T) {
 	p, r := openTraced(t, machine(2))
 	ctx := context.Background()
 	fail := func(*pool.Worker) error { return errData }
-	_, err := pool.Do(ctx, p, fail, pool.WithRetry(1))
+	_, err := p.Do(ctx, fail, pool.DoOptions{Retry: 1})
 	require.ErrorIs(t, err, errData)
-	_, err = pool.Do(ctx, p, fail, pool.WithDoFallback(func(ctx context.Context) error {
+	_, err = p.Do(ctx, fail, pool.DoOptions{Fallback: func(ctx context.Context) error {
 		assert.Equal(t, "pool.Do", ctx.Value(requestName{}))
 		return nil
-	}))
+	}})
 	require.NoError(t, err)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_, _ = pool.Do(ctx, p, func(*pool.Worker) error { goruntime.Goexit(); return nil })
+		_, _ = p.Do(ctx, func(*pool.Worker) error { goruntime.Goexit(); return nil })
 	}()
 	<-gone
-	_, err = pool.Do(ctx, p, nil)
+	_, err = p.Do(ctx, nil)
 	require.ErrorIs(t, err, driver.ErrInvalidArgument, "no request")
-	_, err = pool.Scatter(ctx, p, 5, func(*pool.Worker, pool.Tile) error { return errData })
+	_, err = p.Scatter(ctx, 5, func(*pool.Worker, pool.Tile) error { return errData })
 	require.ErrorIs(t, err, errData)
 	got := r.ended["pool.Do"]
 	require.Len(t, got, 3)

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"reflect"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -17,19 +16,16 @@ import (
 // One function uses a worker at a time. A worker is valid until the function returns, on the goroutine
 // that the function was called on.
 type Worker struct {
-	// State is a value of the caller's for this stream, which WithSetup or an earlier function has
-	// set. If it has a method Close() error, the pool calls that when it closes. See [State] for the
-	// value that all streams of the device share.
-	State any
-
 	pooled     *device
 	number     int // among the workers of the device
 	device     runtime.Device
 	context    *runtime.Context
 	generation uint64 // of the context
 	stream     *runtime.Stream
+	states     []any // of the stream, in the order of the setup
 	shared     *shared
-	hasStream  bool // when it was returned; the mu of the pool guards it
+	missing    error // of a State that the pool does not have
+	hasStream  bool  // when it was returned; the mu of the pool guards it
 
 	cost      float64 // of its request
 	scatters  bool    // for a Scatter
@@ -44,29 +40,13 @@ type Worker struct {
 	post   post
 }
 
-// State returns the state of type T of a worker: that of its stream, which WithSetup has made, or that
-// of its device, which WithDeviceSetup has made.
-func State[T any](w *Worker) (T, error) {
-	w = zero.Or(w)
-	if state, ok := w.State.(T); ok {
-		return state, nil
-	}
-	shared := zero.Or(w.shared).state
-	state, ok := shared.(T)
-	if !ok {
-		return state, driver.Errorf(driver.ErrInvalidArgument, "no state of type %v: that of the stream is %T, and that of the device is %T",
-			reflect.TypeFor[T](), w.State, shared)
-	}
-	return state, nil
-}
-
 // Index returns the index of the device in [Pool.Devices].
 func (w *Worker) Index() int { return zero.Or(zero.Or(w).pooled).index }
 
 // Device returns the description of the device.
 func (w *Worker) Device() runtime.Device { return zero.Or(w).device }
 
-// Context returns the context of the device. It belongs to the runtime.
+// Context returns the CUDA context of the device. It belongs to the runtime. See [Worker.CallContext] for that of Go.
 func (w *Worker) Context() *runtime.Context { return zero.Or(w).context }
 
 // Stream returns the stream of the worker, which no other worker uses. The function has to wait for the
@@ -75,9 +55,9 @@ func (w *Worker) Context() *runtime.Context { return zero.Or(w).context }
 // function has returned is the function's to return: nobody else gets it.
 func (w *Worker) Stream() *runtime.Stream { return zero.Or(w).stream }
 
-// Ctx returns the context of the call. It also ends when another tile has failed for good. Pass it to
+// CallContext returns the context of the call. It also ends when another tile has failed for good. Pass it to
 // waits, and check it in functions that take long.
-func (w *Worker) Ctx() context.Context { return zero.Or(w).ctx }
+func (w *Worker) CallContext() context.Context { return zero.Or(w).ctx }
 
 // run calls a function of a call, and returns why it has failed: its own error, or else a check that has failed in a kernel on its
 // stream. So that no other function gets the latter, run waits for launches that the function has not waited for.
@@ -110,6 +90,15 @@ func settle(ctx context.Context, err error, check func() error) error {
 		}
 	}
 	return nil
+}
+
+// failed returns the error of a function, with that of a State that it has asked for in vain.
+func (w *Worker) failed(err error) error {
+	if w.missing == nil {
+		return err
+	}
+	err, w.missing = join(w.missing, err), nil
+	return err
 }
 
 // Phase tells the report that the function begins to upload, compute or download. A function that never

@@ -20,8 +20,9 @@ const gpuBatchBytes = 4 << 20
 
 // gpuEngine hashes on the devices of a runtime, each a place of its own.
 type gpuEngine struct {
-	rt   *runtime.Runtime
-	gpus []*gpu
+	rt    *runtime.Runtime
+	gpus  []*gpu
+	batch *pool.State[*gpuBatch] // of the pool of Open
 }
 
 // gpu is an open device with its kernel.
@@ -113,11 +114,14 @@ func (e *gpuEngine) Open(devices, workers int, shape job.Shape, rounds bool) (*p
 	for i, g := range e.gpus[:devices] {
 		ordinals[i] = g.context.Device().Ordinal
 	}
-	return pool.Open(e.rt, pool.WithDevices(ordinals...), pool.WithStreams(workers), pool.WithSetup(func(w *pool.Worker) error {
+	e.batch = pool.PerStream(func(w *pool.Worker) (*gpuBatch, error) {
 		b := &gpuBatch{gpu: e.gpus[w.Index()]}
-		w.State = b
-		return b.open(w.Stream(), shape, rounds)
-	}))
+		if err := b.open(w.Stream(), shape, rounds); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+		return b, nil
+	})
+	return pool.Open(e.rt, pool.Options{Devices: ordinals, Streams: workers, Setup: []pool.Setup{e.batch}})
 }
 
 // batchMemory is room for one batch, on the host and on the device. The data on the host are those of the batch.
@@ -185,10 +189,7 @@ func open[On any, B interface{ Close() error }](m *batchMemory, to *B, alloc fun
 }
 
 func (e *gpuEngine) Hash(w *pool.Worker, b *job.Batch) error {
-	g, err := pool.State[*gpuBatch](w)
-	if err != nil {
-		return err
-	}
+	g := e.batch.Of(w)
 	g.host.data = b.Host
 	copy(g.host.chunks.Data(), b.Chunks)
 	// It does not end early: the device uses the buffers until the stream is done. A batch takes milliseconds.

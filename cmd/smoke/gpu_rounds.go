@@ -35,7 +35,7 @@ func (e *gpuEngine) Enough() (n int) {
 
 // Rehash does one large batch at a time on each device, which that fills.
 func (e *gpuEngine) Rehash(w *pool.Worker, digests []job.Digest, rounds uint32) (err error) {
-	g, ctx := e.gpus[w.Index()], w.Ctx()
+	g, ctx := e.gpus[w.Index()], w.CallContext()
 	g.oneAtATime.Lock()
 	defer g.oneAtATime.Unlock()
 	if g.rounds == nil {

@@ -43,12 +43,8 @@ func openChild() (*runtime.Runtime, error) {
 	return runtime.Open(runtime.WithDriver(drivertest.New(drivertest.Config{Devices: simulatedDevices(n)})))
 }
 
-// loadInChild prepares the device of a child.
-func loadInChild(w *pool.Worker) error {
-	sha256, err := kernels.Load[kernels.SHA256Chunks](w.Context())
-	w.State = sha256
-	return err
-}
+// sha256Chunks is for the device of a child.
+var sha256Chunks = pool.PerDevice(kernels.Load[kernels.SHA256Chunks])
 
 // hashRequest is a batch in a shared buffer: Bytes of data, and from At on the chunks and, behind them, the digests.
 type hashRequest struct {
@@ -64,11 +60,7 @@ const (
 // hashInChild hashes a batch.
 func hashInChild(w *pool.Worker, r *isolate.Request) ([]byte, error) {
 	var h hashRequest
-	sha256, err := pool.State[kernels.SHA256Chunks](w)
-	if err == nil {
-		err = json.Unmarshal(r.Data, &h)
-	}
-	if err != nil || h.Chunks == 0 {
+	if err := json.Unmarshal(r.Data, &h); err != nil || h.Chunks == 0 {
 		return nil, err
 	}
 	host, err := isolate.HostBuffer[byte](w, r.Buffers[0])
@@ -85,10 +77,10 @@ func hashInChild(w *pool.Worker, r *isolate.Request) ([]byte, error) {
 	}
 	err = b.onDevice(w.Stream(), job.Shape{Bytes: h.Bytes, Chunks: h.Chunks})
 	if err == nil {
-		err = b.enqueue(w.Stream(), sha256, h.Bytes, h.Chunks, h.Rounds)
+		err = b.enqueue(w.Stream(), sha256Chunks.Of(w), h.Bytes, h.Chunks, h.Rounds)
 	}
 	if err == nil {
-		err = w.Stream().Synchronize(w.Ctx())
+		err = w.Stream().Synchronize(w.CallContext())
 	}
 	return nil, errors.Join(err, b.Close())
 }
@@ -179,10 +171,10 @@ func (e *isolatedEngine) hash(ctx context.Context, place int, request hashReques
 		options = append(options, isolate.WithBuffers(b))
 	}
 	_, report, err := e.group.Do(ctx, isolatedHash, data, append(options, isolate.WithDevices(e.devices[place].Ordinal))...)
-	ran := report.Ran
+	ran := report.Wall
 	if errors.Is(err, isolate.ErrChildDied) || errors.Is(err, isolate.ErrGaveUp) {
 		_, report, err = e.group.Do(ctx, isolatedHash, data, append(options, isolate.WithRetry(isolatedRestarts))...)
-		ran += report.Ran
+		ran += report.Wall
 	}
 	to := time.Since(e.opened)
 	e.busy[place].Add(to-ran, to)
@@ -221,7 +213,7 @@ func (e *isolatedEngine) Open(devices, workers int, shape job.Shape, _ bool) (*p
 	for i, d := range e.devices[:devices] {
 		ordinals[i] = d.Ordinal
 	}
-	return e.group.Pool(pool.WithStreams(workers), pool.WithDevices(ordinals...))
+	return e.group.Pool(pool.Options{Devices: ordinals, Streams: workers})
 }
 
 func (e *isolatedEngine) Share() (job.Shared, error) {
@@ -264,7 +256,7 @@ func (e *isolatedEngine) Hash(w *pool.Worker, batch *job.Batch) error {
 	chunks := unsafe.Slice((*job.Chunk)(unsafe.Pointer(&b.buffer.Bytes()[b.at])), n)
 	digests := unsafe.Slice((*job.Digest)(unsafe.Pointer(&b.buffer.Bytes()[b.at+n*chunkBytes])), n)
 	copy(chunks, batch.Chunks)
-	if err := e.hash(w.Ctx(), w.Index(), hashRequest{len(batch.Data), b.at, n, batch.Rounds}, b.buffer); err != nil {
+	if err := e.hash(w.CallContext(), w.Index(), hashRequest{len(batch.Data), b.at, n, batch.Rounds}, b.buffer); err != nil {
 		return err
 	}
 	copy(batch.Digests, digests)

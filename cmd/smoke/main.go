@@ -7,12 +7,11 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
 )
 
 func main() {
-	isolate.Main(openChild, pool.WithDeviceSetup(loadInChild))
+	isolate.Main(openChild, sha256Chunks)
 	os.Exit(run(os.Args, os.Stdout, os.Stderr))
 }
 

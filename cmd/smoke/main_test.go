@@ -9,7 +9,6 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
-	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -23,7 +22,7 @@ const asProgram = "SMOKE_TEST_AS_PROGRAM"
 const noSleep = "atexit_sleep_ms=0"
 
 func TestMain(m *testing.M) {
-	isolate.Main(openTestChild, pool.WithDeviceSetup(loadInChild))
+	isolate.Main(openTestChild, sha256Chunks)
 	if os.Getenv(asProgram) == "1" {
 		os.Exit(run(os.Args, os.Stdout, os.Stderr))
 	}

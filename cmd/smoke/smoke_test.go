@@ -79,7 +79,7 @@ func (g *fakeGPU) Open(int, int, job.Shape, bool) (_ *pool.Pool, err error) {
 }
 
 func (g *fakeGPU) Hash(w *pool.Worker, b *job.Batch) error {
-	if err := b.HashOnCPU(w.Ctx()); err != nil || g.change == nil {
+	if err := b.HashOnCPU(w.CallContext()); err != nil || g.change == nil {
 		return err
 	}
 	return g.change(b.Digests)

@@ -239,7 +239,7 @@ func TestRegisterPool(t *testing.T) {
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyOff))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
-	p, err := pool.Open(rt, pool.WithQueue(7))
+	p, err := pool.Open(rt, pool.Options{Queue: 7})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, p.Close()) })
 	reader := metric.NewManualReader()

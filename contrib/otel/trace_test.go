@@ -20,6 +20,8 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
+var ofSaxpy = pool.PerDevice(kernels.Load[kernels.Saxpy])
+
 // recorded is a pool whose spans are recorded.
 func recorded(t *testing.T, deviceTimes bool) (*pool.Pool, *sdk.TracerProvider, *tracetest.SpanRecorder) {
 	t.Helper()
@@ -31,10 +33,7 @@ func recorded(t *testing.T, deviceTimes bool) (*pool.Pool, *sdk.TracerProvider, 
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu), runtime.WithTrace(trace))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
-	p, err := pool.Open(rt, pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
-		w.State, err = kernels.Load[kernels.Saxpy](w.Context())
-		return err
-	}))
+	p, err := pool.Open(rt, pool.Options{Setup: []pool.Setup{ofSaxpy}})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, p.Close()) })
 	return p, provider, recorder
@@ -42,10 +41,6 @@ func recorded(t *testing.T, deviceTimes bool) (*pool.Pool, *sdk.TracerProvider, 
 
 // saxpy is a request.
 func saxpy(w *pool.Worker) error {
-	k, err := pool.State[kernels.Saxpy](w)
-	if err != nil {
-		return err
-	}
 	x, err := runtime.Alloc[float32](w.Stream(), 3)
 	if err != nil {
 		return err
@@ -56,8 +51,8 @@ func saxpy(w *pool.Worker) error {
 		return err
 	}
 	defer y.Close()
-	return errors.Join(runtime.Upload(w.Ctx(), w.Stream(), x, []float32{1, 2, 3}), runtime.Zero(w.Stream(), y),
-		k.Launch(w.Stream(), 2, x, y), w.Stream().Synchronize(w.Ctx()))
+	return errors.Join(runtime.Upload(w.CallContext(), w.Stream(), x, []float32{1, 2, 3}), runtime.Zero(w.Stream(), y),
+		ofSaxpy.Of(w).Launch(w.Stream(), 2, x, y), w.Stream().Synchronize(w.CallContext()))
 }
 
 // attributesOf are those of a span by name.
@@ -73,7 +68,7 @@ func TestSpans(t *testing.T) {
 	p, provider, recorder := recorded(t, true)
 	ctx, client := provider.Tracer("service").Start(context.Background(), "client")
 	before := time.Now()
-	_, err := pool.Do(ctx, p, saxpy, pool.WithItems(3))
+	_, err := p.Do(ctx, saxpy, pool.DoOptions{Items: 3})
 	require.NoError(t, err)
 	client.End()
 	for end := time.Now().Add(10 * time.Second); len(recorder.Ended()) < 6 && time.Now().Before(end); {
@@ -114,7 +109,7 @@ func TestSpans(t *testing.T) {
 
 func TestSpansOfErrors(t *testing.T) {
 	p, _, recorder := recorded(t, false)
-	_, err := pool.Do(context.Background(), p, func(*pool.Worker) error { return assert.AnError })
+	_, err := p.Do(context.Background(), func(*pool.Worker) error { return assert.AnError })
 	require.ErrorIs(t, err, assert.AnError)
 	require.Len(t, recorder.Ended(), 1)
 	s := recorder.Ended()[0]

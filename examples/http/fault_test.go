@@ -64,7 +64,7 @@ func get(t *testing.T, handler http.Handler, path string) (int, string) {
 func TestWithoutTheCPU(t *testing.T) {
 	gpu := drivertest.New(modes()["gpu"])
 	t.Cleanup(func() { assert.NoError(t, gpu.Close()) })
-	s := openService(t, gpu, 1<<20, false)
+	s := openService(t, gpu, 1<<20, false, 0)
 	handler := s.handler()
 	status, body := get(t, handler, "/readyz")
 	assert.Equal(t, http.StatusOK, status, body)
@@ -83,14 +83,14 @@ func TestWithoutTheCPU(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, status, body)
 	assert.Contains(t, body, "no GPU can be used")
 
-	none := openService(t, drivertest.ForTest(t, modes()["cpu"]), 1<<20, false).handler()
+	none := openService(t, drivertest.ForTest(t, modes()["cpu"]), 1<<20, false, 0).handler()
 	status, answer = post(none, bytes.NewReader(data))
 	assert.Equal(t, http.StatusServiceUnavailable, status)
 	assert.Equal(t, string(elsewhere), answer["retry"])
 }
 
 func TestReadinessAtTheEnd(t *testing.T) {
-	s := openService(t, drivertest.ForTest(t, modes()["cpu"]), 1, true)
+	s := openService(t, drivertest.ForTest(t, modes()["cpu"]), 1, true, 0)
 	status, _ := get(t, s.handler(), "/readyz")
 	assert.Equal(t, http.StatusOK, status, "the CPU does it")
 	s.ending.Store(true)
@@ -100,7 +100,7 @@ func TestReadinessAtTheEnd(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	s := openService(t, drivertest.ForTest(t, modes()["gpu"]), 1<<20, true)
+	s := openService(t, drivertest.ForTest(t, modes()["gpu"]), 1<<20, true, 0)
 	status, _ := post(s.handler(), bytes.NewReader(random(100)))
 	require.Equal(t, http.StatusOK, status)
 	status, body := get(t, s.handler(), "/metrics")
@@ -118,7 +118,7 @@ func TestMetrics(t *testing.T) {
 func TestThousandClients(t *testing.T) {
 	gpu := drivertest.New(modes()["gpu"])
 	t.Cleanup(func() { assert.NoError(t, gpu.Close()) })
-	s := openService(t, gpu, 1<<20, true, pool.WithQueue(100))
+	s := openService(t, gpu, 1<<20, true, 100)
 	ctx, stop := context.WithCancel(context.Background())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -34,20 +34,16 @@ type hasher struct {
 // answer is the result of an upload.
 type answer struct {
 	root [sha256.Size]byte
-	on   pool.Where
+	on   pool.Place
 	why  pool.Reason // on the CPU
 }
 
-func newHasher(rt *runtime.Runtime, onCPU bool, options ...pool.Option) (h *hasher, err error) {
+// sha256Chunks is loaded once for each device.
+var sha256Chunks = pool.PerDevice(kernels.Load[kernels.SHA256Chunks])
+
+func newHasher(rt *runtime.Runtime, onCPU bool, queue int) (h *hasher, err error) {
 	h = &hasher{onCPU: onCPU}
-	options = append([]pool.Option{
-		pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
-			w.State, err = kernels.Load[kernels.SHA256Chunks](w.Context())
-			return err
-		}),
-		pool.WithRetry(1), // hashing twice gives the same
-	}, options...)
-	if h.pool, err = pool.Open(rt, options...); err != nil {
+	if h.pool, err = pool.Open(rt, pool.Options{Setup: []pool.Setup{sha256Chunks}, Queue: queue}); err != nil {
 		return nil, err
 	}
 	config := pool.BatcherConfig[[]byte, answer]{
@@ -55,6 +51,7 @@ func newHasher(rt *runtime.Runtime, onCPU bool, options ...pool.Option) (h *hash
 		MaxBytes: 4 << 20,
 		Bytes:    func(data []byte) int { return len(data) },
 		MaxDelay: 500 * time.Microsecond,
+		Retry:    1, // hashing twice gives the same
 	}
 	if onCPU {
 		config.Fallback = batchOnCPU
@@ -94,22 +91,19 @@ func (h *hasher) hash(ctx context.Context, data []byte) (answer, error) {
 // there is no other.
 func (h *hasher) large(ctx context.Context, data []byte) (answer, error) {
 	digests := make([]kernels.Digest, (len(data)+chunk-1)/chunk)
-	options := []pool.Option{
-		pool.WithItems(len(digests)), pool.WithBreakEven(h.worth),
-		pool.WithReserve("large", 2*uint64(len(data))),
-	}
+	options := pool.DoOptions{Retry: 1, BreakEven: h.worth, Items: len(digests), Label: "large", Reserve: 2 * uint64(len(data))}
 	if h.onCPU {
-		options = append(options, pool.WithDoFallback(func(ctx context.Context) error {
-			_, err := pool.CPU(ctx, len(digests), func(_ context.Context, lo, hi int) error {
+		options.Fallback = func(ctx context.Context) error {
+			_, err := pool.Parallel(ctx, len(digests), func(_ context.Context, lo, hi int) error {
 				part := data[lo*chunk : min(hi*chunk, len(data))]
 				return kernels.SHA256ChunksCPU(part, chunksOf(part, 0), 0, digests[lo:hi])
 			})
 			return err
-		}))
+		}
 	}
-	report, err := pool.Do(ctx, h.pool, func(w *pool.Worker) error {
+	report, err := h.pool.Do(ctx, func(w *pool.Worker) error {
 		return onGPU(w, [][]byte{data}, digests)
-	}, options...)
+	}, options)
 	return answer{rootOf(digests), report.Where, report.Reason}, err
 }
 
@@ -132,7 +126,7 @@ func batchOnGPU(w *pool.Worker, uploads [][]byte, answers []answer, _ []error) e
 
 // batchOnCPU does the same where the GPUs do not.
 func batchOnCPU(ctx context.Context, uploads [][]byte, answers []answer, _ []error) error {
-	_, err := pool.CPU(ctx, len(uploads), func(_ context.Context, lo, hi int) error {
+	_, err := pool.Parallel(ctx, len(uploads), func(_ context.Context, lo, hi int) error {
 		for i := lo; i < hi; i++ {
 			chunks := chunksOf(uploads[i], 0)
 			digests := make([]kernels.Digest, len(chunks))
@@ -148,11 +142,7 @@ func batchOnCPU(ctx context.Context, uploads [][]byte, answers []answer, _ []err
 
 // onGPU computes the digests of all chunks of the uploads, one upload after the other.
 func onGPU(w *pool.Worker, uploads [][]byte, digests []kernels.Digest) error {
-	ctx, s := w.Ctx(), w.Stream()
-	sha, err := pool.State[kernels.SHA256Chunks](w)
-	if err != nil {
-		return err
-	}
+	ctx, s := w.CallContext(), w.Stream()
 	var bytes uint64
 	var chunks []kernels.Chunk
 	for _, data := range uploads {
@@ -189,7 +179,7 @@ func onGPU(w *pool.Worker, uploads [][]byte, digests []kernels.Digest) error {
 	if err := runtime.Upload(ctx, s, where, chunks); err != nil {
 		return err
 	}
-	if err := sha.Launch(s, memory, where, 0, result); err != nil {
+	if err := sha256Chunks.Of(w).Launch(s, memory, where, 0, result); err != nil {
 		return err
 	}
 	return runtime.Download(ctx, s, digests, result)

@@ -38,7 +38,7 @@ func run(ctx context.Context, addr string, limit int64, onCPU bool) error {
 		return err
 	}
 	defer logged(rt.Close)
-	h, err := newHasher(rt, onCPU)
+	h, err := newHasher(rt, onCPU, 0)
 	if err != nil {
 		return err
 	}

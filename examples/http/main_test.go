@@ -46,10 +46,10 @@ func modes() map[string]drivertest.Config {
 // open is the service on a machine. What it leaves behind is an error of the test.
 func open(t *testing.T, gpu *drivertest.Driver, limit int64) http.Handler {
 	t.Helper()
-	return openService(t, gpu, limit, true).handler()
+	return openService(t, gpu, limit, true, 0).handler()
 }
 
-func openService(t *testing.T, gpu *drivertest.Driver, limit int64, onCPU bool, options ...pool.Option) *service {
+func openService(t *testing.T, gpu *drivertest.Driver, limit int64, onCPU bool, queue int) *service {
 	t.Helper()
 	goroutines := goruntime.NumGoroutine()
 	t.Cleanup(func() {
@@ -63,7 +63,7 @@ func openService(t *testing.T, gpu *drivertest.Driver, limit int64, onCPU bool, 
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(gpu))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
-	h, err := newHasher(rt, onCPU, options...)
+	h, err := newHasher(rt, onCPU, queue)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, h.close()) })
 	return newService(rt, h, limit)
@@ -117,7 +117,7 @@ func TestHash(t *testing.T) {
 // The CPU does what it does faster.
 func TestLearnedSize(t *testing.T) {
 	gpu := drivertest.ForTest(t, modes()["gpu"])
-	s := openService(t, gpu, 1<<20, true)
+	s := openService(t, gpu, 1<<20, true, 0)
 	require.NoError(t, s.hasher.worth.Learn(context.Background()))
 	if n, ok := s.hasher.worth.Report().Size(); ok && n <= 20 {
 		t.Skipf("simulated GPUs win from %d chunks on", n)

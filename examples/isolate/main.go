@@ -36,7 +36,7 @@ func init() {
 }
 
 func main() {
-	isolate.Main(open, pool.WithDeviceSetup(load)) // in a child this does not return
+	isolate.Main(open, module) // in a child this does not return
 	simulate := flag.Bool("simulate", false, "simulate two devices")
 	flag.Parse()
 	if *simulate {
@@ -57,11 +57,7 @@ func open() (*runtime.Runtime, error) {
 }
 
 // load loads the kernels once for each device.
-func load(w *pool.Worker) error {
-	m, err := w.Context().LoadModule(runtime.Image{Code: ptx})
-	w.State = m
-	return err
-}
+var module = pool.PerDevice(func(c *runtime.Context) (*runtime.Module, error) { return c.LoadModule(runtime.Image{Code: ptx}) })
 
 func run(out io.Writer) error {
 	rt, err := open()
@@ -130,11 +126,7 @@ func request(group *isolate.Group, i int) string {
 
 // onGPU runs a kernel on the buffer of a request, in a child.
 func onGPU(w *pool.Worker, name string, r *isolate.Request) error {
-	m, err := pool.State[*runtime.Module](w)
-	if err != nil {
-		return err
-	}
-	kernel, err := m.Kernel(name)
+	kernel, err := module.Of(w).Kernel(name)
 	if err != nil {
 		return err
 	}
@@ -158,5 +150,5 @@ func onGPU(w *pool.Worker, name string, r *isolate.Request) error {
 	if err := runtime.DownloadHost(s, host, x); err != nil {
 		return err
 	}
-	return s.Synchronize(w.Ctx())
+	return s.Synchronize(w.CallContext())
 }

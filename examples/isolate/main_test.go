@@ -9,12 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
-	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
 )
 
 func TestMain(m *testing.M) {
-	isolate.Main(open, pool.WithDeviceSetup(load))
+	isolate.Main(open, module)
 	os.Exit(m.Run())
 }
 

@@ -97,9 +97,9 @@ func run(ctx context.Context, out io.Writer, rt *runtime.Runtime, name string, s
 func onCPU(ctx context.Context, data []byte) ([]kernels.Digest, error) {
 	chunks := chunksOf(len(data))
 	digests := make([]kernels.Digest, len(chunks))
-	_, err := pool.CPU(ctx, len(chunks), func(_ context.Context, lo, hi int) error {
+	_, err := pool.Parallel(ctx, len(chunks), func(_ context.Context, lo, hi int) error {
 		return kernels.SHA256ChunksCPU(data, chunks[lo:hi], 0, digests[lo:hi])
-	}, pool.WithItemBytes(chunk))
+	})
 	return digests, err
 }
 

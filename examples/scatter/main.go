@@ -28,38 +28,35 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Println(report.Where, y[:4], report.Wall) // [1 4 7 10]
-	if report.Why != nil {
-		fmt.Println("not on a GPU:", report.Why)
+	if report.Err != nil {
+		fmt.Println("not on a GPU:", report.Err)
 	}
 	for _, t := range report.Tiles {
 		on := "a core"
-		if t.Ordinal != driver.NoDevice {
-			on = fmt.Sprintf("device %d", t.Ordinal)
+		if t.Device != driver.NoDevice {
+			on = fmt.Sprintf("device %d", t.Device)
 		}
 		fmt.Printf("%s: items %8d to %8d in %v\n", on, t.Lo, t.Hi, t.Time())
 	}
 }
 
 // compute keeps nothing; a service would open its pool once.
-func compute(ctx context.Context, rt *runtime.Runtime, x []float32) (y []float32, report *pool.Report, err error) {
-	p, err := pool.Open(rt, pool.WithSetup(loadSaxpy))
+func compute(ctx context.Context, rt *runtime.Runtime, x []float32) (y []float32, report pool.Report, err error) {
+	p, err := pool.Open(rt, pool.Options{Setup: []pool.Setup{saxpy}})
 	if err != nil {
-		return nil, nil, err
+		return nil, report, err
 	}
 	defer p.Close()
 	y = make([]float32, len(x))
-	report, err = pool.Map(ctx, p, x, y, onGPU,
-		pool.WithMapFallback(onCPU),
-		pool.WithRetry(1)) // a piece that fails is repeated on another device
+	report, err = pool.Map(ctx, p, x, y, onGPU, pool.MapOptions[float32, float32]{
+		Fallback: onCPU,
+		Retry:    1, // a piece that fails is repeated on another device
+	})
 	return y, report, err
 }
 
-// loadSaxpy prepares a device, once.
-func loadSaxpy(w *pool.Worker) error {
-	saxpy, err := kernels.Load[kernels.Saxpy](w.Context())
-	w.State = saxpy // which the pool closes
-	return err
-}
+// saxpy is loaded once for each device, and the pool closes it.
+var saxpy = pool.PerDevice(kernels.Load[kernels.Saxpy])
 
 // onGPU does one piece on the device of the worker.
 func onGPU(w *pool.Worker, x, y []float32) error {
@@ -67,7 +64,7 @@ func onGPU(w *pool.Worker, x, y []float32) error {
 	var scope runtime.Scope
 	defer scope.Close()
 	w.Phase(pool.Upload)
-	dx := runtime.Keep(runtime.UploadNew(w.Ctx(), s, x))(&scope)
+	dx := runtime.Keep(runtime.UploadNew(w.CallContext(), s, x))(&scope)
 	dy := runtime.Keep(runtime.Alloc[float32](s, len(y)))(&scope)
 	if err := scope.Err(); err != nil {
 		return err
@@ -76,11 +73,11 @@ func onGPU(w *pool.Worker, x, y []float32) error {
 	if err := runtime.Fill(s, dy, 1); err != nil {
 		return err
 	}
-	if err := w.State.(kernels.Saxpy).Launch(s, 3, dx, dy); err != nil {
+	if err := saxpy.Of(w).Launch(s, 3, dx, dy); err != nil {
 		return err
 	}
 	w.Phase(pool.Download)
-	return runtime.Download(w.Ctx(), s, y, dy)
+	return runtime.Download(w.CallContext(), s, y, dy)
 }
 
 // onCPU does one piece on a core.

@@ -14,7 +14,7 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-func check(t *testing.T, where pool.Where, options ...runtime.Option) *pool.Report {
+func check(t *testing.T, where pool.Place, options ...runtime.Option) pool.Report {
 	t.Helper()
 	rt, err := runtime.Open(options...)
 	require.NoError(t, err)
@@ -37,14 +37,14 @@ func TestOnFourDevices(t *testing.T) {
 	report := check(t, pool.OnGPU, runtime.WithDriver(gpu))
 	used := map[int]bool{}
 	for _, tile := range report.Tiles {
-		used[tile.Ordinal] = true
+		used[tile.Device] = true
 	}
 	assert.Len(t, used, 4)
 }
 
 func TestOnTheCPU(t *testing.T) {
 	report := check(t, pool.OnCPU, runtime.WithPolicy(runtime.PolicyOff))
-	assert.ErrorIs(t, report.Why, driver.ErrDriverLibraryUnavailable)
+	assert.ErrorIs(t, report.Err, driver.ErrDriverLibraryUnavailable)
 }
 
 // One device fails every time: the others do its part.

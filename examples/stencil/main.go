@@ -27,6 +27,9 @@ func Blur(t *gpu.Thread, width, first int, in, out []float32) {
 	}
 }
 
+// kernels are loaded once for each device.
+var kernels = pool.PerDevice(Load)
+
 func main() {
 	rt, err := runtime.Open() // no GPU is no error; a broken one is
 	if err != nil {
@@ -38,24 +41,21 @@ func main() {
 	for i := range in {
 		in[i] = float32(i / width % 3) // 0, 1, 2, 0, ... so that the mean of three rows is 1
 	}
-	out, report, err := blur(context.Background(), rt, width, in)
+	out, report, err := blur(context.Background(), rt, width, in, pool.ScatterOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(report.Where, out[width], report.Wall) // 1
-	if report.Why != nil {
-		fmt.Println("not on a GPU:", report.Why)
+	if report.Err != nil {
+		fmt.Println("not on a GPU:", report.Err)
 	}
 }
 
 // blur keeps nothing; a service would open its pool once. An item is a row.
-func blur(ctx context.Context, rt *runtime.Runtime, width int, in []float32, options ...pool.Option) (out []float32, report *pool.Report, err error) {
-	p, err := pool.Open(rt, pool.WithSetup(func(w *pool.Worker) (err error) {
-		w.State, err = Load(w.Context()) // which the pool closes
-		return err
-	}))
+func blur(ctx context.Context, rt *runtime.Runtime, width int, in []float32, options pool.ScatterOptions) (out []float32, report pool.Report, err error) {
+	p, err := pool.Open(rt, pool.Options{Setup: []pool.Setup{kernels}})
 	if err != nil {
-		return nil, nil, err
+		return nil, report, err
 	}
 	defer p.Close()
 	height := len(in) / width
@@ -64,10 +64,10 @@ func blur(ctx context.Context, rt *runtime.Runtime, width int, in []float32, opt
 		lo, hi := max(t.Lo-1, 0), min(t.Hi+1, height) // with the halo, and without it at the edges of the picture
 		return blurRows(w, width, t.Lo-lo, in[lo*width:hi*width], out[t.Lo*width:t.Hi*width])
 	}
-	onCPU := func(_ context.Context, lo, hi int) error {
+	options.Fallback = func(_ context.Context, lo, hi int) error {
 		return BlurCPU(runtime.Linear((hi-lo)*width, 256), width, lo, in, out[lo*width:hi*width])
 	}
-	report, err = pool.Scatter(ctx, p, height, onGPU, append(options, pool.WithFallback(onCPU))...)
+	report, err = p.Scatter(ctx, height, onGPU, options)
 	return out, report, err
 }
 
@@ -76,15 +76,15 @@ func blurRows(w *pool.Worker, width, first int, in, out []float32) error {
 	var scope runtime.Scope
 	defer scope.Close()
 	w.Phase(pool.Upload)
-	x := runtime.Keep(runtime.UploadNew(w.Ctx(), s, in))(&scope)
+	x := runtime.Keep(runtime.UploadNew(w.CallContext(), s, in))(&scope)
 	y := runtime.Keep(runtime.Alloc[float32](s, len(out)))(&scope)
 	if err := scope.Err(); err != nil {
 		return err
 	}
 	w.Phase(pool.Compute)
-	if err := w.State.(*Kernels).Blur(s, runtime.Linear(len(out), 256), width, first, x, y); err != nil {
+	if err := kernels.Of(w).Blur(s, runtime.Linear(len(out), 256), width, first, x, y); err != nil {
 		return err
 	}
 	w.Phase(pool.Download)
-	return runtime.Download(w.Ctx(), s, out, y)
+	return runtime.Download(w.CallContext(), s, out, y)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // check compares with loops that know nothing of pieces, however small these are.
-func check(t *testing.T, where pool.Where, options ...runtime.Option) {
+func check(t *testing.T, where pool.Place, options ...runtime.Option) {
 	t.Helper()
 	rt, err := runtime.Open(options...)
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func check(t *testing.T, where pool.Where, options ...runtime.Option) {
 			}
 		}
 		for _, rows := range []int{1, 7, 1000} {
-			out, report, err := blur(context.Background(), rt, width, in, pool.WithChunk(rows))
+			out, report, err := blur(context.Background(), rt, width, in, pool.ScatterOptions{Chunk: rows})
 			require.NoError(t, err)
 			assert.Equal(t, where, report.Where)
 			assert.Equal(t, want, out, "%d rows in pieces of %d", height, rows)
@@ -56,10 +56,10 @@ func TestFaults(t *testing.T) {
 		rt, err := runtime.Open(runtime.WithDriver(gpu), runtime.WithPolicy(runtime.PolicyAuto))
 		require.NoError(t, err)
 		gpu.Fail(op, 1, driver.ResultUnknown)
-		out, report, err := blur(context.Background(), rt, 2, []float32{3, 0, 0, 0, 0, 3})
+		out, report, err := blur(context.Background(), rt, 2, []float32{3, 0, 0, 0, 0, 3}, pool.ScatterOptions{})
 		require.NoError(t, err, op)
 		assert.Equal(t, []float32{2, 0, 1, 1, 0, 2}, out, op)
-		assert.ErrorIs(t, report.Why, driver.ResultUnknown, op)
+		assert.ErrorIs(t, report.Err, driver.ResultUnknown, op)
 		assert.Zero(t, rt.Stats().Refs, op)
 		require.NoError(t, rt.Close(), op)
 	}

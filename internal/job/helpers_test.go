@@ -108,6 +108,7 @@ type fakeEngine struct {
 	closeErr                error
 	busy                    Busy
 	rehasher                *fakeRehasher
+	worker                  *pool.State[fakeWorker] // of the pool of Open
 
 	opened, closed, hashes, bytes atomic.Int64
 }
@@ -126,17 +127,17 @@ func (e *fakeEngine) Places() (places []Place) {
 
 func (e *fakeEngine) Open(devices, workers int, shape Shape, _ bool) (*pool.Pool, error) {
 	e.bytes.Add(int64(devices * workers * shape.Bytes))
-	return pool.Open(simulated(), pool.WithDevices([]int{0, 1, 2, 3}[:devices]...), pool.WithStreams(workers), pool.WithSetup(func(w *pool.Worker) error {
+	e.worker = pool.PerStream(func(*pool.Worker) (fakeWorker, error) {
 		n := e.opened.Add(1)
 		if e.newWorker != nil {
 			if err := e.newWorker(n); err != nil {
 				e.opened.Add(-1)
-				return err
+				return fakeWorker{}, err
 			}
 		}
-		w.State = fakeWorker{e}
-		return nil
-	}))
+		return fakeWorker{e}, nil
+	})
+	return pool.Open(simulated(), pool.Options{Devices: []int{0, 1, 2, 3}[:devices], Streams: workers, Setup: []pool.Setup{e.worker}})
 }
 
 type fakeWorker struct{ *fakeEngine }
@@ -150,13 +151,13 @@ func (e *fakeEngine) Hash(w *pool.Worker, b *Batch) error {
 	e.hashes.Add(1)
 	began := time.Since(epoch)
 	defer func() { e.busy.Add(began, time.Since(epoch)) }()
-	if _, err := pool.State[fakeWorker](w); err != nil || len(b.Data) != b.Host.Len() || &b.Data[0] != &b.Host.Data()[0] {
-		return errors.Join(err, errors.New("not the memory that was read to"))
+	if e.worker.Of(w).fakeEngine != e || len(b.Data) != b.Host.Len() || &b.Data[0] != &b.Host.Data()[0] {
+		return errors.New("not the memory that was read to")
 	}
-	if err := b.HashOnCPU(w.Ctx()); err != nil || e.hash == nil {
+	if err := b.HashOnCPU(w.CallContext()); err != nil || e.hash == nil {
 		return err
 	}
-	return e.hash(w.Ctx(), w.Index(), b.Digests)
+	return e.hash(w.CallContext(), w.Index(), b.Digests)
 }
 
 // fakeRehasher does rounds on the CPU.
@@ -171,13 +172,13 @@ func (r *fakeRehasher) Enough() int { return r.enough }
 func (r *fakeRehasher) Rehash(w *pool.Worker, digests []Digest, rounds uint32) error {
 	if !r.skip {
 		for i := range digests {
-			digests[i], _ = hashAgain(w.Ctx(), digests[i], rounds)
+			digests[i], _ = hashAgain(w.CallContext(), digests[i], rounds)
 		}
 	}
 	if r.rehash == nil {
 		return nil
 	}
-	return r.rehash(w.Ctx(), digests)
+	return r.rehash(w.CallContext(), digests)
 }
 
 func (e *fakeEngine) Rehasher() Rehasher {

@@ -72,7 +72,7 @@ func (r *run) again(w *pool.Worker, b *batch, _ *runtime.HostBuffer[byte]) (*bat
 		return nil, &Error{Kind: EngineFailed, Path: path, Err: err,
 			Detail: fmt.Sprintf("%s: the rounds of %d chunks from chunk %d of this file on", r.engine.Name(), len(b.Digests), number)}
 	}
-	_, err := pool.CPU(w.Ctx(), len(b.before), func(ctx context.Context, lo, hi int) error {
+	_, err := pool.Parallel(w.CallContext(), len(b.before), func(ctx context.Context, lo, hi int) error {
 		for _, s := range b.before[lo:hi] {
 			if want, err := hashAgain(ctx, s.digest, r.opt.Rounds); err != nil {
 				return err

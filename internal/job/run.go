@@ -309,7 +309,7 @@ func (r *run) onDevice(w *pool.Worker, b *batch, data *runtime.HostBuffer[byte])
 	if data != nil {
 		b.Data = data.Data()
 	}
-	return b, r.hashed(w.Ctx(), b, func() error { return r.engine.Hash(w, &b.Batch) })
+	return b, r.hashed(w.CallContext(), b, func() error { return r.engine.Hash(w, &b.Batch) })
 }
 
 // onCPU hashes a batch on a core: the job goes on with that after no failure of a device.

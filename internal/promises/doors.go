@@ -82,13 +82,13 @@ var Doors = []Door{
 	{Name: "gpu.Run", Calls: []string{"gpu.Run", "gpu.RunBlocks"}, Test: here, Not: all(
 		not("Its doc says so.", "says-so"), not("It takes no ctx: a kernel that never ends never returns.", "ctx"),
 		not("It is the kernel itself, which returns no error.", "nil-error"), not(noOverlap, "overlap"), not(noMemory, "leak"))},
-	{Name: "pool.Do", Calls: []string{"pool.Do"}, Test: here, Not: not(noData, "empty", "huge", "overlap")},
-	{Name: "pool.Scatter", Calls: []string{"pool.Scatter"}, Test: here, Not: not("It takes numbers of items, and no memory of yours.", "overlap")},
+	{Name: "pool.Do", Calls: []string{"pool.Pool.Do"}, Test: here, Not: not(noData, "empty", "huge", "overlap")},
+	{Name: "pool.Scatter", Calls: []string{"pool.Pool.Scatter"}, Test: here, Not: not("It takes numbers of items, and no memory of yours.", "overlap")},
 	{Name: "pool.Map", Calls: []string{"pool.Map"}, Test: here},
 	{Name: "pool.Reduce", Calls: []string{"pool.Reduce"}, Test: here, Not: not("It takes numbers of items, and no memory of yours.", "overlap")},
 	{Name: "pool.Stream", Calls: []string{"pool.Stream"}, Test: here, Not: not("Its pieces are values of yours, and its buffers its own.", "overlap")},
 	{Name: "pool.Batcher", Calls: []string{"pool.NewBatcher", "pool.Batcher.Do", "pool.Batcher.DoAll"}, Test: here, Not: not("It takes items by value.", "overlap")},
-	{Name: "pool.CPU", Calls: []string{"pool.CPU"}, Test: here, Not: all(
+	{Name: "pool.Parallel", Calls: []string{"pool.Parallel"}, Test: here, Not: all(
 		not("Its name says so.", "says-so"), not("It takes numbers of items, and no memory of yours.", "overlap"), not(noMemory, "leak"))},
 	{Name: "kernels.Reducer", Calls: []string{"kernels.OpenReducer", "kernels.Reducer.Sum", "kernels.Reducer.Histogram256", "kernels.Reducer.Gram"}, Test: here, Not: all(
 		not(noFunction, "panic", "nil-error", "goexit"), not("Its inputs are only read, and its results are new.", "overlap"), not("It has the bound of pool.Reduce, which does its work.", "bound"), not("It frees what it allocates.", "leak"))},

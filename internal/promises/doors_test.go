@@ -93,35 +93,31 @@ var doors = map[string]door{
 		}
 	}, own: runCells},
 	"pool.Do": {way: onCPU, broken: onCPU, running: 2, open: onPool(func(ctx context.Context, p *pool.Pool, f functions) answer {
-		var options []pool.Option
-		if f.cpu != nil {
-			options = append(options, pool.WithDoFallback(f.cpu))
-		}
-		r, err := pool.Do(ctx, p, f.onGPU, options...)
-		return answer{r.Where, r.Why, err}
+		r, err := p.Do(ctx, f.onGPU, pool.DoOptions{Fallback: f.cpu})
+		return answer{r.Where, r.Err, err}
 	})},
 	"pool.Scatter": {way: onCPU, broken: onCPU, running: 1, own: scatterCells, open: onPool(func(ctx context.Context, p *pool.Pool, f functions) answer {
-		var options []pool.Option
+		var options pool.ScatterOptions
 		if f.cpu != nil {
-			options = append(options, pool.WithFallback(func(ctx context.Context, _, _ int) error { return f.cpu(ctx) }))
+			options.Fallback = func(ctx context.Context, _, _ int) error { return f.cpu(ctx) }
 		}
-		return reported(pool.Scatter(ctx, p, items, func(w *pool.Worker, _ pool.Tile) error { return f.onGPU(w) }, options...))
+		return reported(p.Scatter(ctx, items, func(w *pool.Worker, _ pool.Tile) error { return f.onGPU(w) }, options))
 	})},
 	"pool.Map": {way: onCPU, broken: onCPU, running: 1, own: mapCells, open: onPool(func(ctx context.Context, p *pool.Pool, f functions) answer {
-		var options []pool.Option
+		var options pool.MapOptions[int32, int32]
 		if f.cpu != nil {
-			options = append(options, pool.WithMapFallback(func(ctx context.Context, _, _ []int32) error { return f.cpu(ctx) }))
+			options.Fallback = func(ctx context.Context, _, _ []int32) error { return f.cpu(ctx) }
 		}
 		return reported(pool.Map(ctx, p, make([]int32, items), make([]int32, items),
-			func(w *pool.Worker, _, _ []int32) error { return f.onGPU(w) }, options...))
+			func(w *pool.Worker, _, _ []int32) error { return f.onGPU(w) }, options))
 	})},
 	"pool.Reduce": {way: onCPU, broken: onCPU, running: 1, own: reduceCells, open: onPool(func(ctx context.Context, p *pool.Pool, f functions) answer {
-		var options []pool.Option
+		var options pool.ReduceOptions[int]
 		if f.cpu != nil {
-			options = append(options, pool.WithReduceFallback(func(ctx context.Context, _, _ int, _ []int) error { return f.cpu(ctx) }))
+			options.Fallback = func(ctx context.Context, _, _ int, _ []int) error { return f.cpu(ctx) }
 		}
 		_, report, err := pool.Reduce(ctx, p, items, 2, func(w *pool.Worker, _, _ int, _ []int) error { return f.onGPU(w) },
-			func(a, b int) int { return a + b }, options...)
+			func(a, b int) int { return a + b }, options)
 		return reported(report, err)
 	})},
 	"pool.Stream": {way: onCPU, broken: onCPU, running: 2, own: streamCells, open: onPool(func(ctx context.Context, p *pool.Pool, f functions) (a answer) {
@@ -134,14 +130,14 @@ var doors = map[string]door{
 		for _, a.Err = range pool.Stream(ctx, p, oneOf(7), onGPU, o) {
 		}
 		if len(report.Places) > 0 {
-			a.Where, a.Why = report.Places[0].Where, report.Why
+			a.Where, a.Why = report.Places[0].Where, report.Err
 		}
 		return a
 	})},
 	"pool.Batcher": {way: onCPU, broken: onCPU, running: 2, open: openBatcher, own: batcherCells},
-	"pool.CPU": {way: always, open: func(t testing.TB, rt *runtime.Runtime, _ limits) request {
+	"pool.Parallel": {way: always, open: func(t testing.TB, rt *runtime.Runtime, _ limits) request {
 		return func(ctx context.Context, f functions) answer {
-			return reported(pool.CPU(ctx, items, func(ctx context.Context, _, _ int) error {
+			return reported(pool.Parallel(ctx, items, func(ctx context.Context, _, _ int) error {
 				if f.cpu == nil {
 					return nil
 				}
@@ -151,7 +147,7 @@ var doors = map[string]door{
 	}, own: cpuCells},
 	"isolate.Group.Do": {way: onCPU, open: openIsolate, own: isolateCells},
 	"kernels.Reducer": {way: onCPU, broken: onCPU, running: 1, own: reducerCells, open: func(t testing.TB, rt *runtime.Runtime, l limits) request {
-		r, err := kernels.OpenReducer(rt, l.pool()...)
+		r, err := kernels.OpenReducer(rt, kernels.ReducerOptions{Pool: l.pool()})
 		if err != nil {
 			return func(context.Context, functions) answer { return answer{Err: err} }
 		}
@@ -184,17 +180,14 @@ var labels atomic.Int64
 // label is one that was not built.
 func label() string { return fmt.Sprint("promises ", labels.Add(1)) }
 
-func reported(r *pool.Report, err error) answer {
-	if r == nil {
-		return answer{Err: err}
-	}
-	return answer{r.Where, r.Why, err}
+func reported(r pool.Report, err error) answer {
+	return answer{r.Where, r.Err, err}
 }
 
 // onPool opens a pool for the requests of a door.
 func onPool(do func(context.Context, *pool.Pool, functions) answer) func(testing.TB, *runtime.Runtime, limits) request {
 	return func(t testing.TB, rt *runtime.Runtime, l limits) request {
-		p, err := pool.Open(rt, l.pool()...)
+		p, err := pool.Open(rt, l.pool())
 		if err != nil {
 			return func(context.Context, functions) answer { return answer{Err: err} }
 		}
@@ -205,24 +198,24 @@ func onPool(do func(context.Context, *pool.Pool, functions) answer) func(testing
 
 // openBatcher makes a Batcher whose items are functions, with a fallback and without.
 func openBatcher(t testing.TB, rt *runtime.Runtime, l limits) request {
-	p, err := pool.Open(rt, l.pool()...)
+	p, err := pool.Open(rt, l.pool())
 	if err != nil {
 		return func(context.Context, functions) answer { return answer{Err: err} }
 	}
 	t.Cleanup(func() { assert.NoError(t, p.Close()) })
-	onGPU := func(w *pool.Worker, in []functions, out []pool.Where, errs []error) error {
+	onGPU := func(w *pool.Worker, in []functions, out []pool.Place, errs []error) error {
 		for i, f := range in {
 			out[i], errs[i] = pool.OnGPU, f.onGPU(w)
 		}
 		return nil
 	}
-	onCPU := func(ctx context.Context, in []functions, out []pool.Where, errs []error) error {
+	onCPU := func(ctx context.Context, in []functions, out []pool.Place, errs []error) error {
 		for i, f := range in {
 			out[i], errs[i] = pool.OnCPU, f.cpu(ctx)
 		}
 		return nil
 	}
-	config := pool.BatcherConfig[functions, pool.Where]{Batches: l.streams, Queue: l.queue}
+	config := pool.BatcherConfig[functions, pool.Place]{Batches: l.streams, Queue: l.queue}
 	if l.streams > 0 {
 		config.MaxItems = 1
 	}

@@ -34,8 +34,8 @@ func init() {
 		},
 		"wait": func(w *pool.Worker, r *isolate.Request) ([]byte, error) {
 			r.Buffers[0].Bytes()[0] = 1
-			<-w.Ctx().Done()
-			return nil, context.Cause(w.Ctx())
+			<-w.CallContext().Done()
+			return nil, context.Cause(w.CallContext())
 		},
 		"leak": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
 			x, err := runtime.Alloc[byte](w.Stream(), 1<<20)
@@ -98,7 +98,7 @@ func openIsolate(t testing.TB, rt *runtime.Runtime, _ limits) request {
 	return func(ctx context.Context, of functions) answer {
 		f = of
 		_, report, err := g.Do(ctx, "promises/echo", nil)
-		return answer{report.Where, report.Why, err}
+		return answer{report.Where, report.Err, err}
 	}
 }
 

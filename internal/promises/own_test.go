@@ -382,17 +382,17 @@ func pooled(f func(t *testing.T, p *pool.Pool)) func(t *testing.T) {
 var scatterCells = cells{
 	"empty": pooled(func(t *testing.T, p *pool.Pool) {
 		called := none(t)
-		_, err := pool.Scatter(t.Context(), p, 0, func(*pool.Worker, pool.Tile) error { called(); return nil },
-			pool.WithFallback(func(context.Context, int, int) error { called(); return nil }))
+		_, err := p.Scatter(t.Context(), 0, func(*pool.Worker, pool.Tile) error { called(); return nil },
+			pool.ScatterOptions{Fallback: func(context.Context, int, int) error { called(); return nil }})
 		assert.NoError(t, err)
 	}),
 	"huge": pooled(func(t *testing.T, p *pool.Pool) {
-		_, err := pool.Scatter(t.Context(), p, math.MaxInt, func(_ *pool.Worker, tile pool.Tile) error {
+		_, err := p.Scatter(t.Context(), math.MaxInt, func(_ *pool.Worker, tile pool.Tile) error {
 			assert.True(t, 0 <= tile.Lo && tile.Lo < tile.Hi)
 			return nil
-		}, pool.WithFallback(func(_ context.Context, lo, hi int) error { assert.True(t, 0 <= lo && lo < hi); return nil }))
+		}, pool.ScatterOptions{Fallback: func(_ context.Context, lo, hi int) error { assert.True(t, 0 <= lo && lo < hi); return nil }})
 		assert.NoError(t, err)
-		_, err = pool.Scatter(t.Context(), p, -1, func(*pool.Worker, pool.Tile) error { return nil })
+		_, err = p.Scatter(t.Context(), -1, func(*pool.Worker, pool.Tile) error { return nil })
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	}),
 }
@@ -419,13 +419,13 @@ var mapCells = cells{
 	"empty": pooled(func(t *testing.T, p *pool.Pool) {
 		called := none(t)
 		_, err := pool.Map(t.Context(), p, nil, nil, func(*pool.Worker, []int, []int) error { called(); return nil },
-			pool.WithMapFallback(func(context.Context, []int, []int) error { called(); return nil }))
+			pool.MapOptions[int, int]{Fallback: func(context.Context, []int, []int) error { called(); return nil }})
 		assert.NoError(t, err)
 	}),
 	"huge": pooled(func(t *testing.T, p *pool.Pool) { // elements without a size: there can be as many as an int can count
 		n := make([]struct{}, math.MaxInt)
 		_, err := pool.Map(t.Context(), p, n, n, func(*pool.Worker, []struct{}, []struct{}) error { return nil },
-			pool.WithMapFallback(func(context.Context, []struct{}, []struct{}) error { return nil }))
+			pool.MapOptions[struct{}, struct{}]{Fallback: func(context.Context, []struct{}, []struct{}) error { return nil }})
 		assert.NoError(t, err)
 		_, err = pool.Map(t.Context(), p, n, make([]int, 1), func(*pool.Worker, []struct{}, []int) error { return nil })
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
@@ -443,7 +443,7 @@ var mapCells = cells{
 				return nil
 			}
 			_, err := pool.Map(t.Context(), p, memory[:1000], memory[shift:], func(_ *pool.Worker, in, out []int) error { return double(in, out) },
-				pool.WithMapFallback(func(_ context.Context, in, out []int) error { return double(in, out) }))
+				pool.MapOptions[int, int]{Fallback: func(_ context.Context, in, out []int) error { return double(in, out) }})
 			require.NoError(t, err)
 			assert.Equal(t, want, memory[shift:])
 		}
@@ -458,12 +458,12 @@ var reduceCells = cells{
 	"empty": pooled(func(t *testing.T, p *pool.Pool) {
 		called := none(t)
 		got, _, err := pool.Reduce(t.Context(), p, 0, 8, func(*pool.Worker, int, int, []int) error { called(); return nil },
-			func(int, int) int { called(); return 0 }, pool.WithReduceFallback(func(context.Context, int, int, []int) error { called(); return nil }))
+			func(int, int) int { called(); return 0 }, pool.ReduceOptions[int]{Fallback: func(context.Context, int, int, []int) error { called(); return nil }})
 		assert.NoError(t, err)
 		assert.Zero(t, got)
 	}),
 	"huge": pooled(func(t *testing.T, p *pool.Pool) {
-		fallback := pool.WithReduceFallback(func(context.Context, int, int, []int) error { return nil })
+		fallback := pool.ReduceOptions[int]{Fallback: func(context.Context, int, int, []int) error { return nil }}
 		_, _, err := pool.Reduce(t.Context(), p, math.MaxInt, 1<<62, nothingOf, add, fallback)
 		assert.NoError(t, err)
 		assert.NotPanics(t, func() {
@@ -509,24 +509,24 @@ func batcher(t *testing.T, p *pool.Pool) *pool.Batcher[int, int] {
 var cpuCells = cells{
 	"bound": func(t *testing.T) {
 		var running, most atomic.Int64
-		_, err := pool.CPU(t.Context(), 1000, func(context.Context, int, int) error {
+		_, err := pool.Parallel(t.Context(), 1000, func(context.Context, int, int) error {
 			most.Store(max(most.Load(), running.Add(1)))
 			goruntime.Gosched()
 			running.Add(-1)
 			return nil
-		}, pool.WithChunk(1))
+		}, pool.ParallelOptions{Chunk: 1})
 		require.NoError(t, err)
 		assert.LessOrEqual(t, most.Load(), int64(goruntime.GOMAXPROCS(0)))
 	},
 	"empty": func(t *testing.T) {
 		called := none(t)
-		_, err := pool.CPU(t.Context(), 0, func(context.Context, int, int) error { called(); return nil })
+		_, err := pool.Parallel(t.Context(), 0, func(context.Context, int, int) error { called(); return nil })
 		assert.NoError(t, err)
 	},
 	"huge": func(t *testing.T) {
-		_, err := pool.CPU(t.Context(), math.MaxInt, func(_ context.Context, lo, hi int) error { assert.True(t, 0 <= lo && lo < hi); return nil })
+		_, err := pool.Parallel(t.Context(), math.MaxInt, func(_ context.Context, lo, hi int) error { assert.True(t, 0 <= lo && lo < hi); return nil })
 		assert.NoError(t, err)
-		_, err = pool.CPU(t.Context(), -1, func(context.Context, int, int) error { return nil })
+		_, err = pool.Parallel(t.Context(), -1, func(context.Context, int, int) error { return nil })
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	},
 }

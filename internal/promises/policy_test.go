@@ -30,7 +30,7 @@ func simulate(devices int) *drivertest.Driver {
 
 // told is what a door has answered in a process of its own, with the shared runtime and the real loader.
 type told struct {
-	Where    pool.Where
+	Where    pool.Place
 	Why, Err string
 	Kind     driver.Kind // of the error
 	Ran      bool        // the fallback, or anything else of the user

@@ -95,9 +95,9 @@ const (
 // limits are those of the door. Zeros are its defaults.
 type limits struct{ streams, queue int }
 
-func (l limits) pool() (options []pool.Option) {
+func (l limits) pool() (options pool.Options) {
 	if l.streams > 0 {
-		options = append(options, pool.WithStreams(l.streams), pool.WithQueue(l.queue))
+		options = pool.Options{Streams: l.streams, Queue: l.queue}
 	}
 	return options
 }
@@ -112,12 +112,12 @@ func (f functions) onGPU(w *pool.Worker) error {
 	if f.gpu == nil {
 		return nil
 	}
-	return f.gpu(w.Ctx(), w.Stream())
+	return f.gpu(w.CallContext(), w.Stream())
 }
 
 // answer is what the user learns of a request.
 type answer struct {
-	Where pool.Where // that did the work
+	Where pool.Place // that did the work
 	Why   error      // why no device did it
 	Err   error
 }

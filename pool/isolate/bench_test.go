@@ -37,11 +37,11 @@ func BenchmarkDo(b *testing.B) {
 		rt, err := runtime.Open(runtime.WithDriver(hardware.Open(b)))
 		require.NoError(b, err)
 		defer rt.Close()
-		p, err := pool.Open(rt, pool.WithDevices(0))
+		p, err := pool.Open(rt, pool.Options{Devices: []int{0}})
 		require.NoError(b, err)
 		defer p.Close()
 		do := func() {
-			_, err := pool.Do(b.Context(), p, func(w *pool.Worker) error { return w.Stream().Synchronize(w.Ctx()) })
+			_, err := p.Do(b.Context(), func(w *pool.Worker) error { return w.Stream().Synchronize(w.CallContext()) })
 			require.NoError(b, err)
 		}
 		do() // opens the device
@@ -59,7 +59,7 @@ func BenchmarkAdd(b *testing.B) {
 		rt, err := runtime.Open(runtime.WithDriver(hardware.Open(b)))
 		require.NoError(b, err)
 		defer rt.Close()
-		p, err := pool.Open(rt, pool.WithDevices(0))
+		p, err := pool.Open(rt, pool.Options{Devices: []int{0}})
 		require.NoError(b, err)
 		defer p.Close()
 		c, err := rt.Context(0)
@@ -69,7 +69,7 @@ func BenchmarkAdd(b *testing.B) {
 		defer host.Close()
 		b.SetBytes(2 * bytes)
 		add := func() {
-			_, err := pool.Do(b.Context(), p, func(w *pool.Worker) error { return addTo(w, host, 1) })
+			_, err := p.Do(b.Context(), func(w *pool.Worker) error { return addTo(w, host, 1) })
 			require.NoError(b, err)
 		}
 		add() // opens the device, and loads the kernel

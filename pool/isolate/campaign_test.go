@@ -257,7 +257,7 @@ func (c *campaign) request(ctx context.Context, g *isolate.Group, chance *rand.R
 	c.note("%s", name)
 	result, report, err := g.Do(ctx, name, data, options...)
 	if err == nil && report.Where == pool.OnCPU {
-		if !c.cpu || report.Reason == "" || report.Why == nil || string(result) != "the CPU" {
+		if !c.cpu || report.Reason == "" || report.Err == nil || string(result) != "the CPU" {
 			return fmt.Errorf("%s: on the CPU with %q: %+v", name, result, report)
 		}
 		return nil
@@ -343,7 +343,7 @@ func (c *campaign) unexpected(name string, err error) error {
 
 // scatter spreads work over the children.
 func (c *campaign) scatter(ctx context.Context, g *isolate.Group, chance *rand.Rand) error {
-	p, err := g.Pool(pool.WithMinPerDevice(1))
+	p, err := g.Pool()
 	if err != nil {
 		return err
 	}
@@ -354,10 +354,10 @@ func (c *campaign) scatter(ctx context.Context, g *isolate.Group, chance *rand.R
 	}
 	defer b.Close()
 	c.note("scatter %d", n)
-	report, err := pool.Scatter(ctx, p, n, func(w *pool.Worker, t pool.Tile) error {
+	report, err := p.Scatter(ctx, n, func(w *pool.Worker, t pool.Tile) error {
 		_, err := g.Call(w, "set/v1", set(t.Lo, t.Hi), isolate.WithBuffers(b), isolate.WithQueueWait())
 		return err
-	}, pool.WithRetry(chance.IntN(3)))
+	}, pool.ScatterOptions{Retry: chance.IntN(3)})
 	if closeErr := p.Close(); closeErr != nil {
 		return closeErr
 	}

@@ -19,7 +19,7 @@ import (
 // driver.ErrTimeout if a deadline has passed, with ctx's cause behind it, and else ctx's cause. See the package for other errors.
 //
 // What the devices have not done the CPU does, if there is a [WithFallback].
-func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Option) (result []byte, report pool.DoReport, err error) {
+func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Option) (result []byte, report pool.Report, err error) {
 	report.Device = driver.NoDevice
 	c, err := g.configure(ctx, name, data, options)
 	if err != nil {
@@ -52,7 +52,7 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 
 // onDevices does a request in a child. The report has a reason if the fallback should do it. held says that a child may still write
 // to the buffers.
-func (g *Group) onDevices(ctx context.Context, c *config, name string, data []byte, report *pool.DoReport) (result []byte, held bool, err error) {
+func (g *Group) onDevices(ctx context.Context, c *config, name string, data []byte, report *pool.Report) (result []byte, held bool, err error) {
 	if g.absent != nil {
 		report.Reason = g.unusable()
 		return nil, false, g.absent
@@ -72,14 +72,14 @@ func (g *Group) onDevices(ctx context.Context, c *config, name string, data []by
 		report.Tries++
 		start = time.Now()
 		result, held, err = g.call(ctx, p, name, data, c)
-		report.Ran += time.Since(start)
+		report.Wall += time.Since(start)
 		g.release(p)
 		g.count(report.Tries, err)
 		if err == nil {
 			return result, false, nil
 		}
 		if report.Tries > c.retries || ctx.Err() != nil || held {
-			report.Reason, report.Why = pool.Failed, err
+			report.Reason, report.Err = pool.Failed, err
 			return nil, held, err
 		}
 		r.tried = g.others(r, p.of)

@@ -366,7 +366,7 @@ func TestFallback(t *testing.T) {
 		assert.Equal(t, pool.OnCPU, report.Where)
 		assert.Equal(t, reason, report.Reason)
 		assert.Equal(t, driver.NoDevice, report.Device)
-		assert.Error(t, report.Why)
+		assert.Error(t, report.Err)
 	}
 	for name, f := range map[string]isolate.Fallback{
 		"at the fallback": func(context.Context, string, *isolate.Request) ([]byte, error) { panic("at the fallback") },
@@ -387,7 +387,7 @@ func TestFallback(t *testing.T) {
 
 	_, _, err = g.Do(within(t), "fail/v1", nil, isolate.WithFallback(nil))
 	assert.ErrorContains(t, err, "not today")
-	_, err = pool.Do(within(t), openPool(t, g), func(w *pool.Worker) error {
+	_, err = openPool(t, g).Do(within(t), func(w *pool.Worker) error {
 		_, err := g.Call(w, "fail/v1", nil)
 		return err
 	})
@@ -400,7 +400,7 @@ func TestFallback(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "cpu x", string(result))
 	assert.Equal(t, pool.Quarantined, report.Reason)
-	assert.ErrorIs(t, report.Why, isolate.ErrGaveUp)
+	assert.ErrorIs(t, report.Err, isolate.ErrGaveUp)
 }
 
 // Where CUDA is absent a group with a fallback works, unless the policy forbids it.
@@ -419,7 +419,7 @@ func TestFallbackWithoutCUDA(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "cpu x", string(result))
 		assert.Equal(t, c.reason, report.Reason)
-		assert.ErrorIs(t, report.Why, driver.ErrDriverLibraryUnavailable)
+		assert.ErrorIs(t, report.Err, driver.ErrDriverLibraryUnavailable)
 		assert.NoError(t, g.Close())
 		_, _, err = g.Do(within(t), "echo/v1", nil)
 		assert.ErrorIs(t, err, driver.ErrClosed)

@@ -33,8 +33,8 @@ func (g *Group) unusable() pool.Reason {
 }
 
 // fallBack does a request on the CPU, if it may. cause is the error of the devices.
-func (g *Group) fallBack(ctx context.Context, c *config, name string, data []byte, report *pool.DoReport, cause error) (result []byte, err error) {
-	report.Why = cause
+func (g *Group) fallBack(ctx context.Context, c *config, name string, data []byte, report *pool.Report, cause error) (result []byte, err error) {
+	report.Err = cause
 	if c.fallback == nil || ctx.Err() != nil {
 		return nil, cause
 	}
@@ -52,7 +52,7 @@ func (g *Group) fallBack(ctx context.Context, c *config, name string, data []byt
 	g.figures.Fallbacks++
 	g.mu.Unlock()
 	start = time.Now()
-	defer func() { report.Ran += time.Since(start) }()
+	defer func() { report.Wall += time.Since(start) }()
 	report.Where, report.Device = pool.OnCPU, driver.NoDevice
 	err = contain.Do(func() (err error) {
 		result, err = c.fallback(ctx, name, &Request{Data: slices.Clone(data), Buffers: c.buffers})

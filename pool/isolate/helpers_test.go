@@ -104,8 +104,8 @@ func init() {
 			return nil, err
 		},
 		"wait/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
-			<-w.Ctx().Done()
-			return nil, context.Cause(w.Ctx())
+			<-w.CallContext().Done()
+			return nil, context.Cause(w.CallContext())
 		},
 		"sleep/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
 			d, err := time.ParseDuration(string(r.Data))
@@ -185,7 +185,7 @@ func next(w *pool.Worker, r *isolate.Request) ([]byte, error) {
 		return nil, err
 	}
 	defer x.Close()
-	if err := runtime.Upload(w.Ctx(), w.Stream(), x, r.Data); err != nil {
+	if err := runtime.Upload(w.CallContext(), w.Stream(), x, r.Data); err != nil {
 		return nil, err
 	}
 	n := len(r.Data) / 4
@@ -193,7 +193,7 @@ func next(w *pool.Worker, r *isolate.Request) ([]byte, error) {
 		return nil, err
 	}
 	out := make([]byte, len(r.Data))
-	return out, runtime.Download(w.Ctx(), w.Stream(), out, x)
+	return out, runtime.Download(w.CallContext(), w.Stream(), out, x)
 }
 
 // fill writes to each word of a range of the first buffer where it lies.
@@ -219,7 +219,7 @@ func addTo(w *pool.Worker, host *runtime.HostBuffer[uint32], what uint32) error 
 	if err := runtime.DownloadHost(w.Stream(), host, x); err != nil {
 		return err
 	}
-	return w.Stream().Synchronize(w.Ctx())
+	return w.Stream().Synchronize(w.CallContext())
 }
 
 func spin(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
@@ -245,7 +245,7 @@ func launch(w *pool.Worker, name string, shape runtime.LaunchConfig, args ...run
 		err = k.Launch(w.Stream(), shape, args...)
 	}
 	if err == nil {
-		err = w.Stream().Synchronize(w.Ctx())
+		err = w.Stream().Synchronize(w.CallContext())
 	}
 	return err
 }

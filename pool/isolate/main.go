@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -40,9 +41,9 @@ func notInChild() error {
 // Main serves requests and ends the process if it is a child, and does nothing otherwise. Call it first in main, before
 // flags are parsed and files are opened, and first in TestMain.
 //
-// open opens the runtime in the child; nil is runtime.Open without options. The options are those of the pool
-// that the functions get their workers from: pool.WithSetup and pool.WithDeviceSetup, above all.
-func Main(open func() (*runtime.Runtime, error), options ...pool.Option) {
+// open opens the runtime in the child; nil is runtime.Open without options. The setup is that of the pool that the
+// functions get their workers from.
+func Main(open func() (*runtime.Runtime, error), setup ...pool.Setup) {
 	version := os.Getenv(ChildVariable)
 	if version == "" {
 		return
@@ -54,7 +55,7 @@ func Main(open func() (*runtime.Runtime, error), options ...pool.Option) {
 	}
 	err := fmt.Errorf("%s is %q, and this program has version %q", ChildVariable, version, childVersion)
 	if version == childVersion {
-		err = serve(open, options)
+		err = serve(open, setup)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "purecuda/isolate:", err)
@@ -82,7 +83,7 @@ type child struct {
 }
 
 // serve is the life of a child. It returns when the parent says so; when the parent is gone the process ends.
-func serve(open func() (*runtime.Runtime, error), options []pool.Option) error {
+func serve(open func() (*runtime.Runtime, error), setup []pool.Setup) error {
 	l, err := parentLink()
 	if err != nil {
 		return fmt.Errorf("no socket to the parent: %w", err)
@@ -93,7 +94,7 @@ func serve(open func() (*runtime.Runtime, error), options []pool.Option) error {
 	go func() { // the parent may go meanwhile
 		var err error
 		if rt, err = openIn(open); err == nil {
-			err = c.prepare(rt, <-greeting, options)
+			err = c.prepare(rt, <-greeting, setup)
 		}
 		if err != nil {
 			_ = l.send(failedFrame, 0, EncodeError(err))
@@ -151,16 +152,16 @@ func openIn(open func() (*runtime.Runtime, error)) (*runtime.Runtime, error) {
 }
 
 // prepare opens the device and a worker, so that the first request finds all ready.
-func (c *child) prepare(rt *runtime.Runtime, h hello, options []pool.Option) error {
+func (c *child) prepare(rt *runtime.Runtime, h hello, setup []pool.Setup) error {
 	device, err := find(rt.Devices(), h)
 	if err != nil {
 		return err
 	}
-	options = append(options[:len(options):len(options)], pool.WithDevices(device.Ordinal), pool.WithStreams(h.Streams), pool.WithQueueWait())
-	if c.pool, err = pool.Open(rt, options...); err != nil {
+	o := pool.Options{Setup: setup, Devices: []int{device.Ordinal}, Streams: h.Streams, Queue: math.MaxInt}
+	if c.pool, err = pool.Open(rt, o); err != nil {
 		return err
 	}
-	_, err = pool.Do(context.Background(), c.pool, func(*pool.Worker) error { return nil })
+	_, err = c.pool.Do(context.Background(), func(*pool.Worker) error { return nil })
 	return err
 }
 
@@ -210,7 +211,7 @@ func (c *child) run(ctx context.Context, name string, r *Request) (result []byte
 			return nil, driver.Errorf(driver.ErrOutOfMemory, "buffer %d could not be mapped in the child", i)
 		}
 	}
-	_, err = pool.Do(ctx, c.pool, func(w *pool.Worker) error {
+	_, err = c.pool.Do(ctx, func(w *pool.Worker) error {
 		result, err = call(w, name, r)
 		return err
 	})

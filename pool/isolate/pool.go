@@ -1,22 +1,32 @@
 package isolate
 
 import (
+	"slices"
+
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/pool"
 )
 
-// Pool makes a pool whose devices are those of the group, for pool.Scatter, Map and Reduce, their options, reports
-// and errors. Their functions run in this process and call [Group.Call]. A device that is left out is
+// Pool makes a pool whose devices are those of the group, for Scatter, Map and Reduce, their options, reports
+// and errors. Their functions run in this process and call [Group.Call]. No Setup runs here: see [Main]. A device that is left out is
 // skipped. Close the pool before the group.
-func (g *Group) Pool(options ...pool.Option) (*pool.Pool, error) {
+func (g *Group) Pool(options ...pool.Options) (*pool.Pool, error) {
 	if g == nil || g.starter == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "Pool takes a group of isolate.Open")
 	}
-	var ordinals []int
+	own := pool.Options{Remote: g.state}
 	for _, s := range g.slots {
-		ordinals = append(ordinals, s.device.Ordinal)
+		own.Devices = append(own.Devices, s.device.Ordinal)
 	}
-	return pool.Open(g.rt, append([]pool.Option{pool.WithDevices(ordinals...), pool.WithRemote(g.state)}, options...)...)
+	if len(options) == 0 {
+		return pool.Open(g.rt, own)
+	}
+	options = slices.Clone(options)
+	options[0].Remote = own.Remote
+	if options[0].Devices == nil {
+		options[0].Devices = own.Devices
+	}
+	return pool.Open(g.rt, options...)
 }
 
 // Call is [Group.Do] in the child of a worker's device, with the worker's context. A fallback of [Open] does not run: the
@@ -25,7 +35,7 @@ func (g *Group) Call(w *pool.Worker, name string, data []byte, options ...Option
 	if w == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "Call(%.40q) takes a worker of Group.Pool", name)
 	}
-	result, _, err := g.Do(w.Ctx(), name, data, append(append([]Option{WithFallback(nil)}, options...), WithDevices(w.Device().Ordinal))...)
+	result, _, err := g.Do(w.CallContext(), name, data, append(append([]Option{WithFallback(nil)}, options...), WithDevices(w.Device().Ordinal))...)
 	return result, err
 }
 

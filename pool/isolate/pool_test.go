@@ -18,7 +18,7 @@ import (
 )
 
 // openPool opens the pool of a group, and closes it at the end of the test.
-func openPool(t testing.TB, g *isolate.Group, options ...pool.Option) *pool.Pool {
+func openPool(t testing.TB, g *isolate.Group, options ...pool.Options) *pool.Pool {
 	t.Helper()
 	p, err := g.Pool(options...)
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestPool(t *testing.T) {
 		b, all := words(t, g, n)
 		alone := len(p.Devices()) == 1
 		killed := alone
-		report, err := pool.Scatter(within(t), p, n, func(w *pool.Worker, tile pool.Tile) error {
+		report, err := p.Scatter(within(t), n, func(w *pool.Worker, tile pool.Tile) error {
 			if tile.Lo == 0 && !killed { // only one piece begins there
 				killed = true
 				_, err := g.Call(w, "kill/v1", nil)
@@ -56,7 +56,7 @@ func TestPool(t *testing.T) {
 			}
 			_, err := g.Call(w, "set/v1", set(tile.Lo, tile.Hi), isolate.WithBuffers(b), isolate.WithRetry(3))
 			return err
-		}, pool.WithRetry(1))
+		}, pool.ScatterOptions{Retry: 1})
 		require.NoError(t, err)
 		for i, word := range all {
 			require.EqualValues(t, i, word)
@@ -97,13 +97,13 @@ func TestPool(t *testing.T) {
 // A device that is left out gets nothing, and the report says so.
 func TestPoolSkips(t *testing.T) {
 	g := open(t, 2, isolate.WithRestarts(1, time.Hour))
-	p := openPool(t, g, pool.WithMinPerDevice(1))
+	p := openPool(t, g)
 	for range 2 {
 		_, _, err := g.Do(within(t), "kill/v1", nil, isolate.WithDevices(1))
 		assert.ErrorIs(t, err, isolate.ErrChildDied)
 	}
 	require.Eventually(t, func() bool { return g.Stats().Devices[1].State == isolate.LeftOut }, 10*time.Second, time.Millisecond)
-	report, err := pool.Scatter(within(t), p, 100, func(w *pool.Worker, tile pool.Tile) error {
+	report, err := p.Scatter(within(t), 100, func(w *pool.Worker, tile pool.Tile) error {
 		_, err := g.Call(w, "echo/v1", nil)
 		return err
 	})
@@ -112,7 +112,7 @@ func TestPoolSkips(t *testing.T) {
 	assert.Equal(t, 1, report.Skipped[0].Ordinal)
 	assert.ErrorIs(t, report.Skipped[0].Err, isolate.ErrGaveUp)
 	for range 4 { // Do finds the other one as well
-		done, err := pool.Do(within(t), p, func(w *pool.Worker) error {
+		done, err := p.Do(within(t), func(w *pool.Worker) error {
 			assert.Nil(t, w.Stream())
 			assert.Nil(t, w.Context())
 			_, err := g.Call(w, "echo/v1", nil)

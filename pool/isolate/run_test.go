@@ -32,7 +32,7 @@ func TestRun(t *testing.T) {
 		defer func() { assert.NoError(t, p.Close()) }()
 		words := make([]byte, 64<<10)
 		for range 3 { // the registration ends with each call
-			_, err = pool.Do(within(t), p, func(w *pool.Worker) error {
+			_, err = p.Do(within(t), func(w *pool.Worker) error {
 				_, err := isolate.Run(w, "add/v1", isolate.NewRequest(binary.LittleEndian.AppendUint32(nil, 5), words))
 				return err
 			})
@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 		}
 		assert.EqualValues(t, 15, binary.LittleEndian.Uint32(words[len(words)-4:]))
 		for name, want := range map[string]string{"none/v1": "no function", "panic/v1": "at the function", "fail/v1": "not today"} {
-			_, err = pool.Do(within(t), p, func(w *pool.Worker) error {
+			_, err = p.Do(within(t), func(w *pool.Worker) error {
 				_, err := isolate.Run(w, name, isolate.NewRequest(nil))
 				return err
 			})

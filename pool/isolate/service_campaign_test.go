@@ -166,7 +166,7 @@ func (s *service) open() (err error) {
 	if s.rt, err = runtime.Open(runtime.WithPolicy(policy), runtime.WithDriver(s.gpu), runtime.WithLogger(slog.New(slog.DiscardHandler))); err != nil {
 		return err
 	}
-	if s.p, err = pool.Open(s.rt, pool.WithStreams(1+s.chance.IntN(4)), pool.WithQueue(s.chance.IntN(30)), pool.WithDeviceSetup(newChecks)); err != nil {
+	if s.p, err = pool.Open(s.rt, pool.Options{Streams: 1 + s.chance.IntN(4), Queue: s.chance.IntN(30) - 1, Setup: []pool.Setup{ofChecks}}); err != nil {
 		return err
 	}
 	s.b, err = pool.NewBatcher(s.p, func(w *pool.Worker, in, out []uint32, errs []error) error {
@@ -185,7 +185,7 @@ func (s *service) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if s.children, err = s.g.Pool(pool.WithMinPerDevice(1)); err != nil {
+	if s.children, err = s.g.Pool(); err != nil {
 		return err
 	}
 	c, err := s.rt.Context(0)
@@ -349,7 +349,7 @@ func plusOne(w *pool.Worker, in, out []uint32) error {
 	if len(in) == 0 {
 		return nil
 	}
-	x, err := runtime.UploadNew(w.Ctx(), w.Stream(), in)
+	x, err := runtime.UploadNew(w.CallContext(), w.Stream(), in)
 	if err != nil {
 		return err
 	}
@@ -357,24 +357,20 @@ func plusOne(w *pool.Worker, in, out []uint32) error {
 	if err := launch(w, "add", runtime.Linear(len(in), 256), runtime.InOut(x), runtime.Value(uint32(len(in))), runtime.Value(uint32(1))); err != nil {
 		return err
 	}
-	return runtime.Download(w.Ctx(), w.Stream(), out, x)
+	return runtime.Download(w.CallContext(), w.Stream(), out, x)
 }
 
 // checks are those of the kernel check in a context, which all requests share.
 type checks struct{ *runtime.Checks }
 
-func newChecks(w *pool.Worker) error {
-	c, err := w.Context().NewChecks(func(words [runtime.CheckWords]uint64) error { return fmt.Errorf("request-%d fails a check", words[1]) })
-	w.State = checks{c}
-	return err
-}
+var ofChecks = pool.PerDevice(func(c *runtime.Context) (checks, error) {
+	all, err := c.NewChecks(func(words [runtime.CheckWords]uint64) error { return fmt.Errorf("request-%d fails a check", words[1]) })
+	return checks{all}, err
+})
 
 // check launches a kernel whose check fails, unless the number of the request is 0.
 func (s *service) check(w *pool.Worker, request uint64) error {
-	c, err := pool.State[checks](w)
-	if err != nil {
-		return err
-	}
+	c := ofChecks.Of(w)
 	m, err := w.Context().CachedModule(runtime.Image{Code: []byte(ptx)})
 	if err != nil {
 		return err
@@ -407,7 +403,7 @@ func (s *service) addToShared(w *pool.Worker) error {
 func (s *service) readShared(w *pool.Worker, words []uint32) error {
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
-	return runtime.Download(w.Ctx(), w.Stream(), words, s.shared)
+	return runtime.Download(w.CallContext(), w.Stream(), words, s.shared)
 }
 
 func plusOneCPU(_ context.Context, in, out []uint32) error {
@@ -454,33 +450,30 @@ func (s *service) request(r *rand.Rand) error {
 		}
 		return s.check(w, uint64(id))
 	}
-	var options []pool.Option
+	retries := 0
 	if r.IntN(3) == 0 {
-		options = append(options, pool.WithRetry(r.IntN(3)))
+		retries = r.IntN(3)
 	}
 	falls := r.IntN(3) == 0
 	onCPU, where := false, pool.OnGPU
 	var err error
 	switch door {
 	case "Do":
+		options := pool.DoOptions{Retry: retries, Wait: r.IntN(2) == 0}
 		if falls {
-			options = append(options, pool.WithDoFallback(func(ctx context.Context) error { onCPU = true; return plusOneCPU(ctx, in, out) }))
+			options.Fallback = func(ctx context.Context) error { onCPU = true; return plusOneCPU(ctx, in, out) }
 		}
-		if r.IntN(2) == 0 {
-			options = append(options, pool.WithQueueWait())
-		}
-		var report pool.DoReport
-		report, err = pool.Do(ctx, s.p, func(w *pool.Worker) error { return errors.Join(plusOne(w, in, out), own(w)) }, options...)
+		var report pool.Report
+		report, err = s.p.Do(ctx, func(w *pool.Worker) error { return errors.Join(plusOne(w, in, out), own(w)) }, options)
 		where = report.Where
 	case "Map":
+		options := pool.MapOptions[uint32, uint32]{Retry: retries}
 		if falls {
-			options = append(options, pool.WithMapFallback(plusOneCPU))
+			options.Fallback = plusOneCPU
 		}
-		var report *pool.Report
-		report, err = pool.Map(ctx, s.p, in, out, func(w *pool.Worker, in, out []uint32) error { return errors.Join(plusOne(w, in, out), own(w)) }, options...)
-		if report != nil {
-			where = report.Where
-		}
+		var report pool.Report
+		report, err = pool.Map(ctx, s.p, in, out, func(w *pool.Worker, in, out []uint32) error { return errors.Join(plusOne(w, in, out), own(w)) }, options)
+		where = report.Where
 	case "Reduce":
 		var got, want uint64
 		for _, x := range in {
@@ -495,7 +488,7 @@ func (s *service) request(r *rand.Rand) error {
 				sums[i/100] += uint64(x)
 			}
 			return own(w)
-		}, func(a, b uint64) uint64 { return a + b }, options...)
+		}, func(a, b uint64) uint64 { return a + b }, pool.ReduceOptions[uint64]{Retry: retries})
 		if err == nil && got != want {
 			return fmt.Errorf("Reduce: %d, and %d is right", got, want)
 		}
@@ -538,10 +531,10 @@ func (s *service) request(r *rand.Rand) error {
 			break
 		}
 		defer b.Close()
-		_, err = pool.Scatter(ctx, s.children, n, func(w *pool.Worker, t pool.Tile) error {
+		_, err = s.children.Scatter(ctx, n, func(w *pool.Worker, t pool.Tile) error {
 			_, err := s.g.Call(w, "set/v1", set(t.Lo, t.Hi), isolate.WithBuffers(b), isolate.WithQueueWait())
 			return err
-		}, options...)
+		}, pool.ScatterOptions{Retry: retries, MinPerDevice: 1})
 		for i := range n {
 			if word := binary.NativeEndian.Uint32(b.Bytes()[4*i:]); err == nil && word != uint32(i) {
 				return fmt.Errorf("Scatter: word %d is %d", i, word)
@@ -550,7 +543,7 @@ func (s *service) request(r *rand.Rand) error {
 		out = nil
 	case "shared":
 		words := make([]uint32, 1000)
-		_, err = pool.Do(ctx, s.p, func(w *pool.Worker) error {
+		_, err = s.p.Do(ctx, func(w *pool.Worker) error {
 			if r.IntN(2) == 0 {
 				if err := s.addToShared(w); err != nil {
 					return err
@@ -560,7 +553,7 @@ func (s *service) request(r *rand.Rand) error {
 				return err
 			}
 			return own(w)
-		}, append(options, pool.WithDevices(0))...)
+		}, pool.DoOptions{Retry: retries, Devices: []int{0}})
 		if err == nil && !bad && slices.Min(words) != slices.Max(words) {
 			return fmt.Errorf("shared memory: %d and %d at the same time", slices.Min(words), slices.Max(words))
 		}

@@ -34,7 +34,7 @@ const (
 	LabelWork = "work"
 	// LabelGroup is the name that AddGroup was given.
 	LabelGroup = "group"
-	// LabelUser is a label of pool.WithReserve.
+	// LabelUser is a label of pool.DoOptions.Reserve.
 	LabelUser = "user"
 	// LabelUpTo is the upper bound of the values that are counted, all smaller ones included: "+Inf"
 	// for the last one.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
@@ -42,7 +43,7 @@ func TestRead(t *testing.T) {
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(gpu))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
-	p, err := pool.Open(rt, pool.WithQueue(7))
+	p, err := pool.Open(rt, pool.Options{Queue: 7})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, p.Close()) })
 	fails := errors.New("fails")
@@ -69,9 +70,8 @@ func TestRead(t *testing.T) {
 	_, errs := b.DoAll(context.Background(), []int{1, 2, 3})
 	assert.Equal(t, []error{nil, fails, nil}, errs)
 	require.NoError(t, even.Learn(context.Background()))
-	_, err = pool.Scatter(context.Background(), p, 1, func(*pool.Worker, pool.Tile) error { return nil },
-		pool.WithSizeGate(2), pool.WithFallback(func(context.Context, int, int) error { return nil }))
-	require.NoError(t, err)
+	_, err = p.Do(context.Background(), func(*pool.Worker) error { return nil }, pool.DoOptions{Reserve: 1 << 60})
+	require.ErrorIs(t, err, driver.ErrOutOfMemory)
 
 	described := map[string]runtimemetrics.Metric{}
 	for _, m := range poolmetrics.All() {
@@ -80,7 +80,7 @@ func TestRead(t *testing.T) {
 		described[m.Name] = m
 	}
 	var inside map[string]float64
-	_, err = pool.Do(context.Background(), p, func(*pool.Worker) error {
+	_, err = p.Do(context.Background(), func(*pool.Worker) error {
 		read := map[string]bool{}
 		samples := reader.Read()
 		for _, s := range samples {
@@ -92,40 +92,40 @@ func TestRead(t *testing.T) {
 		inside = values(samples)
 		assert.Len(t, inside, len(samples), "every sample has its own labels")
 		return nil
-	}, pool.WithReserve("me", 1000))
+	}, pool.DoOptions{Label: "me", Reserve: 1000})
 	require.NoError(t, err)
 	for name, want := range map[string]float64{
-		"purecuda.pool.queue.capacity":           7,
-		"purecuda.pool.fallbacks below the gate": 1,
-		"purecuda.pool.device.streams.busy 0":    1,
-		"purecuda.pool.device.reserved 0 me":     1000,
-		"purecuda.pool.device.quarantined 0":     0,
-		"purecuda.batcher.items b done":          2,
-		"purecuda.batcher.items b failed":        1,
-		"purecuda.batcher.queue.length b":        0,
-		"purecuda.batcher.batches b 1":           0,
-		"purecuda.batcher.batches b 2":           0,
-		"purecuda.batcher.batches b 4":           1,
-		"purecuda.batcher.batches b +Inf":        1,
-		"purecuda.batcher.delays b +Inf":         3,
-		"purecuda.break_even.drifted work/v1":    0,
-		"purecuda.isolate.requests g":            1,
-		"purecuda.isolate.refused g":             2,
-		"purecuda.isolate.retries g":             3,
-		"purecuda.isolate.timeouts g":            4,
-		"purecuda.isolate.lost_tries g":          5,
-		"purecuda.isolate.queue.length g":        6,
-		"purecuda.isolate.queue.capacity g":      7,
-		"purecuda.isolate.requests none":         0,
-		"purecuda.isolate.device.requests g 3":   8,
-		"purecuda.isolate.device.busy g 3":       9,
-		"purecuda.isolate.device.starts g 3":     10,
-		"purecuda.isolate.device.deaths g 3":     11,
-		"purecuda.isolate.device.kills g 3":      12,
-		"purecuda.isolate.device.ready g 3":      1,
-		"purecuda.isolate.device.left_out g 3":   0,
-		"purecuda.isolate.device.ready g 5":      0,
-		"purecuda.isolate.device.left_out g 5":   1,
+		"purecuda.pool.queue.capacity":         7,
+		"purecuda.pool.fallbacks no memory":    1,
+		"purecuda.pool.device.streams.busy 0":  1,
+		"purecuda.pool.device.reserved 0 me":   1000,
+		"purecuda.pool.device.quarantined 0":   0,
+		"purecuda.batcher.items b done":        2,
+		"purecuda.batcher.items b failed":      1,
+		"purecuda.batcher.queue.length b":      0,
+		"purecuda.batcher.batches b 1":         0,
+		"purecuda.batcher.batches b 2":         0,
+		"purecuda.batcher.batches b 4":         1,
+		"purecuda.batcher.batches b +Inf":      1,
+		"purecuda.batcher.delays b +Inf":       3,
+		"purecuda.break_even.drifted work/v1":  0,
+		"purecuda.isolate.requests g":          1,
+		"purecuda.isolate.refused g":           2,
+		"purecuda.isolate.retries g":           3,
+		"purecuda.isolate.timeouts g":          4,
+		"purecuda.isolate.lost_tries g":        5,
+		"purecuda.isolate.queue.length g":      6,
+		"purecuda.isolate.queue.capacity g":    7,
+		"purecuda.isolate.requests none":       0,
+		"purecuda.isolate.device.requests g 3": 8,
+		"purecuda.isolate.device.busy g 3":     9,
+		"purecuda.isolate.device.starts g 3":   10,
+		"purecuda.isolate.device.deaths g 3":   11,
+		"purecuda.isolate.device.kills g 3":    12,
+		"purecuda.isolate.device.ready g 3":    1,
+		"purecuda.isolate.device.left_out g 3": 0,
+		"purecuda.isolate.device.ready g 5":    0,
+		"purecuda.isolate.device.left_out g 5": 1,
 	} {
 		assert.Contains(t, inside, name)
 		assert.Equal(t, want, inside[name], name)

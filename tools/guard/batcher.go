@@ -11,7 +11,7 @@ func init() {
 	suites = append(suites, func(m *machine) *suite {
 		var b *pool.Batcher[int, int]
 		s := &suite{open: func(c *closers) error {
-			p, err := m.openPool(c, len(m.rt.Devices()), pool.WithSetup(loadEmpty))
+			p, err := m.openPool(c, len(m.rt.Devices()), 0)
 			if err != nil {
 				return err
 			}

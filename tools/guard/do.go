@@ -11,11 +11,11 @@ func init() {
 	suites = append(suites, func(m *machine) *suite {
 		var p *pool.Pool
 		s := &suite{open: func(c *closers) (err error) {
-			p, err = m.openPool(c, len(m.rt.Devices()), pool.WithSetup(loadEmpty), pool.WithQueue(1<<16))
+			p, err = m.openPool(c, len(m.rt.Devices()), 1<<16)
 			return err
 		}}
 		do := func(f func(*pool.Worker) error) error {
-			_, err := pool.Do(bg, p, f)
+			_, err := p.Do(bg, f)
 			return err
 		}
 		nothing := func(*pool.Worker) error { return nil }

@@ -12,27 +12,26 @@ import (
 // deviceCounts are one device, and all.
 func (m *machine) deviceCounts() []int { return slices.Compact([]int{1, len(m.rt.Devices())}) }
 
-// openPool opens a pool on the first n devices.
-func (m *machine) openPool(c *closers, n int, options ...pool.Option) (*pool.Pool, error) {
-	var ordinals []int
+// openPool opens a pool on the first n devices, with a queue of so many places, or the default with 0.
+func (m *machine) openPool(c *closers, n int, queue int) (*pool.Pool, error) {
+	o := pool.Options{Setup: []pool.Setup{emptyKernel}, Queue: queue}
 	for _, d := range m.rt.Devices()[:n] {
-		ordinals = append(ordinals, d.Ordinal)
+		o.Devices = append(o.Devices, d.Ordinal)
 	}
-	p, err := pool.Open(m.rt, append(options, pool.WithDevices(ordinals...))...)
+	p, err := pool.Open(m.rt, o)
 	return opened(c, p, err)
 }
 
-// loadEmpty is for WithSetup.
-func loadEmpty(w *pool.Worker) error {
-	module, err := w.Context().CachedModule(runtime.Image{Code: emptyKernels})
-	if err == nil {
-		w.State, err = module.Kernel("empty")
+var emptyKernel = pool.PerDevice(func(c *runtime.Context) (*runtime.Kernel, error) {
+	module, err := c.CachedModule(runtime.Image{Code: emptyKernels})
+	if err != nil {
+		return nil, err
 	}
-	return err
-}
+	return module.Kernel("empty")
+})
 
 func launchAndWait(w *pool.Worker) error {
-	if err := w.State.(*runtime.Kernel).Launch(w.Stream(), oneWarp); err != nil {
+	if err := emptyKernel.Of(w).Launch(w.Stream(), oneWarp); err != nil {
 		return err
 	}
 	return w.Stream().Synchronize(bg)
@@ -46,7 +45,7 @@ func init() {
 		in, out := make([]byte, slices.Max(sizes)), make([]byte, slices.Max(sizes))
 		s := &suite{open: func(c *closers) error {
 			for _, n := range m.deviceCounts() {
-				p, err := m.openPool(c, n, pool.WithMinPerDevice(0), pool.WithSetup(loadEmpty))
+				p, err := m.openPool(c, n, 0)
 				if err != nil {
 					return err
 				}
@@ -57,7 +56,7 @@ func init() {
 		for _, n := range m.deviceCounts() {
 			for name, f := range map[string]func(*pool.Worker) error{"nothing": func(*pool.Worker) error { return nil }, "launch": launchAndWait} {
 				s.add(benchmark{fmt.Sprintf("Scatter/do=%s/devices=%d", name, n), inC{}, loop(each(func() error {
-					_, err := pool.Scatter(bg, pools[n], n, func(w *pool.Worker, _ pool.Tile) error { return f(w) })
+					_, err := pools[n].Scatter(bg, n, func(w *pool.Worker, _ pool.Tile) error { return f(w) }, pool.ScatterOptions{MinPerDevice: 1})
 					return err
 				}))})
 			}

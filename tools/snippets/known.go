@@ -63,11 +63,17 @@ var preambles = map[string]string{
 	"pool/breakeven.go": "var p *pool.Pool; func hashOnGPU(*pool.Worker, pool.Tile) error; func hashOnCPU(ctx context.Context, lo, hi int) error",
 	"pool/poolmetrics/metrics.go": "var p *pool.Pool; var batcher *pool.Batcher[int, int]; " +
 		"func send(name string, labels []string, value float64)",
-	"pool/doc.go": "var in, out []float32; func loadKernels(*pool.Worker) error; " +
-		"func squareOnGPU(w *pool.Worker, in, out []float32) error; func squareOnCPU(ctx context.Context, in, out []float32) error",
+	"pool/stream.go": "var p *pool.Pool; type Digest [32]byte; var files iter.Seq2[string, error]; var root hash.Hash; func read(context.Context, string, []byte) (int, error); " +
+		"func hash(*pool.Worker, string, *runtime.HostBuffer[byte]) (Digest, error)",
+	"pool/doc.go":            sobel,
+	"pool/state.go":          sobel,
 	"refs/core.go":           "var c *refs.Core; var stream *arena.Stream",
 	"refs/doc.go":            "var state *refs.State; var stream *arena.Stream",
 	"runtime/kernelset.go":   "var m *runtime.Module",
 	"runtime/doc.go":         "var a float32; var x, y []float32; func saxpyOnTheCPU(a float32, x, y []float32) error",
 	"runtime/metrics/doc.go": "func send(name string, labels []string, value float64)",
 }
+
+// sobel is what gpuc writes of a kernel.
+const sobel = "type Kernels struct{}; func (*Kernels) Sobel(s *runtime.Stream, shape int, in, out []float32) error; func (*Kernels) Blur(s *runtime.Stream, shape int, in, out []float32) error; " +
+	"func Load(*runtime.Context) (*Kernels, error); var shape int; var in, out []float32; func sobelOnCPU(context.Context) error"

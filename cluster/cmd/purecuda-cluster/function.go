@@ -41,11 +41,7 @@ func openRuntime() (*runtime.Runtime, error) {
 }
 
 // load loads the kernel once for each device.
-func load(w *pool.Worker) error {
-	sha, err := kernels.Load[kernels.SHA256Chunks](w.Context())
-	w.State = sha
-	return err
-}
+var sha256Chunks = pool.PerDevice(kernels.Load[kernels.SHA256Chunks])
 
 // hashRequest says how to hash the parts of a request. A part is what Inline has at its place, or else the next buffer. The result is the
 // digests of all chunks.
@@ -109,10 +105,6 @@ func hashOnGPU(w *pool.Worker, r *isolate.Request) (result []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sha, err := pool.State[kernels.SHA256Chunks](w)
-	if err != nil {
-		return nil, err
-	}
 	// Each chunk begins where the kernel takes it. Where their size allows it, a part is copied as a whole.
 	whole := h.Chunk%kernels.ChunkAlign == 0
 	var chunks []kernels.Chunk
@@ -129,7 +121,7 @@ func hashOnGPU(w *pool.Worker, r *isolate.Request) (result []byte, err error) {
 	if len(chunks) == 0 {
 		return nil, nil
 	}
-	s, ctx := w.Stream(), w.Ctx()
+	s, ctx := w.Stream(), w.CallContext()
 	scope := []interface{ Close() error }{}
 	defer func() {
 		for _, c := range scope {
@@ -165,7 +157,7 @@ func hashOnGPU(w *pool.Worker, r *isolate.Request) (result []byte, err error) {
 		return nil, err
 	}
 	scope = append(scope, digests)
-	if err := sha.Launch(s, data, list, h.Rounds, digests); err != nil {
+	if err := sha256Chunks.Of(w).Launch(s, data, list, h.Rounds, digests); err != nil {
 		return nil, err
 	}
 	all := make([]kernels.Digest, len(chunks))

@@ -347,7 +347,7 @@ func (w *work) changed() error {
 	return nil
 }
 
-func (h *hasher) print(out io.Writer, in *job.Input, w *work, r *pool.Report) {
+func (h *hasher) print(out io.Writer, in *job.Input, w *work, r pool.Report) {
 	root := hex.EncodeToString(w.root.Sum(nil))
 	if h.quiet {
 		fmt.Fprintln(out, root)

@@ -22,12 +22,11 @@ import (
 	"syscall"
 
 	"github.com/purecuda/purecuda/internal/cleantext"
-	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
 )
 
 func main() {
-	isolate.Main(openRuntime, pool.WithDeviceSetup(load))
+	isolate.Main(openRuntime, sha256Chunks)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process

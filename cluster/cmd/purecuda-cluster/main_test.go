@@ -26,13 +26,12 @@ import (
 
 	"github.com/purecuda/purecuda/cluster"
 	"github.com/purecuda/purecuda/cluster/embedded"
-	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
 )
 
 // TestMain makes the test binary a worker where hash has started it.
 func TestMain(m *testing.M) {
-	isolate.Main(openRuntime, pool.WithDeviceSetup(load))
+	isolate.Main(openRuntime, sha256Chunks)
 	if os.Getenv(ofHash) != "" {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}

@@ -137,11 +137,7 @@ func (w *worker) serve(ctx context.Context, nc *nats.Conn, out io.Writer, option
 			return err
 		}
 	}
-	settings := []pool.Option{pool.WithDeviceSetup(load)}
-	if len(ordinals) > 0 {
-		settings = append(settings, pool.WithDevices(ordinals...))
-	}
-	p, err := pool.Open(rt, settings...)
+	p, err := pool.Open(rt, pool.Options{Devices: ordinals, Setup: []pool.Setup{sha256Chunks}})
 	if err != nil {
 		return err
 	}

@@ -58,12 +58,11 @@ func ofItsLaunch(t *testing.T, bad bool, err error) {
 	}
 }
 
+var ofDevice = pool.PerDevice(Load)
+
 // openPool is a pool whose workers share the kernels of their device.
 func openPool(t *testing.T, rt *runtime.Runtime) *pool.Pool {
-	p, err := pool.Open(rt, pool.WithDeviceSetup(func(w *pool.Worker) (err error) {
-		w.State, err = Load(w.Context())
-		return err
-	}))
+	p, err := pool.Open(rt, pool.Options{Setup: []pool.Setup{ofDevice}})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, p.Close()) })
 	return p
@@ -79,13 +78,9 @@ func TestAFailedCheckBelongsToItsRequest(t *testing.T) {
 	ctx := t.Context()
 	onWorker := func(wait func(w *pool.Worker, y *runtime.Ref[int32]) error) func(bool) error {
 		return func(bad bool) error {
-			_, err := pool.Do(ctx, p, func(w *pool.Worker) error {
-				k, err := pool.State[*Kernels](w)
-				if err != nil {
-					return err
-				}
-				return request(k, w.Stream(), bad, func(y *runtime.Ref[int32]) error { return wait(w, y) })
-			}, pool.WithQueueWait())
+			_, err := p.Do(ctx, func(w *pool.Worker) error {
+				return request(ofDevice.Of(w), w.Stream(), bad, func(y *runtime.Ref[int32]) error { return wait(w, y) })
+			}, pool.DoOptions{Wait: true})
 			return err
 		}
 	}
@@ -98,15 +93,15 @@ func TestAFailedCheckBelongsToItsRequest(t *testing.T) {
 			return errors.Join(request(kernels, s, bad, func(*runtime.Ref[int32]) error { return s.Synchronize(ctx) }), s.Close())
 		},
 		"Do that downloads": onWorker(func(w *pool.Worker, y *runtime.Ref[int32]) error {
-			return runtime.Download(w.Ctx(), w.Stream(), make([]int32, 40), y)
+			return runtime.Download(w.CallContext(), w.Stream(), make([]int32, 40), y)
 		}),
 		"Do that waits late": onWorker(func(w *pool.Worker, _ *runtime.Ref[int32]) error {
 			time.Sleep(time.Millisecond / 2)
-			return w.Stream().Synchronize(w.Ctx())
+			return w.Stream().Synchronize(w.CallContext())
 		}),
 		"Do that forgets to wait": onWorker(func(*pool.Worker, *runtime.Ref[int32]) error { return nil }),
 		"through processes": func(bad bool) error {
-			err := onWorker(func(w *pool.Worker, _ *runtime.Ref[int32]) error { return w.Stream().Synchronize(w.Ctx()) })(bad)
+			err := onWorker(func(w *pool.Worker, _ *runtime.Ref[int32]) error { return w.Stream().Synchronize(w.CallContext()) })(bad)
 			if err == nil {
 				return nil
 			}
@@ -141,12 +136,8 @@ func TestScatterTellsFailedChecks(t *testing.T) {
 	rt, _ := open(t)
 	p := openPool(t, rt)
 	for _, bad := range []bool{true, false, true, false} {
-		_, err := pool.Scatter(t.Context(), p, 1000, func(w *pool.Worker, tile pool.Tile) error {
-			k, err := pool.State[*Kernels](w)
-			if err != nil {
-				return err
-			}
-			return request(k, w.Stream(), bad && tile.Lo <= 500 && 500 < tile.Hi, func(*runtime.Ref[int32]) error { return nil })
+		_, err := p.Scatter(t.Context(), 1000, func(w *pool.Worker, tile pool.Tile) error {
+			return request(ofDevice.Of(w), w.Stream(), bad && tile.Lo <= 500 && 500 < tile.Hi, func(*runtime.Ref[int32]) error { return nil })
 		})
 		ofItsLaunch(t, bad, err)
 	}

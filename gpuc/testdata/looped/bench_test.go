@@ -79,13 +79,13 @@ func BenchmarkMapFallback(b *testing.B) {
 		for _, n := range []int{1 << 12, 1 << 16, 1 << 20} {
 			b.Run(fmt.Sprintf("%s/%d", bench.name, n), func(b *testing.B) {
 				in, out := random[uint32](n), make([]uint32, n)
-				fallback := pool.WithMapFallback(func(_ context.Context, in, out []uint32) error { return bench.cpu(in, out) })
+				onCPU := pool.MapOptions[uint32, uint32]{Grain: 256, Fallback: func(_ context.Context, in, out []uint32) error { return bench.cpu(in, out) }}
 				least := [2]time.Duration{time.Hour, time.Hour}
 				for b.Loop() {
 					for i, f := range []func() error{
 						func() error { return bench.cpu(in, out) },
 						func() error {
-							_, err := pool.Map(b.Context(), p, in, out, never, fallback, pool.WithGrain(256))
+							_, err := pool.Map(b.Context(), p, in, out, never, onCPU)
 							return err
 						},
 					} {

@@ -26,21 +26,18 @@ func breakEven(m *Machine) *suite {
 	var b *pool.BreakEven
 	s := &suite{open: func(_ context.Context, c *closers) error {
 		data, digests := make([]byte, chunks*chunkBytes), make([]kernels.Digest, chunks)
-		p, err := pool.Open(m.Runtime, pool.WithDevices(m.ordinals(len(m.Devices))...), pool.WithSetup(func(w *pool.Worker) (err error) {
-			w.State, err = kernels.Load[kernels.SHA256Chunks](w.Context())
-			return err
-		}))
+		p, err := pool.Open(m.Runtime, pool.Options{Devices: m.ordinals(len(m.Devices)), Setup: []pool.Setup{sha256Chunks}})
 		if p, err = opened(c, p, err); err != nil {
 			return err
 		}
 		b, err = pool.NewBreakEven(p, pool.BreakEvenConfig{Name: "smoke bench", Largest: chunks, Dir: "off",
 			Run: func(ctx context.Context, n int) error {
-				_, err := pool.Scatter(ctx, p, n, func(w *pool.Worker, t pool.Tile) error {
+				_, err := p.Scatter(ctx, n, func(w *pool.Worker, t pool.Tile) error {
 					return hashChunks(w, data[t.Lo*chunkBytes:t.Hi*chunkBytes], digests[t.Lo:t.Hi])
-				}, pool.WithItemBytes(chunkBytes), pool.WithBreakEven(b), pool.WithFallback(func(_ context.Context, lo, hi int) error {
+				}, pool.ScatterOptions{ItemBytes: chunkBytes, BreakEven: b, Fallback: func(_ context.Context, lo, hi int) error {
 					part := data[lo*chunkBytes : hi*chunkBytes]
 					return kernels.SHA256ChunksCPU(part, chunksOf(part), 0, digests[lo:hi])
-				}))
+				}})
 				return err
 			}})
 		return err
@@ -67,8 +64,10 @@ func chunksOf(data []byte) []kernels.Chunk {
 }
 
 // hashChunks hashes the chunks of data on the worker's device, with memory for the time of the call.
+var sha256Chunks = pool.PerDevice(kernels.Load[kernels.SHA256Chunks])
+
 func hashChunks(w *pool.Worker, data []byte, digests []kernels.Digest) error {
-	ctx, s, chunks := w.Ctx(), w.Stream(), chunksOf(data)
+	ctx, s, chunks := w.CallContext(), w.Stream(), chunksOf(data)
 	var free closers
 	defer free.close()
 	bytes, err := runtime.Alloc[byte](s, int(kernels.PaddedSize(uint64(len(data)))))
@@ -85,7 +84,7 @@ func hashChunks(w *pool.Worker, data []byte, digests []kernels.Digest) error {
 	}
 	err = errors.Join(runtime.Upload(ctx, s, bytes.Slice(0, len(data)), data), runtime.Upload(ctx, s, where, chunks))
 	if err == nil {
-		err = w.State.(kernels.SHA256Chunks).Launch(s, bytes, where, 0, result)
+		err = sha256Chunks.Of(w).Launch(s, bytes, where, 0, result)
 	}
 	if err != nil {
 		return err

@@ -19,21 +19,21 @@ func (m *Machine) ordinals(n int) (ordinals []int) {
 	return ordinals
 }
 
+var emptyKernel = pool.PerDevice(func(c *runtime.Context) (*runtime.Kernel, error) {
+	module, err := c.CachedModule(runtime.Image{Code: emptyKernels})
+	if err != nil {
+		return nil, err
+	}
+	return module.Kernel("empty")
+})
+
 // scatters are calls of pool.Scatter with one item for each device: by themselves, and with a
 // launch and a wait.
 func scatters(m *Machine) *suite {
 	var p *pool.Pool
 	devices := len(m.Devices)
 	s := &suite{open: func(_ context.Context, c *closers) (err error) {
-		p, err = pool.Open(m.Runtime, pool.WithDevices(m.ordinals(devices)...), pool.WithMinPerDevice(0),
-			pool.WithSetup(func(w *pool.Worker) error {
-				module, err := w.Context().CachedModule(runtime.Image{Code: emptyKernels})
-				if err != nil {
-					return err
-				}
-				w.State, err = module.Kernel("empty")
-				return err
-			}))
+		p, err = pool.Open(m.Runtime, pool.Options{Devices: m.ordinals(devices), Setup: []pool.Setup{emptyKernel}})
 		p, err = opened(c, p, err)
 		return err
 	}}
@@ -43,7 +43,7 @@ func scatters(m *Machine) *suite {
 	}{
 		{"nothing", func(*pool.Worker) error { return nil }},
 		{"launch", func(w *pool.Worker) error {
-			if err := w.State.(*runtime.Kernel).Launch(w.Stream(), oneWarp); err != nil {
+			if err := emptyKernel.Of(w).Launch(w.Stream(), oneWarp); err != nil {
 				return err
 			}
 			return w.Stream().Synchronize(context.Background())
@@ -53,7 +53,7 @@ func scatters(m *Machine) *suite {
 			Name: fmt.Sprintf("Scatter/do=%s/devices=%d", work.name, devices),
 			op: func(ctx context.Context, n int) (time.Duration, error) {
 				return each(func() error {
-					_, err := pool.Scatter(ctx, p, devices, func(w *pool.Worker, _ pool.Tile) error { return work.f(w) })
+					_, err := p.Scatter(ctx, devices, func(w *pool.Worker, _ pool.Tile) error { return work.f(w) }, pool.ScatterOptions{MinPerDevice: 1})
 					return err
 				})(ctx, n)
 			},
@@ -144,16 +144,12 @@ func scaling(m *Machine) *suite {
 		work  hashWork
 		pools map[int]*pool.Pool
 	)
+	hashers := pool.PerStream(func(w *pool.Worker) (*hasher, error) { return openHasher(w, work) })
 	counts := upTo(len(m.Devices))
 	s := &suite{open: func(_ context.Context, c *closers) error {
 		work, pools = newHashWork(chunks, rounds), map[int]*pool.Pool{}
 		for _, devices := range counts {
-			p, err := pool.Open(m.Runtime, pool.WithDevices(m.ordinals(devices)...), pool.WithMinPerDevice(1),
-				pool.WithChunk(chunks), // one launch for each device
-				pool.WithSetup(func(w *pool.Worker) (err error) {
-					w.State, err = openHasher(w, work)
-					return err
-				}))
+			p, err := pool.Open(m.Runtime, pool.Options{Devices: m.ordinals(devices), Setup: []pool.Setup{hashers}})
 			if pools[devices], err = opened(c, p, err); err != nil {
 				return err
 			}
@@ -166,14 +162,14 @@ func scaling(m *Machine) *suite {
 			Hashes: int64(chunks) * int64(rounds+1),
 			op: func(ctx context.Context, n int) (time.Duration, error) {
 				return each(func() error {
-					_, err := pool.Scatter(ctx, pools[devices], len(work.chunks), func(w *pool.Worker, t pool.Tile) error {
-						h := w.State.(*hasher)
+					_, err := pools[devices].Scatter(ctx, len(work.chunks), func(w *pool.Worker, t pool.Tile) error {
+						h := hashers.Of(w)
 						err := h.sha256.Launch(w.Stream(), h.data, h.chunks.Slice(t.Lo, t.Hi), work.rounds, h.digests.Slice(t.Lo, t.Hi))
 						if err != nil {
 							return err
 						}
 						return w.Stream().Synchronize(context.Background())
-					})
+					}, pool.ScatterOptions{MinPerDevice: 1, Chunk: chunks}) // one launch for each device
 					return err
 				})(ctx, n)
 			},

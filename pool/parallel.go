@@ -1,0 +1,90 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"math"
+	goruntime "runtime"
+	"sync"
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+)
+
+// Parallel does n items on all cores. It calls f on GOMAXPROCS goroutines at the same time, for ranges
+// that together are [0, n). Each goroutine begins with an equal part, in pieces that get smaller,
+// and then takes pieces of slower goroutines. So items of unequal cost keep all cores busy. Parallel
+// needs no pool and no CUDA. Fallbacks run the same way.
+//
+// Parallel returns after every f has returned. An error or a panic of f, or the end of ctx, stops the
+// other goroutines. The error is then an [*Error] that names the ranges that are not done. The
+// context of f ends when the call stops; an f that takes long should check it.
+func Parallel(ctx context.Context, n int, f func(ctx context.Context, lo, hi int) error, options ...ParallelOptions) (Report, error) {
+	report := Report{Device: driver.NoDevice}
+	if ctx == nil || f == nil || n < 0 {
+		return report, driver.Errorf(driver.ErrInvalidArgument, "a context, a function and a number of items that is not negative are needed")
+	}
+	o, err := one(options)
+	if err = cmp.Or(err, notNegative(number{"Chunk", o.Chunk}, number{"Grain", o.Grain})); err != nil || n == 0 {
+		return report, err
+	}
+	start := time.Now()
+	report.Tiles, err = parallel(ctx, n, &ScatterOptions{Chunk: o.Chunk, Grain: o.Grain}, f)
+	report.Where, report.Wall = OnCPU, time.Since(start)
+	return report, err
+}
+
+// parallel is Parallel for a positive n. Each goroutine is a participant of a scheduler.
+func parallel(parent context.Context, n int, o *ScatterOptions, f func(ctx context.Context, lo, hi int) error) ([]TileReport, error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	s := &scheduler{minPiece: 1, cancel: cancel, ended: make(chan struct{})}
+	units := s.cut(n, o.Chunk, o.Grain, o.ItemBytes)
+	cores := min(goruntime.GOMAXPROCS(0), units)
+	var all sync.WaitGroup
+	s.participants = make([]participant, cores)
+	weights := make([]float64, cores)
+	for i := range cores {
+		s.participants[i], weights[i] = participant{device: i, weight: 1}, 1
+	}
+	s.start = func(i int) { all.Go(func() { s.runParticipant(ctx, i, f) }) }
+	s.run(parent, Partition(weights, units))
+	all.Wait()
+	return s.result()
+}
+
+// runParticipant does pieces on one goroutine until there are none.
+func (s *scheduler) runParticipant(ctx context.Context, i int, f func(ctx context.Context, lo, hi int) error) {
+	if !s.enter(i) {
+		return
+	}
+	defer s.leave(i)
+	for {
+		k, ok := s.take(i, math.MaxInt)
+		if !ok {
+			return
+		}
+		var w stopwatch
+		w.start()
+		t := s.tile(i, k)
+		contain.Call(func() error { return f(ctx, t.Lo, t.Hi) }, func(err error) { s.record(i, k, w.stop(), err) })
+	}
+}
+
+// turn is the context of a function that runs on the CPU.
+type turn struct {
+	context.Context
+	pool *Pool
+}
+
+// turnOf is the key of its pool. A call with the context does not wait for another turn.
+type turnOf struct{ pool *Pool }
+
+// Value is that of the context, and marks it.
+func (t *turn) Value(key any) any {
+	if key == (turnOf{t.pool}) {
+		return true
+	}
+	return t.Context.Value(key)
+}
