@@ -24,14 +24,6 @@ var description = library.Description{
 	Oldest: library.Since{11, 2},
 }
 
-func init() {
-	for _, f := range functions {
-		if f.since == "" {
-			description.Functions = append(description.Functions, f.name)
-		}
-	}
-}
-
 // Candidates lists where Open looks for NVRTC, in order: the file that PURECUDA_NVRTC_PATH names
 // and nothing else if it is set. Otherwise it is an NVRTC that is in the process already, then the
 // toolkit of CUDA_PATH and CUDA_HOME, then what the system's loader knows. Last come the toolkits

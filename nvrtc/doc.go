@@ -59,3 +59,5 @@
 // Everything is safe for concurrent use. A compile takes from 10 ms to many seconds on the
 // thread that calls, and NVRTC compiles several programs at the same time from 11.5 on.
 package nvrtc
+
+//go:generate go run -C .. ./driver/internal/gen nvrtc

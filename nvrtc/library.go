@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/internal/dl"
 	"github.com/purecuda/purecuda/internal/ffi"
@@ -42,9 +41,7 @@ func Open(candidates ...string) (*Library, error) {
 		return nil, err
 	}
 	l := &Library{lib: lib, file: lib.File()}
-	for i, f := range functions {
-		l.fn[i] = lib.Symbol(f.name)
-	}
+	l.resolve()
 	openBuiltins(l.file)
 	l.build = buildOf(l.file)
 	return l, nil
@@ -73,31 +70,11 @@ func buildOf(file string) string {
 	return fmt.Sprintf("%s %d", filepath.Base(file), info.Size())
 }
 
-// Path is the candidate that was opened.
-func (l *Library) Path() string { return zero.Or(l).lib.Path() }
-
 // Shared reports that other code had loaded the library into the process before.
 func (l *Library) Shared() bool { return zero.Or(l).lib.Shared() }
 
 // Build implements [API].
 func (l *Library) Build() string { return zero.Or(l).build }
-
-// Attempts are the candidates that were tried before, and why they were not used.
-func (l *Library) Attempts() []driver.Attempt {
-	return zero.Or(l).lib.Attempts()
-}
-
-// Missing names the functions that this NVRTC does not have, each with the version
-// that brings it: "nvrtcSetFlowCallback (12.8)".
-func (l *Library) Missing() []string {
-	var names []string
-	for i, fn := range zero.Or(l).fn {
-		if fn == 0 {
-			names = append(names, fmt.Sprintf("%s (%s)", functions[i].name, functions[i].since))
-		}
-	}
-	return names
-}
 
 // call makes one call. It lets frame, and what it points to, stay on the stack.
 func (l *Library) call(f function, frame *ffi.Frame, words int) Result {
@@ -122,7 +99,7 @@ const (
 
 // fails keeps what a function has returned for the error of the call, and is its result.
 func (l *Library) fails(f function, format string, args ...any) Result {
-	text := functions[f].name + " " + fmt.Sprintf(format, args...)
+	text := functions[f].names[0] + " " + fmt.Sprintf(format, args...)
 	l.impossible.Store(&text)
 	return ResultImpossibleValue
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/testc"
 )
 
 // build builds testdata/fakenvrtc.c as a file.
@@ -217,3 +218,6 @@ func TestMethodsOfAnEmptyLibrary(t *testing.T) {
 	assert.Equal(t, ResultSymbolMissing, r)
 	assert.Equal(t, ResultSymbolMissing, l.CompileProgram(1, nil, func() bool { return true }))
 }
+
+// TestHeader compares with NVIDIA's header, where a compiler and the headers are.
+func TestHeader(t *testing.T) { testc.CheckHeader(t, "nvrtc.h", "testdata/abi_check.c") }

@@ -7,7 +7,7 @@ import (
 
 // Further are the libraries beyond the driver's own and NVRTC: those that the module libs opens, and those that
 // programs open by themselves. smoke doctor lists them.
-var Further = []Description{CUBLAS, CUBLASLt, CUFFT, CURAND, CUSOLVER, NCCL}
+var Further = []Description{CUBLAS, cuBLASLt, CUFFT, CURAND, CUSOLVER, NCCL}
 
 const onCPU = "the CPU has to compute"
 
@@ -18,15 +18,15 @@ var CUBLAS = Description{
 	Without:  onCPU,
 	Install:  "CUDA toolkit 11.4 or newer, the package libcublas of NVIDIA's repositories, or pip install nvidia-cublas",
 	Variable: "PURECUDA_CUBLAS_PATH",
-	Before:   func(candidate string) []string { return []string{CUBLASLtBeside(candidate)} },
+	Before:   func(candidate string) []string { return []string{cublasLtBeside(candidate)} },
 	Property: "cublasGetProperty",
 	CUDA:     major(0),
 	Linux:    Names{Files: sonames("libcublas.so", "13", "12", "11"), Wheels: wheels("cublas")},
 	Windows:  Names{Files: []string{"cublas64_13.dll", "cublas64_12.dll", "cublas64_11.dll"}, Wheels: windowsWheels("cublas")},
 }
 
-// CUBLASLt is the part of cuBLAS with epilogues.
-var CUBLASLt = Description{
+// cuBLASLt is the part of cuBLAS with epilogues.
+var cuBLASLt = Description{
 	Name:     "cuBLASLt",
 	Purpose:  "multiply matrices",
 	Without:  onCPU,
@@ -38,8 +38,8 @@ var CUBLASLt = Description{
 	Windows:  Names{Files: []string{"cublasLt64_13.dll", "cublasLt64_12.dll", "cublasLt64_11.dll"}, Wheels: windowsWheels("cublas")},
 }
 
-// CUBLASLtBeside is the cuBLASLt that a file of cuBLAS asks for.
-func CUBLASLtBeside(file string) string {
+// cublasLtBeside is the cuBLASLt that a file of cuBLAS asks for.
+func cublasLtBeside(file string) string {
 	folder, name := filepath.Split(file)
 	return folder + strings.Replace(name, "cublas", "cublasLt", 1)
 }
@@ -78,7 +78,7 @@ var CUSOLVER = Description{
 	Without:  onCPU,
 	Install:  "CUDA toolkit 11.1 or newer, the package libcusolver of NVIDIA's repositories, or pip install nvidia-cusolver",
 	Variable: "PURECUDA_CUSOLVER_PATH",
-	Before:   func(candidate string) []string { return beside(candidate, nvJitLink, cuSPARSE, CUBLASLt, CUBLAS) },
+	Before:   func(candidate string) []string { return beside(candidate, nvJitLink, cuSPARSE, cuBLASLt, CUBLAS) },
 	Property: "cusolverGetProperty",
 	CUDA: func(v Version) int {
 		if v[0] >= 12 {

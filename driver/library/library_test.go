@@ -122,7 +122,7 @@ func TestVersions(t *testing.T) {
 		v    Version
 		cuda int
 	}{
-		{CUBLAS, Version{12, 4, 5}, 12}, {CUBLASLt, Version{13, 0, 0}, 13}, {CUFFT, Version{11, 2, 1}, 12}, {CUFFT, Version{12, 0, 0}, 13},
+		{CUBLAS, Version{12, 4, 5}, 12}, {cuBLASLt, Version{13, 0, 0}, 13}, {CUFFT, Version{11, 2, 1}, 12}, {CUFFT, Version{12, 0, 0}, 13},
 		{CURAND, Version{10, 2, 9}, 11}, {CURAND, Version{10, 3, 5}, 12}, {CURAND, Version{10, 4, 0}, 13},
 		{CUSOLVER, Version{11, 6, 1}, 11}, {CUSOLVER, Version{12, 0, 0}, 13},
 	} {
@@ -141,8 +141,8 @@ func TestDescriptions(t *testing.T) {
 			assert.Contains(t, d.Candidates(), file)
 		}
 	}
-	assert.Equal(t, filepath.Join("a", "libcublasLt.so.12"), CUBLASLtBeside(filepath.Join("a", "libcublas.so.12")))
-	assert.Equal(t, "cublasLt64_12.dll", CUBLASLtBeside("cublas64_12.dll"))
+	assert.Equal(t, filepath.Join("a", "libcublasLt.so.12"), cublasLtBeside(filepath.Join("a", "libcublas.so.12")))
+	assert.Equal(t, "cublasLt64_12.dll", cublasLtBeside("cublas64_12.dll"))
 }
 
 // What a library asks for is loaded before it.

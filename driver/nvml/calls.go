@@ -122,7 +122,7 @@ func (l *Library) DriverVersion() (string, Result) {
 		_      [ffi.RegisterWords - 2]uintptr
 	}
 	c.buffer, c.length = unsafe.SliceData(buffer), maxText
-	r := l.call(fnDriverVersion, &c.Frame, 2)
+	r := l.call(fnSystemGetDriverVersion, &c.Frame, 2)
 	return textOf(buffer), r
 }
 
@@ -135,7 +135,7 @@ func (l *Library) DeviceCount() (int, Result) {
 		_   [ffi.RegisterWords - 1]uintptr
 	}
 	c.out = &n
-	r := l.call(fnCount, &c.Frame, 1)
+	r := l.call(fnDeviceGetCount_v2, &c.Frame, 1)
 	return bounded(n, maxDevices, r)
 }
 
@@ -145,7 +145,7 @@ func (l *Library) DeviceByIndex(index int) (Device, Result) {
 		return 0, ResultInvalidArgument
 	}
 	var d Device
-	r := l.get(fnByIndex, Device(index), unsafe.Pointer(&d))
+	r := l.get(fnDeviceGetHandleByIndex_v2, Device(index), unsafe.Pointer(&d))
 	return handle(d, r)
 }
 
@@ -163,32 +163,32 @@ func (l *Library) DeviceByUUID(uuid string) (Device, Result) {
 		_    [ffi.RegisterWords - 2]uintptr
 	}
 	c.uuid, c.out = text, &d
-	r := l.call(fnByUUID, &c.Frame, 2)
+	r := l.call(fnDeviceGetHandleByUUID, &c.Frame, 2)
 	return handle(d, r)
 }
 
 // UUID implements [API].
-func (l *Library) UUID(d Device) (string, Result) { return l.text(fnUUID, d) }
+func (l *Library) UUID(d Device) (string, Result) { return l.text(fnDeviceGetUUID, d) }
 
 // Name implements [API].
-func (l *Library) Name(d Device) (string, Result) { return l.text(fnName, d) }
+func (l *Library) Name(d Device) (string, Result) { return l.text(fnDeviceGetName, d) }
 
 // PCIBusID implements [API].
 func (l *Library) PCIBusID(d Device) (string, Result) {
 	var info cPCIInfo
-	r := l.get(fnPCIInfo, d, unsafe.Pointer(&info))
+	r := l.get(fnDeviceGetPciInfo_v3, d, unsafe.Pointer(&info))
 	return textOf(info.busID[:]), r
 }
 
 // Memory implements [API].
 func (l *Library) Memory(d Device) (Memory, Result) {
 	v2 := cMemoryV2{version: memoryVersion}
-	r := l.get(fnMemoryV2, d, unsafe.Pointer(&v2))
+	r := l.get(fnDeviceGetMemoryInfo_v2, d, unsafe.Pointer(&v2))
 	if r == Success {
 		return memoryOf(Memory{Total: v2.total, Free: v2.free, Used: v2.used, Reserved: v2.reserved})
 	}
 	var v1 cMemory
-	if r = l.get(fnMemory, d, unsafe.Pointer(&v1)); r != Success {
+	if r = l.get(fnDeviceGetMemoryInfo, d, unsafe.Pointer(&v1)); r != Success {
 		return Memory{}, r
 	}
 	return memoryOf(Memory{Total: v1.total, Free: v1.free, Used: v1.used})
@@ -204,7 +204,7 @@ func memoryOf(m Memory) (Memory, Result) {
 // Utilization implements [API].
 func (l *Library) Utilization(d Device) (Utilization, Result) {
 	var u cUtilization
-	r := l.get(fnUtilization, d, unsafe.Pointer(&u))
+	r := l.get(fnDeviceGetUtilizationRates, d, unsafe.Pointer(&u))
 	if r == Success && max(u.gpu, u.memory) > 100 {
 		return Utilization{}, ResultImpossibleValue
 	}
@@ -213,45 +213,45 @@ func (l *Library) Utilization(d Device) (Utilization, Result) {
 
 // Clock implements [API].
 func (l *Library) Clock(d Device, domain Clock) (mhz int, r Result) {
-	return l.numberOf(fnClock, d, int(domain), maxMHz)
+	return l.numberOf(fnDeviceGetClockInfo, d, int(domain), maxMHz)
 }
 
 // MaxClock implements [API].
 func (l *Library) MaxClock(d Device, domain Clock) (mhz int, r Result) {
-	return l.numberOf(fnMaxClock, d, int(domain), maxMHz)
+	return l.numberOf(fnDeviceGetMaxClockInfo, d, int(domain), maxMHz)
 }
 
 // ClockReasons implements [API].
 func (l *Library) ClockReasons(d Device) (Reasons, Result) {
 	var reasons Reasons
-	r := l.get(fnClockReasons, d, unsafe.Pointer(&reasons))
+	r := l.get(fnDeviceGetCurrentClocksEventReasons, d, unsafe.Pointer(&reasons))
 	return reasons, r
 }
 
 // Temperature implements [API].
 func (l *Library) Temperature(d Device) (celsius int, r Result) {
 	const chip = 0 // NVML_TEMPERATURE_GPU
-	return l.numberOf(fnTemperature, d, chip, 1000)
+	return l.numberOf(fnDeviceGetTemperature, d, chip, 1000)
 }
 
 // Slowdown implements [API].
 func (l *Library) Slowdown(d Device) (celsius int, r Result) {
 	const slowdown = 1 // NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-	return l.numberOf(fnTemperatureThreshold, d, slowdown, 1000)
+	return l.numberOf(fnDeviceGetTemperatureThreshold, d, slowdown, 1000)
 }
 
 // Power implements [API].
 func (l *Library) Power(d Device) (milliwatts int, r Result) {
-	return l.number(fnPower, d, math.MaxInt32)
+	return l.number(fnDeviceGetPowerUsage, d, math.MaxInt32)
 }
 
 // PowerLimit implements [API].
 func (l *Library) PowerLimit(d Device) (milliwatts int, r Result) {
-	return l.number(fnPowerLimit, d, math.MaxInt32)
+	return l.number(fnDeviceGetEnforcedPowerLimit, d, math.MaxInt32)
 }
 
 // ECCMode implements [API].
-func (l *Library) ECCMode(d Device) (on, pending bool, r Result) { return l.two(fnECCMode, d) }
+func (l *Library) ECCMode(d Device) (on, pending bool, r Result) { return l.two(fnDeviceGetEccMode, d) }
 
 // ECCErrors implements [API].
 func (l *Library) ECCErrors(d Device, uncorrected, ever bool) (count uint64, r Result) {
@@ -269,7 +269,7 @@ func (l *Library) ECCErrors(d Device, uncorrected, ever bool) (count uint64, r R
 	if ever {
 		c.since = 1 // NVML_AGGREGATE_ECC
 	}
-	r = l.call(fnECCErrors, &c.Frame, 4)
+	r = l.call(fnDeviceGetTotalEccErrors, &c.Frame, 4)
 	return count, r
 }
 
@@ -283,7 +283,7 @@ func (l *Library) RemappedRows(d Device) (RemappedRows, Result) {
 		_                                       [ffi.RegisterWords - 5]uintptr
 	}
 	c.device, c.corrected, c.uncorrected, c.pending, c.failed = d, &corrected, &uncorrected, &pending, &failed
-	r := l.call(fnRemappedRows, &c.Frame, 5)
+	r := l.call(fnDeviceGetRemappedRows, &c.Frame, 5)
 	return RemappedRows{Corrected: int(corrected), Uncorrected: int(uncorrected), Pending: pending != 0, Failed: failed != 0}, r
 }
 
@@ -300,7 +300,7 @@ func (l *Library) Processes(d Device) ([]Process, Result) {
 			_      [ffi.RegisterWords - 3]uintptr
 		}
 		c.device, c.count, c.list = d, &count, unsafe.SliceData(list)
-		r := l.call(fnProcesses, &c.Frame, 3)
+		r := l.call(fnDeviceGetComputeRunningProcesses_v3, &c.Frame, 3)
 		if r == ResultInsufficientSize {
 			continue
 		}
@@ -323,44 +323,48 @@ func (l *Library) Processes(d Device) ([]Process, Result) {
 }
 
 // MIGMode implements [API].
-func (l *Library) MIGMode(d Device) (on, pending bool, r Result) { return l.two(fnMIGMode, d) }
+func (l *Library) MIGMode(d Device) (on, pending bool, r Result) { return l.two(fnDeviceGetMigMode, d) }
 
 // MaxMIGDevices implements [API].
-func (l *Library) MaxMIGDevices(d Device) (int, Result) { return l.number(fnMaxMIG, d, maxDevices) }
+func (l *Library) MaxMIGDevices(d Device) (int, Result) {
+	return l.number(fnDeviceGetMaxMigDeviceCount, d, maxDevices)
+}
 
 // MIGDevice implements [API].
 func (l *Library) MIGDevice(d Device, index int) (Device, Result) {
 	var mig Device
-	r := l.getOf(fnMIGByIndex, d, index, unsafe.Pointer(&mig))
+	r := l.getOf(fnDeviceGetMigDeviceHandleByIndex, d, index, unsafe.Pointer(&mig))
 	return handle(mig, r)
 }
 
 // Parent implements [API].
 func (l *Library) Parent(mig Device) (Device, Result) {
 	var parent Device
-	r := l.get(fnParent, mig, unsafe.Pointer(&parent))
+	r := l.get(fnDeviceGetDeviceHandleFromMigDeviceHandle, mig, unsafe.Pointer(&parent))
 	return handle(parent, r)
 }
 
 // NVLink implements [API].
 func (l *Library) NVLink(d Device, link int) (active bool, r Result) {
-	state, r := l.numberOf(fnNVLinkState, d, link, math.MaxInt32)
+	state, r := l.numberOf(fnDeviceGetNvLinkState, d, link, math.MaxInt32)
 	return state != 0, r
 }
 
 // NVLinkRemote implements [API].
 func (l *Library) NVLinkRemote(d Device, link int) (pciBusID string, r Result) {
 	var info cPCIInfo
-	r = l.getOf(fnNVLinkRemote, d, link, unsafe.Pointer(&info))
+	r = l.getOf(fnDeviceGetNvLinkRemotePciInfo_v2, d, link, unsafe.Pointer(&info))
 	return textOf(info.busID[:]), r
 }
 
 // PCIe implements [API].
-func (l *Library) PCIe(d Device) (PCIe, Result) { return l.link(d, fnPCIeGeneration, fnPCIeWidth) }
+func (l *Library) PCIe(d Device) (PCIe, Result) {
+	return l.link(d, fnDeviceGetCurrPcieLinkGeneration, fnDeviceGetCurrPcieLinkWidth)
+}
 
 // MaxPCIe implements [API].
 func (l *Library) MaxPCIe(d Device) (PCIe, Result) {
-	return l.link(d, fnMaxPCIeGeneration, fnMaxPCIeWidth)
+	return l.link(d, fnDeviceGetMaxPcieLinkGeneration, fnDeviceGetMaxPcieLinkWidth)
 }
 
 func (l *Library) link(d Device, generation, width function) (p PCIe, r Result) {
@@ -373,7 +377,7 @@ func (l *Library) link(d Device, generation, width function) (p PCIe, r Result) 
 // SupportedEvents implements [API].
 func (l *Library) SupportedEvents(d Device) (EventType, Result) {
 	var types EventType
-	r := l.get(fnSupportedEvents, d, unsafe.Pointer(&types))
+	r := l.get(fnDeviceGetSupportedEventTypes, d, unsafe.Pointer(&types))
 	return types, r
 }
 
@@ -400,7 +404,7 @@ func (l *Library) RegisterEvents(d Device, types EventType, set EventSet) Result
 		_      [ffi.RegisterWords - 3]uintptr
 	}
 	c.device, c.types, c.set = d, types, set
-	return l.call(fnRegisterEvents, &c.Frame, 3)
+	return l.call(fnDeviceRegisterEvents, &c.Frame, 3)
 }
 
 // FreeEventSet implements [API].
@@ -428,7 +432,7 @@ func (l *Library) WaitEvent(set EventSet, milliseconds int) (Event, Result) {
 		_            [ffi.RegisterWords - 3]uintptr
 	}
 	c.set, c.out, c.milliseconds = set, &e, uintptr(milliseconds)
-	r := l.call(fnEventSetWait, &c.Frame, 3)
+	r := l.call(fnEventSetWait_v2, &c.Frame, 3)
 	event := Event{Device: e.device, Type: EventType(e.types)}
 	if event.Type&EventXid != 0 {
 		event.Xid = Xid(e.data)

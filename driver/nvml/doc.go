@@ -46,3 +46,5 @@
 // Everything is safe for concurrent use. A call takes from a microsecond to some milliseconds, and may
 // block while the driver is busy.
 package nvml
+
+//go:generate go run -C ../.. ./driver/internal/gen driver/nvml

@@ -8,7 +8,6 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/internal/ffi"
-	"github.com/purecuda/purecuda/internal/zero"
 )
 
 // PathVariable names the environment variable that replaces the candidates of [Open] by one file.
@@ -24,14 +23,6 @@ var description = library.Description{
 	Linux:    library.Names{Files: []string{"libnvidia-ml.so.1", "libnvidia-ml.so"}},
 	Windows:  library.Names{Files: []string{"nvml.dll"}},
 	Oldest:   library.Since{11, 0}, // of CUDA
-}
-
-func init() {
-	for _, f := range functions {
-		if f.required {
-			description.Functions = append(description.Functions, f.names[0])
-		}
-	}
 }
 
 // Candidates lists where Open looks for NVML, in order: the file that PURECUDA_NVML_PATH names and
@@ -59,18 +50,12 @@ func Open(candidates ...string) (*Library, error) {
 		return nil, err
 	}
 	l := &Library{lib: lib}
-	for i, f := range functions {
-		for _, name := range f.names {
-			if l.fn[i] = lib.Symbol(name); l.fn[i] != 0 {
-				break
-			}
-		}
-	}
+	l.resolve()
 	var c struct {
 		ffi.Frame
 		_ [ffi.RegisterWords]uintptr
 	}
-	if r := l.call(fnInit, &c.Frame, 0); r != Success {
+	if r := l.call(fnInit_v2, &c.Frame, 0); r != Success {
 		return nil, l.initError(r)
 	}
 	l.version, _ = l.DriverVersion()
@@ -85,33 +70,6 @@ func (l *Library) initError(r Result) error {
 	}
 	e.Attempts = l.Attempts()
 	return e
-}
-
-// Path is the candidate that was opened.
-func (l *Library) Path() string { return zero.Or(l).lib.Path() }
-
-// Attempts are the candidates that were tried before, and why they were not used.
-func (l *Library) Attempts() []driver.Attempt {
-	return zero.Or(l).lib.Attempts()
-}
-
-// Missing names the functions that this NVML does not have, each with the CUDA version whose driver
-// brings it: "nvmlDeviceGetMemoryInfo_v2 (11.6)".
-func (l *Library) Missing() []string {
-	var names []string
-	for i, fn := range zero.Or(l).fn {
-		if fn == 0 {
-			names = append(names, functions[i].names[0]+" ("+sinceOf(functions[i].since)+")")
-		}
-	}
-	return names
-}
-
-func sinceOf(since string) string {
-	if since == "" {
-		return "11.0"
-	}
-	return since
 }
 
 // Close ends the use of NVML; others in the process may go on. Calls that come later return
@@ -159,7 +117,7 @@ func Failed(api API, function string, r Result) *driver.Error {
 		e.Kind = driver.ErrSymbolMissing
 		e.Detail = function + " is not in this NVML"
 		if l, ok := api.(*Library); ok && l != nil {
-			e.Detail = fmt.Sprintf("%s needs a driver of CUDA %s, found driver %s", function, sinceOf(sinceOfName(function)), orUnknown(l.version))
+			e.Detail = fmt.Sprintf("%s needs a driver of CUDA %s, found driver %s", function, sinceOfName(function), orUnknown(l.version))
 		}
 	}
 	return e
@@ -173,7 +131,7 @@ func sinceOfName(name string) string {
 			}
 		}
 	}
-	return ""
+	return description.Oldest.String()
 }
 
 func orUnknown(version string) string {

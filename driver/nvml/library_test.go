@@ -147,7 +147,7 @@ func TestMissingFunctions(t *testing.T) {
 	lib, err := Open(file)
 	require.NoError(t, err)
 	l.version, l.fn = "460.32", lib.fn
-	l.fn[fnProcesses], l.fn[fnPower] = 0, 0
+	l.fn[fnDeviceGetComputeRunningProcesses_v3], l.fn[fnDeviceGetPowerUsage] = 0, 0
 	s := Read(&l, 1)
 	assert.Nil(t, s.Processes)
 	assert.Nil(t, s.Power)

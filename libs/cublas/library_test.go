@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/internal/dl"
 	"github.com/purecuda/purecuda/internal/ffi"
 	"github.com/purecuda/purecuda/internal/testc"
@@ -155,7 +156,7 @@ func TestWhyItDoesNotOpen(t *testing.T) {
 	assert.ErrorContains(t, err, "lacks cublasCreate_v2, ")
 
 	t.Setenv(PathVariable, "/x/cublas")
-	assert.Equal(t, []string{"/x/cublas"}, Candidates())
+	assert.Equal(t, []string{"/x/cublas"}, library.CUBLAS.Candidates())
 	_, err = Open()
 	assert.ErrorContains(t, err, "/x/cublas")
 

@@ -81,12 +81,6 @@ var functions = [functionCount]string{
 	fnLtMatmul:                       "cublasLtMatmul",
 }
 
-// Candidates lists where Open looks for cuBLAS, in order: the file that PURECUDA_CUBLAS_PATH names and nothing
-// else if it is set. Otherwise it is one that is in the process already, then the toolkit of CUDA_PATH and
-// CUDA_HOME, then what the system's loader knows. Last come the toolkits in their usual folders, and the
-// active Python environment. It is empty where NVIDIA has no cuBLAS.
-func Candidates() []string { return library.CUBLAS.Candidates() }
-
 // Library is the cuBLAS of this machine. It implements [API] and is safe for concurrent use. It is never unloaded.
 // The cuBLASLt that belongs to it is a part of it.
 type Library struct {
@@ -94,7 +88,7 @@ type Library struct {
 	fn  [functionCount]uintptr
 }
 
-// Open loads cuBLAS. With no argument it looks in the places where it is installed (see [Candidates]);
+// Open loads cuBLAS. With no argument it looks in the places where it is installed (see [library.Description.Candidates]);
 // otherwise it tries the given files, in order. It blocks while files are read.
 // It reads hundreds of megabytes, and takes a quarter of a second if they are in memory.
 //

@@ -26,7 +26,7 @@ const (
 	StatusLicenseError    Status = 16 // CUBLAS_STATUS_LICENSE_ERROR: a license is missing
 )
 
-// The statuses of this package, which are no codes of cuBLAS.
+// These are no codes of cuBLAS.
 const (
 	// StatusSymbolMissing is returned by methods of [API] whose function this cuBLAS does not have.
 	StatusSymbolMissing Status = status.SymbolMissing
@@ -34,7 +34,8 @@ const (
 	StatusImpossibleValue Status = status.ImpossibleValue
 )
 
-var statuses = status.Of("cuBLAS", "CUBLAS_STATUS_", "cublastest", map[Status][2]string{
+// names are those in the header, with what they mean.
+var names = status.Of("cuBLAS", "CUBLAS_STATUS_", "cublastest", map[Status][2]string{
 	StatusSuccess:         {"CUBLAS_STATUS_SUCCESS", "success"},
 	StatusNotInitialized:  {"CUBLAS_STATUS_NOT_INITIALIZED", "cuBLAS did not start: no handle, or CUDA is not usable"},
 	StatusAllocFailed:     {"CUBLAS_STATUS_ALLOC_FAILED", "the device or the host has no memory left"},
@@ -47,17 +48,17 @@ var statuses = status.Of("cuBLAS", "CUBLAS_STATUS_", "cublastest", map[Status][2
 	StatusLicenseError:    {"CUBLAS_STATUS_LICENSE_ERROR", "a license is missing"},
 })
 
-// Name returns the name of the status in the header. It needs no library.
-func (s Status) Name() string { return statuses.Name(s) }
+// Name returns the name in the header. It needs no library.
+func (r Status) Name() string { return names.Name(r) }
 
-// Text says in a few words what the status means.
-func (s Status) Text() string { return statuses.Text(s) }
+// Text says in a few words what it means.
+func (r Status) Text() string { return names.Text(r) }
 
-func (s Status) String() string { return statuses.String(s) }
+func (r Status) String() string { return names.String(r) }
 
-// Error makes a Status a target for errors.Is: errors.Is(err, cublas.StatusLicenseError). Do not return a bare Status
+// Error makes a Status a target for errors.Is: errors.Is(err, cublas.StatusLicenseError). Do not return a bare one
 // as an error: StatusSuccess would be one as well.
-func (s Status) Error() string { return statuses.Error(s) }
+func (r Status) Error() string { return names.Error(r) }
 
 // wrong is the error of an argument.
 func wrong(format string, args ...any) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/internal/testc"
 )
 
@@ -121,7 +122,7 @@ func TestWhyItDoesNotOpen(t *testing.T) {
 	assert.ErrorContains(t, err, "lacks cufftCreate, ")
 
 	t.Setenv(PathVariable, "/x/cufft")
-	assert.Equal(t, []string{"/x/cufft"}, Candidates())
+	assert.Equal(t, []string{"/x/cufft"}, library.CUFFT.Candidates())
 	_, err = Open()
 	assert.ErrorContains(t, err, "/x/cufft")
 

@@ -34,7 +34,7 @@ const (
 	StatusNVSHMEMFailure    Status = 20 // CUFFT_NVSHMEM_FAILURE: an error within NVSHMEM
 )
 
-// The statuses of this package, which are no codes of cuFFT.
+// These are no codes of cuFFT.
 const (
 	// StatusSymbolMissing is returned by methods of [API] whose function this cuFFT does not have.
 	StatusSymbolMissing Status = status.SymbolMissing
@@ -42,7 +42,8 @@ const (
 	StatusImpossibleValue Status = status.ImpossibleValue
 )
 
-var statuses = status.Of("cuFFT", "CUFFT_", "cuffttest", map[Status][2]string{
+// names are those in the header, with what they mean.
+var names = status.Of("cuFFT", "CUFFT_", "cuffttest", map[Status][2]string{
 	StatusSuccess:           {"CUFFT_SUCCESS", "success"},
 	StatusInvalidPlan:       {"CUFFT_INVALID_PLAN", "there is no such plan, or it is of another context"},
 	StatusAllocFailed:       {"CUFFT_ALLOC_FAILED", "the device or the host has no memory left"},
@@ -63,17 +64,17 @@ var statuses = status.Of("cuFFT", "CUFFT_", "cuffttest", map[Status][2]string{
 	StatusNVSHMEMFailure:    {"CUFFT_NVSHMEM_FAILURE", "an error within NVSHMEM"},
 })
 
-// Name returns the name of the status in the header. It needs no library.
-func (s Status) Name() string { return statuses.Name(s) }
+// Name returns the name in the header. It needs no library.
+func (r Status) Name() string { return names.Name(r) }
 
-// Text says in a few words what the status means.
-func (s Status) Text() string { return statuses.Text(s) }
+// Text says in a few words what it means.
+func (r Status) Text() string { return names.Text(r) }
 
-func (s Status) String() string { return statuses.String(s) }
+func (r Status) String() string { return names.String(r) }
 
-// Error makes a Status a target for errors.Is: errors.Is(err, cufft.StatusNVSHMEMFailure). Do not return a bare Status
+// Error makes a Status a target for errors.Is: errors.Is(err, cufft.StatusNVSHMEMFailure). Do not return a bare one
 // as an error: StatusSuccess would be one as well.
-func (s Status) Error() string { return statuses.Error(s) }
+func (r Status) Error() string { return names.Error(r) }
 
 // wrong is the error of an argument.
 func wrong(format string, args ...any) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/internal/testc"
 )
 
@@ -124,7 +125,7 @@ func TestWhyItDoesNotOpen(t *testing.T) {
 	assert.ErrorContains(t, err, "lacks curandCreateGenerator, ")
 
 	t.Setenv(PathVariable, "/x/curand")
-	assert.Equal(t, []string{"/x/curand"}, Candidates())
+	assert.Equal(t, []string{"/x/curand"}, library.CURAND.Candidates())
 	_, err = Open()
 	assert.ErrorContains(t, err, "/x/curand")
 

@@ -55,19 +55,13 @@ var functions = [functionCount]string{
 	fnGeneratePoisson:              "curandGeneratePoisson",
 }
 
-// Candidates lists where Open looks for cuRAND, in order: the file that PURECUDA_CURAND_PATH names and nothing
-// else if it is set. Otherwise it is one that is in the process already, then the toolkit of CUDA_PATH and
-// CUDA_HOME, then what the system's loader knows. Last come the toolkits in their usual folders, and the
-// active Python environment. It is empty where NVIDIA has no cuRAND.
-func Candidates() []string { return library.CURAND.Candidates() }
-
 // Library is the cuRAND of this machine. It implements [API] and is safe for concurrent use. It is never unloaded.
 type Library struct {
 	lib *library.Library
 	fn  [functionCount]uintptr
 }
 
-// Open loads cuRAND. With no argument it looks in the places where it is installed (see [Candidates]);
+// Open loads cuRAND. With no argument it looks in the places where it is installed (see [library.Description.Candidates]);
 // otherwise it tries the given files, in order. It blocks while files are read.
 // It reads a hundred megabytes.
 //

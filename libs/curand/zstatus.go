@@ -29,7 +29,7 @@ const (
 	StatusInternalError           Status = 999 // CURAND_STATUS_INTERNAL_ERROR: an error within cuRAND
 )
 
-// The statuses of this package, which are no codes of cuRAND.
+// These are no codes of cuRAND.
 const (
 	// StatusSymbolMissing is returned by methods of [API] whose function this cuRAND does not have.
 	StatusSymbolMissing Status = status.SymbolMissing
@@ -37,7 +37,8 @@ const (
 	StatusImpossibleValue Status = status.ImpossibleValue
 )
 
-var statuses = status.Of("cuRAND", "CURAND_STATUS_", "curandtest", map[Status][2]string{
+// names are those in the header, with what they mean.
+var names = status.Of("cuRAND", "CURAND_STATUS_", "curandtest", map[Status][2]string{
 	StatusSuccess:                 {"CURAND_STATUS_SUCCESS", "success"},
 	StatusVersionMismatch:         {"CURAND_STATUS_VERSION_MISMATCH", "files of cuRAND of different versions"},
 	StatusNotInitialized:          {"CURAND_STATUS_NOT_INITIALIZED", "no such generator"},
@@ -53,17 +54,17 @@ var statuses = status.Of("cuRAND", "CURAND_STATUS_", "curandtest", map[Status][2
 	StatusInternalError:           {"CURAND_STATUS_INTERNAL_ERROR", "an error within cuRAND"},
 })
 
-// Name returns the name of the status in the header. It needs no library.
-func (s Status) Name() string { return statuses.Name(s) }
+// Name returns the name in the header. It needs no library.
+func (r Status) Name() string { return names.Name(r) }
 
-// Text says in a few words what the status means.
-func (s Status) Text() string { return statuses.Text(s) }
+// Text says in a few words what it means.
+func (r Status) Text() string { return names.Text(r) }
 
-func (s Status) String() string { return statuses.String(s) }
+func (r Status) String() string { return names.String(r) }
 
-// Error makes a Status a target for errors.Is: errors.Is(err, curand.StatusInternalError). Do not return a bare Status
+// Error makes a Status a target for errors.Is: errors.Is(err, curand.StatusInternalError). Do not return a bare one
 // as an error: StatusSuccess would be one as well.
-func (s Status) Error() string { return statuses.Error(s) }
+func (r Status) Error() string { return names.Error(r) }
 
 // wrong is the error of an argument.
 func wrong(format string, args ...any) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/internal/testc"
 	"github.com/purecuda/purecuda/libs/cublas"
 )
@@ -151,7 +152,7 @@ func TestWhyItDoesNotOpen(t *testing.T) {
 	assert.ErrorContains(t, err, "lacks cusolverDnCreate, ")
 
 	t.Setenv(PathVariable, "/x/cusolver")
-	assert.Equal(t, []string{"/x/cusolver"}, Candidates())
+	assert.Equal(t, []string{"/x/cusolver"}, library.CUSOLVER.Candidates())
 	_, err = Open()
 	assert.ErrorContains(t, err, "/x/cusolver")
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/internal/testc"
 )
 
@@ -132,7 +133,7 @@ func TestAbsence(t *testing.T) {
 	require.Len(t, l.Attempts(), 1)
 	assert.Equal(t, nowhere, l.Attempts()[0].Name)
 	t.Setenv(PathVariable, "/somewhere/libnccl.so")
-	assert.Equal(t, []string{"/somewhere/libnccl.so"}, Candidates())
+	assert.Equal(t, []string{"/somewhere/libnccl.so"}, library.NCCL.Candidates())
 }
 
 // TestHeader compares with NVIDIA's header, where a compiler and the headers are.

@@ -24,7 +24,7 @@ const (
 	StatusTimeout         Status = 8 // ncclTimeout: it took too long
 )
 
-// The statuses of this package, which are no codes of NCCL.
+// These are no codes of NCCL.
 const (
 	// StatusSymbolMissing is returned by methods of [API] whose function this NCCL does not have.
 	StatusSymbolMissing Status = status.SymbolMissing
@@ -32,7 +32,8 @@ const (
 	StatusImpossibleValue Status = status.ImpossibleValue
 )
 
-var statuses = status.Of("NCCL", "nccl", "nccltest", map[Status][2]string{
+// names are those in the header, with what they mean.
+var names = status.Of("NCCL", "nccl", "nccltest", map[Status][2]string{
 	StatusSuccess:         {"ncclSuccess", "success"},
 	StatusUnhandledCuda:   {"ncclUnhandledCudaError", "a call of CUDA has failed within NCCL"},
 	StatusSystemError:     {"ncclSystemError", "a call of the operating system or the network has failed"},
@@ -44,17 +45,17 @@ var statuses = status.Of("NCCL", "nccl", "nccltest", map[Status][2]string{
 	StatusTimeout:         {"ncclTimeout", "it took too long"},
 })
 
-// Name returns the name of the status in the header. It needs no library.
-func (s Status) Name() string { return statuses.Name(s) }
+// Name returns the name in the header. It needs no library.
+func (r Status) Name() string { return names.Name(r) }
 
-// Text says in a few words what the status means.
-func (s Status) Text() string { return statuses.Text(s) }
+// Text says in a few words what it means.
+func (r Status) Text() string { return names.Text(r) }
 
-func (s Status) String() string { return statuses.String(s) }
+func (r Status) String() string { return names.String(r) }
 
-// Error makes a Status a target for errors.Is: errors.Is(err, nccl.StatusTimeout). Do not return a bare Status
+// Error makes a Status a target for errors.Is: errors.Is(err, nccl.StatusTimeout). Do not return a bare one
 // as an error: StatusSuccess would be one as well.
-func (s Status) Error() string { return statuses.Error(s) }
+func (r Status) Error() string { return names.Error(r) }
 
 // wrong is the error of an argument.
 func wrong(format string, args ...any) error {

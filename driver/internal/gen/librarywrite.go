@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -53,7 +54,7 @@ func (l *bindings) writeAPI(b *bytes.Buffer) {
 			}
 		}
 		p(b, "}\n")
-		writeTypes(b, slices.DeleteFunc(slices.Clone(l.enums), func(e *enum) bool { return e.typ == "Status" }))
+		writeTypes(b, slices.DeleteFunc(slices.Clone(l.enums), func(e *enum) bool { return e == l.status() }))
 	}, "unsafe", root+"driver")
 }
 
@@ -91,6 +92,78 @@ func (l *Library) callFloats(f function, frame *ffi.Frame, words int, floats uin
 	}, "math", "unsafe", root+"driver", root+"internal/ffi", root+"internal/status", root+"libs/cublas")
 }
 
+// writeIndices makes the constants of the functions.
+func (l *bindings) writeIndices(b *bytes.Buffer) {
+	p(b, "// function is an index into functions and Library.fn.\ntype function int\n\nconst (")
+	for i, e := range l.functions() {
+		if i == 0 {
+			p(b, "%s function = iota", l.index(e))
+		} else {
+			p(b, "%s", l.index(e))
+		}
+	}
+	p(b, "\nfunctionCount\n)\n")
+}
+
+// writeTable makes the functions of a library whose loader is written by hand, and what a loader does with them.
+func (l *bindings) writeTable(b *bytes.Buffer) {
+	imports(b, func(b *bytes.Buffer) {
+		l.writeIndices(b)
+		p(b, `// functions are those of %[1]s that this package calls, newest name first: the names of one line have one
+// signature. since is the version that brought it. Those that are required say that the library is %[1]s.
+var functions = [functionCount]struct {
+	names    []string
+	since    string
+	required bool
+}{`, l.one["name"])
+		for _, e := range l.functions() {
+			names := fmt.Sprintf("%q", append([]string{e.name}, e.others...))
+			required := ""
+			if e.required {
+				required = ", required: true"
+			}
+			p(b, "%s: {names: []string{%s}, since: %q%s},", l.index(e), strings.ReplaceAll(names[1:len(names)-1], `" "`, `", "`), cmp.Or(e.brought, l.one["oldest"]), required)
+		}
+		p(b, `}
+
+func init() {
+	for _, f := range functions {
+		if f.required {
+			description.Functions = append(description.Functions, f.names[0])
+		}
+	}
+}
+
+// resolve finds the functions.
+func (l *Library) resolve() {
+	for i, f := range functions {
+		for _, name := range f.names {
+			if l.fn[i] = l.lib.Symbol(name); l.fn[i] != 0 {
+				break
+			}
+		}
+	}
+}
+
+// Path is the candidate that was opened.
+func (l *Library) Path() string { return zero.Or(l).lib.Path() }
+
+// Attempts are the candidates that were tried before, and why they were not used.
+func (l *Library) Attempts() []driver.Attempt { return zero.Or(l).lib.Attempts() }
+
+// Missing names the functions that this %[1]s does not have, each with the version that brings it: "%[2]s (%[3]s)".
+func (l *Library) Missing() []string {
+	var names []string
+	for i, fn := range zero.Or(l).fn {
+		if fn == 0 {
+			names = append(names, functions[i].names[0]+" ("+functions[i].since+")")
+		}
+	}
+	return names
+}`, l.one["name"], l.functions()[0].name, l.one["oldest"])
+	}, root+"driver", root+"internal/zero")
+}
+
 func (l *bindings) writeLibrary(b *bytes.Buffer) {
 	name, variable := l.one["name"], l.one["library"]
 	oldest, brings, _ := strings.Cut(l.one["oldest"], " ")
@@ -98,31 +171,18 @@ func (l *bindings) writeLibrary(b *bytes.Buffer) {
 		p(b, "// PathVariable names the environment variable that replaces the candidates of [Open] by one file.")
 		p(b, "const PathVariable = \"PURECUDA_%s_PATH\"\n", variable)
 		p(b, "// oldest is the version that brings all functions.\nvar oldest = library.Since{%s}\n", strings.Replace(oldest, ".", ", ", 1))
-		p(b, "// function is an index into functions and Library.fn.\ntype function int\n\nconst (")
-		for i, e := range l.functions() {
-			if i == 0 {
-				p(b, "%s function = iota", l.index(e))
-			} else {
-				p(b, "%s", l.index(e))
-			}
-		}
-		p(b, "\nfunctionCount\n)\n\nvar functions = [functionCount]string{")
+		l.writeIndices(b)
+		p(b, "var functions = [functionCount]string{")
 		for _, e := range l.functions() {
 			p(b, "%s: %q,", l.index(e), e.name)
 		}
 		p(b, "}\n")
-		p(b, `// Candidates lists where Open looks for %[1]s, in order: the file that PURECUDA_%[2]s_PATH names and nothing
-// else if it is set. Otherwise it is one that is in the process already, then the toolkit of CUDA_PATH and
-// CUDA_HOME, then what the system's loader knows. Last come the toolkits in their usual folders, and the
-// active Python environment. It is empty where NVIDIA has no %[1]s.
-func Candidates() []string { return library.%[2]s.Candidates() }
-`, name, variable)
 		p(b, "// Library is the %s of this machine. It implements [API] and is safe for concurrent use. It is never unloaded.", name)
 		for _, line := range l.lists["is"] {
 			p(b, "// %s", line)
 		}
 		p(b, "type Library struct {\nlib *library.Library\nfn [functionCount]uintptr\n}\n")
-		p(b, `// Open loads %s. With no argument it looks in the places where it is installed (see [Candidates]);
+		p(b, `// Open loads %s. With no argument it looks in the places where it is installed (see [library.Description.Candidates]);
 // otherwise it tries the given files, in order. It blocks while files are read.`, name)
 		for _, line := range l.lists["open"] {
 			p(b, "// %s", line)
@@ -177,10 +237,15 @@ func kinds(e *enum) (all []string, of map[string][]string) {
 	return all, of
 }
 
-// prefixOf is what all names of values have in common.
+// status is the type of what the functions return.
+func (l *bindings) status() *enum {
+	return l.enums[slices.IndexFunc(l.enums, func(e *enum) bool { return e.typ == "Status" || e.typ == "Result" })]
+}
+
+// prefixOf is what all names of failures have in common.
 func prefixOf(e *enum) string {
-	prefix := e.values[0].c
-	for _, v := range e.values {
+	prefix := e.values[1].c
+	for _, v := range e.values[1:] {
 		for !strings.HasPrefix(v.c, prefix) {
 			prefix = prefix[:len(prefix)-1]
 		}
@@ -189,41 +254,45 @@ func prefixOf(e *enum) string {
 }
 
 func (l *bindings) writeStatus(b *bytes.Buffer) {
-	name, e := l.one["name"], l.enums[slices.IndexFunc(l.enums, func(e *enum) bool { return e.typ == "Status" })]
+	name, e := l.one["name"], l.status()
 	all, of := kinds(e)
 	imports(b, func(b *bytes.Buffer) {
 		writeTypes(b, []*enum{e})
-		p(b, `// The statuses of this package, which are no codes of %[1]s.
+		p(b, `// These are no codes of %[1]s.
 const (
-	// StatusSymbolMissing is returned by methods of [API] whose function this %[1]s does not have.
-	StatusSymbolMissing Status = status.SymbolMissing
-	// StatusImpossibleValue is returned where %[1]s reported success with a value that cannot be true.
-	StatusImpossibleValue Status = status.ImpossibleValue
+	// %[4]sSymbolMissing is returned by methods of [API] whose function this %[1]s does not have.
+	%[4]sSymbolMissing %[4]s = status.SymbolMissing
+	// %[4]sImpossibleValue is returned where %[1]s reported success with a value that cannot be true.
+	%[4]sImpossibleValue %[4]s = status.ImpossibleValue
 )
 
-var statuses = status.Of(%[1]q, %[2]q, %[3]q, map[Status][2]string{`, name, prefixOf(e), l.one["simulated"])
+// names are those in the header, with what they mean.
+var names = status.Of(%[1]q, %[2]q, %[3]q, map[%[4]s][2]string{`, name, prefixOf(e), l.one["simulated"], e.typ)
 		for _, v := range e.values {
 			p(b, "%s: {%q, %q},", v.name, v.c, v.text)
 		}
 		p(b, `})
 
-// Name returns the name of the status in the header. It needs no library.
-func (s Status) Name() string { return statuses.Name(s) }
+// Name returns the name in the header. It needs no library.
+func (r %[1]s) Name() string { return names.Name(r) }
 
-// Text says in a few words what the status means.
-func (s Status) Text() string { return statuses.Text(s) }
+// Text says in a few words what it means.
+func (r %[1]s) Text() string { return names.Text(r) }
 
-func (s Status) String() string { return statuses.String(s) }
+func (r %[1]s) String() string { return names.String(r) }
 
-// Error makes a Status a target for errors.Is: errors.Is(err, %s). Do not return a bare Status
-// as an error: StatusSuccess would be one as well.
-func (s Status) Error() string { return statuses.Error(s) }
-
-// wrong is the error of an argument.
+// Error makes a %[1]s a target for errors.Is: errors.Is(err, %[2]s.%[3]s). Do not return a bare one
+// as an error: %[4]s would be one as well.
+func (r %[1]s) Error() string { return names.Error(r) }
+`, e.typ, path.Base(l.path), e.values[len(e.values)-1].name, e.values[0].name)
+		if l.one["library"] == "" {
+			return
+		}
+		p(b, `// wrong is the error of an argument.
 func wrong(format string, args ...any) error {
 	return driver.Errorf(driver.ErrInvalidArgument, format, args...)
 }
-`, strings.TrimSuffix(path.Base(l.path), "/")+"."+e.values[len(e.values)-1].name)
+`)
 		if len(all) == 0 {
 			return
 		}
@@ -257,7 +326,7 @@ func (l *bindings) writeProof(b *bytes.Buffer) {
 	result := "int"
 	for _, e := range l.enums {
 		p(b, "")
-		if e.typ == "Status" {
+		if e == l.status() {
 			result = e.c
 		}
 		if e.c != "-" && len(e.values) > 0 {
@@ -277,11 +346,7 @@ func (l *bindings) writeProof(b *bytes.Buffer) {
 	}
 	p(b, "\n/* The prototypes: a pointer to each function. */")
 	for _, e := range l.functions() {
-		returns := result
-		if e.returns != "" {
-			returns = e.returns
-		}
-		p(b, "%s (*check_%s)(%s) = %s;", returns, e.name, e.c, e.name)
+		l.since(b, e.header, func() { p(b, "%s (*check_%s)(%s) = %s;", cmp.Or(e.returns, result), e.name, e.c, e.name) })
 	}
 }
 

@@ -23,7 +23,10 @@ type entry struct {
 	fails                      []string // what Chaos makes it fail with
 	refused                    string   // why the simulated driver does not have it
 	c                          string
-	returns                    string // of C, if that is no status
+	returns                    string   // of C, if that is no status
+	brought                    string   // the version of a library that brings it, or ""
+	header                     string   // the version of the header that has it, or "" for all
+	others                     []string // older names with the same signature
 	method                     string
 	args                       []arg
 	api                        string // signature of the hand-written method, if any
@@ -123,9 +126,23 @@ func (e *entry) parseHead(fields []string) error {
 			e.needsContext = true
 		case "hand":
 			e.by = true
+		case "since", "or":
+			if i+1 == len(fields) {
+				return fmt.Errorf("%s: nothing follows %s", e.name, fields[i])
+			}
+			i++
+			if fields[i-1] == "since" {
+				e.brought = fields[i]
+			} else {
+				e.others = append(e.others, fields[i])
+			}
 		case "early", "harmless", "hot", "work", "cold", "unsafe":
 			e.rules = append(e.rules, fields[i])
 		default:
+			if after, ok := strings.CutPrefix(fields[i], "@"); ok {
+				e.header = after
+				continue
+			}
 			version, err := strconv.Atoi(fields[i])
 			if err != nil || i+1 == len(fields) {
 				return fmt.Errorf("%s: want VERSION SUFFIX, got %q", e.name, fields[i])
