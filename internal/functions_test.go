@@ -4,6 +4,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,6 +150,24 @@ func TestFunctionsAreAll(t *testing.T) {
 		if m := exportedFunction.FindStringSubmatch(line); m != nil && m[1] != inKernels && place(m[1]) >= 0 {
 			assert.NotNil(t, functions[m[1]+"."+m[2]], "%s.%s is not tried", m[1], m[2])
 		}
+	}
+}
+
+// showInternal are declarations that name a type which no other module can name.
+var showInternal = []string{
+	"pkg arena, method (Lease) ReturnAfter(...internal/wait.Ticket) error",
+	"pkg arena, type CopierConfig struct, Waits *internal/wait.Device",
+	"pkg arena, type DeviceConfig struct, Waits *internal/wait.Device",
+	"pkg pool, type PanicError = internal/contain.PanicError",
+}
+
+// What is exported names no internal type.
+func TestNoInternalTypes(t *testing.T) {
+	text, err := os.ReadFile("../api/purecuda.txt")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		assert.True(t, !strings.Contains(line, "internal/") || slices.Contains(showInternal, line), line)
 	}
 }
 

@@ -157,7 +157,7 @@ var values = []reflect.Type{
 	typed[nvrtc.Config](),
 	typed[nvrtc.Handle](),
 	typed[nvrtc.Header](),
-	typed[nvrtc.Image](),
+	typed[nvrtc.Artifact](),
 	typed[nvrtc.Kind](),
 	typed[nvrtc.Library](),
 	typed[nvrtc.Options](),

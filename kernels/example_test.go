@@ -66,3 +66,44 @@ func ExampleSHA256ChunksCPU() {
 	// f3498fc3
 	// ae448ac8
 }
+
+// A sum takes two steps: the device adds blocks, whose sums are added on the host in a fixed order.
+func ExampleSum() {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(drivertest.New(drivertest.Config{})))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer rt.Close()
+	total, err := sum(rt, []float32{1, 2, 3, 4.5})
+	fmt.Println(total, err)
+	// Output: 10.5 <nil>
+}
+
+func sum(rt *runtime.Runtime, x []float32) (float64, error) {
+	backend, err := rt.Probe("sum")
+	if err != nil {
+		return 0, err
+	}
+	ctx, s := context.Background(), backend.Stream
+	k, err := kernels.Load[kernels.Sum](backend.Context)
+	if err != nil {
+		return 0, err
+	}
+	defer k.Close()
+	data, err := runtime.UploadNew(ctx, s, x)
+	if err != nil {
+		return 0, err
+	}
+	defer data.Close()
+	partials, err := runtime.Alloc[float64](s, k.Blocks(len(x)))
+	if err != nil {
+		return 0, err
+	}
+	defer partials.Close()
+	if err := k.Launch(s, data, partials); err != nil {
+		return 0, err
+	}
+	sums, err := runtime.DownloadNew(ctx, s, partials)
+	return kernels.AddPartials(sums), err
+}

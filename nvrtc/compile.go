@@ -17,7 +17,7 @@ import (
 // NVRTC said and the numbered source lines around each error, and errors.Is matches
 // NVRTC's [Result]. Further kinds are [driver.ErrInvalidArgument], and
 // [driver.ErrUnsupported] for a target that this NVRTC cannot make.
-func Compile(ctx context.Context, api API, p Program, t Target) (*Image, error) {
+func Compile(ctx context.Context, api API, p Program, t Target) (*Artifact, error) {
 	switch {
 	case ctx == nil:
 		return nil, errNoContext()
@@ -35,7 +35,7 @@ func Compile(ctx context.Context, api API, p Program, t Target) (*Image, error) 
 		return compile(ctx, api, version, p, t)
 	}
 	type outcome struct {
-		image *Image
+		image *Artifact
 		err   error
 	}
 	done := make(chan outcome, 1)
@@ -53,7 +53,7 @@ func Compile(ctx context.Context, api API, p Program, t Target) (*Image, error) 
 
 // compile compiles and returns when NVRTC does. A compile that NVRTC gave up because ctx
 // has ended gives the cause of that.
-func compile(ctx context.Context, api API, version driver.Version, p Program, t Target) (*Image, error) {
+func compile(ctx context.Context, api API, version driver.Version, p Program, t Target) (*Artifact, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func compile(ctx context.Context, api API, version driver.Version, p Program, t 
 	if r != Success {
 		return nil, compileFailed(api, "nvrtcCompileProgram", r, p, log, version, options)
 	}
-	image := &Image{Target: t, Log: log, CompileTime: took}
+	image := &Artifact{Target: t, Log: log, CompileTime: took}
 	image.Code, r = output(api, program, t.Kind)
 	switch {
 	case r == ResultSymbolMissing:

@@ -22,7 +22,7 @@ type Compiler struct {
 	open    func() (*loaded, error) // at the first call; later ones return the same
 	known   atomic.Pointer[facts]
 	cache   *artifact.Cache
-	flights flight.Group[artifact.Key, *Image]
+	flights flight.Group[artifact.Key, *Artifact]
 	log     *slog.Logger
 
 	compiles, failures, shared, uncached atomic.Uint64
@@ -151,7 +151,7 @@ func (c *Compiler) TargetFor(device int, version driver.Version) (Target, error)
 // Errors are those of [Compile], and are not cached. A program that may read what is not
 // known (a header named by a macro, options in Extra that name files) is not cached: it is
 // compiled at every call.
-func (c *Compiler) Compile(ctx context.Context, p Program, t Target) (*Image, error) {
+func (c *Compiler) Compile(ctx context.Context, p Program, t Target) (*Artifact, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (c *Compiler) Compile(ctx context.Context, p Program, t Target) (*Image, er
 		}
 		return c.count(Compile(ctx, api, p, t))
 	}
-	image, shared, err := c.flights.Do(ctx, wanted, func(ctx context.Context) (*Image, error) {
+	image, shared, err := c.flights.Do(ctx, wanted, func(ctx context.Context) (*Artifact, error) {
 		if image, ok := c.cached(wanted, t); ok {
 			return image, nil
 		}
@@ -199,16 +199,16 @@ func (c *Compiler) Compile(ctx context.Context, p Program, t Target) (*Image, er
 }
 
 // cached reads an image from the disk cache.
-func (c *Compiler) cached(key artifact.Key, t Target) (*Image, bool) {
+func (c *Compiler) cached(key artifact.Key, t Target) (*Artifact, bool) {
 	content, ok := c.cache.Get(key)
 	if !ok {
 		return nil, false
 	}
-	return decodeImage(content, t)
+	return decodeArtifact(content, t)
 }
 
 // count counts a compile.
-func (c *Compiler) count(image *Image, err error) (*Image, error) {
+func (c *Compiler) count(image *Artifact, err error) (*Artifact, error) {
 	if err != nil {
 		c.failures.Add(1)
 		return nil, err

@@ -32,7 +32,7 @@
 //
 // # Linking
 //
-// A program is one translation unit. There is no linker here: code of [Options.Relocatable] and [LTOIR] is for a program that
+// A program is one translation unit. There is no linker here: relocatable code and [LTOIR] are for a program that
 // brings NVIDIA's nvJitLink, or calls cuLinkCreate by itself. For several sources write one that includes the others, which
 // [Program.Headers] can hold.
 //

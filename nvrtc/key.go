@@ -10,7 +10,7 @@ import (
 	"github.com/purecuda/purecuda/internal/artifact"
 )
 
-// keyFormat changes with the meaning of a key and with what Image.encode writes.
+// keyFormat changes with the meaning of a key and with what Artifact.encode writes.
 const keyFormat = "purecuda nvrtc 1"
 
 // digest collects texts so that no two lists of them collect to the same.

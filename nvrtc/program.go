@@ -48,16 +48,11 @@ type Options struct {
 	// contraction have it, for results that are equal to the CPU's bit for bit. It
 	// cannot go with FastMath.
 	NoFMA bool
-	// LineInfo keeps source lines for profilers. It does not change the code.
-	LineInfo bool
-	// Debug keeps everything for a debugger, and turns optimisation off.
-	Debug bool
-	// Relocatable makes code that is linked with other code before it is loaded.
-	Relocatable bool
 	// MaxRegisters limits the registers of a thread; 0 is no limit. It works on machine
 	// code. Where PTX is compiled, the driver's own option does (driver.JIT).
 	MaxRegisters int
-	// Extra are further options in NVRTC's words, last:
+	// Extra are further options in NVRTC's words, last, such as "--generate-line-info", "--device-debug" and
+	// "--relocatable-device-code=true":
 	// https://docs.nvidia.com/cuda/nvrtc/index.html#supported-compile-options. While
 	// it compiles, NVRTC raises the stack limit of the whole process, unless
 	// "--modify-stack-limit=false" stands here.
@@ -82,9 +77,6 @@ func (o Options) list(version driver.Version) []string {
 	list = append(list, "--std="+cmp.Or(o.Std, "c++17"))
 	flag(o.FastMath, "--use_fast_math")
 	flag(o.NoFMA, "--fmad=false")
-	flag(o.LineInfo, "--generate-line-info")
-	flag(o.Debug, "--device-debug")
-	flag(o.Relocatable, "--relocatable-device-code=true")
 	flag(o.MaxRegisters > 0, "--maxrregcount="+strconv.Itoa(o.MaxRegisters))
 	for _, name := range slices.Sorted(maps.Keys(o.Defines)) {
 		define := "--define-macro=" + name

@@ -13,13 +13,12 @@ func TestOptionsInNVRTCsWords(t *testing.T) {
 	assert.Equal(t, []string{"--no-source-include", "--std=c++17"}, Options{}.list(13000))
 	assert.Equal(t, []string{"--std=c++17"}, Options{}.list(11020))
 	assert.Equal(t, []string{
-		"--std=c++20", "--fmad=false", "--generate-line-info", "--device-debug",
-		"--relocatable-device-code=true", "--maxrregcount=32",
+		"--std=c++20", "--fmad=false", "--maxrregcount=32",
 		"--define-macro=A", "--define-macro=B=2", "--define-macro=C=f(x, y)",
 		"--include-path=/z", "--include-path=/a b", "--restrict",
 	}, Options{
 		IncludePaths: []string{"/z", "/a b"}, Defines: map[string]string{"C": "f(x, y)", "B": "2", "A": ""},
-		Std: "c++20", NoFMA: true, LineInfo: true, Debug: true, Relocatable: true, MaxRegisters: 32,
+		Std: "c++20", NoFMA: true, MaxRegisters: 32,
 		Extra: []string{"--restrict"},
 	}.list(12040))
 	assert.Contains(t, Options{FastMath: true}.list(0), "--use_fast_math")
@@ -99,15 +98,15 @@ func TestResultsHaveNames(t *testing.T) {
 }
 
 func FuzzDecodeImage(f *testing.F) {
-	f.Add((&Image{Code: []byte("code"), Log: "log", LoweredNames: map[string]string{"a": "b"}, CompileTime: 5}).encode())
+	f.Add((&Artifact{Code: []byte("code"), Log: "log", LoweredNames: map[string]string{"a": "b"}, CompileTime: 5}).encode())
 	f.Add([]byte{})
 	f.Add([]byte{0x80})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		i, ok := decodeImage(b, Target{Kind: PTX, Arch: 75})
+		i, ok := decodeArtifact(b, Target{Kind: PTX, Arch: 75})
 		if !ok {
 			return
 		}
-		again, ok := decodeImage(i.encode(), i.Target)
+		again, ok := decodeArtifact(i.encode(), i.Target)
 		assert.True(t, ok)
 		assert.Equal(t, i, again)
 	})

@@ -98,10 +98,10 @@ func TestRealOptions(t *testing.T) {
 	fast := ptx(nvrtc.Options{FastMath: true})
 	assert.Contains(t, fast, ".approx")
 	assert.Contains(t, fast, ".ftz")
-	assert.Contains(t, ptx(nvrtc.Options{LineInfo: true}), ".loc")
-	assert.Contains(t, ptx(nvrtc.Options{Debug: true}), "debug")
+	assert.Contains(t, ptx(nvrtc.Options{Extra: []string{"--generate-line-info"}}), ".loc")
+	assert.Contains(t, ptx(nvrtc.Options{Extra: []string{"--device-debug"}}), "debug")
 	assert.NotEmpty(t, ptx(nvrtc.Options{MaxRegisters: 24}))
-	assert.NotEmpty(t, ptx(nvrtc.Options{Relocatable: true, Std: "c++14", Extra: []string{"--restrict"}}))
+	assert.NotEmpty(t, ptx(nvrtc.Options{Std: "c++14", Extra: []string{"--relocatable-device-code=true", "--restrict"}}))
 }
 
 func TestRealErrors(t *testing.T) {

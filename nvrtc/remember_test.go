@@ -51,7 +51,7 @@ func newShelf(t *testing.T) *shelf {
 }
 
 // process compiles in a new process.
-func (s *shelf) process(t *testing.T, source string) (*Image, error) {
+func (s *shelf) process(t *testing.T, source string) (*Artifact, error) {
 	t.Helper()
 	c, err := openCompiler(s.config, func() (API, string, error) {
 		s.loads++

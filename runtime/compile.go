@@ -64,7 +64,7 @@ func (c *Context) Compile(ctx context.Context, p nvrtc.Program) (*Module, error)
 
 // compiled is a program in the form that the device takes.
 type compiled struct {
-	image *nvrtc.Image
+	image *nvrtc.Artifact
 	// signatures is the program as PTX, where the driver cannot tell the parameters of
 	// machine code. It is read and not loaded: the driver may be too old for it.
 	signatures []byte
@@ -79,7 +79,7 @@ func (c *Context) compile(ctx context.Context, compiler *nvrtc.Compiler, p nvrtc
 		return code, err
 	}
 	if target.Kind == nvrtc.CUBIN && c.rt.Version() < paramInfoSince {
-		var text *nvrtc.Image
+		var text *nvrtc.Artifact
 		text, err = compiler.Compile(ctx, p, nvrtc.Target{Kind: nvrtc.PTX, Arch: target.Arch})
 		if err == nil {
 			code.signatures = text.Code

@@ -67,17 +67,7 @@ type DeviceConfig struct {
 	UUID         driver.UUID
 	PCIBusID     string // "0000:04:00.0"
 
-	ThreadsPerSM         int // resident threads
-	BlocksPerSM          int // resident blocks
-	SharedPerBlock       int // bytes of shared memory without opting in
-	SharedPerBlockOptin  int // bytes of shared memory at most
-	SharedPerSM          int // bytes of shared memory
-	L2Bytes              int
-	ClockKHz             int
-	MemoryClockKHz       int
-	MemoryBusBits        int
-	CopyEngines          int
-	ECC, Integrated, MIG bool
+	ECC bool
 	// NoPools is a device without stream-ordered memory.
 	NoPools bool
 	// NoPeers is a device that shares no memory with others.
@@ -87,16 +77,29 @@ type DeviceConfig struct {
 	VanishAt int
 	// Attributes overrides what DeviceGetAttribute returns.
 	Attributes map[driver.DeviceAttribute]int32
+
+	model model
+}
+
+// model is what [H100], [A100] and [T4] differ in, beside what a test can choose.
+type model struct {
+	threadsPerSM, blocksPerSM                        int // resident ones
+	sharedPerBlock, sharedPerBlockOptin, sharedPerSM int // bytes of shared memory; without opting in, and at most
+	l2Bytes                                          int
+	clockKHz, memoryClockKHz, memoryBusBits          int
+	copyEngines                                      int
 }
 
 // H100 is an NVIDIA H100 with 80 GB.
 func H100() DeviceConfig {
 	return DeviceConfig{
 		Name: "NVIDIA H100 80GB HBM3", Major: 9, Minor: 0, SMs: 132, Memory: 80 << 30,
-		ThreadsPerSM: 2048, BlocksPerSM: 32,
-		SharedPerBlock: 48 << 10, SharedPerBlockOptin: 227 << 10, SharedPerSM: 228 << 10,
-		L2Bytes: 50 << 20, ClockKHz: 1_980_000, MemoryClockKHz: 2_619_000, MemoryBusBits: 5120,
-		CopyEngines: 3, ECC: true,
+		ECC: true,
+		model: model{
+			threadsPerSM: 2048, blocksPerSM: 32,
+			sharedPerBlock: 48 << 10, sharedPerBlockOptin: 227 << 10, sharedPerSM: 228 << 10,
+			l2Bytes: 50 << 20, clockKHz: 1_980_000, memoryClockKHz: 2_619_000, memoryBusBits: 5120, copyEngines: 3,
+		},
 	}
 }
 
@@ -104,8 +107,8 @@ func H100() DeviceConfig {
 func A100() DeviceConfig {
 	c := H100()
 	c.Name, c.Major, c.Minor, c.SMs, c.Memory = "NVIDIA A100-SXM4-40GB", 8, 0, 108, 40<<30
-	c.SharedPerBlockOptin, c.SharedPerSM, c.L2Bytes = 163<<10, 164<<10, 40<<20
-	c.ClockKHz, c.MemoryClockKHz = 1_410_000, 1_215_000
+	c.model.sharedPerBlockOptin, c.model.sharedPerSM, c.model.l2Bytes = 163<<10, 164<<10, 40<<20
+	c.model.clockKHz, c.model.memoryClockKHz = 1_410_000, 1_215_000
 	return c
 }
 
@@ -114,9 +117,9 @@ func A100() DeviceConfig {
 func T4() DeviceConfig {
 	c := H100()
 	c.Name, c.Major, c.Minor, c.SMs, c.Memory = "Tesla T4", 7, 5, 40, 16<<30
-	c.ThreadsPerSM, c.BlocksPerSM = 1024, 16
-	c.SharedPerBlockOptin, c.SharedPerSM, c.L2Bytes = 64<<10, 64<<10, 4<<20
-	c.ClockKHz, c.MemoryClockKHz, c.MemoryBusBits = 1_590_000, 5_001_000, 256
+	c.model.threadsPerSM, c.model.blocksPerSM = 1024, 16
+	c.model.sharedPerBlockOptin, c.model.sharedPerSM, c.model.l2Bytes = 64<<10, 64<<10, 4<<20
+	c.model.clockKHz, c.model.memoryClockKHz, c.model.memoryBusBits = 1_590_000, 5_001_000, 256
 	return c
 }
 
@@ -167,19 +170,11 @@ func (c DeviceConfig) complete(ordinal int) DeviceConfig {
 		c.UUID[14], c.UUID[15] = byte(ordinal>>8), byte(ordinal)
 	}
 	orString(&c.PCIBusID, fmt.Sprintf("0000:%02x:00.0", ordinal+1))
-	for _, f := range []struct {
-		field *int
-		value int
-	}{
-		{&c.SMs, base.SMs}, {&c.ThreadsPerSM, base.ThreadsPerSM}, {&c.BlocksPerSM, base.BlocksPerSM},
-		{&c.SharedPerBlock, base.SharedPerBlock}, {&c.SharedPerBlockOptin, base.SharedPerBlockOptin},
-		{&c.SharedPerSM, base.SharedPerSM}, {&c.L2Bytes, base.L2Bytes}, {&c.ClockKHz, base.ClockKHz},
-		{&c.MemoryClockKHz, base.MemoryClockKHz}, {&c.MemoryBusBits, base.MemoryBusBits},
-		{&c.CopyEngines, base.CopyEngines},
-	} {
-		if *f.field == 0 {
-			*f.field = f.value
-		}
+	if c.SMs == 0 {
+		c.SMs = base.SMs
+	}
+	if c.model == (model{}) {
+		c.model = base.model
 	}
 	c.Attributes = maps.Clone(c.Attributes)
 	return c

@@ -37,7 +37,7 @@ func (d *Driver) newContext(dev *device, made origin) *context {
 			driver.LimitDevRuntimePendingLaunchCount: 2048,
 			driver.LimitMaxL2FetchGranularity:        64,
 			driver.LimitPersistingL2CacheSize:        0,
-			driver.LimitShmemSize:                    uint64(dev.config.SharedPerBlockOptin),
+			driver.LimitShmemSize:                    uint64(dev.config.model.sharedPerBlockOptin),
 			driver.LimitCIGEnabled:                   0,
 		},
 		peers: map[*context]bool{},

@@ -22,7 +22,7 @@ type settings struct {
 }
 
 func newSettings(e *entry, dev *device) *settings {
-	return &settings{dynamicShared: int32(max(dev.config.SharedPerBlock-e.staticBytes, 0)), carveout: -1}
+	return &settings{dynamicShared: int32(max(dev.config.model.sharedPerBlock-e.staticBytes, 0)), carveout: -1}
 }
 
 // function returns the kernel of a module by name, or nil.
@@ -77,7 +77,7 @@ func attributeOf(a driver.FunctionAttribute, e *entry, img *image, s *settings, 
 func (s *settings) set(a driver.FunctionAttribute, value int32, e *entry, dev *device) driver.Result {
 	switch a {
 	case driver.FunctionAttributeMaxDynamicSharedSizeBytes:
-		if value < 0 || int(value) > dev.config.SharedPerBlockOptin-e.staticBytes {
+		if value < 0 || int(value) > dev.config.model.sharedPerBlockOptin-e.staticBytes {
 			return driver.ResultInvalidValue
 		}
 		s.dynamicShared = value

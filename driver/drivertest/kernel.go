@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"unsafe"
@@ -34,49 +33,22 @@ type Launch struct {
 	d      *Driver
 }
 
-// Params returns the number of parameters.
-func (k *Launch) Params() int { return len(k.params) }
-
-// Bytes returns the value of parameter i as it stands in memory. It panics if there
-// is none, which makes the launch fail.
-func (k *Launch) Bytes(i int) []byte {
+// Param returns the value of parameter i. It panics if there is no such parameter, or if its size is not that of T, which makes the
+// launch fail. T is a number, a [driver.DevicePtr], or a struct without pointers in the layout of the kernel.
+func Param[T any](k *Launch, i int) T {
+	var v T
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v))
 	if i < 0 || i >= len(k.params) {
 		panic(&fault{result: driver.ResultLaunchFailed,
 			detail: fmt.Sprintf("the kernel %s has %d parameters, and its Go function reads parameter %d", k.Kernel, len(k.params), i)})
 	}
-	return k.params[i]
-}
-
-func (k *Launch) word(i, size int) []byte {
-	b := k.Bytes(i)
-	if len(b) != size {
+	if len(k.params[i]) != len(bytes) {
 		panic(&fault{result: driver.ResultLaunchFailed,
-			detail: fmt.Sprintf("parameter %d of the kernel %s has %d bytes, and its Go function reads %d", i, k.Kernel, len(b), size)})
+			detail: fmt.Sprintf("parameter %d of the kernel %s has %d bytes, and its Go function reads %d", i, k.Kernel, len(k.params[i]), len(bytes))})
 	}
-	return b
+	copy(bytes, k.params[i])
+	return v
 }
-
-// Uint32 returns parameter i. This and the following ones panic if there is no
-// such parameter or its size is another, which makes the launch fail.
-func (k *Launch) Uint32(i int) uint32 { return binary.LittleEndian.Uint32(k.word(i, 4)) }
-
-// Int32 returns parameter i.
-func (k *Launch) Int32(i int) int32 { return int32(k.Uint32(i)) }
-
-// Uint64 returns parameter i.
-func (k *Launch) Uint64(i int) uint64 { return binary.LittleEndian.Uint64(k.word(i, 8)) }
-
-// Int64 returns parameter i.
-func (k *Launch) Int64(i int) int64 { return int64(k.Uint64(i)) }
-
-// Float32 returns parameter i.
-func (k *Launch) Float32(i int) float32 { return math.Float32frombits(k.Uint32(i)) }
-
-// Float64 returns parameter i.
-func (k *Launch) Float64(i int) float64 { return math.Float64frombits(k.Uint64(i)) }
-
-// Ptr returns parameter i as an address.
-func (k *Launch) Ptr(i int) driver.DevicePtr { return driver.DevicePtr(k.Uint64(i)) }
 
 // Memory returns n bytes of device memory, or of page-locked host memory, at ptr.
 // The slice is the memory itself. An address that the device may not access is an

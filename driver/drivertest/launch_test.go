@@ -43,16 +43,15 @@ func TestLaunchReadsParameters(t *testing.T) {
 	assert.Equal(t, grid, got.Grid)
 	assert.Equal(t, block, got.Block)
 	assert.EqualValues(t, 64, got.SharedBytes)
-	assert.Equal(t, 6, got.Params())
-	assert.Equal(t, a, got.Uint32(0))
-	assert.Equal(t, b, got.Uint64(1))
-	assert.Equal(t, c, got.Float32(2))
-	assert.InDelta(t, d, got.Float64(3), 0)
-	assert.Equal(t, e[:], got.Bytes(4))
-	assert.Equal(t, last, got.Int32(5))
-	assert.Equal(t, driver.DevicePtr(2), got.Ptr(1))
-	assert.Panics(t, func() { got.Uint64(0) })
-	assert.Panics(t, func() { got.Bytes(6) })
+	assert.Equal(t, a, drivertest.Param[uint32](&got, 0))
+	assert.Equal(t, b, drivertest.Param[uint64](&got, 1))
+	assert.Equal(t, c, drivertest.Param[float32](&got, 2))
+	assert.InDelta(t, d, drivertest.Param[float64](&got, 3), 0)
+	assert.Equal(t, e, drivertest.Param[[20]byte](&got, 4))
+	assert.Equal(t, last, drivertest.Param[int32](&got, 5))
+	assert.Equal(t, driver.DevicePtr(2), drivertest.Param[driver.DevicePtr](&got, 1))
+	assert.Panics(t, func() { drivertest.Param[uint64](&got, 0) })
+	assert.Panics(t, func() { drivertest.Param[byte](&got, 6) })
 
 	shared, r := g.FuncGetAttribute(driver.FunctionAttributeSharedSizeBytes, f)
 	g.ok(r)
@@ -120,11 +119,11 @@ func TestFaultsOfKernels(t *testing.T) {
 		{"a code that is not sticky", func(*drivertest.Launch) error { return driver.ResultNotFound }, driver.ResultLaunchFailed},
 		{"an error", func(*drivertest.Launch) error { return sentinel }, driver.ResultLaunchFailed},
 		{"a panic", func(*drivertest.Launch) error { panic("oops") }, driver.ResultLaunchFailed},
-		{"an index", func(k *drivertest.Launch) error { var none []int; none[k.Params()]++; return nil }, driver.ResultLaunchFailed},
+		{"an index", func(k *drivertest.Launch) error { var none []int; none[k.Device]++; return nil }, driver.ResultLaunchFailed},
 		{"a stray address", func(k *drivertest.Launch) error { _, err := k.Memory(12345, 1); return err }, driver.ResultIllegalAddress},
 		{"an unaligned address", func(k *drivertest.Launch) error { _, err := drivertest.Slice[uint64](k, 12345, 1); return err }, driver.ResultMisalignedAddress},
 		{"a huge slice", func(k *drivertest.Launch) error { _, err := drivertest.Slice[uint64](k, 1<<40, 1<<62); return err }, driver.ResultIllegalAddress},
-		{"a parameter that is not there", func(k *drivertest.Launch) error { k.Uint64(3); return nil }, driver.ResultLaunchFailed},
+		{"a parameter that is not there", func(k *drivertest.Launch) error { drivertest.Param[uint64](k, 3); return nil }, driver.ResultLaunchFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, drivertest.Config{Kernels: map[string]drivertest.KernelFunc{"fails": c.f}})

@@ -10,12 +10,12 @@ func (f *function) resident(threads int, dynamicShared uint64) int {
 		return 0
 	}
 	shared := uint64(f.entry.staticBytes) + dynamicShared
-	if shared > uint64(c.SharedPerBlockOptin) {
+	if shared > uint64(c.model.sharedPerBlockOptin) {
 		return 0
 	}
 	rounded := wholeWarps(threads)
-	return min(c.BlocksPerSM, c.ThreadsPerSM/rounded, maxRegisters/(roundedRegisters(f.entry.registers)*rounded),
-		int(uint64(c.SharedPerSM)/(shared+reservedShared)))
+	return min(c.model.blocksPerSM, c.model.threadsPerSM/rounded, maxRegisters/(roundedRegisters(f.entry.registers)*rounded),
+		int(uint64(c.model.sharedPerSM)/(shared+reservedShared)))
 }
 
 // OccupancyMaxActiveBlocksPerMultiprocessor implements [driver.API]. A
@@ -96,6 +96,6 @@ func (d *Driver) OccupancyAvailableDynamicSMemPerBlock(h driver.Function, blocks
 		return 0, driver.ResultInvalidValue
 	}
 	c := &f.module.ctx.dev.config
-	share := c.SharedPerSM/int(blocks) - reservedShared - f.entry.staticBytes
+	share := c.model.sharedPerSM/int(blocks) - reservedShared - f.entry.staticBytes
 	return uint64(max(min(share, int(f.settings.dynamicShared)), 0)), driver.Success
 }

@@ -34,15 +34,18 @@ type gpu struct {
 func kernels() map[string]drivertest.KernelFunc {
 	return map[string]drivertest.KernelFunc{
 		"add_one": func(k *drivertest.Launch) error {
-			x, err := drivertest.Slice[uint32](k, k.Ptr(0), uint64(k.Uint32(1)))
+			x, err := drivertest.Slice[uint32](k, drivertest.Param[driver.DevicePtr](k, 0), uint64(drivertest.Param[uint32](k, 1)))
 			for i := range x {
 				x[i]++
 			}
 			return err
 		},
-		"gate":   func(k *drivertest.Launch) error { _, err := k.Memory(k.Ptr(0), 1); return err },
+		"gate": func(k *drivertest.Launch) error {
+			_, err := k.Memory(drivertest.Param[driver.DevicePtr](k, 0), 1)
+			return err
+		},
 		"fails":  func(*drivertest.Launch) error { return driver.ResultAssert },
-		"panics": func(k *drivertest.Launch) error { k.Uint32(0); return nil },
+		"panics": func(k *drivertest.Launch) error { drivertest.Param[uint32](k, 0); return nil },
 	}
 }
 

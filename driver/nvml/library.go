@@ -64,7 +64,7 @@ func Open(candidates ...string) (*Library, error) {
 
 // initError is why NVML does not start.
 func (l *Library) initError(r Result) error {
-	e := Failed(l, "nvmlInit_v2", r)
+	e := failed(l, "nvmlInit_v2", r)
 	if r == ResultDriverNotLoaded || r == ResultLibRMVersionMismatch {
 		e.Kind = driver.ErrLibraryUnavailable
 	}
@@ -83,7 +83,7 @@ func (l *Library) Close() error {
 		_ [ffi.RegisterWords]uintptr
 	}
 	if r := Result(int32(c.Call(l.fn[fnShutdown], 0))); r != Success {
-		return Failed(l, "nvmlShutdown", r)
+		return failed(l, "nvmlShutdown", r)
 	}
 	return nil
 }
@@ -104,8 +104,8 @@ func (l *Library) call(f function, frame *ffi.Frame, words int) Result {
 	return r
 }
 
-// Failed makes the error of a function of NVML that did not return Success. api may be nil.
-func Failed(api API, function string, r Result) *driver.Error {
+// failed makes the error of a function of NVML that did not return Success. api may be nil.
+func failed(api API, function string, r Result) *driver.Error {
 	e := driver.Errorf(driver.ErrDriverCallFailed, "%s: %w", function, r)
 	e.Op = function
 	switch r {

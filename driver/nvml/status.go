@@ -102,11 +102,11 @@ func Find(api API, uuid fmt.Stringer) (Device, error) {
 			return d, nil
 		}
 		if r != ResultNotFound && r != ResultInvalidArgument {
-			return 0, Failed(api, "nvmlDeviceGetHandleByUUID", r)
+			return 0, failed(api, "nvmlDeviceGetHandleByUUID", r)
 		}
 		last = r
 	}
-	e := Failed(api, "nvmlDeviceGetHandleByUUID", last)
+	e := failed(api, "nvmlDeviceGetHandleByUUID", last)
 	e.Kind, e.Detail = driver.ErrInvalidArgument, fmt.Sprintf("NVML has no device with UUID %q", text)
 	return 0, e
 }
@@ -120,7 +120,7 @@ type reader struct {
 // ok tells whether a call has succeeded, and notes why not.
 func (r reader) ok(function string, result Result) bool {
 	if result != Success {
-		r.s.Unknown = append(r.s.Unknown, Failed(r.api, function, result))
+		r.s.Unknown = append(r.s.Unknown, failed(r.api, function, result))
 	}
 	return result == Success
 }
@@ -182,7 +182,7 @@ func Read(api API, d Device) Status {
 	s.NVLinks = r.nvlinks(d)
 	if on, pending, result := api.MIGMode(d); result != ResultNotSupported && r.ok("nvmlDeviceGetMigMode", result) {
 		s.MIG = &MIG{On: on, Pending: pending}
-		for _, mig := range Instances(api, d) {
+		for _, mig := range instances(api, d) {
 			if uuid, result := api.UUID(mig); r.ok("nvmlDeviceGetUUID", result) {
 				s.MIG.Instances = append(s.MIG.Instances, uuid)
 			}
@@ -245,11 +245,8 @@ func (r reader) nvlinks(d Device) (links []NVLink) {
 	return links
 }
 
-// Instances are the MIG instances of a device.
-func Instances(api API, d Device) (all []Device) {
-	if api == nil {
-		return nil
-	}
+// instances are the MIG instances of a device.
+func instances(api API, d Device) (all []Device) {
 	n, r := api.MaxMIGDevices(d)
 	if r != Success {
 		return nil
@@ -270,17 +267,17 @@ func ReadAll(api API) ([]Status, error) {
 	}
 	n, r := api.DeviceCount()
 	if r != Success {
-		return nil, Failed(api, "nvmlDeviceGetCount_v2", r)
+		return nil, failed(api, "nvmlDeviceGetCount_v2", r)
 	}
 	var all []Status
 	for i := range n {
 		d, r := api.DeviceByIndex(i)
 		if r != Success {
-			all = append(all, Status{Unknown: []error{Failed(api, "nvmlDeviceGetHandleByIndex_v2", r)}})
+			all = append(all, Status{Unknown: []error{failed(api, "nvmlDeviceGetHandleByIndex_v2", r)}})
 			continue
 		}
 		all = append(all, Read(api, d))
-		for _, mig := range Instances(api, d) {
+		for _, mig := range instances(api, d) {
 			all = append(all, Read(api, mig))
 		}
 	}

@@ -26,7 +26,7 @@ func Watch(ctx context.Context, api API, f func(Event) error, devices ...Device)
 	if len(devices) == 0 {
 		n, r := api.DeviceCount()
 		if r != Success {
-			return Failed(api, "nvmlDeviceGetCount_v2", r)
+			return failed(api, "nvmlDeviceGetCount_v2", r)
 		}
 		for i := range n {
 			if d, r := api.DeviceByIndex(i); r == Success { // one that is gone has no events
@@ -58,7 +58,7 @@ func Watch(ctx context.Context, api API, f func(Event) error, devices ...Device)
 func watch(ctx context.Context, api API, f func(Event) error, devices []Device) (lost bool, err error) {
 	set, r := api.CreateEventSet()
 	if r != Success {
-		return false, Failed(api, "nvmlEventSetCreate", r)
+		return false, failed(api, "nvmlEventSetCreate", r)
 	}
 	defer api.FreeEventSet(set)
 	registered := false
@@ -70,7 +70,7 @@ func watch(ctx context.Context, api API, f func(Event) error, devices []Device) 
 			r = ResultNotSupported
 		}
 		if r != Success && r != ResultNotSupported {
-			return r == ResultGPUIsLost, Failed(api, "nvmlDeviceRegisterEvents", r)
+			return r == ResultGPUIsLost, failed(api, "nvmlDeviceRegisterEvents", r)
 		}
 		registered = registered || r == Success
 	}
@@ -86,7 +86,7 @@ func watch(ctx context.Context, api API, f func(Event) error, devices []Device) 
 				return false, err
 			}
 		default:
-			return r == ResultGPUIsLost, Failed(api, "nvmlEventSetWait_v2", r)
+			return r == ResultGPUIsLost, failed(api, "nvmlEventSetWait_v2", r)
 		}
 	}
 	return false, context.Cause(ctx)

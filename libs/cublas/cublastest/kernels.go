@@ -25,9 +25,8 @@ type kernel struct {
 func of[C any](f func(k *drivertest.Launch, c *C) error) kernel {
 	var c C
 	return kernel{unsafe.Sizeof(c), func(k *drivertest.Launch) error {
-		c := new(C) // k.Bytes need not be aligned
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(c)), unsafe.Sizeof(*c)), k.Bytes(0))
-		return f(k, c)
+		c := drivertest.Param[C](k, 0)
+		return f(k, &c)
 	}}
 }
 

@@ -183,8 +183,7 @@ func (o side) count() int { return int(o.n[0] * o.n[1] * o.n[2] * o.n[3]) }
 // kernel reads all numbers, transforms them, and writes.
 func kernel[In, Out any](load func(In) complex128, store func(complex128) Out, transform func(c *launched, in, out side, x []complex128) []complex128) drivertest.KernelFunc {
 	return func(k *drivertest.Launch) error {
-		c := new(launched) // k.Bytes need not be aligned
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(c)), unsafe.Sizeof(*c)), k.Bytes(0))
+		c := drivertest.Param[launched](k, 0)
 		in, out := sides(&c.Description)
 		from, endIn, err := elements[In](k, c.In, in, c.Type)
 		if err != nil {
@@ -211,7 +210,7 @@ func kernel[In, Out any](load func(In) complex128, store func(complex128) Out, t
 				nan(&from[element])
 			}
 		})
-		x = transform(c, in, out, x)
+		x = transform(&c, in, out, x)
 		out.each(func(i int, element int64) { to[element] = store(x[i]) })
 		return nil
 	}

@@ -2,7 +2,6 @@ package curandtest
 
 import (
 	"math"
-	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
@@ -68,13 +67,12 @@ func kernel[T uint32 | float32 | float64](fill func(s *philox.State, to []T, c *
 
 // arguments are the call, and the state of its generator.
 func arguments(k *drivertest.Launch) (*launched, *philox.State, error) {
-	c := new(launched) // k.Bytes need not be aligned
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(c)), unsafe.Sizeof(*c)), k.Bytes(0))
+	c := drivertest.Param[launched](k, 0)
 	s, err := drivertest.Slice[philox.State](k, c.State, 1)
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, &s[0], nil
+	return &c, &s[0], nil
 }
 
 // poisson is the number of a Poisson distribution that a uniform number stands for. The numbers of cuRAND are others.

@@ -1,8 +1,6 @@
 package cusolvertest
 
 import (
-	"unsafe"
-
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/lapack"
 	"gonum.org/v1/gonum/lapack/gonum"
@@ -86,8 +84,7 @@ type matrix struct {
 
 // run reads the operands of a call, runs it, and writes back what has changed.
 func run(k *drivertest.Launch, f routine) error {
-	c := new(launched) // k.Bytes need not be aligned
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(c)), unsafe.Sizeof(*c)), k.Bytes(0))
+	c := drivertest.Param[launched](k, 0)
 	workspace, err := drivertest.Slice[byte](k, c.Device, c.DeviceBytes)
 	if err != nil {
 		return err
@@ -98,9 +95,9 @@ func run(k *drivertest.Launch, f routine) error {
 		return err
 	}
 	if c.Type == cublas.TypeFloat64 {
-		return compute[float64](k, c, f, &info[0])
+		return compute[float64](k, &c, f, &info[0])
 	}
-	return compute[float32](k, c, f, &info[0])
+	return compute[float32](k, &c, f, &info[0])
 }
 
 func compute[T float32 | float64](k *drivertest.Launch, c *launched, f routine, info *int32) error {

@@ -286,7 +286,7 @@ func (c *comm) free(gpu driver.API) nccl.Status {
 // Kernels are the kernels of the simulated NCCL, for drivertest.Config.
 func Kernels() map[string]drivertest.KernelFunc {
 	return map[string]drivertest.KernelFunc{kernelName: func(k *drivertest.Launch) error {
-		p, ok := plans.Load(k.Uint64(0))
+		p, ok := plans.Load(drivertest.Param[uint64](k, 0))
 		if !ok {
 			return errors.New("the communicator was freed before the kernel ran")
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Image is a compiled program. Images of a [Compiler] may be shared: do not change them.
-type Image struct {
+// Artifact is a compiled program. Those of a [Compiler] may be shared: do not change them.
+type Artifact struct {
 	Target
 	// Code is PTX text without a NUL at its end, a cubin, or LTO-IR.
 	Code []byte
@@ -25,7 +25,7 @@ type Image struct {
 
 // encode is the image in a file of the cache: lengths and texts. What the key of the
 // file says, the target, is not in it.
-func (i *Image) encode() []byte {
+func (i *Artifact) encode() []byte {
 	text := func(b []byte, s string) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
 	b := binary.AppendUvarint(nil, uint64(i.CompileTime))
 	b = text(b, i.Log)
@@ -36,8 +36,8 @@ func (i *Image) encode() []byte {
 	return append(b, i.Code...)
 }
 
-// decodeImage reads what encode wrote, and false for anything else.
-func decodeImage(b []byte, t Target) (*Image, bool) {
+// decodeArtifact reads what encode wrote, and false for anything else.
+func decodeArtifact(b []byte, t Target) (*Artifact, bool) {
 	ok := true
 	number := func() uint64 {
 		v, n := binary.Uvarint(b)
@@ -58,7 +58,7 @@ func decodeImage(b []byte, t Target) (*Image, bool) {
 		b = b[n:]
 		return s
 	}
-	i := &Image{Target: t, Cached: true, CompileTime: time.Duration(min(number(), math.MaxInt64)), Log: text()}
+	i := &Artifact{Target: t, Cached: true, CompileTime: time.Duration(min(number(), math.MaxInt64)), Log: text()}
 	if count := number(); count > 0 && ok {
 		i.LoweredNames = map[string]string{}
 		for ; count > 0 && ok; count-- {
