@@ -55,7 +55,7 @@ type State struct {
 	changed gate.Cond                // busy or the leases of some memory are less
 	mu      locks.Mutex[locks.State] // of changes
 	lost    atomic.Pointer[lostCause]
-	done    chan struct{} // closed by the loss; guarded by mu
+	done    atomic.Pointer[chan struct{}] // closed by the loss; replaced under mu
 	// pending are the changes that OnChange has yet to hear of, and notifying says that a
 	// goroutine is calling it. mu guards both.
 	pending   []Change
@@ -79,7 +79,8 @@ type StateConfig struct {
 
 // NewState makes the state of a device, which accepts work in generation 1.
 func NewState(device int, c StateConfig) *State {
-	s := &State{device: device, config: c, done: make(chan struct{})}
+	s := &State{device: device, config: c}
+	s.renew()
 	s.word.Store(makeWord(1, Accepting))
 	return s
 }
@@ -125,10 +126,15 @@ func (s *State) Lost() error {
 
 // Done returns a channel that is closed when the device is lost. After a Revive there is another one.
 func (s *State) Done() <-chan struct{} {
-	s = zero.Or(s)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.done
+	if done := zero.Or(s).done.Load(); done != nil {
+		return *done
+	}
+	return nil // a State that was never made
+}
+
+func (s *State) renew() {
+	done := make(chan struct{})
+	s.done.Store(&done)
 }
 
 // Shutdown stops the intake: from now on uses are refused with "device shutting down".
@@ -183,7 +189,7 @@ func (s *State) Revive() bool {
 			return generation, now
 		}
 		s.lost.Store(nil)
-		s.done = make(chan struct{})
+		s.renew()
 		return generation, Drained
 	})
 	return before == Lost
@@ -229,7 +235,7 @@ func (s *State) change(next func(generation uint64, now Status) (uint64, Status)
 	if changed {
 		s.word.Store(makeWord(number, after))
 		if after == Lost { // who is woken sees it
-			close(s.done)
+			close(*s.done.Load())
 		}
 	}
 	if changed && s.config.OnChange != nil {

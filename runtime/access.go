@@ -22,7 +22,7 @@ func (s *Stream) lease(args []Arg) error {
 			}
 		case a.kind == objectArg:
 			o := a.object()
-			if err = o.enter(); err == nil && o.entry.lease != nil {
+			if err = o.hold(); err == nil && o.entry.lease != nil {
 				o.entry.lease.usedOn(s)
 			}
 		}
@@ -53,7 +53,7 @@ func (a *Arg) check() error {
 		_, err := a.ref().Access()
 		return err
 	case a.kind == objectArg:
-		if err := a.object().enter(); err != nil {
+		if err := a.object().hold(); err != nil {
 			return err
 		}
 		a.object().leave()
@@ -95,7 +95,7 @@ func (s *Stream) transfer(operation string, a, b Arg, f func(a, b driver.DeviceP
 	if o := b.object(); o != nil {
 		o.ctx.usedBy(s.ctx)
 	}
-	if err := s.beginWork(); err != nil {
+	if err := s.work(); err != nil {
 		return err
 	}
 	defer s.endWork()

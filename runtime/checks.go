@@ -44,7 +44,7 @@ func (c *Context) NewChecks(describe func(words [CheckWords]uint64) error) (*Che
 	if describe == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "NewChecks takes a function that is not nil")
 	}
-	if err := c.enter(); err != nil {
+	if err := c.hold(); err != nil {
 		return nil, err
 	}
 	defer c.gate.Leave()
@@ -171,11 +171,11 @@ func (t *checkTable) collect() error {
 }
 
 // retain and release are those of a graph whose kernels write the report.
-func (r *report) retain() bool {
+func (r *report) retain() retainable {
 	r.of.table.mu.Lock()
 	defer r.of.table.mu.Unlock()
 	r.users++
-	return true
+	return r
 }
 
 func (r *report) release() error {

@@ -54,7 +54,7 @@ func (k *Kernel) queryCluster() error {
 	if l.known.Load() {
 		return nil
 	}
-	return k.use(func() error {
+	return k.call(func() error {
 		var required [3]uint32
 		for i, attribute := range []driver.FunctionAttribute{driver.FunctionAttributeRequiredClusterWidth,
 			driver.FunctionAttributeRequiredClusterHeight, driver.FunctionAttributeRequiredClusterDepth} {
@@ -78,7 +78,7 @@ func (k *Kernel) grantLargeCluster() error {
 	if k.cluster.large.Load() {
 		return nil
 	}
-	return k.use(func() error {
+	return k.call(func() error {
 		r := k.ctx.api.FuncSetAttribute(k.function, driver.FunctionAttributeNonPortableClusterSizeAllowed, 1)
 		k.cluster.large.Store(r == driver.Success)
 		return k.ctx.failed("cuFuncSetAttribute", r)

@@ -155,7 +155,7 @@ func (c *Context) Device() Device { return zero.Or(c).device }
 // Handle is the context as package driver takes it, or 0 if there is none at the moment. It
 // is another one after a Reset.
 func (c *Context) Handle() driver.Context {
-	if c.enter() != nil {
+	if c.hold() != nil {
 		return 0
 	}
 	defer c.gate.Leave()
@@ -167,7 +167,7 @@ func (c *Context) Runtime() *Runtime { return zero.Or(c).rt }
 
 // MemInfo returns the free and all bytes of the device at this moment.
 func (c *Context) MemInfo() (free, total uint64, err error) {
-	err = c.do(func() error {
+	err = c.call(func() error {
 		var r driver.Result
 		free, total, r = c.api.MemGetInfo()
 		return c.failed("cuMemGetInfo", r)
@@ -179,7 +179,7 @@ func (c *Context) MemInfo() (free, total uint64, err error) {
 // needs it whose functions call themselves. The driver takes the memory for all threads that a
 // device can hold, and keeps it.
 func (c *Context) GrowStack(bytes uint64) error {
-	return c.do(func() error {
+	return c.call(func() error {
 		have, r := c.api.CtxGetLimit(driver.LimitStackSize)
 		if err := c.failed("cuCtxGetLimit", r); err != nil || have >= bytes {
 			return err
@@ -203,11 +203,11 @@ func (c *Context) Synchronize() error {
 		return c.capturedError("Context.Synchronize")
 	}
 	defer c.waiters.Leave()
-	if err := c.enter(); err != nil {
+	if err := c.hold(); err != nil {
 		return err
 	}
 	defer c.gate.Leave()
-	c.await(context.Background(), c.marks((*gate.Gate).Enter))
+	c.await(context.Background(), c.marks(false))
 	if err := c.bind.Do(func() error { return c.failed("cuCtxSynchronize", c.api.CtxSynchronize()) }); err != nil {
 		return err
 	}
@@ -224,21 +224,21 @@ func (c *Context) Do(f func() error) error {
 	if f == nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "Context.Do takes a function that is not nil")
 	}
-	return c.make(func() error { return contain.Do(f) })
+	return c.work(func() error { return contain.Do(f) })
 }
 
-// do runs f with the context current: on a locked thread, pushed before and popped
+// call runs f with the context current: on a locked thread, pushed before and popped
 // after, so that a context that was current is current again.
-func (c *Context) do(f func() error) error {
-	if err := c.enter(); err != nil {
+func (c *Context) call(f func() error) error {
+	if err := c.hold(); err != nil {
 		return err
 	}
 	defer c.gate.Leave()
 	return c.bind.Do(f)
 }
 
-// enter lets a call in unless the context is closed or taken down, or CUDA is lost.
-func (c *Context) enter() error {
+// hold lets a call in unless the context is closed or taken down, or CUDA is lost.
+func (c *Context) hold() error {
 	if c == nil || c.rt == nil {
 		return errNothing("context")
 	}
@@ -274,7 +274,7 @@ func refusal(rt *Runtime, state *refs.State, g *gate.Gate, generation uint64) er
 
 // check reports whether a call would be let in.
 func (c *Context) check() error {
-	err := c.enter()
+	err := c.hold()
 	if err == nil {
 		c.gate.Leave()
 	}
@@ -339,7 +339,7 @@ func (c *Context) end(e *entry) error {
 	if !c.ledger.take(e) {
 		return nil
 	}
-	return errors.Join(e.destroy(), releaseAll(e.retains))
+	return errors.Join(e.destroy(), e.releaseRetained())
 }
 
 // freeLost takes off what went with the device. A graph did not, and neither did what graphs retain
@@ -354,7 +354,7 @@ func (c *Context) freeLost(e *entry) (err error) {
 	case e.kind == graphEntry && c.rt.lost.Load() == nil:
 		err = c.failed(e.destroyInDriver())
 	}
-	return errors.Join(err, releaseAll(e.retains))
+	return errors.Join(err, e.releaseRetained())
 }
 
 // idle waits until no work uses what the context has: its own, and that of the contexts which
@@ -387,7 +387,7 @@ func (c *Context) finish(ctx context.Context, marked []wait.Ticket) error {
 	return within(ctx, c.rt, func() error {
 		defer c.alive.Leave()
 		defer c.waiters.Leave()
-		c.await(ctx, append(marked, c.marks((*gate.Gate).Enter)...))
+		c.await(ctx, append(marked, c.marks(false)...))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -416,11 +416,16 @@ func (c *Context) await(ctx context.Context, marked []wait.Ticket) {
 	}
 }
 
-// marks marks the work on all streams whose gates let the caller in.
-func (c *Context) marks(enter func(*gate.Gate) bool) (marked []wait.Ticket) {
+// marks marks the work on all streams whose gates let the caller in: on all, if the caller has closed or suspended them.
+func (c *Context) marks(shut bool) (marked []wait.Ticket) {
 	for _, e := range c.ledger.entries(streamEntry) {
 		s := e.stream.Load()
-		if s == nil || !enter(&e.gate) { // it is being made, or is closed or captured
+		if s == nil { // it is being made
+			continue
+		}
+		if shut {
+			e.gate.EnterAnyway()
+		} else if !e.gate.Enter() { // it is closed or captured
 			continue
 		}
 		t, err := s.waits.Rest()
@@ -429,12 +434,6 @@ func (c *Context) marks(enter func(*gate.Gate) bool) (marked []wait.Ticket) {
 		marked = append(marked, t)
 	}
 	return marked
-}
-
-// enterAnyway lets a caller in who has closed or suspended the gate.
-func enterAnyway(g *gate.Gate) bool {
-	g.EnterAnyway()
-	return true
 }
 
 // close frees everything that the context owns, and the context itself.
@@ -472,7 +471,7 @@ func (c *Context) drain() error {
 	if c.isLost() || c.rt.lost.Load() != nil { // the loss may be on its way to c
 		return nil
 	}
-	return c.finish(context.Background(), c.marks(enterAnyway))
+	return c.finish(context.Background(), c.marks(true))
 }
 
 // release frees what a drained context owns. Unless those are idle that may use it,

@@ -20,8 +20,8 @@ type Event struct {
 	timing bool // it has a time stamp
 	// capture is what it was recorded in last, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it is what the driver has recorded.
-	capture   atomic.Pointer[capture]
-	exclusive gate.Turn // of callers that need the event exclusively
+	capture atomic.Pointer[capture]
+	turn    gate.Turn // see alone
 	// awaited says that somebody has waited for it, so that Record marks the stream as well.
 	awaited atomic.Bool
 	checks  atomic.Pointer[streamChecks] // of the stream of the last record
@@ -85,20 +85,20 @@ func (e *Event) Record(s *Stream) error {
 		return err
 	}
 	// Streams are ended together with the capture, and a Reset suspends all gates.
-	if err := e.ctx.enter(); err != nil {
+	if err := e.ctx.hold(); err != nil {
 		return err
 	}
 	defer e.ctx.gate.Leave()
-	return e.exclusively(&e.exclusive, e.enter, func() error { return e.recordExclusively(s) })
+	return e.alone(&e.turn, e.hold, func() error { return e.recordExclusively(s) })
 }
 
 // recordInPlace records the event, unless that changes its capture or might.
 func (e *Event) recordInPlace(s *Stream) (alone bool, err error) {
-	if err := e.enter(); err != nil {
+	if err := e.hold(); err != nil {
 		return false, err
 	}
 	defer e.leave()
-	if err := s.beginWork(); err != nil {
+	if err := s.work(); err != nil {
 		return false, err
 	}
 	defer s.endWork()
@@ -139,7 +139,7 @@ func (e *Event) recordAwaited(s *Stream) error {
 
 // recordExclusively records the event, which the caller has exclusively.
 func (e *Event) recordExclusively(s *Stream) error {
-	if err := s.beginWork(); err != nil {
+	if err := s.work(); err != nil {
 		return err
 	}
 	defer s.endWork()
@@ -167,7 +167,7 @@ func (e *Event) Query() (done bool, err error) {
 	if e == nil || e.ctx == nil {
 		return false, errNothing("event")
 	}
-	if err := e.begin(); err != nil {
+	if err := e.call(); err != nil {
 		return false, err
 	}
 	defer e.end()
@@ -223,7 +223,7 @@ func (e *Event) Synchronize(ctx context.Context) error {
 // wait returns a ticket for what the event marks, and its number if it is a ticket of the stream. It leaves the gate before
 // anybody waits.
 func (e *Event) wait() (t wait.Ticket, number uint64, err error) {
-	if err := e.begin(); err != nil {
+	if err := e.call(); err != nil {
 		return t, 0, err
 	}
 	defer e.end()
@@ -262,17 +262,17 @@ func (e *Event) Since(start *Event) (time.Duration, error) {
 	if second.handle < first.handle {
 		first, second = second, first
 	}
-	if err := first.enter(); err != nil {
+	if err := first.hold(); err != nil {
 		return 0, err
 	}
 	defer first.leave()
 	if second != first {
-		if err := second.enter(); err != nil {
+		if err := second.hold(); err != nil {
 			return 0, err
 		}
 		defer second.leave()
 	}
-	if err := e.prepare(); err != nil {
+	if err := e.bind(); err != nil {
 		return 0, err
 	}
 	defer e.ctx.bind.Pop()

@@ -37,7 +37,7 @@ func (g *Graph) Nodes() (int, error) {
 	if g == nil || g.ctx == nil {
 		return 0, errNothing("graph")
 	}
-	if err := g.begin(); err != nil {
+	if err := g.call(); err != nil {
 		return 0, err
 	}
 	defer g.end()
@@ -53,13 +53,13 @@ func (g *Graph) Instantiate() (*GraphExec, error) {
 	if g == nil || g.ctx == nil {
 		return nil, errNothing("graph")
 	}
-	if err := g.enter(); err != nil {
+	if err := g.hold(); err != nil {
 		return nil, err
 	}
 	defer g.leave()
 	c := g.ctx
-	retained := g.entry.retained()
-	if err := retainAll(retained); err != nil {
+	retained, err := retainAll(g.entry.retained())
+	if err != nil {
 		return nil, err
 	}
 	o, err := c.create(execEntry, 0, "cuGraphInstantiateWithFlags", func() (uint64, driver.Result) {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,22 +17,18 @@ import (
 // capture is a graph that streams are recording. It begins on one stream; others join it
 // when they wait for an event that was recorded in it.
 type capture struct {
-	origin *Stream
+	ctx *Context
 	// calls is held over each call of the driver that records: the driver does not lock graphs, and a
 	// capture makes one. It is taken inside the gate of a stream.
 	calls gate.Turn
 	over  atomic.Bool // the driver records no more
 
-	mu         locks.Mutex[locks.Capture]
-	streams    []*Stream // the origin first; each is retained
-	events     []*entry  // that were recorded; each is retained, since the driver refers to them until the end
-	retained   []retainable
-	refs       map[*refs.Core]*retainedRef // those of retained
-	reports    map[*Checks]*report         // that the kernels write; calls guards them
-	operations []string
-	err        error // the first thing that went wrong
-	sealed     bool  // no stream joins any more
-	ended      bool
+	reports map[*Checks]*report // that the kernels write; calls guards them
+
+	mu locks.Mutex[locks.Capture]
+	recorded
+	sealed bool // no stream joins any more
+	ended  bool
 }
 
 // Capture records what f puts on the stream as a graph, and runs nothing of it. f may be
@@ -76,30 +73,32 @@ func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) {
 // the garbage collector has found. What cannot be recorded is refused in every mode.
 func (s *Stream) beginCapture() (*capture, error) {
 	ctx := s.ctx
-	if err := ctx.enter(); err != nil { // until the end
+	if err := ctx.hold(); err != nil { // until the end
 		return nil, err
 	}
-	c := &capture{origin: s}
+	c := &capture{ctx: ctx}
 	// Suspended before the state is looked at, so that either this sees that the context is about to
 	// be reset, or who resets it sees the capture.
 	if !ctx.waiters.Suspend(0, ctx.state.Done()) {
 		ctx.gate.Leave()
 		return nil, ctx.state.Check(s.entry.generation) // which has ended, also if the device was revived meanwhile
 	}
-	if err := s.exclusively(&s.exclusive, s.enter, c.begin); err != nil {
-		c.leave()
+	if err := s.alone(&s.turn, s.hold, func() error { return c.begin(s) }); err != nil {
+		c.leave(c.close())
 		return nil, err
 	}
 	return c, nil
 }
 
 // begin begins the capture of the origin, which the caller has exclusively.
-func (c *capture) begin() error {
-	s := c.origin
-	if err := s.prepareWork(); err != nil {
+func (c *capture) begin(s *Stream) error {
+	if err := s.bind(); err != nil {
 		return err
 	}
 	defer s.ctx.bind.Pop()
+	if err := s.ctx.state.Check(s.entry.generation); err != nil {
+		return err
+	}
 	if s.capture.Load() != nil {
 		return s.captureError("Stream.Capture", "the stream is captured already")
 	}
@@ -112,9 +111,9 @@ func (c *capture) begin() error {
 // exclusively. The stream may be closed meanwhile, and is destroyed after the capture.
 func (c *capture) join(s *Stream, call func() error) error {
 	c.mu.Lock()
-	joins := !c.sealed && s.entry.retain()
+	joins := !c.sealed && s.entry.retain() != nil
 	if joins {
-		s.ctx.usedBy(c.origin.ctx)
+		s.ctx.usedBy(c.ctx)
 		c.streams = append(c.streams, s)
 	}
 	c.mu.Unlock()
@@ -135,68 +134,76 @@ func (c *capture) join(s *Stream, call func() error) error {
 	return err
 }
 
-// leave ends the part that streams have in the capture.
-func (c *capture) leave() {
+// recorded is what a capture has recorded, and what it retains until its end.
+type recorded struct {
+	streams    []*Stream // the origin first; each is retained
+	events     []*entry  // that were recorded; each is retained, since the driver refers to them until the end
+	retained   []retainable
+	refs       map[*refs.Core]*retainedRef // those of retained
+	operations []string
+	err        error // the first thing that went wrong
+}
+
+// close ends the capture for all that may still record, and returns what was recorded. Events may refer to c for long.
+func (c *capture) close() recorded {
 	c.over.Store(true)
 	c.mu.Lock()
-	ctx, streams, events, reports := c.origin.ctx, c.streams, c.events, c.reports
-	c.reports = nil
-	c.origin, c.streams, c.events, c.refs, c.sealed, c.ended = nil, nil, nil, nil, true, true // events may refer to c for long
-	c.mu.Unlock()
-	for _, s := range streams {
+	defer c.mu.Unlock()
+	all := c.recorded
+	c.recorded, c.sealed, c.ended = recorded{}, true, true
+	return all
+}
+
+// leave ends the part that streams and events have in a capture that is closed.
+func (c *capture) leave(all recorded) {
+	ctx := c.ctx
+	for _, s := range all.streams {
 		ctx.rt.report(s.entry.release())
 	}
-	for _, e := range events {
+	for _, e := range all.events {
 		ctx.rt.report(e.release())
 	}
-	for _, r := range reports {
+	for _, r := range c.reports {
 		ctx.rt.report(r.release())
 	}
+	c.reports = nil
 	ctx.waiters.Resume()
 	ctx.gate.Leave()
 }
 
 // finish ends the capture, and makes a graph of it if nothing went wrong.
 func (c *capture) finish(err error) (*Graph, error) {
-	ctx := c.origin.ctx
-	defer c.leave()
+	ctx := c.ctx
 	c.mu.Lock()
 	c.sealed = true
 	streams := slices.Clone(c.streams)
 	c.mu.Unlock()
-	handle, ended := c.endExclusively(streams)
-	c.mu.Lock()
-	operations, retained, first := c.operations, c.retained, c.err
-	c.operations, c.retained, c.ended = nil, nil, true
-	c.mu.Unlock()
-	for _, e := range []error{first, ended} {
-		if err == nil {
-			err = e
-		}
-	}
-	if err == nil {
-		return ctx.newGraph(handle, operations, retained), nil
+	handle, ended := c.endExclusively(streams[0], streams)
+	all := c.close()
+	defer c.leave(all)
+	if err = cmp.Or(err, all.err, ended); err == nil {
+		return ctx.newGraph(handle, all.operations, all.retained), nil
 	}
 	if handle != 0 {
 		ctx.rt.report(ctx.failed("cuGraphDestroy", ctx.api.GraphDestroy(handle)))
 	}
-	ctx.rt.report(releaseAll(retained))
+	ctx.rt.report(releaseAll(all.retained))
 	return nil, err
 }
 
 // endExclusively has all streams of the capture exclusively, ends it and lets them leave it. When
 // CUDA is lost meanwhile the driver is not called.
-func (c *capture) endExclusively(streams []*Stream) (handle driver.Graph, err error) {
+func (c *capture) endExclusively(origin *Stream, streams []*Stream) (handle driver.Graph, err error) {
 	if len(streams) == 0 {
-		return c.end()
+		return c.end(origin)
 	}
 	s := streams[0]
-	enter := func() error { // the capture retains the stream, also when it was closed
+	hold := func() error { // the capture retains the stream, also when it was closed
 		s.gate.EnterAnyway()
 		return nil
 	}
-	lost := s.exclusively(&s.exclusive, enter, func() error {
-		handle, err = c.endExclusively(streams[1:])
+	lost := s.alone(&s.turn, hold, func() error {
+		handle, err = c.endExclusively(origin, streams[1:])
 		s.leaveCapture()
 		return nil
 	})
@@ -216,20 +223,18 @@ func (s *Stream) leaveCapture() {
 
 // end takes the graph from the driver. If that fails and the stream still records, it tries
 // once more: nothing could run on the stream otherwise.
-func (c *capture) end() (driver.Graph, error) {
-	handle, err := c.tryEnd()
-	if err != nil && c.records(c.origin) {
-		if late, failed := c.tryEnd(); failed == nil {
-			ctx := c.origin.ctx
-			ctx.rt.report(ctx.failed("cuGraphDestroy", ctx.api.GraphDestroy(late)))
+func (c *capture) end(origin *Stream) (driver.Graph, error) {
+	handle, err := c.tryEnd(origin)
+	if err != nil && c.records(origin) {
+		if late, failed := c.tryEnd(origin); failed == nil {
+			c.ctx.rt.report(c.ctx.failed("cuGraphDestroy", c.ctx.api.GraphDestroy(late)))
 		}
 	}
 	return handle, err
 }
 
-func (c *capture) tryEnd() (driver.Graph, error) {
-	s := c.origin
-	if err := s.prepare(); err != nil {
+func (c *capture) tryEnd(s *Stream) (driver.Graph, error) {
+	if err := s.bind(); err != nil {
 		return 0, err
 	}
 	defer s.ctx.bind.Pop()
@@ -239,7 +244,7 @@ func (c *capture) tryEnd() (driver.Graph, error) {
 	}
 	err := s.fault("cuStreamEndCapture", r)
 	if r == driver.ResultStreamCaptureUnjoined {
-		err.Detail += c.others()
+		err.Detail += c.others(s)
 	}
 	return 0, err
 }
@@ -258,12 +263,12 @@ func (c *capture) records(s *Stream) bool {
 }
 
 // others names the streams that have joined.
-func (c *capture) others() string {
+func (c *capture) others(origin *Stream) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var ids []string
 	for _, s := range c.streams {
-		if s != c.origin {
+		if s != origin {
 			ids = append(ids, fmt.Sprint(s.id))
 		}
 	}
@@ -278,14 +283,9 @@ func (c *capture) record(operation string, args ...Arg) error {
 		return errClosed("capture")
 	}
 	for i := range args {
-		k := c.retainableOf(&args[i])
-		if k == nil || slices.Contains(c.retained, k) {
-			continue
-		}
-		if !k.retain() {
+		if !c.retain(&args[i]) {
 			return errClosed("object that the graph would use")
 		}
-		c.retained = append(c.retained, k)
 	}
 	c.operations = append(c.operations, operation)
 	return nil
@@ -298,36 +298,45 @@ func (c *capture) retainEvent(e *entry) error {
 	if c.ended || slices.Contains(c.events, e) {
 		return nil
 	}
-	if !e.retain() {
+	if e.retain() == nil {
 		return errClosed("event")
 	}
 	c.events = append(c.events, e)
 	return nil
 }
 
-// retainableOf is what the graph retains of an argument, or nil. A Ref is retained once, however often it
-// is used.
-func (c *capture) retainableOf(a *Arg) retainable {
+// retain retains what an argument is for the graph, once however often it is used. It reports false for what was closed.
+func (c *capture) retain(a *Arg) bool {
+	var k retainable
 	if ref := a.ref(); ref != nil {
-		k := c.refs[ref]
-		if k == nil {
-			k = &retainedRef{of: ref}
-			if c.refs == nil {
-				c.refs = map[*refs.Core]*retainedRef{}
-			}
-			c.refs[ref] = k
+		if known := c.refs[ref]; known != nil {
+			known.write = known.write || a.kind == writing
+			return true
 		}
-		k.write = k.write || a.kind == writing
-		return k
+		own := retainRef(ref, a.kind == writing)
+		if own == nil {
+			return false
+		}
+		if c.refs == nil {
+			c.refs = map[*refs.Core]*retainedRef{}
+		}
+		c.refs[ref], k = own, own
+	} else {
+		switch o := a.object(); {
+		case a.kind == reportArg:
+			k = c.reports[(*Checks)(a.of)]
+		case o != nil:
+			k = o.entry
+		}
+		if k == nil || slices.Contains(c.retained, k) {
+			return true
+		}
+		if k.retain() == nil {
+			return false
+		}
 	}
-	switch o := a.object(); {
-	case a.kind == reportArg:
-		return c.reports[(*Checks)(a.of)]
-	case o == nil:
-		return nil
-	default:
-		return o.entry
-	}
+	c.retained = append(c.retained, k)
+	return true
 }
 
 // recordLaunch is record for a launch.

@@ -80,13 +80,17 @@ func (x *GraphExec) start(s *Stream, what string) error {
 	if s.ctx != x.ctx {
 		return x.elsewhere(s, what)
 	}
-	if err := x.enter(); err != nil {
+	if err := x.hold(); err != nil {
 		return err
 	}
-	if !s.beginFast() || s.capture.Load() != nil {
-		if err := x.startSlowly(s, what); err != nil {
-			return err
-		}
+	err := s.work()
+	if err == nil && s.capture.Load() != nil {
+		err = s.refuse(what, "a graph cannot be part of another one")
+		s.endWork()
+	}
+	if err != nil {
+		x.leave()
+		return err
 	}
 	x.mu.Lock()
 	return nil
@@ -95,20 +99,6 @@ func (x *GraphExec) start(s *Stream, what string) error {
 func (x *GraphExec) elsewhere(s *Stream, what string) error {
 	return driver.Errorf(driver.ErrInvalidArgument, "%s on a stream of device %d, and the graph is of device %d",
 		what, s.ctx.device.Ordinal, x.ctx.device.Ordinal)
-}
-
-// startSlowly is the part of start that begins the work after beginFast has failed.
-func (x *GraphExec) startSlowly(s *Stream, what string) error {
-	if err := s.beginSlow(); err != nil {
-		x.leave()
-		return err
-	}
-	if err := s.refuse(what, "a graph cannot be part of another one"); err != nil {
-		s.endWork()
-		x.leave()
-		return err
-	}
-	return nil
 }
 
 func (x *GraphExec) finish(s *Stream) {
@@ -135,11 +125,11 @@ func (x *GraphExec) Update(g *Graph) error {
 		return driver.Errorf(driver.ErrInvalidArgument, "update of a graph of device %d with one of device %d",
 			x.ctx.device.Ordinal, g.ctx.device.Ordinal)
 	}
-	if err := g.enter(); err != nil {
+	if err := g.hold(); err != nil {
 		return err
 	}
 	defer g.leave()
-	if err := x.beginWork(); err != nil {
+	if err := x.work(); err != nil {
 		return err
 	}
 	defer x.end()
@@ -155,8 +145,8 @@ func (x *GraphExec) update(g *Graph) ([]retainable, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := x.ctx
-	now := g.entry.retained()
-	if err := retainAll(now); err != nil {
+	now, err := retainAll(g.entry.retained())
+	if err != nil {
 		return nil, err
 	}
 	info, r := c.api.GraphExecUpdate(x.handle, g.handle)

@@ -3,55 +3,39 @@ package runtime
 import (
 	"errors"
 
-	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/refs"
 )
 
 // retainable is what a graph can retain, as CUDA's graphs retain user objects. It may be closed
 // meanwhile, and is freed once no graph retains it any more.
 type retainable interface {
-	// retain adds a reference of a graph. It returns false for what is closed, unless another graph
-	// retains it.
-	retain() bool
-	// release ends one reference, and frees what was closed meanwhile. It may wait for the device.
+	// retain adds a reference of a graph, and returns what stands for it. That is nil for what is closed, unless
+	// another graph retains it.
+	retain() retainable
+	// release ends the reference, and frees what was closed meanwhile. It may wait for the device.
 	release() error
 }
 
-// retainedRef is a Ref that graphs retain, by a reference of their own.
+// retainedRef is a Ref that one graph retains, by a reference of its own.
 type retainedRef struct {
-	of    *refs.Core
+	own   *refs.Core
 	write bool // the graph writes the memory, or may; set during the capture
-
-	mu    locks.Mutex[locks.Ledger]
-	count int
-	own   *refs.Core // while count is not 0
 }
 
-func (k *retainedRef) retain() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.count == 0 {
-		own := k.of.Retain()
-		if _, err := own.Access(); err != nil {
-			_ = own.Close() // of a Ref that was closed: there is nothing to free
-			return false
-		}
-		k.own = own
+// retainRef is nil for a Ref that was closed.
+func retainRef(of *refs.Core, write bool) *retainedRef {
+	own := of.Retain()
+	if _, err := own.Access(); err != nil {
+		_ = own.Close() // there is nothing to free
+		return nil
 	}
-	k.count++
-	return true
+	return &retainedRef{own, write}
 }
 
-func (k *retainedRef) release() error {
-	k.mu.Lock()
-	k.count--
-	var last *refs.Core // nil has nothing to close
-	if k.count == 0 {
-		last, k.own = k.own, nil
-	}
-	k.mu.Unlock()
-	return last.Close()
-}
+// retain is called while the graph lives that k is of.
+func (k *retainedRef) retain() retainable { return &retainedRef{k.own.Retain(), k.write} }
+
+func (k *retainedRef) release() error { return k.own.Close() }
 
 // refArgs returns the Refs among what a graph retains, as arguments of its launch.
 func refArgs(all []retainable) []Arg {
@@ -67,14 +51,17 @@ func refArgs(all []retainable) []Arg {
 	return args
 }
 
-// retainAll retains all or none.
-func retainAll(all []retainable) error {
-	for i, k := range all {
-		if !k.retain() {
-			return errors.Join(errClosed("object that a graph uses"), releaseAll(all[:i]))
+// retainAll adds references for another graph, all or none.
+func retainAll(all []retainable) ([]retainable, error) {
+	now := make([]retainable, 0, len(all))
+	for _, k := range all {
+		again := k.retain()
+		if again == nil {
+			return nil, errors.Join(errClosed("object that a graph uses"), releaseAll(now))
 		}
+		now = append(now, again)
 	}
-	return nil
+	return now, nil
 }
 
 func releaseAll(all []retainable) error {

@@ -23,7 +23,7 @@ type Growable[T any] = refs.Growable[T]
 // Where the device has no virtual memory the error is of kind driver.ErrUnsupported, and driver.ErrSymbolMissing where the
 // driver is older than CUDA 10.2: use [Alloc] and [Copy] then.
 func AllocGrowable[T any](c *Context, most int) (*Growable[T], error) {
-	if err := c.enter(); err != nil {
+	if err := c.hold(); err != nil {
 		return nil, err
 	}
 	defer c.gate.Leave()

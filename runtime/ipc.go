@@ -110,7 +110,7 @@ func newIPC[T any](s *Stream, what string, n int, get func() (b *ipcBlock, at dr
 	if s == nil || s.ctx == nil {
 		return nil, errNothing("stream")
 	}
-	if err := s.beginWork(); err != nil {
+	if err := s.work(); err != nil {
 		return nil, err
 	}
 	defer s.endWork()
@@ -120,10 +120,10 @@ func newIPC[T any](s *Stream, what string, n int, get func() (b *ipcBlock, at dr
 	c := s.ctx
 	var o object
 	var at driver.DevicePtr
-	err := c.make(func() (err error) {
+	err := c.work(func() (err error) {
 		var b *ipcBlock
 		if b, at, err = get(); err == nil {
-			o = c.objectOf(&entry{kind: ipcMemory, handle: c.handles.Add(1), ipc: b, bytes: b.bytes})
+			o = c.objectOf(&entry{kind: ipcMemory, handle: c.handles.Add(1), bytes: b.bytes, details: &details{ipc: b}})
 			c.ledger.add(o.entry)
 		}
 		return err
@@ -207,7 +207,7 @@ func (c *Context) ipcFailed(op string, r driver.Result) error {
 
 // exportIPC makes the handle of a Ref, and s wait for the work that writes it.
 func (s *Stream) exportIPC(r *refs.Core, element uint64) (h IPCHandle, err error) {
-	if err := s.beginWork(); err != nil {
+	if err := s.work(); err != nil {
 		return h, err
 	}
 	defer s.endWork() // so that a wait for s is one for those that Use makes it wait for

@@ -63,7 +63,7 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	if m == nil || m.ctx == nil {
 		return nil, errNothing("module")
 	}
-	if err := m.enter(); err != nil {
+	if err := m.hold(); err != nil {
 		return nil, err
 	}
 	defer m.leave()
@@ -84,7 +84,7 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	d := &m.ctx.device
 	k := &Kernel{ctx: m.ctx, module: m, generation: m.entry.generation, name: name, maxGrid: limits(d.MaxGrid), maxBlock: limits(d.MaxBlock)}
 	k.frames.New = func() any { return k.newFrame() }
-	if err := m.ctx.do(k.query); err != nil {
+	if err := m.ctx.call(k.query); err != nil {
 		return nil, err
 	}
 	k.frame = k.newFrame()
@@ -234,7 +234,7 @@ func (k *Kernel) BlockSize(sharedBytes int) (threads, blocks int, err error) {
 		return 0, 0, err
 	}
 	c := k.ctx
-	err = k.use(func() error {
+	err = k.call(func() error {
 		grid, block, r := c.api.OccupancyMaxPotentialBlockSize(k.function, uint64(sharedBytes), 0)
 		threads, blocks = int(block), int(grid)
 		return c.failed("cuOccupancyMaxPotentialBlockSize", r)
@@ -255,7 +255,7 @@ func (k *Kernel) ResidentBlocks(threads, sharedBytes int) (blocks int, err error
 		return 0, err
 	}
 	c := k.ctx
-	err = k.use(func() error {
+	err = k.call(func() error {
 		n, r := c.api.OccupancyMaxActiveBlocksPerMultiprocessor(k.function, int32(threads), uint64(sharedBytes))
 		blocks = int(n)
 		return c.failed("cuOccupancyMaxActiveBlocksPerMultiprocessor", r)
@@ -296,13 +296,13 @@ func (k *Kernel) Shape(n int) (LaunchConfig, error) {
 	return shape, nil
 }
 
-// use runs f with the context current and the kernel kept from being unloaded.
-func (k *Kernel) use(f func() error) error {
-	if err := k.module.enter(); err != nil {
+// call runs f with the context current and the kernel kept from being unloaded.
+func (k *Kernel) call(f func() error) error {
+	if err := k.module.hold(); err != nil {
 		return err
 	}
 	defer k.module.leave()
-	return k.ctx.do(f)
+	return k.ctx.call(f)
 }
 
 // grantShared asks the driver for more dynamic shared memory than a block has
@@ -321,7 +321,7 @@ func (k *Kernel) grantShared(bytes uint32) error {
 		k.shared.Store(g.bytes)
 		return nil
 	}
-	return c.do(func() error {
+	return c.call(func() error {
 		r := c.api.FuncSetAttribute(k.function, driver.FunctionAttributeMaxDynamicSharedSizeBytes, int32(bytes))
 		if r == driver.Success {
 			g.bytes = bytes

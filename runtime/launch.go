@@ -201,7 +201,7 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 
 // launchBeside is a launch that may come at the same time as another one of the same kernel.
 func (k *Kernel) launchBeside(s *Stream, shape *LaunchConfig, args []Arg) error {
-	if err := k.module.enter(); err != nil {
+	if err := k.module.hold(); err != nil {
 		return err
 	}
 	defer k.module.leave()
@@ -221,10 +221,8 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 			return err
 		}
 	}
-	if !s.beginFast() || s.capture.Load() != nil {
-		if err := s.beginSlow(); err != nil {
-			return err
-		}
+	if err := s.work(); err != nil {
+		return err
 	}
 	if shape.Grid.X == 0 {
 		err := k.launchNothing(shape, args)

@@ -26,7 +26,7 @@ func LeaseHost[T any](c *Context, n int) (*HostBuffer[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.enter(); err != nil {
+	if err := c.hold(); err != nil {
 		return nil, err
 	}
 	defer c.gate.Leave()
@@ -108,7 +108,7 @@ func (l *hostLease) mark(marks *[len(hostLease{}.users)]wait.Ticket) (n int, ok 
 
 // markUnlessCaptured marks the work on the stream, if it is open and not captured.
 func (s *Stream) markUnlessCaptured() (t wait.Ticket, ok bool) {
-	err := s.begin()
+	err := s.call()
 	if err == nil {
 		defer s.end()
 		if s.capture.Load() != nil {

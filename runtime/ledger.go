@@ -48,29 +48,35 @@ type entry struct {
 	gate       gate.Gate // the calls that use the thing
 	ctx        *Context
 	generation uint64 // of the context
-	kind       entryKind
 	handle     uint64
 	bytes      uint64
-
-	// These are set before the entry is on the ledger.
-	wrapped       bool         // others own the stream
-	destroyHandle func() error // destroys the handle of another library
-	ipc           *ipcBlock
-	lease         *hostLease     // of page-locked memory of the pool
-	registered    unsafe.Pointer // keeps memory of the Go heap until it is not registered any more
-
-	stream atomic.Pointer[streamParts]
-	waits  atomic.Pointer[wait.Event] // for an event
+	kind       entryKind
+	lease      *hostLease // of page-locked memory of the pool
+	*details              // of all but leases
 
 	// The mutex of the ledger guards what follows.
 	listed        bool // until it is taken off to be freed
 	deferred      bool // it is to be freed at the next allocation
+	freeOnRelease bool // the last reference of a graph frees it
+	graphs        int  // references of graphs, and of managed memory one for all Refs
 	previous      *entry
 	next          *entry
-	graphs        int                     // references of graphs, and of managed memory one for all Refs
-	freeOnRelease bool                    // the last reference of a graph frees it
-	retains       []retainable            // by a graph
-	leases        map[*gate.Gate]struct{} // of a cached module: the gates of those that are open
+}
+
+// details are what is known of things of some kinds.
+type details struct {
+	// These are set before the entry is on the ledger.
+	wrapped       bool         // others own the stream
+	destroyHandle func() error // destroys the handle of another library
+	ipc           *ipcBlock
+
+	registered unsafe.Pointer // keeps memory of the Go heap until it is not registered any more
+	stream     atomic.Pointer[streamParts]
+	waits      atomic.Pointer[wait.Event] // for an event
+
+	// The mutex of the ledger guards what follows.
+	retains []retainable            // by a graph
+	leases  map[*gate.Gate]struct{} // of a cached module: the gates of those that are open
 }
 
 // streamParts is what a stream allocates from, what waits for it, and what its kernels report to. It ends with the stream.
@@ -217,16 +223,16 @@ func (l *ledger) sums() (count, bytes [entryKinds]uint64) {
 	return l.count, l.bytes
 }
 
-// retain adds a reference of a graph. It fails for what is closed, unless another graph retains it.
-func (e *entry) retain() bool {
+// retain adds a reference of a graph. It is nil for what is closed, unless another graph retains it.
+func (e *entry) retain() retainable {
 	l := &e.ctx.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ok := e.listed && (e.graphs > 0 || !e.gate.Closed())
-	if ok {
-		e.graphs++
+	if !e.listed || e.graphs == 0 && e.gate.Closed() {
+		return nil
 	}
-	return ok
+	e.graphs++
+	return e
 }
 
 // release ends a reference of a graph, and frees what was closed meanwhile.
@@ -279,6 +285,14 @@ func (e *entry) setRetained(now []retainable) (before []retainable) {
 	return before
 }
 
+// releaseRetained releases what a graph retains that was taken off the ledger.
+func (e *entry) releaseRetained() error {
+	if e.details == nil {
+		return nil
+	}
+	return releaseAll(e.retains)
+}
+
 // takeRetained returns what all graphs retain, which the caller must release. They retain nothing then.
 func (l *ledger) takeRetained() (all []retainable) {
 	l.mu.Lock()
@@ -295,6 +309,9 @@ func (l *ledger) takeRetained() (all []retainable) {
 // destroy frees what was taken off the ledger. The context must be current.
 func (e *entry) destroy() error {
 	c := e.ctx
+	if e.lease != nil {
+		return e.lease.memory.Return()
+	}
 	var err error
 	if waits := e.waits.Load(); waits != nil {
 		waits.Close()
@@ -309,8 +326,6 @@ func (e *entry) destroy() error {
 		return err
 	case e.kind == libraryEntry:
 		return c.destroyHandle(e.destroyHandle)
-	case e.lease != nil:
-		return errors.Join(err, e.lease.memory.Return())
 	case e.ipc != nil:
 		return c.failed(e.ipc.free(c.api))
 	}

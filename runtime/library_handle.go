@@ -30,13 +30,13 @@ func (c *Context) NewLibraryHandle(name string, create func() (destroy func() er
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "%s: NewLibraryHandle takes a function that is not nil", name)
 	}
 	var h *LibraryHandle
-	err := c.make(func() error {
+	err := c.work(func() error {
 		var destroy func() error
 		err := contain.Do(func() (err error) { destroy, err = create(); return err })
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		h = &LibraryHandle{c.objectOf(&entry{kind: libraryEntry, handle: c.handles.Add(1), destroyHandle: destroy})}
+		h = &LibraryHandle{c.objectOf(&entry{kind: libraryEntry, handle: c.handles.Add(1), details: &details{destroyHandle: destroy}})}
 		c.ledger.add(h.entry)
 		trackGC(h, &h.object)
 		return nil

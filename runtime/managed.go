@@ -37,7 +37,7 @@ func AllocManaged[T any](s *Stream, n int) (*Managed[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.begin(); err != nil { // no Reset until the Ref is there
+	if err := s.call(); err != nil { // no Reset until the Ref is there
 		return nil, err
 	}
 	defer s.end()
@@ -202,7 +202,7 @@ func (m *Managed[T]) advise(advice driver.MemAdvice, rt *Runtime, at driver.MemL
 	case ref.Len() == 0:
 		return nil
 	}
-	return c.do(func() error {
+	return c.call(func() error {
 		return c.failed("cuMemAdvise", c.api.MemAdvise(address, ref.Bytes(), advice, at))
 	})
 }

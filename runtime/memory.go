@@ -42,7 +42,7 @@ func Alloc[T any](s *Stream, n int) (*Ref[T], error) {
 	if s == nil || s.ctx == nil {
 		return nil, errNothing("stream")
 	}
-	if err := s.begin(); err != nil {
+	if err := s.call(); err != nil {
 		return nil, err
 	}
 	defer s.end()
@@ -156,7 +156,7 @@ func (c *Context) Leaks() []arena.Leak {
 // that are captured stays. Alloc needs no TrimMemory before it: it does the same when memory
 // is short.
 func (c *Context) TrimMemory(keep uint64) error {
-	if err := c.enter(); err != nil {
+	if err := c.hold(); err != nil {
 		return err
 	}
 	defer c.gate.Leave()
@@ -167,7 +167,7 @@ func (c *Context) TrimMemory(keep uint64) error {
 // use, until at most keep bytes are cached. The next leases and copies make new memory, which takes
 // a millisecond each. The TTL of [WithPinned] does this for memory that was not used for long.
 func (c *Context) TrimPinned(keep uint64) error {
-	if err := c.enter(); err != nil {
+	if err := c.hold(); err != nil {
 		return err
 	}
 	defer c.gate.Leave()

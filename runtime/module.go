@@ -218,13 +218,13 @@ func (m *Module) Global(name string) (driver.DevicePtr, uint64, error) {
 	if m == nil || m.ctx == nil {
 		return 0, 0, errNothing("module")
 	}
-	if err := m.enter(); err != nil {
+	if err := m.hold(); err != nil {
 		return 0, 0, err
 	}
 	defer m.leave()
 	var ptr driver.DevicePtr
 	var bytes uint64
-	err := m.ctx.do(func() error {
+	err := m.ctx.call(func() error {
 		var r driver.Result
 		ptr, bytes, r = m.ctx.api.ModuleGetGlobal(m.handle, m.lowered(name))
 		if r == driver.ResultNotFound {

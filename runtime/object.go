@@ -20,7 +20,7 @@ type object struct {
 
 // newObject puts an entry on the ledger of the context.
 func (c *Context) newObject(kind entryKind, handle, bytes uint64) object {
-	o := c.objectOf(&entry{kind: kind, handle: handle, bytes: bytes})
+	o := c.objectOf(&entry{kind: kind, handle: handle, bytes: bytes, details: new(details)})
 	c.ledger.add(o.entry)
 	return o
 }
@@ -47,8 +47,15 @@ func forgotten(e weak.Pointer[entry]) {
 // Context is the context that the object lives in.
 func (o *object) Context() *Context { return o.ctx }
 
-// enter lets a call use the object.
-func (o *object) enter() error {
+// There are three ways to enter an object, and one to have it alone:
+//
+//   - hold: it may not go away until leave. No call of the driver follows.
+//   - call: calls of the driver about it follow, with the context bound, until end.
+//   - work: as call, and the calls put work on the device. The end of that on a stream is endWork.
+//   - alone: no other call is inside meanwhile.
+
+// hold keeps the object from going away until leave.
+func (o *object) hold() error {
 	for !o.gate.Enter() {
 		if err := refusal(o.ctx.rt, o.ctx.state, o.gate, o.entry.generation); err != nil {
 			return err
@@ -63,89 +70,58 @@ func (o *object) enter() error {
 
 func (o *object) leave() { o.gate.Leave() }
 
-// exclusively runs f while no other call uses the object: calls that are under way end first, and later
+// alone runs f while no other call uses the object: calls that are under way end first, and later
 // ones wait. The beginning and the end of a capture need that. The driver does not stand other
 // calls about the stream meanwhile, and what a call has seen of the capture holds until it
-// returns. enter lets the caller into the gate. turn is that of the object; events come before streams.
-func (o *object) exclusively(turn *gate.Turn, enter, f func() error) error {
-	if !turn.Take(o.ctx.state.Done()) {
-		return o.ctx.state.Check(o.entry.generation)
+// returns. turn is that of the object, and hold lets the caller into the gate. Events come before streams.
+func (o *object) alone(turn *gate.Turn, hold, f func() error) error {
+	done := o.ctx.state.Done()
+	if !turn.Take(done) {
+		return o.ctx.state.Check(o.entry.generation) // which has ended, also if the device was revived meanwhile
 	}
 	defer turn.Give()
-	if err := enter(); err != nil {
+	if err := hold(); err != nil {
 		return err
 	}
 	defer o.leave()
-	if !o.gate.Suspend(1, o.ctx.state.Done()) {
-		return o.ctx.state.Check(o.entry.generation) // which has ended, also if the device was revived meanwhile
+	if !o.gate.Suspend(1, done) {
+		return o.ctx.state.Check(o.entry.generation)
 	}
 	defer o.gate.Resume()
 	return f()
 }
 
-// begin opens a call of the driver that names the object and needs no current
-// context, and end closes it: the hot path. It locks nothing and allocates
-// nothing.
-func (o *object) begin() error {
-	if err := o.enter(); err != nil {
+// call opens a call of the driver that names the object, and end closes it. It locks nothing and allocates nothing.
+func (o *object) call() error {
+	if err := o.hold(); err != nil {
 		return err
 	}
-	if err := o.prepare(); err != nil {
+	if err := o.bind(); err != nil {
 		o.leave()
 		return err
 	}
 	return nil
 }
 
-// prepare makes calls of the driver about the object possible, inside the gate, until the binding
+// bind makes calls of the driver about the object possible, inside the gate, until the binding
 // is popped.
-func (o *object) prepare() error {
+func (o *object) bind() error {
 	if err := o.ctx.lostError(); err != nil {
 		return err
 	}
 	return o.ctx.bind.Push()
 }
 
-// beginWork is begin for what puts something new on the device, which a context that is
+// work is call for what puts something new on the device, which a context that is
 // being drained refuses. It looks at the state inside the gate, so that what was let in is
 // waited for before the context is taken down.
-func (o *object) beginWork() error {
-	if o.beginFast() {
-		return nil
-	}
-	return o.beginSlow()
-}
-
-// beginFast is beginWork where nothing is in the way, small enough to be part of its callers. Where
-// it fails, beginSlow follows.
-func (o *object) beginFast() bool {
-	return o.gate.EnterAnyway() && o.ctx.state.Accepting() && !o.ctx.bind.NeedsCurrent
-}
-
-// beginSlow is beginWork after beginFast has failed, inside the gate or not.
-func (o *object) beginSlow() error {
-	o.leave()
-	if err := o.begin(); err != nil {
+func (o *object) work() error {
+	if err := o.call(); err != nil {
 		return err
-	}
-	if o.ctx.state.Accepting() {
-		return nil
 	}
 	err := o.ctx.state.Check(o.entry.generation)
 	if err != nil {
 		o.end()
-	}
-	return err
-}
-
-// prepareWork is prepare for what puts something new on the device.
-func (o *object) prepareWork() error {
-	if err := o.prepare(); err != nil {
-		return err
-	}
-	err := o.ctx.state.Check(o.entry.generation)
-	if err != nil {
-		o.ctx.bind.Pop()
 	}
 	return err
 }
@@ -195,7 +171,7 @@ func (e *entry) free() error {
 
 // create makes a thing of the driver with the context current, after it has freed what was left to it.
 func (c *Context) create(kind entryKind, bytes uint64, op string, f func() (handle uint64, r driver.Result)) (o object, err error) {
-	err = c.make(func() error {
+	err = c.work(func() error {
 		handle, r := f()
 		if r != driver.Success {
 			return c.failed(op, r)
@@ -206,9 +182,9 @@ func (c *Context) create(kind entryKind, bytes uint64, op string, f func() (hand
 	return o, err
 }
 
-// make runs f, which makes something, with the context current. What was forgotten is given back before.
-func (c *Context) make(f func() error) error {
-	if err := c.enter(); err != nil {
+// work runs f, which makes something, with the context current. What was forgotten is given back before.
+func (c *Context) work(f func() error) error {
+	if err := c.hold(); err != nil {
 		return err
 	}
 	defer c.gate.Leave()

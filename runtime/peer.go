@@ -28,7 +28,7 @@ func (c *Context) EnablePeer(other *Context) (direct bool, err error) {
 		return false, driver.Errorf(driver.ErrInvalidArgument, "EnablePeer takes a context of the same runtime")
 	}
 	for _, end := range []*Context{c, other} {
-		if err := end.enter(); err != nil {
+		if err := end.hold(); err != nil {
 			return false, err
 		}
 		defer end.gate.Leave()

@@ -129,7 +129,7 @@ func (c *Context) quiesce(ctx context.Context) error {
 	}
 	if err == nil {
 		// That of calls which had begun when the intake stopped.
-		err = c.finish(ctx, c.marks(enterAnyway))
+		err = c.finish(ctx, c.marks(true))
 	}
 	if err != nil {
 		for _, g := range gates {
@@ -141,7 +141,7 @@ func (c *Context) quiesce(ctx context.Context) error {
 
 // awaitAll waits for the work of all devices that may use what the context has.
 func (c *Context) awaitAll(ctx context.Context) error {
-	if err := c.enter(); err != nil {
+	if err := c.hold(); err != nil {
 		return err
 	}
 	defer c.gate.Leave()

@@ -26,9 +26,9 @@ type Stream struct {
 	checks *streamChecks
 	// capture is what the stream records for, or nil. It changes only while nobody is inside the
 	// gate but who changes it, so that it holds as long as a call is inside.
-	capture   atomic.Pointer[capture]
-	tracing   atomic.Pointer[tracing] // nil: nobody hears of launches and copies
-	exclusive gate.Turn               // of callers that need the stream exclusively
+	capture atomic.Pointer[capture]
+	turn    gate.Turn               // see alone
+	tracing atomic.Pointer[tracing] // nil: nobody hears of launches and copies
 }
 
 // NewStream makes a stream. A stream that is no longer needed should be closed.
@@ -38,7 +38,7 @@ func (c *Context) NewStream() (*Stream, error) { return c.NewStreamWithPriority(
 // a larger number. A number outside the device's range is brought into it.
 func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 	// Until the arena knows it: that of another generation must not get to know it.
-	if err := c.enter(); err != nil {
+	if err := c.hold(); err != nil {
 		return nil, err
 	}
 	defer c.gate.Leave()
@@ -70,14 +70,20 @@ func (s *Stream) Handle() driver.Stream { return zero.Or(s).handle }
 // ID is a number that no other stream of the context ever has, unlike the handle.
 func (s *Stream) ID() uint64 { return zero.Or(s).id }
 
-// begin is that of the object. If the stream is captured, the capture makes one call at a time.
-func (s *Stream) begin() error { return s.beginCall(s.object.begin()) }
+// call is that of the object. If the stream is captured, the capture makes one call at a time.
+func (s *Stream) call() error { return s.inTurn(s.object.call()) }
 
-func (s *Stream) beginWork() error { return s.beginCall(s.object.beginWork()) }
+// work is that of the object. Its first line is for what nearly always holds.
+func (s *Stream) work() error {
+	if s.gate.EnterAnyway() && s.ctx.state.Accepting() && !s.ctx.bind.NeedsCurrent && s.capture.Load() == nil {
+		return nil
+	}
+	s.leave()
+	return s.inTurn(s.object.work())
+}
 
-func (s *Stream) beginSlow() error { return s.beginCall(s.object.beginSlow()) }
-
-func (s *Stream) beginCall(err error) error {
+// inTurn waits for the turn in the capture after the stream was entered.
+func (s *Stream) inTurn(err error) error {
 	if err == nil {
 		if c := s.capture.Load(); c != nil {
 			c.calls.Take(nil)
@@ -96,7 +102,7 @@ func (s *Stream) end() {
 	s.leave()
 }
 
-// endWork is end of what began with beginWork: later waits wait for the work. What the arena puts
+// endWork is end of what began with work: later waits wait for the work. What the arena puts
 // on the stream of its own accord does without: a wait for another stream comes before work that
 // ends here, and nobody can see whether an allocation or a free is done.
 func (s *Stream) endWork() {
@@ -127,7 +133,7 @@ func (s *Stream) Query() (done bool, err error) {
 	if s == nil || s.ctx == nil {
 		return false, errNothing("stream")
 	}
-	if err := s.begin(); err != nil {
+	if err := s.call(); err != nil {
 		return false, err
 	}
 	defer s.end()
@@ -157,7 +163,7 @@ func (s *Stream) Wait(e *Event) error {
 	if e == nil || e.ctx == nil {
 		return errNothing("event")
 	}
-	if err := e.enter(); err != nil {
+	if err := e.hold(); err != nil {
 		return err
 	}
 	defer e.leave()
@@ -166,16 +172,16 @@ func (s *Stream) Wait(e *Event) error {
 		return err
 	}
 	// Streams are ended together with the capture, which must not begin on this one meanwhile.
-	if err := s.ctx.enter(); err != nil {
+	if err := s.ctx.hold(); err != nil {
 		return err
 	}
 	defer s.ctx.gate.Leave()
-	return s.exclusively(&s.exclusive, s.enter, func() error { return s.waitExclusively(e) })
+	return s.alone(&s.turn, s.hold, func() error { return s.waitExclusively(e) })
 }
 
 // waitInPlace makes the stream wait for an event unless it would join a capture.
 func (s *Stream) waitInPlace(e *Event) (joins bool, err error) {
-	if err := s.beginWork(); err != nil {
+	if err := s.work(); err != nil {
 		return false, err
 	}
 	defer s.endWork()
@@ -188,10 +194,13 @@ func (s *Stream) waitInPlace(e *Event) (joins bool, err error) {
 
 // waitExclusively makes the stream, which the caller has exclusively, wait for an event and join its capture.
 func (s *Stream) waitExclusively(e *Event) error {
-	if err := s.prepareWork(); err != nil {
+	if err := s.bind(); err != nil {
 		return err
 	}
 	defer s.ctx.bind.Pop()
+	if err := s.ctx.state.Check(s.entry.generation); err != nil {
+		return err
+	}
 	defer s.waits.Changed()
 	c, err := s.joins(e)
 	switch {
@@ -230,7 +239,7 @@ func (s *Stream) Call(f func()) error {
 	if f == nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "call of no function")
 	}
-	if err := s.beginWork(); err != nil {
+	if err := s.work(); err != nil {
 		return err
 	}
 	defer s.endWork()

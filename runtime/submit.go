@@ -55,7 +55,7 @@ func (s *Stream) Submit(name string, f func(stream driver.Stream, at []driver.De
 var addresses = sync.Pool{New: func() any { return new([]driver.DevicePtr) }}
 
 func (s *Stream) submit(name string, f func(driver.Stream, []driver.DevicePtr) error, at []driver.DevicePtr, uses []Arg) error {
-	if err := s.beginWork(); err != nil {
+	if err := s.work(); err != nil {
 		return err
 	}
 	defer s.endWork()

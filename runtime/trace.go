@@ -121,8 +121,8 @@ func (s *Stream) SetTraceContext(ctx context.Context) {
 	s.tracing.Store(&tracing{s.ctx.rt.cfg.trace, ctx})
 }
 
-// call is a call on the stream that began at start and has ended.
-func (s *Stream) call(start time.Time, err error) TraceCall {
+// traced is a call on the stream that began at start and has ended.
+func (s *Stream) traced(start time.Time, err error) TraceCall {
 	return TraceCall{Device: s.ctx.device.Ordinal, Stream: s.id, Start: start, Took: time.Since(start), Err: err}
 }
 
@@ -139,7 +139,7 @@ func (s *Stream) traceLaunch(l TraceLaunch, launch func() error) error {
 	}
 	start := time.Now()
 	err := launch()
-	l.TraceCall = s.call(start, err)
+	l.TraceCall = s.traced(start, err)
 	if timer != nil {
 		timer.stop(s, t, l)
 	}
@@ -209,7 +209,7 @@ func (s *Stream) traceCopy(ctx context.Context, direction, operation string, byt
 	}
 	start := time.Now()
 	err := s.transfer(operation, a, b, f)
-	c := TraceCopy{TraceCall: s.call(start, err), Direction: direction, Bytes: bytes}
+	c := TraceCopy{TraceCall: s.traced(start, err), Direction: direction, Bytes: bytes}
 	s.ctx.rt.hook(func() { t.Copy(ctx, c) })
 	return err
 }

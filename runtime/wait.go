@@ -67,7 +67,7 @@ func (s *Stream) afterWork(f func(error), end func(wait.Ticket, error) error) (s
 // ticket marks the work that is on the stream. It leaves the gate before anybody waits, so that
 // the beginning and the end of a capture, Close and Reset do not wait for that.
 func (s *Stream) ticket(what string) (wait.Ticket, error) {
-	if err := s.begin(); err != nil {
+	if err := s.call(); err != nil {
 		return wait.Ticket{}, err
 	}
 	defer s.end()

@@ -34,7 +34,7 @@ func WrapRef[T any](s *Stream, address driver.DevicePtr, n int) (*Ref[T], error)
 	case uint64(address)%uint64(unsafe.Alignof(element)) != 0:
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "wrap address %#x, which is no multiple of %d", uint64(address), unsafe.Alignof(element))
 	}
-	if err := s.begin(); err != nil {
+	if err := s.call(); err != nil {
 		return nil, err
 	}
 	defer s.end()
@@ -101,7 +101,7 @@ func (c *Context) WrapStream(handle driver.Stream) (s *Stream, err error) {
 	if handle <= lastDefaultStream {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is a default stream: make one with cuStreamCreate", uint64(handle))
 	}
-	err = c.make(func() error {
+	err = c.work(func() error {
 		of, r := c.api.StreamGetCtx(handle)
 		if r != driver.Success {
 			return c.failed("cuStreamGetCtx", r)
@@ -116,7 +116,7 @@ func (c *Context) WrapStream(handle driver.Stream) (s *Stream, err error) {
 		if status != driver.CaptureNone {
 			return driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is captured: wrap it before", uint64(handle))
 		}
-		o := c.objectOf(&entry{kind: streamEntry, handle: uint64(handle), wrapped: true})
+		o := c.objectOf(&entry{kind: streamEntry, handle: uint64(handle), details: &details{wrapped: true}})
 		if !c.ledger.addNew(o.entry) {
 			return driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is a Stream of the context already", uint64(handle))
 		}

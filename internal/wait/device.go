@@ -228,7 +228,7 @@ func (d *Device) sweep() {
 // settle forgets a closed stream that has no marks any more.
 func (d *Device) settle(s *Stream) {
 	s.mu.Lock()
-	over := len(s.marks) == 0 && s.asking == 0
+	over := len(s.marks) == 0 && s.asks.Inside() == 0
 	s.mu.Unlock()
 	if over {
 		d.mu.Lock()

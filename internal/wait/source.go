@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,8 @@ type source struct {
 	suspendedQuery func() (done uint64, err error)
 	// prompt says that only asking tells: a value is not written for all numbers.
 	prompt atomic.Bool
+	// asks has those inside who ask the driver. While it is suspended they do not call query.
+	asks gate.Gate
 
 	issued atomic.Uint64        // the last number
 	done   atomic.Uint64        // the work of numbers up to this is done; see passed
@@ -33,10 +36,7 @@ type source struct {
 	watched     bool          // the poller looks
 	since       time.Duration // the last number was done, or somebody began to wait
 	askAt       time.Duration
-	asked       int       // since since
-	asking      int       // calls of query under way
-	answered    gate.Cond // asking is less
-	suspended   int       // query must not be called
+	asked       int // since since
 
 	// Of the poller: whether the wait is near its end, so that asking is worth the price, and when
 	// that is.
@@ -148,8 +148,8 @@ func (s *source) look(now time.Duration) (woken int, ask, waited bool) {
 		s.begin(now)
 	}
 	prompt := s.prompt.Load()
-	may := s.suspended == 0 || s.suspendedQuery != nil && prompt
-	ask = now >= s.askAt && s.watched && may && s.asking == 0
+	may := !s.asks.Suspended() || s.suspendedQuery != nil && prompt
+	ask = now >= s.askAt && s.watched && may && s.asks.Inside() == 0
 	s.near, s.nearAt = prompt && now >= s.end(), now+silence
 	if ask {
 		s.nearAt = s.next(now)
@@ -230,13 +230,12 @@ func (s *source) wake(w *waiter, err error) {
 // ask calls the driver about the source, unless that is suspended, and wakes those whose work is
 // done.
 func (s *source) ask() error {
-	s.mu.Lock()
-	suspended := s.suspended > 0
+	suspended := !s.asks.EnterAnyway()
+	defer s.asks.Leave()
 	if suspended && s.suspendedQuery == nil {
-		s.mu.Unlock()
 		return nil
 	}
-	s.asking++
+	s.mu.Lock()
 	s.asked++
 	s.mu.Unlock()
 	issued := s.issued.Load()
@@ -251,11 +250,9 @@ func (s *source) ask() error {
 	s.prove(done)
 	passed, now := s.passed(), clock()
 	s.mu.Lock()
-	s.asking--
 	s.askAt = s.next(now)
 	woken := s.wakeDone(passed, now)
 	s.mu.Unlock()
-	s.answered.Broadcast()
 	if s.long.Load() < often {
 		s.dev.poller.woken.Add(int64(woken))
 	}
@@ -268,21 +265,13 @@ func (s *source) ask() error {
 // Suspend keeps the driver from being asked, until as many calls of Resume. It waits for a call
 // that is under way; on a lost device that may hang, for a tenth of a second.
 func (s *source) Suspend() {
-	s.mu.Lock()
-	s.suspended++
-	s.mu.Unlock()
+	s.asks.Suspend(math.MaxInt64, nil) // for good, whoever is inside
 	done, cancel := patience(s.dev.ended.Load() != nil)
 	defer cancel()
-	s.answered.Wait(done, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.asking == 0
-	})
+	if s.asks.Suspend(0, done) {
+		s.asks.Resume()
+	}
 }
 
 // Resume ends a Suspend.
-func (s *source) Resume() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.suspended--
-}
+func (s *source) Resume() { s.asks.Resume() }

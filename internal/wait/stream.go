@@ -99,10 +99,7 @@ func (s *Stream) Rested() bool {
 // the ticket of the zero value then. It does not ask whether the work is done, so that what it does
 // depends on no time.
 func (s *Stream) Rest() (Ticket, error) {
-	s.mu.Lock()
-	suspended := s.suspended > 0
-	s.mu.Unlock()
-	if suspended || !s.used.Load() || s.dev.ended.Load() != nil {
+	if s.asks.Suspended() || !s.used.Load() || s.dev.ended.Load() != nil {
 		return Ticket{}, nil
 	}
 	return s.Mark()
