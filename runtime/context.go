@@ -491,10 +491,19 @@ func (c *Context) release(idle bool) error {
 		err = errors.Join(c.closeMemory(idle), c.freeAll(idle))
 	}
 	err = errors.Join(err, c.freeAllLost())
-	if c.rt.lost.Load() == nil {
+	ctx, cancel := context.WithTimeout(context.Background(), afterLoss)
+	defer cancel()
+	if c.rt.lost.Load() == nil && c.quiet(ctx) {
 		err = errors.Join(err, c.releasePrimary())
 	}
 	return err
+}
+
+// quiet waits until the driver is not asked any more for waits that have ended, and reports whether that was before the end of ctx. A
+// device that is gone may never answer.
+func (c *Context) quiet(ctx context.Context) bool {
+	m := c.memory.Load()
+	return m == nil || m.waits.Quiet(ctx.Done())
 }
 
 // freeAllLost is freeLost for all that is left, if the device is lost.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -342,6 +343,10 @@ func TestReviveWaitsForCalls(t *testing.T) {
 			x := alloc[byte](t, s, 1000)
 			return x.Close, s.Close
 		}},
+		"who asks for a wait": {"cuStreamQuery", func(t *testing.T, _ *runtime.Context, s *runtime.Stream) (inside, end func() error) {
+			release := hold(t, s)
+			return func() error { return s.Synchronize(bg) }, func() error { release(); return nil }
+		}},
 		"an allocation": {"cuMemAllocFromPoolAsync", func(t *testing.T, _ *runtime.Context, s *runtime.Stream) (inside, end func() error) {
 			return func() error { return errorOf(runtime.Alloc[byte](s, 1000)) }, s.Close
 		}},
@@ -356,8 +361,9 @@ func TestReviveWaitsForCalls(t *testing.T) {
 			leave := sync.OnceFunc(func() { close(left) })
 			stop := sync.OnceFunc(func() { close(inside); <-left }) // a slow machine asks for other events too
 			config := twoDevices()
+			var armed atomic.Bool // opening the context makes such calls too
 			config.OnCall = func(op string) driver.Result {
-				if op == call.op {
+				if op == call.op && armed.Load() {
 					stop()
 				}
 				return driver.Success
@@ -367,6 +373,7 @@ func TestReviveWaitsForCalls(t *testing.T) {
 			s := newStream(t, c)
 			stay, end := call.make(t, c, newStream(t, c))
 			t.Cleanup(leave)
+			armed.Store(true)
 			stuck := async(stay)
 			await(t, "the call is inside", inside)
 			gpu.Vanish(0)

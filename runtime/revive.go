@@ -121,6 +121,9 @@ func (c *Context) revive(ctx context.Context) error {
 	if err == nil {
 		err = c.state.Drain(ctx) // frees that had begun before the loss, which no gate knows
 	}
+	if err == nil && !c.quiet(ctx) {
+		err = context.Cause(ctx)
+	}
 	if err == nil {
 		err = c.rt.lostError()
 	}

@@ -202,6 +202,13 @@ func (d *Device) Close(cause error) {
 	}
 }
 
+// Quiet waits until the driver is not asked any more about the device, whose waits have ended. It returns false when done is closed first:
+// then the context of the device is in use.
+func (d *Device) Quiet(done <-chan struct{}) bool {
+	d.asks.Close(done)
+	return d.asks.Inside() == 0
+}
+
 // sweep looks for closed streams whose work is done, so that their marks do not add up.
 func (d *Device) sweep() {
 	var closed []*Stream
