@@ -22,6 +22,7 @@ func TestMade(t *testing.T) {
 	}{
 		"checked": {[]string{"-arch", "sm_75,sm_90"}, 4},
 		"looped":  {[]string{"-checks", "off"}, 3},
+		"targets": {[]string{"-arch", "sm_75,sm_90"}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -149,8 +149,9 @@ func (c *command) files() ([]file, error) {
 	}
 	in := generate.Input{Package: p.Types, Program: p, Name: c.out, Launch: c.launch}
 	var files []file
+	var other compile.Module
 	image := func(base string, arch int, names ...string) (*compile.Module, error) {
-		m, err := p.Compile(compile.Options{Arch: arch, Checks: c.checks}, names...)
+		m, err := p.Compile(compile.Options{Arch: arch, Checks: c.checks, Other: other}, names...)
 		if err != nil {
 			return nil, err
 		}
@@ -159,25 +160,32 @@ func (c *command) files() ([]file, error) {
 		in.Images = append(in.Images, generate.Image{File: name, Arch: arch, Kernel: strings.Join(names, "")})
 		return m, nil
 	}
-	for _, arch := range c.archs {
-		if c.launch {
-			m, err := image(strings.TrimSuffix(strings.TrimSuffix(c.out, ".go"), "_gpu"), arch)
-			if err != nil {
-				return nil, err
+	for again := true; again; { // a kernel that reports for one target does so for all
+		again, files, in.Images = false, nil, nil
+		for _, arch := range c.archs {
+			if c.launch {
+				m, err := image(strings.TrimSuffix(strings.TrimSuffix(c.out, ".go"), "_gpu"), arch)
+				if err != nil {
+					return nil, err
+				}
+				for i, k := range other.Kernels {
+					again = again || m.Kernels[i].Report != k.Report
+					m.Kernels[i].Stack = max(m.Kernels[i].Stack, k.Stack)
+				}
+				other, in.Kernels, in.Sites = *m, m.Kernels, m.Sites
+				continue
 			}
-			in.Kernels, in.Sites = m.Kernels, m.Sites
-			continue
-		}
-		in.Kernels = nil
-		for _, k := range p.Kernels {
-			m, err := image(strings.ToLower(k.Name), arch, k.Name)
-			if err != nil {
-				return nil, err
+			in.Kernels = nil
+			for _, k := range p.Kernels {
+				m, err := image(strings.ToLower(k.Name), arch, k.Name)
+				if err != nil {
+					return nil, err
+				}
+				if len(m.Sites) > 0 {
+					return nil, fmt.Errorf("%s reports, and without launches nobody could read it: set checks=off or checks=trap", k.Name)
+				}
+				in.Kernels = append(in.Kernels, m.Kernels...)
 			}
-			if len(m.Sites) > 0 {
-				return nil, fmt.Errorf("%s reports, and without launches nobody could read it: set checks=off or checks=trap", k.Name)
-			}
-			in.Kernels = append(in.Kernels, m.Kernels...)
 		}
 	}
 	text, err := generate.Go(in)

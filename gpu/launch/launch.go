@@ -15,7 +15,7 @@ import (
 type Module struct {
 	Images  []runtime.Image // PTX, one for each target
 	Kernels []string        // their names
-	Sites   []string        // what the numbers in a report mean, from 1; none where no kernel reports
+	Sites   []string        // what the numbers in a report mean, from 1; none where no kernel has a check
 	Stack   uint64          // bytes of stack that a thread needs for recursion, about
 	warm    warm            // for Auto
 }
@@ -24,7 +24,7 @@ type Module struct {
 type Kernels struct {
 	module *runtime.Module
 	list   []*runtime.Kernel
-	checks *runtime.Checks // nil where no kernel reports
+	checks *runtime.Checks
 }
 
 // Load loads the kernels into a context. Several calls share one load. Close unloads them.
@@ -52,9 +52,6 @@ func (m *Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 		if err := c.GrowStack(m.Stack); err != nil {
 			return nil, err
 		}
-	}
-	if len(m.Sites) == 0 {
-		return k, nil
 	}
 	k.checks, err = c.NewChecks(func(words [runtime.CheckWords]uint64) error { return newCheckError(words, m.Sites) })
 	return k, err

@@ -35,7 +35,7 @@ func (p *Program) Compile(o Options, names ...string) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{}
+	m := &Module{Sites: slices.Clone(o.Other.Sites)}
 	p.named = nil
 	var decls []string
 	for _, src := range p.Kernels {

@@ -29,7 +29,9 @@ func ParseChecks(s string) (Checks, error) {
 type Options struct {
 	Arch   int    // 75 for sm_75
 	Checks Checks // where the kernel's directive says nothing
-	Plain  bool   // without unrolling and the passes of opt.go; tests compare with it
+	// Other is what the same kernels became for other targets: one launch has the same arguments and one list of sites for all.
+	Other Module
+	Plain bool // without unrolling and the passes of opt.go; tests compare with it
 }
 
 // version is the oldest version of PTX that knows the target, and all instructions that are written for it.

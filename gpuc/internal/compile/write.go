@@ -143,7 +143,8 @@ const ReportWords = 9
 
 // reports returns whether the kernel has a check that reports.
 func (k *kctx) reports() bool {
-	return k.o.Checks == ChecksReport && (len(k.fails) > 0 || len(k.funcs.list) > 0)
+	other := slices.ContainsFunc(k.o.Other.Kernels, func(o *Kernel) bool { return o.Source == k.src && o.Report })
+	return k.o.Checks == ChecksReport && (len(k.fails) > 0 || len(k.funcs.list) > 0 || other)
 }
 
 // failures writes where failed checks go.
