@@ -191,8 +191,6 @@ var values = []reflect.Type{
 	typed[pool.State[int]](),
 	typed[pool.Stats](),
 	typed[pool.StreamOptions[int, int]](),
-	typed[pool.StreamPlace](),
-	typed[pool.StreamReport](),
 	typed[pool.Tile](),
 	typed[pool.TileReport](),
 	typed[pool.Place](),

@@ -47,6 +47,46 @@ func ExampleMap() {
 	// Output: [1 4 9 16] cpu true
 }
 
+// The squares of numbers that come one after the other. On a machine without CUDA the fallback does the work.
+func ExampleStream() {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyOff)) // or runtime.Open()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer rt.Close()
+	p, err := pool.Open(rt)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer p.Close()
+
+	numbers := func(yield func(int, error) bool) {
+		for i := range 4 {
+			if !yield(i, nil) {
+				return
+			}
+		}
+	}
+	onGPU := func(w *pool.Worker, in int, _ *runtime.HostBuffer[byte]) (int, error) {
+		return 0, errors.New("not in this example")
+	}
+	onCPU := func(_ context.Context, in int, _ []byte) (int, error) { return in * in, nil }
+	for square, err := range pool.Stream(context.Background(), p, numbers, onGPU, pool.StreamOptions[int, int]{Fallback: onCPU}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(square)
+	}
+	// Output:
+	// 0
+	// 1
+	// 4
+	// 9
+}
+
 // Two simulated devices.
 func ExamplePool_Scatter() {
 	gpu := drivertest.New(drivertest.Config{Devices: drivertest.Devices(2, drivertest.H100())})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	goruntime "runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,31 +39,10 @@ type StreamOptions[In, Out any] struct {
 	Fallback func(ctx context.Context, in In, data []byte) (Out, error)
 	// Cores is how many pieces Fallback does at a time beside the devices.
 	Cores int
-	// Report, if it is not nil, is filled when the sequence ends.
-	Report *StreamReport
-}
-
-// StreamReport tells how a [Stream] went.
-type StreamReport struct {
-	Pieces  int // that the caller got
-	Retries int // on other devices
-	// Reason says in a stable word why the CPU did pieces in place of the devices, and Err is the error, both for the last such
-	// piece. They are empty if it did none, or only those of Cores.
-	Reason Reason
-	Err    error
-	// Skipped are the devices that cannot be used, each with the reason in its Err. The others do their pieces.
-	Skipped []runtime.Device
-	// Places are where pieces were done.
-	Places []StreamPlace
-	Wall   time.Duration
-}
-
-// StreamPlace is a device or the CPU in a [StreamReport].
-type StreamPlace struct {
-	Where  Place
-	Device int // the ordinal, or driver.NoDevice
-	Pieces int
-	Ran    time.Duration // of the functions, added up
+	// Report, if it is not nil, is set when the sequence ends. It has a tile for each device and for the CPU, with as many items as
+	// pieces were done there; which ones is not kept. Reason and Err are those of the last piece that the CPU did in place
+	// of the devices. The other devices have done the pieces of those that were skipped.
+	Report *Report
 }
 
 // Stream does the pieces of a source on the devices of the pool, and yields the results in the order of the source. Pieces are
@@ -90,10 +70,11 @@ type StreamPlace struct {
 // the pool; source, Read and the caller's loop may.
 //
 // Each sequence runs once. The first piece makes the buffers and prepares the streams of the devices, which takes some milliseconds.
-func Stream[In, Out any](ctx context.Context, p *Pool, source iter.Seq2[In, error], f func(w *Worker, in In, data *runtime.HostBuffer[byte]) (Out, error), options StreamOptions[In, Out]) iter.Seq2[Out, error] {
+func Stream[In, Out any](ctx context.Context, p *Pool, source iter.Seq2[In, error], f func(w *Worker, in In, data *runtime.HostBuffer[byte]) (Out, error), options ...StreamOptions[In, Out]) iter.Seq2[Out, error] {
 	return func(yield func(Out, error) bool) {
-		s := &stream[In, Out]{StreamOptions: options, pool: p, f: f}
-		err := s.check(ctx, source != nil)
+		o, err := one(options)
+		s := &stream[In, Out]{StreamOptions: o, pool: p, f: f, report: Report{Device: driver.NoDevice}}
+		err = cmp.Or(err, p.check(ctx, source != nil && f != nil), s.check())
 		if err == nil {
 			err = s.run(ctx, source, yield)
 		}
@@ -129,7 +110,7 @@ type stream[In, Out any] struct {
 	results   []arrival[Out]
 	sourceErr error
 	places    places
-	report    StreamReport
+	report    Report
 }
 
 type arrival[Out any] struct {
@@ -140,27 +121,18 @@ type arrival[Out any] struct {
 // errLoopEnded ends the contexts of the functions when the sequence ends.
 var errLoopEnded = errors.New("the loop over the results has ended")
 
-// check checks the arguments that do not depend on the machine.
-func (s *stream[In, Out]) check(ctx context.Context, hasSource bool) error {
-	p := s.pool
+// check checks the options.
+func (s *stream[In, Out]) check() error {
 	switch {
-	case ctx == nil || p == nil || p.rt == nil || s.f == nil || !hasSource:
-		return driver.Errorf(driver.ErrInvalidArgument, "a context, a pool, a source and a function are needed")
-	case ctx.Value(within{p}) != nil:
-		return errNested()
 	case s.Read == nil && s.BufferBytes > 0:
 		return driver.Errorf(driver.ErrInvalidArgument, "buffers of %d bytes (BufferBytes), and no Read that fills them", s.BufferBytes)
 	case s.Cores > 0 && s.Fallback == nil:
 		return driver.Errorf(driver.ErrInvalidArgument, "Cores (%d) need a Fallback, which does the pieces", s.Cores)
-	case s.BufferBytes > 0 && p.remote != nil:
+	case s.BufferBytes > 0 && s.pool != nil && s.pool.remote != nil:
 		return driver.Errorf(driver.ErrInvalidArgument, "a pool of processes has no page-locked memory: let Read fill memory that they share, without BufferBytes")
 	}
-	for _, n := range []int{s.BufferBytes, s.Readers, s.PerDevice, s.Ahead, s.Retry, s.Cores} {
-		if n < 0 {
-			return driver.Errorf(driver.ErrInvalidArgument, "%d in StreamOptions: want numbers that are not negative", n)
-		}
-	}
-	return nil
+	return notNegative(number{"BufferBytes", s.BufferBytes}, number{"Readers", s.Readers}, number{"PerDevice", s.PerDevice}, number{"Ahead", s.Ahead},
+		number{"Retry", s.Retry}, number{"Cores", s.Cores})
 }
 
 // run does the pieces. It returns why the sequence ends early, or nil.
@@ -187,12 +159,11 @@ func (s *stream[In, Out]) run(parent context.Context, source iter.Seq2[In, error
 			err = failed
 		}
 		s.report.Wall = time.Since(began)
-		s.report.Places = s.places.used()
 		if s.Report != nil {
 			*s.Report = s.report
 		}
 		if end != nil {
-			end(runtime.TraceRequest{Device: driver.NoDevice, Reason: string(s.report.Reason), Items: s.report.Pieces, Ran: s.report.Wall, Err: err})
+			end(runtime.TraceRequest{Device: driver.NoDevice, Where: string(s.report.Where), Reason: string(s.report.Reason), Items: s.taken, Ran: s.report.Wall, Err: err})
 		}
 	}()
 	if s.ctx.Err() == nil {
@@ -254,7 +225,7 @@ func (s *stream[In, Out]) start() {
 	all, _, _ := p.selectDevices(nil) // without a device each piece hears why
 	for _, d := range all {
 		if info, leftOut := p.state(d); leftOut || errors.Is(info.Err, driver.ErrDeviceLost) {
-			s.report.Skipped = append(s.report.Skipped, info)
+			s.skip(info)
 		} else {
 			devices = append(devices, d)
 		}
@@ -307,7 +278,6 @@ func (s *stream[In, Out]) yieldAll(yield func(Out, error) bool) bool {
 		over := s.isDrained() && s.taken == s.pulled
 		s.mu.Unlock()
 		if r.here {
-			s.report.Pieces++
 			if !yield(r.out, nil) {
 				return false
 			}
@@ -331,6 +301,32 @@ func (s *stream[In, Out]) signal() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
+	}
+}
+
+// skip reports a device that cannot be used, once for all its lanes.
+func (s *stream[In, Out]) skip(info runtime.Device) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.ContainsFunc(s.report.Skipped, func(d runtime.Device) bool { return d.Ordinal == info.Ordinal }) {
+		s.report.Skipped = append(s.report.Skipped, info)
+	}
+}
+
+// tile adds a piece to the report.
+func (s *stream[In, Out]) tile(piece *Report) {
+	tiles := &s.report.Tiles
+	at := slices.IndexFunc(*tiles, func(t TileReport) bool { return t.Device == piece.Device })
+	if at < 0 {
+		at = len(*tiles)
+		*tiles = append(*tiles, TileReport{Device: piece.Device, Done: true})
+	}
+	t := &(*tiles)[at]
+	t.Hi++
+	t.Compute += piece.Wall
+	t.Retries += max(piece.Tries-1, 0)
+	if s.report.Where != OnGPU {
+		s.report.Where = piece.Where
 	}
 }
 

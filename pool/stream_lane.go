@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -31,8 +30,7 @@ type lane[In, Out any] struct {
 	bytes  int // that were read
 }
 
-// work does pieces until there are none. All lanes are prepared before the first one takes a piece, so that pieces do not wait for
-// memory to be page-locked. A lane whose device cannot be prepared ends, unless all have failed: its pieces then tell why.
+// work does pieces until there are none, and ends the stream if that fails.
 func (l *lane[In, Out]) work(ready *sync.WaitGroup, usable *atomic.Int64) {
 	err := errUnfinished // of a function that ends the goroutine
 	defer func() {
@@ -40,19 +38,23 @@ func (l *lane[In, Out]) work(ready *sync.WaitGroup, usable *atomic.Int64) {
 			l.cancel(err)
 		}
 	}()
+	err = l.pieces(ready, usable)
+}
+
+// pieces does pieces until there are none. All lanes are prepared before the first one takes a piece, so that pieces do not wait for
+// memory to be page-locked. A lane whose device cannot be prepared ends, unless all have failed: its pieces then tell why.
+func (l *lane[In, Out]) pieces(ready *sync.WaitGroup, usable *atomic.Int64) error {
 	l.prepare(ready, usable)
-	l.skip()
-	if l.failed != nil && usable.Load() > 0 {
-		err = nil
-		return
-	}
-	if l.buffer == nil && l.BufferBytes > 0 {
-		err = contain.Do(func() error { l.buffer = make([]byte, l.BufferBytes); return nil })
-		if err != nil {
-			err = driver.Errorf(driver.ErrInvalidArgument, "a buffer of %d bytes is more than there can be", l.BufferBytes)
-			return
+	if l.failed != nil {
+		info := l.device.info
+		info.Err = l.failed
+		l.skip(info)
+		if usable.Load() > 0 {
+			return nil
 		}
-		err = errUnfinished
+	}
+	if l.buffer == nil && contain.Do(func() error { l.buffer = make([]byte, l.BufferBytes); return nil }) != nil {
+		return driver.Errorf(driver.ErrInvalidArgument, "a buffer of %d bytes is more than there can be", l.BufferBytes)
 	}
 	l.options.Retry = l.Retry
 	if l.Fallback != nil {
@@ -62,16 +64,14 @@ func (l *lane[In, Out]) work(ready *sync.WaitGroup, usable *atomic.Int64) {
 		}
 	}
 	for l.take() {
-		if err = l.read(); err == nil {
-			err = errUnfinished
-			err = l.do()
+		if err := l.read(); err != nil {
+			return err
 		}
-		if err != nil {
-			return
+		if err := l.do(); err != nil {
+			return err
 		}
-		err = errUnfinished
 	}
-	err = nil
+	return nil
 }
 
 // prepare gets a buffer, and prepares a stream of the device, if one is free.
@@ -117,20 +117,6 @@ func (l *lane[In, Out]) prepare(ready *sync.WaitGroup, usable *atomic.Int64) {
 	w.pooled.figures.requests-- // it was none
 	p.mu.Unlock()
 	p.release(w)
-}
-
-// skip reports the device if it cannot be used, once for all its lanes.
-func (l *lane[In, Out]) skip() {
-	if l.failed == nil {
-		return
-	}
-	info := l.device.info
-	info.Err = l.failed
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !slices.ContainsFunc(l.report.Skipped, func(d runtime.Device) bool { return d.Ordinal == info.Ordinal }) {
-		l.report.Skipped = append(l.report.Skipped, info)
-	}
 }
 
 // take takes the next piece. It is false if there is none, or the stream ends.
@@ -216,11 +202,11 @@ func (l *lane[In, Out]) done(report *Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.results[l.number%len(s.results)] = arrival[Out]{l.out, true}
-	s.report.Retries += max(report.Tries-1, 0)
 	if report.Reason != "" {
 		s.report.Reason, s.report.Err = report.Reason, report.Err
 	}
-	s.places.done(l.place, report)
+	s.tile(report)
+	s.places.done(l.place)
 	var none Out
 	l.out = none
 	s.signal()

@@ -1,10 +1,8 @@
 package pool
 
 import (
-	"cmp"
 	"math"
 	goruntime "runtime"
-	"slices"
 )
 
 const (
@@ -39,8 +37,7 @@ func readersFor(devices, cores int) (readers, perDevice int) {
 // The mu of the stream guards all but the channels.
 type places struct {
 	all  []place
-	most float64              // the largest done
-	ran  map[int]*StreamPlace // by ordinal
+	most float64 // the largest done
 }
 
 type place struct {
@@ -82,17 +79,7 @@ func (p *place) give(n int) {
 }
 
 // done counts a piece of a lane at a place, and takes its permit back.
-func (p *places) done(i int, report *Report) {
-	if p.ran == nil {
-		p.ran = map[int]*StreamPlace{}
-	}
-	ran := p.ran[report.Device]
-	if ran == nil {
-		ran = &StreamPlace{Where: report.Where, Device: report.Device}
-		p.ran[report.Device] = ran
-	}
-	ran.Pieces++
-	ran.Ran += report.Wall
+func (p *places) done(i int) {
 	at := &p.all[i]
 	if at.limit == 0 {
 		return
@@ -108,15 +95,4 @@ func (p *places) done(i int, report *Report) {
 	share := int(math.Ceil(paceSlack * at.done / p.most * float64(at.limit)))
 	at.given--
 	at.give(min(max(share, 1), max(at.limit/paceStart, 1)+at.ever, at.limit))
-}
-
-// used is where pieces were done, the devices before the CPU.
-func (p *places) used() (all []StreamPlace) {
-	for _, ran := range p.ran {
-		all = append(all, *ran)
-	}
-	slices.SortFunc(all, func(a, b StreamPlace) int {
-		return cmp.Or(cmp.Compare(b.Where, a.Where), cmp.Compare(a.Device, b.Device))
-	})
-	return all
 }

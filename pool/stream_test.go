@@ -77,15 +77,18 @@ func TestStream(t *testing.T) {
 				if devices > 0 {
 					p, _ = open(t, machine(devices))
 				}
-				var report pool.StreamReport
+				var report pool.Report
 				got, err := collect(pool.Stream(t.Context(), p, upTo(n, nil), square, streamOptions{Fallback: squareOnCPU, Report: &report}))
 				require.NoError(t, err)
 				assert.Equal(t, squares(n), append([]int{}, got...))
-				assert.Equal(t, n, report.Pieces)
 				sum := 0
-				for _, place := range report.Places {
-					sum += place.Pieces
-					assert.Equal(t, devices == 0, place.Where == pool.OnCPU)
+				for _, tile := range report.Tiles {
+					sum += tile.Len()
+					assert.Equal(t, devices == 0, tile.Device == driver.NoDevice)
+				}
+				if n > 0 {
+					assert.Equal(t, devices == 0, report.Where == pool.OnCPU)
+					assert.Contains(t, report.String(), fmt.Sprintf("%d of %d items on the ", n, n))
 				}
 				assert.Equal(t, n, sum)
 				if devices == 0 && n > 0 {
@@ -139,7 +142,7 @@ func TestStreamReads(t *testing.T) {
 	for name, p := range map[string]*pool.Pool{"cpu": without(t), "gpu": first(open(t, machine(2)))} {
 		for _, cores := range []int{0, 2} {
 			t.Run(fmt.Sprintf("%s, and %d cores beside", name, cores), func(t *testing.T) {
-				var report pool.StreamReport
+				var report pool.Report
 				got, err := collect(pool.Stream(t.Context(), p, upTo(500, nil), onGPU,
 					streamOptions{Read: read, BufferBytes: 100, Fallback: onCPU, Cores: cores, Report: &report}))
 				require.NoError(t, err)
@@ -378,12 +381,12 @@ func TestStreamWhenDevicesFail(t *testing.T) {
 			}
 			return 0, nil
 		})}})
-		var report pool.StreamReport
+		var report pool.Report
 		got, err := collect(pool.Stream(t.Context(), p, upTo(300, nil), square, streamOptions{Report: &report}))
 		require.NoError(t, err)
 		assert.Equal(t, squares(300), got)
-		for _, place := range report.Places {
-			assert.NotEqual(t, 1, place.Device)
+		for _, tile := range report.Tiles {
+			assert.NotEqual(t, 1, tile.Device)
 		}
 		require.Len(t, report.Skipped, 1)
 		assert.Equal(t, 1, report.Skipped[0].Ordinal)
@@ -393,7 +396,7 @@ func TestStreamWhenDevicesFail(t *testing.T) {
 		p, _ := open(t, machine(2), pool.Options{Setup: []pool.Setup{pool.PerStream(func(*pool.Worker) (int, error) { return 0, io.ErrUnexpectedEOF })}})
 		_, err := collect(pool.Stream(t.Context(), p, upTo(3, nil), square, streamOptions{}))
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-		var report pool.StreamReport
+		var report pool.Report
 		got, err := collect(pool.Stream(t.Context(), p, upTo(30, nil), square, streamOptions{Fallback: squareOnCPU, Report: &report}))
 		require.NoError(t, err)
 		assert.Equal(t, squares(30), got)
@@ -409,11 +412,15 @@ func TestStreamWhenDevicesFail(t *testing.T) {
 			}
 			return i * i, nil
 		}
-		var report pool.StreamReport
+		var report pool.Report
 		got, err := collect(pool.Stream(t.Context(), p, upTo(300, nil), f, streamOptions{Retry: 1, Report: &report}))
 		require.NoError(t, err)
 		assert.Equal(t, squares(300), got)
-		assert.Equal(t, 100, report.Retries)
+		retries := 0
+		for _, tile := range report.Tiles {
+			retries += tile.Retries
+		}
+		assert.Equal(t, 100, retries)
 	})
 	t.Run("lost", func(t *testing.T) {
 		p, gpu := open(t, machine(2))
@@ -431,7 +438,7 @@ func TestStreamWhenDevicesFail(t *testing.T) {
 			}
 			return i * i, nil
 		}
-		var report pool.StreamReport
+		var report pool.Report
 		got, err := collect(pool.Stream(t.Context(), p, upTo(300, nil), f, streamOptions{Read: read, BufferBytes: 1, Fallback: fallback, Report: &report}))
 		require.NoError(t, err)
 		assert.Equal(t, squares(300), got)
@@ -493,7 +500,7 @@ func TestStreamWithASlowDevice(t *testing.T) {
 					return i * i, nil
 				}
 				began := time.Now()
-				var report pool.StreamReport
+				var report pool.Report
 				got, err := collect(pool.Stream(t.Context(), p, upTo(n, nil), f, streamOptions{PerDevice: 16, Ahead: 512, Report: &report}))
 				require.NoError(t, err)
 				assert.Equal(t, squares(n), got)

@@ -222,7 +222,7 @@ var epoch = time.Now()
 
 // hash streams the input through the pool. This goroutine gets the batches in their order.
 func (r *run) hash(parent context.Context, p *pool.Pool, devices, workers, cores int) (err error) {
-	var report pool.StreamReport
+	var report pool.Report
 	o := pool.StreamOptions[*batch, *batch]{Read: r.read, BufferBytes: r.layout.shape.Bytes, PerDevice: workers, Ahead: r.layout.slots, Cores: cores, Report: &report}
 	if r.engine.Sharer() != nil {
 		o.BufferBytes = 0

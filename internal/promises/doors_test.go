@@ -121,7 +121,7 @@ var doors = map[string]door{
 		return reported(report, err)
 	})},
 	"pool.Stream": {way: onCPU, broken: onCPU, running: 2, own: streamCells, open: onPool(func(ctx context.Context, p *pool.Pool, f functions) (a answer) {
-		var report pool.StreamReport
+		var report pool.Report
 		o := pool.StreamOptions[int, int]{Report: &report}
 		if f.cpu != nil {
 			o.Fallback = func(ctx context.Context, _ int, _ []byte) (int, error) { return 0, f.cpu(ctx) }
@@ -129,9 +129,7 @@ var doors = map[string]door{
 		onGPU := func(w *pool.Worker, _ int, _ *runtime.HostBuffer[byte]) (int, error) { return 0, f.onGPU(w) }
 		for _, a.Err = range pool.Stream(ctx, p, oneOf(7), onGPU, o) {
 		}
-		if len(report.Places) > 0 {
-			a.Where, a.Why = report.Places[0].Where, report.Err
-		}
+		a.Where, a.Why = report.Where, report.Err
 		return a
 	})},
 	"pool.Batcher": {way: onCPU, broken: onCPU, running: 2, open: openBatcher, own: batcherCells},
