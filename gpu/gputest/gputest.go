@@ -1,4 +1,7 @@
-// Package gputest tests kernels on a simulated GPU.
+// Package gputest tests kernels on a simulated GPU:
+//
+//	rt := gputest.Runtime(t)
+//	place, err := SaxpyAuto(t.Context(), rt, runtime.Linear(len(x), 256), 2, x, y)
 package gputest
 
 import (

@@ -1,5 +1,8 @@
-// Package launch is what the code that gpuc writes uses: it loads kernels written in Go, launches them, and runs them
-// on the CPU. A program calls the functions that gpuc writes, and reads what they return.
+// Package launch has what the functions that gpuc writes return: a [Place] says where SaxpyAuto has run, and a [CheckError] which
+// check of a kernel has failed.
+//
+// Everything else here is what the body of those functions calls: it loads kernels written in Go, launches them, and runs them on the
+// CPU. A program does not call it, and it changes with gpuc.
 package launch
 
 import (

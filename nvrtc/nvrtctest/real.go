@@ -10,9 +10,9 @@ import (
 	"github.com/purecuda/purecuda/nvrtc"
 )
 
-// RequireVariable names the environment variable that makes a missing NVRTC a failure
+// requireVariable names the environment variable that makes a missing NVRTC a failure
 // unless it is empty or "0".
-const RequireVariable = "PURECUDA_REQUIRE_NVRTC"
+const requireVariable = "PURECUDA_REQUIRE_NVRTC"
 
 var openReal = sync.OnceValues(func() (*nvrtc.Library, error) { return nvrtc.Open() })
 
@@ -22,12 +22,12 @@ var openReal = sync.OnceValues(func() (*nvrtc.Library, error) { return nvrtc.Ope
 func OpenReal(tb testing.TB) *nvrtc.Library {
 	tb.Helper()
 	lib, err := openReal()
-	switch required := os.Getenv(RequireVariable); {
+	switch required := os.Getenv(requireVariable); {
 	case err == nil:
 	case !errors.Is(err, driver.ErrUnsupported):
 		tb.Fatalf("the NVRTC of this machine is broken: %v", err)
 	case required != "" && required != "0":
-		tb.Fatalf("%s is %s, and there is no NVRTC: %v", RequireVariable, required, err)
+		tb.Fatalf("%s is %s, and there is no NVRTC: %v", requireVariable, required, err)
 	default:
 		tb.Skipf("no NVRTC for this test: %v", err)
 	}

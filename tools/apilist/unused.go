@@ -98,9 +98,10 @@ func (u *usage) take(p *packages.Package) {
 	}
 	own := strings.TrimSuffix(p.PkgPath, "_test")
 	for _, file := range p.Syntax {
+		examples := strings.HasPrefix(filepath.Base(u.fset.Position(file.Pos()).Filename), "example_")
 		for _, top := range file.Decls {
 			f, isFunction := top.(*ast.FuncDecl)
-			example := isFunction && strings.HasPrefix(f.Name.Name, "Example")
+			example := examples || isFunction && strings.HasPrefix(f.Name.Name, "Example")
 			ast.Inspect(top, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.Ident:
