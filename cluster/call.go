@@ -78,7 +78,7 @@ type flight struct {
 	again   time.Duration
 	sent    time.Time // to the queue, while the server has not said that it has it
 	resend  bool      // due is when to send it again, and not to look first
-	tries   []error   // that failed, and those of hosts that did not answer
+	tries   []error   // that failed, and of hosts that did not answer
 	failed  int       // of these, those that count
 	avoid   []string  // IDs of hosts that have failed
 	checked int       // the number of the piece that this one verifies, or -1
@@ -488,7 +488,7 @@ func (k *call) published(f *flight, refused error) error {
 		return err
 	case is(err, ErrQuota) && time.Since(k.accepted) > k.patience:
 		return err
-	default: // a full stream has room again when pieces are done, also those of other callers
+	default: // a full stream has room again when pieces are done, also of other callers
 		k.lost = k.lost || streamLost(refused)
 		k.soon(f, false)
 	}
@@ -554,7 +554,7 @@ func (k *call) check(of *flight) error {
 	return k.send(f)
 }
 
-// compare compares the result of a piece with that of another host.
+// compare compares the result of a piece with another host's.
 func (k *call) compare(f *flight, e event) error {
 	of := k.flights[f.checked]
 	delete(k.flights, f.number)

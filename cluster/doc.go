@@ -14,7 +14,7 @@
 //	defer c.Close()
 //	out, report, err := cluster.Map(ctx, c, "blur/v1", images)
 //
-// The reports and errors are those of package pool, with the host. Package cluster/embedded runs a
+// The reports and errors are package pool's, with the host. Package cluster/embedded runs a
 // server of NATS in the process, so that one machine needs nothing installed.
 //
 // # Who keeps what

@@ -31,7 +31,7 @@ const (
 	ErrMismatch driver.Kind = "Mismatch"
 )
 
-// The reasons of reports, besides those of package pool.
+// The reasons of reports, besides package pool's.
 const (
 	NoWorker     pool.Reason = "no worker"
 	Disconnected pool.Reason = "disconnected"

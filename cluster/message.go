@@ -63,7 +63,7 @@ func message(subject string, head any, ran time.Duration, data []byte) (*nats.Ms
 	return &nats.Msg{Subject: subject, Data: append(all, data...)}, nil
 }
 
-// heads decodes the heads of messages, and remembers them: those of a call are mostly the same.
+// heads decodes the heads of messages, and remembers them: in one call most are the same.
 type heads[T any] struct {
 	mu    sync.Mutex
 	known map[string]T

@@ -12,7 +12,7 @@ import (
 	"github.com/purecuda/purecuda/pool/isolate"
 )
 
-// Option changes what [Open], [Serve] or a call does. Options of Open hold for all calls, and those of a call come after
+// Option changes what [Open], [Serve] or a call does. Options of Open hold for all calls, and the options of a call come after
 // them.
 type Option func(*config)
 
@@ -113,7 +113,7 @@ func WithFallback(f func(ctx context.Context, p Piece) ([]byte, error)) Option {
 	return func(c *config) { c.fallback = f }
 }
 
-// WithHostName sets the name of a host in reports. The default is that of the machine and the number of the process. It is
+// WithHostName sets the name of a host in reports. The default is the machine's name and the number of the process. It is
 // an option of Serve.
 func WithHostName(name string) Option { return func(c *config) { c.hostName = name } }
 

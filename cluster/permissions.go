@@ -18,7 +18,7 @@ func (p Permissions) String() string {
 	return fmt.Sprintf("{ publish: %s, subscribe: %s }", list(p.Publish), list(p.Subscribe))
 }
 
-// HostPermissions are what [Serve] needs, and no more. name is that of [WithName], and inbox the prefix of
+// HostPermissions are what [Serve] needs, and no more. name is from [WithName], and inbox the prefix of
 // nats.CustomInboxPrefix: with one of its own a host does not see the answers to others. The rights to the object store are for data
 // above 64 KiB.
 func HostPermissions(name, inbox string, functions ...string) (Permissions, error) {

@@ -157,7 +157,7 @@ func Map(ctx context.Context, c *Cluster, function string, in [][]byte, options 
 	return out, report, nil
 }
 
-// Reduce computes one result from n pieces. result decodes that of a piece, and combine computes one from those of two adjacent
+// Reduce computes one result from n pieces. result decodes the result of a piece, and combine computes one from two adjacent
 // ranges. The order is fixed, a binary tree as in pool.Reduce: if the function gives the same for a piece, the result is the same
 // bit for bit on any hosts. combine may change and return its first argument. For n = 0 the result is the zero value.
 func Reduce[R any](ctx context.Context, c *Cluster, function string, n int, piece func(i int) (Piece, error), result func(i int, data []byte) (R, error), combine func(a, b R) R, options ...Option) (R, pool.Report, error) {

@@ -2,7 +2,7 @@ package driver
 
 import goruntime "runtime"
 
-// The copies, fills and writes of a Binding are those of the API, on any thread. Other code may have
+// The copies, fills and writes of a Binding are the API's, on any thread. Other code may have
 // left a context current there, and the driver then looks at memory of pools from that context. With
 // driver 580 a copy to such memory fails with CUDA_ERROR_INVALID_VALUE if the device of that context
 // has no access to the pool. If that context has ended, the error is CUDA_ERROR_CONTEXT_IS_DESTROYED.

@@ -12,7 +12,7 @@ import "unsafe"
 // The methods are the functions of the CUDA driver API without the prefix cu; the
 // link above each group leads to NVIDIA's page. A method that the driver lacks
 // returns [ResultSymbolMissing]. All methods are safe for concurrent use as far as
-// NVIDIA's functions are. Calls that change the current context change that of the
+// NVIDIA's functions are. Calls that change the current context change it for the
 // calling thread: the goroutine must be locked to it.
 //
 // "Needs a context" means that the call fails with ResultInvalidContext on a thread
@@ -545,7 +545,7 @@ type API interface {
 
 	// StreamWaitValue64 makes later work on the stream wait until the value at ptr, a multiple of
 	// 8, is at least value, or what flags say (StreamWaitValueEqual and the like). ptr is as in
-	// StreamWriteValue64, and so are devices and captures. Who waits for the stream waits as long:
+	// StreamWriteValue64, and so are devices and captures. A wait for the stream takes as long:
 	// a value that never comes holds up the stream for ever.
 	// Since CUDA 11.7.
 	StreamWaitValue64(stream Stream, ptr DevicePtr, value uint64, flags uint32) Result
@@ -863,7 +863,7 @@ type API interface {
 	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
 
 	// MemGetHandleForAddressRange names a range of device memory to other drivers of the machine, such
-	// as that of a network card: MemRangeDMABufFD makes a file descriptor, which the caller owns. ptr and
+	// as a network card: MemRangeDMABufFD makes a file descriptor, which the caller owns. ptr and
 	// bytes are multiples of the page size of the host. See DeviceAttributeDMABufSupported.
 	// Since CUDA 11.7.
 	MemGetHandleForAddressRange(ptr DevicePtr, bytes uint64, kind MemRangeHandleType, flags uint64) (handle ShareableHandle, r Result)

@@ -14,7 +14,7 @@ func FunnelShiftRight(hi, lo uint32, n int) uint32 {
 }
 
 // BytePermute picks four of the eight bytes of hi:lo. Digit i of selector (four bits, the lowest first) is the
-// number of the byte that comes to place i: 0 to 3 are those of lo. The top bit of each digit is 0.
+// number of the byte that comes to place i: 0 to 3 are in lo. The top bit of each digit is 0.
 func BytePermute(lo, hi, selector uint32) (out uint32) {
 	all := uint64(hi)<<32 | uint64(lo)
 	for i := range 4 {

@@ -39,7 +39,7 @@ func fault(format string, args ...any) { panic(misuse(fmt.Sprintf(format, args..
 // abort ends a thread that waits while the launch has failed.
 type abort struct{}
 
-// failed makes the error of a thread that has panicked. It is called while the stack is still that of the panic.
+// failed makes the error of a thread that has panicked. It is called while the panic's stack is still there.
 func failed(t *Thread, cause any) *Error {
 	e := &Error{Block: t.block, Thread: t.thread, Place: place(3)}
 	switch cause := cause.(type) {
@@ -53,7 +53,7 @@ func failed(t *Thread, cause any) *Error {
 	return e
 }
 
-// place is the first line on the stack that is neither Go's runtime nor this package: that of the kernel.
+// place is the first line on the stack that is neither Go's runtime nor this package: it is the kernel's.
 func place(skip int) string {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(skip, pcs[:])])

@@ -35,7 +35,7 @@ func ToFloat16(x float32) Float16 {
 		return Float16{0x7fff}
 	case b >= 0x47800000: // 65536 and more
 		return Float16{sign | 0x7c00}
-	case b < 0x38800000: // below 2^-14 the last bit is 2^-24, as that of a float32 from 0.5 on
+	case b < 0x38800000: // below 2^-14 the last bit is 2^-24, as of a float32 from 0.5 on
 		return Float16{sign | uint16(math.Float32bits(math.Float32frombits(b)+0.5)-math.Float32bits(0.5))}
 	}
 	b += 0xfff + b>>13&1

@@ -26,7 +26,7 @@ func SetOutput(w io.Writer) {
 	}
 }
 
-// Printf prints from a kernel, for debugging. format is a constant. The verbs are those of package fmt with flags, width
+// Printf prints from a kernel, for debugging. format is a constant. The verbs are package fmt's with flags, width
 // and precision: d, x, X, o, e, f, g, t, v, and s for constant strings. A float has 6 digits unless the precision says
 // otherwise. Numbers print as numbers, also if their types have a String method.
 //

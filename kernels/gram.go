@@ -34,7 +34,7 @@ func gramStrips(rows uint64, columns, multiprocessors int) int {
 
 // GramPartialsCPU is gram on the CPU. partials has columns*columns elements for each strip of x, and
 // gets X'WX of each strip, row by row. x has columns elements for each element of weights. The
-// result is that of a GPU bit for bit, except for the payload of NaNs.
+// result is a GPU's bit for bit, except for the payload of NaNs.
 func GramPartialsCPU(x, weights []float64, columns int, partials []float64) error {
 	strips, err := gramShape("gram", len(x), len(weights), columns, len(partials))
 	if err != nil {

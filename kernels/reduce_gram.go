@@ -22,13 +22,13 @@ func gramBlockStrips(columns int) int { return int(max(1, 16/gramTiles(columns))
 // columns rows of columns elements.
 //
 // The order of additions is fixed. A block has 4096 rows, or four times the number of columns if that
-// is more. Within a block the order is that of [GramPartialsCPU] and [AddGram], with 16 strips up to
+// is more. Within a block the order is as in [GramPartialsCPU] and [AddGram], with 16 strips up to
 // 16 columns, 5 up to 32, 2 up to 48, and otherwise 1. The blocks are added as a binary tree. The
 // error of entry (i, j) is at most
 //
 //	(rows/strips + strips + log2(blocks) + 3) * 2^-53 * (the sum of all |x[r][i] * w[r] * x[r][j]|)
 //
-// where rows are those of a block, to first order, unless a value underflows.
+// where rows is how many a block has, to first order, unless a value underflows.
 func (r *Reducer) Gram(ctx context.Context, x, weights []float64, columns int) ([]float64, pool.Report, error) {
 	r = zero.Or(r)
 	if _, err := gramShape("gram", len(x), len(weights), columns, columns*columns); err != nil {

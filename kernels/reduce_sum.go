@@ -19,7 +19,7 @@ const (
 
 // Sum adds x in float64.
 //
-// The order is that of [SumPartialsCPU] with 256 partial sums within each 2^20 elements,
+// The order is as in [SumPartialsCPU] with 256 partial sums within each 2^20 elements,
 // [AddPartials], and a binary tree over those. It is within
 //
 //	(16 + 10 + 256 + log2(blocks) + 1) * 2^-53 * (the sum of all |x[i]|)

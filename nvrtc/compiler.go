@@ -54,7 +54,7 @@ func NewCompiler(api API, config Config) (*Compiler, error) {
 // OpenCompiler makes a compiler of the NVRTC of this machine. An earlier process may have left word
 // in the disk cache of the one that it found. If that is still there, it is loaded when something
 // has to be compiled, and not at all for what the cache has. Otherwise it is loaded at once. The
-// error is that of [Open].
+// error is from [Open].
 func OpenCompiler(config Config) (*Compiler, error) {
 	return openCompiler(config, func() (API, string, error) {
 		library, err := Open()
@@ -148,7 +148,7 @@ func (c *Compiler) TargetFor(device int, version driver.Version) (Target, error)
 // When ctx ends, the wait ends with its cause. The compile ends too once nobody waits
 // for it, if NVRTC can (12.8 on); otherwise it runs to its end and fills the cache.
 //
-// Errors are those of [Compile], and are not cached. A program that may read what is not
+// Errors are as from [Compile], and are not cached. A program that may read what is not
 // known (a header named by a macro, options in Extra that name files) is not cached: it is
 // compiled at every call.
 func (c *Compiler) Compile(ctx context.Context, p Program, t Target) (*Artifact, error) {
@@ -187,7 +187,7 @@ func (c *Compiler) Compile(ctx context.Context, p Program, t Target) (*Artifact,
 			return nil, err
 		}
 		image, err := c.count(compile(ctx, api, found.Version, p, t))
-		if err == nil && found == known { // otherwise the key is that of another NVRTC
+		if err == nil && found == known { // otherwise the key belongs to another NVRTC
 			c.cache.Put(wanted, image.encode())
 		}
 		return image, err
@@ -230,7 +230,7 @@ type Stats struct {
 	// The disk cache: entries found and not found, and the bytes of code and names.
 	Hits, Misses            uint64
 	BytesRead, BytesWritten uint64
-	Evictions               uint64 // entries removed for want of room
+	Evictions               uint64 // entries removed to make room
 	CacheErrors             uint64 // damaged entries, files that could not be read or written
 }
 

@@ -27,7 +27,7 @@
 // [TargetFor] chooses machine code for the device where NVRTC knows it, and PTX
 // otherwise. The architecture and the C++ standard are always given to NVRTC, whose own
 // defaults depend on its version. Other defaults are nvcc's: the contraction of a*b+c is
-// on, and [Options.NoFMA] turns it off where results have to be those of the CPU bit for
+// on, and [Options.NoFMA] turns it off where results have to be the CPU's bit for
 // bit.
 //
 // # Linking

@@ -28,7 +28,7 @@
 //	   on stderr
 //	2  bad usage
 //
-// With -toolexec the code is that of the tool that ran. It is 1 if the linked program asks for an
+// With -toolexec the code comes from the tool that ran. It is 1 if the linked program asks for an
 // interpreter and cannot be changed: a binary that silently needs glibc is worse than no binary.
 // Files that are not ELF files for linux are skipped.
 package main

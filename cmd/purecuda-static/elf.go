@@ -89,7 +89,7 @@ func (p *program) only(kind elf.ProgType) (found *elf.Prog64, err error) {
 	return found, nil
 }
 
-// content is that of a small segment.
+// content of a small segment.
 func (p *program) content(s *elf.Prog64, most uint64) ([]byte, error) {
 	if s.Filesz > most {
 		return nil, fmt.Errorf("has a segment of type %v of %d bytes, more than %d", elf.ProgType(s.Type), s.Filesz, most)

@@ -65,7 +65,7 @@ func say(out io.Writer, format string, args ...any) error {
 	return err
 }
 
-// code is that of the program when the result cannot be written.
+// code is the program's when the result cannot be written.
 func code(done int, err error) int {
 	if err != nil {
 		return exitFailed

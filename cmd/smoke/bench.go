@@ -275,7 +275,7 @@ func families(cases []bench.Case) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// freeDeviceMemory is that of the device that has least, or 0 if that is unknown.
+// freeDeviceMemory is what the device with the least has free, or 0 if that is unknown.
 func freeDeviceMemory(devices []runtime.Device) (free int64) {
 	for _, d := range devices {
 		if n := int64(d.FreeBytes); free == 0 || n < free {

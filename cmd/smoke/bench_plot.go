@@ -193,7 +193,7 @@ func on(c bench.Case) (n float64, noun string) {
 	return 0, ""
 }
 
-// scalingChart has the rates as multiples of that of one device or core, so that work of
+// scalingChart has the rates as multiples of the rate of one device or core, so that work of
 // different units shares an axis. The legend has the rates themselves.
 func scalingChart(doc *benchReport) plot.Chart {
 	chart := plot.Chart{Note: doc.machineLine()}

@@ -24,7 +24,7 @@ type config struct {
 	withCPU  bool     // the CPU hashes as well
 	isolate  bool     // in child processes
 	policy   policy
-	simulate int // simulated GPUs; 0: those of this machine
+	simulate int // simulated GPUs; 0: this machine's
 	workers  int // 0: what suits the engine
 	out      string
 	progress bool

@@ -43,7 +43,7 @@
 // /dev/stderr and /dev/fd/N are written to as well, and not replaced. Output there stays when the job
 // fails; the exit code tells.
 //
-// A file without a size, such as those of /proc, is read when it is listed and kept in memory.
+// A file without a size, such as in /proc, is read when it is listed and kept in memory.
 //
 // An interrupt (Ctrl-C), SIGTERM or SIGHUP ends the job within a second; under nohup SIGHUP does nothing. The report has what was hashed by then,
 // from the first chunk on, as partial, without a root. The file of --out is removed. The driver ends a

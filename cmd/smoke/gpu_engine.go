@@ -124,7 +124,7 @@ func (e *gpuEngine) Open(devices, workers int, shape job.Shape, rounds bool) (*p
 	return pool.Open(e.rt, pool.Options{Devices: ordinals, Streams: workers, Setup: []pool.Setup{e.batch}})
 }
 
-// batchMemory is room for one batch, on the host and on the device. The data on the host are those of the batch.
+// batchMemory is room for one batch, on the host and on the device. The data on the host belong to the batch.
 type batchMemory struct {
 	host struct {
 		data    *runtime.HostBuffer[byte]

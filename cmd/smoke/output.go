@@ -26,7 +26,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// width is that of the terminal on stdout, or what is usual.
+// width of the terminal on stdout, or what is usual.
 func (o *output) width() int {
 	if o.columns > 0 {
 		return o.columns

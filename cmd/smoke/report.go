@@ -9,7 +9,7 @@ import (
 	"github.com/purecuda/purecuda/internal/job"
 )
 
-// schemaVersion is that of the JSON document. New members do not change it.
+// schemaVersion of the JSON document. New members do not change it.
 const schemaVersion = 1
 
 // report is the JSON document; doc.go says what the members mean.

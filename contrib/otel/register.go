@@ -7,7 +7,7 @@
 //	}
 //	defer registration.Unregister()
 //
-// The metrics are those of package runtime/metrics; the README lists them.
+// The metrics come from package runtime/metrics; docs/metrics.md lists them.
 package otel
 
 import (
@@ -99,7 +99,7 @@ func newInstrument(meter metric.Meter, m metrics.Metric) (metric.Float64Observab
 	}
 }
 
-// attributes are those of a sample: its labels, and those of all measurements.
+// attributes are the labels of a sample, and what all measurements have.
 func (i instrument) attributes(values []string, all []attribute.KeyValue) []attribute.KeyValue {
 	set := make([]attribute.KeyValue, 0, len(values)+len(all))
 	for n, v := range values {

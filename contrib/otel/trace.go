@@ -22,7 +22,7 @@ import (
 //	}
 //	rt, err := runtime.Open(runtime.WithTrace(spans))
 //
-// A request of package pool is a span below that of its context, if the sampler wants it, and its
+// A request of package pool is a span below the span of its context, if the sampler wants it, and its
 // launches, copies and waits are spans below that. Without a sampled span in their context they make
 // none. With deviceTimes each launch has one more, "kernel NAME", as long as it took on the device,
 // which makes launches slower (see runtime.Trace). It ends when the host has heard of it.
@@ -77,7 +77,7 @@ func (s spans) span(ctx context.Context, name string, start time.Time, took time
 	span.End(trace.WithTimestamp(start.Add(took)))
 }
 
-// request begins the span that those of its calls are below.
+// request begins the span of a request. The spans of its calls are below it.
 func (s spans) request(ctx context.Context, name string) (context.Context, func(runtime.TraceRequest)) {
 	ctx, span := s.tracer.Start(ctx, name, trace.WithAttributes(s.attributes...))
 	return ctx, func(r runtime.TraceRequest) {

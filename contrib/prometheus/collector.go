@@ -2,7 +2,7 @@
 //
 //	registry.MustRegister(purecudaprom.NewCollector(rt))
 //
-// The metrics are those of package runtime/metrics, and for [NewPoolCollector] of pool/poolmetrics. The README
+// The metrics come from package runtime/metrics, and for [NewPoolCollector] from pool/poolmetrics. The README
 // lists them, and grafana.json and alerts.yaml beside it use them. Two runtimes in one registry are told apart by a label that the program gives:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"runtime": "batch"}, registry).MustRegister(...)

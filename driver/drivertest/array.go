@@ -17,7 +17,7 @@ func (a *array) String() string {
 	return fmt.Sprintf("%dx%dx%d array from %v", a.desc.Width, a.desc.Height, a.desc.Depth, a.made)
 }
 
-// channelBytes are those of a channel of an array.
+// channelBytes is the size of a channel of an array.
 var channelBytes = map[driver.ArrayFormat]uint64{driver.ArrayUint8: 1, driver.ArrayInt8: 1, driver.ArrayUint16: 2, driver.ArrayInt16: 2,
 	driver.ArrayHalf: 2, driver.ArrayUint32: 4, driver.ArrayInt32: 4, driver.ArrayFloat: 4}
 

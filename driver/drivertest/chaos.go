@@ -13,13 +13,13 @@ import (
 // that makes the same calls meets the same faults again. [Driver.Injected] lists those
 // that struck.
 //
-// Calls fail as those of a driver do. What allocates is out of memory, what searches does not find,
+// Calls fail as a driver's do. What allocates is out of memory, what searches does not find,
 // and what loads refuses the image. Most functions can fail for reasons of their own.
 type Chaos struct {
 	Seed uint64
 	// Failures is the probability that a call fails, from 0 to 1.
 	Failures float64
-	// Sticky is the share of the failures that poison the process. Half of those of
+	// Sticky is the share of the failures that poison the process. Half of the failures of
 	// calls that put work on a stream strike when the work runs, as real ones do: the
 	// call returns Success. Functions that work in a poisoned process fail without
 	// poisoning it.
@@ -29,7 +29,7 @@ type Chaos struct {
 	// its kin where [Driver.Leaks] counts, since what they refuse to free is a leak.
 	Results map[string][]driver.Result
 	// SlowWork is the probability that work on a stream is held back before it runs. A program that
-	// forgot to wait sees old data then. Who watches memory for a value of cuStreamWriteValue64
+	// forgot to wait sees old data then. A program that watches memory for a value of cuStreamWriteValue64
 	// sees it long after the work is done.
 	SlowWork float64
 	// SlowCalls is the probability that a call takes longer.

@@ -58,7 +58,7 @@ type Config struct {
 	Stacks bool
 }
 
-// DeviceConfig describes a device. Fields that are zero are those of an H100.
+// DeviceConfig describes a device. A field that is zero is as on an H100.
 type DeviceConfig struct {
 	Name         string
 	Major, Minor int    // compute capability

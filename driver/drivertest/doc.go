@@ -54,7 +54,7 @@
 // put in order. It does not find races between the threads of a kernel: `x[0] += 1` in two
 // blocks may lose one of both, as on hardware, and nothing reports it.
 //
-// The registers that a kernel counts as using are those of the interpreter, which is
+// The registers that a kernel counts as using are the interpreter's, which is
 // near to what ptxas needs. They bound its blocks and its occupancy.
 //
 // Config.Kernels replaces kernels by Go functions. That is for kernels with instructions that the

@@ -57,7 +57,7 @@ type call struct {
 }
 
 // enter begins every call. On Success it returns with d.mu held, and the caller
-// unlocks it; any other result is that of the call. It counts the call, applies
+// unlocks it; any other result is the call's. It counts the call, applies
 // faults that a test asked for, and checks what holds for the function.
 func (d *Driver) enter(op string) (call, driver.Result) {
 	locks.Block()

@@ -66,7 +66,7 @@ func (d *Driver) planned(op string) driver.Result {
 type Injection struct {
 	// Op is the function that was called, or whose work failed.
 	Op string
-	// Call is the number of the call among those of the function, from 1.
+	// Call is the number of the call of the function, from 1.
 	Call   int
 	Result driver.Result
 	// Late says that the call itself succeeded, and its work failed when it ran.
@@ -132,7 +132,7 @@ func (d *Driver) strike(c call) {
 	d.poisonWith(c.luck.late)
 }
 
-// poisonWith makes a result that of all later calls, unless another one has before,
+// poisonWith makes all later calls return a result, unless another one has before,
 // and ends the kernels that run. It tells whether this result was the first.
 func (d *Driver) poisonWith(r driver.Result) bool {
 	if !d.sticky.CompareAndSwap(0, int32(r)) {

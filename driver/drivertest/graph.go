@@ -50,7 +50,7 @@ func (g *graph) add(c call, w work, deps []*node) *node {
 	return n
 }
 
-// endsIn tells that all nodes lead to those of the frontier: forked work was
+// endsIn tells that all nodes lead to the frontier: forked work was
 // joined again.
 func (g *graph) endsIn(frontier []*node) bool {
 	leads := map[*node]bool{}
@@ -352,7 +352,7 @@ func newReplay(c call, nodes []*node) *replay {
 	return p
 }
 
-// run executes the nodes: those of a chain one after the other, others as soon as
+// run executes the nodes: a chain one after the other, others as soon as
 // what they depend on is done.
 func (p *replay) run() error {
 	if p.isChain() {

@@ -10,8 +10,8 @@ import (
 
 // KernelFunc is a kernel in Go that runs in place of PTX. It runs the whole grid. It is called on
 // the goroutine of a stream, and at the same time on others. An error or a panic is a fault of the
-// device, which poisons the process as on hardware. The code is that of the error if it is (or
-// wraps) a sticky [driver.Result], that of [Launch.Memory] if it comes from there, and
+// device, which poisons the process as on hardware. The code is the error's if that is (or
+// wraps) a sticky [driver.Result], the code of [Launch.Memory] if it comes from there, and
 // ErrorLaunchFailed otherwise.
 type KernelFunc func(k *Launch) error
 

@@ -69,7 +69,7 @@ func (s *sharedMemory) close() {
 // withdraw keeps other processes from opening the memory. Those that have it keep it.
 func (s *sharedMemory) withdraw() { _ = s.file.Close() }
 
-// ipcName is what an IpcMemHandle holds: a file that a process has open. Inode is that of the file, since
+// ipcName is what an IpcMemHandle holds: a file that a process has open. Inode is the file's, since
 // another one may have got its number.
 type ipcName struct{ Magic, Process, File, Inode uint64 }
 

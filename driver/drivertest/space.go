@@ -12,7 +12,7 @@ import (
 
 // space is the unified address space: device memory of all devices and
 // page-locked host memory. It has its own lock, because kernels look addresses up
-// while they run. Where both locks are needed, that of the driver comes first.
+// while they run. Where both locks are needed, the driver's comes first.
 type space struct {
 	mu   sync.RWMutex
 	next driver.DevicePtr

@@ -35,7 +35,7 @@ const (
 	streamPerThread driver.Stream = 2
 )
 
-// enterStream begins a call about a stream. The default stream is that of the
+// enterStream begins a call about a stream. The default stream belongs to the
 // current context.
 func (d *Driver) enterStream(op string, h driver.Stream) (call, *stream, driver.Result) {
 	c, r := d.enter(op)

@@ -39,7 +39,7 @@ func (l *Library) Call(function string, args ...any) error {
 
 // Word calls a function and returns what it left in the register of integers: a number of 32 bits is in the lower half.
 //
-// The arguments are those of the function in C, and their types must have its sizes: int32 for int, uint64 for size_t. An
+// The arguments are the C function's, and their types must have its sizes: int32 for int, uint64 for size_t. An
 // argument is an integer, a float32 or float64, a bool, a string, nil, or a pointer. A slice is the address of its first
 // element. A handle of the library is a uintptr, memory of the device a [driver.DevicePtr]. Structures by value and functions
 // cannot be passed.

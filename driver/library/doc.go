@@ -19,6 +19,6 @@
 //	var handle uintptr
 //	err = lib.Call("cusparseCreate", &handle)
 //
-// Work of a library is ordered with that of package runtime by runtime.Stream.Submit and runtime.Context.NewLibraryHandle:
+// Work of a library is ordered with work of package runtime by runtime.Stream.Submit and runtime.Context.NewLibraryHandle:
 // docs/libraries.md. Module libs has cuBLAS, cuFFT, cuRAND, cuSOLVER and NCCL with methods for their functions.
 package library

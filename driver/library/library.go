@@ -39,7 +39,7 @@ type Description struct {
 	Statuses map[Status]string
 }
 
-// Names are those of a library on a platform.
+// Names of a library on a platform.
 type Names struct {
 	Files  []string // newest first; none where NVIDIA has no such library
 	Wheels []string // folders of Python packages below site-packages

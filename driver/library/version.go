@@ -7,7 +7,7 @@ import (
 	"github.com/purecuda/purecuda/internal/ffi"
 )
 
-// Version is that of a library: major, minor, patch. All 0 is one that is not known.
+// Version of a library: major, minor, patch. All are 0 if it is not known.
 type Version [3]int
 
 func (v Version) String() string {

@@ -41,7 +41,7 @@ type API interface {
 	MaxClock(d Device, domain Clock) (mhz int, r Result)
 	// ClockReasons returns why the clocks are as low as they are.
 	ClockReasons(d Device) (Reasons, Result)
-	// Temperature returns that of the chip in degrees Celsius, and Slowdown the one at which the
+	// Temperature returns the chip's temperature in degrees Celsius, and Slowdown the one at which the
 	// hardware slows down.
 	Temperature(d Device) (celsius int, r Result)
 	Slowdown(d Device) (celsius int, r Result)

@@ -29,7 +29,7 @@
 // # Which device
 //
 // NVML numbers devices by the PCI bus and does not know CUDA_VISIBLE_DEVICES. So its numbers are
-// not those of CUDA. [Find] takes the UUID, also that of a MIG instance.
+// not CUDA's. [Find] takes the UUID, also of a MIG instance.
 //
 // # Layers
 //

@@ -36,7 +36,7 @@ type Clocks struct {
 	Reasons           Reasons
 }
 
-// Temperature is that of the chip, in degrees Celsius.
+// Temperature of the chip, in degrees Celsius.
 type Temperature struct {
 	Now      int
 	Slowdown int // at which the hardware slows down; 0: not known
@@ -88,7 +88,7 @@ func (s Status) Fault() error {
 	return nil
 }
 
-// Find returns the device with a UUID: that of runtime.Device, or a text with or without "GPU-" or "MIG-".
+// Find returns the device with a UUID: a runtime.Device has one, or it is a text with or without "GPU-" or "MIG-".
 // The error is of kind [driver.ErrInvalidArgument] if there is none.
 func Find(api API, uuid fmt.Stringer) (Device, error) {
 	if api == nil || uuid == nil {

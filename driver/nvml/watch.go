@@ -11,7 +11,7 @@ import (
 // after its context has ended.
 const watchMilliseconds = 250
 
-// xidLost is that of a device that has fallen off the bus.
+// xidLost says that a device has fallen off the bus.
 const xidLost = 79
 
 // Watch calls f for every Xid and ECC error of the devices, until ctx ends, and returns ctx's cause

@@ -33,7 +33,7 @@ type Cache struct {
 type Stats struct {
 	Hits, Misses            uint64
 	BytesRead, BytesWritten uint64 // content, without headers
-	Evictions               uint64 // entries that were removed for want of room
+	Evictions               uint64 // entries that were removed to make room
 	Errors                  uint64 // entries that were damaged, and files that could not be read or written
 }
 

@@ -19,7 +19,7 @@ const entrySuffix = ".artifact"
 
 func (k Key) file() string { return hex.EncodeToString(k[:]) + entrySuffix }
 
-// isEntry reports whether a file name is that of an entry.
+// isEntry reports whether a file name belongs to an entry.
 func isEntry(name string) bool {
 	digits, ok := strings.CutSuffix(name, entrySuffix)
 	_, err := hex.DecodeString(digits)

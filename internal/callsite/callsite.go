@@ -15,7 +15,7 @@ const module = "github.com/purecuda/purecuda/"
 var libraries = []string{"driver.", "runtime.", "arena.", "refs.", "pool.", "pool/isolate.", "kernels.", "nvrtc.", "gpu/launch.", "internal/",
 	"libs/cublas.", "libs/cublas/gonumblas.", "libs/cufft.", "libs/curand.", "libs/cusolver.", "libs/nccl.", "libs/internal/"}
 
-// inLibrary tells the functions of the libraries, and those of Go that they go through.
+// inLibrary tells the functions of the libraries, and Go's functions that they go through.
 func inLibrary(function string) bool {
 	name, ours := strings.CutPrefix(function, module)
 	if !ours {

@@ -46,7 +46,7 @@ func Call(f func() error, done func(error)) {
 	err = Sound(f())
 }
 
-// Sound returns an error of others as it is, unless its methods panic, as those of a nil pointer often do. Then it
+// Sound returns an error of others as it is, unless its methods panic, as a nil pointer's often do. Then it
 // returns an error that says so: errors.Is would take the program down.
 func Sound(err error) (safe error) {
 	if err == nil {

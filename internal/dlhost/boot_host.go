@@ -177,7 +177,7 @@ func mapSegment(file, s uintptr) uintptr {
 	return result
 }
 
-// isShared reports whether the head of a file is that of a shared library, and the loader
+// isShared reports whether the head of a file belongs to a shared library, and the loader
 // is one, for this processor.
 //
 //go:nosplit

@@ -42,7 +42,7 @@ func (f *Frame) CallFloats(fn uintptr, words int, floats uint32) uintptr {
 // where the address of a symbol can be had without a Go wrapper around it.
 var trampolineAddress uintptr
 
-// floatsTrampolineAddress is that of the routine for floats.
+// floatsTrampolineAddress is of the routine for floats.
 var floatsTrampolineAddress uintptr
 
 // cgocall runs fn(arg) on the system stack, as a call of cgo would. It does not

@@ -24,7 +24,7 @@ const (
 	NotLooked = "the policy is off"
 )
 
-// Environment is that of a process with a policy, and with a driver that is "absent" or "faulty".
+// Environment of a process with a policy, and with a driver that is "absent" or "faulty".
 func Environment(t testing.TB, policy, driver string) []string {
 	path := filepath.Join(t.TempDir(), "libcuda.so.1")
 	if driver == "faulty" {

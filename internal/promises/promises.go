@@ -21,7 +21,7 @@ type Door struct {
 	Name string
 	// Calls are the exported names that are this door, as api/purecuda.txt has them. A program has none.
 	Calls []string
-	// Folder is that of the program.
+	// Folder of the program.
 	Folder string
 	// Test is the file with the tests of its cells.
 	Test string

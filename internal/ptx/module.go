@@ -90,7 +90,7 @@ type Function struct {
 	MaxNReg      uint32
 	ReqNCluster  [3]uint32 // blocks per cluster
 
-	// SharedBytes is the static shared memory of an entry: its own and that of what it
+	// SharedBytes is the static shared memory of an entry: its own and the memory of what it
 	// calls and of the module-scope variables it names.
 	SharedBytes uint64
 

@@ -81,7 +81,7 @@ func (m *Module) reach(f *Function, cache map[*Function]*deps, seen map[*Functio
 // Shared lays out the shared memory of an entry: static variables in the order in which
 // they are met, then the dynamic part.
 func (m *Module) Shared(entry *Function) *SharedLayout {
-	if m.deps[entry] != nil { // and so those of all that it reaches
+	if m.deps[entry] != nil { // and so of all that it reaches
 		return m.sharedLayout(m.reach(entry, m.deps, map[*Function]*Function{}, nil), m.deps)
 	}
 	cache := map[*Function]*deps{}

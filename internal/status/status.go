@@ -20,7 +20,7 @@ type Table[R ~int32] struct {
 	known  map[R][2]string // the name in the header, and what it means in our words
 }
 
-// Of is the table of a library. prefix is that of a name that is not known. simulated is the package that simulates the library, or "".
+// Of is the table of a library. prefix begins a name that is not known. simulated is the package that simulates the library, or "".
 func Of[R ~int32](library, prefix, simulated string, known map[R][2]string) *Table[R] {
 	known = maps.Clone(known)
 	known[SymbolMissing] = [2]string{"symbol missing", "this " + library + " does not have the function"}

@@ -1,4 +1,4 @@
-// Package testc builds what tests have in C: libraries that stand for those of NVIDIA, and the proof that declarations agree with
+// Package testc builds what tests have in C: libraries that stand for NVIDIA's, and the proof that declarations agree with
 // NVIDIA's headers. A test is skipped, with the reason, where there is no compiler for this processor.
 package testc
 

@@ -8,7 +8,7 @@
 //	go run -C tools ./apilist -unused .. ../contrib/prometheus ../contrib/otel ../libs ../cluster ../gpuc ../gpuc/internal/testdata ../tools/guard
 //
 // The arguments are folders of modules. Left out are programs, examples and what is
-// internal. The listing is that of linux/amd64 without cgo, whatever it is made on.
+// internal. The listing is for linux/amd64 without cgo, whatever it is made on.
 package main
 
 import (

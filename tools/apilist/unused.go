@@ -127,7 +127,7 @@ func (u *usage) use(o types.Object, own string, example bool) {
 	}
 }
 
-// implemented notes what implements the interfaces of a package: who uses a method of an interface uses those of the types behind it.
+// implemented notes what implements the interfaces of a package: a use of a method of an interface is a use of the methods behind it.
 // An interface that is not ours, or that another package implements, is used.
 func (u *usage) implemented(p *types.Package, all []*types.TypeName) {
 	for _, i := range all {
@@ -207,7 +207,7 @@ func (u *usage) named(words map[string]bool) {
 	}
 }
 
-// shown marks what goes with what is used: the types that it shows, the methods behind those of interfaces, and the constants of types.
+// shown marks what goes with what is used: the types that it shows, the methods behind an interface's, and the constants of types.
 func (u *usage) shown() {
 	for key, d := range u.declared {
 		if d.constant && len(d.shows) > 0 {

@@ -65,7 +65,7 @@ func (w *writer) typeName(o *types.TypeName) {
 	}
 }
 
-// fields lists the fields that can be named: also those of an embedded struct that cannot be.
+// fields lists the fields that can be named, also of an embedded struct that cannot be.
 func (w *writer) fields(of string, s *types.Struct) {
 	for i := range s.NumFields() {
 		f := s.Field(i)
@@ -108,7 +108,7 @@ func (w *writer) interfaceMethods(o *types.TypeName, t *types.Interface) {
 	}
 }
 
-// parameters are those of a type or a function, in brackets.
+// parameters of a type or a function, in brackets.
 func (w *writer) parameters(list *types.TypeParamList) string {
 	if list.Len() == 0 {
 		return ""
@@ -120,7 +120,7 @@ func (w *writer) parameters(list *types.TypeParamList) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// signature is that of a function without the names of its parameters: nobody depends on
+// signature of a function without the names of its parameters: nobody depends on
 // them.
 func (w *writer) signature(s *types.Signature) string {
 	text := w.parameters(s.TypeParams()) + "(" + w.tuple(s.Params(), s.Variadic()) + ")"
@@ -145,7 +145,7 @@ func (w *writer) tuple(t *types.Tuple, variadic bool) string {
 	return strings.Join(texts, ", ")
 }
 
-// text is a type; those of other packages with the names of these.
+// text of a type, with the package's name if it is another one.
 func (w *writer) text(t types.Type) string {
 	switch t := t.(type) { // where the type of a function can lie
 	case *types.Signature:

@@ -59,7 +59,7 @@ func formatNanoseconds(v float64) string {
 	return fmt.Sprintf("%.*f %s", max(0, 2-int(math.Log10(max(v, 1)))), v, names[i])
 }
 
-// The rule. A figure is worse if the median of the new turns is worse than that of the old ones by more than tolerance and
+// The rule. A figure is worse if the median of the new turns is worse than the old median by more than tolerance and
 // the noise together. The noise of a side is the ratio of the quartiles of its turns. That of new/old is the root of the sum of
 // the squares of both, all in logarithms, because times have a long tail. So turns of the same code, with normal noise of any size, are
 // worse in 1 of 180 cases after three rounds. What is worse is measured again: after six rounds it is 1 of thousands. A loss

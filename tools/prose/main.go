@@ -1,4 +1,4 @@
-// Prose measures sentences: those of Markdown files, and those of the comments of Go packages.
+// Prose measures sentences: in Markdown files, and in the comments of Go packages.
 //
 //	go run -C tools ./prose -max 30 ../README.md ../docs ../RATIONALE.md ../runtime
 //

@@ -76,7 +76,7 @@ func ofMarkdown(file, text string) (all []sentence) {
 	return all
 }
 
-// ofPackage reads the comments of the Go files of a folder, those of tests left out.
+// ofPackage reads the comments of the Go files of a folder, without tests.
 func ofPackage(folder string) (all []sentence, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {

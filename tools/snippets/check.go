@@ -56,7 +56,7 @@ func load(folder string) (*universe, error) {
 	return u, err
 }
 
-// rank orders packages of the same name: ours, those of Go, those of others, what is internal to others.
+// rank orders packages of the same name: ours, Go's, those of other modules, what is internal there.
 func rank(path string) int {
 	first, _, _ := strings.Cut(path, "/")
 	switch {
@@ -150,7 +150,7 @@ func positions(err error) []string {
 	return []string{err.Error()}
 }
 
-// used returns the names in a file, but for those of members.
+// used returns the names in a file, without members.
 func used(file *ast.File) map[string]bool {
 	names := map[string]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -171,7 +171,7 @@ func used(file *ast.File) map[string]bool {
 	return names
 }
 
-// declared returns the names that a file declares: those of the package, or all.
+// declared returns the names that a file declares: in the package, or all.
 func declared(file *ast.File, top bool) map[string]bool {
 	names := map[string]bool{}
 	add := func(all ...*ast.Ident) {

@@ -1,6 +1,6 @@
 package main
 
-// imported are packages that documents import and no package but those of tests does. A module may
+// imported are packages that only documents and tests import. A module may
 // lack them.
 var imported = []string{
 	"testing", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require", "go.opentelemetry.io/otel",

@@ -89,7 +89,7 @@ func writeProxy(b *bytes.Buffer, groups []*group) {
 	}
 }
 
-// names are those of parameters.
+// names of parameters.
 func names(params string) []string {
 	var all []string
 	for _, one := range strings.Split(params, ", ") {

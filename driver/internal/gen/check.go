@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// goTypes are those of C's own types, and of what only the prototypes name.
+// goTypes are the Go types of C's own types, and of what only the prototypes name.
 var goTypes = map[string][]string{
 	"int": {"int32", "Version"}, "unsigned int": {"uint32"}, "size_t": {"uint64"}, "unsigned long long": {"uint64"}, "float": {"float32"},
 	"cuuint32_t": {"uint32"}, "cuuint64_t": {"uint64"}, "unsigned char": {"uint8"}, "unsigned short": {"uint16"},
@@ -37,7 +37,7 @@ func (e *entry) check(known known, enums []*enum) error {
 	return nil
 }
 
-// compare compares the Go types of a function with its prototype. types are those of Go, by that of C.
+// compare compares the Go types of a function with its prototype. types has Go's types by C's.
 func (e *entry) compare(types map[string][]string, enums []*enum) error {
 	var c []string
 	for _, param := range strings.Split(e.c, ", ") {

@@ -33,11 +33,11 @@ type bindings struct {
 	lists map[string][]string // the words that may stand more often
 	enums []*enum
 	group []*group
-	types map[string][]string // of Go, by that of C
+	types map[string][]string // of Go, by C's
 	path  string              // to import
 }
 
-// words are those of the head of a list; those that are true may stand more than once.
+// words of the head of a list. Those with true may stand more than once.
 var words = map[string]bool{
 	"name": false, "library": false, "oldest": false, "prefix": false, "simulated": false, "version": false,
 	"is": true, "open": true, "api": true, "header": true, "proof": true, "type": true,
@@ -106,7 +106,7 @@ func blank(lines []string, from, to int) []string {
 	return slices.Concat(make([]string, from), lines[from:to])
 }
 
-// functions are those of C.
+// functions of C.
 func (l *bindings) functions() (all []*entry) {
 	for _, g := range l.group {
 		for _, e := range g.entries {

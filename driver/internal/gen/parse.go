@@ -212,7 +212,7 @@ type enum struct {
 }
 
 type value struct {
-	since   string // CUDA version, "" for that of the type
+	since   string // CUDA version, "" for the type's
 	name, c string
 	number  int64
 	text    string

@@ -28,7 +28,7 @@ type known struct {
 
 type field struct {
 	c      string
-	since  string // CUDA version, "" for that of the structure
+	since  string // CUDA version, "" for the structure's
 	offset int64
 }
 

@@ -52,7 +52,7 @@ func writeAPI(b *bytes.Buffer, groups []*group) {
 	p(b, "// The methods are the functions of the CUDA driver API without the prefix cu; the")
 	p(b, "// link above each group leads to NVIDIA's page. A method that the driver lacks")
 	p(b, "// returns [ResultSymbolMissing]. All methods are safe for concurrent use as far as")
-	p(b, "// NVIDIA's functions are. Calls that change the current context change that of the")
+	p(b, "// NVIDIA's functions are. Calls that change the current context change it for the")
 	p(b, "// calling thread: the goroutine must be locked to it.")
 	p(b, "//")
 	p(b, "// \"Needs a context\" means that the call fails with ResultInvalidContext on a thread")
@@ -128,7 +128,7 @@ func writeCalls(b *bytes.Buffer, groups []*group) {
 	}
 }
 
-// dialect is how the calls of a package differ: those of package driver, and those of a library.
+// dialect is how the calls of package driver and of a library differ.
 type dialect struct {
 	result  string // the type of what functions return
 	invalid string // the result for a string that C would read otherwise
@@ -211,7 +211,7 @@ func writeCall(b *bytes.Buffer, e *entry, d dialect) {
 	p(b, "return\n}\n")
 }
 
-// bounds is that of package driver.
+// bounds of package driver.
 func (e *entry) bounds(a arg) string {
 	call := fmt.Sprintf("(l, fn%s, r, %q, ", e.name[2:], a.name)
 	switch {

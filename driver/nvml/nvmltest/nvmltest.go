@@ -131,7 +131,7 @@ func ask[T any](m *Machine, method string, d nvml.Device, f func(s *nvml.Status)
 	return v, nvml.ResultNotSupported
 }
 
-// device is that of a handle. m.mu is held.
+// device returns the device of a handle. m.mu is held.
 func (m *Machine) device(method string, d nvml.Device) (*nvml.Status, nvml.Result) {
 	switch {
 	case m.faults[method] != nvml.Success:

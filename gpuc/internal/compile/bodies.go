@@ -42,7 +42,7 @@ func callable(path string) bool {
 // module is the path of purecuda and of all its packages.
 const module = "github.com/purecuda/purecuda/"
 
-// fileParser parses files, those of which no bodies are wanted once.
+// fileParser parses files. It parses a file once if no bodies of it are wanted.
 type fileParser struct {
 	fset *token.FileSet
 	keep map[string]bool // by file, whether bodies are wanted; they are of a file that is not in it, which cgo has written

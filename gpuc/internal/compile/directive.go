@@ -13,7 +13,7 @@ import (
 type Directive struct {
 	Block  [3]int     // the shape of each block; zeros where a launch decides
 	Blocks int        // that a multiprocessor has to have room for, which bounds the registers; 0 where the driver decides
-	Entry  string     // the name in PTX; that of the function where it is empty
+	Entry  string     // the name in PTX; empty: the function's name
 	Checks Checks     // empty where the options decide
 	Equal  [][]string // names of slices of equal length
 	Types  []TypeArgs // of the type parameters

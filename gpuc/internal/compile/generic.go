@@ -28,7 +28,7 @@ func parseFile(fset *token.FileSet, name string, text []byte) (*ast.File, error)
 	if !bytes.Contains(text, []byte(directive)) {
 		return parser.ParseFile(fset, name, text, mode)
 	}
-	own := token.NewFileSet() // the places are those of the second parse
+	own := token.NewFileSet() // the places are from the second parse
 	f, err := parser.ParseFile(own, name, text, mode)
 	if err != nil {
 		return parser.ParseFile(fset, name, text, mode)

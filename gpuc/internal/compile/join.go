@@ -60,7 +60,7 @@ func (k *kctx) after(up *table, s *scope, b *ssa.BasicBlock, holds bool) *table 
 	return k.cur
 }
 
-// decides reports whether a block has nothing but a condition, which leads to where that of b leads, and with the same.
+// decides reports whether a block has nothing but a condition, which leads to where the condition of b leads, and with the same.
 func (k *kctx) decides(f *frame, s *scope, b, t *ssa.BasicBlock, side int) bool {
 	exit := b.Succs[1-side]
 	if _, ok := last(t).(*ssa.If); !ok || t.Succs[1-side] != exit || t.Succs[side] == exit {

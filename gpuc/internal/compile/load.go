@@ -182,5 +182,5 @@ func (p *Program) find(files []*ast.File) error {
 	return nil
 }
 
-// sizes are those of Go on the hosts that have CUDA, and of a GPU.
+// sizes are Go's on the hosts that have CUDA, and a GPU's.
 var sizes = types.SizesFor("gc", "amd64")

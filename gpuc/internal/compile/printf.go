@@ -126,7 +126,7 @@ func (k *kctx) text(s string) string {
 	return k.pure("cvta.global.u64", k64, k.pure("mov.u64", k64, name).r).r
 }
 
-// printfFormat makes the format of C from that of Go, and the registers for the arguments.
+// printfFormat makes C's format from Go's, and the registers for the arguments.
 func (k *kctx) printfFormat(s *scope, in *ssa.Call, format string, args map[int64]ssa.Value, memory *[]string) string {
 	var b strings.Builder
 	next := int64(0)

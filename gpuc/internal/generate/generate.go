@@ -49,7 +49,7 @@ var always = map[string]string{
 	"github.com/purecuda/purecuda/gpu/launch": "launch", "github.com/purecuda/purecuda/runtime": "runtime",
 }
 
-// Imports are packages that the file imports, besides those of the kernels' types.
+// Imports are packages that the file imports, besides the packages of the kernels' types.
 func Imports() []string { return append(slices.Sorted(maps.Keys(always)), "context") }
 
 // Go returns the text of the file.

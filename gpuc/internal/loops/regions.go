@@ -53,7 +53,7 @@ type walk struct {
 	limit ast.Expr
 }
 
-// list cuts a list of the block. body tells whether it is that of the kernel.
+// list cuts a list of the block. body tells whether the block is the kernel's body.
 func (c *cutter) list(list []ast.Stmt, body bool) (nodes []node) {
 	var r *region
 	flush := func() {

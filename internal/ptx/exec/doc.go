@@ -27,5 +27,5 @@
 // asserts and deadlocks end the launch with a *Fault that names kernel, block, thread,
 // line and address. Lanes of a warp, warps of a block and, in a cooperative launch,
 // blocks may wait for each other. Atomics, volatile and relaxed accesses to global
-// memory are those of sync/atomic; other accesses are as plain as the kernel's.
+// memory are sync/atomic's; other accesses are as plain as the kernel's.
 package exec

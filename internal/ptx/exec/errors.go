@@ -32,7 +32,7 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("ptx: line %d: kernel %s: %s: %s", e.Line, e.Kernel, e.Instruction, e.Msg)
 }
 
-// FaultKind is why a launch ended early. The values are those of CUresult.
+// FaultKind is why a launch ended early. The values are CUresult's.
 type FaultKind int
 
 // The fault kinds.

@@ -38,7 +38,7 @@ type Launch struct {
 	Steps *uint64
 }
 
-// Limits of a launch, those of all devices since compute capability 3.0 and, for shared
+// Limits of a launch, as of all devices since compute capability 3.0 and, for shared
 // memory, more than any.
 const (
 	maxThreads     = 1024

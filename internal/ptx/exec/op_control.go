@@ -103,7 +103,7 @@ func decodeYield(x *fnc, in *ptx.Instruction, m *mods) error {
 	return nil
 }
 
-// clusterBarrier is the number of barrier.cluster, beyond those of bar.
+// clusterBarrier is the number of barrier.cluster, beyond the numbers of bar.
 const clusterBarrier = 16
 
 // decodeBar covers bar, barrier and bar.warp.sync.

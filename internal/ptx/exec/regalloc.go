@@ -8,7 +8,7 @@ import (
 
 // PTX has as many registers as it likes, most of them written once; a warp's frame
 // would not fit any cache. Linear scan over live intervals packs them into few slots.
-// Liveness is that of one thread: lanes that are elsewhere keep their own values in the
+// Liveness is for one thread: lanes that are elsewhere keep their own values in the
 // same slots, since every write is masked.
 
 // slots calls f for every register slot of an instruction.

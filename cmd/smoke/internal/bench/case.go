@@ -30,7 +30,7 @@ type Machine struct {
 
 // Case is one measurement.
 type Case struct {
-	// Name is that of a Go benchmark without "Benchmark" and the number of cores:
+	// Name is as of a Go benchmark without "Benchmark" and the number of cores:
 	// "Copy/dir=upload/host=slice/size=1MiB".
 	Name string
 	// Bytes is what one operation moves or hashes; 0 where that has no meaning.

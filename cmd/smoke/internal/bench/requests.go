@@ -60,7 +60,7 @@ func (l load) value(unit string) (value float64, ok bool) {
 }
 
 // between is the operation that makes requests on so many goroutines, at least two on each. do is
-// told the number of the goroutine. The time is that of n requests at the rate of all.
+// told the number of the goroutine. The time is what n requests take at the rate of all.
 func (r *requests) between(goroutines int, do func(ctx context.Context, goroutine int) error) op {
 	return func(ctx context.Context, n int) (time.Duration, error) {
 		each := max((n+goroutines-1)/goroutines, 2)

@@ -11,7 +11,7 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// ordinals are those of the first n devices.
+// ordinals of the first n devices.
 func (m *Machine) ordinals(n int) (ordinals []int) {
 	for _, d := range m.Devices[:n] {
 		ordinals = append(ordinals, d.Ordinal)

@@ -1,6 +1,6 @@
 // Package cli reads a command line of commands and flags.
 //
-// Flags may stand anywhere before --, and those of a command before or behind the commands below it. A value follows its
+// Flags may stand anywhere before --, also before or behind the commands below theirs. A value follows its
 // flag, or = within it.
 package cli
 
@@ -152,7 +152,7 @@ func (c *Command) Root() *Command {
 	return c
 }
 
-// FullName returns the name with those of the commands above.
+// FullName returns the name, behind the names of the commands above.
 func (c *Command) FullName() string {
 	if c.parent == nil {
 		return c.Name

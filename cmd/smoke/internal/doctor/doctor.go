@@ -18,7 +18,7 @@ type Config struct {
 	Driver, NVRTC, Health, Libraries, Files Prober
 }
 
-// Examine makes the report. It blocks as long as the probes take. The error is that of ctx,
+// Examine makes the report. It blocks as long as the probes take. The error is the ctx's,
 // if that ends before: whatever is wrong with the machine is part of the report.
 func Examine(ctx context.Context, c Config) (*Report, error) {
 	if c.Root == "" {

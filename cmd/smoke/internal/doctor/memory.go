@@ -13,7 +13,7 @@ import (
 // limit of its control group.
 type Memory struct {
 	// Locked is RLIMIT_MEMLOCK in bytes: what an unprivileged process may lock by mlock. It holds for
-	// other libraries, such as those of InfiniBand; NVIDIA's driver locks memory in the kernel.
+	// other libraries, such as InfiniBand's; NVIDIA's driver locks memory in the kernel.
 	Locked *uint64 `json:"memlock,omitempty"` // nil: no limit, or not known
 	// Group is the smallest limit of the control groups that the process is in.
 	Group *uint64 `json:"cgroup,omitempty"` // nil: no limit, or not known
@@ -26,7 +26,7 @@ func memory(root string) Memory {
 	}
 	groups, _ := os.ReadFile(filepath.Join(root, "/proc/self/cgroup")) // none: no limit
 	for line := range strings.Lines(string(groups)) {
-		// "0::/path" is that of version 2, and "9:memory:/path" that of version 1.
+		// "0::/path" is of version 2, and "9:memory:/path" of version 1.
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, path, _ := strings.Cut(rest, ":")
 		switch {

@@ -1,6 +1,6 @@
 package doctor
 
-// SchemaVersion is that of the JSON document. New members do not change it.
+// SchemaVersion of the JSON document. New members do not change it.
 const SchemaVersion = 1
 
 // Report is the JSON document; the doc comment of the command says what the members mean.
@@ -73,7 +73,7 @@ type Driver struct {
 	CUDA       string      `json:"cuda,omitempty"`    // the newest version that it supports, "13.0"
 	Version    int         `json:"cuda_version,omitempty"`
 	Missing    []string    `json:"missing,omitempty"` // functions, each with the version that brings it
-	// KernelRelease is that of the kernel's part of the driver.
+	// KernelRelease is the version of the kernel's part of the driver.
 	KernelRelease string `json:"kernel_release,omitempty"`
 	// Ended is how the probe ended before it was done, "was ended by SIGSEGV ...", or "".
 	Ended string `json:"ended,omitempty"`

@@ -17,7 +17,7 @@ func text(p *byte) string {
 	return string(unsafe.Slice(p, length(p)))
 }
 
-// length is that of a string of C.
+// length of a string of C.
 func length(p *byte) int {
 	n := 0
 	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {

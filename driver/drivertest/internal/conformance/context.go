@@ -64,7 +64,7 @@ var contextTests = []test{
 			_, r = e.api.CtxGetDevice()
 			e.is(driver.ResultInvalidContext, r)
 			e.is(driver.ResultInvalidContext, e.api.CtxSynchronize())
-			// The default stream is that of the current context.
+			// The default stream belongs to the current context.
 			e.is(driver.ResultInvalidContext, e.api.StreamSynchronize(0))
 		})
 	}},

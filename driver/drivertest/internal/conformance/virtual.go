@@ -233,7 +233,7 @@ var managedTests = []test{
 			e.is(driver.ResultInvalidValue, call(ptr, 0, here))
 			e.is(driver.ResultInvalidValue, call(ptr, bytes+1<<30, here))
 			e.is(driver.ResultInvalidValue, call(ptr, bytes, driver.MemLocation{}))
-			e.oneOf(call(ptr, bytes, nowhere), driver.ResultInvalidDevice, driver.ResultInvalidValue) // that of CUDA 13.0 for a prefetch
+			e.oneOf(call(ptr, bytes, nowhere), driver.ResultInvalidDevice, driver.ResultInvalidValue) // CUDA 13.0 says it of a prefetch
 		}
 		e.is(driver.ResultInvalidValue, e.api.MemAdvise(ptr, bytes, 99, here))
 		e.is(driver.ResultInvalidValue, e.api.MemPrefetchAsync(ptr, bytes, here, 1, s))
