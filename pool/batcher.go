@@ -97,7 +97,7 @@ const (
 // function of [Pool.Do] hold for f.
 //
 // An errs[i] that says that the device fails, such as one of kind driver.ErrDeviceLost, is a failure of the device for
-// that item: it counts for quarantine, and the tries of Retry and the fallback do only such items again.
+// that item. It counts for quarantine, and the tries of Retry and the fallback do only such items again.
 func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs []error) error, config BatcherConfig[In, Out]) (*Batcher[In, Out], error) {
 	if p == nil || p.rt == nil || f == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a batcher needs a pool of Open and a function")

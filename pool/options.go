@@ -105,9 +105,9 @@ type ScatterOptions struct {
 	// does its tile in one piece, unless its memory budget is smaller.
 	Chunk int
 	// Grain makes all pieces begin and end at multiples of a number of items, except for the end of the last one.
-	// It is for functions that do a block of items at a time, and pay for a whole one: give it the threads of a
-	// block for kernels with one item a thread, also for a fallback that gpuc has written. Chunk is rounded down to
-	// it, but is at least one. If less than that fits into the memory budget, the device fails.
+	// It is for functions that do a block of items at a time, and pay for a whole one. For kernels with one item a
+	// thread give it the threads of a block, also for a fallback that gpuc has written. Chunk is rounded down to it,
+	// but is at least one. If less than that fits into the memory budget, the device fails.
 	Grain int
 	// ItemBytes is how much device memory one item needs. No piece is larger than the budget of its device
 	// ([runtime.Runtime.Budget]). By default there is no such limit.

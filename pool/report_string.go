@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// String is the report in a line: where the work was done and how long that took, how many items each device did, why
-// not all devices took part, and the devices that were left out.
+// String is the report in a line: where the work was done and how long that took, and how many items each device did.
+// Then come the reason why not all devices took part, and the devices that were left out.
 func (r Report) String() string {
 	if r.Tiles == nil {
 		return r.request()

@@ -11,8 +11,7 @@ import (
 type Kind uint64
 
 const (
-	Pool   Kind = iota // a function of a call of package pool
-	Build              // a build of runtime.ProbeOnce
+	Build  Kind = iota // a build of runtime.ProbeOnce
 	Caller             // the stack of the goroutine that waits, for package callsite
 	kinds
 )

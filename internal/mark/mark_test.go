@@ -24,24 +24,24 @@ func deep(depth int, f func()) {
 
 // The numbers on the stack are those of the calls, the innermost first, however deep the stack is.
 func TestNumbersOnTheStack(t *testing.T) {
-	assert.Empty(t, numbers(Pool))
+	assert.Empty(t, numbers(Caller))
 	for _, n := range []uint64{0, 1, 2, 3, 5, 8, 1 << 20, math.MaxUint64/uint64(kinds) - 1} {
 		for _, depth := range []int{0, 30, 63, 64, 65, 200} {
-			var pools, builds []uint64
-			err := Do(Pool, n, func() error {
+			var callers, builds []uint64
+			err := Do(Caller, n, func() error {
 				deep(depth, func() {
 					_ = Do(Build, 7, func() error {
-						deep(depth, func() { pools, builds = numbers(Pool), numbers(Build) })
+						deep(depth, func() { callers, builds = numbers(Caller), numbers(Build) })
 						return nil
 					})
 				})
-				return Do(Pool, 6, func() error { pools = append(pools, numbers(Pool)...); return nil })
+				return Do(Caller, 6, func() error { callers = append(callers, numbers(Caller)...); return nil })
 			})
 			require.NoError(t, err)
-			assert.Equal(t, []uint64{n, 6, n}, pools, "depth %d", depth)
+			assert.Equal(t, []uint64{n, 6, n}, callers, "depth %d", depth)
 			assert.Equal(t, []uint64{7}, builds)
 			done := make(chan []uint64)
-			_ = Do(Pool, n, func() error { go func() { done <- numbers(Pool) }(); assert.Empty(t, <-done); return nil })
+			_ = Do(Caller, n, func() error { go func() { done <- numbers(Caller) }(); assert.Empty(t, <-done); return nil })
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestFind(t *testing.T) {
 		n, found := Find(Caller, stack[:runtime.Callers(0, stack[:])])
 		assert.True(t, found)
 		assert.EqualValues(t, 12, n)
-		_, found = Find(Pool, stack[:])
+		_, found = Find(Build, stack[:])
 		assert.False(t, found)
 		return nil
 	})

@@ -63,7 +63,7 @@ var preambles = map[string]string{
 	"pool/breakeven.go": "var p *pool.Pool; func hashOnGPU(*pool.Worker, pool.Tile) error; func hashOnCPU(ctx context.Context, lo, hi int) error",
 	"pool/poolmetrics/metrics.go": "var p *pool.Pool; var batcher *pool.Batcher[int, int]; " +
 		"func send(name string, labels []string, value float64)",
-	"pool/stream.go": "var p *pool.Pool; type Digest [32]byte; var files iter.Seq2[string, error]; var root hash.Hash; func read(context.Context, string, []byte) (int, error); " +
+	"pool/stream.go": "var p *pool.Pool; type Digest [32]byte; var files iter.Seq2[string, error]; var root io.Writer; func read(context.Context, string, []byte) (int, error); " +
 		"func hash(*pool.Worker, string, *runtime.HostBuffer[byte]) (Digest, error)",
 	"pool/doc.go":            sobel,
 	"pool/state.go":          sobel,
