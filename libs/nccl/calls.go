@@ -74,7 +74,8 @@ type config struct {
 	blocking, _    int32
 }
 
-// joining is the argument block of ncclCommInitRankConfig, and what it points to. It is on the heap: NCCL may read it after the call.
+// joining is the argument block of ncclCommInitRankConfig, and what it points to. It is on the heap: words that are addresses of it
+// stay true. NCCL copies the id and the configuration, and writes *comm after the call as well.
 type joining struct {
 	ffi.Frame
 	words  [ffi.MaxWords]uintptr

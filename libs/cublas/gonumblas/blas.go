@@ -14,9 +14,9 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// DefaultBreakEven is the BreakEven where Options has none. It is an estimate for a device on PCI Express and gonum on some
+// defaultBreakEven is the BreakEven where Options has none. It is an estimate for a device on PCI Express and gonum on some
 // cores; measure with your own matrices.
-const DefaultBreakEven = 512
+const defaultBreakEven = 512
 
 // concurrent is how many calls use the device at the same time; more wait.
 const concurrent = 4
@@ -24,7 +24,7 @@ const concurrent = 4
 // Options of [New] and [Open]. The zero value is right to begin with.
 type Options struct {
 	// BreakEven is the size of square matrices from which the GPU is used. Others are compared by the number of their
-	// multiplications. 0 means DefaultBreakEven.
+	// multiplications. 0 means 512.
 	BreakEven int
 	// TF32 lets products of float32 be computed with 10 bits of fraction.
 	TF32 bool
@@ -74,7 +74,7 @@ func (b *BLAS) take() (w *worker) {
 // New makes a BLAS that computes in a context. Where c or api is nil the CPU computes everything.
 func New(c *runtime.Context, api cublas.API, o Options) *BLAS {
 	if o.BreakEven <= 0 {
-		o.BreakEven = DefaultBreakEven
+		o.BreakEven = defaultBreakEven
 	}
 	b := &BLAS{api: api, ctx: c, o: o, turns: make(chan struct{}, concurrent)}
 	b.open.Store(c != nil && api != nil)
