@@ -57,9 +57,9 @@ type StreamOptions[In, Out any] struct {
 //	}
 //
 // The sequence ends with the first error: of source, of Read, of f after its tries, or the cause of ctx. A panic of one of them
-// is a [*PanicError]. An error of source comes after the results before it, any other one at once. An end of the loop, also by break
-// or by a panic, ends the contexts of all functions, and waits for them, and for source if it is being asked: source should
-// end with ctx.
+// is a [*PanicError]. An error of source comes after the results before it, any other one at once. When the loop ends, also by break
+// or by a panic, the contexts of all functions end, and Stream waits for them. It waits for source too, if that is being asked: source
+// should end with ctx.
 //
 // Memory is bounded: by a buffer for each piece of a device, and by Ahead results. A caller who is slow slows down the source. A device
 // that is slower than others gets fewer pieces at a time, so that they need not wait for its results.
@@ -69,7 +69,7 @@ type StreamOptions[In, Out any] struct {
 // with [ErrQueueFull] if it had to wait in a queue that is full. [Pool.Close] waits for a stream that has begun. f must not call
 // the pool; source, Read and the caller's loop may.
 //
-// Each sequence runs once. The first piece makes the buffers and prepares the streams of the devices, which takes some milliseconds.
+// Each loop over the sequence asks source anew. Its first piece makes the buffers and prepares the streams of the devices, which takes some milliseconds.
 func Stream[In, Out any](ctx context.Context, p *Pool, source iter.Seq2[In, error], f func(w *Worker, in In, data *runtime.HostBuffer[byte]) (Out, error), options ...StreamOptions[In, Out]) iter.Seq2[Out, error] {
 	return func(yield func(Out, error) bool) {
 		o, err := one(options)
