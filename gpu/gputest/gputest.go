@@ -1,7 +1,4 @@
-// Package gputest tests kernels on a simulated GPU:
-//
-//	rt := gputest.Runtime(t)
-//	place, err := SaxpyAuto(t.Context(), rt, runtime.Linear(len(x), 256), 2, x, y)
+// Package gputest tests kernels on a simulated GPU: [Runtime] makes the runtime that the Auto functions of kernels take.
 package gputest
 
 import (
