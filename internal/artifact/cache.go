@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type Cache struct {
 
 	hits, misses, errors, evictions atomic.Uint64
 	bytesRead, bytesWritten         atomic.Uint64
+	failing                         atomic.Uintptr // 0, or one more than the number of the error that the last write had
 
 	trimming sync.Mutex
 	// untrimmed is how many bytes may be written before sizes are looked at again.
@@ -139,9 +141,16 @@ func (c *Cache) Put(key Key, content []byte) {
 		return
 	}
 	if err := c.write(key, content); err != nil {
+		var number syscall.Errno
+		_ = errors.As(err, &number)
+		if c.failing.Swap(uintptr(number)+1) == uintptr(number)+1 { // a full disk is said once, until something was written
+			c.errors.Add(1)
+			return
+		}
 		c.trouble("an artifact is not kept", key.file(), err)
 		return
 	}
+	c.failing.Store(0)
 	c.bytesWritten.Add(uint64(len(content)))
 	c.makeRoom(int64(headerSize + len(content)))
 }

@@ -270,18 +270,20 @@ func TestDirectoryGoesAway(t *testing.T) {
 	assert.Len(t, log.take(), 1)
 }
 
+// mount mounts a disk for the time of a test.
+func mount(t *testing.T, options, target string) {
+	t.Helper()
+	out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "none", target).CombinedOutput()
+	if err != nil {
+		t.Skipf("a disk of its own needs mount(8) and its permission: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", target).Run() })
+}
+
 // TestFullAndReadOnlyDisk mounts small disks.
 func TestFullAndReadOnlyDisk(t *testing.T) {
-	mount := func(t *testing.T, options, target string) {
-		t.Helper()
-		out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "none", target).CombinedOutput()
-		if err != nil {
-			t.Skipf("a disk of its own needs mount(8) and its permission: %v: %s", err, out)
-		}
-	}
 	base := t.TempDir()
 	mount(t, "size=64k,mode=700", base)
-	t.Cleanup(func() { _ = exec.Command("umount", "-l", base).Run() })
 	log := &lines{}
 	c := Open(Config{Dir: base, Logger: slog.New(log)})
 	c.Put(keyOf(1), []byte("small"))
@@ -300,6 +302,65 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 	c.Put(keyOf(3), []byte("x"))
 	require.Len(t, log.take(), 1)
 	assert.EqualValues(t, 2, c.Stats().Errors)
+	for i := range 10 {
+		c.Put(keyOf(4+i), []byte("x"))
+	}
+	assert.Empty(t, log.take(), "it was said")
+	assert.EqualValues(t, 12, c.Stats().Errors)
+}
+
+// TestCampaignOnAFullDisk has caches of two processes on one disk, which others fill and empty again. What a cache returns is what was put
+// there, and nothing half written stays.
+func TestCampaignOnAFullDisk(t *testing.T) {
+	contentOf := func(i int) []byte { return bytes.Repeat(fmt.Append(nil, i, " "), 100+37*i) }
+	seeds.Each(t, 10, func(t *testing.T, seed uint64) {
+		base := t.TempDir()
+		mount(t, "size=256k,mode=700", base)
+		log := &lines{}
+		var users, filler sync.WaitGroup
+		stop := make(chan struct{})
+		filler.Go(func() {
+			r := rand.New(rand.NewPCG(seed, 0))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_ = os.WriteFile(filepath.Join(base, "others"), make([]byte, r.IntN(512<<10)), 0o600) // as much as there is room for
+					time.Sleep(time.Duration(r.IntN(500)) * time.Microsecond)
+					_ = os.Remove(filepath.Join(base, "others"))
+				}
+			}
+		})
+		caches := []*Cache{Open(Config{Dir: base, Logger: slog.New(log)}), Open(Config{Dir: base, Logger: slog.New(log), Limit: 128 << 10})}
+		for user := range 6 {
+			users.Go(func() {
+				c, r := caches[user%2], rand.New(rand.NewPCG(seed, uint64(user)+1))
+				for range 100 {
+					i := r.IntN(40)
+					if r.IntN(2) == 0 {
+						c.Put(keyOf(i), contentOf(i))
+					} else if content, ok := c.Get(keyOf(i)); ok {
+						assert.Equal(t, contentOf(i), content)
+					}
+				}
+			})
+		}
+		users.Wait()
+		close(stop)
+		filler.Wait()
+		for _, text := range log.take() {
+			assert.Contains(t, text, "no space left")
+		}
+		for _, c := range caches {
+			_, temporary, err := c.files()
+			require.NoError(t, err)
+			assert.Empty(t, temporary)
+			c.Put(keyOf(1), contentOf(1))
+			content, ok := c.Get(keyOf(1))
+			assert.True(t, ok && bytes.Equal(contentOf(1), content), "it works again")
+		}
+	})
 }
 
 func TestOldestGoFirst(t *testing.T) {
