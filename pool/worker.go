@@ -66,7 +66,12 @@ func (w *Worker) run(f func(*Worker) error) error {
 		return f(w)
 	}
 	if err := w.stream.Check(w.ctx); err != nil {
-		if err = settle(w.ctx, err, func() error { return w.stream.Check(w.ctx) }); err != nil {
+		err = settle(w.ctx, err, func() error { return w.stream.Check(w.ctx) })
+		if errors.Is(err, driver.ErrClosed) { // by the function before, whose error it was
+			w.generation = 0
+			err = w.prepare()
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -446,12 +446,13 @@ func (s *Stream) copied(ctx context.Context, began waiting, err error) error {
 }
 
 // Check waits for launches on the stream that report failed checks and that nobody has waited for, and returns the
-// error of that wait. Without such launches it returns nil at once. Package pool calls it after each function.
+// error of that wait. Without such launches it returns nil at once, unless the stream is closed. Package pool calls it after each
+// function.
 func (s *Stream) Check(ctx context.Context) error {
 	if err := usable(ctx, s, "Stream.Check"); err != nil {
 		return err
 	}
-	if !s.checks.dirty.Load() {
+	if !s.checks.dirty.Load() && !s.gate.Closed() {
 		return nil
 	}
 	return s.Synchronize(ctx)
