@@ -164,7 +164,7 @@ func TestStreamRefuses(t *testing.T) {
 		return 0, second(collect(pool.Stream(w.CallContext(), p, upTo(1, nil), square, streamOptions{})))
 	}
 	for name, s := range map[string]iter.Seq2[int, error]{
-		"nil ctx":               pool.Stream(nil, p, upTo(1, nil), square, streamOptions{}), //nolint:staticcheck // it is the test
+		"nil ctx":               pool.Stream(context.Context(nil), p, upTo(1, nil), square, streamOptions{}),
 		"nil pool":              pool.Stream(t.Context(), nil, upTo(1, nil), square, streamOptions{}),
 		"zero pool":             pool.Stream(t.Context(), new(pool.Pool), upTo(1, nil), square, streamOptions{}),
 		"nil source":            pool.Stream(t.Context(), p, nil, square, streamOptions{}),

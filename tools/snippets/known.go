@@ -67,6 +67,7 @@ var preambles = map[string]string{
 		"func hash(*pool.Worker, string, *runtime.HostBuffer[byte]) (Digest, error)",
 	"pool/doc.go":            sobel,
 	"pool/state.go":          sobel,
+	"gpu/gputest/gputest.go": "var x, y []float32; func SaxpyAuto(context.Context, *runtime.Runtime, runtime.LaunchConfig, float32, []float32, []float32) (launch.Place, error)",
 	"refs/core.go":           "var c *refs.Core; var stream *arena.Stream",
 	"refs/doc.go":            "var state *refs.State; var stream *arena.Stream",
 	"runtime/kernelset.go":   "var m *runtime.Module",
