@@ -10,7 +10,7 @@ import (
 type callSites struct{ allocated, freed callSite }
 
 // callSite is a line of the program that called this package or one above it. It is set and read
-// on different goroutines: that of a stale Block may come when the next use begins.
+// on different goroutines: the report of a stale Block may come when the next use begins.
 type callSite struct{ stack atomic.Pointer[[40]uintptr] }
 
 // record records where the program is.

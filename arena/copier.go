@@ -192,7 +192,7 @@ func (c *Copier) Upload(ctx context.Context, s driver.Stream, dst driver.DeviceP
 }
 
 // Download copies from the device to dst, after the work on s. It blocks until dst is filled.
-// Errors and ctx are those of [Copier.Upload]; after an error the content of dst is undefined.
+// Errors and ctx are as in [Copier.Upload]; after an error the content of dst is undefined.
 func (c *Copier) Download(ctx context.Context, s driver.Stream, dst []byte, src driver.DevicePtr) error {
 	return c.copy(ctx, transferShape{stream: s, device: src, width: uint64(len(dst)), height: 1}, dst)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/purecuda/purecuda/internal/wait"
 )
 
-// buffer is a page-locked buffer of a ring. Who has taken it from the ring owns it.
+// buffer is a page-locked buffer of a ring. The copy that has taken it from the ring owns it.
 type buffer struct {
 	lease  Lease
 	memory []byte
@@ -24,7 +24,7 @@ type buffer struct {
 	pending bool
 	// owner is the id of the transfer whose copy is pending, or 0.
 	owner uint64
-	// ticket is that of the event if it was written, which saves questions.
+	// ticket of the event if it was written, which saves questions.
 	ticket  wait.Ticket
 	written bool
 	// lastUsed is the period of the pool in which it was used last.
@@ -299,7 +299,7 @@ func (r *ring) poll(b *buffer, t *transfer) (done bool, err error) {
 }
 
 // await waits until the device is done with a buffer. The pieces of a large copy follow on each other
-// faster than a parked goroutine wakes: once the device is at the copies of t, the driver's own wait
+// faster than a parked goroutine wakes. Once the device is at the copies of t, the driver's own wait
 // is the fastest, and short. Before, it looks for a moment.
 func (r *ring) await(ctx context.Context, b *buffer, t *transfer) error {
 	const moment = time.Millisecond

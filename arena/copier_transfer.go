@@ -21,7 +21,7 @@ type transfer struct {
 	host   []byte
 	plan   plan
 
-	stages [mostStages]stage // that of chunk i is the one i % mostStages
+	stages [mostStages]stage // chunk i has stage i % mostStages
 	// opened counts the chunks whose pieces may be moved. The caller alone writes it, after the stage.
 	opened atomic.Uint64
 	next   atomic.Uint64 // the next piece to move, counted over all chunks; beyond all of them once the transfer ends
@@ -379,7 +379,7 @@ func (c *Copier) stagesUploads() bool {
 }
 
 // copyPageable lets the driver copy from or to the memory of the caller, and waits for the
-// stream, also after an error: the memory is that of the Go heap.
+// stream, also after an error: the memory is in the Go heap.
 func (c *Copier) copyPageable(shape *transferShape, host []byte) error {
 	all := tile{width: shape.width, rows: shape.height}
 	if max(shape.devicePitch, shape.hostPitch) > maxPitch {

@@ -67,8 +67,8 @@ type Device struct {
 	slot    atomic.Uint32
 	events  events
 
-	// clock orders frees and the marks that are set on streams: a block that was freed on
-	// a stream before the clock was moved on is covered by an event recorded there after.
+	// clock orders frees and the marks that are set on streams. An event that is recorded after the
+	// clock has moved on covers all blocks that were freed on the stream before.
 	clock atomic.Uint64
 	// capturing counts streams that capture.
 	capturing atomic.Int32
@@ -78,7 +78,7 @@ type Device struct {
 	loss atomic.Pointer[driver.Error]
 
 	// calls has those inside that call the driver, and Close suspends it. Exported methods enter it, once, and
-	// hold no lock then. Who needs two devices goes by enterAll.
+	// hold no lock then. A call about two devices goes through enterAll.
 	calls   gate.Gate
 	closing gate.Turn // of Close
 	// full is held by the one goroutine that empties the cache because memory is short.
@@ -93,7 +93,7 @@ type Device struct {
 	streams       []*Stream // in the order they were made, the closed ones that have blocks as well
 	home          *Stream   // free blocks of closed streams whose work is done
 	ids           uint64
-	blocks        map[*block]struct{} // all memory of the driver, but that of ranges
+	blocks        map[*block]struct{} // all memory of the driver, but for ranges
 	ranges        map[*Range]struct{} // in use
 	parked        []parked            // ranges that were freed; parking is held to take them out
 	access        []driver.MemAccess  // of ranges; replaced when it changes

@@ -32,7 +32,7 @@ func (b Block) Bytes() uint64 {
 		return 0
 	}
 	requested := b.block.requested.Load()
-	if !b.Valid() { // requested may be that of a later version
+	if !b.Valid() { // requested may belong to a later version
 		return 0
 	}
 	return requested

@@ -31,10 +31,10 @@ func (d *Device) openPool() error {
 		if r != driver.Success {
 			return d.failed("cuMemPoolCreate", r)
 		}
-		// The driver unmaps what its pool has above the threshold whenever the host
-		// waits. What the arena has in use or cached counts as used there, so that this
-		// threshold keeps the free memory of arena and pool together below the limit of
-		// the cache, and spares programs that use less than it the mapping of memory.
+		// The driver unmaps what its pool has above the threshold whenever the host waits. What the
+		// arena has in use or cached counts as used there. So this threshold keeps the free memory
+		// of arena and pool together below the limit of the cache. Programs that use less than the
+		// limit map no memory again.
 		if r := d.binding.MemPoolSetAttribute(pool, driver.MemPoolReleaseThreshold, d.config.CacheBytes); r != driver.Success {
 			err := d.failed("cuMemPoolSetAttribute", r)
 			if r := d.binding.MemPoolDestroy(pool); r != driver.Success {

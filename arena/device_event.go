@@ -6,9 +6,9 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// events are the events of a Device that nobody uses. An event may be used again as soon
-// as the calls that it was for have returned: a stream that waits for it goes by what it
-// marked when it began to wait.
+// events are the events of a Device that nobody uses. An event may be used again as soon as the
+// calls that it was for have returned. A stream that waits for it goes by what it marked when it
+// began to wait.
 type events struct {
 	free   []driver.Event
 	closed bool
@@ -108,7 +108,7 @@ func (d *Device) newSharedGuard(m mark) *guard {
 	return g
 }
 
-// releaseShared ends the use of guards; those of closed streams are not shared. The caller is inside d.calls.
+// releaseShared ends the use of guards. Guards of closed streams are not shared. The caller is inside d.calls.
 func (d *Device) releaseShared(guards []*guard) {
 	for _, g := range guards {
 		o := g.dev

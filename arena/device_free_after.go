@@ -18,7 +18,7 @@ import (
 //
 // FreeAfter blocks no more than Free does, and does not poison. If [Stream.Close] of a stream has
 // returned an error, the end of its work is unknown: FreeAfter fails, and the block stays in
-// use. Other errors are those of Free.
+// use. Other errors are as from Free.
 func (d *Device) FreeAfter(b Block, streams ...*Stream) error {
 	if err := d.made(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (d *Device) FreeAfter(b Block, streams ...*Stream) error {
 	return err
 }
 
-// lockCalls keeps the device and those of the streams from being closed until the function
+// lockCalls keeps the device and the streams from being closed until the function
 // that it returns is called.
 func lockCalls(d *Device, streams []*Stream) (unlock func()) {
 	devices := []*Device{d}

@@ -71,7 +71,7 @@ func (d *Device) opens(op string, call func() driver.Result) (direct bool, err e
 	return direct && err == nil, err
 }
 
-// CopyFrom is [Peers.Copy] from the memory of another device, or of the same one, to that of d.
+// CopyFrom is [Peers.Copy] from the memory of another device, or of the same one, to d's.
 // The first copy between two arenas opens the pools of both for the other device, so that the
 // copy uses the link between them. s is a stream of the device of d.
 func (d *Device) CopyFrom(p *Peers, s driver.Stream, dst driver.DevicePtr, from *Device, src driver.DevicePtr, bytes uint64) error {

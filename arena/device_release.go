@@ -47,13 +47,13 @@ func (d *Device) collect() {
 	}
 }
 
-// evict takes the block that was free for longest out of the cache, of those that are no parts of others; a goroutine
-// that frees at the same time may hide a few. With wait, also blocks of streams that were closed
-// and are not done. d.mu is held.
+// evict takes the block out of the cache that was free for longest and is no part of another one. A goroutine that
+// frees at the same time may hide a few. With wait, also blocks of streams that were closed and are not done. d.mu is
+// held.
 func (d *Device) evict(wait bool) (victim, bool) { return d.evictFrom(d.all(), wait) }
 
-// shed takes out of the cache what is out of use and does not fit: blocks of FreeAfter are
-// kept until then, even if it is more than the cache should hold.
+// shed takes out of the cache what is out of use and does not fit. Blocks of FreeAfter are kept
+// until then, even if it is more than the cache should hold.
 func (d *Device) shed() (victims []victim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,9 +134,9 @@ func (d *Device) empty(keep uint64) (victims []victim) {
 	return victims
 }
 
-// release frees blocks in the driver, after the work of their streams. Memory of
-// which it cannot be proven that no work uses it, and such that the driver does not take, is
-// lost: that is better than to hand it out again. The error is for those who asked.
+// release frees blocks in the driver, after the work of their streams. Memory is lost if nobody can
+// prove that no work uses it, or if the driver does not take it. That is better than to hand it out
+// again. The error is for those who asked.
 func (d *Device) release(victims []victim) error {
 	var errs []error
 	for len(victims) > 0 {

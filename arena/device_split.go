@@ -248,8 +248,8 @@ func (d *Device) partBytes() (sum int64) {
 	return sum
 }
 
-// reunite waits for the work on all streams if there are free parts, and gives those whose work is done to the home
-// stream, so that parts which were freed on several streams can be joined. Ranges that were freed go back to the driver.
+// reunite waits for the work on all streams if there are free parts. It gives parts whose work is done to the home
+// stream, where parts of several streams can be joined. Ranges that were freed go back to the driver.
 func (d *Device) reunite() error {
 	errs := []error{d.freeParked(true)}
 	d.mu.Lock()

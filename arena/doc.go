@@ -21,7 +21,7 @@
 //	launch(handle, block.Ptr())
 //	return stream.Free(block) // after that work
 //
-// The rules are those of streams. A block is ready for work on the stream that it was
+// The rules are CUDA's for streams. A block is ready for work on the stream that it was
 // allocated on, and is freed after the work of the stream that it is freed on. If other
 // streams use it in between, order them with both by [Stream.Wait]: the arena does not see the
 // work. A stream may allocate a block that was freed on another stream. It then waits for the

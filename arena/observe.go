@@ -11,7 +11,7 @@ type Event struct {
 	Stream uint64           // ID of the stream; 0 for what closed streams have left
 	Ptr    driver.DevicePtr // of the block; 0 if there is none
 	Bytes  uint64           // asked for
-	Size   uint64           // of the block, which is that of its class
+	Size   uint64           // of the block: its class has one size
 }
 
 // EventKind is what happened.

@@ -22,7 +22,7 @@ type Peers struct {
 }
 
 // peerPair is a device that reaches, and what: the memory of a context, or with an arena
-// also that of its pool.
+// also of its pool.
 type peerPair struct {
 	at, to driver.Context
 	memory *Device
@@ -31,7 +31,7 @@ type peerPair struct {
 // Enable lets the device of at use the memory of the device of to, if the machine can do that,
 // and reports whether it can. It asks the driver once per pair; later calls neither block nor
 // allocate. Memory from a pool of the driver (cuMemAllocAsync) has access rights of its own:
-// for that of an arena use [Device.Reach].
+// for an arena's use [Device.Reach].
 //
 // It returns no error for devices that cannot reach each other: copies between these work
 // as well, through the host.
@@ -141,7 +141,7 @@ func (p *Peers) Forget(b *driver.Binding) {
 	})
 }
 
-// Copy puts a copy from the memory of one device to that of another, or of the same one, on s
+// Copy puts a copy from the memory of one device to another's, or to its own, on s
 // and returns. s is a stream of the context that the destination is in; order work of the
 // source's device before it with an event. The ranges must not overlap.
 //

@@ -53,12 +53,12 @@ type Pinned struct {
 	pending []*pinnedBlock            // returned, and a device may still use them
 	blocks  map[*pinnedBlock]struct{} // leased, cached and pending
 	claimed uint64                    // bytes of these, and of those that are being made
-	copiers map[*Copier]struct{}      // that have blocks, of which they may do without some
+	copiers map[*Copier]struct{}      // that have blocks, of which they may give some away
 	timer   *time.Timer               // of the TTL, while there are blocks
 	stats   PinnedStats
 }
 
-// PinnedStats are the figures of a [Pinned] at one time. Bytes are those of whole blocks.
+// PinnedStats are the figures of a [Pinned] at one time. Bytes count whole blocks.
 type PinnedStats struct {
 	Leases       int    // under way
 	LeasedBytes  uint64 // of these

@@ -31,7 +31,7 @@ type Stream struct {
 	// freeing: the driver frees memory when the stream gets there, and nobody has waited for that.
 	freeing atomic.Bool
 	// gate has those inside who call the driver about the handle or the guard. Those who end the time of such
-	// calls suspend it, one at a time. Nobody is inside for long, and nobody who is enters that of another stream.
+	// calls suspend it, one at a time. Nobody is inside for long, and nobody who is enters another stream's.
 	gate gate.Gate
 	turn gate.Turn // of who suspends it
 	// guard marks the end of the work of a closed stream; nil if the work is done, or if it

@@ -51,9 +51,9 @@ func (s *Stream) Capture(on bool) {
 	}
 }
 
-// markBefore marks the work that is on the stream before it is captured, for those who wait
-// for it meanwhile: an event that is recorded later becomes part of the capture, and so would
-// they. The gate is suspended.
+// markBefore marks the work that is on the stream before it is captured, for streams that wait for
+// it meanwhile. An event that is recorded later becomes part of the capture, and so would they. The
+// gate is suspended.
 func (s *Stream) markBefore() {
 	clock := s.dev.clock.Add(1)
 	m, err := s.recorded(clock)

@@ -14,15 +14,15 @@ import (
 // was on it before is waited for. While s is captured Wait fails: the wait would become part of
 // the graph, or end the capture.
 //
-// If o was closed, its work is that of before. If the end of that work could not be marked
+// If o was closed, its work is what was put on it before. If the end of that work could not be marked
 // then ([Stream.Close] gave an error), Wait fails for good: it cannot be proven to be done.
 func (s *Stream) Wait(o *Stream) error {
 	if err := cmp.Or(s.made(), o.made()); err != nil || o == s {
 		return err
 	}
 	// Neither device is closed before the mark is released. The gates of the streams are entered one
-	// after the other: to be in one and to wait for the other could close a circle with others who do so
-	// while the streams are being closed.
+	// after the other. A call that waits for one gate within another could close a circle with other
+	// calls while the streams are being closed.
 	enterAll(s.dev, o.dev)
 	defer leaveAll(s.dev, o.dev)
 	if err := s.usable(s.current()); err != nil {
@@ -56,7 +56,7 @@ func (s *Stream) Wait(o *Stream) error {
 	return nil
 }
 
-// mark is an event after work of a stream. Who has one ends its use with releaseMark.
+// mark is an event after work of a stream. Whoever has one ends its use with releaseMark.
 type mark struct {
 	event driver.Event // 0: the work is done
 	// clock: what was freed on the stream before the clock showed this is covered; 0 if the

@@ -2,7 +2,7 @@ package pool
 
 import "github.com/purecuda/purecuda/internal/contain"
 
-// tries are those of a batch. The first one does all items, and so do the others if the function itself fails. If it
+// tries of a batch. The first one does all items, and so do the others if the function itself fails. If it
 // says of some items that their device fails, the next try does only those: the others have their answers.
 type tries[In, Out any] struct {
 	in   []In
@@ -11,7 +11,7 @@ type tries[In, Out any] struct {
 	left []int // the items of the next try, or nil for all
 }
 
-// do calls f for the items that are left. It returns the error of f, or that of a device that f reports for an item.
+// do calls f for the items that are left. It returns the error of f, or a device's that f reports for an item.
 func (t *tries[In, Out]) do(f func(in []In, out []Out, errs []error) error) error {
 	if t.left == nil {
 		clear(t.out)

@@ -91,7 +91,7 @@ func NewBreakEven(p *Pool, config BreakEvenConfig) (*BreakEven, error) {
 // takes a second or two. It measures again where [BreakEven.Drifted] says so. It does nothing where
 // CUDA is absent, because all work goes to the cores there.
 //
-// Learn runs Config.Run. Its errors are those of Run, those of [runtime.Runtime.Err] and ctx's cause; b
+// Learn runs Config.Run. Its errors come from Run and [runtime.Runtime.Err], or are ctx's cause; b
 // then knows what it knew before. Calls at the same time measure once.
 func (b *BreakEven) Learn(ctx context.Context) error { return b.learn(ctx, false) }
 

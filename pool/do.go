@@ -15,7 +15,7 @@ import (
 //
 //   - A device did the work. The error is nil, and Report.Where is [OnGPU].
 //   - The fallback did it. The error is nil, Report.Where is [OnCPU], and Report.Err says why.
-//   - Nobody did it. The error is that of f as it is, a [*PanicError] of its panic, [ErrQueueFull], the cause of
+//   - Nobody did it. The error is f's as it is, a [*PanicError] of its panic, [ErrQueueFull], the cause of
 //     ctx, or why no device can be used.
 //
 // f gets a worker of the device that will be free first by costs (DoOptions.Cost) and measured speeds. It runs on the

@@ -17,7 +17,7 @@ var ErrStopped = errors.New("stopped because another tile failed")
 type Error struct {
 	// Tiles are the tiles that are not done, in order, each with its cause.
 	Tiles []TileReport
-	// Devices is the error of the devices, if the fallback ran after them and Tiles are those of the
+	// Devices is the error of the devices, if the fallback ran after them and Tiles are of the
 	// fallback.
 	Devices error
 }

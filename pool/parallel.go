@@ -81,7 +81,7 @@ type turn struct {
 // turnOf is the key of its pool. A call with the context does not wait for another turn.
 type turnOf struct{ pool *Pool }
 
-// Value is that of the context, and marks it.
+// Value is the context's, and marks it.
 func (t *turn) Value(key any) any {
 	if key == (turnOf{t.pool}) {
 		return true

@@ -8,7 +8,7 @@ import (
 
 // Tile is a range of items, [Lo, Hi), and who does it.
 type Tile struct {
-	// Index is that of the weight in [Partition], or of the device in [Pool.Devices]. For work on the CPU it is
+	// Index of the weight in [Partition], or of the device in [Pool.Devices]. For work on the CPU it is
 	// the number of the goroutine.
 	Index  int
 	Lo, Hi int

@@ -41,9 +41,9 @@ func (d *device) recordSuccess() {
 // What had failed, for recordFailure: a function, or the preparation of its stream.
 const prepared, unprepared = true, false
 
-// recordFailure records an error of a function or of the preparation of a device. It reports whether another
-// device may succeed. Where no stream of the device could be prepared, that counts for quarantine whatever the error is,
-// also on the last device: the setup would be run in vain for each request.
+// recordFailure records an error of a function or of the preparation of a device. It reports whether another device may
+// succeed. Where no stream of the device could be prepared, that counts for quarantine whatever the error is, also on
+// the last device. The setup would be run in vain for each request.
 func (p *Pool) recordFailure(d *device, err error, prepared bool) (others bool) {
 	lost := p.rt.Err()
 	info, _ := p.rt.Device(d.info.Ordinal)

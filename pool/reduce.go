@@ -8,7 +8,7 @@ import (
 )
 
 // Reduce computes one result from n items. f computes a result for each block of items, on the devices
-// of the pool. combine computes one result from those of two adjacent blocks, until one is left.
+// of the pool. combine computes one result from the results of two adjacent blocks, until one is left.
 //
 // f gets a range of whole blocks, and writes the result of block i of the range to out[i]. Only the
 // last block of all may be shorter. The rules of [Pool.Scatter] hold, with blocks as items: Chunk and

@@ -17,7 +17,7 @@ type ReserveError struct {
 	// Device is the ordinal of the device with the most room.
 	Device int
 	// Reserved is what other requests have reserved on Device, and Limit is what may be reserved. If
-	// Quota is set, both are those of the label.
+	// Quota is set, both are the label's.
 	Reserved, Limit uint64
 	Quota           bool
 }

@@ -140,7 +140,7 @@ func (c *scatterCall) choose() (*Report, error) {
 	return c.fallBack(report, err)
 }
 
-// fallBack does the items on the CPU in place of the devices, if it may. The report is that of the devices.
+// fallBack does the items on the CPU in place of the devices, if it may. The report is the devices'.
 func (c *scatterCall) fallBack(report *Report, why error) (*Report, error) {
 	if c.Fallback == nil {
 		return report, why

@@ -226,9 +226,9 @@ func (s *scheduler) take(i, limit int) (piece, bool) {
 	return piece{}, false
 }
 
-// size returns how many items m takes of a range: an eighth of the items left in it, but at most half
-// of what m would do until the end at the present speeds. So the last piece of a slow participant
-// does not delay the call.
+// size returns how many items m takes of a range: an eighth of the items left in it. It is at most
+// half of what m would do until the end at the present speeds. So the last piece of a slow
+// participant does not delay the call.
 func (s *scheduler) size(of, m *participant, limit int) int {
 	left := of.hi - of.lo
 	if of.fixed > 0 {

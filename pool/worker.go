@@ -46,7 +46,7 @@ func (w *Worker) Index() int { return zero.Or(zero.Or(w).pooled).index }
 // Device returns the description of the device.
 func (w *Worker) Device() runtime.Device { return zero.Or(w).device }
 
-// Context returns the CUDA context of the device. It belongs to the runtime. See [Worker.CallContext] for that of Go.
+// Context returns the CUDA context of the device. It belongs to the runtime. See [Worker.CallContext] for Go's.
 func (w *Worker) Context() *runtime.Context { return zero.Or(w).context }
 
 // Stream returns the stream of the worker, which no other worker uses. The function has to wait for the
@@ -107,7 +107,7 @@ func (w *Worker) failed(err error) error {
 }
 
 // Phase tells the report that the function begins to upload, compute or download. A function that never
-// calls it computes. The times are those of the goroutine. To measure the work of the device, wait for
+// calls it computes. The times are the goroutine's. To measure the work of the device, wait for
 // the stream before the next call of Phase.
 func (w *Worker) Phase(p Phase) { zero.Or(w).stopwatch.mark(p) }
 

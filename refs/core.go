@@ -37,7 +37,7 @@ type Core struct {
 	err    *driver.Error // why there is no memory
 }
 
-// handle is one reference to memory: that of a Ref and of its views, which share it. The
+// handle is one reference to memory. A Ref and its views share it. The
 // garbage collector watches it.
 type handle struct {
 	memory  *memory
@@ -183,7 +183,7 @@ func (c *Core) State() *State {
 	return c.state
 }
 
-// Generation is that of the context that the memory was allocated in.
+// Generation of the context that the memory was allocated in.
 func (c *Core) Generation() uint64 {
 	if c == nil || c.handle == nil {
 		return 0

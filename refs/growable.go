@@ -16,7 +16,7 @@ type Growable[T any] struct {
 }
 
 // NewGrowable reserves addresses for at most so many elements in the context of the State, whose memory is of the arena.
-// It has no elements yet. Errors are those of [New] and of [arena.Device.NewRange].
+// It has no elements yet. Errors are as from [New] and of [arena.Device.NewRange].
 func NewGrowable[T any](s *State, of *arena.Device, most int) (*Growable[T], error) {
 	bytes, err := SizeOf[T](most)
 	switch {

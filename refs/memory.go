@@ -72,7 +72,7 @@ func (m *memory) forgotten() {
 	m.state.registry.endLive(m, waiting)
 }
 
-// Reclaim frees the memory that waits for it: that of Refs which the garbage collector has found, and
+// Reclaim frees the memory that waits for it: of Refs which the garbage collector has found, and
 // that which was closed while the State was drained. Allocating does it as well. On a
 // State that is drained it does nothing.
 func (s *State) Reclaim() {

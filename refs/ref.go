@@ -18,7 +18,7 @@ import (
 type Ref[T any] struct{ core Core }
 
 // New allocates room for n elements from the arena of a stream of the State's device. Work on
-// that stream may use it at once; Use orders that of others. n must not be negative and T free of
+// that stream may use it at once; Use orders other streams' work. n must not be negative and T free of
 // pointers. What the memory holds is undefined. A Ref of no elements is as any other, and takes a
 // byte of the arena. It first frees what the garbage collector has found.
 //
@@ -43,7 +43,7 @@ func New[T any](s *State, on *arena.Stream, n int) (*Ref[T], error) {
 }
 
 // Wrap makes a Ref of n elements at an address of the State's device that others own. Work on the
-// stream may use them at once, as those of New. The last Close does not free them: it makes the stream
+// stream may use them at once, as with New. The last Close does not free them: it makes the stream
 // wait for all work with them, so that the owner frees them behind that. It is an error if it cannot.
 func Wrap[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int) (*Ref[T], error) {
 	return Own[T](s, on, address, n, nil)
@@ -159,7 +159,7 @@ func (r *Ref[T]) Slice(i, j int) *Ref[T] {
 }
 
 // Cast is a view of the same memory as elements of another type, as many as fit without a rest. It is an error of kind
-// driver.ErrInvalidArgument if there is a rest, or if the memory does not begin where a T can. Close does nothing, as that of any view.
+// driver.ErrInvalidArgument if there is a rest, or if the memory does not begin where a T can. Closing a view does nothing.
 func Cast[T, From any](r *Ref[From]) (*Ref[T], error) {
 	size, err := SizeOf[T](1)
 	if err != nil {

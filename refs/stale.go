@@ -34,7 +34,7 @@ func (s *State) refusal(of uint64) error {
 }
 
 // Check is why memory of a generation must not be used, or nil: the errors of [Ref.Access].
-// Generation 0 is that of memory that is yet to be allocated.
+// Memory that is yet to be allocated has generation 0.
 func (s *State) Check(generation uint64) error { return s.refusal(generation) }
 
 // stale makes an error of kind RefStale. If the device was lost before, it shows the cause.

@@ -18,17 +18,17 @@ type use struct {
 	after bool
 }
 
-// manyUses is how many streams may read a block before their work is put in a row, so
-// that the list of those that a writer has to wait for does not grow for ever.
+// manyUses is how many streams may read a block before their work is put in a row. So the list of
+// streams that a writer has to wait for is bounded.
 const manyUses = 16
 
-// use orders work that is about to be put on s after the work of other streams that it depends on:
-// work that reads after work that writes, and work that writes after all.
+// use orders work that is about to be put on s after the work of other streams that it depends on.
+// Work that reads comes after work that writes, and work that writes after all.
 //
-// A wait covers what is on the other stream when it is told to wait. Somebody who holds a
-// lease may be between this function and the call that puts its work there. The uses of
-// others are therefore dropped only when nobody else holds a lease; as long as
-// somebody does they are kept, and waited for once more by whoever comes next.
+// A wait covers what is on the other stream when it is told to wait. Somebody who holds a lease may
+// be between this function and the call that puts its work there. The uses of others are therefore
+// dropped only when nobody else holds a lease. As long as somebody does, they are kept, and waited
+// for once more by whoever comes next.
 func (m *memory) use(s *arena.Stream, write bool) error {
 	if m.sole.Load() == s {
 		return nil

@@ -5,9 +5,9 @@ import (
 	"github.com/purecuda/purecuda/refs"
 )
 
-// lease keeps what work on the stream uses from being freed until release, and puts the work that is
-// about to follow after the work of other streams with the same memory. In a capture there is no such
-// work: a graph is ordered when it is launched. The caller is inside the gate of the stream.
+// lease keeps what work on the stream uses from being freed until release. It orders the work that
+// follows after the work of other streams with the same memory. In a capture there is no such work: a
+// graph is ordered when it is launched. The caller is inside the gate of the stream.
 func (s *Stream) lease(args []Arg) error {
 	captured := s.capture.Load() != nil
 	for i := range args {
@@ -61,7 +61,7 @@ func (a *Arg) check() error {
 	return nil
 }
 
-// device is that of the memory, if it belongs to one.
+// device of the memory, if it belongs to one.
 func (a *Arg) device(s *Stream) (ordinal int, same bool) {
 	if ref := a.ref(); ref != nil {
 		return ref.State().Device(), ref.State() == s.ctx.state

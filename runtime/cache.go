@@ -160,8 +160,8 @@ func (mc *moduleCache) surplus(limit uint64, but *cachedModule) (modules []*Modu
 }
 
 // reset empties the cache of a context that is taken down, after the gates of its resources were
-// closed: from then on every use of a lease is an error, as of every other module. It waits
-// for the calls that use one, until lost is closed.
+// closed. From then on every use of a lease is an error, as with every other module. It waits for
+// the calls that use one, until lost is closed.
 func (mc *moduleCache) reset(lost <-chan struct{}) {
 	for _, g := range mc.clear() {
 		g.Close(lost)

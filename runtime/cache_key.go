@@ -7,9 +7,9 @@ import (
 	"github.com/purecuda/purecuda/nvrtc"
 )
 
-// moduleKey is a digest of what a module is made of. A cache belongs to one context, so that
-// the device, its architecture, and the versions of the driver and of NVRTC are the same for
-// all keys of it, and a context that was rebuilt begins with an empty one.
+// moduleKey is a digest of what a module is made of. A cache belongs to one context. So the device,
+// its architecture, and the versions of the driver and of NVRTC are the same for all its keys. A
+// context that was rebuilt begins with an empty one.
 type moduleKey [sha256.Size]byte
 
 // imagesKey is the key of a choice of images.
@@ -33,7 +33,7 @@ func programKey(p nvrtc.Program) (key moduleKey) {
 	return key
 }
 
-// codeKey is the key of a program that depends on files: that of what it was compiled to.
+// codeKey is the key of a program that depends on files: the key of what it was compiled to.
 func codeKey(c compiled) (key moduleKey) {
 	h := sha256.New()
 	fmt.Fprintf(h, "code %#v %d %d\n", c.image.LoweredNames, len(c.signatures), len(c.image.Code))

@@ -8,12 +8,12 @@ import (
 )
 
 // Cast is a view of the same device memory as elements of another type, as many as fit without a rest: float32 as complex64, for
-// example. It is an error if there is a rest, or if the memory does not begin where a T can. Close does nothing, as that of any view.
+// example. It is an error if there is a rest, or if the memory does not begin where a T can. Closing a view does nothing.
 func Cast[T, From any](r *Ref[From]) (*Ref[T], error) { return refs.Cast[T](r) }
 
 // CastHost is a view of the same page-locked memory as elements of another type, as many as fit without a
 // rest. It is an error if there is a rest, or if the memory does not begin where a T can. Close does
-// nothing, as that of any view.
+// nothing.
 func CastHost[T, From any](h *HostBuffer[From]) (*HostBuffer[T], error) {
 	if err := h.made(); err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ type checkTable struct {
 type report struct {
 	memory *wait.Report
 	of     *Checks
-	home   *streamChecks // of the stream that the kernels are launched on; nil: they are those of a graph
+	home   *streamChecks // of the stream that the kernels are launched on; nil: they belong to a graph
 	found  atomic.Uint64 // how many errors were taken
 	// table.mu guards these:
 	err   error // the last one
@@ -170,7 +170,7 @@ func (t *checkTable) collect() error {
 	return errors.Join(errs...)
 }
 
-// retain and release are those of a graph whose kernels write the report.
+// A graph whose kernels write the report calls retain and release.
 func (r *report) retain() retainable {
 	r.of.table.mu.Lock()
 	defer r.of.table.mu.Unlock()
@@ -458,7 +458,7 @@ func (s *Stream) Check(ctx context.Context) error {
 	return s.Synchronize(ctx)
 }
 
-// reportAt is that of a stream that is captured: the graph has reports of its own. The capture makes one call at a time.
+// reportAt of a stream that is captured: the graph has reports of its own. The capture makes one call at a time.
 func (c *capture) reportAt(t *checkTable, of *Checks) (driver.DevicePtr, error) {
 	if r := c.reports[of]; r != nil {
 		return r.memory.At, nil

@@ -12,10 +12,10 @@ import (
 // paramInfoSince is the driver that tells the parameters of kernels in machine code.
 const paramInfoSince driver.Version = 12040
 
-// Compile compiles CUDA C++ for the device and loads it. The Module is a lease, as that of
+// Compile compiles CUDA C++ for the device and loads it. The Module is shared, as with
 // [Context.CachedModule]: the same program is compiled and loaded once for the context, and
 // from the disk cache in the next process (docs/caching.md). Kernels are found by their
-// names, those of templates and namespaces by the name expressions of the program:
+// names. Those in templates and namespaces have the name expressions of the program:
 //
 //	m, err := c.Compile(ctx, nvrtc.Program{Source: source, NameExpressions: []string{"scale<float>"}})
 //	k, err := m.Kernel("scale<float>")
@@ -29,7 +29,7 @@ const paramInfoSince driver.Version = 12040
 // When nobody waits any more the compile ends, if NVRTC can.
 //
 // Without NVRTC the error is of kind [driver.ErrLibraryUnavailable] and says what to install: load
-// the PTX that the program ships then. Further kinds are those of [nvrtc.Compiler.Compile] and
+// the PTX that the program ships then. Further kinds come from [nvrtc.Compiler.Compile] and
 // of LoadModule. Failures are not remembered.
 func (c *Context) Compile(ctx context.Context, p nvrtc.Program) (*Module, error) {
 	if err := c.check(); err != nil {
@@ -119,7 +119,7 @@ func (c *Context) loadCompiled(compiler *nvrtc.Compiler, code compiled) (*Module
 	return nil, err
 }
 
-// Compiler is what Compile compiles with: that of [WithCompiler], or else the NVRTC of this
+// Compiler is what Compile compiles with: the one of [WithCompiler], or else the NVRTC of this
 // machine, which is looked for at the first call ([nvrtc.OpenCompiler]). That it is absent or
 // broken is remembered.
 func (rt *Runtime) Compiler() (*nvrtc.Compiler, error) {

@@ -84,7 +84,7 @@ func downloadBox[T any](ctx context.Context, s *Stream, name string, dst []T, to
 	return s.copied(ctx, began, err)
 }
 
-// Copy3D enqueues a copy of a box within the device on s, and returns. Rows, planes and errors are those of
+// Copy3D enqueues a copy of a box within the device on s, and returns. Rows, planes and errors are as in
 // [Upload3D]. The boxes must not overlap. Both Refs are memory of the stream's device. Where the planes begin
 // a whole number of rows apart, it is one call of the driver.
 func Copy3D[T any](s *Stream, dst *Ref[T], to Pitches, src *Ref[T], from Pitches, box Box) error {

@@ -13,8 +13,8 @@ const ConnectionsVariable = "CUDA_DEVICE_MAX_CONNECTIONS"
 // DefaultConnections is the value that the runtime gives ConnectionsVariable.
 const DefaultConnections = "32"
 
-// setVariables sets what the driver reads at cuInit, which comes after it: the connections, and
-// for the cache of compiled PTX a place under the user's cache directory and room for 1 GiB. A
+// setVariables sets what the driver reads at cuInit, which comes after it. That is the connections,
+// and for the cache of compiled PTX a place under the user's cache directory and room for 1 GiB. A
 // variable that the user has set is left as it is.
 func setVariables() {
 	setUnlessSet(ConnectionsVariable, DefaultConnections)

@@ -27,7 +27,7 @@ type Event struct {
 	checks  atomic.Pointer[streamChecks] // of the stream of the last record
 
 	mu     locks.Mutex[locks.Object] // from the first wait on: each call of the driver that records is made with it
-	marked bool                      // ticket is that of the last record
+	marked bool                      // ticket is the last record's
 	ticket wait.Ticket
 	asked  *wait.Event // who waits for the last record without a ticket; nil: nobody
 }

@@ -23,7 +23,7 @@ var goneResults = map[driver.Result]bool{
 }
 
 // detectGone finds out whether an error means that the device is gone, and gives it up then. The
-// error may be that of another device, whose memory or event the call named.
+// error may come from another device, whose memory or event the call named.
 func (c *Context) detectGone(e *driver.Error) {
 	if !goneResults[e.Code] || c.rt.lost.Load() != nil {
 		return

@@ -15,7 +15,7 @@ import (
 type GraphExec struct {
 	object
 	handle     driver.GraphExec
-	mu         locks.Mutex[locks.Object] // the driver does not lock graphs; taken before that of a Graph
+	mu         locks.Mutex[locks.Object] // the driver does not lock graphs; taken before a Graph's
 	operations []string
 	refs       []Arg     // that the work reads or writes
 	reports    []*report // that its kernels write
@@ -25,7 +25,7 @@ type GraphExec struct {
 func (x *GraphExec) Handle() driver.GraphExec { return zero.Or(x).handle }
 
 // Launch puts the whole graph after the work on s, a stream of the graph's context, and
-// returns. It does not allocate. The arguments are those of the time of the capture or of
+// returns. It does not allocate. The arguments are from the time of the capture or of
 // the last Update; what memory holds is read when the graph runs. What goes wrong while it
 // runs shows at the next wait.
 func (x *GraphExec) Launch(s *Stream) error {

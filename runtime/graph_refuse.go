@@ -66,7 +66,7 @@ func (c *Context) capturedError(what string) error {
 	return err
 }
 
-// isCaptured reports whether an error is that of capturedError, and not one of the driver.
+// isCaptured reports whether an error is from capturedError, and not from the driver.
 func isCaptured(err error) bool {
 	var e *driver.Error
 	return errors.As(err, &e) && e.Kind == driver.ErrCaptureFailed && e.Code == driver.Success

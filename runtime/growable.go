@@ -4,7 +4,7 @@ import "github.com/purecuda/purecuda/refs"
 
 // Growable is device memory of elements of type T that grows where it is. The address and the contents stay, nothing is
 // copied, and kernels and graphs that use a Ref of the part from before go on. It must not be copied, and is safe for
-// concurrent use. It is that of package [refs], with these methods:
+// concurrent use. It is [refs]'s, with these methods:
 //
 //   - Grow(n int) error: makes it n elements long, unless it is longer already.
 //   - Ref() *Ref[T]: view of the elements that there are now, closed with the Growable.

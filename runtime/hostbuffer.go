@@ -36,7 +36,7 @@ func AllocHost[T any](c *Context, n int) (*HostBuffer[T], error) {
 
 // RegisterHost page-locks memory of the program, such as memory that it shares with another
 // process, for every device of the process. It costs what AllocHost costs. The memory stays the
-// program's: Close of the buffer, which waits as that of any other does, ends the registration, and
+// program's: Close of the buffer waits as for any other, ends the registration, and
 // the memory must stay until then. Memory that shares a page with other registered memory is an error.
 func RegisterHost[T any](c *Context, memory []T) (*HostBuffer[T], error) {
 	bytes, err := refs.SizeOf[T](len(memory))

@@ -36,7 +36,7 @@ func AllocIPC[T any](s *Stream, n int) (*Ref[T], error) {
 // was written before, and whoever writes later has to tell it when that is done. When ctx ends first
 // ExportIPC returns ctx's cause.
 //
-// The handle opens the whole memory of AllocIPC for reading and writing, also that of a view. Every process
+// The handle opens the whole memory of AllocIPC for reading and writing, also if it is of a view. Every process
 // of the machine that gets it and that the driver lets in can use it, so send it to no others. It is of no
 // use once the memory is freed.
 func ExportIPC[T any](ctx context.Context, s *Stream, r *Ref[T]) (IPCHandle, error) {
@@ -55,9 +55,9 @@ func ExportIPC[T any](ctx context.Context, s *Stream, r *Ref[T]) (IPCHandle, err
 }
 
 // OpenIPC makes a Ref of the elements that a handle of [ExportIPC] names, which another process has on the
-// device of s. Work on s may use them at once. Work of other processes is in no order with that of this
+// device of s. Work on s may use them at once. Work of other processes is in no order with work of this
 // one: each waits for its own ([Stream.Synchronize]) before it tells the other to go on. Of what is opened twice,
-// the work of one Ref is in no order with that of the other: use Retain where that matters.
+// the work of one Ref is in no order with the other's: use Retain where that matters.
 //
 // Close waits for the work of the device and unmaps the memory, which stays with its owner. The owner must not
 // free it before. If the owner dies, CUDA leaves undefined what the memory holds and whether work with

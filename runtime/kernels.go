@@ -2,7 +2,7 @@ package runtime
 
 import "github.com/purecuda/purecuda/internal/locks"
 
-// kernels are those of a module that were looked up.
+// kernels of a module that were looked up.
 type kernels struct {
 	mu     locks.Mutex[locks.Ledger]
 	byName map[string]*Kernel

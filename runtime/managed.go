@@ -109,7 +109,7 @@ func (m *Managed[T]) Slice(i, j int) *Managed[T] {
 // Prefetch moves the memory to the device of s, behind the work on s, and returns. Work that uses it
 // then need not wait for its pages. A prefetch is ordered as work that reads: it comes after work of
 // other streams that writes the memory. A stream that does not wait for it finds the same elements,
-// later. s may be of another device than that of AllocManaged.
+// later. s may be of another device than AllocManaged's.
 //
 // It needs a driver of CUDA 12.2, and an older one gives an error of kind driver.ErrSymbolMissing. A capture
 // cannot record it, and fails: prefetch before the launch of the graph.

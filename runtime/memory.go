@@ -12,7 +12,7 @@ import (
 
 // Ref is a reference to device memory that holds elements of type T. It knows the context that the
 // memory was allocated in: after a Reset, a loss or its Close, every use is an error that says so. It
-// must not be copied, and is safe for concurrent use. Ref is that of package [refs], with these methods:
+// must not be copied, and is safe for concurrent use. Ref is [refs]'s, with these methods:
 //
 //   - Len() int: number of elements.
 //   - Bytes() uint64: size.
@@ -140,7 +140,7 @@ func (c *Context) closeMemory(idle bool) error {
 // State reports whether the memory of the context may be used, and what has ended that.
 func (c *Context) State() *refs.State { return zero.Or(c).state }
 
-// Leaks lists the device memory that is in use, by address: that of Refs which are open or were
+// Leaks lists the device memory that is in use, by address: of Refs which are open or were
 // forgotten, and what calls and graphs retain. With the option Sites of [WithMemory] it names the lines
 // that allocated. Once the runtime is closed it lists what was in use then. A Reset begins a new list.
 func (c *Context) Leaks() []arena.Leak {

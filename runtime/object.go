@@ -12,9 +12,9 @@ import (
 // enter its gate, and closing it waits for them and frees it once.
 type object struct {
 	ctx *Context
-	// entry is on the ledger of the context. Leases of a cached module share that of the module.
+	// entry is on the ledger of the context. Leases of a cached module share the module's.
 	entry   *entry
-	gate    *gate.Gate // that of the entry, but for a lease of a cached module
+	gate    *gate.Gate // the entry's, but for a lease of a cached module
 	cleanup goruntime.Cleanup
 }
 
@@ -73,7 +73,7 @@ func (o *object) leave() { o.gate.Leave() }
 // alone runs f while no other call uses the object: calls that are under way end first, and later
 // ones wait. The beginning and the end of a capture need that. The driver does not stand other
 // calls about the stream meanwhile, and what a call has seen of the capture holds until it
-// returns. turn is that of the object, and hold lets the caller into the gate. Events come before streams.
+// returns. turn is the object's, and hold lets the caller into the gate. Events come before streams.
 func (o *object) alone(turn *gate.Turn, hold, f func() error) error {
 	done := o.ctx.state.Done()
 	if !turn.Take(done) {

@@ -21,7 +21,7 @@ type config struct {
 	score     func(Device) float64
 	budget    func(Device) uint64
 	logger    *slog.Logger
-	nvml      func() (nvml.API, func() error, error) // nil where the driver is not that of the machine
+	nvml      func() (nvml.API, func() error, error) // nil where the driver is not the machine's
 	memory    arena.DeviceConfig
 	pinned    arena.PinnedConfig
 	copies    arena.CopierConfig

@@ -13,7 +13,7 @@ import (
 // without one too.
 //
 // From then on launches on c take Refs of other, what is allocated later included, until one
-// of the contexts is reset. They are ordered as those of c's own memory are. Each access goes
+// of the contexts is reset. They are ordered as uses of c's own memory are. Each access goes
 // over the link, at a fraction of the rate of the device's own memory, so it pays for data
 // that is read once. Allocating on other becomes slower where the driver is asked for
 // memory, which has to be mapped for both devices.

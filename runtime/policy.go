@@ -47,7 +47,7 @@ func required(absence error) error {
 	return e
 }
 
-// Policy is that of the runtime.
+// Policy of the runtime.
 func (rt *Runtime) Policy() Policy {
 	if rt == nil || rt.life == nil {
 		return PolicyOff

@@ -22,7 +22,7 @@ import (
 // next caller finds them there. Without a function Preload only opens the contexts.
 //
 // It returns when all devices are done, with the errors of all of them. An error or a panic on one
-// device does not stop the others. If CUDA is not available, the error is that of Err.
+// device does not stop the others. If CUDA is not available, the error is Err's.
 func (rt *Runtime) Preload(ctx context.Context, load ...func(context.Context, *Context) (*Module, error)) error {
 	if rt == nil || rt.life == nil {
 		return errNothing("runtime")

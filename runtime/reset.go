@@ -148,7 +148,7 @@ func (c *Context) awaitAll(ctx context.Context) error {
 	return c.idle(ctx)
 }
 
-// suspend suspends the gate of the context, so that it gets nothing new, and those of all that
+// suspend suspends the gate of the context, so that it gets nothing new, and the gates of all that
 // it owns.
 func (c *Context) suspend(ctx context.Context) (suspended []*gate.Gate, err error) {
 	gates := []*gate.Gate{&c.gate}

@@ -20,7 +20,7 @@ import (
 // first it returns ctx's cause, and nothing has changed.
 //
 // A device that still does not work stays lost, and the error says why. After a sticky error
-// nothing helps inside the process: the error is that of Err then, of kind driver.ErrDeviceLost,
+// nothing helps inside the process: the error is Err's then, of kind driver.ErrDeviceLost,
 // and Sticky.
 func (rt *Runtime) Revive(ctx context.Context, ordinal int) error {
 	if rt == nil || rt.life == nil {

@@ -36,7 +36,7 @@ type Stats struct {
 	Graphs      uint64
 	GraphExecs  uint64
 	HostBuffers uint64
-	HostBytes   uint64 // those of LeaseHost left out, which Pinned has
+	HostBytes   uint64 // without LeaseHost's, which Pinned has
 	TicketBytes uint64 // page-locked memory that waits for streams have
 	// Managed is the managed memory that is not freed. While a Ref of it is open, it counts as that as well.
 	Managed, ManagedBytes uint64
@@ -67,7 +67,7 @@ type Stats struct {
 
 	Generation uint64 // of the context: grows with every Reset; for a Runtime, their sum
 	// Lost is the first cause for which CUDA, or the device, cannot be used any more. For a Runtime
-	// it is that of the first lost device, also if other devices go on.
+	// it comes from the first lost device, also if other devices go on.
 	Lost error
 }
 
@@ -131,7 +131,7 @@ func (rt *Runtime) Stats() Stats {
 // add adds the figures of another context.
 func (s *Stats) add(o Stats) { addNumbers(reflect.ValueOf(s).Elem(), reflect.ValueOf(o)) }
 
-// addNumbers adds the numbers of a structure to those of another one. A flag is set if it is
+// addNumbers adds the numbers of a structure to another one's. A flag is set if it is
 // in one of them. Of errors the first one stays.
 func addNumbers(to, from reflect.Value) {
 	for i := range to.NumField() {

@@ -11,7 +11,7 @@ import (
 
 // Submit puts work of another library on the stream: f enqueues it on the given stream, which is that
 // of Handle, and returns. The uses are what the work uses: [In] and [InOut] of Refs, [HostBuffer.Arg]
-// and [LibraryHandle.Arg]. The addresses of uses are at[i]; that of a LibraryHandle is 0. f must not keep at. name
+// and [LibraryHandle.Arg]. The addresses of uses are at[i], and 0 for a LibraryHandle. f must not keep at. name
 // is for errors, captures and traces, such as "cublasSgemm".
 //
 // The work is ordered as a launch is: it waits for the work of other streams with the Refs, and what
@@ -83,7 +83,7 @@ func (s *Stream) submit(name string, f func(driver.Stream, []driver.DevicePtr) e
 	return err
 }
 
-// noteForeign makes the error of a Submit of that of its function.
+// noteForeign makes the error of a Submit of its function's.
 func (s *Stream) noteForeign(name string, err error) error {
 	var known *driver.Error
 	var r driver.Result
@@ -95,7 +95,7 @@ func (s *Stream) noteForeign(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// address is that of what a Submit uses, argument i of it, if it can be used on the stream.
+// address of what a Submit uses, its argument i, if it can be used on the stream.
 func (s *Stream) address(name string, i int, a *Arg) (driver.DevicePtr, error) {
 	switch a.kind {
 	case wrong:

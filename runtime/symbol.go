@@ -22,7 +22,7 @@ type Symbol[T any] struct {
 }
 
 // FindSymbol finds a variable of a module by its name in the image (for CUDA C, declare it
-// extern "C"). Its size must be that of whole elements; compare Len with what the kernel
+// extern "C"). Its size must be a multiple of an element's; compare Len with what the kernel
 // expects.
 func FindSymbol[T any](m *Module, name string) (*Symbol[T], error) {
 	size, err := refs.SizeOf[T](1)

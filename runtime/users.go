@@ -32,8 +32,8 @@ func (c *Context) usedBy(other *Context) {
 	}
 }
 
-// withUsers are the context and all whose work may use what it has: also those that use what
-// its users have, since a graph of a user may run on behalf of them.
+// withUsers are the context and all whose work may use what it has. Users of its users are among
+// them, since a graph of a user may run on behalf of them.
 func (c *Context) withUsers() []*Context {
 	all := []*Context{c}
 	for i := 0; i < len(all); i++ {

@@ -79,8 +79,8 @@ func (s *Stream) ticket(what string) (wait.Ticket, error) {
 	return t, s.ctx.waited(context.Background(), err, s.id)
 }
 
-// waited names the stream, unless that is 0, in the error of a wait, which others may have as well,
-// and puts the first cause in place of later sticky errors. What ctx ended with stays as it is.
+// waited names the stream, unless that is 0, in the error of a wait, which others may have as well.
+// It puts the first cause in place of later sticky errors. What ctx ended with stays as it is.
 func (c *Context) waited(ctx context.Context, err error, stream uint64) error {
 	failed, ok := err.(*driver.Error)
 	if !ok {

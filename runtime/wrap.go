@@ -59,7 +59,7 @@ func WrapRef[T any](s *Stream, address driver.DevicePtr, n int) (*Ref[T], error)
 	return refs.Wrap[T](s.ctx.state, s.memory, address, n)
 }
 
-// owns is why an address is not that of memory of the device, or nil.
+// owns is why an address is not in memory of the device, or nil.
 func (c *Context) owns(at driver.DevicePtr) error {
 	for _, want := range []struct {
 		attribute driver.PointerAttribute
@@ -88,7 +88,7 @@ const lastDefaultStream = 2
 // WrapStream makes a Stream of a stream of the context that other code owns. All that this package can
 // do with a stream works. The contract:
 //
-//   - Work that others put on it is in the order of the stream, but not in that of Refs: others use
+//   - Work that others put on it is in the order of the stream, but not in the order of Refs: others use
 //     memory of Refs within [Stream.Submit] only.
 //   - Others do not begin a capture on it, and do not destroy it before Close.
 //   - Close waits for the calls that use the stream, and leaves it and the work on it as they are.

@@ -257,7 +257,7 @@ func (r *run) hash(parent context.Context, p *pool.Pool, devices, workers, cores
 	return &Error{Kind: EngineFailed, Detail: r.engine.Name(), Err: err}
 }
 
-// batches are those of the input.
+// batches of the input.
 func (r *run) batches(yield func(*batch, error) bool) {
 	for {
 		b := r.empty()

@@ -55,7 +55,7 @@ type Input struct {
 // listed with their reason. What exists but cannot be read is an error, because a
 // root over the remaining files would be the root of something else.
 //
-// A file of 0 bytes is read, because files of /proc have content nevertheless. It is kept in memory.
+// A file of 0 bytes is read, because files of /proc have content all the same. It is kept in memory.
 //
 // Errors: InputMissing, InputUnsupported, InputEmpty, DirectoryLoop, ReadFailed,
 // Canceled.

@@ -14,9 +14,9 @@ const (
 	pageCells = pageBytes / cellBytes
 )
 
-// cell is the cache line that the device writes the tickets of a stream to: number n into word
-// n%8, so that up to eight writes that were put on the stream at the same time, in whatever order,
-// do not overwrite a larger number by a smaller one.
+// cell is the cache line that the device writes the tickets of a stream to: number n into word n%8.
+// So up to eight writes that were put on the stream at the same time do not overwrite a larger
+// number by a smaller one.
 type cell struct {
 	words *[cellWords]uint64
 	at    driver.DevicePtr

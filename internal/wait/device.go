@@ -105,7 +105,7 @@ func (d *Device) failed(op string, r driver.Result) error {
 
 const (
 	// askBatch is how many silent streams of a device the driver is asked about in one go, and
-	// askPace the time from one go to the next: together at most a hundredth of a core.
+	// askPace the time from one go to the next. Together they take at most a hundredth of a core.
 	askBatch = 16
 	askPace  = 500 * time.Microsecond
 	// hangs is when an asker counts as hanging, so that one more may try.
@@ -174,8 +174,8 @@ func (d *Device) ask(batch []*source) {
 }
 
 // Close ends all waits on the device with a cause, of which the first counts, and waits until the
-// driver is not asked any more; of a lost device that may hang it waits for a tenth of a second.
-// No cause says that all work of the device is done. Close frees nothing: see Free.
+// driver is not asked any more. A lost device may hang: Close waits a tenth of a second for it. No
+// cause says that all work of the device is done. Close frees nothing: see Free.
 func (d *Device) Close(cause error) {
 	lost := !d.end(cause)
 	d.poller.forget(d)

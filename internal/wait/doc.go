@@ -1,7 +1,7 @@
 // Package wait lets goroutines wait for streams of a device without a thread and without a core.
 //
 // A [Ticket] is a number that the device writes into page-locked memory when the work before it
-// is done. Each [Stream] has one cache line there, its cell. Who waits spins for about as long as
+// is done. Each [Stream] has one cache line there, its cell. A goroutine that waits spins for about as long as
 // the last waits on the stream took, and only while few others spin, and parks then. The one
 // goroutine of the [Poller] reads the cells of the streams that somebody waits for, without a call
 // of the driver, wakes goroutines, and ends when nobody waits.
@@ -25,12 +25,12 @@
 //
 // # What the caller keeps to
 //
-// Mark puts work on the stream, so it must not be called while the stream is captured. Asking
-// about a captured stream would end the capture: Suspend keeps the driver from being asked, and
-// Resume allows it again. Close comes before the handle is destroyed. Tickets stay good after all
-// of these: each wait and each function of AfterFunc ends when the work is done, when the driver
-// says that it failed, or with the cause that [Device.Close], [Device.Lose] or [Poller.Lose] was
-// called with.
+// Mark puts work on the stream, so it must not be called while the stream is captured. Asking about
+// a captured stream would end the capture: Suspend keeps the driver from being asked, and Resume
+// allows it again. Close comes before the handle is destroyed. Tickets stay good after all of
+// these. Each wait and each function of AfterFunc ends when the work is done, when the driver says
+// that it failed, or with the cause that [Device.Close], [Device.Lose] or [Poller.Lose] was called
+// with.
 //
 // # Numbers
 //

@@ -32,8 +32,8 @@ func (e *Event) Mark() Ticket {
 }
 
 // Write returns a ticket for the event, which was just recorded on the stream, and puts a write
-// there, which costs a microsecond and keeps the next copy on the stream waiting for some. All that
-// was waited for before is done, and nobody else calls a method of the event.
+// there. That costs a microsecond and delays the next copy on the stream by some. All that was
+// waited for before is done, and nobody else calls a method of the event.
 func (e *Event) Write(s driver.Stream) Ticket {
 	d, c := e.dev, e.cell.Load()
 	if c == nil {
@@ -57,7 +57,7 @@ func (e *Event) Write(s driver.Stream) Ticket {
 	return t
 }
 
-// cellFor gives an event a cell, unless there is none. Its numbers go on from those of the cell.
+// cellFor gives an event a cell, unless there is none. Its numbers go on from the cell's.
 func (d *Device) cellFor(e *Event) *cell {
 	c := d.takeCell()
 	if c == nil {

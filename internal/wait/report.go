@@ -26,7 +26,7 @@ type Report struct {
 	words *[ReportWords]uint64
 }
 
-// reports are those of a device that nobody uses.
+// reports of a device that nobody uses.
 type reports struct {
 	readers gate.Gate // closed when the memory is freed
 	pages   []page    // mu of the device guards them

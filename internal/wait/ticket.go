@@ -20,7 +20,7 @@ type Ticket struct {
 // driver.
 func (t Ticket) Done() bool { return t.s == nil || t.s.passed() >= t.n }
 
-// Number is that of the ticket among those of its stream, from 1, or 0 of the zero value.
+// Number of the ticket on its stream, from 1. It is 0 for the zero value.
 func (t Ticket) Number() uint64 { return t.n }
 
 const (
@@ -154,9 +154,9 @@ func (t Ticket) park(ctx context.Context) error {
 	return err
 }
 
-// AfterFunc runs f on a goroutine of its own once the work before the ticket is done, with nil, or
-// once it is known that this will never be, with the cause. stop keeps f from running; it tells
-// whether it did. Unless it is stopped f runs exactly once.
+// AfterFunc runs f on a goroutine of its own once the work before the ticket is done: f gets nil.
+// If that will never be, f gets the cause. stop keeps f from running; it tells whether it did.
+// Unless it is stopped f runs exactly once.
 func (t Ticket) AfterFunc(f func(error)) (stop func() bool) {
 	if t.s == nil {
 		go f(nil)

@@ -109,7 +109,7 @@ type MatmulCall struct {
 	Stream         driver.Stream
 }
 
-// scalar has the bits of a float64, or those of a float32 in its lower half.
+// scalar has the bits of a float64, or of a float32 in its lower half.
 type scalar uint64
 
 // scalarOf is a scalar of a type.

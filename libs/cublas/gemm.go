@@ -10,7 +10,7 @@ import (
 
 // Gemm computes c = alpha*a*b + beta*c. Of two bytes the elements are multiplied as they are and added up in float32; the result is
 // of the same type or float32. c must not overlap a or b, which is an error; rows of
-// c may lie between those of a and b with the same stride. With beta 0 c is not read.
+// c may lie between a's and b's with the same stride. With beta 0 c is not read.
 func Gemm[T, C Element](h *Handle, alpha float64, a, b Matrix[T], beta float64, c Matrix[C]) error {
 	return GemmBatch(h, alpha, Batch[T]{Matrix: a, Count: 1}, Batch[T]{Matrix: b, Count: 1}, beta, Batch[C]{Matrix: c, Count: 1})
 }

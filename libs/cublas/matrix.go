@@ -105,7 +105,7 @@ func (b Batch[T]) box(name string) overlap.Box {
 	return overlap.Batch(name, b.Ref, b.Offset, rows, cols, b.Stride, b.Count, b.Step)
 }
 
-// boxes are those of matrices of one shape.
+// boxes of matrices of one shape.
 func boxes[T Stored](name string, all []Matrix[T]) []overlap.Box {
 	list := make([]overlap.Box, len(all))
 	for i, m := range all {

@@ -100,7 +100,7 @@ func (x *transform) resolve(s *Shape) error {
 	return err
 }
 
-// lengths are those of N, as a copy.
+// lengths is a copy of N.
 func (x *transform) lengths() []int64 { return slices.Clone(x.N[:x.Rank]) }
 
 // resolve checks a layout. half is for the complex side of a transform of real numbers.
@@ -173,7 +173,7 @@ func (o *side) apart(t Type) error {
 	return nil
 }
 
-// inPlace is why the output cannot be written over the input, or nil. The sizes are those of an element.
+// inPlace is why the output cannot be written over the input, or nil. The sizes are of an element.
 func (x *transform) inPlace(in, out int64) error {
 	for i := range x.in.n {
 		if x.in.n[i] == 1 && x.out.n[i] == 1 {

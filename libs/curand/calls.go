@@ -36,7 +36,7 @@ func (d Distribution) pairs() bool { return d >= Normal && d <= LogNormalDouble 
 type Call struct {
 	Distribution Distribution
 	To           driver.DevicePtr
-	N            uint64 // numbers; even for those of a normal distribution
+	N            uint64 // numbers; even for a normal distribution
 	A, B         float64
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // CPU makes the numbers of a [Generator] with [Philox] on the CPU, in plain Go: it needs no cuRAND and no GPU. The same calls, in
-// the same order, give the same numbers: bit for bit those of Uint32, Uniform and UniformDouble. Those of a normal
+// the same order, give the same numbers: bit for bit those of Uint32, Uniform and UniformDouble. Numbers of a normal
 // distribution differ by the functions of the device: at most by [NormalTolerance], or [NormalDoubleTolerance], times the standard
 // deviation, and the rounding of the mean. There is no Poisson.
 //

@@ -25,7 +25,7 @@
 //
 // # Errors
 //
-// Errors are [*driver.Error] values, whose kinds are those of package cublas. Behind one that cuRAND itself returned is its
+// Errors are [*driver.Error] values, of the kinds of package cublas. Behind one that cuRAND itself returned is its
 // [Status].
 //
 // # Tests

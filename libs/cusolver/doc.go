@@ -37,7 +37,7 @@
 //
 // # Errors
 //
-// Wrong shapes and the like are errors of the call: [*driver.Error] values, whose kinds are those of package cublas. What is
+// Wrong shapes and the like are errors of the call: [*driver.Error] values, of the kinds of package cublas. What is
 // wrong with the numbers is known on the device only: [Result.Wait] returns it. Targets of errors.Is are
 // [ErrNotPositiveDefinite], [ErrSingular] and [ErrNotConverged].
 //

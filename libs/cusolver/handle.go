@@ -21,7 +21,7 @@ type Handle struct {
 	kernels *transpose.Kernels
 	mu      sync.Mutex // held over each call
 
-	// What calls use on the device. An info is that of a Result until its Wait.
+	// What calls use on the device. An info belongs to a Result until its Wait.
 	workspaces kept[byte]
 	float32s   kept[float32]
 	float64s   kept[float64]

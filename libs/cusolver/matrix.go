@@ -85,7 +85,7 @@ type byColumns[T cublas.Real] struct {
 	copied   bool
 }
 
-// columns makes that of a matrix: the view itself, or a copy, which with read has its numbers.
+// columns makes a matrix by columns: the view itself, or a copy, which with read has its numbers.
 func columns[T cublas.Real](h *Handle, m cublas.Matrix[T], read bool) (byColumns[T], error) {
 	switch {
 	case h == nil || h.s == nil:

@@ -46,7 +46,7 @@ func CholeskySolve[T cublas.Real](h *Handle, fill cublas.Fill, a, b cublas.Matri
 
 // LU factors a: the rows of a transposed view, or else the columns of a, are exchanged.
 //
-// By rows a*P = L*U. U has ones on its diagonal, which are not stored, and stands above that of L. To get a*P, for each i, from 0
+// By rows a*P = L*U. U has ones on its diagonal, which are not stored, and stands above L's. To get a*P, for each i, from 0
 // on, column i of a and column pivots[i]-1 are exchanged. Of a transposed view P*a = L*U, as LAPACK has it: rows are
 // exchanged, and L has the ones. pivots has at least as many elements as the diagonal of a. Wait returns ErrSingular with the
 // place of a 0 on the diagonal.

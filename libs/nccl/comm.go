@@ -66,7 +66,7 @@ func UniqueID(api API) (ID, error) {
 }
 
 // Join makes a communicator of size ranks, of which this process has some: ranks[i] has streams[i], each of another device. It waits
-// until all ranks have joined with the id, or ctx ends. It ends as that of [All] does.
+// until all ranks have joined with the id, or ctx ends. It ends as a Comm of [All] does.
 func Join(ctx context.Context, api API, id ID, size int, ranks []int, streams []*runtime.Stream, o Options) (*Comm, error) {
 	switch {
 	case ctx == nil:
@@ -191,7 +191,7 @@ func (c *Comm) Size() int {
 	return c.size
 }
 
-// Ranks are those of this process, in the order of the streams.
+// Ranks of this process, in the order of the streams.
 func (c *Comm) Ranks() (all []int) {
 	if c != nil {
 		for _, r := range c.ranks {
@@ -201,7 +201,7 @@ func (c *Comm) Ranks() (all []int) {
 	return all
 }
 
-// local is where a rank stands among those of this process, or -1.
+// local is where a rank stands in this process, or -1.
 func (c *Comm) local(number int) int {
 	return slices.IndexFunc(c.ranks, func(r rank) bool { return r.number == number })
 }

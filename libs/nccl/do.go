@@ -101,7 +101,7 @@ type do struct {
 	cause error                // the first error
 }
 
-// enter runs the calls within a Submit of each stream, from that of the i-th device on.
+// enter runs the calls within a Submit of each stream, from the i-th device on.
 func (d *do) enter(i int) error {
 	if i == len(d.c.order) {
 		return d.run()

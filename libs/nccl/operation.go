@@ -11,7 +11,7 @@ type Operation struct {
 	typ   DataType
 	bytes uint64 // of an element
 	op    Op
-	// root is that of Broadcast and Reduce, and the other rank of Send and Recv, which rank calls.
+	// root of Broadcast and Reduce, and the other rank of Send and Recv, which rank calls.
 	root, rank int
 	send, recv []buffer // of the ranks of this process, in their order; Broadcast has recv alone
 }
@@ -59,7 +59,7 @@ func Reduce[T Element](op Op, root int, send []*runtime.Ref[T], recv *runtime.Re
 	return o
 }
 
-// AllGather gives each rank what all send: that of rank 0, then that of rank 1 and so on. A rank may send its own place in
+// AllGather gives each rank what all send: rank 0 first, then rank 1 and so on. A rank may send its own place in
 // what it receives.
 func AllGather[T Element](send, recv []*runtime.Ref[T]) Operation {
 	return operation[T](KindAllGather, 0, 0, buffers(send...), buffers(recv...))
@@ -173,7 +173,7 @@ type part struct {
 	send, recv int
 }
 
-// parts adds the calls of an operation to those of the ranks, and what they use.
+// parts adds the calls of an operation to the ranks' calls, and what they use.
 func (o *Operation) parts(c *Comm, calls [][]part, uses [][]runtime.Arg) {
 	use := func(i int, b buffer, writes bool) int {
 		a := b.in

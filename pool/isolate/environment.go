@@ -29,7 +29,7 @@ var usual = strings.Fields(`
 	CUDA_MPS_PINNED_DEVICE_MEM_LIMIT CUDA_MPS_CLIENT_PRIORITY
 	NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES NVIDIA_TF32_OVERRIDE`)
 
-// environment is that of a child: it sees its device only.
+// environment of a child, which sees its device only.
 func (g *Group) environment(s *slot) []string {
 	var all []string
 	for _, variable := range os.Environ() {

@@ -16,7 +16,7 @@ import (
 // goroutine, and gets the buffers that Do was called with. It should return when ctx ends: nothing can stop it.
 type Fallback func(ctx context.Context, name string, r *Request) ([]byte, error)
 
-// WithFallback has a request done on the CPU that the devices did not do: its tries have failed, the children of all devices have
+// WithFallback has a request done on the CPU that the devices did not do. Its tries have failed, the children of all devices have
 // died too often, or CUDA is absent. Given to [Open], it holds for all calls of Do, and Open succeeds where CUDA is absent.
 //
 // It does not run after the end of ctx, for a request that found the queue full, or under runtime.PolicyRequired. As many run at the

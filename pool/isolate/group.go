@@ -53,7 +53,7 @@ type request struct {
 // Open makes a group for the devices of a runtime, which is only asked what there is: no context is opened in this process. Children
 // are started when requests need them; a small request at the start of a service saves the first user 0.5 s.
 //
-// Without usable CUDA the error is that of the runtime, unless CUDA is absent and [WithFallback] does the work on the CPU. Where there
+// Without usable CUDA the error is the runtime's, unless CUDA is absent and [WithFallback] does the work on the CPU. Where there
 // is no isolation, the error is of kind driver.ErrUnsupported.
 func Open(rt *runtime.Runtime, options ...Option) (*Group, error) {
 	g := &Group{rt: rt, config: defaults(), processes: map[*process]bool{}, left: make(chan struct{}), drained: make(chan struct{})}

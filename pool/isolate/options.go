@@ -9,7 +9,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Option changes what [Open] or [Group.Do] does. Options of Open hold for all calls, and those of a call come after them.
+// Option changes what [Open] or [Group.Do] does. Options of Open hold for all calls, and a call's come after them.
 type Option func(*config)
 
 type config struct {
@@ -85,9 +85,9 @@ func WithRestarts(times int, within time.Duration) Option {
 	return func(c *config) { c.restarts, c.within, c.ofOpen = times, within, "WithRestarts" }
 }
 
-// WithEnvironment gives the children these variables ("NAME=value") besides those of the parent that they get in any case:
-// what the system, Go, purecuda and NVIDIA's driver document, name by name. docs/isolation.md has the list. Tokens and keys are
-// not among them. It is an option of Open only.
+// WithEnvironment gives the children these variables ("NAME=value") besides the parent's variables that they get in any case.
+// These are what the system, Go, purecuda and NVIDIA's driver document, name by name. docs/isolation.md has the list. Tokens
+// and keys are not among them. It is an option of Open only.
 func WithEnvironment(variables ...string) Option {
 	return func(c *config) { c.environment, c.ofOpen = slices.Clone(variables), "WithEnvironment" }
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/purecuda/purecuda/internal/contain"
 )
 
-// output passes on what the children of a group print. Who takes it may stand still, panic or never return: it is called on
+// output passes on what the children of a group print. What takes it may stand still, panic or never return: it is called on
 // a goroutine of its own, and nobody waits for it but [output.flush].
 type output struct {
 	to io.Writer

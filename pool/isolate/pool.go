@@ -7,7 +7,7 @@ import (
 	"github.com/purecuda/purecuda/pool"
 )
 
-// Pool makes a pool whose devices are those of the group, for Scatter, Map and Reduce, their options, reports
+// Pool makes a pool with the devices of the group, for Scatter, Map and Reduce, their options, reports
 // and errors. Their functions run in this process and call [Group.Call]. No Setup runs here: see [Main]. A device that is left out is
 // skipped. Close the pool before the group.
 func (g *Group) Pool(options ...pool.Options) (*pool.Pool, error) {

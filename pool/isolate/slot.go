@@ -20,7 +20,7 @@ type slot struct {
 	figures DeviceStats
 }
 
-// State is that of the child of a device.
+// State of the child of a device.
 type State string
 
 const (

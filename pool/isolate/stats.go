@@ -33,7 +33,7 @@ type DeviceStats struct {
 	Busy int
 	// Requests it got, children that got ready, and children that died or did not get ready.
 	Requests, Starts, Deaths uint64
-	// Kills are those of the deaths that a request caused which did not end after its context.
+	// Kills counts the deaths that a request caused which did not end after its context.
 	Kills uint64
 	// Err is why the last one died, or nil.
 	Err error

@@ -13,7 +13,7 @@ type family struct {
 	samples []sample
 }
 
-// sample is a value and the values of the labels, that of the device left out.
+// sample is a value and the values of the labels, without the device's.
 type sample struct {
 	value  float64
 	labels []string

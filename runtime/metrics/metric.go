@@ -1,6 +1,6 @@
 package metrics
 
-// Kind says how a metric behaves over time. The terms are those of OpenTelemetry.
+// Kind says how a metric behaves over time. The terms are OpenTelemetry's.
 type Kind string
 
 const (

@@ -1,5 +1,5 @@
 // Package cublastest is a simulated cuBLAS for tests without a GPU. Each call becomes the launch of a kernel on the simulated
-// driver, with gonum as its mathematics. So order, captures, faults and the checks of memory are those of the driver.
+// driver, with gonum as its mathematics. So order, captures, faults and the checks of memory are the driver's.
 // An operand that is too small, or was freed, is a finding that names the call and the allocation. So is a result
 // that overlaps an operand.
 //

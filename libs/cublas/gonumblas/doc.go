@@ -12,7 +12,7 @@
 // # What runs on the GPU
 //
 // Gemm, Syrk and Trsm of float32 and float64, from the size [Options.BreakEven] on. The matrices are copied to the device and
-// back in each call. So routines that read each element once, which are those of levels 1 and 2, do not
+// back in each call. So routines that read each element once, which are levels 1 and 2, do not
 // gain. Programs whose matrices stay on the device use package cublas itself.
 //
 // # What differs

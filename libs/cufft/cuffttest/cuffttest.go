@@ -1,5 +1,5 @@
 // Package cuffttest is a simulated cuFFT for tests without a GPU. Each transform becomes the launch of a kernel on the simulated
-// driver, with its mathematics in plain Go. So order, captures, faults and the checks of memory are those of the driver. Memory or
+// driver, with its mathematics in plain Go. So order, captures, faults and the checks of memory are the driver's. Memory or
 // a work area that is too small, or was freed, is a finding that names the call and the allocation. So is an output that overlaps
 // the input in part. What cuFFT may overwrite becomes NaN.
 //

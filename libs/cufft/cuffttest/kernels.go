@@ -132,7 +132,7 @@ func fft(x, roots []complex128) []complex128 {
 // side is where numbers lie: how many there are in each direction, the batch first, and how far apart they are.
 type side struct{ n, step [4]int64 }
 
-// sides are those of a description. Above its rank there is 1 number.
+// sides of a description. Above its rank there is 1 number.
 func sides(d *cufft.Description) (in, out side) {
 	of := func(embed [3]int64, stride, distance int64) side {
 		o := side{n: [4]int64{d.Batch, 1, 1, 1}, step: [4]int64{distance}}

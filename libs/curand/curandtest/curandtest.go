@@ -1,5 +1,5 @@
 // Package curandtest is a simulated cuRAND for tests without a GPU. Each call becomes the launch of a kernel on the simulated
-// driver, which computes the numbers of curand.CPU. So order, faults and the checks of memory are those of the driver.
+// driver, which computes the numbers of curand.CPU. So order, faults and the checks of memory are the driver's.
 // Memory that is too small, or was freed, is a finding that names the call and the allocation. The states are in device
 // memory: a replay of a graph goes on in the sequence.
 //
@@ -26,7 +26,7 @@ type Library struct {
 type generator struct {
 	state        driver.DevicePtr
 	seed, offset uint64
-	stale        bool // the state is not that of seed and offset yet
+	stale        bool // the state is not at seed and offset yet
 }
 
 // New makes a cuRAND on a simulated driver, which was made with [Kernels]. Without them its first call fails, and says so.

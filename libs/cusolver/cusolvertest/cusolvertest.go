@@ -1,5 +1,5 @@
 // Package cusolvertest is a simulated cuSOLVER for tests without a GPU. Each call becomes the launch of a kernel on the simulated
-// driver, with gonum as its mathematics. So order, faults and the checks of memory are those of the driver.
+// driver, with gonum as its mathematics. So order, faults and the checks of memory are the driver's.
 // An operand or a workspace that is too small, or was freed, is a finding that names the call and the allocation.
 //
 //	gpu := drivertest.ForTest(t, drivertest.Config{Kernels: cusolvertest.Kernels()})

@@ -11,7 +11,7 @@ import (
 	"github.com/purecuda/purecuda/libs/cusolver"
 )
 
-// routine computes with matrices by rows, in float64, and returns the info. The matrices are those of operands, and v is the vector.
+// routine computes with matrices by rows, in float64, and returns the info. The matrices are operands, and v is the vector.
 type routine func(c *launched, m []matrix, v []float64) (info int32)
 
 var routines = [...]routine{

@@ -11,7 +11,7 @@ import (
 )
 
 // Run runs scripts/baseline/NAME.c with the path of the library that this process has loaded. It returns by name
-// what the program prints: the nanoseconds of a call, and those of the device where it tells. For hosts without a compiler
+// what the program prints: the nanoseconds of a call, and on the device where it tells. For hosts without a compiler
 // PURECUDA_NAME_BASELINE names the program that it was compiled to. It starts in the folder of a package of libs.
 func Run(program, library string) (map[string][2]float64, error) {
 	variable := "PURECUDA_" + strings.ToUpper(program) + "_BASELINE"

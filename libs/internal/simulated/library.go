@@ -77,7 +77,7 @@ type Handle[T any] struct {
 	module  driver.Module
 }
 
-// NewTable makes a table without handles. image is that of [Image].
+// NewTable makes a table without handles. image is from [Image].
 func NewTable[H comparable, T any, S ~int32](gpu driver.API, version [3]int, image string, next func(n int) H, failures Failures[S]) *Table[H, T, S] {
 	return &Table[H, T, S]{Settings: Settings[S]{version: version}, gpu: gpu, image: image, next: next, failures: failures, handles: map[H]*Handle[T]{}}
 }

@@ -22,7 +22,7 @@ type plan struct {
 	queued bool // and not recorded
 }
 
-// plans are those of all simulated libraries of the process, by the numbers that are the parameters of the kernels.
+// plans of all simulated libraries of the process, by the numbers that are the parameters of the kernels.
 var (
 	plans    sync.Map
 	lastPlan atomic.Uint64

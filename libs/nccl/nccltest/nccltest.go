@@ -1,6 +1,6 @@
 // Package nccltest is a simulated NCCL for tests without a GPU. The operations of a rank become the launch of a kernel on the simulated
 // driver, which waits for the kernels of the other ranks, as on hardware. The last one to come computes, in plain Go. So order,
-// captures, faults and the checks of memory are those of the driver, and a rank that never comes keeps the others waiting.
+// captures, faults and the checks of memory are the driver's, and a rank that never comes keeps the others waiting.
 //
 //	gpu := drivertest.ForTest(t, drivertest.Config{Devices: drivertest.Devices(4, drivertest.H100()), Kernels: nccltest.Kernels()})
 //	rt, err := runtime.Open(runtime.WithDriver(gpu))
@@ -262,7 +262,7 @@ func (l *Library) remove(method string, c nccl.RawComm) nccl.Status {
 	return l.table.Fault(method)
 }
 
-// free waits for the kernels of a rank, a second at most: those of a device that is lost do not end.
+// free waits for the kernels of a rank, a second at most: on a device that is lost they do not end.
 func (c *comm) free(gpu driver.API) nccl.Status {
 	for range 1000 {
 		if c.queued.Load() == 0 {

@@ -21,7 +21,7 @@ func Block(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return [4]uint32{a, b, c, d}
 }
 
-// State is that of a generator. It has no pointers, so that it can be in the memory of a simulated device.
+// State of a generator. It has no pointers, so that it can be in the memory of a simulated device.
 type State struct {
 	Seed uint64
 	// Position is the number of the next result, from the offset of the generator on.
@@ -30,7 +30,7 @@ type State struct {
 	Ahead [Sequences]uint64
 }
 
-// Reset makes it that of a new generator.
+// Reset makes it the state of a new generator.
 func (s *State) Reset(seed, offset uint64) {
 	s.Seed, s.Position = seed, offset
 	clear(s.Ahead[:])
@@ -47,7 +47,7 @@ func (s *State) place(group uint64) (sequence, block uint64) {
 	return sequence, group/Sequences + s.Ahead[sequence]
 }
 
-// words are those of a block, as after curand_init(seed, sequence, 4*block).
+// words of a block, as after curand_init(seed, sequence, 4*block).
 func (s *State) words(sequence, block uint64) [4]uint32 {
 	return Block([4]uint32{uint32(block), uint32(block >> 32), uint32(sequence), 0}, [2]uint32{uint32(s.Seed), uint32(s.Seed >> 32)})
 }
