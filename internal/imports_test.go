@@ -37,10 +37,11 @@ var order = []struct{ folder, why string }{
 	{"internal/promises", "its tests, and the kernels that they launch, use everything"},
 	{"cmd/smoke", "the program uses everything"},
 	{"cmd/purecuda-static", "it rewrites a finished file with internal/replace, and prints with internal/cleantext"},
+	{"scripts", "scripts/walks measures runtime on the simulated driver"},
 }
 
 // programs may import what is simulated.
-var programs = []string{"cmd/smoke", "examples"}
+var programs = []string{"cmd/smoke", "examples", "scripts"}
 
 // simulated are the simulated driver, NVRTC and GPU, for tests and for programs
 // that show them. No package that a program is built from needs them.
