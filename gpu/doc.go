@@ -15,7 +15,7 @@
 // launches. [Run] runs such a function on the CPU, over all cores, as the fallback and as the reference
 // of a test:
 //
-//	err := gpu.Run(gpu.Linear(len(in), 256), func(t *gpu.Thread) { Blur(t, in, out) })
+//	err := gpu.Run(gpu.Shape1D(len(in), 256), func(t *gpu.Thread) { Blur(t, in, out) })
 //
 // # What Run finds
 //

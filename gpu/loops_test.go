@@ -32,7 +32,7 @@ func TestRunBlocks(t *testing.T) {
 			out[b.Thread().GlobalX()] = s[63-b.Thread().Rank()] + t.BlockX()
 		}
 	}
-	shape, want, got := gpu.Linear(64*9, 64), make([]int, 64*9), make([]int, 64*9)
+	shape, want, got := gpu.Shape1D(64*9, 64), make([]int, 64*9), make([]int, 64*9)
 	require.NoError(t, gpu.Run(shape, func(t *gpu.Thread) { kernel(t, want) }))
 	require.NoError(t, gpu.RunBlocks(shape, func(t *gpu.Thread) { kernel(t, got) }, func(b *gpu.Block) { loops(b, got) }))
 	assert.Equal(t, want, got)

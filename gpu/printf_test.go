@@ -17,7 +17,7 @@ func TestPrintf(t *testing.T) {
 	var out bytes.Buffer
 	gpu.SetOutput(&out)
 	defer gpu.SetOutput(nil)
-	require.NoError(t, gpu.Run(gpu.Linear(3, 32), func(t *gpu.Thread) {
+	require.NoError(t, gpu.Run(gpu.Shape1D(3, 32), func(t *gpu.Thread) {
 		if i := t.GlobalX(); i < 3 {
 			t.Printf("%d %v %s %t%% %08.3f %g %v %v %-4dx %v\n", i, uint8(i), "text", i == 1, float64(i)/3, 2.0/3, float32(1.0/3), gpu.ToFloat16(1.5), i, time.Second)
 		}

@@ -64,7 +64,7 @@ func TestBarriers(t *testing.T) {
 	for i := range in {
 		in[i] = int64(i * i)
 	}
-	require.NoError(t, gpu.Run(gpu.Linear(len(in), threads), func(th *gpu.Thread) { blockSum(th, in, out) }))
+	require.NoError(t, gpu.Run(gpu.Shape1D(len(in), threads), func(th *gpu.Thread) { blockSum(th, in, out) }))
 	for b, got := range out {
 		want := int64(0)
 		for _, v := range in[b*threads : (b+1)*threads] {
@@ -75,13 +75,13 @@ func TestBarriers(t *testing.T) {
 }
 
 func TestEmptyGrid(t *testing.T) {
-	require.NoError(t, gpu.Run(gpu.Linear(0, 32), func(*gpu.Thread) { panic("a thread of an empty grid") }))
+	require.NoError(t, gpu.Run(gpu.Shape1D(0, 32), func(*gpu.Thread) { panic("a thread of an empty grid") }))
 }
 
 // TestOnlySomeWait lets the threads of some blocks wait, and those of others not.
 func TestOnlySomeWait(t *testing.T) {
 	var after atomic.Int32
-	require.NoError(t, gpu.Run(gpu.Linear(64*20, 64), func(th *gpu.Thread) {
+	require.NoError(t, gpu.Run(gpu.Shape1D(64*20, 64), func(th *gpu.Thread) {
 		if th.BlockX()%3 == 0 {
 			th.Barrier()
 		}
@@ -166,7 +166,7 @@ func TestErrors(t *testing.T) {
 		"negative":      {gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: -1}}, func(t *gpu.Thread) {}, `gpu: the block \(-1,1,1\) is outside`},
 		"large":         {gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 64, Y: 64}}, func(t *gpu.Thread) {}, `the block \(64,64,1\) has 4096 threads; a device takes at most 1024`},
 		"bytes":         {gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 1}, SharedBytes: -1}, func(t *gpu.Thread) {}, `-1 bytes of dynamic shared memory`},
-		"linear":        {gpu.Linear(5, 0), func(t *gpu.Thread) {}, `is outside`},
+		"linear":        {gpu.Shape1D(5, 0), func(t *gpu.Thread) {}, `is outside`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := gpu.Run(c.shape, c.kernel)

@@ -15,8 +15,8 @@ type Shape struct {
 	SharedBytes int
 }
 
-// Linear is a grid of one dimension with at least n threads, in blocks of threads each. For n of 0 the grid is empty.
-func Linear(n, threads int) Shape {
+// Shape1D is a grid of one dimension with at least n threads, in blocks of threads each. For n of 0 the grid is empty.
+func Shape1D(n, threads int) Shape {
 	if threads < 1 || n < 0 {
 		return Shape{} // Run says what is wrong with it
 	}

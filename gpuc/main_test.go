@@ -50,7 +50,7 @@ func Double(t *gpu.Thread, x []int32) {
 }
 
 func main() {
-	_, _ = DoubleAuto(context.Background(), nil, runtime.Linear(1, 32), []int32{1})
+	_, _ = DoubleAuto(context.Background(), nil, runtime.Shape1D(1, 32), []int32{1})
 }
 `
 

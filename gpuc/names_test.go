@@ -148,7 +148,7 @@ func TestShadowing(t *testing.T) {
 		t.Helper()
 		if err != nil || run != nil || !slices.Equal(want, got) { t.Error(name, err, run, want, got) }
 	}
-	shape, cpu := gpu.Linear(128, 64), runtime.Linear(128, 64)
+	shape, cpu := gpu.Shape1D(128, 64), runtime.Shape1D(128, 64)
 	check("Own", OwnCPU(cpu, got), gpu.Run(shape, func(t *gpu.Thread) { Own(t, want) }))
 	p := func(x []int, f func(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p []int)) {
 		f(a[0], a[1], a[2], a[3], a[4], a[5], a[6], x, a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15])

@@ -187,7 +187,7 @@ func objection(importer, importPath string) string {
 		return ""
 	case !ours:
 		return "outside of tests, a package imports " + strings.Join(libraryModules, ", ") + " and the standard library only"
-	case within(importer, "examples"):
+	case within(importer, "examples", "scripts"):
 		return ""
 	case within(imported, simulated...) && !within(importer, slices.Concat(programs, simulated)...):
 		return "only tests, examples and programs use what is simulated"

@@ -60,7 +60,7 @@ func (k kernel) Close() error { return k.k.Module().Close() }
 
 // launch runs the kernel with a grid and a block of one dimension.
 func (k kernel) launch(s *runtime.Stream, grid, block uint32, args ...runtime.Arg) error {
-	return k.k.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: grid}, Block: runtime.Dim3{X: block}}, args...)
+	return k.k.Launch(s, runtime.Shape{Grid: runtime.Dim3{X: grid}, Block: runtime.Dim3{X: block}}, args...)
 }
 
 // multiprocessors is the number of them on the kernel's device.

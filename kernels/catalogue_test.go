@@ -65,7 +65,7 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-func TestResidentBlocks(t *testing.T) {
+func TestMaxActiveBlocks(t *testing.T) {
 	const h100 = 132
 	for _, c := range []struct {
 		n               uint64

@@ -11,8 +11,8 @@ import (
 // driver.ErrInvalidArgument. Nothing here allocates.
 
 // onCPU is the shape that gives each of n elements a thread of its own.
-func onCPU(n int, block uint32) runtime.LaunchConfig {
-	return runtime.LaunchConfig{Grid: runtime.Dim3{X: linearGrid(uint64(n), block)}, Block: runtime.Dim3{X: block}}
+func onCPU(n int, block uint32) runtime.Shape {
+	return runtime.Shape{Grid: runtime.Dim3{X: linearGrid(uint64(n), block)}, Block: runtime.Dim3{X: block}}
 }
 
 // VectorAdd is vector_add on a device.

@@ -248,8 +248,8 @@ func TestLaunchesCheckTheirArguments(t *testing.T) {
 // The kernels themselves give on the CPU what the functions give that are faster there.
 func TestKernelsOnTheCPU(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
-	shape := func(blocks, threads uint32) runtime.LaunchConfig {
-		return runtime.LaunchConfig{Grid: runtime.Dim3{X: blocks}, Block: runtime.Dim3{X: threads}}
+	shape := func(blocks, threads uint32) runtime.Shape {
+		return runtime.Shape{Grid: runtime.Dim3{X: blocks}, Block: runtime.Dim3{X: threads}}
 	}
 	x, want, got := floats(r, 5000), make([]float64, 3), make([]float64, 3)
 	SumPartialsCPU(x, want)

@@ -23,7 +23,7 @@ type spinner struct {
 }
 
 func (s spinner) request(ctx context.Context, length time.Duration) error {
-	shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
+	shape := runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
 	if err := s.kernel.Launch(s.stream, shape, runtime.Value(uint64(length))); err != nil {
 		return err
 	}

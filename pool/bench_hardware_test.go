@@ -42,7 +42,7 @@ func BenchmarkHardwareScatter(b *testing.B) {
 		}
 		return m.Kernel("empty")
 	})
-	shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
+	shape := runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
 	for _, c := range []struct {
 		name string
 		f    func(*pool.Worker) error

@@ -212,7 +212,7 @@ func (s *service) request(r *rand.Rand) error {
 			panic(errData)
 		case 2:
 			cancel()
-			_ = w.Stream().Call(func() { time.Sleep(50 * time.Microsecond) })
+			_ = w.Stream().LaunchHostFunc(func() { time.Sleep(50 * time.Microsecond) })
 			return w.Stream().Synchronize(w.CallContext())
 		case 3:
 			_, err := s.p.Do(w.CallContext(), func(*pool.Worker) error { return nil })

@@ -242,7 +242,7 @@ func TestDoLeavesWork(t *testing.T) {
 	release := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := p.Do(ctx, func(w *pool.Worker) error {
-		if err := w.Stream().Call(func() { <-release }); err != nil {
+		if err := w.Stream().LaunchHostFunc(func() { <-release }); err != nil {
 			return err
 		}
 		cancel()

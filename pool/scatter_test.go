@@ -660,7 +660,7 @@ func TestFailedWorkIsWaitedFor(t *testing.T) {
 	var running atomic.Int64
 	_, err := p.Scatter(t.Context(), 200, func(w *pool.Worker, tile pool.Tile) error {
 		running.Add(1)
-		err := w.Stream().Call(func() {
+		err := w.Stream().LaunchHostFunc(func() {
 			time.Sleep(5 * time.Millisecond)
 			running.Add(-1)
 		})

@@ -23,7 +23,7 @@ const (
 	benchWarmUp = 20000 // launches, so that clocks and caches are at work
 )
 
-var benchShape = runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
+var benchShape = runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
 
 // hardwareBench is a context of the first device with what is measured.
 type hardwareBench struct {

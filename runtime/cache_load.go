@@ -15,7 +15,7 @@ const defaultModuleCache = 256 << 20
 // however many callers ask for them, at the same time or later. Use it where parts of a
 // program that do not know each other need the same kernels, or where kernels come and go.
 //
-// Each call returns a Module of its own, a lease. Close ends the lease, and the Kernels and Symbols of
+// Each call returns a Module of its own, a lease. Close ends the lease, and the Kernels and Variables of
 // that Module cannot be used any more. The code stays loaded for the next caller. When the code of
 // all cached modules exceeds the limit (see [WithModuleCache]), modules without leases and graphs are
 // unloaded. That waits for the work of the device. A Module that is not closed counts as closed

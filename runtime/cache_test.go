@@ -63,7 +63,7 @@ func TestCachedModule(t *testing.T) {
 		require.NoError(t, err)
 		assert.Same(t, own, again)
 		assert.Same(t, first, own.Module())
-		answer, err := runtime.FindSymbol[uint32](first, "answer")
+		answer, err := runtime.FindVariable[uint32](first, "answer")
 		require.NoError(t, err)
 
 		// A lease ends with its Close; the other one and the code do not.
@@ -73,7 +73,7 @@ func TestCachedModule(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrClosed)
 		x := upload(t, s, count(5, 100))
 		require.ErrorIs(t, addTo(own, s, x, 1), driver.ErrClosed)
-		_, _, err = own.BlockSize(0)
+		_, _, err = own.MaxPotentialBlockSize(0)
 		require.ErrorIs(t, err, driver.ErrClosed)
 		require.ErrorIs(t, answer.Zero(s), driver.ErrClosed)
 		addWith(t, s, second, "add")
@@ -184,7 +184,7 @@ func TestGraphsKeepCachedModules(t *testing.T) {
 				k, err := m.Kernel("add")
 				require.NoError(t, err)
 				g := capture(t, s, adding(k, x, 2, 1))
-				answer, err := runtime.FindSymbol[uint32](m, "answer")
+				answer, err := runtime.FindVariable[uint32](m, "answer")
 				require.NoError(t, err)
 				require.NoError(t, capture(t, s, answer.Zero).Close())
 				if closing {
@@ -238,7 +238,7 @@ func TestLeasesShareGrants(t *testing.T) {
 	large, small := kernelOf(), kernelOf()
 	x := upload(t, s, count(0, 100))
 	launch := func(k *runtime.Kernel, shared uint32) {
-		shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}, SharedBytes: shared}
+		shape := runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}, SharedBytes: shared}
 		require.NoError(t, k.Launch(s, shape, runtime.InOut(x), runtime.Value(uint32(x.Len()))))
 	}
 	launch(large, 100<<10)
@@ -276,7 +276,7 @@ func TestResetDropsCachedModules(t *testing.T) {
 		m := cachedModule(t, c, image)
 		k, err := m.Kernel("add")
 		require.NoError(t, err)
-		answer, err := runtime.FindSymbol[uint32](m, "answer")
+		answer, err := runtime.FindVariable[uint32](m, "answer")
 		require.NoError(t, err)
 		require.NoError(t, c.Reset(bg))
 		s := newStream(t, c)
@@ -285,7 +285,7 @@ func TestResetDropsCachedModules(t *testing.T) {
 		x := upload(t, s, count(0, 8))
 		_, unknown := m.Kernel("store")
 		_, known := m.Kernel("add")
-		_, _, occupancy := k.BlockSize(0)
+		_, _, occupancy := k.MaxPotentialBlockSize(0)
 		for _, err := range []error{unknown, known, occupancy, addTo(k, s, x, 1), answer.Zero(s)} {
 			assert.ErrorIs(t, err, driver.ErrRefStale)
 		}
@@ -311,7 +311,7 @@ func TestCachedModulesAfterTheEnd(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrClosed)
 	_, err = m.Kernel("add")
 	require.ErrorIs(t, err, driver.ErrClosed)
-	_, _, err = k.BlockSize(0)
+	_, _, err = k.MaxPotentialBlockSize(0)
 	require.ErrorIs(t, err, driver.ErrClosed)
 	require.ErrorIs(t, c.TrimModules(0), driver.ErrClosed)
 	require.NoError(t, m.Close())

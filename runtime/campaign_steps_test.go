@@ -179,7 +179,7 @@ func (c *campaign) useStream(p *place) error {
 	case 2:
 		_, wrong = c.call("Stream.Synchronize", func() error { return s.Synchronize(context.Background()) })
 	case 3:
-		_, wrong = c.call("Stream.Call", func() error { return s.Call(func() {}) })
+		_, wrong = c.call("Stream.LaunchHostFunc", func() error { return s.LaunchHostFunc(func() {}) })
 	}
 	return wrong
 }

@@ -58,7 +58,7 @@ func newChecker(t testing.TB, c *runtime.Context) *checker {
 }
 
 func (k *checker) launch(s *runtime.Stream, number uint64) error {
-	return k.kernel.Launch(s, runtime.Linear(1, 1), runtime.Value(number), k.checks.Arg())
+	return k.kernel.Launch(s, runtime.Shape1D(1, 1), runtime.Value(number), k.checks.Arg())
 }
 
 // is asserts that an error is a failed check with a number, or nil for 0.
@@ -290,9 +290,9 @@ func TestChecksOfNothing(t *testing.T) {
 	s := newStream(t, c)
 	var none *runtime.Checks
 	assert.NoError(t, none.Close())
-	assert.Error(t, k.kernel.Launch(s, runtime.Linear(1, 1), runtime.Value(uint64(0)), none.Arg()))
-	assert.Error(t, k.kernel.Launch(s, runtime.Linear(1, 1), runtime.Value(uint64(0)), new(runtime.Checks).Arg()))
-	assert.ErrorContains(t, k.kernel.Launch(s, runtime.Linear(1, 1), k.checks.Arg(), runtime.Value(uint64(0))), "last argument")
+	assert.Error(t, k.kernel.Launch(s, runtime.Shape1D(1, 1), runtime.Value(uint64(0)), none.Arg()))
+	assert.Error(t, k.kernel.Launch(s, runtime.Shape1D(1, 1), runtime.Value(uint64(0)), new(runtime.Checks).Arg()))
+	assert.ErrorContains(t, k.kernel.Launch(s, runtime.Shape1D(1, 1), k.checks.Arg(), runtime.Value(uint64(0))), "last argument")
 	assert.Error(t, s.Submit("x", nil, k.checks.Arg()))
 	_, err := c.NewChecks(nil)
 	assert.Error(t, err)
@@ -301,7 +301,7 @@ func TestChecksOfNothing(t *testing.T) {
 	assert.Error(t, (*runtime.Stream)(nil).Check(t.Context()))
 	panics, err := c.NewChecks(func([runtime.CheckWords]uint64) error { panic("in describe") })
 	require.NoError(t, err)
-	require.NoError(t, k.kernel.Launch(s, runtime.Linear(1, 1), runtime.Value(uint64(1)), panics.Arg()))
+	require.NoError(t, k.kernel.Launch(s, runtime.Shape1D(1, 1), runtime.Value(uint64(1)), panics.Arg()))
 	assert.ErrorContains(t, s.Synchronize(t.Context()), "in describe")
 	require.NoError(t, c.Reset(t.Context()))
 	assert.Error(t, k.launch(newStream(t, c), 1), "of the context before the reset")

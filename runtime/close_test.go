@@ -67,7 +67,7 @@ func closedUses(t *testing.T, c *runtime.Context) []namedCall {
 		{"Stream.Query", func() error { _, err := gone.Query(); return err }},
 		{"Stream.Synchronize", func() error { return gone.Synchronize(ctx) }},
 		{"Stream.Synchronize, with an end", func() error { return gone.Synchronize(withEnd) }},
-		{"Stream.Call", func() error { return gone.Call(func() {}) }},
+		{"Stream.LaunchHostFunc", func() error { return gone.LaunchHostFunc(func() {}) }},
 		{"Stream.Wait", func() error { return gone.Wait(e) }},
 		{"Stream.Wait for an event", func() error { return s.Wait(goneEvent) }},
 		{"Event.Record", func() error { return goneEvent.Record(s) }},
@@ -100,12 +100,12 @@ func closedUses(t *testing.T, c *runtime.Context) []namedCall {
 		{"GraphExec.Upload", func() error { return goneExec.Upload(s) }},
 		{"GraphExec.Update", func() error { return goneExec.Update(graph) }},
 		{"GraphExec.Update with a graph", func() error { return exec.Update(goneGraph) }},
-		{"Symbol", func() error { _, err := runtime.FindSymbol[uint32](goneModule, "answer"); return err }},
+		{"Variable", func() error { _, err := runtime.FindVariable[uint32](goneModule, "answer"); return err }},
 		{"Kernel.Shape", func() error { _, err := goneKernel.Shape(10); return err }},
 		{"Module.Kernel", func() error { _, err := goneModule.Kernel("add"); return err }},
-		{"Module.Global", func() error { _, _, err := goneModule.Global("answer"); return err }},
-		{"Kernel.BlockSize", func() error { _, _, err := goneKernel.BlockSize(0); return err }},
-		{"Kernel.ResidentBlocks", func() error { _, err := goneKernel.ResidentBlocks(1, 0); return err }},
+		{"Module.Variable", func() error { _, _, err := goneModule.Variable("answer"); return err }},
+		{"Kernel.MaxPotentialBlockSize", func() error { _, _, err := goneKernel.MaxPotentialBlockSize(0); return err }},
+		{"Kernel.MaxActiveBlocks", func() error { _, err := goneKernel.MaxActiveBlocks(1, 0); return err }},
 	}
 }
 

@@ -19,7 +19,7 @@ type clusterLimits struct {
 
 // checkCluster compares the cluster of a launch with the grid and with what the device
 // and the kernel allow, and asks for a large one.
-func (k *Kernel) checkCluster(shape *LaunchConfig) error {
+func (k *Kernel) checkCluster(shape *Shape) error {
 	cluster, grid := &shape.Cluster, shape.Grid
 	cluster.X, cluster.Y, cluster.Z = max(cluster.X, 1), max(cluster.Y, 1), max(cluster.Z, 1)
 	if d := &k.ctx.device; !d.ClusterLaunch {
@@ -87,7 +87,7 @@ func (k *Kernel) grantLargeCluster() error {
 
 // attributesOf are the attributes of a launch with a cluster, in the frame so that they
 // are not allocated each time.
-func (f *frame) attributesOf(shape *LaunchConfig) []driver.LaunchAttribute {
+func (f *frame) attributesOf(shape *Shape) []driver.LaunchAttribute {
 	f.attributes = append(f.attributes[:0], driver.ClusterSize(shape.Cluster))
 	if shape.Cooperative {
 		f.attributes = append(f.attributes, driver.Cooperative())

@@ -175,10 +175,10 @@ func (c *Context) MemInfo() (free, total uint64, err error) {
 	return free, total, err
 }
 
-// GrowStack gives each thread of the context's kernels a stack of at least this many bytes. A kernel
+// EnsureStackSize gives each thread of the context's kernels a stack of at least this many bytes. A kernel
 // needs it whose functions call themselves. The driver takes the memory for all threads that a
 // device can hold, and keeps it.
-func (c *Context) GrowStack(bytes uint64) error {
+func (c *Context) EnsureStackSize(bytes uint64) error {
 	return c.call(func() error {
 		have, r := c.api.CtxGetLimit(driver.LimitStackSize)
 		if err := c.failed("cuCtxGetLimit", r); err != nil || have >= bytes {

@@ -14,18 +14,18 @@ import (
 )
 
 // emptyShapes are the ways to say that there is nothing to do.
-func emptyShapes(t *testing.T, k *runtime.Kernel) map[string]runtime.LaunchConfig {
+func emptyShapes(t *testing.T, k *runtime.Kernel) map[string]runtime.Shape {
 	block := runtime.Dim3{X: 16, Y: 16}
 	byKernel, err := k.Shape(0)
 	require.NoError(t, err)
-	return map[string]runtime.LaunchConfig{
-		"Linear":      runtime.Linear(0, 256),
-		"Planar":      runtime.Planar(0, 5, block),
-		"Planar flat": runtime.Planar(5, 0, block),
-		"Volume":      runtime.Volume(5, 5, 0, block),
-		"Shape":       byKernel,
-		"by hand":     {Grid: runtime.Dim3{X: 0, Y: 5}, Block: runtime.Dim3{X: 1}},
-		"cooperative": {Block: runtime.Dim3{X: 1}, Cooperative: true},
+	return map[string]runtime.Shape{
+		"Shape1D":      runtime.Shape1D(0, 256),
+		"Shape2D":      runtime.Shape2D(0, 5, block),
+		"Shape2D flat": runtime.Shape2D(5, 0, block),
+		"Shape3D":      runtime.Shape3D(5, 5, 0, block),
+		"Shape":        byKernel,
+		"by hand":      {Grid: runtime.Dim3{X: 0, Y: 5}, Block: runtime.Dim3{X: 1}},
+		"cooperative":  {Block: runtime.Dim3{X: 1}, Cooperative: true},
 	}
 }
 
@@ -66,7 +66,7 @@ func TestEmptyLaunchChecksWhatAnyLaunchDoes(t *testing.T) {
 	x, gone := alloc[uint32](t, s, 4), alloc[uint32](t, s, 4)
 	require.NoError(t, gone.Close())
 	n, amount := runtime.Value(uint64(0)), runtime.Value(uint32(1))
-	empty := runtime.Linear(0, 256)
+	empty := runtime.Shape1D(0, 256)
 	for name, c := range map[string]struct {
 		kind driver.Kind
 		err  error
@@ -91,20 +91,20 @@ func TestShapesThatThereAreNot(t *testing.T) {
 	block := runtime.Dim3{X: 16, Y: 16}
 	_, errShape := k.Shape(-7)
 	for _, c := range []struct {
-		shape runtime.LaunchConfig
+		shape runtime.Shape
 		text  string
 	}{
-		{runtime.Linear(-5, 256), "a grid for -5 items: want 0 or more"},
-		{runtime.Linear(math.MinInt, 256), "a grid for -9223372036854775808 items: want 0 or more"},
-		{runtime.Linear(100, 0), "a block of 0 threads: want at least one"},
-		{runtime.Linear(0, 0), "a block of 0 threads: want at least one"},
-		{runtime.Linear(100, -3), "a block of -3 threads: want at least one"},
-		{runtime.Linear(1, math.MaxInt), "block 4294967295x1x1: the device takes at most 1024x1024x64 threads"},
-		{runtime.Linear(math.MaxInt, 1), "grid 4294967295x1x1: the device takes at most 2147483647x65535x65535 blocks"},
-		{runtime.Planar(3, -2, block), "a grid for -2 items: want 0 or more"},
-		{runtime.Planar(0, -2, block), "a grid for -2 items: want 0 or more"},
-		{runtime.Planar(3, 2, runtime.Dim3{}), "block 0x1x1: want at least one thread"},
-		{runtime.Volume(1, 1, -1, block), "a grid for -1 items: want 0 or more"},
+		{runtime.Shape1D(-5, 256), "a grid for -5 items: want 0 or more"},
+		{runtime.Shape1D(math.MinInt, 256), "a grid for -9223372036854775808 items: want 0 or more"},
+		{runtime.Shape1D(100, 0), "a block of 0 threads: want at least one"},
+		{runtime.Shape1D(0, 0), "a block of 0 threads: want at least one"},
+		{runtime.Shape1D(100, -3), "a block of -3 threads: want at least one"},
+		{runtime.Shape1D(1, math.MaxInt), "block 4294967295x1x1: the device takes at most 1024x1024x64 threads"},
+		{runtime.Shape1D(math.MaxInt, 1), "grid 4294967295x1x1: the device takes at most 2147483647x65535x65535 blocks"},
+		{runtime.Shape2D(3, -2, block), "a grid for -2 items: want 0 or more"},
+		{runtime.Shape2D(0, -2, block), "a grid for -2 items: want 0 or more"},
+		{runtime.Shape2D(3, 2, runtime.Dim3{}), "block 0x1x1: want at least one thread"},
+		{runtime.Shape3D(1, 1, -1, block), "a grid for -1 items: want 0 or more"},
 	} {
 		err := k.Launch(s, c.shape, runtime.InOut(x), runtime.Value(uint64(4)), runtime.Value(uint32(1)))
 		require.ErrorIs(t, err, driver.ErrInvalidArgument, c.text)

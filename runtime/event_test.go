@@ -63,7 +63,7 @@ func TestEventSince(t *testing.T) {
 
 		const pause = 20 * time.Millisecond
 		require.NoError(t, start.Record(s))
-		require.NoError(t, s.Call(func() { time.Sleep(pause) }))
+		require.NoError(t, s.LaunchHostFunc(func() { time.Sleep(pause) }))
 		require.NoError(t, end.Record(s))
 		_, err = end.Since(start)
 		require.ErrorIs(t, err, driver.ResultNotReady)
@@ -163,7 +163,7 @@ func TestRecordsBesideWaits(t *testing.T) {
 			group.Go(func() {
 				for range 50 {
 					var done atomic.Bool
-					err := s.Call(func() { time.Sleep(20 * time.Microsecond); done.Store(true) })
+					err := s.LaunchHostFunc(func() { time.Sleep(20 * time.Microsecond); done.Store(true) })
 					own := newEvent(t, c)
 					err = errors.Join(err, own.Record(s), e.Record(s), e.Synchronize(bg), own.Synchronize(bg))
 					assert.NoError(t, err)

@@ -98,7 +98,7 @@ func launch() error {
 	if err := runtime.Upload(bg, backend.Stream, x, data); err != nil {
 		return err
 	}
-	shape := runtime.Linear(len(data), 128)
+	shape := runtime.Shape1D(len(data), 128)
 	err = add.Launch(backend.Stream, shape, runtime.InOut(x), runtime.Value(uint64(len(data))), runtime.Value(uint32(10)))
 	if err != nil {
 		return err
@@ -145,10 +145,10 @@ func ExampleKernel_Launch_checks() {
 	}
 	defer x.Close()
 	n, amount := runtime.Value(uint64(1000)), runtime.Value(uint32(1))
-	fmt.Println(add.Launch(s, runtime.Linear(1000, 256), runtime.InOut(x), n))
-	fmt.Println(add.Launch(s, runtime.Linear(1000, 256), runtime.InOut(x), runtime.Value(uint32(1000)), amount))
-	fmt.Println(add.Launch(s, runtime.Linear(1000, 2048), runtime.InOut(x), n, amount))
-	tall := runtime.LaunchConfig{Grid: runtime.Dim3{X: 1, Y: 70_000}, Block: runtime.Dim3{X: 256}}
+	fmt.Println(add.Launch(s, runtime.Shape1D(1000, 256), runtime.InOut(x), n))
+	fmt.Println(add.Launch(s, runtime.Shape1D(1000, 256), runtime.InOut(x), runtime.Value(uint32(1000)), amount))
+	fmt.Println(add.Launch(s, runtime.Shape1D(1000, 2048), runtime.InOut(x), n, amount))
+	tall := runtime.Shape{Grid: runtime.Dim3{X: 1, Y: 70_000}, Block: runtime.Dim3{X: 256}}
 	fmt.Println(add.Launch(s, tall, runtime.InOut(x), n, amount))
 	// Output:
 	// InvalidArgument: the module has no kernel "ad"; a kernel in CUDA C needs extern "C" to keep its name [kernel ad]

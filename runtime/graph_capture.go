@@ -49,7 +49,7 @@ type capture struct {
 // runtime: that waits for f.
 //
 // An error of f is returned as it is, and a panic of f as an error. However f ends, the stream is
-// an ordinary one again. A function that is recorded with Stream.Call runs at every launch
+// an ordinary one again. A function that is recorded with Stream.LaunchHostFunc runs at every launch
 // and is remembered for the life of the process.
 func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) {
 	if s == nil || s.ctx == nil {

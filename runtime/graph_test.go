@@ -107,7 +107,7 @@ func TestGraphOfEverything(t *testing.T) {
 				runtime.Copy(s, z.Slice(0, n/2), x.Slice(0, n/2)),
 				runtime.Copy(s, z.Slice(n/2, n), y.Slice(n/2, n)),
 				runtime.DownloadHost(s, out, z),
-				s.Call(func() { called++ }),
+				s.LaunchHostFunc(func() { called++ }),
 			)
 		})
 		nodes, err := g.Nodes()
@@ -298,7 +298,7 @@ func replay() error {
 
 	graph, err := backend.Stream.Capture(func(s *runtime.Stream) error {
 		for range 3 {
-			err := add.Launch(s, runtime.Linear(len(data), 128), runtime.InOut(x), runtime.Value(uint64(len(data))), runtime.Value(uint32(5)))
+			err := add.Launch(s, runtime.Shape1D(len(data), 128), runtime.InOut(x), runtime.Value(uint64(len(data))), runtime.Value(uint32(5)))
 			if err != nil {
 				return err
 			}

@@ -167,7 +167,7 @@ func synchronize(t testing.TB, s *runtime.Stream) {
 func hold(t testing.TB, s *runtime.Stream) (release func()) {
 	t.Helper()
 	gate := make(chan struct{})
-	require.NoError(t, s.Call(func() { <-gate }))
+	require.NoError(t, s.LaunchHostFunc(func() { <-gate }))
 	release = sync.OnceFunc(func() { close(gate) })
 	t.Cleanup(release)
 	return release

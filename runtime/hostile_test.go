@@ -278,18 +278,18 @@ func useKernels(c *runtime.Context, s *runtime.Stream, r *runtime.Ref[float32], 
 			continue
 		}
 		defer func() { failed(m.Close()) }()
-		_, _, err = m.Global("table")
+		_, _, err = m.Variable("table")
 		failed(err)
-		if v, err := runtime.FindSymbol[float32](m, "table"); !failed(err) {
+		if v, err := runtime.FindVariable[float32](m, "table"); !failed(err) {
 			_ = v.Len()
 		}
 		k, err := m.Kernel("store")
 		if failed(err) {
 			continue
 		}
-		_, _, err = k.BlockSize(0)
+		_, _, err = k.MaxPotentialBlockSize(0)
 		failed(err)
-		_, err = k.ResidentBlocks(256, 0)
+		_, err = k.MaxActiveBlocks(256, 0)
 		failed(err)
 		shape, err := k.Shape(1000)
 		if failed(err) {

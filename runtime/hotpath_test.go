@@ -52,7 +52,7 @@ func hotCalls(t testing.TB, c *runtime.Context) []namedCall {
 		{"Copy", func() error { return runtime.Copy(s, y, x) }},
 		{"Fill", func() error { return runtime.Fill(s, y, 7) }},
 		{"Zero", func() error { return runtime.Zero(s, y) }},
-		{"Stream.Call", func() error { return s.Call(func() {}) }},
+		{"Stream.LaunchHostFunc", func() error { return s.LaunchHostFunc(func() {}) }},
 		{"Stream.Query", func() error { _, err := s.Query(); return err }},
 		{"Stream.Wait", func() error { return s.Wait(end) }},
 		{"Stream.Synchronize", func() error { return s.Synchronize(ctx) }},
@@ -78,9 +78,9 @@ func coldCalls(t testing.TB, c *runtime.Context) []namedCall {
 		{"AllocHost", func() error { _, err := runtime.AllocHost[byte](c, 1); return err }},
 		{"LoadModule", func() error { _, err := c.LoadModule(runtime.Image{Code: kernelsPTX}); return err }},
 		{"Kernel", func() error { _, err := m.Kernel("store"); return err }},
-		{"Global", func() error { _, _, err := m.Global("answer"); return err }},
-		{"BlockSize", func() error { _, _, err := k.BlockSize(0); return err }},
-		{"ResidentBlocks", func() error { _, err := k.ResidentBlocks(128, 0); return err }},
+		{"Global", func() error { _, _, err := m.Variable("answer"); return err }},
+		{"MaxPotentialBlockSize", func() error { _, _, err := k.MaxPotentialBlockSize(0); return err }},
+		{"MaxActiveBlocks", func() error { _, err := k.MaxActiveBlocks(128, 0); return err }},
 		{"MemInfo", func() error { _, _, err := c.MemInfo(); return err }},
 		{"Synchronize", c.Synchronize},
 	}
@@ -236,11 +236,11 @@ func moreLaunches(t *testing.T, c *runtime.Context) []namedCall {
 				runtime.Value(int64(4)), runtime.Value(float32(5)), runtime.Value(6.0), runtime.Struct(&mixed))
 		}},
 		{"Launch with shared memory", func() error {
-			return reversing.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}, SharedBytes: 256},
+			return reversing.Launch(s, runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}, SharedBytes: 256},
 				runtime.InOut(view), runtime.Value(uint32(64)))
 		}},
 		{"Launch cooperatively", func() error {
-			return meeting.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, Cooperative: true}, runtime.InOut(arrived))
+			return meeting.Launch(s, runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, Cooperative: true}, runtime.InOut(arrived))
 		}},
 	}
 }

@@ -54,15 +54,15 @@ func TestOccupancyIsNotCut(t *testing.T) {
 		{256, -1, "-1 bytes of dynamic shared memory: want 0 or more"},
 		{256, math.MinInt, "-9223372036854775808 bytes"},
 	} {
-		_, err := k.ResidentBlocks(c.threads, c.shared)
+		_, err := k.MaxActiveBlocks(c.threads, c.shared)
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, c.says)
 	}
-	_, _, err = k.BlockSize(-1)
+	_, _, err = k.MaxPotentialBlockSize(-1)
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
-	_, _, err = k.BlockSize(math.MaxInt)
+	_, _, err = k.MaxPotentialBlockSize(math.MaxInt)
 	require.Error(t, err)
-	n, err := k.ResidentBlocks(256, 0)
+	n, err := k.MaxActiveBlocks(256, 0)
 	require.NoError(t, err)
 	assert.Equal(t, 8, n)
 }

@@ -224,9 +224,9 @@ func (k *Kernel) MaxThreads() int { return int(zero.Or(k).maxThreads) }
 // Handle is the kernel as package driver takes it.
 func (k *Kernel) Handle() driver.Function { return zero.Or(k).function }
 
-// BlockSize returns the number of threads in a block with which the device has most threads at a
+// MaxPotentialBlockSize returns the number of threads in a block with which the device has most threads at a
 // time, and the number of blocks that fill it. sharedBytes is the dynamic shared memory of a block.
-func (k *Kernel) BlockSize(sharedBytes int) (threads, blocks int, err error) {
+func (k *Kernel) MaxPotentialBlockSize(sharedBytes int) (threads, blocks int, err error) {
 	if k == nil || k.ctx == nil {
 		return 0, 0, errNothing("kernel")
 	}
@@ -245,9 +245,9 @@ func (k *Kernel) BlockSize(sharedBytes int) (threads, blocks int, err error) {
 	return threads, blocks, err
 }
 
-// ResidentBlocks is how many blocks of so many threads one multiprocessor holds at
+// MaxActiveBlocks is how many blocks of so many threads one multiprocessor holds at
 // once. Times the number of multiprocessors it limits a cooperative launch.
-func (k *Kernel) ResidentBlocks(threads, sharedBytes int) (blocks int, err error) {
+func (k *Kernel) MaxActiveBlocks(threads, sharedBytes int) (blocks int, err error) {
 	if k == nil || k.ctx == nil {
 		return 0, errNothing("kernel")
 	}
@@ -274,24 +274,24 @@ func (k *Kernel) checkOccupancy(threads, sharedBytes int) error {
 	return nil
 }
 
-// Shape is the shape for n items in one dimension, one thread each, like [Linear], with the
+// Shape is the shape for n items in one dimension, one thread each, like [Shape1D], with the
 // block size that keeps the device fullest. That is asked for once and does not consider
-// dynamic shared memory; see BlockSize for that. A negative n is an error.
-func (k *Kernel) Shape(n int) (LaunchConfig, error) {
+// dynamic shared memory; see MaxPotentialBlockSize for that. A negative n is an error.
+func (k *Kernel) Shape(n int) (Shape, error) {
 	if k == nil || k.ctx == nil {
-		return LaunchConfig{}, errNothing("kernel")
+		return Shape{}, errNothing("kernel")
 	}
 	threads := int(k.threads.Load())
 	if threads == 0 {
 		var err error
-		if threads, _, err = k.BlockSize(0); err != nil {
-			return LaunchConfig{}, err
+		if threads, _, err = k.MaxPotentialBlockSize(0); err != nil {
+			return Shape{}, err
 		}
 		k.threads.Store(int32(threads))
 	}
-	shape := Linear(n, threads)
+	shape := Shape1D(n, threads)
 	if shape.wrong != "" {
-		return LaunchConfig{}, k.invalid("%s", shape.wrong)
+		return Shape{}, k.invalid("%s", shape.wrong)
 	}
 	return shape, nil
 }

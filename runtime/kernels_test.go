@@ -33,8 +33,8 @@ func kernel(t testing.TB, c *runtime.Context, name string) *runtime.Kernel {
 
 // addTo launches the kernel add over a whole buffer.
 func addTo(k *runtime.Kernel, s *runtime.Stream, x *runtime.Ref[uint32], amount uint32) error {
-	return k.Launch(s, runtime.Linear(x.Len(), 128), runtime.InOut(x), runtime.Value(uint64(x.Len())), runtime.Value(amount))
+	return k.Launch(s, runtime.Shape1D(x.Len(), 128), runtime.InOut(x), runtime.Value(uint64(x.Len())), runtime.Value(amount))
 }
 
 // one is the smallest launch.
-var one = runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}}
+var one = runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}}

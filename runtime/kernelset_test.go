@@ -84,7 +84,7 @@ func TestInt(t *testing.T) {
 			Store64         *runtime.Kernel `cuda:"store_64"`
 		}
 		require.NoError(t, m.Kernels(&k))
-		one := runtime.Linear(1, 1)
+		one := runtime.Shape1D(1, 1)
 		x := alloc[int64](t, s, 1)
 		launch := func(k *runtime.Kernel, v int) (int64, error) {
 			require.NoError(t, runtime.Zero(s, x))
@@ -125,7 +125,7 @@ func TestIntDoesNotAllocate(t *testing.T) {
 	k, x := kernel(t, c, "add"), alloc[uint32](t, s, 8)
 	synchronize(t, s)
 	allocs.AtMost(t, 0, 50, func() {
-		if k.Launch(s, runtime.Linear(0, 32), runtime.InOut(x), runtime.Int(8), runtime.Int(1)) != nil {
+		if k.Launch(s, runtime.Shape1D(0, 32), runtime.InOut(x), runtime.Int(8), runtime.Int(1)) != nil {
 			t.Error("a launch failed")
 		}
 	})

@@ -13,9 +13,9 @@ import (
 // counts as 1.
 type Dim3 = driver.Dim3
 
-// LaunchConfig is the shape of a launch. A grid with an X of 0 is empty: launching it puts nothing
+// Shape is the shape of a launch. A grid with an X of 0 is empty: launching it puts nothing
 // on the stream and is no error.
-type LaunchConfig struct {
+type Shape struct {
 	Grid, Block Dim3
 	// SharedBytes is dynamic shared memory for each block. What is more than a
 	// block has by default is asked for.
@@ -31,28 +31,28 @@ type LaunchConfig struct {
 	wrong string
 }
 
-// Linear is the shape for n items in one dimension, one thread each, in blocks of the given
+// Shape1D is the shape for n items in one dimension, one thread each, in blocks of the given
 // number of threads. The last block may be larger than what is left, so the kernel has to
 // look whether its item exists. For 0 items the grid is empty. A negative n and less than one
 // thread make a launch fail with driver.ErrInvalidArgument.
-func Linear(n, threads int) LaunchConfig {
+func Shape1D(n, threads int) Shape {
 	switch {
 	case n > 0 && threads > 0 && uint64(threads) <= math.MaxUint32: // in place, since launches call it each time
-		return LaunchConfig{Grid: Dim3{X: blocksFor(n, uint32(threads)), Y: 1, Z: 1}, Block: Dim3{X: uint32(threads), Y: 1, Z: 1}}
+		return Shape{Grid: Dim3{X: blocksFor(n, uint32(threads)), Y: 1, Z: 1}, Block: Dim3{X: uint32(threads), Y: 1, Z: 1}}
 	case threads < 1:
-		return LaunchConfig{Block: Dim3{X: 1}, wrong: fmt.Sprintf("a block of %d threads: want at least one", threads)}
+		return Shape{Block: Dim3{X: 1}, wrong: fmt.Sprintf("a block of %d threads: want at least one", threads)}
 	}
-	return Volume(n, 1, 1, Dim3{X: uint32(min(uint64(threads), math.MaxUint32))})
+	return Shape3D(n, 1, 1, Dim3{X: uint32(min(uint64(threads), math.MaxUint32))})
 }
 
-// Planar is the shape for width by height items, one thread each, in blocks of the given
+// Shape2D is the shape for width by height items, one thread each, in blocks of the given
 // size: the kernel has to look whether its item exists in both directions. Where either is 0
-// the grid is empty; negative ones and a block with an X of 0 fail as those of [Linear] do.
-func Planar(width, height int, block Dim3) LaunchConfig { return Volume(width, height, 1, block) }
+// the grid is empty; negative ones and a block with an X of 0 fail as those of [Shape1D] do.
+func Shape2D(width, height int, block Dim3) Shape { return Shape3D(width, height, 1, block) }
 
-// Volume is Planar in three dimensions.
-func Volume(width, height, depth int, block Dim3) LaunchConfig {
-	shape := LaunchConfig{Block: Dim3{X: block.X, Y: max(block.Y, 1), Z: max(block.Z, 1)}}
+// Shape3D is Shape2D in three dimensions.
+func Shape3D(width, height, depth int, block Dim3) Shape {
+	shape := Shape{Block: Dim3{X: block.X, Y: max(block.Y, 1), Z: max(block.Z, 1)}}
 	switch least := min(width, height, depth); {
 	case least < 0:
 		shape.wrong = fmt.Sprintf("a grid for %d items: want 0 or more", least)
@@ -173,7 +173,7 @@ func memoryArg(c *refs.Core, kind argKind) Arg {
 // for PTX, their types are checked against the kernel, and the shape against the device. An error of
 // kind driver.ErrInvalidArgument names what does not fit and the limit. An error while the kernel
 // runs is returned by the next wait.
-func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
+func (k *Kernel) Launch(s *Stream, shape Shape, args ...Arg) error {
 	if k == nil || k.ctx == nil {
 		return errNothing("kernel")
 	}
@@ -200,7 +200,7 @@ func (k *Kernel) Launch(s *Stream, shape LaunchConfig, args ...Arg) error {
 }
 
 // launchBeside is a launch that may come at the same time as another one of the same kernel.
-func (k *Kernel) launchBeside(s *Stream, shape *LaunchConfig, args []Arg) error {
+func (k *Kernel) launchBeside(s *Stream, shape *Shape, args []Arg) error {
 	if err := k.module.hold(); err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (k *Kernel) launchBeside(s *Stream, shape *LaunchConfig, args []Arg) error 
 }
 
 // launch is called with the kernel kept from being unloaded, and with a frame of its own.
-func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) error {
+func (k *Kernel) launch(f *frame, s *Stream, shape *Shape, args []Arg) error {
 	leases, ok := k.fill(f, args)
 	if !ok {
 		return k.argsError(args)
@@ -279,7 +279,7 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *LaunchConfig, args []Arg) er
 }
 
 // launchNothing ends a launch of an empty grid, which only memory that must not be used makes fail.
-func (k *Kernel) launchNothing(shape *LaunchConfig, args []Arg) error {
+func (k *Kernel) launchNothing(shape *Shape, args []Arg) error {
 	if shape.wrong != "" {
 		return k.invalid("%s", shape.wrong)
 	}
@@ -291,7 +291,7 @@ func (k *Kernel) launchNothing(shape *LaunchConfig, args []Arg) error {
 	return nil
 }
 
-func (k *Kernel) launchError(s *Stream, op string, r driver.Result, shape LaunchConfig) error {
+func (k *Kernel) launchError(s *Stream, op string, r driver.Result, shape Shape) error {
 	e := s.ctx.bind.Fault(op, r)
 	e.Stream, e.Kernel = s.id, k.name
 	e.Detail = "grid " + shape.Grid.String() + ", block " + shape.Block.String()
@@ -312,7 +312,7 @@ func (k *Kernel) elsewhere(s *Stream) error {
 
 // takes fills in what was left out of a shape, and reports whether it is a plain one within the
 // limits. Of others checkShape says whether they will do.
-func (k *Kernel) takes(shape *LaunchConfig) bool {
+func (k *Kernel) takes(shape *Shape) bool {
 	grid, block := &shape.Grid, &shape.Block
 	grid.Y, grid.Z, block.Y, block.Z = max(grid.Y, 1), max(grid.Z, 1), max(block.Y, 1), max(block.Z, 1)
 	return block.X != 0 && !exceeds(grid, &k.maxGrid) && !exceeds(block, &k.maxBlock) &&
@@ -321,7 +321,7 @@ func (k *Kernel) takes(shape *LaunchConfig) bool {
 }
 
 // checkShape compares a shape with the limits.
-func (k *Kernel) checkShape(shape *LaunchConfig) error {
+func (k *Kernel) checkShape(shape *Shape) error {
 	grid, block := &shape.Grid, &shape.Block
 	threads := uint64(block.X) * uint64(block.Y) * uint64(block.Z)
 	switch {

@@ -208,24 +208,24 @@ func TestLaunchChecksTheShape(t *testing.T) {
 	dim := func(xyz ...uint32) runtime.Dim3 { return runtime.Dim3{X: xyz[0], Y: xyz[1], Z: xyz[2]} }
 	for _, c := range []struct {
 		kernel string
-		shape  runtime.LaunchConfig
+		shape  runtime.Shape
 		text   string // "" is allowed
 	}{
-		{"add", runtime.LaunchConfig{Grid: dim(1, 0, 0), Block: dim(1, 0, 0)}, ""},
-		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1024, 1, 1)}, ""},
-		{"add", runtime.LaunchConfig{Grid: dim(2, 65535, 1), Block: dim(1, 1, 1)}, ""},
-		{"add", runtime.LaunchConfig{Grid: dim(2, 3, 4), Block: dim(16, 16, 4)}, ""},
-		{"rotate", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(64, 1, 1)}, ""},
+		{"add", runtime.Shape{Grid: dim(1, 0, 0), Block: dim(1, 0, 0)}, ""},
+		{"add", runtime.Shape{Grid: dim(1, 1, 1), Block: dim(1024, 1, 1)}, ""},
+		{"add", runtime.Shape{Grid: dim(2, 65535, 1), Block: dim(1, 1, 1)}, ""},
+		{"add", runtime.Shape{Grid: dim(2, 3, 4), Block: dim(16, 16, 4)}, ""},
+		{"rotate", runtime.Shape{Grid: dim(1, 1, 1), Block: dim(64, 1, 1)}, ""},
 
-		{"add", runtime.LaunchConfig{}, "block 0x1x1: want at least one thread"},
-		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1)}, "block 0x1x1: want at least one thread"},
-		{"add", runtime.LaunchConfig{Grid: dim(1<<31, 1, 1), Block: dim(1, 1, 1)}, "grid 2147483648x1x1: the device takes at most 2147483647x65535x65535 blocks"},
-		{"add", runtime.LaunchConfig{Grid: dim(1, 65536, 1), Block: dim(1, 1, 1)}, "grid 1x65536x1: the device takes at most 2147483647x65535x65535 blocks"},
-		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 65536), Block: dim(1, 1, 1)}, "at most 2147483647x65535x65535 blocks"},
-		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1025, 1, 1)}, "block 1025x1x1: the device takes at most 1024x1024x64 threads"},
-		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 65)}, "block 1x1x65: the device takes at most 1024x1024x64 threads"},
-		{"add", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(32, 32, 2)}, "block 32x32x2 is 2048 threads: this kernel takes at most 1024 on the device"},
-		{"rotate", runtime.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(65, 1, 1)}, "block 65x1x1 is 65 threads: this kernel takes at most 64 on the device"},
+		{"add", runtime.Shape{}, "block 0x1x1: want at least one thread"},
+		{"add", runtime.Shape{Grid: dim(1, 1, 1)}, "block 0x1x1: want at least one thread"},
+		{"add", runtime.Shape{Grid: dim(1<<31, 1, 1), Block: dim(1, 1, 1)}, "grid 2147483648x1x1: the device takes at most 2147483647x65535x65535 blocks"},
+		{"add", runtime.Shape{Grid: dim(1, 65536, 1), Block: dim(1, 1, 1)}, "grid 1x65536x1: the device takes at most 2147483647x65535x65535 blocks"},
+		{"add", runtime.Shape{Grid: dim(1, 1, 65536), Block: dim(1, 1, 1)}, "at most 2147483647x65535x65535 blocks"},
+		{"add", runtime.Shape{Grid: dim(1, 1, 1), Block: dim(1025, 1, 1)}, "block 1025x1x1: the device takes at most 1024x1024x64 threads"},
+		{"add", runtime.Shape{Grid: dim(1, 1, 1), Block: dim(1, 1, 65)}, "block 1x1x65: the device takes at most 1024x1024x64 threads"},
+		{"add", runtime.Shape{Grid: dim(1, 1, 1), Block: dim(32, 32, 2)}, "block 32x32x2 is 2048 threads: this kernel takes at most 1024 on the device"},
+		{"rotate", runtime.Shape{Grid: dim(1, 1, 1), Block: dim(65, 1, 1)}, "block 65x1x1 is 65 threads: this kernel takes at most 64 on the device"},
 	} {
 		t.Run(fmt.Sprintf("%s %v %v", c.kernel, c.shape.Grid, c.shape.Block), func(t *testing.T) {
 			rt, gpu := open(t, drivertest.Config{})
@@ -302,8 +302,8 @@ func TestLinear(t *testing.T) {
 		{math.MaxInt, 1, math.MaxUint32, 1},
 		{1, math.MaxInt, 1, math.MaxUint32},
 	} {
-		got := runtime.Linear(c.n, c.threads)
-		want := runtime.LaunchConfig{Grid: runtime.Dim3{X: c.blocks, Y: 1, Z: 1}, Block: runtime.Dim3{X: c.block, Y: 1, Z: 1}}
+		got := runtime.Shape1D(c.n, c.threads)
+		want := runtime.Shape{Grid: runtime.Dim3{X: c.blocks, Y: 1, Z: 1}, Block: runtime.Dim3{X: c.block, Y: 1, Z: 1}}
 		assert.Equal(t, want, got, "%d items, %d threads", c.n, c.threads)
 	}
 }
@@ -318,7 +318,7 @@ func TestDynamicSharedMemory(t *testing.T) {
 			n := bytes / 4
 			x := upload(t, s, count(0, n))
 			defer x.Close()
-			shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 256}, SharedBytes: uint32(bytes)}
+			shape := runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 256}, SharedBytes: uint32(bytes)}
 			if err := k.Launch(s, shape, runtime.InOut(x), runtime.Value(uint32(n))); err != nil {
 				return err
 			}
@@ -342,7 +342,7 @@ func TestDynamicSharedMemoryIsAskedForOnce(t *testing.T) {
 	c := contextOf(t, rt)
 	s := newStream(t, c)
 	launch := func(k *runtime.Kernel, bytes uint32) error {
-		return k.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, SharedBytes: bytes},
+		return k.Launch(s, runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, SharedBytes: bytes},
 			runtime.InOut(upload(t, s, count(0, 256))))
 	}
 	k := kernel(t, c, "rotate") // uses 1 KiB itself
@@ -409,7 +409,7 @@ func TestDynamicSharedMemoryOfTwoLaunches(t *testing.T) {
 		s := newStream(t, c)
 		x := upload(t, s, count(0, 256))
 		return async(func() error {
-			return k.Launch(s, runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, SharedBytes: bytes}, runtime.InOut(x))
+			return k.Launch(s, runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}, SharedBytes: bytes}, runtime.InOut(x))
 		})
 	}
 	large := launch(100 << 10)
@@ -425,11 +425,11 @@ func TestCooperativeLaunch(t *testing.T) {
 		c := contextOf(t, rt)
 		s := newStream(t, c)
 		k := kernel(t, c, "meet")
-		resident, err := k.ResidentBlocks(32, 0)
+		resident, err := k.MaxActiveBlocks(32, 0)
 		require.NoError(t, err)
 		blocks := uint32(resident * c.Device().Multiprocessors)
 		arrived := upload(t, s, []uint32{0})
-		shape := runtime.LaunchConfig{Grid: runtime.Dim3{X: blocks}, Block: runtime.Dim3{X: 32}, Cooperative: true}
+		shape := runtime.Shape{Grid: runtime.Dim3{X: blocks}, Block: runtime.Dim3{X: 32}, Cooperative: true}
 		require.NoError(t, k.Launch(s, shape, runtime.InOut(arrived)))
 		assert.Equal(t, []uint32{blocks}, download(t, s, arrived))
 	})
@@ -454,24 +454,24 @@ func TestOccupancy(t *testing.T) {
 		c := contextOf(t, rt)
 		d := c.Device()
 		k := kernel(t, c, "add")
-		threads, blocks, err := k.BlockSize(0)
+		threads, blocks, err := k.MaxPotentialBlockSize(0)
 		require.NoError(t, err)
 		assert.Positive(t, threads)
 		assert.LessOrEqual(t, threads, k.MaxThreads())
-		resident, err := k.ResidentBlocks(threads, 0)
+		resident, err := k.MaxActiveBlocks(threads, 0)
 		require.NoError(t, err)
 		assert.Equal(t, blocks, resident*d.Multiprocessors)
 		assert.LessOrEqual(t, resident*threads, d.MaxThreadsPerSM)
 
 		// Shared memory leaves room for one block only.
-		resident, err = k.ResidentBlocks(32, d.SharedPerBlock)
+		resident, err = k.MaxActiveBlocks(32, d.SharedPerBlock)
 		require.NoError(t, err)
 		assert.Positive(t, resident)
 		assert.LessOrEqual(t, resident, 8)
 
 		limited := kernel(t, c, "rotate")
 		assert.Equal(t, 64, limited.MaxThreads())
-		threads, _, err = limited.BlockSize(0)
+		threads, _, err = limited.MaxPotentialBlockSize(0)
 		require.NoError(t, err)
 		assert.LessOrEqual(t, threads, 64)
 	})

@@ -168,7 +168,7 @@ func TestLeaseHostAfterClose(t *testing.T) {
 		}
 	}
 	k := kernel(t, c, "add")
-	assert.ErrorIs(t, k.Launch(s, runtime.Linear(8, 32), h.Arg(), runtime.Int(8), runtime.Int(1)), driver.ErrClosed)
+	assert.ErrorIs(t, k.Launch(s, runtime.Shape1D(8, 32), h.Arg(), runtime.Int(8), runtime.Int(1)), driver.ErrClosed)
 	require.NoError(t, other.Close())
 
 	for _, n := range []int{0, 3} {

@@ -199,7 +199,7 @@ func TestCallAfterAKernelThatFails(t *testing.T) {
 	release := hold(t, s)
 	require.NoError(t, stray.Launch(s, one, runtime.Value(uint64(64))))
 	var ran atomic.Bool
-	require.NoError(t, s.Call(func() { ran.Store(true) }))
+	require.NoError(t, s.LaunchHostFunc(func() { ran.Store(true) }))
 	require.NoError(t, e.Record(s))
 	told := async(func() error { return e.Synchronize(bg) })
 	release()

@@ -221,7 +221,7 @@ func TestMemoryOutlivesItsStream(t *testing.T) {
 		for range 3 {
 			home, s := newStream(t, c), newStream(t, c)
 			x, y := upload(t, home, count(0, 100)), upload(t, home, count(0, 100))
-			require.NoError(t, home.Call(func() { time.Sleep(5 * time.Millisecond) }))
+			require.NoError(t, home.LaunchHostFunc(func() { time.Sleep(5 * time.Millisecond) }))
 			require.NoError(t, errors.Join(addTo(k, home, x, 1), addTo(k, home, y, 1), home.Close()))
 			assert.Equal(t, count(1, 100), download(t, s, x), "work of a closed stream is waited for")
 			require.NoError(t, x.Close())
@@ -444,7 +444,7 @@ func TestMemoryOfACheckingDriver(t *testing.T) {
 	require.NoError(t, x.Close())
 	require.NoError(t, s.Synchronize(bg))
 	assert.Zero(t, c.Stats().Memory.Cached)
-	require.NoError(t, k.Launch(s, runtime.Linear(100, 32), runtime.Value(past), runtime.Value(uint64(100)), runtime.Value(uint32(1))))
+	require.NoError(t, k.Launch(s, runtime.Shape1D(100, 32), runtime.Value(past), runtime.Value(uint64(100)), runtime.Value(uint32(1))))
 	require.ErrorIs(t, s.Synchronize(bg), driver.ResultIllegalAddress)
 	require.Len(t, gpu.Findings(), 1)
 	assert.Contains(t, gpu.Findings()[0].Allocation, "400 bytes of device memory")

@@ -212,9 +212,9 @@ func (m *Module) Log() driver.JITLog { return zero.Or(m).log }
 // Handle is the module as package driver takes it.
 func (m *Module) Handle() driver.Module { return zero.Or(m).handle }
 
-// Global finds a variable of the module: its address and size in bytes. The name is that in
+// Variable finds a variable of the module: its address and size in bytes. The name is that in
 // the image, or a name expression of the program that was compiled ("&table").
-func (m *Module) Global(name string) (driver.DevicePtr, uint64, error) {
+func (m *Module) Variable(name string) (driver.DevicePtr, uint64, error) {
 	if m == nil || m.ctx == nil {
 		return 0, 0, errNothing("module")
 	}

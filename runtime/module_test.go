@@ -40,7 +40,7 @@ func TestModuleGlobal(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		c := contextOf(t, rt)
 		m := loadKernels(t, c)
-		ptr, size, err := m.Global("answer")
+		ptr, size, err := m.Variable("answer")
 		require.NoError(t, err)
 		assert.Equal(t, uint64(4), size)
 		s := newStream(t, c)
@@ -49,7 +49,7 @@ func TestModuleGlobal(t *testing.T) {
 		synchronize(t, s)
 		assert.Equal(t, uint32(42), h.Data()[0])
 
-		_, _, err = m.Global("question")
+		_, _, err = m.Variable("question")
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, `the module has no variable "question"`)
 	})

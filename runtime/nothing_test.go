@@ -86,14 +86,14 @@ func TestFunctionsOfNothing(t *testing.T) {
 	allocHost := func(c *runtime.Context) error { _, err := runtime.AllocHost[float32](c, 1); return err }
 	leaseHost := func(c *runtime.Context) error { _, err := runtime.LeaseHost[float32](c, 1); return err }
 	allocManaged := func(s *runtime.Stream) error { _, err := runtime.AllocManaged[float32](s, 1); return err }
-	find := func(m *runtime.Module) error { _, err := runtime.FindSymbol[float32](m, "x"); return err }
+	find := func(m *runtime.Module) error { _, err := runtime.FindVariable[float32](m, "x"); return err }
 	for name, err := range map[string]error{
 		"Alloc": alloc(nil), "Alloc zero": alloc(new(runtime.Stream)),
 		"WrapRef": wrap(nil, 4), "WrapRef zero": wrap(new(runtime.Stream), 4), "WrapRef nothing": wrap(b.Stream, 0),
 		"AllocHost": allocHost(nil), "AllocHost zero": allocHost(new(runtime.Context)),
 		"LeaseHost": leaseHost(nil), "LeaseHost zero": leaseHost(new(runtime.Context)),
 		"AllocManaged": allocManaged(nil), "AllocManaged zero": allocManaged(new(runtime.Stream)),
-		"FindSymbol": find(nil), "FindSymbol zero": find(new(runtime.Module)),
+		"FindVariable": find(nil), "FindVariable zero": find(new(runtime.Module)),
 		"Upload": runtime.Upload(bg, nil, r, data), "Upload nil ctx": runtime.Upload(none, b.Stream, r, data),
 		"Upload nil Ref": runtime.Upload(bg, b.Stream, nil, data), "Upload zero": runtime.Upload(bg, new(runtime.Stream), r, data),
 		"Download": runtime.Download(bg, nil, data, r), "Download nil ctx": runtime.Download(none, b.Stream, data, r),

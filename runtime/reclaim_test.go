@@ -82,7 +82,7 @@ func TestForgottenMemoryInUse(t *testing.T) {
 			s := newStream(t, b)
 			x, y := alloc[uint32](t, newStream(t, a), 100_000), alloc[uint32](t, s, 100_000)
 			h := allocHost[uint32](t, b, 100_000)
-			require.NoError(t, s.Call(func() { time.Sleep(time.Millisecond) }))
+			require.NoError(t, s.LaunchHostFunc(func() { time.Sleep(time.Millisecond) }))
 			require.NoError(t, runtime.Copy(s, y, x))
 			require.NoError(t, runtime.DownloadHost(s, h, y))
 		}()

@@ -144,7 +144,7 @@ func TestResetWaitsForWork(t *testing.T) {
 		release := hold(t, s)
 		reset := async(func() error { return c.Reset(bg) })
 		eventually(t, "the context is drained", func() bool { return c.State().Status() == refs.Drained })
-		assert.Equal(t, "device shutting down", reasonOf(mine.Call(func() {})))
+		assert.Equal(t, "device shutting down", reasonOf(mine.LaunchHostFunc(func() {})))
 		assert.Equal(t, "device shutting down", reasonOf(second(c.NewEvent())))
 		done, err := mine.Query()
 		assert.True(t, done)
@@ -290,7 +290,7 @@ func TestResetRefused(t *testing.T) {
 	for _, of := range []*runtime.Context{c, far} {
 		capture(t, newStream(t, of), func(s *runtime.Stream) error {
 			require.ErrorIs(t, c.Reset(bg), driver.ErrCaptureFailed)
-			return s.Call(func() {})
+			return s.LaunchHostFunc(func() {})
 		})
 	}
 	require.NoError(t, runtime.Zero(s, x))

@@ -96,7 +96,7 @@ func TestScopeWithFaults(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		if err := k.Launch(s, runtime.Linear(1000, 128), runtime.InOut(x), runtime.Int(x.Len()), runtime.Int(5)); err != nil {
+		if err := k.Launch(s, runtime.Shape1D(1000, 128), runtime.InOut(x), runtime.Int(x.Len()), runtime.Int(5)); err != nil {
 			return nil, err
 		}
 		if err := runtime.DownloadHost(s, h, x.Slice(0, 10)); err != nil {

@@ -17,17 +17,17 @@ import (
 func TestPlanarAndVolume(t *testing.T) {
 	type dim = runtime.Dim3
 	for _, c := range []struct {
-		got         runtime.LaunchConfig
+		got         runtime.Shape
 		grid, block dim
 	}{
-		{runtime.Planar(1, 1, dim{X: 16, Y: 16}), dim{X: 1, Y: 1, Z: 1}, dim{X: 16, Y: 16, Z: 1}},
-		{runtime.Planar(16, 17, dim{X: 16, Y: 16}), dim{X: 1, Y: 2, Z: 1}, dim{X: 16, Y: 16, Z: 1}},
-		{runtime.Planar(1920, 1080, dim{X: 32, Y: 8}), dim{X: 60, Y: 135, Z: 1}, dim{X: 32, Y: 8, Z: 1}},
-		{runtime.Volume(65, 64, 3, dim{X: 8, Y: 8, Z: 4}), dim{X: 9, Y: 8, Z: 1}, dim{X: 8, Y: 8, Z: 4}},
-		{runtime.Volume(1, 1, 9, dim{X: 1, Y: 1, Z: 4}), dim{X: 1, Y: 1, Z: 3}, dim{X: 1, Y: 1, Z: 4}},
-		{runtime.Volume(math.MaxInt, 1, 1, dim{X: 1}), dim{X: math.MaxUint32, Y: 1, Z: 1}, dim{X: 1, Y: 1, Z: 1}},
+		{runtime.Shape2D(1, 1, dim{X: 16, Y: 16}), dim{X: 1, Y: 1, Z: 1}, dim{X: 16, Y: 16, Z: 1}},
+		{runtime.Shape2D(16, 17, dim{X: 16, Y: 16}), dim{X: 1, Y: 2, Z: 1}, dim{X: 16, Y: 16, Z: 1}},
+		{runtime.Shape2D(1920, 1080, dim{X: 32, Y: 8}), dim{X: 60, Y: 135, Z: 1}, dim{X: 32, Y: 8, Z: 1}},
+		{runtime.Shape3D(65, 64, 3, dim{X: 8, Y: 8, Z: 4}), dim{X: 9, Y: 8, Z: 1}, dim{X: 8, Y: 8, Z: 4}},
+		{runtime.Shape3D(1, 1, 9, dim{X: 1, Y: 1, Z: 4}), dim{X: 1, Y: 1, Z: 3}, dim{X: 1, Y: 1, Z: 4}},
+		{runtime.Shape3D(math.MaxInt, 1, 1, dim{X: 1}), dim{X: math.MaxUint32, Y: 1, Z: 1}, dim{X: 1, Y: 1, Z: 1}},
 	} {
-		assert.Equal(t, runtime.LaunchConfig{Grid: c.grid, Block: c.block}, c.got)
+		assert.Equal(t, runtime.Shape{Grid: c.grid, Block: c.block}, c.got)
 	}
 }
 
@@ -37,12 +37,12 @@ func TestShape(t *testing.T) {
 		c := contextOf(t, rt)
 		s := newStream(t, c)
 		k := kernel(t, c, "add")
-		threads, _, err := k.BlockSize(0)
+		threads, _, err := k.MaxPotentialBlockSize(0)
 		require.NoError(t, err)
 		for _, n := range []int{1, 1000, 100_000} {
 			shape, err := k.Shape(n)
 			require.NoError(t, err)
-			assert.Equal(t, runtime.Linear(n, threads), shape)
+			assert.Equal(t, runtime.Shape1D(n, threads), shape)
 			x := upload(t, s, count(0, n))
 			require.NoError(t, k.Launch(s, shape, runtime.InOut(x), runtime.Value(uint64(n)), runtime.Value(uint32(1))))
 			assert.Equal(t, count(1, n), download(t, s, x))
@@ -76,9 +76,9 @@ func TestHostMemoryAsArgument(t *testing.T) {
 			h := allocHost[uint32](t, contextOf(t, rt), n)
 			copy(h.Data(), count(0, n))
 			k := kernel(t, c, "add")
-			require.NoError(t, k.Launch(s, runtime.Linear(n, 128), h.Arg(), runtime.Value(uint64(n)), runtime.Value(uint32(7))))
+			require.NoError(t, k.Launch(s, runtime.Shape1D(n, 128), h.Arg(), runtime.Value(uint64(n)), runtime.Value(uint32(7))))
 			half := h.Slice(n/2, n)
-			require.NoError(t, k.Launch(s, runtime.Linear(n/2, 128), half.Arg(), runtime.Value(uint64(n/2)), runtime.Value(uint32(100))))
+			require.NoError(t, k.Launch(s, runtime.Shape1D(n/2, 128), half.Arg(), runtime.Value(uint64(n/2)), runtime.Value(uint32(100))))
 			synchronize(t, s)
 			assert.Equal(t, count(7, n/2), h.Data()[:n/2])
 			assert.Equal(t, count(107+n/2, n/2), h.Data()[n/2:])
@@ -98,7 +98,7 @@ func TestHostMemoryInAGraph(t *testing.T) {
 		clear(h.Data())
 		k := kernel(t, c, "add")
 		graph := instantiate(t, capture(t, s, func(s *runtime.Stream) error {
-			if err := k.Launch(s, runtime.Linear(10, 32), h.Arg(), runtime.Value(uint64(10)), runtime.Value(uint32(1))); err != nil {
+			if err := k.Launch(s, runtime.Shape1D(10, 32), h.Arg(), runtime.Value(uint64(10)), runtime.Value(uint32(1))); err != nil {
 				return err
 			}
 			return runtime.UploadHost(s, x, h)
@@ -167,7 +167,7 @@ func TestClusters(t *testing.T) {
 	k := kernel(t, c, "rotate")
 	x := alloc[uint32](t, s, 256)
 	launch := func(k *runtime.Kernel, grid, cluster dim) error {
-		return k.Launch(s, runtime.LaunchConfig{Grid: grid, Block: dim{X: 32}, Cluster: cluster}, runtime.InOut(x))
+		return k.Launch(s, runtime.Shape{Grid: grid, Block: dim{X: 32}, Cluster: cluster}, runtime.InOut(x))
 	}
 	require.NoError(t, launch(k, dim{X: 4}, dim{X: 2}))
 	require.NoError(t, launch(k, dim{X: 4, Y: 4}, dim{X: 2, Y: 4}))
@@ -200,7 +200,7 @@ func TestClustersOnDevices(t *testing.T) {
 		c := contextOf(t, rt)
 		s := newStream(t, c)
 		x := upload(t, s, count(0, n))
-		shape := runtime.Linear(n, 128)
+		shape := runtime.Shape1D(n, 128)
 		shape.Cluster = runtime.Dim3{X: 2}
 		err := kernel(t, c, "add").Launch(s, shape, runtime.InOut(x), runtime.Value(uint64(n)), runtime.Value(uint32(1)))
 		if !c.Device().ClusterLaunch {

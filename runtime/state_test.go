@@ -72,7 +72,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 	m := loadKernels(t, c)
 	k, err := m.Kernel("add")
 	require.NoError(t, err)
-	answer, err := runtime.FindSymbol[uint32](m, "answer")
+	answer, err := runtime.FindVariable[uint32](m, "answer")
 	require.NoError(t, err)
 	g := capture(t, s, zeroing(x))
 	exec, err := g.Instantiate()
@@ -82,7 +82,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 	foreign := func(uses ...runtime.Arg) error {
 		return s.Submit("work", func(driver.Stream, []driver.DevicePtr) error { return nil }, uses...)
 	}
-	nothing := capture(t, s, func(s *runtime.Stream) error { return s.Call(func() {}) })
+	nothing := capture(t, s, func(s *runtime.Stream) error { return s.LaunchHostFunc(func() {}) })
 	nothingExec, err := nothing.Instantiate()
 	require.NoError(t, err)
 	data := make([]uint32, n)
@@ -209,7 +209,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			return errors.Join(a.Close(), c.Do(func() error { return failure(rt.Driver().StreamDestroy(theirs)) }))
 		}},
 		{"Context.CachedModule", looks, func() error { return second(c.CachedModule(image)) }},
-		{"Context.GrowStack", looks, func() error { return c.GrowStack(1) }},
+		{"Context.EnsureStackSize", looks, func() error { return c.EnsureStackSize(1) }},
 		{"Context.TrimModules", looks, func() error { return c.TrimModules(1 << 30) }},
 		told("Context.Compile", func() { _, _ = c.Compile(bg, nvrtc.Program{}) }), // see compile_test.go
 		{"Context.EnablePeer", looks, func() error { return second(c.EnablePeer(c)) }},
@@ -224,9 +224,9 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("Context.State", func() { c.State() }),
 		told("Context.Stats", func() { c.Stats() }),
 
-		{"Stream.Call", puts, func() error { return s.Call(func() {}) }},
+		{"Stream.LaunchHostFunc", puts, func() error { return s.LaunchHostFunc(func() {}) }},
 		{"Stream.Capture", puts, func() error {
-			return second(s.Capture(func(s *runtime.Stream) error { return s.Call(func() {}) }))
+			return second(s.Capture(func(s *runtime.Stream) error { return s.LaunchHostFunc(func() {}) }))
 		}},
 		{"Stream.Wait", puts, func() error { return s.Wait(end) }},
 		{"Stream.Submit", puts, func() error { return foreign() }},
@@ -262,23 +262,23 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			return m.Kernels(&k)
 		}},
 		{"Module.Kernel that is known", asks, func() error { return second(m.Kernel("add")) }},
-		{"Module.Global", asks, func() error { _, _, err := m.Global("answer"); return err }},
-		{"FindSymbol", asks, func() error { return second(runtime.FindSymbol[uint32](m, "answer")) }},
+		{"Module.Variable", asks, func() error { _, _, err := m.Variable("answer"); return err }},
+		{"FindVariable", asks, func() error { return second(runtime.FindVariable[uint32](m, "answer")) }},
 		told("Module.Context", func() { m.Context() }),
 		told("Module.Handle", func() { m.Handle() }),
 		told("Module.Image", func() { m.Image() }),
 		told("Module.Log", func() { m.Log() }),
-		{"Symbol.Upload", puts, func() error { return answer.Upload(bg, s, single) }},
-		{"Symbol.Download", puts, func() error { return answer.Download(bg, s, single) }},
-		{"Symbol.UploadHost", puts, func() error { return answer.UploadHost(s, pinned.Slice(0, 1)) }},
-		{"Symbol.Zero", puts, func() error { return answer.Zero(s) }},
-		told("Symbol.Len", func() { answer.Len() }),
+		{"Variable.Upload", puts, func() error { return answer.Upload(bg, s, single) }},
+		{"Variable.Download", puts, func() error { return answer.Download(bg, s, single) }},
+		{"Variable.UploadHost", puts, func() error { return answer.UploadHost(s, pinned.Slice(0, 1)) }},
+		{"Variable.Zero", puts, func() error { return answer.Zero(s) }},
+		told("Variable.Len", func() { answer.Len() }),
 		{"Kernel.Launch without a Ref", puts, func() error {
 			return k.Launch(s, one, runtime.Value(uint64(0)), runtime.Value(uint64(0)), runtime.Value(uint32(0)))
 		}},
 		{"Kernel.Launch", puts, func() error { return addTo(k, s, x, 1) }},
-		{"Kernel.BlockSize", asks, func() error { _, _, err := k.BlockSize(0); return err }},
-		{"Kernel.ResidentBlocks", asks, func() error { return second(k.ResidentBlocks(64, 0)) }},
+		{"Kernel.MaxPotentialBlockSize", asks, func() error { _, _, err := k.MaxPotentialBlockSize(0); return err }},
+		{"Kernel.MaxActiveBlocks", asks, func() error { return second(k.MaxActiveBlocks(64, 0)) }},
 		{"Kernel.Shape", asks, func() error { return second(k.Shape(n)) }},
 		told("Kernel.Handle", func() { k.Handle() }),
 		told("Kernel.MaxThreads", func() { k.MaxThreads() }),
@@ -387,7 +387,7 @@ func TestEveryCallHasItsAnswerInEveryState(t *testing.T) {
 	for _, v := range []any{rt, (*runtime.Context)(nil), (*runtime.Stream)(nil), (*runtime.Event)(nil), (*runtime.Module)(nil),
 		(*runtime.Kernel)(nil), (*runtime.Graph)(nil), (*runtime.GraphExec)(nil), (*runtime.HostBuffer[uint32])(nil), (*runtime.Managed[uint32])(nil), (*runtime.Growable[uint32])(nil),
 		(*runtime.LibraryHandle)(nil),
-		(*runtime.Symbol[uint32])(nil), (*runtime.Ref[uint32])(nil)} {
+		(*runtime.Variable[uint32])(nil), (*runtime.Ref[uint32])(nil)} {
 		of := reflect.TypeOf(v)
 		for i := range of.NumMethod() {
 			kind, _, _ := strings.Cut(of.Elem().Name(), "[")

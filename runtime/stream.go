@@ -224,15 +224,15 @@ func (s *Stream) waitEvent(e *Event) error {
 	return nil
 }
 
-// Call runs f on a thread of the driver when the stream reaches it; the stream
+// LaunchHostFunc runs f on a thread of the driver when the stream reaches it; the stream
 // waits for f. f must not use CUDA and must not panic.
 //
 // f may never run: the driver drops it if work before it fails, and if CUDA is lost before the
 // stream reaches it. So f must not be what somebody else waits for: an unlock, the end of a
 // request. Prefer [Stream.AfterFunc], which runs its function in each of these cases, with the
-// error, and holds up nothing. Call is for what later work on the stream must come after, and for
+// error, and holds up nothing. LaunchHostFunc is for what later work on the stream must come after, and for
 // graphs.
-func (s *Stream) Call(f func()) error {
+func (s *Stream) LaunchHostFunc(f func()) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")
 	}

@@ -46,7 +46,7 @@ func TestStreamCallRunsInOrder(t *testing.T) {
 		s := newStream(t, contextOf(t, rt))
 		var got []int
 		for i := range 100 {
-			require.NoError(t, s.Call(func() { got = append(got, i) }))
+			require.NoError(t, s.LaunchHostFunc(func() { got = append(got, i) }))
 		}
 		synchronize(t, s)
 		require.Len(t, got, 100)
@@ -129,7 +129,7 @@ func TestStreamSynchronize(t *testing.T) {
 		s := newStream(t, contextOf(t, rt))
 		release := hold(t, s)
 		ran := false
-		require.NoError(t, s.Call(func() { ran = true }))
+		require.NoError(t, s.LaunchHostFunc(func() { ran = true }))
 		done := async(func() error { return s.Synchronize(context.Background()) })
 		time.Sleep(10 * time.Millisecond)
 		assert.Empty(t, done)

@@ -48,8 +48,8 @@ type TraceCall struct {
 // TraceLaunch is a launch of a kernel or a graph.
 type TraceLaunch struct {
 	TraceCall
-	Kernel string       // or the name of a Submit; "" for a graph
-	Shape  LaunchConfig // of a kernel
+	Kernel string // or the name of a Submit; "" for a graph
+	Shape  Shape  // of a kernel
 }
 
 // TraceKernel is a launch whose work has ended.
@@ -127,7 +127,7 @@ func (s *Stream) traced(start time.Time, err error) TraceCall {
 }
 
 // launchTraced is Launch with a Trace.
-func (k *Kernel) launchTraced(s *Stream, shape *LaunchConfig, args []Arg) error {
+func (k *Kernel) launchTraced(s *Stream, shape *Shape, args []Arg) error {
 	return s.traceLaunch(TraceLaunch{Kernel: k.name, Shape: *shape}, func() error { return k.launchBeside(s, shape, args) })
 }
 

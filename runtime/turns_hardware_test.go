@@ -58,7 +58,7 @@ func BenchmarkHardwareTurns(b *testing.B) {
 	}
 	pin = params
 	one, warp := driver.Dim3{X: 1, Y: 1, Z: 1}, driver.Dim3{X: 32, Y: 1, Z: 1}
-	shape := runtime.LaunchConfig{Grid: one, Block: warp}
+	shape := runtime.Shape{Grid: one, Block: warp}
 	stream := uintptr(s.Handle())
 	inC := func(loop string, args ...uintptr) func(n int) {
 		fn := loops.Symbol(loop)

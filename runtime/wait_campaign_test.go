@@ -269,7 +269,7 @@ func (u *waitUser) step() {
 	switch u.chance.IntN(16) {
 	case 0, 1, 2, 3:
 		length, ran := time.Duration(u.chance.IntN(200))*time.Microsecond, u.ran
-		if !u.failed("call", u.s.Call(func() { time.Sleep(length); ran.Add(1) })) {
+		if !u.failed("call", u.s.LaunchHostFunc(func() { time.Sleep(length); ran.Add(1) })) {
 			u.put++
 		}
 	case 4, 5:

@@ -146,7 +146,7 @@ func TestAfterFuncAndReset(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Add(1)
-			require.NoError(t, s.Call(func() {}))
+			require.NoError(t, s.LaunchHostFunc(func() {}))
 			s.AfterFunc(func(err error) {
 				defer all.Done()
 				runs.Add(1)

@@ -35,7 +35,7 @@ func Load(c *runtime.Context) (*Kernels, error) {
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
 
 // Saxpy launches the kernel Saxpy on a stream.
-func (k *Kernels) Saxpy(stream *runtime.Stream, shape runtime.LaunchConfig, a float32, x *runtime.Ref[float32], y *runtime.Ref[float32]) error {
+func (k *Kernels) Saxpy(stream *runtime.Stream, shape runtime.Shape, a float32, x *runtime.Ref[float32], y *runtime.Ref[float32]) error {
 	if err := launch.Equal("Saxpy", "x, y", x.Len(), y.Len()); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func kernelLoops0(b_ *gpu.Block, a float32, x []float32, y []float32) {
 }
 
 // SaxpyCPU runs the kernel Saxpy on the CPU.
-func SaxpyCPU(shape runtime.LaunchConfig, a float32, x []float32, y []float32) error {
+func SaxpyCPU(shape runtime.Shape, a float32, x []float32, y []float32) error {
 	if err := launch.Equal("Saxpy", "x, y", len(x), len(y)); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func SaxpyCPU(shape runtime.LaunchConfig, a float32, x []float32, y []float32) e
 
 // SaxpyAuto runs the kernel Saxpy on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
 // If it fails, no slice has changed.
-func SaxpyAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, a float32, x []float32, y []float32) (launch.Place, error) {
+func SaxpyAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, a float32, x []float32, y []float32) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "Saxpy", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, false)
 		y_ := launch.Copy(c, "y", y, true)

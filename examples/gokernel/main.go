@@ -23,7 +23,7 @@ func Saxpy(t *gpu.Thread, a float32, x, y []float32) {
 
 func main() {
 	x, y := []float32{1, 2, 3, 4}, []float32{10, 20, 30, 40}
-	place, err := SaxpyAuto(context.Background(), nil, runtime.Linear(len(x), 256), 2, x, y)
+	place, err := SaxpyAuto(context.Background(), nil, runtime.Shape1D(len(x), 256), 2, x, y)
 	if err != nil {
 		log.Fatal(err) // CUDA is there and broken: say so
 	}

@@ -38,12 +38,12 @@ func compare(t *testing.T, rt *runtime.Runtime) {
 	for i := range x {
 		x[i] = float32(i) / 3
 	}
-	require.NoError(t, gpu.Run(gpu.Linear(1000, 256), func(t *gpu.Thread) { Saxpy(t, 2, x, want) }))
+	require.NoError(t, gpu.Run(gpu.Shape1D(1000, 256), func(t *gpu.Thread) { Saxpy(t, 2, x, want) }))
 	onGPU, onCPU := make([]float32, 1000), make([]float32, 1000)
-	place, err := SaxpyAuto(t.Context(), rt, runtime.Linear(1000, 256), 2, x, onGPU)
+	place, err := SaxpyAuto(t.Context(), rt, runtime.Shape1D(1000, 256), 2, x, onGPU)
 	require.NoError(t, err)
 	assert.True(t, place.GPU)
 	assert.Equal(t, want, onGPU)
-	require.NoError(t, SaxpyCPU(runtime.Linear(1000, 256), 2, x, onCPU))
+	require.NoError(t, SaxpyCPU(runtime.Shape1D(1000, 256), 2, x, onCPU))
 	assert.Equal(t, want, onCPU)
 }

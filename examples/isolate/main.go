@@ -144,7 +144,7 @@ func onGPU(w *pool.Worker, name string, r *isolate.Request) error {
 		return err
 	}
 	by := math.Float32frombits(binary.LittleEndian.Uint32(r.Data))
-	if err := kernel.Launch(s, runtime.Linear(x.Len(), 256), runtime.InOut(x), runtime.Value(uint32(x.Len())), runtime.Value(by)); err != nil {
+	if err := kernel.Launch(s, runtime.Shape1D(x.Len(), 256), runtime.InOut(x), runtime.Value(uint32(x.Len())), runtime.Value(by)); err != nil {
 		return err
 	}
 	if err := runtime.DownloadHost(s, host, x); err != nil {

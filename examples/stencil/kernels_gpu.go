@@ -40,7 +40,7 @@ func Load(c *runtime.Context) (*Kernels, error) {
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
 
 // Blur launches the kernel Blur on a stream.
-func (k *Kernels) Blur(stream *runtime.Stream, shape runtime.LaunchConfig, width int, first int, in *runtime.Ref[float32], out *runtime.Ref[float32]) error {
+func (k *Kernels) Blur(stream *runtime.Stream, shape runtime.Shape, width int, first int, in *runtime.Ref[float32], out *runtime.Ref[float32]) error {
 	return (*launch.Kernels)(k).Launch(0, stream, shape, runtime.Value(width), runtime.Value(first), runtime.In(in), runtime.Value(in.Len()), runtime.InOut(out), runtime.Value(out.Len()), (*launch.Kernels)(k).Report())
 }
 
@@ -76,13 +76,13 @@ func kernelLoops0(b_ *gpu.Block, width int, first int, in []float32, out []float
 }
 
 // BlurCPU runs the kernel Blur on the CPU.
-func BlurCPU(shape runtime.LaunchConfig, width int, first int, in []float32, out []float32) error {
+func BlurCPU(shape runtime.Shape, width int, first int, in []float32, out []float32) error {
 	return launch.CPU(shape, func(t *gpu.Thread) { Blur(t, width, first, in, out) }, func(b *gpu.Block) { kernelLoops0(b, width, first, in, out) })
 }
 
 // BlurAuto runs the kernel Blur on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
 // If it fails, no slice has changed.
-func BlurAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, width int, first int, in []float32, out []float32) (launch.Place, error) {
+func BlurAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, width int, first int, in []float32, out []float32) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "Blur", func(k *launch.Kernels, c *launch.Copies) error {
 		in_ := launch.Copy(c, "in", in, false)
 		out_ := launch.Copy(c, "out", out, true)

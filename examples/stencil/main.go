@@ -65,7 +65,7 @@ func blur(ctx context.Context, rt *runtime.Runtime, width int, in []float32, opt
 		return blurRows(w, width, t.Lo-lo, in[lo*width:hi*width], out[t.Lo*width:t.Hi*width])
 	}
 	options.Fallback = func(_ context.Context, lo, hi int) error {
-		return BlurCPU(runtime.Linear((hi-lo)*width, 256), width, lo, in, out[lo*width:hi*width])
+		return BlurCPU(runtime.Shape1D((hi-lo)*width, 256), width, lo, in, out[lo*width:hi*width])
 	}
 	report, err = p.Scatter(ctx, height, onGPU, options)
 	return out, report, err
@@ -82,7 +82,7 @@ func blurRows(w *pool.Worker, width, first int, in, out []float32) error {
 		return err
 	}
 	w.Phase(pool.Compute)
-	if err := kernels.Of(w).Blur(s, runtime.Linear(len(out), 256), width, first, x, y); err != nil {
+	if err := kernels.Of(w).Blur(s, runtime.Shape1D(len(out), 256), width, first, x, y); err != nil {
 		return err
 	}
 	w.Phase(pool.Download)

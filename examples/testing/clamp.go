@@ -38,7 +38,7 @@ func clamp(ctx context.Context, rt *runtime.Runtime, ptx []byte, x []float32, lo
 	if err := runtime.Upload(ctx, s, device, x); err != nil {
 		return err
 	}
-	err = kernel.Launch(s, runtime.Linear(len(x), 256),
+	err = kernel.Launch(s, runtime.Shape1D(len(x), 256),
 		runtime.InOut(device), runtime.Value(uint64(len(x))), runtime.Value(low), runtime.Value(high))
 	if err != nil {
 		return err

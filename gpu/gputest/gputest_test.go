@@ -95,7 +95,7 @@ func TestATestOfAPlantedIndexFails(t *testing.T) {
 				require.NoError(t, err)
 				k, err := faulty.Load(b.Context)
 				require.NoError(t, err)
-				require.NoError(t, k.Launch(0, b.Stream, runtime.Linear(1, 32), k.Report()))
+				require.NoError(t, k.Launch(0, b.Stream, runtime.Shape1D(1, 32), k.Report()))
 				if err := wait(b.Stream); err != nil {
 					t.Error(err)
 				}
@@ -112,7 +112,7 @@ func TestAnEndlessKernelFails(t *testing.T) {
 		require.NoError(t, err)
 		k, err := faulty.Load(b.Context)
 		require.NoError(t, err)
-		require.NoError(t, k.Launch(1, b.Stream, runtime.Linear(1, 32)))
+		require.NoError(t, k.Launch(1, b.Stream, runtime.Shape1D(1, 32)))
 		if err := b.Stream.Synchronize(context.Background()); err != nil {
 			t.Error(err)
 		}

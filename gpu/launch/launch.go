@@ -52,7 +52,7 @@ func (m *Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 		k.list = append(k.list, f)
 	}
 	if m.Stack > 0 {
-		if err := c.GrowStack(m.Stack); err != nil {
+		if err := c.EnsureStackSize(m.Stack); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +75,7 @@ func (k *Kernels) Close() error {
 }
 
 // Launch launches the kernel with a number.
-func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.LaunchConfig, args ...runtime.Arg) error {
+func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.Shape, args ...runtime.Arg) error {
 	switch {
 	case k == nil:
 		return errNil
@@ -121,7 +121,7 @@ func newCheckError(w [runtime.CheckWords]uint64, sites []string) *CheckError {
 }
 
 // Block sets the block that a kernel is compiled for in a shape without a block. Another block is an error.
-func Block(kernel string, shape runtime.LaunchConfig, x, y, z uint32) (runtime.LaunchConfig, error) {
+func Block(kernel string, shape runtime.Shape, x, y, z uint32) (runtime.Shape, error) {
 	one := func(d runtime.Dim3) runtime.Dim3 { return runtime.Dim3{X: d.X, Y: max(1, d.Y), Z: max(1, d.Z)} }
 	want := runtime.Dim3{X: x, Y: y, Z: z}
 	switch {
@@ -144,7 +144,7 @@ func Equal(kernel, names string, lengths ...int) error {
 }
 
 // CPU runs a kernel on the CPU: as loops over the threads of a block, if gpuc has written them.
-func CPU(shape runtime.LaunchConfig, kernel func(t *gpu.Thread), block func(b *gpu.Block)) error {
+func CPU(shape runtime.Shape, kernel func(t *gpu.Thread), block func(b *gpu.Block)) error {
 	dim := func(d runtime.Dim3) gpu.Dim3 { return gpu.Dim3{X: int(d.X), Y: int(d.Y), Z: int(d.Z)} }
 	return gpu.RunBlocks(gpu.Shape{Grid: dim(shape.Grid), Block: dim(shape.Block), SharedBytes: int(shape.SharedBytes)}, kernel, block)
 }

@@ -61,7 +61,7 @@ var doors = map[string]door{
 	"XCPU": {way: always, open: func(t testing.TB, rt *runtime.Runtime, _ limits) request {
 		return func(context.Context, functions) answer {
 			x, y := []float32{1, 2, 3}, make([]float32, 3)
-			err := sample.DoubleCPU(runtime.Linear(3, 256), x, y)
+			err := sample.DoubleCPU(runtime.Shape1D(3, 256), x, y)
 			assert.Equal(t, []float32{2, 4, 6}, y)
 			return answer{Where: pool.OnCPU, Err: err}
 		}
@@ -69,7 +69,7 @@ var doors = map[string]door{
 	"XAuto": {way: onCPU, open: func(t testing.TB, rt *runtime.Runtime, _ limits) request {
 		return func(ctx context.Context, _ functions) answer {
 			x, y := []float32{1, 2, 3}, make([]float32, 3)
-			place, err := sample.DoubleAuto(ctx, rt, runtime.Linear(3, 256), x, y)
+			place, err := sample.DoubleAuto(ctx, rt, runtime.Shape1D(3, 256), x, y)
 			where := pool.OnCPU
 			switch {
 			case err != nil:
@@ -84,7 +84,7 @@ var doors = map[string]door{
 	}, own: autoCells},
 	"gpu.Run": {way: always, open: func(t testing.TB, rt *runtime.Runtime, _ limits) request {
 		return func(ctx context.Context, f functions) answer {
-			err := gpu.Run(gpu.Linear(1, 1), func(*gpu.Thread) {
+			err := gpu.Run(gpu.Shape1D(1, 1), func(*gpu.Thread) {
 				if f.cpu != nil {
 					_ = f.cpu(ctx)
 				}
@@ -253,7 +253,7 @@ func openLaunch(t testing.TB, rt *runtime.Runtime, _ limits) request {
 			if err := scope.Err(); err != nil {
 				return err
 			}
-			if err := k.Double(b.Stream, runtime.Linear(3, 256), x, y); err != nil {
+			if err := k.Double(b.Stream, runtime.Shape1D(3, 256), x, y); err != nil {
 				return err
 			}
 			got, err := runtime.DownloadNew(ctx, b.Stream, y)

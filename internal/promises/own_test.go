@@ -28,7 +28,7 @@ import (
 type cells = map[string]func(t *testing.T)
 
 // shape has a block for each n threads.
-func shape(n int) runtime.LaunchConfig { return runtime.Linear(n, 32) }
+func shape(n int) runtime.Shape { return runtime.Shape1D(n, 32) }
 
 // pick has n items. With a bad index each item fails, and says which one it was.
 func pick(n int, bad int32) (at []int32, in, out, too []float32) {
@@ -154,8 +154,8 @@ var launchCells = cells{
 			y, err := runtime.Alloc[float32](s, 1)
 			require.NoError(t, err)
 			defer y.Close()
-			assert.ErrorIs(t, k.Double(s, runtime.Linear(math.MaxInt, 1), x, y), driver.ErrInvalidArgument)
-			assert.ErrorIs(t, k.Double(s, runtime.Linear(1, 4096), x, y), driver.ErrInvalidArgument)
+			assert.ErrorIs(t, k.Double(s, runtime.Shape1D(math.MaxInt, 1), x, y), driver.ErrInvalidArgument)
+			assert.ErrorIs(t, k.Double(s, runtime.Shape1D(1, 4096), x, y), driver.ErrInvalidArgument)
 		})
 	},
 	"overlap": func(t *testing.T) {
@@ -198,7 +198,7 @@ func waitsFor(t *testing.T, s *runtime.Stream) {
 	x, err := runtime.Alloc[byte](s, 1<<20)
 	require.NoError(t, err)
 	defer x.Close()
-	require.NoError(t, s.Call(func() { <-release }))
+	require.NoError(t, s.LaunchHostFunc(func() { <-release }))
 	defer func() {
 		close(release)
 		assert.NoError(t, s.Synchronize(t.Context()))
@@ -225,7 +225,9 @@ func kernelPanics(t *testing.T, run func(kernel func()) error) {
 	assert.NoError(t, run(func() {}))
 }
 
-func runKernel(kernel func()) error { return gpu.Run(gpu.Linear(1, 1), func(*gpu.Thread) { kernel() }) }
+func runKernel(kernel func()) error {
+	return gpu.Run(gpu.Shape1D(1, 1), func(*gpu.Thread) { kernel() })
+}
 
 var runCells = cells{
 	"bound": func(t *testing.T) {
@@ -233,7 +235,7 @@ var runCells = cells{
 			t.Skip("with -race each thread of a kernel is a goroutine, so that races are seen")
 		}
 		var running, most atomic.Int64
-		require.NoError(t, gpu.Run(gpu.Linear(1000, 1), func(*gpu.Thread) {
+		require.NoError(t, gpu.Run(gpu.Shape1D(1000, 1), func(*gpu.Thread) {
 			most.Store(max(most.Load(), running.Add(1)))
 			goruntime.Gosched()
 			running.Add(-1)
@@ -261,12 +263,12 @@ var runCells = cells{
 	"panic": func(t *testing.T) { kernelPanics(t, runKernel) },
 	"empty": func(t *testing.T) {
 		ran := false
-		assert.NoError(t, gpu.Run(gpu.Linear(0, 32), func(*gpu.Thread) { ran = true }))
+		assert.NoError(t, gpu.Run(gpu.Shape1D(0, 32), func(*gpu.Thread) { ran = true }))
 		assert.False(t, ran)
-		assert.Error(t, gpu.Run(gpu.Linear(1, 1), nil))
+		assert.Error(t, gpu.Run(gpu.Shape1D(1, 1), nil))
 	},
 	"huge": func(t *testing.T) {
-		for _, s := range []gpu.Shape{gpu.Linear(1, 1<<40), gpu.Linear(math.MaxInt, 1), {Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 1}, SharedBytes: math.MaxInt}} {
+		for _, s := range []gpu.Shape{gpu.Shape1D(1, 1<<40), gpu.Shape1D(math.MaxInt, 1), {Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 1}, SharedBytes: math.MaxInt}} {
 			assert.Error(t, gpu.Run(s, func(*gpu.Thread) { panic("it began") }), "%v", s)
 		}
 	},
@@ -298,8 +300,8 @@ var cpuKernelCells = cells{
 	},
 	"huge": func(t *testing.T) {
 		x, y := []float32{1}, []float32{0}
-		assert.Error(t, sample.DoubleCPU(runtime.Linear(math.MaxInt, 1), x, y))
-		assert.Error(t, sample.DoubleCPU(runtime.Linear(1, 4096), x, y))
+		assert.Error(t, sample.DoubleCPU(runtime.Shape1D(math.MaxInt, 1), x, y))
+		assert.Error(t, sample.DoubleCPU(runtime.Shape1D(1, 4096), x, y))
 	},
 	"overlap": func(t *testing.T) {
 		x := []float32{1, 2, 3, 4}
@@ -340,9 +342,9 @@ var autoCells = cells{
 	}),
 	"huge": onBoth(func(t *testing.T, rt *runtime.Runtime) {
 		x, y := []float32{1}, []float32{0}
-		_, err := sample.DoubleAuto(t.Context(), rt, runtime.Linear(math.MaxInt, 1), x, y)
+		_, err := sample.DoubleAuto(t.Context(), rt, runtime.Shape1D(math.MaxInt, 1), x, y)
 		assert.Error(t, err)
-		_, err = sample.DoubleAuto(t.Context(), rt, runtime.Linear(1, 4096), x, y)
+		_, err = sample.DoubleAuto(t.Context(), rt, runtime.Shape1D(1, 4096), x, y)
 		assert.Error(t, err)
 		assert.Equal(t, []float32{0}, y)
 	}),

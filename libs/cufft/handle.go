@@ -218,11 +218,11 @@ func divide[Out any](h *Handle, x *transform, out *runtime.Ref[Out]) error {
 		if err != nil {
 			return err
 		}
-		return h.kernels.ScaleFloat32(h.s, runtime.Linear(count, 256), all, float32(1/n), count, lengths, steps)
+		return h.kernels.ScaleFloat32(h.s, runtime.Shape1D(count, 256), all, float32(1/n), count, lengths, steps)
 	}
 	all, err := runtime.Cast[float64](out)
 	if err != nil {
 		return err
 	}
-	return h.kernels.ScaleFloat64(h.s, runtime.Linear(count, 256), all, 1/n, count, lengths, steps)
+	return h.kernels.ScaleFloat64(h.s, runtime.Shape1D(count, 256), all, 1/n, count, lengths, steps)
 }

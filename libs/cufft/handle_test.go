@@ -229,7 +229,7 @@ func TestRoomAfterPendingWork(t *testing.T) {
 	first, second := newSignal(b, 60, 1, 1), newSignal(b, 61, 1, 2)
 	a, c := upload(b, make([]complex64, 60)), upload(b, make([]complex64, 61))
 	held, release := make(chan struct{}), make(chan struct{})
-	require.NoError(t, b.s.Call(func() { close(held); <-release }))
+	require.NoError(t, b.s.LaunchHostFunc(func() { close(held); <-release }))
 	<-held
 	require.NoError(t, cufft.C2C(h, cufft.Forward, first.shape, first.in, a))
 	done := make(chan error, 1)

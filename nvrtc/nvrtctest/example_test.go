@@ -49,7 +49,7 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(kernel.Name(), kernel.Launch(backend.Stream, runtime.Linear(1, 32)))
+		fmt.Println(kernel.Name(), kernel.Launch(backend.Stream, runtime.Shape1D(1, 32)))
 	}
 	fmt.Println(len(sim.Compiles()), "compile")
 	_, err = backend.Context.Compile(context.Background(), nvrtc.Program{Source: "oops"})

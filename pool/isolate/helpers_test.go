@@ -80,7 +80,7 @@ func init() {
 		"echo/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) { return r.Data, nil },
 		"add/v1":  add,
 		"fault/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
-			return nil, launch(w, "fault", runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}})
+			return nil, launch(w, "fault", runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}})
 		},
 		"set/v1":    fill,
 		"next/v1":   next,
@@ -189,7 +189,7 @@ func next(w *pool.Worker, r *isolate.Request) ([]byte, error) {
 		return nil, err
 	}
 	n := len(r.Data) / 4
-	if err := launch(w, "add", runtime.Linear(n, 256), runtime.InOut(x), runtime.Value(uint32(n)), runtime.Value(uint32(1))); err != nil {
+	if err := launch(w, "add", runtime.Shape1D(n, 256), runtime.InOut(x), runtime.Value(uint32(n)), runtime.Value(uint32(1))); err != nil {
 		return nil, err
 	}
 	out := make([]byte, len(r.Data))
@@ -213,7 +213,7 @@ func addTo(w *pool.Worker, host *runtime.HostBuffer[uint32], what uint32) error 
 	if err := runtime.UploadHost(w.Stream(), x, host); err != nil {
 		return err
 	}
-	if err := launch(w, "add", runtime.Linear(host.Len(), 256), runtime.InOut(x), runtime.Value(uint32(host.Len())), runtime.Value(what)); err != nil {
+	if err := launch(w, "add", runtime.Shape1D(host.Len(), 256), runtime.InOut(x), runtime.Value(uint32(host.Len())), runtime.Value(what)); err != nil {
 		return err
 	}
 	if err := runtime.DownloadHost(w.Stream(), host, x); err != nil {
@@ -228,13 +228,13 @@ func spin(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
 		err = runtime.Zero(w.Stream(), x)
 	}
 	if err == nil {
-		err = launch(w, "spin", runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}}, runtime.InOut(x))
+		err = launch(w, "spin", runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 1}}, runtime.InOut(x))
 	}
 	return nil, err
 }
 
 // launch launches a kernel and waits for it.
-func launch(w *pool.Worker, name string, shape runtime.LaunchConfig, args ...runtime.Arg) error {
+func launch(w *pool.Worker, name string, shape runtime.Shape, args ...runtime.Arg) error {
 	m, err := w.Context().CachedModule(runtime.Image{Code: []byte(ptx)})
 	if err != nil {
 		return err

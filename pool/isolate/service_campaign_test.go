@@ -354,7 +354,7 @@ func plusOne(w *pool.Worker, in, out []uint32) error {
 		return err
 	}
 	defer x.Close()
-	if err := launch(w, "add", runtime.Linear(len(in), 256), runtime.InOut(x), runtime.Value(uint32(len(in))), runtime.Value(uint32(1))); err != nil {
+	if err := launch(w, "add", runtime.Shape1D(len(in), 256), runtime.InOut(x), runtime.Value(uint32(len(in))), runtime.Value(uint32(1))); err != nil {
 		return err
 	}
 	return runtime.Download(w.CallContext(), w.Stream(), out, x)
@@ -380,7 +380,7 @@ func (s *service) check(w *pool.Worker, request uint64) error {
 	if err != nil {
 		return err
 	}
-	return k.Launch(w.Stream(), runtime.Linear(1, 1), runtime.Value(request), c.Arg())
+	return k.Launch(w.Stream(), runtime.Shape1D(1, 1), runtime.Value(request), c.Arg())
 }
 
 // addToShared puts work on the stream that adds one to each word of the shared memory.
@@ -397,7 +397,7 @@ func (s *service) addToShared(w *pool.Worker) error {
 	n := s.shared.Len()
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
-	return k.Launch(w.Stream(), runtime.Linear(n, 128), runtime.InOut(s.shared), runtime.Value(uint32(n)), runtime.Value(uint32(1)))
+	return k.Launch(w.Stream(), runtime.Shape1D(n, 128), runtime.InOut(s.shared), runtime.Value(uint32(n)), runtime.Value(uint32(1)))
 }
 
 func (s *service) readShared(w *pool.Worker, words []uint32) error {

@@ -106,7 +106,7 @@ func operations(ctx context.Context, rt *runtime.Runtime) ([]operation, error) {
 	}
 	host := make([]byte, 64<<20)
 	launch := func(s *runtime.Stream) error {
-		return k.Launch(s, runtime.Linear(1, 1), runtime.In(x), runtime.In(x), runtime.InOut(x), runtime.Value(uint64(1)))
+		return k.Launch(s, runtime.Shape1D(1, 1), runtime.In(x), runtime.In(x), runtime.InOut(x), runtime.Value(uint64(1)))
 	}
 	return []operation{
 		{"launch, 3 arguments", func() error { return launch(s) }},

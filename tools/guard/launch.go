@@ -18,7 +18,7 @@ const (
 )
 
 var (
-	oneWarp  = runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
+	oneWarp  = runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
 	baseline = []string{"baseline", "-ptx", "empty.ptx"}
 )
 

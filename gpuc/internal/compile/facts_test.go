@@ -69,7 +69,7 @@ func TestChecks(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, c.want == none, len(m.Sites) == 1, "%q", m.Sites)
 			d := device.Open(t, device.Of(m))
-			report, err := d.Run(name, gpu.Linear(1, 1), make([]int, 256), -1)
+			report, err := d.Run(name, gpu.Shape1D(1, 1), make([]int, 256), -1)
 			require.NoError(t, err)
 			assert.Equal(t, c.want == fails, report[0] != 0, "%q", m.Sites)
 		})

@@ -158,7 +158,7 @@ func TestPackageVariables(t *testing.T) {
 	require.NoError(t, err)
 	d := device.Open(t, device.Of(m))
 	out := make([]int, 4)
-	report, err := d.Run("Tables", gpu.Linear(4, 4), out)
+	report, err := d.Run("Tables", gpu.Shape1D(4, 4), out)
 	require.NoError(t, err)
 	require.Zero(t, report[0])
 	assert.Equal(t, []int{1 + 100 + 9 + 3 + 0 + 15, 2 + 200 + 10 + 4 + 3 + 25, 3 + 300 + 11 + 5 + 0 + 35, 4 + 400 + 12 + 6 + 4 + 45}, out)

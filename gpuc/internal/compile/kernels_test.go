@@ -98,31 +98,31 @@ func TestKernels(t *testing.T) {
 	bigView := runtime.Struct(&view)
 	poly := [4]float32{1, 2, 3, 4}
 	inModes(t, "../testdata/kernels", func(t *testing.T, d *device.Device) {
-		d.Same(t, "Saxpy", gpu.Linear(1500, 128), func(t *gpu.Thread, a []any) { k.Saxpy(t, as[float32](a, 0), as[f32](a, 1), as[f32](a, 2)) },
+		d.Same(t, "Saxpy", gpu.Shape1D(1500, 128), func(t *gpu.Thread, a []any) { k.Saxpy(t, as[float32](a, 0), as[f32](a, 1), as[f32](a, 2)) },
 			float32(1.7), floats(3001, 1), floats(3001, 2))
-		d.Same(t, "VecAdd", gpu.Linear(3001, 128), func(t *gpu.Thread, a []any) { k.VecAdd(t, as[f32](a, 0), as[f32](a, 1), as[f32](a, 2)) },
+		d.Same(t, "VecAdd", gpu.Shape1D(3001, 128), func(t *gpu.Thread, a []any) { k.VecAdd(t, as[f32](a, 0), as[f32](a, 1), as[f32](a, 2)) },
 			make(f32, 3001), floats(3001, 1), floats(3001, 2))
 		d.Same(t, "Stencil", plane(7, 7, 16, 8), func(t *gpu.Thread, a []any) { k.Stencil(t, as[f32](a, 0), as[f32](a, 1), as[int](a, 2), as[int](a, 3)) },
 			make(f32, 5000), floats(5000, 1), 100, 50)
-		d.Same(t, "Dot", gpu.Linear(256, 256), func(t *gpu.Thread, a []any) { k.Dot(t, as[f32](a, 0), as[f32](a, 1), as[f32](a, 2)) },
+		d.Same(t, "Dot", gpu.Shape1D(256, 256), func(t *gpu.Thread, a []any) { k.Dot(t, as[f32](a, 0), as[f32](a, 1), as[f32](a, 2)) },
 			floats(3001, 1), floats(3001, 2), make(f32, 1))
-		d.Same(t, "Sum", gpu.Linear(512, 128), func(t *gpu.Thread, a []any) { k.Sum(t, as[f32](a, 0), as[f32](a, 1)) },
+		d.Same(t, "Sum", gpu.Shape1D(512, 128), func(t *gpu.Thread, a []any) { k.Sum(t, as[f32](a, 0), as[f32](a, 1)) },
 			floats(3001, 1), make(f32, 16))
-		d.Same(t, "Histogram", gpu.Linear(512, 256), func(t *gpu.Thread, a []any) { k.Histogram(t, as[[]gpu.Uint4](a, 0), as[[]uint64](a, 1)) },
+		d.Same(t, "Histogram", gpu.Shape1D(512, 256), func(t *gpu.Thread, a []any) { k.Histogram(t, as[[]gpu.Uint4](a, 0), as[[]uint64](a, 1)) },
 			quads(1000), make([]uint64, 256))
 		d.Same(t, "Mandelbrot", plane(5, 7, 16, 8), func(t *gpu.Thread, a []any) { k.Mandelbrot(t, view, as[[]uint32](a, 1)) },
 			bigView, make([]uint32, 3500))
 		d.Same(t, "Sgemm", plane(2, 2, 16, 16), func(t *gpu.Thread, a []any) { k.Sgemm(t, as[f32](a, 0), as[f32](a, 1), as[f32](a, 2), as[int](a, 3)) },
 			make(f32, 1024), floats(1024, 1), floats(1024, 2), 32)
-		d.Same(t, "Xorshift", gpu.Linear(300, 128), func(t *gpu.Thread, a []any) { k.Xorshift(t, as[[]uint64](a, 0), as[uint64](a, 1), as[int](a, 2)) },
+		d.Same(t, "Xorshift", gpu.Shape1D(300, 128), func(t *gpu.Thread, a []any) { k.Xorshift(t, as[[]uint64](a, 0), as[uint64](a, 1), as[int](a, 2)) },
 			make([]uint64, 300), uint64(12345), 17)
-		d.Same(t, "Philox", gpu.Linear(300, 128), func(t *gpu.Thread, a []any) { k.Philox(t, as[[]gpu.Uint4](a, 0), as[uint64](a, 1)) },
+		d.Same(t, "Philox", gpu.Shape1D(300, 128), func(t *gpu.Thread, a []any) { k.Philox(t, as[[]gpu.Uint4](a, 0), as[uint64](a, 1)) },
 			make([]gpu.Uint4, 300), uint64(99))
-		d.Same(t, "SHA256", gpu.Linear(20, 32), func(t *gpu.Thread, a []any) { k.SHA256(t, as[[]gpu.Uint4](a, 0), as[[]gpu.Uint4](a, 1), as[int](a, 2)) },
+		d.Same(t, "SHA256", gpu.Shape1D(20, 32), func(t *gpu.Thread, a []any) { k.SHA256(t, as[[]gpu.Uint4](a, 0), as[[]gpu.Uint4](a, 1), as[int](a, 2)) },
 			quads(20*12), make([]gpu.Uint4, 40), 192)
-		d.Same(t, "Poly32", gpu.Linear(500, 64), func(t *gpu.Thread, a []any) { k.Poly32(t, as[f32](a, 0), as[f32](a, 1), poly) },
+		d.Same(t, "Poly32", gpu.Shape1D(500, 64), func(t *gpu.Thread, a []any) { k.Poly32(t, as[f32](a, 0), as[f32](a, 1), poly) },
 			make(f32, 500), floats(500, 1), runtime.Struct(&poly))
-		d.Same(t, "Waves", gpu.Linear(500, 64), func(t *gpu.Thread, a []any) { k.Waves(t, as[[]float64](a, 0), as[[]float64](a, 1)) },
+		d.Same(t, "Waves", gpu.Shape1D(500, 64), func(t *gpu.Thread, a []any) { k.Waves(t, as[[]float64](a, 0), as[[]float64](a, 1)) },
 			make([]float64, 500), doubles(500, 1))
 	})
 }

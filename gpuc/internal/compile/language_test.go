@@ -22,7 +22,7 @@ const langFolder = "../testdata/language"
 // generic runs an instance of the kernel Generic.
 func generic[T float32 | float64 | int8, U int32 | uint64](t *testing.T, d *device.Device, name string, z T) {
 	r := rand.New(rand.NewPCG(9, 9))
-	d.Same(t, name, gpu.Linear(100, 64), func(t *gpu.Thread, a []any) { lang.Generic(t, as[[]T](a, 0), as[[]U](a, 1), as[T](a, 2)) },
+	d.Same(t, name, gpu.Shape1D(100, 64), func(t *gpu.Thread, a []any) { lang.Generic(t, as[[]T](a, 0), as[[]U](a, 1), as[T](a, 2)) },
 		many(300, func() T { return T(r.IntN(20)) }), many(300, func() U { return U(r.IntN(60)) }), z)
 }
 
@@ -52,16 +52,16 @@ func TestStructsWithSlices(t *testing.T) {
 		d.Same(t, "Transpose", plane(2, 2, 4, 2), func(t *gpu.Thread, a []any) {
 			lang.Transpose(t, lang.Matrix{Data: as[f32](a, 0), Rows: cols, Cols: rows}, lang.Matrix{Data: as[f32](a, 3), Rows: rows, Cols: cols})
 		}, make(f32, rows*cols), cols, rows, floats(rows*cols, 1), rows, cols)
-		d.Same(t, "Nest", gpu.Linear(8, 8), func(t *gpu.Thread, a []any) {
+		d.Same(t, "Nest", gpu.Shape1D(8, 8), func(t *gpu.Thread, a []any) {
 			lang.Nest(t, lang.Nested{
 				In: lang.Matrix{Data: as[f32](a, 0), Rows: rows, Cols: cols}, Out: lang.Matrix{Data: as[f32](a, 3), Rows: rows, Cols: 2},
 				Parts: [2]lang.Inner{{Scale: [2]float32{1, 2}, Bias: as[f32](a, 8)}, {Scale: [2]float32{3, 4}, Flip: true, Bias: as[f32](a, 11)}}, N: 41,
 			})
 		}, floats(rows*cols, 1), rows, cols, make(f32, rows*2), rows, 2,
 			runtime.Struct(&[2]float32{1, 2}), false, floats(cols, 3), runtime.Struct(&[2]float32{3, 4}), true, floats(cols, 4), int32(41))
-		d.Same(t, "Walk", gpu.Linear(16, 16), func(t *gpu.Thread, a []any) { lang.Walk(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
+		d.Same(t, "Walk", gpu.Shape1D(16, 16), func(t *gpu.Thread, a []any) { lang.Walk(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
 			make([]int32, 16), many(40, func() int32 { return r.Int32N(50) }))
-		d.Same(t, "Bools", gpu.Linear(200, 64), func(t *gpu.Thread, a []any) { lang.Bools(t, as[[]bool](a, 0), as[[]int32](a, 1)) },
+		d.Same(t, "Bools", gpu.Shape1D(200, 64), func(t *gpu.Thread, a []any) { lang.Bools(t, as[[]bool](a, 0), as[[]int32](a, 1)) },
 			make([]bool, 200), many(200, r.Int32))
 	})
 }
@@ -77,13 +77,13 @@ func ptx(t *testing.T, folder string, o compile.Options, name string) string {
 func TestDirectivesOfKernels(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 11))
 	inModes(t, langFolder, func(t *testing.T, d *device.Device) {
-		d.Same(t, "Contract", gpu.Linear(300, 64), func(t *gpu.Thread, a []any) {
+		d.Same(t, "Contract", gpu.Shape1D(300, 64), func(t *gpu.Thread, a []any) {
 			lang.Fused(t, as[f32](a, 0), as[f32](a, 1), as[f32](a, 2), as[[]float64](a, 3))
 		}, make(f32, 8*300), floats(304, 5), floats(304, 6), doubles(300, 7))
-		d.Same(t, "Apart", gpu.Linear(100, 64), func(t *gpu.Thread, a []any) {
+		d.Same(t, "Apart", gpu.Shape1D(100, 64), func(t *gpu.Thread, a []any) {
 			lang.Apart(t, as[f32](a, 0), as[f32](a, 1), as[f32](a, 2), as[[]gpu.Float4](a, 3))
 		}, floats(100, 1), floats(100, 2), floats(100, 3), many(100, func() gpu.Float4 { return gpu.Float4{X: r.Float32(), W: r.Float32()} }))
-		d.Same(t, "Unrolled", gpu.Linear(20, 32), func(t *gpu.Thread, a []any) {
+		d.Same(t, "Unrolled", gpu.Shape1D(20, 32), func(t *gpu.Thread, a []any) {
 			lang.Unrolled(t, as[[]int32](a, 0), as[[]int32](a, 1), as[int32](a, 2))
 		}, make([]int32, 20), many(20, func() int32 { return []int32{7, 1, 2, r.Int32N(920)}[r.IntN(4)] }), int32(5))
 	})
@@ -112,10 +112,10 @@ func TestDirectivesOfKernels(t *testing.T) {
 func TestFunctions(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 12))
 	inModes(t, langFolder, func(t *testing.T, d *device.Device) {
-		d.Same(t, "Functions", gpu.Linear(6, 4), func(t *gpu.Thread, a []any) {
+		d.Same(t, "Functions", gpu.Shape1D(6, 4), func(t *gpu.Thread, a []any) {
 			lang.Functions(t, as[[]float64](a, 0), lang.Matrix{Data: as[f32](a, 1), Rows: as[int](a, 2), Cols: as[int](a, 3)}, as[[]int32](a, 4))
 		}, make([]float64, 24), floats(6*7, 1), 6, 7, many(11, r.Int32))
-		d.Same(t, "Recursive", gpu.Linear(32, 16), func(t *gpu.Thread, a []any) { lang.Recursive(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
+		d.Same(t, "Recursive", gpu.Shape1D(32, 16), func(t *gpu.Thread, a []any) { lang.Recursive(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
 			make([]int32, 32), make([]int32, 32*20))
 	})
 	code := ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksReport}, "Functions")
@@ -126,7 +126,7 @@ func TestFunctions(t *testing.T) {
 
 func TestLargeFunctions(t *testing.T) {
 	inModes(t, langFolder, func(t *testing.T, d *device.Device) {
-		d.Same(t, "Large", gpu.Linear(40, 16), func(t *gpu.Thread, a []any) { lang.Large(t, as[[]uint32](a, 0)) }, make([]uint32, 80))
+		d.Same(t, "Large", gpu.Shape1D(40, 16), func(t *gpu.Thread, a []any) { lang.Large(t, as[[]uint32](a, 0)) }, make([]uint32, 80))
 	})
 	o := compile.Options{Arch: 75, Checks: compile.ChecksReport}
 	assert.Equal(t, 2, strings.Count(ptx(t, langFolder, o, "Large"), "call (r), Large$mix$0, "))
@@ -147,7 +147,7 @@ func halves[T lang.Half[T]](t *testing.T, d *device.Device, name string, from fu
 		}
 	}
 	z := value()
-	d.Same(t, name, gpu.Linear(2000, 64), func(t *gpu.Thread, a []any) {
+	d.Same(t, name, gpu.Shape1D(2000, 64), func(t *gpu.Thread, a []any) {
 		lang.Halves(t, as[[]T](a, 0), as[[]T](a, 1), as[[]T](a, 2), z, as[f32](a, 4))
 	}, make([]T, 8*2000), many(2000, value), many(2000, value), runtime.Struct(&z), make(f32, 2000))
 }
@@ -158,7 +158,7 @@ func TestHalves(t *testing.T) {
 		halves(t, d, "HalvesBFloat16", gpu.BFloat16FromBits)
 		r := rand.New(rand.NewPCG(9, 14))
 		x := many(2048, func() float32 { return math.Float32frombits(r.Uint32()&0xdfffffff + 0x10000000) })
-		d.Same(t, "Narrow", gpu.Linear(2048, 32), func(t *gpu.Thread, a []any) {
+		d.Same(t, "Narrow", gpu.Shape1D(2048, 32), func(t *gpu.Thread, a []any) {
 			lang.Narrow(t, as[[]gpu.Float16](a, 0), as[[]gpu.BFloat16](a, 1), as[f32](a, 2))
 		}, make([]gpu.Float16, 2048), make([]gpu.BFloat16, 2048), x)
 	})

@@ -95,6 +95,6 @@ func nan() float32 { z := float32(0); return z / z }
 func differ[T any](d *device.Device, name string, n int, f func(t *gpu.Thread, out, a, b []T), gen func() T) []string {
 	const items = 256
 	x, y := operands(items, gen)
-	return d.Compare(name, gpu.Linear(items, 128), func(t *gpu.Thread, a []any) { f(t, as[[]T](a, 0), as[[]T](a, 1), as[[]T](a, 2)) },
+	return d.Compare(name, gpu.Shape1D(items, 128), func(t *gpu.Thread, a []any) { f(t, as[[]T](a, 0), as[[]T](a, 1), as[[]T](a, 2)) },
 		make([]T, items*n), x, y)
 }

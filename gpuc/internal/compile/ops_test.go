@@ -37,7 +37,7 @@ func operands[T any](n int, gen func() T) (x, y []T) {
 func pairs[T any](t *testing.T, d *device.Device, name string, n int, f func(t *gpu.Thread, out, a, b []T), gen func() T) {
 	const items = 512
 	x, y := operands(items, gen)
-	d.Same(t, name, gpu.Linear(items, 128), func(t *gpu.Thread, a []any) { f(t, as[[]T](a, 0), as[[]T](a, 1), as[[]T](a, 2)) },
+	d.Same(t, name, gpu.Shape1D(items, 128), func(t *gpu.Thread, a []any) { f(t, as[[]T](a, 0), as[[]T](a, 1), as[[]T](a, 2)) },
 		make([]T, items*n), x, y)
 }
 
@@ -82,22 +82,22 @@ func TestThreads(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		d.Same(t, "Places", gpu.Shape{Grid: gpu.Dim3{X: 3, Y: 2, Z: 2}, Block: gpu.Dim3{X: 5, Y: 3, Z: 4}},
 			func(t *gpu.Thread, a []any) { ops.Places(t, as[[]int](a, 0)) }, make([]int, 12*60*8))
-		d.Same(t, "Tables", gpu.Linear(1, 1), func(t *gpu.Thread, a []any) { ops.Tables(t, as[[]int](a, 0), as[int](a, 1)) }, make([]int, 26), 1)
+		d.Same(t, "Tables", gpu.Shape1D(1, 1), func(t *gpu.Thread, a []any) { ops.Tables(t, as[[]int](a, 0), as[int](a, 1)) }, make([]int, 26), 1)
 		d.Same(t, "Dynamic", gpu.Shape{Grid: gpu.Dim3{X: 3}, Block: gpu.Dim3{X: 40}, SharedBytes: 160},
 			func(t *gpu.Thread, a []any) { ops.Dynamic(t, as[[]int32](a, 0)) }, many(120, r.Int32))
-		d.Same(t, "Warps", gpu.Linear(128, 64), func(t *gpu.Thread, a []any) {
+		d.Same(t, "Warps", gpu.Shape1D(128, 64), func(t *gpu.Thread, a []any) {
 			ops.Warps(t, as[[]uint32](a, 0), as[f32](a, 1), as[[]float64](a, 2), as[[]int64](a, 3))
 		}, many(128, r.Uint32), many(128, func() float32 { return float32(r.IntN(9)) }), many(128, r.Float64), many(128, r.Int64))
 		points := many(64, func() ops.Point {
 			return ops.Point{P: [3]int16{int16(r.Uint32()), int16(r.Uint32()), int16(r.Uint32())}, F: r.Float64(), OK: r.Uint32()&1 == 0, R: r.Int32()}
 		})
-		d.Same(t, "Structs", gpu.Linear(64, 32), func(t *gpu.Thread, a []any) { ops.Structs(t, as[[]ops.Point](a, 0), as[[]int32](a, 1)) },
+		d.Same(t, "Structs", gpu.Shape1D(64, 32), func(t *gpu.Thread, a []any) { ops.Structs(t, as[[]ops.Point](a, 0), as[[]int32](a, 1)) },
 			points, make([]int32, 64))
 		type odd = struct {
 			A uint32
 			V gpu.Uint4
 		}
-		d.Same(t, "Vectors", gpu.Linear(64, 32), func(t *gpu.Thread, a []any) {
+		d.Same(t, "Vectors", gpu.Shape1D(64, 32), func(t *gpu.Thread, a []any) {
 			ops.Vectors(t, as[[]gpu.Uint4](a, 0), as[[]gpu.Int4](a, 1), as[[]gpu.Float4](a, 2), as[[]gpu.Uint64x2](a, 3), as[[]gpu.Float64x2](a, 4), as[[]odd](a, 5))
 		}, quads(64), many(64, func() gpu.Int4 { return gpu.Int4{X: r.Int32(), Z: r.Int32()} }),
 			many(64, func() gpu.Float4 { return gpu.Float4{X: r.Float32(), Y: r.Float32()} }),
@@ -110,7 +110,7 @@ func TestThreads(t *testing.T) {
 // atomics runs a kernel with atomics on small integers, whose sums are exact in each order.
 func atomics[T gpu.AtomicNumber](t *testing.T, d *device.Device, name string, f func(t *gpu.Thread, g, v []T)) {
 	r := rand.New(rand.NewPCG(5, 6))
-	d.Same(t, name, gpu.Linear(128, 64), func(t *gpu.Thread, a []any) { f(t, as[[]T](a, 0), as[[]T](a, 1)) },
+	d.Same(t, name, gpu.Shape1D(128, 64), func(t *gpu.Thread, a []any) { f(t, as[[]T](a, 0), as[[]T](a, 1)) },
 		make([]T, 16), many(128, func() T { return T(r.IntN(1000)) }))
 }
 
@@ -124,7 +124,7 @@ func TestAtomics(t *testing.T) {
 		atomics(t, d, "AtomicUint", ops.AtomicUint)
 		atomics(t, d, "AtomicFloat32", ops.AtomicFloat32)
 		atomics(t, d, "AtomicFloat64", ops.AtomicFloat64)
-		d.Same(t, "Counters", gpu.Linear(128, 64), func(t *gpu.Thread, a []any) { ops.Counters(t, as[[]uint32](a, 0)) }, []uint32{3, 4})
+		d.Same(t, "Counters", gpu.Shape1D(128, 64), func(t *gpu.Thread, a []any) { ops.Counters(t, as[[]uint32](a, 0)) }, []uint32{3, 4})
 	})
 }
 
@@ -134,9 +134,9 @@ func TestFast(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 8))
 		in := many(128, func() float32 { return r.Float32()*3 + 0.01 })
 		got, want := make(f32, 128*11), make(f32, 128*11)
-		_, err := d.Run("Fast", gpu.Linear(128, 64), got, in)
+		_, err := d.Run("Fast", gpu.Shape1D(128, 64), got, in)
 		require.NoError(t, err)
-		require.NoError(t, gpu.Run(gpu.Linear(128, 64), func(t *gpu.Thread) { ops.Fast(t, want, in) }))
+		require.NoError(t, gpu.Run(gpu.Shape1D(128, 64), func(t *gpu.Thread) { ops.Fast(t, want, in) }))
 		for i := range want {
 			assert.InDelta(t, want[i], got[i], 1e-5*(1+math.Abs(float64(want[i]))), "%d of %v", i%11, in[i/11])
 		}

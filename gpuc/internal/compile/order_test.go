@@ -135,6 +135,6 @@ func literal(x []uint64) uint64 { f := func(i uint64) uint64 { return i + inc(&i
 // What is not an error is the same as in Go.
 func TestOrdered(t *testing.T) {
 	inModes(t, langFolder, func(t *testing.T, d *device.Device) {
-		d.Same(t, "Ordered", gpu.Linear(64, 32), func(t *gpu.Thread, a []any) { lang.Ordered(t, as[[]uint64](a, 0)) }, make([]uint64, 64*lang.Orders))
+		d.Same(t, "Ordered", gpu.Shape1D(64, 32), func(t *gpu.Thread, a []any) { lang.Ordered(t, as[[]uint64](a, 0)) }, make([]uint64, 64*lang.Orders))
 	})
 }

@@ -227,7 +227,7 @@ func (d *Device) Launch(name string, shape gpu.Shape, a *Args) error {
 	dim := func(d gpu.Dim3) runtime.Dim3 {
 		return runtime.Dim3{X: uint32(d.X), Y: uint32(d.Y), Z: uint32(d.Z)}
 	}
-	return k.Launch(d.stream, runtime.LaunchConfig{Grid: dim(shape.Grid), Block: dim(shape.Block), SharedBytes: uint32(shape.SharedBytes)}, list...)
+	return k.Launch(d.stream, runtime.Shape{Grid: dim(shape.Grid), Block: dim(shape.Block), SharedBytes: uint32(shape.SharedBytes)}, list...)
 }
 
 // Time is how long a launch takes on the device, of n launches one after the other.

@@ -203,13 +203,13 @@ func (w *writer) kernel(number int, k *compile.Kernel) error {
 	}
 	list := func(l []string) string { return strings.Join(l, ", ") }
 	if w.Launch {
-		w.printf("\n// %s launches the kernel %s on a stream.\nfunc (k *Kernels) %s(%s) error {\n", k.Name, k.Name, k.Name, list(append([]string{"stream *runtime.Stream", "shape runtime.LaunchConfig"}, device...)))
+		w.printf("\n// %s launches the kernel %s on a stream.\nfunc (k *Kernels) %s(%s) error {\n", k.Name, k.Name, k.Name, list(append([]string{"stream *runtime.Stream", "shape runtime.Shape"}, device...)))
 		w.conditions(k, all, "%s.Len()", "Device")
 		w.printf("\treturn (*launch.Kernels)(k).Launch(%s)\n}\n", list(append([]string{fmt.Sprint(number), "stream", "shape"}, args...)))
 	}
 
 	block, how := w.loops(number, k, list(names))
-	w.printf("\n// %sCPU runs the kernel %s on the CPU%s.\nfunc %sCPU(%s) error {\n", k.Name, k.Name, how, k.Name, list(append([]string{"shape runtime.LaunchConfig"}, host...)))
+	w.printf("\n// %sCPU runs the kernel %s on the CPU%s.\nfunc %sCPU(%s) error {\n", k.Name, k.Name, how, k.Name, list(append([]string{"shape runtime.Shape"}, host...)))
 	w.conditions(k, all, "len(%s)", "Host")
 	w.printf("\treturn launch.CPU(shape, func(t *gpu.Thread) { %s(%s) }, %s)\n}\n", k.Call, list(append([]string{"t"}, names...)), block)
 
@@ -218,7 +218,7 @@ func (w *writer) kernel(number int, k *compile.Kernel) error {
 	}
 	w.printf("\n// %sAuto runs the kernel %s on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.\n", k.Name, k.Name)
 	w.printf("// If it fails, no slice has changed.\n")
-	w.printf("func %sAuto(%s) (launch.Place, error) {\n", k.Name, list(append([]string{"ctx context.Context", "rt *runtime.Runtime", "shape runtime.LaunchConfig"}, host...)))
+	w.printf("func %sAuto(%s) (launch.Place, error) {\n", k.Name, list(append([]string{"ctx context.Context", "rt *runtime.Runtime", "shape runtime.Shape"}, host...)))
 	w.printf("\treturn kernelModule.Auto(ctx, rt, %q, func(k *launch.Kernels, c *launch.Copies) error {\n", k.Name)
 	for _, c := range copies {
 		w.printf("\t\t%s\n", c)

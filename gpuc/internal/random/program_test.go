@@ -85,7 +85,7 @@ func init() {
 `)
 	for _, i := range numbers {
 		fmt.Fprintf(&b, `	loops[%[1]d] = func(a *Args, s gpu.Shape) error {
-		return K%[1]dCPU(runtime.LaunchConfig{Grid: dim(s.Grid), Block: dim(s.Block), SharedBytes: uint32(s.SharedBytes)}, a.Out, a.In, a.F, a.H, a.Recs, a.Quads, a.Sums, a.Counts, a.Singles, a.P, a.N)
+		return K%[1]dCPU(runtime.Shape{Grid: dim(s.Grid), Block: dim(s.Block), SharedBytes: uint32(s.SharedBytes)}, a.Out, a.In, a.F, a.H, a.Recs, a.Quads, a.Sums, a.Counts, a.Singles, a.P, a.N)
 	}
 `, i)
 	}

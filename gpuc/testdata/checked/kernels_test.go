@@ -28,7 +28,7 @@ func open(t *testing.T) (*runtime.Runtime, *runtime.Backend) {
 
 func TestReport(t *testing.T) {
 	rt, b := open(t)
-	ctx, shape := context.Background(), runtime.Linear(40, 32)
+	ctx, shape := context.Background(), runtime.Shape1D(40, 32)
 	k, err := Load(b.Context)
 	require.NoError(t, err)
 	defer k.Close()
@@ -58,7 +58,7 @@ func TestReport(t *testing.T) {
 func TestConditions(t *testing.T) {
 	rt, _ := open(t)
 	ctx, pair := context.Background(), Pair{A: 3, B: 0.5}
-	free := runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}}
+	free := runtime.Shape{Grid: runtime.Dim3{X: 1}}
 	two, one := []float64{1, 2}, []float64{10, 20}
 	place, err := TileAuto(ctx, rt, free, two, one, true, pair)
 	require.NoError(t, err)
@@ -70,25 +70,25 @@ func TestConditions(t *testing.T) {
 	require.NoError(t, TileCPU(free, two, one, true, pair))
 	assert.Equal(t, []float64{28, 49}, two)
 
-	for name, run := range map[string]func(shape runtime.LaunchConfig, k, ctx []float64) error{
-		"GPU": func(shape runtime.LaunchConfig, k, other []float64) error {
+	for name, run := range map[string]func(shape runtime.Shape, k, ctx []float64) error{
+		"GPU": func(shape runtime.Shape, k, other []float64) error {
 			_, err := TileAuto(ctx, rt, shape, k, other, true, pair)
 			return err
 		},
-		"CPU": func(shape runtime.LaunchConfig, k, other []float64) error {
+		"CPU": func(shape runtime.Shape, k, other []float64) error {
 			return TileCPU(shape, k, other, true, pair)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.ErrorContains(t, run(runtime.Linear(8, 8), two, one), "Tile: the block is 8x1x1; the kernel is compiled for 4x2x1")
+			assert.ErrorContains(t, run(runtime.Shape1D(8, 8), two, one), "Tile: the block is 8x1x1; the kernel is compiled for 4x2x1")
 			assert.ErrorContains(t, run(free, two, one[:1]), "Tile: the lengths of k, ctx are [2 1]; the kernel is compiled for equal ones")
 			assert.NoError(t, run(free, nil, nil))
 		})
 	}
-	_, err = ShiftedAuto(ctx, rt, runtime.Linear(1, 32), make([]int32, 9)[:8], make([]int32, 9))
+	_, err = ShiftedAuto(ctx, rt, runtime.Shape1D(1, 32), make([]int32, 9)[:8], make([]int32, 9))
 	assert.NoError(t, err)
 	shared := make([]int32, 9)
-	_, err = ShiftedAuto(ctx, rt, runtime.Linear(1, 32), shared[1:], shared)
+	_, err = ShiftedAuto(ctx, rt, runtime.Shape1D(1, 32), shared[1:], shared)
 	assert.ErrorContains(t, err, "the slices y and x overlap")
 }
 
@@ -97,7 +97,7 @@ func TestAutoWithoutGPU(t *testing.T) {
 	require.NoError(t, err)
 	defer rt.Close()
 	y := make([]int32, 2)
-	place, err := ShiftedAuto(context.Background(), rt, runtime.Linear(2, 32), y, []int32{1, 2, 3})
+	place, err := ShiftedAuto(context.Background(), rt, runtime.Shape1D(2, 32), y, []int32{1, 2, 3})
 	require.NoError(t, err)
 	assert.Equal(t, []int32{2, 3}, y)
 	assert.False(t, place.GPU)
@@ -108,7 +108,7 @@ func TestAutoWithoutGPU(t *testing.T) {
 func TestNil(t *testing.T) {
 	_, b := open(t)
 	var k *Kernels
-	shape := runtime.Linear(1, 32)
+	shape := runtime.Shape1D(1, 32)
 	assert.Error(t, k.Trapped(b.Stream, shape, nil))
 	assert.Error(t, k.Shifted(b.Stream, shape, nil, nil))
 	assert.NoError(t, k.Close())
@@ -134,11 +134,11 @@ func TestRows(t *testing.T) {
 	want := []int64{-12, -203, -34}
 	for name, run := range map[string]func(k Batch[int64], w []int64) error{
 		"GPU": func(k Batch[int64], w []int64) error {
-			place, err := RowsInt64Auto(ctx, rt, runtime.Linear(3, 32), k, w)
+			place, err := RowsInt64Auto(ctx, rt, runtime.Shape1D(3, 32), k, w)
 			assert.Equal(t, err == nil, place.GPU && err == nil)
 			return err
 		},
-		"CPU": func(k Batch[int64], w []int64) error { return RowsInt64CPU(runtime.Linear(3, 32), k, w) },
+		"CPU": func(k Batch[int64], w []int64) error { return RowsInt64CPU(runtime.Shape1D(3, 32), k, w) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			clear(batch.Out)
@@ -159,11 +159,11 @@ func TestRows(t *testing.T) {
 	defer memory.Close()
 	refs := BatchFloat32Refs{In: memory.Slice(0, 4), Out: memory.Slice(3, 7)}
 	refs.More[0].Bias = memory.Slice(0, 4)
-	assert.EqualError(t, k.RowsFloat32(b.Stream, runtime.Linear(3, 32), refs, memory.Slice(0, 4)),
+	assert.EqualError(t, k.RowsFloat32(b.Stream, runtime.Shape1D(3, 32), refs, memory.Slice(0, 4)),
 		"RowsFloat32: the slices k.In and k.Out overlap, and the kernel writes one of them; it is compiled with noalias")
 	refs.Out = memory.Slice(4, 8)
-	assert.NoError(t, k.RowsFloat32(b.Stream, runtime.Linear(3, 32), refs, memory.Slice(0, 4)))
-	assert.Error(t, k.RowsFloat32(b.Stream, runtime.Linear(3, 32), BatchFloat32Refs{}, nil))
+	assert.NoError(t, k.RowsFloat32(b.Stream, runtime.Shape1D(3, 32), refs, memory.Slice(0, 4)))
+	assert.Error(t, k.RowsFloat32(b.Stream, runtime.Shape1D(3, 32), BatchFloat32Refs{}, nil))
 }
 
 // TestRecursion launches a kernel whose function calls itself too deep for some numbers.
@@ -171,17 +171,17 @@ func TestRecursion(t *testing.T) {
 	rt, b := open(t)
 	ctx := context.Background()
 	out := make([]int32, 6)
-	_, err := StepsAuto(ctx, rt, runtime.Linear(6, 32), out, 1)
+	_, err := StepsAuto(ctx, rt, runtime.Shape1D(6, 32), out, 1)
 	require.NoError(t, err)
 	assert.Equal(t, []int32{0, 1, 7, 2, 5, 8}, out)
-	_, err = StepsAuto(ctx, rt, runtime.Linear(6, 32), out, 4)
+	_, err = StepsAuto(ctx, rt, runtime.Shape1D(6, 32), out, 4)
 	require.Error(t, err)
 	assert.Regexp(t, `^gpu: kernels.go:74: collatz is called more than 12 deep \(recursion=12\) in block \(0,0,0\), thread \([35],0,0\)$`, err.Error())
-	require.NoError(t, StepsCPU(runtime.Linear(6, 32), out, 4), "the stack of a CPU is large")
+	require.NoError(t, StepsCPU(runtime.Shape1D(6, 32), out, 4), "the stack of a CPU is large")
 	assert.EqualValues(t, 16, out[3])
-	assert.NoError(t, b.Context.GrowStack(1))
-	assert.NoError(t, b.Context.GrowStack(100_000))
-	assert.Error(t, (*runtime.Context)(nil).GrowStack(1))
+	assert.NoError(t, b.Context.EnsureStackSize(1))
+	assert.NoError(t, b.Context.EnsureStackSize(100_000))
+	assert.Error(t, (*runtime.Context)(nil).EnsureStackSize(1))
 }
 
 // TestPrints compares what a kernel prints on the CPU and on the simulated driver.
@@ -193,9 +193,9 @@ func TestPrints(t *testing.T) {
 	gpu.SetOutput(&onCPU)
 	defer gpu.SetOutput(nil)
 	x := []float32{1.0 / 3, 12345678, -2e-9}
-	_, err = PrintsAuto(context.Background(), rt, runtime.Linear(3, 32), x, -5, gpu.ToFloat16(0.1))
+	_, err = PrintsAuto(context.Background(), rt, runtime.Shape1D(3, 32), x, -5, gpu.ToFloat16(0.1))
 	require.NoError(t, err)
-	require.NoError(t, PrintsCPU(runtime.Linear(3, 32), x, -5, gpu.ToFloat16(0.1)))
+	require.NoError(t, PrintsCPU(runtime.Shape1D(3, 32), x, -5, gpu.ToFloat16(0.1)))
 	lines := func(b bytes.Buffer) []string { return slices.Sorted(strings.Lines(b.String())) }
 	assert.Equal(t, lines(onCPU), lines(onGPU))
 	assert.Contains(t, onCPU.String(), "1: x is 1.23457e+07, 12345678.000, 1.235e+07 or 4.11523e+06;    -5 1   | 0x38d7ea4c68000 true true text%  right 0.0999756\n")
@@ -208,7 +208,7 @@ func TestFaultNamesLine(t *testing.T) {
 	rt, err := runtime.Open(runtime.WithDriver(d))
 	require.NoError(t, err)
 	defer rt.Close()
-	_, err = TrappedAuto(context.Background(), rt, runtime.Linear(64, 64), make([]int32, 40))
+	_, err = TrappedAuto(context.Background(), rt, runtime.Shape1D(64, 64), make([]int32, 40))
 	require.Error(t, err)
 	assert.Contains(t, fmt.Sprint(d.Findings()), "of example.com/k/kernels.go:45")
 }

@@ -39,7 +39,7 @@ func request(k *Kernels, s *runtime.Stream, bad bool, wait func(x *runtime.Ref[i
 	if err := runtime.Zero(s, x); err != nil {
 		return err
 	}
-	if err := k.Shifted(s, runtime.Linear(40, 32), y, in); err != nil {
+	if err := k.Shifted(s, runtime.Shape1D(40, 32), y, in); err != nil {
 		return err
 	}
 	return wait(y)
@@ -112,7 +112,7 @@ func TestAFailedCheckBelongsToItsRequest(t *testing.T) {
 			if bad {
 				x = x[:40]
 			}
-			_, err := ShiftedAuto(ctx, rt, runtime.Linear(40, 32), make([]int32, 40), x)
+			_, err := ShiftedAuto(ctx, rt, runtime.Shape1D(40, 32), make([]int32, 40), x)
 			return err
 		},
 	} {
@@ -164,7 +164,7 @@ func TestAutoChangesAllOrNothing(t *testing.T) {
 	split := func(x []int32) (a, b []int32, err error) {
 		a, b = slices.Repeat([]int32{-1}, n), slices.Repeat([]int32{-1}, n)
 		copies.Store(0)
-		_, err = SplitAuto(t.Context(), rt, runtime.Linear(n, 256), a, b, x)
+		_, err = SplitAuto(t.Context(), rt, runtime.Shape1D(n, 256), a, b, x)
 		return a, b, err
 	}
 	_, _, err = split(x)
@@ -210,16 +210,16 @@ func TestAutoOnTheCPU(t *testing.T) {
 		rt, err := runtime.Open(runtime.WithPolicy(policy), runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{InitResult: driver.ResultNoDevice})))
 		require.NoError(t, err)
 		defer rt.Close()
-		_, err = SplitAuto(t.Context(), rt, runtime.Linear(300, 32), a, b, slices.Repeat([]int32{1}, 599))
+		_, err = SplitAuto(t.Context(), rt, runtime.Shape1D(300, 32), a, b, slices.Repeat([]int32{1}, 599))
 		require.ErrorContains(t, err, "index out of range [599] with length 599", driverThere)
 		assert.Equal(t, old, a, policy)
 		assert.Equal(t, old, b, policy)
 		ended, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("over"))
-		_, err = SplitAuto(ended, rt, runtime.Linear(300, 32), a, b, make([]int32, 600))
+		_, err = SplitAuto(ended, rt, runtime.Shape1D(300, 32), a, b, make([]int32, 600))
 		assert.EqualError(t, err, "over")
 		var none context.Context
-		_, err = SplitAuto(none, rt, runtime.Linear(300, 32), a, b, make([]int32, 600))
+		_, err = SplitAuto(none, rt, runtime.Shape1D(300, 32), a, b, make([]int32, 600))
 		assert.EqualError(t, err, "launch: the context of SplitAuto is nil")
 	}
 }
@@ -228,7 +228,7 @@ func TestAutoOnTheCPU(t *testing.T) {
 func TestAutoWhereAGPUIsRequired(t *testing.T) {
 	t.Setenv(runtime.PolicyVariable, string(runtime.PolicyRequired))
 	y := []int32{7, 7}
-	_, err := ShiftedAuto(t.Context(), nil, runtime.Linear(2, 32), y, []int32{1, 2, 3}) // the shared runtime: a machine with a GPU does the work
+	_, err := ShiftedAuto(t.Context(), nil, runtime.Shape1D(2, 32), y, []int32{1, 2, 3}) // the shared runtime: a machine with a GPU does the work
 	if err != nil {
 		assert.ErrorIs(t, err, driver.ErrRequired)
 		assert.Equal(t, []int32{7, 7}, y)
@@ -238,10 +238,10 @@ func TestAutoWhereAGPUIsRequired(t *testing.T) {
 	rt, err := runtime.Open(runtime.WithDriver(gpu))
 	require.NoError(t, err)
 	defer rt.Close()
-	_, err = TrappedAuto(t.Context(), rt, runtime.Linear(64, 64), make([]int32, 40)) // CUDA is lost with it
+	_, err = TrappedAuto(t.Context(), rt, runtime.Shape1D(64, 64), make([]int32, 40)) // CUDA is lost with it
 	require.Error(t, err)
 	y[0] = 7
-	_, err = ShiftedAuto(t.Context(), rt, runtime.Linear(2, 32), y, []int32{1, 2, 3})
+	_, err = ShiftedAuto(t.Context(), rt, runtime.Shape1D(2, 32), y, []int32{1, 2, 3})
 	assert.ErrorIs(t, err, driver.ErrDeviceLost)
 	assert.EqualValues(t, 7, y[0])
 }

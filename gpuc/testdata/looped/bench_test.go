@@ -27,9 +27,9 @@ func BenchmarkBesideLoops(b *testing.B) {
 		name         string
 		loops, plain func() error
 	}{
-		{"saxpy", func() error { return SaxpyCPU(runtime.Linear(n, 256), 1e-9, x, y) }, func() error { return saxpy(1e-9, x, y) }},
-		{"saxpy without FMA", func() error { return AxpyCPU(runtime.Linear(n, 256), 1e-9, x, y) }, func() error { return axpy(1e-9, x, y) }},
-		{"sha256", func() error { return SHA256CPU(runtime.Linear(8, 8), data, out, 4096) }, func() error {
+		{"saxpy", func() error { return SaxpyCPU(runtime.Shape1D(n, 256), 1e-9, x, y) }, func() error { return saxpy(1e-9, x, y) }},
+		{"saxpy without FMA", func() error { return AxpyCPU(runtime.Shape1D(n, 256), 1e-9, x, y) }, func() error { return axpy(1e-9, x, y) }},
+		{"sha256", func() error { return SHA256CPU(runtime.Shape1D(8, 8), data, out, 4096) }, func() error {
 			for i := range 8 {
 				digest(data[i*4096:(i+1)*4096], out[32*i:32*i+32])
 			}
@@ -70,11 +70,11 @@ func BenchmarkMapFallback(b *testing.B) {
 		cpu  func(in, out []uint32) error
 	}{
 		{"blocks of threads", func(in, out []uint32) error {
-			shape := runtime.Linear(len(out), 256)
+			shape := runtime.Shape1D(len(out), 256)
 			shape.SharedBytes = 4 * 256
 			return MixedCPU(shape, out, 9, false)
 		}},
-		{"elements", func(in, out []uint32) error { return CollatzCPU(runtime.Linear(len(out), 256), in, out) }},
+		{"elements", func(in, out []uint32) error { return CollatzCPU(runtime.Shape1D(len(out), 256), in, out) }},
 	} {
 		for _, n := range []int{1 << 12, 1 << 16, 1 << 20} {
 			b.Run(fmt.Sprintf("%s/%d", bench.name, n), func(b *testing.B) {

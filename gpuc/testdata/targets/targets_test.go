@@ -19,7 +19,7 @@ func TestOnEachTarget(t *testing.T) {
 			rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{Devices: drivertest.Devices(1, device)})))
 			require.NoError(t, err)
 			defer rt.Close()
-			shape := runtime.Linear(3, 32)
+			shape := runtime.Shape1D(3, 32)
 			x := []gpu.BFloat16{gpu.ToBFloat16(0.5), gpu.ToBFloat16(1), gpu.ToBFloat16(-0.75)}
 			want := slices.Clone(x)
 			require.NoError(t, MixCPU(shape, want))

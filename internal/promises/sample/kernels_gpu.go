@@ -38,7 +38,7 @@ func Load(c *runtime.Context) (*Kernels, error) {
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
 
 // Pick launches the kernel Pick on a stream.
-func (k *Kernels) Pick(stream *runtime.Stream, shape runtime.LaunchConfig, at *runtime.Ref[int32], in *runtime.Ref[float32], out *runtime.Ref[float32], too *runtime.Ref[float32]) error {
+func (k *Kernels) Pick(stream *runtime.Stream, shape runtime.Shape, at *runtime.Ref[int32], in *runtime.Ref[float32], out *runtime.Ref[float32], too *runtime.Ref[float32]) error {
 	return (*launch.Kernels)(k).Launch(0, stream, shape, runtime.In(at), runtime.Value(at.Len()), runtime.In(in), runtime.Value(in.Len()), runtime.InOut(out), runtime.Value(out.Len()), runtime.InOut(too), runtime.Value(too.Len()), (*launch.Kernels)(k).Report())
 }
 
@@ -64,13 +64,13 @@ func kernelLoops0(b_ *gpu.Block, at []int32, in []float32, out []float32, too []
 }
 
 // PickCPU runs the kernel Pick on the CPU.
-func PickCPU(shape runtime.LaunchConfig, at []int32, in []float32, out []float32, too []float32) error {
+func PickCPU(shape runtime.Shape, at []int32, in []float32, out []float32, too []float32) error {
 	return launch.CPU(shape, func(t *gpu.Thread) { Pick(t, at, in, out, too) }, func(b *gpu.Block) { kernelLoops0(b, at, in, out, too) })
 }
 
 // PickAuto runs the kernel Pick on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
 // If it fails, no slice has changed.
-func PickAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, at []int32, in []float32, out []float32, too []float32) (launch.Place, error) {
+func PickAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, at []int32, in []float32, out []float32, too []float32) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "Pick", func(k *launch.Kernels, c *launch.Copies) error {
 		at_ := launch.Copy(c, "at", at, false)
 		in_ := launch.Copy(c, "in", in, false)
@@ -81,7 +81,7 @@ func PickAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConf
 }
 
 // Double launches the kernel Double on a stream.
-func (k *Kernels) Double(stream *runtime.Stream, shape runtime.LaunchConfig, x *runtime.Ref[float32], y *runtime.Ref[float32]) error {
+func (k *Kernels) Double(stream *runtime.Stream, shape runtime.Shape, x *runtime.Ref[float32], y *runtime.Ref[float32]) error {
 	if err := launch.Apart("Double", launch.Device("x", x, false), launch.Device("y", y, true)); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func kernelLoops1(b_ *gpu.Block, x []float32, y []float32) {
 }
 
 // DoubleCPU runs the kernel Double on the CPU.
-func DoubleCPU(shape runtime.LaunchConfig, x []float32, y []float32) error {
+func DoubleCPU(shape runtime.Shape, x []float32, y []float32) error {
 	if err := launch.Apart("Double", launch.Host("x", x, false), launch.Host("y", y, true)); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func DoubleCPU(shape runtime.LaunchConfig, x []float32, y []float32) error {
 
 // DoubleAuto runs the kernel Double on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
 // If it fails, no slice has changed.
-func DoubleAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []float32, y []float32) (launch.Place, error) {
+func DoubleAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, x []float32, y []float32) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "Double", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, false)
 		y_ := launch.Copy(c, "y", y, true)

@@ -161,7 +161,7 @@ func kernelLoops0(b_ *gpu.Block, x []float64, weights []float64, k uint32, strip
 }
 
 // GramCPU runs the kernel Gram on the CPU.
-func GramCPU(shape runtime.LaunchConfig, x []float64, weights []float64, k_ uint32, strips uint32, partials []float64) error {
+func GramCPU(shape runtime.Shape, x []float64, weights []float64, k_ uint32, strips uint32, partials []float64) error {
 	shape, err := launch.Block("Gram", shape, 256, 1, 1)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func GramCPU(shape runtime.LaunchConfig, x []float64, weights []float64, k_ uint
 }
 
 // Histogram256CPU runs the kernel Histogram256 on the CPU, its threads as coroutines (histogram.go:68: flush waits, or has shared memory).
-func Histogram256CPU(shape runtime.LaunchConfig, data []byte, counts []uint64) error {
+func Histogram256CPU(shape runtime.Shape, data []byte, counts []uint64) error {
 	return launch.CPU(shape, func(t *gpu.Thread) { Histogram256(t, data, counts) }, nil)
 }
 
@@ -235,7 +235,7 @@ func kernelLoops2(b_ *gpu.Block, data []gpu.Uint4, chunks []Chunk, rounds uint32
 }
 
 // SHA256ChunksCPU runs the kernel SHA256Chunks on the CPU.
-func SHA256ChunksCPU(shape runtime.LaunchConfig, data []gpu.Uint4, chunks []Chunk, rounds uint32, digests []gpu.Uint4) error {
+func SHA256ChunksCPU(shape runtime.Shape, data []gpu.Uint4, chunks []Chunk, rounds uint32, digests []gpu.Uint4) error {
 	shape, err := launch.Block("SHA256Chunks", shape, 128, 1, 1)
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func kernelLoops3(b_ *gpu.Block, digests []gpu.Uint4, rounds uint32) {
 }
 
 // SHA256RoundsCPU runs the kernel SHA256Rounds on the CPU.
-func SHA256RoundsCPU(shape runtime.LaunchConfig, digests []gpu.Uint4, rounds uint32) error {
+func SHA256RoundsCPU(shape runtime.Shape, digests []gpu.Uint4, rounds uint32) error {
 	shape, err := launch.Block("SHA256Rounds", shape, 128, 1, 1)
 	if err != nil {
 		return err
@@ -281,7 +281,7 @@ func SHA256RoundsCPU(shape runtime.LaunchConfig, digests []gpu.Uint4, rounds uin
 }
 
 // SumCPU runs the kernel Sum on the CPU, its threads as coroutines (sum.go:35: warpSum waits, or has shared memory).
-func SumCPU(shape runtime.LaunchConfig, x []float32, partials []float64) error {
+func SumCPU(shape runtime.Shape, x []float32, partials []float64) error {
 	return launch.CPU(shape, func(t *gpu.Thread) { Sum(t, x, partials) }, nil)
 }
 
@@ -315,7 +315,7 @@ func kernelLoops5(b_ *gpu.Block, a []float32, b []float32, c []float32) {
 }
 
 // VectorAddCPU runs the kernel VectorAdd on the CPU.
-func VectorAddCPU(shape runtime.LaunchConfig, a []float32, b_ []float32, c_ []float32) error {
+func VectorAddCPU(shape runtime.Shape, a []float32, b_ []float32, c_ []float32) error {
 	if err := launch.Equal("VectorAdd", "c, a, b", len(a), len(b_), len(c_)); err != nil {
 		return err
 	}
@@ -351,7 +351,7 @@ func kernelLoops6(b_ *gpu.Block, a float32, x []float32, y []float32) {
 }
 
 // SaxpyCPU runs the kernel Saxpy on the CPU.
-func SaxpyCPU(shape runtime.LaunchConfig, a float32, x []float32, y []float32) error {
+func SaxpyCPU(shape runtime.Shape, a float32, x []float32, y []float32) error {
 	if err := launch.Equal("Saxpy", "y, x", len(x), len(y)); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ const (
 	graphBatch = 50  // graphs on a stream before it is emptied
 )
 
-var oneWarp = runtime.LaunchConfig{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
+var oneWarp = runtime.Shape{Grid: runtime.Dim3{X: 1}, Block: runtime.Dim3{X: 32}}
 
 // launcher is a stream of the first device with kernels that do nothing.
 type launcher struct {

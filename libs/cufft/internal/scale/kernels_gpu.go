@@ -33,7 +33,7 @@ func Load(c *runtime.Context) (*Kernels, error) {
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
 
 // ScaleFloat32 launches the kernel ScaleFloat32 on a stream.
-func (k *Kernels) ScaleFloat32(stream *runtime.Stream, shape runtime.LaunchConfig, x *runtime.Ref[float32], factor float32, count int, n [5]int, step [5]int) error {
+func (k *Kernels) ScaleFloat32(stream *runtime.Stream, shape runtime.Shape, x *runtime.Ref[float32], factor float32, count int, n [5]int, step [5]int) error {
 	shape, err := launch.Block("ScaleFloat32", shape, 256, 1, 1)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (k *Kernels) ScaleFloat32(stream *runtime.Stream, shape runtime.LaunchConfi
 }
 
 // ScaleFloat32CPU runs the kernel ScaleFloat32 on the CPU, its threads as coroutines (it is generic).
-func ScaleFloat32CPU(shape runtime.LaunchConfig, x []float32, factor float32, count int, n [5]int, step [5]int) error {
+func ScaleFloat32CPU(shape runtime.Shape, x []float32, factor float32, count int, n [5]int, step [5]int) error {
 	shape, err := launch.Block("ScaleFloat32", shape, 256, 1, 1)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func ScaleFloat32CPU(shape runtime.LaunchConfig, x []float32, factor float32, co
 
 // ScaleFloat32Auto runs the kernel ScaleFloat32 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
 // If it fails, no slice has changed.
-func ScaleFloat32Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []float32, factor float32, count int, n [5]int, step [5]int) (launch.Place, error) {
+func ScaleFloat32Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, x []float32, factor float32, count int, n [5]int, step [5]int) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "ScaleFloat32", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
 		return c.Finish(func() error { return (*Kernels)(k).ScaleFloat32(c.Stream, shape, x_, factor, count, n, step) })
@@ -60,7 +60,7 @@ func ScaleFloat32Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.La
 }
 
 // ScaleFloat64 launches the kernel ScaleFloat64 on a stream.
-func (k *Kernels) ScaleFloat64(stream *runtime.Stream, shape runtime.LaunchConfig, x *runtime.Ref[float64], factor float64, count int, n [5]int, step [5]int) error {
+func (k *Kernels) ScaleFloat64(stream *runtime.Stream, shape runtime.Shape, x *runtime.Ref[float64], factor float64, count int, n [5]int, step [5]int) error {
 	shape, err := launch.Block("ScaleFloat64", shape, 256, 1, 1)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (k *Kernels) ScaleFloat64(stream *runtime.Stream, shape runtime.LaunchConfi
 }
 
 // ScaleFloat64CPU runs the kernel ScaleFloat64 on the CPU, its threads as coroutines (it is generic).
-func ScaleFloat64CPU(shape runtime.LaunchConfig, x []float64, factor float64, count int, n [5]int, step [5]int) error {
+func ScaleFloat64CPU(shape runtime.Shape, x []float64, factor float64, count int, n [5]int, step [5]int) error {
 	shape, err := launch.Block("ScaleFloat64", shape, 256, 1, 1)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func ScaleFloat64CPU(shape runtime.LaunchConfig, x []float64, factor float64, co
 
 // ScaleFloat64Auto runs the kernel ScaleFloat64 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
 // If it fails, no slice has changed.
-func ScaleFloat64Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, x []float64, factor float64, count int, n [5]int, step [5]int) (launch.Place, error) {
+func ScaleFloat64Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, x []float64, factor float64, count int, n [5]int, step [5]int) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "ScaleFloat64", func(k *launch.Kernels, c *launch.Copies) error {
 		x_ := launch.Copy(c, "x", x, true)
 		return c.Finish(func() error { return (*Kernels)(k).ScaleFloat64(c.Stream, shape, x_, factor, count, n, step) })

@@ -33,7 +33,7 @@ func Load(c *runtime.Context) (*Kernels, error) {
 func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
 
 // TransposeFloat32 launches the kernel TransposeFloat32 on a stream.
-func (k *Kernels) TransposeFloat32(stream *runtime.Stream, shape runtime.LaunchConfig, out *runtime.Ref[float32], in *runtime.Ref[float32], rows int, cols int, from int, to int) error {
+func (k *Kernels) TransposeFloat32(stream *runtime.Stream, shape runtime.Shape, out *runtime.Ref[float32], in *runtime.Ref[float32], rows int, cols int, from int, to int) error {
 	shape, err := launch.Block("TransposeFloat32", shape, 32, 8, 1)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (k *Kernels) TransposeFloat32(stream *runtime.Stream, shape runtime.LaunchC
 }
 
 // TransposeFloat32CPU runs the kernel TransposeFloat32 on the CPU, its threads as coroutines (it is generic).
-func TransposeFloat32CPU(shape runtime.LaunchConfig, out []float32, in []float32, rows int, cols int, from int, to int) error {
+func TransposeFloat32CPU(shape runtime.Shape, out []float32, in []float32, rows int, cols int, from int, to int) error {
 	shape, err := launch.Block("TransposeFloat32", shape, 32, 8, 1)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func TransposeFloat32CPU(shape runtime.LaunchConfig, out []float32, in []float32
 
 // TransposeFloat32Auto runs the kernel TransposeFloat32 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
 // If it fails, no slice has changed.
-func TransposeFloat32Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, out []float32, in []float32, rows int, cols int, from int, to int) (launch.Place, error) {
+func TransposeFloat32Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, out []float32, in []float32, rows int, cols int, from int, to int) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "TransposeFloat32", func(k *launch.Kernels, c *launch.Copies) error {
 		out_ := launch.Copy(c, "out", out, true)
 		in_ := launch.Copy(c, "in", in, false)
@@ -61,7 +61,7 @@ func TransposeFloat32Auto(ctx context.Context, rt *runtime.Runtime, shape runtim
 }
 
 // TransposeFloat64 launches the kernel TransposeFloat64 on a stream.
-func (k *Kernels) TransposeFloat64(stream *runtime.Stream, shape runtime.LaunchConfig, out *runtime.Ref[float64], in *runtime.Ref[float64], rows int, cols int, from int, to int) error {
+func (k *Kernels) TransposeFloat64(stream *runtime.Stream, shape runtime.Shape, out *runtime.Ref[float64], in *runtime.Ref[float64], rows int, cols int, from int, to int) error {
 	shape, err := launch.Block("TransposeFloat64", shape, 32, 8, 1)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (k *Kernels) TransposeFloat64(stream *runtime.Stream, shape runtime.LaunchC
 }
 
 // TransposeFloat64CPU runs the kernel TransposeFloat64 on the CPU, its threads as coroutines (it is generic).
-func TransposeFloat64CPU(shape runtime.LaunchConfig, out []float64, in []float64, rows int, cols int, from int, to int) error {
+func TransposeFloat64CPU(shape runtime.Shape, out []float64, in []float64, rows int, cols int, from int, to int) error {
 	shape, err := launch.Block("TransposeFloat64", shape, 32, 8, 1)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func TransposeFloat64CPU(shape runtime.LaunchConfig, out []float64, in []float64
 
 // TransposeFloat64Auto runs the kernel TransposeFloat64 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
 // If it fails, no slice has changed.
-func TransposeFloat64Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.LaunchConfig, out []float64, in []float64, rows int, cols int, from int, to int) (launch.Place, error) {
+func TransposeFloat64Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, out []float64, in []float64, rows int, cols int, from int, to int) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "TransposeFloat64", func(k *launch.Kernels, c *launch.Copies) error {
 		out_ := launch.Copy(c, "out", out, true)
 		in_ := launch.Copy(c, "in", in, false)

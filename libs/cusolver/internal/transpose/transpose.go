@@ -34,6 +34,6 @@ func Transpose[T float32 | float64](t *gpu.Thread, out, in []T, rows, cols, from
 }
 
 // Shape is the launch for a matrix.
-func Shape(rows, cols int) runtime.LaunchConfig {
-	return runtime.LaunchConfig{Grid: runtime.Dim3{X: uint32((rows + tile - 1) / tile * ((cols + tile - 1) / tile))}}
+func Shape(rows, cols int) runtime.Shape {
+	return runtime.Shape{Grid: runtime.Dim3{X: uint32((rows + tile - 1) / tile * ((cols + tile - 1) / tile))}}
 }

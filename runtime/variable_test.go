@@ -40,7 +40,7 @@ const symbolsPTX = `
 `
 
 // read downloads a variable.
-func read[T any](t *testing.T, s *runtime.Stream, v *runtime.Symbol[T]) []T {
+func read[T any](t *testing.T, s *runtime.Stream, v *runtime.Variable[T]) []T {
 	t.Helper()
 	data := make([]T, v.Len())
 	require.NoError(t, v.Download(bg, s, data))
@@ -55,17 +55,17 @@ func TestSymbols(t *testing.T) {
 		require.NoError(t, err)
 		sum, err := m.Kernel("sum")
 		require.NoError(t, err)
-		table, err := runtime.FindSymbol[uint32](m, "table")
+		table, err := runtime.FindVariable[uint32](m, "table")
 		require.NoError(t, err)
-		factor, err := runtime.FindSymbol[uint32](m, "factor")
+		factor, err := runtime.FindVariable[uint32](m, "factor")
 		require.NoError(t, err)
-		total, err := runtime.FindSymbol[uint64](m, "total")
+		total, err := runtime.FindVariable[uint64](m, "total")
 		require.NoError(t, err)
 		assert.Equal(t, []int{4, 1, 1}, []int{table.Len(), factor.Len(), total.Len()})
 		assert.Equal(t, []uint32{3}, read(t, s, factor))
 		assert.Equal(t, make([]uint32, 4), read(t, s, table))
 
-		run := func() error { return sum.Launch(s, runtime.Linear(4, 4)) }
+		run := func() error { return sum.Launch(s, runtime.Shape1D(4, 4)) }
 		require.NoError(t, errors.Join(table.Upload(bg, s, []uint32{1, 2, 3, 4}), run()))
 		assert.Equal(t, []uint64{5 + 3*10}, read(t, s, total))
 		require.NoError(t, errors.Join(factor.Upload(bg, s, []uint32{10}), table.Upload(bg, s, []uint32{0, 0, 3, 4}), total.Zero(s), run()))
@@ -75,7 +75,7 @@ func TestSymbols(t *testing.T) {
 		require.NoError(t, errors.Join(table.UploadHost(s, pinned), run()))
 		assert.Equal(t, []uint64{10*7 + 10*100}, read(t, s, total))
 
-		wide, err := runtime.FindSymbol[[4]uint32](m, "table")
+		wide, err := runtime.FindVariable[[4]uint32](m, "table")
 		require.NoError(t, err)
 		assert.Equal(t, [][4]uint32{{10, 20, 30, 40}}, read(t, s, wide))
 
@@ -88,7 +88,7 @@ func TestSymbols(t *testing.T) {
 		assert.ErrorIs(t, table.Upload(bg, s, make([]uint32, 4)), driver.ErrClosed)
 		assert.ErrorIs(t, total.Download(bg, s, make([]uint64, 1)), driver.ErrClosed)
 		assert.ErrorIs(t, table.UploadHost(s, pinned), driver.ErrClosed)
-		_, err = runtime.FindSymbol[uint32](m, "factor")
+		_, err = runtime.FindVariable[uint32](m, "factor")
 		assert.ErrorIs(t, err, driver.ErrClosed)
 	})
 }
@@ -96,16 +96,16 @@ func TestSymbols(t *testing.T) {
 func TestSymbolsThatDoNotFit(t *testing.T) {
 	onDrivers(t, func(t *testing.T, rt *runtime.Runtime) {
 		m := loadKernels(t, contextOf(t, rt))
-		_, err := runtime.FindSymbol[uint32](m, "question")
+		_, err := runtime.FindVariable[uint32](m, "question")
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, `the module has no variable "question"`)
-		_, err = runtime.FindSymbol[uint64](m, "answer")
+		_, err = runtime.FindVariable[uint64](m, "answer")
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, `the variable "answer" has 4 bytes, which are not whole elements of uint64 with 8`)
-		_, err = runtime.FindSymbol[*uint32](m, "answer")
+		_, err = runtime.FindVariable[*uint32](m, "answer")
 		require.ErrorIs(t, err, driver.ErrInvalidArgument)
 		assert.ErrorContains(t, err, "holds pointers")
-		half, err := runtime.FindSymbol[uint16](m, "answer")
+		half, err := runtime.FindVariable[uint16](m, "answer")
 		require.NoError(t, err)
 		assert.Equal(t, 2, half.Len())
 	})
