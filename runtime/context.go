@@ -474,10 +474,10 @@ func (c *Context) drain() error {
 	return c.finish(context.Background(), c.marks(true))
 }
 
-// release frees what a drained context owns. Unless those are idle that may use it,
-// memory and code are left to the driver: it frees them with the context, once nobody in the
-// process uses that any more. So it is with all that a lost device has. It ends when CUDA is
-// lost: the driver frees nothing then.
+// release frees what a drained context owns. Unless the contexts that may use it are idle, memory
+// and code are left to the driver. It frees them with the context, once nobody in the process uses
+// that any more. So it is with all that a lost device has. It ends when CUDA is lost: the driver
+// frees nothing then.
 func (c *Context) release(idle bool) error {
 	c.state.Close()
 	// What graphs retain that were not destroyed: Refs, which no call of the driver is made for.

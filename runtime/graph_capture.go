@@ -67,10 +67,10 @@ func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) {
 	return graph, err
 }
 
-// beginCapture makes the stream record. The mode is relaxed. In the other modes a capture
-// belongs to the thread that began it, which goroutines leave, and calls that have nothing
-// to do with the graph ruin it: allocating, waiting for another stream, freeing what
-// the garbage collector has found. What cannot be recorded is refused in every mode.
+// beginCapture makes the stream record. The mode is relaxed. In the other modes a capture belongs
+// to the thread that began it, which goroutines leave, and calls that have nothing to do with the
+// graph ruin it. Such calls allocate, wait for another stream, or free what the garbage collector
+// has found. What cannot be recorded is refused in every mode.
 func (s *Stream) beginCapture() (*capture, error) {
 	ctx := s.ctx
 	if err := ctx.hold(); err != nil { // until the end

@@ -102,9 +102,9 @@ func (s *Stream) end() {
 	s.leave()
 }
 
-// endWork is end of what began with work: later waits wait for the work. What the arena puts
-// on the stream of its own accord does without: a wait for another stream comes before work that
-// ends here, and nobody can see whether an allocation or a free is done.
+// endWork is end of what began with work: later waits wait for the work. Allocations and frees of
+// the arena do not call it: nobody can see whether they are done. A wait for another stream comes
+// before work that ends here.
 func (s *Stream) endWork() {
 	s.waits.Changed()
 	s.end()

@@ -28,9 +28,9 @@
 // Mark puts work on the stream, so it must not be called while the stream is captured. Asking about
 // a captured stream would end the capture: Suspend keeps the driver from being asked, and Resume
 // allows it again. Close comes before the handle is destroyed. Tickets stay good after all of
-// these. Each wait and each function of AfterFunc ends when the work is done, when the driver says
-// that it failed, or with the cause that [Device.Close], [Device.Lose] or [Poller.Lose] was called
-// with.
+// these. Each wait and each function of AfterFunc ends when the work is done, or when the driver
+// says that it failed. It also ends with the cause that [Device.Close], [Device.Lose] or
+// [Poller.Lose] was called with.
 //
 // # Numbers
 //
