@@ -185,7 +185,7 @@ func (p *Pinned) leaseBlock(block *pinnedBlock, bytes uint64) Lease {
 func (p *Pinned) makeRoom(bytes, size uint64) (victims []*pinnedBlock, err error) {
 	if size > p.limit || p.claimed-p.stats.CachedBytes > p.limit-size {
 		e := p.errorf(driver.ErrOutOfMemory, "page-locked memory: %d bytes are leased, and the limit is %d; return leases sooner, or raise PinnedConfig.Limit",
-			p.stats.LeasedBytes+p.stats.PendingBytes, p.limit)
+			p.claimed-p.stats.CachedBytes, p.limit)
 		e.Bytes = bytes
 		return nil, e
 	}

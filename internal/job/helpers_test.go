@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
@@ -93,7 +94,8 @@ func noLeaks(t *testing.T) {
 
 // simulated is the runtime of all fake engines, with 4 devices.
 var simulated = sync.OnceValue(func() *runtime.Runtime {
-	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.New(drivertest.Config{Devices: drivertest.Devices(4, drivertest.T4())})))
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.New(drivertest.Config{Devices: drivertest.Devices(4, drivertest.T4())})),
+		runtime.WithPinned(arena.PinnedConfig{Limit: MemoryBudget}))
 	if err != nil {
 		panic(err)
 	}
