@@ -61,6 +61,9 @@ func init() {
 			return fmt.Append(nil, os.Getpid()), nil
 		},
 		"flood/v1": flood,
+		"close/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) {
+			return nil, errors.Join(runtimeOfChild.Close(), errors.New("closed"))
+		},
 	} {
 		isolate.Register(name, f)
 	}
@@ -483,6 +486,17 @@ func TestFallbackIsBounded(t *testing.T) {
 	assert.EqualValues(t, refused, g.Stats().Refused)
 	assert.EqualValues(t, 3+5, g.Stats().Fallbacks)
 	assert.NoError(t, g.Close())
+}
+
+// A function that closes the runtime of its child costs the child, not the requests after it.
+func TestChildWithoutItsRuntime(t *testing.T) {
+	g := open(t, 1)
+	_, _, err := g.Do(within(t), "close/v1", nil)
+	assert.ErrorContains(t, err, "closed")
+	assert.Eventually(t, func() bool {
+		result, _, err := g.Do(within(t), "echo/v1", []byte("x"))
+		return err == nil && string(result) == "x"
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // A child that has stopped, with its socket full of what others sent, holds nobody.

@@ -252,7 +252,8 @@ func launch(w *pool.Worker, name string, shape runtime.Shape, args ...runtime.Ar
 
 func TestMain(m *testing.M) {
 	beforeMain()
-	isolate.Main(func() (*runtime.Runtime, error) {
+	isolate.Main(func() (rt *runtime.Runtime, err error) {
+		defer func() { runtimeOfChild = rt }()
 		n, _ := strconv.Atoi(os.Getenv(simulation))
 		if n == 0 {
 			return runtime.Open()
@@ -265,6 +266,9 @@ func TestMain(m *testing.M) {
 	})
 	leaks.Main(m, 0)
 }
+
+// runtimeOfChild is what isolate.Main was given in a child.
+var runtimeOfChild *runtime.Runtime
 
 // meet is what a child of the campaign meets while it starts, or later.
 func meet(config *drivertest.Config) {

@@ -73,8 +73,9 @@ type hello struct {
 
 // child is the process, in itself.
 type child struct {
-	link *link
-	pool *pool.Pool
+	link   *link
+	pool   *pool.Pool
+	closed func() bool // a function has closed the runtime
 
 	mu      sync.Mutex
 	buffers map[uint64]*Buffer
@@ -157,6 +158,10 @@ func (c *child) prepare(rt *runtime.Runtime, h hello, setup []pool.Setup) error 
 	if err != nil {
 		return err
 	}
+	c.closed = func() bool {
+		_, err := rt.Context(device.Ordinal)
+		return errors.Is(err, driver.ErrClosed)
+	}
 	o := pool.Options{Setup: setup, Devices: []int{device.Ordinal}, Streams: h.Streams, Queue: math.MaxInt}
 	if c.pool, err = pool.Open(rt, o); err != nil {
 		return err
@@ -218,7 +223,8 @@ func (c *child) run(ctx context.Context, name string, r *Request) (result []byte
 	return result, err
 }
 
-// answer sends what a function has returned. A child that CUDA is lost for ends after it has told that.
+// answer sends what a function has returned. A child that can use CUDA no more ends after it has told that, and the parent starts
+// another one.
 func (c *child) answer(number uint64, result []byte, err error) {
 	if err == nil {
 		err = tooLarge(result)
@@ -227,7 +233,7 @@ func (c *child) answer(number uint64, result []byte, err error) {
 		err = c.link.send(resultFrame, number, result)
 	} else {
 		sent := c.link.send(errorFrame, number, EncodeError(err))
-		if poisoned(err) || sent != nil {
+		if sent != nil || poisoned(err) || c.closed() {
 			os.Exit(1)
 		}
 		return
