@@ -27,8 +27,9 @@ func BenchmarkScatterSynchronize(b *testing.B) {
 
 func benchmarkScatter(b *testing.B, p *pool.Pool, f func(*pool.Worker, pool.Tile) error) {
 	b.ReportAllocs()
+	n := 64 * len(p.Devices())
 	for b.Loop() {
-		if _, err := p.Scatter(context.Background(), 64*len(p.Devices()), f); err != nil {
+		if _, err := p.Scatter(context.Background(), n, f); err != nil {
 			b.Fatal(err)
 		}
 	}

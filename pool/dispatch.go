@@ -208,10 +208,13 @@ func (p *Pool) letIn(c *scatterCall, tiles []Tile) error {
 	p.mu.runPosted() // workers that were returned
 	for _, t := range tiles {
 		r := c.part(c.devices[t.Index], t.Len())
-		if err := p.admit(r); err != nil {
+		err := p.admit(r)
+		if err != nil {
 			return err
 		}
-		if w, _ := p.assign(r); w != nil { // a device in quarantine is an error of its tile
+		w, _ := p.assign(r)
+		p.reuse(r)
+		if w != nil { // a device in quarantine is an error of its tile
 			c.first, c.begins = w, t.Index
 			return nil
 		}

@@ -61,11 +61,9 @@ var noOptions DoOptions
 // request is Do with options that were checked.
 func (p *Pool) request(ctx context.Context, o *DoOptions, f func(*Worker) error) (Report, error) {
 	report := Report{Device: driver.NoDevice}
-	r, _ := p.requests.Get().(*request)
-	r = zero.Or(r)
-	*r = request{ready: r.ready, post: post{request: r}, cost: o.Cost.Seconds(), priority: o.Priority, devices: o.Devices, overflow: o.Wait,
-		label: o.Label, bytes: o.Reserve}
-	r.deadline, _ = ctx.Deadline()
+	r := p.newRequest(ctx)
+	r.cost, r.priority, r.devices, r.overflow = o.Cost.Seconds(), o.Priority, o.Devices, o.Wait
+	r.label, r.bytes = o.Label, o.Reserve
 	defer p.forget(r)
 	if o.BreakEven == nil {
 		err := p.doOrFallBack(ctx, o, r, f, &report)
@@ -135,12 +133,27 @@ func (p *Pool) fallBack(ctx context.Context, o *DoOptions, r *request, report *R
 	return err
 }
 
-// forget ends the call of a request, unless it has ended, and keeps its memory.
+// newRequest returns an empty request, until forget or reuse.
+func (p *Pool) newRequest(ctx context.Context) *request {
+	r, _ := p.requests.Get().(*request)
+	r = zero.Or(r)
+	r.post.request = r
+	r.deadline, _ = ctx.Deadline()
+	return r
+}
+
+// reuse keeps the memory of a request, and nothing that it has.
+func (p *Pool) reuse(r *request) {
+	*r = request{ready: r.ready}
+	p.requests.Put(r)
+}
+
+// forget ends the call of a request, unless it has ended.
 func (p *Pool) forget(r *request) {
 	if r.accepted {
 		p.end()
 	}
-	p.requests.Put(r)
+	p.reuse(r)
 }
 
 // do tries devices until f succeeds. The report has a reason if the fallback should do the request.

@@ -39,23 +39,36 @@ func Parallel(ctx context.Context, n int, f func(ctx context.Context, lo, hi int
 func parallel(parent context.Context, n int, o *ScatterOptions, f func(ctx context.Context, lo, hi int) error) ([]TileReport, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	s := &scheduler{minPiece: 1, cancel: cancel, ended: make(chan struct{})}
+	c := &cores{ctx: ctx, f: f}
+	s := &c.scheduler
+	s.crew, s.minPiece, s.cancel, s.ended = c, 1, cancel, make(chan struct{})
 	units := s.cut(n, o.Chunk, o.Grain, o.ItemBytes)
-	cores := min(goruntime.GOMAXPROCS(0), units)
-	var all sync.WaitGroup
-	s.participants = make([]participant, cores)
-	weights := make([]float64, cores)
-	for i := range cores {
+	s.participants = make([]participant, min(goruntime.GOMAXPROCS(0), units))
+	weights := make([]float64, len(s.participants))
+	for i := range weights {
 		s.participants[i], weights[i] = participant{device: i, weight: 1}, 1
 	}
-	s.start = func(i int) { all.Go(func() { s.runParticipant(ctx, i, f) }) }
 	s.run(parent, Partition(weights, units))
-	all.Wait()
+	c.goroutines.Wait()
 	return s.result()
 }
 
-// runParticipant does pieces on one goroutine until there are none.
-func (s *scheduler) runParticipant(ctx context.Context, i int, f func(ctx context.Context, lo, hi int) error) {
+// cores are the participants of one call of parallel.
+type cores struct {
+	scheduler  scheduler
+	ctx        context.Context
+	f          func(ctx context.Context, lo, hi int) error
+	goroutines sync.WaitGroup
+}
+
+func (c *cores) ordinal(int) int { return driver.NoDevice }
+func (c *cores) lost() bool      { return false }
+
+func (c *cores) startParticipant(i int) { c.goroutines.Go(func() { c.participate(i) }) }
+
+// participate does pieces on one goroutine until there are none.
+func (c *cores) participate(i int) {
+	s := &c.scheduler
 	if !s.enter(i) {
 		return
 	}
@@ -68,7 +81,7 @@ func (s *scheduler) runParticipant(ctx context.Context, i int, f func(ctx contex
 		var w stopwatch
 		w.start()
 		t := s.tile(i, k)
-		contain.Call(func() error { return f(ctx, t.Lo, t.Hi) }, func(err error) { s.record(i, k, w.stop(), err) })
+		contain.Call(func() error { return c.f(c.ctx, t.Lo, t.Hi) }, func(err error) { s.record(i, k, w.stop(), err) })
 	}
 }
 

@@ -33,6 +33,9 @@ func Partition(weights []float64, n int) []Tile {
 	if n <= 0 || len(weights) == 0 {
 		return nil
 	}
+	if len(weights) == 1 {
+		return []Tile{{Hi: n}}
+	}
 	fractions, sum := integers(weights), new(big.Int)
 	for _, weight := range fractions {
 		sum.Add(sum, weight)

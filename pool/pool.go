@@ -153,6 +153,7 @@ func (p *Pool) selectDevices(ordinals []int) (picked []*device, weights []float6
 		return nil, nil, err
 	}
 	r := request{devices: ordinals}
+	picked, weights = make([]*device, 0, len(devices)), make([]float64, 0, len(devices))
 	for _, d := range devices {
 		if r.may(d) {
 			picked, weights = append(picked, d), append(weights, d.info.Score)

@@ -160,12 +160,10 @@ func (c *scatterCall) fallBack(report *Report, why error) (*Report, error) {
 // onCPU does the items with the fallback when it is its turn.
 func (c *scatterCall) onCPU(why error) (*Report, error) {
 	p := c.pool
-	r, _ := p.requests.Get().(*request)
-	r = zero.Or(r)
-	*r = request{ready: r.ready, post: post{request: r}, only: &p.cpu, accepted: true, priority: c.Priority, overflow: c.Wait || len(c.devices) > 0}
-	r.deadline, _ = c.turn.Context.Deadline()
+	r := p.newRequest(c.turn.Context)
+	r.only, r.accepted, r.priority, r.overflow = &p.cpu, true, c.Priority, c.Wait || len(c.devices) > 0
 	w, err := p.acquire(c.turn.Context, r)
-	p.requests.Put(r)
+	p.reuse(r)
 	if err != nil {
 		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Device: driver.NoDevice, Cause: err}}
 		return &Report{Where: OnCPU, Err: why, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, &Error{Tiles: tiles, Devices: why}
@@ -211,26 +209,39 @@ func (c *scatterCall) onGPU() (*Report, error) {
 // skipFailed removes the devices that are known not to work, and returns the weights of the others. It
 // fails if all devices are lost or quarantined.
 func (c *scatterCall) skipFailed(weights []float64) ([]float64, error) {
-	states := make([]runtime.Device, len(c.devices))
-	leftOut := make([]bool, len(c.devices))
-	working := false
-	for i, d := range c.devices {
-		states[i], leftOut[i] = c.pool.state(d)
-		working = working || states[i].Err == nil
+	type bad struct {
+		index   int
+		state   runtime.Device
+		leftOut bool
 	}
-	var using []*device
-	var rest []float64
-	var causes []error
+	var failed []bad
 	for i, d := range c.devices {
-		if err := states[i].Err; leftOut[i] || errors.Is(err, driver.ErrDeviceLost) || working && err != nil {
-			c.skipped = append(c.skipped, states[i])
-			causes = append(causes, states[i].Err)
-			if c.reason = Failed; leftOut[i] {
-				c.reason = Quarantined
-			}
-			continue
+		if state, leftOut := c.pool.state(d); state.Err != nil {
+			failed = append(failed, bad{i, state, leftOut})
 		}
-		using, rest = append(using, d), append(rest, weights[i])
+	}
+	working := len(failed) < len(c.devices)
+	failed = slices.DeleteFunc(failed, func(b bad) bool {
+		return !b.leftOut && !working && !errors.Is(b.state.Err, driver.ErrDeviceLost)
+	})
+	if len(failed) == 0 {
+		return weights, nil
+	}
+	var causes []error
+	skipped := map[int]bool{}
+	for _, b := range failed {
+		skipped[b.index] = true
+		c.skipped = append(c.skipped, b.state)
+		causes = append(causes, b.state.Err)
+		if c.reason = Failed; b.leftOut {
+			c.reason = Quarantined
+		}
+	}
+	using, rest := make([]*device, 0, len(c.devices)), make([]float64, 0, len(c.devices))
+	for i, d := range c.devices {
+		if !skipped[i] {
+			using, rest = append(using, d), append(rest, weights[i])
+		}
 	}
 	c.devices = using
 	if len(using) == 0 {
@@ -259,19 +270,21 @@ func (c *scatterCall) prepare(weights []float64) []Tile {
 	p := &c.scheduler
 	units := p.cut(c.n, c.Chunk, c.Grain, c.ItemBytes)
 	p.minPiece, p.retries = p.units(c.minItems()), c.Retry
-	p.ordinal = func(device int) int { return c.pool.devices[device].info.Ordinal }
-	p.start = func(i int) {
-		items := p.participants[i].hi - p.participants[i].lo
-		c.goroutines.Go(func() { c.participate(i, items) })
-	}
-	p.lost = func() bool { return c.pool.rt.Err() != nil }
-	p.ended = make(chan struct{})
+	p.crew, p.ended = c, make(chan struct{})
 	p.participants = make([]participant, len(c.devices))
 	for i, d := range c.devices {
 		p.participants[i] = participant{device: d.index, weight: positive(weights[i])}
 	}
 	p.tiles = make([]TileReport, 0, 2*len(c.devices))
 	return Partition(c.limitDevices(weights, units), units)
+}
+
+func (c *scatterCall) ordinal(device int) int { return c.pool.devices[device].info.Ordinal }
+func (c *scatterCall) lost() bool             { return c.pool.rt.Err() != nil }
+
+func (c *scatterCall) startParticipant(i int) {
+	c.goroutines.Add(1)
+	go c.participate(i, c.scheduler.participants[i].hi-c.scheduler.participants[i].lo)
 }
 
 // minItems returns how many items a device must have to take part.
@@ -316,6 +329,7 @@ func (c *scatterCall) limitDevices(weights []float64, units int) []float64 {
 
 // participate does pieces on a device until there are none.
 func (c *scatterCall) participate(index, items int) {
+	defer c.goroutines.Done()
 	d := c.devices[index]
 	var w *Worker
 	var err error
@@ -323,7 +337,9 @@ func (c *scatterCall) participate(index, items int) {
 		w, c.first = c.first, nil
 	}
 	if w == nil {
-		w, err = c.pool.acquire(c.ctx, c.part(d, items))
+		r := c.part(d, items)
+		w, err = c.pool.acquire(c.ctx, r)
+		c.pool.reuse(r)
 	}
 	switch {
 	case err == nil:
@@ -359,11 +375,11 @@ func (c *scatterCall) participate(index, items int) {
 	}
 }
 
-// part returns the request of a participant.
+// part returns the request of a participant. The caller puts it back.
 func (c *scatterCall) part(d *device, units int) *request {
-	r := &request{only: d, scatter: c, accepted: true, priority: c.Priority, cost: c.Cost.Seconds() * float64(units) * float64(c.scheduler.grain)}
-	r.deadline, _ = c.turn.Context.Deadline()
-	r.post.request = r
+	r := c.pool.newRequest(c.turn.Context)
+	r.only, r.scatter, r.accepted, r.priority = d, c, true, c.Priority
+	r.cost = c.Cost.Seconds() * float64(units) * float64(c.scheduler.grain)
 	return r
 }
 

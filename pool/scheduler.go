@@ -7,8 +7,6 @@ import (
 	"math/bits"
 	"sync"
 	"time"
-
-	"github.com/purecuda/purecuda/driver"
 )
 
 // scheduler divides the items of a call among its participants: the devices, or the goroutines of
@@ -22,14 +20,12 @@ import (
 // A participant enters, takes and records pieces until there are none, and leaves. The scheduler
 // wakes idle participants when there is work for them again.
 type scheduler struct {
-	n, grain  int                  // items of the caller, and of a grain
-	minPiece  int                  // items that are worth a piece
-	chunk     int                  // items of a piece at most, or 0
-	itemBytes int                  // of an item, or 0
-	retries   int                  // of a piece
-	ordinal   func(device int) int // nil for the CPU
-	start     func(index int)      // starts the goroutine of a participant; called with mu held
-	lost      func() bool          // reports that CUDA is lost, so that a retry is useless
+	n, grain  int // items of the caller, and of a grain
+	minPiece  int // items that are worth a piece
+	chunk     int // items of a piece at most, or 0
+	itemBytes int // of an item, or 0
+	retries   int // of a piece
+	crew      crew
 	cancel    context.CancelCauseFunc
 	ended     chan struct{} // closed when no participant is active or will be
 
@@ -44,6 +40,16 @@ type scheduler struct {
 	failed       bool
 	stop         error // why no more pieces are handed out
 	done         bool  // ended is closed
+}
+
+// crew are the devices or the cores that participate.
+type crew interface {
+	// startParticipant starts its goroutine. mu of the scheduler is held.
+	startParticipant(index int)
+	// ordinal is the ordinal of a participant's device, or driver.NoDevice.
+	ordinal(device int) int
+	// lost reports that CUDA is lost, so that a retry is useless.
+	lost() bool
 }
 
 // participant is a device or a goroutine of the CPU that takes part in a call.
@@ -161,7 +167,7 @@ func (s *scheduler) wake(i int) {
 	if m := &s.participants[i]; m.state == idle && !m.failed {
 		m.state = woken
 		s.woken++
-		s.start(i)
+		s.crew.startParticipant(i)
 	}
 }
 
@@ -314,7 +320,7 @@ func (s *scheduler) record(i int, k piece, spent spent, err error) {
 func (s *scheduler) recordFailure(i int, k piece, spent spent, err error) {
 	m := &s.participants[i]
 	m.failed = true
-	if s.stop == nil && k.retries < s.retries && s.anyUsable() && !s.lost() {
+	if s.stop == nil && k.retries < s.retries && s.anyUsable() && !s.crew.lost() {
 		s.failedPieces = append(s.failedPieces, piece{k.lo, k.hi, k.retries + 1, m.device, err})
 		for j := range s.participants {
 			s.wake(j)
@@ -342,7 +348,7 @@ func (s *scheduler) recordUnusable(i int, err error) {
 		for j := range s.failedPieces {
 			s.failedPieces[j].cause = errors.Join(s.failedPieces[j].cause, err)
 		}
-	case s.stop == nil && s.anyUsable() && !s.lost(): // the others take its range
+	case s.stop == nil && s.anyUsable() && !s.crew.lost(): // the others take its range
 		for j := range s.participants {
 			s.wake(j)
 		}
@@ -440,11 +446,8 @@ func (s *scheduler) result() ([]TileReport, error) {
 
 // newTile returns the report of a piece.
 func (s *scheduler) newTile(device int, k piece, spent spent) TileReport {
-	t := TileReport{Tile: s.tile(device, k), Device: driver.NoDevice, Retries: k.retries, Cause: k.cause,
+	t := TileReport{Tile: s.tile(device, k), Device: s.crew.ordinal(device), Retries: k.retries, Cause: k.cause,
 		Upload: spent[Upload], Compute: spent[Compute], Download: spent[Download]}
-	if s.ordinal != nil {
-		t.Device = s.ordinal(device)
-	}
 	high, bytes := bits.Mul64(uint64(t.Len()), uint64(s.itemBytes))
 	if t.Bytes = bytes; high > 0 {
 		t.Bytes = math.MaxUint64

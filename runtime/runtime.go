@@ -314,23 +314,27 @@ func (rt *Runtime) Devices() []Device {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	for i := range devices {
-		d := &devices[i]
-		c := rt.contexts[d.Ordinal]
-		if c != nil {
-			d.FreeBytes = c.device.FreeBytes
-		}
-		switch {
-		case d.Err != nil:
-		case rt.lost.Load() != nil:
-			d.Err = rt.lostError()
-		case c != nil:
-			d.Err = c.lostError()
-		default:
-			d.Err = rt.failures[d.Ordinal]
-		}
-		d.Quarantine = rt.quarantined(d.Ordinal)
+		rt.refresh(&devices[i])
 	}
 	return devices
+}
+
+// refresh sets what changes of a device. rt.mu is held.
+func (rt *Runtime) refresh(d *Device) {
+	c := rt.contexts[d.Ordinal]
+	if c != nil {
+		d.FreeBytes = c.device.FreeBytes
+	}
+	switch {
+	case d.Err != nil:
+	case rt.lost.Load() != nil:
+		d.Err = rt.lostError()
+	case c != nil:
+		d.Err = c.lostError()
+	default:
+		d.Err = rt.failures[d.Ordinal]
+	}
+	d.Quarantine = rt.quarantined(d.Ordinal)
 }
 
 // Device returns the device of an ordinal. One that is not there, or was left out
@@ -339,9 +343,12 @@ func (rt *Runtime) Device(ordinal int) (Device, error) {
 	if rt == nil || rt.life == nil {
 		return Device{}, errNothing("runtime")
 	}
-	devices := rt.Devices()
+	devices := rt.found.Load().devices
 	for _, d := range devices {
 		if d.Ordinal == ordinal {
+			rt.mu.Lock()
+			rt.refresh(&d)
+			rt.mu.Unlock()
 			return d, nil
 		}
 	}
