@@ -33,14 +33,44 @@ func Partition(weights []float64, n int) []Tile {
 	if n <= 0 || len(weights) == 0 {
 		return nil
 	}
-	if len(weights) == 1 {
-		return []Tile{{Hi: n}}
+	lengths := make([]int, len(weights))
+	if equal(weights) {
+		for i := range lengths {
+			lengths[i] = n / len(lengths)
+			if i < n%len(lengths) {
+				lengths[i]++
+			}
+		}
+	} else {
+		proportional(lengths, weights, n)
 	}
+	tiles := make([]Tile, 0, len(weights))
+	lo := 0
+	for i, length := range lengths {
+		if length > 0 {
+			tiles = append(tiles, Tile{Index: i, Lo: lo, Hi: lo + length})
+		}
+		lo += length
+	}
+	return tiles
+}
+
+// equal reports whether all weights count the same, as those of equal devices and of cores do.
+func equal(weights []float64) bool {
+	for _, w := range weights {
+		if counted(w) != counted(weights[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+// proportional sets the lengths of the tiles. One weight at least is positive.
+func proportional(lengths []int, weights []float64, n int) {
 	fractions, sum := integers(weights), new(big.Int)
 	for _, weight := range fractions {
 		sum.Add(sum, weight)
 	}
-	lengths := make([]int, len(weights))
 	order := make([]int, len(weights))
 	left := n
 	items, whole := big.NewInt(int64(n)), new(big.Int)
@@ -56,18 +86,9 @@ func Partition(weights []float64, n int) []Tile {
 	for _, i := range order[:left] {
 		lengths[i]++
 	}
-	tiles := make([]Tile, 0, len(weights))
-	lo := 0
-	for i, length := range lengths {
-		if length > 0 {
-			tiles = append(tiles, Tile{Index: i, Lo: lo, Hi: lo + length})
-		}
-		lo += length
-	}
-	return tiles
 }
 
-// integers returns integers in the same proportions as the weights. A float64 is an integer times
+// integers returns integers in the same proportions as the weights, of which one at least is positive. A float64 is an integer times
 // a power of two.
 func integers(weights []float64) []*big.Int {
 	least := math.Inf(1)
@@ -79,9 +100,6 @@ func integers(weights []float64) []*big.Int {
 	_, low := math.Frexp(least)
 	shares := make([]*big.Int, len(weights))
 	for i, w := range weights {
-		if math.IsInf(least, 1) {
-			w = 1 // no weight is positive
-		}
 		const mantissaBits = 53
 		mantissa, exponent := math.Frexp(counted(w))
 		shares[i] = big.NewInt(int64(math.Ldexp(mantissa, mantissaBits)))
