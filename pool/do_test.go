@@ -407,8 +407,10 @@ func TestDoOnDevices(t *testing.T) {
 		_, err := p.Do(t.Context(), nothing, options...)
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument, name)
 	}
+	_, err := p.Do(t.Context(), nothing, pool.DoOptions{Cost: time.Hour})
+	require.NoError(t, err, "a time that 32 bits do not hold")
 	work := newDone(300)
-	_, err := p.Scatter(t.Context(), 300, work.do, pool.ScatterOptions{Devices: []int{0, 2}})
+	_, err = p.Scatter(t.Context(), 300, work.do, pool.ScatterOptions{Devices: []int{0, 2}})
 	require.NoError(t, err)
 	assert.Zero(t, work.by[1])
 	assert.Equal(t, 300, work.by[0]+work.by[2])

@@ -185,7 +185,7 @@ func one[O any](options []O) (o O, err error) {
 // number is an option that must not be negative.
 type number struct {
 	name  string
-	value int
+	value int64 // a Cost has more bits than an int may have
 }
 
 func notNegative(numbers ...number) error {
@@ -203,19 +203,19 @@ func (o *Options) check() error {
 			return driver.Errorf(driver.ErrInvalidArgument, "Setup[%d] has no function: make it with PerDevice or PerStream", i)
 		}
 	}
-	return notNegative(number{"Streams", o.Streams})
+	return notNegative(number{"Streams", int64(o.Streams)})
 }
 
 func (o *DoOptions) check() error {
-	if o.Retry|o.Items|int(o.Cost) >= 0 { // the way of most calls
+	if o.Retry|o.Items >= 0 && o.Cost >= 0 { // the way of most calls
 		return nil
 	}
-	return notNegative(number{"Retry", o.Retry}, number{"Items", o.Items}, number{"Cost", int(o.Cost)})
+	return notNegative(number{"Retry", int64(o.Retry)}, number{"Items", int64(o.Items)}, number{"Cost", int64(o.Cost)})
 }
 
 func (o *ScatterOptions) check() error {
-	return notNegative(number{"Retry", o.Retry}, number{"Cost", int(o.Cost)}, number{"Chunk", o.Chunk}, number{"Grain", o.Grain},
-		number{"ItemBytes", o.ItemBytes}, number{"MinPerDevice", o.MinPerDevice})
+	return notNegative(number{"Retry", int64(o.Retry)}, number{"Cost", int64(o.Cost)}, number{"Chunk", int64(o.Chunk)}, number{"Grain", int64(o.Grain)},
+		number{"ItemBytes", int64(o.ItemBytes)}, number{"MinPerDevice", int64(o.MinPerDevice)})
 }
 
 // check returns the error of the arguments of a call that do not depend on the machine.

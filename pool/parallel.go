@@ -26,7 +26,7 @@ func Parallel(ctx context.Context, n int, f func(ctx context.Context, lo, hi int
 		return report, driver.Errorf(driver.ErrInvalidArgument, "a context, a function and a number of items that is not negative are needed")
 	}
 	o, err := one(options)
-	if err = cmp.Or(err, notNegative(number{"Chunk", o.Chunk}, number{"Grain", o.Grain})); err != nil || n == 0 {
+	if err = cmp.Or(err, notNegative(number{"Chunk", int64(o.Chunk)}, number{"Grain", int64(o.Grain)})); err != nil || n == 0 {
 		return report, err
 	}
 	start := time.Now()

@@ -16,7 +16,8 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// StreamOptions are the choices of [Stream]. The zero value is right for pieces that f gets by itself.
+// StreamOptions are the choices of [Stream]. The zero value is right for pieces that f gets by itself. Numbers of pieces are
+// 1,048,576 at most.
 type StreamOptions[In, Out any] struct {
 	// Read brings the data of a piece into a buffer of BufferBytes, and returns how many bytes they are. The buffer is page-locked
 	// where there is a device. Read is called for several pieces at the same time, and not in order. Without BufferBytes, the piece
@@ -131,9 +132,19 @@ func (s *stream[In, Out]) check() error {
 	case s.BufferBytes > 0 && s.pool != nil && s.pool.remote != nil:
 		return driver.Errorf(driver.ErrInvalidArgument, "a pool of processes has no page-locked memory: let Read fill memory that they share, without BufferBytes")
 	}
-	return notNegative(number{"BufferBytes", s.BufferBytes}, number{"Readers", s.Readers}, number{"PerDevice", s.PerDevice}, number{"Ahead", s.Ahead},
-		number{"Retry", s.Retry}, number{"Cores", s.Cores})
+	for _, n := range []number{{"Readers", int64(s.Readers)}, {"PerDevice", int64(s.PerDevice)}, {"Ahead", int64(s.Ahead)}, {"Cores", int64(s.Cores)}} {
+		if n.value > mostPieces {
+			return driver.Errorf(driver.ErrInvalidArgument, "%s is %d: want %d at most", n.name, n.value, mostPieces)
+		}
+		if err := notNegative(n); err != nil {
+			return err
+		}
+	}
+	return notNegative(number{"BufferBytes", int64(s.BufferBytes)}, number{"Retry", int64(s.Retry)})
 }
+
+// mostPieces is the most that a stream has at a time of anything: there is room for each result before it comes.
+const mostPieces = 1 << 20
 
 // run does the pieces. It returns why the sequence ends early, or nil.
 func (s *stream[In, Out]) run(parent context.Context, source iter.Seq2[In, error], yield func(Out, error) bool) (err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"math/rand/v2"
 	goruntime "runtime"
 	"sync"
@@ -173,6 +174,10 @@ func TestStreamRefuses(t *testing.T) {
 		"cores without a way":   pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Cores: 1}),
 		"a pool of processes":   pool.Stream(t.Context(), first(open(t, machine(1), pool.Options{Remote: func(int) error { return nil }})), upTo(1, nil), square, streamOptions{Read: read, BufferBytes: 1}),
 		"negative":              pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Ahead: -1}),
+		"too far ahead":         pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Ahead: math.MaxInt}),
+		"too many cores":        pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Cores: math.MaxInt, Fallback: squareOnCPU}),
+		"too many readers":      pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Readers: math.MaxInt}),
+		"too many of a device":  pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{PerDevice: math.MaxInt}),
 		"in a function":         pool.Stream(t.Context(), p, upTo(1, nil), nested, streamOptions{}),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -214,10 +214,10 @@ func (u *usage) shown() {
 			u.behind[d.shows[0]] = append(u.behind[d.shows[0]], key)
 		}
 	}
-	todo := slices.Collect(maps.Keys(u.used))
-	for len(todo) > 0 {
-		key := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	pending := slices.Collect(maps.Keys(u.used))
+	for len(pending) > 0 {
+		key := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
 		next := slices.Clone(u.behind[key])
 		if d := u.declared[key]; d != nil {
 			next = append(next, d.shows...)
@@ -225,7 +225,7 @@ func (u *usage) shown() {
 		for _, k := range next {
 			if !u.used[k] {
 				u.used[k] = true
-				todo = append(todo, k)
+				pending = append(pending, k)
 			}
 		}
 	}
