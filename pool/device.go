@@ -137,6 +137,10 @@ func (w *Worker) prepare() (err error) {
 	if w.stream != nil && w.generation == w.context.State().Generation() {
 		return nil
 	}
+	return w.prepareStream() // its frame is large, and would make that of a new goroutine grow
+}
+
+func (w *Worker) prepareStream() (err error) {
 	if w.stream != nil {
 		_ = w.closeStream() // errors are expected: the old context is gone
 	}

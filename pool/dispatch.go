@@ -202,12 +202,16 @@ func (p *Pool) full(r *request) error {
 func (p *Pool) waiting() int { return p.queue.bounded + p.cpuQueue.bounded + p.places }
 
 // letIn gives a call of several devices the worker of one that is free, or else a place in the queue until one begins.
-func (p *Pool) letIn(c *scatterCall, tiles []Tile) error {
+func (p *Pool) letIn(c *scatterCall) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.runPosted() // workers that were returned
-	for _, t := range tiles {
-		r := c.part(c.devices[t.Index], t.Len())
+	for i := range c.scheduler.participants {
+		m := &c.scheduler.participants[i]
+		if m.lo == m.hi {
+			continue
+		}
+		r := c.part(c.devices[i], m.hi-m.lo)
 		err := p.admit(r)
 		if err != nil {
 			return err
@@ -215,7 +219,7 @@ func (p *Pool) letIn(c *scatterCall, tiles []Tile) error {
 		w, _ := p.assign(r)
 		p.reuse(r)
 		if w != nil { // a device in quarantine is an error of its tile
-			c.first, c.begins = w, t.Index
+			c.first, c.begins = w, i
 			return nil
 		}
 	}

@@ -122,7 +122,7 @@ func (p *Pool) fallBack(ctx context.Context, o *DoOptions, r *request, report *R
 	start := time.Now()
 	report.Where, report.Device = OnCPU, driver.NoDevice
 	contain.Call(func() error {
-		return o.Fallback(&turn{ctx, p})
+		return o.Fallback(&marked{ctx, turnOf{p}})
 	}, func(failed error) {
 		err = failed
 		report.Wall += time.Since(start)
@@ -172,7 +172,7 @@ func (p *Pool) do(ctx context.Context, o *DoOptions, r *request, f func(*Worker)
 			return p.notAssigned(r, report, err, last)
 		}
 		report.Device, report.Stream = w.device.Ordinal, w.number
-		w.ctx = context.WithValue(ctx, within{p}, true)
+		w.ctx = &marked{ctx, within{p}}
 		if err = w.prepare(); err != nil {
 			others := p.recordFailure(w.pooled, err, unprepared)
 			p.release(w)

@@ -48,7 +48,8 @@ func parallel(parent context.Context, n int, o *ScatterOptions, f func(ctx conte
 	for i := range weights {
 		s.participants[i], weights[i] = participant{device: i, weight: 1}, 1
 	}
-	s.run(parent, Partition(weights, units))
+	s.divide(weights, units)
+	s.run(parent)
 	c.goroutines.Wait()
 	return s.result()
 }
@@ -85,19 +86,23 @@ func (c *cores) participate(i int) {
 	}
 }
 
-// turn is the context of a function that runs on the CPU.
-type turn struct {
+// marked is the context of a function of a call.
+type marked struct {
 	context.Context
-	pool *Pool
+	as any // within or turnOf
 }
 
-// turnOf is the key of its pool. A call with the context does not wait for another turn.
-type turnOf struct{ pool *Pool }
+// Keys of marked contexts, of functions that have a worker of a pool, and of functions that have a turn on the CPU. A call with the latter
+// does not wait for another turn.
+type (
+	within struct{ pool *Pool }
+	turnOf struct{ pool *Pool }
+)
 
-// Value is the context's, and marks it.
-func (t *turn) Value(key any) any {
-	if key == (turnOf{t.pool}) {
+// Value is the context's, and has the mark.
+func (m *marked) Value(key any) any {
+	if key == m.as {
 		return true
 	}
-	return t.Context.Value(key)
+	return m.Context.Value(key)
 }

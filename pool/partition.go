@@ -34,16 +34,7 @@ func Partition(weights []float64, n int) []Tile {
 		return nil
 	}
 	lengths := make([]int, len(weights))
-	if equal(weights) {
-		for i := range lengths {
-			lengths[i] = n / len(lengths)
-			if i < n%len(lengths) {
-				lengths[i]++
-			}
-		}
-	} else {
-		proportional(lengths, weights, n)
-	}
+	share(lengths, weights, n)
 	tiles := make([]Tile, 0, len(weights))
 	lo := 0
 	for i, length := range lengths {
@@ -53,6 +44,20 @@ func Partition(weights []float64, n int) []Tile {
 		lo += length
 	}
 	return tiles
+}
+
+// share sets the length of each tile.
+func share(lengths []int, weights []float64, n int) {
+	if !equal(weights) {
+		proportional(lengths, weights, n)
+		return
+	}
+	for i := range lengths {
+		lengths[i] = n / len(lengths)
+		if i < n%len(lengths) {
+			lengths[i]++
+		}
+	}
 }
 
 // equal reports whether all weights count the same, as those of equal devices and of cores do.

@@ -143,23 +143,17 @@ func haveOrdinals(devices []*device, ordinals []int) error {
 	return nil
 }
 
-// selectDevices returns the devices that a call uses, and their weights.
-func (p *Pool) selectDevices(ordinals []int) (picked []*device, weights []float64, err error) {
+// selectDevices returns the devices that a call uses. The caller does not change the slice.
+func (p *Pool) selectDevices(ordinals []int) ([]*device, error) {
 	devices, err := p.openDevices()
-	if err != nil {
-		return nil, nil, err
+	if err != nil || len(ordinals) == 0 {
+		return devices, err
 	}
 	if err := haveOrdinals(devices, ordinals); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r := request{devices: ordinals}
-	picked, weights = make([]*device, 0, len(devices)), make([]float64, 0, len(devices))
-	for _, d := range devices {
-		if r.may(d) {
-			picked, weights = append(picked, d), append(weights, d.info.Score)
-		}
-	}
-	return picked, weights, nil
+	return slices.DeleteFunc(slices.Clone(devices), func(d *device) bool { return !r.may(d) }), nil
 }
 
 // learn updates the speeds of devices after a call that succeeded. Only proportions count, because the
@@ -199,9 +193,6 @@ func (p *Pool) end() {
 	defer p.mu.Unlock()
 	p.endCall()
 }
-
-// within is the key in the contexts of functions with a worker of a pool.
-type within struct{ pool *Pool }
 
 // errNested is the error of a call that a function makes with its own context.
 func errNested() error {

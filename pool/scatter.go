@@ -41,16 +41,19 @@ import (
 // context it is not detected, and waits until that context ends.
 func (p *Pool) Scatter(ctx context.Context, n int, f func(*Worker, Tile) error, options ...ScatterOptions) (Report, error) {
 	o, err := one(options)
-	return (&scatterCall{turn: turn{ctx, p}, n: n, f: f, ScatterOptions: o}).start("pool.Scatter", err)
+	return (&scatterCall{parent: ctx, pool: p, n: n, f: f, ScatterOptions: o}).start("pool.Scatter", err)
 }
 
 // scatterCall is one call of Scatter, Map or Reduce.
 type scatterCall struct {
 	ScatterOptions
-	turn       // the caller's context and the pool
+	pool       *Pool
+	parent     context.Context // the caller's
 	n          int
 	f          func(*Worker, Tile) error
+	marked     marked
 	ctx        context.Context // the functions'
+	report     Report
 	scheduler  scheduler
 	devices    []*device
 	goroutines sync.WaitGroup // of the participants
@@ -66,14 +69,14 @@ type scatterCall struct {
 // start does the items, as a request of a name, unless its options have an error.
 func (c *scatterCall) start(name string, err error) (Report, error) {
 	nothing := Report{Device: driver.NoDevice}
-	if err = cmp.Or(err, c.pool.check(c.turn.Context, c.f != nil), c.check()); err != nil {
+	if err = cmp.Or(err, c.pool.check(c.parent, c.f != nil), c.check()); err != nil {
 		return nothing, err
 	}
 	if c.n < 0 {
 		return nothing, driver.Errorf(driver.ErrInvalidArgument, "%d items", c.n)
 	}
-	ctx, end := c.pool.rt.TraceRequest(c.turn.Context, name)
-	c.turn.Context = ctx
+	ctx, end := c.pool.rt.TraceRequest(c.parent, name)
+	c.parent = ctx
 	run := c.run
 	if end != nil {
 		run = func() (*Report, error) { return c.runTraced(end) }
@@ -112,7 +115,7 @@ func (c *scatterCall) run() (*Report, error) {
 }
 
 func (c *scatterCall) choose() (*Report, error) {
-	side, err := c.BreakEven.side(c.turn.Context, c.n, c.Fallback != nil)
+	side, err := c.BreakEven.side(c.parent, c.n, c.Fallback != nil)
 	switch {
 	case c.n == 0:
 		return &Report{}, nil
@@ -145,8 +148,8 @@ func (c *scatterCall) fallBack(report *Report, why error) (*Report, error) {
 	if c.Fallback == nil {
 		return report, why
 	}
-	if c.turn.Context.Err() != nil {
-		if cause := context.Cause(c.turn.Context); !errors.Is(why, cause) {
+	if c.parent.Err() != nil {
+		if cause := context.Cause(c.parent); !errors.Is(why, cause) {
 			why = errors.Join(cause, why)
 		}
 		return report, why
@@ -160,9 +163,9 @@ func (c *scatterCall) fallBack(report *Report, why error) (*Report, error) {
 // onCPU does the items with the fallback when it is its turn.
 func (c *scatterCall) onCPU(why error) (*Report, error) {
 	p := c.pool
-	r := p.newRequest(c.turn.Context)
+	r := p.newRequest(c.parent)
 	r.only, r.accepted, r.priority, r.overflow = &p.cpu, true, c.Priority, c.Wait || len(c.devices) > 0
-	w, err := p.acquire(c.turn.Context, r)
+	w, err := p.acquire(c.parent, r)
 	p.reuse(r)
 	if err != nil {
 		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Device: driver.NoDevice, Cause: err}}
@@ -171,7 +174,7 @@ func (c *scatterCall) onCPU(why error) (*Report, error) {
 	if w != nil {
 		defer p.release(w)
 	}
-	tiles, err := parallel(&c.turn, c.n, &c.ScatterOptions, c.Fallback)
+	tiles, err := parallel(&marked{c.parent, turnOf{p}}, c.n, &c.ScatterOptions, c.Fallback)
 	if failed, ok := err.(*Error); ok {
 		failed.Devices = why
 	}
@@ -180,21 +183,21 @@ func (c *scatterCall) onCPU(why error) (*Report, error) {
 
 // onGPU does the items on the devices. It returns no report if nothing was tried.
 func (c *scatterCall) onGPU() (*Report, error) {
-	devices, weights, err := c.pool.selectDevices(c.Devices)
+	devices, err := c.pool.selectDevices(c.Devices)
 	if err != nil {
 		return nil, err
 	}
 	c.devices = devices
-	if weights, err = c.skipFailed(weights); err != nil {
+	if err = c.skipFailed(); err != nil {
 		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Device: c.skipped[0].Ordinal, Cause: err}}
 		return &Report{Where: OnGPU, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, &Error{Tiles: tiles}
 	}
-	tiles := c.prepare(weights)
-	if err := c.pool.letIn(c, tiles); err != nil {
+	c.prepare()
+	if err := c.pool.letIn(c); err != nil {
 		c.scheduler.cancel(nil)
 		return nil, err
 	}
-	c.scheduler.run(c.turn.Context, tiles)
+	c.scheduler.run(c.parent)
 	c.scheduler.cancel(nil)
 	c.goroutines.Wait()
 	c.pool.leave(c)
@@ -203,12 +206,12 @@ func (c *scatterCall) onGPU() (*Report, error) {
 	if err == nil {
 		c.pool.learn(c.devices, c.scheduler.participants)
 	}
-	return &Report{Where: OnGPU, Reason: c.reason, Tiles: done, Skipped: c.skipped}, err
+	c.report = Report{Where: OnGPU, Reason: c.reason, Tiles: done, Skipped: c.skipped}
+	return &c.report, err
 }
 
-// skipFailed removes the devices that are known not to work, and returns the weights of the others. It
-// fails if all devices are lost or quarantined.
-func (c *scatterCall) skipFailed(weights []float64) ([]float64, error) {
+// skipFailed removes the devices that are known not to work. It fails if all devices are lost or quarantined.
+func (c *scatterCall) skipFailed() error {
 	type bad struct {
 		index   int
 		state   runtime.Device
@@ -225,7 +228,7 @@ func (c *scatterCall) skipFailed(weights []float64) ([]float64, error) {
 		return !b.leftOut && !working && !errors.Is(b.state.Err, driver.ErrDeviceLost)
 	})
 	if len(failed) == 0 {
-		return weights, nil
+		return nil
 	}
 	var causes []error
 	skipped := map[int]bool{}
@@ -237,17 +240,17 @@ func (c *scatterCall) skipFailed(weights []float64) ([]float64, error) {
 			c.reason = Quarantined
 		}
 	}
-	using, rest := make([]*device, 0, len(c.devices)), make([]float64, 0, len(c.devices))
+	using := make([]*device, 0, len(c.devices))
 	for i, d := range c.devices {
 		if !skipped[i] {
-			using, rest = append(using, d), append(rest, weights[i])
+			using = append(using, d)
 		}
 	}
 	c.devices = using
 	if len(using) == 0 {
-		return nil, errors.Join(causes...)
+		return errors.Join(causes...)
 	}
-	return rest, nil
+	return nil
 }
 
 // skipUnusable adds the devices to those that are left out that could not be prepared.
@@ -264,19 +267,23 @@ func (c *scatterCall) skipUnusable() {
 	}
 }
 
-// prepare makes the scheduler, with a participant for each device, and returns their first tiles.
-func (c *scatterCall) prepare(weights []float64) []Tile {
-	c.ctx, c.scheduler.cancel = context.WithCancelCause(context.WithValue(c.turn.Context, within{c.pool}, true))
+// prepare makes the scheduler, with a participant for each device, and their first tiles.
+func (c *scatterCall) prepare() {
+	c.marked = marked{c.parent, within{c.pool}}
+	c.ctx, c.scheduler.cancel = context.WithCancelCause(&c.marked)
 	p := &c.scheduler
 	units := p.cut(c.n, c.Chunk, c.Grain, c.ItemBytes)
 	p.minPiece, p.retries = p.units(c.minItems()), c.Retry
 	p.crew, p.ended = c, make(chan struct{})
 	p.participants = make([]participant, len(c.devices))
+	weights := make([]float64, len(c.devices))
 	for i, d := range c.devices {
+		weights[i] = d.info.Score
 		p.participants[i] = participant{device: d.index, weight: positive(weights[i])}
 	}
 	p.tiles = make([]TileReport, 0, 2*len(c.devices))
-	return Partition(c.limitDevices(weights, units), units)
+	c.limitDevices(weights, units)
+	p.divide(weights, units)
 }
 
 func (c *scatterCall) ordinal(device int) int { return c.pool.devices[device].info.Ordinal }
@@ -300,9 +307,9 @@ func (c *scatterCall) minItems() int {
 	return minPerDevice
 }
 
-// limitDevices returns the weights with zeros for the devices that are not to take part: those with
-// the least weights, if there are too few items for all.
-func (c *scatterCall) limitDevices(weights []float64, units int) []float64 {
+// limitDevices sets the weights of the devices to zero that are not to take part: those with the least weights, if there are
+// too few items for all.
+func (c *scatterCall) limitDevices(weights []float64, units int) {
 	most := len(weights)
 	if floor := c.scheduler.minPiece; floor > 0 {
 		most = min(most, max(units/floor, 1))
@@ -311,20 +318,22 @@ func (c *scatterCall) limitDevices(weights []float64, units int) []float64 {
 		c.reason = TooSmall
 	}
 	if most == len(weights) {
-		return weights
+		return
 	}
 	order := make([]int, len(weights))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(counted(weights[j]), counted(weights[i])) })
-	few := make([]float64, len(weights))
+	none := counted(weights[order[0]]) == 0
 	for _, i := range order[:most] {
-		if few[i] = counted(weights[i]); counted(weights[order[0]]) == 0 {
-			few[i] = 1
+		if none {
+			weights[i] = 1
 		}
 	}
-	return few
+	for _, i := range order[most:] {
+		weights[i] = 0
+	}
 }
 
 // participate does pieces on a device until there are none.
@@ -377,7 +386,7 @@ func (c *scatterCall) participate(index, items int) {
 
 // part returns the request of a participant. The caller puts it back.
 func (c *scatterCall) part(d *device, units int) *request {
-	r := c.pool.newRequest(c.turn.Context)
+	r := c.pool.newRequest(c.parent)
 	r.only, r.scatter, r.accepted, r.priority = d, c, true, c.Priority
 	r.cost = c.Cost.Seconds() * float64(units) * float64(c.scheduler.grain)
 	return r
@@ -391,7 +400,7 @@ func (c *scatterCall) runPiece(w *Worker, index int, k piece) {
 		return w.run(func(w *Worker) error { return c.f(w, c.scheduler.tile(w.pooled.index, k)) })
 	}, func(err error) {
 		err = w.failed(err)
-		if err != nil && c.turn.Context.Err() == nil {
+		if err != nil && c.parent.Err() == nil {
 			c.pool.synchronizeFailed(w, err)
 		}
 		c.scheduler.record(index, k, w.stopwatch.stop(), err)

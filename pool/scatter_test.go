@@ -18,6 +18,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/internal/allocs"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -708,4 +709,15 @@ func TestNoSmallRest(t *testing.T) {
 	require.NoError(t, err)
 	work.once(t)
 	assert.Len(t, work.calls, 2)
+}
+
+func TestScatterAllocatesLittle(t *testing.T) {
+	for devices, most := range map[int]float64{1: 7, 2: 8, 4: 10} {
+		p, _ := open(t, machine(devices))
+		nothing := func(*pool.Worker, pool.Tile) error { return nil }
+		allocs.AtMost(t, most, 100, func() {
+			_, err := p.Scatter(context.Background(), 64*devices, nothing)
+			require.NoError(t, err)
+		}, devices, " devices")
+	}
 }

@@ -119,10 +119,30 @@ func (s *scheduler) tile(device int, k piece) Tile {
 	return t
 }
 
-// run assigns the ranges, wakes their participants, and waits for the end of the call. The end of
-// the caller's context ends the call. run is called once.
-func (s *scheduler) run(parent context.Context, tiles []Tile) {
-	s.begin(parent, tiles)
+// divide gives the participants their ranges, in proportion to weights.
+func (s *scheduler) divide(weights []float64, units int) {
+	lengths := make([]int, len(weights))
+	share(lengths, weights, units)
+	at := 0
+	for i, length := range lengths {
+		m := &s.participants[i]
+		m.lo, m.hi = at, at+length
+		at = m.hi
+		switch {
+		case s.chunk > 0:
+			m.fixed = s.chunk
+		case length == units:
+			m.fixed = length // no other participant could steal
+		default:
+			m.minPiece = max(s.minPiece, length/minPieceFraction, 1)
+		}
+	}
+}
+
+// run wakes the participants that have a range, and waits for the end of the call. The end of the caller's context ends the call. run
+// is called once.
+func (s *scheduler) run(parent context.Context) {
+	s.begin(parent)
 	select {
 	case <-s.ended:
 	case <-parent.Done():
@@ -131,25 +151,15 @@ func (s *scheduler) run(parent context.Context, tiles []Tile) {
 	}
 }
 
-func (s *scheduler) begin(parent context.Context, tiles []Tile) {
+func (s *scheduler) begin(parent context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.finish()
 	s.parent = parent
 	s.checkContext()
-	for _, t := range tiles {
-		m := &s.participants[t.Index]
-		m.lo, m.hi = t.Lo, t.Hi
-		switch {
-		case s.chunk > 0:
-			m.fixed = s.chunk
-		case len(tiles) == 1:
-			m.fixed = t.Len() // no other participant could steal
-		default:
-			m.minPiece = max(s.minPiece, t.Len()/minPieceFraction, 1)
-		}
-		if s.stop == nil {
-			s.wake(t.Index)
+	for i := range s.participants {
+		if m := &s.participants[i]; m.lo < m.hi && s.stop == nil {
+			s.wake(i)
 		}
 	}
 }

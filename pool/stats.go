@@ -16,6 +16,9 @@ type figures struct {
 }
 
 func (p *Pool) countRetries(n int) {
+	if n == 0 {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.figures.retries += uint64(n)

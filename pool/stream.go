@@ -156,7 +156,7 @@ func (s *stream[In, Out]) run(parent context.Context, source iter.Seq2[In, error
 	parent, end := p.rt.TraceRequest(parent, "pool.Stream")
 	began := time.Now()
 	if parent.Value(turnOf{p}) != nil {
-		parent = &turn{parent, p} // its fallbacks must not wait for the one that calls Stream
+		parent = &marked{parent, turnOf{p}} // its fallbacks must not wait for the one that calls Stream
 	}
 	s.ctx, s.cancel = context.WithCancelCause(parent)
 	s.turn, s.drained, s.changed = make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 1)
@@ -233,7 +233,7 @@ func (s *stream[In, Out]) isDrained() bool {
 func (s *stream[In, Out]) start() {
 	p := s.pool
 	var devices []*device
-	all, _, _ := p.selectDevices(nil) // without a device each piece hears why
+	all, _ := p.selectDevices(nil) // without a device each piece hears why
 	for _, d := range all {
 		if info, leftOut := p.state(d); leftOut || errors.Is(info.Err, driver.ErrDeviceLost) {
 			s.skip(info)
