@@ -21,6 +21,15 @@ import (
 	"github.com/purecuda/purecuda/gpuc/internal/device"
 )
 
+// set is a package of kernels in Go, and the same in CUDA C.
+type set struct {
+	program, clang string // the package, and the file of PTX in testdata
+	kernels        []kernel
+}
+
+// sets are the kernels of docs/go-kernels.md, which gpuc was built with, and those of well-known suites.
+var sets = []set{{"kernels", "kernels.ptx", kernels}, {"suites", "suites.ptx", suites}}
+
 // variant is a way to compile the kernels.
 type variant struct {
 	name string
@@ -35,7 +44,7 @@ func (v variant) has(kernel string) bool {
 }
 
 // extraVariable names a folder with more modules to time, such as those of a compiler without one of its passes. Each
-// is a NAME.json of device.Module.
+// is a NAME.json or NAME.SET.json of device.Module.
 const extraVariable = "PURECUDA_BENCH_MODULES"
 
 // figuresVariable names a file for all times, as tools/guard reads them. A module "old NAME" is NAME of the old commit.
@@ -50,24 +59,24 @@ type figure struct {
 	C    []float64 `json:"c"`
 }
 
-// variants loads all modules on one stream. The first is that of clang, and so is the last: what lies between the two
-// is noise.
-func variants(t *testing.T) []variant {
-	ptx, err := os.ReadFile("testdata/kernels.ptx")
+// variants loads all modules of a set on one stream. The first is that of clang, and so is the last: what lies between
+// the two is noise.
+func variants(t *testing.T, s set) []variant {
+	ptx, err := os.ReadFile(filepath.Join("testdata", s.clang))
 	require.NoError(t, err)
 	clang := device.Module{PTX: string(ptx), Reports: map[string]bool{}}
-	for _, k := range kernels {
+	for _, k := range s.kernels {
 		clang.Reports[k.name] = false
 	}
 	d := device.Open(t, clang)
 	list := []variant{{"clang", d, clang}}
 	load := func() *compile.Program {
-		p, err := compile.Load(compile.Config{Dir: "../testdata/kernels", Pattern: "."})
+		p, err := compile.Load(compile.Config{Dir: "../testdata/" + s.program, Pattern: "."})
 		require.NoError(t, err)
 		return p
 	}
 	for _, checks := range []compile.Checks{compile.ChecksOff, compile.ChecksTrap, compile.ChecksReport} {
-		m := device.Compile(t, load, "testkernels", compile.Options{Arch: 90, Checks: checks})
+		m := device.Compile(t, load, "test"+s.program, compile.Options{Arch: 90, Checks: checks})
 		list = append(list, variant{string(checks), d.Beside(t, m), m})
 	}
 	if dir := os.Getenv(extraVariable); dir != "" {
@@ -78,7 +87,11 @@ func variants(t *testing.T) []variant {
 			text, err := os.ReadFile(f)
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(text, &m))
-			list = append(list, variant{strings.TrimSuffix(filepath.Base(f), ".json"), d.Beside(t, m), m})
+			name, _, _ := strings.Cut(filepath.Base(f), ".")
+			if v := (variant{name, nil, m}); slices.ContainsFunc(s.kernels, func(k kernel) bool { return v.has(k.name) }) {
+				v.d = d.Beside(t, m)
+				list = append(list, v)
+			}
 		}
 	}
 	return append(list, variant{"clang again", d.Beside(t, clang), clang})
@@ -86,11 +99,13 @@ func variants(t *testing.T) []variant {
 
 // TestSame compares every variant with the function on the CPU, bit for bit.
 func TestSame(t *testing.T) {
-	for _, v := range variants(t) {
-		for _, k := range kernels {
-			shape, args := k.make(1)
-			for _, difference := range v.d.Compare(k.name, shape, k.cpu, args...) {
-				t.Errorf("%s, %s: %s", v.name, k.name, difference)
+	for _, s := range sets {
+		for _, v := range variants(t, s) {
+			for _, k := range s.kernels {
+				shape, args := k.make(1)
+				for _, difference := range v.d.Compare(k.name, shape, k.cpu, args...) {
+					t.Errorf("%s, %s: %s", v.name, k.name, difference)
+				}
 			}
 		}
 	}
@@ -109,15 +124,27 @@ func TestTimesOnHardware(t *testing.T) {
 	if os.Getenv(hardware.RequireVariable) == "" {
 		t.Skip(hardware.RequireVariable + " is not set, so that the kernels run on the simulated driver")
 	}
-	list := variants(t)
-	fmt.Printf("%-12s %12s", "kernel", "clang")
+	var figures []figure
+	for _, s := range sets {
+		figures = append(figures, timeSet(t, s)...)
+	}
+	if path := os.Getenv(figuresVariable); path != "" {
+		text, err := json.Marshal(map[string]any{"figures": figures})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, text, 0o666))
+	}
+}
+
+// timeSet times the kernels of a set, and prints a line for each.
+func timeSet(t *testing.T, s set) (figures []figure) {
+	list := variants(t, s)
+	fmt.Printf("\n%-12s %12s", s.program, "clang")
 	for _, v := range list[1:] {
 		fmt.Printf(" %14s", v.name)
 	}
 	fmt.Println()
-	logs := make([]float64, len(list))
-	var figures []figure
-	for _, k := range kernels {
+	logs, counts := make([]float64, len(list)), make([]float64, len(list))
+	for _, k := range s.kernels {
 		all := times(t, k, list)
 		fmt.Printf("%-12s %9.1f us", k.name, median(all[0])/1e3)
 		for i, turns := range all {
@@ -126,7 +153,8 @@ func TestTimesOnHardware(t *testing.T) {
 				continue
 			}
 			ratio := median(turns) / median(all[0])
-			logs[i] += math.Log(ratio) / float64(len(kernels))
+			logs[i] += math.Log(ratio)
+			counts[i]++
 			if i > 0 {
 				fmt.Printf(" %14.3f", ratio)
 			}
@@ -142,16 +170,12 @@ func TestTimesOnHardware(t *testing.T) {
 		}
 		fmt.Println()
 	}
-	if path := os.Getenv(figuresVariable); path != "" {
-		text, err := json.Marshal(map[string]any{"figures": figures})
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(path, text, 0o666))
-	}
 	fmt.Printf("%-25s", "geometric mean")
-	for _, l := range logs[1:] {
-		fmt.Printf(" %14.3f", math.Exp(l))
+	for i := range logs[1:] {
+		fmt.Printf(" %14.3f", math.Exp(logs[i+1]/counts[i+1]))
 	}
 	fmt.Println()
+	return figures
 }
 
 func median(turns []float64) float64 {
