@@ -81,6 +81,7 @@ type flight struct {
 	tries   []error   // that failed, and of hosts that did not answer
 	failed  int       // of these, those that count
 	avoid   []string  // IDs of hosts that have failed
+	silent  int       // deliveries that began, as far as is known, and were not given back
 	checked int       // the number of the piece that this one verifies, or -1
 	// held is a result that is being verified.
 	held     []byte
@@ -250,18 +251,29 @@ func (k *call) look() error {
 
 // noWorker says what there is in place of a host for the function.
 func (k *call) noWorker() error {
-	var others []string
+	others := "no host was heard of"
 	for i, h := range k.cluster.serving("") {
 		if i == 8 {
-			others = append(others, "and others")
+			others += ", and others"
 			break
 		}
-		others = append(others, fmt.Sprintf("%s serves %q with %d slots", h.Name, h.Functions, h.Slots))
+		if i == 0 {
+			others = "there are: "
+		} else {
+			others += ", "
+		}
+		others += fmt.Sprintf("%.80q serves %.400q with %d slots", h.Name, h.Functions, h.Slots)
+		for _, d := range h.Devices {
+			if d.Err != "" {
+				others += fmt.Sprintf(" (device %d: %.200q)", d.Ordinal, d.Err)
+				break
+			}
+		}
 	}
-	if refused := permissionError(k.cluster.nc); refused != nil && len(others) == 0 {
+	if refused := permissionError(k.cluster.nc); refused != nil && len(k.cluster.serving("")) == 0 {
 		return driver.Errorf(ErrPermission, "no host could be heard: %w", refused)
 	}
-	return driver.Errorf(ErrNoWorker, "no host serves %q for %v (WithPatience); there are: %q", k.function, k.patience, others)
+	return driver.Errorf(ErrNoWorker, "no host serves %q for %v (WithPatience); %s", k.function, k.patience, others)
 }
 
 const maxFlightBytes = 256 << 20
@@ -329,6 +341,7 @@ func (k *call) send(f *flight) error {
 		_, number := splitLast(k.id)
 		m.Reply = c.inbox + pieceID(number, f.number)
 		f.sent = time.Now()
+		f.silent = max(f.silent, 1) // the first delivery, of which no host tells that it begins
 	}
 	if err := c.nc.PublishMsg(m); err != nil {
 		f.sent = time.Time{}
@@ -455,11 +468,21 @@ func (k *call) handle(ctx context.Context, e event) error {
 	case resultEvent:
 		return k.answered(ctx, f, e)
 	case begunEvent:
-		if e.head.Error != nil { // a host that was chosen has no room
+		switch given := e.head.Error != nil; {
+		case given && f.host != "" && f.host != e.head.Host:
+			return nil
+		case given && f.host != "": // a host that was chosen has no room
 			f.host = k.other(f.avoid)
 			k.soon(f, true)
 			return nil
+		case given:
+			f.silent--
+			return nil
+		case f.silent >= maxDeliveries:
+			return k.failed(f, e.head.Host, e.head.Name, driver.NoDevice,
+				driver.Errorf(ErrPoison, "%d hosts began the piece, and none has answered", f.silent))
 		}
+		f.silent++
 		f.tries = append(f.tries, &TryError{Device: driver.NoDevice, Err: driver.Errorf(ErrHostLost, "it took the piece and did not answer")})
 		f.due = time.Now().Add(k.deadline + 2*ackWait)
 	case publishedEvent:

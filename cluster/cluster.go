@@ -271,9 +271,10 @@ func (c *Cluster) purge(known bool) {
 
 // Host is what a host tells about itself.
 type Host struct {
-	ID        string   // of this Serve
-	Name      string   // of [WithHostName]
-	Functions []string // names
+	ID   string // of this Serve
+	Name string // of [WithHostName]
+	// Functions are those that it can run now: without a device only those of [WithCPU].
+	Functions []string
 	// Slots is how many pieces it can run, Busy how many it runs, and Waiting how many it has fetched besides.
 	Slots, Busy, Waiting int
 	// Done and Failed are pieces, since the beginning.
@@ -305,7 +306,7 @@ func (c *Cluster) health(m *nats.Msg) {
 	} else {
 		c.hosts[h.ID] = &seenHost{h, time.Now()}
 	}
-	if h.Gone || old == nil || old.Slots != h.Slots || old.Draining != h.Draining {
+	if h.Gone || old == nil || old.Slots != h.Slots || old.Draining != h.Draining || !slices.Equal(old.Functions, h.Functions) {
 		for _, k := range c.calls {
 			k.post(event{kind: hostsEvent})
 		}

@@ -203,7 +203,7 @@ func TestNoWorkerAndFallback(t *testing.T) {
 	require.Eventually(t, func() bool { return len(c.Hosts()) == 1 }, patience, 10*time.Millisecond)
 	_, _, err = cluster.Do(within(t), c, "square/v1", cluster.Piece{})
 	assert.ErrorIs(t, err, cluster.ErrNoWorker)
-	assert.ErrorContains(t, err, `here serves [\"square/v2\"]`)
+	assert.ErrorContains(t, err, `"here" serves ["square/v2"]`)
 
 	here := cluster.WithFallback(func(_ context.Context, p cluster.Piece) ([]byte, error) {
 		return square(nil, &isolate.Request{Data: p.Data})

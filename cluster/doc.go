@@ -32,7 +32,7 @@
 //   - A function that returns an error, or whose child dies: another host repeats the piece
 //     ([WithRetry]). Without another host the same one does.
 //   - A host that is killed: the server gives its pieces to others after three seconds.
-//   - A piece that was delivered five times and never answered is poison: [ErrPoison].
+//   - A piece that five hosts began, and then fell silent, is poison: [ErrPoison]. What a host gives back does not count.
 //   - A piece that takes longer than [WithPieceDeadline] is stopped on its host. With [isolate.Group] that holds
 //     for a kernel that never ends as well.
 //   - No host serves the function ([ErrNoWorker]), or there is no connection ([ErrDisconnected]), for longer than

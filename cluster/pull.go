@@ -40,6 +40,9 @@ func newPuller(h *host, function string) *puller {
 // pull asks for what there is room for. The host's lock is held.
 func (p *puller) pull() {
 	h := p.host
+	if !h.runs(p.function) {
+		return
+	}
 	room := h.self.Slots
 	if h.average < shortPiece {
 		room *= 2

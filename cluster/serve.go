@@ -21,7 +21,7 @@ import (
 	"github.com/purecuda/purecuda/pool/isolate"
 )
 
-// maxDeliveries is how often a piece is given to hosts that do not answer.
+// maxDeliveries is how many hosts may begin a piece and fall silent.
 const maxDeliveries = 5
 
 // Serve serves functions with the devices of a group or of a pool, until ctx ends. functions are names of [isolate.Register]; nil
@@ -64,7 +64,7 @@ func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, de
 	if len(functions) == 0 {
 		return driver.Errorf(driver.ErrInvalidArgument, "Serve takes functions, and none was registered (isolate.Register)")
 	}
-	h.self.Functions = slices.Clone(functions)
+	h.functions = slices.Clone(functions)
 	if h.js, err = jetstream.New(nc); err != nil {
 		return err
 	}
@@ -83,10 +83,12 @@ type host struct {
 	names   names
 	devices devices
 	source  *source
-	heads   heads[pieceHead]
-	base    context.Context // of the functions
-	inbox   string          // of what the server says about results
-	failed  chan error
+	// functions are those of Serve, and self.Functions those that can run now.
+	functions []string
+	heads     heads[pieceHead]
+	base      context.Context // of the functions
+	inbox     string          // of what the server says about results
+	failed    chan error
 
 	looking sync.Mutex // one after the other, so that the newest state stays
 
@@ -153,13 +155,14 @@ func (h *host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, function := range h.self.Functions {
+	for _, function := range h.functions {
 		h.pullers = append(h.pullers, newPuller(h, function))
 	}
 	defer func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.stopPulling()
+		h.draining = true
+		h.giveBackQueue()
 	}()
 	h.tick()
 	h.tell(false)
@@ -190,8 +193,7 @@ func (h *host) serve(ctx context.Context) error {
 func (h *host) drainOut() error {
 	h.mu.Lock()
 	h.draining = true
-	h.stopPulling()
-	h.empty(0)
+	h.giveBackQueue()
 	h.mu.Unlock()
 	h.tell(false)
 	done := make(chan struct{})
@@ -250,34 +252,35 @@ func (h *host) stopAll(stop context.CancelFunc) {
 	h.work.Wait()
 }
 
-// stopPulling takes back what was asked for. h.mu is held.
-func (h *host) stopPulling() {
+// runs tells whether this host can run a function now. h.mu is held.
+func (h *host) runs(function string) bool {
+	return !h.draining && h.self.Slots > 0 && slices.Contains(h.self.Functions, function)
+}
+
+// giveBackQueue asks for no more pieces of the functions that cannot run, and gives back what waits of them. h.mu is held.
+func (h *host) giveBackQueue() {
 	for _, p := range h.pullers {
-		p.stop()
+		if !h.runs(p.function) {
+			p.stop()
+		}
 	}
-}
-
-// empty gives back what waits for a slot. h.mu is held.
-func (h *host) empty(after time.Duration) {
-	for _, w := range h.queue {
+	h.queue = slices.DeleteFunc(h.queue, func(w *held) bool {
+		if h.runs(w.function) {
+			return false
+		}
 		delete(h.held, w)
-		h.giveBack(w, after)
-	}
-	h.queue = nil
+		h.giveBack(w, 0)
+		return true
+	})
 }
 
-// giveBack gives a piece to another host, after a time in which this one can stop asking for pieces.
+// giveBack gives a piece to another host, after a time in which this one can stop asking for pieces. It tells the caller, which
+// counts the hosts that fell silent.
 func (h *host) giveBack(w *held, after time.Duration) {
+	h.note(w, isolate.EncodeError(driver.Errorf(ErrNoWorker, "host %s has no room", h.self.Name)))
 	if w.reply != "" {
 		_ = h.nc.Publish(w.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, after)) // if it is lost, the silence tells
-		return
 	}
-	h.busy(w)
-}
-
-// busy tells the caller that there is no room for a piece that was sent to this host.
-func (h *host) busy(w *held) {
-	h.note(w, isolate.EncodeError(driver.Errorf(ErrNoWorker, "host %s has no room", h.self.Name)))
 }
 
 // note tells the caller something about a piece that is no result.
@@ -297,10 +300,10 @@ func (h *host) sent(m *nats.Msg) {
 	}
 	w.function, w.piece = w.head.Function, w.head.Piece
 	h.mu.Lock()
-	full := h.draining || len(h.queue) > 2*h.self.Slots || h.self.Slots == 0 || !slices.Contains(h.self.Functions, w.function)
+	full := len(h.queue) > 2*h.self.Slots
 	h.mu.Unlock()
 	if full {
-		h.busy(w)
+		h.giveBack(w, 0)
 		return
 	}
 	h.add(w)
@@ -315,7 +318,7 @@ func (h *host) add(w *held) {
 	case over:
 		h.ack(w)
 		return
-	case h.draining || h.self.Slots == 0:
+	case !h.runs(w.function):
 		h.giveBack(w, 0)
 		return
 	}
@@ -368,12 +371,16 @@ func (h *host) do(w *held, then func(next *held)) {
 	var result []byte
 	report := pool.Report{Device: driver.NoDevice}
 	contain.Call(func() (err error) {
-		if w.tries > maxDeliveries {
-			return driver.Errorf(ErrPoison, "the piece was delivered %d times, and no host has answered", w.tries)
-		}
 		if w.tries > 1 {
 			h.note(w, nil)
 			_ = h.nc.FlushTimeout(100 * time.Millisecond) // the note is out before the function can end this process
+		}
+		if w.tries > maxDeliveries { // the caller, which knows how many fell silent, may end the call
+			select {
+			case <-w.ctx.Done():
+				return context.Cause(w.ctx)
+			case <-time.After(100 * time.Millisecond):
+			}
 		}
 		result, report, err = h.call(w.ctx, w)
 		return err
@@ -392,7 +399,8 @@ func (h *host) done(w *held, result []byte, report pool.Report, err error) (next
 	if report.Wall > 0 {
 		h.average += (report.Wall - h.average) / 8
 	}
-	back := err != nil && !over && (h.draining || h.base.Err() != nil || temporary(err)) && !errors.Is(w.ctx.Err(), context.DeadlineExceeded)
+	absent := err != nil && temporary(&report, err)
+	back := err != nil && !over && (h.draining || h.base.Err() != nil || absent) && !errors.Is(w.ctx.Err(), context.DeadlineExceeded)
 	switch {
 	case err == nil:
 		h.self.Done++
@@ -405,7 +413,7 @@ func (h *host) done(w *held, result []byte, report pool.Report, err error) (next
 	switch {
 	case over:
 		h.ack(w)
-	case back && temporary(err):
+	case back && absent:
 		h.giveBack(w, healthEvery)
 	case back:
 		h.giveBack(w, 0)
@@ -627,13 +635,18 @@ func (h *host) cancelCall(m *nats.Msg) {
 func (h *host) look() {
 	h.looking.Lock()
 	defer h.looking.Unlock()
-	slots, all := h.devices.state()
+	slots, runs, all := h.devices.state()
+	var functions []string
+	for _, f := range h.functions {
+		if slots > 0 && runs(f) {
+			functions = append(functions, f)
+		}
+	}
 	h.mu.Lock()
-	changed := slots != h.self.Slots
-	h.self.Slots, h.self.Devices = slots, all
-	if slots == 0 {
-		h.stopPulling()
-		h.empty(0)
+	changed := slots != h.self.Slots || !slices.Equal(functions, h.self.Functions)
+	h.self.Slots, h.self.Functions, h.self.Devices = slots, functions, all
+	if changed {
+		h.giveBackQueue()
 	}
 	h.mu.Unlock()
 	if changed {
