@@ -104,14 +104,13 @@ func (s *Stream) address(name string, i int, a *Arg) (driver.DevicePtr, error) {
 		return 0, driver.Errorf(driver.ErrInvalidArgument, "%s uses %s as argument %d: want In, InOut, HostBuffer.Arg or LibraryHandle.Arg",
 			name, a.what(), i)
 	}
-	ref := a.ref()
-	if ref != nil { // what is no Ref is looked at when it is leased
+	if a.kind >= reading { // an object is looked at when it is leased
 		if err := a.check(); err != nil {
 			return 0, err
 		}
 	}
 	on, same := a.device(s)
-	if ref != nil {
+	if ref := a.ref(); ref != nil {
 		switch {
 		case same || s.ctx.hasPeerAccess(ref.State()):
 			return ref.Ptr(), nil
