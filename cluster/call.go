@@ -80,10 +80,11 @@ type flight struct {
 	resend  bool      // due is when to send it again, and not to look first
 	tries   []error   // that failed, and of hosts that did not answer
 	failed  int       // of these, those that count
-	avoid   []string  // IDs of hosts that have failed
+	avoid   []string  // names of hosts that have failed, or whose result this piece verifies
+	alone   time.Time // since when a verification waits for another host
 	silent  int       // deliveries that began, as far as is known, and were not given back
 	checked int       // the number of the piece that this one verifies, or -1
-	// held is a result that is being verified.
+	// held is a result that is being verified, and heldHead is from whom. A piece that verifies has the same heldHead.
 	held     []byte
 	heldHead resultHead
 }
@@ -102,6 +103,7 @@ const (
 
 type event struct {
 	kind   eventKind
+	token  string // the function that the host names
 	number int
 	head   resultHead
 	data   []byte
@@ -297,7 +299,7 @@ func (k *call) fill() error {
 		k.flights[f.number] = f
 		k.bytes += f.size
 		if err := k.send(f); err != nil {
-			return k.failure(f.number, err)
+			return k.failure(f.of(), err)
 		}
 	}
 	return nil
@@ -322,6 +324,12 @@ func (k *call) store(f *flight) error {
 // send hands a piece out: to the queue, or to one host.
 func (k *call) send(f *flight) error {
 	c := k.cluster
+	if f.checked >= 0 && f.host == "" { // never the queue: the host that is verified would get it
+		if f.host = k.other(f.avoid); f.host == "" {
+			return k.await(f)
+		}
+	}
+	f.alone = time.Time{}
 	f.due = time.Now().Add(k.deadline + 2*ackWait)
 	f.resend = false
 	f.head.Try = f.failed
@@ -353,6 +361,18 @@ func (k *call) send(f *flight) error {
 	return nil
 }
 
+// await lets a verification wait for another host.
+func (k *call) await(f *flight) error {
+	if f.alone.IsZero() {
+		f.alone = time.Now()
+	}
+	if time.Since(f.alone) >= k.patience {
+		return k.failure(f.checked, errors.Join(append(f.tries, k.noOther())...))
+	}
+	k.soon(f, true)
+	return nil
+}
+
 // soon looks for a piece, or sends it again, a little later.
 func (k *call) soon(f *flight, send bool) {
 	limit := 5 * time.Second
@@ -380,7 +400,7 @@ func (k *call) tick(ctx context.Context) error {
 		switch {
 		case f.held != nil:
 		case f.host != "" && now.After(k.trustAfter) && !c.knows(f.host):
-			if err := k.failed(f, f.host, "", driver.NoDevice, driver.Errorf(ErrHostLost, "it is gone")); err != nil {
+			if err := k.failed(f, hostOf(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "it is gone")); err != nil {
 				return err
 			}
 		case !f.sent.IsZero() && now.Sub(f.sent) > answerWithin: // a refusal by rights has no answer
@@ -389,7 +409,7 @@ func (k *call) tick(ctx context.Context) error {
 			}
 		case now.After(f.due) && f.resend:
 			if err := k.send(f); err != nil {
-				return k.failure(f.number, err)
+				return k.failure(f.of(), err)
 			}
 		case now.After(f.due):
 			absent = append(absent, f.number)
@@ -425,7 +445,7 @@ func (k *call) recover(ctx context.Context, numbers []int, lost bool) {
 	for _, n := range numbers {
 		found := false
 		for from := uint64(1); ; {
-			m, err := s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(c.names.subject("result", pieceID(k.id, n), "*")))
+			m, err := s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(c.names.subject("result", k.token, "*", pieceID(k.id, n), "*")))
 			if err != nil {
 				if !errors.Is(err, jetstream.ErrMsgNotFound) {
 					done.err = classify(c.nc, "looking for results", err)
@@ -434,8 +454,8 @@ func (k *call) recover(ctx context.Context, numbers []int, lost bool) {
 				break
 			}
 			from = m.Sequence + 1
-			if h, data, err := c.readResult(&nats.Msg{Data: m.Data}); err == nil {
-				k.post(event{kind: resultEvent, number: n, head: h, data: data})
+			if function, _, h, data, err := c.readResult("result", &nats.Msg{Subject: m.Subject, Data: m.Data}); err == nil {
+				k.post(event{kind: resultEvent, token: function, number: n, head: h, data: data})
 				found = found || h.Error == nil
 			}
 		}
@@ -466,20 +486,24 @@ func (k *call) handle(ctx context.Context, e event) error {
 	}
 	switch e.kind {
 	case resultEvent:
+		if e.token != k.token || !f.asked(e.head) {
+			return nil
+		}
 		return k.answered(ctx, f, e)
 	case begunEvent:
-		switch given := e.head.Error != nil; {
-		case given && f.host != "" && f.host != e.head.Host:
+		if e.token != k.token || f.host != "" && hostOf(f.host) != e.head.Host {
 			return nil
+		}
+		switch given := e.head.Error != nil; {
 		case given && f.host != "": // a host that was chosen has no room
 			f.host = k.other(f.avoid)
 			k.soon(f, true)
 			return nil
 		case given:
-			f.silent--
+			f.silent = max(f.silent-1, 0)
 			return nil
 		case f.silent >= maxDeliveries:
-			return k.failed(f, e.head.Host, e.head.Name, driver.NoDevice,
+			return k.failed(f, e.head.Host, driver.NoDevice,
 				driver.Errorf(ErrPoison, "%d hosts began the piece, and none has answered", f.silent))
 		}
 		f.silent++
@@ -489,10 +513,10 @@ func (k *call) handle(ctx context.Context, e event) error {
 		return k.published(f, e.err)
 	case absentEvent:
 		if f.host != "" && f.again == 0 {
-			return k.failed(f, f.host, k.hostName(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "no answer within %v", k.deadline))
+			return k.failed(f, hostOf(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "no answer within %v", k.deadline))
 		}
 		if err := k.send(f); err != nil {
-			return k.failure(f.number, err)
+			return k.failure(f.of(), err)
 		}
 	}
 	return nil
@@ -518,27 +542,25 @@ func (k *call) published(f *flight, refused error) error {
 	return nil
 }
 
-func (k *call) hostName(id string) string {
-	for _, h := range k.hosts {
-		if h.ID == id {
-			return h.Name
-		}
+// asked tells whether a host may answer for a piece: a verification is of the host that was asked, and so is a failure where one was.
+func (f *flight) asked(h resultHead) bool {
+	if f.host == "" {
+		return f.checked < 0
 	}
-	return id
+	return h.Host == hostOf(f.host) || f.checked < 0 && h.Error == nil
 }
 
 // answered takes what a host has published.
 func (k *call) answered(ctx context.Context, f *flight, e event) error {
 	h := e.head
+	if f.held != nil {
+		return nil
+	}
 	if h.Error != nil {
-		err := isolate.DecodeError(h.Error, h.Device)
 		if h.Try != f.head.Try {
 			return nil // it is known
 		}
-		return k.failed(f, h.Host, h.Name, h.Device, err)
-	}
-	if f.held != nil {
-		return nil
+		return k.failed(f, h.Host, h.Device, isolate.DecodeError(h.Error, h.Device))
 	}
 	if large := h.Large; large != nil {
 		k.work.Go(func() { // not on the goroutine of the call: it may take long
@@ -566,14 +588,12 @@ func (k *call) answered(ctx context.Context, f *flight, e event) error {
 	return k.accept(f, h, e.data)
 }
 
-// check sends a piece that verifies another one.
+// check sends a piece that verifies another one, to another host.
 func (k *call) check(of *flight) error {
-	f := &flight{number: k.n + k.checks, checked: of.number, data: of.data, head: of.head, avoid: []string{of.heldHead.Host}}
+	f := &flight{number: k.n + k.checks, checked: of.number, data: of.data, head: of.head, heldHead: of.heldHead, avoid: []string{of.heldHead.Host}}
 	k.checks++
 	k.flights[f.number] = f
-	if f.host = k.other(f.avoid); f.host == "" {
-		return k.failure(of.number, k.noOther())
-	}
+	f.host = k.other(f.avoid)
 	return k.send(f)
 }
 
@@ -581,11 +601,11 @@ func (k *call) check(of *flight) error {
 func (k *call) compare(f *flight, e event) error {
 	of := k.flights[f.checked]
 	delete(k.flights, f.number)
-	if of == nil || of.held == nil {
+	if of == nil || of.held == nil || of.heldHead.Host != f.heldHead.Host { // the piece is done, or was done once more by another host
 		return nil
 	}
 	if !bytes.Equal(of.held, e.data) {
-		return k.failure(of.number, driver.Errorf(ErrMismatch, "piece %d has one result of host %s and another one of host %s", of.number, of.heldHead.Name, e.head.Name))
+		return k.failure(of.number, driver.Errorf(ErrMismatch, "piece %d has one result of host %s and another one of host %s", of.number, of.heldHead.Host, e.head.Host))
 	}
 	held := of.held
 	of.held = nil
@@ -596,11 +616,11 @@ func (k *call) compare(f *flight, e event) error {
 func (k *call) accept(f *flight, h resultHead, data []byte) error {
 	err := contain.Do(func() error { return k.take(f.number, data) })
 	if err != nil {
-		return k.failed(f, h.Host, h.Name, h.Device, fmt.Errorf("the result was refused: %w", err))
+		return k.failed(f, h.Host, h.Device, fmt.Errorf("the result was refused: %w", err))
 	}
 	k.average += (h.Ran - k.average) / 8
 	o := &k.done[f.number]
-	*o = outcome{done: true, host: h.Name, device: int32(h.Device), tries: int32(f.failed), where: h.Where, reason: h.Reason, ran: h.Ran}
+	*o = outcome{done: true, host: h.Host, device: int32(h.Device), tries: int32(f.failed), where: h.Where, reason: h.Reason, ran: h.Ran}
 	if f.failed > 0 {
 		o.last = f.tries[len(f.tries)-1]
 	}
@@ -622,38 +642,28 @@ func (k *call) forget(f *flight) {
 }
 
 // failed takes note of a try that failed, and tries elsewhere.
-func (k *call) failed(f *flight, host, name string, device int, err error) error {
-	if name == "" {
-		name = k.hostName(host)
-	}
-	f.tries = append(f.tries, &TryError{Host: name, Device: device, Err: err})
+func (k *call) failed(f *flight, host string, device int, err error) error {
+	f.tries = append(f.tries, &TryError{Host: host, Device: device, Err: err})
 	f.failed++
 	if !slices.Contains(f.avoid, host) {
 		f.avoid = append(f.avoid, host)
 	}
 	if is(err, ErrPoison) || f.failed > k.retries {
-		number := f.number
-		if f.checked >= 0 {
-			number = f.checked
-		}
-		return k.failure(number, errors.Join(f.tries...))
+		return k.failure(f.of(), errors.Join(f.tries...))
 	}
 	f.again, f.held = 0, nil
 	f.host = k.other(f.avoid)
-	if f.host == "" && f.checked >= 0 {
-		return k.failure(f.checked, errors.Join(append(f.tries, k.noOther())...))
-	}
 	if err := k.send(f); err != nil {
-		return k.failure(f.number, err)
+		return k.failure(f.of(), err)
 	}
 	return nil
 }
 
 func (k *call) noOther() error {
-	return driver.Errorf(ErrNoWorker, "WithVerify needs another host that serves %q", k.function)
+	return driver.Errorf(ErrNoWorker, "WithVerify needs another host that serves %q, and there was none for %v (WithPatience)", k.function, k.patience)
 }
 
-// other is the host with the most room that is not among some, or "".
+// other is the ID of the host with the most room whose name is not among some, or "".
 func (k *call) other(avoid []string) (id string) {
 	flights := map[string]int{}
 	for _, f := range k.flights {
@@ -662,7 +672,7 @@ func (k *call) other(avoid []string) (id string) {
 	room := 0
 	for _, h := range k.hosts {
 		r := h.Slots - h.Busy - flights[h.ID]
-		if h.Slots > 0 && !slices.Contains(avoid, h.ID) && (id == "" || r > room) {
+		if h.Slots > 0 && !slices.Contains(avoid, h.Name) && (id == "" || r > room) {
 			id, room = h.ID, r
 		}
 	}
@@ -670,7 +680,20 @@ func (k *call) other(avoid []string) (id string) {
 }
 
 // failure is the error that ends a call because of a piece.
-func (k *call) failure(number int, err error) error { return &pieceError{number, err} }
+func (k *call) failure(number int, err error) error {
+	if of, ok := errors.AsType[*pieceError](err); ok {
+		return of
+	}
+	return &pieceError{number, err}
+}
+
+// of is the number of the piece that a flight is of, or that it verifies.
+func (f *flight) of() int {
+	if f.checked >= 0 {
+		return f.checked
+	}
+	return f.number
+}
 
 type pieceError struct {
 	number int

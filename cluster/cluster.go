@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -77,10 +76,10 @@ func Open(ctx context.Context, nc *nats.Conn, options ...Option) (*Cluster, erro
 	}
 	c.inbox = nc.NewInbox() + "."
 	for subject, f := range map[string]nats.MsgHandler{
-		c.names.subject("result", c.id, ">"): c.result,
-		c.names.subject("begin", c.id, ">"):  c.begun,
-		c.names.subject("health", "*"):       c.health,
-		c.inbox + ">":                        c.published,
+		c.names.subject("result", "*", "*", c.id, ">"): c.result,
+		c.names.subject("begin", "*", "*", c.id, ">"):  c.begun,
+		c.names.subject("health", "*", "*"):            c.health,
+		c.inbox + ">":                                  c.published,
 	} {
 		sub, err := nc.Subscribe(subject, f)
 		if err == nil {
@@ -219,9 +218,8 @@ func (c *Cluster) post(piece string, e event) {
 // result takes a result, as the host publishes it. The stream keeps it too, for when this message is lost.
 func (c *Cluster) result(m *nats.Msg) {
 	c.taken.Add(1)
-	piece, _ := splitLast(strings.TrimPrefix(m.Subject, c.names.subject("result", "")))
-	if h, data, err := c.readResult(m); err == nil {
-		c.post(piece, event{kind: resultEvent, head: h, data: data})
+	if function, piece, h, data, err := c.readResult("result", m); err == nil {
+		c.post(piece, event{kind: resultEvent, token: function, head: h, data: data})
 	}
 	bytes := c.bytes.Add(int64(m.Size()))
 	if (c.taken.Load() >= purgeAfter || bytes > c.config.maxBytes/4) && c.purging.CompareAndSwap(false, true) {
@@ -238,8 +236,8 @@ func (c *Cluster) result(m *nats.Msg) {
 
 // begun takes the note of a host that a piece is delivered to again.
 func (c *Cluster) begun(m *nats.Msg) {
-	if h, _, err := c.readResult(m); err == nil {
-		c.post(strings.TrimPrefix(m.Subject, c.names.subject("begin", "")), event{kind: begunEvent, head: h})
+	if function, piece, h, _, err := c.readResult("begin", m); err == nil {
+		c.post(piece, event{kind: begunEvent, token: function, head: h})
 	}
 }
 
@@ -262,7 +260,7 @@ func (c *Cluster) purge(known bool) {
 	if err != nil {
 		return // the age of the messages ends them
 	}
-	options := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(c.names.subject("result", c.id, ">"))}
+	options := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(c.names.subject("result", "*", "*", c.id, ">"))}
 	if known { // what comes from now on stays
 		options = append(options, jetstream.WithPurgeSequence(s.CachedInfo().State.LastSeq+1))
 	}
@@ -271,7 +269,7 @@ func (c *Cluster) purge(known bool) {
 
 // Host is what a host tells about itself.
 type Host struct {
-	ID   string // of this Serve
+	ID   string // of this Serve, after the name
 	Name string // of [WithHostName]
 	// Functions are those that it can run now: without a device only those of [WithCPU].
 	Functions []string
@@ -294,13 +292,16 @@ type Device struct {
 
 // health takes what a host tells.
 func (c *Cluster) health(m *nats.Msg) {
-	var h Host
-	if json.Unmarshal(m.Data, &h) != nil || h.ID == "" {
+	h, err := c.names.readHealth(m)
+	if err != nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.hosts[h.ID]
+	if old == nil && !c.roomFor(h.Name) {
+		return
+	}
 	if h.Gone {
 		delete(c.hosts, h.ID)
 	} else {
@@ -311,6 +312,20 @@ func (c *Cluster) health(m *nats.Msg) {
 			k.post(event{kind: hostsEvent})
 		}
 	}
+}
+
+// maxServes is how many calls of Serve of one name are known: a host that lies has no room for more.
+const maxServes = 64
+
+// roomFor tells whether another Serve of a host can be known. c.mu is held.
+func (c *Cluster) roomFor(name string) bool {
+	n := 0
+	for _, h := range c.hosts {
+		if h.Name == name {
+			n++
+		}
+	}
+	return n < maxServes
 }
 
 // Hosts are the hosts that were heard of in the last seconds, by name. It also asks for news, for a later call.

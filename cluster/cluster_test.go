@@ -184,7 +184,7 @@ func TestVerify(t *testing.T) {
 	assert.ErrorContains(t, err, "host0")
 	assert.ErrorContains(t, err, "host1")
 	one := onHosts(t, 1)
-	_, _, err = cluster.Map(within(t), one, "echo/v1", make([][]byte, 3), cluster.WithVerify(1))
+	_, _, err = cluster.Map(within(t), one, "echo/v1", make([][]byte, 3), cluster.WithVerify(1), cluster.WithPatience(50*time.Millisecond))
 	assert.ErrorIs(t, err, cluster.ErrNoWorker)
 }
 

@@ -21,7 +21,7 @@
 //
 // The caller owns the truth: it knows which pieces are done, and takes each result once. The server
 // only hands out. Its loss costs time and no result: a piece without an answer is published again. The
-// server refuses a second result of a piece, and the caller ignores it. So functions may run twice for a
+// server refuses a second result of a host for a piece, and the caller ignores one of another host. So functions may run twice for a
 // piece, and must give the same result.
 //
 // A call lives as long as its process. What a caller had in the queue when it was killed is done, and

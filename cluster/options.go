@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strconv"
 	"time"
@@ -56,7 +57,7 @@ func configured(base *config, options []Option) (*config, error) {
 		if err != nil {
 			host = "host"
 		}
-		c.hostName = host + ":" + strconv.Itoa(os.Getpid())
+		c.hostName = tokenOf(host) + "-" + strconv.Itoa(os.Getpid())
 	}
 	for _, number := range []struct {
 		option       string
@@ -70,10 +71,13 @@ func configured(base *config, options []Option) (*config, error) {
 			return nil, driver.Errorf(driver.ErrInvalidArgument, "%s(%d): want at least %d", number.option, number.value, number.least)
 		}
 	}
+	if c.deadline > maxDeadline {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "WithPieceDeadline(%v): want at most %v", c.deadline, maxDeadline)
+	}
 	if !(c.verify >= 0 && c.verify <= 1) {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "WithVerify(%v): want 0 to 1", c.verify)
 	}
-	return c, checkToken("name of the cluster", c.name)
+	return c, errors.Join(checkToken("name of the cluster", c.name), checkToken("name of the host", c.hostName))
 }
 
 // WithName sets the name of the cluster, which begins all subjects. The default is "purecuda". It is an option of Open
@@ -93,7 +97,7 @@ func WithMaxBytes(n int64) Option { return func(c *config) { c.maxBytes = n } }
 // WithRetry sets how often a piece that failed is repeated, on another host where there is one. The default is 2.
 func WithRetry(times int) Option { return func(c *config) { c.retries = times } }
 
-// WithPieceDeadline sets how long a piece may run on a host. The default is a minute.
+// WithPieceDeadline sets how long a piece may run on a host, up to 30 days. The default is a minute.
 func WithPieceDeadline(d time.Duration) Option { return func(c *config) { c.deadline = d } }
 
 // WithPatience sets how long a call goes on without a host that serves its function, or without a connection. The
@@ -113,8 +117,9 @@ func WithFallback(f func(ctx context.Context, p Piece) ([]byte, error)) Option {
 	return func(c *config) { c.fallback = f }
 }
 
-// WithHostName sets the name of a host in reports. The default is the machine's name and the number of the process. It is
-// an option of Serve.
+// WithHostName sets the name of a host in reports, of letters, digits, - and _. It is part of subjects, and the rights of a user of
+// the server can be bound to it ([HostPermissions]). Two Serves of one name count as the same host for [WithVerify].
+// The default is the machine's name and the number of the process. It is an option of Serve.
 func WithHostName(name string) Option { return func(c *config) { c.hostName = name } }
 
 // WithSlots sets how many pieces each device has at the same time. The default is 2: one gets its data while the other

@@ -41,7 +41,7 @@ func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, de
 	if ctx == nil || nc == nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "Serve takes a context and a connection")
 	}
-	h := &host{config: config, nc: nc, names: names(config.name), self: Host{ID: nuid.Next(), Name: config.hostName}, failed: make(chan error, 1),
+	h := &host{config: config, nc: nc, names: names(config.name), self: Host{ID: config.hostName + "." + nuid.Next(), Name: config.hostName}, failed: make(chan error, 1),
 		held: map[*held]bool{}, answers: map[string]*answer{}, cancelled: map[string]time.Time{}, average: shortPiece}
 	if h.devices, err = devicesOf(devices, config); err != nil {
 		return err
@@ -109,6 +109,7 @@ type host struct {
 // held is a piece that this host has fetched.
 type held struct {
 	function string
+	token    string // the function as part of a subject
 	piece    string // CALLER.CALL.PIECE
 	head     pieceHead
 	data     []byte
@@ -285,7 +286,7 @@ func (h *host) giveBack(w *held, after time.Duration) {
 
 // note tells the caller something about a piece that is no result.
 func (h *host) note(w *held, text json.RawMessage) {
-	m, err := message(h.names.subject("begin", w.piece), resultHead{Host: h.self.ID, Name: h.self.Name, Device: driver.NoDevice, Try: w.head.Try, Error: text}, 0, nil)
+	m, err := message(h.names.subject("begin", w.token, h.self.Name, w.piece), resultHead{Device: driver.NoDevice, Try: w.head.Try, Error: text}, 0, nil)
 	if err == nil {
 		_ = h.nc.PublishMsg(m) // the caller has a deadline
 	}
@@ -299,6 +300,9 @@ func (h *host) sent(m *nats.Msg) {
 		return
 	}
 	w.function, w.piece = w.head.Function, w.head.Piece
+	if w.token, err = functionToken(w.function); err != nil || w.head.check(w.piece) != nil {
+		return
+	}
 	h.mu.Lock()
 	full := len(h.queue) > 2*h.self.Slots
 	h.mu.Unlock()
@@ -483,7 +487,7 @@ func (h *host) ack(w *held) {
 
 // answer publishes what became of a piece. It does not wait for the server.
 func (h *host) answer(w *held, result []byte, report pool.Report, failed error) {
-	a := &answer{held: w, try: "ok", result: result, at: time.Now(), head: resultHead{Host: h.self.ID, Name: h.self.Name, Try: w.head.Try,
+	a := &answer{held: w, try: "ok", result: result, at: time.Now(), head: resultHead{Try: w.head.Try,
 		Device: report.Device, Where: report.Where, Reason: report.Reason, Ran: report.Wall}}
 	if failed != nil {
 		a.acked = true
@@ -598,12 +602,12 @@ func (h *host) publish(a *answer) error {
 
 // message is an answer as it is published.
 func (h *host) message(a *answer) (*nats.Msg, error) {
-	m, err := message(h.names.subject("result", a.piece, a.try), a.head, a.head.Ran, a.result)
+	m, err := message(h.names.subject("result", a.token, h.self.Name, a.piece, a.try), a.head, a.head.Ran, a.result)
 	if err != nil {
 		a.try, a.result = strconv.Itoa(a.head.Try), nil
-		a.head = resultHead{Host: a.head.Host, Name: a.head.Name, Try: a.head.Try, Device: a.head.Device,
+		a.head = resultHead{Try: a.head.Try, Device: a.head.Device,
 			Error: isolate.EncodeError(fmt.Errorf("an error that is too long for a message: %.4096s", a.head.Error))}
-		m, err = message(h.names.subject("result", a.piece, a.try), a.head, 0, nil)
+		m, err = message(h.names.subject("result", a.token, h.self.Name, a.piece, a.try), a.head, 0, nil)
 	}
 	return m, err
 }

@@ -130,7 +130,7 @@ func (h *hasher) start(ctx context.Context, in *job.Input) (serving context.Cont
 		return nil, nil, err
 	}
 	for i := range h.workers {
-		args := []string{"worker", "--nats", h.url, "--cluster", h.name, "--name", "worker " + strconv.Itoa(i), "--share", fmt.Sprintf("%d/%d", i, h.workers),
+		args := []string{"worker", "--nats", h.url, "--cluster", h.name, "--name", "worker" + strconv.Itoa(i), "--share", fmt.Sprintf("%d/%d", i, h.workers),
 			"--simulate", strconv.Itoa(h.simulate)}
 		for name, folder := range h.roots {
 			args = append(args, "--root", name+"="+folder)
