@@ -38,6 +38,8 @@ type call struct {
 
 	flights map[int]*flight // pieces that were sent, by number
 	bytes   int             // of their data
+	storing int             // of them, those whose data are being stored
+	within  context.Context // of what the call does in the background
 	next    int             // the first piece that was never sent
 	checks  int             // pieces that were sent to verify others: their numbers begin with n
 	done    []outcome       // by number, the caller's truth
@@ -78,6 +80,7 @@ type flight struct {
 	again   time.Duration
 	sent    time.Time // to the queue, while the server has not said that it has it
 	resend  bool      // due is when to send it again, and not to look first
+	storing bool      // the data are on their way to the object store
 	tries   []error   // that failed, and of hosts that did not answer
 	failed  int       // of these, those that count
 	avoid   []string  // names of hosts that have failed, or whose result this piece verifies
@@ -96,6 +99,8 @@ const (
 	begunEvent
 	publishedEvent // or refused
 	absentEvent    // the server has no result
+	lostEvent      // nor the data
+	storedEvent    // or not
 	recoveredEvent
 	hostsEvent
 	closeEvent
@@ -147,6 +152,7 @@ func (k *call) run() error {
 	defer k.work.Wait()
 	ctx, cancel := context.WithCancel(k.ctx)
 	defer cancel()
+	k.within = ctx
 	if err := k.prepare(ctx); err != nil {
 		return err
 	}
@@ -282,7 +288,7 @@ const maxFlightBytes = 256 << 20
 
 // fill sends pieces until the window is full.
 func (k *call) fill() error {
-	for k.next < k.n && len(k.flights) < k.window && k.bytes < maxFlightBytes && k.cluster.nc.IsConnected() {
+	for k.next < k.n && len(k.flights) < k.window && k.bytes < maxFlightBytes && k.storing < maxStores && k.cluster.nc.IsConnected() {
 		var p Piece
 		err := contain.Do(func() (err error) {
 			p, err = k.make(k.next)
@@ -291,10 +297,10 @@ func (k *call) fill() error {
 		if err != nil {
 			return k.failure(k.next, fmt.Errorf("making piece %d: %w", k.next, err))
 		}
-		f := &flight{number: k.next, checked: -1, data: p.Data, size: len(p.Data), head: pieceHead{Deadline: k.deadline, Refs: p.Refs}}
-		if err := k.store(f); err != nil {
-			return k.failure(k.next, err)
+		if len(p.Data) > maxData {
+			return k.failure(k.next, driver.Errorf(driver.ErrInvalidArgument, "a piece of %d bytes: want at most %d, or a Ref", len(p.Data), maxData))
 		}
+		f := &flight{number: k.next, checked: -1, data: p.Data, size: len(p.Data), head: pieceHead{Deadline: k.deadline, Refs: p.Refs}}
 		k.next++
 		k.flights[f.number] = f
 		k.bytes += f.size
@@ -305,25 +311,12 @@ func (k *call) fill() error {
 	return nil
 }
 
-// store puts data that are too large for a message into the object store.
-func (k *call) store(f *flight) error {
-	if len(f.data) <= maxValue {
-		return nil
-	}
-	if len(f.data) > maxData {
-		return driver.Errorf(driver.ErrInvalidArgument, "a piece of %d bytes: want at most %d, or a Ref", len(f.data), maxData)
-	}
-	ref, err := putObject(k.ctx, k.cluster.js, k.cluster.names, pieceID(k.id, f.number), f.data, k.config)
-	if err != nil {
-		return classify(k.cluster.nc, "storing the data of a piece", err)
-	}
-	f.head.Large, f.data = ref, nil
-	return nil
-}
-
-// send hands a piece out: to the queue, or to one host.
+// send hands a piece out: to the queue, or to one host. Large data are stored first.
 func (k *call) send(f *flight) error {
 	c := k.cluster
+	if f.storing || k.store(f) {
+		return nil
+	}
 	if f.checked >= 0 && f.host == "" { // never the queue: the host that is verified would get it
 		if f.host = k.other(f.avoid); f.host == "" {
 			return k.await(f)
@@ -332,7 +325,6 @@ func (k *call) send(f *flight) error {
 	f.alone = time.Time{}
 	f.due = time.Now().Add(k.deadline + 2*ackWait)
 	f.resend = false
-	f.head.Try = f.failed
 	subject := c.names.subject("work", k.token, pieceID(k.id, f.number))
 	if f.host != "" {
 		f.head.Function, f.head.Piece = k.function, pieceID(k.id, f.number)
@@ -340,7 +332,11 @@ func (k *call) send(f *flight) error {
 	} else {
 		f.head.Function, f.head.Piece = "", ""
 	}
-	m, err := message(subject, f.head, 0, f.data)
+	data := f.data
+	if f.head.Large != nil {
+		data = nil
+	}
+	m, err := message(subject, f.head, 0, data)
 	if err != nil {
 		return err
 	}
@@ -395,10 +391,10 @@ func (k *call) tick(ctx context.Context) error {
 	if err := k.look(); err != nil || !c.nc.IsConnected() {
 		return err
 	}
-	var absent []int
+	absent := map[int]bool{} // and whether their data are in the object store
 	for _, f := range k.flights {
 		switch {
-		case f.held != nil:
+		case f.held != nil || f.storing:
 		case f.host != "" && now.After(k.trustAfter) && !c.knows(f.host):
 			if err := k.failed(f, hostOf(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "it is gone")); err != nil {
 				return err
@@ -412,7 +408,7 @@ func (k *call) tick(ctx context.Context) error {
 				return k.failure(f.of(), err)
 			}
 		case now.After(f.due):
-			absent = append(absent, f.number)
+			absent[f.number] = f.head.Large != nil && f.checked < 0
 		}
 	}
 	if len(absent) > 0 && !k.recovering {
@@ -425,7 +421,7 @@ func (k *call) tick(ctx context.Context) error {
 }
 
 // recover looks in the stream for the results of pieces.
-func (k *call) recover(ctx context.Context, numbers []int, lost bool) {
+func (k *call) recover(ctx context.Context, numbers map[int]bool, lost bool) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	c := k.cluster
@@ -442,7 +438,7 @@ func (k *call) recover(ctx context.Context, numbers []int, lost bool) {
 		done.err = classify(c.nc, "looking for results", err)
 		return
 	}
-	for _, n := range numbers {
+	for n, large := range numbers {
 		found := false
 		for from := uint64(1); ; {
 			m, err := s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(c.names.subject("result", k.token, "*", pieceID(k.id, n), "*")))
@@ -459,7 +455,11 @@ func (k *call) recover(ctx context.Context, numbers []int, lost bool) {
 				found = found || h.Error == nil
 			}
 		}
-		if !found {
+		switch {
+		case found:
+		case large && !c.dataKept(ctx, pieceID(k.id, n)):
+			k.post(event{kind: lostEvent, number: n})
+		default:
 			k.post(event{kind: absentEvent, number: n})
 		}
 	}
@@ -480,6 +480,9 @@ func (k *call) handle(ctx context.Context, e event) error {
 		}
 		k.lost = k.lost || streamLost(e.err)
 		return nil
+	}
+	if e.kind == storedEvent {
+		return k.stored(f, e)
 	}
 	if f == nil {
 		return nil // it is done
@@ -511,6 +514,11 @@ func (k *call) handle(ctx context.Context, e event) error {
 		f.due = time.Now().Add(k.deadline + 2*ackWait)
 	case publishedEvent:
 		return k.published(f, e.err)
+	case lostEvent:
+		f.head.Large = nil
+		if err := k.send(f); err != nil {
+			return k.failure(f.of(), err)
+		}
 	case absentEvent:
 		if f.host != "" && f.again == 0 {
 			return k.failed(f, hostOf(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "no answer within %v", k.deadline))
@@ -557,16 +565,22 @@ func (k *call) answered(ctx context.Context, f *flight, e event) error {
 		return nil
 	}
 	if h.Error != nil {
-		if h.Try != f.head.Try {
+		if h.Try != f.head.Try || f.storing {
 			return nil // it is known
 		}
-		return k.failed(f, h.Host, h.Device, isolate.DecodeError(h.Error, h.Device))
+		err := isolate.DecodeError(h.Error, h.Device)
+		if is(err, dataLost) && k.storeAgain(f) {
+			return nil
+		}
+		return k.failed(f, h.Host, h.Device, err)
 	}
-	if large := h.Large; large != nil {
+	if large, try := h.Large, f.head.Try; large != nil {
 		k.work.Go(func() { // not on the goroutine of the call: it may take long
+			ctx, cancel := context.WithTimeout(ctx, storeWithin)
+			defer cancel()
 			var err error
 			if e.data, err = getObject(ctx, k.cluster.js, k.cluster.names, large); err != nil {
-				e.head.Error = isolate.EncodeError(fmt.Errorf("getting the result: %w", err))
+				e.head.Error, e.head.Try = isolate.EncodeError(driver.Errorf(dataLost, "getting the result: %w", err)), try
 			} else {
 				dropObject(k.cluster.js, k.cluster.names, large)
 			}
@@ -636,15 +650,14 @@ func (k *call) accept(f *flight, h resultHead, data []byte) error {
 func (k *call) forget(f *flight) {
 	delete(k.flights, f.number)
 	k.bytes -= f.size
-	if f.head.Large != nil && f.checked < 0 {
-		k.work.Go(func() { dropObject(k.cluster.js, k.cluster.names, f.head.Large) })
-	}
+	k.drop(f.number, f.head.Large != nil && f.checked < 0)
 }
 
 // failed takes note of a try that failed, and tries elsewhere.
 func (k *call) failed(f *flight, host string, device int, err error) error {
 	f.tries = append(f.tries, &TryError{Host: host, Device: device, Err: err})
 	f.failed++
+	f.head.Try++
 	if !slices.Contains(f.avoid, host) {
 		f.avoid = append(f.avoid, host)
 	}
@@ -716,9 +729,7 @@ func (k *call) cancel() {
 		_ = s.Purge(ctx, jetstream.WithPurgeSubject(c.names.subject("work", k.token, k.id, ">")))
 	}
 	for _, f := range k.flights {
-		if f.head.Large != nil && f.checked < 0 {
-			k.work.Go(func() { dropObject(c.js, c.names, f.head.Large) })
-		}
+		k.drop(f.number, f.head.Large != nil && f.checked < 0 || f.storing)
 	}
 }
 

@@ -103,7 +103,7 @@ const answerWithin = 5 * time.Second
 func (c *Cluster) makeStreams(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	common := jetstream.StreamConfig{Storage: c.config.storage, Replicas: c.config.replicas, MaxBytes: c.config.maxBytes, MaxMsgSize: maxMessage,
+	common := jetstream.StreamConfig{Storage: c.config.storage, Replicas: c.config.replicas, MaxBytes: c.config.maxBytes, MaxMsgSize: -1, // what the server takes
 		// A subject has one message, and a second one is refused: that is what makes repeating safe.
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true}
 	work, result := common, common

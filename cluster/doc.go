@@ -41,7 +41,7 @@
 //
 // # Data
 //
-// A [Piece] has data and references. Data up to 64 KiB go with the message, and larger data, up to 16 MiB, through
-// the server's object store; results alike. A [Ref] names data that the host gets itself: a file below
+// A [Piece] has data and references. Data go with the message as far as the server's payload allows it, and larger data,
+// up to 16 MiB, through the server's object store; results alike. A [Ref] names data that the host gets itself: a file below
 // a root, a URL or an object, with its range and digest. It becomes one of [isolate.Request].Buffers.
 package cluster

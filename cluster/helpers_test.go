@@ -39,6 +39,7 @@ var (
 func init() {
 	for name, f := range map[string]isolate.Func{
 		"echo/v1":   func(_ *pool.Worker, r *isolate.Request) ([]byte, error) { return r.Data, nil },
+		"sink/v1":   func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, nil },
 		"square/v1": square,
 		"square/v2": square,
 		"sum/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {

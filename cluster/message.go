@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// maxValue is how large data are that go with a message.
-	maxValue = 64 << 10
+	// maxPayload is how large messages are at most, where a server takes larger ones.
+	maxPayload = 8 << 20
 	// maxData is how large the data of a piece and its result may be, as in package isolate.
 	maxData = 16 << 20
 	// maxHead limits the references of a piece.
 	maxHead = 32 << 10
-	// maxMessage is what the streams take.
-	maxMessage = maxValue + maxHead + 1<<10
+	// minStream is how large the streams are at least.
+	minStream = 97 << 10
 )
 
 // pieceHead is what a host gets besides the data of a piece.

@@ -63,7 +63,7 @@ func configured(base *config, options []Option) (*config, error) {
 		option       string
 		value, least int64
 	}{
-		{"WithReplicas", int64(c.replicas), 1}, {"WithMaxBytes", c.maxBytes, maxMessage}, {"WithRetry", int64(c.retries), 0},
+		{"WithReplicas", int64(c.replicas), 1}, {"WithMaxBytes", c.maxBytes, minStream}, {"WithRetry", int64(c.retries), 0},
 		{"WithPieceDeadline", int64(c.deadline), int64(time.Millisecond)}, {"WithPatience", int64(c.patience), 0},
 		{"WithSlots", int64(c.slots), 0}, {"WithDrain", int64(c.drain), 0}, {"WithCache", c.cacheMax, 0},
 	} {

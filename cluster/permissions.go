@@ -21,7 +21,7 @@ func (p Permissions) String() string {
 // HostPermissions are what [Serve] needs, and no more. name is from [WithName], host from [WithHostName], and inbox the prefix of
 // nats.CustomInboxPrefix: with one of its own a host does not see the answers to others. A user with these rights can give results
 // of these functions and in the name of this host only, so that [WithVerify] holds against it. "*" is any host: such users
-// can answer for each other. The rights to the object store are for data above 64 KiB.
+// can answer for each other. The rights to the object store are for data above the server's payload.
 func HostPermissions(name, host, inbox string, functions ...string) (Permissions, error) {
 	n := names(name)
 	if err := checkPermissions(name, inbox); err != nil {

@@ -441,8 +441,13 @@ func (h *host) call(ctx context.Context, w *held) ([]byte, pool.Report, error) {
 	data := w.data
 	if w.head.Large != nil {
 		var err error
+		ctx, cancel := context.WithTimeout(ctx, storeWithin)
+		defer cancel()
 		if data, err = getObject(ctx, h.js, h.names, w.head.Large); err != nil {
-			return nil, report, classify(h.nc, "getting the data of the piece", err)
+			if err = classify(h.nc, "getting the data of the piece", err); !is(err, ErrPermission, driver.ErrInvalidArgument) {
+				err = driver.Errorf(dataLost, "%w", err)
+			}
+			return nil, report, err
 		}
 	}
 	sizes := make([]int64, len(w.head.Refs))
@@ -494,7 +499,7 @@ func (h *host) answer(w *held, result []byte, report pool.Report, failed error) 
 		a.head.Error, a.try, a.result = isolate.EncodeError(failed), strconv.Itoa(w.head.Try), nil
 		h.ack(w) // first: the caller may publish the piece again at once
 	}
-	if len(a.result) > maxValue {
+	if len(a.result) > inline(h.nc) {
 		h.work.Go(func() { h.insist(a, h.publish(a)) })
 		return
 	}
@@ -584,14 +589,14 @@ func (h *host) insist(a *answer, err error) {
 
 // publish publishes an answer, through the object store if it is large, and waits for the server.
 func (h *host) publish(a *answer) error {
-	ctx, cancel := context.WithTimeout(h.base, answerWithin)
+	ctx, cancel := context.WithTimeout(h.base, storeWithin)
 	defer cancel()
-	if len(a.result) > maxValue {
+	if len(a.result) > inline(h.nc) { // each time: the server may have lost it
 		ref, err := putObject(ctx, h.js, h.names, a.piece+"."+a.try, a.result, h.config)
 		if err != nil {
 			return err
 		}
-		a.head.Large, a.result = ref, nil
+		a.head.Large = ref
 	}
 	m, err := h.message(a)
 	if err == nil {
@@ -602,7 +607,11 @@ func (h *host) publish(a *answer) error {
 
 // message is an answer as it is published.
 func (h *host) message(a *answer) (*nats.Msg, error) {
-	m, err := message(h.names.subject("result", a.token, h.self.Name, a.piece, a.try), a.head, a.head.Ran, a.result)
+	result := a.result
+	if a.head.Large != nil {
+		result = nil
+	}
+	m, err := message(h.names.subject("result", a.token, h.self.Name, a.piece, a.try), a.head, a.head.Ran, result)
 	if err != nil {
 		a.try, a.result = strconv.Itoa(a.head.Try), nil
 		a.head = resultHead{Try: a.head.Try, Device: a.head.Device,
