@@ -5,7 +5,7 @@ package locks
 
 // These are the places in the order, by what has them.
 type (
-	Object  struct{} // runtime: a graph, an executable graph, an event, a kernel
+	Object  struct{} // runtime: callers of an executable graph, an event, a kernel
 	Capture struct{} // runtime.capture
 	Ledger  struct{} // runtime: what a context owns, its leases and cached modules, the kernels of a module
 
@@ -33,7 +33,7 @@ type lock struct {
 }
 
 var order = []lock{
-	{of: Object{}, blocks: true, many: true},
+	{of: Object{}, blocks: true},
 	{of: Capture{}},
 	{of: Ledger{}},
 	{of: Memory{}, blocks: true},
