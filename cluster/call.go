@@ -50,6 +50,10 @@ type call struct {
 
 	since      time.Time // when hosts or the connection were there last
 	accepted   time.Time // when the last piece was done
+	heard      time.Time // when a stream accepted or acknowledged something, or a result came
+	asking     bool      // the streams are being asked how they are
+	unheard    error     // of the last time, or nil
+	unanswered bool      // a piece was published without an answer
 	reconnects uint64
 	trustAfter time.Time // hosts that are silent before it may be silent because the connection was
 	lost       bool      // the server may have lost the streams
@@ -102,6 +106,7 @@ const (
 	lostEvent      // nor the data
 	storedEvent    // or not
 	recoveredEvent
+	askedEvent // the streams have said how they are, or not
 	hostsEvent
 	closeEvent
 )
@@ -139,7 +144,7 @@ func newCall(ctx context.Context, c *Cluster, function string, n int, options []
 		return nil, err
 	}
 	return &call{config: config, cluster: c, ctx: ctx, function: function, token: token, n: n, signal: make(chan struct{}, 1),
-		flights: map[int]*flight{}, done: make([]outcome, n), left: n, since: time.Now(), accepted: time.Now(), average: shortPiece}, nil
+		flights: map[int]*flight{}, done: make([]outcome, n), left: n, since: time.Now(), accepted: time.Now(), heard: time.Now(), average: shortPiece}, nil
 }
 
 // run does all pieces, or says why not.
@@ -158,7 +163,7 @@ func (k *call) run() error {
 	}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	k.reconnects = c.nc.Stats().Reconnects
+	k.reconnects, k.heard = c.nc.Stats().Reconnects, time.Now()
 	err := k.look()
 	for err == nil && k.left > 0 {
 		if err = k.fill(); err != nil {
@@ -196,8 +201,12 @@ func (k *call) prepare(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(k.ctx)
-		case is(err, ErrPermission, ErrQuota, driver.ErrUnsupported) || k.cluster.nc.IsClosed() || time.Since(k.since) > k.patience:
+		case is(err, ErrPermission, ErrQuota, driver.ErrUnsupported, driver.ErrInvalidArgument) || k.cluster.nc.IsClosed():
 			return err
+		case time.Since(k.since) > k.patience && !k.cluster.nc.IsConnected():
+			return noConnection()
+		case time.Since(k.since) > k.patience:
+			return k.cluster.mute(k.patience, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -237,6 +246,9 @@ func (k *call) look() error {
 			return noConnection()
 		}
 		return nil
+	}
+	if k.unheard != nil && now.Sub(k.heard) > k.patience {
+		return c.mute(k.patience, k.unheard)
 	}
 	k.hosts = c.serving(k.function)
 	slots := 0
@@ -391,6 +403,10 @@ func (k *call) tick(ctx context.Context) error {
 	if err := k.look(); err != nil || !c.nc.IsConnected() {
 		return err
 	}
+	if now.Sub(k.heard) > min(k.patience/4, healthEvery*5) && !k.asking {
+		k.asking = true
+		k.work.Go(func() { k.post(event{kind: askedEvent, err: c.askStreams(ctx, k.token)}) })
+	}
 	absent := map[int]bool{} // and whether their data are in the object store
 	for _, f := range k.flights {
 		switch {
@@ -473,8 +489,27 @@ func (k *call) handle(ctx context.Context, e event) error {
 		return errClosed()
 	case hostsEvent:
 		return k.look()
+	case askedEvent:
+		k.asking, k.unheard = false, e.err
+		switch {
+		case streamLost(e.err):
+			k.lost = true
+			for _, f := range k.flights {
+				if f.host == "" {
+					f.due = time.Now()
+				}
+			}
+		case e.err == nil && !k.unanswered:
+			k.heard = time.Now()
+		case e.err == nil:
+			k.unheard = driver.Errorf(ErrDisconnected, "a piece was published, and no stream has said that it has it")
+		}
+		return nil
 	case recoveredEvent:
 		k.recovering = false
+		if e.err == nil && !k.unanswered {
+			k.heard = time.Now()
+		}
 		if is(e.err, ErrPermission, ErrQuota) {
 			return e.err
 		}
@@ -533,6 +568,9 @@ func (k *call) handle(ctx context.Context, e event) error {
 // published takes what the server says about a piece for the queue, or its silence.
 func (k *call) published(f *flight, refused error) error {
 	f.sent = time.Time{}
+	if k.unanswered = errors.Is(refused, nats.ErrTimeout) || streamLost(refused); !k.unanswered {
+		k.heard, k.unheard = time.Now(), nil
+	}
 	if refused == nil {
 		return nil
 	}
@@ -640,6 +678,7 @@ func (k *call) accept(f *flight, h resultHead, data []byte) error {
 	}
 	k.forget(f)
 	k.accepted = time.Now()
+	k.heard, k.unheard, k.unanswered = k.accepted, nil, false
 	k.left--
 	if k.progress != nil {
 		k.progress(k.n-k.left, k.n)

@@ -37,6 +37,7 @@ type Cluster struct {
 	hosts  map[string]*seenHost
 	calls  map[string]*call // by CALLER.CALL
 	ready  map[string]bool  // consumers that were made
+	infos  map[string]*jetstream.StreamInfo
 	closed bool
 
 	heads heads[resultHead]
@@ -70,7 +71,7 @@ func Open(ctx context.Context, nc *nats.Conn, options ...Option) (*Cluster, erro
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "Open takes a context and a connection")
 	}
 	c := &Cluster{nc: nc, names: names(config.name), config: config, id: nuid.Next(),
-		hosts: map[string]*seenHost{}, calls: map[string]*call{}, ready: map[string]bool{}}
+		hosts: map[string]*seenHost{}, calls: map[string]*call{}, ready: map[string]bool{}, infos: map[string]*jetstream.StreamInfo{}}
 	if c.js, err = jetstream.New(nc); err != nil {
 		return nil, err
 	}
@@ -98,30 +99,6 @@ func Open(ctx context.Context, nc *nats.Conn, options ...Option) (*Cluster, erro
 
 // answerWithin is how long the server may take to answer. A refusal shows only as silence.
 const answerWithin = 5 * time.Second
-
-// makeStreams makes what is missing.
-func (c *Cluster) makeStreams(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	common := jetstream.StreamConfig{Storage: c.config.storage, Replicas: c.config.replicas, MaxBytes: c.config.maxBytes, MaxMsgSize: -1, // what the server takes
-		// A subject has one message, and a second one is refused: that is what makes repeating safe.
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true}
-	work, result := common, common
-	work.Name, work.Subjects, work.Retention = c.names.workStream(), []string{c.names.subject("work", ">")}, jetstream.WorkQueuePolicy
-	result.Name, result.Subjects, result.MaxAge = c.names.resultStream(), []string{c.names.subject("result", ">")}, keepResults
-	for _, s := range []jetstream.StreamConfig{work, result} {
-		_, err := c.js.Stream(ctx, s.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			if _, err = c.js.CreateStream(ctx, s); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-				err = nil
-			}
-		}
-		if err != nil {
-			return classify(c.nc, "making the stream "+s.Name, err)
-		}
-	}
-	return nil
-}
 
 // makeConsumer makes what hosts take the pieces of a function from.
 func (c *Cluster) makeConsumer(ctx context.Context, token string) error {
@@ -222,7 +199,7 @@ func (c *Cluster) result(m *nats.Msg) {
 		c.post(piece, event{kind: resultEvent, token: function, head: h, data: data})
 	}
 	bytes := c.bytes.Add(int64(m.Size()))
-	if (c.taken.Load() >= purgeAfter || bytes > c.config.maxBytes/4) && c.purging.CompareAndSwap(false, true) {
+	if (c.taken.Load() >= purgeAfter || bytes > c.config.bytes()/4) && c.purging.CompareAndSwap(false, true) {
 		c.mu.Lock()
 		if !c.closed {
 			c.work.Go(func() {

@@ -82,7 +82,7 @@ func TestArguments(t *testing.T) {
 	}
 	refused(cluster.Open(within(t), nil))
 	refused(cluster.Open(within(t), nc, cluster.WithName("a.b")))
-	refused(cluster.Open(within(t), nc, cluster.WithReplicas(0)))
+	refused(cluster.Open(within(t), nc, cluster.WithReplicas(-1)))
 	refused(cluster.Scatter(within(t), nil, "echo/v1", 1, piece, take))
 	refused(cluster.Scatter(within(t), c, "echo/v1", -1, piece, take))
 	refused(cluster.Scatter(within(t), c, "echo/v1", 1, nil, take))

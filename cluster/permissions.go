@@ -48,7 +48,7 @@ func HostPermissions(name, host, inbox string, functions ...string) (Permissions
 	return p, nil
 }
 
-// CallerPermissions are what [Open] and calls need, with the right to make the streams.
+// CallerPermissions are what [Open] and calls need, with the right to make and change the streams.
 func CallerPermissions(name, inbox string) (Permissions, error) {
 	n := names(name)
 	if err := checkPermissions(name, inbox); err != nil {
@@ -60,7 +60,7 @@ func CallerPermissions(name, inbox string) (Permissions, error) {
 		Subscribe: []string{n.subject("result", ">"), n.subject("begin", ">"), n.subject("health", ">"), inbox + ".>"},
 	}
 	for _, stream := range []string{n.workStream(), n.resultStream()} {
-		for _, what := range []string{"INFO", "CREATE", "PURGE", "MSG.GET"} {
+		for _, what := range []string{"INFO", "CREATE", "UPDATE", "PURGE", "MSG.GET"} {
 			p.Publish = append(p.Publish, "$JS.API.STREAM."+what+"."+stream)
 		}
 	}

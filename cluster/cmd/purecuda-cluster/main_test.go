@@ -138,6 +138,7 @@ func TestUsage(t *testing.T) {
 		{2, []string{"hash", "--root", "data"}, "NAME=DIR"},
 		{1, []string{"hash", "--input", empty}, "no single byte"},
 		{1, []string{"hash", "--input", filepath.Join(empty, "none")}, "no such file"},
+		{1, []string{"hash", "--input", os.Args[0], "--replicas", "3"}, "replicas"},
 		{2, []string{"worker"}, "--nats"},
 		{2, []string{"status"}, "--nats"},
 		{2, []string{"bench", "--nats", "x", "--pieces", "0"}, "--pieces"},

@@ -18,7 +18,7 @@ import (
 
 func statusCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	var c connection
-	c.set(f)
+	c.setCaller(f)
 	once := f.Bool("once", false, "print one table and end")
 	return func(ctx context.Context, out io.Writer) error {
 		if c.url == "" {
@@ -29,7 +29,7 @@ func statusCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 			return err
 		}
 		defer nc.Close()
-		all, err := cluster.Open(ctx, nc, cluster.WithName(c.name))
+		all, err := c.open(ctx, nc)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func table(out io.Writer, hosts []cluster.Host, queue int, before map[string]uin
 
 func benchCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	var c connection
-	c.set(f)
+	c.setCaller(f)
 	n := f.Int("pieces", 20_000, "how many pieces to send")
 	size := f.Int("bytes", 64, "how large they are")
 	return func(ctx context.Context, out io.Writer) error {
@@ -107,7 +107,7 @@ func benchCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 			return err
 		}
 		defer nc.Close()
-		all, err := cluster.Open(ctx, nc, cluster.WithName(c.name))
+		all, err := c.open(ctx, nc)
 		if err != nil {
 			return err
 		}
