@@ -27,6 +27,14 @@ func (b Batch[T]) T() Batch[T] {
 	return b
 }
 
+// Check returns why the batch cannot be used: an error of kind driver.ErrInvalidArgument, or nil. name is for the error.
+func (b Batch[T]) Check(name string) error {
+	if b.Count < 0 || b.Count > math.MaxInt32 {
+		return wrong("%s is %d matrices: want 0 to %d", name, b.Count, math.MaxInt32)
+	}
+	return b.checkBatch(name, b.Count, b.Step)
+}
+
 // GemmBatch is [Gemm] of each of a batch, in one call. A Step of 0 uses one a or b for all.
 func GemmBatch[T, C Element](h *Handle, alpha float64, a, b Batch[T], beta float64, c Batch[C]) error {
 	for _, err := range []error{a.checkBatch("a", a.Count, a.Step), b.checkBatch("b", b.Count, b.Step), c.checkBatch("c", c.Count, c.Step)} {
