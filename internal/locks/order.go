@@ -12,7 +12,9 @@ type (
 	Memory struct{} // refs.memory
 	State  struct{} // refs.State and its registry
 
-	Slow    struct{} // arena: Range.growing, Device.full, Device.parking, guard
+	Range   struct{} // arena.Range.growing
+	Full    struct{} // arena.Device.full
+	Guard   struct{} // arena.guard
 	Device  struct{} // arena.Device.mu
 	Stripe  struct{} // arena.stripe, arena.Stream.adding
 	Workers struct{} // arena.Workers
@@ -37,7 +39,9 @@ var order = []lock{
 	{of: Capture{}},
 	{of: Ledger{}},
 	{of: Memory{}, blocks: true},
-	{of: Slow{}, blocks: true, many: true},
+	{of: Range{}, blocks: true},
+	{of: Full{}, blocks: true},
+	{of: Guard{}, blocks: true},
 	{of: Device{}},
 	{of: Stripe{}, many: true},
 	{of: Workers{}},
