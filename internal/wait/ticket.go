@@ -69,11 +69,12 @@ func average(of *atomic.Int64, one int64) {
 // spin looks for about as long as waits on the stream take, and tells whether the wait is over.
 func (t Ticket) spin(ctx context.Context, start time.Duration) (err error, over bool) {
 	s, p := t.s, t.s.dev.poller
-	if s.usual.Load() > int64(longSpin) || !p.spin() {
+	usual := time.Duration(s.usual.Load())
+	if usual > longSpin || !p.spin() {
 		return nil, false
 	}
 	defer p.spun()
-	limit := firstSpin + 3*time.Duration(s.usual.Load())/2
+	limit := firstSpin + 3*usual/2
 	if s.prompt.Load() {
 		return t.ask(ctx, start+limit)
 	}
@@ -114,17 +115,14 @@ func (t Ticket) ask(ctx context.Context, until time.Duration) (err error, over b
 	case r.Sticky():
 		return s.dev.failed("cuThreadExchangeStreamCaptureMode", r), true
 	}
-	asks := uint64(0)
-	defer func() { s.dev.poller.counts.asks.Add(asks) }()
-	for ; !t.Done(); asks++ {
+	for !t.Done() {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx), true
 		case s.dev.ended.Load() != nil, clock() > until:
 			return nil, false
 		}
-		if issued, err := s.answer(); err != nil {
-			s.answered(issued, err)
+		if err := s.ask(); err != nil {
 			return err, true
 		}
 	}

@@ -6,6 +6,7 @@
 //	load, bodies, directive  the package, what of others is read, and which of its functions are kernels
 //	kernel, param        one kernel, from its parameters to its text
 //	frame, flow, unroll  calls, jumps, what moves along them, and loops that run a known number of times
+//	several              loops that count to a number that is not known
 //	value, pointer, types what a value is while a kernel is compiled: a constant, a register, a tree of values, a pointer
 //	instr, arith, memory  what each instruction of go/ssa becomes
 //	call, stdlib, intrinsics  calls: of functions with source, of packages math and math/bits, of package gpu
@@ -13,6 +14,7 @@
 //	join                 conditions that lead to one place, and what is computed before them
 //	poly                 integers that are sums of products: one register for one address
 //	fold, opt, clean     constants; registers and loops; what has no use
+//	divide               divisions of 64 bits in 32
 //	emit, write          instructions, and their text
 //
 // Two maps are kept from one attempt at a kernel to the next. They hold variables that have to lie in memory, and the

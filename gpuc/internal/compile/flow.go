@@ -65,7 +65,7 @@ func (k *kctx) moves(f *frame, s *scope, from, to *ssa.BasicBlock) string {
 			if !ok {
 				continue
 			}
-			if x.k == kThread || x.k == kFunc {
+			if x.k == kThread {
 				at.up.m[v] = x
 				continue
 			}
@@ -147,11 +147,9 @@ func (k *kctx) parallel(dst, src []val) {
 				flat(a.e[i], b.e[i])
 			}
 		case kThread, kNone:
-		case kFunc:
-			k.meet(a, b)
 		case kPtr:
 			k.meet(a, b)
-			d, s = append(d, val{k: k64, r: a.p.base}), append(s, k.addressIn(a.p.sp, b))
+			d, s = append(d, val{k: k64, r: a.p.base}), append(s, k.address(b))
 		default:
 			if b.isC || a.r != b.r {
 				d, s = append(d, a), append(s, b)
@@ -201,12 +199,17 @@ func (k *kctx) region(f *frame, s *scope, reached map[*ssa.BasicBlock]bool) {
 		if ok {
 			k.place(l, own && !un)
 		}
-		if own {
-			if un || k.copied(lp) > 1 {
+		if n := 1; own {
+			if u := k.p.unrollOf(f, lp); u != nil && !k.o.Plain {
+				n = u.n
+			} else if c := k.counting(f, lp); !un && c != nil && k.several(f, s, lp, c) {
+				k.place(c.rest, true)
+			}
+			if un || n > 1 {
 				if un {
 					k.unroll(f, s, lp)
 				} else {
-					k.copies(f, s, lp, k.copied(lp))
+					k.copies(f, s, lp, n)
 				}
 				for x := range lp.blocks {
 					skip[x] = true
@@ -244,7 +247,7 @@ func (k *kctx) block(f *frame, s *scope, b *ssa.BasicBlock) {
 			k.learn(s, br.Cond, yes)
 		}
 	}
-	k.loops[len(k.loops)-1] = f.depth(b)
+	k.inLoop[len(k.inLoop)-1] = f.looped(b)
 	k.phis(f, s, b)
 	at := k.pos
 	for _, in := range b.Instrs {
@@ -261,6 +264,10 @@ func (k *kctx) block(f *frame, s *scope, b *ssa.BasicBlock) {
 		case *ssa.Jump:
 			k.bra(k.moves(f, s, b, b.Succs[0]))
 		case *ssa.If:
+			if s.loop != nil && s.loop.counted != nil && b == s.loop.head {
+				k.inside(f, s, b)
+				break
+			}
 			c := k.get(s, in.Cond)
 			if c.isC {
 				i := 1
@@ -358,7 +365,7 @@ func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Funct
 	k.stack = append(k.stack, fn)
 	begin, shared := len(k.out), len(k.shared)
 	k.ordered(fn)
-	f := k.newFrame(fn, path)
+	f := newFrame(fn, path)
 	f.ret = k.label()
 	for _, b := range f.rpo {
 		if _, ok := last(b).(*ssa.Return); ok {
@@ -366,7 +373,9 @@ func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Funct
 		}
 	}
 	s := newScope(nil, nil)
-	bind(s, fn, args)
+	for i, p := range fn.Params {
+		s.m[p] = args[i]
+	}
 	base := k.cur
 	s.done[fn.Blocks[0]] = newTable(base)
 	k.region(f, s, map[*ssa.BasicBlock]bool{fn.Blocks[0]: true})
@@ -391,18 +400,19 @@ func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Funct
 	return f.res
 }
 
-// keeps rejects a pointer to a variable of one pass of a loop that the next pass gets. There is one such variable in the
-// kernel, where Go has a new one in each pass.
+// keeps rejects a pointer to a variable of the thread that a loop takes from one pass to the next. There is one such
+// variable in the kernel, where Go has a new one in each pass.
 func (k *kctx) keeps(f *frame, s *scope, from, to *ssa.BasicBlock, phis []*ssa.Phi, edge int) {
 	if l := f.loops[to]; l == nil || !l.blocks[from] {
 		return
 	}
-	depth := k.around() - k.loops[len(k.loops)-1] + f.depth(to)
 	for _, p := range phis {
-		for _, v := range flat(k.get(s, p.Edges[edge]), nil) {
-			if v.k == kPtr && v.p.depth >= depth {
-				k.fail(p.Pos(), "a loop takes a pointer to a variable of one pass to the next: declare the variable before the loop, or keep an index")
-			}
+		v := k.get(s, p.Edges[edge])
+		if v.k == kAgg && len(v.e) == 2 && v.e[0].k == kPtr {
+			v = v.e[0]
+		}
+		if v.k == kPtr && v.p != nil && (v.p.sp == spLocal || v.p.sp == spCell) && p.Edges[edge] != ssa.Value(p) {
+			k.fail(p.Pos(), "a loop takes a pointer to a variable of the thread from one pass to the next: keep an index")
 		}
 	}
 }

@@ -20,6 +20,7 @@ type loop struct {
 	latches int
 	live    []ssa.Value       // defined within, used outside
 	fixed   map[*ssa.Phi]bool // constant in each copy
+	counted *counter          // while several passes with one test are written
 }
 
 type scope struct {
@@ -31,13 +32,13 @@ type scope struct {
 	nextL  string
 	nextT  *table
 	reach  bool
+	number int  // of a copy of a loop
 	last   bool // of some copies of a loop: the next pass is one of the first
 	done   map[*ssa.BasicBlock]*table
 	early  map[ssa.Instruction]bool // computed before their block
 }
 
-func (k *kctx) newFrame(fn *ssa.Function, path string) *frame {
-	k.p.joinLoopVariables(fn)
+func newFrame(fn *ssa.Function, path string) *frame {
 	f := &frame{fn: fn, path: path, loops: map[*ssa.BasicBlock]*loop{}}
 	seen := map[*ssa.BasicBlock]bool{}
 	var post []*ssa.BasicBlock
@@ -124,20 +125,12 @@ func (s *scope) get(v ssa.Value) (val, bool) {
 
 func last(b *ssa.BasicBlock) ssa.Instruction { return b.Instrs[len(b.Instrs)-1] }
 
-// depth is how many loops of the function a block is in.
-func (f *frame) depth(b *ssa.BasicBlock) (n int) {
+// looped reports whether a block is in a loop.
+func (f *frame) looped(b *ssa.BasicBlock) bool {
 	for _, l := range f.loops {
 		if l.blocks[b] {
-			n++
+			return true
 		}
 	}
-	return n
-}
-
-// around is how many loops there are around the instruction, those around the calls among them.
-func (k *kctx) around() (n int) {
-	for _, l := range k.loops {
-		n += l
-	}
-	return n
+	return false
 }

@@ -74,10 +74,6 @@ func flat(v val, out []val) []val {
 			out = flat(e, out)
 		}
 	case kThread, kNone:
-	case kFunc:
-		for _, e := range v.e {
-			out = flat(e, out)
-		}
 	default:
 		out = append(out, v)
 	}
@@ -87,8 +83,8 @@ func flat(v val, out []val) []val {
 // rebuild makes a value of the shape of v from scalars and pointers.
 func rebuild(v val, from *[]val) val {
 	switch v.k {
-	case kAgg, kFunc:
-		w := val{k: v.k, fn: v.fn}
+	case kAgg:
+		w := val{k: kAgg}
 		for _, e := range v.e {
 			w.e = append(w.e, rebuild(e, from))
 		}
@@ -137,16 +133,13 @@ func (k *kctx) callFunction(fn *ssa.Function, args []val, caller *ssa.Function, 
 	if fn.Signature.Recv() == nil && fn.TypeArgs() != nil {
 		key = fmt.Sprint(key, fn.TypeArgs())
 	}
-	for _, a := range args {
-		key += functionsIn(a)
-	}
 	for _, l := range leaves {
 		key += fmt.Sprint(" ", l.k)
 		if l.k == kPtr {
 			if l.p.sp == spCell {
 				k.demote(l.p.al)
 			}
-			key += fmt.Sprint(" ", l.p.sp, l.p.aligned(16), l.p.holds, l.p.null || l.p.maybe)
+			key += fmt.Sprint(" ", l.p.sp, l.p.aligned(16), l.p.holds)
 		}
 	}
 	c, ok := k.funcs.by[key]
@@ -220,7 +213,7 @@ func resultType(fn *ssa.Function) types.Type {
 func holdsPointer(t *types.Tuple) bool {
 	for p := range t.Variables() {
 		for _, l := range cellsOf(p.Type(), 0, nil) {
-			if l.k == kPtr || l.k == kNone || l.k == kThread || l.k == kFunc {
+			if l.k == kPtr || l.k == kNone || l.k == kThread {
 				return true
 			}
 		}
@@ -267,9 +260,9 @@ func (k *kctx) function(key string, fn *ssa.Function, args, leaves []val) *calle
 	}
 	sub := newKctx(k.p, k.o, k.src)
 	sub.fn, sub.name, sub.pos, sub.callee = fn, c.name, fn.Pos(), c
-	sub.calls, sub.base, sub.stack, sub.loops = k.calls, len(k.calls), k.stack, []int{0}
+	sub.calls, sub.base, sub.stack, sub.inLoop = k.calls, len(k.calls), k.stack, []bool{false}
 	sub.demoted, sub.met, sub.moduleD, sub.sites = k.demoted, k.met, k.moduleD, k.sites
-	sub.written, sub.funcs, sub.outlined = k.written, k.funcs, k.outlined
+	sub.written, sub.funcs, sub.outlined, sub.rolled, sub.shrink = k.written, k.funcs, k.outlined, k.rolled, k.shrink
 	var values []val
 	for i, l := range leaves {
 		c.params = append(c.params, paramType(l.k))
@@ -283,7 +276,7 @@ func (k *kctx) function(key string, fn *ssa.Function, args, leaves []val) *calle
 		case kPred:
 			r = sub.pure("setp.ne.u32", kPred, r.r, "0")
 		case kPtr:
-			p := &ptr{sp: l.p.sp, base: r.r, maybe: l.p.null || l.p.maybe, holds: l.p.holds, root: fmt.Sprint(c.name, ":", i)}
+			p := &ptr{sp: l.p.sp, base: r.r, holds: l.p.holds, root: fmt.Sprint(c.name, ":", i)}
 			if l.p.aligned(16) {
 				p.align = 16
 			}
@@ -302,16 +295,15 @@ func (k *kctx) function(key string, fn *ssa.Function, args, leaves []val) *calle
 			sub.pure("setp.eq.u32", kPred, sub.depth, "0").r)
 	}
 	sub.ordered(fn)
-	f, s := k.newFrame(fn, c.name), newScope(nil, nil)
-	own := make([]val, len(args))
-	for i, a := range args {
-		own[i] = rebuild(a, &values)
+	f, s := newFrame(fn, c.name), newScope(nil, nil)
+	for i, p := range fn.Params {
+		s.m[p] = rebuild(args[i], &values)
 	}
-	bind(s, fn, own)
 	s.done[fn.Blocks[0]] = newTable(sub.cur)
 	sub.stack = append(slices.Clone(k.stack), fn)
 	sub.region(f, s, map[*ssa.BasicBlock]bool{fn.Blocks[0]: true})
 	sub.finishFunction(c)
+	k.unrolled = k.unrolled || sub.unrolled
 	k.funcs.active = k.funcs.active[:len(k.funcs.active)-1]
 	k.funcs.list = append(k.funcs.list, c)
 	return c

@@ -93,6 +93,9 @@ func (p *Program) symbol(src *Source) error {
 	return nil
 }
 
+// maxText is how many bytes of PTX a kernel has, where loops that are unrolled by themselves would make more.
+const maxText = 200 << 10
+
 // maxAttempts bounds how often a kernel begins again: each attempt learns something new of one variable.
 const maxAttempts = 10000
 
@@ -113,13 +116,19 @@ func (p *Program) kernel(src *Source, o Options, sites, decls *[]string) (k *Ker
 	}
 	out := outlined{map[*ssa.Function]bool{}, map[*ssa.Function]bool{}}
 	demoted, met, before := map[string]bool{}, map[string]meeting{}, slices.Clone(*sites)
+	rolled, shrink := map[string]bool{}, 0
 	for range maxAttempts {
 		*sites = slices.Clone(before)
 		c = newKctx(p, o, src)
 		c.demoted, c.met, c.sites, c.moduleD, c.outlined = demoted, met, sites, decls, out
-		if c.run() {
-			return c.finish(), nil
+		c.rolled, c.shrink = rolled, shrink
+		if !c.run() {
+			continue
 		}
+		if k := c.finish(); len(k.text) <= maxText || !c.unrolled || shrink == 4 {
+			return k, nil
+		}
+		shrink++
 	}
 	return nil, &Error{Pos: p.fset.Position(src.fn.Pos()), Msg: "a fault of the compiler: it does not come to an end with " + src.Name}
 }
@@ -134,12 +143,14 @@ type kctx struct {
 	pos      token.Pos // of what is compiled now
 	calls    []Call    // on the way from the kernel to it
 	base     int       // how many of calls there are before the function that is not inlined
-	loops    []int     // in how many loops each call is, and at last the instruction
+	inLoop   []bool    // whether each call is in a loop, and at last whether the instruction is
 	out      []ins
 	nreg     map[kind]int
 	nlabel   int
 	demoted  map[string]bool    // variables that lie in memory
 	met      map[string]meeting // of pointers
+	rolled   map[string]bool    // loops that are too large to unroll
+	shrink   int                // how far the budgets of loops are shifted
 	decls    []string           // of the kernel
 	moduleD  *[]string          // of the module
 	fails    []fail
@@ -160,6 +171,7 @@ type kctx struct {
 	callee   *callee // that is compiled; nil where it is the kernel
 	depth    string  // the register that says how much deeper the function may be called
 
+	unrolled              bool                   // a loop by itself
 	sharedSize, localSize int64                  // bytes
 	inlined               map[*ssa.Function]bool // large functions
 }
@@ -170,7 +182,7 @@ func newKctx(p *Program, o Options, src *Source) *kctx {
 		nreg: map[kind]int{}, cellRegs: map[string]string{}, cellPtrs: map[string]val{}, shared: map[string]string{},
 		cells: map[string]val{}, saved: map[string]map[string]val{}, jumps: map[string]int{},
 		written: map[string]bool{}, inlined: map[*ssa.Function]bool{},
-		funcs: &functions{by: map[string]*callee{}, flows: map[string][]string{}}, stack: []*ssa.Function{src.fn}, cur: newTable(nil), loops: []int{0},
+		funcs: &functions{by: map[string]*callee{}, flows: map[string][]string{}}, stack: []*ssa.Function{src.fn}, cur: newTable(nil), inLoop: []bool{false},
 	}
 }
 
@@ -191,7 +203,7 @@ func (k *kctx) run() (ok bool) {
 		k.fail(k.fn.Pos(), "a kernel has no results: write them to a slice")
 	}
 	k.ordered(k.fn)
-	f, s := k.newFrame(k.fn, k.fn.Name()), newScope(nil, nil)
+	f, s := newFrame(k.fn, k.fn.Name()), newScope(nil, nil)
 	s.m[k.fn.Params[0]] = val{k: kThread}
 	lengths := map[string]val{}
 	for i, p := range k.fn.Params[1:] {

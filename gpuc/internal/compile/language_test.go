@@ -135,6 +135,33 @@ func TestLargeFunctions(t *testing.T) {
 	assert.NotContains(t, m.PTX, ".func", "what is called once or small is inlined")
 }
 
+// TestLoops runs loops that become several, with what they count from and to at the ends of an int as well.
+func TestLoops(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 15))
+	const n = 96
+	bounds, first := make([][2]int64, n), make([]int32, n+1)
+	for i := range bounds {
+		from := []int64{r.Int64N(40) - 20, math.MinInt64 + r.Int64N(3), math.MaxInt64 - 60 + r.Int64N(10), math.MaxInt32 - r.Int64N(9)}[r.IntN(4)]
+		bounds[i] = [2]int64{from, max(from, math.MinInt64+20) + r.Int64N(40) - 20}
+		if from > 1<<40 || from < -1<<40 {
+			bounds[i][1] = from + r.Int64N(40)
+		}
+		first[i+1] = first[i] + r.Int32N(11)
+	}
+	inModes(t, langFolder, func(t *testing.T, d *device.Device) {
+		d.Same(t, "Counted", gpu.Shape1D(n+3, 32), func(t *gpu.Thread, a []any) {
+			lang.Counted(t, as[[]int64](a, 0), as[[]int32](a, 1), as[[][2]int64](a, 2), as[[]int32](a, 3))
+		}, make([]int64, 12*n), many(11*n, func() int32 { return r.Int32N(900) }), bounds, first)
+		d.Same(t, "Boxed", gpu.Shape1D(8, 8), func(t *gpu.Thread, a []any) { lang.Boxed(t, as[[]uint32](a, 0)) }, make([]uint32, 8))
+	})
+	code := ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksOff}, "Boxed")
+	products := func(by string) int { return strings.Count(code, ", "+by+";") }
+	assert.Equal(t, 8, products("4097"), "a line before the outer loop is not for the inner one")
+	assert.Equal(t, 8, products("4099"), "a line before the inner loop is not for the outer one")
+	assert.Less(t, products("4101"), 1025, "passes of loops in loops multiply")
+	assert.Equal(t, 1, products("4103"), "passes with barriers are large")
+}
+
 // halves runs the kernel Halves on bits that are no NaN.
 func halves[T lang.Half[T]](t *testing.T, d *device.Device, name string, from func(bits uint16) T) {
 	r := rand.New(rand.NewPCG(9, 13))

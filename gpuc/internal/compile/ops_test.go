@@ -74,6 +74,8 @@ func TestOperations(t *testing.T) {
 		pairs(t, d, "Floats", 18, ops.Floats, f)
 		pairs(t, d, "Floats32", 12, ops.Floats32, func() float32 { return float32(f()) })
 		pairs(t, d, "F32", 8, ops.F32, func() float32 { return float32(int8(r.Uint32())) / 4 })
+		pairs(t, d, "Words", 16, ops.Words, u)
+		pairs(t, d, "Quotients", 8, ops.Quotients, u)
 	})
 }
 

@@ -1,7 +1,10 @@
 package compile
 
 import (
+	"fmt"
+	"go/token"
 	"go/types"
+	"math"
 
 	"golang.org/x/tools/go/ssa"
 )
@@ -9,10 +12,14 @@ import (
 // maxTrips and maxWork bound what is unrolled by itself, and the others what a directive asks for.
 const maxTrips, maxWork, maxTripsAsked, maxWorkAsked = 128, 12000, 1024, 60000
 
+// maxPlain and maxIndexing bound how many instructions the passes of a loop become that is unrolled by itself. Where the
+// passes take other elements of an array of the thread, it is worth more: then the array is registers.
+const maxPlain, maxIndexing = 1024, 8000
+
 // unrolls reports whether a loop runs a known number of times that is small.
 func (k *kctx) unrolls(f *frame, s *scope, l *loop) bool {
-	asked := k.p.unrollOf(l)
-	if k.o.Plain || asked != nil && asked.n > 0 {
+	asked := k.p.unrollOf(f, l)
+	if k.o.Plain || asked != nil && asked.n > 0 || asked == nil && k.rolled[f.loopKey(l)] {
 		return false
 	}
 	trips, work := maxTrips, maxWork
@@ -26,6 +33,90 @@ func (k *kctx) unrolls(f *frame, s *scope, l *loop) bool {
 		return false
 	}
 	return true
+}
+
+// loopKey names a loop, the same in each attempt.
+func (f *frame) loopKey(l *loop) string {
+	return fmt.Sprint(f.path, "/", l.head.Index, "@", f.fn.Name())
+}
+
+// budget is how many instructions the passes of a loop may become.
+func (k *kctx) budget(f *frame, s *scope, l *loop) int {
+	if asked := k.p.unrollOf(f, l); asked != nil {
+		return math.MaxInt
+	}
+	if k.indexes(s, l) {
+		return maxIndexing >> k.shrink
+	}
+	return maxPlain >> k.shrink
+}
+
+// indexes reports whether passes of a loop take other elements of an array of the thread, or of a parameter.
+func (k *kctx) indexes(s *scope, l *loop) bool {
+	known := map[ssa.Value]bool{}
+	var varies func(v ssa.Value) bool
+	varies = func(v ssa.Value) bool {
+		in, ok := v.(ssa.Instruction)
+		if !ok || !l.blocks[in.Block()] {
+			return false
+		}
+		if y, ok := known[v]; ok {
+			return y
+		}
+		p, ok := v.(*ssa.Phi)
+		known[v] = ok && p.Block() == l.head
+		for _, op := range in.Operands(nil) {
+			if *op != nil && varies(*op) {
+				known[v] = true
+			}
+		}
+		return known[v]
+	}
+	// own reports whether an address or a value is in registers, as far as no index varies.
+	var own func(v ssa.Value) bool
+	own = func(v ssa.Value) bool {
+		if x, ok := k.tryGet(s, v); ok {
+			return x.k == kPtr && x.p.sp == spCell || x.k == kAgg && (len(x.e) == 0 || x.e[0].k != kPtr || x.e[0].p.sp == spCell)
+		}
+		switch v := v.(type) {
+		case *ssa.Alloc:
+			return true
+		case *ssa.FieldAddr:
+			return own(v.X)
+		case *ssa.IndexAddr:
+			return own(v.X)
+		case *ssa.Slice:
+			return own(v.X)
+		case *ssa.UnOp:
+			return v.Op == token.MUL && own(v.X)
+		}
+		return false
+	}
+	for b := range l.blocks {
+		for _, in := range b.Instrs {
+			switch in := in.(type) {
+			case *ssa.IndexAddr:
+				if varies(in.Index) && own(in.X) {
+					return true
+				}
+			case *ssa.Index:
+				if varies(in.Index) {
+					return true
+				}
+			case *ssa.Call: // of a function with such an array
+				for _, a := range in.Call.Args {
+					if _, ok := a.Type().Underlying().(*types.Pointer); ok && !isThread(a.Type()) && own(a) {
+						for _, b := range in.Call.Args {
+							if varies(b) {
+								return true
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return false
 }
 
 // ends reports whether it is known how often a loop runs.
@@ -182,7 +273,13 @@ func (k *kctx) unroll(f *frame, s *scope, l *loop) {
 			bind[p] = v
 		}
 	}
+	most, begin := k.budget(f, s, l), len(k.out)
+	k.unrolled = k.unrolled || most < math.MaxInt
 	k.repeat(f, s, l, bind, func(i int) bool {
+		if len(k.out)-begin > most { // begin again without
+			k.rolled[f.loopKey(l)] = true
+			panic(restart{})
+		}
 		if i > maxTripsAsked+1 {
 			k.fail(l.head.Instrs[0].Pos(), "internal error: the loop does not end")
 		}

@@ -65,22 +65,36 @@ func (p *Program) unrollLine(f *ast.File, c *ast.Comment) error {
 	return nil
 }
 
-// unrollOf is the line before a loop: before the smallest statement that holds all of it.
-func (p *Program) unrollOf(l *loop) (found *unrollLine) {
-	syntax := l.head.Parent().Syntax()
-	if len(p.unrolls) == 0 || syntax == nil {
+// unrollOf is the line before a loop.
+func (p *Program) unrollOf(f *frame, l *loop) (found *unrollLine) {
+	if len(p.unrolls) == 0 || f.fn.Syntax() == nil {
 		return nil
 	}
+	at := statement(f, l)
+	for _, u := range p.unrolls {
+		if u.begin == at {
+			found = u
+		}
+	}
+	return found
+}
+
+// statement is where the statement of a loop begins: the smallest that holds all of it, and the loops in it.
+func statement(f *frame, l *loop) (smallest token.Pos) {
 	begin, end := token.Pos(1<<31-1), token.NoPos
 	for b := range l.blocks {
+		if m := f.loops[b]; m != nil && m != l {
+			if at := statement(f, m); at.IsValid() {
+				begin, end = min(begin, at-1), max(end, at)
+			}
+		}
 		for _, in := range b.Instrs {
 			if _, phi := in.(*ssa.Phi); !phi && in.Pos().IsValid() {
 				begin, end = min(begin, in.Pos()), max(end, in.Pos())
 			}
 		}
 	}
-	smallest := token.NoPos
-	ast.Inspect(syntax, func(n ast.Node) bool {
+	ast.Inspect(f.fn.Syntax(), func(n ast.Node) bool {
 		switch n.(type) {
 		case *ast.ForStmt, *ast.RangeStmt:
 			if n.Pos() <= begin && end < n.End() {
@@ -89,20 +103,7 @@ func (p *Program) unrollOf(l *loop) (found *unrollLine) {
 		}
 		return true
 	})
-	for _, u := range p.unrolls {
-		if u.begin == smallest {
-			found = u
-		}
-	}
-	return found
-}
-
-// copied is how many copies a loop gets.
-func (k *kctx) copied(l *loop) int {
-	if u := k.p.unrollOf(l); u != nil && !k.o.Plain {
-		return u.n
-	}
-	return 1
+	return smallest
 }
 
 // copies makes copies of a loop that follow each other, each with its own test; the last jumps to the first.
@@ -127,7 +128,7 @@ func (k *kctx) repeat(f *frame, s *scope, l *loop, bind map[*ssa.Phi]val, last f
 	for i, done := 0, false; !done; i++ {
 		c := newScope(s, l)
 		done = last(i)
-		c.last = done
+		c.number, c.last = i, done
 		for p, v := range bind {
 			c.m[p] = v
 		}

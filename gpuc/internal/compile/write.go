@@ -54,7 +54,7 @@ func (k *kctx) finish() *Kernel {
 func (k *kctx) passes() []ins {
 	code := clean(k.out)
 	if !k.o.Plain {
-		code = k.optimize(code)
+		code = k.divisions(k.optimize(code))
 	}
 	return code
 }
@@ -111,6 +111,10 @@ func (i *ins) write(b *strings.Builder) {
 	}
 	if i.call != nil {
 		i.writeCall(b)
+		return
+	}
+	if strings.Contains(i.op, ".carried.") {
+		b.WriteString(i.carried())
 		return
 	}
 	b.WriteByte('\t')

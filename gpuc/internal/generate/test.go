@@ -8,14 +8,6 @@ import (
 	"github.com/purecuda/purecuda/internal/kernelsum"
 )
 
-// buildLine is the build constraint of the kernels, for a file that needs them.
-func buildLine(p *compile.Program) string {
-	if p.Constraint == "" {
-		return ""
-	}
-	return "//go:build " + p.Constraint + "\n\n"
-}
-
 // Test returns the text of the test that fails where a kernel of a package, which lies in a folder, has changed. The
 // Go file there is read no more.
 func Test(p *compile.Program, dir, goFile string) ([]byte, error) {
@@ -26,7 +18,7 @@ func Test(p *compile.Program, dir, goFile string) ([]byte, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `%s
 
-%spackage %s
+package %s
 
 import (
 	"testing"
@@ -37,7 +29,7 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-`, kernelsum.Generated, buildLine(p), p.Name)
+`, kernelsum.Generated, p.Name)
 	for _, k := range p.Kernels {
 		names := p.Needs(k)
 		fmt.Fprintf(&b, "\t\t%q,\n", strings.Join(append([]string{files.Sum(names), k.Name}, names...), " "))

@@ -130,6 +130,7 @@ func step(x, y, i uint32) (uint32, uint32) {
 
 // mix is large: its loop is unrolled.
 func mix(x, y uint32) (uint32, uint32) {
+	//purecuda:unroll
 	for i := range uint32(120) {
 		x, y = step(x, y, 5*i)
 		x, y = step(x, y, 5*i+1)

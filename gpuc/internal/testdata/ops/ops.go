@@ -295,6 +295,69 @@ func Counts(t *gpu.Thread, out, a, _ []uint64) {
 	o[3] += uint64(bits.Len64(16)+bits.LeadingZeros64(3)+bits.TrailingZeros64(0)*3+bits.OnesCount64(255)) ^ bits.Reverse64(3)>>20
 }
 
+// Words does what package math/bits has for numbers of several words.
+//
+//purecuda:kernel
+func Words(t *gpu.Thread, out, a, b []uint64) {
+	i := t.GlobalX()
+	x, y := a[i], b[i]
+	o := out[i*16 : i*16+16]
+	for _, n := range [...]int{0, 1, 7, 8, 15, 31, 32, 33, 63, 64, -1, -40} {
+		o[0] = o[0]*31 + (bits.RotateLeft64(x, n) ^ uint64(bits.RotateLeft(uint(y), n)))
+		o[1] = o[1]*31 + uint64(bits.RotateLeft8(uint8(x), n)) ^ uint64(bits.RotateLeft16(uint16(x), n))<<8 ^ uint64(bits.RotateLeft32(uint32(x), n))<<30
+	}
+	n := int(int8(y))
+	o[2] = bits.RotateLeft64(x, n)
+	o[3] = uint64(bits.RotateLeft8(uint8(x), n)) ^ uint64(bits.RotateLeft16(uint16(x), n))<<8 ^ uint64(bits.RotateLeft32(uint32(x), n))<<30
+	var c uint64
+	o[4], c = bits.Add64(x, y, 0)
+	o[5], c = bits.Add64(y, x^y, c)
+	o[6], c = bits.Add64(^uint64(0), 0, c)
+	o[7] = c
+	o[8], c = bits.Sub64(x, y, 0)
+	o[9], c = bits.Sub64(y, x^y, c)
+	o[10], c = bits.Sub64(0, 0, c)
+	o[11] = c
+	s, d := bits.Add32(uint32(x), uint32(y), uint32(x>>63))
+	u, e := bits.Sub32(uint32(y), s, d)
+	o[12] = uint64(s)<<32 ^ uint64(u) ^ uint64(e)<<7
+	v, f := bits.Add(uint(x), 5, 1)
+	w, g := bits.Sub(9, uint(y), f)
+	hi, lo := bits.Mul32(uint32(x), uint32(y))
+	o[13] = uint64(v) ^ uint64(w) ^ uint64(f)<<62 ^ uint64(g)<<61 ^ uint64(hi)<<9 ^ uint64(lo)
+	h, l := bits.Mul64(x, y)
+	o[14] = h ^ l ^ bits.ReverseBytes64(y) ^ uint64(bits.ReverseBytes16(uint16(x)))
+	if y > 1 {
+		q, r := bits.Div64(h%y, l, y)
+		o[15] = q ^ r ^ bits.Rem64(h, l, y)
+	}
+}
+
+// Quotients divides numbers of 64 bits.
+//
+//purecuda:kernel
+func Quotients(t *gpu.Thread, out, a, b []uint64) {
+	i := t.GlobalX()
+	x, y := a[i], b[i]
+	n, m := int(x), int(y)
+	o := out[i*8 : i*8+8]
+	if y == 0 {
+		return
+	}
+	o[0], o[1] = x/y, x%y
+	o[3], o[2] = uint64(n%m), uint64(n/m)
+	o[4] = (x>>40)%y + (x>>33)/(y>>33|1)
+	o[5] = uint64(n >> 33 / (m>>40 | 1))
+	for k := range 3 {
+		n /= m>>(20*k) | 1
+		o[6] += uint64(n)
+	}
+	for k := 0; k < 3; k++ {
+		o[7] += x % (y>>1 + uint64(k) + 1)
+		x /= 7
+	}
+}
+
 // Vectors moves vectors of each type, in slices and where they are not aligned.
 //
 //purecuda:kernel
