@@ -24,9 +24,9 @@ type buffer struct {
 	pending bool
 	// owner is the id of the transfer whose copy is pending, or 0.
 	owner uint64
-	// ticket of the event if it was written, which saves questions.
-	ticket  wait.Ticket
-	written bool
+	// ticket of the event, if the copy got one when it was put on the stream.
+	ticket   wait.Ticket
+	ticketed bool
 	// lastUsed is the period of the pool in which it was used last.
 	lastUsed uint64
 }
@@ -280,7 +280,7 @@ func (r *ring) create(from func(uint64) (Lease, error)) (*buffer, error) {
 
 // poll asks whether the device is done with a buffer, for t or nil.
 func (r *ring) poll(b *buffer, t *transfer) (done bool, err error) {
-	if b.written && b.ticket.Done() {
+	if b.ticketed && b.ticket.Done() {
 		b.pending, b.owner = false, 0
 		return true, nil
 	}
@@ -304,7 +304,7 @@ func (r *ring) poll(b *buffer, t *transfer) (done bool, err error) {
 func (r *ring) await(ctx context.Context, b *buffer, t *transfer) error {
 	const moment = time.Millisecond
 	ticket := b.ticket
-	if !b.written {
+	if !b.ticketed {
 		moves := func() bool { return t != nil && b.owner == t.id && t.moving }
 		for start := time.Now(); b.pending && !moves() && ctx.Err() == nil && time.Since(start) < moment; goruntime.Gosched() {
 			if _, err := r.poll(b, t); err != nil {

@@ -229,20 +229,23 @@ func (c *Copier) send(r *ring, buffer *buffer, shape *transferShape, at tile, t 
 }
 
 // fetch puts the copy of a tile of the device's side to a buffer on the stream. A copy that is no piece of t
-// gets a write of a ticket after it, which makes the wait short. Between the pieces of a large copy a write takes up to a
-// fifth of the rate away.
+// gets a ticket after it, and a write of it unless the wait will spin, which makes the wait short. Between the pieces of a large
+// copy a write takes up to a fifth of the rate away.
 func (c *Copier) fetch(r *ring, buffer *buffer, shape *transferShape, at tile, t *transfer) error {
 	op, result := c.copyTile(shape, at, buffer.pointer(), at.width)
 	return c.mark(r, buffer, shape.stream, op, result, t, t == nil)
 }
 
 // mark records the event after the copy of a buffer, of which op is the function and result what
-// it returned. After an error the buffer is put back or kept away, as is safe.
-func (c *Copier) mark(r *ring, buffer *buffer, s driver.Stream, op string, result driver.Result, t *transfer, write bool) error {
+// it returned. The caller waits for the copy next if waited is set. After an error the buffer is put back or kept away, as is safe.
+func (c *Copier) mark(r *ring, buffer *buffer, s driver.Stream, op string, result driver.Result, t *transfer, waited bool) error {
 	recorded := c.binding.EventRecord(buffer.event, s)
 	if recorded == driver.Success {
-		buffer.pending, buffer.written, buffer.owner = true, write, t.number()
-		if write {
+		buffer.pending, buffer.ticketed, buffer.owner = true, waited, t.number()
+		switch {
+		case waited && buffer.waits.Spins():
+			buffer.ticket = buffer.waits.Mark()
+		case waited:
 			buffer.ticket = buffer.waits.Write(s)
 		}
 		if result == driver.Success {

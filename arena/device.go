@@ -81,10 +81,8 @@ type Device struct {
 	// hold no lock then. A call about two devices goes through enterAll.
 	calls   gate.Gate
 	closing gate.Turn // of Close
-	// full is held by the one goroutine that empties the cache because memory is short.
-	full locks.Mutex[locks.Slow]
-	// parking is held by the one goroutine that frees ranges, or waits until it can. It comes after full.
-	parking locks.Mutex[locks.Slow]
+	// full is held by the one goroutine that empties the cache because memory is short, or frees ranges that are parked.
+	full locks.Mutex[locks.Full]
 
 	// mu guards what follows. The fast path does not take it, and the driver is not
 	// called under it. The locks of stripes are taken after it.
@@ -95,7 +93,7 @@ type Device struct {
 	ids           uint64
 	blocks        map[*block]struct{} // all memory of the driver, but for ranges
 	ranges        map[*Range]struct{} // in use
-	parked        []parked            // ranges that were freed; parking is held to take them out
+	parked        []parked            // ranges that were freed; full is held to take them out
 	access        []driver.MemAccess  // of ranges; replaced when it changes
 	room          int64               // what no stripe has of the bytes that may be cached
 	retired       sums                // of streams that are gone

@@ -338,9 +338,10 @@ func (d *Device) synchronize(s *Stream) error {
 // reclaim frees the whole cache because memory is short, and waits for all streams:
 // what was freed on them before is available only when they get there.
 func (d *Device) reclaim() {
+	errs := []error{d.reunite()}
 	d.full.Lock()
 	defer d.full.Unlock()
-	errs := []error{d.reunite(), d.release(d.empty(0))}
+	errs = append(errs, d.release(d.empty(0)))
 	d.mu.Lock()
 	d.totals.reclaims++
 	streams := slices.Clone(d.streams)
@@ -352,7 +353,7 @@ func (d *Device) reclaim() {
 		errs = append(errs, d.synchronize(s))
 	}
 	if d.lost() == nil {
-		errs = append(errs, d.trimPool())
+		errs = append(errs, d.trimPool(), d.freeRangesParked(false)) // that others have left to this goroutine
 	}
 	d.cleanup(errors.Join(errs...)) // the second try tells what matters
 }

@@ -20,8 +20,8 @@ type Range struct {
 	reserved uint64 // bytes of addresses
 	site     callSite
 
-	// growing is held by the one who asks the driver about the range. Those who wait for it wait for memory. It comes before Device.full.
-	growing locks.Mutex[locks.Slow]
+	// growing is held by the one who asks the driver about the range. Those who wait for it wait for memory.
+	growing locks.Mutex[locks.Range]
 	freed   bool // growing guards it
 	// These are written with growing and Device.mu held, and read under one of them.
 	bytes  uint64 // that were asked for
@@ -293,11 +293,16 @@ func (d *Device) park(p parked) {
 // wait leaves them to another goroutine that is at it.
 func (d *Device) freeParked(wait bool) error {
 	if wait {
-		d.parking.Lock()
-	} else if !d.parking.TryLock() {
+		d.full.Lock()
+	} else if !d.full.TryLock() {
 		return nil
 	}
-	defer d.parking.Unlock()
+	defer d.full.Unlock()
+	return d.freeRangesParked(wait)
+}
+
+// freeRangesParked is freeParked with full held.
+func (d *Device) freeRangesParked(wait bool) error {
 	d.mu.Lock()
 	all := d.parked
 	d.parked = nil

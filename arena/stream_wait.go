@@ -77,9 +77,9 @@ type guard struct {
 	event      driver.Event
 	references atomic.Int32
 
-	mu    locks.Mutex[locks.Slow] // held while passed and await call the driver
-	final bool                    // the result does not change any more
-	err   error                   // why it will never be known whether the work is done
+	mu    locks.Mutex[locks.Guard] // held while passed and await call the driver
+	final bool                     // the result does not change any more
+	err   error                    // why it will never be known whether the work is done
 }
 
 // newGuard makes a guard with one reference.

@@ -21,7 +21,7 @@ import (
 var sides = []struct {
 	name string
 	open func(b *testing.B) (pieces func(n int))
-}{{"cluster", scatterPieces}, {"plain", loopPieces}}
+}{{"plain", loopPieces}, {"cluster", scatterPieces}}
 
 // BenchmarkPieces is each side alone.
 func BenchmarkPieces(b *testing.B) {
@@ -43,28 +43,60 @@ func BenchmarkPieces(b *testing.B) {
 // other things too. Run it with -benchtime 15x.
 func BenchmarkTurns(b *testing.B) {
 	const n = 2000
-	var pieces []func(n int)
-	rates, costs := make([][]float64, len(sides)), make([][]float64, len(sides))
+	var turns []turn
 	for _, side := range sides {
 		f := side.open(b)
-		f(1000)
-		pieces = append(pieces, f)
+		turns = append(turns, turn{side.name, n, func() { f(n) }})
+	}
+	inTurns(b, "pieces/s", turns)
+}
+
+// BenchmarkSizes is pieces of some sizes in turns, and reports the ratios of the rates in bytes: 60 KiB are 1.
+func BenchmarkSizes(b *testing.B) {
+	c := onHosts(b, 2, cluster.WithSlots(4))
+	var turns []turn
+	for _, size := range []int{60 << 10, 70 << 10, 900 << 10, 2 << 20} {
+		data := make([]byte, size)
+		n := 32 << 20 / size
+		turns = append(turns, turn{fmt.Sprint(size>>10, "KiB"), float64(n*size) / 1e6, func() {
+			_, err := cluster.Scatter(within(b), c, "sink/v1", n, func(int) (cluster.Piece, error) { return cluster.Piece{Data: data}, nil },
+				func(int, []byte) error { return nil })
+			require.NoError(b, err)
+		}})
+	}
+	inTurns(b, "MB/s", turns)
+}
+
+// turn is work of so many units.
+type turn struct {
+	name  string
+	units float64
+	run   func()
+}
+
+// inTurns runs all in turns, and reports the medians of their rates and costs, and the ratios to the first one.
+func inTurns(b *testing.B, unit string, turns []turn) {
+	rates, costs := make([][]float64, len(turns)), make([][]float64, len(turns))
+	for _, t := range turns {
+		t.run()
 	}
 	b.ResetTimer()
 	for range b.N {
-		for i, f := range pieces {
+		for i, t := range turns {
 			cpu, began := used(), time.Now()
-			f(n)
-			rates[i] = append(rates[i], n/time.Since(began).Seconds())
-			costs[i] = append(costs[i], float64((used()-cpu).Microseconds())/n)
+			t.run()
+			rates[i] = append(rates[i], t.units/time.Since(began).Seconds())
+			costs[i] = append(costs[i], float64((used()-cpu).Microseconds())/t.units)
 		}
 	}
 	b.StopTimer()
-	for i, side := range sides {
-		b.ReportMetric(median(rates[i]), side.name+"-pieces/s")
-		b.ReportMetric(median(costs[i]), side.name+"-cpu-us/piece")
+	for i, t := range turns {
+		b.ReportMetric(median(rates[i]), t.name+"-"+unit)
+		b.ReportMetric(median(costs[i]), t.name+"-cpu-us")
+		if i > 0 {
+			b.ReportMetric(median(rates[i])/median(rates[0]), t.name+"/"+turns[0].name)
+		}
 	}
-	b.ReportMetric(median(rates[0])/median(rates[1]), "cluster/plain")
 }
 
 func median(all []float64) float64 {

@@ -38,6 +38,8 @@ type call struct {
 
 	flights map[int]*flight // pieces that were sent, by number
 	bytes   int             // of their data
+	storing int             // of them, those whose data are being stored
+	within  context.Context // of what the call does in the background
 	next    int             // the first piece that was never sent
 	checks  int             // pieces that were sent to verify others: their numbers begin with n
 	done    []outcome       // by number, the caller's truth
@@ -48,6 +50,10 @@ type call struct {
 
 	since      time.Time // when hosts or the connection were there last
 	accepted   time.Time // when the last piece was done
+	heard      time.Time // when a stream accepted or acknowledged something, or a result came
+	asking     bool      // the streams are being asked how they are
+	unheard    error     // of the last time, or nil
+	unanswered bool      // a piece was published without an answer
 	reconnects uint64
 	trustAfter time.Time // hosts that are silent before it may be silent because the connection was
 	lost       bool      // the server may have lost the streams
@@ -78,11 +84,14 @@ type flight struct {
 	again   time.Duration
 	sent    time.Time // to the queue, while the server has not said that it has it
 	resend  bool      // due is when to send it again, and not to look first
+	storing bool      // the data are on their way to the object store
 	tries   []error   // that failed, and of hosts that did not answer
 	failed  int       // of these, those that count
-	avoid   []string  // IDs of hosts that have failed
+	avoid   []string  // names of hosts that have failed, or whose result this piece verifies
+	alone   time.Time // since when a verification waits for another host
+	silent  int       // deliveries that began, as far as is known, and were not given back
 	checked int       // the number of the piece that this one verifies, or -1
-	// held is a result that is being verified.
+	// held is a result that is being verified, and heldHead is from whom. A piece that verifies has the same heldHead.
 	held     []byte
 	heldHead resultHead
 }
@@ -94,13 +103,17 @@ const (
 	begunEvent
 	publishedEvent // or refused
 	absentEvent    // the server has no result
+	lostEvent      // nor the data
+	storedEvent    // or not
 	recoveredEvent
+	askedEvent // the streams have said how they are, or not
 	hostsEvent
 	closeEvent
 )
 
 type event struct {
 	kind   eventKind
+	token  string // the function that the host names
 	number int
 	head   resultHead
 	data   []byte
@@ -131,7 +144,7 @@ func newCall(ctx context.Context, c *Cluster, function string, n int, options []
 		return nil, err
 	}
 	return &call{config: config, cluster: c, ctx: ctx, function: function, token: token, n: n, signal: make(chan struct{}, 1),
-		flights: map[int]*flight{}, done: make([]outcome, n), left: n, since: time.Now(), accepted: time.Now(), average: shortPiece}, nil
+		flights: map[int]*flight{}, done: make([]outcome, n), left: n, since: time.Now(), accepted: time.Now(), heard: time.Now(), average: shortPiece}, nil
 }
 
 // run does all pieces, or says why not.
@@ -144,12 +157,13 @@ func (k *call) run() error {
 	defer k.work.Wait()
 	ctx, cancel := context.WithCancel(k.ctx)
 	defer cancel()
+	k.within = ctx
 	if err := k.prepare(ctx); err != nil {
 		return err
 	}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	k.reconnects = c.nc.Stats().Reconnects
+	k.reconnects, k.heard = c.nc.Stats().Reconnects, time.Now()
 	err := k.look()
 	for err == nil && k.left > 0 {
 		if err = k.fill(); err != nil {
@@ -187,8 +201,12 @@ func (k *call) prepare(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(k.ctx)
-		case is(err, ErrPermission, ErrQuota, driver.ErrUnsupported) || k.cluster.nc.IsClosed() || time.Since(k.since) > k.patience:
+		case is(err, ErrPermission, ErrQuota, driver.ErrUnsupported, driver.ErrInvalidArgument) || k.cluster.nc.IsClosed():
 			return err
+		case time.Since(k.since) > k.patience && !k.cluster.nc.IsConnected():
+			return noConnection()
+		case time.Since(k.since) > k.patience:
+			return k.cluster.mute(k.patience, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -229,6 +247,9 @@ func (k *call) look() error {
 		}
 		return nil
 	}
+	if k.unheard != nil && now.Sub(k.heard) > k.patience {
+		return c.mute(k.patience, k.unheard)
+	}
 	k.hosts = c.serving(k.function)
 	slots := 0
 	for _, h := range k.hosts {
@@ -250,25 +271,36 @@ func (k *call) look() error {
 
 // noWorker says what there is in place of a host for the function.
 func (k *call) noWorker() error {
-	var others []string
+	others := "no host was heard of"
 	for i, h := range k.cluster.serving("") {
 		if i == 8 {
-			others = append(others, "and others")
+			others += ", and others"
 			break
 		}
-		others = append(others, fmt.Sprintf("%s serves %q with %d slots", h.Name, h.Functions, h.Slots))
+		if i == 0 {
+			others = "there are: "
+		} else {
+			others += ", "
+		}
+		others += fmt.Sprintf("%.80q serves %.400q with %d slots", h.Name, h.Functions, h.Slots)
+		for _, d := range h.Devices {
+			if d.Err != "" {
+				others += fmt.Sprintf(" (device %d: %.200q)", d.Ordinal, d.Err)
+				break
+			}
+		}
 	}
-	if refused := permissionError(k.cluster.nc); refused != nil && len(others) == 0 {
+	if refused := permissionError(k.cluster.nc); refused != nil && len(k.cluster.serving("")) == 0 {
 		return driver.Errorf(ErrPermission, "no host could be heard: %w", refused)
 	}
-	return driver.Errorf(ErrNoWorker, "no host serves %q for %v (WithPatience); there are: %q", k.function, k.patience, others)
+	return driver.Errorf(ErrNoWorker, "no host serves %q for %v (WithPatience); %s", k.function, k.patience, others)
 }
 
 const maxFlightBytes = 256 << 20
 
 // fill sends pieces until the window is full.
 func (k *call) fill() error {
-	for k.next < k.n && len(k.flights) < k.window && k.bytes < maxFlightBytes && k.cluster.nc.IsConnected() {
+	for k.next < k.n && len(k.flights) < k.window && k.bytes < maxFlightBytes && k.storing < maxStores && k.cluster.nc.IsConnected() {
 		var p Piece
 		err := contain.Do(func() (err error) {
 			p, err = k.make(k.next)
@@ -277,42 +309,34 @@ func (k *call) fill() error {
 		if err != nil {
 			return k.failure(k.next, fmt.Errorf("making piece %d: %w", k.next, err))
 		}
-		f := &flight{number: k.next, checked: -1, data: p.Data, size: len(p.Data), head: pieceHead{Deadline: k.deadline, Refs: p.Refs}}
-		if err := k.store(f); err != nil {
-			return k.failure(k.next, err)
+		if len(p.Data) > maxData {
+			return k.failure(k.next, driver.Errorf(driver.ErrInvalidArgument, "a piece of %d bytes: want at most %d, or a Ref", len(p.Data), maxData))
 		}
+		f := &flight{number: k.next, checked: -1, data: p.Data, size: len(p.Data), head: pieceHead{Deadline: k.deadline, Refs: p.Refs}}
 		k.next++
 		k.flights[f.number] = f
 		k.bytes += f.size
 		if err := k.send(f); err != nil {
-			return k.failure(f.number, err)
+			return k.failure(f.of(), err)
 		}
 	}
 	return nil
 }
 
-// store puts data that are too large for a message into the object store.
-func (k *call) store(f *flight) error {
-	if len(f.data) <= maxValue {
-		return nil
-	}
-	if len(f.data) > maxData {
-		return driver.Errorf(driver.ErrInvalidArgument, "a piece of %d bytes: want at most %d, or a Ref", len(f.data), maxData)
-	}
-	ref, err := putObject(k.ctx, k.cluster.js, k.cluster.names, pieceID(k.id, f.number), f.data, k.config)
-	if err != nil {
-		return classify(k.cluster.nc, "storing the data of a piece", err)
-	}
-	f.head.Large, f.data = ref, nil
-	return nil
-}
-
-// send hands a piece out: to the queue, or to one host.
+// send hands a piece out: to the queue, or to one host. Large data are stored first.
 func (k *call) send(f *flight) error {
 	c := k.cluster
+	if f.storing || k.store(f) {
+		return nil
+	}
+	if f.checked >= 0 && f.host == "" { // never the queue: the host that is verified would get it
+		if f.host = k.other(f.avoid); f.host == "" {
+			return k.await(f)
+		}
+	}
+	f.alone = time.Time{}
 	f.due = time.Now().Add(k.deadline + 2*ackWait)
 	f.resend = false
-	f.head.Try = f.failed
 	subject := c.names.subject("work", k.token, pieceID(k.id, f.number))
 	if f.host != "" {
 		f.head.Function, f.head.Piece = k.function, pieceID(k.id, f.number)
@@ -320,7 +344,11 @@ func (k *call) send(f *flight) error {
 	} else {
 		f.head.Function, f.head.Piece = "", ""
 	}
-	m, err := message(subject, f.head, 0, f.data)
+	data := f.data
+	if f.head.Large != nil {
+		data = nil
+	}
+	m, err := message(subject, f.head, 0, data)
 	if err != nil {
 		return err
 	}
@@ -329,6 +357,7 @@ func (k *call) send(f *flight) error {
 		_, number := splitLast(k.id)
 		m.Reply = c.inbox + pieceID(number, f.number)
 		f.sent = time.Now()
+		f.silent = max(f.silent, 1) // the first delivery, of which no host tells that it begins
 	}
 	if err := c.nc.PublishMsg(m); err != nil {
 		f.sent = time.Time{}
@@ -337,6 +366,18 @@ func (k *call) send(f *flight) error {
 		}
 		k.soon(f, false)
 	}
+	return nil
+}
+
+// await lets a verification wait for another host.
+func (k *call) await(f *flight) error {
+	if f.alone.IsZero() {
+		f.alone = time.Now()
+	}
+	if time.Since(f.alone) >= k.patience {
+		return k.failure(f.checked, errors.Join(append(f.tries, k.noOther())...))
+	}
+	k.soon(f, true)
 	return nil
 }
 
@@ -362,12 +403,16 @@ func (k *call) tick(ctx context.Context) error {
 	if err := k.look(); err != nil || !c.nc.IsConnected() {
 		return err
 	}
-	var absent []int
+	if now.Sub(k.heard) > min(k.patience/4, healthEvery*5) && !k.asking {
+		k.asking = true
+		k.work.Go(func() { k.post(event{kind: askedEvent, err: c.askStreams(ctx, k.token)}) })
+	}
+	absent := map[int]bool{} // and whether their data are in the object store
 	for _, f := range k.flights {
 		switch {
-		case f.held != nil:
+		case f.held != nil || f.storing:
 		case f.host != "" && now.After(k.trustAfter) && !c.knows(f.host):
-			if err := k.failed(f, f.host, "", driver.NoDevice, driver.Errorf(ErrHostLost, "it is gone")); err != nil {
+			if err := k.failed(f, hostOf(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "it is gone")); err != nil {
 				return err
 			}
 		case !f.sent.IsZero() && now.Sub(f.sent) > answerWithin: // a refusal by rights has no answer
@@ -376,10 +421,10 @@ func (k *call) tick(ctx context.Context) error {
 			}
 		case now.After(f.due) && f.resend:
 			if err := k.send(f); err != nil {
-				return k.failure(f.number, err)
+				return k.failure(f.of(), err)
 			}
 		case now.After(f.due):
-			absent = append(absent, f.number)
+			absent[f.number] = f.head.Large != nil && f.checked < 0
 		}
 	}
 	if len(absent) > 0 && !k.recovering {
@@ -392,7 +437,7 @@ func (k *call) tick(ctx context.Context) error {
 }
 
 // recover looks in the stream for the results of pieces.
-func (k *call) recover(ctx context.Context, numbers []int, lost bool) {
+func (k *call) recover(ctx context.Context, numbers map[int]bool, lost bool) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	c := k.cluster
@@ -409,10 +454,10 @@ func (k *call) recover(ctx context.Context, numbers []int, lost bool) {
 		done.err = classify(c.nc, "looking for results", err)
 		return
 	}
-	for _, n := range numbers {
+	for n, large := range numbers {
 		found := false
 		for from := uint64(1); ; {
-			m, err := s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(c.names.subject("result", pieceID(k.id, n), "*")))
+			m, err := s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(c.names.subject("result", k.token, "*", pieceID(k.id, n), "*")))
 			if err != nil {
 				if !errors.Is(err, jetstream.ErrMsgNotFound) {
 					done.err = classify(c.nc, "looking for results", err)
@@ -421,12 +466,16 @@ func (k *call) recover(ctx context.Context, numbers []int, lost bool) {
 				break
 			}
 			from = m.Sequence + 1
-			if h, data, err := c.readResult(&nats.Msg{Data: m.Data}); err == nil {
-				k.post(event{kind: resultEvent, number: n, head: h, data: data})
+			if function, _, h, data, err := c.readResult("result", &nats.Msg{Subject: m.Subject, Data: m.Data}); err == nil {
+				k.post(event{kind: resultEvent, token: function, number: n, head: h, data: data})
 				found = found || h.Error == nil
 			}
 		}
-		if !found {
+		switch {
+		case found:
+		case large && !c.dataKept(ctx, pieceID(k.id, n)):
+			k.post(event{kind: lostEvent, number: n})
+		default:
 			k.post(event{kind: absentEvent, number: n})
 		}
 	}
@@ -440,36 +489,77 @@ func (k *call) handle(ctx context.Context, e event) error {
 		return errClosed()
 	case hostsEvent:
 		return k.look()
+	case askedEvent:
+		k.asking, k.unheard = false, e.err
+		switch {
+		case streamLost(e.err):
+			k.lost = true
+			for _, f := range k.flights {
+				if f.host == "" {
+					f.due = time.Now()
+				}
+			}
+		case e.err == nil && !k.unanswered:
+			k.heard = time.Now()
+		case e.err == nil:
+			k.unheard = driver.Errorf(ErrDisconnected, "a piece was published, and no stream has said that it has it")
+		}
+		return nil
 	case recoveredEvent:
 		k.recovering = false
+		if e.err == nil && !k.unanswered {
+			k.heard = time.Now()
+		}
 		if is(e.err, ErrPermission, ErrQuota) {
 			return e.err
 		}
 		k.lost = k.lost || streamLost(e.err)
 		return nil
 	}
+	if e.kind == storedEvent {
+		return k.stored(f, e)
+	}
 	if f == nil {
 		return nil // it is done
 	}
 	switch e.kind {
 	case resultEvent:
+		if e.token != k.token || !f.asked(e.head) {
+			return nil
+		}
 		return k.answered(ctx, f, e)
 	case begunEvent:
-		if e.head.Error != nil { // a host that was chosen has no room
+		if e.token != k.token || f.host != "" && hostOf(f.host) != e.head.Host {
+			return nil
+		}
+		switch given := e.head.Error != nil; {
+		case given && f.host != "": // a host that was chosen has no room
 			f.host = k.other(f.avoid)
 			k.soon(f, true)
 			return nil
+		case given:
+			f.silent = max(f.silent-1, 0)
+			return nil
+		case f.silent >= maxDeliveries:
+			return k.failed(f, e.head.Host, driver.NoDevice,
+				driver.Errorf(ErrPoison, "%d hosts began the piece, and none has answered", f.silent))
 		}
+		f.silent++
 		f.tries = append(f.tries, &TryError{Device: driver.NoDevice, Err: driver.Errorf(ErrHostLost, "it took the piece and did not answer")})
 		f.due = time.Now().Add(k.deadline + 2*ackWait)
 	case publishedEvent:
 		return k.published(f, e.err)
+	case lostEvent:
+		f.head.Large = nil
+		if err := k.send(f); err != nil {
+			return k.failure(f.of(), err)
+		}
 	case absentEvent:
 		if f.host != "" && f.again == 0 {
-			return k.failed(f, f.host, k.hostName(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "no answer within %v", k.deadline))
+			return k.failed(f, hostOf(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "no answer within %v", k.deadline))
 		}
 		if err := k.send(f); err != nil {
-			return k.failure(f.number, err)
+			return k.failure(f.of(), err)
 		}
 	}
 	return nil
@@ -478,6 +568,9 @@ func (k *call) handle(ctx context.Context, e event) error {
 // published takes what the server says about a piece for the queue, or its silence.
 func (k *call) published(f *flight, refused error) error {
 	f.sent = time.Time{}
+	if k.unanswered = errors.Is(refused, nats.ErrTimeout) || streamLost(refused); !k.unanswered {
+		k.heard, k.unheard = time.Now(), nil
+	}
 	if refused == nil {
 		return nil
 	}
@@ -495,33 +588,37 @@ func (k *call) published(f *flight, refused error) error {
 	return nil
 }
 
-func (k *call) hostName(id string) string {
-	for _, h := range k.hosts {
-		if h.ID == id {
-			return h.Name
-		}
+// asked tells whether a host may answer for a piece: a verification is of the host that was asked, and so is a failure where one was.
+func (f *flight) asked(h resultHead) bool {
+	if f.host == "" {
+		return f.checked < 0
 	}
-	return id
+	return h.Host == hostOf(f.host) || f.checked < 0 && h.Error == nil
 }
 
 // answered takes what a host has published.
 func (k *call) answered(ctx context.Context, f *flight, e event) error {
 	h := e.head
-	if h.Error != nil {
-		err := isolate.DecodeError(h.Error, h.Device)
-		if h.Try != f.head.Try {
-			return nil // it is known
-		}
-		return k.failed(f, h.Host, h.Name, h.Device, err)
-	}
 	if f.held != nil {
 		return nil
 	}
-	if large := h.Large; large != nil {
+	if h.Error != nil {
+		if h.Try != f.head.Try || f.storing {
+			return nil // it is known
+		}
+		err := isolate.DecodeError(h.Error, h.Device)
+		if is(err, dataLost) && k.storeAgain(f) {
+			return nil
+		}
+		return k.failed(f, h.Host, h.Device, err)
+	}
+	if large, try := h.Large, f.head.Try; large != nil {
 		k.work.Go(func() { // not on the goroutine of the call: it may take long
+			ctx, cancel := context.WithTimeout(ctx, storeWithin)
+			defer cancel()
 			var err error
 			if e.data, err = getObject(ctx, k.cluster.js, k.cluster.names, large); err != nil {
-				e.head.Error = isolate.EncodeError(fmt.Errorf("getting the result: %w", err))
+				e.head.Error, e.head.Try = isolate.EncodeError(driver.Errorf(dataLost, "getting the result: %w", err)), try
 			} else {
 				dropObject(k.cluster.js, k.cluster.names, large)
 			}
@@ -543,14 +640,12 @@ func (k *call) answered(ctx context.Context, f *flight, e event) error {
 	return k.accept(f, h, e.data)
 }
 
-// check sends a piece that verifies another one.
+// check sends a piece that verifies another one, to another host.
 func (k *call) check(of *flight) error {
-	f := &flight{number: k.n + k.checks, checked: of.number, data: of.data, head: of.head, avoid: []string{of.heldHead.Host}}
+	f := &flight{number: k.n + k.checks, checked: of.number, data: of.data, head: of.head, heldHead: of.heldHead, avoid: []string{of.heldHead.Host}}
 	k.checks++
 	k.flights[f.number] = f
-	if f.host = k.other(f.avoid); f.host == "" {
-		return k.failure(of.number, k.noOther())
-	}
+	f.host = k.other(f.avoid)
 	return k.send(f)
 }
 
@@ -558,11 +653,11 @@ func (k *call) check(of *flight) error {
 func (k *call) compare(f *flight, e event) error {
 	of := k.flights[f.checked]
 	delete(k.flights, f.number)
-	if of == nil || of.held == nil {
+	if of == nil || of.held == nil || of.heldHead.Host != f.heldHead.Host { // the piece is done, or was done once more by another host
 		return nil
 	}
 	if !bytes.Equal(of.held, e.data) {
-		return k.failure(of.number, driver.Errorf(ErrMismatch, "piece %d has one result of host %s and another one of host %s", of.number, of.heldHead.Name, e.head.Name))
+		return k.failure(of.number, driver.Errorf(ErrMismatch, "piece %d has one result of host %s and another one of host %s", of.number, of.heldHead.Host, e.head.Host))
 	}
 	held := of.held
 	of.held = nil
@@ -573,16 +668,17 @@ func (k *call) compare(f *flight, e event) error {
 func (k *call) accept(f *flight, h resultHead, data []byte) error {
 	err := contain.Do(func() error { return k.take(f.number, data) })
 	if err != nil {
-		return k.failed(f, h.Host, h.Name, h.Device, fmt.Errorf("the result was refused: %w", err))
+		return k.failed(f, h.Host, h.Device, fmt.Errorf("the result was refused: %w", err))
 	}
 	k.average += (h.Ran - k.average) / 8
 	o := &k.done[f.number]
-	*o = outcome{done: true, host: h.Name, device: int32(h.Device), tries: int32(f.failed), where: h.Where, reason: h.Reason, ran: h.Ran}
+	*o = outcome{done: true, host: h.Host, device: int32(h.Device), tries: int32(f.failed), where: h.Where, reason: h.Reason, ran: h.Ran}
 	if f.failed > 0 {
 		o.last = f.tries[len(f.tries)-1]
 	}
 	k.forget(f)
 	k.accepted = time.Now()
+	k.heard, k.unheard, k.unanswered = k.accepted, nil, false
 	k.left--
 	if k.progress != nil {
 		k.progress(k.n-k.left, k.n)
@@ -593,44 +689,33 @@ func (k *call) accept(f *flight, h resultHead, data []byte) error {
 func (k *call) forget(f *flight) {
 	delete(k.flights, f.number)
 	k.bytes -= f.size
-	if f.head.Large != nil && f.checked < 0 {
-		k.work.Go(func() { dropObject(k.cluster.js, k.cluster.names, f.head.Large) })
-	}
+	k.drop(f.number, f.head.Large != nil && f.checked < 0)
 }
 
 // failed takes note of a try that failed, and tries elsewhere.
-func (k *call) failed(f *flight, host, name string, device int, err error) error {
-	if name == "" {
-		name = k.hostName(host)
-	}
-	f.tries = append(f.tries, &TryError{Host: name, Device: device, Err: err})
+func (k *call) failed(f *flight, host string, device int, err error) error {
+	f.tries = append(f.tries, &TryError{Host: host, Device: device, Err: err})
 	f.failed++
+	f.head.Try++
 	if !slices.Contains(f.avoid, host) {
 		f.avoid = append(f.avoid, host)
 	}
 	if is(err, ErrPoison) || f.failed > k.retries {
-		number := f.number
-		if f.checked >= 0 {
-			number = f.checked
-		}
-		return k.failure(number, errors.Join(f.tries...))
+		return k.failure(f.of(), errors.Join(f.tries...))
 	}
 	f.again, f.held = 0, nil
 	f.host = k.other(f.avoid)
-	if f.host == "" && f.checked >= 0 {
-		return k.failure(f.checked, errors.Join(append(f.tries, k.noOther())...))
-	}
 	if err := k.send(f); err != nil {
-		return k.failure(f.number, err)
+		return k.failure(f.of(), err)
 	}
 	return nil
 }
 
 func (k *call) noOther() error {
-	return driver.Errorf(ErrNoWorker, "WithVerify needs another host that serves %q", k.function)
+	return driver.Errorf(ErrNoWorker, "WithVerify needs another host that serves %q, and there was none for %v (WithPatience)", k.function, k.patience)
 }
 
-// other is the host with the most room that is not among some, or "".
+// other is the ID of the host with the most room whose name is not among some, or "".
 func (k *call) other(avoid []string) (id string) {
 	flights := map[string]int{}
 	for _, f := range k.flights {
@@ -639,7 +724,7 @@ func (k *call) other(avoid []string) (id string) {
 	room := 0
 	for _, h := range k.hosts {
 		r := h.Slots - h.Busy - flights[h.ID]
-		if h.Slots > 0 && !slices.Contains(avoid, h.ID) && (id == "" || r > room) {
+		if h.Slots > 0 && !slices.Contains(avoid, h.Name) && (id == "" || r > room) {
 			id, room = h.ID, r
 		}
 	}
@@ -647,7 +732,20 @@ func (k *call) other(avoid []string) (id string) {
 }
 
 // failure is the error that ends a call because of a piece.
-func (k *call) failure(number int, err error) error { return &pieceError{number, err} }
+func (k *call) failure(number int, err error) error {
+	if of, ok := errors.AsType[*pieceError](err); ok {
+		return of
+	}
+	return &pieceError{number, err}
+}
+
+// of is the number of the piece that a flight is of, or that it verifies.
+func (f *flight) of() int {
+	if f.checked >= 0 {
+		return f.checked
+	}
+	return f.number
+}
 
 type pieceError struct {
 	number int
@@ -670,9 +768,7 @@ func (k *call) cancel() {
 		_ = s.Purge(ctx, jetstream.WithPurgeSubject(c.names.subject("work", k.token, k.id, ">")))
 	}
 	for _, f := range k.flights {
-		if f.head.Large != nil && f.checked < 0 {
-			k.work.Go(func() { dropObject(c.js, c.names, f.head.Large) })
-		}
+		k.drop(f.number, f.head.Large != nil && f.checked < 0 || f.storing)
 	}
 }
 

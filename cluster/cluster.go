@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,6 +37,7 @@ type Cluster struct {
 	hosts  map[string]*seenHost
 	calls  map[string]*call // by CALLER.CALL
 	ready  map[string]bool  // consumers that were made
+	infos  map[string]*jetstream.StreamInfo
 	closed bool
 
 	heads heads[resultHead]
@@ -71,16 +71,16 @@ func Open(ctx context.Context, nc *nats.Conn, options ...Option) (*Cluster, erro
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "Open takes a context and a connection")
 	}
 	c := &Cluster{nc: nc, names: names(config.name), config: config, id: nuid.Next(),
-		hosts: map[string]*seenHost{}, calls: map[string]*call{}, ready: map[string]bool{}}
+		hosts: map[string]*seenHost{}, calls: map[string]*call{}, ready: map[string]bool{}, infos: map[string]*jetstream.StreamInfo{}}
 	if c.js, err = jetstream.New(nc); err != nil {
 		return nil, err
 	}
 	c.inbox = nc.NewInbox() + "."
 	for subject, f := range map[string]nats.MsgHandler{
-		c.names.subject("result", c.id, ">"): c.result,
-		c.names.subject("begin", c.id, ">"):  c.begun,
-		c.names.subject("health", "*"):       c.health,
-		c.inbox + ">":                        c.published,
+		c.names.subject("result", "*", "*", c.id, ">"): c.result,
+		c.names.subject("begin", "*", "*", c.id, ">"):  c.begun,
+		c.names.subject("health", "*", "*"):            c.health,
+		c.inbox + ">":                                  c.published,
 	} {
 		sub, err := nc.Subscribe(subject, f)
 		if err == nil {
@@ -99,30 +99,6 @@ func Open(ctx context.Context, nc *nats.Conn, options ...Option) (*Cluster, erro
 
 // answerWithin is how long the server may take to answer. A refusal shows only as silence.
 const answerWithin = 5 * time.Second
-
-// makeStreams makes what is missing.
-func (c *Cluster) makeStreams(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	common := jetstream.StreamConfig{Storage: c.config.storage, Replicas: c.config.replicas, MaxBytes: c.config.maxBytes, MaxMsgSize: maxMessage,
-		// A subject has one message, and a second one is refused: that is what makes repeating safe.
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true}
-	work, result := common, common
-	work.Name, work.Subjects, work.Retention = c.names.workStream(), []string{c.names.subject("work", ">")}, jetstream.WorkQueuePolicy
-	result.Name, result.Subjects, result.MaxAge = c.names.resultStream(), []string{c.names.subject("result", ">")}, keepResults
-	for _, s := range []jetstream.StreamConfig{work, result} {
-		_, err := c.js.Stream(ctx, s.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			if _, err = c.js.CreateStream(ctx, s); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-				err = nil
-			}
-		}
-		if err != nil {
-			return classify(c.nc, "making the stream "+s.Name, err)
-		}
-	}
-	return nil
-}
 
 // makeConsumer makes what hosts take the pieces of a function from.
 func (c *Cluster) makeConsumer(ctx context.Context, token string) error {
@@ -219,12 +195,11 @@ func (c *Cluster) post(piece string, e event) {
 // result takes a result, as the host publishes it. The stream keeps it too, for when this message is lost.
 func (c *Cluster) result(m *nats.Msg) {
 	c.taken.Add(1)
-	piece, _ := splitLast(strings.TrimPrefix(m.Subject, c.names.subject("result", "")))
-	if h, data, err := c.readResult(m); err == nil {
-		c.post(piece, event{kind: resultEvent, head: h, data: data})
+	if function, piece, h, data, err := c.readResult("result", m); err == nil {
+		c.post(piece, event{kind: resultEvent, token: function, head: h, data: data})
 	}
 	bytes := c.bytes.Add(int64(m.Size()))
-	if (c.taken.Load() >= purgeAfter || bytes > c.config.maxBytes/4) && c.purging.CompareAndSwap(false, true) {
+	if (c.taken.Load() >= purgeAfter || bytes > c.config.bytes()/4) && c.purging.CompareAndSwap(false, true) {
 		c.mu.Lock()
 		if !c.closed {
 			c.work.Go(func() {
@@ -238,8 +213,8 @@ func (c *Cluster) result(m *nats.Msg) {
 
 // begun takes the note of a host that a piece is delivered to again.
 func (c *Cluster) begun(m *nats.Msg) {
-	if h, _, err := c.readResult(m); err == nil {
-		c.post(strings.TrimPrefix(m.Subject, c.names.subject("begin", "")), event{kind: begunEvent, head: h})
+	if function, piece, h, _, err := c.readResult("begin", m); err == nil {
+		c.post(piece, event{kind: begunEvent, token: function, head: h})
 	}
 }
 
@@ -262,7 +237,7 @@ func (c *Cluster) purge(known bool) {
 	if err != nil {
 		return // the age of the messages ends them
 	}
-	options := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(c.names.subject("result", c.id, ">"))}
+	options := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(c.names.subject("result", "*", "*", c.id, ">"))}
 	if known { // what comes from now on stays
 		options = append(options, jetstream.WithPurgeSequence(s.CachedInfo().State.LastSeq+1))
 	}
@@ -271,9 +246,10 @@ func (c *Cluster) purge(known bool) {
 
 // Host is what a host tells about itself.
 type Host struct {
-	ID        string   // of this Serve
-	Name      string   // of [WithHostName]
-	Functions []string // names
+	ID   string // of this Serve, after the name
+	Name string // of [WithHostName]
+	// Functions are those that it can run now: without a device only those of [WithCPU].
+	Functions []string
 	// Slots is how many pieces it can run, Busy how many it runs, and Waiting how many it has fetched besides.
 	Slots, Busy, Waiting int
 	// Done and Failed are pieces, since the beginning.
@@ -293,23 +269,40 @@ type Device struct {
 
 // health takes what a host tells.
 func (c *Cluster) health(m *nats.Msg) {
-	var h Host
-	if json.Unmarshal(m.Data, &h) != nil || h.ID == "" {
+	h, err := c.names.readHealth(m)
+	if err != nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.hosts[h.ID]
+	if old == nil && !c.roomFor(h.Name) {
+		return
+	}
 	if h.Gone {
 		delete(c.hosts, h.ID)
 	} else {
 		c.hosts[h.ID] = &seenHost{h, time.Now()}
 	}
-	if h.Gone || old == nil || old.Slots != h.Slots || old.Draining != h.Draining {
+	if h.Gone || old == nil || old.Slots != h.Slots || old.Draining != h.Draining || !slices.Equal(old.Functions, h.Functions) {
 		for _, k := range c.calls {
 			k.post(event{kind: hostsEvent})
 		}
 	}
+}
+
+// maxServes is how many calls of Serve of one name are known: a host that lies has no room for more.
+const maxServes = 64
+
+// roomFor tells whether another Serve of a host can be known. c.mu is held.
+func (c *Cluster) roomFor(name string) bool {
+	n := 0
+	for _, h := range c.hosts {
+		if h.Name == name {
+			n++
+		}
+	}
+	return n < maxServes
 }
 
 // Hosts are the hosts that were heard of in the last seconds, by name. It also asks for news, for a later call.

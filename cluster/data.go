@@ -246,7 +246,10 @@ func (c *Cluster) Drop(r Ref) { dropObject(c.js, c.names, &r) }
 func putObject(ctx context.Context, js jetstream.JetStream, n names, name string, data []byte, c *config) (*Ref, error) {
 	store, err := js.ObjectStore(ctx, n.bucket())
 	if errors.Is(err, jetstream.ErrBucketNotFound) && c != nil {
-		store, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: n.bucket(), TTL: keepResults, MaxBytes: c.maxBytes, Storage: c.storage, Replicas: c.replicas})
+		err = c.onServers(js.Conn(), 1, func(replicas int) (err error) {
+			store, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: n.bucket(), TTL: keepResults, MaxBytes: c.bytes(), Storage: c.storage, Replicas: replicas})
+			return err
+		})
 		if errors.Is(err, jetstream.ErrBucketExists) {
 			store, err = js.ObjectStore(ctx, n.bucket())
 		}

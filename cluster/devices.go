@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	goruntime "runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -14,8 +15,8 @@ import (
 
 // devices run functions on what a host has.
 type devices interface {
-	// state is how many pieces can run now, and what the devices are.
-	state() (slots int, all []Device)
+	// state is how many pieces can run now, of which functions, and what the devices are.
+	state() (slots int, runs func(function string) bool, all []Device)
 	// memory returns memory for the data of references, and a function that gives it back.
 	memory(bytes []int64) (buffers, func(), error)
 	run(ctx context.Context, function string, data []byte, b buffers) ([]byte, pool.Report, error)
@@ -37,7 +38,7 @@ type children struct {
 	kept int
 }
 
-func (c *children) state() (slots int, all []Device) {
+func (c *children) state() (slots int, runs func(function string) bool, all []Device) {
 	for _, d := range c.group.Stats().Devices {
 		device := Device{Ordinal: d.Device}
 		if d.State == isolate.LeftOut || d.State == isolate.Ended {
@@ -50,7 +51,13 @@ func (c *children) state() (slots int, all []Device) {
 		}
 		all = append(all, device)
 	}
-	return slots, all
+	return slots, registered(), all
+}
+
+// registered tells which functions run on a device.
+func registered() func(function string) bool {
+	all := isolate.Functions()
+	return func(function string) bool { return slices.Contains(all, function) }
 }
 
 // maxKept is how many buffers are kept for the next pieces: a child registers each once.
@@ -142,7 +149,7 @@ type pooled struct {
 	required atomic.Bool
 }
 
-func (p *pooled) state() (slots int, all []Device) {
+func (p *pooled) state() (slots int, runs func(function string) bool, all []Device) {
 	for _, d := range p.pool.Stats().Devices {
 		device := Device{Ordinal: d.Device.Ordinal, Name: d.Device.Name}
 		if d.Device.Err != nil {
@@ -152,10 +159,13 @@ func (p *pooled) state() (slots int, all []Device) {
 		}
 		all = append(all, device)
 	}
-	if slots == 0 && len(p.cpu) > 0 && !p.required.Load() {
+	if slots > 0 {
+		return slots, registered(), all
+	}
+	if len(p.cpu) > 0 && !p.required.Load() {
 		slots = goruntime.GOMAXPROCS(0)
 	}
-	return slots, all
+	return slots, func(function string) bool { return p.cpu[function] != nil }, all
 }
 
 func (p *pooled) memory(bytes []int64) (buffers, func(), error) {
@@ -209,7 +219,14 @@ func devicesOf(of any, c *config) (devices, error) {
 	return nil, driver.Errorf(driver.ErrInvalidArgument, "Serve takes a group of isolate.Open or a pool of pool.Open, and it is nil")
 }
 
-// temporary tells whether an error says that a host can do nothing now, and nothing of the piece.
-func temporary(err error) bool {
-	return errors.Is(err, isolate.ErrGaveUp) || errors.Is(err, pool.ErrQuarantined) || errors.Is(err, driver.ErrClosed) || errors.Is(err, driver.ErrRequired)
+// temporary tells whether an error says that a host can do nothing now, and nothing of the piece: no device has tried it.
+func temporary(report *pool.Report, err error) bool {
+	if report.Tries > 0 || report.Where == pool.OnCPU {
+		return false
+	}
+	switch report.Reason {
+	case pool.PolicyOff, pool.Absent, pool.Fault, pool.Quarantined:
+		return true
+	}
+	return is(err, isolate.ErrGaveUp, driver.ErrClosed)
 }

@@ -21,7 +21,7 @@
 //
 // The caller owns the truth: it knows which pieces are done, and takes each result once. The server
 // only hands out. Its loss costs time and no result: a piece without an answer is published again. The
-// server refuses a second result of a piece, and the caller ignores it. So functions may run twice for a
+// server refuses a second result of a host for a piece, and the caller ignores one of another host. So functions may run twice for a
 // piece, and must give the same result.
 //
 // A call lives as long as its process. What a caller had in the queue when it was killed is done, and
@@ -32,7 +32,7 @@
 //   - A function that returns an error, or whose child dies: another host repeats the piece
 //     ([WithRetry]). Without another host the same one does.
 //   - A host that is killed: the server gives its pieces to others after three seconds.
-//   - A piece that was delivered five times and never answered is poison: [ErrPoison].
+//   - A piece that five hosts began, and then fell silent, is poison: [ErrPoison]. What a host gives back does not count.
 //   - A piece that takes longer than [WithPieceDeadline] is stopped on its host. With [isolate.Group] that holds
 //     for a kernel that never ends as well.
 //   - No host serves the function ([ErrNoWorker]), or there is no connection ([ErrDisconnected]), for longer than
@@ -41,7 +41,7 @@
 //
 // # Data
 //
-// A [Piece] has data and references. Data up to 64 KiB go with the message, and larger data, up to 16 MiB, through
-// the server's object store; results alike. A [Ref] names data that the host gets itself: a file below
+// A [Piece] has data and references. Data go with the message as far as the server's payload allows it, and larger data,
+// up to 16 MiB, through the server's object store; results alike. A [Ref] names data that the host gets itself: a file below
 // a root, a URL or an object, with its range and digest. It becomes one of [isolate.Request].Buffers.
 package cluster

@@ -17,7 +17,7 @@ import (
 const (
 	// ErrNoWorker: no host serves the function, or no other one where one is needed.
 	ErrNoWorker driver.Kind = "NoWorker"
-	// ErrDisconnected: there is no connection to a server.
+	// ErrDisconnected: there is no connection to a server, or its streams do not answer.
 	ErrDisconnected driver.Kind = "Disconnected"
 	// ErrPermission: the server refuses something that the connection's user may not do.
 	ErrPermission driver.Kind = "Permission"
@@ -95,7 +95,7 @@ func classify(nc *nats.Conn, what string, err error) error {
 	if refused := permissionError(nc); silent && refused != nil {
 		return driver.Errorf(ErrPermission, "%s: %w", what, refused)
 	}
-	if nc.IsClosed() || silent && !nc.IsConnected() || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrDisconnected) {
+	if nc.IsClosed() || silent || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrDisconnected) {
 		return driver.Errorf(ErrDisconnected, "%s: %w", what, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)

@@ -31,11 +31,15 @@ import (
 // patience is longer than anything takes on a machine under load.
 const patience = 90 * time.Second
 
-var running atomic.Int64 // pieces of "wait/v1" in this process
+var (
+	running atomic.Int64 // pieces of "wait/v1" and "wait-for-end/v1" in this process
+	mayEnd  atomic.Bool  // pieces of "wait-for-end/v1"
+)
 
 func init() {
 	for name, f := range map[string]isolate.Func{
 		"echo/v1":   func(_ *pool.Worker, r *isolate.Request) ([]byte, error) { return r.Data, nil },
+		"sink/v1":   func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, nil },
 		"square/v1": square,
 		"square/v2": square,
 		"sum/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
@@ -60,6 +64,18 @@ func init() {
 			defer running.Add(-1)
 			<-w.CallContext().Done()
 			return nil, context.Cause(w.CallContext())
+		},
+		"wait-for-end/v1": func(w *pool.Worker, _ *isolate.Request) ([]byte, error) {
+			if mayEnd.Load() {
+				return nil, nil
+			}
+			running.Add(1)
+			defer running.Add(-1)
+			<-w.CallContext().Done()
+			return nil, context.Cause(w.CallContext())
+		},
+		"closed/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) {
+			return nil, driver.Errorf(driver.ErrClosed, "something of the function's own")
 		},
 		"touch/v1": func(w *pool.Worker, r *isolate.Request) ([]byte, error) { // asks the device, before and after some time
 			_, before := w.Stream().Query()

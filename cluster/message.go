@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,14 +16,14 @@ import (
 )
 
 const (
-	// maxValue is how large data are that go with a message.
-	maxValue = 64 << 10
+	// maxPayload is how large messages are at most, where a server takes larger ones.
+	maxPayload = 8 << 20
 	// maxData is how large the data of a piece and its result may be, as in package isolate.
 	maxData = 16 << 20
 	// maxHead limits the references of a piece.
 	maxHead = 32 << 10
-	// maxMessage is what the streams take.
-	maxMessage = maxValue + maxHead + 1<<10
+	// minStream is how large the streams are at least.
+	minStream = 97 << 10
 )
 
 // pieceHead is what a host gets besides the data of a piece.
@@ -37,8 +38,7 @@ type pieceHead struct {
 
 // resultHead is what a caller gets besides the result.
 type resultHead struct {
-	Host   string          `json:"h"` // ID
-	Name   string          `json:"n"`
+	Host   string          `json:"-"` // the name, which is in the subject
 	Try    int             `json:"y,omitempty"`
 	Device int             `json:"d"`
 	Where  pool.Place      `json:"w,omitempty"`
@@ -74,7 +74,7 @@ func (h *heads[T]) read(m *nats.Msg) (head T, ran time.Duration, data []byte, er
 	number, text, whole := bytes.Cut(line, []byte{' '})
 	n, err := strconv.ParseInt(string(number), 10, 64)
 	if err != nil || !whole {
-		return head, 0, nil, driver.Errorf(driver.ErrInvalidArgument, "a message on %s that is not of this package", m.Subject)
+		return head, 0, nil, foreign(m)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,11 +91,78 @@ func (h *heads[T]) read(m *nats.Msg) (head T, ran time.Duration, data []byte, er
 	return head, time.Duration(n), data, err
 }
 
-// readResult decodes a result.
-func (c *Cluster) readResult(m *nats.Msg) (head resultHead, data []byte, err error) {
+// What comes from others is not trusted: the functions below take a message apart, and refuse what is outside of what this package sends.
+
+const (
+	maxDeadline = 30 * 24 * time.Hour
+	maxHealth   = 64 << 10
+	maxSlots    = 1 << 16
+	maxDevice   = 1 << 16
+)
+
+func foreign(m *nats.Msg) error {
+	return driver.Errorf(driver.ErrInvalidArgument, "a message on %.200s that is not of this package", m.Subject)
+}
+
+// isPiece tells whether a text is CALLER.CALL.PIECE: it becomes part of subjects.
+func isPiece(id string) bool {
+	call, number := splitLast(id)
+	return isCall(call) && isNumber(number)
+}
+
+// isCall tells whether a text is CALLER.CALL.
+func isCall(id string) bool {
+	caller, number := splitLast(id)
+	return len(id) <= 200 && checkToken("", caller) == nil && isNumber(number)
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 63)
+	return err == nil
+}
+
+// check checks the head of a piece, and its name. The references are checked where somebody can be told.
+func (h *pieceHead) check(piece string) error {
+	if !isPiece(piece) || h.Deadline <= 0 || h.Deadline > maxDeadline || h.Try < 0 {
+		return driver.Errorf(driver.ErrInvalidArgument, "piece %.200q with try %d and a deadline of %v: want CALLER.CALL.PIECE, 0 and more, and at most %v", piece, h.Try, h.Deadline, maxDeadline)
+	}
+	return nil
+}
+
+// readResult decodes what a host tells about a piece: a result, or with the kind "begin" a note. Who the host is says the subject, because
+// the server enforces that.
+func (c *Cluster) readResult(kind string, m *nats.Msg) (function, piece string, head resultHead, data []byte, err error) {
+	rest, ours := strings.CutPrefix(m.Subject, c.names.subject(kind, ""))
+	function, rest, _ = strings.Cut(rest, ".")
+	host, piece, _ := strings.Cut(rest, ".")
+	if kind == "result" {
+		piece, _ = splitLast(piece)
+	}
 	head, ran, data, err := c.heads.read(m)
-	head.Ran = ran
-	return head, data, err
+	head.Host, head.Ran = host, ran
+	if err == nil && (!ours || !isPiece(piece) || checkToken("", host) != nil || ran < 0 || head.Device < driver.NoDevice || head.Device > maxDevice) {
+		err = foreign(m)
+	}
+	return function, piece, head, data, err
+}
+
+// readHealth decodes what a host tells about itself.
+func (n names) readHealth(m *nats.Msg) (h Host, err error) {
+	id, ours := strings.CutPrefix(m.Subject, n.subject("health", ""))
+	name, serve := splitLast(id)
+	if !ours || len(m.Data) > maxHealth || checkToken("", name) != nil || checkToken("", serve) != nil {
+		return Host{}, foreign(m)
+	}
+	if err := json.Unmarshal(m.Data, &h); err != nil {
+		return Host{}, err
+	}
+	h.ID, h.Name = id, name
+	for _, number := range []int{h.Slots, h.Busy, h.Waiting} {
+		if number < 0 || number > maxSlots {
+			return Host{}, foreign(m)
+		}
+	}
+	return h, nil
 }
 
 // refusal is why a stream did not take a message, or nil. m is its answer.

@@ -10,12 +10,17 @@ import (
 // names are the subjects and streams of a cluster. One server can have several, with different names.
 //
 //	NAME.work.FUNCTION.CALLER.CALL.PIECE  a piece in the queue, in the stream NAME_work
-//	NAME.result.CALLER.CALL.PIECE.TRY     a result or a failure, in the stream NAME_result; TRY is "ok" for a result
-//	NAME.host.HOST                        a piece for one host
-//	NAME.begin.CALLER.CALL.PIECE          a host tells that it begins a piece again
-//	NAME.health.HOST                      a host tells how it is
+//	NAME.result.FUNCTION.HOST.CALLER.CALL.PIECE.TRY
+//	                                      a result or a failure, in the stream NAME_result; TRY is "ok" for a result
+//	NAME.host.HOST.SERVE                  a piece for one host
+//	NAME.begin.FUNCTION.HOST.CALLER.CALL.PIECE
+//	                                      a host tells that it begins a piece again, or has no room
+//	NAME.health.HOST.SERVE                a host tells how it is
 //	NAME.ask                              all hosts are asked how they are
 //	NAME.cancel                           a caller tells that a call has ended
+//
+// HOST is the name of the host, and SERVE its call of Serve. Who a host is stands in subjects only, because the server enforces the rights
+// to these: see HostPermissions.
 type names string
 
 const defaultName = "purecuda"
@@ -43,6 +48,17 @@ func checkToken(what, name string) error {
 	return nil
 }
 
+// tokenOf makes part of a subject of any name.
+func tokenOf(name string) string {
+	name = name[:min(len(name), 100)]
+	return strings.Map(func(r rune) rune {
+		if checkToken("", string(r)) != nil {
+			return '-'
+		}
+		return r
+	}, name)
+}
+
 // functionToken is the name of a function as part of a subject.
 func functionToken(name string) (string, error) {
 	for part := range strings.SplitSeq(name, "/") {
@@ -55,6 +71,12 @@ func functionToken(name string) (string, error) {
 
 // pieceID is CALLER.CALL.PIECE.
 func pieceID(call string, number int) string { return call + "." + strconv.Itoa(number) }
+
+// hostOf is the name of the host HOST.SERVE.
+func hostOf(id string) string {
+	name, _ := splitLast(id)
+	return name
+}
 
 // splitLast cuts the last token off.
 func splitLast(subject string) (before, last string) {

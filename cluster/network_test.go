@@ -121,8 +121,8 @@ func TestNetwork(t *testing.T) {
 	hostConn, err := dial(ofHost.url())
 	require.NoError(t, err)
 	t.Cleanup(hostConn.Close)
-	serve(t, hostConn, openPool(t, 1), "behind a network")
-	serve(t, connect(t, s), openPool(t, 1), "beside the server")
+	serve(t, hostConn, openPool(t, 1), "behind-a-network")
+	serve(t, connect(t, s), openPool(t, 1), "beside-the-server")
 	c := caller(t, ofCaller.url(), 2)
 	for name, disturb := range map[string]func(){
 		"cut host":       func() { ofHost.set(true, 0); time.Sleep(time.Second); ofHost.set(false, 0) },

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strconv"
 	"time"
@@ -19,8 +20,8 @@ type Option func(*config)
 type config struct {
 	name     string
 	storage  jetstream.StorageType
-	replicas int
-	maxBytes int64
+	replicas int   // or 0: as many as there are servers, up to three
+	maxBytes int64 // or 0: the default
 	ackWait  time.Duration
 
 	retries  int
@@ -42,7 +43,7 @@ type config struct {
 }
 
 func configured(base *config, options []Option) (*config, error) {
-	c := &config{name: defaultName, storage: jetstream.MemoryStorage, replicas: 1, maxBytes: 1 << 30, ackWait: ackWait, retries: 2, deadline: time.Minute, patience: 10 * time.Second, drain: 30 * time.Second}
+	c := &config{name: defaultName, storage: jetstream.MemoryStorage, ackWait: ackWait, retries: 2, deadline: time.Minute, patience: 10 * time.Second, drain: 30 * time.Second}
 	if base != nil {
 		*c = *base
 	}
@@ -56,13 +57,13 @@ func configured(base *config, options []Option) (*config, error) {
 		if err != nil {
 			host = "host"
 		}
-		c.hostName = host + ":" + strconv.Itoa(os.Getpid())
+		c.hostName = tokenOf(host) + "-" + strconv.Itoa(os.Getpid())
 	}
 	for _, number := range []struct {
 		option       string
 		value, least int64
 	}{
-		{"WithReplicas", int64(c.replicas), 1}, {"WithMaxBytes", c.maxBytes, maxMessage}, {"WithRetry", int64(c.retries), 0},
+		{"WithReplicas", int64(c.replicas), 0}, {"WithMaxBytes", c.bytes(), minStream}, {"WithRetry", int64(c.retries), 0},
 		{"WithPieceDeadline", int64(c.deadline), int64(time.Millisecond)}, {"WithPatience", int64(c.patience), 0},
 		{"WithSlots", int64(c.slots), 0}, {"WithDrain", int64(c.drain), 0}, {"WithCache", c.cacheMax, 0},
 	} {
@@ -70,34 +71,39 @@ func configured(base *config, options []Option) (*config, error) {
 			return nil, driver.Errorf(driver.ErrInvalidArgument, "%s(%d): want at least %d", number.option, number.value, number.least)
 		}
 	}
+	if c.deadline > maxDeadline {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "WithPieceDeadline(%v): want at most %v", c.deadline, maxDeadline)
+	}
 	if !(c.verify >= 0 && c.verify <= 1) {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "WithVerify(%v): want 0 to 1", c.verify)
 	}
-	return c, checkToken("name of the cluster", c.name)
+	return c, errors.Join(checkToken("name of the cluster", c.name), checkToken("name of the host", c.hostName))
 }
 
 // WithName sets the name of the cluster, which begins all subjects. The default is "purecuda". It is an option of Open
 // and Serve.
 func WithName(name string) Option { return func(c *config) { c.name = name } }
 
-// WithFileStorage lets the server keep the queue on disk, where Open makes its streams. Without it they are in
+// WithFileStorage lets the server keep the queue on disk, where Open makes its streams. Streams that exist in memory are an error. Without it they are in
 // memory, which is faster and good enough: the caller owns the truth. It is an option of Open.
 func WithFileStorage() Option { return func(c *config) { c.storage = jetstream.FileStorage } }
 
-// WithReplicas sets on how many servers the streams are that Open makes. The default is 1. It is an option of Open.
+// WithReplicas sets on how many servers the streams of Open are. The default, 0, is as many as the servers are, up to three. Streams
+// that exist are changed; by default they only get more. It is an option of Open.
 func WithReplicas(n int) Option { return func(c *config) { c.replicas = n } }
 
-// WithMaxBytes limits each of the streams that Open makes, and the object store. The default is 1 GiB. It is an option of Open.
+// WithMaxBytes limits each of the streams of Open, and the object store that it makes. The default is 1 GiB, or what the streams have that
+// exist. It is an option of Open.
 func WithMaxBytes(n int64) Option { return func(c *config) { c.maxBytes = n } }
 
 // WithRetry sets how often a piece that failed is repeated, on another host where there is one. The default is 2.
 func WithRetry(times int) Option { return func(c *config) { c.retries = times } }
 
-// WithPieceDeadline sets how long a piece may run on a host. The default is a minute.
+// WithPieceDeadline sets how long a piece may run on a host, up to 30 days. The default is a minute.
 func WithPieceDeadline(d time.Duration) Option { return func(c *config) { c.deadline = d } }
 
-// WithPatience sets how long a call goes on without a host that serves its function, or without a connection. The
-// default is 10 s.
+// WithPatience sets how long a call goes on without a host that serves its function, without a connection, or with streams that
+// accept and acknowledge nothing. The default is 10 s.
 func WithPatience(d time.Duration) Option { return func(c *config) { c.patience = d } }
 
 // WithVerify has a sample of the pieces done again on another host, and compares the results. 0.01 is one in a hundred.
@@ -113,8 +119,9 @@ func WithFallback(f func(ctx context.Context, p Piece) ([]byte, error)) Option {
 	return func(c *config) { c.fallback = f }
 }
 
-// WithHostName sets the name of a host in reports. The default is the machine's name and the number of the process. It is
-// an option of Serve.
+// WithHostName sets the name of a host in reports, of letters, digits, - and _. It is part of subjects, and the rights of a user of
+// the server can be bound to it ([HostPermissions]). Two Serves of one name count as the same host for [WithVerify].
+// The default is the machine's name and the number of the process. It is an option of Serve.
 func WithHostName(name string) Option { return func(c *config) { c.hostName = name } }
 
 // WithSlots sets how many pieces each device has at the same time. The default is 2: one gets its data while the other

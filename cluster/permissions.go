@@ -18,42 +18,49 @@ func (p Permissions) String() string {
 	return fmt.Sprintf("{ publish: %s, subscribe: %s }", list(p.Publish), list(p.Subscribe))
 }
 
-// HostPermissions are what [Serve] needs, and no more. name is from [WithName], and inbox the prefix of
-// nats.CustomInboxPrefix: with one of its own a host does not see the answers to others. The rights to the object store are for data
-// above 64 KiB.
-func HostPermissions(name, inbox string, functions ...string) (Permissions, error) {
+// HostPermissions are what [Serve] needs, and no more. name is from [WithName], host from [WithHostName], and inbox the prefix of
+// nats.CustomInboxPrefix: with one of its own a host does not see the answers to others. A user with these rights can give results
+// of these functions and in the name of this host only, so that [WithVerify] holds against it. "*" is any host: such users
+// can answer for each other. The rights to the object store are for data above the server's payload.
+func HostPermissions(name, host, inbox string, functions ...string) (Permissions, error) {
 	n := names(name)
 	if err := checkPermissions(name, inbox); err != nil {
 		return Permissions{}, err
 	}
+	if host != "*" {
+		if err := checkToken("name of the host", host); err != nil {
+			return Permissions{}, err
+		}
+	}
 	p := Permissions{
-		Publish:   []string{n.subject("result", ">"), n.subject("begin", ">"), n.subject("health", "*")},
-		Subscribe: []string{n.subject("host", "*"), n.cancel(), n.ask(), inbox + ".>"},
+		Publish:   []string{n.subject("health", host, "*")},
+		Subscribe: []string{n.subject("host", host, "*"), n.cancel(), n.ask(), inbox + ".>"},
 	}
 	for _, f := range functions {
 		token, err := functionToken(f)
 		if err != nil {
 			return Permissions{}, err
 		}
-		p.Publish = append(p.Publish, "$JS.API.CONSUMER.MSG.NEXT."+n.workStream()+"."+token, "$JS.ACK."+n.workStream()+"."+token+".>")
+		p.Publish = append(p.Publish, n.subject("result", token, host, ">"), n.subject("begin", token, host, ">"),
+			"$JS.API.CONSUMER.MSG.NEXT."+n.workStream()+"."+token, "$JS.ACK."+n.workStream()+"."+token+".>")
 	}
 	p.Publish = append(p.Publish, objectPermissions(n, "INFO", "PURGE", "MSG.GET")...)
 	return p, nil
 }
 
-// CallerPermissions are what [Open] and calls need, with the right to make the streams.
+// CallerPermissions are what [Open] and calls need, with the right to make and change the streams.
 func CallerPermissions(name, inbox string) (Permissions, error) {
 	n := names(name)
 	if err := checkPermissions(name, inbox); err != nil {
 		return Permissions{}, err
 	}
 	p := Permissions{
-		Publish: []string{n.subject("work", ">"), n.subject("host", "*"), n.cancel(), n.ask(),
+		Publish: []string{n.subject("work", ">"), n.subject("host", "*", "*"), n.cancel(), n.ask(),
 			"$JS.API.CONSUMER.INFO." + n.workStream() + ".*", "$JS.API.CONSUMER.CREATE." + n.workStream() + ".>"},
-		Subscribe: []string{n.subject("result", ">"), n.subject("begin", ">"), n.subject("health", "*"), inbox + ".>"},
+		Subscribe: []string{n.subject("result", ">"), n.subject("begin", ">"), n.subject("health", ">"), inbox + ".>"},
 	}
 	for _, stream := range []string{n.workStream(), n.resultStream()} {
-		for _, what := range []string{"INFO", "CREATE", "PURGE", "MSG.GET"} {
+		for _, what := range []string{"INFO", "CREATE", "UPDATE", "PURGE", "MSG.GET"} {
 			p.Publish = append(p.Publish, "$JS.API.STREAM."+what+"."+stream)
 		}
 	}

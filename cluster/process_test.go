@@ -139,6 +139,8 @@ type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	dead  bool
+	// stalled says that the process is stopped.
+	stalled bool
 }
 
 // launch starts this binary as something else, and waits until that is ready.
@@ -177,6 +179,9 @@ func (p *process) kill() {
 func (p *process) end() {
 	if p.dead {
 		return
+	}
+	if p.stalled {
+		p.resume()
 	}
 	p.dead = true
 	_ = p.stdin.Close()

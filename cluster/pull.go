@@ -40,6 +40,9 @@ func newPuller(h *host, function string) *puller {
 // pull asks for what there is room for. The host's lock is held.
 func (p *puller) pull() {
 	h := p.host
+	if !h.runs(p.function) {
+		return
+	}
 	room := h.self.Slots
 	if h.average < shortPiece {
 		room *= 2
@@ -90,9 +93,12 @@ func (p *puller) receive(m *nats.Msg) {
 	h := p.host
 	status := m.Header.Get("Status")
 	if status == "" {
-		w := &held{function: p.function, reply: m.Reply, got: time.Now(), tries: 1}
+		w := &held{function: p.function, token: p.token, reply: m.Reply, got: time.Now(), tries: 1}
 		if meta, err := m.Metadata(); err == nil {
 			w.tries = meta.NumDelivered
+		}
+		if !strings.HasPrefix(w.reply, "$JS.ACK.") {
+			return // it is not of the server
 		}
 		w.piece = strings.TrimPrefix(m.Subject, h.names.subject("work", p.token, ""))
 		h.mu.Lock()
@@ -100,7 +106,7 @@ func (p *puller) receive(m *nats.Msg) {
 		p.heard = w.got
 		h.mu.Unlock()
 		var err error
-		if w.head, _, w.data, err = h.heads.read(m); err != nil {
+		if w.head, _, w.data, err = h.heads.read(m); err != nil || w.head.check(w.piece) != nil {
 			h.ack(w) // it is of nobody who waits
 			return
 		}

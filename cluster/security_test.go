@@ -53,8 +53,12 @@ func certificate(t *testing.T) (server, client *tls.Config) {
 
 // guarded starts a server with TLS, NKeys and a configuration of permissions.
 func guarded(t *testing.T, host, caller string, p, q cluster.Permissions) (*embedded.Server, *tls.Config) {
+	return guardedBy(t, fmt.Sprintf("{ nkey: %s, permissions: %s }\n{ nkey: %s, permissions: %s }\n", host, p, caller, q))
+}
+
+func guardedBy(t *testing.T, users string) (*embedded.Server, *tls.Config) {
 	file := filepath.Join(t.TempDir(), "users.conf")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "authorization { users = [\n{ nkey: %s, permissions: %s }\n{ nkey: %s, permissions: %s }\n] }\n", host, p, caller, q), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("authorization { users = [\n"+users+"] }\n"), 0o600))
 	parsed, err := server.ProcessConfigFile(file)
 	require.NoError(t, err)
 	ours, theirs := certificate(t)
@@ -66,7 +70,7 @@ func guarded(t *testing.T, host, caller string, p, q cluster.Permissions) (*embe
 // TestLeastPermissions does everything with the rights that are generated, and nothing is refused.
 func TestLeastPermissions(t *testing.T) {
 	functions := []string{"square/v1", "echo/v1", "sum/v1", "wait/v1"}
-	hostRights, err := cluster.HostPermissions("purecuda", "_INBOX_host", functions...)
+	hostRights, err := cluster.HostPermissions("purecuda", "*", "_INBOX_host", functions...)
 	require.NoError(t, err)
 	callerRights, err := cluster.CallerPermissions("purecuda", "_INBOX_caller")
 	require.NoError(t, err)
@@ -115,7 +119,7 @@ func TestLeastPermissions(t *testing.T) {
 func TestRefusedPermissions(t *testing.T) {
 	host, asHost := key(t)
 	caller, asCaller := key(t)
-	hostRights, err := cluster.HostPermissions("purecuda", "_INBOX_host", "square/v1")
+	hostRights, err := cluster.HostPermissions("purecuda", "host", "_INBOX_host", "square/v1")
 	require.NoError(t, err)
 	callerRights, err := cluster.CallerPermissions("purecuda", "_INBOX_caller")
 	require.NoError(t, err)
@@ -138,7 +142,7 @@ func TestRefusedPermissions(t *testing.T) {
 		ctx, cancel := context.WithCancel(within(t))
 		defer cancel()
 		p := openPool(t, 1)
-		go func() { served <- cluster.Serve(ctx, nc, p, []string{"square/v1"}) }()
+		go func() { served <- cluster.Serve(ctx, nc, p, []string{"square/v1"}, cluster.WithHostName("host")) }()
 		cc, err := nats.Connect(s.URL(), asCaller, nats.Secure(trust), nats.CustomInboxPrefix("_INBOX_caller"), quiet)
 		require.NoError(t, err)
 		defer cc.Close()

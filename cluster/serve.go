@@ -21,7 +21,7 @@ import (
 	"github.com/purecuda/purecuda/pool/isolate"
 )
 
-// maxDeliveries is how often a piece is given to hosts that do not answer.
+// maxDeliveries is how many hosts may begin a piece and fall silent.
 const maxDeliveries = 5
 
 // Serve serves functions with the devices of a group or of a pool, until ctx ends. functions are names of [isolate.Register]; nil
@@ -41,7 +41,7 @@ func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, de
 	if ctx == nil || nc == nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "Serve takes a context and a connection")
 	}
-	h := &host{config: config, nc: nc, names: names(config.name), self: Host{ID: nuid.Next(), Name: config.hostName}, failed: make(chan error, 1),
+	h := &host{config: config, nc: nc, names: names(config.name), self: Host{ID: config.hostName + "." + nuid.Next(), Name: config.hostName}, failed: make(chan error, 1),
 		held: map[*held]bool{}, answers: map[string]*answer{}, cancelled: map[string]time.Time{}, average: shortPiece}
 	if h.devices, err = devicesOf(devices, config); err != nil {
 		return err
@@ -64,7 +64,7 @@ func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, de
 	if len(functions) == 0 {
 		return driver.Errorf(driver.ErrInvalidArgument, "Serve takes functions, and none was registered (isolate.Register)")
 	}
-	h.self.Functions = slices.Clone(functions)
+	h.functions = slices.Clone(functions)
 	if h.js, err = jetstream.New(nc); err != nil {
 		return err
 	}
@@ -83,10 +83,12 @@ type host struct {
 	names   names
 	devices devices
 	source  *source
-	heads   heads[pieceHead]
-	base    context.Context // of the functions
-	inbox   string          // of what the server says about results
-	failed  chan error
+	// functions are those of Serve, and self.Functions those that can run now.
+	functions []string
+	heads     heads[pieceHead]
+	base      context.Context // of the functions
+	inbox     string          // of what the server says about results
+	failed    chan error
 
 	looking sync.Mutex // one after the other, so that the newest state stays
 
@@ -107,6 +109,7 @@ type host struct {
 // held is a piece that this host has fetched.
 type held struct {
 	function string
+	token    string // the function as part of a subject
 	piece    string // CALLER.CALL.PIECE
 	head     pieceHead
 	data     []byte
@@ -153,13 +156,14 @@ func (h *host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, function := range h.self.Functions {
+	for _, function := range h.functions {
 		h.pullers = append(h.pullers, newPuller(h, function))
 	}
 	defer func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.stopPulling()
+		h.draining = true
+		h.giveBackQueue()
 	}()
 	h.tick()
 	h.tell(false)
@@ -190,8 +194,7 @@ func (h *host) serve(ctx context.Context) error {
 func (h *host) drainOut() error {
 	h.mu.Lock()
 	h.draining = true
-	h.stopPulling()
-	h.empty(0)
+	h.giveBackQueue()
 	h.mu.Unlock()
 	h.tell(false)
 	done := make(chan struct{})
@@ -250,39 +253,40 @@ func (h *host) stopAll(stop context.CancelFunc) {
 	h.work.Wait()
 }
 
-// stopPulling takes back what was asked for. h.mu is held.
-func (h *host) stopPulling() {
+// runs tells whether this host can run a function now. h.mu is held.
+func (h *host) runs(function string) bool {
+	return !h.draining && h.self.Slots > 0 && slices.Contains(h.self.Functions, function)
+}
+
+// giveBackQueue asks for no more pieces of the functions that cannot run, and gives back what waits of them. h.mu is held.
+func (h *host) giveBackQueue() {
 	for _, p := range h.pullers {
-		p.stop()
+		if !h.runs(p.function) {
+			p.stop()
+		}
 	}
-}
-
-// empty gives back what waits for a slot. h.mu is held.
-func (h *host) empty(after time.Duration) {
-	for _, w := range h.queue {
+	h.queue = slices.DeleteFunc(h.queue, func(w *held) bool {
+		if h.runs(w.function) {
+			return false
+		}
 		delete(h.held, w)
-		h.giveBack(w, after)
-	}
-	h.queue = nil
+		h.giveBack(w, 0)
+		return true
+	})
 }
 
-// giveBack gives a piece to another host, after a time in which this one can stop asking for pieces.
+// giveBack gives a piece to another host, after a time in which this one can stop asking for pieces. It tells the caller, which
+// counts the hosts that fell silent.
 func (h *host) giveBack(w *held, after time.Duration) {
+	h.note(w, isolate.EncodeError(driver.Errorf(ErrNoWorker, "host %s has no room", h.self.Name)))
 	if w.reply != "" {
 		_ = h.nc.Publish(w.reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, after)) // if it is lost, the silence tells
-		return
 	}
-	h.busy(w)
-}
-
-// busy tells the caller that there is no room for a piece that was sent to this host.
-func (h *host) busy(w *held) {
-	h.note(w, isolate.EncodeError(driver.Errorf(ErrNoWorker, "host %s has no room", h.self.Name)))
 }
 
 // note tells the caller something about a piece that is no result.
 func (h *host) note(w *held, text json.RawMessage) {
-	m, err := message(h.names.subject("begin", w.piece), resultHead{Host: h.self.ID, Name: h.self.Name, Device: driver.NoDevice, Try: w.head.Try, Error: text}, 0, nil)
+	m, err := message(h.names.subject("begin", w.token, h.self.Name, w.piece), resultHead{Device: driver.NoDevice, Try: w.head.Try, Error: text}, 0, nil)
 	if err == nil {
 		_ = h.nc.PublishMsg(m) // the caller has a deadline
 	}
@@ -296,11 +300,14 @@ func (h *host) sent(m *nats.Msg) {
 		return
 	}
 	w.function, w.piece = w.head.Function, w.head.Piece
+	if w.token, err = functionToken(w.function); err != nil || w.head.check(w.piece) != nil {
+		return
+	}
 	h.mu.Lock()
-	full := h.draining || len(h.queue) > 2*h.self.Slots || h.self.Slots == 0 || !slices.Contains(h.self.Functions, w.function)
+	full := len(h.queue) > 2*h.self.Slots
 	h.mu.Unlock()
 	if full {
-		h.busy(w)
+		h.giveBack(w, 0)
 		return
 	}
 	h.add(w)
@@ -315,7 +322,7 @@ func (h *host) add(w *held) {
 	case over:
 		h.ack(w)
 		return
-	case h.draining || h.self.Slots == 0:
+	case !h.runs(w.function):
 		h.giveBack(w, 0)
 		return
 	}
@@ -368,12 +375,16 @@ func (h *host) do(w *held, then func(next *held)) {
 	var result []byte
 	report := pool.Report{Device: driver.NoDevice}
 	contain.Call(func() (err error) {
-		if w.tries > maxDeliveries {
-			return driver.Errorf(ErrPoison, "the piece was delivered %d times, and no host has answered", w.tries)
-		}
 		if w.tries > 1 {
 			h.note(w, nil)
 			_ = h.nc.FlushTimeout(100 * time.Millisecond) // the note is out before the function can end this process
+		}
+		if w.tries > maxDeliveries { // the caller, which knows how many fell silent, may end the call
+			select {
+			case <-w.ctx.Done():
+				return context.Cause(w.ctx)
+			case <-time.After(100 * time.Millisecond):
+			}
 		}
 		result, report, err = h.call(w.ctx, w)
 		return err
@@ -392,7 +403,8 @@ func (h *host) done(w *held, result []byte, report pool.Report, err error) (next
 	if report.Wall > 0 {
 		h.average += (report.Wall - h.average) / 8
 	}
-	back := err != nil && !over && (h.draining || h.base.Err() != nil || temporary(err)) && !errors.Is(w.ctx.Err(), context.DeadlineExceeded)
+	absent := err != nil && temporary(&report, err)
+	back := err != nil && !over && (h.draining || h.base.Err() != nil || absent) && !errors.Is(w.ctx.Err(), context.DeadlineExceeded)
 	switch {
 	case err == nil:
 		h.self.Done++
@@ -405,7 +417,7 @@ func (h *host) done(w *held, result []byte, report pool.Report, err error) (next
 	switch {
 	case over:
 		h.ack(w)
-	case back && temporary(err):
+	case back && absent:
 		h.giveBack(w, healthEvery)
 	case back:
 		h.giveBack(w, 0)
@@ -429,8 +441,13 @@ func (h *host) call(ctx context.Context, w *held) ([]byte, pool.Report, error) {
 	data := w.data
 	if w.head.Large != nil {
 		var err error
+		ctx, cancel := context.WithTimeout(ctx, storeWithin)
+		defer cancel()
 		if data, err = getObject(ctx, h.js, h.names, w.head.Large); err != nil {
-			return nil, report, classify(h.nc, "getting the data of the piece", err)
+			if err = classify(h.nc, "getting the data of the piece", err); !is(err, ErrPermission, driver.ErrInvalidArgument) {
+				err = driver.Errorf(dataLost, "%w", err)
+			}
+			return nil, report, err
 		}
 	}
 	sizes := make([]int64, len(w.head.Refs))
@@ -475,14 +492,14 @@ func (h *host) ack(w *held) {
 
 // answer publishes what became of a piece. It does not wait for the server.
 func (h *host) answer(w *held, result []byte, report pool.Report, failed error) {
-	a := &answer{held: w, try: "ok", result: result, at: time.Now(), head: resultHead{Host: h.self.ID, Name: h.self.Name, Try: w.head.Try,
+	a := &answer{held: w, try: "ok", result: result, at: time.Now(), head: resultHead{Try: w.head.Try,
 		Device: report.Device, Where: report.Where, Reason: report.Reason, Ran: report.Wall}}
 	if failed != nil {
 		a.acked = true
 		a.head.Error, a.try, a.result = isolate.EncodeError(failed), strconv.Itoa(w.head.Try), nil
 		h.ack(w) // first: the caller may publish the piece again at once
 	}
-	if len(a.result) > maxValue {
+	if len(a.result) > inline(h.nc) {
 		h.work.Go(func() { h.insist(a, h.publish(a)) })
 		return
 	}
@@ -572,14 +589,14 @@ func (h *host) insist(a *answer, err error) {
 
 // publish publishes an answer, through the object store if it is large, and waits for the server.
 func (h *host) publish(a *answer) error {
-	ctx, cancel := context.WithTimeout(h.base, answerWithin)
+	ctx, cancel := context.WithTimeout(h.base, storeWithin)
 	defer cancel()
-	if len(a.result) > maxValue {
+	if len(a.result) > inline(h.nc) { // each time: the server may have lost it
 		ref, err := putObject(ctx, h.js, h.names, a.piece+"."+a.try, a.result, h.config)
 		if err != nil {
 			return err
 		}
-		a.head.Large, a.result = ref, nil
+		a.head.Large = ref
 	}
 	m, err := h.message(a)
 	if err == nil {
@@ -590,12 +607,16 @@ func (h *host) publish(a *answer) error {
 
 // message is an answer as it is published.
 func (h *host) message(a *answer) (*nats.Msg, error) {
-	m, err := message(h.names.subject("result", a.piece, a.try), a.head, a.head.Ran, a.result)
+	result := a.result
+	if a.head.Large != nil {
+		result = nil
+	}
+	m, err := message(h.names.subject("result", a.token, h.self.Name, a.piece, a.try), a.head, a.head.Ran, result)
 	if err != nil {
 		a.try, a.result = strconv.Itoa(a.head.Try), nil
-		a.head = resultHead{Host: a.head.Host, Name: a.head.Name, Try: a.head.Try, Device: a.head.Device,
+		a.head = resultHead{Try: a.head.Try, Device: a.head.Device,
 			Error: isolate.EncodeError(fmt.Errorf("an error that is too long for a message: %.4096s", a.head.Error))}
-		m, err = message(h.names.subject("result", a.piece, a.try), a.head, 0, nil)
+		m, err = message(h.names.subject("result", a.token, h.self.Name, a.piece, a.try), a.head, 0, nil)
 	}
 	return m, err
 }
@@ -627,13 +648,18 @@ func (h *host) cancelCall(m *nats.Msg) {
 func (h *host) look() {
 	h.looking.Lock()
 	defer h.looking.Unlock()
-	slots, all := h.devices.state()
+	slots, runs, all := h.devices.state()
+	var functions []string
+	for _, f := range h.functions {
+		if slots > 0 && runs(f) {
+			functions = append(functions, f)
+		}
+	}
 	h.mu.Lock()
-	changed := slots != h.self.Slots
-	h.self.Slots, h.self.Devices = slots, all
-	if slots == 0 {
-		h.stopPulling()
-		h.empty(0)
+	changed := slots != h.self.Slots || !slices.Equal(functions, h.self.Functions)
+	h.self.Slots, h.self.Functions, h.self.Devices = slots, functions, all
+	if changed {
+		h.giveBackQueue()
 	}
 	h.mu.Unlock()
 	if changed {

@@ -11,6 +11,7 @@
 //	-checks report      what happens at an index out of range: report, trap or off; a kernel's directive can say another
 //	-o kernels_gpu.go   the Go file
 //	-launch=false       no launches: for each kernel its PTX, in a file of its own, and its function on the CPU
+//	-tags gpu           build tags, where the kernels are in files with a //go:build line
 //	-check              write nothing, and fail if the files are not what the source gives; lines may have moved
 package main
 
@@ -45,6 +46,7 @@ func main() {
 // command is what the flags say.
 type command struct {
 	dir    string
+	tags   string
 	archs  []int
 	checks compile.Checks
 	out    string
@@ -97,11 +99,12 @@ func parse(args []string, usage io.Writer) (*command, error) {
 	checks := flags.String("checks", string(compile.ChecksReport), "at an index out of range: report, trap or off")
 	out := flags.String("o", "kernels_gpu.go", "the Go `file`")
 	launch := flags.Bool("launch", true, "launches of all kernels in one image; without, an image of each kernel")
+	tags := flags.String("tags", "", "build tags, with commas, as of go build")
 	check := flags.Bool("check", false, "write nothing, and fail if the files are not what the source gives")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	c := &command{dir: ".", out: *out, check: *check, launch: *launch}
+	c := &command{dir: ".", tags: *tags, out: *out, check: *check, launch: *launch}
 	if flags.NArg() > 1 {
 		return nil, fmt.Errorf("%d folders are named; a package is one", flags.NArg())
 	}
@@ -140,7 +143,7 @@ func (c *command) files() ([]file, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("%s is no folder: name the folder of the package, not a file or a pattern", c.dir)
 	}
-	p, err := compile.Load(compile.Config{Dir: dir, Pattern: ".", Generated: filepath.Join(dir, c.out), Stub: stub, Imports: generate.Imports()})
+	p, err := compile.Load(compile.Config{Dir: dir, Pattern: ".", Tags: c.tags, Generated: filepath.Join(dir, c.out), Stub: stub, Imports: generate.Imports()})
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,34 @@ func TestRun(t *testing.T) {
 	assert.ErrorContains(t, run([]string{dir}, io.Discard), "has no kernels: put //purecuda:kernel before a function")
 }
 
+// TestLeftOut checks that a kernel which is not built is told of, and that build tags come into what is generated.
+func TestLeftOut(t *testing.T) {
+	tagged := "//go:build cuda && linux\n\n" + strings.Replace(strings.Replace(program, "package main", "package k", 1), "func main()", "func Main()", 1)
+	dir := module(t, tagged)
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
+	}
+	write("doc.go", "package k\n")
+	assert.ErrorContains(t, run([]string{dir}, io.Discard), "k.go:13:6: the kernel Double is in a file that //go:build cuda && linux leaves out: run gpuc with -tags")
+	require.NoError(t, run([]string{"-tags", "cuda", dir}, io.Discard))
+	files := read(t, dir)
+	for _, name := range []string{"kernels_gpu.go", "kernels_gpu_test.go"} {
+		assert.Contains(t, files[name], "DO NOT EDIT.\n\n//go:build cuda && linux\n\n")
+	}
+	require.NoError(t, run([]string{"-tags", "cuda", "-check", dir}, io.Discard))
+	const kernel = "package k\n\nimport \"github.com/purecuda/purecuda/gpu\"\n\n//purecuda:kernel\nfunc Other(t *gpu.Thread, x []int) { x[0] = 1 }\n"
+	write("other.go", kernel)
+	assert.ErrorContains(t, run([]string{"-tags", "cuda", dir}, io.Discard), "other.go:6:6: the kernels Double and Other are under different //go:build lines")
+	write("other.go", "//go:build ignore\n\n"+kernel)
+	require.NoError(t, run([]string{"-tags", "cuda", dir}, io.Discard))
+	require.NoError(t, os.Remove(filepath.Join(dir, "other.go")))
+	write("other_windows.go", kernel)
+	assert.ErrorContains(t, run([]string{"-tags", "cuda", dir}, io.Discard), "other_windows.go:6:6: the kernel Other is in a file whose name leaves it out on this system")
+	require.NoError(t, os.Remove(filepath.Join(dir, "other_windows.go")))
+	write("other_test.go", kernel)
+	assert.ErrorContains(t, run([]string{"-tags", "cuda", dir}, io.Discard), "other_test.go:6:6: the kernel Other is in a file of tests")
+}
+
 // read reads what is generated.
 func read(t *testing.T, dir string) map[string]string {
 	t.Helper()

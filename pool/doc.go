@@ -62,7 +62,7 @@
 // [Pool.Do] on each. It runs the calls that use all devices one after the other. Requests that do not run wait in
 // one queue. Streams, and the values of each [State], stay between calls.
 //
-// The first call opens the contexts, which takes 125 ms a device. A service can make a small call at its
-// start, with MinPerDevice: 1 so that all devices take part. A call of Do allocates little. A call of the
+// The first work on a device opens its context, which takes 125 ms and more. A service calls [Pool.Prepare] at its start, which
+// opens all at once. A call of Do allocates little. A call of the
 // other functions allocates a few kilobytes. docs/serving.md has the details.
 package pool

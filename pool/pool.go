@@ -56,7 +56,8 @@ type Pool struct {
 }
 
 // Open makes a pool. It opens no context, and starts no goroutine without Options.Health. The first work on each device opens
-// its context, which takes 125 ms, and runs the setup.
+// its context, which takes 125 ms and more, and runs the setup. [Pool.Prepare] does that for all devices at once, before the first
+// work.
 //
 // On a machine without usable CUDA all work goes to the fallback, until [runtime.Runtime.Refresh] finds
 // a driver. The caller closes rt, after the pool.

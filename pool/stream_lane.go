@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -93,30 +92,16 @@ func (l *lane[In, Out]) prepare(ready *sync.WaitGroup, usable *atomic.Int64) {
 		}
 		l.buffer = l.host.Data()
 	}
-	r := &request{devices: []int{l.device.info.Ordinal}, refuse: true, accepted: true}
-	r.post.request = r
-	w, err := p.acquire(l.ctx, r)
-	switch {
-	case errors.Is(err, ErrQueueFull): // others use the device
-		usable.Add(1)
-		return
-	case err != nil:
-		l.failed = err
+	w, err := p.prepareOne(l.ctx, l.device)
+	if l.failed = err; err != nil {
 		return
 	}
-	w.ctx = l.ctx
-	if err := w.prepare(); err != nil {
-		p.recordFailure(w.pooled, err, unprepared)
-		l.failed = err
-	} else {
-		usable.Add(1)
+	usable.Add(1)
+	if w != nil {
+		defer p.putBack(w)
 	}
 	arrive()
 	ready.Wait() // with the worker, so that each lane prepares another one
-	p.mu.Lock()
-	w.pooled.figures.requests-- // it was none
-	p.mu.Unlock()
-	p.release(w)
 }
 
 // take takes the next piece. It is false if there is none, or the stream ends.

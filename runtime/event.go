@@ -80,7 +80,11 @@ func (e *Event) Record(s *Stream) error {
 		return driver.Errorf(driver.ErrInvalidArgument, "record an event of device %d on a stream of device %d",
 			e.ctx.device.Ordinal, s.ctx.device.Ordinal)
 	}
+	if err := e.hold(); err != nil {
+		return err
+	}
 	alone, err := e.recordInPlace(s)
+	e.leave() // nothing above panics, and a defer costs more
 	if !alone {
 		return err
 	}
@@ -94,26 +98,29 @@ func (e *Event) Record(s *Stream) error {
 
 // recordInPlace records the event, unless that changes its capture or might.
 func (e *Event) recordInPlace(s *Stream) (alone bool, err error) {
-	if err := e.hold(); err != nil {
-		return false, err
-	}
-	defer e.leave()
 	if err := s.work(); err != nil {
 		return false, err
 	}
-	defer s.endWork()
 	switch {
 	case s.capture.Load() != nil || e.capture.Load() != nil:
-		return true, nil
+		alone = true
 	case e.awaited.Load():
-		return false, e.recordAwaited(s)
+		err = e.recordAwaited(s)
+	default:
+		err = e.record(s)
 	}
-	return false, e.record(s)
+	s.endWork()
+	return alone, err
 }
 
 func (e *Event) record(s *Stream) error {
-	e.checks.Store(s.checks)
-	return s.failed("cuEventRecord", s.ctx.api.EventRecord(e.handle, s.handle))
+	if e.checks.Load() != s.checks { // a store costs more than the rest of this
+		e.checks.Store(s.checks)
+	}
+	if r := s.ctx.api.EventRecord(e.handle, s.handle); r != driver.Success {
+		return s.fault("cuEventRecord", r)
+	}
+	return nil
 }
 
 // recordAwaited records the event, and marks the stream if somebody has waited for the event. Who

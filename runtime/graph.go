@@ -2,7 +2,7 @@ package runtime
 
 import (
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/locks"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -15,7 +15,7 @@ import (
 type Graph struct {
 	object
 	handle driver.Graph
-	mu     locks.Mutex[locks.Object] // the driver does not lock graphs
+	turn   gate.Turn // see exclusively
 	// operations are what was recorded, in words.
 	operations []string
 }
@@ -37,15 +37,21 @@ func (g *Graph) Nodes() (int, error) {
 	if g == nil || g.ctx == nil {
 		return 0, errNothing("graph")
 	}
-	if err := g.call(); err != nil {
-		return 0, err
-	}
-	defer g.end()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	nodes, r := g.ctx.api.GraphGetNodes(g.handle)
-	return len(nodes), g.ctx.failed("cuGraphGetNodes", r)
+	n := 0
+	err := g.exclusively(func() error {
+		if err := g.bind(); err != nil {
+			return err
+		}
+		defer g.ctx.bind.Pop()
+		nodes, r := g.ctx.api.GraphGetNodes(g.handle)
+		n = len(nodes)
+		return g.ctx.failed("cuGraphGetNodes", r)
+	})
+	return n, err
 }
+
+// exclusively runs f with no other caller inside: the driver does not lock graphs.
+func (g *Graph) exclusively(f func() error) error { return g.alone(&g.turn, g.hold, f) }
 
 // Instantiate makes the graph ready to run. It first frees what the garbage collector has found. The
 // graph may be closed afterwards. It takes some 10 microseconds and more for large graphs.
@@ -53,18 +59,22 @@ func (g *Graph) Instantiate() (*GraphExec, error) {
 	if g == nil || g.ctx == nil {
 		return nil, errNothing("graph")
 	}
-	if err := g.hold(); err != nil {
-		return nil, err
-	}
-	defer g.leave()
+	var x *GraphExec
+	err := g.exclusively(func() (err error) {
+		x, err = g.instantiate()
+		return err
+	})
+	return x, err
+}
+
+// instantiate is called with the graph exclusively.
+func (g *Graph) instantiate() (*GraphExec, error) {
 	c := g.ctx
 	retained, err := retainAll(g.entry.retained())
 	if err != nil {
 		return nil, err
 	}
 	o, err := c.create(execEntry, 0, "cuGraphInstantiateWithFlags", func() (uint64, driver.Result) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
 		x, r := c.api.GraphInstantiate(g.handle, 0)
 		return uint64(x), r
 	})

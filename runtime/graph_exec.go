@@ -15,7 +15,7 @@ import (
 type GraphExec struct {
 	object
 	handle     driver.GraphExec
-	mu         locks.Mutex[locks.Object] // the driver does not lock graphs; taken before a Graph's
+	queue      locks.Mutex[locks.Object] // of callers that find another one inside; see exclusively
 	operations []string
 	refs       []Arg     // that the work reads or writes
 	reports    []*report // that its kernels write
@@ -35,12 +35,21 @@ func (x *GraphExec) Launch(s *Stream) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")
 	}
-	if s.tracing.Load() != nil {
-		return s.traceLaunch(TraceLaunch{}, func() error { return x.launch(s) })
+	if s.ctx != x.ctx {
+		return x.elsewhere(s, "GraphExec.Launch")
 	}
-	return x.launch(s)
+	if s.tracing.Load() != nil {
+		return s.traceLaunch(TraceLaunch{}, func() error { return x.exclusively(func() error { return x.launch(s) }) })
+	}
+	if !x.gate.EnterAlone() {
+		return x.exclusively(func() error { return x.launch(s) })
+	}
+	err := x.launch(s)
+	x.leave() // nothing above panics, and a defer costs more
+	return err
 }
 
+// launch is called with no other caller inside.
 func (x *GraphExec) launch(s *Stream) error {
 	if err := x.start(s, "GraphExec.Launch"); err != nil {
 		return err
@@ -53,9 +62,11 @@ func (x *GraphExec) launch(s *Stream) error {
 		if r != driver.Success {
 			err = s.failed("cuGraphLaunch", r)
 		}
-		s.checks.join(x.reports...)
+		if len(x.reports) > 0 {
+			s.checks.join(x.reports...)
+		}
 	}
-	x.finish(s) // nothing above panics, and a defer costs more
+	s.endWork()
 	return err
 }
 
@@ -68,43 +79,43 @@ func (x *GraphExec) Upload(s *Stream) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")
 	}
-	if err := x.start(s, "GraphExec.Upload"); err != nil {
-		return err
+	if s.ctx != x.ctx {
+		return x.elsewhere(s, "GraphExec.Upload")
 	}
-	defer x.finish(s)
-	return s.failed("cuGraphUpload", s.ctx.api.GraphUpload(x.handle, s.handle))
+	return x.exclusively(func() error {
+		if err := x.start(s, "GraphExec.Upload"); err != nil {
+			return err
+		}
+		defer s.endWork()
+		return s.failed("cuGraphUpload", s.ctx.api.GraphUpload(x.handle, s.handle))
+	})
 }
 
-// start opens a call on a stream that uses the graph, and finish closes it.
+// exclusively runs f with no other caller inside: the driver does not lock graphs. A caller that is alone enters the
+// gate and no more. Those that are not go one by one, and keep later callers out until it is their turn.
+func (x *GraphExec) exclusively(f func() error) error {
+	if x.gate.EnterAlone() {
+		defer x.leave()
+		return f()
+	}
+	x.queue.Lock()
+	defer x.queue.Unlock()
+	return x.suspended(x.hold, f)
+}
+
+// start opens a call on a stream that launches or uploads the graph, and endWork closes it.
 func (x *GraphExec) start(s *Stream, what string) error {
-	if s.ctx != x.ctx {
-		return x.elsewhere(s, what)
-	}
-	if err := x.hold(); err != nil {
-		return err
-	}
 	err := s.work()
 	if err == nil && s.capture.Load() != nil {
 		err = s.refuse(what, "a graph cannot be part of another one")
 		s.endWork()
 	}
-	if err != nil {
-		x.leave()
-		return err
-	}
-	x.mu.Lock()
-	return nil
+	return err
 }
 
 func (x *GraphExec) elsewhere(s *Stream, what string) error {
 	return driver.Errorf(driver.ErrInvalidArgument, "%s on a stream of device %d, and the graph is of device %d",
 		what, s.ctx.device.Ordinal, x.ctx.device.Ordinal)
-}
-
-func (x *GraphExec) finish(s *Stream) {
-	x.mu.Unlock()
-	s.endWork()
-	x.leave()
 }
 
 // Update gives the launches from now on the arguments of g, a capture of the same
@@ -125,25 +136,26 @@ func (x *GraphExec) Update(g *Graph) error {
 		return driver.Errorf(driver.ErrInvalidArgument, "update of a graph of device %d with one of device %d",
 			x.ctx.device.Ordinal, g.ctx.device.Ordinal)
 	}
-	if err := g.hold(); err != nil {
-		return err
-	}
-	defer g.leave()
-	if err := x.work(); err != nil {
-		return err
-	}
-	defer x.end()
-	before, err := x.update(g)
+	var before []retainable
+	err := x.exclusively(func() error {
+		if err := x.bind(); err != nil {
+			return err
+		}
+		defer x.ctx.bind.Pop()
+		if err := x.ctx.state.Check(x.entry.generation); err != nil {
+			return err
+		}
+		return g.exclusively(func() (err error) {
+			before, err = x.update(g)
+			return err
+		})
+	})
 	x.ctx.rt.report(releaseAll(before))
 	return err
 }
 
-// update returns what is to be dropped.
+// update returns what is to be dropped. The caller has both graphs exclusively.
 func (x *GraphExec) update(g *Graph) ([]retainable, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	c := x.ctx
 	now, err := retainAll(g.entry.retained())
 	if err != nil {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -203,6 +205,86 @@ func TestGraphConcurrently(t *testing.T) {
 		}
 		assert.Equal(t, count(4*each, n), download(t, setup, x))
 	})
+}
+
+// oneByOne is a driver that counts calls about a graph which come beside another one: it does not lock graphs.
+type oneByOne struct {
+	*drivertest.Driver
+	inside [2]atomic.Int32 // of graphs, and of executable graphs
+	beside atomic.Int32
+}
+
+func (d *oneByOne) enter(kind int) (leave func()) {
+	if d.inside[kind].Add(1) > 1 {
+		d.beside.Add(1)
+	}
+	time.Sleep(time.Microsecond) // so that another caller may come
+	return func() { d.inside[kind].Add(-1) }
+}
+
+func (d *oneByOne) GraphLaunch(x driver.GraphExec, s driver.Stream) driver.Result {
+	defer d.enter(1)()
+	return d.Driver.GraphLaunch(x, s)
+}
+
+func (d *oneByOne) GraphUpload(x driver.GraphExec, s driver.Stream) driver.Result {
+	defer d.enter(1)()
+	return d.Driver.GraphUpload(x, s)
+}
+
+func (d *oneByOne) GraphExecUpdate(x driver.GraphExec, g driver.Graph) (driver.GraphExecUpdateInfo, driver.Result) {
+	defer d.enter(1)()
+	defer d.enter(0)()
+	return d.Driver.GraphExecUpdate(x, g)
+}
+
+func (d *oneByOne) GraphGetNodes(g driver.Graph) ([]driver.GraphNode, driver.Result) {
+	defer d.enter(0)()
+	return d.Driver.GraphGetNodes(g)
+}
+
+func (d *oneByOne) GraphInstantiate(g driver.Graph, flags uint64) (driver.GraphExec, driver.Result) {
+	defer d.enter(0)()
+	return d.Driver.GraphInstantiate(g, flags)
+}
+
+func TestCallsAboutAGraphComeOneByOne(t *testing.T) {
+	gpu := &oneByOne{Driver: drivertest.ForTest(t, drivertest.Config{})}
+	c := contextOf(t, openOn(t, gpu))
+	s := newStream(t, c)
+	x := upload(t, s, count(0, 64))
+	g := capture(t, s, adding(kernel(t, c, "add"), x, 1, 1))
+	graph, err := g.Instantiate()
+	require.NoError(t, err)
+	var done []<-chan error
+	for i := range 6 {
+		s := newStream(t, c)
+		done = append(done, async(func() (err error) {
+			for round := range 100 {
+				switch {
+				case round < 50: // nobody waits in a queue
+					err = errors.Join(err, graph.Launch(s))
+				case i == 0:
+					err = errors.Join(err, graph.Update(g))
+				case i == 1:
+					again, failed := g.Instantiate()
+					_, nodes := g.Nodes()
+					if err = errors.Join(err, failed, nodes); failed == nil {
+						err = errors.Join(err, again.Close())
+					}
+				case i == 2:
+					err = errors.Join(err, graph.Upload(s))
+				default:
+					err = errors.Join(err, graph.Launch(s))
+				}
+			}
+			return err
+		}))
+	}
+	for _, d := range done {
+		require.NoError(t, await(t, "it ends", d))
+	}
+	assert.Zero(t, gpu.beside.Load())
 }
 
 func TestGraphOfAnotherDevice(t *testing.T) {

@@ -39,6 +39,7 @@ type Kernel struct {
 	frames       sync.Pool   // of *frame, for launches at the same time
 	cluster      clusterLimits
 	threads      atomic.Int32 // that Shape has chosen
+	_            [16]byte     // 256 bytes: what begins the structure begins a line of the processor's cache
 }
 
 // grant is the dynamic shared memory that the driver has granted to a function.

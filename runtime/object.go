@@ -75,16 +75,20 @@ func (o *object) leave() { o.gate.Leave() }
 // calls about the stream meanwhile, and what a call has seen of the capture holds until it
 // returns. turn is the object's, and hold lets the caller into the gate. Events come before streams.
 func (o *object) alone(turn *gate.Turn, hold, f func() error) error {
-	done := o.ctx.state.Done()
-	if !turn.Take(done) {
+	if !turn.Take(o.ctx.state.Done()) {
 		return o.ctx.state.Check(o.entry.generation) // which has ended, also if the device was revived meanwhile
 	}
 	defer turn.Give()
+	return o.suspended(hold, f)
+}
+
+// suspended is alone for a caller that no other one of alone or suspended comes beside.
+func (o *object) suspended(hold, f func() error) error {
 	if err := hold(); err != nil {
 		return err
 	}
 	defer o.leave()
-	if !o.gate.Suspend(1, done) {
+	if !o.gate.Suspend(1, o.ctx.state.Done()) {
 		return o.ctx.state.Check(o.entry.generation)
 	}
 	defer o.gate.Resume()

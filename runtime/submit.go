@@ -104,8 +104,10 @@ func (s *Stream) address(name string, i int, a *Arg) (driver.DevicePtr, error) {
 		return 0, driver.Errorf(driver.ErrInvalidArgument, "%s uses %s as argument %d: want In, InOut, HostBuffer.Arg or LibraryHandle.Arg",
 			name, a.what(), i)
 	}
-	if err := a.check(); err != nil {
-		return 0, err
+	if a.kind >= reading { // an object is looked at when it is leased
+		if err := a.check(); err != nil {
+			return 0, err
+		}
 	}
 	on, same := a.device(s)
 	if ref := a.ref(); ref != nil {

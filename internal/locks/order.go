@@ -5,14 +5,16 @@ package locks
 
 // These are the places in the order, by what has them.
 type (
-	Object  struct{} // runtime: a graph, an executable graph, an event, a kernel
+	Object  struct{} // runtime: callers of an executable graph, an event, a kernel
 	Capture struct{} // runtime.capture
 	Ledger  struct{} // runtime: what a context owns, its leases and cached modules, the kernels of a module
 
 	Memory struct{} // refs.memory
 	State  struct{} // refs.State and its registry
 
-	Slow    struct{} // arena: Range.growing, Device.full, Device.parking, guard
+	Range   struct{} // arena.Range.growing
+	Full    struct{} // arena.Device.full
+	Guard   struct{} // arena.guard
 	Device  struct{} // arena.Device.mu
 	Stripe  struct{} // arena.stripe, arena.Stream.adding
 	Workers struct{} // arena.Workers
@@ -33,11 +35,13 @@ type lock struct {
 }
 
 var order = []lock{
-	{of: Object{}, blocks: true, many: true},
+	{of: Object{}, blocks: true},
 	{of: Capture{}},
 	{of: Ledger{}},
 	{of: Memory{}, blocks: true},
-	{of: Slow{}, blocks: true, many: true},
+	{of: Range{}, blocks: true},
+	{of: Full{}, blocks: true},
+	{of: Guard{}, blocks: true},
 	{of: Device{}},
 	{of: Stripe{}, many: true},
 	{of: Workers{}},

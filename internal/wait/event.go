@@ -31,8 +31,14 @@ func (e *Event) Mark() Ticket {
 	return Ticket{&e.source, e.issued.Add(1)}
 }
 
+// Spins tells whether a wait that begins now most likely ends while it spins. Then a question costs less than a write.
+func (e *Event) Spins() bool {
+	p := e.dev.poller
+	return e.usual.Load() <= int64(longSpin) && p.spinning.Load() < p.spinners.Load()
+}
+
 // Write returns a ticket for the event, which was just recorded on the stream, and puts a write
-// there. That costs a microsecond and delays the next copy on the stream by some. All that was
+// there. That costs a microsecond under a lock of the driver, and delays the next copy on the stream by some. All that was
 // waited for before is done, and nobody else calls a method of the event.
 func (e *Event) Write(s driver.Stream) Ticket {
 	d, c := e.dev, e.cell.Load()

@@ -85,6 +85,9 @@ func (s *source) park(w *waiter) {
 	for at != nil && at.n > w.n {
 		at = at.prev
 	}
+	if s.first == nil {
+		s.begin(clock())
+	}
 	w.prev, w.parked = at, true
 	if at == nil {
 		w.next, s.first = s.first, w
@@ -97,9 +100,7 @@ func (s *source) park(w *waiter) {
 		w.next.prev = w
 	}
 	watch := !s.watched
-	if watch {
-		s.watched, s.askAt = true, 0
-	}
+	s.watched = true
 	s.mu.Unlock()
 	if watch {
 		s.dev.poller.watch(s)
@@ -144,9 +145,6 @@ func (s *source) look(now time.Duration) (woken int, ask, waited bool) {
 		s.wake(s.first, ended.cause)
 	}
 	s.watched = s.first != nil
-	if s.askAt == 0 {
-		s.begin(now)
-	}
 	prompt := s.prompt.Load()
 	may := !s.asks.Suspended() || s.suspendedQuery != nil && prompt
 	ask = now >= s.askAt && s.watched && may && s.asks.Inside() == 0
@@ -230,24 +228,34 @@ func (s *source) wake(w *waiter, err error) {
 // ask calls the driver about the source, unless that is suspended, and wakes those whose work is
 // done.
 func (s *source) ask() error {
-	suspended := !s.asks.EnterAnyway()
-	defer s.asks.Leave()
-	if suspended && s.suspendedQuery == nil {
-		return nil
-	}
 	s.mu.Lock()
 	s.asked++
 	s.mu.Unlock()
-	issued := s.issued.Load()
 	s.dev.poller.counts.asks.Add(1)
-	var done uint64
-	var err error
-	if suspended {
-		done, err = s.suspendedQuery()
-	} else {
+	issued, err := s.answer()
+	s.answered(issued, err)
+	return err
+}
+
+// answer calls the driver about the source, unless that is suspended, and notes what is done. It wakes nobody. An error is
+// one of the work of numbers up to issued.
+func (s *source) answer() (issued uint64, err error) {
+	suspended := !s.asks.EnterAnyway()
+	defer s.asks.Leave()
+	issued = s.issued.Load()
+	done := uint64(0)
+	switch {
+	case !suspended:
 		done, err = s.query(issued)
+	case s.suspendedQuery != nil:
+		done, err = s.suspendedQuery()
 	}
 	s.prove(done)
+	return issued, err
+}
+
+// answered wakes those whose work is done, and after an error all others with numbers up to issued.
+func (s *source) answered(issued uint64, err error) {
 	passed, now := s.passed(), clock()
 	s.mu.Lock()
 	s.askAt = s.next(now)
@@ -259,7 +267,6 @@ func (s *source) ask() error {
 	if err != nil {
 		s.fail(issued, err)
 	}
-	return err
 }
 
 // Suspend keeps the driver from being asked, until as many calls of Resume. It waits for a call

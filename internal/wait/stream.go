@@ -10,12 +10,14 @@ import (
 
 // Stream is a stream that can be waited for. It is safe for concurrent use.
 type Stream struct {
-	source
+	// What every launch looks at stands together, and apart from what the poller writes.
 	handle driver.Stream
 	// shared is the ticket that nothing was put on the stream after, with pending until its write
 	// is there, or 0.
 	shared atomic.Uint64
 	used   atomic.Bool // it had work
+
+	source
 	ready  atomic.Bool // the cell is chosen
 	closed atomic.Bool
 	events atomic.Bool // no values are written: all numbers have marks

@@ -69,12 +69,11 @@ func average(of *atomic.Int64, one int64) {
 // spin looks for about as long as waits on the stream take, and tells whether the wait is over.
 func (t Ticket) spin(ctx context.Context, start time.Duration) (err error, over bool) {
 	s, p := t.s, t.s.dev.poller
-	usual := time.Duration(s.usual.Load())
-	if usual > longSpin || !p.spin() {
+	if s.usual.Load() > int64(longSpin) || !p.spin() {
 		return nil, false
 	}
 	defer p.spun()
-	limit := firstSpin + 3*usual/2
+	limit := firstSpin + 3*time.Duration(s.usual.Load())/2
 	if s.prompt.Load() {
 		return t.ask(ctx, start+limit)
 	}
@@ -115,14 +114,17 @@ func (t Ticket) ask(ctx context.Context, until time.Duration) (err error, over b
 	case r.Sticky():
 		return s.dev.failed("cuThreadExchangeStreamCaptureMode", r), true
 	}
-	for !t.Done() {
+	asks := uint64(0)
+	defer func() { s.dev.poller.counts.asks.Add(asks) }()
+	for ; !t.Done(); asks++ {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx), true
 		case s.dev.ended.Load() != nil, clock() > until:
 			return nil, false
 		}
-		if err := s.ask(); err != nil {
+		if issued, err := s.answer(); err != nil {
+			s.answered(issued, err)
 			return err, true
 		}
 	}

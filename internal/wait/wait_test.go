@@ -733,17 +733,28 @@ func TestWorkIsMeasuredAgain(t *testing.T) {
 		s.prompt.Store(true)
 		s.work.Store(int64(silence))
 		s.long.Store(often)
-		now := time.Hour
-		s.begin(now)
+		s.begin(clock())
 		for n := uint64(1); s.long.Load() > 0; n++ {
 			require.Less(t, n, uint64(50), "with questions of %v, waits are as long as the questions are apart", question)
 			w := &waiter{n: n, woken: make(chan error, 1)}
+			s.prompt.Store(true) // the number has a mark
 			s.park(w)
-			now = s.askAt + question
 			s.asked++
-			require.Equal(t, 1, s.wakeDone(n, now))
+			s.prompt.Store(false) // which has just been found to be done
+			require.Equal(t, 1, s.wakeDone(n, s.askAt+question))
 			require.NoError(t, <-w.woken)
 		}
+	}
+}
+
+// Time in which nobody waited is no work.
+func TestTimeBetweenWaitsIsNoWork(t *testing.T) {
+	s := &source{watched: true}
+	s.begin(clock() - time.Hour)
+	for n := range uint64(10) {
+		s.park(&waiter{n: n, woken: make(chan error, 1)})
+		require.Equal(t, 1, s.wakeDone(n, clock()))
+		assert.Less(t, time.Duration(s.work.Load()), time.Minute)
 	}
 }
 

@@ -27,6 +27,14 @@ func (b Batch[T]) T() Batch[T] {
 	return b
 }
 
+// Check returns why the batch cannot be used: an error of kind driver.ErrInvalidArgument, or nil. name is for the error.
+func (b Batch[T]) Check(name string) error {
+	if b.Count < 0 || b.Count > math.MaxInt32 {
+		return wrong("%s is %d matrices: want 0 to %d", name, b.Count, math.MaxInt32)
+	}
+	return b.checkBatch(name, b.Count, b.Step)
+}
+
 // GemmBatch is [Gemm] of each of a batch, in one call. A Step of 0 uses one a or b for all.
 func GemmBatch[T, C Element](h *Handle, alpha float64, a, b Batch[T], beta float64, c Batch[C]) error {
 	for _, err := range []error{a.checkBatch("a", a.Count, a.Step), b.checkBatch("b", b.Count, b.Step), c.checkBatch("c", c.Count, c.Step)} {
@@ -34,7 +42,12 @@ func GemmBatch[T, C Element](h *Handle, alpha float64, a, b Batch[T], beta float
 			return err
 		}
 	}
-	to, from := c.box("c"), []overlap.Box{a.box("a"), b.box("b")}
+	var to overlap.Box
+	var from [2]overlap.Box
+	near := extent(&a).meets(extent(&c)) || extent(&b).meets(extent(&c))
+	if near {
+		to, from = c.box("c"), [2]overlap.Box{a.box("a"), b.box("b")}
+	}
 	if c.transposed { // the transposed product is by rows
 		a, b, c = b.T(), a.T(), c.T()
 	}
@@ -52,15 +65,17 @@ func GemmBatch[T, C Element](h *Handle, alpha float64, a, b Batch[T], beta float
 	if c.Rows == 0 || c.Cols == 0 || c.Count == 0 {
 		return nil
 	}
-	if err := overlap.Of(to, from...); err != nil {
-		return err
+	if near {
+		if err := overlap.Of(to, from[:]...); err != nil {
+			return err
+		}
 	}
-	call.Batch = int32(c.Count)
+	// cuBLAS reads by columns, and so sees each matrix transposed: c^T = b^T * a^T.
+	call.Batch, call.A, call.B, call.C = int32(c.Count), b.operand(0), a.operand(0), c.operand(0)
+	call.A.Stride, call.B.Stride, call.C.Stride = int64(b.Step), int64(a.Step), int64(c.Step)
 	return h.submit("cublasGemmEx", func(at []driver.DevicePtr) Status {
-		// cuBLAS reads by columns, and so sees each matrix transposed: c^T = b^T * a^T.
-		call.A, call.B, call.C = b.operand(at[2]), a.operand(at[1]), c.operand(at[3])
-		call.A.Stride, call.B.Stride, call.C.Stride = int64(b.Step), int64(a.Step), int64(c.Step)
 		h.gemm = call
+		h.gemm.A.At, h.gemm.B.At, h.gemm.C.At = call.A.At+at[2], call.B.At+at[1], call.C.At+at[3]
 		return h.api.Gemm(h.raw, &h.gemm)
 	}, runtime.In(a.Ref), runtime.In(b.Ref), runtime.InOut(c.Ref))
 }

@@ -2,6 +2,7 @@ package cublas
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/libs/internal/overlap"
@@ -103,6 +104,24 @@ func (m Matrix[T]) box(name string) overlap.Box { return Batch[T]{Matrix: m, Cou
 func (b Batch[T]) box(name string) overlap.Box {
 	rows, cols := b.stored()
 	return overlap.Batch(name, b.Ref, b.Offset, rows, cols, b.Stride, b.Count, b.Step)
+}
+
+// reach is where memory begins and ends.
+type reach struct{ from, to driver.DevicePtr }
+
+func (r reach) meets(o reach) bool { return r.from < o.to && o.from < r.to }
+
+// extent is what a batch lies in: where two do not meet, their boxes need not be compared. It is nothing where the Ref cannot be
+// used, which the call itself says.
+func extent[T Stored](b *Batch[T]) reach {
+	rows, cols := b.stored()
+	at, err := b.Ref.Access()
+	if err != nil || rows < 1 || cols < 1 || b.Count < 1 {
+		return reach{}
+	}
+	size := int(unsafe.Sizeof(*new(T)))
+	at += driver.DevicePtr(b.Offset * size)
+	return reach{at, at + driver.DevicePtr(((rows-1)*b.Stride+cols+(b.Count-1)*b.Step)*size)}
 }
 
 // boxes of matrices of one shape.

@@ -3,12 +3,16 @@ package cusolver_test
 import (
 	"fmt"
 	"math"
+	goruntime "runtime"
 	"sync"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/lapack/lapack64"
 
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/libs/cusolver"
@@ -84,16 +88,20 @@ func benchmark[T cublas.Real](t *testing.B, name string, prepare func(b bench) c
 		t.ReportMetric(float64(device.Nanoseconds())/float64(t.N), "device-ns/op")
 	})
 	t.Run("impl=c", func(t *testing.B) {
-		times, err := inC()
-		name := fmt.Sprintf("%s/float%d", name, 8*unsafe.Sizeof(*new(T)))
-		ns, known := times[name]
-		if !known {
-			fmt.Printf("--- SKIP: %s: not measured in C: %v\n", t.Name(), err)
-			t.SkipNow()
-		}
-		t.ReportMetric(ns[0], "ns/op")
-		t.ReportMetric(ns[1], "device-ns/op")
+		reportC(t, fmt.Sprintf("%s/float%d", name, 8*unsafe.Sizeof(*new(T))))
 	})
+}
+
+// reportC reports what C takes for the call of a name.
+func reportC(t *testing.B, name string) {
+	times, err := inC()
+	ns, known := times[name]
+	if !known {
+		fmt.Printf("--- SKIP: %s: not measured in C: %v\n", t.Name(), err)
+		t.SkipNow()
+	}
+	t.ReportMetric(ns[0], "ns/op")
+	t.ReportMetric(ns[1], "device-ns/op")
 }
 
 func benchmarkCholesky[T cublas.Real](t *testing.B) {
@@ -118,5 +126,86 @@ func benchmarkSVD[T cublas.Real](t *testing.B) {
 		square := func() cublas.Matrix[T] { return cublas.Dense(upload(b, make([]T, order*order)), order, order) }
 		u, vt, s := square(), square(), upload(b, make([]T, order))
 		return func(a cublas.Matrix[T]) (*cusolver.Result, error) { return cusolver.SVD(b.h, a, u, s, vt) }
+	})
+}
+
+// BenchmarkHardwareBatch factors 100,000 matrices of float64 and solves for a column each, beside C and beside gonum on all cores.
+func BenchmarkHardwareBatch(b *testing.B) {
+	for _, n := range []int{16, 32} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkBatch(b, n) })
+	}
+}
+
+func benchmarkBatch(t *testing.B, n int) {
+	const count = 100_000
+	host, columns := make([]float64, count*n*n), count*n
+	for i := range host {
+		host[i] = 1 / float64(1+i/n%n+i%n)
+		if i/n%n == i%n {
+			host[i] = float64(n)
+		}
+	}
+	t.Run("impl=go", func(t *testing.B) {
+		b := real(t)
+		original, a := upload(b, host), upload(b, host)
+		right, x := upload(b, host[:columns]), upload(b, host[:columns])
+		start, err := b.s.Context().NewTimingEvent()
+		require.NoError(t, err)
+		end, err := b.s.Context().NewTimingEvent()
+		require.NoError(t, err)
+		var results [2]*cusolver.Result
+		run := func() time.Duration {
+			require.NoError(t, runtime.Copy(b.s, a, original))
+			require.NoError(t, runtime.Copy(b.s, x, right))
+			require.NoError(t, start.Record(b.s))
+			matrices := cublas.Batch[float64]{Matrix: cublas.Dense(a, n, n), Count: count, Step: n * n}
+			solutions := cublas.Batch[float64]{Matrix: cublas.Dense(x, n, 1), Count: count, Step: n}
+			var err error
+			results[0], err = cusolver.CholeskyBatch(b.h, cublas.Upper, matrices)
+			require.NoError(t, err)
+			results[1], err = cusolver.CholeskySolveBatch(b.h, cublas.Upper, matrices, solutions)
+			require.NoError(t, err)
+			require.NoError(t, end.Record(b.s))
+			require.NoError(t, b.s.Synchronize(bg))
+			took, err := end.Since(start)
+			require.NoError(t, err)
+			return took
+		}
+		wait := func() {
+			for _, r := range results {
+				require.NoError(t, r.Wait(bg))
+			}
+		}
+		run() // which loads kernels
+		wait()
+		var device time.Duration
+		t.ResetTimer()
+		for range t.N {
+			device += run()
+			t.StopTimer() // C does not look either
+			wait()
+			t.StartTimer()
+		}
+		t.ReportMetric(float64(device.Nanoseconds())/float64(t.N), "device-ns/op")
+	})
+	t.Run("impl=c", func(t *testing.B) { reportC(t, fmt.Sprintf("batch%d/float64", n)) })
+	t.Run("impl=gonum", func(t *testing.B) {
+		cores := goruntime.GOMAXPROCS(0)
+		for t.Loop() {
+			var all sync.WaitGroup
+			for core := range cores {
+				all.Go(func() {
+					a, x := make([]float64, n*n), make([]float64, n)
+					for i := core; i < count; i += cores {
+						copy(a, host[i*n*n:])
+						copy(x, host[i*n:])
+						lapack64.Potrf(blas64.Symmetric{N: n, Data: a, Stride: n, Uplo: blas.Upper})
+						lapack64.Potrs(blas64.Triangular{N: n, Data: a, Stride: n, Uplo: blas.Upper, Diag: blas.NonUnit},
+							blas64.General{Rows: n, Cols: 1, Stride: 1, Data: x})
+					}
+				})
+			}
+			all.Wait()
+		}
 	})
 }

@@ -41,6 +41,10 @@
 // wrong with the numbers is known on the device only: [Result.Wait] returns it. Targets of errors.Is are
 // [ErrNotPositiveDefinite], [ErrSingular] and [ErrNotConverged].
 //
+// # Many small matrices
+//
+// [CholeskyBatch] and its kin take thousands of matrices of 4 to 64 rows in one call. The error of Wait is a [*BatchError] then.
+//
 // # Tests
 //
 // [API] is cuSOLVER, call by call: [*Library] is the real one, and package cusolvertest has a simulated one.

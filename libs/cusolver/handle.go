@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/libs/cusolver/internal/transpose"
+	"github.com/purecuda/purecuda/libs/cusolver/internal/layout"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -18,7 +18,7 @@ type Handle struct {
 	s       *runtime.Stream
 	library *runtime.LibraryHandle
 	raw     RawHandle
-	kernels *transpose.Kernels
+	kernels *layout.Kernels
 	mu      sync.Mutex // held over each call
 
 	// What calls use on the device. An info belongs to a Result until its Wait.
@@ -26,6 +26,8 @@ type Handle struct {
 	float32s   kept[float32]
 	float64s   kept[float64]
 	infos      kept[int32]
+	batchInfos kept[int32]
+	addresses  kept[uint64]
 }
 
 // New makes a handle for a stream. It takes some milliseconds, the first one of a process up to a second.
@@ -42,7 +44,7 @@ func New(api API, s *runtime.Stream) (*Handle, error) {
 	case s == nil || s.Context() == nil:
 		return nil, wrong("cusolver.New takes a stream that is not nil")
 	}
-	kernels, err := transpose.Load(s.Context())
+	kernels, err := layout.Load(s.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +78,8 @@ func (h *Handle) Close() error {
 	if h == nil || h.kernels == nil {
 		return nil
 	}
-	return errors.Join(h.library.Close(), h.kernels.Close(), h.workspaces.close(), h.float32s.close(), h.float64s.close(), h.infos.close())
+	return errors.Join(h.library.Close(), h.kernels.Close(), h.workspaces.close(), h.float32s.close(), h.float64s.close(),
+		h.infos.close(), h.batchInfos.close(), h.addresses.close())
 }
 
 // Stream is the stream that it solves on.
@@ -96,31 +99,38 @@ type use struct {
 
 // run puts a call on the stream, with its workspaces, ordered with what it uses.
 func (h *Handle) run(c *Call, uses ...use) (*Result, error) {
-	name := c.Routine.String()
 	if h == nil || h.s == nil {
-		return nil, wrong("%s with no handle: see cusolver.New", name)
-	}
-	var device, host uint64
-	err := h.submit(name, c, uses, func() (s Status) {
-		device, host, s = h.api.Workspace(h.raw, c)
-		if s == StatusSuccess && max(device, host) > math.MaxInt64 {
-			s = StatusImpossibleValue
-		}
-		return s
-	})
-	if err != nil {
-		return nil, err
+		return nil, wrong("%v with no handle: see cusolver.New", c.Routine)
 	}
 	info, err := h.info()
 	if err != nil {
 		return nil, err
 	}
-	uses = append(uses, use{arg: runtime.InOut(info), to: &c.Info})
-	captured, err := h.finish(name, c, device, host, uses)
-	if err != nil {
-		return nil, errors.Join(err, h.infos.put(info))
+	return h.runWith(c, &h.infos, info, 1, uses)
+}
+
+// runWith is run with the memory for the info of each of so many matrices.
+func (h *Handle) runWith(c *Call, infos *kept[int32], info *runtime.Ref[int32], count int, uses []use) (*Result, error) {
+	name := c.Routine.String()
+	var device, host uint64
+	var err error
+	if c.Routine.works() {
+		err = h.submit(name, c, uses, func() (s Status) {
+			device, host, s = h.api.Workspace(h.raw, c)
+			if s == StatusSuccess && max(device, host) > math.MaxInt64 {
+				s = StatusImpossibleValue
+			}
+			return s
+		})
 	}
-	return &Result{h: h, waits: []wait{{c.Routine, info, captured}}}, nil
+	captured := false
+	if err == nil {
+		captured, err = h.finish(name, c, device, host, append(uses, use{arg: runtime.InOut(info), to: &c.Info}))
+	}
+	if err != nil {
+		return nil, errors.Join(err, infos.put(info))
+	}
+	return &Result{h: h, waits: []wait{{c.Routine, info, infos, count, captured}}}, nil
 }
 
 // finish makes the call, with workspaces of so many bytes. captured says that it was recorded.

@@ -36,10 +36,10 @@ func TestArguments(t *testing.T) {
 	l, seen := fake(t)
 	assert.Equal(t, [3]int{11, 4, 7}, l.Version())
 	h, s := l.Create()
-	assert.Equal(t, RawHandle{0x777, 0x888}, h)
+	assert.Equal(t, RawHandle{0x777, 0x888, 0x999, 0xaaa}, h)
 	assert.Equal(t, StatusSuccess, s)
 	assert.Equal(t, StatusSuccess, l.SetStream(h, 0x55))
-	assert.Equal(t, []int64{0x777, 0x55}, seen())
+	assert.Equal(t, []int64{0x777, 0x55, 0xaaa, 0x55}, seen())
 
 	const at, big, device, host = 0x7f00_1234_5678, 1 << 34, 1 << 35, 1 << 33 // addresses and sizes have more than 32 bits
 	memory := new([8]byte)
@@ -60,6 +60,9 @@ func TestArguments(t *testing.T) {
 	syevd := []int64{0x777, 0x888, 1, 1, big + 5, 1, at, big + 7, 1, at + 4, 0}
 	ssyevd := []int64{0x777, 0x888, 0, 1, 5, 0, at, 7, 0, at + 4, 0}
 	gesvd := []int64{0x777, 0x888, 'S', 'A', big + 4, big + 5, 1, at, big + 7, 1, at + 4, 0, 1, at + 2, big + 9, 1, at + 3, big + 10}
+	small.Batch, single.Batch = 9, 9
+	many := func(h int64, x, info int64) []int64 { return []int64{h, 5, at, 7, x, info, 9} }
+	syevj, ssyevj := []int64{'d', 1, 1}, []int64{'s', 0, 1}
 	join := func(begin []int64, end ...int64) []int64 { return append(append([]int64{}, begin...), end...) }
 	for name, c := range map[string]struct {
 		routine      Routine
@@ -77,6 +80,23 @@ func TestArguments(t *testing.T) {
 		"Syevd":  {Syevd, call, device, host, join(syevd, 1), join(syevd, ends...)},
 		"Ssyevd": {Syevd, single, device, host, join(ssyevd, 0), join(ssyevd, 0, at+6, 8000, hostAt, 8, at+5)},
 		"Gesvd":  {Gesvd, call, device, host, join(gesvd, 1), join(gesvd, ends...)},
+
+		"DpotrfBatched": {PotrfBatched, small, 0, 0, []int64{}, join([]int64{'d', 1}, many(0x777, 0, at+5)...)},
+		"SpotrfBatched": {PotrfBatched, single, 0, 0, []int64{}, join([]int64{'s', 1}, many(0x777, 0, at+5)...)},
+		"DpotrsBatched": {PotrsBatched, small, 0, 0, []int64{}, join([]int64{'d', 1, 1, 8}, many(0x777, at+1, at+5)...)},
+		"SpotrsBatched": {PotrsBatched, single, 0, 0, []int64{}, join([]int64{'s', 1, 1, 8}, many(0x777, at+1, at+5)...)},
+		"DsyevjBatched": {SyevjBatched, small, 8000, 0, join(join(syevj, 0x999), many(0x777, at+4, 0)...),
+			join(join(syevj, at+6, 1000, 0x999), many(0x777, at+4, at+5)...)},
+		"SsyevjBatched": {SyevjBatched, single, 4000, 0, join(join(ssyevj, 0x999), many(0x777, at+4, 0)...),
+			join(join(ssyevj, at+6, 2000, 0x999), many(0x777, at+4, at+5)...)},
+		"DgetrfBatched": {GetrfBatched, small, 0, 0, []int64{}, join([]int64{'d'}, many(0xaaa, at+4, at+5)...)},
+		"SgetrfBatched": {GetrfBatched, single, 0, 0, []int64{}, join([]int64{'s'}, many(0xaaa, at+4, at+5)...)},
+		"DgetrsBatched": {GetrsBatched, small, 0, 0, []int64{}, join([]int64{'d', 1, 6, at + 1, 8}, many(0xaaa, at+4, 0)...)},
+		"SgetrsBatched": {GetrsBatched, single, 0, 0, []int64{}, join([]int64{'s', 1, 6, at + 1, 8}, many(0xaaa, at+4, 0)...)},
+		"DgetriBatched": {GetriBatched, small, 0, 0, []int64{}, join([]int64{'d', at + 1, 8}, many(0xaaa, at+4, at+5)...)},
+		"SgetriBatched": {GetriBatched, single, 0, 0, []int64{}, join([]int64{'s', at + 1, 8}, many(0xaaa, at+4, at+5)...)},
+		"DgelsBatched":  {GelsBatched, small, 0, 0, []int64{}, join([]int64{'d', 0, 4, 6, at + 1, 8}, many(0xaaa, 0, at+5)...)},
+		"SgelsBatched":  {GelsBatched, single, 0, 0, []int64{}, join([]int64{'s', 0, 4, 6, at + 1, 8}, many(0xaaa, 0, at+5)...)},
 	} {
 		c.call.Routine = c.routine
 		device, host, s := l.Workspace(h, &c.call)
@@ -87,7 +107,37 @@ func TestArguments(t *testing.T) {
 		assert.Equal(t, c.run, seen(), name)
 	}
 	assert.Equal(t, StatusSuccess, l.Destroy(h))
-	assert.Equal(t, []int64{0x888, 0x777}, seen())
+	assert.Equal(t, []int64{0xaaa, 0x999, 0x888, 0x777}, seen())
+}
+
+// The statuses of cuBLAS are other numbers.
+func TestStatusesOfBLAS(t *testing.T) {
+	for status, want := range map[string]Status{
+		"3": StatusAllocFailed, "7": StatusInvalidValue, "8": StatusArchMismatch, "11": StatusMappingError, "13": StatusExecutionFailed,
+		"14": StatusInternalError, "15": StatusNotSupported, "1": StatusNotInitialized,
+	} {
+		l, seen := fake(t, "-DBLAS="+status)
+		_, s := l.Create()
+		assert.Equal(t, want, s)
+		assert.Equal(t, []int64{0x999, 0x888, 0x777}, seen(), "what was made is destroyed again")
+		for _, r := range []Routine{GetrfBatched, GetrsBatched, GetriBatched, GelsBatched} {
+			assert.Equal(t, want, l.Run(RawHandle{BLAS: 1}, &Call{Routine: r}), r)
+		}
+	}
+	l, _ := fake(t, "-DHOSTINFO=-5")
+	for _, r := range []Routine{GetrsBatched, GelsBatched} {
+		assert.Equal(t, StatusInvalidValue, l.Run(RawHandle{BLAS: 1}, &Call{Routine: r}), r)
+	}
+	l, seen := fake(t, "-DNOBLAS")
+	h, s := l.Create()
+	require.Equal(t, StatusSuccess, s, "all else works without cuBLAS")
+	assert.Equal(t, StatusSuccess, l.SetStream(h, 1))
+	seen()
+	for _, r := range []Routine{GetrfBatched, GetrsBatched, GetriBatched, GelsBatched} {
+		assert.Equal(t, StatusSymbolMissing, l.Run(h, &Call{Routine: r}), r)
+	}
+	assert.Equal(t, StatusSuccess, l.Destroy(h))
+	assert.Equal(t, []int64{0x999, 0x888, 0x777}, seen())
 }
 
 func TestFailuresOfCalls(t *testing.T) {
@@ -100,8 +150,11 @@ func TestFailuresOfCalls(t *testing.T) {
 			assert.Equal(t, StatusExecutionFailed, s, r)
 		}
 	}
-	assert.Equal(t, StatusExecutionFailed, l.Destroy(RawHandle{}))
-	for _, c := range []Call{{Routine: Gesvd + 1}, {Routine: -1}, {Type: cublas.TypeFloat16}} {
+	for _, r := range []Routine{PotrfBatched, PotrsBatched, SyevjBatched} {
+		assert.Equal(t, StatusExecutionFailed, l.Run(RawHandle{}, &Call{Routine: r}), r)
+	}
+	assert.Equal(t, StatusExecutionFailed, l.Destroy(RawHandle{Handle: 1}))
+	for _, c := range []Call{{Routine: SyevjBatched + 1}, {Routine: -1}, {Type: cublas.TypeFloat16}} {
 		_, _, s := l.Workspace(RawHandle{}, &c)
 		assert.Equal(t, StatusInvalidValue, s)
 		assert.Equal(t, StatusInvalidValue, l.Run(RawHandle{}, &c))

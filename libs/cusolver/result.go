@@ -28,11 +28,62 @@ type Result struct {
 	err   error
 }
 
+// BatchError says which matrices of a batch failed. It wraps the error of the first.
+type BatchError struct {
+	Count    int   // matrices of the batch
+	Matrices []int // the numbers of those that failed, from 0 on, in rising order
+	Err      error // of the first of them
+}
+
+func (e *BatchError) Error() string {
+	if e == nil || len(e.Matrices) == 0 {
+		return "no matrix failed"
+	}
+	return fmt.Sprintf("%d of %d matrices failed, the first is number %d: %v", len(e.Matrices), e.Count, e.Matrices[0], e.Err)
+}
+
+// Unwrap returns the error of the first matrix that failed.
+func (e *BatchError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
+
+// failures is what the numbers mean that a routine leaves behind, one for each matrix.
+func (r Routine) failures(info []int32) error {
+	if r < PotrfBatched || r == PotrsBatched {
+		return r.failure(info[0])
+	}
+	return Failures(r, info)
+}
+
+// Failures is nil, or a [*BatchError] with the matrices whose number in info is not 0. info is what a routine for many
+// matrices leaves behind.
+func Failures(r Routine, info []int32) error {
+	e := &BatchError{Count: len(info)}
+	for i, n := range info {
+		if n == 0 {
+			continue
+		}
+		if e.Err == nil {
+			e.Err = r.failure(n)
+		}
+		e.Matrices = append(e.Matrices, i)
+	}
+	if e.Err == nil {
+		return nil
+	}
+	return e
+}
+
 // wait is a routine whose end is not known.
 type wait struct {
 	routine  Routine
 	info     *runtime.Ref[int32]
-	captured bool // a graph writes info
+	home     *kept[int32] // where info goes after Wait
+	count    int          // of the numbers in info
+	captured bool         // a graph writes info
 }
 
 // unless is r, if there is no error.
@@ -55,11 +106,11 @@ func (r *Result) Wait(ctx context.Context) error {
 	r.mu.Unlock()
 	var found []error
 	for _, w := range waits {
-		info, err := runtime.DownloadNew(ctx, r.h.s, w.info)
+		info, err := runtime.DownloadNew(ctx, r.h.s, w.info.Slice(0, w.count))
 		if err != nil {
 			return r.after(err)
 		}
-		found = append(found, w.routine.failure(info[0]))
+		found = append(found, w.routine.failures(info))
 	}
 	switch {
 	case len(waits) == 0:
@@ -72,7 +123,7 @@ func (r *Result) Wait(ctx context.Context) error {
 	if len(r.waits) > 0 {
 		r.waits, r.err = nil, errors.Join(found...)
 		for _, w := range waits {
-			r.err = errors.Join(r.err, r.h.infos.put(w.info))
+			r.err = errors.Join(r.err, w.home.put(w.info))
 		}
 	}
 	return r.err
@@ -96,10 +147,12 @@ func (r Routine) failure(info int32) error {
 		return nil
 	case info < 0:
 		kind, cause, where = driver.ErrDriverCallFailed, StatusInvalidValue, fmt.Sprintf("argument %d", -info)
-	case r == Potrf:
+	case r == Potrf || r == PotrfBatched:
 		cause, where = ErrNotPositiveDefinite, fmt.Sprintf("row %d", info-1)
-	case r == Getrf:
+	case r == Getrf || r == GetrfBatched || r == GetriBatched || r == GelsBatched:
 		cause, where = ErrSingular, fmt.Sprintf("element %d of the diagonal of the factor is 0", info-1)
+	case r == SyevjBatched:
+		kind, cause, where = driver.ErrDriverCallFailed, ErrNotConverged, fmt.Sprintf("info %d", info)
 	case r == Syevd:
 		kind, cause, where = driver.ErrDriverCallFailed, ErrNotConverged, fmt.Sprintf("%d elements beside the diagonal are left", info)
 	case r == Gesvd:

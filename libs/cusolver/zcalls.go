@@ -459,3 +459,367 @@ func (l *Library) gesvd(h uintptr, p uintptr, jobU Job, jobVT Job, m int64, n in
 	r = l.call(fnXgesvd, &c.Frame, 23)
 	return
 }
+
+func (l *Library) createJacobi() (j uintptr, r Status) {
+	var c struct {
+		ffi.Frame
+		a0 *uintptr
+		_  [ffi.RegisterWords - 1]uintptr
+	}
+	c.a0 = &j
+	r = l.call(fnCreateSyevjInfo, &c.Frame, 1)
+	r = status.Within(r, j, 1, math.MaxUint)
+	return
+}
+
+func (l *Library) destroyJacobi(j uintptr) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		_  [ffi.RegisterWords - 1]uintptr
+	}
+	c.a0 = uintptr(j)
+	r = l.call(fnDestroySyevjInfo, &c.Frame, 1)
+	return
+}
+
+func (l *Library) spotrfBatched(h uintptr, fill cublas.Fill, n int32, a driver.DevicePtr, lda int32, infos driver.DevicePtr, batch int32) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		a5 uintptr
+		a6 uintptr
+		_  [ffi.RegisterWords - 7]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6 = uintptr(h), uintptr(fill), uintptr(n), uintptr(a), uintptr(lda), uintptr(infos), uintptr(batch)
+	r = l.call(fnSpotrfBatched, &c.Frame, 7)
+	return
+}
+
+func (l *Library) dpotrfBatched(h uintptr, fill cublas.Fill, n int32, a driver.DevicePtr, lda int32, infos driver.DevicePtr, batch int32) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		a5 uintptr
+		a6 uintptr
+		_  [ffi.RegisterWords - 7]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6 = uintptr(h), uintptr(fill), uintptr(n), uintptr(a), uintptr(lda), uintptr(infos), uintptr(batch)
+	r = l.call(fnDpotrfBatched, &c.Frame, 7)
+	return
+}
+
+func (l *Library) spotrsBatched(h uintptr, fill cublas.Fill, n int32, k int32, a driver.DevicePtr, lda int32, b driver.DevicePtr, ldb int32, info driver.DevicePtr, batch int32) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		a5 uintptr
+		a6 uintptr
+		a7 uintptr
+		a8 uintptr
+		a9 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8, c.a9 = uintptr(h), uintptr(fill), uintptr(n), uintptr(k), uintptr(a), uintptr(lda), uintptr(b), uintptr(ldb), uintptr(info), uintptr(batch)
+	r = l.call(fnSpotrsBatched, &c.Frame, 10)
+	return
+}
+
+func (l *Library) dpotrsBatched(h uintptr, fill cublas.Fill, n int32, k int32, a driver.DevicePtr, lda int32, b driver.DevicePtr, ldb int32, info driver.DevicePtr, batch int32) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		a5 uintptr
+		a6 uintptr
+		a7 uintptr
+		a8 uintptr
+		a9 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8, c.a9 = uintptr(h), uintptr(fill), uintptr(n), uintptr(k), uintptr(a), uintptr(lda), uintptr(b), uintptr(ldb), uintptr(info), uintptr(batch)
+	r = l.call(fnDpotrsBatched, &c.Frame, 10)
+	return
+}
+
+func (l *Library) ssyevjSize(h uintptr, vectors int32, fill cublas.Fill, n int32, a driver.DevicePtr, lda int32, w driver.DevicePtr, j uintptr, batch int32) (elements int32, r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		a5 uintptr
+		a6 uintptr
+		a7 *int32
+		a8 uintptr
+		a9 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8, c.a9 = uintptr(h), uintptr(vectors), uintptr(fill), uintptr(n), uintptr(a), uintptr(lda), uintptr(w), &elements, uintptr(j), uintptr(batch)
+	r = l.call(fnSsyevjBatched_bufferSize, &c.Frame, 10)
+	r = status.Within(r, elements, 0, math.MaxInt32)
+	return
+}
+
+func (l *Library) dsyevjSize(h uintptr, vectors int32, fill cublas.Fill, n int32, a driver.DevicePtr, lda int32, w driver.DevicePtr, j uintptr, batch int32) (elements int32, r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		a5 uintptr
+		a6 uintptr
+		a7 *int32
+		a8 uintptr
+		a9 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8, c.a9 = uintptr(h), uintptr(vectors), uintptr(fill), uintptr(n), uintptr(a), uintptr(lda), uintptr(w), &elements, uintptr(j), uintptr(batch)
+	r = l.call(fnDsyevjBatched_bufferSize, &c.Frame, 10)
+	r = status.Within(r, elements, 0, math.MaxInt32)
+	return
+}
+
+func (l *Library) ssyevjBatched(h uintptr, vectors int32, fill cublas.Fill, n int32, a driver.DevicePtr, lda int32, w driver.DevicePtr, device driver.DevicePtr, elements int32, infos driver.DevicePtr, j uintptr, batch int32) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0  uintptr
+		a1  uintptr
+		a2  uintptr
+		a3  uintptr
+		a4  uintptr
+		a5  uintptr
+		a6  uintptr
+		a7  uintptr
+		a8  uintptr
+		a9  uintptr
+		a10 uintptr
+		a11 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8, c.a9, c.a10, c.a11 = uintptr(h), uintptr(vectors), uintptr(fill), uintptr(n), uintptr(a), uintptr(lda), uintptr(w), uintptr(device), uintptr(elements), uintptr(infos), uintptr(j), uintptr(batch)
+	r = l.call(fnSsyevjBatched, &c.Frame, 12)
+	return
+}
+
+func (l *Library) dsyevjBatched(h uintptr, vectors int32, fill cublas.Fill, n int32, a driver.DevicePtr, lda int32, w driver.DevicePtr, device driver.DevicePtr, elements int32, infos driver.DevicePtr, j uintptr, batch int32) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0  uintptr
+		a1  uintptr
+		a2  uintptr
+		a3  uintptr
+		a4  uintptr
+		a5  uintptr
+		a6  uintptr
+		a7  uintptr
+		a8  uintptr
+		a9  uintptr
+		a10 uintptr
+		a11 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8, c.a9, c.a10, c.a11 = uintptr(h), uintptr(vectors), uintptr(fill), uintptr(n), uintptr(a), uintptr(lda), uintptr(w), uintptr(device), uintptr(elements), uintptr(infos), uintptr(j), uintptr(batch)
+	r = l.call(fnDsyevjBatched, &c.Frame, 12)
+	return
+}
+
+func (l *Library) blasCreate() (h uintptr, r Status) {
+	var c struct {
+		ffi.Frame
+		a0 *uintptr
+		_  [ffi.RegisterWords - 1]uintptr
+	}
+	c.a0 = &h
+	r = l.call(fncublasCreate_v2, &c.Frame, 1)
+	r = status.Within(r, h, 1, math.MaxUint)
+	return
+}
+
+func (l *Library) blasDestroy(h uintptr) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		_  [ffi.RegisterWords - 1]uintptr
+	}
+	c.a0 = uintptr(h)
+	r = l.call(fncublasDestroy_v2, &c.Frame, 1)
+	return
+}
+
+func (l *Library) blasStream(h uintptr, s driver.Stream) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		_  [ffi.RegisterWords - 2]uintptr
+	}
+	c.a0, c.a1 = uintptr(h), uintptr(s)
+	r = l.call(fncublasSetStream_v2, &c.Frame, 2)
+	return
+}
+
+func (l *Library) sgetrfBatched(h uintptr, n int32, a driver.DevicePtr, lda int32, pivots driver.DevicePtr, infos driver.DevicePtr, batch int32) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		a5 uintptr
+		a6 uintptr
+		_  [ffi.RegisterWords - 7]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6 = uintptr(h), uintptr(n), uintptr(a), uintptr(lda), uintptr(pivots), uintptr(infos), uintptr(batch)
+	r = l.call(fncublasSgetrfBatched, &c.Frame, 7)
+	return
+}
+
+func (l *Library) dgetrfBatched(h uintptr, n int32, a driver.DevicePtr, lda int32, pivots driver.DevicePtr, infos driver.DevicePtr, batch int32) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		a5 uintptr
+		a6 uintptr
+		_  [ffi.RegisterWords - 7]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6 = uintptr(h), uintptr(n), uintptr(a), uintptr(lda), uintptr(pivots), uintptr(infos), uintptr(batch)
+	r = l.call(fncublasDgetrfBatched, &c.Frame, 7)
+	return
+}
+
+func (l *Library) sgetrsBatched(h uintptr, trans cublas.Operation, n int32, k int32, a driver.DevicePtr, lda int32, pivots driver.DevicePtr, b driver.DevicePtr, ldb int32, batch int32) (info int32, r Status) {
+	var c struct {
+		ffi.Frame
+		a0  uintptr
+		a1  uintptr
+		a2  uintptr
+		a3  uintptr
+		a4  uintptr
+		a5  uintptr
+		a6  uintptr
+		a7  uintptr
+		a8  uintptr
+		a9  *int32
+		a10 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8, c.a9, c.a10 = uintptr(h), uintptr(trans), uintptr(n), uintptr(k), uintptr(a), uintptr(lda), uintptr(pivots), uintptr(b), uintptr(ldb), &info, uintptr(batch)
+	r = l.call(fncublasSgetrsBatched, &c.Frame, 11)
+	return
+}
+
+func (l *Library) dgetrsBatched(h uintptr, trans cublas.Operation, n int32, k int32, a driver.DevicePtr, lda int32, pivots driver.DevicePtr, b driver.DevicePtr, ldb int32, batch int32) (info int32, r Status) {
+	var c struct {
+		ffi.Frame
+		a0  uintptr
+		a1  uintptr
+		a2  uintptr
+		a3  uintptr
+		a4  uintptr
+		a5  uintptr
+		a6  uintptr
+		a7  uintptr
+		a8  uintptr
+		a9  *int32
+		a10 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8, c.a9, c.a10 = uintptr(h), uintptr(trans), uintptr(n), uintptr(k), uintptr(a), uintptr(lda), uintptr(pivots), uintptr(b), uintptr(ldb), &info, uintptr(batch)
+	r = l.call(fncublasDgetrsBatched, &c.Frame, 11)
+	return
+}
+
+func (l *Library) sgetriBatched(h uintptr, n int32, a driver.DevicePtr, lda int32, pivots driver.DevicePtr, b driver.DevicePtr, ldb int32, infos driver.DevicePtr, batch int32) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		a5 uintptr
+		a6 uintptr
+		a7 uintptr
+		a8 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8 = uintptr(h), uintptr(n), uintptr(a), uintptr(lda), uintptr(pivots), uintptr(b), uintptr(ldb), uintptr(infos), uintptr(batch)
+	r = l.call(fncublasSgetriBatched, &c.Frame, 9)
+	return
+}
+
+func (l *Library) dgetriBatched(h uintptr, n int32, a driver.DevicePtr, lda int32, pivots driver.DevicePtr, b driver.DevicePtr, ldb int32, infos driver.DevicePtr, batch int32) (r Status) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		a5 uintptr
+		a6 uintptr
+		a7 uintptr
+		a8 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8 = uintptr(h), uintptr(n), uintptr(a), uintptr(lda), uintptr(pivots), uintptr(b), uintptr(ldb), uintptr(infos), uintptr(batch)
+	r = l.call(fncublasDgetriBatched, &c.Frame, 9)
+	return
+}
+
+func (l *Library) sgelsBatched(h uintptr, trans cublas.Operation, m int32, n int32, k int32, a driver.DevicePtr, lda int32, b driver.DevicePtr, ldb int32, infos driver.DevicePtr, batch int32) (info int32, r Status) {
+	var c struct {
+		ffi.Frame
+		a0  uintptr
+		a1  uintptr
+		a2  uintptr
+		a3  uintptr
+		a4  uintptr
+		a5  uintptr
+		a6  uintptr
+		a7  uintptr
+		a8  uintptr
+		a9  *int32
+		a10 uintptr
+		a11 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8, c.a9, c.a10, c.a11 = uintptr(h), uintptr(trans), uintptr(m), uintptr(n), uintptr(k), uintptr(a), uintptr(lda), uintptr(b), uintptr(ldb), &info, uintptr(infos), uintptr(batch)
+	r = l.call(fncublasSgelsBatched, &c.Frame, 12)
+	return
+}
+
+func (l *Library) dgelsBatched(h uintptr, trans cublas.Operation, m int32, n int32, k int32, a driver.DevicePtr, lda int32, b driver.DevicePtr, ldb int32, infos driver.DevicePtr, batch int32) (info int32, r Status) {
+	var c struct {
+		ffi.Frame
+		a0  uintptr
+		a1  uintptr
+		a2  uintptr
+		a3  uintptr
+		a4  uintptr
+		a5  uintptr
+		a6  uintptr
+		a7  uintptr
+		a8  uintptr
+		a9  *int32
+		a10 uintptr
+		a11 uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7, c.a8, c.a9, c.a10, c.a11 = uintptr(h), uintptr(trans), uintptr(m), uintptr(n), uintptr(k), uintptr(a), uintptr(lda), uintptr(b), uintptr(ldb), &info, uintptr(infos), uintptr(batch)
+	r = l.call(fncublasDgelsBatched, &c.Frame, 12)
+	return
+}

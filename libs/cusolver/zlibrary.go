@@ -39,32 +39,74 @@ const (
 	fnXsyevd
 	fnXgesvd_bufferSize
 	fnXgesvd
+	fnCreateSyevjInfo
+	fnDestroySyevjInfo
+	fnSpotrfBatched
+	fnDpotrfBatched
+	fnSpotrsBatched
+	fnDpotrsBatched
+	fnSsyevjBatched_bufferSize
+	fnDsyevjBatched_bufferSize
+	fnSsyevjBatched
+	fnDsyevjBatched
+	fncublasCreate_v2
+	fncublasDestroy_v2
+	fncublasSetStream_v2
+	fncublasSgetrfBatched
+	fncublasDgetrfBatched
+	fncublasSgetrsBatched
+	fncublasDgetrsBatched
+	fncublasSgetriBatched
+	fncublasDgetriBatched
+	fncublasSgelsBatched
+	fncublasDgelsBatched
 
 	functionCount
 )
 
 var functions = [functionCount]string{
-	fnCreate:            "cusolverDnCreate",
-	fnDestroy:           "cusolverDnDestroy",
-	fnCreateParams:      "cusolverDnCreateParams",
-	fnDestroyParams:     "cusolverDnDestroyParams",
-	fnSetStream:         "cusolverDnSetStream",
-	fnXpotrf_bufferSize: "cusolverDnXpotrf_bufferSize",
-	fnXpotrf:            "cusolverDnXpotrf",
-	fnXpotrs:            "cusolverDnXpotrs",
-	fnXgetrf_bufferSize: "cusolverDnXgetrf_bufferSize",
-	fnXgetrf:            "cusolverDnXgetrf",
-	fnXgetrs:            "cusolverDnXgetrs",
-	fnXgeqrf_bufferSize: "cusolverDnXgeqrf_bufferSize",
-	fnXgeqrf:            "cusolverDnXgeqrf",
-	fnSormqr_bufferSize: "cusolverDnSormqr_bufferSize",
-	fnSormqr:            "cusolverDnSormqr",
-	fnDormqr_bufferSize: "cusolverDnDormqr_bufferSize",
-	fnDormqr:            "cusolverDnDormqr",
-	fnXsyevd_bufferSize: "cusolverDnXsyevd_bufferSize",
-	fnXsyevd:            "cusolverDnXsyevd",
-	fnXgesvd_bufferSize: "cusolverDnXgesvd_bufferSize",
-	fnXgesvd:            "cusolverDnXgesvd",
+	fnCreate:                   "cusolverDnCreate",
+	fnDestroy:                  "cusolverDnDestroy",
+	fnCreateParams:             "cusolverDnCreateParams",
+	fnDestroyParams:            "cusolverDnDestroyParams",
+	fnSetStream:                "cusolverDnSetStream",
+	fnXpotrf_bufferSize:        "cusolverDnXpotrf_bufferSize",
+	fnXpotrf:                   "cusolverDnXpotrf",
+	fnXpotrs:                   "cusolverDnXpotrs",
+	fnXgetrf_bufferSize:        "cusolverDnXgetrf_bufferSize",
+	fnXgetrf:                   "cusolverDnXgetrf",
+	fnXgetrs:                   "cusolverDnXgetrs",
+	fnXgeqrf_bufferSize:        "cusolverDnXgeqrf_bufferSize",
+	fnXgeqrf:                   "cusolverDnXgeqrf",
+	fnSormqr_bufferSize:        "cusolverDnSormqr_bufferSize",
+	fnSormqr:                   "cusolverDnSormqr",
+	fnDormqr_bufferSize:        "cusolverDnDormqr_bufferSize",
+	fnDormqr:                   "cusolverDnDormqr",
+	fnXsyevd_bufferSize:        "cusolverDnXsyevd_bufferSize",
+	fnXsyevd:                   "cusolverDnXsyevd",
+	fnXgesvd_bufferSize:        "cusolverDnXgesvd_bufferSize",
+	fnXgesvd:                   "cusolverDnXgesvd",
+	fnCreateSyevjInfo:          "cusolverDnCreateSyevjInfo",
+	fnDestroySyevjInfo:         "cusolverDnDestroySyevjInfo",
+	fnSpotrfBatched:            "cusolverDnSpotrfBatched",
+	fnDpotrfBatched:            "cusolverDnDpotrfBatched",
+	fnSpotrsBatched:            "cusolverDnSpotrsBatched",
+	fnDpotrsBatched:            "cusolverDnDpotrsBatched",
+	fnSsyevjBatched_bufferSize: "cusolverDnSsyevjBatched_bufferSize",
+	fnDsyevjBatched_bufferSize: "cusolverDnDsyevjBatched_bufferSize",
+	fnSsyevjBatched:            "cusolverDnSsyevjBatched",
+	fnDsyevjBatched:            "cusolverDnDsyevjBatched",
+	fncublasCreate_v2:          "cublasCreate_v2",
+	fncublasDestroy_v2:         "cublasDestroy_v2",
+	fncublasSetStream_v2:       "cublasSetStream_v2",
+	fncublasSgetrfBatched:      "cublasSgetrfBatched",
+	fncublasDgetrfBatched:      "cublasDgetrfBatched",
+	fncublasSgetrsBatched:      "cublasSgetrsBatched",
+	fncublasDgetrsBatched:      "cublasDgetrsBatched",
+	fncublasSgetriBatched:      "cublasSgetriBatched",
+	fncublasDgetriBatched:      "cublasDgetriBatched",
+	fncublasSgelsBatched:       "cublasSgelsBatched",
+	fncublasDgelsBatched:       "cublasDgelsBatched",
 }
 
 // Library is the cuSOLVER of this machine. It implements [API] and is safe for concurrent use. It is never unloaded.
@@ -82,7 +124,7 @@ type Library struct {
 // can be used, because it is too old, for example.
 func Open(candidates ...string) (*Library, error) {
 	d := library.CUSOLVER
-	d.Functions, d.Oldest = functions[:], oldest
+	d.Functions, d.Oldest = functions[:fncublasCreate_v2], oldest
 	lib, err := d.Open(candidates...)
 	if err != nil {
 		return nil, err

@@ -54,3 +54,23 @@ func BenchmarkHardwareAllReduce(b *testing.B) {
 		assert.NoError(b, c.Close())
 	}
 }
+
+// BenchmarkOurShare is a small AllReduce on the simulated NCCL. Where calls do not block, that goes on for two looks.
+func BenchmarkOurShare(b *testing.B) {
+	for _, blocking := range []bool{true, false} {
+		b.Run(fmt.Sprintf("blocking=%v", blocking), func(b *testing.B) {
+			on, _, _ := simulated(b, 1)
+			id, err := nccl.UniqueID(on.api)
+			require.NoError(b, err)
+			c, err := nccl.Join(bg, on.api, id, 1, []int{0}, on.streams, nccl.Options{Blocking: blocking})
+			require.NoError(b, err)
+			x := upload(on, [][]float32{{1}})
+			b.ReportAllocs()
+			for b.Loop() {
+				require.NoError(b, c.Do(bg, nccl.AllReduce(nccl.Sum, x, x)))
+				require.NoError(b, c.Wait(bg))
+			}
+			assert.NoError(b, c.Close())
+		})
+	}
+}

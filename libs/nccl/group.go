@@ -3,6 +3,7 @@ package nccl
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,12 +73,23 @@ func (g *group) enclosed(name string, f func() error) error {
 	return err
 }
 
+// lookFor is how long settle asks again and again. A call of NCCL that does not block takes 20 to 50 us on a thread of NCCL's,
+// and the shortest sleep of an idle Go program a millisecond.
+const lookFor = 200 * time.Microsecond
+
 // settle waits until no call goes on.
 func (g *group) settle(ctx context.Context, name string) error {
-	for pause := 10 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+	began, pause := time.Now(), 10*time.Microsecond
+	for looks := 1; ; looks++ {
 		going, err := g.state(name)
 		if err != nil || !going {
 			return err
+		}
+		if time.Since(began) < lookFor {
+			if looks%16 == 0 { // which takes a goroutine that is bound to its thread some microseconds
+				goruntime.Gosched()
+			}
+			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -85,6 +97,7 @@ func (g *group) settle(ctx context.Context, name string) error {
 		case <-g.life.Done():
 			return g.ended()
 		case <-time.After(pause):
+			pause = min(2*pause, 10*time.Millisecond)
 		}
 	}
 }

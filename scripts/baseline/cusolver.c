@@ -1,4 +1,4 @@
-/* How long cuSOLVER takes for 4096 x 4096, in C: the same calls as in libs/cusolver/bench_hardware_test.go, which runs
+/* How long cuSOLVER takes for 4096 x 4096, and for 100,000 small matrices, in C: the same calls as in libs/cusolver/bench_hardware_test.go, which runs
  * this program beside its own. Each call starts with a copy of the matrix.
  *
  *     cusolver /usr/local/cuda/lib64/libcusolver.so.12
@@ -33,7 +33,9 @@ enum { LOWER = 0, UPPER = 1, R_32F = 0, R_64F = 1, N = 4096 };
 	X(cusolverDnXgesvd_bufferSize, (cusolver, parameters, signed char, signed char, int64_t, int64_t, int, CUdeviceptr, int64_t, int, CUdeviceptr, \
 	                                int, CUdeviceptr, int64_t, int, CUdeviceptr, int64_t, int, size_t *, size_t *)) \
 	X(cusolverDnXgesvd, (cusolver, parameters, signed char, signed char, int64_t, int64_t, int, CUdeviceptr, int64_t, int, CUdeviceptr, \
-	                     int, CUdeviceptr, int64_t, int, CUdeviceptr, int64_t, int, CUdeviceptr, size_t, void *, size_t, CUdeviceptr))
+	                     int, CUdeviceptr, int64_t, int, CUdeviceptr, int64_t, int, CUdeviceptr, size_t, void *, size_t, CUdeviceptr)) \
+	X(cusolverDnDpotrfBatched, (cusolver, int, int, CUdeviceptr, int, CUdeviceptr, int)) \
+	X(cusolverDnDpotrsBatched, (cusolver, int, int, int, CUdeviceptr, int, CUdeviceptr, int, CUdeviceptr, int))
 
 #define DECLARE_STATUS(name, parameters) static int (*name) parameters;
 CUSOLVER(DECLARE_STATUS)
@@ -151,8 +153,81 @@ static void measure(const char *name, int type, int triangle, int pinned)
 	fflush(stdout);
 }
 
+/* batch factors 100,000 matrices of n rows, and solves for a column each. The copies of the matrices are not in the device's time. */
+static void batch(const char *name, int n)
+{
+	enum { COUNT = 100000 };
+	const size_t bytes = (size_t)COUNT * n * n * 8, columns = (size_t)COUNT * n * 8;
+	CUdeviceptr original, a, b, x, at_a, at_x, infos;
+	double *matrices, took, device;
+	CUdeviceptr *at;
+	int info[2];
+	float ms;
+	long calls = 1, done;
+
+	if (!selected(name))
+		return;
+	CHECK(cuMemAlloc_v2(&original, bytes));
+	CHECK(cuMemAlloc_v2(&a, bytes));
+	CHECK(cuMemAlloc_v2(&b, columns));
+	CHECK(cuMemAlloc_v2(&x, columns));
+	CHECK(cuMemAlloc_v2(&at_a, COUNT * 8));
+	CHECK(cuMemAlloc_v2(&at_x, COUNT * 8));
+	CHECK(cuMemAlloc_v2(&infos, COUNT * 4));
+	matrices = malloc(bytes);
+	at = malloc(COUNT * 8);
+	for (size_t i = 0; i < (size_t)COUNT * n * n; i++) {
+		int row = (int)(i / n % n), column = (int)(i % n);
+		matrices[i] = row == column ? n : 1.0 / (1 + row + column);
+	}
+	CHECK(cuMemcpyHtoD_v2(original, matrices, bytes));
+	CHECK(cuMemcpyHtoD_v2(b, matrices, columns));
+	for (size_t i = 0; i < COUNT; i++)
+		at[i] = a + i * n * n * 8;
+	CHECK(cuMemcpyHtoD_v2(at_a, at, COUNT * 8));
+	for (size_t i = 0; i < COUNT; i++)
+		at[i] = x + i * n * 8;
+	CHECK(cuMemcpyHtoD_v2(at_x, at, COUNT * 8));
+	for (int warm = 1;; warm = 0) {
+		took = device = 0;
+		for (done = 0; done < calls; done++) {
+			double start = now();
+			CHECK(cuMemcpyDtoDAsync_v2(a, original, bytes, m.s));
+			CHECK(cuMemcpyDtoDAsync_v2(x, b, columns, m.s));
+			CHECK(cuEventRecord(m.start, m.s));
+			OK(cusolverDnDpotrfBatched(m.h, LOWER, n, at_a, n, infos, COUNT));
+			OK(cusolverDnDpotrsBatched(m.h, LOWER, n, 1, at_a, n, at_x, n, m.info, COUNT));
+			CHECK(cuEventRecord(m.end, m.s));
+			CHECK(cuStreamSynchronize(m.s));
+			took += now() - start;
+			CHECK(cuEventElapsedTime(&ms, m.start, m.end));
+			device += ms * 1e6;
+		}
+		if (warm)
+			continue;
+		if (took >= bench_seconds * 1e9)
+			break;
+		calls = next_n(done, took, bench_seconds);
+	}
+	CHECK(cuMemcpyDtoH_v2(&info[0], infos + (COUNT - 1) * 4, 4));
+	CHECK(cuMemcpyDtoH_v2(&info[1], m.info, 4));
+	if (info[0] != 0 || info[1] != 0) {
+		fprintf(stderr, PROGRAM ": %s: info %d and %d\n", name, info[0], info[1]);
+		exit(1);
+	}
+	CUdeviceptr all[] = {original, a, b, x, at_a, at_x, infos};
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		CHECK(cuMemFree_v2(all[i]));
+	free(matrices);
+	free(at);
+	printf("Benchmark%s\t%ld\t%.1f ns/op\t%.1f device-ns/op\n", name, done, took / (double)done, device / (double)done);
+	fflush(stdout);
+}
+
 static void measure_all(void)
 {
+	batch("batch16/float64", 16);
+	batch("batch32/float64", 32);
 	measure("cholesky4096-lower/float32", R_32F, LOWER, 0);
 	measure("cholesky4096-upper/float32", R_32F, UPPER, 0);
 	measure("svd4096/float32", R_32F, -1, 0);

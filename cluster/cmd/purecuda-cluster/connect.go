@@ -21,6 +21,18 @@ const tokenVariable = "PURECUDA_CLUSTER_TOKEN"
 // connection are the flags of how to reach a server.
 type connection struct {
 	url, name, creds, nkey, ca, cert, key, inbox string
+	replicas                                     int // of the streams, for commands that call
+}
+
+// setCaller sets the flags of a command that makes the streams.
+func (c *connection) setCaller(f *flag.FlagSet) {
+	c.set(f)
+	f.IntVar(&c.replicas, "replicas", 0, "on how many servers the streams are (default: all, up to three)")
+}
+
+// open opens the cluster.
+func (c *connection) open(ctx context.Context, nc *nats.Conn, options ...cluster.Option) (*cluster.Cluster, error) {
+	return cluster.Open(ctx, nc, append(options, cluster.WithName(c.name), cluster.WithReplicas(c.replicas))...)
 }
 
 func (c *connection) set(f *flag.FlagSet) {

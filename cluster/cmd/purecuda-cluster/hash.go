@@ -42,7 +42,7 @@ type hasher struct {
 
 func hashCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	h := &hasher{roots: roots{}}
-	h.connection.set(f)
+	h.connection.setCaller(f)
 	f.Var(h.roots, "root", "`NAME=DIR`: a folder that the workers have under that name; may be repeated")
 	f.BoolVar(&h.embedded, "embedded", false, "start a server and workers on this machine (the default without --nats)")
 	f.IntVar(&h.workers, "workers", 2, "how many workers --embedded starts")
@@ -86,7 +86,7 @@ func (h *hasher) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer nc.Close()
-	c, err := cluster.Open(ctx, nc, cluster.WithName(h.name), cluster.WithPatience(time.Minute), cluster.WithPieceDeadline(h.deadline))
+	c, err := h.open(ctx, nc, cluster.WithPatience(time.Minute), cluster.WithPieceDeadline(h.deadline))
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (h *hasher) start(ctx context.Context, in *job.Input) (serving context.Cont
 		return nil, nil, err
 	}
 	for i := range h.workers {
-		args := []string{"worker", "--nats", h.url, "--cluster", h.name, "--name", "worker " + strconv.Itoa(i), "--share", fmt.Sprintf("%d/%d", i, h.workers),
+		args := []string{"worker", "--nats", h.url, "--cluster", h.name, "--name", "worker" + strconv.Itoa(i), "--share", fmt.Sprintf("%d/%d", i, h.workers),
 			"--simulate", strconv.Itoa(h.simulate)}
 		for name, folder := range h.roots {
 			args = append(args, "--root", name+"="+folder)

@@ -113,7 +113,7 @@ func TestHash(t *testing.T) {
 	require.Zero(t, code, errs)
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Contains(t, out, "input     "+file+" (1 files, 300003 bytes)\nchunks    74 of up to 4096 bytes, in 1 pieces\nran on    worker 0: 1 pieces\n")
+	assert.Contains(t, out, "input     "+file+" (1 files, 300003 bytes)\nchunks    74 of up to 4096 bytes, in 1 pieces\nran on    worker0: 1 pieces\n")
 	single := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(single, "b"), data, 0o644))
 	assert.Contains(t, out, rootOf(t, single, 4096, 0))
@@ -138,11 +138,14 @@ func TestUsage(t *testing.T) {
 		{2, []string{"hash", "--root", "data"}, "NAME=DIR"},
 		{1, []string{"hash", "--input", empty}, "no single byte"},
 		{1, []string{"hash", "--input", filepath.Join(empty, "none")}, "no such file"},
+		{1, []string{"hash", "--input", os.Args[0], "--replicas", "3"}, "replicas"},
 		{2, []string{"worker"}, "--nats"},
 		{2, []string{"status"}, "--nats"},
 		{2, []string{"bench", "--nats", "x", "--pieces", "0"}, "--pieces"},
 		{2, []string{"permissions", "--cluster", "a.b"}, "a.b"},
 		{2, []string{"permissions", "--function", "a.b"}, "a.b"},
+		{2, []string{"permissions", "--host", "a b=U"}, "a b"},
+		{2, []string{"permissions", "--host", "a"}, "NAME=NKEY"},
 	} {
 		code, out, errs := call(t, c.args...)
 		assert.Equal(t, c.code, code, "%q: %s", c.args, errs)
@@ -153,6 +156,9 @@ func TestUsage(t *testing.T) {
 	}
 	_, out, _ := call(t, "permissions", "--function", "blur/v1")
 	assert.Contains(t, out, `"$JS.API.CONSUMER.MSG.NEXT.purecuda_work.blur=v1"`)
+	_, out, _ = call(t, "permissions", "--host", "a.example.org=UA", "--host", "b=UB")
+	assert.Contains(t, out, `nkey: UA, permissions: { publish: ["purecuda.health.a-example-org.*"`)
+	assert.Contains(t, out, `nkey: UB, permissions: { publish: ["purecuda.health.b.*"`)
 }
 
 // lines hands on what a command prints.

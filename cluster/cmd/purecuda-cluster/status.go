@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 
 func statusCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	var c connection
-	c.set(f)
+	c.setCaller(f)
 	once := f.Bool("once", false, "print one table and end")
 	return func(ctx context.Context, out io.Writer) error {
 		if c.url == "" {
@@ -27,7 +29,7 @@ func statusCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 			return err
 		}
 		defer nc.Close()
-		all, err := cluster.Open(ctx, nc, cluster.WithName(c.name))
+		all, err := c.open(ctx, nc)
 		if err != nil {
 			return err
 		}
@@ -93,7 +95,7 @@ func table(out io.Writer, hosts []cluster.Host, queue int, before map[string]uin
 
 func benchCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	var c connection
-	c.set(f)
+	c.setCaller(f)
 	n := f.Int("pieces", 20_000, "how many pieces to send")
 	size := f.Int("bytes", 64, "how large they are")
 	return func(ctx context.Context, out io.Writer) error {
@@ -105,7 +107,7 @@ func benchCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 			return err
 		}
 		defer nc.Close()
-		all, err := cluster.Open(ctx, nc, cluster.WithName(c.name))
+		all, err := c.open(ctx, nc)
 		if err != nil {
 			return err
 		}
@@ -133,7 +135,15 @@ func benchCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 
 func permissionsCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	name := f.String("cluster", "purecuda", "the `name` of the cluster")
-	host := f.String("host-nkey", "UHOST", "the public `NKey` of the workers")
+	hosts := map[string]string{}
+	f.Func("host", "`NAME=NKEY`: the --name of a worker and its public NKey; may be repeated (default node1=UHOST)", func(text string) error {
+		host, key, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return fmt.Errorf("want NAME=NKEY")
+		}
+		hosts[hostName(host)] = key
+		return nil
+	})
 	caller := f.String("caller-nkey", "UCALLER", "the public `NKey` of the callers")
 	functions := []string{hashFunction, echoFunction}
 	f.Func("function", "a `name` that the workers serve besides those of this program; may be repeated", func(text string) error {
@@ -141,16 +151,23 @@ func permissionsCommand(f *flag.FlagSet) func(context.Context, io.Writer) error 
 		return nil
 	})
 	return func(_ context.Context, out io.Writer) error {
-		hosts, err := cluster.HostPermissions(*name, "_INBOX_host", functions...)
-		if err != nil {
-			return usageError(err.Error())
+		if len(hosts) == 0 {
+			hosts["node1"] = "UHOST"
+		}
+		var users strings.Builder
+		for _, host := range slices.Sorted(maps.Keys(hosts)) {
+			inbox := "_INBOX_" + host
+			rights, err := cluster.HostPermissions(*name, host, inbox, functions...)
+			if err != nil {
+				return usageError(err.Error())
+			}
+			fmt.Fprintf(&users, "    # a worker: --name %s --inbox %s\n    { nkey: %s, permissions: %s }\n", host, inbox, hosts[host], rights)
 		}
 		callers, err := cluster.CallerPermissions(*name, "_INBOX_caller")
 		if err != nil {
 			return usageError(err.Error())
 		}
-		_, err = fmt.Fprintf(out, "authorization {\n  users = [\n    # workers: --inbox _INBOX_host\n    { nkey: %s, permissions: %s }\n    # callers: --inbox _INBOX_caller\n    { nkey: %s, permissions: %s }\n  ]\n}\n",
-			*host, hosts, *caller, callers)
+		_, err = fmt.Fprintf(out, "authorization {\n  users = [\n%s    # callers: --inbox _INBOX_caller\n    { nkey: %s, permissions: %s }\n  ]\n}\n", users.String(), *caller, callers)
 		return err
 	}
 }

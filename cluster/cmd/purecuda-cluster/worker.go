@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -50,7 +51,7 @@ func workerCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	})
 	f.StringVar(&w.cache, "cache", "", "keep data that have a digest in a `folder`")
 	f.Int64Var(&w.cacheBytes, "cache-bytes", 10<<30, "how many `bytes` the cache may have")
-	f.StringVar(&w.name, "name", "", "the `name` of the host in reports (default: that of the machine and the process)")
+	f.StringVar(&w.name, "name", "", "the `name` of the host in reports and rights, with - for dots (default: that of the machine and the process)")
 	f.IntVar(&w.slots, "slots", 0, "how many pieces each device has at the same time (default 2)")
 	f.IntVar(&w.simulate, "simulate", 0, "simulate so many `GPUs`")
 	f.StringVar(&w.share, "share", "", "`I/N`: the I-th of N workers on this machine takes every N-th device")
@@ -86,7 +87,7 @@ func (w *worker) run(ctx context.Context, out io.Writer) error {
 	options := append(w.roots.options(), cluster.WithName(w.connection.name), cluster.WithSlots(w.slots), cluster.WithDrain(w.drain),
 		cluster.WithObserver(func(h cluster.Host) { state.Store(&h) }))
 	if w.name != "" {
-		options = append(options, cluster.WithHostName(w.name))
+		options = append(options, cluster.WithHostName(hostName(w.name)))
 	}
 	for _, u := range w.urls {
 		options = append(options, cluster.WithURL(u))
@@ -151,6 +152,9 @@ func (w *worker) serve(ctx context.Context, nc *nats.Conn, out io.Writer, option
 	err = cluster.Serve(ctx, nc, p, nil, options...)
 	return errors.Join(err, p.Close())
 }
+
+// hostName is a name of a machine as cluster.WithHostName takes it.
+func hostName(name string) string { return strings.ReplaceAll(name, ".", "-") }
 
 func btoi(b bool) int {
 	if b {

@@ -27,7 +27,9 @@ import (
 //
 // Types follow as in constants.txt. A type without values is a handle. A value of Status may name the kind of its error
 // before its meaning: `ErrUnsupported: it cannot do this`. Functions follow behind `== functions`, as in entries.txt. In place of
-// versions `since X.Y` says what brings it, `@NUMBER` which headers have it, and `or NAME` that it had another name before. A line `api SIGNATURE` is a method of the interface that is written by hand, for several functions.
+// versions `since X.Y` says what brings it, `@NUMBER` which headers have it, and `or NAME` that it had another name before. Open takes
+// a library that lacks a function with `since`, and these come last. A line `api SIGNATURE` is a method of the interface that is written
+// by hand, for several functions.
 type bindings struct {
 	one   map[string]string   // the words that stand once
 	lists map[string][]string // the words that may stand more often

@@ -190,9 +190,13 @@ func (l *bindings) writeLibrary(b *bytes.Buffer) {
 		if brings != "" {
 			brings = fmt.Sprintf(", %q", brings)
 		}
-		fields := "d.Functions, d.Oldest = functions[:], oldest"
+		required := "functions[:]"
+		if i := slices.IndexFunc(l.functions(), func(e *entry) bool { return e.brought != "" }); i >= 0 {
+			required = "functions[:" + l.index(l.functions()[i]) + "]"
+		}
+		fields := "d.Functions, d.Oldest = " + required + ", oldest"
 		if brings != "" {
-			fields = "d.Functions, d.Oldest, d.Brings = functions[:], oldest" + brings
+			fields = "d.Functions, d.Oldest, d.Brings = " + required + ", oldest" + brings
 		}
 		p(b, `//
 // The error is of kind [driver.ErrLibraryUnavailable] if no candidate is there or the platform has none, with

@@ -30,13 +30,14 @@ func (k *kctx) callInstr(f *frame, s *scope, in *ssa.Call) val {
 	if b, ok := c.Value.(*ssa.Builtin); ok {
 		return k.builtin(s, in, b)
 	}
-	fn := c.StaticCallee()
-	if fn == nil {
-		k.fail(in.Pos(), "a kernel calls no interface and no function value: call a function by its name")
+	if c.IsInvoke() {
+		k.fail(in.Pos(), "a kernel calls no method of an interface: call a function by its name, or make the function generic")
 	}
-	if _, ok := c.Value.(*ssa.MakeClosure); ok {
-		k.fail(in.Pos(), "a kernel has no closures: give what %s uses as parameters", called(fn))
+	f0 := k.get(s, c.Value)
+	if f0.fn == nil {
+		k.fail(in.Pos(), "the function that is called here is nil")
 	}
+	fn := f0.fn
 	o := fn
 	if fn.Origin() != nil {
 		o = fn.Origin()
@@ -55,6 +56,7 @@ func (k *kctx) callInstr(f *frame, s *scope, in *ssa.Call) val {
 	for _, a := range c.Args {
 		args = append(args, k.get(s, a))
 	}
+	args = append(args, f0.e...)
 	switch path {
 	case gpuPackage:
 		if v, ok := k.gpu(f, in, o, fn, args); ok {
@@ -79,6 +81,9 @@ func (k *kctx) callInstr(f *frame, s *scope, in *ssa.Call) val {
 		o.Pkg.Build()
 	}
 	if len(fn.Blocks) == 0 {
+		if path != "" && !callable(path) {
+			k.fail(in.Pos(), "gpuc reads no functions of package %s, such as %s: write what it does in your own package", path, o.Name())
+		}
 		k.fail(in.Pos(), "%s has no source in Go that could become part of a kernel", fn)
 	}
 	if k.outlines(fn) {
@@ -92,7 +97,6 @@ func (k *kctx) builtin(s *scope, in *ssa.Call, b *ssa.Builtin) val {
 	hints := map[string]string{
 		"append": "a kernel allocates no memory: give it a slice that is long enough",
 		"print":  instead["fmt"], "println": instead["fmt"],
-		"copy":    "write the loop, so that the threads share it",
 		"recover": "a kernel has no recover: checks=report says what failed",
 	}
 	if hint, ok := hints[b.Name()]; ok {
@@ -103,6 +107,11 @@ func (k *kctx) builtin(s *scope, in *ssa.Call, b *ssa.Builtin) val {
 		args = append(args, k.get(s, a))
 	}
 	switch b.Name() {
+	case "clear":
+		k.clear(in, args[0])
+		return val{}
+	case "copy":
+		return k.copy(in, args[0], args[1])
 	case "len", "cap":
 		if args[0].k == kAgg && len(args[0].e) == 2 && args[0].e[0].k == kPtr {
 			return args[0].e[1]
@@ -151,9 +160,9 @@ func called(fn *ssa.Function) string {
 // enter notes a call, and leave its end.
 func (k *kctx) enter(caller *ssa.Function, pos token.Pos) {
 	k.calls = append(k.calls, Call{k.p.fset.Position(pos), called(caller)})
-	k.inLoop = append(k.inLoop, false)
+	k.loops = append(k.loops, 0)
 }
 
 func (k *kctx) leave() {
-	k.calls, k.inLoop = k.calls[:len(k.calls)-1], k.inLoop[:len(k.inLoop)-1]
+	k.calls, k.loops = k.calls[:len(k.calls)-1], k.loops[:len(k.loops)-1]
 }

@@ -85,8 +85,8 @@ func (k *kctx) mov(dst, src val) {
 			k.mov(dst.e[i], src.e[i])
 		}
 	case kPtr:
-		k.emit("mov.b64", []string{dst.p.base}, k.address(src).r)
-	case kThread, kNone:
+		k.emit("mov.b64", []string{dst.p.base}, k.addressIn(dst.p.sp, src).r)
+	case kThread, kNone, kFunc:
 	case kPred:
 		if src.isC {
 			o := "ne"
@@ -109,6 +109,12 @@ func (k *kctx) home(t types.Type, key string) val {
 	switch u := t.Underlying().(type) {
 	case *types.Slice:
 		return val{k: kAgg, e: []val{k.homePtr(key + "s"), k.reg(k64)}}
+	case *types.Signature:
+		return k.homeFunc(key)
+	case *types.Basic:
+		if isText(u) {
+			return val{k: kAgg, e: []val{k.homePtr(key + "s"), k.reg(k64)}}
+		}
 	case *types.Pointer:
 		if isThread(t) {
 			return val{k: kThread}

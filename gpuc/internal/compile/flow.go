@@ -65,7 +65,7 @@ func (k *kctx) moves(f *frame, s *scope, from, to *ssa.BasicBlock) string {
 			if !ok {
 				continue
 			}
-			if x.k == kThread {
+			if x.k == kThread || x.k == kFunc {
 				at.up.m[v] = x
 				continue
 			}
@@ -147,9 +147,11 @@ func (k *kctx) parallel(dst, src []val) {
 				flat(a.e[i], b.e[i])
 			}
 		case kThread, kNone:
+		case kFunc:
+			k.meet(a, b)
 		case kPtr:
 			k.meet(a, b)
-			d, s = append(d, val{k: k64, r: a.p.base}), append(s, k.address(b))
+			d, s = append(d, val{k: k64, r: a.p.base}), append(s, k.addressIn(a.p.sp, b))
 		default:
 			if b.isC || a.r != b.r {
 				d, s = append(d, a), append(s, b)
@@ -247,7 +249,7 @@ func (k *kctx) block(f *frame, s *scope, b *ssa.BasicBlock) {
 			k.learn(s, br.Cond, yes)
 		}
 	}
-	k.inLoop[len(k.inLoop)-1] = f.looped(b)
+	k.loops[len(k.loops)-1] = f.depth(b)
 	k.phis(f, s, b)
 	at := k.pos
 	for _, in := range b.Instrs {
@@ -365,7 +367,7 @@ func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Funct
 	k.stack = append(k.stack, fn)
 	begin, shared := len(k.out), len(k.shared)
 	k.ordered(fn)
-	f := newFrame(fn, path)
+	f := k.newFrame(fn, path)
 	f.ret = k.label()
 	for _, b := range f.rpo {
 		if _, ok := last(b).(*ssa.Return); ok {
@@ -373,9 +375,7 @@ func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Funct
 		}
 	}
 	s := newScope(nil, nil)
-	for i, p := range fn.Params {
-		s.m[p] = args[i]
-	}
+	bind(s, fn, args)
 	base := k.cur
 	s.done[fn.Blocks[0]] = newTable(base)
 	k.region(f, s, map[*ssa.BasicBlock]bool{fn.Blocks[0]: true})
@@ -400,19 +400,18 @@ func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Funct
 	return f.res
 }
 
-// keeps rejects a pointer to a variable of the thread that a loop takes from one pass to the next. There is one such
-// variable in the kernel, where Go has a new one in each pass.
+// keeps rejects a pointer to a variable of one pass of a loop that the next pass gets. There is one such variable in the
+// kernel, where Go has a new one in each pass.
 func (k *kctx) keeps(f *frame, s *scope, from, to *ssa.BasicBlock, phis []*ssa.Phi, edge int) {
 	if l := f.loops[to]; l == nil || !l.blocks[from] {
 		return
 	}
+	depth := k.around() - k.loops[len(k.loops)-1] + f.depth(to)
 	for _, p := range phis {
-		v := k.get(s, p.Edges[edge])
-		if v.k == kAgg && len(v.e) == 2 && v.e[0].k == kPtr {
-			v = v.e[0]
-		}
-		if v.k == kPtr && v.p != nil && (v.p.sp == spLocal || v.p.sp == spCell) && p.Edges[edge] != ssa.Value(p) {
-			k.fail(p.Pos(), "a loop takes a pointer to a variable of the thread from one pass to the next: keep an index")
+		for _, v := range flat(k.get(s, p.Edges[edge]), nil) {
+			if v.k == kPtr && v.p.depth >= depth {
+				k.fail(p.Pos(), "a loop takes a pointer to a variable of one pass to the next: declare the variable before the loop, or keep an index")
+			}
 		}
 	}
 }

@@ -38,7 +38,8 @@ type scope struct {
 	early  map[ssa.Instruction]bool // computed before their block
 }
 
-func newFrame(fn *ssa.Function, path string) *frame {
+func (k *kctx) newFrame(fn *ssa.Function, path string) *frame {
+	k.p.joinLoopVariables(fn)
 	f := &frame{fn: fn, path: path, loops: map[*ssa.BasicBlock]*loop{}}
 	seen := map[*ssa.BasicBlock]bool{}
 	var post []*ssa.BasicBlock
@@ -125,12 +126,20 @@ func (s *scope) get(v ssa.Value) (val, bool) {
 
 func last(b *ssa.BasicBlock) ssa.Instruction { return b.Instrs[len(b.Instrs)-1] }
 
-// looped reports whether a block is in a loop.
-func (f *frame) looped(b *ssa.BasicBlock) bool {
+// depth is how many loops of the function a block is in.
+func (f *frame) depth(b *ssa.BasicBlock) (n int) {
 	for _, l := range f.loops {
 		if l.blocks[b] {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
+}
+
+// around is how many loops there are around the instruction, those around the calls among them.
+func (k *kctx) around() (n int) {
+	for _, l := range k.loops {
+		n += l
+	}
+	return n
 }

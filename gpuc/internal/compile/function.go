@@ -74,6 +74,10 @@ func flat(v val, out []val) []val {
 			out = flat(e, out)
 		}
 	case kThread, kNone:
+	case kFunc:
+		for _, e := range v.e {
+			out = flat(e, out)
+		}
 	default:
 		out = append(out, v)
 	}
@@ -83,8 +87,8 @@ func flat(v val, out []val) []val {
 // rebuild makes a value of the shape of v from scalars and pointers.
 func rebuild(v val, from *[]val) val {
 	switch v.k {
-	case kAgg:
-		w := val{k: kAgg}
+	case kAgg, kFunc:
+		w := val{k: v.k, fn: v.fn}
 		for _, e := range v.e {
 			w.e = append(w.e, rebuild(e, from))
 		}
@@ -133,13 +137,16 @@ func (k *kctx) callFunction(fn *ssa.Function, args []val, caller *ssa.Function, 
 	if fn.Signature.Recv() == nil && fn.TypeArgs() != nil {
 		key = fmt.Sprint(key, fn.TypeArgs())
 	}
+	for _, a := range args {
+		key += functionsIn(a)
+	}
 	for _, l := range leaves {
 		key += fmt.Sprint(" ", l.k)
 		if l.k == kPtr {
 			if l.p.sp == spCell {
 				k.demote(l.p.al)
 			}
-			key += fmt.Sprint(" ", l.p.sp, l.p.aligned(16), l.p.holds)
+			key += fmt.Sprint(" ", l.p.sp, l.p.aligned(16), l.p.holds, l.p.null || l.p.maybe)
 		}
 	}
 	c, ok := k.funcs.by[key]
@@ -213,7 +220,7 @@ func resultType(fn *ssa.Function) types.Type {
 func holdsPointer(t *types.Tuple) bool {
 	for p := range t.Variables() {
 		for _, l := range cellsOf(p.Type(), 0, nil) {
-			if l.k == kPtr || l.k == kNone || l.k == kThread {
+			if l.k == kPtr || l.k == kNone || l.k == kThread || l.k == kFunc {
 				return true
 			}
 		}
@@ -260,7 +267,7 @@ func (k *kctx) function(key string, fn *ssa.Function, args, leaves []val) *calle
 	}
 	sub := newKctx(k.p, k.o, k.src)
 	sub.fn, sub.name, sub.pos, sub.callee = fn, c.name, fn.Pos(), c
-	sub.calls, sub.base, sub.stack, sub.inLoop = k.calls, len(k.calls), k.stack, []bool{false}
+	sub.calls, sub.base, sub.stack, sub.loops = k.calls, len(k.calls), k.stack, []int{0}
 	sub.demoted, sub.met, sub.moduleD, sub.sites = k.demoted, k.met, k.moduleD, k.sites
 	sub.written, sub.funcs, sub.outlined, sub.rolled, sub.shrink = k.written, k.funcs, k.outlined, k.rolled, k.shrink
 	var values []val
@@ -276,7 +283,7 @@ func (k *kctx) function(key string, fn *ssa.Function, args, leaves []val) *calle
 		case kPred:
 			r = sub.pure("setp.ne.u32", kPred, r.r, "0")
 		case kPtr:
-			p := &ptr{sp: l.p.sp, base: r.r, holds: l.p.holds, root: fmt.Sprint(c.name, ":", i)}
+			p := &ptr{sp: l.p.sp, base: r.r, maybe: l.p.null || l.p.maybe, holds: l.p.holds, root: fmt.Sprint(c.name, ":", i)}
 			if l.p.aligned(16) {
 				p.align = 16
 			}
@@ -295,10 +302,12 @@ func (k *kctx) function(key string, fn *ssa.Function, args, leaves []val) *calle
 			sub.pure("setp.eq.u32", kPred, sub.depth, "0").r)
 	}
 	sub.ordered(fn)
-	f, s := newFrame(fn, c.name), newScope(nil, nil)
-	for i, p := range fn.Params {
-		s.m[p] = rebuild(args[i], &values)
+	f, s := k.newFrame(fn, c.name), newScope(nil, nil)
+	own := make([]val, len(args))
+	for i, a := range args {
+		own[i] = rebuild(a, &values)
 	}
+	bind(s, fn, own)
 	s.done[fn.Blocks[0]] = newTable(sub.cur)
 	sub.stack = append(slices.Clone(k.stack), fn)
 	sub.region(f, s, map[*ssa.BasicBlock]bool{fn.Blocks[0]: true})

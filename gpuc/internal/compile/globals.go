@@ -122,7 +122,7 @@ func reads(in ssa.Instruction, addr ssa.Value, depth int) bool {
 		return true
 	case *ssa.Call:
 		if b, ok := in.Call.Value.(*ssa.Builtin); ok {
-			return b.Name() == "len" || b.Name() == "cap"
+			return b.Name() == "len" || b.Name() == "cap" || b.Name() == "copy" && in.Call.Args[0] != addr
 		}
 		fn := in.Call.StaticCallee()
 		if fn == nil || len(fn.Blocks) == 0 || depth > 8 {

@@ -205,7 +205,7 @@ func x1(i int) int { m := map[int]int{}; return m[i] }
 	for kernel, want := range map[string]string{
 		"B":       "k.go:9:6: two kernels have the name same in PTX, the other one at ",
 		"Größe":   "k.go:11:6: names in PTX have the letters of ASCII, and Größe has others: say entry=name in the directive",
-		"Literal": "give what a function literal in Literal uses as parameters",
+		"Literal": "gpu.Shared is called in a loop: call it before\n\tcalled by Literal at ",
 		"Called":  "called by a function literal in Called at ",
 	} {
 		_, err := p.Compile(compile.Options{Arch: 75, Checks: compile.ChecksReport}, kernel)

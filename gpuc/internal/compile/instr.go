@@ -37,14 +37,17 @@ func (k *kctx) get(s *scope, v ssa.Value) val {
 			}
 			return cst(kd, norm(b, u))
 		}
-		return val{} // a string, say: of a panic
+		if kd == kAgg {
+			return k.constantText(constant.StringVal(v.Value))
+		}
+		return val{} // a complex number
 	case *ssa.Global:
 		return k.globalVar(v)
 	}
-	x, ok := s.get(v)
-	if _, isFunc := v.(*ssa.Function); isFunc {
-		k.fail(token.NoPos, "a kernel has no function values: call a function by its name")
+	if fn, ok := v.(*ssa.Function); ok {
+		return val{k: kFunc, fn: fn}
 	}
+	x, ok := s.get(v)
 	if !ok {
 		k.fail(v.Pos(), "a kernel has no value %s of type %s here", v, v.Type())
 	}
@@ -54,9 +57,9 @@ func (k *kctx) get(s *scope, v ssa.Value) val {
 // elements returns the address and the length of what an instruction takes an element of.
 func (k *kctx) elements(in *ssa.IndexAddr, x val) (p, n val) {
 	if x.k == kAgg { // a slice
-		return x.e[0], x.e[1]
+		return present(x.e[0]), x.e[1]
 	}
-	return x, cst(k64, uint64(elem(in.X.Type()).Underlying().(*types.Array).Len()))
+	return present(k.notNil(x, in.Pos())), cst(k64, uint64(elem(in.X.Type()).Underlying().(*types.Array).Len()))
 }
 
 func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
@@ -66,8 +69,12 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 	switch in := in.(type) {
 	case *ssa.BinOp:
 		xb, ok := in.X.Type().Underlying().(*types.Basic)
-		if !ok {
-			k.fail(in.Pos(), "a kernel compares numbers and bools, not %s: compare the fields, or an index in place of a pointer", in.X.Type())
+		if !ok || isText(xb) {
+			if in.Op != token.EQL && in.Op != token.NEQ {
+				k.fail(in.Pos(), "a kernel has no %s of strings: they are constants, whose bytes it reads", in.Op)
+			}
+			s.m[in] = k.compare(s, in)
+			return
 		}
 		x, y := k.get(s, in.X), k.get(s, in.Y)
 		if v, ok := k.contract(f, in, x, y); ok {
@@ -79,7 +86,7 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 		x := k.get(s, in.X)
 		switch in.Op {
 		case token.MUL:
-			s.m[in] = k.load(x, in.Type(), in.Pos())
+			s.m[in] = k.load(k.notNil(x, in.Pos()), in.Type(), in.Pos())
 		case token.SUB:
 			b := in.X.Type().Underlying().(*types.Basic)
 			if x.isC && isFloat(x.k) {
@@ -104,8 +111,8 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 	case *ssa.Convert:
 		from, ok1 := in.X.Type().Underlying().(*types.Basic)
 		to, ok2 := in.Type().Underlying().(*types.Basic)
-		if !ok1 || !ok2 || kindOf(from) == kNone || kindOf(to) == kNone {
-			k.fail(in.Pos(), "a kernel converts numbers, not %s to %s", in.X.Type(), in.Type())
+		if !ok1 || !ok2 || kindOf(from) == kNone || kindOf(to) == kNone || isText(from) || isText(to) {
+			k.fail(in.Pos(), "a kernel converts numbers, not %s to %s%s", in.X.Type(), in.Type(), insteadOf(in))
 		}
 		s.m[in] = k.convert(from, to, k.get(s, in.X))
 	case *ssa.ChangeType:
@@ -113,9 +120,9 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 	case *ssa.Alloc:
 		s.m[in] = k.alloc(f, in)
 	case *ssa.Store:
-		k.store(k.get(s, in.Addr), k.get(s, in.Val), in.Val.Type(), in.Pos())
+		k.store(k.notNil(k.get(s, in.Addr), in.Pos()), k.get(s, in.Val), in.Val.Type(), in.Pos())
 	case *ssa.FieldAddr:
-		x := k.get(s, in.X)
+		x := present(k.notNil(k.get(s, in.X), in.Pos()))
 		s.m[in] = offset(x, fieldOffset(elem(in.X.Type()), in.Field))
 	case *ssa.Field:
 		s.m[in] = k.get(s, in.X).e[in.Field]
@@ -127,10 +134,12 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 		k.check(i, n, in.Pos())
 		s.m[in] = k.at(x, i, sizes.Sizeof(elem(in.Type())))
 	case *ssa.Index:
-		if _, ok := in.X.Type().Underlying().(*types.Array); !ok {
-			k.fail(in.Pos(), "a kernel has no strings: use an array of bytes")
-		}
 		x, i := k.get(s, in.X), k.index(s, in.Index)
+		if _, ok := in.X.Type().Underlying().(*types.Array); !ok { // a string
+			k.check(i, x.e[1], in.Pos())
+			s.m[in] = k.load(k.at(x.e[0], i, 1), types.Typ[types.Byte], in.Pos())
+			return
+		}
 		k.check(i, cst(k64, uint64(len(x.e))), in.Pos())
 		if load, ok := in.X.(*ssa.UnOp); ok && !i.isC {
 			if g, ok := load.X.(*ssa.Global); ok { // which nobody sets
@@ -152,6 +161,12 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 		s.m[in] = x.e[i.c]
 	case *ssa.Slice:
 		s.m[in] = k.slice(s, in)
+	case *ssa.SliceToArrayPointer:
+		s.m[in] = k.arrayOf(in, k.get(s, in.X))
+	case *ssa.Range:
+		s.m[in] = k.rangeText(in, k.get(s, in.X))
+	case *ssa.Next:
+		s.m[in] = k.nextRune(k.get(s, in.Iter))
 	case *ssa.Call:
 		s.m[in] = k.callInstr(f, s, in)
 	case *ssa.MakeInterface: // of a panic
@@ -167,12 +182,11 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 	case *ssa.MakeChan, *ssa.Send, *ssa.Select:
 		k.fail(in.Pos(), "a kernel has no channels: threads of a block share memory, with t.Barrier() between")
 	case *ssa.MakeClosure:
-		for _, r := range *in.Referrers() {
-			if _, ok := r.(*ssa.Go); ok {
-				k.fail(r.Pos(), "a kernel starts no goroutines: launch more threads")
-			}
+		v := val{k: kFunc, fn: in.Fn.(*ssa.Function)}
+		for _, b := range in.Bindings {
+			v.e = append(v.e, k.get(s, b))
 		}
-		k.fail(in.Pos(), "a kernel has no closures: give what %s uses as parameters", called(in.Fn.(*ssa.Function)))
+		s.m[in] = v
 	case *ssa.TypeAssert, *ssa.ChangeInterface:
 		k.fail(in.Pos(), "a kernel has no interfaces: call a function by its name, or a generic one")
 	default:
@@ -214,4 +228,19 @@ func (k *kctx) choose(p, a, b val, pos token.Pos) val {
 		return a
 	}
 	return k.pure("selp."+suffix(a.k), a.k, a.String(), b.String(), p.r)
+}
+
+// insteadOf says what to write in place of a conversion.
+func insteadOf(in *ssa.Convert) string {
+	b, ok := in.X.Type().Underlying().(*types.Basic)
+	c, ok2 := in.Type().Underlying().(*types.Basic)
+	switch {
+	case ok && isText(b):
+		return ": take the bytes of the string by index, or by copy"
+	case ok2 && isText(c):
+		return ": a kernel has constant strings alone; keep the bytes"
+	case ok && b.Kind() == types.UnsafePointer || ok2 && c.Kind() == types.UnsafePointer:
+		return ": use math.Float64bits and its brothers, or a slice of the other type"
+	}
+	return ""
 }

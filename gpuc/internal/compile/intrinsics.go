@@ -285,10 +285,8 @@ func (k *kctx) sharedVar(f *frame, in *ssa.Call, t types.Type) val {
 	if k.callee != nil {
 		k.fail(in.Pos(), "gpu.Shared is called in %s, which is not inlined: call it in the kernel, and give the pointer", called(k.callee.fn))
 	}
-	for _, l := range k.inLoop {
-		if l {
-			k.fail(in.Pos(), "gpu.Shared is called in a loop: call it before")
-		}
+	if k.around() > 0 {
+		k.fail(in.Pos(), "gpu.Shared is called in a loop: call it before")
 	}
 	if n := len(k.shared); n > 0 {
 		if _, ok := k.cur.get(fmt.Sprint("shared ", n-1)); !ok {

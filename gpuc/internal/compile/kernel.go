@@ -143,7 +143,7 @@ type kctx struct {
 	pos      token.Pos // of what is compiled now
 	calls    []Call    // on the way from the kernel to it
 	base     int       // how many of calls there are before the function that is not inlined
-	inLoop   []bool    // whether each call is in a loop, and at last whether the instruction is
+	loops    []int     // in how many loops each call is, and at last the instruction
 	out      []ins
 	nreg     map[kind]int
 	nlabel   int
@@ -182,7 +182,7 @@ func newKctx(p *Program, o Options, src *Source) *kctx {
 		nreg: map[kind]int{}, cellRegs: map[string]string{}, cellPtrs: map[string]val{}, shared: map[string]string{},
 		cells: map[string]val{}, saved: map[string]map[string]val{}, jumps: map[string]int{},
 		written: map[string]bool{}, inlined: map[*ssa.Function]bool{},
-		funcs: &functions{by: map[string]*callee{}, flows: map[string][]string{}}, stack: []*ssa.Function{src.fn}, cur: newTable(nil), inLoop: []bool{false},
+		funcs: &functions{by: map[string]*callee{}, flows: map[string][]string{}}, stack: []*ssa.Function{src.fn}, cur: newTable(nil), loops: []int{0},
 	}
 }
 
@@ -203,7 +203,7 @@ func (k *kctx) run() (ok bool) {
 		k.fail(k.fn.Pos(), "a kernel has no results: write them to a slice")
 	}
 	k.ordered(k.fn)
-	f, s := newFrame(k.fn, k.fn.Name()), newScope(nil, nil)
+	f, s := k.newFrame(k.fn, k.fn.Name()), newScope(nil, nil)
 	s.m[k.fn.Params[0]] = val{k: kThread}
 	lengths := map[string]val{}
 	for i, p := range k.fn.Params[1:] {

@@ -27,22 +27,24 @@ type Source struct {
 
 // Program is a loaded package.
 type Program struct {
-	Name    string // of the package
-	Types   *types.Package
-	Info    *types.Info
-	Kernels []*Source // in the order of the source
-	pkg     *ssa.Package
-	fset    *token.FileSet
-	inits   map[*ssa.Global]map[int64]ssa.Value
-	set     map[*ssa.Package]map[*ssa.Global]token.Pos // variables that are no constants, as far as somebody has asked
-	rounded map[*ssa.Function]map[token.Pos]bool
-	unrolls []*unrollLine
-	files   map[string]string // the name of a file for a profiler: with the path of its package
-	named   []string          // files that a module names
+	Name       string // of the package
+	Constraint string // of the files with kernels, as in a //go:build line; empty where they have none
+	Types      *types.Package
+	Info       *types.Info
+	Kernels    []*Source // in the order of the source
+	pkg        *ssa.Package
+	fset       *token.FileSet
+	inits      map[*ssa.Global]map[int64]ssa.Value
+	set        map[*ssa.Package]map[*ssa.Global]token.Pos // variables that are no constants, as far as somebody has asked
+	rounded    map[*ssa.Function]map[token.Pos]bool
+	unrolls    []*unrollLine
+	files      map[string]string // the name of a file for a profiler: with the path of its package
+	named      []string          // files that a module names
 
 	source   source
 	assembly map[string][]string // files, by the path of their package
 	infos    map[*types.Package]*types.Info
+	ofPass   map[*ssa.Alloc]bool       // variables that Go has anew in each pass of a loop
 	effect   map[*ssa.Function][]place // what functions write, as far as somebody has asked
 	orders   map[*ssa.Function]bool    // functions whose order was looked at
 }
@@ -54,6 +56,7 @@ type Config struct {
 	// Generated is the full name of a file that is generated, and so not read. Where the package needs what is in it,
 	// Stub writes a file in its place, from the types of the kernels alone.
 	Generated string
+	Tags      string // build tags, with commas
 	Stub      func(p *Program) ([]byte, error)
 	Imports   []string // of that file
 }
@@ -62,9 +65,18 @@ type Config struct {
 func Load(c Config) (*Program, error) {
 	// The first load asks for names alone: the packages with functions that a kernel may call, and the name of the
 	// package. That is needed, since a file with no package clause that fits would hide it.
-	graph, err := packages.Load(&packages.Config{Dir: c.Dir, Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps}, c.Pattern)
+	flags := []string{"-tags=" + c.Tags}
+	if c.Tags == "" {
+		flags = nil // those of GOFLAGS
+	}
+	graph, err := packages.Load(&packages.Config{Dir: c.Dir, BuildFlags: flags, Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps}, c.Pattern)
 	if err != nil {
 		return nil, err
+	}
+	for _, p := range graph {
+		if err := leftOut(p, c.Dir); err != nil {
+			return nil, err
+		}
 	}
 	overlay, called := map[string][]byte{}, bodies(graph)
 	files := &fileParser{fset: token.NewFileSet(), keep: map[string]bool{c.Generated: true}, parsed: map[string]*ast.File{}}
@@ -82,7 +94,7 @@ func Load(c Config) (*Program, error) {
 	}
 	load := func() (*Program, []*packages.Package, error) {
 		p := &Program{fset: files.fset, inits: map[*ssa.Global]map[int64]ssa.Value{}, set: map[*ssa.Package]map[*ssa.Global]token.Pos{}, rounded: map[*ssa.Function]map[token.Pos]bool{}}
-		pkgs, err := packages.Load(&packages.Config{Dir: c.Dir, Fset: p.fset, Mode: packages.LoadAllSyntax | packages.NeedModule, Overlay: overlay, ParseFile: files.parse}, c.Pattern)
+		pkgs, err := packages.Load(&packages.Config{Dir: c.Dir, BuildFlags: flags, Fset: p.fset, Mode: packages.LoadAllSyntax | packages.NeedModule, Overlay: overlay, ParseFile: files.parse}, c.Pattern)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -115,7 +127,10 @@ func Load(c Config) (*Program, error) {
 	if err := problem(pkgs, called); err != nil {
 		return nil, err
 	}
-	p.infos, p.effect, p.orders = map[*types.Package]*types.Info{}, map[*ssa.Function][]place{}, map[*ssa.Function]bool{}
+	if p.Constraint, err = p.constraint(pkgs[0].Syntax); err != nil {
+		return nil, err
+	}
+	p.infos, p.ofPass, p.effect, p.orders = map[*types.Package]*types.Info{}, map[*ssa.Alloc]bool{}, map[*ssa.Function][]place{}, map[*ssa.Function]bool{}
 	p.files, p.assembly = map[string]string{}, map[string][]string{}
 	packages.Visit(pkgs, nil, func(pkg *packages.Package) {
 		p.infos[pkg.Types] = pkg.TypesInfo

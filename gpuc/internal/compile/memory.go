@@ -14,11 +14,15 @@ func (k *kctx) alloc(f *frame, in *ssa.Alloc) val {
 	t := elem(in.Type())
 	key := f.path + "/" + in.Name() + "@" + f.fn.Name()
 	a := &alloca{key: key, t: t}
+	depth := k.around()
+	if k.p.ofPass[in] {
+		depth++
+	}
 	if onlyStore(in) != nil {
 		a.value = &val{}
 	}
 	if !k.demoted[key] && (a.value != nil || k.cellsFor(a, in.Pos())) {
-		return val{k: kPtr, p: &ptr{sp: spCell, al: a}}
+		return val{k: kPtr, p: &ptr{sp: spCell, al: a, depth: depth}}
 	}
 	for _, l := range cellsOf(t, 0, nil) {
 		if l.k == kNone {
@@ -37,7 +41,7 @@ func (k *kctx) alloc(f *frame, in *ssa.Alloc) val {
 	}
 	k.decls = append(k.decls, fmt.Sprintf(".local .align 16 .b8 %s[%d]; // %s", name, sizes.Sizeof(t), key))
 declared:
-	v := val{k: kPtr, p: &ptr{sp: spLocal, base: name, align: 16, holds: key + "*"}}
+	v := val{k: kPtr, p: &ptr{sp: spLocal, base: name, align: 16, holds: key + "*", depth: depth}}
 	if a.value != nil { // memory is for an index that is not constant
 		v.p.al = a
 		return v
@@ -66,6 +70,7 @@ func (k *kctx) cellsFor(a *alloca, pos token.Pos) bool {
 			name := fmt.Sprint(a.key, "*", l.off)
 			h, ok := k.cellPtrs[name]
 			if !ok {
+				k.nilAt(name)
 				h = k.homePtr(name)
 				k.cellPtrs[name] = h
 			}
@@ -93,6 +98,10 @@ func cellsOf(t types.Type, off int64, out []scalar) []scalar {
 		return append(out, scalar{off, nil, kPtr, 8})
 	case *types.Slice:
 		return append(out, scalar{off, nil, kPtr, 8}, scalar{off + 8, types.Typ[types.Int], k64, 8})
+	case *types.Basic:
+		if isText(u) {
+			return append(out, scalar{off, nil, kPtr, 8}, scalar{off + 8, types.Typ[types.Int], k64, 8})
+		}
 	case *types.Array:
 		n := sizes.Sizeof(u.Elem())
 		for i := range u.Len() {
@@ -179,9 +188,12 @@ func (k *kctx) loadPtr(p *ptr) val {
 
 // storePtr stores a pointer.
 func (k *kctx) storePtr(p *ptr, v val) {
+	if v.p.depth > p.depth {
+		k.fail(token.NoPos, "a variable from before the loop keeps a pointer to a variable of one pass: declare that one before the loop too, or keep an index")
+	}
 	if p.sp != spCell {
 		k.meet(val{k: kPtr, r: p.holds}, v)
-		k.emit("st"+spaceName[p.sp]+".u64", nil, k.memOperand(p), k.address(v).r).side = true
+		k.emit("st"+spaceName[p.sp]+".u64", nil, k.memOperand(p), k.addressIn(k.met[p.holds].sp, v).r).side = true
 		return
 	}
 	h, ok := p.al.ptrs[p.off]
@@ -255,8 +267,11 @@ func (k *kctx) load(x val, t types.Type, pos token.Pos) val {
 		}
 		return v
 	case *types.Basic:
+		if isText(u) && (x.p.sp == spCell || x.p.holds != "") {
+			return val{k: kAgg, e: []val{k.loadPtr(x.p), k.load(offset(x, 8), types.Typ[types.Int], pos)}}
+		}
 		kd := kindOf(u)
-		if kd == kNone {
+		if kd == kNone || kd == kAgg {
 			k.fail(pos, "a kernel has no values of type %s", t)
 		}
 		p := x.p
@@ -342,6 +357,14 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 		}
 	case *types.Basic:
 		p := x.p
+		if isText(u) {
+			if p.sp != spCell && p.holds == "" {
+				k.fail(pos, "%s", noStore(t))
+			}
+			k.storePtr(p, v.e[0])
+			k.store(offset(x, 8), v.e[1], types.Typ[types.Int], pos)
+			return
+		}
 		if p.sp == spCell {
 			r, ok := p.al.cells[p.off]
 			if !ok || p.al.kinds[p.off] != v.k {
@@ -379,6 +402,9 @@ func (k *kctx) writes(p *ptr) {
 
 // noVariable says why a variable that lies in memory cannot have a type.
 func noVariable(t types.Type) string {
+	if holdsFunction(t) {
+		return "which function a variable holds is known only where the variable is no part of an array or a struct: call each in its own branch"
+	}
 	switch u := t.Underlying().(type) {
 	case *types.Interface:
 		return "a kernel has no interfaces: call a function by its name, or a generic one"
@@ -411,4 +437,21 @@ func (k *kctx) quads(x val) val {
 	return val{k: kAgg, e: []val{
 		part(at, head, 1), part(middle, count, 16), part(tail, k.pure("sub.s64", k64, rest.r, size.r), 1),
 	}}
+}
+
+// holdsFunction reports whether an array or a struct has functions.
+func holdsFunction(t types.Type) bool {
+	switch u := t.Underlying().(type) {
+	case *types.Signature:
+		return true
+	case *types.Array:
+		return holdsFunction(u.Elem())
+	case *types.Struct:
+		for f := range u.Fields() {
+			if holdsFunction(f.Type()) {
+				return true
+			}
+		}
+	}
+	return false
 }

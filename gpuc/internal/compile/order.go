@@ -157,8 +157,11 @@ func (p *Program) effects(fn *ssa.Function) []place {
 
 // effectOf is what a call writes by itself, and the function that it calls, if that has to be looked at.
 func (p *Program) effectOf(in *ssa.Call) (list []place, callee *ssa.Function) {
-	if _, ok := in.Call.Value.(*ssa.Builtin); ok {
-		return nil, nil // those that write are none that a kernel has
+	if b, ok := in.Call.Value.(*ssa.Builtin); ok {
+		if s, ok := in.Call.Args[0].Type().Underlying().(*types.Slice); ok && (b.Name() == "copy" || b.Name() == "clear") {
+			return []place{place{kind: anElement}.of(s.Elem())}, nil
+		}
+		return nil, nil
 	}
 	fn := in.Call.StaticCallee()
 	if fn == nil {
@@ -440,8 +443,8 @@ func (o *order) called(e *ast.CallExpr) {
 	if in == nil {
 		return // a conversion, or what never runs
 	}
-	if _, ok := in.Call.Value.(*ssa.Builtin); ok {
-		return
+	if b, ok := in.Call.Value.(*ssa.Builtin); ok && b.Name() != "copy" {
+		return // without a result, or without effects
 	}
 	writes, callee := o.k.p.effectOf(in)
 	if callee != nil {

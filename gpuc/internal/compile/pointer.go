@@ -37,6 +37,8 @@ type ptr struct {
 	root  string        // the slice parameter that it points into
 	sum   poly          // what base is, after the first index
 	null  bool          // it is nil, which fits each space
+	maybe bool          // it may be nil
+	depth int           // how many loops are around the variable of the thread that it points to
 	holds string        // the home of the pointers in the variable in memory that it points to
 }
 
@@ -52,10 +54,14 @@ type alloca struct {
 
 // meeting is what is known of the pointers that meet in one home.
 type meeting struct {
+	set   bool // there is one that is not nil
+	null  bool // there is one that may be
 	sp    space
 	root  string // empty where they have several
 	align int64
 	holds string
+	depth int
+	fn    *ssa.Function // of functions
 }
 
 func offset(x val, off int64) val {
@@ -152,11 +158,11 @@ func (k *kctx) address(v val) val {
 }
 
 func (k *kctx) homePtr(key string) val {
-	m, ok := k.met[key]
-	if !ok {
+	m := k.met[key]
+	if !m.set { // nothing but nil, as far as this attempt has come
 		m.sp = spGlobal
 	}
-	return val{k: kPtr, r: key, p: &ptr{sp: m.sp, root: m.root, align: m.align, holds: m.holds, base: k.reg(k64).r}}
+	return val{k: kPtr, r: key, p: &ptr{sp: m.sp, root: m.root, align: m.align, holds: m.holds, null: !m.set, maybe: m.null, depth: m.depth, base: k.reg(k64).r}}
 }
 
 // meet checks that what is moved to a home has its space.
@@ -166,16 +172,21 @@ func (k *kctx) meet(dst, src val) {
 		for i := range dst.e {
 			k.meet(dst.e[i], src.e[i])
 		}
+	case kFunc:
+		k.meetFunc(dst, src)
 	case kPtr:
+		if (src.p.null || src.p.maybe) && k.nilAt(dst.r) {
+			panic(restart{})
+		}
 		if src.p.null {
 			return
 		}
 		if src.p.sp == spCell {
 			k.demote(src.p.al)
 		}
-		old, ok := k.met[dst.r]
-		m := meeting{src.p.sp, src.p.root, gcd(max(1, src.p.align), src.p.off&15), src.p.holds}
-		if ok {
+		old := k.met[dst.r]
+		m := meeting{set: true, null: old.null, sp: src.p.sp, root: src.p.root, align: gcd(max(1, src.p.align), src.p.off&15), holds: src.p.holds, depth: src.p.depth}
+		if old.set {
 			if m.sp != old.sp {
 				k.fail(token.NoPos, "pointers to %s and to %s memory meet in one variable: write a variable for each", spaceName[m.sp], spaceName[old.sp])
 			}
@@ -185,13 +196,32 @@ func (k *kctx) meet(dst, src val) {
 			if m.holds != old.holds {
 				m.holds = ""
 			}
-			m.align = gcd(old.align, m.align)
+			m.align, m.depth = gcd(old.align, m.align), max(old.depth, m.depth)
 		}
 		if m != old {
 			k.met[dst.r] = m
 			panic(restart{})
 		}
 	}
+}
+
+// present is a pointer that was found not to be nil.
+func present(x val) val {
+	if x.k == kPtr && x.p != nil && (x.p.maybe || x.p.null) {
+		p := *x.p
+		p.maybe, p.null = false, false
+		x.p = &p
+	}
+	return x
+}
+
+// nilAt notes that a nil pointer comes to a home. It reports whether nobody knew.
+func (k *kctx) nilAt(key string) bool {
+	m := k.met[key]
+	known := m.null
+	m.null = true
+	k.met[key] = m
+	return !known
 }
 
 func (k *kctx) demote(a *alloca) {
@@ -219,7 +249,9 @@ func (k *kctx) slice(s *scope, in *ssa.Slice) val {
 		p, n, et = x.e[0], x.e[1], t.Elem()
 	case *types.Pointer:
 		a := t.Elem().Underlying().(*types.Array)
-		p, n, et = x, cst(k64, uint64(a.Len())), a.Elem()
+		p, n, et = present(k.notNil(x, in.Pos())), cst(k64, uint64(a.Len())), a.Elem()
+	case *types.Basic: // a string
+		p, n, et = x.e[0], x.e[1], types.Typ[types.Byte]
 	default:
 		k.fail(in.Pos(), "a kernel slices no %s: a slice or an array", in.X.Type())
 	}

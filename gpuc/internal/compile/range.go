@@ -90,6 +90,9 @@ func (k *kctx) resultBound(op token.Token, b *types.Basic, x, y val) (hi uint64,
 // learn notes what a condition says, where it holds.
 func (k *kctx) learn(s *scope, cond ssa.Value, holds bool) {
 	c, ok := cond.(*ssa.BinOp)
+	if ok {
+		k.learnNil(s, c, holds)
+	}
 	if !ok || kindOf(c.X.Type()) != k64 && kindOf(c.X.Type()) != k32 {
 		return
 	}

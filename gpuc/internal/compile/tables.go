@@ -51,9 +51,15 @@ func (p *Program) global(g *ssa.Global) map[int64]ssa.Value {
 
 // globalVar is a package-level variable: a table of constants.
 func (k *kctx) globalVar(g *ssa.Global) val {
-	k.constant(g)
 	t := elem(g.Type())
+	if sizes.Sizeof(t) == 0 { // nobody can set it: binary.LittleEndian
+		return val{k: kPtr, p: &ptr{sp: spConst, base: tableMark + plainName(g.Name()), t: t, align: 16}}
+	}
+	k.constant(g)
 	for _, l := range scalars(t, 0, nil) {
+		if l.k == kNone && holdsFunction(t) {
+			k.fail(token.NoPos, "%s is a variable, which may hold another function: call the function by its name", g.Name())
+		}
 		if l.k == kNone {
 			k.fail(token.NoPos, "%s is a %s: a kernel reads tables of numbers; a slice has to be an array", g.Name(), t)
 		}

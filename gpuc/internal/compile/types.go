@@ -38,9 +38,13 @@ func kindOf(t types.Type) kind {
 			return kF32
 		case types.Float64, types.UntypedFloat:
 			return kF64
+		case types.String, types.UntypedString:
+			return kAgg // as a slice
 		}
 	case *types.Pointer:
 		return kPtr
+	case *types.Signature:
+		return kFunc
 	case *types.Slice, *types.Struct, *types.Array, *types.Tuple:
 		return kAgg
 	}
@@ -51,6 +55,9 @@ func kindOf(t types.Type) kind {
 func scalars(t types.Type, off int64, out []scalar) []scalar {
 	switch u := t.Underlying().(type) {
 	case *types.Basic:
+		if isText(u) {
+			return append(out, scalar{off, nil, kNone, sizes.Sizeof(u)})
+		}
 		return append(out, scalar{off, u, kindOf(u), sizes.Sizeof(u)})
 	case *types.Array:
 		n := sizes.Sizeof(u.Elem())

@@ -5,6 +5,8 @@ import (
 	"go/types"
 	"math"
 	"strings"
+
+	"golang.org/x/tools/go/ssa"
 )
 
 type kind uint8
@@ -20,9 +22,10 @@ const (
 	kPtr
 	kThread
 	kHalf // 16 bits, while one of Float16 or BFloat16 is computed
+	kFunc // a function that is known, with what a closure has captured
 )
 
-// val is a value while a kernel is emitted: a constant, a register, a tree of values, or a pointer.
+// val is a value while a kernel is emitted: a constant, a register, a tree of values, a pointer, or a function.
 type val struct {
 	k    kind
 	isC  bool
@@ -30,6 +33,7 @@ type val struct {
 	r    string
 	e    []val
 	p    *ptr
+	fn   *ssa.Function
 	n32  string // the 32-bit register that this 64-bit value was widened from
 	n32s bool   // with its sign
 	hi   uint64 // of an integer that is known to lie between 0 and hi; 0 where nothing is known
@@ -115,6 +119,12 @@ func (k *kctx) zero(t types.Type) val {
 		return v
 	case *types.Slice:
 		return val{k: kAgg, e: []val{k.null(), cst(k64, 0)}}
+	case *types.Signature:
+		return val{k: kFunc}
+	case *types.Basic:
+		if isText(u) {
+			return k.constantText("")
+		}
 	case *types.Pointer:
 		if isThread(t) {
 			return val{k: kThread}

@@ -8,6 +8,14 @@ import (
 	"github.com/purecuda/purecuda/internal/kernelsum"
 )
 
+// buildLine is the build constraint of the kernels, for a file that needs them.
+func buildLine(p *compile.Program) string {
+	if p.Constraint == "" {
+		return ""
+	}
+	return "//go:build " + p.Constraint + "\n\n"
+}
+
 // Test returns the text of the test that fails where a kernel of a package, which lies in a folder, has changed. The
 // Go file there is read no more.
 func Test(p *compile.Program, dir, goFile string) ([]byte, error) {
@@ -18,7 +26,7 @@ func Test(p *compile.Program, dir, goFile string) ([]byte, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `%s
 
-package %s
+%spackage %s
 
 import (
 	"testing"
@@ -29,7 +37,7 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-`, kernelsum.Generated, p.Name)
+`, kernelsum.Generated, buildLine(p), p.Name)
 	for _, k := range p.Kernels {
 		names := p.Needs(k)
 		fmt.Fprintf(&b, "\t\t%q,\n", strings.Join(append([]string{files.Sum(names), k.Name}, names...), " "))

@@ -336,6 +336,11 @@ func (c *cutter) result(call *ast.CallExpr) class {
 		}
 	}
 	if c.Info.Types[call.Fun].IsType() { // a conversion
+		if _, ok := c.Info.TypeOf(call).Underlying().(*types.Array); ok && len(call.Args) == 1 {
+			if _, ok := c.Info.TypeOf(call.Args[0]).Underlying().(*types.Slice); ok {
+				return varying // what is in memory
+			}
+		}
 		return most
 	}
 	if m := c.method(call); m != "" {

@@ -404,3 +404,45 @@ func FailsAlone(t *gpu.Thread, x []int32) {
 		x[len(x)] = 1
 	}
 }
+
+type cell struct{ A, B int32 }
+
+func raise(p *int32) { *p += 3 }
+
+// Everyday has what Go authors write daily, on both sides of a barrier.
+//
+//purecuda:kernel block=64
+func Everyday(t *gpu.Thread, in []int32, out []int32) {
+	s := gpu.Shared[[64]cell](t)
+	own := [4]int32(in[4*t.GlobalX() : 4*t.GlobalX()+4])
+	first := [2]int32(in[:2])
+	name := "odd"
+	if own[0]&1 == 0 {
+		name = "even"
+	}
+	s[t.ThreadX()] = cell{own[0], own[1]}
+	t.Barrier()
+	in[0] += first[1]
+	n := int32(0)
+	for i := int32(0); i < own[2]&7; i++ {
+		raise(&i)
+		n += i
+	}
+	if s[t.ThreadX()] == s[t.ThreadX()^1] {
+		n += 100
+	}
+	t.Barrier()
+	var last *cell
+	if own[1]&1 == 0 {
+		last = &s[own[1]&63]
+	}
+	copy(own[1:], own[:3])
+	clear(own[:1])
+	if last != nil {
+		n += last.B
+	}
+	for j, c := range "abc" {
+		n += int32(j) * int32(c)
+	}
+	out[t.GlobalX()] = n + own[1] + own[3] + int32(name[n&1]) + int32(len(name)) + first[0] - first[0]
+}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,12 @@ func TestLoopsAreTheKernel(t *testing.T) {
 				func(th *gpu.Thread, y []float32) { Saxpy(th, 2, x, y) },
 				func(shape runtime.Shape, y []float32) error { return SaxpyCPU(shape, 2, x, y) })
 		}
+	})
+	t.Run("Everyday", func(t *testing.T) {
+		in := random[int32](4 * 64)
+		same(t, grid(1, 1, 64), 64, func(n int) []int32 { return make([]int32, n) },
+			func(th *gpu.Thread, out []int32) { Everyday(th, slices.Clone(in), out) },
+			func(shape runtime.Shape, out []int32) error { return EverydayCPU(shape, slices.Clone(in), out) })
 	})
 	t.Run("Sgemm", func(t *testing.T) {
 		a, b := random[float32](64*64), random[float32](64*64+1)

@@ -57,7 +57,10 @@ const hostBytes = 100
 // needs are the bytes of the workspaces. They depend on the shape.
 func needs(c *cusolver.Call) (device, host uint64) {
 	switch c.Routine {
-	case cusolver.Potrs, cusolver.Getrs:
+	case cusolver.SyevjBatched:
+		return uint64(8 * c.N * c.Batch), 0
+	case cusolver.Potrs, cusolver.Getrs, cusolver.PotrfBatched, cusolver.PotrsBatched, cusolver.GetrfBatched, cusolver.GetrsBatched,
+		cusolver.GetriBatched, cusolver.GelsBatched:
 		return 0, 0
 	case cusolver.Ormqr:
 		return uint64(8 * (c.M + c.N)), 0
@@ -69,7 +72,7 @@ func needs(c *cusolver.Call) (device, host uint64) {
 
 // valid tells whether cuSOLVER takes the shape of a call.
 func valid(c *cusolver.Call) bool {
-	if c.Routine < 0 || int(c.Routine) >= len(routines) || c.Type != cublas.TypeFloat32 && c.Type != cublas.TypeFloat64 || min(c.M, c.N, c.K) < 0 {
+	if c.Routine < 0 || int(c.Routine) >= len(routines) || c.Type != cublas.TypeFloat32 && c.Type != cublas.TypeFloat64 || min(c.M, c.N, c.K, c.Batch) < 0 {
 		return false
 	}
 	for _, o := range operands(c) {
@@ -82,7 +85,9 @@ func valid(c *cusolver.Call) bool {
 		return c.K <= map[cublas.Side]int64{cublas.Left: c.M, cublas.Right: c.N}[c.Side] && c.Vector != 0
 	case cusolver.Gesvd:
 		return c.M >= c.N && c.Vector != 0 && c.U.LD >= c.M && c.VT.LD >= c.N
-	case cusolver.Potrf, cusolver.Potrs:
+	case cusolver.GelsBatched:
+		return c.M >= c.N
+	case cusolver.Potrf, cusolver.Potrs, cusolver.PotrfBatched, cusolver.PotrsBatched:
 		return true
 	}
 	return c.Vector != 0
@@ -111,7 +116,7 @@ func (l *Library) Run(h cusolver.RawHandle, c *cusolver.Call) cusolver.Status {
 	if _, s := l.table.Of(h); s != cusolver.StatusSuccess {
 		return s
 	}
-	if !valid(c) || c.Info == 0 {
+	if !valid(c) || c.Info == 0 && c.Routine != cusolver.GetrsBatched {
 		return cusolver.StatusInvalidValue
 	}
 	if device, host := needs(c); c.DeviceBytes < device || c.HostBytes < host || host > 0 && c.Host == nil || device > 0 && c.Device%256 != 0 {

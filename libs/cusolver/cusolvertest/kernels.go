@@ -17,6 +17,8 @@ type routine func(c *launched, m []matrix, v []float64) (info int32)
 var routines = [...]routine{
 	cusolver.Potrf: potrf, cusolver.Potrs: potrs, cusolver.Getrf: getrf, cusolver.Getrs: getrs,
 	cusolver.Geqrf: geqrf, cusolver.Ormqr: ormqr, cusolver.Syevd: syevd, cusolver.Gesvd: gesvd,
+	cusolver.PotrfBatched: potrf, cusolver.PotrsBatched: potrs, cusolver.GetrfBatched: getrf, cusolver.GetrsBatched: getrs,
+	cusolver.GetriBatched: getri, cusolver.GelsBatched: gels, cusolver.SyevjBatched: syevd,
 }
 
 // cpu computes all, in float64: what is stored is rounded once.
@@ -32,8 +34,15 @@ type shaped struct {
 func operands(c *cusolver.Call) []shaped {
 	a := shaped{c.A, c.N, c.N}
 	switch c.Routine {
-	case cusolver.Potrs, cusolver.Getrs:
+	case cusolver.Potrs, cusolver.Getrs, cusolver.GetrsBatched:
 		return []shaped{a, {c.B, c.N, c.K}}
+	case cusolver.PotrsBatched:
+		return []shaped{a, {c.B, c.N, 1}}
+	case cusolver.GetriBatched:
+		return []shaped{a, {c.B, c.N, c.N}}
+	case cusolver.GelsBatched:
+		a.rows = c.M
+		return []shaped{a, {c.B, c.M, c.K}}
 	case cusolver.Getrf, cusolver.Geqrf:
 		a.rows = c.M
 	case cusolver.Ormqr:
@@ -66,7 +75,7 @@ func vectors(j cusolver.Job, all, thin int64) int64 {
 // vectorLength is how many elements the vector of a call has.
 func vectorLength(c *cusolver.Call) int64 {
 	switch c.Routine {
-	case cusolver.Potrf, cusolver.Potrs:
+	case cusolver.Potrf, cusolver.Potrs, cusolver.PotrfBatched, cusolver.PotrsBatched, cusolver.GelsBatched:
 		return 0
 	case cusolver.Ormqr:
 		return c.K
@@ -90,14 +99,60 @@ func run(k *drivertest.Launch, f routine) error {
 		return err
 	}
 	clear(workspace)
-	info, err := drivertest.Slice[int32](k, c.Info, 1)
-	if err != nil {
-		return err
+	info := make([]int32, 1)
+	if c.Routine != cusolver.GetrsBatched {
+		infos := uint64(1)
+		if c.Routine > cusolver.PotrsBatched || c.Routine == cusolver.PotrfBatched {
+			infos = uint64(c.Batch)
+		}
+		if info, err = drivertest.Slice[int32](k, c.Info, infos); err != nil {
+			return err
+		}
 	}
+	one := compute[float32]
 	if c.Type == cublas.TypeFloat64 {
-		return compute[float64](k, &c, f, &info[0])
+		one = compute[float64]
 	}
-	return compute[float32](k, &c, f, &info[0])
+	if c.Routine < cusolver.PotrfBatched {
+		return one(k, &c, f, &info[0])
+	}
+	for i := range c.Batch {
+		call, err := c.matrix(k, i)
+		if err != nil {
+			return err
+		}
+		if err := one(k, &call, f, &info[min(i, int64(len(info))-1)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matrix is the call for matrix i of a batch.
+func (c *launched) matrix(k *drivertest.Launch, i int64) (launched, error) {
+	call, element := *c, driver.DevicePtr(4)
+	if c.Type == cublas.TypeFloat64 {
+		element = 8
+	}
+	switch c.Routine {
+	case cusolver.SyevjBatched:
+		call.A.At += driver.DevicePtr(i*c.A.LD*c.N) * element
+		call.Vector += driver.DevicePtr(i*c.N) * element
+		return call, nil
+	case cusolver.GetrfBatched, cusolver.GetrsBatched, cusolver.GetriBatched:
+		call.Vector += driver.DevicePtr(4 * i * c.N)
+	}
+	for _, o := range []*cusolver.Operand{&call.A, &call.B} {
+		if o.At == 0 { // the routine has no B
+			continue
+		}
+		at, err := drivertest.Slice[driver.DevicePtr](k, o.At, uint64(c.Batch))
+		if err != nil {
+			return call, err
+		}
+		o.At = at[i]
+	}
+	return call, nil
 }
 
 func compute[T float32 | float64](k *drivertest.Launch, c *launched, f routine, info *int32) error {
@@ -130,10 +185,15 @@ func compute[T float32 | float64](k *drivertest.Launch, c *launched, f routine, 
 	v := make([]float64, n)
 	var err error
 	var vector func()
-	if c.Routine == cusolver.Getrf || c.Routine == cusolver.Getrs {
+	switch c.Routine {
+	case cusolver.Getrf, cusolver.Getrs:
 		vector, err = load[int64](k, c.Vector, v)
-	} else if n > 0 {
-		vector, err = load[T](k, c.Vector, v)
+	case cusolver.GetrfBatched, cusolver.GetrsBatched, cusolver.GetriBatched:
+		vector, err = load[int32](k, c.Vector, v)
+	default:
+		if n > 0 {
+			vector, err = load[T](k, c.Vector, v)
+		}
 	}
 	if err != nil {
 		return err
@@ -149,7 +209,7 @@ func compute[T float32 | float64](k *drivertest.Launch, c *launched, f routine, 
 }
 
 // load reads a vector, and returns what stores it.
-func load[T float32 | float64 | int64](k *drivertest.Launch, at driver.DevicePtr, v []float64) (func(), error) {
+func load[T float32 | float64 | int32 | int64](k *drivertest.Launch, at driver.DevicePtr, v []float64) (func(), error) {
 	memory, err := drivertest.Slice[T](k, at, uint64(len(v)))
 	if err != nil {
 		return nil, err
@@ -196,14 +256,43 @@ func potrs(c *launched, m []matrix, _ []float64) int32 {
 func getrf(_ *launched, m []matrix, v []float64) int32 {
 	a, pivots := m[0], make([]int, len(v))
 	cpu.Dgetrf(a.rows, a.cols, a.v, a.ld, pivots)
-	info := int32(0)
 	for i, p := range pivots {
 		v[i] = float64(p + 1)
-		if a.v[i*a.ld+i] == 0 && info == 0 {
-			info = int32(i + 1)
+	}
+	return firstZero(a)
+}
+
+// getri inverts what getrf has factored.
+func getri(c *launched, m []matrix, v []float64) int32 {
+	pivots := make([]int, len(v))
+	for i, p := range v {
+		pivots[i] = int(p) - 1
+	}
+	copy(m[1].v, m[0].v)
+	w := work(c)
+	if cpu.Dgetri(m[1].rows, m[1].v, m[1].ld, pivots, w, len(w)) {
+		return 0
+	}
+	return firstZero(m[0])
+}
+
+// firstZero is the first place of the diagonal with a 0, from 1 on, or 0.
+func firstZero(a matrix) int32 {
+	for i := range min(a.rows, a.cols) {
+		if a.v[i*a.ld+i] == 0 {
+			return int32(i + 1)
 		}
 	}
-	return info
+	return 0
+}
+
+// gels finds least squares. Columns that are 0 are found as on the device.
+func gels(c *launched, m []matrix, _ []float64) int32 {
+	w := work(c)
+	if cpu.Dgels(blas.NoTrans, m[0].rows, m[0].cols, m[1].cols, m[0].v, m[0].ld, m[1].v, m[1].ld, w, len(w)) {
+		return 0
+	}
+	return firstZero(m[0])
 }
 
 func getrs(c *launched, m []matrix, v []float64) int32 {

@@ -2,6 +2,7 @@
 
 /* What this package takes from NVIDIA's headers, compared with them: cc -fsyntax-only -I/usr/local/cuda/include abi_check.c */
 #include <cusolverDn.h>
+#include <cublas_v2.h>
 #include <stddef.h>
 
 #define SAME(name, value) _Static_assert((name) == (value), #name)
@@ -56,3 +57,24 @@ cusolverStatus_t (*check_cusolverDnXsyevd_bufferSize)(cusolverDnHandle_t, cusolv
 cusolverStatus_t (*check_cusolverDnXsyevd)(cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t, cublasFillMode_t, int64_t, cudaDataType, void *, int64_t, cudaDataType, void *, cudaDataType, void *, size_t, void *, size_t, int *) = cusolverDnXsyevd;
 cusolverStatus_t (*check_cusolverDnXgesvd_bufferSize)(cusolverDnHandle_t, cusolverDnParams_t, signed char, signed char, int64_t, int64_t, cudaDataType, const void *, int64_t, cudaDataType, const void *, cudaDataType, const void *, int64_t, cudaDataType, const void *, int64_t, cudaDataType, size_t *, size_t *) = cusolverDnXgesvd_bufferSize;
 cusolverStatus_t (*check_cusolverDnXgesvd)(cusolverDnHandle_t, cusolverDnParams_t, signed char, signed char, int64_t, int64_t, cudaDataType, void *, int64_t, cudaDataType, void *, cudaDataType, void *, int64_t, cudaDataType, void *, int64_t, cudaDataType, void *, size_t, void *, size_t, int *) = cusolverDnXgesvd;
+cusolverStatus_t (*check_cusolverDnCreateSyevjInfo)(syevjInfo_t *) = cusolverDnCreateSyevjInfo;
+cusolverStatus_t (*check_cusolverDnDestroySyevjInfo)(syevjInfo_t) = cusolverDnDestroySyevjInfo;
+cusolverStatus_t (*check_cusolverDnSpotrfBatched)(cusolverDnHandle_t, cublasFillMode_t, int, float **, int, int *, int) = cusolverDnSpotrfBatched;
+cusolverStatus_t (*check_cusolverDnDpotrfBatched)(cusolverDnHandle_t, cublasFillMode_t, int, double **, int, int *, int) = cusolverDnDpotrfBatched;
+cusolverStatus_t (*check_cusolverDnSpotrsBatched)(cusolverDnHandle_t, cublasFillMode_t, int, int, float **, int, float **, int, int *, int) = cusolverDnSpotrsBatched;
+cusolverStatus_t (*check_cusolverDnDpotrsBatched)(cusolverDnHandle_t, cublasFillMode_t, int, int, double **, int, double **, int, int *, int) = cusolverDnDpotrsBatched;
+cusolverStatus_t (*check_cusolverDnSsyevjBatched_bufferSize)(cusolverDnHandle_t, cusolverEigMode_t, cublasFillMode_t, int, const float *, int, const float *, int *, syevjInfo_t, int) = cusolverDnSsyevjBatched_bufferSize;
+cusolverStatus_t (*check_cusolverDnDsyevjBatched_bufferSize)(cusolverDnHandle_t, cusolverEigMode_t, cublasFillMode_t, int, const double *, int, const double *, int *, syevjInfo_t, int) = cusolverDnDsyevjBatched_bufferSize;
+cusolverStatus_t (*check_cusolverDnSsyevjBatched)(cusolverDnHandle_t, cusolverEigMode_t, cublasFillMode_t, int, float *, int, float *, float *, int, int *, syevjInfo_t, int) = cusolverDnSsyevjBatched;
+cusolverStatus_t (*check_cusolverDnDsyevjBatched)(cusolverDnHandle_t, cusolverEigMode_t, cublasFillMode_t, int, double *, int, double *, double *, int, int *, syevjInfo_t, int) = cusolverDnDsyevjBatched;
+cublasStatus_t (*check_cublasCreate_v2)(cublasHandle_t *) = cublasCreate_v2;
+cublasStatus_t (*check_cublasDestroy_v2)(cublasHandle_t) = cublasDestroy_v2;
+cublasStatus_t (*check_cublasSetStream_v2)(cublasHandle_t, cudaStream_t) = cublasSetStream_v2;
+cublasStatus_t (*check_cublasSgetrfBatched)(cublasHandle_t, int, float *const *, int, int *, int *, int) = cublasSgetrfBatched;
+cublasDtatus_t (*check_cublasDgetrfBatched)(cublasHandle_t, int, double *const *, int, int *, int *, int) = cublasDgetrfBatched;
+cublasStatus_t (*check_cublasSgetrsBatched)(cublasHandle_t, cublasOperation_t, int, int, const float *const *, int, const int *, float *const *, int, int *, int) = cublasSgetrsBatched;
+cublasDtatus_t (*check_cublasDgetrsBatched)(cublasHandle_t, cublasOperation_t, int, int, const double *const *, int, const int *, double *const *, int, int *, int) = cublasDgetrsBatched;
+cublasStatus_t (*check_cublasSgetriBatched)(cublasHandle_t, int, const float *const *, int, const int *, float *const *, int, int *, int) = cublasSgetriBatched;
+cublasDtatus_t (*check_cublasDgetriBatched)(cublasHandle_t, int, const double *const *, int, const int *, double *const *, int, int *, int) = cublasDgetriBatched;
+cublasStatus_t (*check_cublasSgelsBatched)(cublasHandle_t, cublasOperation_t, int, int, int, float *const *, int, float *const *, int, int *, int *, int) = cublasSgelsBatched;
+cublasDtatus_t (*check_cublasDgelsBatched)(cublasHandle_t, cublasOperation_t, int, int, int, double *const *, int, double *const *, int, int *, int *, int) = cublasDgelsBatched;

@@ -100,3 +100,51 @@ int cusolverDnXgesvd(p h, p params, signed char jobu, signed char jobvt, i64 m, 
 	begin(h, params); saw(jobu); saw(jobvt); saw(m); saw(n); operand(at, a, lda); operand(s_, s, 0); operand(ut, u, ldu); operand(vt_, vt, ldvt);
 	return ends(compute, device, dn, host, hn, info);
 }
+
+/* Many small systems. */
+int cusolverDnCreateSyevjInfo(p *j) { *j = (p)(uintptr_t)0x999; return STATUS; }
+int cusolverDnDestroySyevjInfo(p j) { sawp(j); return STATUS; }
+static int many(p h, int n, cp a, int lda, cp x, cp info, int batch) {
+	sawp(h); saw(n); sawp(a); saw(lda); sawp(x); sawp(info); saw(batch); return STATUS;
+}
+int cusolverDnSpotrfBatched(p h, int uplo, int n, p a, int lda, p info, int batch) { saw('s'); saw(uplo); return many(h, n, a, lda, 0, info, batch); }
+int cusolverDnDpotrfBatched(p h, int uplo, int n, p a, int lda, p info, int batch) { saw('d'); saw(uplo); return many(h, n, a, lda, 0, info, batch); }
+#define POTRS(name, type) \
+	int name(p h, int uplo, int n, int k, p a, int lda, p b, int ldb, p info, int batch) { \
+		saw(type); saw(uplo); saw(k); saw(ldb); return many(h, n, a, lda, b, info, batch); \
+	}
+POTRS(cusolverDnSpotrsBatched, 's')
+POTRS(cusolverDnDpotrsBatched, 'd')
+#define SYEVJ(name, type) \
+	int name##_bufferSize(p h, int jobz, int uplo, int n, cp a, int lda, cp w, int *lwork, p j, int batch) { \
+		saw(type); saw(jobz); saw(uplo); sawp(j); *lwork = LWORK; return many(h, n, a, lda, w, 0, batch); \
+	} \
+	int name(p h, int jobz, int uplo, int n, p a, int lda, p w, p work, int lwork, p info, p j, int batch) { \
+		saw(type); saw(jobz); saw(uplo); sawp(work); saw(lwork); sawp(j); return many(h, n, a, lda, w, info, batch); \
+	}
+SYEVJ(cusolverDnSsyevjBatched, 's')
+SYEVJ(cusolverDnDsyevjBatched, 'd')
+#ifndef NOBLAS
+#ifndef HOSTINFO
+#define HOSTINFO 0
+#endif
+#ifndef BLAS
+#define BLAS STATUS
+#endif
+int cublasCreate_v2(p *h) { *h = (p)(uintptr_t)0xaaa; return BLAS; }
+int cublasDestroy_v2(p h) { sawp(h); return BLAS; }
+int cublasSetStream_v2(p h, p s) { sawp(h); sawp(s); return BLAS; }
+#define LU(t, type) \
+	int cublas##t##getrfBatched(p h, int n, p a, int lda, p pivots, p info, int batch) { saw(type); many(h, n, a, lda, pivots, info, batch); return BLAS; } \
+	int cublas##t##getrsBatched(p h, int trans, int n, int k, p a, int lda, p pivots, p b, int ldb, int *info, int batch) { \
+		saw(type); saw(trans); saw(k); sawp(b); saw(ldb); *info = HOSTINFO; many(h, n, a, lda, pivots, 0, batch); return BLAS; \
+	} \
+	int cublas##t##getriBatched(p h, int n, p a, int lda, p pivots, p c, int ldc, p info, int batch) { \
+		saw(type); sawp(c); saw(ldc); many(h, n, a, lda, pivots, info, batch); return BLAS; \
+	} \
+	int cublas##t##gelsBatched(p h, int trans, int m, int n, int k, p a, int lda, p c, int ldc, int *info, p infos, int batch) { \
+		saw(type); saw(trans); saw(m); saw(k); sawp(c); saw(ldc); *info = HOSTINFO; many(h, n, a, lda, 0, infos, batch); return BLAS; \
+	}
+LU(S, 's')
+LU(D, 'd')
+#endif

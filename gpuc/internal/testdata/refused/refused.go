@@ -3,6 +3,8 @@ package refused
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"sort"
@@ -29,8 +31,37 @@ func Map(t *gpu.Thread, x []int) { m := map[int]int{1: 2}; x[0] = m[x[0]] }
 func Closure(t *gpu.Thread, x []int) {
 	n := x[0]
 	f := func() int { return n + 1 }
-	n++
+	if n > 3 {
+		f = func() int { return n + 2 }
+	}
 	x[0] = f()
+}
+
+//purecuda:kernel
+func NilFunction(t *gpu.Thread, x []int) {
+	var f func(int) int
+	x[0] = f(x[0])
+}
+
+//purecuda:kernel
+func FunctionParameter(t *gpu.Thread, x []int, f func(int) int) { x[0] = f(x[0]) }
+
+//purecuda:kernel
+func FunctionInStruct(t *gpu.Thread, x []int) {
+	var list [2]func(int) int
+	list[0], list[1] = double, half
+	x[0] = list[x[1]&1](x[0])
+}
+
+var operation = double
+
+//purecuda:kernel
+func FunctionVariable(t *gpu.Thread, x []int) { x[0] = operation(x[0]) }
+
+//purecuda:kernel
+func Method(t *gpu.Thread, x []int) {
+	var s fmt.Stringer
+	x[0] = len(s.String())
 }
 
 //purecuda:kernel
@@ -140,7 +171,83 @@ func PrintfSlice(t *gpu.Thread, x []int) { logf(t, x[0]) }
 func PrintfVerb(t *gpu.Thread, x []int) { t.Printf("%", x[0]) }
 
 //purecuda:kernel
-func Copy(t *gpu.Thread, x, y []int) { copy(x, y) }
+func ShortArray(t *gpu.Thread, x []int) {
+	y := [2]int{x[0], x[1]}
+	x[0] = [4]int(y[:])[3]
+}
+
+//purecuda:kernel
+func NilSlice(t *gpu.Thread, x []int) {
+	if x == nil {
+		return
+	}
+	x[0] = 1
+}
+
+//purecuda:kernel
+func ClearMap(t *gpu.Thread, x []int) { clear(map[int]int{}) }
+
+//purecuda:kernel
+func CompareInterfaces(t *gpu.Thread, x []int) {
+	if any(x[0]) == any(x[1]) {
+		x[0] = 1
+	}
+}
+
+//purecuda:kernel
+func Concatenate(t *gpu.Thread, x []byte) {
+	s := "a"
+	for range x {
+		s += "b"
+	}
+	x[0] = s[1]
+}
+
+//purecuda:kernel
+func CompareStrings(t *gpu.Thread, x []byte) {
+	s := "abc"[x[0]&1:]
+	if s < "b" {
+		x[0] = 1
+	}
+}
+
+//purecuda:kernel
+func RangeOverString(t *gpu.Thread, x []rune) {
+	for i, r := range "abc"[x[0]&1:] {
+		x[i] = r
+	}
+}
+
+//purecuda:kernel
+func BytesOfString(t *gpu.Thread, x []byte) { copy(x, []byte("abc")) }
+
+//purecuda:kernel
+func StringOfBytes(t *gpu.Thread, x []byte) { x[0] = string(x)[1] }
+
+//purecuda:kernel
+func StringTable(t *gpu.Thread, x []byte) { x[0] = names[x[1]&1][0] }
+
+var names = [2]string{"a", "b"}
+
+//purecuda:kernel
+func AppendBinary(t *gpu.Thread, x []byte) { x[0] = binary.LittleEndian.AppendUint16(x, 1)[0] }
+
+//purecuda:kernel
+func ReadBinary(t *gpu.Thread, x []byte) {
+	var n uint32
+	_ = binary.Read(bytes.NewReader(x), binary.LittleEndian, &n)
+	x[0] = byte(n)
+}
+
+//purecuda:kernel
+func NoSource(t *gpu.Thread, x []byte) { x[0] = byte(hex.EncodedLen(len(x))) }
+
+//purecuda:kernel
+func Recover(t *gpu.Thread, x []int) {
+	if recover() != nil {
+		x[0] = 1
+	}
+}
 
 //purecuda:kernel
 func Sort(t *gpu.Thread, x []int) { sort.Ints(x) }
@@ -327,14 +434,26 @@ func KeepsPointer(t *gpu.Thread, x []int) {
 func Unsafe(t *gpu.Thread, x []int) { *(*float64)(unsafe.Pointer(&x[0])) = 1 }
 
 //purecuda:kernel
-func ComparePointers(t *gpu.Thread, x []int) {
-	if &x[0] == &x[1] {
-		x[0] = 1
+func KeepsPointers(t *gpu.Thread, x []int) {
+	var list [4]*int
+	for i := range list {
+		v := x[i]
+		list[i] = &v
 	}
+	x[0] = *list[x[0]&3]
+}
+
+//purecuda:kernel
+func KeepsLoopVariable(t *gpu.Thread, x []int) {
+	var last *int
+	for i := 0; i < len(x); i++ {
+		if x[i] > 0 {
+			last = &i
+		}
+		i++
+	}
+	x[0] = *last
 }
 
 //purecuda:kernel
 func Run(t *gpu.Thread, x []int) { _ = gpu.Run(gpu.Shape{}, nil) }
-
-//purecuda:kernel
-func StringIndex(t *gpu.Thread, x []byte) { x[0] = "0123456789abcdef"[x[1]&15] }
