@@ -8,11 +8,16 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/purecuda/purecuda/internal/race"
 )
 
 // Main is for TestMain. It ends the process. allowed is how many goroutines of others may stay. Those of the tests have a minute to end;
 // the stacks of all are printed then.
 func Main(m *testing.M, allowed int) {
+	if _, chosen := os.LookupEnv("GORACE"); race.Enabled && !chosen {
+		_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or each process that a test starts sleeps for a second before it ends
+	}
 	allowed += runtime.NumGoroutine()
 	code := m.Run()
 	if flag.Lookup("test.fuzz").Value.String() != "" {

@@ -114,7 +114,7 @@ func (c *campaign) Run() (err error) {
 			}()
 		}
 	}
-	g, err := isolate.Open(rt, standby, fallback, isolate.WithOutput(output), isolate.WithEnvironment(environment...), isolate.WithReady(time.Duration(1+chance.IntN(2)*50)*200*time.Millisecond),
+	g, err := isolate.Open(rt, standby, fallback, isolate.WithOutput(output), isolate.WithEnvironment(environment...), isolate.WithReady(time.Duration(1+chance.IntN(2)*9)*200*time.Millisecond),
 		isolate.WithStreams(1+chance.IntN(4)), isolate.WithQueue(chance.IntN(40)), isolate.WithRestarts(1+chance.IntN(30), 300*time.Millisecond))
 	if err != nil {
 		return err
