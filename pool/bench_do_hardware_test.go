@@ -147,3 +147,42 @@ func BenchmarkHardwareDoBurst(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHardwareFirstBurst is the longest of 64 requests at the same time in a pool that has opened no context yet, with and without
+// Prepare. The time of Prepare is reported too.
+func BenchmarkHardwareFirstBurst(b *testing.B) {
+	for _, prepared := range []bool{false, true} {
+		b.Run(fmt.Sprintf("prepared=%v/impl=runtime", prepared), func(b *testing.B) {
+			var preparing, longest time.Duration
+			for range b.N {
+				rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(hardware.Open(b)))
+				require.NoError(b, err)
+				p, err := pool.Open(rt, pool.Options{Setup: []pool.Setup{ofSpin}})
+				require.NoError(b, err)
+				if prepared {
+					start := time.Now()
+					require.NoError(b, p.Prepare(b.Context()))
+					preparing += time.Since(start)
+				}
+				start := time.Now()
+				var all sync.WaitGroup
+				for range 64 {
+					all.Go(func() {
+						_, err := p.Do(b.Context(), func(w *pool.Worker) error {
+							return spinner{w.Stream(), ofSpin.Of(w)}.request(w.CallContext(), time.Microsecond)
+						})
+						if err != nil {
+							b.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				longest += time.Since(start)
+				require.NoError(b, p.Close())
+				require.NoError(b, rt.Close())
+			}
+			b.ReportMetric(float64(longest.Microseconds())/float64(b.N)/1000, "burst-ms")
+			b.ReportMetric(float64(preparing.Microseconds())/float64(b.N)/1000, "prepare-ms")
+		})
+	}
+}
