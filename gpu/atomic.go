@@ -16,7 +16,7 @@ type AtomicNumber interface {
 }
 
 // The atomics work on global and on shared memory. Each gives what was at p before. They are relaxed: they order
-// no other access. On the CPU they order more than on a GPU, so a kernel that needs an order can pass there.
+// no other access, and [Fence] does. On the CPU they order more than on a GPU, so a kernel that needs an order can pass there.
 
 // update replaces *p by f(*p) in one step, and gives what was there.
 func update[T AtomicNumber](p *T, f func(T) T) T {

@@ -9,6 +9,7 @@ const (
 	running stop = iota
 	atBarrier
 	atWarp
+	paused // it lets others run, and waits for none
 	returned
 )
 
@@ -81,6 +82,8 @@ func (b *block) release(rank int) (first, end int, err error) {
 	switch {
 	case n[running] > 0:
 		return 0, 0, nil
+	case n[paused] > 0:
+		return b.free(first, end, paused)
 	case n[atWarp] > 0 && n[atBarrier] > 0:
 		return 0, 0, divergence{true, n[atWarp], n[atBarrier]}
 	case n[atWarp] > 0:
@@ -88,7 +91,7 @@ func (b *block) release(rank int) (first, end int, err error) {
 	}
 	n = b.count(0, len(b.at))
 	switch {
-	case n[running] > 0 || n[atWarp] > 0 || n[atBarrier] == 0:
+	case n[running] > 0 || n[paused] > 0 || n[atWarp] > 0 || n[atBarrier] == 0:
 		return 0, 0, nil
 	case n[returned] > 0:
 		return 0, 0, divergence{false, n[atBarrier], n[returned]}

@@ -3,6 +3,7 @@ package gpu
 import (
 	"fmt"
 	"iter"
+	"runtime"
 )
 
 // core runs blocks, one after another. Its coroutines run the threads of the block: the first takes one thread after
@@ -14,6 +15,7 @@ type core struct {
 	number int  // of the block
 	begun  int  // threads of the block that have begun
 	waits  bool // a thread of the block has waited
+	paused bool // a thread of the block has paused since all had their turn
 	coros  []*coroutine
 	held   []*coroutine // by rank, of threads that wait
 }
@@ -66,6 +68,10 @@ func (c *core) step(co *coroutine) bool {
 func (c *core) runThreads() {
 	for again := true; again; {
 		again = false
+		if c.paused {
+			runtime.Gosched() // other blocks have what they wait for
+		}
+		c.paused = false
 		for rank := 0; rank < len(c.b.at); rank += warpSize {
 			first, end, err := c.b.release(rank)
 			if err != nil {
@@ -85,7 +91,9 @@ func (c *core) runThreads() {
 // resume lets a thread go on that has waited. Its coroutine then begins no other: all have begun.
 func (c *core) resume(rank int) bool {
 	c.b.at[rank] = returned
-	return c.step(c.held[rank])
+	ok := c.step(c.held[rank])
+	c.paused = c.paused || c.b.at[rank] == paused
+	return ok
 }
 
 // accuse lets a thread that waits say where it does.

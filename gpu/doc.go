@@ -26,7 +26,7 @@
 //
 // # What differs on a GPU
 //
-// The functions with Fast in their names are approximate, and differ in the last bits. All atomics are
-// relaxed: they order no other memory access. All else gives the same bits, except what NaN they give.
+// The functions with Fast in their names are approximate, and differ in the last bits. Atomics are
+// relaxed, which means that they order no other memory access, unless they name an [Order]. All else gives the same bits, except what NaN they give.
 // docs/go-kernels.md has the whole language.
 package gpu

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -84,6 +85,12 @@ func (c *crowd) thread(rank, number int) {
 
 // wait is what a thread does at a barrier or a warp function.
 func (c *crowd) wait(t *Thread, at stop) {
+	if at == paused {
+		if runtime.Gosched(); c.failed() {
+			panic(abort{})
+		}
+		return
+	}
 	edge := &c.barrier[t.passed[at]&3]
 	if at == atWarp {
 		edge = &c.warps[t.Warp()][t.passed[at]&3]

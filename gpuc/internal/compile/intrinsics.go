@@ -53,7 +53,7 @@ var most = map[string][3]uint64{
 func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, bool) {
 	name := o.Name()
 	if r := fn.Signature.Recv(); r != nil && isThread(r.Type()) {
-		return k.method(name)
+		return k.method(name, a)
 	} else if r != nil {
 		return k.half(r.Type().(*types.Named).Obj().Name(), name, a)
 	}
@@ -66,6 +66,9 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 			args[i] = a[i].String()
 		}
 		return k.pure(op, kF32, args...), true
+	}
+	if v, ok := k.ofMemory(in, name, fn, a); ok {
+		return v, true
 	}
 	if op, ok := atomicOps[name]; ok {
 		return k.atomic(op, in, fn, a), true
@@ -123,8 +126,11 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 }
 
 // method is a method of the thread.
-func (k *kctx) method(name string) (val, bool) {
+func (k *kctx) method(name string, a []val) (val, bool) {
 	switch name {
+	case "Nanosleep":
+		k.emit("nanosleep.u32", nil, a[1].String()).side = true
+		return val{}, true
 	case "Barrier":
 		k.emit("bar.sync", nil, "0").side = true
 		return val{}, true
@@ -231,12 +237,7 @@ func (k *kctx) atomic(op string, in *ssa.Call, fn *ssa.Function, a []val) val {
 		k.fail(in.Pos(), "the address of an atomic is not known here")
 	}
 	k.writes(p)
-	if p.sp == spCell {
-		k.demote(p.al)
-	}
-	if p.sp != spGlobal && p.sp != spShared {
-		k.fail(in.Pos(), "an atomic works on slices and on shared memory: nobody else sees a variable of the thread")
-	}
+	k.seenByOthers(in, a[0], "an atomic")
 	ty := num(t)
 	switch op {
 	case "add":

@@ -238,7 +238,7 @@ func (k *kctx) load(x val, t types.Type, pos token.Pos) val {
 			r := k.reg(kindOf(b))
 			v.e, rs = append(v.e, r), append(rs, r.r)
 		}
-		k.emit(fmt.Sprintf("ld%s.v%d.%s", spaceName[x.p.sp], n, mem(b)), rs, k.memOperand(x.p)).root = x.p.root
+		k.emitLoad(fmt.Sprintf(".v%d.%s", n, mem(b)), rs, x.p)
 		return v
 	}
 	switch u := t.Underlying().(type) {
@@ -301,7 +301,7 @@ func (k *kctx) load(x val, t types.Type, pos token.Pos) val {
 			k.emit("setp.ne.u32", []string{v.r}, w.r, "0")
 			return v
 		}
-		k.emit("ld"+spaceName[p.sp]+"."+mem(u), []string{v.r}, k.memOperand(p)).root = p.root
+		k.emitLoad("."+mem(u), []string{v.r}, p)
 		return v
 	}
 	k.fail(pos, "a kernel loads no %s: pointers and slices stay in variables and parameters", t)
@@ -326,7 +326,7 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 		for _, e := range v.e {
 			rs = append(rs, e.String())
 		}
-		k.emit(fmt.Sprintf("st%s.v%d.%s", spaceName[x.p.sp], n, mem(b)), nil, k.memOperand(x.p), "{"+strings.Join(rs, ", ")+"}").side = true
+		k.emit(k.access("st", x.p.sp)+fmt.Sprintf(".v%d.%s", n, mem(b)), nil, k.memOperand(x.p), "{"+strings.Join(rs, ", ")+"}").side = true
 		return
 	}
 	switch u := t.Underlying().(type) {
@@ -384,7 +384,7 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 			k.emit("st"+spaceName[p.sp]+".u8", nil, k.memOperand(p), w.String()).side = true
 			return
 		}
-		k.emit("st"+spaceName[p.sp]+"."+mem(u), nil, k.memOperand(p), v.String()).side = true
+		k.emit(k.access("st", p.sp)+"."+mem(u), nil, k.memOperand(p), v.String()).side = true
 	default:
 		k.fail(pos, "%s", noStore(t))
 	}

@@ -118,6 +118,7 @@ func atomics[T gpu.AtomicNumber](t *testing.T, d *device.Device, name string, f 
 
 func TestAtomics(t *testing.T) {
 	inModes(t, opsFolder, func(t *testing.T, d *device.Device) {
+		r := rand.New(rand.NewPCG(13, 14))
 		atomics(t, d, "AtomicInt32", ops.AtomicInt32)
 		atomics(t, d, "AtomicUint32", ops.AtomicUint32)
 		atomics(t, d, "AtomicInt64", ops.AtomicInt64)
@@ -126,6 +127,15 @@ func TestAtomics(t *testing.T) {
 		atomics(t, d, "AtomicUint", ops.AtomicUint)
 		atomics(t, d, "AtomicFloat32", ops.AtomicFloat32)
 		atomics(t, d, "AtomicFloat64", ops.AtomicFloat64)
+		d.Same(t, "Orders", gpu.Shape1D(128, 64), func(t *gpu.Thread, a []any) {
+			ops.Orders(t, as[[]int32](a, 0), as[[]int32](a, 1), as[[]uint64](a, 2), as[[]uint64](a, 3), as[f32](a, 4), as[f32](a, 5),
+				as[[]float64](a, 6), as[[]float64](a, 7), as[[]gpu.Uint64x2](a, 8), as[[]gpu.Uint64x2](a, 9), as[[]gpu.Float4](a, 10))
+		}, make([]int32, 128), many(128, r.Int32), make([]uint64, 128), many(128, r.Uint64), make(f32, 128), floats(128, 3), make([]float64, 128), doubles(128, 4),
+			make([]gpu.Uint64x2, 128), many(128, func() gpu.Uint64x2 { return gpu.Uint64x2{X: r.Uint64(), Y: r.Uint64()} }),
+			many(128, func() gpu.Float4 { return gpu.Float4{X: r.Float32(), W: r.Float32()} }))
+		d.Same(t, "Chain", gpu.Shape1D(200*64, 64), func(t *gpu.Thread, a []any) {
+			ops.Chain(t, as[[]uint64](a, 0), as[[]uint32](a, 1), as[[]uint64](a, 2))
+		}, many(200, r.Uint64), make([]uint32, 200), make([]uint64, 1))
 		d.Same(t, "Counters", gpu.Shape1D(128, 64), func(t *gpu.Thread, a []any) { ops.Counters(t, as[[]uint32](a, 0)) }, []uint32{3, 4})
 	})
 }

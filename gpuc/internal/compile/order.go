@@ -178,9 +178,9 @@ func (p *Program) effectOf(in *ssa.Call) (list []place, callee *ssa.Function) {
 	switch {
 	case path == "math", path == "math/bits":
 		return nil, nil
-	case path == gpuPackage && strings.HasPrefix(o.Name(), "Atomic"):
+	case path == gpuPackage && (strings.HasPrefix(o.Name(), "Atomic") || o.Name() == "StoreStreaming"):
 		return []place{placeOf(in.Call.Args[0])}, nil
-	case path == gpuPackage && strings.HasSuffix(o.Name(), "Barrier"): // what other threads have written
+	case path == gpuPackage && (strings.HasSuffix(o.Name(), "Barrier") || o.Name() == "Fence" || o.Name() == "Nanosleep"): // what other threads have written
 		return []place{{}}, nil
 	case path == gpuPackage:
 		return nil, nil

@@ -357,7 +357,7 @@ func (c *cutter) result(call *ast.CallExpr) class {
 		}
 	case *types.Func:
 		switch path := f.Pkg().Path(); {
-		case path == "math", path == "math/bits", path == gpuPackage && !strings.HasPrefix(f.Name(), "Atomic"):
+		case path == "math", path == "math/bits", path == gpuPackage && !takesPointer(f):
 			if f.Name() == "LaneMaskBelow" {
 				return index
 			}
@@ -365,6 +365,16 @@ func (c *cutter) result(call *ast.CallExpr) class {
 		}
 	}
 	return varying
+}
+
+// takesPointer reports whether a function of package gpu reads memory: what is there can differ from thread to thread.
+func takesPointer(f *types.Func) bool {
+	p := f.Signature().Params()
+	if p.Len() == 0 || !isPointer(p.At(0).Type()) {
+		return false
+	}
+	n, ok := p.At(0).Type().Underlying().(*types.Pointer).Elem().(*types.Named)
+	return !ok || n.Obj().Name() != "Thread"
 }
 
 func isPointer(t types.Type) bool {

@@ -191,6 +191,9 @@ func (c *cutter) pkg() *types.Package { return c.Info.Defs[c.Decl.Name].Pkg() }
 
 // call rejects calls that wait.
 func (c *cutter) call(call *ast.CallExpr, known map[ast.Expr]bool) {
+	if c.method(call) == "Nanosleep" {
+		c.fail(call.Pos(), "it waits for other threads")
+	}
 	takes := false
 	for _, a := range call.Args {
 		if c.isThread(a) {

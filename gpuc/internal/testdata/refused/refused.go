@@ -269,6 +269,28 @@ func AtomicVariable(t *gpu.Thread, x []int64) {
 }
 
 //purecuda:kernel
+func OrderOfLoad(t *gpu.Thread, x []int64) {
+	x[0] = gpu.AtomicLoad(&x[1], gpu.Release, gpu.DeviceScope)
+}
+
+//purecuda:kernel
+func OrderNotConstant(t *gpu.Thread, x []int64) { gpu.Fence(gpu.Order(x[0]), gpu.DeviceScope) }
+
+//purecuda:kernel
+func LoadOfVariable(t *gpu.Thread, x []int64) {
+	n := x[0]
+	x[1] = gpu.AtomicLoad(&n, gpu.Relaxed, gpu.DeviceScope)
+}
+
+//purecuda:kernel
+func PairOfStruct(t *gpu.Thread, x []struct {
+	N uint64
+	P gpu.Uint64x2
+}) {
+	gpu.AtomicStorePair(&x[1].P, gpu.Uint64x2{}, gpu.DeviceScope)
+}
+
+//purecuda:kernel
 func List(t *gpu.Thread, n []node) { n[0].next = &n[1] }
 
 //purecuda:kernel
