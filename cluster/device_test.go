@@ -15,7 +15,6 @@ import (
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
-	"github.com/purecuda/purecuda/runtime"
 )
 
 // slotsBecome waits until a host tells that it has so many slots, and returns what it tells.
@@ -91,12 +90,7 @@ func TestDeviceVanishes(t *testing.T) {
 // TestDeviceLeftOut has the children of a device die too often.
 func TestDeviceLeftOut(t *testing.T) {
 	const devices = 2
-	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.ForTest(t, simulated(devices))))
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
-	group, err := isolate.Open(rt, isolate.WithRestarts(1, time.Hour), isolate.WithEnvironment(devicesVariable+"="+strconv.Itoa(devices)))
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, group.Close()) })
+	group := group(t, devices, isolate.WithRestarts(1, time.Hour))
 	s := start(t, embedded.Config{})
 	serve(t, connect(t, s), group, "host")
 	c := open(t, connect(t, s), cluster.WithPatience(patience))

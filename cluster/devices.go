@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/pool"
@@ -17,8 +18,9 @@ import (
 type devices interface {
 	// state is how many pieces can run now, of which functions, and what the devices are.
 	state() (slots int, runs func(function string) bool, all []Device)
-	// memory returns memory for the data of references, and a function that gives it back.
+	// memory returns memory for the data of references, and a function that gives it back. idle frees what was not used for a time.
 	memory(bytes []int64) (buffers, func(), error)
+	idle(now time.Time)
 	run(ctx context.Context, function string, data []byte, b buffers) ([]byte, pool.Report, error)
 }
 
@@ -33,10 +35,26 @@ type children struct {
 	group *isolate.Group
 	each  int // slots for each device
 
-	mu   sync.Mutex
-	free map[int][]*isolate.Buffer // by size, newest last
-	kept int
+	max int64 // bytes, of what is used and kept
+
+	mu         sync.Mutex
+	free       []keptBuffer // for the next pieces, oldest first
+	kept, used int64        // bytes
+	peak       int64        // the most that were used of late
+	since      time.Time    // when peak began
 }
+
+type keptBuffer struct {
+	*isolate.Buffer
+	at time.Time // when it was used last
+}
+
+const (
+	// keepFor is how long a buffer is kept that no piece uses.
+	keepFor = 10 * time.Second
+	// maxKept is how many are kept: each takes a descriptor here and in children.
+	maxKept = 64
+)
 
 func (c *children) state() (slots int, runs func(function string) bool, all []Device) {
 	for _, d := range c.group.Stats().Devices {
@@ -60,41 +78,15 @@ func registered() func(function string) bool {
 	return func(function string) bool { return slices.Contains(all, function) }
 }
 
-// maxKept is how many buffers are kept for the next pieces: a child registers each once.
-const maxKept = 64
-
+// memory takes buffers that were kept, which a child has mapped and registered, or makes some.
 func (c *children) memory(bytes []int64) (buffers, func(), error) {
 	var b buffers
-	back := func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, s := range b.shared {
-			if s == nil {
-				continue
-			}
-			if n := len(s.Bytes()); c.kept < maxKept {
-				c.free[n] = append(c.free[n], s)
-				c.kept++
-				continue
-			}
-			_ = s.Close() // it returns no error
-		}
-	}
+	back := func() { c.giveBack(b.shared, bytes) }
 	for _, n := range bytes {
-		c.mu.Lock()
-		var s *isolate.Buffer
-		if free := c.free[int(n)]; len(free) > 0 {
-			s, c.free[int(n)] = free[len(free)-1], free[:len(free)-1]
-			c.kept--
-		}
-		c.mu.Unlock()
-		if s == nil {
-			c.makeRoom()
-			var err error
-			if s, err = c.group.NewBuffer(int(n)); err != nil {
-				back()
-				return buffers{}, nil, err
-			}
+		s, err := c.buffer(n)
+		if err != nil {
+			back()
+			return buffers{}, nil, err
 		}
 		b.shared = append(b.shared, s)
 		b.bytes = append(b.bytes, s.Bytes())
@@ -102,19 +94,68 @@ func (c *children) memory(bytes []int64) (buffers, func(), error) {
 	return b, back, nil
 }
 
-// makeRoom frees a buffer that has no use, where many are kept.
-func (c *children) makeRoom() {
+func (c *children) buffer(n int64) (*isolate.Buffer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for n, free := range c.free {
-		if c.kept < maxKept/2 {
-			return
+	for i, s := range slices.Backward(c.free) {
+		if int64(len(s.Bytes())) == n {
+			c.free = slices.Delete(c.free, i, i+1)
+			c.kept -= n
+			c.use(n)
+			return s.Buffer, nil
 		}
-		for _, s := range free {
-			_ = s.Close() // it returns no error
+	}
+	c.shrink(c.max - c.used - n)
+	s, err := c.group.NewBuffer(int(n))
+	if err == nil {
+		c.use(n)
+	}
+	return s, err
+}
+
+// use counts what is used. c.mu is held.
+func (c *children) use(n int64) {
+	c.used += n
+	c.peak = max(c.peak, c.used)
+}
+
+// giveBack keeps buffers for the next pieces, not more of them than pieces used at the same time of late.
+func (c *children) giveBack(all []*isolate.Buffer, bytes []int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, s := range all {
+		c.used -= bytes[i]
+		if s != nil {
+			c.free = append(c.free, keptBuffer{s, time.Now()})
+			c.kept += bytes[i]
 		}
-		c.kept -= len(free)
-		delete(c.free, n)
+	}
+	c.shrink(min(c.peak, c.max-c.used))
+}
+
+// shrink frees the oldest buffers that are kept, until so many bytes are left. c.mu is held.
+func (c *children) shrink(bytes int64) {
+	n := 0
+	for ; n < len(c.free) && (c.kept > max(bytes, 0) || len(c.free)-n > maxKept); n++ {
+		c.kept -= int64(len(c.free[n].Bytes()))
+		_ = c.free[n].Close() // it returns no error
+	}
+	c.free = slices.Delete(c.free, 0, n)
+}
+
+func (c *children) idle(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := c.kept
+	for _, s := range c.free {
+		if now.Sub(s.at) < keepFor {
+			break
+		}
+		left -= int64(len(s.Bytes()))
+	}
+	c.shrink(left)
+	if now.Sub(c.since) >= keepFor {
+		c.peak, c.since = c.used, now
 	}
 }
 
@@ -132,12 +173,8 @@ func (c *children) run(ctx context.Context, function string, data []byte, b buff
 func (c *children) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, free := range c.free {
-		for _, s := range free {
-			_ = s.Close() // it returns no error
-		}
-	}
-	c.free = map[int][]*isolate.Buffer{}
+	c.max = 0 // nothing is kept any more
+	c.shrink(0)
 }
 
 // pooled are the devices of a pool, or the cores where there are none.
@@ -167,6 +204,8 @@ func (p *pooled) state() (slots int, runs func(function string) bool, all []Devi
 	}
 	return slots, func(function string) bool { return p.cpu[function] != nil }, all
 }
+
+func (p *pooled) idle(time.Time) {}
 
 func (p *pooled) memory(bytes []int64) (buffers, func(), error) {
 	const page = 64 << 10 // registered memory shares no page
@@ -209,7 +248,7 @@ func devicesOf(of any, c *config) (devices, error) {
 		if len(c.cpu) > 0 {
 			return nil, driver.Errorf(driver.ErrInvalidArgument, "WithCPU needs a pool: there is a group only where CUDA can be used")
 		}
-		return &children{group: of, each: each, free: map[int][]*isolate.Buffer{}}, nil
+		return &children{group: of, each: each, max: c.memory / 4 * 3}, nil
 	case *pool.Pool:
 		if of == nil {
 			break

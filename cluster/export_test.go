@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/purecuda/purecuda/pool/isolate"
 )
 
 // WithMemoryStorage is the default of storage.
@@ -11,3 +13,17 @@ func WithMemoryStorage() Option { return func(c *config) { c.storage = jetstream
 
 // WithAckWait sets when the server gives the piece of a silent host to another one.
 func WithAckWait(d time.Duration) Option { return func(c *config) { c.ackWait = d } }
+
+// Buffers are those of a group that a host keeps.
+type Buffers struct{ c *children }
+
+func NewBuffers(g *isolate.Group, max int64) Buffers { return Buffers{&children{group: g, max: max}} }
+
+func (b Buffers) Take(bytes ...int64) (back func(), err error) {
+	_, back, err = b.c.memory(bytes)
+	return back, err
+}
+func (b Buffers) Idle(now time.Time)        { b.c.idle(now) }
+func (b Buffers) Bytes() (kept, used int64) { return b.c.kept, b.c.used }
+func (b Buffers) Count() int                { return len(b.c.free) }
+func (b Buffers) Close()                    { b.c.close() }

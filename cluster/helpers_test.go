@@ -36,6 +36,12 @@ var (
 	mayEnd  atomic.Bool  // pieces of "wait-for-end/v1"
 )
 
+var inUse struct { // by pieces of "hold/v1"
+	mu    sync.Mutex
+	bytes int64
+	most  atomic.Int64
+}
+
 func init() {
 	for name, f := range map[string]isolate.Func{
 		"echo/v1":   func(_ *pool.Worker, r *isolate.Request) ([]byte, error) { return r.Data, nil },
@@ -50,6 +56,21 @@ func init() {
 				}
 			}
 			return binary.LittleEndian.AppendUint64(nil, sum), nil
+		},
+		"hold/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) { // the bytes of its buffers
+			n := int64(0)
+			for _, b := range r.Buffers {
+				n += int64(len(b.Bytes()))
+			}
+			inUse.mu.Lock()
+			inUse.bytes += n
+			inUse.most.Store(max(inUse.most.Load(), inUse.bytes))
+			inUse.mu.Unlock()
+			time.Sleep(5 * time.Millisecond)
+			inUse.mu.Lock()
+			inUse.bytes -= n
+			inUse.mu.Unlock()
+			return number(uint64(n)), nil
 		},
 		"fail/v1":      func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, errors.New("not today") },
 		"panic/v1":     func(*pool.Worker, *isolate.Request) ([]byte, error) { panic("at the function") },
@@ -171,6 +192,18 @@ func poolWith(t testing.TB, ofRuntime []runtime.Option, options ...pool.Options)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, p.Close()) })
 	return p
+}
+
+// group opens a group on n simulated devices.
+func group(t testing.TB, n int, options ...isolate.Option) *isolate.Group {
+	t.Helper()
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.ForTest(t, simulated(n))))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	g, err := isolate.Open(rt, append([]isolate.Option{isolate.WithEnvironment(devicesVariable + "=" + strconv.Itoa(n))}, options...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, g.Close()) })
+	return g
 }
 
 // serve serves all functions in this process, and returns a function that ends that and waits.

@@ -33,6 +33,7 @@ type config struct {
 
 	hostName string
 	slots    int
+	memory   int64
 	drain    time.Duration
 	roots    map[string]string
 	urls     []string
@@ -43,7 +44,7 @@ type config struct {
 }
 
 func configured(base *config, options []Option) (*config, error) {
-	c := &config{name: defaultName, storage: jetstream.MemoryStorage, ackWait: ackWait, retries: 2, deadline: time.Minute, patience: 10 * time.Second, drain: 30 * time.Second}
+	c := &config{name: defaultName, storage: jetstream.MemoryStorage, ackWait: ackWait, retries: 2, deadline: time.Minute, patience: 10 * time.Second, memory: 4 << 30, drain: 30 * time.Second}
 	if base != nil {
 		*c = *base
 	}
@@ -65,7 +66,7 @@ func configured(base *config, options []Option) (*config, error) {
 	}{
 		{"WithReplicas", int64(c.replicas), 0}, {"WithMaxBytes", c.bytes(), minStream}, {"WithRetry", int64(c.retries), 0},
 		{"WithPieceDeadline", int64(c.deadline), int64(time.Millisecond)}, {"WithPatience", int64(c.patience), 0},
-		{"WithSlots", int64(c.slots), 0}, {"WithDrain", int64(c.drain), 0}, {"WithCache", c.cacheMax, 0},
+		{"WithSlots", int64(c.slots), 0}, {"WithMemory", c.memory, 1 << 20}, {"WithDrain", int64(c.drain), 0}, {"WithCache", c.cacheMax, 0},
 	} {
 		if number.value < number.least {
 			return nil, driver.Errorf(driver.ErrInvalidArgument, "%s(%d): want at least %d", number.option, number.value, number.least)
@@ -127,6 +128,12 @@ func WithHostName(name string) Option { return func(c *config) { c.hostName = na
 // WithSlots sets how many pieces each device has at the same time. The default is 2: one gets its data while the other
 // is computed. It is an option of Serve.
 func WithSlots(n int) Option { return func(c *config) { c.slots = n } }
+
+// WithMemory limits the bytes that the data of pieces take on the host, and in the memory that it shares with its children. A
+// quarter is for data that come with messages: pieces without room go to other hosts. The rest is for references and for what comes
+// through the object store: pieces wait for room, and one that needs more than the rest fails. Results come on top, at most 16 MiB
+// for each slot. The default is 4 GiB. It is an option of Serve.
+func WithMemory(bytes int64) Option { return func(c *config) { c.memory = bytes } }
 
 // WithDrain sets how long pieces may run on after the context of Serve has ended. The default is 30 s. It is an option of
 // Serve.

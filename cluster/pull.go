@@ -37,17 +37,22 @@ func newPuller(h *host, function string) *puller {
 		subject: "$JS.API.CONSUMER.MSG.NEXT." + h.names.workStream() + "." + token, connects: h.nc.Stats().Reconnects}
 }
 
+// space is how many pieces this host may have, and how many more. h.mu is held.
+func (h *host) space() (room, free int) {
+	if room = h.self.Slots; h.average < shortPiece {
+		room *= 2
+	}
+	return room, room - h.self.Busy - len(h.queue)
+}
+
 // pull asks for what there is room for. The host's lock is held.
 func (p *puller) pull() {
 	h := p.host
 	if !h.runs(p.function) {
 		return
 	}
-	room := h.self.Slots
-	if h.average < shortPiece {
-		room *= 2
-	}
-	want := room - h.self.Busy - len(h.queue) - p.open
+	room, free := h.space()
+	want := free - p.open
 	now := time.Now()
 	if want <= 0 || want < room/4 && p.open > 0 || now.Before(p.holdOff) || !h.nc.IsConnected() {
 		return

@@ -43,6 +43,7 @@ func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, de
 	}
 	h := &host{config: config, nc: nc, names: names(config.name), self: Host{ID: config.hostName + "." + nuid.Next(), Name: config.hostName}, failed: make(chan error, 1),
 		held: map[*held]bool{}, answers: map[string]*answer{}, cancelled: map[string]time.Time{}, average: shortPiece}
+	h.room.max = config.memory / 4 * 3
 	if h.devices, err = devicesOf(devices, config); err != nil {
 		return err
 	}
@@ -89,6 +90,7 @@ type host struct {
 	base      context.Context // of the functions
 	inbox     string          // of what the server says about results
 	failed    chan error
+	room      budget // for references and large data
 
 	looking sync.Mutex // one after the other, so that the newest state stays
 
@@ -97,6 +99,7 @@ type host struct {
 	pullers   []*puller
 	queue     []*held // that wait for a slot
 	held      map[*held]bool
+	bytes     int64              // that came with their messages
 	answers   map[string]*answer // that the server has not acknowledged, by the last token of its answer
 	answered  uint64
 	connects  uint64
@@ -269,7 +272,7 @@ func (h *host) giveBackQueue() {
 		if h.runs(w.function) {
 			return false
 		}
-		delete(h.held, w)
+		h.release(w)
 		h.giveBack(w, 0)
 		return true
 	})
@@ -325,8 +328,12 @@ func (h *host) add(w *held) {
 	case !h.runs(w.function):
 		h.giveBack(w, 0)
 		return
+	case len(h.held) > 0 && h.bytes+int64(len(w.data)) > h.memory/4:
+		h.giveBack(w, healthEvery)
+		return
 	}
 	h.held[w] = true
+	h.bytes += int64(len(w.data))
 	h.queue = append(h.queue, w)
 	h.dispatch()
 }
@@ -429,9 +436,17 @@ func (h *host) done(w *held, result []byte, report pool.Report, err error) (next
 	return next
 }
 
+// release counts a piece no more. h.mu is held.
+func (h *host) release(w *held) {
+	if h.held[w] {
+		delete(h.held, w)
+		h.bytes -= int64(len(w.data))
+	}
+}
+
 func (h *host) forget(w *held) {
 	h.mu.Lock()
-	delete(h.held, w)
+	h.release(w)
 	h.mu.Unlock()
 }
 
@@ -439,17 +454,6 @@ func (h *host) forget(w *held) {
 func (h *host) call(ctx context.Context, w *held) ([]byte, pool.Report, error) {
 	report := pool.Report{Device: driver.NoDevice}
 	data := w.data
-	if w.head.Large != nil {
-		var err error
-		ctx, cancel := context.WithTimeout(ctx, storeWithin)
-		defer cancel()
-		if data, err = getObject(ctx, h.js, h.names, w.head.Large); err != nil {
-			if err = classify(h.nc, "getting the data of the piece", err); !is(err, ErrPermission, driver.ErrInvalidArgument) {
-				err = driver.Errorf(dataLost, "%w", err)
-			}
-			return nil, report, err
-		}
-	}
 	sizes := make([]int64, len(w.head.Refs))
 	total := int64(0)
 	for i := range w.head.Refs {
@@ -461,6 +465,26 @@ func (h *host) call(ctx context.Context, w *held) ([]byte, pool.Report, error) {
 			return nil, report, driver.Errorf(driver.ErrInvalidArgument, "references with %d bytes, and %d in all: want 1 to %d", r.Length, total, maxRef)
 		}
 		sizes[i] = r.Length
+	}
+	if w.head.Large != nil {
+		total += max(w.head.Large.Length, 0)
+	}
+	if total > 0 {
+		if err := h.room.take(ctx, total); err != nil {
+			return nil, report, err
+		}
+		defer h.room.giveBack(total)
+	}
+	if w.head.Large != nil {
+		var err error
+		ctx, cancel := context.WithTimeout(ctx, storeWithin)
+		defer cancel()
+		if data, err = getObject(ctx, h.js, h.names, w.head.Large); err != nil {
+			if err = classify(h.nc, "getting the data of the piece", err); !is(err, ErrPermission, driver.ErrInvalidArgument) {
+				err = driver.Errorf(dataLost, "%w", err)
+			}
+			return nil, report, err
+		}
 	}
 	var b buffers
 	if len(sizes) > 0 {
@@ -510,7 +534,7 @@ func (h *host) answer(w *held, result []byte, report pool.Report, failed error) 
 	}
 	h.mu.Lock()
 	if h.base.Err() != nil { // see stopAll
-		delete(h.held, w)
+		h.release(w)
 		h.mu.Unlock()
 		return
 	}
@@ -630,7 +654,7 @@ func (h *host) cancelCall(m *nats.Msg) {
 	of := func(w *held) bool { return strings.HasPrefix(w.piece, call+".") }
 	h.queue = slices.DeleteFunc(h.queue, func(w *held) bool {
 		if of(w) {
-			delete(h.held, w)
+			h.release(w)
 			h.ack(w)
 			return true
 		}
@@ -671,6 +695,7 @@ func (h *host) look() {
 func (h *host) tick() {
 	h.late()
 	h.look()
+	h.devices.idle(time.Now())
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for call, at := range h.cancelled {
@@ -680,6 +705,9 @@ func (h *host) tick() {
 	}
 	for _, p := range h.pullers {
 		p.check()
+		if _, free := h.space(); free <= 0 && p.open > 0 { // what is full asks for nothing, so that others get it
+			p.stop()
+		}
 	}
 	h.dispatch()
 }

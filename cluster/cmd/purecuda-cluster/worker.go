@@ -34,6 +34,7 @@ type worker struct {
 	cacheBytes int64
 	name       string
 	slots      int
+	memory     int64
 	simulate   int
 	share      string
 	inProcess  bool
@@ -53,6 +54,7 @@ func workerCommand(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	f.Int64Var(&w.cacheBytes, "cache-bytes", 10<<30, "how many `bytes` the cache may have")
 	f.StringVar(&w.name, "name", "", "the `name` of the host in reports and rights, with - for dots (default: that of the machine and the process)")
 	f.IntVar(&w.slots, "slots", 0, "how many pieces each device has at the same time (default 2)")
+	f.Int64Var(&w.memory, "memory", 4<<30, "how many `bytes` the data of pieces may take")
 	f.IntVar(&w.simulate, "simulate", 0, "simulate so many `GPUs`")
 	f.StringVar(&w.share, "share", "", "`I/N`: the I-th of N workers on this machine takes every N-th device")
 	f.BoolVar(&w.inProcess, "in-process", false, "run functions in this process, and not in children")
@@ -84,7 +86,7 @@ func (w *worker) run(ctx context.Context, out io.Writer) error {
 	}
 	defer nc.Close()
 	var state atomic.Pointer[cluster.Host]
-	options := append(w.roots.options(), cluster.WithName(w.connection.name), cluster.WithSlots(w.slots), cluster.WithDrain(w.drain),
+	options := append(w.roots.options(), cluster.WithName(w.connection.name), cluster.WithSlots(w.slots), cluster.WithMemory(w.memory), cluster.WithDrain(w.drain),
 		cluster.WithObserver(func(h cluster.Host) { state.Store(&h) }))
 	if w.name != "" {
 		options = append(options, cluster.WithHostName(hostName(w.name)))
