@@ -104,7 +104,14 @@ var Doors = []Door{
 		not("It asks for no driver.", "lost", "required-lost"), not("Its name says so.", "says-so"),
 		not("It computes on the goroutine of its caller, and waits for nothing.", "ctx", "bound"), not(noShared, "own-error"),
 		not(noFunction, "panic", "nil-error", "goexit"), not("It fills a slice that there is.", "huge"), not(noOverlap, "overlap"), not(noMemory, "leak"))},
+	{Name: "cusolver/cpu", Calls: []string{"libs/cusolver/cpu.CholeskyBatch", "libs/cusolver/cpu.CholeskySolveBatch", "libs/cusolver/cpu.LUBatch",
+		"libs/cusolver/cpu.LUSolveBatch", "libs/cusolver/cpu.InverseBatch", "libs/cusolver/cpu.LeastSquaresBatch", "libs/cusolver/cpu.EigenBatch"},
+		Test: "libs/cusolver/cpu/promises_test.go", Not: all(
+			not("It asks for no driver.", "lost", "required-lost"), not("Its name says so.", "says-so"),
+			not("It computes on the cores, as pool.Parallel does, and waits for no turn.", "bound"), not(noShared, "own-error"),
+			not(noFunction, "panic", "nil-error", "goexit"), not(noMemory, "leak"))},
 	at("libs/examples/gonum/promises_test.go", program("libs/examples/gonum")),
+	at("libs/examples/regression/promises_test.go", program("libs/examples/regression")),
 	{Name: "cluster.Scatter", Calls: []string{"cluster.Scatter", "cluster.Map", "cluster.Reduce", "cluster.Do"}, Test: "cluster/promises_test.go", Not: all(
 		not("A caller has no driver. Its hosts have pool.Do.", "off", "absent", "faulty", "lost", "required-absent", "required-faulty", "required-lost"),
 		not("Each host says how much it takes at a time, and one caller waits for its own pieces only.", "bound"),

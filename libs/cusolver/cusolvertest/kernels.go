@@ -1,28 +1,17 @@
 package cusolvertest
 
 import (
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/lapack"
-	"gonum.org/v1/gonum/lapack/gonum"
-
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/libs/cublas"
 	"github.com/purecuda/purecuda/libs/cusolver"
+	"github.com/purecuda/purecuda/libs/cusolver/internal/lapack"
 )
 
-// routine computes with matrices by rows, in float64, and returns the info. The matrices are operands, and v is the vector.
-type routine func(c *launched, m []matrix, v []float64) (info int32)
-
-var routines = [...]routine{
-	cusolver.Potrf: potrf, cusolver.Potrs: potrs, cusolver.Getrf: getrf, cusolver.Getrs: getrs,
-	cusolver.Geqrf: geqrf, cusolver.Ormqr: ormqr, cusolver.Syevd: syevd, cusolver.Gesvd: gesvd,
-	cusolver.PotrfBatched: potrf, cusolver.PotrsBatched: potrs, cusolver.GetrfBatched: getrf, cusolver.GetrsBatched: getrs,
-	cusolver.GetriBatched: getri, cusolver.GelsBatched: gels, cusolver.SyevjBatched: syevd,
+// iterates tells whether a routine may end without a result.
+func iterates(r cusolver.Routine) bool {
+	return r == cusolver.Syevd || r == cusolver.Gesvd || r == cusolver.SyevjBatched
 }
-
-// cpu computes all, in float64: what is stored is rounded once.
-var cpu gonum.Implementation
 
 // shaped is an operand with its rows and columns.
 type shaped struct {
@@ -85,14 +74,8 @@ func vectorLength(c *cusolver.Call) int64 {
 	return c.N
 }
 
-// matrix is device memory by rows, without gaps.
-type matrix struct {
-	rows, cols, ld int
-	v              []float64
-}
-
 // run reads the operands of a call, runs it, and writes back what has changed.
-func run(k *drivertest.Launch, f routine) error {
+func run(k *drivertest.Launch) error {
 	c := drivertest.Param[launched](k, 0)
 	workspace, err := drivertest.Slice[byte](k, c.Device, c.DeviceBytes)
 	if err != nil {
@@ -114,14 +97,14 @@ func run(k *drivertest.Launch, f routine) error {
 		one = compute[float64]
 	}
 	if c.Routine < cusolver.PotrfBatched {
-		return one(k, &c, f, &info[0])
+		return one(k, &c, &info[0])
 	}
 	for i := range c.Batch {
 		call, err := c.matrix(k, i)
 		if err != nil {
 			return err
 		}
-		if err := one(k, &call, f, &info[min(i, int64(len(info))-1)]); err != nil {
+		if err := one(k, &call, &info[min(i, int64(len(info))-1)]); err != nil {
 			return err
 		}
 	}
@@ -155,19 +138,19 @@ func (c *launched) matrix(k *drivertest.Launch, i int64) (launched, error) {
 	return call, nil
 }
 
-func compute[T float32 | float64](k *drivertest.Launch, c *launched, f routine, info *int32) error {
-	var all []matrix
+func compute[T float32 | float64](k *drivertest.Launch, c *launched, info *int32) error {
+	var all []lapack.Matrix
 	var stores []func()
 	for _, o := range operands(&c.Call) {
 		memory, err := drivertest.Slice[T](k, o.At, uint64(max((o.cols-1)*o.LD+o.rows, 0)))
 		if err != nil {
 			return err
 		}
-		m := matrix{int(o.rows), int(o.cols), max(int(o.cols), 1), make([]float64, o.rows*o.cols)}
+		m := lapack.New(int(o.rows), int(o.cols))
 		each := func(f func(stored *T, value *float64)) {
-			for i := range m.rows {
-				for j := range m.cols {
-					f(&memory[j*int(o.LD)+i], &m.v[i*m.ld+j])
+			for i := range m.Rows {
+				for j := range m.Cols {
+					f(&memory[j*int(o.LD)+i], &m.V[i*m.LD+j])
 				}
 			}
 		}
@@ -198,7 +181,10 @@ func compute[T float32 | float64](k *drivertest.Launch, c *launched, f routine, 
 	if err != nil {
 		return err
 	}
-	*info = f(c, all, v)
+	*info = lapack.Run(&c.Call, all, v)
+	if c.diverge && *info == 0 && iterates(c.Routine) {
+		*info = 1
+	}
 	for _, store := range stores {
 		store()
 	}
@@ -224,122 +210,4 @@ func load[T float32 | float64 | int32 | int64](k *drivertest.Launch, at driver.D
 			}
 		}
 	}, nil
-}
-
-var (
-	fills      = map[cublas.Fill]blas.Uplo{cublas.Lower: blas.Lower, cublas.Upper: blas.Upper}
-	transposes = map[cublas.Operation]blas.Transpose{cublas.NoTranspose: blas.NoTrans, cublas.Transpose: blas.Trans}
-	sides      = map[cublas.Side]blas.Side{cublas.Left: blas.Left, cublas.Right: blas.Right}
-)
-
-// work is room for gonum, for more than any routine asks for.
-func work(c *launched) []float64 { return make([]float64, 8*(c.M+c.N+c.K)+64) }
-
-func potrf(c *launched, m []matrix, _ []float64) int32 {
-	a, fill := m[0], fills[c.Fill]
-	before := append([]float64(nil), a.v...)
-	if cpu.Dpotrf(fill, a.rows, a.v, a.ld) {
-		return 0
-	}
-	for n := 1; ; n++ { // the first part that has no factor
-		if part := append([]float64(nil), before...); n == a.rows || !cpu.Dpotrf(fill, n, part, a.ld) {
-			return int32(n)
-		}
-	}
-}
-
-func potrs(c *launched, m []matrix, _ []float64) int32 {
-	cpu.Dpotrs(fills[c.Fill], m[0].rows, m[1].cols, m[0].v, m[0].ld, m[1].v, m[1].ld)
-	return 0
-}
-
-func getrf(_ *launched, m []matrix, v []float64) int32 {
-	a, pivots := m[0], make([]int, len(v))
-	cpu.Dgetrf(a.rows, a.cols, a.v, a.ld, pivots)
-	for i, p := range pivots {
-		v[i] = float64(p + 1)
-	}
-	return firstZero(a)
-}
-
-// getri inverts what getrf has factored.
-func getri(c *launched, m []matrix, v []float64) int32 {
-	pivots := make([]int, len(v))
-	for i, p := range v {
-		pivots[i] = int(p) - 1
-	}
-	copy(m[1].v, m[0].v)
-	w := work(c)
-	if cpu.Dgetri(m[1].rows, m[1].v, m[1].ld, pivots, w, len(w)) {
-		return 0
-	}
-	return firstZero(m[0])
-}
-
-// firstZero is the first place of the diagonal with a 0, from 1 on, or 0.
-func firstZero(a matrix) int32 {
-	for i := range min(a.rows, a.cols) {
-		if a.v[i*a.ld+i] == 0 {
-			return int32(i + 1)
-		}
-	}
-	return 0
-}
-
-// gels finds least squares. Columns that are 0 are found as on the device.
-func gels(c *launched, m []matrix, _ []float64) int32 {
-	w := work(c)
-	if cpu.Dgels(blas.NoTrans, m[0].rows, m[0].cols, m[1].cols, m[0].v, m[0].ld, m[1].v, m[1].ld, w, len(w)) {
-		return 0
-	}
-	return firstZero(m[0])
-}
-
-func getrs(c *launched, m []matrix, v []float64) int32 {
-	pivots := make([]int, len(v))
-	for i, p := range v {
-		pivots[i] = int(p) - 1
-	}
-	cpu.Dgetrs(transposes[c.Trans], m[0].rows, m[1].cols, m[0].v, m[0].ld, pivots, m[1].v, m[1].ld)
-	return 0
-}
-
-func geqrf(c *launched, m []matrix, v []float64) int32 {
-	w := work(c)
-	cpu.Dgeqrf(m[0].rows, m[0].cols, m[0].v, m[0].ld, v, w, len(w))
-	return 0
-}
-
-func ormqr(c *launched, m []matrix, v []float64) int32 {
-	w := work(c)
-	cpu.Dormqr(sides[c.Side], transposes[c.Trans], m[1].rows, m[1].cols, m[0].cols, m[0].v, m[0].ld, v, m[1].v, m[1].ld, w, len(w))
-	return 0
-}
-
-func syevd(c *launched, m []matrix, v []float64) int32 {
-	job := lapack.EVNone
-	if c.Vectors {
-		job = lapack.EVCompute
-	}
-	w := work(c)
-	if !cpu.Dsyev(job, fills[c.Fill], m[0].rows, m[0].v, m[0].ld, v, w, len(w)) || c.diverge {
-		return 1
-	}
-	return 0
-}
-
-func gesvd(c *launched, m []matrix, v []float64) int32 {
-	jobs := map[cusolver.Job]lapack.SVDJob{cusolver.None: lapack.SVDNone, cusolver.Thin: lapack.SVDStore, cusolver.All: lapack.SVDAll}
-	u, vt, rest := matrix{ld: 1}, matrix{ld: 1}, m[1:]
-	if c.JobU != cusolver.None {
-		u, rest = rest[0], rest[1:]
-	}
-	if c.JobVT != cusolver.None {
-		vt = rest[0]
-	}
-	w := work(c)
-	if !cpu.Dgesvd(jobs[c.JobU], jobs[c.JobVT], m[0].rows, m[0].cols, m[0].v, m[0].ld, v, u.v, u.ld, vt.v, vt.ld, w, len(w)) || c.diverge {
-		return 2
-	}
-	return 0
 }
