@@ -143,7 +143,7 @@ func NewDevice(b *driver.Binding, c DeviceConfig) (*Device, error) {
 	d.clock.Store(1)
 	d.slots.New = func() any { n := d.slot.Add(1) - 1; return &n }
 	d.home = d.newStream(0)
-	d.home.state = streamClosed
+	d.home.state.Store(int32(streamClosed))
 	d.home.done.Store(never)
 	if err := d.openPool(); err != nil {
 		return nil, err
@@ -169,11 +169,11 @@ func (d *Device) NewStream(handle driver.Stream) *Stream {
 	s.id = d.ids
 	switch {
 	case d.closed:
-		s.state = streamClosed
+		s.state.Store(int32(streamClosed))
 	case d.loss.Load() != nil:
-		s.state = streamLost
+		s.state.Store(int32(streamLost))
 	}
-	if s.state == streamOpen {
+	if s.current() == streamOpen {
 		d.streams = append(d.streams, s)
 	}
 	return s
@@ -217,8 +217,8 @@ func (d *Device) lose(cause *driver.Error) {
 	defer d.mu.Unlock()
 	for _, s := range d.all() {
 		s.lockAll()
-		if s.state != streamClosed {
-			s.state = streamLost
+		if s.current() != streamClosed {
+			s.state.Store(int32(streamLost))
 		}
 		for _, t := range s.stripes() {
 			for b := t.all.oldest; b != nil; b = t.all.oldest {

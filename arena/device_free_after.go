@@ -209,7 +209,8 @@ func (d *Device) standIn(guards []*guard) *Stream {
 		}
 	}
 	s := d.newStream(0)
-	s.state, s.standsFor = streamClosed, guards
+	s.state.Store(int32(streamClosed))
+	s.standsFor = guards
 	d.streams = append(d.streams, s)
 	d.standIns.Add(1)
 	return s

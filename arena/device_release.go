@@ -79,7 +79,7 @@ func (d *Device) evictFrom(streams []*Stream, wait bool) (victim, bool) {
 			for _, t := range s.stripes() {
 				t.mu.Lock()
 				b := t.oldestWhole()
-				may := s.state == streamOpen || s.state == streamClosed && (wait || b != nil && s.completed(b.freedAt))
+				may := s.current() == streamOpen || s.current() == streamClosed && (wait || b != nil && s.completed(b.freedAt))
 				if b != nil && may && (at == nil || b.freedAt < age) {
 					from, at, age = s, t, b.freedAt
 				}
@@ -270,7 +270,7 @@ func (d *Device) restore(s *Stream, blocks []*block) {
 func (d *Device) putBack(s *Stream, b *block) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.state == streamClosed && s.completed(b.freedAt) {
+	if s.current() == streamClosed && s.completed(b.freedAt) {
 		s = d.home // the stream may be gone
 	}
 	t := s.lock()

@@ -37,7 +37,7 @@ func (s *Stream) carve(class, above int, bytes uint64) (*block, EventKind) {
 	d := s.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.state != streamOpen {
+	if s.current() != streamOpen {
 		return nil, 0
 	}
 	s.recall()
@@ -45,7 +45,7 @@ func (s *Stream) carve(class, above int, bytes uint64) (*block, EventKind) {
 		return b, Reused
 	}
 	for _, o := range d.some() {
-		if o == s || o.state != streamOpen && o.state != streamClosed {
+		if o == s || o.current() != streamOpen && o.current() != streamClosed {
 			continue
 		}
 		if b := o.part(s, class, above, bytes); b != nil {
@@ -60,7 +60,7 @@ func (s *Stream) carve(class, above int, bytes uint64) (*block, EventKind) {
 // held.
 func (s *Stream) recall() {
 	for _, o := range s.dev.some() {
-		if o == s || o.state != streamOpen && o.state != streamClosed {
+		if o == s || o.current() != streamOpen && o.current() != streamClosed {
 			continue
 		}
 		o.lockAll()

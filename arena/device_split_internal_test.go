@@ -13,7 +13,7 @@ import (
 func newSplitDevice() (d *Device, s, o *Stream) {
 	d = &Device{blocks: map[*block]struct{}{}}
 	d.home = d.newStream(0)
-	d.home.state = streamClosed
+	d.home.state.Store(int32(streamClosed))
 	d.home.done.Store(never)
 	s, o = d.newStream(1), d.newStream(2)
 	d.streams = []*Stream{s, o}

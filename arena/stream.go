@@ -17,9 +17,9 @@ type Stream struct {
 	handle driver.Stream
 	id     uint64
 
-	// state is written with Device.mu and the locks of all stripes held, and read under
-	// any of them.
-	state streamState
+	// state is a streamState. It is written with Device.mu and the locks of all stripes held, so that it holds
+	// under any of them.
+	state atomic.Int32
 	first *stripe
 	// more are all stripes, if there is more than the first.
 	more   atomic.Pointer[[]*stripe]
@@ -98,7 +98,7 @@ func (s *Stream) Alloc(bytes uint64) (Block, error) {
 	}
 	class := classOf(bytes)
 	t := s.lock()
-	if s.state == streamOpen && s.dev.plain {
+	if s.current() == streamOpen && s.dev.plain {
 		if b := t.newest(class); b != nil {
 			t.allocate(b, bytes)
 			t.sums.hits++
@@ -127,7 +127,7 @@ func (s *Stream) Free(b Block) error {
 		return s.freeSlow(b)
 	}
 	t := s.lock()
-	if s.state != streamOpen || t.room < int64(b.block.size) {
+	if s.current() != streamOpen || t.room < int64(b.block.size) {
 		t.mu.Unlock()
 		return s.freeSlow(b)
 	}
@@ -234,12 +234,8 @@ func (s *Stream) unlockAll() {
 	s.adding.Unlock()
 }
 
-// current is the state.
-func (s *Stream) current() streamState {
-	t := s.lock()
-	defer t.mu.Unlock()
-	return s.state
-}
+// current is the state, and holds only with a lock or in the gate: Close and Capture suspend the gate.
+func (s *Stream) current() streamState { return streamState(s.state.Load()) }
 
 // enter begins calls about the handle, and leave ends them. The time between must be
 // short: the closing of the stream waits for it.

@@ -59,7 +59,7 @@ func (s *Stream) obtain(class int, bytes uint64) (*block, EventKind, error) {
 func (s *Stream) steal(class int, bytes uint64) *block {
 	for _, t := range s.stripes() {
 		t.mu.Lock()
-		if b := t.newest(class); b != nil && s.state == streamOpen {
+		if b := t.newest(class); b != nil && s.current() == streamOpen {
 			t.allocate(b, bytes)
 			t.sums.hits++
 			t.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Stream) candidate(class int, bytes uint64) (b *block, from *Stream, rea
 		for _, t := range o.stripes() {
 			t.mu.Lock()
 			b := t.oldest(class)
-			usable := b != nil && (o.state == streamOpen || o.state == streamClosed)
+			usable := b != nil && (o.current() == streamOpen || o.current() == streamClosed)
 			if usable && (o.completed(b.freedAt) || b.freedAt < s.seen[o]) {
 				t.allocate(b, bytes)
 				t.mu.Unlock()

@@ -31,24 +31,21 @@ func (s *Stream) Capture(on bool) {
 	if on && s.current() == streamOpen {
 		s.markBefore()
 	}
-	changed := s.change(to, func(state streamState) bool { return state == from })
-	if changed && !on {
-		d.releaseGuard(s.before)
-		s.before, s.beforeErr = nil, nil
-	}
-	if changed && on {
-		d.capturing.Add(1)
-	} else if changed {
+	var before *guard
+	var victims []victim
+	s.change(to, func(state streamState) bool { return state == from }, func() {
+		if on {
+			d.capturing.Add(1)
+			return
+		}
 		d.capturing.Add(-1)
-	}
-	s.letIn()
-	if changed && !on {
-		d.mu.Lock()
+		before, s.before, s.beforeErr = s.before, nil, nil
 		d.collect()
-		victims := d.makeRoom(0)
-		d.mu.Unlock()
-		d.cleanup(d.release(victims))
-	}
+		victims = d.makeRoom(0)
+	})
+	s.letIn()
+	d.releaseGuard(before)
+	d.cleanup(d.release(victims))
 }
 
 // markBefore marks the work that is on the stream before it is captured, for streams that wait for
@@ -62,16 +59,17 @@ func (s *Stream) markBefore() {
 	}
 }
 
-// change sets the state if the present one allows it.
-func (s *Stream) change(to streamState, from func(streamState) bool) bool {
+// change sets the state if the present one allows it, and calls then with Device.mu held.
+func (s *Stream) change(to streamState, from func(streamState) bool, then func()) bool {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
-	s.lockAll()
-	defer s.unlockAll()
-	if !from(s.state) {
+	if !from(s.current()) {
 		return false
 	}
-	s.state = to
+	s.lockAll()
+	s.state.Store(int32(to))
+	s.unlockAll()
+	then()
 	return true
 }
 
@@ -96,7 +94,7 @@ func (s *Stream) Close() error {
 	s.keepOut()
 	defer s.letIn()
 	captured := s.current() == streamCapturing
-	if !s.change(streamClosed, func(state streamState) bool { return state != streamClosed }) {
+	if !s.change(streamClosed, func(state streamState) bool { return state != streamClosed }, func() {}) {
 		return nil
 	}
 	if captured {
@@ -216,7 +214,7 @@ func (d *Device) nextClosed() (some []*Stream) {
 	from, n := d.pollFrom, len(d.streams)
 	for i := 0; i < n && len(some) < maxPolled; i++ {
 		d.pollFrom = (from + i + 1) % n
-		if s := d.streams[(from+i)%n]; s.state == streamClosed {
+		if s := d.streams[(from+i)%n]; s.current() == streamClosed {
 			some = append(some, s)
 		}
 	}
@@ -286,8 +284,8 @@ func (d *Device) Close() error {
 	states := map[*Stream]streamState{}
 	for _, s := range streams {
 		s.lockAll()
-		states[s] = s.state
-		s.state = streamClosed
+		states[s] = s.current()
+		s.state.Store(int32(streamClosed))
 		s.unlockAll()
 	}
 	d.leakedAtClose = d.leaks()

@@ -75,13 +75,13 @@ func (s *Stream) cache(b *block) ([]victim, bool) {
 		d.drop(b)
 		d.loseBlock(b)
 		return nil, true
-	case s.state == streamClosed:
+	case s.current() == streamClosed:
 		return nil, false
 	}
 	b.freedAt = d.clock.Load()
 	size := int64(b.size)
 	var victims []victim
-	if s.state == streamOpen && t.room < size {
+	if s.current() == streamOpen && t.room < size {
 		t.mu.Unlock() // the device goes through all stripes
 		victims = d.makeRoom(size)
 		t.mu.Lock()

@@ -22,8 +22,7 @@ type Graph struct {
 
 // newGraph takes over a graph of the driver and what it retains.
 func (c *Context) newGraph(handle driver.Graph, operations []string, retained []retainable) *Graph {
-	g := &Graph{object: c.newObject(graphEntry, uint64(handle), 0), handle: handle, operations: operations}
-	g.entry.setRetained(retained)
+	g := &Graph{object: c.newObject(graphEntry, uint64(handle), 0, retained...), handle: handle, operations: operations}
 	trackGC(g, &g.object)
 	return g
 }
@@ -77,12 +76,11 @@ func (g *Graph) instantiate() (*GraphExec, error) {
 	o, err := c.create(execEntry, 0, "cuGraphInstantiateWithFlags", func() (uint64, driver.Result) {
 		x, r := c.api.GraphInstantiate(g.handle, 0)
 		return uint64(x), r
-	})
+	}, retained...)
 	if err != nil {
 		c.rt.report(releaseAll(retained))
 		return nil, err
 	}
-	o.entry.setRetained(retained)
 	x := &GraphExec{object: o, handle: driver.GraphExec(o.entry.handle), operations: g.operations, refs: refArgs(retained), reports: reportsOf(retained)}
 	trackGC(x, &x.object)
 	return x, nil

@@ -18,9 +18,9 @@ type object struct {
 	cleanup goruntime.Cleanup
 }
 
-// newObject puts an entry on the ledger of the context.
-func (c *Context) newObject(kind entryKind, handle, bytes uint64) object {
-	o := c.objectOf(&entry{kind: kind, handle: handle, bytes: bytes, details: new(details)})
+// newObject puts an entry on the ledger of the context, with what it retains.
+func (c *Context) newObject(kind entryKind, handle, bytes uint64, retained ...retainable) object {
+	o := c.objectOf(&entry{kind: kind, handle: handle, bytes: bytes, details: &details{retains: retained}})
 	c.ledger.add(o.entry)
 	return o
 }
@@ -174,13 +174,13 @@ func (e *entry) free() error {
 }
 
 // create makes a thing of the driver with the context current, after it has freed what was left to it.
-func (c *Context) create(kind entryKind, bytes uint64, op string, f func() (handle uint64, r driver.Result)) (o object, err error) {
+func (c *Context) create(kind entryKind, bytes uint64, op string, f func() (handle uint64, r driver.Result), retained ...retainable) (o object, err error) {
 	err = c.work(func() error {
 		handle, r := f()
 		if r != driver.Success {
 			return c.failed(op, r)
 		}
-		o = c.newObject(kind, handle, bytes)
+		o = c.newObject(kind, handle, bytes, retained...)
 		return nil
 	})
 	return o, err
