@@ -50,6 +50,9 @@ func (c *Copier) copyStaged(ctx context.Context, shape transferShape, host []byt
 	if shape.bytes() > c.config.AloneBytes {
 		// More would take the memory's bandwidth away from the device, and few pieces have no use for many.
 		t.wanted = min(c.config.Helpers, int(min(t.plan.chunks*t.plan.pieces/4, mostPieces)))
+		if shape.up && shape.bytes() <= manyBytes {
+			t.wanted = min(t.wanted, pastHelpers)
+		}
 	}
 	c.workers.offer(t)
 	var err error
@@ -289,6 +292,9 @@ func (c *Copier) copyTile(shape *transferShape, at tile, host unsafe.Pointer, pi
 
 // manyBytes is from which length a copy drives its own data out of the caches.
 const manyBytes = 32 << 20
+
+// pastHelpers is how many workers store past the caches beside the caller: more take the memory's bandwidth away from the device.
+const pastHelpers = 3
 
 // gather copies a tile of the host's side to a buffer, without the gaps between its rows. It stores past the caches, since the
 // device reads at half of its rate what a processor has in its cache. Such stores are slower than others, so that a long copy

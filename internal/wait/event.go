@@ -31,10 +31,12 @@ func (e *Event) Mark() Ticket {
 	return Ticket{&e.source, e.issued.Add(1)}
 }
 
-// Spins tells whether a wait that begins now most likely ends while it spins. Then a question costs less than a write.
+// Spins tells whether a wait that begins now most likely ends while it spins, beside others that spin. Then questions cost
+// less than a write, which all requests would wait for in turn. Who spins alone sees a write sooner than he gets an answer.
 func (e *Event) Spins() bool {
 	p := e.dev.poller
-	return e.usual.Load() <= int64(longSpin) && p.spinning.Load() < p.spinners.Load()
+	others := p.spinning.Load()
+	return e.usual.Load() <= int64(longSpin) && others > 0 && others < p.spinners.Load()
 }
 
 // Write returns a ticket for the event, which was just recorded on the stream, and puts a write
