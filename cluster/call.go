@@ -58,6 +58,7 @@ type call struct {
 	trustAfter time.Time // hosts that are silent before it may be silent because the connection was
 	lost       bool      // the server may have lost the streams
 	recovering bool
+	leftover   bool // a piece is done that a host keeps, and the server for it
 	work       sync.WaitGroup
 }
 
@@ -83,6 +84,7 @@ type flight struct {
 	due     time.Time // when to look for it
 	again   time.Duration
 	sent    time.Time // to the queue, while the server has not said that it has it
+	first   time.Time // when it was first sent to the queue
 	resend  bool      // due is when to send it again, and not to look first
 	storing bool      // the data are on their way to the object store
 	tries   []error   // that failed, and of hosts that did not answer
@@ -186,7 +188,7 @@ func (k *call) run() error {
 			}
 		}
 	}
-	if err != nil {
+	if err != nil || k.leftover {
 		k.cancel()
 	}
 	return err
@@ -296,6 +298,9 @@ func (k *call) noWorker() error {
 	return driver.Errorf(ErrNoWorker, "no host serves %q for %v (WithPatience); %s", k.function, k.patience, others)
 }
 
+// maxTries is how many results and notes of a piece are kept.
+const maxTries = 64
+
 const maxFlightBytes = 256 << 20
 
 // fill sends pieces until the window is full.
@@ -357,6 +362,9 @@ func (k *call) send(f *flight) error {
 		_, number := splitLast(k.id)
 		m.Reply = c.inbox + pieceID(number, f.number)
 		f.sent = time.Now()
+		if f.first.IsZero() {
+			f.first = f.sent
+		}
 		f.silent = max(f.silent, 1) // the first delivery, of which no host tells that it begins
 	}
 	if err := c.nc.PublishMsg(m); err != nil {
@@ -456,7 +464,7 @@ func (k *call) recover(ctx context.Context, numbers map[int]bool, lost bool) {
 	}
 	for n, large := range numbers {
 		found := false
-		for from := uint64(1); ; {
+		for from, read := uint64(1), 0; read < maxTries; read++ { // a host that lies can publish more
 			m, err := s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(c.names.subject("result", k.token, "*", pieceID(k.id, n), "*")))
 			if err != nil {
 				if !errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -533,6 +541,8 @@ func (k *call) handle(ctx context.Context, e event) error {
 			return nil
 		}
 		switch given := e.head.Error != nil; {
+		case !given && f.host != "": // what was sent to a host is not delivered again
+			return nil
 		case given && f.host != "": // a host that was chosen has no room
 			f.host = k.other(f.avoid)
 			k.soon(f, true)
@@ -545,7 +555,7 @@ func (k *call) handle(ctx context.Context, e event) error {
 				driver.Errorf(ErrPoison, "%d hosts began the piece, and none has answered", f.silent))
 		}
 		f.silent++
-		f.tries = append(f.tries, &TryError{Device: driver.NoDevice, Err: driver.Errorf(ErrHostLost, "it took the piece and did not answer")})
+		f.tries = append(f.tries[max(0, len(f.tries)-maxTries):], &TryError{Device: driver.NoDevice, Err: driver.Errorf(ErrHostLost, "it took the piece and did not answer")})
 		f.due = time.Now().Add(k.deadline + 2*ackWait)
 	case publishedEvent:
 		return k.published(f, e.err)
@@ -576,6 +586,11 @@ func (k *call) published(f *flight, refused error) error {
 	}
 	switch err := classify(k.cluster.nc, "publishing a piece", refused); {
 	case alreadyThere(refused):
+		// Hosts that have room would take it from the queue. One that does not answer has it.
+		if id, room := k.roomiest(f.avoid); room > 0 && time.Since(f.first) > k.deadline+2*ackWait {
+			f.host, k.leftover = id, true
+			return k.send(f)
+		}
 		k.soon(f, false)
 	case is(err, ErrPermission, driver.ErrUnsupported):
 		return err
@@ -716,19 +731,24 @@ func (k *call) noOther() error {
 }
 
 // other is the ID of the host with the most room whose name is not among some, or "".
-func (k *call) other(avoid []string) (id string) {
+func (k *call) other(avoid []string) string {
+	id, _ := k.roomiest(avoid)
+	return id
+}
+
+// roomiest is other with how many more pieces the host can run.
+func (k *call) roomiest(avoid []string) (id string, room int) {
 	flights := map[string]int{}
 	for _, f := range k.flights {
 		flights[f.host]++
 	}
-	room := 0
 	for _, h := range k.hosts {
-		r := h.Slots - h.Busy - flights[h.ID]
+		r := h.Slots - h.Busy - h.Waiting - flights[h.ID]
 		if h.Slots > 0 && !slices.Contains(avoid, h.Name) && (id == "" || r > room) {
 			id, room = h.ID, r
 		}
 	}
-	return id
+	return id, room
 }
 
 // failure is the error that ends a call because of a piece.

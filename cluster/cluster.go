@@ -61,7 +61,8 @@ const (
 )
 
 // Open returns the cluster behind a connection. It makes the streams where they are missing, which needs the right to. The
-// connection stays the caller's: it should reconnect for ever (nats.MaxReconnects(-1)).
+// connection stays the caller's: it should reconnect for ever (nats.MaxReconnects(-1)). A publication to a server that stalls
+// can block for nats.FlusherTimeout, which is a minute by default: a few seconds are better.
 func Open(ctx context.Context, nc *nats.Conn, options ...Option) (*Cluster, error) {
 	config, err := configured(nil, options)
 	switch {

@@ -12,7 +12,9 @@ import (
 	"net/url"
 	"os"
 	"path"
+	goruntime "runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -37,7 +39,7 @@ type Ref struct {
 const maxRef = 1 << 30
 
 func (r *Ref) check() error {
-	if r.Offset < 0 || r.Length < 0 || r.Length > maxRef || r.Offset+r.Length < 0 {
+	if r.Offset < 0 || r.Length < 0 || r.Length > maxRef || r.Offset+r.Length < 0 { // an offset may be in any large file
 		return driver.Errorf(driver.ErrInvalidArgument, "%s: %d bytes from byte %d on: want at most %d", r.URI, r.Length, r.Offset, maxRef)
 	}
 	if r.Digest != "" {
@@ -67,11 +69,22 @@ type source struct {
 	urls  []*url.URL
 	http  *http.Client
 	cache *cache
+	reads chan struct{} // of files, each with a goroutine
 }
 
+const (
+	// maxReads is how many files are read at the same time: a mount whose server is away keeps a thread for each until it is back.
+	maxReads = 64
+	// maxRedirections is how often a URL may lead to another one.
+	maxRedirections = 10
+)
+
 func newSource(js jetstream.JetStream, c *config) (*source, error) {
-	s := &source{js: js, names: names(c.name), roots: map[string]*os.Root{}}
-	s.http = &http.Client{CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+	s := &source{js: js, names: names(c.name), roots: map[string]*os.Root{}, reads: make(chan struct{}, maxReads)}
+	s.http = &http.Client{CheckRedirect: func(r *http.Request, before []*http.Request) error {
+		if len(before) > maxRedirections {
+			return driver.Errorf(ErrPermission, "more than %d redirections", maxRedirections)
+		}
 		if !s.takes(r.URL) {
 			return driver.Errorf(ErrPermission, "a redirection to %s, which is below no URL of WithURL", r.URL)
 		}
@@ -139,7 +152,7 @@ func (s *source) fetch(ctx context.Context, r *Ref, into []byte) error {
 		s.cache.put(r, into)
 	}
 	if err != nil {
-		return fmt.Errorf("getting data: %w", err)
+		return fmt.Errorf("getting data of %.200q: %w", r.URI, err)
 	}
 	return nil
 }
@@ -153,40 +166,68 @@ func (s *source) read(ctx context.Context, r *Ref, into []byte) error {
 		if root == nil {
 			return driver.Errorf(ErrPermission, "%s: the host has no root %q (WithRoot)", r.URI, name)
 		}
-		return readFile(root, file, r, into)
+		return s.readFile(ctx, into, func() (io.ReadCloser, error) { return openFile(root, file, r) })
 	case "http", "https":
 		return s.get(ctx, r, into)
 	case "object":
-		data, err := readObject(ctx, s.js, s.names, rest, r.Offset+r.Length)
-		if err != nil {
-			return err
-		}
-		if int64(len(data)) < r.Offset+r.Length {
-			return driver.Errorf(ErrMismatch, "%s has %d bytes, not %d", r.URI, len(data), r.Offset+r.Length)
-		}
-		copy(into, data[r.Offset:])
-		return nil
+		return readObject(ctx, s.js, s.names, rest, r, into)
 	}
 	return driver.Errorf(driver.ErrInvalidArgument, "%.80q is no reference: want file:, http:, https: or object:", r.URI)
 }
 
-func readFile(root *os.Root, name string, r *Ref, into []byte) error {
-	f, err := root.Open(name)
-	if err != nil {
-		return err
+// readFile reads what open opens, on a goroutine of its own, and ends with ctx: a mount whose server is away ends no call before it is
+// back. That goroutine has a buffer of its own, because into may be of another piece then.
+func (s *source) readFile(ctx context.Context, into []byte, open func() (io.ReadCloser, error)) error {
+	select {
+	case s.reads <- struct{}{}:
+	case <-ctx.Done():
+		return driver.Errorf(driver.ErrTimeout, "%d other reads of files do not end: %w", maxReads, context.Cause(ctx))
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return driver.Errorf(ErrPermission, "%s is no regular file", r.URI)
-	}
-	if n, err := f.ReadAt(into, r.Offset); n < len(into) {
-		return fmt.Errorf("%s: %d of %d bytes from byte %d on: %w", r.URI, n, len(into), r.Offset, err)
+	out, in := io.Pipe()
+	go func() {
+		defer func() { <-s.reads }()
+		f, err := open()
+		if err == nil {
+			defer f.Close()
+			_, err = io.CopyBuffer(in, f, make([]byte, min(len(into), 1<<20)))
+		}
+		_ = in.CloseWithError(err) // it returns no error
+	}()
+	defer out.Close()
+	defer context.AfterFunc(ctx, func() {
+		_ = in.CloseWithError(driver.Errorf(driver.ErrTimeout, "reading a file: %w", context.Cause(ctx)))
+	})()
+	if n, err := io.ReadFull(out, into); err != nil {
+		return fmt.Errorf("%d of %d bytes: %w", n, len(into), err)
 	}
 	return nil
+}
+
+// section is a range of a file.
+type section struct {
+	*io.SectionReader
+	io.Closer
+}
+
+// openFile opens a range of a regular file. A FIFO must not wait for somebody who writes.
+func openFile(root *os.Root, name string, r *Ref) (io.ReadCloser, error) {
+	flags := os.O_RDONLY
+	if goruntime.GOOS != "windows" {
+		flags |= syscall.O_NONBLOCK
+	}
+	f, err := root.OpenFile(name, flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = driver.Errorf(ErrPermission, "%s is no regular file", r.URI)
+	}
+	if err != nil {
+		_ = f.Close() // it was opened for reading
+		return nil, err
+	}
+	return section{io.NewSectionReader(f, r.Offset, r.Length), f}, nil
 }
 
 // get gets a range with HTTP.
@@ -211,6 +252,11 @@ func (s *source) get(ctx context.Context, r *Ref, into []byte) error {
 	body := io.Reader(response.Body)
 	switch response.StatusCode {
 	case http.StatusPartialContent:
+		var from int64
+		text := response.Header.Get("Content-Range")
+		if n, _ := fmt.Sscanf(text, "bytes %d-", &from); n != 1 || from != r.Offset {
+			return driver.Errorf(ErrMismatch, "%s: the server gave the range %.80q, and byte %d on was asked for", r.URI, text, r.Offset)
+		}
 	case http.StatusOK: // the whole: the server knows no ranges
 		if _, err := io.CopyN(io.Discard, body, r.Offset); err != nil {
 			return fmt.Errorf("%s: %w", r.URI, err)
@@ -264,32 +310,36 @@ func putObject(ctx context.Context, js jetstream.JetStream, n names, name string
 	return &Ref{URI: "object:" + name, Length: int64(len(data)), Digest: hex.EncodeToString(sum[:])}, nil
 }
 
-// readObject reads an object of at least so many bytes.
-func readObject(ctx context.Context, js jetstream.JetStream, n names, name string, bytes int64) ([]byte, error) {
+// readObject reads the range of an object.
+func readObject(ctx context.Context, js jetstream.JetStream, n names, name string, r *Ref, into []byte) error {
 	store, err := js.ObjectStore(ctx, n.bucket())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	object, err := store.Get(ctx, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer object.Close()
-	data := make([]byte, bytes)
-	read, err := io.ReadFull(object, data)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return nil, err
+	skipped, err := io.CopyN(io.Discard, object, r.Offset)
+	read := 0
+	if err == nil {
+		read, err = io.ReadFull(object, into)
 	}
-	return data[:read], nil
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return driver.Errorf(ErrMismatch, "%s has %d bytes, not %d", r.URI, skipped+int64(read), r.Offset+r.Length)
+	}
+	return err
 }
 
 // getObject gets data that did not go with a message.
 func getObject(ctx context.Context, js jetstream.JetStream, n names, r *Ref) ([]byte, error) {
 	name, ok := strings.CutPrefix(r.URI, "object:")
-	if err := r.check(); err != nil || !ok || r.Length > maxData {
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "%.80q with %d bytes is no reference to data of a piece", r.URI, r.Length)
+	if err := r.check(); err != nil || !ok || r.Offset != 0 || r.Length > maxData || r.Digest == "" {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "%.80q with %d bytes from byte %d on and digest %.80q is no reference to data of a piece", r.URI, r.Length, r.Offset, r.Digest)
 	}
-	data, err := readObject(ctx, js, n, name, r.Length)
+	data := make([]byte, r.Length)
+	err := readObject(ctx, js, n, name, r, data)
 	if err == nil {
 		err = r.verify(data)
 	}

@@ -98,6 +98,11 @@ func init() {
 		"closed/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) {
 			return nil, driver.Errorf(driver.ErrClosed, "something of the function's own")
 		},
+		"stuck/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { // ends when a test lets it, and heeds nothing else
+			stuck <- struct{}{}
+			<-unstick
+			return nil, nil
+		},
 		"touch/v1": func(w *pool.Worker, r *isolate.Request) ([]byte, error) { // asks the device, before and after some time
 			_, before := w.Stream().Query()
 			time.Sleep(5 * time.Millisecond)

@@ -73,7 +73,7 @@ func (h *heads[T]) read(m *nats.Msg) (head T, ran time.Duration, data []byte, er
 	line, data, _ := bytes.Cut(m.Data, []byte{'\n'})
 	number, text, whole := bytes.Cut(line, []byte{' '})
 	n, err := strconv.ParseInt(string(number), 10, 64)
-	if err != nil || !whole {
+	if err != nil || !whole || len(text) > maxHead {
 		return head, 0, nil, foreign(m)
 	}
 	h.mu.Lock()

@@ -31,7 +31,8 @@ const maxDeliveries = 5
 // that fails takes its slots away until it works again. A lost connection ends nothing: Serve goes on when it is
 // back.
 //
-// The error is nil after ctx has ended, unless the connection was closed or the server refuses what Serve needs ([ErrPermission]).
+// The error is nil after ctx has ended, unless the connection was closed or the server refuses what Serve needs ([ErrPermission]). Serve
+// returns within its drain and 10 s. Where a function heeds no context the error is [driver.ErrTimeout], and the function runs on.
 // The group or the pool and the connection stay the caller's.
 func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, devices D, functions []string, options ...Option) error {
 	config, err := configured(nil, options)
@@ -41,14 +42,11 @@ func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, de
 	if ctx == nil || nc == nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "Serve takes a context and a connection")
 	}
-	h := &host{config: config, nc: nc, names: names(config.name), self: Host{ID: config.hostName + "." + nuid.Next(), Name: config.hostName}, failed: make(chan error, 1),
+	h := &host{config: config, nc: nc, names: names(config.name), self: Host{ID: config.hostName + "." + nuid.Next(), Name: config.hostName}, failed: make(chan error, 1), stopped: make(chan struct{}),
 		held: map[*held]bool{}, answers: map[string]*answer{}, cancelled: map[string]time.Time{}, average: shortPiece}
 	h.room.max = config.memory / 4 * 3
 	if h.devices, err = devicesOf(devices, config); err != nil {
 		return err
-	}
-	if c, ok := h.devices.(*children); ok {
-		defer c.close()
 	}
 	known := isolate.Functions()
 	if functions == nil {
@@ -72,8 +70,48 @@ func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, de
 	if h.source, err = newSource(h.js, config); err != nil {
 		return err
 	}
-	defer h.source.close()
-	return h.serve(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		defer h.close()
+		ended <- h.serve(ctx)
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	case <-h.stopped:
+	}
+	limit := time.NewTimer(h.drain + endWithin)
+	defer limit.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-limit.C:
+		return driver.Errorf(driver.ErrTimeout, "Serve goes on in the background: its pieces or its connection did not end within %v (WithDrain) and %v more, though they were told to; there are %s", h.drain, endWithin, h.remain())
+	}
+}
+
+// endWithin is how long Serve may take to end besides its drain: what is left is a function that heeds no ctx, or a connection that
+// takes nothing.
+const endWithin = 10 * time.Second
+
+// remain says what did not end.
+func (h *host) remain() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	functions := map[string]int{}
+	for w := range h.held {
+		functions[w.function]++
+	}
+	return fmt.Sprintf("%d pieces: %v", len(h.held), functions)
+}
+
+// close frees what Serve has made.
+func (h *host) close() {
+	if c, ok := h.devices.(*children); ok {
+		c.close()
+	}
+	h.source.close()
 }
 
 // host serves.
@@ -90,7 +128,8 @@ type host struct {
 	base      context.Context // of the functions
 	inbox     string          // of what the server says about results
 	failed    chan error
-	room      budget // for references and large data
+	room      budget        // for references and large data
+	stopped   chan struct{} // closed when Serve ends before its ctx
 
 	looking sync.Mutex // one after the other, so that the newest state stays
 
@@ -175,7 +214,7 @@ func (h *host) serve(ctx context.Context) error {
 	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
-			return h.drainOut()
+			return h.drainOut(stop)
 		case err := <-h.failed:
 			h.stopAll(stop)
 			return err
@@ -194,7 +233,7 @@ func (h *host) serve(ctx context.Context) error {
 }
 
 // drainOut ends what runs, within the limit.
-func (h *host) drainOut() error {
+func (h *host) drainOut(stop context.CancelFunc) error {
 	h.mu.Lock()
 	h.draining = true
 	h.giveBackQueue()
@@ -215,7 +254,7 @@ func (h *host) drainOut() error {
 			h.tell(true)
 			return classify(h.nc, "telling the end", h.flush())
 		case <-limit.C:
-			h.cancelRunning()
+			h.giveUp(stop)
 		case <-tick.C:
 			h.late()
 			h.beat()
@@ -244,16 +283,24 @@ func (h *host) cancelRunning() {
 
 // stopAll ends without a connection.
 func (h *host) stopAll(stop context.CancelFunc) {
+	close(h.stopped)
+	h.giveUp(stop)
+	h.work.Wait()
+}
+
+// giveUp stops what runs, and does not wait for the server's answers any more.
+func (h *host) giveUp(stop context.CancelFunc) {
 	h.mu.Lock()
-	h.draining, h.queue = true, nil
+	h.draining = true
+	h.giveBackQueue()
 	stop()
-	for token := range h.answers { // no answer comes
+	for token, a := range h.answers {
 		delete(h.answers, token)
+		delete(h.held, a.held)
 		h.work.Done()
 	}
 	h.mu.Unlock()
 	h.cancelRunning()
-	h.work.Wait()
 }
 
 // runs tells whether this host can run a function now. h.mu is held.
@@ -603,7 +650,10 @@ func (h *host) insist(a *answer, err error) {
 		if h.nc.IsClosed() || h.base.Err() != nil || time.Since(a.got) > a.held.head.Deadline+time.Minute || is(err, ErrPermission) {
 			return // it will be delivered again
 		}
-		time.Sleep(wait)
+		select {
+		case <-h.base.Done():
+		case <-time.After(wait):
+		}
 		err = h.publish(a)
 	}
 	if !a.acked {
@@ -645,11 +695,17 @@ func (h *host) message(a *answer) (*nats.Msg, error) {
 	return m, err
 }
 
+// maxCancelled is how many calls that have ended are known.
+const maxCancelled = 1 << 14
+
 // cancelCall stops the pieces of a call that has ended.
 func (h *host) cancelCall(m *nats.Msg) {
 	call := string(m.Data)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !isCall(call) || len(h.cancelled) >= maxCancelled { // what is not cancelled ends at its deadline
+		return
+	}
 	h.cancelled[call] = time.Now()
 	of := func(w *held) bool { return strings.HasPrefix(w.piece, call+".") }
 	h.queue = slices.DeleteFunc(h.queue, func(w *held) bool {
