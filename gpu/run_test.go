@@ -158,7 +158,6 @@ func TestErrors(t *testing.T) {
 		"no such lane":  {one(16), func(t *gpu.Thread) { gpu.ShuffleDown(t, 1, 8) }, `run_test.go:\d+: gpu.ShuffleDown: lane \d+ asks for the value of lane \d+, which the block does not have`},
 		"lane returned": {one(32), func(t *gpu.Thread) { early(t) }, `run_test.go:\d+: gpu.ShuffleXor: lane \d+ asks for the value of lane \d+, which has returned`},
 		"pointers":      {one(1), func(t *gpu.Thread) { gpu.Shared[*int](t) }, `run_test.go:\d+: gpu: shared memory cannot hold a \*int`},
-		"other type":    {one(2), func(t *gpu.Thread) { twoTypes(t) }, `run_test.go:\d+: gpu.Shared\[\w+\]: other threads of the block have another type`},
 		"Goexit":        {one(1), func(t *gpu.Thread) { runtime.Goexit() }, `the kernel called runtime.Goexit`},
 		"nil kernel":    {one(1), nil, `gpu: the kernel is nil`},
 		"no shape":      {gpu.Shape{}, func(t *gpu.Thread) {}, `gpu: the block \(0,1,1\) is outside`},
@@ -206,14 +205,6 @@ func twoFunctions(t *gpu.Thread) {
 func early(t *gpu.Thread) {
 	if t.Lane() < 16 {
 		gpu.ShuffleXor(t, 1, 16)
-	}
-}
-
-func twoTypes(t *gpu.Thread) {
-	if t.ThreadX() == 0 {
-		gpu.Shared[int32](t)
-	} else {
-		gpu.Shared[float32](t)
 	}
 }
 

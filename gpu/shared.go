@@ -13,15 +13,13 @@ const maxShared = 64
 // Shared is a variable in the shared memory of the block: all threads of the block get the same one. T holds
 // no pointers. The variable begins with junk, as on a GPU: write before you read.
 //
-// Each call in the source is one variable. Call it before the first condition and the first loop: the threads
-// of a block have to make the same calls in the same order, and the compiler demands it.
+// Each call in the source is one variable. In a function it is one for each call of the function in the source, and in
+// a loop all passes have the same. A kernel has at most 64.
 func Shared[T any](t *Thread) *T {
-	n := t.shared
-	t.shared++
 	t.vars = true
-	v, ok := t.b.vars.shared(n, again[T]).value.(*T)
+	v, ok := t.b.vars.shared(site(), again[T]).value.(*T)
 	if !ok {
-		fault("gpu.Shared[%v]: other threads of the block have another type for their call number %d", reflect.TypeFor[T](), n+1)
+		fault("gpu.Shared[%v]: the same call has another type in another thread of the block", reflect.TypeFor[T]())
 	}
 	return v
 }
@@ -69,6 +67,7 @@ func DynamicShared[T any](t *Thread) []T {
 
 // vars are the variables of one block in shared memory. The first thread that asks for one makes it.
 type vars struct {
+	sites [maxShared]atomic.Uint64 // the calls that have a variable, those of earlier blocks too; 0 is none
 	made  [maxShared]atomic.Pointer[variable]
 	old   [maxShared]*variable // of an earlier block; threads that are goroutines have none
 	once  sync.Once
@@ -79,12 +78,13 @@ type vars struct {
 // reset makes all variables junk for the next block, which takes their memory.
 func (v *vars) reset() {
 	for n := range v.made {
-		p := v.made[n].Load()
-		if p == nil {
-			break // each thread begins with the first
+		if v.sites[n].Load() == 0 {
+			break
 		}
-		v.old[n] = p
-		v.made[n].Store(nil)
+		if p := v.made[n].Load(); p != nil {
+			v.old[n] = p
+			v.made[n].Store(nil)
+		}
 	}
 	words := v.words
 	v.once, v.words = sync.Once{}, nil
@@ -93,10 +93,17 @@ func (v *vars) reset() {
 	}
 }
 
-// shared returns the variable with a number.
-func (v *vars) shared(n int, make func(old *variable) *variable) *variable {
-	if n >= maxShared {
-		fault("gpu.Shared: a thread makes more than %d calls", maxShared)
+// shared returns the variable of a call.
+func (v *vars) shared(site uint64, make func(old *variable) *variable) *variable {
+	n := 0
+	for ; ; n++ {
+		if n == maxShared {
+			fault("gpu.Shared: a kernel has more than %d variables in shared memory", maxShared)
+		}
+		s := v.sites[n].Load()
+		if s == site || s == 0 && v.sites[n].CompareAndSwap(0, site) || v.sites[n].Load() == site {
+			break
+		}
 	}
 	p := v.made[n].Load()
 	if p == nil {

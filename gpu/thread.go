@@ -7,10 +7,9 @@ const warpSize = 32
 type Thread struct {
 	thread, block, blockDim, gridDim Dim3
 
-	rank   int  // in the block
-	shared int  // how many calls of Shared there were
-	calls  int  // how many calls of warp functions there were
-	vars   bool // it has used shared memory
+	rank  int  // in the block
+	calls int  // how many calls of warp functions there were
+	vars  bool // it has used shared memory
 
 	b       *block
 	wait    func(t *Thread, at stop) // until the others are at the same place

@@ -196,7 +196,7 @@ func B(t *gpu.Thread, x []int) { x[0] = 1 }
 //purecuda:kernel
 func Größe(t *gpu.Thread, x []int) { x[0] = 1 }
 //purecuda:kernel
-func Literal(t *gpu.Thread, x []int) { func(i int) { for j := range i { gpu.Shared[[4]int](t)[j&3] = i } }(x[1]) }
+func Literal(t *gpu.Thread, x []int) { func(i int) { for j := range i { x[j] = len(map[int]int{}) } }(x[1]) }
 //purecuda:kernel
 func Called(t *gpu.Thread, x []int) { f := func(i int) int { var a [3]int; a[1] = x1(i); return a[i] }; x[0] = f(5) }
 func x1(i int) int { m := map[int]int{}; return m[i] }
@@ -205,7 +205,7 @@ func x1(i int) int { m := map[int]int{}; return m[i] }
 	for kernel, want := range map[string]string{
 		"B":       "k.go:9:6: two kernels have the name same in PTX, the other one at ",
 		"Größe":   "k.go:11:6: names in PTX have the letters of ASCII, and Größe has others: say entry=name in the directive",
-		"Literal": "gpu.Shared is called in a loop: call it before\n\tcalled by Literal at ",
+		"Literal": "a kernel has no maps: use an array\n\tcalled by Literal at ",
 		"Called":  "called by a function literal in Called at ",
 	} {
 		_, err := p.Compile(compile.Options{Arch: 75, Checks: compile.ChecksReport}, kernel)

@@ -274,8 +274,7 @@ func (k *kctx) atomic(op string, in *ssa.Call, fn *ssa.Function, a []val) val {
 // maxShared is how much shared memory a kernel can declare. What is above it, a launch has to ask for.
 const maxShared = 48 << 10
 
-// sharedVar is a variable in shared memory. On the CPU the first call of each thread is the first variable, so the
-// calls have to come in one order for all threads.
+// sharedVar is a variable in shared memory: one for each call in the source, by the calls that lead to it.
 func (k *kctx) sharedVar(f *frame, in *ssa.Call, t types.Type) val {
 	for _, l := range scalars(t, 0, nil) {
 		if l.k == kNone {
@@ -286,23 +285,18 @@ func (k *kctx) sharedVar(f *frame, in *ssa.Call, t types.Type) val {
 	if k.callee != nil {
 		k.fail(in.Pos(), "gpu.Shared is called in %s, which is not inlined: call it in the kernel, and give the pointer", called(k.callee.fn))
 	}
-	if k.around() > 0 {
-		k.fail(in.Pos(), "gpu.Shared is called in a loop: call it before")
-	}
-	if n := len(k.shared); n > 0 {
-		if _, ok := k.cur.get(fmt.Sprint("shared ", n-1)); !ok {
-			k.fail(in.Pos(), "some threads come to this gpu.Shared without the one before it: call both before the first condition")
-		}
+	shared := func(name string) val { return val{k: kPtr, p: &ptr{sp: spShared, base: name, align: 16}} }
+	if n, ok := k.shared[key]; ok { // in another copy of a loop
+		return shared(n)
 	}
 	if k.sharedSize = (k.sharedSize + 15) &^ 15; k.sharedSize+sizes.Sizeof(t) > maxShared {
 		k.fail(in.Pos(), "with this %s, the kernel has %d bytes of gpu.Shared; at most %d: take gpu.DynamicShared, whose size the launch gives", t, k.sharedSize+sizes.Sizeof(t), maxShared)
 	}
 	k.sharedSize += max(1, sizes.Sizeof(t))
 	n := fmt.Sprintf("shared_%s_%d", k.name, len(k.shared))
-	k.cur.m[fmt.Sprint("shared ", len(k.shared))] = val{}
 	k.shared[key] = n
 	k.decls = append(k.decls, fmt.Sprintf(".shared .align 16 .b8 %s[%d];", n, max(1, sizes.Sizeof(t))))
-	return val{k: kPtr, p: &ptr{sp: spShared, base: n, align: 16}}
+	return shared(n)
 }
 
 // dynamicShared is the dynamic shared memory as a slice.

@@ -85,6 +85,8 @@ func TestThreads(t *testing.T) {
 		d.Same(t, "Places", gpu.Shape{Grid: gpu.Dim3{X: 3, Y: 2, Z: 2}, Block: gpu.Dim3{X: 5, Y: 3, Z: 4}},
 			func(t *gpu.Thread, a []any) { ops.Places(t, as[[]int](a, 0)) }, make([]int, 12*60*8))
 		d.Same(t, "Tables", gpu.Shape1D(1, 1), func(t *gpu.Thread, a []any) { ops.Tables(t, as[[]int](a, 0), as[int](a, 1)) }, make([]int, 26), 1)
+		d.Same(t, "Sites", gpu.Shape1D(192, 64), func(t *gpu.Thread, a []any) { ops.Sites(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
+			make([]int32, 192), many(64*70, r.Int32))
 		d.Same(t, "Dynamic", gpu.Shape{Grid: gpu.Dim3{X: 3}, Block: gpu.Dim3{X: 40}, SharedBytes: 160},
 			func(t *gpu.Thread, a []any) { ops.Dynamic(t, as[[]int32](a, 0)) }, many(120, r.Int32))
 		d.Same(t, "Warps", gpu.Shape1D(128, 64), func(t *gpu.Thread, a []any) {

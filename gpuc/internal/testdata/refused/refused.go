@@ -420,24 +420,6 @@ func TwoSpaces(t *gpu.Thread, x []int) {
 }
 
 //purecuda:kernel
-func SharedInLoop(t *gpu.Thread, x []int) {
-	for i := range x {
-		s := gpu.Shared[[4]int](t)
-		s[0] = i
-	}
-}
-
-//purecuda:kernel
-func SharedInCondition(t *gpu.Thread, x []int) {
-	if x[0] > 0 {
-		s := gpu.Shared[[4]int](t)
-		s[0] = 1
-	}
-	s := gpu.Shared[[4]float32](t)
-	s[0] = 1
-}
-
-//purecuda:kernel
 func SharedPointer(t *gpu.Thread, x []int) { *gpu.Shared[*int](t) = &x[0] }
 
 //purecuda:kernel
