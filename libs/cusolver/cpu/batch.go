@@ -1,8 +1,9 @@
 // Package cpu has the batches of package cusolver on the CPU, for machines without a GPU or without cuSOLVER: functions of the same
 // names, which leave the same in the same places of Go slices. They compute with gonum, in float64, on all cores.
 //
-//	a := cpu.Batch[float64]{Data: matrices, Rows: n, Cols: n, Stride: n, Count: groups, Step: n * n}
-//	b := cpu.Batch[float64]{Data: columns, Rows: n, Cols: 1, Stride: 1, Count: groups, Step: n}
+//	matrices, columns := make([]float64, 1000*n*n), make([]float64, 1000*n)
+//	a := cpu.Batch[float64]{Data: matrices, Rows: n, Cols: n, Stride: n, Count: 1000, Step: n * n}
+//	b := cpu.Batch[float64]{Data: columns, Rows: n, Cols: 1, Stride: 1, Count: 1000, Step: n}
 //	err := cpu.CholeskyBatch(ctx, cublas.Upper, a) // a *cusolver.BatchError has the matrices that failed
 //	if err == nil {
 //		err = cpu.CholeskySolveBatch(ctx, cublas.Upper, a, b)

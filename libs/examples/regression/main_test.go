@@ -58,7 +58,10 @@ func on(t *testing.T, gpu driver.API, blas cublas.API, solver cusolver.API, d da
 	require.NoError(t, err)
 	s, err := c.NewStream()
 	require.NoError(t, err)
-	return onGPU(bg, s, blas, solver, d)
+	device, err := newDevice(s, blas, solver)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, device.Close()) }()
+	return device.fit(bg, d)
 }
 
 // Each group has gonum's coefficients, which come from a QR factorization of the weighted observations.
