@@ -224,7 +224,11 @@ func (c *campaign) account(held runtime.Stats, struck []drivertest.Injection, cl
 		leaked[found] += times
 	}
 	const block, buffers = 512, 100 // the smallest block; what copies go through, and events of the arena
-	memory := held.Leaked + held.Refs + held.Memory.Cached/block
+	free := held.Memory.Cached / block
+	if m := held.Memory; m.Hits+m.Shared == 0 { // blocks have the size that was asked for, and are not used again
+		free = max(free, m.Frees-m.DriverFrees)
+	}
+	memory := held.Leaked + held.Refs + free
 	most := map[string]uint64{"stream": c.halfOpen, "device memory": held.Leaked, "host memory": c.doubtful, "event": c.doubtful}
 	if c.unproven {
 		most["device memory"] = memory
