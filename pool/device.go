@@ -21,6 +21,7 @@ type device struct {
 	workers []*Worker // one for each stream, made on demand
 	free    []*Worker // the most recently used one last, after those without a stream
 	busy    int       // workers that are not free
+	used    uint64    // counts the turns of the devices: the last one of this
 	// outstanding is the cost of the requests on the device, in seconds.
 	outstanding float64
 	scattering  bool // a Scatter has one of the workers
@@ -56,6 +57,8 @@ func (d *device) takeWorker(r *request) *Worker {
 	w.cost, w.scatters = r.cost, r.only != nil
 	d.scattering = d.scattering || w.scatters
 	d.busy++
+	d.pool.turns++
+	d.used = d.pool.turns
 	d.outstanding += w.cost
 	w.label, w.bytes = r.label, r.bytes
 	d.reserve(r.label, r.bytes)
@@ -118,6 +121,21 @@ func (p *Pool) updateSpeeds() {
 		}
 		d.speed = positive(d.speed)
 	}
+}
+
+// equalSpeed is how much faster one of two devices of the same model may be measured and gets no more than its share of the requests.
+const equalSpeed = 1.25
+
+// after reports whether it is the turn of o, although d is faster by a ratio. Both are ready, idle and of the same model, and d was used
+// later.
+func (d *device) after(o *device, ratio float64) bool {
+	return ratio < equalSpeed && d.busy+o.busy == 0 && d.info.Name == o.info.Name && d.isReady() && o.isReady() && d.used > o.used
+}
+
+// isReady reports whether a worker with a stream is free.
+func (d *device) isReady() bool {
+	last := len(d.free) - 1
+	return last >= 0 && d.free[last].hasStream
 }
 
 // positive returns x, or 1 if x is not a positive number: scores and weights of callers may be anything.

@@ -156,7 +156,8 @@ func (p *Pool) assign(r *request) (*Worker, error) {
 		if d.busy == p.streams || r.waitsFor(d) || r.only != nil && d.scattering || p.memoryBlocked(d, r) {
 			continue
 		}
-		if free := (d.outstanding + r.cost) / d.speed; best == nil || free < soonest {
+		free := (d.outstanding + r.cost) / d.speed
+		if best == nil || free < soonest && !d.after(best, soonest/free) || best.after(d, free/soonest) {
 			best, soonest = d, free
 		}
 	}

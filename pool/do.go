@@ -85,7 +85,9 @@ func (p *Pool) doOrFallBack(ctx context.Context, o *DoOptions, r *request, f fun
 	case err != nil:
 		return err
 	case side != OnCPU:
-		err = p.do(ctx, o, r, f, report)
+		if err = p.suit(o, r, report); err == nil {
+			err = p.do(ctx, o, r, f, report)
+		}
 	default:
 		if err = p.beginCall(r); err == nil {
 			report.Reason, err = MeasuredSlower, errSlower

@@ -22,7 +22,7 @@ func Map[In, Out any](ctx context.Context, p *Pool, in []In, out []Out, f func(w
 	if len(in) != len(out) {
 		err = driver.Errorf(driver.ErrInvalidArgument, "map %d elements to %d", len(in), len(out))
 	}
-	c := &scatterCall{parent: ctx, pool: p, n: len(in), ScatterOptions: ScatterOptions{Retry: o.Retry, Wait: o.Wait, Devices: o.Devices, Priority: o.Priority,
+	c := &scatterCall{parent: ctx, pool: p, n: len(in), ScatterOptions: ScatterOptions{Retry: o.Retry, Wait: o.Wait, Devices: o.Devices, Suits: o.Suits, Priority: o.Priority,
 		Cost: o.Cost, Chunk: o.Chunk, Grain: o.Grain, ItemBytes: o.ItemBytes, MinPerDevice: o.MinPerDevice, BreakEven: o.BreakEven}}
 	result := make([]Out, len(out))
 	if o.Fallback != nil {

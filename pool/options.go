@@ -6,6 +6,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/nvml"
+	"github.com/purecuda/purecuda/runtime"
 )
 
 // Options are those of a pool. The zero value is right for most. Each call has a structure of its own, whose zero
@@ -15,6 +16,9 @@ type Options struct {
 	Setup []Setup
 	// Devices are the ordinals of the devices. The default is all.
 	Devices []int
+	// Suits chooses from them by what a device is, once for each. It must not call the pool. Open fails with driver.ErrUnsupported if
+	// there are devices and none suits.
+	Suits func(runtime.Device) bool
 	// Streams is how many streams each device has, and so how many requests it runs at the same time. Streams
 	// are made on demand. The default is 16. With one stream, each device runs one request after the other.
 	Streams int
@@ -62,6 +66,9 @@ type DoOptions struct {
 	Wait bool
 	// Devices are the ordinals of the devices that may do the work. The default is all of the pool.
 	Devices []int
+	// Suits chooses from them by what a device is, such as its Capability or ClusterLaunch. The others are not offered the work, and
+	// Report.Skipped names them. If none suits, the error is of kind driver.ErrUnsupported, or the fallback does the work.
+	Suits func(runtime.Device) bool
 	// Cost is about how long the function takes on a device. Set it if requests differ much.
 	Cost time.Duration
 	// Priority puts the request in the queue before those of lower priority, which may then wait for ever. Among
@@ -92,10 +99,11 @@ type ScatterOptions struct {
 	// Fallback does the items on the CPU if CUDA cannot be used or a tile has failed for good. It runs as with
 	// [Parallel]: on all cores, for ranges that together are [0, n). Otherwise it is as DoOptions.Fallback.
 	Fallback func(ctx context.Context, lo, hi int) error
-	// Retry, Wait, Devices and Priority are as in [DoOptions]. Retry counts for each piece.
+	// Retry, Wait, Devices, Suits and Priority are as in [DoOptions]. Retry counts for each piece.
 	Retry    int
 	Wait     bool
 	Devices  []int
+	Suits    func(runtime.Device) bool
 	Priority int
 	// Cost is about how long an item takes on a device. Set it if items are few and long, or many and short: each
 	// device that takes part gets at least 100 microseconds of work.
@@ -127,6 +135,7 @@ type MapOptions[In, Out any] struct {
 	Retry    int
 	Wait     bool
 	Devices  []int
+	Suits    func(runtime.Device) bool
 	Priority int
 	Cost     time.Duration
 	Chunk    int
@@ -145,6 +154,7 @@ type ReduceOptions[R any] struct {
 	Retry        int
 	Wait         bool
 	Devices      []int
+	Suits        func(runtime.Device) bool
 	Priority     int
 	Cost         time.Duration
 	Chunk        int

@@ -23,6 +23,7 @@ type Pool struct {
 	rt       *runtime.Runtime
 	setup    []Setup
 	ordinals []int // of Options.Devices
+	suits    func(runtime.Device) bool
 	quotas   map[string]uint64
 	health   nvml.API
 	remote   func(ordinal int) error
@@ -46,6 +47,7 @@ type Pool struct {
 	typicalCost float64     // average seconds of a request without DoOptions.Cost
 	mayBeLost   bool        // CUDA may be lost
 	calls       int         // begun and not ended
+	turns       uint64      // counts the workers that requests got
 	closed      bool
 	figures     figures
 	listening   chan struct{} // nil, or closed when the goroutine of Options.Health has ended
@@ -69,7 +71,7 @@ func Open(rt *runtime.Runtime, options ...Options) (*Pool, error) {
 	if err = cmp.Or(err, o.check()); err != nil {
 		return nil, err
 	}
-	p := &Pool{rt: rt, setup: slices.Clone(o.Setup), ordinals: slices.Clone(o.Devices), quotas: maps.Clone(o.Quotas), health: o.Health, remote: o.Remote,
+	p := &Pool{rt: rt, setup: slices.Clone(o.Setup), ordinals: slices.Clone(o.Devices), suits: o.Suits, quotas: maps.Clone(o.Quotas), health: o.Health, remote: o.Remote,
 		streams: cmp.Or(o.Streams, streamsOfADevice), limit: max(cmp.Or(o.Queue, queueLength), 0),
 		typicalCost: time.Millisecond.Seconds(), drained: make(chan struct{})}
 	p.deviceSetup = slices.ContainsFunc(p.setup, Setup.perDevice)
@@ -123,12 +125,16 @@ func (p *Pool) findDevices() error {
 		return err
 	}
 	wanted := request{devices: p.ordinals}
-	for _, d := range all {
-		if wanted.may(d) {
-			d.index = len(p.devices)
-			p.devices = append(p.devices, d)
+	all = slices.DeleteFunc(all, func(d *device) bool { return !wanted.may(d) })
+	if p.suits != nil {
+		if all, _, err = pick(all, p.suits); err != nil {
+			return err
 		}
 	}
+	for i, d := range all {
+		d.index = i
+	}
+	p.devices = all
 	p.updateSpeeds()
 	p.startHealth()
 	return nil

@@ -26,7 +26,7 @@ type quarantine struct {
 	until    time.Time // of the next probe
 	timer    *time.Timer
 	forget   func() // ends what the runtime reports of it
-	final    bool   // no probe can end it, see Options.Health
+	final    bool   // no probe can end it, see Options.Health and PerDevice
 	probing  bool   // a probe revives the device, and decides itself
 }
 
@@ -56,6 +56,11 @@ func (p *Pool) recordFailure(d *device, err error, prepared bool) (others bool) 
 	if sticky(lost) {
 		return false // all devices of the process are lost for good
 	}
+	if !prepared && unfit(err) && !d.quarantine.final {
+		d.quarantine.final, d.quarantine.err = true, err
+		p.beginQuarantine(d)
+		return lost == nil
+	}
 	gone := errors.Is(info.Err, driver.ErrDeviceLost)
 	if gone {
 		err = info.Err
@@ -72,6 +77,15 @@ func (p *Pool) recordFailure(d *device, err error, prepared bool) (others bool) 
 		p.beginQuarantine(d)
 	}
 	return lost == nil
+}
+
+// unfit reports whether the setup of a device says that the device can never do the work: no image of a kernel runs on it, or it lacks
+// a feature.
+func unfit(err error) bool {
+	e, _ := errors.AsType[*driver.Error](err)
+	e = zero.Or(e)
+	cause, tried := errors.AsType[*driver.Error](e.Err)
+	return e.Kind == driver.ErrUnsupported || e.Kind == driver.ErrModuleLoadFailed && (!tried || zero.Or(cause).Code.ImageUnusable())
 }
 
 // sticky reports whether CUDA is lost for the process.

@@ -17,6 +17,7 @@ const (
 	Failed         Reason = "failed"          // the devices failed
 	Quarantined    Reason = "quarantined"     // the devices are quarantined
 	NoMemory       Reason = "no memory"       // no device has the memory of DoOptions.Reserve
+	Unsuited       Reason = "unsuited"        // no device suits, see DoOptions.Suits
 	TooSmall       Reason = "too small"       // too few items for all devices, see ScatterOptions.MinPerDevice
 )
 

@@ -31,7 +31,7 @@ func Reduce[R any](ctx context.Context, p *Pool, n, block int, f func(w *Worker,
 	if n%block != 0 {
 		blocks++
 	}
-	c := &scatterCall{parent: ctx, pool: p, n: blocks, ScatterOptions: ScatterOptions{Retry: o.Retry, Wait: o.Wait, Devices: o.Devices, Priority: o.Priority,
+	c := &scatterCall{parent: ctx, pool: p, n: blocks, ScatterOptions: ScatterOptions{Retry: o.Retry, Wait: o.Wait, Devices: o.Devices, Suits: o.Suits, Priority: o.Priority,
 		Cost: o.Cost, Chunk: o.Chunk, ItemBytes: o.ItemBytes, MinPerDevice: o.MinPerDevice, BreakEven: o.BreakEven}}
 	items := func(lo, hi int) (int, int) {
 		if hi == blocks {

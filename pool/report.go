@@ -48,7 +48,7 @@ type Report struct {
 	Tiles []TileReport
 	// Skipped are the devices that got no tile because they cannot be used, each with the reason in its
 	// Err. A device is skipped if its context is lost, or could not be opened at the last try, or if it
-	// is quarantined, or cannot be prepared. A device whose context could not be opened is tried if no other is left.
+	// is quarantined, cannot be prepared, or does not suit. A device whose context could not be opened is tried if no other is left.
 	Skipped []runtime.Device
 }
 

@@ -188,8 +188,19 @@ func (c *scatterCall) onGPU() (*Report, error) {
 		return nil, err
 	}
 	c.devices = devices
-	if err = c.skipFailed(); err != nil {
-		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Device: c.skipped[0].Ordinal, Cause: err}}
+	if c.Suits != nil {
+		if c.devices, c.skipped, err = pick(devices, c.Suits); err != nil {
+			c.reason = unsuited(err)
+		}
+	}
+	if err == nil {
+		err = c.skipFailed()
+	}
+	if err != nil {
+		tiles := []TileReport{{Tile: Tile{Hi: c.n}, Device: driver.NoDevice, Cause: err}}
+		if len(c.skipped) > 0 {
+			tiles[0].Device = c.skipped[0].Ordinal
+		}
 		return &Report{Where: OnGPU, Reason: c.reason, Tiles: tiles, Skipped: c.skipped}, &Error{Tiles: tiles}
 	}
 	c.prepare()

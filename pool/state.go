@@ -35,7 +35,8 @@ type Setup interface {
 // first function there, and may run again after a Reset of the context.
 //
 // load runs on a goroutine of its own. If it fails, other devices do the work, and the next request tries again. A
-// device on which it has never succeeded is quarantined after three failures in a row. If the value has a method
+// device on which it has never succeeded is quarantined after three failures in a row. A device is left out until the
+// pool is closed if no image of a module runs there (driver.ErrModuleLoadFailed), or if it lacks a feature (driver.ErrUnsupported). If the value has a method
 // Close() error, the pool calls that when it closes.
 func PerDevice[T any](load func(*runtime.Context) (T, error)) *State[T] {
 	s := &State[T]{device: true}
