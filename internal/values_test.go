@@ -138,6 +138,8 @@ var values = []reflect.Type{
 	typed[gpu.Float4](),
 	typed[gpu.Float64x2](),
 	typed[gpu.Int4](),
+	typed[gpu.Order](),
+	typed[gpu.Scope](),
 	typed[gpu.Shape](),
 	typed[gpu.Thread](),
 	typed[gpu.Uint4](),
