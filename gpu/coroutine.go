@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"time"
 )
 
 // core runs blocks, one after another. Its coroutines run the threads of the block: the first takes one thread after
@@ -15,7 +16,7 @@ type core struct {
 	number int  // of the block
 	begun  int  // threads of the block that have begun
 	waits  bool // a thread of the block has waited
-	paused bool // a thread of the block has paused since all had their turn
+	moved  bool // a thread of the block has done more than to pause since all had their turn
 	coros  []*coroutine
 	held   []*coroutine // by rank, of threads that wait
 }
@@ -66,12 +67,21 @@ func (c *core) step(co *coroutine) bool {
 
 // runThreads runs the threads that wait, until all have returned.
 func (c *core) runThreads() {
+	var since time.Time // from when on all have paused
 	for again := true; again; {
 		again = false
-		if c.paused {
-			runtime.Gosched() // other blocks have what they wait for
+		switch {
+		case c.moved:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > time.Millisecond && c.next.Load() < int64(c.blocks):
+			c.more() // they may wait for a block that has not begun
+			since = time.Time{}
+		default:
+			runtime.Gosched()
 		}
-		c.paused = false
+		c.moved = false
 		for rank := 0; rank < len(c.b.at); rank += warpSize {
 			first, end, err := c.b.release(rank)
 			if err != nil {
@@ -92,7 +102,7 @@ func (c *core) runThreads() {
 func (c *core) resume(rank int) bool {
 	c.b.at[rank] = returned
 	ok := c.step(c.held[rank])
-	c.paused = c.paused || c.b.at[rank] == paused
+	c.moved = c.moved || c.b.at[rank] != paused
 	return ok
 }
 

@@ -72,6 +72,28 @@ func TestEndsWhereAnotherFails(t *testing.T) {
 	assert.ErrorContains(t, err, "dead")
 }
 
+// TestGridBarrier has more blocks than cores, which all wait for each other, with words that several launches use.
+func TestGridBarrier(t *testing.T) {
+	const blocks, threads = 24, 8
+	word := make([]uint32, 1)
+	for _, grid := range []gpu.Dim3{{X: blocks}, {X: 4, Y: 3, Z: 2}, {X: 1}} {
+		sum, seen := make([]int64, 4), make([]int64, 4*blocks*threads)
+		n := int64(grid.X * max(1, grid.Y) * max(1, grid.Z) * threads)
+		require.NoError(t, gpu.Run(gpu.Shape{Grid: grid, Block: gpu.Dim3{X: threads}}, func(th *gpu.Thread) {
+			me := ((th.BlockZ()*th.GridDimY()+th.BlockY())*th.GridDimX()+th.BlockX())*threads + th.ThreadX()
+			for round := range sum {
+				gpu.AtomicAdd(&sum[round], 1)
+				gpu.GridBarrier(th, &word[0])
+				seen[4*me+round] = gpu.AtomicLoad(&sum[round], gpu.Relaxed, gpu.DeviceScope)
+			}
+		}))
+		for i, v := range seen[:4*n] {
+			require.Equal(t, n, v, "%v: %d", grid, i)
+		}
+		assert.Zero(t, word[0]&(1<<31-1))
+	}
+}
+
 func TestOrders(t *testing.T) {
 	f, pair := make([]float32, 2), make([]gpu.Uint64x2, 2)
 	var x int64

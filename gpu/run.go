@@ -55,6 +55,7 @@ type launch struct {
 	kernel func(t *Thread)
 	blocks int
 	next   atomic.Int64 // the block that no core has begun
+	more   func()       // lets one runner more begin blocks
 	err    atomic.Pointer[Error]
 }
 
@@ -80,7 +81,7 @@ type runner interface {
 // onCores runs the launch, each core with a runner of its own.
 func (l *launch) onCores(newRunner func() runner) {
 	var all sync.WaitGroup
-	for range min(l.blocks, runtime.GOMAXPROCS(0)) {
+	l.more = func() {
 		all.Go(func() {
 			r, ended := newRunner(), false
 			defer func() { r.end(recover(), ended) }()
@@ -93,6 +94,9 @@ func (l *launch) onCores(newRunner func() runner) {
 			}
 			ended = true
 		})
+	}
+	for range min(l.blocks, runtime.GOMAXPROCS(0)) {
+		l.more()
 	}
 	all.Wait()
 }

@@ -40,6 +40,7 @@ type functions struct {
 	by     map[string]*callee
 	list   []*callee // in the order of their ends
 	active []*callee // that are compiled now
+	grid   bool      // blocks wait for each other
 	// flows has the slice parameters that a slice parameter of a callee can be.
 	flows map[string][]string
 }

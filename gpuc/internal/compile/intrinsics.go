@@ -112,6 +112,17 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 		return val{}, true
 	case "Quads":
 		return k.quads(a[0]), true
+	case "Dot4":
+		ty := num(fn.Signature.Results().At(0).Type().Underlying().(*types.Basic))
+		return k.pure("dp4a."+ty+"."+ty, k32, a[0].String(), a[1].String(), a[2].String()), true
+	case "Prefetch":
+		if x := k.notNil(a[0], in.Pos()); x.p.sp == spGlobal {
+			k.emit("prefetch.global.L2", nil, k.memOperand(x.p)).side = true
+		}
+		return val{}, true
+	case "GridBarrier":
+		k.funcs.grid = true
+		return val{}, false
 	case "Shared":
 		return k.sharedVar(f, in, elem(fn.Signature.Results().At(0).Type())), true
 	case "DynamicShared":
@@ -128,6 +139,12 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 // method is a method of the thread.
 func (k *kctx) method(name string, a []val) (val, bool) {
 	switch name {
+	case "Clock", "GlobalTimer":
+		v := k.reg(k64)
+		k.emit("mov.u64", []string{v.r}, map[string]string{"Clock": "%clock64", "GlobalTimer": "%globaltimer"}[name]).side = true
+		return v, true
+	case "Multiprocessor":
+		return k.special("smid"), true
 	case "Nanosleep":
 		k.emit("nanosleep.u32", nil, a[1].String()).side = true
 		return val{}, true

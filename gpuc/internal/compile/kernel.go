@@ -13,6 +13,7 @@ import (
 type Kernel struct {
 	*Source
 	Report  bool // its last parameter is the address of the report
+	Grid    bool // blocks wait for each other: the launch is cooperative
 	Instrs  int  // how many instructions it has
 	Stack   int  // bytes of stack that recursion takes, about; 0 where there is none
 	written map[string]bool

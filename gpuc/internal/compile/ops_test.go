@@ -87,6 +87,10 @@ func TestThreads(t *testing.T) {
 		d.Same(t, "Tables", gpu.Shape1D(1, 1), func(t *gpu.Thread, a []any) { ops.Tables(t, as[[]int](a, 0), as[int](a, 1)) }, make([]int, 26), 1)
 		d.Same(t, "Sites", gpu.Shape1D(192, 64), func(t *gpu.Thread, a []any) { ops.Sites(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
 			make([]int32, 192), many(64*70, r.Int32))
+		d.Same(t, "Grid", gpu.Shape1D(9*48, 48), func(t *gpu.Thread, a []any) { ops.Grid(t, as[[]int32](a, 0), as[[]uint32](a, 1)) },
+			many(9*48, r.Int32), []uint32{0})
+		d.Same(t, "Times", gpu.Shape1D(100, 64), func(t *gpu.Thread, a []any) { ops.Times(t, as[[]int32](a, 0), as[[]uint32](a, 1)) },
+			make([]int32, 100), many(100, r.Uint32))
 		d.Same(t, "Dynamic", gpu.Shape{Grid: gpu.Dim3{X: 3}, Block: gpu.Dim3{X: 40}, SharedBytes: 160},
 			func(t *gpu.Thread, a []any) { ops.Dynamic(t, as[[]int32](a, 0)) }, many(120, r.Int32))
 		d.Same(t, "Warps", gpu.Shape1D(128, 64), func(t *gpu.Thread, a []any) {

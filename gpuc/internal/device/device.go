@@ -36,15 +36,16 @@ type Device struct {
 type Module struct {
 	PTX     string
 	Reports map[string]bool // by kernel: whether its last parameter is the report
+	Grids   map[string]bool // whether its blocks wait for each other
 }
 
 // Of takes what is needed from a module.
 func Of(m *compile.Module) Module {
-	r := map[string]bool{}
+	r, grids := map[string]bool{}, map[string]bool{}
 	for _, k := range m.Kernels {
-		r[k.Name] = k.Report
+		r[k.Name], grids[k.Name] = k.Report, k.Grid
 	}
-	return Module{m.PTX, r}
+	return Module{m.PTX, r, grids}
 }
 
 // Compile compiles the kernels of a package that is loaded by load. On a GPU host the module lies in testdata/modules,
@@ -227,7 +228,7 @@ func (d *Device) Launch(name string, shape gpu.Shape, a *Args) error {
 	dim := func(d gpu.Dim3) runtime.Dim3 {
 		return runtime.Dim3{X: uint32(d.X), Y: uint32(d.Y), Z: uint32(d.Z)}
 	}
-	return k.Launch(d.stream, runtime.Shape{Grid: dim(shape.Grid), Block: dim(shape.Block), SharedBytes: uint32(shape.SharedBytes)}, list...)
+	return k.Launch(d.stream, runtime.Shape{Grid: dim(shape.Grid), Block: dim(shape.Block), SharedBytes: uint32(shape.SharedBytes), Cooperative: d.m.Grids[name]}, list...)
 }
 
 // Time is how long a launch takes on the device, of n launches one after the other.

@@ -272,6 +272,9 @@ func (w *writer) conditions(k *compile.Kernel, all []slice, length, side string)
 	if b := k.Block; b[0] > 0 {
 		w.printf("\tshape, err := launch.Block(%q, shape, %d, %d, %d)\n\tif err != nil {\n\t\treturn err\n\t}\n", k.Name, b[0], b[1], b[2])
 	}
+	if k.Grid {
+		w.printf("\tshape.Cooperative = true\n")
+	}
 	if k.NoAlias && len(all) > 1 {
 		var spans []string
 		for _, s := range all {

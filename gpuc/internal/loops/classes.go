@@ -347,6 +347,9 @@ func (c *cutter) result(call *ast.CallExpr) class {
 		if strings.HasPrefix(m, "Block") || strings.HasPrefix(m, "Grid") || strings.HasPrefix(m, "GlobalDim") {
 			return uniform
 		}
+		if m == "Clock" || m == "GlobalTimer" {
+			return varying
+		}
 		return index
 	}
 	switch f := typeutil.Callee(c.Info, call).(type) {

@@ -446,3 +446,12 @@ func Everyday(t *gpu.Thread, in []int32, out []int32) {
 	}
 	out[t.GlobalX()] = n + own[1] + own[3] + int32(name[n&1]) + int32(len(name)) + first[0] - first[0]
 }
+
+// Together turns numbers round over the whole grid.
+//
+//purecuda:kernel block=64 checks=off
+func Together(t *gpu.Thread, x []int32, word []uint32) {
+	v := x[t.GlobalDimX()-1-t.GlobalX()]
+	gpu.GridBarrier(t, &word[0])
+	x[t.GlobalX()] = v
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpu/gputest"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -145,7 +146,7 @@ func TestWhatIsCut(t *testing.T) {
 	} {
 		assert.Regexp(t, "// "+name+`CPU .*its threads as coroutines \(kernels.go:\d+: `+strings.NewReplacer("(", `\(`, ")", `\)`).Replace(why), string(text))
 	}
-	assert.Equal(t, 6, strings.Count(string(text), "coroutines"))
+	assert.Equal(t, 7, strings.Count(string(text), "coroutines"))
 }
 
 func TestErrorsHaveTheirPlace(t *testing.T) {
@@ -160,4 +161,16 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 	err = SaxpyCPU(grid(1, 1, 64), 1, make([]float32, 50), make([]float32, 40))
 	require.Error(t, err)
 	assert.Regexp(t, `gpu: kernels\.go:\d+: runtime error: index out of range \[40\] with length 40 in block \(0,0,0\)(, thread \(40,0,0\))?$`, err.Error())
+}
+
+// TestTogether has blocks that wait for each other: on the simulated driver, which needs a cooperative launch, and on the CPU.
+func TestTogether(t *testing.T) {
+	for _, rt := range []*runtime.Runtime{gputest.Runtime(t), nil} {
+		x := random[int32](12 * 64)
+		want := slices.Clone(x)
+		slices.Reverse(want)
+		place, err := TogetherAuto(t.Context(), rt, runtime.Shape1D(len(x), 64), x, make([]uint32, 1))
+		require.NoError(t, err, place)
+		assert.Equal(t, want, x)
+	}
 }
