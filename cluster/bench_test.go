@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -53,7 +54,17 @@ func BenchmarkTurns(b *testing.B) {
 
 // BenchmarkSizes is pieces of some sizes in turns, and reports the ratios of the rates in bytes: 60 KiB are 1.
 func BenchmarkSizes(b *testing.B) {
-	c := onHosts(b, 2, cluster.WithSlots(4))
+	s := start(b, embedded.Config{Listen: "127.0.0.1:0", Token: token})
+	over := func() *nats.Conn { // the network, as between hosts: a pipe in the process costs by the write
+		nc, err := dial(s.URL())
+		require.NoError(b, err)
+		b.Cleanup(nc.Close)
+		return nc
+	}
+	for i := range 2 {
+		serve(b, over(), openPool(b, 1), fmt.Sprint("host", i), cluster.WithSlots(4))
+	}
+	c := open(b, over(), cluster.WithPatience(patience))
 	var turns []turn
 	for _, size := range []int{60 << 10, 70 << 10, 900 << 10, 2 << 20} {
 		data := make([]byte, size)
