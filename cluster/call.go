@@ -257,7 +257,7 @@ func (k *call) look() error {
 	for _, h := range k.hosts {
 		slots += h.Slots
 	}
-	k.window = 2 * slots
+	k.window = max(2*slots, waitingForHosts)
 	if k.average < shortPiece { // hosts fetch ahead
 		k.window = 8*slots + min(slots, 64)
 	}
@@ -270,6 +270,9 @@ func (k *call) look() error {
 	}
 	return nil
 }
+
+// waitingForHosts is how many pieces are in the queue at least. Where there is no host an autoscaler sees them, and starts one.
+const waitingForHosts = 4
 
 // noWorker says what there is in place of a host for the function.
 func (k *call) noWorker() error {

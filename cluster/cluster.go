@@ -127,6 +127,7 @@ func (c *Cluster) makeConsumer(ctx context.Context, token string) error {
 
 // makeAgain makes what a server has lost.
 func (c *Cluster) makeAgain(ctx context.Context, token string) error {
+	c.config.log.Warn("the streams or their consumer may be lost, and are made again", "consumer", token)
 	c.mu.Lock()
 	delete(c.ready, token)
 	c.mu.Unlock()
@@ -253,8 +254,10 @@ type Host struct {
 	Functions []string
 	// Slots is how many pieces it can run, Busy how many it runs, and Waiting how many it has fetched besides.
 	Slots, Busy, Waiting int
-	// Done and Failed are pieces, since the beginning.
+	// Done and Failed are pieces, since the beginning, and Pieces the same by function.
 	Done, Failed uint64
+	Pieces       map[string]Pieces
+	Build        string // see [Build]
 	Devices      []Device
 	// Draining is set once it takes no more pieces, and Gone when it ends.
 	Draining, Gone bool

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"strconv"
 	"time"
@@ -31,6 +32,9 @@ type config struct {
 	progress func(done, n int)
 	fallback func(ctx context.Context, p Piece) ([]byte, error)
 
+	sameBuild bool
+	log       *slog.Logger
+
 	hostName string
 	slots    int
 	memory   int64
@@ -44,7 +48,7 @@ type config struct {
 }
 
 func configured(base *config, options []Option) (*config, error) {
-	c := &config{name: defaultName, storage: jetstream.MemoryStorage, ackWait: ackWait, retries: 2, deadline: time.Minute, patience: 10 * time.Second, memory: 4 << 30, drain: 30 * time.Second}
+	c := &config{name: defaultName, storage: jetstream.MemoryStorage, ackWait: ackWait, retries: 2, deadline: time.Minute, patience: 10 * time.Second, memory: 4 << 30, log: slog.New(slog.DiscardHandler), drain: 30 * time.Second}
 	if base != nil {
 		*c = *base
 	}
@@ -52,6 +56,12 @@ func configured(base *config, options []Option) (*config, error) {
 		if o != nil {
 			o(c)
 		}
+	}
+	if c.sameBuild && base == nil {
+		if Build() == "" {
+			return nil, driver.Errorf(driver.ErrUnsupported, "WithSameBuild: the file of this program cannot be read")
+		}
+		c.name += "-" + Build()
 	}
 	if c.hostName == "" {
 		host, err := os.Hostname()

@@ -53,6 +53,7 @@ func (k *call) start() (pool.Report, error) {
 	if err == nil || k.fallback == nil || k.ctx.Err() != nil || is(err, driver.ErrClosed) {
 		return k.report(time.Since(begin), err)
 	}
+	k.log.Warn("the hosts did not do the work, and the fallback does", "function", k.function, "left", k.left, "error", err)
 	here := k.fallBack()
 	r, failed := k.report(time.Since(begin), here)
 	r.Where, r.Err, r.Reason = pool.OnCPU, err, reasonOf(err)

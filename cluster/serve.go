@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +66,7 @@ func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, de
 		return driver.Errorf(driver.ErrInvalidArgument, "Serve takes functions, and none was registered (isolate.Register)")
 	}
 	h.functions = slices.Clone(functions)
+	h.self.Build, h.self.Pieces = Build(), map[string]Pieces{}
 	if h.js, err = jetstream.New(nc); err != nil {
 		return err
 	}
@@ -459,15 +462,16 @@ func (h *host) done(w *held, result []byte, report pool.Report, err error) (next
 	}
 	absent := err != nil && temporary(&report, err)
 	back := err != nil && !over && (h.draining || h.base.Err() != nil || absent) && !errors.Is(w.ctx.Err(), context.DeadlineExceeded)
-	switch {
-	case err == nil:
-		h.self.Done++
-	case !back && !over:
-		h.self.Failed++
+	failed := err != nil && !back && !over
+	if err == nil || failed {
+		h.count(w.function, report.Wall, failed)
 	}
 	next = h.take()
 	h.dispatch()
 	h.mu.Unlock()
+	if failed && h.log.Enabled(context.Background(), slog.LevelDebug) {
+		h.log.Debug("a piece failed", "function", w.function, "piece", w.piece, "error", string(isolate.EncodeError(err)))
+	}
 	switch {
 	case over:
 		h.ack(w)
@@ -481,6 +485,20 @@ func (h *host) done(w *held, result []byte, report pool.Report, err error) (next
 	}
 	h.forget(w)
 	return next
+}
+
+// count counts a piece. h.mu is held.
+func (h *host) count(function string, ran time.Duration, failed bool) {
+	p := h.self.Pieces[function]
+	p.Ran += ran
+	if failed {
+		p.Failed++
+		h.self.Failed++
+	} else {
+		p.Done++
+		h.self.Done++
+	}
+	h.self.Pieces[function] = p
 }
 
 // release counts a piece no more. h.mu is held.
@@ -648,6 +666,7 @@ func (h *host) insist(a *answer, err error) {
 			}
 		}
 		if h.nc.IsClosed() || h.base.Err() != nil || time.Since(a.got) > a.held.head.Deadline+time.Minute || is(err, ErrPermission) {
+			h.log.Warn("a result could not be published", "piece", a.piece, "error", err)
 			return // it will be delivered again
 		}
 		select {
@@ -744,6 +763,7 @@ func (h *host) look() {
 	h.mu.Unlock()
 	if changed {
 		h.say(false)
+		h.log.Info("what this host can run has changed", "host", h.self.Name, "slots", slots, "functions", functions, "devices", all)
 	}
 }
 
@@ -793,6 +813,7 @@ func (h *host) say(gone bool) Host {
 	h.mu.Lock()
 	h.self.Waiting, h.self.Draining, h.self.Gone = len(h.queue), h.draining, gone
 	self := h.self
+	self.Pieces = maps.Clone(self.Pieces)
 	h.mu.Unlock()
 	text, err := json.Marshal(self)
 	if err == nil {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,9 +19,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -217,6 +221,10 @@ func TestWorker(t *testing.T) {
 	require.Zero(t, c, errs)
 	assert.Contains(t, text, "100 pieces of 64 bytes")
 	require.Eventually(t, func() bool { _, text := get("/metrics"); return strings.Contains(text, "purecuda_cluster_slots 4\n") }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		_, text := get("/metrics")
+		return strings.Contains(text, `purecuda_cluster_function_pieces_done_total{function="purecuda/echo/v1"} 300`+"\n")
+	}, patience, 10*time.Millisecond)
 	_, text = get("/healthz")
 	assert.Contains(t, text, `"Name":"here"`)
 	c, text, errs = call(t, "status", "--nats", s.URL(), "--once")
@@ -229,6 +237,22 @@ func TestWorker(t *testing.T) {
 	c, _, errs = call(t, "status", "--nats", s.URL(), "--once")
 	assert.Equal(t, 1, c)
 	assert.Contains(t, strings.ToLower(errs), "authorization")
+}
+
+// TestStale has a worker whose Serve tells nothing any more: it is neither alive nor ready.
+func TestStale(t *testing.T) {
+	var state atomic.Pointer[seen]
+	get := func(path string) int {
+		w := httptest.NewRecorder()
+		probes(&nats.Conn{}, &state).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code
+	}
+	assert.Equal(t, http.StatusServiceUnavailable, get("/healthz"))
+	state.Store(&seen{cluster.Host{ID: "1", Slots: 1}, time.Now()})
+	assert.Equal(t, http.StatusOK, get("/healthz"))
+	state.Store(&seen{cluster.Host{ID: "1", Slots: 1}, time.Now().Add(-staleAfter)})
+	assert.Equal(t, http.StatusServiceUnavailable, get("/healthz"))
+	assert.Equal(t, http.StatusServiceUnavailable, get("/readyz"))
 }
 
 // TestTable has a host with a device that serves nothing, and rates of two tables.
@@ -281,12 +305,18 @@ func TestFilesOfExamples(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"compose.yaml", "kubernetes.yaml", "nats-values.yaml"} {
+	for _, name := range []string{"compose.yaml", "kubernetes.yaml", "keda.yaml", "nats-values.yaml"} {
 		text, err := os.ReadFile("../../../examples/cluster/" + name)
 		require.NoError(t, err)
-		var v any
-		require.NoError(t, yaml.Unmarshal(text, &v), name)
-		visit(t, v)
+		for all := yaml.NewDecoder(bytes.NewReader(text)); ; {
+			var v any
+			err := all.Decode(&v)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err, name)
+			visit(t, v)
+		}
 	}
 	assert.Equal(t, 3, found)
 }

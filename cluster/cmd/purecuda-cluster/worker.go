@@ -7,9 +7,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -85,9 +88,10 @@ func (w *worker) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer nc.Close()
-	var state atomic.Pointer[cluster.Host]
+	var state atomic.Pointer[seen]
 	options := append(w.roots.options(), cluster.WithName(w.connection.name), cluster.WithSlots(w.slots), cluster.WithMemory(w.memory), cluster.WithDrain(w.drain),
-		cluster.WithObserver(func(h cluster.Host) { state.Store(&h) }))
+		cluster.WithObserver(func(h cluster.Host) { state.Store(&seen{h, time.Now()}) }),
+		cluster.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	if w.name != "" {
 		options = append(options, cluster.WithHostName(hostName(w.name)))
 	}
@@ -165,20 +169,32 @@ func btoi(b bool) int {
 	return 0
 }
 
+// seen is what Serve has told last, and when.
+type seen struct {
+	cluster.Host
+	at time.Time
+}
+
+// staleAfter is when a worker counts as dead whose Serve tells nothing. It tells each second.
+const staleAfter = 10 * time.Second
+
+func (s *seen) alive() bool { return s != nil && time.Since(s.at) < staleAfter }
+
 // probes are for Kubernetes and Prometheus. A worker is alive while Serve tells how it is, and ready while it is connected, has slots
 // and takes pieces.
-func probes(nc *nats.Conn, state *atomic.Pointer[cluster.Host]) http.Handler {
+func probes(nc *nats.Conn, state *atomic.Pointer[seen]) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if state.Load() == nil {
-			http.Error(w, "starting", http.StatusServiceUnavailable)
+		h := state.Load()
+		if !h.alive() {
+			http.Error(w, "starting, or it has told nothing for 10 s", http.StatusServiceUnavailable)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(state.Load())
+		_ = json.NewEncoder(w).Encode(h.Host)
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		h := state.Load()
-		if h == nil || h.Draining || h.Slots == 0 || !nc.IsConnected() {
+		if !h.alive() || h.Draining || h.Slots == 0 || !nc.IsConnected() {
 			http.Error(w, "takes no pieces", http.StatusServiceUnavailable)
 			return
 		}
@@ -208,6 +224,17 @@ func probes(nc *nats.Conn, state *atomic.Pointer[cluster.Host]) http.Handler {
 			{"pieces_failed_total", "counter", "Pieces with an error.", h.Failed},
 		} {
 			fmt.Fprintf(w, "# HELP purecuda_cluster_%s %s\n# TYPE purecuda_cluster_%s %s\npurecuda_cluster_%s %d\n", m.name, m.help, m.name, m.kind, m.name, m.value)
+		}
+		for i, m := range []struct{ name, kind, help string }{
+			{"function_pieces_done_total", "counter", "Pieces with a result, by function."},
+			{"function_pieces_failed_total", "counter", "Pieces with an error, by function."},
+			{"function_seconds_total", "counter", "How long pieces ran, by function."},
+		} {
+			fmt.Fprintf(w, "# HELP purecuda_cluster_%s %s\n# TYPE purecuda_cluster_%s %s\n", m.name, m.help, m.name, m.kind)
+			for _, f := range slices.Sorted(maps.Keys(h.Pieces)) {
+				p := h.Pieces[f]
+				fmt.Fprintf(w, "purecuda_cluster_%s{function=%q} %g\n", m.name, f, [...]float64{float64(p.Done), float64(p.Failed), p.Ran.Seconds()}[i])
+			}
 		}
 	})
 	return mux
