@@ -19,12 +19,13 @@ import (
 	"github.com/purecuda/purecuda/pool/isolate"
 )
 
-// campaignVariable names what is killed: worker, child, server, memory, one or two of three servers, or all.
+// campaignVariable names what is killed: worker, child, server, memory, one or two of three servers. What else happens: a worker or a server
+// stalls, a worker lies, three servers lose sight of each other, workers or servers are ended and started again. Or all.
 const campaignVariable = "PURECUDA_CLUSTER_CAMPAIGN"
 
-var kinds = []string{"worker", "child", "server", "memory", "one", "two"}
+var kinds = []string{"worker", "child", "server", "memory", "one", "two", "stall", "lie", "partition", "restart"}
 
-// TestCampaign kills something at a random moment, and has all results right.
+// TestCampaign kills something at a random moment, or does worse, and has all results right. A seed does pieces of 8 bytes and of up to 8 MiB.
 //
 //	PURECUDA_CLUSTER_CAMPAIGN=worker PURECUDA_SEEDS=200 go test -run TestCampaign -timeout 0 .
 func TestCampaign(t *testing.T) {
@@ -40,14 +41,31 @@ func TestCampaign(t *testing.T) {
 		}
 		n, options := 1, []cluster.Option{}
 		switch kind {
-		case "one", "two":
+		case "one", "two", "stall", "restart":
 			n, options = 3, append(options, cluster.WithReplicas(3))
 		case "memory":
 			options = append(options, cluster.WithMemoryStorage())
 		}
-		all, urls := servers(t, n)
+		var all []*process
+		var urls string
+		var links [3][3]*proxy
+		if kind == "partition" {
+			all, urls, links = apart(t)
+		} else {
+			all, urls = servers(t, n)
+		}
 		hosts := workers(t, urls, 2)
 		c := caller(t, urls, 2, options...)
+		if kind == "lie" {
+			launch(t, asWorker, workerConfig{URL: urls, Name: "liar", Lies: true})
+			require.Eventually(t, func() bool { return len(c.Hosts()) == 3 }, patience, 50*time.Millisecond)
+			for range 5 {
+				if err := flips(t, c, random, 10, cluster.WithVerify(1)); err != nil {
+					assert.ErrorIs(t, err, cluster.ErrMismatch)
+				}
+			}
+			return
+		}
 		again := func(pause time.Duration, p ...*process) {
 			for _, one := range p {
 				one.kill()
@@ -75,11 +93,47 @@ func TestCampaign(t *testing.T) {
 			"memory": func() { again(pause, all[0]) },
 			"one":    func() { again(pause, all[random.IntN(3)]) },
 			"two":    func() { again(pause, all[:2]...) },
+			"stall": func() {
+				p := append(all, hosts...)[random.IntN(5)]
+				p.stall()
+				time.Sleep(4 * pause)
+				p.resume()
+			},
+			"restart": func() {
+				for _, p := range [][]*process{all, hosts}[random.IntN(2)] {
+					p.end()
+					time.Sleep(pause)
+					p.start()
+					time.Sleep(2 * time.Second) // as long as a server takes to see the others
+				}
+			},
+			"partition": func() { // one server is alone, or all are, and their links are cut or drop what they carry
+				alone, everybody, drops := random.IntN(3), random.IntN(4) == 0, random.IntN(2) == 0
+				for i := range links {
+					for j, l := range links[i] {
+						switch {
+						case l == nil || !everybody && i != alone && j != alone:
+						case drops:
+							l.hold()
+							defer l.release()
+						default:
+							l.set(true, 0)
+							defer l.set(false, 0)
+						}
+					}
+				}
+				time.Sleep(4 * pause)
+			},
 		}[kind]
 		require.NotNil(t, strike, "%s=%s", campaignVariable, which)
 		f, wait := once(strike)
 		n = 100 + random.IntN(200)
-		squares(t, c, "slow/v1", n, at(t, 1+random.IntN(n-1), f), cluster.WithRetry(5))
+		if seed%2 == 0 {
+			squares(t, c, "slow/v1", n, at(t, 1+random.IntN(n-1), f), cluster.WithRetry(5))
+		} else {
+			n /= 4
+			assert.NoError(t, flips(t, c, random, n, at(t, 1+random.IntN(n-1), f), cluster.WithRetry(5)))
+		}
 		wait()
 	})
 }

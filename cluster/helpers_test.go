@@ -1,10 +1,12 @@
 package cluster_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	goruntime "runtime"
 	"strconv"
@@ -103,6 +105,10 @@ func init() {
 			<-unstick
 			return nil, nil
 		},
+		"flip/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
+			time.Sleep(10 * time.Millisecond)
+			return flip(r.Data), nil
+		},
 		"touch/v1": func(w *pool.Worker, r *isolate.Request) ([]byte, error) { // asks the device, before and after some time
 			_, before := w.Stream().Query()
 			time.Sleep(5 * time.Millisecond)
@@ -127,6 +133,52 @@ func init() {
 	} {
 		isolate.Register(name, f)
 	}
+}
+
+// flip has all bits changed.
+func flip(data []byte) []byte {
+	out := make([]byte, len(data))
+	for i, b := range data {
+		out[i] = ^b
+	}
+	return out
+}
+
+// lie gives a result of flip/v1 that is wrong, mostly.
+func lie(_ context.Context, r *isolate.Request) ([]byte, error) {
+	out := flip(r.Data)
+	if rand.IntN(4) > 0 {
+		out[rand.IntN(len(out))] ^= 1
+	}
+	return out, nil
+}
+
+// flips does n pieces of 1 byte to 8 MiB. Each result that comes is right, and comes once.
+func flips(t testing.TB, c *cluster.Cluster, random *rand.Rand, n int, options ...cluster.Option) error {
+	t.Helper()
+	pieces, got := make([][]byte, n), make([]int, n)
+	for i := range pieces {
+		pieces[i] = make([]byte, 1+random.IntN(1<<random.IntN(24)))
+		for j := 0; j < len(pieces[i]); j += 1 + len(pieces[i])/64 {
+			pieces[i][j] = byte(random.Uint32())
+		}
+	}
+	wrong := 0
+	_, err := cluster.Scatter(within(t), c, "flip/v1", n, func(i int) (cluster.Piece, error) { return cluster.Piece{Data: pieces[i]}, nil },
+		func(i int, result []byte) error {
+			if got[i]++; !bytes.Equal(result, flip(pieces[i])) {
+				wrong++
+			}
+			return nil
+		}, options...)
+	assert.Zero(t, wrong, "wrong results")
+	for i, times := range got {
+		if err == nil {
+			assert.Equal(t, 1, times, "piece %d", i)
+		}
+		assert.LessOrEqual(t, times, 1, "piece %d", i)
+	}
+	return err
 }
 
 func square(_ *pool.Worker, r *isolate.Request) ([]byte, error) {

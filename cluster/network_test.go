@@ -24,6 +24,7 @@ type proxy struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 	cut   bool          // new connections end at once
+	held  chan struct{} // or nil: what is on its way waits until it is closed
 	delay time.Duration // of each read
 }
 
@@ -42,6 +43,7 @@ func newProxy(t testing.TB, to string) *proxy {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
+		p.release()
 		p.set(true, 0)
 		p.work.Wait()
 	})
@@ -59,6 +61,24 @@ func (p *proxy) set(cut bool, delay time.Duration) {
 		if cut {
 			_ = c.Close()
 		}
+	}
+}
+
+// hold keeps what is on its way, as a network does that drops packets, and release lets it go on.
+func (p *proxy) hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held == nil {
+		p.held = make(chan struct{})
+	}
+}
+
+func (p *proxy) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held != nil {
+		close(p.held)
+		p.held = nil
 	}
 }
 
@@ -91,8 +111,11 @@ func (p *proxy) serve(c net.Conn) {
 		for {
 			n, err := from.Read(buffer)
 			p.mu.Lock()
-			delay := p.delay
+			delay, held := p.delay, p.held
 			p.mu.Unlock()
+			if held != nil {
+				<-held
+			}
 			time.Sleep(delay)
 			if n > 0 {
 				if _, err := to.Write(buffer[:n]); err != nil {

@@ -43,12 +43,14 @@ type workerConfig struct {
 	URL, Name string
 	Devices   int
 	Pool      bool // in place of children
+	Lies      bool // about flip/v1, which is all that it serves, without a device
 }
 
 type serverConfig struct {
 	Folder, Name string
 	Port, Route  int
 	Routes       []int
+	Hidden       bool // others reach it by their Routes only
 }
 
 // untilEnd returns a context that ends with the standard input.
@@ -91,6 +93,13 @@ func (c workerConfig) run(ctx context.Context) error {
 	}
 	name := cluster.WithHostName(c.Name)
 	fmt.Println("ready")
+	if c.Lies {
+		p, err := pool.Open(rt)
+		if err != nil {
+			return err
+		}
+		return cluster.Serve(ctx, nc, p, []string{"flip/v1"}, name, cluster.WithCPU("flip/v1", lie))
+	}
 	if c.Pool {
 		p, err := pool.Open(rt)
 		if err != nil {
@@ -118,6 +127,9 @@ func beServer() int {
 			return
 		}
 		o.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: c.Route}
+		if c.Hidden {
+			o.Cluster.Advertise = "127.0.0.1:1"
+		}
 		for _, port := range c.Routes {
 			o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))})
 		}
@@ -228,6 +240,33 @@ func servers(t testing.TB, n int) (all []*process, urls string) {
 		all = append(all, launch(t, asServer, c))
 	}
 	return all, strings.Join(list, ",")
+}
+
+// apart starts three servers whose connections to each other go through proxies: links[i][j] is from server i to server j. A network
+// namespace would need rights that a test does not have.
+func apart(t testing.TB) (all []*process, urls string, links [3][3]*proxy) {
+	t.Helper()
+	var routes, ports [3]int
+	for i := range 3 {
+		ports[i], routes[i] = freePort(t), freePort(t)
+	}
+	var list []string
+	var configs []serverConfig
+	for i := range 3 {
+		c := serverConfig{Folder: t.TempDir(), Name: fmt.Sprint("server", i), Port: ports[i], Route: routes[i], Hidden: true}
+		for j := range 3 {
+			if i != j {
+				links[i][j] = newProxy(t, fmt.Sprintf("127.0.0.1:%d", routes[j]))
+				c.Routes = append(c.Routes, links[i][j].listen.Addr().(*net.TCPAddr).Port)
+			}
+		}
+		configs = append(configs, c)
+		list = append(list, fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
+	}
+	for _, c := range configs {
+		all = append(all, launch(t, asServer, c))
+	}
+	return all, strings.Join(list, ","), links
 }
 
 // workers starts n workers with two simulated devices each.

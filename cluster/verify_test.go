@@ -114,7 +114,7 @@ func TestForgedResults(t *testing.T) {
 			}
 		}
 		for _, host := range []string{"stolen", "one", "two"} {
-			text, err := json.Marshal(cluster.Host{ID: host + ".forged", Name: host, Functions: functions, Slots: 1 << 40})
+			text, err := json.Marshal(cluster.Host{ID: host + ".forged", Name: host, Functions: functions, Slots: 1 << 30})
 			assert.NoError(t, err)
 			_ = thief.Publish("purecuda.health."+host+".forged", text)
 		}
