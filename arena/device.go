@@ -29,6 +29,9 @@ type DeviceConfig struct {
 	CacheBytes uint64
 	// Limit is how much memory may be in use and cached together at most; 0 is no limit.
 	Limit uint64
+	// Most is the memory of the device: the driver is not asked for a block that is larger, and the cache stays as it is.
+	// 0 is no limit. Package runtime sets it.
+	Most uint64
 	// NoPools takes memory with cuMemAlloc also where the device has pools. It is a
 	// hundred times slower and waits for the device; for comparisons, and for drivers
 	// whose pools are broken.

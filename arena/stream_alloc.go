@@ -2,6 +2,7 @@ package arena
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -250,6 +251,13 @@ func (d *Device) fresh(s *Stream, class int, bytes uint64) (*block, error) {
 // take asks the driver for memory within the limit, and once more after the cache was given back if memory is short. What
 // it gives is held and in use. s is for errors, and may be nil.
 func (d *Device) take(s *Stream, size, bytes uint64, ask func() (op string, r driver.Result, err error)) error {
+	if most := d.config.Most; most != 0 && size > most {
+		e := d.errorf(driver.ErrOutOfMemory, "")
+		e.Code = driver.ResultOutOfMemory // which it would return
+		err := d.outOfMemory(e, s, bytes, size)
+		e.Detail += fmt.Sprintf("; the device has %d in all, so the driver was not asked for it", most)
+		return err
+	}
 	err := d.reserve(size, bytes)
 	if err != nil {
 		d.cleanup(d.reunite())

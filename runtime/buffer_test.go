@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/runtime"
@@ -201,6 +202,24 @@ func TestAllocOutOfMemory(t *testing.T) {
 
 		assert.Equal(t, count(0, 10), download(t, s, upload(t, s, count(0, 10))), "nothing is broken")
 	})
+}
+
+// More than the device has costs no cache, and the driver is not asked for it.
+func TestAllocOfMoreThanTheDeviceHas(t *testing.T) {
+	rt, gpu := open(t, drivertest.Config{}, runtime.WithMemory(arena.DeviceConfig{CacheBytes: arena.DefaultCacheBytes}))
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	require.NoError(t, alloc[byte](t, s, 1<<20).Close())
+	cached := c.Stats().Memory.Cached
+	require.Positive(t, cached)
+	gpu.ResetCalls()
+	_, err := runtime.Alloc[byte](s, int(c.Device().TotalBytes)+1)
+	require.ErrorIs(t, err, driver.ErrOutOfMemory)
+	require.ErrorContains(t, err, "the driver was not asked for it")
+	for _, name := range []string{"cuMemAlloc", "cuMemAllocFromPoolAsync", "cuMemFree", "cuMemFreeAsync", "cuMemPoolTrimTo"} {
+		assert.Zero(t, gpu.Calls(name), name)
+	}
+	assert.Equal(t, cached, c.Stats().Memory.Cached)
 }
 
 // hostFlags notes how page-locked memory is asked for.

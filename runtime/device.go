@@ -22,18 +22,26 @@ type Device struct {
 	Multiprocessors          int
 	MaxThreadsPerSM          int
 	MaxThreadsPerBlock       int
+	MaxBlocksPerSM           int // 0: the driver does not tell
+	WarpSize                 int
+	RegistersPerSM           int // of 32 bits
+	RegistersPerBlock        int
 	MaxGrid, MaxBlock        [3]int
 	SharedPerBlock           int // without asking
 	SharedPerBlockOptin      int // when a kernel asks for it
 	L2Bytes                  int
+	MemoryBusBits            int
 	TotalBytes               uint64
 	FreeBytes                uint64 // when its context was opened; 0 before. See Runtime.Budget for now
 	ECC, Integrated          bool
 	MIG                      bool
+	ComputeMode              ComputeMode
 	MemoryPools              bool
 	CooperativeLaunch        bool
 	ClusterLaunch            bool
 	UnifiedAddressing        bool
+	TensorMaps               bool // copies of tiles by hardware, which CUDA calls TMA
+	ManagedMemory            bool
 	ConcurrentManagedAccess  bool // managed memory can be used by the host while the device works
 	CopyEngines              int
 	ClockKHz, MemoryClockKHz int
@@ -46,6 +54,52 @@ type Device struct {
 	Quarantine error
 
 	handle driver.Device
+}
+
+// ComputeMode says who may have a context on a device.
+type ComputeMode int
+
+// The compute modes of CUDA.
+const (
+	ComputeModeDefault          ComputeMode = 0 // all processes
+	ComputeModeProhibited       ComputeMode = 2 // none
+	ComputeModeExclusiveProcess ComputeMode = 3 // one process at a time
+)
+
+func (m ComputeMode) String() string {
+	switch m {
+	case ComputeModeDefault:
+		return "default"
+	case ComputeModeProhibited:
+		return "prohibited"
+	case ComputeModeExclusiveProcess:
+		return "exclusive process"
+	}
+	return fmt.Sprintf("compute mode %d", int(m))
+}
+
+// Features are the names of what the device can do and others cannot, for people: "tensor cores", "cooperative launch",
+// "clusters", "tensor maps", "managed memory", "concurrent managed access", "memory pools", "unified addressing".
+func (d Device) Features() []string {
+	var names []string
+	for _, f := range []struct {
+		name string
+		has  bool
+	}{
+		{"tensor cores", d.Capability.Major >= 7}, // the instructions; the driver has no attribute for the cores
+		{"cooperative launch", d.CooperativeLaunch},
+		{"clusters", d.ClusterLaunch},
+		{"tensor maps", d.TensorMaps},
+		{"managed memory", d.ManagedMemory},
+		{"concurrent managed access", d.ConcurrentManagedAccess},
+		{"memory pools", d.MemoryPools},
+		{"unified addressing", d.UnifiedAddressing},
+	} {
+		if f.has {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
 
 // Capability is a compute capability, such as 9.0.
@@ -162,7 +216,15 @@ func queryDevice(api driver.API, ordinal int) Device {
 		q.attribute(driver.DeviceAttributeMaxBlockDimZ),
 	}
 	d.SharedPerBlock = q.attribute(driver.DeviceAttributeMaxSharedMemoryPerBlock)
+	d.WarpSize = q.attribute(driver.DeviceAttributeWarpSize)
+	d.MaxBlocksPerSM = q.optional(driver.DeviceAttributeMaxBlocksPerMultiprocessor)
+	d.RegistersPerSM = q.optional(driver.DeviceAttributeMaxRegistersPerMultiprocessor)
+	d.RegistersPerBlock = q.optional(driver.DeviceAttributeMaxRegistersPerBlock)
 	d.L2Bytes = q.optional(driver.DeviceAttributeL2CacheSize)
+	d.MemoryBusBits = q.optional(driver.DeviceAttributeGlobalMemoryBusWidth)
+	d.ComputeMode = ComputeMode(q.optional(driver.DeviceAttributeComputeMode))
+	d.TensorMaps = q.optional(driver.DeviceAttributeTensorMapAccessSupported) != 0
+	d.ManagedMemory = q.optional(driver.DeviceAttributeManagedMemory) != 0
 	d.SharedPerBlockOptin = q.optional(driver.DeviceAttributeMaxSharedMemoryPerBlockOptin)
 	d.ECC = q.optional(driver.DeviceAttributeECCEnabled) != 0
 	d.Integrated = q.optional(driver.DeviceAttributeIntegrated) != 0

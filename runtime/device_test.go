@@ -99,6 +99,13 @@ func TestDeviceProperties(t *testing.T) {
 	assert.Equal(t, 48<<10, d.SharedPerBlock)
 	assert.Equal(t, 163<<10, d.SharedPerBlockOptin)
 	assert.Equal(t, 40<<20, d.L2Bytes)
+	assert.Equal(t, 5120, d.MemoryBusBits)
+	assert.Equal(t, 32, d.WarpSize)
+	assert.Equal(t, 32, d.MaxBlocksPerSM)
+	assert.Equal(t, 65536, d.RegistersPerSM)
+	assert.Equal(t, 65536, d.RegistersPerBlock)
+	assert.Equal(t, runtime.ComputeModeDefault, d.ComputeMode)
+	assert.Equal(t, []string{"tensor cores", "cooperative launch", "managed memory", "concurrent managed access", "memory pools", "unified addressing"}, d.Features())
 	assert.Equal(t, uint64(40*gib), d.TotalBytes)
 	assert.Zero(t, d.FreeBytes, "unknown before there is a context")
 	assert.True(t, d.ECC)
@@ -267,6 +274,20 @@ func TestOldDriverKnowsFewerAttributes(t *testing.T) {
 	require.NoError(t, d.Err)
 	assert.False(t, d.MemoryPools)
 	assert.False(t, d.ClusterLaunch)
+	assert.NotContains(t, d.Features(), "memory pools")
+}
+
+func TestComputeModes(t *testing.T) {
+	for mode, want := range map[runtime.ComputeMode]string{
+		runtime.ComputeModeDefault: "default", runtime.ComputeModeProhibited: "prohibited",
+		runtime.ComputeModeExclusiveProcess: "exclusive process", 7: "compute mode 7",
+	} {
+		assert.Equal(t, want, mode.String())
+		config := drivertest.H100()
+		config.Attributes = map[driver.DeviceAttribute]int32{driver.DeviceAttributeComputeMode: int32(mode)}
+		rt, _ := open(t, drivertest.Config{Devices: []drivertest.DeviceConfig{config}})
+		assert.Equal(t, mode, rt.Devices()[0].ComputeMode)
+	}
 }
 
 // The budget follows the memory that is free, and counts what is cached.

@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"errors"
+	goruntime "runtime"
+	"strings"
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
@@ -73,6 +75,9 @@ func (c *Context) openMemory() error {
 			config.Exact = true
 		}
 	}
+	if config.Most == 0 && !borrowsFromHost(c.api) {
+		config.Most = c.device.TotalBytes
+	}
 	waits, err := c.openWaits()
 	if err != nil {
 		return err
@@ -90,6 +95,13 @@ func (c *Context) openMemory() error {
 	checks := &checkTable{waits: waits, report: c.rt.report, live: map[*report]struct{}{}}
 	c.memory.Store(&memory{device, pinned, copier, waits, checks})
 	return nil
+}
+
+// borrowsFromHost reports whether the driver may give more memory than a device has: that of Windows takes the rest from the
+// host, also for programs in WSL.
+func borrowsFromHost(api driver.API) bool {
+	library, ok := api.(interface{ Path() string })
+	return goruntime.GOOS == "windows" || ok && strings.Contains(library.Path(), "/wsl/")
 }
 
 // loseMemory tells everything that memory hangs on that CUDA is lost. It makes no call of
@@ -148,6 +160,24 @@ func (c *Context) Leaks() []arena.Leak {
 		return m.arena.Leaks()
 	}
 	return nil
+}
+
+// Trim gives back all that the context keeps for later: TrimMemory, TrimPinned and TrimModules with 0. For less, call
+// them. It waits for the work that used the memory.
+func (c *Context) Trim() error {
+	return errors.Join(c.TrimModules(0), c.TrimMemory(0), c.TrimPinned(0))
+}
+
+// Trim is [Context.Trim] of all open contexts, one after the other.
+func (rt *Runtime) Trim() error {
+	if rt == nil || rt.life == nil {
+		return errNothing("runtime")
+	}
+	var errs []error
+	for _, c := range rt.Contexts() {
+		errs = append(errs, c.Trim())
+	}
+	return errors.Join(errs...)
 }
 
 // TrimMemory frees memory that is cached for later allocations, until at most keep bytes are

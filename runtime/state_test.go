@@ -130,6 +130,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("Runtime.Contexts", func() { rt.Contexts() }),
 		told("Runtime.Compiler", func() { _, _ = rt.Compiler() }),
 		told("Runtime.Preload", func() { _ = rt.Preload(bg) }),
+		told("Runtime.Trim", func() { _ = rt.Trim() }), // its contexts have said what they can do
 		told("Runtime.Driver", func() { rt.Driver() }),
 		told("Runtime.Version", func() { rt.Version() }),
 		told("Runtime.Stats", func() { rt.Stats() }),
@@ -217,6 +218,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Context.Synchronize", looks, c.Synchronize},
 		{"Context.TrimMemory", looks, func() error { return c.TrimMemory(0) }},
 		{"Context.TrimPinned", looks, func() error { return c.TrimPinned(0) }},
+		{"Context.Trim", looks, c.Trim},
 		told("Context.Leaks", func() { c.Leaks() }),
 		told("Context.Device", func() { c.Device() }),
 		told("Context.Handle", func() { c.Handle() }),

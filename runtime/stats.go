@@ -128,6 +128,48 @@ func (rt *Runtime) Stats() Stats {
 	return sum
 }
 
+// Since returns what has been done since another snapshot of the same runtime or context: of what is counted, the
+// difference. What is there at a moment, such as Streams and Memory.InUse, and the most that was, is as in s. What is
+// smaller now was counted anew, by a Reset say, and is as in s as well.
+func (s Stats) Since(before Stats) Stats {
+	subtractCounts(reflect.ValueOf(&s).Elem(), reflect.ValueOf(before))
+	return s
+}
+
+// momentary are the fields of Stats, and of what is in it, that are no counts.
+var momentary = map[string]bool{
+	"Contexts": true, "Streams": true, "Events": true, "Handles": true, "Modules": true, "Graphs": true, "GraphExecs": true,
+	"HostBuffers": true, "HostBytes": true, "TicketBytes": true, "Managed": true, "ManagedBytes": true,
+	"Refs": true, "RefBytes": true, "Leaked": true, "LeakedBytes": true, "CachedModules": true, "CachedModuleBytes": true,
+	"Generation": true, "Lost": true,
+
+	"InUse": true, "Requested": true, "Cached": true, "Split": true, "Held": true, "HighWater": true, "LostBlocks": true, "Pooled": true,
+	"Leases": true, "LeasedBytes": true, "AskedBytes": true, "CachedBytes": true, "PendingBytes": true, "PeakBytes": true,
+	"LostBytes": true, "Limit": true,
+	"PageableCause": true, "Slots": true, "Chunks": true, "Doubtful": true,
+}
+
+// subtractCounts subtracts the counts of a structure from those of another one.
+func subtractCounts(from, what reflect.Value) {
+	for i := range from.NumField() {
+		if momentary[from.Type().Field(i).Name] {
+			continue
+		}
+		switch from, what := from.Field(i), what.Field(i); from.Kind() {
+		case reflect.Uint64:
+			if what.Uint() <= from.Uint() {
+				from.SetUint(from.Uint() - what.Uint())
+			}
+		case reflect.Int, reflect.Int64:
+			if what.Int() <= from.Int() {
+				from.SetInt(from.Int() - what.Int())
+			}
+		case reflect.Struct:
+			subtractCounts(from, what)
+		}
+	}
+}
+
 // add adds the figures of another context.
 func (s *Stats) add(o Stats) { addNumbers(reflect.ValueOf(s).Elem(), reflect.ValueOf(o)) }
 

@@ -2,12 +2,15 @@ package runtime_test
 
 import (
 	"context"
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/arena"
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -95,6 +98,97 @@ func TestStats(t *testing.T) {
 }
 
 // summary is what package runtime counts itself.
+func TestStatsSince(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	s := newStream(t, c)
+	x := upload(t, s, count(0, 100))
+	before := c.Stats()
+	require.Positive(t, before.Uploads)
+	require.NoError(t, runtime.Upload(bg, s, x, count(1, 100)))
+	require.NoError(t, addTo(kernel(t, c, "add"), s, x, 1))
+	now := c.Stats()
+	since := now.Since(before)
+	assert.Equal(t, uint64(1), since.Uploads)
+	assert.Equal(t, uint64(400), since.UploadBytes)
+	assert.Equal(t, uint64(1), since.Launches)
+	assert.Equal(t, uint64(1), since.Copier.Uploads)
+	assert.Equal(t, now.Streams, since.Streams)
+	assert.Equal(t, now.Memory.InUse, since.Memory.InUse)
+	assert.Equal(t, now.Generation, since.Generation)
+
+	require.NoError(t, c.Reset(bg))
+	assert.LessOrEqual(t, c.Stats().Since(now).Copier.Uploads, uint64(1), "it counts anew, and does not go below 0")
+	assert.Zero(t, runtime.Stats{}.Since(runtime.Stats{Launches: 5}).Launches)
+}
+
+// Each figure is either a count or one of a moment, which Since leaves as it is: who adds a field decides.
+func TestStatsSinceKnowsAllFields(t *testing.T) {
+	all := runtime.Stats{}
+	fillWithThrees(reflect.ValueOf(&all).Elem())
+	var same []string
+	remaining(reflect.ValueOf(all.Since(all)), "", &same)
+	assert.ElementsMatch(t, []string{
+		".Contexts", ".Streams", ".Events", ".Handles", ".Modules", ".Graphs", ".GraphExecs", ".HostBuffers", ".HostBytes", ".TicketBytes",
+		".Managed", ".ManagedBytes", ".Refs", ".RefBytes", ".Leaked", ".LeakedBytes", ".CachedModules", ".CachedModuleBytes", ".Generation",
+		".Memory.InUse", ".Memory.Requested", ".Memory.Cached", ".Memory.Split", ".Memory.Held", ".Memory.HighWater", ".Memory.LostBlocks",
+		".Memory.Lost", ".Memory.Streams",
+		".Pinned.Leases", ".Pinned.LeasedBytes", ".Pinned.AskedBytes", ".Pinned.CachedBytes", ".Pinned.PendingBytes", ".Pinned.PeakBytes",
+		".Pinned.LostBytes", ".Pinned.Limit", ".Copier.Slots", ".Copier.Chunks", ".Copier.Doubtful",
+	}, same)
+}
+
+func fillWithThrees(v reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Uint64:
+			f.SetUint(3)
+		case reflect.Int, reflect.Int64:
+			f.SetInt(3)
+		case reflect.Struct:
+			fillWithThrees(f)
+		}
+	}
+}
+
+func remaining(v reflect.Value, path string, names *[]string) {
+	for i := range v.NumField() {
+		name := path + "." + v.Type().Field(i).Name
+		switch f := v.Field(i); {
+		case f.Kind() == reflect.Struct:
+			remaining(f, name, names)
+		case f.Kind() != reflect.Bool && !f.IsZero():
+			*names = append(*names, name)
+		}
+	}
+}
+
+func TestTrim(t *testing.T) {
+	rt, _ := open(t, twoDevices(), runtime.WithMemory(arena.DeviceConfig{CacheBytes: arena.DefaultCacheBytes}))
+	for i := range 2 {
+		c := contextAt(t, rt, i)
+		s := newStream(t, c)
+		require.NoError(t, upload(t, s, count(0, 1<<20)).Close())
+		m, err := c.CachedModule(runtime.Image{Code: kernelsPTX})
+		require.NoError(t, err)
+		require.NoError(t, m.Close())
+		synchronize(t, s)
+		now := c.Stats()
+		require.Positive(t, now.Memory.Cached)
+		require.Positive(t, now.Pinned.CachedBytes+now.Pinned.LeasedBytes, "of the copier")
+		require.Positive(t, now.CachedModules)
+	}
+	require.NoError(t, rt.Trim())
+	for _, c := range rt.Contexts() {
+		now := c.Stats()
+		assert.Zero(t, now.Memory.Cached)
+		assert.Zero(t, now.Pinned.CachedBytes)
+		assert.Zero(t, now.CachedModules)
+	}
+	require.NoError(t, rt.Close())
+	assert.ErrorIs(t, (*runtime.Runtime)(nil).Trim(), driver.ErrInvalidArgument)
+}
+
 func summary(s runtime.Stats) runtime.Stats {
 	s.Memory, s.Pinned, s.Copier = arena.DeviceStats{}, arena.PinnedStats{}, arena.CopierStats{}
 	return s

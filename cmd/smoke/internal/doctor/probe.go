@@ -151,6 +151,12 @@ func foundDevice(d runtime.Device) found {
 	if d.Err != nil {
 		failure := failureOf(d.Err)
 		f.Reason, f.Code = failure.String(), failure.Code
+		return f
+	}
+	f.Facts = &Facts{
+		WarpSize: d.WarpSize, RegistersPerSM: d.RegistersPerSM, MaxBlocksPerSM: d.MaxBlocksPerSM, MaxThreadsPerSM: d.MaxThreadsPerSM,
+		SharedPerBlock: max(d.SharedPerBlock, d.SharedPerBlockOptin), L2Bytes: d.L2Bytes, MemoryBusBits: d.MemoryBusBits,
+		ComputeMode: d.ComputeMode.String(), Features: d.Features(),
 	}
 	return f
 }

@@ -105,10 +105,25 @@ type Device struct {
 	TotalBytes        uint64 `json:"total_bytes,omitempty"`
 	FreeBytes         uint64 `json:"free_bytes,omitempty"`
 	MIG               bool   `json:"mig,omitempty"`
+	// Facts are what programs are tuned by. They are not there where the device does not answer.
+	Facts *Facts `json:"facts,omitempty"`
 	// Usable says that a context was opened and a kernel computed what it should.
 	Usable bool   `json:"usable"`
 	Reason string `json:"reason,omitempty"` // why it is not usable
 	Code   int    `json:"code,omitempty"`   // the CUresult, where a call of the driver failed
+}
+
+// Facts are what a device has.
+type Facts struct {
+	WarpSize        int      `json:"warp_size"`
+	RegistersPerSM  int      `json:"registers_per_sm"`
+	MaxBlocksPerSM  int      `json:"max_blocks_per_sm,omitempty"`
+	MaxThreadsPerSM int      `json:"max_threads_per_sm"`
+	SharedPerBlock  int      `json:"shared_bytes_per_block"` // when a kernel asks for it
+	L2Bytes         int      `json:"l2_bytes"`
+	MemoryBusBits   int      `json:"memory_bus_bits"`
+	ComputeMode     string   `json:"compute_mode"`
+	Features        []string `json:"features"`
 }
 
 // Compiling is what a program that is compiled for a device with NVRTC becomes.

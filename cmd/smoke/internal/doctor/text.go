@@ -263,9 +263,26 @@ func (r *Report) deviceRows(row rows) {
 		}
 		row(fmt.Sprint(d.Ordinal), d.Name, d.ComputeCapability, d.PCIBusID, memory, state)
 	}
+	for _, d := range r.Devices {
+		if f := d.Facts; f != nil {
+			row(fmt.Sprint(d.Ordinal), f.text(d.SMs))
+		}
+	}
 	if len(r.Devices) == 0 {
 		row("none")
 	}
+}
+
+// text is the facts in one line.
+func (f *Facts) text(sms int) string {
+	parts := []string{
+		fmt.Sprintf("%d SMs with %d registers and %d threads", sms, f.RegistersPerSM, f.MaxThreadsPerSM),
+		fmt.Sprintf("%d KiB shared by a block", f.SharedPerBlock>>10),
+		fmt.Sprintf("L2 %.0f MiB", float64(f.L2Bytes)/(1<<20)),
+		fmt.Sprintf("bus of %d bits", f.MemoryBusBits),
+		"compute mode " + strings.TrimPrefix(f.ComputeMode, "compute mode "),
+	}
+	return strings.Join(append(parts, f.Features...), ", ")
 }
 
 func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }
