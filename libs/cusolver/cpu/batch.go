@@ -1,5 +1,5 @@
-// Package cpu has the batches of package cusolver on the CPU, for machines without a GPU or without cuSOLVER: functions of the same
-// names, which leave the same in the same places of Go slices. They compute with gonum, in float64, on all cores.
+// Package cpu has the batches of package cusolver on the CPU, for machines without a GPU or without cuSOLVER. Its functions have the same
+// names, and leave the same in the same places of Go slices. They compute with gonum, in float64, on all cores.
 //
 //	matrices, columns := make([]float64, 1000*n*n), make([]float64, 1000*n)
 //	a := cpu.Batch[float64]{Data: matrices, Rows: n, Cols: n, Stride: n, Count: 1000, Step: n * n}
