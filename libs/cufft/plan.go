@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/runtime"
@@ -14,7 +15,7 @@ import (
 // last one closes it.
 type plan struct {
 	Description
-	refs int // under the lock of the cache
+	refs atomic.Int64 // none comes back from 0
 
 	once    sync.Once
 	err     error // why it could not be made
@@ -23,6 +24,19 @@ type plan struct {
 
 	mu  sync.Mutex // held over each call of cuFFT
 	raw RawPlan
+}
+
+// again takes one more reference, unless the last one was given back.
+func (p *plan) again() bool {
+	for {
+		n := p.refs.Load()
+		if n < 1 {
+			return false
+		}
+		if p.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
 }
 
 // make makes it, once. Others who need it wait.
@@ -69,6 +83,8 @@ func (p *plan) close() error { return errors.Join(p.library.Close(), p.area.Clos
 type plans struct {
 	limit int
 
+	newest atomic.Pointer[plan] // the first of known, which a call of its shape finds without the lock
+
 	mu     sync.Mutex
 	known  []*plan // the newest use first, so that most are found at once
 	closed bool
@@ -77,6 +93,9 @@ type plans struct {
 
 // take is the plan of a description, which is given back. It may have to be made.
 func (c *plans) take(d *Description) (*plan, error) {
+	if p := c.newest.Load(); p != nil && p.Description == *d && p.again() {
+		return p, nil
+	}
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -87,7 +106,8 @@ func (c *plans) take(d *Description) (*plan, error) {
 	if i >= 0 {
 		p = c.known[i]
 	} else {
-		p = &plan{Description: *d, refs: 1}
+		p = &plan{Description: *d}
+		p.refs.Store(1)
 		if len(c.known) < c.limit {
 			c.known = append(c.known, nil)
 		} else {
@@ -97,7 +117,8 @@ func (c *plans) take(d *Description) (*plan, error) {
 	}
 	copy(c.known[1:], c.known[:i])
 	c.known[0] = p
-	p.refs++
+	p.refs.Add(1)
+	c.newest.Store(p)
 	c.mu.Unlock()
 	c.give(old)
 	return p, nil
@@ -105,14 +126,7 @@ func (c *plans) take(d *Description) (*plan, error) {
 
 // give ends a reference to a plan. The last one closes the plan, which waits for its work.
 func (c *plans) give(p *plan) {
-	if p == nil {
-		return
-	}
-	c.mu.Lock()
-	p.refs--
-	last := p.refs == 0
-	c.mu.Unlock()
-	if !last {
+	if p == nil || p.refs.Add(-1) > 0 {
 		return
 	}
 	err := p.close()
@@ -128,6 +142,7 @@ func (c *plans) forget(p *plan) {
 	if i >= 0 {
 		c.known = slices.Delete(c.known, i, i+1)
 	}
+	c.newest.CompareAndSwap(p, nil)
 	c.mu.Unlock()
 	if i >= 0 {
 		c.give(p)
@@ -139,6 +154,7 @@ func (c *plans) close() error {
 	c.mu.Lock()
 	known := c.known
 	c.known, c.closed = nil, true
+	c.newest.Store(nil)
 	c.mu.Unlock()
 	for _, p := range known {
 		c.give(p)
