@@ -21,6 +21,8 @@
 //
 // # Data
 //
+// [Handle] is Register for functions whose requests and results have types.
+//
 // A request and its result are bytes, at most 16 MiB, that go through a socket. Larger data goes into a
 // [Buffer], memory that the program and its children share. [HostBuffer] makes it page-locked in
 // the child, so that copies to and from the device run at the full rate.
