@@ -37,6 +37,9 @@ func (k *kctx) bin(op token.Token, xb, yb *types.Basic, x, y val, pos token.Pos)
 	}
 	sum := k.sum(op, x, y)
 	v, ok := k.known(sum)
+	if !ok && op == token.MUL {
+		v, ok = k.apart(sum)
+	}
 	if !ok {
 		v = k.operate(op, xb, yb, x, y, pos)
 	}
@@ -98,7 +101,12 @@ func (k *kctx) operate(op token.Token, xb, yb *types.Basic, x, y val, pos token.
 			return x
 		case y.c == 1 && (op == token.MUL || op == token.QUO):
 			return x
+		case y.c == 0 && (op == token.MUL || op == token.AND):
+			return y
 		}
+	}
+	if x.isC && x.c == 0 && (op == token.MUL || op == token.AND) {
+		return x
 	}
 	if x.isC && x.c == 0 && (op == token.ADD || op == token.OR || op == token.XOR) {
 		return y

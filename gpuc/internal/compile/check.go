@@ -45,7 +45,7 @@ func (k *kctx) within(i, n val) bool {
 	}
 	hi, ok := k.bound(i)
 	_, less := k.cur.get("lt " + i.String() + " " + n.String())
-	return k.o.Checks == ChecksOff || less || ok && n.isC && hi < n.c
+	return k.o.Checks == ChecksOff || less || k.upTo(i, n) || ok && n.isC && hi < n.c
 }
 
 // trap ends the thread, or the launch, if p holds. The text has a %d each for idx and n, as far as it has any.

@@ -14,7 +14,7 @@
 //	join                 conditions that lead to one place, and what is computed before them
 //	poly                 integers that are sums of products: one register for one address
 //	fold, opt, clean     constants; registers and loops; what has no use
-//	divide               divisions of 64 bits in 32
+//	divide, carry        divisions of 64 bits in 32; rotations, and sums of several words
 //	emit, write          instructions, and their text
 //
 // Two maps are kept from one attempt at a kernel to the next. They hold variables that have to lie in memory, and the

@@ -24,6 +24,13 @@ func TestChecks(t *testing.T) {
 		none  = "none"  // there is none
 	)
 	tests := []struct{ name, want, body string }{
+		{"what a sum is at most", none, "for j := 0; j+4 <= len(x); j += 4 { x[j] = x[j+1] + x[j+2] + x[j+3] }"},
+		{"what is below a length less one", none, "for j := 0; j < len(x)-1; j++ { x[j] = x[j+1] }"},
+		{"more than a sum is at most", fails, "for j := 0; j+4 <= len(x); j += 4 { *o = x[j+4] }"},
+		{"more than what is below a length", fails, "for j := 0; j < len(x); j++ { x[j] = x[j+1] }"},
+		{"less than what is not negative", fails, "for j := 0; j < len(x); j++ { x[j] = x[j-1] }"},
+		{"a sum that is not negative of what is", fails, "for j := n; j+4 <= len(x); j += 4 { *o = x[j] }"},
+		{"a number at most a length and one", fails, "for j := 0; j <= len(x)+1; j++ { *o = x[j] }"},
 		{"a mask that does not fit the signed type", fails, "var a [256]int; a[3] = 1; *o = a[int8(n&255)]"},
 		{"a byte as int8", fails, "var a [256]int; a[3] = 1; *o = a[int8(uint8(n))]"},
 		{"a remainder of a byte as int8", fails, "var a [256]int; a[3] = 1; *o = a[int8(uint8(n))%100]"},

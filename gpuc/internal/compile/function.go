@@ -144,7 +144,7 @@ func (k *kctx) callFunction(fn *ssa.Function, args []val, caller *ssa.Function, 
 	for _, l := range leaves {
 		key += fmt.Sprint(" ", l.k)
 		if l.k == kPtr {
-			if l.p.sp == spCell {
+			if l.p.sp == spCell || l.p.sp == spParam {
 				k.demote(l.p.al)
 			}
 			key += fmt.Sprint(" ", l.p.sp, l.p.aligned(16), l.p.holds, l.p.null || l.p.maybe)

@@ -35,7 +35,7 @@ func (k *kctx) gather(code []ins) []ins {
 			l := k.label()
 			branch = ins{op: "bra", text: l, target: l, side: true, note: "one of the checks below"}
 			g.checks[len(g.checks)-1].guard = ""
-			slow = append(append(slow, ins{label: l}), g.checks...)
+			slow = append(append(append(slow, ins{label: l}), again(out, g.checks, defs)...), g.checks...)
 		}
 		branch.guard = p
 		out = append(append(out, branch), g.after...)
@@ -43,12 +43,38 @@ func (k *kctx) gather(code []ins) []ins {
 	return append(out, slow...)
 }
 
+// again is what computes the conditions of checks, and what they report, a second time: else all of it would stay in
+// registers up to the one branch.
+func again(code, checks []ins, defs map[string]int) (list []ins) {
+	need := map[string]bool{}
+	for _, c := range checks {
+		for _, r := range append(c.src, c.guard) {
+			need[r] = true
+		}
+	}
+	for j := len(code) - 1; j >= 0; j-- {
+		i := &code[j]
+		if i.label != "" || i.op == "bra" || slices.ContainsFunc(i.dst, func(r string) bool { return defs[r] > 1 }) {
+			break
+		}
+		if i.side || i.guard != "" || strings.HasPrefix(i.op, "ld.") || !slices.ContainsFunc(i.dst, func(r string) bool { return need[r] }) {
+			continue
+		}
+		for _, r := range i.src {
+			need[r] = true
+		}
+		list = append(list, *i)
+	}
+	slices.Reverse(list)
+	return list
+}
+
 // check reports whether an instruction goes where a failed check goes.
 func (i *ins) check() bool { return i.op == "bra" && i.note != "" && i.guard != "" && !i.guardNot }
 
 // memory reports whether an instruction loads or stores.
 func (i *ins) memory() bool {
-	return strings.HasPrefix(i.op, "ld.") && !strings.HasPrefix(i.op, "ld.param") || strings.HasPrefix(i.op, "st.")
+	return strings.HasPrefix(i.op, "ld.") && (!strings.HasPrefix(i.op, "ld.param") || len(i.src) > 0) || strings.HasPrefix(i.op, "st.")
 }
 
 // gathered is what follows a check, up to the last check that can be asked with it.

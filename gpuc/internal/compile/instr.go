@@ -141,6 +141,11 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 			return
 		}
 		k.check(i, cst(k64, uint64(len(x.e))), in.Pos())
+		if x.param != "" && !i.isC {
+			p := val{k: kPtr, p: &ptr{sp: spCell, al: &alloca{t: in.X.Type(), value: &x}}}
+			s.m[in] = k.load(k.at(p, i, sizes.Sizeof(in.Type())), in.Type(), in.Pos())
+			return
+		}
 		if load, ok := in.X.(*ssa.UnOp); ok && !i.isC {
 			if g, ok := load.X.(*ssa.Global); ok { // which nobody sets
 				s.m[in] = k.load(k.at(k.globalVar(g), i, sizes.Sizeof(in.Type())), in.Type(), in.Pos())

@@ -182,7 +182,9 @@ func (k *kctx) method(name string, a []val) (val, bool) {
 		return product("nctaid"), true
 	}
 	t := types.Typ[types.Int]
-	return k.bin(token.ADD, t, t, product("ctaid"), k.special("tid"+d), token.NoPos), true
+	v := k.bin(token.ADD, t, t, product("ctaid"), k.special("tid"+d), token.NoPos)
+	v.sum = nil // nobody adds up its parts in another way
+	return v, true
 }
 
 // halfType is the type in PTX.

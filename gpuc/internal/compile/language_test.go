@@ -162,6 +162,38 @@ func TestLoops(t *testing.T) {
 	assert.Equal(t, 1, products("4103"), "passes with barriers are large")
 }
 
+// TestWide moves what is larger than one load, and reads parameters by index.
+func TestWide(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 16))
+	table := many(40, func() int32 { return r.Int32N(1000) })
+	var w [40]int32
+	copy(w[:], table)
+	setting := lang.Setting{Scale: 3, Flags: [5]bool{true, false, true, true}}
+	for i := range setting.Table {
+		setting.Table[i] = [3]float32{float32(r.IntN(99)), float32(r.IntN(99)), float32(r.IntN(99))}
+	}
+	for i := range setting.Pairs {
+		setting.Pairs[i].A, setting.Pairs[i].B = uint8(i), uint8(r.Uint32())
+	}
+	inModes(t, langFolder, func(t *testing.T, d *device.Device) {
+		d.Same(t, "Indexed", gpu.Shape1D(200, 64), func(t *gpu.Thread, a []any) {
+			lang.Indexed(t, as[[]int32](a, 0), as[[]int32](a, 1), w, w, w, setting)
+		}, make([]int32, 200), many(200, r.Int32), runtime.Struct(&w), runtime.Struct(&w), runtime.Struct(&w), runtime.Struct(&setting))
+		f := r.Float32
+		d.Same(t, "Wide", gpu.Shape1D(64, 32), func(t *gpu.Thread, a []any) {
+			lang.Wide(t, as[[][8]float32](a, 0), as[[][6]uint64](a, 1), as[[]lang.Filled](a, 2), as[[][3]float64](a, 3))
+		}, many(64, func() [8]float32 { return [8]float32{f(), f(), f(), f(), f(), f(), f(), f()} }),
+			many(64, func() [6]uint64 { return [6]uint64{r.Uint64(), r.Uint64(), r.Uint64(), 4, 5, r.Uint64()} }),
+			many(64, func() lang.Filled {
+				return lang.Filled{A: [3]float32{f(), f(), f()}, C: [6]float32{f(), f(), f(), f(), f(), f()}}
+			}),
+			many(64, func() [3]float64 { return [3]float64{r.Float64(), r.Float64(), r.Float64()} }))
+	})
+	code := ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksOff}, "Wide")
+	assert.Equal(t, 2, strings.Count(code, "ld.global.v4.f32"), "eight numbers are two loads")
+	assert.Equal(t, 3, strings.Count(code, "ld.global.v2.u64"), "six of 64 bits are three loads")
+}
+
 // halves runs the kernel Halves on bits that are no NaN.
 func halves[T lang.Half[T]](t *testing.T, d *device.Device, name string, from func(bits uint16) T) {
 	r := rand.New(rand.NewPCG(9, 13))

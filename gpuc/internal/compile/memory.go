@@ -222,7 +222,7 @@ func (k *kctx) load(x val, t types.Type, pos token.Pos) val {
 	if x.k != kPtr || x.p == nil {
 		k.fail(pos, "a kernel cannot load this %s: it is nil, or not known here", t)
 	}
-	if x.p.al != nil && x.p.al.value != nil {
+	if x.p.al != nil && x.p.al.value != nil && x.p.sp != spParam {
 		v, ok := part(*x.p.al.value, x.p.al.t, x.p.off, t)
 		if ok {
 			return v
@@ -231,15 +231,17 @@ func (k *kctx) load(x val, t types.Type, pos token.Pos) val {
 			k.demote(x.p.al)
 		}
 	}
-	if b, n := vector(t); n > 0 && x.p.sp != spCell && x.p.sp != spConst && x.p.aligned(n*sizes.Sizeof(b)) {
-		v := val{k: kAgg}
-		var rs []string
-		for range n {
-			r := k.reg(kindOf(b))
-			v.e, rs = append(v.e, r), append(rs, r.r)
+	if list := x.p.vectors(t); list != nil {
+		var leaves []val
+		for _, p := range list {
+			var rs []string
+			for range p.n {
+				r := k.reg(kindOf(p.t))
+				leaves, rs = append(leaves, r), append(rs, r.r)
+			}
+			k.emitLoad(p.of(), rs, offset(x, p.off).p)
 		}
-		k.emitLoad(fmt.Sprintf(".v%d.%s", n, mem(b)), rs, x.p)
-		return v
+		return rebuild(k.zero(t), &leaves)
 	}
 	switch u := t.Underlying().(type) {
 	case *types.Slice:
@@ -321,12 +323,20 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 		x = offset(x, 0)
 		x.p.al = nil
 	}
-	if b, n := vector(t); n > 0 && x.p.sp != spCell && x.p.aligned(n*sizes.Sizeof(b)) {
-		var rs []string
-		for _, e := range v.e {
-			rs = append(rs, e.String())
+	if list := x.p.vectors(t); list != nil {
+		leaves := flat(v, nil)
+		for _, p := range list {
+			var rs []string
+			for _, e := range leaves[:p.n] {
+				rs = append(rs, k.register(e).r)
+			}
+			leaves = leaves[p.n:]
+			text := rs[0]
+			if p.n > 1 {
+				text = "{" + strings.Join(rs, ", ") + "}"
+			}
+			k.emit(k.access("st", x.p.sp)+p.of(), nil, k.memOperand(offset(x, p.off).p), text).side = true
 		}
-		k.emit(k.access("st", x.p.sp)+fmt.Sprintf(".v%d.%s", n, mem(b)), nil, k.memOperand(x.p), "{"+strings.Join(rs, ", ")+"}").side = true
 		return
 	}
 	switch u := t.Underlying().(type) {

@@ -135,7 +135,7 @@ func (k *kctx) param(name string, t types.Type, pos token.Pos) val {
 
 // paramPart reads what lies at an offset of a parameter.
 func (k *kctx) paramPart(name string, off int64, t types.Type) val {
-	v := val{k: kAgg}
+	v := val{k: kAgg, param: name, off: off}
 	switch u := t.Underlying().(type) {
 	case *types.Array:
 		for i := range u.Len() {

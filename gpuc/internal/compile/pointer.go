@@ -20,10 +20,11 @@ const (
 	spShared
 	spLocal
 	spConst
+	spParam
 	spCell // an array or variable in registers
 )
 
-var spaceName = map[space]string{spGlobal: ".global", spShared: ".shared", spLocal: ".local", spConst: ".const"}
+var spaceName = map[space]string{spGlobal: ".global", spShared: ".shared", spLocal: ".local", spConst: ".const", spParam: ".param"}
 
 // ptr is an address while a kernel is compiled.
 type ptr struct {
@@ -36,6 +37,7 @@ type ptr struct {
 	align int64         // of what base points to; 0 means 1
 	root  string        // the slice parameter that it points into
 	sum   poly          // what base is, after the first index
+	from  string        // what base was before it
 	null  bool          // it is nil, which fits each space
 	maybe bool          // it may be nil
 	depth int           // how many loops are around the variable of the thread that it points to
@@ -77,6 +79,10 @@ func (k *kctx) at(x, i val, size int64) val {
 		return offset(x, int64(i.c)*size)
 	}
 	p := *x.p
+	if p.sp == spCell && p.al.value != nil && p.al.value.param != "" { // nobody writes it
+		p.sp, p.base, p.align = spParam, p.al.value.param, sizes.Alignof(p.al.t)
+		p.off += p.al.value.off
+	}
 	if p.sp == spCell {
 		k.demote(p.al)
 	}
@@ -86,7 +92,9 @@ func (k *kctx) at(x, i val, size int64) val {
 	if !isReg(p.base) {
 		p.base = k.pure("mov.u64", k64, p.base).r
 	}
-	p.g, p.al = nil, nil
+	if p.g = nil; p.sp != spParam {
+		p.al = nil
+	}
 	p.align = gcd(max(1, p.align), size)
 	x.p = &p
 	if k.o.Plain {
@@ -100,10 +108,13 @@ func (k *kctx) at(x, i val, size int64) val {
 		}
 	}
 	if p.sum == nil {
-		p.sum = poly{{p.base, 1}}
+		p.sum, p.from = poly{{p.base, 1}}, p.base
 	}
 	p.sum = p.sum.plus(i.poly(), uint64(size))
 	v, ok := k.known(p.sum)
+	if !ok {
+		v, ok = k.beside(&p, i)
+	}
 	if !ok {
 		v = k.pure("add.s64", k64, p.base, k.scaled(i, size).String())
 	}
@@ -111,8 +122,56 @@ func (k *kctx) at(x, i val, size int64) val {
 		p.sum = nil
 		return x
 	}
-	k.keep(v, p.sum)
+	k.cur.m["beside "+p.from] = k.keep(v, p.sum)
 	return x
+}
+
+// beside goes on from the last address in the same memory, if what lies between is one product, or the distance of two
+// registers. Passes of a loop have a row between them, say. An index of 32 bits needs no such help.
+func (k *kctx) beside(p *ptr, i val) (val, bool) {
+	last, ok := k.cur.get("beside " + p.from)
+	if hi, low := k.bound(i); !ok || last.sum == nil || i.n32 != "" || low && hi <= math.MaxUint32 {
+		return val{}, false
+	}
+	between := p.sum.plus(last.sum, math.MaxUint64)
+	if d, ok := k.known(between); ok {
+		return k.pure("add.s64", k64, last.r, d.r), true
+	}
+	if d, ok := k.known(poly(nil).plus(between, math.MaxUint64)); ok {
+		return k.pure("sub.s64", k64, last.r, d.r), true
+	}
+	if len(between) == 0 || len(between) > 2 || between[0].regs == "" || len(between) == 2 && between[0].c != -between[1].c {
+		return val{}, false
+	}
+	t, op := between[0], "add.s64"
+	d := val{k: k64, r: t.regs}
+	switch {
+	case len(between) == 2 && strings.Contains(t.regs+between[1].regs, "*"):
+		return val{}, false
+	case len(between) == 2:
+		if int64(t.c) < 0 {
+			t, between[0], between[1] = between[1], between[1], between[0]
+		}
+		d = k.pure("sub.s64", k64, t.regs, between[1].regs)
+	case strings.Contains(t.regs, "*"):
+		if d, ok = k.known(poly{{t.regs, 1}}); !ok {
+			return val{}, false
+		}
+	}
+	if int64(t.c) < 0 {
+		t.c, op = -t.c, "sub.s64"
+	}
+	switch {
+	case t.c == 1:
+	case t.c&(t.c-1) == 0:
+		d = k.pure("shl.b64", k64, d.r, fmt.Sprint(bits.TrailingZeros64(t.c)))
+	default:
+		d = k.pure("mul.lo.s64", k64, d.r, fmt.Sprint(int64(t.c)))
+	}
+	if len(between) == 2 {
+		k.cur.m["sum "+between.key()] = d
+	}
+	return k.pure(op, k64, last.r, d.r), true
 }
 
 // scaled is an index in bytes.
@@ -141,7 +200,7 @@ func (k *kctx) index(s *scope, v ssa.Value) val {
 // address returns a pointer as a register.
 func (k *kctx) address(v val) val {
 	p := v.p
-	if p.sp == spCell {
+	if p.sp == spCell || p.sp == spParam {
 		k.demote(p.al)
 	}
 	base := p.base
@@ -181,7 +240,7 @@ func (k *kctx) meet(dst, src val) {
 		if src.p.null {
 			return
 		}
-		if src.p.sp == spCell {
+		if src.p.sp == spCell || src.p.sp == spParam {
 			k.demote(src.p.al)
 		}
 		old := k.met[dst.r]

@@ -109,6 +109,20 @@ func (k *kctx) sum(op token.Token, x, y val) poly {
 	return sum
 }
 
+// apart finds a product that is the sum of one that is known and of a register: (i+1)*n is i*n and n.
+func (k *kctx) apart(p poly) (val, bool) {
+	if len(p) < 2 {
+		return val{}, false
+	}
+	for i, t := range p {
+		last := val{k: k64, r: t.regs, isC: t.regs == "", c: t.c}
+		if rest, ok := k.known(slices.Delete(slices.Clone(p), i, i+1)); ok && (last.isC || t.c == 1 && !strings.Contains(t.regs, "*")) {
+			return k.pure("add.s64", k64, rest.r, last.String()), true
+		}
+	}
+	return val{}, false
+}
+
 // degree is how many registers the longest product has.
 func (p poly) degree() (n int) {
 	for _, t := range p {

@@ -87,6 +87,54 @@ func (k *kctx) resultBound(op token.Token, b *types.Basic, x, y val) (hi uint64,
 	return 0, false
 }
 
+// learnUpTo notes that a number that is not negative is below another one, or at most that. Of both it takes the constants
+// off.
+func (k *kctx) learnUpTo(op token.Token, vx ssa.Value, x, y val) {
+	if op != token.LSS && op != token.LEQ || x.k != k64 || x.isC || y.isC || unsigned(vx.Type().Underlying().(*types.Basic)) {
+		return
+	}
+	low := uint64(unknown)
+	if b, ok := vx.(*ssa.BinOp); ok && b.Op == token.ADD {
+		if c, ok := b.Y.(*ssa.Const); ok && c.Int64() >= 0 && c.Int64() < maxApart && nonneg(b.X, 0) {
+			low = uint64(c.Int64())
+		}
+	}
+	if _, ok := k.bound(x); low == unknown && (ok || nonneg(vx, 0)) {
+		low = 0
+	}
+	rest, m := y.poly().split()
+	from, e := x.poly().split()
+	if low == unknown || m <= -maxApart || m >= maxApart || e <= -maxApart || e >= maxApart {
+		return
+	}
+	if op == token.LSS {
+		m--
+	}
+	// from is at least low-e, and at most rest+m-e.
+	key := "up to " + rest.key()
+	before, _ := k.cur.get(key)
+	fact := val{sum: from, hi: uint64(low), off: e, c: uint64(m)}
+	k.cur.m[key] = val{e: append([]val{fact}, before.e[:min(len(before.e), 7)]...)}
+}
+
+// maxApart bounds the constants that are looked at, far below an overflow of what is added to a length.
+const maxApart = 1 << 20
+
+// upTo reports whether conditions say that 0 <= i < n, of a length n.
+func (k *kctx) upTo(i, n val) bool {
+	rest, m := n.poly().split()
+	from, e := i.poly().split()
+	facts, _ := k.cur.get("up to " + rest.key())
+	for _, f := range facts.e {
+		if f.sum.key() == from.key() && m > -maxApart && m < maxApart && e > -maxApart && e < maxApart {
+			if least, most := int64(f.hi)-f.off+e, int64(f.c)-f.off+e; least >= 0 && most < m {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // learn notes what a condition says, where it holds.
 func (k *kctx) learn(s *scope, cond ssa.Value, holds bool) {
 	c, ok := cond.(*ssa.BinOp)
@@ -102,6 +150,7 @@ func (k *kctx) learn(s *scope, cond ssa.Value, holds bool) {
 		return
 	}
 	op, vx, vy := c.Op, c.X, c.Y
+	defer func() { k.learnUpTo(op, vx, x, y) }()
 	if !holds {
 		op = map[token.Token]token.Token{token.LSS: token.GEQ, token.GEQ: token.LSS, token.GTR: token.LEQ, token.LEQ: token.GTR, token.NEQ: token.EQL}[op]
 	}

@@ -61,11 +61,11 @@ func (k *kctx) counting(f *frame, l *loop) *counter {
 	}
 	_, fixedN := c.n.(*ssa.Const)
 	_, fixedStep := c.step.(*ssa.Const)
-	work, loads, plain := k.work(l)
+	work, loads := k.work(l)
 	switch {
 	case fixedN && !fixedStep: // the threads of a block share some work: a pass or two for each
 		return nil
-	case !loads || work > maxSeveral2 || !l.before(c.n, plain) || !l.before(c.step, plain):
+	case !loads || work > maxSeveral2 || !l.before(c.n) || !l.before(c.step):
 		return nil
 	case work <= maxSeveral4:
 		c.copies = 4
@@ -98,15 +98,15 @@ func (c *counter) steps(l *loop) bool {
 }
 
 // before reports whether a value can be computed before the loop: what a pass computes has to be the same in each, and
-// in the head or without effect.
-func (l *loop) before(v ssa.Value, plain bool) bool {
+// in the head or without effect. The loop stores nothing.
+func (l *loop) before(v ssa.Value) bool {
 	in, ok := v.(ssa.Instruction)
 	if !ok || !l.blocks[in.Block()] {
 		return true
 	}
 	switch in := in.(type) {
 	case *ssa.UnOp:
-		if in.Op == token.MUL && (!plain || in.Block() != l.head) {
+		if in.Op == token.MUL && in.Block() != l.head {
 			return false
 		}
 	case *ssa.IndexAddr:
@@ -128,7 +128,7 @@ func (l *loop) before(v ssa.Value, plain bool) bool {
 		return false
 	}
 	for _, op := range in.Operands(nil) {
-		if !l.before(*op, plain) {
+		if !l.before(*op) {
 			return false
 		}
 	}
@@ -154,11 +154,10 @@ func (k *kctx) compute(f *frame, s *scope, l *loop, v ssa.Value) val {
 	return k.get(s, v)
 }
 
-// work is how many instructions a loop has, with the functions that it calls, or too many; whether it loads, and whether
-// it writes nothing that a load may read.
-func (k *kctx) work(l *loop) (n int, loads, plain bool) {
+// work is how many instructions a loop has, with the functions that it calls, and whether it loads. They are too many where
+// it stores: loads do not pass a store.
+func (k *kctx) work(l *loop) (n int, loads bool) {
 	const tooMany = 1 << 20
-	plain = true
 	var function func(fn *ssa.Function, depth int)
 	instr := func(in ssa.Instruction, depth int) {
 		switch in := in.(type) {
@@ -167,8 +166,9 @@ func (k *kctx) work(l *loop) (n int, loads, plain bool) {
 			n++
 			loads = loads || in.Op == token.MUL && !local(in.X)
 		case *ssa.Store:
-			n++
-			plain = false
+			if n++; !local(in.Addr) {
+				n = tooMany
+			}
 		case *ssa.BinOp:
 			n++
 			if _, ok := in.Y.(*ssa.Const); !ok && (in.Op == token.QUO || in.Op == token.REM) {
@@ -197,9 +197,7 @@ func (k *kctx) work(l *loop) (n int, loads, plain bool) {
 				if o := fn.Origin(); o != nil {
 					name = o.Name()
 				}
-				if _, atomic := atomicOps[name]; atomic {
-					n, plain = n+2, false
-				} else if r := fn.Signature.Recv(); !(r != nil && isThread(r.Type()) && fn.Signature.Results().Len() == 1) && float32Ops[name] == "" {
+				if r := fn.Signature.Recv(); !(r != nil && isThread(r.Type()) && fn.Signature.Results().Len() == 1) && float32Ops[name] == "" {
 					n = tooMany
 				}
 			case path == "math" && mathOps[fn.Name()].op == "":
@@ -235,7 +233,7 @@ func (k *kctx) work(l *loop) (n int, loads, plain bool) {
 			instr(in, 0)
 		}
 	}
-	return n, loads, plain
+	return n, loads
 }
 
 // several writes the loop that makes several passes with one test. The label of its head is placed; that of the other

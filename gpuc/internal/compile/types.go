@@ -89,31 +89,60 @@ func fromGPU(t types.Type, names ...string) bool {
 	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == gpuPackage && slices.Contains(names, n.Obj().Name())
 }
 
-// vector tells of a struct or an array whether one instruction loads it, where it is aligned: two or four numbers of
-// one type, of 16 bytes at most.
-func vector(t types.Type) (b *types.Basic, n int64) {
-	var parts []types.Type
-	switch u := t.Underlying().(type) {
-	case *types.Struct:
-		for i := range u.NumFields() {
-			parts = append(parts, u.Field(i).Type())
+// piece is what one instruction loads or stores of a struct or an array: one, two or four numbers of a type.
+type piece struct {
+	t   *types.Basic
+	n   int
+	off int64
+}
+
+// of is the end of the name of the instruction.
+func (p piece) of() string {
+	if p.n == 1 {
+		return "." + mem(p.t)
+	}
+	return fmt.Sprintf(".v%d.%s", p.n, mem(p.t))
+}
+
+// vectors are the pieces of a struct or an array of numbers of one type, where an instruction can take several.
+func (p *ptr) vectors(t types.Type) (list []piece) {
+	if p.sp == spCell || p.sp == spConst || p.sp == spParam {
+		return nil
+	}
+	switch t.Underlying().(type) {
+	case *types.Struct, *types.Array:
+	default:
+		return nil
+	}
+	leaves := scalars(t, 0, nil)
+	if len(leaves) < 2 || len(leaves) > 256 {
+		return nil
+	}
+	first := leaves[0]
+	for i, l := range leaves {
+		if l.t == nil || l.t.Kind() != first.t.Kind() || l.k == kNone || l.size < 4 || l.off != int64(i)*l.size {
+			return nil
 		}
-	case *types.Array:
-		parts = slices.Repeat([]types.Type{u.Elem()}, int(min(u.Len(), 5)))
 	}
-	if n = int64(len(parts)); n != 2 && n != 4 {
-		return nil, 0
-	}
-	b, _ = parts[0].Underlying().(*types.Basic)
-	for _, p := range parts {
-		if c, ok := p.Underlying().(*types.Basic); !ok || c.Kind() != b.Kind() {
-			return nil, 0
+	several := false
+	for i := 0; i < len(leaves); {
+		n := min(16/int(first.size), len(leaves)-i)
+		if n == 3 {
+			n = 2
 		}
+		off := leaves[i].off
+		for ; n > 1; n /= 2 {
+			if size := int64(n) * first.size; max(1, p.align)%size == 0 && (p.off+off)%size == 0 {
+				break
+			}
+		}
+		list, several = append(list, piece{first.t, n, off}), several || n > 1
+		i += n
 	}
-	if kindOf(b) == kNone || sizes.Sizeof(b) < 4 || n*sizes.Sizeof(b) > 16 {
-		return nil, 0
+	if !several {
+		return nil
 	}
-	return b, n
+	return list
 }
 
 // natural is how the elements of a slice are aligned on the device: an allocation is to 256 bytes, and a Ref begins at

@@ -256,6 +256,21 @@ func (k *kctx) foldInstr(v ssa.Value, look func(ssa.Value) (val, bool)) (val, bo
 	return val{}, false
 }
 
+// exit is where the head of a loop leaves it, if nothing else does.
+func (l *loop) exit() (to *ssa.BasicBlock) {
+	for b := range l.blocks {
+		for _, next := range b.Succs {
+			if !l.blocks[next] {
+				if b != l.head || to != nil {
+					return nil
+				}
+				to = next
+			}
+		}
+	}
+	return to
+}
+
 func (k *kctx) unroll(f *frame, s *scope, l *loop) {
 	pre := 0
 	for i, p := range l.head.Preds {
@@ -275,7 +290,7 @@ func (k *kctx) unroll(f *frame, s *scope, l *loop) {
 	}
 	most, begin := k.budget(f, s, l), len(k.out)
 	k.unrolled = k.unrolled || most < math.MaxInt
-	k.repeat(f, s, l, bind, func(i int) bool {
+	end := k.repeat(f, s, l, bind, func(i int) bool {
 		if len(k.out)-begin > most { // begin again without
 			k.rolled[f.loopKey(l)] = true
 			panic(restart{})
@@ -285,4 +300,7 @@ func (k *kctx) unroll(f *frame, s *scope, l *loop) {
 		}
 		return false
 	})
+	if to, ok := s.labels[l.exit()]; ok && k.jumps[to] == 1 { // one way leads through all copies: what they know holds after it
+		s.done[l.head] = end.done[l.head]
+	}
 }

@@ -118,15 +118,15 @@ func (k *kctx) copies(f *frame, s *scope, l *loop, n int) {
 	k.repeat(f, s, l, bind, func(i int) bool { return i == n-1 })
 }
 
-// repeat makes copies of a loop until last says so, or until a copy does not jump to the next one. bind are the
-// values of the variables of the loop in the first copy.
-func (k *kctx) repeat(f *frame, s *scope, l *loop, bind map[*ssa.Phi]val, last func(i int) bool) {
+// repeat makes copies of a loop until last says so, or until a copy does not jump to the next one, which is the last then.
+// bind are the values of the variables of the loop in the first copy.
+func (k *kctx) repeat(f *frame, s *scope, l *loop, bind map[*ssa.Phi]val, last func(i int) bool) (c *scope) {
 	table, label := k.dom(s, l.head), ""
 	if table == nil {
 		table = k.cur
 	}
 	for i, done := 0, false; !done; i++ {
-		c := newScope(s, l)
+		c = newScope(s, l)
 		done = last(i)
 		c.number, c.last = i, done
 		for p, v := range bind {
@@ -138,8 +138,9 @@ func (k *kctx) repeat(f *frame, s *scope, l *loop, bind map[*ssa.Phi]val, last f
 		c.done[l.head] = newTable(table)
 		k.region(f, c, map[*ssa.BasicBlock]bool{l.head: true})
 		if !c.reach {
-			return
+			break
 		}
 		bind, label, table = c.next, c.nextL, c.nextT
 	}
+	return c
 }

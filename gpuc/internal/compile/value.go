@@ -38,6 +38,9 @@ type val struct {
 	n32s bool   // with its sign
 	hi   uint64 // of an integer that is known to lie between 0 and hi; 0 where nothing is known
 	sum  poly   // what this 64-bit value is known to be
+
+	param string // of an array or a struct: the parameter that it lies in, and where
+	off   int64
 }
 
 func (v val) String() string {

@@ -168,10 +168,10 @@ extern "C" __global__ void Sobel(u8* out, i64, const u8* in, i64, i64 w, i64 h) 
   i64 x = GLOBAL_X, y = GLOBAL_Y;
   if (x < 1 || y < 1 || x >= w - 1 || y >= h - 1) return;
   i64 at = y * w + x;
-  int a = in[at - w - 1], b = in[at - w], c = in[at - w + 1], d = in[at - 1], f = in[at + 1];
-  int g = in[at + w - 1], e = in[at + w], k = in[at + w + 1];
-  int gx = c + 2 * f + k - a - 2 * d - g, gy = g + 2 * e + k - a - 2 * b - c;
-  out[at] = (u8)least(absolute(gx) + absolute(gy), 255);
+  i64 a = in[at - w - 1], b = in[at - w], c = in[at - w + 1], d = in[at - 1], f = in[at + 1];
+  i64 g = in[at + w - 1], e = in[at + w], k = in[at + w + 1];
+  i64 gx = c + 2 * f + k - a - 2 * d - g, gy = g + 2 * e + k - a - 2 * b - c;
+  out[at] = (u8)least(absolute(gx) + absolute(gy), 255ll);
 }
 
 extern "C" __global__ void Median(u8* out, i64, const u8* in, i64, i64 w, i64 h) {

@@ -102,3 +102,71 @@ func Boxed(t *gpu.Thread, out []uint32) {
 	}
 	out[t.GlobalX()] = v ^ s[0][i+1] ^ s[1][i+1]
 }
+
+// Setting is a parameter with tables in it.
+type Setting struct {
+	Scale int32
+	Table [7][3]float32
+	Flags [5]bool
+	Pairs [4]struct{ A, B uint8 }
+}
+
+//go:noinline
+func sumOf(w *[40]int32, n int) (s int32) {
+	for i := range n {
+		s += w[i] * int32(i+1)
+	}
+	return s
+}
+
+// Indexed indexes parameters: it reads some where they are, and copies what it writes or gives away.
+//
+//purecuda:kernel
+func Indexed(t *gpu.Thread, out []int32, x []int32, w, v, u [40]int32, s Setting) {
+	i := t.GlobalX()
+	if i >= len(x) {
+		return
+	}
+	n := uint(x[i])
+	row := s.Table[n%7]
+	r := w[n%40] + int32(row[n%3]) + int32(s.Table[(n+1)%7][1])*s.Scale
+	if s.Flags[n%5] {
+		r += int32(s.Pairs[n%4].B) - int32(s.Pairs[1].A)
+	}
+	v[n%40] = r
+	for j := range v {
+		r = r*3 + v[j] ^ w[j]
+	}
+	p := &w
+	if n&1 == 0 {
+		p = &v
+	}
+	out[i] = r + p[(n+3)%40] + sumOf(&u, int(n%40))
+}
+
+// Filled is larger than an instruction can load, and so are its arrays.
+type Filled struct {
+	A [3]float32
+	B float32
+	C [6]float32
+}
+
+// Wide moves and clears arrays and structs of more than 16 bytes.
+//
+//purecuda:kernel block=32
+func Wide(t *gpu.Thread, a [][8]float32, b [][6]uint64, c []Filled, d [][3]float64) {
+	s := gpu.Shared[[32][8]float32](t)
+	i, j := t.GlobalX(), t.ThreadX()
+	s[j] = a[i]
+	t.Barrier()
+	a[i] = s[31-j]
+	var local [12]uint64
+	v := b[i]
+	for k := range 6 {
+		local[(int(v[0]>>60)+k)%12] += v[k]
+	}
+	b[i] = [6]uint64(local[2:8])
+	f := c[i]
+	f.C[j%6], f.B = f.A[j%3], 7
+	c[i], d[i] = f, [3]float64{d[i][2], 5, d[i][0]}
+}
