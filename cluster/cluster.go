@@ -56,7 +56,8 @@ const (
 	goneAfter = 5 * time.Second
 	// ackWait is when the server gives the piece of a silent host to another one.
 	ackWait = 3 * time.Second
-	// keepResults is how long the server keeps what nobody takes.
+	// keepResults is how long the server keeps what nobody takes: results, and pieces of a caller that was killed. A caller that lives
+	// publishes its pieces again.
 	keepResults = time.Hour
 )
 

@@ -46,8 +46,8 @@ func Build() string { return build() }
 // Serve, and both need it.
 func WithSameBuild() Option { return func(c *config) { c.sameBuild = true } }
 
-// WithLogger sets who hears what nobody else is told: changes of what a host can run, results that could not be published, streams
-// that were made again, and work of the fallback. Pieces that failed are of level debug. The default discards all. It is an option
+// WithLogger sets who hears what nobody else is told. That is changes of what a host can run, results that could not be published,
+// streams that were made again, and work of the fallback. Pieces that failed are of level debug. The default discards all. It is an option
 // of Open and Serve.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) {

@@ -47,12 +47,12 @@ func tooFewServers(err error) bool {
 func (c *Cluster) makeStreams(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	common := jetstream.StreamConfig{Storage: c.config.storage, MaxBytes: c.config.bytes(), MaxMsgSize: -1, // what the server takes
+	common := jetstream.StreamConfig{MaxAge: keepResults, Storage: c.config.storage, MaxBytes: c.config.bytes(), MaxMsgSize: -1, // what the server takes
 		// A subject has one message, and a second one is refused: that is what makes repeating safe.
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true}
 	work, result := common, common
 	work.Name, work.Subjects, work.Retention = c.names.workStream(), []string{c.names.subject("work", ">")}, jetstream.WorkQueuePolicy
-	result.Name, result.Subjects, result.MaxAge = c.names.resultStream(), []string{c.names.subject("result", ">")}, keepResults
+	result.Name, result.Subjects = c.names.resultStream(), []string{c.names.subject("result", ">")}
 	for _, s := range []jetstream.StreamConfig{work, result} {
 		if err := c.makeStream(ctx, s); err != nil {
 			return err
@@ -86,12 +86,12 @@ func (c *Cluster) changeStream(ctx context.Context, have jetstream.StreamConfig)
 		return driver.Errorf(driver.ErrInvalidArgument, "the stream %s has %v storage, and WithFileStorage asks for %v: remove the stream, or leave out the option", have.Name, have.Storage, jetstream.FileStorage)
 	}
 	want := have
-	want.MaxMsgSize = -1
+	want.MaxMsgSize, want.MaxAge = -1, keepResults
 	if c.config.maxBytes > 0 {
 		want.MaxBytes = c.config.maxBytes
 	}
 	err := c.config.onServers(c.nc, have.Replicas, func(replicas int) error {
-		if want.Replicas = replicas; want.Replicas == have.Replicas && want.MaxBytes == have.MaxBytes && want.MaxMsgSize == have.MaxMsgSize {
+		if want.Replicas = replicas; want.Replicas == have.Replicas && want.MaxBytes == have.MaxBytes && want.MaxMsgSize == have.MaxMsgSize && want.MaxAge == have.MaxAge {
 			return nil
 		}
 		stream, err := c.js.UpdateStream(ctx, want)

@@ -103,6 +103,7 @@ func TestReplicas(t *testing.T) {
 	assert.Equal(t, 1, streamInfo(t, urls, "purecuda_work").Config.Replicas)
 	caller(t, urls, 0)
 	assert.Equal(t, 3, streamInfo(t, urls, "purecuda_work").Config.Replicas)
+	assert.Equal(t, time.Hour, streamInfo(t, urls, "purecuda_work").Config.MaxAge, "pieces of a caller that was killed, and of no host")
 	assert.Equal(t, 3, streamInfo(t, urls, "purecuda_result").Config.Replicas)
 	caller(t, urls, 0, cluster.WithName("other"))
 	assert.Equal(t, 3, streamInfo(t, urls, "other_work").Config.Replicas)
