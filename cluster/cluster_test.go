@@ -348,7 +348,7 @@ func TestLargeData(t *testing.T) {
 	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	store, err := js.ObjectStore(within(t), "purecuda_data")
+	store, err := js.ObjectStore(within(t), "purecuda_v1_data")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // all objects of the calls are gone
 		_, err := store.List(within(t))

@@ -46,15 +46,15 @@ var heads0 = []string{"", "0 {}\n", "0 null\n", "0 {\"d\":1000000000,\"f\":\"f/v
 // FuzzPiece has pieces of the queue, and of somebody who sends them to this host.
 func FuzzPiece(f *testing.F) {
 	for _, text := range heads0 {
-		f.Add("purecuda.work.f=v1.a.1.2", "$JS.ACK.purecuda_work.f=v1.1.2.3.4.5", []byte(text))
-		f.Add("purecuda.work.f=v1.>", "", []byte(text))
+		f.Add("purecuda.v1.work.f=v1.a.1.2", "$JS.ACK.purecuda_v1_work.f=v1.1.2.3.4.5", []byte(text))
+		f.Add("purecuda.v1.work.f=v1.>", "", []byte(text))
 	}
 	f.Fuzz(func(t *testing.T, subject, reply string, data []byte) {
 		h := hostWithout()
 		h.self.Busy = 1 // what comes waits
 		p := &puller{host: h, function: "f/v1", token: "f=v1"}
 		p.receive(&nats.Msg{Subject: subject, Reply: reply, Data: data, Sub: &nats.Subscription{}})
-		h.sent(&nats.Msg{Subject: "purecuda.host.host.x", Data: data})
+		h.sent(&nats.Msg{Subject: "purecuda.v1.host.host.x", Data: data})
 		for w := range h.held {
 			assert.True(t, isPiece(w.piece), w.piece)
 			assert.NotContains(t, w.piece, " ")
@@ -101,7 +101,7 @@ func FuzzHead(f *testing.F) {
 // FuzzResult has results and notes of hosts.
 func FuzzResult(f *testing.F) {
 	for _, text := range heads0 {
-		for _, subject := range []string{"purecuda.result.f=v1.host.a.1.0.ok", "purecuda.begin.f=v1.host.a.1.0", "purecuda.result.f=v1", "purecuda.result.....", ""} {
+		for _, subject := range []string{"purecuda.v1.result.f=v1.host.a.1.0.ok", "purecuda.v1.begin.f=v1.host.a.1.0", "purecuda.v1.result.f=v1", "purecuda.v1.result.....", ""} {
 			f.Add(subject, []byte(text))
 		}
 	}
@@ -139,14 +139,14 @@ func checkedHead(h resultHead) (string, int, bool) {
 // FuzzHealth has what hosts tell about themselves.
 func FuzzHealth(f *testing.F) {
 	for _, text := range []string{"", "null", "{}", `{"Slots":-1}`, `{"Slots":1e300}`, `{"Slots":65536,"Functions":["f/v1"],"Devices":[{"Err":"x"}]}`, `{"Gone":true}`} {
-		f.Add("purecuda.health.host.x", []byte(text))
-		f.Add("purecuda.health.host", []byte(text))
+		f.Add("purecuda.v1.health.host.x", []byte(text))
+		f.Add("purecuda.v1.health.host", []byte(text))
 	}
 	f.Fuzz(func(t *testing.T, subject string, data []byte) {
 		c := &Cluster{nc: &nats.Conn{}, names: defaultName, hosts: map[string]*seenHost{}, calls: map[string]*call{}}
 		c.health(&nats.Msg{Subject: subject, Data: data})
 		for id, h := range c.hosts {
-			assert.Equal(t, subject, "purecuda.health."+id)
+			assert.Equal(t, subject, "purecuda.v1.health."+id)
 			assert.Equal(t, h.Name, hostOf(id))
 			assert.GreaterOrEqual(t, h.Slots, 0)
 			assert.LessOrEqual(t, h.Slots, maxSlots)

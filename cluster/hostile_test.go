@@ -105,19 +105,19 @@ func TestHostileMessages(t *testing.T) {
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
 	for i, data := range pieces {
-		require.NoError(t, nc.Publish("purecuda.host."+id, data))
+		require.NoError(t, nc.Publish("purecuda.v1.host."+id, data))
 		for _, function := range []string{"square=v1", "sum=v1", "echo=v1"} {
-			_, err := js.Publish(within(t), fmt.Sprintf("purecuda.work.%s.a.1.%d", function, i), data)
+			_, err := js.Publish(within(t), fmt.Sprintf("purecuda.v1.work.%s.a.1.%d", function, i), data)
 			require.NoError(t, err)
-			_, err = js.Publish(within(t), fmt.Sprintf("purecuda.work.%s.x%d", function, i), data) // nobody can be told
+			_, err = js.Publish(within(t), fmt.Sprintf("purecuda.v1.work.%s.x%d", function, i), data) // nobody can be told
 			require.NoError(t, err)
 		}
 	}
 	for i := range 100 {
-		require.NoError(t, nc.Publish("purecuda.cancel", fmt.Append(nil, "x.", i)))
+		require.NoError(t, nc.Publish("purecuda.v1.cancel", fmt.Append(nil, "x.", i)))
 	}
-	require.NoError(t, nc.Publish("purecuda.cancel", nil))
-	require.NoError(t, nc.Publish("purecuda.cancel", make([]byte, 1<<19)))
+	require.NoError(t, nc.Publish("purecuda.v1.cancel", nil))
+	require.NoError(t, nc.Publish("purecuda.v1.cancel", make([]byte, 1<<19)))
 	for _, name := range []string{"health.host.x", "health.host", "health.host.x.y", "health. .x"} {
 		for _, text := range []string{"", "null", "[]", `{"Slots":-1}`, `{"Slots":9223372036854775807}`, `{"Slots":1e300}`, `{"Functions":["square/v1"],"Slots":65536,"Busy":65536}`} {
 			_ = nc.Publish("purecuda."+name, []byte(text)) // some are no subjects
@@ -152,7 +152,7 @@ func TestHostileSitter(t *testing.T) {
 	sat, ended := make(chan struct{}), make(chan struct{})
 	js, err := jetstream.New(connect(t, s))
 	require.NoError(t, err)
-	consumer, err := js.Consumer(ctx, "purecuda_work", "slow=v1")
+	consumer, err := js.Consumer(ctx, "purecuda_v1_work", "slow=v1")
 	require.NoError(t, err)
 	go func() {
 		defer close(ended)

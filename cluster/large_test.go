@@ -88,7 +88,7 @@ func TestLostData(t *testing.T) {
 		n, err := c.Queue(within(t))
 		return err == nil && n == 3
 	}, patience, 10*time.Millisecond)
-	require.NoError(t, js.DeleteObjectStore(within(t), "purecuda_data"))
+	require.NoError(t, js.DeleteObjectStore(within(t), "purecuda_v1_data"))
 	free()
 	all.Wait()
 }

@@ -9,15 +9,15 @@ import (
 
 // names are the subjects and streams of a cluster. One server can have several, with different names.
 //
-//	NAME.work.FUNCTION.CALLER.CALL.PIECE  a piece in the queue, in the stream NAME_work
-//	NAME.result.FUNCTION.HOST.CALLER.CALL.PIECE.TRY
-//	                                      a result or a failure, in the stream NAME_result; TRY is "ok" for a result
-//	NAME.host.HOST.SERVE                  a piece for one host
-//	NAME.begin.FUNCTION.HOST.CALLER.CALL.PIECE
+//	NAME.v1.work.FUNCTION.CALLER.CALL.PIECE  a piece in the queue, in the stream NAME_v1_work
+//	NAME.v1.result.FUNCTION.HOST.CALLER.CALL.PIECE.TRY
+//	                                      a result or a failure, in the stream NAME_v1_result; TRY is "ok" for a result
+//	NAME.v1.host.HOST.SERVE                  a piece for one host
+//	NAME.v1.begin.FUNCTION.HOST.CALLER.CALL.PIECE
 //	                                      a host tells that it begins a piece again, or has no room
-//	NAME.health.HOST.SERVE                a host tells how it is
-//	NAME.ask                              all hosts are asked how they are
-//	NAME.cancel                           a caller tells that a call has ended
+//	NAME.v1.health.HOST.SERVE                a host tells how it is
+//	NAME.v1.ask                              all hosts are asked how they are
+//	NAME.v1.cancel                           a caller tells that a call has ended
 //
 // HOST is the name of the host, and SERVE its call of Serve. Who a host is stands in subjects only, because the server enforces the rights
 // to these: see HostPermissions.
@@ -25,12 +25,15 @@ type names string
 
 const defaultName = "purecuda"
 
-func (n names) workStream() string   { return string(n) + "_work" }
-func (n names) resultStream() string { return string(n) + "_result" }
-func (n names) bucket() string       { return string(n) + "_data" }
+// protocol is the version of the messages. Hosts and callers of different ones do not hear each other.
+const protocol = "v1"
+
+func (n names) workStream() string   { return string(n) + "_" + protocol + "_work" }
+func (n names) resultStream() string { return string(n) + "_" + protocol + "_result" }
+func (n names) bucket() string       { return string(n) + "_" + protocol + "_data" }
 
 func (n names) subject(tokens ...string) string {
-	return string(n) + "." + strings.Join(tokens, ".")
+	return string(n) + "." + protocol + "." + strings.Join(tokens, ".")
 }
 
 func (n names) ask() string    { return n.subject("ask") }

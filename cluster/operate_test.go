@@ -57,15 +57,15 @@ func TestBacklogWithoutWorkers(t *testing.T) {
 	c := open(t, connect(t, s), cluster.WithPatience(patience))
 	var call sync.WaitGroup
 	call.Go(func() { squares(t, c, "square/v1", 100) })
-	require.Eventually(t, func() bool { return backlog(t, port, "purecuda_work", "square=v1") > 0 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return backlog(t, port, "purecuda_v1_work", "square=v1") > 0 }, patience, 10*time.Millisecond)
 	serve(t, connect(t, s), openPool(t, 1), "started")
 	call.Wait()
-	require.Eventually(t, func() bool { return backlog(t, port, "purecuda_work", "square=v1") == 0 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return backlog(t, port, "purecuda_v1_work", "square=v1") == 0 }, patience, 10*time.Millisecond)
 
 	short := open(t, connect(t, s), cluster.WithPatience(100*time.Millisecond))
 	_, _, err := cluster.Do(within(t), short, "none/v1", cluster.Piece{})
 	assert.ErrorIs(t, err, cluster.ErrNoWorker)
-	assert.Zero(t, backlog(t, port, "purecuda_work", "none=v1"), "what a call that failed has left")
+	assert.Zero(t, backlog(t, port, "purecuda_v1_work", "none=v1"), "what a call that failed has left")
 }
 
 // TestSameBuild has hosts of this build in a cluster of their own.

@@ -133,7 +133,7 @@ func TestRefusedPermissions(t *testing.T) {
 	}
 	quiet := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 	t.Run("results", func(t *testing.T) {
-		rights := cluster.Permissions{Publish: without(hostRights.Publish, "purecuda.result"), Subscribe: hostRights.Subscribe}
+		rights := cluster.Permissions{Publish: without(hostRights.Publish, "purecuda.v1.result"), Subscribe: hostRights.Subscribe}
 		s, trust := guarded(t, host, caller, rights, callerRights)
 		nc, err := nats.Connect(s.URL(), asHost, nats.Secure(trust), nats.CustomInboxPrefix("_INBOX_host"), quiet)
 		require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestRefusedPermissions(t *testing.T) {
 		}()
 		err = <-served
 		assert.ErrorIs(t, err, cluster.ErrPermission)
-		assert.ErrorContains(t, err, "purecuda.result")
+		assert.ErrorContains(t, err, "purecuda.v1.result")
 		end()
 		<-done
 	})
@@ -170,7 +170,7 @@ func TestRefusedPermissions(t *testing.T) {
 		assert.ErrorContains(t, err, "STREAM.CREATE")
 	})
 	t.Run("work", func(t *testing.T) {
-		rights := cluster.Permissions{Publish: without(callerRights.Publish, "purecuda.work"), Subscribe: callerRights.Subscribe}
+		rights := cluster.Permissions{Publish: without(callerRights.Publish, "purecuda.v1.work"), Subscribe: callerRights.Subscribe}
 		s, trust := guarded(t, host, caller, hostRights, rights)
 		nc, err := nats.Connect(s.URL(), asHost, nats.Secure(trust), nats.CustomInboxPrefix("_INBOX_host"), quiet)
 		require.NoError(t, err)
@@ -183,7 +183,7 @@ func TestRefusedPermissions(t *testing.T) {
 		c := open(t, cc, cluster.WithPatience(patience))
 		_, _, err = cluster.Do(within(t), c, "square/v1", cluster.Piece{Data: number(1)})
 		assert.ErrorIs(t, err, cluster.ErrPermission)
-		assert.ErrorContains(t, err, "purecuda.work")
+		assert.ErrorContains(t, err, "purecuda.v1.work")
 	})
 }
 

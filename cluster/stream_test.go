@@ -21,7 +21,7 @@ import (
 // leader is the server that leads the work stream, and what the stream is.
 func leader(t *testing.T, urls string, all []*process) (*process, *jetstream.StreamInfo) {
 	t.Helper()
-	info := streamInfo(t, urls, "purecuda_work")
+	info := streamInfo(t, urls, "purecuda_v1_work")
 	var n int
 	_, err := fmt.Sscanf(info.Cluster.Leader, "server%d", &n)
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestLostLeader(t *testing.T) {
 			}, func(i int, _ []byte) error { out[i] = true; return nil }, at20(f), cluster.WithPatience(4*time.Second))
 			wait()
 			require.ErrorIs(t, err, cluster.ErrDisconnected)
-			assert.ErrorContains(t, err, "purecuda_work with 1 replicas, led by "+info.Cluster.Leader)
+			assert.ErrorContains(t, err, "purecuda_v1_work with 1 replicas, led by "+info.Cluster.Leader)
 			assert.Less(t, len(out), 400)
 			assert.Equal(t, 400, report.Tiles[len(report.Tiles)-1].Hi)
 			report = squares(t, c, "slow/v1", 50, cluster.WithPatience(2*time.Second), cluster.WithFallback(func(_ context.Context, p cluster.Piece) ([]byte, error) {
@@ -100,13 +100,13 @@ func TestStalledPieces(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	_, urls := servers(t, 3)
 	caller(t, urls, 0, cluster.WithReplicas(1))
-	assert.Equal(t, 1, streamInfo(t, urls, "purecuda_work").Config.Replicas)
+	assert.Equal(t, 1, streamInfo(t, urls, "purecuda_v1_work").Config.Replicas)
 	caller(t, urls, 0)
-	assert.Equal(t, 3, streamInfo(t, urls, "purecuda_work").Config.Replicas)
-	assert.Equal(t, time.Hour, streamInfo(t, urls, "purecuda_work").Config.MaxAge, "pieces of a caller that was killed, and of no host")
-	assert.Equal(t, 3, streamInfo(t, urls, "purecuda_result").Config.Replicas)
+	assert.Equal(t, 3, streamInfo(t, urls, "purecuda_v1_work").Config.Replicas)
+	assert.Equal(t, time.Hour, streamInfo(t, urls, "purecuda_v1_work").Config.MaxAge, "pieces of a caller that was killed, and of no host")
+	assert.Equal(t, 3, streamInfo(t, urls, "purecuda_v1_result").Config.Replicas)
 	caller(t, urls, 0, cluster.WithName("other"))
-	assert.Equal(t, 3, streamInfo(t, urls, "other_work").Config.Replicas)
+	assert.Equal(t, 3, streamInfo(t, urls, "other_v1_work").Config.Replicas)
 	nc, err := dial(urls)
 	require.NoError(t, err)
 	defer nc.Close()
@@ -125,7 +125,7 @@ func TestReplicas(t *testing.T) {
 	open(t, one, cluster.WithMaxBytes(1<<20))
 	js, err := jetstream.New(one)
 	require.NoError(t, err)
-	work, err := js.Stream(within(t), "purecuda_work")
+	work, err := js.Stream(within(t), "purecuda_v1_work")
 	require.NoError(t, err)
 	assert.EqualValues(t, 1<<20, work.CachedInfo().Config.MaxBytes)
 }

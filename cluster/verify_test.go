@@ -102,21 +102,21 @@ func TestForgedResults(t *testing.T) {
 	sub, err := thief.ChanSubscribe(thief.NewInbox(), asked)
 	require.NoError(t, err)
 	pull := func() {
-		assert.NoError(t, thief.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.purecuda_work.slow=v1", sub.Subject, []byte(`{"batch":1,"expires":30000000000}`)))
+		assert.NoError(t, thief.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.purecuda_v1_work.slow=v1", sub.Subject, []byte(`{"batch":1,"expires":30000000000}`)))
 	}
 	forge := func(call string) {
 		for n := range 400 { // verifications have the numbers after the pieces
 			for _, host := range []string{"stolen", "one", "two"} {
 				head := fmt.Sprintf(`0 {"d":-1}%s`, "\n")
 				piece := fmt.Sprintf("%s.%d", call, n)
-				_ = thief.Publish("purecuda.result.slow=v1."+host+"."+piece+".ok", append([]byte(head), number(666)...))
-				_ = thief.Publish("purecuda.begin.slow=v1."+host+"."+piece, []byte(head))
+				_ = thief.Publish("purecuda.v1.result.slow=v1."+host+"."+piece+".ok", append([]byte(head), number(666)...))
+				_ = thief.Publish("purecuda.v1.begin.slow=v1."+host+"."+piece, []byte(head))
 			}
 		}
 		for _, host := range []string{"stolen", "one", "two"} {
 			text, err := json.Marshal(cluster.Host{ID: host + ".forged", Name: host, Functions: functions, Slots: 1 << 30})
 			assert.NoError(t, err)
-			_ = thief.Publish("purecuda.health."+host+".forged", text)
+			_ = thief.Publish("purecuda.v1.health."+host+".forged", text)
 		}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -125,8 +125,8 @@ func TestForgedResults(t *testing.T) {
 		for {
 			select {
 			case m := <-asked:
-				if tokens := strings.Split(m.Subject, "."); len(tokens) == 6 {
-					forge(tokens[3] + "." + tokens[4])
+				if tokens := strings.Split(m.Subject, "."); len(tokens) == 7 {
+					forge(tokens[4] + "." + tokens[5])
 				}
 				pull()
 			case <-stop:

@@ -159,10 +159,10 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	_, out, _ := call(t, "permissions", "--function", "blur/v1")
-	assert.Contains(t, out, `"$JS.API.CONSUMER.MSG.NEXT.purecuda_work.blur=v1"`)
+	assert.Contains(t, out, `"$JS.API.CONSUMER.MSG.NEXT.purecuda_v1_work.blur=v1"`)
 	_, out, _ = call(t, "permissions", "--host", "a.example.org=UA", "--host", "b=UB")
-	assert.Contains(t, out, `nkey: UA, permissions: { publish: ["purecuda.health.a-example-org.*"`)
-	assert.Contains(t, out, `nkey: UB, permissions: { publish: ["purecuda.health.b.*"`)
+	assert.Contains(t, out, `nkey: UA, permissions: { publish: ["purecuda.v1.health.a-example-org.*"`)
+	assert.Contains(t, out, `nkey: UB, permissions: { publish: ["purecuda.v1.health.b.*"`)
 }
 
 // lines hands on what a command prints.
