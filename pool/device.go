@@ -126,10 +126,10 @@ func (p *Pool) updateSpeeds() {
 // equalSpeed is how much faster one of two devices of the same model may be measured and gets no more than its share of the requests.
 const equalSpeed = 1.25
 
-// after reports whether it is the turn of o, although d is faster by a ratio. Both are ready, idle and of the same model, and d was used
-// later.
+// after reports whether it is the turn of o, although d is faster by a ratio. Both are idle and of the same model, and only o is ready, or
+// was used earlier.
 func (d *device) after(o *device, ratio float64) bool {
-	return ratio < equalSpeed && d.busy+o.busy == 0 && d.info.Name == o.info.Name && d.isReady() && o.isReady() && d.used > o.used
+	return ratio < equalSpeed && d.busy+o.busy == 0 && d.info.Name == o.info.Name && o.isReady() && (!d.isReady() || d.used > o.used)
 }
 
 // isReady reports whether a worker with a stream is free.
