@@ -175,7 +175,8 @@ const (
 	queueLength      = 1024
 )
 
-// The least work for which a device takes part in a call, if the cost or the bytes of an item are known.
+// The least work for which a device takes part in a call, if the cost or the bytes of an item are known. A piece is no less either, where the
+// speed is.
 const (
 	costOfAPart  = 100 * time.Microsecond
 	bytesOfAPart = 1 << 20

@@ -244,7 +244,7 @@ func (s *scheduler) take(i, limit int) (piece, bool) {
 
 // size returns how many items m takes of a range: an eighth of the items left in it. It is at most
 // half of what m would do until the end at the present speeds. So the last piece of a slow
-// participant does not delay the call.
+// participant does not delay the call. It is at least 100 microseconds of work, because calling the function costs some as well.
 func (s *scheduler) size(of, m *participant, limit int) int {
 	left := of.hi - of.lo
 	if of.fixed > 0 {
@@ -260,7 +260,7 @@ func (s *scheduler) size(of, m *participant, limit int) int {
 			total += o.hi - o.lo
 		}
 		size = min((left-1)/pieceFraction+1, int(rate/all*float64(total)/2))
-		floor = max(int(rate/fastest*float64(floor)), s.minPiece)
+		floor = max(int(rate/fastest*float64(floor)), s.minPiece, int(rate*costOfAPart.Seconds()))
 	}
 	size = max(size, floor, 1)
 	if left-size < s.minPiece {
