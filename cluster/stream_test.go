@@ -149,7 +149,7 @@ func TestPartition(t *testing.T) {
 	_, urls, links := apart(t)
 	workers(t, urls, 2)
 	c := caller(t, urls, 2)
-	require.Equal(t, 3, streamInfo(t, urls, "purecuda_work").Config.Replicas)
+	require.Equal(t, 3, streamInfo(t, urls, "purecuda_v1_work").Config.Replicas)
 	each := func(f func(p *proxy)) {
 		for i := range links {
 			for _, p := range links[i] {
