@@ -210,6 +210,7 @@ var values = []reflect.Type{
 	typed[runtime.Backend](),
 	typed[runtime.Box](),
 	typed[runtime.Capability](),
+	typed[runtime.ComputeMode](),
 	typed[runtime.Context](),
 	typed[runtime.Device](),
 	typed[runtime.Dim3](),

@@ -149,13 +149,13 @@ func (k *kctx) learn(s *scope, cond ssa.Value, holds bool) {
 	if !okX || !okY {
 		return
 	}
-	op, vx, vy := c.Op, c.X, c.Y
+	op, vx := c.Op, c.X
 	defer func() { k.learnUpTo(op, vx, x, y) }()
 	if !holds {
 		op = map[token.Token]token.Token{token.LSS: token.GEQ, token.GEQ: token.LSS, token.GTR: token.LEQ, token.LEQ: token.GTR, token.NEQ: token.EQL}[op]
 	}
 	if op == token.GTR || op == token.GEQ {
-		op, x, y, vx, vy = map[token.Token]token.Token{token.GTR: token.LSS, token.GEQ: token.LEQ}[op], y, x, vy, vx
+		op, x, y, vx = map[token.Token]token.Token{token.GTR: token.LSS, token.GEQ: token.LEQ}[op], y, x, c.Y
 	}
 	b := vx.Type().Underlying().(*types.Basic)
 	_, low := k.bound(x)
