@@ -173,7 +173,9 @@ var gonePatience = 5 * time.Second // only tests change it
 func (g *Group) call(ctx context.Context, p *process, name string, data []byte, c *config) (result []byte, held bool, err error) {
 	number := g.numbers.Add(1)
 	w := &watch{late: make(chan struct{})}
-	defer context.AfterFunc(ctx, func() { g.overdue(w, p, number, name, c.grace) })()
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, func() { g.overdue(w, p, number, name, c.grace) })()
+	}
 	defer w.settled.Store(true)
 	call, unsent := p.begin(number, name, data, c.buffers)
 	if unsent != nil {
