@@ -158,7 +158,7 @@ func (d *Device) ask(batch []*source) {
 	var first error
 	err := d.binding.DoRelaxed(func() error {
 		for _, s := range batch {
-			if err := s.ask(); err != nil {
+			if err := s.ask(true); err != nil {
 				first = err
 			}
 		}
@@ -225,7 +225,7 @@ func (d *Device) sweep() {
 	defer d.asks.Leave()
 	d.binding.Cleanup(d.binding.DoRelaxed(func() error {
 		for _, s := range closed {
-			d.binding.Cleanup(s.ask())
+			d.binding.Cleanup(s.ask(true))
 			d.settle(s)
 		}
 		return nil

@@ -226,32 +226,31 @@ func (s *source) wake(w *waiter, err error) {
 }
 
 // ask calls the driver about the source, unless that is suspended, and wakes those whose work is
-// done.
-func (s *source) ask() error {
-	s.mu.Lock()
-	s.asked++
-	s.mu.Unlock()
-	s.dev.poller.counts.asks.Add(1)
-	issued, err := s.answer()
-	s.answered(issued, err)
-	return err
-}
-
-// answer calls the driver about the source, unless that is suspended, and notes what is done. It wakes nobody. An error is
-// one of the work of numbers up to issued.
-func (s *source) answer() (issued uint64, err error) {
+// done. One who asks for himself alone wakes nobody, unless there is an error: that costs two locks for each question.
+func (s *source) ask(wake bool) (err error) {
 	suspended := !s.asks.EnterAnyway()
 	defer s.asks.Leave()
-	issued = s.issued.Load()
-	done := uint64(0)
-	switch {
-	case !suspended:
-		done, err = s.query(issued)
-	case s.suspendedQuery != nil:
+	if suspended && s.suspendedQuery == nil {
+		return nil
+	}
+	if wake {
+		s.mu.Lock()
+		s.asked++
+		s.mu.Unlock()
+		s.dev.poller.counts.asks.Add(1)
+	}
+	issued := s.issued.Load()
+	var done uint64
+	if suspended {
 		done, err = s.suspendedQuery()
+	} else {
+		done, err = s.query(issued)
 	}
 	s.prove(done)
-	return issued, err
+	if wake || err != nil {
+		s.answered(issued, err)
+	}
+	return err
 }
 
 // answered wakes those whose work is done, and after an error all others with numbers up to issued.

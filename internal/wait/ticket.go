@@ -69,11 +69,12 @@ func average(of *atomic.Int64, one int64) {
 // spin looks for about as long as waits on the stream take, and tells whether the wait is over.
 func (t Ticket) spin(ctx context.Context, start time.Duration) (err error, over bool) {
 	s, p := t.s, t.s.dev.poller
-	if s.usual.Load() > int64(longSpin) || !p.spin() {
+	usual := time.Duration(s.usual.Load())
+	if usual > longSpin || !p.spin() {
 		return nil, false
 	}
 	defer p.spun()
-	limit := firstSpin + 3*time.Duration(s.usual.Load())/2
+	limit := firstSpin + 3*usual/2
 	if s.prompt.Load() {
 		return t.ask(ctx, start+limit)
 	}
@@ -123,8 +124,7 @@ func (t Ticket) ask(ctx context.Context, until time.Duration) (err error, over b
 		case s.dev.ended.Load() != nil, clock() > until:
 			return nil, false
 		}
-		if issued, err := s.answer(); err != nil {
-			s.answered(issued, err)
+		if err := s.ask(false); err != nil {
 			return err, true
 		}
 	}
@@ -180,6 +180,6 @@ func (t Ticket) Poll() bool {
 		return false
 	}
 	defer s.dev.asks.Leave()
-	b.Cleanup(b.DoRelaxed(s.ask))
+	b.Cleanup(b.DoRelaxed(func() error { return s.ask(true) }))
 	return t.Done()
 }
