@@ -1,12 +1,15 @@
-// Package bench_test times kernels in Go beside the same kernels in CUDA C, which clang has compiled (scripts/build-ptx).
+// Package bench_test times kernels in Go beside the same kernels in CUDA C, which clang compiles here (scripts/build-ptx).
 package bench_test
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,12 +26,12 @@ import (
 
 // set is a package of kernels in Go, and the same in CUDA C.
 type set struct {
-	program, clang string // the package, and the file of PTX in testdata
-	kernels        []kernel
+	program string // the package, and the name of the file in CUDA C in testdata
+	kernels []kernel
 }
 
 // sets are the kernels of docs/go-kernels.md, which gpuc was built with, and those of well-known suites.
-var sets = []set{{"kernels", "kernels.ptx", kernels}, {"suites", "suites.ptx", suites}}
+var sets = []set{{"kernels", kernels}, {"suites", suites}}
 
 // variant is a way to compile the kernels.
 type variant struct {
@@ -56,28 +59,65 @@ type figure struct {
 	Unit string    `json:"unit"`
 	Old  []float64 `json:"old,omitempty"`
 	New  []float64 `json:"new"`
-	C    []float64 `json:"c"`
+	C    []float64 `json:"c,omitempty"`
 }
 
-// variants loads all modules of a set on one stream. The first is that of clang, and so is the last: what lies between
-// the two is noise.
-func variants(t *testing.T, s set) []variant {
-	ptx, err := os.ReadFile(filepath.Join("testdata", s.clang))
-	require.NoError(t, err)
-	clang := device.Module{PTX: string(ptx), Reports: map[string]bool{}}
-	for _, k := range s.kernels {
-		clang.Reports[k.name] = false
+// clangModules is where PTX of clang lies for a GPU host, beside the modules of gpuc.
+const clangModules = "testdata/modules"
+
+// byClang compiles a set with clang. It is false, after a test that is skipped, where there is no clang 19.
+func (s set) byClang(t *testing.T) (m device.Module, ok bool) {
+	folder := clangModules
+	if !device.Hardware() {
+		if folder = t.TempDir(); device.Writing() {
+			folder = clangModules
+			require.NoError(t, os.MkdirAll(folder, 0o777))
+		}
+		if out, err := exec.Command("../../../scripts/build-ptx", folder).CombinedOutput(); err != nil {
+			var exit *exec.ExitError
+			if errors.As(err, &exit) && exit.ExitCode() != 2 {
+				require.NoError(t, err, "%s", out)
+			}
+			t.Run("clang "+s.program, func(t *testing.T) { t.Skipf("%v: %s", err, out) })
+			return m, false
+		}
 	}
-	d := device.Open(t, clang)
-	list := []variant{{"clang", d, clang}}
+	ptx, err := os.ReadFile(filepath.Join(folder, s.program+".ptx"))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Run("clang "+s.program, func(t *testing.T) { t.Skip("no clang where the bundle was built: ", err) })
+		return m, false
+	}
+	require.NoError(t, err)
+	m = device.Module{PTX: string(ptx), Reports: map[string]bool{}}
+	for _, k := range s.kernels {
+		m.Reports[k.name] = false
+	}
+	return m, true
+}
+
+// variants loads all modules of a set on one stream. The first is that of clang, where there is one, and so is the last: what
+// lies between the two is noise. Without clang the first is gpuc's without checks.
+func variants(t *testing.T, s set) (list []variant) {
+	add := func(name string, m device.Module) {
+		v := variant{name: name, m: m}
+		if len(list) == 0 {
+			v.d = device.Open(t, m)
+		} else {
+			v.d = list[0].d.Beside(t, m)
+		}
+		list = append(list, v)
+	}
+	clang, ok := s.byClang(t)
+	if ok {
+		add("clang", clang)
+	}
 	load := func() *compile.Program {
 		p, err := compile.Load(compile.Config{Dir: "../testdata/" + s.program, Pattern: "."})
 		require.NoError(t, err)
 		return p
 	}
 	for _, checks := range []compile.Checks{compile.ChecksOff, compile.ChecksTrap, compile.ChecksReport} {
-		m := device.Compile(t, load, "test"+s.program, compile.Options{Arch: 90, Checks: checks})
-		list = append(list, variant{string(checks), d.Beside(t, m), m})
+		add(string(checks), device.Compile(t, load, "test"+s.program, compile.Options{Arch: 90, Checks: checks}))
 	}
 	if dir := os.Getenv(extraVariable); dir != "" {
 		files, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -88,13 +128,15 @@ func variants(t *testing.T, s set) []variant {
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(text, &m))
 			name, _, _ := strings.Cut(filepath.Base(f), ".")
-			if v := (variant{name, nil, m}); slices.ContainsFunc(s.kernels, func(k kernel) bool { return v.has(k.name) }) {
-				v.d = d.Beside(t, m)
-				list = append(list, v)
+			if v := (variant{m: m}); slices.ContainsFunc(s.kernels, func(k kernel) bool { return v.has(k.name) }) {
+				add(name, m)
 			}
 		}
 	}
-	return append(list, variant{"clang again", d.Beside(t, clang), clang})
+	if ok {
+		add("clang again", clang)
+	}
+	return list
 }
 
 // TestSame compares every variant with the function on the CPU, bit for bit.
@@ -117,7 +159,7 @@ const (
 	least  = time.Millisecond
 )
 
-// TestTimesOnHardware prints how long each variant takes, in turns, as a multiple of what clang's code takes. The
+// TestTimesOnHardware prints how long each variant takes, in turns, as a multiple of what the first takes. The
 // results of all have to be the same bits.
 func TestTimesOnHardware(t *testing.T) {
 	hardware.Open(t)
@@ -138,7 +180,7 @@ func TestTimesOnHardware(t *testing.T) {
 // timeSet times the kernels of a set, and prints a line for each.
 func timeSet(t *testing.T, s set) (figures []figure) {
 	list := variants(t, s)
-	fmt.Printf("\n%-12s %12s", s.program, "clang")
+	fmt.Printf("\n%-12s %12s", s.program, list[0].name)
 	for _, v := range list[1:] {
 		fmt.Printf(" %14s", v.name)
 	}
@@ -158,7 +200,10 @@ func timeSet(t *testing.T, s set) (figures []figure) {
 			if i > 0 {
 				fmt.Printf(" %14.3f", ratio)
 			}
-			f := figure{Name: fmt.Sprintf("gpuc/kernel=%s/checks=%s", k.name, list[i].name), Unit: "ns/op", New: turns, C: all[0]}
+			f := figure{Name: fmt.Sprintf("gpuc/kernel=%s/checks=%s", k.name, list[i].name), Unit: "ns/op", New: turns}
+			if list[0].name == "clang" {
+				f.C = all[0]
+			}
 			for j, v := range list {
 				if v.name == "old "+list[i].name {
 					f.Old = all[j]
@@ -204,7 +249,7 @@ func times(t *testing.T, k kernel, list []variant) (all [][]float64) {
 			if want == nil {
 				want = bytes.Clone(host)
 			}
-			assert.True(t, bytes.Equal(want, host), "%s, %s: argument %d is not what clang's code gives", v.name, k.name, i)
+			assert.True(t, bytes.Equal(want, host), "%s, %s: argument %d is not what %s gives", v.name, k.name, i, list[0].name)
 		}
 	}
 	took, err := d.Time(1, k.name, shape, a)
