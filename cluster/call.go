@@ -39,6 +39,8 @@ type call struct {
 	flights map[int]*flight // pieces that were sent, by number
 	bytes   int             // of their data
 	storing int             // of them, those whose data are being stored
+	stored  []event         // results in the object store, to get
+	getting int             // of them, those that are being got, or wait for take
 	within  context.Context // of what the call does in the background
 	next    int             // the first piece that was never sent
 	checks  int             // pieces that were sent to verify others: their numbers begin with n
@@ -107,6 +109,7 @@ const (
 	absentEvent    // the server has no result
 	lostEvent      // nor the data
 	storedEvent    // or not
+	gotEvent       // a result from the object store, or not
 	recoveredEvent
 	askedEvent // the streams have said how they are, or not
 	hostsEvent
@@ -155,6 +158,7 @@ func (k *call) run() error {
 	if err := c.begin(k); err != nil {
 		return err
 	}
+	defer k.dropRest()
 	defer c.end(k)
 	defer k.work.Wait()
 	ctx, cancel := context.WithCancel(k.ctx)
@@ -320,7 +324,10 @@ func (k *call) fill() error {
 		if len(p.Data) > maxData {
 			return k.failure(k.next, driver.Errorf(driver.ErrInvalidArgument, "a piece of %d bytes: want at most %d, or a Ref", len(p.Data), maxData))
 		}
-		f := &flight{number: k.next, checked: -1, data: p.Data, size: len(p.Data), head: pieceHead{Deadline: k.deadline, Refs: p.Refs}}
+		if p.Result < 0 || p.Result > maxRef {
+			return k.failure(k.next, driver.Errorf(driver.ErrInvalidArgument, "a piece with a result of %d bytes: want 0 to %d", p.Result, maxRef))
+		}
+		f := &flight{number: k.next, checked: -1, data: p.Data, size: len(p.Data) + int(p.Result), head: pieceHead{Deadline: k.deadline, Refs: p.Refs, Result: p.Result}}
 		k.next++
 		k.flights[f.number] = f
 		k.bytes += f.size
@@ -527,11 +534,14 @@ func (k *call) handle(ctx context.Context, e event) error {
 		k.lost = k.lost || streamLost(e.err)
 		return nil
 	}
-	if e.kind == storedEvent {
-		return k.stored(f, e)
-	}
-	if f == nil {
-		return nil // it is done
+	switch {
+	case e.kind == storedEvent:
+		return k.isStored(f, e)
+	case e.kind == gotEvent:
+		return k.got(ctx, f, e)
+	case f == nil: // it is done
+		k.cluster.dropResult(e.head.Large)
+		return nil
 	}
 	switch e.kind {
 	case resultEvent:
@@ -630,19 +640,9 @@ func (k *call) answered(ctx context.Context, f *flight, e event) error {
 		}
 		return k.failed(f, h.Host, h.Device, err)
 	}
-	if large, try := h.Large, f.head.Try; large != nil {
-		k.work.Go(func() { // not on the goroutine of the call: it may take long
-			ctx, cancel := context.WithTimeout(ctx, storeWithin)
-			defer cancel()
-			var err error
-			if e.data, err = getObject(ctx, k.cluster.js, k.cluster.names, large); err != nil {
-				e.head.Error, e.head.Try = isolate.EncodeError(driver.Errorf(dataLost, "getting the result: %w", err)), try
-			} else {
-				dropObject(k.cluster.js, k.cluster.names, large)
-			}
-			e.head.Large = nil
-			k.post(e)
-		})
+	if h.Large != nil {
+		k.stored = append(k.stored, e)
+		k.get(ctx)
 		return nil
 	}
 	if f.checked >= 0 {
@@ -660,8 +660,9 @@ func (k *call) answered(ctx context.Context, f *flight, e event) error {
 
 // check sends a piece that verifies another one, to another host.
 func (k *call) check(of *flight) error {
-	f := &flight{number: k.n + k.checks, checked: of.number, data: of.data, head: of.head, heldHead: of.heldHead, avoid: []string{of.heldHead.Host}}
+	f := &flight{number: k.n + k.checks, checked: of.number, data: of.data, size: int(of.head.Result), head: of.head, heldHead: of.heldHead, avoid: []string{of.heldHead.Host}}
 	k.checks++
+	k.bytes += f.size
 	k.flights[f.number] = f
 	f.host = k.other(f.avoid)
 	return k.send(f)
@@ -671,6 +672,7 @@ func (k *call) check(of *flight) error {
 func (k *call) compare(f *flight, e event) error {
 	of := k.flights[f.checked]
 	delete(k.flights, f.number)
+	k.bytes -= f.size
 	if of == nil || of.held == nil || of.heldHead.Host != f.heldHead.Host { // the piece is done, or was done once more by another host
 		return nil
 	}

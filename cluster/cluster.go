@@ -39,6 +39,7 @@ type Cluster struct {
 	ready  map[string]bool  // consumers that were made
 	infos  map[string]*jetstream.StreamInfo
 	closed bool
+	drops  []*Ref // results that nobody takes, to be removed; the first one is being removed
 
 	heads heads[resultHead]
 	subs  []*nats.Subscription
@@ -183,7 +184,7 @@ func (c *Cluster) end(k *call) {
 }
 
 // post gives an event to the call of a piece, CALLER.CALL.PIECE.
-func (c *Cluster) post(piece string, e event) {
+func (c *Cluster) post(piece string, e event) (known bool) {
 	id, number := splitLast(piece)
 	n, err := strconv.Atoi(number)
 	c.mu.Lock()
@@ -193,13 +194,16 @@ func (c *Cluster) post(piece string, e event) {
 		e.number = n
 		k.post(e)
 	}
+	return k != nil
 }
 
 // result takes a result, as the host publishes it. The stream keeps it too, for when this message is lost.
 func (c *Cluster) result(m *nats.Msg) {
 	c.taken.Add(1)
 	if function, piece, h, data, err := c.readResult("result", m); err == nil {
-		c.post(piece, event{kind: resultEvent, token: function, head: h, data: data})
+		if !c.post(piece, event{kind: resultEvent, token: function, head: h, data: data}) && h.Large != nil && strings.HasPrefix(piece, c.id+".") {
+			c.dropResult(h.Large)
+		}
 	}
 	bytes := c.bytes.Add(int64(m.Size()))
 	if (c.taken.Load() >= purgeAfter || bytes > c.config.bytes()/4) && c.purging.CompareAndSwap(false, true) {

@@ -332,11 +332,11 @@ func readObject(ctx context.Context, js jetstream.JetStream, n names, name strin
 	return err
 }
 
-// getObject gets data that did not go with a message.
-func getObject(ctx context.Context, js jetstream.JetStream, n names, r *Ref) ([]byte, error) {
+// getObject gets data of at most so many bytes that did not go with a message.
+func getObject(ctx context.Context, js jetstream.JetStream, n names, r *Ref, most int64) ([]byte, error) {
 	name, ok := strings.CutPrefix(r.URI, "object:")
-	if err := r.check(); err != nil || !ok || r.Offset != 0 || r.Length > maxData || r.Digest == "" {
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "%.80q with %d bytes from byte %d on and digest %.80q is no reference to data of a piece", r.URI, r.Length, r.Offset, r.Digest)
+	if err := r.check(); err != nil || !ok || r.Offset != 0 || r.Length > most || r.Digest == "" {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "%.80q with %d bytes from byte %d on and digest %.80q is no reference to at most %d bytes of a piece", r.URI, r.Length, r.Offset, r.Digest, most)
 	}
 	data := make([]byte, r.Length)
 	err := readObject(ctx, js, n, name, r, data)

@@ -82,7 +82,7 @@ func FuzzHead(f *testing.F) {
 		var err error
 		if w.head, _, w.data, err = h.heads.read(&nats.Msg{Data: data}); err != nil || w.head.Large != nil {
 			if w.head.Large != nil { // it is asked for only where it can be
-				_, err := getObject(context.Background(), nil, defaultName, &Ref{URI: w.head.Large.URI, Offset: w.head.Large.Offset, Length: -1})
+				_, err := getObject(context.Background(), nil, defaultName, &Ref{URI: w.head.Large.URI, Offset: w.head.Large.Offset, Length: -1}, maxData)
 				assert.Error(t, err)
 			}
 			return

@@ -74,6 +74,11 @@ func init() {
 			inUse.mu.Unlock()
 			return number(uint64(n)), nil
 		},
+		"ramp/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) { // into the buffer for its result
+			b := r.Buffers[len(r.Buffers)-1].Bytes()
+			copy(b, ramp(int(binary.LittleEndian.Uint64(r.Data)), len(b)))
+			return nil, nil
+		},
 		"fail/v1":      func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, errors.New("not today") },
 		"panic/v1":     func(*pool.Worker, *isolate.Request) ([]byte, error) { panic("at the function") },
 		"nil-error/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, (*unsound)(nil) },
@@ -133,6 +138,15 @@ func init() {
 	} {
 		isolate.Register(name, f)
 	}
+}
+
+// ramp is the result of ramp/v1.
+func ramp(from, n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte((from + i) * 11 >> 3)
+	}
+	return out
 }
 
 // flip has all bits changed.

@@ -9,14 +9,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/pool/isolate"
 )
 
 const (
 	// maxStores is how many pieces a call stores at the same time.
 	maxStores = 8
-	// storeWithin is how long it may take to store or to get the data of a piece.
-	storeWithin = 20 * time.Second
 )
+
+// storeWithin is how long it may take to store or to get so many bytes.
+func storeWithin(bytes int64) time.Duration {
+	return 20*time.Second + time.Duration(max(bytes, 0)>>22)*time.Second
+}
 
 // dataLost is the kind of the error of a host, or of a caller, that cannot get what the other side has stored. It is no try: the caller
 // stores the data again, or has the piece done again.
@@ -36,7 +40,7 @@ func (k *call) store(f *flight) bool {
 	k.storing++
 	name, data, e := pieceID(k.id, f.number), f.data, event{kind: storedEvent, number: f.number}
 	k.work.Go(func() {
-		ctx, cancel := context.WithTimeout(k.within, storeWithin)
+		ctx, cancel := context.WithTimeout(k.within, storeWithin(int64(len(data))))
 		defer cancel()
 		e.head.Large, e.err = putObject(ctx, k.cluster.js, k.cluster.names, name, data, k.config)
 		k.post(e)
@@ -44,8 +48,8 @@ func (k *call) store(f *flight) bool {
 	return true
 }
 
-// stored takes what became of the data of a piece. f is nil if the piece is done.
-func (k *call) stored(f *flight, e event) error {
+// isStored takes what became of the data of a piece. f is nil if the piece is done.
+func (k *call) isStored(f *flight, e event) error {
 	k.storing--
 	if f == nil {
 		k.drop(e.number, true)
@@ -82,6 +86,84 @@ func (k *call) drop(number int, stored bool) {
 			dropObject(k.cluster.js, k.cluster.names, &Ref{URI: "object:" + pieceID(k.id, number)})
 		})
 	}
+}
+
+// resultObject is the name of a result in the object store. Each host has its own, so that none changes what the caller reads.
+func resultObject(piece, host string) string { return piece + "." + host }
+
+// get gets results from the object store, as many at the same time as are stored.
+func (k *call) get(ctx context.Context) {
+	for len(k.stored) > 0 && k.getting < maxStores {
+		e := k.stored[0]
+		k.stored = k.stored[1:]
+		f := k.flights[e.number]
+		if f == nil || f.held != nil {
+			k.cluster.dropResult(e.head.Large)
+			continue
+		}
+		k.getting++
+		e.kind = gotEvent
+		ref, most := e.head.Large, max(f.head.Result, maxData)
+		k.work.Go(func() { // not on the goroutine of the call: it may take long
+			ctx, cancel := context.WithTimeout(ctx, storeWithin(min(ref.Length, most)))
+			defer cancel()
+			c := k.cluster
+			if e.data, e.err = getObject(ctx, c.js, c.names, ref, most); e.err == nil || k.within.Err() != nil {
+				dropObject(c.js, c.names, ref)
+			}
+			k.post(e)
+		})
+	}
+}
+
+// got takes a result that was in the object store. f is nil if the piece is done.
+func (k *call) got(ctx context.Context, f *flight, e event) error {
+	k.getting--
+	defer k.get(ctx)
+	if f == nil || !f.asked(e.head) {
+		return nil
+	}
+	if e.head.Large = nil; e.err != nil {
+		e.head.Error, e.head.Try, e.data = isolate.EncodeError(driver.Errorf(dataLost, "getting the result: %w", e.err)), f.head.Try, nil
+	}
+	return k.answered(ctx, f, e)
+}
+
+// dropRest removes the results that came when the call ended.
+func (k *call) dropRest() {
+	for _, e := range append(k.stored, k.events...) {
+		if e.kind == resultEvent {
+			k.cluster.dropResult(e.head.Large)
+		}
+	}
+}
+
+// maxDrops is how many results wait to be removed. More are removed by their age.
+const maxDrops = 1024
+
+// dropResult removes a result that nobody takes from the object store, in the background. nil is none.
+func (c *Cluster) dropResult(ref *Ref) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ref == nil || c.closed || len(c.drops) >= maxDrops {
+		return
+	}
+	if c.drops = append(c.drops, ref); len(c.drops) > 1 {
+		return
+	}
+	c.work.Go(func() {
+		for ref != nil {
+			if c.nc.IsConnected() { // or their age removes them
+				dropObject(c.js, c.names, ref)
+			}
+			c.mu.Lock()
+			ref = nil
+			if c.drops = c.drops[1:]; len(c.drops) > 0 {
+				ref = c.drops[0]
+			}
+			c.mu.Unlock()
+		}
+	})
 }
 
 // dataKept tells whether the object store has the data of a piece still. If it does not tell, they are stored again when a host

@@ -18,7 +18,7 @@ import (
 const (
 	// maxPayload is how large messages are at most, where a server takes larger ones.
 	maxPayload = 8 << 20
-	// maxData is how large the data of a piece and its result may be, as in package isolate.
+	// maxData is how large the data of a piece and what a function returns may be, as in package isolate.
 	maxData = 16 << 20
 	// maxHead limits the references of a piece.
 	maxHead = 32 << 10
@@ -34,6 +34,7 @@ type pieceHead struct {
 	Try      int           `json:"t,omitempty"`
 	Refs     []Ref         `json:"r,omitempty"`
 	Large    *Ref          `json:"l,omitempty"` // the data, where they do not go with the message
+	Result   int64         `json:"o,omitempty"` // of Piece
 }
 
 // resultHead is what a caller gets besides the result.
@@ -123,7 +124,7 @@ func isNumber(text string) bool {
 
 // check checks the head of a piece, and its name. The references are checked where somebody can be told.
 func (h *pieceHead) check(piece string) error {
-	if !isPiece(piece) || h.Deadline <= 0 || h.Deadline > maxDeadline || h.Try < 0 {
+	if !isPiece(piece) || h.Deadline <= 0 || h.Deadline > maxDeadline || h.Try < 0 || h.Result < 0 {
 		return driver.Errorf(driver.ErrInvalidArgument, "piece %.200q with try %d and a deadline of %v: want CALLER.CALL.PIECE, 0 and more, and at most %v", piece, h.Try, h.Deadline, maxDeadline)
 	}
 	return nil
@@ -140,7 +141,8 @@ func (c *Cluster) readResult(kind string, m *nats.Msg) (function, piece string, 
 	}
 	head, ran, data, err := c.heads.read(m)
 	head.Host, head.Ran = host, ran
-	if err == nil && (!ours || !isPiece(piece) || checkToken("", host) != nil || ran < 0 || head.Device < driver.NoDevice || head.Device > maxDevice) {
+	if err == nil && (!ours || !isPiece(piece) || checkToken("", host) != nil || ran < 0 || head.Device < driver.NoDevice || head.Device > maxDevice ||
+		head.Large != nil && head.Large.URI != "object:"+resultObject(piece, host)) { // the caller deletes the object
 		err = foreign(m)
 	}
 	return function, piece, head, data, err

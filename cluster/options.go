@@ -140,9 +140,9 @@ func WithHostName(name string) Option { return func(c *config) { c.hostName = na
 func WithSlots(n int) Option { return func(c *config) { c.slots = n } }
 
 // WithMemory limits the bytes that the data of pieces take on the host, and in the memory that it shares with its children. A
-// quarter is for data that come with messages: pieces without room go to other hosts. The rest is for references and for what comes
-// through the object store: pieces wait for room, and one that needs more than the rest fails. Results come on top, at most 16 MiB
-// for each slot. The default is 4 GiB. It is an option of Serve.
+// quarter is for data that come with messages: pieces without room go to other hosts. The rest is for references, for what comes
+// through the object store and for [Piece.Result]: pieces wait for room, and one that needs more than the rest fails. What functions
+// return comes on top, at most 16 MiB for each slot. The default is 4 GiB. It is an option of Serve.
 func WithMemory(bytes int64) Option { return func(c *config) { c.memory = bytes } }
 
 // WithDrain sets how long pieces may run on after the context of Serve has ended. The default is 30 s. It is an option of

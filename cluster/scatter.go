@@ -17,6 +17,9 @@ type Piece struct {
 	Data []byte
 	// Refs name data that the host gets itself. Each becomes one of [isolate.Request].Buffers.
 	Refs []Ref
+	// Result is for a result of more than 16 MiB: so many bytes, at most 1 GiB with Refs. The function gets one more buffer of that size,
+	// the last one. Its content is the result, and the function returns no other data. 0 is for a result that the function returns.
+	Result int64
 }
 
 // Scatter does n pieces with a function, on the hosts that serve it. piece makes a piece when it is sent, so that not all are

@@ -164,6 +164,7 @@ type held struct {
 	cancel   context.CancelFunc
 	began    time.Time // when it began to run
 	got      time.Time
+	free     func() // gives back the memory of the result, where that is a buffer. The host's lock is held
 }
 
 // answer is what a host publishes about a piece.
@@ -512,7 +513,12 @@ func (h *host) release(w *held) {
 func (h *host) forget(w *held) {
 	h.mu.Lock()
 	h.release(w)
+	free := w.free
+	w.free = nil
 	h.mu.Unlock()
+	if free != nil {
+		free()
+	}
 }
 
 // call gets the data and calls the function.
@@ -531,20 +537,28 @@ func (h *host) call(ctx context.Context, w *held) ([]byte, pool.Report, error) {
 		}
 		sizes[i] = r.Length
 	}
+	if n := w.head.Result; n > 0 {
+		if n > maxRef-total {
+			return nil, report, driver.Errorf(driver.ErrInvalidArgument, "a result of %d bytes, and references with %d: want at most %d", n, total, maxRef)
+		}
+		sizes, total = append(sizes, n), total+n
+	}
 	if w.head.Large != nil {
 		total += max(w.head.Large.Length, 0)
 	}
+	free := func() {}
+	defer func() { free() }()
 	if total > 0 {
 		if err := h.room.take(ctx, total); err != nil {
 			return nil, report, err
 		}
-		defer h.room.giveBack(total)
+		free = func() { h.room.giveBack(total) }
 	}
 	if w.head.Large != nil {
 		var err error
-		ctx, cancel := context.WithTimeout(ctx, storeWithin)
+		ctx, cancel := context.WithTimeout(ctx, storeWithin(w.head.Large.Length))
 		defer cancel()
-		if data, err = getObject(ctx, h.js, h.names, w.head.Large); err != nil {
+		if data, err = getObject(ctx, h.js, h.names, w.head.Large, maxData); err != nil {
 			if err = classify(h.nc, "getting the data of the piece", err); !is(err, ErrPermission, driver.ErrInvalidArgument) {
 				err = driver.Errorf(dataLost, "%w", err)
 			}
@@ -558,7 +572,10 @@ func (h *host) call(ctx context.Context, w *held) ([]byte, pool.Report, error) {
 		if b, back, err = h.devices.memory(sizes); err != nil {
 			return nil, report, err
 		}
-		defer back()
+		free = func() {
+			back()
+			h.room.giveBack(total)
+		}
 		for i := range w.head.Refs {
 			if err := h.source.fetch(ctx, &w.head.Refs[i], b.bytes[i]); err != nil {
 				return nil, report, err
@@ -566,8 +583,17 @@ func (h *host) call(ctx context.Context, w *held) ([]byte, pool.Report, error) {
 		}
 	}
 	result, report, err := h.devices.run(ctx, w.function, data, b)
-	if err == nil && len(result) > maxData {
-		err = driver.Errorf(driver.ErrInvalidArgument, "a result of %d bytes: want at most %d", len(result), maxData)
+	switch {
+	case err != nil:
+	case len(result) > maxData:
+		err = driver.Errorf(driver.ErrInvalidArgument, "a result of %d bytes: want at most %d, or a buffer (Piece.Result)", len(result), maxData)
+	case w.head.Result > 0 && len(result) > 0:
+		err = driver.Errorf(driver.ErrInvalidArgument, "%q returned %d bytes beside the buffer for its result (Piece.Result): want none", w.function, len(result))
+	case w.head.Result > 0:
+		result = b.bytes[len(b.bytes)-1]
+		h.mu.Lock()
+		w.free, free = free, func() {} // when it is published
+		h.mu.Unlock()
 	}
 	return result, report, err
 }
@@ -588,7 +614,7 @@ func (h *host) answer(w *held, result []byte, report pool.Report, failed error) 
 		a.head.Error, a.try, a.result = isolate.EncodeError(failed), strconv.Itoa(w.head.Try), nil
 		h.ack(w) // first: the caller may publish the piece again at once
 	}
-	if len(a.result) > inline(h.nc) {
+	if len(a.result) > inline(h.nc) || w.head.Result > 0 {
 		h.work.Go(func() { h.insist(a, h.publish(a)) })
 		return
 	}
@@ -682,10 +708,10 @@ func (h *host) insist(a *answer, err error) {
 
 // publish publishes an answer, through the object store if it is large, and waits for the server.
 func (h *host) publish(a *answer) error {
-	ctx, cancel := context.WithTimeout(h.base, storeWithin)
+	ctx, cancel := context.WithTimeout(h.base, storeWithin(int64(len(a.result))))
 	defer cancel()
 	if len(a.result) > inline(h.nc) { // each time: the server may have lost it
-		ref, err := putObject(ctx, h.js, h.names, a.piece+"."+a.try, a.result, h.config)
+		ref, err := putObject(ctx, h.js, h.names, resultObject(a.piece, h.self.Name), a.result, h.config)
 		if err != nil {
 			return err
 		}
