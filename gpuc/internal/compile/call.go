@@ -15,7 +15,7 @@ var instead = map[string]string{
 	"log":     "use t.Printf",
 	"time":    "a kernel has no clock",
 	"sync":    "threads of a block meet at t.Barrier()",
-	"sort":    "a kernel has no function values: write the loop",
+	"sort":    "use slices.Sort or slices.SortFunc",
 	"strings": "a kernel has no strings: use a []byte",
 
 	"sync/atomic":  "use gpu.AtomicAdd and its brothers",

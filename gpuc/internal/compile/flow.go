@@ -243,6 +243,8 @@ func (k *kctx) block(f *frame, s *scope, b *ssa.BasicBlock) {
 		s.done[b] = newTable(up)
 	}
 	k.cur = s.done[b]
+	k.nblock++
+	k.blockID = k.nblock
 	if len(b.Preds) == 1 {
 		if br, ok := last(b.Preds[0]).(*ssa.If); ok && b.Preds[0].Succs[0] != b.Preds[0].Succs[1] {
 			yes := b.Preds[0].Succs[0] == b
@@ -376,10 +378,11 @@ func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Funct
 	}
 	s := newScope(nil, nil)
 	bind(s, fn, args)
-	base := k.cur
+	base, block := k.cur, k.blockID
 	s.done[fn.Blocks[0]] = newTable(base)
 	k.region(f, s, map[*ssa.BasicBlock]bool{fn.Blocks[0]: true})
 	k.place(f.ret, false)
+	k.blockID = block
 	k.leave()
 	k.stack = k.stack[:len(k.stack)-1]
 	if len(k.out)-begin > large {

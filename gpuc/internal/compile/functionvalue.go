@@ -38,6 +38,32 @@ func (k *kctx) meetFunc(dst, src val) {
 	}
 }
 
+// loadFunc is a function in a variable of a struct or an array.
+func (k *kctx) loadFunc(x val, pos token.Pos) val {
+	if x.p.sp == spCell {
+		if v, ok := x.p.al.funcs[x.p.off]; ok {
+			return v
+		}
+		k.demote(x.p.al)
+	}
+	k.fail(pos, "a kernel loads no functions: they stay in variables")
+	return val{}
+}
+
+// storeFunc sets one. All that comes after the block with the variable finds the last.
+func (k *kctx) storeFunc(x, v val, pos token.Pos) {
+	if x.p.sp != spCell {
+		k.fail(pos, "a kernel stores no functions: they stay in variables")
+	}
+	if _, ok := x.p.al.funcs[x.p.off]; !ok {
+		k.demote(x.p.al)
+	}
+	if x.p.al.block != k.blockID {
+		k.fail(pos, "which function is called depends on how often and whether this is done: set it where the variable is declared, or call each in its own branch")
+	}
+	x.p.al.funcs[x.p.off] = v
+}
+
 func nameOf(fn *ssa.Function) string {
 	if fn == nil {
 		return "nil"

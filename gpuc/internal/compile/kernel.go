@@ -173,6 +173,8 @@ type kctx struct {
 	funcs    *functions
 	callee   *callee // that is compiled; nil where it is the kernel
 	depth    string  // the register that says how much deeper the function may be called
+	blockID  int     // the number of the block that is compiled now
+	nblock   int
 
 	unrolled              bool                   // a loop by itself
 	sharedSize, localSize int64                  // bytes

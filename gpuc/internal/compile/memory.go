@@ -25,7 +25,7 @@ func (k *kctx) alloc(f *frame, in *ssa.Alloc) val {
 		return val{k: kPtr, p: &ptr{sp: spCell, al: a, depth: depth}}
 	}
 	for _, l := range cellsOf(t, 0, nil) {
-		if l.k == kNone {
+		if l.k == kNone || l.k == kFunc {
 			k.fail(in.Pos(), "%s", noVariable(t))
 		}
 	}
@@ -60,12 +60,15 @@ func (k *kctx) cellsFor(a *alloca, pos token.Pos) bool {
 		return false
 	}
 	a.cells, a.kinds, a.ptrs = map[int64]string{}, map[int64]kind{}, map[int64]val{}
+	a.funcs, a.block = map[int64]val{}, k.blockID
 	for _, l := range list {
 		a.kinds[l.off] = l.k
 		switch l.k {
 		case kNone:
 			k.fail(pos, "%s", noVariable(a.t))
 		case kThread:
+		case kFunc:
+			a.funcs[l.off] = val{k: kFunc}
 		case kPtr:
 			name := fmt.Sprint(a.key, "*", l.off)
 			h, ok := k.cellPtrs[name]
@@ -98,6 +101,8 @@ func cellsOf(t types.Type, off int64, out []scalar) []scalar {
 		return append(out, scalar{off, nil, kPtr, 8})
 	case *types.Slice:
 		return append(out, scalar{off, nil, kPtr, 8}, scalar{off + 8, types.Typ[types.Int], k64, 8})
+	case *types.Signature:
+		return append(out, scalar{off, nil, kFunc, 8})
 	case *types.Basic:
 		if isText(u) {
 			return append(out, scalar{off, nil, kPtr, 8}, scalar{off + 8, types.Typ[types.Int], k64, 8})
@@ -156,7 +161,11 @@ func part(v val, t types.Type, off int64, want types.Type) (val, bool) {
 	case *types.Struct:
 		for i := range u.NumFields() {
 			f := u.Field(i).Type()
-			if at := off - fieldOffset(u, i); at >= 0 && at < sizes.Sizeof(f) {
+			at, size := off-fieldOffset(u, i), sizes.Sizeof(f)
+			if at == 0 && size == 0 && types.Identical(f.Underlying(), want.Underlying()) {
+				return v.e[i], true
+			}
+			if at >= 0 && at < size {
 				return part(v.e[i], f, at, want)
 			}
 		}
@@ -255,6 +264,8 @@ func (k *kctx) load(x val, t types.Type, pos token.Pos) val {
 		if x.p.sp == spCell || x.p.holds != "" {
 			return k.loadPtr(x.p)
 		}
+	case *types.Signature:
+		return k.loadFunc(x, pos)
 	case *types.Struct:
 		v := val{k: kAgg}
 		for i := range u.NumFields() {
@@ -356,6 +367,8 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 			return
 		}
 		k.fail(pos, "%s", noStore(t))
+	case *types.Signature:
+		k.storeFunc(x, v, pos)
 	case *types.Struct:
 		for i := range u.NumFields() {
 			k.store(offset(x, fieldOffset(u, i)), v.e[i], u.Field(i).Type(), pos)
@@ -413,7 +426,8 @@ func (k *kctx) writes(p *ptr) {
 // noVariable says why a variable that lies in memory cannot have a type.
 func noVariable(t types.Type) string {
 	if holdsFunction(t) {
-		return "which function a variable holds is known only where the variable is no part of an array or a struct: call each in its own branch"
+		return "which function this variable holds is not known: set a function in a struct or an array where that is declared, " +
+			"and take its elements by constant indices"
 	}
 	switch u := t.Underlying().(type) {
 	case *types.Interface:

@@ -50,6 +50,8 @@ type alloca struct {
 	cells map[int64]string
 	kinds map[int64]kind
 	ptrs  map[int64]val
+	funcs map[int64]val // functions, which are set in the block of the variable alone
+	block int
 	t     types.Type
 	value *val
 }

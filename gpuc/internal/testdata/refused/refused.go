@@ -461,3 +461,26 @@ func KeepsLoopVariable(t *gpu.Thread, x []int) {
 
 //purecuda:kernel
 func Run(t *gpu.Thread, x []int) { _ = gpu.Run(gpu.Shape{}, nil) }
+
+type policy struct {
+	of func(int) int
+	n  int
+}
+
+//purecuda:kernel
+func FunctionInField(t *gpu.Thread, x []int) {
+	p := policy{n: 3}
+	if x[0] > 1 {
+		p.of = double
+	}
+	x[0] = p.of(p.n)
+}
+
+//purecuda:kernel
+func FunctionFieldInLoop(t *gpu.Thread, x []int) {
+	p := policy{of: half}
+	for i := range x {
+		x[i] = p.of(i)
+		p.of = double
+	}
+}
