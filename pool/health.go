@@ -35,13 +35,15 @@ func (p *Pool) listen(ctx context.Context, api nvml.API) error {
 	var unknown []error
 	of := map[nvml.Device][]*device{} // several are MIG instances
 	for _, d := range p.devices {
-		handle, err := nvml.Find(api, d.info.UUID)
+		handle, err := api.Find(d.info.UUID.String())
 		if err != nil {
 			unknown = append(unknown, err)
 			continue
 		}
-		if whole, r := api.Parent(handle); r == nvml.Success {
-			handle = whole
+		if parent := api.Read(handle).Parent; parent != "" {
+			if whole, err := api.Find(parent); err == nil {
+				handle = whole
+			}
 		}
 		if of[handle] == nil {
 			handles = append(handles, handle)
@@ -54,17 +56,17 @@ func (p *Pool) listen(ctx context.Context, api nvml.API) error {
 		}
 	}
 	for _, handle := range handles {
-		takeOut(handle, nvml.Read(api, handle).Fault(), false)
+		takeOut(handle, api.Read(handle).Fault(), false)
 	}
 	p.setHealthErr(errors.Join(unknown...))
 	if len(handles) == 0 {
 		return errors.Join(unknown...)
 	}
-	return nvml.Watch(ctx, api, func(e nvml.Event) error {
+	return api.Watch(ctx, func(e nvml.Event) error {
 		if e.Type == nvml.EventXid && e.Xid.NeedsReset() {
 			takeOut(e.Device, fmt.Errorf("%v: reset the device", e.Xid), true)
 		} else if of[e.Device] != nil {
-			takeOut(e.Device, nvml.Read(api, e.Device).Fault(), false)
+			takeOut(e.Device, api.Read(e.Device).Fault(), false)
 		}
 		return nil
 	}, handles...)
@@ -102,10 +104,10 @@ func (p *Pool) stopListening(ctx context.Context) error {
 
 // freeMemory returns what NVML says is free on a device.
 func (d *device) freeMemory(api nvml.API) (bytes uint64, ok bool) {
-	handle, err := nvml.Find(api, d.info.UUID)
+	handle, err := api.Find(d.info.UUID.String())
 	if err != nil {
 		return 0, false
 	}
-	m, r := api.Memory(handle)
-	return m.Free, r == nvml.Success
+	m, err := api.Memory(handle)
+	return m.Free, err == nil
 }

@@ -32,7 +32,7 @@ func healthy(n int) (config drivertest.Config, statuses []nvml.Status) {
 
 func hears(t *testing.T, m *nvmltest.Machine, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return m.Registered() == n }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { _, devices := m.Watches(); return devices == n }, patience, time.Millisecond)
 }
 
 // leftOut waits until a device is quarantined, and returns why.
@@ -71,7 +71,8 @@ func TestXidThatNeedsAReset(t *testing.T) {
 	require.ErrorIs(t, err, pool.ErrQuarantined)
 	assert.NoError(t, p.Stats().HealthErr)
 	require.NoError(t, p.Close())
-	assert.Zero(t, m.EventSets())
+	watches, _ := m.Watches()
+	assert.Zero(t, watches)
 }
 
 func TestMemoryErrorThatNeedsAReset(t *testing.T) {
@@ -134,7 +135,7 @@ func TestHealthIsNotThere(t *testing.T) {
 	for name, m := range map[string]*nvmltest.Machine{"one device": nvmltest.New(statuses[0]), "no device": nvmltest.New(), "no events": nvmltest.New(statuses...)} {
 		t.Run(name, func(t *testing.T) {
 			if name == "no events" {
-				m.Fail("SupportedEvents", nvml.ResultNotSupported)
+				m.Fail("Watch", nvml.ResultNotSupported)
 			}
 			p, _ := open(t, config, pool.Options{Health: m})
 			require.Eventually(t, func() bool { return p.Stats().HealthErr != nil }, patience, time.Millisecond)

@@ -57,15 +57,10 @@ func forScore(open func() (nvml.API, func() error, error), devices []Device) []D
 func freeOf(lib nvml.API, ids []string) []uint64 {
 	free := make([]uint64, len(ids))
 	for i, id := range ids {
-		for _, kind := range []string{"GPU-", "MIG-"} {
-			d, r := lib.DeviceByUUID(kind + id)
-			if r != nvml.Success {
-				continue
-			}
-			if m, r := lib.Memory(d); r == nvml.Success {
+		if d, err := lib.Find(id); err == nil {
+			if m, err := lib.Memory(d); err == nil {
 				free[i] = max(m.Free, 1) // 0 would say that it is unknown
 			}
-			break
 		}
 	}
 	return free

@@ -415,7 +415,7 @@ func TestDoctorHealth(t *testing.T) {
 	doc := p.examine("--json").document(t)
 	assert.Len(t, doc["health"].(map[string]any)["devices"], 4)
 
-	machine.Fail("DeviceCount", nvml.ResultUnknown)
+	machine.Fail("ReadAll", nvml.ResultUnknown)
 	assert.Contains(t, p.examine("--quiet").stdout, "health: nvmlDeviceGetCount_v2: NVML_ERROR_UNKNOWN (999)")
 }
 

@@ -8,7 +8,10 @@ import (
 	"github.com/purecuda/purecuda/internal/ffi"
 )
 
-var _ API = (*Library)(nil)
+var (
+	_ API   = (*Library)(nil)
+	_ calls = (*Library)(nil)
+)
 
 // The bounds of what an NVML returns.
 const (
@@ -112,8 +115,7 @@ func handle[T ~uintptr](h T, r Result) (T, Result) {
 	return h, r
 }
 
-// DriverVersion implements [API].
-func (l *Library) DriverVersion() (string, Result) {
+func (l *Library) driverVersion() (string, Result) {
 	buffer := make([]byte, maxText)
 	var c struct {
 		ffi.Frame
@@ -126,8 +128,7 @@ func (l *Library) DriverVersion() (string, Result) {
 	return textOf(buffer), r
 }
 
-// DeviceCount implements [API].
-func (l *Library) DeviceCount() (int, Result) {
+func (l *Library) deviceCount() (int, Result) {
 	var n uint32
 	var c struct {
 		ffi.Frame
@@ -139,8 +140,7 @@ func (l *Library) DeviceCount() (int, Result) {
 	return bounded(n, maxDevices, r)
 }
 
-// DeviceByIndex implements [API].
-func (l *Library) DeviceByIndex(index int) (Device, Result) {
+func (l *Library) deviceByIndex(index int) (Device, Result) {
 	if index < 0 || index > maxDevices {
 		return 0, ResultInvalidArgument
 	}
@@ -149,8 +149,7 @@ func (l *Library) DeviceByIndex(index int) (Device, Result) {
 	return handle(d, r)
 }
 
-// DeviceByUUID implements [API].
-func (l *Library) DeviceByUUID(uuid string) (Device, Result) {
+func (l *Library) deviceByUUID(uuid string) (Device, Result) {
 	text, ok := ffi.CString(uuid)
 	if !ok {
 		return 0, ResultInvalidArgument
@@ -167,21 +166,17 @@ func (l *Library) DeviceByUUID(uuid string) (Device, Result) {
 	return handle(d, r)
 }
 
-// UUID implements [API].
-func (l *Library) UUID(d Device) (string, Result) { return l.text(fnDeviceGetUUID, d) }
+func (l *Library) uuid(d Device) (string, Result) { return l.text(fnDeviceGetUUID, d) }
 
-// Name implements [API].
-func (l *Library) Name(d Device) (string, Result) { return l.text(fnDeviceGetName, d) }
+func (l *Library) name(d Device) (string, Result) { return l.text(fnDeviceGetName, d) }
 
-// PCIBusID implements [API].
-func (l *Library) PCIBusID(d Device) (string, Result) {
+func (l *Library) pciBusID(d Device) (string, Result) {
 	var info cPCIInfo
 	r := l.get(fnDeviceGetPciInfo_v3, d, unsafe.Pointer(&info))
 	return textOf(info.busID[:]), r
 }
 
-// Memory implements [API].
-func (l *Library) Memory(d Device) (Memory, Result) {
+func (l *Library) memory(d Device) (Memory, Result) {
 	v2 := cMemoryV2{version: memoryVersion}
 	r := l.get(fnDeviceGetMemoryInfo_v2, d, unsafe.Pointer(&v2))
 	if r == Success {
@@ -201,8 +196,7 @@ func memoryOf(m Memory) (Memory, Result) {
 	return m, Success
 }
 
-// Utilization implements [API].
-func (l *Library) Utilization(d Device) (Utilization, Result) {
+func (l *Library) utilization(d Device) (Utilization, Result) {
 	var u cUtilization
 	r := l.get(fnDeviceGetUtilizationRates, d, unsafe.Pointer(&u))
 	if r == Success && max(u.gpu, u.memory) > 100 {
@@ -211,50 +205,41 @@ func (l *Library) Utilization(d Device) (Utilization, Result) {
 	return Utilization{GPU: int(u.gpu), Memory: int(u.memory)}, r
 }
 
-// Clock implements [API].
-func (l *Library) Clock(d Device, domain Clock) (mhz int, r Result) {
+func (l *Library) clock(d Device, domain clock) (mhz int, r Result) {
 	return l.numberOf(fnDeviceGetClockInfo, d, int(domain), maxMHz)
 }
 
-// MaxClock implements [API].
-func (l *Library) MaxClock(d Device, domain Clock) (mhz int, r Result) {
+func (l *Library) maxClock(d Device, domain clock) (mhz int, r Result) {
 	return l.numberOf(fnDeviceGetMaxClockInfo, d, int(domain), maxMHz)
 }
 
-// ClockReasons implements [API].
-func (l *Library) ClockReasons(d Device) (Reasons, Result) {
+func (l *Library) clockReasons(d Device) (Reasons, Result) {
 	var reasons Reasons
 	r := l.get(fnDeviceGetCurrentClocksEventReasons, d, unsafe.Pointer(&reasons))
 	return reasons, r
 }
 
-// Temperature implements [API].
-func (l *Library) Temperature(d Device) (celsius int, r Result) {
+func (l *Library) temperature(d Device) (celsius int, r Result) {
 	const chip = 0 // NVML_TEMPERATURE_GPU
 	return l.numberOf(fnDeviceGetTemperature, d, chip, 1000)
 }
 
-// Slowdown implements [API].
-func (l *Library) Slowdown(d Device) (celsius int, r Result) {
+func (l *Library) slowdown(d Device) (celsius int, r Result) {
 	const slowdown = 1 // NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
 	return l.numberOf(fnDeviceGetTemperatureThreshold, d, slowdown, 1000)
 }
 
-// Power implements [API].
-func (l *Library) Power(d Device) (milliwatts int, r Result) {
+func (l *Library) power(d Device) (milliwatts int, r Result) {
 	return l.number(fnDeviceGetPowerUsage, d, math.MaxInt32)
 }
 
-// PowerLimit implements [API].
-func (l *Library) PowerLimit(d Device) (milliwatts int, r Result) {
+func (l *Library) powerLimit(d Device) (milliwatts int, r Result) {
 	return l.number(fnDeviceGetEnforcedPowerLimit, d, math.MaxInt32)
 }
 
-// ECCMode implements [API].
-func (l *Library) ECCMode(d Device) (on, pending bool, r Result) { return l.two(fnDeviceGetEccMode, d) }
+func (l *Library) eccMode(d Device) (on, pending bool, r Result) { return l.two(fnDeviceGetEccMode, d) }
 
-// ECCErrors implements [API].
-func (l *Library) ECCErrors(d Device, uncorrected, ever bool) (count uint64, r Result) {
+func (l *Library) eccErrors(d Device, uncorrected, ever bool) (count uint64, r Result) {
 	var c struct {
 		ffi.Frame
 		device      Device
@@ -273,8 +258,7 @@ func (l *Library) ECCErrors(d Device, uncorrected, ever bool) (count uint64, r R
 	return count, r
 }
 
-// RemappedRows implements [API].
-func (l *Library) RemappedRows(d Device) (RemappedRows, Result) {
+func (l *Library) remappedRows(d Device) (RemappedRows, Result) {
 	var corrected, uncorrected, pending, failed uint32
 	var c struct {
 		ffi.Frame
@@ -287,8 +271,7 @@ func (l *Library) RemappedRows(d Device) (RemappedRows, Result) {
 	return RemappedRows{Corrected: int(corrected), Uncorrected: int(uncorrected), Pending: pending != 0, Failed: failed != 0}, r
 }
 
-// Processes implements [API].
-func (l *Library) Processes(d Device) ([]Process, Result) {
+func (l *Library) processes(d Device) ([]Process, Result) {
 	// More than there were a moment ago, since others come.
 	for room := uint32(64); room <= maxProcesses; room *= 4 {
 		list, count := make([]cProcess, room), room
@@ -322,48 +305,40 @@ func (l *Library) Processes(d Device) ([]Process, Result) {
 	return nil, ResultInsufficientSize
 }
 
-// MIGMode implements [API].
-func (l *Library) MIGMode(d Device) (on, pending bool, r Result) { return l.two(fnDeviceGetMigMode, d) }
+func (l *Library) migMode(d Device) (on, pending bool, r Result) { return l.two(fnDeviceGetMigMode, d) }
 
-// MaxMIGDevices implements [API].
-func (l *Library) MaxMIGDevices(d Device) (int, Result) {
+func (l *Library) maxMIGDevices(d Device) (int, Result) {
 	return l.number(fnDeviceGetMaxMigDeviceCount, d, maxDevices)
 }
 
-// MIGDevice implements [API].
-func (l *Library) MIGDevice(d Device, index int) (Device, Result) {
+func (l *Library) migDevice(d Device, index int) (Device, Result) {
 	var mig Device
 	r := l.getOf(fnDeviceGetMigDeviceHandleByIndex, d, index, unsafe.Pointer(&mig))
 	return handle(mig, r)
 }
 
-// Parent implements [API].
-func (l *Library) Parent(mig Device) (Device, Result) {
+func (l *Library) parent(mig Device) (Device, Result) {
 	var parent Device
 	r := l.get(fnDeviceGetDeviceHandleFromMigDeviceHandle, mig, unsafe.Pointer(&parent))
 	return handle(parent, r)
 }
 
-// NVLink implements [API].
-func (l *Library) NVLink(d Device, link int) (active bool, r Result) {
+func (l *Library) nvLink(d Device, link int) (active bool, r Result) {
 	state, r := l.numberOf(fnDeviceGetNvLinkState, d, link, math.MaxInt32)
 	return state != 0, r
 }
 
-// NVLinkRemote implements [API].
-func (l *Library) NVLinkRemote(d Device, link int) (pciBusID string, r Result) {
+func (l *Library) nvLinkRemote(d Device, link int) (pciBusID string, r Result) {
 	var info cPCIInfo
 	r = l.getOf(fnDeviceGetNvLinkRemotePciInfo_v2, d, link, unsafe.Pointer(&info))
 	return textOf(info.busID[:]), r
 }
 
-// PCIe implements [API].
-func (l *Library) PCIe(d Device) (PCIe, Result) {
+func (l *Library) pcie(d Device) (PCIe, Result) {
 	return l.link(d, fnDeviceGetCurrPcieLinkGeneration, fnDeviceGetCurrPcieLinkWidth)
 }
 
-// MaxPCIe implements [API].
-func (l *Library) MaxPCIe(d Device) (PCIe, Result) {
+func (l *Library) maxPCIe(d Device) (PCIe, Result) {
 	return l.link(d, fnDeviceGetMaxPcieLinkGeneration, fnDeviceGetMaxPcieLinkWidth)
 }
 
@@ -374,19 +349,17 @@ func (l *Library) link(d Device, generation, width function) (p PCIe, r Result) 
 	return p, r
 }
 
-// SupportedEvents implements [API].
-func (l *Library) SupportedEvents(d Device) (EventType, Result) {
+func (l *Library) supportedEvents(d Device) (EventType, Result) {
 	var types EventType
 	r := l.get(fnDeviceGetSupportedEventTypes, d, unsafe.Pointer(&types))
 	return types, r
 }
 
-// CreateEventSet implements [API].
-func (l *Library) CreateEventSet() (EventSet, Result) {
-	var set EventSet
+func (l *Library) createEventSet() (eventSet, Result) {
+	var set eventSet
 	var c struct {
 		ffi.Frame
-		out *EventSet
+		out *eventSet
 		_   [ffi.RegisterWords - 1]uintptr
 	}
 	c.out = &set
@@ -394,39 +367,36 @@ func (l *Library) CreateEventSet() (EventSet, Result) {
 	return handle(set, r)
 }
 
-// RegisterEvents implements [API].
-func (l *Library) RegisterEvents(d Device, types EventType, set EventSet) Result {
+func (l *Library) registerEvents(d Device, types EventType, set eventSet) Result {
 	var c struct {
 		ffi.Frame
 		device Device
 		types  EventType
-		set    EventSet
+		set    eventSet
 		_      [ffi.RegisterWords - 3]uintptr
 	}
 	c.device, c.types, c.set = d, types, set
 	return l.call(fnDeviceRegisterEvents, &c.Frame, 3)
 }
 
-// FreeEventSet implements [API].
-func (l *Library) FreeEventSet(set EventSet) Result {
+func (l *Library) freeEventSet(set eventSet) Result {
 	var c struct {
 		ffi.Frame
-		set EventSet
+		set eventSet
 		_   [ffi.RegisterWords - 1]uintptr
 	}
 	c.set = set
 	return l.call(fnEventSetFree, &c.Frame, 1)
 }
 
-// WaitEvent implements [API].
-func (l *Library) WaitEvent(set EventSet, milliseconds int) (Event, Result) {
+func (l *Library) waitEvent(set eventSet, milliseconds int) (Event, Result) {
 	if milliseconds < 0 || milliseconds > math.MaxInt32 {
 		return Event{}, ResultInvalidArgument
 	}
 	var e cEvent
 	var c struct {
 		ffi.Frame
-		set          EventSet
+		set          eventSet
 		out          *cEvent
 		milliseconds uintptr
 		_            [ffi.RegisterWords - 3]uintptr

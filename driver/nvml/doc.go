@@ -11,11 +11,11 @@
 //		return err
 //	}
 //	defer lib.Close()
-//	device, err := nvml.Find(lib, uuid) // of runtime.Device
+//	device, err := lib.Find(uuid.String()) // of runtime.Device
 //	if err != nil {
 //		return err
 //	}
-//	status := nvml.Read(lib, device)
+//	status := lib.Read(device)
 //	if status.Memory != nil {
 //		fmt.Println(status.Memory.Free)
 //	}
@@ -23,18 +23,13 @@
 // # Absence is normal
 //
 // NVML is not in every container, and there is none for macOS. Devices and drivers lack many figures:
-// a consumer card counts no ECC errors, a MIG instance has no utilization. [Read] leaves out what is
+// a consumer card counts no ECC errors, a MIG instance has no utilization. [Library.Read] leaves out what is
 // not there, and [Status.Unknown] says why.
 //
 // # Which device
 //
 // NVML numbers devices by the PCI bus and does not know CUDA_VISIBLE_DEVICES. So its numbers are
-// not CUDA's. [Find] takes the UUID, also of a MIG instance.
-//
-// # Layers
-//
-// [API] is NVML, function by function: [*Library] is the real one, and package nvmltest beside this
-// one has a simulated one for tests. [Read], [ReadAll], [Find] and [Watch] work on an API.
+// not CUDA's. [Library.Find] takes the UUID, also of a MIG instance.
 //
 // # Errors
 //

@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -58,7 +59,7 @@ func Open(candidates ...string) (*Library, error) {
 	if r := l.call(fnInit_v2, &c.Frame, 0); r != Success {
 		return nil, l.initError(r)
 	}
-	l.version, _ = l.DriverVersion()
+	l.version, _ = l.driverVersion()
 	return l, nil
 }
 
@@ -73,7 +74,7 @@ func (l *Library) initError(r Result) error {
 }
 
 // Close ends the use of NVML; others in the process may go on. Calls that come later return
-// ResultUninitialized. End what runs before, [Watch] above all. It may be called twice.
+// ResultUninitialized. End what runs before, Watch above all. It may be called twice.
 func (l *Library) Close() error {
 	if l == nil || l.fn[fnShutdown] == 0 || l.closed.Swap(true) {
 		return nil
@@ -104,8 +105,8 @@ func (l *Library) call(f function, frame *ffi.Frame, words int) Result {
 	return r
 }
 
-// failed makes the error of a function of NVML that did not return Success. api may be nil.
-func failed(api API, function string, r Result) *driver.Error {
+// failed makes the error of a function of NVML that did not return Success.
+func failed(api calls, function string, r Result) *driver.Error {
 	e := driver.Errorf(driver.ErrDriverCallFailed, "%s: %w", function, r)
 	e.Op = function
 	switch r {
@@ -139,4 +140,35 @@ func orUnknown(version string) string {
 		return "of an unknown version"
 	}
 	return version
+}
+
+// DriverVersion implements [API].
+func (l *Library) DriverVersion() string {
+	if l == nil {
+		return ""
+	}
+	return l.version
+}
+
+// Find implements [API].
+func (l *Library) Find(uuid string) (Device, error) { return find(l, uuid) }
+
+// Read implements [API].
+func (l *Library) Read(d Device) Status { return read(l, d) }
+
+// ReadAll implements [API].
+func (l *Library) ReadAll() ([]Status, error) { return readAll(l) }
+
+// Memory implements [API].
+func (l *Library) Memory(d Device) (Memory, error) {
+	m, r := l.memory(d)
+	if r != Success {
+		return Memory{}, failed(l, "nvmlDeviceGetMemoryInfo", r)
+	}
+	return m, nil
+}
+
+// Watch implements [API].
+func (l *Library) Watch(ctx context.Context, f func(Event) error, devices ...Device) error {
+	return watchAll(ctx, l, f, devices)
 }

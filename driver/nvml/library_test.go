@@ -32,16 +32,16 @@ func fake(t *testing.T, flags ...string) *Library {
 // Every argument of C arrives, and every field comes from its place in C's structures.
 func TestValuesArrive(t *testing.T) {
 	l := fake(t)
-	version, r := l.DriverVersion()
+	version, r := l.driverVersion()
 	assert.Equal(t, "580.1 (96)", version)
 	assert.Equal(t, Success, r)
-	n, r := l.DeviceCount()
+	n, r := l.deviceCount()
 	assert.Equal(t, 2, n)
 	assert.Equal(t, Success, r)
-	d, r := l.DeviceByIndex(1)
+	d, r := l.deviceByIndex(1)
 	assert.Equal(t, Device(0x101), d)
 	assert.Equal(t, Success, r)
-	found, err := Find(l, driver.UUID{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+	found, err := l.Find("00010203-0405-0607-0809-0a0b0c0d0e0f")
 	require.NoError(t, err)
 	assert.Equal(t, Device(0x700), found, "of a MIG instance")
 	assert.Equal(t, Status{
@@ -60,21 +60,21 @@ func TestValuesArrive(t *testing.T) {
 		PCIe:        &Link{Now: PCIe{4, 8}, Max: PCIe{5, 16}},
 		NVLinks:     []NVLink{{1, "link 1"}, {3, "link 3"}},
 		MIG:         &MIG{Pending: true, Instances: []string{"GPU-1010", "GPU-1011"}},
-	}, Read(l, d))
-	set, r := l.CreateEventSet()
-	assert.Equal(t, EventSet(0x5e7), set)
+	}, l.Read(d))
+	set, r := l.createEventSet()
+	assert.Equal(t, eventSet(0x5e7), set)
 	assert.Equal(t, Success, r)
-	assert.Equal(t, Success, l.RegisterEvents(d, EventXid, set))
-	event, r := l.WaitEvent(set, 8)
+	assert.Equal(t, Success, l.registerEvents(d, EventXid, set))
+	event, r := l.waitEvent(set, 8)
 	assert.Equal(t, Success, r)
 	assert.Equal(t, Event{Device: 0x101, Type: EventXid, Xid: 79}, event)
-	_, r = l.WaitEvent(set, 7)
+	_, r = l.waitEvent(set, 7)
 	assert.Equal(t, ResultTimeout, r)
-	assert.Equal(t, Success, l.FreeEventSet(set))
-	assert.Equal(t, ResultInvalidArgument, l.FreeEventSet(1))
+	assert.Equal(t, Success, l.freeEventSet(set))
+	assert.Equal(t, ResultInvalidArgument, l.freeEventSet(1))
 	assert.Equal(t, []string{"nvmlDeviceGetMemoryInfo (11.0)"}, l.Missing())
 	require.NoError(t, errors.Join(l.Close(), l.Close()))
-	_, r = l.DeviceCount()
+	_, r = l.deviceCount()
 	assert.Equal(t, ResultUninitialized, r)
 }
 
@@ -90,13 +90,13 @@ func hundred() *[]Process {
 // What cannot be true is no value.
 func TestImpossibleValues(t *testing.T) {
 	for define, call := range map[string]func(l *Library) Result{
-		"COUNT=2000":      func(l *Library) Result { _, r := l.DeviceCount(); return r },
-		"COUNT=-1":        func(l *Library) Result { _, r := l.DeviceCount(); return r },
-		"RETURNS=-5":      func(l *Library) Result { _, r := l.DeviceCount(); return r },
-		"HANDLE(n)=0":     func(l *Library) Result { _, r := l.DeviceByIndex(0); return r },
-		"PERCENT=101":     func(l *Library) Result { _, r := l.Utilization(1); return r },
-		"FREE=101":        func(l *Library) Result { _, r := l.Memory(1); return r },
-		"PROCESSES=70000": func(l *Library) Result { _, r := l.Processes(1); return r },
+		"COUNT=2000":      func(l *Library) Result { _, r := l.deviceCount(); return r },
+		"COUNT=-1":        func(l *Library) Result { _, r := l.deviceCount(); return r },
+		"RETURNS=-5":      func(l *Library) Result { _, r := l.deviceCount(); return r },
+		"HANDLE(n)=0":     func(l *Library) Result { _, r := l.deviceByIndex(0); return r },
+		"PERCENT=101":     func(l *Library) Result { _, r := l.utilization(1); return r },
+		"FREE=101":        func(l *Library) Result { _, r := l.memory(1); return r },
+		"PROCESSES=70000": func(l *Library) Result { _, r := l.processes(1); return r },
 	} {
 		t.Run(define, func(t *testing.T) {
 			r := call(fake(t, "-D"+define))
@@ -109,14 +109,14 @@ func TestImpossibleValues(t *testing.T) {
 	}
 	l := fake(t)
 	for _, wrong := range []int{-1, math.MaxInt32 + 1} {
-		_, r := l.DeviceByIndex(wrong)
+		_, r := l.deviceByIndex(wrong)
 		assert.Equal(t, ResultInvalidArgument, r)
-		_, r = l.NVLink(1, wrong)
+		_, r = l.nvLink(1, wrong)
 		assert.Equal(t, ResultInvalidArgument, r)
-		_, r = l.WaitEvent(1, wrong)
+		_, r = l.waitEvent(1, wrong)
 		assert.Equal(t, ResultInvalidArgument, r)
 	}
-	_, r := l.DeviceByUUID("a\x00b")
+	_, r := l.deviceByUUID("a\x00b")
 	assert.Equal(t, ResultInvalidArgument, r)
 }
 
@@ -148,7 +148,7 @@ func TestMissingFunctions(t *testing.T) {
 	require.NoError(t, err)
 	l.version, l.fn = "460.32", lib.fn
 	l.fn[fnDeviceGetComputeRunningProcesses_v3], l.fn[fnDeviceGetPowerUsage] = 0, 0
-	s := Read(&l, 1)
+	s := l.Read(1)
 	assert.Nil(t, s.Processes)
 	assert.Nil(t, s.Power)
 	require.Len(t, s.Unknown, 2)
@@ -159,13 +159,13 @@ func TestMissingFunctions(t *testing.T) {
 
 func TestMethodsOfAnEmptyLibrary(t *testing.T) {
 	for _, l := range []*Library{nil, {}} {
-		_, r := l.DeviceCount()
+		_, r := l.deviceCount()
 		assert.Equal(t, ResultSymbolMissing, r)
 		assert.NoError(t, l.Close())
 		assert.Empty(t, l.Path())
 		assert.Empty(t, l.Attempts())
 		assert.Len(t, l.Missing(), int(functionCount))
-		assert.NotEmpty(t, Read(l, 1).Unknown)
+		assert.NotEmpty(t, l.Read(1).Unknown)
 	}
 }
 

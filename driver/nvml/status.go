@@ -88,16 +88,11 @@ func (s Status) Fault() error {
 	return nil
 }
 
-// Find returns the device with a UUID: a runtime.Device has one, or it is a text with or without "GPU-" or "MIG-".
-// The error is of kind [driver.ErrInvalidArgument] if there is none.
-func Find(api API, uuid fmt.Stringer) (Device, error) {
-	if api == nil || uuid == nil {
-		return 0, driver.Errorf(driver.ErrInvalidArgument, "Find takes an NVML and a UUID that are not nil")
-	}
-	text := uuid.String()
+// find is Library.Find.
+func find(api calls, uuid string) (Device, error) {
 	var last Result
 	for _, prefix := range []string{"GPU-", "MIG-", ""} {
-		d, r := api.DeviceByUUID(prefix + text)
+		d, r := api.deviceByUUID(prefix + uuid)
 		if r == Success {
 			return d, nil
 		}
@@ -107,13 +102,13 @@ func Find(api API, uuid fmt.Stringer) (Device, error) {
 		last = r
 	}
 	e := failed(api, "nvmlDeviceGetHandleByUUID", last)
-	e.Kind, e.Detail = driver.ErrInvalidArgument, fmt.Sprintf("NVML has no device with UUID %q", text)
+	e.Kind, e.Detail = driver.ErrInvalidArgument, fmt.Sprintf("NVML has no device with UUID %q", uuid)
 	return 0, e
 }
 
 // reader notes what could not be read.
 type reader struct {
-	api API
+	api calls
 	s   *Status
 }
 
@@ -135,55 +130,51 @@ func value[T any](r reader, function string) func(T, Result) *T {
 	}
 }
 
-// Read asks for all that NVML knows of a device: some forty calls, which take some milliseconds.
-func Read(api API, d Device) Status {
+// read is Library.Read.
+func read(api calls, d Device) Status {
 	var s Status
-	if api == nil {
-		s.Unknown = []error{driver.Errorf(driver.ErrInvalidArgument, "Read takes an NVML that is not nil")}
-		return s
-	}
 	r := reader{api, &s}
 	var result Result
-	if s.UUID, result = api.UUID(d); !r.ok("nvmlDeviceGetUUID", result) {
+	if s.UUID, result = api.uuid(d); !r.ok("nvmlDeviceGetUUID", result) {
 		s.UUID = ""
 		if result == ResultGPUIsLost || result == ResultUninitialized || result == ResultInvalidArgument {
 			return s // and so will all the others
 		}
 	}
-	s.Name, result = api.Name(d)
+	s.Name, result = api.name(d)
 	r.ok("nvmlDeviceGetName", result)
-	s.PCIBusID, result = api.PCIBusID(d)
+	s.PCIBusID, result = api.pciBusID(d)
 	r.ok("nvmlDeviceGetPciInfo_v3", result)
-	if parent, result := api.Parent(d); result == Success && parent != d {
-		s.Parent, result = api.UUID(parent)
+	if parent, result := api.parent(d); result == Success && parent != d {
+		s.Parent, result = api.uuid(parent)
 		r.ok("nvmlDeviceGetUUID", result)
 	}
-	s.Memory = value[Memory](r, "nvmlDeviceGetMemoryInfo")(api.Memory(d))
-	s.Utilization = value[Utilization](r, "nvmlDeviceGetUtilizationRates")(api.Utilization(d))
+	s.Memory = value[Memory](r, "nvmlDeviceGetMemoryInfo")(api.memory(d))
+	s.Utilization = value[Utilization](r, "nvmlDeviceGetUtilizationRates")(api.utilization(d))
 	s.Clocks = r.clocks(d)
-	if celsius, result := api.Temperature(d); r.ok("nvmlDeviceGetTemperature", result) {
+	if celsius, result := api.temperature(d); r.ok("nvmlDeviceGetTemperature", result) {
 		s.Temperature = &Temperature{Now: celsius}
-		s.Temperature.Slowdown, result = api.Slowdown(d)
+		s.Temperature.Slowdown, result = api.slowdown(d)
 		r.ok("nvmlDeviceGetTemperatureThreshold", result)
 	}
-	if milliwatts, result := api.Power(d); r.ok("nvmlDeviceGetPowerUsage", result) {
+	if milliwatts, result := api.power(d); r.ok("nvmlDeviceGetPowerUsage", result) {
 		s.Power = &Power{Now: milliwatts}
-		s.Power.Limit, result = api.PowerLimit(d)
+		s.Power.Limit, result = api.powerLimit(d)
 		r.ok("nvmlDeviceGetEnforcedPowerLimit", result)
 	}
 	s.ECC = r.ecc(d)
-	s.Rows = value[RemappedRows](r, "nvmlDeviceGetRemappedRows")(api.RemappedRows(d))
-	s.Processes = value[[]Process](r, "nvmlDeviceGetComputeRunningProcesses_v3")(api.Processes(d))
-	if now, result := api.PCIe(d); r.ok("nvmlDeviceGetCurrPcieLinkGeneration", result) {
+	s.Rows = value[RemappedRows](r, "nvmlDeviceGetRemappedRows")(api.remappedRows(d))
+	s.Processes = value[[]Process](r, "nvmlDeviceGetComputeRunningProcesses_v3")(api.processes(d))
+	if now, result := api.pcie(d); r.ok("nvmlDeviceGetCurrPcieLinkGeneration", result) {
 		s.PCIe = &Link{Now: now}
-		s.PCIe.Max, result = api.MaxPCIe(d)
+		s.PCIe.Max, result = api.maxPCIe(d)
 		r.ok("nvmlDeviceGetMaxPcieLinkGeneration", result)
 	}
 	s.NVLinks = r.nvlinks(d)
-	if on, pending, result := api.MIGMode(d); result != ResultNotSupported && r.ok("nvmlDeviceGetMigMode", result) {
+	if on, pending, result := api.migMode(d); result != ResultNotSupported && r.ok("nvmlDeviceGetMigMode", result) {
 		s.MIG = &MIG{On: on, Pending: pending}
 		for _, mig := range instances(api, d) {
-			if uuid, result := api.UUID(mig); r.ok("nvmlDeviceGetUUID", result) {
+			if uuid, result := api.uuid(mig); r.ok("nvmlDeviceGetUUID", result) {
 				s.MIG.Instances = append(s.MIG.Instances, uuid)
 			}
 		}
@@ -194,16 +185,16 @@ func Read(api API, d Device) Status {
 func (r reader) clocks(d Device) *Clocks {
 	var c Clocks
 	var result Result
-	if c.SM, result = r.api.Clock(d, ClockSM); !r.ok("nvmlDeviceGetClockInfo", result) {
+	if c.SM, result = r.api.clock(d, clockSM); !r.ok("nvmlDeviceGetClockInfo", result) {
 		return nil
 	}
-	c.Memory, result = r.api.Clock(d, ClockMemory)
+	c.Memory, result = r.api.clock(d, clockMemory)
 	r.ok("nvmlDeviceGetClockInfo", result)
-	c.MaxSM, result = r.api.MaxClock(d, ClockSM)
+	c.MaxSM, result = r.api.maxClock(d, clockSM)
 	r.ok("nvmlDeviceGetMaxClockInfo", result)
-	c.MaxMemory, result = r.api.MaxClock(d, ClockMemory)
+	c.MaxMemory, result = r.api.maxClock(d, clockMemory)
 	r.ok("nvmlDeviceGetMaxClockInfo", result)
-	c.Reasons, result = r.api.ClockReasons(d)
+	c.Reasons, result = r.api.clockReasons(d)
 	r.ok("nvmlDeviceGetCurrentClocksEventReasons", result)
 	return &c
 }
@@ -211,7 +202,7 @@ func (r reader) clocks(d Device) *Clocks {
 func (r reader) ecc(d Device) *ECC {
 	var e ECC
 	var result Result
-	if e.On, e.Pending, result = r.api.ECCMode(d); !r.ok("nvmlDeviceGetEccMode", result) || !e.On {
+	if e.On, e.Pending, result = r.api.eccMode(d); !r.ok("nvmlDeviceGetEccMode", result) || !e.On {
 		if result != Success {
 			return nil
 		}
@@ -221,7 +212,7 @@ func (r reader) ecc(d Device) *ECC {
 		to                *uint64
 		uncorrected, ever bool
 	}{{&e.Corrected, false, false}, {&e.Uncorrected, true, false}, {&e.EverCorrected, false, true}, {&e.EverUncorrected, true, true}} {
-		*count.to, result = r.api.ECCErrors(d, count.uncorrected, count.ever)
+		*count.to, result = r.api.eccErrors(d, count.uncorrected, count.ever)
 		r.ok("nvmlDeviceGetTotalEccErrors", result)
 	}
 	return &e
@@ -230,7 +221,7 @@ func (r reader) ecc(d Device) *ECC {
 // nvlinks asks until the device has no more links.
 func (r reader) nvlinks(d Device) (links []NVLink) {
 	for link := range maxNVLinks {
-		active, result := r.api.NVLink(d, link)
+		active, result := r.api.nvLink(d, link)
 		if result == ResultInvalidArgument || result == ResultNotSupported {
 			return links
 		}
@@ -238,7 +229,7 @@ func (r reader) nvlinks(d Device) (links []NVLink) {
 			return links
 		}
 		if active {
-			remote, _ := r.api.NVLinkRemote(d, link)
+			remote, _ := r.api.nvLinkRemote(d, link)
 			links = append(links, NVLink{link, remote})
 		}
 	}
@@ -246,39 +237,35 @@ func (r reader) nvlinks(d Device) (links []NVLink) {
 }
 
 // instances are the MIG instances of a device.
-func instances(api API, d Device) (all []Device) {
-	n, r := api.MaxMIGDevices(d)
+func instances(api calls, d Device) (all []Device) {
+	n, r := api.maxMIGDevices(d)
 	if r != Success {
 		return nil
 	}
 	for i := range n {
-		if mig, r := api.MIGDevice(d, i); r == Success {
+		if mig, r := api.migDevice(d, i); r == Success {
 			all = append(all, mig)
 		}
 	}
 	return all
 }
 
-// ReadAll is Read of all devices, each followed by its MIG instances. A device that NVML cannot open has a
-// Status with the reason alone.
-func ReadAll(api API) ([]Status, error) {
-	if api == nil {
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "ReadAll takes an NVML that is not nil")
-	}
-	n, r := api.DeviceCount()
+// readAll is Library.ReadAll.
+func readAll(api calls) ([]Status, error) {
+	n, r := api.deviceCount()
 	if r != Success {
 		return nil, failed(api, "nvmlDeviceGetCount_v2", r)
 	}
 	var all []Status
 	for i := range n {
-		d, r := api.DeviceByIndex(i)
+		d, r := api.deviceByIndex(i)
 		if r != Success {
 			all = append(all, Status{Unknown: []error{failed(api, "nvmlDeviceGetHandleByIndex_v2", r)}})
 			continue
 		}
-		all = append(all, Read(api, d))
+		all = append(all, read(api, d))
 		for _, mig := range instances(api, d) {
-			all = append(all, Read(api, mig))
+			all = append(all, read(api, mig))
 		}
 	}
 	return all, nil

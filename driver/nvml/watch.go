@@ -14,22 +14,18 @@ const watchMilliseconds = 250
 // xidLost says that a device has fallen off the bus.
 const xidLost = 79
 
-// Watch calls f for every Xid and ECC error of the devices, until ctx ends, and returns ctx's cause
-// then. f is called on the goroutine of Watch; events that come meanwhile wait. Without devices it
-// watches all. A device that has no such events is left out; if none has any, the error is of
-// kind [driver.ErrUnsupported]. A device that is lost is an event with Xid 79, at times a second one, and
-// is left out then; losing the last one ends Watch. An error or a panic of f ends Watch, which returns it.
-func Watch(ctx context.Context, api API, f func(Event) error, devices ...Device) error {
-	if ctx == nil || api == nil || f == nil {
-		return driver.Errorf(driver.ErrInvalidArgument, "Watch takes a context, an NVML and a function that are not nil")
+// watchAll is Library.Watch.
+func watchAll(ctx context.Context, api calls, f func(Event) error, devices []Device) error {
+	if ctx == nil || f == nil {
+		return driver.Errorf(driver.ErrInvalidArgument, "Watch takes a context and a function that are not nil")
 	}
 	if len(devices) == 0 {
-		n, r := api.DeviceCount()
+		n, r := api.deviceCount()
 		if r != Success {
 			return failed(api, "nvmlDeviceGetCount_v2", r)
 		}
 		for i := range n {
-			if d, r := api.DeviceByIndex(i); r == Success { // one that is gone has no events
+			if d, r := api.deviceByIndex(i); r == Success { // one that is gone has no events
 				devices = append(devices, d)
 			}
 		}
@@ -41,7 +37,7 @@ func Watch(ctx context.Context, api API, f func(Event) error, devices ...Device)
 		}
 		var left []Device
 		for _, d := range devices {
-			if _, r := api.Memory(d); r != ResultGPUIsLost {
+			if _, r := api.memory(d); r != ResultGPUIsLost {
 				left = append(left, d)
 			} else if err := contain.Do(func() error { return f(Event{Device: d, Type: EventXid, Xid: xidLost}) }); err != nil {
 				return err
@@ -54,18 +50,18 @@ func Watch(ctx context.Context, api API, f func(Event) error, devices ...Device)
 	}
 }
 
-// watch is Watch until a device is lost, for which NVML refuses the whole set.
-func watch(ctx context.Context, api API, f func(Event) error, devices []Device) (lost bool, err error) {
-	set, r := api.CreateEventSet()
+// watch is watchAll until a device is lost, for which NVML refuses the whole set.
+func watch(ctx context.Context, api calls, f func(Event) error, devices []Device) (lost bool, err error) {
+	set, r := api.createEventSet()
 	if r != Success {
 		return false, failed(api, "nvmlEventSetCreate", r)
 	}
-	defer api.FreeEventSet(set)
+	defer api.freeEventSet(set)
 	registered := false
 	for _, d := range devices {
-		types, r := api.SupportedEvents(d)
+		types, r := api.supportedEvents(d)
 		if types &= EventXid | EventDoubleBitECC | EventSingleBitECC; r == Success && types != 0 {
-			r = api.RegisterEvents(d, types, set)
+			r = api.registerEvents(d, types, set)
 		} else if r == Success {
 			r = ResultNotSupported
 		}
@@ -78,7 +74,7 @@ func watch(ctx context.Context, api API, f func(Event) error, devices []Device) 
 		return false, driver.Errorf(driver.ErrUnsupported, "none of %d devices tells of events: %w", len(devices), ResultNotSupported)
 	}
 	for ctx.Err() == nil {
-		e, r := api.WaitEvent(set, watchMilliseconds)
+		e, r := api.waitEvent(set, watchMilliseconds)
 		switch r {
 		case ResultTimeout:
 		case Success:

@@ -43,11 +43,11 @@ func (r *HealthReader) Read() (samples []Sample) {
 		if d.UUID == none { // its queries failed
 			continue
 		}
-		device, err := nvml.Find(r.api, d.UUID)
+		device, err := r.api.Find(d.UUID.String())
 		if err != nil {
 			continue
 		}
-		for _, f := range ofHealth(nvml.Read(r.api, device)) {
+		for _, f := range ofHealth(r.api.Read(device)) {
 			for _, v := range f.samples {
 				samples = append(samples, Sample{f.Name, append([]string{strconv.Itoa(d.Ordinal)}, v.labels...), v.value})
 			}

@@ -72,8 +72,8 @@ func (l Libraries) health(tell func(Finding)) {
 		h.Taken = "simulated"
 	}
 	tell(Finding{Doing: "reading the devices", Health: h})
-	h.Release, _ = api.DriverVersion()
-	all, err := nvml.ReadAll(api)
+	h.Release = api.DriverVersion()
+	all, err := api.ReadAll()
 	for _, s := range all {
 		h.Devices = append(h.Devices, healthOf(s))
 	}
