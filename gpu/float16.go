@@ -51,6 +51,26 @@ func ToBFloat16(x float32) BFloat16 {
 	return BFloat16{uint16((b + 0x7fff + b>>16&1) >> 16)}
 }
 
+// Half is a float of 16 bits.
+type Half interface {
+	Float16 | BFloat16
+	Float32() float32
+}
+
+// ToHalf is ToFloat16 or ToBFloat16, for a type parameter.
+func ToHalf[T Half](x float32) T {
+	if ofBFloat16[T]() {
+		return elementFrom[T](uint64(ToBFloat16(x).bits))
+	}
+	return elementFrom[T](uint64(ToFloat16(x).bits))
+}
+
+func ofBFloat16[T Half]() bool {
+	var v T
+	_, ok := any(v).(BFloat16)
+	return ok
+}
+
 // Float32 is x, exactly.
 func (x Float16) Float32() float32 {
 	sign, b := uint32(x.bits&0x8000)<<16, uint32(x.bits&0x7fff)<<13

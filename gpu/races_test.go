@@ -53,6 +53,32 @@ var planted = map[string]struct {
 		gpu.WarpBarrier(t)
 		data[t.GlobalX()] = s[(t.ThreadX()+32)%64]
 	}},
+	"a fragment of what another warp writes": {true, one(64), func(t *gpu.Thread, data []int32) {
+		s := gpu.Shared[[64]gpu.Uint4](t)
+		s[t.ThreadX()].X = 1
+		data[t.GlobalX()] = int32(gpu.LoadMatrixA[int8](t, &s[t.ThreadX()^32]).At(0))
+	}},
+	"a fragment after a barrier": {false, one(64), func(t *gpu.Thread, data []int32) {
+		s := gpu.Shared[[64]gpu.Uint4](t)
+		s[t.ThreadX()].X = 1
+		t.Barrier()
+		data[t.GlobalX()] = int32(gpu.LoadMatrixA[int8](t, &s[t.ThreadX()^32]).At(0))
+	}},
+	"a copy of another thread after a wait alone": {true, one(32), func(t *gpu.Thread, data []int32) {
+		s, from := gpu.Shared[[32]gpu.Uint4](t), gpu.Uint4{X: 1}
+		gpu.CopyAsync(t, &s[t.Lane()], &from)
+		gpu.CopyCommit(t)
+		gpu.CopyWait(t, 0)
+		data[t.GlobalX()] = int32(s[t.Lane()^1].X)
+	}},
+	"a copy of another thread after a barrier": {false, one(32), func(t *gpu.Thread, data []int32) {
+		s, from := gpu.Shared[[32]gpu.Uint4](t), gpu.Uint4{X: 1}
+		gpu.CopyAsync(t, &s[t.Lane()], &from)
+		gpu.CopyCommit(t)
+		gpu.CopyWait(t, 0)
+		gpu.WarpBarrier(t)
+		data[t.GlobalX()] = int32(s[t.Lane()^1].X)
+	}},
 	"lanes of a warp do not run in step": {true, one(32), func(t *gpu.Thread, data []int32) {
 		s := gpu.Shared[[32]int32](t)
 		s[t.Lane()] = 1

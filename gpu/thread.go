@@ -11,6 +11,8 @@ type Thread struct {
 	calls int  // how many calls of warp functions there were
 	vars  bool // it has used shared memory
 
+	tensor *tensor // nil before it has used tensor cores or copies that are asynchronous
+
 	b       *block
 	wait    func(t *Thread, at stop) // until the others are at the same place
 	passed  [returned]int            // how often it has waited, by where

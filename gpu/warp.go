@@ -15,6 +15,7 @@ type posted struct {
 	call  int
 	op    string
 	value uint64
+	words *[6]uint32 // of a function of tensor cores
 }
 
 func toBits[T Word](v T) uint64 {
@@ -35,12 +36,15 @@ func fromBits[T Word](b uint64) (v T) {
 
 // exchange posts a value, waits for the warp, and gives what its lanes have posted. The next call but one
 // uses the same memory again; by then all lanes have read it.
-func (t *Thread) exchange(op string, v uint64) []posted {
+func (t *Thread) exchange(op string, v uint64) []posted { return t.post(posted{op: op, value: v}) }
+
+func (t *Thread) post(p posted) []posted {
 	t.calls++
+	p.call = t.calls
 	all := t.b.slots[t.calls&1]
 	first := t.rank - t.Lane()
 	slots := all[first:min(first+warpSize, len(all))]
-	slots[t.Lane()] = posted{t.calls, op, v}
+	slots[t.Lane()] = p
 	t.wait(t, atWarp)
 	return slots
 }

@@ -37,10 +37,11 @@ type callee struct {
 
 // functions are the callees of a kernel.
 type functions struct {
-	by     map[string]*callee
-	list   []*callee // in the order of their ends
-	active []*callee // that are compiled now
-	grid   bool      // blocks wait for each other
+	by      map[string]*callee
+	list    []*callee // in the order of their ends
+	active  []*callee // that are compiled now
+	grid    bool      // blocks wait for each other
+	version string    // of PTX, if a kernel needs a newer one than its target
 	// flows has the slice parameters that a slice parameter of a callee can be.
 	flows map[string][]string
 }

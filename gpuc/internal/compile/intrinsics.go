@@ -55,7 +55,7 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	if r := fn.Signature.Recv(); r != nil && isThread(r.Type()) {
 		return k.method(name, a)
 	} else if r != nil {
-		return k.half(r.Type().(*types.Named).Obj().Name(), name, a)
+		return k.half(named(r.Type()), name, a)
 	}
 	if t, ok := strings.CutPrefix(name, "To"); ok && halfType[t] != "" {
 		return k.half(t, name, a)
@@ -75,6 +75,9 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	}
 	if mode, ok := shuffles[name]; ok {
 		return k.shuffle(mode, a[1], k.low32(a[2], 31)), true
+	}
+	if v, ok := k.tensor(in, name, fn, a); ok {
+		return v, true
 	}
 	switch name {
 	case "Copysign32":
@@ -129,7 +132,8 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 		return k.dynamicShared(fn.Signature.Results().At(0).Type().Underlying().(*types.Slice).Elem()), true
 	}
 	switch name {
-	case "ReduceAdd", "ReduceMin", "ReduceMax", "FastExp32", "FastLog32", "Float16FromBits", "BFloat16FromBits", "odd32", "fmaOdd", "sumOdd":
+	case "ReduceAdd", "ReduceMin", "ReduceMax", "FastExp32", "FastLog32", "Float16FromBits", "BFloat16FromBits", "odd32", "fmaOdd", "sumOdd",
+		"ToFloat8E4M3", "ToFloat8E5M2", "toFloat8", "Float8E4M3FromBits", "Float8E5M2FromBits", "ToTF32", "LoadA", "LoadB", "within", "ToHalf":
 		return val{}, false // their source says what they do
 	}
 	k.fail(in.Pos(), "a kernel cannot call gpu.%s", name)
@@ -185,6 +189,14 @@ func (k *kctx) method(name string, a []val) (val, bool) {
 	v := k.bin(token.ADD, t, t, product("ctaid"), k.special("tid"+d), token.NoPos)
 	v.sum = nil // nobody adds up its parts in another way
 	return v, true
+}
+
+// named is the name of the type of a receiver.
+func named(t types.Type) string {
+	if p, ok := t.(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	return t.(*types.Named).Obj().Name()
 }
 
 // halfType is the type in PTX.

@@ -13,7 +13,7 @@ func (k *kctx) finish() *Kernel {
 	k.funcs.aliases(k.written)
 	k.readOnly(k.out)
 	code := k.passes()
-	kk := &Kernel{Source: k.src, Report: k.reports(), Grid: k.funcs.grid, written: k.written}
+	kk := &Kernel{Source: k.src, Report: k.reports(), Grid: k.funcs.grid, version: k.funcs.version, written: k.written}
 	var b strings.Builder
 	fmt.Fprintf(&b, ".visible .entry %s(\n\t%s\n)\n", k.name, strings.Join(k.declare(), ",\n\t"))
 	if bl := k.src.Block; bl[0] > 0 {

@@ -367,3 +367,22 @@ add.u32 %r1, %r1, 1; ld.param.u64 %rd1, [out]; setp.lt.u32 %p2, %r1, 200; @%p2 b
 	}
 	allocs.AtMost(t, allocs.Least(5, 0, launch(1))+3, 5, launch(30))
 }
+
+// TestAsyncCopies reads shared memory before and after each wait: the data of a copy come with the wait for its group.
+func TestAsyncCopies(t *testing.T) {
+	h := &gmem{}
+	l := load(t, h, header+`.visible .entry k(.param .u64 in, .param .u64 out) {
+.reg .b64 %in, %out; .reg .b32 %r<20>; .shared .align 16 .b32 s[16];
+ld.param.u64 %in, [in]; ld.param.u64 %out, [out]; mov.u32 %r1, 9;
+st.shared.u32 [s], %r1; st.shared.u32 [s+16], %r1; st.shared.u32 [s+32], %r1; st.shared.u32 [s+48], %r1;
+cp.async.cg.shared.global [s], [%in], 16; cp.async.commit_group;
+cp.async.ca.shared.global [s+16], [%in+16], 4; cp.async.commit_group;
+cp.async.cg.shared.global [s+32], [%in+32], 16; ld.shared.u32 %r2, [s];
+cp.async.wait_group 1; ld.shared.u32 %r3, [s]; ld.shared.u32 %r4, [s+16];
+cp.async.wait_group 0; ld.shared.u32 %r5, [s+16]; ld.shared.u32 %r6, [s+32];
+cp.async.cg.shared.global [s+48], [%in+48], 16, 0; cp.async.wait_all; ld.shared.u32 %r7, [s+32]; ld.shared.u32 %r8, [s+48];
+st.global.v4.u32 [%out], {%r2, %r3, %r4, %r5}; st.global.v4.u32 [%out+16], {%r6, %r7, %r8, %r1}; ret; }`)
+	in, out := h.put64(1, 2, 3, 4, 5, 6, 7, 8), h.alloc(32)
+	require.NoError(t, launch(t, l, h, "k", 1, 1, in, out))
+	require.Equal(t, []uint32{9, 1, 9, 3, 9, 5, 0, 9}, h.get32(out)[:8])
+}

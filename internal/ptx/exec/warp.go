@@ -77,6 +77,9 @@ type warp struct {
 	xa  lanes  // values exchanged by collectives
 	xp  uint32 // predicates exchanged
 
+	copies     []asyncCopy // that have begun
+	copyGroups [32]int     // of copies that each lane has ended
+
 	arrived [17]uint32 // lanes that wait at or have arrived at each barrier
 	groups  [32]group
 }
@@ -107,6 +110,7 @@ func (w *warp) start(threads int) {
 	}
 	w.cc, w.flt, w.ng, w.cur, w.rotate, w.yield, w.spins = 0, nil, 1, 0, false, false, 0
 	w.clock = 0
+	w.copies, w.copyGroups = w.copies[:0], [32]int{}
 	w.arrived = [17]uint32{}
 	clear(w.local)
 	g := &w.groups[0]
