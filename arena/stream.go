@@ -17,9 +17,11 @@ type Stream struct {
 	handle driver.Stream
 	id     uint64
 
-	// state is a streamState. It is written with Device.mu and the locks of all stripes held, so that it holds
-	// under any of them.
+	// state is a streamState. The end of the stream, and a loss, are written with Device.mu and the locks of all stripes
+	// held, so that they hold under any of them. Of a capture that holds inside the gate only: a block that was taken or
+	// freed beside its beginning or its end came before it.
 	state atomic.Int32
+	freed atomic.Bool // memory was freed in a capture, perhaps more than the cache is to hold
 	first *stripe
 	// more are all stripes, if there is more than the first.
 	more   atomic.Pointer[[]*stripe]

@@ -23,29 +23,31 @@ func (s *Stream) Capture(on bool) {
 	d := s.dev
 	d.calls.EnterWaiting()
 	defer d.calls.Leave()
-	from, to := streamOpen, streamCapturing
-	if !on {
-		from, to = to, from
-	}
 	s.keepOut()
-	if on && s.current() == streamOpen {
-		s.markBefore()
+	if on {
+		if s.current() == streamOpen {
+			s.markBefore()
+		}
+		if s.state.CompareAndSwap(int32(streamOpen), int32(streamCapturing)) {
+			d.capturing.Add(1)
+		}
+		s.letIn()
+		return
 	}
 	var before *guard
-	var victims []victim
-	s.change(to, func(state streamState) bool { return state == from }, func() {
-		if on {
-			d.capturing.Add(1)
-			return
-		}
+	if s.state.CompareAndSwap(int32(streamCapturing), int32(streamOpen)) {
 		d.capturing.Add(-1)
 		before, s.before, s.beforeErr = s.before, nil, nil
-		d.collect()
-		victims = d.makeRoom(0)
-	})
+	}
 	s.letIn()
 	d.releaseGuard(before)
-	d.cleanup(d.release(victims))
+	if s.freed.Swap(false) {
+		d.mu.Lock()
+		d.collect()
+		victims := d.makeRoom(0)
+		d.mu.Unlock()
+		d.cleanup(d.release(victims))
+	}
 }
 
 // markBefore marks the work that is on the stream before it is captured, for streams that wait for
@@ -59,17 +61,16 @@ func (s *Stream) markBefore() {
 	}
 }
 
-// change sets the state if the present one allows it, and calls then with Device.mu held.
-func (s *Stream) change(to streamState, from func(streamState) bool, then func()) bool {
+// shut makes the stream a closed one, and reports whether it was none. Nobody frees there afterwards.
+func (s *Stream) shut() bool {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
-	if !from(s.current()) {
+	if s.current() == streamClosed {
 		return false
 	}
 	s.lockAll()
-	s.state.Store(int32(to))
+	s.state.Store(int32(streamClosed))
 	s.unlockAll()
-	then()
 	return true
 }
 
@@ -94,7 +95,7 @@ func (s *Stream) Close() error {
 	s.keepOut()
 	defer s.letIn()
 	captured := s.current() == streamCapturing
-	if !s.change(streamClosed, func(state streamState) bool { return state != streamClosed }, func() {}) {
+	if !s.shut() {
 		return nil
 	}
 	if captured {

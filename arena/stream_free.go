@@ -81,6 +81,9 @@ func (s *Stream) cache(b *block) ([]victim, bool) {
 	b.freedAt = d.clock.Load()
 	size := int64(b.size)
 	var victims []victim
+	if s.current() == streamCapturing {
+		s.freed.Store(true) // if the capture ends before the next line looks, this is no part of it
+	}
 	if s.current() == streamOpen && t.room < size {
 		t.mu.Unlock() // the device goes through all stripes
 		victims = d.makeRoom(size)

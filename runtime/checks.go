@@ -467,7 +467,7 @@ func (c *capture) reportAt(t *checkTable, of *Checks) (driver.DevicePtr, error) 
 	if err != nil {
 		return 0, err
 	}
-	r.retain() // until the end of the capture
+	_ = c.hold(r) // which is open
 	if c.reports == nil {
 		c.reports = map[*Checks]*report{}
 	}

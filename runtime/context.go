@@ -307,11 +307,11 @@ func (c *Context) reclaim() {
 // use memory and code, and the driver does not promise to wait for it; so this does. If it fails
 // before, it is freed at a later allocation, or when the context closes.
 func (c *Context) free(e *entry) error {
-	if e.leaveToGraphs() {
+	if e.kind.usedByWork() && e.leaveToGraphs() {
 		return nil
 	}
 	if c.isLost() {
-		return c.freeLost(e)
+		return c.freeLost(e, false)
 	}
 	var err error
 	if e.kind.usedByWork() {
@@ -325,7 +325,7 @@ func (c *Context) free(e *entry) error {
 	if err == nil {
 		err = c.bind.Do(func() error {
 			tried = true
-			return c.end(e)
+			return c.end(e, false)
 		})
 	}
 	if !tried {
@@ -334,9 +334,9 @@ func (c *Context) free(e *entry) error {
 	return err
 }
 
-// end destroys what an entry is for, once. The context must be current.
-func (c *Context) end(e *entry) error {
-	if !c.ledger.take(e) {
+// end destroys what an entry is for, once; see ledger.take for all. The context must be current.
+func (c *Context) end(e *entry, all bool) error {
+	if !c.ledger.take(e, all) {
 		return nil
 	}
 	return errors.Join(e.destroy(), e.releaseRetained())
@@ -344,8 +344,8 @@ func (c *Context) end(e *entry) error {
 
 // freeLost takes off what went with the device. A graph did not, and neither did what graphs retain
 // of other devices.
-func (c *Context) freeLost(e *entry) (err error) {
-	if !c.ledger.take(e) {
+func (c *Context) freeLost(e *entry, all bool) (err error) {
+	if !c.ledger.take(e, all) {
 		return nil
 	}
 	switch {
@@ -516,7 +516,7 @@ func (c *Context) freeAllLost() error {
 		if e.kind == leasedMemory {
 			e.gate.Close(c.state.Done())
 		}
-		errs = append(errs, c.freeLost(e))
+		errs = append(errs, c.freeLost(e, true))
 	}
 	return errors.Join(errs...)
 }
@@ -554,7 +554,7 @@ func (c *Context) freeAll(idle bool) error {
 			}
 			for _, e := range c.ledger.entries(kind) {
 				if e.gate.Close(c.state.Done()); !c.isLost() {
-					errs = append(errs, c.end(e))
+					errs = append(errs, c.end(e, true))
 				}
 			}
 		}

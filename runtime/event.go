@@ -157,7 +157,7 @@ func (e *Event) recordExclusively(s *Stream) error {
 		return err
 	}
 	if c != nil {
-		if err := c.retainEvent(e.entry); err != nil {
+		if err := c.hold(e.entry); err != nil {
 			return err
 		}
 	}

@@ -10,25 +10,34 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/gate"
-	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/refs"
 )
 
 // capture is a graph that streams are recording. It begins on one stream; others join it
 // when they wait for an event that was recorded in it.
 type capture struct {
-	ctx *Context
-	// calls is held over each call of the driver that records: the driver does not lock graphs, and a
-	// capture makes one. It is taken inside the gate of a stream.
-	calls gate.Turn
-	over  atomic.Bool // the driver records no more
+	ctx    *Context
+	origin *Stream
+	lost   <-chan struct{} // closed when the device is lost, also if it is revived then
 
-	reports map[*Checks]*report // that the kernels write; calls guards them
+	sealed atomic.Bool           // no stream joins any more
+	over   atomic.Bool           // the driver records no more
+	failed atomic.Pointer[error] // the first thing that went wrong
 
-	mu locks.Mutex[locks.Capture]
+	// turn is held over each call of the driver that records: the driver does not lock graphs, and a
+	// capture makes one. It is taken inside the gate of a stream, and guards what follows.
+	turn gate.Turn
 	recorded
-	sealed bool // no stream joins any more
-	ended  bool
+}
+
+// recorded is what a capture has recorded, and what it retains until its end.
+type recorded struct {
+	streams    []*Stream                   // the origin first; each is among held
+	held       []retainable                // until the end: streams, events since the driver refers to them, reports
+	reports    map[*Checks]*report         // that the kernels write
+	retained   []retainable                // for the graph
+	refs       map[*refs.Core]*retainedRef // those of retained
+	operations []string
 }
 
 // Capture records what f puts on the stream as a graph, and runs nothing of it. f may be
@@ -76,19 +85,23 @@ func (s *Stream) beginCapture() (*capture, error) {
 	if err := ctx.hold(); err != nil { // until the end
 		return nil, err
 	}
-	c := &capture{ctx: ctx}
+	c := &capture{ctx: ctx, origin: s, lost: ctx.state.Done()}
 	// Suspended before the state is looked at, so that either this sees that the context is about to
 	// be reset, or who resets it sees the capture.
-	if !ctx.waiters.Suspend(0, ctx.state.Done()) {
+	if !ctx.waiters.Suspend(0, c.lost) {
 		ctx.gate.Leave()
-		return nil, ctx.state.Check(s.entry.generation) // which has ended, also if the device was revived meanwhile
+		return nil, c.lostError()
 	}
 	if err := s.alone(&s.turn, s.hold, func() error { return c.begin(s) }); err != nil {
-		c.leave(c.close())
+		_, _ = c.close() // nothing was recorded
+		c.leave()
 		return nil, err
 	}
 	return c, nil
 }
+
+// lostError is why the capture has ended, also if the device was revived meanwhile.
+func (c *capture) lostError() error { return c.ctx.state.Check(c.origin.entry.generation) }
 
 // begin begins the capture of the origin, which the caller has exclusively.
 func (c *capture) begin(s *Stream) error {
@@ -108,80 +121,83 @@ func (c *capture) begin(s *Stream) error {
 }
 
 // join makes a stream part of the capture by a call of the driver. The caller has the stream
-// exclusively. The stream may be closed meanwhile, and is destroyed after the capture.
+// exclusively, and the turn. The stream may be closed meanwhile, and is destroyed after the capture.
 func (c *capture) join(s *Stream, call func() error) error {
-	c.mu.Lock()
-	joins := !c.sealed && s.entry.retain() != nil
-	if joins {
-		s.ctx.usedBy(c.ctx)
-		c.streams = append(c.streams, s)
-	}
-	c.mu.Unlock()
-	if !joins {
+	if c.sealed.Load() || s.entry.retain() == nil {
 		return errClosed("stream or the capture")
 	}
+	s.ctx.usedBy(c.ctx)
+	c.streams, c.held = append(c.streams, s), append(c.held, s.entry)
 	s.memory.Capture(true) // the arena marks what is on the stream now
 	s.waits.Suspend()      // the driver must not be asked about a stream that is captured
 	s.capture.Store(c)
 	err := call()
 	if err != nil && !c.records(s) {
 		s.leaveCapture()
-		c.mu.Lock()
-		c.streams = slices.DeleteFunc(c.streams, func(o *Stream) bool { return o == s })
-		c.mu.Unlock()
+		c.streams, c.held = c.streams[:len(c.streams)-1], c.held[:len(c.held)-1] // the turn is still the caller's
 		s.ctx.rt.report(s.entry.release())
 	}
 	return err
 }
 
-// recorded is what a capture has recorded, and what it retains until its end.
-type recorded struct {
-	streams    []*Stream // the origin first; each is retained
-	events     []*entry  // that were recorded; each is retained, since the driver refers to them until the end
-	retained   []retainable
-	refs       map[*refs.Core]*retainedRef // those of retained
-	operations []string
-	err        error // the first thing that went wrong
+// take takes the turn for a call that records. It fails when the device is lost first.
+func (c *capture) take() bool { return c.turn.Take(c.lost) }
+
+// give ends the turn. The end of a capture does not wait for a call that never returns because the device is lost.
+// If it does return, it releases what the capture has recorded.
+func (c *capture) give() {
+	c.turn.Give()
+	if c.over.Load() {
+		c.drop()
+	}
+}
+
+// drop releases what the capture has recorded, unless a call has the turn, which does it then.
+func (c *capture) drop() {
+	if c.turn.TryTake() {
+		all := c.recorded
+		c.recorded = recorded{}
+		c.turn.Give()
+		c.ctx.rt.report(releaseAll(append(all.held, all.retained...)))
+	}
 }
 
 // close ends the capture for all that may still record, and returns what was recorded. Events may refer to c for long.
-func (c *capture) close() recorded {
+func (c *capture) close() (all recorded, err error) {
+	if !c.take() {
+		c.over.Store(true)
+		c.drop() // who had the turn may have given it before
+		return all, c.lostError()
+	}
+	all, c.recorded = c.recorded, recorded{}
 	c.over.Store(true)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := c.recorded
-	c.recorded, c.sealed, c.ended = recorded{}, true, true
-	return all
+	c.turn.Give()
+	c.ctx.rt.report(releaseAll(all.held))
+	return all, nil
 }
 
-// leave ends the part that streams and events have in a capture that is closed.
-func (c *capture) leave(all recorded) {
-	ctx := c.ctx
-	for _, s := range all.streams {
-		ctx.rt.report(s.entry.release())
-	}
-	for _, e := range all.events {
-		ctx.rt.report(e.release())
-	}
-	for _, r := range c.reports {
-		ctx.rt.report(r.release())
-	}
-	c.reports = nil
-	ctx.waiters.Resume()
-	ctx.gate.Leave()
+func (c *capture) leave() {
+	c.ctx.waiters.Resume()
+	c.ctx.gate.Leave()
 }
 
 // finish ends the capture, and makes a graph of it if nothing went wrong.
 func (c *capture) finish(err error) (*Graph, error) {
 	ctx := c.ctx
-	c.mu.Lock()
-	c.sealed = true
-	streams := slices.Clone(c.streams)
-	c.mu.Unlock()
-	handle, ended := c.endExclusively(streams[0], streams)
-	all := c.close()
-	defer c.leave(all)
-	if err = cmp.Or(err, all.err, ended); err == nil {
+	defer c.leave()
+	c.sealed.Store(true)
+	handle, ended := driver.Graph(0), error(nil)
+	if c.take() { // no stream is about to join
+		c.turn.Give()
+		handle, ended = c.endExclusively(c.streams)
+	} else {
+		ended = c.lostError()
+	}
+	all, lost := c.close()
+	if failed := c.failed.Load(); failed != nil {
+		err = cmp.Or(err, *failed)
+	}
+	if err = cmp.Or(err, ended, lost); err == nil {
 		return ctx.newGraph(handle, all.operations, all.retained), nil
 	}
 	if handle != 0 {
@@ -193,9 +209,9 @@ func (c *capture) finish(err error) (*Graph, error) {
 
 // endExclusively has all streams of the capture exclusively, ends it and lets them leave it. When
 // CUDA is lost meanwhile the driver is not called.
-func (c *capture) endExclusively(origin *Stream, streams []*Stream) (handle driver.Graph, err error) {
+func (c *capture) endExclusively(streams []*Stream) (handle driver.Graph, err error) {
 	if len(streams) == 0 {
-		return c.end(origin)
+		return c.end()
 	}
 	s := streams[0]
 	hold := func() error { // the capture retains the stream, also when it was closed
@@ -203,7 +219,7 @@ func (c *capture) endExclusively(origin *Stream, streams []*Stream) (handle driv
 		return nil
 	}
 	lost := s.alone(&s.turn, hold, func() error {
-		handle, err = c.endExclusively(origin, streams[1:])
+		handle, err = c.endExclusively(streams[1:])
 		s.leaveCapture()
 		return nil
 	})
@@ -223,17 +239,18 @@ func (s *Stream) leaveCapture() {
 
 // end takes the graph from the driver. If that fails and the stream still records, it tries
 // once more: nothing could run on the stream otherwise.
-func (c *capture) end(origin *Stream) (driver.Graph, error) {
-	handle, err := c.tryEnd(origin)
-	if err != nil && c.records(origin) {
-		if late, failed := c.tryEnd(origin); failed == nil {
+func (c *capture) end() (driver.Graph, error) {
+	handle, err := c.tryEnd()
+	if err != nil && c.records(c.origin) {
+		if late, failed := c.tryEnd(); failed == nil {
 			c.ctx.rt.report(c.ctx.failed("cuGraphDestroy", c.ctx.api.GraphDestroy(late)))
 		}
 	}
 	return handle, err
 }
 
-func (c *capture) tryEnd(s *Stream) (driver.Graph, error) {
+func (c *capture) tryEnd() (driver.Graph, error) {
+	s := c.origin
 	if err := s.bind(); err != nil {
 		return 0, err
 	}
@@ -244,7 +261,7 @@ func (c *capture) tryEnd(s *Stream) (driver.Graph, error) {
 	}
 	err := s.fault("cuStreamEndCapture", r)
 	if r == driver.ResultStreamCaptureUnjoined {
-		err.Detail += c.others(s)
+		err.Detail += c.others()
 	}
 	return 0, err
 }
@@ -262,24 +279,18 @@ func (c *capture) records(s *Stream) bool {
 	return r != driver.Success || status != driver.CaptureNone
 }
 
-// others names the streams that have joined.
-func (c *capture) others(origin *Stream) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// others names the streams that have joined. The caller has all of them exclusively.
+func (c *capture) others() string {
 	var ids []string
-	for _, s := range c.streams {
-		if s != origin {
-			ids = append(ids, fmt.Sprint(s.id))
-		}
+	for _, s := range c.streams[1:] {
+		ids = append(ids, fmt.Sprint(s.id))
 	}
 	return "; joined were streams " + strings.Join(ids, ", ")
 }
 
-// record notes an operation on a stream that is captured, and retains what it uses.
+// record notes an operation on a stream that is captured, and retains what it uses. The caller has the turn.
 func (c *capture) record(operation string, args ...Arg) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended { // without the driver: CUDA is lost
+	if c.over.Load() { // without the driver: CUDA is lost
 		return errClosed("capture")
 	}
 	for i := range args {
@@ -291,17 +302,15 @@ func (c *capture) record(operation string, args ...Arg) error {
 	return nil
 }
 
-// retainEvent retains an event, which is about to be recorded, until the end.
-func (c *capture) retainEvent(e *entry) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended || slices.Contains(c.events, e) {
+// hold retains an event, which is about to be recorded, or a report until the end. The caller has the turn.
+func (c *capture) hold(k retainable) error {
+	if slices.Contains(c.held, k) {
 		return nil
 	}
-	if e.retain() == nil {
+	if k.retain() == nil {
 		return errClosed("event")
 	}
-	c.events = append(c.events, e)
+	c.held = append(c.held, k)
 	return nil
 }
 
@@ -339,22 +348,5 @@ func (c *capture) retain(a *Arg) bool {
 	return true
 }
 
-// recordLaunch is record for a launch.
-func (c *capture) recordLaunch(k *Kernel, args []Arg) error {
-	return c.record("a launch of "+k.name, append([]Arg{objectOf(&k.module.object)}, args...)...)
-}
-
 // fail notes what makes the capture fail.
-func (c *capture) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil {
-		c.err = err
-	}
-}
-
-func (c *capture) hasEnded() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.sealed
-}
+func (c *capture) fail(err error) { c.failed.CompareAndSwap(nil, &err) }

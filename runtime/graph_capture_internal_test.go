@@ -43,3 +43,33 @@ func TestCaptureWhileTheDeviceIsRevived(t *testing.T) {
 		}
 	}
 }
+
+// A capture ends with a loss although a call that records never returns. When it does after all, it releases what the
+// capture has recorded.
+func TestCaptureEndsBesideACallThatHangs(t *testing.T) {
+	rt, err := Open(WithDriver(drivertest.New(drivertest.Config{})))
+	require.NoError(t, err)
+	defer rt.Close()
+	c, err := rt.Context(0)
+	require.NoError(t, err)
+	s, err := c.NewStream()
+	require.NoError(t, err)
+	r, err := Alloc[byte](s, 1)
+	require.NoError(t, err)
+	var recorded *capture
+	_, err = s.Capture(func(s *Stream) error {
+		if err := Fill(s, r, 1); err != nil {
+			return err
+		}
+		recorded = s.capture.Load()
+		require.NoError(t, s.work())
+		c.state.Lose(errors.New("it has fallen off the bus"))
+		return nil
+	})
+	require.Error(t, err)
+	assert.Len(t, recorded.retained, 1, "the call is inside")
+	assert.Error(t, s.inTurn(nil), "nobody waits for it")
+	s.endWork()
+	assert.Empty(t, recorded.retained)
+	assert.Empty(t, recorded.held)
+}

@@ -38,7 +38,7 @@ func (e *Event) mayWait(what string) error {
 	err := driver.Errorf(driver.ErrCaptureFailed, "%s of an event that was recorded while its stream was captured: "+
 		"it marks a place in a graph, and no work, until it is recorded again", what)
 	err.Device = e.ctx.device.Ordinal
-	if !c.hasEnded() {
+	if !c.sealed.Load() {
 		c.fail(err)
 	}
 	return err
@@ -51,7 +51,7 @@ func (s *Stream) joins(e *Event) (*capture, error) {
 	switch {
 	case c == nil || c == own:
 		return nil, nil
-	case c.hasEnded():
+	case c.sealed.Load():
 		return nil, e.mayWait("Stream.Wait")
 	case own != nil:
 		return nil, s.refuse("Stream.Wait", "the event was recorded in another capture, and two do not merge")

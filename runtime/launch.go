@@ -242,7 +242,7 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *Shape, args []Arg) error {
 	if captured := s.capture.Load(); leases || captured != nil {
 		err := s.lease(args)
 		if err == nil && captured != nil {
-			if err = captured.recordLaunch(k, args); err != nil {
+			if err = captured.record("a launch of "+k.name, append([]Arg{objectOf(&k.module.object)}, args...)...); err != nil {
 				release(args)
 			}
 		}

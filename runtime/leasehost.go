@@ -85,7 +85,7 @@ func (e *entry) endLease() (ended bool, err error) {
 	if !ok || c.isLost() || e.gate.Inside() > 0 {
 		return false, nil
 	}
-	if !c.ledger.take(e) {
+	if !c.ledger.take(e, true) {
 		return true, nil
 	}
 	return true, l.memory.ReturnAfter(marks[:n]...)
@@ -126,7 +126,7 @@ func (s *Stream) markUnlessCaptured() (t wait.Ticket, ok bool) {
 func (c *Context) endLeases() (errs []error) {
 	for _, e := range c.ledger.entries(leasedMemory) {
 		e.gate.Close(c.state.Done())
-		if c.ledger.take(e) {
+		if c.ledger.take(e, true) {
 			errs = append(errs, e.lease.memory.Return())
 		}
 	}

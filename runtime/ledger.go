@@ -57,7 +57,7 @@ type entry struct {
 	// The mutex of the ledger guards what follows.
 	listed        bool // until it is taken off to be freed
 	deferred      bool // it is to be freed at the next allocation
-	freeOnRelease bool // the last reference of a graph frees it
+	freeOnRelease bool // it was closed, and the last reference of a graph frees it
 	graphs        int  // references of graphs, and of managed memory one for all Refs
 	previous      *entry
 	next          *entry
@@ -127,10 +127,15 @@ func (l *ledger) list(e *entry) {
 	l.bytes[e.kind] += e.bytes
 }
 
-// take takes an entry off and reports whether it was there.
-func (l *ledger) take(e *entry) bool {
+// take takes an entry off to be freed, and reports whether it did. What a graph retains stays, and goes with the last
+// release, unless all of the context goes.
+func (l *ledger) take(e *entry, all bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if e.graphs > 0 && !all {
+		e.freeOnRelease = true
+		return false
+	}
 	return l.unlist(e)
 }
 

@@ -19,7 +19,7 @@ func TestLedger(t *testing.T) {
 	l := &c.ledger
 	event, stream := &entry{ctx: c, kind: eventEntry, handle: 1}, &entry{ctx: c, kind: streamEntry, handle: 1}
 	memory, more := &entry{ctx: c, kind: hostMemory, handle: 0x1000, bytes: 100}, &entry{ctx: c, kind: hostMemory, handle: 0x2000, bytes: 50}
-	assert.False(t, l.take(event), "it is not on it yet")
+	assert.False(t, l.take(event, true), "it is not on it yet")
 	l.freeLater(event)
 	assert.Empty(t, l.takeDeferred(), "it is not on it yet")
 	for _, e := range []*entry{event, stream, memory, more} {
@@ -34,9 +34,9 @@ func TestLedger(t *testing.T) {
 	assert.Empty(t, l.entries(moduleEntry))
 	assert.Equal(t, 2, l.openHostMemory())
 
-	assert.True(t, l.take(event))
-	assert.False(t, l.take(event), "only once")
-	assert.True(t, l.take(stream))
+	assert.True(t, l.take(event, true))
+	assert.False(t, l.take(event, true), "only once")
+	assert.True(t, l.take(stream, true))
 
 	l.freeLater(memory)
 	l.freeLater(more)
@@ -50,6 +50,7 @@ func TestLedger(t *testing.T) {
 	assert.True(t, memory.leaveToGraphs())
 	memory.gate.Close(nil)
 	assert.NotNil(t, memory.retain(), "another graph retains it")
+	assert.False(t, l.take(memory, false), "graphs retain it")
 	assert.False(t, memory.unretain())
 	assert.True(t, memory.unretain(), "the last one frees it")
 	assert.Nil(t, memory.retain(), "it is closed")
@@ -60,7 +61,7 @@ func TestLedger(t *testing.T) {
 	assert.Zero(t, bytes)
 	assert.Empty(t, l.entries())
 	assert.Nil(t, more.retain(), "it is gone")
-	assert.False(t, l.take(more))
+	assert.False(t, l.take(more, true))
 }
 
 // Whatever is closed from several sides is given back once.
@@ -78,7 +79,7 @@ func TestLedgerGivesOut(t *testing.T) {
 			for _, e := range all {
 				l.freeLater(e)
 				for _, e := range append(l.takeDeferred(), e) {
-					if l.take(e) {
+					if l.take(e, true) {
 						taken.Add(1)
 					}
 				}

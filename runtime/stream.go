@@ -86,8 +86,9 @@ func (s *Stream) work() error {
 // inTurn waits for the turn in the capture after the stream was entered.
 func (s *Stream) inTurn(err error) error {
 	if err == nil {
-		if c := s.capture.Load(); c != nil {
-			c.calls.Take(nil)
+		if c := s.capture.Load(); c != nil && !c.take() {
+			s.object.end()
+			return c.lostError()
 		}
 	}
 	return err
@@ -95,7 +96,7 @@ func (s *Stream) inTurn(err error) error {
 
 func (s *Stream) end() {
 	if c := s.capture.Load(); c != nil {
-		c.calls.Give()
+		c.give()
 	}
 	if s.ctx.bind.NeedsCurrent {
 		s.ctx.bind.Pop()
@@ -210,8 +211,10 @@ func (s *Stream) waitExclusively(e *Event) error {
 	case c == nil:
 		return s.waitEvent(e)
 	}
-	c.calls.Take(nil)
-	defer c.calls.Give()
+	if !c.take() {
+		return c.lostError()
+	}
+	defer c.give()
 	return c.join(s, func() error { return s.waitEvent(e) })
 }
 

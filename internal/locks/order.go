@@ -5,9 +5,8 @@ package locks
 
 // These are the places in the order, by what has them.
 type (
-	Object  struct{} // runtime: callers of an executable graph, an event, a kernel
-	Capture struct{} // runtime.capture
-	Ledger  struct{} // runtime: what a context owns, its leases and cached modules, the kernels of a module
+	Object struct{} // runtime: callers of an executable graph, an event, a kernel
+	Ledger struct{} // runtime: what a context owns, its leases and cached modules, the kernels of a module
 
 	Memory struct{} // refs.memory
 	State  struct{} // refs.State and its registry
@@ -36,7 +35,6 @@ type lock struct {
 
 var order = []lock{
 	{of: Object{}, blocks: true},
-	{of: Capture{}},
 	{of: Ledger{}},
 	{of: Memory{}, blocks: true},
 	{of: Range{}, blocks: true},
