@@ -25,6 +25,9 @@ type device struct {
 	// outstanding is the cost of the requests on the device, in seconds.
 	outstanding float64
 	scattering  bool // a Scatter has one of the workers
+	// Of a pool with Options.Remote: the last answer was ErrNotReady, a process was started, and how often Changed was called.
+	away, served bool
+	changes      uint64
 
 	// The work that was done and the time that it took. Older work counts less.
 	work, time float64
@@ -54,7 +57,7 @@ func (d *device) takeWorker(r *request) *Worker {
 		w.post.worker = w
 		d.workers = append(d.workers, w)
 	}
-	w.cost, w.scatters = r.cost, r.only != nil
+	w.cost, w.scatters, w.changes = r.cost, r.only != nil, d.changes
 	d.scattering = d.scattering || w.scatters
 	d.busy++
 	d.pool.turns++
@@ -132,8 +135,11 @@ func (d *device) after(o *device, ratio float64) bool {
 	return ratio < equalSpeed && d.busy+o.busy == 0 && d.info.Name == o.info.Name && o.isReady() && (!d.isReady() || d.used > o.used)
 }
 
-// isReady reports whether a worker with a stream is free.
+// isReady reports whether a worker with a stream is free, or a process was started.
 func (d *device) isReady() bool {
+	if d.pool.remote != nil {
+		return d.served
+	}
 	last := len(d.free) - 1
 	return last >= 0 && d.free[last].hasStream
 }
@@ -150,7 +156,7 @@ func positive(x float64) float64 {
 // Reset of the context. If it fails, it closes what it has made.
 func (w *Worker) prepare() (err error) {
 	if w.pooled.pool.remote != nil {
-		return w.pooled.askRemote()
+		return w.pooled.askRemote(true)
 	}
 	if w.stream != nil && w.generation == w.context.State().Generation() {
 		return nil
@@ -208,9 +214,61 @@ func (p *Pool) setUp(w *Worker, device bool) ([]any, error) {
 
 // askRemote is why the process that does the work of the device cannot, or nil. See Options.Remote. It asks on a goroutine of its
 // own, because the function may call runtime.Goexit.
-func (d *device) askRemote() (err error) {
-	failed := contain.Hook(func() { err = contain.Sound(d.pool.remote(d.info.Ordinal)) })
+func (d *device) askRemote(begins bool) (err error) {
+	failed := contain.Hook(func() { err = contain.Sound(d.pool.remote(d.info.Ordinal, begins)) })
 	return errors.Join(err, failed)
+}
+
+// remoteFault is askRemote for those who only want to know. A process that is not ready is none.
+func (d *device) remoteFault() error {
+	if err := d.askRemote(false); !errors.Is(err, ErrNotReady) {
+		return err
+	}
+	return nil
+}
+
+// Changed tells a pool that Options.Remote has another answer for a device than [ErrNotReady].
+func (p *Pool) Changed(ordinal int) {
+	if p == nil || p.rt == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range p.devices {
+		if d.info.Ordinal == ordinal {
+			d.away, d.served = false, true
+			d.changes++
+		}
+	}
+	p.dispatch()
+}
+
+// notReady takes a worker back whose device is not ready, and keeps others from it.
+func (p *Pool) notReady(w *Worker) {
+	d := w.pooled
+	p.mu.Lock()
+	d.away = d.changes == w.changes // else it has changed meanwhile
+	p.mu.Unlock()
+	p.putBack(w)
+}
+
+// mayStart reports whether a device whose process may have to be started gets a request. Where others start already, it does so if there
+// are more requests than those.
+func (d *device) mayStart(r *request) bool {
+	p := d.pool
+	if p.remote == nil || d.served {
+		return true
+	}
+	wanted := p.queue.bounded
+	if !r.waiting {
+		wanted++
+	}
+	for _, o := range p.devices {
+		if o.away && r.may(o) {
+			wanted--
+		}
+	}
+	return wanted > 0
 }
 
 // share gives a worker the shared state of its device. The first worker makes it, and the others wait.
@@ -311,7 +369,7 @@ func (d *device) close() error {
 // probe tests whether the device works, and revives it if it was lost.
 func (d *device) probe(ctx context.Context) error {
 	if d.pool.remote != nil {
-		return d.askRemote()
+		return d.remoteFault()
 	}
 	if err := d.pool.rt.Revive(ctx, d.info.Ordinal); err != nil {
 		return err

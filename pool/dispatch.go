@@ -16,6 +16,9 @@ var ErrQueueFull = errors.New("the queue of the pool is full")
 // the errors of the devices.
 var ErrQuarantined = errors.New("the devices are quarantined")
 
+// ErrNotReady is an answer of Options.Remote: the process that does the work of the device is being started.
+var ErrNotReady = errors.New("the process of the device is not ready")
+
 // errTried is the error of a request that has failed on all its devices. Callers replace it by the
 // errors of the devices.
 var errTried = errors.New("no other device is left")
@@ -153,6 +156,9 @@ func (p *Pool) assign(r *request) (*Worker, error) {
 			continue
 		}
 		possible = true
+		if d.away || !d.mayStart(r) {
+			continue
+		}
 		if d.busy == p.streams || r.waitsFor(d) || r.only != nil && d.scattering || p.memoryBlocked(d, r) {
 			continue
 		}
@@ -300,7 +306,7 @@ func (p *Pool) answer(r *request, w *Worker, err error) {
 // room reports whether any worker is free.
 func (p *Pool) room() bool {
 	for _, d := range p.devices {
-		if d.busy < p.streams && !d.quarantine.on {
+		if d.busy < p.streams && !d.quarantine.on && !d.away {
 			return true
 		}
 	}
@@ -321,8 +327,10 @@ func (p *Pool) finish(w *Worker) {
 	d := w.pooled
 	d.recordSuccess()
 	d.figures.ran += w.ran
-	d.learn(w.cost, w.ran.Seconds(), requestDecay)
-	if !w.hinted {
+	if p.remote == nil || w.hinted { // the functions of other processes differ
+		d.learn(w.cost, w.ran.Seconds(), requestDecay)
+	}
+	if p.remote == nil && !w.hinted {
 		p.typicalCost += (w.ran.Seconds() - p.typicalCost) * (1 - requestDecay)
 	}
 	d.returnWorker(w)

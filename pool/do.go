@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -160,7 +161,8 @@ func (p *Pool) forget(r *request) {
 
 // do tries devices until f succeeds. The report has a reason if the fallback should do the request.
 func (p *Pool) do(ctx context.Context, o *DoOptions, r *request, f func(*Worker) error, report *Report) error {
-	var last error // of earlier devices
+	var last error     // of earlier devices
+	var away []*device // that could not be prepared
 	for {
 		if ctx.Err() != nil {
 			return join(last, context.Cause(ctx))
@@ -168,17 +170,26 @@ func (p *Pool) do(ctx context.Context, o *DoOptions, r *request, f func(*Worker)
 		if r.bytes > 0 {
 			p.refreshMemory(memoryAge)
 		}
+		overflow := r.overflow
 		w, err := p.acquire(ctx, r)
 		report.Waited = r.waited
+		if p.remote != nil && errors.Is(err, errTried) && len(r.tried) > len(away) { // another process does the next try
+			r.tried = slices.Clone(away)
+			continue
+		}
 		if err != nil {
 			return p.notAssigned(r, report, err, last)
 		}
 		report.Device, report.Stream = w.device.Ordinal, w.number
 		w.ctx = &marked{ctx, within{p}}
-		if err = w.prepare(); err != nil {
+		if err = w.prepare(); p.remote != nil && errors.Is(err, ErrNotReady) {
+			p.notReady(w)
+			r.overflow = overflow || r.waited > 0 // it was not let in for that
+			continue
+		} else if err != nil {
 			others := p.recordFailure(w.pooled, err, unprepared)
 			p.release(w)
-			r.tried = append(r.tried, w.pooled)
+			r.tried, away = append(r.tried, w.pooled), append(away, w.pooled)
 			if last = join(last, err); others {
 				continue
 			}
@@ -199,7 +210,9 @@ func (p *Pool) do(ctx context.Context, o *DoOptions, r *request, f func(*Worker)
 func (p *Pool) notAssigned(r *request, report *Report, err, last error) error {
 	switch {
 	case errors.Is(err, errTried):
-		report.Reason = Failed
+		if report.Reason = Failed; p.remote != nil && report.Tries == 0 {
+			report.Reason = Quarantined // by those who start its processes
+		}
 		return last
 	case errors.Is(err, ErrQuarantined):
 		report.Reason = Quarantined

@@ -42,9 +42,13 @@ type Options struct {
 	Health nvml.API
 	// Remote is for functions that have their work done by other processes: the pool opens no context, a
 	// [Worker] has no Context and no Stream, and no setup runs. Remote returns why a device cannot do work now, or
-	// nil. It is asked at the beginning of each call, on several goroutines at the same time.
-	// isolate.Group.Pool makes such a pool.
-	Remote func(ordinal int) error
+	// nil. It is asked at the beginning of each call, on several goroutines at the same time. begins is false where
+	// somebody only asks for the state, as in Stats.
+	//
+	// The answer [ErrNotReady] lets a request of Do wait until [Pool.Changed]. With DoOptions.Retry a device is
+	// tried again where there is no other one, since another process does the work then. All devices count as equally
+	// fast but for their scores, unless requests have a Cost. Package isolate makes such pools.
+	Remote func(ordinal int, begins bool) error
 }
 
 // DoOptions are those of a call of [Pool.Do].

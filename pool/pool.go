@@ -26,7 +26,7 @@ type Pool struct {
 	suits    func(runtime.Device) bool
 	quotas   map[string]uint64
 	health   nvml.API
-	remote   func(ordinal int) error
+	remote   func(ordinal int, begins bool) error
 	streams  int // of a device
 	limit    int // of the queue
 	probes   context.Context

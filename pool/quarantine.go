@@ -214,7 +214,7 @@ func (p *Pool) state(d *device) (info runtime.Device, leftOut bool) {
 		info = d.info
 		info.Err = err
 	} else if p.remote != nil && info.Err == nil {
-		info.Err = d.askRemote()
+		info.Err = d.remoteFault()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	goruntime "runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,7 +22,7 @@ func TestRemote(t *testing.T) {
 	away := errors.New("nobody is there")
 	var broken atomic.Int32 // a device, or -1
 	broken.Store(-1)
-	p, gpu := open(t, machine(3), pool.Options{Setup: []pool.Setup{pool.PerStream(func(*pool.Worker) (int, error) { panic("no setup runs") })}, Remote: func(ordinal int) error {
+	p, gpu := open(t, machine(3), pool.Options{Setup: []pool.Setup{pool.PerStream(func(*pool.Worker) (int, error) { panic("no setup runs") })}, Remote: func(ordinal int, _ bool) error {
 		if int32(ordinal) == broken.Load() {
 			return away
 		}
@@ -57,11 +58,11 @@ func TestRemote(t *testing.T) {
 // A state that panics, or ends its goroutine, is an error, and keeps no worker.
 func TestRemotePanics(t *testing.T) {
 	for _, c := range []struct {
-		state func(int) error
+		state func(int, bool) error
 		want  string
 	}{
-		{func(int) error { panic("at the state") }, "at the state"},
-		{func(int) error { goruntime.Goexit(); return nil }, "Goexit"},
+		{func(int, bool) error { panic("at the state") }, "at the state"},
+		{func(int, bool) error { goruntime.Goexit(); return nil }, "Goexit"},
 	} {
 		p, _ := open(t, machine(1), pool.Options{Streams: 1, Remote: c.state})
 		_, err := p.Scatter(t.Context(), 10, func(*pool.Worker, pool.Tile) error { return nil })
@@ -76,7 +77,7 @@ func TestRemotePanics(t *testing.T) {
 // Probes ask the state, and take a device back without a call of the driver.
 func TestRemoteQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := open(t, machine(2), pool.Options{Remote: func(int) error { return nil }})
+		p, _ := open(t, machine(2), pool.Options{Remote: func(int, bool) error { return nil }})
 		for range 3 {
 			_, err := p.Do(t.Context(), func(*pool.Worker) error { return driver.Errorf(driver.ErrDriverCallFailed, "there") }, pool.DoOptions{Devices: []int{0}})
 			require.Error(t, err)
@@ -86,4 +87,99 @@ func TestRemoteQuarantine(t *testing.T) {
 		synctest.Wait()
 		assert.False(t, p.Stats().Devices[0].Quarantined)
 	})
+}
+
+// A request waits for a process that is being started, and starts no more than there are requests.
+func TestRemoteNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		ready, asked := map[int]bool{}, map[int]bool{}
+		p, _ := open(t, machine(3), pool.Options{Queue: 1, Remote: func(ordinal int, begins bool) error {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[ordinal] = asked[ordinal] || begins
+			if ready[ordinal] {
+				return nil
+			}
+			return pool.ErrNotReady
+		}})
+		started := func() int {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return len(asked)
+		}
+		serve := func(ordinal int) {
+			mu.Lock()
+			ready[ordinal] = true
+			mu.Unlock()
+			p.Changed(ordinal)
+		}
+		p.Stats()
+		clear(asked)
+		done := make(chan pool.Report, 2)
+		begin := func(o pool.DoOptions) {
+			go func() {
+				report, err := p.Do(t.Context(), func(*pool.Worker) error { return nil }, o)
+				assert.NoError(t, err)
+				done <- report
+			}()
+		}
+		begin(pool.DoOptions{})
+		require.Equal(t, 1, started())
+		_, err := p.Do(t.Context(), func(*pool.Worker) error { panic("not run") }, pool.DoOptions{Devices: []int{0}})
+		require.ErrorIs(t, err, pool.ErrQueueFull, "what waits for a process is in the queue")
+		begin(pool.DoOptions{Wait: true})
+		require.Equal(t, 2, started())
+		serve(0)
+		assert.Equal(t, []int{0, 0}, []int{(<-done).Device, (<-done).Device})
+		for range 3 { // the others are not needed
+			report, err := p.Do(t.Context(), func(*pool.Worker) error { return nil })
+			require.NoError(t, err)
+			assert.Equal(t, 0, report.Device)
+		}
+		assert.Equal(t, 2, started())
+		requests := 0
+		for _, d := range p.Stats().Devices {
+			requests += int(d.Requests)
+		}
+		assert.Equal(t, 5, requests, "what found no process is no request of the device")
+		var none *pool.Pool
+		none.Changed(0)
+	})
+}
+
+// A change between the answer and its effect is not missed.
+func TestRemoteChangesAtOnce(t *testing.T) {
+	var p *pool.Pool
+	asked := 0
+	p, _ = open(t, machine(1), pool.Options{Remote: func(ordinal int, begins bool) error {
+		if asked++; asked > 2 {
+			return nil
+		}
+		p.Changed(ordinal)
+		return pool.ErrNotReady
+	}})
+	_, err := p.Do(t.Context(), func(*pool.Worker) error { return nil })
+	require.NoError(t, err)
+	assert.Equal(t, 3, asked)
+}
+
+// Another process does the next try, also on the same device. One that gets none is left out.
+func TestRemoteRetry(t *testing.T) {
+	away := errors.New("nobody is there")
+	p, _ := open(t, machine(2), pool.Options{Remote: func(ordinal int, _ bool) error {
+		if ordinal == 1 {
+			return away
+		}
+		return nil
+	}})
+	failed := errors.New("not today")
+	report, err := p.Do(t.Context(), func(*pool.Worker) error { return failed }, pool.DoOptions{Retry: 2})
+	assert.ErrorIs(t, err, failed)
+	assert.Equal(t, 3, report.Tries)
+	assert.Equal(t, pool.Failed, report.Reason)
+	report, err = p.Do(t.Context(), func(*pool.Worker) error { return failed }, pool.DoOptions{Retry: 2, Devices: []int{1}})
+	assert.ErrorIs(t, err, away)
+	assert.Equal(t, pool.Quarantined, report.Reason)
 }

@@ -172,7 +172,7 @@ func TestStreamRefuses(t *testing.T) {
 		"nil function":          pool.Stream[int, int](t.Context(), p, upTo(1, nil), nil, streamOptions{}),
 		"a buffer without Read": pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{BufferBytes: 1}),
 		"cores without a way":   pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Cores: 1}),
-		"a pool of processes":   pool.Stream(t.Context(), first(open(t, machine(1), pool.Options{Remote: func(int) error { return nil }})), upTo(1, nil), square, streamOptions{Read: read, BufferBytes: 1}),
+		"a pool of processes":   pool.Stream(t.Context(), first(open(t, machine(1), pool.Options{Remote: func(int, bool) error { return nil }})), upTo(1, nil), square, streamOptions{Read: read, BufferBytes: 1}),
 		"negative":              pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Ahead: -1}),
 		"too far ahead":         pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Ahead: math.MaxInt}),
 		"too many cores":        pool.Stream(t.Context(), p, upTo(1, nil), square, streamOptions{Cores: math.MaxInt, Fallback: squareOnCPU}),

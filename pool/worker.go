@@ -29,6 +29,7 @@ type Worker struct {
 
 	cost      float64 // of its request
 	scatters  bool    // for a Scatter
+	changes   uint64  // of its device when it was taken
 	label     string
 	bytes     uint64 // reserved
 	ctx       context.Context

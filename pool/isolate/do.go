@@ -31,63 +31,65 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 			return nil, report, err
 		}
 	}
-	if err := g.begin(); err != nil {
-		leave(c.buffers)
-		return nil, report, err
-	}
-	defer g.end()
-	held := false
 	defer func() {
-		if !held {
+		if !c.held {
 			leave(c.buffers)
 		}
 	}()
-	result, held, err = g.onDevices(ctx, c, name, data, &report)
-	if report.Reason == "" || held {
-		return result, report, err
+	o := pool.DoOptions{Retry: c.retries, Wait: c.queueWait, Devices: c.devices}
+	if c.fallback != nil {
+		o.Fallback = func(ctx context.Context) error { return g.fallBack(ctx, c, &result) }
 	}
-	result, err = g.fallBack(ctx, c, name, data, &report, err)
+	if len(c.buffers) > 0 {
+		ctx, c.cancel = context.WithCancel(ctx)
+		defer c.cancel()
+	}
+	report, err = g.pool.Do(ctx, func(w *pool.Worker) (err error) {
+		result, err = g.inChild(w.Device().Ordinal, c)
+		return err
+	}, o)
+	if c.held {
+		report.Reason, report.Err = pool.Failed, err
+	}
+	if err != nil && report.Where != pool.OnCPU {
+		err = g.ended(c.ctx, err)
+	}
 	return result, report, err
 }
 
-// onDevices does a request in a child. The report has a reason if the fallback should do it. held says that a child may still write
-// to the buffers.
-func (g *Group) onDevices(ctx context.Context, c *config, name string, data []byte, report *pool.Report) (result []byte, held bool, err error) {
-	if g.absent != nil {
-		report.Reason = g.unusable()
-		return nil, false, g.absent
+// inChild makes one try of a request.
+func (g *Group) inChild(ordinal int, c *request) (result []byte, err error) {
+	g.mu.Lock()
+	p := g.slot(ordinal).process
+	g.mu.Unlock()
+	if result, c.held, err = g.call(p, c); c.held {
+		c.cancel() // nobody else may do the request
 	}
-	r := &request{only: c.devices}
-	for {
-		start := time.Now()
-		p, waitErr := g.acquire(ctx, r, c.queueWait)
-		report.Waited += time.Since(start)
-		if waitErr != nil {
-			if errors.Is(waitErr, ErrGaveUp) {
-				report.Reason = pool.Quarantined
-			}
-			return nil, false, errors.Join(err, g.ended(ctx, waitErr))
+	if err != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		switch {
+		case errors.Is(err, ErrChildDied):
+			g.figures.Died++
+		case errors.Is(err, driver.ErrTimeout):
+			g.figures.TimedOut++
 		}
-		report.Where, report.Device = pool.OnGPU, p.of.device.Ordinal
-		report.Tries++
-		start = time.Now()
-		result, held, err = g.call(ctx, p, name, data, c)
-		report.Wall += time.Since(start)
-		g.release(p)
-		g.count(report.Tries, err)
-		if err == nil {
-			return result, false, nil
-		}
-		if report.Tries > c.retries || ctx.Err() != nil || held {
-			report.Reason, report.Err = pool.Failed, err
-			return nil, held, err
-		}
-		r.tried = g.others(r, p.of)
 	}
+	return result, err
 }
 
-// configure returns the options of a call.
-func (g *Group) configure(ctx context.Context, name string, data []byte, options []Option) (*config, error) {
+// request is a call of Do.
+type request struct {
+	config
+	ctx    context.Context
+	name   string
+	data   []byte
+	held   bool // a child may still write to the buffers
+	cancel context.CancelFunc
+}
+
+// configure returns a request.
+func (g *Group) configure(ctx context.Context, name string, data []byte, options []Option) (*request, error) {
 	switch {
 	case g == nil || g.starter == nil || ctx == nil:
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "Do takes a context and a group of isolate.Open")
@@ -97,7 +99,7 @@ func (g *Group) configure(ctx context.Context, name string, data []byte, options
 	if _, err := lookUp(name); err != nil {
 		return nil, err
 	}
-	c := g.config
+	c := &request{config: g.config, ctx: ctx, name: name, data: data}
 	c.devices, c.ofOpen = nil, ""
 	if err := c.apply(options); err != nil {
 		return nil, err
@@ -105,45 +107,11 @@ func (g *Group) configure(ctx context.Context, name string, data []byte, options
 	if c.ofOpen != "" {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "%s is an option of Open", c.ofOpen)
 	}
-	for _, ordinal := range c.devices {
-		if g.absent == nil && !g.has(ordinal) {
-			return nil, noDevice(ordinal)
-		}
-	}
 	const maxBuffers = 1 << 10
 	if len(c.buffers) > maxBuffers {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "%d buffers: want at most %d", len(c.buffers), maxBuffers)
 	}
-	return &c, nil
-}
-
-func (g *Group) has(ordinal int) bool {
-	for _, s := range g.slots {
-		if s.device.Ordinal == ordinal {
-			return true
-		}
-	}
-	return false
-}
-
-func (g *Group) begin() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return errClosed()
-	}
-	g.calls++
-	g.figures.Requests++
-	return nil
-}
-
-func (g *Group) end() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.calls--
-	if g.closed && g.calls == 0 {
-		close(g.drained)
-	}
+	return c, nil
 }
 
 func leave(buffers []*Buffer) {
@@ -152,37 +120,24 @@ func leave(buffers []*Buffer) {
 	}
 }
 
-// others are the devices that a request should not try again: one on which it failed, if there is another one.
-func (g *Group) others(r *request, failed *slot) []*slot {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	tried := append(r.tried, failed)
-	next := request{only: r.only, tried: tried}
-	for _, s := range g.slots {
-		if next.may(s) && s.state != LeftOut {
-			return tried
-		}
-	}
-	return nil
-}
-
 // gonePatience is how long a killed process may take to end before nobody waits for it any more.
 var gonePatience = 5 * time.Second // only tests change it
 
 // call makes one try. held says that the child may still write to the buffers.
-func (g *Group) call(ctx context.Context, p *process, name string, data []byte, c *config) (result []byte, held bool, err error) {
+func (g *Group) call(p *process, c *request) (result []byte, held bool, err error) {
+	ctx := c.ctx
 	number := g.numbers.Add(1)
 	w := &watch{late: make(chan struct{})}
 	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, func() { g.overdue(w, p, number, name, c.grace) })()
+		defer context.AfterFunc(ctx, func() { g.overdue(w, p, number, c.name, c.grace) })()
 	}
 	defer w.settled.Store(true)
-	call, unsent := p.begin(number, name, data, c.buffers)
+	answers, unsent := p.begin(number, c.name, c.data, c.buffers)
 	if unsent != nil {
 		p.kill(driver.Errorf(ErrChildDied, "it does not take requests: %w", unsent))
 	}
 	select {
-	case a := <-call:
+	case a := <-answers:
 		return g.answered(ctx, p, a)
 	case <-p.dying: // what it said before is still delivered
 	case <-w.late:
@@ -194,7 +149,7 @@ func (g *Group) call(ctx context.Context, p *process, name string, data []byte, 
 	limit := time.NewTimer(gonePatience)
 	defer limit.Stop()
 	select {
-	case a := <-call:
+	case a := <-answers:
 		return g.answered(ctx, p, a)
 	case <-late: // the driver may need half a second to take the process down
 		return nil, false, g.ended(ctx, nil)
@@ -209,7 +164,7 @@ func (g *Group) call(ctx context.Context, p *process, name string, data []byte, 
 	case <-p.gone:
 	}
 	select {
-	case a := <-call: // it answered before it died
+	case a := <-answers: // it answered before it died
 		return g.answered(ctx, p, a)
 	default:
 	}

@@ -38,6 +38,7 @@
 //     because its kernel does not end, the child is killed after [WithGrace].
 //   - A device whose children die too often ([WithRestarts]): it is left out for a while. Without
 //     another device requests get an error of kind [ErrGaveUp].
+//   - A device whose functions fail with errors of the driver, three times in a row: it is in quarantine, as in a pool.
 //   - What the devices have not done the CPU does, if [WithFallback] says how. The report has the reason.
 //
 // # Where it works

@@ -439,11 +439,12 @@ func TestFallbackWithoutCUDA(t *testing.T) {
 	assert.ErrorContains(t, err, "not today")
 }
 
-// No more requests run on the CPU than on the devices, and no more wait than WithQueue says.
+// No more requests run on the CPU than there are cores, and no more wait than WithQueue says.
 func TestFallbackIsBounded(t *testing.T) {
 	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyOff))
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, rt.Close()) }()
+	cores := goruntime.GOMAXPROCS(0)
 	running, most := 0, 0
 	var mu sync.Mutex
 	hold := make(chan struct{})
@@ -453,14 +454,14 @@ func TestFallbackIsBounded(t *testing.T) {
 		running += n
 		most = max(most, running)
 	}
-	g, err := isolate.Open(rt, isolate.WithStreams(3), isolate.WithQueue(5), isolate.WithFallback(func(_ context.Context, _ string, r *isolate.Request) ([]byte, error) {
+	g, err := isolate.Open(rt, isolate.WithQueue(5), isolate.WithFallback(func(_ context.Context, _ string, r *isolate.Request) ([]byte, error) {
 		count(1)
 		defer count(-1)
 		<-hold
 		return r.Data, nil
 	}))
 	require.NoError(t, err)
-	errs := make(chan error, 40)
+	errs := make(chan error, 40+cores)
 	var all sync.WaitGroup
 	for range cap(errs) {
 		all.Go(func() {
@@ -469,7 +470,7 @@ func TestFallbackIsBounded(t *testing.T) {
 		})
 	}
 	refused := 0
-	for range cap(errs) - 3 - 5 {
+	for range cap(errs) - cores - 5 {
 		assert.ErrorIs(t, <-errs, pool.ErrQueueFull)
 		refused++
 	}
@@ -479,12 +480,12 @@ func TestFallbackIsBounded(t *testing.T) {
 	assert.ErrorIs(t, err, driver.ErrTimeout)
 	close(hold)
 	all.Wait()
-	for range 3 + 5 {
+	for range cores + 5 {
 		assert.NoError(t, <-errs)
 	}
-	assert.Equal(t, 3, most)
+	assert.Equal(t, cores, most)
 	assert.EqualValues(t, refused, g.Stats().Refused)
-	assert.EqualValues(t, 3+5, g.Stats().Fallbacks)
+	assert.EqualValues(t, cores+5, g.Stats().Fallbacks)
 	assert.NoError(t, g.Close())
 }
 

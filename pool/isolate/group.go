@@ -20,7 +20,7 @@ import (
 type Group struct {
 	rt      *runtime.Runtime
 	config  config
-	absent  error // why there is no device, and the CPU does the work
+	pool    *pool.Pool // gives requests to the children, which are its workers
 	starter *starter
 	numbers atomic.Uint64 // of calls and buffers
 	output  *output
@@ -31,23 +31,8 @@ type Group struct {
 	slots []*slot
 	// processes are all that live, those that stand by or start as well.
 	processes map[*process]bool
-	queue     []*request // that wait for a child, in their order
-	calls     int        // that were let in and have not ended
-	closed    bool       // nothing new comes in
-	ending    bool       // the children end
-	drained   chan struct{}
+	ending    bool // the children end
 	figures   Stats
-	cores     chan struct{} // one for each request that runs on the CPU
-	waiting   int           // requests that want to
-}
-
-// request is one that wants a child.
-type request struct {
-	tried   []*slot
-	only    []int // ordinals
-	process *process
-	err     error
-	ready   chan struct{} // closed with the answer
 }
 
 // Open makes a group for the devices of a runtime, which is only asked what there is: no context is opened in this process. Children
@@ -56,7 +41,7 @@ type request struct {
 // Without usable CUDA the error is the runtime's, unless CUDA is absent and [WithFallback] does the work on the CPU. Where there
 // is no isolation, the error is of kind driver.ErrUnsupported.
 func Open(rt *runtime.Runtime, options ...Option) (*Group, error) {
-	g := &Group{rt: rt, config: defaults(), processes: map[*process]bool{}, left: make(chan struct{}), drained: make(chan struct{})}
+	g := &Group{rt: rt, config: defaults(), processes: map[*process]bool{}, left: make(chan struct{})}
 	if err := g.config.apply(options); err != nil {
 		return nil, err
 	}
@@ -71,30 +56,22 @@ func Open(rt *runtime.Runtime, options ...Option) (*Group, error) {
 			return nil, err
 		}
 	}
-	if g.config.fallback != nil && rt.Outcome() == runtime.Absent {
-		g.absent = rt.Err()
-	} else if err := cmp.Or(supported(), rt.Err()); err != nil {
+	if g.config.fallback == nil || rt.Outcome() != runtime.Absent {
+		if err := cmp.Or(supported(), rt.Err()); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	g.pool, err = pool.Open(rt, pool.Options{Remote: g.serves, Devices: g.config.devices, Streams: g.config.streams, Queue: cmp.Or(g.config.queue, -1)})
+	if err != nil {
 		return nil, err
 	}
-	devices := rt.Devices()
-	for _, ordinal := range g.config.devices {
-		if g.absent == nil && !slices.ContainsFunc(devices, func(d runtime.Device) bool { return d.Ordinal == ordinal }) {
-			return nil, noDevice(ordinal)
-		}
+	for _, d := range g.pool.Devices() {
+		g.slots = append(g.slots, &slot{group: g, device: d, state: Idle})
 	}
-	for _, d := range devices {
-		if len(g.config.devices) == 0 || slices.Contains(g.config.devices, d.Ordinal) {
-			g.slots = append(g.slots, &slot{group: g, device: d, state: Idle})
-		}
-	}
-	g.cores = make(chan struct{}, g.config.streams*max(len(g.slots), 1))
 	g.output = &output{to: g.config.output}
 	g.starter = newStarter()
 	return g, nil
-}
-
-func noDevice(ordinal int) error {
-	return driver.Errorf(driver.ErrInvalidArgument, "there is no device %d", ordinal)
 }
 
 // NewBuffer makes memory that the program and its children share, of at least one byte.
@@ -124,106 +101,34 @@ func (g *Group) forget(b *Buffer) {
 	}
 }
 
-// acquire gets a child for a request.
-func (g *Group) acquire(ctx context.Context, r *request, wait bool) (*process, error) {
-	r.ready = make(chan struct{})
-	g.mu.Lock()
-	if g.ending {
-		g.mu.Unlock()
-		return nil, errClosed()
-	}
-	g.queue = append(g.queue, r)
-	g.dispatch()
-	if i := slices.Index(g.queue, r); i >= g.config.queue && !wait {
-		g.queue = slices.Delete(g.queue, i, i+1)
-		g.figures.Refused++
-		g.mu.Unlock()
-		return nil, pool.ErrQueueFull
-	}
-	g.mu.Unlock()
-	select {
-	case <-r.ready:
-	case <-ctx.Done():
-		g.mu.Lock()
-		if i := slices.Index(g.queue, r); i >= 0 {
-			g.queue = slices.Delete(g.queue, i, i+1)
-			r.err = context.Cause(ctx)
-			close(r.ready)
-		}
-		g.mu.Unlock()
-		<-r.ready // what was answered first holds
-	}
-	return r.process, r.err
-}
-
-// dispatch gives requests that wait the children that have room, and starts children. The lock is held.
-func (g *Group) dispatch() {
-	g.queue = slices.DeleteFunc(g.queue, func(r *request) bool {
-		best, possible := g.place(r)
-		switch {
-		case best != nil:
-			best.busy++
-			best.figures.Requests++
-			r.process = best.process
-		case possible:
-			return false
-		default:
-			r.err = g.gaveUp(r)
-		}
-		close(r.ready)
-		return true
-	})
-}
-
-// place is the child with the least to do that takes a request, or nil. A device that has no child
-// yet gets one where the others are busy.
-func (g *Group) place(r *request) (best *slot, possible bool) {
-	var idle *slot
-	starting := 0
-	for _, s := range g.slots {
-		if !r.may(s) {
-			continue
-		}
-		possible = possible || s.state != LeftOut
-		switch {
-		case s.state == Ready && s.busy < g.config.streams && (best == nil || s.busy < best.busy) && s.process.reason() == nil:
-			best = s
-		case s.state == Idle && idle == nil:
-			idle = s
-		case s.state == Starting:
-			starting++
-		}
-	}
-	if idle != nil && (best == nil && starting < len(g.queue) || best != nil && best.busy > 0) {
-		idle.start()
-	}
-	return best, possible
-}
-
-// may tells whether a device may take the request.
-func (r *request) may(s *slot) bool {
-	return (len(r.only) == 0 || slices.Contains(r.only, s.device.Ordinal)) && !slices.Contains(r.tried, s)
-}
-
-// gaveUp is the error of a request that no device takes.
-func (g *Group) gaveUp(r *request) error {
-	var causes []error
-	for _, s := range g.slots {
-		if r.may(s) && s.err != nil {
-			causes = append(causes, driver.Errorf(ErrChildDied, "device %d: %w", s.device.Ordinal, s.err))
-		}
-	}
-	return driver.Errorf(ErrGaveUp, "the children of all devices have died too often (WithRestarts): %w", errors.Join(causes...))
-}
-
-// release takes a child back from a request.
-func (g *Group) release(p *process) {
+// serves is why the child of a device takes no request now, or nil. A request starts it.
+func (g *Group) serves(ordinal int, begins bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := p.of; s.process == p {
-		s.busy--
-		g.dispatch()
+	s := g.slot(ordinal)
+	switch {
+	case g.ending:
+		return errClosed()
+	case s == nil:
+		return driver.Errorf(driver.ErrInvalidArgument, "device %d was not there when the group was opened", ordinal)
+	case s.state == LeftOut:
+		return s.gaveUp()
+	case s.state == Ready && s.process.reason() == nil:
+		return nil
+	case s.state == Idle && begins:
+		s.start()
 	}
+	return pool.ErrNotReady
+}
+
+// slot is that of a device, or nil. The lock is held.
+func (g *Group) slot(ordinal int) *slot {
+	for _, s := range g.slots {
+		if s.device.Ordinal == ordinal {
+			return s
+		}
+	}
+	return nil
 }
 
 // Close is [Group.Shutdown] with a context that never ends.
@@ -243,19 +148,11 @@ func (g *Group) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "Shutdown takes a context, and it is nil")
 	}
-	g.mu.Lock()
-	if !g.closed {
-		g.closed = true
-		if g.calls == 0 {
-			close(g.drained)
-		}
-	}
-	g.mu.Unlock()
 	var forced error
-	select {
-	case <-g.drained:
-	case <-ctx.Done():
-		forced = context.Cause(ctx)
+	if err := g.pool.Shutdown(ctx); err != nil {
+		if forced = context.Cause(ctx); forced == nil {
+			return err
+		}
 	}
 	first, cut := g.endChildren(forced != nil)
 	if first {
@@ -280,16 +177,16 @@ func (g *Group) Shutdown(ctx context.Context) error {
 
 // endChildren asks the children to end, or kills them, and tells how many requests there are. first says that nobody did before.
 func (g *Group) endChildren(kill bool) (first bool, requests int) {
+	for _, d := range g.pool.Stats().Devices {
+		requests += d.Busy
+	}
+	requests += g.pool.Stats().Queued
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	first = !g.ending
 	g.ending = true
-	for _, r := range g.queue {
-		r.err = errClosed()
-		close(r.ready)
-	}
-	g.queue = nil
 	for _, s := range g.slots {
+		defer g.pool.Changed(s.device.Ordinal)
 		if s.timer != nil {
 			s.timer.Stop()
 		}
@@ -306,7 +203,7 @@ func (g *Group) endChildren(kill bool) (first bool, requests int) {
 			go p.stop()
 		}
 	}
-	return first, g.calls
+	return first, requests
 }
 
 // waitForChildren waits until all processes have ended, and kills them when ctx ends.

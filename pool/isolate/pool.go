@@ -1,6 +1,7 @@
 package isolate
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/purecuda/purecuda/driver"
@@ -40,13 +41,9 @@ func (g *Group) Call(w *pool.Worker, name string, data []byte, options ...Option
 }
 
 // state is why no child of a device serves, or nil.
-func (g *Group) state(ordinal int) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, s := range g.slots {
-		if s.device.Ordinal == ordinal && s.state == LeftOut {
-			return g.gaveUp(&request{only: []int{ordinal}})
-		}
+func (g *Group) state(ordinal int, _ bool) error {
+	if err := g.serves(ordinal, false); !errors.Is(err, pool.ErrNotReady) {
+		return err
 	}
-	return nil
+	return nil // a call waits for it
 }

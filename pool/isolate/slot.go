@@ -3,6 +3,7 @@ package isolate
 import (
 	"time"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -11,9 +12,8 @@ type slot struct {
 	group   *Group
 	device  runtime.Device
 	state   State
-	process *process // in the state Ready
+	process *process // the last one that was Ready
 	standby *process // opens the device, has opened it, or is gone
-	busy    int      // requests that the process has
 	deaths  []time.Time
 	err     error // why the last child died
 	timer   *time.Timer
@@ -49,23 +49,24 @@ func (s *slot) start() {
 func (s *slot) live() {
 	g := s.group
 	defer g.lives.Done()
+	defer g.pool.Changed(s.device.Ordinal)
 	p, err := g.spawn(s)
 	g.mu.Lock()
 	if err == nil {
-		s.state, s.process, s.busy = Ready, p, 0
+		s.state, s.process = Ready, p
 		s.figures.Starts++
 		if g.ending {
 			p.stopped = true
 			go p.stop()
 		}
-		g.dispatch()
 		if g.config.standby && !g.ending && (s.standby == nil || s.standby.reason() != nil) {
 			g.lives.Go(func() { g.standBy(s) })
 		}
 		g.mu.Unlock()
+		g.pool.Changed(s.device.Ordinal)
 		<-p.dying // the next one starts while the driver takes this one down
 		g.mu.Lock()
-		s.process, err = nil, p.reason()
+		err = p.reason()
 		g.lives.Go(func() { <-p.gone })
 	}
 	defer g.mu.Unlock()
@@ -78,7 +79,6 @@ func (s *slot) live() {
 		return
 	}
 	s.die(err)
-	g.dispatch()
 }
 
 // firstPause is how long the second start after a death waits; it doubles from then on. The first does not wait.
@@ -112,4 +112,10 @@ func (s *slot) die(err error) {
 			s.start()
 		}
 	})
+}
+
+// gaveUp is the error of a request for a device that is left out. The group's lock is held.
+func (s *slot) gaveUp() error {
+	return driver.Errorf(ErrGaveUp, "the children of device %d have died too often (WithRestarts): %w", s.device.Ordinal,
+		driver.Errorf(ErrChildDied, "%w", s.err))
 }

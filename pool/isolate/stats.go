@@ -1,11 +1,5 @@
 package isolate
 
-import (
-	"errors"
-
-	"github.com/purecuda/purecuda/driver"
-)
-
 // Stats are the figures of a group since Open.
 type Stats struct {
 	// Requests were let in. Refused did not find room in the queue.
@@ -41,18 +35,20 @@ type DeviceStats struct {
 
 // Stats returns the figures of now.
 func (g *Group) Stats() Stats {
-	if g == nil {
+	if g == nil || g.pool == nil {
 		return Stats{}
 	}
+	p := g.pool.Stats()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := g.figures
-	all.Queue, all.QueueLimit = len(g.queue), g.config.queue
-	for _, s := range g.slots {
+	all.Requests, all.Refused, all.Retries, all.Queue, all.QueueLimit = p.Requests, p.Refused, p.Retries, p.Queued, p.QueueLimit
+	for i, s := range g.slots {
 		d := s.figures
 		d.Device, d.State, d.Err = s.device.Ordinal, s.state, s.err
-		if s.process != nil {
-			d.PID, d.Busy = s.process.cmd.Process.Pid, s.busy
+		d.Requests, d.Busy = p.Devices[i].Requests, p.Devices[i].Busy
+		if s.state == Ready {
+			d.PID = s.process.cmd.Process.Pid
 		}
 		if s.standby != nil && s.standby.reason() == nil {
 			d.Standby = s.standby.cmd.Process.Pid
@@ -60,22 +56,4 @@ func (g *Group) Stats() Stats {
 		all.Devices = append(all.Devices, d)
 	}
 	return all
-}
-
-// count counts a try of a request, and how it has ended.
-func (g *Group) count(try int, err error) {
-	if err == nil && try == 1 {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if try > 1 {
-		g.figures.Retries++
-	}
-	switch {
-	case errors.Is(err, ErrChildDied):
-		g.figures.Died++
-	case errors.Is(err, driver.ErrTimeout):
-		g.figures.TimedOut++
-	}
 }
