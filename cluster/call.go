@@ -207,6 +207,7 @@ func (k *call) prepare(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(k.ctx)
+		case scarce(err) && time.Since(k.since) <= k.patience:
 		case is(err, ErrPermission, ErrQuota, driver.ErrUnsupported, driver.ErrInvalidArgument) || k.cluster.nc.IsClosed():
 			return err
 		case time.Since(k.since) > k.patience && !k.cluster.nc.IsConnected():
@@ -528,10 +529,11 @@ func (k *call) handle(ctx context.Context, e event) error {
 		if e.err == nil && !k.unanswered {
 			k.heard = time.Now()
 		}
-		if is(e.err, ErrPermission, ErrQuota) {
+		wait := scarce(e.err) && time.Since(k.accepted) <= k.patience
+		if is(e.err, ErrPermission, ErrQuota) && !wait {
 			return e.err
 		}
-		k.lost = k.lost || streamLost(e.err)
+		k.lost = k.lost || streamLost(e.err) || wait
 		return nil
 	}
 	switch {

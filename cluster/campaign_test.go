@@ -1,3 +1,5 @@
+//go:build linux
+
 package cluster_test
 
 import (
@@ -20,10 +22,11 @@ import (
 )
 
 // campaignVariable names what is killed: worker, child, server, memory, one or two of three servers. What else happens: a worker or a server
-// stalls, a worker lies, three servers lose sight of each other, workers or servers are ended and started again. Or all.
+// stalls, a worker lies, three servers lose sight of each other, workers or servers are ended and started again, a disk, a stream, memory
+// or descriptors are full. Or all.
 const campaignVariable = "PURECUDA_CLUSTER_CAMPAIGN"
 
-var kinds = []string{"worker", "child", "server", "memory", "one", "two", "stall", "lie", "partition", "restart"}
+var kinds = []string{"worker", "child", "server", "memory", "one", "two", "stall", "lie", "partition", "restart", "fill"}
 
 // TestCampaign kills something at a random moment, or does worse, and has all results right. A seed does pieces of 8 bytes and of up to 8 MiB.
 //
@@ -49,12 +52,19 @@ func TestCampaign(t *testing.T) {
 		var all []*process
 		var urls string
 		var links [3][3]*proxy
-		if kind == "partition" {
+		var full filling
+		switch kind {
+		case "partition":
 			all, urls, links = apart(t)
-		} else {
+		case "fill":
+			full = fillings(t, random)
+			t.Log(full.name, "is full")
+			all, urls = servers(t, 1, full.folder)
+			options = append(options, full.options...)
+		default:
 			all, urls = servers(t, n)
 		}
-		hosts := workers(t, urls, 2)
+		hosts := workers(t, urls, 2, full.memory)
 		c := caller(t, urls, 2, options...)
 		if kind == "lie" {
 			launch(t, asWorker, workerConfig{URL: urls, Name: "liar", Lies: true})
@@ -107,6 +117,7 @@ func TestCampaign(t *testing.T) {
 					time.Sleep(2 * time.Second) // as long as a server takes to see the others
 				}
 			},
+			"fill": func() { full.strike(c, all[0], hosts, 2*pause) },
 			"partition": func() { // one server is alone, or all are, and their links are cut or drop what they carry
 				alone, everybody, drops := random.IntN(3), random.IntN(4) == 0, random.IntN(2) == 0
 				for i := range links {

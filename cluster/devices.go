@@ -218,10 +218,11 @@ func (p *pooled) memory(bytes []int64) (buffers, func(), error) {
 
 func (p *pooled) run(ctx context.Context, function string, data []byte, b buffers) (result []byte, report pool.Report, err error) {
 	options := pool.DoOptions{Wait: true}
+	var ofCPU error
 	if f := p.cpu[function]; f != nil {
 		options.Fallback = func(ctx context.Context) (err error) {
-			result, err = f(ctx, isolate.NewRequest(data, b.bytes...))
-			return err
+			result, ofCPU = f(ctx, isolate.NewRequest(data, b.bytes...))
+			return ofCPU
 		}
 	}
 	report, err = p.pool.Do(ctx, func(w *pool.Worker) (err error) {
@@ -230,6 +231,9 @@ func (p *pooled) run(ctx context.Context, function string, data []byte, b buffer
 	}, options)
 	if errors.Is(err, driver.ErrRequired) {
 		p.required.Store(true)
+	}
+	if ofCPU != nil { // without why no device did it, which hides it in a message
+		err = ofCPU
 	}
 	return result, report, err
 }

@@ -75,6 +75,12 @@ func streamLost(err error) bool {
 		errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound)
 }
 
+// scarce tells whether the servers have too little of something that they may soon have again: they do not see each other, for example.
+func scarce(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && api.ErrorCode == 10023
+}
+
 // classify makes an error of this package of one of the client. Others stay as they are.
 func classify(nc *nats.Conn, what string, err error) error {
 	if err == nil {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/purecuda/purecuda/pool/isolate"
@@ -13,6 +14,9 @@ func WithMemoryStorage() Option { return func(c *config) { c.storage = jetstream
 
 // WithAckWait sets when the server gives the piece of a silent host to another one.
 func WithAckWait(d time.Duration) Option { return func(c *config) { c.ackWait = d } }
+
+// Connection is that of a cluster.
+func Connection(c *Cluster) *nats.Conn { return c.nc }
 
 // Buffers are those of a group that a host keeps.
 type Buffers struct{ c *children }

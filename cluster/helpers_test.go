@@ -112,7 +112,7 @@ func init() {
 		},
 		"flip/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
 			time.Sleep(10 * time.Millisecond)
-			return flip(r.Data), nil
+			return announced(r, flip(r.Data)), nil
 		},
 		"touch/v1": func(w *pool.Worker, r *isolate.Request) ([]byte, error) { // asks the device, before and after some time
 			_, before := w.Stream().Query()
@@ -164,10 +164,19 @@ func lie(_ context.Context, r *isolate.Request) ([]byte, error) {
 	if rand.IntN(4) > 0 {
 		out[rand.IntN(len(out))] ^= 1
 	}
-	return out, nil
+	return announced(r, out), nil
 }
 
-// flips does n pieces of 1 byte to 8 MiB. Each result that comes is right, and comes once.
+// announced puts a result where the piece wants it.
+func announced(r *isolate.Request, result []byte) []byte {
+	if len(r.Buffers) == 0 {
+		return result
+	}
+	copy(r.Buffers[0].Bytes(), result)
+	return nil
+}
+
+// flips does n pieces of 1 byte to 8 MiB, and announces the results of some. Each result that comes is right, and comes once.
 func flips(t testing.TB, c *cluster.Cluster, random *rand.Rand, n int, options ...cluster.Option) error {
 	t.Helper()
 	pieces, got := make([][]byte, n), make([]int, n)
@@ -178,7 +187,13 @@ func flips(t testing.TB, c *cluster.Cluster, random *rand.Rand, n int, options .
 		}
 	}
 	wrong := 0
-	_, err := cluster.Scatter(within(t), c, "flip/v1", n, func(i int) (cluster.Piece, error) { return cluster.Piece{Data: pieces[i]}, nil },
+	_, err := cluster.Scatter(within(t), c, "flip/v1", n, func(i int) (cluster.Piece, error) {
+		p := cluster.Piece{Data: pieces[i]}
+		if i%4 == 3 {
+			p.Result = int64(len(p.Data))
+		}
+		return p, nil
+	},
 		func(i int, result []byte) error {
 			if got[i]++; !bytes.Equal(result, flip(pieces[i])) {
 				wrong++

@@ -26,7 +26,7 @@ func (b *budget) take(ctx context.Context, bytes int64) error {
 	switch {
 	case bytes > b.max:
 		b.mu.Unlock()
-		return driver.Errorf(driver.ErrInvalidArgument, "a piece with %d bytes of references and data: the host takes at most %d (WithMemory)", bytes, b.max)
+		return driver.Errorf(driver.ErrInvalidArgument, "a piece with %d bytes of references, data and announced result: the host takes at most %d (WithMemory)", bytes, b.max)
 	case len(b.waiting) == 0 && b.used+bytes <= b.max:
 		b.used += bytes
 		b.mu.Unlock()

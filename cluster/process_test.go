@@ -43,6 +43,7 @@ type workerConfig struct {
 	URL, Name string
 	Devices   int
 	Pool      bool // in place of children
+	Memory    int64
 	Lies      bool // about flip/v1, which is all that it serves, without a device
 }
 
@@ -111,7 +112,11 @@ func (c workerConfig) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return cluster.Serve(ctx, nc, g, nil, name)
+	options := []cluster.Option{name}
+	if c.Memory > 0 {
+		options = append(options, cluster.WithMemory(c.Memory))
+	}
+	return cluster.Serve(ctx, nc, g, nil, options...)
 }
 
 func beServer() int {
@@ -219,8 +224,8 @@ func freePort(t testing.TB) (port int) {
 	return port
 }
 
-// servers starts n servers, which are one cluster of NATS if they are several, and returns their URLs.
-func servers(t testing.TB, n int) (all []*process, urls string) {
+// servers starts n servers, which are one cluster of NATS if they are several, and returns their URLs. The first ones get the folders.
+func servers(t testing.TB, n int, folders ...string) (all []*process, urls string) {
 	t.Helper()
 	var ports, routes []int
 	for range n {
@@ -232,6 +237,9 @@ func servers(t testing.TB, n int) (all []*process, urls string) {
 		c := serverConfig{Folder: t.TempDir(), Name: fmt.Sprint("server", i), Port: ports[i], Route: routes[i]}
 		if n > 1 {
 			c.Routes = routes
+		}
+		if i < len(folders) {
+			c.Folder = folders[i]
 		}
 		configs = append(configs, c)
 		list = append(list, fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
@@ -269,11 +277,11 @@ func apart(t testing.TB) (all []*process, urls string, links [3][3]*proxy) {
 	return all, strings.Join(list, ","), links
 }
 
-// workers starts n workers with two simulated devices each.
-func workers(t testing.TB, urls string, n int) (all []*process) {
+// workers starts n workers with two simulated devices each, and the memory of WithMemory if that is given.
+func workers(t testing.TB, urls string, n int, memory ...int64) (all []*process) {
 	t.Helper()
 	for i := range n {
-		all = append(all, launch(t, asWorker, workerConfig{URL: urls, Name: fmt.Sprint("worker", i), Devices: 2}))
+		all = append(all, launch(t, asWorker, workerConfig{URL: urls, Name: fmt.Sprint("worker", i), Devices: 2, Memory: append(memory, 0)[0]}))
 	}
 	return all
 }

@@ -24,6 +24,7 @@ var order = []struct{ folder, why string }{
 	{"internal", "calls of C functions and the loader need nothing of ours"},
 	{"driver", "its calls go through internal/ffi, and internal/dl opens the library"},
 	{"internal/wait", "it waits for streams of a driver"},
+	{"internal/typed", "it makes requests and results of pool/isolate and of the module cluster; its errors are driver.Error"},
 	{"driver/library", "it opens libraries with internal/dl, and its errors are driver.Error"},
 	{"driver/nvml", "it is loaded like the driver, which its library comes with, and its errors are driver.Error"},
 	{"nvrtc", "it is loaded like the driver, and its errors are driver.Error"},

@@ -112,7 +112,7 @@ var Doors = []Door{
 			not(noFunction, "panic", "nil-error", "goexit"), not(noMemory, "leak"))},
 	at("libs/examples/gonum/promises_test.go", program("libs/examples/gonum")),
 	at("libs/examples/regression/promises_test.go", program("libs/examples/regression")),
-	{Name: "cluster.Scatter", Calls: []string{"cluster.Scatter", "cluster.Map", "cluster.Reduce", "cluster.Do"}, Test: "cluster/promises_test.go", Not: all(
+	{Name: "cluster.Scatter", Calls: []string{"cluster.Scatter", "cluster.Map", "cluster.Reduce", "cluster.Do", "cluster.Handler.Do", "cluster.Handler.Map"}, Test: "cluster/promises_test.go", Not: all(
 		not("A caller has no driver. Its hosts have pool.Do.", "off", "absent", "faulty", "lost", "required-absent", "required-faulty", "required-lost"),
 		not("Each host says how much it takes at a time, and one caller waits for its own pieces only.", "bound"),
 		not("Pieces and results are copies.", "overlap"), not(noMemory, "leak"))},

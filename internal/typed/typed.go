@@ -1,0 +1,106 @@
+// Package typed makes bytes of requests and results that have types, for pool/isolate and cluster.
+package typed
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/gob"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+)
+
+// Codec is isolate.Codec.
+type Codec interface {
+	Marshal(v any) ([]byte, error)
+	Unmarshal(data []byte, v any) error
+}
+
+// Choose returns the codec of a variadic argument: Standard where there is none, and nil where there are several or nil.
+func Choose[C Codec](given []C) Codec {
+	if len(given) == 0 {
+		return Standard{}
+	}
+	if len(given) == 1 && any(given[0]) != nil {
+		return given[0]
+	}
+	return nil
+}
+
+// Serve does a request by a function that has types.
+func Serve[Q, A any](c Codec, data []byte, f func(q Q) (A, error)) ([]byte, error) {
+	var q Q
+	if err := Decode(c, data, &q); err != nil {
+		return nil, err
+	}
+	a, err := f(q)
+	if err != nil {
+		return nil, err
+	}
+	return Encode(c, &a)
+}
+
+// version is the last byte of what is sent: the version of how it is made.
+const version = 1
+
+// Encode makes bytes of a value.
+func Encode(c Codec, v any) (data []byte, err error) {
+	err = contain.Do(func() (err error) {
+		data, err = c.Marshal(v)
+		return err
+	})
+	if err != nil {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "a value of %T cannot be sent: %w", v, err)
+	}
+	return append(data[:len(data):len(data)], version), nil // the codec may keep what is behind
+}
+
+// Decode makes a value of bytes.
+func Decode(c Codec, data []byte, v any) error {
+	last := len(data) - 1
+	if last < 0 || data[last] != version {
+		return driver.Errorf(driver.ErrInvalidArgument, "%d bytes for a value of %T are not those of a Handler of version %d: call the function by its Handler.Do, "+
+			"of the same version of the program", len(data), v, version)
+	}
+	if err := contain.Do(func() error { return c.Unmarshal(data[:last:last], v) }); err != nil {
+		return driver.Errorf(driver.ErrInvalidArgument, "%d bytes are no value of %T: %w", last, v, err)
+	}
+	return nil
+}
+
+// Standard is the Codec of a Handler that has no other.
+type Standard struct{}
+
+// ofItself is a type that makes bytes of itself.
+type ofItself interface {
+	encoding.BinaryMarshaler
+	encoding.BinaryUnmarshaler
+}
+
+func (Standard) Marshal(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case *[]byte:
+		return *v, nil
+	case *string:
+		return []byte(*v), nil
+	case ofItself:
+		return v.MarshalBinary()
+	}
+	var b bytes.Buffer
+	err := gob.NewEncoder(&b).Encode(v)
+	return b.Bytes(), err
+}
+
+func (Standard) Unmarshal(data []byte, v any) error {
+	switch v := v.(type) {
+	case *[]byte:
+		*v = data
+		return nil
+	case *string:
+		*v = string(data)
+		return nil
+	case ofItself:
+		return v.UnmarshalBinary(data)
+	}
+	return gob.NewDecoder(bytes.NewReader(data)).Decode(v)
+}
