@@ -1,14 +1,14 @@
 package driver
 
 import (
-	"os"
 	goruntime "runtime"
 
 	"github.com/purecuda/purecuda/internal/dl"
 )
 
 // PathVariable names the environment variable that replaces the candidates of
-// [Open] by one file.
+// [Open] by one file. A program that has gained privileges ignores it, as the system's loader does
+// with LD_LIBRARY_PATH.
 const PathVariable = "PURECUDA_DRIVER_PATH"
 
 // Candidates lists where Open looks for the driver library, in order. If PURECUDA_DRIVER_PATH is
@@ -16,7 +16,7 @@ const PathVariable = "PURECUDA_DRIVER_PATH"
 // loader knows it by, and the places where some systems put it outside the loader's path. It is
 // empty where CUDA has no driver.
 func Candidates() []string {
-	if path := os.Getenv(PathVariable); path != "" {
+	if path := dl.Getenv(PathVariable); path != "" {
 		return []string{path}
 	}
 	if goruntime.GOOS == "windows" {

@@ -89,7 +89,7 @@ func platformPlaces() places {
 // their usual folders, and last the active Python environment (VIRTUAL_ENV, CONDA_PREFIX). In each place
 // the newest comes first. It is empty where NVIDIA has no such library. It reads directories.
 func (d Description) Candidates() []string {
-	if path := os.Getenv(d.Variable); path != "" {
+	if path := dl.Getenv(d.Variable); path != "" {
 		return []string{path}
 	}
 	names, p := d.names(), platformPlaces()
@@ -101,7 +101,7 @@ func (d Description) Candidates() []string {
 		return list.add(dl.DriverCandidates(names.Files...)...).all
 	}
 	for _, variable := range []string{"CUDA_PATH", "CUDA_HOME"} {
-		if root := os.Getenv(variable); filepath.IsAbs(root) {
+		if root := dl.Getenv(variable); filepath.IsAbs(root) {
 			list.addBelow(root, p.toolkit, names.Files)
 		}
 	}
@@ -113,7 +113,7 @@ func (d Description) Candidates() []string {
 		list.addBelow(root, p.toolkit, names.Files)
 	}
 	for _, variable := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
-		root := os.Getenv(variable)
+		root := dl.Getenv(variable)
 		if !filepath.IsAbs(root) {
 			continue
 		}
