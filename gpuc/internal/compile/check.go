@@ -35,6 +35,7 @@ func (k *kctx) check(i, n val, pos token.Pos) {
 		p = k.pure("and.pred", kPred, k.guard.r, p.r)
 	}
 	k.trap(pos, "index out of range [%d] with length %d", a, b, p.r)
+	k.out[len(k.out)-1].asked = &asked{i.poly(), b, k.guard.r != "", k.cur}
 }
 
 // within reports whether no check is needed.

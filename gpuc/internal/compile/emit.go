@@ -21,6 +21,7 @@ type ins struct {
 	note     string
 	root     string // of a load: the slice parameter
 	call     *callee
+	asked    *asked // of a bounds check
 	pos      token.Pos
 }
 

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -10,9 +11,13 @@ import (
 // fails, they are asked again in their order, so that the report is the same.
 func (k *kctx) gather(code []ins) []ins {
 	defs, _ := counts(code)
-	jumps := map[string]int{}
-	for _, i := range code {
+	jumps, single := map[string]int{}, map[string]*ins{}
+	for j := range code {
+		i := &code[j]
 		jumps[i.target]++
+		if len(i.dst) == 1 && defs[i.dst[0]] == 1 {
+			single[i.dst[0]] = i
+		}
 	}
 	var out, slow []ins
 	for i := 0; i < len(code); {
@@ -23,19 +28,39 @@ func (k *kctx) gather(code []ins) []ins {
 		}
 		g := gathered{late: map[string]bool{}}
 		i = g.from(code, i, defs, jumps)
-		p := g.checks[0].guard
+		kept, small := k.outermost(&g, single)
+		p := ""
 		out = append(out, g.before...)
-		for _, c := range g.checks[1:] {
+		ask := func(guard string) {
+			if p != "" {
+				one := k.reg(kPred).r
+				out = append(out, ins{op: "or.pred", dst: []string{one}, src: []string{p, guard}, text: p + ", " + guard})
+				guard = one
+			}
+			p = guard
+		}
+		for _, n := range small {
 			one := k.reg(kPred).r
-			out = append(out, ins{op: "or.pred", dst: []string{one}, src: []string{p, c.guard}, text: p + ", " + c.guard})
-			p = one
+			out = append(out, ins{op: "setp.ge.u64", dst: []string{one}, src: []string{n.reg}, text: fmt.Sprint(n.reg, ", ", n.below)})
+			ask(one)
+		}
+		for _, c := range kept {
+			ask(c.guard)
 		}
 		branch := g.checks[0]
-		if len(g.checks) > 1 && k.o.Checks == ChecksReport { // others trap, all in one place
+		if len(small) > 0 || len(g.checks) > 1 && k.o.Checks == ChecksReport { // others trap, all in one place
 			l := k.label()
-			branch = ins{op: "bra", text: l, target: l, side: true, note: "one of the checks below"}
-			g.checks[len(g.checks)-1].guard = ""
-			slow = append(append(append(slow, ins{label: l}), again(out, g.checks, defs)...), g.checks...)
+			branch = ins{op: "bra", text: l, target: l, side: true, note: cold}
+			slow = append(slow, ins{label: l})
+			if len(small) == 0 { // then one fails
+				g.checks[len(g.checks)-1].guard = ""
+			}
+			slow = append(slow, again(out, g.checks, defs)...)
+			if len(small) > 0 {
+				back := k.label()
+				slow = append(slow, ins{op: "bra", text: back, target: back, side: true})
+				g.after = append([]ins{{label: back, note: cold}}, g.after...)
+			}
 		}
 		branch.guard = p
 		out = append(append(out, branch), g.after...)
@@ -43,8 +68,11 @@ func (k *kctx) gather(code []ins) []ins {
 	return append(out, slow...)
 }
 
-// again is what computes the conditions of checks, and what they report, a second time: else all of it would stay in
-// registers up to the one branch.
+// cold notes a branch to where the checks are asked one by one, and where it comes back.
+const cold = "one of the checks below"
+
+// again is checks, and before each what computes its condition and what it reports, a second time: else all of it would stay in
+// registers up to the one branch. Divisions stay.
 func again(code, checks []ins, defs map[string]int) (list []ins) {
 	need := map[string]bool{}
 	for _, c := range checks {
@@ -52,20 +80,38 @@ func again(code, checks []ins, defs map[string]int) (list []ins) {
 			need[r] = true
 		}
 	}
+	by := map[string]*ins{}
 	for j := len(code) - 1; j >= 0; j-- {
 		i := &code[j]
-		if i.label != "" || i.op == "bra" || slices.ContainsFunc(i.dst, func(r string) bool { return defs[r] > 1 }) {
+		if i.note == "" && (i.label != "" || i.op == "bra") || slices.ContainsFunc(i.dst, func(r string) bool { return defs[r] > 1 }) {
 			break
 		}
-		if i.side || i.guard != "" || strings.HasPrefix(i.op, "ld.") || !slices.ContainsFunc(i.dst, func(r string) bool { return need[r] }) {
+		if i.side || i.guard != "" || len(i.dst) != 1 || !need[i.dst[0]] || strings.HasPrefix(i.op, "ld.") || strings.HasPrefix(i.op, "div.") || strings.HasPrefix(i.op, "rem.") {
 			continue
 		}
 		for _, r := range i.src {
 			need[r] = true
 		}
-		list = append(list, *i)
+		by[i.dst[0]] = i
 	}
-	slices.Reverse(list)
+	var compute func(r string)
+	compute = func(r string) {
+		i := by[r]
+		delete(by, r)
+		if i != nil {
+			for _, s := range i.src {
+				compute(s)
+			}
+			list = append(list, *i)
+		}
+	}
+	for _, c := range checks {
+		compute(c.guard)
+		for _, r := range c.src {
+			compute(r)
+		}
+		list = append(list, c)
+	}
 	return list
 }
 
@@ -115,7 +161,10 @@ func (g *gathered) take(i ins, defs map[string]int) bool {
 	needsLate := g.late[i.guard] || slices.ContainsFunc(i.src, isLate)
 	switch {
 	case i.check() && !needsLate:
-		g.checks, g.before, g.after, g.rest = append(g.checks, i), append(g.before, g.early...), append(g.after, g.loads...), append(g.rest, g.others...)
+		if !slices.ContainsFunc(g.checks, func(c ins) bool { return c.guard == i.guard }) { // else the first of them fails
+			g.checks = append(g.checks, i)
+		}
+		g.before, g.after, g.rest = append(g.before, g.early...), append(g.after, g.loads...), append(g.rest, g.others...)
 		g.early, g.loads, g.others = nil, nil, nil
 		return true
 	case i.label != "" || i.op == "bra" || i.side && !i.memory() || slices.ContainsFunc(i.dst, func(r string) bool { return defs[r] > 1 }):
