@@ -23,6 +23,9 @@ func (k *kctx) check(i, n val, pos token.Pos) {
 	}
 	if k.guard.r == "" {
 		k.cur.m[key] = val{}
+		if k.isAhead(i, n) {
+			return
+		}
 	}
 	a, b := i.String(), n.String()
 	var p val

@@ -252,6 +252,9 @@ func (k *kctx) block(f *frame, s *scope, b *ssa.BasicBlock) {
 		}
 	}
 	k.loops[len(k.loops)-1] = f.depth(b)
+	if a := k.ahead; a != nil && a.f == f {
+		a.copy, a.sure = s.number, b.Dominates(a.latch)
+	}
 	k.phis(f, s, b)
 	at := k.pos
 	for _, in := range b.Instrs {
@@ -368,6 +371,10 @@ func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Funct
 	}
 	k.stack = append(k.stack, fn)
 	begin, shared := len(k.out), len(k.shared)
+	if k.ahead != nil && len(fn.Blocks) > 1 {
+		k.ahead.calls++
+		defer func(a *ahead) { a.calls-- }(k.ahead)
+	}
 	k.ordered(fn)
 	f := k.newFrame(fn, path)
 	f.ret = k.label()

@@ -114,7 +114,11 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 		if !ok1 || !ok2 || kindOf(from) == kNone || kindOf(to) == kNone || isText(from) || isText(to) {
 			k.fail(in.Pos(), "a kernel converts numbers, not %s to %s%s", in.X.Type(), in.Type(), insteadOf(in))
 		}
-		s.m[in] = k.convert(from, to, k.get(s, in.X))
+		x, ok := k.widened(s, in.X)
+		if !ok || kindOf(to) != k64 {
+			x = k.convert(from, to, k.get(s, in.X))
+		}
+		s.m[in] = x
 	case *ssa.ChangeType:
 		s.m[in] = k.get(s, in.X)
 	case *ssa.Alloc:

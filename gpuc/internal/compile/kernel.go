@@ -168,6 +168,7 @@ type kctx struct {
 	shared   map[string]string
 	guard    val             // under which checks are made before their block
 	facts    *table          // what it says
+	ahead    *ahead          // the loop whose checks come before it
 	strength string          // of the load or the store that is compiled now: .relaxed.gpu
 	hint     string          // of it, for the caches
 	stack    []*ssa.Function // that are compiled now

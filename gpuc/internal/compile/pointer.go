@@ -196,6 +196,9 @@ func (k *kctx) scaled(i val, size int64) val {
 
 // index widens an index to 64 bits.
 func (k *kctx) index(s *scope, v ssa.Value) val {
+	if x, ok := k.widened(s, v); ok {
+		return x
+	}
 	return k.convert(v.Type().Underlying().(*types.Basic), types.Typ[types.Int], k.get(s, v))
 }
 

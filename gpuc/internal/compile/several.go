@@ -259,10 +259,15 @@ func (k *kctx) several(f *frame, s *scope, l *loop, c *counter) bool {
 	}
 	c.limit = k.bin(token.SUB, c.t, c.t, k.minMax("max", c.t, n, low), span, token.NoPos)
 	c.rest = k.label()
+	pre := k.cur
+	k.phis(f, s, l.head)
+	k.askAhead(f, s, l, c, step)
 
 	s.labels[l.head] = k.label()
 	k.place(s.labels[l.head], true)
-	k.phis(f, s, l.head)
+	if k.ahead != nil && k.ahead.c == c {
+		k.ahead.widen(k)
+	}
 	bind := map[*ssa.Phi]val{}
 	for _, in := range l.head.Instrs {
 		if p, ok := in.(*ssa.Phi); ok {
@@ -272,6 +277,9 @@ func (k *kctx) several(f *frame, s *scope, l *loop, c *counter) bool {
 	l.counted = c
 	k.repeat(f, s, l, bind, func(i int) bool { return i == c.copies-1 })
 	l.counted = nil
+	if k.ahead != nil && k.ahead.c == c {
+		k.askedAhead(l, n, step, pre)
+	}
 	s.labels[l.head] = c.rest
 	return true
 }
