@@ -10,9 +10,9 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// Where a loop makes several passes with one test, its checks come before it: an index that grows by the same in each pass is in
-// range in all of them if it is in the first and in the last one. If it is not, or numbers are so large that this could
-// overflow, the loop makes no pass, and the other loop asks in each of its own.
+// Where a loop makes several passes with one test, its checks come before it. An index that grows by the same in each pass is
+// in range in all of them if it is in the first and in the last one. If it is not, or numbers are so large that this could
+// overflow, the loop makes no pass. The other loop then asks in each of its own.
 
 // ahead is such a loop while it is written.
 type ahead struct {

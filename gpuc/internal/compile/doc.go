@@ -11,6 +11,7 @@
 //	instr, arith, memory  what each instruction of go/ssa becomes
 //	call, stdlib, intrinsics  calls: of functions with source, of packages math and math/bits, of package gpu
 //	check, range, gather  bounds checks, what makes them unnecessary, and one branch for several
+//	between, ahead       checks that two others answer, and those of a loop that come before it
 //	join                 conditions that lead to one place, and what is computed before them
 //	poly                 integers that are sums of products: one register for one address
 //	fold, opt, clean     constants; registers and loops; what has no use

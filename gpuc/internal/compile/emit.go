@@ -41,6 +41,9 @@ func (k *kctx) emit(op string, dst []string, args ...string) *ins {
 		i.src = append(i.src, regsIn(a)...)
 	}
 	if len(k.out) > 200000 {
+		if k.asked.IsValid() {
+			k.fail(k.asked, "%s becomes too large with the passes of this loop: write %s 4, which makes 4 copies of it", called(k.fn), unrollDirective)
+		}
 		k.fail(k.fn.Pos(), "%s becomes too large", called(k.fn))
 	}
 	k.out = append(k.out, i)

@@ -179,6 +179,7 @@ type kctx struct {
 	blockID  int     // the number of the block that is compiled now
 	nblock   int
 
+	asked                 token.Pos              // the outermost loop that is unrolled because a line says so
 	unrolled              bool                   // a loop by itself
 	sharedSize, localSize int64                  // bytes
 	inlined               map[*ssa.Function]bool // large functions

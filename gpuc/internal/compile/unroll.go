@@ -290,6 +290,10 @@ func (k *kctx) unroll(f *frame, s *scope, l *loop) {
 	}
 	most, begin := k.budget(f, s, l), len(k.out)
 	k.unrolled = k.unrolled || most < math.MaxInt
+	if u := k.p.unrollOf(f, l); u != nil && !k.asked.IsValid() {
+		k.asked = u.pos
+		defer func() { k.asked = token.NoPos }()
+	}
 	end := k.repeat(f, s, l, bind, func(i int) bool {
 		if len(k.out)-begin > most { // begin again without
 			k.rolled[f.loopKey(l)] = true
