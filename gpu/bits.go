@@ -1,5 +1,10 @@
 package gpu
 
+import (
+	"reflect"
+	"unsafe"
+)
+
 // Package math/bits is for kernels too: its functions on 32 and 64 bits are an instruction or two. Here is what
 // it does not have.
 
@@ -25,3 +30,28 @@ func BytePermute(lo, hi, selector uint32) (out uint32) {
 
 // MulHigh32 is the upper half of the product of 64 bits.
 func MulHigh32(x, y uint32) uint32 { return uint32(uint64(x) * uint64(y) >> 32) }
+
+// Select is a where p holds, and b else. Both are computed: it is an instruction in place of a branch.
+func Select[T any](p bool, a, b T) T {
+	if p {
+		return a
+	}
+	return b
+}
+
+// Bits are the bits of a value of at most 8 bytes: a number of 4 or 8, or a struct or an array of those.
+func Bits[T any](v T) uint64 {
+	if unsafe.Sizeof(v) > 8 {
+		fault("gpu.Bits: a %T has %d bytes, at most 8", v, unsafe.Sizeof(v))
+	}
+	return toBits(v)
+}
+
+// FromBits is the value with these bits.
+func FromBits[T any](bits uint64) (v T) {
+	if unsafe.Sizeof(v) > 8 {
+		fault("gpu.FromBits: a %T has %d bytes, at most 8", v, unsafe.Sizeof(v))
+	}
+	plain(reflect.TypeFor[T]())
+	return fromBits[T](bits)
+}

@@ -1,6 +1,9 @@
 package gpu
 
-import "unsafe"
+import (
+	"reflect"
+	"unsafe"
+)
 
 // Uint4, Int4 and Float4 are 16 bytes, and so are Uint64x2 and Float64x2. A GPU loads or stores an element of a
 // slice of them with one instruction.
@@ -29,4 +32,16 @@ func Quads(data []byte) (head []byte, quads []Uint4, tail []byte) {
 		quads = unsafe.Slice((*Uint4)(unsafe.Pointer(&data[first])), n)
 	}
 	return data[:first], quads, data[first+16*n:]
+}
+
+// View is the same memory as elements of another type: View[[4]float32](x) is x by four. What is left at the end is not in
+// it. On a GPU x has to begin at a multiple of the size of V, or of 16 bytes if V is larger, as what runtime.Alloc gives.
+func View[V, T any](x []T) []V {
+	var v V
+	plain(reflect.TypeFor[T]())
+	plain(reflect.TypeFor[V]())
+	if len(x) == 0 || unsafe.Sizeof(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*V)(unsafe.Pointer(&x[0])), uintptr(len(x))*unsafe.Sizeof(x[0])/unsafe.Sizeof(v))
 }

@@ -1,8 +1,11 @@
 package gpu
 
-import "unsafe"
+import (
+	"reflect"
+	"unsafe"
+)
 
-// Word is a type that a warp function moves between lanes.
+// Word is a number that a warp function compares or adds.
 type Word interface {
 	~int32 | ~uint32 | ~float32 | ~int64 | ~uint64 | ~float64 | ~int | ~uint
 }
@@ -18,18 +21,27 @@ type posted struct {
 	words *[6]uint32 // of a function of tensor cores
 }
 
-func toBits[T Word](v T) uint64 {
-	if unsafe.Sizeof(v) == 4 {
-		return uint64(*(*uint32)(unsafe.Pointer(&v)))
+// toBits are the bits of a value of at most 8 bytes.
+func toBits[T any](v T) (b uint64) {
+	switch p := unsafe.Pointer(&v); unsafe.Sizeof(v) {
+	case 4:
+		b = uint64(*(*uint32)(p))
+	case 8:
+		*(*[8]byte)(unsafe.Pointer(&b)) = *(*[8]byte)(p)
+	default:
+		copy((*[8]byte)(unsafe.Pointer(&b))[:], unsafe.Slice((*byte)(p), unsafe.Sizeof(v)))
 	}
-	return *(*uint64)(unsafe.Pointer(&v))
+	return b
 }
 
-func fromBits[T Word](b uint64) (v T) {
-	if unsafe.Sizeof(v) == 4 {
-		*(*uint32)(unsafe.Pointer(&v)) = uint32(b)
-	} else {
-		*(*uint64)(unsafe.Pointer(&v)) = b
+func fromBits[T any](b uint64) (v T) {
+	switch p := unsafe.Pointer(&v); unsafe.Sizeof(v) {
+	case 4:
+		*(*uint32)(p) = uint32(b)
+	case 8:
+		*(*[8]byte)(p) = *(*[8]byte)(unsafe.Pointer(&b))
+	default:
+		copy(unsafe.Slice((*byte)(p), unsafe.Sizeof(v)), (*[8]byte)(unsafe.Pointer(&b))[:])
 	}
 	return v
 }
@@ -58,42 +70,61 @@ func (t *Thread) takesPart(p posted, op string, lane int) bool {
 }
 
 // from reads the value of a lane.
-func from[T Word](t *Thread, slots []posted, op string, lane int) T {
+func from(t *Thread, slots []posted, op string, lane int) uint64 {
 	if lane >= len(slots) {
 		fault("gpu.%s: lane %d asks for the value of lane %d, which the block does not have", op, t.Lane(), lane)
 	}
 	if !t.takesPart(slots[lane], op, lane) {
 		fault("gpu.%s: lane %d asks for the value of lane %d, which has returned", op, t.Lane(), lane)
 	}
-	return fromBits[T](slots[lane].value)
+	return slots[lane].value
 }
 
-// Shuffle returns the v of a lane; the lane's number counts modulo 32.
-func Shuffle[T Word](t *Thread, v T, lane int) T {
-	return from[T](t, t.exchange("Shuffle", toBits(v)), "Shuffle", lane&(warpSize-1))
+// shuffle is the v of a lane, 8 bytes at a time.
+func shuffle[T any](t *Thread, op string, v T, lane int) (out T) {
+	switch kind := reflect.TypeFor[T]().Kind(); {
+	case kind == reflect.Struct || kind == reflect.Array:
+		plain(reflect.TypeFor[T]())
+	case kind < reflect.Int || kind > reflect.Float64:
+		fault("gpu.%s: a lane gives numbers, and structs and arrays of them, not a %v", op, reflect.TypeFor[T]())
+	}
+	if unsafe.Sizeof(v) <= 8 {
+		return fromBits[T](from(t, t.exchange(op, toBits(v)), op, lane))
+	}
+	give, take := unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)), unsafe.Slice((*byte)(unsafe.Pointer(&out)), unsafe.Sizeof(v))
+	for i := 0; i < len(give); i += 8 {
+		var word, got [8]byte
+		copy(word[:], give[i:])
+		got = fromBits[[8]byte](from(t, t.exchange(op, toBits(word)), op, lane))
+		copy(take[i:], got[:])
+	}
+	return out
 }
+
+// Shuffle returns the v of a lane; the lane's number counts modulo 32. T is a number, or a struct or an array of numbers.
+func Shuffle[T any](t *Thread, v T, lane int) T { return shuffle(t, "Shuffle", v, lane&(warpSize-1)) }
 
 // ShuffleUp returns the v of the lane that is delta below, and the lane's own v where there is none. delta is 0 to 31.
-func ShuffleUp[T Word](t *Thread, v T, delta int) T {
+func ShuffleUp[T any](t *Thread, v T, delta int) T {
 	lane := t.Lane() - delta&(warpSize-1)
 	if lane < 0 {
 		lane = t.Lane()
 	}
-	return from[T](t, t.exchange("ShuffleUp", toBits(v)), "ShuffleUp", lane)
+	return shuffle(t, "ShuffleUp", v, lane)
 }
 
 // ShuffleDown returns the v of the lane that is delta above, and the lane's own v where there is none. delta is 0 to 31.
-func ShuffleDown[T Word](t *Thread, v T, delta int) T {
+func ShuffleDown[T any](t *Thread, v T, delta int) T {
 	lane := t.Lane() + delta&(warpSize-1)
 	if lane >= warpSize {
 		lane = t.Lane()
 	}
-	return from[T](t, t.exchange("ShuffleDown", toBits(v)), "ShuffleDown", lane)
+	return shuffle(t, "ShuffleDown", v, lane)
 }
 
 // ShuffleXor returns the v of the lane whose number is this one's exclusive-or with mask. mask is 0 to 31.
-func ShuffleXor[T Word](t *Thread, v T, mask int) T {
-	return from[T](t, t.exchange("ShuffleXor", toBits(v)), "ShuffleXor", t.Lane()^mask&(warpSize-1))
+func ShuffleXor[T any](t *Thread, v T, mask int) T {
+	return shuffle(t, "ShuffleXor", v, t.Lane()^mask&(warpSize-1))
 }
 
 // together calls f with the value of each lane that takes part.

@@ -148,7 +148,7 @@ func (c *command) files() ([]file, error) {
 		return nil, err
 	}
 	if len(p.Kernels) == 0 {
-		return nil, fmt.Errorf("%s has no kernels: put //purecuda:kernel before a function", c.dir)
+		return nil, fmt.Errorf("%s has no kernels: put //purecuda:kernel before a function, or write a line //purecuda:instantiate", c.dir)
 	}
 	in := generate.Input{Package: p.Types, Program: p, Name: c.out, Launch: c.launch}
 	var files []file

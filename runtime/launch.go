@@ -144,6 +144,9 @@ func Struct[T any](v *T) Arg {
 	if v == nil {
 		return wrongArg(driver.Errorf(driver.ErrInvalidArgument, "the structure of an argument is nil"))
 	}
+	if unsafe.Sizeof(*v) == 0 {
+		return Value(uint8(0)) // a parameter has a byte at least
+	}
 	return Arg{of: unsafe.Pointer(v), size: uint32(min(unsafe.Sizeof(*v), math.MaxUint32)), kind: structure}
 }
 

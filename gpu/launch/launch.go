@@ -87,6 +87,14 @@ func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.Shape, args ...
 	return k.list[i].Launch(s, shape, args...)
 }
 
+// Multiprocessors is how many the device has; 0 of nothing.
+func (k *Kernels) Multiprocessors() int {
+	if k == nil || k.module == nil {
+		return 0
+	}
+	return k.module.Context().Device().Multiprocessors
+}
+
 // Report returns the last argument of a kernel that reports failed checks, which each stream has its own memory for.
 func (k *Kernels) Report() runtime.Arg {
 	if k == nil {

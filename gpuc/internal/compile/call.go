@@ -116,6 +116,8 @@ func (k *kctx) builtin(s *scope, in *ssa.Call, b *ssa.Builtin) val {
 		if args[0].k == kAgg && len(args[0].e) == 2 && args[0].e[0].k == kPtr {
 			return args[0].e[1]
 		}
+	case "Sizeof":
+		return cst(k64, uint64(sizes.Sizeof(in.Call.Args[0].Type())))
 	case "min", "max":
 		v, t := args[0], in.Type().Underlying().(*types.Basic)
 		for _, a := range args[1:] {

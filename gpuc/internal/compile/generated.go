@@ -222,6 +222,10 @@ func (p *Program) Needs(k *Source) (names []string) {
 			return true
 		})
 	}
-	add(k.Decl)
+	if k.Of == nil {
+		add(k.Decl)
+	} else {
+		needsOf(k.Of.Type, p.Types, func(o types.Object) { add(decls[o]) })
+	}
 	return names
 }

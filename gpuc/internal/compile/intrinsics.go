@@ -74,6 +74,11 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 		return k.atomic(op, in, fn, a), true
 	}
 	if mode, ok := shuffles[name]; ok {
+		for _, l := range scalars(fn.Signature.Params().At(1).Type(), 0, nil) {
+			if l.k == kNone || l.k == kPred {
+				k.fail(in.Pos(), "gpu.%s moves numbers, and structs and arrays of them, not a %s", name, fn.Signature.Params().At(1).Type())
+			}
+		}
 		return k.shuffle(mode, a[1], k.low32(a[2], 31)), true
 	}
 	if v, ok := k.tensor(in, name, fn, a); ok {
@@ -115,6 +120,20 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 		return val{}, true
 	case "Quads":
 		return k.quads(a[0]), true
+	case "View":
+		return k.view(fn, a[0]), true
+	case "Select":
+		if a[0].isC {
+			return a[2-int(a[0].c)], true
+		}
+		return k.choose(k.register(a[0]), a[1], a[2], in.Pos()), true
+	case "Bits":
+		return k.bitsOf(in, a[0], fn.Signature.Params().At(0).Type()), true
+	case "FromBits":
+		t := fn.Signature.Results().At(0).Type()
+		k.numbers(in, name, t)
+		words := []val{k.pure("cvt.u32.u64", k32, a[0].String()), k.pure("cvt.u32.u64", k32, k.pure("shr.u64", k64, a[0].String(), "32").r)}
+		return k.ofWords(t, &words), true
 	case "Dot4":
 		ty := num(fn.Signature.Results().At(0).Type().Underlying().(*types.Basic))
 		return k.pure("dp4a."+ty+"."+ty, k32, a[0].String(), a[1].String(), a[2].String()), true
@@ -237,8 +256,15 @@ func (k *kctx) rank() val {
 	return v
 }
 
-// shuffle moves a value between lanes; 64 bits are two of 32.
+// shuffle moves a value between lanes; 64 bits are two of 32, and a struct is its fields.
 func (k *kctx) shuffle(mode string, x val, lane string) val {
+	if x.k == kAgg {
+		v := val{k: kAgg}
+		for _, e := range x.e {
+			v.e = append(v.e, k.shuffle(mode, e, lane))
+		}
+		return v
+	}
 	x = k.register(x)
 	bound := "31"
 	if mode == "up" {

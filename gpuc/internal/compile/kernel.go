@@ -205,7 +205,8 @@ func (k *kctx) run() (ok bool) {
 			panic(e)
 		}
 	}()
-	if len(k.fn.Params) == 0 || !isThread(k.fn.Params[0].Type()) {
+	params := k.params()
+	if len(params) == 0 || !isThread(params[0].Type()) {
 		k.fail(k.fn.Pos(), "the first parameter of a kernel is t *gpu.Thread")
 	}
 	if k.fn.Signature.Results().Len() > 0 {
@@ -213,9 +214,12 @@ func (k *kctx) run() (ok bool) {
 	}
 	k.ordered(k.fn)
 	f, s := k.newFrame(k.fn, k.fn.Name()), newScope(nil, nil)
-	s.m[k.fn.Params[0]] = val{k: kThread}
+	if k.src.Of != nil {
+		s.m[k.fn.Params[0]] = val{k: kNone} // the kernel does not use the type
+	}
+	s.m[params[0]] = val{k: kThread}
 	lengths := map[string]val{}
-	for i, p := range k.fn.Params[1:] {
+	for i, p := range params[1:] {
 		s.m[p] = k.parts(k.src.Param(i, p.Name()), p.Pos(), lengths)
 	}
 	for _, names := range k.src.Equal {

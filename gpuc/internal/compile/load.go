@@ -21,8 +21,11 @@ type Source struct {
 	Call string // the expression that is the function: Scale[float32]
 	Decl *ast.FuncDecl
 	Sig  *types.Signature // with types in place of type parameters
-	args []types.Type     // of the type parameters
-	fn   *ssa.Function
+	Of   *Instance        // that it belongs to; nil where it is a function of the package
+
+	args   []types.Type // of the type parameters
+	method *types.Func  // of Of
+	fn     *ssa.Function
 }
 
 // Program is a loaded package.
@@ -31,7 +34,8 @@ type Program struct {
 	Constraint string // of the files with kernels, as in a //go:build line; empty where they have none
 	Types      *types.Package
 	Info       *types.Info
-	Kernels    []*Source // in the order of the source
+	Kernels    []*Source // in the order of the source, and then those of the instances
+	Instances  []*Instance
 	pkg        *ssa.Package
 	fset       *token.FileSet
 	inits      map[*ssa.Global]map[int64]ssa.Value
@@ -69,7 +73,10 @@ func Load(c Config) (*Program, error) {
 	if c.Tags == "" {
 		flags = nil // those of GOFLAGS
 	}
-	graph, err := packages.Load(&packages.Config{Dir: c.Dir, BuildFlags: flags, Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps}, c.Pattern)
+	names := func(overlay map[string][]byte) ([]*packages.Package, error) {
+		return packages.Load(&packages.Config{Dir: c.Dir, BuildFlags: flags, Overlay: overlay, Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps}, c.Pattern)
+	}
+	graph, err := names(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +85,20 @@ func Load(c Config) (*Program, error) {
 			return nil, err
 		}
 	}
-	overlay, called := map[string][]byte{}, bodies(graph)
+	overlay := map[string][]byte{}
+	if len(graph) == 1 && len(graph[0].GoFiles) > 0 {
+		text, err := instanceText(graph[0])
+		if err != nil {
+			return nil, err
+		}
+		if text != nil { // the packages that it names are in no file that is there
+			overlay[filepath.Join(filepath.Dir(graph[0].GoFiles[0]), instanceFile)] = text
+			if graph, err = names(overlay); err != nil {
+				return nil, err
+			}
+		}
+	}
+	called := bodies(graph)
 	files := &fileParser{fset: token.NewFileSet(), keep: map[string]bool{c.Generated: true}, parsed: map[string]*ast.File{}}
 	packages.Visit(graph, nil, func(p *packages.Package) {
 		for _, file := range p.GoFiles {
@@ -103,7 +123,10 @@ func Load(c Config) (*Program, error) {
 		}
 		p.Name, p.Types, p.Info = pkgs[0].Name, pkgs[0].Types, pkgs[0].TypesInfo
 		p.sourceOf(pkgs[0], c.Generated)
-		return p, pkgs, p.find(pkgs[0].Syntax)
+		if err := p.find(pkgs[0].Syntax); err != nil {
+			return nil, nil, err
+		}
+		return p, pkgs, p.findInstances(pkgs[0])
 	}
 	p, pkgs, err := load()
 	if err != nil {
@@ -158,7 +181,11 @@ func Load(c Config) (*Program, error) {
 		prog.Package(q).Build()
 	}
 	for _, k := range p.Kernels {
-		k.fn = p.function(k)
+		if k.Of != nil {
+			k.fn = p.methodOf(k)
+		} else {
+			k.fn = p.function(k)
+		}
 	}
 	return p, nil
 }

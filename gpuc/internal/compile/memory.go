@@ -463,6 +463,20 @@ func (k *kctx) quads(x val) val {
 	}}
 }
 
+// view is a slice as one of another element: gpu.View. Its begin is aligned for that, as it says.
+func (k *kctx) view(fn *ssa.Function, x val) val {
+	from := fn.Signature.Params().At(0).Type().Underlying().(*types.Slice).Elem()
+	to := fn.Signature.Results().At(0).Type().Underlying().(*types.Slice).Elem()
+	if x.e[0].p == nil || sizes.Sizeof(to) == 0 {
+		return val{k: kAgg, e: []val{x.e[0], cst(k64, 0)}}
+	}
+	p, b := *x.e[0].p, types.Typ[types.Int]
+	p.align = max(p.align, min(16, sizes.Sizeof(to)&-sizes.Sizeof(to)))
+	n := k.bin(token.MUL, b, b, x.e[1], cst(k64, uint64(sizes.Sizeof(from))), token.NoPos)
+	n = k.bin(token.QUO, b, b, n, cst(k64, uint64(sizes.Sizeof(to))), token.NoPos)
+	return val{k: kAgg, e: []val{{k: kPtr, p: &p}, n}}
+}
+
 // holdsFunction reports whether an array or a struct has functions.
 func holdsFunction(t types.Type) bool {
 	switch u := t.Underlying().(type) {

@@ -173,7 +173,7 @@ func (k *kctx) declare() (list []string) {
 			list = append(list, fmt.Sprintf(".param .align %d .b8 %s[%d]", sizes.Alignof(u), p.Name, max(1, sizes.Sizeof(u))))
 		}
 	}
-	for i := range k.fn.Params[1:] {
+	for i := range k.params()[1:] {
 		part(k.src.Param(i, ""))
 	}
 	if k.reports() {

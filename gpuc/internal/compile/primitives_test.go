@@ -1,0 +1,344 @@
+package compile_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/gpu/block"
+	"github.com/purecuda/purecuda/gpu/launch"
+	"github.com/purecuda/purecuda/gpuc/internal/compile"
+	"github.com/purecuda/purecuda/gpuc/internal/device"
+	"github.com/purecuda/purecuda/gpuc/internal/testdata/primitives"
+	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+type add32 = block.Add[uint32]
+
+// primitivesIn are the primitives of package primitives on a simulated device.
+type primitivesIn struct {
+	t     *testing.T
+	s     *runtime.Stream
+	k     *launch.Kernels
+	first map[string]int
+}
+
+// compiledPrimitives compiles them once for all tests.
+var compiledPrimitives = func() func(p *compile.Program) (*compile.Module, error) {
+	var once sync.Once
+	var m *compile.Module
+	var err error
+	return func(p *compile.Program) (*compile.Module, error) {
+		once.Do(func() { m, err = p.Compile(compile.Options{Arch: 75, Checks: compile.ChecksOff}) })
+		return m, err
+	}
+}()
+
+// openPrimitives compiles the primitives and loads them.
+func openPrimitives(t *testing.T) *primitivesIn {
+	if device.Hardware() {
+		t.Skip("the kernels are compiled here, and that host may have no Go")
+	}
+	p := program(t, "../testdata/primitives")
+	m, err := compiledPrimitives(p)
+	require.NoError(t, err)
+	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{})), runtime.WithPolicy(runtime.PolicyAuto))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	b, err := rt.Probe("primitives")
+	require.NoError(t, err)
+	in := &primitivesIn{t, b.Stream, nil, map[string]int{}}
+	module := &launch.Module{Images: []runtime.Image{{Arch: 75, Code: []byte(m.PTX)}}}
+	for _, k := range m.Kernels {
+		module.Kernels = append(module.Kernels, k.Symbol())
+	}
+	for _, i := range p.Instances {
+		in.first[i.Name] = i.First
+	}
+	in.k, err = module.Load(b.Context)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, in.k.Close()) })
+	return in
+}
+
+// of finds the kernels of an instance.
+func (p *primitivesIn) of(name string) (*launch.Kernels, int) {
+	first, ok := p.first[name]
+	require.True(p.t, ok, "%s is none of %v", name, p.first)
+	return p.k, first
+}
+
+// onDevice is a copy of x that begins some elements behind the begin of its memory.
+func onDevice[T any](p *primitivesIn, x []T, behind int) *runtime.Ref[T] {
+	p.t.Helper()
+	all, err := runtime.Alloc[T](p.s, len(x)+behind)
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { assert.NoError(p.t, all.Close()) })
+	r := all.Slice(behind, behind+len(x))
+	require.NoError(p.t, runtime.Upload(p.t.Context(), p.s, r, x))
+	return r
+}
+
+func onHost[T any](p *primitivesIn, r *runtime.Ref[T]) []T {
+	p.t.Helper()
+	x := make([]T, r.Len())
+	require.NoError(p.t, runtime.Download(p.t.Context(), p.s, x, r))
+	return x
+}
+
+// same compares without printing all of two large slices.
+func same[T comparable](t *testing.T, want, got []T, args ...any) {
+	t.Helper()
+	require.Len(t, got, len(want), args...)
+	for i := range want {
+		if want[i] != got[i] {
+			require.Failf(t, "they differ", "%v: element %d of %d is %v, want %v", args, i, len(want), got[i], want[i])
+		}
+	}
+}
+
+// lengths are around the ends of warps, tiles and groups of tiles.
+func lengths(tile int) []int { return []int{1, 31, tile - 1, tile, tile + 1, 3*tile + 5, 33*tile + 7} }
+
+func scanned[T comparable, O block.Op[T]](p *primitivesIn, name string, op O, lengths []int, value func(i int) T) {
+	p.t.Run("scan "+name, func(t *testing.T) {
+		for _, n := range lengths {
+			for behind := range 2 {
+				in := make([]T, n)
+				for i := range in {
+					in[i] = value(i)
+				}
+				want := make([]T, n)
+				kernels.ScanCPU(op, want, in)
+				k := kernels.Scan[T, O]{}.Of(p.of(name))
+				x := onDevice(p, in, behind)
+				out := onDevice(p, make([]T, n), 0)
+				require.NoError(t, k.Inclusive(p.s, op, out, x, nil))
+				same(t, want, onHost(p, out), n, behind)
+				require.NoError(t, k.Exclusive(p.s, op, x, x, nil))
+				same(t, append([]T{op.Zero()}, want[:n-1]...), onHost(p, x), n, behind)
+			}
+		}
+	})
+}
+
+func TestScansOfTheLibrary(t *testing.T) {
+	p := openPrimitives(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	scanned(p, "ScanUint32AddUint32", add32{}, lengths(8192), func(int) uint32 { return r.Uint32() })
+	scanned(p, "ScanFloat32AddFloat32", block.Add[float32]{}, lengths(8192), func(int) float32 { return float32(r.IntN(3) - 1) })
+	scanned(p, "ScanPairThen", primitives.Then{}, lengths(4096), func(int) primitives.Pair { return primitives.Pair{A: r.Uint32() | 1, B: r.Uint32()} })
+	scanned(p, "ScanBoxUnion", primitives.Union{}, lengths(2048), func(i int) primitives.Box {
+		f := r.Float32()
+		return primitives.Box{Min: f, Max: f, Sum: uint64(i)}
+	})
+	// A tile has 256 of these, and 1,024 tiles have a total of their own.
+	large := []int{1, 257, 256*34 + 3}
+	if !testing.Short() {
+		large[2] = 256*1030 + 3
+	}
+	scanned(p, "ScanLargeAddLarge", primitives.AddLarge{Factor: 1}, large, func(int) (v primitives.Large) {
+		v.V[r.IntN(32)] = r.Uint32()
+		return v
+	})
+}
+
+func TestScanOfFloatsHasOneOrder(t *testing.T) {
+	p := openPrimitives(t)
+	const n = 100_003
+	in := make([]float32, n)
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range in {
+		in[i] = float32(r.NormFloat64())
+	}
+	x, out := onDevice(p, in, 0), onDevice(p, in, 0)
+	k := kernels.Scan[float32, block.Add[float32]]{}.Of(p.of("ScanFloat32AddFloat32"))
+	require.NoError(t, k.Inclusive(p.s, block.Add[float32]{}, out, x, nil))
+	once := onHost(p, out)
+	// Now all blocks are there at once, and tiles wait for tiles.
+	scratch := onDevice(p, make([]byte, k.Scratch(n)), 0)
+	words, err := runtime.Cast[uint64](scratch.Slice(0, scratch.Len()))
+	require.NoError(t, err)
+	_, first := p.of("ScanFloat32AddFloat32")
+	for range 3 {
+		require.NoError(t, runtime.Zero(p.s, scratch))
+		require.NoError(t, runtime.Zero(p.s, out))
+		require.NoError(t, p.k.Launch(first, p.s, runtime.Shape{Grid: runtime.Dim3{X: (n + 8191) / 8192}, Block: runtime.Dim3{X: 256}, Cooperative: true},
+			runtime.Value(uint8(0)), launch.Bool(false), launch.Bool(true), runtime.InOut(out), runtime.Value(n), runtime.In(x), runtime.Value(n),
+			runtime.InOut(words), runtime.Value(words.Len()), runtime.InOut(out.Slice(0, 0)), runtime.Value(0)))
+		same(t, once, onHost(p, out))
+	}
+	sum := 0.0
+	for i, v := range in {
+		sum += float64(v)
+		require.InDelta(t, sum, float64(once[i]), 1e-2, i)
+	}
+}
+
+func TestReduceOfTheLibrary(t *testing.T) {
+	p := openPrimitives(t)
+	for _, n := range []int{0, 1, 31, 4096, 100_003} {
+		in, boxes, sum, all := make([]float64, n), make([]primitives.Box, n), 0.0, primitives.Union{}.Zero()
+		for i := range in {
+			in[i], boxes[i] = float64(rand.IntN(1000)), primitives.Box{Min: rand.Float32(), Max: rand.Float32(), Sum: rand.Uint64()}
+			sum += in[i]
+			all = primitives.Union{}.Combine(all, boxes[i])
+		}
+		one, box := onDevice(p, []float64{-1}, 0), onDevice(p, []primitives.Box{{}}, 0)
+		require.NoError(t, kernels.Reduce[float64, block.Add[float64]]{}.Of(p.of("ReduceFloat64AddFloat64")).Launch(p.s, block.Add[float64]{}, one, onDevice(p, in, 1), nil))
+		assert.Equal(t, sum, onHost(p, one)[0], n)
+		require.NoError(t, kernels.Reduce[primitives.Box, primitives.Union]{}.Of(p.of("ReduceBoxUnion")).Launch(p.s, primitives.Union{}, box, onDevice(p, boxes, 0), nil))
+		assert.Equal(t, all, onHost(p, box)[0], n)
+	}
+}
+
+func TestSelectOfTheLibrary(t *testing.T) {
+	p := openPrimitives(t)
+	for _, n := range append(lengths(8192), 0) {
+		in, boxes := make([]uint32, n), make([]primitives.Box, n/4)
+		for i := range in {
+			in[i] = rand.Uint32()
+		}
+		for i := range boxes {
+			boxes[i] = primitives.Box{Min: 1, Max: float32(in[i] % 3), Sum: uint64(i)}
+		}
+		for _, bound := range []uint32{0, 1 << 30, math.MaxUint32} {
+			out, count := onDevice(p, make([]uint32, n), 0), onDevice(p, []uint64{77}, 0)
+			k := kernels.Select[uint32, primitives.Below]{}.Of(p.of("SelectUint32Below"))
+			require.NoError(t, k.Launch(p.s, primitives.Below{Bound: bound}, out, onDevice(p, in, n%2), count, nil))
+			want := slices.DeleteFunc(slices.Clone(in), func(v uint32) bool { return v >= bound })
+			require.Equal(t, uint64(len(want)), onHost(p, count)[0], n)
+			same(t, want, onHost(p, out)[:len(want)], n)
+		}
+		out, count := onDevice(p, make([]primitives.Box, len(boxes)), 0), onDevice(p, []uint64{77}, 0)
+		k := kernels.Select[primitives.Box, primitives.Wide]{}.Of(p.of("SelectBoxWide"))
+		require.NoError(t, k.Launch(p.s, primitives.Wide{}, out, onDevice(p, boxes, 0), count, nil))
+		want := slices.DeleteFunc(slices.Clone(boxes), func(b primitives.Box) bool { return b.Max <= b.Min })
+		require.Equal(t, uint64(len(want)), onHost(p, count)[0], n)
+		same(t, want, onHost(p, out)[:len(want)], n)
+	}
+}
+
+func sorted[K kernels.Key](p *primitivesIn, name string, value func() K) {
+	p.t.Run("sort "+name, func(t *testing.T) {
+		for _, n := range []int{0, 1, 1000, 5761, 30_000} {
+			for _, few := range []bool{false, true} {
+				in := make([]K, n)
+				for i := range in {
+					if in[i] = value(); few {
+						in[i] = in[rand.IntN(min(i+1, 5))]
+					}
+				}
+				x := onDevice(p, in, 1)
+				k := kernels.Sort[K]{}.Of(p.of(name))
+				require.NoError(t, k.Launch(p.s, x, x, nil))
+				slices.Sort(in)
+				same(t, in, onHost(p, x), n)
+			}
+		}
+	})
+}
+
+func sortedPairs[K kernels.Key, V comparable](p *primitivesIn, name string, key func() K, value func(i int) V) {
+	p.t.Run("sort "+name, func(t *testing.T) {
+		for _, n := range []int{0, 1, 1000, 2689, 30_000} {
+			keys, values, order := make([]K, n), make([]V, n), make([]int, n)
+			for i := range keys {
+				keys[i], values[i], order[i] = key(), value(i), i
+			}
+			outKeys, outValues := onDevice(p, make([]K, n), 0), onDevice(p, make([]V, n), 0)
+			k := kernels.SortPairs[K, V]{}.Of(p.of(name))
+			require.NoError(t, k.Launch(p.s, outKeys, onDevice(p, keys, 0), outValues, onDevice(p, values, 0), nil))
+			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
+			wantKeys, wantValues := make([]K, n), make([]V, n)
+			for i, from := range order {
+				wantKeys[i], wantValues[i] = keys[from], values[from]
+			}
+			same(t, wantKeys, onHost(p, outKeys), n)
+			same(t, wantValues, onHost(p, outValues), n)
+		}
+	})
+}
+
+func TestSortsOfTheLibrary(t *testing.T) {
+	p := openPrimitives(t)
+	sorted(p, "SortInt32", func() int32 { return int32(rand.Uint32()) })
+	sorted(p, "SortFloat64", func() float64 { return rand.NormFloat64() * math.Exp(float64(rand.IntN(100))) })
+	sortedPairs(p, "SortPairsFloat32Uint32", func() float32 { return float32(rand.IntN(100)) - 50.5 }, func(i int) uint32 { return uint32(i) })
+	sortedPairs(p, "SortPairsUint64Box", func() uint64 { return rand.Uint64() & 0xff0000000000ff }, func(i int) primitives.Box { return primitives.Box{Sum: uint64(i)} })
+}
+
+func TestPrimitivesInAGraph(t *testing.T) {
+	p := openPrimitives(t)
+	const n = 20_000
+	in := make([]uint32, n)
+	for i := range in {
+		in[i] = rand.Uint32()
+	}
+	x, out := onDevice(p, in, 0), onDevice(p, make([]uint32, n), 0)
+	k := kernels.Scan[uint32, add32]{}.Of(p.of("ScanUint32AddUint32"))
+	scratch := onDevice(p, make([]byte, k.Scratch(n)), 0)
+	_, err := p.s.Capture(func(s *runtime.Stream) error { return k.Inclusive(s, add32{}, out, x, nil) })
+	require.Error(t, err, "the arena gives no memory while the stream is captured")
+	g, err := p.s.Capture(func(s *runtime.Stream) error { return k.Inclusive(s, add32{}, out, x, scratch) })
+	require.NoError(t, err)
+	defer g.Close()
+	exec, err := g.Instantiate()
+	require.NoError(t, err)
+	defer exec.Close()
+	want := make([]uint32, n)
+	kernels.ScanCPU(add32{}, want, in)
+	for range 3 {
+		require.NoError(t, runtime.Zero(p.s, out))
+		require.NoError(t, exec.Launch(p.s))
+		same(t, want, onHost(p, out))
+	}
+}
+
+func TestPrimitivesSayWhatIsWrong(t *testing.T) {
+	p := openPrimitives(t)
+	ten, nine, count := onDevice(p, make([]uint32, 10), 0), onDevice(p, make([]uint32, 9), 0), onDevice(p, []uint64{1, 2}, 0)
+	little := onDevice(p, make([]byte, 8), 0)
+	scan := kernels.Scan[uint32, add32]{}.Of(p.of("ScanUint32AddUint32"))
+	sel := kernels.Select[uint32, primitives.Below]{}.Of(p.of("SelectUint32Below"))
+	sort := kernels.Sort[int32]{}.Of(p.of("SortInt32"))
+	pairs := kernels.SortPairs[float32, uint32]{}.Of(p.of("SortPairsFloat32Uint32"))
+	signed, err := runtime.Cast[int32](ten)
+	require.NoError(t, err)
+	floats, err := runtime.Cast[float32](ten)
+	require.NoError(t, err)
+	for want, err := range map[string]error{
+		"lengths 9 and 10 differ":                  scan.Inclusive(p.s, add32{}, nine, ten, nil),
+		"has 8 bytes, and Scratch says 256":        scan.Exclusive(p.s, add32{}, ten, ten, little),
+		"out has room for 9 elements, and 10":      sel.Launch(p.s, primitives.Below{}, nine, ten, count.Slice(0, 1), nil),
+		"the count has 2 elements, want 1":         sel.Launch(p.s, primitives.Below{}, ten, ten, count, nil),
+		"lengths 0 and 10 differ":                  sort.Launch(p.s, nil, signed, nil),
+		"10 keys, 9 values and room for 10 values": pairs.Launch(p.s, floats, floats, ten, nine, nil),
+		"the kernels are nil":                      kernels.Scan[uint32, add32]{}.Inclusive(p.s, add32{}, ten, ten, nil),
+		"a stream that was never made":             scan.Inclusive(nil, add32{}, ten, ten, onDevice(p, make([]byte, 256), 0)),
+	} {
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+func TestInstancesHaveNamesOfTheirTypes(t *testing.T) {
+	p := program(t, "../testdata/primitives")
+	var names []string
+	for _, i := range p.Instances {
+		names = append(names, fmt.Sprint(i.Name, " ", i.First))
+	}
+	assert.Equal(t, "ScanUint32AddUint32 0, ScanFloat32AddFloat32 1, ScanPairThen 2, ScanBoxUnion 3, ScanLargeAddLarge 4, ReduceFloat64AddFloat64 5, "+
+		"ReduceBoxUnion 6, SelectUint32Below 7, SelectBoxWide 8, SortInt32 9, SortFloat64 11, SortPairsFloat32Uint32 13, SortPairsUint64Box 15", strings.Join(names, ", "))
+	assert.EqualValues(t, 128, unsafe.Sizeof(primitives.Large{}))
+}

@@ -1,0 +1,98 @@
+package kernels
+
+import (
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpu/block"
+	"github.com/purecuda/purecuda/gpu/launch"
+	"github.com/purecuda/purecuda/kernels/internal/tiles"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// Scan combines each element with all before it, on a device. A line makes one for the types of a program:
+//
+//	//purecuda:instantiate kernels.Scan[Point, MinMax]
+//
+// The order of the operations depends on the number of elements alone, so floats give the same bits in each run, on every
+// device. It is not the order of [ScanCPU]. Scan is safe for concurrent use, each goroutine with a stream of its own.
+type Scan[T any, O block.Op[T]] struct{ primitive }
+
+// Of is called by what gpuc writes.
+func (Scan[T, O]) Of(k *launch.Kernels, first int) Scan[T, O] { return Scan[T, O]{primitive{k, first}} }
+
+// Kernel is the kernel.
+//
+//purecuda:kernel block=256 checks=off
+func (Scan[T, O]) kernelScan(t *gpu.Thread, op O, exclusive, wide bool, out, in []T, words []uint64, values []T) {
+	tiles.Scan(t, op, exclusive, wide, out, in, words, values)
+}
+
+// Scratch is how many bytes a scan of n elements needs beside them.
+func (Scan[T, O]) Scratch(n int) int {
+	words, values := totals[T](n)
+	return room256(8*words) + room256(values*int(sizeOf[T]()))
+}
+
+// totals is how many words and values the tiles of n elements need.
+func totals[T any](n int) (words, values int) {
+	size := sizeOf[T]()
+	count := tiles.TotalsLen(ceil(n, tiles.Tile(max(1, size))))
+	if size > 8 {
+		values = count
+	}
+	return 1 + count*tiles.TotalWords(size), values
+}
+
+// Inclusive sets out[i] to in[0] ... in[i], combined. out may be in. The scratch memory is that of the caller, or nil: then
+// it comes from the arena, and the stream must not be captured.
+func (k Scan[T, O]) Inclusive(s *runtime.Stream, op O, out, in *runtime.Ref[T], scratch *runtime.Ref[byte]) error {
+	return k.scan(s, op, false, out, in, scratch)
+}
+
+// Exclusive sets out[i] to in[0] ... in[i-1], combined. It is as [Scan.Inclusive] else.
+func (k Scan[T, O]) Exclusive(s *runtime.Stream, op O, out, in *runtime.Ref[T], scratch *runtime.Ref[byte]) error {
+	return k.scan(s, op, true, out, in, scratch)
+}
+
+func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runtime.Ref[T], given *runtime.Ref[byte]) error {
+	n := in.Len()
+	switch {
+	case out.Len() != n:
+		return invalidArgument("scan: lengths %d and %d differ", out.Len(), n)
+	case sizeOf[T]() == 0:
+		return invalidArgument("scan: the elements have no bytes")
+	case n == 0:
+		return nil
+	}
+	c, err := newScratch("scan", s, k.Scratch(n), given)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	w, v := totals[T](n)
+	words, err := cut[uint64](c, w)
+	if err != nil {
+		return err
+	}
+	values, err := cut[T](c, v)
+	if err != nil {
+		return err
+	}
+	if err := runtime.Zero(s, words); err != nil {
+		return err
+	}
+	o, on := slice(out, true)
+	i, in_ := slice(in, false)
+	x, xn := slice(words, true)
+	y, yn := slice(values, true)
+	return k.launch(0, s, ceil(n, tiles.Tile(sizeOf[T]())), tiles.TileThreads, 0,
+		runtime.Struct(&op), launch.Bool(exclusive), launch.Bool(aligned(out) && aligned(in)), o, on, i, in_, x, xn, y, yn)
+}
+
+// ScanCPU is Inclusive on the CPU, from the first element to the last.
+func ScanCPU[T any, O block.Op[T]](op O, out, in []T) {
+	total := op.Zero()
+	for i := range min(len(out), len(in)) {
+		total = op.Combine(total, in[i])
+		out[i] = total
+	}
+}

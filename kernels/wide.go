@@ -1,0 +1,81 @@
+package kernels
+
+import (
+	"unsafe"
+
+	"github.com/purecuda/purecuda/gpu/launch"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// primitive is what Scan, Reduce, Keep and Sort have in common: their kernels among those of a package, from the first on.
+type primitive struct {
+	k     *launch.Kernels
+	first int
+}
+
+// Close unloads the kernels. It does not wait for their work. It may be called twice.
+func (p primitive) Close() error { return p.k.Close() }
+
+// launch puts a kernel of the primitive on the stream.
+func (p primitive) launch(i int, s *runtime.Stream, grid, block, shared int, args ...runtime.Arg) error {
+	return p.k.Launch(p.first+i, s, runtime.Shape{Grid: runtime.Dim3{X: uint32(grid)}, Block: runtime.Dim3{X: uint32(block)}, SharedBytes: uint32(shared)}, args...)
+}
+
+// slice is a slice as an argument of a kernel.
+func slice[T any](x *runtime.Ref[T], written bool) (memory, length runtime.Arg) {
+	if written {
+		return runtime.InOut(x), runtime.Value(x.Len())
+	}
+	return runtime.In(x), runtime.Value(x.Len())
+}
+
+// aligned reports whether the memory begins at a multiple of 16 bytes.
+func aligned[T any](x *runtime.Ref[T]) bool {
+	p, err := x.Access()
+	return err == nil && p%16 == 0
+}
+
+func sizeOf[T any]() uintptr {
+	var zero T
+	return unsafe.Sizeof(zero)
+}
+
+// ceil is n/by, rounded up.
+func ceil(n, by int) int { return (n + by - 1) / by }
+
+// room256 rounds a size up, so that the next thing is aligned.
+func room256(bytes int) int { return (bytes + 255) &^ 255 }
+
+// scratch is memory for the time of a call: that of the caller, or of the arena.
+type scratch struct {
+	all  *runtime.Ref[byte]
+	own  bool
+	next int
+}
+
+// newScratch takes what the caller gives, which may be nothing.
+func newScratch(name string, s *runtime.Stream, bytes int, given *runtime.Ref[byte]) (*scratch, error) {
+	if given != nil {
+		if given.Len() < bytes {
+			return nil, invalidArgument("%s: the scratch memory has %d bytes, and Scratch says %d", name, given.Len(), bytes)
+		}
+		return &scratch{all: given}, nil
+	}
+	all, err := runtime.Alloc[byte](s, bytes)
+	return &scratch{all: all, own: true}, err
+}
+
+// cut takes n elements.
+func cut[T any](c *scratch, n int) (*runtime.Ref[T], error) {
+	bytes := n * int(sizeOf[T]())
+	part := c.all.Slice(c.next, c.next+bytes)
+	c.next += room256(bytes)
+	return runtime.Cast[T](part)
+}
+
+// close frees the memory, after the work that uses it.
+func (c *scratch) close() {
+	if c.own {
+		_ = c.all.Close() // what goes wrong with that changes no result
+	}
+}
