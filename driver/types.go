@@ -12,6 +12,7 @@ type (
 	Event         uintptr // CUevent
 	Module        uintptr // CUmodule: an image loaded into one context
 	Function      uintptr // CUfunction: a kernel of a module
+	linkState     uintptr // CUlinkState: a link that is under way
 	KernelLibrary uintptr // CUlibrary: an image loaded for all contexts
 	Kernel        uintptr // CUkernel: a kernel of a library
 	Graph         uintptr // CUgraph

@@ -613,6 +613,12 @@ type API interface {
 	// Since CUDA 11.7.
 	ModuleGetLoadingMode() (mode LoadingMode, r Result)
 
+	// Link makes one image of relocatable parts, for the device of the current context:
+	// cuLinkCreate, cuLinkAddData for each, cuLinkComplete and cuLinkDestroy. PTX is compiled,
+	// which can take seconds.
+	// Since CUDA 5.5.
+	Link(parts []LinkPart, jit JIT) (image []byte, log JITLog, r Result)
+
 	// Libraries and kernels:
 	// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__LIBRARY.html
 

@@ -1763,6 +1763,61 @@ func (l *Library) ModuleGetLoadingMode() (mode LoadingMode, r Result) {
 	return
 }
 
+func (l *Library) linkCreate(count uint32, options *jitOption, values *uintptr, state *linkState) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 *jitOption
+		a2 *uintptr
+		a3 *linkState
+		_  [ffi.RegisterWords - 4]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3 = uintptr(count), options, values, state
+	r = l.call(fnLinkCreate, &c.Frame, 4)
+	return
+}
+
+func (l *Library) linkAddData(state linkState, kind LinkKind, data *byte, bytes uint64, name *byte, count uint32, options *jitOption, values *uintptr) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 uintptr
+		a2 *byte
+		a3 uintptr
+		a4 *byte
+		a5 uintptr
+		a6 *jitOption
+		a7 *uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5, c.a6, c.a7 = uintptr(state), uintptr(kind), data, uintptr(bytes), name, uintptr(count), options, values
+	r = l.call(fnLinkAddData, &c.Frame, 8)
+	return
+}
+
+func (l *Library) linkComplete(state linkState, image **byte, bytes *uint64) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		a1 **byte
+		a2 *uint64
+		_  [ffi.RegisterWords - 3]uintptr
+	}
+	c.a0, c.a1, c.a2 = uintptr(state), image, bytes
+	r = l.call(fnLinkComplete, &c.Frame, 3)
+	return
+}
+
+func (l *Library) linkDestroy(state linkState) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 uintptr
+		_  [ffi.RegisterWords - 1]uintptr
+	}
+	c.a0 = uintptr(state)
+	r = l.call(fnLinkDestroy, &c.Frame, 1)
+	return
+}
+
 func (l *Library) libraryLoadData(library *KernelLibrary, image *byte, options *jitOption, values *uintptr, count uint32, libraryOptions unsafe.Pointer, libraryValues unsafe.Pointer, libraryCount uint32) (r Result) {
 	var c struct {
 		ffi.Frame

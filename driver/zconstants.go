@@ -715,6 +715,18 @@ const (
 	StateLoaded   LoadingState = 1
 )
 
+// LinkKind says what a [LinkPart] is.
+type LinkKind int32
+
+// Values of LinkKind.
+const (
+	LinkCubin   LinkKind = 0 // machine code for one kind of device
+	LinkPTX     LinkKind = 1 // text
+	LinkFatbin  LinkKind = 2 // several of these
+	LinkObject  LinkKind = 3 // an object file of the host, with code for devices in it
+	LinkLibrary LinkKind = 4 // an archive of object files
+)
+
 // jitOption names an option of the PTX compiler in the driver.
 type jitOption int32
 

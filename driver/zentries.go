@@ -130,6 +130,10 @@ const (
 	fnModuleGetFunction
 	fnModuleGetGlobal
 	fnModuleGetLoadingMode
+	fnLinkCreate
+	fnLinkAddData
+	fnLinkComplete
+	fnLinkDestroy
 	fnLibraryLoadData
 	fnLibraryUnload
 	fnLibraryGetKernel
@@ -322,6 +326,10 @@ var entries = [entryCount]Entry{
 	fnModuleGetFunction:               {Name: "cuModuleGetFunction", variants: []variant{{2000, "cuModuleGetFunction"}}, Required: true},
 	fnModuleGetGlobal:                 {Name: "cuModuleGetGlobal", variants: []variant{{3020, "cuModuleGetGlobal_v2"}}, NeedsContext: true},
 	fnModuleGetLoadingMode:            {Name: "cuModuleGetLoadingMode", variants: []variant{{11070, "cuModuleGetLoadingMode"}}},
+	fnLinkCreate:                      {Name: "cuLinkCreate", variants: []variant{{6050, "cuLinkCreate_v2"}}, NeedsContext: true},
+	fnLinkAddData:                     {Name: "cuLinkAddData", variants: []variant{{6050, "cuLinkAddData_v2"}}},
+	fnLinkComplete:                    {Name: "cuLinkComplete", variants: []variant{{5050, "cuLinkComplete"}}},
+	fnLinkDestroy:                     {Name: "cuLinkDestroy", variants: []variant{{5050, "cuLinkDestroy"}}},
 	fnLibraryLoadData:                 {Name: "cuLibraryLoadData", variants: []variant{{12000, "cuLibraryLoadData"}}},
 	fnLibraryUnload:                   {Name: "cuLibraryUnload", variants: []variant{{12000, "cuLibraryUnload"}}},
 	fnLibraryGetKernel:                {Name: "cuLibraryGetKernel", variants: []variant{{12000, "cuLibraryGetKernel"}}},

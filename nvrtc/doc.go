@@ -32,9 +32,9 @@
 //
 // # Linking
 //
-// A program is one translation unit. There is no linker here: relocatable code and [LTOIR] are for a program that
-// brings NVIDIA's nvJitLink, or calls cuLinkCreate by itself. For several sources write one that includes the others, which
-// [Program.Headers] can hold.
+// A program is one translation unit. There are two ways to have several sources: one that includes the others, which
+// [Program.Headers] can hold, or relocatable code of each, which runtime.Context.LinkModule makes one module of. [LTOIR] is for
+// a program that brings NVIDIA's nvJitLink.
 //
 // # Headers
 //

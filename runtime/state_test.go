@@ -69,6 +69,8 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 	image := runtime.Image{Code: kernelsPTX}
 	_, err = c.CachedModule(image)
 	require.NoError(t, err)
+	_, err = c.LinkModule(image)
+	require.NoError(t, err)
 	m := loadKernels(t, c)
 	k, err := m.Kernel("add")
 	require.NoError(t, err)
@@ -210,6 +212,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			return errors.Join(a.Close(), c.Do(func() error { return failure(rt.Driver().StreamDestroy(theirs)) }))
 		}},
 		{"Context.CachedModule", looks, func() error { return second(c.CachedModule(image)) }},
+		{"Context.LinkModule", looks, func() error { return second(c.LinkModule(image)) }},
 		{"Context.EnsureStackSize", looks, func() error { return c.EnsureStackSize(1) }},
 		{"Context.TrimModules", looks, func() error { return c.TrimModules(1 << 30) }},
 		told("Context.Compile", func() { _, _ = c.Compile(bg, nvrtc.Program{}) }), // see compile_test.go

@@ -297,6 +297,14 @@ SIGNATURE(PFN_cuModuleGetGlobal_v3020, (CUdeviceptr *, size_t *, CUmodule, const
 NAME(cuModuleGetGlobal, cuModuleGetGlobal_v2);
 SIGNATURE(PFN_cuModuleGetLoadingMode_v11070, (CUmoduleLoadingMode *));
 NAME(cuModuleGetLoadingMode, cuModuleGetLoadingMode);
+SIGNATURE(PFN_cuLinkCreate_v6050, (unsigned int, CUjit_option *, void **, CUlinkState *));
+NAME(cuLinkCreate, cuLinkCreate_v2);
+SIGNATURE(PFN_cuLinkAddData_v6050, (CUlinkState, CUjitInputType, void *, size_t, const char *, unsigned int, CUjit_option *, void **));
+NAME(cuLinkAddData, cuLinkAddData_v2);
+SIGNATURE(PFN_cuLinkComplete_v5050, (CUlinkState, void **, size_t *));
+NAME(cuLinkComplete, cuLinkComplete);
+SIGNATURE(PFN_cuLinkDestroy_v5050, (CUlinkState));
+NAME(cuLinkDestroy, cuLinkDestroy);
 
 /* Libraries and kernels */
 SIGNATURE(PFN_cuLibraryLoadData_v12000, (CUlibrary *, const void *, CUjit_option *, void **, unsigned int, CUlibraryOption *, void **, unsigned int));
@@ -963,6 +971,13 @@ VALUE(CU_MODULE_LAZY_LOADING, 2);
 SIZE(CUfunctionLoadingState, 4);
 VALUE(CU_FUNCTION_LOADING_STATE_UNLOADED, 0);
 VALUE(CU_FUNCTION_LOADING_STATE_LOADED, 1);
+
+SIZE(CUjitInputType, 4);
+VALUE(CU_JIT_INPUT_CUBIN, 0);
+VALUE(CU_JIT_INPUT_PTX, 1);
+VALUE(CU_JIT_INPUT_FATBINARY, 2);
+VALUE(CU_JIT_INPUT_OBJECT, 3);
+VALUE(CU_JIT_INPUT_LIBRARY, 4);
 
 SIZE(CUjit_option, 4);
 VALUE(CU_JIT_MAX_REGISTERS, 0);

@@ -71,6 +71,7 @@ var preambles = map[string]string{
 	"refs/core.go":           "var c *refs.Core; var stream *arena.Stream",
 	"refs/doc.go":            "var state *refs.State; var stream *arena.Stream",
 	"runtime/kernelset.go":   "var m *runtime.Module",
+	"runtime/link.go":        "var first, second []byte",
 	"runtime/doc.go":         "var a float32; var x, y []float32; func saxpyOnTheCPU(a float32, x, y []float32) error",
 	"runtime/metrics/doc.go": "func send(name string, labels []string, value float64)",
 }

@@ -26,7 +26,7 @@ func writeBridge(b *bytes.Buffer, groups []*group) {
 				vs = append(vs, fmt.Sprintf("{%d, %q}", v.version, e.name+v.suffix))
 			}
 			fmt.Fprintf(b, "{%q, []variant{%s}, ", e.name, strings.Join(vs, ", "))
-			if e.api != "" || e.by {
+			if e.api != "" || e.by || e.inner() {
 				fmt.Fprint(b, "c"+e.name[2:])
 			} else {
 				writeForward(b, e)
@@ -75,6 +75,9 @@ func writeProxy(b *bytes.Buffer, groups []*group) {
 	p(b, "import (\n\"unsafe\"\n\n\"github.com/purecuda/purecuda/driver\"\n)\n")
 	for _, g := range groups {
 		for _, e := range g.entries {
+			if e.inner() {
+				continue
+			}
 			signature := strings.Replace(e.signature(), ") Result", ") (r Result)", 1)
 			name, rest, _ := strings.Cut(signature, "(")
 			params, results, _ := strings.Cut(rest, ") (")

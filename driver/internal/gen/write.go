@@ -15,6 +15,9 @@ func p(b *bytes.Buffer, format string, args ...any) { fmt.Fprintf(b, format+"\n"
 
 func exported(name string) bool { return unicode.IsUpper(rune(name[0])) }
 
+// inner tells that the call is a step of a method that the api line of another function names.
+func (e *entry) inner() bool { return e.api == "" && !exported(e.method) }
+
 // signature is the method as the API interface has it.
 func (e *entry) signature() string {
 	if e.api != "" {
@@ -62,6 +65,9 @@ func writeAPI(b *bytes.Buffer, groups []*group) {
 	for _, g := range groups {
 		p(b, "\n// %s:\n// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__%s.html\n", g.title, g.page)
 		for _, e := range g.entries {
+			if e.inner() {
+				continue
+			}
 			for _, line := range e.doc {
 				p(b, "// %s", line)
 			}

@@ -18,6 +18,12 @@ var externals = map[string]external{
 	"__assertfail": {4, runAssertFail},
 }
 
+// Provides tells that the interpreter has a function that a module may declare and not define.
+func Provides(name string) bool {
+	_, ok := externals[name]
+	return ok
+}
+
 // argument reads an argument of a call as a 64-bit value.
 func (w *warp) argument(a *actual, lane int) uint64 {
 	if a.size == 0 {

@@ -134,6 +134,10 @@ func adapt(r *rand.Rand, method string, args []reflect.Value) {
 			v.Dims, v.Strides, v.Box, v.ElementStrides = make([]uint64, rank), make([]uint64, rank-1), make([]uint32, rank), make([]uint32, rank)
 			v.Dims[rank-1], v.Box[rank-1], v.ElementStrides[0] = r.Uint64(), r.Uint32(), r.Uint32()
 			args[i] = reflect.ValueOf(v)
+		case []driver.LinkPart:
+			for j := range v {
+				v[j].Kind, v[j].Data = driver.LinkPTX, fmt.Appendf(nil, ".version 6.4 // %d", r.Uint32())
+			}
 		case []driver.LaunchAttribute:
 			for j := range v {
 				v[j] = driver.ClusterSize(driver.Dim3{X: r.Uint32(), Y: r.Uint32(), Z: r.Uint32()})

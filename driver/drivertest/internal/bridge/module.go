@@ -5,6 +5,8 @@ package bridge
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -146,4 +148,77 @@ func cLibraryEnumerateKernels(kernels *driver.Kernel, count uint32, library driv
 		copy(unsafe.Slice(kernels, count), all)
 	}
 	return r
+}
+
+// links are those that are under way, by their handles.
+var links struct {
+	sync.Mutex
+	last uintptr
+	all  map[uintptr]*link
+}
+
+// link is what cuLinkCreate has begun. Its parts are linked at once, by cuLinkComplete.
+type link struct {
+	compiler compiler
+	parts    []driver.LinkPart
+	image    []byte // which C reads until cuLinkDestroy
+}
+
+func linkOf(state uintptr) *link {
+	links.Lock()
+	defer links.Unlock()
+	return links.all[state]
+}
+
+func cLinkCreate(count uint32, options *int32, values *uintptr, state *uintptr) driver.Result {
+	c, r := compilerOf(count, options, values)
+	if r != driver.Success {
+		return r
+	}
+	links.Lock()
+	defer links.Unlock()
+	if links.all == nil {
+		links.all = map[uintptr]*link{}
+	}
+	links.last++
+	links.all[links.last] = &link{compiler: c}
+	*state = links.last
+	return driver.Success
+}
+
+func cLinkAddData(state uintptr, kind driver.LinkKind, data *byte, bytes uint64, name *byte, _ uint32, _ *int32, _ *uintptr) driver.Result {
+	l := linkOf(state)
+	if l == nil || data == nil {
+		return driver.ResultInvalidValue
+	}
+	part := driver.LinkPart{Kind: kind, Data: slices.Clone(unsafe.Slice(data, bytes)), Name: text(name)}
+	if kind == driver.LinkPTX && part.Data[bytes-1] == 0 {
+		part.Data = part.Data[:bytes-1]
+	}
+	l.parts = append(l.parts, part)
+	return driver.Success
+}
+
+func cLinkComplete(state uintptr, image **byte, bytes *uint64) driver.Result {
+	l := linkOf(state)
+	if l == nil {
+		return driver.ResultInvalidValue
+	}
+	began := time.Now()
+	var log driver.JITLog
+	var r driver.Result
+	l.image, log, r = target().Link(l.parts, l.compiler.jit)
+	l.compiler.write(log, began)
+	*image, *bytes = unsafe.SliceData(l.image), uint64(len(l.image))
+	return r
+}
+
+func cLinkDestroy(state uintptr) driver.Result {
+	links.Lock()
+	defer links.Unlock()
+	if links.all[state] == nil {
+		return driver.ResultInvalidValue
+	}
+	delete(links.all, state)
+	return driver.Success
 }

@@ -385,6 +385,10 @@ var functions = []function{
 		*mode, r = target().ModuleGetLoadingMode()
 		return r
 	}},
+	{"cuLinkCreate", []variant{{6050, "cuLinkCreate_v2"}}, cLinkCreate},
+	{"cuLinkAddData", []variant{{6050, "cuLinkAddData_v2"}}, cLinkAddData},
+	{"cuLinkComplete", []variant{{5050, "cuLinkComplete"}}, cLinkComplete},
+	{"cuLinkDestroy", []variant{{5050, "cuLinkDestroy"}}, cLinkDestroy},
 	{"cuLibraryLoadData", []variant{{12000, "cuLibraryLoadData"}}, cLibraryLoadData},
 	{"cuLibraryUnload", []variant{{12000, "cuLibraryUnload"}}, func(library driver.KernelLibrary) driver.Result { return target().LibraryUnload(library) }},
 	{"cuLibraryGetKernel", []variant{{12000, "cuLibraryGetKernel"}}, func(kernel *driver.Kernel, library driver.KernelLibrary, name *byte) (r driver.Result) {

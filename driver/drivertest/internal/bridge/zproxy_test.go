@@ -892,6 +892,13 @@ func (p *proxy) ModuleGetLoadingMode() (mode driver.LoadingMode, r driver.Result
 	return
 }
 
+func (p *proxy) Link(parts []driver.LinkPart, jit driver.JIT) (image []byte, log driver.JITLog, r driver.Result) {
+	if !p.pass("Link", []any{parts, jit}, []any{&image, &log, &r}) {
+		image, log, r = p.API.Link(parts, jit)
+	}
+	return
+}
+
 func (p *proxy) LibraryLoadData(image []byte, jit driver.JIT) (library driver.KernelLibrary, log driver.JITLog, r driver.Result) {
 	if !p.pass("LibraryLoadData", []any{image, jit}, []any{&library, &log, &r}) {
 		library, log, r = p.API.LibraryLoadData(image, jit)

@@ -42,3 +42,78 @@ done:
 	ret;
 }
 `
+
+// caller and callee are two parts to link. Both have a function of their own with the same name.
+const caller = `.version 6.4
+.target sm_52
+.address_size 64
+
+.extern .func (.param .b32 result) triple(.param .b32 x);
+.extern .global .align 4 .u32 step;
+
+.func (.param .b32 result) own(.param .b32 x)
+{
+	.reg .b32 %r<4>;
+	ld.param.u32 %r1, [x];
+	ld.global.u32 %r2, [step];
+	add.u32 %r3, %r1, %r2;
+	st.param.b32 [result], %r3;
+	ret;
+}
+
+.visible .entry linked(.param .u64 out, .param .u32 x)
+{
+	.reg .b32 %r<4>;
+	.reg .b64 %rd<3>;
+	ld.param.u64 %rd1, [out];
+	ld.param.u32 %r1, [x];
+	cvta.to.global.u64 %rd2, %rd1;
+	{
+	.param .b32 p;
+	.param .b32 q;
+	st.param.b32 [p], %r1;
+	call (q), triple, (p);
+	ld.param.b32 %r2, [q];
+	}
+	{
+	.param .b32 p;
+	.param .b32 q;
+	st.param.b32 [p], %r2;
+	call (q), own, (p);
+	ld.param.b32 %r3, [q];
+	}
+	st.global.u32 [%rd2], %r3;
+	ret;
+}
+`
+
+const callee = `.version 6.4
+.target sm_52
+.address_size 64
+
+.visible .global .align 4 .u32 step = 7;
+
+.func (.param .b32 result) own(.param .b32 x)
+{
+	.reg .b32 %r<3>;
+	ld.param.u32 %r1, [x];
+	mul.lo.u32 %r2, %r1, 3;
+	st.param.b32 [result], %r2;
+	ret;
+}
+
+.visible .func (.param .b32 result) triple(.param .b32 x)
+{
+	.reg .b32 %r<3>;
+	ld.param.u32 %r1, [x];
+	{
+	.param .b32 p;
+	.param .b32 q;
+	st.param.b32 [p], %r1;
+	call (q), own, (p);
+	ld.param.b32 %r2, [q];
+	}
+	st.param.b32 [result], %r2;
+	ret;
+}
+`

@@ -90,6 +90,41 @@ var moduleTests = []test{
 			}
 		}
 	}},
+	{"link", func(e *env) {
+		parts := []driver.LinkPart{{Kind: driver.LinkPTX, Data: []byte(caller), Name: "caller"}, {Kind: driver.LinkPTX, Data: []byte(callee), Name: "callee"}}
+		image, log, r := e.api.Link(parts, driver.JIT{})
+		e.ok(r)
+		assert.Empty(e, log.Error)
+		m, _, r := e.api.ModuleLoadData(image, driver.JIT{})
+		e.ok(r)
+		defer e.api.ModuleUnload(m)
+		f, r := e.api.ModuleGetFunction(m, "linked")
+		e.ok(r)
+		out, x := e.alloc(4), uint32(5)
+		e.ok(e.api.LaunchKernel(f, dim(1), dim(1), 0, e.stream(), []unsafe.Pointer{unsafe.Pointer(&out), unsafe.Pointer(&x)}))
+		e.ok(e.api.CtxSynchronize())
+		assert.Equal(e, []uint32{3*x + 7}, download[uint32](e, out, 1), "two functions are called own, each part's its own")
+	}},
+	{"what cannot be linked", func(e *env) {
+		part := func(text string) driver.LinkPart {
+			return driver.LinkPart{Kind: driver.LinkPTX, Data: []byte(text), Name: "part"}
+		}
+		for name, parts := range map[string][]driver.LinkPart{
+			"nothing defines it": {part(caller)},
+			"twice":              {part(caller), part(callee), part(callee)},
+			"no PTX":             {part(caller), part("hello")},
+			"bad text":           {part(caller), part(strings.Replace(callee, "mul.lo", "mull.lo", 1))},
+			"empty":              {part(caller), part("")},
+			"cut off cubin":      {part(caller), {Kind: driver.LinkCubin, Data: []byte("\x7fELF"), Name: "part"}},
+		} {
+			image, log, r := e.api.Link(parts, driver.JIT{})
+			assert.NotEqual(e, driver.Success, r, name)
+			assert.Empty(e, image, name)
+			if name == "nothing defines it" {
+				assert.Contains(e, log.Error, "triple", name)
+			}
+		}
+	}},
 	{"unusable library", func(e *env) {
 		e.needs(12020)
 		bad := strings.Replace(ramp, ".version 6.4", ".version 99.0", 1)
