@@ -11,10 +11,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/cluster"
 	"github.com/purecuda/purecuda/cluster/embedded"
+	"github.com/purecuda/purecuda/pool/isolate"
 )
 
 // sides are a function of a cluster that does nothing, and a plain loop over JetStream: publish 64 bytes, fetch in batches, publish 64
@@ -50,6 +52,27 @@ func BenchmarkTurns(b *testing.B) {
 		turns = append(turns, turn{side.name, n, func() { f(n) }})
 	}
 	inTurns(b, "pieces/s", turns)
+}
+
+// BenchmarkTurnsOnChildren is BenchmarkTurns where both sides call a function in a child.
+func BenchmarkTurnsOnChildren(b *testing.B) {
+	const n = 1000
+	var groups [2]*isolate.Group
+	for i := range groups {
+		groups[i] = group(b, 1)
+	}
+	work := func(worker int, data []byte) []byte {
+		result, _, err := groups[worker].Do(context.Background(), "echo/v1", data, isolate.WithQueueWait())
+		assert.NoError(b, err)
+		return result
+	}
+	plain := plainLoop(b, work)
+	s := start(b, embedded.Config{})
+	for i := range 2 {
+		serve(b, connect(b, s), groups[i], fmt.Sprint("host", i), cluster.WithSlots(16))
+	}
+	c := open(b, connect(b, s), cluster.WithPatience(patience))
+	inTurns(b, "pieces/s", []turn{{"plain", n, func() { plain(n) }}, {"cluster", n, func() { scatter(b, c, n) }}})
 }
 
 // BenchmarkSizes is pieces of some sizes in turns, and reports the ratios of the rates in bytes: 60 KiB are 1.
@@ -121,15 +144,22 @@ func scatterPieces(b *testing.B) (pieces func(n int)) {
 		serve(b, connect(b, s), openPool(b, 1), fmt.Sprint("host", i), cluster.WithSlots(16))
 	}
 	c := open(b, connect(b, s), cluster.WithPatience(patience))
+	return func(n int) { scatter(b, c, n) }
+}
+
+func scatter(b *testing.B, c *cluster.Cluster, n int) {
 	data := make([]byte, 64)
-	return func(n int) {
-		_, err := cluster.Scatter(within(b), c, "echo/v1", n, func(int) (cluster.Piece, error) { return cluster.Piece{Data: data}, nil },
-			func(int, []byte) error { return nil })
-		require.NoError(b, err)
-	}
+	_, err := cluster.Scatter(within(b), c, "echo/v1", n, func(int) (cluster.Piece, error) { return cluster.Piece{Data: data}, nil },
+		func(int, []byte) error { return nil })
+	require.NoError(b, err)
 }
 
 func loopPieces(b *testing.B) (pieces func(n int)) {
+	return plainLoop(b, func(_ int, data []byte) []byte { return data })
+}
+
+// plainLoop has two workers, which call work with their number.
+func plainLoop(b *testing.B, work func(worker int, data []byte) []byte) (pieces func(n int)) {
 	s := start(b, embedded.Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	js, err := jetstream.New(connect(b, s), jetstream.WithPublishAsyncMaxPending(256))
@@ -141,7 +171,7 @@ func loopPieces(b *testing.B) (pieces func(n int)) {
 	_, err = js.CreateConsumer(ctx, "W", jetstream.ConsumerConfig{Durable: "w", AckPolicy: jetstream.AckExplicitPolicy})
 	require.NoError(b, err)
 	var workers sync.WaitGroup
-	for range 2 {
+	for worker := range 2 {
 		js, err := jetstream.New(connect(b, s))
 		require.NoError(b, err)
 		consumer, err := js.Consumer(ctx, "W", "w")
@@ -154,7 +184,7 @@ func loopPieces(b *testing.B) (pieces func(n int)) {
 						return
 					}
 					for m := range batch.Messages() {
-						if _, err := js.Publish(ctx, "r."+m.Subject(), m.Data()); err == nil {
+						if _, err := js.Publish(ctx, "r."+m.Subject(), work(worker, m.Data())); err == nil {
 							_ = m.Ack()
 						}
 					}
