@@ -44,6 +44,8 @@ func (k Select[T, C]) Launch(s *runtime.Stream, c C, out, in *runtime.Ref[T], co
 		return invalidArgument("select: the count has %d elements, want 1", count.Len())
 	case size == 0:
 		return invalidArgument("select: the elements have no bytes")
+	case overlap(out, in, false):
+		return invalidArgument("select: out and in overlap")
 	case n == 0:
 		return runtime.Zero(s, count)
 	}

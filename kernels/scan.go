@@ -60,6 +60,8 @@ func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runti
 		return invalidArgument("scan: lengths %d and %d differ", out.Len(), n)
 	case sizeOf[T]() == 0:
 		return invalidArgument("scan: the elements have no bytes")
+	case overlap(out, in, true):
+		return invalidArgument("scan: out and in overlap, and do not begin at the same element")
 	case n == 0:
 		return nil
 	}

@@ -117,6 +117,8 @@ func sortInto[K Key, V any](s *runtime.Stream, k primitive, outKeys, inKeys *run
 	switch {
 	case outKeys.Len() != n:
 		return invalidArgument("sort: lengths %d and %d differ", outKeys.Len(), n)
+	case overlap(outKeys, inKeys, true) || outValues != nil && overlap(outValues, inValues, true):
+		return invalidArgument("sort: what is written and what is read overlap, and do not begin at the same element")
 	case uint64(n) > math.MaxUint32:
 		return invalidArgument("sort: %d keys, at most %d", n, uint32(math.MaxUint32))
 	case n == 0:

@@ -35,6 +35,16 @@ func aligned[T any](x *runtime.Ref[T]) bool {
 	return err == nil && p%16 == 0
 }
 
+// overlap reports whether two Refs share memory. whole says that they may be the same from their begin on.
+func overlap[T any](x, y *runtime.Ref[T], whole bool) bool {
+	a, errX := x.Access()
+	b, errY := y.Access()
+	if errX != nil || errY != nil || whole && a == b { // the launch says what is wrong with them
+		return false
+	}
+	return uint64(a) < uint64(b)+y.Bytes() && uint64(b) < uint64(a)+x.Bytes()
+}
+
 func sizeOf[T any]() uintptr {
 	var zero T
 	return unsafe.Sizeof(zero)

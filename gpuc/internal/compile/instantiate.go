@@ -35,7 +35,6 @@ type Instance struct {
 	Name  string // ScanPointMinMax
 	Type  *types.Named
 	First int // of its kernels
-	pos   token.Pos
 }
 
 // instanceText is the text of the file for a package; nil where no line asks for it.
@@ -136,7 +135,7 @@ func (p *Program) findInstances(pkg *packages.Package) error {
 
 // instance notes the kernels of a type.
 func (p *Program) instance(pkg *packages.Package, named *types.Named, pos token.Pos) error {
-	in := &Instance{Name: words(named), Type: named, First: len(p.Kernels), pos: pos}
+	in := &Instance{Name: words(named), Type: named, First: len(p.Kernels)}
 	problem := func(format string, args ...any) error {
 		return &Error{Pos: p.fset.Position(pos), Msg: fmt.Sprintf(format, args...)}
 	}
