@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -46,6 +47,8 @@ type campaign struct {
 	seed uint64
 	fate bool // children fail by chance
 	cpu  bool // does what they do not
+
+	dropped atomic.Int64 // keys, by anybody
 
 	mu    sync.Mutex
 	trace []string
@@ -216,6 +219,9 @@ func (c *campaign) request(ctx context.Context, g *isolate.Group, chance *rand.R
 	if chance.IntN(8) == 0 {
 		return c.scatter(ctx, g, chance)
 	}
+	if chance.IntN(8) == 0 {
+		return c.keyed(ctx, g, chance)
+	}
 	data := bytes.Repeat([]byte{byte(chance.Uint32())}, chance.IntN(1<<uint(chance.IntN(20))))
 	switch chance.IntN(20) {
 	case 0:
@@ -327,9 +333,41 @@ func (c *campaign) share(ctx context.Context, g *isolate.Group, chance *rand.Ran
 	return b.Close()
 }
 
+// keyed counts on a key that others count on as well, and drops it where its state is gone.
+func (c *campaign) keyed(ctx context.Context, g *isolate.Group, chance *rand.Rand) error {
+	key, before := fmt.Sprint(chance.IntN(3)), 0
+	c.note("key %s", key)
+	for range 1 + chance.IntN(5) {
+		result, report, err := g.Do(ctx, "count/v1", nil, isolate.WithKey(key), isolate.WithRetry(chance.IntN(2)), isolate.WithQueueWait())
+		switch {
+		case err == nil && report.Where == pool.OnCPU:
+			return fmt.Errorf("key: on the CPU, which has no state: %+v", report)
+		case err == nil:
+			n, process, closed := 0, 0, 0
+			if _, err := fmt.Sscan(string(result), &n, &process, &closed); err != nil || n < 1 {
+				return fmt.Errorf("key: %q: %w", result, err)
+			}
+			if c.dropped.Load() == 0 && n <= before {
+				return fmt.Errorf("key: request %d of a state after request %d, and nobody has dropped it", n, before)
+			}
+			before = n
+		case errors.Is(err, isolate.ErrStateGone) || chance.IntN(8) == 0:
+			c.dropped.Add(1)
+			if err := g.Drop(ctx, key); err != nil {
+				return c.unexpected("drop", err)
+			}
+		default:
+			if err := c.unexpected("key", err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // unexpected is an error that nothing of what the campaign does explains, or nil.
 func (c *campaign) unexpected(name string, err error) error {
-	for _, expected := range []error{isolate.ErrChildDied, isolate.ErrGaveUp, driver.ErrTimeout, driver.ErrClosed, pool.ErrQueueFull, context.Canceled, context.DeadlineExceeded,
+	for _, expected := range []error{isolate.ErrChildDied, isolate.ErrGaveUp, isolate.ErrStateGone, driver.ErrTimeout, driver.ErrClosed, pool.ErrQueueFull, context.Canceled, context.DeadlineExceeded,
 		driver.ErrOutOfMemory} {
 		if errors.Is(err, expected) {
 			return nil

@@ -37,7 +37,13 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 		}
 	}()
 	o := pool.DoOptions{Retry: c.retries, Wait: c.queueWait, Devices: c.devices}
-	if c.fallback != nil {
+	if c.keyed {
+		if err := g.enterKey(c); err != nil {
+			return nil, report, err
+		}
+		defer func() { g.leaveKey(c, err) }()
+	}
+	if c.fallback != nil && (!c.keyed || len(g.slots) == 0) {
 		o.Fallback = func(ctx context.Context) error { return g.fallBack(ctx, c, &result) }
 	}
 	if len(c.buffers) > 0 {
@@ -54,6 +60,9 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 	if err != nil && report.Where != pool.OnCPU {
 		err = g.ended(c.ctx, err)
 	}
+	if s := c.session; err != nil && s != nil && s.begun && s.process != nil && s.process.reason() != nil {
+		err = g.stateGone(c, err)
+	}
 	return result, report, err
 }
 
@@ -62,6 +71,9 @@ func (g *Group) inChild(ordinal int, c *request) (result []byte, err error) {
 	g.mu.Lock()
 	p := g.slot(ordinal).process
 	g.mu.Unlock()
+	if err := c.keyIn(g, p); err != nil {
+		return nil, err
+	}
 	if result, c.held, err = g.call(p, c); c.held {
 		c.cancel() // nobody else may do the request
 	}
@@ -81,11 +93,13 @@ func (g *Group) inChild(ordinal int, c *request) (result []byte, err error) {
 // request is a call of Do.
 type request struct {
 	config
-	ctx    context.Context
-	name   string
-	data   []byte
-	held   bool // a child may still write to the buffers
-	cancel context.CancelFunc
+	ctx  context.Context
+	name string
+	data []byte
+	held bool // a child may still write to the buffers
+	// session is that of the key, or nil.
+	session *session
+	cancel  context.CancelFunc
 }
 
 // configure returns a request.
@@ -106,6 +120,9 @@ func (g *Group) configure(ctx context.Context, name string, data []byte, options
 	}
 	if c.ofOpen != "" {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "%s is an option of Open", c.ofOpen)
+	}
+	if c.keyed && (c.key == "" || len(c.key) > maxName) {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "WithKey(%.40q): a key has 1 to %d bytes", c.key, maxName)
 	}
 	const maxBuffers = 1 << 10
 	if len(c.buffers) > maxBuffers {
@@ -132,7 +149,7 @@ func (g *Group) call(p *process, c *request) (result []byte, held bool, err erro
 		defer context.AfterFunc(ctx, func() { g.overdue(w, p, number, c.name, c.grace) })()
 	}
 	defer w.settled.Store(true)
-	answers, unsent := p.begin(number, c.name, c.data, c.buffers)
+	answers, unsent := p.begin(number, c.name, c.key, c.data, c.buffers)
 	if unsent != nil {
 		p.kill(driver.Errorf(ErrChildDied, "it does not take requests: %w", unsent))
 	}
@@ -168,12 +185,10 @@ func (g *Group) call(p *process, c *request) (result []byte, held bool, err erro
 		return g.answered(ctx, p, a)
 	default:
 	}
-	select {
-	case <-w.late:
+	if w.settled.Load() { // by overdue, which killed it
 		return nil, false, g.ended(ctx, nil)
-	default:
-		return nil, false, g.died(p, p.cause)
 	}
+	return nil, false, g.died(p, p.cause)
 }
 
 // watch is about the end of a call's context.

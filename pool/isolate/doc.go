@@ -27,6 +27,8 @@
 // [Buffer], memory that the program and its children share. [HostBuffer] makes it page-locked in
 // the child, so that copies to and from the device run at the full rate.
 //
+// Requests with one key ([WithKey]) go to one child, and find what an earlier one has left there ([StateOf]).
+//
 // # What fails
 //
 //   - A function that returns an error: [Group.Do] returns it. A [driver.Error] keeps its kind, code
@@ -38,6 +40,7 @@
 //     because its kernel does not end, the child is killed after [WithGrace].
 //   - A device whose children die too often ([WithRestarts]): it is left out for a while. Without
 //     another device requests get an error of kind [ErrGaveUp].
+//   - A key whose child has ended: requests get an error of kind [ErrStateGone] until [Group.Drop].
 //   - A device whose functions fail with errors of the driver, three times in a row: it is in quarantine, as in a pool.
 //   - What the devices have not done the CPU does, if [WithFallback] says how. The report has the reason.
 //

@@ -28,7 +28,7 @@ func (g *Group) fallBack(ctx context.Context, c *request, result *[]byte) (err e
 	if ending {
 		return errClosed()
 	}
-	if *result, err = c.fallback(ctx, c.name, &Request{Data: slices.Clone(c.data), Buffers: c.buffers}); err == nil {
+	if *result, err = c.fallback(g.states.with(ctx, c.key), c.name, &Request{Data: slices.Clone(c.data), Buffers: c.buffers}); err == nil {
 		err = tooLarge(*result)
 	}
 	if err != nil {

@@ -24,6 +24,7 @@ type Group struct {
 	starter *starter
 	numbers atomic.Uint64 // of calls and buffers
 	output  *output
+	states  states // of requests that the CPU does
 	lives   sync.WaitGroup
 	left    chan struct{} // closed when no process is left
 
@@ -31,7 +32,8 @@ type Group struct {
 	slots []*slot
 	// processes are all that live, those that stand by or start as well.
 	processes map[*process]bool
-	ending    bool // the children end
+	keys      map[string]*session // of WithKey
+	ending    bool                // the children end
 	figures   Stats
 }
 
@@ -41,15 +43,15 @@ type Group struct {
 // Without usable CUDA the error is the runtime's, unless CUDA is absent and [WithFallback] does the work on the CPU. Where there
 // is no isolation, the error is of kind driver.ErrUnsupported.
 func Open(rt *runtime.Runtime, options ...Option) (*Group, error) {
-	g := &Group{rt: rt, config: defaults(), processes: map[*process]bool{}, left: make(chan struct{})}
+	g := &Group{rt: rt, config: defaults(), processes: map[*process]bool{}, keys: map[string]*session{}, left: make(chan struct{})}
 	if err := g.config.apply(options); err != nil {
 		return nil, err
 	}
 	switch {
 	case rt == nil:
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a group needs a runtime")
-	case len(g.config.buffers) > 0:
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "WithBuffers is an option of Do")
+	case len(g.config.buffers) > 0 || g.config.keyed:
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "WithBuffers and WithKey are options of Do")
 	}
 	for _, err := range []error{notInChild(), registerError()} {
 		if err != nil {
@@ -69,6 +71,7 @@ func Open(rt *runtime.Runtime, options ...Option) (*Group, error) {
 	for _, d := range g.pool.Devices() {
 		g.slots = append(g.slots, &slot{group: g, device: d, state: Idle})
 	}
+	g.states.limit = g.config.stateBytes
 	g.output = &output{to: g.config.output}
 	g.starter = newStarter()
 	return g, nil
@@ -162,10 +165,13 @@ func (g *Group) Shutdown(ctx context.Context) error {
 			close(g.left)
 		}()
 	}
-	if err := g.waitForChildren(ctx, forced != nil); err != nil {
+	err := g.waitForChildren(ctx, forced != nil)
+	if err != nil {
 		return errors.Join(err, forced)
 	}
-	var err error
+	if forced == nil {
+		err = g.states.close()
+	}
 	if forced != nil && cut > 0 {
 		err = driver.Errorf(driver.ErrTimeout, "the children were killed, with %d requests that had not ended: %w", cut, forced)
 	}

@@ -20,7 +20,7 @@ import (
 // what the two say to each other.
 const (
 	ChildVariable = "PURECUDA_ISOLATE_CHILD"
-	childVersion  = "1"
+	childVersion  = "2"
 )
 
 // inChild says that this process is a child that has called [Main].
@@ -69,6 +69,8 @@ type hello struct {
 	Device  driver.UUID
 	Ordinal int // in the parent, for errors and for a device without a UUID
 	Streams int
+	// StateBytes limits what the states of keys take.
+	StateBytes int64
 }
 
 // child is the process, in itself.
@@ -76,6 +78,7 @@ type child struct {
 	link   *link
 	pool   *pool.Pool
 	closed func() bool // a function has closed the runtime
+	states states
 
 	mu      sync.Mutex
 	buffers map[uint64]*Buffer
@@ -115,6 +118,7 @@ func serve(open func() (*runtime.Runtime, error), setup []pool.Setup) error {
 	if err != nil || kind != helloFrame {
 		return fmt.Errorf("no greeting of the parent: %w", err)
 	}
+	c.states.limit = h.StateBytes
 	greeting <- h
 	for {
 		kind, number, content, err := l.receive()
@@ -135,7 +139,15 @@ func serve(open func() (*runtime.Runtime, error), setup []pool.Setup) error {
 		case stopFrame:
 			<-ready
 			c.running.Wait()
-			return errors.Join(c.pool.Close(), rt.Close())
+			return errors.Join(c.states.close(), c.pool.Close(), rt.Close())
+		case forgetFrame:
+			key := string(content)
+			state := c.states.take(key) // before the next request with the key
+			c.running.Go(func() {       // closing it may wait for the device
+				if err := closeState(state); err != nil {
+					fmt.Fprintf(os.Stderr, "purecuda/isolate: closing the state of the key %.40q: %v\n", key, err)
+				}
+			})
 		}
 	}
 }
@@ -182,12 +194,12 @@ func find(devices []runtime.Device, h hello) (runtime.Device, error) {
 
 // begin runs a function on a goroutine of its own.
 func (c *child) begin(number uint64, content []byte) {
-	name, numbers, data, ok := parseCall(content)
+	name, key, numbers, data, ok := parseCall(content)
 	if !ok {
 		return // the parent does not send that
 	}
 	r := &Request{Data: append([]byte(nil), data...)}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(c.states.with(context.Background(), key))
 	c.mu.Lock()
 	c.cancels[number] = cancel
 	for _, n := range numbers {

@@ -28,11 +28,15 @@ type config struct {
 	environment []string
 	output      io.Writer
 	fallback    Fallback
+	key         string
+	keyed       bool // WithKey was given
+	keys        int
+	stateBytes  int64
 }
 
 func defaults() config {
 	return config{streams: 16, queue: 1024, grace: 50 * time.Millisecond, ready: 30 * time.Second,
-		restarts: 3, within: time.Minute, output: os.Stderr}
+		restarts: 3, within: time.Minute, output: os.Stderr, keys: 1024, stateBytes: 1 << 30}
 }
 
 // WithDevices keeps the devices with the given ordinals of the parent; without it there is a child for each.
@@ -113,6 +117,7 @@ func (c *config) apply(options []Option) error {
 		{"WithStreams", int64(c.streams), 1}, {"WithQueue", int64(c.queue), 0}, {"WithRetry", int64(c.retries), 0},
 		{"WithGrace", int64(c.grace), 0}, {"WithReady", int64(c.ready), 1},
 		{"WithRestarts", int64(c.restarts), 1}, {"WithRestarts", int64(c.within), 1},
+		{"WithStates", int64(c.keys), 0}, {"WithStates", c.stateBytes, 0},
 	} {
 		if number.value < number.least {
 			return driver.Errorf(driver.ErrInvalidArgument, "%s(%d): want at least %d", number.option, number.value, number.least)

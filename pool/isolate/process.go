@@ -67,7 +67,7 @@ func (g *Group) fork(s *slot) (*process, error) {
 	g.mu.Unlock()
 	go p.tail.listen(printed)
 	go p.receive(printed)
-	greeting, err := json.Marshal(hello{Device: s.device.UUID, Ordinal: s.device.Ordinal, Streams: g.config.streams})
+	greeting, err := json.Marshal(hello{Device: s.device.UUID, Ordinal: s.device.Ordinal, Streams: g.config.streams, StateBytes: g.config.stateBytes})
 	if err == nil {
 		err = p.link.send(helloFrame, 0, greeting)
 	}
@@ -237,7 +237,7 @@ func (p *process) kill(why error) (first bool) {
 }
 
 // begin sends a call, with the buffers that the child does not know.
-func (p *process) begin(number uint64, name string, data []byte, buffers []*Buffer) (chan answer, error) {
+func (p *process) begin(number uint64, name, key string, data []byte, buffers []*Buffer) (chan answer, error) {
 	call := make(chan answer, 1)
 	p.mu.Lock()
 	p.calls[number] = call
@@ -245,7 +245,7 @@ func (p *process) begin(number uint64, name string, data []byte, buffers []*Buff
 	if err := p.introduce(buffers); err != nil {
 		return call, err
 	}
-	return call, p.link.send(callFrame, number, callOf(name, buffers), data)
+	return call, p.link.send(callFrame, number, callOf(name, key, buffers), data)
 }
 
 func (p *process) introduce(buffers []*Buffer) error {

@@ -25,6 +25,7 @@ const (
 	failedFrame            // from the child: it cannot serve, with the error
 	resultFrame            // from the child: what a function has returned
 	errorFrame             // from the child: the error of a function
+	forgetFrame            // to the child: the state of a key ends
 )
 
 const (
@@ -165,9 +166,10 @@ func (l *link) descriptor() int {
 	return first
 }
 
-// callOf is the content of a call: the name of the function and the numbers of its buffers, before the data.
-func callOf(name string, buffers []*Buffer) []byte {
+// callOf is the content of a call: the name of the function, the key and the numbers of its buffers, before the data.
+func callOf(name, key string, buffers []*Buffer) []byte {
 	content := append([]byte{byte(len(name))}, name...)
+	content = append(append(content, byte(len(key))), key...)
 	content = binary.LittleEndian.AppendUint16(content, uint16(len(buffers)))
 	for _, b := range buffers {
 		content = binary.LittleEndian.AppendUint64(content, b.number)
@@ -176,21 +178,23 @@ func callOf(name string, buffers []*Buffer) []byte {
 }
 
 // parseCall takes the content of a call apart.
-func parseCall(content []byte) (name string, buffers []uint64, data []byte, ok bool) {
-	if len(content) < 1 || len(content) < 1+int(content[0])+2 {
-		return "", nil, nil, false
+func parseCall(content []byte) (name, key string, buffers []uint64, data []byte, ok bool) {
+	for _, text := range []*string{&name, &key} {
+		if len(content) < 1 || len(content) < 1+int(content[0])+2 {
+			return "", "", nil, nil, false
+		}
+		*text, content = string(content[1:1+int(content[0])]), content[1+int(content[0]):]
 	}
-	name, content = string(content[1:1+content[0]]), content[1+content[0]:]
 	n := int(binary.LittleEndian.Uint16(content))
 	content = content[2:]
 	if len(content) < 8*n {
-		return "", nil, nil, false
+		return "", "", nil, nil, false
 	}
 	for range n {
 		buffers = append(buffers, binary.LittleEndian.Uint64(content))
 		content = content[8:]
 	}
-	return name, buffers, content, true
+	return name, key, buffers, content, true
 }
 
 // sizeIn is the size of a buffer in the content of its frame.
