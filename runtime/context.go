@@ -30,7 +30,8 @@ type Context struct {
 	bind  driver.Binding
 	_     [40]byte // what every launch reads stands before, what calls write after
 	gate  gate.Gate
-	stats counters
+	// waits are those for events, and errors all that were made.
+	waits, errors atomic.Uint64
 
 	memory atomic.Pointer[memory]
 	// alive is entered by those who wait for the work of the context. Whoever takes the context
@@ -283,7 +284,7 @@ func (c *Context) check() error {
 
 // noteError is told of every error of a call.
 func (c *Context) noteError(e *driver.Error) {
-	c.stats.errors.Add(1)
+	c.errors.Add(1)
 	explainCapture(e)
 	c.rt.noteError(e)
 	if e.Sticky && !c.isLost() { // the runtime does not know contexts that are being opened

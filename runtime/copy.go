@@ -25,8 +25,8 @@ func Upload[T any](ctx context.Context, s *Stream, dst *Ref[T], src []T) error {
 		if err := s.refuse("Upload", pageable); err != nil {
 			return err
 		}
-		s.ctx.stats.uploads.Add(1)
-		s.ctx.stats.uploadBytes.Add(dst.Bytes())
+		s.stats.uploads.Add(1)
+		s.stats.uploadBytes.Add(dst.Bytes())
 		return s.ctx.memory.Load().copier.Upload(ctx, s.handle, to, bytesOf(src))
 	})
 }
@@ -46,8 +46,8 @@ func Download[T any](ctx context.Context, s *Stream, dst []T, src *Ref[T]) error
 		if err := s.refuse("Download", pageable); err != nil {
 			return err
 		}
-		s.ctx.stats.downloads.Add(1)
-		s.ctx.stats.downloadBytes.Add(src.Bytes())
+		s.stats.downloads.Add(1)
+		s.stats.downloadBytes.Add(src.Bytes())
 		began = s.checks.begin() // a copy of nothing does not wait
 		return s.ctx.memory.Load().copier.Download(ctx, s.handle, bytesOf(dst), from)
 	})
@@ -68,8 +68,8 @@ func UploadHost[T any](s *Stream, dst *Ref[T], src *HostBuffer[T]) error {
 		return err
 	}
 	return s.traceCopy(s.traceContext(), "upload", "an upload", dst.Bytes(), InOut(dst), src.Arg(), func(to, _ driver.DevicePtr) error {
-		s.ctx.stats.uploads.Add(1)
-		s.ctx.stats.uploadBytes.Add(dst.Bytes())
+		s.stats.uploads.Add(1)
+		s.stats.uploadBytes.Add(dst.Bytes())
 		return s.failed("cuMemcpyHtoDAsync", s.ctx.bind.MemcpyHtoDAsync(to, src.ptr, dst.Bytes(), s.handle))
 	})
 }
@@ -88,8 +88,8 @@ func DownloadHost[T any](s *Stream, dst *HostBuffer[T], src *Ref[T]) error {
 		return err
 	}
 	return s.traceCopy(s.traceContext(), "download", "a download", src.Bytes(), In(src), dst.Arg(), func(from, _ driver.DevicePtr) error {
-		s.ctx.stats.downloads.Add(1)
-		s.ctx.stats.downloadBytes.Add(src.Bytes())
+		s.stats.downloads.Add(1)
+		s.stats.downloadBytes.Add(src.Bytes())
 		return s.failed("cuMemcpyDtoHAsync", s.ctx.bind.MemcpyDtoHAsync(dst.ptr, from, src.Bytes(), s.handle))
 	})
 }
@@ -115,8 +115,8 @@ func Copy[T any](s *Stream, dst, src *Ref[T]) error {
 			return err
 		}
 		owner.usedBy(s.ctx)
-		s.ctx.stats.copies.Add(1)
-		s.ctx.stats.copyBytes.Add(dst.Bytes())
+		s.stats.copies.Add(1)
+		s.stats.copyBytes.Add(dst.Bytes())
 		here, there := s.ctx.memory.Load().arena, owner.memory.Load().arena
 		return here.CopyFrom(&s.ctx.rt.peers, s.handle, to, there, from, dst.Bytes())
 	})

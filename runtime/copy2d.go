@@ -44,8 +44,8 @@ func Copy2D[T any](s *Stream, dst *Ref[T], dstPitch int, src *Ref[T], srcPitch, 
 			return driver.Errorf(driver.ErrInvalidArgument, "Copy2D from device %d to device %d: copy each row with Copy",
 				owner.device.Ordinal, s.ctx.device.Ordinal)
 		}
-		s.ctx.stats.copies.Add(1)
-		s.ctx.stats.copyBytes.Add(bytesIn[T](width * height))
+		s.stats.copies.Add(1)
+		s.stats.copyBytes.Add(bytesIn[T](width * height))
 		return s.ctx.memory.Load().copier.Copy2D(s.handle, to, bytesIn[T](dstPitch), from, bytesIn[T](srcPitch),
 			bytesIn[T](width), uint64(height))
 	})

@@ -36,8 +36,8 @@ func uploadBox[T any](ctx context.Context, s *Stream, name string, dst *Ref[T], 
 		if err := s.refuse(name, pageable); err != nil {
 			return err
 		}
-		s.ctx.stats.uploads.Add(1)
-		s.ctx.stats.uploadBytes.Add(bytesIn[T](box.elements()))
+		s.stats.uploads.Add(1)
+		s.stats.uploadBytes.Add(bytesIn[T](box.elements()))
 		planes, rows, dstPitch, srcPitch := box.flat(to, from)
 		for z := range planes {
 			err := s.ctx.memory.Load().copier.Upload2D(ctx, s.handle, device+driver.DevicePtr(bytesIn[T](z*to.Plane)), bytesIn[T](dstPitch),
@@ -69,8 +69,8 @@ func downloadBox[T any](ctx context.Context, s *Stream, name string, dst []T, to
 		if err := s.refuse(name, pageable); err != nil {
 			return err
 		}
-		s.ctx.stats.downloads.Add(1)
-		s.ctx.stats.downloadBytes.Add(bytesIn[T](box.elements()))
+		s.stats.downloads.Add(1)
+		s.stats.downloadBytes.Add(bytesIn[T](box.elements()))
 		planes, rows, dstPitch, srcPitch := box.flat(to, from)
 		for z := range planes {
 			err := s.ctx.memory.Load().copier.Download2D(ctx, s.handle, bytesOf(dst[z*to.Plane:]), bytesIn[T](dstPitch),
@@ -104,8 +104,8 @@ func Copy3D[T any](s *Stream, dst *Ref[T], to Pitches, src *Ref[T], from Pitches
 			return driver.Errorf(driver.ErrInvalidArgument, "Copy3D from device %d to device %d: copy each row with Copy",
 				owner.device.Ordinal, s.ctx.device.Ordinal)
 		}
-		s.ctx.stats.copies.Add(1)
-		s.ctx.stats.copyBytes.Add(bytesIn[T](box.elements()))
+		s.stats.copies.Add(1)
+		s.stats.copyBytes.Add(bytesIn[T](box.elements()))
 		planes, rows, dstPitch, srcPitch := box.flat(to, from)
 		return s.ctx.memory.Load().copier.Copy3D(s.handle, dst, bytesIn[T](dstPitch), bytesIn[T](to.Plane), device, bytesIn[T](srcPitch), bytesIn[T](from.Plane),
 			bytesIn[T](box.Width), uint64(rows), uint64(planes))

@@ -238,7 +238,7 @@ func (e *Event) wait() (t wait.Ticket, number uint64, err error) {
 		return t, 0, err
 	}
 	c := e.ctx
-	c.stats.waits.Add(1)
+	c.waits.Add(1)
 	e.awaited.Store(true)
 	e.mu.Lock()
 	defer e.mu.Unlock()

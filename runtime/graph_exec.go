@@ -56,7 +56,7 @@ func (x *GraphExec) launch(s *Stream) error {
 	}
 	err := s.lease(x.refs)
 	if err == nil {
-		s.ctx.stats.graphLaunches.Add(1)
+		s.stats.graphLaunches.Add(1)
 		r := s.ctx.api.GraphLaunch(x.handle, s.handle)
 		release(x.refs)
 		if r != driver.Success {

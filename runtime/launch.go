@@ -254,7 +254,7 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *Shape, args []Arg) error {
 			return err
 		}
 	}
-	s.ctx.stats.launches.Add(1)
+	s.stats.launches.Add(1)
 	var r driver.Result
 	op := "cuLaunchKernel"
 	switch api := s.ctx.api; {

@@ -84,6 +84,7 @@ type streamParts struct {
 	memory *arena.Stream
 	waits  *wait.Stream
 	checks *streamChecks
+	stats  *counters
 }
 
 // ledger has an entry for each thing that a context owns in the driver. Whoever takes an entry off frees the thing,
@@ -93,6 +94,7 @@ type ledger struct {
 	first    [entryKinds]*entry
 	count    [entryKinds]uint64
 	bytes    [entryKinds]uint64
+	ended    Stats // what was done on streams that are off
 	deferred []*entry
 }
 
@@ -153,6 +155,7 @@ func (l *ledger) unlist(e *entry) bool {
 		e.next.previous = e.previous
 	}
 	e.previous, e.next, e.listed = nil, nil, false
+	e.addTo(&l.ended)
 	l.count[e.kind]--
 	l.bytes[e.kind] -= e.bytes
 	return true
@@ -221,11 +224,25 @@ func (l *ledger) openHostMemory() (n int) {
 	return n
 }
 
-// sums counts what is there, by kind.
-func (l *ledger) sums() (count, bytes [entryKinds]uint64) {
+// sums counts what is there, by kind, and what was done on streams.
+func (l *ledger) sums() (count, bytes [entryKinds]uint64, done Stats) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.count, l.bytes
+	done = l.ended
+	for e := l.first[streamEntry]; e != nil; e = e.next {
+		e.addTo(&done)
+	}
+	return l.count, l.bytes, done
+}
+
+// addTo adds what was done on a stream to a snapshot.
+func (e *entry) addTo(s *Stats) {
+	if e.kind != streamEntry || e.details == nil {
+		return
+	}
+	if parts := e.stream.Load(); parts != nil { // it is not being made
+		parts.stats.addTo(s)
+	}
 }
 
 // retain adds a reference of a graph. It is nil for what is closed, unless another graph retains it.

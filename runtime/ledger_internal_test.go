@@ -26,7 +26,7 @@ func TestLedger(t *testing.T) {
 		l.add(e)
 	}
 	assert.False(t, l.addNew(&entry{ctx: c, kind: streamEntry, handle: 1}), "there is one with that handle")
-	count, bytes := l.sums()
+	count, bytes, _ := l.sums()
 	assert.Equal(t, [entryKinds]uint64{eventEntry: 1, streamEntry: 1, hostMemory: 2}, count)
 	assert.Equal(t, [entryKinds]uint64{hostMemory: 150}, bytes)
 	assert.Equal(t, []*entry{more, memory}, l.entries(hostMemory))
@@ -56,7 +56,7 @@ func TestLedger(t *testing.T) {
 	assert.Nil(t, memory.retain(), "it is closed")
 
 	l.clear()
-	count, bytes = l.sums()
+	count, bytes, _ = l.sums()
 	assert.Zero(t, count)
 	assert.Zero(t, bytes)
 	assert.Empty(t, l.entries())

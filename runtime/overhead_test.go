@@ -25,6 +25,23 @@ func BenchmarkOverhead(b *testing.B) {
 	}
 }
 
+// BenchmarkOverheadBeside is a launch of goroutines that have a stream and a kernel each.
+func BenchmarkOverheadBeside(b *testing.B) {
+	c := contextOf(b, openOn(b, nothing{drivertest.ForTest(b, drivertest.Config{})}))
+	b.RunParallel(func(pb *testing.PB) {
+		m, err := c.LoadModule(runtime.Image{Code: []byte(threePTX)})
+		require.NoError(b, err)
+		k, err := m.Kernel("three")
+		require.NoError(b, err)
+		s, n := newStream(b, c), runtime.Value(uint64(0))
+		for pb.Next() {
+			if err := k.Launch(s, one, n, n, n, n); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
+
 // threePTX is a kernel with three arrays and their length.
 const threePTX = `
 .version 6.4

@@ -193,3 +193,22 @@ func summary(s runtime.Stats) runtime.Stats {
 	s.Memory, s.Pinned, s.Copier = arena.DeviceStats{}, arena.PinnedStats{}, arena.CopierStats{}
 	return s
 }
+
+// What was done on a stream counts after its end, and after a Reset.
+func TestStatsOfStreamsThatHaveEnded(t *testing.T) {
+	c := contextOf(t, openOn(t, drivertest.ForTest(t, drivertest.Config{})))
+	add := func(s *runtime.Stream) error {
+		return addTo(kernel(t, c, "add"), s, alloc[uint32](t, s, 100), 1)
+	}
+	for range 3 {
+		s := newStream(t, c)
+		require.NoError(t, add(s))
+		require.NoError(t, s.Synchronize(t.Context()))
+		require.NoError(t, s.Close())
+	}
+	s := newStream(t, c)
+	require.NoError(t, add(s))
+	assert.Equal(t, [2]uint64{4, 3}, [2]uint64{c.Stats().Launches, c.Stats().Waits})
+	require.NoError(t, c.Reset(t.Context()))
+	assert.Equal(t, [2]uint64{4, 3}, [2]uint64{c.Stats().Launches, c.Stats().Waits})
+}

@@ -29,7 +29,8 @@ type Stream struct {
 	capture atomic.Pointer[capture]
 	turn    gate.Turn               // see alone
 	tracing atomic.Pointer[tracing] // nil: nobody hears of launches and copies
-	_       [16]byte                // 128 bytes: two lines of the processor's cache, and not three
+	stats   *counters
+	_       [8]byte // 128 bytes: two lines of the processor's cache, and not three
 }
 
 // NewStream makes a stream. A stream that is no longer needed should be closed.
@@ -55,11 +56,11 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 
 // newStream makes a Stream of what is on the ledger. The caller is inside the gate.
 func (c *Context) newStream(o object) *Stream {
-	s := &Stream{object: o, handle: driver.Stream(o.entry.handle), id: c.streams.Add(1)}
+	s := &Stream{object: o, handle: driver.Stream(o.entry.handle), id: c.streams.Add(1), stats: new(counters)}
 	m := c.memory.Load()
 	s.memory, s.waits = m.arena.NewStream(s.handle), m.waits.NewStream(s.handle)
 	s.checks = &streamChecks{waits: s.waits, table: m.checks}
-	s.entry.stream.Store(&streamParts{s.memory, s.waits, s.checks})
+	s.entry.stream.Store(&streamParts{s.memory, s.waits, s.checks, s.stats})
 	s.SetTraceContext(context.Background())
 	trackGC(s, &s.object)
 	return s

@@ -69,7 +69,7 @@ func (s *Stream) submit(name string, f func(driver.Stream, []driver.DevicePtr) e
 			return err
 		}
 	}
-	s.ctx.stats.submits.Add(1)
+	s.stats.submits.Add(1)
 	err := s.ctx.bind.Do(func() error {
 		return contain.Do(func() error { return f(s.handle, at) })
 	})

@@ -74,7 +74,7 @@ func (s *Stream) ticket(what string) (wait.Ticket, error) {
 	if err := s.refuse(what, nothingRuns); err != nil {
 		return wait.Ticket{}, err
 	}
-	s.ctx.stats.waits.Add(1)
+	s.stats.waits.Add(1)
 	t, err := s.waits.Mark()
 	return t, s.ctx.waited(context.Background(), err, s.id)
 }
