@@ -65,6 +65,11 @@ func ToHalf[T Half](x float32) T {
 	return elementFrom[T](uint64(ToFloat16(x).bits))
 }
 
+// PackHalves rounds two numbers, the first to the low half of the bits. It is one instruction from sm_80 on.
+func PackHalves[T Half](x, y float32) uint32 {
+	return uint32(elementBits(ToHalf[T](x))) | uint32(elementBits(ToHalf[T](y)))<<16
+}
+
 func ofBFloat16[T Half]() bool {
 	var v T
 	_, ok := any(v).(BFloat16)

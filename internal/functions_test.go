@@ -13,6 +13,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/nvrtc"
 	"github.com/purecuda/purecuda/pool"
@@ -43,6 +44,7 @@ var functions = map[string]any{
 	"driver.PitchResource":       driver.PitchResource,
 	"kernels.AddGram":            kernels.AddGram,
 	"kernels.AddPartials":        kernels.AddPartials,
+	"kernels.GemmCPU":            kernels.GemmCPU[gpu.Float16],
 	"kernels.GramPartialsCPU":    kernels.GramPartialsCPU,
 	"kernels.Histogram256CPU":    kernels.Histogram256CPU,
 	"kernels.Load":               kernels.Load[kernels.Gram],

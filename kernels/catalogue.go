@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/kernels/internal/gemm"
 	"github.com/purecuda/purecuda/kernels/internal/source"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -19,12 +21,22 @@ var catalogue = map[string]string{
 	"vector_add":    source.VectorAddSM75,
 }
 
+// tensorCatalogue has those of tensor cores, for sm_80.
+var tensorCatalogue = map[string]string{
+	"ProductFloat16":  gemm.ProductFloat16SM80,
+	"ProductBFloat16": gemm.ProductBFloat16SM80,
+}
+
 // Load loads a kernel of the catalogue into a context: Load[Saxpy](c). Close unloads it. The kernel is safe for concurrent
 // use, each goroutine with a stream of its own. It compiles the PTX, unless the driver's cache has it.
-func Load[K Gram | Histogram256 | Saxpy | SHA256Chunks | SHA256Rounds | Sum | VectorAdd](c *runtime.Context) (K, error) {
+func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy | SHA256Chunks | SHA256Rounds | Sum | VectorAdd](c *runtime.Context) (K, error) {
 	var k K
 	var name string
 	switch any(k).(type) {
+	case Gemm[gpu.Float16]:
+		name = "ProductFloat16"
+	case Gemm[gpu.BFloat16]:
+		name = "ProductBFloat16"
 	case Gram:
 		name = "gram"
 	case Histogram256:
@@ -40,7 +52,13 @@ func Load[K Gram | Histogram256 | Saxpy | SHA256Chunks | SHA256Rounds | Sum | Ve
 	case VectorAdd:
 		name = "vector_add"
 	}
-	m, err := c.LoadModule(runtime.Image{Code: []byte(catalogue[name])})
+	code, tensor := tensorCatalogue[name]
+	if !tensor {
+		code = catalogue[name]
+	} else if has := c.Device().Capability; has.Major < 8 {
+		return k, driver.Errorf(driver.ErrUnsupported, "kernels.Gemm needs compute capability 8.0, and the device has %v", has)
+	}
+	m, err := c.LoadModule(runtime.Image{Code: []byte(code)})
 	if err != nil {
 		return k, err
 	}

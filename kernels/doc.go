@@ -13,8 +13,8 @@
 // Without a device it is kernels.SaxpyCPU(2, x, y): each kernel has a function for the CPU. A [Reducer] runs sum, histogram256
 // and gram over all devices, or over all cores if there are none. The results have the same bits.
 //
-// The kernels are Go functions, in internal/source. gpuc compiles them to the PTX that is embedded here, for devices from
-// compute capability 7.5 on. vector_add and saxpy are also what runs on the CPU.
+// The kernels are Go functions, in internal/source and internal/gemm. gpuc compiles them to the PTX that is embedded here, for devices from
+// compute capability 7.5 on, and Gemm for those from 8.0 on. vector_add and saxpy are also what runs on the CPU.
 //
 // The catalogue:
 //
@@ -22,6 +22,7 @@
 //	saxpy          y[i] = a*x[i] + y[i], rounded once        float32
 //	sum            one partial sum a block                   float32 in, float64 out
 //	gram           X'WX of every strip of rows               float64
+//	Gemm           C = A * transposed B on tensor cores      Float16, BFloat16, sums in float32
 //	histogram256   how often each byte value occurs          uint64 counters
 //	sha256_chunks  SHA-256 of every chunk, one thread each
 //	sha256_rounds  SHA-256 of every digest, over and over, one thread each
@@ -36,5 +37,5 @@
 //
 // A result never depends on timing. Only integer counters are updated atomically. The arguments and
 // the launch shape fix the order in which sum and gram add. A kernel of the catalogue and its function for the CPU
-// give the same bits, except for the payload of a NaN.
+// give the same bits, except for the payload of a NaN. Gemm differs in the last bits, as [gpu.MMA] does.
 package kernels

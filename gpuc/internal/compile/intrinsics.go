@@ -152,7 +152,7 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	}
 	switch name {
 	case "ReduceAdd", "ReduceMin", "ReduceMax", "FastExp32", "FastLog32", "Float16FromBits", "BFloat16FromBits", "odd32", "fmaOdd", "sumOdd",
-		"ToFloat8E4M3", "ToFloat8E5M2", "toFloat8", "Float8E4M3FromBits", "Float8E5M2FromBits", "ToTF32", "LoadA", "LoadB", "within", "ToHalf":
+		"ToFloat8E4M3", "ToFloat8E5M2", "toFloat8", "Float8E4M3FromBits", "Float8E5M2FromBits", "ToTF32", "LoadA", "LoadB", "within", "ToHalf", "PackHalves":
 		return val{}, false // their source says what they do
 	}
 	k.fail(in.Pos(), "a kernel cannot call gpu.%s", name)

@@ -85,6 +85,11 @@ func (k *kctx) tensor(in *ssa.Call, name string, fn *ssa.Function, a []val) (val
 		}
 		k.emit("cp.async.wait_group", nil, fmt.Sprint(a[1].c)).side = true
 		return val{}, true
+	case "PackHalves":
+		if k.o.Arch < 80 {
+			return val{}, false
+		}
+		return k.pure("cvt.rn."+halfType[tensorName(fn, 0)]+"x2.f32", k32, k.register(a[1]).r, k.register(a[0]).r), true
 	case "ofBFloat16":
 		return cst(kPred, b2u(tensorName(fn, 0) == "BFloat16")), true
 	case "elementSize":
@@ -139,12 +144,18 @@ func (k *kctx) mma(in *ssa.Call, fn *ssa.Function, args []val) {
 		k.funcs.version = "8.4"
 	}
 	fragment := elem(in.Call.Args[1].Type())
-	c := flat(k.load(k.notNil(args[1], in.Pos()), fragment, in.Pos()), nil)
+	c, cells := k.cellsAt(args[1].p, 4, sizes.Sizeof(fn.TypeArgs()[1]))
+	if !cells {
+		c = flat(k.load(k.notNil(args[1], in.Pos()), fragment, in.Pos()), nil)
+	}
 	a, b := flat(args[2], nil), flat(args[3], nil)
 	one := func(shape string, c, a, b []val) []val {
-		d := make([]val, len(c))
-		for i := range d {
-			d[i] = k.reg(c[i].k)
+		d := c
+		if !cells {
+			d = make([]val, len(c))
+			for i := range d {
+				d[i] = k.reg(c[i].k)
+			}
 		}
 		to := map[string]string{"int32": "s32", "float32": "f32", "float64": "f64"}[sum]
 		op := fmt.Sprintf("mma.sync.aligned.%s.row.col.%s.%s.%s.%s", shape, to, t.name, t.name, to)
@@ -165,7 +176,27 @@ func (k *kctx) mma(in *ssa.Call, fn *ssa.Function, args []val) {
 	default:
 		c = one("m16n8k8", one("m16n8k8", c, a[:2], b[:1]), a[2:], b[1:])
 	}
-	k.store(args[1], val{k: kAgg, e: c}, fragment, in.Pos())
+	if !cells {
+		k.store(args[1], val{k: kAgg, e: c}, fragment, in.Pos())
+	}
+}
+
+// cellsAt are n registers of a variable that are changed in place, or false where they lie in memory.
+func (k *kctx) cellsAt(p *ptr, n, size int64) (list []val, ok bool) {
+	if p == nil || p.sp != spCell || p.al.value != nil {
+		return nil, false
+	}
+	for i := range n {
+		r, ok := p.al.cells[p.off+i*size]
+		if !ok {
+			return nil, false
+		}
+		list = append(list, val{k: p.al.kinds[p.off+i*size], r: r})
+	}
+	for _, v := range list {
+		delete(k.cells, v.r)
+	}
+	return list, true
 }
 
 // registers are the registers of values, and braces is a list of them as an operand.

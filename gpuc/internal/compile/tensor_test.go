@@ -90,6 +90,13 @@ func TestFragments(t *testing.T) {
 	})
 }
 
+func TestPackHalves(t *testing.T) {
+	onTargets(t, "Pack", 75, "", func(t *testing.T, d *device.Device, _ int) {
+		d.Same(t, "Pack", gpu.Shape1D(500, 64), func(t *gpu.Thread, a []any) { tensor.Pack(t, as[f32](a, 0), as[[]uint32](a, 1), as[[]uint32](a, 2)) },
+			floats(500, 3), make([]uint32, 500), make([]uint32, 500))
+	})
+}
+
 // TestCopyAsync compares copies on the simulated driver with the CPU, and looks that both find a wait that is too short.
 func TestCopyAsync(t *testing.T) {
 	for _, left := range []int{0, 1, 6, 15, 16} {

@@ -83,6 +83,15 @@ func Convert(t *gpu.Thread, x []float32, e4m3 []gpu.Float8E4M3, e5m2 []gpu.Float
 	}
 }
 
+// Pack rounds pairs.
+//
+//purecuda:kernel equal=x,f,b
+func Pack(t *gpu.Thread, x []float32, f, b []uint32) {
+	if i := t.GlobalX(); i < len(x) {
+		f[i], b[i] = gpu.PackHalves[gpu.Float16](x[i], -x[i]), gpu.PackHalves[gpu.BFloat16](x[i], x[i]*3)
+	}
+}
+
 // Fragments loads what lies in x, 16 rows of 32 bytes, in all ways, and writes the elements of each lane.
 //
 //purecuda:kernel block=32

@@ -1,0 +1,130 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpu/launch"
+	"github.com/purecuda/purecuda/kernels/internal/gemm"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// Matrix is a matrix on a device, row by row. Row i begins at element i*Pitch of Ref. Pitch is a multiple of 8, and Ref begins at a
+// multiple of 16 bytes, as what Alloc returns does. It is a plain value.
+type Matrix[T gpu.Half] struct {
+	Ref               *runtime.Ref[T]
+	Rows, Cols, Pitch int
+}
+
+// Gemm is the matrix product on tensor cores. It needs compute capability 8.0: [Load] says so.
+type Gemm[T gpu.Half] struct{ kernel }
+
+// Launch computes C = A * transposed B: element (i, j) of C is the product of row i of A and row j of B. A linear layer
+// computes that, with its weights in B. A and B have as many columns, at least 1. Products are added in float32, as [gpu.MMA] does, and the sum
+// is rounded once. Where C has an odd number of columns, the element after each row becomes zero. C overlaps neither A nor B.
+func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T]) error {
+	if err := gemmShape(a.Rows, b.Rows, a.Cols, b.Cols, c.Rows, c.Cols); err != nil || c.Rows == 0 || c.Cols == 0 {
+		return err
+	}
+	for _, m := range []struct {
+		name string
+		of   Matrix[T]
+		odd  int // elements after the last that are touched
+	}{{"A", a, 0}, {"B", b, 0}, {"C", c, c.Cols & 1}} {
+		if err := m.of.check(m.name, m.odd); err != nil {
+			return err
+		}
+	}
+	if err := launch.Apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true)); err != nil {
+		return invalidArgument("%v", err)
+	}
+	tiles := func(n int) uint64 { return (uint64(n) + gemm.Tile - 1) / gemm.Tile }
+	grid := tiles(c.Rows) * tiles(c.Cols)
+	if grid > maxGrid {
+		return invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", c.Rows, c.Cols, grid, maxGrid)
+	}
+	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(grid)}, Block: runtime.Dim3{X: gemm.Threads}, SharedBytes: gemm.SharedBytes}
+	quads := func(m Matrix[T]) runtime.Arg { return runtime.Value((m.Ref.Len() + 7) / 8) }
+	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
+	return k.k.Launch(s, shape, runtime.In(a.Ref), quads(a), runtime.In(b.Ref), quads(b), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len()/2),
+		i(c.Rows), i(c.Cols), i(a.Cols), i(a.Pitch/8), i(b.Pitch/8), i(c.Pitch/2))
+}
+
+// check looks whether the memory of a matrix is what the kernel touches.
+func (m Matrix[T]) check(name string, odd int) error {
+	if m.Ref == nil {
+		return invalidArgument("Gemm: %s has no memory", name)
+	}
+	if m.Pitch%8 != 0 || m.Pitch < m.Cols {
+		return invalidArgument("Gemm: the pitch of %s is %d: want a multiple of 8, at least its %d columns", name, m.Pitch, m.Cols)
+	}
+	if need := uint64(m.Rows-1)*uint64(m.Pitch) + uint64(m.Cols+odd); uint64(m.Ref.Len()) < need {
+		return invalidArgument("Gemm: %s has %d elements, want %d for %d rows with a pitch of %d", name, m.Ref.Len(), need, m.Rows, m.Pitch)
+	}
+	at, err := m.Ref.Access()
+	if err != nil {
+		return err
+	}
+	if at%16 != 0 {
+		return invalidArgument("Gemm: %s begins at address %#x, want a multiple of 16", name, uint64(at))
+	}
+	return nil
+}
+
+// maxGemm is the largest number of rows and columns, so that what counts them fits 32 bits.
+const maxGemm = math.MaxInt32 - 4*gemm.Tile
+
+// gemmShape compares the shapes of A, B and C.
+func gemmShape(m, n, k, alsoK, rows, cols int) error {
+	switch {
+	case k != alsoK:
+		return invalidArgument("Gemm: A has %d columns and B %d, want as many", k, alsoK)
+	case m != rows || n != cols:
+		return invalidArgument("Gemm: C is %d x %d, want %d x %d: the rows of A, and those of B", rows, cols, m, n)
+	case min(m, n) < 0 || k < 1 || max(m, n, k) > maxGemm:
+		return invalidArgument("Gemm: %d x %d elements of %d products: want 0 to %d, and at least one product", m, n, k, maxGemm)
+	}
+	return nil
+}
+
+// GemmCPU is Gemm on all cores, without gaps between the rows: A has m rows of k elements, B n rows of k, and C m rows of n. The bits
+// are those that the kernel has on the simulated driver. A GPU's may be away by [gpu.MMAError], and by the last bit of T. It
+// takes memory for A and B in float32.
+func GemmCPU[T gpu.Half](m, n, k int, a, b, c []T) error {
+	if err := gemmShape(m, n, k, k, m, n); err != nil {
+		return err
+	}
+	size := func(x, y int) uint64 { return uint64(x) * uint64(y) }
+	if uint64(len(a)) != size(m, k) || uint64(len(b)) != size(n, k) || uint64(len(c)) != size(m, n) {
+		return invalidArgument("Gemm: %d, %d and %d elements are not %d x %d, %d x %d and %d x %d", len(a), len(b), len(c), m, k, n, k, m, n)
+	}
+	wide := func(v []T) []float32 {
+		out := make([]float32, len(v))
+		for i, x := range v {
+			out[i] = x.Float32()
+		}
+		return out
+	}
+	x, y := wide(a), wide(b)
+	return gpu.Run(gpu.Shape1D(m, 1), func(t *gpu.Thread) {
+		i := t.GlobalX()
+		row := x[i*k:][:k]
+		for j := range n {
+			c[i*n+j] = gpu.ToHalf[T](dot(row, y[j*k:][:k]))
+		}
+	})
+}
+
+// dot adds 16 products at a time, as a tensor core does.
+func dot(x, y []float32) (sum float32) {
+	for len(x) > 0 {
+		some := 0.0
+		for i := range min(16, len(x)) {
+			some += float64(x[i] * y[i])
+		}
+		sum = float32(some + float64(sum))
+		next := min(16, len(x))
+		x, y = x[next:], y[next:]
+	}
+	return sum
+}

@@ -1,0 +1,156 @@
+// Package gemm has the matrix product of package kernels, on tensor cores.
+package gemm
+
+import "github.com/purecuda/purecuda/gpu"
+
+//go:generate go run -C ../../../gpuc . -arch sm_80 -checks off -launch=false ../kernels/internal/gemm
+
+const (
+	// Tile is how many rows and columns of C a block computes, and Threads how many threads it has: 8 warps with 64 x 32 each.
+	Tile    = 128
+	Threads = 256
+
+	depth  = 32 // columns of A and of B in a stage
+	stages = 4
+	chunks = depth / 8 // of 16 bytes, in a row of a stage
+	stage  = 2 * Tile * chunks
+	group  = 8 // rows of blocks that run at once, so that they share what they read
+
+	// SharedBytes is the dynamic shared memory of a block.
+	SharedBytes = stages * stage * 16
+)
+
+// Product computes C = A * transposed B, of A with m rows and k columns, and B with n rows and k columns. A row of A is
+// pitchA times 16 bytes, one of B pitchB, and one of C pitchC times 2 elements. C gets a zero after
+// the last element of a row where n is odd.
+// The grid has a block for each tile of C, along x.
+//
+//purecuda:kernel block=256 noalias T=gpu.Float16,gpu.BFloat16
+func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32) {
+	sh := gpu.DynamicShared[gpu.Uint4](t)
+	lane, warp, tid := int32(t.Lane()), int32(t.Warp()), int32(t.Rank())
+	row0, col0 := place(int32(t.BlockX()), (m+Tile-1)/Tile, (n+Tile-1)/Tile)
+	row0, col0 = row0*Tile, col0*Tile
+	warpRow, warpCol := warp/4*64, warp%4*32
+
+	// A thread copies 16 bytes of every 64th row. Rows of a stage have 64 bytes, and chunks change places by the row,
+	// so that 8 rows of one chunk lie in all banks.
+	r, ch := tid/chunks, tid%chunks
+	to := r*chunks + ch ^ r>>1&3
+	from := copier{a: a, b: b, atA: int(row0+r)*int(pitchA) + int(ch), atB: int(col0+r)*int(pitchB) + int(ch),
+		farA: 64 * int(pitchA), farB: 64 * int(pitchB), rows: m - row0 - r, cols: n - col0 - r, left: k - ch*8,
+		whole: row0+Tile <= m && col0+Tile <= n}
+
+	// What this lane loads: rows of A, and of B after it.
+	laneA, xA := (warpRow+lane&15)*chunks, lane>>4^lane>>1&3
+	laneB, xB := (Tile+warpCol+lane>>4<<3+lane&7)*chunks, lane>>3&1^lane>>1&3
+
+	var acc [4][4]gpu.FragmentC[float32]
+	var fa [2][4]gpu.FragmentA[T]
+	var fb [2][2][2]gpu.FragmentB[T]
+	tiles := (k + depth - 1) / depth
+	//purecuda:unroll 1
+	for s := range int32(stages - 1) {
+		from.stage(t, sh, s*stage+to)
+		gpu.CopyCommit(t)
+	}
+	gpu.CopyWait(t, stages-2)
+	t.Barrier()
+	for i := range int32(4) {
+		fa[0][i] = gpu.LoadMatrixA[T](t, &sh[laneA+xA+i*16*chunks])
+	}
+	for i := range int32(2) {
+		fb[0][i] = gpu.LoadMatrixB[T](t, &sh[laneB+xB+i*16*chunks])
+	}
+	at, next := int32(0), int32((stages-1)*stage) // stages that are read, and written
+	for range tiles {
+		for s := range int32(depth / 16) {
+			if s == depth/16-1 { // the next stage
+				gpu.CopyWait(t, stages-2)
+				t.Barrier()
+				if at += stage; at == stages*stage {
+					at = 0
+				}
+			}
+			ahead := (s + 1) % (depth / 16) * 2
+			readA, readB := at+laneA+(ahead^xA), at+laneB+(ahead^xB)
+			for i := range int32(4) {
+				fa[(s+1)&1][i] = gpu.LoadMatrixA[T](t, &sh[readA+i*16*chunks])
+			}
+			for i := range int32(2) {
+				fb[(s+1)&1][i] = gpu.LoadMatrixB[T](t, &sh[readB+i*16*chunks])
+			}
+			if s == 0 {
+				from.stage(t, sh, next+to)
+				gpu.CopyCommit(t)
+				if next += stage; next == stages*stage {
+					next = 0
+				}
+			}
+			for i := range 4 {
+				for j := range 4 {
+					l := j ^ i&1*3 // there and back, so that B stays in its registers
+					gpu.MMA(t, &acc[i][l], fa[s&1][i], fb[s&1][l/2][l&1])
+				}
+			}
+		}
+	}
+	gpu.CopyWait(t, 0)
+	row, col := row0+warpRow+lane>>2, col0+warpCol+lane&3*2
+	left := n - col
+	for i := range int32(4) {
+		for half := range int32(2) {
+			if y := row + i*16 + half*8; y < m {
+				first := int(y)*int(pitchC) + int(col/2)
+				for j := range 4 {
+					if int32(j)*8 < left {
+						sums := &acc[i][j]
+						c[first+j*4] = gpu.PackHalves[T](sums[half*2], sums[half*2+1])
+					}
+				}
+			}
+		}
+	}
+}
+
+// copier copies what a thread has to copy of one stage after another.
+type copier struct {
+	a, b       []gpu.Uint4
+	atA, atB   int   // of the next stage
+	farA, farB int   // 64 rows
+	rows, cols int32 // that are left from this thread's first on
+	left       int32 // columns of A and B from this thread's first on
+	whole      bool  // all rows are there
+}
+
+// stage begins to copy a stage. What lies outside the matrices is zero.
+func (c *copier) stage(t *gpu.Thread, sh []gpu.Uint4, to int32) {
+	if c.whole && c.left >= depth {
+		for i := range 2 {
+			gpu.CopyAsync(t, &sh[to+int32(i)*64*chunks], &c.a[c.atA+i*c.farA])
+			gpu.CopyAsync(t, &sh[to+(Tile+int32(i)*64)*chunks], &c.b[c.atB+i*c.farB])
+		}
+	} else {
+		bytes := max(0, min(16, c.left*2))
+		for i := range int32(2) {
+			inA, inB := bytes, bytes
+			if i*64 >= c.rows {
+				inA = 0
+			}
+			if i*64 >= c.cols {
+				inB = 0
+			}
+			gpu.CopyAsyncPart(t, &sh[to+i*64*chunks], &c.a[min(c.atA+int(i)*c.farA, len(c.a)-1)], int(inA))
+			gpu.CopyAsyncPart(t, &sh[to+(Tile+i*64)*chunks], &c.b[min(c.atB+int(i)*c.farB, len(c.b)-1)], int(inB))
+		}
+	}
+	c.atA, c.atB, c.left = c.atA+chunks, c.atB+chunks, c.left-depth
+}
+
+// place is the place of a block: group blocks along m, then the next along n.
+func place(block, rows, cols int32) (row, col int32) {
+	g := block / (group * cols) * group
+	high := min(group, rows-g)
+	block -= g * cols
+	return g + block%high, block / high
+}
