@@ -93,9 +93,6 @@ var names = status.Of("NVML", "NVML_ERROR_", "", map[Result][2]string{
 // Name returns the name in the header. It needs no library.
 func (r Result) Name() string { return names.Name(r) }
 
-// Text says in a few words what it means.
-func (r Result) Text() string { return names.Text(r) }
-
 func (r Result) String() string { return names.String(r) }
 
 // Error makes a Result a target for errors.Is: errors.Is(err, nvml.ResultUnknown). Do not return a bare one

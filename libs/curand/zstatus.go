@@ -57,9 +57,6 @@ var names = status.Of("cuRAND", "CURAND_STATUS_", "curandtest", map[Status][2]st
 // Name returns the name in the header. It needs no library.
 func (r Status) Name() string { return names.Name(r) }
 
-// Text says in a few words what it means.
-func (r Status) Text() string { return names.Text(r) }
-
 func (r Status) String() string { return names.String(r) }
 
 // Error makes a Status a target for errors.Is: errors.Is(err, curand.StatusInternalError). Do not return a bare one

@@ -280,9 +280,6 @@ var names = status.Of(%[1]q, %[2]q, %[3]q, map[%[4]s][2]string{`, name, prefixOf
 // Name returns the name in the header. It needs no library.
 func (r %[1]s) Name() string { return names.Name(r) }
 
-// Text says in a few words what it means.
-func (r %[1]s) Text() string { return names.Text(r) }
-
 func (r %[1]s) String() string { return names.String(r) }
 
 // Error makes a %[1]s a target for errors.Is: errors.Is(err, %[2]s.%[3]s). Do not return a bare one
