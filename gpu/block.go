@@ -9,6 +9,7 @@ const (
 	running stop = iota
 	atBarrier
 	atWarp
+	atGroup
 	paused // it lets others run, and waits for none
 	returned
 )
@@ -20,7 +21,10 @@ type block struct {
 	at    []stop // by rank
 	slots [2][]posted
 	vars  *vars
-	used  bool // by a thread that waited, or that has shared memory: reset it before the next block
+
+	groups []grouped // by rank
+
+	used bool // by a thread that waited, or that has shared memory: reset it before the next block
 }
 
 func newBlock(threads, sharedBytes int) *block {
@@ -28,19 +32,24 @@ func newBlock(threads, sharedBytes int) *block {
 		at:    make([]stop, threads),
 		slots: [2][]posted{make([]posted, threads), make([]posted, threads)},
 		vars:  &vars{bytes: sharedBytes},
+
+		groups: make([]grouped, threads),
 	}
 }
 
 // divergence is what is wrong where threads that have to be at one place are not. It is text only when somebody
 // asks, because package fmt must not run while the detector is hidden.
 type divergence struct {
-	warp          bool
+	at            stop
 	here, missing int
 }
 
 func (d divergence) Error() string {
-	if d.warp {
-		return fmt.Sprintf("%d lanes of a warp wait at a warp function, and %d at a barrier", d.here, d.missing)
+	switch d.at {
+	case atGroup:
+		return fmt.Sprintf("%d lanes of a warp wait for others of their group, and none of those is there", d.here)
+	case atWarp:
+		return fmt.Sprintf("%d lanes of a warp wait at a warp function, and %d elsewhere", d.here, d.missing)
 	}
 	return fmt.Sprintf("%d threads of the block wait at a barrier that %d have returned without reaching", d.here, d.missing)
 }
@@ -79,22 +88,27 @@ func (b *block) count(first, end int) (n [returned + 1]int) {
 func (b *block) release(rank int) (first, end int, err error) {
 	first, end = b.warp(rank)
 	n := b.count(first, end)
+	met := n[atGroup] > 0 && b.meetGroups(first, end)
 	switch {
 	case n[running] > 0:
 		return 0, 0, nil
 	case n[paused] > 0:
 		return b.free(first, end, paused)
-	case n[atWarp] > 0 && n[atBarrier] > 0:
-		return 0, 0, divergence{true, n[atWarp], n[atBarrier]}
+	case met:
+		return first, end, nil
+	case n[atWarp] > 0 && n[atBarrier]+n[atGroup] > 0:
+		return 0, 0, divergence{atWarp, n[atWarp], n[atBarrier] + n[atGroup]}
+	case n[atGroup] > 0:
+		return 0, 0, divergence{atGroup, n[atGroup], 0}
 	case n[atWarp] > 0:
 		return b.free(first, end, atWarp)
 	}
 	n = b.count(0, len(b.at))
 	switch {
-	case n[running] > 0 || n[paused] > 0 || n[atWarp] > 0 || n[atBarrier] == 0:
+	case n[running] > 0 || n[paused] > 0 || n[atWarp] > 0 || n[atGroup] > 0 || n[atBarrier] == 0:
 		return 0, 0, nil
 	case n[returned] > 0:
-		return 0, 0, divergence{false, n[atBarrier], n[returned]}
+		return 0, 0, divergence{atBarrier, n[atBarrier], n[returned]}
 	}
 	return b.free(0, len(b.at), atBarrier)
 }
@@ -116,7 +130,7 @@ func (b *block) free(first, end int, at stop) (int, int, error) {
 //go:norace
 func (b *block) waiting() int {
 	for rank, at := range b.at {
-		if at == atBarrier || at == atWarp {
+		if at == atBarrier || at == atWarp || at == atGroup {
 			return rank
 		}
 	}

@@ -153,10 +153,15 @@ func TestErrors(t *testing.T) {
 		"panic error":   {one(1), func(t *gpu.Thread) { panic(cause) }, `run_test.go:\d+: my own`},
 		"after barrier": {one(40), func(t *gpu.Thread) { t.Barrier(); panic("late") }, `run_test.go:\d+: panic: late`},
 		"some return":   {one(100), func(t *gpu.Thread) { divergent(t) }, `run_test.go:\d+: 90 threads of the block wait at a barrier that 10 have returned without reaching`},
-		"lanes differ":  {one(32), func(t *gpu.Thread) { mixed(t) }, `run_test.go:\d+: 20 lanes of a warp wait at a warp function, and 12 at a barrier`},
+		"lanes differ":  {one(32), func(t *gpu.Thread) { mixed(t) }, `run_test.go:\d+: 20 lanes of a warp wait at a warp function, and 12 elsewhere`},
 		"two functions": {one(32), func(t *gpu.Thread) { twoFunctions(t) }, `run_test.go:\d+: gpu.(Any|Ballot): lane \d+ is here while lane \d+ is at gpu.(Ballot|Any)`},
 		"no such lane":  {one(16), func(t *gpu.Thread) { gpu.ShuffleDown(t, 1, 8) }, `run_test.go:\d+: gpu.ShuffleDown: lane \d+ asks for the value of lane \d+, which the block does not have`},
 		"lane returned": {one(32), func(t *gpu.Thread) { early(t) }, `run_test.go:\d+: gpu.ShuffleXor: lane \d+ asks for the value of lane \d+, which has returned`},
+		"group waits":   {one(32), func(t *gpu.Thread) { halfGroup(t) }, `run_test.go:\d+: 4 lanes of a warp wait for others of their group, and none of those is there`},
+		"group, warp":   {one(32), func(t *gpu.Thread) { groupAndWarp(t) }, `run_test.go:\d+: 31 lanes of a warp wait at a warp function, and 1 elsewhere`},
+		"two of groups": {one(32), func(t *gpu.Thread) { twoOfGroups(t) }, `run_test.go:\d+: gpu.Group.(Barrier|Ballot): lane \d+ is here while lane \d+ of its group is at gpu.Group.(Ballot|Barrier)`},
+		"group, left":   {one(32), func(t *gpu.Thread) { leftGroup(t) }, `run_test.go:\d+: gpu.GroupShuffle: lane \d+ asks for the value of lane \d+, which has returned, or is not in the group`},
+		"tile of 3":     {one(32), func(t *gpu.Thread) { gpu.Tile(t, 3) }, `run_test.go:\d+: gpu.Tile: a tile has 1, 2, 4, 8, 16 or 32 lanes, not 3`},
 		"pointers":      {one(1), func(t *gpu.Thread) { gpu.Shared[*int](t) }, `run_test.go:\d+: gpu: shared memory cannot hold a \*int`},
 		"Goexit":        {one(1), func(t *gpu.Thread) { runtime.Goexit() }, `the kernel called runtime.Goexit`},
 		"nil kernel":    {one(1), nil, `gpu: the kernel is nil`},
@@ -239,4 +244,72 @@ func TestRaces(t *testing.T) {
 	t.Logf("%d of %d planted races found", found, races)
 	assert.Equal(t, 22, races)
 	assert.GreaterOrEqual(t, found, 18)
+}
+
+func halfGroup(t *gpu.Thread) {
+	if t.Lane()>>2&1 == 0 {
+		if g := gpu.Tile(t, 8); g.Lanes()&1 != 0 {
+			g.Barrier()
+		}
+	}
+	t.Barrier()
+}
+
+func groupAndWarp(t *gpu.Thread) {
+	if t.Lane() == 9 {
+		gpu.Tile(t, 8).Barrier()
+	}
+	gpu.WarpBarrier(t)
+}
+
+func twoOfGroups(t *gpu.Thread) {
+	if g := gpu.Tile(t, 4); g.Rank() == 2 {
+		g.Barrier()
+	} else {
+		g.Any(true)
+	}
+}
+
+func leftGroup(t *gpu.Thread) {
+	if t.Lane() == 9 {
+		return
+	}
+	gpu.GroupShuffle(gpu.Tile(t, 8), 3, 1)
+}
+
+// TestGroups lets the lanes of a warp meet in tiles that go through their loops at different times, and pause.
+func TestGroups(t *testing.T) {
+	const n = 80
+	var out [n]int
+	var word uint32
+	require.NoError(t, gpu.Run(gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: n}}, func(th *gpu.Thread) {
+		g, sum := gpu.Tile(th, 8), 0
+		s := gpu.Shared[[n]int](th)
+		for i := range th.Rank()/8 + 1 {
+			s[th.Rank()] = i + th.Rank()
+			g.Barrier()
+			sum += s[th.Rank()^1]
+			g.Barrier()
+		}
+		for th.Rank()/8 != int(gpu.AtomicLoad(&word, gpu.Acquire, gpu.BlockScope)) { // one tile after the other
+			th.Nanosleep(10)
+		}
+		if sum = gpu.GroupReduce(g, sum, func(a, b int) int { return a + b }); g.Rank() == 0 {
+			gpu.AtomicAdd(&word, 1)
+		}
+		out[th.Rank()] = gpu.Shuffle(th, sum, th.Lane()^1)
+		all := gpu.Active(th)
+		if all.Size() < 1 || all.Lanes()>>th.Lane()&1 == 0 || gpu.GroupReduce(all, 1, func(a, b int) int { return a + b }) != all.Size() {
+			out[th.Rank()] = -1
+		}
+	}))
+	for i, v := range out {
+		tile, want := i/8, 0
+		for j := range 8 {
+			for k := range tile + 1 {
+				want += k + 8*tile + j
+			}
+		}
+		assert.Equal(t, want, v, "thread %d", i)
+	}
 }

@@ -142,6 +142,7 @@ var values = []reflect.Type{
 	typed[gpu.FragmentA[gpu.Float16]](),
 	typed[gpu.FragmentB[gpu.Float16]](),
 	typed[gpu.FragmentC[float32]](),
+	typed[gpu.Group](),
 	typed[gpu.Int4](),
 	typed[gpu.Order](),
 	typed[gpu.Scope](),

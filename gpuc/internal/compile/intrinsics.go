@@ -79,7 +79,7 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 				k.fail(in.Pos(), "gpu.%s moves numbers, and structs and arrays of them, not a %s", name, fn.Signature.Params().At(1).Type())
 			}
 		}
-		return k.shuffle(mode, a[1], k.low32(a[2], 31)), true
+		return k.shuffle(mode, a[1], k.low32(a[2], 31), "-1"), true
 	}
 	if v, ok := k.tensor(in, name, fn, a); ok {
 		return v, true
@@ -118,6 +118,13 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	case "WarpBarrier":
 		k.emit("bar.warp.sync", nil, "-1").side = true
 		return val{}, true
+	case "activeLanes", "groupBarrier", "groupBallot", "groupShuffle":
+		return k.group(name, a), true
+	case "Tile":
+		if n := a[1]; !n.isC || n.c < 1 || n.c > 32 || n.c&(n.c-1) != 0 {
+			k.fail(in.Pos(), "the number of lanes of gpu.Tile is a constant: 1, 2, 4, 8, 16 or 32")
+		}
+		return val{}, false
 	case "Quads":
 		return k.quads(a[0]), true
 	case "View":
@@ -151,7 +158,7 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 		return k.dynamicShared(fn.Signature.Results().At(0).Type().Underlying().(*types.Slice).Elem()), true
 	}
 	switch name {
-	case "ReduceAdd", "ReduceMin", "ReduceMax", "FastExp32", "FastLog32", "Float16FromBits", "BFloat16FromBits", "odd32", "fmaOdd", "sumOdd",
+	case "Active", "GroupShuffle", "GroupReduce", "ReduceAdd", "ReduceMin", "ReduceMax", "FastExp32", "FastLog32", "Float16FromBits", "BFloat16FromBits", "odd32", "fmaOdd", "sumOdd",
 		"ToFloat8E4M3", "ToFloat8E5M2", "toFloat8", "Float8E4M3FromBits", "Float8E5M2FromBits", "ToTF32", "LoadA", "LoadB", "within", "ToHalf", "PackHalves":
 		return val{}, false // their source says what they do
 	}
@@ -257,11 +264,11 @@ func (k *kctx) rank() val {
 }
 
 // shuffle moves a value between lanes; 64 bits are two of 32, and a struct is its fields.
-func (k *kctx) shuffle(mode string, x val, lane string) val {
+func (k *kctx) shuffle(mode string, x val, lane, lanes string) val {
 	if x.k == kAgg {
 		v := val{k: kAgg}
 		for _, e := range x.e {
-			v.e = append(v.e, k.shuffle(mode, e, lane))
+			v.e = append(v.e, k.shuffle(mode, e, lane, lanes))
 		}
 		return v
 	}
@@ -272,7 +279,7 @@ func (k *kctx) shuffle(mode string, x val, lane string) val {
 	}
 	one := func(r string, kd kind) val {
 		v := k.reg(kd)
-		k.emit("shfl.sync."+mode+".b32", []string{v.r}, r, lane, bound, "-1").side = true
+		k.emit("shfl.sync."+mode+".b32", []string{v.r}, r, lane, bound, lanes).side = true
 		return v
 	}
 	if x.k == k32 || x.k == kF32 {
@@ -283,6 +290,22 @@ func (k *kctx) shuffle(mode string, x val, lane string) val {
 	l, h := one(lo.r, k32), one(hi.r, k32)
 	v := k.reg(x.k)
 	k.emit("mov.b64", []string{v.r}, "{"+l.r+", "+h.r+"}")
+	return v
+}
+
+// group is what a group of lanes does by one instruction. Its lanes are a mask; a tile of 32 has all of them.
+func (k *kctx) group(name string, a []val) val {
+	v := k.reg(k32)
+	switch name {
+	case "activeLanes":
+		k.emit("activemask.b32", []string{v.r}).side = true
+	case "groupBarrier":
+		k.emit("bar.warp.sync", nil, a[1].String()).side = true
+	case "groupBallot":
+		k.emit("vote.sync.ballot.b32", []string{v.r}, k.register(a[2]).r, a[1].String()).side = true
+	case "groupShuffle":
+		return k.shuffle("idx", a[2], k.low32(a[3], 31), a[1].String())
+	}
 	return v
 }
 

@@ -129,6 +129,8 @@ func (i *ins) write(b *strings.Builder) {
 	switch {
 	case len(i.dst) > 1:
 		b.WriteString(" {" + strings.Join(i.dst, ", ") + "}, ")
+	case len(i.dst) == 1 && i.text == "":
+		b.WriteString(" " + i.dst[0])
 	case len(i.dst) == 1:
 		b.WriteString(" " + i.dst[0] + ", ")
 	case i.text != "":
