@@ -14,6 +14,7 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpu/block"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/nvrtc"
 	"github.com/purecuda/purecuda/pool"
@@ -54,6 +55,7 @@ var functions = map[string]any{
 	"kernels.SHA256RoundsCPU":    kernels.SHA256RoundsCPU,
 	"kernels.SHA256RoundsEnough": kernels.SHA256RoundsEnough,
 	"kernels.SaxpyCPU":           kernels.SaxpyCPU,
+	"kernels.ScanCPU":            kernels.ScanCPU[uint32, block.Add[uint32]],
 	"kernels.SumPartialsCPU":     kernels.SumPartialsCPU,
 	"kernels.VectorAddCPU":       kernels.VectorAddCPU,
 	"nvrtc.Candidates":           nvrtc.Candidates,

@@ -16,6 +16,7 @@ import (
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpu/block"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/nvrtc"
 	"github.com/purecuda/purecuda/pool"
@@ -159,9 +160,14 @@ var values = []reflect.Type{
 	typed[kernels.Matrix[gpu.Float16]](),
 	typed[kernels.Reducer](),
 	typed[kernels.ReducerOptions](),
+	typed[kernels.Reduce[uint32, block.Add[uint32]]](),
 	typed[kernels.SHA256Chunks](),
 	typed[kernels.SHA256Rounds](),
 	typed[kernels.Saxpy](),
+	typed[kernels.Scan[uint32, block.Add[uint32]]](),
+	typed[kernels.Select[uint32, stays]](),
+	typed[kernels.Sort[float32]](),
+	typed[kernels.SortPairs[float32, uint64]](),
 	typed[kernels.Sum](),
 	typed[kernels.VectorAdd](),
 	typed[nvrtc.Compiler](),
@@ -276,6 +282,11 @@ var needNoError = map[string]string{
 	"kernels.VectorAddCPU":     "no elements are no work",
 	"runtime.Runtime.Degraded": "Err says what is wrong with all of it",
 }
+
+// stays is a condition of kernels.Select.
+type stays struct{}
+
+func (stays) Keep(uint32) bool { return true }
 
 // inKernels is the package that kernels call: what panics there is an error of gpu.Run.
 const inKernels = "gpu"

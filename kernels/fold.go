@@ -34,6 +34,9 @@ func reduceBlocks[T any](n int) int {
 // Launch sets the one element of out to all of in, combined: to Zero if there is none. The scratch memory is that of the
 // caller, or nil: then it comes from the arena, and the stream must not be captured.
 func (k Reduce[T, O]) Launch(s *runtime.Stream, op O, out, in *runtime.Ref[T], scratch *runtime.Ref[byte]) error {
+	if err := k.loaded("reduce"); err != nil {
+		return err
+	}
 	n := in.Len()
 	switch {
 	case out.Len() != 1:

@@ -36,6 +36,9 @@ func selectWords[T any](n int) int {
 // all of in, and is not in. The scratch memory is that of the caller, or nil: then it comes from the arena, and the stream
 // must not be captured.
 func (k Select[T, C]) Launch(s *runtime.Stream, c C, out, in *runtime.Ref[T], count *runtime.Ref[uint64], scratch *runtime.Ref[byte]) error {
+	if err := k.loaded("select"); err != nil {
+		return err
+	}
 	n, size := in.Len(), sizeOf[T]()
 	switch {
 	case out.Len() < n:

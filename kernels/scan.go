@@ -54,6 +54,9 @@ func (k Scan[T, O]) Exclusive(s *runtime.Stream, op O, out, in *runtime.Ref[T], 
 }
 
 func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runtime.Ref[T], given *runtime.Ref[byte]) error {
+	if err := k.loaded("scan"); err != nil {
+		return err
+	}
 	n := in.Len()
 	switch {
 	case out.Len() != n:

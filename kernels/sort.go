@@ -113,6 +113,9 @@ func orderOf[K Key]() tiles.Order {
 }
 
 func sortInto[K Key, V any](s *runtime.Stream, k primitive, outKeys, inKeys *runtime.Ref[K], outValues, inValues *runtime.Ref[V], given *runtime.Ref[byte]) error {
+	if err := k.loaded("sort"); err != nil {
+		return err
+	}
 	n := inKeys.Len()
 	switch {
 	case outKeys.Len() != n:

@@ -13,6 +13,14 @@ type primitive struct {
 	first int
 }
 
+// loaded says what is wrong with a primitive that nobody loaded.
+func (p primitive) loaded(name string) error {
+	if p.k == nil {
+		return invalidArgument("%s: the kernels are nil: load them", name)
+	}
+	return nil
+}
+
 // Close unloads the kernels. It does not wait for their work. It may be called twice.
 func (p primitive) Close() error { return p.k.Close() }
 

@@ -13,6 +13,6 @@ var NoDoors = map[string][]string{
 	"What opens, closes and is told, around the doors:": {"pool.Open", "pool.PerDevice", "pool.PerStream", "pool.Pool.Shutdown", "pool.Batcher.Shutdown", "pool/isolate.Main", "pool/isolate.Group.Shutdown", "pool/isolate.Group.Drop", "cluster.Open", "cluster.Cluster.Put", "cluster.Cluster.Queue", "runtime.Keep",
 		"runtime.Runtime.TraceRequest", "runtime.Stream.SetTraceContext"},
 	"Plain Go, for one core:": {"kernels.GemmCPU", "kernels.GramPartialsCPU", "kernels.Histogram256CPU", "kernels.SHA256ChunksCPU", "kernels.SHA256RoundsCPU", "kernels.SaxpyCPU",
-		"kernels.SumPartialsCPU", "kernels.VectorAddCPU"},
+		"kernels.ScanCPU", "kernels.SumPartialsCPU", "kernels.VectorAddCPU"},
 	"Programs that need no GPU:": {"cmd/purecuda-static", "examples/cluster", "examples/deploy", "examples/testing"},
 }
