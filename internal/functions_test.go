@@ -39,6 +39,7 @@ var functions = map[string]any{
 	"driver.HasLoader":           driver.HasLoader,
 	"driver.LaunchPriority":      driver.LaunchPriority,
 	"driver.LinearResource":      driver.LinearResource,
+	"driver.LinkKindOf":          driver.LinkKindOf,
 	"driver.MissingSymbol":       driver.MissingSymbol,
 	"driver.NewLibrary":          driver.NewLibrary,
 	"driver.Open":                driver.Open,

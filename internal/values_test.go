@@ -91,6 +91,8 @@ var values = []reflect.Type{
 	typed[driver.LaunchAttributeID](),
 	typed[driver.Library](),
 	typed[driver.Limit](),
+	typed[driver.LinkKind](),
+	typed[driver.LinkPart](),
 	typed[driver.LoadingMode](),
 	typed[driver.LoadingState](),
 	typed[driver.MemAccess](),

@@ -51,10 +51,10 @@ func (p *Pool) acquire(ctx context.Context, r *request) (w *Worker, err error) {
 		case <-done:
 			p.cancelRequest(r, context.Cause(ctx))
 			<-r.ready
-			if r.worker != nil { // it was assigned just before
-				p.release(r.worker)
-				r.worker, r.err = nil, context.Cause(ctx)
-			}
+		}
+		if r.worker != nil && ctx.Err() != nil { // it was assigned just before, or by who left for the same ctx
+			p.release(r.worker)
+			r.worker, r.err = nil, context.Cause(ctx)
 		}
 	}
 	w, err = r.worker, r.err

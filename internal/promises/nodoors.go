@@ -14,5 +14,6 @@ var NoDoors = map[string][]string{
 		"runtime.Runtime.TraceRequest", "runtime.Stream.SetTraceContext"},
 	"Plain Go, for one core:": {"kernels.GemmCPU", "kernels.GramPartialsCPU", "kernels.Histogram256CPU", "kernels.SHA256ChunksCPU", "kernels.SHA256RoundsCPU", "kernels.SaxpyCPU",
 		"kernels.ScanCPU", "kernels.SumPartialsCPU", "kernels.VectorAddCPU"},
+	"What a kernel calls:":       {"gpu.GroupReduce"},
 	"Programs that need no GPU:": {"cmd/purecuda-static", "examples/cluster", "examples/deploy", "examples/testing"},
 }
