@@ -1,3 +1,5 @@
+//lint:file-ignore U1000 gpuc compiles the methods whose names begin with kernel, for the types of a program
+
 package kernels
 
 import (

@@ -34,17 +34,6 @@ func newMachine(devices ...Status) *machine {
 	}
 }
 
-// update changes a device. What f puts into the Status must not be changed afterwards.
-func (m *machine) update(uuid string, f func(*Status)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range m.all {
-		if m.all[i].UUID == uuid {
-			f(&m.all[i])
-		}
-	}
-}
-
 // fail makes a method, such as "memory", return a result from now on. Success ends that.
 func (m *machine) fail(method string, r Result) {
 	m.mu.Lock()

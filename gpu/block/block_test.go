@@ -12,7 +12,7 @@ import (
 )
 
 // affine is x -> a*x + b, 12 bytes with what nobody looks at.
-type affine struct{ a, b, c uint32 }
+type affine struct{ a, b, _ uint32 }
 
 // then is one after another, which is not the other way round.
 type then struct{}
