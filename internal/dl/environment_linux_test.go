@@ -2,6 +2,7 @@ package dl
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -59,6 +60,9 @@ func TestGetenvOfAPrivilegedProgram(t *testing.T) {
 		cmd.Dir, cmd.Env = "/", []string{asPrivileged + "=a file"}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := cmd.CombinedOutput()
+		if errors.Is(err, syscall.ENOEXEC) {
+			t.Skip("an emulator runs this test, which cannot start a program of its processor")
+		}
 		require.NoError(t, err, "%s", out)
 		if c.mode&os.ModeSetuid != 0 && string(out[:len("uid 65534, euid 65534")]) == "uid 65534, euid 65534" {
 			t.Skip("this file system ignores the set-user-ID bit")
