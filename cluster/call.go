@@ -185,8 +185,9 @@ func (k *call) run() error {
 			events := k.events
 			k.events = nil
 			k.mu.Unlock()
-			for _, e := range events {
+			for i, e := range events {
 				if err = k.handle(ctx, e); err != nil {
+					k.stored = append(k.stored, events[i+1:]...) // for dropRest
 					break
 				}
 			}

@@ -188,8 +188,8 @@ func (c *Cluster) post(piece string, e event) (known bool) {
 	id, number := splitLast(piece)
 	n, err := strconv.Atoi(number)
 	c.mu.Lock()
+	defer c.mu.Unlock() // up to the end: what the call has when it leaves is all that it gets
 	k := c.calls[id]
-	c.mu.Unlock()
 	if k != nil && err == nil {
 		e.number = n
 		k.post(e)

@@ -131,7 +131,10 @@ func (k *call) got(ctx context.Context, f *flight, e event) error {
 
 // dropRest removes the results that came when the call ended.
 func (k *call) dropRest() {
-	for _, e := range append(k.stored, k.events...) {
+	k.mu.Lock()
+	rest := append(k.stored, k.events...)
+	k.mu.Unlock()
+	for _, e := range rest {
 		if e.kind == resultEvent {
 			k.cluster.dropResult(e.head.Large)
 		}
