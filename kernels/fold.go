@@ -46,6 +46,10 @@ func (k Reduce[T, O]) Launch(s *runtime.Stream, op O, out, in *runtime.Ref[T], s
 	case sizeOf[T]() == 0:
 		return invalidArgument("reduce: the elements have no bytes")
 	}
+	// out may be in: the last step alone writes it.
+	if err := apart("reduce", launch.Device("out", out, false), launch.Device("in", in, false), launch.Device("scratch", scratch, true)); err != nil {
+		return err
+	}
 	blocks := reduceBlocks[T](n)
 	if blocks == 1 {
 		return k.step(s, op, out, in)

@@ -35,8 +35,8 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T]) error {
 			return err
 		}
 	}
-	if err := launch.Apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true)); err != nil {
-		return invalidArgument("%v", err)
+	if err := apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true)); err != nil {
+		return err
 	}
 	tiles := func(n int) uint64 { return (uint64(n) + gemm.Tile - 1) / gemm.Tile }
 	grid := tiles(c.Rows) * tiles(c.Cols)

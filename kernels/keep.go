@@ -49,10 +49,15 @@ func (k Select[T, C]) Launch(s *runtime.Stream, c C, out, in *runtime.Ref[T], co
 		return invalidArgument("select: the count has %d elements, want 1", count.Len())
 	case size == 0:
 		return invalidArgument("select: the elements have no bytes")
-	case overlap(out, in, false):
-		return invalidArgument("select: out and in overlap")
 	case n == 0:
+		if err := usable(out, in); err != nil {
+			return err
+		}
 		return runtime.Zero(s, count)
+	}
+	if err := apart("select", launch.Device("out", out, true), launch.Device("in", in, false), launch.Device("count", count, true),
+		launch.Device("scratch", scratch, true)); err != nil {
+		return err
 	}
 	m, err := newScratch("select", s, k.Scratch(n), scratch)
 	if err != nil {

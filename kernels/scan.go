@@ -21,8 +21,6 @@ type Scan[T any, O block.Op[T]] struct{ primitive }
 // Of is called by what gpuc writes.
 func (Scan[T, O]) Of(k *launch.Kernels, first int) Scan[T, O] { return Scan[T, O]{primitive{k, first}} }
 
-// Kernel is the kernel.
-//
 //purecuda:kernel block=256 checks=off
 func (Scan[T, O]) kernelScan(t *gpu.Thread, op O, exclusive, wide bool, out, in []T, words []uint64, values []T) {
 	tiles.Scan(t, op, exclusive, wide, out, in, words, values)
@@ -65,10 +63,11 @@ func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runti
 		return invalidArgument("scan: lengths %d and %d differ", out.Len(), n)
 	case sizeOf[T]() == 0:
 		return invalidArgument("scan: the elements have no bytes")
-	case overlap(out, in, true):
-		return invalidArgument("scan: out and in overlap, and do not begin at the same element")
 	case n == 0:
-		return nil
+		return usable(out, in)
+	}
+	if err := apart("scan", launch.Device("out", out, true), operand("in", in, out), launch.Device("scratch", given, true)); err != nil {
+		return err
 	}
 	c, err := newScratch("scan", s, k.Scratch(n), given)
 	if err != nil {

@@ -122,14 +122,20 @@ func sortInto[K Key, V any](s *runtime.Stream, k primitive, outKeys, inKeys *run
 	switch {
 	case outKeys.Len() != n:
 		return invalidArgument("sort: lengths %d and %d differ", outKeys.Len(), n)
-	case overlap(outKeys, inKeys, true) || outValues != nil && overlap(outValues, inValues, true):
-		return invalidArgument("sort: what is written and what is read overlap, and do not begin at the same element")
 	case uint64(n) > math.MaxUint32:
 		return invalidArgument("sort: %d keys, at most %d", n, uint32(math.MaxUint32))
-	case n == 0:
-		return nil
 	}
 	p := newSorting[K, V](n)
+	if n == 0 {
+		if err := usable(outKeys, inKeys); err != nil || p.valueSize == 0 {
+			return err
+		}
+		return usable(outValues, inValues)
+	}
+	if err := apart("sort", launch.Device("out", outKeys, true), operand("in", inKeys, outKeys), launch.Device("outValues", outValues, true),
+		operand("values", inValues, outValues), launch.Device("scratch", given, true)); err != nil {
+		return err
+	}
 	c, err := newScratch("sort", s, p.scratch(), given)
 	if err != nil {
 		return err

@@ -3,11 +3,12 @@ package kernels
 import (
 	"unsafe"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu/launch"
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// primitive is what Scan, Reduce, Keep and Sort have in common: their kernels among those of a package, from the first on.
+// primitive is what Scan, Reduce, Select and Sort have in common: their kernels among those of a package, from the first on.
 type primitive struct {
 	k     *launch.Kernels
 	first int
@@ -43,14 +44,34 @@ func aligned[T any](x *runtime.Ref[T]) bool {
 	return err == nil && p%16 == 0
 }
 
-// overlap reports whether two Refs share memory. whole says that they may be the same from their begin on.
-func overlap[T any](x, y *runtime.Ref[T], whole bool) bool {
-	a, errX := x.Access()
-	b, errY := y.Access()
-	if errX != nil || errY != nil || whole && a == b { // the launch says what is wrong with them
-		return false
+// apart returns an error if a call writes memory that it has twice.
+func apart(name string, spans ...launch.Span) error {
+	if err := launch.Apart(name, spans...); err != nil {
+		return invalidArgument("%v", err)
 	}
-	return uint64(a) < uint64(b)+y.Bytes() && uint64(b) < uint64(a)+x.Bytes()
+	return nil
+}
+
+// operand is what a call reads of in. That may be out, from its begin on.
+func operand[T any](name string, in, out *runtime.Ref[T]) launch.Span {
+	if a, err := in.Access(); err == nil {
+		if b, err := out.Access(); err == nil && a == b {
+			return launch.Span{}
+		}
+	}
+	return launch.Device(name, in, false)
+}
+
+// usable says what is wrong with the Refs of a call that has nothing to do. Else the launch says so.
+func usable(refs ...interface {
+	Access() (driver.DevicePtr, error)
+}) error {
+	for _, r := range refs {
+		if _, err := r.Access(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func sizeOf[T any]() uintptr {

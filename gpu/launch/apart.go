@@ -32,7 +32,7 @@ func Device[T any](name string, r *runtime.Ref[T], written bool) Span {
 // Apart returns an error if slices overlap and the kernel writes one of them. It is for kernels with noalias.
 func Apart(kernel string, spans ...Span) error {
 	if a, b, ok := overlap(spans); ok {
-		return fmt.Errorf("%s: the slices %s and %s overlap, and the kernel writes one of them; it is compiled with noalias", kernel, a.name, b.name)
+		return fmt.Errorf("%s: the slices %s and %s overlap, and the kernel writes one of them", kernel, a.name, b.name)
 	}
 	return nil
 }

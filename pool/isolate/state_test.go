@@ -27,6 +27,7 @@ import (
 type session struct {
 	requests int
 	memory   *runtime.Ref[uint32]
+	unsure   bool // an upload has failed, or was canceled: the memory may count that request
 }
 
 var closedSessions atomic.Int64
@@ -55,20 +56,22 @@ func count(ctx context.Context, w *pool.Worker) ([]byte, error) {
 	}
 	seen := s.requests
 	time.Sleep(time.Millisecond) // another request with the key would count the same
-	s.requests = seen + 1
 	if w != nil {
 		words, err := runtime.DownloadNew(ctx, w.Stream(), s.memory)
 		if err != nil {
 			return nil, err
 		}
-		if int(words[0]) != seen {
-			return nil, fmt.Errorf("the memory has %d, and %d requests have left it", words[0], seen)
+		got := int(words[0])
+		if got != seen && (!s.unsure || got != seen+1) {
+			return nil, fmt.Errorf("the memory has %d, and %d requests have left it", got, seen)
 		}
-		words[0]++
+		seen, words[0], s.unsure = got, words[0]+1, true
 		if err := runtime.Upload(ctx, w.Stream(), s.memory, words); err != nil {
 			return nil, err
 		}
+		s.unsure = false
 	}
+	s.requests = seen + 1
 	return fmt.Append(nil, s.requests, " ", os.Getpid(), " ", closedSessions.Load()), nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/gpu/block"
 	"github.com/purecuda/purecuda/gpu/launch"
@@ -323,9 +324,9 @@ func TestPrimitivesSayWhatIsWrong(t *testing.T) {
 		"has 8 bytes, and Scratch says 256":        scan.Exclusive(p.s, add32{}, ten, ten, little),
 		"out has room for 9 elements, and 10":      sel.Launch(p.s, primitives.Below{}, nine, ten, count.Slice(0, 1), nil),
 		"the count has 2 elements, want 1":         sel.Launch(p.s, primitives.Below{}, ten, ten, count, nil),
-		"scan: out and in overlap":                 scan.Inclusive(p.s, add32{}, ten.Slice(1, 10), ten.Slice(0, 9), nil),
-		"select: out and in overlap":               sel.Launch(p.s, primitives.Below{}, ten, ten, count.Slice(0, 1), nil),
-		"is read overlap":                          sort.Launch(p.s, signed.Slice(1, 10), signed.Slice(0, 9), nil),
+		"scan: the slices out and in overlap":      scan.Inclusive(p.s, add32{}, ten.Slice(1, 10), ten.Slice(0, 9), nil),
+		"select: the slices out and in overlap":    sel.Launch(p.s, primitives.Below{}, ten, ten, count.Slice(0, 1), nil),
+		"sort: the slices out and in overlap":      sort.Launch(p.s, signed.Slice(1, 10), signed.Slice(0, 9), nil),
 		"lengths 0 and 10 differ":                  sort.Launch(p.s, nil, signed, nil),
 		"10 keys, 9 values and room for 10 values": pairs.Launch(p.s, floats, floats, ten, nine, nil),
 		"the kernels are nil":                      kernels.Scan[uint32, add32]{}.Inclusive(p.s, add32{}, ten, ten, nil),
@@ -333,6 +334,55 @@ func TestPrimitivesSayWhatIsWrong(t *testing.T) {
 	} {
 		assert.ErrorContains(t, err, want)
 	}
+}
+
+// Memory that a primitive writes is no other memory of the call, unless its comment says so. A Ref that is nil is not an empty one.
+func TestPrimitivesKeepMemoryApart(t *testing.T) {
+	p := openPrimitives(t)
+	words, other := onDevice(p, make([]uint32, 4096), 0), onDevice(p, make([]uint32, 4096), 0)
+	ten, tenOther := words.Slice(0, 10), other.Slice(0, 10)
+	bytes, err := runtime.Cast[byte](words)
+	require.NoError(t, err)
+	counts, err := runtime.Cast[uint64](words)
+	require.NoError(t, err)
+	floats, err := runtime.Cast[float32](other)
+	require.NoError(t, err)
+	doubles, err := runtime.Cast[float64](words)
+	require.NoError(t, err)
+	double := onDevice(p, make([]float64, 1), 0)
+	scan := kernels.Scan[uint32, add32]{}.Of(p.of("ScanUint32AddUint32"))
+	reduce := kernels.Reduce[float64, block.Add[float64]]{}.Of(p.of("ReduceFloat64AddFloat64"))
+	sel := kernels.Select[uint32, primitives.Below]{}.Of(p.of("SelectUint32Below"))
+	pairs := kernels.SortPairs[float32, uint32]{}.Of(p.of("SortPairsFloat32Uint32"))
+	sum := func(out, in *runtime.Ref[float64], scratch *runtime.Ref[byte]) error {
+		return reduce.Launch(p.s, block.Add[float64]{}, out, in, scratch)
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"scan, scratch in in":          {scan.Inclusive(p.s, add32{}, tenOther, ten, bytes), "overlap"},
+		"scan, scratch in out":         {scan.Exclusive(p.s, add32{}, ten, tenOther, bytes), "overlap"},
+		"scan, scratch in both":        {scan.Inclusive(p.s, add32{}, ten, ten, bytes), "overlap"},
+		"reduce, scratch in in":        {sum(double, doubles, bytes), "overlap"},
+		"select, scratch in in":        {sel.Launch(p.s, primitives.Below{}, tenOther, ten, onDevice(p, []uint64{0}, 0), bytes), "overlap"},
+		"select, count in in":          {sel.Launch(p.s, primitives.Below{}, tenOther, ten, counts.Slice(2, 3), nil), "overlap"},
+		"pairs, keys in values":        {pairs.Launch(p.s, floats.Slice(0, 10), floats.Slice(10, 20), words.Slice(0, 10), other.Slice(5, 15), nil), "overlap"},
+		"pairs, values in keys":        {pairs.Launch(p.s, floats.Slice(0, 10), floats.Slice(10, 20), other.Slice(12, 22), words.Slice(0, 10), nil), "overlap"},
+		"pairs, scratch in the values": {pairs.Launch(p.s, floats.Slice(0, 10), floats.Slice(0, 10), words.Slice(0, 10), words.Slice(0, 10), bytes), "overlap"},
+		"scan of nil":                  {scan.Inclusive(p.s, add32{}, nil, nil, nil), "never allocated"},
+		"reduce of nil":                {sum(double, nil, nil), "never allocated"},
+		"select of nil":                {sel.Launch(p.s, primitives.Below{}, nil, nil, onDevice(p, []uint64{0}, 0), nil), "never allocated"},
+		"pairs of nil":                 {pairs.Launch(p.s, nil, nil, nil, nil, nil), "never allocated"},
+	} {
+		assert.ErrorIs(t, c.err, driver.ErrInvalidArgument, name)
+		assert.ErrorContains(t, c.err, c.want, name)
+	}
+	require.NoError(t, scan.Inclusive(p.s, add32{}, ten, ten, nil))
+	require.NoError(t, sum(doubles.Slice(0, 1), doubles.Slice(0, 10), nil), "the last step alone writes")
+	require.NoError(t, pairs.Launch(p.s, floats.Slice(0, 10), floats.Slice(0, 10), words.Slice(0, 10), words.Slice(0, 10), nil))
+	require.NoError(t, scan.Inclusive(p.s, add32{}, ten.Slice(0, 0), ten.Slice(0, 0), nil), "nothing")
+	require.NoError(t, p.s.Synchronize(t.Context()))
 }
 
 func TestInstancesHaveNamesOfTheirTypes(t *testing.T) {
