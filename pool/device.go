@@ -164,6 +164,27 @@ func (w *Worker) prepare() (err error) {
 	return w.prepareStream() // its frame is large, and would make that of a new goroutine grow
 }
 
+// prepareRequest is prepare for a request, which is on the goroutine of its caller, as its function will be. So it needs no goroutine to
+// ask, which would cost more than half of all allocations of an isolated request. If Options.Remote ends the goroutine, the worker is
+// taken back.
+func (w *Worker) prepareRequest() (err error) {
+	d := w.pooled
+	p := d.pool
+	if p.remote == nil {
+		return w.prepare()
+	}
+	ended := true
+	defer func() {
+		if ended {
+			p.recordFailure(d, errUnfinished, unprepared)
+			p.release(w)
+		}
+	}()
+	err = contain.Do(func() error { return p.remote(d.info.Ordinal, true) })
+	ended = false
+	return err
+}
+
 func (w *Worker) prepareStream() (err error) {
 	if w.stream != nil {
 		_ = w.closeStream() // errors are expected: the old context is gone
@@ -213,7 +234,7 @@ func (p *Pool) setUp(w *Worker, device bool) ([]any, error) {
 }
 
 // askRemote is why the process that does the work of the device cannot, or nil. See Options.Remote. It asks on a goroutine of its
-// own, because the function may call runtime.Goexit.
+// own, because the function may call runtime.Goexit. A request asks on its own: see prepareRequest.
 func (d *device) askRemote(begins bool) (err error) {
 	failed := contain.Hook(func() { err = contain.Sound(d.pool.remote(d.info.Ordinal, begins)) })
 	return errors.Join(err, failed)

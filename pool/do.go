@@ -182,7 +182,7 @@ func (p *Pool) do(ctx context.Context, o *DoOptions, r *request, f func(*Worker)
 		}
 		report.Device, report.Stream = w.device.Ordinal, w.number
 		w.ctx = &marked{ctx, within{p}}
-		if err = w.prepare(); p.remote != nil && errors.Is(err, ErrNotReady) {
+		if err = w.prepareRequest(); p.remote != nil && errors.Is(err, ErrNotReady) {
 			p.notReady(w)
 			r.overflow = overflow || r.waited > 0 // it was not let in for that
 			continue

@@ -43,7 +43,7 @@ type Options struct {
 	// Remote is for functions that have their work done by other processes: the pool opens no context, a
 	// [Worker] has no Context and no Stream, and no setup runs. Remote returns why a device cannot do work now, or
 	// nil. It is asked at the beginning of each call, on several goroutines at the same time. begins is false where
-	// somebody only asks for the state, as in Stats.
+	// somebody only asks for the state, as in Stats. Do asks on the goroutine of its caller.
 	//
 	// The answer [ErrNotReady] lets a request of Do wait until [Pool.Changed]. With DoOptions.Retry a device is
 	// tried again where there is no other one, since another process does the work then. All devices count as equally

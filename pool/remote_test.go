@@ -55,22 +55,37 @@ func TestRemote(t *testing.T) {
 	assert.Zero(t, gpu.Calls("cuDevicePrimaryCtxRetain"))
 }
 
-// A state that panics, or ends its goroutine, is an error, and keeps no worker.
+// A state that panics is an error, and keeps no worker. One that ends its goroutine ends that of the caller of Do, as its function would,
+// and is an error of the other calls.
 func TestRemotePanics(t *testing.T) {
 	for _, c := range []struct {
 		state func(int, bool) error
 		want  string
+		ends  bool
 	}{
-		{func(int, bool) error { panic("at the state") }, "at the state"},
-		{func(int, bool) error { goruntime.Goexit(); return nil }, "Goexit"},
+		{func(int, bool) error { panic("at the state") }, "at the state", false},
+		{func(int, bool) error { goruntime.Goexit(); return nil }, "Goexit", true},
 	} {
 		p, _ := open(t, machine(1), pool.Options{Streams: 1, Remote: c.state})
 		_, err := p.Scatter(t.Context(), 10, func(*pool.Worker, pool.Tile) error { return nil })
 		assert.ErrorContains(t, err, c.want)
 		for range 2 {
-			_, err = p.Do(t.Context(), func(*pool.Worker) error { return nil })
-			assert.ErrorContains(t, err, c.want)
+			answers := make(chan error, 1)
+			go func() {
+				defer close(answers)
+				_, err := p.Do(t.Context(), func(*pool.Worker) error { return nil })
+				answers <- err
+			}()
+			err, returned := <-answers
+			assert.Equal(t, !c.ends, returned)
+			if returned {
+				assert.ErrorContains(t, err, c.want)
+			}
 		}
+		stats := p.Stats().Devices[0]
+		assert.Zero(t, stats.Busy)
+		assert.EqualValues(t, 3, stats.Failures)
+		assert.NoError(t, p.Close(), "which waits for all calls")
 	}
 }
 

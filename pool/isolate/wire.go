@@ -168,7 +168,8 @@ func (l *link) descriptor() int {
 
 // callOf is the content of a call: the name of the function, the key and the numbers of its buffers, before the data.
 func callOf(name, key string, buffers []*Buffer) []byte {
-	content := append([]byte{byte(len(name))}, name...)
+	content := make([]byte, 0, 1+len(name)+1+len(key)+2+8*len(buffers))
+	content = append(append(content, byte(len(name))), name...)
 	content = append(append(content, byte(len(key))), key...)
 	content = binary.LittleEndian.AppendUint16(content, uint16(len(buffers)))
 	for _, b := range buffers {
