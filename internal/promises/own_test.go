@@ -146,7 +146,7 @@ var launchCells = cells{
 		launched(t, func(c *runtime.Context, s *runtime.Stream, k *sample.Kernels) {
 			_, err := runtime.Alloc[float32](s, math.MaxInt)
 			assert.ErrorIs(t, err, driver.ErrInvalidArgument)
-			_, err = runtime.Alloc[float32](s, 1<<40)
+			_, err = runtime.Alloc[float32](s, math.MaxInt>>23)
 			assert.ErrorIs(t, err, driver.ErrOutOfMemory)
 			x, err := runtime.Alloc[float32](s, 1)
 			require.NoError(t, err)
@@ -268,7 +268,7 @@ var runCells = cells{
 		assert.Error(t, gpu.Run(gpu.Shape1D(1, 1), nil))
 	},
 	"huge": func(t *testing.T) {
-		for _, s := range []gpu.Shape{gpu.Shape1D(1, 1<<40), gpu.Shape1D(math.MaxInt, 1), {Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 1}, SharedBytes: math.MaxInt}} {
+		for _, s := range []gpu.Shape{gpu.Shape1D(1, math.MaxInt-1), gpu.Shape1D(math.MaxInt, 1), {Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 1}, SharedBytes: math.MaxInt}} {
 			assert.Error(t, gpu.Run(s, func(*gpu.Thread) { panic("it began") }), "%v", s)
 		}
 	},
@@ -466,7 +466,7 @@ var reduceCells = cells{
 	}),
 	"huge": pooled(func(t *testing.T, p *pool.Pool) {
 		fallback := pool.ReduceOptions[int]{Fallback: func(context.Context, int, int, []int) error { return nil }}
-		_, _, err := pool.Reduce(t.Context(), p, math.MaxInt, 1<<62, nothingOf, add, fallback)
+		_, _, err := pool.Reduce(t.Context(), p, math.MaxInt, math.MaxInt/2+1, nothingOf, add, fallback)
 		assert.NoError(t, err)
 		assert.NotPanics(t, func() {
 			_, _, err := pool.Reduce(t.Context(), p, math.MaxInt, 1, nothingOf, add, fallback)

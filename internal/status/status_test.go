@@ -1,6 +1,7 @@
 package status
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,8 +19,8 @@ func TestTable(t *testing.T) {
 
 func TestReturned(t *testing.T) {
 	type result int32
-	assert.Equal(t, result(7), Returned[result](1<<40|7), "the upper half is undefined")
-	assert.Equal(t, result(ImpossibleValue), Returned[result](uintptr(1<<32-9)))
+	assert.Equal(t, result(7), Returned[result](^uintptr(0)&^math.MaxUint32|7), "the upper half is undefined")
+	assert.Equal(t, result(ImpossibleValue), Returned[result](uintptr(math.MaxUint32-8)))
 	assert.Equal(t, result(0), Within(result(0), 5, 5, 6))
 	assert.Equal(t, result(ImpossibleValue), Within(result(0), 4, 5, 6))
 	assert.Equal(t, result(ImpossibleValue), Within(result(0), 7, 5, 6))

@@ -1,6 +1,7 @@
 package cublas_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -167,7 +168,7 @@ func TestHandleThatCannotBeMade(t *testing.T) {
 		"no stream":          {lib, nil, cublas.Options{}, driver.ErrInvalidArgument},
 		"empty stream":       {lib, new(runtime.Stream), cublas.Options{}, driver.ErrInvalidArgument},
 		"negative workspace": {lib, b.s, cublas.Options{Workspace: -1}, driver.ErrInvalidArgument},
-		"vast workspace":     {lib, b.s, cublas.Options{Workspace: 1 << 46}, driver.ErrOutOfMemory},
+		"vast workspace":     {lib, b.s, cublas.Options{Workspace: math.MaxInt >> 17}, driver.ErrOutOfMemory},
 	} {
 		_, err := cublas.New(c.api, c.s, c.o)
 		assert.ErrorIs(t, err, c.want, name)

@@ -355,6 +355,8 @@ func TestWrongShapes(t *testing.T) {
 	b, _, _ := simulated(t)
 	ref, pivots := upload(b, make([]float32, 12)), upload(b, make([]int64, 2))
 	m := func(rows, cols int) cublas.Matrix[float32] { return cublas.Dense(ref, rows, cols) }
+	tooMany := math.MaxInt32 // one less, and an int of 32 bits has no more
+	tooMany++
 	var none cublas.Matrix[float32]
 	view := func(offset, rows, cols, stride int) cublas.Matrix[float32] {
 		return cublas.Matrix[float32]{Ref: ref, Offset: offset, Rows: rows, Cols: cols, Stride: stride}
@@ -369,7 +371,7 @@ func TestWrongShapes(t *testing.T) {
 		"a has -1 rows":                                     cholesky(m(-1, -1)),
 		"a has a stride of 1: want at least 2":              cholesky(view(0, 2, 2, 1)),
 		"a begins at element -1":                            cholesky(view(-1, 1, 1, 1)),
-		"a has 2147483648 rows":                             cholesky(m(1<<31, 1<<31)),
+		"a has 2147483648 rows":                             cholesky(m(tooMany, tooMany)),
 		"want Lower or Upper":                               failed(cusolver.Cholesky(b.h, 7, m(2, 2))),
 		"fill 9: want Lower":                                failed(cusolver.Eigen(b.h, 9, true, m(2, 2), ref)),
 		"cusolverDnXpotrf with no handle":                   failed(cusolver.Cholesky(nil, cublas.Lower, m(2, 2))),

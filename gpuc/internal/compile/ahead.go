@@ -181,7 +181,7 @@ func (k *kctx) askedAhead(l *loop, n, step val, up *table) {
 		times, rest := k.written64(c.times), k.written64(c.rest)
 		if !times.isC {
 			bits = maxFactorBits
-			ask("ge", do(token.ADD, times, cst(k64, 1<<maxFactorBits)).String(), fmt.Sprint(1<<(maxFactorBits+1)))
+			ask("ge", do(token.ADD, times, cst(k64, 1<<maxFactorBits)).String(), fmt.Sprint(uint64(1)<<(maxFactorBits+1)))
 		}
 		for _, x := range []val{first, last} {
 			ask("ge", do(token.ADD, rest, do(token.MUL, x, times)).String(), c.n.String())
