@@ -2,9 +2,7 @@
 package typed
 
 import (
-	"bytes"
 	"encoding"
-	"encoding/gob"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
@@ -16,10 +14,10 @@ type Codec interface {
 	Unmarshal(data []byte, v any) error
 }
 
-// Choose returns the codec of a variadic argument: Standard where there is none, and nil where there are several or nil.
+// Choose returns the codec of a variadic argument: a new Standard where there is none, and nil where there are several or nil.
 func Choose[C Codec](given []C) Codec {
 	if len(given) == 0 {
-		return Standard{}
+		return new(Standard)
 	}
 	if len(given) == 1 && any(given[0]) != nil {
 		return given[0]
@@ -41,7 +39,7 @@ func Serve[Q, A any](c Codec, data []byte, f func(q Q) (A, error)) ([]byte, erro
 }
 
 // version is the last byte of what is sent: the version of how it is made.
-const version = 1
+const version = 2
 
 // Encode makes bytes of a value.
 func Encode(c Codec, v any) (data []byte, err error) {
@@ -68,8 +66,9 @@ func Decode(c Codec, data []byte, v any) error {
 	return nil
 }
 
-// Standard is the Codec of a Handler that has no other.
-type Standard struct{}
+// Standard is the Codec of a Handler that has no other. Bytes, strings and types that make bytes of themselves go as they are, and all
+// others by gob.
+type Standard struct{ coders }
 
 // ofItself is a type that makes bytes of itself.
 type ofItself interface {
@@ -77,7 +76,8 @@ type ofItself interface {
 	encoding.BinaryUnmarshaler
 }
 
-func (Standard) Marshal(v any) ([]byte, error) {
+// Marshal is that of Codec.
+func (s *Standard) Marshal(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case *[]byte:
 		return *v, nil
@@ -86,12 +86,11 @@ func (Standard) Marshal(v any) ([]byte, error) {
 	case ofItself:
 		return v.MarshalBinary()
 	}
-	var b bytes.Buffer
-	err := gob.NewEncoder(&b).Encode(v)
-	return b.Bytes(), err
+	return s.marshal(v)
 }
 
-func (Standard) Unmarshal(data []byte, v any) error {
+// Unmarshal is that of Codec.
+func (s *Standard) Unmarshal(data []byte, v any) error {
 	switch v := v.(type) {
 	case *[]byte:
 		*v = data
@@ -102,5 +101,5 @@ func (Standard) Unmarshal(data []byte, v any) error {
 	case ofItself:
 		return v.UnmarshalBinary(data)
 	}
-	return gob.NewDecoder(bytes.NewReader(data)).Decode(v)
+	return s.unmarshal(data, v)
 }

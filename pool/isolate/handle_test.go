@@ -113,7 +113,7 @@ func TestWhatAHandlerRefuses(t *testing.T) {
 	_, _, err := g.Do(ctx, "sum/v1", []byte("these bytes are of no version"))
 	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	assert.ErrorContains(t, err, "Handler")
-	_, _, err = g.Do(ctx, "swap/v1", []byte{1, 2, 1}) // of the version, and no point
+	_, _, err = g.Do(ctx, "swap/v1", []byte{1, 2, 2}) // of the version, and no point
 	assert.ErrorContains(t, err, "a point has 8 bytes")
 	_, _, err = g.Do(ctx, "sum/v1", nil)
 	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
