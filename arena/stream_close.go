@@ -131,6 +131,11 @@ func (s *Stream) Close() error {
 	return nil
 }
 
+// Finished reports that the stream was closed, and that all its work was done then.
+func (s *Stream) Finished() bool {
+	return s.made() == nil && s.current() == streamClosed && s.completed(never-1)
+}
+
 // loseStream forgets a closed stream of whose work nobody knows when it is done. Its free
 // blocks are lost. The stream's gate or Device.calls is suspended.
 func (d *Device) loseStream(s *Stream, why error) {

@@ -20,11 +20,13 @@ import (
 func TestCloseTwice(t *testing.T) {
 	rt, gpu := open(t, drivertest.Config{})
 	c := contextOf(t, rt)
+	s, err := c.NewStreamWithPriority(-1) // which is not kept
+	require.NoError(t, err)
 	for _, o := range []struct {
 		name, op string
 		close    func() error
 	}{
-		{"stream", "cuStreamDestroy", newStream(t, c).Close},
+		{"stream", "cuStreamDestroy", s.Close},
 		{"event", "cuEventDestroy", newEvent(t, c).Close},
 		{"host buffer", "cuMemFreeHost", allocHost[byte](t, c, 1).Close},
 		{"module", "cuModuleUnload", loadKernels(t, c).Close},
@@ -367,7 +369,8 @@ func TestCloseReportsFailures(t *testing.T) {
 	assert.NoError(t, rt.Close())
 
 	rt, gpu = openFaulty(t, drivertest.Config{})
-	s := newStream(t, contextOf(t, rt))
+	s, err := contextOf(t, rt).NewStreamWithPriority(-1) // which is not kept
+	require.NoError(t, err)
 	gpu.Fail("cuStreamDestroy", 1, driver.ResultUnknown)
 	assert.ErrorIs(t, s.Close(), driver.ResultUnknown)
 	assert.NoError(t, s.Close())

@@ -558,6 +558,9 @@ func (c *Context) freeAll(idle bool) error {
 					errs = append(errs, c.end(e, true))
 				}
 			}
+			if kind == streamEntry {
+				errs = append(errs, c.trimStreams()) // with those that it has kept just now
+			}
 		}
 		return errors.Join(errs...)
 	})

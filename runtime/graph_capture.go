@@ -127,6 +127,7 @@ func (c *capture) join(s *Stream, call func() error) error {
 		return errClosed("stream or the capture")
 	}
 	s.ctx.usedBy(c.ctx)
+	s.spoil()
 	c.streams, c.held = append(c.streams, s), append(c.held, s.entry)
 	s.memory.Capture(true) // the arena marks what is on the stream now
 	s.waits.Suspend()      // the driver must not be asked about a stream that is captured

@@ -85,6 +85,10 @@ type streamParts struct {
 	waits  *wait.Stream
 	checks *streamChecks
 	stats  *counters
+
+	priority int32
+	// spoiled says that it may differ from a new stream: it was captured, a call has failed, or others have its handle.
+	spoiled atomic.Bool
 }
 
 // ledger has an entry for each thing that a context owns in the driver. Whoever takes an entry off frees the thing,
@@ -96,6 +100,7 @@ type ledger struct {
 	bytes    [entryKinds]uint64
 	ended    Stats // what was done on streams that are off
 	deferred []*entry
+	spare    []uint64 // streams that were closed, without work
 }
 
 // add puts an entry on the ledger.
@@ -194,7 +199,7 @@ func (l *ledger) clear() {
 			first = next
 		}
 	}
-	l.deferred = nil
+	l.deferred, l.spare = nil, nil
 }
 
 // entries returns what is there of some kinds, of all if none is given.
@@ -229,6 +234,7 @@ func (l *ledger) sums() (count, bytes [entryKinds]uint64, done Stats) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	done = l.ended
+	done.SpareStreams = uint64(len(l.spare))
 	for e := l.first[streamEntry]; e != nil; e = e.next {
 		e.addTo(&done)
 	}
@@ -341,7 +347,9 @@ func (e *entry) destroy() error {
 	if s := e.stream.Load(); s != nil {
 		err = s.checks.close()
 		s.waits.Close()
-		err = errors.Join(err, s.memory.Close())
+		if err = errors.Join(err, s.memory.Close()); err == nil && !e.wrapped && e.keep(s) {
+			return nil
+		}
 	}
 	switch {
 	case e.wrapped:

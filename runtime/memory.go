@@ -162,10 +162,10 @@ func (c *Context) Leaks() []arena.Leak {
 	return nil
 }
 
-// Trim gives back all that the context keeps for later: TrimMemory, TrimPinned and TrimModules with 0. For less, call
-// them. It waits for the work that used the memory.
+// Trim gives back all that the context keeps for later: TrimMemory, TrimPinned and TrimModules with 0, and the streams of closed ones. For
+// less, call them. It waits for the work that used the memory.
 func (c *Context) Trim() error {
-	return errors.Join(c.TrimModules(0), c.TrimMemory(0), c.TrimPinned(0))
+	return errors.Join(c.TrimModules(0), c.TrimMemory(0), c.TrimPinned(0), c.call(c.trimStreams))
 }
 
 // Trim is [Context.Trim] of all open contexts, one after the other.

@@ -158,7 +158,7 @@ func TestErrorHookHearsOfFailures(t *testing.T) {
 		heard = append(heard, err)
 	}))
 	c := contextOf(t, rt)
-	func() { newStream(t, c) }()
+	func() { newStream(t, c).Handle() }() // so that it is not kept
 	gpu.Fail("cuStreamDestroy", 1, driver.ResultInvalidHandle)
 	eventually(t, "the hook hears", func() bool {
 		goruntime.GC()

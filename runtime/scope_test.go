@@ -110,6 +110,7 @@ func TestScopeWithFaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, count(6, 1000), got)
 	for _, op := range []string{"cuStreamCreateWithPriority", "cuModuleLoadDataEx", "cuMemcpyHtoDAsync", "cuMemHostAlloc", "cuLaunchKernel", "cuMemcpyDtoHAsync"} {
+		require.NoError(t, c.Trim()) // no stream and no memory is kept from before
 		gpu.Fail(op, 1, driver.ResultUnknown)
 		_, err := work(c)
 		assert.ErrorIs(t, err, driver.ResultUnknown, op)

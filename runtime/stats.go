@@ -45,16 +45,17 @@ type Stats struct {
 	Waits         uint64 // on streams and events
 	Errors        uint64 // calls of the driver that failed
 
-	Contexts    uint64
-	Streams     uint64 // these and below: alive now
-	Events      uint64
-	Handles     uint64 // of other libraries
-	Modules     uint64
-	Graphs      uint64
-	GraphExecs  uint64
-	HostBuffers uint64
-	HostBytes   uint64 // without LeaseHost's, which Pinned has
-	TicketBytes uint64 // page-locked memory that waits for streams have
+	Contexts     uint64
+	Streams      uint64 // these and below: alive now
+	SpareStreams uint64 // kept for later ones, see [Context.NewStream]
+	Events       uint64
+	Handles      uint64 // of other libraries
+	Modules      uint64
+	Graphs       uint64
+	GraphExecs   uint64
+	HostBuffers  uint64
+	HostBytes    uint64 // without LeaseHost's, which Pinned has
+	TicketBytes  uint64 // page-locked memory that waits for streams have
 	// Managed is the managed memory that is not freed. While a Ref of it is open, it counts as that as well.
 	Managed, ManagedBytes uint64
 
@@ -143,7 +144,7 @@ func (s Stats) Since(before Stats) Stats {
 
 // momentary are the fields of Stats, and of what is in it, that are no counts.
 var momentary = map[string]bool{
-	"Contexts": true, "Streams": true, "Events": true, "Handles": true, "Modules": true, "Graphs": true, "GraphExecs": true,
+	"Contexts": true, "Streams": true, "SpareStreams": true, "Events": true, "Handles": true, "Modules": true, "Graphs": true, "GraphExecs": true,
 	"HostBuffers": true, "HostBytes": true, "TicketBytes": true, "Managed": true, "ManagedBytes": true,
 	"Refs": true, "RefBytes": true, "Leaked": true, "LeakedBytes": true, "CachedModules": true, "CachedModuleBytes": true,
 	"Generation": true, "Lost": true,

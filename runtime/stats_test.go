@@ -129,7 +129,7 @@ func TestStatsSinceKnowsAllFields(t *testing.T) {
 	var same []string
 	remaining(reflect.ValueOf(all.Since(all)), "", &same)
 	assert.ElementsMatch(t, []string{
-		".Contexts", ".Streams", ".Events", ".Handles", ".Modules", ".Graphs", ".GraphExecs", ".HostBuffers", ".HostBytes", ".TicketBytes",
+		".Contexts", ".Streams", ".SpareStreams", ".Events", ".Handles", ".Modules", ".Graphs", ".GraphExecs", ".HostBuffers", ".HostBytes", ".TicketBytes",
 		".Managed", ".ManagedBytes", ".Refs", ".RefBytes", ".Leaked", ".LeakedBytes", ".CachedModules", ".CachedModuleBytes", ".Generation",
 		".Memory.InUse", ".Memory.Requested", ".Memory.Cached", ".Memory.Split", ".Memory.Held", ".Memory.HighWater", ".Memory.LostBlocks",
 		".Memory.Lost", ".Memory.Streams",

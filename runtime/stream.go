@@ -33,7 +33,8 @@ type Stream struct {
 	_       [8]byte // 128 bytes: two lines of the processor's cache, and not three
 }
 
-// NewStream makes a stream. A stream that is no longer needed should be closed.
+// NewStream makes a stream. A stream that is no longer needed should be closed. Up to 64 closed streams of a context whose work is done are used for
+// new ones, until [Context.Trim]. Those are not used again that were captured, whose calls have failed, or whose Handle somebody has seen.
 func (c *Context) NewStream() (*Stream, error) { return c.NewStreamWithPriority(0) }
 
 // NewStreamWithPriority makes a stream whose work goes before that of streams with
@@ -44,30 +45,37 @@ func (c *Context) NewStreamWithPriority(priority int) (*Stream, error) {
 		return nil, err
 	}
 	defer c.gate.Leave()
-	o, err := c.create(streamEntry, 0, "cuStreamCreateWithPriority", func() (uint64, driver.Result) {
-		s, r := c.api.StreamCreateWithPriority(driver.StreamNonBlocking, int32(min(max(priority, math.MinInt32), math.MaxInt32)))
-		return uint64(s), r
-	})
+	number := int32(min(max(priority, math.MinInt32), math.MaxInt32))
+	o, err := c.create(streamEntry, 0, "cuStreamCreateWithPriority", func() (uint64, driver.Result) { return c.newStreamHandle(number) })
 	if err != nil {
 		return nil, err
 	}
-	return c.newStream(o), nil
+	return c.newStream(o, number), nil
 }
 
 // newStream makes a Stream of what is on the ledger. The caller is inside the gate.
-func (c *Context) newStream(o object) *Stream {
+func (c *Context) newStream(o object, priority int32) *Stream {
 	s := &Stream{object: o, handle: driver.Stream(o.entry.handle), id: c.streams.Add(1), stats: new(counters)}
 	m := c.memory.Load()
 	s.memory, s.waits = m.arena.NewStream(s.handle), m.waits.NewStream(s.handle)
 	s.checks = &streamChecks{waits: s.waits, table: m.checks}
-	s.entry.stream.Store(&streamParts{s.memory, s.waits, s.checks, s.stats})
+	s.entry.stream.Store(&streamParts{memory: s.memory, waits: s.waits, checks: s.checks, stats: s.stats, priority: priority})
 	s.SetTraceContext(context.Background())
 	trackGC(s, &s.object)
 	return s
 }
 
 // Handle is the stream as package driver takes it.
-func (s *Stream) Handle() driver.Stream { return zero.Or(s).handle }
+func (s *Stream) Handle() driver.Stream {
+	if s == nil || s.ctx == nil {
+		return 0
+	}
+	s.spoil()
+	return s.handle
+}
+
+// spoil keeps the driver's stream from being that of a later Stream.
+func (s *Stream) spoil() { s.entry.stream.Load().spoiled.Store(true) }
 
 // ID is a number that no other stream of the context ever has, unlike the handle.
 func (s *Stream) ID() uint64 { return zero.Or(s).id }
@@ -125,6 +133,7 @@ func (s *Stream) failed(op string, r driver.Result) error {
 func (s *Stream) fault(op string, r driver.Result) *driver.Error {
 	err := s.ctx.bind.Fault(op, r)
 	err.Stream = s.id
+	s.spoil()
 	if c := s.capture.Load(); c != nil && err.Kind == driver.ErrCaptureFailed {
 		c.fail(err)
 	}

@@ -70,6 +70,7 @@ func (s *Stream) submit(name string, f func(driver.Stream, []driver.DevicePtr) e
 		}
 	}
 	s.stats.submits.Add(1)
+	s.spoil()
 	err := s.ctx.bind.Do(func() error {
 		return contain.Do(func() error { return f(s.handle, at) })
 	})

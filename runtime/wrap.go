@@ -120,7 +120,7 @@ func (c *Context) WrapStream(handle driver.Stream) (s *Stream, err error) {
 		if !c.ledger.addNew(o.entry) {
 			return driver.Errorf(driver.ErrInvalidArgument, "wrap stream %#x, which is a Stream of the context already", uint64(handle))
 		}
-		s = c.newStream(o)
+		s = c.newStream(o, 0)
 		return nil
 	})
 	return s, err

@@ -13,6 +13,7 @@ import (
 
 // numbersWithoutMetric are those of runtime.Stats that no metric shows, with the reasons.
 var numbersWithoutMetric = map[string]string{
+	"SpareStreams":         "64 at most, of which none does anything",
 	"Contexts":             "devices without a context have no launches",
 	"Memory.Requested":     "memory.in_use is the same without what open leases keep",
 	"Memory.Lost":          "a part of LeakedBytes",
