@@ -25,11 +25,10 @@ type part struct {
 }
 
 type query struct {
-	Name    string
-	Values  []float64
-	Parts   map[string]*part
-	Exact   *big.Int
-	private int
+	Name   string
+	Values []float64
+	Parts  map[string]*part
+	Exact  *big.Int
 }
 
 type shape interface{ Area() float64 }
