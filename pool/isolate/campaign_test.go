@@ -138,13 +138,15 @@ func (c *campaign) Run() (err error) {
 	stop := make(chan struct{})
 	killer.Go(func() {
 		chance := rand.New(rand.NewPCG(c.seed, 0))
+		kills := 0 // each makes the next one later, so that a child becomes ready on a machine that is too busy for the first pace
 		for {
 			select {
 			case <-stop:
 				return
-			case <-time.After(time.Duration(chance.IntN(30)) * time.Millisecond):
+			case <-time.After(time.Duration(chance.IntN(30+kills)) * time.Millisecond):
 			}
 			if d := g.Stats().Devices[chance.IntN(devices)]; d.PID != 0 && chance.IntN(3) == 0 {
+				kills++
 				c.note("kill %d", d.PID)
 				_ = syscall.Kill(d.PID, syscall.SIGKILL)
 			} else if d.PID != 0 && chance.IntN(6) == 0 {
