@@ -148,15 +148,15 @@ func content(t testing.TB, m *machine, s *arena.Stream, b arena.Block) []byte {
 	bytes := b.Bytes()
 	data := make([]byte, bytes)
 	require.NoError(t, m.Do(func() error {
-		p, r := m.MemHostAlloc(bytes, driver.HostAllocPortable)
+		p, r := m.API.MemHostAlloc(bytes, driver.HostAllocPortable)
 		if r != driver.Success {
 			return m.Fault("cuMemHostAlloc", r)
 		}
-		defer m.MemFreeHost(p)
+		defer m.API.MemFreeHost(p)
 		if r := m.MemcpyDtoHAsync(p, b.Ptr(), bytes, s.Handle()); r != driver.Success {
 			return m.Fault("cuMemcpyDtoHAsync", r)
 		}
-		if r := m.StreamSynchronize(s.Handle()); r != driver.Success {
+		if r := m.API.StreamSynchronize(s.Handle()); r != driver.Success {
 			return m.Fault("cuStreamSynchronize", r)
 		}
 		copy(data, hostBytes(p, bytes))
@@ -355,7 +355,7 @@ func destroy(m *machine, h driver.Stream) driver.Result {
 		return driver.ResultUnknown
 	}
 	defer m.Pop()
-	return m.StreamDestroy(h)
+	return m.API.StreamDestroy(h)
 }
 
 func testStale(t *testing.T, m *machine, config arena.DeviceConfig) {
@@ -416,7 +416,7 @@ func testCapture(t *testing.T, m *machine, config arena.DeviceConfig) {
 	s.Capture(true)
 	s.Capture(true) // harmless
 	require.NoError(t, m.Do(func() error {
-		return m.Failed("cuStreamBeginCapture", m.StreamBeginCapture(s.Handle(), driver.CaptureGlobal))
+		return m.Failed("cuStreamBeginCapture", m.API.StreamBeginCapture(s.Handle(), driver.CaptureGlobal))
 	}))
 	_, err := s.Alloc(4096)
 	assert.ErrorIs(t, err, driver.ErrCaptureFailed)
@@ -434,13 +434,13 @@ func testCapture(t *testing.T, m *machine, config arena.DeviceConfig) {
 	var graph driver.Graph
 	require.NoError(t, m.Do(func() error {
 		var r driver.Result
-		graph, r = m.StreamEndCapture(s.Handle())
+		graph, r = m.API.StreamEndCapture(s.Handle())
 		return m.Failed("cuStreamEndCapture", r)
 	}))
-	nodes, r := m.GraphGetNodes(graph)
+	nodes, r := m.API.GraphGetNodes(graph)
 	require.Equal(t, driver.Success, r)
 	assert.Len(t, nodes, 1, "the arena put nothing into the graph")
-	require.Equal(t, driver.Success, m.GraphDestroy(graph))
+	require.Equal(t, driver.Success, m.API.GraphDestroy(graph))
 	s.Capture(false)
 	assert.LessOrEqual(t, exact(t, d).Cached, config.CacheBytes, "the cache is within its limit again")
 	require.NoError(t, s.Free(allocate(t, s, 1<<20)))
@@ -499,7 +499,7 @@ func testAbandoned(t *testing.T, m *machine, config arena.DeviceConfig) {
 	closed := d.NewStream(h)
 	a, b := allocate(t, s, 1000), allocate(t, s, 2000)
 	pa, pb := a.Ptr(), b.Ptr()
-	require.NoError(t, m.Do(func() error { return m.Failed("cuStreamSynchronize", m.StreamSynchronize(h)) }),
+	require.NoError(t, m.Do(func() error { return m.Failed("cuStreamSynchronize", m.API.StreamSynchronize(h)) }),
 		"else closing makes an event, which would be lost")
 	require.NoError(t, closed.Close())
 	require.NoError(t, s.Free(b))
@@ -519,12 +519,12 @@ func testAbandoned(t *testing.T, m *machine, config arena.DeviceConfig) {
 	assert.Equal(t, uint64(2), stats.LostBlocks)
 	assert.Equal(t, uint64(1024+2048), stats.Lost)
 	require.NoError(t, m.Do(func() error {
-		return errors.Join(m.Failed("cuStreamSynchronize", m.StreamSynchronize(h)),
-			m.Failed("cuMemFree", m.MemFree(pa)), m.Failed("cuMemFree", m.MemFree(pb)))
+		return errors.Join(m.Failed("cuStreamSynchronize", m.API.StreamSynchronize(h)),
+			m.Failed("cuMemFree", m.API.MemFree(pa)), m.Failed("cuMemFree", m.API.MemFree(pb)))
 	}))
 	require.Equal(t, driver.Success, destroy(m, h))
 	for _, pool := range m.pools {
-		require.Equal(t, driver.Success, m.MemPoolDestroy(pool), "the pool is lost as well")
+		require.Equal(t, driver.Success, m.API.MemPoolDestroy(pool), "the pool is lost as well")
 	}
 }
 

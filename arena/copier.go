@@ -272,7 +272,7 @@ func (c *Copier) checkStream(s driver.Stream) error {
 	if s <= legacy {
 		return bindingError(c.binding, driver.ErrInvalidArgument, "copy on the default stream: make a stream")
 	}
-	status, r := c.binding.StreamIsCapturing(s)
+	status, r := c.binding.API.StreamIsCapturing(s)
 	switch {
 	case r == driver.ResultSymbolMissing:
 		return nil // such a driver has no graphs

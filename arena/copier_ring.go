@@ -267,7 +267,7 @@ func (r *ring) create(from func(uint64) (Lease, error)) (*buffer, error) {
 	b := &buffer{lease: lease, memory: lease.Bytes()}
 	err = r.binding.Do(func() error {
 		var result driver.Result
-		b.event, result = r.binding.EventCreate(driver.EventDisableTiming)
+		b.event, result = r.binding.API.EventCreate(driver.EventDisableTiming)
 		return r.binding.Failed("cuEventCreate", result)
 	})
 	if err != nil {
@@ -284,7 +284,7 @@ func (r *ring) poll(b *buffer, t *transfer) (done bool, err error) {
 		b.pending, b.owner = false, 0
 		return true, nil
 	}
-	switch result := r.binding.EventQuery(b.event); result {
+	switch result := r.binding.API.EventQuery(b.event); result {
 	case driver.Success:
 		if t != nil && b.owner == t.id {
 			t.moving = true
@@ -312,7 +312,7 @@ func (r *ring) await(ctx context.Context, b *buffer, t *transfer) error {
 			}
 		}
 		if b.pending && moves() {
-			if result := r.binding.EventSynchronize(b.event); result != driver.Success {
+			if result := r.binding.API.EventSynchronize(b.event); result != driver.Success {
 				return r.binding.Fault("cuEventSynchronize", result)
 			}
 			b.pending = false
@@ -371,7 +371,7 @@ func (r *ring) destroyEvent(b *buffer) error {
 		return err
 	}
 	defer r.binding.Pop()
-	return r.binding.Failed("cuEventDestroy", r.binding.EventDestroy(b.event))
+	return r.binding.Failed("cuEventDestroy", r.binding.API.EventDestroy(b.event))
 }
 
 // close waits for the device and destroys all buffers. All are idle.
@@ -453,7 +453,7 @@ func (d *doubtful) close(b *driver.Binding, lost bool) error {
 	var errs []error
 	proven := false
 	if !lost {
-		err := b.Do(func() error { return b.Failed("cuCtxSynchronize", b.CtxSynchronize()) })
+		err := b.Do(func() error { return b.Failed("cuCtxSynchronize", b.API.CtxSynchronize()) })
 		errs, proven = append(errs, err), err == nil
 	}
 	for _, one := range all {

@@ -191,12 +191,12 @@ func TestCopiesAreRefused(t *testing.T) {
 			require.ErrorIs(t, c.Upload(background, stream, p, data), driver.ErrInvalidArgument)
 			require.ErrorIs(t, c.Download(background, stream, data, p), driver.ErrInvalidArgument)
 		}
-		require.Equal(t, driver.Success, b.StreamBeginCapture(s, driver.CaptureRelaxed))
+		require.Equal(t, driver.Success, b.API.StreamBeginCapture(s, driver.CaptureRelaxed))
 		require.ErrorIs(t, c.Upload(background, s, p, data), driver.ErrCaptureFailed)
 		require.ErrorIs(t, c.Download(background, s, data, p), driver.ErrCaptureFailed)
-		g, r := b.StreamEndCapture(s)
+		g, r := b.API.StreamEndCapture(s)
 		require.Equal(t, driver.Success, r, "the capture goes on")
-		require.Equal(t, driver.Success, b.GraphDestroy(g))
+		require.Equal(t, driver.Success, b.API.GraphDestroy(g))
 
 		ended, cancel := context.WithCancelCause(background)
 		cancel(errStop)

@@ -242,7 +242,7 @@ func (c *Copier) fetch(r *ring, buffer *buffer, shape *transferShape, at tile, t
 // mark records the event after the copy of a buffer, of which op is the function and result what
 // it returned. The caller waits for the copy next if waited is set. After an error the buffer is put back or kept away, as is safe.
 func (c *Copier) mark(r *ring, buffer *buffer, s driver.Stream, op string, result driver.Result, t *transfer, waited bool) error {
-	recorded := c.binding.EventRecord(buffer.event, s)
+	recorded := c.binding.API.EventRecord(buffer.event, s)
 	if recorded == driver.Success {
 		buffer.pending, buffer.ticketed, buffer.owner = true, waited, t.number()
 		switch {
@@ -258,7 +258,7 @@ func (c *Copier) mark(r *ring, buffer *buffer, s driver.Stream, op string, resul
 		return c.binding.Fault(op, result)
 	}
 	// Without the event only the stream can tell when the buffer is free.
-	if waited := c.binding.StreamSynchronize(s); waited == driver.Success {
+	if waited := c.binding.API.StreamSynchronize(s); waited == driver.Success {
 		r.put(buffer)
 	} else {
 		c.doubtful.add(r, buffer)
@@ -370,11 +370,11 @@ func (c *Copier) stagesUploads() bool {
 	}
 	known = stagesNot
 	err := c.binding.Do(func() error {
-		device, r := c.binding.CtxGetDevice()
+		device, r := c.binding.API.CtxGetDevice()
 		if r != driver.Success {
 			return c.binding.Fault("cuCtxGetDevice", r)
 		}
-		direct, r := c.binding.DeviceGetAttribute(driver.DeviceAttributePageableMemoryAccessUsesHostPageTables, device)
+		direct, r := c.binding.API.DeviceGetAttribute(driver.DeviceAttributePageableMemoryAccessUsesHostPageTables, device)
 		if r == driver.Success && direct == 0 {
 			known = stagesAlways
 		}
@@ -399,7 +399,7 @@ func (c *Copier) copyPageable(shape *transferShape, host []byte) error {
 		from := unsafe.Pointer(unsafe.SliceData(host[all.y*shape.hostPitch:]))
 		op, r = c.copyTile(shape, all, from, shape.hostPitch)
 	}
-	waited := c.binding.StreamSynchronize(shape.stream)
+	waited := c.binding.API.StreamSynchronize(shape.stream)
 	goruntime.KeepAlive(host)
 	if r != driver.Success {
 		return c.binding.Fault(op, r)

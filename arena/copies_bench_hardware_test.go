@@ -64,7 +64,7 @@ func openCopies(tb testing.TB, ordinal int, w *arena.Workers, largest uint64, co
 func (h *hardwareCopies) ways(up bool) map[string]func(n int) error {
 	wait := func(r driver.Result) error {
 		if r == driver.Success {
-			r = h.StreamSynchronize(h.stream)
+			r = h.API.StreamSynchronize(h.stream)
 		}
 		return h.Failed("copy", r)
 	}
@@ -207,7 +207,7 @@ func TestHardwareUploadsAreOrdered(t *testing.T) {
 		src := random(n)
 		want := string(src)
 		gate := make(chan struct{})
-		require.Equal(t, driver.Success, h.LaunchHostFunc(h.stream, func() { <-gate }))
+		require.Equal(t, driver.Success, h.API.LaunchHostFunc(h.stream, func() { <-gate }))
 		require.Equal(t, driver.Success, h.MemsetD8Async(h.device, 0xEE, uint64(n), h.stream))
 		uploaded := make(chan error, 1)
 		go func() { uploaded <- h.Upload(background, h.stream, h.device, src) }()

@@ -97,10 +97,10 @@ func (b *copyBed) stream(t testing.TB) driver.Stream {
 	var s driver.Stream
 	require.NoError(t, b.Do(func() error {
 		var r driver.Result
-		s, r = b.StreamCreate(driver.StreamNonBlocking)
+		s, r = b.API.StreamCreate(driver.StreamNonBlocking)
 		return b.Failed("cuStreamCreate", r)
 	}))
-	t.Cleanup(func() { b.Cleanup(b.hot(func() driver.Result { return b.StreamDestroy(s) })) })
+	t.Cleanup(func() { b.Cleanup(b.hot(func() driver.Result { return b.API.StreamDestroy(s) })) })
 	return s
 }
 
@@ -109,15 +109,15 @@ func (b *copyBed) memory(t testing.TB, bytes int) driver.DevicePtr {
 	var p driver.DevicePtr
 	require.NoError(t, b.Do(func() error {
 		var r driver.Result
-		p, r = b.MemAlloc(uint64(bytes))
+		p, r = b.API.MemAlloc(uint64(bytes))
 		return b.Failed("cuMemAlloc", r)
 	}))
 	t.Cleanup(func() {
 		b.Cleanup(b.Do(func() error {
-			if r := b.CtxSynchronize(); r != driver.Success {
+			if r := b.API.CtxSynchronize(); r != driver.Success {
 				return b.Fault("cuCtxSynchronize", r)
 			}
-			return b.Failed("cuMemFree", b.MemFree(p))
+			return b.Failed("cuMemFree", b.API.MemFree(p))
 		}))
 	})
 	return p
@@ -134,7 +134,7 @@ func (b *copyBed) hot(f func() driver.Result) error {
 
 func (b *copyBed) synchronize(t testing.TB, s driver.Stream) {
 	t.Helper()
-	require.NoError(t, b.hot(func() driver.Result { return b.StreamSynchronize(s) }))
+	require.NoError(t, b.hot(func() driver.Result { return b.API.StreamSynchronize(s) }))
 }
 
 // content reads device memory after the work on a stream, without a Copier.
@@ -143,7 +143,7 @@ func (b *copyBed) content(t testing.TB, s driver.Stream, p driver.DevicePtr, n i
 	b.synchronize(t, s)
 	data := make([]byte, n)
 	if n > 0 {
-		require.NoError(t, b.Do(func() error { return b.Failed("cuMemcpyDtoH", b.MemcpyDtoH(pointerTo(data), p, uint64(n))) }))
+		require.NoError(t, b.Do(func() error { return b.Failed("cuMemcpyDtoH", b.API.MemcpyDtoH(pointerTo(data), p, uint64(n))) }))
 	}
 	return data
 }
@@ -153,7 +153,7 @@ func (b *copyBed) fill(t testing.TB, s driver.Stream, p driver.DevicePtr, data [
 	t.Helper()
 	b.synchronize(t, s)
 	require.NoError(t, b.Do(func() error {
-		return b.Failed("cuMemcpyHtoD", b.MemcpyHtoD(p, pointerTo(data), uint64(len(data))))
+		return b.Failed("cuMemcpyHtoD", b.API.MemcpyHtoD(p, pointerTo(data), uint64(len(data))))
 	}))
 }
 
@@ -161,7 +161,7 @@ func (b *copyBed) fill(t testing.TB, s driver.Stream, p driver.DevicePtr, data [
 func (b *copyBed) hold(t testing.TB, s driver.Stream) (release func()) {
 	t.Helper()
 	gate := make(chan struct{})
-	require.NoError(t, b.hot(func() driver.Result { return b.LaunchHostFunc(s, func() { <-gate }) }))
+	require.NoError(t, b.hot(func() driver.Result { return b.API.LaunchHostFunc(s, func() { <-gate }) }))
 	release = sync.OnceFunc(func() { close(gate) })
 	t.Cleanup(release)
 	return release

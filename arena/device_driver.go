@@ -21,7 +21,7 @@ func (d *Device) openPool() error {
 		return err
 	}
 	return d.outside(func() error {
-		pool, r := d.binding.MemPoolCreate(driver.MemPoolProps{
+		pool, r := d.binding.API.MemPoolCreate(driver.MemPoolProps{
 			AllocType: driver.MemAllocationPinned,
 			Location:  d.location(),
 		})
@@ -35,9 +35,9 @@ func (d *Device) openPool() error {
 		// arena has in use or cached counts as used there. So this threshold keeps the free memory
 		// of arena and pool together below the limit of the cache. Programs that use less than the
 		// limit map no memory again.
-		if r := d.binding.MemPoolSetAttribute(pool, driver.MemPoolReleaseThreshold, d.config.CacheBytes); r != driver.Success {
+		if r := d.binding.API.MemPoolSetAttribute(pool, driver.MemPoolReleaseThreshold, d.config.CacheBytes); r != driver.Success {
 			err := d.failed("cuMemPoolSetAttribute", r)
-			if r := d.binding.MemPoolDestroy(pool); r != driver.Success {
+			if r := d.binding.API.MemPoolDestroy(pool); r != driver.Success {
 				d.binding.Cleanup(d.failed("cuMemPoolDestroy", r))
 			}
 			return err
@@ -53,18 +53,18 @@ func (d *Device) location() driver.MemLocation {
 }
 
 func (d *Device) hasPools() (bool, error) {
-	version, r := d.binding.DriverGetVersion()
+	version, r := d.binding.API.DriverGetVersion()
 	if r != driver.Success {
 		return false, d.failed("cuDriverGetVersion", r)
 	}
 	if version < firstPools {
 		return false, nil
 	}
-	device, r := d.binding.DeviceGet(int32(d.binding.Ordinal))
+	device, r := d.binding.API.DeviceGet(int32(d.binding.Ordinal))
 	if r != driver.Success {
 		return false, d.failed("cuDeviceGet", r)
 	}
-	value, r := d.binding.DeviceGetAttribute(driver.DeviceAttributeMemoryPoolsSupported, device)
+	value, r := d.binding.API.DeviceGetAttribute(driver.DeviceAttributeMemoryPoolsSupported, device)
 	if r != driver.Success {
 		return false, d.failed("cuDeviceGetAttribute", r)
 	}
@@ -113,7 +113,7 @@ func (d *Device) try(f func() driver.Result) (driver.Result, error) {
 	if d.capturing.Load() > 0 {
 		goruntime.LockOSThread()
 		defer goruntime.UnlockOSThread()
-		mode, r := d.binding.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed)
+		mode, r := d.binding.API.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed)
 		switch {
 		case r == driver.Success:
 			defer backToMode(d.binding, mode)
@@ -133,7 +133,7 @@ func (d *Device) try(f func() driver.Result) (driver.Result, error) {
 func (d *Device) allocate(s *Stream, bytes uint64) (ptr driver.DevicePtr, op string, r driver.Result, err error) {
 	if d.pool == 0 {
 		err = d.outside(func() error {
-			ptr, r = d.binding.MemAlloc(bytes)
+			ptr, r = d.binding.API.MemAlloc(bytes)
 			return nil
 		})
 		return ptr, "cuMemAlloc", r, err
@@ -144,7 +144,7 @@ func (d *Device) allocate(s *Stream, bytes uint64) (ptr driver.DevicePtr, op str
 	}
 	defer s.leave()
 	r, err = d.try(func() (r driver.Result) {
-		ptr, r = d.binding.MemAllocFromPoolAsync(bytes, d.pool, s.handle)
+		ptr, r = d.binding.API.MemAllocFromPoolAsync(bytes, d.pool, s.handle)
 		return r
 	})
 	return ptr, op, r, err
@@ -155,7 +155,7 @@ func (d *Device) allocate(s *Stream, bytes uint64) (ptr driver.DevicePtr, op str
 func (d *Device) freeAsync(s *Stream, b *block) (asked bool, err error) {
 	err = d.onStream("cuMemFreeAsync", func() driver.Result {
 		asked = true
-		return d.binding.MemFreeAsync(b.ptr, s.handle)
+		return d.binding.API.MemFreeAsync(b.ptr, s.handle)
 	})
 	if asked {
 		s.freeing.Store(true)
@@ -177,7 +177,7 @@ func (d *Device) freeNow(blocks []*block) (refused, kept []*block, err error) {
 				return err
 			}
 			asked++
-			if r := d.binding.MemFree(b.ptr); r != driver.Success {
+			if r := d.binding.API.MemFree(b.ptr); r != driver.Success {
 				refused = append(refused, b)
 				if err := d.failed("cuMemFree", r); first == nil {
 					first = err
@@ -206,14 +206,14 @@ func (d *Device) trimPool() error {
 		return nil
 	}
 	return d.outside(func() error {
-		return d.failed("cuMemPoolTrimTo", d.binding.MemPoolTrimTo(d.pool, 0))
+		return d.failed("cuMemPoolTrimTo", d.binding.API.MemPoolTrimTo(d.pool, 0))
 	})
 }
 
 // memInfo is what the device has, and 0 where that cannot be known.
 func (d *Device) memInfo() (free, total uint64) {
 	_ = d.outside(func() error {
-		free, total, _ = d.binding.MemGetInfo()
+		free, total, _ = d.binding.API.MemGetInfo()
 		return nil
 	})
 	return free, total

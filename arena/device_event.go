@@ -37,7 +37,7 @@ func (d *Device) takeEvent() (driver.Event, error) {
 	var e driver.Event
 	err := d.outside(func() (err error) {
 		var r driver.Result
-		e, r = d.binding.EventCreate(driver.EventDisableTiming)
+		e, r = d.binding.API.EventCreate(driver.EventDisableTiming)
 		return d.failed("cuEventCreate", r)
 	})
 	return e, err
@@ -80,7 +80,7 @@ func (d *Device) retire(e driver.Event, err error) error {
 
 func (d *Device) destroyEvent(e driver.Event) {
 	if d.loss.Load() == nil {
-		d.cleanup(d.onStream("cuEventDestroy", func() driver.Result { return d.binding.EventDestroy(e) }))
+		d.cleanup(d.onStream("cuEventDestroy", func() driver.Result { return d.binding.API.EventDestroy(e) }))
 	}
 }
 
@@ -143,19 +143,19 @@ func (d *Device) closeShared() {
 
 // record marks the work that is on the stream, which has been entered.
 func (d *Device) record(e driver.Event, s *Stream) error {
-	err := d.onStream("cuEventRecord", func() driver.Result { return d.binding.EventRecord(e, s.handle) })
+	err := d.onStream("cuEventRecord", func() driver.Result { return d.binding.API.EventRecord(e, s.handle) })
 	return d.retire(e, err)
 }
 
 // passed reports whether the work that an event marks is done.
 func (d *Device) passed(e driver.Event) (bool, error) {
-	done, err := d.asks("cuEventQuery", func() driver.Result { return d.binding.EventQuery(e) })
+	done, err := d.asks("cuEventQuery", func() driver.Result { return d.binding.API.EventQuery(e) })
 	return done, d.retire(e, err)
 }
 
 // idle reports whether the stream, which has been entered, has no work.
 func (d *Device) idle(s *Stream) (bool, error) {
-	return d.asks("cuStreamQuery", func() driver.Result { return d.binding.StreamQuery(s.handle) })
+	return d.asks("cuStreamQuery", func() driver.Result { return d.binding.API.StreamQuery(s.handle) })
 }
 
 func (d *Device) asks(op string, f func() driver.Result) (bool, error) {
@@ -185,5 +185,5 @@ func (d *Device) await(e driver.Event) error {
 
 // waitFor makes the stream, which has been entered, wait for an event.
 func (d *Device) waitFor(s *Stream, e driver.Event) error {
-	return d.onStream("cuStreamWaitEvent", func() driver.Result { return d.binding.StreamWaitEvent(s.handle, e, 0) })
+	return d.onStream("cuStreamWaitEvent", func() driver.Result { return d.binding.API.StreamWaitEvent(s.handle, e, 0) })
 }

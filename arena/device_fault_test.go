@@ -219,8 +219,8 @@ func TestWaitAcrossDevices(t *testing.T) {
 	b := allocate(t, s0, 4096)
 	fill(t, m0, s0, b, 9)
 	require.NoError(t, s1.Wait(s0))
-	require.Equal(t, driver.Success, m1.StreamSynchronize(s1.Handle()))
-	assert.Equal(t, driver.Success, m0.StreamQuery(s0.Handle()), "what was waited for is done")
+	require.Equal(t, driver.Success, m1.API.StreamSynchronize(s1.Handle()))
+	assert.Equal(t, driver.Success, m0.API.StreamQuery(s0.Handle()), "what was waited for is done")
 	assert.ErrorContains(t, s1.Free(b), "a block of device 0 in the arena of device 1")
 	require.NoError(t, s0.Free(b))
 }
@@ -276,8 +276,8 @@ func TestTrimWithoutAContext(t *testing.T) {
 					assert.Greater(t, nth, least)
 					goruntime.LockOSThread()
 					defer goruntime.UnlockOSThread()
-					for m.CtxPushCurrent(m.Context) == driver.Success { // a plan has to strike
-						_, r := m.CtxPopCurrent()
+					for m.API.CtxPushCurrent(m.Context) == driver.Success { // a plan has to strike
+						_, r := m.API.CtxPopCurrent()
 						require.Equal(t, driver.Success, r)
 					}
 					return

@@ -35,15 +35,15 @@ func newBehind(t *testing.T, c arena.DeviceConfig) *behind {
 	x := &behind{machine: m, gpu: gpu, d: d, o: m.stream(t, d), s1: d.NewStream(m.handle(t)), s2: d.NewStream(m.handle(t))}
 	x.b = allocate(t, x.s1, 4096)
 	x.ptr = x.b.Ptr()
-	require.Equal(t, driver.Success, m.StreamSynchronize(x.s1.Handle())) // s2 may use it
+	require.Equal(t, driver.Success, m.API.StreamSynchronize(x.s1.Handle())) // s2 may use it
 	release := hold(t, m, x.s1.Handle())
 	// A host function behind the work tells when it is done: the streams are gone by then.
 	fill(t, m, x.s1, x.b, 1)
 	var done sync.WaitGroup
 	done.Add(1)
-	require.Equal(t, driver.Success, m.LaunchHostFunc(x.s1.Handle(), done.Done))
+	require.Equal(t, driver.Success, m.API.LaunchHostFunc(x.s1.Handle(), done.Done))
 	fill(t, m, x.s2, x.b, 2)
-	require.Equal(t, driver.Success, m.StreamSynchronize(x.s2.Handle()))
+	require.Equal(t, driver.Success, m.API.StreamSynchronize(x.s2.Handle()))
 	for _, s := range []*arena.Stream{x.s1, x.s2} {
 		require.NoError(t, s.Close())
 		require.Equal(t, driver.Success, destroy(m, s.Handle()))
@@ -239,9 +239,9 @@ func TestDeviceFreeAfterFar(t *testing.T) {
 					require.NoError(t, d1.Close())
 				}
 				if becomes == "done" || becomes == "closed" && !open {
-					require.Equal(t, driver.Success, m1.StreamSynchronize(far.Handle()), becomes)
+					require.Equal(t, driver.Success, m1.API.StreamSynchronize(far.Handle()), becomes)
 				}
-				require.Equal(t, driver.Success, m.StreamSynchronize(s.Handle()))
+				require.Equal(t, driver.Success, m.API.StreamSynchronize(s.Handle()))
 				require.NoError(t, d.Trim(1<<20)) // polls the closed streams
 				stats := exact(t, d)
 				if becomes == "lost" {

@@ -79,7 +79,7 @@ func newModel(t *testing.T, m *machine, seed uint64, config arena.DeviceConfig, 
 	}
 	p := &model{machine: m, t: t, d: d, r: rand.New(rand.NewPCG(seed, 1)), faulty: faulty}
 	_ = m.Do(func() error {
-		p.host, _ = m.MemHostAlloc(1<<20, driver.HostAllocPortable)
+		p.host, _ = m.API.MemHostAlloc(1<<20, driver.HostAllocPortable)
 		return nil
 	})
 	for range modelStreams {
@@ -98,7 +98,7 @@ func newModel(t *testing.T, m *machine, seed uint64, config arena.DeviceConfig, 
 func (p *model) newHandle() (h driver.Stream, err error) {
 	err = p.Do(func() error {
 		var r driver.Result
-		h, r = p.StreamCreate(driver.StreamNonBlocking)
+		h, r = p.API.StreamCreate(driver.StreamNonBlocking)
 		return p.Failed("cuStreamCreate", r)
 	})
 	if err == nil {
@@ -326,7 +326,7 @@ func (p *model) retire() error {
 		}
 	}
 	p.streams[on] = p.d.NewStream(h)
-	err = errors.Join(err, old.Close(), p.hot(func() driver.Result { return p.StreamDestroy(old.Handle()) }))
+	err = errors.Join(err, old.Close(), p.hot(func() driver.Result { return p.API.StreamDestroy(old.Handle()) }))
 	for i := len(p.blocks) - 1; i >= 0; i-- {
 		if p.blocks[i].on != on {
 			continue
@@ -376,7 +376,7 @@ func (p *model) reopen() error {
 	}
 	p.streams[on] = s
 	err = old.Close()
-	return errors.Join(err, p.hot(func() driver.Result { return p.StreamDestroy(old.Handle()) }))
+	return errors.Join(err, p.hot(func() driver.Result { return p.API.StreamDestroy(old.Handle()) }))
 }
 
 // pause makes the arena believe that a stream captures, and that it does not.
@@ -438,10 +438,10 @@ func (p *model) finish() (lost uint64) {
 func (p *model) destroy() {
 	_ = p.Do(func() error {
 		for _, s := range p.streams {
-			p.StreamSynchronize(s.Handle())
-			p.StreamDestroy(s.Handle())
+			p.API.StreamSynchronize(s.Handle())
+			p.API.StreamDestroy(s.Handle())
 		}
-		p.MemFreeHost(p.host)
+		p.API.MemFreeHost(p.host)
 		return nil
 	})
 }

@@ -39,14 +39,14 @@ func (d *Device) openFor(at *driver.Binding) (direct bool, err error) {
 	if closed {
 		return false, d.errorf(driver.ErrClosed, "the memory of the device was closed before")
 	}
-	device, r := at.DeviceGet(int32(at.Ordinal))
+	device, r := at.API.DeviceGet(int32(at.Ordinal))
 	if r != driver.Success {
 		return false, at.Fault("cuDeviceGet", r)
 	}
 	access := driver.MemAccess{Location: driver.MemLocation{Type: driver.MemLocationDevice, ID: int32(device)}, Flags: driver.MemAccessReadWrite}
 	if d.pool != 0 {
 		direct, err := d.opens("cuMemPoolSetAccess", func() driver.Result {
-			return d.binding.MemPoolSetAccess(d.pool, []driver.MemAccess{access})
+			return d.binding.API.MemPoolSetAccess(d.pool, []driver.MemAccess{access})
 		})
 		if !direct {
 			return false, err

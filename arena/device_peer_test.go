@@ -49,7 +49,7 @@ func (p *twoArenas) alloc(t *testing.T, on int, bytes uint64) arena.Block {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		for i := range p.machine {
-			assert.Equal(t, driver.Success, p.machine[i].StreamSynchronize(p.stream[i].Handle()))
+			assert.Equal(t, driver.Success, p.machine[i].API.StreamSynchronize(p.stream[i].Handle()))
 		}
 		assert.NoError(t, p.stream[on].Free(b))
 	})

@@ -225,7 +225,7 @@ func (d *Device) awaitFreed(s *Stream, freedAt uint64) error {
 	}
 	// The driver has said that the event has passed. It takes back what was freed before only when
 	// somebody waits in the driver.
-	return d.onStream("cuEventSynchronize", func() driver.Result { return d.binding.EventSynchronize(m.event) })
+	return d.onStream("cuEventSynchronize", func() driver.Result { return d.binding.API.EventSynchronize(m.event) })
 }
 
 // markForHost marks what was freed up to a time, for a wait of the host.

@@ -24,7 +24,7 @@ func ExampleDevice() {
 	var handle driver.Stream
 	err = binding.Do(func() error {
 		var r driver.Result
-		handle, r = binding.StreamCreate(driver.StreamNonBlocking)
+		handle, r = binding.API.StreamCreate(driver.StreamNonBlocking)
 		return binding.Failed("cuStreamCreate", r)
 	})
 	if err != nil {

@@ -31,10 +31,10 @@ func ExampleCopier() {
 	var memory driver.DevicePtr
 	err := binding.Do(func() error {
 		var r driver.Result
-		if stream, r = binding.StreamCreate(driver.StreamNonBlocking); r != driver.Success {
+		if stream, r = binding.API.StreamCreate(driver.StreamNonBlocking); r != driver.Success {
 			return binding.Failed("cuStreamCreate", r)
 		}
-		memory, r = binding.MemAlloc(uint64(len(data)))
+		memory, r = binding.API.MemAlloc(uint64(len(data)))
 		return binding.Failed("cuMemAlloc", r)
 	})
 	if err != nil {

@@ -79,7 +79,7 @@ func (m *machine) handle(t testing.TB) (h driver.Stream) {
 	t.Helper()
 	require.NoError(t, m.Do(func() error {
 		var r driver.Result
-		h, r = m.StreamCreate(driver.StreamNonBlocking)
+		h, r = m.API.StreamCreate(driver.StreamNonBlocking)
 		return m.Failed("cuStreamCreate", r)
 	}))
 	return h

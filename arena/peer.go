@@ -102,14 +102,14 @@ func enablePeer(at, to *driver.Binding) (direct bool, err error) {
 	}{{at, &own}, {to, &other}} {
 		err := end.binding.Do(func() (err error) {
 			var r driver.Result
-			*end.device, r = end.binding.CtxGetDevice()
+			*end.device, r = end.binding.API.CtxGetDevice()
 			return end.binding.Failed("cuCtxGetDevice", r)
 		})
 		if err != nil {
 			return false, err
 		}
 	}
-	can, r := at.DeviceCanAccessPeer(own, other)
+	can, r := at.API.DeviceCanAccessPeer(own, other)
 	if r != driver.Success {
 		return false, at.Fault("cuDeviceCanAccessPeer", r)
 	}
@@ -117,7 +117,7 @@ func enablePeer(at, to *driver.Binding) (direct bool, err error) {
 		return false, nil
 	}
 	err = outsideCaptures(at, func() error {
-		switch r := at.CtxEnablePeerAccess(to.Context, 0); r {
+		switch r := at.API.CtxEnablePeerAccess(to.Context, 0); r {
 		case driver.Success, driver.ResultPeerAccessAlreadyEnabled:
 			direct = true
 			return nil

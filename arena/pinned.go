@@ -227,7 +227,7 @@ func (p *Pinned) create(class int, size, bytes uint64) (Lease, error) {
 func (p *Pinned) allocate(size uint64) (ptr unsafe.Pointer, failed *driver.Error) {
 	err := outsideCaptures(p.binding, func() error {
 		var r driver.Result
-		if ptr, r = p.binding.MemHostAlloc(size, driver.HostAllocPortable); r != driver.Success {
+		if ptr, r = p.binding.API.MemHostAlloc(size, driver.HostAllocPortable); r != driver.Success {
 			return p.binding.Fault("cuMemHostAlloc", r)
 		}
 		return nil
@@ -291,7 +291,7 @@ func (p *Pinned) destroy(blocks []*pinnedBlock) (freed uint64) {
 			var errs []error
 			asked, left = true, nil
 			for _, block := range blocks {
-				if r := p.binding.MemFreeHost(block.ptr); r != driver.Success {
+				if r := p.binding.API.MemFreeHost(block.ptr); r != driver.Success {
 					errs = append(errs, p.binding.Fault("cuMemFreeHost", r))
 					left = append(left, block)
 				} else {
@@ -415,7 +415,7 @@ func outsideCaptures(b *driver.Binding, f func() error) error { return b.DoRelax
 
 // backToMode restores the mode of a thread.
 func backToMode(b *driver.Binding, mode driver.CaptureMode) {
-	if _, r := b.ThreadExchangeStreamCaptureMode(mode); r.Sticky() {
+	if _, r := b.API.ThreadExchangeStreamCaptureMode(mode); r.Sticky() {
 		b.Cleanup(b.Fault("cuThreadExchangeStreamCaptureMode", r))
 	}
 }

@@ -221,7 +221,7 @@ func TestPinnedAbandonedMakesNoCalls(t *testing.T) {
 	l := lease(t, p, 10)
 	require.NoError(t, lease(t, p, 10).Return())
 	b.gpu.Fail("cuCtxSynchronize", 1, driver.ResultIllegalAddress)
-	_ = b.Do(func() error { return b.Failed("", b.CtxSynchronize()) })
+	_ = b.Do(func() error { return b.Failed("", b.API.CtxSynchronize()) })
 	p.Abandon()
 	b.gpu.ResetCalls()
 	_, err := p.Lease(1)
@@ -242,7 +242,7 @@ func TestPinnedDoesNotEndACapture(t *testing.T) {
 	s := b.stream(t)
 	goruntime.LockOSThread() // such a capture ends on the thread that it began on
 	defer goruntime.UnlockOSThread()
-	require.Equal(t, driver.Success, b.StreamBeginCapture(s, driver.CaptureGlobal))
+	require.Equal(t, driver.Success, b.API.StreamBeginCapture(s, driver.CaptureGlobal))
 	done := make(chan error)
 	go func() { // on another thread
 		l, err := p.Lease(1)
@@ -253,9 +253,9 @@ func TestPinnedDoesNotEndACapture(t *testing.T) {
 		done <- err
 	}()
 	require.NoError(t, <-done)
-	g, r := b.StreamEndCapture(s)
+	g, r := b.API.StreamEndCapture(s)
 	require.Equal(t, driver.Success, r)
-	require.Equal(t, driver.Success, b.GraphDestroy(g))
+	require.Equal(t, driver.Success, b.API.GraphDestroy(g))
 }
 
 // What the pool does is compared with what a model says, for programs made by chance.

@@ -71,25 +71,25 @@ func (d *Device) NewRange(most uint64) (*Range, error) {
 // open reserves the addresses.
 func (r *Range) open(most uint64) error {
 	d := r.dev
-	device, result := d.binding.DeviceGet(int32(d.binding.Ordinal))
+	device, result := d.binding.API.DeviceGet(int32(d.binding.Ordinal))
 	if result != driver.Success {
 		return d.failed("cuDeviceGet", result)
 	}
-	has, result := d.binding.DeviceGetAttribute(driver.DeviceAttributeVirtualAddressManagementSupported, device)
+	has, result := d.binding.API.DeviceGetAttribute(driver.DeviceAttributeVirtualAddressManagementSupported, device)
 	switch {
 	case result != driver.Success:
 		return d.failed("cuDeviceGetAttribute", result)
 	case has == 0:
 		return d.errorf(driver.ErrUnsupported, "memory that grows needs virtual memory, which the device does not have")
 	}
-	if r.page, result = d.binding.MemGetAllocationGranularity(r.props, driver.MemGranularityMinimum); result != driver.Success {
+	if r.page, result = d.binding.API.MemGetAllocationGranularity(r.props, driver.MemGranularityMinimum); result != driver.Success {
 		return d.failed("cuMemGetAllocationGranularity", result)
 	}
 	if r.page > maxBytes {
 		return d.errorf(driver.ErrDriverCallFailed, "the driver maps memory in pages of %d bytes, which cannot be", r.page)
 	}
 	r.reserved = r.pages(most)
-	if r.ptr, result = d.binding.MemAddressReserve(r.reserved, 0, 0, 0); result != driver.Success {
+	if r.ptr, result = d.binding.API.MemAddressReserve(r.reserved, 0, 0, 0); result != driver.Success {
 		err := d.failed("cuMemAddressReserve", result)
 		var e *driver.Error
 		if errors.As(err, &e) && e.Kind == driver.ErrOutOfMemory {
@@ -168,7 +168,7 @@ func (r *Range) add(size, asked uint64) error {
 	var memory driver.MemHandle
 	err := d.take(nil, size, asked, func() (op string, result driver.Result, err error) {
 		err = d.outside(func() error {
-			memory, result = d.binding.MemCreate(size, r.props, 0)
+			memory, result = d.binding.API.MemCreate(size, r.props, 0)
 			return nil
 		})
 		return "cuMemCreate", result, err
@@ -206,21 +206,21 @@ func (r *Range) mapNext(memory driver.MemHandle, size uint64) (mapped, released 
 	access := d.access
 	d.mu.Unlock()
 	err = d.outside(func() error {
-		err := d.failed("cuMemMap", d.binding.MemMap(at, size, 0, memory, 0))
+		err := d.failed("cuMemMap", d.binding.API.MemMap(at, size, 0, memory, 0))
 		mapped = err == nil
 		if mapped {
-			err = d.failed("cuMemSetAccess", d.binding.MemSetAccess(at, size, access))
+			err = d.failed("cuMemSetAccess", d.binding.API.MemSetAccess(at, size, access))
 		}
 		var undone error
 		if d.lost() == nil { // the mapping keeps the memory
-			undone = d.failed("cuMemRelease", d.binding.MemRelease(memory))
+			undone = d.failed("cuMemRelease", d.binding.API.MemRelease(memory))
 			released = undone == nil
 		}
 		if err == nil {
 			err, undone = undone, nil
 		}
 		if err != nil && mapped && d.lost() == nil {
-			unmap := d.failed("cuMemUnmap", d.binding.MemUnmap(at, size))
+			unmap := d.failed("cuMemUnmap", d.binding.API.MemUnmap(at, size))
 			mapped = unmap != nil
 			undone = errors.Join(undone, unmap)
 		}
@@ -349,12 +349,12 @@ func (r *Range) unmap(unproven error) error {
 	if err == nil {
 		err = d.outside(func() error {
 			if !unmapped {
-				if err := d.failed("cuMemUnmap", d.binding.MemUnmap(r.ptr, size)); err != nil {
+				if err := d.failed("cuMemUnmap", d.binding.API.MemUnmap(r.ptr, size)); err != nil {
 					return err
 				}
 				unmapped = true
 			}
-			return d.failed("cuMemAddressFree", d.binding.MemAddressFree(r.ptr, r.reserved))
+			return d.failed("cuMemAddressFree", d.binding.API.MemAddressFree(r.ptr, r.reserved))
 		})
 	}
 	d.mu.Lock()
@@ -411,6 +411,6 @@ func (r *Range) openFor(access driver.MemAccess) (direct bool, err error) {
 		return true, nil
 	}
 	return r.dev.opens("cuMemSetAccess", func() driver.Result {
-		return r.dev.binding.MemSetAccess(r.ptr, r.mapped, []driver.MemAccess{access})
+		return r.dev.binding.API.MemSetAccess(r.ptr, r.mapped, []driver.MemAccess{access})
 	})
 }

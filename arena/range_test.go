@@ -83,7 +83,7 @@ func TestRangeIsFreedAfterItsWork(t *testing.T) {
 			require.NoError(t, r.Grow(8*page))
 			release := make(chan struct{})
 			require.NoError(t, m.Do(func() error {
-				if r := m.LaunchHostFunc(s.Handle(), func() { <-release }); r != driver.Success {
+				if r := m.API.LaunchHostFunc(s.Handle(), func() { <-release }); r != driver.Success {
 					return driver.Failed("cuLaunchHostFunc", r)
 				}
 				return m.Failed("cuMemsetD8Async", m.MemsetD8Async(r.Ptr(), 1, 8*page, s.Handle()))
@@ -103,7 +103,7 @@ func TestRangeIsFreedAfterItsWork(t *testing.T) {
 
 func synchronized(t testing.TB, m *machine, s *arena.Stream) {
 	t.Helper()
-	require.NoError(t, m.Do(func() error { return m.Failed("cuStreamSynchronize", m.StreamSynchronize(s.Handle())) }))
+	require.NoError(t, m.Do(func() error { return m.Failed("cuStreamSynchronize", m.API.StreamSynchronize(s.Handle())) }))
 }
 
 // keep allocates and frees again.
@@ -329,7 +329,7 @@ func TestRangeAndPeers(t *testing.T) {
 							return driver.Failed("cuMemsetD8Async", r)
 						}
 					}
-					return other.Failed("cuStreamSynchronize", other.StreamSynchronize(h))
+					return other.Failed("cuStreamSynchronize", other.API.StreamSynchronize(h))
 				}))
 				assert.Equal(t, driver.Success, destroy(other, h))
 				require.NoError(t, errors.Join(r.FreeAfter(), empty.FreeAfter()))
@@ -348,7 +348,7 @@ func TestRangeOfALostDevice(t *testing.T) {
 	require.NoError(t, errors.Join(r.Grow(page), waits.Grow(page), open.Grow(page)))
 	release := make(chan struct{})
 	require.NoError(t, m.Do(func() error {
-		return m.Failed("cuLaunchHostFunc", m.LaunchHostFunc(s.Handle(), func() { <-release }))
+		return m.Failed("cuLaunchHostFunc", m.API.LaunchHostFunc(s.Handle(), func() { <-release }))
 	}))
 	require.NoError(t, waits.FreeAfter(s))
 	close(release)
@@ -378,7 +378,7 @@ func TestRangeWhoseWorkIsNotProven(t *testing.T) {
 	require.NoError(t, r.Grow(1))
 	release := make(chan struct{})
 	require.NoError(t, m.Do(func() error {
-		return m.Failed("cuLaunchHostFunc", m.LaunchHostFunc(h, func() { <-release }))
+		return m.Failed("cuLaunchHostFunc", m.API.LaunchHostFunc(h, func() { <-release }))
 	}))
 	gpu.Fail("cuEventRecord", 1, driver.ResultUnknown)
 	require.Error(t, s.Close())

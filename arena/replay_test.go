@@ -115,9 +115,9 @@ func (l *allocationLog) replayDriver(m *machine, streams []*arena.Stream, ptrs [
 		r := driver.Success
 		switch s := streams[a.stream]; a.kind {
 		case 'a':
-			ptrs[a.id], r = m.MemAllocAsync(a.bytes, s.Handle())
+			ptrs[a.id], r = m.API.MemAllocAsync(a.bytes, s.Handle())
 		case 'f':
-			r = m.MemFreeAsync(ptrs[a.id], s.Handle())
+			r = m.API.MemFreeAsync(ptrs[a.id], s.Handle())
 		case 'w':
 			if err := s.Wait(streams[a.other]); err != nil {
 				return err
@@ -180,9 +180,9 @@ func BenchmarkReplay(b *testing.B) {
 			b.Run("log="+name+"/impl=cuMemAllocAsync", func(b *testing.B) {
 				d := m.device(b, arena.DeviceConfig{})
 				streams := m.streams(b, d, l.streams)
-				pool, r := m.DeviceGetDefaultMemPool(driver.Device(m.Ordinal))
+				pool, r := m.API.DeviceGetDefaultMemPool(driver.Device(m.Ordinal))
 				require.Equal(b, driver.Success, r)
-				require.Equal(b, driver.Success, m.MemPoolSetAttribute(pool, driver.MemPoolReleaseThreshold, 1<<63))
+				require.Equal(b, driver.Success, m.API.MemPoolSetAttribute(pool, driver.MemPoolReleaseThreshold, 1<<63))
 				ptrs := make([]driver.DevicePtr, l.ids)
 				b.ReportAllocs()
 				b.ResetTimer()
@@ -192,17 +192,17 @@ func BenchmarkReplay(b *testing.B) {
 					}
 				}
 				b.StopTimer()
-				peak, r := m.MemPoolGetAttribute(pool, driver.MemPoolReservedMemHigh)
+				peak, r := m.API.MemPoolGetAttribute(pool, driver.MemPoolReservedMemHigh)
 				require.Equal(b, driver.Success, r)
 				report(b, l, peak)
 				require.NoError(b, m.Do(func() error {
-					return m.Failed("cuCtxSynchronize", m.CtxSynchronize())
+					return m.Failed("cuCtxSynchronize", m.API.CtxSynchronize())
 				}))
-				require.Equal(b, driver.Success, m.MemPoolSetAttribute(pool, driver.MemPoolReleaseThreshold, 0))
+				require.Equal(b, driver.Success, m.API.MemPoolSetAttribute(pool, driver.MemPoolReleaseThreshold, 0))
 				require.NoError(b, m.Do(func() error {
-					return m.Failed("cuMemPoolTrimTo", m.MemPoolTrimTo(pool, 0))
+					return m.Failed("cuMemPoolTrimTo", m.API.MemPoolTrimTo(pool, 0))
 				}))
-				m.MemPoolSetAttribute(pool, driver.MemPoolReservedMemHigh, 0)
+				m.API.MemPoolSetAttribute(pool, driver.MemPoolReservedMemHigh, 0)
 			})
 		}
 	})

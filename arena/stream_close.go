@@ -321,7 +321,7 @@ func (d *Device) Close() error {
 	errs = append(errs, endWaits(d.waits, d.config.Waits, d.lost() != nil))
 	if d.pool != 0 && d.lost() == nil {
 		errs = append(errs, d.outside(func() error {
-			return d.failed("cuMemPoolDestroy", d.binding.MemPoolDestroy(d.pool))
+			return d.failed("cuMemPoolDestroy", d.binding.API.MemPoolDestroy(d.pool))
 		}))
 	}
 	return errors.Join(errs...)
@@ -341,7 +341,7 @@ func (d *Device) drain(s *Stream, state streamState) error {
 	case streamCapturing:
 		return s.errorf(driver.ErrCaptureFailed, "the arena is closed while the stream captures")
 	}
-	return d.onStream("cuStreamSynchronize", func() driver.Result { return d.binding.StreamSynchronize(s.handle) })
+	return d.onStream("cuStreamSynchronize", func() driver.Result { return d.binding.API.StreamSynchronize(s.handle) })
 }
 
 // freeAll frees what the home stream has, and, if it is proven that no work uses them, the blocks in

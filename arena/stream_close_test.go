@@ -23,7 +23,7 @@ import (
 func hold(t *testing.T, m *machine, h driver.Stream) (release func()) {
 	t.Helper()
 	gate := make(chan struct{})
-	require.Equal(t, driver.Success, m.LaunchHostFunc(h, func() { <-gate }))
+	require.Equal(t, driver.Success, m.API.LaunchHostFunc(h, func() { <-gate }))
 	return sync.OnceFunc(func() { close(gate) })
 }
 
@@ -50,11 +50,11 @@ func TestStreamWaitForClosed(t *testing.T) {
 		require.NoError(t, far.Wait(s))
 		require.NoError(t, d1.Trim(0)) // polls the closed streams
 		_ = m.stream(t, d)             // so does this
-		assert.Equal(t, driver.ResultNotReady, m.StreamQuery(o.Handle()))
-		assert.Equal(t, driver.ResultNotReady, m1.StreamQuery(far.Handle()))
+		assert.Equal(t, driver.ResultNotReady, m.API.StreamQuery(o.Handle()))
+		assert.Equal(t, driver.ResultNotReady, m1.API.StreamQuery(far.Handle()))
 		release()
 		assert.True(t, all(content(t, m, o, b), 7), "o was behind the work")
-		require.Equal(t, driver.Success, m1.StreamSynchronize(far.Handle()))
+		require.Equal(t, driver.Success, m1.API.StreamSynchronize(far.Handle()))
 
 		require.NoError(t, d.Trim(1<<40)) // polls the closed streams
 		before := gpu.Calls("cuStreamWaitEvent")
@@ -145,7 +145,7 @@ func TestStreamsAreForgotten(t *testing.T) {
 		if i%10 == 0 {
 			require.NoError(t, o.Wait(s))
 		}
-		require.Equal(t, driver.Success, m.StreamSynchronize(h))
+		require.Equal(t, driver.Success, m.API.StreamSynchronize(h))
 		require.NoError(t, o.Free(b))
 		require.Equal(t, driver.Success, destroy(m, h))
 		most = max(most, d.Stats().Streams)
@@ -153,7 +153,7 @@ func TestStreamsAreForgotten(t *testing.T) {
 	assert.LessOrEqual(t, most, 20)
 	assert.LessOrEqual(t, gpu.Calls("cuEventCreate"), 20, "guards are used again")
 	release()
-	require.Equal(t, driver.Success, m.StreamSynchronize(stuck))
+	require.Equal(t, driver.Success, m.API.StreamSynchronize(stuck))
 	require.Equal(t, driver.Success, destroy(m, stuck))
 
 	// Many at once, all with work. Nothing is asked of all of them each time.
@@ -168,7 +168,7 @@ func TestStreamsAreForgotten(t *testing.T) {
 	assert.LessOrEqual(t, gpu.Calls("cuEventQuery"), 2*16*500)
 	for i, h := range handles {
 		releases[i]()
-		require.Equal(t, driver.Success, m.StreamSynchronize(h))
+		require.Equal(t, driver.Success, m.API.StreamSynchronize(h))
 		require.Equal(t, driver.Success, destroy(m, h))
 	}
 	for range 500/16 + 2 {
@@ -204,7 +204,7 @@ func TestStreamPairsClose(t *testing.T) {
 			}
 			group.Wait()
 			for _, h := range pair {
-				m.StreamSynchronize(h)
+				m.API.StreamSynchronize(h)
 				destroy(m, h)
 			}
 		}
@@ -307,7 +307,7 @@ func (c *crossing) reopen(slot int) {
 	var h driver.Stream
 	if err := m.Do(func() error {
 		var r driver.Result
-		h, r = m.StreamCreate(driver.StreamNonBlocking)
+		h, r = m.API.StreamCreate(driver.StreamNonBlocking)
 		return m.Failed("cuStreamCreate", r)
 	}); err != nil {
 		c.fail("stream: %v", err)
@@ -357,16 +357,16 @@ func TestStreamWaitForCaptured(t *testing.T) {
 	b := allocate(t, captured, 4096)
 	release := hold(t, m, captured.Handle())
 	captured.Capture(true)
-	require.Equal(t, driver.Success, m.StreamBeginCapture(captured.Handle(), driver.CaptureRelaxed))
+	require.Equal(t, driver.Success, m.API.StreamBeginCapture(captured.Handle(), driver.CaptureRelaxed))
 	require.NoError(t, other.Wait(captured))
-	require.Equal(t, driver.ResultNotReady, m.StreamQuery(other.Handle()), "it waits for the work before")
+	require.Equal(t, driver.ResultNotReady, m.API.StreamQuery(other.Handle()), "it waits for the work before")
 	assert.ErrorIs(t, captured.Wait(other), driver.ErrCaptureFailed, "the wait would be part of the graph")
 	require.NoError(t, d.FreeAfter(b, captured))
 	release()
-	require.Equal(t, driver.Success, m.StreamSynchronize(other.Handle()))
-	graph, r := m.StreamEndCapture(captured.Handle())
+	require.Equal(t, driver.Success, m.API.StreamSynchronize(other.Handle()))
+	graph, r := m.API.StreamEndCapture(captured.Handle())
 	require.Equal(t, driver.Success, r)
-	require.Equal(t, driver.Success, m.GraphDestroy(graph))
+	require.Equal(t, driver.Success, m.API.GraphDestroy(graph))
 	captured.Capture(false)
 	assert.Zero(t, exact(t, d).InUse)
 	for _, s := range []*arena.Stream{captured, other} {

@@ -11,9 +11,10 @@ import (
 //
 // Calls that name a stream, an event or memory may be made on any thread, after Push and
 // before Pop. Those that work in the current context (creating and allocating, above
-// all) are made within Do.
+// all) are made within Do. The methods with the names of those of [API] are such calls that Binding makes current where
+// the driver wants that; all others are called by the field.
 type Binding struct {
-	API
+	API     API
 	Context Context
 	// Ordinal is the number of the device, for errors.
 	Ordinal int
@@ -46,7 +47,7 @@ func (b *Binding) Do(f func() error) error {
 	}
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
-	if r := b.CtxPushCurrent(b.Context); r != Success {
+	if r := b.API.CtxPushCurrent(b.Context); r != Success {
 		return b.Fault("cuCtxPushCurrent", r)
 	}
 	defer b.takeOff()
@@ -57,11 +58,11 @@ func (b *Binding) Do(f func() error) error {
 // capture forbids would otherwise end a capture of another goroutine.
 func (b *Binding) DoRelaxed(f func() error) error {
 	return b.Do(func() error {
-		mode, r := b.ThreadExchangeStreamCaptureMode(CaptureRelaxed)
+		mode, r := b.API.ThreadExchangeStreamCaptureMode(CaptureRelaxed)
 		switch {
 		case r == Success:
 			defer func() {
-				if _, r := b.ThreadExchangeStreamCaptureMode(mode); r.Sticky() {
+				if _, r := b.API.ThreadExchangeStreamCaptureMode(mode); r.Sticky() {
 					b.Cleanup(b.Fault("cuThreadExchangeStreamCaptureMode", r))
 				}
 			}()
@@ -83,7 +84,7 @@ func (b *Binding) Push() error {
 		return err
 	}
 	goruntime.LockOSThread()
-	if r := b.CtxPushCurrent(b.Context); r != Success {
+	if r := b.API.CtxPushCurrent(b.Context); r != Success {
 		goruntime.UnlockOSThread()
 		return b.Fault("cuCtxPushCurrent", r)
 	}
@@ -105,12 +106,12 @@ const maxPops = 32
 // or to a context that is gone after a reset. So it tries again as long as the context is there. No caller of ours can
 // do anything about a driver that refuses.
 func (b *Binding) takeOff() {
-	_, first := b.CtxPopCurrent()
+	_, first := b.API.CtxPopCurrent()
 	for r, try := first, 1; r != Success && !r.Sticky() && try < maxPops; try++ {
-		if current, asked := b.CtxGetCurrent(); asked == Success && current != b.Context {
+		if current, asked := b.API.CtxGetCurrent(); asked == Success && current != b.Context {
 			break // it is off all the same
 		}
-		if _, r = b.CtxPopCurrent(); r.Sticky() {
+		if _, r = b.API.CtxPopCurrent(); r.Sticky() {
 			first = r
 		}
 	}
@@ -134,7 +135,7 @@ func (b *Binding) Fault(op string, r Result) *Error {
 	}
 	var e *Error
 	if r == ResultSymbolMissing && b.API != nil {
-		found, _ := b.DriverGetVersion()
+		found, _ := b.API.DriverGetVersion()
 		e = MissingSymbol(op, found)
 	} else {
 		e = Failed(op, r)

@@ -22,7 +22,7 @@ func (b *Binding) anyThread(call func() Result) Result {
 	}
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
-	if r := b.CtxPushCurrent(b.Context); r != Success {
+	if r := b.API.CtxPushCurrent(b.Context); r != Success {
 		return r
 	}
 	defer b.takeOff()

@@ -87,13 +87,13 @@ func ExampleBinding_Do() {
 
 	binding := driver.Binding{API: gpu, Context: context}
 	err := binding.Do(func() error {
-		memory, r := binding.MemAlloc(1024)
+		memory, r := binding.API.MemAlloc(1024)
 		if r != driver.Success {
 			return binding.Failed("cuMemAlloc", r)
 		}
-		return binding.Failed("cuMemFree", binding.MemFree(memory))
+		return binding.Failed("cuMemFree", binding.API.MemFree(memory))
 	})
-	_, without := binding.MemAlloc(1024) // with no context current
+	_, without := binding.API.MemAlloc(1024) // with no context current
 	fmt.Println(err, without)
 	// Output: <nil> CUDA_ERROR_INVALID_CONTEXT (201): no context is current, or the context is not valid
 }

@@ -131,13 +131,13 @@ func (d *Device) allocPage() (ptr unsafe.Pointer, at driver.DevicePtr, err error
 	b := d.binding
 	err = b.DoRelaxed(func() error {
 		var r driver.Result
-		ptr, r = b.MemHostAlloc(pageBytes, driver.HostAllocPortable|driver.HostAllocDeviceMap)
+		ptr, r = b.API.MemHostAlloc(pageBytes, driver.HostAllocPortable|driver.HostAllocDeviceMap)
 		if r != driver.Success {
 			return d.failed("cuMemHostAlloc", r)
 		}
-		if at, r = b.MemHostGetDevicePointer(ptr, 0); r != driver.Success {
+		if at, r = b.API.MemHostGetDevicePointer(ptr, 0); r != driver.Success {
 			err := d.failed("cuMemHostGetDevicePointer", r)
-			b.Cleanup(b.Failed("cuMemFreeHost", b.MemFreeHost(ptr)))
+			b.Cleanup(b.Failed("cuMemFreeHost", b.API.MemFreeHost(ptr)))
 			return err
 		}
 		clear(unsafe.Slice((*byte)(ptr), pageBytes))

@@ -64,11 +64,11 @@ func (d *Device) probe() error {
 	if d.config.NoWrites {
 		return nil
 	}
-	device, r := b.DeviceGet(int32(b.Ordinal))
+	device, r := b.API.DeviceGet(int32(b.Ordinal))
 	if r != driver.Success {
 		return b.Fault("cuDeviceGet", r)
 	}
-	can, r := b.DeviceGetAttribute(driver.DeviceAttributeCanUse64BitStreamMemOps, device)
+	can, r := b.API.DeviceGetAttribute(driver.DeviceAttributeCanUse64BitStreamMemOps, device)
 	switch {
 	case r == driver.Success:
 		d.writes.Store(can != 0)
@@ -270,10 +270,10 @@ func (d *Device) Free() error {
 	return b.DoRelaxed(func() error {
 		var errs []error
 		for _, e := range events {
-			b.Cleanup(b.Failed("cuEventDestroy", b.EventDestroy(e)))
+			b.Cleanup(b.Failed("cuEventDestroy", b.API.EventDestroy(e)))
 		}
 		for _, p := range pages {
-			errs = append(errs, b.Failed("cuMemFreeHost", b.MemFreeHost(p.ptr)))
+			errs = append(errs, b.Failed("cuMemFreeHost", b.API.MemFreeHost(p.ptr)))
 		}
 		return errors.Join(errs...)
 	})
@@ -291,7 +291,7 @@ func (d *Device) takeEvent() (e driver.Event, err error) {
 	d.mu.Unlock()
 	err = d.binding.Do(func() error {
 		var r driver.Result
-		if e, r = d.binding.EventCreate(driver.EventDisableTiming); r != driver.Success {
+		if e, r = d.binding.API.EventCreate(driver.EventDisableTiming); r != driver.Success {
 			return d.failed("cuEventCreate", r)
 		}
 		return nil

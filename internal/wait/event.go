@@ -101,7 +101,7 @@ func (e *Event) state(issued uint64) (done uint64, err error) {
 	if e.closed {
 		return 0, nil
 	}
-	r := e.dev.binding.EventQuery(e.handle)
+	r := e.dev.binding.API.EventQuery(e.handle)
 	switch {
 	case r == driver.Success:
 		return issued, nil
@@ -161,24 +161,24 @@ func (d *Device) leave(e *Event) *cell {
 func (d *Device) follow(handle driver.Event) (t Ticket, err error) {
 	b := d.binding
 	err = b.DoRelaxed(func() error {
-		switch r := b.EventQuery(handle); {
+		switch r := b.API.EventQuery(handle); {
 		case r == driver.Success:
 			return nil
 		case !notKnown(r):
 			return d.failed("cuEventQuery", r)
 		}
-		stream, r := b.StreamCreate(driver.StreamNonBlocking)
+		stream, r := b.API.StreamCreate(driver.StreamNonBlocking)
 		if r != driver.Success {
 			return d.failed("cuStreamCreate", r)
 		}
 		s := d.NewStream(stream)
-		if r = b.StreamWaitEvent(stream, handle, 0); r == driver.Success {
+		if r = b.API.StreamWaitEvent(stream, handle, 0); r == driver.Success {
 			t, err = s.Mark()
 		} else {
 			err = d.failed("cuStreamWaitEvent", r)
 		}
 		s.Close()
-		b.Cleanup(b.Failed("cuStreamDestroy", b.StreamDestroy(stream)))
+		b.Cleanup(b.Failed("cuStreamDestroy", b.API.StreamDestroy(stream)))
 		return err
 	})
 	return t, err

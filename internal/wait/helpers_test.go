@@ -79,7 +79,7 @@ func (m *machine) close() {
 // end closes a device as package runtime does: free only what no work uses any more.
 func (m *machine) end(d *Device) {
 	d.Close(errEnd)
-	err := d.binding.Do(func() error { return d.binding.Failed("cuCtxSynchronize", d.binding.CtxSynchronize()) })
+	err := d.binding.Do(func() error { return d.binding.Failed("cuCtxSynchronize", d.binding.API.CtxSynchronize()) })
 	if err == nil {
 		err = d.Free()
 		assert.True(m, err == nil || m.quiet, err)

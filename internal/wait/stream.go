@@ -259,7 +259,7 @@ func (s *Stream) record(n uint64) error {
 	if err != nil {
 		return err
 	}
-	if r := d.binding.EventRecord(e, s.handle); r != driver.Success {
+	if r := d.binding.API.EventRecord(e, s.handle); r != driver.Success {
 		d.returnEvent(e)
 		return d.failed("cuEventRecord", r)
 	}
@@ -293,7 +293,7 @@ func (s *Stream) reap() (done uint64, err error) {
 		}
 		m := s.takeMark()
 		s.mu.Unlock()
-		switch r := d.binding.EventQuery(m.event); {
+		switch r := d.binding.API.EventQuery(m.event); {
 		case r == driver.Success:
 			d.returnEvent(m.event)
 			done = m.n
@@ -305,7 +305,7 @@ func (s *Stream) reap() (done uint64, err error) {
 			err := error(d.failed("cuEventQuery", r))
 			s.unknown.Store(&err)
 			if !r.Sticky() {
-				d.binding.Cleanup(d.binding.Failed("cuEventDestroy", d.binding.EventDestroy(m.event)))
+				d.binding.Cleanup(d.binding.Failed("cuEventDestroy", d.binding.API.EventDestroy(m.event)))
 			}
 			return done, err
 		}
@@ -325,7 +325,7 @@ func (s *Stream) state(issued uint64) (done uint64, err error) {
 	case s.closed.Load(): // another asker has the marks
 		return 0, nil
 	}
-	r := s.dev.binding.StreamQuery(s.handle)
+	r := s.dev.binding.API.StreamQuery(s.handle)
 	switch {
 	case r == driver.Success:
 		return issued, nil

@@ -109,9 +109,9 @@ func (t Ticket) ask(ctx context.Context, until time.Duration) (err error, over b
 	}
 	defer b.Pop()
 	// As Binding.DoRelaxed does, without an allocation.
-	switch mode, r := b.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed); {
+	switch mode, r := b.API.ThreadExchangeStreamCaptureMode(driver.CaptureRelaxed); {
 	case r == driver.Success:
-		defer b.ThreadExchangeStreamCaptureMode(mode)
+		defer b.API.ThreadExchangeStreamCaptureMode(mode)
 	case r.Sticky():
 		return s.dev.failed("cuThreadExchangeStreamCaptureMode", r), true
 	}
