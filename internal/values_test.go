@@ -159,18 +159,28 @@ var values = []reflect.Type{
 	typed[kernels.Gemm[gpu.Float16]](),
 	typed[kernels.Gram](),
 	typed[kernels.Histogram256](),
+	typed[kernels.Histogram[float32]](),
 	typed[kernels.Matrix[gpu.Float16]](),
+	typed[kernels.Partition[uint32, stays]](),
 	typed[kernels.Reducer](),
 	typed[kernels.ReducerOptions](),
 	typed[kernels.Reduce[uint32, block.Add[uint32]]](),
+	typed[kernels.ReduceByKey[uint32, uint32, block.Add[uint32]]](),
+	typed[kernels.RunLengths[uint32]](),
 	typed[kernels.SHA256Chunks](),
 	typed[kernels.SHA256Rounds](),
 	typed[kernels.Saxpy](),
 	typed[kernels.Scan[uint32, block.Add[uint32]]](),
+	typed[kernels.Search[uint32, ascending]](),
+	typed[kernels.SegmentedReduce[uint32, block.Add[uint32]]](),
+	typed[kernels.SegmentedSort[uint32, ascending]](),
 	typed[kernels.Select[uint32, stays]](),
 	typed[kernels.Sort[float32]](),
 	typed[kernels.SortPairs[float32, uint64]](),
+	typed[kernels.StableSort[uint32, ascending]](),
 	typed[kernels.Sum](),
+	typed[kernels.TopK[float32]](),
+	typed[kernels.Unique[uint32]](),
 	typed[kernels.VectorAdd](),
 	typed[nvrtc.Compiler](),
 	typed[nvrtc.Config](),
@@ -289,6 +299,11 @@ var needNoError = map[string]string{
 type stays struct{}
 
 func (stays) Keep(uint32) bool { return true }
+
+// ascending is an order of kernels.Search.
+type ascending struct{}
+
+func (ascending) Less(a, b uint32) bool { return a < b }
 
 // inKernels is the package that kernels call: what panics there is an error of gpu.Run.
 const inKernels = "gpu"

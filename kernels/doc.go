@@ -27,13 +27,14 @@
 //	sha256_chunks  SHA-256 of every chunk, one thread each
 //	sha256_rounds  SHA-256 of every digest, over and over, one thread each
 //
-// [Scan], [Reduce], [Select], [Sort] and [SortPairs] work on the types and operations of a program. A line in its package makes
-// gpuc compile them, and write LoadScanPointMinMax:
+// [Scan], [Reduce], [ReduceByKey], [RunLengths], [SegmentedReduce], [Select], [Partition], [Unique], [Histogram], [TopK], [Search], [Sort],
+// [SortPairs], [StableSort] and [SegmentedSort] work on the types and operations of a program. A line in its package makes gpuc
+// compile them, and write LoadScanPointMinMax:
 //
 //	//purecuda:instantiate kernels.Scan[Point, MinMax]
 //
-// On the CPU they are [ScanCPU], a loop, [slices.DeleteFunc] and [slices.SortFunc]. A scan and a sum of floats have an order that
-// depends on the length alone. It is not that of the CPU, so the last bits can differ.
+// On the CPU they are [ScanCPU] and its brothers, or what package slices has: each says which. A scan and a sum of floats have an
+// order that depends on the length alone. It is not that of the CPU, so the last bits can differ.
 //
 // A result never depends on timing. Only integer counters are updated atomically. The arguments and
 // the launch shape fix the order in which sum and gram add. A kernel of the catalogue and its function for the CPU

@@ -17,64 +17,147 @@ type Condition[T any] interface{ Keep(v T) bool }
 // on the CPU. Select is safe for concurrent use, each goroutine with a stream of its own.
 type Select[T any, C Condition[T]] struct{ primitive }
 
+// Partition divides elements by a condition, both parts in their order, on a device:
+// //purecuda:instantiate kernels.Partition[Point, Inside] makes one for the types of a program. [PartitionCPU] does it on the
+// CPU. Partition is safe for concurrent use, each goroutine with a stream of its own.
+type Partition[T any, C Condition[T]] struct{ primitive }
+
+// Unique keeps the first element of each run of equal ones, on a device: //purecuda:instantiate kernels.Unique[Point] makes one
+// for a type of a program. It is what [slices.Compact] is on the CPU. Unique is safe for concurrent use, each goroutine with a stream of its own.
+type Unique[T comparable] struct{ primitive }
+
 // Of is called by what gpuc writes.
 func (Select[T, C]) Of(k *launch.Kernels, first int) Select[T, C] {
 	return Select[T, C]{primitive{k, first}}
 }
 
-//purecuda:kernel block=256 checks=off
-func (Select[T, C]) kernelSelect(t *gpu.Thread, c C, wide bool, out, in []T, count, words []uint64) {
-	tiles.Keep(t, c, wide, out, in, count, words)
+// Of is called by what gpuc writes.
+func (Partition[T, C]) Of(k *launch.Kernels, first int) Partition[T, C] {
+	return Partition[T, C]{primitive{k, first}}
 }
 
-// Scratch is how many bytes n elements need beside them.
-func (Select[T, C]) Scratch(n int) int { return room256(8 * selectWords[T](n)) }
+// Of is called by what gpuc writes.
+func (Unique[T]) Of(k *launch.Kernels, first int) Unique[T] { return Unique[T]{primitive{k, first}} }
 
-func selectWords[T any](n int) int {
-	return 1 + tiles.TotalWords(8)*tiles.TotalsLen(ceil(n, tiles.Tile(max(1, sizeOf[T]()))))
+//purecuda:kernel block=256 checks=off
+func (Select[T, C]) kernelSelect(t *gpu.Thread, c C, wide bool, out, in []T, count, words []uint64) {
+	tiles.Keep(t, tiles.Condition[T, C]{C: c}, wide, out, nil, in, count, words)
+}
+
+//purecuda:kernel block=256 checks=off
+func (Select[T, C]) kernelClear(t *gpu.Thread, words []uint64) { tiles.Clear(t, words) }
+
+//purecuda:kernel block=256 checks=off
+func (Partition[T, C]) kernelPartition(t *gpu.Thread, c C, wide bool, kept, in, rest []T, count, words []uint64) {
+	tiles.Keep(t, tiles.Parting[T, C]{C: c}, wide, kept, rest, in, count, words)
+}
+
+//purecuda:kernel block=256 checks=off
+func (Partition[T, C]) kernelClear(t *gpu.Thread, words []uint64) { tiles.Clear(t, words) }
+
+//purecuda:kernel block=256 checks=off
+func (Unique[T]) kernelUnique(t *gpu.Thread, wide bool, out, in []T, count, words []uint64) {
+	tiles.Keep(t, tiles.Changing[T]{}, wide, out, nil, in, count, words)
+}
+
+//purecuda:kernel block=256 checks=off
+func (Unique[T]) kernelClear(t *gpu.Thread, words []uint64) { tiles.Clear(t, words) }
+
+// Scratch is how many bytes n elements need beside them.
+func (Select[T, C]) Scratch(n int) int { return keepScratch[T](n) }
+
+// Scratch is how many bytes n elements need beside them.
+func (Partition[T, C]) Scratch(n int) int { return keepScratch[T](n) }
+
+// Scratch is how many bytes n elements need beside them.
+func (Unique[T]) Scratch(n int) int { return keepScratch[T](n) }
+
+func keepScratch[T any](n int) int {
+	return totalsBytes[uint64](ceil(n, tiles.Tile(max(1, sizeOf[T]()))))
 }
 
 // Launch copies what stays to the begin of out, and sets the one element of count to how many those are. out has room for
 // all of in, and is not in. The scratch memory is that of the caller, or nil: then it comes from the arena, and the stream
 // must not be captured.
 func (k Select[T, C]) Launch(s *runtime.Stream, c C, out, in *runtime.Ref[T], count *runtime.Ref[uint64], scratch *runtime.Ref[byte]) error {
-	if err := k.loaded("select"); err != nil {
+	return keep(s, "select", k.primitive, []runtime.Arg{runtime.Struct(&c)}, out, in, nil, false, count, scratch)
+}
+
+// Launch copies what the condition keeps to the begin of kept, and the others to the begin of rest. It sets the one element of
+// count to how many are kept. Both have room for all of in, and are not in. The scratch memory is that of the caller, or nil: then it
+// comes from the arena, and the stream must not be captured.
+func (k Partition[T, C]) Launch(s *runtime.Stream, c C, kept, rest, in *runtime.Ref[T], count *runtime.Ref[uint64], scratch *runtime.Ref[byte]) error {
+	return keep(s, "partition", k.primitive, []runtime.Arg{runtime.Struct(&c)}, kept, in, rest, true, count, scratch)
+}
+
+// Launch copies what stays to the begin of out, and sets the one element of count to how many those are. out has room for
+// all of in, and is not in. The scratch memory is that of the caller, or nil: then it comes from the arena, and the stream
+// must not be captured.
+func (k Unique[T]) Launch(s *runtime.Stream, out, in *runtime.Ref[T], count *runtime.Ref[uint64], scratch *runtime.Ref[byte]) error {
+	return keep(s, "unique", k.primitive, nil, out, in, nil, false, count, scratch)
+}
+
+// keep launches a kernel that keeps some elements, and copies the rest to another place where it parts them.
+func keep[T any](s *runtime.Stream, name string, k primitive, args []runtime.Arg, out, in, rest *runtime.Ref[T], parts bool, count *runtime.Ref[uint64], given *runtime.Ref[byte]) error {
+	if err := k.loaded(name); err != nil {
 		return err
 	}
 	n, size := in.Len(), sizeOf[T]()
 	switch {
 	case out.Len() < n:
-		return invalidArgument("select: out has room for %d elements, and %d could stay", out.Len(), n)
+		return invalidArgument("%s: out has room for %d elements, and %d could stay", name, out.Len(), n)
+	case parts && rest.Len() < n:
+		return invalidArgument("%s: rest has room for %d elements, and all %d could go there", name, rest.Len(), n)
 	case count.Len() != 1:
-		return invalidArgument("select: the count has %d elements, want 1", count.Len())
+		return invalidArgument("%s: the count has %d elements, want 1", name, count.Len())
 	case size == 0:
-		return invalidArgument("select: the elements have no bytes")
+		return invalidArgument("%s: the elements have no bytes", name)
 	case n == 0:
 		if err := usable(out, in); err != nil {
 			return err
 		}
 		return runtime.Zero(s, count)
 	}
-	if err := apart("select", launch.Device("out", out, true), launch.Device("in", in, false), launch.Device("count", count, true),
-		launch.Device("scratch", scratch, true)); err != nil {
+	spans := []launch.Span{launch.Device("out", out, true), launch.Device("in", in, false), launch.Device("count", count, true), launch.Device("scratch", given, true)}
+	if parts {
+		spans = append(spans, launch.Device("rest", rest, true))
+	}
+	if err := apart(name, spans...); err != nil {
 		return err
 	}
-	m, err := newScratch("select", s, k.Scratch(n), scratch)
+	c, err := newScratch(name, s, keepScratch[T](n), given)
 	if err != nil {
 		return err
 	}
-	defer m.close()
-	words, err := cut[uint64](m, selectWords[T](n))
+	defer c.close()
+	tile := tiles.Tile(size)
+	words, _, err := cutTotals[uint64](c, s, k, 1, ceil(n, tile))
 	if err != nil {
-		return err
-	}
-	if err := runtime.Zero(s, words); err != nil {
 		return err
 	}
 	o, on := slice(out, true)
 	i, in_ := slice(in, false)
+	args = append(args, launch.Bool(aligned(in)), o, on, i, in_)
+	if parts {
+		r, rn := slice(rest, true)
+		args = append(args, r, rn)
+	}
 	x, xn := slice(count, true)
 	y, yn := slice(words, true)
-	tile := tiles.Tile(size)
-	return k.launch(0, s, ceil(n, tile), tiles.TileThreads, tile*int(size), runtime.Struct(&c), launch.Bool(aligned(in)), o, on, i, in_, x, xn, y, yn)
+	return k.launch(0, s, ceil(n, tile), tiles.TileThreads, tile*int(size), append(args, x, xn, y, yn)...)
+}
+
+// PartitionCPU is Partition on the CPU. It returns how many elements it has kept. kept and rest have room for all of in.
+func PartitionCPU[T any, C Condition[T]](c C, kept, rest, in []T) int {
+	k, r := 0, 0
+	for _, v := range in {
+		if c.Keep(v) {
+			kept[k] = v
+			k++
+		} else {
+			rest[r] = v
+			r++
+		}
+	}
+	return k
 }

@@ -26,20 +26,12 @@ func (Scan[T, O]) kernelScan(t *gpu.Thread, op O, exclusive, wide bool, out, in 
 	tiles.Scan(t, op, exclusive, wide, out, in, words, values)
 }
 
+//purecuda:kernel block=256 checks=off
+func (Scan[T, O]) kernelClear(t *gpu.Thread, words []uint64) { tiles.Clear(t, words) }
+
 // Scratch is how many bytes a scan of n elements needs beside them.
 func (Scan[T, O]) Scratch(n int) int {
-	words, values := totals[T](n)
-	return room256(8*words) + room256(values*int(sizeOf[T]()))
-}
-
-// totals is how many words and values the tiles of n elements need.
-func totals[T any](n int) (words, values int) {
-	size := sizeOf[T]()
-	count := tiles.TotalsLen(ceil(n, tiles.Tile(max(1, size))))
-	if size > 8 {
-		values = count
-	}
-	return 1 + count*tiles.TotalWords(size), values
+	return totalsBytes[T](ceil(n, tiles.Tile(max(1, sizeOf[T]()))))
 }
 
 // Inclusive sets out[i] to in[0] ... in[i], combined. out may be in. The scratch memory is that of the caller, or nil: then
@@ -74,23 +66,16 @@ func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runti
 		return err
 	}
 	defer c.close()
-	w, v := totals[T](n)
-	words, err := cut[uint64](c, w)
+	grid := ceil(n, tiles.Tile(sizeOf[T]()))
+	words, values, err := cutTotals[T](c, s, k.primitive, 1, grid)
 	if err != nil {
-		return err
-	}
-	values, err := cut[T](c, v)
-	if err != nil {
-		return err
-	}
-	if err := runtime.Zero(s, words); err != nil {
 		return err
 	}
 	o, on := slice(out, true)
 	i, in_ := slice(in, false)
 	x, xn := slice(words, true)
 	y, yn := slice(values, true)
-	return k.launch(0, s, ceil(n, tiles.Tile(sizeOf[T]())), tiles.TileThreads, 0,
+	return k.launch(0, s, grid, tiles.TileThreads, 0,
 		runtime.Struct(&op), launch.Bool(exclusive), launch.Bool(aligned(out) && aligned(in)), o, on, i, in_, x, xn, y, yn)
 }
 

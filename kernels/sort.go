@@ -53,6 +53,12 @@ func (SortPairs[K, V]) kernelPass(t *gpu.Thread, p tiles.Pass, outKeys, keys []K
 	tiles.SortKeys(t, p, outKeys, keys, outValues, values, work, status, next)
 }
 
+//purecuda:kernel block=384 checks=off
+func (Sort[K]) kernelZero(t *gpu.Thread, words []uint32) { tiles.Clear(t, words) }
+
+//purecuda:kernel block=384 checks=off
+func (SortPairs[K, V]) kernelZero(t *gpu.Thread, words []uint32) { tiles.Clear(t, words) }
+
 // Scratch is how many bytes a sort of n keys needs beside them.
 func (Sort[K]) Scratch(n int) int { return newSorting[K, struct{}](n).scratch() }
 
@@ -161,7 +167,8 @@ func sortInto[K Key, V any](s *runtime.Stream, k primitive, outKeys, inKeys *run
 			return err
 		}
 	}
-	if err := runtime.Zero(s, work.Slice(0, p.work.Zeros())); err != nil {
+	zeros, zn := slice(work.Slice(0, p.work.Zeros()), true)
+	if err := k.launch(2, s, min(ceil(p.work.Zeros(), tiles.SortThreads), 64), tiles.SortThreads, 0, zeros, zn); err != nil {
 		return err
 	}
 	blocks := max(1, min(4*max(1, k.k.Multiprocessors()), ceil(n, tiles.SortThreads*16)))

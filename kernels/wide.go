@@ -5,6 +5,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu/launch"
+	"github.com/purecuda/purecuda/kernels/internal/tiles"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -79,6 +80,34 @@ func sizeOf[T any]() uintptr {
 	return unsafe.Sizeof(zero)
 }
 
+// totals is how many words and values so many tiles need to say what is as long as size.
+func totals(tileCount int, size uintptr) (words, values int) {
+	count := tiles.TotalsLen(tileCount)
+	if size > 8 {
+		values = count
+	}
+	return tiles.Words + count*tiles.TotalWords(size), values
+}
+
+// totalsBytes is how many bytes of scratch those are.
+func totalsBytes[T any](tileCount int) int {
+	words, values := totals(tileCount, sizeOf[T]())
+	return room256(8*words) + room256(values*int(sizeOf[T]()))
+}
+
+// cutTotals takes the memory for what tiles say, and clears it by kernel number clear.
+func cutTotals[T any](c *scratch, s *runtime.Stream, p primitive, clear, tileCount int) (words *runtime.Ref[uint64], values *runtime.Ref[T], err error) {
+	w, v := totals(tileCount, sizeOf[T]())
+	if words, err = cut[uint64](c, w); err != nil {
+		return nil, nil, err
+	}
+	if values, err = cut[T](c, v); err != nil {
+		return nil, nil, err
+	}
+	x, n := slice(words, true)
+	return words, values, p.launch(clear, s, min(ceil(w, tiles.TileThreads), 1024), tiles.TileThreads, 0, x, n)
+}
+
 // ceil is n/by, rounded up.
 func ceil(n, by int) int { return (n + by - 1) / by }
 
@@ -97,6 +126,12 @@ func newScratch(name string, s *runtime.Stream, bytes int, given *runtime.Ref[by
 	if given != nil {
 		if given.Len() < bytes {
 			return nil, invalidArgument("%s: the scratch memory has %d bytes, and Scratch says %d", name, given.Len(), bytes)
+		}
+		if _, err := given.Access(); err != nil {
+			return nil, err
+		}
+		if !aligned(given) {
+			return nil, invalidArgument("%s: the scratch memory begins at no multiple of 16 bytes", name)
 		}
 		return &scratch{all: given}, nil
 	}

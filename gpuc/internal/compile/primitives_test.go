@@ -35,25 +35,36 @@ type primitivesIn struct {
 	first map[string]int
 }
 
-// compiledPrimitives compiles them once for all tests.
-var compiledPrimitives = func() func(p *compile.Program) (*compile.Module, error) {
-	var once sync.Once
-	var m *compile.Module
-	var err error
-	return func(p *compile.Program) (*compile.Module, error) {
-		once.Do(func() { m, err = p.Compile(compile.Options{Arch: 75, Checks: compile.ChecksOff}) })
-		return m, err
+// library is a package of testdata that asks for primitives, compiled once for all tests.
+type library struct {
+	program *compile.Program
+	module  *compile.Module
+}
+
+var libraries = map[string]func() (library, error){}
+
+func init() {
+	for _, name := range []string{"primitives", "catalogue"} {
+		libraries[name] = sync.OnceValues(func() (l library, err error) {
+			if l.program, err = compile.Load(compile.Config{Dir: "../testdata/" + name, Pattern: "."}); err != nil {
+				return l, err
+			}
+			l.module, err = l.program.Compile(compile.Options{Arch: 75, Checks: compile.ChecksOff})
+			return l, err
+		})
 	}
-}()
+}
 
 // openPrimitives compiles the primitives and loads them.
-func openPrimitives(t *testing.T) *primitivesIn {
+func openPrimitives(t *testing.T) *primitivesIn { return openLibrary(t, "primitives") }
+
+func openLibrary(t *testing.T, name string) *primitivesIn {
 	if device.Hardware() {
 		t.Skip("the kernels are compiled here, and that host may have no Go")
 	}
-	p := program(t, "../testdata/primitives")
-	m, err := compiledPrimitives(p)
+	l, err := libraries[name]()
 	require.NoError(t, err)
+	p, m := l.program, l.module
 	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{})), runtime.WithPolicy(runtime.PolicyAuto))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
@@ -139,6 +150,7 @@ func TestScansOfTheLibrary(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	scanned(p, "ScanUint32AddUint32", add32{}, lengths(8192), func(int) uint32 { return r.Uint32() })
 	scanned(p, "ScanFloat32AddFloat32", block.Add[float32]{}, lengths(8192), func(int) float32 { return float32(r.IntN(3) - 1) })
+	scanned(p, "ScanInt64AddInt64", block.Add[int64]{}, lengths(4096), func(int) int64 { return int64(r.Uint64()) })
 	scanned(p, "ScanPairThen", primitives.Then{}, lengths(4096), func(int) primitives.Pair { return primitives.Pair{A: r.Uint32() | 1, B: r.Uint32()} })
 	scanned(p, "ScanBoxUnion", primitives.Union{}, lengths(2048), func(i int) primitives.Box {
 		f := r.Float32()
@@ -330,7 +342,7 @@ func TestPrimitivesSayWhatIsWrong(t *testing.T) {
 		"lengths 0 and 10 differ":                  sort.Launch(p.s, nil, signed, nil),
 		"10 keys, 9 values and room for 10 values": pairs.Launch(p.s, floats, floats, ten, nine, nil),
 		"the kernels are nil":                      kernels.Scan[uint32, add32]{}.Inclusive(p.s, add32{}, ten, ten, nil),
-		"a stream that was never made":             scan.Inclusive(nil, add32{}, ten, ten, onDevice(p, make([]byte, 256), 0)),
+		"_Clear is nil":                            scan.Inclusive(nil, add32{}, ten, ten, onDevice(p, make([]byte, 256), 0)),
 	} {
 		assert.ErrorContains(t, err, want)
 	}
@@ -391,7 +403,7 @@ func TestInstancesHaveNamesOfTheirTypes(t *testing.T) {
 	for _, i := range p.Instances {
 		names = append(names, fmt.Sprint(i.Name, " ", i.First))
 	}
-	assert.Equal(t, "ScanUint32AddUint32 0, ScanFloat32AddFloat32 1, ScanPairThen 2, ScanBoxUnion 3, ScanLargeAddLarge 4, ReduceFloat64AddFloat64 5, "+
-		"ReduceBoxUnion 6, SelectUint32Below 7, SelectBoxWide 8, SortInt32 9, SortFloat64 11, SortPairsFloat32Uint32 13, SortPairsUint64Box 15", strings.Join(names, ", "))
+	assert.Equal(t, "ScanUint32AddUint32 0, ScanFloat32AddFloat32 2, ScanPairThen 4, ScanBoxUnion 6, ScanLargeAddLarge 8, ReduceFloat64AddFloat64 10, "+
+		"ReduceBoxUnion 11, SelectUint32Below 12, SelectBoxWide 14, SortInt32 16, SortFloat64 19, SortPairsFloat32Uint32 22, SortPairsUint64Box 25, ScanInt64AddInt64 28", strings.Join(names, ", "))
 	assert.EqualValues(t, 128, unsafe.Sizeof(primitives.Large{}))
 }

@@ -8,9 +8,55 @@ import (
 	"github.com/purecuda/purecuda/gpu/block"
 )
 
-// Keep moves what stays to the begin of out, in its order, and writes to count how many those are. The dynamic shared
-// memory has room for a tile. words are as those of Scan.
-func Keep[T any, C interface{ Keep(v T) bool }](t *gpu.Thread, c C, wide bool, out, in []T, count, words []uint64) {
+// Rule says what Keep does with the elements of a tile. Looks and Parts are constants.
+type Rule[T any] interface {
+	// Keep reports whether v stays. before is the element before it, where Looks says that the rule needs it.
+	Keep(before, v T) bool
+	// Looks reports whether Keep looks at the element before. The first element stays then.
+	Looks() bool
+	// Parts reports whether what does not stay goes to the other output.
+	Parts() bool
+}
+
+// Condition is the rule of a selection.
+type Condition[T any, C interface{ Keep(v T) bool }] struct{ C C }
+
+// Keep asks the condition.
+func (r Condition[T, C]) Keep(_, v T) bool { return r.C.Keep(v) }
+
+// Looks is false.
+func (Condition[T, C]) Looks() bool { return false }
+
+// Parts is false.
+func (Condition[T, C]) Parts() bool { return false }
+
+// Parting is the rule of a partition.
+type Parting[T any, C interface{ Keep(v T) bool }] struct{ C C }
+
+// Keep asks the condition.
+func (r Parting[T, C]) Keep(_, v T) bool { return r.C.Keep(v) }
+
+// Looks is false.
+func (Parting[T, C]) Looks() bool { return false }
+
+// Parts is true.
+func (Parting[T, C]) Parts() bool { return true }
+
+// Changing is the rule for the first element of each run of equal ones.
+type Changing[T comparable] struct{}
+
+// Keep reports whether a run begins.
+func (Changing[T]) Keep(before, v T) bool { return before != v }
+
+// Looks is true.
+func (Changing[T]) Looks() bool { return true }
+
+// Parts is false.
+func (Changing[T]) Parts() bool { return false }
+
+// Keep moves what stays to the begin of out, in its order, and writes to count how many those are. Where the rule parts, the
+// others go to the begin of rest. The dynamic shared memory has room for a tile. words are as those of Scan.
+func Keep[T any, R Rule[T]](t *gpu.Thread, r R, wide bool, out, rest, in []T, count, words []uint64) {
 	warps := gpu.Shared[[32]uint32](t)
 	prefix := gpu.Shared[uint64](t)
 	number := gpu.Shared[uint32](t)
@@ -21,23 +67,33 @@ func Keep[T any, C interface{ Keep(v T) bool }](t *gpu.Thread, c C, wide bool, o
 	size := unsafe.Sizeof(x[0][0])
 	vectors, width := Vectors(size), Width(size)
 	first := (tile*TileThreads+t.Warp()*32)*vectors + t.Lane()
-	if wide && (tile+1)*Tile(size) <= len(in) {
+	full := wide && (tile+1)*Tile(size) <= len(in)
+	if full {
 		for k := range vectors {
 			x[k] = load(in, first+k*32)
-		}
-		for k := range vectors {
-			for j := range width {
-				kept[k] |= gpu.Select[uint32](c.Keep(x[k][j]), 1<<j, 0)
-			}
 		}
 	} else {
 		for k := range vectors {
 			for j := range width {
 				if i := (first+k*32)*width + j; i < len(in) {
 					x[k][j] = in[i]
-					kept[k] |= gpu.Select[uint32](c.Keep(x[k][j]), 1<<j, 0)
 				}
 			}
+		}
+	}
+	var before [8]T // the element before the vector
+	if r.Looks() {
+		before = precede(t, in, first*width, &x, vectors, width)
+	}
+	for k := range vectors {
+		for j := range width {
+			b := before[k]
+			if j > 0 {
+				b = x[k][j-1]
+			}
+			i := (first+k*32)*width + j
+			keep := r.Keep(b, x[k][j]) || r.Looks() && i == 0
+			kept[k] |= gpu.Select[uint32](keep && (full || i < len(in)), 1<<j, 0)
 		}
 	}
 	// The counts of four vectors are in the bytes of a word: at most 128 each.
@@ -67,7 +123,7 @@ func Keep[T any, C interface{ Keep(v T) bool }](t *gpu.Thread, c C, wide bool, o
 		own = gpu.Select(w == t.Warp(), total, own)
 		total += warps[w]
 	}
-	says := Totals[uint64]{Words: words[1:]}
+	says := Totals[uint64]{Words: words[Words:]}
 	if t.ThreadX() == 0 {
 		says.put(tile, uint64(total))
 	}
@@ -77,11 +133,14 @@ func Keep[T any, C interface{ Keep(v T) bool }](t *gpu.Thread, c C, wide bool, o
 			if kept[k]>>j&1 != 0 {
 				buf[at] = x[k][j]
 				at++
+			} else if r.Parts() {
+				// Before it in the tile are those that stay, and those that do not.
+				buf[total+uint32((first-tile*TileThreads*vectors+k*32)*width+j)-at] = x[k][j]
 			}
 		}
 	}
 	if t.Warp() == 0 {
-		p := before(t, block.Add[uint64]{}, says, t.GridDimX(), tile, uint64(total))
+		p := preceding(t, block.Add[uint64]{}, says, t.GridDimX(), tile, uint64(total))
 		if t.Lane() == 0 {
 			*prefix = p
 			if tile == t.GridDimX()-1 {
@@ -94,4 +153,32 @@ func Keep[T any, C interface{ Keep(v T) bool }](t *gpu.Thread, c C, wide bool, o
 	for i := uint32(t.ThreadX()); i < total; i += TileThreads {
 		to[i] = buf[i]
 	}
+	if r.Parts() {
+		begin := tile * Tile(size)
+		other := rest[begin-int(*prefix):]
+		for i := t.ThreadX(); i < min(Tile(size), len(in)-begin)-int(total); i += TileThreads {
+			other[i] = buf[int(total)+i]
+		}
+	}
+}
+
+// precede gives the element before each vector of a lane, whose first element has index i. There is none before the first.
+func precede[T any](t *gpu.Thread, in []T, i int, x *[8][4]T, vectors, width int) (before [8]T) {
+	if t.Lane() == 0 && i > 0 && i <= len(in) {
+		before[0] = in[i-1]
+	}
+	for k := range vectors {
+		last := x[k][width-1]
+		up := gpu.ShuffleUp(t, last, 1)
+		if t.Lane() > 0 {
+			before[k] = up
+		}
+		if k+1 < vectors {
+			end := gpu.Shuffle(t, last, 31)
+			if t.Lane() == 0 {
+				before[k+1] = end
+			}
+		}
+	}
+	return before
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Scan combines each element with all before it, in one pass: a block for each tile. wide says that both slices begin at
-// a multiple of 16 bytes. words[0] is the counter of tiles, and the others are those of the totals. All begin with 0.
+// a multiple of 16 bytes. words is as [Words] says, and begins with 0.
 func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, in []T, words []uint64, values []T) {
 	warps := gpu.Shared[[32]T](t)
 	prefix := gpu.Shared[T](t)
@@ -62,11 +62,11 @@ func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, 
 		total = op.Combine(total, warps[w])
 	}
 	if t.Warp() == 0 {
-		s := Totals[T]{words[1:], values}
+		s := Totals[T]{words[Words:], values}
 		if t.Lane() == 0 {
 			s.put(tile, total)
 		}
-		if p := before(t, op, s, t.GridDimX(), tile, total); t.Lane() == 0 {
+		if p := preceding(t, op, s, t.GridDimX(), tile, total); t.Lane() == 0 {
 			*prefix = p
 		}
 	}

@@ -22,7 +22,7 @@ func TestScanOnTheCPU(t *testing.T) {
 			in[i] = rand.Uint32()
 		}
 		count := (n + 8191) / 8192
-		words := make([]uint64, 1+tiles.TotalsLen(count))
+		words := make([]uint64, tiles.Words+tiles.TotalsLen(count))
 		require.NoError(t, gpu.Run(gpu.Shape1D(count*tiles.TileThreads, tiles.TileThreads), func(t *gpu.Thread) {
 			tiles.Scan(t, block.Add[uint32]{}, false, n%2 == 0, out, in, words, nil)
 		}))
@@ -51,10 +51,10 @@ func TestKeepAndReduceOnTheCPU(t *testing.T) {
 	}
 	tile := tiles.Tile(8)
 	blocks := (n + tile - 1) / tile
-	words := make([]uint64, 1+2*tiles.TotalsLen(blocks))
+	words := make([]uint64, tiles.Words+2*tiles.TotalsLen(blocks))
 	shape := gpu.Shape1D(blocks*tiles.TileThreads, tiles.TileThreads)
 	shape.SharedBytes = 8 * tile
-	require.NoError(t, gpu.Run(shape, func(t *gpu.Thread) { tiles.Keep(t, even{}, true, out, in, count, words) }))
+	require.NoError(t, gpu.Run(shape, func(t *gpu.Thread) { tiles.Keep(t, tiles.Condition[uint64, even]{}, true, out, nil, in, count, words) }))
 	assert.Equal(t, uint64(len(want)), count[0])
 	assert.True(t, slices.Equal(want, out[:len(want)]))
 	require.NoError(t, gpu.Run(gpu.Shape1D(3*tiles.TileThreads, tiles.TileThreads), func(t *gpu.Thread) { tiles.Reduce(t, block.Add[uint64]{}, true, sum, in) }))

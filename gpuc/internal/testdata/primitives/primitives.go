@@ -70,3 +70,4 @@ func (Wide) Keep(b Box) bool { return b.Max > b.Min }
 //purecuda:instantiate kernels.Sort[float64]
 //purecuda:instantiate kernels.SortPairs[float32, uint32]
 //purecuda:instantiate kernels.SortPairs[uint64, Box]
+//purecuda:instantiate kernels.Scan[int64, block.Add[int64]]

@@ -1,0 +1,144 @@
+//lint:file-ignore U1000 gpuc compiles the methods whose names begin with kernel, for the types of a program
+
+package kernels
+
+import (
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpu/block"
+	"github.com/purecuda/purecuda/gpu/launch"
+	"github.com/purecuda/purecuda/kernels/internal/tiles"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// StableSort sorts elements by a comparison, on a device: //purecuda:instantiate kernels.StableSort[Point, Nearer] makes one for the
+// types of a program. Equal elements keep their order. It is what [slices.SortStableFunc] is on the CPU. Where a number is the key, [Sort] and
+// [SortPairs] take less time. StableSort is safe for concurrent use, each goroutine with a stream of its own.
+type StableSort[T any, L block.Less[T]] struct{ primitive }
+
+// SegmentedSort sorts each segment of the elements by a comparison, on a device: //purecuda:instantiate kernels.SegmentedSort[Point, Nearer]
+// makes one for the types of a program. It is as [StableSort] else.
+type SegmentedSort[T any, L block.Less[T]] struct{ primitive }
+
+// Of is called by what gpuc writes.
+func (StableSort[T, L]) Of(k *launch.Kernels, first int) StableSort[T, L] {
+	return StableSort[T, L]{primitive{k, first}}
+}
+
+// Of is called by what gpuc writes.
+func (SegmentedSort[T, L]) Of(k *launch.Kernels, first int) SegmentedSort[T, L] {
+	return SegmentedSort[T, L]{primitive{k, first}}
+}
+
+//purecuda:kernel block=256 checks=off
+func (StableSort[T, L]) kernelTile(t *gpu.Thread, less L, out, in []T) {
+	tiles.SortTile(t, less, false, out, in, nil)
+}
+
+//purecuda:kernel block=256 checks=off
+func (StableSort[T, L]) kernelMerge(t *gpu.Thread, less L, out, in []T, run int) {
+	tiles.MergeRuns(t, less, false, run, out, in, nil)
+}
+
+//purecuda:kernel block=256 checks=off
+func (SegmentedSort[T, L]) kernelTile(t *gpu.Thread, less L, out, in []T, offsets []uint64) {
+	tiles.SortTile(t, less, true, out, in, offsets)
+}
+
+//purecuda:kernel block=256 checks=off
+func (SegmentedSort[T, L]) kernelMerge(t *gpu.Thread, less L, out, in []T, run int, offsets []uint64) {
+	tiles.MergeRuns(t, less, true, run, out, in, offsets)
+}
+
+// Scratch is how many bytes n elements need beside them.
+func (StableSort[T, L]) Scratch(n int) int { return room256(n * int(sizeOf[T]())) }
+
+// Scratch is how many bytes n elements need beside them.
+func (SegmentedSort[T, L]) Scratch(n int) int { return room256(n * int(sizeOf[T]())) }
+
+// Launch sets out to the elements of in in order. out may be in. An element has at most 160 bytes. The scratch memory is that of
+// the caller, or nil: then it comes from the arena, and the stream must not be captured.
+func (k StableSort[T, L]) Launch(s *runtime.Stream, less L, out, in *runtime.Ref[T], scratch *runtime.Ref[byte]) error {
+	return mergeSort(s, "stable sort", k.primitive, less, out, in, nil, false, in.Len(), scratch)
+}
+
+// Launch sets out[offsets[i]:offsets[i+1]] to those elements of in, in order, for each i. out may be in. Offsets do not descend. What lies
+// before the first one and behind the last one is sorted too, each by itself. No segment has more than longest elements, or it is not sorted
+// whole; longest may be the length of in, and less takes less time. An element has at most 160 bytes. The scratch memory is that
+// of the caller, or nil: then it comes from the arena, and the stream must not be captured.
+func (k SegmentedSort[T, L]) Launch(s *runtime.Stream, less L, out, in *runtime.Ref[T], offsets *runtime.Ref[uint64], longest int, scratch *runtime.Ref[byte]) error {
+	if longest < 0 {
+		return invalidArgument("segmented sort: longest is %d", longest)
+	}
+	return mergeSort(s, "segmented sort", k.primitive, less, out, in, offsets, true, min(longest, in.Len()), scratch)
+}
+
+// maxMerged is the largest element that is sorted by comparisons: a tile of them is in shared memory.
+const maxMerged = 160
+
+func mergeSort[T any, L block.Less[T]](s *runtime.Stream, name string, k primitive, less L, out, in *runtime.Ref[T], offsets *runtime.Ref[uint64], segmented bool, longest int, given *runtime.Ref[byte]) error {
+	if err := k.loaded(name); err != nil {
+		return err
+	}
+	n, size := in.Len(), sizeOf[T]()
+	switch {
+	case out.Len() != n:
+		return invalidArgument("%s: lengths %d and %d differ", name, out.Len(), n)
+	case size == 0 || size > maxMerged:
+		return invalidArgument("%s: the elements have %d bytes, want 1 to %d: sort their indices", name, size, maxMerged)
+	case n == 0:
+		return usable(out, in)
+	}
+	spans := []launch.Span{launch.Device("out", out, true), operand("in", in, out), launch.Device("scratch", given, true)}
+	if segmented {
+		if err := usable(offsets); err != nil {
+			return err
+		}
+		spans = append(spans, launch.Device("offsets", offsets, false))
+	}
+	if err := apart(name, spans...); err != nil {
+		return err
+	}
+	tile := tiles.MergeTile(size)
+	// A segment can begin and end in the middle of a tile. All elements begin with one.
+	runs := min(ceil(longest+tile-1, tile), ceil(n, tile))
+	passes := 0
+	for longest > 1 && 1<<passes < runs {
+		passes++
+	}
+	c, err := newScratch(name, s, room256(n*int(size)), given)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	other, err := cut[T](c, n)
+	if err != nil {
+		return err
+	}
+	from, to := in, out
+	if passes%2 == 1 {
+		to = other
+	}
+	for pass := range passes + 1 {
+		o, on := slice(to, true)
+		i, in_ := slice(from, false)
+		args := []runtime.Arg{runtime.Struct(&less), o, on, i, in_}
+		kernel := 0
+		if pass > 0 {
+			kernel = 1
+			args = append(args, runtime.Value(tile<<(pass-1)))
+		}
+		if segmented {
+			f, fn := slice(offsets, false)
+			args = append(args, f, fn)
+		}
+		if err := k.launch(kernel, s, ceil(n, tile), tiles.MergeThreads, tile*int(size), args...); err != nil {
+			return err
+		}
+		if from = to; to == out {
+			to = other
+		} else {
+			to = out
+		}
+	}
+	return nil
+}
