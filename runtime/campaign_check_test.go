@@ -234,7 +234,7 @@ func (c *campaign) account(held runtime.Stats, struck []drivertest.Injection, cl
 		most["device memory"] = memory
 	}
 	if c.gone || blocked(struck) {
-		most = map[string]uint64{"stream": held.Streams + c.halfOpen, "event": held.Events + buffers, "module": held.Modules,
+		most = map[string]uint64{"stream": held.Streams + held.SpareStreams + c.halfOpen, "event": held.Events + buffers, "module": held.Modules,
 			"device memory": memory + uint64(c.gpu.Calls("cuMemFreeAsync")), "host memory": held.HostBuffers + buffers + c.doubtful,
 			"memory pool": held.Contexts}
 	}
