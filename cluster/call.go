@@ -83,9 +83,11 @@ type flight struct {
 	data    []byte
 	size    int
 	host    string    // ID, of a piece for one host
-	due     time.Time // when to look for it
+	due     time.Time // when it should be done, or a host has lost it
+	look    time.Time // when to look for its result, which may have been lost on its way
+	looks   int
 	again   time.Duration
-	sent    time.Time // to the queue, while the server has not said that it has it
+	sent    time.Time // while the server has not said that it has it, or the host to which it was sent
 	first   time.Time // when it was first sent to the queue
 	resend  bool      // due is when to send it again, and not to look first
 	storing bool      // the data are on their way to the object store
@@ -369,11 +371,11 @@ func (k *call) send(f *flight) error {
 	if err != nil {
 		return err
 	}
-	f.sent = time.Time{}
+	f.sent, f.looks = time.Now(), 0
+	k.lookLater(f)
 	if f.host == "" {
 		_, number := splitLast(k.id)
 		m.Reply = c.inbox + pieceID(number, f.number)
-		f.sent = time.Now()
 		if f.first.IsZero() {
 			f.first = f.sent
 		}
@@ -411,6 +413,30 @@ func (k *call) soon(f *flight, send bool) {
 	f.due, f.resend = time.Now().Add(f.again), send
 }
 
+// quiet is how long nothing may be heard, of a stream or of a piece, before the call asks.
+func (k *call) quiet() time.Duration {
+	return min(max(k.patience/4, healthEvery/4), healthEvery*5/2)
+}
+
+// lookLater sets when to look for the result of a piece: a little later each time, and not while it may well run, as far as the last
+// pieces tell.
+func (k *call) lookLater(f *flight) {
+	f.look = time.Now().Add(max(k.quiet()<<min(f.looks, 2), 4*min(k.average, k.deadline)))
+	f.looks++
+}
+
+// lookSoon looks for all results, after a time in which they may have been lost.
+func (k *call) lookSoon() {
+	for _, f := range k.flights {
+		if f.looks > 0 {
+			f.look, f.looks = time.Now().Add(healthEvery/4), 0
+		}
+	}
+}
+
+// maxLooks is how many results are looked for at the same time, of pieces that may run still.
+const maxLooks = 256
+
 // tick does what time brings.
 func (k *call) tick(ctx context.Context) error {
 	c, now := k.cluster, time.Now()
@@ -423,11 +449,11 @@ func (k *call) tick(ctx context.Context) error {
 	if err := k.look(); err != nil || !c.nc.IsConnected() {
 		return err
 	}
-	if now.Sub(k.heard) > min(k.patience/4, healthEvery*5) && !k.asking {
+	if now.Sub(k.heard) > k.quiet() && !k.asking {
 		k.asking = true
 		k.work.Go(func() { k.post(event{kind: askedEvent, err: c.askStreams(ctx, k.token)}) })
 	}
-	absent := map[int]bool{} // and whether their data are in the object store
+	absent := map[int]sought{}
 	for _, f := range k.flights {
 		switch {
 		case f.held != nil || f.storing:
@@ -435,6 +461,18 @@ func (k *call) tick(ctx context.Context) error {
 			if err := k.failed(f, hostOf(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "it is gone")); err != nil {
 				return err
 			}
+		case !f.sent.IsZero() && now.Sub(f.sent) > answerWithin && f.host != "":
+			f.sent = time.Time{}
+			if f.again > 0 { // for the second time
+				if err := k.failed(f, hostOf(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "it did not say within %v that it has the piece", answerWithin)); err != nil {
+					return err
+				}
+				continue
+			}
+			if id := k.other(append(f.avoid, hostOf(f.host))); id != "" {
+				f.host = id
+			}
+			k.soon(f, true)
 		case !f.sent.IsZero() && now.Sub(f.sent) > answerWithin: // a refusal by rights has no answer
 			if err := k.published(f, nats.ErrTimeout); err != nil {
 				return err
@@ -444,7 +482,10 @@ func (k *call) tick(ctx context.Context) error {
 				return k.failure(f.of(), err)
 			}
 		case now.After(f.due):
-			absent[f.number] = f.head.Large != nil && f.checked < 0
+			absent[f.number] = sought{over: true, large: f.head.Large != nil && f.checked < 0}
+		case now.After(f.look) && !k.recovering && len(absent) < maxLooks:
+			absent[f.number] = sought{queued: f.host == "" && f.sent.IsZero(), large: f.head.Large != nil && f.checked < 0}
+			k.lookLater(f)
 		}
 	}
 	if len(absent) > 0 && !k.recovering {
@@ -456,49 +497,95 @@ func (k *call) tick(ctx context.Context) error {
 	return nil
 }
 
-// recover looks in the stream for the results of pieces.
-func (k *call) recover(ctx context.Context, numbers map[int]bool, lost bool) {
+// sought is a piece whose result is looked for.
+type sought struct {
+	over   bool // it should be done
+	queued bool // the queue has it, or a result is there, or both were lost
+	large  bool // its data are in the object store
+}
+
+// recover looks in the streams for the results of pieces, and for the pieces.
+func (k *call) recover(ctx context.Context, pieces map[int]sought, lost bool) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	c := k.cluster
 	done := event{kind: recoveredEvent}
 	defer func() { k.post(done) }()
 	if lost {
-		if err := c.makeAgain(ctx, k.token); err != nil {
-			done.err = err
+		if done.err = c.makeAgain(ctx, k.token); done.err != nil {
 			return
 		}
 	}
-	s, err := c.js.Stream(ctx, c.names.resultStream())
-	if err != nil {
+	results, err := stream(ctx, c.js, c.names.resultStream())
+	work, failed := stream(ctx, c.js, c.names.workStream())
+	if err = errors.Join(err, failed); err != nil {
 		done.err = classify(c.nc, "looking for results", err)
 		return
 	}
-	for n, large := range numbers {
-		found := false
-		for from, read := uint64(1), 0; read < maxTries; read++ { // a host that lies can publish more
-			m, err := s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(c.names.subject("result", k.token, "*", pieceID(k.id, n), "*")))
-			if err != nil {
-				if !errors.Is(err, jetstream.ErrMsgNotFound) {
-					done.err = classify(c.nc, "looking for results", err)
-					return
-				}
-				break
-			}
-			from = m.Sequence + 1
-			if function, _, h, data, err := c.readResult("result", &nats.Msg{Subject: m.Subject, Data: m.Data}); err == nil {
-				k.post(event{kind: resultEvent, token: function, number: n, head: h, data: data})
-				found = found || h.Error == nil
+	for n, piece := range pieces {
+		all, good, err := k.find(ctx, results, n)
+		if err == nil && all == 0 && !piece.over && piece.queued {
+			piece.over, err = k.gone(ctx, work, n)
+			if err == nil && piece.over { // a host acknowledges a piece when its result is there
+				all, good, err = k.find(ctx, results, n)
+				piece.over = all == 0
 			}
 		}
+		if err != nil {
+			done.err = classify(c.nc, "looking for results", err)
+			return
+		}
 		switch {
-		case found:
-		case large && !c.dataKept(ctx, pieceID(k.id, n)):
+		case good || !piece.over:
+		case piece.large && !c.dataKept(ctx, pieceID(k.id, n)):
 			k.post(event{kind: lostEvent, number: n})
 		default:
 			k.post(event{kind: absentEvent, number: n})
 		}
 	}
+}
+
+// find posts the results of a piece that the stream has. good tells that one is no failure.
+func (k *call) find(ctx context.Context, results jetstream.Stream, n int) (all int, good bool, err error) {
+	for from := uint64(1); all < maxTries; all++ { // a host that lies can publish more
+		m, err := getMsg(ctx, results, from, k.cluster.names.subject("result", k.token, "*", pieceID(k.id, n), "*"))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			break
+		}
+		if err != nil {
+			return all, good, err
+		}
+		from = m.Sequence + 1
+		if function, _, h, data, err := k.cluster.readResult("result", &nats.Msg{Subject: m.Subject, Data: m.Data}); err == nil {
+			k.post(event{kind: resultEvent, token: function, number: n, head: h, data: data})
+			good = good || h.Error == nil
+		}
+	}
+	return all, good, nil
+}
+
+// gone tells whether the queue does not have a piece any more.
+func (k *call) gone(ctx context.Context, work jetstream.Stream, n int) (bool, error) {
+	_, err := getMsg(ctx, work, 1, k.cluster.names.subject("work", k.token, pieceID(k.id, n)))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return true, nil
+	}
+	return false, err
+}
+
+// foundWithin is how long the server may take to find one result: what it was asked while it saw no other server has no answer.
+const foundWithin = 2 * time.Second
+
+func stream(ctx context.Context, js jetstream.JetStream, name string) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, foundWithin)
+	defer cancel()
+	return js.Stream(ctx, name)
+}
+
+func getMsg(ctx context.Context, s jetstream.Stream, from uint64, subject string) (*jetstream.RawStreamMsg, error) {
+	ctx, cancel := context.WithTimeout(ctx, foundWithin)
+	defer cancel()
+	return s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(subject))
 }
 
 // handle handles an event.
@@ -510,6 +597,7 @@ func (k *call) handle(ctx context.Context, e event) error {
 	case hostsEvent:
 		return k.look()
 	case askedEvent:
+		before := k.unheard
 		k.asking, k.unheard = false, e.err
 		switch {
 		case streamLost(e.err):
@@ -520,7 +608,9 @@ func (k *call) handle(ctx context.Context, e event) error {
 				}
 			}
 		case e.err == nil && !k.unanswered:
-			k.heard = time.Now()
+			if k.heard = time.Now(); before != nil { // results may have been lost in the meantime
+				k.lookSoon()
+			}
 		case e.err == nil:
 			k.unheard = driver.Errorf(ErrDisconnected, "a piece was published, and no stream has said that it has it")
 		}
@@ -529,6 +619,9 @@ func (k *call) handle(ctx context.Context, e event) error {
 		k.recovering = false
 		if e.err == nil && !k.unanswered {
 			k.heard = time.Now()
+		}
+		if e.err != nil {
+			k.lookSoon()
 		}
 		wait := scarce(e.err) && time.Since(k.accepted) <= k.patience
 		if is(e.err, ErrPermission, ErrQuota) && !wait {
@@ -557,9 +650,13 @@ func (k *call) handle(ctx context.Context, e event) error {
 			return nil
 		}
 		switch given := e.head.Error != nil; {
-		case !given && f.host != "": // what was sent to a host is not delivered again
+		case !given && f.host != "": // it has what was sent to it, which is not delivered again
+			if !f.sent.IsZero() {
+				f.sent, f.again, f.due = time.Time{}, 0, time.Now().Add(k.deadline+2*ackWait)
+			}
 			return nil
 		case given && f.host != "": // a host that was chosen has no room
+			f.sent = time.Time{}
 			f.host = k.other(f.avoid)
 			k.soon(f, true)
 			return nil

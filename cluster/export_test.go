@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,3 +33,14 @@ func (b Buffers) Idle(now time.Time)        { b.c.idle(now) }
 func (b Buffers) Bytes() (kept, used int64) { return b.c.kept, b.c.used }
 func (b Buffers) Count() int                { return len(b.c.free) }
 func (b Buffers) Close()                    { b.c.close() }
+
+// Deafen lets a cluster hear no results: it has what it finds in the stream.
+func Deafen(c *Cluster) error {
+	var all []error
+	for _, s := range c.subs {
+		if strings.HasPrefix(s.Subject, c.names.subject("result", "")) {
+			all = append(all, s.Unsubscribe())
+		}
+	}
+	return errors.Join(all...)
+}

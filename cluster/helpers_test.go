@@ -36,6 +36,7 @@ const patience = 90 * time.Second
 var (
 	running atomic.Int64 // pieces of "wait/v1" and "wait-for-end/v1" in this process
 	mayEnd  atomic.Bool  // pieces of "wait-for-end/v1"
+	counted atomic.Int64 // pieces of "count/v1" in this process
 )
 
 var inUse struct { // by pieces of "hold/v1"
@@ -50,6 +51,10 @@ func init() {
 		"sink/v1":   func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, nil },
 		"square/v1": square,
 		"square/v2": square,
+		"count/v1": func(w *pool.Worker, r *isolate.Request) ([]byte, error) {
+			counted.Add(1)
+			return square(w, r)
+		},
 		"sum/v1": func(_ *pool.Worker, r *isolate.Request) ([]byte, error) {
 			var sum uint64
 			for _, b := range r.Buffers {

@@ -364,6 +364,7 @@ func (h *host) sent(m *nats.Msg) {
 		h.giveBack(w, 0)
 		return
 	}
+	h.note(w, nil) // or the caller sends it again
 	h.add(w)
 }
 
