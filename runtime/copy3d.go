@@ -88,6 +88,11 @@ func downloadBox[T any](ctx context.Context, s *Stream, name string, dst []T, to
 // [Upload3D]. The boxes must not overlap. Both Refs are memory of the stream's device. Where the planes begin
 // a whole number of rows apart, it is one call of the driver.
 func Copy3D[T any](s *Stream, dst *Ref[T], to Pitches, src *Ref[T], from Pitches, box Box) error {
+	return copyBox(s, "Copy3D", dst, to, src, from, box)
+}
+
+// copyBox is Copy3D and Copy2D.
+func copyBox[T any](s *Stream, name string, dst *Ref[T], to Pitches, src *Ref[T], from Pitches, box Box) error {
 	if s == nil || s.ctx == nil {
 		return errNothing("stream")
 	}
@@ -101,8 +106,8 @@ func Copy3D[T any](s *Stream, dst *Ref[T], to Pitches, src *Ref[T], from Pitches
 		if owner, err := s.ctx.owner(src.Core().State()); err != nil {
 			return err
 		} else if owner != s.ctx {
-			return driver.Errorf(driver.ErrInvalidArgument, "Copy3D from device %d to device %d: copy each row with Copy",
-				owner.device.Ordinal, s.ctx.device.Ordinal)
+			return driver.Errorf(driver.ErrInvalidArgument, "%s from device %d to device %d: copy each row with Copy",
+				name, owner.device.Ordinal, s.ctx.device.Ordinal)
 		}
 		s.stats.copies.Add(1)
 		s.stats.copyBytes.Add(bytesIn[T](box.elements()))
@@ -154,8 +159,13 @@ func (b Box) fits(what string, length int, at Pitches, where string) *driver.Err
 	if b.Width == 0 || b.Height == 0 || b.Depth == 0 {
 		return nil
 	}
-	if err := (rectangle{what, b.Width, b.Height}).fits(length, at.Row, where); err != nil {
-		return err
+	if b.Height > 1 && at.Row < b.Width {
+		return driver.Errorf(driver.ErrInvalidArgument, "%s of rows of %d elements that begin %d elements apart in the %s: want %d or more",
+			what, b.Width, at.Row, where, b.Width)
+	}
+	if left := length - b.Width; left < 0 || b.Height > 1 && at.Row > left/(b.Height-1) {
+		return driver.Errorf(driver.ErrInvalidArgument, "%s of %d rows of %d elements that begin %d elements apart, and the %s has %d elements",
+			what, b.Height, b.Width, at.Row, where, length)
 	}
 	plane := b.Width // from its first element to its last
 	if b.Height > 1 {
