@@ -4,4 +4,9 @@ package wait
 
 import "time"
 
-func pause(d time.Duration) { time.Sleep(d) }
+// sleeper sleeps.
+type sleeper struct{}
+
+func (*sleeper) pause(d time.Duration) { time.Sleep(d) }
+
+func (*sleeper) close() {}

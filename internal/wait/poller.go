@@ -79,6 +79,8 @@ const (
 // run looks at what is waited for until that is nothing.
 func (p *Poller) run() {
 	p.allowSpinners()
+	var sleep sleeper
+	defer sleep.close()
 	gap := 2 * busyGap // from one completion to the next, an average
 	last := clock()
 	for {
@@ -103,20 +105,21 @@ func (p *Poller) run() {
 		goruntime.Gosched() // those who were woken, and what the program does, come first
 		if woken == 0 && (gap > busyGap || quiet > max(8*gap, busyGap)) {
 			gap = max(gap, quiet/8)
-			pause(max(min(quiet/64, mostPause, max(next-now, 2*leastPause)), leastPause))
+			// A look takes time for each of the watched.
+			sleep.pause(max(min(next-now, mostPause), leastPause, time.Duration(len(p.watched))*time.Microsecond))
 		}
 	}
 }
 
 // look wakes those whose work is done, and has the driver asked about what is silent. next is when
-// there is the next question.
+// to look again.
 func (p *Poller) look(now time.Duration) (woken int, next time.Duration) {
 	kept := p.watched[:0]
 	next = now + silence
 	for _, s := range p.watched {
 		n, ask, waited := s.look(now)
 		woken += n
-		next = min(next, s.nearAt)
+		next = min(next, s.lookAt)
 		if waited {
 			kept = append(kept, s)
 		}

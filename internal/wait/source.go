@@ -39,9 +39,9 @@ type source struct {
 	asked       int // since since
 
 	// Of the poller: whether the wait is near its end, so that asking is worth the price, and when
-	// that is.
+	// to look again.
 	near   bool
-	nearAt time.Duration
+	lookAt time.Duration
 }
 
 // waiter is a goroutine that is parked, or a function that is to run.
@@ -148,11 +148,14 @@ func (s *source) look(now time.Duration) (woken int, ask, waited bool) {
 	prompt := s.prompt.Load()
 	may := !s.asks.Suspended() || s.suspendedQuery != nil && prompt
 	ask = now >= s.askAt && s.watched && may && s.asks.Inside() == 0
-	s.near, s.nearAt = prompt && now >= s.end(), now+silence
-	if ask {
-		s.nearAt = s.next(now)
-	} else if prompt {
-		s.nearAt = s.askAt
+	s.near = prompt && now >= s.end()
+	switch {
+	case ask && prompt:
+		s.lookAt = s.next(now)
+	case prompt:
+		s.lookAt = s.askAt
+	default:
+		s.lookAt = now + s.rest(now)
 	}
 	return woken, ask, s.watched
 }
@@ -204,6 +207,16 @@ func (s *source) next(now time.Duration) time.Duration {
 		return min(end, now+silence)
 	}
 	return now + min(max((now-s.since)/128, leastPause), silence)
+}
+
+// rest is how long nobody need look for a value: until shortly before the time that the work usually takes, and a
+// small part of what has passed, because work may be shorter than usual or longer. s.mu is held.
+func (s *source) rest(now time.Duration) time.Duration {
+	left, passed := s.end()-now, now-s.since
+	if left > leastPause {
+		return min(left, max(passed/32, 2*leastPause))
+	}
+	return max(min(-left/8, passed/32), leastPause)
 }
 
 // fail wakes those with numbers up to n with an error.

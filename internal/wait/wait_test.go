@@ -793,3 +793,43 @@ func TestNoQuestionAfterClose(t *testing.T) {
 	}
 	assert.Zero(t, late.Load())
 }
+
+// The poller looks often where work usually ends, and little before and long after that.
+func TestRest(t *testing.T) {
+	const ms, us = time.Millisecond, time.Microsecond
+	for _, c := range []struct{ work, passed, want time.Duration }{
+		{0, 0, leastPause}, // nothing is known
+		{0, 2 * ms, 2 * ms / 32},
+		{2 * ms, 0, 2 * leastPause},
+		{2 * ms, ms, 2 * leastPause},
+		{20 * ms, 10 * ms, 10 * ms / 32},
+		{20 * ms, 20*ms*15/16 - 30*us, 30 * us}, // until shortly before the end
+		{20 * ms, 20*ms*15/16 - 10*us, leastPause},
+		{20 * ms, 20 * ms, 20 * ms / 16 / 8},
+		{2 * ms, 2 * ms, leastPause},
+		{2 * ms, 10 * ms, 10 * ms / 32},
+	} {
+		s := &source{since: time.Second}
+		s.work.Store(int64(c.work))
+		assert.Equal(t, c.want, s.rest(s.since+c.passed), "%v of %v", c.passed, c.work)
+	}
+}
+
+func TestSleeper(t *testing.T) {
+	for range 2 {
+		var s sleeper
+		for _, d := range []time.Duration{0, leastPause, time.Millisecond} {
+			start := clock()
+			s.pause(d)
+			assert.GreaterOrEqual(t, clock()-start, d)
+		}
+		s.close()
+	}
+	new(sleeper).close()
+}
+
+func TestSleeperAllocatesNothing(t *testing.T) {
+	s := new(sleeper)
+	defer s.close()
+	allocs.AtMost(t, 0, 100, func() { s.pause(1) })
+}
