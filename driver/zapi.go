@@ -383,7 +383,7 @@ type API interface {
 
 	// TensorMapEncodeTiled makes what kernels copy tiles of a tensor with, from compute capability
 	// 9.0 on. It is a calculation of the host.
-	// Since CUDA 12.0.
+	// Needs a context. Since CUDA 12.0.
 	TensorMapEncodeTiled(tiles TensorTiles) (tensor TensorMap, r Result)
 
 	// Copies:

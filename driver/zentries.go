@@ -276,7 +276,7 @@ var entries = [entryCount]Entry{
 	fnTexObjectGetResourceDesc:        {Name: "cuTexObjectGetResourceDesc", variants: []variant{{5000, "cuTexObjectGetResourceDesc"}}, NeedsContext: true},
 	fnTexObjectGetTextureDesc:         {Name: "cuTexObjectGetTextureDesc", variants: []variant{{5000, "cuTexObjectGetTextureDesc"}}, NeedsContext: true},
 	fnTexObjectGetResourceViewDesc:    {Name: "cuTexObjectGetResourceViewDesc", variants: []variant{{5000, "cuTexObjectGetResourceViewDesc"}}, NeedsContext: true},
-	fnTensorMapEncodeTiled:            {Name: "cuTensorMapEncodeTiled", variants: []variant{{12000, "cuTensorMapEncodeTiled"}}},
+	fnTensorMapEncodeTiled:            {Name: "cuTensorMapEncodeTiled", variants: []variant{{12000, "cuTensorMapEncodeTiled"}}, NeedsContext: true},
 	fnMemcpyHtoD:                      {Name: "cuMemcpyHtoD", variants: []variant{{3020, "cuMemcpyHtoD_v2"}}, Required: true, NeedsContext: true},
 	fnMemcpyDtoH:                      {Name: "cuMemcpyDtoH", variants: []variant{{3020, "cuMemcpyDtoH_v2"}}, Required: true, NeedsContext: true},
 	fnMemcpyDtoD:                      {Name: "cuMemcpyDtoD", variants: []variant{{3020, "cuMemcpyDtoD_v2"}}, NeedsContext: true},

@@ -25,19 +25,12 @@ func CopyAsyncPart(t *Thread, shared, from *Uint4, bytes int) {
 	if bytes < 0 || bytes > 16 {
 		fault("gpu.CopyAsyncPart: %d bytes are not 0 to 16", bytes)
 	}
-	if t.tensor == nil {
-		t.tensor = &tensor{}
-	}
-	t.tensor.copies = append(t.tensor.copies, asyncCopy{shared, from, bytes, t.tensor.groups})
+	of := t.tensors()
+	of.copies = append(of.copies, asyncCopy{shared, from, bytes, of.groups})
 }
 
 // CopyCommit ends a group of copies. It may be empty.
-func CopyCommit(t *Thread) {
-	if t.tensor == nil {
-		t.tensor = &tensor{}
-	}
-	t.tensor.groups++
-}
+func CopyCommit(t *Thread) { t.tensors().groups++ }
 
 // CopyWait waits for all groups that the thread has ended, but for the last n. n is a constant.
 func CopyWait(t *Thread, n int) {

@@ -10,6 +10,7 @@ const (
 	atBarrier
 	atWarp
 	atGroup
+	atTx   // until a TxBarrier changes
 	paused // it lets others run, and waits for none
 	returned
 )
@@ -23,6 +24,8 @@ type block struct {
 	vars  *vars
 
 	groups []grouped // by rank
+	late   late
+	looked []int64 // by rank: the moves of TxBarriers that a thread has seen
 
 	used bool // by a thread that waited, or that has shared memory: reset it before the next block
 }
@@ -34,6 +37,7 @@ func newBlock(threads, sharedBytes int) *block {
 		vars:  &vars{bytes: sharedBytes},
 
 		groups: make([]grouped, threads),
+		looked: make([]int64, threads),
 	}
 }
 
@@ -46,6 +50,8 @@ type divergence struct {
 
 func (d divergence) Error() string {
 	switch d.at {
+	case atTx:
+		return fmt.Sprintf("%d threads of the block wait for a TxBarrier, and nobody is left who could end its phase", d.here)
 	case atGroup:
 		return fmt.Sprintf("%d lanes of a warp wait for others of their group, and none of those is there", d.here)
 	case atWarp:
@@ -60,6 +66,7 @@ func (b *block) reset() {
 	clear(b.slots[0])
 	clear(b.slots[1])
 	b.vars.reset()
+	b.late.reset()
 	b.used = false
 }
 
@@ -94,6 +101,10 @@ func (b *block) release(rank int) (first, end int, err error) {
 		return 0, 0, nil
 	case n[paused] > 0:
 		return b.free(first, end, paused)
+	case n[atTx] > 0 && b.txMoved(first, end):
+		return first, end, nil
+	case n[atTx] > 0:
+		return 0, 0, nil
 	case met:
 		return first, end, nil
 	case n[atWarp] > 0 && n[atBarrier]+n[atGroup] > 0:
@@ -105,12 +116,36 @@ func (b *block) release(rank int) (first, end int, err error) {
 	}
 	n = b.count(0, len(b.at))
 	switch {
-	case n[running] > 0 || n[paused] > 0 || n[atWarp] > 0 || n[atGroup] > 0 || n[atBarrier] == 0:
+	case n[running] > 0 || n[paused] > 0 || n[atTx] > 0 || n[atWarp] > 0 || n[atGroup] > 0 || n[atBarrier] == 0:
 		return 0, 0, nil
 	case n[returned] > 0:
 		return 0, 0, divergence{atBarrier, n[atBarrier], n[returned]}
 	}
 	return b.free(0, len(b.at), atBarrier)
+}
+
+// txMoved lets threads look at a TxBarrier again, if one has changed since they have.
+//
+//go:norace
+func (b *block) txMoved(first, end int) (some bool) {
+	moves := b.late.moves.Load()
+	for i := first; i < end; i++ {
+		if b.at[i] == atTx && b.looked[i] != moves {
+			b.at[i], some = running, true
+		}
+	}
+	return some
+}
+
+// stuck is what is wrong where all threads that have not returned wait for TxBarriers, or for threads that do.
+//
+//go:norace
+func (b *block) stuck() error {
+	n := b.count(0, len(b.at))
+	if n[running]+n[paused] > 0 || n[atTx] == 0 || b.txMoved(0, len(b.at)) {
+		return nil
+	}
+	return divergence{atTx, n[atTx], 0}
 }
 
 // free marks threads as running.
@@ -130,7 +165,7 @@ func (b *block) free(first, end int, at stop) (int, int, error) {
 //go:norace
 func (b *block) waiting() int {
 	for rank, at := range b.at {
-		if at == atBarrier || at == atWarp || at == atGroup {
+		if at == atBarrier || at == atWarp || at == atGroup || at == atTx {
 			return rank
 		}
 	}

@@ -60,7 +60,7 @@ func (c *core) step(co *coroutine) bool {
 	}
 	if at != returned {
 		c.b.used, c.waits = true, true
-		c.b.at[co.t.rank], c.held[co.t.rank] = at, co
+		c.b.at[co.t.rank], c.held[co.t.rank], c.b.looked[co.t.rank] = at, co, co.t.moves
 	}
 	return !c.failed()
 }
@@ -95,6 +95,9 @@ func (c *core) runThreads() {
 				}
 			}
 		}
+	}
+	if err := c.b.stuck(); err != nil {
+		c.accuse(err)
 	}
 }
 

@@ -314,10 +314,7 @@ func (t *Thread) loadTransposed(op string, row *Uint4) (words [4]uint32) {
 
 // exchangeWords posts what a lane brings to a function of all 32 lanes of a warp, and gives what they have posted.
 func (t *Thread) exchangeWords(op string, words [6]uint32) (lanes [warpSize]*[6]uint32) {
-	if t.tensor == nil {
-		t.tensor = &tensor{}
-	}
-	mine := &t.tensor.posts[(t.calls+1)&1] // exchange counts the call
+	mine := &t.tensors().posts[(t.calls+1)&1] // exchange counts the call
 	*mine = words
 	slots := t.post(posted{op: op, words: mine})
 	if len(slots) < warpSize {
@@ -337,4 +334,13 @@ type tensor struct {
 	posts  [2][6]uint32 // to functions of the warp, in turns
 	copies []asyncCopy  // that have begun
 	groups int          // of copies that have ended
+
+	stores, products queue
+}
+
+func (t *Thread) tensors() *tensor {
+	if t.tensor == nil {
+		t.tensor = &tensor{}
+	}
+	return t.tensor
 }

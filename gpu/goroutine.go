@@ -93,6 +93,12 @@ func (c *crowd) wait(t *Thread, at stop) {
 		}
 		return
 	}
+	if at == atTx { // the barrier itself orders
+		if !c.stopped(t, at) {
+			c.leave(t)
+		}
+		return
+	}
 	edge := &c.barrier[t.passed[at]&3]
 	if at == atWarp {
 		edge = &c.warps[t.Warp()][t.passed[at]&3]
@@ -104,12 +110,17 @@ func (c *crowd) wait(t *Thread, at stop) {
 	edge.Add(1)
 	goesOn := c.stopped(t, at)
 	edge.Add(1)
+	if !goesOn {
+		c.leave(t)
+	}
+}
+
+// leave ends a thread that may not go on.
+func (c *crowd) leave(t *Thread) {
 	if t.verdict != nil {
 		panic(t.verdict)
 	}
-	if !goesOn {
-		panic(abort{})
-	}
+	panic(abort{})
 }
 
 // stopped notes where a thread is, lets go who need not wait any longer, and waits with the others. It tells
@@ -121,7 +132,7 @@ func (c *crowd) stopped(t *Thread, at stop) bool {
 	defer show()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.b.at[t.rank] = at
+	c.b.at[t.rank], c.b.looked[t.rank] = at, t.moves
 	for rank := 0; rank < len(c.b.at); rank += warpSize {
 		if own := t.rank - t.Lane(); (at == atWarp || at == atGroup) && rank != own {
 			continue
@@ -129,6 +140,9 @@ func (c *crowd) stopped(t *Thread, at stop) bool {
 		if _, _, err := c.b.release(rank); err != nil && c.wrong == nil {
 			c.wrong, c.accused = err, c.b.waiting()
 		}
+	}
+	if err := c.b.stuck(); err != nil && c.wrong == nil {
+		c.wrong, c.accused = err, c.b.waiting()
 	}
 	c.moved.Broadcast()
 	for at != returned && c.b.at[t.rank] != running && !c.failed() && c.wrong == nil {

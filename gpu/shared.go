@@ -71,7 +71,7 @@ type vars struct {
 	made  [maxShared]atomic.Pointer[variable]
 	old   [maxShared]*variable // of an earlier block; threads that are goroutines have none
 	once  sync.Once
-	words []Uint4 // the dynamic ones, aligned to 16 bytes as far as Go aligns
+	words []Uint4 // the dynamic ones, at a multiple of 1,024 bytes
 	bytes int
 }
 
@@ -119,7 +119,11 @@ func (v *vars) shared(site uint64, make func(old *variable) *variable) *variable
 // dynamic returns the dynamic shared memory.
 func (v *vars) dynamic() []Uint4 {
 	v.once.Do(func() {
-		v.words = make([]Uint4, (v.bytes+15)/16)
+		const align = 1024 // of tiles
+		n := (v.bytes + 15) / 16
+		words := make([]Uint4, n+align/16)
+		skip := -uintptr(unsafe.Pointer(unsafe.SliceData(words))) & (align - 1)
+		v.words = words[skip/16:][:n:n]
 		v.junk()
 	})
 	return v.words

@@ -11,6 +11,7 @@ type Thread struct {
 	calls int  // how many calls of warp functions there were
 	vars  bool // it has used shared memory
 
+	moves  int64   // of the block's TxBarriers, when it looked at one last
 	tensor *tensor // nil before it has used tensor cores or copies that are asynchronous
 
 	b       *block

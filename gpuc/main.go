@@ -7,7 +7,7 @@
 //
 //	gpuc [flags] [folder of the package]
 //
-//	-arch sm_75,sm_90   targets; a device takes the newest that is not newer than itself
+//	-arch sm_75,sm_90a  targets; a device takes the newest that is not newer than itself, and what is for 9.0 alone
 //	-checks report      what happens at an index out of range: report, trap or off; a kernel's directive can say another
 //	-o kernels_gpu.go   the Go file
 //	-launch=false       no launches: for each kernel its PTX, in a file of its own, and its function on the CPU
@@ -25,7 +25,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
@@ -47,7 +47,7 @@ func main() {
 type command struct {
 	dir    string
 	tags   string
-	archs  []int
+	archs  []compile.Target
 	checks compile.Checks
 	out    string
 	check  bool
@@ -119,11 +119,11 @@ func parse(args []string, usage io.Writer) (*command, error) {
 		return nil, err
 	}
 	for _, name := range strings.Split(*archs, ",") {
-		n, err := strconv.Atoi(strings.TrimPrefix(name, "sm_"))
-		if err != nil || !strings.HasPrefix(name, "sm_") {
-			return nil, fmt.Errorf("-arch %s: write targets like sm_75,sm_90", *archs)
+		target, err := compile.ParseTarget(name)
+		if err != nil {
+			return nil, fmt.Errorf("-arch %s: %w", *archs, err)
 		}
-		c.archs = append(c.archs, n)
+		c.archs = append(c.archs, target)
 	}
 	return c, nil
 }
@@ -153,42 +153,54 @@ func (c *command) files() ([]file, error) {
 	in := generate.Input{Package: p.Types, Program: p, Name: c.out, Launch: c.launch}
 	var files []file
 	var other compile.Module
-	image := func(base string, arch int, names ...string) (*compile.Module, error) {
-		m, err := p.Compile(compile.Options{Arch: arch, Checks: c.checks, Other: other}, names...)
+	image := func(base string, target compile.Target, names ...string) (*compile.Module, error) {
+		m, err := p.Compile(compile.Options{Arch: target.Arch, Only: target.Only, Checks: c.checks, Other: other}, names...)
 		if err != nil {
 			return nil, err
 		}
-		name := fmt.Sprintf("%s_sm_%d.ptx", base, arch)
+		name := fmt.Sprintf("%s_%v.ptx", base, target)
 		files = append(files, file{name, []byte(m.PTX)})
-		in.Images = append(in.Images, generate.Image{File: name, Arch: arch, Kernel: strings.Join(names, "")})
+		in.Images = append(in.Images, generate.Image{File: name, Target: target, Kernel: strings.Join(names, "")})
 		return m, nil
 	}
 	for again := true; again; { // a kernel that reports for one target does so for all
 		again, files, in.Images = false, nil, nil
-		for _, arch := range c.archs {
+		for _, target := range c.archs {
+			var names []string // of the kernels that the target can run
+			for _, k := range p.Kernels {
+				if target.Has(k.Target) {
+					names = append(names, k.Name)
+				}
+			}
+			if len(names) == 0 {
+				return nil, fmt.Errorf("-arch %v: no kernel of the package is for this target", target)
+			}
 			if c.launch {
-				m, err := image(strings.TrimSuffix(strings.TrimSuffix(c.out, ".go"), "_gpu"), arch)
+				m, err := image(strings.TrimSuffix(strings.TrimSuffix(c.out, ".go"), "_gpu"), target, names...)
 				if err != nil {
 					return nil, err
 				}
-				for i, k := range other.Kernels {
-					again = again || m.Kernels[i].Report != k.Report
-					m.Kernels[i].Stack = max(m.Kernels[i].Stack, k.Stack)
-				}
+				again = merge(p, m, other) || again
 				other, in.Kernels, in.Sites = *m, m.Kernels, m.Sites
 				continue
 			}
-			in.Kernels = nil
-			for _, k := range p.Kernels {
-				m, err := image(strings.ToLower(k.Name), arch, k.Name)
+			for _, name := range names {
+				m, err := image(strings.ToLower(name), target, name)
 				if err != nil {
 					return nil, err
 				}
 				if len(m.Sites) > 0 {
-					return nil, fmt.Errorf("%s reports, and without launches nobody could read it: set checks=off or checks=trap", k.Name)
+					return nil, fmt.Errorf("%s reports, and without launches nobody could read it: set checks=off or checks=trap", name)
 				}
-				in.Kernels = append(in.Kernels, m.Kernels...)
+				merge(p, m, other)
+				other.Kernels = m.Kernels
+				in.Kernels = m.Kernels
 			}
+		}
+	}
+	for _, k := range p.Kernels {
+		if !slices.ContainsFunc(in.Kernels, func(of *compile.Kernel) bool { return of.Source == k }) {
+			return nil, fmt.Errorf("%s is for %v: give gpuc -arch %v", k.Name, k.Target, k.Target)
 		}
 	}
 	text, err := generate.Go(in)
@@ -203,6 +215,24 @@ func (c *command) files() ([]file, error) {
 		return nil, err
 	}
 	return append(files, file{c.out, text}, file{strings.TrimSuffix(c.out, ".go") + "_test.go", test}), nil
+}
+
+// merge adds the kernels that a module has for other targets alone, in the order of the package, and reports whether one
+// reports for one target only. A kernel of both gets the larger stack.
+func merge(p *compile.Program, m *compile.Module, other compile.Module) (differ bool) {
+	for _, k := range other.Kernels {
+		i := slices.IndexFunc(m.Kernels, func(of *compile.Kernel) bool { return of.Source == k.Source })
+		if i < 0 {
+			m.Kernels = append(m.Kernels, k)
+			continue
+		}
+		differ = differ || m.Kernels[i].Report != k.Report
+		m.Kernels[i].Stack = max(m.Kernels[i].Stack, k.Stack)
+	}
+	slices.SortFunc(m.Kernels, func(a, b *compile.Kernel) int {
+		return slices.Index(p.Kernels, a.Source) - slices.Index(p.Kernels, b.Source)
+	})
+	return differ
 }
 
 // stub writes the Go file before the kernels are compiled: the package of the kernels may use what is in it.

@@ -115,6 +115,7 @@ var functions = map[string]any{
 	"runtime.Keep":               runtime.Keep[*runtime.Stream],
 	"runtime.InOut":              runtime.InOut[float32],
 	"runtime.Shape1D":            runtime.Shape1D,
+	"runtime.NewTiles":           runtime.NewTiles[float32],
 	"runtime.Open":               runtime.Open,
 	"runtime.OpenIPC":            runtime.OpenIPC[float32],
 	"runtime.ParsePolicy":        runtime.ParsePolicy,

@@ -1,11 +1,13 @@
 package kernels
 
 import (
+	"errors"
 	"math"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/kernels/internal/gemm"
+	"github.com/purecuda/purecuda/kernels/internal/hopper"
 	"github.com/purecuda/purecuda/kernels/internal/source"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -21,10 +23,10 @@ var catalogue = map[string]string{
 	"vector_add":    source.VectorAddSM75,
 }
 
-// tensorCatalogue has those of tensor cores, for sm_80.
-var tensorCatalogue = map[string]string{
-	"ProductFloat16":  gemm.ProductFloat16SM80,
-	"ProductBFloat16": gemm.ProductBFloat16SM80,
+// tensorCatalogue has those of tensor cores, for sm_80, and for sm_90a by the width of their tiles.
+var tensorCatalogue = map[string][]string{
+	"ProductFloat16":  {gemm.ProductFloat16SM80, hopper.ProductWideFloat16SM90A, hopper.ProductMiddleFloat16SM90A, hopper.ProductNarrowFloat16SM90A},
+	"ProductBFloat16": {gemm.ProductBFloat16SM80, hopper.ProductWideBFloat16SM90A, hopper.ProductMiddleBFloat16SM90A, hopper.ProductNarrowBFloat16SM90A},
 }
 
 // Load loads a kernel of the catalogue into a context: Load[Saxpy](c). Close unloads it. The kernel is safe for concurrent
@@ -52,29 +54,52 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 	case VectorAdd:
 		name = "vector_add"
 	}
-	code, tensor := tensorCatalogue[name]
-	if !tensor {
-		code = catalogue[name]
-	} else if has := c.Device().Capability; has.Major < 8 {
+	codes, tensor := tensorCatalogue[name]
+	names := []string{name}
+	switch has := c.Device().Capability; {
+	case !tensor:
+		codes = []string{catalogue[name]}
+	case has.Major < 8:
 		return k, driver.Errorf(driver.ErrUnsupported, "kernels.Gemm needs compute capability 8.0, and the device has %v", has)
+	case has.Arch() == 90 && c.Device().TensorMaps:
+		codes, names = codes[1:], nil
+		for _, width := range gemmWidths {
+			names = append(names, "Product"+width.name+name[len("Product"):])
+		}
 	}
-	m, err := c.LoadModule(runtime.Image{Code: []byte(code)})
-	if err != nil {
-		return k, err
+	var all kernel
+	for i, name := range names {
+		m, err := c.LoadModule(runtime.Image{Code: []byte(codes[i])})
+		if err != nil {
+			return k, errors.Join(err, all.Close())
+		}
+		entry, err := m.Kernel(name)
+		if err != nil {
+			return k, errors.Join(err, m.Close(), all.Close())
+		}
+		if i == 0 {
+			all.k = entry
+		} else {
+			all.more = append(all.more, entry)
+		}
 	}
-	entry, err := m.Kernel(name)
-	if err != nil {
-		m.Close()
-		return k, err
-	}
-	return K(struct{ kernel }{kernel{entry}}), nil
+	return K(struct{ kernel }{all}), nil
 }
 
 // kernel is what all kernels have in common.
-type kernel struct{ k *runtime.Kernel }
+type kernel struct {
+	k    *runtime.Kernel
+	more []*runtime.Kernel // of Gemm on compute capability 9.0: those for other shapes
+}
 
 // Close unloads the kernel. It may be called twice.
-func (k kernel) Close() error { return k.k.Module().Close() }
+func (k kernel) Close() error {
+	var errs []error
+	for _, more := range k.more {
+		errs = append(errs, more.Module().Close())
+	}
+	return errors.Join(append(errs, k.k.Module().Close())...)
+}
 
 // launch runs the kernel with a grid and a block of one dimension.
 func (k kernel) launch(s *runtime.Stream, grid, block uint32, args ...runtime.Arg) error {

@@ -6,6 +6,7 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpu/launch"
 	"github.com/purecuda/purecuda/kernels/internal/gemm"
+	"github.com/purecuda/purecuda/kernels/internal/hopper"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -16,12 +17,13 @@ type Matrix[T gpu.Half] struct {
 	Rows, Cols, Pitch int
 }
 
-// Gemm is the matrix product on tensor cores. It needs compute capability 8.0: [Load] says so.
+// Gemm is the matrix product on tensor cores. It needs compute capability 8.0: [Load] says so. On 9.0 it takes products of four
+// warps and copies of tiles, with a width of tiles by the shape.
 type Gemm[T gpu.Half] struct{ kernel }
 
 // Launch computes C = A * transposed B: element (i, j) of C is the product of row i of A and row j of B. A linear layer
 // computes that, with its weights in B. A and B have as many columns, at least 1. Products are added in float32, as [gpu.MMA] does, and the sum
-// is rounded once. Where C has an odd number of columns, the element after each row becomes zero. C overlaps neither A nor B.
+// is rounded once. Where C has an odd number of columns, the element after each row may become zero. C overlaps neither A nor B.
 func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T]) error {
 	if err := gemmShape(a.Rows, b.Rows, a.Cols, b.Cols, c.Rows, c.Cols); err != nil || c.Rows == 0 || c.Cols == 0 {
 		return err
@@ -38,6 +40,9 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T]) error {
 	if err := apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true)); err != nil {
 		return err
 	}
+	if k.more != nil {
+		return k.hopper(s, a, b, c)
+	}
 	tiles := func(n int) uint64 { return (uint64(n) + gemm.Tile - 1) / gemm.Tile }
 	grid := tiles(c.Rows) * tiles(c.Cols)
 	if grid > maxGrid {
@@ -48,6 +53,51 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T]) error {
 	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
 	return k.k.Launch(s, shape, runtime.In(a.Ref), quads(a), runtime.In(b.Ref), quads(b), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len()/2),
 		i(c.Rows), i(c.Cols), i(a.Cols), i(a.Pitch/8), i(b.Pitch/8), i(c.Pitch/2))
+}
+
+// gemmWidths are the widths of tiles of C on compute capability 9.0, in the order in which the kernels are loaded. cost is the
+// time of a tile beside that of the widest. BenchmarkGemm measured it on an H200.
+var gemmWidths = []struct {
+	name string
+	cols int
+	cost float64
+}{{"Wide", 256, 1}, {"Middle", 128, 0.54}, {"Narrow", 64, 0.32}}
+
+// hopperTiles chooses the width of tiles, and says how many there are: that whose blocks, one for each multiprocessor, have the least to do.
+func hopperTiles(m, n, multiprocessors int) (width int, tiles int) {
+	best := math.Inf(1)
+	for i, w := range gemmWidths {
+		count := ceil(m, hopper.Rows) * ceil(n, w.cols)
+		if cost := float64(ceil(count, multiprocessors)) * w.cost; cost < best {
+			best, width, tiles = cost, i, count
+		}
+	}
+	return width, tiles
+}
+
+// hopper is Launch on compute capability 9.0.
+func (k Gemm[T]) hopper(s *runtime.Stream, a, b, c Matrix[T]) error {
+	processors := max(1, k.multiprocessors())
+	width, count := hopperTiles(c.Rows, c.Cols, processors)
+	if count > maxGrid {
+		return invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", c.Rows, c.Cols, count, maxGrid)
+	}
+	cols, kernel := gemmWidths[width].cols, k.k
+	if width > 0 {
+		kernel = k.more[width-1]
+	}
+	boxes := [...]int{hopper.Rows, cols, hopper.StoreRows}
+	var tiles [3]*runtime.Tiles
+	for i, m := range [...]Matrix[T]{a, b, c} {
+		var err error
+		tiles[i], err = runtime.NewTiles(kernel.Module().Context(), m.Ref, runtime.TilesShape{Rows: m.Rows, Cols: m.Cols, Pitch: m.Pitch, Box: boxes[i]})
+		if err != nil {
+			return err
+		}
+	}
+	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(min(count, processors))}, Block: runtime.Dim3{X: hopper.Threads}, SharedBytes: uint32(hopper.SharedBytes(cols))}
+	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
+	return kernel.Launch(s, shape, tiles[0].In(), tiles[1].In(), tiles[2].InOut(), i(c.Rows), i(c.Cols), i(a.Cols))
 }
 
 // check looks whether the memory of a matrix is what the kernel touches.

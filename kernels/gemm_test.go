@@ -27,9 +27,11 @@ func gemmDevice(t *testing.T, d drivertest.DeviceConfig) *runtime.Backend {
 
 // TestGemm compares products of random shapes on the simulated driver with those on the CPU, bit for bit.
 func TestGemm(t *testing.T) {
-	b := gemmDevice(t, drivertest.A100())
-	t.Run("Float16", func(t *testing.T) { testGemm[gpu.Float16](t, b) })
-	t.Run("BFloat16", func(t *testing.T) { testGemm[gpu.BFloat16](t, b) })
+	for _, d := range []drivertest.DeviceConfig{drivertest.A100(), drivertest.H100()} {
+		b := gemmDevice(t, d)
+		t.Run(d.Name+"/Float16", func(t *testing.T) { testGemm[gpu.Float16](t, b) })
+		t.Run(d.Name+"/BFloat16", func(t *testing.T) { testGemm[gpu.BFloat16](t, b) })
+	}
 }
 
 func testGemm[T gpu.Half](t *testing.T, b *runtime.Backend) {

@@ -16,7 +16,7 @@ func (s *Stream) lease(args []Arg) error {
 		switch {
 		case a.kind >= reading:
 			if _, err = a.ref().Acquire(); err == nil && !captured {
-				if err = a.ref().Use(s.memory, a.kind == writing); err != nil {
+				if err = a.ref().Use(s.memory, a.writes()); err != nil {
 					a.ref().Release()
 				}
 			}

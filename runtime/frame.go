@@ -61,6 +61,9 @@ func (k *Kernel) fill(f *frame, args []Arg) (leases, ok bool) {
 			continue
 		}
 		switch {
+		case a.kind >= readingTiles:
+			*(*driver.TensorMap)(pointers[i]) = (*Tiles)(a.of).tensor
+			leases = true
 		case ref != nil:
 			*(*driver.DevicePtr)(pointers[i]) = ref.Ptr()
 			leases = true
@@ -87,7 +90,7 @@ func (k *Kernel) mayUse(a *Arg) bool {
 	switch a.kind {
 	case structure, reportArg:
 		return true
-	case reading, writing:
+	case reading, writing, readingTiles, writingTiles:
 		state := a.ref().State()
 		return state == k.ctx.state || k.ctx.hasPeerAccess(state)
 	case objectArg:

@@ -320,10 +320,10 @@ func (c *capture) retain(a *Arg) bool {
 	var k retainable
 	if ref := a.ref(); ref != nil {
 		if known := c.refs[ref]; known != nil {
-			known.write = known.write || a.kind == writing
+			known.write = known.write || a.writes()
 			return true
 		}
-		own := retainRef(ref, a.kind == writing)
+		own := retainRef(ref, a.writes())
 		if own == nil {
 			return false
 		}

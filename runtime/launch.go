@@ -68,7 +68,7 @@ func blocksFor(n int, threads uint32) uint32 {
 	return uint32(min((uint64(n)-1)/uint64(threads)+1, math.MaxUint32))
 }
 
-// Arg is an argument of a launch, or what a Submit uses. Make it with Value, Int, Struct, In, InOut,
+// Arg is an argument of a launch, or what a Submit uses. Make it with Value, Int, Struct, In, InOut, Tiles.In, Tiles.InOut,
 // HostBuffer.Arg or LibraryHandle.Arg.
 type Arg struct {
 	bits uint64         // of a scalar, or the address of page-locked memory
@@ -82,22 +82,30 @@ type Arg struct {
 type argKind uint8
 
 const (
-	scalar    argKind = iota // no pointer
-	structure                // the structure
-	wrong                    // the *driver.Error that says why there is no such argument
-	objectArg                // the *object of page-locked memory, or of the module of a variable
-	reportArg                // the *Checks; the last argument
-	reading                  // the *refs.Core of memory that the kernel reads
-	writing                  // of memory that it writes, or may
+	scalar       argKind = iota // no pointer
+	structure                   // the structure
+	wrong                       // the *driver.Error that says why there is no such argument
+	objectArg                   // the *object of page-locked memory, or of the module of a variable
+	reportArg                   // the *Checks; the last argument
+	reading                     // the *refs.Core of memory that the kernel reads
+	writing                     // of memory that it writes, or may
+	readingTiles                // the *Tiles that the kernel reads
+	writingTiles
 )
 
 // ref is the memory of the device, or nil.
 func (a *Arg) ref() *refs.Core {
-	if a.kind < reading {
+	switch {
+	case a.kind < reading:
 		return nil
+	case a.kind >= readingTiles:
+		return (*Tiles)(a.of).core
 	}
 	return (*refs.Core)(a.of)
 }
+
+// writes reports whether the kernel writes the memory, or may.
+func (a *Arg) writes() bool { return a.kind == writing || a.kind == writingTiles }
 
 // object is the page-locked memory or the module, or nil.
 func (a *Arg) object() *object {

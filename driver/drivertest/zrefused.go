@@ -34,12 +34,6 @@ func (d *Driver) TexObjectGetResourceViewDesc(object driver.TexObject) (view dri
 	return
 }
 
-// TensorMapEncodeTiled implements [driver.API]. It is not supported: the form of a tensor map is known to NVIDIA only, and the interpreter has no instructions for it.
-func (d *Driver) TensorMapEncodeTiled(tiles driver.TensorTiles) (tensor driver.TensorMap, r driver.Result) {
-	r = d.refuses("cuTensorMapEncodeTiled")
-	return
-}
-
 // OccupancyMaxActiveClusters implements [driver.API]. It is not supported: the simulated devices have no clusters.
 func (d *Driver) OccupancyMaxActiveClusters(function driver.Function, grid driver.Dim3, block driver.Dim3, sharedBytes uint32, attributes []driver.LaunchAttribute) (clusters int32, r driver.Result) {
 	r = d.refuses("cuOccupancyMaxActiveClusters")

@@ -82,7 +82,7 @@ var rules = map[string]rule{
 	"cuTexObjectGetResourceDesc":                  {refused: "the interpreter has no texture instructions"},
 	"cuTexObjectGetTextureDesc":                   {refused: "the interpreter has no texture instructions"},
 	"cuTexObjectGetResourceViewDesc":              {refused: "the interpreter has no texture instructions"},
-	"cuTensorMapEncodeTiled":                      {refused: "the form of a tensor map is known to NVIDIA only, and the interpreter has no instructions for it"},
+	"cuTensorMapEncodeTiled":                      {},
 	"cuMemcpyHtoD":                                {},
 	"cuMemcpyDtoH":                                {},
 	"cuMemcpyDtoD":                                {},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -120,6 +121,17 @@ func Copy[T any](c *Copies, name string, host []T, written bool) *runtime.Ref[T]
 		})
 	}
 	return ref
+}
+
+// CopyTiles is [Copy] for a matrix of which the kernel copies tiles.
+func CopyTiles[T gpu.Half](c *Copies, name string, host gpu.Tiles[T], written bool) *runtime.Tiles {
+	ref := Copy(c, name, host.Data, written)
+	if c.err != nil {
+		return nil
+	}
+	tiles, err := runtime.NewTiles(c.Stream.Context(), ref, runtime.TilesShape{Rows: host.Rows, Cols: host.Cols, Pitch: host.Pitch, Box: host.Box})
+	c.err = err
+	return tiles
 }
 
 // Finish calls launch, and copies back the slices that the kernel has written: all, or none if it fails.

@@ -6,10 +6,12 @@
 package launch
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -18,6 +20,7 @@ import (
 type Module struct {
 	Images  []runtime.Image // PTX, one for each target
 	Kernels []string        // their names
+	Needs   []string        // the target that a kernel needs, as sm_90a; none where all images have all kernels
 	Sites   []string        // what the numbers in a report mean, from 1; none where no kernel has a check
 	Stack   uint64          // bytes of stack that a thread needs for recursion, about
 	warm    warm            // for Auto
@@ -25,8 +28,9 @@ type Module struct {
 
 // Kernels are the kernels of a package in a context.
 type Kernels struct {
+	of     *Module
 	module *runtime.Module
-	list   []*runtime.Kernel
+	list   []*runtime.Kernel // nil where the image of the device lacks it
 	checks *runtime.Checks
 }
 
@@ -35,7 +39,7 @@ func (m *Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 	if c == nil {
 		return nil, errors.New("launch: the context is nil")
 	}
-	k := &Kernels{}
+	k := &Kernels{of: m}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, k.Close())
@@ -44,7 +48,11 @@ func (m *Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 	if k.module, err = c.CachedModule(m.Images...); err != nil {
 		return nil, err
 	}
-	for _, name := range m.Kernels {
+	for i, name := range m.Kernels {
+		if m.Needs != nil && m.Needs[i] != "" && !bytes.Contains(k.module.Image().Code, []byte(".entry "+name+"(")) {
+			k.list = append(k.list, nil)
+			continue
+		}
 		f, err := k.module.Kernel(name)
 		if err != nil {
 			return nil, err
@@ -82,7 +90,11 @@ func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.Shape, args ...
 	case i < 0 || i >= len(k.list):
 		return fmt.Errorf("launch: there is no kernel number %d; there are %d", i, len(k.list))
 	case s == nil:
-		return fmt.Errorf("launch: the stream of kernel %s is nil", k.list[i].Name())
+		return fmt.Errorf("launch: the stream of kernel %s is nil", k.of.Kernels[i])
+	}
+	if k.list[i] == nil {
+		return driver.Errorf(driver.ErrUnsupported, "kernel %s needs %s, and the device has compute capability %v", k.of.Kernels[i], k.of.Needs[i],
+			k.module.Context().Device().Capability)
 	}
 	return k.list[i].Launch(s, shape, args...)
 }

@@ -11,12 +11,14 @@ import (
 
 // Directive is what a //purecuda:kernel line says.
 type Directive struct {
-	Block  [3]int     // the shape of each block; zeros where a launch decides
-	Blocks int        // that a multiprocessor has to have room for, which bounds the registers; 0 where the driver decides
-	Entry  string     // the name in PTX; empty: the function's name
-	Checks Checks     // empty where the options decide
-	Equal  [][]string // names of slices of equal length
-	Types  []TypeArgs // of the type parameters
+	Block     [3]int     // the shape of each block; zeros where a launch decides
+	Blocks    int        // that a multiprocessor has to have room for, which bounds the registers; 0 where the driver decides
+	Registers int        // of a thread, at most; 0 where the driver decides
+	Target    Target     // that it needs; the images of others are without it
+	Entry     string     // the name in PTX; empty: the function's name
+	Checks    Checks     // empty where the options decide
+	Equal     [][]string // names of slices of equal length
+	Types     []TypeArgs // of the type parameters
 
 	Contract bool // x*y+z is rounded once
 	NoAlias  bool // no slice that the kernel writes overlaps another
@@ -122,6 +124,12 @@ func (d *Directive) set(word string, params []string) (err error) {
 		if d.Blocks, err = strconv.Atoi(value); err != nil || d.Blocks < 1 || d.Blocks > 32 {
 			return fmt.Errorf("%s: a multiprocessor has room for 1 to 32 blocks", word)
 		}
+	case "registers":
+		if d.Registers, err = strconv.Atoi(value); err != nil || d.Registers < 24 || d.Registers > 255 {
+			return fmt.Errorf("%s: a thread has 24 to 255 registers", word)
+		}
+	case "arch":
+		d.Target, err = ParseTarget(value)
 	case "entry":
 		if d.Entry = value; !token.IsIdentifier(value) {
 			return fmt.Errorf("%s: it is a name, as of a function", word)
@@ -140,7 +148,7 @@ func (d *Directive) set(word string, params []string) (err error) {
 		}
 		d.Equal = append(d.Equal, names)
 	default:
-		return fmt.Errorf("%q is not known: block=16x16, blocks=4, entry=name, checks=off|trap|report, equal=x,y, contract, noalias, recursion=32, T=float32,float64 for a type parameter T", word)
+		return fmt.Errorf("%q is not known: block=16x16, blocks=4, registers=168, arch=sm_90a, entry=name, checks=off|trap|report, equal=x,y, contract, noalias, recursion=32, T=float32,float64 for a type parameter T", word)
 	}
 	return err
 }

@@ -54,6 +54,8 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	name := o.Name()
 	if r := fn.Signature.Recv(); r != nil && isThread(r.Type()) {
 		return k.method(name, a)
+	} else if r != nil && named(r.Type()) == "TxBarrier" {
+		return k.txBarrier(in, name, a), true
 	} else if r != nil {
 		return k.half(named(r.Type()), name, a)
 	}
@@ -159,7 +161,7 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	}
 	switch name {
 	case "Active", "GroupShuffle", "GroupReduce", "ReduceAdd", "ReduceMin", "ReduceMax", "FastExp32", "FastLog32", "Float16FromBits", "BFloat16FromBits", "odd32", "fmaOdd", "sumOdd",
-		"ToFloat8E4M3", "ToFloat8E5M2", "toFloat8", "Float8E4M3FromBits", "Float8E5M2FromBits", "ToTF32", "LoadA", "LoadB", "within", "ToHalf", "PackHalves":
+		"ToFloat8E4M3", "ToFloat8E5M2", "toFloat8", "Float8E4M3FromBits", "Float8E5M2FromBits", "ToTF32", "LoadA", "LoadB", "within", "ToHalf", "PackHalves", "NewPipeline":
 		return val{}, false // their source says what they do
 	}
 	k.fail(in.Pos(), "a kernel cannot call gpu.%s", name)
@@ -381,7 +383,11 @@ func (k *kctx) sharedVar(f *frame, in *ssa.Call, t types.Type) val {
 
 // dynamicShared is the dynamic shared memory as a slice.
 func (k *kctx) dynamicShared(t types.Type) val {
-	const decl = ".extern .shared .align 16 .b8 dynamic_shared[];"
+	align := int64(16)
+	if k.o.Only { // tiles lie at multiples of it
+		align = 1024
+	}
+	decl := fmt.Sprintf(".extern .shared .align %d .b8 dynamic_shared[];", align)
 	found := false
 	for _, d := range *k.moduleD {
 		found = found || d == decl
@@ -393,7 +399,7 @@ func (k *kctx) dynamicShared(t types.Type) val {
 	if size := sizes.Sizeof(t); size > 1 {
 		n = k.pure("div.u64", k64, n.r, fmt.Sprint(size))
 	}
-	return val{k: kAgg, e: []val{{k: kPtr, p: &ptr{sp: spShared, base: "dynamic_shared", align: 16}}, n}}
+	return val{k: kAgg, e: []val{{k: kPtr, p: &ptr{sp: spShared, base: "dynamic_shared", align: align}}, n}}
 }
 
 // mulHigh is the upper half of a product. Of mul.hi.u32, ptxas of driver 580 takes a 0 off in 64 bits and gets a borrow.

@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"go/token"
+	"strconv"
 	"strings"
 )
 
@@ -28,21 +29,55 @@ func ParseChecks(s string) (Checks, error) {
 // Options say how to compile.
 type Options struct {
 	Arch   int    // 75 for sm_75
+	Only   bool   // for this one alone, with all that it has: sm_90a
 	Checks Checks // where the kernel's directive says nothing
 	// Other is what the same kernels became for other targets: one launch has the same arguments and one list of sites for all.
 	Other Module
 	Plain bool // without unrolling and the passes of opt.go; tests compare with it
 }
 
+// Target is what code is compiled for.
+type Target struct {
+	Arch int  // 75 for sm_75
+	Only bool // for this one alone, with all that it has: sm_90a
+}
+
+func (o Options) target() Target { return Target{o.Arch, o.Only} }
+
+// ParseTarget parses sm_75 or sm_90a.
+func ParseTarget(name string) (t Target, err error) {
+	number, _ := strings.CutPrefix(name, "sm_")
+	number, t.Only = strings.CutSuffix(number, "a")
+	if t.Arch, err = strconv.Atoi(number); err != nil || name != t.String() {
+		return t, fmt.Errorf("%s is no target: write sm_75 or sm_90a", name)
+	}
+	return t, nil
+}
+
+// String is its name.
+func (t Target) String() string {
+	if t.Only {
+		return fmt.Sprintf("sm_%da", t.Arch)
+	}
+	return fmt.Sprintf("sm_%d", t.Arch)
+}
+
+// Has reports whether code for one target runs on another.
+func (t Target) Has(other Target) bool { return t == other || t.Arch >= other.Arch && !other.Only }
+
 // version is the oldest version of PTX that knows the target, and all instructions that are written for it.
-func (o Options) version() (string, error) {
-	switch a := o.Arch; {
+func (t Target) version() (string, error) {
+	switch a := t.Arch; {
 	case a < 75:
 		return "", fmt.Errorf("sm_%d is older than sm_75, the oldest target", a)
 	case a <= 80:
 		return "7.0", nil
 	case a <= 86:
 		return "7.1", nil
+	case a == 90 && t.Only:
+		return "8.0", nil
+	case t.Only:
+		return "", fmt.Errorf("%v is not known: the targets with all that they have are sm_90a", t)
 	case a <= 90:
 		return "7.8", nil
 	case a <= 101:

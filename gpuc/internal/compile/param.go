@@ -12,6 +12,9 @@ import (
 
 // HoldsSlice reports whether a struct or an array has a slice.
 func HoldsSlice(t types.Type) bool {
+	if IsTiles(t) {
+		return false
+	}
 	switch u := t.Underlying().(type) {
 	case *types.Struct:
 		for f := range u.Fields() {
@@ -25,6 +28,9 @@ func HoldsSlice(t types.Type) bool {
 	}
 	return false
 }
+
+// IsTiles reports whether a type is gpu.Tiles, which is a tensor map on a device.
+func IsTiles(t types.Type) bool { return fromGPU(t, "Tiles") }
 
 // Part is a part of a parameter: a field or an element.
 type Part struct {
@@ -110,6 +116,11 @@ func (k *kctx) loadParam(at string, b *types.Basic) val {
 
 // param returns the value of a parameter.
 func (k *kctx) param(name string, t types.Type, pos token.Pos) val {
+	if IsTiles(t) { // a tensor map stays where it is: its address is what counts
+		v := k.pure("cvta.param.u64", k64, k.pure("mov.b64", k64, name).r)
+		v.param = name
+		return v
+	}
 	switch u := t.Underlying().(type) {
 	case *types.Slice:
 		for _, l := range scalars(u.Elem(), 0, nil) {
@@ -164,6 +175,10 @@ func (k *kctx) declare() (list []string) {
 		case *types.Basic:
 			list = append(list, ".param ."+mem(u)+" "+p.Name)
 		default:
+			if IsTiles(p.Type) {
+				list = append(list, ".param .align 64 .b8 "+p.Name+"[128]")
+				return
+			}
 			if HoldsSlice(u) {
 				for _, e := range p.Parts() {
 					part(e)

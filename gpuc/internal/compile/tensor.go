@@ -44,6 +44,9 @@ func (k *kctx) in(in *ssa.Call, name string, v val, sp space) *ptr {
 
 // tensor is a function of tensor cores, or of copies that go on while the thread does. All others are compiled from source.
 func (k *kctx) tensor(in *ssa.Call, name string, fn *ssa.Function, a []val) (val, bool) {
+	if v, ok := k.hopper(in, name, fn, a); ok {
+		return v, true
+	}
 	switch name {
 	case "MMA":
 		k.mma(in, fn, a)

@@ -43,7 +43,8 @@ func waits(fn *ssa.Function, seen map[*ssa.Function]bool) bool {
 			case callee == nil:
 				return true
 			case callee.Pkg != nil && callee.Pkg.Pkg.Path() == gpuPackage:
-				method := callee.Signature.Recv() != nil && callee.Name() != "Barrier" && callee.Name() != "Nanosleep"
+				recv := callee.Signature.Recv()
+				method := recv != nil && isThread(recv.Type()) && callee.Name() != "Barrier" && callee.Name() != "Nanosleep"
 				if !method && callee.Name() != "DynamicShared" && callee.Name() != "LaneMaskBelow" {
 					return true
 				}

@@ -22,6 +22,9 @@ func (k *kctx) finish() *Kernel {
 	if n := k.src.Blocks; n > 0 {
 		fmt.Fprintf(&b, ".minnctapersm %d\n", n)
 	}
+	if n := k.src.Registers; n > 0 {
+		fmt.Fprintf(&b, ".maxnreg %d\n", n)
+	}
 	kk.Instrs = k.body(&b, code)
 	text := strings.ReplaceAll(b.String(), "$L", "$L_"+k.name+"_")
 	deepest := 0

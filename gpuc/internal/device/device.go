@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -52,7 +53,7 @@ func Of(m *compile.Module) Module {
 // where a run with [Writing] has put it.
 func Compile(t testing.TB, load func() *compile.Program, name string, o compile.Options) Module {
 	t.Helper()
-	file := fmt.Sprintf("testdata/modules/%s_sm_%d_%s_%v.json", name, o.Arch, o.Checks, o.Plain)
+	file := fmt.Sprintf("testdata/modules/%s_%v_%s_%v.json", name, compile.Target{Arch: o.Arch, Only: o.Only}, o.Checks, o.Plain)
 	var m Module
 	if Hardware() {
 		text, err := os.ReadFile(file)
@@ -156,11 +157,12 @@ type onDevice struct {
 func (d *Device) Upload(args ...any) (*Args, error) {
 	a := &Args{slices: map[int]onDevice{}, n: len(args)}
 	for i, arg := range append(slices.Clone(args), make([]uint64, compile.ReportWords)) {
-		if reflect.TypeOf(arg).Kind() != reflect.Slice {
+		data, tiles := sliceOf(arg)
+		if !data.IsValid() {
 			a.list = append(a.list, scalar(arg))
 			continue
 		}
-		memory := Bytes(arg)
+		memory := Bytes(data.Interface())
 		ref, err := runtime.Alloc[byte](d.stream, max(1, len(memory)))
 		if err != nil {
 			a.Close()
@@ -171,13 +173,43 @@ func (d *Device) Upload(args ...any) (*Args, error) {
 			a.Close()
 			return nil, err
 		}
-		if i == a.n {
+		switch {
+		case tiles:
+			t, err := d.tiles(ref, reflect.ValueOf(arg))
+			if err != nil {
+				a.Close()
+				return nil, err
+			}
+			a.list = append(a.list, t.InOut())
+		case i == a.n:
 			a.report = runtime.InOut(ref)
-		} else {
-			a.list = append(a.list, runtime.InOut(ref), runtime.Value(int64(reflect.ValueOf(arg).Len())))
+		default:
+			a.list = append(a.list, runtime.InOut(ref), runtime.Value(int64(data.Len())))
 		}
 	}
 	return a, nil
+}
+
+// sliceOf is a slice among the arguments, or that of a gpu.Tiles.
+func sliceOf(arg any) (data reflect.Value, tiles bool) {
+	v := reflect.ValueOf(arg)
+	switch {
+	case v.Kind() == reflect.Slice:
+		return v, false
+	case v.Kind() == reflect.Struct && strings.HasPrefix(v.Type().Name(), "Tiles["):
+		return v.FieldByName("Data"), true
+	}
+	return reflect.Value{}, false
+}
+
+// tiles makes the tensor map of a gpu.Tiles.
+func (d *Device) tiles(ref *runtime.Ref[byte], of reflect.Value) (*runtime.Tiles, error) {
+	n := func(field string) int { return int(of.FieldByName(field).Int()) }
+	halves, err := runtime.Cast[uint16](ref)
+	if err != nil {
+		return nil, err
+	}
+	return runtime.NewTiles(d.stream.Context(), halves, runtime.TilesShape{Rows: n("Rows"), Cols: n("Cols"), Pitch: n("Pitch"), Box: n("Box")})
 }
 
 // Write copies a slice among the arguments to the device once more, and Read copies it back.
@@ -327,11 +359,19 @@ func (d *Device) Compare(name string, shape gpu.Shape, cpu func(t *gpu.Thread, a
 	own := make([]any, len(args))
 	for i, a := range args {
 		own[i] = a
-		if v := reflect.ValueOf(a); v.Kind() == reflect.Slice {
-			c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
-			reflect.Copy(c, v)
-			own[i] = c.Interface()
+		v, tiles := sliceOf(a)
+		if !v.IsValid() {
+			continue
 		}
+		c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(c, v)
+		if tiles {
+			of := reflect.New(reflect.TypeOf(a)).Elem()
+			of.Set(reflect.ValueOf(a))
+			of.FieldByName("Data").Set(c)
+			c = of
+		}
+		own[i] = c.Interface()
 	}
 	if err := gpu.Run(shape, func(th *gpu.Thread) { cpu(th, own) }); err != nil {
 		return []string{err.Error()}
@@ -344,11 +384,11 @@ func (d *Device) Compare(name string, shape gpu.Shape, cpu func(t *gpu.Thread, a
 		return []string{fmt.Sprintf("check %d failed: %v", report[0], report)}
 	}
 	for i, a := range args {
-		v := reflect.ValueOf(a)
-		if v.Kind() != reflect.Slice || bytes.Equal(Bytes(a), Bytes(own[i])) {
+		v, _ := sliceOf(a)
+		w, _ := sliceOf(own[i])
+		if !v.IsValid() || bytes.Equal(Bytes(v.Interface()), Bytes(w.Interface())) {
 			continue
 		}
-		w := reflect.ValueOf(own[i])
 		for j := 0; j < v.Len() && len(differences) < 3; j++ {
 			if got, want := v.Index(j).Interface(), w.Index(j).Interface(); !equal(got, want) {
 				differences = append(differences, fmt.Sprintf("argument %d: [%d] is %v, the CPU has %v", i, j, got, want))

@@ -19,7 +19,7 @@ import (
 // Image is a file with PTX, for a target.
 type Image struct {
 	File   string
-	Arch   int
+	Target compile.Target
 	Kernel string // empty where it has all kernels
 }
 
@@ -120,13 +120,24 @@ func (w *writer) module() {
 	}
 	w.printf("var kernelModule = launch.Module{\n\tImages: []runtime.Image{")
 	for i, m := range w.Images {
-		w.printf("{Arch: %d, Code: kernelImage%d}, ", m.Arch, i)
+		w.printf("{Arch: %d, Code: kernelImage%d}, ", m.Target.Arch, i)
 	}
 	w.printf("},\n\tKernels: []string{")
 	for _, k := range w.Kernels {
 		w.printf("%q, ", k.Symbol())
 	}
 	w.printf("},\n")
+	if slices.ContainsFunc(w.Kernels, func(k *compile.Kernel) bool { return k.Target != compile.Target{} }) {
+		w.printf("\tNeeds: []string{")
+		for _, k := range w.Kernels {
+			need := ""
+			if k.Target != (compile.Target{}) {
+				need = k.Target.String()
+			}
+			w.printf("%q, ", need)
+		}
+		w.printf("},\n")
+	}
 	if len(w.Sites) > 0 {
 		w.printf("\tSites: []string{\n")
 		for _, s := range w.Sites {
@@ -156,7 +167,8 @@ func (k *Kernels) Close() error { return (*launch.Kernels)(k).Close() }
 // images writes the images of each kernel.
 func (w *writer) images() {
 	for _, m := range w.Images {
-		w.printf("// %[1]sSM%[2]d is the PTX of %[1]s for sm_%[2]d.\n//\n//go:embed %[3]s\nvar %[1]sSM%[2]d string\n\n", m.Kernel, m.Arch, m.File)
+		name := m.Kernel + strings.ToUpper(strings.ReplaceAll(m.Target.String(), "_", ""))
+		w.printf("// %[1]s is the PTX of %[2]s for %[3]v.\n//\n//go:embed %[4]s\nvar %[1]s string\n\n", name, m.Kernel, m.Target, m.File)
 	}
 }
 
@@ -180,7 +192,7 @@ func (w *writer) means(name string) bool {
 func (w *writer) kernel(number int, k *compile.Kernel) error {
 	sig := k.Sig
 	var host, device, args, names, refs, copies []string
-	var all []slice
+	var all, tiles []slice
 	used := map[string]bool{}
 	for v := range sig.Params().Variables() {
 		used[v.Name()] = true
@@ -209,7 +221,10 @@ func (w *writer) kernel(number int, k *compile.Kernel) error {
 		p := k.Param(i-1, n)
 		a, s := w.args(k, p, v.Name())
 		args, all = append(args, a...), append(all, s...)
-		if len(s) == 0 {
+		if compile.IsTiles(v.Type()) {
+			tiles = append(tiles, slice{v.Name(), n + ".Data", k.Writes(p)})
+		}
+		if len(s) == 0 && !compile.IsTiles(v.Type()) {
 			refs = append(refs, n)
 			continue
 		}
@@ -244,7 +259,7 @@ func (w *writer) kernel(number int, k *compile.Kernel) error {
 	}
 	w.printf("\t\treturn c.Finish(func() error { return (*Kernels)(k).%s(%s) })\n", k.Name, list(append([]string{"c.Stream", "shape"}, refs...)))
 	w.printf("\t}, func() error { return %sCPU(%s) }", k.Name, list(append([]string{"shape"}, names...)))
-	for _, s := range all {
+	for _, s := range append(all, tiles...) {
 		if s.written {
 			w.printf(", launch.Save(%s)", s.expr)
 		}
@@ -321,6 +336,9 @@ type slice struct {
 
 // refsType is the type on the device of what a kernel takes: a Ref in place of each slice.
 func (w *writer) refsType(t types.Type) string {
+	if compile.IsTiles(t) {
+		return "*runtime.Tiles"
+	}
 	if !compile.HoldsSlice(t) {
 		if u, ok := t.Underlying().(*types.Slice); ok {
 			return fmt.Sprintf("*runtime.Ref[%s]", w.name(u.Elem()))
@@ -356,6 +374,13 @@ func (w *writer) refsType(t types.Type) string {
 
 // args are the arguments for a parameter or a part of one, and the slices in it. path is its name in the kernel.
 func (w *writer) args(k *compile.Kernel, p compile.Part, path string) (args []string, all []slice) {
+	if compile.IsTiles(p.Type) {
+		in := "In"
+		if k.Writes(p) {
+			in = "InOut"
+		}
+		return []string{fmt.Sprintf("%s.%s()", p.Path, in)}, nil
+	}
 	switch u := p.Type.Underlying().(type) {
 	case *types.Slice:
 		in := "In"
@@ -381,6 +406,9 @@ func (w *writer) args(k *compile.Kernel, p compile.Part, path string) (args []st
 
 // copies is the expression that copies the slices of a parameter or a part of one to the device.
 func (w *writer) copies(k *compile.Kernel, p compile.Part) string {
+	if compile.IsTiles(p.Type) {
+		return fmt.Sprintf("launch.CopyTiles(c, %q, %s, %v)", p.Path, p.Path, k.Writes(p))
+	}
 	if _, ok := p.Type.Underlying().(*types.Slice); ok {
 		return fmt.Sprintf("launch.Copy(c, %q, %s, %v)", p.Path, p.Path, k.Writes(p))
 	}

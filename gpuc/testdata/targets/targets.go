@@ -22,6 +22,31 @@ func Mix(t *gpu.Thread, x []gpu.BFloat16) {
 	}
 }
 
+// Sum adds up the elements of columns of x on tensor cores: product of ones and x. Only devices of compute capability 9.0 run it.
+//
+//purecuda:kernel block=128 checks=off arch=sm_90a
+func Sum(t *gpu.Thread, ones, x gpu.Tiles[gpu.Float16], out []float32) {
+	tile := gpu.SharedTile[gpu.Float16](gpu.DynamicShared[gpu.TileRow[gpu.Float16]](t))
+	bars := gpu.DynamicShared[gpu.TxBarrier](t)[128*16:]
+	line := gpu.NewPipeline(t, bars[:1], bars[1:2], 1)
+	if t.Rank() == 0 {
+		_, full := line.Produce(t, 128*128)
+		gpu.CopyTile(t, tile, ones, 0, 0, full)
+		gpu.CopyTile(t, tile[64:], x, 0, 0, full)
+	}
+	bars[0].Wait(t, 0)
+	var acc [32]float32
+	gpu.WGMMAFence(t)
+	gpu.WGMMA(t, &acc, tile, tile[64:], false)
+	gpu.WGMMACommit(t)
+	gpu.WGMMAWait(t, 0)
+	if t.Rank() < 4 {
+		for i := range 8 {
+			out[8*i+2*t.Rank()], out[8*i+2*t.Rank()+1] = acc[4*i], acc[4*i+1]
+		}
+	}
+}
+
 //go:noinline
 func twice(a float32) float32 { return a * 2 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/runtime"
@@ -31,6 +32,41 @@ func TestOnEachTarget(t *testing.T) {
 			_, err = TwiceAuto(context.Background(), rt, shape, y)
 			require.NoError(t, err)
 			assert.Equal(t, []float32{2, 4, 6}, y)
+			sum(t, rt, device.Major == 9)
 		})
 	}
+}
+
+// sum runs a kernel for one target alone: elsewhere its launch is an error, and the other kernels run.
+func sum(t *testing.T, rt *runtime.Runtime, runs bool) {
+	tiles := func(v float32) gpu.Tiles[gpu.Float16] {
+		m := gpu.Tiles[gpu.Float16]{Data: make([]gpu.Float16, 64*64), Rows: 64, Cols: 64, Pitch: 64, Box: 64}
+		for i := range m.Data {
+			m.Data[i] = gpu.ToFloat16(v * float32(i/64))
+		}
+		return m
+	}
+	ones := tiles(0)
+	for i := range ones.Data {
+		ones.Data[i] = gpu.ToFloat16(1)
+	}
+	shape := runtime.Shape{Grid: runtime.Dim3{X: 1}, SharedBytes: 128*128 + 16}
+	want, got := make([]float32, 64), make([]float32, 64)
+	require.NoError(t, SumCPU(shape, ones, tiles(0.5), want))
+	assert.Equal(t, float32(64), want[2])
+	_, err := SumAuto(context.Background(), rt, shape, ones, tiles(0.5), got)
+	if !runs {
+		assert.ErrorIs(t, err, driver.ErrUnsupported)
+		b, err := rt.Probe("test")
+		require.NoError(t, err)
+		k, err := Load(b.Context)
+		require.NoError(t, err)
+		defer k.Close()
+		err = k.Sum(b.Stream, shape, nil, nil, nil)
+		assert.ErrorIs(t, err, driver.ErrUnsupported)
+		assert.ErrorContains(t, err, "kernel Sum needs sm_90a, and the device has compute capability 7.5")
+		return
+	}
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
 }

@@ -17,6 +17,9 @@ type block struct {
 	noGrid  bool // it has asked for the workspace of a launch that is not cooperative
 
 	barriers [17]barrier
+
+	tiles []tileCopy // that have begun
+	begun uint64     // how many copies of tiles there were
 }
 
 // fit makes the block as large as the launch wants it, reusing what is there.
@@ -77,6 +80,7 @@ func (b *block) start(n uint64) {
 	clear(b.shared)
 	b.check, b.noGrid = false, false
 	b.barriers = [17]barrier{}
+	b.tiles, b.begun = b.tiles[:0], 0
 	for i := range b.warps {
 		b.warps[i].start(b.threads)
 	}

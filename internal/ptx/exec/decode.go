@@ -16,7 +16,7 @@ var decoders = func() map[string]decoder {
 	all := map[string]decoder{}
 	for _, t := range []map[string]decoder{
 		intDecoders, bitDecoders, floatDecoders, moveDecoders, memDecoders, compareDecoders,
-		controlDecoders, warpDecoders, atomDecoders, mmaDecoders, mbarrierDecoders, wmmaDecoders, videoDecoders,
+		controlDecoders, warpDecoders, atomDecoders, mmaDecoders, mbarrierDecoders, wgmmaDecoders, wmmaDecoders, videoDecoders,
 	} {
 		for name, d := range t {
 			all[name] = d

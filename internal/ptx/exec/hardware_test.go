@@ -62,7 +62,7 @@ func TestHardware(t *testing.T) {
 }
 
 // hardwareUnsupported are instructions that do not run here: Compile names them.
-var hardwareUnsupported = map[string]string{"triton.matmul64.sm_90.ptx": "wgmma.fence"}
+var hardwareUnsupported = map[string]string{}
 
 // hardwareRun is an entry of manifest.json.
 type hardwareRun struct {

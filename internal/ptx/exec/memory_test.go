@@ -317,7 +317,7 @@ func TestUnsupportedAndInvalid(t *testing.T) {
 		typ  any
 		text string
 	}{
-		{"wgmma.fence.sync.aligned;", new(*UnsupportedError), "wgmma.fence.sync.aligned"},
+		{"wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%r1,%r2,%r3,%r4}, %rd1, %rd2, 1;", new(*UnsupportedError), "wgmma.mma_async.sync.aligned"},
 		{"tex.1d.v4.f32.s32 {%r1,%r2,%r3,%r4}, [%rd1, {%r1}];", new(*UnsupportedError), "tex.1d"},
 		{"add.what.s32 %r1, %r2, %r3;", new(*UnsupportedError), "modifier .what"},
 		{"add.s32 %r1, %rd2, %r3;", new(*InvalidError), "add.s32"},

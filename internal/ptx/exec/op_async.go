@@ -18,8 +18,11 @@ type asyncCopy struct {
 
 // decodeCp covers cp.async of the kind that sm_80 has.
 func decodeCp(x *fnc, in *ptx.Instruction, m *mods) error {
-	if !m.has("async") || m.has("bulk") {
+	if !m.has("async") {
 		return x.unsupported("")
+	}
+	if m.has("bulk") {
+		return x.bulk(in, m)
 	}
 	if what := m.oneOf("commit_group", "wait_group", "wait_all"); what != "" {
 		return x.cpGroup(in, what)

@@ -186,6 +186,9 @@ func runMbarrier(w *warp, in *inst, mask uint32) {
 				old = b & 1
 			}
 			done := v>>mbPhase != old
+			for !done && w.b.tilesArrive(at) {
+				done = *q>>mbPhase != old
+			}
 			if !done {
 				w.spins = maxSpins // let others arrive
 			}

@@ -80,6 +80,11 @@ type warp struct {
 	copies     []asyncCopy // that have begun
 	copyGroups [32]int     // of copies that each lane has ended
 
+	products     []later // of four warps, that have begun
+	productGroup int     // that is open
+	stores       []later // of tiles
+	storeGroup   [32]int
+
 	arrived [17]uint32 // lanes that wait at or have arrived at each barrier
 	groups  [32]group
 }
@@ -111,6 +116,7 @@ func (w *warp) start(threads int) {
 	w.cc, w.flt, w.ng, w.cur, w.rotate, w.yield, w.spins = 0, nil, 1, 0, false, false, 0
 	w.clock = 0
 	w.copies, w.copyGroups = w.copies[:0], [32]int{}
+	w.products, w.productGroup, w.stores, w.storeGroup = w.products[:0], 0, w.stores[:0], [32]int{}
 	w.arrived = [17]uint32{}
 	clear(w.local)
 	g := &w.groups[0]

@@ -52,6 +52,7 @@ var groups = []struct {
 	{"managed memory", managedTests},
 	{"IPC", ipcTests},
 	{"array", arrayTests},
+	{"tensor map", tensorTests},
 	{"stream", streamTests},
 	{"write", writeTests},
 	{"event", eventTests},

@@ -1,0 +1,133 @@
+package compile_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpuc/internal/compile"
+	"github.com/purecuda/purecuda/gpuc/internal/device"
+	"github.com/purecuda/purecuda/gpuc/internal/testdata/hopper"
+	"github.com/purecuda/purecuda/internal/race"
+)
+
+func tilesOf[T gpu.Half](rows, cols, box int, seed uint64) gpu.Tiles[T] {
+	r := rand.New(rand.NewPCG(seed, 3))
+	data := make([]T, rows*cols)
+	for i := range data {
+		data[i] = gpu.ToHalf[T](float32(r.NormFloat64()))
+	}
+	return gpu.Tiles[T]{Data: data, Rows: rows, Cols: cols, Pitch: cols, Box: box}
+}
+
+func hopperDevice(t *testing.T, kernel string) *device.Device {
+	t.Helper()
+	m, err := program(t, "../testdata/hopper").Compile(compile.Options{Arch: 90, Only: true, Checks: compile.ChecksOff}, kernel)
+	require.NoError(t, err)
+	return device.Open(t, device.Of(m))
+}
+
+// TestWGMMA compares products of four warps on the simulated driver with the CPU, bit for bit, and both with float64. Then it looks that
+// both find each mistake with waits.
+func TestWGMMA(t *testing.T) {
+	const steps = 5
+	shape := gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 160}, SharedBytes: hopper.SharedBytes}
+	a, b := tilesOf[gpu.BFloat16](64, 64*steps, 64, 1), tilesOf[gpu.BFloat16](64, 64*steps, 64, 2)
+	result := func() gpu.Tiles[gpu.BFloat16] { return tilesOf[gpu.BFloat16](128, 64, 16, 4) }
+	want := result()
+	for i := range 64 {
+		for j := range 64 {
+			sum := 0.0
+			for k := range 64 * steps {
+				sum += float64(a.Data[i*a.Pitch+k].Float32()) * float64(b.Data[j*b.Pitch+k].Float32())
+			}
+			want.Data[i*64+j], want.Data[(64+i)*64+j] = gpu.ToBFloat16(float32(sum)), gpu.ToBFloat16(float32(2*sum))
+		}
+	}
+	wrong := func(c gpu.Tiles[gpu.BFloat16]) (n int) {
+		for i, x := range c.Data {
+			if d := x.Float32() - want.Data[i].Float32(); d > 0.5 || d < -0.5 || d != d {
+				n++
+			}
+		}
+		return n
+	}
+	d := hopperDevice(t, "Product")
+	for mistake := hopper.None; mistake <= hopper.StoreTooEarly; mistake++ {
+		onCPU, onDevice := result(), result()
+		var err error
+		if mistake == hopper.None || !race.Enabled { // a mistake is a race, which the detector finds
+			err = gpu.Run(shape, func(t *gpu.Thread) { hopper.Product(t, a, b, onCPU, steps, mistake) })
+		}
+		if mistake == hopper.None {
+			require.NoError(t, err)
+		}
+		_, failed := d.Run("Product", shape, a, b, onDevice, int32(steps), mistake)
+		if mistake != hopper.None {
+			assert.True(t, race.Enabled || err != nil || wrong(onCPU) > 0, "mistake %d: the CPU does not find it", mistake)
+			assert.True(t, failed != nil || wrong(onDevice) > 0, "mistake %d: the simulated driver does not find it", mistake)
+			continue
+		}
+		require.NoError(t, failed)
+		assert.Zero(t, wrong(onDevice))
+		assert.Equal(t, onCPU, onDevice)
+	}
+}
+
+func TestWGMMARows(t *testing.T) {
+	shape := gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 128}, SharedBytes: 192*128 + 16}
+	a, b := tilesOf[gpu.Float16](60, 64, 64, 1), tilesOf[gpu.Float16](64, 120, 64, 2)
+	c := make([]float32, 128*64)
+	hopperDevice(t, "Rows").Same(t, "Rows", shape, func(t *gpu.Thread, args []any) {
+		hopper.Rows(t, args[0].(gpu.Tiles[gpu.Float16]), args[1].(gpu.Tiles[gpu.Float16]), args[2].([]float32))
+	}, a, b, c)
+	for thread := range 128 {
+		for i := range 64 {
+			row, col, sum := thread/32*16+thread%32/4+i>>1&1*8, i>>2*8+thread&3*2+i&1, 0.0
+			for k := 0; k < 64 && row < 60 && col < 120; k++ {
+				sum += float64(a.Data[row*64+k].Float32()) * float64(b.Data[k*120+col].Float32())
+			}
+			require.InDelta(t, sum, c[thread*64+i], 1e-3, "row %d, column %d", row, col)
+		}
+	}
+}
+
+// TestTxBarrierDeadlock looks that a phase that nobody ends is an error, and no hang.
+func TestTxBarrierDeadlock(t *testing.T) {
+	shape := gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 64}}
+	x := make([]float32, 64)
+	assert.ErrorContains(t, gpu.Run(shape, func(t *gpu.Thread) { hopper.Deadlock(t, x) }), "64 threads of the block wait for a TxBarrier")
+}
+
+func TestHopperErrors(t *testing.T) {
+	const tile = "tile := gpu.DynamicShared[gpu.TileRow[gpu.Float16]](t); "
+	for source, want := range map[string]string{
+		"gpu.MoreRegisters(t, 232)":         "gpu.MoreRegisters needs registers=N in the kernel's directive",
+		"gpu.WGMMAWait(t, len(x))":          "the number that gpu.WGMMAWait takes is a constant, 0 to 7",
+		"gpu.StoreWait(t, -1)":              "the number that gpu.StoreWait takes is a constant, 0 to 63",
+		"var b gpu.TxBarrier; b.Init(t, 1)": "a gpu.TxBarrier lies in shared memory",
+		tile + "var acc [32]float32; gpu.WGMMA(t, &acc, tile, tile, false); x[0] = acc[len(x)]": "acc of gpu.WGMMA has to be a variable in registers",
+		"var acc [32]float32; gpu.StoreMatrix[gpu.Float16](t, &y[0], &acc, 8)":                  "the column that gpu.StoreMatrix takes is a constant, a multiple of 16",
+	} {
+		p, err := load(t, "//purecuda:kernel block=128\nfunc K(t *gpu.Thread, x []float32, y []gpu.Uint4) { "+strings.ReplaceAll(source, ";", "\n")+" }\n")
+		require.NoError(t, err, source)
+		_, err = p.Compile(compile.Options{Arch: 90, Only: true, Checks: compile.ChecksOff})
+		assert.ErrorContains(t, err, want, source)
+		if _, err = p.Compile(compile.Options{Arch: 90, Checks: compile.ChecksOff}); strings.Contains(want, "WGMMA") {
+			assert.ErrorContains(t, err, "needs sm_90a, and this is compiled for sm_90: give gpuc -arch sm_90a", source)
+		}
+		_, err = p.Compile(compile.Options{Arch: 80, Checks: compile.ChecksOff})
+		assert.ErrorContains(t, err, "needs sm_90", source)
+	}
+	for name, ok := range map[string]bool{"sm_75": true, "sm_90a": true, "sm_9": true, "90": false, "sm_": false, "sm_90b": false, "sm_090": false, "": false} {
+		target, err := compile.ParseTarget(name)
+		assert.Equal(t, ok, err == nil, name)
+		assert.True(t, !ok || target.String() == name, name)
+	}
+	a90, s90, s100 := compile.Target{Arch: 90, Only: true}, compile.Target{Arch: 90}, compile.Target{Arch: 100}
+	assert.True(t, a90.Has(s90) && a90.Has(a90) && s100.Has(s90) && !s100.Has(a90) && !s90.Has(a90) && !s90.Has(s100))
+}

@@ -1,0 +1,213 @@
+package exec
+
+import (
+	"slices"
+
+	"github.com/purecuda/purecuda/internal/ptx"
+)
+
+// Copies of tiles between global and shared memory (PTX ISA, "cp.async.bulk.tensor"): two dimensions, elements of 16 bits.
+// A copy arrives at once, or when somebody asks about its mbarrier, in turns; a store is done in the wait. So a kernel
+// that does not wait finds what was there before.
+
+// TensorMagic begins a tensor map of the simulated driver. There follow the address, columns, rows, bytes of a row, columns
+// and rows of the box, and the swizzle.
+const TensorMagic = 0x70636d6170
+
+// tileCopy is a copy of a tile that has begun.
+type tileCopy struct {
+	barrier uint64
+	f       func()
+}
+
+// tilesArrive completes the copies for an mbarrier, and reports whether there were some.
+func (b *block) tilesArrive(barrier uint64) (some bool) {
+	b.tiles = slices.DeleteFunc(b.tiles, func(c tileCopy) bool {
+		if c.barrier != barrier {
+			return false
+		}
+		c.f()
+		some = true
+		return true
+	})
+	return some
+}
+
+// bulk is cp.async.bulk.
+func (x *fnc) bulk(in *ptx.Instruction, m *mods) error {
+	has := func(names ...string) bool {
+		return !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(in.Mods, n) })
+	}
+	m.used = ^uint64(0)
+	switch {
+	case has("commit_group"):
+		r := blank(kRun)
+		r.run = func(w *warp, _ *inst, mask uint32) {
+			for m := mask; m != 0; m &= m - 1 {
+				w.storeGroup[firstLane(m)]++
+			}
+		}
+		x.emit(r)
+		return nil
+	case has("wait_group"):
+		if len(in.Operands) != 1 || in.Operands[0].Kind != ptx.OperandInt || in.Operands[0].Bits > 1<<20 {
+			return x.invalid("needs a number of groups")
+		}
+		but := int(in.Operands[0].Bits)
+		r := blank(kRun)
+		r.run = func(w *warp, _ *inst, mask uint32) {
+			w.stores = finish(w.stores, mask, func(lane int) int { return w.storeGroup[lane] - but })
+		}
+		x.emit(r)
+		return nil
+	case !has("tensor", "2d") || has("multicast::cluster") || has("im2col"):
+		return x.unsupported("")
+	case has("shared::cluster", "global", "mbarrier::complete_tx::bytes") && len(in.Operands) == 3:
+		return x.tileCopy(in, &in.Operands[1], &in.Operands[0], &in.Operands[2])
+	case has("global", "shared::cta", "bulk_group") && len(in.Operands) == 2:
+		return x.tileCopy(in, &in.Operands[0], &in.Operands[1], nil)
+	}
+	return x.unsupported("")
+}
+
+// tileCopy copies a tile of a tensor to shared memory for a barrier, or without one from there.
+func (x *fnc) tileCopy(_ *ptx.Instruction, tensor, shared, barrier *ptx.Operand) error {
+	if tensor.Kind != ptx.OperandMem || len(tensor.Elems) != 2 || len(tensor.Elems[1].Elems) != 2 {
+		return x.invalid("operands do not fit")
+	}
+	r := blank(kRun)
+	r.sub = memStore
+	if err := x.addressOf(shared, spShared, &r); err != nil {
+		return err
+	}
+	var of, bar inst
+	at := *tensor
+	at.Elems = at.Elems[:1]
+	if err := x.addressOf(&at, spGeneric, &of); err != nil {
+		return err
+	}
+	r.b = of.a
+	if barrier != nil {
+		if err := x.addressOf(barrier, spShared, &bar); err != nil {
+			return err
+		}
+		r.c = bar.a
+	}
+	for i := range 2 {
+		s, err := x.src(&tensor.Elems[1].Elems[i], ptx.S32, false)
+		if err != nil {
+			return err
+		}
+		r.vs = append(r.vs, s)
+	}
+	r.run = func(w *warp, in *inst, mask uint32) {
+		for m := mask; m != 0 && w.flt == nil; m &= m - 1 {
+			i := firstLane(m)
+			c := w.tileAt(in, i, w.lane(in.b)[i]+of.imm)
+			if c == nil {
+				return
+			}
+			c.shared = w.lane(in.a)[i] + in.imm
+			c.x, c.y = int64(int32(w.lane(in.vs[0])[i])), int64(int32(w.lane(in.vs[1])[i]))
+			if barrier == nil {
+				w.stores = append(w.stores, later{lane: i, group: w.storeGroup[i], f: func() { c.move(w, in, i, false) }})
+				continue
+			}
+			to := w.lane(in.c)[i] + bar.imm
+			arrive := func() { // by the warp that asks, as far as a fault is concerned
+				if c.move(w, in, i, true) {
+					c.complete(w, in, i, to)
+				}
+			}
+			if w.b.begun++; w.b.begun*0x9e3779b97f4a7c15>>63 == 0 {
+				arrive()
+				continue
+			}
+			w.b.tiles = append(w.b.tiles, tileCopy{to, arrive})
+		}
+	}
+	x.emit(r)
+	return nil
+}
+
+// boxed is a tile of a tensor: where the tensor is, and where the tile.
+type boxed struct {
+	base                                uint64
+	cols, rows, pitch, boxCols, boxRows int64
+	swizzle                             uint64
+	shared                              uint64
+	x, y                                int64
+}
+
+// tileAt reads a tensor map.
+func (w *warp) tileAt(in *inst, lane int, at uint64) *boxed {
+	load := *in
+	load.sub = memLoad
+	p, _ := w.ptr(&load, lane, spGeneric, at, 128, 8)
+	if p == nil {
+		return nil
+	}
+	t := (*[16]uint64)(p)
+	if t[0] != TensorMagic {
+		w.fail(IllegalInstruction, in, lane, "this is no tensor map")
+		return nil
+	}
+	return &boxed{base: t[1], cols: int64(t[2]), rows: int64(t[3]), pitch: int64(t[4]), boxCols: int64(t[5]), boxRows: int64(t[6]), swizzle: t[7]}
+}
+
+// move copies the tile, 16 bytes at a time in shared memory.
+func (c *boxed) move(w *warp, in *inst, lane int, toShared bool) bool {
+	if c.shared&127 != 0 {
+		w.fail(MisalignedAddress, in, lane, "a tile lies at no multiple of 128 bytes")
+		return false
+	}
+	load, store := *in, *in
+	load.sub, store.sub = memLoad, memStore
+	inShared, inGlobal := &store, &load
+	if !toShared {
+		inShared, inGlobal = &load, &store
+	}
+	for r := range c.boxRows {
+		for col := int64(0); col < c.boxCols; col += 8 {
+			at := c.shared + uint64(r*c.boxCols+col)*2
+			if c.swizzle == 3 {
+				at ^= at >> 7 & 7 << 4
+			}
+			p, _ := w.ptr(inShared, lane, spShared, at, 16, 16)
+			if p == nil {
+				return false
+			}
+			in16 := (*[8]uint16)(p)
+			for e := range int64(8) {
+				x, y := c.x+col+e, c.y+r
+				outside := x < 0 || x >= c.cols || y < 0 || y >= c.rows
+				if outside && toShared {
+					in16[e] = 0
+				}
+				if outside {
+					continue
+				}
+				g, _ := w.ptr(inGlobal, lane, spGlobal, c.base+uint64(y*c.pitch+x*2), 2, 2)
+				switch {
+				case g == nil:
+					return false
+				case toShared:
+					in16[e] = *(*uint16)(g)
+				default:
+					*(*uint16)(g) = in16[e]
+				}
+			}
+		}
+	}
+	return true
+}
+
+// complete tells the barrier that the bytes are there.
+func (c *boxed) complete(w *warp, in *inst, lane int, barrier uint64) {
+	access := *in
+	access.sub = memAtom
+	if p, _ := w.ptr(&access, lane, spShared, barrier, 8, 8); p != nil {
+		v := (*uint64)(p)
+		*v = mbSettle(mbAddTx(*v, -uint64(c.boxRows*c.boxCols*2)))
+	}
+}

@@ -1,0 +1,144 @@
+// Package hopper has the kernels of package kernels for compute capability 9.0: products of four warps, and copies of tiles.
+package hopper
+
+import "github.com/purecuda/purecuda/gpu"
+
+//go:generate go run -C ../../../gpuc . -arch sm_90a -checks off -launch=false ../kernels/internal/hopper
+
+const (
+	// Rows is how many rows of C a block computes, and Threads how many threads it has: four warps that copy, and twice four that
+	// compute 64 rows each.
+	Rows    = 128
+	Threads = 384
+
+	// StoreRows is how many rows of C a warp stores at once, and in a box of its tiles.
+	StoreRows = 16
+
+	depth     = 64 // columns of A and of B in a stage: a row of a tile
+	consumers = 8  // warps that compute
+	group     = 16 // rows of tiles that run at once, so that they share what they read
+)
+
+// stages is how many stages there are: as many rows of tiles for each width.
+func stages(cols int) int { return 1536 / (Rows + cols) }
+
+// SharedBytes is the dynamic shared memory of a block: the stages, two tiles to store for each warp, and barriers.
+func SharedBytes(cols int) int {
+	return (stages(cols)*(Rows+cols)+consumers*2*StoreRows)*128 + stages(cols)*2*8
+}
+
+// ProductWide computes C = A * transposed B, of A with m rows and k columns, and B with n rows and k columns. A block computes tiles of
+// 128 x 256, one after another: the grid has any number of blocks along x. The boxes of a have Rows rows, those of b 256, and those
+// of c StoreRows.
+//
+//purecuda:kernel block=384 registers=168 T=gpu.Float16,gpu.BFloat16
+func ProductWide[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
+	product[T, [128]float32](t, 256, a, b, c, m, n, k)
+}
+
+// ProductMiddle has tiles of 128 x 128.
+//
+//purecuda:kernel block=384 registers=168 T=gpu.Float16,gpu.BFloat16
+func ProductMiddle[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
+	product[T, [64]float32](t, 128, a, b, c, m, n, k)
+}
+
+// ProductNarrow has tiles of 128 x 64.
+//
+//purecuda:kernel block=384 registers=168 T=gpu.Float16,gpu.BFloat16
+func ProductNarrow[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
+	product[T, [32]float32](t, 64, a, b, c, m, n, k)
+}
+
+// product is the body of the kernels: a warp loads, and others compute.
+func product[T gpu.Half, A gpu.Accumulator](t *gpu.Thread, cols int, a, b, c gpu.Tiles[T], m, n, k int32) {
+	height := Rows + cols // of a stage
+	rows := gpu.SharedTile[T](gpu.DynamicShared[gpu.TileRow[T]](t))
+	out := rows[stages(cols)*height:]
+	bars := gpu.DynamicShared[gpu.TxBarrier](t)[(stages(cols)*height+consumers*2*StoreRows)*16:]
+	line := gpu.NewPipeline(t, bars[:stages(cols)], bars[stages(cols):2*stages(cols)], consumers)
+	p := places{rows: (m + Rows - 1) / Rows, cols: (n + int32(cols) - 1) / int32(cols)}
+	steps := (k + depth - 1) / depth
+	if t.Warp() < 4 {
+		if cols == 256 { // else there are enough
+			gpu.FewerRegisters(t, 40)
+		}
+		if t.Rank() == 0 {
+			load(t, &p, &line, cols, rows, a, b, steps)
+		}
+		return
+	}
+	if cols == 256 {
+		gpu.MoreRegisters(t, 232)
+	}
+	warp, lane := t.Warp()-4, t.Lane()
+	half := warp / 4 * 64 // of A
+	out = out[warp*2*StoreRows:]
+	for tile := int32(t.BlockX()); tile < p.rows*p.cols; tile += int32(t.GridDimX()) {
+		var acc A
+		before := line.Consume(t)
+		from := rows[before*height:]
+		gpu.WGMMAFence(t)
+		gpu.WGMMA(t, &acc, from[half:], from[Rows:], false)
+		gpu.WGMMACommit(t)
+		for range steps - 1 {
+			slot := line.Consume(t)
+			from := rows[slot*height:]
+			gpu.WGMMAFence(t)
+			gpu.WGMMA(t, &acc, from[half:], from[Rows:], true)
+			gpu.WGMMACommit(t)
+			gpu.WGMMAWait(t, 1)
+			if lane == 0 {
+				line.Release(t, before)
+			}
+			before = slot
+		}
+		gpu.WGMMAWait(t, 0)
+		if lane == 0 {
+			line.Release(t, before)
+		}
+		row, col := p.at(tile)
+		for j := range cols / 64 {
+			to := out[j&1*StoreRows:]
+			if lane == 0 {
+				gpu.StoreWait(t, min(cols/64-1, 1))
+			}
+			gpu.WarpBarrier(t)
+			for i := range 4 {
+				gpu.StoreMatrix[T](t, to.Quad(lane&15, 2*i+lane>>4), &acc, 64*j+16*i)
+			}
+			gpu.FenceShared(t)
+			gpu.WarpBarrier(t)
+			if lane == 0 {
+				gpu.StoreTile(t, c, col*int32(cols)+int32(64*j), row*Rows+int32(warp*StoreRows), to)
+			}
+		}
+	}
+	if lane == 0 {
+		gpu.StoreWait(t, 0)
+	}
+}
+
+// load copies the stages of all tiles of the block. What lies outside the matrices is zero.
+func load[T gpu.Half](t *gpu.Thread, p *places, line *gpu.Pipeline, cols int, rows gpu.SharedTile[T], a, b gpu.Tiles[T], steps int32) {
+	height := Rows + cols
+	for tile := int32(t.BlockX()); tile < p.rows*p.cols; tile += int32(t.GridDimX()) {
+		row, col := p.at(tile)
+		for step := range steps {
+			slot, full := line.Produce(t, height*128)
+			gpu.CopyTile(t, rows[slot*height:], a, step*depth, row*Rows, full)
+			gpu.CopyTile(t, rows[slot*height+Rows:], b, step*depth, col*int32(cols), full)
+		}
+	}
+}
+
+// places are the tiles of C.
+type places struct{ rows, cols int32 }
+
+// at is the place of a tile: group tiles along m, then the next along n.
+func (p *places) at(tile int32) (row, col int32) {
+	g := tile / (group * p.cols) * group
+	high := min(group, p.rows-g)
+	tile -= g * p.cols
+	return g + tile%high, tile / high
+}
