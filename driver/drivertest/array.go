@@ -37,75 +37,52 @@ func (d *Driver) Array3DCreate(desc driver.Array3DDescriptor) (driver.Array, dri
 }
 
 func (d *Driver) newArray(op string, desc driver.Array3DDescriptor) (driver.Array, driver.Result) {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	element := channelBytes[desc.Format] * uint64(desc.Channels)
-	layered := desc.Flags&driver.ArrayLayered != 0
-	switch {
-	case desc.Flags&^(driver.ArrayLayered|driver.ArraySurface) != 0:
-		return 0, driver.ResultNotSupported
-	case element == 0, desc.Channels != 1 && desc.Channels != 2 && desc.Channels != 4:
-		return 0, driver.ResultInvalidValue
-	case desc.Width == 0, max(desc.Width, desc.Height, desc.Depth) > maxArray:
-		return 0, driver.ResultInvalidValue
-	case layered && desc.Depth == 0, !layered && desc.Depth > 0 && desc.Height == 0:
-		return 0, driver.ResultInvalidValue
-	}
-	a := &array{desc: desc, row: desc.Width * element}
-	a.bytes = a.row * max(desc.Height, 1) * max(desc.Depth, 1)
-	a.dev, a.ctx, a.made = c.ctx.dev, c.ctx, c.made
-	if r := a.dev.take(a.bytes); r != driver.Success {
-		return 0, r
-	}
-	h := driver.Array(d.newHandle())
-	d.arrays.live[h] = a
-	return h, driver.Success
+	return get(d, op, func(c call) (driver.Array, driver.Result) {
+		element := channelBytes[desc.Format] * uint64(desc.Channels)
+		layered := desc.Flags&driver.ArrayLayered != 0
+		switch {
+		case desc.Flags&^(driver.ArrayLayered|driver.ArraySurface) != 0:
+			return 0, driver.ResultNotSupported
+		case element == 0, desc.Channels != 1 && desc.Channels != 2 && desc.Channels != 4:
+			return 0, driver.ResultInvalidValue
+		case desc.Width == 0, max(desc.Width, desc.Height, desc.Depth) > maxArray:
+			return 0, driver.ResultInvalidValue
+		case layered && desc.Depth == 0, !layered && desc.Depth > 0 && desc.Height == 0:
+			return 0, driver.ResultInvalidValue
+		}
+		a := &array{desc: desc, row: desc.Width * element}
+		a.bytes = a.row * max(desc.Height, 1) * max(desc.Depth, 1)
+		a.dev, a.ctx, a.made = c.ctx.dev, c.ctx, c.made
+		if r := a.dev.take(a.bytes); r != driver.Success {
+			return 0, r
+		}
+		h := driver.Array(d.newHandle())
+		d.arrays.live[h] = a
+		return h, driver.Success
+	})
 }
 
-// enterArray begins a call about an array.
-func (d *Driver) enterArray(op string, h driver.Array) (call, *array, driver.Result) {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return c, nil, r
-	}
-	a, r := find(c, &d.arrays, h)
-	if r != driver.Success {
-		d.mu.Unlock()
-	}
-	return c, a, r
-}
+func (c call) array(h driver.Array) (*array, driver.Result) { return find(c, &c.d.arrays, h) }
 
 // ArrayDestroy implements [driver.API].
 func (d *Driver) ArrayDestroy(h driver.Array) driver.Result {
-	c, a, r := d.enterArray("cuArrayDestroy", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	a.dev.used -= a.bytes
-	remove(c, &d.arrays, h)
-	return driver.Success
+	return on(d, call.array, "cuArrayDestroy", h, func(c call, a *array) driver.Result {
+		a.dev.used -= a.bytes
+		remove(c, &d.arrays, h)
+		return driver.Success
+	})
 }
 
 // ArrayGetDescriptor implements [driver.API].
 func (d *Driver) ArrayGetDescriptor(h driver.Array) (desc driver.ArrayDescriptor, r driver.Result) {
-	_, a, r := d.enterArray("cuArrayGetDescriptor", h)
-	if r != driver.Success {
-		return desc, r
-	}
-	defer d.mu.Unlock()
-	return driver.ArrayDescriptor{Width: a.desc.Width, Height: a.desc.Height, Format: a.desc.Format, Channels: a.desc.Channels}, driver.Success
+	return getOf(d, call.array, "cuArrayGetDescriptor", h, func(_ call, a *array) (desc driver.ArrayDescriptor, r driver.Result) {
+		return driver.ArrayDescriptor{Width: a.desc.Width, Height: a.desc.Height, Format: a.desc.Format, Channels: a.desc.Channels}, driver.Success
+	})
 }
 
 // Array3DGetDescriptor implements [driver.API].
 func (d *Driver) Array3DGetDescriptor(h driver.Array) (desc driver.Array3DDescriptor, r driver.Result) {
-	_, a, r := d.enterArray("cuArray3DGetDescriptor", h)
-	if r != driver.Success {
-		return desc, r
-	}
-	defer d.mu.Unlock()
-	return a.desc, driver.Success
+	return getOf(d, call.array, "cuArray3DGetDescriptor", h, func(_ call, a *array) (desc driver.Array3DDescriptor, r driver.Result) {
+		return a.desc, driver.Success
+	})
 }

@@ -165,85 +165,73 @@ func (c call) useCaptured(e *event) driver.Result {
 
 // StreamBeginCapture implements [driver.API].
 func (d *Driver) StreamBeginCapture(h driver.Stream, mode driver.CaptureMode) driver.Result {
-	c, s, r := d.enterStream("cuStreamBeginCapture", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	switch {
-	case mode < driver.CaptureGlobal || mode > driver.CaptureRelaxed:
-		return driver.ResultInvalidValue
-	case s == s.ctx.null:
-		return driver.ResultStreamCaptureUnsupported
-	case s.capture != nil:
-		return driver.ResultIllegalState
-	}
-	k := &capture{d: d, ctx: s.ctx, origin: s, mode: mode, thread: c.thread.id,
-		graph: &graph{made: c.made}, streams: map[*stream]struct{}{s: {}}}
-	s.capture, s.frontier = k, nil
-	d.captures[k] = struct{}{}
-	return driver.Success
+	return on(d, call.stream, "cuStreamBeginCapture", h, func(c call, s *stream) driver.Result {
+		switch {
+		case mode < driver.CaptureGlobal || mode > driver.CaptureRelaxed:
+			return driver.ResultInvalidValue
+		case s == s.ctx.null:
+			return driver.ResultStreamCaptureUnsupported
+		case s.capture != nil:
+			return driver.ResultIllegalState
+		}
+		k := &capture{d: d, ctx: s.ctx, origin: s, mode: mode, thread: c.thread.id,
+			graph: &graph{made: c.made}, streams: map[*stream]struct{}{s: {}}}
+		s.capture, s.frontier = k, nil
+		d.captures[k] = struct{}{}
+		return driver.Success
+	})
 }
 
 // StreamEndCapture implements [driver.API].
 func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, driver.Result) {
-	c, s, r := d.enterStream("cuStreamEndCapture", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	k := s.capture
-	switch {
-	case k == nil:
-		return 0, driver.ResultIllegalState
-	case k.mode != driver.CaptureRelaxed && k.thread != c.thread.id:
+	return getOf(d, call.stream, "cuStreamEndCapture", h, func(c call, s *stream) (driver.Graph, driver.Result) {
+		k := s.capture
+		switch {
+		case k == nil:
+			return 0, driver.ResultIllegalState
+		case k.mode != driver.CaptureRelaxed && k.thread != c.thread.id:
+			k.end()
+			return 0, driver.ResultStreamCaptureWrongThread
+		case k.origin != s:
+			k.invalid = true
+			return 0, driver.ResultStreamCaptureUnmatched
+		}
+		frontier := s.frontier
 		k.end()
-		return 0, driver.ResultStreamCaptureWrongThread
-	case k.origin != s:
-		k.invalid = true
-		return 0, driver.ResultStreamCaptureUnmatched
-	}
-	frontier := s.frontier
-	k.end()
-	switch {
-	case k.invalid:
-		return 0, driver.ResultStreamCaptureInvalidated
-	case !k.graph.endsIn(frontier):
-		return 0, driver.ResultStreamCaptureUnjoined
-	}
-	return c.keepGraph(k.graph), driver.Success
+		switch {
+		case k.invalid:
+			return 0, driver.ResultStreamCaptureInvalidated
+		case !k.graph.endsIn(frontier):
+			return 0, driver.ResultStreamCaptureUnjoined
+		}
+		return c.keepGraph(k.graph), driver.Success
+	})
 }
 
 // StreamIsCapturing implements [driver.API].
 func (d *Driver) StreamIsCapturing(h driver.Stream) (driver.CaptureStatus, driver.Result) {
-	c, s, r := d.enterStream("cuStreamIsCapturing", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	switch {
-	case s.capture == nil && c.implicit(s) != nil:
-		return driver.CaptureNone, driver.ResultStreamCaptureImplicit
-	case s.capture == nil:
-		return driver.CaptureNone, driver.Success
-	case s.capture.invalid:
-		return driver.CaptureInvalidated, driver.Success
-	}
-	return driver.CaptureActive, driver.Success
+	return getOf(d, call.stream, "cuStreamIsCapturing", h, func(c call, s *stream) (driver.CaptureStatus, driver.Result) {
+		switch {
+		case s.capture == nil && c.implicit(s) != nil:
+			return driver.CaptureNone, driver.ResultStreamCaptureImplicit
+		case s.capture == nil:
+			return driver.CaptureNone, driver.Success
+		case s.capture.invalid:
+			return driver.CaptureInvalidated, driver.Success
+		}
+		return driver.CaptureActive, driver.Success
+	})
 }
 
 // ThreadExchangeStreamCaptureMode implements [driver.API].
 func (d *Driver) ThreadExchangeStreamCaptureMode(mode driver.CaptureMode) (driver.CaptureMode, driver.Result) {
-	c, r := d.enter("cuThreadExchangeStreamCaptureMode")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if mode < driver.CaptureGlobal || mode > driver.CaptureRelaxed {
-		return 0, driver.ResultInvalidValue
-	}
-	old := c.thread.mode
-	c.thread.mode = mode
-	d.keep(c.thread)
-	return old, driver.Success
+	return get(d, "cuThreadExchangeStreamCaptureMode", func(c call) (driver.CaptureMode, driver.Result) {
+		if mode < driver.CaptureGlobal || mode > driver.CaptureRelaxed {
+			return 0, driver.ResultInvalidValue
+		}
+		old := c.thread.mode
+		c.thread.mode = mode
+		d.keep(c.thread)
+		return old, driver.Success
+	})
 }

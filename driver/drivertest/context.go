@@ -67,59 +67,50 @@ func (c call) context(h driver.Context) (*context, driver.Result) {
 }
 
 // DevicePrimaryCtxRetain implements [driver.API].
-func (d *Driver) DevicePrimaryCtxRetain(device driver.Device) (driver.Context, driver.Result) {
-	c, dev, r := d.enterDevice("cuDevicePrimaryCtxRetain", device)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if dev.primary == nil {
-		if sticky := d.poison(); sticky != driver.Success {
-			return 0, sticky
+func (d *Driver) DevicePrimaryCtxRetain(h driver.Device) (driver.Context, driver.Result) {
+	return getOf(d, call.device, "cuDevicePrimaryCtxRetain", h, func(c call, dev *device) (driver.Context, driver.Result) {
+		if dev.primary == nil {
+			if sticky := d.poison(); sticky != driver.Success {
+				return 0, sticky
+			}
+			if r := dev.present(); r != driver.Success {
+				return 0, r
+			}
+			dev.primary = d.newContext(dev, c.made)
 		}
-		if r := dev.present(); r != driver.Success {
-			return 0, r
-		}
-		dev.primary = d.newContext(dev, c.made)
-	}
-	dev.retains++
-	return dev.primary.handle, driver.Success
+		dev.retains++
+		return dev.primary.handle, driver.Success
+	})
 }
 
 // DevicePrimaryCtxRelease implements [driver.API].
-func (d *Driver) DevicePrimaryCtxRelease(device driver.Device) driver.Result {
-	c, dev, r := d.enterDevice("cuDevicePrimaryCtxRelease", device)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if dev.retains == 0 {
-		c.found(driver.ResultInvalidContext, "the primary context of device %d is released more often than retained", dev.ordinal)
-		return driver.ResultInvalidContext
-	}
-	dev.retains--
-	if dev.retains == 0 && dev.primary != nil {
-		c.destroy(dev.primary, true)
-	}
-	return driver.Success
+func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) driver.Result {
+	return on(d, call.device, "cuDevicePrimaryCtxRelease", h, func(c call, dev *device) driver.Result {
+		if dev.retains == 0 {
+			c.found(driver.ResultInvalidContext, "the primary context of device %d is released more often than retained", dev.ordinal)
+			return driver.ResultInvalidContext
+		}
+		dev.retains--
+		if dev.retains == 0 && dev.primary != nil {
+			c.destroy(dev.primary, true)
+		}
+		return driver.Success
+	})
 }
 
 // DevicePrimaryCtxReset implements [driver.API].
-func (d *Driver) DevicePrimaryCtxReset(device driver.Device) driver.Result {
-	c, dev, r := d.enterDevice("cuDevicePrimaryCtxReset", device)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if dev.primary != nil {
-		c.destroy(dev.primary, false)
-	}
-	return driver.Success
+func (d *Driver) DevicePrimaryCtxReset(h driver.Device) driver.Result {
+	return on(d, call.device, "cuDevicePrimaryCtxReset", h, func(c call, dev *device) driver.Result {
+		if dev.primary != nil {
+			c.destroy(dev.primary, false)
+		}
+		return driver.Success
+	})
 }
 
 // DevicePrimaryCtxGetState implements [driver.API].
 func (d *Driver) DevicePrimaryCtxGetState(device driver.Device) (flags uint32, active int32, r driver.Result) {
-	_, dev, r := d.enterDevice("cuDevicePrimaryCtxGetState", device)
+	_, dev, r := enterOn(d, call.device, "cuDevicePrimaryCtxGetState", device)
 	if r != driver.Success {
 		return 0, 0, r
 	}
@@ -128,24 +119,21 @@ func (d *Driver) DevicePrimaryCtxGetState(device driver.Device) (flags uint32, a
 }
 
 // DevicePrimaryCtxSetFlags implements [driver.API].
-func (d *Driver) DevicePrimaryCtxSetFlags(device driver.Device, flags uint32) driver.Result {
-	_, dev, r := d.enterDevice("cuDevicePrimaryCtxSetFlags", device)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	const schedule, others = 7, 0x70
-	switch flags & schedule {
-	case driver.ContextScheduleAuto, driver.ContextScheduleSpin,
-		driver.ContextScheduleYield, driver.ContextScheduleBlocking:
-	default:
-		return driver.ResultInvalidValue
-	}
-	if flags&^(schedule|others) != 0 {
-		return driver.ResultInvalidValue
-	}
-	dev.contextFlags = flags
-	return driver.Success
+func (d *Driver) DevicePrimaryCtxSetFlags(h driver.Device, flags uint32) driver.Result {
+	return on(d, call.device, "cuDevicePrimaryCtxSetFlags", h, func(_ call, dev *device) driver.Result {
+		const schedule, others = 7, 0x70
+		switch flags & schedule {
+		case driver.ContextScheduleAuto, driver.ContextScheduleSpin,
+			driver.ContextScheduleYield, driver.ContextScheduleBlocking:
+		default:
+			return driver.ResultInvalidValue
+		}
+		if flags&^(schedule|others) != 0 {
+			return driver.ResultInvalidValue
+		}
+		dev.contextFlags = flags
+		return driver.Success
+	})
 }
 
 // destroy lets the work of a context finish and then drops all that lives in it.
@@ -222,37 +210,31 @@ func (c call) destroy(ctx *context, remember bool) {
 
 // CtxPushCurrent implements [driver.API].
 func (d *Driver) CtxPushCurrent(h driver.Context) driver.Result {
-	c, r := d.enter("cuCtxPushCurrent")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if h == 0 {
-		return driver.ResultInvalidValue
-	}
-	ctx, r := c.context(h)
-	if r != driver.Success {
-		return r
-	}
-	c.thread.stack = append(c.thread.stack, ctx)
-	d.keep(c.thread)
-	return driver.Success
+	return d.do("cuCtxPushCurrent", func(c call) driver.Result {
+		if h == 0 {
+			return driver.ResultInvalidValue
+		}
+		ctx, r := c.context(h)
+		if r != driver.Success {
+			return r
+		}
+		c.thread.stack = append(c.thread.stack, ctx)
+		d.keep(c.thread)
+		return driver.Success
+	})
 }
 
 // CtxPopCurrent implements [driver.API].
 func (d *Driver) CtxPopCurrent() (driver.Context, driver.Result) {
-	c, r := d.enter("cuCtxPopCurrent")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	top := c.thread.current()
-	if top == nil {
-		return 0, driver.ResultInvalidContext
-	}
-	c.thread.stack = c.thread.stack[:len(c.thread.stack)-1]
-	d.keep(c.thread)
-	return top.handle, driver.Success
+	return get(d, "cuCtxPopCurrent", func(c call) (driver.Context, driver.Result) {
+		top := c.thread.current()
+		if top == nil {
+			return 0, driver.ResultInvalidContext
+		}
+		c.thread.stack = c.thread.stack[:len(c.thread.stack)-1]
+		d.keep(c.thread)
+		return top.handle, driver.Success
+	})
 }
 
 // CtxSetCurrent implements [driver.API].
@@ -280,39 +262,28 @@ func (d *Driver) CtxSetCurrent(h driver.Context) driver.Result {
 
 // CtxGetCurrent implements [driver.API].
 func (d *Driver) CtxGetCurrent() (driver.Context, driver.Result) {
-	c, r := d.enter("cuCtxGetCurrent")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if c.ctx == nil {
-		return 0, driver.Success
-	}
-	return c.ctx.handle, driver.Success
+	return get(d, "cuCtxGetCurrent", func(c call) (driver.Context, driver.Result) {
+		if c.ctx == nil {
+			return 0, driver.Success
+		}
+		return c.ctx.handle, driver.Success
+	})
 }
 
 // CtxGetDevice implements [driver.API].
 func (d *Driver) CtxGetDevice() (driver.Device, driver.Result) {
-	c, r := d.enter("cuCtxGetDevice")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return driver.Device(c.ctx.dev.ordinal), driver.Success
+	return get(d, "cuCtxGetDevice", func(c call) (driver.Device, driver.Result) { return driver.Device(c.ctx.dev.ordinal), driver.Success })
 }
 
 // CtxSynchronize implements [driver.API].
 func (d *Driver) CtxSynchronize() driver.Result {
-	c, r := d.enter("cuCtxSynchronize")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	var last []*operation
-	for s := range c.ctx.running {
-		last = append(last, s.last)
-	}
-	return c.wait(last...)
+	return d.do("cuCtxSynchronize", func(c call) driver.Result {
+		var last []*operation
+		for s := range c.ctx.running {
+			last = append(last, s.last)
+		}
+		return c.wait(last...)
+	})
 }
 
 // CtxGetStreamPriorityRange implements [driver.API].
@@ -327,29 +298,23 @@ func (d *Driver) CtxGetStreamPriorityRange() (least, greatest int32, r driver.Re
 
 // CtxGetLimit implements [driver.API].
 func (d *Driver) CtxGetLimit(limit driver.Limit) (uint64, driver.Result) {
-	c, r := d.enter("cuCtxGetLimit")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if r := c.ctx.knows(limit); r != driver.Success {
-		return 0, r
-	}
-	return c.ctx.limits[limit], driver.Success
+	return get(d, "cuCtxGetLimit", func(c call) (uint64, driver.Result) {
+		if r := c.ctx.knows(limit); r != driver.Success {
+			return 0, r
+		}
+		return c.ctx.limits[limit], driver.Success
+	})
 }
 
 // CtxSetLimit implements [driver.API].
 func (d *Driver) CtxSetLimit(limit driver.Limit, value uint64) driver.Result {
-	c, r := d.enter("cuCtxSetLimit")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if r := c.ctx.knows(limit); r != driver.Success {
-		return r
-	}
-	c.ctx.limits[limit] = value
-	return driver.Success
+	return d.do("cuCtxSetLimit", func(c call) driver.Result {
+		if r := c.ctx.knows(limit); r != driver.Success {
+			return r
+		}
+		c.ctx.limits[limit] = value
+		return driver.Success
+	})
 }
 
 // knows tells whether the context has a limit.
@@ -365,29 +330,23 @@ func (ctx *context) knows(limit driver.Limit) driver.Result {
 
 // CtxGetID implements [driver.API].
 func (d *Driver) CtxGetID(h driver.Context) (uint64, driver.Result) {
-	c, r := d.enter("cuCtxGetId")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	ctx, r := c.contextOrCurrent(h)
-	if r != driver.Success {
-		return 0, r
-	}
-	return ctx.id, driver.Success
+	return get(d, "cuCtxGetId", func(c call) (uint64, driver.Result) {
+		ctx, r := c.contextOrCurrent(h)
+		if r != driver.Success {
+			return 0, r
+		}
+		return ctx.id, driver.Success
+	})
 }
 
 // CtxGetAPIVersion implements [driver.API].
 func (d *Driver) CtxGetAPIVersion(h driver.Context) (uint32, driver.Result) {
-	c, r := d.enter("cuCtxGetApiVersion")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if _, r := c.contextOrCurrent(h); r != driver.Success {
-		return 0, r
-	}
-	return 3020, driver.Success
+	return get(d, "cuCtxGetApiVersion", func(c call) (uint32, driver.Result) {
+		if _, r := c.contextOrCurrent(h); r != driver.Success {
+			return 0, r
+		}
+		return 3020, driver.Success
+	})
 }
 
 // contextOrCurrent finds a context; 0 is the current one.

@@ -242,56 +242,33 @@ func move(to, from []byte) {
 
 // MemcpyHtoD implements [driver.API].
 func (d *Driver) MemcpyHtoD(dst driver.DevicePtr, src unsafe.Pointer, bytes uint64) driver.Result {
-	c, r := d.enter("cuMemcpyHtoD")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	return c.copyNow(c.deviceSide(dst), c.hostSide(src), line(bytes))
+	return d.do("cuMemcpyHtoD", func(c call) driver.Result { return c.copyNow(c.deviceSide(dst), c.hostSide(src), line(bytes)) })
 }
 
 // MemcpyDtoH implements [driver.API].
 func (d *Driver) MemcpyDtoH(dst unsafe.Pointer, src driver.DevicePtr, bytes uint64) driver.Result {
-	c, r := d.enter("cuMemcpyDtoH")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	return c.copyNow(c.hostSide(dst), c.deviceSide(src), line(bytes))
+	return d.do("cuMemcpyDtoH", func(c call) driver.Result { return c.copyNow(c.hostSide(dst), c.deviceSide(src), line(bytes)) })
 }
 
 // MemcpyDtoD implements [driver.API].
 func (d *Driver) MemcpyDtoD(dst, src driver.DevicePtr, bytes uint64) driver.Result {
-	c, r := d.enter("cuMemcpyDtoD")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	return c.copyNow(c.deviceSide(dst), c.deviceSide(src), line(bytes))
+	return d.do("cuMemcpyDtoD", func(c call) driver.Result { return c.copyNow(c.deviceSide(dst), c.deviceSide(src), line(bytes)) })
 }
 
 // Memcpy implements [driver.API]. Of host memory it takes only what is
 // page-locked: a number does not keep ordinary Go memory alive.
 func (d *Driver) Memcpy(dst, src driver.DevicePtr, bytes uint64) driver.Result {
-	c, r := d.enter("cuMemcpy")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	return c.copyNow(c.deviceSide(dst), c.deviceSide(src), line(bytes))
+	return d.do("cuMemcpy", func(c call) driver.Result { return c.copyNow(c.deviceSide(dst), c.deviceSide(src), line(bytes)) })
 }
 
 // MemcpyPeer implements [driver.API].
 func (d *Driver) MemcpyPeer(dst driver.DevicePtr, dstContext driver.Context, src driver.DevicePtr, srcContext driver.Context, bytes uint64) driver.Result {
-	c, r := d.enter("cuMemcpyPeer")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if r := c.checkPeers(dst, dstContext, src, srcContext); r != driver.Success {
-		return r
-	}
-	return c.copyNow(c.deviceSide(dst), c.deviceSide(src), line(bytes))
+	return d.do("cuMemcpyPeer", func(c call) driver.Result {
+		if r := c.checkPeers(dst, dstContext, src, srcContext); r != driver.Success {
+			return r
+		}
+		return c.copyNow(c.deviceSide(dst), c.deviceSide(src), line(bytes))
+	})
 }
 
 // checkPeers checks that both sides of a peer copy lie where the caller says.
@@ -321,16 +298,13 @@ func (c call) checkPeers(dst driver.DevicePtr, dstContext driver.Context, src dr
 
 // Memcpy2D implements [driver.API].
 func (d *Driver) Memcpy2D(rect driver.MemcpyRect) driver.Result {
-	c, r := d.enter("cuMemcpy2D")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	dst, src, sh, r := c.box(boxOf(rect))
-	if r != driver.Success {
-		return r
-	}
-	return c.copyNow(dst, src, sh)
+	return d.do("cuMemcpy2D", func(c call) driver.Result {
+		dst, src, sh, r := c.box(boxOf(rect))
+		if r != driver.Success {
+			return r
+		}
+		return c.copyNow(dst, src, sh)
+	})
 }
 
 // maxPitch is the longest row of a copy.
@@ -403,87 +377,66 @@ func (c call) end(x, y, z uint64, kind driver.MemoryType, host unsafe.Pointer, d
 }
 
 // MemcpyHtoDAsync implements [driver.API].
-func (d *Driver) MemcpyHtoDAsync(dst driver.DevicePtr, src unsafe.Pointer, bytes uint64, stream driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuMemcpyHtoDAsync", stream)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	return c.copy(s, c.deviceSide(dst), c.hostSide(src), line(bytes))
+func (d *Driver) MemcpyHtoDAsync(dst driver.DevicePtr, src unsafe.Pointer, bytes uint64, h driver.Stream) driver.Result {
+	return on(d, call.stream, "cuMemcpyHtoDAsync", h, func(c call, s *stream) driver.Result {
+		return c.copy(s, c.deviceSide(dst), c.hostSide(src), line(bytes))
+	})
 }
 
 // MemcpyDtoHAsync implements [driver.API].
-func (d *Driver) MemcpyDtoHAsync(dst unsafe.Pointer, src driver.DevicePtr, bytes uint64, stream driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuMemcpyDtoHAsync", stream)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	return c.copy(s, c.hostSide(dst), c.deviceSide(src), line(bytes))
+func (d *Driver) MemcpyDtoHAsync(dst unsafe.Pointer, src driver.DevicePtr, bytes uint64, h driver.Stream) driver.Result {
+	return on(d, call.stream, "cuMemcpyDtoHAsync", h, func(c call, s *stream) driver.Result {
+		return c.copy(s, c.hostSide(dst), c.deviceSide(src), line(bytes))
+	})
 }
 
 // MemcpyDtoDAsync implements [driver.API].
-func (d *Driver) MemcpyDtoDAsync(dst, src driver.DevicePtr, bytes uint64, stream driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuMemcpyDtoDAsync", stream)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	return c.copy(s, c.deviceSide(dst), c.deviceSide(src), line(bytes))
+func (d *Driver) MemcpyDtoDAsync(dst, src driver.DevicePtr, bytes uint64, h driver.Stream) driver.Result {
+	return on(d, call.stream, "cuMemcpyDtoDAsync", h, func(c call, s *stream) driver.Result {
+		return c.copy(s, c.deviceSide(dst), c.deviceSide(src), line(bytes))
+	})
 }
 
 // MemcpyAsync implements [driver.API]. Of host memory it takes only what is
 // page-locked.
-func (d *Driver) MemcpyAsync(dst, src driver.DevicePtr, bytes uint64, stream driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuMemcpyAsync", stream)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	return c.copy(s, c.deviceSide(dst), c.deviceSide(src), line(bytes))
+func (d *Driver) MemcpyAsync(dst, src driver.DevicePtr, bytes uint64, h driver.Stream) driver.Result {
+	return on(d, call.stream, "cuMemcpyAsync", h, func(c call, s *stream) driver.Result {
+		return c.copy(s, c.deviceSide(dst), c.deviceSide(src), line(bytes))
+	})
 }
 
 // MemcpyPeerAsync implements [driver.API].
-func (d *Driver) MemcpyPeerAsync(dst driver.DevicePtr, dstContext driver.Context, src driver.DevicePtr, srcContext driver.Context, bytes uint64, stream driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuMemcpyPeerAsync", stream)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if r := c.checkPeers(dst, dstContext, src, srcContext); r != driver.Success {
-		return r
-	}
-	if s.capture != nil { // measured with driver 580
-		s.capture.invalid = true
-		return driver.ResultStreamCaptureUnsupported
-	}
-	return c.copy(s, c.deviceSide(dst), c.deviceSide(src), line(bytes))
+func (d *Driver) MemcpyPeerAsync(dst driver.DevicePtr, dstContext driver.Context, src driver.DevicePtr, srcContext driver.Context, bytes uint64, h driver.Stream) driver.Result {
+	return on(d, call.stream, "cuMemcpyPeerAsync", h, func(c call, s *stream) driver.Result {
+		if r := c.checkPeers(dst, dstContext, src, srcContext); r != driver.Success {
+			return r
+		}
+		if s.capture != nil { // measured with driver 580
+			s.capture.invalid = true
+			return driver.ResultStreamCaptureUnsupported
+		}
+		return c.copy(s, c.deviceSide(dst), c.deviceSide(src), line(bytes))
+	})
 }
 
 // Memcpy2DAsync implements [driver.API].
-func (d *Driver) Memcpy2DAsync(rect driver.MemcpyRect, stream driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuMemcpy2DAsync", stream)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	dst, src, sh, r := c.box(boxOf(rect))
-	if r != driver.Success {
-		return r
-	}
-	return c.copy(s, dst, src, sh)
+func (d *Driver) Memcpy2DAsync(rect driver.MemcpyRect, h driver.Stream) driver.Result {
+	return on(d, call.stream, "cuMemcpy2DAsync", h, func(c call, s *stream) driver.Result {
+		dst, src, sh, r := c.box(boxOf(rect))
+		if r != driver.Success {
+			return r
+		}
+		return c.copy(s, dst, src, sh)
+	})
 }
 
 // Memcpy3DAsync implements [driver.API].
-func (d *Driver) Memcpy3DAsync(box driver.MemcpyBox, stream driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuMemcpy3DAsync", stream)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	dst, src, sh, r := c.box(box)
-	if r != driver.Success {
-		return r
-	}
-	return c.copy(s, dst, src, sh)
+func (d *Driver) Memcpy3DAsync(box driver.MemcpyBox, h driver.Stream) driver.Result {
+	return on(d, call.stream, "cuMemcpy3DAsync", h, func(c call, s *stream) driver.Result {
+		dst, src, sh, r := c.box(box)
+		if r != driver.Success {
+			return r
+		}
+		return c.copy(s, dst, src, sh)
+	})
 }

@@ -40,99 +40,65 @@ func (d *Driver) device(h driver.Device) (*device, driver.Result) {
 	return d.devices[h], driver.Success
 }
 
-// enterDevice begins a call about a device.
-func (d *Driver) enterDevice(op string, h driver.Device) (call, *device, driver.Result) {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return c, nil, r
-	}
-	dev, r := d.device(h)
+// device finds a device, which has to be there still, but for calls that do nothing to it.
+func (c call) device(h driver.Device) (*device, driver.Result) {
+	dev, r := c.d.device(h)
 	if r == driver.Success && !c.rule.harmless {
 		r = dev.present()
 	}
-	if r != driver.Success {
-		d.mu.Unlock()
-	}
-	return c, dev, r
+	return dev, r
 }
 
 // DeviceGetCount implements [driver.API].
 func (d *Driver) DeviceGetCount() (int32, driver.Result) {
-	_, r := d.enter("cuDeviceGetCount")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return int32(len(d.devices)), driver.Success
+	return get(d, "cuDeviceGetCount", func(_ call) (int32, driver.Result) { return int32(len(d.devices)), driver.Success })
 }
 
 // DeviceGet implements [driver.API].
 func (d *Driver) DeviceGet(ordinal int32) (driver.Device, driver.Result) {
-	_, _, r := d.enterDevice("cuDeviceGet", driver.Device(ordinal))
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return driver.Device(ordinal), driver.Success
+	return getOf(d, call.device, "cuDeviceGet", driver.Device(ordinal), func(_ call, _ *device) (driver.Device, driver.Result) {
+		return driver.Device(ordinal), driver.Success
+	})
 }
 
 // DeviceGetName implements [driver.API].
-func (d *Driver) DeviceGetName(device driver.Device) (string, driver.Result) {
-	_, dev, r := d.enterDevice("cuDeviceGetName", device)
-	if r != driver.Success {
-		return "", r
-	}
-	defer d.mu.Unlock()
-	return dev.config.Name, driver.Success
+func (d *Driver) DeviceGetName(h driver.Device) (string, driver.Result) {
+	return getOf(d, call.device, "cuDeviceGetName", h, func(_ call, dev *device) (string, driver.Result) { return dev.config.Name, driver.Success })
 }
 
 // DeviceGetUUID implements [driver.API].
-func (d *Driver) DeviceGetUUID(device driver.Device) (driver.UUID, driver.Result) {
-	_, dev, r := d.enterDevice("cuDeviceGetUuid", device)
-	if r != driver.Success {
-		return driver.UUID{}, r
-	}
-	defer d.mu.Unlock()
-	return dev.config.UUID, driver.Success
+func (d *Driver) DeviceGetUUID(h driver.Device) (driver.UUID, driver.Result) {
+	return getOf(d, call.device, "cuDeviceGetUuid", h, func(_ call, dev *device) (driver.UUID, driver.Result) {
+		return dev.config.UUID, driver.Success
+	})
 }
 
 // DeviceTotalMem implements [driver.API].
-func (d *Driver) DeviceTotalMem(device driver.Device) (uint64, driver.Result) {
-	_, dev, r := d.enterDevice("cuDeviceTotalMem", device)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return dev.config.Memory, driver.Success
+func (d *Driver) DeviceTotalMem(h driver.Device) (uint64, driver.Result) {
+	return getOf(d, call.device, "cuDeviceTotalMem", h, func(_ call, dev *device) (uint64, driver.Result) { return dev.config.Memory, driver.Success })
 }
 
 // DeviceGetPCIBusID implements [driver.API].
-func (d *Driver) DeviceGetPCIBusID(device driver.Device) (string, driver.Result) {
-	_, dev, r := d.enterDevice("cuDeviceGetPCIBusId", device)
-	if r != driver.Success {
-		return "", r
-	}
-	defer d.mu.Unlock()
-	return dev.config.PCIBusID, driver.Success
+func (d *Driver) DeviceGetPCIBusID(h driver.Device) (string, driver.Result) {
+	return getOf(d, call.device, "cuDeviceGetPCIBusId", h, func(_ call, dev *device) (string, driver.Result) {
+		return dev.config.PCIBusID, driver.Success
+	})
 }
 
 // DeviceGetByPCIBusID implements [driver.API].
 func (d *Driver) DeviceGetByPCIBusID(id string) (driver.Device, driver.Result) {
-	_, r := d.enter("cuDeviceGetByPCIBusId")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	want, ok := parsePCI(id)
-	if !ok {
-		return 0, driver.ResultInvalidValue
-	}
-	for _, dev := range d.devices {
-		if have, ok := parsePCI(dev.config.PCIBusID); ok && have == want {
-			return driver.Device(dev.ordinal), driver.Success
+	return get(d, "cuDeviceGetByPCIBusId", func(_ call) (driver.Device, driver.Result) {
+		want, ok := parsePCI(id)
+		if !ok {
+			return 0, driver.ResultInvalidValue
 		}
-	}
-	return 0, driver.ResultInvalidDevice
+		for _, dev := range d.devices {
+			if have, ok := parsePCI(dev.config.PCIBusID); ok && have == want {
+				return driver.Device(dev.ordinal), driver.Success
+			}
+		}
+		return 0, driver.ResultInvalidDevice
+	})
 }
 
 // pciAddress is domain, bus, device and function.
@@ -152,17 +118,14 @@ func parsePCI(id string) (a pciAddress, ok bool) {
 }
 
 // DeviceGetAttribute implements [driver.API].
-func (d *Driver) DeviceGetAttribute(attribute driver.DeviceAttribute, device driver.Device) (int32, driver.Result) {
-	_, dev, r := d.enterDevice("cuDeviceGetAttribute", device)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	value, ok := dev.attribute(attribute)
-	if !ok {
-		return 0, driver.ResultInvalidValue
-	}
-	return value, driver.Success
+func (d *Driver) DeviceGetAttribute(attribute driver.DeviceAttribute, h driver.Device) (int32, driver.Result) {
+	return getOf(d, call.device, "cuDeviceGetAttribute", h, func(_ call, dev *device) (int32, driver.Result) {
+		value, ok := dev.attribute(attribute)
+		if !ok {
+			return 0, driver.ResultInvalidValue
+		}
+		return value, driver.Success
+	})
 }
 
 func (dev *device) attribute(a driver.DeviceAttribute) (int32, bool) {

@@ -149,49 +149,31 @@ func (d *Driver) unfinished() (ops int) {
 
 // Init implements [driver.API].
 func (d *Driver) Init(flags uint32) driver.Result {
-	_, r := d.enter("cuInit")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	switch {
-	case flags != 0:
-		return driver.ResultInvalidValue
-	case d.config.InitResult != driver.Success:
-		return d.config.InitResult
-	}
-	d.initialised = true
-	return driver.Success
+	return d.do("cuInit", func(_ call) driver.Result {
+		switch {
+		case flags != 0:
+			return driver.ResultInvalidValue
+		case d.config.InitResult != driver.Success:
+			return d.config.InitResult
+		}
+		d.initialised = true
+		return driver.Success
+	})
 }
 
 // DriverGetVersion implements [driver.API].
 func (d *Driver) DriverGetVersion() (driver.Version, driver.Result) {
-	_, r := d.enter("cuDriverGetVersion")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return d.config.Version, driver.Success
+	return get(d, "cuDriverGetVersion", func(_ call) (driver.Version, driver.Result) { return d.config.Version, driver.Success })
 }
 
 // GetErrorName implements [driver.API].
 func (d *Driver) GetErrorName(result driver.Result) (string, driver.Result) {
-	_, r := d.enter("cuGetErrorName")
-	if r != driver.Success {
-		return "", r
-	}
-	defer d.mu.Unlock()
-	return errorWord(result, result.Name())
+	return get(d, "cuGetErrorName", func(_ call) (string, driver.Result) { return errorWord(result, result.Name()) })
 }
 
 // GetErrorString implements [driver.API].
 func (d *Driver) GetErrorString(result driver.Result) (string, driver.Result) {
-	_, r := d.enter("cuGetErrorString")
-	if r != driver.Success {
-		return "", r
-	}
-	defer d.mu.Unlock()
-	return errorWord(result, result.Text())
+	return get(d, "cuGetErrorString", func(_ call) (string, driver.Result) { return errorWord(result, result.Text()) })
 }
 
 // errorWord refuses codes that driver's table does not have: it names those after

@@ -128,6 +128,59 @@ func (d *Driver) refuse(r driver.Result) (call, driver.Result) {
 	return call{}, r
 }
 
+// do makes a call with d.mu held, unless it is refused.
+func (d *Driver) do(op string, f func(c call) driver.Result) driver.Result {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	return f(c)
+}
+
+// get is do for a function that returns something.
+func get[T any](d *Driver, op string, f func(c call) (T, driver.Result)) (T, driver.Result) {
+	c, r := d.enter(op)
+	if r != driver.Success {
+		var none T
+		return none, r
+	}
+	defer d.mu.Unlock()
+	return f(c)
+}
+
+// enterOn is enter for what a handle stands for, which find finds.
+func enterOn[H, O any](d *Driver, find func(call, H) (O, driver.Result), op string, h H) (c call, o O, r driver.Result) {
+	if c, r = d.enter(op); r != driver.Success {
+		return c, o, r
+	}
+	if o, r = find(c, h); r != driver.Success {
+		d.mu.Unlock()
+	}
+	return c, o, r
+}
+
+// on is do for what a handle stands for.
+func on[H, O any](d *Driver, find func(call, H) (O, driver.Result), op string, h H, f func(c call, o O) driver.Result) driver.Result {
+	c, o, r := enterOn(d, find, op, h)
+	if r != driver.Success {
+		return r
+	}
+	defer d.mu.Unlock()
+	return f(c, o)
+}
+
+// getOf is get for what a handle stands for.
+func getOf[H, O, T any](d *Driver, find func(call, H) (O, driver.Result), op string, h H, f func(c call, o O) (T, driver.Result)) (T, driver.Result) {
+	c, o, r := enterOn(d, find, op, h)
+	if r != driver.Success {
+		var none T
+		return none, r
+	}
+	defer d.mu.Unlock()
+	return f(c, o)
+}
+
 // needContext checks that the thread has a current context that lives.
 func (c call) needContext() driver.Result {
 	switch {

@@ -27,34 +27,18 @@ func (c call) event(h driver.Event) (*event, driver.Result) {
 	return e, e.ctx.present()
 }
 
-// enterEvent begins a call about an event.
-func (d *Driver) enterEvent(op string, h driver.Event) (call, *event, driver.Result) {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return c, nil, r
-	}
-	e, r := c.event(h)
-	if r != driver.Success {
-		d.mu.Unlock()
-	}
-	return c, e, r
-}
-
 // EventCreate implements [driver.API].
 func (d *Driver) EventCreate(flags uint32) (driver.Event, driver.Result) {
-	c, r := d.enter("cuEventCreate")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	const known = driver.EventBlockingSync | driver.EventDisableTiming | driver.EventInterprocess
-	shared := flags&driver.EventInterprocess != 0
-	if flags&^known != 0 || shared && flags&driver.EventDisableTiming == 0 {
-		return 0, driver.ResultInvalidValue
-	}
-	e := &event{handle: driver.Event(d.newHandle()), ctx: c.ctx, flags: flags, made: c.made}
-	d.events.live[e.handle] = e
-	return e.handle, driver.Success
+	return get(d, "cuEventCreate", func(c call) (driver.Event, driver.Result) {
+		const known = driver.EventBlockingSync | driver.EventDisableTiming | driver.EventInterprocess
+		shared := flags&driver.EventInterprocess != 0
+		if flags&^known != 0 || shared && flags&driver.EventDisableTiming == 0 {
+			return 0, driver.ResultInvalidValue
+		}
+		e := &event{handle: driver.Event(d.newHandle()), ctx: c.ctx, flags: flags, made: c.made}
+		d.events.live[e.handle] = e
+		return e.handle, driver.Success
+	})
 }
 
 // EventRecord implements [driver.API].
@@ -68,63 +52,54 @@ func (d *Driver) EventRecordWithFlags(h driver.Event, stream driver.Stream, flag
 }
 
 func (d *Driver) eventRecord(op string, h driver.Event, stream driver.Stream, flags uint32) driver.Result {
-	c, e, r := d.enterEvent(op, h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	s, r := c.stream(stream)
-	switch {
-	case r != driver.Success:
-		return r
-	case flags&^driver.EventRecordExternal != 0:
-		return driver.ResultInvalidValue
-	case s.ctx != e.ctx:
-		c.found(driver.ResultInvalidHandle, "the event and the stream belong to different contexts")
-		return driver.ResultInvalidHandle
-	case flags != 0 && s.capture == nil:
-		return driver.ResultIllegalState
-	case flags != 0:
-		return c.submit(s, work{kind: nodeRecordEvent, event: e})
-	case s.capture != nil:
-		return c.markCapture(s, e)
-	}
-	if r := c.checkImplicit(s); r != driver.Success {
-		return r
-	}
-	o := &operation{call: c, aside: true}
-	d.enqueue(s, o)
-	e.record, e.mark = o, nil
-	return driver.Success
+	return on(d, call.event, op, h, func(c call, e *event) driver.Result {
+		s, r := c.stream(stream)
+		switch {
+		case r != driver.Success:
+			return r
+		case flags&^driver.EventRecordExternal != 0:
+			return driver.ResultInvalidValue
+		case s.ctx != e.ctx:
+			c.found(driver.ResultInvalidHandle, "the event and the stream belong to different contexts")
+			return driver.ResultInvalidHandle
+		case flags != 0 && s.capture == nil:
+			return driver.ResultIllegalState
+		case flags != 0:
+			return c.submit(s, work{kind: nodeRecordEvent, event: e})
+		case s.capture != nil:
+			return c.markCapture(s, e)
+		}
+		if r := c.checkImplicit(s); r != driver.Success {
+			return r
+		}
+		o := &operation{call: c, aside: true}
+		d.enqueue(s, o)
+		e.record, e.mark = o, nil
+		return driver.Success
+	})
 }
 
 // EventQuery implements [driver.API].
 func (d *Driver) EventQuery(h driver.Event) driver.Result {
-	c, e, r := d.enterEvent("cuEventQuery", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if r := c.mayAsk(e); r != driver.Success {
-		return r
-	}
-	if e.record != nil && !e.record.finished() {
-		return driver.ResultNotReady
-	}
-	return d.poison()
+	return on(d, call.event, "cuEventQuery", h, func(c call, e *event) driver.Result {
+		if r := c.mayAsk(e); r != driver.Success {
+			return r
+		}
+		if e.record != nil && !e.record.finished() {
+			return driver.ResultNotReady
+		}
+		return d.poison()
+	})
 }
 
 // EventSynchronize implements [driver.API].
 func (d *Driver) EventSynchronize(h driver.Event) driver.Result {
-	c, e, r := d.enterEvent("cuEventSynchronize", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if r := c.mayAsk(e); r != driver.Success {
-		return r
-	}
-	return c.wait(e.record)
+	return on(d, call.event, "cuEventSynchronize", h, func(c call, e *event) driver.Result {
+		if r := c.mayAsk(e); r != driver.Success {
+			return r
+		}
+		return c.wait(e.record)
+	})
 }
 
 // mayAsk refuses to ask for the state of an event that marks a capture, or while a
@@ -138,36 +113,30 @@ func (c call) mayAsk(e *event) driver.Result {
 
 // EventElapsedTime implements [driver.API].
 func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, driver.Result) {
-	c, from, r := d.enterEvent("cuEventElapsedTime", start)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	to, r := c.event(end)
-	if r != driver.Success {
-		return 0, r
-	}
-	for _, e := range []*event{from, to} {
-		switch {
-		case e.mark != nil:
-			return 0, c.useCaptured(e)
-		case e.record == nil || e.flags&driver.EventDisableTiming != 0 || e.ctx != from.ctx:
-			return 0, driver.ResultInvalidHandle
+	return getOf(d, call.event, "cuEventElapsedTime", start, func(c call, from *event) (float32, driver.Result) {
+		to, r := c.event(end)
+		if r != driver.Success {
+			return 0, r
 		}
-	}
-	if !from.record.finished() || !to.record.finished() {
-		return 0, driver.ResultNotReady
-	}
-	return float32(float64(to.record.at.Sub(from.record.at)) / float64(time.Millisecond)), driver.Success
+		for _, e := range []*event{from, to} {
+			switch {
+			case e.mark != nil:
+				return 0, c.useCaptured(e)
+			case e.record == nil || e.flags&driver.EventDisableTiming != 0 || e.ctx != from.ctx:
+				return 0, driver.ResultInvalidHandle
+			}
+		}
+		if !from.record.finished() || !to.record.finished() {
+			return 0, driver.ResultNotReady
+		}
+		return float32(float64(to.record.at.Sub(from.record.at)) / float64(time.Millisecond)), driver.Success
+	})
 }
 
 // EventDestroy implements [driver.API].
 func (d *Driver) EventDestroy(h driver.Event) driver.Result {
-	c, _, r := d.enterEvent("cuEventDestroy", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	remove(c, &d.events, h)
-	return driver.Success
+	return on(d, call.event, "cuEventDestroy", h, func(c call, _ *event) driver.Result {
+		remove(c, &d.events, h)
+		return driver.Success
+	})
 }

@@ -96,75 +96,49 @@ func (s *settings) set(a driver.FunctionAttribute, value int32, e *entry, dev *d
 	return driver.Success
 }
 
-// enterFunction begins a call about a function.
-func (d *Driver) enterFunction(op string, h driver.Function) (call, *function, driver.Result) {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return c, nil, r
-	}
-	f, r := find(c, &d.functions, h)
-	if r != driver.Success {
-		d.mu.Unlock()
-	}
-	return c, f, r
+func (c call) findFunction(h driver.Function) (*function, driver.Result) {
+	return find(c, &c.d.functions, h)
 }
 
 // FuncGetAttribute implements [driver.API].
 func (d *Driver) FuncGetAttribute(attribute driver.FunctionAttribute, h driver.Function) (int32, driver.Result) {
-	_, f, r := d.enterFunction("cuFuncGetAttribute", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return attributeOf(attribute, f.entry, f.module.image, f.settings, f.module.ctx.dev)
+	return getOf(d, call.findFunction, "cuFuncGetAttribute", h, func(_ call, f *function) (int32, driver.Result) {
+		return attributeOf(attribute, f.entry, f.module.image, f.settings, f.module.ctx.dev)
+	})
 }
 
 // FuncSetAttribute implements [driver.API].
 func (d *Driver) FuncSetAttribute(h driver.Function, attribute driver.FunctionAttribute, value int32) driver.Result {
-	_, f, r := d.enterFunction("cuFuncSetAttribute", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	return f.settings.set(attribute, value, f.entry, f.module.ctx.dev)
+	return on(d, call.findFunction, "cuFuncSetAttribute", h, func(_ call, f *function) driver.Result {
+		return f.settings.set(attribute, value, f.entry, f.module.ctx.dev)
+	})
 }
 
 // FuncSetCacheConfig implements [driver.API]. It changes nothing here.
 func (d *Driver) FuncSetCacheConfig(h driver.Function, config driver.CacheConfig) driver.Result {
-	_, _, r := d.enterFunction("cuFuncSetCacheConfig", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if config < driver.CachePreferNone || config > driver.CachePreferEqual {
-		return driver.ResultInvalidValue
-	}
-	return driver.Success
+	return on(d, call.findFunction, "cuFuncSetCacheConfig", h, func(_ call, _ *function) driver.Result {
+		if config < driver.CachePreferNone || config > driver.CachePreferEqual {
+			return driver.ResultInvalidValue
+		}
+		return driver.Success
+	})
 }
 
 // FuncGetModule implements [driver.API].
 func (d *Driver) FuncGetModule(h driver.Function) (driver.Module, driver.Result) {
-	_, f, r := d.enterFunction("cuFuncGetModule", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return f.module.handle, driver.Success
+	return getOf(d, call.findFunction, "cuFuncGetModule", h, func(_ call, f *function) (driver.Module, driver.Result) {
+		return f.module.handle, driver.Success
+	})
 }
 
 // FuncGetName implements [driver.API].
 func (d *Driver) FuncGetName(h driver.Function) (string, driver.Result) {
-	_, f, r := d.enterFunction("cuFuncGetName", h)
-	if r != driver.Success {
-		return "", r
-	}
-	defer d.mu.Unlock()
-	return f.entry.name, driver.Success
+	return getOf(d, call.findFunction, "cuFuncGetName", h, func(_ call, f *function) (string, driver.Result) { return f.entry.name, driver.Success })
 }
 
 // FuncGetParamInfo implements [driver.API].
 func (d *Driver) FuncGetParamInfo(h driver.Function, index uint64) (offset, bytes uint64, r driver.Result) {
-	_, f, r := d.enterFunction("cuFuncGetParamInfo", h)
+	_, f, r := enterOn(d, call.findFunction, "cuFuncGetParamInfo", h)
 	if r != driver.Success {
 		return 0, 0, r
 	}
@@ -174,24 +148,18 @@ func (d *Driver) FuncGetParamInfo(h driver.Function, index uint64) (offset, byte
 
 // FuncLoad implements [driver.API].
 func (d *Driver) FuncLoad(h driver.Function) driver.Result {
-	_, f, r := d.enterFunction("cuFuncLoad", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	f.loaded = true
-	return driver.Success
+	return on(d, call.findFunction, "cuFuncLoad", h, func(_ call, f *function) driver.Result {
+		f.loaded = true
+		return driver.Success
+	})
 }
 
 // FuncIsLoaded implements [driver.API].
 func (d *Driver) FuncIsLoaded(h driver.Function) (driver.LoadingState, driver.Result) {
-	_, f, r := d.enterFunction("cuFuncIsLoaded", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if f.loaded {
-		return driver.StateLoaded, driver.Success
-	}
-	return driver.StateUnloaded, driver.Success
+	return getOf(d, call.findFunction, "cuFuncIsLoaded", h, func(_ call, f *function) (driver.LoadingState, driver.Result) {
+		if f.loaded {
+			return driver.StateLoaded, driver.Success
+		}
+		return driver.StateUnloaded, driver.Success
+	})
 }

@@ -85,19 +85,6 @@ func (c call) keepGraph(g *graph) driver.Graph {
 	return g.handle
 }
 
-// enterGraph begins a call about a graph.
-func (d *Driver) enterGraph(op string, h driver.Graph) (call, *graph, driver.Result) {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return c, nil, r
-	}
-	g, r := c.graph(h)
-	if r != driver.Success {
-		d.mu.Unlock()
-	}
-	return c, g, r
-}
-
 // graph finds a graph. Its functions call a wrong handle an invalid value.
 func (c call) graph(h driver.Graph) (*graph, driver.Result) {
 	g, r := find(c, &c.d.graphs, h)
@@ -117,25 +104,19 @@ func (c call) exec(h driver.GraphExec) (*graphExec, driver.Result) {
 
 // GraphCreate implements [driver.API].
 func (d *Driver) GraphCreate(flags uint32) (driver.Graph, driver.Result) {
-	c, r := d.enter("cuGraphCreate")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if flags != 0 {
-		return 0, driver.ResultInvalidValue
-	}
-	return c.keepGraph(&graph{}), driver.Success
+	return get(d, "cuGraphCreate", func(c call) (driver.Graph, driver.Result) {
+		if flags != 0 {
+			return 0, driver.ResultInvalidValue
+		}
+		return c.keepGraph(&graph{}), driver.Success
+	})
 }
 
 // GraphGetNodes implements [driver.API].
 func (d *Driver) GraphGetNodes(h driver.Graph) ([]driver.GraphNode, driver.Result) {
-	_, g, r := d.enterGraph("cuGraphGetNodes", h)
-	if r != driver.Success {
-		return nil, r
-	}
-	defer d.mu.Unlock()
-	return ids(g.nodes), driver.Success
+	return getOf(d, call.graph, "cuGraphGetNodes", h, func(_ call, g *graph) ([]driver.GraphNode, driver.Result) {
+		return ids(g.nodes), driver.Success
+	})
 }
 
 func ids(nodes []*node) (all []driver.GraphNode) {
@@ -147,42 +128,36 @@ func ids(nodes []*node) (all []driver.GraphNode) {
 
 // GraphNodeGetType implements [driver.API].
 func (d *Driver) GraphNodeGetType(h driver.GraphNode) (driver.GraphNodeType, driver.Result) {
-	c, r := d.enter("cuGraphNodeGetType")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	for _, g := range d.graphs.live {
-		if i := slices.Index(ids(g.nodes), h); i >= 0 {
-			return nodeTypes[g.nodes[i].work.kind], driver.Success
+	return get(d, "cuGraphNodeGetType", func(c call) (driver.GraphNodeType, driver.Result) {
+		for _, g := range d.graphs.live {
+			if i := slices.Index(ids(g.nodes), h); i >= 0 {
+				return nodeTypes[g.nodes[i].work.kind], driver.Success
+			}
 		}
-	}
-	c.found(driver.ResultInvalidValue, "%#x is no node of a graph", uintptr(h))
-	return 0, driver.ResultInvalidValue
+		c.found(driver.ResultInvalidValue, "%#x is no node of a graph", uintptr(h))
+		return 0, driver.ResultInvalidValue
+	})
 }
 
 // GraphExecKernelNodeSetParams implements [driver.API].
 func (d *Driver) GraphExecKernelNodeSetParams(h driver.GraphExec, id driver.GraphNode, function driver.Function, grid, block driver.Dim3, sharedBytes uint32, params []unsafe.Pointer) driver.Result {
-	c, r := d.enter("cuGraphExecKernelNodeSetParams")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	x, r := c.exec(h)
-	if r != driver.Success {
-		return r
-	}
-	i := slices.Index(x.ids, id)
-	if i < 0 || x.nodes[i].work.kind != nodeKernel {
-		c.found(driver.ResultInvalidValue, "%#x is no kernel node of the graph", uintptr(id))
-		return driver.ResultInvalidValue
-	}
-	w, r := c.kernelWork(function, x.ctx, params, Launch{Grid: grid, Block: block, SharedBytes: sharedBytes})
-	if r != driver.Success {
-		return r
-	}
-	x.replace(i, &node{id: id, call: c, work: w})
-	return driver.Success
+	return d.do("cuGraphExecKernelNodeSetParams", func(c call) driver.Result {
+		x, r := c.exec(h)
+		if r != driver.Success {
+			return r
+		}
+		i := slices.Index(x.ids, id)
+		if i < 0 || x.nodes[i].work.kind != nodeKernel {
+			c.found(driver.ResultInvalidValue, "%#x is no kernel node of the graph", uintptr(id))
+			return driver.ResultInvalidValue
+		}
+		w, r := c.kernelWork(function, x.ctx, params, Launch{Grid: grid, Block: block, SharedBytes: sharedBytes})
+		if r != driver.Success {
+			return r
+		}
+		x.replace(i, &node{id: id, call: c, work: w})
+		return driver.Success
+	})
 }
 
 // replace puts a node in the place of another one. Launches that are on a stream keep the old ones.
@@ -207,27 +182,24 @@ func (x *graphExec) replace(at int, n *node) {
 // GraphInstantiate implements [driver.API]. Of the flags it knows those that change
 // nothing here: freeing on launch (1) and node priorities (8).
 func (d *Driver) GraphInstantiate(h driver.Graph, flags uint64) (driver.GraphExec, driver.Result) {
-	c, g, r := d.enterGraph("cuGraphInstantiateWithFlags", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	const upload, harmless, known = 2, 1 | 8, 15
-	switch {
-	case flags&^known != 0 || flags&upload != 0:
-		return 0, driver.ResultInvalidValue
-	case flags&^harmless != 0:
-		return 0, driver.ResultNotSupported
-	}
-	x := &graphExec{handle: driver.GraphExec(d.newHandle()), ctx: c.ctx, nodes: slices.Clone(g.nodes), ids: ids(g.nodes), made: c.made}
-	d.execs.live[x.handle] = x
-	return x.handle, driver.Success
+	return getOf(d, call.graph, "cuGraphInstantiateWithFlags", h, func(c call, g *graph) (driver.GraphExec, driver.Result) {
+		const upload, harmless, known = 2, 1 | 8, 15
+		switch {
+		case flags&^known != 0 || flags&upload != 0:
+			return 0, driver.ResultInvalidValue
+		case flags&^harmless != 0:
+			return 0, driver.ResultNotSupported
+		}
+		x := &graphExec{handle: driver.GraphExec(d.newHandle()), ctx: c.ctx, nodes: slices.Clone(g.nodes), ids: ids(g.nodes), made: c.made}
+		d.execs.live[x.handle] = x
+		return x.handle, driver.Success
+	})
 }
 
 // GraphExecUpdate implements [driver.API]. The nodes must be of the same kinds in
 // the same order with the same dependencies.
 func (d *Driver) GraphExecUpdate(h driver.GraphExec, from driver.Graph) (driver.GraphExecUpdateInfo, driver.Result) {
-	c, g, r := d.enterGraph("cuGraphExecUpdate", from)
+	c, g, r := enterOn(d, call.graph, "cuGraphExecUpdate", from)
 	var info driver.GraphExecUpdateInfo
 	if r != driver.Success {
 		return info, r
@@ -273,7 +245,7 @@ func compatible(was, now *node, place map[*node]int) driver.GraphExecUpdateResul
 
 // enterExec begins a call about an executable graph and a stream.
 func (d *Driver) enterExec(op string, h driver.GraphExec, stream driver.Stream) (call, *graphExec, *stream, driver.Result) {
-	c, s, r := d.enterStream(op, stream)
+	c, s, r := enterOn(d, call.stream, op, stream)
 	if r != driver.Success {
 		return c, nil, nil, r
 	}
@@ -443,25 +415,19 @@ func (o *operation) end() {
 
 // GraphExecDestroy implements [driver.API].
 func (d *Driver) GraphExecDestroy(h driver.GraphExec) driver.Result {
-	c, r := d.enter("cuGraphExecDestroy")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if _, r := c.exec(h); r != driver.Success {
-		return r
-	}
-	remove(c, &d.execs, h)
-	return driver.Success
+	return d.do("cuGraphExecDestroy", func(c call) driver.Result {
+		if _, r := c.exec(h); r != driver.Success {
+			return r
+		}
+		remove(c, &d.execs, h)
+		return driver.Success
+	})
 }
 
 // GraphDestroy implements [driver.API].
 func (d *Driver) GraphDestroy(h driver.Graph) driver.Result {
-	c, _, r := d.enterGraph("cuGraphDestroy", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	remove(c, &d.graphs, h)
-	return driver.Success
+	return on(d, call.graph, "cuGraphDestroy", h, func(c call, _ *graph) driver.Result {
+		remove(c, &d.graphs, h)
+		return driver.Success
+	})
 }

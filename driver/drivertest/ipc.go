@@ -10,23 +10,20 @@ func (a *allocation) exportable() bool {
 // IpcGetMemHandle implements [driver.API]. On Linux what other processes do with the memory shows here, and
 // ptr must be its beginning. Memory that was used before is copied to where they can open it, after all work.
 func (d *Driver) IpcGetMemHandle(ptr driver.DevicePtr) (h driver.IpcMemHandle, r driver.Result) {
-	c, r := d.enter("cuIpcGetMemHandle")
-	if r != driver.Success {
-		return h, r
-	}
-	defer d.mu.Unlock()
-	a := d.allocation(ptr)
-	switch {
-	case a == nil || a.base != ptr || !a.exportable():
-		return h, driver.ResultInvalidValue
-	case a.ctx.present() != driver.Success:
-		return h, vanished
-	case a.shared == nil:
-		if r := c.publish(a); r != driver.Success {
-			return h, r
+	return get(d, "cuIpcGetMemHandle", func(c call) (h driver.IpcMemHandle, r driver.Result) {
+		a := d.allocation(ptr)
+		switch {
+		case a == nil || a.base != ptr || !a.exportable():
+			return h, driver.ResultInvalidValue
+		case a.ctx.present() != driver.Success:
+			return h, vanished
+		case a.shared == nil:
+			if r := c.publish(a); r != driver.Success {
+				return h, r
+			}
 		}
-	}
-	return a.shared.ipcHandle()
+		return a.shared.ipcHandle()
+	})
 }
 
 // publish moves the content of an allocation to memory that other processes can open.
@@ -56,52 +53,46 @@ func (c call) publish(a *allocation) driver.Result {
 // IpcOpenMemHandle implements [driver.API]. It takes the memory of simulated devices of other processes, and of
 // the device of the context only.
 func (d *Driver) IpcOpenMemHandle(h driver.IpcMemHandle, flags uint32) (driver.DevicePtr, driver.Result) {
-	c, r := d.enter("cuIpcOpenMemHandle")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if flags != driver.IpcLazyEnablePeerAccess {
-		return 0, driver.ResultInvalidValue
-	}
-	for _, a := range d.memory.of(c.ctx) {
-		if a.opens > 0 && a.opened == h {
-			a.opens++
-			return a.base, driver.Success
+	return get(d, "cuIpcOpenMemHandle", func(c call) (driver.DevicePtr, driver.Result) {
+		if flags != driver.IpcLazyEnablePeerAccess {
+			return 0, driver.ResultInvalidValue
 		}
-	}
-	shared, ordinal, r := d.importIPC(h)
-	if r != driver.Success {
-		return 0, r
-	}
-	shared.withdraw() // the mapping stays
-	if ordinal != c.ctx.dev.ordinal {
-		return 0, driver.ResultInvalidDevice
-	}
-	a := &allocation{bytes: uint64(len(shared.data)), dev: c.ctx.dev, ctx: c.ctx, ready: true, shared: shared, opens: 1, opened: h}
-	c.place(a)
-	return a.base, driver.Success
+		for _, a := range d.memory.of(c.ctx) {
+			if a.opens > 0 && a.opened == h {
+				a.opens++
+				return a.base, driver.Success
+			}
+		}
+		shared, ordinal, r := d.importIPC(h)
+		if r != driver.Success {
+			return 0, r
+		}
+		shared.withdraw() // the mapping stays
+		if ordinal != c.ctx.dev.ordinal {
+			return 0, driver.ResultInvalidDevice
+		}
+		a := &allocation{bytes: uint64(len(shared.data)), dev: c.ctx.dev, ctx: c.ctx, ready: true, shared: shared, opens: 1, opened: h}
+		c.place(a)
+		return a.base, driver.Success
+	})
 }
 
 // IpcCloseMemHandle implements [driver.API].
 func (d *Driver) IpcCloseMemHandle(ptr driver.DevicePtr) driver.Result {
-	c, r := d.enter("cuIpcCloseMemHandle")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	a := d.allocation(ptr)
-	switch {
-	case a == nil || a.base != ptr || a.opens == 0:
-		return driver.ResultInvalidValue
-	case a.ctx.present() != driver.Success:
-		return vanished
-	case a.opens > 1:
-		a.opens--
-	default:
-		c.release(a)
-	}
-	return driver.Success
+	return d.do("cuIpcCloseMemHandle", func(c call) driver.Result {
+		a := d.allocation(ptr)
+		switch {
+		case a == nil || a.base != ptr || a.opens == 0:
+			return driver.ResultInvalidValue
+		case a.ctx.present() != driver.Success:
+			return vanished
+		case a.opens > 1:
+			a.opens--
+		default:
+			c.release(a)
+		}
+		return driver.Success
+	})
 }
 
 func (d *Driver) allocation(ptr driver.DevicePtr) *allocation {

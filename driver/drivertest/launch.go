@@ -26,7 +26,7 @@ func (d *Driver) LaunchKernelEx(function driver.Function, grid, block driver.Dim
 }
 
 func (d *Driver) launch(op string, h driver.Function, stream driver.Stream, params []unsafe.Pointer, k Launch, attributes ...driver.LaunchAttribute) driver.Result {
-	c, s, r := d.enterStream(op, stream)
+	c, s, r := enterOn(d, call.stream, op, stream)
 	if r != driver.Success {
 		return r
 	}

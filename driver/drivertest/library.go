@@ -65,39 +65,28 @@ func (d *Driver) LibraryLoadData(data []byte, _ driver.JIT) (driver.KernelLibrar
 	return l.handle, log, driver.Success
 }
 
-// enterLibrary begins a call about a library.
-func (d *Driver) enterLibrary(op string, h driver.KernelLibrary) (call, *library, driver.Result) {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return c, nil, r
-	}
-	l, r := find(c, &d.libraries, h)
-	if r == driver.Success && op != "cuLibraryUnload" {
+func (c call) library(h driver.KernelLibrary) (*library, driver.Result) {
+	l, r := find(c, &c.d.libraries, h)
+	if r == driver.Success && c.op != "cuLibraryUnload" {
 		r = l.broken
 	}
-	if r != driver.Success {
-		d.mu.Unlock()
-	}
-	return c, l, r
+	return l, r
 }
 
 // LibraryUnload implements [driver.API].
 func (d *Driver) LibraryUnload(h driver.KernelLibrary) driver.Result {
-	c, l, r := d.enterLibrary("cuLibraryUnload", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	for _, ctx := range d.contexts.live {
-		if m := ctx.parts[l]; m != nil {
-			c.unload(m, false)
+	return on(d, call.library, "cuLibraryUnload", h, func(c call, l *library) driver.Result {
+		for _, ctx := range d.contexts.live {
+			if m := ctx.parts[l]; m != nil {
+				c.unload(m, false)
+			}
 		}
-	}
-	for _, k := range l.kernels {
-		remove(c, &d.kernels, k.handle)
-	}
-	remove(c, &d.libraries, h)
-	return driver.Success
+		for _, k := range l.kernels {
+			remove(c, &d.kernels, k.handle)
+		}
+		remove(c, &d.libraries, h)
+		return driver.Success
+	})
 }
 
 // part returns the module that the library is in a context.
@@ -114,36 +103,30 @@ func (c call) part(l *library, ctx *context) (*module, driver.Result) {
 
 // LibraryGetKernel implements [driver.API].
 func (d *Driver) LibraryGetKernel(h driver.KernelLibrary, name string) (driver.Kernel, driver.Result) {
-	_, l, r := d.enterLibrary("cuLibraryGetKernel", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	for _, k := range l.kernels {
-		if k.entry.name == name {
-			return k.handle, driver.Success
+	return getOf(d, call.library, "cuLibraryGetKernel", h, func(_ call, l *library) (driver.Kernel, driver.Result) {
+		for _, k := range l.kernels {
+			if k.entry.name == name {
+				return k.handle, driver.Success
+			}
 		}
-	}
-	return 0, l.image.without(name)
+		return 0, l.image.without(name)
+	})
 }
 
 // LibraryGetModule implements [driver.API].
 func (d *Driver) LibraryGetModule(h driver.KernelLibrary) (driver.Module, driver.Result) {
-	c, l, r := d.enterLibrary("cuLibraryGetModule", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	m, r := c.part(l, c.ctx)
-	if r != driver.Success {
-		return 0, r
-	}
-	return m.handle, driver.Success
+	return getOf(d, call.library, "cuLibraryGetModule", h, func(c call, l *library) (driver.Module, driver.Result) {
+		m, r := c.part(l, c.ctx)
+		if r != driver.Success {
+			return 0, r
+		}
+		return m.handle, driver.Success
+	})
 }
 
 // LibraryGetGlobal implements [driver.API].
 func (d *Driver) LibraryGetGlobal(h driver.KernelLibrary, name string) (driver.DevicePtr, uint64, driver.Result) {
-	c, l, r := d.enterLibrary("cuLibraryGetGlobal", h)
+	c, l, r := enterOn(d, call.library, "cuLibraryGetGlobal", h)
 	if r != driver.Success {
 		return 0, 0, r
 	}
@@ -157,53 +140,33 @@ func (d *Driver) LibraryGetGlobal(h driver.KernelLibrary, name string) (driver.D
 
 // LibraryGetKernelCount implements [driver.API].
 func (d *Driver) LibraryGetKernelCount(h driver.KernelLibrary) (uint32, driver.Result) {
-	_, l, r := d.enterLibrary("cuLibraryGetKernelCount", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return uint32(len(l.kernels)), driver.Success
+	return getOf(d, call.library, "cuLibraryGetKernelCount", h, func(_ call, l *library) (uint32, driver.Result) {
+		return uint32(len(l.kernels)), driver.Success
+	})
 }
 
 // LibraryEnumerateKernels implements [driver.API].
 func (d *Driver) LibraryEnumerateKernels(h driver.KernelLibrary) ([]driver.Kernel, driver.Result) {
-	_, l, r := d.enterLibrary("cuLibraryEnumerateKernels", h)
-	if r != driver.Success {
-		return nil, r
-	}
-	defer d.mu.Unlock()
-	var handles []driver.Kernel
-	for _, k := range l.kernels {
-		handles = append(handles, k.handle)
-	}
-	return handles, driver.Success
+	return getOf(d, call.library, "cuLibraryEnumerateKernels", h, func(_ call, l *library) ([]driver.Kernel, driver.Result) {
+		var handles []driver.Kernel
+		for _, k := range l.kernels {
+			handles = append(handles, k.handle)
+		}
+		return handles, driver.Success
+	})
 }
 
-// enterKernel begins a call about a kernel.
-func (d *Driver) enterKernel(op string, h driver.Kernel) (call, *kernel, driver.Result) {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return c, nil, r
-	}
-	k, r := find(c, &d.kernels, h)
-	if r != driver.Success {
-		d.mu.Unlock()
-	}
-	return c, k, r
-}
+func (c call) kernel(h driver.Kernel) (*kernel, driver.Result) { return find(c, &c.d.kernels, h) }
 
 // KernelGetFunction implements [driver.API].
 func (d *Driver) KernelGetFunction(h driver.Kernel) (driver.Function, driver.Result) {
-	c, k, r := d.enterKernel("cuKernelGetFunction", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	f, r := c.functionOf(k, c.ctx)
-	if r != driver.Success {
-		return 0, r
-	}
-	return f.handle, driver.Success
+	return getOf(d, call.kernel, "cuKernelGetFunction", h, func(c call, k *kernel) (driver.Function, driver.Result) {
+		f, r := c.functionOf(k, c.ctx)
+		if r != driver.Success {
+			return 0, r
+		}
+		return f.handle, driver.Success
+	})
 }
 
 // functionOf returns what a kernel is in a context.
@@ -219,45 +182,34 @@ func (c call) functionOf(k *kernel, ctx *context) (*function, driver.Result) {
 
 // KernelGetName implements [driver.API].
 func (d *Driver) KernelGetName(h driver.Kernel) (string, driver.Result) {
-	_, k, r := d.enterKernel("cuKernelGetName", h)
-	if r != driver.Success {
-		return "", r
-	}
-	defer d.mu.Unlock()
-	return k.entry.name, driver.Success
+	return getOf(d, call.kernel, "cuKernelGetName", h, func(_ call, k *kernel) (string, driver.Result) { return k.entry.name, driver.Success })
 }
 
 // KernelGetAttribute implements [driver.API].
 func (d *Driver) KernelGetAttribute(attribute driver.FunctionAttribute, h driver.Kernel, device driver.Device) (int32, driver.Result) {
-	_, k, r := d.enterKernel("cuKernelGetAttribute", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	dev, r := d.device(device)
-	if r != driver.Success {
-		return 0, r
-	}
-	return attributeOf(attribute, k.entry, k.library.image, k.settingsOn(dev), dev)
+	return getOf(d, call.kernel, "cuKernelGetAttribute", h, func(_ call, k *kernel) (int32, driver.Result) {
+		dev, r := d.device(device)
+		if r != driver.Success {
+			return 0, r
+		}
+		return attributeOf(attribute, k.entry, k.library.image, k.settingsOn(dev), dev)
+	})
 }
 
 // KernelSetAttribute implements [driver.API].
 func (d *Driver) KernelSetAttribute(attribute driver.FunctionAttribute, value int32, h driver.Kernel, device driver.Device) driver.Result {
-	_, k, r := d.enterKernel("cuKernelSetAttribute", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	dev, r := d.device(device)
-	if r != driver.Success {
-		return r
-	}
-	return k.settingsOn(dev).set(attribute, value, k.entry, dev)
+	return on(d, call.kernel, "cuKernelSetAttribute", h, func(_ call, k *kernel) driver.Result {
+		dev, r := d.device(device)
+		if r != driver.Success {
+			return r
+		}
+		return k.settingsOn(dev).set(attribute, value, k.entry, dev)
+	})
 }
 
 // KernelGetParamInfo implements [driver.API].
 func (d *Driver) KernelGetParamInfo(h driver.Kernel, index uint64) (offset, bytes uint64, r driver.Result) {
-	_, k, r := d.enterKernel("cuKernelGetParamInfo", h)
+	_, k, r := enterOn(d, call.kernel, "cuKernelGetParamInfo", h)
 	if r != driver.Success {
 		return 0, 0, r
 	}

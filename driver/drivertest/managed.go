@@ -9,23 +9,20 @@ import (
 // MemAllocManaged implements [driver.API]. The memory is on the host, where kernels reach it as well,
 // and counts as page-locked memory does.
 func (d *Driver) MemAllocManaged(bytes uint64, flags uint32) (driver.DevicePtr, driver.Result) {
-	c, r := d.enter("cuMemAllocManaged")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	switch {
-	case !c.ctx.dev.can(driver.DeviceAttributeManagedMemory):
-		return 0, driver.ResultNotSupported
-	case flags != driver.MemAttachGlobal && flags != driver.MemAttachHost || bytes == 0:
-		return 0, driver.ResultInvalidValue
-	}
-	h, r := c.newHost(bytes, 0)
-	if r != driver.Success {
-		return 0, r
-	}
-	h.managed = true
-	return driver.DevicePtr(h.base), driver.Success
+	return get(d, "cuMemAllocManaged", func(c call) (driver.DevicePtr, driver.Result) {
+		switch {
+		case !c.ctx.dev.can(driver.DeviceAttributeManagedMemory):
+			return 0, driver.ResultNotSupported
+		case flags != driver.MemAttachGlobal && flags != driver.MemAttachHost || bytes == 0:
+			return 0, driver.ResultInvalidValue
+		}
+		h, r := c.newHost(bytes, 0)
+		if r != driver.Success {
+			return 0, r
+		}
+		h.managed = true
+		return driver.DevicePtr(h.base), driver.Success
+	})
 }
 
 // checkManaged refuses a range that is not in one piece of managed memory, and a location that there is
@@ -67,46 +64,40 @@ func (c call) shares(dev *device) driver.Result {
 
 // MemPrefetchAsync implements [driver.API]. The memory stays where it is, and must be there when the
 // stream comes to it.
-func (d *Driver) MemPrefetchAsync(ptr driver.DevicePtr, bytes uint64, location driver.MemLocation, flags uint32, stream driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuMemPrefetchAsync", stream)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if flags != 0 {
-		return driver.ResultInvalidValue
-	}
-	if r := c.checkManaged(ptr, bytes, location); r != driver.Success {
-		return r
-	}
-	if r := c.shares(s.ctx.dev); r != driver.Success {
-		return r
-	}
-	if s.capture != nil {
-		s.capture.invalid = true
-		return driver.ResultStreamCaptureUnsupported
-	}
-	return c.submit(s, work{kind: nodeEmpty, run: func() error {
-		if _, f := d.memory.bytes(ptr, bytes, view{}); f != nil {
-			return f
+func (d *Driver) MemPrefetchAsync(ptr driver.DevicePtr, bytes uint64, location driver.MemLocation, flags uint32, h driver.Stream) driver.Result {
+	return on(d, call.stream, "cuMemPrefetchAsync", h, func(c call, s *stream) driver.Result {
+		if flags != 0 {
+			return driver.ResultInvalidValue
 		}
-		return nil
-	}})
+		if r := c.checkManaged(ptr, bytes, location); r != driver.Success {
+			return r
+		}
+		if r := c.shares(s.ctx.dev); r != driver.Success {
+			return r
+		}
+		if s.capture != nil {
+			s.capture.invalid = true
+			return driver.ResultStreamCaptureUnsupported
+		}
+		return c.submit(s, work{kind: nodeEmpty, run: func() error {
+			if _, f := d.memory.bytes(ptr, bytes, view{}); f != nil {
+				return f
+			}
+			return nil
+		}})
+	})
 }
 
 // MemAdvise implements [driver.API]. It changes nothing here.
 func (d *Driver) MemAdvise(ptr driver.DevicePtr, bytes uint64, advice driver.MemAdvice, location driver.MemLocation) driver.Result {
-	c, r := d.enter("cuMemAdvise")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	switch advice {
-	case driver.MemAdviseSetPreferredLocation, driver.MemAdviseSetAccessedBy, driver.MemAdviseUnsetAccessedBy:
-	case driver.MemAdviseSetReadMostly, driver.MemAdviseUnsetReadMostly, driver.MemAdviseUnsetPreferredLocation:
-		location = driver.MemLocation{Type: driver.MemLocationHost} // it does not count
-	default:
-		return driver.ResultInvalidValue
-	}
-	return c.checkManaged(ptr, bytes, location)
+	return d.do("cuMemAdvise", func(c call) driver.Result {
+		switch advice {
+		case driver.MemAdviseSetPreferredLocation, driver.MemAdviseSetAccessedBy, driver.MemAdviseUnsetAccessedBy:
+		case driver.MemAdviseSetReadMostly, driver.MemAdviseUnsetReadMostly, driver.MemAdviseUnsetPreferredLocation:
+			location = driver.MemLocation{Type: driver.MemLocationHost} // it does not count
+		default:
+			return driver.ResultInvalidValue
+		}
+		return c.checkManaged(ptr, bytes, location)
+	})
 }

@@ -69,16 +69,13 @@ func (d *Driver) MemGetInfo() (free, total uint64, r driver.Result) {
 
 // MemAlloc implements [driver.API].
 func (d *Driver) MemAlloc(bytes uint64) (driver.DevicePtr, driver.Result) {
-	c, r := d.enter("cuMemAlloc")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	a := &allocation{bytes: bytes, dev: c.ctx.dev, ctx: c.ctx, ready: true}
-	if r := c.take(a); r != driver.Success {
-		return 0, r
-	}
-	return a.base, driver.Success
+	return get(d, "cuMemAlloc", func(c call) (driver.DevicePtr, driver.Result) {
+		a := &allocation{bytes: bytes, dev: c.ctx.dev, ctx: c.ctx, ready: true}
+		if r := c.take(a); r != driver.Success {
+			return 0, r
+		}
+		return a.base, driver.Success
+	})
 }
 
 // toFree finds the allocation that begins at ptr and that the program may free.
@@ -115,28 +112,25 @@ func (c call) toFree(ptr driver.DevicePtr) (*allocation, driver.Result) {
 // MemFree implements [driver.API]. It does not wait for the device, as the real
 // one mostly does: work that still uses the memory faults.
 func (d *Driver) MemFree(ptr driver.DevicePtr) driver.Result {
-	c, r := d.enter("cuMemFree")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if ptr == 0 {
+	return d.do("cuMemFree", func(c call) driver.Result {
+		if ptr == 0 {
+			return driver.Success
+		}
+		d.memory.mu.RLock()
+		h := d.memory.hostAt(uint64(ptr))
+		d.memory.mu.RUnlock()
+		if h != nil && h.managed && h.base == uint64(ptr) {
+			c.releaseHost(h)
+			return driver.Success
+		}
+		a, r := c.toFree(ptr)
+		if r != driver.Success {
+			return r
+		}
+		a.freeing = true
+		c.release(a)
 		return driver.Success
-	}
-	d.memory.mu.RLock()
-	h := d.memory.hostAt(uint64(ptr))
-	d.memory.mu.RUnlock()
-	if h != nil && h.managed && h.base == uint64(ptr) {
-		c.releaseHost(h)
-		return driver.Success
-	}
-	a, r := c.toFree(ptr)
-	if r != driver.Success {
-		return r
-	}
-	a.freeing = true
-	c.release(a)
-	return driver.Success
+	})
 }
 
 // MemGetAddressRange implements [driver.API].
@@ -159,23 +153,20 @@ func (d *Driver) MemGetAddressRange(ptr driver.DevicePtr) (base driver.DevicePtr
 
 // MemHostAlloc implements [driver.API].
 func (d *Driver) MemHostAlloc(bytes uint64, flags uint32) (unsafe.Pointer, driver.Result) {
-	c, r := d.enter("cuMemHostAlloc")
-	if r != driver.Success {
-		return nil, r
-	}
-	defer d.mu.Unlock()
-	const known = driver.HostAllocPortable | driver.HostAllocDeviceMap | driver.HostAllocWriteCombined
-	switch {
-	case flags&^known != 0:
-		return nil, driver.ResultInvalidValue
-	case bytes == 0:
-		return nil, driver.Success
-	}
-	h, r := c.newHost(bytes, flags)
-	if r != driver.Success {
-		return nil, r
-	}
-	return unsafe.Pointer(unsafe.SliceData(h.data)), driver.Success
+	return get(d, "cuMemHostAlloc", func(c call) (unsafe.Pointer, driver.Result) {
+		const known = driver.HostAllocPortable | driver.HostAllocDeviceMap | driver.HostAllocWriteCombined
+		switch {
+		case flags&^known != 0:
+			return nil, driver.ResultInvalidValue
+		case bytes == 0:
+			return nil, driver.Success
+		}
+		h, r := c.newHost(bytes, flags)
+		if r != driver.Success {
+			return nil, r
+		}
+		return unsafe.Pointer(unsafe.SliceData(h.data)), driver.Success
+	})
 }
 
 // newHost makes memory of the host that the driver keeps.
@@ -205,22 +196,19 @@ func (d *Driver) MemFreeHost(ptr unsafe.Pointer) driver.Result {
 
 // MemHostRegister implements [driver.API].
 func (d *Driver) MemHostRegister(ptr unsafe.Pointer, bytes uint64, flags uint32) driver.Result {
-	c, r := d.enter("cuMemHostRegister")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	const known = driver.HostAllocPortable | driver.HostAllocDeviceMap
-	base := uint64(uintptr(ptr))
-	switch {
-	case flags&^known != 0 || ptr == nil || bytes == 0 || bytes > maxHostBytes || base > firstAddress-bytes:
-		return driver.ResultInvalidValue
-	case d.memory.hostOverlaps(base, bytes):
-		return driver.ResultHostMemoryAlreadyRegistered
-	}
-	d.memory.addHost(&hostMemory{base: base, bytes: bytes, data: unsafe.Slice((*byte)(ptr), bytes),
-		id: d.newID(), ctx: c.ctx, flags: flags, registered: true, made: c.made})
-	return driver.Success
+	return d.do("cuMemHostRegister", func(c call) driver.Result {
+		const known = driver.HostAllocPortable | driver.HostAllocDeviceMap
+		base := uint64(uintptr(ptr))
+		switch {
+		case flags&^known != 0 || ptr == nil || bytes == 0 || bytes > maxHostBytes || base > firstAddress-bytes:
+			return driver.ResultInvalidValue
+		case d.memory.hostOverlaps(base, bytes):
+			return driver.ResultHostMemoryAlreadyRegistered
+		}
+		d.memory.addHost(&hostMemory{base: base, bytes: bytes, data: unsafe.Slice((*byte)(ptr), bytes),
+			id: d.newID(), ctx: c.ctx, flags: flags, registered: true, made: c.made})
+		return driver.Success
+	})
 }
 
 // MemHostUnregister implements [driver.API].
@@ -230,37 +218,34 @@ func (d *Driver) MemHostUnregister(ptr unsafe.Pointer) driver.Result {
 
 // endHost frees page-locked memory, or unregisters it.
 func (d *Driver) endHost(op string, ptr unsafe.Pointer, registered bool) driver.Result {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if ptr == nil && !registered {
-		return driver.Success
-	}
-	addr := uint64(uintptr(ptr))
-	d.memory.mu.RLock()
-	h := d.memory.hostAt(addr)
-	stray := d.memory.stray(driver.DevicePtr(addr), 0)
-	d.memory.mu.RUnlock()
-	switch {
-	case registered && (h == nil || !h.registered || h.base != addr):
-		return driver.ResultHostMemoryNotRegistered
-	case h == nil:
-		stray.detail = "freed host memory that is not page-locked"
-		if stray.allocation != "" {
-			stray.detail = "freed twice"
+	return d.do(op, func(c call) driver.Result {
+		if ptr == nil && !registered {
+			return driver.Success
 		}
-		return c.misuse(stray)
-	case h.base != addr:
-		return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed an address inside an allocation"})
-	case h.registered != registered:
-		return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed memory that was registered"})
-	case h.managed:
-		return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed managed memory, which cuMemFree frees"})
-	}
-	c.releaseHost(h)
-	return driver.Success
+		addr := uint64(uintptr(ptr))
+		d.memory.mu.RLock()
+		h := d.memory.hostAt(addr)
+		stray := d.memory.stray(driver.DevicePtr(addr), 0)
+		d.memory.mu.RUnlock()
+		switch {
+		case registered && (h == nil || !h.registered || h.base != addr):
+			return driver.ResultHostMemoryNotRegistered
+		case h == nil:
+			stray.detail = "freed host memory that is not page-locked"
+			if stray.allocation != "" {
+				stray.detail = "freed twice"
+			}
+			return c.misuse(stray)
+		case h.base != addr:
+			return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed an address inside an allocation"})
+		case h.registered != registered:
+			return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed memory that was registered"})
+		case h.managed:
+			return c.misuse(&fault{addr: driver.DevicePtr(addr), allocation: h.String(), detail: "freed managed memory, which cuMemFree frees"})
+		}
+		c.releaseHost(h)
+		return driver.Success
+	})
 }
 
 func (c call) releaseHost(h *hostMemory) {
@@ -272,42 +257,36 @@ func (c call) releaseHost(h *hostMemory) {
 
 // MemHostGetDevicePointer implements [driver.API].
 func (d *Driver) MemHostGetDevicePointer(ptr unsafe.Pointer, flags uint32) (driver.DevicePtr, driver.Result) {
-	_, r := d.enter("cuMemHostGetDevicePointer")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	d.memory.mu.RLock()
-	defer d.memory.mu.RUnlock()
-	addr := uint64(uintptr(ptr))
-	if flags != 0 || d.memory.hostAt(addr) == nil {
-		return 0, driver.ResultInvalidValue
-	}
-	return driver.DevicePtr(addr), driver.Success
+	return get(d, "cuMemHostGetDevicePointer", func(_ call) (driver.DevicePtr, driver.Result) {
+		d.memory.mu.RLock()
+		defer d.memory.mu.RUnlock()
+		addr := uint64(uintptr(ptr))
+		if flags != 0 || d.memory.hostAt(addr) == nil {
+			return 0, driver.ResultInvalidValue
+		}
+		return driver.DevicePtr(addr), driver.Success
+	})
 }
 
 // PointerGetAttribute implements [driver.API].
 func (d *Driver) PointerGetAttribute(attribute driver.PointerAttribute, ptr driver.DevicePtr) (uint64, driver.Result) {
-	_, r := d.enter("cuPointerGetAttribute")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	d.memory.mu.RLock()
-	defer d.memory.mu.RUnlock()
-	var values map[driver.PointerAttribute]uint64
-	if a := d.memory.at(ptr); a != nil {
-		values = a.attributes(ptr)
-	} else if h := d.memory.hostAt(uint64(ptr)); h != nil {
-		values = h.attributes(ptr)
-	} else {
-		return 0, driver.ResultInvalidValue
-	}
-	value, ok := values[attribute]
-	if !ok {
-		return 0, driver.ResultInvalidValue
-	}
-	return value, driver.Success
+	return get(d, "cuPointerGetAttribute", func(_ call) (uint64, driver.Result) {
+		d.memory.mu.RLock()
+		defer d.memory.mu.RUnlock()
+		var values map[driver.PointerAttribute]uint64
+		if a := d.memory.at(ptr); a != nil {
+			values = a.attributes(ptr)
+		} else if h := d.memory.hostAt(uint64(ptr)); h != nil {
+			values = h.attributes(ptr)
+		} else {
+			return 0, driver.ResultInvalidValue
+		}
+		value, ok := values[attribute]
+		if !ok {
+			return 0, driver.ResultInvalidValue
+		}
+		return value, driver.Success
+	})
 }
 
 func (a *allocation) attributes(ptr driver.DevicePtr) map[driver.PointerAttribute]uint64 {

@@ -40,25 +40,17 @@ func (c call) memset(s *stream, dst driver.DevicePtr, value uint32, width, count
 // memsetNow fills on the legacy default stream. Other than the real driver it
 // waits for the end.
 func (d *Driver) memsetNow(op string, dst driver.DevicePtr, value uint32, width, count uint64) driver.Result {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	s := c.ctx.null
-	if r := c.memset(s, dst, value, width, count); r != driver.Success || count == 0 {
-		return r
-	}
-	return c.wait(s.last)
+	return d.do(op, func(c call) driver.Result {
+		s := c.ctx.null
+		if r := c.memset(s, dst, value, width, count); r != driver.Success || count == 0 {
+			return r
+		}
+		return c.wait(s.last)
+	})
 }
 
-func (d *Driver) memsetAsync(op string, dst driver.DevicePtr, value uint32, width, count uint64, stream driver.Stream) driver.Result {
-	c, s, r := d.enterStream(op, stream)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	return c.memset(s, dst, value, width, count)
+func (d *Driver) memsetAsync(op string, dst driver.DevicePtr, value uint32, width, count uint64, h driver.Stream) driver.Result {
+	return on(d, call.stream, op, h, func(c call, s *stream) driver.Result { return c.memset(s, dst, value, width, count) })
 }
 
 // MemsetD8 implements [driver.API].

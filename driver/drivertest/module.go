@@ -111,39 +111,33 @@ func (d *Driver) ModuleLoadData(data []byte, _ driver.JIT) (driver.Module, drive
 
 // ModuleUnload implements [driver.API].
 func (d *Driver) ModuleUnload(h driver.Module) driver.Result {
-	c, r := d.enter("cuModuleUnload")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	m, r := find(c, &d.modules, h)
-	if r != driver.Success {
-		return r
-	}
-	if m.library != nil {
-		c.found(driver.ResultInvalidHandle, "the module belongs to a library")
-		return driver.ResultInvalidHandle
-	}
-	c.unload(m, false)
-	return driver.Success
+	return d.do("cuModuleUnload", func(c call) driver.Result {
+		m, r := find(c, &d.modules, h)
+		if r != driver.Success {
+			return r
+		}
+		if m.library != nil {
+			c.found(driver.ResultInvalidHandle, "the module belongs to a library")
+			return driver.ResultInvalidHandle
+		}
+		c.unload(m, false)
+		return driver.Success
+	})
 }
 
 // ModuleGetFunction implements [driver.API].
 func (d *Driver) ModuleGetFunction(h driver.Module, name string) (driver.Function, driver.Result) {
-	c, r := d.enter("cuModuleGetFunction")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	m, r := find(c, &d.modules, h)
-	if r != driver.Success {
-		return 0, r
-	}
-	f := c.function(m, name)
-	if f == nil {
-		return 0, m.image.without(name)
-	}
-	return f.handle, driver.Success
+	return get(d, "cuModuleGetFunction", func(c call) (driver.Function, driver.Result) {
+		m, r := find(c, &d.modules, h)
+		if r != driver.Success {
+			return 0, r
+		}
+		f := c.function(m, name)
+		if f == nil {
+			return 0, m.image.without(name)
+		}
+		return f.handle, driver.Success
+	})
 }
 
 // ModuleGetGlobal implements [driver.API].
@@ -174,13 +168,10 @@ func (d *Driver) lazy() bool { return d.config.Version >= 12020 }
 
 // ModuleGetLoadingMode implements [driver.API].
 func (d *Driver) ModuleGetLoadingMode() (driver.LoadingMode, driver.Result) {
-	_, r := d.enter("cuModuleGetLoadingMode")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if !d.lazy() {
-		return driver.LoadingEager, driver.Success
-	}
-	return driver.LoadingLazy, driver.Success
+	return get(d, "cuModuleGetLoadingMode", func(_ call) (driver.LoadingMode, driver.Result) {
+		if !d.lazy() {
+			return driver.LoadingEager, driver.Success
+		}
+		return driver.LoadingLazy, driver.Success
+	})
 }

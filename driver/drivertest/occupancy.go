@@ -29,36 +29,24 @@ func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(function dri
 	return d.occupancy("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", function, blockSize, sharedBytes, flags)
 }
 
-// enterLaunchable begins a call about a function or a kernel in the current
-// context.
-func (d *Driver) enterLaunchable(op string, h driver.Function) (call, *function, driver.Result) {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return c, nil, r
-	}
-	f, r := c.launchable(h, c.ctx)
-	if r != driver.Success {
-		d.mu.Unlock()
-	}
-	return c, f, r
+// launchableHere finds a function or a kernel in the current context.
+func (c call) launchableHere(h driver.Function) (*function, driver.Result) {
+	return c.launchable(h, c.ctx)
 }
 
 func (d *Driver) occupancy(op string, h driver.Function, blockSize int32, sharedBytes uint64, flags uint32) (int32, driver.Result) {
-	_, f, r := d.enterLaunchable(op, h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	const disableCaching = 1
-	if blockSize < 1 || flags&^disableCaching != 0 {
-		return 0, driver.ResultInvalidValue
-	}
-	return int32(f.resident(int(blockSize), sharedBytes)), driver.Success
+	return getOf(d, call.launchableHere, op, h, func(_ call, f *function) (int32, driver.Result) {
+		const disableCaching = 1
+		if blockSize < 1 || flags&^disableCaching != 0 {
+			return 0, driver.ResultInvalidValue
+		}
+		return int32(f.resident(int(blockSize), sharedBytes)), driver.Success
+	})
 }
 
 // OccupancyMaxPotentialBlockSize implements [driver.API].
 func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes uint64, limit int32) (minGrid, blockSize int32, r driver.Result) {
-	_, f, r := d.enterLaunchable("cuOccupancyMaxPotentialBlockSize", h)
+	_, f, r := enterOn(d, call.launchableHere, "cuOccupancyMaxPotentialBlockSize", h)
 	if r != driver.Success {
 		return 0, 0, r
 	}
@@ -87,15 +75,12 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes u
 
 // OccupancyAvailableDynamicSMemPerBlock implements [driver.API].
 func (d *Driver) OccupancyAvailableDynamicSMemPerBlock(h driver.Function, blocks, blockSize int32) (uint64, driver.Result) {
-	_, f, r := d.enterLaunchable("cuOccupancyAvailableDynamicSMemPerBlock", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if blocks < 1 || blockSize < 1 || int(blocks) > f.resident(int(blockSize), 0) {
-		return 0, driver.ResultInvalidValue
-	}
-	c := &f.module.ctx.dev.config
-	share := c.model.sharedPerSM/int(blocks) - reservedShared - f.entry.staticBytes
-	return uint64(max(min(share, int(f.settings.dynamicShared)), 0)), driver.Success
+	return getOf(d, call.launchableHere, "cuOccupancyAvailableDynamicSMemPerBlock", h, func(_ call, f *function) (uint64, driver.Result) {
+		if blocks < 1 || blockSize < 1 || int(blocks) > f.resident(int(blockSize), 0) {
+			return 0, driver.ResultInvalidValue
+		}
+		c := &f.module.ctx.dev.config
+		share := c.model.sharedPerSM/int(blocks) - reservedShared - f.entry.staticBytes
+		return uint64(max(min(share, int(f.settings.dynamicShared)), 0)), driver.Success
+	})
 }

@@ -9,7 +9,7 @@ func (dev *device) canReach(peer *device) bool {
 
 // DeviceCanAccessPeer implements [driver.API].
 func (d *Driver) DeviceCanAccessPeer(device, peer driver.Device) (int32, driver.Result) {
-	_, dev, r := d.enterDevice("cuDeviceCanAccessPeer", device)
+	_, dev, r := enterOn(d, call.device, "cuDeviceCanAccessPeer", device)
 	if r != driver.Success {
 		return 0, r
 	}
@@ -23,67 +23,58 @@ func (d *Driver) DeviceCanAccessPeer(device, peer driver.Device) (int32, driver.
 
 // DeviceGetP2PAttribute implements [driver.API].
 func (d *Driver) DeviceGetP2PAttribute(attribute driver.P2PAttribute, src, dst driver.Device) (int32, driver.Result) {
-	_, from, r := d.enterDevice("cuDeviceGetP2PAttribute", src)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	to, r := d.device(dst)
-	if r != driver.Success {
-		return 0, r
-	}
-	if from == to {
-		return 0, driver.ResultInvalidDevice
-	}
-	switch attribute {
-	case driver.P2PAttributePerformanceRank:
-		return 0, driver.Success
-	case driver.P2PAttributeAccessSupported, driver.P2PAttributeNativeAtomicSupported:
-		return boolean(from.canReach(to)), driver.Success
-	}
-	return 0, driver.ResultInvalidValue
+	return getOf(d, call.device, "cuDeviceGetP2PAttribute", src, func(_ call, from *device) (int32, driver.Result) {
+		to, r := d.device(dst)
+		if r != driver.Success {
+			return 0, r
+		}
+		if from == to {
+			return 0, driver.ResultInvalidDevice
+		}
+		switch attribute {
+		case driver.P2PAttributePerformanceRank:
+			return 0, driver.Success
+		case driver.P2PAttributeAccessSupported, driver.P2PAttributeNativeAtomicSupported:
+			return boolean(from.canReach(to)), driver.Success
+		}
+		return 0, driver.ResultInvalidValue
+	})
 }
 
 // CtxEnablePeerAccess implements [driver.API].
 func (d *Driver) CtxEnablePeerAccess(peer driver.Context, flags uint32) driver.Result {
-	c, r := d.enter("cuCtxEnablePeerAccess")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	other, r := c.context(peer)
-	switch {
-	case r != driver.Success:
-		return r
-	case flags != 0:
-		return driver.ResultInvalidValue
-	case !c.ctx.dev.canReach(other.dev):
-		return driver.ResultPeerAccessUnsupported
-	case c.ctx.peers[other]:
-		return driver.ResultPeerAccessAlreadyEnabled
-	}
-	d.memory.mu.Lock()
-	c.ctx.peers[other] = true
-	d.memory.mu.Unlock()
-	return driver.Success
+	return d.do("cuCtxEnablePeerAccess", func(c call) driver.Result {
+		other, r := c.context(peer)
+		switch {
+		case r != driver.Success:
+			return r
+		case flags != 0:
+			return driver.ResultInvalidValue
+		case !c.ctx.dev.canReach(other.dev):
+			return driver.ResultPeerAccessUnsupported
+		case c.ctx.peers[other]:
+			return driver.ResultPeerAccessAlreadyEnabled
+		}
+		d.memory.mu.Lock()
+		c.ctx.peers[other] = true
+		d.memory.mu.Unlock()
+		return driver.Success
+	})
 }
 
 // CtxDisablePeerAccess implements [driver.API].
 func (d *Driver) CtxDisablePeerAccess(peer driver.Context) driver.Result {
-	c, r := d.enter("cuCtxDisablePeerAccess")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	other, r := c.context(peer)
-	switch {
-	case r != driver.Success:
-		return r
-	case !c.ctx.peers[other]:
-		return driver.ResultPeerAccessNotEnabled
-	}
-	d.memory.mu.Lock()
-	delete(c.ctx.peers, other)
-	d.memory.mu.Unlock()
-	return driver.Success
+	return d.do("cuCtxDisablePeerAccess", func(c call) driver.Result {
+		other, r := c.context(peer)
+		switch {
+		case r != driver.Success:
+			return r
+		case !c.ctx.peers[other]:
+			return driver.ResultPeerAccessNotEnabled
+		}
+		d.memory.mu.Lock()
+		delete(c.ctx.peers, other)
+		d.memory.mu.Unlock()
+		return driver.Success
+	})
 }

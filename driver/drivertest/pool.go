@@ -78,18 +78,15 @@ func (p *pool) take(bytes uint64) driver.Result {
 }
 
 // MemAllocAsync implements [driver.API].
-func (d *Driver) MemAllocAsync(bytes uint64, stream driver.Stream) (driver.DevicePtr, driver.Result) {
-	c, s, r := d.enterStream("cuMemAllocAsync", stream)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return c.allocAsync(s, s.ctx.dev.pool, bytes)
+func (d *Driver) MemAllocAsync(bytes uint64, h driver.Stream) (driver.DevicePtr, driver.Result) {
+	return getOf(d, call.stream, "cuMemAllocAsync", h, func(c call, s *stream) (driver.DevicePtr, driver.Result) {
+		return c.allocAsync(s, s.ctx.dev.pool, bytes)
+	})
 }
 
 // MemAllocFromPoolAsync implements [driver.API].
 func (d *Driver) MemAllocFromPoolAsync(bytes uint64, h driver.MemPool, stream driver.Stream) (driver.DevicePtr, driver.Result) {
-	c, s, r := d.enterStream("cuMemAllocFromPoolAsync", stream)
+	c, s, r := enterOn(d, call.stream, "cuMemAllocFromPoolAsync", stream)
 	if r != driver.Success {
 		return 0, r
 	}
@@ -136,57 +133,48 @@ func (c call) allocAsync(s *stream, p *pool, bytes uint64) (driver.DevicePtr, dr
 }
 
 // MemFreeAsync implements [driver.API].
-func (d *Driver) MemFreeAsync(ptr driver.DevicePtr, stream driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuMemFreeAsync", stream)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if s.capture != nil {
-		return driver.ResultNotSupported
-	}
-	a, r := c.toFree(ptr)
-	if r != driver.Success {
-		return r
-	}
-	a.freeing = true
-	return c.submit(s, work{kind: nodeEmpty, run: func() error {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		c.release(a)
-		return nil
-	}})
+func (d *Driver) MemFreeAsync(ptr driver.DevicePtr, h driver.Stream) driver.Result {
+	return on(d, call.stream, "cuMemFreeAsync", h, func(c call, s *stream) driver.Result {
+		if s.capture != nil {
+			return driver.ResultNotSupported
+		}
+		a, r := c.toFree(ptr)
+		if r != driver.Success {
+			return r
+		}
+		a.freeing = true
+		return c.submit(s, work{kind: nodeEmpty, run: func() error {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			c.release(a)
+			return nil
+		}})
+	})
 }
 
 // DeviceGetDefaultMemPool implements [driver.API].
-func (d *Driver) DeviceGetDefaultMemPool(device driver.Device) (driver.MemPool, driver.Result) {
-	_, dev, r := d.enterDevice("cuDeviceGetDefaultMemPool", device)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if dev.config.NoPools {
-		return 0, driver.ResultNotSupported
-	}
-	return dev.defaultPool.handle, driver.Success
+func (d *Driver) DeviceGetDefaultMemPool(h driver.Device) (driver.MemPool, driver.Result) {
+	return getOf(d, call.device, "cuDeviceGetDefaultMemPool", h, func(_ call, dev *device) (driver.MemPool, driver.Result) {
+		if dev.config.NoPools {
+			return 0, driver.ResultNotSupported
+		}
+		return dev.defaultPool.handle, driver.Success
+	})
 }
 
 // DeviceGetMemPool implements [driver.API].
-func (d *Driver) DeviceGetMemPool(device driver.Device) (driver.MemPool, driver.Result) {
-	_, dev, r := d.enterDevice("cuDeviceGetMemPool", device)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if dev.config.NoPools {
-		return 0, driver.ResultNotSupported
-	}
-	return dev.pool.handle, driver.Success
+func (d *Driver) DeviceGetMemPool(h driver.Device) (driver.MemPool, driver.Result) {
+	return getOf(d, call.device, "cuDeviceGetMemPool", h, func(_ call, dev *device) (driver.MemPool, driver.Result) {
+		if dev.config.NoPools {
+			return 0, driver.ResultNotSupported
+		}
+		return dev.pool.handle, driver.Success
+	})
 }
 
 // DeviceSetMemPool implements [driver.API].
 func (d *Driver) DeviceSetMemPool(device driver.Device, h driver.MemPool) driver.Result {
-	c, dev, r := d.enterDevice("cuDeviceSetMemPool", device)
+	c, dev, r := enterOn(d, call.device, "cuDeviceSetMemPool", device)
 	if r != driver.Success {
 		return r
 	}
@@ -211,170 +199,136 @@ func (c call) pool(h driver.MemPool) (*pool, driver.Result) {
 	return p, driver.Success
 }
 
-// enterPool begins a call about a pool.
-func (d *Driver) enterPool(op string, h driver.MemPool) (call, *pool, driver.Result) {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return c, nil, r
-	}
-	p, r := c.pool(h)
-	if r != driver.Success {
-		d.mu.Unlock()
-	}
-	return c, p, r
-}
-
 // MemPoolCreate implements [driver.API].
 func (d *Driver) MemPoolCreate(props driver.MemPoolProps) (driver.MemPool, driver.Result) {
-	c, r := d.enter("cuMemPoolCreate")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	dev, r := d.device(driver.Device(props.Location.ID))
-	switch {
-	case props.AllocType != driver.MemAllocationPinned, props.Location.Type != driver.MemLocationDevice:
-		return 0, driver.ResultInvalidValue
-	case r != driver.Success:
-		return 0, driver.ResultInvalidValue
-	case props.HandleTypes != 0, dev.config.NoPools:
-		return 0, driver.ResultNotSupported
-	}
-	if r := dev.present(); r != driver.Success {
-		return 0, r
-	}
-	if c.ctx != nil && c.ctx.dev == dev && c.ctx.present() != driver.Success { // it has returned, and the context has not
-		return 0, vanished
-	}
-	p := &pool{handle: driver.MemPool(d.newHandle()), dev: dev, life: dev.life.Load(), made: c.made, limit: props.MaxBytes,
-		reuse: defaultReuse, access: map[int]driver.MemAccessFlags{}}
-	d.pools.live[p.handle] = p
-	return p.handle, driver.Success
+	return get(d, "cuMemPoolCreate", func(c call) (driver.MemPool, driver.Result) {
+		dev, r := d.device(driver.Device(props.Location.ID))
+		switch {
+		case props.AllocType != driver.MemAllocationPinned, props.Location.Type != driver.MemLocationDevice:
+			return 0, driver.ResultInvalidValue
+		case r != driver.Success:
+			return 0, driver.ResultInvalidValue
+		case props.HandleTypes != 0, dev.config.NoPools:
+			return 0, driver.ResultNotSupported
+		}
+		if r := dev.present(); r != driver.Success {
+			return 0, r
+		}
+		if c.ctx != nil && c.ctx.dev == dev && c.ctx.present() != driver.Success { // it has returned, and the context has not
+			return 0, vanished
+		}
+		p := &pool{handle: driver.MemPool(d.newHandle()), dev: dev, life: dev.life.Load(), made: c.made, limit: props.MaxBytes,
+			reuse: defaultReuse, access: map[int]driver.MemAccessFlags{}}
+		d.pools.live[p.handle] = p
+		return p.handle, driver.Success
+	})
 }
 
 // MemPoolDestroy implements [driver.API].
 func (d *Driver) MemPoolDestroy(h driver.MemPool) driver.Result {
-	c, p, r := d.enterPool("cuMemPoolDestroy", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if p == p.dev.defaultPool {
-		return driver.ResultInvalidValue
-	}
-	if p.dev.pool == p {
-		p.dev.pool = p.dev.defaultPool
-	}
-	p.destroyed = true
-	p.trimTo(0)
-	remove(c, &d.pools, h)
-	return driver.Success
+	return on(d, call.pool, "cuMemPoolDestroy", h, func(c call, p *pool) driver.Result {
+		if p == p.dev.defaultPool {
+			return driver.ResultInvalidValue
+		}
+		if p.dev.pool == p {
+			p.dev.pool = p.dev.defaultPool
+		}
+		p.destroyed = true
+		p.trimTo(0)
+		remove(c, &d.pools, h)
+		return driver.Success
+	})
 }
 
 // MemPoolTrimTo implements [driver.API].
 func (d *Driver) MemPoolTrimTo(h driver.MemPool, keep uint64) driver.Result {
-	_, p, r := d.enterPool("cuMemPoolTrimTo", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	p.trimTo(keep)
-	return driver.Success
+	return on(d, call.pool, "cuMemPoolTrimTo", h, func(_ call, p *pool) driver.Result {
+		p.trimTo(keep)
+		return driver.Success
+	})
 }
 
 // MemPoolSetAttribute implements [driver.API].
 func (d *Driver) MemPoolSetAttribute(h driver.MemPool, attribute driver.MemPoolAttribute, value uint64) driver.Result {
-	_, p, r := d.enterPool("cuMemPoolSetAttribute", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	switch attribute {
-	case driver.MemPoolReuseFollowEventDependencies, driver.MemPoolReuseAllowOpportunistic,
-		driver.MemPoolReuseAllowInternalDependencies:
-		p.reuse[attribute-driver.MemPoolReuseFollowEventDependencies] = uint64(uint32(value))
+	return on(d, call.pool, "cuMemPoolSetAttribute", h, func(_ call, p *pool) driver.Result {
+		switch attribute {
+		case driver.MemPoolReuseFollowEventDependencies, driver.MemPoolReuseAllowOpportunistic,
+			driver.MemPoolReuseAllowInternalDependencies:
+			p.reuse[attribute-driver.MemPoolReuseFollowEventDependencies] = uint64(uint32(value))
+			return driver.Success
+		case driver.MemPoolReleaseThreshold:
+			p.threshold = value
+			return driver.Success
+		}
+		// The high marks can be set to 0 only, and the current values not at all.
+		high := map[driver.MemPoolAttribute]func(){
+			driver.MemPoolReservedMemHigh: func() { p.reservedHigh = p.reserved },
+			driver.MemPoolUsedMemHigh:     func() { p.usedHigh = p.used },
+		}
+		reset, ok := high[attribute]
+		if !ok || value != 0 {
+			return driver.ResultInvalidValue
+		}
+		reset()
 		return driver.Success
-	case driver.MemPoolReleaseThreshold:
-		p.threshold = value
-		return driver.Success
-	}
-	// The high marks can be set to 0 only, and the current values not at all.
-	high := map[driver.MemPoolAttribute]func(){
-		driver.MemPoolReservedMemHigh: func() { p.reservedHigh = p.reserved },
-		driver.MemPoolUsedMemHigh:     func() { p.usedHigh = p.used },
-	}
-	reset, ok := high[attribute]
-	if !ok || value != 0 {
-		return driver.ResultInvalidValue
-	}
-	reset()
-	return driver.Success
+	})
 }
 
 // MemPoolGetAttribute implements [driver.API].
 func (d *Driver) MemPoolGetAttribute(h driver.MemPool, attribute driver.MemPoolAttribute) (uint64, driver.Result) {
-	_, p, r := d.enterPool("cuMemPoolGetAttribute", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	value, ok := map[driver.MemPoolAttribute]uint64{
-		driver.MemPoolReuseFollowEventDependencies:   p.reuse[0],
-		driver.MemPoolReuseAllowOpportunistic:        p.reuse[1],
-		driver.MemPoolReuseAllowInternalDependencies: p.reuse[2],
-		driver.MemPoolReleaseThreshold:               p.threshold,
-		driver.MemPoolReservedMemCurrent:             p.reserved,
-		driver.MemPoolReservedMemHigh:                p.reservedHigh,
-		driver.MemPoolUsedMemCurrent:                 p.used,
-		driver.MemPoolUsedMemHigh:                    p.usedHigh,
-	}[attribute]
-	if !ok {
-		return 0, driver.ResultInvalidValue
-	}
-	return value, driver.Success
+	return getOf(d, call.pool, "cuMemPoolGetAttribute", h, func(_ call, p *pool) (uint64, driver.Result) {
+		value, ok := map[driver.MemPoolAttribute]uint64{
+			driver.MemPoolReuseFollowEventDependencies:   p.reuse[0],
+			driver.MemPoolReuseAllowOpportunistic:        p.reuse[1],
+			driver.MemPoolReuseAllowInternalDependencies: p.reuse[2],
+			driver.MemPoolReleaseThreshold:               p.threshold,
+			driver.MemPoolReservedMemCurrent:             p.reserved,
+			driver.MemPoolReservedMemHigh:                p.reservedHigh,
+			driver.MemPoolUsedMemCurrent:                 p.used,
+			driver.MemPoolUsedMemHigh:                    p.usedHigh,
+		}[attribute]
+		if !ok {
+			return 0, driver.ResultInvalidValue
+		}
+		return value, driver.Success
+	})
 }
 
 // MemPoolSetAccess implements [driver.API].
 func (d *Driver) MemPoolSetAccess(h driver.MemPool, access []driver.MemAccess) driver.Result {
-	_, p, r := d.enterPool("cuMemPoolSetAccess", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	for _, a := range access {
-		dev, r := d.device(driver.Device(a.Location.ID))
-		switch {
-		case r != driver.Success, a.Location.Type != driver.MemLocationDevice:
-			return driver.ResultInvalidValue
-		case a.Flags != driver.MemAccessNone && a.Flags != driver.MemAccessReadWrite:
-			return driver.ResultInvalidValue
-		case dev == p.dev && a.Flags == driver.MemAccessNone:
-			return driver.ResultInvalidValue
-		case dev != p.dev && !dev.canReach(p.dev):
-			return driver.ResultInvalidDevice
+	return on(d, call.pool, "cuMemPoolSetAccess", h, func(_ call, p *pool) driver.Result {
+		for _, a := range access {
+			dev, r := d.device(driver.Device(a.Location.ID))
+			switch {
+			case r != driver.Success, a.Location.Type != driver.MemLocationDevice:
+				return driver.ResultInvalidValue
+			case a.Flags != driver.MemAccessNone && a.Flags != driver.MemAccessReadWrite:
+				return driver.ResultInvalidValue
+			case dev == p.dev && a.Flags == driver.MemAccessNone:
+				return driver.ResultInvalidValue
+			case dev != p.dev && !dev.canReach(p.dev):
+				return driver.ResultInvalidDevice
+			}
 		}
-	}
-	d.memory.mu.Lock()
-	defer d.memory.mu.Unlock()
-	for _, a := range access {
-		p.access[int(a.Location.ID)] = a.Flags
-	}
-	return driver.Success
+		d.memory.mu.Lock()
+		defer d.memory.mu.Unlock()
+		for _, a := range access {
+			p.access[int(a.Location.ID)] = a.Flags
+		}
+		return driver.Success
+	})
 }
 
 // MemPoolGetAccess implements [driver.API].
 func (d *Driver) MemPoolGetAccess(h driver.MemPool, location driver.MemLocation) (driver.MemAccessFlags, driver.Result) {
-	_, p, r := d.enterPool("cuMemPoolGetAccess", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	dev, r := d.device(driver.Device(location.ID))
-	switch {
-	case r != driver.Success, location.Type != driver.MemLocationDevice:
-		return 0, driver.ResultInvalidValue
-	case dev == p.dev:
-		return driver.MemAccessReadWrite, driver.Success
-	}
-	return p.access[dev.ordinal], driver.Success
+	return getOf(d, call.pool, "cuMemPoolGetAccess", h, func(_ call, p *pool) (driver.MemAccessFlags, driver.Result) {
+		dev, r := d.device(driver.Device(location.ID))
+		switch {
+		case r != driver.Success, location.Type != driver.MemLocationDevice:
+			return 0, driver.ResultInvalidValue
+		case dev == p.dev:
+			return driver.MemAccessReadWrite, driver.Success
+		}
+		return p.access[dev.ordinal], driver.Success
+	})
 }

@@ -35,20 +35,7 @@ const (
 	streamPerThread driver.Stream = 2
 )
 
-// enterStream begins a call about a stream. The default stream belongs to the
-// current context.
-func (d *Driver) enterStream(op string, h driver.Stream) (call, *stream, driver.Result) {
-	c, r := d.enter(op)
-	if r != driver.Success {
-		return c, nil, r
-	}
-	s, r := c.stream(h)
-	if r != driver.Success {
-		d.mu.Unlock()
-	}
-	return c, s, r
-}
-
+// stream finds a stream. The default stream belongs to the current context.
 func (c call) stream(h driver.Stream) (*stream, driver.Result) {
 	switch h {
 	case 0, streamLegacy:
@@ -71,22 +58,14 @@ func (c call) stream(h driver.Stream) (*stream, driver.Result) {
 
 // StreamCreate implements [driver.API].
 func (d *Driver) StreamCreate(flags uint32) (driver.Stream, driver.Result) {
-	c, r := d.enter("cuStreamCreate")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return c.newStream(flags, 0)
+	return get(d, "cuStreamCreate", func(c call) (driver.Stream, driver.Result) { return c.newStream(flags, 0) })
 }
 
 // StreamCreateWithPriority implements [driver.API].
 func (d *Driver) StreamCreateWithPriority(flags uint32, priority int32) (driver.Stream, driver.Result) {
-	c, r := d.enter("cuStreamCreateWithPriority")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return c.newStream(flags, min(max(priority, greatestPriority), leastPriority))
+	return get(d, "cuStreamCreateWithPriority", func(c call) (driver.Stream, driver.Result) {
+		return c.newStream(flags, min(max(priority, greatestPriority), leastPriority))
+	})
 }
 
 func (c call) newStream(flags uint32, priority int32) (driver.Stream, driver.Result) {
@@ -101,62 +80,53 @@ func (c call) newStream(flags uint32, priority int32) (driver.Stream, driver.Res
 
 // StreamDestroy implements [driver.API].
 func (d *Driver) StreamDestroy(h driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuStreamDestroy", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if s == s.ctx.null {
-		return driver.ResultInvalidHandle
-	}
-	if k := s.capture; k != nil {
-		k.invalid = true
-		delete(k.streams, s)
-		if k.origin == s {
-			k.end()
+	return on(d, call.stream, "cuStreamDestroy", h, func(c call, s *stream) driver.Result {
+		if s == s.ctx.null {
+			return driver.ResultInvalidHandle
 		}
-	}
-	remove(c, &d.streams, h)
-	return driver.Success
+		if k := s.capture; k != nil {
+			k.invalid = true
+			delete(k.streams, s)
+			if k.origin == s {
+				k.end()
+			}
+		}
+		remove(c, &d.streams, h)
+		return driver.Success
+	})
 }
 
 // StreamQuery implements [driver.API].
 func (d *Driver) StreamQuery(h driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuStreamQuery", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if r := c.mayWait(s); r != driver.Success {
-		return r
-	}
-	if s.busy {
-		return driver.ResultNotReady
-	}
-	return d.poison()
+	return on(d, call.stream, "cuStreamQuery", h, func(c call, s *stream) driver.Result {
+		if r := c.mayWait(s); r != driver.Success {
+			return r
+		}
+		if s.busy {
+			return driver.ResultNotReady
+		}
+		return d.poison()
+	})
 }
 
 // StreamSynchronize implements [driver.API].
 func (d *Driver) StreamSynchronize(h driver.Stream) driver.Result {
-	c, s, r := d.enterStream("cuStreamSynchronize", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if r := c.mayWait(s); r != driver.Success {
-		return r
-	}
-	if s == s.ctx.null {
-		// It would wait for the blocking streams, so that waiting for it does.
-		last := []*operation{s.last}
-		for t := range s.ctx.running {
-			if !t.nonBlocking() {
-				last = append(last, t.last)
-			}
+	return on(d, call.stream, "cuStreamSynchronize", h, func(c call, s *stream) driver.Result {
+		if r := c.mayWait(s); r != driver.Success {
+			return r
 		}
-		return c.wait(last...)
-	}
-	return c.wait(s.last)
+		if s == s.ctx.null {
+			// It would wait for the blocking streams, so that waiting for it does.
+			last := []*operation{s.last}
+			for t := range s.ctx.running {
+				if !t.nonBlocking() {
+					last = append(last, t.last)
+				}
+			}
+			return c.wait(last...)
+		}
+		return c.wait(s.last)
+	})
 }
 
 // mayWait refuses to wait for a stream that captures: its work will never run.
@@ -173,90 +143,64 @@ func (c call) mayWait(s *stream) driver.Result {
 
 // StreamWaitEvent implements [driver.API].
 func (d *Driver) StreamWaitEvent(h driver.Stream, event driver.Event, flags uint32) driver.Result {
-	c, s, r := d.enterStream("cuStreamWaitEvent", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	e, r := c.event(event)
-	if r != driver.Success {
-		return r
-	}
-	const external = 1
-	switch {
-	case flags&^external != 0:
-		return driver.ResultInvalidValue
-	case flags == external && s.capture == nil:
-		return driver.ResultIllegalState
-	case flags == external:
-		return c.submit(s, work{kind: nodeWaitEvent, event: e})
-	case e.mark != nil || s.capture != nil:
-		return c.joinCapture(s, e)
-	case e.record == nil:
+	return on(d, call.stream, "cuStreamWaitEvent", h, func(c call, s *stream) driver.Result {
+		e, r := c.event(event)
+		if r != driver.Success {
+			return r
+		}
+		const external = 1
+		switch {
+		case flags&^external != 0:
+			return driver.ResultInvalidValue
+		case flags == external && s.capture == nil:
+			return driver.ResultIllegalState
+		case flags == external:
+			return c.submit(s, work{kind: nodeWaitEvent, event: e})
+		case e.mark != nil || s.capture != nil:
+			return c.joinCapture(s, e)
+		case e.record == nil:
+			return driver.Success
+		}
+		if r := c.checkImplicit(s); r != driver.Success {
+			return r
+		}
+		d.enqueue(s, &operation{call: c, deps: []*operation{e.record}})
 		return driver.Success
-	}
-	if r := c.checkImplicit(s); r != driver.Success {
-		return r
-	}
-	d.enqueue(s, &operation{call: c, deps: []*operation{e.record}})
-	return driver.Success
+	})
 }
 
 // StreamGetID implements [driver.API].
 func (d *Driver) StreamGetID(h driver.Stream) (uint64, driver.Result) {
-	_, s, r := d.enterStream("cuStreamGetId", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return s.id, driver.Success
+	return getOf(d, call.stream, "cuStreamGetId", h, func(_ call, s *stream) (uint64, driver.Result) { return s.id, driver.Success })
 }
 
 // StreamGetCtx implements [driver.API].
 func (d *Driver) StreamGetCtx(h driver.Stream) (driver.Context, driver.Result) {
-	_, s, r := d.enterStream("cuStreamGetCtx", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return s.ctx.handle, driver.Success
+	return getOf(d, call.stream, "cuStreamGetCtx", h, func(_ call, s *stream) (driver.Context, driver.Result) { return s.ctx.handle, driver.Success })
 }
 
 // StreamGetFlags implements [driver.API].
 func (d *Driver) StreamGetFlags(h driver.Stream) (uint32, driver.Result) {
-	_, s, r := d.enterStream("cuStreamGetFlags", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return s.flags, driver.Success
+	return getOf(d, call.stream, "cuStreamGetFlags", h, func(_ call, s *stream) (uint32, driver.Result) { return s.flags, driver.Success })
 }
 
 // StreamGetPriority implements [driver.API].
 func (d *Driver) StreamGetPriority(h driver.Stream) (int32, driver.Result) {
-	_, s, r := d.enterStream("cuStreamGetPriority", h)
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	return s.priority, driver.Success
+	return getOf(d, call.stream, "cuStreamGetPriority", h, func(_ call, s *stream) (int32, driver.Result) { return s.priority, driver.Success })
 }
 
 // LaunchHostFunc implements [driver.API]. A call of the driver from f is a finding
 // where threads can be told apart.
 func (d *Driver) LaunchHostFunc(h driver.Stream, f func()) driver.Result {
-	c, s, r := d.enterStream("cuLaunchHostFunc", h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	if f == nil {
-		return driver.ResultInvalidValue
-	}
-	return c.submit(s, work{kind: nodeHost, run: func() error {
-		d.runHostFunc(f)
-		return nil
-	}})
+	return on(d, call.stream, "cuLaunchHostFunc", h, func(c call, s *stream) driver.Result {
+		if f == nil {
+			return driver.ResultInvalidValue
+		}
+		return c.submit(s, work{kind: nodeHost, run: func() error {
+			d.runHostFunc(f)
+			return nil
+		}})
+	})
 }
 
 // runHostFunc runs f on a thread that is marked, so that enter knows it again.

@@ -64,26 +64,23 @@ func (b *block) drop() {
 
 // MemAddressReserve implements [driver.API]. It does not try to have the address that is asked for.
 func (d *Driver) MemAddressReserve(bytes, alignment uint64, _ driver.DevicePtr, flags uint64) (driver.DevicePtr, driver.Result) {
-	c, r := d.enter("cuMemAddressReserve")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	const most = 1 << 47 // as hardware
-	switch {
-	case flags != 0 || bytes == 0 || bytes%granularity != 0 || alignment&(alignment-1) != 0:
-		return 0, driver.ResultInvalidValue
-	case bytes > most || alignment > most:
-		return 0, driver.ResultOutOfMemory
-	}
-	v := &reservation{bytes: bytes, made: c.made}
-	if c.ctx != nil {
-		v.dev, v.life = c.ctx.dev, c.ctx.life
-	}
-	if !d.memory.reserve(v, max(alignment, granularity)) {
-		return 0, driver.ResultOutOfMemory
-	}
-	return v.base, driver.Success
+	return get(d, "cuMemAddressReserve", func(c call) (driver.DevicePtr, driver.Result) {
+		const most = 1 << 47 // as hardware
+		switch {
+		case flags != 0 || bytes == 0 || bytes%granularity != 0 || alignment&(alignment-1) != 0:
+			return 0, driver.ResultInvalidValue
+		case bytes > most || alignment > most:
+			return 0, driver.ResultOutOfMemory
+		}
+		v := &reservation{bytes: bytes, made: c.made}
+		if c.ctx != nil {
+			v.dev, v.life = c.ctx.dev, c.ctx.life
+		}
+		if !d.memory.reserve(v, max(alignment, granularity)) {
+			return 0, driver.ResultOutOfMemory
+		}
+		return v.base, driver.Success
+	})
 }
 
 // reserve gives a reservation its addresses.
@@ -127,23 +124,20 @@ func (m *space) unmapped(ptr driver.DevicePtr, bytes uint64) bool {
 
 // MemAddressFree implements [driver.API].
 func (d *Driver) MemAddressFree(ptr driver.DevicePtr, bytes uint64) driver.Result {
-	c, r := d.enter("cuMemAddressFree")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	m := &d.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	i := m.reservation(ptr, bytes)
-	switch {
-	case i < 0 || m.reserved[i].base != ptr || m.reserved[i].bytes != bytes:
-		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "freed addresses that are no whole reservation"})
-	case slices.ContainsFunc(m.live, func(a *allocation) bool { return a.block != nil && m.reserved[i].holds(a.base, a.bytes) }):
-		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "freed addresses that memory is mapped to"})
-	}
-	m.reserved = slices.Delete(m.reserved, i, i+1)
-	return driver.Success
+	return d.do("cuMemAddressFree", func(c call) driver.Result {
+		m := &d.memory
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		i := m.reservation(ptr, bytes)
+		switch {
+		case i < 0 || m.reserved[i].base != ptr || m.reserved[i].bytes != bytes:
+			return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "freed addresses that are no whole reservation"})
+		case slices.ContainsFunc(m.live, func(a *allocation) bool { return a.block != nil && m.reserved[i].holds(a.base, a.bytes) }):
+			return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "freed addresses that memory is mapped to"})
+		}
+		m.reserved = slices.Delete(m.reserved, i, i+1)
+		return driver.Success
+	})
 }
 
 // physicalDevice reads the description of physical memory.
@@ -166,46 +160,40 @@ func (d *Driver) physicalDevice(props driver.MemAllocationProps) (*device, drive
 
 // MemGetAllocationGranularity implements [driver.API].
 func (d *Driver) MemGetAllocationGranularity(props driver.MemAllocationProps, option driver.MemGranularity) (uint64, driver.Result) {
-	_, r := d.enter("cuMemGetAllocationGranularity")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if option != driver.MemGranularityMinimum && option != driver.MemGranularityRecommended {
-		return 0, driver.ResultInvalidValue
-	}
-	if _, r := d.physicalDevice(props); r != driver.Success {
-		return 0, r
-	}
-	return granularity, driver.Success
+	return get(d, "cuMemGetAllocationGranularity", func(_ call) (uint64, driver.Result) {
+		if option != driver.MemGranularityMinimum && option != driver.MemGranularityRecommended {
+			return 0, driver.ResultInvalidValue
+		}
+		if _, r := d.physicalDevice(props); r != driver.Success {
+			return 0, r
+		}
+		return granularity, driver.Success
+	})
 }
 
 // MemCreate implements [driver.API]. Memory that is to be shared is so for real on Linux: what other
 // processes do with it shows here.
 func (d *Driver) MemCreate(bytes uint64, props driver.MemAllocationProps, flags uint64) (driver.MemHandle, driver.Result) {
-	c, r := d.enter("cuMemCreate")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	dev, r := d.physicalDevice(props)
-	switch {
-	case r != driver.Success:
-		return 0, r
-	case flags != 0 || bytes == 0 || bytes%granularity != 0:
-		return 0, driver.ResultInvalidValue
-	}
-	if r := dev.take(bytes); r != driver.Success {
-		return 0, r
-	}
-	b := &block{bytes: bytes, dev: dev, life: dev.life.Load(), made: c.made}
-	if props.HandleTypes != driver.MemHandleNone {
-		if b.shared, r = d.share(dev.ordinal, bytes); r != driver.Success {
-			dev.used -= bytes
+	return get(d, "cuMemCreate", func(c call) (driver.MemHandle, driver.Result) {
+		dev, r := d.physicalDevice(props)
+		switch {
+		case r != driver.Success:
+			return 0, r
+		case flags != 0 || bytes == 0 || bytes%granularity != 0:
+			return 0, driver.ResultInvalidValue
+		}
+		if r := dev.take(bytes); r != driver.Success {
 			return 0, r
 		}
-	}
-	return d.keepBlock(b), driver.Success
+		b := &block{bytes: bytes, dev: dev, life: dev.life.Load(), made: c.made}
+		if props.HandleTypes != driver.MemHandleNone {
+			if b.shared, r = d.share(dev.ordinal, bytes); r != driver.Success {
+				dev.used -= bytes
+				return 0, r
+			}
+		}
+		return d.keepBlock(b), driver.Success
+	})
 }
 
 func (d *Driver) keepBlock(b *block) driver.MemHandle {
@@ -225,112 +213,100 @@ func (c call) block(h driver.MemHandle) (*block, driver.Result) {
 
 // MemRelease implements [driver.API].
 func (d *Driver) MemRelease(h driver.MemHandle) driver.Result {
-	c, r := d.enter("cuMemRelease")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	b, r := c.block(h)
-	if r != driver.Success {
-		return r
-	}
-	remove(c, &d.blocks, h)
-	b.released = true
-	b.drop()
-	return driver.Success
+	return d.do("cuMemRelease", func(c call) driver.Result {
+		b, r := c.block(h)
+		if r != driver.Success {
+			return r
+		}
+		remove(c, &d.blocks, h)
+		b.released = true
+		b.drop()
+		return driver.Success
+	})
 }
 
 // MemMap implements [driver.API].
 func (d *Driver) MemMap(ptr driver.DevicePtr, bytes, offset uint64, h driver.MemHandle, flags uint64) driver.Result {
-	c, r := d.enter("cuMemMap")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	b, r := c.block(h)
-	switch {
-	case r != driver.Success:
-		return r
-	case flags != 0 || offset != 0 || bytes == 0 || bytes%granularity != 0 || ptr%granularity != 0:
-		return driver.ResultInvalidValue
-	case bytes > b.bytes:
-		return driver.ResultNotSupported // driver 580
-	}
-	m := &d.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.reservation(ptr, bytes) < 0 {
-		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "mapped memory to addresses that are not reserved"})
-	}
-	i, _ := m.index(ptr + driver.DevicePtr(bytes) - 1)
-	if i >= 0 && m.live[i].base+driver.DevicePtr(m.live[i].bytes) > ptr {
-		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "mapped memory to addresses that other memory is mapped to", allocation: m.live[i].String()})
-	}
-	a := &allocation{base: ptr, bytes: bytes, id: d.newID(), dev: b.dev, block: b, made: c.made, ready: true,
-		access: map[int]driver.MemAccessFlags{}}
-	m.live = slices.Insert(m.live, i+1, a)
-	b.mapped++
-	return driver.Success
+	return d.do("cuMemMap", func(c call) driver.Result {
+		b, r := c.block(h)
+		switch {
+		case r != driver.Success:
+			return r
+		case flags != 0 || offset != 0 || bytes == 0 || bytes%granularity != 0 || ptr%granularity != 0:
+			return driver.ResultInvalidValue
+		case bytes > b.bytes:
+			return driver.ResultNotSupported // driver 580
+		}
+		m := &d.memory
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.reservation(ptr, bytes) < 0 {
+			return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "mapped memory to addresses that are not reserved"})
+		}
+		i, _ := m.index(ptr + driver.DevicePtr(bytes) - 1)
+		if i >= 0 && m.live[i].base+driver.DevicePtr(m.live[i].bytes) > ptr {
+			return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "mapped memory to addresses that other memory is mapped to", allocation: m.live[i].String()})
+		}
+		a := &allocation{base: ptr, bytes: bytes, id: d.newID(), dev: b.dev, block: b, made: c.made, ready: true,
+			access: map[int]driver.MemAccessFlags{}}
+		m.live = slices.Insert(m.live, i+1, a)
+		b.mapped++
+		return driver.Success
+	})
 }
 
 // MemUnmap implements [driver.API].
 func (d *Driver) MemUnmap(ptr driver.DevicePtr, bytes uint64) driver.Result {
-	c, r := d.enter("cuMemUnmap")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	d.memory.mu.RLock()
-	all, empty := d.memory.mappings(ptr, bytes), d.memory.unmapped(ptr, bytes)
-	d.memory.mu.RUnlock()
-	if empty {
+	return d.do("cuMemUnmap", func(c call) driver.Result {
+		d.memory.mu.RLock()
+		all, empty := d.memory.mappings(ptr, bytes), d.memory.unmapped(ptr, bytes)
+		d.memory.mu.RUnlock()
+		if empty {
+			return driver.Success
+		}
+		if all == nil {
+			return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "unmapped addresses that are no whole mappings"})
+		}
+		for _, a := range all {
+			d.memory.remove(a, c.made)
+			a.block.mapped--
+			a.block.drop()
+		}
 		return driver.Success
-	}
-	if all == nil {
-		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "unmapped addresses that are no whole mappings"})
-	}
-	for _, a := range all {
-		d.memory.remove(a, c.made)
-		a.block.mapped--
-		a.block.drop()
-	}
-	return driver.Success
+	})
 }
 
 // MemSetAccess implements [driver.API]. Memory that may only be read is not supported.
 func (d *Driver) MemSetAccess(ptr driver.DevicePtr, bytes uint64, access []driver.MemAccess) driver.Result {
-	c, r := d.enter("cuMemSetAccess")
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	d.memory.mu.Lock()
-	defer d.memory.mu.Unlock()
-	all := d.memory.mappings(ptr, bytes)
-	if all == nil {
-		return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "set the access to addresses that are no whole mappings"})
-	}
-	for _, to := range access {
-		dev, r := d.device(driver.Device(to.Location.ID))
-		switch {
-		case to.Location.Type != driver.MemLocationDevice:
-			return driver.ResultInvalidValue
-		case r != driver.Success:
-			return r
-		case to.Flags == driver.MemAccessRead:
-			return driver.ResultNotSupported
-		case to.Flags != driver.MemAccessNone && to.Flags != driver.MemAccessReadWrite:
-			return driver.ResultInvalidValue
-		case slices.ContainsFunc(all, func(a *allocation) bool { return a.dev != dev && !dev.canReach(a.dev) }):
-			return driver.ResultInvalidDevice
+	return d.do("cuMemSetAccess", func(c call) driver.Result {
+		d.memory.mu.Lock()
+		defer d.memory.mu.Unlock()
+		all := d.memory.mappings(ptr, bytes)
+		if all == nil {
+			return c.misuse(&fault{addr: ptr, bytes: bytes, detail: "set the access to addresses that are no whole mappings"})
 		}
-	}
-	for _, a := range all {
 		for _, to := range access {
-			a.access[int(to.Location.ID)] = to.Flags
+			dev, r := d.device(driver.Device(to.Location.ID))
+			switch {
+			case to.Location.Type != driver.MemLocationDevice:
+				return driver.ResultInvalidValue
+			case r != driver.Success:
+				return r
+			case to.Flags == driver.MemAccessRead:
+				return driver.ResultNotSupported
+			case to.Flags != driver.MemAccessNone && to.Flags != driver.MemAccessReadWrite:
+				return driver.ResultInvalidValue
+			case slices.ContainsFunc(all, func(a *allocation) bool { return a.dev != dev && !dev.canReach(a.dev) }):
+				return driver.ResultInvalidDevice
+			}
 		}
-	}
-	return driver.Success
+		for _, a := range all {
+			for _, to := range access {
+				a.access[int(to.Location.ID)] = to.Flags
+			}
+		}
+		return driver.Success
+	})
 }
 
 // open tells that a device may use mapped memory, or any device for nil.
@@ -345,41 +321,35 @@ func (a *allocation) open(dev *device) bool {
 
 // MemExportToShareableHandle implements [driver.API].
 func (d *Driver) MemExportToShareableHandle(h driver.MemHandle, kind driver.MemHandleType, flags uint64) (shareable driver.ShareableHandle, r driver.Result) {
-	c, r := d.enter("cuMemExportToShareableHandle")
-	if r != driver.Success {
-		return shareable, r
-	}
-	defer d.mu.Unlock()
-	b, r := c.block(h)
-	switch {
-	case r != driver.Success:
-		return shareable, r
-	case flags != 0 || kind != driver.MemHandlePosixFD || b.shared == nil:
-		return shareable, driver.ResultInvalidValue
-	}
-	return b.shared.export()
+	return get(d, "cuMemExportToShareableHandle", func(c call) (shareable driver.ShareableHandle, r driver.Result) {
+		b, r := c.block(h)
+		switch {
+		case r != driver.Success:
+			return shareable, r
+		case flags != 0 || kind != driver.MemHandlePosixFD || b.shared == nil:
+			return shareable, driver.ResultInvalidValue
+		}
+		return b.shared.export()
+	})
 }
 
 // MemImportFromShareableHandle implements [driver.API]. It takes the memory of simulated devices only.
 func (d *Driver) MemImportFromShareableHandle(shareable uintptr, kind driver.MemHandleType) (driver.MemHandle, driver.Result) {
-	c, r := d.enter("cuMemImportFromShareableHandle")
-	if r != driver.Success {
-		return 0, r
-	}
-	defer d.mu.Unlock()
-	if kind != driver.MemHandlePosixFD {
-		return 0, driver.ResultInvalidValue
-	}
-	shared, ordinal, r := d.importShared(shareable)
-	if r != driver.Success {
-		return 0, r
-	}
-	dev, r := d.device(driver.Device(ordinal))
-	if r != driver.Success {
-		return 0, r
-	}
-	return d.keepBlock(&block{bytes: uint64(len(shared.data)), dev: dev, life: dev.life.Load(), made: c.made,
-		shared: shared, imported: true}), driver.Success
+	return get(d, "cuMemImportFromShareableHandle", func(c call) (driver.MemHandle, driver.Result) {
+		if kind != driver.MemHandlePosixFD {
+			return 0, driver.ResultInvalidValue
+		}
+		shared, ordinal, r := d.importShared(shareable)
+		if r != driver.Success {
+			return 0, r
+		}
+		dev, r := d.device(driver.Device(ordinal))
+		if r != driver.Success {
+			return 0, r
+		}
+		return d.keepBlock(&block{bytes: uint64(len(shared.data)), dev: dev, life: dev.life.Load(), made: c.made,
+			shared: shared, imported: true}), driver.Success
+	})
 }
 
 // contiguous returns how many of n bytes at addr lie in one piece: where mappings lie side by side,

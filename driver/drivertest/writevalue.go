@@ -45,45 +45,42 @@ func (d *Driver) StreamWaitValue64(h driver.Stream, ptr driver.DevicePtr, value 
 
 // valueOperation puts on a stream what is done with one word of memory, until it says that it is done.
 func (d *Driver) valueOperation(op string, h driver.Stream, ptr driver.DevicePtr, width uint64, flags, known uint32, done func(word unsafe.Pointer) bool) driver.Result {
-	c, s, r := d.enterStream(op, h)
-	if r != driver.Success {
-		return r
-	}
-	defer d.mu.Unlock()
-	switch {
-	case width == 8 && !s.ctx.dev.can(driver.DeviceAttributeCanUse64BitStreamMemOps):
-		return driver.ResultNotSupported
-	case flags&driver.StreamWaitValueFlush != 0 && known != 0:
-		return driver.ResultNotSupported // see DeviceAttributeCanFlushRemoteWrites
-	case flags > max(known, noMemoryBarrier):
-		return driver.ResultInvalidValue
-	case uint64(ptr)%width != 0:
-		c.found(driver.ResultInvalidValue, "%#x is not a multiple of %d", uint64(ptr), width)
-		return driver.ResultInvalidValue
-	}
-	if _, f := d.memory.bytes(ptr, width, view{early: true}); f != nil {
-		return c.misuse(f)
-	}
-	if r := c.checkCurrent(c.deviceSide(ptr)); r != driver.Success {
-		return r
-	}
-	return c.submit(s, work{kind: nodeValue, holds: known != 0, run: func() error {
-		word, f := d.memory.bytes(ptr, width, view{})
-		if f != nil {
-			return f
+	return on(d, call.stream, op, h, func(c call, s *stream) driver.Result {
+		switch {
+		case width == 8 && !s.ctx.dev.can(driver.DeviceAttributeCanUse64BitStreamMemOps):
+			return driver.ResultNotSupported
+		case flags&driver.StreamWaitValueFlush != 0 && known != 0:
+			return driver.ResultNotSupported // see DeviceAttributeCanFlushRemoteWrites
+		case flags > max(known, noMemoryBarrier):
+			return driver.ResultInvalidValue
+		case uint64(ptr)%width != 0:
+			c.found(driver.ResultInvalidValue, "%#x is not a multiple of %d", uint64(ptr), width)
+			return driver.ResultInvalidValue
 		}
-		for pause := 20 * time.Microsecond; !done(unsafe.Pointer(unsafe.SliceData(word))); pause = min(2*pause, time.Millisecond) {
-			time.Sleep(pause)
-			if d.poison() != driver.Success || s.ctx.present() != driver.Success {
-				break
-			}
-			if d.running.Err() != nil {
-				return &fault{result: driver.ResultLaunchTimeout, addr: ptr, bytes: width,
-					detail: "the driver was closed while a stream waited for a value"}
-			}
+		if _, f := d.memory.bytes(ptr, width, view{early: true}); f != nil {
+			return c.misuse(f)
 		}
-		return nil
-	}})
+		if r := c.checkCurrent(c.deviceSide(ptr)); r != driver.Success {
+			return r
+		}
+		return c.submit(s, work{kind: nodeValue, holds: known != 0, run: func() error {
+			word, f := d.memory.bytes(ptr, width, view{})
+			if f != nil {
+				return f
+			}
+			for pause := 20 * time.Microsecond; !done(unsafe.Pointer(unsafe.SliceData(word))); pause = min(2*pause, time.Millisecond) {
+				time.Sleep(pause)
+				if d.poison() != driver.Success || s.ctx.present() != driver.Success {
+					break
+				}
+				if d.running.Err() != nil {
+					return &fault{result: driver.ResultLaunchTimeout, addr: ptr, bytes: width,
+						detail: "the driver was closed while a stream waited for a value"}
+				}
+			}
+			return nil
+		}})
+	})
 }
 
 // noMemoryBarrier is a flag of a write that changes nothing here.
