@@ -23,7 +23,7 @@ func TestMade(t *testing.T) {
 	}{
 		"checked": {[]string{"-arch", "sm_75,sm_90"}, 4, false},
 		"looped":  {[]string{"-checks", "off"}, 3, true},
-		"targets": {[]string{"-arch", "sm_75,sm_90a"}, 4, false},
+		"targets": {[]string{"-arch", "sm_75,sm_80,sm_90a"}, 5, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -198,8 +198,12 @@ func (c *command) files() ([]file, error) {
 			}
 		}
 	}
-	for _, k := range p.Kernels {
-		if !slices.ContainsFunc(in.Kernels, func(of *compile.Kernel) bool { return of.Source == k }) {
+	for i, k := range p.Kernels {
+		switch {
+		case slices.ContainsFunc(in.Kernels, func(of *compile.Kernel) bool { return of.Source == k }):
+		case k.Of != nil && i > k.Of.First: // a library has another kernel for other targets
+			in.Kernels = slices.Insert(in.Kernels, i, &compile.Kernel{Source: k})
+		default:
 			return nil, fmt.Errorf("%s is for %v: give gpuc -arch %v", k.Name, k.Target, k.Target)
 		}
 	}

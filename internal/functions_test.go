@@ -22,6 +22,10 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
+type activation struct{}
+
+func (activation) Apply(sum, bias float32) float32 { return sum + bias }
+
 // functions are the exported functions.
 var functions = map[string]any{
 	"arena.NewCopier":            arena.NewCopier,
@@ -47,6 +51,7 @@ var functions = map[string]any{
 	"kernels.AddGram":            kernels.AddGram,
 	"kernels.AddPartials":        kernels.AddPartials,
 	"kernels.GemmCPU":            kernels.GemmCPU[gpu.Float16],
+	"kernels.GemmWithCPU":        kernels.GemmWithCPU[gpu.Float16, activation],
 	"kernels.GramPartialsCPU":    kernels.GramPartialsCPU,
 	"kernels.Histogram256CPU":    kernels.Histogram256CPU,
 	"kernels.HistogramCPU":       kernels.HistogramCPU[float32],

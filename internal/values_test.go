@@ -162,6 +162,7 @@ var values = []reflect.Type{
 	typed[kernels.Chunk](),
 	typed[kernels.Digest](),
 	typed[kernels.Gemm[gpu.Float16]](),
+	typed[kernels.GemmWith[gpu.Float16, activation]](),
 	typed[kernels.Gram](),
 	typed[kernels.Histogram256](),
 	typed[kernels.Histogram[float32]](),

@@ -25,8 +25,37 @@ type Gemm[T gpu.Half] struct{ kernel }
 // computes that, with its weights in B. A and B have as many columns, at least 1. Products are added in float32, as [gpu.MMA] does, and the sum
 // is rounded once. Where C has an odd number of columns, the element after each row may become zero. C overlaps neither A nor B.
 func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T]) error {
-	if err := gemmShape(a.Rows, b.Rows, a.Cols, b.Cols, c.Rows, c.Cols); err != nil || c.Rows == 0 || c.Cols == 0 {
+	if nothing, err := gemmChecked(a, b, c); nothing || err != nil {
 		return err
+	}
+	if k.more != nil {
+		return k.hopper(s, a, b, c)
+	}
+	shape, args, err := gemmArgs(a, b, c)
+	if err != nil {
+		return err
+	}
+	return k.k.Launch(s, shape, args...)
+}
+
+// gemmArgs are the shape and the arguments of the kernel for sm_80.
+func gemmArgs[T gpu.Half](a, b, c Matrix[T]) (shape runtime.Shape, args []runtime.Arg, err error) {
+	tiles := func(n int) uint64 { return (uint64(n) + gemm.Tile - 1) / gemm.Tile }
+	grid := tiles(c.Rows) * tiles(c.Cols)
+	if grid > maxGrid {
+		return shape, nil, invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", c.Rows, c.Cols, grid, maxGrid)
+	}
+	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(grid)}, Block: runtime.Dim3{X: gemm.Threads}, SharedBytes: gemm.SharedBytes}
+	quads := func(m Matrix[T]) runtime.Arg { return runtime.Value((m.Ref.Len() + 7) / 8) }
+	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
+	return shape, []runtime.Arg{runtime.In(a.Ref), quads(a), runtime.In(b.Ref), quads(b), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len() / 2),
+		i(c.Rows), i(c.Cols), i(a.Cols), i(a.Pitch / 8), i(b.Pitch / 8), i(c.Pitch / 2)}, nil
+}
+
+// gemmChecked looks at what a product takes, and whether it has nothing to do.
+func gemmChecked[T gpu.Half](a, b, c Matrix[T]) (nothing bool, err error) {
+	if err := gemmShape(a.Rows, b.Rows, a.Cols, b.Cols, c.Rows, c.Cols); err != nil || c.Rows == 0 || c.Cols == 0 {
+		return true, err
 	}
 	for _, m := range []struct {
 		name string
@@ -34,25 +63,10 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T]) error {
 		odd  int // elements after the last that are touched
 	}{{"A", a, 0}, {"B", b, 0}, {"C", c, c.Cols & 1}} {
 		if err := m.of.check(m.name, m.odd); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if err := apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true)); err != nil {
-		return err
-	}
-	if k.more != nil {
-		return k.hopper(s, a, b, c)
-	}
-	tiles := func(n int) uint64 { return (uint64(n) + gemm.Tile - 1) / gemm.Tile }
-	grid := tiles(c.Rows) * tiles(c.Cols)
-	if grid > maxGrid {
-		return invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", c.Rows, c.Cols, grid, maxGrid)
-	}
-	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(grid)}, Block: runtime.Dim3{X: gemm.Threads}, SharedBytes: gemm.SharedBytes}
-	quads := func(m Matrix[T]) runtime.Arg { return runtime.Value((m.Ref.Len() + 7) / 8) }
-	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
-	return k.k.Launch(s, shape, runtime.In(a.Ref), quads(a), runtime.In(b.Ref), quads(b), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len()/2),
-		i(c.Rows), i(c.Cols), i(a.Cols), i(a.Pitch/8), i(b.Pitch/8), i(c.Pitch/2))
+	return false, apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true))
 }
 
 // gemmWidths are the widths of tiles of C on compute capability 9.0, in the order in which the kernels are loaded. cost is the
@@ -77,27 +91,40 @@ func hopperTiles(m, n, multiprocessors int) (width int, tiles int) {
 
 // hopper is Launch on compute capability 9.0.
 func (k Gemm[T]) hopper(s *runtime.Stream, a, b, c Matrix[T]) error {
-	processors := max(1, k.multiprocessors())
-	width, count := hopperTiles(c.Rows, c.Cols, processors)
-	if count > maxGrid {
-		return invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", c.Rows, c.Cols, count, maxGrid)
+	width, shape, args, err := hopperArgs(k.k.Module().Context(), a, b, c)
+	if err != nil {
+		return err
 	}
-	cols, kernel := gemmWidths[width].cols, k.k
+	kernel := k.k
 	if width > 0 {
 		kernel = k.more[width-1]
 	}
+	return kernel.Launch(s, shape, args[:]...)
+}
+
+// hopperArgs are the width, the shape and the arguments of the kernels for compute capability 9.0.
+func hopperArgs[T gpu.Half](ctx *runtime.Context, a, b, c Matrix[T]) (width int, shape runtime.Shape, args [6]runtime.Arg, err error) {
+	processors := max(1, ctx.Device().Multiprocessors)
+	width, count := hopperTiles(c.Rows, c.Cols, processors)
+	if count > maxGrid {
+		return 0, shape, args, invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", c.Rows, c.Cols, count, maxGrid)
+	}
+	cols := gemmWidths[width].cols
 	boxes := [...]int{hopper.Rows, cols, hopper.StoreRows}
-	var tiles [3]*runtime.Tiles
 	for i, m := range [...]Matrix[T]{a, b, c} {
-		var err error
-		tiles[i], err = runtime.NewTiles(kernel.Module().Context(), m.Ref, runtime.TilesShape{Rows: m.Rows, Cols: m.Cols, Pitch: m.Pitch, Box: boxes[i]})
+		tiles, err := runtime.NewTiles(ctx, m.Ref, runtime.TilesShape{Rows: m.Rows, Cols: m.Cols, Pitch: m.Pitch, Box: boxes[i]})
 		if err != nil {
-			return err
+			return 0, shape, args, err
+		}
+		if args[i] = tiles.In(); i == 2 {
+			args[i] = tiles.InOut()
 		}
 	}
-	shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(min(count, processors))}, Block: runtime.Dim3{X: hopper.Threads}, SharedBytes: uint32(hopper.SharedBytes(cols))}
-	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
-	return kernel.Launch(s, shape, tiles[0].In(), tiles[1].In(), tiles[2].InOut(), i(c.Rows), i(c.Cols), i(a.Cols))
+	for i, n := range [...]int{c.Rows, c.Cols, a.Cols} {
+		args[3+i] = runtime.Value(int32(n))
+	}
+	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(min(count, processors))}, Block: runtime.Dim3{X: hopper.Threads}, SharedBytes: uint32(hopper.SharedBytes(cols))}
+	return width, shape, args, nil
 }
 
 // check looks whether the memory of a matrix is what the kernel touches.
@@ -141,6 +168,10 @@ func gemmShape(m, n, k, alsoK, rows, cols int) error {
 // are those that the kernel has on the simulated driver. A GPU's may be away by [gpu.MMAError], and by the last bit of T. It
 // takes memory for A and B in float32.
 func GemmCPU[T gpu.Half](m, n, k int, a, b, c []T) error {
+	return gemmCPU(m, n, k, a, b, c, func(sum float32, _ int) float32 { return sum })
+}
+
+func gemmCPU[T gpu.Half](m, n, k int, a, b, c []T, apply func(sum float32, col int) float32) error {
 	if err := gemmShape(m, n, k, k, m, n); err != nil {
 		return err
 	}
@@ -160,7 +191,7 @@ func GemmCPU[T gpu.Half](m, n, k int, a, b, c []T) error {
 		i := t.GlobalX()
 		row := x[i*k:][:k]
 		for j := range n {
-			c[i*n+j] = gpu.ToHalf[T](dot(row, y[j*k:][:k]))
+			c[i*n+j] = gpu.ToHalf[T](apply(dot(row, y[j*k:][:k]), j))
 		}
 	})
 }

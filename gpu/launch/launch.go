@@ -99,6 +99,17 @@ func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.Shape, args ...
 	return k.list[i].Launch(s, shape, args...)
 }
 
+// Has reports whether the image of the device has the kernel with a number.
+func (k *Kernels) Has(i int) bool { return k != nil && i >= 0 && i < len(k.list) && k.list[i] != nil }
+
+// Context is the context of the kernels; nil of nothing.
+func (k *Kernels) Context() *runtime.Context {
+	if k == nil || k.module == nil {
+		return nil
+	}
+	return k.module.Context()
+}
+
 // Multiprocessors is how many the device has; 0 of nothing.
 func (k *Kernels) Multiprocessors() int {
 	if k == nil || k.module == nil {

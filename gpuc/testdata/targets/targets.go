@@ -47,6 +47,19 @@ func Sum(t *gpu.Thread, ones, x gpu.Tiles[gpu.Float16], out []float32) {
 	}
 }
 
+// Leaky is an activation: less of what is below 0.
+type Leaky struct{ Slope float32 }
+
+// Apply adds the bias first.
+func (l Leaky) Apply(sum, bias float32) float32 {
+	if sum += bias; sum < 0 {
+		sum *= l.Slope
+	}
+	return sum
+}
+
+//purecuda:instantiate kernels.GemmWith[gpu.BFloat16, Leaky]
+
 //go:noinline
 func twice(a float32) float32 { return a * 2 }
 

@@ -2,6 +2,7 @@ package targets
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -11,11 +12,12 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/runtime"
 )
 
 func TestOnEachTarget(t *testing.T) {
-	for _, device := range []drivertest.DeviceConfig{drivertest.T4(), drivertest.H100()} {
+	for _, device := range []drivertest.DeviceConfig{drivertest.T4(), drivertest.A100(), drivertest.H100()} {
 		t.Run(device.Name, func(t *testing.T) {
 			rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyAuto), runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{Devices: drivertest.Devices(1, device)})))
 			require.NoError(t, err)
@@ -33,6 +35,7 @@ func TestOnEachTarget(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, []float32{2, 4, 6}, y)
 			sum(t, rt, device.Major == 9)
+			products(t, rt, device.Major >= 8)
 		})
 	}
 }
@@ -64,9 +67,58 @@ func sum(t *testing.T, rt *runtime.Runtime, runs bool) {
 		defer k.Close()
 		err = k.Sum(b.Stream, shape, nil, nil, nil)
 		assert.ErrorIs(t, err, driver.ErrUnsupported)
-		assert.ErrorContains(t, err, "kernel Sum needs sm_90a, and the device has compute capability 7.5")
+		assert.ErrorContains(t, err, "kernel Sum needs sm_90a, and the device has compute capability ")
 		return
 	}
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
+}
+
+// products compares products with a function on the result with the CPU, bit for bit.
+func products(t *testing.T, rt *runtime.Runtime, runs bool) {
+	b, err := rt.Probe("test")
+	require.NoError(t, err)
+	k, err := LoadGemmWithBFloat16Leaky(b.Context)
+	require.NoError(t, err)
+	defer k.Close()
+	ctx, s, r := context.Background(), b.Stream, rand.New(rand.NewPCG(1, 2))
+	for _, shape := range [][3]int{{1, 1, 1}, {70, 37, 145}, {200, 300, 40}} {
+		m, n, depth := shape[0], shape[1], shape[2]
+		matrix := func(rows, cols int) ([]gpu.BFloat16, kernels.Matrix[gpu.BFloat16]) {
+			v := make([]gpu.BFloat16, rows*cols)
+			for i := range v {
+				v[i] = gpu.ToBFloat16(float32(r.NormFloat64()))
+			}
+			pitch := (cols + 7) / 8 * 8
+			ref, err := runtime.Alloc[gpu.BFloat16](s, rows*pitch)
+			require.NoError(t, err)
+			require.NoError(t, runtime.Upload2D(ctx, s, ref, pitch, v, cols, cols, rows))
+			return v, kernels.Matrix[gpu.BFloat16]{Ref: ref, Rows: rows, Cols: cols, Pitch: pitch}
+		}
+		x, dx := matrix(m, depth)
+		w, dw := matrix(n, depth)
+		want, dc := matrix(m, n)
+		bias := make([]float32, n)
+		for i := range bias {
+			bias[i] = float32(r.NormFloat64())
+		}
+		db, err := runtime.UploadNew(ctx, s, bias)
+		require.NoError(t, err)
+		err = k.Launch(s, Leaky{0.25}, dx, dw, dc, db)
+		if !runs {
+			assert.ErrorIs(t, err, driver.ErrUnsupported)
+			assert.ErrorContains(t, err, "needs sm_80")
+			break
+		}
+		require.NoError(t, err)
+		got := make([]gpu.BFloat16, m*n)
+		require.NoError(t, runtime.Download2D(ctx, s, got, n, dc.Ref, dc.Pitch, n, m))
+		require.NoError(t, kernels.GemmWithCPU(Leaky{0.25}, m, n, depth, x, w, want, bias))
+		require.Equal(t, want, got, shape)
+		require.NoError(t, k.Launch(s, Leaky{-1}, dx, dw, dc, nil))
+		require.NoError(t, runtime.Download2D(ctx, s, got, n, dc.Ref, dc.Pitch, n, m))
+		require.NoError(t, kernels.GemmWithCPU(Leaky{-1}, m, n, depth, x, w, want, nil))
+		require.Equal(t, want, got, shape)
+		assert.ErrorContains(t, k.Launch(s, Leaky{1}, dx, dw, dc, db.Slice(1, n)), "the bias has")
+	}
 }

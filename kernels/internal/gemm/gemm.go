@@ -27,6 +27,30 @@ const (
 //
 //purecuda:kernel block=256 noalias T=gpu.Float16,gpu.BFloat16
 func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32) {
+	Multiply[T](t, Plain{}, false, nil, a, b, c, m, n, k, pitchA, pitchB, pitchC)
+}
+
+// Activation changes a sum before it is rounded.
+type Activation interface {
+	Apply(sum, bias float32) float32
+}
+
+// Plain changes nothing.
+type Plain struct{}
+
+// Apply is sum.
+func (Plain) Apply(sum, bias float32) float32 { return sum }
+
+// Bias is that of a column, and 0 where there is none.
+func Bias(of []float32, col int32) float32 {
+	if int(col) < len(of) {
+		return of[col]
+	}
+	return 0
+}
+
+// Multiply is the body of Product. Where active is set, f changes each sum, with the bias of its column.
+func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32) {
 	sh := gpu.DynamicShared[gpu.Uint4](t)
 	lane, warp, tid := int32(t.Lane()), int32(t.Warp()), int32(t.Rank())
 	row0, col0 := place(int32(t.BlockX()), (m+Tile-1)/Tile, (n+Tile-1)/Tile)
@@ -105,6 +129,12 @@ func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, p
 				for j := range 4 {
 					if int32(j)*8 < left {
 						sums := &acc[i][j]
+						if active {
+							for e := range 2 {
+								x := &sums[half*2+int32(e)]
+								*x = f.Apply(*x, Bias(bias, col+int32(j*8+e)))
+							}
+						}
 						c[first+j*4] = gpu.PackHalves[T](sums[half*2], sums[half*2+1])
 					}
 				}

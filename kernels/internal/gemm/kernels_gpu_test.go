@@ -11,7 +11,7 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"13ccbba1e5c4caa6 ProductFloat16 Product place Tile copier copier.stage",
-		"13ccbba1e5c4caa6 ProductBFloat16 Product place Tile copier copier.stage",
+		"6355f2ff86103d4e ProductFloat16 Product Multiply Activation place Tile copier copier.stage Bias Plain",
+		"6355f2ff86103d4e ProductBFloat16 Product Multiply Activation place Tile copier copier.stage Bias Plain",
 	)
 }

@@ -1,7 +1,10 @@
 // Package hopper has the kernels of package kernels for compute capability 9.0: products of four warps, and copies of tiles.
 package hopper
 
-import "github.com/purecuda/purecuda/gpu"
+import (
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/kernels/internal/gemm"
+)
 
 //go:generate go run -C ../../../gpuc . -arch sm_90a -checks off -launch=false ../kernels/internal/hopper
 
@@ -33,25 +36,26 @@ func SharedBytes(cols int) int {
 //
 //purecuda:kernel block=384 registers=168 T=gpu.Float16,gpu.BFloat16
 func ProductWide[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
-	product[T, [128]float32](t, 256, a, b, c, m, n, k)
+	Multiply[T, [128]float32](t, gemm.Plain{}, false, nil, 256, a, b, c, m, n, k)
 }
 
 // ProductMiddle has tiles of 128 x 128.
 //
 //purecuda:kernel block=384 registers=168 T=gpu.Float16,gpu.BFloat16
 func ProductMiddle[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
-	product[T, [64]float32](t, 128, a, b, c, m, n, k)
+	Multiply[T, [64]float32](t, gemm.Plain{}, false, nil, 128, a, b, c, m, n, k)
 }
 
 // ProductNarrow has tiles of 128 x 64.
 //
 //purecuda:kernel block=384 registers=168 T=gpu.Float16,gpu.BFloat16
 func ProductNarrow[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
-	product[T, [32]float32](t, 64, a, b, c, m, n, k)
+	Multiply[T, [32]float32](t, gemm.Plain{}, false, nil, 64, a, b, c, m, n, k)
 }
 
-// product is the body of the kernels: a warp loads, and others compute.
-func product[T gpu.Half, A gpu.Accumulator](t *gpu.Thread, cols int, a, b, c gpu.Tiles[T], m, n, k int32) {
+// Multiply is the body of the kernels: a warp loads, and others compute. Where active is set, f changes each sum, with the bias of
+// its column.
+func Multiply[T gpu.Half, A gpu.Accumulator, F gemm.Activation](t *gpu.Thread, f F, active bool, bias []float32, cols int, a, b, c gpu.Tiles[T], m, n, k int32) {
 	height := Rows + cols // of a stage
 	rows := gpu.SharedTile[T](gpu.DynamicShared[gpu.TileRow[T]](t))
 	out := rows[stages(cols)*height:]
@@ -98,6 +102,11 @@ func product[T gpu.Half, A gpu.Accumulator](t *gpu.Thread, cols int, a, b, c gpu
 			line.Release(t, before)
 		}
 		row, col := p.at(tile)
+		if active {
+			for i := range cols / 2 {
+				acc[i] = f.Apply(acc[i], gemm.Bias(bias, col*int32(cols)+int32(i>>2*8+lane&3*2+i&1)))
+			}
+		}
 		for j := range cols / 64 {
 			to := out[j&1*StoreRows:]
 			if lane == 0 {

@@ -11,11 +11,11 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"2c4b1f169ebf8f17 ProductWideFloat16 ProductWide product Rows stages places load places.at",
-		"2c4b1f169ebf8f17 ProductWideBFloat16 ProductWide product Rows stages places load places.at",
-		"449825e852e9280a ProductMiddleFloat16 ProductMiddle product Rows stages places load places.at",
-		"449825e852e9280a ProductMiddleBFloat16 ProductMiddle product Rows stages places load places.at",
-		"a3c9ec6ab99e8cbc ProductNarrowFloat16 ProductNarrow product Rows stages places load places.at",
-		"a3c9ec6ab99e8cbc ProductNarrowBFloat16 ProductNarrow product Rows stages places load places.at",
+		"e8c2699aecb00b26 ProductWideFloat16 ProductWide Multiply Rows stages places load places.at",
+		"e8c2699aecb00b26 ProductWideBFloat16 ProductWide Multiply Rows stages places load places.at",
+		"2f88a8b7327fa048 ProductMiddleFloat16 ProductMiddle Multiply Rows stages places load places.at",
+		"2f88a8b7327fa048 ProductMiddleBFloat16 ProductMiddle Multiply Rows stages places load places.at",
+		"560697f4fd8e02a1 ProductNarrowFloat16 ProductNarrow Multiply Rows stages places load places.at",
+		"560697f4fd8e02a1 ProductNarrowBFloat16 ProductNarrow Multiply Rows stages places load places.at",
 	)
 }
