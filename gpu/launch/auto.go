@@ -142,8 +142,8 @@ func (c *Copies) Finish(launch func() error) error {
 	if err := launch(); err != nil {
 		return err
 	}
-	if err := c.Stream.Synchronize(c.ctx); err != nil {
-		return err
+	if len(c.back) == 0 { // a download waits, and tells of failed checks as well
+		return c.Stream.Synchronize(c.ctx)
 	}
 	var commits []func()
 	for _, download := range c.back {

@@ -134,6 +134,16 @@ static void alloc_async(void)
 	CHECK(cuMemFreeAsync(p, stream));
 }
 
+/* by_hand is a small kernel with its copies, from and to pageable memory. */
+static void by_hand(void)
+{
+	CHECK(cuMemcpyHtoDAsync_v2(device, pageable, 4 * KIB, stream));
+	CHECK(cuMemcpyHtoDAsync_v2(device + 4 * KIB, pageable + 4 * KIB, 4 * KIB, stream));
+	launch4();
+	CHECK(cuMemcpyDtoHAsync_v2(pageable, device, 4 * KIB, stream));
+	CHECK(cuStreamSynchronize(stream));
+}
+
 /* enqueue times what puts work on the stream. The waiting between the batches is
  * not timed. It is inlined, so that f is a direct call. */
 static inline __attribute__((always_inline)) double enqueue(long n, long batch, void (*f)(void))
@@ -175,6 +185,7 @@ LOOP(time_current, CUcontext current; CHECK(cuCtxGetCurrent(&current)))
 LOOP(time_stream_query, CHECK(cuStreamQuery(stream)))
 LOOP(time_event_query, CHECK(cuEventQuery(event)))
 LOOP(time_launch_sync, launch0(); CHECK(cuStreamSynchronize(stream)))
+LOOP(time_by_hand, by_hand())
 LOOP(time_alloc, CUdeviceptr p; CHECK(cuMemAlloc_v2(&p, MIB)); CHECK(cuMemFree_v2(p)))
 LOOP(time_upload, CHECK(cuMemcpyHtoDAsync_v2(device, host, size, stream)); CHECK(cuStreamSynchronize(stream)))
 LOOP(time_download, CHECK(cuMemcpyDtoHAsync_v2(host, device, size, stream)); CHECK(cuStreamSynchronize(stream)))
@@ -348,6 +359,7 @@ static void bench_all(void)
 	bench("BenchmarkHardwareLaunch/args=0", 0, time_launch0);
 	bench("BenchmarkHardwareLaunch/args=4", 0, time_launch4);
 	bench("BenchmarkHardwareLaunchSync/args=0", 0, time_launch_sync);
+	bench("BenchmarkHardwareByHand/size=4KiB", 0, time_by_hand);
 	bench("BenchmarkHardwareEventRecord/timing=off", 0, time_record);
 	bench("BenchmarkHardwareAllocFree/size=1MiB", 0, time_alloc);
 	bench("BenchmarkHardwareAllocFreeAsync/size=1MiB", 0, time_alloc_async);
