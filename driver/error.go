@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -107,6 +108,15 @@ func (e *Error) Is(target error) bool {
 }
 
 func (e *Error) Unwrap() error { return zero.Or(e).Err }
+
+// UnfitDevice reports whether an error says that its device can never do the work, and another one may. No image of a kernel runs there, or
+// it lacks a feature ([ErrUnsupported]).
+func UnfitDevice(err error) bool {
+	e, _ := errors.AsType[*Error](err)
+	e = zero.Or(e) // it may be a nil pointer
+	cause, tried := errors.AsType[*Error](e.Err)
+	return e.Kind == ErrUnsupported || e.Kind == ErrModuleLoadFailed && (!tried || zero.Or(cause).Code.ImageUnusable())
+}
 
 // Error begins with the kind and says on one line all that is known, except the
 // log and the attempts beyond what the detail has of them. Names that come from the machine are

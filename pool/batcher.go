@@ -76,6 +76,7 @@ type BatcherConfig[In, Out any] struct {
 	// run again for the same items: out and errs are cleared before.
 	Retry     int
 	Devices   []int
+	Suits     func(runtime.Device) bool
 	Cost      time.Duration
 	Priority  int
 	Reserve   uint64
@@ -103,7 +104,7 @@ func NewBatcher[In, Out any](p *Pool, f func(w *Worker, in []In, out []Out, errs
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a batcher needs a pool of Open and a function")
 	}
 	// The items were accepted: the batch does not fail because the queue of the pool is full.
-	all := DoOptions{Wait: true, ofBatcher: true, Retry: config.Retry, Devices: config.Devices, Cost: config.Cost, Priority: config.Priority,
+	all := DoOptions{Wait: true, ofBatcher: true, Retry: config.Retry, Devices: config.Devices, Suits: config.Suits, Cost: config.Cost, Priority: config.Priority,
 		Reserve: config.Reserve, Label: config.Label, BreakEven: config.BreakEven}
 	if err := all.check(); err != nil {
 		return nil, err

@@ -1,6 +1,9 @@
 package pool
 
-import "github.com/purecuda/purecuda/internal/contain"
+import (
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
+)
 
 // tries of a batch. The first one does all items, and so do the others if the function itself fails. If it
 // says of some items that their device fails, the next try does only those: the others have their answers.
@@ -44,7 +47,7 @@ func (t *tries[In, Out]) leave(item func(k int) int, n int) (first error) {
 		if t.errs[i] == nil {
 			continue
 		}
-		if t.errs[i] = contain.Sound(t.errs[i]); isDeviceError(t.errs[i]) {
+		if t.errs[i] = contain.Sound(t.errs[i]); isDeviceError(t.errs[i]) || driver.UnfitDevice(t.errs[i]) {
 			if left = append(left, i); first == nil {
 				first = t.errs[i]
 			}

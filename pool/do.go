@@ -24,7 +24,8 @@ import (
 // no stream is free waits in a bounded queue. If that is full, Do fails at once, unless DoOptions.Wait is set.
 //
 // With DoOptions.Retry other devices repeat an f that fails. A device that could not be prepared does not
-// count as a try: another device takes the request in any case.
+// count as a try: another device takes the request in any case. So it is where the error of f says that the device can never
+// do it ([driver.UnfitDevice]). Load kernels in a [State], and such a device is asked once.
 //
 // When ctx ends, a request in the queue fails. A running f sees the end in [Worker.CallContext] and has to return. It
 // must not leave the caller's memory to work that is queued on the device. No other request gets the stream
@@ -162,7 +163,8 @@ func (p *Pool) forget(r *request) {
 // do tries devices until f succeeds. The report has a reason if the fallback should do the request.
 func (p *Pool) do(ctx context.Context, o *DoOptions, r *request, f func(*Worker) error, report *Report) error {
 	var last error     // of earlier devices
-	var away []*device // that could not be prepared
+	var away []*device // that could not be prepared, or cannot do it
+	unfit := 0         // tries on devices that cannot do it
 	for {
 		if ctx.Err() != nil {
 			return join(last, context.Cause(ctx))
@@ -195,9 +197,16 @@ func (p *Pool) do(ctx context.Context, o *DoOptions, r *request, f func(*Worker)
 			}
 		} else if err = p.invoke(ctx, o, w, r, f, report); err == nil {
 			return nil
-		} else if last = err; report.Tries <= o.Retry && ctx.Err() == nil && p.rt.Err() == nil {
-			p.countRetries(1)
-			continue
+		} else if last = err; ctx.Err() == nil && p.rt.Err() == nil {
+			if driver.UnfitDevice(err) {
+				away, unfit = append(away, w.pooled), unfit+1
+				report.Skipped = append(report.Skipped, leftOut(w.pooled, err))
+				continue
+			}
+			if report.Tries-unfit <= o.Retry {
+				p.countRetries(1)
+				continue
+			}
 		}
 		if ctx.Err() == nil {
 			report.Reason = Failed

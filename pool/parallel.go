@@ -82,7 +82,7 @@ func (c *cores) participate(i int) {
 		var w stopwatch
 		w.start()
 		t := s.tile(i, k)
-		contain.Call(func() error { return c.f(c.ctx, t.Lo, t.Hi) }, func(err error) { s.record(i, k, w.stop(), err) })
+		contain.Call(func() error { return c.f(c.ctx, t.Lo, t.Hi) }, func(err error) { s.record(i, k, w.stop(), err, false) })
 	}
 }
 

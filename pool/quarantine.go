@@ -56,7 +56,7 @@ func (p *Pool) recordFailure(d *device, err error, prepared bool) (others bool) 
 	if sticky(lost) {
 		return false // all devices of the process are lost for good
 	}
-	if !prepared && unfit(err) && !d.quarantine.final {
+	if !prepared && driver.UnfitDevice(err) && !d.quarantine.final {
 		d.quarantine.final, d.quarantine.err = true, err
 		p.beginQuarantine(d)
 		return lost == nil
@@ -77,15 +77,6 @@ func (p *Pool) recordFailure(d *device, err error, prepared bool) (others bool) 
 		p.beginQuarantine(d)
 	}
 	return lost == nil
-}
-
-// unfit reports whether the setup of a device says that the device can never do the work: no image of a kernel runs on it, or it lacks
-// a feature.
-func unfit(err error) bool {
-	e, _ := errors.AsType[*driver.Error](err)
-	e = zero.Or(e)
-	cause, tried := errors.AsType[*driver.Error](e.Err)
-	return e.Kind == driver.ErrUnsupported || e.Kind == driver.ErrModuleLoadFailed && (!tried || zero.Or(cause).Code.ImageUnusable())
 }
 
 // sticky reports whether CUDA is lost for the process.

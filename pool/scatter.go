@@ -268,9 +268,7 @@ func (c *scatterCall) skipFailed() error {
 func (c *scatterCall) skipUnusable() {
 	for i, d := range c.devices {
 		if err := c.scheduler.unusable[i]; err != nil {
-			info := d.info
-			info.Err = err
-			c.skipped = append(c.skipped, info)
+			c.skipped = append(c.skipped, leftOut(d, err))
 			if c.reason = Failed; errors.Is(err, ErrQuarantined) {
 				c.reason = Quarantined
 			}
@@ -414,7 +412,7 @@ func (c *scatterCall) runPiece(w *Worker, index int, k piece) {
 		if err != nil && c.parent.Err() == nil {
 			c.pool.synchronizeFailed(w, err)
 		}
-		c.scheduler.record(index, k, w.stopwatch.stop(), err)
+		c.scheduler.record(index, k, w.stopwatch.stop(), err, driver.UnfitDevice(err))
 	})
 }
 

@@ -306,12 +306,16 @@ func (s *scheduler) wakeIdle() {
 	}
 }
 
-// record records the outcome of a piece.
-func (s *scheduler) record(i int, k piece, spent spent, err error) {
+// record records the outcome of a piece. A participant that is unfit can do none: another one does the piece, and that is no retry.
+func (s *scheduler) record(i int, k piece, spent spent, err error, unfit bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := &s.participants[i]
 	if err != nil {
+		if unfit {
+			s.noteUnusable(i, err)
+			k.retries--
+		}
 		s.recordFailure(i, k, spent, err)
 		return
 	}
@@ -349,10 +353,7 @@ func (s *scheduler) recordUnusable(i int, err error) {
 	defer s.mu.Unlock()
 	m := &s.participants[i]
 	m.failed = true
-	if s.unusable == nil {
-		s.unusable = map[int]error{}
-	}
-	s.unusable[i] = err
+	s.noteUnusable(i, err)
 	switch k := (piece{lo: m.lo, hi: m.hi}); {
 	case k.lo == k.hi: // it was woken for failed pieces of others
 		for j := range s.failedPieces {
@@ -366,6 +367,13 @@ func (s *scheduler) recordUnusable(i int, err error) {
 		m.lo = m.hi
 		s.recordFailure(i, k, spent{}, err)
 	}
+}
+
+func (s *scheduler) noteUnusable(i int, err error) {
+	if s.unusable == nil {
+		s.unusable = map[int]error{}
+	}
+	s.unusable[i] = err
 }
 
 func (s *scheduler) anyUsable() bool {
@@ -456,7 +464,7 @@ func (s *scheduler) result() ([]TileReport, error) {
 
 // newTile returns the report of a piece.
 func (s *scheduler) newTile(device int, k piece, spent spent) TileReport {
-	t := TileReport{Tile: s.tile(device, k), Device: s.crew.ordinal(device), Retries: k.retries, Cause: k.cause,
+	t := TileReport{Tile: s.tile(device, k), Device: s.crew.ordinal(device), Retries: max(k.retries, 0), Cause: k.cause,
 		Upload: spent[Upload], Compute: spent[Compute], Download: spent[Download]}
 	high, bytes := bits.Mul64(uint64(t.Len()), uint64(s.itemBytes))
 	if t.Bytes = bytes; high > 0 {

@@ -19,14 +19,19 @@ func pick(devices []*device, suits func(runtime.Device) bool) (chosen []*device,
 			chosen = append(chosen, d)
 			continue
 		}
-		info := d.info
-		info.Err = driver.Errorf(driver.ErrUnsupported, "the device does not suit the call (Suits)")
-		others = append(others, info)
+		others = append(others, leftOut(d, driver.Errorf(driver.ErrUnsupported, "the device does not suit the call (Suits)")))
 	}
 	if len(chosen) == 0 && len(devices) > 0 {
 		err = driver.Errorf(driver.ErrUnsupported, "none of the %d devices suits (Suits)", len(devices))
 	}
 	return chosen, others, err
+}
+
+// leftOut is what a report says of a device that got no work, or could not do it.
+func leftOut(d *device, why error) runtime.Device {
+	info := d.info
+	info.Err = why
+	return info
 }
 
 // suit leaves the devices of a request that suit.

@@ -2,6 +2,10 @@ package pool_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -182,4 +186,151 @@ func TestOneRequestAtATimeOpensOneDevice(t *testing.T) {
 		require.NoError(t, err)
 	}
 	assert.Equal(t, 1, gpu.Calls("cuDevicePrimaryCtxRetain"))
+}
+
+// oneOfTwo are all calls of a pool. Each calls f for its work.
+var oneOfTwo = map[string]func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error) (pool.Report, error){
+	"Batcher": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error) (pool.Report, error) {
+		return batched(ctx, p, func(w *pool.Worker, _ []error) error { return f(w) })
+	},
+	"Batcher, an item": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error) (pool.Report, error) {
+		return batched(ctx, p, func(w *pool.Worker, errs []error) error { errs[0] = f(w); return nil })
+	},
+	"Stream": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error) (report pool.Report, err error) {
+		source := func(yield func(int, error) bool) {
+			for i := range 20 {
+				if !yield(i, nil) {
+					return
+				}
+			}
+		}
+		for _, err := range pool.Stream(ctx, p, source, func(w *pool.Worker, i int, _ *runtime.HostBuffer[byte]) (int, error) { return i, f(w) }, pool.StreamOptions[int, int]{Report: &report}) {
+			if err != nil {
+				return report, err
+			}
+		}
+		return report, nil
+	},
+}
+
+func batched(ctx context.Context, p *pool.Pool, f func(w *pool.Worker, errs []error) error) (report pool.Report, err error) {
+	b, err := pool.NewBatcher(p, func(w *pool.Worker, in, out []int, errs []error) error { return f(w, errs) }, pool.BatcherConfig[int, int]{})
+	if err != nil {
+		return report, err
+	}
+	_, err = b.Do(ctx, 1)
+	return report, errors.Join(err, b.Close())
+}
+
+// One of two devices can run the kernel, which the other one, of whatever score, cannot load: in its setup, or where it is needed.
+// Nothing fails, at no door, and the report of a call names the other one.
+func TestOneOfTwoDevicesCanDoIt(t *testing.T) {
+	ptx := []byte(".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry nothing()\n{\n\tret;\n}\n")
+	doors := maps.Clone(oneOfTwo)
+	for name, call := range suitingDoors {
+		doors[name] = func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error) (pool.Report, error) {
+			return call(ctx, p, nil, f, func() error { panic("the CPU is not asked") })
+		}
+	}
+	for _, first := range []string{"T4", "H100"} {
+		for door, call := range doors {
+			for _, where := range []string{"setup", "function"} {
+				t.Run(door+" loads in its "+where+" beside the better "+first, func(t *testing.T) {
+					gpu := drivertest.ForTest(t, drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.T4(), drivertest.H100()}})
+					rt, err := runtime.Open(runtime.WithDriver(gpu), runtime.WithScore(func(d runtime.Device) float64 {
+						if strings.Contains(d.Name, first) {
+							return 2
+						}
+						return 1
+					}))
+					require.NoError(t, err)
+					t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+					options := pool.Options{Streams: 2}
+					load := func(w *pool.Worker) error { return nil }
+					if where == "setup" {
+						options.Setup = []pool.Setup{pool.PerDevice(func(c *runtime.Context) (*runtime.Module, error) { return c.LoadModule(runtime.Image{Code: ptx}) })}
+					} else {
+						load = func(w *pool.Worker) error {
+							m, err := w.Context().CachedModule(runtime.Image{Code: ptx})
+							if err != nil {
+								return fmt.Errorf("in the function: %w", err)
+							}
+							return m.Close()
+						}
+					}
+					p := openOn(t, rt, options)
+					var ran atomic.Int64
+					for range 10 {
+						report, err := call(t.Context(), p, func(w *pool.Worker) error {
+							if err := load(w); err != nil {
+								return err
+							}
+							assert.Equal(t, 1, w.Device().Ordinal)
+							ran.Add(1)
+							return nil
+						})
+						require.NoError(t, err)
+						for _, d := range report.Skipped {
+							assert.Equal(t, 0, d.Ordinal)
+							assert.Error(t, d.Err)
+						}
+						if door == "Scatter" || door == "Map" || door == "Reduce" || door == "Do" && where == "function" && first == "T4" {
+							assert.Len(t, report.Skipped, 1)
+						}
+					}
+					assert.Positive(t, ran.Load())
+				})
+			}
+		}
+	}
+}
+
+// Where no device can do it, the error has that of each, and the fallback does it.
+func TestNoDeviceCanDoIt(t *testing.T) {
+	for door, call := range suitingDoors {
+		t.Run(door, func(t *testing.T) {
+			p, _ := open(t, machine(3))
+			var tries atomic.Int64
+			lacks := func(w *pool.Worker) error {
+				tries.Add(1)
+				return driver.Errorf(driver.ErrUnsupported, "the kernel needs device %d to have wings", w.Device().Ordinal)
+			}
+			report, err := call(t.Context(), p, nil, lacks, nil)
+			assert.ErrorIs(t, err, driver.ErrUnsupported)
+			assert.Len(t, report.Skipped, 3)
+			assert.EqualValues(t, 3, tries.Load(), "each device once, and no retry")
+			report, err = call(t.Context(), p, nil, lacks, func() error { return nil })
+			require.NoError(t, err)
+			assert.Equal(t, pool.OnCPU, report.Where)
+			for _, d := range p.Stats().Devices {
+				assert.False(t, d.Quarantined, "other functions may do well there")
+			}
+		})
+	}
+}
+
+func TestOneIsland(t *testing.T) {
+	config := drivertest.Config{}
+	for i := range 5 {
+		d := drivertest.H100()
+		d.Island = []int{1, 2, 2, 1, 2}[i]
+		config.Devices = append(config.Devices, d)
+	}
+	for door, call := range suitingDoors {
+		t.Run(door, func(t *testing.T) {
+			gpu := drivertest.ForTest(t, config)
+			rt, err := runtime.Open(runtime.WithDriver(gpu))
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+			p := openOn(t, rt)
+			for range 10 {
+				report, err := call(t.Context(), p, rt.OneIsland(), func(w *pool.Worker) error {
+					assert.Contains(t, []int{1, 2, 4}, w.Device().Ordinal)
+					return nil
+				}, nil)
+				require.NoError(t, err)
+				assert.Equal(t, []int{0, 3}, ordinalsOf(report.Skipped))
+			}
+		})
+	}
 }

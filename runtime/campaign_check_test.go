@@ -14,7 +14,7 @@ import (
 // silent are the failures that the runtime lives with: what it only asks for its
 // information, or tries out.
 var silent = map[string][]string{
-	"Open": {"cuDeviceGetUuid", "cuDeviceGetPCIBusId", "cuDeviceGetAttribute", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem"},
+	"Open": {"cuDeviceGetUuid", "cuDeviceGetPCIBusId", "cuDeviceGetAttribute", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem", "cuDeviceCanAccessPeer"},
 	// Whether calls on a stream need a context is tried out.
 	"Context": {"cuCtxGetCurrent", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuStreamQuery"},
 	"Probe":   {"cuCtxGetCurrent", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuStreamQuery"},

@@ -19,31 +19,33 @@ type Device struct {
 	PCIBusID   string // "0000:3b:00.0"
 	Capability Capability
 
-	Multiprocessors          int
-	MaxThreadsPerSM          int
-	MaxThreadsPerBlock       int
-	MaxBlocksPerSM           int // 0: the driver does not tell
-	WarpSize                 int
-	RegistersPerSM           int // of 32 bits
-	RegistersPerBlock        int
-	MaxGrid, MaxBlock        [3]int
-	SharedPerBlock           int // without asking
-	SharedPerBlockOptin      int // when a kernel asks for it
-	L2Bytes                  int
-	MemoryBusBits            int
-	TotalBytes               uint64
-	FreeBytes                uint64 // when its context was opened; 0 before. See Runtime.Budget for now
-	ECC, Integrated          bool
-	MIG                      bool
-	ComputeMode              ComputeMode
-	MemoryPools              bool
-	CooperativeLaunch        bool
-	ClusterLaunch            bool
-	UnifiedAddressing        bool
-	TensorMaps               bool // copies of tiles by hardware, which CUDA calls TMA
-	ManagedMemory            bool
-	ConcurrentManagedAccess  bool // managed memory can be used by the host while the device works
-	CopyEngines              int
+	Multiprocessors         int
+	MaxThreadsPerSM         int
+	MaxThreadsPerBlock      int
+	MaxBlocksPerSM          int // 0: the driver does not tell
+	WarpSize                int
+	RegistersPerSM          int // of 32 bits
+	RegistersPerBlock       int
+	MaxGrid, MaxBlock       [3]int
+	SharedPerBlock          int // without asking
+	SharedPerBlockOptin     int // when a kernel asks for it
+	L2Bytes                 int
+	MemoryBusBits           int
+	TotalBytes              uint64
+	FreeBytes               uint64 // when its context was opened; 0 before. See Runtime.Budget for now
+	ECC, Integrated         bool
+	MIG                     bool
+	ComputeMode             ComputeMode
+	MemoryPools             bool
+	CooperativeLaunch       bool
+	ClusterLaunch           bool
+	UnifiedAddressing       bool
+	TensorMaps              bool // copies of tiles by hardware, which CUDA calls TMA
+	ManagedMemory           bool
+	ConcurrentManagedAccess bool // managed memory can be used by the host while the device works
+	CopyEngines             int
+	// Links are the ordinals of the other devices that reach its memory, and whose memory it reaches, directly: over NVLink or PCIe. See [Islands].
+	Links                    []int
 	ClockKHz, MemoryClockKHz int
 	Score                    float64
 	// Err is why the device cannot be used, or nil: its queries failed, it was lost, or its context
@@ -153,6 +155,7 @@ func listDevices(api driver.API, cfg *config) ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	findLinks(api, devices)
 	for i, d := range forScore(cfg.nvml, devices) {
 		if devices[i].Score, err = cfg.scoreOf(d); err != nil {
 			return nil, err

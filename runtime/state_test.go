@@ -129,6 +129,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Runtime.Device", knows, func() error { return second(rt.Device(ordinal)) }},
 		{"Runtime.Budget", knows, func() error { return second(rt.Budget(ordinal)) }},
 		told("Runtime.Devices", func() { rt.Devices() }),
+		told("Runtime.OneIsland", func() { rt.OneIsland() }),
 		told("Runtime.Contexts", func() { rt.Contexts() }),
 		told("Runtime.Compiler", func() { _, _ = rt.Compiler() }),
 		told("Runtime.Preload", func() { _ = rt.Preload(bg) }),

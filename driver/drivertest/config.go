@@ -72,6 +72,8 @@ type DeviceConfig struct {
 	NoPools bool
 	// NoPeers is a device that shares no memory with others.
 	NoPeers bool
+	// Island is a number: devices share memory with those of the same number only.
+	Island int
 	// VanishAt is the call at which the device vanishes, counted from 1 over all
 	// functions; see [Driver.Vanish]. 0 is never.
 	VanishAt int

@@ -4,7 +4,7 @@ import "github.com/purecuda/purecuda/driver"
 
 // canReach tells that the devices may access each other's memory.
 func (dev *device) canReach(peer *device) bool {
-	return dev != peer && !dev.config.NoPeers && !peer.config.NoPeers
+	return dev != peer && !dev.config.NoPeers && !peer.config.NoPeers && dev.config.Island == peer.config.Island
 }
 
 // DeviceCanAccessPeer implements [driver.API].

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -25,7 +27,7 @@ func (p Place) String() string {
 	return fmt.Sprintf("on the CPU: %v", p.Reason)
 }
 
-// Auto runs a kernel on the best device of rt, or on the CPU where CUDA is absent or the policy is off; Place says which,
+// Auto runs a kernel on the best device of rt that can run it, or on the CPU where CUDA is absent or the policy is off. Place says which,
 // and why. Where CUDA is there and broken, or ctx has ended, it runs nowhere, and the error says why. So it is where CUDA is
 // absent and the policy is required. rt nil is the shared runtime. The end of ctx does not stop a kernel that runs.
 //
@@ -52,13 +54,44 @@ func (m *Module) Auto(ctx context.Context, rt *runtime.Runtime, kernel string, o
 	if err != nil {
 		return Place{}, err
 	}
-	w, s, err := m.warm.take(m, b.Context)
+	w, c, err := m.takeFit(rt, b.Context)
 	if err != nil {
 		return Place{}, err
 	}
-	c := &Copies{Stream: s, ctx: ctx}
-	err = errors.Join(onGPU(w.kernels, c), c.close())
-	return Place{GPU: true, Device: b.Device().Name}, errors.Join(err, m.warm.give(w, s, err == nil))
+	c.ctx = ctx
+	err = join(onGPU(w.kernels, c), c.close())
+	return Place{GPU: true, Device: w.device}, join(err, m.warm.give(w, c, err == nil))
+}
+
+// join is errors.Join, which allocates also for no error.
+func join(a, b error) error {
+	if b == nil {
+		return a
+	}
+	return errors.Join(a, b)
+}
+
+// takeFit takes the kernels and a stream on the best device, or on the next one if the kernels do not run there.
+func (m *Module) takeFit(rt *runtime.Runtime, best *runtime.Context) (*place, *Copies, error) {
+	w, copies, err := m.warm.take(m, best)
+	if err == nil || !driver.UnfitDevice(err) {
+		return w, copies, err
+	}
+	errs := []error{err}
+	for _, d := range rt.Devices() {
+		if d.Ordinal == best.Device().Ordinal || d.Err != nil || d.Quarantine != nil {
+			continue
+		}
+		c, err := rt.Context(d.Ordinal)
+		if err == nil {
+			w, copies, err = m.warm.take(m, c)
+		}
+		if err == nil {
+			return w, copies, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, nil, errors.Join(errs...)
 }
 
 // Save is for Auto: a slice gets back what it holds now if the kernel fails on the CPU.
@@ -89,17 +122,54 @@ type Copies struct {
 
 	ctx   context.Context
 	err   error
-	back  []func() (commit func(), err error)
+	back  []result
 	refs  []interface{ Close() error }
 	spans []Span
+	room  []uint64 // for results, of which used are
+	used  int
+}
+
+// result is a slice that the kernel writes.
+type result interface {
+	download(c *Copies) error
+	commit()
+}
+
+type written[T any] struct {
+	host, from []T
+	ref        *runtime.Ref[T]
+}
+
+func (w *written[T]) download(c *Copies) error {
+	w.from = space[T](c, len(w.host))
+	return runtime.Download(c.ctx, c.Stream, w.from, w.ref)
+}
+
+func (w *written[T]) commit() { copy(w.host, w.from) }
+
+// maxRoom is how many bytes of results are kept room for with a stream.
+const maxRoom = 64 << 10
+
+// space returns a slice that has no pointers, as the memory of a device has none.
+func space[T any](c *Copies, n int) []T {
+	words := n * int(unsafe.Sizeof(*new(T))) / 8
+	if words++; words > maxRoom/8-c.used {
+		return make([]T, n)
+	}
+	if c.room == nil {
+		c.room = make([]uint64, maxRoom/8)
+	}
+	at := unsafe.Pointer(&c.room[c.used])
+	c.used += words
+	return unsafe.Slice((*T)(at), n)
 }
 
 // Copy copies a slice to the device. Finish copies it back if the kernel writes it, and returns the error of Copy.
-func Copy[T any](c *Copies, name string, host []T, written bool) *runtime.Ref[T] {
+func Copy[T any](c *Copies, name string, host []T, writes bool) *runtime.Ref[T] {
 	if c.err != nil {
 		return nil
 	}
-	c.spans = append(c.spans, Host(name, host, written))
+	c.spans = append(c.spans, Host(name, host, writes))
 	if a, b, ok := overlap(c.spans); ok {
 		c.err = fmt.Errorf("the slices %s and %s overlap, and the kernel writes: on a device they would be apart", a.name, b.name)
 	}
@@ -112,13 +182,9 @@ func Copy[T any](c *Copies, name string, host []T, written bool) *runtime.Ref[T]
 	if len(host) == 0 {
 		return ref.Slice(0, 0)
 	}
-	c.err = errors.Join(c.err, runtime.Upload(c.ctx, c.Stream, ref, host))
-	if written {
-		c.back = append(c.back, func() (func(), error) {
-			result := make([]T, len(host))
-			err := runtime.Download(c.ctx, c.Stream, result, ref)
-			return func() { copy(host, result) }, err
-		})
+	c.err = join(c.err, runtime.Upload(c.ctx, c.Stream, ref, host))
+	if writes {
+		c.back = append(c.back, &written[T]{host: host, ref: ref})
 	}
 	return ref
 }
@@ -145,25 +211,25 @@ func (c *Copies) Finish(launch func() error) error {
 	if len(c.back) == 0 { // a download waits, and tells of failed checks as well
 		return c.Stream.Synchronize(c.ctx)
 	}
-	var commits []func()
-	for _, download := range c.back {
-		commit, err := download()
-		if err != nil {
+	for _, w := range c.back {
+		if err := w.download(c); err != nil {
 			return err
 		}
-		commits = append(commits, commit)
 	}
-	for _, commit := range commits {
-		commit()
+	for _, w := range c.back {
+		w.commit()
 	}
 	return nil
 }
 
-// close frees the copies after the work on the stream.
-func (c *Copies) close() error {
-	var errs []error
+// close frees the copies after the work on the stream, and forgets the call.
+func (c *Copies) close() (err error) {
 	for _, r := range c.refs {
-		errs = append(errs, r.Close())
+		err = join(err, r.Close())
 	}
-	return errors.Join(errs...)
+	clear(c.refs)
+	clear(c.back)
+	clear(c.spans)
+	*c = Copies{Stream: c.Stream, refs: c.refs[:0], back: c.back[:0], spans: c.spans[:0], room: c.room}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -17,34 +18,39 @@ type warm struct {
 type place struct {
 	generation uint64
 	kernels    *Kernels
-	idle       []*runtime.Stream
+	unfit      error // why they do not run there
+	device     string
+	idle       []*Copies // of calls that have ended
 }
 
-// maxIdle is how many streams a place keeps.
+// maxIdle is how many streams a place keeps, with what a call needs beside.
 const maxIdle = 16
 
 // take returns the kernels in a context, and a stream that the caller has alone until give.
-func (w *warm) take(m *Module, c *runtime.Context) (*place, *runtime.Stream, error) {
-	p, s := w.find(c)
+func (w *warm) take(m *Module, c *runtime.Context) (*place, *Copies, error) {
+	p, copies := w.find(c)
 	if p == nil {
 		generation := c.State().Generation()
 		kernels, err := m.Load(c)
-		if err != nil {
+		if err != nil && !driver.UnfitDevice(err) {
 			return nil, nil, err
 		}
-		if p, err = w.keep(c, &place{generation: generation, kernels: kernels}); err != nil {
+		if p, err = w.keep(c, &place{generation: generation, kernels: kernels, unfit: err, device: c.Device().Name}); err != nil {
 			return nil, nil, err
 		}
 	}
-	if s != nil {
-		return p, s, nil
+	if p.unfit != nil {
+		return nil, nil, p.unfit
+	}
+	if copies != nil {
+		return p, copies, nil
 	}
 	s, err := c.NewStream()
-	return p, s, err
+	return p, &Copies{Stream: s}, err
 }
 
 // find returns the place of a context, or nil, and a stream if one is idle.
-func (w *warm) find(c *runtime.Context) (*place, *runtime.Stream) {
+func (w *warm) find(c *runtime.Context) (*place, *Copies) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.places[c]
@@ -55,9 +61,9 @@ func (w *warm) find(c *runtime.Context) (*place, *runtime.Stream) {
 	if n == 0 {
 		return p, nil
 	}
-	s := p.idle[n-1]
+	copies := p.idle[n-1]
 	p.idle = p.idle[:n-1]
-	return p, s
+	return p, copies
 }
 
 // keep keeps a place, unless another caller was faster, and forgets those whose contexts have ended.
@@ -83,16 +89,21 @@ func (w *warm) keep(c *runtime.Context, p *place) (*place, error) {
 }
 
 // give takes a stream back. One that may have work left is closed.
-func (w *warm) give(p *place, s *runtime.Stream, idle bool) error {
-	if idle {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if len(p.idle) < maxIdle {
-			p.idle = append(p.idle, s)
-			return nil
-		}
+func (w *warm) give(p *place, c *Copies, idle bool) error {
+	if idle && w.keepIdle(p, c) {
+		return nil
 	}
-	return s.Close()
+	return c.Stream.Close()
+}
+
+func (w *warm) keepIdle(p *place, c *Copies) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(p.idle) == maxIdle {
+		return false
+	}
+	p.idle = append(p.idle, c)
+	return true
 }
 
 var errNil = errors.New("launch: the kernels are nil: load them")

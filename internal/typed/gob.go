@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
 	"sync"
 )
 
@@ -25,6 +24,8 @@ const (
 	maxKept = 64 << 10
 	// maxUses is how often a decoder is used. What it skips may hold descriptions, which it keeps.
 	maxUses = 1 << 16
+	// maxIdle is how many coders of a kind are kept. The one that was used last is used next, since its memory is in the cache.
+	maxIdle = 16
 	// maxSenders is how many descriptions of a type a receiver keeps decoders for. Another process may describe it with other numbers.
 	maxSenders = 64
 )
@@ -33,9 +34,28 @@ const (
 type coders struct {
 	mu       sync.Mutex
 	plain    map[reflect.Type]bool // holds no interface
-	encoders map[reflect.Type]*sync.Pool
-	decoders map[sender]*sync.Pool
+	encoders map[reflect.Type]*idle[encoder]
+	decoders map[sender]*idle[decoder]
 	senders  map[reflect.Type]int
+}
+
+// idle are coders that are kept. The mutex of the coders guards it.
+type idle[T any] struct{ list []*T }
+
+func (i *idle[T]) take() (coder *T) {
+	if last := len(i.list) - 1; last >= 0 {
+		coder, i.list = i.list[last], i.list[:last]
+	}
+	return coder
+}
+
+// give keeps a coder.
+func give[T any](c *coders, i *idle[T], coder *T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(i.list) < maxIdle {
+		i.list = append(i.list, coder)
+	}
 }
 
 // sender is a type, and how another process describes it.
@@ -57,13 +77,12 @@ type decoder struct {
 }
 
 func (c *coders) marshal(v any) ([]byte, error) {
-	kept, plain := c.encodersOf(reflect.TypeOf(v))
-	if !plain {
+	kept, e := c.encoderOf(reflect.TypeOf(v))
+	if kept == nil {
 		out := bytes.NewBuffer([]byte{0})
 		err := gob.NewEncoder(out).Encode(v)
 		return out.Bytes(), err
 	}
-	e, _ := kept.Get().(*encoder)
 	if e == nil {
 		e = new(encoder)
 		e.gob = gob.NewEncoder(&e.out)
@@ -78,10 +97,11 @@ func (c *coders) marshal(v any) ([]byte, error) {
 		}
 		e.descriptions = append(binary.AppendUvarint(nil, uint64(at)+1), e.out.Next(at)...)
 	}
-	data := slices.Concat(e.descriptions, e.out.Bytes())
+	data := make([]byte, 0, len(e.descriptions)+e.out.Len()+1) // with room for the version
+	data = append(append(data, e.descriptions...), e.out.Bytes()...)
 	if e.out.Len() <= maxKept {
 		e.out.Reset()
-		kept.Put(e)
+		give(c, kept, e)
 	}
 	return data, nil
 }
@@ -102,11 +122,7 @@ func (c *coders) unmarshal(data []byte, v any) error {
 	if at, err := lastMessage(value); err != nil || at != 0 {
 		return errors.Join(errors.New("want one message of a value"), err)
 	}
-	kept := c.decodersOf(reflect.TypeOf(v), descriptions)
-	var d *decoder
-	if kept != nil {
-		d, _ = kept.Get().(*decoder)
-	}
+	kept, d := c.decoderOf(reflect.TypeOf(v), descriptions)
 	if d == nil {
 		d = new(decoder)
 		d.gob = gob.NewDecoder(&d.in)
@@ -118,43 +134,47 @@ func (c *coders) unmarshal(data []byte, v any) error {
 	}
 	if d.uses++; kept != nil && d.uses < maxUses && len(value) <= maxKept && d.in.Len() == 0 {
 		d.in.Reset(nil)
-		kept.Put(d)
+		give(c, kept, d)
 	}
 	return nil
 }
 
-// encodersOf are the encoders of a type, unless it holds an interface.
-func (c *coders) encodersOf(t reflect.Type) (kept *sync.Pool, plain bool) {
+// encoderOf takes an encoder of a type, or nil, and says where to give it back. That is nil if the type holds an interface.
+func (c *coders) encoderOf(t reflect.Type) (*idle[encoder], *encoder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if kept = c.encoders[t]; kept != nil || !c.isPlain(t) {
-		return kept, kept != nil
+	kept := c.encoders[t]
+	if kept != nil {
+		return kept, kept.take()
+	}
+	if !c.isPlain(t) {
+		return nil, nil
 	}
 	if c.encoders == nil {
-		c.encoders = map[reflect.Type]*sync.Pool{}
+		c.encoders = map[reflect.Type]*idle[encoder]{}
 	}
-	kept = new(sync.Pool)
+	kept = new(idle[encoder])
 	c.encoders[t] = kept
-	return kept, true
+	return kept, nil
 }
 
-// decodersOf are the decoders that have read the descriptions, or nil if none are kept.
-func (c *coders) decodersOf(t reflect.Type, descriptions []byte) *sync.Pool {
+// decoderOf takes a decoder that has read the descriptions, or nil, and says where to give it back. That is nil if none are kept.
+func (c *coders) decoderOf(t reflect.Type, descriptions []byte) (*idle[decoder], *decoder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if kept := c.decoders[sender{t, string(descriptions)}]; kept != nil {
-		return kept
+		return kept, kept.take()
 	}
 	if c.senders[t] == maxSenders || len(descriptions) > maxKept || !c.isPlain(t) {
-		return nil
+		return nil, nil
 	}
 	if c.decoders == nil {
-		c.decoders, c.senders = map[sender]*sync.Pool{}, map[reflect.Type]int{}
+		c.decoders, c.senders = map[sender]*idle[decoder]{}, map[reflect.Type]int{}
 	}
-	kept := new(sync.Pool)
+	kept := new(idle[decoder])
 	c.decoders[sender{t, string(descriptions)}] = kept
 	c.senders[t]++
-	return kept
+	return kept, nil
 }
 
 // isPlain reports whether a type holds no interface. c.mu is held.

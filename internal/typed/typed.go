@@ -50,7 +50,10 @@ func Encode(c Codec, v any) (data []byte, err error) {
 	if err != nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a value of %T cannot be sent: %w", v, err)
 	}
-	return append(data[:len(data):len(data)], version), nil // the codec may keep what is behind
+	if _, own := c.(*Standard); !own || !ownBytes(v) {
+		data = data[:len(data):len(data)] // somebody else may keep what is behind
+	}
+	return append(data, version), nil
 }
 
 // Decode makes a value of bytes.
@@ -74,6 +77,15 @@ type Standard struct{ coders }
 type ofItself interface {
 	encoding.BinaryMarshaler
 	encoding.BinaryUnmarshaler
+}
+
+// ownBytes reports whether Standard makes the bytes of a value, and nobody else has them.
+func ownBytes(v any) bool {
+	switch v.(type) {
+	case *[]byte, ofItself:
+		return false
+	}
+	return true
 }
 
 // Marshal is that of Codec.

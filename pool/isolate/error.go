@@ -39,6 +39,7 @@ type told struct {
 	Bytes, Free, Total uint64
 	Sticky             bool
 	Log                string
+	Cause              *driver.Result // of the error behind it
 	Check              *launch.CheckError
 }
 
@@ -69,6 +70,9 @@ func tell(err error) told {
 		t.Driver, t.Kind, t.Op, t.Kernel, t.Detail = true, e.Kind, short(e.Op), short(e.Kernel), short(e.Detail)
 		t.Code, t.Device, t.Stream, t.Sticky = e.Code, e.Device, e.Stream, e.Sticky
 		t.Bytes, t.Free, t.Total, t.Log = e.Bytes, e.Free, e.Total, short(e.Log)
+		if cause, ok := errors.AsType[*driver.Error](e.Err); ok && cause != nil {
+			t.Cause = &cause.Code
+		}
 	}
 	return t
 }
@@ -84,7 +88,7 @@ func short(text string) string {
 	return text[:n] + "..."
 }
 
-// DecodeError decodes an error of a process that has a device. A [driver.Error] keeps its kind, code and detail, and ends of contexts
+// DecodeError decodes an error of a process that has a device. A [driver.Error] keeps its kind, code and detail, and the code behind it. Ends of contexts
 // are what they were, as are failed checks of kernels ([*launch.CheckError]). Others are a [*RemoteError].
 func DecodeError(text []byte, device int) error {
 	var t told
@@ -98,8 +102,12 @@ func DecodeError(text []byte, device int) error {
 	case t.Check != nil:
 		return t.Check
 	case t.Driver:
-		return &driver.Error{Kind: t.Kind, Op: t.Op, Code: t.Code, Device: device, Stream: t.Stream, Kernel: t.Kernel,
+		e := &driver.Error{Kind: t.Kind, Op: t.Op, Code: t.Code, Device: device, Stream: t.Stream, Kernel: t.Kernel,
 			Bytes: t.Bytes, Free: t.Free, Total: t.Total, Sticky: t.Sticky, Detail: t.Detail, Log: t.Log}
+		if t.Cause != nil && *t.Cause != driver.Success {
+			e.Err = &driver.Error{Kind: driver.ErrDriverCallFailed, Code: *t.Cause, Device: device}
+		}
+		return e
 	case t.Deadline:
 		return context.DeadlineExceeded
 	case t.Canceled:

@@ -36,7 +36,23 @@ import (
 const (
 	simulation = "PURECUDA_TEST_ISOLATE"
 	fate       = "PURECUDA_TEST_FATE"
+	// unlike tells a child that its last device is an H100, and "setup" that its setup loads what only that can run.
+	unlike = "PURECUDA_TEST_UNLIKE"
 )
+
+func loadHopper(c *runtime.Context) (*runtime.Module, error) {
+	return c.LoadModule(runtime.Image{Code: []byte(".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry nothing()\n{\n\tret;\n}\n")})
+}
+
+// setUpHopper is the setup of a child, of which no other one hears.
+func setUpHopper() pool.Setup {
+	return pool.PerDevice(func(c *runtime.Context) (*runtime.Module, error) {
+		if os.Getenv(unlike) != "setup" {
+			return nil, nil
+		}
+		return loadHopper(c)
+	})
+}
 
 // ptx has kernels that are in order, that fault and that never end.
 const ptx = `.version 6.4
@@ -259,11 +275,14 @@ func TestMain(m *testing.M) {
 			return runtime.Open()
 		}
 		config := machine(n)
+		if os.Getenv(unlike) != "" {
+			config.Devices[n-1] = drivertest.H100()
+		}
 		if os.Getenv(fate) != "" {
 			meet(&config)
 		}
 		return runtime.Open(runtime.WithDriver(drivertest.New(config)))
-	})
+	}, setUpHopper())
 	leaks.Main(m, 0)
 }
 

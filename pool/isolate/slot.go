@@ -1,6 +1,7 @@
 package isolate
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -32,7 +33,8 @@ const (
 	Ready State = "ready"
 	// Pausing: it has died, and another one is about to be started.
 	Pausing State = "pausing"
-	// LeftOut: its children have died too often. Another one will be tried later.
+	// LeftOut: its children have died too often, and another one will be tried later. Or the setup of its child says that the device can never
+	// do the work ([driver.UnfitDevice]), and none will.
 	LeftOut State = "left out"
 	// Ended: the group is closed.
 	Ended State = "ended"
@@ -93,6 +95,10 @@ func (s *slot) die(err error) {
 		s.deaths = s.deaths[1:]
 	}
 	s.deaths = append(s.deaths, now)
+	if driver.UnfitDevice(err) { // the next one would do no better
+		s.state = LeftOut
+		return
+	}
 	s.state = Pausing
 	var pause time.Duration
 	switch n := len(s.deaths); {
@@ -116,6 +122,9 @@ func (s *slot) die(err error) {
 
 // gaveUp is the error of a request for a device that is left out. The group's lock is held.
 func (s *slot) gaveUp() error {
+	if driver.UnfitDevice(s.err) {
+		return fmt.Errorf("the child of device %d cannot do the work, and none is started again: %w", s.device.Ordinal, s.err)
+	}
 	return driver.Errorf(ErrGaveUp, "the children of device %d have died too often (WithRestarts): %w", s.device.Ordinal,
 		driver.Errorf(ErrChildDied, "%w", s.err))
 }
