@@ -71,7 +71,7 @@ func (c CopierConfig) complete(w *Workers) CopierConfig {
 	if c.Helpers <= 0 {
 		c.Helpers = defaultHelpers
 	}
-	c.Helpers = min(c.Helpers, w.Limit())
+	c.Helpers = min(c.Helpers, w.limit)
 	if c.Chunks <= 0 {
 		c.Chunks = defaultChunks
 	}

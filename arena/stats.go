@@ -32,23 +32,6 @@ type DeviceStats struct {
 	Pooled  bool // the memory comes from a pool of the driver
 }
 
-// Waste is the part of the bytes in use that was not asked for, from 0 to 1.
-func (s DeviceStats) Waste() float64 {
-	if s.InUse == 0 {
-		return 0
-	}
-	return 1 - float64(s.Requested)/float64(s.InUse)
-}
-
-// HitRate is the part of the allocations that needed no memory from the driver.
-func (s DeviceStats) HitRate() float64 {
-	all := s.Hits + s.Shared + s.Misses
-	if all == 0 {
-		return 0
-	}
-	return float64(s.Hits+s.Shared) / float64(all)
-}
-
 // Stats returns what the memory is now. It stops all streams for a moment, so that the
 // numbers fit together, and takes microseconds: ask now and then.
 func (d *Device) Stats() DeviceStats {

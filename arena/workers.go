@@ -60,9 +60,6 @@ func NewWorkers(n int) *Workers {
 	return w
 }
 
-// Limit is how many there are at most.
-func (w *Workers) Limit() int { return zero.Or(w).limit }
-
 // Close lets the workers end, and waits for it. Copies that are under way are completed by
 // their callers, and so are later ones. It may be called twice.
 func (w *Workers) Close() {
