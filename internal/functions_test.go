@@ -177,6 +177,7 @@ var showInternal = []string{
 	"pkg arena, method (Lease) ReturnAfter(...internal/wait.Ticket) error",
 	"pkg arena, type CopierConfig struct, Waits *internal/wait.Device",
 	"pkg arena, type DeviceConfig struct, Waits *internal/wait.Device",
+	"pkg runtime, method (*LibraryHandle) Current() *internal/current.Context", // module libs can
 	"pkg pool, type PanicError = internal/contain.PanicError",
 }
 

@@ -23,6 +23,7 @@ const module = "github.com/purecuda/purecuda"
 var order = []struct{ folder, why string }{
 	{"internal", "calls of C functions and the loader need nothing of ours"},
 	{"driver", "its calls go through internal/ffi, and internal/dl opens the library"},
+	{"internal/current", "it makes a context of the driver current for calls of other libraries"},
 	{"internal/wait", "it waits for streams of a driver"},
 	{"internal/typed", "it makes requests and results of pool/isolate and of the module cluster; its errors are driver.Error"},
 	{"driver/library", "it opens libraries with internal/dl, and its errors are driver.Error"},

@@ -4,7 +4,11 @@ import (
 	"reflect"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/current"
 )
+
+// MakesCurrent makes a handle one whose calls make the context current.
+func MakesCurrent(h *LibraryHandle) { h.current = new(current.Context) }
 
 // Reports is how many reports of kernels a context has in use.
 func Reports(c *Context) int {

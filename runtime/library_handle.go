@@ -5,6 +5,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/current"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -15,6 +16,7 @@ import (
 // keep apart.
 type LibraryHandle struct {
 	object
+	current *current.Context // of its calls; nil: Submit makes the context current
 }
 
 // NewLibraryHandle runs create, which makes the handle, with the context current as [Context.Do]
@@ -36,7 +38,7 @@ func (c *Context) NewLibraryHandle(name string, create func() (destroy func() er
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		h = &LibraryHandle{c.objectOf(&entry{kind: libraryEntry, handle: c.handles.Add(1), details: &details{destroyHandle: destroy}})}
+		h = &LibraryHandle{object: c.objectOf(&entry{kind: libraryEntry, handle: c.handles.Add(1), details: &details{destroyHandle: destroy}})}
 		c.ledger.add(h.entry)
 		trackGC(h, &h.object)
 		return nil
@@ -49,7 +51,37 @@ func (h *LibraryHandle) Arg() Arg {
 	if h == nil || h.ctx == nil {
 		return wrongArg(errNothing("library handle"))
 	}
-	return objectOf(&h.object)
+	a := objectOf(&h.object)
+	if h.current != nil {
+		a.size = makesCurrent
+	}
+	return a
+}
+
+// makesCurrent is the size of an Arg of a handle whose calls make the context current.
+const makesCurrent = 1
+
+// makeCurrent tells whether that is so of what a Submit uses.
+func makeCurrent(uses []Arg) bool {
+	for i := range uses {
+		if a := &uses[i]; a.kind == objectArg && a.size == makesCurrent {
+			return true
+		}
+	}
+	return false
+}
+
+// Current is for package libs: what makes the context current in the crossing of a call, and nil where that cannot be. From
+// then on a Submit that uses the handle does not, and its function may run on any thread. It must be called before others
+// get to know the handle.
+func (h *LibraryHandle) Current() *current.Context {
+	if h == nil || h.ctx == nil {
+		return nil
+	}
+	if h.current == nil {
+		h.current = current.Of(&h.ctx.bind)
+	}
+	return h.current
 }
 
 // Close waits for the calls that use the handle and for the work of the device that may use it, and

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -159,4 +160,36 @@ func TestLibraryHandleThatCannotBeDestroyed(t *testing.T) {
 			assert.ErrorContains(t, errors.Join(heard...), "destroying a library handle of device 0")
 		})
 	}
+}
+
+// pushes counts how often a context is made current.
+type pushes struct {
+	driver.API
+	n atomic.Int64
+}
+
+func (p *pushes) CtxPushCurrent(c driver.Context) driver.Result {
+	p.n.Add(1)
+	return p.API.CtxPushCurrent(c)
+}
+
+// Calls with a handle that make the context current are made without it.
+func TestSubmitWhereCallsMakeTheContextCurrent(t *testing.T) {
+	gpu := &pushes{API: drivertest.ForTest(t, drivertest.Config{})}
+	c := contextOf(t, openOn(t, gpu))
+	s := newStream(t, c)
+	x := alloc[uint32](t, s, 1)
+	h, _ := newLibrary(t, c)
+	assert.Nil(t, h.Current(), "a simulated driver has no functions of C")
+	submit := func() (made int64) {
+		before := gpu.n.Load()
+		require.NoError(t, s.Submit("call", func(_ driver.Stream, at []driver.DevicePtr) error {
+			assert.Equal(t, []driver.DevicePtr{x.Core().Ptr(), 0}, at)
+			return nil
+		}, runtime.InOut(x), h.Arg()))
+		return gpu.n.Load() - before
+	}
+	assert.EqualValues(t, 1, submit())
+	runtime.MakesCurrent(h)
+	assert.Zero(t, submit())
 }

@@ -345,6 +345,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 			return err
 		}},
 		told("LibraryHandle.Arg", func() { library.Arg() }),
+		told("LibraryHandle.Current", func() { library.Current() }),
 		told("LibraryHandle.Context", func() { library.Context() }),
 		told("Runtime.Degraded", func() { _ = rt.Degraded() }),
 		{"Context.NewChecks", looks, func() error {

@@ -71,9 +71,13 @@ func (s *Stream) submit(name string, f func(driver.Stream, []driver.DevicePtr) e
 	}
 	s.stats.submits.Add(1)
 	s.spoil()
-	err := s.ctx.bind.Do(func() error {
-		return contain.Do(func() error { return f(s.handle, at) })
-	})
+	contained := func() error { return contain.Do(func() error { return f(s.handle, at) }) }
+	var err error
+	if makeCurrent(uses) {
+		err = contained()
+	} else {
+		err = s.ctx.bind.Do(contained)
+	}
 	if err == nil {
 		return nil
 	}
@@ -98,6 +102,9 @@ func (s *Stream) noteForeign(name string, err error) error {
 
 // address of what a Submit uses, its argument i, if it can be used on the stream.
 func (s *Stream) address(name string, i int, a *Arg) (driver.DevicePtr, error) {
+	if ref := a.ref(); ref != nil && ref.State() == s.ctx.state {
+		return ref.Access() // which is nearly always all
+	}
 	switch a.kind {
 	case wrong:
 		return 0, (*driver.Error)(a.of)

@@ -36,14 +36,19 @@ func Call(f func() error, done func(error)) {
 	err := errExited
 	defer func() {
 		if v := recover(); v != nil {
-			if failed, ok := v.(error); ok {
-				v = Sound(failed)
-			}
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+			err = panicked(v)
 		}
 		done(err)
 	}()
 	err = Sound(f())
+}
+
+// panicked is the error of a panic, within the function that recovers.
+func panicked(v any) error {
+	if failed, ok := v.(error); ok {
+		v = Sound(failed)
+	}
+	return &PanicError{Value: v, Stack: debug.Stack()}
 }
 
 // Sound returns an error of others as it is, unless its methods panic, as a nil pointer's often do. Then it
@@ -70,8 +75,12 @@ type none struct{ error }
 
 // Do returns the error of f, or of its panic. If f ends the goroutine, Do does not return.
 func Do(f func() error) (err error) {
-	Call(f, func(failed error) { err = failed })
-	return err
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v)
+		}
+	}()
+	return Sound(f())
 }
 
 // Hook calls f on a goroutine of its own, which it may end, and waits for it.

@@ -7,3 +7,8 @@ func (f *Frame) Call(fn uintptr, words int) uintptr { return Unavailable }
 
 // CallFloats returns [Unavailable].
 func (f *Frame) CallFloats(fn uintptr, words int, floats uint32) uintptr { return Unavailable }
+
+// CallWithin returns [Unavailable].
+func (f *Frame) CallWithin(fn uintptr, words int, floats uint32, w Within) (ret uintptr, pushed, popped int32) {
+	return Unavailable, 0, 0
+}

@@ -5,6 +5,7 @@ package ffi
 import (
 	"math"
 	"reflect"
+	goruntime "runtime"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -53,6 +54,27 @@ func (f *Frame) CallFloats(fn uintptr, words int, floats uint32) uintptr {
 	purego.RegisterFunc(call.Interface(), fn)
 	f.ret = uintptr(call.Elem().Call(values)[0].Uint())
 	return f.ret
+}
+
+// CallWithin is [Frame.CallFloats] between two other calls.
+func (f *Frame) CallWithin(fn uintptr, words int, floats uint32, w Within) (ret uintptr, pushed, popped int32) {
+	if !dlhost.HasLoader() {
+		return Unavailable, 0, 0
+	}
+	goruntime.LockOSThread()
+	defer goruntime.UnlockOSThread()
+	r, _, _ := purego.SyscallN(w.Push, w.Context)
+	if pushed = int32(r); pushed != 0 {
+		return 0, pushed, 0
+	}
+	if floats != 0 {
+		ret = f.CallFloats(fn, words, floats)
+	} else {
+		ret = f.Call(fn, words)
+	}
+	off := new(uintptr)
+	r, _, _ = purego.SyscallN(w.Pop, uintptr(unsafe.Pointer(off)))
+	return ret, 0, int32(r)
 }
 
 var sink *Frame

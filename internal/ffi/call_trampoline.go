@@ -3,6 +3,7 @@
 package ffi
 
 import (
+	"structs"
 	"unsafe"
 
 	// purego brings the C runtime that runtime.cgocall needs in a binary
@@ -36,6 +37,33 @@ func (f *Frame) CallFloats(fn uintptr, words int, floats uint32) uintptr {
 	cgocall(floatsTrampolineAddress, unsafe.Pointer(f))
 	return f.ret
 }
+
+// CallWithin is [Frame.CallFloats] between two other calls, which cost no crossing of their own.
+func (f *Frame) CallWithin(fn uintptr, words int, floats uint32, w Within) (ret uintptr, pushed, popped int32) {
+	if !dlhost.HasLoader() {
+		return Unavailable, 0, 0
+	}
+	f.fn, f.words = fn, uintptr(words)|uintptr(floats)<<32
+	c := within{frame: f, call: trampolineAddress, Within: w}
+	if floats != 0 {
+		c.call = floatsTrampolineAddress
+	}
+	cgocall(withinTrampolineAddress, unsafe.Pointer(&c))
+	return f.ret, int32(c.pushed), int32(c.popped)
+}
+
+// within is the block of CallWithin.
+type within struct {
+	_     structs.HostLayout
+	frame *Frame
+	call  uintptr // what makes the call of the frame
+	Within
+	off            uintptr // what pop has taken off
+	pushed, popped uintptr
+}
+
+// withinTrampolineAddress is of the routine for CallWithin.
+var withinTrampolineAddress uintptr
 
 // trampolineAddress is the address of the assembly routine that unpacks the
 // block by the C calling convention. Its initial value stands in the .s file,

@@ -304,6 +304,40 @@ func BenchmarkCall11(b *testing.B) {
 	}
 }
 
+// BenchmarkCallWithin is one crossing, and BenchmarkThreeCalls what it replaces.
+func BenchmarkCallWithin(b *testing.B) {
+	fn, in := symbol(b, "weigh11"), ffi.Within{Push: symbol(b, "push"), Pop: symbol(b, "pop"), Context: 1}
+	for b.Loop() {
+		var w words
+		if _, pushed, popped := w.CallWithin(fn, 11, 0, in); pushed != 0 || popped != 0 {
+			b.Fatal(pushed, popped)
+		}
+	}
+}
+
+func BenchmarkThreeCalls(b *testing.B) {
+	fn, push, pop := symbol(b, "weigh11"), symbol(b, "push"), symbol(b, "pop")
+	goruntime.LockOSThread()
+	defer goruntime.UnlockOSThread()
+	for b.Loop() {
+		var w words
+		var off struct {
+			ffi.Frame
+			off *uintptr
+			_   [ffi.RegisterWords - 1]uintptr
+		}
+		off.off = new(uintptr)
+		w.args[0] = 1
+		if w.Call(push, 1) != 0 {
+			b.Fatal("push")
+		}
+		w.Call(fn, 11)
+		if int32(off.Call(pop, 1)) != 0 {
+			b.Fatal("pop")
+		}
+	}
+}
+
 func BenchmarkCallStore(b *testing.B) {
 	fn := symbol(b, "store")
 	b.ReportAllocs()
@@ -312,5 +346,38 @@ func BenchmarkCallStore(b *testing.B) {
 		var c storeCall
 		c.out, c.v = &out, 7
 		c.Call(fn, 2)
+	}
+}
+
+func TestCallWithin(t *testing.T) {
+	in := func(context uintptr) ffi.Within {
+		return ffi.Within{Push: symbol(t, "push"), Pop: symbol(t, "pop"), Context: context}
+	}
+	var w words
+	for i := range 7 {
+		w.args[i] = uintptr(i) << 33
+	}
+	sum := uintptr(1*2+2*3+3*4+4*5+5*6+6*7) << 33
+	ret, pushed, popped := w.CallWithin(symbol(t, "within7"), 7, 0, in(1<<40))
+	assert.Equal(t, []any{1<<40 + sum, int32(0), int32(0)}, []any{ret, pushed, popped})
+	assert.Equal(t, sum, w.Call(symbol(t, "within7"), 7), "a context is current after the call")
+
+	_, pushed, _ = w.CallWithin(symbol(t, "within7"), 7, 0, in(0))
+	assert.EqualValues(t, 201, pushed)
+	ret, pushed, popped = w.CallWithin(symbol(t, "within7"), 7, 0, in(13))
+	assert.Equal(t, []any{13 + sum, int32(0), int32(700)}, []any{ret, pushed, popped})
+
+	var f struct {
+		ffi.Frame
+		a, b uintptr
+		out  *float64
+		_    [ffi.RegisterWords - 3]uintptr
+	}
+	f.a, f.b, f.out = 5, ffi.Float64(-2.5), new(float64)
+	ret, _, _ = f.CallWithin(symbol(t, "within_floats"), 3, 0b10, in(1<<40))
+	assert.EqualValues(t, 1<<40+5, ret)
+	assert.Equal(t, -2.5, *f.out)
+	if fn, within := symbol(t, "within7"), in(1); !portable {
+		allocs.AtMost(t, 0, 100, func() { w.CallWithin(fn, 7, 0, within) })
 	}
 }

@@ -25,6 +25,13 @@ type Frame struct {
 	ret   uintptr
 }
 
+// Within are calls around another one, on its thread: push(context), and where that has returned 0, pop(&off) at the end. Both
+// return an int. If push has returned anything else, no other call is made.
+type Within struct {
+	_                  structs.HostLayout
+	Push, Pop, Context uintptr
+}
+
 // Float64 is v as a word for [Frame.CallFloats].
 func Float64(v float64) uintptr { return uintptr(math.Float64bits(v)) }
 

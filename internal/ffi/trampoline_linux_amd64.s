@@ -125,3 +125,41 @@ loaded:
 
 DATA ·floatsTrampolineAddress(SB)/8, $floatsTrampoline<>(SB)
 GLOBL ·floatsTrampolineAddress(SB), NOPTR, $8
+
+// Offsets in within.
+#define WITHIN_FRAME   0
+#define WITHIN_CALL    8
+#define WITHIN_PUSH    16
+#define WITHIN_POP     24
+#define WITHIN_CONTEXT 32
+#define WITHIN_OFF     40
+#define WITHIN_PUSHED  48
+#define WITHIN_POPPED  56
+
+// withinTrampoline makes three calls, where the first returns 0: push(context), that of the frame, and pop(&off).
+TEXT withinTrampoline<>(SB), NOSPLIT|NOFRAME, $0
+	SUBQ $24, SP
+	MOVQ BP, 16(SP)
+	LEAQ 16(SP), BP
+	MOVQ BX, -16(BP)
+	MOVQ DI, BX
+
+	MOVQ WITHIN_CONTEXT(BX), DI
+	CALL WITHIN_PUSH(BX)
+	MOVQ AX, WITHIN_PUSHED(BX)
+	TESTL AX, AX
+	JNE  done
+	MOVQ WITHIN_FRAME(BX), DI
+	CALL WITHIN_CALL(BX)
+	LEAQ WITHIN_OFF(BX), DI
+	CALL WITHIN_POP(BX)
+	MOVQ AX, WITHIN_POPPED(BX)
+
+done:
+	MOVQ 0(SP), BX
+	MOVQ 16(SP), BP
+	ADDQ $24, SP
+	RET
+
+DATA ·withinTrampolineAddress(SB)/8, $withinTrampoline<>(SB)
+GLOBL ·withinTrampolineAddress(SB), NOPTR, $8

@@ -131,3 +131,43 @@ loaded:
 
 DATA ·floatsTrampolineAddress(SB)/8, $floatsTrampoline<>(SB)
 GLOBL ·floatsTrampolineAddress(SB), NOPTR, $8
+
+// Offsets in within.
+#define WITHIN_FRAME   0
+#define WITHIN_CALL    8
+#define WITHIN_PUSH    16
+#define WITHIN_POP     24
+#define WITHIN_CONTEXT 32
+#define WITHIN_OFF     40
+#define WITHIN_PUSHED  48
+#define WITHIN_POPPED  56
+
+// withinTrampoline makes three calls, where the first returns 0: push(context), that of the frame, and pop(&off).
+TEXT withinTrampoline<>(SB), NOSPLIT|NOFRAME, $0
+	SUB  $32, RSP
+	STP  (R29, R30), 0(RSP)
+	MOVD R19, 16(RSP)
+	MOVD RSP, R29
+	MOVD R0, R19
+
+	MOVD WITHIN_CONTEXT(R19), R0
+	MOVD WITHIN_PUSH(R19), R9
+	BL   (R9)
+	MOVD R0, WITHIN_PUSHED(R19)
+	CBNZW R0, done
+	MOVD WITHIN_FRAME(R19), R0
+	MOVD WITHIN_CALL(R19), R9
+	BL   (R9)
+	ADD  $WITHIN_OFF, R19, R0
+	MOVD WITHIN_POP(R19), R9
+	BL   (R9)
+	MOVD R0, WITHIN_POPPED(R19)
+
+done:
+	LDP  0(RSP), (R29, R30)
+	MOVD 16(RSP), R19
+	ADD  $32, RSP
+	RET
+
+DATA ·withinTrampolineAddress(SB)/8, $withinTrampoline<>(SB)
+GLOBL ·withinTrampolineAddress(SB), NOPTR, $8

@@ -209,8 +209,8 @@ func (s *source) next(now time.Duration) time.Duration {
 	return now + min(max((now-s.since)/128, leastPause), silence)
 }
 
-// rest is how long nobody need look for a value: until shortly before the time that the work usually takes, and a
-// small part of what has passed, because work may be shorter than usual or longer. s.mu is held.
+// rest is how long nobody need look for a value: until shortly before the work usually ends. It is a small part of what has
+// passed, because work may be shorter than usual or longer. s.mu is held.
 func (s *source) rest(now time.Duration) time.Duration {
 	left, passed := s.end()-now, now-s.since
 	if left > leastPause {

@@ -74,8 +74,9 @@ func (h *Handle) open() (err error) {
 	if err != nil {
 		return err
 	}
+	h.api = in(api, h.library)
 	return h.submit("cublasSetStream", func(at []driver.DevicePtr) Status {
-		return api.SetStream(h.raw, h.s.Handle(), at[0], h.workspace.Bytes())
+		return h.api.SetStream(h.raw, h.s.Handle(), at[0], h.workspace.Bytes())
 	})
 }
 

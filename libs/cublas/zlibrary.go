@@ -5,6 +5,7 @@ package cublas
 import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/library"
+	"github.com/purecuda/purecuda/internal/current"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -84,8 +85,9 @@ var functions = [functionCount]string{
 // Library is the cuBLAS of this machine. It implements [API] and is safe for concurrent use. It is never unloaded.
 // The cuBLASLt that belongs to it is a part of it.
 type Library struct {
-	lib *library.Library
-	fn  [functionCount]uintptr
+	lib     *library.Library
+	fn      [functionCount]uintptr
+	current *current.Context // of a handle: see in
 }
 
 // Open loads cuBLAS. With no argument it looks in the places where it is installed (see [library.Description.Candidates]);

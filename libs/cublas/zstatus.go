@@ -67,6 +67,11 @@ func failed(api API, function string, s Status) error {
 	if s == StatusSuccess {
 		return nil
 	}
+	if l, ok := api.(*Library); ok && l != nil {
+		if err := l.current.Failed(); err != nil {
+			return err
+		}
+	}
 	e := driver.Errorf(driver.ErrDriverCallFailed, "%w", s)
 	e.Op = function
 	switch s {

@@ -151,7 +151,7 @@ func run[In, Out any](h *Handle, x transform, d Direction, in *runtime.Ref[In], 
 	err = h.s.Submit(name, func(_ driver.Stream, at []driver.DevicePtr) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return failed(h.api, name, h.api.Exec(p.raw, p.Type, d, at[0], at[1]))
+		return failed(p.api, name, p.api.Exec(p.raw, p.Type, d, at[0], at[1]))
 	}, from, runtime.InOut(out), runtime.InOut(p.area), p.library.Arg())
 	if err != nil || !x.scale {
 		return err

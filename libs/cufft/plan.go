@@ -17,6 +17,7 @@ type plan struct {
 	Description
 	refs atomic.Int64 // none comes back from 0
 
+	api     API // of the calls with the plan
 	once    sync.Once
 	err     error // why it could not be made
 	library *runtime.LibraryHandle
@@ -59,7 +60,7 @@ func (p *plan) open(api API, s *runtime.Stream) (err error) {
 	if err != nil {
 		return err
 	}
-	p.raw = raw
+	p.raw, p.api = raw, in(api, p.library)
 	// Even without need of an area: so that a capture refuses each new plan, and not some.
 	if p.area, err = runtime.Alloc[byte](s, int(bytes)); err != nil {
 		return errors.Join(fmt.Errorf("the work area of a new plan, see Handle.Prepare: %w", err), p.close())
@@ -68,7 +69,7 @@ func (p *plan) open(api API, s *runtime.Stream) (err error) {
 		if bytes == 0 {
 			at[0] = 0
 		}
-		return failed(api, "cufftSetStream", api.SetStream(raw, stream, at[0]))
+		return failed(p.api, "cufftSetStream", p.api.SetStream(raw, stream, at[0]))
 	}, runtime.InOut(p.area), p.library.Arg())
 	if err != nil {
 		return errors.Join(err, p.close())

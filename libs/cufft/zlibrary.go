@@ -5,6 +5,7 @@ package cufft
 import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/library"
+	"github.com/purecuda/purecuda/internal/current"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -51,8 +52,9 @@ var functions = [functionCount]string{
 
 // Library is the cuFFT of this machine. It implements [API] and is safe for concurrent use. It is never unloaded.
 type Library struct {
-	lib *library.Library
-	fn  [functionCount]uintptr
+	lib     *library.Library
+	fn      [functionCount]uintptr
+	current *current.Context // of a handle: see in
 }
 
 // Open loads cuFFT. With no argument it looks in the places where it is installed (see [library.Description.Candidates]);

@@ -75,11 +75,12 @@ func (g *Generator) open(o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	g.api = in(api, g.library)
 	return g.submit("curand.New", func(s driver.Stream, _ driver.DevicePtr) error {
-		if status := api.SetStream(g.raw, s); status != StatusSuccess {
+		if status := g.api.SetStream(g.raw, s); status != StatusSuccess {
 			return g.stopped("curandSetStream", status)
 		}
-		if status := api.SetOrdering(g.raw, o.Ordering); status != StatusSuccess {
+		if status := g.api.SetOrdering(g.raw, o.Ordering); status != StatusSuccess {
 			return g.stopped("curandSetGeneratorOrdering", status)
 		}
 		return g.start(o.Seed, o.Offset)

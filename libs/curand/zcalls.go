@@ -6,6 +6,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/ffi"
 	"github.com/purecuda/purecuda/internal/status"
+	"github.com/purecuda/purecuda/runtime"
 )
 
 var _ API = (*Library)(nil)
@@ -16,6 +17,9 @@ func (l *Library) call(f function, frame *ffi.Frame, words int) Status {
 		return StatusSymbolMissing
 	}
 	fn := l.fn[f]
+	if l.current != nil {
+		return status.Returned[Status](l.current.Call(frame, fn, words, 0))
+	}
 	return status.Returned[Status](frame.Call(fn, words))
 }
 
@@ -25,7 +29,21 @@ func (l *Library) callFloats(f function, frame *ffi.Frame, words int, floats uin
 		return StatusSymbolMissing
 	}
 	fn := l.fn[f]
+	if l.current != nil {
+		return status.Returned[Status](l.current.Call(frame, fn, words, floats))
+	}
 	return status.Returned[Status](frame.CallFloats(fn, words, floats))
+}
+
+// in is the library for calls with a handle: each makes the context current in its own crossing, where that can be.
+func in(api API, h *runtime.LibraryHandle) API {
+	if l, ok := api.(*Library); ok && l != nil {
+		within := *l
+		if within.current = h.Current(); within.current != nil {
+			return &within
+		}
+	}
+	return api
 }
 
 // Create implements [API].

@@ -5,6 +5,7 @@ package curand
 import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/library"
+	"github.com/purecuda/purecuda/internal/current"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -57,8 +58,9 @@ var functions = [functionCount]string{
 
 // Library is the cuRAND of this machine. It implements [API] and is safe for concurrent use. It is never unloaded.
 type Library struct {
-	lib *library.Library
-	fn  [functionCount]uintptr
+	lib     *library.Library
+	fn      [functionCount]uintptr
+	current *current.Context // of a handle: see in
 }
 
 // Open loads cuRAND. With no argument it looks in the places where it is installed (see [library.Description.Candidates]);

@@ -68,8 +68,9 @@ func (h *Handle) open() (err error) {
 	if err != nil {
 		return err
 	}
+	h.api = in(api, h.library)
 	return h.s.Submit("cusolverDnSetStream", func(s driver.Stream, _ []driver.DevicePtr) error {
-		return failed(api, "cusolverDnSetStream", api.SetStream(h.raw, s))
+		return failed(h.api, "cusolverDnSetStream", h.api.SetStream(h.raw, s))
 	}, h.library.Arg())
 }
 

@@ -5,6 +5,7 @@ package cusolver
 import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/library"
+	"github.com/purecuda/purecuda/internal/current"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -111,8 +112,9 @@ var functions = [functionCount]string{
 
 // Library is the cuSOLVER of this machine. It implements [API] and is safe for concurrent use. It is never unloaded.
 type Library struct {
-	lib *library.Library
-	fn  [functionCount]uintptr
+	lib     *library.Library
+	fn      [functionCount]uintptr
+	current *current.Context // of a handle: see in
 }
 
 // Open loads cuSOLVER. With no argument it looks in the places where it is installed (see [library.Description.Candidates]);

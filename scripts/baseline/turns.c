@@ -38,3 +38,16 @@ int64_t turn_version(version_fn f, int64_t n)
 	}
 	return failed;
 }
+
+typedef int (*words_fn)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                        uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+/* turn_words calls a function that takes up to twenty words, none of them a float. It does not look at those that it has too many. */
+int64_t turn_words(words_fn f, const uint64_t *w, int64_t n)
+{
+	int64_t failed = 0;
+	for (int64_t i = 0; i < n; i++)
+		failed += f(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15],
+		            w[16], w[17], w[18], w[19]) != 0;
+	return failed;
+}

@@ -18,6 +18,7 @@ import (
 //	oldest X.Y [BRINGS]   the version that has all functions, and what else it brings
 //	prefix WORD           of the functions
 //	simulated PACKAGE     of the simulated library, in the folder of that name
+//	within                functions that take a handle make its context current: see internal/current
 //	is TEXT               a sentence for the comment of Library
 //	open TEXT             a sentence for the comment of Open
 //	api TEXT              a line for the comment of API
@@ -41,7 +42,7 @@ type bindings struct {
 
 // words of the head of a list. Those with true may stand more than once.
 var words = map[string]bool{
-	"name": false, "library": false, "oldest": false, "prefix": false, "simulated": false, "version": false,
+	"name": false, "library": false, "oldest": false, "prefix": false, "simulated": false, "version": false, "within": false,
 	"is": true, "open": true, "api": true, "header": true, "proof": true, "type": true,
 }
 

@@ -67,10 +67,10 @@ func (l *Library) call(f function, frame *ffi.Frame, words int) Status {
 	if l == nil || l.fn[f] == 0 {
 		return StatusSymbolMissing
 	}
-	fn := l.fn[f]
+	fn := l.fn[f]%s
 	return status.Returned[Status](frame.Call(fn, words))
 }
-`)
+`, l.within("0"))
 		var calls bytes.Buffer
 		for _, e := range l.functions() {
 			if e.method != "" {
@@ -83,13 +83,37 @@ func (l *Library) callFloats(f function, frame *ffi.Frame, words int, floats uin
 	if l == nil || l.fn[f] == 0 {
 		return StatusSymbolMissing
 	}
-	fn := l.fn[f]
+	fn := l.fn[f]%s
 	return status.Returned[Status](frame.CallFloats(fn, words, floats))
+}
+`, l.within("floats"))
+		}
+		if l.within("") != "" {
+			p(b, `// in is the library for calls with a handle: each makes the context current in its own crossing, where that can be.
+func in(api API, h *runtime.LibraryHandle) API {
+	if l, ok := api.(*Library); ok && l != nil {
+		within := *l
+		if within.current = h.Current(); within.current != nil {
+			return &within
+		}
+	}
+	return api
 }
 `)
 		}
 		b.Write(calls.Bytes())
-	}, "math", "unsafe", root+"driver", root+"internal/ffi", root+"internal/status", root+"libs/cublas")
+	}, "math", "unsafe", root+"driver", root+"internal/ffi", root+"internal/status", root+"libs/cublas", root+"runtime")
+}
+
+// within is the part of a call that makes it with a context current, if the library has such calls.
+func (l *bindings) within(floats string) string {
+	if _, ok := l.one["within"]; !ok {
+		return ""
+	}
+	return `
+	if l.current != nil {
+		return status.Returned[Status](l.current.Call(frame, fn, words, ` + floats + `))
+	}`
 }
 
 // writeIndices makes the constants of the functions.
@@ -181,7 +205,11 @@ func (l *bindings) writeLibrary(b *bytes.Buffer) {
 		for _, line := range l.lists["is"] {
 			p(b, "// %s", line)
 		}
-		p(b, "type Library struct {\nlib *library.Library\nfn [functionCount]uintptr\n}\n")
+		current := ""
+		if l.within("") != "" {
+			current = "\ncurrent *current.Context // of a handle: see in"
+		}
+		p(b, "type Library struct {\nlib *library.Library\nfn [functionCount]uintptr%s\n}\n", current)
 		p(b, `// Open loads %s. With no argument it looks in the places where it is installed (see [library.Description.Candidates]);
 // otherwise it tries the given files, in order. It blocks while files are read.`, name)
 		for _, line := range l.lists["open"] {
@@ -224,7 +252,7 @@ func (l *Library) Attempts() []driver.Attempt { return zero.Or(l).lib.Attempts()
 
 // Version implements [API].
 func (l *Library) Version() [3]int { return zero.Or(l).lib.Version() }`, variable, fields)
-	}, root+"driver", root+"driver/library", root+"internal/zero")
+	}, root+"driver", root+"driver/library", root+"internal/current", root+"internal/zero")
 }
 
 // kinds are the statuses by the kinds of their errors, in the order in which they come, and the texts without the kinds.
@@ -297,14 +325,23 @@ func wrong(format string, args ...any) error {
 		if len(all) == 0 {
 			return
 		}
+		refused := ""
+		if l.within("") != "" {
+			refused = `
+	if l, ok := api.(*Library); ok && l != nil {
+		if err := l.current.Failed(); err != nil {
+			return err
+		}
+	}`
+		}
 		p(b, `// failed is the error of a function that did not return StatusSuccess, or nil.
 func failed(api API, function string, s Status) error {
 	if s == StatusSuccess {
 		return nil
-	}
+	}%s
 	e := driver.Errorf(driver.ErrDriverCallFailed, "%%w", s)
 	e.Op = function
-	switch s {`)
+	switch s {`, refused)
 		for _, kind := range all {
 			p(b, "case %s:\ne.Kind = driver.%s", strings.Join(of[kind], ", "), kind)
 		}
