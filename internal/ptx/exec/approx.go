@@ -46,9 +46,6 @@ func approx64(f func(a float64) float64) aluFn {
 }
 
 func decodeRcp(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	f, t := m.float(), m.typ()
 	switch {
 	case t == ptx.F64 && f.approx.approx:
@@ -62,9 +59,6 @@ func decodeRcp(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func decodeSqrt(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	f, t := m.float(), m.typ()
 	switch t {
 	case ptx.F64:
@@ -82,9 +76,6 @@ var approxOps = map[string]op3{
 // decodeApprox covers the functions of one argument. Their f16 and bf16 forms exist for
 // ex2 and tanh.
 func decodeApprox(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	f, t := m.float(), m.typ()
 	op := approxOps[in.Op]
 	if t == ptx.F64 {

@@ -10,6 +10,16 @@ import (
 // decoder translates one PTX instruction; it marks the modifiers that it understood.
 type decoder func(x *fnc, in *ptx.Instruction, m *mods) error
 
+// operands is a decoder of an instruction with lo to hi operands.
+func operands(lo, hi int, d decoder) decoder {
+	return func(x *fnc, in *ptx.Instruction, m *mods) error {
+		if err := x.count(in, lo, hi); err != nil {
+			return err
+		}
+		return d(x, in, m)
+	}
+}
+
 // decoders has an entry for every instruction that runs. It is filled by the tables of
 // the decode_*.go files.
 var decoders = func() map[string]decoder {

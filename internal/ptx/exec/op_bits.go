@@ -9,10 +9,10 @@ import (
 // Logic, shifts and bit fields (PTX ISA, "Logic and Shift Instructions", and the bit
 // instructions among "Integer Arithmetic Instructions").
 var bitDecoders = map[string]decoder{
-	"and": decodeLogic, "or": decodeLogic, "xor": decodeLogic, "not": decodeLogic, "cnot": decodeCnot,
-	"shl": decodeShift, "shr": decodeShift, "shf": decodeFunnel, "lop3": decodeLop3,
-	"prmt": decodePrmt, "bfe": decodeBfe, "bfi": decodeBfi, "bfind": decodeBfind, "fns": decodeFns,
-	"popc": decodeCount, "clz": decodeCount, "brev": decodeBrev, "szext": decodeSzext, "bmsk": decodeBmsk,
+	"and": decodeLogic, "or": decodeLogic, "xor": decodeLogic, "not": decodeLogic, "cnot": operands(2, 2, decodeCnot),
+	"shl": operands(3, 3, decodeShift), "shr": operands(3, 3, decodeShift), "shf": operands(4, 4, decodeFunnel), "lop3": operands(5, 6, decodeLop3),
+	"prmt": operands(4, 4, decodePrmt), "bfe": operands(4, 4, decodeBfe), "bfi": operands(5, 5, decodeBfi), "bfind": operands(2, 2, decodeBfind), "fns": operands(4, 4, decodeFns),
+	"popc": operands(2, 2, decodeCount), "clz": operands(2, 2, decodeCount), "brev": operands(2, 2, decodeBrev), "szext": operands(3, 3, decodeSzext), "bmsk": operands(3, 3, decodeBmsk),
 }
 
 func decodeLogic(x *fnc, in *ptx.Instruction, m *mods) error {
@@ -112,9 +112,6 @@ func runPredLogic(w *warp, in *inst, mask uint32) {
 
 func decodeCnot(x *fnc, in *ptx.Instruction, m *mods) error {
 	t := m.typ()
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	if t.Class() != ptx.ClassBits || t.Bits() < 16 || t.Bits() > 64 {
 		return x.invalid("needs a .b type")
 	}
@@ -128,9 +125,6 @@ func decodeCnot(x *fnc, in *ptx.Instruction, m *mods) error {
 
 func decodeShift(x *fnc, in *ptx.Instruction, m *mods) error {
 	t := m.typ()
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
 	if t.Bits() < 16 || t.Bits() > 64 || t.Class() == ptx.ClassFloat || t.Class() == ptx.ClassPacked {
 		return x.invalid("needs an integer type")
 	}
@@ -176,9 +170,6 @@ func rotateRight(d, a, _, c *lanes) {
 }
 
 func decodeFunnel(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
 	dir, mode := m.oneOf("l", "r"), m.oneOf("wrap", "clamp")
 	if t := m.typ(); t != ptx.B32 || dir == "" || mode == "" {
 		return x.invalid("needs .l or .r, .wrap or .clamp, and .b32")
@@ -244,9 +235,6 @@ func lut(table uint8) aluFn {
 
 // decodeLop3 covers lop3.b32 and lop3.BoolOp.b32 d|p, a, b, c, table, q.
 func decodeLop3(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 5, 6); err != nil {
-		return err
-	}
 	op := m.oneOf("or", "and")
 	if m.typ() != ptx.B32 {
 		return x.invalid("needs .b32")
@@ -309,9 +297,6 @@ var prmtModes = map[string]func(c uint64) [4]uint64{
 }
 
 func decodePrmt(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
 	mode := m.oneOf("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
 	if m.typ() != ptx.B32 {
 		return x.invalid("needs .b32")
@@ -345,9 +330,6 @@ func decodePrmt(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func decodeBfe(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
 	t := m.typ()
 	if !isInt(t) || t.Bits() < 32 {
 		return x.invalid("needs a 32-bit or 64-bit integer type")
@@ -374,9 +356,6 @@ func decodeBfe(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func decodeBfi(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 5, 5); err != nil {
-		return err
-	}
 	t := m.typ()
 	if t != ptx.B32 && t != ptx.B64 {
 		return x.invalid("needs .b32 or .b64")
@@ -421,9 +400,6 @@ func decodeBfi(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func decodeBfind(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	t := m.typ()
 	shift := m.has("shiftamt")
 	if !isInt(t) || t.Bits() < 32 {
@@ -449,9 +425,6 @@ func decodeBfind(x *fnc, in *ptx.Instruction, m *mods) error {
 
 // fns finds the n-th set bit from a base, upwards or downwards.
 func decodeFns(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
 	if m.typ() != ptx.B32 {
 		return x.invalid("needs .b32")
 	}
@@ -481,9 +454,6 @@ func decodeFns(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func decodeCount(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	t := m.typ()
 	if t != ptx.B32 && t != ptx.B64 {
 		return x.invalid("needs .b32 or .b64")
@@ -497,9 +467,6 @@ func decodeCount(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func decodeBrev(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	t := m.typ()
 	if t != ptx.B32 && t != ptx.B64 {
 		return x.invalid("needs .b32 or .b64")
@@ -509,9 +476,6 @@ func decodeBrev(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func decodeSzext(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
 	wrap := m.oneOf("wrap", "clamp") == "wrap"
 	t := m.typ()
 	if t != ptx.U32 && t != ptx.S32 {
@@ -534,9 +498,6 @@ func decodeSzext(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func decodeBmsk(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
 	wrap := m.oneOf("wrap", "clamp") == "wrap"
 	if m.typ() != ptx.B32 {
 		return x.invalid("needs .b32")

@@ -6,7 +6,7 @@ import (
 
 // Comparison and selection (PTX ISA, "Comparison and Selection Instructions").
 var compareDecoders = map[string]decoder{
-	"setp": decodeSetp, "set": decodeSet, "selp": decodeSelp, "slct": decodeSlct,
+	"setp": operands(3, 4, decodeSetp), "set": operands(3, 4, decodeSet), "selp": operands(4, 4, decodeSelp), "slct": operands(4, 4, decodeSlct),
 }
 
 type cmpFn = func(a, b *lanes) uint32
@@ -190,9 +190,6 @@ func (x *fnc) combine(s *inst, m *mods, o []ptx.Operand, at int) error {
 func decodeSetp(x *fnc, in *ptx.Instruction, m *mods) error {
 	op := m.oneOf(compareNames...)
 	ftz := m.has("ftz")
-	if err := x.count(in, 3, 4); err != nil {
-		return err
-	}
 	o := in.Operands
 	s := blank(kSetp)
 	if err := x.combine(&s, m, o, 3); err != nil {
@@ -281,9 +278,6 @@ func (x *fnc) setpPacked(in *ptx.Instruction, s inst, op string, t ptx.Type, ftz
 func decodeSet(x *fnc, in *ptx.Instruction, m *mods) error {
 	op := m.oneOf(compareNames...)
 	ftz := m.has("ftz")
-	if err := x.count(in, 3, 4); err != nil {
-		return err
-	}
 	o := in.Operands
 	s := blank(kSetp)
 	if err := x.combine(&s, m, o, 3); err != nil {
@@ -365,9 +359,6 @@ func (x *fnc) setPacked(in *ptx.Instruction, s inst, op string, dt, st ptx.Type,
 
 func decodeSelp(x *fnc, in *ptx.Instruction, m *mods) error {
 	t := m.typ()
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
 	if t.Bits() < 16 || t.Bits() > 64 {
 		return x.invalid("needs a type of 16, 32 or 64 bits")
 	}
@@ -394,9 +385,6 @@ func decodeSelp(x *fnc, in *ptx.Instruction, m *mods) error {
 func decodeSlct(x *fnc, in *ptx.Instruction, m *mods) error {
 	ftz := m.has("ftz")
 	t, ct := m.typ(), m.typ()
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
 	if t.Bits() < 16 || t.Bits() > 64 {
 		return x.invalid("needs a type of 16, 32 or 64 bits")
 	}

@@ -11,8 +11,8 @@ import (
 // Fences have nothing to do: within a block all is in order, and between blocks the
 // atomic accesses of Go are sequentially consistent.
 var controlDecoders = map[string]decoder{
-	"bra": decodeBra, "brx": decodeBrx, "call": decodeCall, "ret": decodeRet, "exit": decodeExit,
-	"trap": decodeTrap, "brkpt": decodeTrap, "nanosleep": decodeYield,
+	"bra": operands(1, 1, decodeBra), "brx": operands(2, 2, decodeBrx), "call": decodeCall, "ret": operands(0, 0, decodeRet), "exit": operands(0, 0, decodeExit),
+	"trap": operands(0, 0, decodeTrap), "brkpt": operands(0, 0, decodeTrap), "nanosleep": decodeYield,
 	"bar": decodeBar, "barrier": decodeBar,
 	"membar": decodeNothing, "fence": decodeNothing, "griddepcontrol": decodeNothing, "setmaxnreg": decodeNothing,
 	"pmevent": decodeNothing,
@@ -20,9 +20,6 @@ var controlDecoders = map[string]decoder{
 
 func decodeBra(x *fnc, in *ptx.Instruction, m *mods) error {
 	m.has("uni")
-	if err := x.count(in, 1, 1); err != nil {
-		return err
-	}
 	if in.Operands[0].Kind != ptx.OperandLabel {
 		return x.invalid("target is not a label")
 	}
@@ -36,9 +33,6 @@ func decodeBrx(x *fnc, in *ptx.Instruction, m *mods) error {
 	m.has("uni")
 	if !m.has("idx") {
 		return x.invalid("needs .idx")
-	}
-	if err := x.count(in, 2, 2); err != nil {
-		return err
 	}
 	o := in.Operands
 	if o[1].Kind != ptx.OperandTable {
@@ -61,9 +55,6 @@ func decodeBrx(x *fnc, in *ptx.Instruction, m *mods) error {
 
 func decodeRet(x *fnc, in *ptx.Instruction, m *mods) error {
 	m.has("uni")
-	if err := x.count(in, 0, 0); err != nil {
-		return err
-	}
 	r := blank(kRet)
 	r.vs = x.returnSlots()
 	x.emit(r)
@@ -71,17 +62,11 @@ func decodeRet(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func decodeExit(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 0, 0); err != nil {
-		return err
-	}
 	x.emit(blank(kExit))
 	return nil
 }
 
 func decodeTrap(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 0, 0); err != nil {
-		return err
-	}
 	r := blank(kRun)
 	op := in.Op
 	r.run = func(w *warp, in *inst, mask uint32) {

@@ -12,9 +12,9 @@ import (
 // of f32 have direct ones.
 var floatDecoders = map[string]decoder{
 	"fma": func(x *fnc, in *ptx.Instruction, m *mods) error { return decodeFma(x, in, m, m.typ()) },
-	"rcp": decodeRcp, "sqrt": decodeSqrt, "rsqrt": decodeApprox, "sin": decodeApprox, "cos": decodeApprox,
-	"ex2": decodeApprox, "lg2": decodeApprox, "tanh": decodeApprox,
-	"copysign": decodeCopysign, "testp": decodeTestp,
+	"rcp": operands(2, 2, decodeRcp), "sqrt": operands(2, 2, decodeSqrt), "rsqrt": operands(2, 2, decodeApprox), "sin": operands(2, 2, decodeApprox), "cos": operands(2, 2, decodeApprox),
+	"ex2": operands(2, 2, decodeApprox), "lg2": operands(2, 2, decodeApprox), "tanh": operands(2, 2, decodeApprox),
+	"copysign": operands(3, 3, decodeCopysign), "testp": operands(2, 2, decodeTestp),
 }
 
 // floatMode is what the modifiers of an instruction say.
@@ -570,9 +570,6 @@ func decodeFloatMinMax(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
 
 func decodeCopysign(x *fnc, in *ptx.Instruction, m *mods) error {
 	t := m.typ()
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
 	if t != ptx.F32 && t != ptx.F64 {
 		return x.invalid("needs .f32 or .f64")
 	}
@@ -582,9 +579,6 @@ func decodeCopysign(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func decodeTestp(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	what := m.oneOf("finite", "infinite", "number", "notanumber", "normal", "subnormal")
 	t := m.typ()
 	if t != ptx.F32 && t != ptx.F64 || what == "" {

@@ -14,8 +14,8 @@ var intDecoders = map[string]decoder{
 	"mul24": decodeMul24, "mad24": decodeMul24,
 	"addc": decodeCarry, "subc": decodeCarry, "madc": decodeMadCarry,
 	"div": decodeDiv, "rem": decodeDiv, "abs": decodeAbs, "neg": decodeNeg,
-	"min": decodeMinMax, "max": decodeMinMax, "sad": decodeSad,
-	"dp4a": decodeDot, "dp2a": decodeDot,
+	"min": decodeMinMax, "max": decodeMinMax, "sad": operands(4, 4, decodeSad),
+	"dp4a": operands(4, 4, decodeDot), "dp2a": operands(4, 4, decodeDot),
 }
 
 func decodeAdd(x *fnc, in *ptx.Instruction, m *mods) error {
@@ -527,9 +527,6 @@ func withRelu(f func(a, b uint64) uint64, relu bool, bits uint) func(a, b uint64
 
 func decodeSad(x *fnc, in *ptx.Instruction, m *mods) error {
 	t := m.typ()
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
 	if !isInt(t) {
 		return x.unsupported("")
 	}
@@ -551,9 +548,6 @@ func decodeSad(x *fnc, in *ptx.Instruction, m *mods) error {
 
 // decodeDot covers dp4a and dp2a: dot products of bytes, and of half words with bytes.
 func decodeDot(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
 	ta, tb := m.typ(), m.typ()
 	if ta.Bits() != 32 || tb.Bits() != 32 || !isInt(ta) || !isInt(tb) {
 		return x.invalid("needs two of .u32 and .s32")

@@ -18,7 +18,7 @@ import (
 // Products are exact and summed in float64. A device sums in an order and with a width of its own,
 // so that results agree within its error, not in every bit. Integers are exact.
 var mmaDecoders = map[string]decoder{
-	"mma": decodeMMA, "ldmatrix": decodeLdMatrix, "stmatrix": decodeLdMatrix, "movmatrix": decodeMovMatrix,
+	"mma": decodeMMA, "ldmatrix": decodeLdMatrix, "stmatrix": decodeLdMatrix, "movmatrix": operands(2, 2, decodeMovMatrix),
 }
 
 type mmaShape struct{ m, n, k int }
@@ -386,9 +386,6 @@ func decodeMovMatrix(x *fnc, in *ptx.Instruction, m *mods) error {
 		return x.unsupported("")
 	}
 	m.has("aligned")
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	r := blank(kColl)
 	var err error
 	if r.a, err = x.src(&in.Operands[1], ptx.B32, false); err != nil {

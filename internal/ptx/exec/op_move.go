@@ -8,17 +8,14 @@ import (
 
 // Moves and address conversions (PTX ISA, "Data Movement and Conversion Instructions").
 var moveDecoders = map[string]decoder{
-	"mov": decodeMov, "cvt": decodeCvt, "cvta": decodeCvta, "isspacep": decodeIsspacep,
-	"mapa": decodeMapa, "getctarank": decodeCtaRank,
+	"mov": operands(2, 2, decodeMov), "cvt": decodeCvt, "cvta": operands(2, 2, decodeCvta), "isspacep": operands(2, 2, decodeIsspacep),
+	"mapa": operands(3, 3, decodeMapa), "getctarank": operands(2, 2, decodeCtaRank),
 	"createpolicy": decodePolicy,
 }
 
 func decodeMov(x *fnc, in *ptx.Instruction, m *mods) error {
 	m.drop("v2", "v4", "v8")
 	t := m.typ()
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	o := in.Operands
 	if t == ptx.Pred {
 		return x.predLogic(&ptx.Instruction{Op: "mov", Operands: o})
@@ -210,9 +207,6 @@ func decodeCvta(x *fnc, in *ptx.Instruction, m *mods) error {
 	to := m.has("to")
 	space := m.oneOf("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry")
 	t := m.typ()
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	if t != ptx.U64 && t != ptx.U32 || space == "" {
 		return x.invalid("needs a state space and .u64")
 	}
@@ -245,9 +239,6 @@ func decodeCvta(x *fnc, in *ptx.Instruction, m *mods) error {
 
 func decodeIsspacep(x *fnc, in *ptx.Instruction, m *mods) error {
 	space := m.oneOf("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry")
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	o := in.Operands
 	s := blank(kSetp)
 	var err error
@@ -292,9 +283,6 @@ func decodeIsspacep(x *fnc, in *ptx.Instruction, m *mods) error {
 func decodeMapa(x *fnc, in *ptx.Instruction, m *mods) error {
 	m.oneOf("shared::cluster")
 	t := m.typ()
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
 	if t != ptx.U32 && t != ptx.U64 {
 		return x.invalid("needs .u32 or .u64")
 	}
@@ -304,9 +292,6 @@ func decodeMapa(x *fnc, in *ptx.Instruction, m *mods) error {
 func decodeCtaRank(x *fnc, in *ptx.Instruction, m *mods) error {
 	m.oneOf("shared::cluster")
 	t := m.typ()
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
 	if t != ptx.U32 && t != ptx.U64 {
 		return x.invalid("needs .u32 or .u64")
 	}

@@ -7,8 +7,8 @@ import (
 // Warp-wide instructions (PTX ISA, "Parallel Synchronization and Communication
 // Instructions"); collective.go executes them.
 var warpDecoders = map[string]decoder{
-	"shfl": decodeShfl, "vote": decodeVote, "match": decodeMatch, "redux": decodeRedux,
-	"activemask": decodeActive, "elect": decodeElect,
+	"shfl": decodeShfl, "vote": decodeVote, "match": operands(3, 3, decodeMatch), "redux": operands(3, 3, decodeRedux),
+	"activemask": operands(1, 1, decodeActive), "elect": operands(2, 2, decodeElect),
 }
 
 // members decodes the member mask.
@@ -113,9 +113,6 @@ func decodeMatch(x *fnc, in *ptx.Instruction, m *mods) error {
 		return x.invalid("needs .any or .all and .sync")
 	}
 	t := m.typ()
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
 	if t != ptx.B32 && t != ptx.B64 {
 		return x.invalid("needs .b32 or .b64")
 	}
@@ -156,9 +153,6 @@ func decodeRedux(x *fnc, in *ptx.Instruction, m *mods) error {
 	op := m.oneOf("add", "min", "max", "and", "or", "xor")
 	abs, nan := m.has("abs"), m.has("NaN")
 	t := m.typ()
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
 	var f func(a, b uint64) uint64
 	switch {
 	case t == ptx.F32 && (op == "min" || op == "max"):
@@ -215,9 +209,6 @@ func integerFold(op string, t ptx.Type) func(a, b uint64) uint64 {
 }
 
 func decodeActive(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 1, 1); err != nil {
-		return err
-	}
 	if m.typ() != ptx.B32 {
 		return x.invalid("needs .b32")
 	}
@@ -234,9 +225,6 @@ func decodeActive(x *fnc, in *ptx.Instruction, m *mods) error {
 func decodeElect(x *fnc, in *ptx.Instruction, m *mods) error {
 	if !m.has("sync") {
 		return x.invalid("needs .sync")
-	}
-	if err := x.count(in, 2, 2); err != nil {
-		return err
 	}
 	o := in.Operands
 	if o[0].Kind != ptx.OperandPair {
