@@ -82,7 +82,7 @@ func (k *Kernels) Close() error {
 	return errors.Join(errs...)
 }
 
-// Launch launches the kernel with a number.
+// Launch launches the kernel with a number. It adds [Kernels.Report] where the kernel needs it and args are without.
 func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.Shape, args ...runtime.Arg) error {
 	switch {
 	case k == nil:
@@ -95,6 +95,9 @@ func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.Shape, args ...
 	if k.list[i] == nil {
 		return driver.Errorf(driver.ErrUnsupported, "kernel %s needs %s, and the device has compute capability %v", k.of.Kernels[i], k.of.Needs[i],
 			k.module.Context().Device().Capability)
+	}
+	if k.list[i].Params() == len(args)+1 {
+		args = append(args[:len(args):len(args)], k.Report())
 	}
 	return k.list[i].Launch(s, shape, args...)
 }

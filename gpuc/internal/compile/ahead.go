@@ -43,7 +43,7 @@ type forAll struct {
 // askAhead begins a loop whose checks come before it, if they can. Its limit becomes a register, which is set in the end.
 func (k *kctx) askAhead(f *frame, s *scope, l *loop, c *counter, step val) {
 	wide := sizes.Sizeof(c.t) == 8
-	if k.o.Checks == ChecksOff || k.ahead != nil || k.rolled["ahead "+f.loopKey(l)] || wide && unsigned(c.t) || !wide && !step.isC {
+	if k.off() || k.ahead != nil || k.rolled["ahead "+f.loopKey(l)] || wide && unsigned(c.t) || !wide && !step.isC {
 		return
 	}
 	a := &ahead{f: f, c: c, limit: c.limit, step: step.poly(), set: map[string]bool{}}

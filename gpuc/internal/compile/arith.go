@@ -159,7 +159,7 @@ func (k *kctx) operate(op token.Token, xb, yb *types.Basic, x, y val, pos token.
 		if y.isC && y.c == 0 {
 			k.fail(pos, "a division by zero")
 		}
-		if !y.isC && k.o.Checks != ChecksOff {
+		if !y.isC && !k.off() {
 			k.trap(pos, "integer divide by zero", "0", "0", k.pure("setp.eq."+t, kPred, y.String(), "0").r)
 		}
 		xh, low := k.bound(x)

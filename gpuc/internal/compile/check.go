@@ -49,7 +49,7 @@ func (k *kctx) within(i, n val) bool {
 	}
 	hi, ok := k.bound(i)
 	_, less := k.cur.get("lt " + i.String() + " " + n.String())
-	return k.o.Checks == ChecksOff || less || k.upTo(i, n) || ok && n.isC && hi < n.c
+	return k.off() || less || k.upTo(i, n) || ok && n.isC && hi < n.c
 }
 
 // trap ends the thread, or the launch, if p holds. The text has a %d each for idx and n, as far as it has any.
@@ -73,7 +73,7 @@ func (k *kctx) trap(pos token.Pos, what, idx, n, p string) {
 
 // le traps if not 0 <= a <= b.
 func (k *kctx) le(a, b val, pos token.Pos) {
-	if k.o.Checks == ChecksOff || a.isC && (a.c == 0 || b.isC && a.c <= b.c) {
+	if k.off() || a.isC && (a.c == 0 || b.isC && a.c <= b.c) {
 		return
 	}
 	var p val

@@ -120,7 +120,7 @@ func (k *kctx) samePointer(a, b val) val {
 
 // notNil fails where a pointer is nil, and gives the pointer.
 func (k *kctx) notNil(x val, pos token.Pos) val {
-	if x.k != kPtr || x.p == nil || !x.p.null && !x.p.maybe || k.o.Checks == ChecksOff {
+	if x.k != kPtr || x.p == nil || !x.p.null && !x.p.maybe || k.off() {
 		return x
 	}
 	const text = "invalid memory address or nil pointer dereference"

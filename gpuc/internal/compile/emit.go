@@ -22,6 +22,7 @@ type ins struct {
 	root     string // of a load: the slice parameter
 	call     *callee
 	asked    *asked // of a bounds check
+	others   bool   // it ends the thread because others have ended
 	pos      token.Pos
 }
 

@@ -179,9 +179,10 @@ func (k *kctx) method(name string, a []val) (val, bool) {
 		return k.special("smid"), true
 	case "Nanosleep":
 		k.emit("nanosleep.u32", nil, a[1].String()).side = true
+		k.endWithOthers()
 		return val{}, true
 	case "Barrier":
-		k.emit("bar.sync", nil, "0").side = true
+		k.barrier()
 		return val{}, true
 	case "Lane":
 		return k.special("laneid"), true

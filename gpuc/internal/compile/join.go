@@ -120,7 +120,7 @@ func (k *kctx) canEarly(s *scope, in ssa.Instruction, can map[ssa.Value]bool) bo
 	case *ssa.IndexAddr:
 		x, okX := k.tryGet(s, in.X)
 		_, okI := k.tryGet(s, in.Index)
-		if ok = k.o.Checks == ChecksOff || k.guard.r != ""; !ok && okX && okI {
+		if ok = k.off() || k.guard.r != ""; !ok && okX && okI {
 			_, n := k.elements(in, x)
 			ok = k.within(k.index(s, in.Index), n)
 		}

@@ -114,7 +114,7 @@ func (p *Program) kernel(src *Source, o Options, sites, decls *[]string) (k *Ker
 			err = &Error{Pos: p.fset.Position(c.pos), Msg: fmt.Sprintf("a fault of the compiler, not of the kernel %s: %v", src.Name, e)}
 		}
 	}()
-	if src.Checks != "" {
+	if src.Checks != "" && !src.ownChecks() {
 		o.Checks = src.Checks
 	}
 	out := outlined{map[*ssa.Function]bool{}, map[*ssa.Function]bool{}}

@@ -91,7 +91,7 @@ func (k *kctx) arrayOf(in *ssa.SliceToArrayPointer, x val) val {
 	switch {
 	case have.isC && int64(have.c) < n:
 		k.fail(in.Pos(), text, have.c)
-	case !have.isC && n > 0 && k.o.Checks != ChecksOff:
+	case !have.isC && n > 0 && !k.off():
 		k.trap(in.Pos(), text, have.String(), "0", k.pure("setp.lt.s64", kPred, have.r, fmt.Sprint(n)).r)
 	}
 	return x.e[0]

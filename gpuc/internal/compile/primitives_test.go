@@ -44,12 +44,12 @@ type library struct {
 var libraries = map[string]func() (library, error){}
 
 func init() {
-	for _, name := range []string{"primitives", "catalogue"} {
+	for name, checks := range map[string]compile.Checks{"primitives": compile.ChecksOff, "catalogue": compile.ChecksOff, "failing": compile.ChecksReport} {
 		libraries[name] = sync.OnceValues(func() (l library, err error) {
 			if l.program, err = compile.Load(compile.Config{Dir: "../testdata/" + name, Pattern: "."}); err != nil {
 				return l, err
 			}
-			l.module, err = l.program.Compile(compile.Options{Arch: 75, Checks: compile.ChecksOff})
+			l.module, err = l.program.Compile(compile.Options{Arch: 75, Checks: checks})
 			return l, err
 		})
 	}
@@ -71,7 +71,7 @@ func openLibrary(t *testing.T, name string) *primitivesIn {
 	b, err := rt.Probe("primitives")
 	require.NoError(t, err)
 	in := &primitivesIn{t, b.Stream, nil, map[string]int{}}
-	module := &launch.Module{Images: []runtime.Image{{Arch: 75, Code: []byte(m.PTX)}}}
+	module := &launch.Module{Images: []runtime.Image{{Arch: 75, Code: []byte(m.PTX)}}, Sites: m.Sites}
 	for _, k := range m.Kernels {
 		module.Kernels = append(module.Kernels, k.Symbol())
 	}

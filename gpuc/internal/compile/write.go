@@ -158,6 +158,7 @@ func (k *kctx) reports() bool {
 
 // failures writes where failed checks go.
 func (k *kctx) failures() {
+	k.alone()
 	if len(k.fails) == 0 {
 		return
 	}

@@ -160,7 +160,8 @@ func mergeInto[T any, L block.Less[T]](t *gpu.Thread, less L, run, from, to, beg
 		split[t.Warp()] = block.MergePath(less, first, second, gpu.Select(t.Warp() == 0, begin, end)-a)
 	}
 	t.Barrier()
-	i, j := split[0], split[1]
+	i := split[0]
+	j := min(max(split[1], i), i+end-begin) // it is that already, unless Less is no order
 	first, second = first[i:j], second[begin-a-i:end-a-j]
 	x := gpu.DynamicShared[T](t)[:end-begin]
 	for k := t.ThreadX(); k < len(first); k += MergeThreads {

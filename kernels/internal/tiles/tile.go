@@ -136,7 +136,9 @@ func preceding[T any, O block.Op[T]](t *gpu.Thread, op O, s Totals[T], tiles, ti
 		u, thereU = s.get(group<<5 + lane)
 	}
 	u = block.WarpReduce(t, op, u)
-	if lane == 0 && tile&31 == 31 {
+	// A lane that has ended by a failed check of the operation leaves junk, which others must not take for a total.
+	whole := gpu.Ballot(t, true) == ^uint32(0)
+	if lane == 0 && tile&31 == 31 && whole {
 		s.put(ofTiles+group, op.Combine(u, total))
 	}
 	for !thereV {
@@ -149,7 +151,8 @@ func preceding[T any, O block.Op[T]](t *gpu.Thread, op O, s Totals[T], tiles, ti
 		w, thereW = s.get(ofGroups + of - 1)
 	}
 	u = op.Combine(op.Combine(w, v), u)
-	if lane == 0 && tile&1023 == 1023 {
+	whole = gpu.Ballot(t, true) == ^uint32(0)
+	if lane == 0 && tile&1023 == 1023 && whole {
 		s.put(ofGroups+of, op.Combine(u, total))
 	}
 	return u
