@@ -35,8 +35,13 @@ func (StableSort[T, L]) kernelTile(t *gpu.Thread, less L, out, in []T) {
 }
 
 //purecuda:kernel block=256 checks=off
-func (StableSort[T, L]) kernelMerge(t *gpu.Thread, less L, out, in []T, run int) {
-	tiles.MergeRuns(t, less, false, run, out, in, nil)
+func (StableSort[T, L]) kernelMerge(t *gpu.Thread, less L, out, in []T, run int, splits []uint64) {
+	tiles.MergeRuns(t, less, false, run, out, in, splits, nil)
+}
+
+//purecuda:kernel block=256 checks=off
+func (StableSort[T, L]) kernelSplit(t *gpu.Thread, less L, splits []uint64, in []T, run int) {
+	tiles.SplitRuns(t, less, false, run, splits, in, nil)
 }
 
 //purecuda:kernel block=256 checks=off
@@ -45,15 +50,25 @@ func (SegmentedSort[T, L]) kernelTile(t *gpu.Thread, less L, out, in []T, offset
 }
 
 //purecuda:kernel block=256 checks=off
-func (SegmentedSort[T, L]) kernelMerge(t *gpu.Thread, less L, out, in []T, run int, offsets []uint64) {
-	tiles.MergeRuns(t, less, true, run, out, in, offsets)
+func (SegmentedSort[T, L]) kernelMerge(t *gpu.Thread, less L, out, in []T, run int, splits, offsets []uint64) {
+	tiles.MergeRuns(t, less, true, run, out, in, splits, offsets)
+}
+
+//purecuda:kernel block=256 checks=off
+func (SegmentedSort[T, L]) kernelSplit(t *gpu.Thread, less L, splits []uint64, in []T, run int, offsets []uint64) {
+	tiles.SplitRuns(t, less, true, run, splits, in, offsets)
 }
 
 // Scratch is how many bytes n elements need beside them.
-func (StableSort[T, L]) Scratch(n int) int { return room256(n * int(sizeOf[T]())) }
+func (StableSort[T, L]) Scratch(n int) int { return mergeScratch[T](n) }
 
 // Scratch is how many bytes n elements need beside them.
-func (SegmentedSort[T, L]) Scratch(n int) int { return room256(n * int(sizeOf[T]())) }
+func (SegmentedSort[T, L]) Scratch(n int) int { return mergeScratch[T](n) }
+
+func mergeScratch[T any](n int) int {
+	size := max(1, sizeOf[T]())
+	return room256(n*int(size)) + room256(8*ceil(n, tiles.MergeTile(size)))
+}
 
 // Launch sets out to the elements of in in order. out may be in. An element has at most 160 bytes. The scratch memory is that of
 // the caller, or nil: then it comes from the arena, and the stream must not be captured.
@@ -105,12 +120,17 @@ func mergeSort[T any, L block.Less[T]](s *runtime.Stream, name string, k primiti
 	for longest > 1 && 1<<passes < runs {
 		passes++
 	}
-	c, err := newScratch(name, s, room256(n*int(size)), given)
+	c, err := newScratch(name, s, mergeScratch[T](n), given)
 	if err != nil {
 		return err
 	}
 	defer c.close()
 	other, err := cut[T](c, n)
+	if err != nil {
+		return err
+	}
+	grid := ceil(n, tile)
+	splits, err := cut[uint64](c, grid)
 	if err != nil {
 		return err
 	}
@@ -122,16 +142,22 @@ func mergeSort[T any, L block.Less[T]](s *runtime.Stream, name string, k primiti
 		o, on := slice(to, true)
 		i, in_ := slice(from, false)
 		args := []runtime.Arg{runtime.Struct(&less), o, on, i, in_}
+		var segments []runtime.Arg
+		if segmented {
+			f, fn := slice(offsets, false)
+			segments = []runtime.Arg{f, fn}
+		}
 		kernel := 0
 		if pass > 0 {
 			kernel = 1
-			args = append(args, runtime.Value(tile<<(pass-1)))
+			run := runtime.Value(tile << (pass - 1))
+			x, xn := slice(splits, true)
+			if err := k.launch(2, s, min(ceil(grid, tiles.MergeThreads), maxGrid), tiles.MergeThreads, 0, append([]runtime.Arg{runtime.Struct(&less), x, xn, i, in_, run}, segments...)...); err != nil {
+				return err
+			}
+			args = append(args, run, x, xn)
 		}
-		if segmented {
-			f, fn := slice(offsets, false)
-			args = append(args, f, fn)
-		}
-		if err := k.launch(kernel, s, ceil(n, tile), tiles.MergeThreads, tile*int(size), args...); err != nil {
+		if err := k.launch(kernel, s, grid, tiles.MergeThreads, tile*int(size), append(args, segments...)...); err != nil {
 			return err
 		}
 		if from = to; to == out {

@@ -66,17 +66,17 @@ func (k ReduceByKey[K, V, O]) Launch(s *runtime.Stream, op O, outKeys *runtime.R
 		return invalidArgument("reduce by key: %d keys and %d values", keys.Len(), values.Len())
 	}
 	v, n := slice(values, false)
-	return byKey(s, "reduce by key", k.primitive, []runtime.Arg{runtime.Struct(&op)}, []runtime.Arg{v, n}, outKeys, outValues, keys, launch.Device("values", values, false), count, scratch)
+	return byKey(s, "reduce by key", k.primitive, aligned(values), []runtime.Arg{runtime.Struct(&op)}, []runtime.Arg{v, n}, outKeys, outValues, keys, launch.Device("values", values, false), count, scratch)
 }
 
 // Launch copies the last element of each run to the begin of out, and how many it has to the begin of lengths. It sets the one
 // element of count to how many runs there are. Both have room for all of in, and are not in. There are at most 2^32-1 elements. The scratch
 // memory is that of the caller, or nil: then it comes from the arena, and the stream must not be captured.
 func (k RunLengths[K]) Launch(s *runtime.Stream, out *runtime.Ref[K], lengths *runtime.Ref[uint32], in *runtime.Ref[K], count *runtime.Ref[uint64], scratch *runtime.Ref[byte]) error {
-	return byKey(s, "run lengths", k.primitive, nil, nil, out, lengths, in, launch.Span{}, count, scratch)
+	return byKey(s, "run lengths", k.primitive, true, nil, nil, out, lengths, in, launch.Span{}, count, scratch)
 }
 
-func byKey[K, V any](s *runtime.Stream, name string, k primitive, op, source []runtime.Arg, outKeys *runtime.Ref[K], outValues *runtime.Ref[V], keys *runtime.Ref[K], values launch.Span, count *runtime.Ref[uint64], given *runtime.Ref[byte]) error {
+func byKey[K, V any](s *runtime.Stream, name string, k primitive, wide bool, op, source []runtime.Arg, outKeys *runtime.Ref[K], outValues *runtime.Ref[V], keys *runtime.Ref[K], values launch.Span, count *runtime.Ref[uint64], given *runtime.Ref[byte]) error {
 	if err := k.loaded(name); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func byKey[K, V any](s *runtime.Stream, name string, k primitive, op, source []r
 	a, an := slice(outKeys, true)
 	b, bn := slice(outValues, true)
 	i, in := slice(keys, false)
-	args := append(op, launch.Bool(aligned(keys)), a, an, b, bn, i, in)
+	args := append(op, launch.Bool(wide && aligned(keys)), a, an, b, bn, i, in)
 	args = append(args, source...)
 	x, xn := slice(count, true)
 	y, yn := slice(words, true)

@@ -31,7 +31,7 @@ func (Add[T]) Combine(a, b T) T { return a + b }
 // WarpReduce combines v of the lanes of a warp in their order. Lane 0 gets the result, and the others nothing of use.
 func WarpReduce[T any, O Op[T]](t *gpu.Thread, op O, v T) T {
 	for d := 1; d < 32; d *= 2 {
-		v = op.Combine(v, gpu.ShuffleDown(t, v, d))
+		v = op.Combine(v, gpu.Select(t.Lane()+d < 32, gpu.ShuffleDown(t, v, d), op.Zero()))
 	}
 	return v
 }
@@ -39,7 +39,7 @@ func WarpReduce[T any, O Op[T]](t *gpu.Thread, op O, v T) T {
 // WarpScan combines v of the lanes of a warp up to and with this one.
 func WarpScan[T any, O Op[T]](t *gpu.Thread, op O, v T) T {
 	for d := 1; d < 32; d *= 2 {
-		v = gpu.Select(t.Lane() >= d, op.Combine(gpu.ShuffleUp(t, v, d), v), v)
+		v = op.Combine(gpu.Select(t.Lane() >= d, gpu.ShuffleUp(t, v, d), op.Zero()), v)
 	}
 	return v
 }

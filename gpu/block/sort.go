@@ -127,13 +127,24 @@ func Merge[T any, L Less[T]](t *gpu.Thread, less L, x []T, n int) {
 	if first < len(x) {
 		i := MergePath(less, x[:n], x[n:], first)
 		j := n + first - i
+		var a, b T // the next of both
+		if i < n {
+			a = x[i]
+		}
+		if j < len(x) {
+			b = x[j]
+		}
 		for k := range items {
-			if i < n && (j >= len(x) || !less.Less(x[j], x[i])) {
-				r[k] = x[i]
-				i++
-			} else if j < len(x) {
-				r[k] = x[j]
-				j++
+			if i < n && (j >= len(x) || !less.Less(b, a)) {
+				r[k] = a
+				if i++; i < n {
+					a = x[i]
+				}
+			} else {
+				r[k] = b
+				if j++; j < len(x) {
+					b = x[j]
+				}
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu/block"
 	"github.com/purecuda/purecuda/gpuc/internal/testdata/catalogue"
+	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -257,6 +258,18 @@ func TestCatalogueOfTheLibrary(t *testing.T) {
 		p := *all
 		p.t = t
 		catalogueSaysWhatIsWrong(t, &p)
+	})
+}
+
+// TestCatalogueCampaign runs primitives by seeds, with sizes of up to 40,000 elements.
+func TestCatalogueCampaign(t *testing.T) {
+	all := openLibrary(t, "catalogue")
+	seeds.Each(t, seeds.Count(30, 60, 10), func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		c := catalogueCases[r.IntN(len(catalogueCases))]
+		p := *all
+		p.t = t
+		c.run(&p, r, int(math.Exp(r.Float64()*math.Log(40_000))))
 	})
 }
 

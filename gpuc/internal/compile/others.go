@@ -7,9 +7,9 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// A check that fails ends a thread. Others may wait for what it would have written, or take junk for it. In a kernel of a library,
-// whose own code has no checks, they end too: those of its block at the next barrier, where not all are there, and
-// those that wait for another block when they see the report.
+// A check that fails ends a thread. Others may wait for what it would have written, or take junk for it. In a kernel of a
+// library, whose own code has no checks, they end too. Those of its block end at the next barrier, where not all are there. Those
+// that wait for another block end when they see the report.
 
 // ownChecks reports whether the checks are off in the code of the library alone. What a program gives it, such as an operation, is checked
 // as the options say.

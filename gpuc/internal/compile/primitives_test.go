@@ -2,9 +2,14 @@ package compile_test
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -59,25 +64,45 @@ func init() {
 func openPrimitives(t *testing.T) *primitivesIn { return openLibrary(t, "primitives") }
 
 func openLibrary(t *testing.T, name string) *primitivesIn {
+	options := []runtime.Option{runtime.WithPolicy(runtime.PolicyAuto)}
+	file := fmt.Sprintf("testdata/modules/library_%s.json", name)
+	made := struct {
+		PTX            string
+		Kernels, Sites []string
+		First          map[string]int
+	}{First: map[string]int{}}
 	if device.Hardware() {
-		t.Skip("the kernels are compiled here, and that host may have no Go")
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			t.Skip("the kernels did not travel, and this host may have no Go")
+		}
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &made))
+	} else {
+		options = append(options, runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{})))
+		l, err := libraries[name]()
+		require.NoError(t, err)
+		made.PTX, made.Sites = l.module.PTX, l.module.Sites
+		for _, k := range l.module.Kernels {
+			made.Kernels = append(made.Kernels, k.Symbol())
+		}
+		for _, i := range l.program.Instances {
+			made.First[i.Name] = i.First
+		}
+		if device.Writing() {
+			text, err := json.Marshal(made)
+			require.NoError(t, err)
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o777))
+			require.NoError(t, os.WriteFile(file, text, 0o666))
+		}
 	}
-	l, err := libraries[name]()
-	require.NoError(t, err)
-	p, m := l.program, l.module
-	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{})), runtime.WithPolicy(runtime.PolicyAuto))
+	rt, err := runtime.Open(options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
 	b, err := rt.Probe("primitives")
 	require.NoError(t, err)
-	in := &primitivesIn{t, b.Stream, nil, map[string]int{}}
-	module := &launch.Module{Images: []runtime.Image{{Arch: 75, Code: []byte(m.PTX)}}, Sites: m.Sites}
-	for _, k := range m.Kernels {
-		module.Kernels = append(module.Kernels, k.Symbol())
-	}
-	for _, i := range p.Instances {
-		in.first[i.Name] = i.First
-	}
+	in := &primitivesIn{t, b.Stream, nil, made.First}
+	module := &launch.Module{Images: []runtime.Image{{Arch: 75, Code: []byte(made.PTX)}}, Kernels: made.Kernels, Sites: made.Sites}
 	in.k, err = module.Load(b.Context)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, in.k.Close()) })

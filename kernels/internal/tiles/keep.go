@@ -85,16 +85,31 @@ func Keep[T any, R Rule[T]](t *gpu.Thread, r R, wide bool, out, rest, in []T, co
 	if r.Looks() {
 		before = precede(t, in, first*width, &x, vectors, width)
 	}
-	for k := range vectors {
-		for j := range width {
-			b := before[k]
-			if j > 0 {
-				b = x[k][j-1]
+	if full {
+		for k := range vectors {
+			for j := range width {
+				b := before[k]
+				if j > 0 {
+					b = x[k][j-1]
+				}
+				kept[k] |= gpu.Select[uint32](r.Keep(b, x[k][j]), 1<<j, 0)
 			}
-			i := (first+k*32)*width + j
-			keep := r.Keep(b, x[k][j]) || r.Looks() && i == 0
-			kept[k] |= gpu.Select[uint32](keep && (full || i < len(in)), 1<<j, 0)
 		}
+	} else {
+		for k := range vectors {
+			for j := range width {
+				b := before[k]
+				if j > 0 {
+					b = x[k][j-1]
+				}
+				if (first+k*32)*width+j < len(in) { // the rule is asked about elements only
+					kept[k] |= gpu.Select[uint32](r.Keep(b, x[k][j]), 1<<j, 0)
+				}
+			}
+		}
+	}
+	if r.Looks() && first == 0 && len(in) > 0 {
+		kept[0] |= 1
 	}
 	// The counts of four vectors are in the bytes of a word: at most 128 each.
 	var up [2]uint32

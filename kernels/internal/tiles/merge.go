@@ -96,83 +96,93 @@ func firstAbove(offsets []uint64, place int) int {
 	return low
 }
 
+// runsAt is what is merged where a tile begins: the segment of n elements there, and two of its runs, in[a:m] and in[m:e].
+func runsAt(segmented bool, offsets []uint64, run, tile, place, n int) (from, to, a, m, e int) {
+	to = n
+	if segmented {
+		i := firstAbove(offsets, place)
+		if i > 0 {
+			from = int(offsets[i-1])
+		}
+		if i < len(offsets) {
+			to = int(min(offsets[i], uint64(n)))
+		}
+	}
+	base := from / tile * tile // the runs of the segment begin here
+	pair := base + (place-base)/(2*run)*(2*run)
+	return from, to, max(from, pair), min(to, pair+run), min(to, pair+2*run)
+}
+
+// SplitRuns finds for each tile how many elements of the first run come before it. run is that of MergeRuns.
+func SplitRuns[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, run int, splits []uint64, in []T, offsets []uint64) {
+	var zero T
+	tile := MergeTile(unsafe.Sizeof(zero))
+	for i := t.GlobalX(); i < len(splits); i += t.GlobalDimX() {
+		_, _, a, m, e := runsAt(segmented, offsets, run, tile, i*tile, len(in))
+		splits[i] = uint64(block.MergePath(less, in[a:m], in[m:e], i*tile-a))
+	}
+}
+
 // MergeRuns merges runs of so many elements, a multiple of a tile. A block writes a tile.
-func MergeRuns[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, run int, out, in []T, offsets []uint64) {
+func MergeRuns[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, run int, out, in []T, splits, offsets []uint64) {
 	var zero T
 	tile := MergeTile(unsafe.Sizeof(zero))
 	begin := t.BlockX() * tile
 	end := min(begin+tile, len(in))
-	if !segmented {
-		mergeInto(t, less, run, 0, len(in), begin, end, out, in)
+	// One segment can come from the tile before, and one can go on in the next one. What lies between is in order.
+	from, to, a, m, e := runsAt(segmented, offsets, run, tile, begin, len(in))
+	middle := begin
+	if !segmented || from < begin {
+		middle = min(to, end)
+		mergeInto(t, less, in[a:m], in[m:e], begin-a, middle-a, splits, out[begin:middle])
+	}
+	if !segmented || middle == end {
 		return
 	}
-	// One segment can come from the tile before, and one can go on in the next one. What lies between is in order.
-	i := firstAbove(offsets, begin)
-	from, to := begin, begin
-	if i > 0 {
-		from = min(int(offsets[i-1]), begin)
-	}
-	if i < len(offsets) {
-		to = int(min(offsets[i], uint64(len(in))))
-	} else {
-		to = len(in)
-	}
-	if i == 0 {
-		from = 0
-	}
-	if from == begin {
-		to = begin // it begins here
-	}
-	middle := min(to, end)
-	if from < begin {
-		mergeInto(t, less, run, from, to, begin, middle, out, in)
-	}
-	j := firstAbove(offsets, end-1)
-	last, after := 0, len(in)
-	if j > 0 {
-		last = int(offsets[j-1])
-	}
-	if j < len(offsets) {
-		after = int(min(offsets[j], uint64(len(in))))
-	}
-	last = max(last, middle)
-	if after <= end || last >= end {
-		last = end
+	from, to, a, m, e = runsAt(segmented, offsets, run, tile, end-1, len(in))
+	last := end
+	if to > end {
+		last = max(from, middle)
 	}
 	for i := middle + t.ThreadX(); i < last; i += MergeThreads {
 		out[i] = in[i]
 	}
 	if last < end {
-		mergeInto(t, less, run, last, after, last, end, out, in)
+		mergeInto(t, less, in[a:m], in[m:e], last-a, end-a, splits, out[last:end])
 	}
 }
 
-// mergeInto writes out[begin:end], which is a part of the segment from from on up to to.
-func mergeInto[T any, L block.Less[T]](t *gpu.Thread, less L, run, from, to, begin, end int, out, in []T) {
-	split := gpu.Shared[[2]int](t)
-	var zero T
-	tile := MergeTile(unsafe.Sizeof(zero))
-	base := from / tile * tile // the runs of the segment begin here
-	pair := base + (begin-base)/(2*run)*(2*run)
-	a, m, e := max(from, pair), min(to, pair+run), min(to, pair+2*run)
-	first, second := in[a:m], in[m:e]
-	if t.Lane() == 0 && t.Warp() < 2 {
-		split[t.Warp()] = block.MergePath(less, first, second, gpu.Select(t.Warp() == 0, begin, end)-a)
+// mergeInto writes a part of first and second, merged: that from place begin up to place end. Each is the begin or the end of both, or of a tile.
+func mergeInto[T any, L block.Less[T]](t *gpu.Thread, less L, first, second []T, begin, end int, splits []uint64, out []T) {
+	i, j := 0, len(first)
+	if begin > 0 {
+		i = int(splits[t.BlockX()])
 	}
-	t.Barrier()
-	i := split[0]
-	j := min(max(split[1], i), i+end-begin) // it is that already, unless Less is no order
-	first, second = first[i:j], second[begin-a-i:end-a-j]
+	if end < len(first)+len(second) {
+		j = int(splits[t.BlockX()+1])
+	}
+	// They are that already, unless Less is no order or has failed.
+	i = min(max(i, begin-len(second), 0), begin, len(first))
+	j = min(max(j, end-len(second), i), i+end-begin, len(first))
+	var r [11]T
 	x := gpu.DynamicShared[T](t)[:end-begin]
-	for k := t.ThreadX(); k < len(first); k += MergeThreads {
-		x[k] = first[k]
+	items := block.SortItems(unsafe.Sizeof(r[0]))
+	for k := range items { // all are on the way at once
+		at := k*MergeThreads + t.ThreadX()
+		if at < j-i {
+			r[k] = first[i+at]
+		} else if at < len(x) {
+			r[k] = second[begin-j+at]
+		}
 	}
-	for k := t.ThreadX(); k < len(second); k += MergeThreads {
-		x[len(first)+k] = second[k]
+	for k := range items {
+		if at := k*MergeThreads + t.ThreadX(); at < len(x) {
+			x[at] = r[k]
+		}
 	}
-	block.Merge(t, less, x, len(first))
+	block.Merge(t, less, x, j-i)
 	for k := t.ThreadX(); k < len(x); k += MergeThreads {
-		out[begin+k] = x[k]
+		out[k] = x[k]
 	}
 	t.Barrier()
 }

@@ -231,13 +231,28 @@ func Sort[W uint32 | uint64, V any](t *gpu.Thread, p Pass, outKeys, keys []W, ou
 		}
 	}
 	t.Barrier()
-	var rank [23]uint32
+	var ranks [12]uint32 // two in a word: a tile has less than 2^16 keys
 	for i := range items {
-		rank[i] = block.RadixRank(t, own, uint32(key[i]>>shift&255))
+		ranks[i/2] |= block.RadixRank(t, own, uint32(key[i]>>shift&255)) << (i % 2 * 16)
 	}
 	t.Barrier()
 	for i := range items {
-		buf[rank[i]] = key[i]
+		buf[ranks[i/2]>>(i%2*16)&0xffff] = key[i]
+	}
+	var value [23]V
+	if pairs { // they arrive while the tile looks back
+		if full {
+			x := values[at:]
+			for i := range items {
+				value[i] = gpu.LoadStreaming(&x[i*32])
+			}
+		} else {
+			for i := range items {
+				if at+i*32 < len(keys) {
+					value[i] = values[at+i*32]
+				}
+			}
+		}
 	}
 	if d < digits {
 		var below uint32
@@ -253,12 +268,19 @@ func Sort[W uint32 | uint64, V any](t *gpu.Thread, p Pass, outKeys, keys []W, ou
 	}
 	t.Barrier()
 	var place [23]uint32
+	var digit [6]uint32 // of pairs, four in a word: they have no registers for the places
 	tid, valid := uint32(t.ThreadX()), uint32(min(SortThreads*items, len(keys)-first))
 	for i := range items {
 		key[i] = buf[i*SortThreads+t.ThreadX()]
 	}
-	for i := range items {
-		place[i] = starts[key[i]>>shift&255] + tid + uint32(i*SortThreads)
+	if pairs {
+		for i := range items {
+			digit[i/4] |= uint32(key[i]>>shift&255) << (i % 4 * 8)
+		}
+	} else {
+		for i := range items {
+			place[i] = starts[key[i]>>shift&255] + tid + uint32(i*SortThreads)
+		}
 	}
 	if p.Pass == p.Passes-1 && p.Order != Unsigned {
 		all, negative := flips[W](p.Order)
@@ -268,6 +290,9 @@ func Sort[W uint32 | uint64, V any](t *gpu.Thread, p Pass, outKeys, keys []W, ou
 	}
 	for i := range items {
 		if full || tid+uint32(i*SortThreads) < valid {
+			if pairs {
+				place[i] = starts[digit[i/4]>>(i%4*8)&255] + tid + uint32(i*SortThreads)
+			}
 			outKeys[place[i]] = key[i]
 		}
 	}
@@ -275,22 +300,9 @@ func Sort[W uint32 | uint64, V any](t *gpu.Thread, p Pass, outKeys, keys []W, ou
 		return
 	}
 	moved := gpu.DynamicShared[V](t)
-	var value [23]V
-	if full {
-		x := values[at:]
-		for i := range items {
-			value[i] = gpu.LoadStreaming(&x[i*32])
-		}
-	} else {
-		for i := range items {
-			if at+i*32 < len(keys) {
-				value[i] = values[at+i*32]
-			}
-		}
-	}
 	t.Barrier()
 	for i := range items {
-		moved[rank[i]] = value[i]
+		moved[ranks[i/2]>>(i%2*16)&0xffff] = value[i]
 	}
 	t.Barrier()
 	for i := range items {
@@ -298,7 +310,7 @@ func Sort[W uint32 | uint64, V any](t *gpu.Thread, p Pass, outKeys, keys []W, ou
 	}
 	for i := range items {
 		if full || tid+uint32(i*SortThreads) < valid {
-			outValues[place[i]] = value[i]
+			outValues[starts[digit[i/4]>>(i%4*8)&255]+tid+uint32(i*SortThreads)] = value[i]
 		}
 	}
 }
