@@ -35,6 +35,23 @@ func (l *Library) GraphGetNodes(graph Graph) ([]GraphNode, Result) {
 	return nodes[:count], r
 }
 
+// GraphAddConditionalNode implements [API].
+func (l *Library) GraphAddConditionalNode(graph Graph, dependencies []GraphNode, handle GraphConditionalHandle, kind GraphConditionalType, context Context) (node GraphNode, body Graph, r Result) {
+	params := &graphNodeParams{kind: GraphNodeConditional, handle: handle, conditional: kind, size: 1, context: context}
+	r = l.graphAddNode(&node, graph, unsafe.SliceData(dependencies), nil, uint64(len(dependencies)), params)
+	if r == Success && params.bodies == nil {
+		return 0, 0, notZero(l, fnGraphAddNode, r, "bodies", Graph(0))
+	}
+	if r == Success {
+		body = *params.bodies // the array is the driver's, and lives as long as the graph
+		r = notZero(l, fnGraphAddNode, notZero(l, fnGraphAddNode, r, "body", body), "node", node)
+	}
+	if r != Success {
+		return 0, 0, r
+	}
+	return node, body, r
+}
+
 // GraphExecKernelNodeSetParams implements [API].
 func (l *Library) GraphExecKernelNodeSetParams(exec GraphExec, node GraphNode, function Function, grid, block Dim3, sharedBytes uint32, params []unsafe.Pointer) Result {
 	return l.graphExecKernelNodeSetParams(exec, node, &kernelNodeParams{function: function, grid: grid, block: block,

@@ -306,6 +306,19 @@ type kernelNodeParams struct {
 	context     Context            `c:"ctx"`
 }
 
+// graphNodeParams is CUgraphNodeParams of a conditional node. The driver replaces the address of the bodies by one of its own.
+type graphNodeParams struct {
+	_           structs.HostLayout     `c:"CUgraphNodeParams" since:"12030"`
+	kind        GraphNodeType          `c:"type"`
+	_           [12]byte               // CUDA wants 0 in all that is not used
+	handle      GraphConditionalHandle `c:"conditional.handle"`
+	conditional GraphConditionalType   `c:"conditional.type"`
+	size        uint32                 `c:"conditional.size"`
+	bodies      *Graph                 `c:"conditional.phGraph_out"`
+	context     Context                `c:"conditional.ctx"`
+	_           [208]byte
+}
+
 // ShareableHandle names memory of MemCreate to another process, in the form of its [MemHandleType].
 type ShareableHandle [64]byte
 

@@ -26,6 +26,9 @@ type (
 
 	MemHandle uint64 // CUmemGenericAllocationHandle: physical memory
 	TexObject uint64 // CUtexObject
+
+	// GraphConditionalHandle is a number that kernels set by cudaGraphSetConditional, and that a conditional node reads.
+	GraphConditionalHandle uint64 // CUgraphConditionalHandle
 )
 
 // DevicePtr is an address in device memory (CUdeviceptr). Arithmetic on it is in

@@ -766,6 +766,22 @@ type API interface {
 	// Since CUDA 10.0.
 	GraphNodeGetType(node GraphNode) (kind GraphNodeType, r Result)
 
+	// GraphAddChildGraphNode adds a copy of another graph as one node, which runs after the
+	// dependencies. child may not have conditional nodes.
+	// Since CUDA 10.0.
+	GraphAddChildGraphNode(graph Graph, dependencies []GraphNode, child Graph) (node GraphNode, r Result)
+
+	// GraphConditionalHandleCreate makes a number for a conditional node of the graph, which it
+	// lives as long as. GraphConditionalDefault lets each launch begin with value.
+	// Since CUDA 12.3.
+	GraphConditionalHandleCreate(graph Graph, context Context, value uint32, flags uint32) (handle GraphConditionalHandle, r Result)
+
+	// GraphAddConditionalNode adds a node that runs body if, or while, the number of handle is not 0.
+	// The body is an empty graph, which belongs to the node. It takes kernels, copies and memsets of one
+	// context, child graphs and conditional nodes.
+	// Since CUDA 12.3.
+	GraphAddConditionalNode(graph Graph, dependencies []GraphNode, handle GraphConditionalHandle, kind GraphConditionalType, context Context) (node GraphNode, body Graph, r Result)
+
 	// GraphInstantiate makes a graph ready to launch in the current context.
 	// Needs a context. Since CUDA 11.4.
 	GraphInstantiate(graph Graph, flags uint64) (exec GraphExec, r Result)

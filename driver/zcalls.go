@@ -2298,6 +2298,55 @@ func (l *Library) GraphNodeGetType(node GraphNode) (kind GraphNodeType, r Result
 	return
 }
 
+// GraphAddChildGraphNode implements [API].
+func (l *Library) GraphAddChildGraphNode(graph Graph, dependencies []GraphNode, child Graph) (node GraphNode, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *GraphNode
+		a1 uintptr
+		a2 *GraphNode
+		a3 uintptr
+		a4 uintptr
+		_  [ffi.RegisterWords - 5]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4 = &node, uintptr(graph), unsafe.SliceData(dependencies), uintptr(len(dependencies)), uintptr(child)
+	r = l.call(fnGraphAddChildGraphNode, &c.Frame, 5)
+	r = notZero(l, fnGraphAddChildGraphNode, r, "node", node)
+	return
+}
+
+// GraphConditionalHandleCreate implements [API].
+func (l *Library) GraphConditionalHandleCreate(graph Graph, context Context, value uint32, flags uint32) (handle GraphConditionalHandle, r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *GraphConditionalHandle
+		a1 uintptr
+		a2 uintptr
+		a3 uintptr
+		a4 uintptr
+		_  [ffi.RegisterWords - 5]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4 = &handle, uintptr(graph), uintptr(context), uintptr(value), uintptr(flags)
+	r = l.call(fnGraphConditionalHandleCreate, &c.Frame, 5)
+	return
+}
+
+func (l *Library) graphAddNode(node *GraphNode, graph Graph, dependencies *GraphNode, edges *byte, count uint64, params *graphNodeParams) (r Result) {
+	var c struct {
+		ffi.Frame
+		a0 *GraphNode
+		a1 uintptr
+		a2 *GraphNode
+		a3 *byte
+		a4 uintptr
+		a5 *graphNodeParams
+		_  [ffi.RegisterWords - 6]uintptr
+	}
+	c.a0, c.a1, c.a2, c.a3, c.a4, c.a5 = node, uintptr(graph), dependencies, edges, uintptr(count), params
+	r = l.call(fnGraphAddNode, &c.Frame, 6)
+	return
+}
+
 // GraphInstantiate implements [API].
 func (l *Library) GraphInstantiate(graph Graph, flags uint64) (exec GraphExec, r Result) {
 	var c struct {

@@ -616,6 +616,16 @@ const (
 	GraphNodeMemAlloc    GraphNodeType = 10
 	GraphNodeMemFree     GraphNodeType = 11
 	GraphNodeBatchMemOp  GraphNodeType = 12
+	GraphNodeConditional GraphNodeType = 13
+)
+
+// GraphConditionalType says when a conditional node runs its body.
+type GraphConditionalType int32
+
+// Values of GraphConditionalType.
+const (
+	GraphIf    GraphConditionalType = 0 // once, if the number of its handle is not 0
+	GraphWhile GraphConditionalType = 1 // again and again, as long as the number of its handle is not 0
 )
 
 // MemAccessFlags says what a device may do with memory.
@@ -725,6 +735,7 @@ const (
 	LinkFatbin  LinkKind = 2 // several of these
 	LinkObject  LinkKind = 3 // an object file of the host, with code for devices in it
 	LinkLibrary LinkKind = 4 // an archive of object files
+	LinkLTOIR   LinkKind = 5 // LTO-IR, which package nvrtc links and the driver does not
 )
 
 // jitOption names an option of the PTX compiler in the driver.
@@ -756,6 +767,7 @@ const (
 	EventDisableTiming            uint32 = 2 // faster, without time stamps
 	EventInterprocess             uint32 = 4 // can be shared with another process
 	EventRecordExternal           uint32 = 1 // a node of its own in a captured graph
+	GraphConditionalDefault       uint32 = 1 // each launch begins with the value that the handle was made with
 	HostAllocPortable             uint32 = 1 // page-locked for every context
 	HostAllocDeviceMap            uint32 = 2 // visible to kernels
 	HostAllocWriteCombined        uint32 = 4 // slow to read on the host

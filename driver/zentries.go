@@ -166,6 +166,9 @@ const (
 	fnGraphCreate
 	fnGraphGetNodes
 	fnGraphNodeGetType
+	fnGraphAddChildGraphNode
+	fnGraphConditionalHandleCreate
+	fnGraphAddNode
 	fnGraphInstantiateWithFlags
 	fnGraphExecUpdate
 	fnGraphExecKernelNodeSetParams
@@ -362,6 +365,9 @@ var entries = [entryCount]Entry{
 	fnGraphCreate:                                        {Name: "cuGraphCreate", variants: []variant{{10000, "cuGraphCreate"}}},
 	fnGraphGetNodes:                                      {Name: "cuGraphGetNodes", variants: []variant{{10000, "cuGraphGetNodes"}}},
 	fnGraphNodeGetType:                                   {Name: "cuGraphNodeGetType", variants: []variant{{10000, "cuGraphNodeGetType"}}},
+	fnGraphAddChildGraphNode:                             {Name: "cuGraphAddChildGraphNode", variants: []variant{{10000, "cuGraphAddChildGraphNode"}}},
+	fnGraphConditionalHandleCreate:                       {Name: "cuGraphConditionalHandleCreate", variants: []variant{{12030, "cuGraphConditionalHandleCreate"}}},
+	fnGraphAddNode:                                       {Name: "cuGraphAddNode", variants: []variant{{12030, "cuGraphAddNode_v2"}}},
 	fnGraphInstantiateWithFlags:                          {Name: "cuGraphInstantiateWithFlags", variants: []variant{{11040, "cuGraphInstantiateWithFlags"}}, NeedsContext: true},
 	fnGraphExecUpdate:                                    {Name: "cuGraphExecUpdate", variants: []variant{{12000, "cuGraphExecUpdate_v2"}}},
 	fnGraphExecKernelNodeSetParams:                       {Name: "cuGraphExecKernelNodeSetParams", variants: []variant{{12000, "cuGraphExecKernelNodeSetParams_v2"}}},

@@ -313,6 +313,17 @@ func (e *entry) setRetained(now []retainable) (before []retainable) {
 	return before
 }
 
+// addRetained lets a graph retain more, and is false if the context has freed the graph.
+func (e *entry) addRetained(more []retainable) bool {
+	l := &e.ctx.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.listed {
+		e.retains = append(slices.Clip(e.retains), more...)
+	}
+	return e.listed
+}
+
 // releaseRetained releases what a graph retains that was taken off the ledger.
 func (e *entry) releaseRetained() error {
 	if e.details == nil {

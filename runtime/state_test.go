@@ -67,10 +67,11 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 	end, err := c.NewTimingEvent()
 	require.NoError(t, errors.Join(err, start.Record(s), end.Record(s)))
 	image := runtime.Image{Code: kernelsPTX}
-	_, err = c.CachedModule(image)
+	cached, err := c.CachedModule(image)
 	require.NoError(t, err)
-	_, err = c.LinkModule(image)
+	linked, err := c.LinkModule(image)
 	require.NoError(t, err)
+	t.Cleanup(func() { goruntime.KeepAlive([]*runtime.Module{cached, linked}) }) // a Trim leaves them where they are
 	m := loadKernels(t, c)
 	k, err := m.Kernel("add")
 	require.NoError(t, err)
@@ -234,6 +235,13 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Stream.Capture", puts, func() error {
 			return second(s.Capture(func(s *runtime.Stream) error { return s.LaunchHostFunc(func() {}) }))
 		}},
+		{"Context.BuildGraph", makes, func() error {
+			return second(c.BuildGraph(func(b *runtime.GraphBuilder) error {
+				_, err := b.Add(func(s *runtime.Stream) error { return s.LaunchHostFunc(func() {}) })
+				return err
+			}))
+		}},
+		{"Graph.DOT", asks, func() error { return second(g.DOT()) }},
 		{"Stream.Wait", puts, func() error { return s.Wait(end) }},
 		{"Stream.Submit", puts, func() error { return foreign() }},
 		{"Stream.Submit with a handle", puts, func() error { return foreign(library.Arg()) }},

@@ -38,6 +38,7 @@ type Driver struct {
 	libraries  table[driver.KernelLibrary, *library]
 	kernels    table[driver.Kernel, *kernel]
 	graphs     table[driver.Graph, *graph]
+	numbers    sync.Map // of conditional nodes, by driver.GraphConditionalHandle: kernels set them without mu
 	execs      table[driver.GraphExec, *graphExec]
 	pools      table[driver.MemPool, *pool]
 	blocks     table[driver.MemHandle, *block]

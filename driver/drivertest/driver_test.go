@@ -133,7 +133,6 @@ func TestUnsupported(t *testing.T) {
 	g.is(driver.ResultNotSupported, r)
 	_, r = g.IpcOpenEventHandle(driver.IpcEventHandle{})
 	g.is(driver.ResultNotSupported, r)
-	g.is(driver.ResultNotSupported, g.GraphDebugDotPrint(0, "", 0))
 	_, r = g.OccupancyMaxActiveClusters(0, driver.Dim3{}, driver.Dim3{}, 0, nil)
 	g.is(driver.ResultNotSupported, r)
 	_, r = g.OccupancyMaxPotentialClusterSize(0, driver.Dim3{}, driver.Dim3{}, 0, nil)

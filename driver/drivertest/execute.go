@@ -29,7 +29,7 @@ func (c call) interpret(f *function, k *Launch, block []byte) func() error {
 		SharedBytes: k.SharedBytes, Params: block, Cooperative: k.Cooperative,
 		MaxSteps:   d.config.MaxSteps,
 		StackBytes: uint32(min(max(ctx.limits[driver.LimitStackSize], 16<<10), maxStackBytes)),
-		SMCount:    ctx.dev.config.SMs, GridID: d.newID(), Printf: d.printf,
+		SMCount:    ctx.dev.config.SMs, GridID: d.newID(), Printf: d.printf, Conditional: d.setConditional,
 	}
 	return func() error {
 		l := launch // a graph runs it again

@@ -21,19 +21,24 @@ const (
 	nodeRecordEvent
 	nodeWaitEvent
 	nodeValue
+	nodeGraph
+	nodeConditional
 )
 
 // graph is recorded work. Nodes stand behind those that they depend on.
 type graph struct {
-	handle driver.Graph
-	nodes  []*node
-	made   origin
+	handle  driver.Graph
+	nodes   []*node
+	made    origin
+	body    bool      // of a conditional node, which owns it
+	numbers []*number // of its conditional nodes
 }
 
 // nodeTypes are CUDA's kinds of nodes.
 var nodeTypes = map[nodeKind]driver.GraphNodeType{nodeEmpty: driver.GraphNodeEmpty, nodeKernel: driver.GraphNodeKernel,
 	nodeMemcpy: driver.GraphNodeMemcpy, nodeMemset: driver.GraphNodeMemset, nodeHost: driver.GraphNodeHost,
-	nodeRecordEvent: driver.GraphNodeRecordEvent, nodeWaitEvent: driver.GraphNodeWaitEvent, nodeValue: driver.GraphNodeBatchMemOp}
+	nodeRecordEvent: driver.GraphNodeRecordEvent, nodeWaitEvent: driver.GraphNodeWaitEvent, nodeValue: driver.GraphNodeBatchMemOp,
+	nodeGraph: driver.GraphNodeGraph, nodeConditional: driver.GraphNodeConditional}
 
 // node is one piece of recorded work. It does not change any more.
 type node struct {
@@ -41,6 +46,9 @@ type node struct {
 	call call
 	work work
 	deps []*node
+	// inner are the nodes of a child graph, and of the body of a conditional node once it is instantiated.
+	inner     []*node
+	condition condition
 }
 
 // add records work behind deps.
@@ -190,7 +198,15 @@ func (d *Driver) GraphInstantiate(h driver.Graph, flags uint64) (driver.GraphExe
 		case flags&^harmless != 0:
 			return 0, driver.ResultNotSupported
 		}
-		x := &graphExec{handle: driver.GraphExec(d.newHandle()), ctx: c.ctx, nodes: slices.Clone(g.nodes), ids: ids(g.nodes), made: c.made}
+		if g.body {
+			c.found(driver.ResultInvalidValue, "the graph is the body of a conditional node, and runs with that")
+			return 0, driver.ResultInvalidValue
+		}
+		nodes := frozen(g.nodes)
+		if !runnable(nodes, false) {
+			return 0, driver.ResultInvalidValue
+		}
+		x := &graphExec{handle: driver.GraphExec(d.newHandle()), ctx: c.ctx, nodes: nodes, ids: ids(nodes), made: c.made}
 		d.execs.live[x.handle] = x
 		return x.handle, driver.Success
 	})
@@ -209,24 +225,35 @@ func (d *Driver) GraphExecUpdate(h driver.GraphExec, from driver.Graph) (driver.
 	if r != driver.Success {
 		return info, r
 	}
-	if len(g.nodes) != len(x.nodes) {
-		info.Result = driver.GraphUpdateTopologyChanged
+	nodes := frozen(g.nodes)
+	if info = compare(x.nodes, nodes); info.Result != driver.GraphUpdateSuccess {
 		return info, driver.ResultGraphExecUpdateFailure
 	}
-	place := map[*node]int{}
-	for i := range x.nodes {
-		place[x.nodes[i]], place[g.nodes[i]] = i, i
+	x.nodes = nodes
+	return info, driver.Success
+}
+
+// compare tells whether nodes can take the place of others.
+func compare(before, after []*node) (info driver.GraphExecUpdateInfo) {
+	if len(before) != len(after) {
+		return driver.GraphExecUpdateInfo{Result: driver.GraphUpdateTopologyChanged}
 	}
-	for i, was := range x.nodes {
-		now := g.nodes[i]
+	place := map[*node]int{}
+	for i := range before {
+		place[before[i]], place[after[i]] = i, i
+	}
+	for i, was := range before {
+		now := after[i]
 		info.Result = compatible(was, now, place)
+		if info.Result == driver.GraphUpdateSuccess {
+			info.Result = compare(was.inner, now.inner).Result
+		}
 		if info.Result != driver.GraphUpdateSuccess {
 			info.ErrorNode, info.ErrorFromNode = now.id, was.id
-			return info, driver.ResultGraphExecUpdateFailure
+			break
 		}
 	}
-	x.nodes = slices.Clone(g.nodes)
-	return info, driver.Success
+	return info
 }
 
 // compatible tells whether a node can take the place of another one.
@@ -235,7 +262,7 @@ func compatible(was, now *node, place map[*node]int) driver.GraphExecUpdateResul
 	switch {
 	case !same:
 		return driver.GraphUpdateTopologyChanged
-	case was.work.kind != now.work.kind:
+	case was.work.kind != now.work.kind || was.condition.kind != now.condition.kind:
 		return driver.GraphUpdateNodeTypeChanged
 	case was.work.kind == nodeKernel && was.work.function.module.ctx != now.work.function.module.ctx:
 		return driver.GraphUpdateUnsupportedFunctionChange
@@ -288,7 +315,7 @@ func (d *Driver) GraphLaunch(h driver.GraphExec, stream driver.Stream) driver.Re
 		return r
 	}
 	run := newReplay(c, x.nodes)
-	launch := &operation{call: c, run: run.run, after: run.close}
+	launch := &operation{call: c, run: func() error { return alone(numbersOf(x.nodes), run.run) }, after: run.close}
 	if x.last != nil {
 		launch.deps = []*operation{x.last}
 	}
@@ -304,11 +331,12 @@ type replay struct {
 	nodes   []*node
 	records map[*node]*operation // by node that records
 	awaits  map[*node]*operation // by node that waits
+	inner   map[*node]*replay    // by child graph or conditional node
 }
 
 // newReplay is called with the lock held.
 func newReplay(c call, nodes []*node) *replay {
-	p := &replay{d: c.d, nodes: nodes, records: map[*node]*operation{}, awaits: map[*node]*operation{}}
+	p := &replay{d: c.d, nodes: nodes, records: map[*node]*operation{}, awaits: map[*node]*operation{}, inner: map[*node]*replay{}}
 	for _, n := range nodes {
 		switch n.work.kind {
 		case nodeRecordEvent:
@@ -319,6 +347,8 @@ func newReplay(c call, nodes []*node) *replay {
 			if o := n.work.event.record; o != nil {
 				p.awaits[n] = o
 			}
+		case nodeGraph, nodeConditional:
+			p.inner[n] = newReplay(c, n.inner)
 		}
 	}
 	return p
@@ -387,6 +417,10 @@ func (p *replay) node(n *node) error {
 	switch {
 	case n.work.run != nil:
 		return n.work.run()
+	case n.work.kind == nodeGraph:
+		return p.inner[n].run()
+	case n.work.kind == nodeConditional:
+		return p.d.repeat(n.condition, p.inner[n])
 	case p.awaits[n] != nil:
 		<-p.awaits[n].done
 	case p.records[n] != nil:
@@ -402,6 +436,9 @@ func (p *replay) node(n *node) error {
 func (p *replay) close() {
 	for _, o := range p.records {
 		o.end()
+	}
+	for _, inner := range p.inner {
+		inner.close()
 	}
 }
 
@@ -426,7 +463,12 @@ func (d *Driver) GraphExecDestroy(h driver.GraphExec) driver.Result {
 
 // GraphDestroy implements [driver.API].
 func (d *Driver) GraphDestroy(h driver.Graph) driver.Result {
-	return on(d, call.graph, "cuGraphDestroy", h, func(c call, _ *graph) driver.Result {
+	return on(d, call.graph, "cuGraphDestroy", h, func(c call, g *graph) driver.Result {
+		if g.body {
+			c.found(driver.ResultInvalidValue, "the graph is the body of a conditional node, and ends with that")
+			return driver.ResultInvalidValue
+		}
+		c.removeBodies(g)
 		remove(c, &d.graphs, h)
 		return driver.Success
 	})

@@ -64,7 +64,9 @@ func (d *Driver) Leaks() []string {
 		from(nil, 0, l.made, "library %#x", uintptr(h))
 	}
 	for h, g := range d.graphs.live {
-		from(nil, 0, g.made, "graph %#x", uintptr(h))
+		if !g.body {
+			from(nil, 0, g.made, "graph %#x", uintptr(h))
+		}
 	}
 	for h, x := range d.execs.live {
 		from(x.ctx.dev, x.ctx.life, x.made, "executable graph %#x", uintptr(h))

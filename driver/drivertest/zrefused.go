@@ -46,12 +46,6 @@ func (d *Driver) OccupancyMaxPotentialClusterSize(function driver.Function, grid
 	return
 }
 
-// GraphDebugDotPrint implements [driver.API]. It is not supported: the text is the driver's own.
-func (d *Driver) GraphDebugDotPrint(graph driver.Graph, path string, flags uint32) (r driver.Result) {
-	r = d.refuses("cuGraphDebugDotPrint")
-	return
-}
-
 // DeviceGetDevResource implements [driver.API]. It is not supported: a simulated device has no parts.
 func (d *Driver) DeviceGetDevResource(device driver.Device, kind driver.DevResourceType) (resource driver.DevResource, r driver.Result) {
 	r = d.refuses("cuDeviceGetDevResource")

@@ -393,6 +393,16 @@ SIGNATURE(PFN_cuGraphGetNodes_v10000, (CUgraph, CUgraphNode *, size_t *));
 NAME(cuGraphGetNodes, cuGraphGetNodes);
 SIGNATURE(PFN_cuGraphNodeGetType_v10000, (CUgraphNode, CUgraphNodeType *));
 NAME(cuGraphNodeGetType, cuGraphNodeGetType);
+SIGNATURE(PFN_cuGraphAddChildGraphNode_v10000, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph));
+NAME(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode);
+#if CUDA_VERSION >= 12030
+SIGNATURE(PFN_cuGraphConditionalHandleCreate_v12030, (CUgraphConditionalHandle *, CUgraph, CUcontext, unsigned int, unsigned int));
+NAME(cuGraphConditionalHandleCreate, cuGraphConditionalHandleCreate);
+#endif
+#if CUDA_VERSION >= 12030
+SIGNATURE(PFN_cuGraphAddNode_v12030, (CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t, CUgraphNodeParams *));
+NAME(cuGraphAddNode, cuGraphAddNode_v2);
+#endif
 SIGNATURE(PFN_cuGraphInstantiateWithFlags_v11040, (CUgraphExec *, CUgraph, unsigned long long));
 NAME(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags);
 SIGNATURE(PFN_cuGraphExecUpdate_v12000, (CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *));
@@ -919,6 +929,17 @@ VALUE(CU_GRAPH_NODE_TYPE_EVENT_RECORD, 7);
 VALUE(CU_GRAPH_NODE_TYPE_MEM_ALLOC, 10);
 VALUE(CU_GRAPH_NODE_TYPE_MEM_FREE, 11);
 VALUE(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, 12);
+#if CUDA_VERSION >= 12030
+VALUE(CU_GRAPH_NODE_TYPE_CONDITIONAL, 13);
+#endif
+
+SIZE(CUgraphConditionalNodeType, 4);
+#if CUDA_VERSION >= 12030
+VALUE(CU_GRAPH_COND_TYPE_IF, 0);
+#endif
+#if CUDA_VERSION >= 12030
+VALUE(CU_GRAPH_COND_TYPE_WHILE, 1);
+#endif
 
 SIZE(CUmemAccess_flags, 4);
 VALUE(CU_MEM_ACCESS_FLAGS_PROT_NONE, 0);
@@ -978,6 +999,7 @@ VALUE(CU_JIT_INPUT_PTX, 1);
 VALUE(CU_JIT_INPUT_FATBINARY, 2);
 VALUE(CU_JIT_INPUT_OBJECT, 3);
 VALUE(CU_JIT_INPUT_LIBRARY, 4);
+VALUE(CU_JIT_INPUT_NVVM, 5);
 
 SIZE(CUjit_option, 4);
 VALUE(CU_JIT_MAX_REGISTERS, 0);
@@ -1002,6 +1024,9 @@ VALUE(CU_EVENT_BLOCKING_SYNC, 1);
 VALUE(CU_EVENT_DISABLE_TIMING, 2);
 VALUE(CU_EVENT_INTERPROCESS, 4);
 VALUE(CU_EVENT_RECORD_EXTERNAL, 1);
+#if CUDA_VERSION >= 12030
+VALUE(CU_GRAPH_COND_ASSIGN_DEFAULT, 1);
+#endif
 VALUE(CU_MEMHOSTALLOC_PORTABLE, 1);
 VALUE(CU_MEMHOSTALLOC_DEVICEMAP, 2);
 VALUE(CU_MEMHOSTALLOC_WRITECOMBINED, 4);

@@ -168,6 +168,16 @@ OFFSET(CUDA_TEXTURE_DESC, maxMipmapLevelClamp, 36);
 OFFSET(CUDA_TEXTURE_DESC, borderColor, 40);
 OFFSET(CUDA_TEXTURE_DESC, reserved, 56);
 
+#if CUDA_VERSION >= 12030
+SIZE(CUgraphNodeParams, 256);
+OFFSET(CUgraphNodeParams, type, 0);
+OFFSET(CUgraphNodeParams, conditional.handle, 16);
+OFFSET(CUgraphNodeParams, conditional.type, 24);
+OFFSET(CUgraphNodeParams, conditional.size, 28);
+OFFSET(CUgraphNodeParams, conditional.phGraph_out, 32);
+OFFSET(CUgraphNodeParams, conditional.ctx, 40);
+#endif
+
 SIZE(CUDA_KERNEL_NODE_PARAMS_v2, 72);
 OFFSET(CUDA_KERNEL_NODE_PARAMS_v2, func, 0);
 OFFSET(CUDA_KERNEL_NODE_PARAMS_v2, gridDimX, 8);

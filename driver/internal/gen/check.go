@@ -15,6 +15,7 @@ var goTypes = map[string][]string{
 	"signed char": {"int8"}, "long long": {"int64"}, "int64_t": {"int64"}, "uint64_t": {"uint64"}, "double": {"float64"},
 	"CUtensorMap": {"TensorMap"}, "CUipcMemHandle": {"IpcMemHandle"}, "CUipcEventHandle": {"IpcEventHandle"},
 	"CUDA_KERNEL_NODE_PARAMS": {"kernelNodeParams"}, "CUcheckpointCheckpointArgs": nil, "CUcheckpointUnlockArgs": nil,
+	"CUgraphEdgeData": {"byte"},
 }
 
 // check compares the Go types of a function of the driver with its prototype, and looks for what was forgotten.

@@ -16,6 +16,8 @@ type external struct {
 var externals = map[string]external{
 	"vprintf":      {2, runVprintf},
 	"__assertfail": {4, runAssertFail},
+
+	"cudaGraphSetConditional": {2, runSetConditional},
 }
 
 // Provides tells that the interpreter has a function that a module may declare and not define.
@@ -72,6 +74,18 @@ func runAssertFail(w *warp, in *inst, mask uint32) {
 	function, _ := w.cString(in, lane, w.argument(&in.call.args[3], lane))
 	w.flt = nil
 	w.fail(Assert, in, lane, fmt.Sprintf("%s:%d: %s: assertion `%s' failed", file, line, function, msg))
+}
+
+// runSetConditional sets the number of a conditional node of a graph.
+func runSetConditional(w *warp, in *inst, mask uint32) {
+	for m := mask; m != 0; m &= m - 1 {
+		lane := firstLane(m)
+		handle, value := w.argument(&in.call.args[0], lane), uint32(w.argument(&in.call.args[1], lane))
+		if set := w.b.l.Conditional; set == nil || !set(handle, value) {
+			w.fail(IllegalAddress, in, lane, fmt.Sprintf("cudaGraphSetConditional of %#x, which is no handle of a graph", handle))
+			return
+		}
+	}
 }
 
 // runVprintf prints for each lane in turn. The arguments lie one after another in a

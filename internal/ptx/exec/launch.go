@@ -34,6 +34,9 @@ type Launch struct {
 	GridID  uint64    // what %gridid tells
 	Printf  io.Writer // where vprintf writes; nil drops it
 
+	// Conditional sets the number of a conditional node of a graph, and is false for what is no handle of one.
+	Conditional func(handle uint64, value uint32) bool
+
 	// Steps, if not nil, receives the number of warp instructions executed.
 	Steps *uint64
 }

@@ -97,6 +97,28 @@ func cGraphExecKernelNodeSetParams(exec driver.GraphExec, node driver.GraphNode,
 	return target().GraphExecKernelNodeSetParams(exec, node, p.function, p.grid, p.block, p.sharedBytes, paramsOf(p.function, p.params))
 }
 
+// graphNodeParams is CUgraphNodeParams of a conditional node.
+type graphNodeParams struct {
+	kind        driver.GraphNodeType
+	_           [3]int32
+	handle      driver.GraphConditionalHandle
+	conditional driver.GraphConditionalType
+	size        uint32
+	bodies      *driver.Graph
+	context     driver.Context
+	_           [26]int64
+}
+
+func cGraphAddNode(node *driver.GraphNode, graph driver.Graph, dependencies *driver.GraphNode, edges *byte, count uint64, p *graphNodeParams) (r driver.Result) {
+	if p.kind != driver.GraphNodeConditional || p.size != 1 || edges != nil {
+		return driver.ResultNotSupported
+	}
+	bodies := new(driver.Graph)
+	*node, *bodies, r = target().GraphAddConditionalNode(graph, unsafe.Slice(dependencies, count), p.handle, p.conditional, p.context)
+	p.bodies = bodies
+	return r
+}
+
 func cOccupancyMaxActiveClusters(clusters *int32, function driver.Function, config *launchConfig) (r driver.Result) {
 	*clusters, r = target().OccupancyMaxActiveClusters(function, config.grid(), config.block(), config.sharedBytes, config.list())
 	return r

@@ -475,6 +475,15 @@ var functions = []function{
 		*kind, r = target().GraphNodeGetType(node)
 		return r
 	}},
+	{"cuGraphAddChildGraphNode", []variant{{10000, "cuGraphAddChildGraphNode"}}, func(node *driver.GraphNode, graph driver.Graph, dependencies *driver.GraphNode, dependenciesCount uint64, child driver.Graph) (r driver.Result) {
+		*node, r = target().GraphAddChildGraphNode(graph, unsafe.Slice(dependencies, dependenciesCount), child)
+		return r
+	}},
+	{"cuGraphConditionalHandleCreate", []variant{{12030, "cuGraphConditionalHandleCreate"}}, func(handle *driver.GraphConditionalHandle, graph driver.Graph, context driver.Context, value uint32, flags uint32) (r driver.Result) {
+		*handle, r = target().GraphConditionalHandleCreate(graph, context, value, flags)
+		return r
+	}},
+	{"cuGraphAddNode", []variant{{12030, "cuGraphAddNode_v2"}}, cGraphAddNode},
 	{"cuGraphInstantiateWithFlags", []variant{{11040, "cuGraphInstantiateWithFlags"}}, func(exec *driver.GraphExec, graph driver.Graph, flags uint64) (r driver.Result) {
 		*exec, r = target().GraphInstantiate(graph, flags)
 		return r

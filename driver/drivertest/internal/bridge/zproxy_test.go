@@ -1123,6 +1123,27 @@ func (p *proxy) GraphNodeGetType(node driver.GraphNode) (kind driver.GraphNodeTy
 	return
 }
 
+func (p *proxy) GraphAddChildGraphNode(graph driver.Graph, dependencies []driver.GraphNode, child driver.Graph) (node driver.GraphNode, r driver.Result) {
+	if !p.pass("GraphAddChildGraphNode", []any{graph, dependencies, child}, []any{&node, &r}) {
+		node, r = p.API.GraphAddChildGraphNode(graph, dependencies, child)
+	}
+	return
+}
+
+func (p *proxy) GraphConditionalHandleCreate(graph driver.Graph, context driver.Context, value uint32, flags uint32) (handle driver.GraphConditionalHandle, r driver.Result) {
+	if !p.pass("GraphConditionalHandleCreate", []any{graph, context, value, flags}, []any{&handle, &r}) {
+		handle, r = p.API.GraphConditionalHandleCreate(graph, context, value, flags)
+	}
+	return
+}
+
+func (p *proxy) GraphAddConditionalNode(graph driver.Graph, dependencies []driver.GraphNode, handle driver.GraphConditionalHandle, kind driver.GraphConditionalType, context driver.Context) (node driver.GraphNode, body driver.Graph, r driver.Result) {
+	if !p.pass("GraphAddConditionalNode", []any{graph, dependencies, handle, kind, context}, []any{&node, &body, &r}) {
+		node, body, r = p.API.GraphAddConditionalNode(graph, dependencies, handle, kind, context)
+	}
+	return
+}
+
 func (p *proxy) GraphInstantiate(graph driver.Graph, flags uint64) (exec driver.GraphExec, r driver.Result) {
 	if !p.pass("GraphInstantiate", []any{graph, flags}, []any{&exec, &r}) {
 		exec, r = p.API.GraphInstantiate(graph, flags)

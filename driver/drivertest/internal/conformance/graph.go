@@ -1,9 +1,12 @@
 package conformance
 
 import (
+	"os"
+	"path/filepath"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -14,6 +17,15 @@ func (e *env) capture(s driver.Stream, build func()) driver.Graph {
 	e.ok(e.api.StreamBeginCapture(s, driver.CaptureThreadLocal))
 	build()
 	g, r := e.api.StreamEndCapture(s)
+	e.ok(r)
+	e.Cleanup(func() { e.ok(e.api.GraphDestroy(g)) })
+	return g
+}
+
+// graph is an empty one.
+func (e *env) graph() driver.Graph {
+	e.Helper()
+	g, r := e.api.GraphCreate(0)
 	e.ok(r)
 	e.Cleanup(func() { e.ok(e.api.GraphDestroy(g)) })
 	return g
@@ -344,14 +356,92 @@ var graphTests = []test{
 		e.ok(e.api.EventSynchronize(ev))
 	}},
 	{"empty", func(e *env) {
-		g, r := e.api.GraphCreate(0)
-		e.ok(r)
-		e.Cleanup(func() { e.ok(e.api.GraphDestroy(g)) })
+		g := e.graph()
 		e.nodes(g, 0)
 		s := e.stream()
 		e.ok(e.api.GraphLaunch(e.instantiate(g), s))
 		e.ok(e.api.StreamSynchronize(s))
-		_, r = e.api.GraphCreate(1)
+		_, r := e.api.GraphCreate(1)
 		e.is(driver.ResultInvalidValue, r)
+	}},
+	{"child graphs", func(e *env) {
+		s, out := e.stream(), e.alloc(64)
+		first := e.capture(s, func() { e.ok(e.api.MemsetD8Async(out, 1, 64, s)) })
+		second := e.capture(s, func() { e.ok(e.api.MemsetD8Async(out, 2, 32, s)) })
+		g := e.graph()
+		a, r := e.api.GraphAddChildGraphNode(g, nil, first)
+		e.ok(r)
+		b, r := e.api.GraphAddChildGraphNode(g, []driver.GraphNode{a}, second)
+		e.ok(r)
+		_, r = e.api.GraphAddChildGraphNode(g, []driver.GraphNode{a, b}, first)
+		e.ok(r)
+		e.nodes(g, 3)
+		kind, r := e.api.GraphNodeGetType(b)
+		e.ok(r)
+		assert.Equal(e, driver.GraphNodeGraph, kind)
+		_, r = e.api.GraphAddChildGraphNode(g, []driver.GraphNode{a, a}, first)
+		e.is(driver.ResultInvalidValue, r)
+		e.ok(e.api.GraphLaunch(e.instantiate(g), s))
+		e.ok(e.api.StreamSynchronize(s))
+		assert.Equal(e, []byte{1, 1}, download[byte](e, out, 2))
+	}},
+	{"printed", func(e *env) {
+		e.needs(11030)
+		s, out := e.stream(), e.alloc(64)
+		g := e.capture(s, func() { e.ok(e.api.MemsetD8Async(out, 1, 64, s)) })
+		file := filepath.Join(e.TempDir(), "graph.dot")
+		e.ok(e.api.GraphDebugDotPrint(g, file, 0))
+		text, err := os.ReadFile(file)
+		require.NoError(e, err)
+		assert.Contains(e, string(text), "digraph")
+		e.Logf("%s", text)
+		assert.NotEqual(e, driver.Success, e.api.GraphDebugDotPrint(g, filepath.Join(e.TempDir(), "none", "graph.dot"), 0))
+	}},
+	{"while and if", func(e *env) {
+		e.needs(12040)
+		f, s, counter, out := e.kernel(countdown, "countdown"), e.stream(), e.alloc(4), e.alloc(64)
+		g := e.graph()
+		condition := func(in driver.Graph, value uint32) driver.GraphConditionalHandle {
+			h, r := e.api.GraphConditionalHandleCreate(in, e.ctx, value, driver.GraphConditionalDefault)
+			e.ok(r)
+			return h
+		}
+		count := func(h driver.GraphConditionalHandle) func() {
+			return func() {
+				e.ok(e.api.LaunchKernel(f, one, one, 0, s, []unsafe.Pointer{unsafe.Pointer(&counter), unsafe.Pointer(&h)}))
+			}
+		}
+		h := condition(g, 1)
+		start, r := e.api.GraphAddChildGraphNode(g, nil, e.capture(s, func() {
+			e.ok(e.api.MemsetD32Async(counter, 5, 1, s))
+			e.ok(e.api.MemsetD8Async(out, 7, 64, s))
+		}))
+		e.ok(r)
+		loop, body, r := e.api.GraphAddConditionalNode(g, []driver.GraphNode{start}, h, driver.GraphWhile, e.ctx)
+		e.ok(r)
+		step, r := e.api.GraphAddChildGraphNode(body, nil, e.capture(s, count(h)))
+		e.ok(r)
+		// Nested, and never run: its number stays 0.
+		_, inner, r := e.api.GraphAddConditionalNode(body, []driver.GraphNode{step}, condition(body, 0), driver.GraphIf, e.ctx)
+		e.ok(r)
+		_, r = e.api.GraphAddChildGraphNode(inner, nil, e.capture(s, func() { e.ok(e.api.MemsetD8Async(out, 9, 64, s)) }))
+		e.ok(r)
+		kind, r := e.api.GraphNodeGetType(loop)
+		e.ok(r)
+		assert.Equal(e, driver.GraphNodeConditional, kind)
+		e.nodes(body, 2)
+		_, r = e.api.GraphAddChildGraphNode(e.graph(), nil, g)
+		e.is(driver.ResultNotSupported, r) // a conditional node in a child graph
+		x := e.instantiate(g)
+		for range 2 {
+			e.ok(e.api.GraphLaunch(x, s))
+			e.ok(e.api.StreamSynchronize(s))
+			assert.Equal(e, []uint32{0}, download[uint32](e, counter, 1))
+			assert.Equal(e, []byte{7, 7}, download[byte](e, out, 2))
+		}
+		_, r = e.api.GraphAddChildGraphNode(inner, nil, e.capture(s, func() { e.ok(e.api.LaunchHostFunc(s, func() {})) }))
+		e.ok(r)
+		_, r = e.api.GraphInstantiate(g, 0)
+		e.is(driver.ResultInvalidValue, r) // a call of the host in a body
 	}},
 }

@@ -43,6 +43,34 @@ done:
 }
 `
 
+// countdown takes one from what counter points to, which is then the number of a conditional node.
+const countdown = `.version 6.4
+.target sm_52
+.address_size 64
+
+.extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);
+
+.visible .entry countdown(.param .u64 counter, .param .u64 handle)
+{
+	.reg .b32 %r<3>;
+	.reg .b64 %rd<4>;
+	ld.param.u64 %rd1, [counter];
+	ld.param.u64 %rd3, [handle];
+	cvta.to.global.u64 %rd2, %rd1;
+	ld.global.u32 %r1, [%rd2];
+	add.s32 %r2, %r1, -1;
+	st.global.u32 [%rd2], %r2;
+	{
+	.param .b64 p;
+	.param .b32 q;
+	st.param.b64 [p], %rd3;
+	st.param.b32 [q], %r2;
+	call cudaGraphSetConditional, (p, q);
+	}
+	ret;
+}
+`
+
 // caller and callee are two parts to link. Both have a function of their own with the same name.
 const caller = `.version 6.4
 .target sm_52

@@ -197,9 +197,22 @@ func (e *env) function(name string) driver.Function {
 	return f
 }
 
+// kernel is one of another module than that of the suite.
+func (e *env) kernel(image, name string) driver.Function {
+	e.Helper()
+	f, r := e.api.ModuleGetFunction(e.load(image), name)
+	e.ok(r)
+	return f
+}
+
 func (e *env) module() driver.Module {
 	e.Helper()
-	m, log, r := e.api.ModuleLoadData([]byte(ramp), driver.JIT{})
+	return e.load(ramp)
+}
+
+func (e *env) load(image string) driver.Module {
+	e.Helper()
+	m, log, r := e.api.ModuleLoadData([]byte(image), driver.JIT{})
 	require.Equal(e.T, driver.Success, r, log.Error)
 	e.Cleanup(func() { e.ok(e.api.ModuleUnload(m)) })
 	return m
