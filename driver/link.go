@@ -23,6 +23,8 @@ func LinkKindOf(data []byte) LinkKind {
 		return LinkFatbin
 	case bytes.HasPrefix(data, []byte("!<arch>\n")):
 		return LinkLibrary
+	case bytes.HasPrefix(data, ltoMagic):
+		return LinkLTOIR
 	case !bytes.HasPrefix(data, elfMagic):
 		return LinkPTX
 	case len(data) > machine && data[machine] == cuda:
@@ -31,9 +33,12 @@ func LinkKindOf(data []byte) LinkKind {
 	return LinkObject
 }
 
+// ltoMagic is what LTO-IR begins with.
+var ltoMagic = []byte{0xed, 'C', 'N', 0x7f}
+
 // forC is the code in the form that C takes, and false if it is empty or cut off.
 func (p LinkPart) forC() ([]byte, bool) {
-	if p.Kind == LinkLibrary || p.Kind == LinkObject {
+	if p.Kind == LinkLibrary || p.Kind == LinkObject || p.Kind == LinkLTOIR {
 		return p.Data, len(p.Data) > 0
 	}
 	return imageForC(p.Data)

@@ -76,6 +76,7 @@ var functions = map[string]any{
 	"nvrtc.NewCompiler":          nvrtc.NewCompiler,
 	"nvrtc.Open":                 nvrtc.Open,
 	"nvrtc.OpenCompiler":         nvrtc.OpenCompiler,
+	"nvrtc.OpenLinker":           nvrtc.OpenLinker,
 	"nvrtc.TargetFor":            nvrtc.TargetFor,
 	"pool.Parallel":              pool.Parallel,
 	"pool.PerDevice":             pool.PerDevice[float32],

@@ -24,12 +24,13 @@ type Compiler struct {
 	cache   *artifact.Cache
 	flights flight.Group[artifact.Key, *Artifact]
 	log     *slog.Logger
+	config  Config
 
 	compiles, failures, shared, uncached atomic.Uint64
 	compileTime                          atomic.Int64
 }
 
-// Config says how a [Compiler] caches. The zero value is right for most programs.
+// Config says how a [Compiler] or a [Linker] caches. The zero value is right for most programs.
 type Config struct {
 	// CacheDir is the folder of the disk cache. The default is what PURECUDA_CACHE_DIR
 	// says, or else "purecuda" in the user's cache directory. "off" turns it off.
@@ -92,7 +93,7 @@ func openCompiler(config Config, load func() (api API, file string, err error)) 
 }
 
 func newCompiler(known *facts, open func() (*loaded, error), config Config) *Compiler {
-	c := &Compiler{open: open, log: config.Logger}
+	c := &Compiler{open: open, log: config.Logger, config: config}
 	c.known.Store(known)
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -114,6 +115,14 @@ func (c *Compiler) load() (API, *facts, error) {
 		known = l.facts
 	}
 	return l.api, known, nil
+}
+
+// Config is what the compiler was made with.
+func (c *Compiler) Config() Config {
+	if c == nil {
+		return Config{}
+	}
+	return c.config
 }
 
 // Version is NVRTC's.

@@ -32,9 +32,9 @@
 //
 // # Linking
 //
-// A program is one translation unit. There are two ways to have several sources: one that includes the others, which
-// [Program.Headers] can hold, or relocatable code of each, which runtime.Context.LinkModule makes one module of. [LTOIR] is for
-// a program that brings NVIDIA's nvJitLink.
+// A program is one translation unit. There are two ways to have several sources. One source includes the others, which
+// [Program.Headers] can hold. Or runtime.Context.LinkModule makes one module of the code of each: relocatable PTX or machine
+// code, or [LTOIR], which is optimised as a whole. A [Linker] links the latter with NVIDIA's nvJitLink, also where there is no GPU.
 //
 // # Headers
 //

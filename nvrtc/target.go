@@ -16,7 +16,7 @@ const (
 	PTX Kind = iota + 1
 	// CUBIN is machine code for one architecture.
 	CUBIN
-	// LTOIR is for nvJitLink or the driver's linker. Since NVRTC 12.0.
+	// LTOIR is code that a [Linker] optimises as a whole. Since NVRTC 12.0.
 	LTOIR
 )
 

@@ -24,8 +24,8 @@ const defaultModuleCache = 256 << 20
 // A hit takes the time of a SHA-256 of the images and makes no call of the driver. Still, keep the
 // Kernel if you launch often. Errors are those of LoadModule, and are not remembered.
 func (c *Context) CachedModule(images ...Image) (*Module, error) {
-	return c.cached(context.Background(), imagesKey(images), func(context.Context) (*Module, error) {
-		return c.load(images...)
+	return c.cached(context.Background(), imagesKey(images), func(ctx context.Context) (*Module, error) {
+		return c.load(ctx, images...)
 	})
 }
 
@@ -77,14 +77,14 @@ func (c *Context) cached(ctx context.Context, key moduleKey, load func(context.C
 }
 
 // load loads an image for the cache. When memory is short, what nobody uses makes room.
-func (c *Context) load(images ...Image) (*Module, error) {
+func (c *Context) load(ctx context.Context, images ...Image) (*Module, error) {
 	begin := time.Now()
-	m, err := c.LoadModule(images...)
+	m, err := c.loadModule(ctx, images)
 	if errors.Is(err, driver.ErrOutOfMemory) && c.modules.snapshot().modules > 0 {
 		if err := c.evict(0, nil); err != nil {
 			c.rt.report(err)
 		}
-		m, err = c.LoadModule(images...)
+		m, err = c.loadModule(ctx, images)
 	}
 	c.modules.loadTook(time.Since(begin))
 	return m, err

@@ -48,7 +48,7 @@ func (c *Context) Compile(ctx context.Context, p nvrtc.Program) (*Module, error)
 			if err != nil {
 				return nil, err
 			}
-			return c.loadCompiled(compiler, code)
+			return c.loadCompiled(ctx, compiler, code)
 		})
 	}
 	ctx, stop := c.rt.untilClosed(ctx)
@@ -57,8 +57,8 @@ func (c *Context) Compile(ctx context.Context, p nvrtc.Program) (*Module, error)
 	if err != nil {
 		return nil, err
 	}
-	return c.cached(ctx, codeKey(code), func(context.Context) (*Module, error) {
-		return c.loadCompiled(compiler, code)
+	return c.cached(ctx, codeKey(code), func(ctx context.Context) (*Module, error) {
+		return c.loadCompiled(ctx, compiler, code)
 	})
 }
 
@@ -75,7 +75,8 @@ func (c *Context) compile(ctx context.Context, compiler *nvrtc.Compiler, p nvrtc
 	if err != nil {
 		return code, err
 	}
-	if code.image, err = compiler.Compile(ctx, p, target); err != nil {
+	code.image, err = c.traceArtifact(ctx, "compile", func() (*nvrtc.Artifact, error) { return compiler.Compile(ctx, p, target) })
+	if err != nil {
 		return code, err
 	}
 	if target.Kind == nvrtc.CUBIN && c.rt.Version() < paramInfoSince {
@@ -104,8 +105,8 @@ func (c *Context) target(compiler *nvrtc.Compiler) (nvrtc.Target, error) {
 	return target, nil
 }
 
-func (c *Context) loadCompiled(compiler *nvrtc.Compiler, code compiled) (*Module, error) {
-	m, err := c.load(Image{Arch: code.image.Arch, Code: code.image.Code})
+func (c *Context) loadCompiled(ctx context.Context, compiler *nvrtc.Compiler, code compiled) (*Module, error) {
+	m, err := c.load(ctx, Image{Arch: code.image.Arch, Code: code.image.Code})
 	if err == nil {
 		m.names, m.signatures = code.image.LoweredNames, code.signatures
 		return m, nil

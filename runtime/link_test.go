@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"errors"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/library"
+	"github.com/purecuda/purecuda/internal/testc"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -88,6 +91,7 @@ func TestLinkModule(t *testing.T) {
 }
 
 func TestLinkModuleFails(t *testing.T) {
+	t.Setenv("PURECUDA_NVJITLINK_PATH", "/none/libnvJitLink.so.13")
 	rt, gpu := open(t, drivertest.Config{})
 	c, err := rt.Context(0)
 	require.NoError(t, err)
@@ -98,7 +102,8 @@ func TestLinkModuleFails(t *testing.T) {
 	}{
 		"none":    {nil, driver.ErrInvalidArgument, "no part to link"},
 		"empty":   {partsOf(addOne, " \n"), driver.ErrInvalidArgument, "part 1 of 2 is empty"},
-		"LTO-IR":  {partsOf(addOne, "\xedCN\x7f and more"), driver.ErrUnsupported, "part 1 of 2 is LTO-IR"},
+		"LTO-IR":  {partsOf(addOne, "\xedCN\x7f and more"), driver.ErrLibraryUnavailable, "no nvJitLink to link LTO-IR with: install it"},
+		"fatbin":  {partsOf("\x50\xed\x55\xba\x01\x00\x10\x00........"), driver.ErrModuleLoadFailed, "(and if it is LTO-IR: LibraryUnavailable: no nvJitLink"},
 		"missing": {partsOf(addOne), driver.ErrModuleLoadFailed, "1 parts could not be linked: nvlink error   : Undefined reference to 'addend' in 'part 0'"},
 		"twice":   {partsOf(addOne, addend, addend), driver.ErrModuleLoadFailed, "Multiple definition of 'addend' in 'part 2', first defined in 'part 1'"},
 		"broken":  {partsOf(addOne, strings.Replace(addend, "mov.u32", "move.u32", 1)), driver.ErrModuleLoadFailed, "move"},
@@ -122,4 +127,38 @@ func TestLinkModuleFails(t *testing.T) {
 	var none *runtime.Context
 	_, err = none.LinkModule(partsOf(addend)...)
 	assert.Error(t, err)
+}
+
+// LTO-IR of a stand-in for nvJitLink is PTX behind the sign of LTO-IR, which it puts together.
+func TestLinkModuleOfLTOIR(t *testing.T) {
+	if goruntime.GOOS != "linux" {
+		t.Skip("the stand-in for nvJitLink is built on Linux")
+	}
+	t.Setenv("PURECUDA_NVJITLINK_PATH", testc.Build(t, "../nvrtc/testdata/fakejitlink.c", "-D_GNU_SOURCE"))
+	dir := t.TempDir()
+	t.Setenv("PURECUDA_CACHE_DIR", dir)
+	rt, gpu := open(t, drivertest.Config{})
+	c, err := rt.Context(0)
+	require.NoError(t, err)
+	_, kernel, _ := strings.Cut(addOne, "addend();\n")
+	parts := partsOf("\xedCN\x7f"+addend, "\xedCN\x7f"+kernel)
+	m, err := c.LinkModule(parts...)
+	require.NoError(t, err)
+	assert.Zero(t, gpu.Calls("cuLinkCreate"))
+	assert.Equal(t, "info", m.Log().Info)
+	k, err := m.Kernel("addOne")
+	require.NoError(t, err)
+	s := newStream(t, c)
+	out := alloc[uint32](t, s, 1)
+	require.NoError(t, k.Launch(s, runtime.Shape1D(1, 1), runtime.InOut(out)))
+	assert.Equal(t, []uint32{41}, download(t, s, out))
+	require.NoError(t, m.Close())
+
+	_, err = c.LinkModule(partsOf("\xedCN\x7fbad")...)
+	require.ErrorIs(t, err, driver.ErrModuleLoadFailed)
+	assert.ErrorContains(t, err, "1 parts could not be linked: ERROR: bad input part 0")
+	require.ErrorIs(t, err, library.Status(3))
+	// What the driver does not link may be LTO-IR in another form.
+	_, err = c.LinkModule(partsOf("\x50\xed\x55\xba\x01\x00\x10\x00 bad")...)
+	require.ErrorIs(t, err, library.Status(3))
 }

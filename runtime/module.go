@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"regexp"
 	"sort"
@@ -112,6 +113,21 @@ func (c *Context) LoadModule(images ...Image) (*Module, error) {
 	if c == nil || c.rt == nil {
 		return nil, errNothing("context")
 	}
+	return c.loadModule(context.Background(), images)
+}
+
+func (c *Context) loadModule(ctx context.Context, images []Image) (m *Module, err error) {
+	err = c.traceModule(ctx, "load", func() (int, bool, error) {
+		if m, err = c.loadOne(images); err != nil {
+			return 0, false, err
+		}
+		return len(m.image.Code), false, nil
+	})
+	return m, err
+}
+
+// loadOne loads the best of the images.
+func (c *Context) loadOne(images []Image) (*Module, error) {
 	if len(images) == 0 {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "no image to load")
 	}

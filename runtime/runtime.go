@@ -50,6 +50,7 @@ type Runtime struct {
 	beginClosing context.CancelCauseFunc
 	compiler     atomic.Pointer[nvrtc.Compiler] // once it is open
 	openCompiler func() (*nvrtc.Compiler, error)
+	openLinker   func() (*nvrtc.Linker, error)
 	links        atomic.Pointer[map[link]struct{}] // replaced under mu
 
 	life     lifeMutex     // one context is reset at a time, and none while they close
@@ -118,6 +119,7 @@ func newRuntime(options []Option) *Runtime {
 	}
 	rt.closing, rt.beginClosing = context.WithCancelCause(context.Background())
 	rt.openCompiler = sync.OnceValues(rt.newCompiler)
+	rt.openLinker = sync.OnceValues(rt.newLinker)
 	policy := string(cfg.policy)
 	if !cfg.hasPolicy {
 		policy = os.Getenv(PolicyVariable)

@@ -7,12 +7,13 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/wait"
+	"github.com/purecuda/purecuda/nvrtc"
 )
 
 // Trace is a set of functions that a runtime calls for spans and logs. Any of them may be nil.
 // [WithTrace] sets it, and it must not be changed afterwards.
 //
-// A runtime calls Launch, Copy and Wait after the operation, on the goroutine of the operation, and so on
+// A runtime calls Launch, Copy, Wait and Module after the operation, on the goroutine of the operation, and so on
 // several goroutines at the same time. The operation returns when they return. They delay nothing else. They
 // may use CUDA, but operations of their own are traced as well. A panic goes to the hook of
 // [WithErrorHook], and the operation goes on.
@@ -30,6 +31,8 @@ type Trace struct {
 	Copy func(ctx context.Context, c TraceCopy)
 	// Wait is called for Stream.Synchronize and Event.Synchronize. Copies that wait are in Copy alone.
 	Wait func(ctx context.Context, w TraceCall)
+	// Module is called when code was compiled, linked or loaded. Code that the cache in memory has is neither.
+	Module func(ctx context.Context, m TraceModule)
 	// Request is called when a request begins, with its name, such as "pool.Do", on the goroutine of the request.
 	// It returns the context for the request, and a function that is called once, at the end of the
 	// request, on the same goroutine. Both may be nil. See [Runtime.TraceRequest].
@@ -68,6 +71,14 @@ type TraceCopy struct {
 	Bytes     uint64
 }
 
+// TraceModule is code that was compiled, linked or loaded. Its Stream is 0.
+type TraceModule struct {
+	TraceCall
+	Operation string // "compile", "link" or "load"
+	Bytes     uint64 // of the code that came of it
+	Cached    bool   // it was in the cache on disk
+}
+
 // TraceRequest is a request that has ended. What is not known is zero.
 type TraceRequest struct {
 	Device int // of the last try, or driver.NoDevice
@@ -78,7 +89,7 @@ type TraceRequest struct {
 	Err           error
 }
 
-// WithTrace sets functions that are called for launches, copies, waits and requests.
+// WithTrace sets functions that are called for launches, copies, waits, code and requests.
 func WithTrace(t *Trace) Option { return func(c *config) { c.trace = t } }
 
 // TraceRequest begins a request: it calls Trace.Request, and returns its context and the function that ends
@@ -225,4 +236,26 @@ func (c *Context) traceWait(ctx context.Context, stream uint64, wait func() erro
 	w := TraceCall{Device: c.device.Ordinal, Stream: stream, Start: start, Took: time.Since(start), Err: err}
 	c.rt.hook(func() { t.Wait(ctx, w) })
 	return err
+}
+
+// traceModule calls a function that makes code, and returns how many bytes and whether they were in the cache on disk.
+func (c *Context) traceModule(ctx context.Context, operation string, make func() (bytes int, cached bool, err error)) error {
+	start := time.Now()
+	bytes, cached, err := make()
+	if t := c.rt.cfg.trace; t != nil && t.Module != nil {
+		call := TraceCall{Device: c.device.Ordinal, Start: start, Took: time.Since(start), Err: err}
+		c.rt.hook(func() { t.Module(ctx, TraceModule{call, operation, uint64(bytes), cached}) })
+	}
+	return err
+}
+
+// traceArtifact is traceModule for code that is kept on disk.
+func (c *Context) traceArtifact(ctx context.Context, operation string, make func() (*nvrtc.Artifact, error)) (a *nvrtc.Artifact, err error) {
+	err = c.traceModule(ctx, operation, func() (int, bool, error) {
+		if a, err = make(); err != nil {
+			return 0, false, err
+		}
+		return len(a.Code), a.Cached, nil
+	})
+	return a, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/nvrtc/nvrtctest"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -290,4 +291,42 @@ func TestTraceConcurrently(t *testing.T) {
 	assert.Len(t, events, goroutines*launches)
 	assert.Equal(t, count(goroutines*launches, 10), download(t, s, x))
 	assert.EqualValues(t, 0, rt.Stats().Events, "the events are given back")
+}
+
+// What compiles, links and loads is told with its time, and what the cache has is not.
+func TestTraceModule(t *testing.T) {
+	var got []string
+	rt, gpu := open(t, drivertest.Config{}, runtime.WithTrace(&runtime.Trace{Module: func(ctx context.Context, m runtime.TraceModule) {
+		assert.NotNil(t, ctx)
+		assert.False(t, m.Start.IsZero())
+		assert.Positive(t, m.Took)
+		assert.Equal(t, m.Err == nil, m.Bytes > 0)
+		got = append(got, fmt.Sprint(m.Operation, " ", m.Err == nil))
+	}}))
+	c := contextOf(t, rt)
+	for range 2 {
+		m, err := c.LinkModule(partsOf(addOne, addend)...)
+		require.NoError(t, err)
+		require.NoError(t, m.Close())
+	}
+	_, err := c.LinkModule(partsOf(addOne)...)
+	require.Error(t, err)
+	gpu.Fail("cuModuleLoadDataEx", 1, driver.ResultInvalidPTX)
+	_, err = c.LoadModule(partsOf(addend)...)
+	require.Error(t, err)
+	assert.Equal(t, []string{"link true", "load true", "link false", "load false"}, got)
+
+	// A compile has the ctx of its caller, and so has what is loaded for it.
+	_, compiler := simulatedNVRTC(t, nvrtctest.Config{})
+	var all []string
+	trace := &runtime.Trace{Module: func(ctx context.Context, m runtime.TraceModule) {
+		all = append(all, fmt.Sprint(nameOf(ctx), " ", m.Operation, " ", m.Cached, " ", m.Err == nil))
+	}}
+	for range 2 {
+		rt, _ := open(t, drivertest.Config{}, runtime.WithTrace(trace), runtime.WithCompiler(compiler))
+		m, err := contextOf(t, rt).Compile(named("mine"), adder)
+		require.NoError(t, err)
+		require.NoError(t, m.Close())
+	}
+	assert.Equal(t, []string{"mine compile false true", "mine load false true", "mine compile true true", "mine load false true"}, all)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/purecuda/purecuda/cmd/smoke/internal/doctor"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/library"
 	"github.com/purecuda/purecuda/driver/drivertest/hardware"
 	"github.com/purecuda/purecuda/driver/nvml"
 	"github.com/purecuda/purecuda/driver/nvml/nvmltest"
@@ -537,15 +538,21 @@ func TestDoctorLibraries(t *testing.T) {
 	t.Setenv("PURECUDA_CURAND_PATH", p.path("none/libcurand.so.10"))
 	t.Setenv("PURECUDA_CUSOLVER_PATH", build("libcusolver.so.11", "__attribute__((constructor)) static void crash(void) { *(volatile int *)0 = 0; }"))
 	t.Setenv("PURECUDA_NCCL_PATH", build("libnccl.so.2", "int ncclGetVersion(int *v) { *v = 22304; return 0; }"))
+	var link strings.Builder
+	for _, f := range library.NVJITLINK.Functions[1:] {
+		link.WriteString("int " + f + "(void) { return 1; }\n")
+	}
+	t.Setenv("PURECUDA_NVJITLINK_PATH", build("libnvJitLink.so.13", link.String()+"int nvJitLinkVersion(unsigned *major, unsigned *minor) { *major = 13; *minor = 0; return 0; }"))
 	got := p.examine()
 	require.Zero(t, got.code)
 	for _, line := range []string{
-		"  cuBLAS    13.1.2 +" + regexp.QuoteMeta(p.path("libcublas.so.13")) + " +needs a driver of CUDA 13, found 12.4\n",
-		"  cuBLASLt  12.4.5 +" + regexp.QuoteMeta(p.path("libcublasLt.so.12")) + " +works with driver 12.4\n",
-		"  cuFFT     fault: DriverLibraryLoadFailed: cuFFT is there and cannot be used: ",
-		"  cuRAND    not found\n",
-		"  cuSOLVER  fault: the probe was ended by SIGSEGV \\(segmentation violation\\), at loading it\n",
-		"  NCCL      2.23.4 +" + regexp.QuoteMeta(p.path("libnccl.so.2")) + "\n",
+		"  cuBLAS     13.1.2 +" + regexp.QuoteMeta(p.path("libcublas.so.13")) + " +needs a driver of CUDA 13, found 12.4\n",
+		"  cuBLASLt   12.4.5 +" + regexp.QuoteMeta(p.path("libcublasLt.so.12")) + " +works with driver 12.4\n",
+		"  cuFFT      fault: DriverLibraryLoadFailed: cuFFT is there and cannot be used: ",
+		"  cuRAND     not found\n",
+		"  cuSOLVER   fault: the probe was ended by SIGSEGV \\(segmentation violation\\), at loading it\n",
+		"  NCCL       2.23.4 +" + regexp.QuoteMeta(p.path("libnccl.so.2")) + "\n",
+		"  nvJitLink  13.0.0 +" + regexp.QuoteMeta(p.path("libnvJitLink.so.13")) + " +needs a driver of CUDA 13, found 12.4\n",
 		"libraries: cuBLAS 13.1.2 needs a driver of CUDA 13, found 12.4 -> update the driver, or install cuBLAS of CUDA 12\n",
 		"libraries: cuFFT is there and cannot be used: .* -> reinstall it, or point PURECUDA_CUFFT_PATH at another one\n",
 		"libraries: PURECUDA_CURAND_PATH names .*, which is not there -> correct it",
@@ -554,7 +561,7 @@ func TestDoctorLibraries(t *testing.T) {
 		assert.Regexp(t, line, got.stdout)
 	}
 	all := p.examine("--json").document(t)["libraries"].([]any)
-	require.Len(t, all, 6)
+	require.Len(t, all, len(library.Further))
 	assert.Equal(t, map[string]any{"name": "cuBLASLt", "outcome": "available", "taken": p.path("libcublasLt.so.12"), "file": p.path("libcublasLt.so.12"),
 		"version": "12.4.5", "needs_cuda": 12.0}, all[1])
 

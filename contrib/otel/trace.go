@@ -33,7 +33,7 @@ func Trace(provider trace.TracerProvider, deviceTimes bool, attributes ...attrib
 		return nil, errors.New("purecuda/contrib/otel: no TracerProvider; otel.GetTracerProvider() is that of the process")
 	}
 	s := spans{provider.Tracer(Scope), attributes}
-	t := &runtime.Trace{Launch: s.launch, Copy: s.copy, Wait: s.wait, Request: s.request}
+	t := &runtime.Trace{Launch: s.launch, Copy: s.copy, Wait: s.wait, Module: s.module, Request: s.request}
 	if deviceTimes {
 		t.Kernel = s.kernel
 	}
@@ -58,6 +58,10 @@ func (s spans) kernel(ctx context.Context, k runtime.TraceKernel) {
 
 func (s spans) copy(ctx context.Context, c runtime.TraceCopy) {
 	s.call(ctx, "copy "+c.Direction, c.TraceCall, attribute.Int64("purecuda.bytes", int64(c.Bytes)))
+}
+
+func (s spans) module(ctx context.Context, m runtime.TraceModule) {
+	s.call(ctx, m.Operation, m.TraceCall, attribute.Int64("purecuda.bytes", int64(m.Bytes)), attribute.Bool("purecuda.cached", m.Cached))
 }
 
 func (s spans) wait(ctx context.Context, w runtime.TraceCall) { s.call(ctx, "wait", w) }

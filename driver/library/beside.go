@@ -5,17 +5,11 @@ import (
 	"path/filepath"
 )
 
-// What others ask for, and no program by itself.
-var (
-	nvJitLink = Description{ // none before CUDA 12
-		Linux:   Names{Files: sonames("libnvJitLink.so", "13", "12"), Wheels: wheels("nvjitlink")},
-		Windows: Names{Files: []string{"nvJitLink_130_0.dll", "nvJitLink_120_0.dll"}, Wheels: windowsWheels("nvjitlink")},
-	}
-	cuSPARSE = Description{
-		Linux:   Names{Files: sonames("libcusparse.so", "12", "11"), Wheels: wheels("cusparse")},
-		Windows: Names{Files: []string{"cusparse64_12.dll", "cusparse64_11.dll"}, Wheels: windowsWheels("cusparse")},
-	}
-)
+// cuSPARSE is what others ask for, and no program by itself.
+var cuSPARSE = Description{
+	Linux:   Names{Files: sonames("libcusparse.so", "12", "11"), Wheels: wheels("cusparse")},
+	Windows: Names{Files: []string{"cusparse64_12.dll", "cusparse64_11.dll"}, Wheels: windowsWheels("cusparse")},
+}
 
 // beside are the files of libraries that one of another library asks for, in the order in which they are loaded. They lie in its
 // folder, or in those of the other Python packages. One that has no folder the system's loader finds, and what it asks for as well.

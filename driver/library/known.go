@@ -6,8 +6,8 @@ import (
 )
 
 // Further are the libraries beyond the driver's own and NVRTC: those that the module libs opens, and those that
-// programs open by themselves. smoke doctor lists them.
-var Further = []Description{CUBLAS, cuBLASLt, CUFFT, CURAND, CUSOLVER, NCCL}
+// programs open by themselves, and nvJitLink. smoke doctor lists them.
+var Further = []Description{CUBLAS, cuBLASLt, CUFFT, CURAND, CUSOLVER, NCCL, NVJITLINK}
 
 const onCPU = "the CPU has to compute"
 
@@ -51,7 +51,7 @@ var CUFFT = Description{
 	Without:  onCPU,
 	Install:  "CUDA toolkit 11.0 or newer, the package libcufft of NVIDIA's repositories, or pip install nvidia-cufft",
 	Variable: "PURECUDA_CUFFT_PATH",
-	Before:   func(candidate string) []string { return beside(candidate, nvJitLink) },
+	Before:   func(candidate string) []string { return beside(candidate, NVJITLINK) },
 	Property: "cufftGetProperty",
 	CUDA:     major(1),
 	Linux:    Names{Files: sonames("libcufft.so", "12", "11", "10"), Wheels: wheels("cufft")},
@@ -78,7 +78,7 @@ var CUSOLVER = Description{
 	Without:  onCPU,
 	Install:  "CUDA toolkit 11.1 or newer, the package libcusolver of NVIDIA's repositories, or pip install nvidia-cusolver",
 	Variable: "PURECUDA_CUSOLVER_PATH",
-	Before:   func(candidate string) []string { return beside(candidate, nvJitLink, cuSPARSE, cuBLASLt, CUBLAS) },
+	Before:   func(candidate string) []string { return beside(candidate, NVJITLINK, cuSPARSE, cuBLASLt, CUBLAS) },
 	Property: "cusolverGetProperty",
 	CUDA: func(v Version) int {
 		if v[0] >= 12 {
@@ -99,6 +99,31 @@ var NCCL = Description{
 	Variable: "PURECUDA_NCCL_PATH",
 	Number:   "ncclGetVersion",
 	Linux:    Names{Files: []string{"libnccl.so.2"}, Wheels: []string{"nvidia/nccl/lib"}},
+}
+
+// NVJITLINK links code. There is none before CUDA 12. Package nvrtc calls it.
+var NVJITLINK = Description{
+	Name:     "nvJitLink",
+	Purpose:  "link LTO-IR",
+	Without:  "code has to come linked",
+	Install:  "CUDA toolkit 12.3 or newer, the package libnvjitlink of NVIDIA's repositories, or pip install nvidia-nvjitlink",
+	Variable: "PURECUDA_NVJITLINK_PATH",
+	Functions: []string{"nvJitLinkVersion", "nvJitLinkCreate", "nvJitLinkDestroy", "nvJitLinkAddData", "nvJitLinkComplete",
+		"nvJitLinkGetLinkedCubinSize", "nvJitLinkGetLinkedCubin", "nvJitLinkGetLinkedPtxSize", "nvJitLinkGetLinkedPtx",
+		"nvJitLinkGetErrorLogSize", "nvJitLinkGetErrorLog", "nvJitLinkGetInfoLogSize", "nvJitLinkGetInfoLog"},
+	Oldest:  Since{12, 3},
+	Pair:    "nvJitLinkVersion",
+	CUDA:    major(0),
+	Linux:   Names{Files: sonames("libnvJitLink.so", "13", "12"), Wheels: wheels("nvjitlink")},
+	Windows: Names{Files: []string{"nvJitLink_130_0.dll", "nvJitLink_120_0.dll"}, Wheels: windowsWheels("nvjitlink")},
+	Statuses: map[Status]string{
+		1: "NVJITLINK_ERROR_UNRECOGNIZED_OPTION", 2: "NVJITLINK_ERROR_MISSING_ARCH", 3: "NVJITLINK_ERROR_INVALID_INPUT",
+		4: "NVJITLINK_ERROR_PTX_COMPILE", 5: "NVJITLINK_ERROR_NVVM_COMPILE", 6: "NVJITLINK_ERROR_INTERNAL",
+		7: "NVJITLINK_ERROR_THREADPOOL", 8: "NVJITLINK_ERROR_UNRECOGNIZED_INPUT", 9: "NVJITLINK_ERROR_FINALIZE",
+		10: "NVJITLINK_ERROR_NULL_INPUT", 11: "NVJITLINK_ERROR_INCOMPATIBLE_OPTIONS", 12: "NVJITLINK_ERROR_INCORRECT_INPUT_TYPE",
+		13: "NVJITLINK_ERROR_ARCH_MISMATCH", 14: "NVJITLINK_ERROR_OUTDATED_LIBRARY", 15: "NVJITLINK_ERROR_MISSING_FATBIN",
+		16: "NVJITLINK_ERROR_UNRECOGNIZED_ARCH", 17: "NVJITLINK_ERROR_UNSUPPORTED_ARCH", 18: "NVJITLINK_ERROR_LTO_NOT_ENABLED",
+	},
 }
 
 // major is the CUDA version of a library whose major version is so much less.

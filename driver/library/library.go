@@ -33,6 +33,8 @@ type Description struct {
 	Property string
 	// Number is the function in its place that tells the version as one number: 22304 is 2.23.4.
 	Number string
+	// Pair is the function (*major, *minor) in their place.
+	Pair string
 	// CUDA is the major version of CUDA that a driver has at least for a version of the library, or 0 where nobody knows.
 	CUDA func(Version) int
 	// Statuses are the names of what its functions return, for the errors of [Library.Call]. 0 is success.

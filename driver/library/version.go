@@ -43,6 +43,19 @@ func (d Description) versionOf(lib *dl.Library) (v Version) {
 		}
 		return v
 	}
+	if fn := lib.Symbol(d.Pair); d.Pair != "" && fn != 0 {
+		var major, minor int32
+		var c struct {
+			ffi.Frame
+			major, minor *int32
+			_            [ffi.RegisterWords - 2]uintptr
+		}
+		c.major, c.minor = &major, &minor
+		if int32(c.Call(fn, 2)) == 0 && major > 0 && minor >= 0 {
+			v = Version{int(major), int(minor)}
+		}
+		return v
+	}
 	fn := lib.Symbol(d.Property)
 	if d.Property == "" || fn == 0 {
 		return v

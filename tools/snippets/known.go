@@ -56,7 +56,9 @@ var preambles = map[string]string{
 	"libs/nccl/nccltest/nccltest.go":       "var streams []*runtime.Stream",
 	"internal/wait/doc.go":                 "var binding *driver.Binding; var handle driver.Stream",
 	"nvrtc/doc.go":                         "var driverVersion driver.Version; func usePTX() error",
+	"nvrtc/linker.go":                      "var linker *nvrtc.Linker; var first, second *nvrtc.Artifact",
 	"nvrtc/nvrtctest/doc.go":               "var ptx string",
+	"runtime/graph_build.go":               "var prepare, step *runtime.Kernel; var left *runtime.Ref[uint32]",
 	"pool/batcher.go": "var p *pool.Pool; type Query struct{}; type Score float32; var query Query; " +
 		"func scoreOnGPU(w *pool.Worker, in []Query, out []Score, errs []error) error; " +
 		"func scoreOnCPU(ctx context.Context, in []Query, out []Score, errs []error) error",
