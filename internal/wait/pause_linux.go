@@ -7,7 +7,7 @@ import (
 )
 
 // sleeper sleeps for microseconds. In a program that does nothing else, time.Sleep takes a millisecond at least, because it waits
-// in epoll, which counts milliseconds; nanosleep takes 50 us too long, the slack that the kernel gives each thread. A
+// in epoll, which counts milliseconds. A nanosleep takes 50 us too long, the slack that the kernel gives each thread. A
 // timerfd has none. The zero value is ready. One goroutine uses it, and closes it.
 type sleeper struct {
 	tried, ready bool
