@@ -22,7 +22,7 @@ var errPanic = errors.New("the caller's own trouble")
 func TestPanicsOfTheCallerAreErrors(t *testing.T) {
 	rt, _ := open(t, twoDevices(), runtime.WithBudget(func(runtime.Device) uint64 { panic(errPanic) }))
 
-	_, err := rt.ProbeWith("panics", func(*runtime.Backend) error { panic(errPanic) })
+	_, err := rt.ProbeWith(bg, "panics", func(*runtime.Backend) error { panic(errPanic) })
 	require.ErrorIs(t, err, errPanic)
 	assert.ErrorContains(t, err, "panics backend: panic: the caller's own trouble")
 

@@ -1,6 +1,9 @@
 package runtime
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // global is the package's only state: the runtime that a process shares.
 var global = sync.OnceValue(func() *Runtime { return newRuntime(nil) })
@@ -15,8 +18,8 @@ func Global() *Runtime { return global() }
 func Probe(label string) (*Backend, error) { return Global().Probe(label) }
 
 // ProbeWith asks the shared runtime; see [Runtime.ProbeWith].
-func ProbeWith(label string, build func(*Backend) error) (*Backend, error) {
-	return Global().ProbeWith(label, build)
+func ProbeWith(ctx context.Context, label string, build func(*Backend) error) (*Backend, error) {
+	return Global().ProbeWith(ctx, label, build)
 }
 
 // Refresh makes the shared runtime look for CUDA again; see [Runtime.Refresh].

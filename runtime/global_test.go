@@ -20,7 +20,7 @@ func TestGlobalWithPolicyOff(t *testing.T) {
 	_, err := runtime.Probe("saxpy")
 	require.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
 	assert.ErrorContains(t, err, "saxpy backend: no CUDA runtime available")
-	_, err = runtime.ProbeWith("saxpy", func(*runtime.Backend) error { return nil })
+	_, err = runtime.ProbeWith(bg, "saxpy", func(*runtime.Backend) error { return nil })
 	require.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
 	assert.ErrorIs(t, runtime.Refresh(), driver.ErrDriverLibraryUnavailable)
 }
@@ -39,9 +39,9 @@ func TestGlobalWithPolicyRequired(t *testing.T) {
 		"Err":       rt.Err,
 		"Refresh":   runtime.Refresh,
 		"Probe":     func() error { _, err := runtime.Probe("saxpy"); return err },
-		"ProbeWith": func() error { _, err := runtime.ProbeWith("saxpy", build); return err },
+		"ProbeWith": func() error { _, err := runtime.ProbeWith(bg, "saxpy", build); return err },
 		"ProbeOnce": func() error {
-			_, _, err := runtime.ProbeOnce(rt, "saxpy", func(b *runtime.Backend) (int, error) { return 0, build(b) })
+			_, _, err := runtime.ProbeOnce(bg, rt, "saxpy", func(b *runtime.Backend) (int, error) { return 0, build(b) })
 			return err
 		},
 		"Context":  func() error { _, err := rt.Context(0); return err },

@@ -29,7 +29,7 @@ func assertLost(t *testing.T, rt *runtime.Runtime, cause driver.Result, uses []n
 		{"Probe of a known label", func() error { _, err := rt.Probe("old"); return err }},
 		{"Context", func() error { _, err := rt.Context(0); return err }},
 		{"ProbeWith", func() error {
-			_, err := rt.ProbeWith("new", func(*runtime.Backend) error { return nil })
+			_, err := rt.ProbeWith(bg, "new", func(*runtime.Backend) error { return nil })
 			return err
 		}},
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 
@@ -178,40 +179,44 @@ func (rt *Runtime) keepBackend(b *Backend) (*Backend, error) {
 
 // ProbeWith is Probe followed by the module's own preparation, such as loading its
 // kernels: see [ProbeOnce].
-func (rt *Runtime) ProbeWith(label string, build func(*Backend) error) (*Backend, error) {
+func (rt *Runtime) ProbeWith(ctx context.Context, label string, build func(*Backend) error) (*Backend, error) {
 	if build == nil {
 		return nil, noBuild(label)
 	}
-	_, b, err := ProbeOnce(rt, label, func(b *Backend) (struct{}, error) { return struct{}{}, build(b) })
+	_, b, err := ProbeOnce(ctx, rt, label, func(b *Backend) (struct{}, error) { return struct{}{}, build(b) })
 	return b, err
 }
 
 // ProbeOnce is [Runtime.Probe] followed by the module's own preparation: build makes what the
 // module needs, such as its kernels, and all calls for the label share the result.
 //
-//	saxpy, backend, err := runtime.ProbeOnce(runtime.Global(), "saxpy", func(b *runtime.Backend) (kernels.Saxpy, error) {
+//	saxpy, backend, err := runtime.ProbeOnce(ctx, runtime.Global(), "saxpy", func(b *runtime.Backend) (kernels.Saxpy, error) {
 //		return kernels.Load[kernels.Saxpy](b.Context)
 //	})
 //
 // build runs once for a label, and again after the context was reset or the label got another
-// device. Callers that come meanwhile wait for it, at most until Close, and share what it returns. It runs on
+// device. Callers that come meanwhile wait for it, at most until Close, and share what it returns. The end of ctx ends the wait of its
+// caller with ctx's cause. The build goes on, and a later call gets what it has made. It runs on
 // a goroutine of its own. It may ask for other labels, but not in a circle, in which each build would wait for another: that is
 // an error of kind driver.ErrInvalidArgument with the labels. Goroutines that build starts must not ask for its label. Its error is
 // returned with the label before it, and nothing is kept then: the next call builds again. So it
 // is if build panics or ends its goroutine.
 //
 // Use the stream of the backend that is returned, and do not keep it in the result: a stream that
-// was closed is replaced without building again. What build has made in the context ends with it.
+// was closed is replaced without building again. What build has made in the context ends with it. A result that is replaced, or that
+// nobody gets because the runtime is closed, is closed if it has a method Close() error. The error hook hears of a Close that fails.
 // A label has one type of result; another one is an error of kind driver.ErrInvalidArgument.
-func ProbeOnce[T any](rt *Runtime, label string, build func(*Backend) (T, error)) (T, *Backend, error) {
+func ProbeOnce[T any](ctx context.Context, rt *Runtime, label string, build func(*Backend) (T, error)) (T, *Backend, error) {
 	var zero T
 	switch {
+	case ctx == nil:
+		return zero, nil, errNoContext("ProbeOnce")
 	case rt == nil:
 		return zero, nil, driver.Errorf(driver.ErrInvalidArgument, "ProbeOnce of %q takes a runtime, and it is nil", label)
 	case build == nil:
 		return zero, nil, noBuild(label)
 	}
-	b, value, err := rt.probeOnce(label, func(b *Backend) (any, error) {
+	b, value, err := rt.probeOnce(ctx, label, func(b *Backend) (any, error) {
 		v, err := build(b)
 		return result[T]{v}, err
 	})
@@ -240,7 +245,18 @@ func (of built) fits(b *Backend) bool {
 	return of.context == b.Context && of.generation == b.generation
 }
 
-func (rt *Runtime) probeOnce(label string, build func(*Backend) (any, error)) (*Backend, any, error) {
+// close closes it if it can be closed.
+func (r result[T]) close() error {
+	if c, ok := any(r.value).(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+func (rt *Runtime) probeOnce(ctx context.Context, label string, build func(*Backend) (any, error)) (*Backend, any, error) {
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
 	b, err := rt.Probe(label)
 	if err != nil {
 		return nil, nil, err
@@ -251,7 +267,9 @@ func (rt *Runtime) probeOnce(label string, build func(*Backend) (any, error)) (*
 		if circle != nil {
 			return nil, nil, circle
 		}
-		of, _, err = rt.builds.Do(rt.closing, label, func(context.Context) (built, error) { return rt.build(label, build) })
+		limited, stop := rt.untilClosed(ctx)
+		of, _, err = rt.builds.Do(limited, label, func(context.Context) (built, error) { return rt.build(label, build) })
+		stop()
 		leave()
 		if err != nil {
 			return nil, nil, err
@@ -285,12 +303,27 @@ func (rt *Runtime) build(label string, build func(*Backend) (any, error)) (of bu
 	if of.value, err = rt.contained(label, func() (any, error) { return build(b) }); err != nil {
 		return built{}, probeError(label, Fault, err)
 	}
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if !rt.closed {
-		rt.built[label] = of
+	if replaced, ok := rt.keepBuilt(label, of); ok {
+		failed := contain.Hook(func() { rt.report(contain.Do(replaced.close)) })
+		rt.report(failed)
 	}
 	return of, nil
+}
+
+// closable is a result of any type.
+type closable interface{ close() error }
+
+// keepBuilt keeps what was built, and returns what nobody gets any more.
+func (rt *Runtime) keepBuilt(label string, of built) (replaced closable, ok bool) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.closed {
+		replaced, ok = of.value.(closable)
+		return replaced, ok
+	}
+	replaced, ok = rt.built[label].value.(closable)
+	rt.built[label] = of
+	return replaced, ok
 }
 
 func noBuild(label string) error {

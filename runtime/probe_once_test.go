@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"context"
 	"errors"
 	goruntime "runtime"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -30,7 +32,7 @@ func TestProbeOnceBuildsOnce(t *testing.T) {
 	var calls []<-chan answer
 	for range 16 {
 		calls = append(calls, asyncOf(func() (a answer) {
-			a.m, a.b, a.err = runtime.ProbeOnce(rt, "a", build)
+			a.m, a.b, a.err = runtime.ProbeOnce(bg, rt, "a", build)
 			return a
 		}))
 	}
@@ -45,21 +47,21 @@ func TestProbeOnceBuildsOnce(t *testing.T) {
 	assert.Equal(t, uint64(1), rt.Stats().Modules)
 
 	require.NoError(t, first.b.Stream.Close())
-	m, b, err := runtime.ProbeOnce(rt, "a", build)
+	m, b, err := runtime.ProbeOnce(bg, rt, "a", build)
 	require.NoError(t, err)
 	assert.True(t, m == first.m, "a stream that was closed is no reason to build")
 	synchronize(t, b.Stream)
-	_, _, err = runtime.ProbeOnce(rt, "b", build)
+	_, _, err = runtime.ProbeOnce(bg, rt, "b", build)
 	require.NoError(t, err)
 	assert.Equal(t, int64(2), builds.Load(), "another label")
 
 	require.NoError(t, b.Context.Reset(bg))
-	m, b, err = runtime.ProbeOnce(rt, "a", build)
+	m, b, err = runtime.ProbeOnce(bg, rt, "a", build)
 	require.NoError(t, err)
 	assert.Equal(t, int64(3), builds.Load())
 	assert.NoError(t, addTo(mustKernel(t, m, "add"), b.Stream, alloc[uint32](t, b.Stream, 1), 1))
 
-	_, _, err = runtime.ProbeOnce(rt, "a", func(*runtime.Backend) (int, error) { return 1, nil })
+	_, _, err = runtime.ProbeOnce(bg, rt, "a", func(*runtime.Backend) (int, error) { return 1, nil })
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
 	assert.ErrorContains(t, err, "*runtime.Module")
 }
@@ -87,21 +89,21 @@ func TestProbeOnceAfterAFailure(t *testing.T) {
 		"panic: oops": func(*runtime.Backend) (error, error) { panic("oops") },
 		"Goexit":      func(*runtime.Backend) (error, error) { goruntime.Goexit(); return nil, nil },
 	} {
-		_, _, err := runtime.ProbeOnce(rt, "a", build)
+		_, _, err := runtime.ProbeOnce(bg, rt, "a", build)
 		require.ErrorContains(t, err, "a backend: ")
 		require.ErrorContains(t, err, name)
 	}
-	v, b, err := runtime.ProbeOnce(rt, "a", func(*runtime.Backend) (error, error) { return nil, nil })
+	v, b, err := runtime.ProbeOnce(bg, rt, "a", func(*runtime.Backend) (error, error) { return nil, nil })
 	require.NoError(t, err)
 	assert.NoError(t, v, "nil is a result as well")
 	assert.NotNil(t, b)
 
-	for _, err := range []error{third2(runtime.ProbeOnce[int](rt, "a", nil)), second(rt.ProbeWith("a", nil)),
-		third2(runtime.ProbeOnce(nil, "a", func(*runtime.Backend) (int, error) { return 0, nil }))} {
+	for _, err := range []error{third2(runtime.ProbeOnce[int](bg, rt, "a", nil)), second(rt.ProbeWith(bg, "a", nil)),
+		third2(runtime.ProbeOnce(bg, nil, "a", func(*runtime.Backend) (int, error) { return 0, nil }))} {
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	}
 	require.NoError(t, rt.Close())
-	_, _, err = runtime.ProbeOnce(rt, "a", func(*runtime.Backend) (error, error) { return nil, nil })
+	_, _, err = runtime.ProbeOnce(bg, rt, "a", func(*runtime.Backend) (error, error) { return nil, nil })
 	assert.ErrorIs(t, err, driver.ErrClosed)
 }
 
@@ -111,7 +113,7 @@ func third2[T any](_ T, _ *runtime.Backend, err error) error { return err }
 func TestProbeOnceOnTheNextDevice(t *testing.T) {
 	rt, gpu := open(t, twoDevices())
 	at := func() (int, error) {
-		ordinal, b, err := runtime.ProbeOnce(rt, "a", func(b *runtime.Backend) (int, error) {
+		ordinal, b, err := runtime.ProbeOnce(bg, rt, "a", func(b *runtime.Backend) (int, error) {
 			return b.Device().Ordinal, b.Stream.Synchronize(bg)
 		})
 		if err == nil {
@@ -150,7 +152,7 @@ func TestProbeOnceInACircle(t *testing.T) {
 			rt, _ := open(t, twoDevices())
 			var probe func(label string) error
 			probe = func(label string) error {
-				_, err := rt.ProbeWith(label, func(*runtime.Backend) error {
+				_, err := rt.ProbeWith(bg, label, func(*runtime.Backend) error {
 					goruntime.Gosched()
 					if next := c.builds[label]; next != "" {
 						return probe(next)
@@ -185,10 +187,10 @@ func TestProbeOnceEndsWithClose(t *testing.T) {
 	rt, _ := open(t, twoDevices())
 	asking := make(chan struct{})
 	call := async(func() error {
-		_, err := rt.ProbeWith("a", func(*runtime.Backend) error {
+		_, err := rt.ProbeWith(bg, "a", func(*runtime.Backend) error {
 			inner := async(func() error {
 				close(asking)
-				return second(rt.ProbeWith("a", func(*runtime.Backend) error { return nil }))
+				return second(rt.ProbeWith(bg, "a", func(*runtime.Backend) error { return nil }))
 			})
 			return <-inner
 		})
@@ -202,6 +204,81 @@ func TestProbeOnceEndsWithClose(t *testing.T) {
 // An error of a build whose methods panic is an error like others.
 func TestProbeOnceWithABadError(t *testing.T) {
 	rt, _ := open(t, twoDevices())
-	_, err := rt.ProbeWith("a", func(*runtime.Backend) error { return (*badError)(nil) })
+	_, err := rt.ProbeWith(bg, "a", func(*runtime.Backend) error { return (*badError)(nil) })
 	assert.ErrorContains(t, err, "a backend: an error of type *runtime_test.badError, whose methods panic")
+}
+
+// closing counts its Close, which does what it is told to.
+type closing struct {
+	closed *atomic.Int64
+	do     func() error
+}
+
+func (c closing) Close() error {
+	c.closed.Add(1)
+	return c.do()
+}
+
+// What a build replaces is closed once, and what its Close does wrong harms nobody.
+func TestProbeOnceClosesWhatItReplaces(t *testing.T) {
+	for name, do := range map[string]func() error{
+		"well":   func() error { return nil },
+		"error":  func() error { return errors.New("it does not close") },
+		"panic":  func() error { panic("it does not close") },
+		"goexit": func() error { goruntime.Goexit(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var heard []error
+			rt, _ := open(t, twoDevices(), runtime.WithErrorHook(func(err error) { heard = append(heard, err) }))
+			var closed atomic.Int64
+			build := func(*runtime.Backend) (closing, error) { return closing{&closed, do}, nil }
+			for range 3 {
+				_, b, err := runtime.ProbeOnce(bg, rt, "a", build)
+				require.NoError(t, err)
+				_, _, err = runtime.ProbeOnce(bg, rt, "a", build)
+				require.NoError(t, err)
+				require.NoError(t, b.Context.Reset(bg))
+			}
+			assert.EqualValues(t, 2, closed.Load())
+			assert.Equal(t, name != "well", len(heard) > 0, "%v", heard)
+		})
+	}
+}
+
+// The end of ctx ends the wait of its caller. The build goes on for others.
+func TestProbeOnceWithAContext(t *testing.T) {
+	rt, _ := open(t, twoDevices())
+	begun, release := make(chan struct{}), make(chan struct{})
+	build := func(*runtime.Backend) (int, error) {
+		close(begun)
+		<-release
+		return 5, nil
+	}
+	why := errors.New("the request has ended")
+	ctx, cancel := context.WithCancelCause(bg)
+	first := async(func() error { _, _, err := runtime.ProbeOnce(ctx, rt, "a", build); return err })
+	<-begun
+	second := asyncOf(func() int { v, _, _ := runtime.ProbeOnce(bg, rt, "a", build); return v })
+	cancel(why)
+	assert.ErrorIs(t, await(t, "the first ends", first), why)
+	_, _, err := runtime.ProbeOnce(ctx, rt, "a", build)
+	assert.ErrorIs(t, err, why, "ctx has ended before")
+	close(release)
+	assert.Equal(t, 5, await(t, "the second gets it", second))
+	_, _, err = runtime.ProbeOnce(nil, rt, "a", build) //nolint:staticcheck // it is refused
+	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+	_, err = rt.ProbeWith(ctx, "b", func(*runtime.Backend) error { return nil })
+	assert.ErrorIs(t, err, why)
+}
+
+// Required and absent is a kind of its own, and never the one that leads to the CPU.
+func TestProbeOnceRequiredAndAbsent(t *testing.T) {
+	t.Setenv(runtime.PolicyVariable, "required")
+	rt, _ := open(t, drivertest.Config{InitResult: driver.ResultNoDevice}, runtime.WithPolicy(runtime.PolicyAuto))
+	_, _, err := runtime.ProbeOnce(bg, rt, "a", func(*runtime.Backend) (int, error) { return 1, nil })
+	assert.ErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
+	assert.NotErrorIs(t, err, driver.ErrRequired)
+	_, err = runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{InitResult: driver.ResultNoDevice})))
+	assert.ErrorIs(t, err, driver.ErrRequired)
+	assert.NotErrorIs(t, err, driver.ErrDriverLibraryUnavailable)
 }

@@ -102,16 +102,16 @@ func TestProbeStreamFails(t *testing.T) {
 func TestProbeWith(t *testing.T) {
 	rt, _ := open(t, drivertest.Config{})
 	var built *runtime.Backend
-	b, err := rt.ProbeWith("saxpy", func(b *runtime.Backend) error { built = b; return nil })
+	b, err := rt.ProbeWith(bg, "saxpy", func(b *runtime.Backend) error { built = b; return nil })
 	require.NoError(t, err)
 	assert.Same(t, built, b)
 
 	plain := errors.New("no room for the tables")
-	_, err = rt.ProbeWith("tables", func(*runtime.Backend) error { return plain })
+	_, err = rt.ProbeWith(bg, "tables", func(*runtime.Backend) error { return plain })
 	assert.ErrorIs(t, err, plain)
 	assert.EqualError(t, err, "tables backend: no room for the tables")
 
-	_, err = rt.ProbeWith("newer", func(b *runtime.Backend) error {
+	_, err = rt.ProbeWith(bg, "newer", func(b *runtime.Backend) error {
 		_, err := b.Context.LoadModule(runtime.Image{Code: []byte(".version 99.9\n.target sm_75\n")})
 		return err
 	})
@@ -120,7 +120,7 @@ func TestProbeWith(t *testing.T) {
 	assert.ErrorIs(t, err, driver.ResultUnsupportedPTXVersion)
 
 	absent, _ := open(t, drivertest.Config{InitResult: driver.ResultNoDevice})
-	_, err = absent.ProbeWith("saxpy", func(*runtime.Backend) error {
+	_, err = absent.ProbeWith(bg, "saxpy", func(*runtime.Backend) error {
 		assert.Fail(t, "nothing to build on")
 		return nil
 	})

@@ -145,7 +145,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Runtime.Probe", backend, func() error { return second(rt.Probe("old")) }},
 		{"Runtime.Probe of a new label", makes, func() error { return second(rt.Probe("new")) }},
 		{"Runtime.ProbeWith", makes, func() error {
-			return second(rt.ProbeWith("newer", func(*runtime.Backend) error { return nil }))
+			return second(rt.ProbeWith(bg, "newer", func(*runtime.Backend) error { return nil }))
 		}},
 
 		{"Context.NewStream", makes, func() error { return second(c.NewStream()) }},

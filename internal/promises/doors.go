@@ -66,10 +66,10 @@ var Doors = []Door{
 		not(noFallback, "says-so"), not(noWait, "ctx"), not(noQueue, "bound"),
 		not(noFunction, "panic", "nil-error", "goexit"), not(noData, "empty", "huge", "overlap"))},
 	{Name: "Runtime.ProbeWith", Calls: []string{"runtime.ProbeWith", "runtime.Runtime.ProbeWith"}, Test: here, Not: all(
-		not(noFallback, "says-so"), not(noWait, "ctx"), not("It runs on the goroutine of its caller, and calls for one label share one build.", "bound"),
+		not(noFallback, "says-so"), not("It runs on the goroutine of its caller, and calls for one label share one build.", "bound"),
 		not(noData, "empty", "huge", "overlap"))},
 	{Name: "runtime.ProbeOnce", Calls: []string{"runtime.ProbeOnce"}, Test: here, Not: all(
-		not(noFallback, "says-so"), not(noWait, "ctx"), not("It runs on the goroutine of its caller, and calls for one label share one build.", "bound"),
+		not(noFallback, "says-so"), not("It runs on the goroutine of its caller, and calls for one label share one build.", "bound"),
 		not(noData, "empty", "huge", "overlap"))},
 	{Name: "Kernels.X", Calls: []string{"gpu/launch.Kernels.Launch"}, Test: here, Not: all(
 		not(noFallback, "says-so"), not("The bound is the stream: each has its own queue in the driver.", "bound"), not(noFunction, "panic", "nil-error", "goexit"))},
