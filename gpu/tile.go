@@ -105,14 +105,26 @@ func StoreWait(t *Thread, n int) { t.tensors().stores.wait("StoreWait", n) }
 // StoreMatrix rounds 16 columns of an accumulator, from col on, and writes them to shared memory, 16 rows of each warp: stmatrix. A lane
 // gives the address of 8 columns, from column lane/16*8 on, of row lane%16. All lanes of the warp call it together. col is a constant.
 func StoreMatrix[T Half, A Accumulator](t *Thread, row *Uint4, acc *A, col int) {
-	if col%16 != 0 || col < 0 || col >= 2*len(sums(acc)) {
-		fault("gpu.StoreMatrix: column %d is no multiple of 16 among the %d of the accumulator", col, 2*len(sums(acc)))
-	}
-	c := sums(acc)[col/2:]
-	words := [6]uint32{PackHalves[T](c[0], c[1]), PackHalves[T](c[2], c[3]), PackHalves[T](c[4], c[5]), PackHalves[T](c[6], c[7])}
+	var words [6]uint32
+	copy(words[:], rounded[T]("StoreMatrix", acc, col))
 	lanes := t.exchangeWords("StoreMatrix", words)
 	j, i := t.Lane()>>3, t.Lane()&7
 	*row = Uint4{lanes[4*i][j], lanes[4*i+1][j], lanes[4*i+2][j], lanes[4*i+3][j]}
+}
+
+// FragmentOf rounds 16 columns of an accumulator, from col on, to a fragment of the same 16 rows. col is a constant.
+func FragmentOf[T Half, A Accumulator](acc *A, col int) (a FragmentA[T]) {
+	copy(a.words[:], rounded[T]("FragmentOf", acc, col))
+	return a
+}
+
+// rounded are 16 columns of an accumulator.
+func rounded[T Half, A Accumulator](op string, acc *A, col int) []uint32 {
+	if col%16 != 0 || col < 0 || col >= 2*len(sums(acc)) {
+		fault("gpu.%s: column %d is no multiple of 16 among the %d of the accumulator", op, col, 2*len(sums(acc)))
+	}
+	c := sums(acc)[col/2:]
+	return []uint32{PackHalves[T](c[0], c[1]), PackHalves[T](c[2], c[3]), PackHalves[T](c[4], c[5]), PackHalves[T](c[6], c[7])}
 }
 
 // Accumulator is what a lane of a product of four warps holds: of 64 rows, and of twice as many columns as it has elements.

@@ -50,6 +50,7 @@ var functions = map[string]any{
 	"driver.Open":                driver.Open,
 	"driver.PitchResource":       driver.PitchResource,
 	"kernels.AddGram":            kernels.AddGram,
+	"kernels.AttentionCPU":       kernels.AttentionCPU[gpu.Float16],
 	"kernels.AddPartials":        kernels.AddPartials,
 	"kernels.GemmCPU":            kernels.GemmCPU[gpu.Float16],
 	"kernels.GemmWithCPU":        kernels.GemmWithCPU[gpu.Float16, activation],

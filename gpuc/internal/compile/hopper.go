@@ -60,7 +60,7 @@ func (k *kctx) sharedTile(in *ssa.Call, name string, v val) *ptr {
 
 // only90 are the functions that sm_90a has, and the first target of each.
 var only90 = map[string]Target{
-	"FenceTxBarriers": {Arch: 90}, "CopyTile": {Arch: 90}, "StoreTile": {Arch: 90}, "StoreWait": {Arch: 90}, "FenceShared": {Arch: 90}, "StoreMatrix": {Arch: 90},
+	"FenceTxBarriers": {Arch: 90}, "CopyTile": {Arch: 90}, "StoreTile": {Arch: 90}, "StoreWait": {Arch: 90}, "FenceShared": {Arch: 90}, "StoreMatrix": {Arch: 90}, "FragmentOf": {Arch: 90},
 	"WGMMA": {90, true}, "WGMMARows": {90, true}, "WGMMAFence": {90, true}, "WGMMACommit": {90, true}, "WGMMAWait": {90, true},
 	"MoreRegisters": {90, true}, "FewerRegisters": {90, true},
 }
@@ -93,24 +93,10 @@ func (k *kctx) hopper(in *ssa.Call, name string, fn *ssa.Function, a []val) (val
 	case "StoreWait":
 		do("cp.async.bulk.wait_group.read", k.literal(in, name, a[1], 0, 63))
 	case "StoreMatrix":
-		of, words := halfType[tensorName(fn, 0)], make([]val, 4)
-		if !a[3].isC || a[3].c%16 != 0 || int64(a[3].c) >= 2*fn.TypeArgs()[1].Underlying().(*types.Array).Len() {
-			k.fail(in.Pos(), "the column that gpu.%s takes is a constant, a multiple of 16 among those of acc", name)
-		}
-		acc := k.notNil(a[2], in.Pos()).p
-		if acc.sp != spCell {
-			k.fail(in.Pos(), inRegisters, name)
-		}
-		first := *acc
-		first.off += int64(a[3].c) * 2
-		c, ok := k.cellsAt(&first, 8, 4)
-		if !ok {
-			k.fail(in.Pos(), inRegisters, name)
-		}
-		for i := range words {
-			words[i] = k.pure("cvt.rn."+of+"x2.f32", k32, k.register(c[2*i+1]).r, k.register(c[2*i]).r)
-		}
+		words := k.rounded(in, name, fn, a[2], a[3])
 		do("stmatrix.sync.aligned.m8n8.x4.shared.b16", k.memOperand(k.in(in, name, a[1], spShared)), k.braces(words))
+	case "FragmentOf":
+		return val{k: kAgg, e: []val{{k: kAgg, e: k.rounded(in, name, fn, a[0], a[1])}}}, true
 	case "WGMMA", "WGMMARows":
 		k.wgmma(in, name, fn, a)
 	case "WGMMAFence":
@@ -131,6 +117,29 @@ func (k *kctx) hopper(in *ssa.Call, name string, fn *ssa.Function, a []val) (val
 		do("setmaxnreg."+op+".sync.aligned.u32", n)
 	}
 	return val{}, true
+}
+
+// rounded are 16 columns of an accumulator, from a constant one on, as four words.
+func (k *kctx) rounded(in *ssa.Call, name string, fn *ssa.Function, acc0, col val) []val {
+	of, words := halfType[tensorName(fn, 0)], make([]val, 4)
+	if !col.isC || col.c%16 != 0 || int64(col.c) >= 2*fn.TypeArgs()[1].Underlying().(*types.Array).Len() {
+		k.fail(in.Pos(), "the column that gpu.%s takes is a constant, a multiple of 16 among those of acc", name)
+	}
+	acc := k.notNil(acc0, in.Pos()).p
+	if acc.sp != spCell {
+		k.fail(in.Pos(), inRegisters, name)
+	}
+	first := *acc
+	first.off += int64(col.c) * 2
+	c, ok := k.cellsAt(&first, 8, 4)
+	if !ok {
+		k.fail(in.Pos(), inRegisters, name)
+	}
+	for i := range words {
+		words[i] = k.reg(k32) // a new one each time: the accumulators change
+		k.emit("cvt.rn."+of+"x2.f32", []string{words[i].r}, c[2*i+1].r, c[2*i].r)
+	}
+	return words
 }
 
 // wgmma is gpu.WGMMA and gpu.WGMMARows. The accumulators are changed in place: nothing may copy them while the product goes on.

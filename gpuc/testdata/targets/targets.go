@@ -59,6 +59,7 @@ func (l Leaky) Apply(sum, bias float32) float32 {
 }
 
 //purecuda:instantiate kernels.GemmWith[gpu.BFloat16, Leaky]
+//purecuda:instantiate kernels.Attention[gpu.BFloat16]
 
 //go:noinline
 func twice(a float32) float32 { return a * 2 }

@@ -36,6 +36,9 @@ func TestOnEachTarget(t *testing.T) {
 			assert.Equal(t, []float32{2, 4, 6}, y)
 			sum(t, rt, device.Major == 9)
 			products(t, rt, device.Major >= 8)
+			if device.Major == 9 {
+				attention(t, rt)
+			}
 		})
 	}
 }
@@ -120,5 +123,50 @@ func products(t *testing.T, rt *runtime.Runtime, runs bool) {
 		require.NoError(t, kernels.GemmWithCPU(Leaky{-1}, m, n, depth, x, w, want, nil))
 		require.Equal(t, want, got, shape)
 		assert.ErrorContains(t, k.Launch(s, Leaky{1}, dx, dw, dc, db.Slice(1, n)), "the bias has")
+	}
+}
+
+// attention compares attention with the CPU.
+func attention(t *testing.T, rt *runtime.Runtime) {
+	b, err := rt.Probe("test")
+	require.NoError(t, err)
+	k, err := LoadAttentionBFloat16(b.Context)
+	require.NoError(t, err)
+	defer k.Close()
+	ctx, s, r := context.Background(), b.Stream, rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		rows, keys int
+		h          kernels.Heads
+	}{
+		{1, 1, kernels.Heads{Width: 64, Heads: 1}},
+		{130, 200, kernels.Heads{Width: 64, Heads: 2, Causal: true}},
+		{140, 300, kernels.Heads{Width: 128, Heads: 2, Keys: 1}},
+		{200, 200, kernels.Heads{Width: 128, Heads: 1, Causal: true, Scale: 0.5}},
+		{70, 150, kernels.Heads{Width: 256, Heads: 1, Causal: true}},
+	} {
+		keyHeads := max(c.h.Keys, 1)
+		if c.h.Keys == 0 {
+			keyHeads = c.h.Heads
+		}
+		matrix := func(rows, cols int) ([]gpu.BFloat16, kernels.Matrix[gpu.BFloat16]) {
+			v := make([]gpu.BFloat16, rows*cols)
+			for i := range v {
+				v[i] = gpu.ToBFloat16(float32(r.NormFloat64()))
+			}
+			ref, err := runtime.UploadNew(ctx, s, v)
+			require.NoError(t, err)
+			return v, kernels.Matrix[gpu.BFloat16]{Ref: ref, Rows: rows, Cols: cols, Pitch: cols}
+		}
+		q, dq := matrix(c.rows, c.h.Heads*c.h.Width)
+		key, dk := matrix(c.keys, keyHeads*c.h.Width)
+		value, dv := matrix(c.keys, keyHeads*c.h.Width)
+		want, out := matrix(c.rows, c.h.Heads*c.h.Width)
+		require.NoError(t, k.Launch(s, dq, dk, dv, out, c.h))
+		got := make([]gpu.BFloat16, len(want))
+		require.NoError(t, runtime.Download(ctx, s, got, out.Ref))
+		require.NoError(t, kernels.AttentionCPU(c.rows, c.keys, q, key, value, want, c.h))
+		for i := range got {
+			require.InDelta(t, want[i].Float32(), got[i].Float32(), 0.03, "%v: element %d", c, i)
+		}
 	}
 }

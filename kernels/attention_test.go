@@ -1,0 +1,61 @@
+package kernels
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/gpu"
+)
+
+func TestAttentionCPU(t *testing.T) {
+	ones := func(n int) []gpu.Float16 {
+		v := make([]gpu.Float16, n)
+		for i := range v {
+			v[i] = gpu.ToFloat16(1)
+		}
+		return v
+	}
+	values := ones(3 * 64)
+	for i := range values {
+		values[i] = gpu.ToFloat16(float32(i / 64))
+	}
+	out := ones(2 * 128)
+	require.NoError(t, AttentionCPU(2, 3, ones(2*128), ones(3*64), values, out, Heads{Width: 64, Heads: 2, Keys: 1, Causal: true}))
+	assert.Equal(t, float32(0.5), out[127].Float32()) // row 0 sees two rows
+	assert.Equal(t, float32(1), out[128].Float32())   // row 1 sees three
+	for want, h := range map[string]Heads{
+		"a head has 96 columns":                    {Width: 96, Heads: 2},
+		"3 heads of Q and 2 of K":                  {Width: 64, Heads: 3, Keys: 2},
+		"0 heads of Q":                             {Width: 64},
+		"Q has 128 columns and K 64, want 128 and": {Width: 64, Heads: 2},
+		"Q has 128 columns and K 64, want 64 and":  {Width: 64, Heads: 1},
+	} {
+		err := AttentionCPU(2, 3, ones(2*128), ones(3*64), ones(3*64), out, h)
+		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+		assert.ErrorContains(t, err, want)
+	}
+	good := Heads{Width: 64, Heads: 1, Causal: true}
+	assert.ErrorContains(t, AttentionCPU(3, 2, ones(3*64), ones(2*64), ones(2*64), ones(3*64), good), "fewer than the 3 of Q")
+	assert.ErrorContains(t, AttentionCPU(2, 2, ones(2*64), ones(2*64), ones(2*64), ones(3*64), good), "192 elements, want 128")
+	assert.ErrorContains(t, AttentionCPU(-1, 2, nil, ones(2*64), ones(2*64), nil, good), "-1 rows of Q")
+	assert.ErrorContains(t, (Attention[gpu.Float16]{}).Launch(nil, Matrix[gpu.Float16]{}, Matrix[gpu.Float16]{}, Matrix[gpu.Float16]{}, Matrix[gpu.Float16]{}, good), "load them")
+	assert.ErrorContains(t, (GemmWith[gpu.Float16, sumOf]{}).Launch(nil, sumOf{}, Matrix[gpu.Float16]{}, Matrix[gpu.Float16]{}, Matrix[gpu.Float16]{}, nil), "load them")
+	assert.ErrorContains(t, GemmWithCPU(sumOf{}, 2, 2, 2, ones(4), ones(4), ones(4), make([]float32, 3)), "the bias has 3 elements")
+}
+
+type sumOf struct{}
+
+func (sumOf) Apply(sum, bias float32) float32 { return sum + bias }
+
+// TestHopperTiles holds that a large product takes the widest tiles, and a small one as many as there are multiprocessors.
+func TestHopperTiles(t *testing.T) {
+	for _, c := range []struct{ m, n, width, tiles int }{
+		{8192, 8192, 0, 64 * 32}, {4096, 4096, 0, 32 * 16}, {2048, 2048, 0, 16 * 8}, {1024, 1024, 2, 8 * 16}, {1, 1, 2, 1}, {128, 128 * 132, 1, 132},
+	} {
+		width, tiles := hopperTiles(c.m, c.n, 132)
+		assert.Equal(t, [2]int{c.width, c.tiles}, [2]int{width, tiles}, "%d x %d", c.m, c.n)
+	}
+}
