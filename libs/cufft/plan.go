@@ -17,7 +17,8 @@ type plan struct {
 	Description
 	refs atomic.Int64 // none comes back from 0
 
-	api     API // of the calls with the plan
+	checked atomic.Pointer[checked] // the first shape that led to it
+	api     API                     // of the calls with the plan
 	once    sync.Once
 	err     error // why it could not be made
 	library *runtime.LibraryHandle
@@ -25,6 +26,13 @@ type plan struct {
 
 	mu  sync.Mutex // held over each call of cuFFT
 	raw RawPlan
+}
+
+// checked is a shape that was checked for a type.
+type checked struct {
+	spelled
+	transform
+	plan *plan // or nil: not known yet
 }
 
 // again takes one more reference, unless the last one was given back.

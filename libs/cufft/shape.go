@@ -34,6 +34,25 @@ type Layout struct {
 	Distance int
 }
 
+// spelled is all of a Shape but Scale, without pointers. What has more than three lengths is no shape.
+type spelled struct {
+	lengths            [3][3]int // N and both Embed
+	ranks              [3]int    // how many each has, and -1 for none
+	batch              int
+	strides, distances [2]int
+}
+
+func (s *Shape) spell() (k spelled) {
+	for i, of := range [...][]int{s.N, s.In.Embed, s.Out.Embed} {
+		copy(k.lengths[i][:], of)
+		if k.ranks[i] = len(of); of == nil {
+			k.ranks[i] = -1
+		}
+	}
+	k.batch, k.strides, k.distances = s.Batch, [2]int{s.In.Stride, s.Out.Stride}, [2]int{s.In.Distance, s.Out.Distance}
+	return k
+}
+
 // Padded is the Layout of real numbers that are transformed in place: each row has room for n/2+1 complex numbers. See runtime.Cast
 // for memory as real and as complex numbers.
 func Padded(n ...int) Layout {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/dsp/fourier"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/libs/cufft"
 	"github.com/purecuda/purecuda/runtime"
@@ -239,4 +240,38 @@ func TestPadded(t *testing.T) {
 	assert.Equal(t, []int{3, 5}, n)
 	assert.Equal(t, cufft.Layout{Embed: []int{10}}, cufft.Padded(8))
 	assert.True(t, slices.Equal(cufft.Padded(1).Embed, []int{2}))
+}
+
+// A call finds the plan of the one before by its shape as it is spelled, and nothing else is taken for the same.
+func TestShapeOfTheCallBefore(t *testing.T) {
+	b, _, _ := simulated(t)
+	x, y := upload(b, []complex64{1, 1, 1, 1, 1, 1, 1, 1}), zeros(b, 8)
+	n := []int{8}
+	transformed := func(shape cufft.Shape) complex64 {
+		t.Helper()
+		require.NoError(t, cufft.C2C(b.h, cufft.Forward, shape, x, y))
+		return numbers(b, y)[0]
+	}
+	shape := cufft.Shape{N: n}
+	for range 2 {
+		assert.Equal(t, complex64(8), transformed(shape))
+	}
+	shape.Scale = true
+	for range 2 {
+		assert.Equal(t, complex64(1), transformed(shape))
+	}
+	shape.Scale = false
+	assert.Equal(t, complex64(8), transformed(shape))
+	n[0] = 4 // of the same slice
+	assert.Equal(t, complex64(4), transformed(shape))
+	assert.Equal(t, complex64(4), transformed(cufft.Shape{N: n, Batch: 1, In: cufft.Layout{Stride: 1}}))
+	for _, wrong := range []cufft.Shape{
+		{N: n, In: cufft.Layout{Embed: []int{}}}, {N: []int{4, 1, 1, 1}}, {N: n, Batch: -1}, {N: n, Out: cufft.Layout{Stride: -1}},
+	} {
+		assert.Equal(t, complex64(4), transformed(shape))
+		require.ErrorIs(t, cufft.C2C(b.h, cufft.Forward, wrong, x, y), driver.ErrInvalidArgument)
+	}
+	require.ErrorIs(t, cufft.C2C(b.h, 7, shape, x, y), driver.ErrInvalidArgument)
+	require.NoError(t, b.h.Close())
+	require.ErrorIs(t, cufft.C2C(b.h, cufft.Forward, shape, x, y), driver.ErrClosed, "the plan was given back after each error")
 }
