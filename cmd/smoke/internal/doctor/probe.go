@@ -156,7 +156,7 @@ func foundDevice(d runtime.Device) found {
 	f.Facts = &Facts{
 		WarpSize: d.WarpSize, RegistersPerSM: d.RegistersPerSM, MaxBlocksPerSM: d.MaxBlocksPerSM, MaxThreadsPerSM: d.MaxThreadsPerSM,
 		SharedPerBlock: max(d.SharedPerBlock, d.SharedPerBlockOptin), L2Bytes: d.L2Bytes, MemoryBusBits: d.MemoryBusBits,
-		ComputeMode: d.ComputeMode.String(), Features: d.Features(),
+		ComputeMode: d.ComputeMode.String(), Features: d.Features(), Links: d.Links,
 	}
 	return f
 }

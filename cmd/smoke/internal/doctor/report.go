@@ -124,6 +124,7 @@ type Facts struct {
 	MemoryBusBits   int      `json:"memory_bus_bits"`
 	ComputeMode     string   `json:"compute_mode"`
 	Features        []string `json:"features"`
+	Links           []int    `json:"links,omitempty"` // ordinals of the devices that it reaches directly
 }
 
 // Compiling is what a program that is compiled for a device with NVRTC becomes.

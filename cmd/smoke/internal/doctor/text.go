@@ -282,7 +282,11 @@ func (f *Facts) text(sms int) string {
 		fmt.Sprintf("bus of %d bits", f.MemoryBusBits),
 		"compute mode " + strings.TrimPrefix(f.ComputeMode, "compute mode "),
 	}
-	return strings.Join(append(parts, f.Features...), ", ")
+	parts = append(parts, f.Features...)
+	if len(f.Links) > 0 {
+		parts = append(parts, "links to "+strings.Trim(fmt.Sprint(f.Links), "[]"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }
