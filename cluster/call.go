@@ -28,6 +28,7 @@ type call struct {
 	id       string // CALLER.CALL
 	function string
 	token    string
+	parent   string // of the trace, for the hosts
 	n        int
 	make     func(i int) (Piece, error)
 	take     func(i int, result []byte) error
@@ -331,7 +332,7 @@ func (k *call) fill() error {
 		if p.Result < 0 || p.Result > maxRef {
 			return k.failure(k.next, driver.Errorf(driver.ErrInvalidArgument, "a piece with a result of %d bytes: want 0 to %d", p.Result, maxRef))
 		}
-		f := &flight{number: k.next, checked: -1, data: p.Data, size: len(p.Data) + int(p.Result), head: pieceHead{Deadline: k.deadline, Refs: p.Refs, Result: p.Result}}
+		f := &flight{number: k.next, checked: -1, data: p.Data, size: len(p.Data) + int(p.Result), head: pieceHead{Deadline: k.deadline, Refs: p.Refs, Result: p.Result, Trace: k.parent}}
 		k.next++
 		k.flights[f.number] = f
 		k.bytes += f.size

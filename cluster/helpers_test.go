@@ -51,6 +51,7 @@ func init() {
 		"sink/v1":   func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, nil },
 		"square/v1": square,
 		"square/v2": square,
+		"path/v1":   func(w *pool.Worker, _ *isolate.Request) ([]byte, error) { return []byte(pathOf(w.CallContext())), nil },
 		"count/v1": func(w *pool.Worker, r *isolate.Request) ([]byte, error) {
 			counted.Add(1)
 			return square(w, r)
@@ -229,7 +230,7 @@ func simulated(n int) drivertest.Config {
 func TestMain(m *testing.M) {
 	isolate.Main(func() (*runtime.Runtime, error) {
 		n, _ := strconv.Atoi(os.Getenv(devicesVariable))
-		return runtime.Open(runtime.WithDriver(drivertest.New(simulated(n))))
+		return runtime.Open(runtime.WithDriver(drivertest.New(simulated(n))), runtime.WithTrace(paths))
 	})
 	if os.Getenv(asWorker) != "" {
 		os.Exit(beWorker())

@@ -35,6 +35,7 @@ type pieceHead struct {
 	Refs     []Ref         `json:"r,omitempty"`
 	Large    *Ref          `json:"l,omitempty"` // the data, where they do not go with the message
 	Result   int64         `json:"o,omitempty"` // of Piece
+	Trace    string        `json:"x,omitempty"` // of the call: a traceparent of W3C, for example
 }
 
 // resultHead is what a caller gets besides the result.
@@ -83,7 +84,7 @@ func (h *heads[T]) read(m *nats.Msg) (head T, ran time.Duration, data []byte, er
 	if ok {
 		return head, time.Duration(n), data, nil
 	}
-	if err = json.Unmarshal(text, &head); err == nil && len(text) < 256 {
+	if err = json.Unmarshal(text, &head); err == nil && len(text) < 512 {
 		if h.known == nil || len(h.known) > 1000 {
 			h.known = map[string]T{}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/pool/isolate"
+	"github.com/purecuda/purecuda/runtime"
 )
 
 // Option changes what [Open], [Serve] or a call does. Options of Open hold for all calls, and the options of a call come after
@@ -45,6 +46,7 @@ type config struct {
 	cacheMax int64
 	cpu      map[string]func(ctx context.Context, r *isolate.Request) ([]byte, error)
 	observe  func(Host)
+	trace    *runtime.Trace
 }
 
 func configured(base *config, options []Option) (*config, error) {

@@ -46,11 +46,16 @@ func Scatter(ctx context.Context, c *Cluster, function string, n int, piece func
 // nothing is the report of a call that has tried nothing.
 var nothing = pool.Report{Device: driver.NoDevice}
 
-// start does the pieces on the hosts, or else here.
+// start does the pieces, if there are some.
 func (k *call) start() (pool.Report, error) {
 	if k.n == 0 {
 		return nothing, nil
 	}
+	return k.traced()
+}
+
+// perform does the pieces on the hosts, or else here.
+func (k *call) perform() (pool.Report, error) {
 	begin := time.Now()
 	err := k.run()
 	if err == nil || k.fallback == nil || k.ctx.Err() != nil || is(err, driver.ErrClosed) {

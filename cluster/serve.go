@@ -19,6 +19,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/traceparent"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
 )
@@ -411,7 +412,7 @@ func (h *host) take() *held {
 	w := h.queue[0]
 	h.queue = h.queue[1:]
 	h.self.Busy++
-	w.ctx, w.cancel = context.WithTimeout(h.base, w.head.Deadline)
+	w.ctx, w.cancel = context.WithTimeout(traceparent.With(h.base, w.head.Trace), w.head.Deadline)
 	w.began = time.Now()
 	return w
 }

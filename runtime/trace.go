@@ -6,6 +6,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/traceparent"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/nvrtc"
 )
@@ -37,6 +38,11 @@ type Trace struct {
 	// It returns the context for the request, and a function that is called once, at the end of the
 	// request, on the same goroutine. Both may be nil. See [Runtime.TraceRequest].
 	Request func(ctx context.Context, name string) (context.Context, func(TraceRequest))
+	// Inject returns what another process needs to continue the trace of ctx, at most 200 bytes, as a traceparent of W3C. "" is nothing.
+	Inject func(ctx context.Context) string
+	// Extract returns a context that continues a trace of another process: parent is what Inject has returned there. It is called
+	// before Request. Nobody has checked parent.
+	Extract func(ctx context.Context, parent string) context.Context
 }
 
 // TraceCall is a call that puts work on a stream or waits.
@@ -99,6 +105,14 @@ func (rt *Runtime) TraceRequest(ctx context.Context, name string) (context.Conte
 	if rt == nil || rt.cfg.trace == nil || rt.cfg.trace.Request == nil || ctx == nil {
 		return ctx, nil
 	}
+	if parent := traceparent.From(ctx); parent != "" && rt.cfg.trace.Extract != nil {
+		rt.hook(func() {
+			if own := rt.cfg.trace.Extract(ctx, parent); own != nil {
+				ctx = own
+			}
+		})
+		ctx = traceparent.With(ctx, "") // what comes in ctx from now on is of this process
+	}
 	own, end := ctx, (func(TraceRequest))(nil)
 	rt.hook(func() { own, end = rt.cfg.trace.Request(ctx, name) })
 	if own == nil {
@@ -109,6 +123,22 @@ func (rt *Runtime) TraceRequest(ctx context.Context, name string) (context.Conte
 			rt.hook(func() { end(r) })
 		}
 	}
+}
+
+// TraceParent returns what another process needs to continue the trace of ctx, which Trace.Inject says. Without that it is what the
+// process has got from one before. "" is nothing. Package pool/isolate gives it to children.
+func (rt *Runtime) TraceParent(ctx context.Context) (parent string) {
+	if rt == nil || ctx == nil {
+		return ""
+	}
+	if rt.cfg.trace == nil || rt.cfg.trace.Inject == nil {
+		return traceparent.From(ctx)
+	}
+	rt.hook(func() { parent = rt.cfg.trace.Inject(ctx) })
+	if len(parent) > traceparent.Max {
+		return ""
+	}
+	return parent
 }
 
 // hook calls a function of the caller's.

@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/purecuda/purecuda/driver"
@@ -27,13 +28,16 @@ import (
 // none. With deviceTimes each launch has one more, "kernel NAME", as long as it took on the device,
 // which makes launches slower (see runtime.Trace). It ends when the host has heard of it.
 //
+// A child of pool/isolate continues the trace of the program if its runtime has such a Trace too. So do a host of module cluster and its
+// children with the trace of the caller (cluster.WithTrace). They get the traceparent of W3C with the request.
+//
 // Attributes are set on every span. A nil provider is an error.
 func Trace(provider trace.TracerProvider, deviceTimes bool, attributes ...attribute.KeyValue) (*runtime.Trace, error) {
 	if provider == nil {
 		return nil, errors.New("purecuda/contrib/otel: no TracerProvider; otel.GetTracerProvider() is that of the process")
 	}
 	s := spans{provider.Tracer(Scope), attributes}
-	t := &runtime.Trace{Launch: s.launch, Copy: s.copy, Wait: s.wait, Module: s.module, Request: s.request}
+	t := &runtime.Trace{Launch: s.launch, Copy: s.copy, Wait: s.wait, Module: s.module, Request: s.request, Inject: inject, Extract: extract}
 	if deviceTimes {
 		t.Kernel = s.kernel
 	}
@@ -43,6 +47,17 @@ func Trace(provider trace.TracerProvider, deviceTimes bool, attributes ...attrib
 type spans struct {
 	tracer     trace.Tracer
 	attributes []attribute.KeyValue
+}
+
+// inject returns the traceparent of W3C, in which is no state of vendors.
+func inject(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"]
+}
+
+func extract(ctx context.Context, parent string) context.Context {
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": parent})
 }
 
 func (s spans) launch(ctx context.Context, l runtime.TraceLaunch) {

@@ -51,6 +51,7 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 		defer c.cancel()
 	}
 	report, err = g.pool.Do(ctx, func(w *pool.Worker) (err error) {
+		c.trace = g.rt.TraceParent(w.CallContext())
 		result, err = g.inChild(w.Device().Ordinal, c)
 		return err
 	}, o)
@@ -96,7 +97,9 @@ type request struct {
 	ctx  context.Context
 	name string
 	data []byte
-	held bool // a child may still write to the buffers
+	// trace is that of the request, for the child.
+	trace string
+	held  bool // a child may still write to the buffers
 	// session is that of the key, or nil.
 	session *session
 	cancel  context.CancelFunc
@@ -149,7 +152,7 @@ func (g *Group) call(p *process, c *request) (result []byte, held bool, err erro
 		defer context.AfterFunc(ctx, func() { g.overdue(w, p, number, c.name, c.grace) })()
 	}
 	defer w.settled.Store(true)
-	answers, unsent := p.begin(number, c.name, c.key, c.data, c.buffers)
+	answers, unsent := p.begin(number, c.name, c.key, c.trace, c.data, c.buffers)
 	if unsent != nil {
 		p.kill(driver.Errorf(ErrChildDied, "it does not take requests: %w", unsent))
 	}

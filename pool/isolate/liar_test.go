@@ -71,8 +71,10 @@ func lie(seed uint64) int {
 			name := int(content[0])
 			content = content[1+name:]
 			key := int(content[0])
-			buffers := int(binary.LittleEndian.Uint16(content[1+key:]))
-			data := content[1+key+2+8*buffers:]
+			content = content[1+key:]
+			trace := int(content[0])
+			buffers := int(binary.LittleEndian.Uint16(content[1+trace:]))
+			data := content[1+trace+2+8*buffers:]
 			if l.chance.IntN(3) > 0 {
 				l.say(resultKind, number, data)
 			} else {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/traceparent"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -20,7 +21,7 @@ import (
 // what the two say to each other.
 const (
 	ChildVariable = "PURECUDA_ISOLATE_CHILD"
-	childVersion  = "2"
+	childVersion  = "3"
 )
 
 // inChild says that this process is a child that has called [Main].
@@ -194,12 +195,12 @@ func find(devices []runtime.Device, h hello) (runtime.Device, error) {
 
 // begin runs a function on a goroutine of its own.
 func (c *child) begin(number uint64, content []byte) {
-	name, key, numbers, data, ok := parseCall(content)
+	name, key, trace, numbers, data, ok := parseCall(content)
 	if !ok {
 		return // the parent does not send that
 	}
 	r := &Request{Data: append([]byte(nil), data...)}
-	ctx, cancel := context.WithCancel(c.states.with(context.Background(), key))
+	ctx, cancel := context.WithCancel(traceparent.With(c.states.with(context.Background(), key), trace))
 	c.mu.Lock()
 	c.cancels[number] = cancel
 	for _, n := range numbers {

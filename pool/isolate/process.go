@@ -237,7 +237,7 @@ func (p *process) kill(why error) (first bool) {
 }
 
 // begin sends a call, with the buffers that the child does not know.
-func (p *process) begin(number uint64, name, key string, data []byte, buffers []*Buffer) (chan answer, error) {
+func (p *process) begin(number uint64, name, key, trace string, data []byte, buffers []*Buffer) (chan answer, error) {
 	call := make(chan answer, 1)
 	p.mu.Lock()
 	p.calls[number] = call
@@ -245,7 +245,7 @@ func (p *process) begin(number uint64, name, key string, data []byte, buffers []
 	if err := p.introduce(buffers); err != nil {
 		return call, err
 	}
-	return call, p.link.send(callFrame, number, callOf(name, key, buffers), data)
+	return call, p.link.send(callFrame, number, callOf(name, key, trace, buffers), data)
 }
 
 func (p *process) introduce(buffers []*Buffer) error {

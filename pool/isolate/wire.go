@@ -166,11 +166,12 @@ func (l *link) descriptor() int {
 	return first
 }
 
-// callOf is the content of a call: the name of the function, the key and the numbers of its buffers, before the data.
-func callOf(name, key string, buffers []*Buffer) []byte {
-	content := make([]byte, 0, 1+len(name)+1+len(key)+2+8*len(buffers))
+// callOf is the content of a call: the name of the function, the key, the trace and the numbers of its buffers, before the data.
+func callOf(name, key, trace string, buffers []*Buffer) []byte {
+	content := make([]byte, 0, 3+len(name)+len(key)+len(trace)+2+8*len(buffers))
 	content = append(append(content, byte(len(name))), name...)
 	content = append(append(content, byte(len(key))), key...)
+	content = append(append(content, byte(len(trace))), trace...)
 	content = binary.LittleEndian.AppendUint16(content, uint16(len(buffers)))
 	for _, b := range buffers {
 		content = binary.LittleEndian.AppendUint64(content, b.number)
@@ -179,23 +180,23 @@ func callOf(name, key string, buffers []*Buffer) []byte {
 }
 
 // parseCall takes the content of a call apart.
-func parseCall(content []byte) (name, key string, buffers []uint64, data []byte, ok bool) {
-	for _, text := range []*string{&name, &key} {
+func parseCall(content []byte) (name, key, trace string, buffers []uint64, data []byte, ok bool) {
+	for _, text := range []*string{&name, &key, &trace} {
 		if len(content) < 1 || len(content) < 1+int(content[0])+2 {
-			return "", "", nil, nil, false
+			return "", "", "", nil, nil, false
 		}
 		*text, content = string(content[1:1+int(content[0])]), content[1+int(content[0]):]
 	}
 	n := int(binary.LittleEndian.Uint16(content))
 	content = content[2:]
 	if len(content) < 8*n {
-		return "", "", nil, nil, false
+		return "", "", "", nil, nil, false
 	}
 	for range n {
 		buffers = append(buffers, binary.LittleEndian.Uint64(content))
 		content = content[8:]
 	}
-	return name, key, buffers, content, true
+	return name, key, trace, buffers, content, true
 }
 
 // sizeIn is the size of a buffer in the content of its frame.
