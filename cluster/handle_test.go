@@ -121,7 +121,7 @@ func TestHandleRefuses(t *testing.T) {
 	_, _, err := other.Do(within(t), c, "text", cluster.WithRetry(0))
 	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	assert.ErrorContains(t, err, "are no value of")
-	_, _, err = cluster.Do(within(t), c, "total/v1", cluster.Piece{Data: []byte("x\x02")}, cluster.WithRetry(0))
+	_, _, err = cluster.Do(within(t), c, "total/v1", cluster.Piece{Data: []byte("x\x01")}, cluster.WithRetry(0))
 	assert.ErrorContains(t, err, "not those of a Handler of version 2")
 	raw := cluster.Handle[query, total]("fail/v1")
 	assert.ErrorContains(t, do(raw, query{}), "not today")
