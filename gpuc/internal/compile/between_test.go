@@ -37,6 +37,12 @@ func TestFewerChecks(t *testing.T) {
 		"var s int; for i := a; i+3 < c; i++ { s += x[i+3] + y[i+b] }; o[0] = s",
 		"var s int; for i := a; i < c; i++ { s += x[3*i+b] + y[i-i+d] }; o[0] = s",
 		"var s int; for i := a << 60; i < c; i++ { s += x[16*i+b] }; o[0] = s",
+		"o[0] = x[a] + x[a+min(max(c/d, 0), b)] + x[a+b] + x[a+b-1]",
+		"var s int; for i := 0; i < c; i++ { s += x[y[i]]*y[i+b] }; o[0] = s",
+		"var s int; for i := 0; i < c; i++ { s += x[a] + x[a+min(max(y[i], 0), b)] + x[a+b] }; o[0] = s",
+		"var s int; for i := 0; i < c; i++ { o[1] = x[y[i]+d]; s += o[1] }; o[0] = s",
+		"var s int; for i := 0; i < c; i++ { v := y[i:]; s += v[0] + x[v[1]] }; o[0] = s",
+		"var s int; for i := 0; i < c; i++ { v := (*[4]int)(y[i:]); s += v[b&3] + x[v[1]] }; o[0] = s",
 		"var s int; for i, j := a, b; i < c; i, j = i+1, j+d { s += x[i] + y[j] }; o[0] = s",
 	}
 	var source strings.Builder

@@ -137,6 +137,9 @@ func (k *kctx) minMax(op string, t *types.Basic, a, b val) val {
 		}
 		return b
 	}
+	if _, low := k.bound(a); low && b.isC && b.c == 0 && !isFloat(a.k) {
+		return map[string]val{"min": b, "max": a}[op]
+	}
 	if !isFloat(a.k) {
 		return k.pure(op+"."+num(t), a.k, a.String(), b.String())
 	}

@@ -6,26 +6,27 @@ import (
 	"path/filepath"
 )
 
-// check traps if i is not within [0, n).
-func (k *kctx) check(i, n val, pos token.Pos) {
+// check traps if i is not within [0, n). It reports whether it did so before a loop.
+func (k *kctx) check(i, n val, pos token.Pos) (early bool) {
 	if i.isC && n.isC {
 		if i.c >= n.c {
 			k.fail(pos, "the index %d is out of range [0, %d)", int64(i.c), n.c)
 		}
-		return
+		return false
 	}
 	if k.within(i, n) {
-		return
+		return false
 	}
 	key := "checked " + i.String() + " " + n.String()
-	if _, ok := k.cur.get(key); ok {
-		return
+	if v, ok := k.cur.get(key); ok {
+		return v.isC
 	}
 	if k.guard.r == "" {
-		k.cur.m[key] = val{}
 		if k.isAhead(i, n) {
-			return
+			k.cur.m[key] = cst(kPred, 1)
+			return !n.isC
 		}
+		k.cur.m[key] = val{}
 	}
 	a, b := i.String(), n.String()
 	var p val
@@ -39,6 +40,7 @@ func (k *kctx) check(i, n val, pos token.Pos) {
 	}
 	k.trap(pos, "index out of range [%d] with length %d", a, b, p.r)
 	k.out[len(k.out)-1].asked = &asked{i.poly(), b, k.guard.r != "", k.cur}
+	return false
 }
 
 // within reports whether no check is needed.

@@ -23,6 +23,7 @@ type ins struct {
 	call     *callee
 	asked    *asked // of a bounds check
 	others   bool   // it ends the thread because others have ended
+	early    bool   // of a load: no check between it and the loop was for it
 	pos      token.Pos
 }
 

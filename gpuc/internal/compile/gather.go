@@ -29,6 +29,7 @@ func (k *kctx) gather(code []ins) []ins {
 		g := gathered{late: map[string]bool{}}
 		i = g.from(code, i, defs, jumps)
 		kept, small := k.outermost(&g, single)
+		sunk := g.sink(kept, small)
 		p := ""
 		out = append(out, g.before...)
 		ask := func(guard string) {
@@ -55,17 +56,55 @@ func (k *kctx) gather(code []ins) []ins {
 			if len(small) == 0 { // then one fails
 				g.checks[len(g.checks)-1].guard = ""
 			}
-			slow = append(slow, again(out, g.checks, defs)...)
+			slow = append(slow, again(append(slices.Clone(out), sunk...), g.checks, defs)...)
 			if len(small) > 0 {
 				back := k.label()
 				slow = append(slow, ins{op: "bra", text: back, target: back, side: true})
-				g.after = append([]ins{{label: back, note: cold}}, g.after...)
+				sunk = append([]ins{{label: back, note: cold}}, sunk...)
 			}
 		}
 		branch.guard = p
-		out = append(append(out, branch), g.after...)
+		out = append(append(append(out, branch), sunk...), g.after...)
 	}
 	return append(out, slow...)
+}
+
+// sink takes from before the branch what no check needs that is asked: what comes after it is in registers for a shorter time.
+// What all checks need stays as well, if it is not computed again.
+func (g *gathered) sink(kept []ins, small []small) (sunk []ins) {
+	need, once := map[string]bool{}, map[string]bool{}
+	for _, c := range kept {
+		need[c.guard] = true
+	}
+	for _, n := range small {
+		need[n.reg] = true
+	}
+	for _, c := range g.checks {
+		for _, r := range append(c.src, c.guard) {
+			once[r] = true
+		}
+	}
+	var before []ins
+	for _, i := range slices.Backward(g.before) {
+		in := func(set map[string]bool) bool {
+			return slices.ContainsFunc(i.dst, func(r string) bool { return set[r] })
+		}
+		list, set := &sunk, once
+		switch {
+		case in(need) || in(once) && !i.again():
+			list, set = &before, need
+		case !in(once):
+			set = map[string]bool{}
+		}
+		*list = append(*list, i)
+		for _, r := range append(slices.Clone(i.src), i.guard) {
+			set[r] = true
+		}
+	}
+	slices.Reverse(before)
+	slices.Reverse(sunk)
+	g.before = before
+	return sunk
 }
 
 // cold notes a branch to where the checks are asked one by one, and where it comes back.
@@ -86,7 +125,7 @@ func again(code, checks []ins, defs map[string]int) (list []ins) {
 		if i.note == "" && (i.label != "" || i.op == "bra") || slices.ContainsFunc(i.dst, func(r string) bool { return defs[r] > 1 }) {
 			break
 		}
-		if i.side || i.guard != "" || len(i.dst) != 1 || !need[i.dst[0]] || strings.HasPrefix(i.op, "ld.") || strings.HasPrefix(i.op, "div.") || strings.HasPrefix(i.op, "rem.") {
+		if !i.again() || !need[i.dst[0]] {
 			continue
 		}
 		for _, r := range i.src {
@@ -113,6 +152,11 @@ func again(code, checks []ins, defs map[string]int) (list []ins) {
 		list = append(list, c)
 	}
 	return list
+}
+
+// again reports whether an instruction is computed again before checks that are asked one by one.
+func (i *ins) again() bool {
+	return !i.side && i.guard == "" && len(i.dst) == 1 && !strings.HasPrefix(i.op, "ld.") && !strings.HasPrefix(i.op, "div.") && !strings.HasPrefix(i.op, "rem.")
 }
 
 // check reports whether an instruction goes where a failed check goes.
@@ -169,7 +213,7 @@ func (g *gathered) take(i ins, defs map[string]int) bool {
 		return true
 	case i.label != "" || i.op == "bra" || i.side && !i.memory() || slices.ContainsFunc(i.dst, func(r string) bool { return defs[r] > 1 }):
 		return false
-	case !i.memory() && !needsLate:
+	case (!i.memory() || i.early && strings.HasPrefix(i.op, "ld.global") && i.guard == "" && !g.stored) && !needsLate:
 		g.early = append(g.early, i)
 		return true
 	case strings.HasPrefix(i.op, "ld.global") && !needsLate && !g.stored:

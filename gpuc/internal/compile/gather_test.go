@@ -34,10 +34,10 @@ func TestGather(t *testing.T) {
 	for _, i := range k.gather(code) {
 		i.write(&b)
 	}
-	assert.Equal(t, `	add.s64 %rd2, %rd1, 4;
-	or.pred %p6, %p1, %p2;
+	assert.Equal(t, `	or.pred %p6, %p1, %p2;
 	or.pred %p7, %p6, %p4;
 	@%p7 bra $L1; // one of the checks below
+	add.s64 %rd2, %rd1, 4;
 	ld.global.u32 %r1, [%rd1];
 	ld.global.u32 %r2, [%rd2];
 	@%p3 st.shared.u32 [%rd2], %r1;

@@ -135,8 +135,10 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 	case *ssa.IndexAddr:
 		x, n := k.elements(in, k.get(s, in.X))
 		i := k.index(s, in.Index)
-		k.check(i, n, in.Pos())
-		s.m[in] = k.at(x, i, sizes.Sizeof(elem(in.Type())))
+		early := k.check(i, n, in.Pos()) || x.p.early && i.isC
+		x = k.at(x, i, sizes.Sizeof(elem(in.Type())))
+		x.p.early = early
+		s.m[in] = x
 	case *ssa.Index:
 		x, i := k.get(s, in.X), k.index(s, in.Index)
 		if _, ok := in.X.Type().Underlying().(*types.Array); !ok { // a string

@@ -214,6 +214,11 @@ func (k *kctx) method(name string, a []val) (val, bool) {
 	if base == "GlobalDim" {
 		return product("nctaid"), true
 	}
+	if axis > 0 { // these fit 32 bits
+		v := k.pure("cvt.u64.u32", k64, k.pure("mad.lo.u32", k32, r32("ctaid"), r32("ntid"), r32("tid")).r)
+		v.hi = most["ctaid"][axis]*most["ntid"][axis] + most["tid"][axis]
+		return v, true
+	}
 	t := types.Typ[types.Int]
 	v := k.bin(token.ADD, t, t, product("ctaid"), k.special("tid"+d), token.NoPos)
 	v.sum = nil // nobody adds up its parts in another way

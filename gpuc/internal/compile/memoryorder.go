@@ -29,7 +29,7 @@ func (k *kctx) access(op string, sp space) string {
 func (k *kctx) emitLoad(rest string, dst []string, p *ptr) {
 	i := k.emit(k.access("ld", p.sp)+rest, dst, k.memOperand(p))
 	if i.side = k.strength != ""; !i.side && k.hint == "" {
-		i.root = p.root
+		i.root, i.early = p.root, p.early
 	}
 }
 

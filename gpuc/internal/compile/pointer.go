@@ -42,6 +42,7 @@ type ptr struct {
 	maybe bool          // it may be nil
 	depth int           // how many loops are around the variable of the thread that it points to
 	holds string        // the home of the pointers in the variable in memory that it points to
+	early bool          // a check before a loop was for it
 }
 
 // alloca is a variable in registers: a cell for each scalar and pointer, or one value that it always has.
