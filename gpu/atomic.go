@@ -1,13 +1,15 @@
 package gpu
 
 import (
+	"sync"
 	"sync/atomic"
 	"unsafe"
 )
 
-// AtomicInteger are the integers that a GPU changes atomically.
+// AtomicInteger are the integers that a GPU changes atomically. Those of 16 bits take more than one step, but for
+// [AtomicCompareAndSwap].
 type AtomicInteger interface {
-	~int32 | ~uint32 | ~int64 | ~uint64 | ~int | ~uint
+	~int16 | ~uint16 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~int | ~uint
 }
 
 // AtomicNumber are the numbers that a GPU changes atomically.
@@ -18,8 +20,28 @@ type AtomicNumber interface {
 // The atomics work on global and on shared memory. Each gives what was at p before. They are relaxed: they order
 // no other access, and [Fence] does. On the CPU they order more than on a GPU, so a kernel that needs an order can pass there.
 
+// locks are for atomics on the CPU that it has no instruction for, by address.
+var locks [64]sync.Mutex
+
+// locked calls f under the lock of an address.
+func locked(p unsafe.Pointer, f func()) {
+	l := &locks[uintptr(p)/16%uintptr(len(locks))]
+	l.Lock()
+	f()
+	l.Unlock()
+}
+
 // update replaces *p by f(*p) in one step, and gives what was there.
 func update[T AtomicNumber](p *T, f func(T) T) T {
+	if unsafe.Sizeof(*p) == 2 { // a GPU runs this too
+		for before := AtomicLoad(p, Relaxed, DeviceScope); ; {
+			seen := AtomicCompareAndSwap(p, before, f(before))
+			if seen == before {
+				return before
+			}
+			before = seen
+		}
+	}
 	if unsafe.Sizeof(*p) == 4 {
 		w := (*uint32)(unsafe.Pointer(p))
 		for {
@@ -63,6 +85,15 @@ func AtomicExchange[T AtomicNumber](p *T, v T) T { return update(p, func(T) T { 
 
 // AtomicCompareAndSwap puts v at p where *p has the bits of old. The swap was made if the result has them.
 func AtomicCompareAndSwap[T AtomicNumber](p *T, old, v T) T {
+	if unsafe.Sizeof(*p) == 2 {
+		var before T
+		locked(unsafe.Pointer(p), func() {
+			if before = *p; before == old {
+				*p = v
+			}
+		})
+		return before
+	}
 	return update(p, func(x T) T {
 		if toBits(x) == toBits(old) {
 			return v
@@ -89,4 +120,25 @@ func AtomicDec(p *uint32, limit uint32) uint32 {
 		}
 		return x - 1
 	})
+}
+
+// AtomicAddHalf adds v to a float of 16 bits. A target before sm_90 has it for Float16 alone.
+func AtomicAddHalf[T Half](p *T, v T) (before T) {
+	locked(unsafe.Pointer(p), func() {
+		before = *p
+		*p = ToHalf[T](before.Float32() + v.Float32())
+	})
+	return before
+}
+
+// AtomicCompareAndSwapPair puts v at p, an element of a slice or an array in shared memory, where *p is old. It gives what was
+// there, and is relaxed. The target is sm_90 or newer.
+func AtomicCompareAndSwapPair(p *Uint64x2, old, v Uint64x2) (before Uint64x2) {
+	locked(unsafe.Pointer(p), func() {
+		before = AtomicLoadPair(p, DeviceScope)
+		if before == old {
+			storePair(p, v)
+		}
+	})
+	return before
 }

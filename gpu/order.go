@@ -39,6 +39,11 @@ const (
 // AtomicLoad loads *p in one step. The order is Relaxed or Acquire.
 func AtomicLoad[T AtomicNumber](p *T, o Order, s Scope) T {
 	allowed("AtomicLoad", o, s, Relaxed, Acquire)
+	if unsafe.Sizeof(*p) == 2 {
+		var v T
+		locked(unsafe.Pointer(p), func() { v = *p })
+		return v
+	}
 	if unsafe.Sizeof(*p) == 4 {
 		return fromBits[T](uint64(atomic.LoadUint32((*uint32)(unsafe.Pointer(p)))))
 	}
@@ -48,6 +53,10 @@ func AtomicLoad[T AtomicNumber](p *T, o Order, s Scope) T {
 // AtomicStore stores v at p in one step. The order is Relaxed or Release.
 func AtomicStore[T AtomicNumber](p *T, v T, o Order, s Scope) {
 	allowed("AtomicStore", o, s, Relaxed, Release)
+	if unsafe.Sizeof(*p) == 2 {
+		locked(unsafe.Pointer(p), func() { *p = v })
+		return
+	}
 	if unsafe.Sizeof(*p) == 4 {
 		atomic.StoreUint32((*uint32)(unsafe.Pointer(p)), uint32(toBits(v)))
 		return
@@ -65,6 +74,11 @@ func AtomicLoadPair(p *Uint64x2, s Scope) Uint64x2 {
 // AtomicStorePair stores two words, as AtomicLoadPair loads them.
 func AtomicStorePair(p *Uint64x2, v Uint64x2, s Scope) {
 	allowed("AtomicStorePair", Relaxed, s, Relaxed)
+	locked(unsafe.Pointer(p), func() { storePair(p, v) })
+}
+
+// storePair stores two words for who loads them meanwhile.
+func storePair(p *Uint64x2, v Uint64x2) {
 	atomic.StoreUint64(&p.X, v.X)
 	atomic.StoreUint64(&p.Y, v.Y)
 }

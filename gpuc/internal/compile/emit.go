@@ -27,7 +27,7 @@ type ins struct {
 	pos      token.Pos
 }
 
-var prefix = map[kind]string{kPred: "%p", k32: "%r", k64: "%rd", kF32: "%f", kF64: "%fd", kHalf: "%h"}
+var prefix = map[kind]string{kPred: "%p", k32: "%r", k64: "%rd", kF32: "%f", kF64: "%fd", kHalf: "%h", kPair: "%q"}
 
 func (k *kctx) reg(kd kind) val {
 	k.nreg[kd]++

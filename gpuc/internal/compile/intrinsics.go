@@ -25,6 +25,7 @@ var float32Ops = map[string]string{
 var atomicOps = map[string]string{
 	"AtomicAdd": "add", "AtomicMin": "min", "AtomicMax": "max", "AtomicAnd": "and", "AtomicOr": "or", "AtomicXor": "xor",
 	"AtomicExchange": "exch", "AtomicCompareAndSwap": "cas", "AtomicInc": "inc", "AtomicDec": "dec",
+	"AtomicAddHalf": "add.noftz", "AtomicCompareAndSwapPair": "cas",
 }
 
 var shuffles = map[string]string{"Shuffle": "idx", "ShuffleUp": "up", "ShuffleDown": "down", "ShuffleXor": "bfly"}
@@ -73,6 +74,9 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 		return v, true
 	}
 	if op, ok := atomicOps[name]; ok {
+		if op != "cas" && name != "AtomicAddHalf" && sizes.Sizeof(fn.Signature.Results().At(0).Type()) == 2 {
+			return val{}, false // a loop around that
+		}
 		return k.atomic(op, in, fn, a), true
 	}
 	if mode, ok := shuffles[name]; ok {
@@ -161,8 +165,11 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	}
 	switch name {
 	case "Active", "GroupShuffle", "GroupReduce", "ReduceAdd", "ReduceMin", "ReduceMax", "FastExp32", "FastLog32", "Float16FromBits", "BFloat16FromBits", "odd32", "fmaOdd", "sumOdd",
-		"ToFloat8E4M3", "ToFloat8E5M2", "toFloat8", "Float8E4M3FromBits", "Float8E5M2FromBits", "ToTF32", "LoadA", "LoadB", "within", "ToHalf", "PackHalves", "NewPipeline":
+		"ToFloat8E4M3", "ToFloat8E5M2", "toFloat8", "Float8E4M3FromBits", "Float8E5M2FromBits", "ToTF32", "LoadA", "LoadB", "within", "ToHalf", "PackHalves", "NewPipeline", "packFloat16", "packBFloat16", "update":
 		return val{}, false // their source says what they do
+	}
+	if fn.Parent() != nil { // of a function of which this is true
+		return val{}, false
 	}
 	k.fail(in.Pos(), "a kernel cannot call gpu.%s", name)
 	return val{}, false
@@ -234,27 +241,41 @@ func named(t types.Type) string {
 }
 
 // halfType is the type in PTX.
-var halfType = map[string]string{"Float16": "f16", "BFloat16": "bf16"}
+var halfType = map[string]string{"Float16": "f16", "BFloat16": "bf16", "Float16x2": "f16x2", "BFloat16x2": "bf16x2"}
 
-// half is a function or method of Float16 or BFloat16 that the target has an instruction for. All others are compiled
+// half is a function or method of Float16, BFloat16 or two of them that the target has an instruction for. All others are compiled
 // from their source, which gives the same bits.
 func (k *kctx) half(of, name string, a []val) (val, bool) {
-	t, wide := halfType[of], of == "Float16" || k.o.Arch >= 90
-	reg := func(v val) string { return k.pure("cvt.u16.u32", kHalf, k.register(v.e[0]).r).r }
+	t, brain := halfType[of], of[0] == 'B'
+	kd, packed := kHalf, strings.HasSuffix(of, "x2")
+	if packed {
+		kd = k32
+	}
+	reg := func(v val) string {
+		if packed {
+			return k.register(v.e[0]).r
+		}
+		return k.pure("cvt.u16.u32", kHalf, k.register(v.e[0]).r).r
+	}
 	result := func(v val) (val, bool) {
-		return val{k: kAgg, e: []val{k.pure("cvt.u32.u16", k32, v.r)}}, true
+		if !packed {
+			v = k.pure("cvt.u32.u16", k32, v.r)
+		}
+		return val{k: kAgg, e: []val{v}}, true
 	}
 	op := strings.ToLower(name)
 	switch {
-	case of == "BFloat16" && k.o.Arch < 80:
+	case k.o.Arch < 80 && (brain || packed && name == "To"+of):
+	case name == "To"+of && packed:
+		return result(k.pure("cvt.rn."+t+".f32", kd, k.register(a[1]).r, k.register(a[0]).r))
 	case name == "To"+of:
-		return result(k.pure("cvt.rn."+t+".f32", kHalf, k.register(a[0]).r))
+		return result(k.pure("cvt.rn."+t+".f32", kd, k.register(a[0]).r))
 	case name == "Float32" && of == "Float16":
 		return k.pure("cvt.f32.f16", kF32, reg(a[0])), true
 	case name == "FMA":
-		return result(k.pure("fma.rn."+t, kHalf, reg(a[0]), reg(a[1]), reg(a[2])))
-	case wide && (name == "Add" || name == "Sub" || name == "Mul"):
-		return result(k.pure(op+".rn."+t, kHalf, reg(a[0]), reg(a[1])))
+		return result(k.pure("fma.rn."+t, kd, reg(a[0]), reg(a[1]), reg(a[2])))
+	case (!brain || k.o.Arch >= 90) && (name == "Add" || name == "Sub" || name == "Mul"):
+		return result(k.pure(op+".rn."+t, kd, reg(a[0]), reg(a[1])))
 	}
 	return val{}, false
 }
@@ -319,13 +340,16 @@ func (k *kctx) group(name string, a []val) val {
 
 // atomic changes memory in one step. Where nobody wants what was there before, it is a reduction.
 func (k *kctx) atomic(op string, in *ssa.Call, fn *ssa.Function, a []val) val {
-	t := fn.Signature.Results().At(0).Type().Underlying().(*types.Basic)
 	p := a[0].p
 	if p == nil {
 		k.fail(in.Pos(), "the address of an atomic is not known here")
 	}
 	k.writes(p)
 	k.seenByOthers(in, a[0], "an atomic")
+	t, ok := fn.Signature.Results().At(0).Type().Underlying().(*types.Basic)
+	if !ok || sizes.Sizeof(t) == 2 {
+		return k.otherAtomic(op, in, fn, a)
+	}
 	ty := num(t)
 	switch op {
 	case "add":
@@ -357,6 +381,52 @@ func (k *kctx) atomic(op string, in *ssa.Call, fn *ssa.Function, a []val) val {
 	}
 	k.emit("atom"+spaceName[p.sp]+"."+op+"."+ty, []string{v.r}, args...).side = true
 	return v
+}
+
+// otherAtomic is an atomic on 16 bits, or on 16 bytes.
+func (k *kctx) otherAtomic(op string, in *ssa.Call, fn *ssa.Function, a []val) val {
+	t := fn.Signature.Results().At(0).Type()
+	half, pair := "", sizes.Sizeof(t) == 16
+	if n, ok := t.(*types.Named); ok {
+		half = halfType[n.Obj().Name()]
+	}
+	if k.o.Arch < 90 && (pair || half == "bf16") {
+		k.fail(in.Pos(), "gpu.%s of a %s needs sm_90, and the target is sm_%d: write gpuc -arch sm_90", in.Call.StaticCallee().Name(), t, k.o.Arch)
+	}
+	ty, kd := "b16", kHalf
+	switch {
+	case pair && !a[0].p.aligned(16):
+		k.fail(in.Pos(), "gpu.%s works on an element of a slice of gpu.Uint64x2", fn.Name())
+	case pair:
+		ty, kd, k.funcs.version = "b128", kPair, max(k.funcs.version, "8.3")
+	case half != "":
+		ty = half
+	}
+	args := []string{k.memOperand(a[0].p)}
+	for _, v := range a[1:] {
+		r := k.reg(kd)
+		switch {
+		case pair:
+			k.emit("mov.b128", []string{r.r}, "{"+k.register(v.e[0]).r+", "+k.register(v.e[1]).r+"}")
+		case half != "":
+			k.emit("cvt.u16.u32", []string{r.r}, k.register(v.e[0]).r)
+		default:
+			k.emit("cvt.u16.u32", []string{r.r}, k.register(v).r)
+		}
+		args = append(args, r.r)
+	}
+	v := k.reg(kd)
+	k.emit("atom"+spaceName[a[0].p.sp]+"."+op+"."+ty, []string{v.r}, args...).side = true
+	if pair {
+		x, y := k.reg(k64), k.reg(k64)
+		k.emit("mov.b128", []string{x.r, y.r}, v.r)
+		return val{k: kAgg, e: []val{x, y}}
+	}
+	w := k.pure("cvt.u32.u16", k32, v.r)
+	if half != "" {
+		return val{k: kAgg, e: []val{w}}
+	}
+	return k.narrow(t.Underlying().(*types.Basic), w)
 }
 
 // maxShared is how much shared memory a kernel can declare. What is above it, a launch has to ask for.

@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
+	"github.com/purecuda/purecuda/gpuc/internal/testdata/sm90"
 	ops "github.com/purecuda/purecuda/gpuc/internal/testdata/ops"
 )
 
@@ -93,6 +95,8 @@ func TestThreads(t *testing.T) {
 			make([]int32, 100), many(100, r.Uint32))
 		d.Same(t, "Dynamic", gpu.Shape{Grid: gpu.Dim3{X: 3}, Block: gpu.Dim3{X: 40}, SharedBytes: 160},
 			func(t *gpu.Thread, a []any) { ops.Dynamic(t, as[[]int32](a, 0)) }, many(120, r.Int32))
+		d.Same(t, "Parts", gpu.Shape{Grid: gpu.Dim3{X: 3}, Block: gpu.Dim3{X: 64}, SharedBytes: 640},
+			func(t *gpu.Thread, a []any) { ops.Parts(t, as[[]int64](a, 0), as[[]int16](a, 1)) }, make([]int64, 192), many(192, func() int16 { return int16(r.Uint32()) }))
 		d.Same(t, "Warps", gpu.Shape1D(128, 64), func(t *gpu.Thread, a []any) {
 			ops.Warps(t, as[[]uint32](a, 0), as[f32](a, 1), as[[]float64](a, 2), as[[]int64](a, 3))
 		}, many(128, r.Uint32), many(128, func() float32 { return float32(r.IntN(9)) }), many(128, r.Float64), many(128, r.Int64))
@@ -125,6 +129,10 @@ func atomics[T gpu.AtomicNumber](t *testing.T, d *device.Device, name string, f 
 func TestAtomics(t *testing.T) {
 	inModes(t, opsFolder, func(t *testing.T, d *device.Device) {
 		r := rand.New(rand.NewPCG(13, 14))
+		atomics(t, d, "AtomicInt16", ops.AtomicInt16)
+		atomics(t, d, "AtomicUint16", ops.AtomicUint16)
+		d.Same(t, "AtomicHalves", gpu.Shape1D(256, 64), func(t *gpu.Thread, a []any) { ops.AtomicHalves(t, as[[]gpu.Float16](a, 0), as[[]gpu.Float16](a, 1)) },
+			make([]gpu.Float16, 8), many(256, func() gpu.Float16 { return gpu.ToFloat16(float32(r.IntN(9))) }))
 		atomics(t, d, "AtomicInt32", ops.AtomicInt32)
 		atomics(t, d, "AtomicUint32", ops.AtomicUint32)
 		atomics(t, d, "AtomicInt64", ops.AtomicInt64)
@@ -144,6 +152,28 @@ func TestAtomics(t *testing.T) {
 		}, many(200, r.Uint64), make([]uint32, 200), make([]uint64, 1))
 		d.Same(t, "Counters", gpu.Shape1D(128, 64), func(t *gpu.Thread, a []any) { ops.Counters(t, as[[]uint32](a, 0)) }, []uint32{3, 4})
 	})
+}
+
+// TestSM90 runs what needs sm_90.
+func TestSM90(t *testing.T) {
+	const folder = "../testdata/sm90"
+	for _, checks := range []compile.Checks{compile.ChecksOff, compile.ChecksReport} {
+		r := rand.New(rand.NewPCG(15, 16))
+		d := device.Open(t, device.Compile(t, func() *compile.Program { return program(t, folder) }, "sm90", compile.Options{Arch: 90, Checks: checks}))
+		d.Same(t, "Pairs", gpu.Shape1D(128, 64), func(t *gpu.Thread, a []any) { sm90.Pairs(t, as[[]gpu.Uint64x2](a, 0), as[[]uint64](a, 1)) },
+			make([]gpu.Uint64x2, 2), many(128, r.Uint64))
+		d.Same(t, "AtomicBrains", gpu.Shape1D(128, 64), func(t *gpu.Thread, a []any) {
+			sm90.AtomicBrains(t, as[[]gpu.BFloat16](a, 0), as[[]gpu.BFloat16](a, 1))
+		},
+			make([]gpu.BFloat16, 4), many(128, func() gpu.BFloat16 { return gpu.ToBFloat16(float32(r.IntN(5))) }))
+	}
+	if !device.Hardware() {
+		for kernel, what := range map[string]string{"Pairs": "gpu.AtomicCompareAndSwapPair of a github.com/purecuda/purecuda/gpu.Uint64x2", "AtomicBrains": "gpu.AtomicAddHalf"} {
+			_, err := program(t, folder).Compile(compile.Options{Arch: 89, Checks: compile.ChecksOff}, kernel)
+			require.ErrorContains(t, err, what)
+			require.ErrorContains(t, err, "needs sm_90, and the target is sm_89: write gpuc -arch sm_90")
+		}
+	}
 }
 
 // TestFast compares what is approximate within its bound.

@@ -150,7 +150,7 @@ func (p *ptr) vectors(t types.Type) (list []piece) {
 func natural(t types.Type) int64 { return gcd(16, max(1, sizes.Sizeof(t))) }
 
 func suffix(k kind) string {
-	return map[kind]string{kPred: "pred", k32: "b32", k64: "b64", kF32: "f32", kF64: "f64", kHalf: "b16"}[k]
+	return map[kind]string{kPred: "pred", k32: "b32", k64: "b64", kF32: "f32", kF64: "f64", kHalf: "b16", kPair: "b128"}[k]
 }
 
 // num is the PTX type for arithmetic.

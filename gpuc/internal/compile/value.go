@@ -22,6 +22,7 @@ const (
 	kPtr
 	kThread
 	kHalf // 16 bits, while one of Float16 or BFloat16 is computed
+	kPair // 16 bytes, for an atomic
 	kFunc // a function that is known, with what a closure has captured
 )
 

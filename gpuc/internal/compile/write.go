@@ -83,7 +83,7 @@ func (p *Program) place(pos token.Pos) (int, token.Position) {
 // body writes the body of a kernel or a function, and gives the number of instructions.
 func (k *kctx) body(b *strings.Builder, code []ins) (n int) {
 	b.WriteString("{\n")
-	for _, kd := range []kind{kPred, k32, k64, kF32, kF64, kHalf} {
+	for _, kd := range []kind{kPred, k32, k64, kF32, kF64, kHalf, kPair} {
 		if n := k.nreg[kd]; n > 0 {
 			fmt.Fprintf(b, "\t.reg .%s %s<%d>;\n", suffix(kd), prefix[kd], n+1)
 		}

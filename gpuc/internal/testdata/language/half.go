@@ -52,3 +52,24 @@ func Narrow(t *gpu.Thread, f []gpu.Float16, b []gpu.BFloat16, x []float32) {
 		}
 	}
 }
+
+// Packed has two floats of 16 bits at once, and eight of them in a load.
+//
+//purecuda:kernel
+func Packed(t *gpu.Thread, out, x []gpu.Float16, bout, bx []gpu.BFloat16) {
+	i := t.GlobalX()
+	v, o := gpu.View[[4]gpu.Float16x2](x), gpu.View[[4]gpu.Float16x2](out)
+	w, p := gpu.View[[4]gpu.BFloat16x2](bx), gpu.View[[4]gpu.BFloat16x2](bout)
+	if i >= len(v) || i >= len(o) || i >= len(w) || i >= len(p) {
+		return
+	}
+	a, b := v[i], w[i]
+	o[i] = [4]gpu.Float16x2{a[0].Add(a[1]), a[1].Sub(a[2]), a[2].Mul(a[3]), a[3].FMA(a[0], a[1])}
+	p[i] = [4]gpu.BFloat16x2{b[0].Add(b[1]), b[1].Sub(b[2]), b[2].Mul(b[3]), b[3].FMA(b[0], b[1])}
+	low, high := a[0].Float32()
+	blow, bhigh := b[0].Float32()
+	if low > high {
+		o[i][3] = gpu.ToFloat16x2(blow, high)
+		p[i][2] = gpu.ToBFloat16x2(a[1].High().Float32(), bhigh+b[3].Low().Float32())
+	}
+}

@@ -160,3 +160,65 @@ func Counters(t *gpu.Thread, c []uint32) {
 	gpu.AtomicInc(&c[0], 6)
 	gpu.AtomicDec(&c[1], 9)
 }
+
+//purecuda:kernel
+func AtomicInt16(t *gpu.Thread, g, v []int16) {
+	i := t.GlobalX()
+	s := gpu.Shared[[8]int16](t)
+	if t.ThreadX() < 8 {
+		s[t.ThreadX()] = 0
+	}
+	t.Barrier()
+	atomics(t, s, g, v, i)
+	integerAtomics(t, s, g, v, i)
+	t.Barrier()
+	if t.ThreadX() < 8 {
+		gpu.AtomicAdd(&g[8+t.ThreadX()], s[t.ThreadX()])
+	}
+}
+
+//purecuda:kernel
+func AtomicUint16(t *gpu.Thread, g, v []uint16) {
+	i := t.GlobalX()
+	s := gpu.Shared[[8]uint16](t)
+	if t.ThreadX() < 8 {
+		s[t.ThreadX()] = 0
+	}
+	t.Barrier()
+	atomics(t, s, g, v, i)
+	integerAtomics(t, s, g, v, i)
+	t.Barrier()
+	if t.ThreadX() < 8 {
+		gpu.AtomicAdd(&g[8+t.ThreadX()], s[t.ThreadX()])
+	}
+}
+
+// AtomicHalves adds small integers, whose sums are exact.
+//
+//purecuda:kernel block=64
+func AtomicHalves(t *gpu.Thread, g, v []gpu.Float16) {
+	s := gpu.Shared[[4]gpu.Float16](t)
+	if t.ThreadX() < 4 {
+		s[t.ThreadX()] = gpu.ToFloat16(0)
+	}
+	t.Barrier()
+	i := t.GlobalX()
+	gpu.AtomicAddHalf(&g[i&3], v[i])
+	gpu.AtomicAddHalf(&s[i&3], v[i])
+	t.Barrier()
+	if t.ThreadX() < 4 {
+		gpu.AtomicAddHalf(&g[4+t.ThreadX()], s[t.ThreadX()])
+	}
+}
+
+// Parts has arrays of several types in dynamic shared memory.
+//
+//purecuda:kernel block=64 registers=40
+func Parts(t *gpu.Thread, sums []int64, x []int16) {
+	n, all := t.BlockDimX(), gpu.DynamicShared[byte](t)
+	wide, small := gpu.View[int64](all[:8*n]), gpu.View[int16](all[8*n:10*n])
+	i := t.ThreadX()
+	wide[i], small[n-1-i] = int64(x[t.GlobalX()])<<20, x[t.GlobalX()]
+	t.Barrier()
+	sums[t.GlobalX()] = wide[n-1-i] + int64(small[(i+1)%n])
+}
