@@ -172,6 +172,25 @@ func spread[T int8 | uint16 | int32 | uint64 | float32](a *[8]T, x T, at int) {
 	}
 }
 
+const text = "a text, with more than ASCII: äöü"
+
+func word(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+
+func putWord(b []byte, x uint64) { binary.BigEndian.PutUint64(b, x) }
+
+func apply[T any](f func(T) T, x T) T { return f(f(x)) }
+
+// below is the numbers up to n, for a range.
+func below(n int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for i := 0; i < n; i++ {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
 // total adds up a warp.
 func total(t *gpu.Thread, v int32) int32 {
 	for d := 16; d > 0; d >>= 1 {

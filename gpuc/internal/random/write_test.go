@@ -198,7 +198,7 @@ func (w *writer) statements(depth int) {
 }
 
 func (w *writer) statement(depth int) {
-	kind := w.r.IntN(23)
+	kind := w.r.IntN(25)
 	if depth == 0 {
 		kind %= 8
 	}
@@ -241,6 +241,8 @@ func (w *writer) statement(depth int) {
 		}
 	case 22:
 		w.effects()
+	case 23, 24:
+		w.everyday()
 	}
 }
 
@@ -349,7 +351,7 @@ func (w *writer) memory() {
 		w.assign()
 		return
 	}
-	switch w.r.IntN(9) {
+	switch w.r.IntN(10) {
 	case 0:
 		f := pick(w.r, [][2]string{{"A", "int8"}, {"B", "uint16"}, {"C[1]", "int32"}, {"E", "uint64"}})
 		w.line("recs[i].%s %s= %s", f[0], pick(w.r, []string{"", "+", "-", "*", "^"}), w.expr(f[1], 2))
@@ -381,6 +383,10 @@ func (w *writer) memory() {
 		w.line("gpu.Atomic%s(&counts[%d], %s)", op, cell, w.expr("uint32", 2))
 	case 7:
 		w.line("gpu.AtomicAdd(&singles[%s & 3], float32(%s & 7))", w.expr("int", 1), w.expr("int", 1))
+	case 9:
+		x := w.name("v")
+		w.line("%s := gpu.Atomic%s(&recs[i].B, %s)", x, pick(w.r, []string{"Add", "Min", "Max", "And", "Or", "Xor", "Exchange"}), w.expr("uint16", 2))
+		w.know("uint16", x, true)
 	case 8:
 		x := w.name("v")
 		op := pick(w.r, []string{"Add", "Min", "Max", "And", "Or", "Xor", "Exchange"})
@@ -405,7 +411,7 @@ func (w *writer) together(dynamic bool) {
 		s := w.r.IntN(len(w.shared))
 		t := w.shared[s]
 		w.line("s%d[t.Rank()] = %s", s, w.expr(t, 2))
-		if atomic := slices.Contains([]string{"int32", "uint32", "int64", "uint64", "int", "uint"}, t); atomic && w.r.IntN(2) == 0 {
+		if atomic := slices.Contains([]string{"int16", "uint16", "int32", "uint32", "int64", "uint64", "int", "uint"}, t); atomic && w.r.IntN(2) == 0 {
 			w.line("t.Barrier()")
 			w.line("gpu.Atomic%s(&s%d[%s & 63], %s)", pick(w.r, []string{"Add", "Xor", "Min", "Or", "Max", "And"}), s, w.expr("int", 1), w.expr(t, 2))
 		}
@@ -415,7 +421,12 @@ func (w *writer) together(dynamic bool) {
 		w.line("t.Barrier()")
 		return
 	}
-	switch w.r.IntN(6) {
+	switch w.r.IntN(8) {
+	case 6:
+		w.group()
+	case 7: // who is at this place, counted by its first
+		g := w.name("g")
+		w.line("if %s {\n\t%s := gpu.Active(t)\n\tif %s.Rank() == 0 { gpu.AtomicAdd(&counts[0], uint32(%s.Size())) }\n\t}", w.boolean(2), g, g, g)
 	case 0, 1:
 		t := pick(w.r, []string{"int32", "uint32", "int64", "uint64", "int", "float32", "float64"})
 		v := w.name("v")
