@@ -189,7 +189,7 @@ func (c *command) files() ([]file, error) {
 				if err != nil {
 					return nil, err
 				}
-				if len(m.Sites) > 0 {
+				if m.Kernels[0].Report {
 					return nil, fmt.Errorf("%s reports, and without launches nobody could read it: set checks=off or checks=trap", name)
 				}
 				merge(p, m, other)

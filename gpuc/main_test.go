@@ -68,6 +68,16 @@ func TestRun(t *testing.T) {
 }
 
 // TestLeftOut checks that a kernel which is not built is told of, and that build tags come into what is generated.
+// TestTrapWithoutLaunches has a check in a kernel that other code launches.
+func TestTrapWithoutLaunches(t *testing.T) {
+	dir := module(t, "package k\n\nimport \"github.com/purecuda/purecuda/gpu\"\n\n//purecuda:kernel\nfunc K(t *gpu.Thread, x []int, n int) {\n\tx[n] = 1\n}\n")
+	require.ErrorContains(t, run([]string{"-launch=false", dir}, io.Discard), "K reports, and without launches nobody could read it: set checks=off or checks=trap")
+	require.NoError(t, run([]string{"-launch=false", "-checks", "trap", dir}, io.Discard))
+	ptx, err := os.ReadFile(filepath.Join(dir, "k_sm_75.ptx"))
+	require.NoError(t, err)
+	assert.Contains(t, string(ptx), "trap;")
+}
+
 func TestLeftOut(t *testing.T) {
 	tagged := "//go:build cuda && linux\n\n" + strings.Replace(strings.Replace(program, "package main", "package k", 1), "func main()", "func Main()", 1)
 	dir := module(t, tagged)

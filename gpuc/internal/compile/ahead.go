@@ -23,7 +23,6 @@ type ahead struct {
 	plus  int64  // what the condition adds to the phi
 	x     string // the register of the phi, in 64 bits
 	first val    // the register of the phi before the loop
-	from  *val   // the constant that it is there
 	step  poly
 	limit val
 	begin int // of the loop in the code
@@ -57,12 +56,9 @@ func (k *kctx) askAhead(f *frame, s *scope, l *loop, c *counter, step val) {
 	if a.plus <= -maxPlus || a.plus >= maxPlus {
 		return
 	}
-	for i, p := range l.head.Preds {
+	for _, p := range l.head.Preds {
 		if l.blocks[p] {
 			a.latch = p
-		} else if from, ok := a.phi.Edges[i].(*ssa.Const); ok && len(l.head.Preds) == 2 {
-			v := k.convert(c.t, types.Typ[types.Int], k.get(s, from))
-			a.from = &v
 		}
 	}
 	a.first = s.m[a.phi]
@@ -161,9 +157,7 @@ func (k *kctx) askedAhead(l *loop, n, step val, up *table) {
 	b := types.Typ[types.Int]
 	do := func(op token.Token, x, y val) val { return k.bin(op, b, b, x, y, token.NoPos) }
 	first := k.reg(k64)
-	if a.from != nil {
-		first = *a.from
-	} else if a.x == a.first.r {
+	if a.x == a.first.r {
 		k.emit("mov.b64", []string{first.r}, a.first.r)
 	} else {
 		k.emit("cvt."+map[bool]string{true: "u64.u32", false: "s64.s32"}[unsigned(a.c.t)], []string{first.r}, a.first.r)

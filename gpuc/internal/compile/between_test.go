@@ -43,6 +43,13 @@ func TestFewerChecks(t *testing.T) {
 		"var s int; for i := 0; i < c; i++ { o[1] = x[y[i]+d]; s += o[1] }; o[0] = s",
 		"var s int; for i := 0; i < c; i++ { v := y[i:]; s += v[0] + x[v[1]] }; o[0] = s",
 		"var s int; for i := 0; i < c; i++ { v := (*[4]int)(y[i:]); s += v[b&3] + x[v[1]] }; o[0] = s",
+		"if a > 0 && a < len(x) { o[0] = x[a-1] }; o[1] = y[b]",
+		"if a < 1 || a+1 >= len(x) { return }; o[0] = x[a-1] + x[a+1] + y[b]",
+		"if a >= 0 && a != 0 && a <= len(y) { o[0] = y[a-1] }; o[1] = y[b]",
+		"if a-5 > 0 && a < len(x) { o[0] = x[a-1] }; o[1] = y[b]",
+		"var s [16]int; for i := range s { s[i] = i*i }; for i := 0; i < 16; i++ { if u := b & 15; u > i && u < 15-i { o[0] += s[u-1] + s[u+1] } }; o[1] = y[b]",
+		"if u, v := uint(a), uint(b); u < 7-v { o[0] = x[u] }; o[1] = y[b]",
+		"if u, v := int32(a), int32(b); u >= 0 && v >= 0 && u < 7-v { o[0] = x[u] }; o[1] = y[b]",
 		"var s int; for i, j := a, b; i < c; i, j = i+1, j+d { s += x[i] + y[j] }; o[0] = s",
 	}
 	var source strings.Builder

@@ -56,6 +56,11 @@ func TestChecks(t *testing.T) {
 		{"a counter that comes near the end", fails, "u := uint64(n); for j, m := 0, 0; m < 9; j++ { if m++; m == 5 { j = int(u>>1) }; if j < len(x) { x[j] = 1 } }"},
 		{"a counter that a condition lets near the end", fails, "u := uint64(n); for j, m := 0, 0; m < 9; { m++; if m == 4 { if j < int(u>>1)-1000 { j += int(u>>1)-1000 } } else { j += 900 }; if j < len(x) { x[j] = 1 } }"},
 
+		{"before a number that is positive", none, "if n > 0 && n < len(x) { x[n-1]++ }"},
+		{"before a number that is not 0", none, "if i := t.ThreadX(); i != 0 && i <= len(x) { x[i-1]++ }"},
+		{"two before a number that is positive", holds, "if n > 0 && n < len(x) { x[n-2]++ }"},
+		{"before a sum that is positive", holds, "if n-3 > 0 && n < len(x) { x[n-1]++ }"},
+		{"between counters", none, "var a [16]int; for i := range 16 { if u := n&15; u > i && u < 15-i { a[u-1] = a[u+1] } }; *o = a[3]"},
 		{"an index", holds, "if n < len(x) { x[n+1]++ }"},
 		{"a capacity", holds, "*o = len(x[1:4:n+6])"},
 		{"a mask", none, "var a [256]int; a[3] = 1; *o = a[n&255] + a[int8(n&127)] + a[uint8(n)] + a[uint32(n)>>24] + a[uint16(n)%256]"},

@@ -21,7 +21,59 @@ func (k *kctx) bound(v val) (hi uint64, ok bool) {
 	if f, found := k.cur.get("hi " + v.r); found && (!ok || f.c < hi) {
 		return f.c, true
 	}
+	if v.k != k64 {
+		return hi, ok
+	}
+	if !ok && k.least(poly{{v.r, 1}}) >= 0 {
+		hi, ok = math.MaxInt64, true
+	}
+	rest, c := v.sum.split()
+	if c == 0 || c < -maxApart || c > maxApart || len(rest) != 1 || rest[0].c != 1 {
+		return hi, ok
+	}
+	x, found := k.cur.get("sum " + rest.key())
+	if !found || x.r != rest[0].regs || c < 0 && k.least(rest)+c < 0 { // x-1 is not negative where x is 1 or more
+		return hi, ok
+	}
+	if most, low := k.bound(x); low && int64(most) <= math.MaxInt64-maxApart {
+		if sum := uint64(max(0, int64(most)+c)); !ok || sum < hi {
+			return sum, true
+		}
+	} else if low && c < 0 && !ok {
+		return most, true
+	}
 	return hi, ok
+}
+
+// least is the least that a register can be, as far as conditions say.
+func (k *kctx) least(p poly) int64 {
+	if len(p) == 1 && p[0].c == 1 {
+		if f, ok := k.cur.get("least " + p[0].regs); ok {
+			return int64(f.c)
+		}
+	}
+	return -maxApart * maxApart
+}
+
+// learnLeast notes that y is above x, or at least x, or not x.
+func (k *kctx) learnLeast(op token.Token, vx ssa.Value, x, y val) {
+	if op == token.NEQ && y.isC && y.c == 0 {
+		if _, low := k.bound(x); low || nonneg(vx, 0) {
+			op, x, y = token.LSS, y, x
+		}
+	}
+	least := int64(0)
+	if x.isC {
+		least = int64(x.c)
+	} else if _, low := k.bound(x); !low && !nonneg(vx, 0) {
+		return
+	}
+	if op == token.LSS {
+		least++
+	}
+	if p := y.poly(); (op == token.LSS || op == token.LEQ) && y.k == k64 && !y.isC && least < maxApart && len(p) == 1 && p[0].c == 1 && least > k.least(p) {
+		k.cur.m["least "+p[0].regs] = cst(k64, uint64(least))
+	}
 }
 
 // limit is the largest number of a type, as far as bounds go.
@@ -127,7 +179,7 @@ func (k *kctx) upTo(i, n val) bool {
 	facts, _ := k.cur.get("up to " + rest.key())
 	for _, f := range facts.e {
 		if f.sum.key() == from.key() && m > -maxApart && m < maxApart && e > -maxApart && e < maxApart {
-			if least, most := int64(f.hi)-f.off+e, int64(f.c)-f.off+e; least >= 0 && most < m {
+			if least, most := max(int64(f.hi)-f.off, k.least(from))+e, int64(f.c)-f.off+e; least >= 0 && most < m {
 				return true
 			}
 		}
@@ -149,17 +201,25 @@ func (k *kctx) learn(s *scope, cond ssa.Value, holds bool) {
 	if !okX || !okY {
 		return
 	}
-	op, vx := c.Op, c.X
+	op, vx, vy := c.Op, c.X, c.Y
 	defer func() { k.learnUpTo(op, vx, x, y) }()
 	if !holds {
 		op = map[token.Token]token.Token{token.LSS: token.GEQ, token.GEQ: token.LSS, token.GTR: token.LEQ, token.LEQ: token.GTR, token.NEQ: token.EQL}[op]
 	}
 	if op == token.GTR || op == token.GEQ {
-		op, x, y, vx = map[token.Token]token.Token{token.GTR: token.LSS, token.GEQ: token.LEQ}[op], y, x, c.Y
+		op, x, y, vx, vy = map[token.Token]token.Token{token.GTR: token.LSS, token.GEQ: token.LEQ}[op], y, x, c.Y, c.X
 	}
 	b := vx.Type().Underlying().(*types.Basic)
+	if !unsigned(b) {
+		k.learnLeast(op, vx, x, y)
+	}
 	_, low := k.bound(x)
 	hi, high := k.bound(y)
+	if d, ok := vy.(*ssa.BinOp); ok && d.Op == token.SUB && !high && !unsigned(b) && nonneg(d.X, 0) && nonneg(d.Y, 0) { // below 255-n is below 255
+		if from, ok := d.X.(*ssa.Const); ok {
+			hi, high = from.Uint64(), true
+		}
+	}
 	if x.isC || !low && !unsigned(b) && (x.k != k64 || !nonneg(vx, 0)) || op != token.LSS && op != token.LEQ {
 		return
 	}

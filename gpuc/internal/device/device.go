@@ -103,7 +103,7 @@ func Backend(t testing.TB) Host {
 	t.Helper()
 	var options []runtime.Option
 	if !Hardware() {
-		options = append(options, runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{MaxSteps: 1 << 24})))
+		options = append(options, runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{MaxSteps: 1 << 26})))
 	}
 	rt, err := runtime.Open(options...)
 	require.NoError(t, err)
