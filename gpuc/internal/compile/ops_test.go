@@ -11,8 +11,8 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
-	"github.com/purecuda/purecuda/gpuc/internal/testdata/sm90"
 	ops "github.com/purecuda/purecuda/gpuc/internal/testdata/ops"
+	"github.com/purecuda/purecuda/gpuc/internal/testdata/sm90"
 )
 
 const opsFolder = "../testdata/ops"
