@@ -6,6 +6,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/nvtx"
 	"github.com/purecuda/purecuda/internal/traceparent"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/nvrtc"
@@ -18,6 +19,9 @@ import (
 // several goroutines at the same time. The operation returns when they return. They delay nothing else. They
 // may use CUDA, but operations of their own are traced as well. A panic goes to the hook of
 // [WithErrorHook], and the operation goes on.
+//
+// A profiler that starts the program, such as Nsight Systems, has requests and code as ranges of NVTX on its time line, without a
+// Trace. It sets NVTX_INJECTION64_PATH, and the library of that name is loaded. Otherwise nothing is.
 //
 // Their ctx is that of the operation, if it takes one. Otherwise it is that of [Stream.SetTraceContext]. Package
 // pool sets that of the request there.
@@ -99,26 +103,37 @@ type TraceRequest struct {
 func WithTrace(t *Trace) Option { return func(c *config) { c.trace = t } }
 
 // TraceRequest begins a request: it calls Trace.Request, and returns its context and the function that ends
-// the request. Without Trace.Request it returns ctx and nil. Package pool calls it. A program that serves
+// the request. Without Trace.Request it returns ctx, and nil if no profiler listens ([Trace]). Package pool calls it. A program that serves
 // requests on streams of its own may call it too, with SetTraceContext.
 func (rt *Runtime) TraceRequest(ctx context.Context, name string) (context.Context, func(TraceRequest)) {
-	if rt == nil || rt.cfg.trace == nil || rt.cfg.trace.Request == nil || ctx == nil {
+	if rt == nil || rt.life == nil || ctx == nil {
 		return ctx, nil
 	}
-	if parent := traceparent.From(ctx); parent != "" && rt.cfg.trace.Extract != nil {
+	over := nvtx.Start(name)
+	t := rt.cfg.trace
+	if t == nil || t.Request == nil {
+		if over == nil {
+			return ctx, nil
+		}
+		return ctx, func(TraceRequest) { over() }
+	}
+	if parent := traceparent.From(ctx); parent != "" && t.Extract != nil {
 		rt.hook(func() {
-			if own := rt.cfg.trace.Extract(ctx, parent); own != nil {
+			if own := t.Extract(ctx, parent); own != nil {
 				ctx = own
 			}
 		})
 		ctx = traceparent.With(ctx, "") // what comes in ctx from now on is of this process
 	}
 	own, end := ctx, (func(TraceRequest))(nil)
-	rt.hook(func() { own, end = rt.cfg.trace.Request(ctx, name) })
+	rt.hook(func() { own, end = t.Request(ctx, name) })
 	if own == nil {
 		own = ctx
 	}
 	return own, func(r TraceRequest) {
+		if over != nil {
+			over()
+		}
 		if end != nil {
 			rt.hook(func() { end(r) })
 		}
@@ -270,6 +285,9 @@ func (c *Context) traceWait(ctx context.Context, stream uint64, wait func() erro
 
 // traceModule calls a function that makes code, and returns how many bytes and whether they were in the cache on disk.
 func (c *Context) traceModule(ctx context.Context, operation string, make func() (bytes int, cached bool, err error)) error {
+	if over := nvtx.Start(operation); over != nil {
+		defer over()
+	}
 	start := time.Now()
 	bytes, cached, err := make()
 	if t := c.rt.cfg.trace; t != nil && t.Module != nil {
