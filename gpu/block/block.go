@@ -7,7 +7,8 @@ package block
 
 import "github.com/purecuda/purecuda/gpu"
 
-// Op is an associative operation: Combine(Combine(a, b), c) is Combine(a, Combine(b, c)). The order of a and b counts.
+// Op is an associative operation: Combine(Combine(a, b), c) is Combine(a, Combine(b, c)). The order of a and b counts. A scan also
+// calls Combine where it does not use the result, so no two elements may make a check in it fail.
 type Op[T any] interface {
 	// Zero changes nothing: Combine(Zero(), v) is v, and so is Combine(v, Zero()).
 	Zero() T
@@ -39,7 +40,7 @@ func WarpReduce[T any, O Op[T]](t *gpu.Thread, op O, v T) T {
 // WarpScan combines v of the lanes of a warp up to and with this one.
 func WarpScan[T any, O Op[T]](t *gpu.Thread, op O, v T) T {
 	for d := 1; d < 32; d *= 2 {
-		v = op.Combine(gpu.Select(t.Lane() >= d, gpu.ShuffleUp(t, v, d), op.Zero()), v)
+		v = gpu.Select(t.Lane() >= d, op.Combine(gpu.ShuffleUp(t, v, d), v), v) // one instruction where Combine is one
 	}
 	return v
 }

@@ -42,7 +42,7 @@ func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, 
 	}
 	for d := 1; d < 32; d *= 2 {
 		for k := range vectors {
-			up[k] = op.Combine(gpu.Select(t.Lane() >= d, gpu.ShuffleUp(t, up[k], d), op.Zero()), up[k])
+			up[k] = gpu.Select(t.Lane() >= d, op.Combine(gpu.ShuffleUp(t, up[k], d), up[k]), up[k])
 		}
 	}
 	var below [8]T // what is before the vector, in the warp
