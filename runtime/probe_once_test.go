@@ -265,7 +265,8 @@ func TestProbeOnceWithAContext(t *testing.T) {
 	assert.ErrorIs(t, err, why, "ctx has ended before")
 	close(release)
 	assert.Equal(t, 5, await(t, "the second gets it", second))
-	_, _, err = runtime.ProbeOnce(nil, rt, "a", build) //nolint:staticcheck // it is refused
+	//lint:ignore SA1012 it is refused
+	_, _, err = runtime.ProbeOnce(nil, rt, "a", build)
 	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	_, err = rt.ProbeWith(ctx, "b", func(*runtime.Backend) error { return nil })
 	assert.ErrorIs(t, err, why)
