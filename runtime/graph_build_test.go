@@ -274,15 +274,19 @@ func TestBuildGraphOnAnOldDriver(t *testing.T) {
 func TestBuildGraphTogether(t *testing.T) {
 	rt, _ := open(t, drivertest.Config{})
 	n := newCounting(t, rt)
+	var sums [8]*runtime.Ref[uint32] // bodies that no order stands between write memory of their own
+	for i := range sums {
+		sums[i] = alloc[uint32](t, n.s, 1)
+	}
 	g := n.build(func(b *runtime.GraphBuilder) error {
 		start, err := b.Add(func(s *runtime.Stream) error { return errors.Join(fills(n.left, 3)(s), fills(n.sum, 0)(s)) })
 		if err != nil {
 			return err
 		}
 		var wg sync.WaitGroup
-		for range 8 {
+		for _, sum := range sums {
 			wg.Go(func() {
-				_, err := b.If(n.left, func(b *runtime.GraphBuilder) error { _, err := b.Add(fills(n.sum, 7)); return err }, start)
+				_, err := b.If(n.left, func(b *runtime.GraphBuilder) error { _, err := b.Add(fills(sum, 7)); return err }, start)
 				assert.NoError(t, err)
 			})
 		}
@@ -306,5 +310,7 @@ func TestBuildGraphTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	assert.Equal(t, []uint32{7}, download(t, n.s, n.sum))
+	for _, sum := range sums {
+		assert.Equal(t, []uint32{7}, download(t, n.s, sum))
+	}
 }
