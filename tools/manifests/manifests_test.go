@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,6 +16,8 @@ import (
 	compose "github.com/compose-spec/compose-go/v2/types"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	policy "k8s.io/api/policy/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -26,36 +29,96 @@ const folder = "../../examples/cluster/"
 
 // checks are the files, and what a file must be.
 var checks = map[string]func(text []byte) error{
+	"keda.yaml":        checkScaled,
 	"kubernetes.yaml":  checkKubernetes,
 	"compose.yaml":     checkCompose,
 	"nats-values.yaml": checkValues,
 }
 
+// checkKubernetes checks the parts of the file. The first is the DaemonSet, and the others select its pods.
 func checkKubernetes(text []byte) error {
-	for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
+	var set apps.DaemonSet
+	for n, part := range bytes.Split(text, []byte("\n---\n")) {
 		var kind meta.TypeMeta
 		if err := yaml.Unmarshal(part, &kind); err != nil {
 			return err
 		}
-		if kind != (meta.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"}) {
+		var selector *meta.LabelSelector
+		var name string
+		var err error
+		switch kind.APIVersion + " " + kind.Kind {
+		case "apps/v1 DaemonSet":
+			err = decode(part, &set)
+			name, selector = set.Name, set.Spec.Selector
+			err = errors.Join(err, checkPod(&set.Spec.Template.Spec))
+		case "policy/v1 PodDisruptionBudget":
+			var budget policy.PodDisruptionBudget
+			err = decode(part, &budget)
+			name, selector = budget.Name, budget.Spec.Selector
+			if (budget.Spec.MinAvailable == nil) == (budget.Spec.MaxUnavailable == nil) {
+				err = errors.Join(err, errors.New("want one of minAvailable and maxUnavailable"))
+			}
+		case "networking.k8s.io/v1 NetworkPolicy":
+			var rules networking.NetworkPolicy
+			err = decode(part, &rules)
+			name, selector = rules.Name, &rules.Spec.PodSelector
+		default:
 			return fmt.Errorf("nothing here checks a %s of %s", kind.Kind, kind.APIVersion)
 		}
-		var set apps.DaemonSet
-		if err := decode(part, &set); err != nil {
-			return err
+		if err = errors.Join(err, checkName(name)); err != nil {
+			return fmt.Errorf("part %d: %w", n, err)
 		}
-		selector, err := meta.LabelSelectorAsSelector(set.Spec.Selector)
+		selects, err := meta.LabelSelectorAsSelector(selector)
 		if err != nil {
 			return err
 		}
-		if selector.Empty() || !selector.Matches(labels.Set(set.Spec.Template.Labels)) {
-			return fmt.Errorf("the selector %q does not select the template", selector)
-		}
-		if err := errors.Join(checkName(set.Name), checkPod(&set.Spec.Template.Spec)); err != nil {
-			return err
+		if selects.Empty() || !selects.Matches(labels.Set(set.Spec.Template.Labels)) {
+			return fmt.Errorf("part %d: the selector %q does not select the pods of the DaemonSet", n, selects)
 		}
 	}
 	return nil
+}
+
+// scaled is what the file for KEDA sets. Its types are in a module with the whole of KEDA.
+type scaled struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		ScaleTargetRef struct {
+			Name string `json:"name"`
+		} `json:"scaleTargetRef"`
+		MinReplicaCount *int32 `json:"minReplicaCount"`
+		MaxReplicaCount *int32 `json:"maxReplicaCount"`
+		CooldownPeriod  *int32 `json:"cooldownPeriod"`
+		Triggers        []struct {
+			Type     string `json:"type"`
+			Metadata struct {
+				Endpoint            string `json:"natsServerMonitoringEndpoint"`
+				Account             string `json:"account"`
+				Stream              string `json:"stream"`
+				Consumer            string `json:"consumer"`
+				LagThreshold        string `json:"lagThreshold"`
+				ActivationThreshold string `json:"activationLagThreshold"`
+			} `json:"metadata"`
+		} `json:"triggers"`
+	} `json:"spec"`
+}
+
+func checkScaled(text []byte) error {
+	var s scaled
+	if err := decode(text, &s); err != nil {
+		return err
+	}
+	if s.TypeMeta != (meta.TypeMeta{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject"}) || len(s.Spec.Triggers) != 1 {
+		return fmt.Errorf("%s %s with %d triggers", s.APIVersion, s.Kind, len(s.Spec.Triggers))
+	}
+	trigger := s.Spec.Triggers[0]
+	_, lag := strconv.ParseUint(trigger.Metadata.LagThreshold, 10, 63)
+	_, activation := strconv.ParseUint(trigger.Metadata.ActivationThreshold, 10, 63)
+	if trigger.Type != "nats-jetstream" || trigger.Metadata.Endpoint == "" || trigger.Metadata.Stream == "" || trigger.Metadata.Consumer == "" {
+		return fmt.Errorf("a trigger of type %q without an endpoint, a stream or a consumer: %+v", trigger.Type, trigger.Metadata)
+	}
+	return errors.Join(lag, activation, checkName(s.Name), checkName(s.Spec.ScaleTargetRef.Name))
 }
 
 // decode decodes YAML as the server of Kubernetes does if it is asked to be strict: a field that is not known, in this very spelling, is
@@ -127,6 +190,15 @@ type values struct {
 			Enabled  bool `json:"enabled"`
 			Replicas int  `json:"replicas"`
 		} `json:"cluster"`
+		Monitor struct {
+			Enabled bool `json:"enabled"`
+		} `json:"monitor"`
+		NATS struct {
+			TLS struct {
+				Enabled    bool   `json:"enabled"`
+				SecretName string `json:"secretName"`
+			} `json:"tls"`
+		} `json:"nats"`
 		JetStream struct {
 			Enabled     bool `json:"enabled"`
 			MemoryStore struct {
@@ -184,7 +256,7 @@ func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ file, old, new, want string }{
 		{"kubernetes.yaml", "readinessProbe:", "readynessProbe:", "readynessProbe"},
 		{"kubernetes.yaml", "runAsNonRoot: true", "runAsNonroot: true", "runAsNonroot"},
-		{"kubernetes.yaml", "memory: 4Gi", "memory: 4Gigs", "quantities must match"},
+		{"kubernetes.yaml", "memory: 16Gi", "memory: 16Gigs", "quantities must match"},
 		{"kubernetes.yaml", "terminationGracePeriodSeconds: 60", "terminationGracePeriodSeconds: 60s", "cannot unmarshal"},
 		{"kubernetes.yaml", "kind: DaemonSet", "kind: Daemonset", "nothing here checks"},
 		{"kubernetes.yaml", "matchLabels: {app.kubernetes.io/name: purecuda-worker}", "matchLabels: {app.kubernetes.io/name: worker}", "does not select"},
@@ -192,6 +264,14 @@ func TestMistakes(t *testing.T) {
 		{"kubernetes.yaml", "{name: cache, mountPath: /cache}", "{name: cash, mountPath: /cache}", "no volume"},
 		{"kubernetes.yaml", "image: purecuda-cluster", "# no image", "with image"},
 		{"kubernetes.yaml", "name: purecuda-worker\n", "name: purecuda_worker\n", "the name"},
+		{"kubernetes.yaml", "minAvailable: 1", "minAvailable: 1\n  maxUnavailable: 1", "want one of"},
+		{"kubernetes.yaml", "policyTypes:", "policyTyps:", "policyTyps"},
+		{"kubernetes.yaml", "podSelector:\n    matchLabels: {app.kubernetes.io/name: purecuda-worker}", "podSelector:\n    matchLabels: {app.kubernetes.io/name: worker}", "does not select"},
+		{"keda.yaml", "cooldownPeriod", "coolDownPeriod", "coolDownPeriod"},
+		{"keda.yaml", "consumer:", "consumers:", "consumers"},
+		{"keda.yaml", `lagThreshold: "8"`, `lagThreshold: "eight"`, "eight"},
+		{"keda.yaml", "kind: ScaledObject", "kind: ScaledJob", "ScaledJob"},
+		{"nats-values.yaml", "monitor:", "monitoring:", "monitoring"},
 		{"compose.yaml", "read_only: true", "readonly: true", "readonly"},
 		{"compose.yaml", "capabilities: [gpu]", "capabilites: [gpu]", "capabilites"},
 		{"compose.yaml", "depends_on: [nats]", "depends_on: [nuts]", "nuts"},
