@@ -363,6 +363,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		told("Runtime.FallBack", func() { _ = rt.FallBack("a test", nil) }),
 		told("Runtime.Quarantine", func() { rt.Quarantine(0, io.EOF, nil)() }),
 		told("Runtime.TraceRequest", func() { rt.TraceRequest(bg, "") }),
+		told("Runtime.TraceParent", func() { rt.TraceParent(bg) }),
 		told("Stream.SetTraceContext", func() { s.SetTraceContext(bg) }),
 		told("Ref.Bytes", func() { x.Bytes() }),
 		told("Ref.Core", func() { x.Core() }),
