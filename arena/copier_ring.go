@@ -151,7 +151,7 @@ func (r *ring) putUnknown(ctx context.Context, b *buffer) {
 
 func isSticky(err error) bool {
 	var failed *driver.Error
-	return errors.As(err, &failed) && failed.Sticky
+	return errors.As(err, &failed) && failed != nil && failed.Sticky
 }
 
 // first takes the oldest pending buffer out.

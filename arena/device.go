@@ -204,7 +204,7 @@ func (d *Device) AbandonFor(cause error) {
 	err := d.errorf(driver.ErrDeviceLost, "the memory of the device is lost")
 	err.Err, err.Sticky = cause, true
 	var first *driver.Error
-	if errors.As(cause, &first) {
+	if errors.As(cause, &first); first != nil {
 		err.Sticky = first.Sticky
 	}
 	d.lose(err)

@@ -81,8 +81,8 @@ func (p *Pool) recordFailure(d *device, err error, prepared bool) (others bool) 
 
 // sticky reports whether CUDA is lost for the process.
 func sticky(lost error) bool {
-	e, ok := errors.AsType[*driver.Error](lost)
-	return ok && e.Sticky
+	e, _ := errors.AsType[*driver.Error](lost)
+	return zero.Or(e).Sticky
 }
 
 // isDeviceError reports whether an error may come from a broken device, and not from a wrong argument.

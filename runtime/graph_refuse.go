@@ -69,7 +69,7 @@ func (c *Context) capturedError(what string) error {
 // isCaptured reports whether an error is from capturedError, and not from the driver.
 func isCaptured(err error) bool {
 	var e *driver.Error
-	return errors.As(err, &e) && e.Kind == driver.ErrCaptureFailed && e.Code == driver.Success
+	return errors.As(err, &e) && e != nil && e.Kind == driver.ErrCaptureFailed && e.Code == driver.Success
 }
 
 // explainCapture says what the driver's errors about captures mean.

@@ -347,12 +347,15 @@ func probeError(label string, outcome Outcome, cause error) error {
 		return e
 	}
 	var known *driver.Error
-	if !errors.As(cause, &known) {
+	if errors.As(cause, &known); known == nil { // it may be a nil pointer
 		return fmt.Errorf("%s backend: %w", label, cause)
 	}
 	format := "%s backend: CUDA cannot be used"
-	if known.Kind == driver.ErrRefStale {
+	switch known.Kind {
+	case driver.ErrRefStale:
 		format = "%s backend: the context is being reset; try again"
+	case driver.ErrInvalidArgument, driver.ErrUnsupported: // of the build function
+		format = "%s backend"
 	}
 	e := driver.Errorf(known.Kind, format, label)
 	e.Device, e.Sticky, e.Err = known.Device, known.Sticky, cause

@@ -315,7 +315,8 @@ func (d *Driver) GraphLaunch(h driver.GraphExec, stream driver.Stream) driver.Re
 		return r
 	}
 	run := newReplay(c, x.nodes)
-	launch := &operation{call: c, run: func() error { return alone(numbersOf(x.nodes), run.run) }, after: run.close}
+	numbers := numbersOf(run.nodes) // an update may come before the launch runs
+	launch := &operation{call: c, run: func() error { return alone(numbers, run.run) }, after: run.close}
 	if x.last != nil {
 		launch.deps = []*operation{x.last}
 	}

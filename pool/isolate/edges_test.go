@@ -54,7 +54,10 @@ func init() {
 			return r.Data, err
 		},
 		"typed-nil/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { return nil, (*nilError)(nil) },
-		"goexit/v1":    func(*pool.Worker, *isolate.Request) ([]byte, error) { goruntime.Goexit(); return nil, nil },
+		"nil-driver/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) {
+			return nil, (*driver.Error)(nil)
+		},
+		"goexit/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { goruntime.Goexit(); return nil, nil },
 		"tracer/v1": func(*pool.Worker, *isolate.Request) ([]byte, error) { // lets any process trace this one
 			const setTracer, anybody = 0x59616d61, ^uintptr(0)
 			_, _, _ = syscall.Syscall(syscall.SYS_PRCTL, setTracer, anybody, 0) // where there is no Yama it is refused, and not needed
@@ -279,7 +282,7 @@ func TestChildThatCannotBeKilled(t *testing.T) {
 // An error whose methods panic, and a function that ends its goroutine, are the error of their request and cost no child.
 func TestErrorsOfUsers(t *testing.T) {
 	g := open(t, 1)
-	for name, says := range map[string]string{"typed-nil/v1": "nilError", "goexit/v1": "Goexit"} {
+	for name, says := range map[string]string{"typed-nil/v1": "nilError", "nil-driver/v1": "*driver.Error that is nil", "goexit/v1": "Goexit"} {
 		_, _, err := g.Do(within(t), name, nil)
 		assert.ErrorContains(t, err, says)
 	}

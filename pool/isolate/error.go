@@ -10,6 +10,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu/launch"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/zero"
 )
 
 const (
@@ -63,10 +64,13 @@ func EncodeError(err error) []byte {
 
 func tell(err error) told {
 	t := told{Text: short(err.Error()), Canceled: errors.Is(err, context.Canceled), Deadline: errors.Is(err, context.DeadlineExceeded)}
-	if e, ok := errors.AsType[*launch.CheckError](err); ok {
+	if e, _ := errors.AsType[*launch.CheckError](err); e != nil {
 		t.Check = &launch.CheckError{Block: e.Block, Thread: e.Thread, Text: short(e.Text)}
 	}
-	if e, ok := errors.AsType[*driver.Error](err); ok {
+	switch e, ok := errors.AsType[*driver.Error](err); {
+	case ok && e == nil:
+		t.Text = "an error of type *driver.Error that is nil"
+	case ok:
 		t.Driver, t.Kind, t.Op, t.Kernel, t.Detail = true, e.Kind, short(e.Op), short(e.Kernel), short(e.Detail)
 		t.Code, t.Device, t.Stream, t.Sticky = e.Code, e.Device, e.Stream, e.Sticky
 		t.Bytes, t.Free, t.Total, t.Log = e.Bytes, e.Free, e.Total, short(e.Log)
@@ -118,6 +122,7 @@ func DecodeError(text []byte, device int) error {
 
 // poisoned tells whether a child is lost by an error.
 func poisoned(err error) bool {
-	e, ok := errors.AsType[*driver.Error](err)
-	return ok && (e.Sticky || e.Kind == driver.ErrDeviceLost)
+	e, _ := errors.AsType[*driver.Error](err)
+	e = zero.Or(e) // it may be a nil pointer
+	return e.Sticky || e.Kind == driver.ErrDeviceLost
 }
