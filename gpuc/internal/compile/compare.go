@@ -120,20 +120,36 @@ func (k *kctx) samePointer(a, b val) val {
 
 // notNil fails where a pointer is nil, and gives the pointer.
 func (k *kctx) notNil(x val, pos token.Pos) val {
-	if x.k != kPtr || x.p == nil || !x.p.null && !x.p.maybe || k.off() {
+	if !k.mayBeNil(x) {
 		return x
 	}
 	const text = "invalid memory address or nil pointer dereference"
+	fails := func(p val) {
+		if k.guard.r != "" {
+			p = k.pure("and.pred", kPred, k.guard.r, p.r)
+		}
+		k.trap(pos, text, "0", "0", p.r)
+	}
 	if x.p.null {
-		k.trap(pos, text, "0", "0", k.pure("setp.eq.s64", kPred, x.p.base, "0").r)
+		fails(k.pure("setp.eq.s64", kPred, x.p.base, "0"))
 		return x
 	}
 	key := fmt.Sprint("not nil ", x.p.base)
-	if _, ok := k.cur.get(key); !ok {
-		k.trap(pos, text, "0", "0", k.isNil(x).r)
-		k.cur.m[key] = val{}
+	known := k.cur
+	if k.facts != nil {
+		known = k.facts
+	}
+	if _, ok := known.get(key); !ok {
+		fails(k.isNil(x))
+		if k.guard.r == "" { // else only those know for whom the guard holds
+			k.cur.m[key] = val{}
+		}
 	}
 	return x
+}
+
+func (k *kctx) mayBeNil(x val) bool {
+	return x.k == kPtr && x.p != nil && (x.p.null || x.p.maybe) && !k.off()
 }
 
 // learnNil notes what a comparison with nil says.

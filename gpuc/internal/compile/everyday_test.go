@@ -37,6 +37,8 @@ func TestEveryday(t *testing.T) {
 		}, make([]int32, 200), pairs(), pairs())
 		d.Same(t, "Nils", gpu.Shape1D(64, 32), func(t *gpu.Thread, a []any) { lang.Nils(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
 			make([]int32, 64), many(64, small))
+		d.Same(t, "Guarded", gpu.Shape1D(64, 32), func(t *gpu.Thread, a []any) { lang.Guarded(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
+			make([]int32, 64), many(64, small))
 		d.Same(t, "Texts", gpu.Shape1D(40, 32), func(t *gpu.Thread, a []any) { lang.Texts(t, as[[]byte](a, 0), as[[]uint32](a, 1)) },
 			make([]byte, 320), many(40, r.Uint32))
 		d.Same(t, "FunctionValues", gpu.Shape1D(40, 32), func(t *gpu.Thread, a []any) {

@@ -115,12 +115,15 @@ func (k *kctx) canEarly(s *scope, in ssa.Instruction, can map[ssa.Value]bool) bo
 			(in.Op != token.QUO && in.Op != token.REM || known && kindOf(y.Type()) == k64 && y.Int64() != 0)
 	case *ssa.UnOp:
 		ok = in.Op == token.SUB || in.Op == token.XOR || in.Op == token.NOT
-	case *ssa.Convert, *ssa.FieldAddr:
+	case *ssa.Convert:
 		ok = true
+	case *ssa.FieldAddr:
+		x, okX := k.tryGet(s, in.X)
+		ok = k.off() || k.guard.r != "" || okX && !k.mayBeNil(x)
 	case *ssa.IndexAddr:
 		x, okX := k.tryGet(s, in.X)
 		_, okI := k.tryGet(s, in.Index)
-		if ok = k.off() || k.guard.r != ""; !ok && okX && okI {
+		if ok = k.off() || k.guard.r != ""; !ok && okX && okI && !k.mayBeNil(x) {
 			_, n := k.elements(in, x)
 			ok = k.within(k.index(s, in.Index), n)
 		}

@@ -339,3 +339,51 @@ func Sorts(t *gpu.Thread, out []int32) {
 		slices.Sort(own)
 	}
 }
+
+type record struct {
+	a, b int32
+	c    [4]int32
+}
+
+// Guarded uses pointers only where they are not nil: in short bodies, whose work needs no branch.
+//
+//purecuda:kernel
+func Guarded(t *gpu.Thread, out, x []int32) {
+	i := t.GlobalX()
+	r := record{a: int32(i), c: [4]int32{1, 2, 3, 4}}
+	var p *record
+	var q *[4]int32
+	if x[i]&3 == 0 {
+		p, q = &r, &r.c
+	}
+	if p != nil {
+		p.a = 5
+	}
+	if p != nil {
+		out[i] += p.a + p.b
+	}
+	if q != nil {
+		q[i&3] += 7
+	}
+	if p != nil && p.c[1] > 2 {
+		p.b++
+	}
+	ok := p != nil
+	if ok {
+		p.c[3] = p.a
+	}
+	var best *record
+	for k := range int(x[i]) & 3 {
+		if best != nil {
+			best.b += int32(k)
+		}
+		if x[(i+k)%len(x)]&1 == 0 {
+			best = &r
+		}
+	}
+	out[i] += r.a + 2*r.b + 3*r.c[0] + 5*r.c[1] + 7*r.c[2] + 11*r.c[3]
+	if best == nil {
+		return
+	}
+	out[i] += best.b
+}
