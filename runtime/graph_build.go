@@ -12,11 +12,13 @@ import (
 )
 
 // GraphBuilder adds nodes to a graph that [Context.BuildGraph] makes, or to the body of an If or a While. It is safe for concurrent
-// use until the function that got it returns. After that its methods return an error of kind driver.ErrClosed.
+// use until the function that got it returns. After that its methods return an error of kind driver.ErrClosed. A function that returns
+// while another goroutine still adds a part is an error.
 type GraphBuilder struct {
 	graph  *Graph
 	failed *atomic.Pointer[error] // of the whole graph: the first thing that went wrong
 	handle driver.Graph           // of the graph, or of the body of a conditional node
+	adding atomic.Int32           // calls under way
 	// The turn of the graph guards what follows.
 	ends   []driver.GraphNode // parts that no other one comes after
 	closed bool
@@ -77,6 +79,15 @@ func (c *Context) BuildGraph(f func(b *GraphBuilder) error) (*Graph, error) {
 	return g, err
 }
 
+// begin notes a call that adds something, until the result is called.
+func (b *GraphBuilder) begin() (end func()) {
+	if b == nil {
+		return func() {}
+	}
+	b.adding.Add(1)
+	return func() { b.adding.Add(-1) }
+}
+
 // fail notes what makes the whole graph fail.
 func (b *GraphBuilder) fail(err error) error {
 	if err != nil && b != nil && b.failed != nil {
@@ -88,6 +99,7 @@ func (b *GraphBuilder) fail(err error) error {
 // Add records what f puts on a stream, as [Stream.Capture] does, and adds it as one part. The stream is for f alone. It comes after the
 // parts that are named, or at the beginning.
 func (b *GraphBuilder) Add(f func(s *Stream) error, after ...GraphNode) (GraphNode, error) {
+	defer b.begin()()
 	node, err := b.add(f, after)
 	return node, b.fail(err)
 }
@@ -112,6 +124,7 @@ func (b *GraphBuilder) add(f func(s *Stream) error, after []GraphNode) (GraphNod
 // AddGraph adds a copy of another graph of the same context as one part. The graph may be closed afterwards. It has no If and no While:
 // the driver does not copy them.
 func (b *GraphBuilder) AddGraph(part *Graph, after ...GraphNode) (GraphNode, error) {
+	defer b.begin()()
 	node, err := b.addGraph(part, after)
 	return node, b.fail(err)
 }
@@ -190,6 +203,7 @@ var bodyTakes = []driver.GraphNodeType{driver.GraphNodeKernel, driver.GraphNodeM
 // body is called at once, and adds the parts of the body: launches, copies between buffers and fills, also further bodies. Calls of the
 // host and events are refused there.
 func (b *GraphBuilder) If(number *Ref[uint32], body func(*GraphBuilder) error, after ...GraphNode) (GraphNode, error) {
+	defer b.begin()()
 	node, err := b.conditional(driver.GraphIf, number, body, after)
 	return node, b.fail(err)
 }
@@ -197,6 +211,7 @@ func (b *GraphBuilder) If(number *Ref[uint32], body func(*GraphBuilder) error, a
 // While is If for a body that runs again and again, as long as the number is not 0 before it. The body must write the number: one that
 // does not never ends, and neither do waits for it.
 func (b *GraphBuilder) While(number *Ref[uint32], body func(*GraphBuilder) error, after ...GraphNode) (GraphNode, error) {
+	defer b.begin()()
 	node, err := b.conditional(driver.GraphWhile, number, body, after)
 	return node, b.fail(err)
 }
@@ -295,6 +310,9 @@ func (b *GraphBuilder) added(handle driver.GraphNode, deps []driver.GraphNode) G
 func (b *GraphBuilder) close() error {
 	return b.step(nil, func([]driver.GraphNode) error {
 		b.closed = true
+		if n := b.adding.Load(); n > 0 {
+			return driver.Errorf(driver.ErrInvalidArgument, "a graph whose function returns while %d parts are being added: wait for these goroutines in it", n)
+		}
 		return nil
 	})
 }

@@ -314,3 +314,57 @@ func TestBuildGraphTogether(t *testing.T) {
 		assert.Equal(t, []uint32{7}, download(t, n.s, sum))
 	}
 }
+
+// A part that another goroutine still adds when the function returns would be missing.
+func TestBuildGraphWaitsForNoPart(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{})
+	b := newCounting(t, rt)
+	for _, inBody := range []bool{false, true} {
+		begun, goOn, late := make(chan struct{}), make(chan struct{}), make(chan error)
+		leave := func(g *runtime.GraphBuilder) error {
+			go func() {
+				_, err := g.Add(func(*runtime.Stream) error { close(begun); <-goOn; return nil })
+				late <- err
+			}()
+			<-begun
+			return nil
+		}
+		g, err := b.c.BuildGraph(func(g *runtime.GraphBuilder) error {
+			if !inBody {
+				return leave(g)
+			}
+			_, err := g.If(b.left, leave)
+			return err
+		})
+		close(goOn)
+		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+		assert.ErrorContains(t, err, "while 1 parts are being added")
+		assert.Nil(t, g)
+		assert.Error(t, <-late)
+	}
+}
+
+// A body that never ends its While ends as a kernel that never ends.
+func TestEndlessWhile(t *testing.T) {
+	gpu := drivertest.New(drivertest.Config{MaxSteps: 1 << 16}) // which finds something
+	defer gpu.Close()
+	rt := openOn(t, gpu)
+	b := newCounting(t, rt)
+	require.NoError(t, runtime.Fill(b.s, b.left, 1))
+	g, err := b.c.BuildGraph(func(g *runtime.GraphBuilder) error {
+		_, err := g.While(b.left, func(body *runtime.GraphBuilder) error {
+			_, err := body.Add(func(s *runtime.Stream) error { return runtime.Zero(s, b.sum) })
+			return err
+		})
+		return err
+	})
+	require.NoError(t, err)
+	defer g.Close()
+	x, err := g.Instantiate()
+	require.NoError(t, err)
+	defer x.Close()
+	require.NoError(t, x.Launch(b.s))
+	assert.ErrorIs(t, b.s.Synchronize(t.Context()), driver.ResultLaunchTimeout)
+	require.Len(t, gpu.Findings(), 1)
+	assert.Contains(t, gpu.Findings()[0].String(), "a while of more than 65 rounds")
+}

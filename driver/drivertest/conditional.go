@@ -80,9 +80,15 @@ func alone(numbers []*number, run func() error) error {
 	return run()
 }
 
+// roundSteps is how many instructions a round of a while counts for Config.MaxSteps, beside its kernels.
+const roundSteps = 1 << 10
+
 // repeat runs the body of a conditional node.
 func (d *Driver) repeat(c condition, body *replay) error {
-	for c.of.value.Load() != 0 && d.poison() == driver.Success && d.running.Err() == nil {
+	for rounds := uint64(1); c.of.value.Load() != 0 && d.poison() == driver.Success && d.running.Err() == nil; rounds++ {
+		if rounds > d.config.MaxSteps/roundSteps+1 {
+			return &fault{result: driver.ResultLaunchTimeout, detail: fmt.Sprintf("a while of more than %d rounds", rounds-1)}
+		}
 		if err := body.run(); err != nil || c.kind == driver.GraphIf {
 			return err
 		}

@@ -30,7 +30,7 @@ type Config struct {
 	Kernels map[string]KernelFunc
 	// MaxSteps is how many instructions the warps of one launch may execute in all. One
 	// more ends it with ErrorLaunchTimeout, so that an endless loop does not hang the
-	// test. 0 means 1<<30, which takes from seconds to minutes.
+	// test. A round of a while in a graph counts as 1,024. 0 means 1<<30, which takes from seconds to minutes.
 	MaxSteps uint64
 	// Printf is where printf in kernels writes to. It is not called concurrently. nil
 	// drops the output.
