@@ -149,7 +149,7 @@ func TestFirstKernel(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for want, args := range map[string][]string{
-		"-arch 75: write targets like sm_75,sm_90":               {"-arch", "75"},
+		"-arch 75: 75 is no target: write sm_75 or sm_90a":       {"-arch", "75"},
 		"checks=maybe: it is off, trap or report":                {"-checks", "maybe"},
 		"-o ../k.go: it is the name of a Go file in the package": {"-o", "../k.go"},
 		"2 folders are named; a package is one":                  {"a", "b"},
