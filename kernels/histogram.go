@@ -55,7 +55,7 @@ func (k Histogram[T]) Launch(s *runtime.Stream, counts *runtime.Ref[uint64], in 
 	b := tiles.NewBins(low, high, bins)
 	shared, copies := tiles.HistogramShared(bins)
 	blocks := min(4*max(1, k.k.Multiprocessors()), ceil(in.Len(), tiles.HistogramThreads*16))
-	blocks = max(blocks, ceil(in.Len(), 1<<31)) // a block counts to 2^32-1
+	blocks = max(blocks, int(int64(in.Len())>>31)+1) // a block counts to 2^32-1
 	i, in_ := slice(in, false)
 	return k.launch(0, s, blocks, tiles.HistogramThreads, shared, runtime.Struct(&b), runtime.Value(copies), c, cn, i, in_)
 }
