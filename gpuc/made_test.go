@@ -67,3 +67,35 @@ func TestTargets(t *testing.T) {
 	assert.Equal(t, strings.NewReplacer(".version 7.0", ".version 7.8", ".target sm_75", ".target sm_90").Replace(older), newer)
 	assert.Contains(t, made["kernels_gpu.go"], "{Arch: 75, Code: kernelImage0}, {Arch: 90, Code: kernelImage1}")
 }
+
+// TestFloat16 compiles the products of package kernels for Float16. They are those for BFloat16 under other names, which is how package
+// kernels makes them.
+func TestFloat16(t *testing.T) {
+	names := strings.NewReplacer("BFloat16", "Float16", "bf16", "f16") // forFloat16 of package kernels
+	for name, target := range map[string]string{"gemm": "sm_80", "hopper": "sm_90a"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from := filepath.Join("../kernels/internal", name)
+			source, err := os.ReadFile(filepath.Join(from, "gemm.go"))
+			require.NoError(t, err)
+			dir := module(t, "package "+name+"\n")
+			gomod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+			require.NoError(t, err)
+			// kernels/internal is for packages below kernels only.
+			write(t, dir, "go.mod", strings.Replace(string(gomod), "example.com/k", "github.com/purecuda/purecuda/kernels/of_a_test", 1))
+			write(t, dir, "gemm.go", strings.ReplaceAll(string(source), "T=gpu.BFloat16", "T=gpu.Float16"))
+			require.NoError(t, run([]string{"-arch", target, "-checks", "off", "-launch=false", dir}, io.Discard))
+			kept, err := filepath.Glob(filepath.Join(from, "*.ptx"))
+			require.NoError(t, err)
+			require.NotEmpty(t, kept)
+			for _, path := range kept {
+				ptx, err := os.ReadFile(path)
+				require.NoError(t, err)
+				made, err := os.ReadFile(filepath.Join(dir, strings.Replace(filepath.Base(path), "bfloat16", "float16", 1)))
+				require.NoError(t, err)
+				same := names.Replace(string(ptx)) == strings.Replace(string(made), "kernels/of_a_test/", "kernels/internal/"+name+"/", 1)
+				assert.True(t, same, "%s with other names is not what gpuc writes for Float16", path)
+			}
+		})
+	}
+}

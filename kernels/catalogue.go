@@ -3,6 +3,7 @@ package kernels
 import (
 	"errors"
 	"math"
+	"strings"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu"
@@ -23,11 +24,11 @@ var catalogue = map[string]string{
 	"vector_add":    source.VectorAddSM75,
 }
 
-// tensorCatalogue has those of tensor cores, for sm_80, and for sm_90a by the width of their tiles.
-var tensorCatalogue = map[string][]string{
-	"ProductFloat16":  {gemm.ProductFloat16SM80, hopper.ProductWideFloat16SM90A, hopper.ProductMiddleFloat16SM90A, hopper.ProductNarrowFloat16SM90A},
-	"ProductBFloat16": {gemm.ProductBFloat16SM80, hopper.ProductWideBFloat16SM90A, hopper.ProductMiddleBFloat16SM90A, hopper.ProductNarrowBFloat16SM90A},
-}
+// tensorCatalogue has those of tensor cores for BFloat16: for sm_80, and for sm_90a by the width of their tiles.
+var tensorCatalogue = []string{gemm.ProductBFloat16SM80, hopper.ProductWideBFloat16SM90A, hopper.ProductMiddleBFloat16SM90A, hopper.ProductNarrowBFloat16SM90A}
+
+// forFloat16 makes the PTX for Float16 from that for BFloat16. gpuc writes the same text but for these names, which a test of gpuc shows.
+var forFloat16 = strings.NewReplacer("BFloat16", "Float16", "bf16", "f16")
 
 // Load loads a kernel of the catalogue into a context: Load[Saxpy](c). Close unloads it. The kernel is safe for concurrent
 // use, each goroutine with a stream of its own. It compiles the PTX, unless the driver's cache has it.
@@ -54,10 +55,9 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 	case VectorAdd:
 		name = "vector_add"
 	}
-	codes, tensor := tensorCatalogue[name]
-	names := []string{name}
+	names, codes := []string{name}, tensorCatalogue
 	switch has := c.Device().Capability; {
-	case !tensor:
+	case !strings.HasPrefix(name, "Product"):
 		codes = []string{catalogue[name]}
 	case has.Major < 8:
 		return k, driver.Errorf(driver.ErrUnsupported, "kernels.Gemm needs compute capability 8.0, and the device has %v", has)
@@ -69,7 +69,11 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 	}
 	var all kernel
 	for i, name := range names {
-		m, err := c.LoadModule(runtime.Image{Code: []byte(codes[i])})
+		code := codes[i]
+		if strings.HasSuffix(name, "Float16") && !strings.HasSuffix(name, "BFloat16") {
+			code = forFloat16.Replace(code)
+		}
+		m, err := c.LoadModule(runtime.Image{Code: []byte(code)})
 		if err != nil {
 			return k, errors.Join(err, all.Close())
 		}

@@ -10,27 +10,10 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// ProductFloat16SM80 is the PTX of ProductFloat16 for sm_80.
-//
-//go:embed productfloat16_sm_80.ptx
-var ProductFloat16SM80 string
-
 // ProductBFloat16SM80 is the PTX of ProductBFloat16 for sm_80.
 //
 //go:embed productbfloat16_sm_80.ptx
 var ProductBFloat16SM80 string
-
-// ProductFloat16CPU runs the kernel ProductFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32) error {
-	shape, err := launch.Block("ProductFloat16", shape, 256, 1, 1)
-	if err != nil {
-		return err
-	}
-	if err := launch.Apart("ProductFloat16", launch.Host("a", a, false), launch.Host("b", b_, false), launch.Host("c", c_, true)); err != nil {
-		return err
-	}
-	return launch.CPU(shape, func(t *gpu.Thread) { Product[gpu.Float16](t, a, b_, c_, m, n, k_, pitchA, pitchB, pitchC) }, nil)
-}
 
 // ProductBFloat16CPU runs the kernel ProductBFloat16 on the CPU, its threads as coroutines (it is generic).
 func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32) error {

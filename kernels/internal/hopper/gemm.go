@@ -34,21 +34,21 @@ func SharedBytes(cols int) int {
 // 128 x 256, one after another: the grid has any number of blocks along x. The boxes of a have Rows rows, those of b 256, and those
 // of c StoreRows.
 //
-//purecuda:kernel block=384 registers=168 T=gpu.Float16,gpu.BFloat16
+//purecuda:kernel block=384 registers=168 T=gpu.BFloat16
 func ProductWide[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
 	Multiply[T, [128]float32](t, gemm.Plain{}, false, nil, 256, a, b, c, m, n, k)
 }
 
 // ProductMiddle has tiles of 128 x 128.
 //
-//purecuda:kernel block=384 registers=168 T=gpu.Float16,gpu.BFloat16
+//purecuda:kernel block=384 registers=168 T=gpu.BFloat16
 func ProductMiddle[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
 	Multiply[T, [64]float32](t, gemm.Plain{}, false, nil, 128, a, b, c, m, n, k)
 }
 
 // ProductNarrow has tiles of 128 x 64.
 //
-//purecuda:kernel block=384 registers=168 T=gpu.Float16,gpu.BFloat16
+//purecuda:kernel block=384 registers=168 T=gpu.BFloat16
 func ProductNarrow[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int32) {
 	Multiply[T, [32]float32](t, gemm.Plain{}, false, nil, 64, a, b, c, m, n, k)
 }

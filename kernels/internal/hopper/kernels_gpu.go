@@ -10,44 +10,20 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// ProductWideFloat16SM90A is the PTX of ProductWideFloat16 for sm_90a.
-//
-//go:embed productwidefloat16_sm_90a.ptx
-var ProductWideFloat16SM90A string
-
 // ProductWideBFloat16SM90A is the PTX of ProductWideBFloat16 for sm_90a.
 //
 //go:embed productwidebfloat16_sm_90a.ptx
 var ProductWideBFloat16SM90A string
-
-// ProductMiddleFloat16SM90A is the PTX of ProductMiddleFloat16 for sm_90a.
-//
-//go:embed productmiddlefloat16_sm_90a.ptx
-var ProductMiddleFloat16SM90A string
 
 // ProductMiddleBFloat16SM90A is the PTX of ProductMiddleBFloat16 for sm_90a.
 //
 //go:embed productmiddlebfloat16_sm_90a.ptx
 var ProductMiddleBFloat16SM90A string
 
-// ProductNarrowFloat16SM90A is the PTX of ProductNarrowFloat16 for sm_90a.
-//
-//go:embed productnarrowfloat16_sm_90a.ptx
-var ProductNarrowFloat16SM90A string
-
 // ProductNarrowBFloat16SM90A is the PTX of ProductNarrowBFloat16 for sm_90a.
 //
 //go:embed productnarrowbfloat16_sm_90a.ptx
 var ProductNarrowBFloat16SM90A string
-
-// ProductWideFloat16CPU runs the kernel ProductWideFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductWideFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.Float16], b_ gpu.Tiles[gpu.Float16], c_ gpu.Tiles[gpu.Float16], m int32, n int32, k_ int32) error {
-	shape, err := launch.Block("ProductWideFloat16", shape, 384, 1, 1)
-	if err != nil {
-		return err
-	}
-	return launch.CPU(shape, func(t *gpu.Thread) { ProductWide[gpu.Float16](t, a, b_, c_, m, n, k_) }, nil)
-}
 
 // ProductWideBFloat16CPU runs the kernel ProductWideBFloat16 on the CPU, its threads as coroutines (it is generic).
 func ProductWideBFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.BFloat16], b_ gpu.Tiles[gpu.BFloat16], c_ gpu.Tiles[gpu.BFloat16], m int32, n int32, k_ int32) error {
@@ -58,15 +34,6 @@ func ProductWideBFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.BFloat16], b_ g
 	return launch.CPU(shape, func(t *gpu.Thread) { ProductWide[gpu.BFloat16](t, a, b_, c_, m, n, k_) }, nil)
 }
 
-// ProductMiddleFloat16CPU runs the kernel ProductMiddleFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductMiddleFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.Float16], b_ gpu.Tiles[gpu.Float16], c_ gpu.Tiles[gpu.Float16], m int32, n int32, k_ int32) error {
-	shape, err := launch.Block("ProductMiddleFloat16", shape, 384, 1, 1)
-	if err != nil {
-		return err
-	}
-	return launch.CPU(shape, func(t *gpu.Thread) { ProductMiddle[gpu.Float16](t, a, b_, c_, m, n, k_) }, nil)
-}
-
 // ProductMiddleBFloat16CPU runs the kernel ProductMiddleBFloat16 on the CPU, its threads as coroutines (it is generic).
 func ProductMiddleBFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.BFloat16], b_ gpu.Tiles[gpu.BFloat16], c_ gpu.Tiles[gpu.BFloat16], m int32, n int32, k_ int32) error {
 	shape, err := launch.Block("ProductMiddleBFloat16", shape, 384, 1, 1)
@@ -74,15 +41,6 @@ func ProductMiddleBFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.BFloat16], b_
 		return err
 	}
 	return launch.CPU(shape, func(t *gpu.Thread) { ProductMiddle[gpu.BFloat16](t, a, b_, c_, m, n, k_) }, nil)
-}
-
-// ProductNarrowFloat16CPU runs the kernel ProductNarrowFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductNarrowFloat16CPU(shape runtime.Shape, a gpu.Tiles[gpu.Float16], b_ gpu.Tiles[gpu.Float16], c_ gpu.Tiles[gpu.Float16], m int32, n int32, k_ int32) error {
-	shape, err := launch.Block("ProductNarrowFloat16", shape, 384, 1, 1)
-	if err != nil {
-		return err
-	}
-	return launch.CPU(shape, func(t *gpu.Thread) { ProductNarrow[gpu.Float16](t, a, b_, c_, m, n, k_) }, nil)
 }
 
 // ProductNarrowBFloat16CPU runs the kernel ProductNarrowBFloat16 on the CPU, its threads as coroutines (it is generic).
