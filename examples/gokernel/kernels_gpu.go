@@ -79,11 +79,11 @@ func SaxpyCPU(shape runtime.Shape, a float32, x []float32, y []float32) error {
 }
 
 // SaxpyAuto runs the kernel Saxpy on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
-// If it fails, no slice has changed.
+// If it fails, no slice has changed. A slice that it writes must not overlap another one.
 func SaxpyAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, a float32, x []float32, y []float32) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "Saxpy", func(k *launch.Kernels, c *launch.Copies) error {
-		x_ := launch.Copy(c, "x", x, false)
-		y_ := launch.Copy(c, "y", y, true)
+		x_ := launch.Copy(c, x, false)
+		y_ := launch.Copy(c, y, true)
 		return c.Finish(func() error { return (*Kernels)(k).Saxpy(c.Stream, shape, a, x_, y_) })
-	}, func() error { return SaxpyCPU(shape, a, x, y) }, launch.Save(y))
+	}, func() error { return SaxpyCPU(shape, a, x, y) }, launch.Host("x", x, false), launch.Host("y", y, true))
 }

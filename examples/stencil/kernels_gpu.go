@@ -81,11 +81,11 @@ func BlurCPU(shape runtime.Shape, width int, first int, in []float32, out []floa
 }
 
 // BlurAuto runs the kernel Blur on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
-// If it fails, no slice has changed.
+// If it fails, no slice has changed. A slice that it writes must not overlap another one.
 func BlurAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, width int, first int, in []float32, out []float32) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "Blur", func(k *launch.Kernels, c *launch.Copies) error {
-		in_ := launch.Copy(c, "in", in, false)
-		out_ := launch.Copy(c, "out", out, true)
+		in_ := launch.Copy(c, in, false)
+		out_ := launch.Copy(c, out, true)
 		return c.Finish(func() error { return (*Kernels)(k).Blur(c.Stream, shape, width, first, in_, out_) })
-	}, func() error { return BlurCPU(shape, width, first, in, out) }, launch.Save(out))
+	}, func() error { return BlurCPU(shape, width, first, in, out) }, launch.Host("in", in, false), launch.Host("out", out, true))
 }

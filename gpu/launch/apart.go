@@ -11,14 +11,19 @@ import (
 type Span struct {
 	name       string
 	begin, end uint64
+	host       unsafe.Pointer // nil on a device
 	written    bool
 }
 
-// Host is the memory of a slice of the program.
+// Host is the memory of a slice of the program, whose elements have no pointers.
 func Host[T any](name string, s []T, written bool) Span {
-	begin := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s))))
-	return Span{name, begin, begin + uint64(len(s))*uint64(unsafe.Sizeof(*new(T))), written}
+	host := unsafe.Pointer(unsafe.SliceData(s))
+	begin := uint64(uintptr(host))
+	return Span{name, begin, begin + uint64(len(s))*uint64(unsafe.Sizeof(*new(T))), host, written}
 }
+
+// bytes are the memory of the program.
+func (s Span) bytes() []byte { return unsafe.Slice((*byte)(s.host), s.end-s.begin) }
 
 // Device is memory of a device. It is empty where the memory is gone; the launch then says so.
 func Device[T any](name string, r *runtime.Ref[T], written bool) Span {
@@ -26,25 +31,17 @@ func Device[T any](name string, r *runtime.Ref[T], written bool) Span {
 	if err != nil {
 		return Span{name: name}
 	}
-	return Span{name, uint64(begin), uint64(begin) + r.Bytes(), written}
+	return Span{name, uint64(begin), uint64(begin) + r.Bytes(), nil, written}
 }
 
-// Apart returns an error if slices overlap and the kernel writes one of them. It is for kernels with noalias.
+// Apart returns an error if slices overlap and the kernel writes one of them. It is for kernels with noalias, and for Auto.
 func Apart(kernel string, spans ...Span) error {
-	if a, b, ok := overlap(spans); ok {
-		return fmt.Errorf("%s: the slices %s and %s overlap, and the kernel writes one of them", kernel, a.name, b.name)
-	}
-	return nil
-}
-
-// overlap finds two spans that share memory, one of which is written.
-func overlap(spans []Span) (a, b Span, found bool) {
 	for i, b := range spans {
 		for _, a := range spans[:i] {
-			if a.begin < b.end && b.begin < a.end && (a.written || b.written) {
-				return a, b, true
+			if max(a.begin, b.begin) < min(a.end, b.end) && (a.written || b.written) {
+				return fmt.Errorf("%s: the slices %s and %s overlap, and the kernel writes one of them", kernel, a.name, b.name)
 			}
 		}
 	}
-	return a, b, false
+	return nil
 }

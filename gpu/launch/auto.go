@@ -1,10 +1,10 @@
 package launch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/driver"
@@ -33,9 +33,14 @@ func (p Place) String() string {
 //
 // The call has a stream of its own. What it has loaded, and some streams, are kept for later calls until the context ends.
 //
+// A device has copies of the slices, which are apart. So slices that overlap are an error, also on the CPU, if the kernel writes one.
+//
 // The slices that the kernel writes change only if the call succeeds. That takes as much memory again, for the time of
-// the call. onGPU copies the results to slices of its own first, and saves are those that a failing onCPU gets back.
-func (m *Module) Auto(ctx context.Context, rt *runtime.Runtime, kernel string, onGPU func(k *Kernels, c *Copies) error, onCPU func() error, saves ...func() (restore func())) (Place, error) {
+// the call: onGPU copies the results to slices of its own first, and what onCPU has written is taken back if it fails.
+func (m *Module) Auto(ctx context.Context, rt *runtime.Runtime, kernel string, onGPU func(k *Kernels, c *Copies) error, onCPU func() error, slices ...Span) (Place, error) {
+	if err := Apart(kernel, slices...); err != nil {
+		return Place{}, err
+	}
 	switch {
 	case ctx == nil:
 		return Place{}, fmt.Errorf("launch: the context of %sAuto is nil", kernel)
@@ -49,7 +54,7 @@ func (m *Module) Auto(ctx context.Context, rt *runtime.Runtime, kernel string, o
 		if failed := rt.FallBack("XAuto: no device", err); failed != nil {
 			return Place{}, failed
 		}
-		return Place{Reason: err}, orRestore(onCPU, saves)
+		return Place{Reason: err}, orRestore(onCPU, slices)
 	}
 	if err != nil {
 		return Place{}, err
@@ -94,23 +99,22 @@ func (m *Module) takeFit(rt *runtime.Runtime, best *runtime.Context) (*place, *C
 	return nil, nil, errors.Join(errs...)
 }
 
-// Save is for Auto: a slice gets back what it holds now if the kernel fails on the CPU.
-func Save[T any](s []T) func() (restore func()) {
-	return func() func() {
-		before := slices.Clone(s)
-		return func() { copy(s, before) }
-	}
-}
-
-func orRestore(f func() error, saves []func() func()) error {
-	var restores []func()
-	for _, save := range saves {
-		restores = append(restores, save())
+// orRestore calls f. If it fails, the slices that it writes get back what they held.
+func orRestore(f func() error, all []Span) error {
+	var before [][]byte
+	for _, s := range all {
+		if s.written {
+			before = append(before, bytes.Clone(s.bytes()))
+		}
 	}
 	err := f()
-	if err != nil {
-		for _, restore := range restores {
-			restore()
+	if err == nil {
+		return nil
+	}
+	for _, s := range all {
+		if s.written {
+			copy(s.bytes(), before[0])
+			before = before[1:]
 		}
 	}
 	return err
@@ -120,13 +124,12 @@ func orRestore(f func() error, saves []func() func()) error {
 type Copies struct {
 	Stream *runtime.Stream
 
-	ctx   context.Context
-	err   error
-	back  []result
-	refs  []interface{ Close() error }
-	spans []Span
-	room  []uint64 // for results, of which used are
-	used  int
+	ctx  context.Context
+	err  error
+	back []result
+	refs []interface{ Close() error }
+	room []uint64 // for results, of which used are
+	used int
 }
 
 // result is a slice that the kernel writes.
@@ -165,24 +168,20 @@ func space[T any](c *Copies, n int) []T {
 }
 
 // Copy copies a slice to the device. Finish copies it back if the kernel writes it, and returns the error of Copy.
-func Copy[T any](c *Copies, name string, host []T, writes bool) *runtime.Ref[T] {
+func Copy[T any](c *Copies, host []T, writes bool) *runtime.Ref[T] {
 	if c.err != nil {
 		return nil
 	}
-	c.spans = append(c.spans, Host(name, host, writes))
-	if a, b, ok := overlap(c.spans); ok {
-		c.err = fmt.Errorf("the slices %s and %s overlap, and the kernel writes: on a device they would be apart", a.name, b.name)
-	}
 	ref, err := runtime.Alloc[T](c.Stream, max(1, len(host)))
 	if err != nil {
-		c.err = errors.Join(c.err, err)
+		c.err = err
 		return nil
 	}
 	c.refs = append(c.refs, ref)
 	if len(host) == 0 {
 		return ref.Slice(0, 0)
 	}
-	c.err = join(c.err, runtime.Upload(c.ctx, c.Stream, ref, host))
+	c.err = runtime.Upload(c.ctx, c.Stream, ref, host)
 	if writes {
 		c.back = append(c.back, &written[T]{host: host, ref: ref})
 	}
@@ -190,8 +189,8 @@ func Copy[T any](c *Copies, name string, host []T, writes bool) *runtime.Ref[T] 
 }
 
 // CopyTiles is [Copy] for a matrix of which the kernel copies tiles.
-func CopyTiles[T gpu.Half](c *Copies, name string, host gpu.Tiles[T], written bool) *runtime.Tiles {
-	ref := Copy(c, name, host.Data, written)
+func CopyTiles[T gpu.Half](c *Copies, host gpu.Tiles[T], written bool) *runtime.Tiles {
+	ref := Copy(c, host.Data, written)
 	if c.err != nil {
 		return nil
 	}
@@ -229,7 +228,6 @@ func (c *Copies) close() (err error) {
 	}
 	clear(c.refs)
 	clear(c.back)
-	clear(c.spans)
-	*c = Copies{Stream: c.Stream, refs: c.refs[:0], back: c.back[:0], spans: c.spans[:0], room: c.room}
+	*c = Copies{Stream: c.Stream, refs: c.refs[:0], back: c.back[:0], room: c.room}
 	return err
 }

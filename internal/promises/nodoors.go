@@ -6,7 +6,7 @@ var NoDoors = map[string][]string{
 	"The work on a stream, and the waits for it, have no way to the CPU. Their errors reach the door that they are called in:": {
 		"runtime.Upload", "runtime.Upload2D", "runtime.Upload3D", "runtime.UploadNew", "runtime.Download", "runtime.Download2D", "runtime.Download3D",
 		"runtime.DownloadNew", "runtime.Variable.Upload", "runtime.Variable.Download", "runtime.ExportIPC", "runtime.Stream.Synchronize", "runtime.Event.Synchronize",
-		"runtime.Stream.AfterFunc", "runtime.Stream.Check", "runtime.Context.NewChecks", "gpu/launch.Save", "runtime.Stream.LaunchHostFunc", "runtime.Stream.Capture", "runtime.Context.BuildGraph", "runtime.GraphBuilder.Add", "runtime.GraphBuilder.If", "runtime.GraphBuilder.While", "runtime.Stream.Submit", "runtime.Context.Do", "runtime.Context.NewLibraryHandle",
+		"runtime.Stream.AfterFunc", "runtime.Stream.Check", "runtime.Context.NewChecks", "runtime.Stream.LaunchHostFunc", "runtime.Stream.Capture", "runtime.Context.BuildGraph", "runtime.GraphBuilder.Add", "runtime.GraphBuilder.If", "runtime.GraphBuilder.While", "runtime.Stream.Submit", "runtime.Context.Do", "runtime.Context.NewLibraryHandle",
 		"runtime.Context.Compile", "runtime.Runtime.Preload"},
 	"What manages devices, and does no work:": {"runtime.Context.Reset", "runtime.Runtime.Revive", "runtime.Runtime.OneIsland", "runtime.Runtime.Quarantine",
 		"pool.Pool.Prepare", "pool.BreakEven.Learn", "pool.BreakEven.Measure", "pool.NewBreakEven"},

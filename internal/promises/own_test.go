@@ -353,6 +353,28 @@ var autoCells = cells{
 		_, err := sample.DoubleAuto(t.Context(), rt, shape(3), x[:3], x[1:])
 		assert.ErrorContains(t, err, "overlap")
 		assert.Equal(t, []float32{1, 2, 3, 4}, x)
+
+		// Pick has no noalias: a device copies its slices apart, and so the CPU may not take them together.
+		for name, of := range map[string]func(in, out, too []float32) (in2, out2, too2 []float32){
+			"a part of the input and an output": func(in, out, too []float32) ([]float32, []float32, []float32) { return in, in[1:], too },
+			"the input and an output":           func(in, out, too []float32) ([]float32, []float32, []float32) { return in, in, too },
+			"a part of two outputs":             func(in, out, too []float32) ([]float32, []float32, []float32) { return in, out, out[1:] },
+			"two outputs":                       func(in, out, too []float32) ([]float32, []float32, []float32) { return in, out, out },
+		} {
+			at, in, out, too := pick(32, 0)
+			x, y, z := of(in, out, too)
+			place, err := sample.PickAuto(t.Context(), rt, shape(32), at, x, y, z)
+			assert.ErrorContains(t, err, "overlap", name)
+			assert.Zero(t, place, name)
+			_, want, zeros, _ := pick(32, 0)
+			assert.Equal(t, want, in, name)
+			assert.Equal(t, zeros, out, name)
+		}
+		at, in, out, too := pick(32, 0)
+		_, err = sample.PickAuto(t.Context(), rt, shape(32), at, in, out[3:3], out)
+		assert.NoError(t, err, "nothing shares no memory")
+		_, err = sample.PickAuto(t.Context(), rt, shape(32), at, in, out, too)
+		picked(t, 0, out, too, err)
 	}),
 }
 

@@ -31,12 +31,12 @@ func init() {
 		onlyGPU := func() error { return skip("no GPU") }
 		auto := func() error {
 			_, err := module.Auto(bg, m.rt, "empty4", func(k *launch.Kernels, c *launch.Copies) error {
-				a := launch.Copy(c, "x", x[:], false)
-				b := launch.Copy(c, "y", y[:], true)
+				a := launch.Copy(c, x[:], false)
+				b := launch.Copy(c, y[:], true)
 				return c.Finish(func() error {
 					return k.Launch(0, c.Stream, oneWarp, runtime.In(a), runtime.InOut(b), runtime.Value(float32(2)), runtime.Value(uint64(1)))
 				})
-			}, onlyGPU, launch.Save(y[:]))
+			}, onlyGPU, launch.Host("x", x[:], false), launch.Host("y", y[:], true))
 			return err
 		}
 		byHand := func() error {

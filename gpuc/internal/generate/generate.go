@@ -192,7 +192,7 @@ func (w *writer) means(name string) bool {
 func (w *writer) kernel(number int, k *compile.Kernel) error {
 	sig := k.Sig
 	var host, device, args, names, refs, copies []string
-	var all, tiles []slice
+	var all []slice
 	used := map[string]bool{}
 	for v := range sig.Params().Variables() {
 		used[v.Name()] = true
@@ -221,10 +221,7 @@ func (w *writer) kernel(number int, k *compile.Kernel) error {
 		p := k.Param(i-1, n)
 		a, s := w.args(k, p, v.Name())
 		args, all = append(args, a...), append(all, s...)
-		if compile.IsTiles(v.Type()) {
-			tiles = append(tiles, slice{v.Name(), n + ".Data", k.Writes(p)})
-		}
-		if len(s) == 0 && !compile.IsTiles(v.Type()) {
+		if len(s) == 0 {
 			refs = append(refs, n)
 			continue
 		}
@@ -251,7 +248,7 @@ func (w *writer) kernel(number int, k *compile.Kernel) error {
 		return nil
 	}
 	w.printf("\n// %sAuto runs the kernel %s on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.\n", k.Name, k.Name)
-	w.printf("// If it fails, no slice has changed.\n")
+	w.printf("// If it fails, no slice has changed. A slice that it writes must not overlap another one.\n")
 	w.printf("func %sAuto(%s) (launch.Place, error) {\n", k.Name, list(append([]string{"ctx context.Context", "rt *runtime.Runtime", "shape runtime.Shape"}, host...)))
 	w.printf("\treturn kernelModule.Auto(ctx, rt, %q, func(k *launch.Kernels, c *launch.Copies) error {\n", k.Name)
 	for _, c := range copies {
@@ -259,10 +256,8 @@ func (w *writer) kernel(number int, k *compile.Kernel) error {
 	}
 	w.printf("\t\treturn c.Finish(func() error { return (*Kernels)(k).%s(%s) })\n", k.Name, list(append([]string{"c.Stream", "shape"}, refs...)))
 	w.printf("\t}, func() error { return %sCPU(%s) }", k.Name, list(append([]string{"shape"}, names...)))
-	for _, s := range append(all, tiles...) {
-		if s.written {
-			w.printf(", launch.Save(%s)", s.expr)
-		}
+	for _, s := range all {
+		w.printf(", launch.Host(%q, %s, %v)", s.path, s.expr, s.written)
 	}
 	w.printf(")\n}\n")
 	return nil
@@ -309,6 +304,7 @@ func (w *writer) conditions(k *compile.Kernel, all []slice, length, side string)
 	if k.Grid {
 		w.printf("\tshape.Cooperative = true\n")
 	}
+	all = slices.DeleteFunc(slices.Clone(all), func(s slice) bool { return s.tiles })
 	if k.NoAlias && len(all) > 1 {
 		var spans []string
 		for _, s := range all {
@@ -332,6 +328,7 @@ type slice struct {
 	path    string // in the kernel
 	expr    string // in the launch
 	written bool
+	tiles   bool // a matrix of which the kernel copies tiles
 }
 
 // refsType is the type on the device of what a kernel takes: a Ref in place of each slice.
@@ -379,7 +376,7 @@ func (w *writer) args(k *compile.Kernel, p compile.Part, path string) (args []st
 		if k.Writes(p) {
 			in = "InOut"
 		}
-		return []string{fmt.Sprintf("%s.%s()", p.Path, in)}, nil
+		return []string{fmt.Sprintf("%s.%s()", p.Path, in)}, []slice{{path, p.Path + ".Data", k.Writes(p), true}}
 	}
 	switch u := p.Type.Underlying().(type) {
 	case *types.Slice:
@@ -387,7 +384,7 @@ func (w *writer) args(k *compile.Kernel, p compile.Part, path string) (args []st
 		if k.Writes(p) {
 			in = "InOut"
 		}
-		return []string{fmt.Sprintf("runtime.%s(%s)", in, p.Path), fmt.Sprintf("runtime.Value(%s.Len())", p.Path)}, []slice{{path, p.Path, k.Writes(p)}}
+		return []string{fmt.Sprintf("runtime.%s(%s)", in, p.Path), fmt.Sprintf("runtime.Value(%s.Len())", p.Path)}, []slice{{path, p.Path, k.Writes(p), false}}
 	case *types.Basic:
 		if u.Kind() == types.Bool {
 			return []string{fmt.Sprintf("launch.Bool(bool(%s))", p.Path)}, nil
@@ -407,10 +404,10 @@ func (w *writer) args(k *compile.Kernel, p compile.Part, path string) (args []st
 // copies is the expression that copies the slices of a parameter or a part of one to the device.
 func (w *writer) copies(k *compile.Kernel, p compile.Part) string {
 	if compile.IsTiles(p.Type) {
-		return fmt.Sprintf("launch.CopyTiles(c, %q, %s, %v)", p.Path, p.Path, k.Writes(p))
+		return fmt.Sprintf("launch.CopyTiles(c, %s, %v)", p.Path, k.Writes(p))
 	}
 	if _, ok := p.Type.Underlying().(*types.Slice); ok {
-		return fmt.Sprintf("launch.Copy(c, %q, %s, %v)", p.Path, p.Path, k.Writes(p))
+		return fmt.Sprintf("launch.Copy(c, %s, %v)", p.Path, k.Writes(p))
 	}
 	if !compile.HoldsSlice(p.Type) {
 		return p.Path

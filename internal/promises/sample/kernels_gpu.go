@@ -69,15 +69,15 @@ func PickCPU(shape runtime.Shape, at []int32, in []float32, out []float32, too [
 }
 
 // PickAuto runs the kernel Pick on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
-// If it fails, no slice has changed.
+// If it fails, no slice has changed. A slice that it writes must not overlap another one.
 func PickAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, at []int32, in []float32, out []float32, too []float32) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "Pick", func(k *launch.Kernels, c *launch.Copies) error {
-		at_ := launch.Copy(c, "at", at, false)
-		in_ := launch.Copy(c, "in", in, false)
-		out_ := launch.Copy(c, "out", out, true)
-		too_ := launch.Copy(c, "too", too, true)
+		at_ := launch.Copy(c, at, false)
+		in_ := launch.Copy(c, in, false)
+		out_ := launch.Copy(c, out, true)
+		too_ := launch.Copy(c, too, true)
 		return c.Finish(func() error { return (*Kernels)(k).Pick(c.Stream, shape, at_, in_, out_, too_) })
-	}, func() error { return PickCPU(shape, at, in, out, too) }, launch.Save(out), launch.Save(too))
+	}, func() error { return PickCPU(shape, at, in, out, too) }, launch.Host("at", at, false), launch.Host("in", in, false), launch.Host("out", out, true), launch.Host("too", too, true))
 }
 
 // Double launches the kernel Double on a stream.
@@ -131,11 +131,11 @@ func DoubleCPU(shape runtime.Shape, x []float32, y []float32) error {
 }
 
 // DoubleAuto runs the kernel Double on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
-// If it fails, no slice has changed.
+// If it fails, no slice has changed. A slice that it writes must not overlap another one.
 func DoubleAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, x []float32, y []float32) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "Double", func(k *launch.Kernels, c *launch.Copies) error {
-		x_ := launch.Copy(c, "x", x, false)
-		y_ := launch.Copy(c, "y", y, true)
+		x_ := launch.Copy(c, x, false)
+		y_ := launch.Copy(c, y, true)
 		return c.Finish(func() error { return (*Kernels)(k).Double(c.Stream, shape, x_, y_) })
-	}, func() error { return DoubleCPU(shape, x, y) }, launch.Save(y))
+	}, func() error { return DoubleCPU(shape, x, y) }, launch.Host("x", x, false), launch.Host("y", y, true))
 }

@@ -51,12 +51,12 @@ func ScaleFloat32CPU(shape runtime.Shape, x []float32, factor float32, count int
 }
 
 // ScaleFloat32Auto runs the kernel ScaleFloat32 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
-// If it fails, no slice has changed.
+// If it fails, no slice has changed. A slice that it writes must not overlap another one.
 func ScaleFloat32Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, x []float32, factor float32, count int, n [5]int, step [5]int) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "ScaleFloat32", func(k *launch.Kernels, c *launch.Copies) error {
-		x_ := launch.Copy(c, "x", x, true)
+		x_ := launch.Copy(c, x, true)
 		return c.Finish(func() error { return (*Kernels)(k).ScaleFloat32(c.Stream, shape, x_, factor, count, n, step) })
-	}, func() error { return ScaleFloat32CPU(shape, x, factor, count, n, step) }, launch.Save(x))
+	}, func() error { return ScaleFloat32CPU(shape, x, factor, count, n, step) }, launch.Host("x", x, true))
 }
 
 // ScaleFloat64 launches the kernel ScaleFloat64 on a stream.
@@ -78,10 +78,10 @@ func ScaleFloat64CPU(shape runtime.Shape, x []float64, factor float64, count int
 }
 
 // ScaleFloat64Auto runs the kernel ScaleFloat64 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
-// If it fails, no slice has changed.
+// If it fails, no slice has changed. A slice that it writes must not overlap another one.
 func ScaleFloat64Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, x []float64, factor float64, count int, n [5]int, step [5]int) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "ScaleFloat64", func(k *launch.Kernels, c *launch.Copies) error {
-		x_ := launch.Copy(c, "x", x, true)
+		x_ := launch.Copy(c, x, true)
 		return c.Finish(func() error { return (*Kernels)(k).ScaleFloat64(c.Stream, shape, x_, factor, count, n, step) })
-	}, func() error { return ScaleFloat64CPU(shape, x, factor, count, n, step) }, launch.Save(x))
+	}, func() error { return ScaleFloat64CPU(shape, x, factor, count, n, step) }, launch.Host("x", x, true))
 }

@@ -53,15 +53,15 @@ func TransposeFloat32CPU(shape runtime.Shape, out []float32, in []float32, rows 
 }
 
 // TransposeFloat32Auto runs the kernel TransposeFloat32 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
-// If it fails, no slice has changed.
+// If it fails, no slice has changed. A slice that it writes must not overlap another one.
 func TransposeFloat32Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, out []float32, in []float32, rows int, cols int, from int, fromStep int, to int, toStep int) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "TransposeFloat32", func(k *launch.Kernels, c *launch.Copies) error {
-		out_ := launch.Copy(c, "out", out, true)
-		in_ := launch.Copy(c, "in", in, false)
+		out_ := launch.Copy(c, out, true)
+		in_ := launch.Copy(c, in, false)
 		return c.Finish(func() error {
 			return (*Kernels)(k).TransposeFloat32(c.Stream, shape, out_, in_, rows, cols, from, fromStep, to, toStep)
 		})
-	}, func() error { return TransposeFloat32CPU(shape, out, in, rows, cols, from, fromStep, to, toStep) }, launch.Save(out))
+	}, func() error { return TransposeFloat32CPU(shape, out, in, rows, cols, from, fromStep, to, toStep) }, launch.Host("out", out, true), launch.Host("in", in, false))
 }
 
 // TransposeFloat64 launches the kernel TransposeFloat64 on a stream.
@@ -83,15 +83,15 @@ func TransposeFloat64CPU(shape runtime.Shape, out []float64, in []float64, rows 
 }
 
 // TransposeFloat64Auto runs the kernel TransposeFloat64 on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
-// If it fails, no slice has changed.
+// If it fails, no slice has changed. A slice that it writes must not overlap another one.
 func TransposeFloat64Auto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, out []float64, in []float64, rows int, cols int, from int, fromStep int, to int, toStep int) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "TransposeFloat64", func(k *launch.Kernels, c *launch.Copies) error {
-		out_ := launch.Copy(c, "out", out, true)
-		in_ := launch.Copy(c, "in", in, false)
+		out_ := launch.Copy(c, out, true)
+		in_ := launch.Copy(c, in, false)
 		return c.Finish(func() error {
 			return (*Kernels)(k).TransposeFloat64(c.Stream, shape, out_, in_, rows, cols, from, fromStep, to, toStep)
 		})
-	}, func() error { return TransposeFloat64CPU(shape, out, in, rows, cols, from, fromStep, to, toStep) }, launch.Save(out))
+	}, func() error { return TransposeFloat64CPU(shape, out, in, rows, cols, from, fromStep, to, toStep) }, launch.Host("out", out, true), launch.Host("in", in, false))
 }
 
 // Addresses launches the kernel Addresses on a stream.
@@ -137,12 +137,12 @@ func AddressesCPU(shape runtime.Shape, out []uint64, a uint64, stepA uint64, b_ 
 }
 
 // AddressesAuto runs the kernel Addresses on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
-// If it fails, no slice has changed.
+// If it fails, no slice has changed. A slice that it writes must not overlap another one.
 func AddressesAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, out []uint64, a uint64, stepA uint64, b_ uint64, stepB uint64, column uint64, n int, k_ int) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "Addresses", func(k *launch.Kernels, c *launch.Copies) error {
-		out_ := launch.Copy(c, "out", out, true)
+		out_ := launch.Copy(c, out, true)
 		return c.Finish(func() error {
 			return (*Kernels)(k).Addresses(c.Stream, shape, out_, a, stepA, b_, stepB, column, n, k_)
 		})
-	}, func() error { return AddressesCPU(shape, out, a, stepA, b_, stepB, column, n, k_) }, launch.Save(out))
+	}, func() error { return AddressesCPU(shape, out, a, stepA, b_, stepB, column, n, k_) }, launch.Host("out", out, true))
 }

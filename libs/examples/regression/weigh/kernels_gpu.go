@@ -78,12 +78,12 @@ func WeighCPU(shape runtime.Shape, out []float64, x []float64, weights []float64
 }
 
 // WeighAuto runs the kernel Weigh on the best device of rt, or on the CPU where there is none. It returns when the kernel has ended.
-// If it fails, no slice has changed.
+// If it fails, no slice has changed. A slice that it writes must not overlap another one.
 func WeighAuto(ctx context.Context, rt *runtime.Runtime, shape runtime.Shape, out []float64, x []float64, weights []float64, cols int) (launch.Place, error) {
 	return kernelModule.Auto(ctx, rt, "Weigh", func(k *launch.Kernels, c *launch.Copies) error {
-		out_ := launch.Copy(c, "out", out, true)
-		x_ := launch.Copy(c, "x", x, false)
-		weights_ := launch.Copy(c, "weights", weights, false)
+		out_ := launch.Copy(c, out, true)
+		x_ := launch.Copy(c, x, false)
+		weights_ := launch.Copy(c, weights, false)
 		return c.Finish(func() error { return (*Kernels)(k).Weigh(c.Stream, shape, out_, x_, weights_, cols) })
-	}, func() error { return WeighCPU(shape, out, x, weights, cols) }, launch.Save(out))
+	}, func() error { return WeighCPU(shape, out, x, weights, cols) }, launch.Host("out", out, true), launch.Host("x", x, false), launch.Host("weights", weights, false))
 }
