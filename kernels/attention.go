@@ -117,7 +117,7 @@ func (h Heads) checked(rows, cols, keyRows, keyCols int) (Heads, error) {
 }
 
 // AttentionCPU is Attention on all cores, of matrices without gaps, in float64: q and out have rows rows, and keys and values have keyRows. A GPU's
-// results differ by what float32 and [gpu.FastExp2] lose, and by the rounding of powers to T.
+// results differ by what float32 and [gpu.FastExp2] lose, and by the rounding of powers to T. out must not overlap the others.
 func AttentionCPU[T gpu.Half](rows, keyRows int, q, keys, values, out []T, h Heads) error {
 	width := uint64(max(h.Width, 0)) // lengths are compared with those that the heads want
 	cols, keyCols := len(q)/max(1, rows), len(keys)/max(1, keyRows)
@@ -127,6 +127,9 @@ func AttentionCPU[T gpu.Half](rows, keyRows int, q, keys, values, out []T, h Hea
 	}
 	if n, m := uint64(rows)*uint64(h.Heads)*width, uint64(keyRows)*uint64(h.Keys)*width; uint64(len(q)) != n || uint64(len(out)) != n || uint64(len(keys)) != m || uint64(len(values)) != m {
 		return invalidArgument("Attention: %d, %d, %d and %d elements, want %d for Q and the result and %d for K and V", len(q), len(keys), len(values), len(out), n, m)
+	}
+	if err := apart("Attention", launch.Host("Q", q, false), launch.Host("K", keys, false), launch.Host("V", values, false), launch.Host("the result", out, true)); err != nil {
+		return err
 	}
 	return gpu.Run(gpu.Shape1D(rows*h.Heads, 1), func(t *gpu.Thread) {
 		i, head := t.GlobalX()/h.Heads, t.GlobalX()%h.Heads

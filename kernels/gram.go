@@ -2,6 +2,8 @@ package kernels
 
 import (
 	"math"
+
+	"github.com/purecuda/purecuda/gpu/launch"
 )
 
 const (
@@ -34,10 +36,13 @@ func gramStrips(rows uint64, columns, multiprocessors int) int {
 
 // GramPartialsCPU is gram on the CPU. partials has columns*columns elements for each strip of x, and
 // gets X'WX of each strip, row by row. x has columns elements for each element of weights. The
-// result is a GPU's bit for bit, except for the payload of NaNs.
+// result is a GPU's bit for bit, except for the payload of NaNs. partials must not overlap x or weights.
 func GramPartialsCPU(x, weights []float64, columns int, partials []float64) error {
 	strips, err := gramShape("gram", len(x), len(weights), columns, len(partials))
 	if err != nil {
+		return err
+	}
+	if err := apart("gram", launch.Host("x", x, false), launch.Host("weights", weights, false), launch.Host("partials", partials, true)); err != nil {
 		return err
 	}
 	rows := len(weights)

@@ -71,9 +71,12 @@ func histogramRange[T Sample](bins int, low, high T) error {
 	return nil
 }
 
-// HistogramCPU is Histogram on the CPU.
+// HistogramCPU is Histogram on the CPU. counts must not overlap in.
 func HistogramCPU[T Sample](counts []uint64, in []T, low, high T) error {
 	if err := histogramRange(len(counts), low, high); err != nil {
+		return err
+	}
+	if err := apart("histogram", launch.Host("counts", counts, true), launch.Host("in", in, false)); err != nil {
 		return err
 	}
 	clear(counts)

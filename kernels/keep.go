@@ -147,7 +147,8 @@ func keep[T any](s *runtime.Stream, name string, k primitive, args []runtime.Arg
 	return k.launch(0, s, ceil(n, tile), tiles.TileThreads, tile*int(size), append(args, x, xn, y, yn)...)
 }
 
-// PartitionCPU is Partition on the CPU. It returns how many elements it has kept. kept and rest have room for all of in.
+// PartitionCPU is Partition on the CPU. It returns how many elements it has kept. kept and rest have room for all of in, and overlap
+// neither it nor each other.
 func PartitionCPU[T any, C Condition[T]](c C, kept, rest, in []T) int {
 	k, r := 0, 0
 	for _, v := range in {

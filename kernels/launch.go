@@ -3,12 +3,13 @@ package kernels
 import (
 	"math"
 
+	"github.com/purecuda/purecuda/gpu/launch"
 	"github.com/purecuda/purecuda/runtime"
 )
 
 // The kernels below are loaded into one context. Launch puts the work after what is on the
-// stream and returns. Arguments whose lengths do not belong together fail with
-// driver.ErrInvalidArgument. Nothing here allocates.
+// stream and returns. Arguments whose lengths do not belong together fail with driver.ErrInvalidArgument, and so does a
+// result that overlaps what is read. Nothing here allocates.
 
 // onCPU is the shape that gives each of n elements a thread of its own.
 func onCPU(n int, block uint32) runtime.Shape {
@@ -23,6 +24,9 @@ func (k VectorAdd) Launch(s *runtime.Stream, a, b, c *runtime.Ref[float32]) erro
 	if a.Len() != c.Len() || b.Len() != c.Len() {
 		return invalidArgument("vector_add: lengths %d, %d and %d differ", a.Len(), b.Len(), c.Len())
 	}
+	if err := apart("vector_add", operand("a", a, c), operand("b", b, c), launch.Device("c", c, true)); err != nil {
+		return err
+	}
 	n := uint64(c.Len())
 	return k.launch(s, linearGrid(n, vectorAddThreads), vectorAddThreads,
 		runtime.In(a), runtime.Value(n), runtime.In(b), runtime.Value(n), runtime.InOut(c), runtime.Value(n))
@@ -35,6 +39,9 @@ type Saxpy struct{ kernel }
 func (k Saxpy) Launch(s *runtime.Stream, a float32, x, y *runtime.Ref[float32]) error {
 	if x.Len() != y.Len() {
 		return invalidArgument("saxpy: lengths %d and %d differ", x.Len(), y.Len())
+	}
+	if err := apart("saxpy", operand("x", x, y), launch.Device("y", y, true)); err != nil {
+		return err
 	}
 	n := uint64(y.Len())
 	return k.launch(s, linearGrid(n, saxpyThreads), saxpyThreads,
@@ -71,6 +78,9 @@ func (k Gram) Strips(rows, columns int) int {
 func (k Gram) Launch(s *runtime.Stream, x, weights *runtime.Ref[float64], columns int, partials *runtime.Ref[float64]) error {
 	strips, err := gramShape("gram", x.Len(), weights.Len(), columns, partials.Len())
 	if err != nil {
+		return err
+	}
+	if err := apart("gram", launch.Device("x", x, false), launch.Device("weights", weights, false), launch.Device("partials", partials, true)); err != nil {
 		return err
 	}
 	grid := uint64(strips) * gramTiles(columns)

@@ -121,7 +121,7 @@ func byKey[K, V any](s *runtime.Stream, name string, k primitive, wide bool, op,
 	return k.launch(0, s, grid, tiles.TileThreads, tiles.RunShared(sizeOf[K](), sizeOf[V]()), append(args, x, xn, y, yn, z, zn)...)
 }
 
-// ReduceByKeyCPU is ReduceByKey on the CPU. It returns how many runs there are.
+// ReduceByKeyCPU is ReduceByKey on the CPU. It returns how many runs there are. What comes out overlaps nothing that goes in.
 func ReduceByKeyCPU[K comparable, V any, O block.Op[V]](op O, outKeys []K, outValues []V, keys []K, values []V) int {
 	n := -1
 	for i, k := range keys {
@@ -134,7 +134,7 @@ func ReduceByKeyCPU[K comparable, V any, O block.Op[V]](op O, outKeys []K, outVa
 	return n + 1
 }
 
-// RunLengthsCPU is RunLengths on the CPU. It returns how many runs there are.
+// RunLengthsCPU is RunLengths on the CPU. It returns how many runs there are. What comes out does not overlap in.
 func RunLengthsCPU[K comparable](out []K, lengths []uint32, in []K) int {
 	n := 0
 	for i := 0; i < len(in); n++ {

@@ -79,7 +79,7 @@ func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runti
 		runtime.Struct(&op), launch.Bool(exclusive), launch.Bool(aligned(out) && aligned(in)), o, on, i, in_, x, xn, y, yn)
 }
 
-// ScanCPU is Inclusive on the CPU, from the first element to the last.
+// ScanCPU is Inclusive on the CPU, from the first element to the last. out may be in, and must not overlap it otherwise.
 func ScanCPU[T any, O block.Op[T]](op O, out, in []T) {
 	total := op.Zero()
 	for i := range min(len(out), len(in)) {

@@ -90,7 +90,7 @@ func (k SegmentedReduce[T, O]) Launch(s *runtime.Stream, op O, out, in *runtime.
 	return k.launch(1, s, ceil(segments, tiles.TileThreads/32), tiles.TileThreads, 0, runtime.Struct(&op), runtime.Value(parts), r, rn, o, on)
 }
 
-// SegmentedReduceCPU is SegmentedReduce on the CPU, each segment from its first element to its last.
+// SegmentedReduceCPU is SegmentedReduce on the CPU, each segment from its first element to its last. out must not overlap in.
 func SegmentedReduceCPU[T any, O block.Op[T]](op O, out, in []T, offsets []uint64) {
 	n := uint64(len(in))
 	for i := range min(len(out), len(offsets)-1) {

@@ -128,6 +128,7 @@ func (k TopK[K]) take(s *runtime.Stream, smallest uint32, out *runtime.Ref[K], p
 
 // TopKCPU sets out to the largest keys of in, or to the smallest, in the order that they have there, and places to where they
 // are. It is the CPU's form of [TopK]. out says how many, but not more than in has. places is nil or as long as out.
+// out must not overlap in.
 func TopKCPU[K Key](out []K, places []uint32, in []K, smallest bool) {
 	k := min(len(out), len(in))
 	if k == 0 {

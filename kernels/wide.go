@@ -63,6 +63,14 @@ func operand[T any](name string, in, out *runtime.Ref[T]) launch.Span {
 	return launch.Device(name, in, false)
 }
 
+// operandOnCPU is [operand] for slices of the program.
+func operandOnCPU[T any](name string, in, out []T) launch.Span {
+	if unsafe.SliceData(in) == unsafe.SliceData(out) {
+		return launch.Span{}
+	}
+	return launch.Host(name, in, false)
+}
+
 // usable says what is wrong with the Refs of a call that has nothing to do. Else the launch says so.
 func usable(refs ...interface {
 	Access() (driver.DevicePtr, error)

@@ -36,7 +36,7 @@ func (p Place) String() string {
 // A device has copies of the slices, which are apart. So slices that overlap are an error, also on the CPU, if the kernel writes one.
 //
 // The slices that the kernel writes change only if the call succeeds. That takes as much memory again, for the time of
-// the call: onGPU copies the results to slices of its own first, and what onCPU has written is taken back if it fails.
+// the call. onGPU copies the results to slices of its own first. What onCPU has written is taken back if it fails.
 func (m *Module) Auto(ctx context.Context, rt *runtime.Runtime, kernel string, onGPU func(k *Kernels, c *Copies) error, onCPU func() error, slices ...Span) (Place, error) {
 	if err := Apart(kernel, slices...); err != nil {
 		return Place{}, err
