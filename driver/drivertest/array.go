@@ -24,19 +24,18 @@ var channelBytes = map[driver.ArrayFormat]uint64{driver.ArrayUint8: 1, driver.Ar
 // maxArray is the longest edge of an array.
 const maxArray = 1 << 17
 
-// ArrayCreate implements [driver.API].
-func (d *Driver) ArrayCreate(desc driver.ArrayDescriptor) (driver.Array, driver.Result) {
+func (d *simulated) ArrayCreate(desc driver.ArrayDescriptor) (driver.Array, driver.Result) {
 	return d.newArray("cuArrayCreate", driver.Array3DDescriptor{Width: desc.Width, Height: desc.Height,
 		Format: desc.Format, Channels: desc.Channels})
 }
 
 // Array3DCreate implements [driver.API]. Cube maps and arrays that are sparse, mapped later or for
 // pictures are not supported.
-func (d *Driver) Array3DCreate(desc driver.Array3DDescriptor) (driver.Array, driver.Result) {
+func (d *simulated) Array3DCreate(desc driver.Array3DDescriptor) (driver.Array, driver.Result) {
 	return d.newArray("cuArray3DCreate", desc)
 }
 
-func (d *Driver) newArray(op string, desc driver.Array3DDescriptor) (driver.Array, driver.Result) {
+func (d *simulated) newArray(op string, desc driver.Array3DDescriptor) (driver.Array, driver.Result) {
 	return get(d, op, func(c call) (driver.Array, driver.Result) {
 		element := channelBytes[desc.Format] * uint64(desc.Channels)
 		layered := desc.Flags&driver.ArrayLayered != 0
@@ -64,8 +63,7 @@ func (d *Driver) newArray(op string, desc driver.Array3DDescriptor) (driver.Arra
 
 func (c call) array(h driver.Array) (*array, driver.Result) { return find(c, &c.d.arrays, h) }
 
-// ArrayDestroy implements [driver.API].
-func (d *Driver) ArrayDestroy(h driver.Array) driver.Result {
+func (d *simulated) ArrayDestroy(h driver.Array) driver.Result {
 	return on(d, call.array, "cuArrayDestroy", h, func(c call, a *array) driver.Result {
 		a.dev.used -= a.bytes
 		remove(c, &d.arrays, h)
@@ -73,15 +71,13 @@ func (d *Driver) ArrayDestroy(h driver.Array) driver.Result {
 	})
 }
 
-// ArrayGetDescriptor implements [driver.API].
-func (d *Driver) ArrayGetDescriptor(h driver.Array) (desc driver.ArrayDescriptor, r driver.Result) {
+func (d *simulated) ArrayGetDescriptor(h driver.Array) (desc driver.ArrayDescriptor, r driver.Result) {
 	return getOf(d, call.array, "cuArrayGetDescriptor", h, func(_ call, a *array) (desc driver.ArrayDescriptor, r driver.Result) {
 		return driver.ArrayDescriptor{Width: a.desc.Width, Height: a.desc.Height, Format: a.desc.Format, Channels: a.desc.Channels}, driver.Success
 	})
 }
 
-// Array3DGetDescriptor implements [driver.API].
-func (d *Driver) Array3DGetDescriptor(h driver.Array) (desc driver.Array3DDescriptor, r driver.Result) {
+func (d *simulated) Array3DGetDescriptor(h driver.Array) (desc driver.Array3DDescriptor, r driver.Result) {
 	return getOf(d, call.array, "cuArray3DGetDescriptor", h, func(_ call, a *array) (desc driver.Array3DDescriptor, r driver.Result) {
 		return a.desc, driver.Success
 	})

@@ -8,7 +8,7 @@ import (
 
 // capture is a graph that streams are building.
 type capture struct {
-	d       *Driver
+	d       *simulated
 	ctx     *context
 	origin  *stream
 	mode    driver.CaptureMode
@@ -163,8 +163,7 @@ func (c call) useCaptured(e *event) driver.Result {
 	return driver.ResultCapturedEvent
 }
 
-// StreamBeginCapture implements [driver.API].
-func (d *Driver) StreamBeginCapture(h driver.Stream, mode driver.CaptureMode) driver.Result {
+func (d *simulated) StreamBeginCapture(h driver.Stream, mode driver.CaptureMode) driver.Result {
 	return on(d, call.stream, "cuStreamBeginCapture", h, func(c call, s *stream) driver.Result {
 		switch {
 		case mode < driver.CaptureGlobal || mode > driver.CaptureRelaxed:
@@ -182,8 +181,7 @@ func (d *Driver) StreamBeginCapture(h driver.Stream, mode driver.CaptureMode) dr
 	})
 }
 
-// StreamEndCapture implements [driver.API].
-func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, driver.Result) {
+func (d *simulated) StreamEndCapture(h driver.Stream) (driver.Graph, driver.Result) {
 	return getOf(d, call.stream, "cuStreamEndCapture", h, func(c call, s *stream) (driver.Graph, driver.Result) {
 		k := s.capture
 		switch {
@@ -208,8 +206,7 @@ func (d *Driver) StreamEndCapture(h driver.Stream) (driver.Graph, driver.Result)
 	})
 }
 
-// StreamIsCapturing implements [driver.API].
-func (d *Driver) StreamIsCapturing(h driver.Stream) (driver.CaptureStatus, driver.Result) {
+func (d *simulated) StreamIsCapturing(h driver.Stream) (driver.CaptureStatus, driver.Result) {
 	return getOf(d, call.stream, "cuStreamIsCapturing", h, func(c call, s *stream) (driver.CaptureStatus, driver.Result) {
 		switch {
 		case s.capture == nil && c.implicit(s) != nil:
@@ -223,8 +220,7 @@ func (d *Driver) StreamIsCapturing(h driver.Stream) (driver.CaptureStatus, drive
 	})
 }
 
-// ThreadExchangeStreamCaptureMode implements [driver.API].
-func (d *Driver) ThreadExchangeStreamCaptureMode(mode driver.CaptureMode) (driver.CaptureMode, driver.Result) {
+func (d *simulated) ThreadExchangeStreamCaptureMode(mode driver.CaptureMode) (driver.CaptureMode, driver.Result) {
 	return get(d, "cuThreadExchangeStreamCaptureMode", func(c call) (driver.CaptureMode, driver.Result) {
 		if mode < driver.CaptureGlobal || mode > driver.CaptureRelaxed {
 			return 0, driver.ResultInvalidValue

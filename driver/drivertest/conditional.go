@@ -31,7 +31,7 @@ type condition struct {
 }
 
 // setConditional is cudaGraphSetConditional of a kernel.
-func (d *Driver) setConditional(handle uint64, value uint32) bool {
+func (d *simulated) setConditional(handle uint64, value uint32) bool {
 	n, ok := d.numbers.Load(driver.GraphConditionalHandle(handle))
 	if ok {
 		n.(*number).value.Store(value)
@@ -84,7 +84,7 @@ func alone(numbers []*number, run func() error) error {
 const roundSteps = 1 << 10
 
 // repeat runs the body of a conditional node.
-func (d *Driver) repeat(c condition, body *replay) error {
+func (d *simulated) repeat(c condition, body *replay) error {
 	for rounds := uint64(1); c.of.value.Load() != 0 && d.poison() == driver.Success && d.running.Err() == nil; rounds++ {
 		if rounds > d.config.MaxSteps/roundSteps+1 {
 			return &fault{result: driver.ResultLaunchTimeout, detail: fmt.Sprintf("a while of more than %d rounds", rounds-1)}
@@ -119,8 +119,7 @@ func runnable(nodes []*node, inBody bool) bool {
 	})
 }
 
-// GraphAddChildGraphNode implements [driver.API].
-func (d *Driver) GraphAddChildGraphNode(h driver.Graph, dependencies []driver.GraphNode, child driver.Graph) (driver.GraphNode, driver.Result) {
+func (d *simulated) GraphAddChildGraphNode(h driver.Graph, dependencies []driver.GraphNode, child driver.Graph) (driver.GraphNode, driver.Result) {
 	return getOf(d, call.graph, "cuGraphAddChildGraphNode", h, func(c call, g *graph) (driver.GraphNode, driver.Result) {
 		of, r := c.graph(child)
 		if r != driver.Success {
@@ -144,8 +143,7 @@ func (d *Driver) GraphAddChildGraphNode(h driver.Graph, dependencies []driver.Gr
 	})
 }
 
-// GraphConditionalHandleCreate implements [driver.API].
-func (d *Driver) GraphConditionalHandleCreate(h driver.Graph, ctx driver.Context, value, flags uint32) (driver.GraphConditionalHandle, driver.Result) {
+func (d *simulated) GraphConditionalHandleCreate(h driver.Graph, ctx driver.Context, value, flags uint32) (driver.GraphConditionalHandle, driver.Result) {
 	return getOf(d, call.graph, "cuGraphConditionalHandleCreate", h, func(c call, g *graph) (driver.GraphConditionalHandle, driver.Result) {
 		if _, r := find(c, &d.contexts, ctx); r != driver.Success || flags&^driver.GraphConditionalDefault != 0 {
 			return 0, driver.ResultInvalidValue
@@ -157,8 +155,7 @@ func (d *Driver) GraphConditionalHandleCreate(h driver.Graph, ctx driver.Context
 	})
 }
 
-// GraphAddConditionalNode implements [driver.API].
-func (d *Driver) GraphAddConditionalNode(h driver.Graph, dependencies []driver.GraphNode, handle driver.GraphConditionalHandle, kind driver.GraphConditionalType, ctx driver.Context) (driver.GraphNode, driver.Graph, driver.Result) {
+func (d *simulated) GraphAddConditionalNode(h driver.Graph, dependencies []driver.GraphNode, handle driver.GraphConditionalHandle, kind driver.GraphConditionalType, ctx driver.Context) (driver.GraphNode, driver.Graph, driver.Result) {
 	c, g, r := enterOn(d, call.graph, "cuGraphAddNode", h)
 	if r != driver.Success {
 		return 0, 0, r
@@ -195,7 +192,7 @@ func (c call) removeBodies(g *graph) {
 }
 
 // GraphDebugDotPrint implements [driver.API]. The text is not that of the driver.
-func (d *Driver) GraphDebugDotPrint(h driver.Graph, path string, _ uint32) driver.Result {
+func (d *simulated) GraphDebugDotPrint(h driver.Graph, path string, _ uint32) driver.Result {
 	return on(d, call.graph, "cuGraphDebugDotPrint", h, func(_ call, g *graph) driver.Result {
 		var b strings.Builder
 		b.WriteString("digraph dot {\n")

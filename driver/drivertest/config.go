@@ -29,14 +29,14 @@ type Config struct {
 	// Other kernels need nothing: their PTX runs.
 	Kernels map[string]KernelFunc
 	// MaxSteps is how many instructions the warps of one launch may execute in all. One
-	// more ends it with ErrorLaunchTimeout, so that an endless loop does not hang the
+	// more ends it with ResultLaunchTimeout, so that an endless loop does not hang the
 	// test. A round of a while in a graph counts as 1,024. 0 means 1<<30, which takes from seconds to minutes.
 	MaxSteps uint64
 	// Printf is where printf in kernels writes to. It is not called concurrently. nil
 	// drops the output.
 	Printf io.Writer
 	// HotPathNeedsContext makes calls that name a stream, an event or a graph fail
-	// with ErrorInvalidContext on a thread without a current context, which newer
+	// with ResultInvalidContext on a thread without a current context, which newer
 	// drivers do not ask for.
 	HotPathNeedsContext bool
 	// Connections is how many queues of the hardware the streams of a context share, as

@@ -26,7 +26,7 @@ type context struct {
 	parts      map[*library]*module
 }
 
-func (d *Driver) newContext(dev *device, made origin) *context {
+func (d *simulated) newContext(dev *device, made origin) *context {
 	ctx := &context{
 		handle: driver.Context(d.newHandle()), id: d.newID(), dev: dev, life: dev.life.Load(), made: made,
 		running: map[*stream]struct{}{},
@@ -66,8 +66,7 @@ func (c call) context(h driver.Context) (*context, driver.Result) {
 	return ctx, r
 }
 
-// DevicePrimaryCtxRetain implements [driver.API].
-func (d *Driver) DevicePrimaryCtxRetain(h driver.Device) (driver.Context, driver.Result) {
+func (d *simulated) DevicePrimaryCtxRetain(h driver.Device) (driver.Context, driver.Result) {
 	return getOf(d, call.device, "cuDevicePrimaryCtxRetain", h, func(c call, dev *device) (driver.Context, driver.Result) {
 		if dev.primary == nil {
 			if sticky := d.poison(); sticky != driver.Success {
@@ -83,8 +82,7 @@ func (d *Driver) DevicePrimaryCtxRetain(h driver.Device) (driver.Context, driver
 	})
 }
 
-// DevicePrimaryCtxRelease implements [driver.API].
-func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) driver.Result {
+func (d *simulated) DevicePrimaryCtxRelease(h driver.Device) driver.Result {
 	return on(d, call.device, "cuDevicePrimaryCtxRelease", h, func(c call, dev *device) driver.Result {
 		if dev.retains == 0 {
 			c.found(driver.ResultInvalidContext, "the primary context of device %d is released more often than retained", dev.ordinal)
@@ -98,8 +96,7 @@ func (d *Driver) DevicePrimaryCtxRelease(h driver.Device) driver.Result {
 	})
 }
 
-// DevicePrimaryCtxReset implements [driver.API].
-func (d *Driver) DevicePrimaryCtxReset(h driver.Device) driver.Result {
+func (d *simulated) DevicePrimaryCtxReset(h driver.Device) driver.Result {
 	return on(d, call.device, "cuDevicePrimaryCtxReset", h, func(c call, dev *device) driver.Result {
 		if dev.primary != nil {
 			c.destroy(dev.primary, false)
@@ -108,8 +105,7 @@ func (d *Driver) DevicePrimaryCtxReset(h driver.Device) driver.Result {
 	})
 }
 
-// DevicePrimaryCtxGetState implements [driver.API].
-func (d *Driver) DevicePrimaryCtxGetState(device driver.Device) (flags uint32, active int32, r driver.Result) {
+func (d *simulated) DevicePrimaryCtxGetState(device driver.Device) (flags uint32, active int32, r driver.Result) {
 	_, dev, r := enterOn(d, call.device, "cuDevicePrimaryCtxGetState", device)
 	if r != driver.Success {
 		return 0, 0, r
@@ -118,8 +114,7 @@ func (d *Driver) DevicePrimaryCtxGetState(device driver.Device) (flags uint32, a
 	return dev.contextFlags, boolean(dev.primary != nil), driver.Success
 }
 
-// DevicePrimaryCtxSetFlags implements [driver.API].
-func (d *Driver) DevicePrimaryCtxSetFlags(h driver.Device, flags uint32) driver.Result {
+func (d *simulated) DevicePrimaryCtxSetFlags(h driver.Device, flags uint32) driver.Result {
 	return on(d, call.device, "cuDevicePrimaryCtxSetFlags", h, func(_ call, dev *device) driver.Result {
 		const schedule, others = 7, 0x70
 		switch flags & schedule {
@@ -208,8 +203,7 @@ func (c call) destroy(ctx *context, remember bool) {
 	removeWith(c, &d.contexts, ctx.handle)
 }
 
-// CtxPushCurrent implements [driver.API].
-func (d *Driver) CtxPushCurrent(h driver.Context) driver.Result {
+func (d *simulated) CtxPushCurrent(h driver.Context) driver.Result {
 	return d.do("cuCtxPushCurrent", func(c call) driver.Result {
 		if h == 0 {
 			return driver.ResultInvalidValue
@@ -224,8 +218,7 @@ func (d *Driver) CtxPushCurrent(h driver.Context) driver.Result {
 	})
 }
 
-// CtxPopCurrent implements [driver.API].
-func (d *Driver) CtxPopCurrent() (driver.Context, driver.Result) {
+func (d *simulated) CtxPopCurrent() (driver.Context, driver.Result) {
 	return get(d, "cuCtxPopCurrent", func(c call) (driver.Context, driver.Result) {
 		top := c.thread.current()
 		if top == nil {
@@ -237,8 +230,7 @@ func (d *Driver) CtxPopCurrent() (driver.Context, driver.Result) {
 	})
 }
 
-// CtxSetCurrent implements [driver.API].
-func (d *Driver) CtxSetCurrent(h driver.Context) driver.Result {
+func (d *simulated) CtxSetCurrent(h driver.Context) driver.Result {
 	c, r := d.enter("cuCtxSetCurrent")
 	if r != driver.Success {
 		return r
@@ -260,8 +252,7 @@ func (d *Driver) CtxSetCurrent(h driver.Context) driver.Result {
 	return driver.Success
 }
 
-// CtxGetCurrent implements [driver.API].
-func (d *Driver) CtxGetCurrent() (driver.Context, driver.Result) {
+func (d *simulated) CtxGetCurrent() (driver.Context, driver.Result) {
 	return get(d, "cuCtxGetCurrent", func(c call) (driver.Context, driver.Result) {
 		if c.ctx == nil {
 			return 0, driver.Success
@@ -270,13 +261,11 @@ func (d *Driver) CtxGetCurrent() (driver.Context, driver.Result) {
 	})
 }
 
-// CtxGetDevice implements [driver.API].
-func (d *Driver) CtxGetDevice() (driver.Device, driver.Result) {
+func (d *simulated) CtxGetDevice() (driver.Device, driver.Result) {
 	return get(d, "cuCtxGetDevice", func(c call) (driver.Device, driver.Result) { return driver.Device(c.ctx.dev.ordinal), driver.Success })
 }
 
-// CtxSynchronize implements [driver.API].
-func (d *Driver) CtxSynchronize() driver.Result {
+func (d *simulated) CtxSynchronize() driver.Result {
 	return d.do("cuCtxSynchronize", func(c call) driver.Result {
 		var last []*operation
 		for s := range c.ctx.running {
@@ -286,8 +275,7 @@ func (d *Driver) CtxSynchronize() driver.Result {
 	})
 }
 
-// CtxGetStreamPriorityRange implements [driver.API].
-func (d *Driver) CtxGetStreamPriorityRange() (least, greatest int32, r driver.Result) {
+func (d *simulated) CtxGetStreamPriorityRange() (least, greatest int32, r driver.Result) {
 	_, r = d.enter("cuCtxGetStreamPriorityRange")
 	if r != driver.Success {
 		return 0, 0, r
@@ -296,8 +284,7 @@ func (d *Driver) CtxGetStreamPriorityRange() (least, greatest int32, r driver.Re
 	return leastPriority, greatestPriority, driver.Success
 }
 
-// CtxGetLimit implements [driver.API].
-func (d *Driver) CtxGetLimit(limit driver.Limit) (uint64, driver.Result) {
+func (d *simulated) CtxGetLimit(limit driver.Limit) (uint64, driver.Result) {
 	return get(d, "cuCtxGetLimit", func(c call) (uint64, driver.Result) {
 		if r := c.ctx.knows(limit); r != driver.Success {
 			return 0, r
@@ -306,8 +293,7 @@ func (d *Driver) CtxGetLimit(limit driver.Limit) (uint64, driver.Result) {
 	})
 }
 
-// CtxSetLimit implements [driver.API].
-func (d *Driver) CtxSetLimit(limit driver.Limit, value uint64) driver.Result {
+func (d *simulated) CtxSetLimit(limit driver.Limit, value uint64) driver.Result {
 	return d.do("cuCtxSetLimit", func(c call) driver.Result {
 		if r := c.ctx.knows(limit); r != driver.Success {
 			return r
@@ -328,8 +314,7 @@ func (ctx *context) knows(limit driver.Limit) driver.Result {
 	return driver.ResultInvalidValue
 }
 
-// CtxGetID implements [driver.API].
-func (d *Driver) CtxGetID(h driver.Context) (uint64, driver.Result) {
+func (d *simulated) CtxGetID(h driver.Context) (uint64, driver.Result) {
 	return get(d, "cuCtxGetId", func(c call) (uint64, driver.Result) {
 		ctx, r := c.contextOrCurrent(h)
 		if r != driver.Success {
@@ -339,8 +324,7 @@ func (d *Driver) CtxGetID(h driver.Context) (uint64, driver.Result) {
 	})
 }
 
-// CtxGetAPIVersion implements [driver.API].
-func (d *Driver) CtxGetAPIVersion(h driver.Context) (uint32, driver.Result) {
+func (d *simulated) CtxGetAPIVersion(h driver.Context) (uint32, driver.Result) {
 	return get(d, "cuCtxGetApiVersion", func(c call) (uint32, driver.Result) {
 		if _, r := c.contextOrCurrent(h); r != driver.Success {
 			return 0, r

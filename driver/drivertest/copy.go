@@ -240,29 +240,25 @@ func move(to, from []byte) {
 	copy(to, from)
 }
 
-// MemcpyHtoD implements [driver.API].
-func (d *Driver) MemcpyHtoD(dst driver.DevicePtr, src unsafe.Pointer, bytes uint64) driver.Result {
+func (d *simulated) MemcpyHtoD(dst driver.DevicePtr, src unsafe.Pointer, bytes uint64) driver.Result {
 	return d.do("cuMemcpyHtoD", func(c call) driver.Result { return c.copyNow(c.deviceSide(dst), c.hostSide(src), line(bytes)) })
 }
 
-// MemcpyDtoH implements [driver.API].
-func (d *Driver) MemcpyDtoH(dst unsafe.Pointer, src driver.DevicePtr, bytes uint64) driver.Result {
+func (d *simulated) MemcpyDtoH(dst unsafe.Pointer, src driver.DevicePtr, bytes uint64) driver.Result {
 	return d.do("cuMemcpyDtoH", func(c call) driver.Result { return c.copyNow(c.hostSide(dst), c.deviceSide(src), line(bytes)) })
 }
 
-// MemcpyDtoD implements [driver.API].
-func (d *Driver) MemcpyDtoD(dst, src driver.DevicePtr, bytes uint64) driver.Result {
+func (d *simulated) MemcpyDtoD(dst, src driver.DevicePtr, bytes uint64) driver.Result {
 	return d.do("cuMemcpyDtoD", func(c call) driver.Result { return c.copyNow(c.deviceSide(dst), c.deviceSide(src), line(bytes)) })
 }
 
 // Memcpy implements [driver.API]. Of host memory it takes only what is
 // page-locked: a number does not keep ordinary Go memory alive.
-func (d *Driver) Memcpy(dst, src driver.DevicePtr, bytes uint64) driver.Result {
+func (d *simulated) Memcpy(dst, src driver.DevicePtr, bytes uint64) driver.Result {
 	return d.do("cuMemcpy", func(c call) driver.Result { return c.copyNow(c.deviceSide(dst), c.deviceSide(src), line(bytes)) })
 }
 
-// MemcpyPeer implements [driver.API].
-func (d *Driver) MemcpyPeer(dst driver.DevicePtr, dstContext driver.Context, src driver.DevicePtr, srcContext driver.Context, bytes uint64) driver.Result {
+func (d *simulated) MemcpyPeer(dst driver.DevicePtr, dstContext driver.Context, src driver.DevicePtr, srcContext driver.Context, bytes uint64) driver.Result {
 	return d.do("cuMemcpyPeer", func(c call) driver.Result {
 		if r := c.checkPeers(dst, dstContext, src, srcContext); r != driver.Success {
 			return r
@@ -296,8 +292,7 @@ func (c call) checkPeers(dst driver.DevicePtr, dstContext driver.Context, src dr
 	return driver.Success
 }
 
-// Memcpy2D implements [driver.API].
-func (d *Driver) Memcpy2D(rect driver.MemcpyRect) driver.Result {
+func (d *simulated) Memcpy2D(rect driver.MemcpyRect) driver.Result {
 	return d.do("cuMemcpy2D", func(c call) driver.Result {
 		dst, src, sh, r := c.box(boxOf(rect))
 		if r != driver.Success {
@@ -376,22 +371,19 @@ func (c call) end(x, y, z uint64, kind driver.MemoryType, host unsafe.Pointer, d
 	return to, p, driver.Success
 }
 
-// MemcpyHtoDAsync implements [driver.API].
-func (d *Driver) MemcpyHtoDAsync(dst driver.DevicePtr, src unsafe.Pointer, bytes uint64, h driver.Stream) driver.Result {
+func (d *simulated) MemcpyHtoDAsync(dst driver.DevicePtr, src unsafe.Pointer, bytes uint64, h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuMemcpyHtoDAsync", h, func(c call, s *stream) driver.Result {
 		return c.copy(s, c.deviceSide(dst), c.hostSide(src), line(bytes))
 	})
 }
 
-// MemcpyDtoHAsync implements [driver.API].
-func (d *Driver) MemcpyDtoHAsync(dst unsafe.Pointer, src driver.DevicePtr, bytes uint64, h driver.Stream) driver.Result {
+func (d *simulated) MemcpyDtoHAsync(dst unsafe.Pointer, src driver.DevicePtr, bytes uint64, h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuMemcpyDtoHAsync", h, func(c call, s *stream) driver.Result {
 		return c.copy(s, c.hostSide(dst), c.deviceSide(src), line(bytes))
 	})
 }
 
-// MemcpyDtoDAsync implements [driver.API].
-func (d *Driver) MemcpyDtoDAsync(dst, src driver.DevicePtr, bytes uint64, h driver.Stream) driver.Result {
+func (d *simulated) MemcpyDtoDAsync(dst, src driver.DevicePtr, bytes uint64, h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuMemcpyDtoDAsync", h, func(c call, s *stream) driver.Result {
 		return c.copy(s, c.deviceSide(dst), c.deviceSide(src), line(bytes))
 	})
@@ -399,14 +391,13 @@ func (d *Driver) MemcpyDtoDAsync(dst, src driver.DevicePtr, bytes uint64, h driv
 
 // MemcpyAsync implements [driver.API]. Of host memory it takes only what is
 // page-locked.
-func (d *Driver) MemcpyAsync(dst, src driver.DevicePtr, bytes uint64, h driver.Stream) driver.Result {
+func (d *simulated) MemcpyAsync(dst, src driver.DevicePtr, bytes uint64, h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuMemcpyAsync", h, func(c call, s *stream) driver.Result {
 		return c.copy(s, c.deviceSide(dst), c.deviceSide(src), line(bytes))
 	})
 }
 
-// MemcpyPeerAsync implements [driver.API].
-func (d *Driver) MemcpyPeerAsync(dst driver.DevicePtr, dstContext driver.Context, src driver.DevicePtr, srcContext driver.Context, bytes uint64, h driver.Stream) driver.Result {
+func (d *simulated) MemcpyPeerAsync(dst driver.DevicePtr, dstContext driver.Context, src driver.DevicePtr, srcContext driver.Context, bytes uint64, h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuMemcpyPeerAsync", h, func(c call, s *stream) driver.Result {
 		if r := c.checkPeers(dst, dstContext, src, srcContext); r != driver.Success {
 			return r
@@ -419,8 +410,7 @@ func (d *Driver) MemcpyPeerAsync(dst driver.DevicePtr, dstContext driver.Context
 	})
 }
 
-// Memcpy2DAsync implements [driver.API].
-func (d *Driver) Memcpy2DAsync(rect driver.MemcpyRect, h driver.Stream) driver.Result {
+func (d *simulated) Memcpy2DAsync(rect driver.MemcpyRect, h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuMemcpy2DAsync", h, func(c call, s *stream) driver.Result {
 		dst, src, sh, r := c.box(boxOf(rect))
 		if r != driver.Success {
@@ -430,8 +420,7 @@ func (d *Driver) Memcpy2DAsync(rect driver.MemcpyRect, h driver.Stream) driver.R
 	})
 }
 
-// Memcpy3DAsync implements [driver.API].
-func (d *Driver) Memcpy3DAsync(box driver.MemcpyBox, h driver.Stream) driver.Result {
+func (d *simulated) Memcpy3DAsync(box driver.MemcpyBox, h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuMemcpy3DAsync", h, func(c call, s *stream) driver.Result {
 		dst, src, sh, r := c.box(box)
 		if r != driver.Success {

@@ -10,7 +10,7 @@ import (
 
 // device is one simulated GPU. Its handle is its ordinal.
 type device struct {
-	d       *Driver
+	d       *simulated
 	ordinal int
 	config  DeviceConfig
 	used    uint64 // bytes of memory given to allocations and held by pools
@@ -24,7 +24,7 @@ type device struct {
 	contextFlags uint32
 }
 
-func (d *Driver) newDevice(ordinal int, c DeviceConfig) *device {
+func (d *simulated) newDevice(ordinal int, c DeviceConfig) *device {
 	dev := &device{d: d, ordinal: ordinal, config: c}
 	dev.defaultPool = &pool{handle: driver.MemPool(d.newHandle()), dev: dev, access: map[int]driver.MemAccessFlags{}}
 	dev.defaultPool.reuse = defaultReuse
@@ -33,7 +33,7 @@ func (d *Driver) newDevice(ordinal int, c DeviceConfig) *device {
 	return dev
 }
 
-func (d *Driver) device(h driver.Device) (*device, driver.Result) {
+func (d *simulated) device(h driver.Device) (*device, driver.Result) {
 	if h < 0 || int(h) >= len(d.devices) {
 		return nil, driver.ResultInvalidDevice
 	}
@@ -49,44 +49,37 @@ func (c call) device(h driver.Device) (*device, driver.Result) {
 	return dev, r
 }
 
-// DeviceGetCount implements [driver.API].
-func (d *Driver) DeviceGetCount() (int32, driver.Result) {
+func (d *simulated) DeviceGetCount() (int32, driver.Result) {
 	return get(d, "cuDeviceGetCount", func(_ call) (int32, driver.Result) { return int32(len(d.devices)), driver.Success })
 }
 
-// DeviceGet implements [driver.API].
-func (d *Driver) DeviceGet(ordinal int32) (driver.Device, driver.Result) {
+func (d *simulated) DeviceGet(ordinal int32) (driver.Device, driver.Result) {
 	return getOf(d, call.device, "cuDeviceGet", driver.Device(ordinal), func(_ call, _ *device) (driver.Device, driver.Result) {
 		return driver.Device(ordinal), driver.Success
 	})
 }
 
-// DeviceGetName implements [driver.API].
-func (d *Driver) DeviceGetName(h driver.Device) (string, driver.Result) {
+func (d *simulated) DeviceGetName(h driver.Device) (string, driver.Result) {
 	return getOf(d, call.device, "cuDeviceGetName", h, func(_ call, dev *device) (string, driver.Result) { return dev.config.Name, driver.Success })
 }
 
-// DeviceGetUUID implements [driver.API].
-func (d *Driver) DeviceGetUUID(h driver.Device) (driver.UUID, driver.Result) {
+func (d *simulated) DeviceGetUUID(h driver.Device) (driver.UUID, driver.Result) {
 	return getOf(d, call.device, "cuDeviceGetUuid", h, func(_ call, dev *device) (driver.UUID, driver.Result) {
 		return dev.config.UUID, driver.Success
 	})
 }
 
-// DeviceTotalMem implements [driver.API].
-func (d *Driver) DeviceTotalMem(h driver.Device) (uint64, driver.Result) {
+func (d *simulated) DeviceTotalMem(h driver.Device) (uint64, driver.Result) {
 	return getOf(d, call.device, "cuDeviceTotalMem", h, func(_ call, dev *device) (uint64, driver.Result) { return dev.config.Memory, driver.Success })
 }
 
-// DeviceGetPCIBusID implements [driver.API].
-func (d *Driver) DeviceGetPCIBusID(h driver.Device) (string, driver.Result) {
+func (d *simulated) DeviceGetPCIBusID(h driver.Device) (string, driver.Result) {
 	return getOf(d, call.device, "cuDeviceGetPCIBusId", h, func(_ call, dev *device) (string, driver.Result) {
 		return dev.config.PCIBusID, driver.Success
 	})
 }
 
-// DeviceGetByPCIBusID implements [driver.API].
-func (d *Driver) DeviceGetByPCIBusID(id string) (driver.Device, driver.Result) {
+func (d *simulated) DeviceGetByPCIBusID(id string) (driver.Device, driver.Result) {
 	return get(d, "cuDeviceGetByPCIBusId", func(_ call) (driver.Device, driver.Result) {
 		want, ok := parsePCI(id)
 		if !ok {
@@ -117,8 +110,7 @@ func parsePCI(id string) (a pciAddress, ok bool) {
 	return a, n == 4 && err == nil
 }
 
-// DeviceGetAttribute implements [driver.API].
-func (d *Driver) DeviceGetAttribute(attribute driver.DeviceAttribute, h driver.Device) (int32, driver.Result) {
+func (d *simulated) DeviceGetAttribute(attribute driver.DeviceAttribute, h driver.Device) (int32, driver.Result) {
 	return getOf(d, call.device, "cuDeviceGetAttribute", h, func(_ call, dev *device) (int32, driver.Result) {
 		value, ok := dev.attribute(attribute)
 		if !ok {

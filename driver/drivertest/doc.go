@@ -31,7 +31,7 @@
 // double free, and memory that is used after its free or before its allocation is a [Finding] that
 // names the allocation and the calls. A call that checks its arguments returns ResultInvalidValue
 // then. Work that runs into it on the device poisons the process, as measured on hardware. The
-// launch returns Success and the next synchronisation ErrorIllegalAddress. From then on all calls
+// launch returns Success and the next synchronisation ResultIllegalAddress. From then on all calls
 // return that, on all devices, and DevicePrimaryCtxReset does not help. Fresh memory is filled with
 // 0xCD, up to 64 MiB: on hardware it is not zero either.
 //
@@ -39,16 +39,16 @@
 //
 // Images are PTX text, and their kernels run: an interpreter executes them on all cores, a warp at
 // a time, with shared memory, barriers, shuffles and atomics. Module-scope variables have memory in
-// each context. Loading fails for PTX that is newer than the driver (ErrorUnsupportedPTXVersion),
-// or made for a newer device or wrong (ErrorInvalidPTX). The log names line and instruction in the
+// each context. Loading fails for PTX that is newer than the driver (ResultUnsupportedPTXVersion),
+// or made for a newer device or wrong (ResultInvalidPTX). The log names line and instruction in the
 // words of NVIDIA's assembler. Looking up a kernel with an instruction that the interpreter does
-// not know gives ErrorNotSupported, and the log says why. An image with no other kernel does not
+// not know gives ResultNotSupported, and the log says why. An image with no other kernel does not
 // load. Blocks of a cooperative launch may wait for each other, also by cooperative groups'
 // this_grid().sync().
 //
 // A thread that leaves its memory, traps, fails an assertion or never ends makes the
-// launch fail as on hardware (ErrorIllegalAddress, ErrorMisalignedAddress,
-// ErrorLaunchFailed, ErrorAssert, ErrorLaunchTimeout after Config.MaxSteps). The Finding
+// launch fail as on hardware (ResultIllegalAddress, ResultMisalignedAddress,
+// ResultLaunchFailed, ResultAssert, ResultLaunchTimeout after Config.MaxSteps). The Finding
 // has the kernel, block, thread, PTX line and address, and says in, behind or formerly
 // in which allocation that is. The race detector finds a kernel and a copy that nothing has
 // put in order. It does not find races between the threads of a kernel: `x[0] += 1` in two
@@ -71,9 +71,9 @@
 // call from a host function. On systems other than Linux, Windows and FreeBSD all
 // goroutines count as one thread.
 //
-// [Refused] says which functions return ErrorNotSupported, and why: Ipc events, textures and
+// [Refused] says which functions return ResultNotSupported, and why: Ipc events, textures and
 // checkpoints of processes, for example. So do clusters of blocks, the per-thread default stream, mapped
 // memory that may only be read, and cube maps and other special arrays. So do stream-ordered memory within a capture, graphs that the device launches, and pools that export handles. Machine
-// code gives ErrorNoBinaryForGPU and what is no image ErrorInvalidImage, each with a log that says
+// code gives ResultNoBinaryForGPU and what is no image ResultInvalidImage, each with a log that says
 // so.
 package drivertest

@@ -11,9 +11,14 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// Driver is a simulated CUDA driver. Make it with [New]. It is safe for concurrent
-// use.
+// Driver is a simulated CUDA driver. Make it with [New]. It is safe for concurrent use.
 type Driver struct {
+	driver.API // what programs call
+	simulated  *simulated
+}
+
+// simulated has the functions of a Driver and its state.
+type simulated struct {
 	config Config
 	absent map[string]bool // functions that this driver does not have
 
@@ -64,11 +69,9 @@ type Driver struct {
 	sticky atomic.Int32
 }
 
-var _ driver.API = (*Driver)(nil)
-
 // New makes a driver. It starts no goroutine and allocates no device memory.
 func New(config Config) *Driver {
-	d := &Driver{
+	d := &simulated{
 		config:   config.complete(),
 		absent:   map[string]bool{},
 		threads:  map[threadID]*thread{},
@@ -95,10 +98,10 @@ func New(config Config) *Driver {
 	for i, c := range d.config.Devices {
 		d.devices = append(d.devices, d.newDevice(i, c))
 	}
-	return d
+	return &Driver{d, d}
 }
 
-func (d *Driver) initTables() {
+func (d *simulated) initTables() {
 	d.contexts.init("context")
 	d.streams.init("stream")
 	d.events.init("event")
@@ -123,9 +126,10 @@ func mustBeFunction(name string) {
 }
 
 // Close waits for the work of all streams and ends the simulation: later calls
-// return ErrorDeinitialized. Leaks, Findings and Calls still answer. A kernel that
+// return ResultDeinitialized. Leaks, Findings and Calls still answer. A kernel that
 // still runs after a second is ended, which is a [Finding].
-func (d *Driver) Close() error {
+func (of *Driver) Close() error {
+	d := of.simulated
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
@@ -141,15 +145,14 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-func (d *Driver) unfinished() (ops int) {
+func (d *simulated) unfinished() (ops int) {
 	for _, ctx := range d.contexts.live {
 		ops += ctx.unfinished
 	}
 	return ops
 }
 
-// Init implements [driver.API].
-func (d *Driver) Init(flags uint32) driver.Result {
+func (d *simulated) Init(flags uint32) driver.Result {
 	return d.do("cuInit", func(_ call) driver.Result {
 		switch {
 		case flags != 0:
@@ -162,18 +165,15 @@ func (d *Driver) Init(flags uint32) driver.Result {
 	})
 }
 
-// DriverGetVersion implements [driver.API].
-func (d *Driver) DriverGetVersion() (driver.Version, driver.Result) {
+func (d *simulated) DriverGetVersion() (driver.Version, driver.Result) {
 	return get(d, "cuDriverGetVersion", func(_ call) (driver.Version, driver.Result) { return d.config.Version, driver.Success })
 }
 
-// GetErrorName implements [driver.API].
-func (d *Driver) GetErrorName(result driver.Result) (string, driver.Result) {
+func (d *simulated) GetErrorName(result driver.Result) (string, driver.Result) {
 	return get(d, "cuGetErrorName", func(_ call) (string, driver.Result) { return errorWord(result, result.Name()) })
 }
 
-// GetErrorString implements [driver.API].
-func (d *Driver) GetErrorString(result driver.Result) (string, driver.Result) {
+func (d *simulated) GetErrorString(result driver.Result) (string, driver.Result) {
 	return get(d, "cuGetErrorString", func(_ call) (string, driver.Result) { return errorWord(result, result.Text()) })
 }
 

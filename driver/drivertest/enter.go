@@ -45,7 +45,7 @@ func makeRules() map[string]*rule {
 
 // call is one call of the API on its way through the driver.
 type call struct {
-	d    *Driver
+	d    *simulated
 	op   string
 	nth  int // of the calls of op
 	made origin
@@ -59,7 +59,7 @@ type call struct {
 // enter begins every call. On Success it returns with d.mu held, and the caller
 // unlocks it; any other result is the call's. It counts the call, applies
 // faults that a test asked for, and checks what holds for the function.
-func (d *Driver) enter(op string) (call, driver.Result) {
+func (d *simulated) enter(op string) (call, driver.Result) {
 	locks.Block()
 	rule := entries[op]
 	d.mu.Lock()
@@ -123,13 +123,13 @@ func (d *Driver) enter(op string) (call, driver.Result) {
 	return c, driver.Success
 }
 
-func (d *Driver) refuse(r driver.Result) (call, driver.Result) {
+func (d *simulated) refuse(r driver.Result) (call, driver.Result) {
 	d.mu.Unlock()
 	return call{}, r
 }
 
 // do makes a call with d.mu held, unless it is refused.
-func (d *Driver) do(op string, f func(c call) driver.Result) driver.Result {
+func (d *simulated) do(op string, f func(c call) driver.Result) driver.Result {
 	c, r := d.enter(op)
 	if r != driver.Success {
 		return r
@@ -139,7 +139,7 @@ func (d *Driver) do(op string, f func(c call) driver.Result) driver.Result {
 }
 
 // get is do for a function that returns something.
-func get[T any](d *Driver, op string, f func(c call) (T, driver.Result)) (T, driver.Result) {
+func get[T any](d *simulated, op string, f func(c call) (T, driver.Result)) (T, driver.Result) {
 	c, r := d.enter(op)
 	if r != driver.Success {
 		var none T
@@ -150,7 +150,7 @@ func get[T any](d *Driver, op string, f func(c call) (T, driver.Result)) (T, dri
 }
 
 // enterOn is enter for what a handle stands for, which find finds.
-func enterOn[H, O any](d *Driver, find func(call, H) (O, driver.Result), op string, h H) (c call, o O, r driver.Result) {
+func enterOn[H, O any](d *simulated, find func(call, H) (O, driver.Result), op string, h H) (c call, o O, r driver.Result) {
 	if c, r = d.enter(op); r != driver.Success {
 		return c, o, r
 	}
@@ -161,7 +161,7 @@ func enterOn[H, O any](d *Driver, find func(call, H) (O, driver.Result), op stri
 }
 
 // on is do for what a handle stands for.
-func on[H, O any](d *Driver, find func(call, H) (O, driver.Result), op string, h H, f func(c call, o O) driver.Result) driver.Result {
+func on[H, O any](d *simulated, find func(call, H) (O, driver.Result), op string, h H, f func(c call, o O) driver.Result) driver.Result {
 	c, o, r := enterOn(d, find, op, h)
 	if r != driver.Success {
 		return r
@@ -171,7 +171,7 @@ func on[H, O any](d *Driver, find func(call, H) (O, driver.Result), op string, h
 }
 
 // getOf is get for what a handle stands for.
-func getOf[H, O, T any](d *Driver, find func(call, H) (O, driver.Result), op string, h H, f func(c call, o O) (T, driver.Result)) (T, driver.Result) {
+func getOf[H, O, T any](d *simulated, find func(call, H) (O, driver.Result), op string, h H, f func(c call, o O) (T, driver.Result)) (T, driver.Result) {
 	c, o, r := enterOn(d, find, op, h)
 	if r != driver.Success {
 		var none T

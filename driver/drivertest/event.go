@@ -27,8 +27,7 @@ func (c call) event(h driver.Event) (*event, driver.Result) {
 	return e, e.ctx.present()
 }
 
-// EventCreate implements [driver.API].
-func (d *Driver) EventCreate(flags uint32) (driver.Event, driver.Result) {
+func (d *simulated) EventCreate(flags uint32) (driver.Event, driver.Result) {
 	return get(d, "cuEventCreate", func(c call) (driver.Event, driver.Result) {
 		const known = driver.EventBlockingSync | driver.EventDisableTiming | driver.EventInterprocess
 		shared := flags&driver.EventInterprocess != 0
@@ -41,17 +40,15 @@ func (d *Driver) EventCreate(flags uint32) (driver.Event, driver.Result) {
 	})
 }
 
-// EventRecord implements [driver.API].
-func (d *Driver) EventRecord(h driver.Event, stream driver.Stream) driver.Result {
+func (d *simulated) EventRecord(h driver.Event, stream driver.Stream) driver.Result {
 	return d.eventRecord("cuEventRecord", h, stream, 0)
 }
 
-// EventRecordWithFlags implements [driver.API].
-func (d *Driver) EventRecordWithFlags(h driver.Event, stream driver.Stream, flags uint32) driver.Result {
+func (d *simulated) EventRecordWithFlags(h driver.Event, stream driver.Stream, flags uint32) driver.Result {
 	return d.eventRecord("cuEventRecordWithFlags", h, stream, flags)
 }
 
-func (d *Driver) eventRecord(op string, h driver.Event, stream driver.Stream, flags uint32) driver.Result {
+func (d *simulated) eventRecord(op string, h driver.Event, stream driver.Stream, flags uint32) driver.Result {
 	return on(d, call.event, op, h, func(c call, e *event) driver.Result {
 		s, r := c.stream(stream)
 		switch {
@@ -79,8 +76,7 @@ func (d *Driver) eventRecord(op string, h driver.Event, stream driver.Stream, fl
 	})
 }
 
-// EventQuery implements [driver.API].
-func (d *Driver) EventQuery(h driver.Event) driver.Result {
+func (d *simulated) EventQuery(h driver.Event) driver.Result {
 	return on(d, call.event, "cuEventQuery", h, func(c call, e *event) driver.Result {
 		if r := c.mayAsk(e); r != driver.Success {
 			return r
@@ -92,8 +88,7 @@ func (d *Driver) EventQuery(h driver.Event) driver.Result {
 	})
 }
 
-// EventSynchronize implements [driver.API].
-func (d *Driver) EventSynchronize(h driver.Event) driver.Result {
+func (d *simulated) EventSynchronize(h driver.Event) driver.Result {
 	return on(d, call.event, "cuEventSynchronize", h, func(c call, e *event) driver.Result {
 		if r := c.mayAsk(e); r != driver.Success {
 			return r
@@ -111,8 +106,7 @@ func (c call) mayAsk(e *event) driver.Result {
 	return c.checkCaptures()
 }
 
-// EventElapsedTime implements [driver.API].
-func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, driver.Result) {
+func (d *simulated) EventElapsedTime(start, end driver.Event) (float32, driver.Result) {
 	return getOf(d, call.event, "cuEventElapsedTime", start, func(c call, from *event) (float32, driver.Result) {
 		to, r := c.event(end)
 		if r != driver.Success {
@@ -133,8 +127,7 @@ func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, driver.Resu
 	})
 }
 
-// EventDestroy implements [driver.API].
-func (d *Driver) EventDestroy(h driver.Event) driver.Result {
+func (d *simulated) EventDestroy(h driver.Event) driver.Result {
 	return on(d, call.event, "cuEventDestroy", h, func(c call, _ *event) driver.Result {
 		remove(c, &d.events, h)
 		return driver.Success

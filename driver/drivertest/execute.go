@@ -60,7 +60,7 @@ func (c call) cutOff(f *function) {
 }
 
 // explain turns a fault of the interpreter into one of the device.
-func (d *Driver) explain(bad *exec.Fault, f *function, ctx *context) *fault {
+func (d *simulated) explain(bad *exec.Fault, f *function, ctx *context) *fault {
 	out := &fault{result: driver.Result(bad.Kind), site: site{
 		kernel: bad.Kernel, block: dim3(bad.Block), thread: dim3(bad.Thread), line: bad.Line}}
 	if bad.Size == 0 {
@@ -78,7 +78,7 @@ func (d *Driver) explain(bad *exec.Fault, f *function, ctx *context) *fault {
 
 // access says what is wrong with an access to memory, and in or behind which
 // allocation it lies.
-func (d *Driver) access(bad *exec.Fault, ctx *context) (detail, allocation string) {
+func (d *simulated) access(bad *exec.Fault, ctx *context) (detail, allocation string) {
 	verb := "read of "
 	if bad.Write {
 		verb = "write of "

@@ -15,7 +15,7 @@ type plan struct {
 }
 
 // unstruck says which plans have not struck, in the order of the functions.
-func (d *Driver) unstruck() (list []string) {
+func (d *simulated) unstruck() (list []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, op := range slices.Sorted(maps.Keys(d.plans)) {
@@ -31,7 +31,8 @@ func (d *Driver) unstruck() (list []string) {
 // poisons the process as a fault of the device would. With [ForTest], a plan that has not
 // struck by the end of the test is an error of it. Fail panics if there is no such function
 // or nth is below 1.
-func (d *Driver) Fail(op string, nth int, r driver.Result) {
+func (of *Driver) Fail(op string, nth int, r driver.Result) {
+	d := of.simulated
 	mustBeFunction(op)
 	if nth < 1 {
 		panic("drivertest: Fail counts calls from 1")
@@ -43,7 +44,7 @@ func (d *Driver) Fail(op string, nth int, r driver.Result) {
 
 // planned counts a call down and returns the result that was asked for, or
 // Success.
-func (d *Driver) planned(op string) driver.Result {
+func (d *simulated) planned(op string) driver.Result {
 	plans := d.plans[op]
 	if len(plans) == 0 {
 		return driver.Success
@@ -98,7 +99,8 @@ func (i Injection) String() string {
 
 // Injected returns the faults that have struck so far, oldest first. At most 1000 are
 // kept.
-func (d *Driver) Injected() []Injection {
+func (of *Driver) Injected() []Injection {
+	d := of.simulated
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range d.injected {
@@ -109,14 +111,14 @@ func (d *Driver) Injected() []Injection {
 	return append([]Injection(nil), d.injected...)
 }
 
-func (d *Driver) noteInjection(i Injection) {
+func (d *simulated) noteInjection(i Injection) {
 	if len(d.injected) < maxFindings {
 		d.injected = append(d.injected, i)
 	}
 }
 
 // inject applies the consequences of a result that a test asked for.
-func (d *Driver) inject(op string, nth int, r driver.Result) driver.Result {
+func (d *simulated) inject(op string, nth int, r driver.Result) driver.Result {
 	d.noteInjection(Injection{Op: op, Call: nth, Result: r, made: here(op)})
 	if r.Sticky() {
 		d.poisonWith(r)
@@ -125,7 +127,7 @@ func (d *Driver) inject(op string, nth int, r driver.Result) driver.Result {
 }
 
 // strike is inject for work that fails when it runs.
-func (d *Driver) strike(c call) {
+func (d *simulated) strike(c call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.noteInjection(Injection{Op: c.op, Call: c.nth, Result: c.luck.late, Late: true, made: c.made})
@@ -134,7 +136,7 @@ func (d *Driver) strike(c call) {
 
 // poisonWith makes all later calls return a result, unless another one has before,
 // and ends the kernels that run. It tells whether this result was the first.
-func (d *Driver) poisonWith(r driver.Result) bool {
+func (d *simulated) poisonWith(r driver.Result) bool {
 	if !d.sticky.CompareAndSwap(0, int32(r)) {
 		return false
 	}
@@ -144,7 +146,8 @@ func (d *Driver) poisonWith(r driver.Result) bool {
 
 // Calls returns how often a function ("cuMemAlloc") was called, with or without
 // success. It panics if there is no such function.
-func (d *Driver) Calls(op string) int {
+func (of *Driver) Calls(op string) int {
+	d := of.simulated
 	mustBeFunction(op)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,13 +155,14 @@ func (d *Driver) Calls(op string) int {
 }
 
 // ResetCalls sets all counts of Calls to 0.
-func (d *Driver) ResetCalls() {
+func (of *Driver) ResetCalls() {
+	d := of.simulated
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.calls)
 }
 
 // Sticky returns the code that poisoned the process, or Success.
-func (d *Driver) Sticky() driver.Result { return d.poison() }
+func (d *Driver) Sticky() driver.Result { return d.simulated.poison() }
 
-func (d *Driver) poison() driver.Result { return driver.Result(d.sticky.Load()) }
+func (d *simulated) poison() driver.Result { return driver.Result(d.sticky.Load()) }

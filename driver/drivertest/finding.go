@@ -46,7 +46,8 @@ func (f Finding) String() string {
 }
 
 // Findings returns what was found so far, oldest first. At most 1000 are kept.
-func (d *Driver) Findings() []Finding {
+func (of *Driver) Findings() []Finding {
+	d := of.simulated
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]Finding(nil), d.findings...)
@@ -54,7 +55,7 @@ func (d *Driver) Findings() []Finding {
 
 const maxFindings = 1000
 
-func (d *Driver) report(f Finding) {
+func (d *simulated) report(f Finding) {
 	if len(d.findings) < maxFindings {
 		d.findings = append(d.findings, f)
 	}

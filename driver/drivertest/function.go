@@ -100,22 +100,20 @@ func (c call) findFunction(h driver.Function) (*function, driver.Result) {
 	return find(c, &c.d.functions, h)
 }
 
-// FuncGetAttribute implements [driver.API].
-func (d *Driver) FuncGetAttribute(attribute driver.FunctionAttribute, h driver.Function) (int32, driver.Result) {
+func (d *simulated) FuncGetAttribute(attribute driver.FunctionAttribute, h driver.Function) (int32, driver.Result) {
 	return getOf(d, call.findFunction, "cuFuncGetAttribute", h, func(_ call, f *function) (int32, driver.Result) {
 		return attributeOf(attribute, f.entry, f.module.image, f.settings, f.module.ctx.dev)
 	})
 }
 
-// FuncSetAttribute implements [driver.API].
-func (d *Driver) FuncSetAttribute(h driver.Function, attribute driver.FunctionAttribute, value int32) driver.Result {
+func (d *simulated) FuncSetAttribute(h driver.Function, attribute driver.FunctionAttribute, value int32) driver.Result {
 	return on(d, call.findFunction, "cuFuncSetAttribute", h, func(_ call, f *function) driver.Result {
 		return f.settings.set(attribute, value, f.entry, f.module.ctx.dev)
 	})
 }
 
 // FuncSetCacheConfig implements [driver.API]. It changes nothing here.
-func (d *Driver) FuncSetCacheConfig(h driver.Function, config driver.CacheConfig) driver.Result {
+func (d *simulated) FuncSetCacheConfig(h driver.Function, config driver.CacheConfig) driver.Result {
 	return on(d, call.findFunction, "cuFuncSetCacheConfig", h, func(_ call, _ *function) driver.Result {
 		if config < driver.CachePreferNone || config > driver.CachePreferEqual {
 			return driver.ResultInvalidValue
@@ -124,20 +122,17 @@ func (d *Driver) FuncSetCacheConfig(h driver.Function, config driver.CacheConfig
 	})
 }
 
-// FuncGetModule implements [driver.API].
-func (d *Driver) FuncGetModule(h driver.Function) (driver.Module, driver.Result) {
+func (d *simulated) FuncGetModule(h driver.Function) (driver.Module, driver.Result) {
 	return getOf(d, call.findFunction, "cuFuncGetModule", h, func(_ call, f *function) (driver.Module, driver.Result) {
 		return f.module.handle, driver.Success
 	})
 }
 
-// FuncGetName implements [driver.API].
-func (d *Driver) FuncGetName(h driver.Function) (string, driver.Result) {
+func (d *simulated) FuncGetName(h driver.Function) (string, driver.Result) {
 	return getOf(d, call.findFunction, "cuFuncGetName", h, func(_ call, f *function) (string, driver.Result) { return f.entry.name, driver.Success })
 }
 
-// FuncGetParamInfo implements [driver.API].
-func (d *Driver) FuncGetParamInfo(h driver.Function, index uint64) (offset, bytes uint64, r driver.Result) {
+func (d *simulated) FuncGetParamInfo(h driver.Function, index uint64) (offset, bytes uint64, r driver.Result) {
 	_, f, r := enterOn(d, call.findFunction, "cuFuncGetParamInfo", h)
 	if r != driver.Success {
 		return 0, 0, r
@@ -146,16 +141,14 @@ func (d *Driver) FuncGetParamInfo(h driver.Function, index uint64) (offset, byte
 	return f.entry.param(index)
 }
 
-// FuncLoad implements [driver.API].
-func (d *Driver) FuncLoad(h driver.Function) driver.Result {
+func (d *simulated) FuncLoad(h driver.Function) driver.Result {
 	return on(d, call.findFunction, "cuFuncLoad", h, func(_ call, f *function) driver.Result {
 		f.loaded = true
 		return driver.Success
 	})
 }
 
-// FuncIsLoaded implements [driver.API].
-func (d *Driver) FuncIsLoaded(h driver.Function) (driver.LoadingState, driver.Result) {
+func (d *simulated) FuncIsLoaded(h driver.Function) (driver.LoadingState, driver.Result) {
 	return getOf(d, call.findFunction, "cuFuncIsLoaded", h, func(_ call, f *function) (driver.LoadingState, driver.Result) {
 		if f.loaded {
 			return driver.StateLoaded, driver.Success

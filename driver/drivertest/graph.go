@@ -110,8 +110,7 @@ func (c call) exec(h driver.GraphExec) (*graphExec, driver.Result) {
 	return x, r
 }
 
-// GraphCreate implements [driver.API].
-func (d *Driver) GraphCreate(flags uint32) (driver.Graph, driver.Result) {
+func (d *simulated) GraphCreate(flags uint32) (driver.Graph, driver.Result) {
 	return get(d, "cuGraphCreate", func(c call) (driver.Graph, driver.Result) {
 		if flags != 0 {
 			return 0, driver.ResultInvalidValue
@@ -120,8 +119,7 @@ func (d *Driver) GraphCreate(flags uint32) (driver.Graph, driver.Result) {
 	})
 }
 
-// GraphGetNodes implements [driver.API].
-func (d *Driver) GraphGetNodes(h driver.Graph) ([]driver.GraphNode, driver.Result) {
+func (d *simulated) GraphGetNodes(h driver.Graph) ([]driver.GraphNode, driver.Result) {
 	return getOf(d, call.graph, "cuGraphGetNodes", h, func(_ call, g *graph) ([]driver.GraphNode, driver.Result) {
 		return ids(g.nodes), driver.Success
 	})
@@ -134,8 +132,7 @@ func ids(nodes []*node) (all []driver.GraphNode) {
 	return all
 }
 
-// GraphNodeGetType implements [driver.API].
-func (d *Driver) GraphNodeGetType(h driver.GraphNode) (driver.GraphNodeType, driver.Result) {
+func (d *simulated) GraphNodeGetType(h driver.GraphNode) (driver.GraphNodeType, driver.Result) {
 	return get(d, "cuGraphNodeGetType", func(c call) (driver.GraphNodeType, driver.Result) {
 		for _, g := range d.graphs.live {
 			if i := slices.Index(ids(g.nodes), h); i >= 0 {
@@ -147,8 +144,7 @@ func (d *Driver) GraphNodeGetType(h driver.GraphNode) (driver.GraphNodeType, dri
 	})
 }
 
-// GraphExecKernelNodeSetParams implements [driver.API].
-func (d *Driver) GraphExecKernelNodeSetParams(h driver.GraphExec, id driver.GraphNode, function driver.Function, grid, block driver.Dim3, sharedBytes uint32, params []unsafe.Pointer) driver.Result {
+func (d *simulated) GraphExecKernelNodeSetParams(h driver.GraphExec, id driver.GraphNode, function driver.Function, grid, block driver.Dim3, sharedBytes uint32, params []unsafe.Pointer) driver.Result {
 	return d.do("cuGraphExecKernelNodeSetParams", func(c call) driver.Result {
 		x, r := c.exec(h)
 		if r != driver.Success {
@@ -189,7 +185,7 @@ func (x *graphExec) replace(at int, n *node) {
 
 // GraphInstantiate implements [driver.API]. Of the flags it knows those that change
 // nothing here: freeing on launch (1) and node priorities (8).
-func (d *Driver) GraphInstantiate(h driver.Graph, flags uint64) (driver.GraphExec, driver.Result) {
+func (d *simulated) GraphInstantiate(h driver.Graph, flags uint64) (driver.GraphExec, driver.Result) {
 	return getOf(d, call.graph, "cuGraphInstantiateWithFlags", h, func(c call, g *graph) (driver.GraphExec, driver.Result) {
 		const upload, harmless, known = 2, 1 | 8, 15
 		switch {
@@ -214,7 +210,7 @@ func (d *Driver) GraphInstantiate(h driver.Graph, flags uint64) (driver.GraphExe
 
 // GraphExecUpdate implements [driver.API]. The nodes must be of the same kinds in
 // the same order with the same dependencies.
-func (d *Driver) GraphExecUpdate(h driver.GraphExec, from driver.Graph) (driver.GraphExecUpdateInfo, driver.Result) {
+func (d *simulated) GraphExecUpdate(h driver.GraphExec, from driver.Graph) (driver.GraphExecUpdateInfo, driver.Result) {
 	c, g, r := enterOn(d, call.graph, "cuGraphExecUpdate", from)
 	var info driver.GraphExecUpdateInfo
 	if r != driver.Success {
@@ -271,7 +267,7 @@ func compatible(was, now *node, place map[*node]int) driver.GraphExecUpdateResul
 }
 
 // enterExec begins a call about an executable graph and a stream.
-func (d *Driver) enterExec(op string, h driver.GraphExec, stream driver.Stream) (call, *graphExec, *stream, driver.Result) {
+func (d *simulated) enterExec(op string, h driver.GraphExec, stream driver.Stream) (call, *graphExec, *stream, driver.Result) {
 	c, s, r := enterOn(d, call.stream, op, stream)
 	if r != driver.Success {
 		return c, nil, nil, r
@@ -294,8 +290,7 @@ func (d *Driver) enterExec(op string, h driver.GraphExec, stream driver.Stream) 
 	return c, x, s, r
 }
 
-// GraphUpload implements [driver.API].
-func (d *Driver) GraphUpload(h driver.GraphExec, stream driver.Stream) driver.Result {
+func (d *simulated) GraphUpload(h driver.GraphExec, stream driver.Stream) driver.Result {
 	c, _, s, r := d.enterExec("cuGraphUpload", h, stream)
 	if r != driver.Success {
 		return r
@@ -304,8 +299,7 @@ func (d *Driver) GraphUpload(h driver.GraphExec, stream driver.Stream) driver.Re
 	return c.submit(s, work{kind: nodeEmpty, run: func() error { return nil }})
 }
 
-// GraphLaunch implements [driver.API].
-func (d *Driver) GraphLaunch(h driver.GraphExec, stream driver.Stream) driver.Result {
+func (d *simulated) GraphLaunch(h driver.GraphExec, stream driver.Stream) driver.Result {
 	c, x, s, r := d.enterExec("cuGraphLaunch", h, stream)
 	if r != driver.Success {
 		return r
@@ -328,7 +322,7 @@ func (d *Driver) GraphLaunch(h driver.GraphExec, stream driver.Stream) driver.Re
 // replay is one launch of a graph. What its events mark is decided when it is put
 // on the stream.
 type replay struct {
-	d       *Driver
+	d       *simulated
 	nodes   []*node
 	records map[*node]*operation // by node that records
 	awaits  map[*node]*operation // by node that waits
@@ -451,8 +445,7 @@ func (o *operation) end() {
 	}
 }
 
-// GraphExecDestroy implements [driver.API].
-func (d *Driver) GraphExecDestroy(h driver.GraphExec) driver.Result {
+func (d *simulated) GraphExecDestroy(h driver.GraphExec) driver.Result {
 	return d.do("cuGraphExecDestroy", func(c call) driver.Result {
 		if _, r := c.exec(h); r != driver.Success {
 			return r
@@ -462,8 +455,7 @@ func (d *Driver) GraphExecDestroy(h driver.GraphExec) driver.Result {
 	})
 }
 
-// GraphDestroy implements [driver.API].
-func (d *Driver) GraphDestroy(h driver.Graph) driver.Result {
+func (d *simulated) GraphDestroy(h driver.Graph) driver.Result {
 	return on(d, call.graph, "cuGraphDestroy", h, func(c call, g *graph) driver.Result {
 		if g.body {
 			c.found(driver.ResultInvalidValue, "the graph is the body of a conditional node, and ends with that")

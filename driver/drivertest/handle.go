@@ -17,12 +17,12 @@ func (t *table[H, T]) init(kind string) {
 
 // newHandle returns a number that was never a handle before. Handles look like
 // addresses of objects, so that 0, 1 and 2 stay free for CUDA's special streams.
-func (d *Driver) newHandle() uintptr {
+func (d *simulated) newHandle() uintptr {
 	d.lastHandle++
 	return 0x10000 + d.lastHandle*0x40
 }
 
-func (d *Driver) newID() uint64 {
+func (d *simulated) newID() uint64 {
 	d.lastID++
 	return d.lastID
 }

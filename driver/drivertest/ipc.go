@@ -9,7 +9,7 @@ func (a *allocation) exportable() bool {
 
 // IpcGetMemHandle implements [driver.API]. On Linux what other processes do with the memory shows here, and
 // ptr must be its beginning. Memory that was used before is copied to where they can open it, after all work.
-func (d *Driver) IpcGetMemHandle(ptr driver.DevicePtr) (h driver.IpcMemHandle, r driver.Result) {
+func (d *simulated) IpcGetMemHandle(ptr driver.DevicePtr) (h driver.IpcMemHandle, r driver.Result) {
 	return get(d, "cuIpcGetMemHandle", func(c call) (h driver.IpcMemHandle, r driver.Result) {
 		a := d.allocation(ptr)
 		switch {
@@ -52,7 +52,7 @@ func (c call) publish(a *allocation) driver.Result {
 
 // IpcOpenMemHandle implements [driver.API]. It takes the memory of simulated devices of other processes, and of
 // the device of the context only.
-func (d *Driver) IpcOpenMemHandle(h driver.IpcMemHandle, flags uint32) (driver.DevicePtr, driver.Result) {
+func (d *simulated) IpcOpenMemHandle(h driver.IpcMemHandle, flags uint32) (driver.DevicePtr, driver.Result) {
 	return get(d, "cuIpcOpenMemHandle", func(c call) (driver.DevicePtr, driver.Result) {
 		if flags != driver.IpcLazyEnablePeerAccess {
 			return 0, driver.ResultInvalidValue
@@ -77,8 +77,7 @@ func (d *Driver) IpcOpenMemHandle(h driver.IpcMemHandle, flags uint32) (driver.D
 	})
 }
 
-// IpcCloseMemHandle implements [driver.API].
-func (d *Driver) IpcCloseMemHandle(ptr driver.DevicePtr) driver.Result {
+func (d *simulated) IpcCloseMemHandle(ptr driver.DevicePtr) driver.Result {
 	return d.do("cuIpcCloseMemHandle", func(c call) driver.Result {
 		a := d.allocation(ptr)
 		switch {
@@ -95,7 +94,7 @@ func (d *Driver) IpcCloseMemHandle(ptr driver.DevicePtr) driver.Result {
 	})
 }
 
-func (d *Driver) allocation(ptr driver.DevicePtr) *allocation {
+func (d *simulated) allocation(ptr driver.DevicePtr) *allocation {
 	d.memory.mu.RLock()
 	defer d.memory.mu.RUnlock()
 	return d.memory.at(ptr)

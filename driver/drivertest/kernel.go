@@ -12,7 +12,7 @@ import (
 // the goroutine of a stream, and at the same time on others. An error or a panic is a fault of the
 // device, which poisons the process as on hardware. The code is the error's if that is (or
 // wraps) a sticky [driver.Result], the code of [Launch.Memory] if it comes from there, and
-// ErrorLaunchFailed otherwise.
+// ResultLaunchFailed otherwise.
 type KernelFunc func(k *Launch) error
 
 // Launch is one launch of a kernel as its [KernelFunc] sees it. It is valid until
@@ -30,7 +30,7 @@ type Launch struct {
 
 	params [][]byte
 	ctx    *context
-	d      *Driver
+	d      *simulated
 }
 
 // Param returns the value of parameter i. It panics if there is no such parameter, or if its size is not that of T, which makes the
@@ -66,7 +66,7 @@ func (k *Launch) Memory(ptr driver.DevicePtr, n uint64) ([]byte, error) {
 
 // Slice returns n elements of device memory at ptr, like [Launch.Memory]. T must
 // not contain pointers. An address that is no multiple of T's alignment gives
-// ErrorMisalignedAddress.
+// ResultMisalignedAddress.
 func Slice[T any](k *Launch, ptr driver.DevicePtr, n uint64) ([]T, error) {
 	var element T
 	size, align := uint64(unsafe.Sizeof(element)), uint64(unsafe.Alignof(element))

@@ -7,25 +7,23 @@ import (
 	"github.com/purecuda/purecuda/driver"
 )
 
-// LaunchKernel implements [driver.API].
-func (d *Driver) LaunchKernel(function driver.Function, grid, block driver.Dim3, sharedBytes uint32, stream driver.Stream, params []unsafe.Pointer) driver.Result {
+func (d *simulated) LaunchKernel(function driver.Function, grid, block driver.Dim3, sharedBytes uint32, stream driver.Stream, params []unsafe.Pointer) driver.Result {
 	return d.launch("cuLaunchKernel", function, stream, params,
 		Launch{Grid: grid, Block: block, SharedBytes: sharedBytes})
 }
 
-// LaunchCooperativeKernel implements [driver.API].
-func (d *Driver) LaunchCooperativeKernel(function driver.Function, grid, block driver.Dim3, sharedBytes uint32, stream driver.Stream, params []unsafe.Pointer) driver.Result {
+func (d *simulated) LaunchCooperativeKernel(function driver.Function, grid, block driver.Dim3, sharedBytes uint32, stream driver.Stream, params []unsafe.Pointer) driver.Result {
 	return d.launch("cuLaunchCooperativeKernel", function, stream, params,
 		Launch{Grid: grid, Block: block, SharedBytes: sharedBytes, Cooperative: true})
 }
 
 // LaunchKernelEx implements [driver.API]. Clusters are not supported.
-func (d *Driver) LaunchKernelEx(function driver.Function, grid, block driver.Dim3, sharedBytes uint32, stream driver.Stream, attributes []driver.LaunchAttribute, params []unsafe.Pointer) driver.Result {
+func (d *simulated) LaunchKernelEx(function driver.Function, grid, block driver.Dim3, sharedBytes uint32, stream driver.Stream, attributes []driver.LaunchAttribute, params []unsafe.Pointer) driver.Result {
 	return d.launch("cuLaunchKernelEx", function, stream, params,
 		Launch{Grid: grid, Block: block, SharedBytes: sharedBytes}, attributes...)
 }
 
-func (d *Driver) launch(op string, h driver.Function, stream driver.Stream, params []unsafe.Pointer, k Launch, attributes ...driver.LaunchAttribute) driver.Result {
+func (d *simulated) launch(op string, h driver.Function, stream driver.Stream, params []unsafe.Pointer, k Launch, attributes ...driver.LaunchAttribute) driver.Result {
 	c, s, r := enterOn(d, call.stream, op, stream)
 	if r != driver.Success {
 		return r

@@ -8,7 +8,8 @@ import (
 // Leaks lists what the program did not give back, each with the call that made it:
 // memory, streams, events, modules, libraries, graphs, pools and retained contexts.
 // It includes what was lost because the last user of its context released that.
-func (d *Driver) Leaks() []string {
+func (of *Driver) Leaks() []string {
+	d := of.simulated
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	leaks := slices.Clone(d.lost)
@@ -101,7 +102,7 @@ func ForTest(t TB, config Config) *Driver {
 		for _, f := range d.Findings() {
 			t.Errorf("simulated driver: %v", f)
 		}
-		for _, plan := range d.unstruck() {
+		for _, plan := range d.simulated.unstruck() {
 			t.Errorf("simulated driver: %s", plan)
 		}
 		if d.Sticky() != 0 {
@@ -121,10 +122,10 @@ func (d *Driver) logInjected(t TB) {
 		Failed() bool
 		Logf(format string, args ...any)
 	})
-	if !ok || d.config.Chaos == nil || !l.Failed() {
+	if !ok || d.simulated.config.Chaos == nil || !l.Failed() {
 		return
 	}
-	l.Logf("simulated driver: chaos with seed %d has injected %d faults", d.config.Chaos.Seed, len(d.Injected()))
+	l.Logf("simulated driver: chaos with seed %d has injected %d faults", d.simulated.config.Chaos.Seed, len(d.Injected()))
 	for _, i := range d.Injected() {
 		l.Logf("simulated driver: injected: %v", i)
 	}

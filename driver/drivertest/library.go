@@ -32,7 +32,7 @@ func (k *kernel) settingsOn(dev *device) *settings {
 // LibraryLoadData implements [driver.API]. It reads PTX only. Where kernels are
 // loaded lazily, a mistake in the PTX stands in the log, and what asks for kernels
 // fails.
-func (d *Driver) LibraryLoadData(data []byte, _ driver.JIT) (driver.KernelLibrary, driver.JITLog, driver.Result) {
+func (d *simulated) LibraryLoadData(data []byte, _ driver.JIT) (driver.KernelLibrary, driver.JITLog, driver.Result) {
 	c, r := d.enter("cuLibraryLoadData")
 	if r != driver.Success {
 		return 0, driver.JITLog{}, r
@@ -73,8 +73,7 @@ func (c call) library(h driver.KernelLibrary) (*library, driver.Result) {
 	return l, r
 }
 
-// LibraryUnload implements [driver.API].
-func (d *Driver) LibraryUnload(h driver.KernelLibrary) driver.Result {
+func (d *simulated) LibraryUnload(h driver.KernelLibrary) driver.Result {
 	return on(d, call.library, "cuLibraryUnload", h, func(c call, l *library) driver.Result {
 		for _, ctx := range d.contexts.live {
 			if m := ctx.parts[l]; m != nil {
@@ -101,8 +100,7 @@ func (c call) part(l *library, ctx *context) (*module, driver.Result) {
 	return m, r
 }
 
-// LibraryGetKernel implements [driver.API].
-func (d *Driver) LibraryGetKernel(h driver.KernelLibrary, name string) (driver.Kernel, driver.Result) {
+func (d *simulated) LibraryGetKernel(h driver.KernelLibrary, name string) (driver.Kernel, driver.Result) {
 	return getOf(d, call.library, "cuLibraryGetKernel", h, func(_ call, l *library) (driver.Kernel, driver.Result) {
 		for _, k := range l.kernels {
 			if k.entry.name == name {
@@ -113,8 +111,7 @@ func (d *Driver) LibraryGetKernel(h driver.KernelLibrary, name string) (driver.K
 	})
 }
 
-// LibraryGetModule implements [driver.API].
-func (d *Driver) LibraryGetModule(h driver.KernelLibrary) (driver.Module, driver.Result) {
+func (d *simulated) LibraryGetModule(h driver.KernelLibrary) (driver.Module, driver.Result) {
 	return getOf(d, call.library, "cuLibraryGetModule", h, func(c call, l *library) (driver.Module, driver.Result) {
 		m, r := c.part(l, c.ctx)
 		if r != driver.Success {
@@ -124,8 +121,7 @@ func (d *Driver) LibraryGetModule(h driver.KernelLibrary) (driver.Module, driver
 	})
 }
 
-// LibraryGetGlobal implements [driver.API].
-func (d *Driver) LibraryGetGlobal(h driver.KernelLibrary, name string) (driver.DevicePtr, uint64, driver.Result) {
+func (d *simulated) LibraryGetGlobal(h driver.KernelLibrary, name string) (driver.DevicePtr, uint64, driver.Result) {
 	c, l, r := enterOn(d, call.library, "cuLibraryGetGlobal", h)
 	if r != driver.Success {
 		return 0, 0, r
@@ -138,15 +134,13 @@ func (d *Driver) LibraryGetGlobal(h driver.KernelLibrary, name string) (driver.D
 	return m.global(name)
 }
 
-// LibraryGetKernelCount implements [driver.API].
-func (d *Driver) LibraryGetKernelCount(h driver.KernelLibrary) (uint32, driver.Result) {
+func (d *simulated) LibraryGetKernelCount(h driver.KernelLibrary) (uint32, driver.Result) {
 	return getOf(d, call.library, "cuLibraryGetKernelCount", h, func(_ call, l *library) (uint32, driver.Result) {
 		return uint32(len(l.kernels)), driver.Success
 	})
 }
 
-// LibraryEnumerateKernels implements [driver.API].
-func (d *Driver) LibraryEnumerateKernels(h driver.KernelLibrary) ([]driver.Kernel, driver.Result) {
+func (d *simulated) LibraryEnumerateKernels(h driver.KernelLibrary) ([]driver.Kernel, driver.Result) {
 	return getOf(d, call.library, "cuLibraryEnumerateKernels", h, func(_ call, l *library) ([]driver.Kernel, driver.Result) {
 		var handles []driver.Kernel
 		for _, k := range l.kernels {
@@ -158,8 +152,7 @@ func (d *Driver) LibraryEnumerateKernels(h driver.KernelLibrary) ([]driver.Kerne
 
 func (c call) kernel(h driver.Kernel) (*kernel, driver.Result) { return find(c, &c.d.kernels, h) }
 
-// KernelGetFunction implements [driver.API].
-func (d *Driver) KernelGetFunction(h driver.Kernel) (driver.Function, driver.Result) {
+func (d *simulated) KernelGetFunction(h driver.Kernel) (driver.Function, driver.Result) {
 	return getOf(d, call.kernel, "cuKernelGetFunction", h, func(c call, k *kernel) (driver.Function, driver.Result) {
 		f, r := c.functionOf(k, c.ctx)
 		if r != driver.Success {
@@ -180,13 +173,11 @@ func (c call) functionOf(k *kernel, ctx *context) (*function, driver.Result) {
 	return f, driver.Success
 }
 
-// KernelGetName implements [driver.API].
-func (d *Driver) KernelGetName(h driver.Kernel) (string, driver.Result) {
+func (d *simulated) KernelGetName(h driver.Kernel) (string, driver.Result) {
 	return getOf(d, call.kernel, "cuKernelGetName", h, func(_ call, k *kernel) (string, driver.Result) { return k.entry.name, driver.Success })
 }
 
-// KernelGetAttribute implements [driver.API].
-func (d *Driver) KernelGetAttribute(attribute driver.FunctionAttribute, h driver.Kernel, device driver.Device) (int32, driver.Result) {
+func (d *simulated) KernelGetAttribute(attribute driver.FunctionAttribute, h driver.Kernel, device driver.Device) (int32, driver.Result) {
 	return getOf(d, call.kernel, "cuKernelGetAttribute", h, func(_ call, k *kernel) (int32, driver.Result) {
 		dev, r := d.device(device)
 		if r != driver.Success {
@@ -196,8 +187,7 @@ func (d *Driver) KernelGetAttribute(attribute driver.FunctionAttribute, h driver
 	})
 }
 
-// KernelSetAttribute implements [driver.API].
-func (d *Driver) KernelSetAttribute(attribute driver.FunctionAttribute, value int32, h driver.Kernel, device driver.Device) driver.Result {
+func (d *simulated) KernelSetAttribute(attribute driver.FunctionAttribute, value int32, h driver.Kernel, device driver.Device) driver.Result {
 	return on(d, call.kernel, "cuKernelSetAttribute", h, func(_ call, k *kernel) driver.Result {
 		dev, r := d.device(device)
 		if r != driver.Success {
@@ -207,8 +197,7 @@ func (d *Driver) KernelSetAttribute(attribute driver.FunctionAttribute, value in
 	})
 }
 
-// KernelGetParamInfo implements [driver.API].
-func (d *Driver) KernelGetParamInfo(h driver.Kernel, index uint64) (offset, bytes uint64, r driver.Result) {
+func (d *simulated) KernelGetParamInfo(h driver.Kernel, index uint64) (offset, bytes uint64, r driver.Result) {
 	_, k, r := enterOn(d, call.kernel, "cuKernelGetParamInfo", h)
 	if r != driver.Success {
 		return 0, 0, r

@@ -13,7 +13,7 @@ import (
 )
 
 // Link implements [driver.API]. It takes PTX only, and its image is PTX.
-func (d *Driver) Link(parts []driver.LinkPart, _ driver.JIT) ([]byte, driver.JITLog, driver.Result) {
+func (d *simulated) Link(parts []driver.LinkPart, _ driver.JIT) ([]byte, driver.JITLog, driver.Result) {
 	c, r := d.enter("cuLinkCreate")
 	if r != driver.Success {
 		return nil, driver.JITLog{}, r
@@ -30,7 +30,7 @@ func (d *Driver) Link(parts []driver.LinkPart, _ driver.JIT) ([]byte, driver.JIT
 }
 
 // link is Link between cuLinkCreate and cuLinkDestroy.
-func (d *Driver) link(parts []driver.LinkPart, major, minor int) ([]byte, driver.JITLog, driver.Result) {
+func (d *simulated) link(parts []driver.LinkPart, major, minor int) ([]byte, driver.JITLog, driver.Result) {
 	var l linker
 	for _, part := range parts {
 		if _, r := d.enter("cuLinkAddData"); r != driver.Success {

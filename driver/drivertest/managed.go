@@ -8,7 +8,7 @@ import (
 
 // MemAllocManaged implements [driver.API]. The memory is on the host, where kernels reach it as well,
 // and counts as page-locked memory does.
-func (d *Driver) MemAllocManaged(bytes uint64, flags uint32) (driver.DevicePtr, driver.Result) {
+func (d *simulated) MemAllocManaged(bytes uint64, flags uint32) (driver.DevicePtr, driver.Result) {
 	return get(d, "cuMemAllocManaged", func(c call) (driver.DevicePtr, driver.Result) {
 		switch {
 		case !c.ctx.dev.can(driver.DeviceAttributeManagedMemory):
@@ -64,7 +64,7 @@ func (c call) shares(dev *device) driver.Result {
 
 // MemPrefetchAsync implements [driver.API]. The memory stays where it is, and must be there when the
 // stream comes to it.
-func (d *Driver) MemPrefetchAsync(ptr driver.DevicePtr, bytes uint64, location driver.MemLocation, flags uint32, h driver.Stream) driver.Result {
+func (d *simulated) MemPrefetchAsync(ptr driver.DevicePtr, bytes uint64, location driver.MemLocation, flags uint32, h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuMemPrefetchAsync", h, func(c call, s *stream) driver.Result {
 		if flags != 0 {
 			return driver.ResultInvalidValue
@@ -89,7 +89,7 @@ func (d *Driver) MemPrefetchAsync(ptr driver.DevicePtr, bytes uint64, location d
 }
 
 // MemAdvise implements [driver.API]. It changes nothing here.
-func (d *Driver) MemAdvise(ptr driver.DevicePtr, bytes uint64, advice driver.MemAdvice, location driver.MemLocation) driver.Result {
+func (d *simulated) MemAdvise(ptr driver.DevicePtr, bytes uint64, advice driver.MemAdvice, location driver.MemLocation) driver.Result {
 	return d.do("cuMemAdvise", func(c call) driver.Result {
 		switch advice {
 		case driver.MemAdviseSetPreferredLocation, driver.MemAdviseSetAccessedBy, driver.MemAdviseUnsetAccessedBy:

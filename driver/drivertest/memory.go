@@ -38,7 +38,7 @@ func (c call) place(a *allocation) {
 // release takes an allocation out of the space and gives its bytes back.
 func (c call) release(a *allocation) { c.d.release(a, c.made) }
 
-func (d *Driver) release(a *allocation, end origin) {
+func (d *simulated) release(a *allocation, end origin) {
 	d.memory.remove(a, end)
 	switch {
 	case a.pool != nil:
@@ -56,8 +56,7 @@ func (d *Driver) release(a *allocation, end origin) {
 	a.dev.used -= a.bytes
 }
 
-// MemGetInfo implements [driver.API].
-func (d *Driver) MemGetInfo() (free, total uint64, r driver.Result) {
+func (d *simulated) MemGetInfo() (free, total uint64, r driver.Result) {
 	c, r := d.enter("cuMemGetInfo")
 	if r != driver.Success {
 		return 0, 0, r
@@ -67,8 +66,7 @@ func (d *Driver) MemGetInfo() (free, total uint64, r driver.Result) {
 	return dev.config.Memory - dev.used, dev.config.Memory, driver.Success
 }
 
-// MemAlloc implements [driver.API].
-func (d *Driver) MemAlloc(bytes uint64) (driver.DevicePtr, driver.Result) {
+func (d *simulated) MemAlloc(bytes uint64) (driver.DevicePtr, driver.Result) {
 	return get(d, "cuMemAlloc", func(c call) (driver.DevicePtr, driver.Result) {
 		a := &allocation{bytes: bytes, dev: c.ctx.dev, ctx: c.ctx, ready: true}
 		if r := c.take(a); r != driver.Success {
@@ -111,7 +109,7 @@ func (c call) toFree(ptr driver.DevicePtr) (*allocation, driver.Result) {
 
 // MemFree implements [driver.API]. It does not wait for the device, as the real
 // one mostly does: work that still uses the memory faults.
-func (d *Driver) MemFree(ptr driver.DevicePtr) driver.Result {
+func (d *simulated) MemFree(ptr driver.DevicePtr) driver.Result {
 	return d.do("cuMemFree", func(c call) driver.Result {
 		if ptr == 0 {
 			return driver.Success
@@ -133,8 +131,7 @@ func (d *Driver) MemFree(ptr driver.DevicePtr) driver.Result {
 	})
 }
 
-// MemGetAddressRange implements [driver.API].
-func (d *Driver) MemGetAddressRange(ptr driver.DevicePtr) (base driver.DevicePtr, bytes uint64, r driver.Result) {
+func (d *simulated) MemGetAddressRange(ptr driver.DevicePtr) (base driver.DevicePtr, bytes uint64, r driver.Result) {
 	_, r = d.enter("cuMemGetAddressRange")
 	if r != driver.Success {
 		return 0, 0, r
@@ -151,8 +148,7 @@ func (d *Driver) MemGetAddressRange(ptr driver.DevicePtr) (base driver.DevicePtr
 	return 0, 0, driver.ResultNotFound
 }
 
-// MemHostAlloc implements [driver.API].
-func (d *Driver) MemHostAlloc(bytes uint64, flags uint32) (unsafe.Pointer, driver.Result) {
+func (d *simulated) MemHostAlloc(bytes uint64, flags uint32) (unsafe.Pointer, driver.Result) {
 	return get(d, "cuMemHostAlloc", func(c call) (unsafe.Pointer, driver.Result) {
 		const known = driver.HostAllocPortable | driver.HostAllocDeviceMap | driver.HostAllocWriteCombined
 		switch {
@@ -189,13 +185,11 @@ func (c call) newHost(bytes uint64, flags uint32) (*hostMemory, driver.Result) {
 // maxHostBytes keeps make from panicking; real memory runs out long before.
 const maxHostBytes = min(1<<40, uint64(^uint(0)>>1)-pageSize)
 
-// MemFreeHost implements [driver.API].
-func (d *Driver) MemFreeHost(ptr unsafe.Pointer) driver.Result {
+func (d *simulated) MemFreeHost(ptr unsafe.Pointer) driver.Result {
 	return d.endHost("cuMemFreeHost", ptr, false)
 }
 
-// MemHostRegister implements [driver.API].
-func (d *Driver) MemHostRegister(ptr unsafe.Pointer, bytes uint64, flags uint32) driver.Result {
+func (d *simulated) MemHostRegister(ptr unsafe.Pointer, bytes uint64, flags uint32) driver.Result {
 	return d.do("cuMemHostRegister", func(c call) driver.Result {
 		const known = driver.HostAllocPortable | driver.HostAllocDeviceMap
 		base := uint64(uintptr(ptr))
@@ -211,13 +205,12 @@ func (d *Driver) MemHostRegister(ptr unsafe.Pointer, bytes uint64, flags uint32)
 	})
 }
 
-// MemHostUnregister implements [driver.API].
-func (d *Driver) MemHostUnregister(ptr unsafe.Pointer) driver.Result {
+func (d *simulated) MemHostUnregister(ptr unsafe.Pointer) driver.Result {
 	return d.endHost("cuMemHostUnregister", ptr, true)
 }
 
 // endHost frees page-locked memory, or unregisters it.
-func (d *Driver) endHost(op string, ptr unsafe.Pointer, registered bool) driver.Result {
+func (d *simulated) endHost(op string, ptr unsafe.Pointer, registered bool) driver.Result {
 	return d.do(op, func(c call) driver.Result {
 		if ptr == nil && !registered {
 			return driver.Success
@@ -255,8 +248,7 @@ func (c call) releaseHost(h *hostMemory) {
 	c.d.memory.dropHost(h, c.made)
 }
 
-// MemHostGetDevicePointer implements [driver.API].
-func (d *Driver) MemHostGetDevicePointer(ptr unsafe.Pointer, flags uint32) (driver.DevicePtr, driver.Result) {
+func (d *simulated) MemHostGetDevicePointer(ptr unsafe.Pointer, flags uint32) (driver.DevicePtr, driver.Result) {
 	return get(d, "cuMemHostGetDevicePointer", func(_ call) (driver.DevicePtr, driver.Result) {
 		d.memory.mu.RLock()
 		defer d.memory.mu.RUnlock()
@@ -268,8 +260,7 @@ func (d *Driver) MemHostGetDevicePointer(ptr unsafe.Pointer, flags uint32) (driv
 	})
 }
 
-// PointerGetAttribute implements [driver.API].
-func (d *Driver) PointerGetAttribute(attribute driver.PointerAttribute, ptr driver.DevicePtr) (uint64, driver.Result) {
+func (d *simulated) PointerGetAttribute(attribute driver.PointerAttribute, ptr driver.DevicePtr) (uint64, driver.Result) {
 	return get(d, "cuPointerGetAttribute", func(_ call) (uint64, driver.Result) {
 		d.memory.mu.RLock()
 		defer d.memory.mu.RUnlock()
@@ -343,4 +334,4 @@ func (h *hostMemory) attributes(ptr driver.DevicePtr) map[driver.PointerAttribut
 
 // ChecksMemory implements [driver.Checker]: every access of kernels and copies is checked
 // against the allocations, so that package runtime passes these through one by one.
-func (d *Driver) ChecksMemory() bool { return true }
+func (*Driver) ChecksMemory() bool { return true }

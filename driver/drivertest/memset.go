@@ -39,7 +39,7 @@ func (c call) memset(s *stream, dst driver.DevicePtr, value uint32, width, count
 
 // memsetNow fills on the legacy default stream. Other than the real driver it
 // waits for the end.
-func (d *Driver) memsetNow(op string, dst driver.DevicePtr, value uint32, width, count uint64) driver.Result {
+func (d *simulated) memsetNow(op string, dst driver.DevicePtr, value uint32, width, count uint64) driver.Result {
 	return d.do(op, func(c call) driver.Result {
 		s := c.ctx.null
 		if r := c.memset(s, dst, value, width, count); r != driver.Success || count == 0 {
@@ -49,36 +49,30 @@ func (d *Driver) memsetNow(op string, dst driver.DevicePtr, value uint32, width,
 	})
 }
 
-func (d *Driver) memsetAsync(op string, dst driver.DevicePtr, value uint32, width, count uint64, h driver.Stream) driver.Result {
+func (d *simulated) memsetAsync(op string, dst driver.DevicePtr, value uint32, width, count uint64, h driver.Stream) driver.Result {
 	return on(d, call.stream, op, h, func(c call, s *stream) driver.Result { return c.memset(s, dst, value, width, count) })
 }
 
-// MemsetD8 implements [driver.API].
-func (d *Driver) MemsetD8(dst driver.DevicePtr, value uint8, count uint64) driver.Result {
+func (d *simulated) MemsetD8(dst driver.DevicePtr, value uint8, count uint64) driver.Result {
 	return d.memsetNow("cuMemsetD8", dst, uint32(value), 1, count)
 }
 
-// MemsetD16 implements [driver.API].
-func (d *Driver) MemsetD16(dst driver.DevicePtr, value uint16, count uint64) driver.Result {
+func (d *simulated) MemsetD16(dst driver.DevicePtr, value uint16, count uint64) driver.Result {
 	return d.memsetNow("cuMemsetD16", dst, uint32(value), 2, count)
 }
 
-// MemsetD32 implements [driver.API].
-func (d *Driver) MemsetD32(dst driver.DevicePtr, value uint32, count uint64) driver.Result {
+func (d *simulated) MemsetD32(dst driver.DevicePtr, value uint32, count uint64) driver.Result {
 	return d.memsetNow("cuMemsetD32", dst, value, 4, count)
 }
 
-// MemsetD8Async implements [driver.API].
-func (d *Driver) MemsetD8Async(dst driver.DevicePtr, value uint8, count uint64, stream driver.Stream) driver.Result {
+func (d *simulated) MemsetD8Async(dst driver.DevicePtr, value uint8, count uint64, stream driver.Stream) driver.Result {
 	return d.memsetAsync("cuMemsetD8Async", dst, uint32(value), 1, count, stream)
 }
 
-// MemsetD16Async implements [driver.API].
-func (d *Driver) MemsetD16Async(dst driver.DevicePtr, value uint16, count uint64, stream driver.Stream) driver.Result {
+func (d *simulated) MemsetD16Async(dst driver.DevicePtr, value uint16, count uint64, stream driver.Stream) driver.Result {
 	return d.memsetAsync("cuMemsetD16Async", dst, uint32(value), 2, count, stream)
 }
 
-// MemsetD32Async implements [driver.API].
-func (d *Driver) MemsetD32Async(dst driver.DevicePtr, value uint32, count uint64, stream driver.Stream) driver.Result {
+func (d *simulated) MemsetD32Async(dst driver.DevicePtr, value uint32, count uint64, stream driver.Stream) driver.Result {
 	return d.memsetAsync("cuMemsetD32Async", dst, value, 4, count, stream)
 }

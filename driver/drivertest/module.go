@@ -89,10 +89,10 @@ func (c call) read(data []byte, major, minor int) (*image, driver.JITLog, driver
 }
 
 // LoadsPTXOnly implements [driver.PTXLoader].
-func (d *Driver) LoadsPTXOnly() bool { return true }
+func (*Driver) LoadsPTXOnly() bool { return true }
 
 // ModuleLoadData implements [driver.API]. It reads PTX only.
-func (d *Driver) ModuleLoadData(data []byte, _ driver.JIT) (driver.Module, driver.JITLog, driver.Result) {
+func (d *simulated) ModuleLoadData(data []byte, _ driver.JIT) (driver.Module, driver.JITLog, driver.Result) {
 	c, r := d.enter("cuModuleLoadDataEx")
 	if r != driver.Success {
 		return 0, driver.JITLog{}, r
@@ -109,8 +109,7 @@ func (d *Driver) ModuleLoadData(data []byte, _ driver.JIT) (driver.Module, drive
 	return m.handle, log, driver.Success
 }
 
-// ModuleUnload implements [driver.API].
-func (d *Driver) ModuleUnload(h driver.Module) driver.Result {
+func (d *simulated) ModuleUnload(h driver.Module) driver.Result {
 	return d.do("cuModuleUnload", func(c call) driver.Result {
 		m, r := find(c, &d.modules, h)
 		if r != driver.Success {
@@ -125,8 +124,7 @@ func (d *Driver) ModuleUnload(h driver.Module) driver.Result {
 	})
 }
 
-// ModuleGetFunction implements [driver.API].
-func (d *Driver) ModuleGetFunction(h driver.Module, name string) (driver.Function, driver.Result) {
+func (d *simulated) ModuleGetFunction(h driver.Module, name string) (driver.Function, driver.Result) {
 	return get(d, "cuModuleGetFunction", func(c call) (driver.Function, driver.Result) {
 		m, r := find(c, &d.modules, h)
 		if r != driver.Success {
@@ -140,8 +138,7 @@ func (d *Driver) ModuleGetFunction(h driver.Module, name string) (driver.Functio
 	})
 }
 
-// ModuleGetGlobal implements [driver.API].
-func (d *Driver) ModuleGetGlobal(h driver.Module, name string) (driver.DevicePtr, uint64, driver.Result) {
+func (d *simulated) ModuleGetGlobal(h driver.Module, name string) (driver.DevicePtr, uint64, driver.Result) {
 	c, r := d.enter("cuModuleGetGlobal")
 	if r != driver.Success {
 		return 0, 0, r
@@ -164,10 +161,9 @@ func (m *module) global(name string) (driver.DevicePtr, uint64, driver.Result) {
 
 // lazy tells that kernels are loaded when they are first used, which is the default
 // since CUDA 12.2.
-func (d *Driver) lazy() bool { return d.config.Version >= 12020 }
+func (d *simulated) lazy() bool { return d.config.Version >= 12020 }
 
-// ModuleGetLoadingMode implements [driver.API].
-func (d *Driver) ModuleGetLoadingMode() (driver.LoadingMode, driver.Result) {
+func (d *simulated) ModuleGetLoadingMode() (driver.LoadingMode, driver.Result) {
 	return get(d, "cuModuleGetLoadingMode", func(_ call) (driver.LoadingMode, driver.Result) {
 		if !d.lazy() {
 			return driver.LoadingEager, driver.Success

@@ -20,12 +20,11 @@ func (f *function) resident(threads int, dynamicShared uint64) int {
 
 // OccupancyMaxActiveBlocksPerMultiprocessor implements [driver.API]. A
 // kernel counts as using the registers that the interpreter needs.
-func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(function driver.Function, blockSize int32, sharedBytes uint64) (int32, driver.Result) {
+func (d *simulated) OccupancyMaxActiveBlocksPerMultiprocessor(function driver.Function, blockSize int32, sharedBytes uint64) (int32, driver.Result) {
 	return d.occupancy("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, blockSize, sharedBytes, 0)
 }
 
-// OccupancyMaxActiveBlocksPerMultiprocessorWithFlags implements [driver.API].
-func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(function driver.Function, blockSize int32, sharedBytes uint64, flags uint32) (int32, driver.Result) {
+func (d *simulated) OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(function driver.Function, blockSize int32, sharedBytes uint64, flags uint32) (int32, driver.Result) {
 	return d.occupancy("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", function, blockSize, sharedBytes, flags)
 }
 
@@ -34,7 +33,7 @@ func (c call) launchableHere(h driver.Function) (*function, driver.Result) {
 	return c.launchable(h, c.ctx)
 }
 
-func (d *Driver) occupancy(op string, h driver.Function, blockSize int32, sharedBytes uint64, flags uint32) (int32, driver.Result) {
+func (d *simulated) occupancy(op string, h driver.Function, blockSize int32, sharedBytes uint64, flags uint32) (int32, driver.Result) {
 	return getOf(d, call.launchableHere, op, h, func(_ call, f *function) (int32, driver.Result) {
 		const disableCaching = 1
 		if blockSize < 1 || flags&^disableCaching != 0 {
@@ -44,8 +43,7 @@ func (d *Driver) occupancy(op string, h driver.Function, blockSize int32, shared
 	})
 }
 
-// OccupancyMaxPotentialBlockSize implements [driver.API].
-func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes uint64, limit int32) (minGrid, blockSize int32, r driver.Result) {
+func (d *simulated) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes uint64, limit int32) (minGrid, blockSize int32, r driver.Result) {
 	_, f, r := enterOn(d, call.launchableHere, "cuOccupancyMaxPotentialBlockSize", h)
 	if r != driver.Success {
 		return 0, 0, r
@@ -73,8 +71,7 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(h driver.Function, sharedBytes u
 	return minGrid, blockSize, driver.Success
 }
 
-// OccupancyAvailableDynamicSMemPerBlock implements [driver.API].
-func (d *Driver) OccupancyAvailableDynamicSMemPerBlock(h driver.Function, blocks, blockSize int32) (uint64, driver.Result) {
+func (d *simulated) OccupancyAvailableDynamicSMemPerBlock(h driver.Function, blocks, blockSize int32) (uint64, driver.Result) {
 	return getOf(d, call.launchableHere, "cuOccupancyAvailableDynamicSMemPerBlock", h, func(_ call, f *function) (uint64, driver.Result) {
 		if blocks < 1 || blockSize < 1 || int(blocks) > f.resident(int(blockSize), 0) {
 			return 0, driver.ResultInvalidValue

@@ -47,7 +47,7 @@ func (o *operation) finished() bool {
 
 // enqueue puts an operation behind the work of a stream. The legacy default stream
 // waits for all blocking streams of its context, and they wait for it.
-func (d *Driver) enqueue(s *stream, o *operation) {
+func (d *simulated) enqueue(s *stream, o *operation) {
 	ctx := s.ctx
 	depend := func(t *stream) {
 		if t.busy {
@@ -83,7 +83,7 @@ func (d *Driver) enqueue(s *stream, o *operation) {
 
 // drain runs the operations of a stream in order and ends when there are none: an
 // idle stream has no goroutine.
-func (d *Driver) drain(s *stream) {
+func (d *simulated) drain(s *stream) {
 	d.mu.Lock()
 	o := s.queue[0]
 	d.mu.Unlock()
@@ -94,7 +94,7 @@ func (d *Driver) drain(s *stream) {
 
 // step runs one operation and returns the next one, or nil. Code of the program
 // under test may end the goroutine (t.FailNow does); another one goes on then.
-func (d *Driver) step(s *stream, o *operation) (next *operation) {
+func (d *simulated) step(s *stream, o *operation) (next *operation) {
 	returned := false
 	defer func() {
 		var err error
@@ -127,7 +127,7 @@ func (d *Driver) step(s *stream, o *operation) (next *operation) {
 }
 
 // finish marks the end of an operation and takes it off the queue.
-func (d *Driver) finish(s *stream, o *operation, err error) (next *operation) {
+func (d *simulated) finish(s *stream, o *operation, err error) (next *operation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -167,7 +167,7 @@ func guard(run func() error) (err error) {
 
 // fail records what went wrong on the device and poisons the process: as measured
 // on hardware, every later call of the process fails with the first code.
-func (d *Driver) fail(c call, err error) {
+func (d *simulated) fail(c call, err error) {
 	f := &fault{result: driver.ResultLaunchFailed, detail: err.Error()}
 	var known *fault
 	var code driver.Result

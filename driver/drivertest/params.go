@@ -5,7 +5,8 @@ import "github.com/purecuda/purecuda/driver"
 // Params returns the number of parameters of a function, or of a kernel in the place of
 // one, and false if there is no such function. It is no call of the driver: package
 // bridge asks what a driver knows that is handed parameters without their number.
-func (d *Driver) Params(h driver.Function) (count int, ok bool) {
+func (of *Driver) Params(h driver.Function) (count int, ok bool) {
+	d := of.simulated
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if k := d.kernels.live[driver.Kernel(h)]; k != nil {

@@ -7,8 +7,7 @@ func (dev *device) canReach(peer *device) bool {
 	return dev != peer && !dev.config.NoPeers && !peer.config.NoPeers && dev.config.Island == peer.config.Island
 }
 
-// DeviceCanAccessPeer implements [driver.API].
-func (d *Driver) DeviceCanAccessPeer(device, peer driver.Device) (int32, driver.Result) {
+func (d *simulated) DeviceCanAccessPeer(device, peer driver.Device) (int32, driver.Result) {
 	_, dev, r := enterOn(d, call.device, "cuDeviceCanAccessPeer", device)
 	if r != driver.Success {
 		return 0, r
@@ -21,8 +20,7 @@ func (d *Driver) DeviceCanAccessPeer(device, peer driver.Device) (int32, driver.
 	return boolean(dev.canReach(other)), driver.Success
 }
 
-// DeviceGetP2PAttribute implements [driver.API].
-func (d *Driver) DeviceGetP2PAttribute(attribute driver.P2PAttribute, src, dst driver.Device) (int32, driver.Result) {
+func (d *simulated) DeviceGetP2PAttribute(attribute driver.P2PAttribute, src, dst driver.Device) (int32, driver.Result) {
 	return getOf(d, call.device, "cuDeviceGetP2PAttribute", src, func(_ call, from *device) (int32, driver.Result) {
 		to, r := d.device(dst)
 		if r != driver.Success {
@@ -41,8 +39,7 @@ func (d *Driver) DeviceGetP2PAttribute(attribute driver.P2PAttribute, src, dst d
 	})
 }
 
-// CtxEnablePeerAccess implements [driver.API].
-func (d *Driver) CtxEnablePeerAccess(peer driver.Context, flags uint32) driver.Result {
+func (d *simulated) CtxEnablePeerAccess(peer driver.Context, flags uint32) driver.Result {
 	return d.do("cuCtxEnablePeerAccess", func(c call) driver.Result {
 		other, r := c.context(peer)
 		switch {
@@ -62,8 +59,7 @@ func (d *Driver) CtxEnablePeerAccess(peer driver.Context, flags uint32) driver.R
 	})
 }
 
-// CtxDisablePeerAccess implements [driver.API].
-func (d *Driver) CtxDisablePeerAccess(peer driver.Context) driver.Result {
+func (d *simulated) CtxDisablePeerAccess(peer driver.Context) driver.Result {
 	return d.do("cuCtxDisablePeerAccess", func(c call) driver.Result {
 		other, r := c.context(peer)
 		switch {

@@ -48,7 +48,7 @@ func (dev *device) trim() {
 
 // settle is what happens to the pools when the host waits for the device: they
 // give back what is above their thresholds.
-func (d *Driver) settle() {
+func (d *simulated) settle() {
 	for _, p := range d.pools.live {
 		p.trimTo(p.threshold)
 	}
@@ -77,15 +77,13 @@ func (p *pool) take(bytes uint64) driver.Result {
 	return driver.Success
 }
 
-// MemAllocAsync implements [driver.API].
-func (d *Driver) MemAllocAsync(bytes uint64, h driver.Stream) (driver.DevicePtr, driver.Result) {
+func (d *simulated) MemAllocAsync(bytes uint64, h driver.Stream) (driver.DevicePtr, driver.Result) {
 	return getOf(d, call.stream, "cuMemAllocAsync", h, func(c call, s *stream) (driver.DevicePtr, driver.Result) {
 		return c.allocAsync(s, s.ctx.dev.pool, bytes)
 	})
 }
 
-// MemAllocFromPoolAsync implements [driver.API].
-func (d *Driver) MemAllocFromPoolAsync(bytes uint64, h driver.MemPool, stream driver.Stream) (driver.DevicePtr, driver.Result) {
+func (d *simulated) MemAllocFromPoolAsync(bytes uint64, h driver.MemPool, stream driver.Stream) (driver.DevicePtr, driver.Result) {
 	c, s, r := enterOn(d, call.stream, "cuMemAllocFromPoolAsync", stream)
 	if r != driver.Success {
 		return 0, r
@@ -132,8 +130,7 @@ func (c call) allocAsync(s *stream, p *pool, bytes uint64) (driver.DevicePtr, dr
 	return a.base, driver.Success
 }
 
-// MemFreeAsync implements [driver.API].
-func (d *Driver) MemFreeAsync(ptr driver.DevicePtr, h driver.Stream) driver.Result {
+func (d *simulated) MemFreeAsync(ptr driver.DevicePtr, h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuMemFreeAsync", h, func(c call, s *stream) driver.Result {
 		if s.capture != nil {
 			return driver.ResultNotSupported
@@ -152,8 +149,7 @@ func (d *Driver) MemFreeAsync(ptr driver.DevicePtr, h driver.Stream) driver.Resu
 	})
 }
 
-// DeviceGetDefaultMemPool implements [driver.API].
-func (d *Driver) DeviceGetDefaultMemPool(h driver.Device) (driver.MemPool, driver.Result) {
+func (d *simulated) DeviceGetDefaultMemPool(h driver.Device) (driver.MemPool, driver.Result) {
 	return getOf(d, call.device, "cuDeviceGetDefaultMemPool", h, func(_ call, dev *device) (driver.MemPool, driver.Result) {
 		if dev.config.NoPools {
 			return 0, driver.ResultNotSupported
@@ -162,8 +158,7 @@ func (d *Driver) DeviceGetDefaultMemPool(h driver.Device) (driver.MemPool, drive
 	})
 }
 
-// DeviceGetMemPool implements [driver.API].
-func (d *Driver) DeviceGetMemPool(h driver.Device) (driver.MemPool, driver.Result) {
+func (d *simulated) DeviceGetMemPool(h driver.Device) (driver.MemPool, driver.Result) {
 	return getOf(d, call.device, "cuDeviceGetMemPool", h, func(_ call, dev *device) (driver.MemPool, driver.Result) {
 		if dev.config.NoPools {
 			return 0, driver.ResultNotSupported
@@ -172,8 +167,7 @@ func (d *Driver) DeviceGetMemPool(h driver.Device) (driver.MemPool, driver.Resul
 	})
 }
 
-// DeviceSetMemPool implements [driver.API].
-func (d *Driver) DeviceSetMemPool(device driver.Device, h driver.MemPool) driver.Result {
+func (d *simulated) DeviceSetMemPool(device driver.Device, h driver.MemPool) driver.Result {
 	c, dev, r := enterOn(d, call.device, "cuDeviceSetMemPool", device)
 	if r != driver.Success {
 		return r
@@ -199,8 +193,7 @@ func (c call) pool(h driver.MemPool) (*pool, driver.Result) {
 	return p, driver.Success
 }
 
-// MemPoolCreate implements [driver.API].
-func (d *Driver) MemPoolCreate(props driver.MemPoolProps) (driver.MemPool, driver.Result) {
+func (d *simulated) MemPoolCreate(props driver.MemPoolProps) (driver.MemPool, driver.Result) {
 	return get(d, "cuMemPoolCreate", func(c call) (driver.MemPool, driver.Result) {
 		dev, r := d.device(driver.Device(props.Location.ID))
 		switch {
@@ -224,8 +217,7 @@ func (d *Driver) MemPoolCreate(props driver.MemPoolProps) (driver.MemPool, drive
 	})
 }
 
-// MemPoolDestroy implements [driver.API].
-func (d *Driver) MemPoolDestroy(h driver.MemPool) driver.Result {
+func (d *simulated) MemPoolDestroy(h driver.MemPool) driver.Result {
 	return on(d, call.pool, "cuMemPoolDestroy", h, func(c call, p *pool) driver.Result {
 		if p == p.dev.defaultPool {
 			return driver.ResultInvalidValue
@@ -240,16 +232,14 @@ func (d *Driver) MemPoolDestroy(h driver.MemPool) driver.Result {
 	})
 }
 
-// MemPoolTrimTo implements [driver.API].
-func (d *Driver) MemPoolTrimTo(h driver.MemPool, keep uint64) driver.Result {
+func (d *simulated) MemPoolTrimTo(h driver.MemPool, keep uint64) driver.Result {
 	return on(d, call.pool, "cuMemPoolTrimTo", h, func(_ call, p *pool) driver.Result {
 		p.trimTo(keep)
 		return driver.Success
 	})
 }
 
-// MemPoolSetAttribute implements [driver.API].
-func (d *Driver) MemPoolSetAttribute(h driver.MemPool, attribute driver.MemPoolAttribute, value uint64) driver.Result {
+func (d *simulated) MemPoolSetAttribute(h driver.MemPool, attribute driver.MemPoolAttribute, value uint64) driver.Result {
 	return on(d, call.pool, "cuMemPoolSetAttribute", h, func(_ call, p *pool) driver.Result {
 		switch attribute {
 		case driver.MemPoolReuseFollowEventDependencies, driver.MemPoolReuseAllowOpportunistic,
@@ -274,8 +264,7 @@ func (d *Driver) MemPoolSetAttribute(h driver.MemPool, attribute driver.MemPoolA
 	})
 }
 
-// MemPoolGetAttribute implements [driver.API].
-func (d *Driver) MemPoolGetAttribute(h driver.MemPool, attribute driver.MemPoolAttribute) (uint64, driver.Result) {
+func (d *simulated) MemPoolGetAttribute(h driver.MemPool, attribute driver.MemPoolAttribute) (uint64, driver.Result) {
 	return getOf(d, call.pool, "cuMemPoolGetAttribute", h, func(_ call, p *pool) (uint64, driver.Result) {
 		value, ok := map[driver.MemPoolAttribute]uint64{
 			driver.MemPoolReuseFollowEventDependencies:   p.reuse[0],
@@ -294,8 +283,7 @@ func (d *Driver) MemPoolGetAttribute(h driver.MemPool, attribute driver.MemPoolA
 	})
 }
 
-// MemPoolSetAccess implements [driver.API].
-func (d *Driver) MemPoolSetAccess(h driver.MemPool, access []driver.MemAccess) driver.Result {
+func (d *simulated) MemPoolSetAccess(h driver.MemPool, access []driver.MemAccess) driver.Result {
 	return on(d, call.pool, "cuMemPoolSetAccess", h, func(_ call, p *pool) driver.Result {
 		for _, a := range access {
 			dev, r := d.device(driver.Device(a.Location.ID))
@@ -319,8 +307,7 @@ func (d *Driver) MemPoolSetAccess(h driver.MemPool, access []driver.MemAccess) d
 	})
 }
 
-// MemPoolGetAccess implements [driver.API].
-func (d *Driver) MemPoolGetAccess(h driver.MemPool, location driver.MemLocation) (driver.MemAccessFlags, driver.Result) {
+func (d *simulated) MemPoolGetAccess(h driver.MemPool, location driver.MemLocation) (driver.MemAccessFlags, driver.Result) {
 	return getOf(d, call.pool, "cuMemPoolGetAccess", h, func(_ call, p *pool) (driver.MemAccessFlags, driver.Result) {
 		dev, r := d.device(driver.Device(location.ID))
 		switch {

@@ -31,7 +31,7 @@ const (
 )
 
 // share makes memory with a file descriptor.
-func (d *Driver) share(ordinal int, bytes uint64) (*sharedMemory, driver.Result) {
+func (d *simulated) share(ordinal int, bytes uint64) (*sharedMemory, driver.Result) {
 	name, err := syscall.BytePtrFromString(fmt.Sprint(sharedName, ordinal))
 	if err != nil {
 		return nil, driver.ResultOperatingSystem
@@ -49,7 +49,7 @@ func (d *Driver) share(ordinal int, bytes uint64) (*sharedMemory, driver.Result)
 	return d.mapShared(file, bytes)
 }
 
-func (d *Driver) mapShared(file *os.File, bytes uint64) (*sharedMemory, driver.Result) {
+func (d *simulated) mapShared(file *os.File, bytes uint64) (*sharedMemory, driver.Result) {
 	data, err := syscall.Mmap(int(file.Fd()), 0, int(bytes), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
 		_ = file.Close()
@@ -89,7 +89,7 @@ func (s *sharedMemory) ipcHandle() (h driver.IpcMemHandle, r driver.Result) {
 }
 
 // importIPC opens the memory of another process, and tells the number of its device.
-func (d *Driver) importIPC(h driver.IpcMemHandle) (s *sharedMemory, ordinal int, r driver.Result) {
+func (d *simulated) importIPC(h driver.IpcMemHandle) (s *sharedMemory, ordinal int, r driver.Result) {
 	var name ipcName
 	switch _, err := binary.Decode(h[:], binary.LittleEndian, &name); {
 	case err != nil || name.Magic != ipcMagic:
@@ -137,7 +137,7 @@ func duplicate(fd int) (int, error) {
 }
 
 // importShared opens the memory of a file descriptor, and tells the number of its device.
-func (d *Driver) importShared(fd uintptr) (s *sharedMemory, ordinal int, r driver.Result) {
+func (d *simulated) importShared(fd uintptr) (s *sharedMemory, ordinal int, r driver.Result) {
 	link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {
 		return nil, 0, driver.ResultInvalidValue

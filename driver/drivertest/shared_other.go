@@ -10,11 +10,11 @@ const canShare = 0
 // sharedMemory is memory that other processes can open. There is none here.
 type sharedMemory struct{ data []byte }
 
-func (d *Driver) share(int, uint64) (*sharedMemory, driver.Result) {
+func (d *simulated) share(int, uint64) (*sharedMemory, driver.Result) {
 	return nil, driver.ResultNotSupported
 }
 
-func (d *Driver) importShared(uintptr) (*sharedMemory, int, driver.Result) {
+func (d *simulated) importShared(uintptr) (*sharedMemory, int, driver.Result) {
 	return nil, 0, driver.ResultNotSupported
 }
 
@@ -22,7 +22,7 @@ func (s *sharedMemory) export() (h driver.ShareableHandle, r driver.Result) {
 	return h, driver.ResultNotSupported
 }
 
-func (d *Driver) importIPC(driver.IpcMemHandle) (*sharedMemory, int, driver.Result) {
+func (d *simulated) importIPC(driver.IpcMemHandle) (*sharedMemory, int, driver.Result) {
 	return nil, 0, driver.ResultNotSupported
 }
 

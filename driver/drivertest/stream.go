@@ -56,13 +56,11 @@ func (c call) stream(h driver.Stream) (*stream, driver.Result) {
 	return s, s.ctx.present()
 }
 
-// StreamCreate implements [driver.API].
-func (d *Driver) StreamCreate(flags uint32) (driver.Stream, driver.Result) {
+func (d *simulated) StreamCreate(flags uint32) (driver.Stream, driver.Result) {
 	return get(d, "cuStreamCreate", func(c call) (driver.Stream, driver.Result) { return c.newStream(flags, 0) })
 }
 
-// StreamCreateWithPriority implements [driver.API].
-func (d *Driver) StreamCreateWithPriority(flags uint32, priority int32) (driver.Stream, driver.Result) {
+func (d *simulated) StreamCreateWithPriority(flags uint32, priority int32) (driver.Stream, driver.Result) {
 	return get(d, "cuStreamCreateWithPriority", func(c call) (driver.Stream, driver.Result) {
 		return c.newStream(flags, min(max(priority, greatestPriority), leastPriority))
 	})
@@ -78,8 +76,7 @@ func (c call) newStream(flags uint32, priority int32) (driver.Stream, driver.Res
 	return s.handle, driver.Success
 }
 
-// StreamDestroy implements [driver.API].
-func (d *Driver) StreamDestroy(h driver.Stream) driver.Result {
+func (d *simulated) StreamDestroy(h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuStreamDestroy", h, func(c call, s *stream) driver.Result {
 		if s == s.ctx.null {
 			return driver.ResultInvalidHandle
@@ -96,8 +93,7 @@ func (d *Driver) StreamDestroy(h driver.Stream) driver.Result {
 	})
 }
 
-// StreamQuery implements [driver.API].
-func (d *Driver) StreamQuery(h driver.Stream) driver.Result {
+func (d *simulated) StreamQuery(h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuStreamQuery", h, func(c call, s *stream) driver.Result {
 		if r := c.mayWait(s); r != driver.Success {
 			return r
@@ -109,8 +105,7 @@ func (d *Driver) StreamQuery(h driver.Stream) driver.Result {
 	})
 }
 
-// StreamSynchronize implements [driver.API].
-func (d *Driver) StreamSynchronize(h driver.Stream) driver.Result {
+func (d *simulated) StreamSynchronize(h driver.Stream) driver.Result {
 	return on(d, call.stream, "cuStreamSynchronize", h, func(c call, s *stream) driver.Result {
 		if r := c.mayWait(s); r != driver.Success {
 			return r
@@ -141,8 +136,7 @@ func (c call) mayWait(s *stream) driver.Result {
 	return c.checkImplicit(s)
 }
 
-// StreamWaitEvent implements [driver.API].
-func (d *Driver) StreamWaitEvent(h driver.Stream, event driver.Event, flags uint32) driver.Result {
+func (d *simulated) StreamWaitEvent(h driver.Stream, event driver.Event, flags uint32) driver.Result {
 	return on(d, call.stream, "cuStreamWaitEvent", h, func(c call, s *stream) driver.Result {
 		e, r := c.event(event)
 		if r != driver.Success {
@@ -169,29 +163,25 @@ func (d *Driver) StreamWaitEvent(h driver.Stream, event driver.Event, flags uint
 	})
 }
 
-// StreamGetID implements [driver.API].
-func (d *Driver) StreamGetID(h driver.Stream) (uint64, driver.Result) {
+func (d *simulated) StreamGetID(h driver.Stream) (uint64, driver.Result) {
 	return getOf(d, call.stream, "cuStreamGetId", h, func(_ call, s *stream) (uint64, driver.Result) { return s.id, driver.Success })
 }
 
-// StreamGetCtx implements [driver.API].
-func (d *Driver) StreamGetCtx(h driver.Stream) (driver.Context, driver.Result) {
+func (d *simulated) StreamGetCtx(h driver.Stream) (driver.Context, driver.Result) {
 	return getOf(d, call.stream, "cuStreamGetCtx", h, func(_ call, s *stream) (driver.Context, driver.Result) { return s.ctx.handle, driver.Success })
 }
 
-// StreamGetFlags implements [driver.API].
-func (d *Driver) StreamGetFlags(h driver.Stream) (uint32, driver.Result) {
+func (d *simulated) StreamGetFlags(h driver.Stream) (uint32, driver.Result) {
 	return getOf(d, call.stream, "cuStreamGetFlags", h, func(_ call, s *stream) (uint32, driver.Result) { return s.flags, driver.Success })
 }
 
-// StreamGetPriority implements [driver.API].
-func (d *Driver) StreamGetPriority(h driver.Stream) (int32, driver.Result) {
+func (d *simulated) StreamGetPriority(h driver.Stream) (int32, driver.Result) {
 	return getOf(d, call.stream, "cuStreamGetPriority", h, func(_ call, s *stream) (int32, driver.Result) { return s.priority, driver.Success })
 }
 
 // LaunchHostFunc implements [driver.API]. A call of the driver from f is a finding
 // where threads can be told apart.
-func (d *Driver) LaunchHostFunc(h driver.Stream, f func()) driver.Result {
+func (d *simulated) LaunchHostFunc(h driver.Stream, f func()) driver.Result {
 	return on(d, call.stream, "cuLaunchHostFunc", h, func(c call, s *stream) driver.Result {
 		if f == nil {
 			return driver.ResultInvalidValue
@@ -204,7 +194,7 @@ func (d *Driver) LaunchHostFunc(h driver.Stream, f func()) driver.Result {
 }
 
 // runHostFunc runs f on a thread that is marked, so that enter knows it again.
-func (d *Driver) runHostFunc(f func()) {
+func (d *simulated) runHostFunc(f func()) {
 	if !realThreads {
 		f()
 		return

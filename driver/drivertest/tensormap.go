@@ -7,7 +7,7 @@ import (
 
 // TensorMapEncodeTiled implements [driver.API], for two dimensions of 16 bits, as many as the interpreter copies. The form is
 // ours: that of CUDA is known to NVIDIA only.
-func (d *Driver) TensorMapEncodeTiled(t driver.TensorTiles) (tensor driver.TensorMap, r driver.Result) {
+func (d *simulated) TensorMapEncodeTiled(t driver.TensorTiles) (tensor driver.TensorMap, r driver.Result) {
 	if _, r := d.enter("cuTensorMapEncodeTiled"); r != driver.Success {
 		return tensor, r
 	}

@@ -15,7 +15,7 @@ type thread struct {
 }
 
 // currentThread returns the state of the calling thread.
-func (d *Driver) currentThread() *thread {
+func (d *simulated) currentThread() *thread {
 	id := currentThreadID()
 	if t := d.threads[id]; t != nil {
 		return t
@@ -24,7 +24,7 @@ func (d *Driver) currentThread() *thread {
 }
 
 // keep stores what was changed in t, or forgets t if it is like new again.
-func (d *Driver) keep(t *thread) {
+func (d *simulated) keep(t *thread) {
 	if len(t.stack) == 0 && t.mode == driver.CaptureGlobal && !t.inHostFunc {
 		delete(d.threads, t.id)
 		return

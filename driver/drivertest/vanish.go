@@ -8,12 +8,13 @@ import "github.com/purecuda/purecuda/driver"
 const vanished = driver.ResultUnknown
 
 // Vanish takes a device out of the machine, as when it falls off the bus. Calls that
-// need it return ErrorUnknown from now on, and the work that it has ends without being
+// need it return ResultUnknown from now on, and the work that it has ends without being
 // done. What the driver knows by itself it goes on to tell: the count, names and
 // attributes of devices. The context of the device can be released, and what is lost
 // with it is no leak, nor is the context. Vanish panics if there is no such device; see also
 // [Driver.Return] and [DeviceConfig].VanishAt.
-func (d *Driver) Vanish(ordinal int) {
+func (of *Driver) Vanish(ordinal int) {
+	d := of.simulated
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.devices[ordinal].vanish()
@@ -22,7 +23,8 @@ func (d *Driver) Vanish(ordinal int) {
 // Return brings a device back that has vanished. It has lost everything: calls in its old context
 // go on to fail, until the program has released that as often as retained, or has reset it. Return
 // panics if there is no such device.
-func (d *Driver) Return(ordinal int) {
+func (of *Driver) Return(ordinal int) {
+	d := of.simulated
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.devices[ordinal].gone.Store(false)
@@ -34,7 +36,7 @@ func (dev *device) vanish() {
 }
 
 // vanish counts all calls and takes out the devices whose time has come.
-func (d *Driver) vanish(op string) {
+func (d *simulated) vanish(op string) {
 	d.total++
 	for _, dev := range d.devices {
 		if dev.config.VanishAt == d.total {

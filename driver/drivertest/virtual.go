@@ -63,7 +63,7 @@ func (b *block) drop() {
 }
 
 // MemAddressReserve implements [driver.API]. It does not try to have the address that is asked for.
-func (d *Driver) MemAddressReserve(bytes, alignment uint64, _ driver.DevicePtr, flags uint64) (driver.DevicePtr, driver.Result) {
+func (d *simulated) MemAddressReserve(bytes, alignment uint64, _ driver.DevicePtr, flags uint64) (driver.DevicePtr, driver.Result) {
 	return get(d, "cuMemAddressReserve", func(c call) (driver.DevicePtr, driver.Result) {
 		const most = 1 << 47 // as hardware
 		switch {
@@ -122,8 +122,7 @@ func (m *space) unmapped(ptr driver.DevicePtr, bytes uint64) bool {
 	})
 }
 
-// MemAddressFree implements [driver.API].
-func (d *Driver) MemAddressFree(ptr driver.DevicePtr, bytes uint64) driver.Result {
+func (d *simulated) MemAddressFree(ptr driver.DevicePtr, bytes uint64) driver.Result {
 	return d.do("cuMemAddressFree", func(c call) driver.Result {
 		m := &d.memory
 		m.mu.Lock()
@@ -141,7 +140,7 @@ func (d *Driver) MemAddressFree(ptr driver.DevicePtr, bytes uint64) driver.Resul
 }
 
 // physicalDevice reads the description of physical memory.
-func (d *Driver) physicalDevice(props driver.MemAllocationProps) (*device, driver.Result) {
+func (d *simulated) physicalDevice(props driver.MemAllocationProps) (*device, driver.Result) {
 	dev, r := d.device(driver.Device(props.Location.ID))
 	shareable := driver.MemHandleNone
 	if r == driver.Success && dev.can(driver.DeviceAttributeHandleTypePosixFileDescriptorSupported) {
@@ -158,8 +157,7 @@ func (d *Driver) physicalDevice(props driver.MemAllocationProps) (*device, drive
 	return dev, dev.present()
 }
 
-// MemGetAllocationGranularity implements [driver.API].
-func (d *Driver) MemGetAllocationGranularity(props driver.MemAllocationProps, option driver.MemGranularity) (uint64, driver.Result) {
+func (d *simulated) MemGetAllocationGranularity(props driver.MemAllocationProps, option driver.MemGranularity) (uint64, driver.Result) {
 	return get(d, "cuMemGetAllocationGranularity", func(_ call) (uint64, driver.Result) {
 		if option != driver.MemGranularityMinimum && option != driver.MemGranularityRecommended {
 			return 0, driver.ResultInvalidValue
@@ -173,7 +171,7 @@ func (d *Driver) MemGetAllocationGranularity(props driver.MemAllocationProps, op
 
 // MemCreate implements [driver.API]. Memory that is to be shared is so for real on Linux: what other
 // processes do with it shows here.
-func (d *Driver) MemCreate(bytes uint64, props driver.MemAllocationProps, flags uint64) (driver.MemHandle, driver.Result) {
+func (d *simulated) MemCreate(bytes uint64, props driver.MemAllocationProps, flags uint64) (driver.MemHandle, driver.Result) {
 	return get(d, "cuMemCreate", func(c call) (driver.MemHandle, driver.Result) {
 		dev, r := d.physicalDevice(props)
 		switch {
@@ -196,7 +194,7 @@ func (d *Driver) MemCreate(bytes uint64, props driver.MemAllocationProps, flags 
 	})
 }
 
-func (d *Driver) keepBlock(b *block) driver.MemHandle {
+func (d *simulated) keepBlock(b *block) driver.MemHandle {
 	b.handle = driver.MemHandle(d.newHandle())
 	d.blocks.live[b.handle] = b
 	return b.handle
@@ -211,8 +209,7 @@ func (c call) block(h driver.MemHandle) (*block, driver.Result) {
 	return b, driver.Success
 }
 
-// MemRelease implements [driver.API].
-func (d *Driver) MemRelease(h driver.MemHandle) driver.Result {
+func (d *simulated) MemRelease(h driver.MemHandle) driver.Result {
 	return d.do("cuMemRelease", func(c call) driver.Result {
 		b, r := c.block(h)
 		if r != driver.Success {
@@ -225,8 +222,7 @@ func (d *Driver) MemRelease(h driver.MemHandle) driver.Result {
 	})
 }
 
-// MemMap implements [driver.API].
-func (d *Driver) MemMap(ptr driver.DevicePtr, bytes, offset uint64, h driver.MemHandle, flags uint64) driver.Result {
+func (d *simulated) MemMap(ptr driver.DevicePtr, bytes, offset uint64, h driver.MemHandle, flags uint64) driver.Result {
 	return d.do("cuMemMap", func(c call) driver.Result {
 		b, r := c.block(h)
 		switch {
@@ -255,8 +251,7 @@ func (d *Driver) MemMap(ptr driver.DevicePtr, bytes, offset uint64, h driver.Mem
 	})
 }
 
-// MemUnmap implements [driver.API].
-func (d *Driver) MemUnmap(ptr driver.DevicePtr, bytes uint64) driver.Result {
+func (d *simulated) MemUnmap(ptr driver.DevicePtr, bytes uint64) driver.Result {
 	return d.do("cuMemUnmap", func(c call) driver.Result {
 		d.memory.mu.RLock()
 		all, empty := d.memory.mappings(ptr, bytes), d.memory.unmapped(ptr, bytes)
@@ -277,7 +272,7 @@ func (d *Driver) MemUnmap(ptr driver.DevicePtr, bytes uint64) driver.Result {
 }
 
 // MemSetAccess implements [driver.API]. Memory that may only be read is not supported.
-func (d *Driver) MemSetAccess(ptr driver.DevicePtr, bytes uint64, access []driver.MemAccess) driver.Result {
+func (d *simulated) MemSetAccess(ptr driver.DevicePtr, bytes uint64, access []driver.MemAccess) driver.Result {
 	return d.do("cuMemSetAccess", func(c call) driver.Result {
 		d.memory.mu.Lock()
 		defer d.memory.mu.Unlock()
@@ -319,8 +314,7 @@ func (a *allocation) open(dev *device) bool {
 	return false
 }
 
-// MemExportToShareableHandle implements [driver.API].
-func (d *Driver) MemExportToShareableHandle(h driver.MemHandle, kind driver.MemHandleType, flags uint64) (shareable driver.ShareableHandle, r driver.Result) {
+func (d *simulated) MemExportToShareableHandle(h driver.MemHandle, kind driver.MemHandleType, flags uint64) (shareable driver.ShareableHandle, r driver.Result) {
 	return get(d, "cuMemExportToShareableHandle", func(c call) (shareable driver.ShareableHandle, r driver.Result) {
 		b, r := c.block(h)
 		switch {
@@ -334,7 +328,7 @@ func (d *Driver) MemExportToShareableHandle(h driver.MemHandle, kind driver.MemH
 }
 
 // MemImportFromShareableHandle implements [driver.API]. It takes the memory of simulated devices only.
-func (d *Driver) MemImportFromShareableHandle(shareable uintptr, kind driver.MemHandleType) (driver.MemHandle, driver.Result) {
+func (d *simulated) MemImportFromShareableHandle(shareable uintptr, kind driver.MemHandleType) (driver.MemHandle, driver.Result) {
 	return get(d, "cuMemImportFromShareableHandle", func(c call) (driver.MemHandle, driver.Result) {
 		if kind != driver.MemHandlePosixFD {
 			return 0, driver.ResultInvalidValue

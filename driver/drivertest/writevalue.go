@@ -10,7 +10,7 @@ import (
 
 // StreamWriteValue64 implements [driver.API]. The write is atomic, so that a goroutine
 // may watch the memory with package sync/atomic.
-func (d *Driver) StreamWriteValue64(h driver.Stream, ptr driver.DevicePtr, value uint64, flags uint32) driver.Result {
+func (d *simulated) StreamWriteValue64(h driver.Stream, ptr driver.DevicePtr, value uint64, flags uint32) driver.Result {
 	return d.valueOperation("cuStreamWriteValue64", h, ptr, 8, flags, 0, func(word unsafe.Pointer) bool {
 		atomic.StoreUint64((*uint64)(word), value)
 		return true
@@ -18,7 +18,7 @@ func (d *Driver) StreamWriteValue64(h driver.Stream, ptr driver.DevicePtr, value
 }
 
 // StreamWriteValue32 implements [driver.API], like [Driver.StreamWriteValue64].
-func (d *Driver) StreamWriteValue32(h driver.Stream, ptr driver.DevicePtr, value uint32, flags uint32) driver.Result {
+func (d *simulated) StreamWriteValue32(h driver.Stream, ptr driver.DevicePtr, value uint32, flags uint32) driver.Result {
 	return d.valueOperation("cuStreamWriteValue32", h, ptr, 4, flags, 0, func(word unsafe.Pointer) bool {
 		atomic.StoreUint32((*uint32)(word), value)
 		return true
@@ -28,7 +28,7 @@ func (d *Driver) StreamWriteValue32(h driver.Stream, ptr driver.DevicePtr, value
 // StreamWaitValue64 implements [driver.API]. It reads atomically: write the value with
 // [Driver.StreamWriteValue64], a copy of 8 bytes, an atomic of a kernel or, on the host, with package
 // sync/atomic.
-func (d *Driver) StreamWaitValue64(h driver.Stream, ptr driver.DevicePtr, value uint64, flags uint32) driver.Result {
+func (d *simulated) StreamWaitValue64(h driver.Stream, ptr driver.DevicePtr, value uint64, flags uint32) driver.Result {
 	return d.valueOperation("cuStreamWaitValue64", h, ptr, 8, flags, driver.StreamWaitValueNor, func(word unsafe.Pointer) bool {
 		have := atomic.LoadUint64((*uint64)(word))
 		switch flags {
@@ -44,7 +44,7 @@ func (d *Driver) StreamWaitValue64(h driver.Stream, ptr driver.DevicePtr, value 
 }
 
 // valueOperation puts on a stream what is done with one word of memory, until it says that it is done.
-func (d *Driver) valueOperation(op string, h driver.Stream, ptr driver.DevicePtr, width uint64, flags, known uint32, done func(word unsafe.Pointer) bool) driver.Result {
+func (d *simulated) valueOperation(op string, h driver.Stream, ptr driver.DevicePtr, width uint64, flags, known uint32, done func(word unsafe.Pointer) bool) driver.Result {
 	return on(d, call.stream, op, h, func(c call, s *stream) driver.Result {
 		switch {
 		case width == 8 && !s.ctx.dev.can(driver.DeviceAttributeCanUse64BitStreamMemOps):

@@ -5,139 +5,139 @@ package drivertest
 import "github.com/purecuda/purecuda/driver"
 
 // TexObjectCreate implements [driver.API]. It is not supported: the interpreter has no texture instructions.
-func (d *Driver) TexObjectCreate(resource driver.ResourceDesc, texture driver.TextureDesc, view *driver.ResourceViewDesc) (object driver.TexObject, r driver.Result) {
+func (d *simulated) TexObjectCreate(resource driver.ResourceDesc, texture driver.TextureDesc, view *driver.ResourceViewDesc) (object driver.TexObject, r driver.Result) {
 	r = d.refuses("cuTexObjectCreate")
 	return
 }
 
 // TexObjectDestroy implements [driver.API]. It is not supported: the interpreter has no texture instructions.
-func (d *Driver) TexObjectDestroy(object driver.TexObject) (r driver.Result) {
+func (d *simulated) TexObjectDestroy(object driver.TexObject) (r driver.Result) {
 	r = d.refuses("cuTexObjectDestroy")
 	return
 }
 
 // TexObjectGetResourceDesc implements [driver.API]. It is not supported: the interpreter has no texture instructions.
-func (d *Driver) TexObjectGetResourceDesc(object driver.TexObject) (resource driver.ResourceDesc, r driver.Result) {
+func (d *simulated) TexObjectGetResourceDesc(object driver.TexObject) (resource driver.ResourceDesc, r driver.Result) {
 	r = d.refuses("cuTexObjectGetResourceDesc")
 	return
 }
 
 // TexObjectGetTextureDesc implements [driver.API]. It is not supported: the interpreter has no texture instructions.
-func (d *Driver) TexObjectGetTextureDesc(object driver.TexObject) (texture driver.TextureDesc, r driver.Result) {
+func (d *simulated) TexObjectGetTextureDesc(object driver.TexObject) (texture driver.TextureDesc, r driver.Result) {
 	r = d.refuses("cuTexObjectGetTextureDesc")
 	return
 }
 
 // TexObjectGetResourceViewDesc implements [driver.API]. It is not supported: the interpreter has no texture instructions.
-func (d *Driver) TexObjectGetResourceViewDesc(object driver.TexObject) (view driver.ResourceViewDesc, r driver.Result) {
+func (d *simulated) TexObjectGetResourceViewDesc(object driver.TexObject) (view driver.ResourceViewDesc, r driver.Result) {
 	r = d.refuses("cuTexObjectGetResourceViewDesc")
 	return
 }
 
 // OccupancyMaxActiveClusters implements [driver.API]. It is not supported: the simulated devices have no clusters.
-func (d *Driver) OccupancyMaxActiveClusters(function driver.Function, grid driver.Dim3, block driver.Dim3, sharedBytes uint32, attributes []driver.LaunchAttribute) (clusters int32, r driver.Result) {
+func (d *simulated) OccupancyMaxActiveClusters(function driver.Function, grid driver.Dim3, block driver.Dim3, sharedBytes uint32, attributes []driver.LaunchAttribute) (clusters int32, r driver.Result) {
 	r = d.refuses("cuOccupancyMaxActiveClusters")
 	return
 }
 
 // OccupancyMaxPotentialClusterSize implements [driver.API]. It is not supported: the simulated devices have no clusters.
-func (d *Driver) OccupancyMaxPotentialClusterSize(function driver.Function, grid driver.Dim3, block driver.Dim3, sharedBytes uint32, attributes []driver.LaunchAttribute) (size int32, r driver.Result) {
+func (d *simulated) OccupancyMaxPotentialClusterSize(function driver.Function, grid driver.Dim3, block driver.Dim3, sharedBytes uint32, attributes []driver.LaunchAttribute) (size int32, r driver.Result) {
 	r = d.refuses("cuOccupancyMaxPotentialClusterSize")
 	return
 }
 
 // DeviceGetDevResource implements [driver.API]. It is not supported: a simulated device has no parts.
-func (d *Driver) DeviceGetDevResource(device driver.Device, kind driver.DevResourceType) (resource driver.DevResource, r driver.Result) {
+func (d *simulated) DeviceGetDevResource(device driver.Device, kind driver.DevResourceType) (resource driver.DevResource, r driver.Result) {
 	r = d.refuses("cuDeviceGetDevResource")
 	return
 }
 
 // DevSmResourceSplitByCount implements [driver.API]. It is not supported: a simulated device has no parts.
-func (d *Driver) DevSmResourceSplitByCount(input driver.DevResource, minCount uint32, flags uint32) (groups []driver.DevResource, rest driver.DevResource, r driver.Result) {
+func (d *simulated) DevSmResourceSplitByCount(input driver.DevResource, minCount uint32, flags uint32) (groups []driver.DevResource, rest driver.DevResource, r driver.Result) {
 	r = d.refuses("cuDevSmResourceSplitByCount")
 	return
 }
 
 // DevResourceGenerateDesc implements [driver.API]. It is not supported: a simulated device has no parts.
-func (d *Driver) DevResourceGenerateDesc(resources []driver.DevResource) (desc driver.DevResourceDesc, r driver.Result) {
+func (d *simulated) DevResourceGenerateDesc(resources []driver.DevResource) (desc driver.DevResourceDesc, r driver.Result) {
 	r = d.refuses("cuDevResourceGenerateDesc")
 	return
 }
 
 // GreenCtxCreate implements [driver.API]. It is not supported: a simulated device has one context.
-func (d *Driver) GreenCtxCreate(desc driver.DevResourceDesc, device driver.Device, flags uint32) (green driver.GreenContext, r driver.Result) {
+func (d *simulated) GreenCtxCreate(desc driver.DevResourceDesc, device driver.Device, flags uint32) (green driver.GreenContext, r driver.Result) {
 	r = d.refuses("cuGreenCtxCreate")
 	return
 }
 
 // GreenCtxDestroy implements [driver.API]. It is not supported: a simulated device has one context.
-func (d *Driver) GreenCtxDestroy(green driver.GreenContext) (r driver.Result) {
+func (d *simulated) GreenCtxDestroy(green driver.GreenContext) (r driver.Result) {
 	r = d.refuses("cuGreenCtxDestroy")
 	return
 }
 
 // GreenCtxStreamCreate implements [driver.API]. It is not supported: a simulated device has one context.
-func (d *Driver) GreenCtxStreamCreate(green driver.GreenContext, flags uint32, priority int32) (stream driver.Stream, r driver.Result) {
+func (d *simulated) GreenCtxStreamCreate(green driver.GreenContext, flags uint32, priority int32) (stream driver.Stream, r driver.Result) {
 	r = d.refuses("cuGreenCtxStreamCreate")
 	return
 }
 
 // CtxFromGreenCtx implements [driver.API]. It is not supported: a simulated device has one context.
-func (d *Driver) CtxFromGreenCtx(green driver.GreenContext) (context driver.Context, r driver.Result) {
+func (d *simulated) CtxFromGreenCtx(green driver.GreenContext) (context driver.Context, r driver.Result) {
 	r = d.refuses("cuCtxFromGreenCtx")
 	return
 }
 
 // CheckpointProcessGetRestoreThreadID implements [driver.API]. It is not supported: there are no other processes.
-func (d *Driver) CheckpointProcessGetRestoreThreadID(pid int32) (tid int32, r driver.Result) {
+func (d *simulated) CheckpointProcessGetRestoreThreadID(pid int32) (tid int32, r driver.Result) {
 	r = d.refuses("cuCheckpointProcessGetRestoreThreadId")
 	return
 }
 
 // CheckpointProcessGetState implements [driver.API]. It is not supported: there are no other processes.
-func (d *Driver) CheckpointProcessGetState(pid int32) (state driver.ProcessState, r driver.Result) {
+func (d *simulated) CheckpointProcessGetState(pid int32) (state driver.ProcessState, r driver.Result) {
 	r = d.refuses("cuCheckpointProcessGetState")
 	return
 }
 
 // CheckpointProcessLock implements [driver.API]. It is not supported: there are no other processes.
-func (d *Driver) CheckpointProcessLock(pid int32, args driver.CheckpointLockArgs) (r driver.Result) {
+func (d *simulated) CheckpointProcessLock(pid int32, args driver.CheckpointLockArgs) (r driver.Result) {
 	r = d.refuses("cuCheckpointProcessLock")
 	return
 }
 
 // CheckpointProcessCheckpoint implements [driver.API]. It is not supported: there are no other processes.
-func (d *Driver) CheckpointProcessCheckpoint(pid int32) (r driver.Result) {
+func (d *simulated) CheckpointProcessCheckpoint(pid int32) (r driver.Result) {
 	r = d.refuses("cuCheckpointProcessCheckpoint")
 	return
 }
 
 // CheckpointProcessRestore implements [driver.API]. It is not supported: there are no other processes.
-func (d *Driver) CheckpointProcessRestore(pid int32, args driver.CheckpointRestoreArgs) (r driver.Result) {
+func (d *simulated) CheckpointProcessRestore(pid int32, args driver.CheckpointRestoreArgs) (r driver.Result) {
 	r = d.refuses("cuCheckpointProcessRestore")
 	return
 }
 
 // CheckpointProcessUnlock implements [driver.API]. It is not supported: there are no other processes.
-func (d *Driver) CheckpointProcessUnlock(pid int32) (r driver.Result) {
+func (d *simulated) CheckpointProcessUnlock(pid int32) (r driver.Result) {
 	r = d.refuses("cuCheckpointProcessUnlock")
 	return
 }
 
 // MemGetHandleForAddressRange implements [driver.API]. It is not supported: no other driver reads simulated memory.
-func (d *Driver) MemGetHandleForAddressRange(ptr driver.DevicePtr, bytes uint64, kind driver.MemRangeHandleType, flags uint64) (handle driver.ShareableHandle, r driver.Result) {
+func (d *simulated) MemGetHandleForAddressRange(ptr driver.DevicePtr, bytes uint64, kind driver.MemRangeHandleType, flags uint64) (handle driver.ShareableHandle, r driver.Result) {
 	r = d.refuses("cuMemGetHandleForAddressRange")
 	return
 }
 
 // IpcGetEventHandle implements [driver.API]. It is not supported: events are not shared between processes.
-func (d *Driver) IpcGetEventHandle(event driver.Event) (handle driver.IpcEventHandle, r driver.Result) {
+func (d *simulated) IpcGetEventHandle(event driver.Event) (handle driver.IpcEventHandle, r driver.Result) {
 	r = d.refuses("cuIpcGetEventHandle")
 	return
 }
 
 // IpcOpenEventHandle implements [driver.API]. It is not supported: events are not shared between processes.
-func (d *Driver) IpcOpenEventHandle(handle driver.IpcEventHandle) (event driver.Event, r driver.Result) {
+func (d *simulated) IpcOpenEventHandle(handle driver.IpcEventHandle) (event driver.Event, r driver.Result) {
 	r = d.refuses("cuIpcOpenEventHandle")
 	return
 }

@@ -54,7 +54,7 @@ func (w *writer) typeName(o *types.TypeName) {
 	}
 	for _, s := range typeutil.IntuitiveMethodSet(named, nil) {
 		m := s.Obj().(*types.Func)
-		if !m.Exported() {
+		if !m.Exported() || len(s.Index()) > 1 && listed(named, s.Index()[0]) {
 			continue
 		}
 		receiver := o.Name()
@@ -63,6 +63,13 @@ func (w *writer) typeName(o *types.TypeName) {
 		}
 		w.add(m, "method (%s) %s%s", receiver, m.Name(), w.signature(s.Type().(*types.Signature)))
 	}
+}
+
+// listed reports whether a field of a struct is embedded and of an exported type of this project: its methods are listed with that type.
+func listed(of *types.Named, field int) bool {
+	f := of.Underlying().(*types.Struct).Field(field)
+	t, ok := types.Unalias(f.Type()).(*types.Named)
+	return ok && f.Exported() && t.Obj().Pkg() != nil && strings.HasPrefix(t.Obj().Pkg().Path(), root)
 }
 
 // fields lists the fields that can be named, also of an embedded struct that cannot be.

@@ -49,7 +49,7 @@ func writeRefused(b *bytes.Buffer, groups []*group) {
 			signature := strings.Replace(e.signature(), ") Result", ") (r Result)", 1)
 			name, types, _ := strings.Cut(signature, "(")
 			p(b, "// %s implements [driver.API]. It is not supported: %s.", name, e.refused)
-			p(b, "func (d *Driver) %s(%s {\nr = d.refuses(%q)\nreturn\n}\n", name, qualified(types), e.name)
+			p(b, "func (d *simulated) %s(%s {\nr = d.refuses(%q)\nreturn\n}\n", name, qualified(types), e.name)
 		}
 	}
 }

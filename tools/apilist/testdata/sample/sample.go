@@ -49,3 +49,8 @@ type Number interface{ ~int | ~float64 }
 func Map[In, Out any](f func(in In) Out, in []In, to chan<- Out) {}
 
 func unused() { _, _, _ = private, hidden{}.kept, Both{}.secret }
+
+type Doer interface{ Do() }
+
+// Embeds has the methods of Doer, which are listed there.
+type Embeds struct{ Doer }
