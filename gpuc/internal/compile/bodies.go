@@ -35,7 +35,7 @@ func callable(path string) bool {
 		return true
 	}
 	switch first, _, _ := strings.Cut(path, "/"); first {
-	case "bufio", "bytes", "context", "crypto", "embed", "encoding", "errors", "flag", "html", "internal", "io", "iter", "net",
+	case "bufio", "bytes", "context", "crypto", "embed", "encoding", "errors", "flag", "hash", "html", "internal", "io", "iter", "net",
 		"os", "reflect", "regexp", "runtime", "syscall", "testing", "text", "unicode", "unique", "unsafe", "weak":
 		return false
 	}

@@ -17,6 +17,11 @@ var instead = map[string]string{
 	"sync":    "threads of a block meet at t.Barrier()",
 	"sort":    "use slices.Sort or slices.SortFunc",
 	"strings": "a kernel has no strings: use a []byte",
+	"strconv": "a kernel has no strings: convert on the CPU, and give it numbers",
+	"errors":  "a kernel has no errors: return a bool or a number, or write one to a slice",
+
+	"hash/crc32": "write its loop, crc = table[byte(crc)^b] ^ crc>>8, with an array of constants",
+	"hash/crc64": "write its loop, crc = table[byte(crc)^b] ^ crc>>8, with an array of constants",
 
 	"sync/atomic":  "use gpu.AtomicAdd and its brothers",
 	"math/rand":    "a kernel has no global state: compute a Philox or xorshift from the index",

@@ -35,9 +35,6 @@ func (k *kctx) check(i, n val, pos token.Pos) (early bool) {
 	} else {
 		p = k.pure("setp.ge.u64", kPred, a, b)
 	}
-	if k.guard.r != "" {
-		p = k.pure("and.pred", kPred, k.guard.r, p.r)
-	}
 	k.trap(pos, "index out of range [%d] with length %d", a, b, p.r)
 	k.out[len(k.out)-1].asked = &asked{i.poly(), b, k.guard.r != "", k.cur}
 	return false
@@ -54,8 +51,16 @@ func (k *kctx) within(i, n val) bool {
 	return k.off() || less || k.upTo(i, n) || ok && n.isC && hi < n.c
 }
 
-// trap ends the thread, or the launch, if p holds. The text has a %d each for idx and n, as far as it has any.
+// trap ends the thread, or the launch, if p holds, or always where p is empty. In a block that is computed early this
+// is so only where its guard holds. The text has a %d each for idx and n, as far as it has any.
 func (k *kctx) trap(pos token.Pos, what, idx, n, p string) {
+	switch {
+	case k.guard.r == "":
+	case p == "":
+		p = k.guard.r
+	default:
+		p = k.pure("and.pred", kPred, k.guard.r, p).r
+	}
 	at := k.p.fset.Position(pos)
 	text := fmt.Sprintf("%s:%d: %s", filepath.Base(at.Filename), at.Line, what)
 	site := -1

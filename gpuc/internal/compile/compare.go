@@ -53,6 +53,9 @@ func (k *kctx) equal(in *ssa.BinOp, t types.Type, a, b val) val {
 	case *types.Signature:
 		return cst(kPred, b2u(a.fn == b.fn))
 	default:
+		if t == types.Universe.Lookup("error").Type() {
+			k.fail(in.Pos(), "%s", instead["errors"])
+		}
 		k.fail(in.Pos(), "a kernel compares no %s: numbers, bools, strings, pointers, and structs and arrays of them", t)
 	}
 	v := cst(kPred, 1)
@@ -124,14 +127,8 @@ func (k *kctx) notNil(x val, pos token.Pos) val {
 		return x
 	}
 	const text = "invalid memory address or nil pointer dereference"
-	fails := func(p val) {
-		if k.guard.r != "" {
-			p = k.pure("and.pred", kPred, k.guard.r, p.r)
-		}
-		k.trap(pos, text, "0", "0", p.r)
-	}
 	if x.p.null {
-		fails(k.pure("setp.eq.s64", kPred, x.p.base, "0"))
+		k.trap(pos, text, "0", "0", k.pure("setp.eq.s64", kPred, x.p.base, "0").r)
 		return x
 	}
 	key := fmt.Sprint("not nil ", x.p.base)
@@ -140,7 +137,7 @@ func (k *kctx) notNil(x val, pos token.Pos) val {
 		known = k.facts
 	}
 	if _, ok := known.get(key); !ok {
-		fails(k.isNil(x))
+		k.trap(pos, text, "0", "0", k.isNil(x).r)
 		if k.guard.r == "" { // else only those know for whom the guard holds
 			k.cur.m[key] = val{}
 		}

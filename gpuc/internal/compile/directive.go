@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,26 +50,30 @@ func findDirective(fset *token.FileSet, fn *ast.FuncDecl) (d Directive, found bo
 	if fn.Doc == nil {
 		return d, false, nil
 	}
+	said := map[string]bool{}
 	for _, c := range fn.Doc.List {
-		rest, ok := strings.CutPrefix(c.Text, "//purecuda:")
-		if !ok {
+		words := strings.Fields(c.Text)
+		if words[0] != directive {
 			continue
 		}
-		words := strings.Fields(rest)
 		problem := func(format string, args ...any) error {
 			return &Error{Pos: fset.Position(c.Pos()), Msg: fmt.Sprintf(format, args...)}
-		}
-		if len(words) == 0 || words[0] != "kernel" {
-			return d, false, problem("%s is no directive: it is %s", c.Text, directive)
 		}
 		if fn.Recv != nil {
 			return d, false, problem("a kernel is a function, not a method: write a function that calls it")
 		}
-		d.Types = nil
-		for _, n := range names(fn.Type.TypeParams) {
-			d.Types = append(d.Types, TypeArgs{Param: n})
+		if !found {
+			for _, n := range names(fn.Type.TypeParams) {
+				d.Types = append(d.Types, TypeArgs{Param: n})
+			}
 		}
+		found = true
 		for _, w := range words[1:] {
+			key, _, _ := strings.Cut(w, "=")
+			if said[key] && key != "equal" {
+				return d, false, problem("%s: the directive says %s twice", w, key)
+			}
+			said[key] = true
 			if err := d.set(w, names(fn.Type.Params)); err != nil {
 				return d, false, problem("%v", err)
 			}
@@ -81,9 +86,45 @@ func findDirective(fset *token.FileSet, fn *ast.FuncDecl) (d Directive, found bo
 				return d, false, problem("say which types %s stands for: %s %s=float32,float64", t.Param, c.Text, t.Param)
 			}
 		}
-		found = true
 	}
 	return d, found, nil
+}
+
+// anyDirective is a comment that is one of gpuc's directives, or was meant to be.
+var anyDirective = regexp.MustCompile(`^//(\s*)(purecuda:(\S*))`)
+
+// misplaced rejects a line of a file that looks like a directive and says nothing: it is misspelled, or has no function below it.
+func misplaced(fset *token.FileSet, f *ast.File) error {
+	ofFunction := map[*ast.Comment]bool{}
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Doc != nil {
+			for _, c := range fn.Doc.List {
+				ofFunction[c] = true
+			}
+		}
+	}
+	for _, g := range f.Comments {
+		for _, c := range g.List {
+			m := anyDirective.FindStringSubmatch(c.Text)
+			if m == nil {
+				continue
+			}
+			problem := func(format string, args ...any) error {
+				return &Error{Pos: fset.Position(c.Pos()), Msg: fmt.Sprintf(format, args...)}
+			}
+			known := slices.Contains([]string{directive, unrollDirective, instantiate}, "//"+m[2])
+			switch {
+			case known && m[1] != "":
+				return problem("a directive has no space behind //: write //%s", m[2])
+			case m[1] != "": // a sentence
+			case !known:
+				return problem("//%s is no directive: write %s before a function, %s before a for, or %s", m[2], directive, unrollDirective, instantiate)
+			case "//"+m[2] == directive && !ofFunction[c]:
+				return problem("%s stands in the comment of a function, with no empty line between: here it says nothing", directive)
+			}
+		}
+	}
+	return nil
 }
 
 // names are the names in a list of parameters.

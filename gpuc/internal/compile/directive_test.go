@@ -49,15 +49,44 @@ func TestDirectiveErrors(t *testing.T) {
 		"//purecuda:kernel equal=x,z":                       `equal=x,z: the kernel has no parameter "z"`,
 		"//purecuda:kernel fast":                            `"fast" is not known: block=16x16, blocks=4, registers=168, arch=sm_90a, entry=name, checks=off|trap|report, equal=x,y`,
 		"//purecuda:kernel noalias=x":                       "noalias=x takes no value",
-		"//purecuda:kernels":                                "//purecuda:kernels is no directive: it is //purecuda:kernel",
+		"//purecuda:kernel block=2 block=4":                 "block=4: the directive says block twice",
 	} {
 		t.Run(text, func(t *testing.T) {
 			_, _, err := parse(t, text+"\nfunc K(t *gpu.Thread, x, y []int) { x[0] = y[0] }\n")
 			assert.ErrorContains(t, err, "k.go:3:1: "+want)
 		})
 	}
-	_, _, err := parse(t, "//purecuda:kernel\nfunc (T) K(t *gpu.Thread, x []int) {}\n")
+	_, _, err := parse(t, "//purecuda:kernel contract\n//purecuda:kernel contract\nfunc K(t *gpu.Thread, x []int) {}\n")
+	assert.ErrorContains(t, err, "k.go:4:1: contract: the directive says contract twice")
+	_, _, err = parse(t, "//purecuda:kernel\nfunc (T) K(t *gpu.Thread, x []int) {}\n")
 	assert.ErrorContains(t, err, "a kernel is a function, not a method")
 	_, _, err = parse(t, "//purecuda:kernel T=int\nfunc K[T, U int|int32](t *gpu.Thread, x []T) {}\n")
 	assert.ErrorContains(t, err, "say which types U stands for: //purecuda:kernel T=int U=float32,float64")
+}
+
+// TestMisplaced looks at lines that would say nothing.
+func TestMisplaced(t *testing.T) {
+	const none = "is no directive: write //purecuda:kernel before a function, //purecuda:unroll before a for, or //purecuda:instantiate"
+	for source, want := range map[string]string{
+		"// purecuda:kernel block=64\nfunc K() {}\n":                 "k.go:3:1: a directive has no space behind //: write //purecuda:kernel",
+		"func K() {\n\t// purecuda:unroll 4\n\tfor {}\n}\n":          "k.go:4:2: a directive has no space behind //: write //purecuda:unroll",
+		"//purecuda:kernels\nfunc K() {}\n":                          "k.go:3:1: //purecuda:kernels " + none,
+		"func K() {\n\t//purecuda:unrol 4\n\tfor {}\n}\n":            "k.go:4:2: //purecuda:unrol " + none,
+		"//purecuda:unroll4\n":                                       "k.go:3:1: //purecuda:unroll4 " + none,
+		"//purecuda:kernel\n\nfunc K() {}\n":                         "k.go:3:1: //purecuda:kernel stands in the comment of a function",
+		"//purecuda:kernel\ntype T int\n":                            "k.go:3:1: //purecuda:kernel stands in the comment of a function",
+		"func K() {\n\t//purecuda:kernel\n}\n":                       "k.go:4:2: //purecuda:kernel stands in the comment of a function",
+		"// K is one.\n//\n//purecuda:kernel block=2\nfunc K() {}\n": "",
+		"// the directive\n// purecuda:something is none\n":          "",
+		"//\t//purecuda:kernel\n//\tfunc K() {}\n":                   "",
+	} {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, "k.go", "package k\n\n"+source, parser.ParseComments)
+		require.NoError(t, err)
+		if err := misplaced(fset, f); want == "" {
+			assert.NoError(t, err, source)
+		} else {
+			assert.ErrorContains(t, err, want, source)
+		}
+	}
 }

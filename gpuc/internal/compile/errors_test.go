@@ -47,6 +47,14 @@ func TestErrors(t *testing.T) {
 func TestLoad(t *testing.T) {
 	_, err := load(t, "//purecuda:kernel\nfunc K(t *gpu.Thread, x []int) { x[0] = y }\n")
 	assert.ErrorContains(t, err, "undefined: y")
+	for source, want := range map[string]string{
+		"// purecuda:kernel\nfunc K(t *gpu.Thread, x []int) { x[0] = 1 }\n":                                           "k.go:5:1: a directive has no space",
+		"//purecuda:kernel\nfunc K(t *gpu.Thread, x []int) {\n\t//purecuda:unrol\n\tfor i := range x { x[i]++ }\n}\n": "k.go:7:2: //purecuda:unrol is no directive",
+		"//purecuda:kernel block=2 block=4\nfunc K(t *gpu.Thread, x []int) { x[0] = 1 }\n":                            "k.go:5:1: block=4: the directive says block twice",
+	} {
+		_, err = load(t, source)
+		assert.ErrorContains(t, err, want)
+	}
 	p := program(t, "../testdata/ops")
 	_, err = p.Compile(compile.Options{Arch: 70, Checks: compile.ChecksOff})
 	assert.ErrorContains(t, err, "sm_70 is older than sm_75")

@@ -212,6 +212,10 @@ func (k *kctx) run() (ok bool) {
 	if k.fn.Signature.Results().Len() > 0 {
 		k.fail(k.fn.Pos(), "a kernel has no results: write them to a slice")
 	}
+	if k.src.Sig.Variadic() {
+		last := params[len(params)-1]
+		k.fail(last.Pos(), "a launch has one argument for each parameter: write %s %s in place of ...", last.Name(), last.Type())
+	}
 	k.ordered(k.fn)
 	f, s := k.newFrame(k.fn, k.fn.Name()), newScope(nil, nil)
 	if k.src.Of != nil {

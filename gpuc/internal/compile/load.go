@@ -123,6 +123,16 @@ func Load(c Config) (*Program, error) {
 		}
 		p.Name, p.Types, p.Info = pkgs[0].Name, pkgs[0].Types, pkgs[0].TypesInfo
 		p.sourceOf(pkgs[0], c.Generated)
+		packages.Visit(pkgs, nil, func(pkg *packages.Package) {
+			for _, f := range pkg.Syntax {
+				if err == nil {
+					err = misplaced(p.fset, f)
+				}
+			}
+		})
+		if err != nil {
+			return nil, nil, err
+		}
 		if err := p.find(pkgs[0].Syntax); err != nil {
 			return nil, nil, err
 		}

@@ -1,9 +1,11 @@
 package compile
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/ssa"
@@ -17,10 +19,11 @@ import (
 // place is something in memory that is read or written.
 type place struct {
 	kind  placeKind
-	field string   // its name, of a field
-	t     []string // the kinds of numbers, pointers and slices in it; nil where they can be any
-	whole bool     // one number, pointer or slice
-	expr  ast.Expr // of what is read
+	field string    // its name, of a field
+	t     []string  // the kinds of numbers, pointers and slices in it; nil where they can be any
+	whole bool      // one number, pointer or slice
+	root  token.Pos // where the variable is declared that it is, or is a part of, if that is known
+	expr  ast.Expr  // of what is read
 }
 
 type placeKind uint8
@@ -35,6 +38,9 @@ const (
 // overlaps reports whether two places may be one. Pointers convert where the types below them are the same, so kinds
 // of numbers count, and not types.
 func (w place) overlaps(r place) bool {
+	if w.root.IsValid() && r.root.IsValid() && w.root != r.root {
+		return false
+	}
 	if w.whole && r.whole && w.kind != somewhere && r.kind != somewhere && (w.kind != r.kind || w.kind == aField && w.field != r.field) {
 		return false
 	}
@@ -94,78 +100,201 @@ func (p place) of(t types.Type) place {
 
 // placeOf is what an address leads to.
 func placeOf(addr ssa.Value) place {
-	t := elem(addr.Type())
+	t, root := elem(addr.Type()), token.NoPos
+	if v, ok := variable(addr).(*ssa.FreeVar); ok {
+		root = v.Pos() // a closure has captured it
+	}
 	switch a := addr.(type) {
 	case *ssa.FieldAddr:
-		return place{kind: aField, field: elem(a.X.Type()).Underlying().(*types.Struct).Field(a.Field).Name()}.of(t)
+		return place{kind: aField, field: elem(a.X.Type()).Underlying().(*types.Struct).Field(a.Field).Name(), root: root}.of(t)
 	case *ssa.IndexAddr:
-		return place{kind: anElement}.of(t)
+		return place{kind: anElement, root: root}.of(t)
 	}
-	return place{}.of(t)
+	return place{root: root}.of(t)
 }
 
-// local reports whether an address is in a variable of its function.
-func local(addr ssa.Value) bool {
+// variable is what an address is a part of.
+func variable(addr ssa.Value) ssa.Value {
 	for {
 		switch a := addr.(type) {
 		case *ssa.FieldAddr:
 			addr = a.X
 		case *ssa.IndexAddr:
 			addr = a.X
-		case *ssa.Alloc:
-			return true
 		default:
-			return false
+			return addr
 		}
 	}
 }
 
-// effects are what a function may write that its callers can see.
-func (p *Program) effects(fn *ssa.Function) []place {
+// local reports whether an address is in a variable of its function.
+func local(addr ssa.Value) bool {
+	_, ok := variable(addr).(*ssa.Alloc)
+	return ok
+}
+
+// effects are what a call may write that its caller can see.
+func (p *Program) effects(in *ssa.Call) []place {
+	fn := in.Call.StaticCallee()
 	if list, ok := p.effect[fn]; ok {
 		return list
 	}
-	var list []place
-	seen := map[*ssa.Function]bool{}
-	var collect func(fn *ssa.Function)
-	collect = func(fn *ssa.Function) {
-		if seen[fn] {
-			return
-		}
-		seen[fn] = true
-		for _, b := range fn.Blocks {
-			for _, in := range b.Instrs {
-				switch in := in.(type) {
-				case *ssa.Store:
-					if !local(in.Addr) {
-						list = append(list, placeOf(in.Addr))
-					}
-				case *ssa.Call:
-					places, callee := p.effectOf(in)
-					list = append(list, places...)
-					if callee != nil {
-						collect(callee)
-					}
+	e := &effects{p: p, seen: map[string]bool{}}
+	e.call(in, nil)
+	if fn != nil && p.effectOf(in, fn) == nil && !slices.ContainsFunc(fn.Params, takesFunction) {
+		p.effect[fn] = e.list
+	}
+	return e.list
+}
+
+func takesFunction(p *ssa.Parameter) bool {
+	_, ok := p.Type().Underlying().(*types.Signature)
+	return ok
+}
+
+// effects collects them. A function is looked at once for all functions that it may get as arguments.
+type effects struct {
+	p    *Program
+	list []place
+	seen map[string]bool
+}
+
+// call adds what a call writes. args are the functions that the parameters of the function around it can be.
+func (e *effects) call(in *ssa.Call, args map[ssa.Value][]*ssa.Function) {
+	if _, ok := in.Call.Value.(*ssa.Builtin); ok {
+		e.list = append(e.list, e.p.effectOf(in, nil)...)
+		return
+	}
+	list := callees(in.Call.Value, args, 0)
+	if in.Call.IsInvoke() || list == nil {
+		e.list = append(e.list, place{}) // everything
+		return
+	}
+	for _, fn := range list {
+		own := e.p.effectOf(in, fn)
+		e.list = append(e.list, own...)
+		given := map[ssa.Value][]*ssa.Function{}
+		key := fmt.Sprintf("%p", fn)
+		for i, param := range fn.Params {
+			if !takesFunction(param) || i >= len(in.Call.Args) {
+				continue
+			}
+			given[param] = callees(in.Call.Args[i], args, 0)
+			for _, f := range given[param] {
+				if key += fmt.Sprintf(" %d %p", i, f); own != nil { // gpu.GroupReduce calls it
+					e.body(fmt.Sprintf("%p", f), f, nil)
 				}
 			}
 		}
+		if own == nil {
+			e.body(key, fn, given)
+		}
 	}
-	collect(fn)
-	p.effect[fn] = list
-	return list
 }
 
-// effectOf is what a call writes by itself, and the function that it calls, if that has to be looked at.
-func (p *Program) effectOf(in *ssa.Call) (list []place, callee *ssa.Function) {
+// body adds what a function writes.
+func (e *effects) body(key string, fn *ssa.Function, args map[ssa.Value][]*ssa.Function) {
+	if e.seen[key] {
+		return
+	}
+	e.seen[key] = true
+	for _, b := range fn.Blocks {
+		for _, in := range b.Instrs {
+			switch in := in.(type) {
+			case *ssa.Store:
+				if !local(in.Addr) {
+					e.list = append(e.list, placeOf(in.Addr))
+				}
+			case *ssa.Call:
+				e.call(in, args)
+			}
+		}
+	}
+}
+
+// callees are the functions that a value can be; nil where that is not known. args are those that parameters can be.
+func callees(v ssa.Value, args map[ssa.Value][]*ssa.Function, depth int) (list []*ssa.Function) {
+	const deep = 8
+	if depth > deep {
+		return nil
+	}
+	switch v := v.(type) {
+	case *ssa.Function:
+		return []*ssa.Function{v}
+	case *ssa.MakeClosure:
+		return []*ssa.Function{v.Fn.(*ssa.Function)}
+	case *ssa.ChangeType:
+		return callees(v.X, args, depth+1)
+	case *ssa.Parameter:
+		return args[v]
+	case *ssa.UnOp: // of a variable that closures have captured
+		stored, ok := stores(v.X, depth)
+		for _, x := range stored {
+			more := callees(x, args, depth+1)
+			if more == nil {
+				return nil
+			}
+			list = append(list, more...)
+		}
+		if ok {
+			return list
+		}
+	}
+	return nil
+}
+
+// stores are all values that are stored in a variable of a function, by closures as well; false where that is not known.
+func stores(addr ssa.Value, depth int) (list []ssa.Value, ok bool) {
+	switch v := addr.(type) {
+	case *ssa.Alloc:
+	case *ssa.FreeVar: // up to where it is declared
+		at, users := slices.Index(v.Parent().FreeVars, v), v.Parent().Referrers()
+		if users == nil { // a method that is a value
+			return nil, false
+		}
+		for _, r := range *users {
+			if c, ok := r.(*ssa.MakeClosure); ok && depth < 8 {
+				return stores(c.Bindings[at], depth+1)
+			}
+		}
+		return nil, false
+	default:
+		return nil, false
+	}
+	var all func(addr ssa.Value) bool
+	all = func(addr ssa.Value) bool {
+		for _, r := range *addr.Referrers() {
+			switch r := r.(type) {
+			case *ssa.UnOp, *ssa.DebugRef:
+			case *ssa.Store:
+				if r.Addr != addr || r.Val == addr {
+					return false
+				}
+				list = append(list, r.Val)
+			case *ssa.MakeClosure:
+				fn := r.Fn.(*ssa.Function)
+				for i, b := range r.Bindings {
+					if b == addr && !all(fn.FreeVars[i]) {
+						return false
+					}
+				}
+			default:
+				return false
+			}
+		}
+		return true
+	}
+	ok = all(addr)
+	return list, ok
+}
+
+// effectOf is what a call writes by itself; nil where the function has to be looked at.
+func (p *Program) effectOf(in *ssa.Call, fn *ssa.Function) []place {
 	if b, ok := in.Call.Value.(*ssa.Builtin); ok {
 		if s, ok := in.Call.Args[0].Type().Underlying().(*types.Slice); ok && (b.Name() == "copy" || b.Name() == "clear") {
-			return []place{place{kind: anElement}.of(s.Elem())}, nil
+			return []place{place{kind: anElement}.of(s.Elem())}
 		}
-		return nil, nil
-	}
-	fn := in.Call.StaticCallee()
-	if fn == nil {
-		return []place{{}}, nil
+		return []place{}
 	}
 	o := fn
 	if fn.Origin() != nil {
@@ -177,18 +306,18 @@ func (p *Program) effectOf(in *ssa.Call) (list []place, callee *ssa.Function) {
 	}
 	switch {
 	case path == "math", path == "math/bits":
-		return nil, nil
+		return []place{}
 	case path == gpuPackage && (strings.HasPrefix(o.Name(), "Atomic") || o.Name() == "StoreStreaming"):
-		return []place{placeOf(in.Call.Args[0])}, nil
+		return []place{placeOf(in.Call.Args[0])}
 	case path == gpuPackage && (strings.HasSuffix(o.Name(), "Barrier") || o.Name() == "Fence" || o.Name() == "Nanosleep"): // what other threads have written
-		return []place{{}}, nil
+		return []place{{}}
 	case path == gpuPackage:
-		return nil, nil
+		return []place{}
 	}
 	if len(fn.Blocks) == 0 && o.Pkg != nil {
 		o.Pkg.Build()
 	}
-	return nil, fn
+	return nil
 }
 
 // order goes over the statements of one function.
@@ -446,10 +575,7 @@ func (o *order) called(e *ast.CallExpr) {
 	if b, ok := in.Call.Value.(*ssa.Builtin); ok && b.Name() != "copy" {
 		return // without a result, or without effects
 	}
-	writes, callee := o.k.p.effectOf(in)
-	if callee != nil {
-		writes = o.k.p.effects(callee)
-	}
+	writes := o.k.p.effects(in)
 	for _, r := range o.pending[:mark] {
 		for _, w := range writes {
 			if w.overlaps(r) {
@@ -482,12 +608,14 @@ func (o *order) reads(e ast.Expr) {
 		}
 		break
 	}
+	p := place{expr: e}
 	if id, ok := root.(*ast.Ident); ok {
-		if v, ok := o.info.Uses[id].(*types.Var); !ok || !o.shared[v.Pos()] {
+		v, ok := o.info.Uses[id].(*types.Var)
+		if !ok || !o.shared[v.Pos()] {
 			return
 		}
+		p.root = v.Pos()
 	}
-	p := place{expr: e}
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
 		p.kind = aVariable
@@ -504,11 +632,7 @@ func (o *order) call(e ast.Expr) (found *ast.CallExpr) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if c, ok := n.(*ast.CallExpr); ok && found == nil && !o.info.Types[c.Fun].IsType() && !o.info.Types[c.Fun].IsBuiltin() {
 			if in := o.calls[c.Lparen]; in != nil {
-				writes, callee := o.k.p.effectOf(in)
-				if callee != nil {
-					writes = o.k.p.effects(callee)
-				}
-				if len(writes) > 0 {
+				if len(o.k.p.effects(in)) > 0 {
 					found = c
 				}
 			}

@@ -34,6 +34,9 @@ func set[T any](p *T, v T) uint64 { *p = v; return 1 }
 func arrayOf(p *uint64) [4]uint64 { *p++; return [4]uint64{*p, 2, 3, 4} }
 func move(h *holder) uint64 { h.x = h.x[1:]; return 1 }
 func same(x uint64) uint64 { return x }
+func apply(f func(uint64) uint64, x uint64) uint64 { return f(x) }
+func deep(f func(uint64) uint64, x uint64) uint64 { return apply(func(y uint64) uint64 { return f(y) }, x) }
+func (r inner) sum() uint64 { return uint64(r.p) }
 func b2u(b bool) uint64 { if b { return 1 }; return 0 }
 `
 
@@ -105,6 +108,20 @@ func TestOrder(t *testing.T) {
 		{"switch i { case inc(&i): x[0] = 1; case 7: x[0] = 2 }", ""},
 		{"for j := range x[inc(&i)&1:] { x[j] = 1 }", ""},
 		{"x[0] = uint64(len(x)) + put(x, 2)", ""},
+
+		{"n := x[1]; f := func() uint64 { i++; return i }; g := func() uint64 { return n }; x[0] = i + f() + g()", "i"},
+		{"n := x[1]; f := func() uint64 { i++; return i }; g := func() uint64 { return n }; x[0] = n + f() + g()", ""},
+		{"f := func() uint64 { r.n++; return 1 }; x[0] = r.in.sum() + r.n + f()", "r.n"},
+		{"s := r; f := func() uint64 { r.n++; return 1 }; x[0] = s.n + f() + s.next()", ""},
+		{"f := func(v uint64) uint64 { return v*2 }; g := func() uint64 { return f(3) }; i++; x[0] = i + g()", ""},
+		{"f := func(v uint64) uint64 { i++; return v*2 }; g := func() uint64 { return f(3) }; x[0] = i + g()", "i"},
+		{"var f func(v uint64) uint64; f = func(v uint64) uint64 { if v == 0 { i++; return 1 }; return v }; g := func() uint64 { return f(3) }; x[0] = i + g()", "i"},
+		{"n := x[1]; g := func() uint64 { n++; return 1 }; f := func(v uint64) uint64 { return v*n }; x[0] = i + apply(f, 3) + g()", ""},
+		{"f := func(v uint64) uint64 { i++; return v }; x[0] = i + apply(f, 3)", "i"},
+		{"f := func(v uint64) uint64 { i++; return v }; x[0] = i + deep(f, 3)", "i"},
+		{"g := gpu.Tile(t, 4); x[0] = i + gpu.GroupReduce(g, i, func(a, b uint64) uint64 { i++; return a + b })", "i"},
+		{"g := gpu.Tile(t, 4); var f func(a, b uint64) uint64; f = func(a, b uint64) uint64 { i++; return gpu.GroupReduce(g, a, f) }; x[0] = i + gpu.GroupReduce(g, i, f)", "i"},
+		{"f := r.next; x[0] = r.s + f()", "r.s"},
 	}
 	var source strings.Builder
 	source.WriteString(helpersOfOrder + `

@@ -121,8 +121,14 @@ func (k *kctx) param(name string, t types.Type, pos token.Pos) val {
 		v.param = name
 		return v
 	}
+	if b, ok := t.Underlying().(*types.Basic); ok && b.Kind() == types.Uintptr {
+		k.fail(pos, "a launch takes no %s, since an address of the CPU means nothing on a GPU: write uint64", t)
+	}
 	switch u := t.Underlying().(type) {
 	case *types.Slice:
+		if b, ok := u.Elem().Underlying().(*types.Basic); ok && b.Kind() == types.Uintptr {
+			k.fail(pos, "a launch takes no slice of %s, since an address of the CPU means nothing on a GPU: write []uint64", u.Elem())
+		}
 		for _, l := range scalars(u.Elem(), 0, nil) {
 			if l.k == kNone {
 				k.fail(pos, "a kernel takes no slice of %s: its elements are numbers, bools, or structs and arrays of them", u.Elem())

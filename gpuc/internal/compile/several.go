@@ -214,8 +214,9 @@ func (k *kctx) work(l *loop) (n int, loads bool) {
 		if len(fn.Blocks) == 0 && fn.Pkg != nil {
 			fn.Pkg.Build()
 		}
-		if len(fn.Blocks) == 0 || depth > 4 {
+		if len(fn.Blocks) == 0 || depth > 4 { // it may call itself
 			n = tooMany
+			return
 		}
 		for _, b := range fn.Blocks {
 			for _, to := range b.Succs {

@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"go/token"
+	"go/types"
 	"strings"
 
 	"golang.org/x/tools/go/ssa"
@@ -61,7 +62,7 @@ func (k *kctx) globalVar(g *ssa.Global) val {
 			k.fail(token.NoPos, "%s is a variable, which may hold another function: call the function by its name", g.Name())
 		}
 		if l.k == kNone {
-			k.fail(token.NoPos, "%s is a %s: a kernel reads tables of numbers; a slice has to be an array", g.Name(), t)
+			k.fail(token.NoPos, "%s has the type %s: a kernel reads tables of numbers%s", g.Name(), t, insteadOfTable(t))
 		}
 	}
 	m := map[int64]val{}
@@ -73,6 +74,29 @@ func (k *kctx) globalVar(g *ssa.Global) val {
 		m[off] = k.get(nil, c)
 	}
 	return val{k: kPtr, p: &ptr{sp: spConst, base: tableMark + plainName(g.Pkg.Pkg.Name()) + "$" + plainName(g.Name()), g: m, t: t, align: 16}}
+}
+
+// insteadOfTable says what to write in place of a variable that is no table.
+func insteadOfTable(t types.Type) string {
+	switch u := t.Underlying().(type) {
+	case *types.Slice:
+		return "; a slice has to be an array"
+	case *types.Array:
+		if b, ok := u.Elem().Underlying().(*types.Basic); ok && isText(b) {
+			return "; write a switch with a constant string in each case, or one string and an array of where its parts begin"
+		}
+		return insteadOfTable(u.Elem())
+	case *types.Map:
+		return "; a map has to be an array or a switch"
+	case *types.Interface:
+		if types.Identical(t, types.Universe.Lookup("error").Type()) {
+			return "; " + instead["errors"]
+		}
+		return "; call a function by its name, or a generic one"
+	case *types.Basic: // a string
+		return "; make the string a constant"
+	}
+	return "; give it as a parameter"
 }
 
 // tableMark is before the name of a table that the module does not hold as yet: where each index is constant, it never does.

@@ -180,6 +180,131 @@ func putWord(b []byte, x uint64) { binary.BigEndian.PutUint64(b, x) }
 
 func apply[T any](f func(T) T, x T) T { return f(f(x)) }
 
+// find is where a number is; nil where it is not.
+func find[T comparable](s []T, x T) *T {
+	for i := range s {
+		if s[i] == x {
+			return &s[i]
+		}
+	}
+	return nil
+}
+
+// addTo adds to a number, if there is one.
+func addTo[T int8 | uint16 | int32 | uint64 | int64 | float32](p *T, x T) bool {
+	if p != nil {
+		*p += x
+	}
+	return p == nil
+}
+
+// Pair is generic, and so are its methods.
+type Pair[T any] struct{ First, Second T }
+
+// Swap changes it.
+func (p *Pair[T]) Swap() *Pair[T] { p.First, p.Second = p.Second, p.First; return p }
+
+// Of does not.
+func (p Pair[T]) Of(first bool) T {
+	if first {
+		return p.First
+	}
+	return p.Second
+}
+
+// Base is embedded in Derived.
+type Base struct {
+	ID   int32
+	Last *int64
+}
+
+// Move changes what Last leads to as well, if it leads anywhere.
+func (b *Base) Move(x int32) int32 {
+	if b.ID += x; b.Last != nil && b.ID&1 == 0 {
+		*b.Last ^= int64(x)
+	}
+	return b.ID
+}
+
+// Derived has the methods of Base.
+type Derived struct {
+	Base
+	Name [3]uint8
+}
+
+// Move hides that of Base.
+func (d *Derived) Move(x int32) int32 { d.Name[uint32(x)%3]++; return d.Base.Move(x+1) - x }
+
+// Mask is a number with methods.
+type Mask uint32
+
+// Has is a test of a bit.
+func (m Mask) Has(i int) bool { return m>>(i&31)&1 != 0 }
+
+// Set sets a bit.
+func (m *Mask) Set(i int) Mask { *m |= 1 << (i & 31); return *m }
+
+type operation interface{ Do(a, b int64) int64 }
+
+type adding struct{}
+
+func (adding) Do(a, b int64) int64 { return a + b }
+
+type scaling struct{ By int64 }
+
+func (s scaling) Do(a, b int64) int64 { return a*s.By ^ b }
+
+func reduce[O operation](o O, s []int64) (r int64) {
+	for _, v := range s {
+		r = o.Do(r, v)
+	}
+	return r
+}
+
+// Policy holds a function.
+type Policy struct {
+	F func(int64) int64
+	N int64
+}
+
+func (p Policy) run() int64 { return p.F(p.N) + 1 }
+
+//go:noinline
+func slow(a, b int64, c *Counter) (r int64, ok bool) {
+	if c != nil {
+		r = int64(c.Push(uint64(a)))
+	}
+	if a > b {
+		return r - b, true
+	}
+	return r + tableOfSums[uint64(a)%8], b&1 == 0
+}
+
+var tableOfSums = [8]int64{1, -2, 1 << 40, 7, 0, -9}
+
+// gcd calls itself, 12 deep at most for numbers of 8 bits.
+func gcd(a, b uint64) uint64 {
+	if b == 0 {
+		return a
+	}
+	return gcd(b, a%b)
+}
+
+func isEven(n int, c *Counter) bool {
+	if n == 0 {
+		return c.Next()&1 == 0
+	}
+	return isOdd(n-1, c)
+}
+
+func isOdd(n int, c *Counter) bool {
+	if n == 0 {
+		return false
+	}
+	c.N += uint64(n)
+	return isEven(n-1, c)
+}
+
 // below is the numbers up to n, for a range.
 func below(n int) func(func(int) bool) {
 	return func(yield func(int) bool) {

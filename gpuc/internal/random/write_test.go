@@ -122,6 +122,7 @@ func New(seed uint64, name string) Kernel {
 			"own[0] = out[len(out)+n]", "own[0] = uint64(in[-n])", "own[0] /= uint64(n-12)", "own[1] = uint64(in[3] % int64(int8(n-12)))",
 			"own[0] = uint64(len(in[n:n-3]))", "own[0] = uint64(len(in[:n*9]))", "own[0] = uint64(len(in[:n:n*9]))", "panic(\"no\")",
 			"var a [5]int16; a[3] = h[2]; own[0] = uint64(a[i+id(5)])",
+			"var q *Rec; if n < 3 { q = &recs[i] }; q.E++", "var q *int64; if n < 3 { q = &sums[0] }; if q == nil && *q > 3 { own[0] = 2 }",
 		}))
 	}
 	fmt.Fprintf(&all, "%s\nfunc %s(%s) {\n%s}\n\n", directive, name, Signature, w.b.String())
@@ -198,7 +199,7 @@ func (w *writer) statements(depth int) {
 }
 
 func (w *writer) statement(depth int) {
-	kind := w.r.IntN(25)
+	kind := w.r.IntN(29)
 	if depth == 0 {
 		kind %= 8
 	}
@@ -243,6 +244,10 @@ func (w *writer) statement(depth int) {
 		w.effects()
 	case 23, 24:
 		w.everyday()
+	case 25, 26:
+		w.guarded()
+	case 27, 28:
+		w.mixed()
 	}
 }
 

@@ -120,6 +120,11 @@ func Recursive(t *gpu.Thread, out, moves []int32) {
 	out[i] = v
 	n := len(moves) / t.GlobalDimX()
 	out[i] += int32(hanoi(moves[i*n:(i+1)*n], 0, i%5, [3]int8{1, 2, 3})) << 16
+	for _, m := range moves[i*n:][:i%4] { // a count that is not known
+		if out[i] += fib(m & 7); even(uint32(m) & 15) {
+			out[i] -= m
+		}
+	}
 }
 
 func step(x, y, i uint32) (uint32, uint32) {

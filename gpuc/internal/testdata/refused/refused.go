@@ -5,9 +5,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"sort"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"unsafe"
@@ -484,3 +487,54 @@ func FunctionFieldInLoop(t *gpu.Thread, x []int) {
 		p.of = double
 	}
 }
+
+//purecuda:kernel
+func Variadic(t *gpu.Thread, x ...int) { x[0] = 1 }
+
+//purecuda:kernel
+func Address(t *gpu.Thread, x []int, p uintptr) { x[0] = int(p) }
+
+//purecuda:kernel
+func Addresses(t *gpu.Thread, x []uintptr) { x[0] = 1 }
+
+//purecuda:kernel
+func Checksum(t *gpu.Thread, x []uint32, b []byte) { x[0] = crc32.ChecksumIEEE(b) }
+
+//purecuda:kernel
+func Number(t *gpu.Thread, x []int) { x[0], _ = strconv.Atoi("1") }
+
+func positive(i int) (int, error) {
+	if i < 0 {
+		return 0, errors.New("negative")
+	}
+	return i, nil
+}
+
+//purecuda:kernel
+func NewError(t *gpu.Thread, x []int) { x[0], _ = positive(x[1]) }
+
+var errNegative = errors.New("negative")
+
+//purecuda:kernel
+func ErrorVariable(t *gpu.Thread, x []int) {
+	var err error
+	if x[0] < 0 {
+		err = errNegative
+	}
+	if err == nil {
+		x[0] = 1
+	}
+}
+
+//purecuda:kernel
+func CompareErrors(t *gpu.Thread, x []int) {
+	var err error
+	if err == nil {
+		x[0] = 1
+	}
+}
+
+var words = map[int]int{1: 2}
+
+//purecuda:kernel
+func MapVariable(t *gpu.Thread, x []int) { x[0] = words[x[1]] }
