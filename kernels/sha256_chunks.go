@@ -28,7 +28,7 @@ type Chunk struct {
 }
 
 // PaddedSize rounds a number of bytes up to a multiple of ChunkAlign. The kernel may read, and
-// ignores, the bytes between the end of a chunk and the padded one, so device memory that holds
+// ignores, the bytes between the end of a chunk and the padded one. So device memory that holds
 // a chunk must reach to PaddedSize(Offset+Length). A size above the last multiple that fits 64
 // bits gives that multiple.
 func PaddedSize(size uint64) uint64 {

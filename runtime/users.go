@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// users are the contexts whose work may use what another one has: page-locked memory in their
-// copies and launches, memory of the device over a link, anything in their graphs. They are
+// users are the contexts whose work may use what another one has. It is page-locked memory in their
+// copies and launches, memory of the device over a link, and anything in their graphs. They are
 // noted before the first such work begins, and stay. The zero value is ready.
 type users struct {
 	all atomic.Pointer[[]*Context] // replaced under Runtime.mu

@@ -24,7 +24,7 @@ var binaryPrec = map[string]int{
 func (p *parser) constant() uint64 { return p.ternary(0).v }
 
 // sum reads an expression of the operators that bind at least like + and -, as address
-// offsets and operands have it: a following | or < is not part of it.
+// offsets and operands have it. A following | or < is not part of it.
 func (p *parser) sum() uint64 { return p.ternary(9).v }
 
 func (p *parser) ternary(minPrec int) constValue {

@@ -10,7 +10,7 @@ func TestMarkdown(t *testing.T) {
 	got := ofMarkdown("a.md", "# A heading of words\n\nOne two `x y z` three. four [five six](seven): eight nine.\n\n"+
 		"```go\nno words here\n```\n- an item\n  of a list. it has two\n1. a numbered one\n| a | table |\n")
 	want := []sentence{
-		{"a.md:3", "One two Code three.", 4},
+		{"a.md:3", "One two `x y z` three.", 6},
 		{"a.md:3", "four five six: eight nine.", 5},
 		{"a.md:8", "an item of a list.", 5},
 		{"a.md:8", "it has two", 3},

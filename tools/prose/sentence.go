@@ -17,17 +17,15 @@ type sentence struct {
 }
 
 var (
-	quoted = regexp.MustCompile("`[^`]*`")
-	link   = regexp.MustCompile(`\[([^\]]*)\](\([^)]*\))?`)
-	end    = regexp.MustCompile(`([.!?][)"*]*\s+\S|:\s+[A-Z])`)
-	item   = regexp.MustCompile(`^([-*]|\d+\.) `)
-	word   = regexp.MustCompile(`[\pL\pN][\pL\pN'./+-]*`)
+	link = regexp.MustCompile(`\[([^\]]*)\](\([^)]*\))?`)
+	end  = regexp.MustCompile(`([.!?][)"*]*\s+\S|:\s+[A-Z\x60])`) // after a colon, code is shown and not read
+	item = regexp.MustCompile(`^([-*]|\d+\.) `)
+	word = regexp.MustCompile(`[\pL\pN]`)
 )
 
-// sentences splits a paragraph. Code and links count as one word.
+// sentences splits a paragraph. A word is what stands between spaces and has a letter or a digit, in code too.
 func sentences(where, paragraph string) (all []sentence) {
-	text := quoted.ReplaceAllString(paragraph, "Code")
-	text = link.ReplaceAllString(text, "$1")
+	text := link.ReplaceAllString(paragraph, "$1")
 	text = strings.Join(strings.Fields(text), " ")
 	for text != "" {
 		one := text
@@ -35,7 +33,13 @@ func sentences(where, paragraph string) (all []sentence) {
 			one = text[:at[1]-1]
 		}
 		text = text[len(one):]
-		if n := len(word.FindAllString(one, -1)); n > 1 {
+		n := 0
+		for _, field := range strings.Fields(one) {
+			if word.MatchString(field) {
+				n++
+			}
+		}
+		if n > 1 {
 			all = append(all, sentence{where, strings.TrimSpace(one), n})
 		}
 	}
