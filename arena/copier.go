@@ -316,9 +316,9 @@ func (c *Copier) Stats() CopierStats {
 	}
 }
 
-// Abandon says that CUDA is lost: no call of the driver is made any more by new copies, and
+// Lose says that CUDA is lost: no call of the driver is made any more by new copies, and
 // the buffers stay where they are. It does not wait for copies that are under way; those fail.
-func (c *Copier) Abandon() {
+func (c *Copier) Lose() {
 	if c.made() == nil {
 		c.lost.Store(true)
 		c.waits.Lose(c.abandoned())

@@ -174,8 +174,8 @@ func TestCopiesAfterAStickyError(t *testing.T) {
 					require.ErrorIs(t, err, driver.ErrDeviceLost)
 					require.ErrorIs(t, c.Upload(background, s, memory, make([]byte, n)), driver.ErrDeviceLost)
 					if abandon {
-						c.Abandon()
-						p.Abandon()
+						c.Lose()
+						p.Lose()
 						awaitStacks(t, func(stacks string) bool { // a question about a stream may be under way
 							return !strings.Contains(stacks, "internal/wait.(*Device)")
 						})

@@ -271,7 +271,7 @@ func (r *ring) create(from func(uint64) (Lease, error)) (*buffer, error) {
 		return r.binding.Failed("cuEventCreate", result)
 	})
 	if err != nil {
-		r.binding.Cleanup(lease.Return())
+		r.binding.Cleanup(lease.Free())
 		return nil, err
 	}
 	b.waits = r.waits.NewEvent(b.event)

@@ -240,7 +240,7 @@ func BenchmarkHardwarePinned(b *testing.B) {
 			for b.Loop() {
 				l, err := p.Lease(n)
 				if err == nil {
-					err = l.Return()
+					err = l.Free()
 				}
 				if err != nil {
 					b.Fatal(err)

@@ -112,7 +112,7 @@ func TestPeerCopies(t *testing.T) {
 			assert.Equal(t, 3, a.gpu.Calls(copying))
 			assert.Equal(t, 1, a.gpu.Calls("cuMemcpyDtoDAsync"))
 
-			peers.Forget(b.Binding)
+			peers.Drop(b.Binding)
 			direct, err = peers.Enable(a.Binding, b.Binding)
 			require.NoError(t, err, "that it is enabled already is no error")
 			assert.Equal(t, linked, direct)

@@ -190,14 +190,10 @@ func (d *Device) newStream(handle driver.Stream) *Stream {
 // processor to find one of its own soon.
 func stripes() int { return 2 * goruntime.GOMAXPROCS(0) }
 
-// Abandon tells the arena that CUDA is lost: from now on it does not call the driver.
-// All memory counts as lost, Free succeeds, and everything else fails with the first cause.
-// It does not block, and may be called twice. An arena that meets a sticky error itself
-// abandons the device.
-func (d *Device) Abandon() { d.AbandonFor(nil) }
-
-// AbandonFor is Abandon with the cause that later calls are to return.
-func (d *Device) AbandonFor(cause error) {
+// Lose tells the arena that CUDA is lost: from now on it does not call the driver.
+// All memory counts as lost, Free succeeds, and everything else fails with the first cause, which may be nil.
+// It does not block, and may be called twice. An arena that meets a sticky error does so itself.
+func (d *Device) Lose(cause error) {
 	if d.made() != nil {
 		return
 	}

@@ -199,7 +199,7 @@ func TestDeviceFreeAfterLost(t *testing.T) {
 	b, c := allocate(t, s, 4096), allocate(t, s, 4096)
 	defer hold(t, m, s.Handle())()
 	require.NoError(t, d.FreeAfter(b, s))
-	d.Abandon()
+	d.Lose(nil)
 	assert.Equal(t, uint64(4096), exact(t, d).Lost)
 	require.NoError(t, d.FreeAfter(c, s))
 	assert.ErrorIs(t, d.FreeAfter(c, s), driver.ErrInvalidArgument)
@@ -231,7 +231,7 @@ func TestDeviceFreeAfterFar(t *testing.T) {
 				next := allocate(t, s, 4096)
 				require.NotEqual(t, ptr, next.Ptr())
 				if becomes == "lost" {
-					d1.Abandon()
+					d1.Lose(nil)
 				} else {
 					release()
 				}

@@ -87,7 +87,7 @@ func TestReachOpensLinkAndPoolOnce(t *testing.T) {
 	assert.NoError(t, err)
 	assert.Equal(t, 1, p.gpu.Calls("cuMemPoolSetAccess"))
 
-	p.peers.Forget(p.machine[0].Binding)
+	p.peers.Drop(p.machine[0].Binding)
 	_, err = p.device[1].Reach(&p.peers, p.machine[0].Binding)
 	assert.NoError(t, err)
 	assert.Equal(t, 2, p.gpu.Calls("cuMemPoolSetAccess"))
@@ -162,10 +162,10 @@ func TestCopyFromOpensBothPools(t *testing.T) {
 
 func TestCopyFromLostMemory(t *testing.T) {
 	p := newPairOn(t, drivertest.New(devices(2)), arena.DeviceConfig{})
-	p.device[1].Abandon()
+	p.device[1].Lose(nil)
 	err := p.device[0].CopyFrom(&p.peers, p.stream[0].Handle(), 1, p.device[1], 2, 4)
 	assert.ErrorIs(t, err, driver.ErrDeviceLost)
-	p.device[0].Abandon()
+	p.device[0].Lose(nil)
 }
 
 // copyBetween copies from device 1 to device 0 and looks at what came over.

@@ -130,9 +130,9 @@ func enablePeer(at, to *driver.Binding) (direct bool, err error) {
 	return direct && err == nil, err
 }
 
-// Forget drops what is known about a context that is about to end: its handle may come back as
+// Drop drops what is known about a context that is about to end: its handle may come back as
 // that of another one.
-func (p *Peers) Forget(b *driver.Binding) {
+func (p *Peers) Drop(b *driver.Binding) {
 	if p == nil || b == nil {
 		return
 	}

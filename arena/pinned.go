@@ -113,7 +113,7 @@ func NewPinned(b *driver.Binding, c PinnedConfig) *Pinned {
 // driver does not allow one more, those who copy Go slices return the blocks that they do not use.
 //
 // Errors: ErrOutOfMemory where the limit or the driver does not allow it, ErrClosed,
-// ErrDeviceLost after [Pinned.Abandon], ErrInvalidArgument for 0 bytes.
+// ErrDeviceLost after [Pinned.Lose], ErrInvalidArgument for 0 bytes.
 func (p *Pinned) Lease(bytes uint64) (Lease, error) {
 	if err := p.made(); err != nil {
 		return Lease{}, err
@@ -349,10 +349,10 @@ func (p *Pinned) Stats() PinnedStats {
 	return s
 }
 
-// Abandon says that CUDA is lost: no call of the driver is made any more. Memory that is
+// Lose says that CUDA is lost: no call of the driver is made any more. Memory that is
 // leased stays where it is, cached memory is lost, and there are no new leases. Leases can be
 // returned as before.
-func (p *Pinned) Abandon() {
+func (p *Pinned) Lose() {
 	p = zero.Or(p)
 	p.mu.Lock()
 	p.lost = true
@@ -363,7 +363,7 @@ func (p *Pinned) Abandon() {
 
 // Close frees the cached blocks. Blocks that are still leased are freed when they are returned, and are
 // an error: no work of a device may use them after the context is gone. The work that follows a
-// [Lease.ReturnAfter] must be done. A second call does nothing.
+// [Lease.FreeAfter] must be done. A second call does nothing.
 func (p *Pinned) Close() error {
 	p = zero.Or(p)
 	p.mu.Lock()

@@ -23,8 +23,8 @@ func (t *version) next() uint64 { return t.n.Add(1) }
 // valid reports that the lease has not ended.
 func (l Lease) valid() bool { return l.block != nil && l.block.version.n.Load() == l.version }
 
-// Bytes is the memory, as long as was asked for, and nil after Return. It must not be used
-// after Return, nor while a copy of a device from or to it is under way. It allocates nothing.
+// Bytes is the memory, as long as was asked for, and nil after Free. It must not be used
+// after Free, nor while a copy of a device from or to it is under way. It allocates nothing.
 func (l Lease) Bytes() []byte {
 	if !l.valid() {
 		return nil
@@ -32,7 +32,7 @@ func (l Lease) Bytes() []byte {
 	return unsafe.Slice((*byte)(l.block.ptr), l.block.requested)
 }
 
-// Pointer is the address of the memory for calls of the driver, and nil after Return.
+// Pointer is the address of the memory for calls of the driver, and nil after Free.
 func (l Lease) Pointer() unsafe.Pointer {
 	if !l.valid() {
 		return nil
@@ -40,18 +40,18 @@ func (l Lease) Pointer() unsafe.Pointer {
 	return l.block.ptr
 }
 
-// Return ends the lease. The pool leases the block to others at once: no copy of a
+// Free ends the lease. The pool leases the block to others at once: no copy of a
 // device may be under way. After [Pinned.Close] the block is freed in the driver, which
 // may take long; otherwise no call is made and nothing allocated. A second return is
 // an error of kind ErrClosed, also when the block is leased again.
-func (l Lease) Return() error {
+func (l Lease) Free() error {
 	if l.block == nil {
 		return nothing("lease of page-locked memory")
 	}
 	return l.end(l.pool.period.Load())
 }
 
-// end is Return of a block that was used last in the given period.
+// end is Free of a block that was used last in the given period.
 func (l Lease) end(period uint64) error {
 	p := l.pool
 	p.mu.Lock()

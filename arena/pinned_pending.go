@@ -2,14 +2,14 @@ package arena
 
 import "github.com/purecuda/purecuda/internal/wait"
 
-// ReturnAfter is Return of a block that work on a device may still use: it is leased again once all
+// FreeAfter is Free of a block that work on a device may still use: it is leased again once all
 // tickets are done. It waits for nothing. PinnedConfig.Debug does not fill such a block.
-func (l Lease) ReturnAfter(tickets ...wait.Ticket) error {
+func (l Lease) FreeAfter(tickets ...wait.Ticket) error {
 	if l.block == nil {
 		return nothing("lease of page-locked memory")
 	}
 	if done(tickets) {
-		return l.Return()
+		return l.Free()
 	}
 	p, block := l.pool, l.block
 	p.mu.Lock()

@@ -51,7 +51,7 @@ func waitsOf(t *testing.T, b *copyBed, s driver.Stream, values bool) *wait.Strea
 }
 
 // What is returned while work uses it is leased again after the work, and makes room for nothing before.
-func TestPinnedReturnAfter(t *testing.T) {
+func TestPinnedFreeAfter(t *testing.T) {
 	for _, values := range []bool{true, false} {
 		t.Run(fmt.Sprintf("values=%t", values), func(t *testing.T) {
 			b := newCopyBed(t, drivertest.Config{})
@@ -64,9 +64,9 @@ func TestPinnedReturnAfter(t *testing.T) {
 			work.Changed()
 			ticket, err := work.Mark()
 			require.NoError(t, err)
-			require.NoError(t, l.ReturnAfter(ticket, wait.Ticket{}))
-			require.ErrorIs(t, l.ReturnAfter(ticket), driver.ErrClosed)
-			require.ErrorIs(t, l.Return(), driver.ErrClosed)
+			require.NoError(t, l.FreeAfter(ticket, wait.Ticket{}))
+			require.ErrorIs(t, l.FreeAfter(ticket), driver.ErrClosed)
+			require.ErrorIs(t, l.Free(), driver.ErrClosed)
 			assert.Nil(t, l.Bytes())
 			stats := p.Stats()
 			assert.Equal(t, [4]uint64{0, 0, 48 << 10, 1}, [4]uint64{uint64(stats.Leases), stats.CachedBytes, stats.PendingBytes, stats.Returns})
@@ -80,15 +80,15 @@ func TestPinnedReturnAfter(t *testing.T) {
 			require.NoError(t, ticket.Wait(context.Background()))
 			again := lease(t, p, 48<<10)
 			assert.Equal(t, first, again.Pointer())
-			require.NoError(t, again.ReturnAfter(ticket), "whose work is done")
+			require.NoError(t, again.FreeAfter(ticket), "whose work is done")
 			assert.Equal(t, [2]uint64{48 << 10, 0}, [2]uint64{p.Stats().CachedBytes, p.Stats().PendingBytes})
-			require.ErrorIs(t, arena.Lease{}.ReturnAfter(), driver.ErrInvalidArgument)
+			require.ErrorIs(t, arena.Lease{}.FreeAfter(), driver.ErrInvalidArgument)
 		})
 	}
 }
 
 // After the work of a pool that is lost nobody gets its memory, and Close frees what work has used.
-func TestPinnedReturnAfterAndTheEnd(t *testing.T) {
+func TestPinnedFreeAfterAndTheEnd(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		b := newCopyBed(t, drivertest.Config{})
 		if lost {
@@ -102,13 +102,13 @@ func TestPinnedReturnAfterAndTheEnd(t *testing.T) {
 		work.Changed()
 		ticket, err := work.Mark()
 		require.NoError(t, err)
-		require.NoError(t, l.ReturnAfter(ticket))
+		require.NoError(t, l.FreeAfter(ticket))
 		if lost {
-			p.Abandon()
-			require.NoError(t, late.ReturnAfter(ticket))
+			p.Lose()
+			require.NoError(t, late.FreeAfter(ticket))
 			assert.EqualValues(t, 8192, p.Stats().LostBytes)
 		} else {
-			require.NoError(t, late.Return())
+			require.NoError(t, late.Free())
 		}
 		release()
 		require.NoError(t, ticket.Wait(context.Background()))
@@ -126,13 +126,13 @@ func TestPinnedTTL(t *testing.T) {
 	data, device := make([]byte, 2<<20), b.memory(t, 2<<20)
 	for range 2 { // the timer begins again
 		kept := lease(t, p, 100)
-		require.NoError(t, lease(t, p, 9000).Return())
+		require.NoError(t, lease(t, p, 9000).Free())
 		require.NoError(t, c.Upload(context.Background(), s, device, data))
 		require.NoError(t, c.Download(context.Background(), s, data, device))
 		b.synchronize(t, s)
 		eventually(t, "the copier returned its buffers", func() bool { s := p.Stats(); return s.Leases == 1 && s.CachedBytes == 0 })
 		assert.Len(t, kept.Bytes(), 100, "what is leased stays")
-		require.NoError(t, kept.Return())
+		require.NoError(t, kept.Free())
 		eventually(t, "the block was freed", func() bool { return p.Stats().CachedBytes == 0 })
 	}
 	assert.Zero(t, c.Stats().Slots+c.Stats().Chunks)
@@ -150,7 +150,7 @@ func TestPinnedLimitIsShared(t *testing.T) {
 			require.NoError(t, c.Upload(context.Background(), s, device, data))
 			b.synchronize(t, s) // until then the copy uses its blocks, and another one may find none
 		}
-		require.NoError(t, lease(t, p, 1<<20).Return())
+		require.NoError(t, lease(t, p, 1<<20).Free())
 	}
 	for _, c := range []*arena.Copier{one, two} {
 		assert.Equal(t, [2]uint64{3, 0}, [2]uint64{c.Stats().Staged, c.Stats().Pageable})

@@ -46,7 +46,7 @@ func TestPinnedBlocksAreLentAgain(t *testing.T) {
 	copy(l.Bytes(), "hello")
 	first := l.Pointer()
 	assert.Equal(t, arena.PinnedStats{Leases: 1, LeasedBytes: 8192, AskedBytes: 5000, PeakBytes: 8192, Limit: 128 << 20, Misses: 1}, p.Stats())
-	require.NoError(t, l.Return())
+	require.NoError(t, l.Free())
 	assert.Nil(t, l.Bytes())
 	assert.Nil(t, l.Pointer())
 
@@ -56,7 +56,7 @@ func TestPinnedBlocksAreLentAgain(t *testing.T) {
 	s := p.Stats()
 	assert.Equal(t, uint64(1), s.Hits)
 	assert.Equal(t, uint64(1), s.Returns)
-	require.NoError(t, again.Return())
+	require.NoError(t, again.Free())
 	assert.Equal(t, uint64(8192), p.Stats().CachedBytes)
 
 	assert.Equal(t, uint64(8192), p.Trim(0))
@@ -66,10 +66,10 @@ func TestPinnedBlocksAreLentAgain(t *testing.T) {
 
 func TestPinnedHitsDoNotAllocate(t *testing.T) {
 	p := newPinned(t, newCopyBed(t, drivertest.Config{}), arena.PinnedConfig{})
-	require.NoError(t, lease(t, p, 1<<20).Return())
+	require.NoError(t, lease(t, p, 1<<20).Free())
 	allocs.AtMost(t, 0, 100, func() {
 		l, err := p.Lease(1 << 20)
-		if err != nil || len(l.Bytes()) != 1<<20 || l.Return() != nil {
+		if err != nil || len(l.Bytes()) != 1<<20 || l.Free() != nil {
 			t.Error("a lease failed")
 		}
 	})
@@ -80,17 +80,17 @@ func TestPinnedDoubleReturnIsAnError(t *testing.T) {
 		t.Run(fmt.Sprintf("debug=%t", debug), func(t *testing.T) {
 			p := newPinned(t, newCopyBed(t, drivertest.Config{}), arena.PinnedConfig{Debug: debug})
 			l := lease(t, p, 100)
-			require.NoError(t, l.Return())
-			require.ErrorIs(t, l.Return(), driver.ErrClosed)
+			require.NoError(t, l.Free())
+			require.ErrorIs(t, l.Free(), driver.ErrClosed)
 			other := lease(t, p, 100)
-			require.ErrorIs(t, l.Return(), driver.ErrClosed, "the block is that of another lease now")
+			require.ErrorIs(t, l.Free(), driver.ErrClosed, "the block is that of another lease now")
 			assert.Nil(t, l.Bytes())
 			assert.Len(t, other.Bytes(), 100)
 			assert.Equal(t, 1, p.Stats().Leases)
-			require.NoError(t, other.Return())
+			require.NoError(t, other.Free())
 			require.NoError(t, p.Close())
-			require.ErrorIs(t, l.Return(), driver.ErrClosed)
-			require.ErrorIs(t, arena.Lease{}.Return(), driver.ErrInvalidArgument)
+			require.ErrorIs(t, l.Free(), driver.ErrClosed)
+			require.ErrorIs(t, arena.Lease{}.Free(), driver.ErrInvalidArgument)
 			assert.Nil(t, arena.Lease{}.Bytes())
 		})
 	}
@@ -101,7 +101,7 @@ func TestPinnedFindsUseAfterReturn(t *testing.T) {
 	p := newPinned(t, b, arena.PinnedConfig{Debug: true})
 	first := lease(t, p, 9000)
 	kept := first.Bytes()
-	require.NoError(t, first.Return())
+	require.NoError(t, first.Free())
 	kept[4200] = 1
 	second := lease(t, p, 9000) // sees it
 	require.Equal(t, 1, p.Stats().Findings)
@@ -110,14 +110,14 @@ func TestPinnedFindsUseAfterReturn(t *testing.T) {
 		b.reported()[0].Error())
 
 	kept = second.Bytes()
-	require.NoError(t, second.Return())
+	require.NoError(t, second.Free())
 	kept[0] = 2
 	p.Trim(0) // sees it as well
 	require.Equal(t, 2, p.Stats().Findings)
 
 	third := lease(t, p, 9000)
 	clear(third.Bytes())
-	require.NoError(t, third.Return())
+	require.NoError(t, third.Free())
 	p.Trim(0)
 	assert.Equal(t, 2, p.Stats().Findings, "what is written during a lease is nobody's business")
 }
@@ -136,23 +136,23 @@ func TestPinnedLimit(t *testing.T) {
 	_, err = p.Lease(0)
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
 	assert.Equal(t, 1, b.gpu.Calls("cuMemHostAlloc"))
-	require.NoError(t, l.Return())
+	require.NoError(t, l.Free())
 	big := lease(t, p, 64<<10) // what is cached makes room
 	assert.Equal(t, 1, b.gpu.Calls("cuMemFreeHost"))
 	assert.Equal(t, uint64(64<<10), p.Stats().PeakBytes)
-	require.NoError(t, big.Return())
+	require.NoError(t, big.Free())
 }
 
 func TestPinnedTrimsWhenTheDriverIsOutOfMemory(t *testing.T) {
 	b := newCopyBed(t, drivertest.Config{HostMemory: 100 << 10})
 	p := newPinned(t, b, arena.PinnedConfig{})
-	require.NoError(t, lease(t, p, 64<<10).Return())
+	require.NoError(t, lease(t, p, 64<<10).Free())
 	big := lease(t, p, 80<<10)
 	_, err := p.Lease(64 << 10)
 	require.ErrorIs(t, err, driver.ErrOutOfMemory)
 	assert.Equal(t, uint64(64<<10), err.(*driver.Error).Bytes)
 	assert.Equal(t, uint64(80<<10), p.Stats().PeakBytes, "refused memory is no peak")
-	require.NoError(t, big.Return())
+	require.NoError(t, big.Free())
 	assert.Equal(t, uint64(80<<10), p.Stats().CachedBytes)
 }
 
@@ -168,13 +168,13 @@ func TestPinnedEveryFailureOfTheDriver(t *testing.T) {
 				require.Zero(t, p.Stats().Leases)
 				l = lease(t, p, 1)
 			}
-			require.NoError(t, l.Return())
+			require.NoError(t, l.Free())
 		})
 	}
 	t.Run("cuMemFreeHost", func(t *testing.T) {
 		b := newFaultyBed(t, drivertest.Config{})
 		p := newPinned(t, b, arena.PinnedConfig{})
-		require.NoError(t, lease(t, p, 1).Return())
+		require.NoError(t, lease(t, p, 1).Free())
 		b.gpu.Fail("cuMemFreeHost", 1, driver.ResultUnknown)
 		p.Trim(0)
 		require.Len(t, b.reported(), 1)
@@ -188,12 +188,12 @@ func TestPinnedKeepsWhatItCouldNotTryToFree(t *testing.T) {
 	for _, debug := range []bool{false, true} {
 		b := newFaultyBed(t, drivertest.Config{})
 		p := newPinned(t, b, arena.PinnedConfig{Debug: debug})
-		require.NoError(t, lease(t, p, 1).Return())
+		require.NoError(t, lease(t, p, 1).Free())
 		b.gpu.Fail("cuCtxPushCurrent", 1, driver.ResultUnknown)
 		assert.Zero(t, p.Trim(0))
 		require.Len(t, b.reported(), 1)
 		assert.Equal(t, arena.PinnedStats{CachedBytes: 4096, PeakBytes: 4096, Limit: arena.DefaultPinnedLimit, Misses: 1, Returns: 1}, p.Stats())
-		require.NoError(t, lease(t, p, 1).Return())
+		require.NoError(t, lease(t, p, 1).Free())
 		assert.Equal(t, uint64(1), p.Stats().Hits)
 		assert.Equal(t, uint64(4096), p.Trim(0))
 		assert.Equal(t, 1, b.gpu.Calls("cuMemFreeHost"))
@@ -204,13 +204,13 @@ func TestPinnedClose(t *testing.T) {
 	b := newCopyBed(t, drivertest.Config{})
 	p := arena.NewPinned(b.Binding, arena.PinnedConfig{})
 	l := lease(t, p, 10)
-	require.NoError(t, lease(t, p, 10).Return())
+	require.NoError(t, lease(t, p, 10).Free())
 	require.ErrorContains(t, p.Close(), "1 leases of 4096 bytes are under way")
 	require.NoError(t, p.Close())
 	_, err := p.Lease(1)
 	require.ErrorIs(t, err, driver.ErrClosed)
 	assert.Len(t, l.Bytes(), 10)
-	require.NoError(t, l.Return()) // and it is given back: the bed finds no leak
+	require.NoError(t, l.Free()) // and it is given back: the bed finds no leak
 	assert.Zero(t, p.Stats().CachedBytes)
 	assert.Equal(t, 2, b.gpu.Calls("cuMemFreeHost"))
 }
@@ -219,14 +219,14 @@ func TestPinnedAbandonedMakesNoCalls(t *testing.T) {
 	b := newFaultyBed(t, drivertest.Config{})
 	p := arena.NewPinned(b.Binding, arena.PinnedConfig{})
 	l := lease(t, p, 10)
-	require.NoError(t, lease(t, p, 10).Return())
+	require.NoError(t, lease(t, p, 10).Free())
 	b.gpu.Fail("cuCtxSynchronize", 1, driver.ResultIllegalAddress)
 	_ = b.Do(func() error { return b.Failed("", b.API.CtxSynchronize()) })
-	p.Abandon()
+	p.Lose()
 	b.gpu.ResetCalls()
 	_, err := p.Lease(1)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
-	require.NoError(t, l.Return())
+	require.NoError(t, l.Free())
 	p.Trim(0)
 	require.NoError(t, p.Close())
 	for _, op := range []string{"cuMemFreeHost", "cuMemHostAlloc", "cuCtxPushCurrent"} {
@@ -247,7 +247,7 @@ func TestPinnedDoesNotEndACapture(t *testing.T) {
 	go func() { // on another thread
 		l, err := p.Lease(1)
 		if err == nil {
-			err = l.Return()
+			err = l.Free()
 		}
 		p.Trim(0)
 		done <- err
@@ -311,7 +311,7 @@ func pinnedProgram(t *testing.T, seed uint64) {
 			m := live[i]
 			// Nobody else has written to it.
 			require.Equal(t, slices.Repeat([]byte{m.mark}, int(m.bytes)), m.Bytes())
-			require.NoError(t, m.Return())
+			require.NoError(t, m.Free())
 			live = slices.Delete(live, i, i+1)
 			ended = append(ended, m)
 		case n == 8:
@@ -320,13 +320,13 @@ func pinnedProgram(t *testing.T, seed uint64) {
 			require.LessOrEqual(t, p.Stats().CachedBytes, keep)
 		case n == 9 && len(ended) > 0:
 			m := ended[chance.IntN(len(ended))]
-			require.ErrorIs(t, m.Return(), driver.ErrClosed)
+			require.ErrorIs(t, m.Free(), driver.ErrClosed)
 			require.Nil(t, m.Bytes())
 		}
 		check()
 	}
 	for _, m := range live {
-		require.NoError(t, m.Return())
+		require.NoError(t, m.Free())
 	}
 	require.Zero(t, p.Stats().Findings)
 }
@@ -338,7 +338,7 @@ func TestPinnedWaste(t *testing.T) {
 		l := lease(t, p, bytes)
 		s := p.Stats()
 		require.LessOrEqual(t, s.LeasedBytes, bytes+bytes/8+4096)
-		require.NoError(t, l.Return())
+		require.NoError(t, l.Free())
 		p.Trim(0)
 	}
 }
@@ -364,8 +364,8 @@ func TestPinnedConcurrently(t *testing.T) {
 					p.Trim(0)
 				}
 				assert.Equal(t, byte(g), data[0])
-				assert.NoError(t, l.Return())
-				assert.ErrorIs(t, l.Return(), driver.ErrClosed)
+				assert.NoError(t, l.Free())
+				assert.ErrorIs(t, l.Free(), driver.ErrClosed)
 			}
 		})
 	}

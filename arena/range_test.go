@@ -352,7 +352,7 @@ func TestRangeOfALostDevice(t *testing.T) {
 	}))
 	require.NoError(t, waits.FreeAfter(s))
 	close(release)
-	d.Abandon()
+	d.Lose(nil)
 	assert.EqualValues(t, page, exact(t, d).Lost)
 	before := gpu.Calls("cuMemUnmap") + gpu.Calls("cuMemCreate")
 	assert.ErrorIs(t, r.Grow(2), driver.ErrDeviceLost)

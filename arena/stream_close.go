@@ -268,7 +268,7 @@ func (s *Stream) endGuard(err error) {
 // Close returns errors of the driver. It also returns an error for blocks in use whose last use cannot
 // be proven finished. Such memory is lost.
 //
-// Later calls return driver.ErrClosed. Closing twice is harmless. After [Device.Abandon]
+// Later calls return driver.ErrClosed. Closing twice is harmless. After [Device.Lose]
 // Close does nothing.
 func (d *Device) Close() error {
 	if d.made() != nil {

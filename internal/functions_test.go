@@ -176,7 +176,7 @@ func TestFunctionsAreAll(t *testing.T) {
 
 // showInternal are declarations that name a type which no other module can name.
 var showInternal = []string{
-	"pkg arena, method (Lease) ReturnAfter(...internal/wait.Ticket) error",
+	"pkg arena, method (Lease) FreeAfter(...internal/wait.Ticket) error",
 	"pkg arena, type CopierConfig struct, Waits *internal/wait.Device",
 	"pkg arena, type DeviceConfig struct, Waits *internal/wait.Device",
 	"pkg runtime, method (*LibraryHandle) Current() *internal/current.Context", // module libs can

@@ -17,7 +17,7 @@ import (
 
 // Goroutines allocate, write, read, copy, share, lease, forget and close memory on streams
 // of their own, while the driver fails by chance, streams are closed with work on them, and the
-// device is drained, rebuilt, lost and dropped. What is read must be what was written last;
+// device is drained, rebuilt, lost and closed. What is read must be what was written last;
 // the driver must find no mistake, and so no access to memory that is gone; every block must
 // be accounted for; and nobody may hang. The seed decides about the machine, the faults and
 // the program of each goroutine; how these meet is the scheduler's.
@@ -159,7 +159,7 @@ func (c *campaign) explained(what string, err error) (failed bool) {
 		switch {
 		case e.Detail == "context rebuilt" && c.state.Generation() > 1:
 		case e.Detail == "device shutting down" && c.shutdowns.Load() > 0:
-		case e.Detail == "device state dropped" && c.dropped.Load():
+		case e.Detail == "device state closed" && c.dropped.Load():
 		default:
 			c.fail("%s: stale without a reason: %v", what, err)
 		}

@@ -116,7 +116,7 @@ func (c *campaign) open() error {
 		if e.Sticky {
 			c.state.Lose(e)
 			if w.arena != nil {
-				w.arena.Abandon()
+				w.arena.Lose(nil)
 			}
 		}
 	}}
@@ -201,7 +201,7 @@ func (c *campaign) control(chance *rand.Rand) {
 		case 4:
 			if c.seed%5 == 0 {
 				c.state.Lose(driver.Failed("cuStreamSynchronize", driver.ResultLaunchFailed))
-				c.world.Load().arena.Abandon()
+				c.world.Load().arena.Lose(nil)
 			}
 		case 5:
 			if c.seed%7 == 0 {
@@ -220,7 +220,7 @@ func (c *campaign) rebuild(chance *rand.Rand) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+chance.IntN(50))*time.Millisecond)
 	defer cancel()
 	err := c.state.Drain(ctx)
-	if c.state.Status() == refs.Lost || c.state.Status() == refs.Dropped {
+	if c.state.Status() == refs.Lost || c.state.Status() == refs.Closed {
 		return
 	}
 	w := c.world.Load()

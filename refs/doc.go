@@ -1,5 +1,5 @@
 // Package refs has typed references to device memory. A [Ref] knows the context that its memory
-// was allocated in. Its use fails once the context was rebuilt, lost or dropped, so that no stale
+// was allocated in. Its use fails once the context was rebuilt, lost or closed, so that no stale
 // address gets to the driver.
 //
 //	r, err := refs.New[float32](state, stream, 1<<20)

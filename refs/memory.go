@@ -47,7 +47,7 @@ func (m *memory) end() error {
 func (m *memory) free(word uint64) (fate, error) {
 	generation, status := split(word)
 	switch {
-	case generation != m.generation || status == Lost || status == Dropped:
+	case generation != m.generation || status == Lost || status == Closed:
 		return gone, nil
 	case status == Drained:
 		return waiting, nil

@@ -51,7 +51,7 @@ func Wrap[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int) (*
 
 // Own is Wrap of memory that goes with its last reference, which then calls free once. Work of any stream may still use
 // the memory, which free has to wait for, or leaves to somebody who does. It is not called for memory whose context was
-// rebuilt, lost or dropped, which has gone with it. It may run on any goroutine that closes, uses or allocates Refs of the
+// rebuilt, lost or closed, which has gone with it. It may run on any goroutine that closes, uses or allocates Refs of the
 // State. Without free it is Wrap.
 func Own[T any](s *State, on *arena.Stream, address driver.DevicePtr, n int, free func() error) (*Ref[T], error) {
 	bytes, err := SizeOf[T](n)
@@ -134,7 +134,7 @@ func (r *Ref[T]) Bytes() uint64 { return r.Core().Bytes() }
 // The first of these errors that applies is returned:
 //
 //   - driver.ErrInvalidArgument for a view out of bounds
-//   - driver.ErrRefStale with "device state dropped" or "device shutting down"
+//   - driver.ErrRefStale with "device state closed" or "device shutting down"
 //   - driver.ErrDeviceLost, which wraps the first cause
 //   - driver.ErrRefStale with "context rebuilt"
 //   - driver.ErrClosed

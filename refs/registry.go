@@ -12,7 +12,7 @@ import (
 type Stats struct {
 	Live, LiveBytes uint64 // in use by a Ref or a lease
 	// Stale is memory that a Ref or a lease still refers to, and whose context was rebuilt,
-	// lost or dropped.
+	// lost or closed.
 	Stale, StaleBytes uint64
 	// Waiting is memory that nobody uses and that is freed at the next allocation,
 	// Reclaim or Close: Refs that the garbage collector has found, or closed while the State was drained.
@@ -21,7 +21,7 @@ type Stats struct {
 	// Leaked is memory of a context that lives of which it could not be proven that the
 	// work which uses it ends. It is kept from being used again, on purpose.
 	Leaked, LeakedBytes uint64
-	// Gone is memory that was closed after its context was rebuilt, lost or dropped.
+	// Gone is memory that was closed after its context was rebuilt, lost or closed.
 	Gone, GoneBytes uint64
 	Leases          uint64 // that are held now
 }
@@ -142,7 +142,7 @@ func (s *State) Stats() Stats {
 	generation, status := split(s.word.Load())
 	for m := g.first; m != nil; m = m.next {
 		stats.Leases += m.leases()
-		if m.generation != generation || status == Dropped {
+		if m.generation != generation || status == Closed {
 			stats.Stale++
 			stats.StaleBytes += m.bytes
 		}

@@ -9,7 +9,7 @@ import (
 
 // The reasons why a Ref is stale, in the order in which they are looked at.
 const (
-	reasonDropped  = "device state dropped"
+	reasonDropped  = "device state closed"
 	reasonShutdown = "device shutting down"
 	reasonRebuilt  = "context rebuilt"
 )
@@ -21,7 +21,7 @@ func (s *State) refusal(of uint64) error {
 	switch {
 	case generation == 0:
 		return driver.Errorf(driver.ErrInvalidArgument, "a State that was never made")
-	case status == Dropped:
+	case status == Closed:
 		return s.stale(reasonDropped)
 	case status == ShuttingDown || status == Drained:
 		return s.stale(reasonShutdown)

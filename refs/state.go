@@ -25,12 +25,12 @@ const (
 	// Lost: an error has ended the use of the device, or of CUDA. Nothing is freed any
 	// more. Only Revive leads out of it.
 	Lost
-	// Dropped: closed, for good.
-	Dropped
+	// Closed: closed, for good.
+	Closed
 )
 
 func (s Status) String() string {
-	names := [...]string{"accepting", "shutting down", "drained", "lost", "dropped"}
+	names := [...]string{"accepting", "shutting down", "drained", "lost", "closed"}
 	if int(s) < len(names) {
 		return names[s]
 	}
@@ -89,10 +89,10 @@ const statusBits = 3
 
 func makeWord(generation uint64, s Status) uint64 { return generation<<statusBits | uint64(s) }
 
-// split takes a word apart. That of a State that was never made says that it is dropped.
+// split takes a word apart. That of a State that was never made says that it is closed.
 func split(word uint64) (generation uint64, s Status) {
 	if word == 0 {
-		return 0, Dropped
+		return 0, Closed
 	}
 	return word >> statusBits, Status(word & (1<<statusBits - 1))
 }
@@ -166,11 +166,11 @@ func (s *State) Resume() bool {
 // Refs had is regarded as gone with its context and is never touched again. Shut down and
 // drain before, else calls that are under way meet a context that is taken down.
 //
-// A State that is lost or dropped stays so, which is an error; see [State.Revive].
+// A State that is lost or closed stays so, which is an error; see [State.Revive].
 func (s *State) Rebuild() error {
 	var refused error
 	s.change(func(generation uint64, now Status) (uint64, Status) {
-		if now == Lost || now == Dropped {
+		if now == Lost || now == Closed {
 			refused = s.refusal(0)
 			return generation, now
 		}
@@ -204,7 +204,7 @@ func (s *State) Lose(cause error) {
 		cause = driver.Errorf(driver.ErrDeviceLost, "no cause was given")
 	}
 	s.change(func(generation uint64, now Status) (uint64, Status) {
-		if now == Lost || now == Dropped {
+		if now == Lost || now == Closed {
 			return generation, now
 		}
 		s.lost.Store(&lostCause{cause}) // before anybody can see the status
@@ -212,14 +212,14 @@ func (s *State) Lose(cause error) {
 	})
 }
 
-// Close frees what the garbage collector has found, and drops the State. Later uses fail with
-// "device state dropped". Memory that is still open counts as gone with its context. Close waits for
+// Close frees what the garbage collector has found, and closes the State. Later uses fail with
+// "device state closed". Memory that is still open counts as gone with its context. Close waits for
 // allocations and frees that are under way, not for leases. Closing twice is harmless. It must not
 // be called from a hook of the driver's errors.
 func (s *State) Close() {
 	s = zero.Or(s)
 	s.Reclaim()
-	s.change(func(generation uint64, _ Status) (uint64, Status) { return generation, Dropped })
+	s.change(func(generation uint64, _ Status) (uint64, Status) { return generation, Closed })
 	s.changed.Wait(nil, s.idle)
 	s.Reclaim()
 }

@@ -53,14 +53,14 @@ func TestWhatEachStateAnswers(t *testing.T) {
 			use:   "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
 			fresh: "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
 			after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
-		{name: "dropped", become: (*refs.State).Close, use: "device state dropped", kind: driver.ErrRefStale,
-			fresh: "device state dropped", after: 1, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
-		{name: "dropped twice", become: func(s *refs.State) { s.Close(); s.Close() }, use: "device state dropped",
-			kind: driver.ErrRefStale, fresh: "device state dropped", after: 1, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
-		{name: "lost and dropped", become: func(s *refs.State) { s.Lose(errCause); s.Close() }, use: "device state dropped",
-			kind: driver.ErrRefStale, lost: true, fresh: "device state dropped", after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
-		{name: "dropped and lost", become: func(s *refs.State) { s.Close(); s.Lose(errCause); s.Shutdown(); s.Resume(); _ = s.Rebuild() },
-			use: "device state dropped", kind: driver.ErrRefStale, fresh: "device state dropped", after: 1,
+		{name: "closed", become: (*refs.State).Close, use: "device state closed", kind: driver.ErrRefStale,
+			fresh: "device state closed", after: 1, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+		{name: "closed twice", become: func(s *refs.State) { s.Close(); s.Close() }, use: "device state closed",
+			kind: driver.ErrRefStale, fresh: "device state closed", after: 1, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+		{name: "lost and closed", become: func(s *refs.State) { s.Lose(errCause); s.Close() }, use: "device state closed",
+			kind: driver.ErrRefStale, lost: true, fresh: "device state closed", after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
+		{name: "closed and lost", become: func(s *refs.State) { s.Close(); s.Lose(errCause); s.Shutdown(); s.Resume(); _ = s.Rebuild() },
+			use: "device state closed", kind: driver.ErrRefStale, fresh: "device state closed", after: 1,
 			allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestOnChange(t *testing.T) {
 		{Device: 3, Generation: 2, From: refs.Accepting, To: refs.Accepting},
 		{Device: 3, Generation: 2, From: refs.Accepting, To: refs.ShuttingDown},
 		{Device: 3, Generation: 3, From: refs.ShuttingDown, To: refs.Lost, Lost: errCause},
-		{Device: 3, Generation: 3, From: refs.Lost, To: refs.Dropped, Lost: errCause},
+		{Device: 3, Generation: 3, From: refs.Lost, To: refs.Closed, Lost: errCause},
 	}, seen)
 	assert.ErrorIs(t, s.Rebuild(), driver.ErrRefStale)
 	assert.False(t, s.Resume())

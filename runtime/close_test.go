@@ -145,7 +145,7 @@ func TestUseAfterCloseOfTheRuntime(t *testing.T) {
 		for _, use := range uses {
 			if err := use.call(); slices.Contains(copies, use.name) { // whose memory is looked at first
 				require.ErrorIs(t, err, driver.ErrRefStale, use.name)
-				assert.ErrorContains(t, err, "device state dropped", use.name)
+				assert.ErrorContains(t, err, "device state closed", use.name)
 			} else {
 				assert.ErrorIs(t, err, driver.ErrClosed, use.name)
 			}

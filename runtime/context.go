@@ -264,7 +264,7 @@ func refusal(rt *Runtime, state *refs.State, g *gate.Gate, generation uint64) er
 	if err := rt.lostError(); err != nil {
 		return err
 	}
-	if state.Status() == refs.Dropped { // what was closed meanwhile is closed
+	if state.Status() == refs.Closed { // what was closed meanwhile is closed
 		if g.Closed() {
 			return nil
 		}
@@ -351,7 +351,7 @@ func (c *Context) freeLost(e *entry, all bool) (err error) {
 	}
 	switch {
 	case e.lease != nil: // to a pool that makes no call any more
-		err = e.lease.memory.Return()
+		err = e.lease.memory.Free()
 	case e.kind == graphEntry && c.rt.lost.Load() == nil:
 		err = c.failed(e.destroyInDriver())
 	}

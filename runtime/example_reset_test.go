@@ -84,5 +84,5 @@ func ExampleWithStateHook() {
 	// device 0: from accepting to lost
 	// on the CPU from now on
 	// fault true
-	// device 0: from lost to dropped
+	// device 0: from lost to closed
 }

@@ -88,7 +88,7 @@ func (e *entry) endLease() (ended bool, err error) {
 	if !c.ledger.take(e, true) {
 		return true, nil
 	}
-	return true, l.memory.ReturnAfter(marks[:n]...)
+	return true, l.memory.FreeAfter(marks[:n]...)
 }
 
 // mark marks the work on all streams that have used the memory, if that can be.
@@ -127,7 +127,7 @@ func (c *Context) endLeases() (errs []error) {
 	for _, e := range c.ledger.entries(leasedMemory) {
 		e.gate.Close(c.state.Done())
 		if c.ledger.take(e, true) {
-			errs = append(errs, e.lease.memory.Return())
+			errs = append(errs, e.lease.memory.Free())
 		}
 	}
 	return errs

@@ -349,7 +349,7 @@ func (l *ledger) takeRetained() (all []retainable) {
 func (e *entry) destroy() error {
 	c := e.ctx
 	if e.lease != nil {
-		return e.lease.memory.Return()
+		return e.lease.memory.Free()
 	}
 	var err error
 	if waits := e.waits.Load(); waits != nil {

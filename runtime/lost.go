@@ -29,10 +29,10 @@ func (rt *Runtime) noteError(e *driver.Error) {
 // launch.
 func (c *Context) lostError() error {
 	status := c.state.Status()
-	if status != refs.Lost && status != refs.Dropped {
+	if status != refs.Lost && status != refs.Closed {
 		return nil
 	}
-	if err := c.rt.lostError(); err != nil || status == refs.Dropped {
+	if err := c.rt.lostError(); err != nil || status == refs.Closed {
 		return err
 	}
 	return c.state.Check(0)

@@ -94,7 +94,7 @@ func (m *Managed[T]) Data() []T {
 	if m.memory == nil || m.memory.gate.Closed() {
 		return nil
 	}
-	if status := m.memory.ctx.state.Status(); status == refs.Lost || status == refs.Dropped {
+	if status := m.memory.ctx.state.Status(); status == refs.Lost || status == refs.Closed {
 		return nil
 	}
 	return unsafe.Slice((*T)(hostPointer(uint64(m.ref.Core().Ptr()))), m.ref.Len())

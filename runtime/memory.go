@@ -123,9 +123,9 @@ func (c *Context) abandonMemory(cause error) {
 
 func (m *memory) abandon(cause error) {
 	m.waits.Lose(cause)
-	m.arena.AbandonFor(cause)
-	m.copier.Abandon()
-	m.pinned.Abandon()
+	m.arena.Lose(cause)
+	m.copier.Lose()
+	m.pinned.Lose()
 }
 
 // closeMemory frees all memory, or leaves it to the driver if work of other devices may

@@ -268,13 +268,13 @@ func TestRefsOfAClosedRuntime(t *testing.T) {
 		for _, r := range []*runtime.Ref[uint32]{x, view, second} {
 			_, err := r.Access()
 			require.ErrorIs(t, err, driver.ErrRefStale)
-			assert.ErrorContains(t, err, "device state dropped")
+			assert.ErrorContains(t, err, "device state closed")
 			assert.ErrorIs(t, runtime.Zero(s, r), driver.ErrRefStale)
 		}
 		_, err := runtime.Alloc[uint32](s, 8)
 		assert.ErrorIs(t, err, driver.ErrClosed)
 		assert.ErrorIs(t, c.TrimMemory(0), driver.ErrClosed)
-		assert.Equal(t, refs.Dropped, c.State().Status())
+		assert.Equal(t, refs.Closed, c.State().Status())
 		require.NoError(t, errors.Join(x.Close(), second.Close(), view.Close()))
 	})
 }

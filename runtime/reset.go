@@ -192,7 +192,7 @@ func (c *Context) discard() error {
 		e.gate.Close(c.state.Done())
 	}
 	c.ledger.clear()
-	c.rt.peers.Forget(&c.bind)
+	c.rt.peers.Drop(&c.bind)
 	if c.isLost() {
 		return nil
 	}

@@ -431,7 +431,7 @@ func TestStates(t *testing.T) {
 	closed := answer{kind: driver.ErrClosed}
 	lost := answer{kind: driver.ErrDeviceLost, detail: "only a new process gets it back", cause: driver.ResultIllegalAddress}
 	given := answer{kind: driver.ErrDeviceLost, detail: "ended the use of the device", cause: errNoReset}
-	dropped := answer{kind: driver.ErrRefStale, detail: "device state dropped"}
+	stateClosed := answer{kind: driver.ErrRefStale, detail: "device state closed"}
 	for _, c := range []struct {
 		name   string
 		enter  func(m *stateMachine, t *testing.T)
@@ -456,13 +456,13 @@ func TestStates(t *testing.T) {
 			m.gpu.Fail("cuDevicePrimaryCtxRetain", 1, errNoReset)
 			require.ErrorIs(t, m.c.Reset(bg), driver.ErrDeviceLost)
 		}, refs.Lost, map[callClass]answer{puts: given, makes: given, touches: given, asks: given, looks: given, backend: given}},
-		{"closed", func(m *stateMachine, t *testing.T) { require.NoError(t, m.rt.Close()) }, refs.Dropped,
-			map[callClass]answer{puts: closed, makes: closed, touches: dropped, asks: closed, looks: closed, backend: closed}},
+		{"closed", func(m *stateMachine, t *testing.T) { require.NoError(t, m.rt.Close()) }, refs.Closed,
+			map[callClass]answer{puts: closed, makes: closed, touches: stateClosed, asks: closed, looks: closed, backend: closed}},
 		{"lost and closed", func(m *stateMachine, t *testing.T) {
 			m.lose(t)
 			require.NoError(t, m.rt.Close())
-		}, refs.Dropped, map[callClass]answer{puts: lost, makes: lost, asks: lost, looks: lost, backend: lost,
-			touches: {kind: driver.ErrRefStale, detail: "device state dropped", cause: driver.ResultIllegalAddress}}},
+		}, refs.Closed, map[callClass]answer{puts: lost, makes: lost, asks: lost, looks: lost, backend: lost,
+			touches: {kind: driver.ErrRefStale, detail: "device state closed", cause: driver.ResultIllegalAddress}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newStateMachine(t)
@@ -620,9 +620,9 @@ func TestStateHook(t *testing.T) {
 		"shutting down to drained, generation 2",
 		"drained to accepting, generation 2",
 		"accepting to lost, generation 3, lost",
-		"lost to dropped, generation 3, lost",
+		"lost to closed, generation 3, lost",
 	}, heard.of(0))
-	assert.Equal(t, []string{"accepting to lost, generation 2, lost", "lost to dropped, generation 2, lost"}, heard.of(1))
+	assert.Equal(t, []string{"accepting to lost, generation 2, lost", "lost to closed, generation 2, lost"}, heard.of(1))
 }
 
 // A hook may ask the runtime, whoever tells it.
