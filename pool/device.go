@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/flight"
 	"github.com/purecuda/purecuda/runtime"
@@ -37,6 +38,7 @@ type device struct {
 	reserved   reservations
 
 	shared *shared // of the newest generation
+	unfit  error   // why none will be made
 	setups flight.Group[uint64, struct{}]
 }
 
@@ -322,17 +324,20 @@ func (d *device) attach(w *Worker) bool {
 // setUp makes the shared state, on the stream of a worker.
 func (d *device) setUp(w *Worker) error {
 	d.pool.mu.Lock()
-	made := d.shared != nil && d.shared.generation == w.generation
+	made, unfit := d.shared != nil && d.shared.generation == w.generation, d.unfit
 	d.pool.mu.Unlock()
-	if made {
-		return nil
+	if made || unfit != nil {
+		return unfit
 	}
 	states, err := d.pool.setUp(w, true)
+	d.pool.mu.Lock()
+	defer d.pool.mu.Unlock()
+	if driver.UnfitDevice(err) {
+		d.unfit = err // a worker that comes now need not ask again
+	}
 	if err != nil {
 		return err
 	}
-	d.pool.mu.Lock()
-	defer d.pool.mu.Unlock()
 	d.shared = &shared{generation: w.generation, states: states}
 	return nil
 }

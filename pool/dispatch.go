@@ -181,13 +181,17 @@ func (p *Pool) assign(r *request) (*Worker, error) {
 // impossible returns why no device takes a request.
 func (p *Pool) impossible(r *request) error {
 	var causes []error
+	howLong := " until the pool is closed"
 	for _, d := range p.devices {
 		if d.quarantine.on && r.may(d) {
 			causes = append(causes, d.quarantine.err)
+			if !d.quarantine.final {
+				howLong = ""
+			}
 		}
 	}
 	if len(causes) > 0 {
-		return fmt.Errorf("%w: %w", ErrQuarantined, errors.Join(causes...))
+		return fmt.Errorf("%w%s: %w", ErrQuarantined, howLong, errors.Join(causes...))
 	}
 	return errTried
 }

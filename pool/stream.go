@@ -35,14 +35,16 @@ type StreamOptions[In, Out any] struct {
 	Ahead int
 	// Retry is how often a piece that has failed is repeated on another device.
 	Retry int
+	// Devices and Suits are as in [DoOptions]. Suits is asked once for a loop.
+	Devices []int
+	Suits   func(runtime.Device) bool
 	// Fallback does a piece on the CPU, if no device can. data are what Read has read. As many run at the same time in a pool as
 	// there are cores.
 	Fallback func(ctx context.Context, in In, data []byte) (Out, error)
 	// Cores is how many pieces Fallback does at a time beside the devices.
 	Cores int
 	// Report, if it is not nil, is set when the sequence ends. It has a tile for each device and for the CPU, with as many items as
-	// pieces were done there; which ones is not kept. Reason and Err are those of the last piece that the CPU did in place
-	// of the devices. The other devices have done the pieces of those that were skipped.
+	// pieces were done there; which ones is not kept. Reason and Err are those of the last piece that no device did. The other devices have done the pieces of those that were skipped.
 	Report *Report
 }
 
@@ -104,7 +106,8 @@ type stream[In, Out any] struct {
 	reading    chan struct{} // has a token for each piece that is read for a device
 	changed    chan struct{} // a result has arrived, or the source has no more
 
-	first     *In // was taken before there were lanes
+	first     *In       // was taken before there were lanes
+	options   DoOptions // of each piece
 	mu        sync.Mutex
 	pulled    int // pieces
 	taken     int // results
@@ -233,7 +236,16 @@ func (s *stream[In, Out]) isDrained() bool {
 func (s *stream[In, Out]) start() {
 	p := s.pool
 	var devices []*device
-	all, _ := p.selectDevices(nil) // without a device each piece hears why
+	s.options = DoOptions{Retry: s.Retry, Devices: s.Devices, Suits: s.Suits}
+	all, err := p.selectDevices(s.Devices) // without a device each piece hears why
+	if err == nil && s.Suits != nil {
+		var others []runtime.Device
+		all, others, err = pick(all, s.Suits)
+		s.report.Skipped = others
+		if err == nil {
+			s.options.Suits, s.options.Devices = nil, ordinals(all)
+		}
+	}
 	for _, d := range all {
 		if info, leftOut := p.state(d); leftOut || errors.Is(info.Err, driver.ErrDeviceLost) {
 			s.skip(info)
@@ -319,6 +331,10 @@ func (s *stream[In, Out]) signal() {
 func (s *stream[In, Out]) skip(info runtime.Device) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.noteSkipped(info)
+}
+
+func (s *stream[In, Out]) noteSkipped(info runtime.Device) {
 	if !slices.ContainsFunc(s.report.Skipped, func(d runtime.Device) bool { return d.Ordinal == info.Ordinal }) {
 		s.report.Skipped = append(s.report.Skipped, info)
 	}

@@ -55,7 +55,7 @@ func (l *lane[In, Out]) pieces(ready *sync.WaitGroup, usable *atomic.Int64) erro
 	if l.buffer == nil && contain.Do(func() error { l.buffer = make([]byte, l.BufferBytes); return nil }) != nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "a buffer of %d bytes is more than there can be", l.BufferBytes)
 	}
-	l.options.Retry = l.Retry
+	l.options = l.stream.options
 	if l.Fallback != nil {
 		l.options.Fallback = func(ctx context.Context) (err error) {
 			l.out, err = l.Fallback(ctx, l.in, l.buffer[:l.bytes])
@@ -146,7 +146,7 @@ func (l *lane[In, Out]) read() error {
 // do does the piece, and hands its result on.
 func (l *lane[In, Out]) do() error {
 	p, r := l.pool, &l.request
-	*r = request{ready: r.ready, post: post{request: r}, first: l.device, begun: true, overflow: l.number > 0}
+	*r = request{ready: r.ready, post: post{request: r}, first: l.device, devices: l.options.Devices, begun: true, overflow: l.number > 0}
 	r.deadline, _ = l.ctx.Deadline()
 	defer func() {
 		if r.accepted {
@@ -162,9 +162,7 @@ func (l *lane[In, Out]) do() error {
 	} else {
 		err = p.doOrFallBack(l.ctx, &l.options, r, l.run, &report)
 	}
-	if err == nil {
-		l.done(&report)
-	}
+	l.done(&report, err == nil)
 	return err
 }
 
@@ -181,15 +179,21 @@ func (l *lane[In, Out]) run(w *Worker) (err error) {
 	return err
 }
 
-// done hands the result of the piece on.
-func (l *lane[In, Out]) done(report *Report) {
+// done hands the result of the piece on, if there is one.
+func (l *lane[In, Out]) done(report *Report, ok bool) {
 	s := l.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.results[l.number%len(s.results)] = arrival[Out]{l.out, true}
 	if report.Reason != "" {
 		s.report.Reason, s.report.Err = report.Reason, report.Err
 	}
+	for _, d := range report.Skipped {
+		s.noteSkipped(d)
+	}
+	if !ok {
+		return
+	}
+	s.results[l.number%len(s.results)] = arrival[Out]{l.out, true}
 	s.tile(report)
 	s.places.done(l.place)
 	var none Out

@@ -51,11 +51,16 @@ func (p *Pool) suit(o *DoOptions, r *request, report *Report) error {
 		report.Reason = unsuited(err)
 		return err
 	}
-	r.devices = make([]int, 0, len(devices))
-	for _, d := range devices {
-		r.devices = append(r.devices, d.info.Ordinal)
-	}
+	r.devices = ordinals(devices)
 	return nil
+}
+
+func ordinals(devices []*device) []int {
+	all := make([]int, 0, len(devices))
+	for _, d := range devices {
+		all = append(all, d.info.Ordinal)
+	}
+	return all
 }
 
 // unsuited is the reason of an error of pick: a panic is a failure.

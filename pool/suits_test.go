@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -60,6 +62,25 @@ var suitingDoors = map[string]func(ctx context.Context, p *pool.Pool, suits func
 		_, report, err := pool.Reduce(ctx, p, 1000, 1, func(w *pool.Worker, _, _ int, _ []int) error { return f(w) }, func(a, b int) int { return a + b }, o)
 		return report, err
 	},
+	"Stream": streamed(1),
+}
+
+// streamed does n pieces in a stream.
+func streamed(n int) func(ctx context.Context, p *pool.Pool, suits func(runtime.Device) bool, f func(*pool.Worker) error, fallback func() error) (pool.Report, error) {
+	return func(ctx context.Context, p *pool.Pool, suits func(runtime.Device) bool, f func(*pool.Worker) error, fallback func() error) (report pool.Report, err error) {
+		o := pool.StreamOptions[int, int]{Suits: suits, Report: &report}
+		if fallback != nil {
+			o.Fallback = func(context.Context, int, []byte) (int, error) { return 0, fallback() }
+		}
+		source := func(yield func(int, error) bool) {
+			for i := 0; i < n && yield(i, nil); i++ {
+			}
+		}
+		for _, failed := range pool.Stream(ctx, p, source, func(w *pool.Worker, _ int, _ *runtime.HostBuffer[byte]) (int, error) { return 0, f(w) }, o) {
+			err = failed
+		}
+		return report, err
+	}
 }
 
 func ordinalsOf(devices []runtime.Device) (ordinals []int) {
@@ -196,20 +217,8 @@ var oneOfTwo = map[string]func(ctx context.Context, p *pool.Pool, f func(*pool.W
 	"Batcher, an item": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error) (pool.Report, error) {
 		return batched(ctx, p, func(w *pool.Worker, errs []error) error { errs[0] = f(w); return nil })
 	},
-	"Stream": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error) (report pool.Report, err error) {
-		source := func(yield func(int, error) bool) {
-			for i := range 20 {
-				if !yield(i, nil) {
-					return
-				}
-			}
-		}
-		for _, err := range pool.Stream(ctx, p, source, func(w *pool.Worker, i int, _ *runtime.HostBuffer[byte]) (int, error) { return i, f(w) }, pool.StreamOptions[int, int]{Report: &report}) {
-			if err != nil {
-				return report, err
-			}
-		}
-		return report, nil
+	"Stream, many pieces": func(ctx context.Context, p *pool.Pool, f func(*pool.Worker) error) (report pool.Report, err error) {
+		return streamed(20)(ctx, p, nil, f, nil)
 	},
 }
 
@@ -309,6 +318,39 @@ func TestNoDeviceCanDoIt(t *testing.T) {
 	}
 }
 
+// Where the setup says so, all later calls hear why, and for how long. Requests beside each other ask the setup once.
+func TestSetupOfAnUnfitDevice(t *testing.T) {
+	for door, call := range suitingDoors {
+		t.Run(door, func(t *testing.T) {
+			var tries atomic.Int64
+			p, _ := open(t, machine(1), pool.Options{Streams: 8, Setup: []pool.Setup{pool.PerDevice(func(*runtime.Context) (int, error) {
+				tries.Add(1)
+				return 0, driver.Errorf(driver.ErrUnsupported, "the kernel needs wings")
+			})}})
+			f := func(*pool.Worker) error { panic("never runs") }
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() {
+					_, err := call(t.Context(), p, nil, f, nil)
+					assert.ErrorContains(t, err, "wings")
+				})
+			}
+			all.Wait()
+			assert.EqualValues(t, 1, tries.Load())
+			_, err := call(t.Context(), p, nil, f, nil)
+			assert.ErrorIs(t, err, driver.ErrUnsupported)
+			assert.ErrorContains(t, err, "wings")
+			if errors.Is(err, pool.ErrQuarantined) {
+				assert.ErrorContains(t, err, "until the pool is closed")
+			}
+			report, err := call(t.Context(), p, nil, f, func() error { return nil })
+			require.NoError(t, err)
+			assert.Equal(t, pool.OnCPU, report.Where)
+			assert.ErrorContains(t, report.Err, "wings")
+		})
+	}
+}
+
 func TestOneIsland(t *testing.T) {
 	config := drivertest.Config{}
 	for i := range 5 {
@@ -332,5 +374,30 @@ func TestOneIsland(t *testing.T) {
 				assert.Equal(t, []int{0, 3}, ordinalsOf(report.Skipped))
 			}
 		})
+	}
+}
+
+// Each call says in the same way which devices it takes.
+func TestAllCallsChooseDevices(t *testing.T) {
+	for _, options := range []any{pool.Options{}, pool.DoOptions{}, pool.ScatterOptions{}, pool.MapOptions[int, int]{}, pool.ReduceOptions[int]{},
+		pool.StreamOptions[int, int]{}, pool.BatcherConfig[int, int]{}} {
+		for field, of := range map[string]any{"Devices": []int{}, "Suits": isHopper} {
+			f, ok := reflect.TypeOf(options).FieldByName(field)
+			if assert.True(t, ok, "%T has no %s", options, field) {
+				assert.Equal(t, reflect.TypeOf(of), f.Type, "%T.%s", options, field)
+			}
+		}
+	}
+	p, _ := open(t, mixed())
+	var report pool.Report
+	for _, err := range pool.Stream(t.Context(), p, func(yield func(int, error) bool) { _ = yield(1, nil) && yield(2, nil) }, func(w *pool.Worker, i int, _ *runtime.HostBuffer[byte]) (int, error) {
+		assert.Equal(t, 2, w.Device().Ordinal)
+		return i, nil
+	}, pool.StreamOptions[int, int]{Devices: []int{2}, Report: &report}) {
+		assert.NoError(t, err)
+	}
+	for _, err := range pool.Stream(t.Context(), p, func(yield func(int, error) bool) { yield(1, nil) }, func(*pool.Worker, int, *runtime.HostBuffer[byte]) (int, error) { panic("never") },
+		pool.StreamOptions[int, int]{Devices: []int{9}}) {
+		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	}
 }
