@@ -368,3 +368,47 @@ func TestEndlessWhile(t *testing.T) {
 	require.Len(t, gpu.Findings(), 1)
 	assert.Contains(t, gpu.Findings()[0].String(), "a while of more than 65 rounds")
 }
+
+// An update of a graph with bodies is refused, and what was instantiated is as it was. One without them is updated.
+func TestUpdateOfABuiltGraph(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{})
+	n := newCounting(t, rt)
+	build := func(first uint32, bodies bool) *runtime.Graph {
+		g, err := n.c.BuildGraph(func(b *runtime.GraphBuilder) error {
+			start, err := b.Add(func(s *runtime.Stream) error {
+				return errors.Join(runtime.Fill(s, n.left, first), runtime.Zero(s, n.sum))
+			})
+			if err != nil {
+				return err
+			}
+			if bodies {
+				_, err = b.While(n.left, n.addStep, start)
+			} else {
+				_, err = b.Add(n.step, start)
+			}
+			return err
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, g.Close()) })
+		return g
+	}
+	for _, bodies := range []bool{false, true} {
+		x, err := build(4, bodies).Instantiate()
+		require.NoError(t, err)
+		err = x.Update(build(3, bodies))
+		want := uint32(3)
+		if bodies {
+			want = 4 + 3 + 2 + 1
+			assert.ErrorIs(t, err, driver.ResultGraphExecUpdateFailure)
+			assert.ErrorContains(t, err, "an operation that cannot be updated")
+			assert.ErrorContains(t, err, "instantiate the graph instead")
+		} else {
+			assert.NoError(t, err)
+		}
+		require.NoError(t, x.Launch(n.s))
+		sum, err := runtime.DownloadNew(t.Context(), n.s, n.sum)
+		require.NoError(t, err)
+		assert.Equal(t, []uint32{want}, sum, "bodies %v", bodies)
+		require.NoError(t, x.Close())
+	}
+}

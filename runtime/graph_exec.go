@@ -123,7 +123,7 @@ func (x *GraphExec) elsewhere(s *Stream, what string) error {
 // part of what Instantiate costs. From then on it retains what g uses in place of what it
 // used before, and may wait for the device to free that.
 //
-// A graph that differs in more than arguments matches driver.ResultGraphExecUpdateFailure,
+// A graph that differs in more than arguments, or has bodies, matches driver.ResultGraphExecUpdateFailure,
 // and the error says in what: instantiate it then. The executable graph is as it was.
 func (x *GraphExec) Update(g *Graph) error {
 	if x == nil || x.ctx == nil {

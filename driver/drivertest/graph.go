@@ -209,7 +209,8 @@ func (d *simulated) GraphInstantiate(h driver.Graph, flags uint64) (driver.Graph
 }
 
 // GraphExecUpdate implements [driver.API]. The nodes must be of the same kinds in
-// the same order with the same dependencies.
+// the same order with the same dependencies. Conditional nodes are refused: CUDA changes no parameters of
+// theirs, and the handle, which is one, is another one in each graph.
 func (d *simulated) GraphExecUpdate(h driver.GraphExec, from driver.Graph) (driver.GraphExecUpdateInfo, driver.Result) {
 	c, g, r := enterOn(d, call.graph, "cuGraphExecUpdate", from)
 	var info driver.GraphExecUpdateInfo
@@ -258,8 +259,10 @@ func compatible(was, now *node, place map[*node]int) driver.GraphExecUpdateResul
 	switch {
 	case !same:
 		return driver.GraphUpdateTopologyChanged
-	case was.work.kind != now.work.kind || was.condition.kind != now.condition.kind:
+	case was.work.kind != now.work.kind:
 		return driver.GraphUpdateNodeTypeChanged
+	case was.work.kind == nodeConditional:
+		return driver.GraphUpdateNotSupported
 	case was.work.kind == nodeKernel && was.work.function.module.ctx != now.work.function.module.ctx:
 		return driver.GraphUpdateUnsupportedFunctionChange
 	}
