@@ -101,6 +101,7 @@ type ledger struct {
 	ended    Stats // what was done on streams that are off
 	deferred []*entry
 	spare    []uint64 // streams that were closed, without work
+	onTrim   []*func() error
 }
 
 // add puts an entry on the ledger.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/refs"
@@ -162,10 +163,27 @@ func (c *Context) Leaks() []arena.Leak {
 	return nil
 }
 
-// Trim gives back all that the context keeps for later: TrimMemory, TrimPinned and TrimModules with 0, and the streams of closed ones. For
-// less, call them. It waits for the work that used the memory.
+// Trim gives back all that the context keeps for later: what OnTrim knows, TrimMemory, TrimPinned and TrimModules with 0, and the streams of
+// closed ones. For less, call them. It waits for the work that used the memory.
 func (c *Context) Trim() error {
-	return errors.Join(c.TrimModules(0), c.TrimMemory(0), c.TrimPinned(0), c.call(c.trimStreams))
+	if err := c.check(); err != nil {
+		return err
+	}
+	var errs []error
+	for _, f := range c.ledger.trimHooks() {
+		errs = append(errs, contain.Do(f))
+	}
+	return errors.Join(append(errs, c.TrimModules(0), c.TrimMemory(0), c.TrimPinned(0), c.call(c.trimStreams))...)
+}
+
+// OnTrim has Trim call f first, which gives back what its caller keeps for later in the context, and returns what went wrong. The functions XAuto
+// keep their kernels and streams so. f may be called at any time until forget, by several goroutines, and must not call Trim. A panic is
+// an error of Trim. forget may be called twice.
+func (c *Context) OnTrim(f func() error) (forget func()) {
+	if c == nil || f == nil {
+		return func() {}
+	}
+	return c.ledger.addTrimHook(&f)
 }
 
 // Trim is [Context.Trim] of all open contexts, one after the other.

@@ -224,6 +224,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Context.TrimMemory", looks, func() error { return c.TrimMemory(0) }},
 		{"Context.TrimPinned", looks, func() error { return c.TrimPinned(0) }},
 		{"Context.Trim", looks, c.Trim},
+		told("Context.OnTrim", func() { c.OnTrim(func() error { return nil })() }),
 		told("Context.Leaks", func() { c.Leaks() }),
 		told("Context.Device", func() { c.Device() }),
 		told("Context.Handle", func() { c.Handle() }),

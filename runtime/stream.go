@@ -33,7 +33,7 @@ type Stream struct {
 	_       [8]byte // 128 bytes: two lines of the processor's cache, and not three
 }
 
-// NewStream makes a stream. A stream that is no longer needed should be closed. Up to 64 closed streams of a context whose work is done are used for
+// NewStream makes a stream. A stream that is no longer needed should be closed. Up to 64 streams of a context whose work was done when they were closed are used for
 // new ones, until [Context.Trim]. Those are not used again that were captured, whose calls have failed, or whose Handle somebody has seen.
 func (c *Context) NewStream() (*Stream, error) { return c.NewStreamWithPriority(0) }
 

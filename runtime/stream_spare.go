@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/purecuda/purecuda/driver"
 )
@@ -66,5 +67,26 @@ func (l *ledger) takeSpares() []uint64 {
 	defer l.mu.Unlock()
 	all := l.spare
 	l.spare = nil
+	return all
+}
+
+// addTrimHook lists a function of OnTrim.
+func (l *ledger) addTrimHook(f *func() error) (forget func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onTrim = append(l.onTrim, f)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.onTrim = slices.DeleteFunc(l.onTrim, func(g *func() error) bool { return g == f })
+	}
+}
+
+func (l *ledger) trimHooks() (all []func() error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.onTrim {
+		all = append(all, *f)
+	}
 	return all
 }

@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 
@@ -146,4 +147,24 @@ func TestSpareStreamsBesideEverything(t *testing.T) {
 		}
 	})
 	all.Wait()
+}
+
+func TestOnTrim(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{})
+	c := contextOf(t, rt)
+	calls, mine := 0, errors.New("mine")
+	forget := c.OnTrim(func() error { calls++; return mine })
+	forgetPanic := c.OnTrim(func() error { panic(mine) })
+	assert.ErrorIs(t, c.Trim(), mine)
+	assert.Equal(t, 1, calls)
+	forget()
+	forget()
+	assert.ErrorIs(t, rt.Trim(), mine, "the panic")
+	forgetPanic()
+	assert.NoError(t, rt.Trim())
+	assert.Equal(t, 1, calls)
+	c.OnTrim(nil)()
+	(*runtime.Context)(nil).OnTrim(func() error { return nil })()
+	require.NoError(t, rt.Close())
+	assert.Error(t, c.Trim())
 }

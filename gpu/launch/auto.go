@@ -12,7 +12,7 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Place says where a kernel has run.
+// Place says where a kernel has run. The zero value is nowhere.
 type Place struct {
 	GPU    bool
 	Device string // the name of the device; empty on the CPU
@@ -21,8 +21,11 @@ type Place struct {
 
 // String says it in a few words.
 func (p Place) String() string {
-	if p.GPU {
+	switch {
+	case p.GPU:
 		return "on " + p.Device
+	case p.Reason == nil: // of a call that has failed
+		return "nowhere"
 	}
 	return fmt.Sprintf("on the CPU: %v", p.Reason)
 }
@@ -31,7 +34,7 @@ func (p Place) String() string {
 // and why. Where CUDA is there and broken, or ctx has ended, it runs nowhere, and the error says why. So it is where CUDA is
 // absent and the policy is required. rt nil is the shared runtime. The end of ctx does not stop a kernel that runs.
 //
-// The call has a stream of its own. What it has loaded, and some streams, are kept for later calls until the context ends.
+// The call has a stream of its own. What it has loaded, and some streams, are kept for later calls until the context ends, or its Trim.
 //
 // A device has copies of the slices, which are apart. So slices that overlap are an error, also on the CPU, if the kernel writes one.
 //

@@ -3,6 +3,7 @@ package launch_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -56,4 +57,69 @@ func TestAutoWhereNoDeviceCan(t *testing.T) {
 		assert.ErrorIs(t, err, driver.ErrModuleLoadFailed)
 		assert.ErrorContains(t, err, "[device 1]")
 	}
+}
+
+// Trim gives back what Auto keeps, and the next call loads it again.
+func TestTrimEmptiesAuto(t *testing.T) {
+	m := &launch.Module{Images: []runtime.Image{{Code: []byte(ofHopper)}}, Kernels: []string{"nothing"}}
+	gpu := drivertest.ForTest(t, drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.H100()}})
+	rt, err := runtime.Open(runtime.WithDriver(gpu))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, rt.Close()) }()
+	for range 3 {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				_, err := nothing(m, rt)
+				assert.NoError(t, err)
+			})
+		}
+		all.Wait()
+		before := rt.Stats()
+		assert.Positive(t, before.Streams)
+		assert.EqualValues(t, 1, before.Modules)
+		require.NoError(t, rt.Trim())
+		after := rt.Stats()
+		assert.EqualValues(t, 1, after.Streams, "that of the probe")
+		assert.Zero(t, after.SpareStreams)
+		assert.Zero(t, after.Modules)
+	}
+	require.NoError(t, rt.Contexts()[0].Reset(t.Context()))
+	_, err = nothing(m, rt)
+	require.NoError(t, err)
+	require.NoError(t, rt.Trim())
+	assert.Zero(t, rt.Stats().Modules)
+}
+
+// A Trim beside calls takes nothing from them.
+func TestTrimBesideAuto(t *testing.T) {
+	m := &launch.Module{Images: []runtime.Image{{Code: []byte(ofHopper)}}, Kernels: []string{"nothing"}}
+	gpu := drivertest.ForTest(t, drivertest.Config{Devices: []drivertest.DeviceConfig{drivertest.H100()}})
+	rt, err := runtime.Open(runtime.WithDriver(gpu))
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 100 {
+				place, err := nothing(m, rt)
+				assert.NoError(t, err)
+				assert.True(t, place.GPU)
+			}
+		})
+	}
+	all.Go(func() {
+		for range 100 {
+			assert.NoError(t, rt.Trim())
+		}
+	})
+	all.Wait()
+	require.NoError(t, rt.Trim())
+	assert.Zero(t, rt.Stats().Modules)
+	require.NoError(t, rt.Close())
+}
+
+func TestPlaceIsPrinted(t *testing.T) {
+	assert.Equal(t, "nowhere", launch.Place{}.String())
+	assert.Equal(t, "on H100", launch.Place{GPU: true, Device: "H100"}.String())
+	assert.Equal(t, "on the CPU: no driver", launch.Place{Reason: errors.New("no driver")}.String())
 }

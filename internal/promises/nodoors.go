@@ -8,7 +8,7 @@ var NoDoors = map[string][]string{
 		"runtime.DownloadNew", "runtime.Variable.Upload", "runtime.Variable.Download", "runtime.ExportIPC", "runtime.Stream.Synchronize", "runtime.Event.Synchronize",
 		"runtime.Stream.AfterFunc", "runtime.Stream.Check", "runtime.Context.NewChecks", "runtime.Stream.LaunchHostFunc", "runtime.Stream.Capture", "runtime.Context.BuildGraph", "runtime.GraphBuilder.Add", "runtime.GraphBuilder.If", "runtime.GraphBuilder.While", "runtime.Stream.Submit", "runtime.Context.Do", "runtime.Context.NewLibraryHandle",
 		"runtime.Context.Compile", "runtime.Runtime.Preload"},
-	"What manages devices, and does no work:": {"runtime.Context.Reset", "runtime.Runtime.Revive", "runtime.Runtime.OneIsland", "runtime.Runtime.Quarantine",
+	"What manages devices, and does no work:": {"runtime.Context.Reset", "runtime.Runtime.Revive", "runtime.Runtime.OneIsland", "runtime.Context.OnTrim", "runtime.Runtime.Quarantine",
 		"pool.Pool.Prepare", "pool.BreakEven.Learn", "pool.BreakEven.Measure", "pool.NewBreakEven"},
 	"What opens, closes and is told, around the doors:": {"pool.Open", "pool.PerDevice", "pool.PerStream", "pool.Pool.Shutdown", "pool.Batcher.Shutdown", "pool/isolate.Main", "pool/isolate.Group.Shutdown", "pool/isolate.Group.Drop", "cluster.Open", "cluster.Cluster.Put", "cluster.Cluster.Queue", "runtime.Keep",
 		"runtime.Runtime.TraceParent", "runtime.Runtime.TraceRequest", "runtime.Stream.SetTraceContext"},
