@@ -142,15 +142,6 @@ func (c *Core) Use(s *arena.Stream, write bool) error {
 	return c.handle.memory.use(s, write)
 }
 
-// LastWriteStream is the stream that wrote last, at first the one that the memory was
-// allocated on; nil if there is none.
-func (c *Core) LastWriteStream() *arena.Stream {
-	if c == nil || c.handle == nil {
-		return nil
-	}
-	return c.handle.memory.writer.Load()
-}
-
 // Ptr is the address, unchecked: 0 if there never was one.
 func (c *Core) Ptr() driver.DevicePtr {
 	if c == nil {
@@ -264,5 +255,5 @@ func (c *Core) text(element string) string {
 		reason = err.Error()
 	}
 	return fmt.Sprintf("Ref[%s]{%d elements, %d bytes at %#x, device %d, generation %d, written on stream %s, %s}",
-		element, c.n, c.bytes, uint64(c.ptr), c.state.device, c.Generation(), streamName(c.LastWriteStream()), reason)
+		element, c.n, c.bytes, uint64(c.ptr), c.state.device, c.Generation(), streamName(c.handle.memory.writer.Load()), reason)
 }

@@ -24,21 +24,16 @@ import (
 	"github.com/purecuda/purecuda/runtime/metrics"
 )
 
-// The labels beside metrics.LabelDevice. What they can be is bounded by the program.
+// The labels. What they can be is bounded by the program.
 const (
-	// LabelReason is a pool.Reason.
-	LabelReason = "reason"
-	// LabelBatcher is the name that AddBatcher was given.
-	LabelBatcher = "batcher"
-	// LabelWork is the name of a pool.BreakEven.
-	LabelWork = "work"
-	// LabelGroup is the name that AddGroup was given.
-	LabelGroup = "group"
-	// LabelUser is a label of pool.DoOptions.Reserve.
-	LabelUser = "user"
-	// LabelUpTo is the upper bound of the values that are counted, all smaller ones included: "+Inf"
-	// for the last one.
-	LabelUpTo = "up_to"
+	labelDevice  = "device"
+	labelResult  = "result"
+	labelReason  = "reason"  // a pool.Reason
+	labelBatcher = "batcher" // the name that AddBatcher was given
+	labelWork    = "work"    // the name of a pool.BreakEven
+	labelGroup   = "group"   // the name that AddGroup was given
+	labelUser    = "user"    // a label of pool.DoOptions.Reserve
+	labelUpTo    = "up_to"   // the upper bound of the values that are counted, all smaller ones included: "+Inf" for the last one
 )
 
 // The metrics.
@@ -92,8 +87,8 @@ const (
 // All describes all metrics, in the order in which they are read.
 func All() []metrics.Metric {
 	const counter, sum, gauge = metrics.Counter, metrics.UpDownCounter, metrics.Gauge
-	device, batcher, work := []string{metrics.LabelDevice}, []string{LabelBatcher}, []string{LabelWork}
-	group, child := []string{LabelGroup}, []string{LabelGroup, metrics.LabelDevice}
+	device, batcher, work := []string{labelDevice}, []string{labelBatcher}, []string{labelWork}
+	group, child := []string{labelGroup}, []string{labelGroup, labelDevice}
 	return []metrics.Metric{
 		{Name: requests, Unit: "{request}", Kind: counter, Help: "Calls that the pool has let in."},
 		{Name: refused, Unit: "{request}", Kind: counter, Help: "Calls that failed because they would have had to wait."},
@@ -102,7 +97,7 @@ func All() []metrics.Metric {
 		{Name: waitTime, Unit: "s", Kind: counter, Help: "Time that calls have waited in the queue."},
 		{Name: queued, Unit: "{request}", Kind: sum, Help: "Calls that wait."},
 		{Name: queueLimit, Unit: "{request}", Kind: gauge, Help: "Calls that may wait."},
-		{Name: reasons, Unit: "{request}", Kind: counter, Help: "Calls that the CPU or fewer devices did, by reason.", Labels: []string{LabelReason}},
+		{Name: reasons, Unit: "{request}", Kind: counter, Help: "Calls that the CPU or fewer devices did, by reason.", Labels: []string{labelReason}},
 		{Name: deviceRequests, Unit: "{request}", Kind: counter, Help: "Work that the device was given.", Labels: device},
 		{Name: deviceFailures, Unit: "{failure}", Kind: counter, Help: "Work that has failed on the device.", Labels: device},
 		{Name: deviceBusyTime, Unit: "s", Kind: counter, Help: "Time that work has taken which succeeded, of all streams together.", Labels: device},
@@ -110,13 +105,13 @@ func All() []metrics.Metric {
 		{Name: deviceBusy, Unit: "{stream}", Kind: sum, Help: "Streams that work.", Labels: device},
 		{Name: deviceOutstanding, Unit: "s", Kind: gauge, Help: "Cost of what the device works on.", Labels: device},
 		{Name: deviceQuarantined, Kind: gauge, Help: "1 while the device is quarantined because it has failed.", Labels: device},
-		{Name: deviceReserved, Unit: "By", Kind: sum, Help: "Memory of the device that requests have reserved, by who has.", Labels: []string{metrics.LabelDevice, LabelUser}},
+		{Name: deviceReserved, Unit: "By", Kind: sum, Help: "Memory of the device that requests have reserved, by who has.", Labels: []string{labelDevice, labelUser}},
 		{Name: deviceReservable, Unit: "By", Kind: gauge, Help: "Memory of the device that requests may reserve.", Labels: device},
-		{Name: items, Unit: "{item}", Kind: counter, Help: "Items that were answered, by result: done, failed, left or refused.", Labels: []string{LabelBatcher, metrics.LabelResult}},
+		{Name: items, Unit: "{item}", Kind: counter, Help: "Items that were answered, by result: done, failed, left or refused.", Labels: []string{labelBatcher, labelResult}},
 		{Name: itemsQueued, Unit: "{item}", Kind: sum, Help: "Items that wait for a batch.", Labels: batcher},
 		{Name: batches, Unit: "{batch}", Kind: sum, Help: "Batches that are under way.", Labels: batcher},
-		{Name: sizes, Unit: "{batch}", Kind: counter, Help: "Batches that were begun, by their number of items.", Labels: []string{LabelBatcher, LabelUpTo}},
-		{Name: delays, Unit: "{item}", Kind: counter, Help: "Items that came into a batch, by the seconds that they had waited for it.", Labels: []string{LabelBatcher, LabelUpTo}},
+		{Name: sizes, Unit: "{batch}", Kind: counter, Help: "Batches that were begun, by their number of items.", Labels: []string{labelBatcher, labelUpTo}},
+		{Name: delays, Unit: "{item}", Kind: counter, Help: "Items that came into a batch, by the seconds that they had waited for it.", Labels: []string{labelBatcher, labelUpTo}},
 		{Name: delayTime, Unit: "s", Kind: counter, Help: "Time that items have waited for their batch.", Labels: batcher},
 		{Name: size, Unit: "{item}", Kind: gauge, Help: "Items from which on the GPUs win; 0 if they never do. None as long as nothing is learned.", Labels: work},
 		{Name: drifted, Kind: gauge, Help: "1 if calls take half or twice the time that was measured.", Labels: work},

@@ -23,11 +23,11 @@ func n(value uint64, labels ...string) sample { return sample{float64(value), la
 func one(value uint64) []sample               { return []sample{n(value)} }
 
 var (
-	device       = []string{LabelDevice}
-	deviceLabels = []string{LabelDevice, "name", "uuid", "pci_bus_id", "compute_capability"}
+	device       = []string{labelDevice}
+	deviceLabels = []string{labelDevice, "name", "uuid", "pci_bus_id", "compute_capability"}
 )
 
-func with(label string) []string { return []string{LabelDevice, label} }
+func with(label string) []string { return []string{labelDevice, label} }
 
 // All describes all metrics, in the order in which they are read.
 func All() (all []Metric) {
@@ -47,10 +47,10 @@ func ofRuntime(now runtime.Outcome, s runtime.Stats) []family {
 		outcomes = append(outcomes, n(truth(o == now), string(o)))
 	}
 	return []family{
-		{Metric{"purecuda.outcome", "", Gauge, "1 for what looking for CUDA has led to (available, absent or fault), 0 for the others.", []string{LabelOutcome}}, outcomes},
+		{Metric{"purecuda.outcome", "", Gauge, "1 for what looking for CUDA has led to (available, absent or fault), 0 for the others.", []string{labelOutcome}}, outcomes},
 		{Metric{"purecuda.compiler.programs", "{program}", Counter, "Programs that were compiled while the process runs.", nil}, one(s.Compiles)},
 		{Metric{"purecuda.compiler.time", "s", Counter, "Time that compiling took.", nil}, seconds(s.CompileTime)},
-		{Metric{"purecuda.compiler.cache.lookups", "{lookup}", Counter, "Looks for compiled programs in the disk cache, by result.", []string{LabelResult}},
+		{Metric{"purecuda.compiler.cache.lookups", "{lookup}", Counter, "Looks for compiled programs in the disk cache, by result.", []string{labelResult}},
 			[]sample{n(s.ArtifactHits, "hit"), n(s.ArtifactMisses, "miss")}},
 	}
 }
@@ -73,13 +73,13 @@ func ofContext(s runtime.Stats, stale uint64) []family {
 		{Metric{"purecuda.device.launches", "{launch}", Counter, "Kernels that were launched, those in graphs left out.", device}, one(s.Launches)},
 		{Metric{"purecuda.device.graph.launches", "{launch}", Counter, "Graphs that were launched.", device}, one(s.GraphLaunches)},
 		{Metric{"purecuda.device.submits", "{submit}", Counter, "Work of other libraries that was put on streams.", device}, one(s.Submits)},
-		{Metric{"purecuda.device.copies", "{copy}", Counter, "Copies, by direction.", with(LabelDirection)},
+		{Metric{"purecuda.device.copies", "{copy}", Counter, "Copies, by direction.", with(labelDirection)},
 			[]sample{n(s.Uploads, "upload"), n(s.Downloads, "download"), n(s.Copies, "device")}},
-		{Metric{"purecuda.device.copied", "By", Counter, "Bytes that were copied, by direction.", with(LabelDirection)},
+		{Metric{"purecuda.device.copied", "By", Counter, "Bytes that were copied, by direction.", with(labelDirection)},
 			[]sample{n(s.UploadBytes, "upload"), n(s.DownloadBytes, "download"), n(s.CopyBytes, "device")}},
 		{Metric{"purecuda.device.waits", "{wait}", Counter, "Waits for streams and events.", device}, one(s.Waits)},
 		{Metric{"purecuda.device.errors", "{error}", Counter, "Calls of the driver that failed.", device}, one(s.Errors)},
-		{Metric{"purecuda.device.objects", "{object}", UpDownCounter, "Objects that are open, by kind.", with(LabelKind)},
+		{Metric{"purecuda.device.objects", "{object}", UpDownCounter, "Objects that are open, by kind.", with(labelKind)},
 			[]sample{n(s.Events, "event"), n(s.Graphs, "graph"), n(s.GraphExecs, "graph_exec"), n(s.HostBuffers, "host_buffer"),
 				n(s.Handles, "library_handle"), n(s.Managed, "managed"), n(s.Modules, "module"), n(s.Refs, "ref"), n(s.Streams, "stream")}},
 
@@ -92,7 +92,7 @@ func ofContext(s runtime.Stats, stale uint64) []family {
 		{Metric{"purecuda.device.memory.peak", "By", Gauge, "The most memory of the device that was held, in use and cached, since the last Reset.", device}, one(m.HighWater)},
 		{Metric{"purecuda.device.memory.leaked", "By", UpDownCounter, "Memory given up, since it could not be proven that no work uses it.", device}, one(s.LeakedBytes)},
 		{Metric{"purecuda.device.memory.leaked_blocks", "{block}", UpDownCounter, "Blocks of the memory that was given up.", device}, one(s.Leaked)},
-		{Metric{"purecuda.device.memory.allocations", "{allocation}", Counter, "Allocations of device memory since the last Reset, by where they came from.", with(LabelSource)},
+		{Metric{"purecuda.device.memory.allocations", "{allocation}", Counter, "Allocations of device memory since the last Reset, by where they came from.", with(labelSource)},
 			[]sample{n(m.Hits+m.Shared, "cache"), n(m.Misses, "driver")}},
 		{Metric{"purecuda.device.memory.shared", "{allocation}", Counter, "Allocations from the cache of what was freed on another stream.", device}, one(m.Shared)},
 		{Metric{"purecuda.device.memory.failures", "{allocation}", Counter, "Allocations that failed.", device}, one(m.Failures)},
@@ -115,17 +115,17 @@ func ofContext(s runtime.Stats, stale uint64) []family {
 		{Metric{"purecuda.device.pinned.peak", "By", Gauge, "The most page-locked memory that was leased and cached.", device}, one(p.PeakBytes)},
 		{Metric{"purecuda.device.pinned.limit", "By", Gauge, "Limit of the page-locked memory that is leased and cached.", device}, one(p.Limit)},
 		{Metric{"purecuda.device.pinned.lost", "By", UpDownCounter, "Page-locked memory that is never used or freed again.", device}, one(p.LostBytes)},
-		{Metric{"purecuda.device.pinned.lookups", "{lease}", Counter, "Leases of page-locked buffers, by whether one was cached.", with(LabelResult)},
+		{Metric{"purecuda.device.pinned.lookups", "{lease}", Counter, "Leases of page-locked buffers, by whether one was cached.", with(labelResult)},
 			[]sample{n(p.Hits, "hit"), n(p.Misses, "miss")}},
 		{Metric{"purecuda.device.pinned.returns", "{lease}", Counter, "Leases that were returned.", device}, one(p.Returns)},
 		{Metric{"purecuda.device.pinned.frees", "{block}", Counter, "Page-locked buffers that the driver took back.", device}, one(p.Freed)},
 		{Metric{"purecuda.device.pinned.findings", "{finding}", Counter, "Writes to page-locked buffers after their return, which arena.PinnedConfig.Debug finds.", device}, one(uint64(p.Findings))},
-		{Metric{"purecuda.device.copier.copies", "{copy}", Counter, "Copies of Go slices, by the way that they took.", with(LabelWay)},
+		{Metric{"purecuda.device.copier.copies", "{copy}", Counter, "Copies of Go slices, by the way that they took.", with(labelWay)},
 			[]sample{n(c.Small, "driver"), n(c.Direct, "direct"), n(c.Staged, "staged"), n(c.Pageable, "pageable")}},
-		{Metric{"purecuda.device.copier.buffers", "{buffer}", UpDownCounter, "Page-locked buffers of the copies of Go slices, by kind.", with(LabelKind)},
+		{Metric{"purecuda.device.copier.buffers", "{buffer}", UpDownCounter, "Page-locked buffers of the copies of Go slices, by kind.", with(labelKind)},
 			[]sample{n(uint64(c.Slots), "slot"), n(uint64(c.Chunks), "chunk"), n(uint64(c.Doubtful), "doubtful")}},
 
-		{Metric{"purecuda.device.module_cache.lookups", "{lookup}", Counter, "Looks for modules in the cache of the context, by result.", with(LabelResult)},
+		{Metric{"purecuda.device.module_cache.lookups", "{lookup}", Counter, "Looks for modules in the cache of the context, by result.", with(labelResult)},
 			[]sample{n(s.ModuleHits, "hit"), n(s.ModuleMisses, "miss")}},
 		{Metric{"purecuda.device.module_cache.evictions", "{module}", Counter, "Modules that were unloaded for want of room.", device}, one(s.ModuleEvictions)},
 		{Metric{"purecuda.device.module_cache.modules", "{module}", UpDownCounter, "Modules in the cache.", device}, one(s.CachedModules)},

@@ -94,7 +94,7 @@ func ofHealth(s nvml.Status) []family {
 			known(s.Clocks, func(c *nvml.Clocks) []sample { return value(float64(c.SM) * 1e6) })},
 		{Metric{"purecuda.device.health.slowed", "", Gauge, "1 while heat or a lack of power slows the device down.", device},
 			known(s.Clocks, func(c *nvml.Clocks) []sample { return one(truth(c.Reasons.Wrong() != 0)) })},
-		{Metric{"purecuda.device.health.ecc_errors", "{error}", Counter, "Errors of the memory since the driver was loaded, by whether ECC has corrected them.", with(LabelKind)},
+		{Metric{"purecuda.device.health.ecc_errors", "{error}", Counter, "Errors of the memory since the driver was loaded, by whether ECC has corrected them.", with(labelKind)},
 			known(ecc, func(e *nvml.ECC) []sample {
 				return []sample{n(e.Corrected, "corrected"), n(e.Uncorrected, "uncorrected")}
 			})},

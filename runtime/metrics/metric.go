@@ -22,25 +22,13 @@ type Metric struct {
 	Labels []string
 }
 
-// The labels. What they can be is bounded by the machine or by a list.
+// The labels. docs/metrics.md has what they can be.
 const (
-	// LabelDevice is the ordinal of a device.
-	LabelDevice = "device"
-	// LabelOutcome is a runtime.Outcome.
-	LabelOutcome = "outcome"
-	// LabelDirection is "upload" from the host, "download" to it, or "device" for copies
-	// between devices and within one.
-	LabelDirection = "direction"
-	// LabelSource is where memory came from, "cache" or "driver".
-	LabelSource = "source"
-	// LabelResult is what a look into a cache found, "hit" or "miss".
-	LabelResult = "result"
-	// LabelKind is the kind of an object: "event", "graph", "graph_exec", "host_buffer",
-	// "library_handle", "module", "ref" or "stream". Of a buffer of copies it is "slot", "chunk" or
-	// "doubtful", and of an error of the memory "corrected" or "uncorrected".
-	LabelKind = "kind"
-	// LabelWay is how a Go slice was copied. "driver" is a small upload, which the driver buffers.
-	// "direct" went through one page-locked buffer, and "staged" in pieces through several.
-	// "pageable" had no page-locked memory.
-	LabelWay = "way"
+	labelDevice    = "device"
+	labelOutcome   = "outcome"
+	labelDirection = "direction"
+	labelSource    = "source"
+	labelResult    = "result"
+	labelKind      = "kind"
+	labelWay       = "way"
 )
