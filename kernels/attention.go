@@ -74,7 +74,7 @@ func (k Attention[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], 
 			return invalidArgument("Attention: %s has no memory", m.name)
 		}
 		if i < 3 {
-			if err := apart("Attention", launch.Device(m.name, m.of.Ref, false), launch.Device("the result", out.Ref, true)); err != nil {
+			if err := launch.Apart("Attention", launch.Device(m.name, m.of.Ref, false), launch.Device("the result", out.Ref, true)); err != nil {
 				return err
 			}
 		}
@@ -128,7 +128,7 @@ func AttentionCPU[T gpu.Half](rows, keyRows int, q, keys, values, out []T, h Hea
 	if n, m := uint64(rows)*uint64(h.Heads)*width, uint64(keyRows)*uint64(h.Keys)*width; uint64(len(q)) != n || uint64(len(out)) != n || uint64(len(keys)) != m || uint64(len(values)) != m {
 		return invalidArgument("Attention: %d, %d, %d and %d elements, want %d for Q and the result and %d for K and V", len(q), len(keys), len(values), len(out), n, m)
 	}
-	if err := apart("Attention", launch.Host("Q", q, false), launch.Host("K", keys, false), launch.Host("V", values, false), launch.Host("the result", out, true)); err != nil {
+	if err := launch.Apart("Attention", launch.Host("Q", q, false), launch.Host("K", keys, false), launch.Host("V", values, false), launch.Host("the result", out, true)); err != nil {
 		return err
 	}
 	return gpu.Run(gpu.Shape1D(rows*h.Heads, 1), func(t *gpu.Thread) {

@@ -47,7 +47,7 @@ func (k Reduce[T, O]) Launch(s *runtime.Stream, op O, out, in *runtime.Ref[T], s
 		return invalidArgument("reduce: the elements have no bytes")
 	}
 	// out may be in: the last step alone writes it.
-	if err := apart("reduce", launch.Device("out", out, false), launch.Device("in", in, false), launch.Device("scratch", scratch, true)); err != nil {
+	if err := launch.Apart("reduce", launch.Device("out", out, false), launch.Device("in", in, false), launch.Device("scratch", scratch, true)); err != nil {
 		return err
 	}
 	blocks := reduceBlocks[T](n)

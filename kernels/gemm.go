@@ -66,7 +66,7 @@ func gemmChecked[T gpu.Half](a, b, c Matrix[T]) (nothing bool, err error) {
 			return false, err
 		}
 	}
-	return false, apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true))
+	return false, launch.Apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true))
 }
 
 // gemmWidths are the widths of tiles of C on compute capability 9.0, in the order in which the kernels are loaded. cost is an

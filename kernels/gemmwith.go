@@ -59,7 +59,7 @@ func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *
 		if bias.Len() != c.Cols {
 			return invalidArgument("Gemm: the bias has %d elements, want one for each of the %d columns of C", bias.Len(), c.Cols)
 		}
-		if err := apart("Gemm", launch.Device("bias", bias, false), launch.Device("C", c.Ref, true)); err != nil {
+		if err := launch.Apart("Gemm", launch.Device("bias", bias, false), launch.Device("C", c.Ref, true)); err != nil {
 			return err
 		}
 		values[1], values[2] = slice(bias, false)

@@ -42,7 +42,7 @@ func GramPartialsCPU(x, weights []float64, columns int, partials []float64) erro
 	if err != nil {
 		return err
 	}
-	if err := apart("gram", launch.Host("x", x, false), launch.Host("weights", weights, false), launch.Host("partials", partials, true)); err != nil {
+	if err := launch.Apart("gram", launch.Host("x", x, false), launch.Host("weights", weights, false), launch.Host("partials", partials, true)); err != nil {
 		return err
 	}
 	rows := len(weights)

@@ -45,7 +45,7 @@ func (k Histogram[T]) Launch(s *runtime.Stream, counts *runtime.Ref[uint64], in 
 	if err := usable(in); err != nil {
 		return err
 	}
-	if err := apart("histogram", launch.Device("counts", counts, true), launch.Device("in", in, false)); err != nil {
+	if err := launch.Apart("histogram", launch.Device("counts", counts, true), launch.Device("in", in, false)); err != nil {
 		return err
 	}
 	c, cn := slice(counts, true)
@@ -76,7 +76,7 @@ func HistogramCPU[T Sample](counts []uint64, in []T, low, high T) error {
 	if err := histogramRange(len(counts), low, high); err != nil {
 		return err
 	}
-	if err := apart("histogram", launch.Host("counts", counts, true), launch.Host("in", in, false)); err != nil {
+	if err := launch.Apart("histogram", launch.Host("counts", counts, true), launch.Host("in", in, false)); err != nil {
 		return err
 	}
 	clear(counts)

@@ -122,7 +122,7 @@ func keep[T any](s *runtime.Stream, name string, k primitive, args []runtime.Arg
 	if parts {
 		spans = append(spans, launch.Device("rest", rest, true))
 	}
-	if err := apart(name, spans...); err != nil {
+	if err := launch.Apart(name, spans...); err != nil {
 		return err
 	}
 	c, err := newScratch(name, s, keepScratch[T](n), given)

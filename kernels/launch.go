@@ -24,7 +24,7 @@ func (k VectorAdd) Launch(s *runtime.Stream, a, b, c *runtime.Ref[float32]) erro
 	if a.Len() != c.Len() || b.Len() != c.Len() {
 		return invalidArgument("vector_add: lengths %d, %d and %d differ", a.Len(), b.Len(), c.Len())
 	}
-	if err := apart("vector_add", operand("a", a, c), operand("b", b, c), launch.Device("c", c, true)); err != nil {
+	if err := launch.Apart("vector_add", operand("a", a, c), operand("b", b, c), launch.Device("c", c, true)); err != nil {
 		return err
 	}
 	n := uint64(c.Len())
@@ -40,7 +40,7 @@ func (k Saxpy) Launch(s *runtime.Stream, a float32, x, y *runtime.Ref[float32]) 
 	if x.Len() != y.Len() {
 		return invalidArgument("saxpy: lengths %d and %d differ", x.Len(), y.Len())
 	}
-	if err := apart("saxpy", operand("x", x, y), launch.Device("y", y, true)); err != nil {
+	if err := launch.Apart("saxpy", operand("x", x, y), launch.Device("y", y, true)); err != nil {
 		return err
 	}
 	n := uint64(y.Len())
@@ -80,7 +80,7 @@ func (k Gram) Launch(s *runtime.Stream, x, weights *runtime.Ref[float64], column
 	if err != nil {
 		return err
 	}
-	if err := apart("gram", launch.Device("x", x, false), launch.Device("weights", weights, false), launch.Device("partials", partials, true)); err != nil {
+	if err := launch.Apart("gram", launch.Device("x", x, false), launch.Device("weights", weights, false), launch.Device("partials", partials, true)); err != nil {
 		return err
 	}
 	grid := uint64(strips) * gramTiles(columns)

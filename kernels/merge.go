@@ -110,7 +110,7 @@ func mergeSort[T any, L block.Less[T]](s *runtime.Stream, name string, k primiti
 		}
 		spans = append(spans, launch.Device("offsets", offsets, false))
 	}
-	if err := apart(name, spans...); err != nil {
+	if err := launch.Apart(name, spans...); err != nil {
 		return err
 	}
 	tile := tiles.MergeTile(size)

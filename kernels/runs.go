@@ -96,7 +96,7 @@ func byKey[K, V any](s *runtime.Stream, name string, k primitive, wide bool, op,
 		}
 		return runtime.Zero(s, count)
 	}
-	if err := apart(name, launch.Device("the keys that come out", outKeys, true), launch.Device("the values that come out", outValues, true),
+	if err := launch.Apart(name, launch.Device("the keys that come out", outKeys, true), launch.Device("the values that come out", outValues, true),
 		launch.Device("the keys", keys, false), values, launch.Device("count", count, true), launch.Device("scratch", given, true)); err != nil {
 		return err
 	}

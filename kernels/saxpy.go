@@ -16,7 +16,7 @@ func SaxpyCPU(a float32, x, y []float32) error {
 	if len(x) != len(y) {
 		return invalidArgument("saxpy: lengths %d and %d differ", len(x), len(y))
 	}
-	if err := apart("saxpy", operandOnCPU("x", x, y), launch.Host("y", y, true)); err != nil {
+	if err := launch.Apart("saxpy", operandOnCPU("x", x, y), launch.Host("y", y, true)); err != nil {
 		return err
 	}
 	return source.SaxpyCPU(onCPU(len(y), saxpyThreads), a, x, y)

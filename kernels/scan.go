@@ -58,7 +58,7 @@ func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runti
 	case n == 0:
 		return usable(out, in)
 	}
-	if err := apart("scan", launch.Device("out", out, true), operand("in", in, out), launch.Device("scratch", given, true)); err != nil {
+	if err := launch.Apart("scan", launch.Device("out", out, true), operand("in", in, out), launch.Device("scratch", given, true)); err != nil {
 		return err
 	}
 	c, err := newScratch("scan", s, k.Scratch(n), given)

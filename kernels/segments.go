@@ -60,7 +60,7 @@ func (k SegmentedReduce[T, O]) Launch(s *runtime.Stream, op O, out, in *runtime.
 	if err := usable(out, in, offsets); err != nil || segments == 0 {
 		return err
 	}
-	if err := apart("segmented reduce", launch.Device("out", out, true), launch.Device("in", in, false), launch.Device("offsets", offsets, false),
+	if err := launch.Apart("segmented reduce", launch.Device("out", out, true), launch.Device("in", in, false), launch.Device("offsets", offsets, false),
 		launch.Device("scratch", scratch, true)); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (k Search[T, L]) search(s *runtime.Stream, less L, above bool, out *runtime
 	if err := usable(out, sorted, what); err != nil || out.Len() == 0 {
 		return err
 	}
-	if err := apart("search", launch.Device("out", out, true), launch.Device("sorted", sorted, false), launch.Device("what", what, false)); err != nil {
+	if err := launch.Apart("search", launch.Device("out", out, true), launch.Device("sorted", sorted, false), launch.Device("what", what, false)); err != nil {
 		return err
 	}
 	o, on := slice(out, true)

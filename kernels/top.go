@@ -76,7 +76,7 @@ func (k TopK[K]) take(s *runtime.Stream, smallest uint32, out *runtime.Ref[K], p
 	if places != nil {
 		spans = append(spans, launch.Device("places", places, true))
 	}
-	if err := apart("top k", spans...); err != nil {
+	if err := launch.Apart("top k", spans...); err != nil {
 		return err
 	}
 	c, err := newScratch("top k", s, k.Scratch(n), given)

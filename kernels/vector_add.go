@@ -16,7 +16,7 @@ func VectorAddCPU(a, b, c []float32) error {
 	if len(a) != len(c) || len(b) != len(c) {
 		return invalidArgument("vector_add: lengths %d, %d and %d differ", len(a), len(b), len(c))
 	}
-	if err := apart("vector_add", operandOnCPU("a", a, c), operandOnCPU("b", b, c), launch.Host("c", c, true)); err != nil {
+	if err := launch.Apart("vector_add", operandOnCPU("a", a, c), operandOnCPU("b", b, c), launch.Host("c", c, true)); err != nil {
 		return err
 	}
 	return source.VectorAddCPU(onCPU(len(c), vectorAddThreads), a, b, c)

@@ -45,14 +45,6 @@ func aligned[T any](x *runtime.Ref[T]) bool {
 	return err == nil && p%16 == 0
 }
 
-// apart returns an error if a call writes memory that it has twice.
-func apart(name string, spans ...launch.Span) error {
-	if err := launch.Apart(name, spans...); err != nil {
-		return invalidArgument("%v", err)
-	}
-	return nil
-}
-
 // operand is what a call reads of in. That may be out, from its begin on.
 func operand[T any](name string, in, out *runtime.Ref[T]) launch.Span {
 	if a, err := in.Access(); err == nil {

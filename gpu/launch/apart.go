@@ -1,9 +1,9 @@
 package launch
 
 import (
-	"fmt"
 	"unsafe"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -39,7 +39,7 @@ func Apart(kernel string, spans ...Span) error {
 	for i, b := range spans {
 		for _, a := range spans[:i] {
 			if max(a.begin, b.begin) < min(a.end, b.end) && (a.written || b.written) {
-				return fmt.Errorf("%s: the slices %s and %s overlap, and the kernel writes one of them", kernel, a.name, b.name)
+				return driver.Errorf(driver.ErrInvalidArgument, "%s: the slices %s and %s overlap, and the kernel writes one of them", kernel, a.name, b.name)
 			}
 		}
 	}

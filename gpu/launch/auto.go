@@ -46,7 +46,7 @@ func (m *Module) Auto(ctx context.Context, rt *runtime.Runtime, kernel string, o
 	}
 	switch {
 	case ctx == nil:
-		return Place{}, fmt.Errorf("launch: the context of %sAuto is nil", kernel)
+		return Place{}, driver.Errorf(driver.ErrInvalidArgument, "launch: the context of %sAuto is nil", kernel)
 	case ctx.Err() != nil:
 		return Place{}, context.Cause(ctx)
 	case rt == nil:

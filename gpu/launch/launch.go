@@ -13,6 +13,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -37,7 +38,7 @@ type Kernels struct {
 // Load loads the kernels into a context. Several calls share one load. Close unloads them.
 func (m *Module) Load(c *runtime.Context) (_ *Kernels, err error) {
 	if c == nil {
-		return nil, errors.New("launch: the context is nil")
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "launch: the context is nil")
 	}
 	k := &Kernels{of: m}
 	defer func() {
@@ -86,11 +87,11 @@ func (k *Kernels) Close() error {
 func (k *Kernels) Launch(i int, s *runtime.Stream, shape runtime.Shape, args ...runtime.Arg) error {
 	switch {
 	case k == nil:
-		return errNil
+		return driver.Errorf(driver.ErrInvalidArgument, "launch: the kernels are nil: load them")
 	case i < 0 || i >= len(k.list):
-		return fmt.Errorf("launch: there is no kernel number %d; there are %d", i, len(k.list))
+		return driver.Errorf(driver.ErrInvalidArgument, "launch: there is no kernel number %d; there are %d", i, len(k.list))
 	case s == nil:
-		return fmt.Errorf("launch: the stream of kernel %s is nil", k.of.Kernels[i])
+		return driver.Errorf(driver.ErrInvalidArgument, "launch: the stream of kernel %s is nil", k.of.Kernels[i])
 	}
 	if k.list[i] == nil {
 		return driver.Errorf(driver.ErrUnsupported, "kernel %s needs %s, and the device has compute capability %v", k.of.Kernels[i], k.of.Needs[i],
@@ -138,6 +139,7 @@ type CheckError struct {
 
 // Error says what is wrong, where, and in which thread.
 func (e *CheckError) Error() string {
+	e = zero.Or(e) // it may be a nil pointer
 	return fmt.Sprintf("gpu: %s in block %v, thread %v", e.Text, e.Block, e.Thread)
 }
 
@@ -162,7 +164,7 @@ func Block(kernel string, shape runtime.Shape, x, y, z uint32) (runtime.Shape, e
 	case shape.Block == runtime.Dim3{}:
 		shape.Block = want
 	case one(shape.Block) != want:
-		return shape, fmt.Errorf("%s: the block is %v; the kernel is compiled for %v", kernel, shape.Block, want)
+		return shape, driver.Errorf(driver.ErrInvalidArgument, "%s: the block is %v; the kernel is compiled for %v", kernel, shape.Block, want)
 	}
 	return shape, nil
 }
@@ -171,7 +173,7 @@ func Block(kernel string, shape runtime.Shape, x, y, z uint32) (runtime.Shape, e
 func Equal(kernel, names string, lengths ...int) error {
 	for _, n := range lengths {
 		if n != lengths[0] {
-			return fmt.Errorf("%s: the lengths of %s are %v; the kernel is compiled for equal ones", kernel, names, lengths)
+			return driver.Errorf(driver.ErrInvalidArgument, "%s: the lengths of %s are %v; the kernel is compiled for equal ones", kernel, names, lengths)
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"errors"
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
@@ -147,5 +146,3 @@ func (w *warm) trim(c *runtime.Context, p *place) error {
 	}
 	return err
 }
-
-var errNil = errors.New("launch: the kernels are nil: load them")

@@ -25,7 +25,7 @@ const (
 // RemoteError is an error of a function that is no [driver.Error]. Its text is all that comes from the child.
 type RemoteError struct{ Text string }
 
-func (e *RemoteError) Error() string { return e.Text }
+func (e *RemoteError) Error() string { return zero.Or(e).Text }
 
 // told is an error as a child sends it.
 type told struct {

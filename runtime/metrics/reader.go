@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -39,6 +40,7 @@ func NewReader(rt *runtime.Runtime) *Reader {
 // Read returns what the metrics are now, in the order of [All]. The samples of one device
 // belong to nearly the same moment. The result is the caller's.
 func (r *Reader) Read() []Sample {
+	r = zero.Or(r)
 	byName := map[string][]Sample{}
 	add := func(families []family, labels ...string) {
 		for _, f := range families {

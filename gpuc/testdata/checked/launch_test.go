@@ -220,7 +220,7 @@ func TestAutoOnTheCPU(t *testing.T) {
 		assert.EqualError(t, err, "over")
 		var none context.Context
 		_, err = SplitAuto(none, rt, runtime.Shape1D(300, 32), a, b, make([]int32, 600))
-		assert.EqualError(t, err, "launch: the context of SplitAuto is nil")
+		assert.EqualError(t, err, "InvalidArgument: launch: the context of SplitAuto is nil")
 	}
 }
 
