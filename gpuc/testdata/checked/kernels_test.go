@@ -160,7 +160,7 @@ func TestRows(t *testing.T) {
 	refs := BatchFloat32Refs{In: memory.Slice(0, 4), Out: memory.Slice(3, 7)}
 	refs.More[0].Bias = memory.Slice(0, 4)
 	assert.EqualError(t, k.RowsFloat32(b.Stream, runtime.Shape1D(3, 32), refs, memory.Slice(0, 4)),
-		"RowsFloat32: the slices k.In and k.Out overlap, and the kernel writes one of them")
+		"InvalidArgument: RowsFloat32: the slices k.In and k.Out overlap, and the kernel writes one of them")
 	refs.Out = memory.Slice(4, 8)
 	assert.NoError(t, k.RowsFloat32(b.Stream, runtime.Shape1D(3, 32), refs, memory.Slice(0, 4)))
 	assert.Error(t, k.RowsFloat32(b.Stream, runtime.Shape1D(3, 32), BatchFloat32Refs{}, nil))
