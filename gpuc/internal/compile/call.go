@@ -82,10 +82,7 @@ func (k *kctx) callInstr(f *frame, s *scope, in *ssa.Call) val {
 			return v
 		}
 	}
-	if len(fn.Blocks) == 0 && o.Pkg != nil {
-		o.Pkg.Build()
-	}
-	if len(fn.Blocks) == 0 {
+	if len(k.p.blocks(fn)) == 0 {
 		if path != "" && !callable(path) {
 			k.fail(in.Pos(), "gpuc reads no functions of package %s, such as %s: write what it does in your own package", path, o.Name())
 		}
@@ -118,6 +115,9 @@ func (k *kctx) builtin(s *scope, in *ssa.Call, b *ssa.Builtin) val {
 	case "copy":
 		return k.copy(in, args[0], args[1])
 	case "len", "cap":
+		if _, ok := in.Call.Args[0].Type().Underlying().(*types.Slice); ok && b.Name() == "cap" {
+			k.fail(in.Pos(), "a slice of a kernel ends at its length, and has no capacity beyond it: write len")
+		}
 		if args[0].k == kAgg && len(args[0].e) == 2 && args[0].e[0].k == kPtr {
 			return args[0].e[1]
 		}

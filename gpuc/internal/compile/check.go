@@ -63,16 +63,7 @@ func (k *kctx) trap(pos token.Pos, what, idx, n, p string) {
 	}
 	at := k.p.fset.Position(pos)
 	text := fmt.Sprintf("%s:%d: %s", filepath.Base(at.Filename), at.Line, what)
-	site := -1
-	for i, s := range *k.sites {
-		if s == text {
-			site = i
-		}
-	}
-	if site < 0 {
-		site = len(*k.sites)
-		*k.sites = append(*k.sites, text)
-	}
+	site := find(&k.unit.sites, text, func(s string) bool { return s == text })
 	fl := fail{k.label(), site, idx, n}
 	k.fails = append(k.fails, fl)
 	k.out = append(k.out, ins{op: "bra", text: fl.label, target: fl.label, side: true, guard: p, note: text, src: append(regsIn(idx), regsIn(n)...)})

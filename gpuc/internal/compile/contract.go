@@ -50,6 +50,8 @@ func (k *kctx) contract(f *frame, in *ssa.BinOp, x, y val) (val, bool) {
 
 // rounds reports whether the product at a place of a function is an argument: of a conversion, as far as syntax tells.
 func (p *Program) rounds(fn *ssa.Function, pos token.Pos) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	places, ok := p.rounded[fn]
 	if !ok {
 		places = map[token.Pos]bool{}

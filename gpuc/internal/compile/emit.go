@@ -34,7 +34,7 @@ func (k *kctx) reg(kd kind) val {
 	return val{k: kd, r: fmt.Sprint(prefix[kd], k.nreg[kd])}
 }
 
-func (k *kctx) label() string { k.nlabel++; return fmt.Sprint("$L", k.nlabel) }
+func (k *kctx) label() string { k.nlabel++; return fmt.Sprint(markLabel, k.nlabel) }
 
 // emit appends an instruction; a dst of "" means none. Registers are found in the operands.
 func (k *kctx) emit(op string, dst []string, args ...string) *ins {

@@ -39,7 +39,6 @@ type scope struct {
 }
 
 func (k *kctx) newFrame(fn *ssa.Function, path string) *frame {
-	k.p.joinLoopVariables(fn)
 	f := &frame{fn: fn, path: path, loops: map[*ssa.BasicBlock]*loop{}}
 	seen := map[*ssa.BasicBlock]bool{}
 	var post []*ssa.BasicBlock
@@ -53,7 +52,7 @@ func (k *kctx) newFrame(fn *ssa.Function, path string) *frame {
 		}
 		post = append(post, b)
 	}
-	walk(fn.Blocks[0])
+	walk(k.p.blocks(fn)[0])
 	for i := len(post) - 1; i >= 0; i-- {
 		f.rpo = append(f.rpo, post[i])
 	}

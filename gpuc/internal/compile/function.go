@@ -270,7 +270,7 @@ func (k *kctx) function(key string, fn *ssa.Function, args, leaves []val) *calle
 	sub := newKctx(k.p, k.o, k.src)
 	sub.fn, sub.name, sub.pos, sub.callee = fn, c.name, fn.Pos(), c
 	sub.calls, sub.base, sub.stack, sub.loops = k.calls, len(k.calls), k.stack, []int{0}
-	sub.demoted, sub.met, sub.moduleD, sub.sites = k.demoted, k.met, k.moduleD, k.sites
+	sub.demoted, sub.met, sub.unit = k.demoted, k.met, k.unit
 	sub.written, sub.funcs, sub.outlined, sub.rolled, sub.shrink = k.written, k.funcs, k.outlined, k.rolled, k.shrink
 	var values []val
 	for i, l := range leaves {
@@ -370,7 +370,7 @@ func (k *kctx) finishFunction(c *callee) {
 	b.WriteString(c.head() + "\n")
 	c.instrs = k.body(&b, code)
 	c.frame = frameBytes(code, k.decls)
-	text := strings.ReplaceAll(b.String(), "$L", "$L_"+c.name+"_")
+	text := strings.ReplaceAll(b.String(), markLabel, "$L_"+c.name+"_")
 	n := len(c.params)
 	if k.counts(c.fn) {
 		n--

@@ -52,5 +52,5 @@ $L1:
 	@%p1 bra $F1; // a check
 	@%p2 bra $F2; // a check
 	bra $F4; // a check
-`, b.String())
+`, strings.ReplaceAll(b.String(), markLabel, "$L"))
 }

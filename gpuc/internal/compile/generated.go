@@ -153,13 +153,15 @@ func (p *Program) writtenFor(d ast.Decl) *Source {
 		return nil
 	}
 	name := fn.Name.Name
+	cpu, _ := strings.CutSuffix(name, "CPU")
+	auto, _ := strings.CutSuffix(name, "Auto")
 	number := -1
 	if rest, ok := strings.CutPrefix(name, loopsName); ok {
 		number, _ = strconv.Atoi(rest)
 	}
 	// The last: where a method is there already, as Close is, the kernel's comes after it.
 	for i, k := range slices.Backward(p.Kernels) {
-		if i == number || name == k.Name && fn.Recv != nil || fn.Recv == nil && (name == k.Name+"CPU" || name == k.Name+"Auto") {
+		if i == number || name == k.Name && fn.Recv != nil || fn.Recv == nil && name != k.Name && (cpu == k.Name || auto == k.Name) {
 			return k
 		}
 	}
@@ -179,8 +181,11 @@ func (i importer) Import(path string) (*types.Package, error) {
 	return nil, fmt.Errorf("package %s is not loaded", path)
 }
 
-// Needs lists what a kernel needs of its package, itself first, by the names that kernelsum gives declarations.
-func (p *Program) Needs(k *Source) (names []string) {
+// declarations are those of the package, by what they declare.
+func (p *Program) declarations() map[types.Object]ast.Decl {
+	if p.decls != nil {
+		return p.decls
+	}
 	decls := map[types.Object]ast.Decl{}
 	for _, f := range p.source.files {
 		for _, d := range f.Decls {
@@ -201,6 +206,13 @@ func (p *Program) Needs(k *Source) (names []string) {
 			}
 		}
 	}
+	p.decls = decls
+	return decls
+}
+
+// Needs lists what a kernel needs of its package, itself first, by the names that kernelsum gives declarations.
+func (p *Program) Needs(k *Source) (names []string) {
+	decls := p.declarations()
 	seen := map[ast.Decl]bool{}
 	var add func(d ast.Decl)
 	add = func(d ast.Decl) {

@@ -18,13 +18,12 @@ import (
 // constant rejects a package-level variable that somebody may set.
 func (k *kctx) constant(g *ssa.Global) {
 	const instead = "make it a constant or a table that nobody sets, or give it as a parameter"
-	g.Pkg.Build()
 	pkg := g.Pkg.Pkg
-	pos, set := k.p.settings(g.Pkg)[g]
+	pos, set := k.p.setting(g)
 	switch {
 	case set:
 		k.fail(token.NoPos, "%s is a variable, which %s sets, or gives the address of: %s", g.Name(), k.p.fset.Position(pos), instead)
-	case len(g.Pkg.Func("init").Blocks) == 0:
+	case len(k.p.blocks(g.Pkg.Func("init"))) == 0:
 		k.fail(token.NoPos, "%s.%s is a variable of a package that gpuc does not read: %s", pkg.Name(), g.Name(), instead)
 	case token.IsExported(g.Name()) && pkg.Name() != "main":
 		k.fail(token.NoPos, "%s is an exported variable, which every package can set: make it unexported, or a constant, or give it as a parameter", g.Name())
@@ -34,6 +33,15 @@ func (k *kctx) constant(g *ssa.Global) {
 			k.fail(token.NoPos, "%s is a variable that assembly may set, in %s: %s", g.Name(), filepath.Base(file), instead)
 		}
 	}
+}
+
+// setting is where a variable is set, or its address is given, if that is so anywhere in its package.
+func (p *Program) setting(g *ssa.Global) (pos token.Pos, set bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g.Pkg.Build()
+	pos, set = p.settings(g.Pkg)[g]
+	return pos, set
 }
 
 // settings are the package-level variables that functions of a package set or give the address of, and where.

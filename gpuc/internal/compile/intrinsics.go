@@ -463,14 +463,7 @@ func (k *kctx) dynamicShared(t types.Type) val {
 	if k.o.Only { // tiles lie at multiples of it
 		align = 1024
 	}
-	decl := fmt.Sprintf(".extern .shared .align %d .b8 dynamic_shared[];", align)
-	found := false
-	for _, d := range *k.moduleD {
-		found = found || d == decl
-	}
-	if !found {
-		*k.moduleD = append(*k.moduleD, decl)
-	}
+	k.declareOnce(fmt.Sprintf(".extern .shared .align %d .b8 dynamic_shared[];", align))
 	n := k.special("dynamic_smem_size")
 	if size := sizes.Sizeof(t); size > 1 {
 		n = k.pure("div.u64", k64, n.r, fmt.Sprint(size))

@@ -9,6 +9,7 @@ import (
 	"go/types"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/tools/go/packages"
 	"golang.org/x/tools/go/ssa"
@@ -42,15 +43,19 @@ type Program struct {
 	set        map[*ssa.Package]map[*ssa.Global]token.Pos // variables that are no constants, as far as somebody has asked
 	rounded    map[*ssa.Function]map[token.Pos]bool
 	unrolls    []*unrollLine
-	files      map[string]string // the name of a file for a profiler: with the path of its package
-	named      []string          // files that a module names
+	decls      map[types.Object]ast.Decl // of the package, as far as somebody has asked
+	files      map[string]string         // the name of a file for a profiler: with the path of its package
 
 	source   source
 	assembly map[string][]string // files, by the path of their package
 	infos    map[*types.Package]*types.Info
-	ofPass   map[*ssa.Alloc]bool       // variables that Go has anew in each pass of a loop
-	effect   map[*ssa.Function][]place // what functions write, as far as somebody has asked
-	orders   map[*ssa.Function]bool    // functions whose order was looked at
+
+	// Several kernels are compiled at once. They share what follows, and what is noted above of variables and functions.
+	mu     sync.Mutex
+	joined map[*ssa.Function]bool    // functions whose loops have one variable each
+	ofPass map[*ssa.Alloc]bool       // variables that Go has anew in each pass of a loop
+	effect map[*ssa.Function][]place // what functions write, as far as somebody has asked
+	orders map[*ssa.Function]bool    // functions whose order was looked at
 }
 
 // Config says what to load.
@@ -163,6 +168,7 @@ func Load(c Config) (*Program, error) {
 	if p.Constraint, err = p.constraint(pkgs[0].Syntax); err != nil {
 		return nil, err
 	}
+	p.joined = map[*ssa.Function]bool{}
 	p.infos, p.ofPass, p.effect, p.orders = map[*types.Package]*types.Info{}, map[*ssa.Alloc]bool{}, map[*ssa.Function][]place{}, map[*ssa.Function]bool{}
 	p.files, p.assembly = map[string]string{}, map[string][]string{}
 	packages.Visit(pkgs, nil, func(pkg *packages.Package) {

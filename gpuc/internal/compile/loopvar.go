@@ -6,6 +6,32 @@ import "golang.org/x/tools/go/ssa"
 // the next pass, and a phi of the two addresses. Here all passes have one: no address goes from one pass to the next
 // (see kctx.keeps), so that nobody sees a difference.
 
+// blocks are those of a function; none where it has no source. Packages are built when a kernel first needs one of their functions.
+// Several kernels are compiled at once: who reads the blocks of a function has called this before.
+func (p *Program) blocks(fn *ssa.Function) []*ssa.BasicBlock {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pkg := fn.Pkg
+	if fn.Origin() != nil {
+		pkg = fn.Origin().Pkg
+	}
+	if len(fn.Blocks) == 0 && pkg != nil {
+		pkg.Build()
+	}
+	if len(fn.Blocks) > 0 && !p.joined[fn] {
+		p.joined[fn] = true
+		p.joinLoopVariables(fn)
+	}
+	return fn.Blocks
+}
+
+// isOfPass reports whether Go has a variable anew in each pass of a loop.
+func (p *Program) isOfPass(v *ssa.Alloc) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ofPass[v]
+}
+
 // joinLoopVariables makes one variable of those that go/ssa has for the passes of a loop.
 func (p *Program) joinLoopVariables(fn *ssa.Function) {
 	replace := map[ssa.Value]*ssa.Alloc{}

@@ -15,7 +15,7 @@ func (k *kctx) alloc(f *frame, in *ssa.Alloc) val {
 	key := f.path + "/" + in.Name() + "@" + f.fn.Name()
 	a := &alloca{key: key, t: t}
 	depth := k.around()
-	if k.p.ofPass[in] {
+	if k.p.isOfPass(in) {
 		depth++
 	}
 	if onlyStore(in) != nil {

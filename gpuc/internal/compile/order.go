@@ -136,13 +136,18 @@ func local(addr ssa.Value) bool {
 // effects are what a call may write that its caller can see.
 func (p *Program) effects(in *ssa.Call) []place {
 	fn := in.Call.StaticCallee()
-	if list, ok := p.effect[fn]; ok {
+	p.mu.Lock()
+	list, ok := p.effect[fn]
+	p.mu.Unlock()
+	if ok {
 		return list
 	}
 	e := &effects{p: p, seen: map[string]bool{}}
 	e.call(in, nil)
 	if fn != nil && p.effectOf(in, fn) == nil && !slices.ContainsFunc(fn.Params, takesFunction) {
+		p.mu.Lock()
 		p.effect[fn] = e.list
+		p.mu.Unlock()
 	}
 	return e.list
 }
@@ -198,7 +203,7 @@ func (e *effects) body(key string, fn *ssa.Function, args map[ssa.Value][]*ssa.F
 		return
 	}
 	e.seen[key] = true
-	for _, b := range fn.Blocks {
+	for _, b := range e.p.blocks(fn) {
 		for _, in := range b.Instrs {
 			switch in := in.(type) {
 			case *ssa.Store:
@@ -314,9 +319,6 @@ func (p *Program) effectOf(in *ssa.Call, fn *ssa.Function) []place {
 	case path == gpuPackage:
 		return []place{}
 	}
-	if len(fn.Blocks) == 0 && o.Pkg != nil {
-		o.Pkg.Build()
-	}
 	return nil
 }
 
@@ -331,7 +333,10 @@ type order struct {
 
 // ordered rejects a function whose result depends on an order that Go leaves open.
 func (k *kctx) ordered(fn *ssa.Function) {
-	if k.p.orders[fn] {
+	k.p.mu.Lock()
+	done := k.p.orders[fn]
+	k.p.mu.Unlock()
+	if done {
 		return
 	}
 	top, source := fn, fn
@@ -355,7 +360,7 @@ func (k *kctx) ordered(fn *ssa.Function) {
 		return
 	}
 	o := &order{k: k, info: k.p.infos[top.Pkg.Pkg], calls: map[token.Pos]*ssa.Call{}, shared: map[token.Pos]bool{}}
-	for _, b := range fn.Blocks {
+	for _, b := range k.p.blocks(fn) {
 		for _, in := range b.Instrs {
 			switch in := in.(type) {
 			case *ssa.Call:
@@ -368,7 +373,9 @@ func (k *kctx) ordered(fn *ssa.Function) {
 		}
 	}
 	ast.Inspect(body, o.statement)
+	k.p.mu.Lock()
 	k.p.orders[fn] = true
+	k.p.mu.Unlock()
 }
 
 // escapes reports whether an address goes further than to loads and stores.

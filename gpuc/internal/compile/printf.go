@@ -104,26 +104,16 @@ func (k *kctx) printf(s *scope, in *ssa.Call) val {
 }
 
 // declareOnce adds a declaration to the module.
-func (k *kctx) declareOnce(decl string) {
-	if !slices.Contains(*k.moduleD, decl) {
-		*k.moduleD = append(*k.moduleD, decl)
-	}
+func (k *kctx) declareOnce(text string) {
+	find(&k.unit.decls, decl{head: text}, func(d decl) bool { return d.head == text })
 }
 
 // text puts a string into the module, and gives its address.
 func (k *kctx) text(s string) string {
 	data := strings.ReplaceAll(strings.Trim(fmt.Sprint(append([]byte(s), 0)), "[]"), " ", ", ")
-	decl, name := fmt.Sprintf("[%d] = {%s};", len(s)+1, data), ""
-	for _, d := range *k.moduleD {
-		if head, ok := strings.CutSuffix(d, decl); ok && strings.HasPrefix(d, ".global") {
-			name = head[strings.LastIndexByte(head, ' ')+1:]
-		}
-	}
-	if name == "" {
-		name = fmt.Sprint("text", len(*k.moduleD))
-		*k.moduleD = append(*k.moduleD, ".global .align 1 .b8 "+name+decl)
-	}
-	return k.pure("cvta.global.u64", k64, k.pure("mov.u64", k64, name).r).r
+	tail := fmt.Sprintf("[%d] = {%s};", len(s)+1, data)
+	i := find(&k.unit.decls, decl{head: ".global .align 1 .b8 ", name: "text", tail: tail}, func(d decl) bool { return d.name == "text" && d.size == 0 && d.tail == tail })
+	return k.pure("cvta.global.u64", k64, k.pure("mov.u64", k64, "text"+mark(markDecl, i)).r).r
 }
 
 // printfFormat makes C's format from Go's, and the registers for the arguments.

@@ -211,14 +211,12 @@ func (k *kctx) work(l *loop) (n int, loads bool) {
 		}
 	}
 	function = func(fn *ssa.Function, depth int) {
-		if len(fn.Blocks) == 0 && fn.Pkg != nil {
-			fn.Pkg.Build()
-		}
-		if len(fn.Blocks) == 0 || depth > 4 { // it may call itself
+		blocks := k.p.blocks(fn)
+		if len(blocks) == 0 || depth > 4 { // it may call itself
 			n = tooMany
 			return
 		}
-		for _, b := range fn.Blocks {
+		for _, b := range blocks {
 			for _, to := range b.Succs {
 				if to.Dominates(b) {
 					n = tooMany

@@ -11,6 +11,8 @@ import (
 
 // global returns the initial scalars of a package-level variable by byte offset.
 func (p *Program) global(g *ssa.Global) map[int64]ssa.Value {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if m, ok := p.inits[g]; ok {
 		return m
 	}
@@ -105,8 +107,7 @@ const tableMark = "g:"
 // maxConst is how much constant memory a module has.
 const maxConst = 64 << 10
 
-// table writes a table into the module, and gives its name. Tables of two packages can have one name: then they are told
-// apart by what they hold.
+// table writes a table into the module, and gives its name.
 func (k *kctx) table(p *ptr) string {
 	name := strings.TrimPrefix(p.base, tableMark)
 	size := sizes.Sizeof(p.t)
@@ -119,32 +120,9 @@ func (k *kctx) table(p *ptr) string {
 			data[l.off+i] = byte(p.g[l.off].c >> (8 * i))
 		}
 	}
-	text := fmt.Sprintf("[%d] = {%s};", size, strings.Trim(strings.ReplaceAll(fmt.Sprint(data), " ", ", "), "[]"))
-	const head = ".const .align 16 .b8 "
-	same, total := 0, size
-	for _, d := range *k.moduleD {
-		rest, ok := strings.CutPrefix(d, head)
-		if !ok {
-			continue
-		}
-		other, data, _ := strings.Cut(rest, "[")
-		n := int64(0)
-		_, _ = fmt.Sscan(data[:strings.IndexByte(data, ']')], &n)
-		total += (n + 15) &^ 15
-		if first, _, _ := strings.Cut(other, "$$"); first == name {
-			if same++; "["+data == text {
-				return other
-			}
-		}
-	}
-	if total > maxConst {
-		k.fail(token.NoPos, "with the table %s, those of all kernels of the package have %d bytes; constant memory has %d: give it as a parameter", tableName(name), total, maxConst)
-	}
-	if same > 0 {
-		name = fmt.Sprint(name, "$$", same)
-	}
-	*k.moduleD = append(*k.moduleD, head+name+text)
-	return name
+	tail := fmt.Sprintf("[%d] = {%s};", size, strings.Trim(strings.ReplaceAll(fmt.Sprint(data), " ", ", "), "[]"))
+	d := decl{head: ".const .align 16 .b8 ", name: name, tail: tail, size: size, at: k.errorAt(token.NoPos, "")}
+	return name + mark(markDecl, find(&k.unit.decls, d, func(o decl) bool { return o.size > 0 && o.name == name && o.tail == tail }))
 }
 
 // tableName is the name of a table in Go.

@@ -12,10 +12,10 @@ func (p *Program) Fset() *token.FileSet { return p.fset }
 
 // Waits reports whether a function that takes the thread may wait for other threads, or has shared memory.
 func (p *Program) Waits(f *types.Func) bool {
-	return waits(p.pkg.Prog.FuncValue(f), map[*ssa.Function]bool{})
+	return p.waits(p.pkg.Prog.FuncValue(f), map[*ssa.Function]bool{})
 }
 
-func waits(fn *ssa.Function, seen map[*ssa.Function]bool) bool {
+func (p *Program) waits(fn *ssa.Function, seen map[*ssa.Function]bool) bool {
 	if fn == nil {
 		return true
 	}
@@ -23,13 +23,11 @@ func waits(fn *ssa.Function, seen map[*ssa.Function]bool) bool {
 		return false
 	}
 	seen[fn] = true
-	if fn.Pkg != nil && len(fn.Blocks) == 0 {
-		fn.Pkg.Build()
-	}
-	if len(fn.Blocks) == 0 {
+	blocks := p.blocks(fn)
+	if len(blocks) == 0 {
 		return true
 	}
-	for _, b := range fn.Blocks {
+	for _, b := range blocks {
 		for _, in := range b.Instrs {
 			c, ok := in.(ssa.CallInstruction)
 			if !ok || !takesThread(c.Common()) {
@@ -48,7 +46,7 @@ func waits(fn *ssa.Function, seen map[*ssa.Function]bool) bool {
 				if !method && callee.Name() != "DynamicShared" && callee.Name() != "LaneMaskBelow" {
 					return true
 				}
-			case waits(callee, seen):
+			case p.waits(callee, seen):
 				return true
 			}
 		}

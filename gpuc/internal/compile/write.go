@@ -13,7 +13,7 @@ func (k *kctx) finish() *Kernel {
 	k.funcs.aliases(k.written)
 	k.readOnly(k.out)
 	code := k.passes()
-	kk := &Kernel{Source: k.src, Report: k.reports(), Grid: k.funcs.grid, version: k.funcs.version, written: k.written}
+	kk := &Kernel{Source: k.src, Report: k.reports(), Grid: k.funcs.grid, version: k.funcs.version, written: k.written, unit: k.unit}
 	var b strings.Builder
 	fmt.Fprintf(&b, ".visible .entry %s(\n\t%s\n)\n", k.name, strings.Join(k.declare(), ",\n\t"))
 	if bl := k.src.Block; bl[0] > 0 {
@@ -26,7 +26,7 @@ func (k *kctx) finish() *Kernel {
 		fmt.Fprintf(&b, ".maxnreg %d\n", n)
 	}
 	kk.Instrs = k.body(&b, code)
-	text := strings.ReplaceAll(b.String(), "$L", "$L_"+k.name+"_")
+	text := strings.ReplaceAll(b.String(), markLabel, "$L_"+k.name+"_")
 	deepest := 0
 	for _, c := range k.funcs.list {
 		kk.Instrs += c.instrs
@@ -62,22 +62,17 @@ func (k *kctx) passes() []ins {
 	return code
 }
 
-// place returns the number of a file and the place in it.
-func (p *Program) place(pos token.Pos) (int, token.Position) {
+// source returns the number of a file in the kernel, from 1, and the place in it.
+func (k *kctx) source(pos token.Pos) (int, token.Position) {
 	if !pos.IsValid() {
 		return 0, token.Position{}
 	}
-	at := p.fset.Position(pos)
-	name, ok := p.files[at.Filename]
+	at := k.p.fset.Position(pos)
+	name, ok := k.p.files[at.Filename]
 	if !ok {
 		return 0, at
 	}
-	n := slices.Index(p.named, name) + 1
-	if n == 0 {
-		p.named = append(p.named, name)
-		n = len(p.named)
-	}
-	return n, at
+	return find(&k.unit.files, name, func(f string) bool { return f == name }) + 1, at
 }
 
 // body writes the body of a kernel or a function, and gives the number of instructions.
@@ -95,9 +90,9 @@ func (k *kctx) body(b *strings.Builder, code []ins) (n int) {
 	for _, i := range code {
 		if i.label == "" {
 			n++
-			if f, p := k.p.place(i.pos); f > 0 && (f != file || p.Line != line) {
+			if f, p := k.source(i.pos); f > 0 && (f != file || p.Line != line) {
 				file, line = f, p.Line
-				fmt.Fprintf(b, "\t.loc %d %d %d\n", f, p.Line, p.Column)
+				fmt.Fprintf(b, "\t.loc %s %d %d\n", mark(markFile, f-1), p.Line, p.Column)
 			}
 		}
 		i.write(b)
@@ -171,10 +166,10 @@ func (k *kctx) failures() {
 		return
 	}
 	site, idx, n := k.reg(k64), k.reg(k64), k.reg(k64)
-	const end = "$Lreport"
+	const end = markLabel + "report"
 	for _, f := range k.fails {
 		k.out = append(k.out, ins{label: f.label})
-		k.mov(site, cst(k64, uint64(f.site+1)))
+		k.emit("mov.b64", []string{site.r}, mark(markSite, f.site))
 		k.emit("mov.b64", []string{idx.r}, f.idx)
 		k.emit("mov.b64", []string{n.r}, f.n)
 		k.out = append(k.out, ins{op: "bra", text: end, target: end, side: true})

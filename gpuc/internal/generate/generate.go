@@ -41,6 +41,7 @@ type writer struct {
 	body    bytes.Buffer
 	imports map[string]string // by path, the name
 	refs    map[string]bool   // types that refsType has written
+	own     map[string]bool   // functions that are written
 }
 
 // always are the packages that each file imports.
@@ -54,7 +55,10 @@ func Imports() []string { return append(slices.Sorted(maps.Keys(always)), "conte
 
 // Go returns the text of the file.
 func Go(in Input) ([]byte, error) {
-	w := &writer{Input: in, imports: maps.Clone(always), refs: map[string]bool{}}
+	w := &writer{Input: in, imports: maps.Clone(always), refs: map[string]bool{}, own: map[string]bool{}}
+	for _, k := range in.Kernels {
+		w.own[k.Name+"CPU"], w.own[k.Name+"Auto"] = true, true
+	}
 	own := slices.ContainsFunc(in.Kernels, func(k *compile.Kernel) bool { return k.Of == nil })
 	if !own {
 		delete(w.imports, "github.com/purecuda/purecuda/gpu")
@@ -184,8 +188,7 @@ var taken = []string{"k", "ctx", "rt", "stream", "shape", "err", "c", "t", "cont
 
 // means reports whether a name means something else in what is written: in Go, in the package, or in the functions here.
 func (w *writer) means(name string) bool {
-	own := slices.ContainsFunc(w.Kernels, func(k *compile.Kernel) bool { return name == k.Name+"CPU" || name == k.Name+"Auto" })
-	return own || slices.Contains(taken, name) || strings.HasPrefix(name, "kernelLoops") || types.Universe.Lookup(name) != nil || w.Package.Scope().Lookup(name) != nil
+	return w.own[name] || slices.Contains(taken, name) || strings.HasPrefix(name, "kernelLoops") || types.Universe.Lookup(name) != nil || w.Package.Scope().Lookup(name) != nil
 }
 
 // kernel writes the launches of one kernel.

@@ -538,3 +538,6 @@ var words = map[int]int{1: 2}
 
 //purecuda:kernel
 func MapVariable(t *gpu.Thread, x []int) { x[0] = words[x[1]] }
+
+//purecuda:kernel
+func Capacity(t *gpu.Thread, x []int) { x[0] = cap(x[:2]) }
