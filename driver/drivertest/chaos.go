@@ -34,6 +34,11 @@ type Chaos struct {
 	SlowWork float64
 	// SlowCalls is the probability that a call takes longer.
 	SlowCalls float64
+	// Kernels runs kernels as PTX allows it, and as a device does it seldom. Blocks begin in any order, and pause for long. What a block
+	// writes reaches the others late and in any order, until a release or a fence of the device sends it. What it reads by a
+	// plain load can be old, until an acquire or a fence. All blocks of a launch run on one core. Where a block waits for one that has
+	// not begun, the launch ends by Config.MaxSteps. A kernel of Config.Kernels runs as it does without.
+	Kernels bool
 	// MaxDelay is the longest delay; others are at least half of it. 0 means 200
 	// microseconds.
 	MaxDelay time.Duration

@@ -3,6 +3,7 @@ package drivertest_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -276,4 +277,34 @@ func TestVanishAtACall(t *testing.T) {
 	assert.Contains(t, g.Injected()[0].String(), "call 2 of cuStreamQuery: device 0 vanished")
 	g.ok(g.DevicePrimaryCtxRelease(0))
 	assert.Empty(t, g.Leaks())
+}
+
+// Blocks take numbers in the order in which they begin. By chance that is not their own, and a seed gives the same one each time.
+func TestChaosOfKernels(t *testing.T) {
+	order := func(chaos *drivertest.Chaos) []uint32 {
+		g := plain(t, drivertest.Config{Chaos: chaos})
+		const blocks = 100
+		x, s := g.alloc(4*blocks+4), g.stream()
+		g.ok(g.MemsetD8Async(x, 0, 4*blocks+4, s))
+		f := g.kernel(`.version 6.4
+.target sm_75
+.address_size 64
+.visible .entry k(.param .u64 x) {
+.reg .b64 %x, %at; .reg .b32 %n, %block;
+ld.param.u64 %x, [x];
+atom.global.add.u32 %n, [%x], 1;
+mov.u32 %block, %ctaid.x;
+mad.wide.u32 %at, %block, 4, %x;
+st.global.u32 [%at+4], %n;
+}`)
+		before := g.Traffic()
+		g.run(f, s, blocks, 1, x)
+		g.ok(g.StreamSynchronize(s))
+		assert.Equal(t, drivertest.Traffic{Read: before.Read, Written: before.Written + 4*blocks, Atomic: before.Atomic + 4*blocks}, g.Traffic())
+		return g.words(x+4, blocks)
+	}
+	by := func(seed uint64) *drivertest.Chaos { return &drivertest.Chaos{Seed: seed, Kernels: true} }
+	assert.Equal(t, order(by(1)), order(by(1)))
+	assert.NotEqual(t, order(by(1)), order(by(2)))
+	assert.False(t, slices.IsSorted(order(by(3))))
 }

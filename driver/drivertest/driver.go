@@ -67,6 +67,8 @@ type simulated struct {
 	// sticky is the code that poisoned the process, or 0. Streams read it without
 	// the lock.
 	sticky atomic.Int32
+
+	read, written, atomics atomic.Uint64 // bytes, by kernels
 }
 
 // New makes a driver. It starts no goroutine and allocates no device memory.

@@ -29,7 +29,10 @@ func (c call) interpret(f *function, k *Launch, block []byte) func() error {
 		SharedBytes: k.SharedBytes, Params: block, Cooperative: k.Cooperative,
 		MaxSteps:   d.config.MaxSteps,
 		StackBytes: uint32(min(max(ctx.limits[driver.LimitStackSize], 16<<10), maxStackBytes)),
-		SMCount:    ctx.dev.config.SMs, GridID: d.newID(), Printf: d.printf, Conditional: d.setConditional,
+		SMCount:    ctx.dev.config.SMs, GridID: d.newID(), Printf: d.printf, Conditional: d.setConditional, Traffic: d.moved,
+	}
+	if c := d.config.Chaos; c != nil && c.Kernels {
+		launch.Chance = hash(f.entry.name, 0) ^ c.Seed | 1
 	}
 	return func() error {
 		l := launch // a graph runs it again
@@ -47,6 +50,29 @@ func (c call) interpret(f *function, k *Launch, block []byte) func() error {
 		}
 		return d.explain(bad, f, ctx)
 	}
+}
+
+// Traffic is how many bytes of global memory the threads of kernels in PTX have asked for. Copies and memsets do not count. There are no
+// caches: what is read twice counts twice.
+type Traffic struct {
+	Read, Written uint64
+	// Atomic is what atomics moved, and loads and stores that are volatile, relaxed, acquire or release. As a rule they stay in the L2
+	// cache of a device. A loop that waits counts each time.
+	Atomic uint64
+}
+
+// Traffic tells what the kernels of all devices have moved since the driver was made. A kernel counts when it has ended. A test compares
+// it before and after, so that a change which moves more fails without a device.
+func (of *Driver) Traffic() Traffic {
+	d := of.simulated
+	return Traffic{Read: d.read.Load(), Written: d.written.Load(), Atomic: d.atomics.Load()}
+}
+
+// moved counts what a launch has moved.
+func (d *simulated) moved(read, written, atomics uint64) {
+	d.read.Add(read)
+	d.written.Add(written)
+	d.atomics.Add(atomics)
 }
 
 // cutOff notes a kernel that the end of the driver has ended. In a poisoned process

@@ -38,6 +38,7 @@ type primitivesIn struct {
 	s     *runtime.Stream
 	k     *launch.Kernels
 	first map[string]int
+	d     *drivertest.Driver // nil on hardware
 }
 
 // library is a package of testdata that asks for primitives, compiled once for all tests.
@@ -64,6 +65,12 @@ func init() {
 func openPrimitives(t *testing.T) *primitivesIn { return openLibrary(t, "primitives") }
 
 func openLibrary(t *testing.T, name string) *primitivesIn {
+	return openLibraryOn(t, name, drivertest.Config{})
+}
+
+// openLibraryOn has a simulated device as config says. Its driver is nil on hardware.
+func openLibraryOn(t *testing.T, name string, config drivertest.Config) *primitivesIn {
+	var d *drivertest.Driver
 	options := []runtime.Option{runtime.WithPolicy(runtime.PolicyAuto)}
 	file := fmt.Sprintf("testdata/modules/library_%s.json", name)
 	made := struct {
@@ -79,7 +86,8 @@ func openLibrary(t *testing.T, name string) *primitivesIn {
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(text, &made))
 	} else {
-		options = append(options, runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{})))
+		d = drivertest.ForTest(t, config)
+		options = append(options, runtime.WithDriver(d))
 		l, err := libraries[name]()
 		require.NoError(t, err)
 		made.PTX, made.Sites = l.module.PTX, l.module.Sites
@@ -101,7 +109,7 @@ func openLibrary(t *testing.T, name string) *primitivesIn {
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
 	b, err := rt.Probe("primitives")
 	require.NoError(t, err)
-	in := &primitivesIn{t, b.Stream, nil, made.First}
+	in := &primitivesIn{t, b.Stream, nil, made.First, d}
 	module := &launch.Module{Images: []runtime.Image{{Arch: 75, Code: []byte(made.PTX)}}, Kernels: made.Kernels, Sites: made.Sites}
 	in.k, err = module.Load(b.Context)
 	require.NoError(t, err)
@@ -148,48 +156,113 @@ func same[T comparable](t *testing.T, want, got []T, args ...any) {
 // lengths are around the ends of warps, tiles and groups of tiles.
 func lengths(tile int) []int { return []int{1, 31, tile - 1, tile, tile + 1, 3*tile + 5, 33*tile + 7} }
 
-func scanned[T comparable, O block.Op[T]](p *primitivesIn, name string, op O, lengths []int, value func(i int) T) {
-	p.t.Run("scan "+name, func(t *testing.T) {
-		for _, n := range lengths {
-			for behind := range 2 {
-				in := make([]T, n)
-				for i := range in {
-					in[i] = value(i)
-				}
-				want := make([]T, n)
-				kernels.ScanCPU(op, want, in)
-				k := kernels.Scan[T, O]{}.Of(p.of(name))
-				x := onDevice(p, in, behind)
-				out := onDevice(p, make([]T, n), 0)
-				require.NoError(t, k.Inclusive(p.s, op, out, x, nil))
-				same(t, want, onHost(p, out), n, behind)
-				require.NoError(t, k.Exclusive(p.s, op, x, x, nil))
-				same(t, append([]T{op.Zero()}, want[:n-1]...), onHost(p, x), n, behind)
-			}
+// elements are n elements, each made by a function.
+func elements[T any](n int, value func() T) []T {
+	x := make([]T, n)
+	for i := range x {
+		x[i] = value()
+	}
+	return x
+}
+
+func scanned[T comparable, O block.Op[T]](p *primitivesIn, name string, op O, in []T, behind int) {
+	p.t.Helper()
+	n := len(in)
+	want := make([]T, n+1)
+	want[0] = op.Zero()
+	kernels.ScanCPU(op, want[1:], in)
+	k := kernels.Scan[T, O]{}.Of(p.of(name))
+	x, out := onDevice(p, in, behind), onDevice(p, make([]T, n), 0)
+	require.NoError(p.t, k.Inclusive(p.s, op, out, x, nil))
+	same(p.t, want[1:], onHost(p, out), name, n, behind)
+	require.NoError(p.t, k.Exclusive(p.s, op, x, x, nil))
+	same(p.t, want[:n], onHost(p, x), name, n, behind)
+}
+
+func scannedAll[T comparable, O block.Op[T]](p *primitivesIn, name string, op O, lengths []int, value func() T) {
+	for _, n := range lengths {
+		for behind := range 2 {
+			scanned(p, name, op, elements(n, value), behind)
 		}
-	})
+	}
+}
+
+func reduced[T comparable, O block.Op[T]](p *primitivesIn, name string, op O, in []T, behind int) {
+	p.t.Helper()
+	var before T
+	all, out := op.Zero(), onDevice(p, []T{before}, 0)
+	for _, v := range in {
+		all = op.Combine(all, v)
+	}
+	require.NoError(p.t, kernels.Reduce[T, O]{}.Of(p.of(name)).Launch(p.s, op, out, onDevice(p, in, behind), nil))
+	same(p.t, []T{all}, onHost(p, out), name, len(in))
+}
+
+func selected[T comparable, C kernels.Condition[T]](p *primitivesIn, name string, c C, in []T, behind int) {
+	p.t.Helper()
+	out, count := onDevice(p, make([]T, len(in)), 0), onDevice(p, []uint64{77}, 0)
+	require.NoError(p.t, kernels.Select[T, C]{}.Of(p.of(name)).Launch(p.s, c, out, onDevice(p, in, behind), count, nil))
+	want := slices.DeleteFunc(slices.Clone(in), func(v T) bool { return !c.Keep(v) })
+	require.EqualValues(p.t, len(want), onHost(p, count)[0], "%s, %d", name, len(in))
+	same(p.t, want, onHost(p, out)[:len(want)], name, len(in))
+}
+
+func sorted[K kernels.Key](p *primitivesIn, name string, in []K, behind int) {
+	p.t.Helper()
+	x := onDevice(p, in, behind)
+	require.NoError(p.t, kernels.Sort[K]{}.Of(p.of(name)).Launch(p.s, x, x, nil))
+	want := slices.Clone(in)
+	slices.Sort(want)
+	same(p.t, want, onHost(p, x), name, len(in))
+}
+
+func sortedPairs[K kernels.Key, V comparable](p *primitivesIn, name string, keys []K, values []V) {
+	p.t.Helper()
+	n := len(keys)
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	outKeys, outValues := onDevice(p, make([]K, n), 0), onDevice(p, make([]V, n), 0)
+	require.NoError(p.t, kernels.SortPairs[K, V]{}.Of(p.of(name)).Launch(p.s, outKeys, onDevice(p, keys, 0), outValues, onDevice(p, values, 0), nil))
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
+	wantKeys, wantValues := make([]K, n), make([]V, n)
+	for i, from := range order {
+		wantKeys[i], wantValues[i] = keys[from], values[from]
+	}
+	same(p.t, wantKeys, onHost(p, outKeys), name, n)
+	same(p.t, wantValues, onHost(p, outValues), name, n)
+}
+
+func boxes(r *rand.Rand) func() primitives.Box {
+	return func() primitives.Box { return primitives.Box{Min: r.Float32(), Max: r.Float32(), Sum: r.Uint64()} }
+}
+
+func affine(r *rand.Rand) func() primitives.Pair {
+	return func() primitives.Pair { return primitives.Pair{A: r.Uint32() | 1, B: r.Uint32()} }
+}
+
+func large(r *rand.Rand) func() primitives.Large {
+	return func() (v primitives.Large) {
+		v.V[r.IntN(32)] = r.Uint32()
+		return v
+	}
 }
 
 func TestScansOfTheLibrary(t *testing.T) {
 	p := openPrimitives(t)
 	r := rand.New(rand.NewPCG(1, 2))
-	scanned(p, "ScanUint32AddUint32", add32{}, lengths(8192), func(int) uint32 { return r.Uint32() })
-	scanned(p, "ScanFloat32AddFloat32", block.Add[float32]{}, lengths(8192), func(int) float32 { return float32(r.IntN(3) - 1) })
-	scanned(p, "ScanInt64AddInt64", block.Add[int64]{}, lengths(4096), func(int) int64 { return int64(r.Uint64()) })
-	scanned(p, "ScanPairThen", primitives.Then{}, lengths(4096), func(int) primitives.Pair { return primitives.Pair{A: r.Uint32() | 1, B: r.Uint32()} })
-	scanned(p, "ScanBoxUnion", primitives.Union{}, lengths(2048), func(i int) primitives.Box {
-		f := r.Float32()
-		return primitives.Box{Min: f, Max: f, Sum: uint64(i)}
-	})
+	scannedAll(p, "ScanUint32AddUint32", add32{}, lengths(8192), r.Uint32)
+	scannedAll(p, "ScanFloat32AddFloat32", block.Add[float32]{}, lengths(8192), func() float32 { return float32(r.IntN(3) - 1) })
+	scannedAll(p, "ScanInt64AddInt64", block.Add[int64]{}, lengths(4096), func() int64 { return int64(r.Uint64()) })
+	scannedAll(p, "ScanPairThen", primitives.Then{}, lengths(4096), affine(r))
+	scannedAll(p, "ScanBoxUnion", primitives.Union{}, lengths(2048), boxes(r))
 	// A tile has 256 of these, and 1,024 tiles have a total of their own.
-	large := []int{1, 257, 256*34 + 3}
+	many := []int{1, 257, 256*34 + 3}
 	if !testing.Short() {
-		large[2] = 256*1030 + 3
+		many[2] = 256*1030 + 3
 	}
-	scanned(p, "ScanLargeAddLarge", primitives.AddLarge{Factor: 1}, large, func(int) (v primitives.Large) {
-		v.V[r.IntN(32)] = r.Uint32()
-		return v
-	})
+	scannedAll(p, "ScanLargeAddLarge", primitives.AddLarge{Factor: 1}, many, large(r))
 }
 
 func TestScanOfFloatsHasOneOrder(t *testing.T) {
@@ -226,95 +299,41 @@ func TestScanOfFloatsHasOneOrder(t *testing.T) {
 
 func TestReduceOfTheLibrary(t *testing.T) {
 	p := openPrimitives(t)
+	r := rand.New(rand.NewPCG(1, 3))
 	for _, n := range []int{0, 1, 31, 4096, 100_003} {
-		in, boxes, sum, all := make([]float64, n), make([]primitives.Box, n), 0.0, primitives.Union{}.Zero()
-		for i := range in {
-			in[i], boxes[i] = float64(rand.IntN(1000)), primitives.Box{Min: rand.Float32(), Max: rand.Float32(), Sum: rand.Uint64()}
-			sum += in[i]
-			all = primitives.Union{}.Combine(all, boxes[i])
-		}
-		one, box := onDevice(p, []float64{-1}, 0), onDevice(p, []primitives.Box{{}}, 0)
-		require.NoError(t, kernels.Reduce[float64, block.Add[float64]]{}.Of(p.of("ReduceFloat64AddFloat64")).Launch(p.s, block.Add[float64]{}, one, onDevice(p, in, 1), nil))
-		assert.Equal(t, sum, onHost(p, one)[0], n)
-		require.NoError(t, kernels.Reduce[primitives.Box, primitives.Union]{}.Of(p.of("ReduceBoxUnion")).Launch(p.s, primitives.Union{}, box, onDevice(p, boxes, 0), nil))
-		assert.Equal(t, all, onHost(p, box)[0], n)
+		reduced(p, "ReduceFloat64AddFloat64", block.Add[float64]{}, elements(n, func() float64 { return float64(r.IntN(1000)) }), 1)
+		reduced(p, "ReduceBoxUnion", primitives.Union{}, elements(n, boxes(r)), 0)
 	}
 }
 
 func TestSelectOfTheLibrary(t *testing.T) {
 	p := openPrimitives(t)
+	r := rand.New(rand.NewPCG(1, 4))
 	for _, n := range append(lengths(8192), 0) {
-		in, boxes := make([]uint32, n), make([]primitives.Box, n/4)
-		for i := range in {
-			in[i] = rand.Uint32()
-		}
-		for i := range boxes {
-			boxes[i] = primitives.Box{Min: 1, Max: float32(in[i] % 3), Sum: uint64(i)}
-		}
 		for _, bound := range []uint32{0, 1 << 30, math.MaxUint32} {
-			out, count := onDevice(p, make([]uint32, n), 0), onDevice(p, []uint64{77}, 0)
-			k := kernels.Select[uint32, primitives.Below]{}.Of(p.of("SelectUint32Below"))
-			require.NoError(t, k.Launch(p.s, primitives.Below{Bound: bound}, out, onDevice(p, in, n%2), count, nil))
-			want := slices.DeleteFunc(slices.Clone(in), func(v uint32) bool { return v >= bound })
-			require.Equal(t, uint64(len(want)), onHost(p, count)[0], n)
-			same(t, want, onHost(p, out)[:len(want)], n)
+			selected(p, "SelectUint32Below", primitives.Below{Bound: bound}, elements(n, r.Uint32), n%2)
 		}
-		out, count := onDevice(p, make([]primitives.Box, len(boxes)), 0), onDevice(p, []uint64{77}, 0)
-		k := kernels.Select[primitives.Box, primitives.Wide]{}.Of(p.of("SelectBoxWide"))
-		require.NoError(t, k.Launch(p.s, primitives.Wide{}, out, onDevice(p, boxes, 0), count, nil))
-		want := slices.DeleteFunc(slices.Clone(boxes), func(b primitives.Box) bool { return b.Max <= b.Min })
-		require.Equal(t, uint64(len(want)), onHost(p, count)[0], n)
-		same(t, want, onHost(p, out)[:len(want)], n)
+		selected(p, "SelectBoxWide", primitives.Wide{}, elements(n/4, boxes(r)), 0)
 	}
-}
-
-func sorted[K kernels.Key](p *primitivesIn, name string, value func() K) {
-	p.t.Run("sort "+name, func(t *testing.T) {
-		for _, n := range []int{0, 1, 1000, 5761, 30_000} {
-			for _, few := range []bool{false, true} {
-				in := make([]K, n)
-				for i := range in {
-					if in[i] = value(); few {
-						in[i] = in[rand.IntN(min(i+1, 5))]
-					}
-				}
-				x := onDevice(p, in, 1)
-				k := kernels.Sort[K]{}.Of(p.of(name))
-				require.NoError(t, k.Launch(p.s, x, x, nil))
-				slices.Sort(in)
-				same(t, in, onHost(p, x), n)
-			}
-		}
-	})
-}
-
-func sortedPairs[K kernels.Key, V comparable](p *primitivesIn, name string, key func() K, value func(i int) V) {
-	p.t.Run("sort "+name, func(t *testing.T) {
-		for _, n := range []int{0, 1, 1000, 2689, 30_000} {
-			keys, values, order := make([]K, n), make([]V, n), make([]int, n)
-			for i := range keys {
-				keys[i], values[i], order[i] = key(), value(i), i
-			}
-			outKeys, outValues := onDevice(p, make([]K, n), 0), onDevice(p, make([]V, n), 0)
-			k := kernels.SortPairs[K, V]{}.Of(p.of(name))
-			require.NoError(t, k.Launch(p.s, outKeys, onDevice(p, keys, 0), outValues, onDevice(p, values, 0), nil))
-			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(keys[a], keys[b]) })
-			wantKeys, wantValues := make([]K, n), make([]V, n)
-			for i, from := range order {
-				wantKeys[i], wantValues[i] = keys[from], values[from]
-			}
-			same(t, wantKeys, onHost(p, outKeys), n)
-			same(t, wantValues, onHost(p, outValues), n)
-		}
-	})
 }
 
 func TestSortsOfTheLibrary(t *testing.T) {
 	p := openPrimitives(t)
-	sorted(p, "SortInt32", func() int32 { return int32(rand.Uint32()) })
-	sorted(p, "SortFloat64", func() float64 { return rand.NormFloat64() * math.Exp(float64(rand.IntN(100))) })
-	sortedPairs(p, "SortPairsFloat32Uint32", func() float32 { return float32(rand.IntN(100)) - 50.5 }, func(i int) uint32 { return uint32(i) })
-	sortedPairs(p, "SortPairsUint64Box", func() uint64 { return rand.Uint64() & 0xff0000000000ff }, func(i int) primitives.Box { return primitives.Box{Sum: uint64(i)} })
+	r := rand.New(rand.NewPCG(1, 5))
+	for _, n := range []int{0, 1, 1000, 5761, 30_000} {
+		for _, few := range []uint64{5, math.MaxUint64} {
+			sorted(p, "SortInt32", elements(n, func() int32 { return int32(r.Uint64N(few)) }), 1)
+			sorted(p, "SortFloat64", elements(n, func() float64 { return float64(r.Uint64N(few)) - 2.5 }), 1)
+		}
+		sorted(p, "SortFloat64", elements(n, func() float64 { return r.NormFloat64() * math.Exp(float64(r.IntN(100))) }), 1)
+	}
+	next := uint32(0)
+	number := func() uint32 { next++; return next }
+	for _, n := range []int{0, 1, 1000, 2689, 30_000} {
+		sortedPairs(p, "SortPairsFloat32Uint32", elements(n, func() float32 { return float32(r.IntN(100)) - 50.5 }), elements(n, number))
+		sortedPairs(p, "SortPairsUint64Box", elements(n, func() uint64 { return r.Uint64() & 0xff0000000000ff }),
+			elements(n, func() primitives.Box { return primitives.Box{Sum: uint64(number())} }))
+	}
 }
 
 func TestPrimitivesInAGraph(t *testing.T) {

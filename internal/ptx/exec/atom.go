@@ -121,7 +121,7 @@ func decodeAtom(x *fnc, in *ptx.Instruction, m *mods) error {
 	if m.has("async") || m.has("bulk") {
 		return x.unsupported("")
 	}
-	m.ordering()
+	order := m.ordering() &^ flagAtomic
 	space := m.memSpace()
 	op := m.oneOf(atomOps...)
 	m.drop(cacheHints...)
@@ -143,7 +143,7 @@ func decodeAtom(x *fnc, in *ptx.Instruction, m *mods) error {
 		return x.invalid("%d operands", len(o))
 	}
 	r := blank(kRun)
-	r.sub = memAtom
+	r.sub, r.flags = memAtom, order
 	d := (*ptx.Operand)(nil)
 	if in.Op == "atom" {
 		d, o = &o[0], o[1:]
@@ -222,6 +222,7 @@ func hasHint(mods []string) bool {
 func (a atomInfo) runner(esz uint8) func(w *warp, in *inst, mask uint32) {
 	return func(w *warp, in *inst, mask uint32) {
 		w.spins++
+		w.order(in)
 		d, as, bs, cs := w.reg(in.d), w.lane(in.a), w.lane(in.b), w.lane(in.c)
 		for m := mask; m != 0; m &= m - 1 {
 			i := firstLane(m)
@@ -325,6 +326,7 @@ func (x *fnc) atom128(r inst, d *ptx.Operand, o []ptx.Operand, op string) error 
 	r.esz = 16
 	r.run = func(w *warp, in *inst, mask uint32) {
 		w.spins++
+		w.order(in)
 		as := w.lane(in.a)
 		for m := mask; m != 0; m &= m - 1 {
 			i := firstLane(m)

@@ -13,8 +13,9 @@ type block struct {
 	shared  []byte
 	warps   []warp
 	threads int
-	check   bool // a thread has ended: barriers may be complete
-	noGrid  bool // it has asked for the workspace of a launch that is not cooperative
+	check   bool  // a thread has ended: barriers may be complete
+	noGrid  bool  // it has asked for the workspace of a launch that is not cooperative
+	late    *late // of a launch by chance
 
 	barriers [17]barrier
 
@@ -66,7 +67,7 @@ func alignedBytes(n int) []byte {
 
 // release drops what a pooled block must not keep alive.
 func (b *block) release() {
-	b.l = nil
+	b.l, b.late = nil, nil
 	for i := range b.warps {
 		b.warps[i].g = region{}
 		b.warps[i].flt = nil
@@ -89,8 +90,8 @@ func (b *block) start(n uint64) {
 // quantum is how many instructions a warp runs before the next has its turn.
 const quantum = 20000
 
-// turn gives every warp one quantum. It reports whether the block has ended.
-func (b *block) turn() (done bool, flt *Fault) {
+// turn gives every warp so many instructions. It reports whether the block has ended.
+func (b *block) turn(quantum uint64) (done bool, flt *Fault) {
 	done = true
 	progress := false
 	var steps uint64
@@ -102,6 +103,12 @@ func (b *block) turn() (done bool, flt *Fault) {
 		before := w.clock
 		w.run(quantum)
 		steps += w.clock - before
+		for what := range w.moved {
+			if n := w.moved[what]; n > 0 {
+				b.l.moved[what].Add(n)
+				w.moved[what] = 0
+			}
+		}
 		progress = progress || w.clock != before
 		if w.flt != nil {
 			return true, w.flt

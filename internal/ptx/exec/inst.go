@@ -64,6 +64,8 @@ const (
 	flagAddr32              // the address register has 32 bits
 	flagAtomic              // volatile, relaxed, acquire, release: access words atomically
 	flagCluster             // a barrier of the cluster
+	flagAcquire             // for more than the block
+	flagRelease             // for more than the block
 )
 
 // blank is an instruction without operands.

@@ -26,6 +26,7 @@ type Launch struct {
 	Memory      Memory // global memory; may be nil if the kernel uses none
 
 	Workers     int    // goroutines; 0 means GOMAXPROCS
+	Chance      uint64 // if not 0, a seed for a run that PTX allows and a device does seldom: see chance.go
 	Cooperative bool   // all blocks run at the same time, and may wait for each other
 	MaxSteps    uint64 // warp instructions of the whole launch before LaunchTimeout; 0 means no limit
 	StackBytes  uint32 // local memory of recursive calls per thread; 0 means 16 KiB
@@ -39,6 +40,9 @@ type Launch struct {
 
 	// Steps, if not nil, receives the number of warp instructions executed.
 	Steps *uint64
+	// Traffic, if not nil, is told how many bytes of global memory threads have read and written. Atomics, and loads and stores that are
+	// volatile, relaxed, acquire or release, count apart.
+	Traffic func(read, written, atomics uint64)
 }
 
 // Limits of a launch, as of all devices since compute capability 3.0 and, for shared
@@ -63,6 +67,7 @@ type launchState struct {
 
 	next  atomic.Uint64
 	steps atomic.Uint64
+	moved [3]atomic.Uint64 // bytes of global memory, by what an instruction does with them
 	stop  atomic.Bool
 	fault atomic.Pointer[Fault]
 	print sync.Mutex
@@ -86,10 +91,16 @@ func (k *Kernel) Launch(ctx context.Context, l Launch) error {
 	if ctx.Err() != nil {
 		return &Fault{Kind: LaunchTimeout, Kernel: k.name, Msg: ctx.Err().Error()}
 	}
-	if l.Cooperative {
+	switch {
+	case l.Chance != 0:
+		err = s.byChance()
+	case l.Cooperative:
 		err = s.cooperative()
-	} else {
+	default:
 		err = s.parallel()
+	}
+	if l.Traffic != nil {
+		l.Traffic(s.moved[memLoad].Load(), s.moved[memStore].Load(), s.moved[memAtom].Load())
 	}
 	if l.Steps != nil {
 		*l.Steps = s.steps.Load()
@@ -147,6 +158,9 @@ func (k *Kernel) prepare(l Launch) (*launchState, error) {
 	copy(s.params, l.Params)
 	if l.Cooperative {
 		s.workspace = newWorkspace()
+		if total > maxCooperative {
+			return nil, fmt.Errorf("exec: kernel %s: cooperative launch of %d blocks, more than %d", k.name, total, maxCooperative)
+		}
 	}
 	s.workers = l.Workers
 	if s.workers <= 0 {
@@ -189,7 +203,7 @@ func (s *launchState) parallel() error {
 			}
 			b.start(n)
 			for {
-				done, flt := b.turn()
+				done, flt := b.turn(quantum)
 				if flt != nil {
 					s.end(flt)
 					return
@@ -209,9 +223,6 @@ const maxCooperative = 1 << 14
 // cooperative keeps all blocks alive at the same time: each worker gives its blocks
 // turns.
 func (s *launchState) cooperative() error {
-	if s.total > maxCooperative {
-		return fmt.Errorf("exec: kernel %s: cooperative launch of %d blocks, more than %d", s.k.name, s.total, maxCooperative)
-	}
 	s.each(func(worker int) {
 		var blocks []*block
 		for n := uint64(worker); n < s.total; n += uint64(s.workers) {
@@ -228,7 +239,7 @@ func (s *launchState) cooperative() error {
 		for len(live) > 0 && !s.stop.Load() {
 			rest := live[:0]
 			for _, b := range live {
-				done, flt := b.turn()
+				done, flt := b.turn(quantum)
 				if flt != nil {
 					s.end(flt)
 					return

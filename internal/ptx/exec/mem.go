@@ -18,6 +18,10 @@ import (
 
 // runLoad32 is the commonest load by far: one 32-bit element of global memory.
 func runLoad32(w *warp, in *inst, mask uint32) {
+	if w.b.late != nil {
+		runLoad(w, in, mask)
+		return
+	}
 	d, a := w.reg(in.d), w.lane(in.a)
 	g := w.g
 	for m := mask; m != 0; m &= m - 1 {
@@ -26,6 +30,7 @@ func runLoad32(w *warp, in *inst, mask uint32) {
 		off := addr - g.base
 		if off < g.size && g.size-off >= 4 && addr&3 == 0 {
 			d[i] = uint64(*(*uint32)(unsafe.Add(g.p, off)))
+			w.moved[memLoad] += 4
 			continue
 		}
 		q, _ := w.ptr(in, i, in.space, addr, 4, 4)
@@ -61,6 +66,7 @@ func runLoad(w *warp, in *inst, mask uint32) {
 	if in.flags&flagAtomic != 0 {
 		w.spins++
 	}
+	w.order(in)
 	a := w.lane(in.a)
 	esz := uint64(in.esz)
 	total := esz * uint64(in.n)
@@ -75,19 +81,24 @@ func runLoad(w *warp, in *inst, mask uint32) {
 			return
 		}
 		shared := global && (race.Enabled || in.flags&flagAtomic != 0)
+		old := global && w.b.late != nil && in.flags&flagAtomic == 0
 		if in.n == 1 {
-			w.reg(in.d)[i] = w.loadElem(in, p, shared)
+			w.reg(in.d)[i] = w.loadElem(in, p, shared, old)
 			continue
 		}
 		for k, s := range in.vd {
-			w.reg(s)[i] = w.loadElem(in, unsafe.Add(p, uint64(k)*esz), shared)
+			w.reg(s)[i] = w.loadElem(in, unsafe.Add(p, uint64(k)*esz), shared, old)
 		}
 	}
 }
 
-func (w *warp) loadElem(in *inst, p unsafe.Pointer, shared bool) uint64 {
+// loadElem loads an element. shared says that others may write it meanwhile, and old that a launch by chance may give what was
+// there before.
+func (w *warp) loadElem(in *inst, p unsafe.Pointer, shared, old bool) uint64 {
 	var v uint64
 	switch {
+	case old:
+		v = w.b.late.load(w.b, p, in.esz)
 	case shared:
 		v = atomicLoad(p, in.esz)
 	case in.esz == 4:
@@ -110,6 +121,7 @@ func runStore(w *warp, in *inst, mask uint32) {
 	a := w.lane(in.a)
 	esz := uint64(in.esz)
 	total := esz * uint64(in.n)
+	w.order(in)
 	for m := mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros32(m) & 31
 		addr := a[i] + in.imm
@@ -122,13 +134,21 @@ func runStore(w *warp, in *inst, mask uint32) {
 		}
 		shared := global && (race.Enabled || in.flags&flagAtomic != 0)
 		if in.n == 1 {
-			storeElem(in.esz, p, w.lane(in.b)[i], shared)
+			w.storeElem(in, p, w.lane(in.b)[i], global, shared)
 			continue
 		}
 		for k, s := range in.vs {
-			storeElem(in.esz, unsafe.Add(p, uint64(k)*esz), w.lane(s)[i], shared)
+			w.storeElem(in, unsafe.Add(p, uint64(k)*esz), w.lane(s)[i], global, shared)
 		}
 	}
+}
+
+func (w *warp) storeElem(in *inst, p unsafe.Pointer, v uint64, global, shared bool) {
+	if global && w.b.late != nil {
+		w.b.late.store(w.b, p, in.esz, v)
+		return
+	}
+	storeElem(in.esz, p, v, shared)
 }
 
 func storeElem(esz uint8, p unsafe.Pointer, v uint64, shared bool) {
@@ -153,7 +173,7 @@ func runLoadParam(w *warp, in *inst, mask uint32) {
 		return
 	}
 	one := func(s int32, k int) {
-		v := w.loadElem(in, unsafe.Add(p, k*int(in.esz)), false)
+		v := w.loadElem(in, unsafe.Add(p, k*int(in.esz)), false, false)
 		d := w.reg(s)
 		for m := mask; m != 0; m &= m - 1 {
 			d[bits.TrailingZeros32(m)&31] = v

@@ -64,9 +64,15 @@ func (w *warp) ptr(in *inst, lane int, space uint8, addr, size, align uint64) (p
 	case spGlobal:
 		off := addr - w.g.base
 		if off < w.g.size && w.g.size-off >= size {
-			return unsafe.Add(w.g.p, off), true
+			p = unsafe.Add(w.g.p, off)
+		} else {
+			p = w.find(addr, size)
 		}
-		if p := w.find(addr, size); p != nil {
+		if p != nil {
+			w.moves(in, size)
+			if w.b.late != nil {
+				w.b.late.touches(p, size)
+			}
 			return p, true
 		}
 		if space == spGlobal && addr>>40 == SharedWindow>>40 {
@@ -96,6 +102,15 @@ func (w *warp) ptr(in *inst, lane int, space uint8, addr, size, align uint64) (p
 	}
 	w.memFault(IllegalAddress, in, lane, space, addr, size)
 	return nil, false
+}
+
+// moves counts bytes of global memory.
+func (w *warp) moves(in *inst, size uint64) {
+	what := in.sub
+	if in.flags&flagAtomic != 0 || what > memAtom {
+		what = memAtom
+	}
+	w.moved[what] += size
 }
 
 // find asks the caller's memory and remembers the answer.

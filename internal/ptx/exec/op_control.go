@@ -8,13 +8,13 @@ import (
 
 // Control flow, barriers and fences (PTX ISA, "Control Flow Instructions", "Parallel
 // Synchronization and Communication Instructions", "Miscellaneous Instructions").
-// Fences have nothing to do: within a block all is in order, and between blocks the
+// Fences have nothing to do but in a launch by chance: within a block all is in order, and between blocks the
 // atomic accesses of Go are sequentially consistent.
 var controlDecoders = map[string]decoder{
 	"bra": operands(1, 1, decodeBra), "brx": operands(2, 2, decodeBrx), "call": decodeCall, "ret": operands(0, 0, decodeRet), "exit": operands(0, 0, decodeExit),
 	"trap": operands(0, 0, decodeTrap), "brkpt": operands(0, 0, decodeTrap), "nanosleep": decodeYield,
 	"bar": decodeBar, "barrier": decodeBar,
-	"membar": decodeNothing, "fence": decodeNothing, "griddepcontrol": decodeNothing, "setmaxnreg": decodeNothing,
+	"membar": decodeFence, "fence": decodeFence, "griddepcontrol": decodeNothing, "setmaxnreg": decodeNothing,
 	"pmevent": decodeNothing,
 }
 
@@ -76,6 +76,19 @@ func decodeTrap(x *fnc, in *ptx.Instruction, m *mods) error {
 		}
 		w.fail(LaunchFailed, in, firstLane(mask), msg)
 	}
+	x.emit(r)
+	return nil
+}
+
+func decodeFence(x *fnc, _ *ptx.Instruction, m *mods) error {
+	block := m.has("cta")
+	m.used = ^uint64(0)
+	if block {
+		return nil
+	}
+	r := blank(kRun)
+	r.flags = flagAcquire | flagRelease
+	r.run = func(w *warp, in *inst, _ uint32) { w.order(in) }
 	x.emit(r)
 	return nil
 }

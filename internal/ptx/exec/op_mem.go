@@ -37,15 +37,24 @@ var spaceMods = []string{
 // memSpace takes the state space; generic if there is none.
 func (m *mods) memSpace() uint8 { return spaceOf[m.oneOf(spaceMods...)] }
 
-// ordering takes what orders memory accesses; it reports whether words have to be
-// accessed atomically.
-func (m *mods) ordering() bool {
-	strong := m.oneOf("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio") != ""
-	if m.has("mmio") {
-		strong = true
+// ordering takes what orders memory accesses, as flags of the instruction.
+func (m *mods) ordering() (flags uint8) {
+	order := m.oneOf("volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio")
+	if m.has("mmio") || order != "" {
+		flags = flagAtomic
 	}
+	block := m.has("cta")
 	m.drop(scopes...)
-	return strong
+	switch {
+	case block:
+	case order == "acquire":
+		flags |= flagAcquire
+	case order == "release":
+		flags |= flagRelease
+	case order == "acq_rel", order == "sc":
+		flags |= flagAcquire | flagRelease
+	}
+	return flags
 }
 
 // addressOf decodes [base + offset] for a space: the base slot, the constant part, and the
@@ -167,7 +176,7 @@ func dropHint(in *ptx.Instruction, n int) []ptx.Operand {
 // access decodes what loads and stores have in common. Operand address is the address, and the other one
 // has the n values.
 func (x *fnc) access(in *ptx.Instruction, m *mods, address int) (r inst, t ptx.Type, n int, values []ptx.Operand, err error) {
-	strong := m.ordering()
+	order := m.ordering()
 	space := m.memSpace()
 	m.drop(cacheHints...)
 	n, t = m.vectorWidth(), m.typ()
@@ -182,9 +191,7 @@ func (x *fnc) access(in *ptx.Instruction, m *mods, address int) (r inst, t ptx.T
 	if err := x.addressOf(&o[address], space, &r); err != nil {
 		return r, t, n, nil, err
 	}
-	if strong {
-		r.flags |= flagAtomic
-	}
+	r.flags |= order
 	value := o[1-address]
 	values = []ptx.Operand{value}
 	if n > 1 || value.Kind == ptx.OperandVector {

@@ -195,7 +195,7 @@ func runWMMAMemory(w *warp, in *inst, mask uint32, f *fragment, byCol bool) {
 			if shift == 0 {
 				d[lane] = 0
 			}
-			d[lane] |= w.loadElem(in, p, false) << shift
+			d[lane] |= w.loadElem(in, p, false, false) << shift
 		}
 	}
 }

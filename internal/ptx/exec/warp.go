@@ -62,10 +62,11 @@ type warp struct {
 	ng    int
 	cur   int
 
-	rotate bool   // another group than the usual one has its turn
-	yield  bool   // hands over to the other groups and warps
-	spins  uint32 // accesses of this turn that may be part of waiting for others
-	clock  uint64 // instructions executed
+	rotate bool      // another group than the usual one has its turn
+	yield  bool      // hands over to the other groups and warps
+	spins  uint32    // accesses of this turn that may be part of waiting for others
+	clock  uint64    // instructions executed
+	moved  [3]uint64 // bytes of global memory of this turn, by what an instruction does with them
 	flt    *Fault
 
 	regs      []lanes
