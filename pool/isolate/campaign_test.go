@@ -369,6 +369,9 @@ func (c *campaign) keyed(ctx context.Context, g *isolate.Group, chance *rand.Ran
 
 // unexpected is an error that nothing of what the campaign does explains, or nil.
 func (c *campaign) unexpected(name string, err error) error {
+	if strings.Contains(err.Error(), "%!") { // such as a child that has died of nothing
+		return fmt.Errorf("%s: %w", name, err)
+	}
 	for _, expected := range []error{isolate.ErrChildDied, isolate.ErrGaveUp, isolate.ErrStateGone, driver.ErrTimeout, driver.ErrClosed, pool.ErrQueueFull, context.Canceled, context.DeadlineExceeded,
 		driver.ErrOutOfMemory} {
 		if errors.Is(err, expected) {

@@ -36,13 +36,13 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 			leave(c.buffers)
 		}
 	}()
-	o := pool.DoOptions{Retry: c.retries, Wait: c.queueWait, Devices: c.devices}
 	if c.keyed {
 		if err := g.enterKey(c); err != nil {
 			return nil, report, err
 		}
 		defer func() { g.leaveKey(c, err) }()
 	}
+	o := pool.DoOptions{Retry: c.retries, Wait: c.queueWait, Devices: c.devices} // those of the key, if it has begun
 	if c.fallback != nil && (!c.keyed || len(g.slots) == 0) {
 		o.Fallback = func(ctx context.Context) error { return g.fallBack(ctx, c, &result) }
 	}

@@ -137,6 +137,36 @@ func TestState(t *testing.T) {
 	})
 }
 
+// Where the children of all devices are ready, which take turns, requests with a key go to that of its state.
+func TestStateBesideReadyChildren(t *testing.T) {
+	onDrivers(t, func(t *testing.T, g *isolate.Group) {
+		for _, d := range g.Stats().Devices {
+			_, _, err := g.Do(within(t), "echo/v1", nil, isolate.WithDevices(d.Device))
+			require.NoError(t, err)
+		}
+		var all sync.WaitGroup
+		for key := range 4 {
+			all.Go(func() {
+				var first int
+				for i := range 20 {
+					n, process, _ := counted(t, g, fmt.Sprint(key))
+					assert.Equal(t, i+1, n)
+					if i == 0 {
+						first = process
+					}
+					assert.Equal(t, first, process)
+					_, _, err := g.Do(within(t), "echo/v1", nil)
+					assert.NoError(t, err)
+				}
+			})
+		}
+		all.Wait()
+		for _, d := range g.Stats().Devices {
+			assert.Zero(t, d.Deaths)
+		}
+	})
+}
+
 // A key whose first request has failed has left nothing.
 func TestStateOfAFailure(t *testing.T) {
 	g := open(t, 1)
