@@ -3,6 +3,8 @@ package typed
 
 import (
 	"encoding"
+	"errors"
+	"reflect"
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
@@ -97,6 +99,11 @@ func (s *Standard) Marshal(v any) ([]byte, error) {
 		return []byte(*v), nil
 	case ofItself:
 		return v.MarshalBinary()
+	}
+	for p := reflect.ValueOf(v); p.Kind() == reflect.Pointer; p = p.Elem() {
+		if p.IsNil() { // gob sends nothing then, or panics
+			return nil, errors.New("it is a nil pointer, which gob cannot send: make it a field of a structure")
+		}
 	}
 	return s.marshal(v)
 }

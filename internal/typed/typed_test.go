@@ -100,6 +100,22 @@ func TestStandard(t *testing.T) {
 }
 
 // What fails leaves nothing behind for the next value.
+func TestNilPointers(t *testing.T) {
+	type holder struct{ P *int }
+	s := new(typed.Standard)
+	for _, v := range []any{new(*int), new(**int), new(*query), (*int)(nil)} {
+		data, err := typed.Encode(s, v)
+		assert.Nil(t, data)
+		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+		assert.ErrorContains(t, err, "nil pointer, which gob cannot send")
+	}
+	data, err := typed.Encode(s, &holder{})
+	require.NoError(t, err)
+	var got holder
+	require.NoError(t, typed.Decode(s, data, &got))
+	assert.Nil(t, got.P)
+}
+
 func TestStandardAfterFailures(t *testing.T) {
 	c := typed.Choose[typed.Codec](nil)
 	for range 3 {
