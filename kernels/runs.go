@@ -123,15 +123,14 @@ func byKey[K, V any](s *runtime.Stream, name string, k primitive, wide bool, op,
 
 // ReduceByKeyCPU is ReduceByKey on the CPU. It returns how many runs there are. What comes out overlaps nothing that goes in.
 func ReduceByKeyCPU[K comparable, V any, O block.Op[V]](op O, outKeys []K, outValues []V, keys []K, values []V) int {
-	n := -1
-	for i, k := range keys {
-		if i == 0 || k != keys[i-1] {
-			n++
-			outValues[n] = op.Zero()
+	n, fold := 0, folds[V](op)
+	for i := 0; i < len(keys); n++ {
+		begin := i
+		for i++; i < len(keys) && keys[i] == keys[i-1]; i++ {
 		}
-		outKeys[n], outValues[n] = k, op.Combine(outValues[n], values[i])
+		outKeys[n], outValues[n] = keys[i-1], fold(values[begin:i], nil)
 	}
-	return n + 1
+	return n
 }
 
 // RunLengthsCPU is RunLengths on the CPU. It returns how many runs there are. What comes out does not overlap in.

@@ -81,9 +81,23 @@ func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runti
 
 // ScanCPU is Inclusive on the CPU, from the first element to the last. out may be in, and must not overlap it otherwise.
 func ScanCPU[T any, O block.Op[T]](op O, out, in []T) {
-	total := op.Zero()
-	for i := range min(len(out), len(in)) {
-		total = op.Combine(total, in[i])
-		out[i] = total
+	if n := min(len(out), len(in)); n > 0 {
+		folds[T](op)(in[:n], out)
+	}
+}
+
+// folds gives what combines the elements of in from Zero on, and sets out to what each step gives where it is not nil.
+func folds[T any, O block.Op[T]](op O) func(in, out []T) T {
+	if f, ok := any(op).(interface{ Fold(total T, in, out []T) T }); ok {
+		return func(in, out []T) T { return f.Fold(op.Zero(), in, out) }
+	}
+	return func(in, out []T) T {
+		total := op.Zero()
+		for i, v := range in {
+			if total = op.Combine(total, v); out != nil {
+				out[i] = total
+			}
+		}
+		return total
 	}
 }

@@ -92,15 +92,10 @@ func (k SegmentedReduce[T, O]) Launch(s *runtime.Stream, op O, out, in *runtime.
 
 // SegmentedReduceCPU is SegmentedReduce on the CPU, each segment from its first element to its last. out must not overlap in.
 func SegmentedReduceCPU[T any, O block.Op[T]](op O, out, in []T, offsets []uint64) {
-	n := uint64(len(in))
+	n, fold := uint64(len(in)), folds[T](op)
 	for i := range min(len(out), len(offsets)-1) {
-		total := op.Zero()
-		if a, b := min(offsets[i], n), min(offsets[i+1], n); a < b {
-			for _, v := range in[a:b] {
-				total = op.Combine(total, v)
-			}
-		}
-		out[i] = total
+		a, b := min(offsets[i], n), min(offsets[i+1], n)
+		out[i] = fold(in[a:max(a, b)], nil)
 	}
 }
 

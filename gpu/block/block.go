@@ -29,6 +29,24 @@ func (Add[T]) Zero() (zero T) { return zero }
 // Combine is a + b.
 func (Add[T]) Combine(a, b T) T { return a + b }
 
+// Fold adds the elements of in to total, one after the other, and sets out[i] to the sum up to and with in[i] where out is not nil. It is
+// for the CPU, where a call for each element costs more than the addition. An operation of a program may have it too: ScanCPU of
+// package kernels and its brothers call it.
+func (Add[T]) Fold(total T, in, out []T) T {
+	if out == nil {
+		for _, v := range in {
+			total += v
+		}
+		return total
+	}
+	out = out[:len(in)]
+	for i, v := range in {
+		total += v
+		out[i] = total
+	}
+	return total
+}
+
 // WarpReduce combines v of the lanes of a warp in their order. Lane 0 gets the result, and the others nothing of use.
 func WarpReduce[T any, O Op[T]](t *gpu.Thread, op O, v T) T {
 	for d := 1; d < 32; d *= 2 {

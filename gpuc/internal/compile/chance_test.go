@@ -81,6 +81,10 @@ func TestPrimitivesByChance(t *testing.T) {
 	if device.Hardware() {
 		t.Skip("a device has a schedule of its own")
 	}
+	for _, compile := range libraries { // a seed has two minutes, also on a machine with much else to do
+		_, err := compile()
+		require.NoError(t, err)
+	}
 	seeds.Each(t, seeds.Count(6, 20, 2), func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 33))
 		c := r.IntN(len(primitiveCases) + len(catalogueCases))
