@@ -152,6 +152,10 @@ func TestLoops(t *testing.T) {
 		d.Same(t, "Counted", gpu.Shape1D(n+3, 32), func(t *gpu.Thread, a []any) {
 			lang.Counted(t, as[[]int64](a, 0), as[[]int32](a, 1), as[[][2]int64](a, 2), as[[]int32](a, 3))
 		}, make([]int64, 12*n), many(11*n, func() int32 { return r.Int32N(900) }), bounds, first)
+		for passes := range 10 {
+			d.Same(t, "Tally", gpu.Shape1D(1, 1), func(t *gpu.Thread, a []any) { lang.Tally(t, as[f32](a, 0), as[f32](a, 1), as[int](a, 2)) },
+				many(10, r.Float32), make(f32, 4), passes)
+		}
 		d.Same(t, "Boxed", gpu.Shape1D(8, 8), func(t *gpu.Thread, a []any) { lang.Boxed(t, as[[]uint32](a, 0)) }, make([]uint32, 8))
 	})
 	code := ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksOff}, "Boxed")

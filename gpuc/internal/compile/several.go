@@ -61,8 +61,10 @@ func (k *kctx) counting(f *frame, l *loop) *counter {
 	}
 	_, fixedN := c.n.(*ssa.Const)
 	_, fixedStep := c.step.(*ssa.Const)
-	work, loads := k.work(l)
+	work, loads, again := k.work(l)
 	switch {
+	case again: // the rest begins with the head once more
+		return nil
 	case fixedN && !fixedStep: // the threads of a block share some work: a pass or two for each
 		return nil
 	case !loads || work > maxSeveral2 || !l.before(c.n) || !l.before(c.step):
@@ -155,10 +157,12 @@ func (k *kctx) compute(f *frame, s *scope, l *loop, v ssa.Value) val {
 }
 
 // work is how many instructions a loop has, with the functions that it calls, and whether it loads. They are too many where
-// it stores: loads do not pass a store.
-func (k *kctx) work(l *loop) (n int, loads bool) {
+// it stores: loads do not pass a store. again says whether its head changes a variable that
+// lasts, as the body of for i := range n can, which is one block with the test at its end.
+func (k *kctx) work(l *loop) (n int, loads, again bool) {
 	const tooMany = 1 << 20
 	var function func(fn *ssa.Function, depth int)
+	head := false
 	instr := func(in ssa.Instruction, depth int) {
 		switch in := in.(type) {
 		case *ssa.Phi, *ssa.DebugRef, *ssa.Jump:
@@ -166,6 +170,7 @@ func (k *kctx) work(l *loop) (n int, loads bool) {
 			n++
 			loads = loads || in.Op == token.MUL && !local(in.X)
 		case *ssa.Store:
+			again = again || head && depth == 0 && !l.makes(in.Addr)
 			if n++; !local(in.Addr) {
 				n = tooMany
 			}
@@ -228,11 +233,28 @@ func (k *kctx) work(l *loop) (n int, loads bool) {
 		}
 	}
 	for b := range l.blocks {
+		head = b == l.head
 		for _, in := range b.Instrs {
 			instr(in, 0)
 		}
 	}
-	return n, loads
+	return n, loads, again
+}
+
+// makes reports whether a variable is one of each pass.
+func (l *loop) makes(addr ssa.Value) bool {
+	for {
+		switch a := addr.(type) {
+		case *ssa.FieldAddr:
+			addr = a.X
+		case *ssa.IndexAddr:
+			addr = a.X
+		case *ssa.Alloc:
+			return l.blocks[a.Block()]
+		default:
+			return false
+		}
+	}
 }
 
 // several writes the loop that makes several passes with one test. The label of its head is placed; that of the other

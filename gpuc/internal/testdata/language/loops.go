@@ -170,3 +170,20 @@ func Wide(t *gpu.Thread, a [][8]float32, b [][6]uint64, c []Filled, d [][3]float
 	f.C[j%6], f.B = f.A[j%3], 7
 	c[i], d[i] = f, [3]float64{d[i][2], 5, d[i][0]}
 }
+
+// Totals are what Tally adds up.
+type Totals struct{ Sum, Count float32 }
+
+// Tally adds up in a struct, which lasts from pass to pass.
+//
+//purecuda:kernel
+func Tally(t *gpu.Thread, x, out []float32, n int) {
+	var all Totals
+	var last [2]float32
+	for i := range n {
+		all.Sum += x[i]
+		all.Count++
+		last[0], last[1] = last[1]+1, x[i]
+	}
+	out[0], out[1], out[2], out[3] = all.Sum, all.Count, last[0], last[1]
+}
