@@ -120,13 +120,13 @@ func (p *ptr) vectors(t types.Type) (list []piece) {
 	}
 	first := leaves[0]
 	for i, l := range leaves {
-		if l.t == nil || l.t.Kind() != first.t.Kind() || l.k == kNone || l.size < 4 || l.off != int64(i)*l.size {
+		if l.t == nil || l.t.Kind() != first.t.Kind() || l.k == kNone || l.size < 2 || l.off != int64(i)*l.size {
 			return nil
 		}
 	}
 	several := false
 	for i := 0; i < len(leaves); {
-		n := min(16/int(first.size), len(leaves)-i)
+		n := min(16/int(first.size), 4, len(leaves)-i)
 		if n == 3 {
 			n = 2
 		}
