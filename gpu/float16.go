@@ -65,12 +65,37 @@ func ToHalf[T Half](x float32) T {
 	return elementFrom[T](uint64(ToFloat16(x).bits))
 }
 
+// Float is a float of 16 or 32 bits.
+type Float interface{ float32 | Float16 | BFloat16 }
+
+// ToFloat rounds x as [ToHalf] does. A float32 stays as it is.
+func ToFloat[T Float](x float32) T {
+	switch {
+	case elementSize[T]() == 4:
+		return FromBits[T](uint64(math.Float32bits(x)))
+	case ofBFloat16[T]():
+		return elementFrom[T](uint64(ToBFloat16(x).bits))
+	}
+	return elementFrom[T](uint64(ToFloat16(x).bits))
+}
+
+// Float32 is x, exactly.
+func Float32[T Float](x T) float32 {
+	switch {
+	case elementSize[T]() == 4:
+		return FromBits[float32](Bits(x))
+	case ofBFloat16[T]():
+		return BFloat16{uint16(elementBits(x))}.Float32()
+	}
+	return Float16{uint16(elementBits(x))}.Float32()
+}
+
 // PackHalves rounds two numbers, the first to the low half of the bits. It is one instruction from sm_80 on.
 func PackHalves[T Half](x, y float32) uint32 {
 	return uint32(elementBits(ToHalf[T](x))) | uint32(elementBits(ToHalf[T](y)))<<16
 }
 
-func ofBFloat16[T Half]() bool {
+func ofBFloat16[T Float]() bool {
 	var v T
 	_, ok := any(v).(BFloat16)
 	return ok

@@ -134,12 +134,12 @@ func number[T Element](v T) float64 {
 }
 
 // elementSize is the number of bytes of an element, elementBits are its bits, and elementFrom is the element with these bits.
-func elementSize[T Element]() int {
+func elementSize[T any]() int {
 	var v T
 	return int(unsafe.Sizeof(v))
 }
 
-func elementBits[T Element](v T) (bits uint64) {
+func elementBits[T any](v T) (bits uint64) {
 	switch p := unsafe.Pointer(&v); unsafe.Sizeof(v) {
 	case 1:
 		return uint64(*(*uint8)(p))
@@ -152,7 +152,7 @@ func elementBits[T Element](v T) (bits uint64) {
 	}
 }
 
-func elementFrom[T Element](bits uint64) (v T) {
+func elementFrom[T any](bits uint64) (v T) {
 	switch p := unsafe.Pointer(&v); unsafe.Sizeof(v) {
 	case 1:
 		*(*uint8)(p) = uint8(bits)

@@ -38,7 +38,7 @@ func (Attention[T]) kernel256(t *gpu.Thread, q, k, v, out gpu.Tiles[T], rows, ke
 
 // Heads say how the columns of matrices are divided.
 type Heads struct {
-	Width  int     // columns of a head: 64, 128 or 256
+	Width  int     // columns of a head: 64, 128 or 256. Decode takes other multiples of 8, too
 	Heads  int     // of Q
 	Keys   int     // heads of K and V, of which Heads is a multiple. 0: as many as Heads
 	Causal bool    // row i of Q sees the rows of K up to i, and as many more as K has more rows than Q
@@ -93,14 +93,20 @@ func (k Attention[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], 
 	return k.k.Launch(k.first+which, s, shape, args...)
 }
 
-// checked fills in what is 0, and compares with the matrices.
-func (h Heads) checked(rows, cols, keyRows, keyCols int) (Heads, error) {
+// filled fills in what is 0.
+func (h Heads) filled() Heads {
 	if h.Keys == 0 {
 		h.Keys = h.Heads
 	}
 	if h.Scale == 0 && h.Width > 0 {
 		h.Scale = float32(1 / math.Sqrt(float64(h.Width)))
 	}
+	return h
+}
+
+// checked fills in what is 0, and compares with the matrices.
+func (h Heads) checked(rows, cols, keyRows, keyCols int) (Heads, error) {
+	h = h.filled()
 	switch {
 	case h.Width != 64 && h.Width != 128 && h.Width != 256:
 		return h, invalidArgument("Attention: a head has %d columns, want 64, 128 or 256", h.Width)
@@ -132,30 +138,37 @@ func AttentionCPU[T gpu.Half](rows, keyRows int, q, keys, values, out []T, h Hea
 		return err
 	}
 	return gpu.Run(gpu.Shape1D(rows*h.Heads, 1), func(t *gpu.Thread) {
-		i, head := t.GlobalX()/h.Heads, t.GlobalX()%h.Heads
-		at, col := i*cols+head*h.Width, head/(h.Heads/h.Keys)*h.Width
-		seen := keyRows
+		i, seen := t.GlobalX()/h.Heads, keyRows
 		if h.Causal {
 			seen = i + 1 + keyRows - rows
 		}
-		scores, most := make([]float64, seen), math.Inf(-1)
-		for j := range scores {
-			for e := range h.Width {
-				scores[j] += float64(q[at+e].Float32()) * float64(keys[j*keyCols+col+e].Float32())
-			}
-			scores[j] *= float64(h.Scale)
-			most = max(most, scores[j])
-		}
-		sum, result := 0.0, make([]float64, h.Width)
-		for j, x := range scores {
-			x = math.Exp(x - most)
-			sum += x
-			for e := range result {
-				result[e] += x * float64(values[j*keyCols+col+e].Float32())
-			}
-		}
-		for e, x := range result {
-			out[at+e] = gpu.ToHalf[T](float32(x / sum))
-		}
+		attendRow(q, keys, values, out, i, t.GlobalX()%h.Heads, seen, h)
 	})
+}
+
+// attendRow is attention of row i of a head of Q, over the first rows of K and V, in float64. No rows give zeros.
+func attendRow[T gpu.Half](q, keys, values, out []T, i, head, seen int, h Heads) {
+	at, col, keyCols := (i*h.Heads+head)*h.Width, head/(h.Heads/h.Keys)*h.Width, h.Keys*h.Width
+	scores, most := make([]float64, seen), math.Inf(-1)
+	for j := range scores {
+		for e := range h.Width {
+			scores[j] += float64(q[at+e].Float32()) * float64(keys[j*keyCols+col+e].Float32())
+		}
+		scores[j] *= float64(h.Scale)
+		most = max(most, scores[j])
+	}
+	sum, result := 0.0, make([]float64, h.Width)
+	for j, x := range scores {
+		x = math.Exp(x - most)
+		sum += x
+		for e := range result {
+			result[e] += x * float64(values[j*keyCols+col+e].Float32())
+		}
+	}
+	for e, x := range result {
+		if seen > 0 {
+			x /= sum
+		}
+		out[at+e] = gpu.ToHalf[T](float32(x))
+	}
 }

@@ -12,7 +12,7 @@ import (
 
 // Matrix is a matrix on a device, row by row. Row i begins at element i*Pitch of Ref. Pitch is a multiple of 8, and Ref begins at a
 // multiple of 16 bytes, as what Alloc returns does. It is a plain value.
-type Matrix[T gpu.Half] struct {
+type Matrix[T gpu.Float] struct {
 	Ref               *runtime.Ref[T]
 	Rows, Cols, Pitch int
 }
@@ -62,7 +62,7 @@ func gemmChecked[T gpu.Half](a, b, c Matrix[T]) (nothing bool, err error) {
 		of   Matrix[T]
 		odd  int // elements after the last that are touched
 	}{{"A", a, 0}, {"B", b, 0}, {"C", c, c.Cols & 1}} {
-		if err := m.of.check(m.name, m.odd); err != nil {
+		if err := m.of.check("Gemm", m.name, m.odd); err != nil {
 			return false, err
 		}
 	}
@@ -128,23 +128,23 @@ func hopperArgs[T gpu.Half](ctx *runtime.Context, a, b, c Matrix[T]) (width int,
 	return width, shape, args, nil
 }
 
-// check looks whether the memory of a matrix is what the kernel touches.
-func (m Matrix[T]) check(name string, odd int) error {
+// check looks whether the memory of a matrix is what the kernel touches. There is an element at least.
+func (m Matrix[T]) check(kernel, name string, odd int) error {
 	if m.Ref == nil {
-		return invalidArgument("Gemm: %s has no memory", name)
+		return invalidArgument("%s: %s has no memory", kernel, name)
 	}
 	if m.Pitch%8 != 0 || m.Pitch < m.Cols {
-		return invalidArgument("Gemm: the pitch of %s is %d: want a multiple of 8, at least its %d columns", name, m.Pitch, m.Cols)
+		return invalidArgument("%s: the pitch of %s is %d: want a multiple of 8, at least its %d columns", kernel, name, m.Pitch, m.Cols)
 	}
-	if need := uint64(m.Rows-1)*uint64(m.Pitch) + uint64(m.Cols+odd); uint64(m.Ref.Len()) < need {
-		return invalidArgument("Gemm: %s has %d elements, want %d for %d rows with a pitch of %d", name, m.Ref.Len(), need, m.Rows, m.Pitch)
+	if left := m.Ref.Len() - m.Cols - odd; left < 0 || m.Rows > 1 && left/(m.Rows-1) < m.Pitch {
+		return invalidArgument("%s: %s has %d elements, too few for %d rows of %d with a pitch of %d", kernel, name, m.Ref.Len(), m.Rows, m.Cols+odd, m.Pitch)
 	}
 	at, err := m.Ref.Access()
 	if err != nil {
 		return err
 	}
 	if at%16 != 0 {
-		return invalidArgument("Gemm: %s begins at address %#x, want a multiple of 16", name, uint64(at))
+		return invalidArgument("%s: %s begins at address %#x, want a multiple of 16", kernel, name, uint64(at))
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ const instantiate = "//purecuda:instantiate"
 const instanceFile = "purecuda_instances.go"
 
 // library are the packages that a line may name with no import in its file.
-var library = map[string]string{"kernels": module + "kernels", "block": module + "gpu/block"}
+var library = map[string]string{"kernels": module + "kernels", "block": module + "gpu/block", "gpu": module + "gpu"}
 
 // Instance is a type of a library with its kernels, which are some of the program's, one after another.
 type Instance struct {

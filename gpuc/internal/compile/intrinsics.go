@@ -165,7 +165,7 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	}
 	switch name {
 	case "Active", "GroupShuffle", "GroupReduce", "ReduceAdd", "ReduceMin", "ReduceMax", "FastExp32", "FastLog32", "Float16FromBits", "BFloat16FromBits", "odd32", "fmaOdd", "sumOdd",
-		"ToFloat8E4M3", "ToFloat8E5M2", "toFloat8", "Float8E4M3FromBits", "Float8E5M2FromBits", "ToTF32", "LoadA", "LoadB", "within", "ToHalf", "PackHalves", "NewPipeline", "packFloat16", "packBFloat16", "update":
+		"ToFloat8E4M3", "ToFloat8E5M2", "toFloat8", "Float8E4M3FromBits", "Float8E5M2FromBits", "ToTF32", "LoadA", "LoadB", "within", "ToHalf", "ToFloat", "Float32", "PackHalves", "NewPipeline", "packFloat16", "packBFloat16", "update":
 		return val{}, false // their source says what they do
 	}
 	if fn.Parent() != nil { // of a function of which this is true

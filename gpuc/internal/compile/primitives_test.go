@@ -50,7 +50,7 @@ type library struct {
 var libraries = map[string]func() (library, error){}
 
 func init() {
-	for name, checks := range map[string]compile.Checks{"primitives": compile.ChecksOff, "catalogue": compile.ChecksOff, "failing": compile.ChecksReport} {
+	for name, checks := range map[string]compile.Checks{"primitives": compile.ChecksOff, "catalogue": compile.ChecksOff, "failing": compile.ChecksReport, "transformer": compile.ChecksOff} {
 		libraries[name] = sync.OnceValues(func() (l library, err error) {
 			if l.program, err = compile.Load(compile.Config{Dir: "../testdata/" + name, Pattern: "."}); err != nil {
 				return l, err

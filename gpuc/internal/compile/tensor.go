@@ -93,6 +93,15 @@ func (k *kctx) tensor(in *ssa.Call, name string, fn *ssa.Function, a []val) (val
 			return val{}, false
 		}
 		return k.pure("cvt.rn."+halfType[tensorName(fn, 0)]+"x2.f32", k32, k.register(a[1]).r, k.register(a[0]).r), true
+	case "Float32", "ToFloat":
+		of := tensorName(fn, 0)
+		switch {
+		case of == "float32":
+			return a[0], true
+		case name == "ToFloat":
+			name = "To" + of
+		}
+		return k.half(of, name, a)
 	case "ofBFloat16":
 		return cst(kPred, b2u(tensorName(fn, 0) == "BFloat16")), true
 	case "elementSize":

@@ -1,0 +1,274 @@
+package compile_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/internal/seeds"
+	"github.com/purecuda/purecuda/kernels"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// step is by how much a result near y may be rounded otherwise.
+func step[T gpu.Float](y float64) float64 {
+	switch any(*new(T)).(type) {
+	case gpu.Float16:
+		return max(math.Abs(y), 0x1p-14) * 0x1p-11
+	case gpu.BFloat16:
+		return math.Abs(y) * 0x1p-8
+	}
+	return math.Abs(y) * 0x1p-24
+}
+
+// matrixOf is a matrix on the device with gaps of NaN between its rows, which nobody may touch.
+func matrixOf[T gpu.Float](p *primitivesIn, r *rand.Rand, x []T, rows, cols int) kernels.Matrix[T] {
+	pitch := (cols+7)/8*8 + 8*r.IntN(2)
+	wide := make([]T, rows*pitch)
+	for i := range wide {
+		wide[i] = gpu.ToFloat[T](float32(math.NaN()))
+	}
+	for i := range rows {
+		copy(wide[i*pitch:], x[i*cols:][:cols])
+	}
+	return kernels.Matrix[T]{Ref: onDevice(p, wide, 0), Rows: rows, Cols: cols, Pitch: pitch}
+}
+
+// rowsOf takes a matrix back.
+func rowsOf[T gpu.Float](p *primitivesIn, m kernels.Matrix[T]) []T {
+	p.t.Helper()
+	wide, x := onHost(p, m.Ref), []T(nil)
+	for i := range m.Rows {
+		x = append(x, wide[i*m.Pitch:][:m.Cols]...)
+		for _, gap := range wide[i*m.Pitch+m.Cols : (i+1)*m.Pitch] {
+			require.True(p.t, gpu.Float32(gap) != gpu.Float32(gap), "a gap between rows was written")
+		}
+	}
+	return x
+}
+
+func floatsOf[T gpu.Float](r *rand.Rand, n int, mean, deviation float64) []T {
+	x := make([]T, n)
+	for i := range x {
+		x[i] = gpu.ToFloat[T](float32(mean + deviation*r.NormFloat64()))
+	}
+	return x
+}
+
+// normed compares a norm with the CPU, in the bound of the document of the functions for the CPU.
+func normed[T gpu.Float](p *primitivesIn, r *rand.Rand, of string, center bool, rows, cols int) {
+	what := fmt.Sprint(of, " ", rows, " x ", cols)
+	x, add := floatsOf[T](r, rows*cols, 3*r.Float64(), 1), []T(nil)
+	var weight, bias []T
+	var dw, db *runtime.Ref[T]
+	if r.IntN(4) > 0 {
+		weight = floatsOf[T](r, cols, 1, 0.3)
+		dw = onDevice(p, weight, 0)
+	}
+	if center && r.IntN(2) > 0 {
+		bias = floatsOf[T](r, cols, 0, 1)
+		db = onDevice(p, bias, 0)
+	}
+	epsilon := []float32{1e-5, 1e-6, 0.1}[r.IntN(3)]
+	dx := matrixOf(p, r, x, rows, cols)
+	out, da := dx, kernels.Matrix[T]{}
+	if r.IntN(2) > 0 {
+		out = matrixOf(p, r, make([]T, rows*cols), rows, cols)
+	}
+	if r.IntN(2) > 0 {
+		add = floatsOf[T](r, rows*cols, 0, 2)
+		da = matrixOf(p, r, add, rows, cols)
+	}
+	want := make([]T, rows*cols)
+	if center {
+		require.NoError(p.t, kernels.LayerNorm[T]{}.Of(p.of("LayerNorm"+of)).Launch(p.s, out, dx, da, dw, db, epsilon), what)
+		require.NoError(p.t, kernels.LayerNormCPU(rows, cols, want, x, add, weight, bias, epsilon))
+	} else {
+		require.NoError(p.t, kernels.RMSNorm[T]{}.Of(p.of("RMSNorm"+of)).Launch(p.s, out, dx, da, dw, epsilon), what)
+		require.NoError(p.t, kernels.RMSNormCPU(rows, cols, want, x, add, weight, epsilon))
+	}
+	got := rowsOf(p, out)
+	if out.Ref != dx.Ref {
+		same(p.t, x, rowsOf(p, dx), what) // x, with what was added
+	}
+	for i := range rows {
+		row, mean, squares, most := x[i*cols:][:cols], 0.0, 0.0, 0.0
+		for _, v := range row {
+			if center {
+				mean += float64(gpu.Float32(v)) / float64(cols)
+			}
+			most = max(most, math.Abs(float64(gpu.Float32(v))))
+		}
+		for _, v := range row {
+			squares += math.Pow(float64(gpu.Float32(v))-mean, 2) / float64(cols)
+		}
+		most /= math.Sqrt(squares + float64(epsilon))
+		for j := range cols {
+			w, y := 1.0, float64(gpu.Float32(want[i*cols+j]))
+			if weight != nil {
+				w = math.Abs(float64(gpu.Float32(weight[j])))
+			}
+			require.InDelta(p.t, y, float64(gpu.Float32(got[i*cols+j])), (1+most)*w*0x1p-20+step[T](y)*2, "%s: row %d, column %d", what, i, j)
+		}
+	}
+}
+
+func softened[T gpu.Float](p *primitivesIn, r *rand.Rand, of string, rows, cols int) {
+	causal, scale := r.IntN(2) > 0, float32(r.NormFloat64())
+	if causal {
+		cols += rows
+	}
+	what := fmt.Sprint("Softmax", of, " ", rows, " x ", cols)
+	x, want := floatsOf[T](r, rows*cols, 10*r.NormFloat64(), 1+10*r.Float64()), make([]T, rows*cols)
+	dx := matrixOf(p, r, x, rows, cols)
+	out := dx
+	if r.IntN(2) > 0 {
+		out = matrixOf(p, r, want, rows, cols)
+	}
+	require.NoError(p.t, kernels.Softmax[T]{}.Of(p.of("Softmax"+of)).Launch(p.s, out, dx, scale, causal), what)
+	require.NoError(p.t, kernels.SoftmaxCPU(rows, cols, want, x, scale, causal))
+	got := rowsOf(p, out)
+	for i := range rows {
+		most, sum := 0.0, 0.0
+		for j := range cols {
+			most = max(most, math.Abs(float64(scale)*float64(gpu.Float32(x[i*cols+j]))))
+			z := float64(gpu.Float32(got[i*cols+j]))
+			sum += z
+			if causal && j > cols-rows+i {
+				require.Zero(p.t, z, what)
+			}
+		}
+		for j := range cols {
+			y, z := float64(gpu.Float32(want[i*cols+j])), float64(gpu.Float32(got[i*cols+j]))
+			require.InDelta(p.t, y, z, (1+most)*y*0x1p-20+step[T](y)*2+0x1p-149, "%s: row %d, column %d", what, i, j)
+		}
+		require.InDelta(p.t, 1, sum, 0.02, what)
+	}
+}
+
+// decoded compares decoding with the CPU.
+func decoded[T gpu.Half](p *primitivesIn, r *rand.Rand, of string) {
+	h := kernels.Heads{Width: 8 * (1 + r.IntN(32)), Keys: 1 + r.IntN(3), Scale: float32(r.IntN(2)) * 0.3}
+	h.Heads = h.Keys * []int{1, 1, 2, 3, 4, 5, 8}[r.IntN(7)]
+	if r.IntN(2) > 0 {
+		h.Width = []int{64, 128, 256}[r.IntN(3)]
+	}
+	sequences, capacity := 1+r.IntN(3), 1+int(math.Exp(r.Float64()*math.Log(300)))
+	what := fmt.Sprint("Decode", of, " ", sequences, " of ", capacity, " ", h)
+	rows, cols, keyCols := sequences*capacity, h.Heads*h.Width, h.Keys*h.Width
+	q, k, v, want := floatsOf[T](r, sequences*cols, 0, 1), floatsOf[T](r, rows*keyCols, 0, 1), floatsOf[T](r, rows*keyCols, 0, 1), make([]T, sequences*cols)
+	var lengths []uint32
+	var onIt *runtime.Ref[uint32]
+	if r.IntN(3) > 0 {
+		for range sequences {
+			lengths = append(lengths, r.Uint32N(uint32(capacity)+2))
+		}
+		onIt = onDevice(p, lengths, 0)
+	}
+	out, decode := matrixOf(p, r, want, sequences, cols), kernels.Decode[T]{}.Of(p.of("Decode"+of))
+	var scratch *runtime.Ref[byte]
+	if n := decode.Scratch(sequences, capacity, h); r.IntN(2) > 0 && n > 0 {
+		scratch = onDevice(p, make([]byte, n), 0)
+	}
+	require.NoError(p.t, decode.Launch(p.s, matrixOf(p, r, q, sequences, cols), matrixOf(p, r, k, rows, keyCols), matrixOf(p, r, v, rows, keyCols), out, onIt, h, scratch), what)
+	require.NoError(p.t, kernels.DecodeCPU(sequences, q, k, v, want, lengths, h))
+	for i, x := range rowsOf(p, out) {
+		y := float64(gpu.Float32(want[i]))
+		require.InDelta(p.t, y, float64(gpu.Float32(x)), 1e-4+step[T](y)*2, "%s: element %d", what, i)
+	}
+}
+
+// rowsCase runs a kernel by rows with what a seed says.
+func rowsCase(p *primitivesIn, r *rand.Rand) {
+	rows, cols := 1+r.IntN(6), 1+int(math.Exp(r.Float64()*math.Log(3000)))
+	if r.IntN(100) == 0 {
+		rows, cols = 1, 12_289+r.IntN(14_000) // more than a block keeps, of one type or of all
+	}
+	switch r.IntN(11) {
+	case 0:
+		normed[float32](p, r, "Float32", true, rows, cols)
+	case 1:
+		normed[gpu.Float16](p, r, "Float16", true, rows, cols)
+	case 2:
+		normed[gpu.BFloat16](p, r, "BFloat16", true, rows, cols)
+	case 3:
+		normed[float32](p, r, "Float32", false, rows, cols)
+	case 4:
+		normed[gpu.Float16](p, r, "Float16", false, rows, cols)
+	case 5:
+		normed[gpu.BFloat16](p, r, "BFloat16", false, rows, cols)
+	case 6:
+		softened[float32](p, r, "Float32", rows, cols)
+	case 7:
+		softened[gpu.Float16](p, r, "Float16", rows, cols)
+	case 8:
+		softened[gpu.BFloat16](p, r, "BFloat16", rows, cols)
+	case 9:
+		decoded[gpu.Float16](p, r, "Float16")
+	case 10:
+		decoded[gpu.BFloat16](p, r, "BFloat16")
+	}
+}
+
+// TestRowsCampaign compares kernels by rows with the CPU, by seeds.
+func TestRowsCampaign(t *testing.T) {
+	all := openLibrary(t, "transformer")
+	seeds.Each(t, seeds.Count(100, 200, 20), func(t *testing.T, seed uint64) {
+		p := *all
+		p.t = t
+		rowsCase(&p, rand.New(rand.NewPCG(seed, 11)))
+	})
+}
+
+func TestRowsSayWhatIsWrong(t *testing.T) {
+	p := openLibrary(t, "transformer")
+	layer := kernels.LayerNorm[float32]{}.Of(p.of("LayerNormFloat32"))
+	rms := kernels.RMSNorm[float32]{}.Of(p.of("RMSNormFloat32"))
+	soft := kernels.Softmax[float32]{}.Of(p.of("SoftmaxFloat32"))
+	a, b := onDevice(p, make([]float32, 128), 0), onDevice(p, make([]float32, 128), 0)
+	m := func(r *runtime.Ref[float32], rows, cols, pitch int) kernels.Matrix[float32] {
+		return kernels.Matrix[float32]{Ref: r, Rows: rows, Cols: cols, Pitch: pitch}
+	}
+	x, none := m(a, 4, 16, 16), kernels.Matrix[float32]{}
+	nan := float32(math.NaN())
+	for want, err := range map[string]error{
+		"LayerNorm: the kernels are nil":                                         kernels.LayerNorm[float32]{}.Launch(p.s, x, x, none, nil, nil, 0),
+		"RMSNorm: the kernels are nil":                                           kernels.RMSNorm[float32]{}.Launch(p.s, x, x, none, nil, 0),
+		"Softmax: the kernels are nil":                                           kernels.Softmax[float32]{}.Launch(p.s, x, x, 1, false),
+		"LayerNorm: epsilon is NaN":                                              layer.Launch(p.s, x, x, none, nil, nil, nan),
+		"LayerNorm: epsilon is -1":                                               layer.Launch(p.s, x, x, none, nil, nil, -1),
+		"LayerNorm: the result is 4 x 8, and the input 4 x 16":                   layer.Launch(p.s, m(b, 4, 8, 16), x, none, nil, nil, 1),
+		"RMSNorm: what is added is 3 x 16, and the input 4 x 16":                 rms.Launch(p.s, x, x, m(b, 3, 16, 16), nil, 1),
+		"LayerNorm: the input has no memory":                                     layer.Launch(p.s, x, m(nil, 4, 16, 16), none, nil, nil, 1),
+		"LayerNorm: the pitch of the result is 12":                               layer.Launch(p.s, m(b, 4, 16, 12), x, none, nil, nil, 1),
+		"LayerNorm: the input has 128 elements, too few for 5 rows of 16":        layer.Launch(p.s, m(b, 5, 16, 16), m(a, 5, 16, 32), none, nil, nil, 1),
+		"LayerNorm: the weight has 15 elements, want one for each of the 16":     layer.Launch(p.s, x, x, none, b.Slice(0, 15), nil, 1),
+		"LayerNorm: the bias begins at no multiple of 16":                        layer.Launch(p.s, x, x, none, nil, b.Slice(1, 17), 1),
+		"LayerNorm: the slices the bias and the result overlap":                  layer.Launch(p.s, x, x, none, nil, a.Slice(64, 80), 1),
+		"RMSNorm: the slices the weight and the input overlap":                   rms.Launch(p.s, m(b, 4, 16, 16), x, m(b, 4, 16, 16), a.Slice(64, 80), 1),
+		"LayerNorm: the slices the input and the result overlap":                 layer.Launch(p.s, m(a.Slice(16, 128), 4, 16, 16), x, none, nil, nil, 1),
+		"RMSNorm: what is added is where the input is, with a pitch of 24":       rms.Launch(p.s, m(b, 4, 16, 16), x, m(a, 4, 16, 24), nil, 1),
+		"Softmax: the scale is NaN":                                              soft.Launch(p.s, x, x, nan, false),
+		"Softmax: a causal matrix has 16 columns, fewer than its 17 rows":        soft.Launch(p.s, m(a, 17, 16, 16), m(a, 17, 16, 16), 1, true),
+		"Softmax: the result is -1 x 16":                                         soft.Launch(p.s, m(a, -1, 16, 16), m(a, -1, 16, 16), 1, false),
+		"LayerNorm: the input has 3 elements and the result 4, want 2 x 2":       kernels.LayerNormCPU(2, 2, make([]float32, 4), make([]float32, 3), nil, nil, nil, 1),
+		"RMSNorm: 1 elements are added, and there are 2 of weight and 0 of bias": kernels.RMSNormCPU(1, 2, make([]float32, 2), make([]float32, 2), make([]float32, 1), make([]float32, 2), 1),
+		"Softmax: a causal matrix has 1 columns":                                 kernels.SoftmaxCPU(2, 1, make([]float32, 2), make([]float32, 2), 1, true),
+		"Softmax: the scale is +Inf":                                             kernels.SoftmaxCPU(2, 1, make([]float32, 2), make([]float32, 2), float32(math.Inf(1)), false),
+	} {
+		assert.ErrorIs(t, err, driver.ErrInvalidArgument, want)
+		assert.ErrorContains(t, err, want)
+	}
+	y := make([]float32, 9)
+	assert.ErrorContains(t, kernels.LayerNormCPU(2, 4, y[1:], y[:8], nil, nil, nil, 1), "overlap")
+	assert.ErrorContains(t, kernels.LayerNormCPU(1, 2, y[:2], y[2:4], y[4:6], y[3:5], nil, 1), "overlap")
+	assert.NoError(t, soft.Launch(p.s, m(a, 0, 16, 16), m(a, 0, 16, 16), 1, false))
+	assert.NoError(t, kernels.SoftmaxCPU(0, 5, y[:0], y[:0], 1, false))
+	require.NoError(t, p.s.Synchronize(t.Context()))
+}
