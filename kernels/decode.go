@@ -69,8 +69,8 @@ func (Decode[T]) Scratch(sequences, capacity int, h Heads) int {
 	return room256(4*each*h.Width) + room256(8*each)
 }
 
-// Launch computes attention for each row of Q, which is a sequence. K and V have as many rows for each sequence, one sequence after the other, of
-// which it has the first lengths[i]: all, if lengths is nil or it is more. No rows give zeros. Heads are beside each other in a row. Width is a
+// Launch computes attention for each row of Q, which is a sequence. K and V have as many rows for each sequence, one sequence after the other.
+// Of those it sees the first lengths[i]: all, if lengths is nil or it is more. No rows give zeros. Heads are beside each other in a row. Width is a
 // multiple of 8, up to 256, and Causal changes nothing. out overlaps none of the others. The scratch memory is that of the caller, or nil:
 // then it comes from the arena, and the stream must not be captured.
 func (k Decode[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], lengths *runtime.Ref[uint32], h Heads, scratch *runtime.Ref[byte]) error {
@@ -100,7 +100,7 @@ func (k Decode[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], len
 			spans = append(spans, launch.Device(name, m.Ref, false))
 		}
 	}
-	if err := apart("Decode", spans...); err != nil {
+	if err := launch.Apart("Decode", spans...); err != nil {
 		return err
 	}
 	capacity, n := keys.Rows/q.Rows, decodeHeads(h)
@@ -164,8 +164,8 @@ func (h Heads) decodes(sequences, cols, keyRows, keyCols int) (Heads, error) {
 	return h, nil
 }
 
-// DecodeCPU is Decode on all cores, of matrices without gaps, in float64. A device's results differ by what float32 and [gpu.FastExp2] lose, and by the
-// last bit of T: by (|score| + 4) * 2^-20 of the largest value of a head, where |score| is the largest scaled one.
+// DecodeCPU is Decode on all cores, of matrices without gaps, in float64. A device's results differ by the
+// last bit of T, and by what float32 and [gpu.FastExp2] lose. That is below 1e-4 for numbers around 1.
 func DecodeCPU[T gpu.Half](sequences int, q, keys, values, out []T, lengths []uint32, h Heads) error {
 	h = h.filled()
 	keyRows := len(keys) / max(1, h.Keys*h.Width)
@@ -178,7 +178,7 @@ func DecodeCPU[T gpu.Half](sequences int, q, keys, values, out []T, lengths []ui
 	case len(lengths) != 0 && len(lengths) != sequences:
 		return invalidArgument("Decode: there are %d lengths, want one for each of %d sequences", len(lengths), sequences)
 	}
-	if err := apart("Decode", launch.Host("Q", q, false), launch.Host("K", keys, false), launch.Host("V", values, false), launch.Host("lengths", lengths, false), launch.Host("the result", out, true)); err != nil {
+	if err := launch.Apart("Decode", launch.Host("Q", q, false), launch.Host("K", keys, false), launch.Host("V", values, false), launch.Host("lengths", lengths, false), launch.Host("the result", out, true)); err != nil {
 		return err
 	}
 	capacity := keyRows / max(1, sequences)

@@ -33,6 +33,8 @@
 //
 //	//purecuda:instantiate kernels.Scan[Point, MinMax]
 //
+// So do [GemmWith], [Attention] and [Decode], and [LayerNorm], [RMSNorm] and [Softmax] by rows.
+//
 // On the CPU they are [ScanCPU] and its brothers, or what package slices has: each says which. A scan and a sum of floats have an
 // order that depends on the length alone. It is not that of the CPU, so the last bits can differ.
 //

@@ -95,11 +95,11 @@ func launchNorm[T gpu.Float](name string, k primitive, s *runtime.Stream, out, x
 			if !aligned(v) {
 				return invalidArgument("%s: %s begins at no multiple of 16 bytes", name, of)
 			}
-			if err := apart(name, launch.Device(of, v, false), launch.Device("the result", out.Ref, true)); err != nil {
+			if err := launch.Apart(name, launch.Device(of, v, false), launch.Device("the result", out.Ref, true)); err != nil {
 				return err
 			}
 			if adds {
-				if err := apart(name, launch.Device(of, v, false), launch.Device("the input", x.Ref, true)); err != nil {
+				if err := launch.Apart(name, launch.Device(of, v, false), launch.Device("the input", x.Ref, true)); err != nil {
 					return err
 				}
 			}
@@ -123,7 +123,7 @@ func (Softmax[T]) kernelSoftmax(t *gpu.Thread, out, x []T, rows, cols, pitchOut,
 }
 
 // Launch sets each row of out to exp(scale * x), divided by the sum of those in the row. If causal is set, a matrix of scores hides what comes
-// later: row i has the columns up to i, and as many more as there are more columns than rows. The others become 0. out may be x.
+// later. Row i has the columns up to i, and as many more as there are more columns than rows. The others become 0. out may be x.
 func (k Softmax[T]) Launch(s *runtime.Stream, out, x Matrix[T], scale float32, causal bool) error {
 	if err := k.loaded("Softmax"); err != nil {
 		return err
@@ -181,7 +181,7 @@ func inPlace[T gpu.Float](name, of string, m Matrix[T], written string, out Matr
 	a, errA := m.Ref.Access()
 	b, errB := out.Ref.Access()
 	if errA != nil || errB != nil || a != b {
-		return apart(name, launch.Device(of, m.Ref, false), launch.Device(written, out.Ref, true))
+		return launch.Apart(name, launch.Device(of, m.Ref, false), launch.Device(written, out.Ref, true))
 	}
 	if m.Pitch != out.Pitch {
 		return invalidArgument("%s: %s is where %s is, with a pitch of %d, and not %d", name, of, written, m.Pitch, out.Pitch)

@@ -40,7 +40,7 @@ func normCPU[T gpu.Float](name string, center bool, rows, cols int, out, x, add,
 		is   bool
 		x    []T
 	}{{"the result", true, out}, {"the input", len(add) > 0, x}} {
-		if err := apart(name, launch.Host("the weight", weight, false), launch.Host("the bias", bias, false), launch.Host(written.name, written.x, written.is)); err != nil {
+		if err := launch.Apart(name, launch.Host("the weight", weight, false), launch.Host("the bias", bias, false), launch.Host(written.name, written.x, written.is)); err != nil {
 			return err
 		}
 		if err := inPlaceOnCPU(name, "what is added", add, written.name, written.x); err != nil {
@@ -128,7 +128,7 @@ func inPlaceOnCPU[T any](name, of string, x []T, written string, out []T) error 
 	if len(x) > 0 && len(x) == len(out) && &x[0] == &out[0] {
 		return nil
 	}
-	return apart(name, launch.Host(of, x, false), launch.Host(written, out, true))
+	return launch.Apart(name, launch.Host(of, x, false), launch.Host(written, out, true))
 }
 
 func checkEpsilon(name string, epsilon float32) error {
