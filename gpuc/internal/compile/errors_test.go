@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,4 +85,29 @@ func loadFiles(t *testing.T, files map[string]string) (*compile.Program, error) 
 		write(name, text)
 	}
 	return compile.Load(compile.Config{Dir: dir, Pattern: "."})
+}
+
+// TestInstantiateWhereNothingIsImported has a module whose files import nothing of purecuda: go mod tidy keeps nothing for it then.
+func TestInstantiateWhereNothingIsImported(t *testing.T) {
+	device.NeedsGo(t)
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), fmt.Appendf(nil, `module example.com/stranger
+
+go 1.26.0
+
+replace github.com/purecuda/purecuda => %[1]s
+
+replace github.com/purecuda/purecuda/gpuc => %[1]s/gpuc
+
+tool github.com/purecuda/purecuda/gpuc
+`, root), 0o666))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte("package a\n\n//purecuda:instantiate kernels.Sort[uint32]\n"), 0o666))
+	tidy := exec.Command("go", "mod", "tidy")
+	tidy.Dir, tidy.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	out, err := tidy.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	_, err = compile.Load(compile.Config{Dir: dir, Pattern: "."})
+	require.ErrorContains(t, err, "write `import _ \"github.com/purecuda/purecuda/kernels\"` into one, and run `go mod tidy`")
 }

@@ -99,6 +99,11 @@ func Load(c Config) (*Program, error) {
 		if text != nil { // the packages that it names are in no file that is there
 			overlay[filepath.Join(filepath.Dir(graph[0].GoFiles[0]), instanceFile)] = text
 			if graph, err = names(overlay); err != nil {
+				if strings.Contains(err.Error(), "updates to go.mod needed") {
+					// go mod tidy alone takes away again what no file imports.
+					err = fmt.Errorf("no file of the module imports what //purecuda:instantiate needs: write `import _ \"github.com/purecuda/purecuda/kernels\"` "+
+						"into one, and run `go mod tidy`: %w", err)
+				}
 				return nil, err
 			}
 		}
