@@ -49,13 +49,30 @@ type library struct {
 
 var libraries = map[string]func() (library, error){}
 
+// libraryOptions are by the names of libraries. A name with a target behind it is a folder, compiled for that target.
+var libraryOptions = map[string]compile.Options{
+	"primitives":   {Arch: 75, Checks: compile.ChecksOff},
+	"catalogue":    {Arch: 75, Checks: compile.ChecksOff},
+	"failing":      {Arch: 75, Checks: compile.ChecksReport},
+	"transformer":  {Arch: 75, Checks: compile.ChecksOff},
+	"fused sm_80":  {Arch: 80, Checks: compile.ChecksOff},
+	"fused sm_90a": {Arch: 90, Only: true, Checks: compile.ChecksOff},
+}
+
 func init() {
-	for name, checks := range map[string]compile.Checks{"primitives": compile.ChecksOff, "catalogue": compile.ChecksOff, "failing": compile.ChecksReport, "transformer": compile.ChecksOff} {
+	for name, options := range libraryOptions {
 		libraries[name] = sync.OnceValues(func() (l library, err error) {
-			if l.program, err = compile.Load(compile.Config{Dir: "../testdata/" + name, Pattern: "."}); err != nil {
+			folder, _, _ := strings.Cut(name, " ")
+			if l.program, err = compile.Load(compile.Config{Dir: "../testdata/" + folder, Pattern: "."}); err != nil {
 				return l, err
 			}
-			l.module, err = l.program.Compile(compile.Options{Arch: 75, Checks: checks})
+			var names []string // of those that the target can have
+			for _, k := range l.program.Kernels {
+				if (k.Target == compile.Target{}) || (compile.Target{Arch: options.Arch, Only: options.Only}).Has(k.Target) {
+					names = append(names, k.Name)
+				}
+			}
+			l.module, err = l.program.Compile(options, names...)
 			return l, err
 		})
 	}
@@ -72,11 +89,11 @@ func openLibrary(t *testing.T, name string) *primitivesIn {
 func openLibraryOn(t *testing.T, name string, config drivertest.Config) *primitivesIn {
 	var d *drivertest.Driver
 	options := []runtime.Option{runtime.WithPolicy(runtime.PolicyAuto)}
-	file := fmt.Sprintf("testdata/modules/library_%s.json", name)
+	file := fmt.Sprintf("testdata/modules/library_%s.json", strings.ReplaceAll(name, " ", "_"))
 	made := struct {
-		PTX            string
-		Kernels, Sites []string
-		First          map[string]int
+		PTX                   string
+		Kernels, Needs, Sites []string
+		First                 map[string]int
 	}{First: map[string]int{}}
 	if device.Hardware() {
 		text, err := os.ReadFile(file)
@@ -91,8 +108,12 @@ func openLibraryOn(t *testing.T, name string, config drivertest.Config) *primiti
 		l, err := libraries[name]()
 		require.NoError(t, err)
 		made.PTX, made.Sites = l.module.PTX, l.module.Sites
-		for _, k := range l.module.Kernels {
-			made.Kernels = append(made.Kernels, k.Symbol())
+		for _, k := range l.program.Kernels {
+			need := ""
+			if k.Target != (compile.Target{}) {
+				need = k.Target.String()
+			}
+			made.Kernels, made.Needs = append(made.Kernels, k.Symbol()), append(made.Needs, need)
 		}
 		for _, i := range l.program.Instances {
 			made.First[i.Name] = i.First
@@ -110,7 +131,11 @@ func openLibraryOn(t *testing.T, name string, config drivertest.Config) *primiti
 	b, err := rt.Probe("primitives")
 	require.NoError(t, err)
 	in := &primitivesIn{t, b.Stream, nil, made.First, d}
-	module := &launch.Module{Images: []runtime.Image{{Arch: 75, Code: []byte(made.PTX)}}, Kernels: made.Kernels, Sites: made.Sites}
+	o := libraryOptions[name]
+	if has := b.Device().Capability; has.Arch() < o.Arch || o.Only && has.Arch() != o.Arch {
+		t.Skipf("%s is for other devices than one of compute capability %v", name, has)
+	}
+	module := &launch.Module{Images: []runtime.Image{{Arch: o.Arch, Code: []byte(made.PTX)}}, Needs: made.Needs, Kernels: made.Kernels, Sites: made.Sites}
 	in.k, err = module.Load(b.Context)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, in.k.Close()) })

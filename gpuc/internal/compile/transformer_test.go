@@ -11,6 +11,8 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpuc/internal/device"
+	"github.com/purecuda/purecuda/gpuc/internal/testdata/fused"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/runtime"
@@ -271,4 +273,87 @@ func TestRowsSayWhatIsWrong(t *testing.T) {
 	assert.NoError(t, soft.Launch(p.s, m(a, 0, 16, 16), m(a, 0, 16, 16), 1, false))
 	assert.NoError(t, kernels.SoftmaxCPU(0, 5, y[:0], y[:0], 1, false))
 	require.NoError(t, p.s.Synchronize(t.Context()))
+}
+
+// fusedProduct compares a product with a function on each sum with the CPU, bit for bit: all sums are exact, as kernels.TestHardwareGemmBesideCPU has them.
+func fusedProduct[T gpu.Half](p *primitivesIn, of string, m, n, depth int) {
+	r := rand.New(rand.NewPCG(uint64(m), uint64(n)))
+	exact := func(n int) []T {
+		v := make([]T, n)
+		for i := range v {
+			v[i] = gpu.ToHalf[T](float32(r.IntN(255)-127) / 128)
+		}
+		return v
+	}
+	x, w, want, bias := exact(m*depth), exact(n*depth), make([]T, m*n), make([]float32, n)
+	for i := range bias {
+		bias[i] = float32(r.IntN(255)-127) / 128
+	}
+	even := (n + 1) / 2 * 2 // where n is odd, the element behind a row may become zero
+	c := matrixOf(p, r, make([]T, m*even), m, even)
+	c.Cols = n
+	f := fused.Leaky{Slope: 0.25}
+	require.NoError(p.t, kernels.GemmWith[T, fused.Leaky]{}.Of(p.of("GemmWith"+of+"Leaky")).Launch(p.s, f, matrixOf(p, r, x, m, depth), matrixOf(p, r, w, n, depth), c, onDevice(p, bias, 0)))
+	require.NoError(p.t, kernels.GemmWithCPU(f, m, n, depth, x, w, want, bias))
+	got, differ := onHost(p, c.Ref), 0
+	for i, v := range want {
+		if got[i/n*c.Pitch+i%n] != v {
+			differ++
+		}
+	}
+	assert.Zero(p.t, differ, "%s %d x %d x %d: of %d elements differ from the CPU", of, m, n, depth, len(want))
+}
+
+// TestGemmWithBesideCPU runs on a GPU with shapes of few tiles and a large depth, and on the simulated driver with smaller ones.
+func TestGemmWithBesideCPU(t *testing.T) {
+	for _, name := range []string{"fused sm_80", "fused sm_90a"} {
+		t.Run(name, func(t *testing.T) {
+			p := openLibrary(t, name)
+			if device.Hardware() {
+				for _, s := range [][3]int{{35, 662, 658}, {32, 628, 548}, {1333, 733, 838}, {741, 198, 802}, {1259, 549, 792}} {
+					fusedProduct[gpu.BFloat16](p, "BFloat16", s[0], s[1], s[2])
+					fusedProduct[gpu.Float16](p, "Float16", s[0], s[1], s[2])
+				}
+				return
+			}
+			fusedProduct[gpu.BFloat16](p, "BFloat16", 35, 67, 300)
+			fusedProduct[gpu.Float16](p, "Float16", 3, 130, 100)
+		})
+	}
+}
+
+// TestRowsInACapture replays what a stream has recorded, with new data.
+func TestRowsInACapture(t *testing.T) {
+	p := openLibrary(t, "transformer")
+	r := rand.New(rand.NewPCG(1, 2))
+	const rows, cols = 130, 64
+	x, want := floatsOf[gpu.Float16](r, rows*cols, 0, 1), make([]gpu.Float16, rows*cols)
+	h := kernels.Heads{Width: cols, Heads: 1}
+	q, keys, out := matrixOf(p, r, x[:cols], 1, cols), matrixOf(p, r, want, rows, cols), matrixOf(p, r, x[:cols], 1, cols)
+	decode, layer, soft := kernels.Decode[gpu.Float16]{}.Of(p.of("DecodeFloat16")), kernels.LayerNorm[gpu.Float16]{}.Of(p.of("LayerNormFloat16")), kernels.Softmax[gpu.Float16]{}.Of(p.of("SoftmaxFloat16"))
+	scratch := onDevice(p, make([]byte, decode.Scratch(1, rows, h)), 0)
+	require.NotZero(t, scratch.Len())
+	g, err := p.s.Capture(func(s *runtime.Stream) error {
+		if err := layer.Launch(s, keys, keys, kernels.Matrix[gpu.Float16]{}, nil, nil, 1e-5); err != nil {
+			return err
+		}
+		if err := soft.Launch(s, keys, keys, 1, false); err != nil {
+			return err
+		}
+		return decode.Launch(s, q, keys, keys, out, nil, h, scratch)
+	})
+	require.NoError(t, err)
+	exec, err := g.Instantiate()
+	require.NoError(t, err)
+	require.NoError(t, runtime.Upload2D(t.Context(), p.s, keys.Ref, keys.Pitch, x, cols, cols, rows))
+	require.NoError(t, exec.Launch(p.s))
+	require.NoError(t, kernels.LayerNormCPU(rows, cols, want, x, nil, nil, nil, 1e-5))
+	require.NoError(t, kernels.SoftmaxCPU(rows, cols, want, want, 1, false))
+	result := make([]gpu.Float16, cols)
+	require.NoError(t, kernels.DecodeCPU(1, x[:cols], want, want, result, nil, h))
+	for i, v := range rowsOf(p, out) {
+		require.InDelta(t, result[i].Float32(), v.Float32(), 1e-4)
+	}
+	require.NoError(t, exec.Close())
+	require.NoError(t, g.Close())
 }

@@ -1,0 +1,88 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/driver/drivertest/hardware"
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/runtime"
+)
+
+// exact are multiples of 1/128 between -1 and 1. Sums of up to 1,024 products of them are exact in float32 in any order, so that all who round
+// once have the same bits.
+func exact[T gpu.Half](r *rand.Rand, n int) []T {
+	v := make([]T, n)
+	for i := range v {
+		v[i] = gpu.ToHalf[T](float32(r.IntN(255)-127) / 128)
+	}
+	return v
+}
+
+// exactProduct compares a product with the CPU, bit for bit.
+func exactProduct[T gpu.Half](t *testing.T, b *runtime.Backend, k Gemm[T], m, n, depth int) {
+	t.Run(fmt.Sprintf("%T %dx%dx%d", *new(T), m, n, depth), func(t *testing.T) {
+		r := rand.New(rand.NewPCG(uint64(m), uint64(n)))
+		x, w, want, got := exact[T](r, m*depth), exact[T](r, n*depth), make([]T, m*n), make([]T, m*n)
+		up := func(v []T, rows, cols int) Matrix[T] {
+			pitch := (cols + 7) / 8 * 8
+			ref, err := runtime.Alloc[T](b.Stream, rows*pitch)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, ref.Close()) })
+			require.NoError(t, runtime.Upload2D(t.Context(), b.Stream, ref, pitch, v, cols, cols, rows))
+			return Matrix[T]{ref, rows, cols, pitch}
+		}
+		c := up(got, m, n)
+		require.NoError(t, k.Launch(b.Stream, up(x, m, depth), up(w, n, depth), c))
+		require.NoError(t, runtime.Download2D(t.Context(), b.Stream, got, n, c.Ref, c.Pitch, n, m))
+		require.NoError(t, GemmCPU(m, n, depth, x, w, want))
+		differ := 0
+		for i := range want {
+			if want[i] != got[i] {
+				differ++
+			}
+		}
+		require.Zero(t, differ, "of %d elements differ from the CPU", len(want))
+	})
+}
+
+func exactProducts(t *testing.T, b *runtime.Backend, shapes, shapes16 [][3]int) {
+	brain, err := Load[Gemm[gpu.BFloat16]](b.Context)
+	if errors.Is(err, driver.ErrUnsupported) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	defer brain.Close()
+	half, err := Load[Gemm[gpu.Float16]](b.Context)
+	require.NoError(t, err)
+	defer half.Close()
+	for _, s := range shapes {
+		exactProduct(t, b, brain, s[0], s[1], s[2])
+	}
+	for _, s := range shapes16 {
+		exactProduct(t, b, half, s[0], s[1], s[2])
+	}
+}
+
+// TestHardwareGemmBesideCPU has shapes where cuBLAS had other last bits than Gemm on an H200: few tiles and a large depth. Where this passes, it is
+// cuBLAS that does not round once.
+func TestHardwareGemmBesideCPU(t *testing.T) {
+	rt, err := runtime.Open(runtime.WithDriver(hardware.Open(t)))
+	require.NoError(t, err)
+	defer rt.Close()
+	b, err := rt.Probe("test")
+	require.NoError(t, err)
+	exactProducts(t, b, [][3]int{{35, 662, 658}, {32, 628, 548}, {1333, 733, 838}, {741, 198, 802}, {64, 640, 1024}, {128, 128, 1000}},
+		[][3]int{{1259, 549, 792}, {35, 662, 658}, {741, 198, 802}})
+}
+
+// TestGemmBesideCPU has smaller ones on the simulated driver.
+func TestGemmBesideCPU(t *testing.T) {
+	exactProducts(t, gemmDevice(t, drivertest.H100()), [][3]int{{35, 66, 658}, {3, 129, 548}}, [][3]int{{9, 54, 792}})
+}
