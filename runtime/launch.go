@@ -115,8 +115,8 @@ func (a *Arg) object() *object {
 	return (*object)(a.of)
 }
 
-// objectOf is an argument that stands for no parameter: work uses the object.
-func objectOf(o *object) Arg { return Arg{of: unsafe.Pointer(o), kind: objectArg} }
+// argOf is an argument that stands for no parameter: work uses the object.
+func argOf(o *object) Arg { return Arg{of: unsafe.Pointer(o), kind: objectArg} }
 
 func wrongArg(err *driver.Error) Arg { return Arg{kind: wrong, of: unsafe.Pointer(err)} }
 
@@ -253,7 +253,7 @@ func (k *Kernel) launch(f *frame, s *Stream, shape *Shape, args []Arg) error {
 	if captured := s.capture.Load(); leases || captured != nil {
 		err := s.lease(args)
 		if err == nil && captured != nil {
-			if err = captured.record("a launch of "+k.name, append([]Arg{objectOf(&k.module.object)}, args...)...); err != nil {
+			if err = captured.record("a launch of "+k.name, append([]Arg{argOf(&k.module.object)}, args...)...); err != nil {
 				release(args)
 			}
 		}

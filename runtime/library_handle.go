@@ -51,7 +51,7 @@ func (h *LibraryHandle) Arg() Arg {
 	if h == nil || h.ctx == nil {
 		return wrongArg(errNothing("library handle"))
 	}
-	a := objectOf(&h.object)
+	a := argOf(&h.object)
 	if h.current != nil {
 		a.size = makesCurrent
 	}

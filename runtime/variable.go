@@ -109,5 +109,5 @@ func (v *Variable[T]) transfer(s *Stream, operation string, other Arg, f func() 
 	if v.module == nil {
 		return errNothing("symbol")
 	}
-	return s.transfer(operation, objectOf(&v.module.object), other, func(_, _ driver.DevicePtr) error { return f() })
+	return s.transfer(operation, argOf(&v.module.object), other, func(_, _ driver.DevicePtr) error { return f() })
 }
