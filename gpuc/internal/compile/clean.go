@@ -1,11 +1,11 @@
 package compile
 
-// clean drops what has no use: moves to registers that are not read again, jumps to the next instruction.
+// clean drops what has no use: moves to registers that are not read again, jumps to the next instruction. It works in place.
 func clean(code []ins) []ins {
 	for again := true; again; {
 		again = false
 		// unreachable code after a jump
-		var out []ins
+		out := code[:0]
 		dead := false
 		for _, i := range code {
 			if i.label != "" {
@@ -25,7 +25,7 @@ func clean(code []ins) []ins {
 		code = deadMoves(code)
 		again = again || len(code) != n
 		// jumps
-		out = nil
+		out = code[:0]
 		for j := 0; j < len(code); j++ {
 			i := code[j]
 			follows := func(from int, l string) bool {
@@ -54,7 +54,7 @@ func clean(code []ins) []ins {
 		for _, i := range code {
 			used[i.target] = true
 		}
-		out = nil
+		out = code[:0]
 		for _, i := range code {
 			if i.label != "" && !used[i.label] {
 				again = true
@@ -156,9 +156,9 @@ func deadMoves(code []ins) []ins {
 	}
 	for sweep(nil) {
 	}
-	drop := map[int]bool{}
+	drop := make([]bool, len(code))
 	sweep(func(j int) { drop[j] = true })
-	var out []ins
+	out := code[:0]
 	for j, i := range code {
 		if !drop[j] {
 			out = append(out, i)

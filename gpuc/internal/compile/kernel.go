@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"go/token"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -84,6 +85,9 @@ func (s *Source) Symbol() string {
 	return s.Name
 }
 
+// ownNames are what a module declares beside kernels and tables, whose names have a $.
+var ownNames = regexp.MustCompile(`^(vprintf|dynamic_shared|text\d+)$`)
+
 // symbol rejects a name that PTX cannot have, or that another kernel has.
 func (p *Program) symbol(src *Source) error {
 	problem := func(format string, args ...any) error {
@@ -91,6 +95,9 @@ func (p *Program) symbol(src *Source) error {
 	}
 	if name := src.Symbol(); plainName(name) != name {
 		return problem("names in PTX have the letters of ASCII, and %s has others: say entry=name in the directive", name)
+	}
+	if ownNames.MatchString(src.Symbol()) {
+		return problem("gpuc itself gives the name %s in PTX: say entry=name in the directive, with another", src.Symbol())
 	}
 	for _, other := range p.Kernels {
 		if other == src {

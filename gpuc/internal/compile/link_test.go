@@ -112,3 +112,22 @@ func main() {}
 	require.NoError(t, err)
 	assert.Equal(t, []float32{3, 5, 3, 2}, x)
 }
+
+// TestOwnNames has kernels with the names of what gpuc declares.
+func TestOwnNames(t *testing.T) {
+	for source, name := range map[string]string{
+		"//purecuda:kernel\nfunc text0(t *gpu.Thread, x []int) { t.Printf(\"%d\", x[0]) }\n":                               "text0",
+		"//purecuda:kernel entry=vprintf\nfunc K(t *gpu.Thread, x []int) { t.Printf(\"%d\", x[0]) }\n":                     "vprintf",
+		"//purecuda:kernel entry=dynamic_shared\nfunc K(t *gpu.Thread, x []int) { x[0] = gpu.DynamicShared[int](t)[0] }\n": "dynamic_shared",
+		"//purecuda:kernel entry=text\nfunc K(t *gpu.Thread, x []int) { t.Printf(\"%d\", x[0]) }\n":                        "",
+	} {
+		p, err := load(t, source)
+		require.NoError(t, err)
+		_, err = p.Compile(compile.Options{Arch: 75, Checks: compile.ChecksOff})
+		if name == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, "gpuc itself gives the name "+name+" in PTX: say entry=name")
+		}
+	}
+}
