@@ -47,7 +47,7 @@ type call struct {
 	checks  int             // pieces that were sent to verify others: their numbers begin with n
 	done    []outcome       // by number, the caller's truth
 	left    int
-	window  int
+	slots   int           // of the hosts
 	average time.Duration // that the last pieces ran
 	hosts   []Host        // that serve the function
 
@@ -88,6 +88,8 @@ type flight struct {
 	look    time.Time // when to look for its result, which may have been lost on its way
 	looks   int
 	again   time.Duration
+	asked   time.Time // when a host got it, of a piece for one host
+	askedOf string    // that host
 	sent    time.Time // while the server has not said that it has it, or the host to which it was sent
 	first   time.Time // when it was first sent to the queue
 	resend  bool      // due is when to send it again, and not to look first
@@ -147,7 +149,7 @@ func newCall(ctx context.Context, c *Cluster, function string, n int, options []
 	if err != nil {
 		return nil, err
 	}
-	token, err := functionToken(function)
+	token, err := functionToken(config.wire(function))
 	if err != nil {
 		return nil, err
 	}
@@ -261,15 +263,12 @@ func (k *call) look() error {
 	if k.unheard != nil && now.Sub(k.heard) > k.patience {
 		return c.mute(k.patience, k.unheard)
 	}
-	k.hosts = c.serving(k.function)
+	k.hosts = c.serving(k.wire(k.function))
 	slots := 0
 	for _, h := range k.hosts {
 		slots += h.Slots
 	}
-	k.window = max(2*slots, waitingForHosts)
-	if k.average < shortPiece { // hosts fetch ahead
-		k.window = 8*slots + min(slots, 64)
-	}
+	k.slots = slots
 	if slots > 0 {
 		k.since = now
 		return nil
@@ -307,7 +306,7 @@ func (k *call) noWorker() error {
 	if refused := permissionError(k.cluster.nc); refused != nil && len(k.cluster.serving("")) == 0 {
 		return driver.Errorf(ErrPermission, "no host could be heard: %w", refused)
 	}
-	return driver.Errorf(ErrNoWorker, "no host serves %q for %v (WithPatience); %s", k.function, k.patience, others)
+	return driver.Errorf(ErrNoWorker, "no host serves %q for %v (WithPatience); %s", k.wire(k.function), k.patience, others)
 }
 
 // maxTries is how many results and notes of a piece are kept.
@@ -315,9 +314,17 @@ const maxTries = 64
 
 const maxFlightBytes = 256 << 20
 
+// window is how many pieces are under way. It may grow with each result.
+func (k *call) window() int {
+	if k.average < shortPiece && k.slots > 0 { // hosts fetch ahead
+		return 8*k.slots + min(k.slots, 64)
+	}
+	return max(2*k.slots, waitingForHosts)
+}
+
 // fill sends pieces until the window is full.
 func (k *call) fill() error {
-	for k.next < k.n && len(k.flights) < k.window && k.bytes < maxFlightBytes && k.storing < maxStores && k.cluster.nc.IsConnected() {
+	for k.next < k.n && len(k.flights) < k.window() && k.bytes < maxFlightBytes && k.storing < maxStores && k.cluster.nc.IsConnected() {
 		var p Piece
 		err := contain.Do(func() (err error) {
 			p, err = k.make(k.next)
@@ -360,6 +367,9 @@ func (k *call) send(f *flight) error {
 	subject := c.names.subject("work", k.token, pieceID(k.id, f.number))
 	if f.host != "" {
 		f.head.Function, f.head.Piece = k.function, pieceID(k.id, f.number)
+		if f.askedOf != f.host {
+			f.asked, f.askedOf = time.Now(), f.host
+		}
 		subject = c.names.subject("host", f.host)
 	} else {
 		f.head.Function, f.head.Piece = "", ""
@@ -642,7 +652,7 @@ func (k *call) handle(ctx context.Context, e event) error {
 	}
 	switch e.kind {
 	case resultEvent:
-		if e.token != k.token || !f.asked(e.head) {
+		if e.token != k.token || !f.mayAnswer(e.head) {
 			return nil
 		}
 		return k.answered(ctx, f, e)
@@ -679,8 +689,8 @@ func (k *call) handle(ctx context.Context, e event) error {
 			return k.failure(f.of(), err)
 		}
 	case absentEvent:
-		if f.host != "" && f.again == 0 {
-			return k.failed(f, hostOf(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "no answer within %v", k.deadline))
+		if ran := time.Since(f.asked); f.host != "" && f.again == 0 && ran > k.deadline {
+			return k.failed(f, hostOf(f.host), driver.NoDevice, driver.Errorf(ErrHostLost, "no answer within %v", ran.Round(time.Millisecond)))
 		}
 		if err := k.send(f); err != nil {
 			return k.failure(f.of(), err)
@@ -717,8 +727,8 @@ func (k *call) published(f *flight, refused error) error {
 	return nil
 }
 
-// asked tells whether a host may answer for a piece: a verification is of the host that was asked, and so is a failure where one was.
-func (f *flight) asked(h resultHead) bool {
+// mayAnswer tells whether a host may answer for a piece: a verification is of the host that was asked, and so is a failure where one was.
+func (f *flight) mayAnswer(h resultHead) bool {
 	if f.host == "" {
 		return f.checked < 0
 	}
@@ -824,7 +834,7 @@ func (k *call) failed(f *flight, host string, device int, err error) error {
 	if is(err, ErrPoison) || f.failed > k.retries {
 		return k.failure(f.of(), errors.Join(f.tries...))
 	}
-	f.again, f.held = 0, nil
+	f.again, f.held, f.askedOf = 0, nil, ""
 	f.host = k.other(f.avoid)
 	if err := k.send(f); err != nil {
 		return k.failure(f.of(), err)
@@ -833,7 +843,7 @@ func (k *call) failed(f *flight, host string, device int, err error) error {
 }
 
 func (k *call) noOther() error {
-	return driver.Errorf(ErrNoWorker, "WithVerify needs another host that serves %q, and there was none for %v (WithPatience)", k.function, k.patience)
+	return driver.Errorf(ErrNoWorker, "WithVerify needs another host that serves %q, and there was none for %v (WithPatience)", k.wire(k.function), k.patience)
 }
 
 // other is the ID of the host with the most room whose name is not among some, or "".

@@ -62,9 +62,18 @@ const (
 	keepResults = time.Hour
 )
 
+// ConnectOptions are the options of a connection for Open and Serve. It connects again for ever, and tells the user of the connection
+// no errors: calls return them. A connection that is dead without a word is noticed within the default of [WithPatience]. A publication
+// to a server that takes nothing waits for 5 s, which is a minute by default of the client. The caller's own options come after them:
+//
+//	nc, err := nats.Connect(url, append(cluster.ConnectOptions(), nats.Token(token))...)
+func ConnectOptions() []nats.Option {
+	return []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.PingInterval(3 * time.Second), nats.MaxPingsOutstanding(2),
+		nats.FlusherTimeout(answerWithin), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
+}
+
 // Open returns the cluster behind a connection. It makes the streams where they are missing, which needs the right to. The
-// connection stays the caller's: it should reconnect for ever (nats.MaxReconnects(-1)). A publication to a server that stalls
-// can block for nats.FlusherTimeout, which is a minute by default: a few seconds are better.
+// connection stays the caller's, who makes it with [ConnectOptions].
 func Open(ctx context.Context, nc *nats.Conn, options ...Option) (*Cluster, error) {
 	config, err := configured(nil, options)
 	switch {
@@ -113,10 +122,14 @@ func (c *Cluster) makeConsumer(ctx context.Context, token string) error {
 	}
 	_, err := c.js.Consumer(ctx, c.names.workStream(), token)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		_, err = c.js.CreateOrUpdateConsumer(ctx, c.names.workStream(), jetstream.ConsumerConfig{
+		config := jetstream.ConsumerConfig{
 			Durable: token, FilterSubject: c.names.subject("work", token, ">"), AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.config.ackWait,
 			MaxDeliver: -1, MaxWaiting: 1 << 14, MaxAckPending: 1 << 16, // above twice the slots of 1,000 hosts
-		})
+		}
+		if build := Build(); build != "" && strings.HasSuffix(token, "="+build) {
+			config.InactiveThreshold = keepBuild
+		}
+		_, err = c.js.CreateOrUpdateConsumer(ctx, c.names.workStream(), config)
 	}
 	if err != nil {
 		return classify(c.nc, "making the consumer "+token, err)
@@ -255,7 +268,7 @@ func (c *Cluster) purge(known bool) {
 type Host struct {
 	ID   string // of this Serve, after the name
 	Name string // of [WithHostName]
-	// Functions are those that it can run now: without a device only those of [WithCPU].
+	// Functions are those that it can run now: without a device only those of [WithCPU]. With [WithSameBuild] "/" and the build follow a name.
 	Functions []string
 	// Slots is how many pieces it can run, Busy how many it runs, and Waiting how many it has fetched besides.
 	Slots, Busy, Waiting int

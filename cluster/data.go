@@ -303,7 +303,15 @@ func putObject(ctx context.Context, js jetstream.JetStream, n names, name string
 	if err != nil {
 		return nil, err
 	}
-	if _, err := store.Put(ctx, jetstream.ObjectMeta{Name: name}, bytes.NewReader(data)); err != nil {
+	// A deadline of the context would be how long each message may take to be acknowledged, also one that was lost on its way. Without one
+	// the client waits for 5 s.
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	if _, err := store.Put(own, jetstream.ObjectMeta{Name: name}, bytes.NewReader(data)); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
@@ -339,7 +347,16 @@ func getObject(ctx context.Context, js jetstream.JetStream, n names, r *Ref, mos
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "%.80q with %d bytes from byte %d on and digest %.80q is no reference to at most %d bytes of a piece", r.URI, r.Length, r.Offset, r.Digest, most)
 	}
 	data := make([]byte, r.Length)
-	err := readObject(ctx, js, n, name, r, data)
+	err := errors.New("not tried")
+	for within := answerWithin; err != nil && within <= 4*answerWithin; within *= 2 { // what is lost on its way comes late or never
+		attempt, cancel := context.WithTimeout(ctx, within+moveWithin(r.Length))
+		err = readObject(attempt, js, n, name, r, data)
+		late := attempt.Err() != nil
+		cancel()
+		if !late || ctx.Err() != nil {
+			break
+		}
+	}
 	if err == nil {
 		err = r.verify(data)
 	}

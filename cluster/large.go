@@ -19,8 +19,11 @@ const (
 
 // storeWithin is how long it may take to store or to get so many bytes.
 func storeWithin(bytes int64) time.Duration {
-	return 20*time.Second + time.Duration(max(bytes, 0)>>22)*time.Second
+	return 4*answerWithin + moveWithin(bytes)
 }
+
+// moveWithin is how long so many bytes are on their way on a slow network.
+func moveWithin(bytes int64) time.Duration { return time.Duration(max(bytes, 0)>>22) * time.Second }
 
 // dataLost is the kind of the error of a host, or of a caller, that cannot get what the other side has stored. It is no try: the caller
 // stores the data again, or has the piece done again.
@@ -105,8 +108,6 @@ func (k *call) get(ctx context.Context) {
 		e.kind = gotEvent
 		ref, most := e.head.Large, max(f.head.Result, maxData)
 		k.work.Go(func() { // not on the goroutine of the call: it may take long
-			ctx, cancel := context.WithTimeout(ctx, storeWithin(min(ref.Length, most)))
-			defer cancel()
 			c := k.cluster
 			if e.data, e.err = getObject(ctx, c.js, c.names, ref, most); e.err == nil || k.within.Err() != nil {
 				dropObject(c.js, c.names, ref)
@@ -120,7 +121,7 @@ func (k *call) get(ctx context.Context) {
 func (k *call) got(ctx context.Context, f *flight, e event) error {
 	k.getting--
 	defer k.get(ctx)
-	if f == nil || !f.asked(e.head) {
+	if f == nil || !f.mayAnswer(e.head) {
 		return nil
 	}
 	if e.head.Large = nil; e.err != nil {

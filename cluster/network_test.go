@@ -1,12 +1,19 @@
 package cluster_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -26,6 +33,39 @@ type proxy struct {
 	cut   bool          // new connections end at once
 	held  chan struct{} // or nil: what is on its way waits until it is closed
 	delay time.Duration // of each read
+	// loses, if it is set before the first connection, tells which messages of NATS are lost, by the line that begins one. up is to the
+	// server.
+	loses func(up bool, line string) bool
+}
+
+// some copies what is of NATS, and loses some messages.
+func (p *proxy) some(to io.Writer, from io.Reader, up bool) error {
+	for in := bufio.NewReader(from); ; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		message := []byte(line)
+		fields := strings.Fields(line)
+		switch strings.ToUpper(fields[0]) {
+		case "PUB", "HPUB", "MSG", "HMSG":
+			n, err := strconv.Atoi(fields[len(fields)-1])
+			if err != nil {
+				return err
+			}
+			body := make([]byte, n+2)
+			if _, err := io.ReadFull(in, body); err != nil {
+				return err
+			}
+			if p.loses(up, line) {
+				continue
+			}
+			message = append(message, body...)
+		}
+		if _, err := to.Write(message); err != nil {
+			return err
+		}
+	}
 }
 
 func newProxy(t testing.TB, to string) *proxy {
@@ -107,6 +147,10 @@ func (p *proxy) serve(c net.Conn) {
 	var both sync.WaitGroup
 	copyTo := func(to, from net.Conn) {
 		defer to.Close()
+		if p.loses != nil {
+			_ = p.some(to, from, to == s) // the end of the connection
+			return
+		}
 		buffer := make([]byte, 32<<10)
 		for {
 			n, err := from.Read(buffer)
@@ -189,4 +233,113 @@ func TestDisconnected(t *testing.T) {
 	assert.ErrorIs(t, <-served, cluster.ErrDisconnected)
 	_, _, err = cluster.Do(within(t), gone, "square/v1", cluster.Piece{})
 	assert.ErrorIs(t, err, cluster.ErrDisconnected)
+}
+
+// TestLostMessages loses some messages about large data, as servers do that lose sight of each other. Each is noticed after seconds, and not
+// when the time for all data is over.
+func TestLostMessages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for answers that do not come: a quarter of a minute")
+	}
+	const chunk, ask = " $O.purecuda_v1_data.C.", " $JS.API.CONSUMER.CREATE.OBJ_purecuda_v1_data"
+	for _, of := range []struct {
+		who, what string
+		times     int64
+	}{{"caller", chunk, 3}, {"host", chunk, 3}, {"caller", ask, 2}, {"host", ask, 2}} {
+		t.Run(fmt.Sprint(of.who, of.what), func(t *testing.T) {
+			t.Parallel()
+			s := start(t, embedded.Config{Listen: "127.0.0.1:0", Token: token})
+			var lost atomic.Int64
+			p := newProxy(t, s.URL()[len("nats://"):])
+			last := ""
+			p.loses = func(up bool, line string) bool { // one chunk of each try
+				subject := strings.Fields(line)[1]
+				if !up || !strings.Contains(line, of.what) || subject == last || lost.Load() == of.times {
+					return false
+				}
+				last = subject
+				lost.Add(1)
+				return true
+			}
+			urls := map[string]string{"caller": s.URL(), "host": s.URL()}
+			urls[of.who] = p.url()
+			nc, err := dial(urls["host"])
+			require.NoError(t, err)
+			t.Cleanup(nc.Close)
+			serve(t, nc, openPool(t, 1), "host")
+			c := caller(t, urls["caller"], 1)
+			ctx, cancel := context.WithTimeout(context.Background(), 35*time.Second) // three or two times 20 s are more
+			defer cancel()
+			data := make([]byte, 1<<20+1)
+			data[77] = 7
+			out, _, err := cluster.Do(ctx, c, "flip/v1", cluster.Piece{Data: data}, cluster.WithRetry(0))
+			require.NoError(t, err)
+			assert.Equal(t, flip(data), out)
+			assert.Equal(t, of.times, lost.Load())
+		})
+	}
+}
+
+// TestReconnected has a caller that loses its connection while a host verifies a piece. The host goes on with it, and is not said to have
+// given no answer.
+func TestReconnected(t *testing.T) {
+	s := start(t, embedded.Config{Listen: "127.0.0.1:0", Token: token})
+	p := newProxy(t, s.URL()[len("nats://"):])
+	var calls atomic.Int64
+	second, free := make(chan struct{}), make(chan struct{})
+	function := cluster.WithCPU("square/v1", func(_ context.Context, r *isolate.Request) ([]byte, error) {
+		if calls.Add(1) == 2 {
+			close(second)
+			<-free
+		}
+		return square(nil, r)
+	})
+	for _, name := range []string{"one", "two"} {
+		serveFunctions(t, connect(t, s), openPool(t, 0), name, []string{"square/v1"}, function)
+	}
+	nc, err := dial(p.url())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	c := open(t, nc, cluster.WithPatience(patience))
+	require.Eventually(t, func() bool { return len(c.Hosts()) == 2 }, patience, 10*time.Millisecond)
+	var call sync.WaitGroup
+	call.Go(func() {
+		_, report, err := cluster.Do(within(t), c, "square/v1", cluster.Piece{Data: number(9)}, cluster.WithVerify(1))
+		assert.NoError(t, err)
+		assert.Equal(t, 1, report.Tries)
+	})
+	<-second
+	p.set(true, 0)
+	require.Eventually(t, func() bool { return !nc.IsConnected() }, patience, time.Millisecond)
+	p.set(false, 0)
+	require.Eventually(t, func() bool { return nc.Stats().Reconnects == 1 && nc.IsConnected() }, patience, time.Millisecond)
+	time.Sleep(time.Second) // the caller looks for what it may have lost
+	close(free)
+	call.Wait()
+	assert.EqualValues(t, 2, calls.Load())
+}
+
+// TestDeadConnection has a server that takes nothing any more, and says nothing. A publication does not wait for a minute.
+func TestDeadConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits until a connection counts as dead: half a minute")
+	}
+	s := start(t, embedded.Config{Listen: "127.0.0.1:0", Token: token})
+	p := newProxy(t, s.URL()[len("nats://"):])
+	nc, err := nats.Connect(p.url(), append(cluster.ConnectOptions(), nats.Token(token))...)
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	c := open(t, nc, cluster.WithPatience(patience))
+	serve(t, connect(t, s), openPool(t, 1), "host")
+	require.Eventually(t, func() bool { return len(c.Hosts()) == 1 }, patience, 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
+	defer cancel()
+	data := make([]byte, 900<<10)
+	_, err = cluster.Scatter(ctx, c, "sink/v1", 10000, func(int) (cluster.Piece, error) { return cluster.Piece{Data: data}, nil },
+		func(int, []byte) error { return nil }, at(t, 20, p.hold), cluster.WithPatience(4*time.Second))
+	assert.ErrorIs(t, err, cluster.ErrDisconnected)
+	assert.NoError(t, ctx.Err())
+	p.set(true, 0) // what the connection has written to it
+	p.release()
+	p.set(false, 0)
 }

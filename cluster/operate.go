@@ -41,10 +41,21 @@ var build = sync.OnceValue(func() string {
 // safe for concurrent use.
 func Build() string { return build() }
 
-// WithSameBuild lets hosts and callers of this build meet no others: "-" and [Build] are added to the name of the cluster ([WithName]).
-// Rights are for that name. The server keeps the empty streams of a build until somebody removes them. It is an option of Open and
-// Serve, and both need it.
+// WithSameBuild lets hosts and callers of this build meet no others: on the server and in [Host.Functions], "/" and [Build] follow the name
+// of a function. Rights are for these names ([HostPermissions]). The server forgets the consumer of a function of a build when nobody has
+// asked it for pieces for a day. It is an option of Open, of calls and of Serve, and both sides need it.
 func WithSameBuild() Option { return func(c *config) { c.sameBuild = true } }
+
+// keepBuild is how long the server keeps what hosts take the pieces of a build from, while none asks.
+const keepBuild = 24 * time.Hour
+
+// wire is the name of a function on the server.
+func (c *config) wire(function string) string {
+	if c.sameBuild {
+		return function + "/" + Build()
+	}
+	return function
+}
 
 // WithLogger sets who hears what nobody else is told. That is changes of what a host can run, results that could not be published,
 // streams that were made again, and work of the fallback. Pieces that failed are of level debug. The default discards all. It is an option

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -68,7 +70,7 @@ func TestBacklogWithoutWorkers(t *testing.T) {
 	assert.Zero(t, backlog(t, port, "purecuda_v1_work", "none=v1"), "what a call that failed has left")
 }
 
-// TestSameBuild has hosts of this build in a cluster of their own.
+// TestSameBuild has hosts and callers of this build that meet no others. What the server has of a build goes when nobody uses it.
 func TestSameBuild(t *testing.T) {
 	assert.Regexp(t, "^[0-9a-f]{16}$", cluster.Build())
 	s := start(t, embedded.Config{})
@@ -82,9 +84,24 @@ func TestSameBuild(t *testing.T) {
 		for _, tile := range squares(t, c, "square/v1", 20).Tiles {
 			assert.Equal(t, one.host, tile.Host)
 		}
-		hosts := c.Hosts()
-		require.Len(t, hosts, 1)
-		assert.Equal(t, cluster.Build(), hosts[0].Build)
+		for _, host := range c.Hosts() {
+			assert.Equal(t, cluster.Build(), host.Build)
+			assert.Equal(t, host.Name == "same", slices.Contains(host.Functions, "square/v1/"+cluster.Build()), host.Functions)
+		}
+		_, _, err := cluster.Do(within(t), c, "none/v1", cluster.Piece{}, cluster.WithPatience(100*time.Millisecond))
+		assert.ErrorIs(t, err, cluster.ErrNoWorker)
+	}
+	js, err := jetstream.New(connect(t, s))
+	require.NoError(t, err)
+	var streams []string
+	for name := range js.StreamNames(within(t)).Name() {
+		streams = append(streams, name)
+	}
+	assert.ElementsMatch(t, []string{"purecuda_v1_result", "purecuda_v1_work"}, streams)
+	for token, keep := range map[string]time.Duration{"square=v1": 0, "square=v1=" + cluster.Build(): 24 * time.Hour} {
+		consumer, err := js.Consumer(within(t), "purecuda_v1_work", token)
+		require.NoError(t, err)
+		assert.Equal(t, keep, consumer.CachedInfo().Config.InactiveThreshold)
 	}
 }
 

@@ -59,11 +59,8 @@ func configured(base *config, options []Option) (*config, error) {
 			o(c)
 		}
 	}
-	if c.sameBuild && base == nil {
-		if Build() == "" {
-			return nil, driver.Errorf(driver.ErrUnsupported, "WithSameBuild: the file of this program cannot be read")
-		}
-		c.name += "-" + Build()
+	if c.sameBuild && Build() == "" {
+		return nil, driver.Errorf(driver.ErrUnsupported, "WithSameBuild: the file of this program cannot be read")
 	}
 	if c.hostName == "" {
 		host, err := os.Hostname()

@@ -20,7 +20,7 @@ type puller struct {
 	open     int                // pieces that were asked for
 	heard    time.Time          // of the server
 	asked    time.Time
-	holdOff  time.Time // after a refusal
+	refused  bool // until check: there is no consumer yet, or the server moves it
 	connects uint64
 }
 
@@ -32,7 +32,7 @@ const (
 )
 
 func newPuller(h *host, function string) *puller {
-	token, _ := functionToken(function) // Serve has checked it
+	token, _ := functionToken(h.wire(function)) // Serve has checked it
 	return &puller{host: h, function: function, token: token,
 		subject: "$JS.API.CONSUMER.MSG.NEXT." + h.names.workStream() + "." + token, connects: h.nc.Stats().Reconnects}
 }
@@ -48,13 +48,9 @@ func (h *host) space() (room, free int) {
 // pull asks for what there is room for. The host's lock is held.
 func (p *puller) pull() {
 	h := p.host
-	if !h.runs(p.function) {
-		return
-	}
 	room, free := h.space()
 	want := free - p.open
-	now := time.Now()
-	if want <= 0 || want < room/4 && p.open > 0 || now.Before(p.holdOff) || !h.nc.IsConnected() {
+	if want <= 0 || want < room/4 && p.open > 0 || p.refused || !h.runs(p.function) || !h.nc.IsConnected() {
 		return
 	}
 	if p.sub == nil {
@@ -68,7 +64,7 @@ func (p *puller) pull() {
 	request := fmt.Sprintf(`{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, want, pullExpires, pullBeat)
 	if h.nc.PublishRequest(p.subject, p.sub.Subject, []byte(request)) == nil {
 		p.open += want
-		p.asked = now
+		p.asked = time.Now()
 	}
 }
 
@@ -80,8 +76,9 @@ func (p *puller) stop() {
 	}
 }
 
-// check forgets requests that the server does not know any more. The host's lock is held.
+// check forgets requests that the server does not know any more, and refusals. The host's lock is held.
 func (p *puller) check() {
+	p.refused = false
 	now := time.Now()
 	last := p.heard
 	if p.asked.After(last) {
@@ -130,8 +127,7 @@ func (p *puller) receive(m *nats.Msg) {
 		}
 		p.open = max(p.open-pending, 0)
 		h.dispatch()
-	default: // no consumer yet, or the server moves it
-		p.open = 0
-		p.holdOff = p.heard.Add(100 * time.Millisecond)
+	default:
+		p.open, p.refused = 0, true
 	}
 }

@@ -59,7 +59,7 @@ func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, de
 		if !slices.Contains(known, f) && config.cpu[f] == nil {
 			return driver.Errorf(driver.ErrInvalidArgument, "no function %.40q was registered (isolate.Register); there are: %q", f, known)
 		}
-		if _, err := functionToken(f); err != nil {
+		if _, err := functionToken(h.wire(f)); err != nil {
 			return err
 		}
 	}
@@ -149,6 +149,7 @@ type host struct {
 	cancelled map[string]time.Time // calls that have ended, and when
 	average   time.Duration        // of the last pieces
 	draining  bool
+	parked    []chan *held // goroutines without a piece, the one that ran last at the end: its stack has grown
 	work      sync.WaitGroup
 }
 
@@ -315,6 +316,12 @@ func (h *host) runs(function string) bool {
 
 // giveBackQueue asks for no more pieces of the functions that cannot run, and gives back what waits of them. h.mu is held.
 func (h *host) giveBackQueue() {
+	if h.draining {
+		for _, wake := range h.parked {
+			close(wake)
+		}
+		h.parked = nil
+	}
 	for _, p := range h.pullers {
 		if !h.runs(p.function) {
 			p.stop()
@@ -355,18 +362,24 @@ func (h *host) sent(m *nats.Msg) {
 		return
 	}
 	w.function, w.piece = w.head.Function, w.head.Piece
-	if w.token, err = functionToken(w.function); err != nil || w.head.check(w.piece) != nil {
+	if w.token, err = functionToken(h.wire(w.function)); err != nil || w.head.check(w.piece) != nil {
 		return
 	}
+	known := false
 	h.mu.Lock()
 	full := len(h.queue) > 2*h.self.Slots
+	for other := range h.held { // the connection was lost, and the caller does not know whether this host has the piece
+		known = known || other.piece == w.piece && other.head.Try == w.head.Try
+	}
 	h.mu.Unlock()
-	if full {
+	if full && !known {
 		h.giveBack(w, 0)
 		return
 	}
 	h.note(w, nil) // or the caller sends it again
-	h.add(w)
+	if !known {
+		h.add(w)
+	}
 }
 
 // add queues a piece.
@@ -394,6 +407,11 @@ func (h *host) add(w *held) {
 // dispatch starts what there are slots for, and asks for more. h.mu is held.
 func (h *host) dispatch() {
 	for w := h.take(); w != nil; w = h.take() {
+		if last := len(h.parked) - 1; last >= 0 {
+			h.parked[last] <- w // it has room
+			h.parked = h.parked[:last]
+			continue
+		}
 		h.work.Go(func() { h.doAll(w) })
 	}
 	if h.draining {
@@ -417,7 +435,7 @@ func (h *host) take() *held {
 	return w
 }
 
-// doAll does a piece, and those that come into its slot after it: one goroutine for many, because its stack has grown.
+// doAll does a piece, and those that come after it.
 func (h *host) doAll(w *held) {
 	defer func() {
 		if w != nil { // a function has ended the goroutine
@@ -426,7 +444,25 @@ func (h *host) doAll(w *held) {
 	}()
 	for w != nil {
 		h.do(w, func(next *held) { w = next })
+		if w == nil {
+			w = h.park()
+		}
 	}
+}
+
+// park waits for another piece, as many goroutines as there are slots: a new one would copy its stack several times while it grows,
+// which costs as much as a short piece. The result is nil when Serve ends.
+func (h *host) park() *held {
+	h.mu.Lock()
+	w := h.take()
+	if w != nil || h.draining || len(h.parked) >= h.self.Slots {
+		h.mu.Unlock()
+		return w
+	}
+	wake := make(chan *held, 1)
+	h.parked = append(h.parked, wake)
+	h.mu.Unlock()
+	return <-wake
 }
 
 // do does a piece, and calls then with another one for its slot, or nil.
@@ -558,8 +594,6 @@ func (h *host) call(ctx context.Context, w *held) ([]byte, pool.Report, error) {
 	}
 	if w.head.Large != nil {
 		var err error
-		ctx, cancel := context.WithTimeout(ctx, storeWithin(w.head.Large.Length))
-		defer cancel()
 		if data, err = getObject(ctx, h.js, h.names, w.head.Large, maxData); err != nil {
 			if err = classify(h.nc, "getting the data of the piece", err); !is(err, ErrPermission, driver.ErrInvalidArgument) {
 				err = driver.Errorf(dataLost, "%w", err)
@@ -721,6 +755,8 @@ func (h *host) publish(a *answer) error {
 	}
 	m, err := h.message(a)
 	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, answerWithin)
+		defer cancel()
 		_, err = h.js.PublishMsg(ctx, m)
 	}
 	return err
@@ -841,8 +877,11 @@ func (h *host) say(gone bool) Host {
 	h.mu.Lock()
 	h.self.Waiting, h.self.Draining, h.self.Gone = len(h.queue), h.draining, gone
 	self := h.self
-	self.Pieces = maps.Clone(self.Pieces)
+	self.Functions, self.Pieces = slices.Clone(self.Functions), maps.Clone(self.Pieces)
 	h.mu.Unlock()
+	for i, f := range self.Functions {
+		self.Functions[i] = h.wire(f)
+	}
 	text, err := json.Marshal(self)
 	if err == nil {
 		_ = h.nc.Publish(h.names.subject("health", self.ID), text) // another one follows

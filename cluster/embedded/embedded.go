@@ -124,7 +124,7 @@ func (fatalLog) Tracef(string, ...any)  {}
 
 // Connect connects this process, without a network.
 func (s *Server) Connect(options ...nats.Option) (*nats.Conn, error) {
-	options = append([]nats.Option{nats.InProcessServer(s.server), nats.Token(s.token), nats.MaxReconnects(-1)}, options...)
+	options = append([]nats.Option{nats.InProcessServer(s.server), nats.Token(s.token), nats.MaxReconnects(-1), nats.FlusherTimeout(5 * time.Second)}, options...)
 	return nats.Connect("", options...)
 }
 

@@ -47,8 +47,7 @@ func (c *connection) set(f *flag.FlagSet) {
 }
 
 func (c *connection) dial(ctx context.Context) (*nats.Conn, error) {
-	options := []nats.Option{nats.Name("purecuda-cluster"), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.PingInterval(10 * time.Second), nats.FlusherTimeout(5 * time.Second),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})} // errors come from the calls
+	options := append(cluster.ConnectOptions(), nats.Name("purecuda-cluster"))
 	for _, o := range []struct {
 		set    bool
 		option func() (nats.Option, error)
