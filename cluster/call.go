@@ -273,10 +273,13 @@ func (k *call) look() error {
 		k.since = now
 		return nil
 	}
-	if now.Sub(k.since) > k.patience {
-		return k.noWorker()
+	if now.Sub(k.since) <= k.patience {
+		return nil
 	}
-	return nil
+	if silent := now.Sub(k.heard); silent > max(k.patience, 2*k.quiet()) { // the connection is dead, and nobody has noticed yet
+		return c.mute(k.patience, driver.Errorf(ErrDisconnected, "neither a host nor a stream was heard of for %v", silent.Round(time.Millisecond)))
+	}
+	return k.noWorker()
 }
 
 // waitingForHosts is how many pieces are in the queue at least. Where there is no host an autoscaler sees them, and starts one.
