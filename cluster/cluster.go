@@ -66,7 +66,7 @@ const (
 // no errors: calls return them. A connection that is dead without a word is noticed within the default of [WithPatience]. A publication
 // to a server that takes nothing waits for 5 s, which is a minute by default of the client. The caller's own options come after them:
 //
-//	nc, err := nats.Connect(url, append(cluster.ConnectOptions(), nats.Token(token))...)
+//	nc, err := nats.Connect(nats.DefaultURL, append(cluster.ConnectOptions(), nats.UserCredentials("user.creds"))...)
 func ConnectOptions() []nats.Option {
 	return []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.PingInterval(3 * time.Second), nats.MaxPingsOutstanding(2),
 		nats.FlusherTimeout(answerWithin), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}

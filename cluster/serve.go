@@ -450,7 +450,7 @@ func (h *host) doAll(w *held) {
 	}
 }
 
-// park waits for another piece, as many goroutines as there are slots: a new one would copy its stack several times while it grows,
+// park waits for another piece, as many goroutines as there are slots. A new one would copy its stack several times while it grows,
 // which costs as much as a short piece. The result is nil when Serve ends.
 func (h *host) park() *held {
 	h.mu.Lock()
