@@ -149,6 +149,9 @@ func newCall(ctx context.Context, c *Cluster, function string, n int, options []
 	if err != nil {
 		return nil, err
 	}
+	if config.name != c.config.name {
+		return nil, driver.Errorf(driver.ErrInvalidArgument, "WithName(%q) is an option of Open and Serve: this cluster is %q", config.name, c.config.name)
+	}
 	token, err := functionToken(config.wire(function))
 	if err != nil {
 		return nil, err

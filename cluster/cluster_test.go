@@ -91,6 +91,7 @@ func TestArguments(t *testing.T) {
 	refused(cluster.Scatter(within(t), c, "a//v1", 1, piece, take))
 	refused(cluster.Scatter(within(t), c, "echo/v1", 1, piece, take, cluster.WithRetry(-1)))
 	refused(cluster.Scatter(within(t), c, "echo/v1", 1, piece, take, cluster.WithVerify(math.NaN())))
+	refused(cluster.Scatter(within(t), c, "echo/v1", 1, piece, take, cluster.WithName("other")))
 	refused(c.Put(within(t), "a b", nil))
 	p := openPool(t, 1)
 	serve := func(functions []string, options ...cluster.Option) (any, error) {
