@@ -279,8 +279,11 @@ func (k *call) look() error {
 	if now.Sub(k.since) <= k.patience {
 		return nil
 	}
-	if silent := now.Sub(k.heard); silent > max(k.patience, 2*k.quiet()) { // the connection is dead, and nobody has noticed yet
-		return c.mute(k.patience, driver.Errorf(ErrDisconnected, "neither a host nor a stream was heard of for %v", silent.Round(time.Millisecond)))
+	if silent := now.Sub(k.heard); k.unheard == nil && silent > max(k.patience, 2*k.quiet()) { // the connection is dead, and nobody has noticed yet
+		k.unheard = driver.Errorf(ErrDisconnected, "neither a host nor a stream was heard of for %v", silent.Round(time.Millisecond))
+	}
+	if k.unheard != nil {
+		return c.mute(k.patience, k.unheard)
 	}
 	return k.noWorker()
 }
