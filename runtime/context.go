@@ -287,7 +287,8 @@ func (c *Context) noteError(e *driver.Error) {
 	c.errors.Add(1)
 	explainCapture(e)
 	c.rt.noteError(e)
-	if e.Sticky && !c.isLost() { // the runtime does not know contexts that are being opened
+	// The runtime does not know contexts that are being opened, and the goroutine of an earlier error may not have come to this one yet.
+	if e.Sticky && c.lostError() == nil {
 		c.loseMemory(c.rt.lost.Load())
 	}
 	c.detectGone(e)

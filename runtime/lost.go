@@ -17,9 +17,13 @@ func (rt *Runtime) noteError(e *driver.Error) {
 	if !rt.lost.CompareAndSwap(nil, &first) {
 		return
 	}
+	contexts := rt.Contexts()
+	for _, c := range contexts {
+		c.state.Lose(&first) // before anybody wakes, who would find memory that seems to be there
+	}
 	close(rt.gone)
 	rt.poller.Lose(&first)
-	for _, c := range rt.Contexts() {
+	for _, c := range contexts {
 		c.loseMemory(&first)
 	}
 	rt.log(slog.LevelError, "CUDA is lost for this process", "error", &first)

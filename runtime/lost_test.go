@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -240,4 +241,32 @@ func TestLostOnHardware(t *testing.T) {
 	require.ErrorIs(t, err, driver.ResultIllegalAddress)
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	assertLost(t, rt, driver.ResultIllegalAddress, uses, func() int { return 0 })
+}
+
+// Whoever is told of a loss finds the memory of the device lost. The waits ended before it was.
+func TestMemoryIsLostBeforeAnybodyHears(t *testing.T) {
+	for range 100 {
+		rt, _ := openFaulty(t, twoDevices())
+		c, err := rt.Context(0)
+		require.NoError(t, err)
+		x := alloc[uint32](t, newStream(t, c), 1)
+		stray := kernel(t, c, "stray")
+		var waits sync.WaitGroup
+		var streams [8]*runtime.Stream
+		for i := range streams {
+			streams[i] = newStream(t, c)
+		}
+		for _, s := range streams {
+			waits.Go(func() {
+				err := stray.Launch(s, one, runtime.Value(uint64(x.Core().Ptr())+1<<46))
+				if err == nil {
+					err = s.Synchronize(bg)
+				}
+				assert.ErrorIs(t, err, driver.ErrDeviceLost)
+				assert.ErrorIs(t, second(x.Access()), driver.ErrDeviceLost)
+			})
+		}
+		waits.Wait()
+		assert.NoError(t, rt.Close())
+	}
 }
