@@ -8,13 +8,16 @@ var NoDoors = map[string][]string{
 		"runtime.DownloadNew", "runtime.Variable.Upload", "runtime.Variable.Download", "runtime.ExportIPC", "runtime.Stream.Synchronize", "runtime.Event.Synchronize",
 		"runtime.Stream.AfterFunc", "runtime.Stream.Check", "runtime.Context.NewChecks", "runtime.Stream.LaunchHostFunc", "runtime.Stream.Capture", "runtime.Context.BuildGraph", "runtime.GraphBuilder.Add", "runtime.GraphBuilder.If", "runtime.GraphBuilder.While", "runtime.Stream.Submit", "runtime.Context.Do", "runtime.Context.NewLibraryHandle",
 		"runtime.Context.Compile", "runtime.Runtime.Preload"},
-	"The launches of the kernels that stand ready, which are as a launch of Kernels.X:": {
-		"kernels.Attention.Launch", "kernels.Decode.Launch", "kernels.LayerNorm.Launch", "kernels.RMSNorm.Launch", "kernels.Softmax.Launch", "kernels.Gemm.Launch", "kernels.GemmWith.Launch", "kernels.Gram.Launch", "kernels.Histogram.Launch", "kernels.Histogram256.Launch",
-		"kernels.Partition.Launch", "kernels.Reduce.Launch", "kernels.ReduceByKey.Launch", "kernels.RunLengths.Launch", "kernels.SHA256Chunks.Launch", "kernels.SHA256Rounds.Launch",
-		"kernels.Saxpy.Launch", "kernels.Scan.Exclusive", "kernels.Scan.Inclusive", "kernels.Search.Lower", "kernels.Search.Upper", "kernels.SegmentedReduce.Launch",
-		"kernels.SegmentedSort.Launch", "kernels.Select.Launch", "kernels.Sort.Launch", "kernels.SortPairs.Launch", "kernels.StableSort.Launch", "kernels.Sum.Launch",
-		"kernels.TopK.Largest", "kernels.TopK.Smallest", "kernels.Unique.Launch", "kernels.VectorAdd.Launch",
+	"The launches of primitives, which are as a launch of Kernels.X:": {
+		"kernels.Histogram.Launch", "kernels.Partition.Launch", "kernels.Reduce.Launch", "kernels.ReduceByKey.Launch", "kernels.RunLengths.Launch", "kernels.Scan.Exclusive", "kernels.Scan.Inclusive",
+		"kernels.Search.Lower", "kernels.Search.Upper", "kernels.SegmentedReduce.Launch", "kernels.SegmentedSort.Launch", "kernels.Select.Launch", "kernels.Sort.Launch", "kernels.SortPairs.Launch",
+		"kernels.StableSort.Launch", "kernels.TopK.Largest", "kernels.TopK.Smallest", "kernels.Unique.Launch",
 	},
+	"The launches of other kernels that stand ready, which are as well:": {
+		"kernels.Attention.Launch", "kernels.Decode.Launch", "kernels.LayerNorm.Launch", "kernels.RMSNorm.Launch", "kernels.Softmax.Launch", "kernels.Gemm.Launch", "kernels.GemmWith.Launch",
+		"kernels.Gram.Launch", "kernels.Histogram256.Launch", "kernels.SHA256Chunks.Launch", "kernels.SHA256Rounds.Launch", "kernels.Saxpy.Launch", "kernels.Sum.Launch", "kernels.VectorAdd.Launch",
+	},
+
 	"What manages devices, and does no work:": {"runtime.Context.Reset", "runtime.Runtime.Revive", "runtime.Runtime.OneIsland", "runtime.Context.OnTrim", "runtime.Runtime.Quarantine",
 		"pool.Pool.Prepare", "pool.BreakEven.Learn", "pool.BreakEven.Measure", "pool.NewBreakEven"},
 	"What opens, closes and is told, around the doors:": {"pool.Open", "pool.PerDevice", "pool.PerStream", "pool.Pool.Shutdown", "pool.Batcher.Shutdown", "pool/isolate.Main", "pool/isolate.Group.Shutdown", "pool/isolate.Group.Drop", "cluster.Open", "cluster.Cluster.Put", "cluster.Cluster.Queue", "runtime.Keep",
