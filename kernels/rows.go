@@ -17,7 +17,7 @@ import (
 //	//purecuda:instantiate kernels.LayerNorm[gpu.BFloat16]
 //
 // The order of the sums depends on the number of columns alone, so the bits are the same in each run, on every device. [LayerNormCPU] does it
-// on the CPU. LayerNorm is safe for concurrent use, each goroutine with a stream of its own. It allocates nothing, so a stream may be captured.
+// on the CPU. LayerNorm is safe for concurrent use, each goroutine with a stream of its own. A stream may be captured.
 type LayerNorm[T gpu.Float] struct{ primitive }
 
 // Of is called by what gpuc writes.
