@@ -33,7 +33,7 @@ type proxy struct {
 	cut   bool          // new connections end at once
 	held  chan struct{} // or nil: what is on its way waits until it is closed
 	delay time.Duration // of each read
-	// loses, if it is set before the first connection, tells which messages of NATS are lost, by the line that begins one. up is to the
+	// loses, or nil, tells which messages of NATS are lost, by the line that begins one. up is to the
 	// server.
 	loses func(up bool, line string) bool
 }
@@ -68,10 +68,13 @@ func (p *proxy) some(to io.Writer, from io.Reader, up bool) error {
 	}
 }
 
-func newProxy(t testing.TB, to string) *proxy {
+func newProxy(t testing.TB, to string) *proxy { return newLosingProxy(t, to, nil) }
+
+// newLosingProxy is for messages some of which are lost; nil loses none.
+func newLosingProxy(t testing.TB, to string, loses func(up bool, line string) bool) *proxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{to: to, listen: l, conns: map[net.Conn]bool{}}
+	p := &proxy{to: to, listen: l, conns: map[net.Conn]bool{}, loses: loses}
 	p.work.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -250,17 +253,16 @@ func TestLostMessages(t *testing.T) {
 			t.Parallel()
 			s := start(t, embedded.Config{Listen: "127.0.0.1:0", Token: token})
 			var lost atomic.Int64
-			p := newProxy(t, s.URL()[len("nats://"):])
-			last := ""
-			p.loses = func(up bool, line string) bool { // one chunk of each try
+			var last atomic.Value
+			p := newLosingProxy(t, s.URL()[len("nats://"):], func(up bool, line string) bool { // one chunk of each try
 				subject := strings.Fields(line)[1]
-				if !up || !strings.Contains(line, of.what) || subject == last || lost.Load() == of.times {
+				if !up || !strings.Contains(line, of.what) || subject == last.Load() || lost.Load() == of.times {
 					return false
 				}
-				last = subject
+				last.Store(subject)
 				lost.Add(1)
 				return true
-			}
+			})
 			urls := map[string]string{"caller": s.URL(), "host": s.URL()}
 			urls[of.who] = p.url()
 			nc, err := dial(urls["host"])
