@@ -99,6 +99,7 @@ type report struct {
 	of     *Checks
 	home   *streamChecks // of the stream that the kernels are launched on; nil: they belong to a graph
 	found  atomic.Uint64 // how many errors were taken
+	taking atomic.Bool   // one is taken right now
 	// table.mu guards these:
 	err   error // the last one
 	users int   // streams whose waits look at it, and graphs; the last one frees the memory
@@ -122,6 +123,8 @@ func (t *checkTable) open(of *Checks, home *streamChecks) (*report, error) {
 
 // take takes what a kernel has written. table.mu is held.
 func (r *report) take() (found bool) {
+	r.taking.Store(true)
+	defer r.taking.Store(false)
 	words, ok := r.memory.Take()
 	if !ok {
 		return false
@@ -376,23 +379,24 @@ func (s *streamChecks) end(began waiting, number uint64, err error) error {
 			w.until = max(w.until, s.waits.Covering())
 		}
 		if number > w.until {
-			w.told.Store(found)
-			s.told.Add(1)
 			s.last = err
+			s.told.Add(1) // before w.told: see news
+			w.told.Store(found)
 		}
 	}
 	s.drop(func(w *watch) bool { return w.leaves.Load() && number > w.until && w.told.Load() == w.found.Load() })
 	return err
 }
 
-// news reports whether a wait that has ended may have something to return.
+// news reports whether a wait that has ended may have something to return. An error goes from the memory to found and from there to
+// told. This looks at the places in that order, without the lock: what leaves one meanwhile is at the next already.
 func (s *streamChecks) news(began waiting) bool {
-	return s.told.Load() != began.told || slices.ContainsFunc(s.watched(), (*watch).due)
+	return slices.ContainsFunc(s.watched(), (*watch).due) || s.told.Load() != began.told
 }
 
 // due reports whether a wait has something to do about a report.
 func (w *watch) due() bool {
-	return w.found.Load() != w.told.Load() || w.memory.Written() || w.leaves.Load()
+	return w.memory.Written() || w.taking.Load() || w.found.Load() != w.told.Load() || w.leaves.Load()
 }
 
 // close ends the stream. It returns the failed checks that no wait has returned. They and what work reports that is under
@@ -411,10 +415,10 @@ func (s *streamChecks) close() error {
 	for _, w := range s.watched() {
 		w.take()
 		if found := w.found.Load(); found != w.told.Load() {
-			w.told.Store(found)
 			errs = append(errs, w.err)
-			s.told.Add(1) // for waits that are under way
 			s.last = w.err
+			s.told.Add(1) // for waits that are under way
+			w.told.Store(found)
 			s.table.lose(w.err) // the error of a Close is easily missed
 		}
 	}

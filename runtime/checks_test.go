@@ -308,3 +308,31 @@ func TestChecksOfNothing(t *testing.T) {
 	assert.NoError(t, k.checks.Close())
 	_ = rt
 }
+
+// While somebody else describes a failed check, a wait for its launch waits too, and returns it.
+func TestFailedCheckThatIsTakenMeanwhile(t *testing.T) {
+	_, c, k := checking(t)
+	described, goOn := make(chan struct{}), make(chan struct{})
+	checks, err := c.NewChecks(func(words [runtime.CheckWords]uint64) error {
+		close(described)
+		<-goOn
+		return failedCheck(words[1])
+	})
+	require.NoError(t, err)
+	s := newStream(t, c)
+	require.NoError(t, k.kernel.Launch(s, runtime.Shape1D(1, 1), runtime.Value(uint64(7)), checks.Arg()))
+	var others sync.WaitGroup
+	others.Go(func() { is(t, 7, c.Synchronize()) })
+	<-described
+	answer := make(chan error, 1)
+	others.Go(func() { answer <- s.Synchronize(bg) })
+	select {
+	case err := <-answer:
+		assert.Fail(t, "the wait did not wait for the text of its failed check", "%v", err)
+		close(goOn)
+	case <-time.After(50 * time.Millisecond):
+		close(goOn)
+		is(t, 7, <-answer)
+	}
+	others.Wait()
+}
