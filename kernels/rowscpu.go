@@ -7,11 +7,11 @@ import (
 	"github.com/purecuda/purecuda/gpu/launch"
 )
 
-// The functions for the CPU have matrices without gaps, and add up in float64. With u for 2^-20, and for float32 2^-24, Float16 2^-11 and BFloat16
-// 2^-8 as r, a device differs from them as follows. y is the result, and M the largest |x| of its row divided by the root in the formula.
+// The functions for the CPU have matrices without gaps, and add up in float64. A device differs from them as follows. u is 2^-20. r is 2^-24
+// for float32, 2^-11 for Float16 and 2^-8 for BFloat16. y is the result, and M the largest |x| of its row divided by the root in the formula.
 //
-//	norms    (1 + M) * |weight| * u + |y| * r
-//	softmax  (1 + the largest |scale * x| of the row) * y * u + y * r
+// Norms differ by (1 + M) * |weight| * u + |y| * r.
+// Softmax differs by (1 + the largest |scale * x| of the row) * y * u + y * r.
 //
 // What is smaller than 2^-14 in Float16 has r * 2^-14 as its last step.
 

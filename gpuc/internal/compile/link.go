@@ -78,6 +78,7 @@ func (l *linker) link(u *unit, text string) (string, error) {
 	for i, f := range u.files {
 		files[i] = strconv.Itoa(find(&l.files, f, func(other string) bool { return other == f }) + 1)
 	}
+	numbers := map[string][]string{markSite: sites, markDecl: decls, markFile: files}
 	var b strings.Builder
 	for {
 		before, rest, ok := strings.Cut(text, "\x00")
@@ -87,7 +88,7 @@ func (l *linker) link(u *unit, text string) (string, error) {
 		}
 		m, behind, _ := strings.Cut(rest, "\x00")
 		n, _ := strconv.Atoi(m[1:])
-		b.WriteString(map[string][]string{markSite: sites, markDecl: decls, markFile: files}[m[:1]][n])
+		b.WriteString(numbers[m[:1]][n])
 		text = behind
 	}
 }

@@ -78,8 +78,8 @@ func term(center bool, v float32) float32 {
 	return v * v
 }
 
-// Norm sets each row of out to (x - mean) / root(variance + epsilon) * weight + bias, where center is set, and else to
-// x / root(mean of squares + epsilon) * weight. A weight or bias with no elements is left out. Where add has elements, x becomes x + add before.
+// Norm sets each row of out to (x - mean) / root(variance + epsilon) * weight + bias if center is set. Otherwise it
+// sets x / root(mean of squares + epsilon) * weight. A weight or bias with no elements is left out. Where add has elements, x becomes x + add before.
 func Norm[T gpu.Float](t *gpu.Thread, center bool, out, x, add, weight, bias []T, cols, pitchOut, pitch, pitchAdd int, epsilon float32) {
 	r := rowOf(t, x, cols, pitch)
 	thread, threads, fours := t.ThreadX(), t.BlockDimX(), cols/4
