@@ -10,6 +10,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/gate"
 	"github.com/purecuda/purecuda/internal/wait"
 )
 
@@ -200,6 +201,7 @@ func reportsOf(all []retainable) (reports []*report) {
 
 // streamChecks is what the waits of a stream look at. It does not refer to the Stream.
 type streamChecks struct {
+	gate  *gate.Gate // of the stream
 	waits *wait.Stream
 	table *checkTable
 	list  atomic.Pointer[[]*watch] // nil for streams without launches that report
@@ -215,6 +217,7 @@ type watch struct {
 	leaves atomic.Bool   // it ends with a wait of a ticket above until
 	// table.mu guards these:
 	seen, until uint64 // the last error that a wait has seen, and the ticket up to which others may be for its launch
+	launching   bool   // launches from before Checks.Close may be on their way to the driver
 }
 
 func (s *streamChecks) watched() []*watch {
@@ -226,6 +229,9 @@ func (s *streamChecks) watched() []*watch {
 
 // at returns where a kernel that is launched on the stream reports. The caller is inside the gate of the stream.
 func (s *Stream) reportAt(c *Checks) (driver.DevicePtr, error) {
+	if c.closed.Load() {
+		return 0, errClosed("Checks")
+	}
 	if captured := s.capture.Load(); captured != nil {
 		return captured.reportAt(s.checks.table, c)
 	}
@@ -253,6 +259,9 @@ func (s *streamChecks) keep(r *report) driver.DevicePtr {
 		}
 	}
 	s.add(&watch{report: r})
+	if r.of.closed.Load() { // meanwhile
+		s.release(r.of)
+	}
 	return r.memory.At
 }
 
@@ -298,17 +307,25 @@ func (s *streamChecks) own() (reports []*report) {
 	return reports
 }
 
-// release lets the report of a Checks go that nobody launches with any more. table.mu is held.
+// release lets the report of a closed Checks go, once nothing that may write it is under way. table.mu is held.
 func (s *streamChecks) release(of *Checks) {
-	rested := s.waits.Rested()
 	s.drop(func(w *watch) bool {
 		if w.of != of || w.home != s {
 			return false
 		}
+		w.launching = true
+		s.settle(w)
 		w.leaves.Store(true)
-		w.until = s.waits.Covering()
-		return rested && w.told.Load() == w.found.Load()
+		return !w.launching && s.waits.Rested() && w.told.Load() == w.found.Load()
 	})
+}
+
+// settle notes up to which ticket work may write the report of a closed Checks. While a call is inside the gate of the stream it may be
+// a launch that has the address: then a later wait settles it. Whoever enters the gate now gets no address any more. table.mu is held.
+func (s *streamChecks) settle(w *watch) {
+	if w.launching && s.gate.Inside() == 0 {
+		w.launching, w.until = false, max(w.until, s.waits.Covering())
+	}
 }
 
 // drop ends watches. table.mu is held.
@@ -368,6 +385,7 @@ func (s *streamChecks) end(began waiting, number uint64, err error) error {
 		err = s.last // of a wait that has ended meanwhile
 	}
 	for _, w := range s.watched() {
+		s.settle(w)
 		w.take()
 		found := w.found.Load()
 		if found == w.told.Load() {
@@ -384,7 +402,9 @@ func (s *streamChecks) end(began waiting, number uint64, err error) error {
 			w.told.Store(found)
 		}
 	}
-	s.drop(func(w *watch) bool { return w.leaves.Load() && number > w.until && w.told.Load() == w.found.Load() })
+	s.drop(func(w *watch) bool {
+		return w.leaves.Load() && !w.launching && number > w.until && w.told.Load() == w.found.Load()
+	})
 	return err
 }
 

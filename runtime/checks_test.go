@@ -7,10 +7,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -335,4 +337,57 @@ func TestFailedCheckThatIsTakenMeanwhile(t *testing.T) {
 		is(t, 7, <-answer)
 	}
 	others.Wait()
+}
+
+// held is a driver whose launches wait in front of the driver.
+type held struct {
+	driver.API
+	arrived, goOn chan struct{}
+}
+
+func (h held) LaunchKernel(f driver.Function, grid, block driver.Dim3, shared uint32, s driver.Stream, params []unsafe.Pointer) driver.Result {
+	h.arrived <- struct{}{}
+	<-h.goOn
+	return h.API.LaunchKernel(f, grid, block, shared, s, params)
+}
+
+// TestCloseOfChecksBesideALaunch closes Checks while a launch has the address of the report and has not come to the driver.
+func TestCloseOfChecksBesideALaunch(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		before, between bool // another launch has ended before, and a wait comes between the Close and the launch
+	}{{"first", false, false}, {"later", true, false}, {"wait", false, true}, {"later, wait", true, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := held{drivertest.ForTest(t, drivertest.Config{}), make(chan struct{}), make(chan struct{})}
+			rt, err := runtime.Open(runtime.WithDriver(h))
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+			c := contextOf(t, rt)
+			k, s := newChecker(t, c), newStream(t, c)
+			launch := func(number uint64) chan error {
+				launched := make(chan error, 1)
+				go func() { launched <- k.launch(s, number) }()
+				<-h.arrived
+				return launched
+			}
+			if tt.before {
+				launched := launch(0)
+				h.goOn <- struct{}{}
+				require.NoError(t, <-launched)
+				require.NoError(t, s.Synchronize(bg))
+			}
+			launched := launch(7)
+			require.NoError(t, k.checks.Close())
+			if tt.between {
+				require.NoError(t, s.Synchronize(bg))
+			}
+			assert.Equal(t, 1, runtime.Reports(c), "the launch is going to write it")
+			h.goOn <- struct{}{}
+			require.NoError(t, <-launched)
+			is(t, 7, s.Synchronize(bg))
+			require.ErrorContains(t, k.launch(s, 1), "closed")
+			is(t, 0, s.Synchronize(bg))
+			assert.Zero(t, runtime.Reports(c))
+		})
+	}
 }

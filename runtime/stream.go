@@ -58,7 +58,7 @@ func (c *Context) newStream(o object, priority int32) *Stream {
 	s := &Stream{object: o, handle: driver.Stream(o.entry.handle), id: c.streams.Add(1), stats: new(counters)}
 	m := c.memory.Load()
 	s.memory, s.waits = m.arena.NewStream(s.handle), m.waits.NewStream(s.handle)
-	s.checks = &streamChecks{waits: s.waits, table: m.checks}
+	s.checks = &streamChecks{gate: s.gate, waits: s.waits, table: m.checks}
 	s.entry.stream.Store(&streamParts{memory: s.memory, waits: s.waits, checks: s.checks, stats: s.stats, priority: priority})
 	s.SetTraceContext(context.Background())
 	trackGC(s, &s.object)
