@@ -27,3 +27,14 @@ func TestPackage(t *testing.T) {
 		t.Errorf("got %v and %v, want the comment of this package first", all, err)
 	}
 }
+
+func TestCodeBehindAList(t *testing.T) {
+	list := "These are the calls:\n\n  - [Do] does one thing.\n\n"
+	code := "\tp, err := pool.Open(rt)\n\tif err != nil {\n\t\treturn err\n\t}\n"
+	if err := swallows(list + code); err == nil {
+		t.Error("the code is printed as words of the list, and nobody says so")
+	}
+	if err := swallows(list + "So it is opened:\n\n" + code); err != nil {
+		t.Error(err)
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"go/doc/comment"
 	"go/parser"
 	"go/token"
 	"path/filepath"
@@ -106,12 +107,33 @@ func ofGo(file string) (all []sentence, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, comment := range f.Comments {
-		for i, text := range strings.Split(strings.ReplaceAll(comment.Text(), "\n  - ", "\n\n"), "\n\n") {
+	for _, group := range f.Comments {
+		if err := swallows(group.Text()); err != nil {
+			return nil, fmt.Errorf("%s: %w", set.Position(group.Pos()), err)
+		}
+		for i, text := range strings.Split(strings.ReplaceAll(group.Text(), "\n  - ", "\n\n"), "\n\n") {
 			if !strings.HasPrefix(text, "\t") && !strings.HasPrefix(text, "#") {
-				all = append(all, sentences(fmt.Sprintf("%s:%d+%d", file, set.Position(comment.Pos()).Line, i), text)...)
+				all = append(all, sentences(fmt.Sprintf("%s:%d+%d", file, set.Position(group.Pos()).Line, i), text)...)
 			}
 		}
 	}
 	return all, nil
+}
+
+// swallows returns an error for code that stands right behind a list: go doc prints it as words of the last item.
+func swallows(text string) error {
+	var p comment.Parser
+	for _, block := range p.Parse(text).Content {
+		list, ok := block.(*comment.List)
+		if !ok {
+			continue
+		}
+		for _, item := range list.Items {
+			of := string(new(comment.Printer).Text(&comment.Doc{Content: item.Content}))
+			if strings.Contains(of, ":= ") || strings.Contains(of, "{ ") && strings.Contains(of, " }") {
+				return fmt.Errorf("code right behind a list needs a line of words before it: %q", of)
+			}
+		}
+	}
+	return nil
 }
