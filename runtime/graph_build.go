@@ -97,7 +97,8 @@ func (b *GraphBuilder) fail(err error) error {
 }
 
 // Add records what f puts on a stream, as [Stream.Capture] does, and adds it as one part. The stream is for f alone. It comes after the
-// parts that are named, or at the beginning.
+// parts that are named, or at the beginning. An f that records nothing, because it uses another stream, is an error of kind
+// driver.ErrInvalidArgument.
 func (b *GraphBuilder) Add(f func(s *Stream) error, after ...GraphNode) (GraphNode, error) {
 	defer b.begin()()
 	node, err := b.add(f, after)
@@ -118,6 +119,10 @@ func (b *GraphBuilder) add(f func(s *Stream) error, after []GraphNode) (GraphNod
 		return GraphNode{}, err
 	}
 	defer func() { b.graph.ctx.rt.report(part.Close()) }()
+	if len(part.operations) == 0 {
+		return GraphNode{}, driver.Errorf(driver.ErrInvalidArgument,
+			"the function has recorded nothing: give the stream that it gets to all that it calls, and leave out a part of no work")
+	}
 	return b.addGraph(part, after)
 }
 

@@ -216,6 +216,17 @@ func TestBuildGraphFails(t *testing.T) {
 			})
 			return err
 		}, driver.ErrUnsupported, "the body of an If or a While has a call of the host"},
+		"other stream": {ignore(func(b *runtime.GraphBuilder) error {
+			_, err := b.Add(func(*runtime.Stream) error { return n.step(n.s) })
+			return err
+		}), driver.ErrInvalidArgument, "the function has recorded nothing"},
+		"nothing in a body": {func(b *runtime.GraphBuilder) error {
+			_, err := b.If(n.left, func(b *runtime.GraphBuilder) error {
+				_, err := b.Add(func(*runtime.Stream) error { return nil })
+				return err
+			})
+			return err
+		}, driver.ErrInvalidArgument, "the function has recorded nothing"},
 		"wait": {func(b *runtime.GraphBuilder) error {
 			_, err := b.Add(func(s *runtime.Stream) error { return s.Synchronize(bg) })
 			return err
