@@ -216,7 +216,7 @@ func (c *campaign) control(chance *rand.Rand) {
 
 func (c *campaign) rebuild(chance *rand.Rand) {
 	c.shutdowns.Add(1)
-	c.state.Shutdown()
+	c.state.Suspend()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+chance.IntN(50))*time.Millisecond)
 	defer cancel()
 	err := c.state.Drain(ctx)

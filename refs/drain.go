@@ -7,10 +7,10 @@ import (
 )
 
 // Drain waits until no lease is held and nothing is allocated or freed. On a State that
-// is shut down it then sets [Drained]: until Resume or Rebuild nobody uses the arena. A State
+// is suspended it then sets [Drained]: until Resume or Rebuild nobody uses the arena. A State
 // that accepts work gets new leases meanwhile; there it waits for those that were held at
 // the call. After a loss it waits only for what is being allocated or freed: leases of memory that is gone hold nothing
-// up. When ctx ends first it returns ctx's cause, and the State is shutting down as before.
+// up. When ctx ends first it returns ctx's cause, and the State is suspended as before.
 func (s *State) Drain(ctx context.Context) error {
 	switch {
 	case s.Generation() == 0:
@@ -23,7 +23,7 @@ func (s *State) Drain(ctx context.Context) error {
 	if err := s.awaitLeases(ctx); err != nil {
 		return err
 	}
-	if _, status := s.change(from(ShuttingDown, Drained)); status == Accepting {
+	if _, status := s.change(from(Suspended, Drained)); status == Accepting {
 		return nil
 	}
 	// Once more, since it may have been resumed and shut down again meanwhile. Now there are
@@ -33,7 +33,7 @@ func (s *State) Drain(ctx context.Context) error {
 		err = s.await(ctx, s.idle)
 	}
 	if err != nil {
-		s.change(from(Drained, ShuttingDown))
+		s.change(from(Drained, Suspended))
 	}
 	return err
 }

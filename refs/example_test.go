@@ -36,7 +36,7 @@ func ExampleState_Rebuild() {
 	state, streams := device()
 	old, _ := refs.New[float32](state, streams[0], 1000)
 
-	state.Shutdown()
+	state.Suspend()
 	_, err := old.Access()
 	fmt.Println(err)
 	if err := state.Drain(context.Background()); err != nil { // until nobody has a lease

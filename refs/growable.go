@@ -64,7 +64,7 @@ func (g *Growable[T]) Grow(n int) error {
 		if err := c.state.refusal(c.Generation()); err != nil {
 			return err
 		}
-		return c.state.stale(reasonShutdown) // it is accepting again
+		return c.state.stale(reasonSuspended) // it is accepting again
 	}
 	bytes, err := SizeOf[T](n)
 	if err == nil {

@@ -44,7 +44,7 @@ func TestLeasesAgainstRebuilds(t *testing.T) {
 		for leases.Load() < int64(round) { // so that they meet
 			time.Sleep(10 * time.Microsecond)
 		}
-		m.state.Shutdown()
+		m.state.Suspend()
 		require.NoError(t, m.state.Drain(context.Background()))
 		down.Store(true)
 		_ = m.state.Stats()

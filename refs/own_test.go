@@ -38,7 +38,7 @@ func TestOwn(t *testing.T) {
 			return err
 		}},
 		{name: "while drained", calls: 1, end: func(m *machine, r *refs.Ref[uint32]) error {
-			m.state.Shutdown()
+			m.state.Suspend()
 			err := errors.Join(m.state.Drain(t.Context()), r.Close())
 			m.state.Resume()
 			m.state.Reclaim()

@@ -100,7 +100,7 @@ func (c *Core) own(m *memory, bytes uint64, get func() (driver.DevicePtr, error)
 		if err := s.refusal(0); err != nil {
 			return err
 		}
-		return s.stale(reasonShutdown) // it is accepting again
+		return s.stale(reasonSuspended) // it is accepting again
 	}
 	address, err := get()
 	if err != nil {

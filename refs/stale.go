@@ -9,9 +9,9 @@ import (
 
 // The reasons why a Ref is stale, in the order in which they are looked at.
 const (
-	reasonDropped  = "device state closed"
-	reasonShutdown = "device shutting down"
-	reasonRebuilt  = "context rebuilt"
+	reasonDropped   = "device state closed"
+	reasonSuspended = "device shutting down"
+	reasonRebuilt   = "context rebuilt"
 )
 
 // refusal is Check.
@@ -23,8 +23,8 @@ func (s *State) refusal(of uint64) error {
 		return driver.Errorf(driver.ErrInvalidArgument, "a State that was never made")
 	case status == Closed:
 		return s.stale(reasonDropped)
-	case status == ShuttingDown || status == Drained:
-		return s.stale(reasonShutdown)
+	case status == Suspended || status == Drained:
+		return s.stale(reasonSuspended)
 	case status == Lost:
 		return s.lostError()
 	case of != 0 && of != generation:

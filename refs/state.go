@@ -16,10 +16,10 @@ type Status uint8
 const (
 	// Accepting: everything goes.
 	Accepting Status = iota
-	// ShuttingDown: nothing new begins, leases that are held may finish, and memory is
+	// Suspended: nothing new begins, leases that are held may finish, and memory is
 	// still freed.
-	ShuttingDown
-	// Drained: as ShuttingDown, and no lease is held. Memory that is closed waits for
+	Suspended
+	// Drained: as Suspended, and no lease is held. Memory that is closed waits for
 	// Resume, Rebuild or Close, so that the arena can be taken down meanwhile.
 	Drained
 	// Lost: an error has ended the use of the device, or of CUDA. Nothing is freed any
@@ -30,7 +30,7 @@ const (
 )
 
 func (s Status) String() string {
-	names := [...]string{"accepting", "shutting down", "drained", "lost", "closed"}
+	names := [...]string{"accepting", "suspended", "drained", "lost", "closed"}
 	if int(s) < len(names) {
 		return names[s]
 	}
@@ -137,23 +137,23 @@ func (s *State) renew() {
 	s.done.Store(&done)
 }
 
-// Shutdown stops the intake: from now on uses are refused with "device shutting down".
+// Suspend stops the intake until Resume: from now on uses are refused with "device shutting down".
 // Leases that are held stay good; see [State.Drain]. It does nothing where the State does
 // not accept work.
-func (s *State) Shutdown() {
+func (s *State) Suspend() {
 	s.change(func(generation uint64, now Status) (uint64, Status) {
 		if now == Accepting {
-			return generation, ShuttingDown
+			return generation, Suspended
 		}
 		return generation, now
 	})
 }
 
-// Resume takes a shutdown back: the same generation is accepted again. It reports whether
+// Resume takes a Suspend back: the same generation is accepted again. It reports whether
 // the State accepts work now; after a loss or a close it does not.
 func (s *State) Resume() bool {
 	_, now := s.change(func(generation uint64, now Status) (uint64, Status) {
-		if now == ShuttingDown || now == Drained {
+		if now == Suspended || now == Drained {
 			return generation, Accepting
 		}
 		return generation, now
@@ -163,7 +163,7 @@ func (s *State) Resume() bool {
 
 // Rebuild says that there is a new context: the generation moves on, Refs of the old one
 // are stale ("context rebuilt") for ever, and the State accepts work. The memory that old
-// Refs had is regarded as gone with its context and is never touched again. Shut down and
+// Refs had is regarded as gone with its context and is never touched again. Suspend and
 // drain before, else calls that are under way meet a context that is taken down.
 //
 // A State that is lost or closed stays so, which is an error; see [State.Revive].

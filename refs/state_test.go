@@ -32,7 +32,7 @@ func TestWhatEachStateAnswers(t *testing.T) {
 		allClose refs.Stats
 	}{
 		{name: "accepting", become: func(*refs.State) {}, accepts: true, after: 1, allClose: refs.Stats{Freed: 1}},
-		{name: "shutting down", become: (*refs.State).Shutdown, use: "device shutting down", kind: driver.ErrRefStale,
+		{name: "shutting down", become: (*refs.State).Suspend, use: "device shutting down", kind: driver.ErrRefStale,
 			fresh: "device shutting down", after: 1, allClose: refs.Stats{Freed: 1}},
 		{name: "drained", become: drain, use: "device shutting down", kind: driver.ErrRefStale,
 			fresh: "device shutting down", after: 1, allClose: refs.Stats{Waiting: 1, WaitingBytes: 400}},
@@ -41,14 +41,14 @@ func TestWhatEachStateAnswers(t *testing.T) {
 			fresh: ok, accepts: true, after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
 		{name: "rebuilt without draining", become: func(s *refs.State) { _ = s.Rebuild() }, use: "context rebuilt", kind: driver.ErrRefStale,
 			fresh: ok, accepts: true, after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
-		{name: "rebuilt and shutting down", become: func(s *refs.State) { _ = s.Rebuild(); s.Shutdown() },
+		{name: "rebuilt and shutting down", become: func(s *refs.State) { _ = s.Rebuild(); s.Suspend() },
 			use: "device shutting down", kind: driver.ErrRefStale, fresh: "device shutting down", after: 2,
 			allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
 		{name: "lost", become: func(s *refs.State) { s.Lose(errCause) }, kind: driver.ErrDeviceLost, lost: true,
 			use:   "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
 			fresh: "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
 			after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
-		{name: "lost while shutting down", become: func(s *refs.State) { s.Shutdown(); s.Lose(errCause); s.Lose(errors.New("second")) },
+		{name: "lost while shutting down", become: func(s *refs.State) { s.Suspend(); s.Lose(errCause); s.Lose(errors.New("second")) },
 			kind: driver.ErrDeviceLost, lost: true,
 			use:   "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
 			fresh: "an earlier error has ended the use of CUDA in this process, and only a new process gets it back",
@@ -59,7 +59,7 @@ func TestWhatEachStateAnswers(t *testing.T) {
 			kind: driver.ErrRefStale, fresh: "device state closed", after: 1, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
 		{name: "lost and closed", become: func(s *refs.State) { s.Lose(errCause); s.Close() }, use: "device state closed",
 			kind: driver.ErrRefStale, lost: true, fresh: "device state closed", after: 2, allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
-		{name: "closed and lost", become: func(s *refs.State) { s.Close(); s.Lose(errCause); s.Shutdown(); s.Resume(); _ = s.Rebuild() },
+		{name: "closed and lost", become: func(s *refs.State) { s.Close(); s.Lose(errCause); s.Suspend(); s.Resume(); _ = s.Rebuild() },
 			use: "device state closed", kind: driver.ErrRefStale, fresh: "device state closed", after: 1,
 			allClose: refs.Stats{Gone: 1, GoneBytes: 400}},
 	} {
@@ -136,7 +136,7 @@ func TestWhatEachStateAnswers(t *testing.T) {
 }
 
 func drain(s *refs.State) {
-	s.Shutdown()
+	s.Suspend()
 	_ = s.Drain(context.Background())
 }
 
@@ -147,12 +147,12 @@ func TestDrainWaitsForLeases(t *testing.T) {
 	_, err := r.Acquire()
 	require.NoError(t, err)
 	assert.Equal(t, uint64(1), m.state.Stats().Leases)
-	m.state.Shutdown()
+	m.state.Suspend()
 
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 	defer cancel()
 	assert.ErrorIs(t, m.state.Drain(ctx), context.DeadlineExceeded)
-	assert.Equal(t, refs.ShuttingDown, m.state.Status())
+	assert.Equal(t, refs.Suspended, m.state.Status())
 	_, err = r.Acquire()
 	assert.ErrorIs(t, err, driver.ErrRefStale)
 
@@ -199,7 +199,7 @@ func TestOnChange(t *testing.T) {
 	s = refs.NewState(3, refs.StateConfig{
 		OnChange: func(c refs.Change) {
 			seen = append(seen, c)
-			if c.To == refs.ShuttingDown {
+			if c.To == refs.Suspended {
 				s.Lose(errCause) // from within: told after this one
 				panic(errCause)
 			}
@@ -207,16 +207,16 @@ func TestOnChange(t *testing.T) {
 		OnCleanup: func(err error) { cleanup = append(cleanup, err) },
 	})
 	require.NoError(t, s.Rebuild())
-	s.Shutdown()
-	s.Shutdown()
+	s.Suspend()
+	s.Suspend()
 	s.Close()
 	s.Close()
 	require.Len(t, cleanup, 1)
 	require.ErrorIs(t, cleanup[0], errCause)
 	assert.Equal(t, []refs.Change{
 		{Device: 3, Generation: 2, From: refs.Accepting, To: refs.Accepting},
-		{Device: 3, Generation: 2, From: refs.Accepting, To: refs.ShuttingDown},
-		{Device: 3, Generation: 3, From: refs.ShuttingDown, To: refs.Lost, Lost: errCause},
+		{Device: 3, Generation: 2, From: refs.Accepting, To: refs.Suspended},
+		{Device: 3, Generation: 3, From: refs.Suspended, To: refs.Lost, Lost: errCause},
 		{Device: 3, Generation: 3, From: refs.Lost, To: refs.Closed, Lost: errCause},
 	}, seen)
 	assert.ErrorIs(t, s.Rebuild(), driver.ErrRefStale)

@@ -391,7 +391,7 @@ func TestManagedWhileTheContextShutsDown(t *testing.T) {
 	}})
 	c := contextOf(t, rt)
 	s := newStream(t, c)
-	stop = c.State().Shutdown
+	stop = c.State().Suspend
 	_, err := runtime.AllocManaged[byte](s, 100)
 	require.ErrorIs(t, err, driver.ErrRefStale)
 	assert.Equal(t, [2]int{1, 1}, [2]int{gpu.Calls("cuMemAllocManaged"), gpu.Calls("cuMemFree")})

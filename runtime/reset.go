@@ -44,7 +44,7 @@ func (c *Context) Reset(ctx context.Context) error {
 	if err := c.mayReset(); err != nil {
 		return err
 	}
-	c.state.Shutdown()
+	c.state.Suspend()
 	if err := c.quiesce(ctx); err != nil {
 		c.state.Resume()
 		return err

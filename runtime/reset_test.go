@@ -167,7 +167,7 @@ func TestResetWaitsForLeases(t *testing.T) {
 	_, err := x.Acquire()
 	require.NoError(t, err)
 	reset := async(func() error { return c.Reset(bg) })
-	eventually(t, "the intake has stopped", func() bool { return c.State().Status() == refs.ShuttingDown })
+	eventually(t, "the intake has stopped", func() bool { return c.State().Status() == refs.Suspended })
 	assert.Equal(t, "device shutting down", reasonOf(runtime.Zero(s, x)))
 	assert.NoError(t, x.Close())
 	x.Release()

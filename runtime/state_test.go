@@ -440,7 +440,7 @@ func TestStates(t *testing.T) {
 		want   map[callClass]answer
 	}{
 		{"healthy", func(*stateMachine, *testing.T) {}, refs.Accepting, nil},
-		{"draining, with leases", (*stateMachine).drain, refs.ShuttingDown,
+		{"draining, with leases", (*stateMachine).drain, refs.Suspended,
 			map[callClass]answer{puts: shuttingDown, makes: shuttingDown, touches: shuttingDown}},
 		{"resumed", func(m *stateMachine, t *testing.T) {
 			m.drain(t)
@@ -614,11 +614,11 @@ func TestStateHook(t *testing.T) {
 	require.ErrorIs(t, second(s.Query()), driver.ErrDeviceLost)
 	require.NoError(t, rt.Close())
 	assert.Equal(t, []string{
-		"accepting to shutting down, generation 1",
-		"shutting down to drained, generation 1",
+		"accepting to suspended, generation 1",
+		"suspended to drained, generation 1",
 		"drained to accepting, generation 2",
-		"accepting to shutting down, generation 2",
-		"shutting down to drained, generation 2",
+		"accepting to suspended, generation 2",
+		"suspended to drained, generation 2",
 		"drained to accepting, generation 2",
 		"accepting to lost, generation 3, lost",
 		"lost to closed, generation 3, lost",
