@@ -70,7 +70,7 @@ func (mc *moduleCache) lease(e *cachedModule) *Module {
 	}
 	mc.recent.MoveToFront(e.place)
 	of := e.loaded
-	m := &Module{handle: of.handle, image: of.image, log: of.log, names: of.names, signatures: of.signatures, cached: e}
+	m := &Module{handle: of.handle, image: of.image, log: of.log, names: of.names, cached: e}
 	m.object = object{ctx: of.ctx, entry: of.entry, gate: new(gate.Gate)}
 	of.entry.leases[m.gate] = struct{}{}
 	m.cleanup = goruntime.AddCleanup(m, moduleLease.forgotten, moduleLease{weak.Make(e), m.gate})

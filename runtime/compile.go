@@ -108,7 +108,10 @@ func (c *Context) target(compiler *nvrtc.Compiler) (nvrtc.Target, error) {
 func (c *Context) loadCompiled(ctx context.Context, compiler *nvrtc.Compiler, code compiled) (*Module, error) {
 	m, err := c.load(ctx, Image{Arch: code.image.Arch, Code: code.image.Code})
 	if err == nil {
-		m.names, m.signatures = code.image.LoweredNames, code.signatures
+		m.names = code.image.LoweredNames
+		if code.signatures != nil {
+			m.signatures = signaturesOf(code.signatures)
+		}
 		return m, nil
 	}
 	if e, ok := errors.AsType[*driver.Error](err); ok && e.Kind == driver.ErrModuleLoadFailed {

@@ -142,27 +142,38 @@ func (k *Kernel) queryParams() error {
 }
 
 func (k *Kernel) paramsFromPTX() error {
-	text := k.module.signatures
-	if image := k.module.image; image.isPTX() {
-		text = image.Code
-	}
-	if text == nil {
-		return errors.ErrUnsupported
-	}
-	parsed, err := ptx.Parse(text)
+	declared, err := k.module.signatures()
 	if err != nil {
 		return err
 	}
-	entry := parsed.Entry(k.name)
-	if entry == nil {
+	of, ok := declared[k.name]
+	if !ok {
 		return k.unknown()
 	}
-	k.declared = entry.Params
-	for i := range entry.Params {
-		p := &entry.Params[i]
+	k.declared = of
+	for i := range of {
+		p := &of[i]
 		k.params = append(k.params, param{uint32(p.Offset), uint32(p.Size), refusedBy(p)})
 	}
 	return nil
+}
+
+// signaturesOf returns a function that reads the parameters of the kernels in PTX, once. Of no text there are none.
+func signaturesOf(text []byte) func() (map[string][]ptx.Param, error) {
+	return sync.OnceValues(func() (map[string][]ptx.Param, error) {
+		if text == nil {
+			return nil, errors.ErrUnsupported
+		}
+		m, err := ptx.ParseSignatures(text)
+		if err != nil {
+			return nil, err
+		}
+		all := map[string][]ptx.Param{}
+		for _, f := range m.Entries {
+			all[f.Name] = f.Params
+		}
+		return all, nil
+	})
 }
 
 // paramsFromDriver asks until there are no more. compute-sanitizer reports the

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/ptx"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -29,9 +30,9 @@ type Module struct {
 	log     driver.JITLog
 	kernels kernels
 
-	names      map[string]string // in the image, by name expression
-	signatures []byte            // PTX of machine code whose parameters the driver cannot tell
-	cached     *cachedModule     // of which this is a lease
+	names      map[string]string                      // in the image, by name expression
+	signatures func() (map[string][]ptx.Param, error) // of the kernels; not of a lease, whose module has them
+	cached     *cachedModule                          // of which this is a lease
 }
 
 var ptxTarget = regexp.MustCompile(`(?m)^\s*\.target\s+sm_(\d+)([a-z]?)`)
@@ -152,7 +153,10 @@ func (c *Context) loadOne(images []Image) (*Module, error) {
 			return uint64(m), r
 		})
 		if err == nil {
-			m := &Module{object: o, handle: driver.Module(o.entry.handle), image: candidate.Image, log: log}
+			m := &Module{object: o, handle: driver.Module(o.entry.handle), image: candidate.Image, log: log, signatures: signaturesOf(nil)}
+			if candidate.ptx {
+				m.signatures = signaturesOf(candidate.Code)
+			}
 			trackGC(m, &m.object)
 			return m, nil
 		}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // FuzzParse: whatever comes in, the reader gives a module or a *SyntaxError.
@@ -28,5 +30,24 @@ func FuzzParse(f *testing.F) {
 		if err != nil && !errors.As(err, &s) {
 			t.Fatalf("error of type %T", err)
 		}
+		if err == nil {
+			sameSignatures(t, m, src)
+		}
 	})
+}
+
+// sameSignatures compares a module with what is read of it without bodies.
+func sameSignatures(t *testing.T, m *Module, src []byte) {
+	only, err := ParseSignatures(src)
+	require.NoError(t, err)
+	for _, lists := range [][2][]*Function{{m.Entries, only.Entries}, {m.Functions, only.Functions}} {
+		require.Len(t, lists[1], len(lists[0]))
+		for i, f := range lists[0] {
+			g := lists[1][i]
+			require.Equal(t, f.Name, g.Name)
+			require.Equal(t, f.Params, g.Params)
+			require.Equal(t, f.Returns, g.Returns)
+			require.Empty(t, g.Body)
+		}
+	}
 }

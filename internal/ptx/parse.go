@@ -23,11 +23,12 @@ type parser struct {
 	peek token // the one after it
 	err  error
 
-	m     *Module
-	f     *Function
-	scope *scope
-	depth int
-	named uint64 // variables that a<n> has declared
+	m          *Module
+	f          *Function
+	scope      *scope
+	depth      int
+	skipBodies bool   // of functions
+	named      uint64 // variables that a<n> has declared
 
 	fixups []*Operand // names to be found among the module's symbols at the end
 	relocs []pendingReloc
@@ -36,11 +37,18 @@ type parser struct {
 // Parse reads a module. The error is a *SyntaxError. The module holds on to no part
 // of src, which the caller may reuse. Source that ends with a zero byte, as the driver
 // API passes it, is fine.
-func Parse(src []byte) (*Module, error) {
+func Parse(src []byte) (*Module, error) { return read(src, false) }
+
+// ParseSignatures is Parse that skips the bodies of functions, whose instructions it need not know. The functions have their
+// names, parameters and directives.
+func ParseSignatures(src []byte) (*Module, error) { return read(src, true) }
+
+func read(src []byte, skipBodies bool) (*Module, error) {
 	if len(src) > maxSource {
 		return nil, &SyntaxError{Line: 1, Column: 1, Msg: "source is larger than " + strconv.Itoa(maxSource) + " bytes"}
 	}
 	p := newParser(src)
+	p.skipBodies = skipBodies
 	p.module()
 	if p.err != nil {
 		return nil, p.err

@@ -31,12 +31,33 @@ func (p *parser) function(link Linkage, entry bool) {
 		return
 	}
 	switch {
+	case p.isPunct('{') && p.skipBodies:
+		p.skipBody()
+		p.closeScope()
 	case p.isPunct('{'):
 		p.body(f)
 	default:
 		p.expect(';')
 		f.Declared = true
 		p.closeScope()
+	}
+}
+
+// skipBody skips to what stands behind the body of a function.
+func (p *parser) skipBody() {
+	for n := 0; ; p.advance() {
+		switch {
+		case p.tok.kind == tokEOF:
+			p.fail(p.tok, "function body is not closed")
+			return
+		case p.isPunct('{'):
+			n++
+		case p.isPunct('}'):
+			if n--; n == 0 {
+				p.advance()
+				return
+			}
+		}
 	}
 }
 

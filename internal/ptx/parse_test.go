@@ -275,11 +275,28 @@ func TestStyles(t *testing.T) {
 func BenchmarkParse(b *testing.B) {
 	src, err := os.ReadFile("exec/testdata/sha_calls.ptx")
 	require.NoError(b, err)
-	b.SetBytes(int64(len(src)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Parse(src); err != nil {
-			b.Fatal(err)
-		}
+	for name, parse := range map[string]func([]byte) (*Module, error){"of=all": Parse, "of=signatures": ParseSignatures} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(src)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := parse(src); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
+}
+
+func TestSignaturesOfABodyThatIsUnknown(t *testing.T) {
+	src := head + `.visible .entry k(.param .u64 a, .param .align 8 .b8 b[24]) .maxntid 32, 1, 1 { { .pragma "}"; later.than.ours %x, {%y}; } ret; }
+.visible .entry m() { ret; }`
+	_, err := Parse([]byte(src))
+	require.Error(t, err)
+	m, err := ParseSignatures([]byte(src))
+	require.NoError(t, err)
+	require.Len(t, m.Entries, 2)
+	require.EqualValues(t, 24, m.Entry("k").Params[1].Size)
+	_, err = ParseSignatures([]byte(head + ".visible .entry k() { { ret; }"))
+	require.ErrorContains(t, err, "function body is not closed")
 }
