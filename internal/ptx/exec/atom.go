@@ -148,9 +148,7 @@ func decodeAtom(x *fnc, in *ptx.Instruction, m *mods) error {
 	if in.Op == "atom" {
 		d, o = &o[0], o[1:]
 	}
-	if err := x.addressOf(&o[0], space, &r); err != nil {
-		return err
-	}
+	x.addressOf(&o[0], space, &r)
 	if t == ptx.B128 && (op == "exch" || op == "cas") {
 		return x.atom128(r, d, o, op)
 	}
@@ -164,19 +162,14 @@ func decodeAtom(x *fnc, in *ptx.Instruction, m *mods) error {
 	if n > 1 {
 		return x.atomVector(r, a, n, t, d, &o[1])
 	}
-	var err error
-	if r.b, err = x.src(&o[1], t, false); err != nil {
-		return err
-	}
+	r.b = x.src(&o[1], t, false)
 	if op == "cas" {
-		if r.c, err = x.src(&o[2], t, false); err != nil {
-			return err
-		}
+		r.c = x.src(&o[2], t, false)
 	}
 	if d == nil {
 		r.d = x.newReg()
-	} else if r.d, err = x.dst(d, t, false); err != nil {
-		return err
+	} else {
+		r.d = x.dst(d, t, false)
 	}
 	r.esz = uint8(t.Size())
 	r.run = a.runner(r.esz)
@@ -192,14 +185,11 @@ func (x *fnc) atomVector(r inst, a atomInfo, n int, t ptx.Type, d, b *ptx.Operan
 	}
 	for i := range n {
 		e := r
-		var err error
-		if e.b, err = x.src(&b.Elems[i], t, false); err != nil {
-			return err
-		}
+		e.b = x.src(&b.Elems[i], t, false)
 		if d == nil {
 			e.d = x.newReg()
-		} else if e.d, err = x.dst(&d.Elems[i], t, false); err != nil {
-			return err
+		} else {
+			e.d = x.dst(&d.Elems[i], t, false)
 		}
 		e.imm += uint64(i * t.Size())
 		e.esz = uint8(t.Size())
@@ -306,20 +296,14 @@ func (x *fnc) atom128(r inst, d *ptx.Operand, o []ptx.Operand, op string) error 
 		return x.invalid("needs a destination")
 	}
 	cas := op == "cas"
-	blo, bhi, err := x.pair128(&o[1])
-	if err != nil {
-		return err
-	}
+	blo, bhi := x.pair128(&o[1])
 	r.vs = []int32{blo, bhi}
 	if cas {
-		clo, chi, err := x.pair128(&o[2])
-		if err != nil {
-			return err
-		}
+		clo, chi := x.pair128(&o[2])
 		r.vs = append(r.vs, clo, chi)
 	}
-	dlo, dhi, err := x.pair128(d)
-	if err != nil || dlo < 0 {
+	dlo, dhi := x.pair128(d)
+	if dlo < 0 {
 		return x.invalid("needs a 128-bit register")
 	}
 	r.vd = []int32{dlo, dhi}

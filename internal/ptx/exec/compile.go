@@ -252,7 +252,18 @@ type fnc struct {
 	guardX  uint32
 }
 
-func (c *compiler) compileFunction(f *ptx.Function) error {
+func (c *compiler) compileFunction(f *ptx.Function) (err error) {
+	defer func() {
+		switch why := recover().(type) {
+		case nil:
+		case *InvalidError:
+			err = why
+		case *UnsupportedError:
+			err = why
+		default:
+			panic(why)
+		}
+	}()
 	fn := c.fns[f]
 	if f.Declared {
 		return &UnsupportedError{Line: f.Line, Kernel: c.entry.Name, Instruction: "call " + f.Name,

@@ -169,20 +169,12 @@ func decodeCvt(x *fnc, in *ptx.Instruction, m *mods) error {
 	}
 	c := m.cvt()
 	dt, st := m.typ(), m.typ()
-	if err := x.count(in, 2, 3); err != nil {
-		return err
-	}
+	x.count(in, 2, 3)
 	if dt.Class() == ptx.ClassPacked || st.Class() == ptx.ClassPacked {
 		return decodeCvtPacked(x, in, c, dt, st)
 	}
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
-	f, err := x.cvtFunc(c, dt, st)
-	if err != nil {
-		return err
-	}
-	return x.cvtEmit(in, dt, st, f)
+	x.count(in, 2, 2)
+	return x.cvtEmit(in, dt, st, x.cvtFunc(c, dt, st))
 }
 
 // cvtEmit applies f to a source that may be wider than its type, for a destination that may be
@@ -190,15 +182,9 @@ func decodeCvt(x *fnc, in *ptx.Instruction, m *mods) error {
 func (x *fnc) cvtEmit(in *ptx.Instruction, dt, st ptx.Type, f func(uint64) uint64) error {
 	o := in.Operands
 	wide := dt != ptx.BF16 && st != ptx.BF16
-	a, err := x.src(&o[1], st, wide)
-	if err != nil {
-		return err
-	}
+	a := x.src(&o[1], st, wide)
 	db, sb := dt.Bits(), st.Bits()
-	d, err := x.dst(&o[0], dt, wide)
-	if err != nil {
-		return err
-	}
+	d := x.dst(&o[0], dt, wide)
 	reg := db
 	if o[0].Kind == ptx.OperandReg {
 		reg = x.regBits(&o[0])
@@ -220,31 +206,31 @@ func cvtInt(t ptx.Type) bool {
 }
 
 // cvtFunc returns the conversion of one value, whose bits above its type are zero.
-func (x *fnc) cvtFunc(c cvtMode, dt, st ptx.Type) (func(v uint64) uint64, error) {
+func (x *fnc) cvtFunc(c cvtMode, dt, st ptx.Type) func(v uint64) uint64 {
 	dInt, sInt := cvtInt(dt), cvtInt(st)
 	dFloat, sFloat := dt.Class() == ptx.ClassFloat, st.Class() == ptx.ClassFloat
 	if !dInt && !dFloat || !sInt && !sFloat {
-		return nil, x.invalid("no such conversion")
+		panic(x.invalid("no such conversion"))
 	}
 	db, sb := uint(dt.Bits()), uint(st.Bits())
 	mask := widthMask(int(db))
 	switch {
 	case dInt && sInt:
-		return intToInt(c.sat, db, sb, isSigned(dt), isSigned(st), mask), nil
+		return intToInt(c.sat, db, sb, isSigned(dt), isSigned(st), mask)
 	case dInt:
 		read := floatReader(st, c.ftz)
 		if !c.integer {
-			return nil, x.invalid("a conversion to an integer needs .rni, .rzi, .rmi or .rpi")
+			panic(x.invalid("a conversion to an integer needs .rni, .rzi, .rmi or .rpi"))
 		}
 		signed := isSigned(dt)
 		wide := st == ptx.F64 || db == 64
 		return func(v uint64) uint64 {
 			return floatToInt(roundIntegral(read(v), c.round), db, signed, wide)
-		}, nil
+		}
 	case sInt:
 		signed := isSigned(st)
 		if dt == ptx.F64 {
-			return func(v uint64) uint64 { return math.Float64bits(intTo64(v, sb, signed, c.round)) }, nil
+			return func(v uint64) uint64 { return math.Float64bits(intTo64(v, sb, signed, c.round)) }
 		}
 		write := c.floatWriter(dt)
 		return func(v uint64) uint64 {
@@ -252,18 +238,18 @@ func (x *fnc) cvtFunc(c cvtMode, dt, st ptx.Type) (func(v uint64) uint64, error)
 				return write(intToFloat(sext(v, sb)))
 			}
 			return write(uintToFloat(v))
-		}, nil
+		}
 	}
 	read, write := floatReader(st, c.ftz), c.floatWriter(dt)
 	if c.integer {
-		return func(v uint64) uint64 { return write(roundIntegral(read(v), c.round)) }, nil
+		return func(v uint64) uint64 { return write(roundIntegral(read(v), c.round)) }
 	}
 	if st == dt && !c.sat && !c.ftz && !c.relu {
-		return func(v uint64) uint64 { return v }, nil
+		return func(v uint64) uint64 { return v }
 	}
 	convert := func(v uint64) uint64 { return write(read(v)) }
 	if c.sat || c.relu {
-		return convert, nil
+		return convert
 	}
 	// Which NaN these give, PTX leaves open; an H100 keeps the upper bits of the payload.
 	switch {
@@ -275,16 +261,16 @@ func (x *fnc) cvtFunc(c cvtMode, dt, st ptx.Type) (func(v uint64) uint64, error)
 				return v>>63*f.sign() | (1<<f.exp-1)<<f.man | 1<<(f.man-1) | low
 			}
 			return convert(v)
-		}, nil
+		}
 	case st == ptx.BF16 && dt == ptx.F32:
 		return func(v uint64) uint64 {
 			if v&0x7fff > 0x7f80 {
 				return v & 0xffff << 16
 			}
 			return convert(v)
-		}, nil
+		}
 	}
-	return convert, nil
+	return convert
 }
 
 // intTo64 rounds an integer to float64.
@@ -371,9 +357,7 @@ func decodeCvtPacked(x *fnc, in *ptx.Instruction, c cvtMode, dt, st ptx.Type) er
 		if !ok {
 			return x.unsupported("")
 		}
-		if err := x.count(in, 3, 3); err != nil {
-			return err
-		}
+		x.count(in, 3, 3)
 		read, write := floatReader(ptx.F32, c.ftz), c.floatWriter(e)
 		w := e.Bits()
 		return x.aluTypes(dt, lift2(func(a, b uint64) uint64 {
@@ -385,9 +369,7 @@ func decodeCvtPacked(x *fnc, in *ptx.Instruction, c cvtMode, dt, st ptx.Type) er
 	if !ok || !ok2 {
 		return x.unsupported("")
 	}
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
+	x.count(in, 2, 2)
 	read, write := floatReader(se, false), c.floatWriter(de)
 	dw, sw := de.Bits(), se.Bits()
 	return x.aluTypes(dt, lift1(func(a uint64) uint64 {
@@ -404,9 +386,7 @@ func decodeCvtPack(x *fnc, in *ptx.Instruction, m *mods) error {
 	}
 	dt, st := m.typ(), m.typ()
 	m.has("b32")
-	if err := x.count(in, 3, 4); err != nil {
-		return err
-	}
+	x.count(in, 3, 4)
 	if !cvtInt(dt) || dt.Bits() > 16 || st != ptx.S32 && st != ptx.U32 {
 		return x.unsupported("")
 	}

@@ -7,15 +7,14 @@ import (
 	"github.com/purecuda/purecuda/internal/ptx"
 )
 
-// decoder translates one PTX instruction; it marks the modifiers that it understood.
+// decoder translates one PTX instruction; it marks the modifiers that it understood. It returns why it does not take the
+// instruction. What decodes an operand panics with that, and compileFunction returns it.
 type decoder func(x *fnc, in *ptx.Instruction, m *mods) error
 
 // operands is a decoder of an instruction with lo to hi operands.
 func operands(lo, hi int, d decoder) decoder {
 	return func(x *fnc, in *ptx.Instruction, m *mods) error {
-		if err := x.count(in, lo, hi); err != nil {
-			return err
-		}
+		x.count(in, lo, hi)
 		return d(x, in, m)
 	}
 }
@@ -93,11 +92,10 @@ func (m *mods) left() (string, bool) {
 }
 
 // count checks the number of operands.
-func (x *fnc) count(in *ptx.Instruction, lo, hi int) error {
+func (x *fnc) count(in *ptx.Instruction, lo, hi int) {
 	if n := len(in.Operands); n < lo || n > hi {
-		return x.invalid("%d operands", n)
+		panic(x.invalid("%d operands", n))
 	}
-	return nil
 }
 
 // widthMask has the low bits set.
@@ -110,18 +108,18 @@ func widthMask(bits int) uint64 {
 
 // dst returns the register that an instruction writes. t is the type of the result; a wider
 // register is an error unless wide is set, for instructions that extend what they write.
-func (x *fnc) dst(o *ptx.Operand, t ptx.Type, wide bool) (int32, error) {
+func (x *fnc) dst(o *ptx.Operand, t ptx.Type, wide bool) int32 {
 	if o.Kind == ptx.OperandSink {
-		return x.newReg(), nil
+		return x.newReg()
 	}
 	if o.Kind != ptx.OperandReg || o.Not || o.Neg || o.Bits != 0 {
-		return 0, x.invalid("destination is not a register")
+		panic(x.invalid("destination is not a register"))
 	}
 	r := x.f.Registers[o.Reg]
 	if !agree(r.Type, t, wide) {
-		return 0, x.invalid("register %s of type %v does not take a result of type %v", r.Name, r.Type, t)
+		panic(x.invalid("register %s of type %v does not take a result of type %v", r.Name, r.Type, t))
 	}
-	return x.vreg(o.Reg), nil
+	return x.vreg(o.Reg)
 }
 
 // agree reports whether a register of type r may stand where an instruction has type t, or with
@@ -170,41 +168,41 @@ func (x *fnc) regBits(o *ptx.Operand) int {
 
 // src returns the slot of a source of type t. A wider register is allowed where wide is
 // set; its upper bits are not cut off.
-func (x *fnc) src(o *ptx.Operand, t ptx.Type, wide bool) (int32, error) {
+func (x *fnc) src(o *ptx.Operand, t ptx.Type, wide bool) int32 {
 	bits := t.Bits()
 	switch o.Kind {
 	case ptx.OperandReg:
 		r := x.f.Registers[o.Reg]
 		if o.Not || o.Neg {
-			return 0, x.unsupported("negated operand")
+			panic(x.unsupported("negated operand"))
 		}
 		if !agree(r.Type, t, wide) {
-			return 0, x.invalid("register %s of type %v is not an operand of type %v", r.Name, r.Type, t)
+			panic(x.invalid("register %s of type %v is not an operand of type %v", r.Name, r.Type, t))
 		}
 		if o.Bits != 0 && bits >= 16 { // %r+4
 			sum := x.newReg()
 			x.alu(pick(t, addU[uint16], addU[uint32], addU[uint64]), sum, x.vreg(o.Reg), x.constant(o.Bits), noSlot)
-			return sum, nil
+			return sum
 		}
-		return x.vreg(o.Reg), nil
+		return x.vreg(o.Reg)
 	case ptx.OperandInt:
 		if t == ptx.F32 || t == ptx.F64 {
-			return 0, x.invalid("an integer is not an operand of type %v: write 0f3f800000 or 1.0", t)
+			panic(x.invalid("an integer is not an operand of type %v: write 0f3f800000 or 1.0", t))
 		}
-		return x.constant(immediate(o, t)), nil
+		return x.constant(immediate(o, t))
 	case ptx.OperandF32, ptx.OperandF64:
 		if c := t.Class(); c == ptx.ClassUint || c == ptx.ClassSint {
-			return 0, x.invalid("a floating-point number is not an operand of type %v", t)
+			panic(x.invalid("a floating-point number is not an operand of type %v", t))
 		}
-		return x.constant(immediate(o, t)), nil
+		return x.constant(immediate(o, t))
 	case ptx.OperandSpecial:
 		return x.special(o, bits)
 	case ptx.OperandVar:
 		return x.varAddress(o)
 	case ptx.OperandFunc:
-		return x.constant(x.prog.functionAddress(o.Func)), nil
+		return x.constant(x.prog.functionAddress(o.Func))
 	}
-	return 0, x.invalid("operand is not a register or constant")
+	panic(x.invalid("operand is not a register or constant"))
 }
 
 // immediate returns the bits of a constant as type t. Integers keep their low bits; a
@@ -227,33 +225,33 @@ func immediate(o *ptx.Operand, t ptx.Type) uint64 {
 }
 
 // pred returns a source predicate and the mask that inverts it.
-func (x *fnc) pred(o *ptx.Operand) (int32, uint32, error) {
+func (x *fnc) pred(o *ptx.Operand) (p int32, inverted uint32) {
 	var inv uint32
 	if o.Not {
 		inv = full
 	}
 	switch {
 	case o.Kind == ptx.OperandReg && x.f.Registers[o.Reg].Type == ptx.Pred:
-		return x.predOf(o.Reg), inv, nil
+		return x.predOf(o.Reg), inv
 	case o.Kind == ptx.OperandInt && o.Bits != 0:
-		return 0, inv, nil
+		return 0, inv
 	case o.Kind == ptx.OperandInt:
-		return 0, ^inv, nil
+		return 0, ^inv
 	case o.Kind == ptx.OperandSpecial && o.Special == ptx.IsExplicitCluster:
-		return 0, full, nil
+		return 0, full
 	}
-	return 0, 0, x.invalid("operand is not a predicate")
+	panic(x.invalid("operand is not a predicate"))
 }
 
 // dstPred returns a destination predicate; the sink is 0.
-func (x *fnc) dstPred(o *ptx.Operand) (int32, error) {
+func (x *fnc) dstPred(o *ptx.Operand) int32 {
 	if o.Kind == ptx.OperandSink {
-		return 0, nil
+		return 0
 	}
 	if o.Kind != ptx.OperandReg || o.Not || x.f.Registers[o.Reg].Type != ptx.Pred {
-		return 0, x.invalid("destination is not a predicate")
+		panic(x.invalid("destination is not a predicate"))
 	}
-	return x.predOf(o.Reg), nil
+	return x.predOf(o.Reg)
 }
 
 func isPredOperand(x *fnc, o *ptx.Operand) bool {
@@ -269,16 +267,11 @@ func (x *fnc) aluOp(t ptx.Type, f func(d, a, b, c *lanes), d *ptx.Operand, srcs 
 func (x *fnc) aluTypes(dt ptx.Type, f func(d, a, b, c *lanes), d *ptx.Operand, srcs []*ptx.Operand, types []ptx.Type) error {
 	in := blank(kALU)
 	in.alu = f
-	var err error
 	fields := []*int32{&in.a, &in.b, &in.c}
 	for i, s := range srcs {
-		if *fields[i], err = x.src(s, types[i], false); err != nil {
-			return err
-		}
+		*fields[i] = x.src(s, types[i], false)
 	}
-	if in.d, err = x.dst(d, dt, false); err != nil {
-		return err
-	}
+	in.d = x.dst(d, dt, false)
 	x.emit(in)
 	return nil
 }
@@ -291,34 +284,34 @@ func (x *fnc) alu(f func(d, a, b, c *lanes), d, a, b, c int32) {
 }
 
 // special emits the read of a special register into a fresh one.
-func (x *fnc) special(o *ptx.Operand, bits int) (int32, error) {
+func (x *fnc) special(o *ptx.Operand, bits int) int32 {
 	t := o.Special.Type()
 	if t == ptx.TypeNone || t == ptx.Pred {
-		return 0, x.invalid("special register is not an operand here")
+		panic(x.invalid("special register is not an operand here"))
 	}
 	if o.Special == ptx.WarpSize {
-		return x.constant(32), nil
+		return x.constant(32)
 	}
 	in := blank(kRun)
 	in.run, in.sub, in.esz = runSpecial, uint8(o.Special), o.Dim
 	in.d = x.newReg()
 	in.mask = widthMask(min(bits, 64))
 	x.emit(in)
-	return in.d, nil
+	return in.d
 }
 
 // varAddress returns the address of a variable within its state space.
-func (x *fnc) varAddress(o *ptx.Operand) (int32, error) {
+func (x *fnc) varAddress(o *ptx.Operand) int32 {
 	v := o.Var
 	switch v.Space {
 	case ptx.Shared:
 		off, ok := x.layout.Offset[v]
 		if !ok {
-			return 0, x.invalid("shared variable %s has no place", v.Name)
+			panic(x.invalid("shared variable %s has no place", v.Name))
 		}
-		return x.constant(off + o.Bits), nil
+		return x.constant(off + o.Bits)
 	case ptx.Global, ptx.Const:
-		return x.address(x.prog.index[v], o.Bits), nil
+		return x.address(x.prog.index[v], o.Bits)
 	}
 	if off, ok := x.local[v]; ok {
 		in := blank(kRun)
@@ -327,12 +320,12 @@ func (x *fnc) varAddress(o *ptx.Operand) (int32, error) {
 			in.imm += LocalWindow // the parameter of a function has a generic address only
 		}
 		x.emit(in)
-		return in.d, nil
+		return in.d
 	}
 	if i := slices.Index(x.f.ParamVars, v); i >= 0 && x.f.IsEntry {
-		return x.constant(ParamWindow + x.f.Params[i].Offset + o.Bits), nil
+		return x.constant(ParamWindow + x.f.Params[i].Offset + o.Bits)
 	}
-	return 0, x.invalid("variable %s has no address here", v.Name)
+	panic(x.invalid("variable %s has no address here", v.Name))
 }
 
 func runFrameAddress(w *warp, in *inst, mask uint32) {

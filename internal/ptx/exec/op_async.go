@@ -50,27 +50,19 @@ func decodeCp(x *fnc, in *ptx.Instruction, m *mods) error {
 	r := blank(kRun)
 	r.run, r.esz, r.sub = runCpAsync, uint8(size), memStore
 	var src inst
-	if err := x.addressOf(&o[1], spGlobal, &src); err != nil {
-		return err
-	}
-	if err := x.addressOf(&o[0], spShared, &r); err != nil {
-		return err
-	}
+	x.addressOf(&o[1], spGlobal, &src)
+	x.addressOf(&o[0], spShared, &r)
 	r.b, r.mask = src.a, src.imm
 	r.c = x.constant(size)
 	if len(o) == 4 {
-		var err error
 		if isPredOperand(x, &o[3]) { // ignore-src
-			p, inv, err := x.pred(&o[3])
-			if err != nil {
-				return err
-			}
+			p, inv := x.pred(&o[3])
 			r.c = x.newReg()
 			sel := blank(kSelp)
 			sel.d, sel.a, sel.b, sel.pa, sel.pax = r.c, noSlot, x.constant(size), p, inv
 			x.emit(sel)
-		} else if r.c, err = x.src(&o[3], ptx.U32, false); err != nil {
-			return err
+		} else {
+			r.c = x.src(&o[3], ptx.U32, false)
 		}
 	}
 	x.emit(r)

@@ -21,9 +21,7 @@ func decodeLogic(x *fnc, in *ptx.Instruction, m *mods) error {
 	if in.Op == "not" {
 		n = 2
 	}
-	if err := x.count(in, n, n); err != nil {
-		return err
-	}
+	x.count(in, n, n)
 	o := in.Operands
 	if t == ptx.Pred {
 		return x.predLogic(in)
@@ -62,7 +60,6 @@ const (
 func (x *fnc) predLogic(in *ptx.Instruction) error {
 	r := blank(kRun)
 	r.run = runPredLogic
-	var err error
 	o := in.Operands
 	switch in.Op {
 	case "and":
@@ -74,23 +71,16 @@ func (x *fnc) predLogic(in *ptx.Instruction) error {
 	default:
 		r.sub = predMov
 	}
-	if r.pa, r.pax, err = x.pred(&o[1]); err != nil {
-		return err
-	}
+	r.pa, r.pax = x.pred(&o[1])
 	if in.Op == "not" {
 		r.pax = ^r.pax
 	}
 	if len(o) > 2 {
 		// The second source lives in the fields that a predicate operation has free.
-		q, inv, err := x.pred(&o[2])
-		if err != nil {
-			return err
-		}
+		q, inv := x.pred(&o[2])
 		r.pq, r.imm = q, uint64(inv)
 	}
-	if r.pd, err = x.dstPred(&o[0]); err != nil {
-		return err
-	}
+	r.pd = x.dstPred(&o[0])
 	x.emit(r)
 	return nil
 }
@@ -254,27 +244,14 @@ func decodeLop3(x *fnc, in *ptx.Instruction, m *mods) error {
 		return x.aluOp(ptx.B32, lut(uint8(o[4].Bits)), d, &o[1], &o[2], &o[3])
 	}
 	f := blank(kALU)
-	var err error
-	if f.a, err = x.src(&o[1], ptx.B32, false); err != nil {
-		return err
-	}
-	if f.b, err = x.src(&o[2], ptx.B32, false); err != nil {
-		return err
-	}
-	if f.c, err = x.src(&o[3], ptx.B32, false); err != nil {
-		return err
-	}
-	if f.d, err = x.dst(d, ptx.B32, false); err != nil {
-		return err
-	}
+	f.a = x.src(&o[1], ptx.B32, false)
+	f.b = x.src(&o[2], ptx.B32, false)
+	f.c = x.src(&o[3], ptx.B32, false)
+	f.d = x.dst(d, ptx.B32, false)
 	f.alu = lut(uint8(o[4].Bits))
 	s := blank(kSetp)
-	if s.pa, s.pax, err = x.pred(&o[5]); err != nil {
-		return err
-	}
-	if s.pd, err = x.dstPred(p); err != nil {
-		return err
-	}
+	s.pa, s.pax = x.pred(&o[5])
+	s.pd = x.dstPred(p)
 	s.sub = boolAnd
 	if op == "or" {
 		s.sub = boolOr
@@ -363,26 +340,11 @@ func decodeBfi(x *fnc, in *ptx.Instruction, m *mods) error {
 	mask := widthMask(t.Bits())
 	o := in.Operands
 	// Position and length go into one register: an instruction has three sources.
-	pos, err := x.src(&o[3], ptx.U32, false)
-	if err != nil {
-		return err
-	}
-	n, err := x.src(&o[4], ptx.U32, false)
-	if err != nil {
-		return err
-	}
-	a, err := x.src(&o[1], t, false)
-	if err != nil {
-		return err
-	}
-	b, err := x.src(&o[2], t, false)
-	if err != nil {
-		return err
-	}
-	d, err := x.dst(&o[0], t, false)
-	if err != nil {
-		return err
-	}
+	pos := x.src(&o[3], ptx.U32, false)
+	n := x.src(&o[4], ptx.U32, false)
+	a := x.src(&o[1], t, false)
+	b := x.src(&o[2], t, false)
+	d := x.dst(&o[0], t, false)
 	var pn int32
 	if o[3].Kind == ptx.OperandInt && o[4].Kind == ptx.OperandInt {
 		pn = x.constant(o[3].Bits&0xff | o[4].Bits&0xff<<8)

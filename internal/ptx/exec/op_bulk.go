@@ -77,27 +77,18 @@ func (x *fnc) tileCopy(_ *ptx.Instruction, tensor, shared, barrier *ptx.Operand)
 	}
 	r := blank(kRun)
 	r.sub = memStore
-	if err := x.addressOf(shared, spShared, &r); err != nil {
-		return err
-	}
+	x.addressOf(shared, spShared, &r)
 	var of, bar inst
 	at := *tensor
 	at.Elems = at.Elems[:1]
-	if err := x.addressOf(&at, spGeneric, &of); err != nil {
-		return err
-	}
+	x.addressOf(&at, spGeneric, &of)
 	r.b = of.a
 	if barrier != nil {
-		if err := x.addressOf(barrier, spShared, &bar); err != nil {
-			return err
-		}
+		x.addressOf(barrier, spShared, &bar)
 		r.c = bar.a
 	}
 	for i := range 2 {
-		s, err := x.src(&tensor.Elems[1].Elems[i], ptx.S32, false)
-		if err != nil {
-			return err
-		}
+		s := x.src(&tensor.Elems[1].Elems[i], ptx.S32, false)
 		r.vs = append(r.vs, s)
 	}
 	r.run = func(w *warp, in *inst, mask uint32) {

@@ -144,12 +144,12 @@ var compareNames = []string{
 }
 
 // comparison decodes the operator and type of setp and set.
-func (x *fnc) comparison(op string, t ptx.Type, ftz bool) (cmpFn, error) {
+func (x *fnc) comparison(op string, t ptx.Type, ftz bool) cmpFn {
 	switch {
 	case t.Class() == ptx.ClassFloat && floatReader(t, ftz) != nil:
 		f := floatCompare(op)
 		if f == nil {
-			return nil, x.invalid("no such comparison")
+			panic(x.invalid("no such comparison"))
 		}
 		read := floatReader(t, ftz)
 		if ftz && t == ptx.F16 {
@@ -163,28 +163,26 @@ func (x *fnc) comparison(op string, t ptx.Type, ftz bool) (cmpFn, error) {
 				}
 			}
 			return m
-		}, nil
+		}
 	case (t.Class() == ptx.ClassBits || cvtInt(t)) && t.Bits() >= 16 && t.Bits() <= 64:
 		if f := intCompare(op, t); f != nil {
-			return f, nil
+			return f
 		}
 	}
-	return nil, x.invalid("no such comparison")
+	panic(x.invalid("no such comparison"))
 }
 
 // combine decodes the boolean operator and its predicate, the last operand.
-func (x *fnc) combine(s *inst, m *mods, o []ptx.Operand, at int) error {
+func (x *fnc) combine(s *inst, m *mods, o []ptx.Operand, at int) {
 	op := m.oneOf("and", "or", "xor")
 	if (op != "") != (len(o) > at) {
-		return x.invalid("a boolean operator and a predicate go together")
+		panic(x.invalid("a boolean operator and a predicate go together"))
 	}
 	if op == "" {
-		return nil
+		return
 	}
 	s.sub = map[string]uint8{"and": boolAnd, "or": boolOr, "xor": boolXor}[op]
-	var err error
-	s.pa, s.pax, err = x.pred(&o[at])
-	return err
+	s.pa, s.pax = x.pred(&o[at])
 }
 
 func decodeSetp(x *fnc, in *ptx.Instruction, m *mods) error {
@@ -192,41 +190,27 @@ func decodeSetp(x *fnc, in *ptx.Instruction, m *mods) error {
 	ftz := m.has("ftz")
 	o := in.Operands
 	s := blank(kSetp)
-	if err := x.combine(&s, m, o, 3); err != nil {
-		return err
-	}
+	x.combine(&s, m, o, 3)
 	t := m.typ()
-	var err error
 	if t == ptx.F16x2 || t == ptx.BF16x2 {
 		return x.setpPacked(in, s, op, t, ftz)
 	}
-	if s.cmp, err = x.comparison(op, t, ftz); err != nil {
-		return err
-	}
-	if s.a, err = x.src(&o[1], t, false); err != nil {
-		return err
-	}
-	if s.b, err = x.src(&o[2], t, false); err != nil {
-		return err
-	}
-	if err := x.setpDst(&s, &o[0]); err != nil {
-		return err
-	}
+	s.cmp = x.comparison(op, t, ftz)
+	s.a = x.src(&o[1], t, false)
+	s.b = x.src(&o[2], t, false)
+	x.setpDst(&s, &o[0])
 	x.emit(s)
 	return nil
 }
 
 // setpDst decodes p or p|q.
-func (x *fnc) setpDst(s *inst, d *ptx.Operand) (err error) {
+func (x *fnc) setpDst(s *inst, d *ptx.Operand) {
 	if d.Kind != ptx.OperandPair {
-		s.pd, err = x.dstPred(d)
-		return err
+		s.pd = x.dstPred(d)
+		return
 	}
-	if s.pd, err = x.dstPred(&d.Elems[0]); err != nil {
-		return err
-	}
-	s.pq, err = x.dstPred(&d.Elems[1])
-	return err
+	s.pd = x.dstPred(&d.Elems[0])
+	s.pq = x.dstPred(&d.Elems[1])
 }
 
 // setpPacked compares both halves: p is the result of the lower, q of the upper.
@@ -236,26 +220,15 @@ func (x *fnc) setpPacked(in *ptx.Instruction, s inst, op string, t ptx.Type, ftz
 	if t == ptx.BF16x2 {
 		e = ptx.BF16
 	}
-	cmp, err := x.comparison(op, e, ftz)
-	if err != nil {
-		return err
-	}
-	if s.a, err = x.src(&o[1], t, false); err != nil {
-		return err
-	}
-	if s.b, err = x.src(&o[2], t, false); err != nil {
-		return err
-	}
+	cmp := x.comparison(op, e, ftz)
+	s.a = x.src(&o[1], t, false)
+	s.b = x.src(&o[2], t, false)
 	if o[0].Kind != ptx.OperandPair {
 		return x.invalid("needs two destinations")
 	}
 	lo, hi := s, s
-	if lo.pd, err = x.dstPred(&o[0].Elems[0]); err != nil {
-		return err
-	}
-	if hi.pd, err = x.dstPred(&o[0].Elems[1]); err != nil {
-		return err
-	}
+	lo.pd = x.dstPred(&o[0].Elems[0])
+	hi.pd = x.dstPred(&o[0].Elems[1])
 	if lo.pd != 0 && lo.pd == s.pa {
 		return x.unsupported("the first destination is also the predicate operand")
 	}
@@ -280,9 +253,7 @@ func decodeSet(x *fnc, in *ptx.Instruction, m *mods) error {
 	ftz := m.has("ftz")
 	o := in.Operands
 	s := blank(kSetp)
-	if err := x.combine(&s, m, o, 3); err != nil {
-		return err
-	}
+	x.combine(&s, m, o, 3)
 	dt, st := m.typ(), m.typ()
 	if st == ptx.F16x2 || st == ptx.BF16x2 {
 		return x.setPacked(in, s, op, dt, st, ftz)
@@ -302,20 +273,10 @@ func decodeSet(x *fnc, in *ptx.Instruction, m *mods) error {
 	default:
 		return x.invalid("no such destination type")
 	}
-	var err error
-	if s.cmp, err = x.comparison(op, st, ftz); err != nil {
-		return err
-	}
-	if s.a, err = x.src(&o[1], st, false); err != nil {
-		return err
-	}
-	if s.b, err = x.src(&o[2], st, false); err != nil {
-		return err
-	}
-	d, err := x.dst(&o[0], dt, false)
-	if err != nil {
-		return err
-	}
+	s.cmp = x.comparison(op, st, ftz)
+	s.a = x.src(&o[1], st, false)
+	s.b = x.src(&o[2], st, false)
+	d := x.dst(&o[0], dt, false)
 	s.pd = x.np
 	x.np++
 	x.emit(s)
@@ -364,19 +325,10 @@ func decodeSelp(x *fnc, in *ptx.Instruction, m *mods) error {
 	}
 	s := blank(kSelp)
 	o := in.Operands
-	var err error
-	if s.a, err = x.src(&o[1], t, false); err != nil {
-		return err
-	}
-	if s.b, err = x.src(&o[2], t, false); err != nil {
-		return err
-	}
-	if s.pa, s.pax, err = x.pred(&o[3]); err != nil {
-		return err
-	}
-	if s.d, err = x.dst(&o[0], t, false); err != nil {
-		return err
-	}
+	s.a = x.src(&o[1], t, false)
+	s.b = x.src(&o[2], t, false)
+	s.pa, s.pax = x.pred(&o[3])
+	s.d = x.dst(&o[0], t, false)
 	x.emit(s)
 	return nil
 }

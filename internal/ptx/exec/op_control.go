@@ -39,10 +39,7 @@ func decodeBrx(x *fnc, in *ptx.Instruction, m *mods) error {
 		return x.invalid("target is not a list of .branchtargets")
 	}
 	r := blank(kBrx)
-	var err error
-	if r.a, err = x.src(&o[0], ptx.U32, false); err != nil {
-		return err
-	}
+	r.a = x.src(&o[0], ptx.U32, false)
 	for _, t := range x.f.Tables[o[1].Index].Targets {
 		if t.Kind != ptx.OperandLabel {
 			return x.invalid("target is not a label")
@@ -111,14 +108,10 @@ func decodeBar(x *fnc, in *ptx.Instruction, m *mods) error {
 		if !m.has("sync") {
 			return x.invalid("needs .sync")
 		}
-		if err := x.count(in, 1, 1); err != nil {
-			return err
-		}
+		x.count(in, 1, 1)
 		r := blank(kColl)
 		r.coll = &collective{give: giveNothing, take: takeNothing, family: famBar, member: noSlot}
-		if err := x.members(&o[0], r.coll); err != nil {
-			return err
-		}
+		x.members(&o[0], r.coll)
 		x.emit(r)
 		return nil
 	}
@@ -137,7 +130,6 @@ func decodeBar(x *fnc, in *ptx.Instruction, m *mods) error {
 	kind := m.oneOf("sync", "arrive", "red")
 	m.has("aligned")
 	r := blank(kBar)
-	var err error
 	lo, hi := 1, 2
 	switch kind {
 	case "sync":
@@ -160,31 +152,20 @@ func decodeBar(x *fnc, in *ptx.Instruction, m *mods) error {
 	default:
 		return x.invalid("needs .sync, .arrive or .red")
 	}
-	if err := x.count(in, lo, hi); err != nil {
-		return err
-	}
+	x.count(in, lo, hi)
 	if kind == "red" {
-		if r.pa, r.pax, err = x.pred(&o[len(o)-1]); err != nil {
-			return err
-		}
+		r.pa, r.pax = x.pred(&o[len(o)-1])
 		if r.sub == barRedPopc {
-			r.d, err = x.dst(&o[0], ptx.U32, false)
-		} else if r.pd, err = x.dstPred(&o[0]); r.pd == 0 && err == nil {
+			r.d = x.dst(&o[0], ptx.U32, false)
+		} else if r.pd = x.dstPred(&o[0]); r.pd == 0 {
 			r.pd = x.np
 			x.np++
 		}
-		if err != nil {
-			return err
-		}
 		o = o[1 : len(o)-1]
 	}
-	if r.a, err = x.src(&o[0], ptx.U32, false); err != nil {
-		return err
-	}
+	r.a = x.src(&o[0], ptx.U32, false)
 	if len(o) == 2 {
-		if r.b, err = x.src(&o[1], ptx.U32, false); err != nil {
-			return err
-		}
+		r.b = x.src(&o[1], ptx.U32, false)
 		r.imm = 1
 	}
 	x.emit(r)
@@ -198,9 +179,7 @@ func decodeCall(x *fnc, in *ptx.Instruction, m *mods) error {
 	o := in.Operands
 	info := &callInfo{}
 	if len(o) > 0 && o[0].Kind == ptx.OperandList {
-		if err := x.actuals(&info.returns, o[0].Elems, true); err != nil {
-			return err
-		}
+		x.actuals(&info.returns, o[0].Elems, true)
 		o = o[1:]
 	}
 	if len(o) == 0 {
@@ -209,9 +188,7 @@ func decodeCall(x *fnc, in *ptx.Instruction, m *mods) error {
 	callee := &o[0]
 	o = o[1:]
 	if len(o) > 0 && o[0].Kind == ptx.OperandList {
-		if err := x.actuals(&info.args, o[0].Elems, false); err != nil {
-			return err
-		}
+		x.actuals(&info.args, o[0].Elems, false)
 		o = o[1:]
 	}
 	if callee.Kind == ptx.OperandFunc {
@@ -221,10 +198,7 @@ func decodeCall(x *fnc, in *ptx.Instruction, m *mods) error {
 		return x.invalid("needs a function, or a register with a prototype or .calltargets")
 	}
 	r := blank(kCallI)
-	var err error
-	if r.a, err = x.src(callee, ptx.U64, false); err != nil {
-		return err
-	}
+	r.a = x.src(callee, ptx.U64, false)
 	r.call = info
 	x.indirect[x.fn] = true
 	x.emit(r)
@@ -258,7 +232,7 @@ func (x *fnc) directCall(f *ptx.Function, info *callInfo) error {
 }
 
 // actuals decodes arguments or results of a call.
-func (x *fnc) actuals(list *[]actual, o []ptx.Operand, result bool) error {
+func (x *fnc) actuals(list *[]actual, o []ptx.Operand, result bool) {
 	for i := range o {
 		a := actual{slot: noSlot, slotHi: noSlot, mask: ^uint64(0)}
 		e := &o[i]
@@ -266,14 +240,11 @@ func (x *fnc) actuals(list *[]actual, o []ptx.Operand, result bool) error {
 		case e.Kind == ptx.OperandVar && (e.Var.Space == ptx.ParamSpace || e.Var.Space == ptx.Local):
 			off, ok := x.local[e.Var]
 			if !ok || e.Bits > e.Var.Size {
-				return x.unsupported("argument " + e.Var.Name + " is not a parameter of this function")
+				panic(x.unsupported("argument " + e.Var.Name + " is not a parameter of this function"))
 			}
 			a.offset, a.size = off+uint32(e.Bits), uint32(e.Var.Size-e.Bits)
 		case isPredOperand(x, e):
-			var err error
-			if a.pred, a.predX, err = x.pred(e); err != nil {
-				return err
-			}
+			a.pred, a.predX = x.pred(e)
 		case e.Kind == ptx.OperandReg:
 			a.slot = x.vreg(e.Reg)
 			a.slotHi = noSlot
@@ -286,9 +257,8 @@ func (x *fnc) actuals(list *[]actual, o []ptx.Operand, result bool) error {
 		case !result && (e.Kind == ptx.OperandInt || e.Kind == ptx.OperandF32 || e.Kind == ptx.OperandF64):
 			a.slot = x.constant(e.Bits)
 		default:
-			return x.invalid("operand cannot be passed")
+			panic(x.invalid("operand cannot be passed"))
 		}
 		*list = append(*list, a)
 	}
-	return nil
 }

@@ -301,9 +301,7 @@ func (x *fnc) emitFloat(in *ptx.Instruction, t ptx.Type, f aluFn) error {
 }
 
 func decodeFloatAdd(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
+	x.count(in, 3, 3)
 	f := m.float()
 	sub := in.Op == "sub"
 	op, a32, a64 := addOp, f.f32(addF32, addF32ftz), aluFn(addF64)
@@ -341,9 +339,7 @@ func decodeFloatAdd(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
 }
 
 func decodeFloatMul(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
+	x.count(in, 3, 3)
 	f := m.float()
 	switch {
 	case t == ptx.F64 && f.round == rn:
@@ -358,9 +354,7 @@ func decodeFloatMul(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
 
 // decodeFma covers fma and mad of floating-point types, which is the same since sm_20.
 func decodeFma(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
+	x.count(in, 4, 4)
 	f := m.float()
 	if m.has("oob") {
 		return x.unsupported("modifier .oob")
@@ -392,9 +386,7 @@ func decodeFma(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
 // decodeFloatDiv: .approx (2 ulp) and .full (2 ulp) are computed right, except that
 // .approx gives zero for a divisor beyond 2^126, as PTX says.
 func decodeFloatDiv(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
+	x.count(in, 3, 3)
 	if in.Op == "rem" {
 		return x.invalid("no remainder of this type")
 	}
@@ -423,9 +415,7 @@ func decodeFloatDiv(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
 // decodeFloatSign covers abs and neg. They keep a NaN's bits in f32 and f64; the 16-bit
 // types have one NaN, as an H100 gives it.
 func decodeFloatSign(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
+	x.count(in, 2, 2)
 	var sign uint64
 	switch t {
 	case ptx.F16, ptx.BF16:
@@ -525,9 +515,7 @@ func (p minMax) apply(a, b, sign, nan uint64, value func(uint64) float64) uint64
 }
 
 func decodeFloatMinMax(x *fnc, in *ptx.Instruction, m *mods, t ptx.Type) error {
-	if err := x.count(in, 3, 4); err != nil {
-		return err
-	}
+	x.count(in, 3, 4)
 	p := minMax{isMin: in.Op == "min", nan: m.has("NaN"), xorsign: m.has("xorsign"), ftz: m.has("ftz")}
 	if p.xorsign && !m.has("abs") {
 		return x.invalid(".xorsign without .abs")
@@ -607,14 +595,9 @@ func decodeTestp(x *fnc, in *ptx.Instruction, m *mods) error {
 		return e == 0 && f != 0
 	}
 	s := blank(kSetp)
-	var err error
 	o := in.Operands
-	if s.a, err = x.src(&o[1], t, false); err != nil {
-		return err
-	}
-	if s.pd, err = x.dstPred(&o[0]); err != nil {
-		return err
-	}
+	s.a = x.src(&o[1], t, false)
+	s.pd = x.dstPred(&o[0])
 	s.cmp = func(a, _ *lanes) (m uint32) {
 		for i := range a {
 			if test(a[i]) {

@@ -23,9 +23,7 @@ func decodeAdd(x *fnc, in *ptx.Instruction, m *mods) error {
 	if t.Class() == ptx.ClassFloat || t.Class() == ptx.ClassPacked && t != ptx.U16x2 && t != ptx.S16x2 {
 		return decodeFloatAdd(x, in, m, t)
 	}
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
+	x.count(in, 3, 3)
 	o := in.Operands
 	sub := in.Op == "sub"
 	if m.has("cc") {
@@ -130,9 +128,7 @@ func decodeMul(x *fnc, in *ptx.Instruction, m *mods) error {
 	if t.Class() == ptx.ClassFloat || t.Class() == ptx.ClassPacked {
 		return decodeFloatMul(x, in, m, t)
 	}
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
+	x.count(in, 3, 3)
 	if !isInt(t) {
 		return x.unsupported("")
 	}
@@ -157,9 +153,7 @@ func decodeMad(x *fnc, in *ptx.Instruction, m *mods) error {
 	if t.Class() == ptx.ClassFloat {
 		return decodeFma(x, in, m, t)
 	}
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
+	x.count(in, 4, 4)
 	if !isInt(t) {
 		return x.unsupported("")
 	}
@@ -192,10 +186,7 @@ func decodeMad(x *fnc, in *ptx.Instruction, m *mods) error {
 		return x.aluTypes(wt, f, &o[0], []*ptx.Operand{&o[1], &o[2], &o[3]}, []ptx.Type{t, t, wt})
 	case "hi":
 		sat := m.has("sat")
-		a, b, c, d, err := x.four(in, t)
-		if err != nil {
-			return err
-		}
+		a, b, c, d := x.four(in, t)
 		p := x.newReg()
 		x.alu(mulHi(t), p, a, b, noSlot)
 		if sat {
@@ -214,21 +205,13 @@ func decodeMad(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 // four returns the slots of d, a, b, c that all have type t.
-func (x *fnc) four(in *ptx.Instruction, t ptx.Type) (a, b, c, d int32, err error) {
+func (x *fnc) four(in *ptx.Instruction, t ptx.Type) (a, b, c, d int32) {
 	o := in.Operands
-	if a, err = x.src(&o[1], t, false); err != nil {
-		return
-	}
-	if b, err = x.src(&o[2], t, false); err != nil {
-		return
-	}
+	a, b = x.src(&o[1], t, false), x.src(&o[2], t, false)
 	if len(o) > 3 {
-		if c, err = x.src(&o[3], t, false); err != nil {
-			return
-		}
+		c = x.src(&o[3], t, false)
 	}
-	d, err = x.dst(&o[0], t, false)
-	return
+	return a, b, c, x.dst(&o[0], t, false)
 }
 
 func decodeMul24(x *fnc, in *ptx.Instruction, m *mods) error {
@@ -238,9 +221,7 @@ func decodeMul24(x *fnc, in *ptx.Instruction, m *mods) error {
 	if mad {
 		n = 4
 	}
-	if err := x.count(in, n, n); err != nil {
-		return err
-	}
+	x.count(in, n, n)
 	if t != ptx.U32 && t != ptx.S32 {
 		return x.invalid("needs .u32 or .s32")
 	}
@@ -262,10 +243,7 @@ func decodeMul24(x *fnc, in *ptx.Instruction, m *mods) error {
 		}
 		return uint64(uint32(p) + uint32(c))
 	})
-	a, b, c, d, err := x.four(in, t)
-	if err != nil {
-		return err
-	}
+	a, b, c, d := x.four(in, t)
 	if !mad {
 		c = noSlot
 	}
@@ -326,16 +304,11 @@ func (x *fnc) emitCarry(t ptx.Type, sub, cin, cout bool, d, a, b int32) {
 }
 
 func (x *fnc) carry(in *ptx.Instruction, t ptx.Type, sub, cin, cout bool) error {
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
+	x.count(in, 3, 3)
 	if !isInt(t) || t.Bits() < 32 {
 		return x.invalid("needs a 32-bit or 64-bit integer type")
 	}
-	a, b, _, d, err := x.four(in, t)
-	if err != nil {
-		return err
-	}
+	a, b, _, d := x.four(in, t)
 	x.emitCarry(t, sub, cin, cout, d, a, b)
 	return nil
 }
@@ -345,16 +318,11 @@ func decodeCarry(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 func (x *fnc) madCarry(in *ptx.Instruction, t ptx.Type, part string, cin, cout bool) error {
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
+	x.count(in, 4, 4)
 	if !isInt(t) || t.Bits() < 32 {
 		return x.invalid("needs a 32-bit or 64-bit integer type")
 	}
-	a, b, c, d, err := x.four(in, t)
-	if err != nil {
-		return err
-	}
+	a, b, c, d := x.four(in, t)
 	f := mulHi(t)
 	switch part {
 	case "lo":
@@ -382,9 +350,7 @@ func decodeDiv(x *fnc, in *ptx.Instruction, m *mods) error {
 	if t.Class() == ptx.ClassFloat {
 		return decodeFloatDiv(x, in, m, t)
 	}
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
+	x.count(in, 3, 3)
 	if !isInt(t) {
 		return x.unsupported("")
 	}
@@ -442,9 +408,7 @@ func (x *fnc) sign(in *ptx.Instruction, m *mods, f func(a uint64, bits int) uint
 	if t.Class() == ptx.ClassFloat || t.Class() == ptx.ClassPacked {
 		return decodeFloatSign(x, in, m, t)
 	}
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
+	x.count(in, 2, 2)
 	if !isInt(t) {
 		return x.unsupported("")
 	}
@@ -482,9 +446,7 @@ func decodeMinMax(x *fnc, in *ptx.Instruction, m *mods) error {
 	if t.Class() == ptx.ClassFloat || t.Class() == ptx.ClassPacked && t != ptx.U16x2 && t != ptx.S16x2 {
 		return decodeFloatMinMax(x, in, m, t)
 	}
-	if err := x.count(in, 3, 3); err != nil {
-		return err
-	}
+	x.count(in, 3, 3)
 	o := in.Operands
 	isMin := in.Op == "min"
 	relu := m.has("relu")

@@ -51,14 +51,11 @@ func decodeMbarrier(x *fnc, in *ptx.Instruction, m *mods) error {
 		return x.unsupported("")
 	}
 	if op == "pending_count" {
-		if err := x.count(in, 2, 2); err != nil {
-			return err
-		}
+		x.count(in, 2, 2)
 		return x.aluTypes(ptx.U32, lift1(func(a uint64) uint64 { return a & mbMask }), &o[0], []*ptx.Operand{&o[1]}, []ptx.Type{ptx.B64})
 	}
 	r := blank(kRun)
 	r.run = runMbarrier
-	var err error
 	var addr *ptx.Operand
 	args := 0 // operands after the address
 	switch op {
@@ -86,15 +83,12 @@ func decodeMbarrier(x *fnc, in *ptx.Instruction, m *mods) error {
 		}
 		switch {
 		case r.sub == mbTest:
-			r.pd, err = x.dstPred(&o[0])
+			r.pd = x.dstPred(&o[0])
 		case o[0].Kind == ptx.OperandMem: // no state wanted
 			o = append([]ptx.Operand{{Kind: ptx.OperandSink}}, o...)
-			r.d, err = x.dst(&o[0], ptx.B64, false)
+			r.d = x.dst(&o[0], ptx.B64, false)
 		default:
-			r.d, err = x.dst(&o[0], ptx.B64, false)
-		}
-		if err != nil {
-			return err
+			r.d = x.dst(&o[0], ptx.B64, false)
 		}
 		o = o[1:]
 	}
@@ -105,22 +99,17 @@ func decodeMbarrier(x *fnc, in *ptx.Instruction, m *mods) error {
 	if len(o) < args || len(o) > 2 {
 		return x.invalid("operands do not fit")
 	}
-	if err := x.addressOf(addr, space, &r); err != nil {
-		return err
-	}
+	x.addressOf(addr, space, &r)
 	// An arrival counts for one where nothing else is said.
 	r.b = x.constant(1)
 	switch {
 	case r.sub == mbTest && parity:
-		r.b, err = x.src(&o[0], ptx.U32, false)
+		r.b = x.src(&o[0], ptx.U32, false)
 		r.mask = 1
 	case r.sub == mbTest:
-		r.b, err = x.src(&o[0], ptx.B64, false)
+		r.b = x.src(&o[0], ptx.B64, false)
 	case len(o) > 0:
-		r.b, err = x.src(&o[0], ptx.U32, false)
-	}
-	if err != nil {
-		return err
+		r.b = x.src(&o[0], ptx.U32, false)
 	}
 	if expectTx && (r.sub == mbArrive || r.sub == mbDrop) {
 		if len(o) != 1 {

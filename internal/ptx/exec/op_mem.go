@@ -59,24 +59,24 @@ func (m *mods) ordering() (flags uint8) {
 
 // addressOf decodes [base + offset] for a space: the base slot, the constant part, and the
 // space in which the access really goes.
-func (x *fnc) addressOf(o *ptx.Operand, space uint8, in *inst) error {
+func (x *fnc) addressOf(o *ptx.Operand, space uint8, in *inst) {
 	if o.Kind != ptx.OperandMem {
-		return x.invalid("operand is not an address")
+		panic(x.invalid("operand is not an address"))
 	}
 	base := &o.Elems[0]
 	in.space, in.imm, in.a = space, o.Bits, noSlot
 	if len(o.Elems) > 1 {
-		return x.invalid("address has coordinates")
+		panic(x.invalid("address has coordinates"))
 	}
 	switch base.Kind {
 	case ptx.OperandInt:
 		in.imm += base.Bits
-		return nil
+		return
 	case ptx.OperandReg:
 		r := x.f.Registers[base.Reg]
 		short := r.Type.Bits() == 32 && (space != spGlobal && space != spGeneric || slices.Contains(x.in.Mods, "const"))
 		if base.Not || base.Neg || !agree(r.Type, ptx.U64, false) && !(short && agree(r.Type, ptx.U32, false)) {
-			return x.invalid("register %s of type %v is not an address", r.Name, r.Type)
+			panic(x.invalid("register %s of type %v is not an address", r.Name, r.Type))
 		}
 		in.a = x.vreg(base.Reg)
 		if r.Type.Bits() == 32 {
@@ -85,49 +85,50 @@ func (x *fnc) addressOf(o *ptx.Operand, space uint8, in *inst) error {
 		if space == spParam && !x.f.IsEntry {
 			in.space = spGeneric // a parameter of a function lives in local memory
 		}
-		return nil
+		return
 	case ptx.OperandVar:
-		return x.varOperand(base, space, in)
+		x.varOperand(base, space, in)
+		return
 	}
-	return x.invalid("operand is not an address")
+	panic(x.invalid("operand is not an address"))
 }
 
 // varOperand is an access to a variable by name.
-func (x *fnc) varOperand(o *ptx.Operand, space uint8, in *inst) error {
+func (x *fnc) varOperand(o *ptx.Operand, space uint8, in *inst) {
 	v := o.Var
 	home := map[ptx.Space]uint8{
 		ptx.Global: spGlobal, ptx.Const: spGlobal, ptx.Shared: spShared, ptx.Local: spLocal, ptx.ParamSpace: spParam,
 	}[v.Space]
 	if space != spGeneric && space != home {
-		return x.invalid("variable %s is not in this state space", v.Name)
+		panic(x.invalid("variable %s is not in this state space", v.Name))
 	}
 	in.imm += o.Bits
 	in.space = home
 	if off, ok := x.local[v]; ok {
 		in.space = spFrame
 		in.imm += uint64(off)
-		return nil
+		return
 	}
 	switch home {
 	case spParam:
 		i := slices.Index(x.f.ParamVars, v)
 		if i < 0 || !x.f.IsEntry {
-			return x.invalid("parameter %s is not reachable here", v.Name)
+			panic(x.invalid("parameter %s is not reachable here", v.Name))
 		}
 		in.imm += x.f.Params[i].Offset
-		return nil
+		return
 	case spShared:
 		off, ok := x.layout.Offset[v]
 		if !ok {
-			return x.invalid("shared variable %s has no place", v.Name)
+			panic(x.invalid("shared variable %s has no place", v.Name))
 		}
 		in.imm += off
-		return nil
+		return
 	case spGlobal:
 		in.a = x.compiler.address(x.prog.index[v], 0)
-		return nil
+		return
 	}
-	return x.invalid("variable %s has no address here", v.Name)
+	panic(x.invalid("variable %s has no address here", v.Name))
 }
 
 // vectorWidth takes .v2, .v4 or .v8.
@@ -144,16 +145,15 @@ func (m *mods) vectorWidth() int {
 }
 
 // accessType checks the type of a load or store.
-func (x *fnc) accessType(t ptx.Type, n int) error {
+func (x *fnc) accessType(t ptx.Type, n int) {
 	switch t.Class() {
 	case ptx.ClassBits, ptx.ClassUint, ptx.ClassSint, ptx.ClassFloat, ptx.ClassPacked:
 	default:
-		return x.invalid("needs a type")
+		panic(x.invalid("needs a type"))
 	}
 	if t.Size()*n > 32 {
-		return x.invalid("access of more than 32 bytes")
+		panic(x.invalid("access of more than 32 bytes"))
 	}
-	return nil
 }
 
 // elementType is the type of a register of a load or store of n elements, which may be wider
@@ -175,43 +175,36 @@ func dropHint(in *ptx.Instruction, n int) []ptx.Operand {
 
 // access decodes what loads and stores have in common. Operand address is the address, and the other one
 // has the n values.
-func (x *fnc) access(in *ptx.Instruction, m *mods, address int) (r inst, t ptx.Type, n int, values []ptx.Operand, err error) {
+func (x *fnc) access(in *ptx.Instruction, m *mods, address int) (r inst, t ptx.Type, n int, values []ptx.Operand) {
 	order := m.ordering()
 	space := m.memSpace()
 	m.drop(cacheHints...)
 	n, t = m.vectorWidth(), m.typ()
 	o := dropHint(in, 2)
 	if len(o) != 2 {
-		return r, t, n, nil, x.invalid("%d operands", len(o))
+		panic(x.invalid("%d operands", len(o)))
 	}
-	if err := x.accessType(t, n); err != nil {
-		return r, t, n, nil, err
-	}
+	x.accessType(t, n)
 	r = blank(kRun)
-	if err := x.addressOf(&o[address], space, &r); err != nil {
-		return r, t, n, nil, err
-	}
+	x.addressOf(&o[address], space, &r)
 	r.flags |= order
 	value := o[1-address]
 	values = []ptx.Operand{value}
 	if n > 1 || value.Kind == ptx.OperandVector {
 		values = value.Elems
 		if value.Kind != ptx.OperandVector || len(values) != n {
-			return r, t, n, nil, x.invalid("the value is not a vector of %d", n)
+			panic(x.invalid("the value is not a vector of %d", n))
 		}
 	}
 	r.esz, r.n = uint8(t.Size()), uint8(n)
 	if t == ptx.B128 {
 		r.esz, r.n = 8, uint8(2*n)
 	}
-	return r, t, n, values, nil
+	return r, t, n, values
 }
 
 func decodeLoad(x *fnc, in *ptx.Instruction, m *mods) error {
-	r, t, n, ds, err := x.access(in, m, 1)
-	if err != nil {
-		return err
-	}
+	r, t, n, ds := x.access(in, m, 1)
 	r.sub, r.run = memLoad, runLoad
 	if isSigned(t) {
 		r.flags |= flagSigned
@@ -221,8 +214,7 @@ func decodeLoad(x *fnc, in *ptx.Instruction, m *mods) error {
 		if t == ptx.B128 {
 			lo, hi := x.newReg(), x.newReg()
 			if ds[i].Kind != ptx.OperandSink {
-				var err error
-				if lo, hi, err = x.pair128(&ds[i]); err != nil || lo < 0 {
+				if lo, hi = x.pair128(&ds[i]); lo < 0 {
 					return x.invalid("needs 128-bit registers")
 				}
 			}
@@ -230,10 +222,7 @@ func decodeLoad(x *fnc, in *ptx.Instruction, m *mods) error {
 			continue
 		}
 		et, wide := elementType(t, n)
-		d, err := x.dst(&ds[i], et, wide)
-		if err != nil {
-			return err
-		}
+		d := x.dst(&ds[i], et, wide)
 		if ds[i].Kind == ptx.OperandReg {
 			width = max(width, x.regBits(&ds[i]))
 		}
@@ -260,25 +249,16 @@ func decodeStore(x *fnc, in *ptx.Instruction, m *mods) error {
 	if m.has("async") || m.has("bulk") {
 		return x.unsupported("")
 	}
-	r, t, n, vs, err := x.access(in, m, 0)
-	if err != nil {
-		return err
-	}
+	r, t, n, vs := x.access(in, m, 0)
 	r.sub, r.run = memStore, runStore
 	for i := range vs {
 		if t == ptx.B128 {
-			lo, hi, err := x.pair128(&vs[i])
-			if err != nil {
-				return err
-			}
+			lo, hi := x.pair128(&vs[i])
 			r.vs = append(r.vs, lo, hi)
 			continue
 		}
 		et, wide := elementType(t, n)
-		s, err := x.src(&vs[i], et, wide)
-		if err != nil {
-			return err
-		}
+		s := x.src(&vs[i], et, wide)
 		r.vs = append(r.vs, s)
 	}
 	if r.n == 1 {

@@ -93,12 +93,8 @@ func decodeMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 	if !found || !row || !col {
 		return x.unsupported("shape or layout")
 	}
-	if err := x.mmaTypes(m, info); err != nil {
-		return err
-	}
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
+	x.mmaTypes(m, info)
+	x.count(in, 4, 4)
 	s := info.shape
 	regBits := 32
 	if info.a.bits == 64 {
@@ -106,7 +102,7 @@ func decodeMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 	}
 	info.perReg = max(regBits/info.a.bits, 1)
 	o := in.Operands
-	src := func(o *ptx.Operand, elements, bits int) ([]int32, error) {
+	src := func(o *ptx.Operand, elements, bits int) []int32 {
 		width := max(bits, 32)
 		n := elements * bits / 32 / width
 		list := []ptx.Operand{*o}
@@ -114,27 +110,17 @@ func decodeMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 			list = o.Elems
 		}
 		if len(list) != n {
-			return nil, x.invalid("%d registers where the fragment has %d", len(list), n)
+			panic(x.invalid("%d registers where the fragment has %d", len(list), n))
 		}
 		out := make([]int32, n)
 		for i := range list {
-			var err error
-			if out[i], err = x.src(&list[i], bitsType(width), false); err != nil {
-				return nil, err
-			}
+			out[i] = x.src(&list[i], bitsType(width), false)
 		}
-		return out, nil
+		return out
 	}
-	var err error
-	if info.av, err = src(&o[1], s.m*s.k, info.a.bits); err != nil {
-		return err
-	}
-	if info.bv, err = src(&o[2], s.k*s.n, info.b.bits); err != nil {
-		return err
-	}
-	if info.cv, err = src(&o[3], s.m*s.n, info.ct.Bits()); err != nil {
-		return err
-	}
+	info.av = src(&o[1], s.m*s.k, info.a.bits)
+	info.bv = src(&o[2], s.k*s.n, info.b.bits)
+	info.cv = src(&o[3], s.m*s.n, info.ct.Bits())
 	ds := []ptx.Operand{o[0]}
 	if o[0].Kind == ptx.OperandVector {
 		ds = o[0].Elems
@@ -144,10 +130,7 @@ func decodeMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 		return x.invalid("%d destination registers", len(ds))
 	}
 	for i := range ds {
-		d, err := x.dst(&ds[i], bitsType(width), false)
-		if err != nil {
-			return err
-		}
+		d := x.dst(&ds[i], bitsType(width), false)
 		info.d = append(info.d, d)
 	}
 	r := blank(kColl)
@@ -164,7 +147,7 @@ func decodeMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 // mmaTypes takes the four types: d, a, b, c.
-func (x *fnc) mmaTypes(m *mods, info *mmaInfo) error {
+func (x *fnc) mmaTypes(m *mods, info *mmaInfo) {
 	var names []string
 	for i, s := range m.list {
 		if m.used>>i&1 != 0 {
@@ -178,7 +161,7 @@ func (x *fnc) mmaTypes(m *mods, info *mmaInfo) error {
 		m.used |= 1 << i
 	}
 	if len(names) != 4 {
-		return x.unsupported("")
+		panic(x.unsupported(""))
 	}
 	var okA, okB bool
 	info.a, okA = mmaElement(names[1])
@@ -186,7 +169,7 @@ func (x *fnc) mmaTypes(m *mods, info *mmaInfo) error {
 	info.dt, _ = ptx.ParseType(names[0])
 	info.ct, _ = ptx.ParseType(names[3])
 	if !okA || !okB || info.a.bits != info.b.bits || (info.a.float == nil) != (info.b.float == nil) || info.dt != info.ct {
-		return x.unsupported("")
+		panic(x.unsupported(""))
 	}
 	info.integer = info.a.float == nil
 	depth := false
@@ -206,9 +189,8 @@ func (x *fnc) mmaTypes(m *mods, info *mmaInfo) error {
 	}
 	// m8n8 exists for f64 and integers; the f16 form of sm_70 has a layout of its own.
 	if !depth || !sum || info.shape.m == 8 && !info.integer && info.a.bits != 64 {
-		return x.unsupported("")
+		panic(x.unsupported(""))
 	}
-	return nil
 }
 
 // run computes the product for the lanes in mask.
@@ -306,9 +288,7 @@ func decodeLdMatrix(x *fnc, in *ptx.Instruction, m *mods) error {
 	if space != spGeneric && space != spShared || m.typ() != ptx.B16 {
 		return x.unsupported("")
 	}
-	if err := x.count(in, 2, 2); err != nil {
-		return err
-	}
+	x.count(in, 2, 2)
 	n := int(num[1] - '0')
 	store := in.Op == "stmatrix"
 	r := blank(kColl)
@@ -317,9 +297,7 @@ func decodeLdMatrix(x *fnc, in *ptx.Instruction, m *mods) error {
 		regs, addr = addr, regs
 		r.sub = memStore
 	}
-	if err := x.addressOf(addr, space, &r); err != nil {
-		return err
-	}
+	x.addressOf(addr, space, &r)
 	list := []ptx.Operand{*regs}
 	if regs.Kind == ptx.OperandVector {
 		list = regs.Elems
@@ -329,17 +307,11 @@ func decodeLdMatrix(x *fnc, in *ptx.Instruction, m *mods) error {
 	}
 	for i := range list {
 		if store {
-			s, err := x.src(&list[i], ptx.B32, false)
-			if err != nil {
-				return err
-			}
+			s := x.src(&list[i], ptx.B32, false)
 			r.vs = append(r.vs, s)
 			continue
 		}
-		d, err := x.dst(&list[i], ptx.B32, false)
-		if err != nil {
-			return err
-		}
+		d := x.dst(&list[i], ptx.B32, false)
 		r.vd = append(r.vd, d)
 	}
 	r.coll = &collective{give: giveNothing, family: famMMA, sync: true, member: x.constant(uint64(full)),
@@ -387,13 +359,8 @@ func decodeMovMatrix(x *fnc, in *ptx.Instruction, m *mods) error {
 	}
 	m.has("aligned")
 	r := blank(kColl)
-	var err error
-	if r.a, err = x.src(&in.Operands[1], ptx.B32, false); err != nil {
-		return err
-	}
-	if r.d, err = x.dst(&in.Operands[0], ptx.B32, false); err != nil {
-		return err
-	}
+	r.a = x.src(&in.Operands[1], ptx.B32, false)
+	r.d = x.dst(&in.Operands[0], ptx.B32, false)
 	r.coll = &collective{give: giveA, family: famMMA, sync: true, member: x.constant(uint64(full)),
 		take: func(w *warp, in *inst, mask, _ uint32) {
 			at := func(row, col int) uint64 { return w.xa[4*row+col/2] >> (16 * (col & 1)) & 0xffff }

@@ -41,14 +41,8 @@ func decodeMov(x *fnc, in *ptx.Instruction, m *mods) error {
 	if o[1].Kind == ptx.OperandLabel {
 		return x.unsupported("address of a label")
 	}
-	a, err := x.src(&o[1], t, o[1].Kind != ptx.OperandReg)
-	if err != nil {
-		return err
-	}
-	d, err := x.dst(&o[0], t, false)
-	if err != nil {
-		return err
-	}
+	a := x.src(&o[1], t, o[1].Kind != ptx.OperandReg)
+	d := x.dst(&o[0], t, false)
 	if o[1].Kind == ptx.OperandVar && t.Bits() == 32 {
 		x.alu(addU[uint32], d, a, noSlot, noSlot) // a 32-bit address of shared or local memory
 		return nil
@@ -61,41 +55,32 @@ func decodeMov(x *fnc, in *ptx.Instruction, m *mods) error {
 func (x *fnc) movVector(t ptx.Type, ds, as []ptx.Operand) error {
 	kept := make([]int32, len(as))
 	for i := range as {
-		a, err := x.src(&as[i], t, false)
-		if err != nil {
-			return err
-		}
+		a := x.src(&as[i], t, false)
 		kept[i] = x.newReg()
 		x.alu(movU, kept[i], a, noSlot, noSlot)
 	}
 	for i := range ds {
-		d, err := x.dst(&ds[i], t, false)
-		if err != nil {
-			return err
-		}
+		d := x.dst(&ds[i], t, false)
 		x.alu(movU, d, kept[i], noSlot, noSlot)
 	}
 	return nil
 }
 
 // pair128 returns the two halves of a 128-bit register.
-func (x *fnc) pair128(o *ptx.Operand) (lo, hi int32, err error) {
+func (x *fnc) pair128(o *ptx.Operand) (lo, hi int32) {
 	if o.Kind == ptx.OperandInt {
-		return x.constant(o.Bits), x.constant(uint64(int64(o.Bits) >> 63)), nil
+		return x.constant(o.Bits), x.constant(uint64(int64(o.Bits) >> 63))
 	}
 	if o.Kind != ptx.OperandReg || x.f.Registers[o.Reg].Type != ptx.B128 {
-		return 0, 0, x.invalid("needs a 128-bit register")
+		panic(x.invalid("needs a 128-bit register"))
 	}
-	return x.vreg(o.Reg), x.high[o.Reg], nil
+	return x.vreg(o.Reg), x.high[o.Reg]
 }
 
 func (x *fnc) mov128(d, a *ptx.Operand) error {
-	alo, ahi, err := x.pair128(a)
-	if err != nil {
-		return err
-	}
-	dlo, dhi, err := x.pair128(d)
-	if err != nil || dlo < 0 {
+	alo, ahi := x.pair128(a)
+	dlo, dhi := x.pair128(d)
+	if dlo < 0 {
 		return x.invalid("needs a 128-bit register")
 	}
 	x.alu(movU, dlo, alo, noSlot, noSlot)
@@ -118,14 +103,10 @@ func (x *fnc) unpack(t ptx.Type, ds []ptx.Operand, a *ptx.Operand) error {
 		return x.invalid("vector does not fit the type")
 	}
 	var lo, hi int32
-	var err error
 	if t == ptx.B128 {
-		lo, hi, err = x.pair128(a)
+		lo, hi = x.pair128(a)
 	} else {
-		lo, err = x.src(a, t, false)
-	}
-	if err != nil {
-		return err
+		lo = x.src(a, t, false)
 	}
 	w := uint(e.Bits())
 	mask := widthMask(int(w))
@@ -148,10 +129,7 @@ func (x *fnc) unpack(t ptx.Type, ds []ptx.Operand, a *ptx.Operand) error {
 		if shift >= 64 {
 			from, shift = hi, shift-64
 		}
-		d, err := x.dst(&ds[i], e, w == 8)
-		if err != nil {
-			return err
-		}
+		d := x.dst(&ds[i], e, w == 8)
 		x.alu(func(d, a, _, _ *lanes) {
 			for i := range d {
 				d[i] = a[i] >> shift & mask
@@ -170,10 +148,7 @@ func (x *fnc) packVector(t ptx.Type, d *ptx.Operand, as []ptx.Operand) error {
 	w := uint(e.Bits())
 	halves := [2]int32{noSlot, noSlot}
 	for i := range as {
-		a, err := x.src(&as[i], e, w == 8)
-		if err != nil {
-			return err
-		}
+		a := x.src(&as[i], e, w == 8)
 		h, shift := uint(i)*w/64, uint(i)*w%64
 		r := x.newReg()
 		mask := widthMask(int(w))
@@ -185,18 +160,15 @@ func (x *fnc) packVector(t ptx.Type, d *ptx.Operand, as []ptx.Operand) error {
 		halves[h] = r
 	}
 	if t == ptx.B128 {
-		lo, hi, err := x.pair128(d)
-		if err != nil || lo < 0 {
+		lo, hi := x.pair128(d)
+		if lo < 0 {
 			return x.invalid("needs a 128-bit register")
 		}
 		x.alu(movU, lo, halves[0], noSlot, noSlot)
 		x.alu(movU, hi, halves[1], noSlot, noSlot)
 		return nil
 	}
-	dst, err := x.dst(d, t, false)
-	if err != nil {
-		return err
-	}
+	dst := x.dst(d, t, false)
 	x.alu(movU, dst, halves[0], noSlot, noSlot)
 	return nil
 }
@@ -221,14 +193,8 @@ func decodeCvta(x *fnc, in *ptx.Instruction, m *mods) error {
 		window = -window
 	}
 	o := in.Operands
-	a, err := x.src(&o[1], t, false)
-	if err != nil {
-		return err
-	}
-	d, err := x.dst(&o[0], t, false)
-	if err != nil {
-		return err
-	}
+	a := x.src(&o[1], t, false)
+	d := x.dst(&o[0], t, false)
 	f := aluFn(addU[uint64])
 	if t == ptx.U32 {
 		f = addU[uint32]
@@ -241,13 +207,8 @@ func decodeIsspacep(x *fnc, in *ptx.Instruction, m *mods) error {
 	space := m.oneOf("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry")
 	o := in.Operands
 	s := blank(kSetp)
-	var err error
-	if s.a, err = x.src(&o[1], ptx.U64, false); err != nil {
-		return err
-	}
-	if s.pd, err = x.dstPred(&o[0]); err != nil {
-		return err
-	}
+	s.a = x.src(&o[1], ptx.U64, false)
+	s.pd = x.dstPred(&o[0])
 	var window uint64
 	switch space {
 	case "shared", "shared::cta", "shared::cluster":
@@ -295,10 +256,7 @@ func decodeCtaRank(x *fnc, in *ptx.Instruction, m *mods) error {
 	if t != ptx.U32 && t != ptx.U64 {
 		return x.invalid("needs .u32 or .u64")
 	}
-	d, err := x.dst(&in.Operands[0], ptx.B32, false)
-	if err != nil {
-		return err
-	}
+	d := x.dst(&in.Operands[0], ptx.B32, false)
 	x.alu(movU, d, noSlot, noSlot, noSlot)
 	return nil
 }
@@ -309,10 +267,7 @@ func decodePolicy(x *fnc, in *ptx.Instruction, m *mods) error {
 	if len(in.Operands) == 0 || !slices.Contains(in.Mods, "b64") {
 		return x.invalid("needs a destination of type .b64")
 	}
-	d, err := x.dst(&in.Operands[0], ptx.B64, false)
-	if err != nil {
-		return err
-	}
+	d := x.dst(&in.Operands[0], ptx.B64, false)
 	x.alu(movU, d, noSlot, noSlot, noSlot)
 	return nil
 }

@@ -18,9 +18,7 @@ var videoDecoders = func() map[string]decoder {
 
 // decodeVideo covers v<op>{2,4}.dtype.atype.btype{.sat}{.add} d, a, b, c.
 func decodeVideo(x *fnc, in *ptx.Instruction, m *mods) error {
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
+	x.count(in, 4, 4)
 	td, ta, tb := m.typ(), m.typ(), m.typ()
 	for _, t := range []ptx.Type{td, ta, tb} {
 		if t != ptx.U32 && t != ptx.S32 {

@@ -12,10 +12,9 @@ var warpDecoders = map[string]decoder{
 }
 
 // members decodes the member mask.
-func (x *fnc) members(o *ptx.Operand, c *collective) (err error) {
+func (x *fnc) members(o *ptx.Operand, c *collective) {
 	c.sync = true
-	c.member, err = x.src(o, ptx.U32, false)
-	return err
+	c.member = x.src(o, ptx.U32, false)
 }
 
 func decodeShfl(x *fnc, in *ptx.Instruction, m *mods) error {
@@ -28,38 +27,23 @@ func decodeShfl(x *fnc, in *ptx.Instruction, m *mods) error {
 	if sync {
 		n = 5
 	}
-	if err := x.count(in, n, n); err != nil {
-		return err
-	}
+	x.count(in, n, n)
 	o := in.Operands
 	r := blank(kColl)
 	r.sub = map[string]uint8{"up": shflUp, "down": shflDown, "bfly": shflBfly, "idx": shflIdx}[mode]
 	r.coll = &collective{give: giveA, take: takeShfl, family: famShfl, member: noSlot}
 	d := &o[0]
-	var err error
 	if d.Kind == ptx.OperandPair {
-		if r.pd, err = x.dstPred(&d.Elems[1]); err != nil {
-			return err
-		}
+		r.pd = x.dstPred(&d.Elems[1])
 		d = &d.Elems[0]
 	}
-	if r.a, err = x.src(&o[1], ptx.B32, false); err != nil {
-		return err
-	}
-	if r.b, err = x.src(&o[2], ptx.B32, false); err != nil {
-		return err
-	}
-	if r.c, err = x.src(&o[3], ptx.B32, false); err != nil {
-		return err
-	}
+	r.a = x.src(&o[1], ptx.B32, false)
+	r.b = x.src(&o[2], ptx.B32, false)
+	r.c = x.src(&o[3], ptx.B32, false)
 	if sync {
-		if err = x.members(&o[4], r.coll); err != nil {
-			return err
-		}
+		x.members(&o[4], r.coll)
 	}
-	if r.d, err = x.dst(d, ptx.B32, false); err != nil {
-		return err
-	}
+	r.d = x.dst(d, ptx.B32, false)
 	x.emit(r)
 	return nil
 }
@@ -72,36 +56,26 @@ func decodeVote(x *fnc, in *ptx.Instruction, m *mods) error {
 	if sync {
 		n = 3
 	}
-	if err := x.count(in, n, n); err != nil {
-		return err
-	}
+	x.count(in, n, n)
 	o := in.Operands
 	r := blank(kColl)
 	r.coll = &collective{give: givePred, take: takeVote, family: famVote, member: noSlot}
-	var err error
-	if r.pa, r.pax, err = x.pred(&o[1]); err != nil {
-		return err
-	}
+	r.pa, r.pax = x.pred(&o[1])
 	if sync {
-		if err = x.members(&o[2], r.coll); err != nil {
-			return err
-		}
+		x.members(&o[2], r.coll)
 	}
 	switch {
 	case mode == "ballot" && t == ptx.B32:
 		r.sub = voteBallot
-		r.d, err = x.dst(&o[0], ptx.B32, false)
+		r.d = x.dst(&o[0], ptx.B32, false)
 	case mode != "" && mode != "ballot" && t == ptx.Pred:
 		r.sub = map[string]uint8{"all": voteAll, "any": voteAny, "uni": voteUni}[mode]
-		if r.pd, err = x.dstPred(&o[0]); r.pd == 0 && err == nil {
+		if r.pd = x.dstPred(&o[0]); r.pd == 0 {
 			r.pd = x.np // thrown away
 			x.np++
 		}
 	default:
 		return x.invalid("no such vote")
-	}
-	if err != nil {
-		return err
 	}
 	x.emit(r)
 	return nil
@@ -120,28 +94,19 @@ func decodeMatch(x *fnc, in *ptx.Instruction, m *mods) error {
 	r := blank(kColl)
 	r.coll = &collective{give: giveA, take: takeMatch, family: famMatch, member: noSlot}
 	d := &o[0]
-	var err error
 	if d.Kind == ptx.OperandPair {
 		if mode == "any" {
 			return x.invalid("match.any has one destination")
 		}
-		if r.pd, err = x.dstPred(&d.Elems[1]); err != nil {
-			return err
-		}
+		r.pd = x.dstPred(&d.Elems[1])
 		d = &d.Elems[0]
 	}
 	if mode == "all" {
 		r.sub = 1
 	}
-	if r.a, err = x.src(&o[1], t, false); err != nil {
-		return err
-	}
-	if err = x.members(&o[2], r.coll); err != nil {
-		return err
-	}
-	if r.d, err = x.dst(d, ptx.U32, false); err != nil {
-		return err
-	}
+	r.a = x.src(&o[1], t, false)
+	x.members(&o[2], r.coll)
+	r.d = x.dst(d, ptx.U32, false)
 	x.emit(r)
 	return nil
 }
@@ -176,16 +141,9 @@ func decodeRedux(x *fnc, in *ptx.Instruction, m *mods) error {
 	r := blank(kColl)
 	r.coll = &collective{give: giveA, take: takeRedux, family: famRedux, member: noSlot}
 	r.call = &callInfo{fold: f}
-	var err error
-	if r.a, err = x.src(&o[1], t, false); err != nil {
-		return err
-	}
-	if err = x.members(&o[2], r.coll); err != nil {
-		return err
-	}
-	if r.d, err = x.dst(&o[0], ptx.U32, false); err != nil {
-		return err
-	}
+	r.a = x.src(&o[1], t, false)
+	x.members(&o[2], r.coll)
+	r.d = x.dst(&o[0], ptx.U32, false)
 	x.emit(r)
 	return nil
 }
@@ -214,10 +172,7 @@ func decodeActive(x *fnc, in *ptx.Instruction, m *mods) error {
 	}
 	r := blank(kRun)
 	r.run = runActive
-	var err error
-	if r.d, err = x.dst(&in.Operands[0], ptx.B32, false); err != nil {
-		return err
-	}
+	r.d = x.dst(&in.Operands[0], ptx.B32, false)
 	x.emit(r)
 	return nil
 }
@@ -232,16 +187,9 @@ func decodeElect(x *fnc, in *ptx.Instruction, m *mods) error {
 	}
 	r := blank(kColl)
 	r.coll = &collective{give: giveNothing, take: takeElect, family: famElect, member: noSlot}
-	var err error
-	if r.pd, err = x.dstPred(&o[0].Elems[1]); err != nil {
-		return err
-	}
-	if err = x.members(&o[1], r.coll); err != nil {
-		return err
-	}
-	if r.d, err = x.dst(&o[0].Elems[0], ptx.B32, false); err != nil {
-		return err
-	}
+	r.pd = x.dstPred(&o[0].Elems[1])
+	x.members(&o[1], r.coll)
+	r.d = x.dst(&o[0].Elems[0], ptx.B32, false)
 	x.emit(r)
 	return nil
 }

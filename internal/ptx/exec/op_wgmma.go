@@ -95,14 +95,8 @@ func (x *fnc) wgmma(in *ptx.Instruction, p *wgmma) error {
 	}
 	r := blank(kColl)
 	for i := range o[0].Elems {
-		d, err := x.dst(&o[0].Elems[i], ptx.B32, false)
-		if err != nil {
-			return err
-		}
-		s, err := x.src(&o[0].Elems[i], ptx.B32, false)
-		if err != nil {
-			return err
-		}
+		d := x.dst(&o[0].Elems[i], ptx.B32, false)
+		s := x.src(&o[0].Elems[i], ptx.B32, false)
 		r.vd, r.vs = append(r.vd, d), append(r.vs, s)
 	}
 	from, width := []ptx.Operand{o[1]}, 64
@@ -114,16 +108,10 @@ func (x *fnc) wgmma(in *ptx.Instruction, p *wgmma) error {
 		if i < len(from) {
 			at, bits = &from[i], width
 		}
-		s, err := x.src(at, bitsType(bits), false)
-		if err != nil {
-			return err
-		}
+		s := x.src(at, bitsType(bits), false)
 		r.vs = append(r.vs, s)
 	}
-	pred, inv, err := x.pred(&o[3])
-	if err != nil {
-		return err
-	}
+	pred, inv := x.pred(&o[3])
 	sel := blank(kSelp)
 	sel.d, sel.a, sel.b, sel.pa, sel.pax = x.newReg(), x.constant(1), x.constant(0), pred, inv
 	x.emit(sel)

@@ -81,13 +81,13 @@ func decodeWMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 }
 
 // fragmentRegs returns the slots of a fragment, as destinations or sources.
-func (x *fnc) fragmentRegs(o *ptx.Operand, f *fragment, dst bool) ([]int32, error) {
+func (x *fnc) fragmentRegs(o *ptx.Operand, f *fragment, dst bool) []int32 {
 	list := []ptx.Operand{*o}
 	if o.Kind == ptx.OperandVector {
 		list = o.Elems
 	}
 	if len(list) != f.regs() {
-		return nil, x.invalid("%d registers where the fragment has %d", len(list), f.regs())
+		panic(x.invalid("%d registers where the fragment has %d", len(list), f.regs()))
 	}
 	t := ptx.B32
 	if f.bits == 64 {
@@ -95,17 +95,13 @@ func (x *fnc) fragmentRegs(o *ptx.Operand, f *fragment, dst bool) ([]int32, erro
 	}
 	out := make([]int32, len(list))
 	for i := range list {
-		var err error
 		if dst {
-			out[i], err = x.dst(&list[i], t, false)
+			out[i] = x.dst(&list[i], t, false)
 		} else {
-			out[i], err = x.src(&list[i], t, false)
-		}
-		if err != nil {
-			return nil, err
+			out[i] = x.src(&list[i], t, false)
 		}
 	}
-	return out, nil
+	return out
 }
 
 func (x *fnc) wmmaMemory(in *ptx.Instruction, m *mods, shape mmaShape, op, which string) error {
@@ -123,9 +119,7 @@ func (x *fnc) wmmaMemory(in *ptx.Instruction, m *mods, shape mmaShape, op, which
 	if !ok || layout == "" || space != spGeneric && space != spGlobal && space != spShared {
 		return x.unsupported("")
 	}
-	if err := x.count(in, 2, 3); err != nil {
-		return err
-	}
+	x.count(in, 2, 3)
 	o := in.Operands
 	store := op == "store"
 	regs, addr := &o[0], &o[1]
@@ -134,25 +128,17 @@ func (x *fnc) wmmaMemory(in *ptx.Instruction, m *mods, shape mmaShape, op, which
 		regs, addr = addr, regs
 		r.sub = memStore
 	}
-	if err := x.addressOf(addr, space, &r); err != nil {
-		return err
-	}
+	x.addressOf(addr, space, &r)
 	byCol := layout == "col"
 	ld := f.cols
 	if byCol {
 		ld = f.rows
 	}
 	r.b = x.constant(uint64(ld))
-	var err error
 	if len(o) == 3 {
-		if r.b, err = x.src(&o[2], ptx.U32, false); err != nil {
-			return err
-		}
+		r.b = x.src(&o[2], ptx.U32, false)
 	}
-	slots, err := x.fragmentRegs(regs, &f, !store)
-	if err != nil {
-		return err
-	}
+	slots := x.fragmentRegs(regs, &f, !store)
 	if store {
 		r.vs = slots
 	} else {
@@ -231,24 +217,16 @@ func (x *fnc) wmmaMul(in *ptx.Instruction, m *mods, shape mmaShape) error {
 		(a.bits == 64) != (types[0] == "f64") || (types[0] == "f64") != (types[3] == "f64") {
 		return x.unsupported("")
 	}
-	if err := x.count(in, 4, 4); err != nil {
-		return err
-	}
+	x.count(in, 4, 4)
 	o := in.Operands
 	r := blank(kColl)
-	var err error
 	var n [3]int
 	for i, f := range []*fragment{&fa, &fb, &fc} {
-		s, err := x.fragmentRegs(&o[i+1], f, false)
-		if err != nil {
-			return err
-		}
+		s := x.fragmentRegs(&o[i+1], f, false)
 		r.vs = append(r.vs, s...)
 		n[i] = len(r.vs)
 	}
-	if r.vd, err = x.fragmentRegs(&o[0], &fd, true); err != nil {
-		return err
-	}
+	r.vd = x.fragmentRegs(&o[0], &fd, true)
 	info := &wmmaInfo{shape: shape, a: a, b: b, fa: fa, fb: fb, fc: fc, fd: fd, n: n, sat: sat}
 	info.readC, info.writeD = wmmaValue(types[3]), types[0]
 	r.coll = &collective{give: giveNothing, family: famMMA, sync: true, member: x.constant(uint64(full)), take: info.run}
