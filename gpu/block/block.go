@@ -3,6 +3,10 @@
 // All threads of the block call a function together, as a barrier, and a block has a multiple of 32 threads along x alone.
 // A function has shared memory of its own for each place that calls it. It begins and ends so that a loop may call it
 // again. T is a number, or a struct or an array of numbers.
+//
+// The items of a thread are a slice of an array of its own, as long in each thread. They are next to each other: item i of thread k is
+// element k*len(items)+i of the block. An array that only constants index stays in registers. Take an odd number of items: then
+// threads do not wait for each other's banks of shared memory.
 package block
 
 import "github.com/purecuda/purecuda/gpu"

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpu/block"
 )
 
 // Sample are the numbers that a histogram counts.
@@ -75,12 +76,7 @@ func HistogramShared(bins int) (bytes, copies int) {
 // Histogram adds to each counter how many elements are in its bin. Copies is that of HistogramShared.
 func Histogram[T Sample](t *gpu.Thread, b Bins[T], copies int, counts []uint64, in []T) {
 	const ahead = 4
-	h := gpu.DynamicShared[uint32](t)
-	lane := t.Lane() & (copies - 1)
-	for i := t.ThreadX(); i < b.N*copies; i += HistogramThreads {
-		h[i] = 0
-	}
-	t.Barrier()
+	h := block.NewHistogram(t, gpu.DynamicShared[uint32](t)[:b.N*copies], copies)
 	i, step := t.GlobalX(), t.GlobalDimX()
 	for ; i+(ahead-1)*step < len(in); i += ahead * step {
 		var x [ahead]T
@@ -88,34 +84,30 @@ func Histogram[T Sample](t *gpu.Thread, b Bins[T], copies int, counts []uint64, 
 			x[k] = in[i+k*step]
 		}
 		for k := range ahead {
-			countSample(h, counts, lane, copies, b, x[k])
+			countSample(h, counts, copies, b, x[k])
 		}
 	}
 	for ; i < len(in); i += step {
-		countSample(h, counts, lane, copies, b, in[i])
+		countSample(h, counts, copies, b, in[i])
 	}
 	t.Barrier()
 	if copies == 0 {
 		return
 	}
 	for i := t.ThreadX(); i < b.N; i += HistogramThreads {
-		var n uint32
-		for k := range copies {
-			n += h[i*copies+(k+t.Lane())&(copies-1)]
-		}
-		if n > 0 {
+		if n := h.Of(i); n > 0 {
 			gpu.AtomicAdd(&counts[i], uint64(n))
 		}
 	}
 }
 
-func countSample[T Sample](h []uint32, counts []uint64, lane, copies int, b Bins[T], v T) {
+func countSample[T Sample](h block.Histogram, counts []uint64, copies int, b Bins[T], v T) {
 	if !(v >= b.Low && v < b.High) {
 		return
 	}
 	if i := b.Bin(v); copies == 0 {
 		gpu.AtomicAdd(&counts[i], 1)
 	} else {
-		gpu.AtomicAdd(&h[i*copies+lane], 1)
+		h.Count(i)
 	}
 }

@@ -68,21 +68,16 @@ func plain[W uint32 | uint64](k, all, negative W) W {
 // Count counts digits, and clears the status of the first launch.
 func Count[W uint32 | uint64](t *gpu.Thread, o Order, portions int, work, status []uint32, keys []W) {
 	const ahead = 4
-	h := gpu.Shared[[32 * digits]uint32](t)
+	memory := gpu.Shared[[32 * digits]uint32](t)
 	last := gpu.Shared[uint32](t)
 	var zero W
 	passes := int(unsafe.Sizeof(zero))
-	copies := 32 / passes // of each counter, for lanes that would wait for each other
 	w := Work{passes, portions}
-	for i := t.ThreadX(); i < 32*digits; i += SortThreads {
-		h[i] = 0
-	}
 	for i := t.GlobalX(); i < len(status); i += t.GlobalDimX() {
 		status[i] = 0
 	}
 	all, negative := flips[W](o)
-	t.Barrier()
-	lane := t.Lane() & (copies - 1)
+	h := block.NewHistogram(t, memory[:], 32/passes) // bin p*digits+d is digit d of pass p
 	i, step := t.GlobalX(), t.GlobalDimX()
 	for ; i+(ahead-1)*step < len(keys); i += ahead * step {
 		var x [ahead]W
@@ -90,19 +85,15 @@ func Count[W uint32 | uint64](t *gpu.Thread, o Order, portions int, work, status
 			x[k] = keys[i+k*step]
 		}
 		for k := range ahead {
-			countDigits(h, lane, copies, ordered(x[k], all, negative))
+			countDigits(h, ordered(x[k], all, negative))
 		}
 	}
 	for ; i < len(keys); i += step {
-		countDigits(h, lane, copies, ordered(keys[i], all, negative))
+		countDigits(h, ordered(keys[i], all, negative))
 	}
 	t.Barrier()
 	for b := t.ThreadX(); b < passes*digits; b += SortThreads {
-		var n uint32
-		for k := range copies {
-			n += h[b*copies+(k+t.Lane())&(copies-1)]
-		}
-		if n > 0 {
+		if n := h.Of(b); n > 0 {
 			gpu.AtomicAdd(&work[b], n)
 		}
 	}
@@ -128,9 +119,9 @@ func Count[W uint32 | uint64](t *gpu.Thread, o Order, portions int, work, status
 	}
 }
 
-func countDigits[W uint32 | uint64](h *[32 * digits]uint32, lane, copies int, k W) {
+func countDigits[W uint32 | uint64](h block.Histogram, k W) {
 	for p := range int(unsafe.Sizeof(k)) {
-		gpu.AtomicAdd(&h[int(k>>(8*p)&255)*copies+lane+p*digits*copies], 1)
+		h.From(p * digits).Count(int(k >> (8 * p) & 255))
 	}
 }
 

@@ -43,7 +43,7 @@ func rank[W uint32 | uint64](k W, o TopOrder) W {
 // TopCount counts the digit of a pass. counters are those of the pass.
 func TopCount[W uint32 | uint64](t *gpu.Thread, o TopOrder, pass int, k uint64, counters []uint32, top []Top, keys, few []W) {
 	const copies = 4
-	h := gpu.Shared[[topDigits * copies]uint32](t)
+	memory := gpu.Shared[[topDigits * copies]uint32](t)
 	last := gpu.Shared[uint32](t)
 	var zero W
 	known := pass * topBits
@@ -58,17 +58,14 @@ func TopCount[W uint32 | uint64](t *gpu.Thread, o TopOrder, pass int, k uint64, 
 	if state.Copied > 0 {
 		in = few[:state.Copied]
 	}
-	for i := t.ThreadX(); i < topDigits*copies; i += TileThreads {
-		h[i] = 0
-	}
-	t.Barrier()
+	h := block.NewHistogram(t, memory[:], copies)
 	const ahead = 4
-	lane := t.Lane() & (copies - 1)
-	for i := t.GlobalX() - t.Lane(); i < len(in); i += ahead * t.GlobalDimX() {
+	lane := t.Lane()
+	for i := t.GlobalX() - lane; i < len(in); i += ahead * t.GlobalDimX() {
 		var x [ahead]W
 		var there [ahead]bool
 		for j := range ahead {
-			at := i + j*t.GlobalDimX() + t.Lane()
+			at := i + j*t.GlobalDimX() + lane
 			if at < len(in) {
 				x[j] = rank(in[at], o)
 				there[j] = pass == 0 || x[j]>>(shift+width) == prefix
@@ -76,18 +73,18 @@ func TopCount[W uint32 | uint64](t *gpu.Thread, o TopOrder, pass int, k uint64, 
 		}
 		for j := range ahead {
 			if there[j] {
-				gpu.AtomicAdd(&h[int(x[j]>>shift&(1<<width-1))*copies+lane], 1)
+				h.Count(int(x[j] >> shift & (1<<width - 1)))
 			}
 			if copying {
 				all := gpu.Ballot(t, there[j])
 				if all != 0 {
 					var at uint64
-					if t.Lane() == 0 {
+					if lane == 0 {
 						at = gpu.AtomicAdd(&top[1].Copied, uint64(bits.OnesCount32(all)))
 					}
 					at = gpu.Shuffle(t, at, 0)
 					if there[j] {
-						few[at+uint64(bits.OnesCount32(all&gpu.LaneMaskBelow(t)))] = keys[i+j*t.GlobalDimX()+t.Lane()]
+						few[at+uint64(bits.OnesCount32(all&gpu.LaneMaskBelow(t)))] = keys[i+j*t.GlobalDimX()+lane]
 					}
 				}
 			}
@@ -95,11 +92,7 @@ func TopCount[W uint32 | uint64](t *gpu.Thread, o TopOrder, pass int, k uint64, 
 	}
 	t.Barrier()
 	for d := t.ThreadX(); d < topDigits; d += TileThreads {
-		var n uint32
-		for c := range copies {
-			n += h[d*copies+(c+t.Lane())&(copies-1)]
-		}
-		if n > 0 {
+		if n := h.Of(d); n > 0 {
 			gpu.AtomicAdd(&counters[d], n)
 		}
 	}
