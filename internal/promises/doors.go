@@ -95,7 +95,7 @@ var Doors = []Door{
 	{Name: "isolate.Group.Do", Calls: []string{"pool/isolate.Open", "pool/isolate.Group.Do", "pool/isolate.StateOf", "pool/isolate.Handle", "pool/isolate.Handler.Do"}, Test: here, Not: all(
 		not("Its children have runtimes of their own, which lose CUDA for it.", "lost", "required-lost"))},
 	program("examples/saxpy"), program("examples/gokernel"), program("examples/compile"), program("examples/overlap"), program("examples/graph"),
-	program("examples/scatter"), program("examples/sort"), program("examples/stencil"), program("examples/isolate"), program("examples/http"),
+	program("examples/scatter"), program("examples/sort"), program("examples/stencil"), program("examples/transformer"), program("examples/isolate"), program("examples/http"),
 	program("cmd/smoke"),
 	{Name: "gonumblas.BLAS", Calls: []string{"libs/cublas/gonumblas.Open"}, Test: "libs/cublas/gonumblas/promises_test.go", Not: all(
 		not("gonum's interfaces have no error and no ctx. Err and OnError tell of a loss, and the CPU computes.", "required-lost", "ctx"),
