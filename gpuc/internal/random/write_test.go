@@ -199,7 +199,7 @@ func (w *writer) statements(depth int) {
 }
 
 func (w *writer) statement(depth int) {
-	kind := w.r.IntN(29)
+	kind := w.r.IntN(31)
 	if depth == 0 {
 		kind %= 8
 	}
@@ -248,6 +248,8 @@ func (w *writer) statement(depth int) {
 		w.guarded()
 	case 27, 28:
 		w.mixed()
+	case 29, 30:
+		w.sums()
 	}
 }
 
@@ -577,6 +579,27 @@ func (w *writer) bounded() {
 		w.line("%s = fold(in[%s&7:], 3) + int64(fold(h[:%s&15], 1))", x, j, j)
 	}
 	w.know("int64", x, true)
+}
+
+// sums adds up in a field or an element, which lasts from pass to pass.
+func (w *writer) sums() {
+	if !w.thread {
+		w.assign()
+		return
+	}
+	c, v := w.name("c"), w.name("v")
+	w.line("%s := Counter{S: %s}", c, w.expr("uint64", 1))
+	w.line("%s {", pick(w.r, []string{"for kk := range n", "for kk := range i & 31", "for kk := range n & 15", "for kk := 1; kk <= n; kk++", "for kk := range 13"}))
+	if w.r.IntN(4) == 0 {
+		w.line("if %s { continue }", pick(w.r, []string{"in[kk&63] < 0", "kk == n - 2", "h[kk&31]&3 == 1"}))
+	}
+	for range 1 + w.r.IntN(2) {
+		w.line("%s += %s", pick(w.r, []string{c + ".S", c + ".V[2]", c + ".V[kk&3]", "(&" + c + ").N"}),
+			pick(w.r, []string{"uint64(in[kk&63])", "uint64(h[kk&31])", "uint64(in[63-kk&31]) ^ " + c + ".S", c + ".Push(uint64(h[kk&15]))"}))
+	}
+	w.line("}")
+	w.line("%s := %s.Sum() + %s.V[2]*5 + %s.V[3]", v, c, c, c)
+	w.know("uint64", v, true)
 }
 
 // array writes statements with an array or a struct.
