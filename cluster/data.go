@@ -288,16 +288,31 @@ func (c *Cluster) Put(ctx context.Context, name string, data []byte) (Ref, error
 // Drop removes what Put has stored.
 func (c *Cluster) Drop(r Ref) { dropObject(c.js, c.names, &r) }
 
+// objectStore finds the object store. It asks again until ctx ends: a question that was lost has no answer.
+func objectStore(ctx context.Context, js jetstream.JetStream, n names) (jetstream.ObjectStore, error) {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, foundWithin)
+		store, err := js.ObjectStore(attempt, n.bucket())
+		late := attempt.Err() != nil
+		cancel()
+		if err == nil || !late || ctx.Err() != nil {
+			return store, err
+		}
+	}
+}
+
 // putObject stores data. With a configuration it makes the store where it is missing.
 func putObject(ctx context.Context, js jetstream.JetStream, n names, name string, data []byte, c *config) (*Ref, error) {
-	store, err := js.ObjectStore(ctx, n.bucket())
+	store, err := objectStore(ctx, js, n)
 	if errors.Is(err, jetstream.ErrBucketNotFound) && c != nil {
 		err = c.onServers(js.Conn(), 1, func(replicas int) (err error) {
+			ctx, cancel := context.WithTimeout(ctx, answerWithin)
+			defer cancel()
 			store, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: n.bucket(), TTL: keepResults, MaxBytes: c.bytes(), Storage: c.storage, Replicas: replicas})
 			return err
 		})
 		if errors.Is(err, jetstream.ErrBucketExists) {
-			store, err = js.ObjectStore(ctx, n.bucket())
+			store, err = objectStore(ctx, js, n)
 		}
 	}
 	if err != nil {
@@ -318,9 +333,22 @@ func putObject(ctx context.Context, js jetstream.JetStream, n names, name string
 	return &Ref{URI: "object:" + name, Length: int64(len(data)), Digest: hex.EncodeToString(sum[:])}, nil
 }
 
-// readObject reads the range of an object.
-func readObject(ctx context.Context, js jetstream.JetStream, n names, name string, r *Ref, into []byte) error {
-	store, err := js.ObjectStore(ctx, n.bucket())
+// readObject reads the range of an object. What is lost on its way comes late or never, so it tries again, and waits longer each time.
+func readObject(ctx context.Context, js jetstream.JetStream, n names, name string, r *Ref, into []byte) (err error) {
+	for within := answerWithin; within <= 4*answerWithin; within *= 2 {
+		attempt, cancel := context.WithTimeout(ctx, within+moveWithin(r.Offset+r.Length))
+		err = readOnce(attempt, js, n, name, r, into)
+		late := attempt.Err() != nil
+		cancel()
+		if err == nil || !late || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+func readOnce(ctx context.Context, js jetstream.JetStream, n names, name string, r *Ref, into []byte) error {
+	store, err := objectStore(ctx, js, n)
 	if err != nil {
 		return err
 	}
@@ -347,16 +375,7 @@ func getObject(ctx context.Context, js jetstream.JetStream, n names, r *Ref, mos
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "%.80q with %d bytes from byte %d on and digest %.80q is no reference to at most %d bytes of a piece", r.URI, r.Length, r.Offset, r.Digest, most)
 	}
 	data := make([]byte, r.Length)
-	err := errors.New("not tried")
-	for within := answerWithin; err != nil && within <= 4*answerWithin; within *= 2 { // what is lost on its way comes late or never
-		attempt, cancel := context.WithTimeout(ctx, within+moveWithin(r.Length))
-		err = readObject(attempt, js, n, name, r, data)
-		late := attempt.Err() != nil
-		cancel()
-		if !late || ctx.Err() != nil {
-			break
-		}
-	}
+	err := readObject(ctx, js, n, name, r, data)
 	if err == nil {
 		err = r.verify(data)
 	}

@@ -244,19 +244,21 @@ func TestLostMessages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for answers that do not come: a quarter of a minute")
 	}
-	const chunk, ask = " $O.purecuda_v1_data.C.", " $JS.API.CONSUMER.CREATE.OBJ_purecuda_v1_data"
+	const chunk, ask, find = " $O.purecuda_v1_data.C.", " $JS.API.CONSUMER.CREATE.OBJ_purecuda_v1_data", " $JS.API.STREAM.INFO.OBJ_purecuda_v1_data "
 	for _, of := range []struct {
 		who, what string
 		times     int64
-	}{{"caller", chunk, 3}, {"host", chunk, 3}, {"caller", ask, 2}, {"host", ask, 2}} {
-		t.Run(fmt.Sprint(of.who, of.what), func(t *testing.T) {
+		ref       bool // the data are a reference
+	}{{"caller", chunk, 3, false}, {"host", chunk, 3, false}, {"caller", ask, 2, false}, {"host", ask, 2, false}, {"host", ask, 2, true},
+		{"caller", find, 2, false}, {"host", find, 2, false}, {"host", find, 2, true}} {
+		t.Run(fmt.Sprint(of.who, of.what, of.ref), func(t *testing.T) {
 			t.Parallel()
 			s := start(t, embedded.Config{Listen: "127.0.0.1:0", Token: token})
 			var lost atomic.Int64
 			var last atomic.Value
 			p := newLosingProxy(t, s.URL()[len("nats://"):], func(up bool, line string) bool { // one chunk of each try
 				subject := strings.Fields(line)[1]
-				if !up || !strings.Contains(line, of.what) || subject == last.Load() || lost.Load() == of.times {
+				if !up || !strings.Contains(line, of.what) || of.what == chunk && subject == last.Load() || lost.Load() == of.times {
 					return false
 				}
 				last.Store(subject)
@@ -274,9 +276,15 @@ func TestLostMessages(t *testing.T) {
 			defer cancel()
 			data := make([]byte, 1<<20+1)
 			data[77] = 7
-			out, _, err := cluster.Do(ctx, c, "flip/v1", cluster.Piece{Data: data}, cluster.WithRetry(0))
+			function, piece, want := "flip/v1", cluster.Piece{Data: data}, flip(data)
+			if of.ref {
+				ref, err := c.Put(ctx, "data", data)
+				require.NoError(t, err)
+				function, piece, want = "sum/v1", cluster.Piece{Refs: []cluster.Ref{ref}}, number(7)
+			}
+			out, _, err := cluster.Do(ctx, c, function, piece, cluster.WithRetry(0))
 			require.NoError(t, err)
-			assert.Equal(t, flip(data), out)
+			assert.Equal(t, want, out)
 			assert.Equal(t, of.times, lost.Load())
 		})
 	}
