@@ -145,12 +145,9 @@ func newCall(ctx context.Context, c *Cluster, function string, n int, options []
 	if ctx == nil || c == nil || c.nc == nil || n < 0 {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a call takes a context, a cluster of Open and a number of pieces that is not negative")
 	}
-	config, err := configured(c.config, options)
+	config, err := configured(atCall, c.config, options)
 	if err != nil {
 		return nil, err
-	}
-	if config.name != c.config.name {
-		return nil, driver.Errorf(driver.ErrInvalidArgument, "WithName(%q) is an option of Open and Serve: this cluster is %q", config.name, c.config.name)
 	}
 	token, err := functionToken(config.wire(function))
 	if err != nil {
@@ -881,7 +878,17 @@ func (k *call) failure(number int, err error) error {
 	if of, ok := errors.AsType[*pieceError](err); ok {
 		return of
 	}
-	return &pieceError{number, err}
+	e := &pieceError{number: number, device: driver.NoDevice, err: err}
+	last := err
+	if all, ok := err.(interface{ Unwrap() []error }); ok { // the tries, the last one at the end
+		last = all.Unwrap()[len(all.Unwrap())-1]
+	}
+	if try, ok := last.(*TryError); ok {
+		e.host, e.device = try.Host, try.Device
+	} else if f := k.flights[number]; f != nil && f.held != nil {
+		e.host, e.device = f.heldHead.Host, f.heldHead.Device
+	}
+	return e
 }
 
 // of is the number of the piece that a flight is of, or that it verifies.
@@ -894,6 +901,9 @@ func (f *flight) of() int {
 
 type pieceError struct {
 	number int
+	host   string // that tried it last, and
+	device int    // its device
+	here   bool   // in place of a host, the fallback
 	err    error
 }
 
@@ -933,7 +943,7 @@ func (k *call) report(wall time.Duration, err error) (pool.Report, error) {
 			t.Device = driver.NoDevice
 			switch {
 			case i == at:
-				t.Cause = failed.err
+				t.Host, t.Device, t.Cause = failed.host, failed.device, failed.err
 				if f := k.flights[i]; f != nil {
 					t.Retries = max(f.failed-1, 0)
 				}
@@ -945,11 +955,14 @@ func (k *call) report(wall time.Duration, err error) (pool.Report, error) {
 		} else if r.Where == "" || o.where == pool.OnGPU {
 			r.Where, r.Reason = o.where, o.reason
 		}
-		who := o.host + strconv.Itoa(t.Device)
+		who := t.Host + strconv.Itoa(t.Device)
 		if _, ok := devices[who]; !ok {
 			devices[who] = len(devices)
 		}
 		t.Index = devices[who]
+		if !o.done && t.Host == "" && !(i == at && failed.here) {
+			t.Index = -1
+		}
 		if n := len(r.Tiles); n > 0 && i != at && i-1 != at {
 			if last := &r.Tiles[n-1]; last.Index == t.Index && last.Done == t.Done && last.Retries+t.Retries == 0 { // one report stands for both
 				last.Hi, last.Compute = t.Hi, last.Compute+t.Compute

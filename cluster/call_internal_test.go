@@ -42,7 +42,7 @@ func TestTooFewServersForAConsumer(t *testing.T) {
 		patience time.Duration
 		kind     error
 	}{{3, time.Minute, nil}, {1 << 30, 300 * time.Millisecond, ErrQuota}} {
-		config, err := configured(nil, []Option{WithPatience(one.patience)})
+		config, err := configured(atOpen, nil, []Option{WithPatience(one.patience)})
 		require.NoError(t, err)
 		c := &Cluster{nc: nc, js: js, names: defaultName, config: config, ready: map[string]bool{}}
 		k, err := newCall(t.Context(), c, "f/v1", 1, nil)

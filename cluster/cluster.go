@@ -75,7 +75,7 @@ func ConnectOptions() []nats.Option {
 // Open returns the cluster behind a connection. It makes the streams where they are missing, which needs the right to. The
 // connection stays the caller's, who makes it with [ConnectOptions].
 func Open(ctx context.Context, nc *nats.Conn, options ...Option) (*Cluster, error) {
-	config, err := configured(nil, options)
+	config, err := configured(atOpen, nil, options)
 	switch {
 	case err != nil:
 		return nil, err

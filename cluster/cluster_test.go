@@ -126,6 +126,9 @@ func TestFailures(t *testing.T) {
 			}
 		}
 		require.Len(t, failed, 1)
+		assert.Regexp(t, fmt.Sprintf(`^pool: not done: host host[01], device 0, items \[%d, %d\), after 1 retries: host host`, failed[0].Lo, failed[0].Hi), err.Error())
+		assert.Regexp(t, `; no host, items \[\d+, \d+\): stopped`, err.Error())
+		assert.NotContains(t, err.Error(), "CPU")
 		assert.Equal(t, 1, failed[0].Len())
 		assert.Equal(t, 1, failed[0].Retries)
 		for _, host := range []string{"host host0, device 0: " + want, "host host1, device 0: " + want, ""} {

@@ -12,10 +12,14 @@ import (
 )
 
 // WithMemoryStorage is the default of storage.
-func WithMemoryStorage() Option { return func(c *config) { c.storage = jetstream.MemoryStorage } }
+func WithMemoryStorage() Option {
+	return option("WithMemoryStorage", func(c *config) { c.storage = jetstream.MemoryStorage }, atOpen)
+}
 
 // WithAckWait sets when the server gives the piece of a silent host to another one.
-func WithAckWait(d time.Duration) Option { return func(c *config) { c.ackWait = d } }
+func WithAckWait(d time.Duration) Option {
+	return option("WithAckWait", func(c *config) { c.ackWait = d }, atOpen)
+}
 
 // Connection is that of a cluster.
 func Connection(c *Cluster) *nats.Conn { return c.nc }

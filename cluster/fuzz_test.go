@@ -32,7 +32,7 @@ func (nowhere) run(context.Context, string, []byte, buffers) ([]byte, pool.Repor
 
 // hostWithout is a host without a connection: what it publishes goes nowhere.
 func hostWithout() *host {
-	c, _ := configured(nil, nil)
+	c, _ := configured(atOpen, nil, nil)
 	h := &host{config: c, nc: &nats.Conn{}, names: defaultName, self: Host{ID: "host.x", Name: "host", Slots: 1, Functions: []string{"f/v1"}}, functions: []string{"f/v1"},
 		devices: nowhere{}, base: context.Background(), held: map[*held]bool{}, answers: map[string]*answer{}, cancelled: map[string]time.Time{}}
 	h.source = &source{reads: make(chan struct{}, 1)}
@@ -106,7 +106,7 @@ func FuzzResult(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, subject string, data []byte) {
-		config, err := configured(nil, []Option{WithRetry(1)})
+		config, err := configured(atOpen, nil, []Option{WithRetry(1)})
 		require.NoError(t, err)
 		c := &Cluster{nc: &nats.Conn{}, names: defaultName, config: config, id: "a", hosts: map[string]*seenHost{}, calls: map[string]*call{}}
 		taken := 0

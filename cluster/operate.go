@@ -44,7 +44,9 @@ func Build() string { return build() }
 // WithSameBuild lets hosts and callers of this build meet no others: on the server and in [Host.Functions], "/" and [Build] follow the name
 // of a function. Rights are for these names ([HostPermissions]). The server forgets the consumer of a function of a build when nobody has
 // asked it for pieces for a day. It is an option of Open, of calls and of Serve, and both sides need it.
-func WithSameBuild() Option { return func(c *config) { c.sameBuild = true } }
+func WithSameBuild() Option {
+	return option("WithSameBuild", func(c *config) { c.sameBuild = true }, atOpen, atCall, atServe)
+}
 
 // keepBuild is how long the server keeps what hosts take the pieces of a build from, while none asks.
 const keepBuild = 24 * time.Hour
@@ -61,9 +63,9 @@ func (c *config) wire(function string) string {
 // streams that were made again, and work of the fallback. Pieces that failed are of level debug. The default discards all. It is an option
 // of Open and Serve.
 func WithLogger(l *slog.Logger) Option {
-	return func(c *config) {
+	return option("WithLogger", func(c *config) {
 		if c.log = l; l == nil {
 			c.log = slog.New(slog.DiscardHandler)
 		}
-	}
+	}, atOpen, atServe)
 }

@@ -125,7 +125,7 @@ func (k *call) fallBack() error {
 				return context.Cause(ctx)
 			}
 			if err := contain.Do(func() error { return one(ctx, i) }); err != nil {
-				return &pieceError{i, err}
+				return &pieceError{number: i, device: driver.NoDevice, here: true, err: err}
 			}
 		}
 		return nil

@@ -38,7 +38,7 @@ const maxDeliveries = 5
 // returns within its drain and 10 s. Where a function heeds no context the error is [driver.ErrTimeout], and the function runs on.
 // The group or the pool and the connection stay the caller's.
 func Serve[D *isolate.Group | *pool.Pool](ctx context.Context, nc *nats.Conn, devices D, functions []string, options ...Option) error {
-	config, err := configured(nil, options)
+	config, err := configured(atServe, nil, options)
 	if err != nil {
 		return err
 	}

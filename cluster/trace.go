@@ -13,7 +13,9 @@ import (
 // WithTrace sets the functions that hear of calls, of which Request and Inject are used. A call is a request with the name
 // "cluster.Scatter". What Inject returns for its context goes to hosts with each piece, and from them to their children: their requests
 // continue the trace where their runtimes have an Extract ([runtime.WithTrace]). It is an option of Open and of calls.
-func WithTrace(t *runtime.Trace) Option { return func(c *config) { c.trace = t } }
+func WithTrace(t *runtime.Trace) Option {
+	return option("WithTrace", func(c *config) { c.trace = t }, atOpen, atCall)
+}
 
 // traced is perform for a call of which somebody may hear.
 func (k *call) traced() (report pool.Report, err error) {

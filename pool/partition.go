@@ -9,7 +9,7 @@ import (
 // Tile is a range of items, [Lo, Hi), and who does it.
 type Tile struct {
 	// Index of the weight in [Partition], or of the device in [Pool.Devices]. For work on the CPU it is
-	// the number of the goroutine.
+	// the number of the goroutine. It is -1 for items of module cluster that no host had, as far as is known.
 	Index  int
 	Lo, Hi int
 }

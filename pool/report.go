@@ -78,6 +78,9 @@ func (t TileReport) Time() time.Duration { return t.Upload + t.Compute + t.Downl
 
 // who names the host and the processor of the tile.
 func (t TileReport) who() string {
+	if t.Index < 0 {
+		return "no host"
+	}
 	who := fmt.Sprintf("device %d", t.Device)
 	if t.Device == driver.NoDevice {
 		who = "CPU"
