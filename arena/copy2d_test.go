@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/arena"
@@ -75,65 +74,6 @@ func TestRectanglesThatDoNotFit(t *testing.T) {
 	}
 	require.NoError(t, c.Upload2D(background, s, p, 0, host, 0, 0, 5))
 	require.NoError(t, c.Download2D(background, s, host, 0, p, 0, 100, 1), "a single row has no pitch")
-}
-
-// twoBeds are two devices of one driver.
-func twoBeds(t *testing.T, config drivertest.DeviceConfig) (a, b *copyBed) {
-	t.Helper()
-	c := drivertest.Config{Devices: drivertest.Devices(2, config)}
-	gpu := drivertest.ForTest(t, c)
-	return copyBedOn(t, gpu, c, 0), copyBedOn(t, gpu, c, 1)
-}
-
-func TestPeerCopies(t *testing.T) {
-	for _, linked := range []bool{true, false} {
-		t.Run(fmt.Sprintf("linked=%t", linked), func(t *testing.T) {
-			a, b := twoBeds(t, drivertest.DeviceConfig{NoPeers: !linked})
-			var peers arena.Peers
-			const n = 5000
-			s := b.stream(t)
-			p, q, r := a.memory(t, n), b.memory(t, n), b.memory(t, n)
-			data := random(n)
-			a.fill(t, a.stream(t), p, data)
-			for range 3 {
-				require.NoError(t, peers.Copy(s, b.Binding, q, a.Binding, p, n))
-			}
-			require.NoError(t, peers.Copy(s, b.Binding, r, b.Binding, q, n))
-			require.NoError(t, peers.Copy(s, b.Binding, r, b.Binding, q, 0))
-			assert.Equal(t, data, b.content(t, s, r, n))
-			direct, err := peers.Enable(a.Binding, b.Binding)
-			require.NoError(t, err)
-			assert.Equal(t, linked, direct)
-			enabled, copying := 0, "cuMemcpyPeerAsync"
-			if linked {
-				enabled, copying = 2, "cuMemcpyAsync"
-			}
-			assert.Equal(t, enabled, a.gpu.Calls("cuCtxEnablePeerAccess"), "once in each direction")
-			assert.Equal(t, 3, a.gpu.Calls(copying))
-			assert.Equal(t, 1, a.gpu.Calls("cuMemcpyDtoDAsync"))
-
-			peers.Drop(b.Binding)
-			direct, err = peers.Enable(a.Binding, b.Binding)
-			require.NoError(t, err, "that it is enabled already is no error")
-			assert.Equal(t, linked, direct)
-		})
-	}
-}
-
-func TestPeerFailures(t *testing.T) {
-	for _, op := range []string{"cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuCtxGetDevice"} {
-		t.Run(op, func(t *testing.T) {
-			a, b := twoBeds(t, drivertest.DeviceConfig{})
-			var peers arena.Peers
-			s, p, q := b.stream(t), a.memory(t, 10), b.memory(t, 10)
-			a.gpu.Fail(op, 1, driver.ResultUnknown)
-			require.NoError(t, peers.Copy(s, b.Binding, q, a.Binding, p, 10), "without a link it takes longer")
-			require.Len(t, append(a.reported(), b.reported()...), 1)
-			direct, err := peers.Enable(b.Binding, a.Binding)
-			require.NoError(t, err, "the next call tries again")
-			assert.True(t, direct)
-		})
-	}
 }
 
 // FuzzCopies compares copies of any shape with what they should do.

@@ -7,7 +7,7 @@ import (
 )
 
 // Reach lets the device of at use the memory of d, if the machine can do that, and reports
-// whether it can: [Peers.Enable] and, because memory of a pool and of a [Range] has access rights
+// whether it can: cuCtxEnablePeerAccess and, because memory of a pool and of a [Range] has access rights
 // of its own, cuMemPoolSetAccess and cuMemSetAccess. What is allocated later can be used as well. The driver is asked once
 // for each device and arena; later calls neither block nor allocate.
 //
@@ -18,7 +18,7 @@ func (d *Device) Reach(p *Peers, at *driver.Binding) (direct bool, err error) {
 	if err := d.made(); err != nil {
 		return false, err
 	}
-	direct, err = p.Enable(at, d.binding)
+	direct, err = p.enable(at, d.binding)
 	if !direct || at.Context == d.binding.Context {
 		return direct, err
 	}
@@ -71,9 +71,11 @@ func (d *Device) opens(op string, call func() driver.Result) (direct bool, err e
 	return direct && err == nil, err
 }
 
-// CopyFrom is [Peers.Copy] from the memory of another device, or of the same one, to d's.
-// The first copy between two arenas opens the pools of both for the other device, so that the
-// copy uses the link between them. s is a stream of the device of d.
+// CopyFrom puts a copy from the memory of another device, or of the same one, to d's on s and returns. s is a stream of the
+// device of d; order work of the other device before it with an event. The ranges must not overlap.
+//
+// Between two devices it uses the direct link if there is one. The first copy opens the link and the pools in both directions.
+// Without a link the driver copies through the host. Except for that first copy, CopyFrom does not block and does not allocate.
 func (d *Device) CopyFrom(p *Peers, s driver.Stream, dst driver.DevicePtr, from *Device, src driver.DevicePtr, bytes uint64) error {
 	if err := cmp.Or(d.made(), from.made()); err != nil || bytes == 0 {
 		return err

@@ -110,6 +110,8 @@ func TestReachWhereThereIsNoLink(t *testing.T) {
 	assert.False(t, direct)
 	assert.Zero(t, p.gpu.Calls("cuMemPoolSetAccess"))
 	copyBetween(t, p)
+	assert.Equal(t, 1, p.gpu.Calls("cuMemcpyPeerAsync"))
+	assert.Zero(t, p.gpu.Calls("cuCtxEnablePeerAccess"))
 }
 
 func TestReachOfPoolsThatCannotBeShared(t *testing.T) {
@@ -122,7 +124,7 @@ func TestReachOfPoolsThatCannotBeShared(t *testing.T) {
 
 // An error is not remembered, and keeps no copy from being made.
 func TestReachThatFails(t *testing.T) {
-	for _, op := range []string{"cuMemPoolSetAccess", "cuCtxEnablePeerAccess", "cuDeviceGet"} {
+	for _, op := range []string{"cuMemPoolSetAccess", "cuCtxEnablePeerAccess", "cuDeviceGet", "cuDeviceCanAccessPeer", "cuCtxGetDevice"} {
 		p := newPair(t, devices(2))
 		p.gpu.Fail(op, 1, driver.ResultUnknown)
 		direct, err := p.device[1].Reach(&p.peers, p.machine[0].Binding)
@@ -130,6 +132,7 @@ func TestReachThatFails(t *testing.T) {
 		assert.False(t, direct)
 		p.gpu.Fail(op, 1, driver.ResultUnknown)
 		copyBetween(t, p)
+		assert.Len(t, p.machine[0].complaints(), 1, op)
 		direct, err = p.device[1].Reach(&p.peers, p.machine[0].Binding)
 		assert.NoError(t, err)
 		assert.True(t, direct)
@@ -152,6 +155,7 @@ func TestCopyFromOpensBothPools(t *testing.T) {
 	assert.Equal(t, driver.MemAccessReadWrite, p.access(t, 1))
 	assert.Equal(t, 2, p.gpu.Calls("cuMemPoolSetAccess"))
 	assert.Equal(t, 2, p.gpu.Calls("cuCtxEnablePeerAccess"))
+	assert.Equal(t, 2, p.gpu.Calls("cuMemcpyAsync"))
 	assert.NoError(t, p.device[0].CopyFrom(&p.peers, p.stream[0].Handle(), 0, p.device[1], 0, 0), "of nothing")
 
 	// Within a device it is a plain copy.

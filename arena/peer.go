@@ -12,8 +12,8 @@ import (
 	"github.com/purecuda/purecuda/internal/locks"
 )
 
-// Peers knows which devices reach each other's memory directly, over NVLink or PCIe, and
-// copies between them. A process has one for all its devices. The zero value is ready, and
+// Peers knows which devices reach each other's memory directly, over NVLink or PCIe: see
+// [Device.Reach] and [Device.CopyFrom]. A process has one for all its devices. The zero value is ready, and
 // safe for concurrent use.
 type Peers struct {
 	asks  flight.Group[peerPair, bool]
@@ -28,14 +28,14 @@ type peerPair struct {
 	memory *Device
 }
 
-// Enable lets the device of at use the memory of the device of to, if the machine can do that,
+// enable lets the device of at use the memory of the device of to, if the machine can do that,
 // and reports whether it can. It asks the driver once per pair; later calls neither block nor
 // allocate. Memory from a pool of the driver (cuMemAllocAsync) has access rights of its own:
-// for an arena's use [Device.Reach].
+// see [Device.Reach].
 //
 // It returns no error for devices that cannot reach each other: copies between these work
 // as well, through the host.
-func (p *Peers) Enable(at, to *driver.Binding) (direct bool, err error) {
+func (p *Peers) enable(at, to *driver.Binding) (direct bool, err error) {
 	if err := p.check(at, to); err != nil {
 		return false, err
 	}
@@ -139,31 +139,6 @@ func (p *Peers) Drop(b *driver.Binding) {
 	p.change(func(all map[peerPair]bool) {
 		maps.DeleteFunc(all, func(pair peerPair, _ bool) bool { return pair.at == b.Context || pair.to == b.Context })
 	})
-}
-
-// Copy puts a copy from the memory of one device to another's, or to its own, on s
-// and returns. s is a stream of the context that the destination is in; order work of the
-// source's device before it with an event. The ranges must not overlap.
-//
-// Within a context it is a plain copy of the device. Between two contexts it uses the direct link
-// if there is one. The first copy of the pair enables the link in both directions. Without a link the
-// driver copies through the host. Except for that first copy, Copy does not block and does not
-// allocate. Between arenas use [Device.CopyFrom]: the driver keeps a link closed for memory of its
-// pools until the pools are opened as well.
-func (p *Peers) Copy(s driver.Stream, to *driver.Binding, dst driver.DevicePtr, from *driver.Binding, src driver.DevicePtr, bytes uint64) error {
-	if err := p.check(to, from); err != nil || bytes == 0 {
-		return err
-	}
-	direct := true
-	if to.Context != from.Context {
-		forth, err := p.Enable(to, from)
-		back, backErr := p.Enable(from, to)
-		if err := unlinked(to, err, backErr); err != nil {
-			return err
-		}
-		direct = forth && back
-	}
-	return copyPeer(s, to, dst, from, src, bytes, direct)
 }
 
 // unlinked is what becomes of errors of enabling a link: without one a copy is slower and

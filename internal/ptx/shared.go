@@ -51,14 +51,8 @@ func (m *Module) dependencies(f *Function) *deps {
 	return d
 }
 
-// Reachable lists the functions that f may call by name or whose address it takes, f
-// first, each once. Functions whose addresses only module-scope variables hold are not
-// among them.
-func (m *Module) Reachable(f *Function) []*Function {
-	return m.reach(f, map[*Function]*deps{}, map[*Function]*Function{}, nil)
-}
-
-// reach is Reachable into list. seen has for each function the one that it was last met from.
+// reach lists the functions that f may call by name or whose address it takes, f first, each once. Functions whose addresses
+// only module-scope variables hold are not among them. seen has for each function the one that it was last met from.
 func (m *Module) reach(f *Function, cache map[*Function]*deps, seen map[*Function]*Function, list []*Function) []*Function {
 	list = append(list, f)
 	seen[f] = f
