@@ -2,6 +2,7 @@ package exec
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/purecuda/purecuda/internal/ptx"
@@ -69,9 +70,6 @@ type mmaInfo struct {
 	a, b    mmaElem
 	dt, ct  ptx.Type
 	sat     bool
-	d       []int32
-	av, bv  []int32
-	cv      []int32
 	perReg  int // elements of A and B in a register
 	integer bool
 }
@@ -102,41 +100,15 @@ func decodeMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 	}
 	info.perReg = max(regBits/info.a.bits, 1)
 	o := in.Operands
-	src := func(o *ptx.Operand, elements, bits int) []int32 {
+	part := func(i, elements, bits int, slot operandSlot) []int32 {
 		width := max(bits, 32)
-		n := elements * bits / 32 / width
-		list := []ptx.Operand{*o}
-		if o.Kind == ptx.OperandVector {
-			list = o.Elems
-		}
-		if len(list) != n {
-			panic(x.invalid("%d registers where the fragment has %d", len(list), n))
-		}
-		out := make([]int32, n)
-		for i := range list {
-			out[i] = x.src(&list[i], bitsType(width), false)
-		}
-		return out
+		return x.registers(&o[i], elements*bits/32/width, bitsType(width), slot)
 	}
-	info.av = src(&o[1], s.m*s.k, info.a.bits)
-	info.bv = src(&o[2], s.k*s.n, info.b.bits)
-	info.cv = src(&o[3], s.m*s.n, info.ct.Bits())
-	ds := []ptx.Operand{o[0]}
-	if o[0].Kind == ptx.OperandVector {
-		ds = o[0].Elems
-	}
-	width := max(info.dt.Bits(), 32)
-	if len(ds) != s.m*s.n*info.dt.Bits()/32/width {
-		return x.invalid("%d destination registers", len(ds))
-	}
-	for i := range ds {
-		d := x.dst(&ds[i], bitsType(width), false)
-		info.d = append(info.d, d)
-	}
+	a, b := part(1, s.m*s.k, info.a.bits, x.src), part(2, s.k*s.n, info.b.bits, x.src)
 	r := blank(kColl)
-	r.vd = info.d
-	r.vs = append(append(append([]int32{}, info.av...), info.bv...), info.cv...)
-	na, nb := len(info.av), len(info.bv)
+	r.vs = slices.Concat(a, b, part(3, s.m*s.n, info.ct.Bits(), x.src))
+	r.vd = part(0, s.m*s.n, info.dt.Bits(), x.dst)
+	na, nb := len(a), len(b)
 	r.coll = &collective{give: giveNothing, family: famMMA, sync: true, member: x.constant(uint64(full)),
 		take: func(w *warp, in *inst, mask, _ uint32) {
 			// The slots are those after register allocation.
@@ -298,21 +270,10 @@ func decodeLdMatrix(x *fnc, in *ptx.Instruction, m *mods) error {
 		r.sub = memStore
 	}
 	x.addressOf(addr, space, &r)
-	list := []ptx.Operand{*regs}
-	if regs.Kind == ptx.OperandVector {
-		list = regs.Elems
-	}
-	if len(list) != n {
-		return x.invalid("%d registers for %d matrices", len(list), n)
-	}
-	for i := range list {
-		if store {
-			s := x.src(&list[i], ptx.B32, false)
-			r.vs = append(r.vs, s)
-			continue
-		}
-		d := x.dst(&list[i], ptx.B32, false)
-		r.vd = append(r.vd, d)
+	if store {
+		r.vs = x.registers(regs, n, ptx.B32, x.src)
+	} else {
+		r.vd = x.registers(regs, n, ptx.B32, x.dst)
 	}
 	r.coll = &collective{give: giveNothing, family: famMMA, sync: true, member: x.constant(uint64(full)),
 		take: func(w *warp, in *inst, mask, _ uint32) { runMatrix(w, in, mask, n, trans, store) }}

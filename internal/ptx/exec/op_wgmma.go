@@ -94,23 +94,13 @@ func (x *fnc) wgmma(in *ptx.Instruction, p *wgmma) error {
 		}
 	}
 	r := blank(kColl)
-	for i := range o[0].Elems {
-		d := x.dst(&o[0].Elems[i], ptx.B32, false)
-		s := x.src(&o[0].Elems[i], ptx.B32, false)
-		r.vd, r.vs = append(r.vd, d), append(r.vs, s)
-	}
-	from, width := []ptx.Operand{o[1]}, 64
+	r.vd, r.vs = x.registers(&o[0], p.n/2, ptx.B32, x.dst), x.registers(&o[0], p.n/2, ptx.B32, x.src)
 	if p.inRegs {
-		from, width = o[1].Elems, 32
+		r.vs = append(r.vs, x.registers(&o[1], len(o[1].Elems), ptx.B32, x.src)...)
+	} else {
+		r.vs = append(r.vs, x.src(&o[1], ptx.B64, false))
 	}
-	for i := range append(from, o[2]) {
-		at, bits := &o[2], 64
-		if i < len(from) {
-			at, bits = &from[i], width
-		}
-		s := x.src(at, bitsType(bits), false)
-		r.vs = append(r.vs, s)
-	}
+	r.vs = append(r.vs, x.src(&o[2], ptx.B64, false))
 	pred, inv := x.pred(&o[3])
 	sel := blank(kSelp)
 	sel.d, sel.a, sel.b, sel.pa, sel.pax = x.newReg(), x.constant(1), x.constant(0), pred, inv

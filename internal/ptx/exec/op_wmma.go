@@ -23,7 +23,11 @@ type fragment struct {
 	byColumn   bool // B
 }
 
-func (f *fragment) regs() int { return f.elems * f.bits / max(f.bits, 32) }
+// slots are those of the registers of a lane.
+func (f *fragment) slots(x *fnc, o *ptx.Operand, slot operandSlot) []int32 {
+	width := max(f.bits, 32)
+	return x.registers(o, f.elems*f.bits/width, bitsType(width), slot)
+}
 
 // at returns the row and column of an element.
 func (f *fragment) at(lane, e int) (row, col int) {
@@ -80,29 +84,24 @@ func decodeWMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 	return x.wmmaMemory(in, m, shape, op, which)
 }
 
-// fragmentRegs returns the slots of a fragment, as destinations or sources.
-func (x *fnc) fragmentRegs(o *ptx.Operand, f *fragment, dst bool) []int32 {
+// registers returns the slots of n registers, which slot decodes.
+func (x *fnc) registers(o *ptx.Operand, n int, t ptx.Type, slot operandSlot) []int32 {
 	list := []ptx.Operand{*o}
 	if o.Kind == ptx.OperandVector {
 		list = o.Elems
 	}
-	if len(list) != f.regs() {
-		panic(x.invalid("%d registers where the fragment has %d", len(list), f.regs()))
+	if len(list) != n {
+		panic(x.invalid("%d registers, and %d are needed", len(list), n))
 	}
-	t := ptx.B32
-	if f.bits == 64 {
-		t = ptx.B64
-	}
-	out := make([]int32, len(list))
+	out := make([]int32, n)
 	for i := range list {
-		if dst {
-			out[i] = x.dst(&list[i], t, false)
-		} else {
-			out[i] = x.src(&list[i], t, false)
-		}
+		out[i] = slot(&list[i], t, false)
 	}
 	return out
 }
+
+// operandSlot is src or dst.
+type operandSlot = func(o *ptx.Operand, t ptx.Type, wide bool) int32
 
 func (x *fnc) wmmaMemory(in *ptx.Instruction, m *mods, shape mmaShape, op, which string) error {
 	layout := m.oneOf("row", "col")
@@ -138,11 +137,10 @@ func (x *fnc) wmmaMemory(in *ptx.Instruction, m *mods, shape mmaShape, op, which
 	if len(o) == 3 {
 		r.b = x.src(&o[2], ptx.U32, false)
 	}
-	slots := x.fragmentRegs(regs, &f, !store)
 	if store {
-		r.vs = slots
+		r.vs = f.slots(x, regs, x.src)
 	} else {
-		r.vd = slots
+		r.vd = f.slots(x, regs, x.dst)
 	}
 	r.esz = uint8(f.bits / 8)
 	r.coll = &collective{give: giveNothing, family: famMMA, sync: true, member: x.constant(uint64(full)),
@@ -222,11 +220,10 @@ func (x *fnc) wmmaMul(in *ptx.Instruction, m *mods, shape mmaShape) error {
 	r := blank(kColl)
 	var n [3]int
 	for i, f := range []*fragment{&fa, &fb, &fc} {
-		s := x.fragmentRegs(&o[i+1], f, false)
-		r.vs = append(r.vs, s...)
+		r.vs = append(r.vs, f.slots(x, &o[i+1], x.src)...)
 		n[i] = len(r.vs)
 	}
-	r.vd = x.fragmentRegs(&o[0], &fd, true)
+	r.vd = fd.slots(x, &o[0], x.dst)
 	info := &wmmaInfo{shape: shape, a: a, b: b, fa: fa, fb: fb, fc: fc, fd: fd, n: n, sat: sat}
 	info.readC, info.writeD = wmmaValue(types[3]), types[0]
 	r.coll = &collective{give: giveNothing, family: famMMA, sync: true, member: x.constant(uint64(full)), take: info.run}
