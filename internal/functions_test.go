@@ -73,6 +73,7 @@ var functions = map[string]any{
 	"kernels.SaxpyCPU":           kernels.SaxpyCPU,
 	"kernels.ScanCPU":            kernels.ScanCPU[uint32, block.Add[uint32]],
 	"kernels.SegmentedReduceCPU": kernels.SegmentedReduceCPU[uint32, block.Add[uint32]],
+	"kernels.SegmentedSortCPU":   kernels.SegmentedSortCPU[uint32, ascending],
 	"kernels.SumPartialsCPU":     kernels.SumPartialsCPU,
 	"kernels.TopKCPU":            kernels.TopKCPU[float32],
 	"kernels.VectorAddCPU":       kernels.VectorAddCPU,

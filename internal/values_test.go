@@ -346,6 +346,12 @@ var needNoError = map[string]string{
 	"kernels.RMSNormCPU":       "no elements are no work",
 	"kernels.LayerNormCPU":     "no elements are no work",
 	"kernels.SaxpyCPU":         "no elements are no work",
+	"kernels.ScanCPU":          "no elements are no work",
+	"kernels.PartitionCPU":     "no elements are no work",
+	"kernels.ReduceByKeyCPU":   "no elements are no work",
+	"kernels.RunLengthsCPU":    "no elements are no work",
+	"kernels.SegmentedSortCPU": "no elements are no work",
+	"kernels.TopKCPU":          "no elements are no work",
 	"kernels.VectorAddCPU":     "no elements are no work",
 	"runtime.Runtime.Degraded": "Err says what is wrong with all of it",
 }

@@ -40,21 +40,21 @@ func BenchmarkCPUForms(b *testing.B) {
 		name       string
 		form, loop func()
 	}{
-		{"scan", func() { kernels.ScanCPU(block.Add[uint32]{}, out, in) }, func() {
+		{"scan", func() { _ = kernels.ScanCPU(block.Add[uint32]{}, out, in) }, func() {
 			var sum uint32
 			for i, v := range in {
 				sum += v
 				out[i] = sum
 			}
 		}},
-		{"scan of a struct", func() { kernels.ScanCPU(union{}, outBoxes, boxes) }, func() {
+		{"scan of a struct", func() { _ = kernels.ScanCPU(union{}, outBoxes, boxes) }, func() {
 			all := union{}.Zero()
 			for i, v := range boxes {
 				all = union{}.Combine(all, v)
 				outBoxes[i] = all
 			}
 		}},
-		{"partition", func() { kernels.PartitionCPU(bound, out, more, in) }, func() {
+		{"partition", func() { _, _ = kernels.PartitionCPU(bound, out, more, in) }, func() {
 			k, o := 0, 0
 			for _, v := range in {
 				if bound.Keep(v) {
@@ -66,7 +66,7 @@ func BenchmarkCPUForms(b *testing.B) {
 				}
 			}
 		}},
-		{"run lengths", func() { kernels.RunLengthsCPU(out, lengths, runs) }, func() {
+		{"run lengths", func() { _, _ = kernels.RunLengthsCPU(out, lengths, runs) }, func() {
 			k := -1
 			for i, v := range runs {
 				if i == 0 || v != runs[i-1] {
@@ -76,7 +76,7 @@ func BenchmarkCPUForms(b *testing.B) {
 				lengths[k]++
 			}
 		}},
-		{"by key", func() { kernels.ReduceByKeyCPU(block.Add[uint32]{}, out, more, runs, in) }, func() {
+		{"by key", func() { _, _ = kernels.ReduceByKeyCPU(block.Add[uint32]{}, out, more, runs, in) }, func() {
 			k := -1
 			for i, v := range runs {
 				if i == 0 || v != runs[i-1] {
@@ -86,7 +86,7 @@ func BenchmarkCPUForms(b *testing.B) {
 				more[k] += in[i]
 			}
 		}},
-		{"segments", func() { kernels.SegmentedReduceCPU(block.Add[uint32]{}, out[:len(offsets)-1], in, offsets) }, func() {
+		{"segments", func() { _ = kernels.SegmentedReduceCPU(block.Add[uint32]{}, out[:len(offsets)-1], in, offsets) }, func() {
 			for i := range offsets[1:] {
 				var sum uint32
 				for _, v := range in[offsets[i]:offsets[i+1]] {
@@ -102,7 +102,7 @@ func BenchmarkCPUForms(b *testing.B) {
 				}
 			}
 		}},
-		{"top 1000, and a whole sort", func() { kernels.TopKCPU(out[:1000], nil, in, false) }, func() {
+		{"top 1000, and a whole sort", func() { _ = kernels.TopKCPU(out[:1000], nil, in, false) }, func() {
 			copy(out, in)
 			slices.Sort(out)
 		}},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/gpu/block"
 	"github.com/purecuda/purecuda/kernels"
@@ -27,24 +28,24 @@ func TestFold(t *testing.T) {
 		var got, want [3][]float64
 		runs := [2]int{}
 		for i, to := range []*[3][]float64{&got, &want} {
-			scan, short, sums, parts := make([]float64, n), make([]float64, n/2), make([]float64, n), make([]float64, 3)
+			scan, sums, parts := make([]float64, n), make([]float64, n), make([]float64, 3)
+			var err error
 			offsets := []uint64{0, uint64(n / 3), uint64(n / 4), uint64(n) + 9}
 			if i == 0 {
-				kernels.ScanCPU(block.Add[float64]{}, scan, in)
-				kernels.ScanCPU(block.Add[float64]{}, short, in)
-				runs[i] = kernels.ReduceByKeyCPU(block.Add[float64]{}, make([]uint8, n), sums, keys, in)
-				kernels.SegmentedReduceCPU(block.Add[float64]{}, parts, in, offsets)
+				require.NoError(t, kernels.ScanCPU(block.Add[float64]{}, scan, in))
+				runs[i], err = kernels.ReduceByKeyCPU(block.Add[float64]{}, make([]uint8, n), sums, keys, in)
+				require.NoError(t, err)
+				require.NoError(t, kernels.SegmentedReduceCPU(block.Add[float64]{}, parts, in, offsets))
 			} else {
-				kernels.ScanCPU(slowAdd{}, scan, in)
-				kernels.ScanCPU(slowAdd{}, short, in)
-				runs[i] = kernels.ReduceByKeyCPU(slowAdd{}, make([]uint8, n), sums, keys, in)
-				kernels.SegmentedReduceCPU(slowAdd{}, parts, in, offsets)
+				require.NoError(t, kernels.ScanCPU(slowAdd{}, scan, in))
+				runs[i], err = kernels.ReduceByKeyCPU(slowAdd{}, make([]uint8, n), sums, keys, in)
+				require.NoError(t, err)
+				require.NoError(t, kernels.SegmentedReduceCPU(slowAdd{}, parts, in, offsets))
 			}
-			assert.Equal(t, scan[:n/2], short, "an output that is shorter than the input")
 			*to = [3][]float64{scan, sums, parts}
 			copied := make([]float64, n)
 			copy(copied, in)
-			kernels.ScanCPU(slowAdd{}, copied, copied)
+			require.NoError(t, kernels.ScanCPU(slowAdd{}, copied, copied))
 			assert.Equal(t, scan, copied, "in place")
 		}
 		assert.Equal(t, want, got, n)

@@ -167,7 +167,7 @@ func gemmShape(m, n, k, alsoK, rows, cols int) error {
 
 // GemmCPU is Gemm on all cores, without gaps between the rows: A has m rows of k elements, B n rows of k, and C m rows of n. The bits
 // are those that the kernel has on the simulated driver. A GPU's may be away by [gpu.MMAError], and by the last bit of T. It
-// takes memory for A and B in float32.
+// takes memory for A and B in float32. C overlaps neither, as for [Gemm].
 func GemmCPU[T gpu.Half](m, n, k int, a, b, c []T) error {
 	return gemmCPU(m, n, k, a, b, c, func(sum float32, _ int) float32 { return sum })
 }
@@ -179,6 +179,9 @@ func gemmCPU[T gpu.Half](m, n, k int, a, b, c []T, apply func(sum float32, col i
 	size := func(x, y int) uint64 { return uint64(x) * uint64(y) }
 	if uint64(len(a)) != size(m, k) || uint64(len(b)) != size(n, k) || uint64(len(c)) != size(m, n) {
 		return invalidArgument("Gemm: %d, %d and %d elements are not %d x %d, %d x %d and %d x %d", len(a), len(b), len(c), m, k, n, k, m, n)
+	}
+	if err := launch.Apart("Gemm", launch.Host("A", a, false), launch.Host("B", b, false), launch.Host("C", c, true)); err != nil {
+		return err
 	}
 	wide := func(v []T) []float32 {
 		out := make([]float32, len(v))

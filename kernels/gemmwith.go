@@ -83,5 +83,8 @@ func GemmWithCPU[T gpu.Half, F Activation](f F, m, n, k int, a, b, c []T, bias [
 	if len(bias) != 0 && len(bias) != n {
 		return invalidArgument("Gemm: the bias has %d elements, want one for each of the %d columns of C", len(bias), n)
 	}
+	if err := launch.Apart("Gemm", launch.Host("bias", bias, false), launch.Host("C", c, true)); err != nil {
+		return err
+	}
 	return gemmCPU(m, n, k, a, b, c, func(sum float32, col int) float32 { return f.Apply(sum, gemm.Bias(bias, int32(col))) })
 }

@@ -103,15 +103,16 @@ func keep[T any](s *runtime.Stream, name string, k primitive, args []runtime.Arg
 		return err
 	}
 	n, size := in.Len(), sizeOf[T]()
+	room := n
+	if parts {
+		room = rest.Len()
+	}
+	if err := keepLengths(name, n, out.Len(), room, size); err != nil {
+		return err
+	}
 	switch {
-	case out.Len() < n:
-		return invalidArgument("%s: out has room for %d elements, and %d could stay", name, out.Len(), n)
-	case parts && rest.Len() < n:
-		return invalidArgument("%s: rest has room for %d elements, and all %d could go there", name, rest.Len(), n)
 	case count.Len() != 1:
 		return invalidArgument("%s: the count has %d elements, want 1", name, count.Len())
-	case size == 0:
-		return invalidArgument("%s: the elements have no bytes", name)
 	case n == 0:
 		if err := usable(out, in); err != nil {
 			return err
@@ -147,9 +148,28 @@ func keep[T any](s *runtime.Stream, name string, k primitive, args []runtime.Arg
 	return k.launch(0, s, ceil(n, tile), tiles.TileThreads, tile*int(size), append(args, x, xn, y, yn)...)
 }
 
+// keepLengths says what is wrong with slices where n elements of a size go to.
+func keepLengths(name string, n, out, rest int, size uintptr) error {
+	switch {
+	case out < n:
+		return invalidArgument("%s: out has room for %d elements, and %d could stay", name, out, n)
+	case rest < n:
+		return invalidArgument("%s: rest has room for %d elements, and all %d could go there", name, rest, n)
+	case size == 0:
+		return invalidArgument("%s: the elements have no bytes", name)
+	}
+	return nil
+}
+
 // PartitionCPU is Partition on the CPU. It returns how many elements it has kept. kept and rest have room for all of in, and overlap
-// neither it nor each other.
-func PartitionCPU[T any, C Condition[T]](c C, kept, rest, in []T) int {
+// neither it nor each other: else nothing is written, and there is an error.
+func PartitionCPU[T any, C Condition[T]](c C, kept, rest, in []T) (int, error) {
+	if err := keepLengths("partition", len(in), len(kept), len(rest), sizeOf[T]()); err != nil {
+		return 0, err
+	}
+	if err := launch.Apart("partition", launch.Host("out", kept, true), launch.Host("in", in, false), launch.Host("rest", rest, true)); err != nil {
+		return 0, err
+	}
 	k, r := 0, 0
 	for _, v := range in {
 		if c.Keep(v) {
@@ -160,5 +180,5 @@ func PartitionCPU[T any, C Condition[T]](c C, kept, rest, in []T) int {
 			r++
 		}
 	}
-	return k
+	return k, nil
 }

@@ -3,6 +3,8 @@
 package kernels
 
 import (
+	"slices"
+
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpu/block"
 	"github.com/purecuda/purecuda/gpu/launch"
@@ -16,7 +18,7 @@ import (
 type StableSort[T any, L block.Less[T]] struct{ primitive }
 
 // SegmentedSort sorts each segment of the elements by a comparison, on a device: //purecuda:instantiate kernels.SegmentedSort[Point, Nearer]
-// makes one for the types of a program. It is as [StableSort] else.
+// makes one for the types of a program. It is as [StableSort] else, and [SegmentedSortCPU] on the CPU.
 type SegmentedSort[T any, L block.Less[T]] struct{ primitive }
 
 // Of is called by what gpuc writes.
@@ -90,17 +92,55 @@ func (k SegmentedSort[T, L]) Launch(s *runtime.Stream, less L, out, in *runtime.
 // maxMerged is the largest element that is sorted by comparisons: a tile of them is in shared memory.
 const maxMerged = 160
 
+// mergeLengths says what is wrong with slices whose elements have a size.
+func mergeLengths(name string, out, in int, size uintptr) error {
+	switch {
+	case out != in:
+		return invalidArgument("%s: lengths %d and %d differ", name, out, in)
+	case size == 0 || size > maxMerged:
+		return invalidArgument("%s: the elements have %d bytes, want 1 to %d: sort their indices", name, size, maxMerged)
+	}
+	return nil
+}
+
+// SegmentedSortCPU is SegmentedSort on the CPU: [slices.SortStableFunc] for each segment. out may be in, and must not overlap it otherwise.
+func SegmentedSortCPU[T any, L block.Less[T]](less L, out, in []T, offsets []uint64) error {
+	if err := mergeLengths("segmented sort", len(out), len(in), sizeOf[T]()); err != nil {
+		return err
+	}
+	if err := launch.Apart("segmented sort", launch.Host("out", out, true), operandOnCPU("in", in, out), launch.Host("offsets", offsets, false)); err != nil {
+		return err
+	}
+	copy(out, in)
+	begin, n := uint64(0), uint64(len(out))
+	for i := range len(offsets) + 1 {
+		end := n
+		if i < len(offsets) {
+			end = max(begin, min(offsets[i], n))
+		}
+		slices.SortStableFunc(out[begin:end], func(a, b T) int {
+			switch {
+			case less.Less(a, b):
+				return -1
+			case less.Less(b, a):
+				return 1
+			}
+			return 0
+		})
+		begin = end
+	}
+	return nil
+}
+
 func mergeSort[T any, L block.Less[T]](s *runtime.Stream, name string, k primitive, less L, out, in *runtime.Ref[T], offsets *runtime.Ref[uint64], segmented bool, longest int, given *runtime.Ref[byte]) error {
 	if err := k.loaded(name); err != nil {
 		return err
 	}
 	n, size := in.Len(), sizeOf[T]()
-	switch {
-	case out.Len() != n:
-		return invalidArgument("%s: lengths %d and %d differ", name, out.Len(), n)
-	case size == 0 || size > maxMerged:
-		return invalidArgument("%s: the elements have %d bytes, want 1 to %d: sort their indices", name, size, maxMerged)
-	case n == 0:
+	if err := mergeLengths(name, out.Len(), n, size); err != nil {
+		return err
+	}
+	if n == 0 {
 		return usable(out, in)
 	}
 	spans := []launch.Span{launch.Device("out", out, true), operand("in", in, out), launch.Device("scratch", given, true)}

@@ -1,7 +1,11 @@
 package kernels
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,38 +13,111 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpu/block"
 	"github.com/purecuda/purecuda/runtime"
 )
 
+// onlyFailed drops how many.
+func onlyFailed(_ int, err error) error { return err }
+
+// ascending is an order, and even a condition.
+type ascending struct{}
+
+func (ascending) Less(a, b uint64) bool { return a < b }
+func (ascending) Keep(v uint64) bool    { return v%2 == 0 }
+
+// relu is an activation.
+type relu struct{}
+
+func (relu) Apply(v, _ float32) float32 { return max(v, 0) }
+
 // What a function for the CPU would compute wrongly it refuses, as a device does, and it has changed nothing.
 func TestOverlapOnTheCPU(t *testing.T) {
-	x, counts, columns, half := make([]float32, 8), make([]uint64, 8), make([]float64, 6), make([]gpu.Float16, 192)
+	x, u, columns, half := make([]float32, 8), make([]uint64, 8), make([]float64, 6), make([]gpu.Float16, 192)
+	places := make([]uint32, 8)
 	for i := range x {
-		x[i], counts[i] = float32(i), uint64(i)
+		x[i], u[i], places[i] = float32(i), uint64(8-i), uint32(i)
 	}
-	wantX, wantCounts := slices.Clone(x), slices.Clone(counts)
-	apart, heads := make([]gpu.Float16, 128), Heads{Width: 64, Heads: 1}
-	for name, err := range map[string]error{
-		"vector_add, the end of a": VectorAddCPU(x[:4], x[4:], x[1:5]),
-		"vector_add, the end of b": VectorAddCPU(x[4:], x[:4], x[1:5]),
-		"saxpy":                    SaxpyCPU(2, x[:4], x[1:5]),
-		"gram, x":                  GramPartialsCPU(columns[:4], make([]float64, 2), 2, columns[2:6]),
-		"gram, the weights":        GramPartialsCPU(make([]float64, 4), columns[:2], 2, columns[:4]),
-		"histogram":                HistogramCPU(counts[:4], counts[2:], 0, 8),
-		"attention, Q":             AttentionCPU(2, 2, half[:128], apart, apart, half[64:], heads),
-		"attention, K":             AttentionCPU(2, 2, apart, half[:128], apart, half[:128], heads),
-		"attention, V":             AttentionCPU(2, 2, apart, apart, half[:128], half[:128], heads),
-	} {
-		assert.ErrorIs(t, err, driver.ErrInvalidArgument, name)
-		assert.ErrorContains(t, err, "overlap", name)
+	wantX, wantU, wantPlaces := slices.Clone(x), slices.Clone(u), slices.Clone(places)
+	add, add32 := block.Add[uint64]{}, block.Add[uint32]{}
+	apart, heads, other := make([]gpu.Float16, 128), Heads{Width: 64, Heads: 1}, make([]uint64, 4)
+	forms := map[string][]error{
+		"VectorAddCPU":       {VectorAddCPU(x[:4], x[4:], x[1:5]), VectorAddCPU(x[4:], x[:4], x[1:5])},
+		"SaxpyCPU":           {SaxpyCPU(2, x[:4], x[1:5])},
+		"GramPartialsCPU":    {GramPartialsCPU(columns[:4], make([]float64, 2), 2, columns[2:6]), GramPartialsCPU(make([]float64, 4), columns[:2], 2, columns[:4])},
+		"HistogramCPU":       {HistogramCPU(u[:4], u[2:], 0, 8)},
+		"AttentionCPU":       {AttentionCPU(2, 2, half[:128], apart, apart, half[64:], heads), AttentionCPU(2, 2, apart, half[:128], apart, half[:128], heads), AttentionCPU(2, 2, apart, apart, half[:128], half[:128], heads)},
+		"DecodeCPU":          {DecodeCPU(1, half[:64], apart, apart, half[32:96], []uint32{2}, heads), DecodeCPU(1, apart[:64], half[:128], apart, half[64:128], []uint32{2}, heads)},
+		"LayerNormCPU":       {LayerNormCPU(1, 4, x[:4], x[1:5], nil, nil, nil, 1e-5), LayerNormCPU(1, 4, x[:4], x[4:], nil, x[:4], nil, 1e-5)},
+		"RMSNormCPU":         {RMSNormCPU(1, 4, x[:4], x[1:5], nil, nil, 1e-5)},
+		"SoftmaxCPU":         {SoftmaxCPU(1, 4, x[:4], x[1:5], 1, false)},
+		"GemmCPU":            {GemmCPU(8, 8, 8, half[:64], apart[:64], half[:64]), GemmCPU(8, 8, 8, apart[:64], half[:64], half[63:127])},
+		"GemmWithCPU":        {GemmWithCPU(relu{}, 8, 8, 8, half[:64], apart[:64], half[1:65], nil)},
+		"ScanCPU":            {ScanCPU(add, u[1:5], u[:4]), ScanCPU(add, u[:4], u[3:7])},
+		"PartitionCPU":       {onlyFailed(PartitionCPU(ascending{}, u[:4], other, u[3:7])), onlyFailed(PartitionCPU(ascending{}, other, u[:4], u[:4])), onlyFailed(PartitionCPU(ascending{}, u[:4], u[2:6], other))},
+		"ReduceByKeyCPU":     {onlyFailed(ReduceByKeyCPU(add, u[:4], other, u[:4], u[4:])), onlyFailed(ReduceByKeyCPU(add, other, u[:4], u[4:], u[:4])), onlyFailed(ReduceByKeyCPU(add, u[:4], u[1:5], other, other))},
+		"RunLengthsCPU":      {onlyFailed(RunLengthsCPU(places[:2], make([]uint32, 2), places[1:3])), onlyFailed(RunLengthsCPU(make([]uint32, 2), places[:2], places[1:3])), onlyFailed(RunLengthsCPU(places[:2], places[1:3], []uint32{1, 2}))},
+		"SegmentedReduceCPU": {SegmentedReduceCPU(add, u[:1], u[:4], []uint64{0, 4}), SegmentedReduceCPU(add, u[:2], other, u[1:4])},
+		"SegmentedSortCPU":   {SegmentedSortCPU(ascending{}, u[:4], u[1:5], nil), SegmentedSortCPU(ascending{}, u[:4], u[:4], u[3:5])},
+		"TopKCPU":            {TopKCPU(u[:1], nil, u, false), TopKCPU(make([]uint32, 2), places[:2], places[:2], true), TopKCPU(places[:2], places[1:3], []uint32{1, 2}, true)},
+	}
+	for name, errs := range forms {
+		for i, err := range errs {
+			assert.ErrorIs(t, err, driver.ErrInvalidArgument, "%s, %d", name, i)
+			assert.ErrorContains(t, err, "overlap", "%s, %d", name, i)
+		}
 	}
 	assert.Equal(t, wantX, x)
-	assert.Equal(t, wantCounts, counts)
+	assert.Equal(t, wantU, u)
+	assert.Equal(t, wantPlaces, places)
+	assert.Equal(t, make([]gpu.Float16, 192), half)
 
-	one := gpu.ToHalf[gpu.Float16](1)
-	ones := []gpu.Float16{one, one, one, one}
-	require.NoError(t, GemmCPU(2, 2, 2, ones, ones, ones), "it reads A and B before it writes C")
-	assert.Equal(t, slices.Repeat([]gpu.Float16{gpu.ToHalf[gpu.Float16](2)}, 4), ones)
+	for name, err := range map[string]error{
+		"in place":                    ScanCPU(add, u[:4], u[:4]),
+		"in place, sorted":            SegmentedSortCPU(ascending{}, u[:4], u[:4], []uint64{2}),
+		"next to each other":          onlyFailed(PartitionCPU(ascending{}, u[:2], u[2:4], u[4:6])),
+		"nothing":                     onlyFailed(ReduceByKeyCPU[uint64](add32, nil, nil, nil, nil)),
+		"nothing, but with an offset": SegmentedReduceCPU(add, nil, nil, []uint64{0}),
+	} {
+		assert.NoError(t, err, name)
+	}
+
+	// These have slices of different types, which overlap only by package unsafe. Their kernels do not compare memory either.
+	none := []string{"Histogram256CPU", "SHA256ChunksCPU", "SHA256RoundsCPU", "SumPartialsCPU"}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	form := regexp.MustCompile(`(?m)^func ([A-Z]\w*CPU)\b`)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range form.FindAllStringSubmatch(string(source), -1) {
+			assert.True(t, forms[m[1]] != nil || slices.Contains(none, m[1]), "%s is not in this test", m[1])
+		}
+	}
+}
+
+// What has the wrong length is an error on the CPU too, in the words of the device, and no panic.
+func TestLengthsOnTheCPU(t *testing.T) {
+	four, three, add := make([]uint64, 4), make([]uint64, 3), block.Add[uint64]{}
+	for want, err := range map[string]error{
+		"scan: lengths 3 and 4 differ":                             ScanCPU(add, three, four),
+		"partition: out has room for 3 elements, and 4 could stay": onlyFailed(PartitionCPU(ascending{}, three, make([]uint64, 4), four)),
+		"rest has room for 3 elements":                             onlyFailed(PartitionCPU(ascending{}, make([]uint64, 4), three, four)),
+		"reduce by key: 4 keys and 3 values":                       onlyFailed(ReduceByKeyCPU(add, make([]uint64, 4), make([]uint64, 4), four, three)),
+		"room for 3 keys and 4 values":                             onlyFailed(ReduceByKeyCPU(add, three, make([]uint64, 4), four, make([]uint64, 4))),
+		"run lengths: there is room for 4 keys and 1 values":       onlyFailed(RunLengthsCPU(make([]uint64, 4), make([]uint32, 1), four)),
+		"3 results need 4 offsets, and there are 0":                SegmentedReduceCPU(add, three, four, nil),
+		"segmented sort: lengths 3 and 4 differ":                   SegmentedSortCPU(ascending{}, three, four, nil),
+		"top k: 4 of 3 keys":                                       TopKCPU(four, nil, three, false),
+		"top k: 3 keys and 0 places":                               TopKCPU(three, []uint32{}, four, false),
+		"the elements have no bytes":                               onlyFailed(RunLengthsCPU(make([]struct{}, 2), make([]uint32, 2), make([]struct{}, 2))),
+	} {
+		assert.ErrorIs(t, err, driver.ErrInvalidArgument, want)
+		assert.ErrorContains(t, err, want)
+	}
 }
 
 func TestOverlapOnADevice(t *testing.T) {

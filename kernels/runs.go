@@ -62,8 +62,8 @@ func runsScratch[K, V any](n int) int {
 // one element of count to how many runs there are. Both have room for all of keys, and neither is keys or values. There are at
 // most 2^32-1 keys. The scratch memory is that of the caller, or nil: then it comes from the arena, and the stream must not be captured.
 func (k ReduceByKey[K, V, O]) Launch(s *runtime.Stream, op O, outKeys *runtime.Ref[K], outValues *runtime.Ref[V], keys *runtime.Ref[K], values *runtime.Ref[V], count *runtime.Ref[uint64], scratch *runtime.Ref[byte]) error {
-	if keys.Len() != values.Len() {
-		return invalidArgument("reduce by key: %d keys and %d values", keys.Len(), values.Len())
+	if err := keysAndValues(keys.Len(), values.Len()); err != nil {
+		return err
 	}
 	v, n := slice(values, false)
 	return byKey(s, "reduce by key", k.primitive, aligned(values), []runtime.Arg{runtime.Struct(&op)}, []runtime.Arg{v, n}, outKeys, outValues, keys, launch.Device("values", values, false), count, scratch)
@@ -81,15 +81,12 @@ func byKey[K, V any](s *runtime.Stream, name string, k primitive, wide bool, op,
 		return err
 	}
 	n := keys.Len()
+	if err := runsLengths[K, V](name, n, outKeys.Len(), outValues.Len()); err != nil {
+		return err
+	}
 	switch {
-	case outKeys.Len() < n || outValues.Len() < n:
-		return invalidArgument("%s: there is room for %d keys and %d values, and there can be %d", name, outKeys.Len(), outValues.Len(), n)
 	case count.Len() != 1:
 		return invalidArgument("%s: the count has %d elements, want 1", name, count.Len())
-	case sizeOf[K]() == 0 || sizeOf[V]() == 0:
-		return invalidArgument("%s: the elements have no bytes", name)
-	case uint64(n) > math.MaxUint32:
-		return invalidArgument("%s: %d keys, at most %d", name, n, uint32(math.MaxUint32))
 	case n == 0:
 		if err := usable(outKeys, keys, outValues); err != nil {
 			return err
@@ -121,8 +118,45 @@ func byKey[K, V any](s *runtime.Stream, name string, k primitive, wide bool, op,
 	return k.launch(0, s, grid, tiles.TileThreads, tiles.RunShared(sizeOf[K](), sizeOf[V]()), append(args, x, xn, y, yn, z, zn)...)
 }
 
-// ReduceByKeyCPU is ReduceByKey on the CPU. It returns how many runs there are. What comes out overlaps nothing that goes in.
-func ReduceByKeyCPU[K comparable, V any, O block.Op[V]](op O, outKeys []K, outValues []V, keys []K, values []V) int {
+// keysAndValues says that each key has a value.
+func keysAndValues(keys, values int) error {
+	if keys != values {
+		return invalidArgument("reduce by key: %d keys and %d values", keys, values)
+	}
+	return nil
+}
+
+// runsLengths says what is wrong with slices where the runs of n elements go to.
+func runsLengths[K, V any](name string, n, outKeys, outValues int) error {
+	switch {
+	case outKeys < n || outValues < n:
+		return invalidArgument("%s: there is room for %d keys and %d values, and there can be %d", name, outKeys, outValues, n)
+	case sizeOf[K]() == 0 || sizeOf[V]() == 0:
+		return invalidArgument("%s: the elements have no bytes", name)
+	case uint64(n) > math.MaxUint32:
+		return invalidArgument("%s: %d keys, at most %d", name, n, uint32(math.MaxUint32))
+	}
+	return nil
+}
+
+// runsOnCPU says what is wrong with the slices of a form for the CPU.
+func runsOnCPU[K, V any](name string, outKeys []K, outValues []V, keys []K, values launch.Span) error {
+	if err := runsLengths[K, V](name, len(keys), len(outKeys), len(outValues)); err != nil {
+		return err
+	}
+	return launch.Apart(name, launch.Host("the keys that come out", outKeys, true), launch.Host("the values that come out", outValues, true),
+		launch.Host("the keys", keys, false), values)
+}
+
+// ReduceByKeyCPU is ReduceByKey on the CPU. It returns how many runs there are. What comes out has room for all that goes in, and
+// overlaps none of it: else nothing is written, and there is an error.
+func ReduceByKeyCPU[K comparable, V any, O block.Op[V]](op O, outKeys []K, outValues []V, keys []K, values []V) (int, error) {
+	if err := keysAndValues(len(keys), len(values)); err != nil {
+		return 0, err
+	}
+	if err := runsOnCPU("reduce by key", outKeys, outValues, keys, launch.Host("values", values, false)); err != nil {
+		return 0, err
+	}
 	n, fold := 0, folds[V](op)
 	for i := 0; i < len(keys); n++ {
 		begin := i
@@ -130,11 +164,15 @@ func ReduceByKeyCPU[K comparable, V any, O block.Op[V]](op O, outKeys []K, outVa
 		}
 		outKeys[n], outValues[n] = keys[i-1], fold(values[begin:i], nil)
 	}
-	return n
+	return n, nil
 }
 
-// RunLengthsCPU is RunLengths on the CPU. It returns how many runs there are. What comes out does not overlap in.
-func RunLengthsCPU[K comparable](out []K, lengths []uint32, in []K) int {
+// RunLengthsCPU is RunLengths on the CPU. It returns how many runs there are. What comes out has room for all of in, and does not
+// overlap it: else nothing is written, and there is an error.
+func RunLengthsCPU[K comparable](out []K, lengths []uint32, in []K) (int, error) {
+	if err := runsOnCPU("run lengths", out, lengths, in, launch.Span{}); err != nil {
+		return 0, err
+	}
 	n := 0
 	for i := 0; i < len(in); n++ {
 		begin := i
@@ -142,5 +180,5 @@ func RunLengthsCPU[K comparable](out []K, lengths []uint32, in []K) int {
 		}
 		out[n], lengths[n] = in[i-1], uint32(i-begin)
 	}
-	return n
+	return n, nil
 }

@@ -50,12 +50,10 @@ func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runti
 		return err
 	}
 	n := in.Len()
-	switch {
-	case out.Len() != n:
-		return invalidArgument("scan: lengths %d and %d differ", out.Len(), n)
-	case sizeOf[T]() == 0:
-		return invalidArgument("scan: the elements have no bytes")
-	case n == 0:
+	if err := scanLengths[T](out.Len(), n); err != nil {
+		return err
+	}
+	if n == 0 {
 		return usable(out, in)
 	}
 	if err := launch.Apart("scan", launch.Device("out", out, true), operand("in", in, out), launch.Device("scratch", given, true)); err != nil {
@@ -79,11 +77,30 @@ func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runti
 		runtime.Struct(&op), launch.Bool(exclusive), launch.Bool(aligned(out) && aligned(in)), o, on, i, in_, x, xn, y, yn)
 }
 
-// ScanCPU is Inclusive on the CPU, from the first element to the last. out may be in, and must not overlap it otherwise.
-func ScanCPU[T any, O block.Op[T]](op O, out, in []T) {
-	if n := min(len(out), len(in)); n > 0 {
-		folds[T](op)(in[:n], out)
+// scanLengths says what is wrong with the slices of a scan.
+func scanLengths[T any](out, in int) error {
+	switch {
+	case out != in:
+		return invalidArgument("scan: lengths %d and %d differ", out, in)
+	case sizeOf[T]() == 0:
+		return invalidArgument("scan: the elements have no bytes")
 	}
+	return nil
+}
+
+// ScanCPU is Inclusive on the CPU, from the first element to the last. It refuses what Inclusive refuses: out may be in, and must not
+// overlap it otherwise.
+func ScanCPU[T any, O block.Op[T]](op O, out, in []T) error {
+	if err := scanLengths[T](len(out), len(in)); err != nil {
+		return err
+	}
+	if err := launch.Apart("scan", launch.Host("out", out, true), operandOnCPU("in", in, out)); err != nil {
+		return err
+	}
+	if len(in) > 0 {
+		folds[T](op)(in, out)
+	}
+	return nil
 }
 
 // folds gives what combines the elements of in from Zero on, and sets out to what each step gives where it is not nil.

@@ -51,11 +51,8 @@ func (k SegmentedReduce[T, O]) Launch(s *runtime.Stream, op O, out, in *runtime.
 		return err
 	}
 	segments := out.Len()
-	switch {
-	case offsets.Len() != segments+1:
-		return invalidArgument("segmented reduce: %d results need %d offsets, and there are %d", segments, segments+1, offsets.Len())
-	case sizeOf[T]() == 0:
-		return invalidArgument("segmented reduce: the elements have no bytes")
+	if err := segmentsLengths[T](segments, offsets.Len()); err != nil {
+		return err
 	}
 	if err := usable(out, in, offsets); err != nil || segments == 0 {
 		return err
@@ -90,13 +87,32 @@ func (k SegmentedReduce[T, O]) Launch(s *runtime.Stream, op O, out, in *runtime.
 	return k.launch(1, s, ceil(segments, tiles.TileThreads/32), tiles.TileThreads, 0, runtime.Struct(&op), runtime.Value(parts), r, rn, o, on)
 }
 
-// SegmentedReduceCPU is SegmentedReduce on the CPU, each segment from its first element to its last. out must not overlap in.
-func SegmentedReduceCPU[T any, O block.Op[T]](op O, out, in []T, offsets []uint64) {
+// segmentsLengths says what is wrong with the slices of segments.
+func segmentsLengths[T any](segments, offsets int) error {
+	switch {
+	case offsets != segments+1:
+		return invalidArgument("segmented reduce: %d results need %d offsets, and there are %d", segments, segments+1, offsets)
+	case sizeOf[T]() == 0:
+		return invalidArgument("segmented reduce: the elements have no bytes")
+	}
+	return nil
+}
+
+// SegmentedReduceCPU is SegmentedReduce on the CPU, each segment from its first element to its last. out overlaps neither in nor
+// offsets: else nothing is written, and there is an error.
+func SegmentedReduceCPU[T any, O block.Op[T]](op O, out, in []T, offsets []uint64) error {
+	if err := segmentsLengths[T](len(out), len(offsets)); err != nil {
+		return err
+	}
+	if err := launch.Apart("segmented reduce", launch.Host("out", out, true), launch.Host("in", in, false), launch.Host("offsets", offsets, false)); err != nil {
+		return err
+	}
 	n, fold := uint64(len(in)), folds[T](op)
-	for i := range min(len(out), len(offsets)-1) {
+	for i := range out {
 		a, b := min(offsets[i], n), min(offsets[i+1], n)
 		out[i] = fold(in[a:max(a, b)], nil)
 	}
+	return nil
 }
 
 // Search finds the places of elements in a slice that is in order, on a device: //purecuda:instantiate kernels.Search[Point, Nearer]

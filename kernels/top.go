@@ -61,15 +61,14 @@ func (k TopK[K]) take(s *runtime.Stream, smallest uint32, out *runtime.Ref[K], p
 	if err := k.loaded("top k"); err != nil {
 		return err
 	}
-	n, size := in.Len(), int(sizeOf[K]())
-	switch {
-	case out.Len() > n:
-		return invalidArgument("top k: %d of %d keys", out.Len(), n)
-	case places != nil && places.Len() != out.Len():
-		return invalidArgument("top k: %d keys and %d places", out.Len(), places.Len())
-	case uint64(n) > math.MaxUint32:
-		return invalidArgument("top k: %d keys, at most %d", n, uint32(math.MaxUint32))
-	case out.Len() == 0:
+	n, size, asked := in.Len(), int(sizeOf[K]()), out.Len()
+	if places != nil {
+		asked = places.Len()
+	}
+	if err := topLengths(n, out.Len(), asked); err != nil {
+		return err
+	}
+	if out.Len() == 0 {
 		return usable(out, in)
 	}
 	spans := []launch.Span{launch.Device("out", out, true), launch.Device("in", in, false), launch.Device("scratch", given, true)}
@@ -126,13 +125,32 @@ func (k TopK[K]) take(s *runtime.Stream, smallest uint32, out *runtime.Ref[K], p
 	return k.launch(1, s, ceil(n, tile), tiles.TileThreads, 0, runtime.Struct(&order), launch.Bool(aligned(in)), o, on, p, pn, i, in_, t, tn, w, wn)
 }
 
+// topLengths says what is wrong with the slices for the first k of n keys.
+func topLengths(n, k, places int) error {
+	switch {
+	case k > n:
+		return invalidArgument("top k: %d of %d keys", k, n)
+	case places != k:
+		return invalidArgument("top k: %d keys and %d places", k, places)
+	case uint64(n) > math.MaxUint32:
+		return invalidArgument("top k: %d keys, at most %d", n, uint32(math.MaxUint32))
+	}
+	return nil
+}
+
 // TopKCPU sets out to the largest keys of in, or to the smallest, in the order that they have there, and places to where they
-// are. It is the CPU's form of [TopK]. out says how many, but not more than in has. places is nil or as long as out.
-// out must not overlap in.
-func TopKCPU[K Key](out []K, places []uint32, in []K, smallest bool) {
-	k := min(len(out), len(in))
-	if k == 0 {
-		return
+// are. It is the CPU's form of [TopK], and refuses the same. out says how many, but not more than in has. places is nil or as long as out.
+// Neither overlaps in or the other.
+func TopKCPU[K Key](out []K, places []uint32, in []K, smallest bool) error {
+	k, asked := len(out), len(out)
+	if places != nil {
+		asked = len(places)
+	}
+	if err := topLengths(len(in), k, asked); err != nil || k == 0 {
+		return err
+	}
+	if err := launch.Apart("top k", launch.Host("out", out, true), launch.Host("in", in, false), launch.Host("places", places, true)); err != nil {
+		return err
 	}
 	rank := tiles.Ranks[K](orderOf[K](), smallest)
 	size := 8 * int(sizeOf[K]())
@@ -166,4 +184,5 @@ func TopKCPU[K Key](out []K, places []uint32, in []K, smallest bool) {
 		}
 		at++
 	}
+	return nil
 }

@@ -44,7 +44,8 @@ func parted[T comparable, C kernels.Condition[T]](p *primitivesIn, name string, 
 	kept, rest, count := onDevice(p, make([]T, len(in)), 0), onDevice(p, make([]T, len(in)), 0), onDevice(p, []uint64{77}, 0)
 	require.NoError(p.t, kernels.Partition[T, C]{}.Of(p.of(name)).Launch(p.s, c, kept, rest, onDevice(p, in, behind), count, nil))
 	wantKept, wantRest := make([]T, len(in)), make([]T, len(in))
-	n := kernels.PartitionCPU(c, wantKept, wantRest, in)
+	n, err := kernels.PartitionCPU(c, wantKept, wantRest, in)
+	require.NoError(p.t, err)
 	require.EqualValues(p.t, n, onHost(p, count)[0], "%s, %d", name, len(in))
 	same(p.t, wantKept, onHost(p, kept), name, len(in))
 	same(p.t, wantRest, onHost(p, rest), name, len(in))
@@ -55,7 +56,8 @@ func counted[K comparable](p *primitivesIn, name string, in []K, behind int) {
 	out, lengths, count := onDevice(p, make([]K, n), 0), onDevice(p, make([]uint32, n), 0), onDevice(p, []uint64{77}, 0)
 	require.NoError(p.t, kernels.RunLengths[K]{}.Of(p.of(name)).Launch(p.s, out, lengths, onDevice(p, in, behind), count, nil))
 	wantOut, wantLengths := make([]K, n), make([]uint32, n)
-	runs := kernels.RunLengthsCPU(wantOut, wantLengths, in)
+	runs, err := kernels.RunLengthsCPU(wantOut, wantLengths, in)
+	require.NoError(p.t, err)
 	require.EqualValues(p.t, runs, onHost(p, count)[0], "%s, %d", name, n)
 	same(p.t, wantOut, onHost(p, out), name, n)
 	same(p.t, wantLengths, onHost(p, lengths), name, n)
@@ -66,7 +68,8 @@ func combined[K, V comparable, O block.Op[V]](p *primitivesIn, name string, op O
 	out, sums, count := onDevice(p, make([]K, n), 0), onDevice(p, make([]V, n), 0), onDevice(p, []uint64{77}, 0)
 	require.NoError(p.t, kernels.ReduceByKey[K, V, O]{}.Of(p.of(name)).Launch(p.s, op, out, sums, onDevice(p, keys, behind), onDevice(p, values, 0), count, nil))
 	wantOut, wantSums := make([]K, n), make([]V, n)
-	runs := kernels.ReduceByKeyCPU(op, wantOut, wantSums, keys, values)
+	runs, err := kernels.ReduceByKeyCPU(op, wantOut, wantSums, keys, values)
+	require.NoError(p.t, err)
 	require.EqualValues(p.t, runs, onHost(p, count)[0], "%s, %d", name, n)
 	same(p.t, wantOut, onHost(p, out), name, n)
 	same(p.t, wantSums, onHost(p, sums), name, n)
@@ -82,7 +85,7 @@ func topped[K kernels.Key](p *primitivesIn, name string, in []K, k, behind int) 
 		}
 		require.NoError(p.t, take(p.s, out, places, x, nil))
 		wantOut, wantPlaces := make([]K, k), make([]uint32, k)
-		kernels.TopKCPU(wantOut, wantPlaces, in, smallest)
+		require.NoError(p.t, kernels.TopKCPU(wantOut, wantPlaces, in, smallest))
 		same(p.t, wantPlaces, onHost(p, places), name, len(in), k)
 		same(p.t, wantOut, onHost(p, out), name, len(in), k)
 		require.NoError(p.t, take(p.s, out, nil, x, nil))
@@ -113,7 +116,7 @@ func segmentsReduced[T comparable, O block.Op[T]](p *primitivesIn, name string, 
 	out := onDevice(p, make([]T, len(offsets)-1), 0)
 	require.NoError(p.t, kernels.SegmentedReduce[T, O]{}.Of(p.of(name)).Launch(p.s, op, out, onDevice(p, in, 0), onDevice(p, offsets, 0), nil))
 	want := make([]T, len(offsets)-1)
-	kernels.SegmentedReduceCPU(op, want, in, offsets)
+	require.NoError(p.t, kernels.SegmentedReduceCPU(op, want, in, offsets))
 	same(p.t, want, onHost(p, out), name, len(in), len(offsets))
 }
 
@@ -150,6 +153,12 @@ func segmentsSorted[T comparable, L block.Less[T]](p *primitivesIn, name string,
 		want = append(want, sortedBy(less, in[all[i]:max(all[i], all[i+1])])...)
 	}
 	same(p.t, want, onHost(p, out), name, len(in), len(offsets), longest)
+	onCPU := make([]T, len(in))
+	require.NoError(p.t, kernels.SegmentedSortCPU(less, onCPU, in, offsets))
+	same(p.t, want, onCPU, name, len(in), len(offsets))
+	copy(onCPU, in)
+	require.NoError(p.t, kernels.SegmentedSortCPU(less, onCPU, onCPU, offsets))
+	same(p.t, want, onCPU, name, "in place")
 }
 
 func found[T any, L block.Less[T]](p *primitivesIn, name string, less L, sorted, what []T) {
@@ -331,7 +340,7 @@ func TestCatalogueByItsOwnReference(t *testing.T) {
 		slices.SortStableFunc(order, func(a, b int) int { return -cmp.Compare(in[a], in[b]) })
 		want := slices.Sorted(slices.Values(order[:k]))
 		out, places := make([]float64, k), make([]uint32, k)
-		kernels.TopKCPU(out, places, in, false)
+		require.NoError(t, kernels.TopKCPU(out, places, in, false))
 		for i, p := range want {
 			require.EqualValues(t, p, places[i])
 			require.Equal(t, in[p], out[i])

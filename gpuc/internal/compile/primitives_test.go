@@ -195,7 +195,7 @@ func scanned[T comparable, O block.Op[T]](p *primitivesIn, name string, op O, in
 	n := len(in)
 	want := make([]T, n+1)
 	want[0] = op.Zero()
-	kernels.ScanCPU(op, want[1:], in)
+	require.NoError(p.t, kernels.ScanCPU(op, want[1:], in))
 	k := kernels.Scan[T, O]{}.Of(p.of(name))
 	x, out := onDevice(p, in, behind), onDevice(p, make([]T, n), 0)
 	require.NoError(p.t, k.Inclusive(p.s, op, out, x, nil))
@@ -380,7 +380,7 @@ func TestPrimitivesInAGraph(t *testing.T) {
 	require.NoError(t, err)
 	defer exec.Close()
 	want := make([]uint32, n)
-	kernels.ScanCPU(add32{}, want, in)
+	require.NoError(t, kernels.ScanCPU(add32{}, want, in))
 	for range 3 {
 		require.NoError(t, runtime.Zero(p.s, out))
 		require.NoError(t, exec.Launch(p.s))
