@@ -8,7 +8,7 @@ import (
 
 // Reach lets the device of at use the memory of d, if the machine can do that, and reports whether it can. It calls
 // cuCtxEnablePeerAccess. Memory of a pool and of a [Range] has access rights of its own: for these it calls cuMemPoolSetAccess and
-// cuMemSetAccess, and what is allocated later can be used as well. The driver is asked once for each device and arena; later calls
+// cuMemSetAccess. What is allocated later can be used as well. The driver is asked once for each device and arena; later calls
 // neither block nor allocate.
 //
 // Opening a pool maps all its memory, also what is allocated later, into the address space
