@@ -68,19 +68,8 @@ func Keep[T any, R Rule[T]](t *gpu.Thread, r R, wide bool, out, rest, in []T, co
 	vectors, width := Vectors(size), Width(size)
 	first := (tile*TileThreads+t.Warp()*32)*vectors + t.Lane()
 	full := wide && (tile+1)*Tile(size) <= len(in)
-	if full {
-		for k := range vectors {
-			x[k] = load(in, first+k*32)
-		}
-	} else {
-		for k := range vectors {
-			for j := range width {
-				if i := (first+k*32)*width + j; i < len(in) {
-					x[k][j] = in[i]
-				}
-			}
-		}
-	}
+	var zero T
+	loadTile(&x, in, first, full, zero)
 	var before [8]T // the element before the vector
 	if r.Looks() {
 		before = precede(t, in, first*width, &x, vectors, width)
@@ -133,7 +122,7 @@ func Keep[T any, R Rule[T]](t *gpu.Thread, r R, wide bool, out, rest, in []T, co
 		warps[t.Warp()] = carry
 	}
 	t.Barrier()
-	var own, total uint32
+	var own, total uint32 // as of amongWarps, with fewer conversions
 	for w := range TileThreads / 32 {
 		own = gpu.Select(w == t.Warp(), total, own)
 		total += warps[w]

@@ -137,11 +137,7 @@ func ByKey[K comparable, V any, O block.Op[V], S Source[V]](t *gpu.Thread, op O,
 		warps[t.Warp()] = up
 	}
 	t.Barrier()
-	own, total := f.Zero(), f.Zero()
-	for w := range TileThreads / 32 {
-		own = gpu.Select(w == t.Warp(), total, own)
-		total = f.Combine(total, warps[w])
-	}
+	own, total := amongWarps(t, f, warps)
 	if t.Warp() == 0 {
 		s := Totals[Open[V]]{words[Words:], values}
 		if t.Lane() == 0 {

@@ -19,20 +19,7 @@ func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, 
 	vectors, width := Vectors(size), Width(size)
 	first := (tile*TileThreads+t.Warp()*32)*vectors + t.Lane()
 	full := wide && (tile+1)*Tile(size) <= len(in)
-	if full {
-		for k := range vectors {
-			x[k] = load(in, first+k*32)
-		}
-	} else {
-		for k := range vectors {
-			for j := range width {
-				x[k][j] = op.Zero()
-				if i := (first+k*32)*width + j; i < len(in) {
-					x[k][j] = in[i]
-				}
-			}
-		}
-	}
+	loadTile(&x, in, first, full, op.Zero())
 	var up [8]T // up to and with the vector of the lane
 	for k := range vectors {
 		for j := 1; j < width; j++ {
@@ -56,11 +43,7 @@ func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, 
 		warps[t.Warp()] = carry
 	}
 	t.Barrier()
-	own, total := op.Zero(), op.Zero()
-	for w := range TileThreads / 32 {
-		own = gpu.Select(w == t.Warp(), total, own)
-		total = op.Combine(total, warps[w])
-	}
+	own, total := amongWarps(t, op, warps)
 	if t.Warp() == 0 {
 		s := Totals[T]{words[Words:], values}
 		if t.Lane() == 0 {

@@ -48,6 +48,35 @@ func store[T any](x []T, v int, in [4]T) {
 	}
 }
 
+// loadTile gives a lane its vectors of a tile, from number first on. full says that all elements are there; else fill stands for others.
+func loadTile[T any](x *[8][4]T, in []T, first int, full bool, fill T) {
+	vectors, width := Vectors(unsafe.Sizeof(fill)), Width(unsafe.Sizeof(fill))
+	if full {
+		for k := range vectors {
+			x[k] = load(in, first+k*32)
+		}
+	} else {
+		for k := range vectors {
+			for j := range width {
+				x[k][j] = fill
+				if i := (first+k*32)*width + j; i < len(in) {
+					x[k][j] = in[i]
+				}
+			}
+		}
+	}
+}
+
+// amongWarps gives what the warps before this one have, and what all have. warps has what each has, and a barrier is behind that.
+func amongWarps[T any, O block.Op[T]](t *gpu.Thread, op O, warps *[32]T) (own, total T) {
+	own, total = op.Zero(), op.Zero()
+	for w := range TileThreads / 32 {
+		own = gpu.Select(w == t.Warp(), total, own)
+		total = op.Combine(total, warps[w])
+	}
+	return own, total
+}
+
 // Totals is what tiles say to each other. There is a total of each tile, and one of each group of 32 tiles. The third kind is
 // that of all up to and with each 32 groups. Each has a word, or two words where it has 8 bytes. A word has 1 in its upper half, and 32
 // bits of the total in its lower one: it is not there yet, or all of it is. A larger total is in Values, and its word is

@@ -138,19 +138,7 @@ func TopTake[W uint32 | uint64](t *gpu.Thread, o TopOrder, wide bool, out []W, p
 	vectors, width := Vectors(size), Width(size)
 	first := (tile*TileThreads+t.Warp()*32)*vectors + t.Lane()
 	full := wide && (tile+1)*Tile(size) <= len(keys)
-	if full {
-		for k := range vectors {
-			x[k] = load(keys, first+k*32)
-		}
-	} else {
-		for k := range vectors {
-			for j := range width {
-				if i := (first+k*32)*width + j; i < len(keys) {
-					x[k][j] = keys[i]
-				}
-			}
-		}
-	}
+	loadTile(&x, keys, first, full, 0)
 	// How many come before the k-th one is in the upper half of each word, and how many are equal in the lower half.
 	var up [8]uint32
 	for k := range vectors {
@@ -178,11 +166,7 @@ func TopTake[W uint32 | uint64](t *gpu.Thread, o TopOrder, wide bool, out []W, p
 		warps[t.Warp()] = carry
 	}
 	t.Barrier()
-	var own, total uint32
-	for w := range TileThreads / 32 {
-		own = gpu.Select(w == t.Warp(), total, own)
-		total += warps[w]
-	}
+	own, total := amongWarps(t, block.Add[uint32]{}, warps)
 	if t.Warp() == 0 {
 		s := Totals[uint64]{Words: words[Words:]}
 		all := uint64(total>>16)<<32 | uint64(total&0xffff)
