@@ -124,7 +124,7 @@ func addCarries(code []ins) (out []ins) {
 		}
 		n := j + 1
 		read, written := map[string]bool{}, map[string]bool{i.dst[0]: true}
-		for ; n < len(code) && code[n].label == "" && code[n].op != "bra" && !has(code[n].src, i.dst[1]); n++ {
+		for ; n < len(code) && code[n].label == "" && code[n].op != "bra" && !slices.Contains(code[n].src, i.dst[1]); n++ {
 			for _, r := range append(code[n].src, code[n].guard) {
 				read[r] = true
 			}

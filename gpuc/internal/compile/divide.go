@@ -51,7 +51,7 @@ func partner(code []ins, first int, defs map[string]int) int {
 		if b.divides64() && b.op != a.op && b.op[3:] == a.op[3:] && b.text == a.text && b.guard == "" && defs[b.dst[0]] == 1 {
 			return j
 		}
-		if slices.ContainsFunc(b.dst, func(r string) bool { return has(a.src, r) }) {
+		if slices.ContainsFunc(b.dst, func(r string) bool { return slices.Contains(a.src, r) }) {
 			return 0
 		}
 	}

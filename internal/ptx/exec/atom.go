@@ -2,6 +2,7 @@ package exec
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -129,7 +130,7 @@ func decodeAtom(x *fnc, in *ptx.Instruction, m *mods) error {
 	n := m.vectorWidth()
 	t := m.typ()
 	o := in.Operands
-	if n := len(o); n > 0 && in.Mods != nil && hasHint(in.Mods) {
+	if n := len(o); n > 0 && slices.Contains(in.Mods, "L2::cache_hint") {
 		o = o[:n-1]
 	}
 	want := 2
@@ -197,15 +198,6 @@ func (x *fnc) atomVector(r inst, a atomInfo, n int, t ptx.Type, d, b *ptx.Operan
 		x.emit(e)
 	}
 	return nil
-}
-
-func hasHint(mods []string) bool {
-	for _, s := range mods {
-		if s == "L2::cache_hint" {
-			return true
-		}
-	}
-	return false
 }
 
 // runner returns the loop over lanes. Lanes that meet at one address are served in order.

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -27,9 +28,7 @@ var decoders = func() map[string]decoder {
 		intDecoders, bitDecoders, floatDecoders, moveDecoders, memDecoders, compareDecoders,
 		controlDecoders, warpDecoders, atomDecoders, mmaDecoders, mbarrierDecoders, wgmmaDecoders, wmmaDecoders, videoDecoders,
 	} {
-		for name, d := range t {
-			all[name] = d
-		}
+		maps.Copy(all, t)
 	}
 	return all
 }()
