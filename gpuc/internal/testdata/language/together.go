@@ -8,17 +8,17 @@ import (
 // Triple has 12 bytes.
 type Triple struct{ A, B, C uint32 }
 
-// Arrange loads what belongs to a block, adds the place of each item to nothing but its first bits, and stores it as it was and exchanged.
+// Arrange loads what belongs to a block, and stores it as it was and exchanged.
 //
 //purecuda:kernel T=uint8,float64,Triple
 func Arrange[T uint8 | float64 | Triple](t *gpu.Thread, out, exchanged, in []T, places []uint32) {
 	const items = 7
 	buf := gpu.Shared[[64 * items]T](t)
-	var x [items]T
 	var to [items]uint32
 	words := gpu.Shared[[64 * items]uint32](t)
 	from := t.BlockX() * len(buf)
 	for range 2 { // the second time in the same shared memory
+		var x [items]T
 		block.Load(t, buf[:], in[min(from, len(in)):], x[:])
 		block.Store(t, buf[:], out[min(from, len(out)):], x[:])
 		block.Load(t, words[:], places[min(from, len(places)):], to[:])
@@ -67,7 +67,9 @@ func Runs[T int16 | Triple](t *gpu.Thread, values []T, lengths, counts []uint32,
 		for i := t.ThreadX(); i < runs; i += t.BlockDimX() {
 			values[from+i], lengths[from+i] = found[i], long[i]
 		}
-		counts[t.BlockX()] = uint32(runs)
+		if t.ThreadX() == 0 {
+			counts[t.BlockX()] = uint32(runs)
+		}
 	}
 }
 
@@ -84,7 +86,7 @@ func Best(t *gpu.Thread, out, in []Triple, descending bool, k int) {
 	x := gpu.Shared[[room]Triple](t)
 	best := 0
 	for from := 0; from < len(in); {
-		n := min(room-best, len(in)-from)
+		n := min(room-best, len(in)-from, 30+from) // few at first
 		for i := t.ThreadX(); i < n; i += t.BlockDimX() {
 			x[best+i] = in[from+i]
 		}
