@@ -36,6 +36,9 @@ func TestCampaign(t *testing.T) {
 	if which == "" {
 		t.Skipf("it takes seconds a seed: set %s to one of %q or to all", campaignVariable, kinds)
 	}
+	if (which == "partition" || which == "all") && !alone(t) {
+		return
+	}
 	seeds.Each(t, 6, func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		kind := which
@@ -51,11 +54,12 @@ func TestCampaign(t *testing.T) {
 		}
 		var all []*process
 		var urls string
-		var links [3][3]*proxy
+		var parted *islands
 		var full filling
 		switch kind {
 		case "partition":
-			all, urls, links = apart(t)
+			parted = apart(t)
+			all, urls = parted.all, parted.urls
 		case "fill":
 			full = fillings(t, random)
 			t.Log(full.name, "is full")
@@ -118,21 +122,10 @@ func TestCampaign(t *testing.T) {
 				}
 			},
 			"fill": func() { full.strike(c, all[0], hosts, 2*pause) },
-			"partition": func() { // one server is alone, or all are, and their links are cut or drop what they carry
-				alone, everybody, drops := random.IntN(3), random.IntN(4) == 0, random.IntN(2) == 0
-				for i := range links {
-					for j, l := range links[i] {
-						switch {
-						case l == nil || !everybody && i != alone && j != alone:
-						case drops:
-							l.hold()
-							defer l.release()
-						default:
-							l.set(true, 0)
-							defer l.set(false, 0)
-						}
-					}
-				}
+			"partition": func() { // one server is alone, or all are, and packets are refused or lost
+				one, everybody, how := random.IntN(3), random.IntN(4) == 0, [...]string{"blackhole", "unreachable"}[random.IntN(2)]
+				parted.cut(how, func(i int) bool { return everybody || i == one })
+				defer parted.mend()
 				time.Sleep(4 * pause)
 			},
 		}[kind]

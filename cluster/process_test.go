@@ -11,9 +11,11 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,9 +51,9 @@ type workerConfig struct {
 
 type serverConfig struct {
 	Folder, Name string
+	IP           string // in a network of its own
 	Port, Route  int
-	Routes       []int
-	Hidden       bool // others reach it by their Routes only
+	Routes       []string
 }
 
 // untilEnd returns a context that ends with the standard input.
@@ -126,17 +128,22 @@ func beServer() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	s, err := embedded.Start(embedded.Config{Folder: c.Folder, Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)), Token: token, Options: func(o *server.Options) {
+	address := "127.0.0.1"
+	if c.IP != "" {
+		address = c.IP
+		for own, end := false, time.Now().Add(patience); !own && time.Now().Before(end); time.Sleep(time.Millisecond) { // until its network is there
+			all, _ := net.InterfaceAddrs() // what cannot be read is not there
+			own = slices.ContainsFunc(all, func(a net.Addr) bool { return strings.HasPrefix(a.String(), c.IP+"/") })
+		}
+	}
+	s, err := embedded.Start(embedded.Config{Folder: c.Folder, Listen: net.JoinHostPort(address, strconv.Itoa(c.Port)), Token: token, Options: func(o *server.Options) {
 		o.ServerName = c.Name
 		if len(c.Routes) == 0 {
 			return
 		}
-		o.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: c.Route}
-		if c.Hidden {
-			o.Cluster.Advertise = "127.0.0.1:1"
-		}
-		for _, port := range c.Routes {
-			o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))})
+		o.Cluster = server.ClusterOpts{Name: "test", Host: address, Port: c.Route}
+		for _, route := range c.Routes {
+			o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: route})
 		}
 	}})
 	if err != nil {
@@ -151,21 +158,26 @@ func beServer() int {
 
 // process is a worker or a server.
 type process struct {
-	t     testing.TB
-	env   string
-	cmd   *exec.Cmd
-	stdin io.Closer
-	dead  bool
+	t          testing.TB
+	env        string
+	attributes syscall.SysProcAttr
+	started    func() // or nil
+	cmd        *exec.Cmd
+	stdin      io.Closer
+	dead       bool
 	// stalled says that the process is stopped.
 	stalled bool
 }
 
 // launch starts this binary as something else, and waits until that is ready.
-func launch(t testing.TB, variable string, config any) *process {
+func launch(t testing.TB, variable string, config any, change ...func(p *process)) *process {
 	t.Helper()
 	text, err := json.Marshal(config)
 	require.NoError(t, err)
 	p := &process{t: t, env: variable + "=" + string(text)}
+	for _, f := range change {
+		f(p)
+	}
 	p.start()
 	t.Cleanup(p.end)
 	return p
@@ -175,12 +187,16 @@ func (p *process) start() {
 	p.cmd = exec.Command(os.Args[0])
 	p.cmd.Env = append(os.Environ(), p.env, "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stderr = os.Stderr
+	p.cmd.SysProcAttr = &p.attributes
 	stdin, err := p.cmd.StdinPipe()
 	require.NoError(p.t, err)
 	stdout, err := p.cmd.StdoutPipe()
 	require.NoError(p.t, err)
 	require.NoError(p.t, p.cmd.Start())
 	p.stdin, p.dead = stdin, false
+	if p.started != nil {
+		p.started()
+	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(p.t, err)
 	require.Equal(p.t, "ready", strings.TrimSpace(line))
@@ -227,14 +243,16 @@ func freePort(t testing.TB) (port int) {
 // servers starts n servers, which are one cluster of NATS if they are several, and returns their URLs. The first ones get the folders.
 func servers(t testing.TB, n int, folders ...string) (all []*process, urls string) {
 	t.Helper()
-	var ports, routes []int
+	var ports, routePorts []int
+	var routes []string
 	for range n {
-		ports, routes = append(ports, freePort(t)), append(routes, freePort(t))
+		port := freePort(t)
+		ports, routePorts, routes = append(ports, freePort(t)), append(routePorts, port), append(routes, fmt.Sprint("127.0.0.1:", port))
 	}
 	var list []string
 	var configs []serverConfig
 	for i := range n {
-		c := serverConfig{Folder: t.TempDir(), Name: fmt.Sprint("server", i), Port: ports[i], Route: routes[i]}
+		c := serverConfig{Folder: t.TempDir(), Name: fmt.Sprint("server", i), Port: ports[i], Route: routePorts[i]}
 		if n > 1 {
 			c.Routes = routes
 		}
@@ -248,33 +266,6 @@ func servers(t testing.TB, n int, folders ...string) (all []*process, urls strin
 		all = append(all, launch(t, asServer, c))
 	}
 	return all, strings.Join(list, ",")
-}
-
-// apart starts three servers whose connections to each other go through proxies: links[i][j] is from server i to server j. A network
-// namespace would need rights that a test does not have.
-func apart(t testing.TB) (all []*process, urls string, links [3][3]*proxy) {
-	t.Helper()
-	var routes, ports [3]int
-	for i := range 3 {
-		ports[i], routes[i] = freePort(t), freePort(t)
-	}
-	var list []string
-	var configs []serverConfig
-	for i := range 3 {
-		c := serverConfig{Folder: t.TempDir(), Name: fmt.Sprint("server", i), Port: ports[i], Route: routes[i], Hidden: true}
-		for j := range 3 {
-			if i != j {
-				links[i][j] = newProxy(t, fmt.Sprintf("127.0.0.1:%d", routes[j]))
-				c.Routes = append(c.Routes, links[i][j].listen.Addr().(*net.TCPAddr).Port)
-			}
-		}
-		configs = append(configs, c)
-		list = append(list, fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
-	}
-	for _, c := range configs {
-		all = append(all, launch(t, asServer, c))
-	}
-	return all, strings.Join(list, ","), links
 }
 
 // workers starts n workers with two simulated devices each, and the memory of WithMemory if that is given.

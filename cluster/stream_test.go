@@ -139,36 +139,3 @@ func (p *process) resume() {
 	p.stalled = false
 	assert.NoError(p.t, p.cmd.Process.Signal(syscall.SIGCONT))
 }
-
-// TestPartition has three servers that lose sight of each other, first for a moment and then for longer than the patience: none can accept
-// anything, though each of them is there.
-func TestPartition(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for the patience of calls: half a minute")
-	}
-	_, urls, links := apart(t)
-	workers(t, urls, 2)
-	c := caller(t, urls, 2)
-	require.Equal(t, 3, streamInfo(t, urls, "purecuda_v1_work").Config.Replicas)
-	each := func(f func(p *proxy)) {
-		for i := range links {
-			for _, p := range links[i] {
-				if p != nil {
-					f(p)
-				}
-			}
-		}
-	}
-	drop, mend := (*proxy).hold, (*proxy).release
-	f, wait := once(func() { each(drop); time.Sleep(2 * time.Second); each(mend) })
-	squares(t, c, "slow/v1", 200, at(t, 20, f))
-	wait()
-	f, wait = once(func() { each(drop) })
-	_, err := cluster.Scatter(within(t), c, "slow/v1", 2000, func(i int) (cluster.Piece, error) { return cluster.Piece{Data: number(uint64(i))}, nil },
-		func(int, []byte) error { return nil }, at(t, 20, f), cluster.WithPatience(4*time.Second))
-	wait()
-	assert.ErrorIs(t, err, cluster.ErrDisconnected)
-	assert.ErrorContains(t, err, "with 3 replicas")
-	each(mend)
-	squares(t, c, "slow/v1", 100)
-}
