@@ -86,7 +86,7 @@ func (k Decode[T]) Launch(s *runtime.Stream, q, keys, values, out Matrix[T], len
 	case values.Rows != keys.Rows || values.Cols != keys.Cols:
 		return invalidArgument("Decode: V is %d x %d, want %d x %d as K", values.Rows, values.Cols, keys.Rows, keys.Cols)
 	case q.Rows == 0:
-		return nil
+		return nothing(s)
 	case lengths != nil && lengths.Len() != q.Rows:
 		return invalidArgument("Decode: there are %d lengths, want one for each of %d sequences", lengths.Len(), q.Rows)
 	}

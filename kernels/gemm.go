@@ -25,8 +25,10 @@ type Gemm[T gpu.Half] struct{ kernel }
 // computes that, with its weights in B. A and B have as many columns, at least 1. Products are added in float32, as [gpu.MMA] does, and the sum
 // is rounded once. Where C has an odd number of columns, the element after each row may become zero. C overlaps neither A nor B.
 func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T]) error {
-	if nothing, err := gemmChecked(a, b, c); nothing || err != nil {
+	if empty, err := gemmChecked(a, b, c); err != nil {
 		return err
+	} else if empty {
+		return nothing(s)
 	}
 	if k.more != nil {
 		return k.hopper(s, a, b, c)
@@ -52,8 +54,8 @@ func gemmArgs[T gpu.Half](a, b, c Matrix[T]) (shape runtime.Shape, args []runtim
 		i(c.Rows), i(c.Cols), i(a.Cols), i(a.Pitch / 8), i(b.Pitch / 8), i(c.Pitch / 2)}, nil
 }
 
-// gemmChecked looks at what a product takes, and whether it has nothing to do.
-func gemmChecked[T gpu.Half](a, b, c Matrix[T]) (nothing bool, err error) {
+// gemmChecked looks at what a product takes, and whether the result is empty.
+func gemmChecked[T gpu.Half](a, b, c Matrix[T]) (empty bool, err error) {
 	if err := gemmShape(a.Rows, b.Rows, a.Cols, b.Cols, c.Rows, c.Cols); err != nil || c.Rows == 0 || c.Cols == 0 {
 		return true, err
 	}

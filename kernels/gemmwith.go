@@ -51,8 +51,10 @@ func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *
 	if err := k.loaded("Gemm"); err != nil {
 		return err
 	}
-	if nothing, err := gemmChecked(a, b, c); nothing || err != nil {
+	if empty, err := gemmChecked(a, b, c); err != nil {
 		return err
+	} else if empty {
+		return nothing(s)
 	}
 	values := []runtime.Arg{runtime.Struct(&f), runtime.Value(uint64(0)), runtime.Value(0)}
 	if bias != nil {

@@ -141,7 +141,7 @@ func mergeSort[T any, L block.Less[T]](s *runtime.Stream, name string, k primiti
 		return err
 	}
 	if n == 0 {
-		return usable(out, in)
+		return nothing(s, out, in)
 	}
 	spans := []launch.Span{launch.Device("out", out, true), operand("in", in, out), launch.Device("scratch", given, true)}
 	if segmented {

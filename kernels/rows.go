@@ -62,8 +62,10 @@ func launchNorm[T gpu.Float](name string, k primitive, s *runtime.Stream, out, x
 		return err
 	}
 	adds := add.Ref != nil
-	if nothing, err := rowsChecked(name, out, x, adds); nothing || err != nil {
+	if empty, err := rowsChecked(name, out, x, adds); err != nil {
 		return err
+	} else if empty {
+		return nothing(s)
 	}
 	if adds {
 		if err := sameShape(name, "what is added", add, x); err != nil {
@@ -131,8 +133,10 @@ func (k Softmax[T]) Launch(s *runtime.Stream, out, x Matrix[T], scale float32, c
 	if err := checkSoftmax(x.Rows, x.Cols, scale, causal); err != nil {
 		return err
 	}
-	if nothing, err := rowsChecked("Softmax", out, x, false); nothing || err != nil {
+	if empty, err := rowsChecked("Softmax", out, x, false); err != nil {
 		return err
+	} else if empty {
+		return nothing(s)
 	}
 	args := launchArgs{}
 	sliceOf(&args, out.Ref, true)
@@ -159,8 +163,8 @@ func launchRows[T gpu.Float](k primitive, s *runtime.Stream, x Matrix[T], args l
 	return k.launch(0, s, x.Rows, tiles.RowThreads(x.Cols), tiles.RowShared(x.Cols*int(sizeOf[T]())), args...)
 }
 
-// rowsChecked looks at the matrices of a kernel by rows, and whether it has nothing to do.
-func rowsChecked[T gpu.Float](name string, out, x Matrix[T], written bool) (nothing bool, err error) {
+// rowsChecked looks at the matrices of a kernel by rows, and whether the result is empty.
+func rowsChecked[T gpu.Float](name string, out, x Matrix[T], written bool) (empty bool, err error) {
 	if err := sameShape(name, "the result", out, x); err != nil {
 		return false, err
 	}

@@ -54,7 +54,7 @@ func (k Scan[T, O]) scan(s *runtime.Stream, op O, exclusive bool, out, in *runti
 		return err
 	}
 	if n == 0 {
-		return usable(out, in)
+		return nothing(s, out, in)
 	}
 	if err := launch.Apart("scan", launch.Device("out", out, true), operand("in", in, out), launch.Device("scratch", given, true)); err != nil {
 		return err

@@ -54,7 +54,10 @@ func (k SegmentedReduce[T, O]) Launch(s *runtime.Stream, op O, out, in *runtime.
 	if err := segmentsLengths[T](segments, offsets.Len()); err != nil {
 		return err
 	}
-	if err := usable(out, in, offsets); err != nil || segments == 0 {
+	if segments == 0 {
+		return nothing(s, out, in, offsets)
+	}
+	if err := usable(out, in, offsets); err != nil {
 		return err
 	}
 	if err := launch.Apart("segmented reduce", launch.Device("out", out, true), launch.Device("in", in, false), launch.Device("offsets", offsets, false),
@@ -150,7 +153,10 @@ func (k Search[T, L]) search(s *runtime.Stream, less L, above bool, out *runtime
 	case sizeOf[T]() == 0:
 		return invalidArgument("search: the elements have no bytes")
 	}
-	if err := usable(out, sorted, what); err != nil || out.Len() == 0 {
+	if out.Len() == 0 {
+		return nothing(s, out, sorted, what)
+	}
+	if err := usable(out, sorted, what); err != nil {
 		return err
 	}
 	if err := launch.Apart("search", launch.Device("out", out, true), launch.Device("sorted", sorted, false), launch.Device("what", what, false)); err != nil {

@@ -133,7 +133,7 @@ func sortInto[K Key, V any](s *runtime.Stream, k primitive, outKeys, inKeys *run
 	}
 	p := newSorting[K, V](n)
 	if n == 0 {
-		if err := usable(outKeys, inKeys); err != nil || p.valueSize == 0 {
+		if err := nothing(s, outKeys, inKeys); err != nil || p.valueSize == 0 {
 			return err
 		}
 		return usable(outValues, inValues)

@@ -69,7 +69,7 @@ func (k TopK[K]) take(s *runtime.Stream, smallest uint32, out *runtime.Ref[K], p
 		return err
 	}
 	if out.Len() == 0 {
-		return usable(out, in)
+		return nothing(s, out, in)
 	}
 	spans := []launch.Span{launch.Device("out", out, true), launch.Device("in", in, false), launch.Device("scratch", given, true)}
 	if places != nil {

@@ -63,10 +63,21 @@ func operandOnCPU[T any](name string, in, out []T) launch.Span {
 	return launch.Host(name, in, false)
 }
 
-// usable says what is wrong with the Refs of a call that has nothing to do. Else the launch says so.
-func usable(refs ...interface {
+// memory is a Ref.
+type memory interface {
 	Access() (driver.DevicePtr, error)
-}) error {
+}
+
+// nothing says what is wrong with the stream and the Refs of a call that has nothing to do. Else the launch says so.
+func nothing(s *runtime.Stream, refs ...memory) error {
+	if err := usable(refs...); err != nil {
+		return err
+	}
+	return s.Err()
+}
+
+// usable says what is wrong with Refs that no launch takes.
+func usable(refs ...memory) error {
 	for _, r := range refs {
 		if _, err := r.Access(); err != nil {
 			return err

@@ -97,8 +97,8 @@ func (b *GraphBuilder) fail(err error) error {
 }
 
 // Add records what f puts on a stream, as [Stream.Capture] does, and adds it as one part. The stream is for f alone. It comes after the
-// parts that are named, or at the beginning. An f that records nothing, because it uses another stream, is an error of kind
-// driver.ErrInvalidArgument.
+// parts that are named, or at the beginning. An f that makes no call on it, because it uses another stream, is an error of kind
+// driver.ErrInvalidArgument. Calls without work, such as a launch of no blocks, make an empty part.
 func (b *GraphBuilder) Add(f func(s *Stream) error, after ...GraphNode) (GraphNode, error) {
 	defer b.begin()()
 	node, err := b.add(f, after)
@@ -114,14 +114,23 @@ func (b *GraphBuilder) add(f func(s *Stream) error, after []GraphNode) (GraphNod
 		return GraphNode{}, err
 	}
 	defer func() { b.graph.ctx.rt.report(s.Close()) }()
+	called := true
+	if f != nil {
+		of := f
+		f = func(s *Stream) error {
+			err := of(s)
+			called = s.capture.Load().called.Load()
+			return err
+		}
+	}
 	part, err := s.Capture(f)
 	if err != nil {
 		return GraphNode{}, err
 	}
 	defer func() { b.graph.ctx.rt.report(part.Close()) }()
-	if len(part.operations) == 0 {
+	if !called {
 		return GraphNode{}, driver.Errorf(driver.ErrInvalidArgument,
-			"the function has recorded nothing: give the stream that it gets to all that it calls, and leave out a part of no work")
+			"the function has not used its stream: give the stream that it gets to all that it calls (Stream.Err is a call without work)")
 	}
 	return b.addGraph(part, after)
 }

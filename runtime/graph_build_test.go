@@ -219,14 +219,14 @@ func TestBuildGraphFails(t *testing.T) {
 		"other stream": {ignore(func(b *runtime.GraphBuilder) error {
 			_, err := b.Add(func(*runtime.Stream) error { return n.step(n.s) })
 			return err
-		}), driver.ErrInvalidArgument, "the function has recorded nothing"},
+		}), driver.ErrInvalidArgument, "the function has not used its stream"},
 		"nothing in a body": {func(b *runtime.GraphBuilder) error {
 			_, err := b.If(n.left, func(b *runtime.GraphBuilder) error {
 				_, err := b.Add(func(*runtime.Stream) error { return nil })
 				return err
 			})
 			return err
-		}, driver.ErrInvalidArgument, "the function has recorded nothing"},
+		}, driver.ErrInvalidArgument, "the function has not used its stream"},
 		"wait": {func(b *runtime.GraphBuilder) error {
 			_, err := b.Add(func(s *runtime.Stream) error { return s.Synchronize(bg) })
 			return err
@@ -262,6 +262,31 @@ func TestBuildGraphFails(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
 	_, err = new(runtime.GraphBuilder).While(n.left, n.addStep)
 	require.ErrorIs(t, err, driver.ErrInvalidArgument)
+}
+
+// A function that finds nothing to do makes an empty part.
+func TestBuildGraphOfAnEmptyPart(t *testing.T) {
+	_, c, k := checking(t)
+	for name, call := range map[string]func(*runtime.Stream) error{
+		"no blocks": func(s *runtime.Stream) error {
+			return k.kernel.Launch(s, runtime.Shape1D(0, 32), runtime.Value(uint64(1)), k.checks.Arg())
+		},
+		"Err": (*runtime.Stream).Err,
+	} {
+		g, err := c.BuildGraph(func(b *runtime.GraphBuilder) error {
+			first, err := b.Add(call)
+			if err == nil {
+				_, err = b.Add(call, first)
+			}
+			return err
+		})
+		require.NoError(t, err, name)
+		require.NoError(t, g.Close())
+	}
+	s := newStream(t, c)
+	require.NoError(t, s.Err())
+	require.NoError(t, s.Close())
+	require.ErrorContains(t, s.Err(), "closed")
 }
 
 // A driver before 12.3 has no conditional nodes, and says so by name. All else is there.

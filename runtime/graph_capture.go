@@ -23,6 +23,7 @@ type capture struct {
 	sealed atomic.Bool           // no stream joins any more
 	over   atomic.Bool           // the driver records no more
 	failed atomic.Pointer[error] // the first thing that went wrong
+	called atomic.Bool           // there was a call on one of its streams
 
 	// turn is held over each call of the driver that records: the driver does not lock graphs, and a
 	// capture makes one. It is taken inside the gate of a stream, and guards what follows.

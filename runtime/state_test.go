@@ -248,6 +248,7 @@ func everyCall(t testing.TB, rt *runtime.Runtime, c, other *runtime.Context) []s
 		{"Stream.Submit with a handle", puts, func() error { return foreign(library.Arg()) }},
 		{"Stream.Submit with a Ref", touches, func() error { return foreign(runtime.InOut(x)) }},
 		{"Stream.Query", asks, func() error { return second(s.Query()) }},
+		{"Stream.Err", puts, s.Err},
 		{"Stream.Synchronize", asks, func() error { return s.Synchronize(bg) }},
 		{"Stream.AfterFunc", asks, func() error {
 			ran := make(chan error, 1)

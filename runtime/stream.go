@@ -74,6 +74,19 @@ func (s *Stream) Handle() driver.Stream {
 	return s.handle
 }
 
+// Err returns the error that work on the stream fails with now: it is closed, or its device is lost. It puts nothing there. A function that
+// finds nothing to do calls it, so that it fails as with work.
+func (s *Stream) Err() error {
+	if s == nil || s.ctx == nil {
+		return errNothing("stream")
+	}
+	err := s.work()
+	if err == nil {
+		s.end()
+	}
+	return err
+}
+
 // spoil keeps the driver's stream from being that of a later Stream.
 func (s *Stream) spoil() { s.entry.stream.Load().spoiled.Store(true) }
 
@@ -95,9 +108,12 @@ func (s *Stream) work() error {
 // inTurn waits for the turn in the capture after the stream was entered.
 func (s *Stream) inTurn(err error) error {
 	if err == nil {
-		if c := s.capture.Load(); c != nil && !c.take() {
-			s.object.end()
-			return c.lostError()
+		if c := s.capture.Load(); c != nil {
+			if !c.take() {
+				s.object.end()
+				return c.lostError()
+			}
+			c.called.Store(true)
 		}
 	}
 	return err

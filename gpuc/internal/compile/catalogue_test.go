@@ -14,6 +14,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/gpu/block"
 	"github.com/purecuda/purecuda/gpuc/internal/testdata/catalogue"
+	"github.com/purecuda/purecuda/gpuc/internal/testdata/primitives"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/runtime"
@@ -354,5 +355,53 @@ func TestCatalogueByItsOwnReference(t *testing.T) {
 			}
 		}
 		require.Equal(t, wantCounts, counts, fmt.Sprint(len(counts)))
+	}
+}
+
+// What has nothing to do uses its stream all the same: it is a part of a graph, and fails where the stream is closed.
+func TestEmptyCalls(t *testing.T) {
+	p, q := openLibrary(t, "primitives"), openLibrary(t, "catalogue")
+	words := func(p *primitivesIn) *runtime.Ref[uint32] { return onDevice(p, []uint32{}, 0) }
+	x, y, ints, floats := words(p), words(p), onDevice(p, []int32{}, 0), onDevice(p, []float32{}, 0)
+	count := onDevice(p, make([]uint64, 1), 0)
+	for name, c := range map[string]struct {
+		p    *primitivesIn
+		call func(s *runtime.Stream) error
+	}{
+		"scan": {p, func(s *runtime.Stream) error {
+			return kernels.Scan[uint32, add32]{}.Of(p.of("ScanUint32AddUint32")).Inclusive(s, add32{}, x, y, nil)
+		}},
+		"select": {p, func(s *runtime.Stream) error {
+			return kernels.Select[uint32, primitives.Below]{}.Of(p.of("SelectUint32Below")).Launch(s, primitives.Below{}, x, y, count, nil)
+		}},
+		"sort": {p, func(s *runtime.Stream) error {
+			return kernels.Sort[int32]{}.Of(p.of("SortInt32")).Launch(s, ints, ints, nil)
+		}},
+		"sort of pairs": {p, func(s *runtime.Stream) error {
+			return kernels.SortPairs[float32, uint32]{}.Of(p.of("SortPairsFloat32Uint32")).Launch(s, floats, floats, x, y, nil)
+		}},
+		"top k": {q, func(s *runtime.Stream) error {
+			return kernels.TopK[float32]{}.Of(q.of("TopKFloat32")).Largest(s, onDevice(q, []float32{}, 0), nil, onDevice(q, []float32{}, 0), nil)
+		}},
+		"segmented reduce": {q, func(s *runtime.Stream) error {
+			boxes := onDevice(q, []catalogue.Box{}, 0)
+			return kernels.SegmentedReduce[catalogue.Box, catalogue.Union]{}.Of(q.of("SegmentedReduceBoxUnion")).Launch(s, catalogue.Union{}, boxes, boxes,
+				onDevice(q, []uint64{0}, 0), nil)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := c.p.s.Context()
+			g, err := ctx.BuildGraph(func(b *runtime.GraphBuilder) error {
+				_, err := b.Add(c.call)
+				return err
+			})
+			require.NoError(t, err)
+			require.NoError(t, g.Close())
+			s, err := ctx.NewStream()
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+			require.ErrorContains(t, c.call(s), "closed")
+			require.Error(t, c.call(nil))
+		})
 	}
 }
