@@ -24,7 +24,8 @@ const CheckWords = wait.ReportWords
 // failed check is the error of the waits for the stream that the kernel was launched on, once:
 //
 //   - Stream.Synchronize, Query, AfterFunc and Check, Download, and waits for an event that was recorded behind the launch.
-//   - The waits of a stream that has waited for such an event, up to the first that covers it.
+//   - The waits of a stream that has waited for such an event, up to the first that covers it. These two also where
+//     another wait, or a Close, has found the error after the event was recorded. An event tells it to each who asks.
 //   - Stream.Close, Checks.Close, Context.Synchronize and Runtime.Close, of what no wait has returned. The error hook gets
 //     it as well once the stream is closed.
 //
@@ -67,8 +68,8 @@ func (c *Checks) Close() error {
 		return nil
 	}
 	t := c.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
 	var errs []error
 	for r := range t.live {
 		if r.of != c {
@@ -84,12 +85,16 @@ func (c *Checks) Close() error {
 	return errors.Join(errs...)
 }
 
-// checkTable has the reports of one generation of a context.
+// reportsMu guards what tables, reports and the waits for them say. It is one for all contexts: a stream can wait for an event of another
+// device, and then both look at a report. Only failed checks, and what begins or ends, take it. Nothing is called with it that blocks or
+// takes another mutex of runtime.
+var reportsMu sync.Mutex
+
+// checkTable has the reports of one generation of a context. reportsMu guards live and untold.
 type checkTable struct {
 	waits  *wait.Device
 	report func(error) // what nobody waits for
 
-	mu     sync.Mutex // nothing is called with it that blocks or takes another one of runtime
 	live   map[*report]struct{}
 	untold []error // of streams and graphs that have ended
 }
@@ -101,7 +106,7 @@ type report struct {
 	home   *streamChecks // of the stream that the kernels are launched on; nil: they belong to a graph
 	found  atomic.Uint64 // how many errors were taken
 	taking atomic.Bool   // one is taken right now
-	// table.mu guards these:
+	// reportsMu guards these:
 	err   error // the last one
 	users int   // streams whose waits look at it, and graphs; the last one frees the memory
 }
@@ -116,13 +121,13 @@ func (t *checkTable) open(of *Checks, home *streamChecks) (*report, error) {
 		return nil, err
 	}
 	r := &report{memory: memory, of: of, home: home}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
 	t.live[r] = struct{}{}
 	return r, nil
 }
 
-// take takes what a kernel has written. table.mu is held.
+// take takes what a kernel has written. reportsMu is held.
 func (r *report) take() (found bool) {
 	r.taking.Store(true)
 	defer r.taking.Store(false)
@@ -133,10 +138,14 @@ func (r *report) take() (found bool) {
 	failed := contain.Hook(func() { r.err = r.of.describe(words) })
 	r.err = errors.Join(r.err, failed)
 	r.found.Add(1)
+	if r.home != nil {
+		r.home.failed = r.err
+		r.home.found.Add(1)
+	}
 	return true
 }
 
-// leave ends one use. table.mu is held.
+// leave ends one use. reportsMu is held.
 func (r *report) leave() {
 	if r.users--; r.users > 0 {
 		return
@@ -152,7 +161,7 @@ func (r *report) leave() {
 // maxUntold is how many errors of ended streams a context keeps.
 const maxUntold = 64
 
-// lose keeps an error that no wait has found. table.mu is held.
+// lose keeps an error that no wait has found. reportsMu is held.
 func (t *checkTable) lose(err error) {
 	if len(t.untold) < maxUntold {
 		t.untold = append(t.untold, err)
@@ -162,8 +171,8 @@ func (t *checkTable) lose(err error) {
 
 // collect returns the failed checks that nobody was told of.
 func (t *checkTable) collect() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
 	errs := t.untold
 	t.untold = nil
 	for r := range t.live {
@@ -176,15 +185,15 @@ func (t *checkTable) collect() error {
 
 // A graph whose kernels write the report calls retain and release.
 func (r *report) retain() retainable {
-	r.of.table.mu.Lock()
-	defer r.of.table.mu.Unlock()
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
 	r.users++
 	return r
 }
 
 func (r *report) release() error {
-	r.of.table.mu.Lock()
-	defer r.of.table.mu.Unlock()
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
 	r.leave()
 	return nil
 }
@@ -207,7 +216,12 @@ type streamChecks struct {
 	list  atomic.Pointer[[]*watch] // nil for streams without launches that report
 	dirty atomic.Bool              // there were some since the last wait
 	told  atomic.Uint64            // how many errors waits have returned
-	last  error                    // the last one; table.mu guards it
+	last  error                    // the last one; reportsMu guards it
+	// found is how many errors launches on the stream have reported, whoever has looked. An event notes it when it is recorded.
+	found  atomic.Uint64
+	failed error // the last one; reportsMu guards it
+	// owed is the error of a launch before an event that the stream has waited for, if somebody else has found it. The next wait returns it.
+	owed atomic.Pointer[error]
 }
 
 // watch is a report that the waits of a stream look at.
@@ -215,7 +229,7 @@ type watch struct {
 	*report
 	told   atomic.Uint64 // how many of its errors were returned
 	leaves atomic.Bool   // it ends with a wait of a ticket above until
-	// table.mu guards these:
+	// reportsMu guards these:
 	seen, until uint64 // the last error that a wait has seen, and the ticket up to which others may be for its launch
 	launching   bool   // launches from before Checks.Close may be on their way to the driver
 }
@@ -249,8 +263,8 @@ func (s *Stream) reportAt(c *Checks) (driver.DevicePtr, error) {
 
 // keep adds a report of the stream itself, unless another goroutine has.
 func (s *streamChecks) keep(r *report) driver.DevicePtr {
-	s.table.mu.Lock()
-	defer s.table.mu.Unlock()
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
 	for _, w := range s.watched() {
 		if w.of == r.of && w.home == s {
 			r.users = 1
@@ -265,7 +279,7 @@ func (s *streamChecks) keep(r *report) driver.DevicePtr {
 	return r.memory.At
 }
 
-// add adds a watch. table.mu is held.
+// add adds a watch. reportsMu is held.
 func (s *streamChecks) add(w *watch) {
 	w.users++
 	w.told.Store(w.found.Load())
@@ -279,35 +293,58 @@ func (s *streamChecks) join(reports ...*report) {
 	if len(reports) == 0 {
 		return
 	}
-	s.table.mu.Lock()
-	defer s.table.mu.Unlock()
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
 	for _, r := range reports {
-		i := slices.IndexFunc(s.watched(), func(w *watch) bool { return w.report == r })
-		if i < 0 {
-			if r.users == 0 {
-				continue // it has ended, and so has the work
-			}
-			i = len(s.watched())
-			w := &watch{report: r}
-			w.leaves.Store(true)
-			s.add(w)
-		}
-		if w := s.watched()[i]; w.leaves.Load() {
-			w.until = s.waits.Issued()
-		}
+		s.watch(r)
 	}
 	s.dirty.Store(true)
 }
 
-// own are the reports that kernels on the stream write.
-func (s *streamChecks) own() (reports []*report) {
-	for _, w := range s.watched() {
-		reports = append(reports, w.report)
+// watch makes the waits of the stream look at a report of others. reportsMu is held.
+func (s *streamChecks) watch(r *report) {
+	i := slices.IndexFunc(s.watched(), func(w *watch) bool { return w.report == r })
+	if i < 0 {
+		if r.users == 0 {
+			return // it has ended, and so has the work
+		}
+		i = len(s.watched())
+		w := &watch{report: r}
+		w.leaves.Store(true)
+		s.add(w)
 	}
-	return reports
+	if w := s.watched()[i]; w.leaves.Load() {
+		w.until = s.waits.Issued()
+	}
 }
 
-// release lets the report of a closed Checks go, once nothing that may write it is under way. table.mu is held.
+// follow is join for the reports of the stream of an event. found is how many errors there were when the event was recorded.
+func (s *streamChecks) follow(of *streamChecks, found uint64) {
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
+	for _, w := range of.watched() {
+		s.watch(w.report)
+		if w.home != of && w.found.Load() != w.told.Load() { // of a graph
+			s.owed.Store(new(w.err))
+		}
+	}
+	if of.found.Load() > found {
+		s.owed.Store(new(of.failed))
+	}
+	s.dirty.Store(true)
+}
+
+// since returns the last failed check of launches on the stream of an event, if one was found after the event was recorded.
+func (s *streamChecks) since(found uint64) error {
+	if s.found.Load() <= found {
+		return nil
+	}
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
+	return s.failed
+}
+
+// release lets the report of a closed Checks go, once nothing that may write it is under way. reportsMu is held.
 func (s *streamChecks) release(of *Checks) {
 	s.drop(func(w *watch) bool {
 		if w.of != of || w.home != s {
@@ -321,14 +358,14 @@ func (s *streamChecks) release(of *Checks) {
 }
 
 // settle notes up to which ticket work may write the report of a closed Checks. While a call is inside the gate of the stream it may be
-// a launch that has the address: then a later wait settles it. Whoever enters the gate now gets no address any more. table.mu is held.
+// a launch that has the address: then a later wait settles it. Whoever enters the gate now gets no address any more. reportsMu is held.
 func (s *streamChecks) settle(w *watch) {
 	if w.launching && s.gate.Inside() == 0 {
 		w.launching, w.until = false, max(w.until, s.waits.Covering())
 	}
 }
 
-// drop ends watches. table.mu is held.
+// drop ends watches. reportsMu is held.
 func (s *streamChecks) drop(which func(*watch) bool) {
 	var kept []*watch
 	for _, w := range s.watched() {
@@ -379,10 +416,15 @@ func (s *streamChecks) end(began waiting, number uint64, err error) error {
 	if !s.news(began) {
 		return nil
 	}
-	s.table.mu.Lock()
-	defer s.table.mu.Unlock()
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
 	if s.told.Load() != began.told {
 		err = s.last // of a wait that has ended meanwhile
+	}
+	if owed := s.owed.Load(); owed != nil && number != 0 {
+		s.owed.Store(nil)
+		err, s.last = *owed, *owed
+		s.told.Add(1)
 	}
 	for _, w := range s.watched() {
 		s.settle(w)
@@ -411,7 +453,7 @@ func (s *streamChecks) end(began waiting, number uint64, err error) error {
 // news reports whether a wait that has ended may have something to return. An error goes from the memory to found and from there to
 // told. This looks at the places in that order, without the lock: what leaves one meanwhile is at the next already.
 func (s *streamChecks) news(began waiting) bool {
-	return slices.ContainsFunc(s.watched(), (*watch).due) || s.told.Load() != began.told
+	return slices.ContainsFunc(s.watched(), (*watch).due) || s.owed.Load() != nil || s.told.Load() != began.told
 }
 
 // due reports whether a wait has something to do about a report.
@@ -422,16 +464,19 @@ func (w *watch) due() bool {
 // close ends the stream. It returns the failed checks that no wait has returned. They and what work reports that is under
 // way go to the error hook, and to Context.Synchronize and Runtime.Close.
 func (s *streamChecks) close() error {
-	if s.list.Load() == nil {
+	if s.list.Load() == nil && s.owed.Load() == nil {
 		return nil
 	}
 	t, err := s.waits.Mark()
 	if err != nil {
 		return nil // the context ends
 	}
-	s.table.mu.Lock()
-	defer s.table.mu.Unlock()
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
 	var errs []error
+	if owed := s.owed.Swap(nil); owed != nil {
+		errs = append(errs, *owed)
+	}
 	for _, w := range s.watched() {
 		w.take()
 		if found := w.found.Load(); found != w.told.Load() {
@@ -448,8 +493,8 @@ func (s *streamChecks) close() error {
 	} else {
 		t.AfterFunc(func(err error) {
 			if err == nil {
-				s.table.mu.Lock()
-				defer s.table.mu.Unlock()
+				reportsMu.Lock()
+				defer reportsMu.Unlock()
 				s.drop(all)
 			}
 		})

@@ -391,3 +391,70 @@ func TestCloseOfChecksBesideALaunch(t *testing.T) {
 		})
 	}
 }
+
+// TestEventsTellWhoeverLooksFirst has somebody else find a failed check before those who wait for an event behind the launch.
+func TestEventsTellWhoeverLooksFirst(t *testing.T) {
+	first := map[string]func(c *runtime.Context, s *runtime.Stream, e *runtime.Event) error{
+		"Event.Query":         func(_ *runtime.Context, _ *runtime.Stream, e *runtime.Event) error { _, err := e.Query(); return err },
+		"Event.Synchronize":   func(_ *runtime.Context, _ *runtime.Stream, e *runtime.Event) error { return e.Synchronize(bg) },
+		"Context.Synchronize": func(c *runtime.Context, _ *runtime.Stream, _ *runtime.Event) error { return c.Synchronize() },
+		"Stream.Synchronize":  func(_ *runtime.Context, s *runtime.Stream, _ *runtime.Event) error { return s.Synchronize(bg) },
+		"Stream.Close":        func(_ *runtime.Context, s *runtime.Stream, _ *runtime.Event) error { return s.Close() },
+		"another stream": func(c *runtime.Context, _ *runtime.Stream, e *runtime.Event) error {
+			other := newStream(t, c)
+			require.NoError(t, other.Wait(e))
+			return other.Synchronize(bg)
+		},
+	}
+	for name, find := range first {
+		for device := range 2 {
+			t.Run(fmt.Sprint(name, ", device ", device), func(t *testing.T) {
+				rt, _ := open(t, drivertest.Config{Devices: drivertest.Devices(2, drivertest.T4())})
+				c, there := contextAt(t, rt, 0), contextAt(t, rt, device)
+				k, s, before, after := newChecker(t, c), newStream(t, c), newStream(t, there), newStream(t, there)
+				e, done := newEvent(t, c), make(chan struct{})
+				require.NoError(t, k.launch(s, 7))
+				require.NoError(t, e.Record(s))
+				require.NoError(t, before.Wait(e))
+				require.NoError(t, s.LaunchHostFunc(func() { close(done) }))
+				<-done
+				is(t, 7, find(c, s, e), "who looks first")
+				require.NoError(t, after.Wait(e))
+				is(t, 7, after.Synchronize(bg), "a stream that waits for the event later")
+				is(t, 0, after.Synchronize(bg), "once")
+				is(t, 7, before.Synchronize(bg), "a stream that waited for the event before")
+				is(t, 7, e.Synchronize(bg), "the event itself")
+				next := newStream(t, c)
+				require.NoError(t, k.launch(next, 0))
+				require.NoError(t, e.Record(next))
+				require.NoError(t, after.Wait(e))
+				is(t, 0, errors.Join(after.Synchronize(bg), e.Synchronize(bg)), "the next record")
+				if name == "Stream.Close" {
+					is(t, 7, c.Synchronize(), "the error of a Close is easily missed")
+				}
+			})
+		}
+	}
+}
+
+// TestReportsOfSeveralDevices has streams of two devices wait for the launches of each other, at the same time.
+func TestReportsOfSeveralDevices(t *testing.T) {
+	rt, _ := open(t, drivertest.Config{Devices: drivertest.Devices(2, drivertest.T4())})
+	var all sync.WaitGroup
+	for device := range 2 {
+		c, other := contextAt(t, rt, device), contextAt(t, rt, 1-device)
+		k := newChecker(t, c)
+		for range 4 {
+			all.Go(func() {
+				s, follows := newStream(t, c), newStream(t, other)
+				e := newEvent(t, c)
+				for i := range uint64(50) {
+					assert.NoError(t, errors.Join(k.launch(s, i%2*9), e.Record(s), follows.Wait(e)))
+					is(t, i%2*9, follows.Synchronize(bg))
+					is(t, i%2*9, s.Synchronize(bg))
+				}
+			})
+		}
+	}
+	all.Wait()
+}

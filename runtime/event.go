@@ -25,6 +25,7 @@ type Event struct {
 	// awaited says that somebody has waited for it, so that Record marks the stream as well.
 	awaited atomic.Bool
 	checks  atomic.Pointer[streamChecks] // of the stream of the last record
+	found   atomic.Uint64                // how many failed checks were found on it before
 
 	mu     locks.Mutex[locks.Object] // from the first wait on: each call of the driver that records is made with it
 	marked bool                      // ticket is the last record's
@@ -117,6 +118,9 @@ func (e *Event) record(s *Stream) error {
 	if e.checks.Load() != s.checks { // a store costs more than the rest of this
 		e.checks.Store(s.checks)
 	}
+	if n := s.checks.found.Load(); e.found.Load() != n {
+		e.found.Store(n)
+	}
 	if r := s.ctx.api.EventRecord(e.handle, s.handle); r != driver.Success {
 		return s.fault("cuEventRecord", r)
 	}
@@ -186,7 +190,7 @@ func (e *Event) Query() (done bool, err error) {
 	if r == driver.ResultNotReady {
 		return false, nil
 	}
-	return r == driver.Success, checks.end(began, 0, e.ctx.failed("cuEventQuery", r))
+	return r == driver.Success, e.endWait(checks, began, 0, e.ctx.failed("cuEventQuery", r))
 }
 
 // neverRecorded is for events that were never recorded.
@@ -223,8 +227,16 @@ func (e *Event) Synchronize(ctx context.Context) error {
 		}
 		err = e.ctx.waited(ctx, t.Wait(ctx), 0)
 		goruntime.KeepAlive(e) // or it would be destroyed while the driver is asked
-		return checks.end(began, number, err)
+		return e.endWait(checks, began, number, err)
 	})
+}
+
+// endWait returns the error of a wait for the event: err, or a failed check of a launch before it, whoever has found it first.
+func (e *Event) endWait(checks *streamChecks, began waiting, number uint64, err error) error {
+	if err = checks.end(began, number, err); err == nil && checks == e.checks.Load() {
+		err = checks.since(e.found.Load())
+	}
+	return err
 }
 
 // wait returns a ticket for what the event marks, and its number if it is a ticket of the stream. It leaves the gate before

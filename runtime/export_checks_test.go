@@ -13,8 +13,8 @@ func MakesCurrent(h *LibraryHandle) { h.current = new(current.Context) }
 // Reports is how many reports of kernels a context has in use.
 func Reports(c *Context) int {
 	t := c.memory.Load().checks
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	reportsMu.Lock()
+	defer reportsMu.Unlock()
 	return len(t.live)
 }
 

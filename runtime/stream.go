@@ -248,8 +248,8 @@ func (s *Stream) waitEvent(e *Event) error {
 	if r := s.ctx.api.StreamWaitEvent(s.handle, e.handle, 0); r != driver.Success {
 		return s.fault("cuStreamWaitEvent", r)
 	}
-	if of := e.checks.Load(); of != nil && of != s.checks {
-		s.checks.join(of.own()...)
+	if of := e.checks.Load(); of != nil && of != s.checks && (of.list.Load() != nil || of.found.Load() > e.found.Load()) {
+		s.checks.follow(of, e.found.Load())
 	}
 	return nil
 }
