@@ -9,8 +9,8 @@ import (
 // check traps if i is not within [0, n). It reports whether it did so before a loop.
 func (k *kctx) check(i, n val, pos token.Pos) (early bool) {
 	if i.isC && n.isC {
-		if i.c >= n.c {
-			k.fail(pos, "the index %d is out of range [0, %d)", int64(i.c), n.c)
+		if i.c >= n.c && !k.off() {
+			k.trap(pos, "index out of range [%d] with length %d", i.String(), n.String(), k.pure("setp.ge.u64", kPred, k.pure("mov.u64", k64, i.String()).r, n.String()).r)
 		}
 		return false
 	}
@@ -38,6 +38,15 @@ func (k *kctx) check(i, n val, pos token.Pos) (early bool) {
 	k.trap(pos, "index out of range [%d] with length %d", a, b, p.r)
 	k.out[len(k.out)-1].asked = &asked{i.poly(), b, k.guard.r != "", k.cur}
 	return false
+}
+
+// inside is i, or 0 where i is a number that is not within [0, n). A pass of an unrolled loop can have one behind a condition, and a function
+// in one of its calls: check has ended the thread.
+func inside(i, n val) val {
+	if i.isC && n.isC && i.c >= n.c {
+		return cst(i.k, 0)
+	}
+	return i
 }
 
 // within reports whether no check is needed.

@@ -136,6 +136,9 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 		x, n := k.elements(in, k.get(s, in.X))
 		i := k.index(s, in.Index)
 		early := k.check(i, n, in.Pos()) || x.p.early && i.isC
+		if i = inside(i, n); n.isC && n.c == 0 && x.p.sp == spCell {
+			k.fail(in.Pos(), "this array has no elements, and so no index")
+		}
 		x = k.at(x, i, sizes.Sizeof(elem(in.Type())))
 		x.p.early = early
 		s.m[in] = x
@@ -146,7 +149,9 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 			s.m[in] = k.load(k.at(x.e[0], i, 1), types.Typ[types.Byte], in.Pos())
 			return
 		}
-		k.check(i, cst(k64, uint64(len(x.e))), in.Pos())
+		n := cst(k64, uint64(len(x.e)))
+		k.check(i, n, in.Pos())
+		i = inside(i, n)
 		if x.param != "" && !i.isC {
 			p := val{k: kPtr, p: &ptr{sp: spCell, al: &alloca{t: in.X.Type(), value: &x}}}
 			s.m[in] = k.load(k.at(p, i, sizes.Sizeof(in.Type())), in.Type(), in.Pos())
