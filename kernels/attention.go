@@ -126,8 +126,8 @@ func (h Heads) checked(rows, cols, keyRows, keyCols int) (Heads, error) {
 // results differ by what float32 and [gpu.FastExp2] lose, and by the rounding of powers to T. out must not overlap the others.
 func AttentionCPU[T gpu.Half](rows, keyRows int, q, keys, values, out []T, h Heads) error {
 	width := uint64(max(h.Width, 0)) // lengths are compared with those that the heads want
-	cols, keyCols := len(q)/max(1, rows), len(keys)/max(1, keyRows)
-	h, err := h.checked(rows, cols, keyRows, keyCols)
+	h = h.filled()
+	h, err := h.checked(rows, colsOf(q, rows, h.Heads*h.Width), keyRows, colsOf(keys, keyRows, h.Keys*h.Width))
 	if err != nil {
 		return err
 	}
@@ -137,6 +137,9 @@ func AttentionCPU[T gpu.Half](rows, keyRows int, q, keys, values, out []T, h Hea
 	if err := launch.Apart("Attention", launch.Host("Q", q, false), launch.Host("K", keys, false), launch.Host("V", values, false), launch.Host("the result", out, true)); err != nil {
 		return err
 	}
+	if rows == 0 {
+		return nil
+	}
 	return gpu.Run(gpu.Shape1D(rows*h.Heads, 1), func(t *gpu.Thread) {
 		i, seen := t.GlobalX()/h.Heads, keyRows
 		if h.Causal {
@@ -144,6 +147,14 @@ func AttentionCPU[T gpu.Half](rows, keyRows int, q, keys, values, out []T, h Hea
 		}
 		attendRow(q, keys, values, out, i, t.GlobalX()%h.Heads, seen, h)
 	})
+}
+
+// colsOf is how many columns a matrix without gaps has: those that are wanted where it has no rows.
+func colsOf[T any](x []T, rows, want int) int {
+	if rows <= 0 && len(x) == 0 {
+		return want
+	}
+	return len(x) / max(1, rows)
 }
 
 // attendRow is attention of row i of a head of Q, over the first rows of K and V, in float64. No rows give zeros.

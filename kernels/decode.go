@@ -169,7 +169,7 @@ func (h Heads) decodes(sequences, cols, keyRows, keyCols int) (Heads, error) {
 func DecodeCPU[T gpu.Half](sequences int, q, keys, values, out []T, lengths []uint32, h Heads) error {
 	h = h.filled()
 	keyRows := len(keys) / max(1, h.Keys*h.Width)
-	h, err := h.decodes(sequences, len(q)/max(1, sequences), keyRows, len(keys)/max(1, keyRows))
+	h, err := h.decodes(sequences, colsOf(q, sequences, h.Heads*h.Width), keyRows, colsOf(keys, keyRows, h.Keys*h.Width))
 	switch {
 	case err != nil:
 		return err
@@ -181,7 +181,10 @@ func DecodeCPU[T gpu.Half](sequences int, q, keys, values, out []T, lengths []ui
 	if err := launch.Apart("Decode", launch.Host("Q", q, false), launch.Host("K", keys, false), launch.Host("V", values, false), launch.Host("lengths", lengths, false), launch.Host("the result", out, true)); err != nil {
 		return err
 	}
-	capacity := keyRows / max(1, sequences)
+	if sequences == 0 {
+		return nil
+	}
+	capacity := keyRows / sequences
 	return gpu.Run(gpu.Shape1D(sequences*h.Heads, 1), func(t *gpu.Thread) {
 		sequence, seen := t.GlobalX()/h.Heads, capacity
 		if len(lengths) > 0 {

@@ -145,3 +145,14 @@ func TestOverlapOnADevice(t *testing.T) {
 		})
 	})
 }
+
+// No elements are no error on the CPU either.
+func TestNoRowsOnTheCPU(t *testing.T) {
+	var none []gpu.Float16
+	keys := make([]gpu.Float16, 128)
+	h := Heads{Width: 64, Heads: 2, Keys: 1}
+	assert.NoError(t, AttentionCPU(0, 2, none, keys, keys, none, h))
+	assert.NoError(t, DecodeCPU(0, none, none, none, none, nil, h))
+	assert.ErrorContains(t, AttentionCPU(0, 2, keys, keys, keys, keys, h), "want 0 for Q")
+	assert.Error(t, DecodeCPU(0, keys, none, none, keys, nil, h))
+}

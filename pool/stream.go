@@ -38,10 +38,10 @@ type StreamOptions[In, Out any] struct {
 	// Devices and Suits are as in [DoOptions]. Suits is asked once for a loop.
 	Devices []int
 	Suits   func(runtime.Device) bool
-	// Fallback does a piece on the CPU, if no device can. data are what Read has read. As many run at the same time in a pool as
+	// Fallback does a piece on the CPU, if no device can. data are what Read has read, as the tries of f have left it. As many run at the same time in a pool as
 	// there are cores.
 	Fallback func(ctx context.Context, in In, data []byte) (Out, error)
-	// Cores is how many pieces Fallback does at a time beside the devices.
+	// Cores is how many pieces Fallback does at a time beside the devices. Under runtime.PolicyRequired it does none.
 	Cores int
 	// Report, if it is not nil, is set when the sequence ends. It has a tile for each device and for the CPU, with as many items as
 	// pieces were done there; which ones is not kept. Reason and Err are those of the last piece that no device did. The other devices have done the pieces of those that were skipped.
@@ -50,7 +50,8 @@ type StreamOptions[In, Out any] struct {
 
 // Stream does the pieces of a source on the devices of the pool, and yields the results in the order of the source. Pieces are
 // taken from source when there is room for them, one at a time. f does a piece with a worker, as the function of [Pool.Do] does a
-// request, for several pieces at the same time. data is what Read of the options has read, or nil. Neither f nor Fallback may keep it.
+// request, for several pieces at the same time. data is what Read of the options has read, or nil. Neither f nor Fallback may keep it. What f
+// writes there is what its next try, on another device, and Fallback get.
 //
 //	for digest, err := range pool.Stream(ctx, p, files, hash, pool.StreamOptions[string, Digest]{Read: read, BufferBytes: 1 << 20}) {
 //		if err != nil {
@@ -267,8 +268,11 @@ func (s *stream[In, Out]) start() {
 		}
 	}
 	onCPU := s.Cores
-	if len(devices) == 0 {
+	switch {
+	case len(devices) == 0:
 		onCPU = cmp.Or(s.Cores, cores)
+	case p.rt.Policy() == runtime.PolicyRequired:
+		onCPU = 0
 	}
 	for range onCPU {
 		s.lanes = append(s.lanes, &lane[In, Out]{stream: s, place: len(devices), beside: len(devices) > 0})

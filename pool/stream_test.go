@@ -158,6 +158,17 @@ func TestStreamReads(t *testing.T) {
 
 func first[A, B any](a A, _ B) A { return a }
 
+// No core works beside a device under PolicyRequired.
+func TestStreamRequired(t *testing.T) {
+	rt, err := runtime.Open(runtime.WithPolicy(runtime.PolicyRequired), runtime.WithDriver(drivertest.ForTest(t, machine(1))))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	got, err := collect(pool.Stream(t.Context(), openOn(t, rt), upTo(200, nil), square, streamOptions{Cores: 2,
+		Fallback: func(context.Context, int, []byte) (int, error) { return 0, errors.New("the CPU must not") }}))
+	require.NoError(t, err)
+	assert.Equal(t, squares(200), got)
+}
+
 func TestStreamRefuses(t *testing.T) {
 	p, _ := open(t, machine(1))
 	read := func(context.Context, int, []byte) (int, error) { return 0, nil }

@@ -21,6 +21,7 @@ import (
 // What the devices have not done the CPU does, if there is a [WithFallback].
 func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Option) (result []byte, report pool.Report, err error) {
 	report.Device = driver.NoDevice
+	returns := false // it does not where a fallback ends its goroutine
 	c, err := g.configure(ctx, name, data, options)
 	if err != nil {
 		return nil, report, err
@@ -40,7 +41,7 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 		if err := g.enterKey(c); err != nil {
 			return nil, report, err
 		}
-		defer func() { g.leaveKey(c, err) }()
+		defer func() { g.leaveKey(c, returns && err == nil) }()
 	}
 	o := pool.DoOptions{Retry: c.retries, Wait: c.queueWait, Devices: c.devices} // those of the key, if it has begun
 	if c.fallback != nil && (!c.keyed || len(g.slots) == 0) {
@@ -64,6 +65,7 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 	if s := c.session; err != nil && s != nil && s.begun && s.process != nil && s.process.reason() != nil {
 		err = g.stateGone(c, err)
 	}
+	returns = true
 	return result, report, err
 }
 

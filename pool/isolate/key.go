@@ -128,9 +128,9 @@ func (g *Group) enterKey(c *request) (err error) {
 }
 
 // leaveKey ends the turn of a request. A key of which no request has succeeded is forgotten.
-func (g *Group) leaveKey(c *request, err error) {
+func (g *Group) leaveKey(c *request, succeeded bool) {
 	s := c.session
-	if err == nil {
+	if succeeded {
 		s.begun = true
 	} else if !s.begun {
 		_ = g.endKey(s, c.key)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -285,8 +286,18 @@ func TestStateOnTheCPU(t *testing.T) {
 	rt, err := runtime.Open(runtime.WithDriver(drivertest.ForTest(t, drivertest.Config{InitResult: driver.ResultNoDevice})))
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, rt.Close()) }()
-	g, err := isolate.Open(rt, isolate.WithFallback(func(ctx context.Context, _ string, _ *isolate.Request) ([]byte, error) { return count(ctx, nil) }))
+	g, err := isolate.Open(rt, isolate.WithFallback(func(ctx context.Context, name string, _ *isolate.Request) ([]byte, error) {
+		b, err := count(ctx, nil)
+		if name == "exit/v1" {
+			goruntime.Goexit()
+		}
+		return b, err
+	}))
 	require.NoError(t, err)
+	var first sync.WaitGroup
+	first.Go(func() { _, _, _ = g.Do(within(t), "exit/v1", nil, isolate.WithKey("a")) })
+	first.Wait()
+	assert.Empty(t, g.Keys(), "no request with the key has succeeded")
 	before := closedSessions.Load()
 	for i := range 3 {
 		n, process, _ := counted(t, g, "a")
