@@ -119,7 +119,12 @@ func (g *Group) enterKey(c *request) (err error) {
 	if !s.begun || s.process == nil {
 		return nil
 	}
-	c.devices, c.retries = []int{s.process.of.device.Ordinal}, 0
+	ordinal := s.process.of.device.Ordinal
+	if c.ofWorker && !slices.Contains(c.devices, ordinal) {
+		s.giveTurn()
+		return driver.Errorf(driver.ErrInvalidArgument, "the state of the key %.40q is in a child of device %d, and the worker of Call is of device %d: use Do", c.key, ordinal, c.devices[0])
+	}
+	c.devices, c.retries = []int{ordinal}, 0
 	if why := s.process.reason(); why != nil {
 		s.giveTurn()
 		return g.stateGone(c, g.died(s.process, why))

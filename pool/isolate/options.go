@@ -30,6 +30,7 @@ type config struct {
 	fallback    Fallback
 	key         string
 	keyed       bool // WithKey was given
+	ofWorker    bool // Call: the devices are that of the worker
 	keys        int
 	stateBytes  int64
 }

@@ -31,12 +31,12 @@ func (g *Group) Pool(options ...pool.Options) (*pool.Pool, error) {
 }
 
 // Call is [Group.Do] in the child of a worker's device, with the worker's context. A fallback of [Open] does not run: the
-// pool's own call has one.
+// pool's own call has one. A key whose state is in a child of another device is an error.
 func (g *Group) Call(w *pool.Worker, name string, data []byte, options ...Option) ([]byte, error) {
 	if w == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "Call(%.40q) takes a worker of Group.Pool", name)
 	}
-	result, _, err := g.Do(w.CallContext(), name, data, append(append([]Option{WithFallback(nil)}, options...), WithDevices(w.Device().Ordinal))...)
+	result, _, err := g.Do(w.CallContext(), name, data, append(append([]Option{WithFallback(nil)}, options...), WithDevices(w.Device().Ordinal), func(c *config) { c.ofWorker = true })...)
 	return result, err
 }
 

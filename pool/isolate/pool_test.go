@@ -94,6 +94,26 @@ func TestPool(t *testing.T) {
 	})
 }
 
+// A key of another device is an error of Call, and the key goes on.
+func TestCallWithAKey(t *testing.T) {
+	g := open(t, 2)
+	p := openPool(t, g)
+	call := func(device int) error {
+		_, err := p.Do(within(t), func(w *pool.Worker) error {
+			_, err := g.Call(w, "count/v1", nil, isolate.WithKey("a"))
+			return err
+		}, pool.DoOptions{Devices: []int{device}})
+		return err
+	}
+	require.NoError(t, call(1))
+	err := call(0)
+	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
+	assert.ErrorContains(t, err, `the key "a" is in a child of device 1, and the worker of Call is of device 0`)
+	require.NoError(t, call(1))
+	n, _, _ := counted(t, g, "a")
+	assert.Equal(t, 3, n)
+}
+
 // A device that is left out gets nothing, and the report says so.
 func TestPoolSkips(t *testing.T) {
 	g := open(t, 2, isolate.WithRestarts(1, time.Hour))
