@@ -39,6 +39,9 @@ func (l lister) readUnsized(path string, in *Input) ([]byte, error) {
 	return data, nil
 }
 
+// Kept is what was kept of file i, or nil for a file that tells its size. The command of cluster reads it.
+func (in *Input) Kept(i int) []byte { return in.unsized[in.Name(i)] }
+
 // open opens a file of the input, or what was kept of it.
 func (in *Input) open(path string) (content, error) {
 	f, err := openContent(path)
