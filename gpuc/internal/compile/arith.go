@@ -157,7 +157,10 @@ func (k *kctx) operate(op token.Token, xb, yb *types.Basic, x, y val, pos token.
 		return k.pure("and."+w, x.k, x.String(), k.pure("not."+w, x.k, y.String()).r)
 	case token.QUO, token.REM:
 		if y.isC && y.c == 0 {
-			k.fail(pos, "a division by zero")
+			if !k.off() { // in one pass of an unrolled loop
+				k.trap(pos, "integer divide by zero", "0", "0", k.pure("setp.eq.u64", kPred, k.pure("mov.u64", k64, "0").r, "0").r)
+			}
+			return cst(x.k, 0)
 		}
 		if !y.isC && !k.off() {
 			k.trap(pos, "integer divide by zero", "0", "0", k.pure("setp.eq."+t, kPred, y.String(), "0").r)

@@ -399,20 +399,6 @@ var list = []int{1, 2, 3}
 func ReadSlice(t *gpu.Thread, x []int) { x[0] = list[x[1]] }
 
 //purecuda:kernel
-func OutOfRange(t *gpu.Thread, x []int) {
-	var a [4]int
-	b := &a
-	i := 5
-	x[2] = b[i]
-}
-
-//purecuda:kernel
-func DivideByZero(t *gpu.Thread, x []int) {
-	zero := 0
-	x[0] /= zero
-}
-
-//purecuda:kernel
 func TwoSpaces(t *gpu.Thread, x []int) {
 	s := gpu.Shared[[4]int](t)
 	p := &x[0]
