@@ -41,7 +41,7 @@ type Checks struct {
 }
 
 // NewChecks makes a Checks for kernels that were loaded into the context. describe makes the error of what a kernel has
-// written: the number of the check, which is not 0, and what the kernel knows of it.
+// written: the number of the check, which is not 0, and what the kernel knows of it. It uses no CUDA, or waits for itself.
 func (c *Context) NewChecks(describe func(words [CheckWords]uint64) error) (*Checks, error) {
 	if describe == nil {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "NewChecks takes a function that is not nil")
