@@ -157,8 +157,8 @@ func (k *kctx) operate(op token.Token, xb, yb *types.Basic, x, y val, pos token.
 		return k.pure("and."+w, x.k, x.String(), k.pure("not."+w, x.k, y.String()).r)
 	case token.QUO, token.REM:
 		if y.isC && y.c == 0 {
-			if !k.off() { // in one pass of an unrolled loop
-				k.trap(pos, "integer divide by zero", "0", "0", k.pure("setp.eq.u64", kPred, k.pure("mov.u64", k64, "0").r, "0").r)
+			if !k.off() {
+				k.trap(pos, "integer divide by zero", "0", "0", k.holds())
 			}
 			return cst(x.k, 0)
 		}

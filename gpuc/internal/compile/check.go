@@ -6,14 +6,27 @@ import (
 	"path/filepath"
 )
 
-// check traps if i is not within [0, n). It reports whether it did so before a loop.
-func (k *kctx) check(i, n val, pos token.Pos) (early bool) {
+// check traps if i is not within [0, n). It returns the index to go on with, and whether it did so before a loop.
+func (k *kctx) check(i, n val, pos token.Pos) (at val, early bool) {
 	if i.isC && n.isC {
-		if i.c >= n.c && !k.off() {
-			k.trap(pos, "index out of range [%d] with length %d", i.String(), n.String(), k.pure("setp.ge.u64", kPred, k.pure("mov.u64", k64, i.String()).r, n.String()).r)
+		if i.c < n.c {
+			return i, false
 		}
-		return false
+		if !k.off() {
+			k.trap(pos, "index out of range [%d] with length %d", i.String(), n.String(), k.holds())
+		}
+		return cst(i.k, 0), false
 	}
+	return i, k.checkVariable(i, n, pos)
+}
+
+// holds is a predicate that always holds. One pass of an unrolled loop fails so, behind a condition, or one call of a function. What
+// follows in the block is compiled all the same, which it would not be behind a jump without a predicate.
+func (k *kctx) holds() string {
+	return k.pure("setp.eq.u64", kPred, k.pure("mov.u64", k64, "0").r, "0").r
+}
+
+func (k *kctx) checkVariable(i, n val, pos token.Pos) (early bool) {
 	if k.within(i, n) {
 		return false
 	}
@@ -38,15 +51,6 @@ func (k *kctx) check(i, n val, pos token.Pos) (early bool) {
 	k.trap(pos, "index out of range [%d] with length %d", a, b, p.r)
 	k.out[len(k.out)-1].asked = &asked{i.poly(), b, k.guard.r != "", k.cur}
 	return false
-}
-
-// inside is i, or 0 where i is a number that is not within [0, n). A pass of an unrolled loop can have one behind a condition, and a function
-// in one of its calls: check has ended the thread.
-func inside(i, n val) val {
-	if i.isC && n.isC && i.c >= n.c {
-		return cst(i.k, 0)
-	}
-	return i
 }
 
 // within reports whether no check is needed.

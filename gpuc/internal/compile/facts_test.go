@@ -48,6 +48,7 @@ func TestChecks(t *testing.T) {
 		{"a pass divides by zero", fails, "for j := range 8 { if j > n { *o += 100 / (3 - j) } }"},
 		{"a pass that does not come divides a variable by zero", holds, "for j := range 8 { if j < n { *o += n % (3 - j) } }"},
 		{"a pass that does not come is beyond an array of a call", holds, "f := func() [3]int { return [3]int{n, 2, n} }; for j := range 8 { if j < n { *o += f()[j] } }"},
+		{"a pass that does not come is beyond an array of a call without elements", holds, "f := func() (a [0]int) { return }; for j := range 8 { if j < n { *o += f()[j] } }"},
 		{"a pass is beyond an array of a call", fails, "f := func() [3]int { return [3]int{n, 2, n} }; for j := range 8 { if j > n { *o += f()[j] } }"},
 		{"a counter with steps that double", fails, "for i, j := 0, 1; i < len(x); i, j = i+j, j*2 { x[i]++; if j > 64 { i, j = n-5, 1 } }"},
 		{"a sum that overflows", fails, "for i, j := 0, 0; j >= 0; i, j = i+j, j+(1<<31) { if i < len(x) { x[i]++ } }"},

@@ -134,22 +134,23 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 		s.m[in] = k.get(s, in.Tuple).e[in.Index]
 	case *ssa.IndexAddr:
 		x, n := k.elements(in, k.get(s, in.X))
-		i := k.index(s, in.Index)
-		early := k.check(i, n, in.Pos()) || x.p.early && i.isC
-		i = inside(i, n)
+		i, early := k.check(k.index(s, in.Index), n, in.Pos())
+		early = early || x.p.early && i.isC
 		x = k.at(x, i, sizes.Sizeof(elem(in.Type())))
 		x.p.early = early
 		s.m[in] = x
 	case *ssa.Index:
 		x, i := k.get(s, in.X), k.index(s, in.Index)
 		if _, ok := in.X.Type().Underlying().(*types.Array); !ok { // a string
-			k.check(i, x.e[1], in.Pos())
+			i, _ = k.check(i, x.e[1], in.Pos())
 			s.m[in] = k.load(k.at(x.e[0], i, 1), types.Typ[types.Byte], in.Pos())
 			return
 		}
-		n := cst(k64, uint64(len(x.e)))
-		k.check(i, n, in.Pos())
-		i = inside(i, n)
+		i, _ = k.check(i, cst(k64, uint64(len(x.e))), in.Pos())
+		if x.k == kAgg && len(x.e) == 0 { // the check has failed
+			s.m[in] = k.zero(in.Type())
+			return
+		}
 		if x.param != "" && !i.isC {
 			p := val{k: kPtr, p: &ptr{sp: spCell, al: &alloca{t: in.X.Type(), value: &x}}}
 			s.m[in] = k.load(k.at(p, i, sizes.Sizeof(in.Type())), in.Type(), in.Pos())
