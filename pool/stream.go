@@ -38,8 +38,8 @@ type StreamOptions[In, Out any] struct {
 	// Devices and Suits are as in [DoOptions]. Suits is asked once for a loop.
 	Devices []int
 	Suits   func(runtime.Device) bool
-	// Fallback does a piece on the CPU, if no device can. data are what Read has read, as the tries of f have left it. As many run at the same time in a pool as
-	// there are cores.
+	// Fallback does a piece on the CPU, if no device can. data are what Read has read, as the tries of f have left it. As many run at
+	// the same time in a pool as there are cores.
 	Fallback func(ctx context.Context, in In, data []byte) (Out, error)
 	// Cores is how many pieces Fallback does at a time beside the devices. Under runtime.PolicyRequired it does none.
 	Cores int

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -86,8 +87,8 @@ func (c *Checks) Close() error {
 }
 
 // reportsMu guards what tables, reports and the waits for them say. It is one for all contexts: a stream can wait for an event of another
-// device, and then both look at a report. Only failed checks, and what begins or ends, take it. Nothing is called with it that blocks or
-// takes another mutex of runtime.
+// device, and then both look at a report. Failed checks take it, launches of graphs that report, and waits for events of streams that do.
+// Launches of kernels do not, nor waits that have nothing to return. Nothing is called with it that blocks or takes another mutex of runtime.
 var reportsMu sync.Mutex
 
 // checkTable has the reports of one generation of a context. reportsMu guards live and untold.
@@ -334,16 +335,6 @@ func (s *streamChecks) follow(of *streamChecks, found uint64) {
 	s.dirty.Store(true)
 }
 
-// since returns the last failed check of launches on the stream of an event, if one was found after the event was recorded.
-func (s *streamChecks) since(found uint64) error {
-	if s.found.Load() <= found {
-		return nil
-	}
-	reportsMu.Lock()
-	defer reportsMu.Unlock()
-	return s.failed
-}
-
 // release lets the report of a closed Checks go, once nothing that may write it is under way. reportsMu is held.
 func (s *streamChecks) release(of *Checks) {
 	s.drop(func(w *watch) bool {
@@ -386,11 +377,14 @@ func (s *streamChecks) drop(which func(*watch) bool) {
 type waiting struct {
 	told  uint64
 	dirty bool
+	// found is how many errors there were when the event was recorded that the wait is for. It returns a later one, whoever has found it
+	// first. A wait for a stream does not.
+	found uint64
 }
 
 // begin begins a wait for all the work on the stream.
 func (s *streamChecks) begin() waiting {
-	w := waiting{told: s.told.Load()}
+	w := s.beginPart()
 	if w.dirty = s.dirty.Load(); w.dirty {
 		s.dirty.Store(false)
 	}
@@ -398,7 +392,9 @@ func (s *streamChecks) begin() waiting {
 }
 
 // beginPart begins a wait that may be for a part of the work, or for none.
-func (s *streamChecks) beginPart() waiting { return waiting{told: s.told.Load()} }
+func (s *streamChecks) beginPart() waiting {
+	return waiting{told: s.told.Load(), found: math.MaxUint64}
+}
 
 // again takes back that a wait has begun.
 func (s *streamChecks) again(began waiting) {
@@ -420,6 +416,9 @@ func (s *streamChecks) end(began waiting, number uint64, err error) error {
 	defer reportsMu.Unlock()
 	if s.told.Load() != began.told {
 		err = s.last // of a wait that has ended meanwhile
+	}
+	if s.found.Load() > began.found {
+		err = s.failed
 	}
 	if owed := s.owed.Load(); owed != nil && number != 0 {
 		s.owed.Store(nil)
@@ -453,7 +452,7 @@ func (s *streamChecks) end(began waiting, number uint64, err error) error {
 // news reports whether a wait that has ended may have something to return. An error goes from the memory to found and from there to
 // told. This looks at the places in that order, without the lock: what leaves one meanwhile is at the next already.
 func (s *streamChecks) news(began waiting) bool {
-	return slices.ContainsFunc(s.watched(), (*watch).due) || s.owed.Load() != nil || s.told.Load() != began.told
+	return slices.ContainsFunc(s.watched(), (*watch).due) || s.found.Load() > began.found || s.owed.Load() != nil || s.told.Load() != began.told
 }
 
 // due reports whether a wait has something to do about a report.

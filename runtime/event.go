@@ -190,7 +190,7 @@ func (e *Event) Query() (done bool, err error) {
 	if r == driver.ResultNotReady {
 		return false, nil
 	}
-	return r == driver.Success, e.endWait(checks, began, 0, e.ctx.failed("cuEventQuery", r))
+	return r == driver.Success, checks.end(began, 0, e.ctx.failed("cuEventQuery", r))
 }
 
 // neverRecorded is for events that were never recorded.
@@ -201,7 +201,9 @@ func (e *Event) beginWait() (checks *streamChecks, began waiting) {
 	if checks = e.checks.Load(); checks == nil {
 		checks = &neverRecorded
 	}
-	return checks, checks.beginPart()
+	began = checks.beginPart()
+	began.found = e.found.Load()
+	return checks, began
 }
 
 // Synchronize waits until what the event marks is done, or was to mark at the call: a later Record
@@ -227,16 +229,8 @@ func (e *Event) Synchronize(ctx context.Context) error {
 		}
 		err = e.ctx.waited(ctx, t.Wait(ctx), 0)
 		goruntime.KeepAlive(e) // or it would be destroyed while the driver is asked
-		return e.endWait(checks, began, number, err)
+		return checks.end(began, number, err)
 	})
-}
-
-// endWait returns the error of a wait for the event: err, or a failed check of a launch before it, whoever has found it first.
-func (e *Event) endWait(checks *streamChecks, began waiting, number uint64, err error) error {
-	if err = checks.end(began, number, err); err == nil && checks == e.checks.Load() {
-		err = checks.since(e.found.Load())
-	}
-	return err
 }
 
 // wait returns a ticket for what the event marks, and its number if it is a ticket of the stream. It leaves the gate before

@@ -153,10 +153,11 @@ func (c *Context) loadOne(images []Image) (*Module, error) {
 			return uint64(m), r
 		})
 		if err == nil {
-			m := &Module{object: o, handle: driver.Module(o.entry.handle), image: candidate.Image, log: log, signatures: signaturesOf(nil)}
+			var text []byte
 			if candidate.ptx {
-				m.signatures = signaturesOf(candidate.Code)
+				text = candidate.Code
 			}
+			m := &Module{object: o, handle: driver.Module(o.entry.handle), image: candidate.Image, log: log, signatures: signaturesOf(text)}
 			trackGC(m, &m.object)
 			return m, nil
 		}
