@@ -276,11 +276,15 @@ func (k *call) look() error {
 	if now.Sub(k.since) <= k.patience {
 		return nil
 	}
-	if silent := now.Sub(k.heard); k.unheard == nil && silent > max(k.patience, 2*k.quiet()) { // the connection is dead, and nobody has noticed yet
+	silent := now.Sub(k.heard)
+	if k.unheard == nil && silent > max(k.patience, 2*k.quiet()) { // the connection is dead, and nobody has noticed yet
 		k.unheard = driver.Errorf(ErrDisconnected, "neither a host nor a stream was heard of for %v", silent.Round(time.Millisecond))
 	}
 	if k.unheard != nil {
 		return c.mute(k.patience, k.unheard)
+	}
+	if silent > k.quiet() { // the streams are being asked: are the hosts gone, or is it the connection?
+		return nil
 	}
 	return k.noWorker()
 }
@@ -413,7 +417,7 @@ func (k *call) await(f *flight) error {
 	if f.alone.IsZero() {
 		f.alone = time.Now()
 	}
-	if time.Since(f.alone) >= k.patience {
+	if time.Since(f.alone) >= k.patience && time.Since(k.heard) <= k.quiet() { // and not the connection is dead
 		return k.failure(f.checked, errors.Join(append(f.tries, k.noOther())...))
 	}
 	k.soon(f, true)

@@ -54,3 +54,41 @@ func TestTooFewServersForAConsumer(t *testing.T) {
 		cancel()
 	}
 }
+
+// TestNobodyIsHeardOf has a call without hosts. That none serves the function is said only while the streams answer: where the connection
+// is dead, the hosts are not heard of either.
+func TestNobodyIsHeardOf(t *testing.T) {
+	s, err := embedded.Start(embedded.Config{Folder: t.TempDir()})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, s.Close()) }()
+	nc, err := s.Connect()
+	require.NoError(t, err)
+	defer nc.Close()
+	for name, one := range map[string]struct {
+		lost, silent time.Duration // since when there is no host, and since when the streams have said nothing
+		kind         error
+	}{
+		"the streams answer":    {5 * time.Second, 100 * time.Millisecond, ErrNoWorker},
+		"they are being asked":  {5 * time.Second, 3 * time.Second, nil},
+		"they do not answer":    {9 * time.Second, 8 * time.Second, ErrDisconnected},
+		"within the patience":   {3 * time.Second, 3 * time.Second, nil},
+		"the hosts left before": {time.Minute, 3 * time.Second, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := Open(t.Context(), nc, WithPatience(4*time.Second))
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, c.Close()) }()
+			k, err := newCall(t.Context(), c, "f/v1", 1, nil)
+			require.NoError(t, err)
+			k.since, k.heard = time.Now().Add(-one.lost), time.Now().Add(-one.silent)
+			assert.ErrorIs(t, k.look(), one.kind)
+			k.since, k.heard = time.Now(), time.Now().Add(-one.silent)
+			f := &flight{checked: 0, alone: time.Now().Add(-one.lost)}
+			if err := k.await(f); one.kind == ErrNoWorker {
+				assert.ErrorIs(t, err, ErrNoWorker)
+			} else {
+				assert.NoError(t, err)
+			}
+		})
+	}
+}
