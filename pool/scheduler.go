@@ -195,12 +195,16 @@ func (s *scheduler) enter(i int) bool {
 	return true
 }
 
-// leave makes a participant idle that has found no more pieces.
+// leave makes a participant idle that has found no more pieces. It is woken again if there came some since it looked: whoever brought them
+// woke the idle ones alone.
 func (s *scheduler) leave(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.participants[i].state = idle
 	s.active--
+	if s.stop == nil && (len(s.failedPieces) > 0 || s.mostTimeLeft() != nil) {
+		s.wake(i)
+	}
 	s.finish()
 }
 
