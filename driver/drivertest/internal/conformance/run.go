@@ -4,6 +4,7 @@ import (
 	goruntime "runtime"
 	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
@@ -247,4 +248,28 @@ func (e *env) elsewhere(f func()) {
 		f()
 	}()
 	<-done
+}
+
+// counted checks that the free memory of the device is less by bytes between take and give, and the same again after them. It is that of
+// the whole device, which the tests of other packages use at the same time, and other programs: so there is more than one try.
+func (e *env) counted(bytes uint64, take, give func()) {
+	var before, during, after uint64
+	for try := range 100 {
+		time.Sleep(time.Duration(try) * time.Millisecond)
+		before = e.free()
+		take()
+		during = e.free()
+		give()
+		after = e.free()
+		if before >= during+bytes && after == before {
+			return
+		}
+	}
+	assert.Fail(e, "free memory", "%d bytes before, %d while %d are taken, %d after: want at least %d less, and the same after", before, during, bytes, after, bytes)
+}
+
+func (e *env) free() uint64 {
+	free, _, r := e.api.MemGetInfo()
+	e.ok(r)
+	return free
 }
