@@ -97,7 +97,10 @@ func (i Injection) String() string {
 	return text
 }
 
-// Injected returns the faults that have struck so far, oldest first. At most 1000 are
+// maxInjected is how many faults are kept. A campaign has to explain each error by one.
+const maxInjected = 10000
+
+// Injected returns the faults that have struck so far, oldest first. At most 10,000 are
 // kept.
 func (of *Driver) Injected() []Injection {
 	d := of.simulated
@@ -112,7 +115,7 @@ func (of *Driver) Injected() []Injection {
 }
 
 func (d *simulated) noteInjection(i Injection) {
-	if len(d.injected) < maxFindings {
+	if len(d.injected) < maxInjected {
 		d.injected = append(d.injected, i)
 	}
 }

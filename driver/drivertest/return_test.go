@@ -1,6 +1,7 @@
 package drivertest_test
 
 import (
+	goruntime "runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,6 +23,8 @@ func TestReturn(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			goruntime.LockOSThread() // a context is current on a thread
+			defer goruntime.UnlockOSThread()
 			d := drivertest.ForTest(t, drivertest.Config{})
 			require.Equal(t, driver.Success, d.Init(0))
 			ask := func() driver.Result {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -147,16 +148,14 @@ func (p *process) receive(printed *os.File) {
 	<-p.tail.read
 	limit.Stop()
 	p.mu.Lock()
-	switch {
-	case p.why != nil:
-		p.cause = p.why
-	case err != nil:
-		p.cause = fmt.Errorf("%w%s", err, p.tail.last())
-	default:
-		p.cause = fmt.Errorf("it ended by itself%s", p.tail.last())
+	if err == nil {
+		err = errors.New("it ended by itself")
 	}
-	if !p.told && p.why == nil {
-		p.cause = fmt.Errorf("%w: %s", p.cause, mainHint)
+	if p.cause = p.why; p.why == nil || errors.Is(p.why, syscall.EPIPE) { // how it ended says more than that it took nothing then
+		p.cause = fmt.Errorf("%w%s", err, p.tail.last())
+		if !p.told {
+			p.cause = fmt.Errorf("%w: %s", p.cause, mainHint)
+		}
 	}
 	p.doom(p.cause)
 	p.mu.Unlock()
