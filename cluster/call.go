@@ -276,14 +276,13 @@ func (k *call) look() error {
 	if now.Sub(k.since) <= k.patience {
 		return nil
 	}
-	silent := now.Sub(k.heard)
-	if k.unheard == nil && silent > max(k.patience, 2*k.quiet()) { // the connection is dead, and nobody has noticed yet
+	if silent := now.Sub(k.heard); k.unheard == nil && silent > max(k.patience, 2*k.quiet()) { // the connection is dead, and nobody has noticed yet
 		k.unheard = driver.Errorf(ErrDisconnected, "neither a host nor a stream was heard of for %v", silent.Round(time.Millisecond))
 	}
 	if k.unheard != nil {
 		return c.mute(k.patience, k.unheard)
 	}
-	if silent > k.quiet() { // the streams are being asked: are the hosts gone, or is it the connection?
+	if !k.streamsAnswer() { // they are being asked: are the hosts gone, or is it the connection?
 		return nil
 	}
 	return k.noWorker()
@@ -417,7 +416,7 @@ func (k *call) await(f *flight) error {
 	if f.alone.IsZero() {
 		f.alone = time.Now()
 	}
-	if time.Since(f.alone) >= k.patience && time.Since(k.heard) <= k.quiet() { // and not the connection is dead
+	if time.Since(f.alone) >= k.patience && k.streamsAnswer() {
 		return k.failure(f.checked, errors.Join(append(f.tries, k.noOther())...))
 	}
 	k.soon(f, true)
@@ -438,6 +437,9 @@ func (k *call) soon(f *flight, send bool) {
 func (k *call) quiet() time.Duration {
 	return min(max(k.patience/4, healthEvery/4), healthEvery*5/2)
 }
+
+// streamsAnswer tells whether a stream was heard of so lately that the call need not ask. Only then the connection is not what is dead.
+func (k *call) streamsAnswer() bool { return time.Since(k.heard) <= k.quiet() }
 
 // lookLater sets when to look for the result of a piece: a little later each time, and not while it may well run, as far as the last
 // pieces tell.
@@ -470,7 +472,7 @@ func (k *call) tick(ctx context.Context) error {
 	if err := k.look(); err != nil || !c.nc.IsConnected() {
 		return err
 	}
-	if now.Sub(k.heard) > k.quiet() && !k.asking {
+	if !k.streamsAnswer() && !k.asking {
 		k.asking = true
 		k.work.Go(func() { k.post(event{kind: askedEvent, err: c.askStreams(ctx, k.token)}) })
 	}

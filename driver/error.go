@@ -44,12 +44,15 @@ type Attempt struct {
 
 func (a Attempt) String() string { return cleantext.String(a.Name + ": " + a.Reason) }
 
-// Errorf makes an error of a kind with a detail. %w keeps the cause.
+// Errorf makes an error of a kind with a detail. %w keeps the cause, and each of several.
 func Errorf(kind Kind, format string, args ...any) *Error {
 	wrapped := fmt.Errorf(format, args...)
 	e := &Error{Kind: kind, Device: NoDevice, Detail: wrapped.Error()}
-	if u, ok := wrapped.(interface{ Unwrap() error }); ok {
+	switch u := wrapped.(type) {
+	case interface{ Unwrap() error }:
 		e.Err = u.Unwrap()
+	case interface{ Unwrap() []error }:
+		e.Err = wrapped
 	}
 	return e
 }

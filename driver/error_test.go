@@ -28,6 +28,7 @@ func TestErrorText(t *testing.T) {
 		{MissingSymbol("cuNoSuchThing", 11000), "DriverSymbolMissing"},
 		{Failed("cuInit", 4711), "DriverCallFailed: cuInit: CUDA_ERROR_4711 (4711): a result that is newer than this program"},
 		{Errorf(ErrTimeout, "gave up: %w", fs.ErrClosed), "Timeout: gave up: file already closed"},
+		{Errorf(ErrTimeout, "%w: %w", fs.ErrInvalid, fs.ErrClosed), "Timeout: invalid argument: file already closed"},
 	} {
 		assert.Equal(t, c.want, c.err.Error())
 		assert.True(t, strings.HasPrefix(c.err.Error(), string(c.err.Kind)))
@@ -36,6 +37,9 @@ func TestErrorText(t *testing.T) {
 
 func TestErrorMatching(t *testing.T) {
 	cause := Failed("cuStreamSynchronize", ResultIllegalAddress)
+	for _, one := range []error{fs.ErrInvalid, fs.ErrClosed} {
+		assert.ErrorIs(t, Errorf(ErrTimeout, "%w: %w", fs.ErrInvalid, fs.ErrClosed), one)
+	}
 	err := Errorf(ErrModuleLoadFailed, "outer: %w", cause)
 	wrapped := fmt.Errorf("context: %w", err)
 	for _, target := range []error{ErrModuleLoadFailed, ErrDeviceLost, ResultIllegalAddress} {

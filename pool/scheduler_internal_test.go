@@ -35,7 +35,8 @@ func TestAPieceComesBeforeTheOtherLeaves(t *testing.T) {
 		for _, first := range []int{0, 1} { // who leaves first
 			t.Run(name, func(t *testing.T) {
 				crew := started{}
-				s := &scheduler{minPiece: 1, retries: 1, crew: &crew, cancel: func(error) {}, ended: make(chan struct{}), participants: []participant{{weight: 1}, {device: 1, weight: 1}}}
+				s := &scheduler{minPiece: 1, retries: 1, crew: &crew, cancel: func(error) {}, ended: make(chan struct{}),
+					participants: []participant{{weight: 1}, {device: 1, weight: 1}}}
 				s.divide([]float64{1, 1}, s.cut(2, 0, 1, 0))
 				s.begin(context.Background())
 				require.True(t, s.enter(0))

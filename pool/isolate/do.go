@@ -156,7 +156,7 @@ func (g *Group) call(p *process, c *request) (result []byte, held bool, err erro
 	defer w.settled.Store(true)
 	answers, unsent := p.begin(number, c.name, c.key, c.trace, c.data, c.buffers)
 	if unsent != nil {
-		p.kill(driver.Errorf(ErrChildDied, "it does not take requests: %w", unsent))
+		p.unsent(unsent)
 	}
 	select {
 	case a := <-answers:
@@ -217,7 +217,7 @@ func (g *Group) overdue(w *watch, p *process, number uint64, name string, grace 
 		close(w.late)
 	})
 	if err := p.link.send(cancelFrame, number); err != nil {
-		p.kill(driver.Errorf(ErrChildDied, "it does not take requests: %w", err))
+		p.unsent(err)
 	}
 }
 

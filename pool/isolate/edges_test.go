@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -184,14 +185,16 @@ func TestNoGroupInAChild(t *testing.T) {
 	assert.NotContains(t, printed.String(), "children have children")
 }
 
-// TestWhyAChildTookNothing has children that end before the parent has told them all: how they ended says more than a broken pipe.
+// TestWhyAChildTookNothing has children that end before the parent has told them all: how they ended is told, and what could not be sent.
 func TestWhyAChildTookNothing(t *testing.T) {
 	g := open(t, 1, isolate.WithOutput(io.Discard), isolate.WithEnvironment(noMain+"=x"))
-	err := isolate.EndsAfter(g, fmt.Errorf("it does not take requests: %w", syscall.EPIPE))
-	assert.ErrorContains(t, err, "exit status")
-	assert.ErrorContains(t, err, "has not called isolate.Main")
-	err = isolate.EndsAfter(g, errors.New("the first reason"))
-	assert.EqualError(t, err, "the first reason")
+	for _, sending := range []error{syscall.EPIPE, net.ErrClosed} {
+		err := isolate.EndsAfter(g, sending, true)
+		assert.ErrorIs(t, err, sending)
+		assert.ErrorContains(t, err, "exit status")
+		assert.ErrorContains(t, err, "has not called isolate.Main")
+	}
+	assert.EqualError(t, isolate.EndsAfter(g, errors.New("the first reason"), false), "the first reason")
 }
 
 // locked is a buffer for several goroutines.

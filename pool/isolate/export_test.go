@@ -1,6 +1,10 @@
 package isolate
 
-import "time"
+import (
+	"time"
+
+	"github.com/purecuda/purecuda/driver"
+)
 
 // SetGonePatience changes how long a killed process may take to end, and returns what changes it back.
 func SetGonePatience(d time.Duration) (back func()) {
@@ -9,11 +13,14 @@ func SetGonePatience(d time.Duration) (back func()) {
 	return func() { gonePatience = before }
 }
 
-// EndsAfter starts a child that gets no requests any more for the reason, and returns why it has ended.
-func EndsAfter(g *Group, reason error) error {
+// EndsAfter starts a child, gives it a reason to get no requests any more, and returns why it has ended. The reason comes before its end.
+func EndsAfter(g *Group, reason error, unsent bool) error {
 	p, err := g.fork(g.slots[0])
 	if err != nil {
 		return err
+	}
+	if unsent {
+		reason = driver.Errorf(ErrChildDied, "%w: %w", errUnsent, reason)
 	}
 	p.mu.Lock()
 	p.doom(reason)

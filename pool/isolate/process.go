@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -73,7 +72,7 @@ func (g *Group) fork(s *slot) (*process, error) {
 		err = p.link.send(helloFrame, 0, greeting)
 	}
 	if err != nil {
-		p.kill(err)
+		p.unsent(err)
 	}
 	return p, nil
 }
@@ -151,8 +150,11 @@ func (p *process) receive(printed *os.File) {
 	if err == nil {
 		err = errors.New("it ended by itself")
 	}
-	if p.cause = p.why; p.why == nil || errors.Is(p.why, syscall.EPIPE) { // how it ended says more than that it took nothing then
+	if p.cause = p.why; p.why == nil || errors.Is(p.why, errUnsent) {
 		p.cause = fmt.Errorf("%w%s", err, p.tail.last())
+		if p.why != nil {
+			p.cause = fmt.Errorf("%w (%w)", p.cause, p.why)
+		}
 		if !p.told {
 			p.cause = fmt.Errorf("%w: %s", p.cause, mainHint)
 		}
@@ -234,6 +236,12 @@ func (p *process) kill(why error) (first bool) {
 	p.link.breakOff()        // who sends does not wait for one that cannot be killed
 	return first
 }
+
+// errUnsent is the first reason of a child that could not be told something. Most have ended by then, and how says more.
+var errUnsent = errors.New("it does not take requests")
+
+// unsent ends a child that could not be told something.
+func (p *process) unsent(err error) { p.kill(driver.Errorf(ErrChildDied, "%w: %w", errUnsent, err)) }
 
 // begin sends a call, with the buffers that the child does not know.
 func (p *process) begin(number uint64, name, key, trace string, data []byte, buffers []*Buffer) (chan answer, error) {
