@@ -173,6 +173,7 @@ var values = []reflect.Type{
 	typed[kernels.Decode[gpu.Float16]](),
 	typed[kernels.Digest](),
 	typed[kernels.Gemm[gpu.Float16]](),
+	typed[kernels.GemmShape](),
 	typed[kernels.GemmWith[gpu.Float16, activation]](),
 	typed[kernels.Gram](),
 	typed[kernels.Heads](),

@@ -62,10 +62,11 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 	case has.Major < 8:
 		return k, driver.Errorf(driver.ErrUnsupported, "kernels.Gemm needs compute capability 8.0, and the device has %v", has)
 	case has.Arch() == 90 && c.Device().TensorMaps:
-		codes, names = codes[1:], nil
+		codes, names = append(codes[1:len(codes):len(codes)], codes[0]), nil
 		for _, width := range gemmWidths {
 			names = append(names, "Product"+width.name+name[len("Product"):])
 		}
+		names = append(names, name)
 	}
 	var all kernel
 	for i, name := range names {
@@ -93,7 +94,7 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 // kernel is what all kernels have in common.
 type kernel struct {
 	k    *runtime.Kernel
-	more []*runtime.Kernel // of Gemm on compute capability 9.0: those for other shapes
+	more []*runtime.Kernel // of Gemm on compute capability 9.0: those for other shapes, and that for 8.0
 }
 
 // Close unloads the kernel. It may be called twice.

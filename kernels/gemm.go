@@ -21,54 +21,141 @@ type Matrix[T gpu.Float] struct {
 // warps and copies of tiles, with a width of tiles by the shape.
 type Gemm[T gpu.Half] struct{ kernel }
 
+// GemmShape says more of a call of Gemm. The zero value says what a call without it does: one product.
+type GemmShape struct {
+	// Batch is how many products of the same size a call computes: at most 65,535, and 0 is one. Each matrix of the next
+	// product begins a stride further, in elements of its Ref. A stride on a device is a multiple of 8. One of 0 gives all products the same A or B.
+	// The results lie one after another, or side by side in rows that have room for all.
+	Batch                     int
+	StrideA, StrideB, StrideC int
+}
+
+// maxBatch is the largest number of blocks in the y dimension of a grid.
+const maxBatch = 65535
+
+// gemmBatch is the shape of a call, with its number of products.
+func gemmBatch(shape []GemmShape) (g GemmShape, err error) {
+	if len(shape) > 1 {
+		return g, invalidArgument("Gemm: %d shapes, want one at most", len(shape))
+	}
+	if len(shape) == 1 {
+		g = shape[0]
+	}
+	if g.Batch < 0 || g.Batch > maxBatch {
+		return g, invalidArgument("Gemm: a batch of %d products, want 0 to %d: divide a larger one", g.Batch, maxBatch)
+	}
+	if g.Batch < 2 {
+		return GemmShape{Batch: 1}, nil
+	}
+	return g, nil
+}
+
+// fits looks whether the matrices of a batch have their memory, of which left elements lie behind the first.
+func (g GemmShape) fits(name string, stride, left int) error {
+	if g.Batch > 1 && (stride < 0 || left/(g.Batch-1) < stride) {
+		return invalidArgument("Gemm: the stride of %s is %d: %d elements behind the first of %d matrices have room for 0 to %d", name, stride, left, g.Batch, left/(g.Batch-1))
+	}
+	return nil
+}
+
+// apart looks whether the results of a batch overlap. They have rows of cols elements.
+func (g GemmShape) apart(rows, cols, pitch int) error {
+	if g.Batch < 2 || g.StrideC >= (rows-1)*pitch+cols || g.StrideC >= cols && g.StrideC <= (pitch-cols)/(g.Batch-1) {
+		return nil
+	}
+	return invalidArgument("Gemm: the stride of C is %d: %d results of %d x %d with a pitch of %d overlap: want %d and more, or room for all in a row", g.StrideC, g.Batch, rows, cols, pitch, (rows-1)*pitch+cols)
+}
+
+// together reports whether compute capability 9.0 computes a batch in one launch of the kernel for 8.0. Otherwise each product fills the
+// device, and has a launch of its own.
+func (g GemmShape) together(m, n, multiprocessors int) bool {
+	return g.Batch > 1 && ceil(n, gemm.Tile) < ceil(max(1, multiprocessors), ceil(m, gemm.Tile))
+}
+
+// gemmEach calls launch for each product.
+func gemmEach[T gpu.Half](g GemmShape, a, b, c Matrix[T], launch func(a, b, c Matrix[T]) error) error {
+	for i := range g.Batch {
+		at := func(m Matrix[T], stride int) Matrix[T] {
+			if i*stride > 0 {
+				m.Ref = m.Ref.Slice(i*stride, m.Ref.Len())
+			}
+			return m
+		}
+		if err := launch(at(a, g.StrideA), at(b, g.StrideB), at(c, g.StrideC)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Launch computes C = A * transposed B: element (i, j) of C is the product of row i of A and row j of B. A linear layer
 // computes that, with its weights in B. A and B have as many columns, at least 1. Products are added in float32, as [gpu.MMA] does, and the sum
 // is rounded once. Where C has an odd number of columns, the element after each row may become zero. C overlaps neither A nor B.
-func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T]) error {
-	if empty, err := gemmChecked(a, b, c); err != nil {
+// A shape makes it a batch. On compute capability 9.0 small products of a batch run in one launch, without its copies of tiles.
+func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape) error {
+	g, empty, err := gemmChecked(a, b, c, shape)
+	if err != nil {
 		return err
 	} else if empty {
 		return nothing(s)
 	}
+	kernel := k.k
 	if k.more != nil {
-		return k.hopper(s, a, b, c)
+		if !g.together(c.Rows, c.Cols, k.multiprocessors()) {
+			return gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error { return k.hopper(s, a, b, c) })
+		}
+		kernel = k.more[len(k.more)-1]
 	}
-	shape, args, err := gemmArgs(a, b, c)
+	grid, args, err := gemmArgs(g, a, b, c)
 	if err != nil {
 		return err
 	}
-	return k.k.Launch(s, shape, args...)
+	return kernel.Launch(s, grid, args...)
 }
 
 // gemmArgs are the shape and the arguments of the kernel for sm_80.
-func gemmArgs[T gpu.Half](a, b, c Matrix[T]) (shape runtime.Shape, args []runtime.Arg, err error) {
+func gemmArgs[T gpu.Half](g GemmShape, a, b, c Matrix[T]) (shape runtime.Shape, args []runtime.Arg, err error) {
 	tiles := func(n int) uint64 { return (uint64(n) + gemm.Tile - 1) / gemm.Tile }
 	grid := tiles(c.Rows) * tiles(c.Cols)
 	if grid > maxGrid {
 		return shape, nil, invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", c.Rows, c.Cols, grid, maxGrid)
 	}
-	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(grid)}, Block: runtime.Dim3{X: gemm.Threads}, SharedBytes: gemm.SharedBytes}
+	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(grid), Y: uint32(g.Batch)}, Block: runtime.Dim3{X: gemm.Threads}, SharedBytes: gemm.SharedBytes}
 	quads := func(m Matrix[T]) runtime.Arg { return runtime.Value((m.Ref.Len() + 7) / 8) }
 	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
 	return shape, []runtime.Arg{runtime.In(a.Ref), quads(a), runtime.In(b.Ref), quads(b), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len() / 2),
-		i(c.Rows), i(c.Cols), i(a.Cols), i(a.Pitch / 8), i(b.Pitch / 8), i(c.Pitch / 2)}, nil
+		i(c.Rows), i(c.Cols), i(a.Cols), i(a.Pitch / 8), i(b.Pitch / 8), i(c.Pitch / 2),
+		runtime.Value(g.StrideA / 8), runtime.Value(g.StrideB / 8), runtime.Value(g.StrideC / 2)}, nil
 }
 
-// gemmChecked looks at what a product takes, and whether the result is empty.
-func gemmChecked[T gpu.Half](a, b, c Matrix[T]) (empty bool, err error) {
+// gemmChecked looks at what a call takes, and whether the result is empty.
+func gemmChecked[T gpu.Half](a, b, c Matrix[T], shape []GemmShape) (g GemmShape, empty bool, err error) {
+	if g, err = gemmBatch(shape); err != nil {
+		return g, false, err
+	}
 	if err := gemmShape(a.Rows, b.Rows, a.Cols, b.Cols, c.Rows, c.Cols); err != nil || c.Rows == 0 || c.Cols == 0 {
-		return true, err
+		return g, true, err
 	}
 	for _, m := range []struct {
-		name string
-		of   Matrix[T]
-		odd  int // elements after the last that are touched
-	}{{"A", a, 0}, {"B", b, 0}, {"C", c, c.Cols & 1}} {
+		name   string
+		of     Matrix[T]
+		stride int
+		odd    int // elements after the last that are touched
+	}{{"A", a, g.StrideA, 0}, {"B", b, g.StrideB, 0}, {"C", c, g.StrideC, c.Cols & 1}} {
 		if err := m.of.check("Gemm", m.name, m.odd); err != nil {
-			return false, err
+			return g, false, err
+		}
+		if m.stride%8 != 0 {
+			return g, false, invalidArgument("Gemm: the stride of %s is %d, want a multiple of 8", m.name, m.stride)
+		}
+		if err := g.fits(m.name, m.stride, m.of.Ref.Len()-(m.of.Rows-1)*m.of.Pitch-m.of.Cols-m.odd); err != nil {
+			return g, false, err
 		}
 	}
-	return false, launch.Apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true))
+	if err := g.apart(c.Rows, c.Cols, c.Pitch); err != nil {
+		return g, false, err
+	}
+	return g, false, launch.Apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true))
 }
 
 // gemmWidths are the widths of tiles of C on compute capability 9.0, in the order in which the kernels are loaded. cost is an
@@ -169,20 +256,43 @@ func gemmShape(m, n, k, alsoK, rows, cols int) error {
 
 // GemmCPU is Gemm on all cores, without gaps between the rows: A has m rows of k elements, B n rows of k, and C m rows of n. The bits
 // are those that the kernel has on the simulated driver. A GPU's may be away by [gpu.MMAError], and by the last bit of T. It
-// takes memory for A and B in float32. C overlaps neither, as for [Gemm].
-func GemmCPU[T gpu.Half](m, n, k int, a, b, c []T) error {
-	return gemmCPU(m, n, k, a, b, c, func(sum float32, _ int) float32 { return sum })
+// takes memory for A and B in float32. C overlaps neither, as for [Gemm]. A shape makes it a batch, with strides of any number of elements.
+// A slice ends with its last matrix.
+func GemmCPU[T gpu.Half](m, n, k int, a, b, c []T, shape ...GemmShape) error {
+	return gemmCPU(m, n, k, a, b, c, shape, func(sum float32, _ int) float32 { return sum })
 }
 
-func gemmCPU[T gpu.Half](m, n, k int, a, b, c []T, apply func(sum float32, col int) float32) error {
+func gemmCPU[T gpu.Half](m, n, k int, a, b, c []T, shape []GemmShape, apply func(sum float32, col int) float32) error {
+	g, err := gemmBatch(shape)
+	if err != nil {
+		return err
+	}
 	if err := gemmShape(m, n, k, k, m, n); err != nil {
 		return err
 	}
-	size := func(x, y int) uint64 { return uint64(x) * uint64(y) }
-	if uint64(len(a)) != size(m, k) || uint64(len(b)) != size(n, k) || uint64(len(c)) != size(m, n) {
-		return invalidArgument("Gemm: %d, %d and %d elements are not %d x %d, %d x %d and %d x %d", len(a), len(b), len(c), m, k, n, k, m, n)
+	empty := m == 0 || n == 0
+	for _, v := range []struct {
+		name                    string
+		has, rows, cols, stride int
+	}{{"A", len(a), m, k, g.StrideA}, {"B", len(b), n, k, g.StrideB}, {"C", len(c), m, n, g.StrideC}} {
+		size := uint64(v.rows) * uint64(v.cols)
+		if g.Batch > 1 && !empty {
+			if uint64(v.has) < size {
+				return invalidArgument("Gemm: %s has %d elements, too few for %d x %d", v.name, v.has, v.rows, v.cols)
+			}
+			if err := g.fits(v.name, v.stride, v.has-int(size)); err != nil {
+				return err
+			}
+			size += uint64(g.Batch-1) * uint64(v.stride)
+		}
+		if uint64(v.has) != size && (!empty || g.Batch == 1) {
+			return invalidArgument("Gemm: %s: %d elements are not %d of %d x %d, %d apart: want %d", v.name, v.has, g.Batch, v.rows, v.cols, v.stride, size)
+		}
 	}
-	if err := launch.Apart("Gemm", launch.Host("A", a, false), launch.Host("B", b, false), launch.Host("C", c, true)); err != nil {
+	if err := launch.Apart("Gemm", launch.Host("A", a, false), launch.Host("B", b, false), launch.Host("C", c, true)); err != nil || empty {
+		return err
+	}
+	if err := g.apart(m, n, n); err != nil {
 		return err
 	}
 	wide := func(v []T) []float32 {
@@ -193,11 +303,11 @@ func gemmCPU[T gpu.Half](m, n, k int, a, b, c []T, apply func(sum float32, col i
 		return out
 	}
 	x, y := wide(a), wide(b)
-	return gpu.Run(gpu.Shape1D(m, 1), func(t *gpu.Thread) {
-		i := t.GlobalX()
-		row := x[i*k:][:k]
+	return gpu.Run(gpu.Shape1D(m*g.Batch, 1), func(t *gpu.Thread) {
+		of, i := t.GlobalX()/m, t.GlobalX()%m
+		row := x[of*g.StrideA+i*k:][:k]
 		for j := range n {
-			c[i*n+j] = gpu.ToHalf[T](apply(dot(row, y[j*k:][:k]), j))
+			c[of*g.StrideC+i*n+j] = gpu.ToHalf[T](apply(dot(row, y[of*g.StrideB+j*k:][:k]), j))
 		}
 	})
 }

@@ -119,3 +119,103 @@ func TestGemmRefuses(t *testing.T) {
 	assert.NoError(t, ref.Close())
 	assert.NoError(t, other.Close())
 }
+
+// TestGemmBatch compares batches with plain loops, which have the same bits for exact sums. What lies between the results stays as it is.
+func TestGemmBatch(t *testing.T) {
+	one := drivertest.H100()
+	one.Name, one.SMs = "one multiprocessor", 1 // each product fills it
+	for _, d := range []drivertest.DeviceConfig{drivertest.A100(), drivertest.H100(), one} {
+		b := gemmDevice(t, d)
+		k, err := Load[Gemm[gpu.BFloat16]](b.Context)
+		require.NoError(t, err)
+		for i, c := range []struct {
+			m, n, k, batch int
+			side, same     bool // results side by side; one B for all
+		}{{1, 1, 1, 2, false, false}, {70, 36, 45, 3, false, false}, {9, 17, 20, 4, true, false}, {130, 132, 33, 2, false, true}, {16, 64, 64, 3, true, true}, {5, 6, 7, 1, false, false}} {
+			t.Run(fmt.Sprint(d.Name, c), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(uint64(i), 7))
+				up := func(n int) int { return (n + 7) / 8 * 8 }
+				pa, pb, pc := up(c.k), up(c.k)+8, up(c.n)+8
+				g := GemmShape{Batch: c.batch, StrideA: c.m*pa + 8, StrideB: c.n * pb, StrideC: c.m*pc + 16}
+				if c.side {
+					g.StrideC, pc = up(c.n), up(c.n)*c.batch+8
+				}
+				if c.same {
+					g.StrideB = 0
+				}
+				x := exact[gpu.BFloat16](r, (c.batch-1)*g.StrideA+c.m*pa)
+				w := exact[gpu.BFloat16](r, (c.batch-1)*g.StrideB+c.n*pb)
+				want := exact[gpu.BFloat16](r, (c.batch-1)*g.StrideC+c.m*pc)
+				dx, dw, dc := upload(t, b.Stream, x), upload(t, b.Stream, w), upload(t, b.Stream, want)
+				require.NoError(t, k.Launch(b.Stream, Matrix[gpu.BFloat16]{dx, c.m, c.k, pa}, Matrix[gpu.BFloat16]{dw, c.n, c.k, pb}, Matrix[gpu.BFloat16]{dc, c.m, c.n, pc}, g))
+				got := download(t, b.Stream, dc)
+				for of := range c.batch {
+					for i := range c.m {
+						for j := range c.n {
+							var sum float32
+							for e := range c.k {
+								sum += x[of*g.StrideA+i*pa+e].Float32() * w[of*g.StrideB+j*pb+e].Float32()
+							}
+							want[of*g.StrideC+i*pc+j] = gpu.ToBFloat16(sum)
+						}
+						if after := of*g.StrideC + i*pc + c.n; c.n&1 == 1 && got[after].Float32() == 0 {
+							want[after] = got[after]
+						}
+					}
+				}
+				require.Equal(t, want, got)
+			})
+		}
+		require.NoError(t, k.Close())
+	}
+}
+
+// TestGemmCPUBatch compares a batch with its products, one after another.
+func TestGemmCPUBatch(t *testing.T) {
+	const m, n, k, batch = 3, 5, 7, 4
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, g := range []GemmShape{{batch, m*k + 3, 0, m*n + 1}, {batch, 1, n * k, m * n}} {
+		a, b := exact[gpu.Float16](r, (batch-1)*g.StrideA+m*k), exact[gpu.Float16](r, (batch-1)*g.StrideB+n*k)
+		got, want := make([]gpu.Float16, (batch-1)*g.StrideC+m*n), make([]gpu.Float16, (batch-1)*g.StrideC+m*n)
+		require.NoError(t, GemmCPU(m, n, k, a, b, got, g))
+		for i := range batch {
+			require.NoError(t, GemmCPU(m, n, k, a[i*g.StrideA:][:m*k], b[i*g.StrideB:][:n*k], want[i*g.StrideC:][:m*n]))
+		}
+		require.Equal(t, want, got)
+	}
+	v := func(n int) []gpu.Float16 { return make([]gpu.Float16, n) }
+	assert.NoError(t, GemmCPU(0, 2, 2, nil, v(12), nil, GemmShape{Batch: 3, StrideB: 4}))
+	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(8), v(8), v(8), GemmShape{2, 4, 4, 3}), "C: 8 elements are not 2 of 2 x 2, 3 apart: want 7")
+	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(8), v(8), v(7), GemmShape{2, 4, 4, 3}), "the stride of C is 3: 2 results of 2 x 2 with a pitch of 2 overlap: want 4 and more")
+	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(8), v(8), v(8), GemmShape{2, 5, 4, 4}), "the stride of A is 5: 4 elements behind the first of 2 matrices have room for 0 to 4")
+	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(3), v(8), v(8), GemmShape{2, 4, 4, 4}), "A has 3 elements, too few for 2 x 2")
+}
+
+func TestGemmBatchRefuses(t *testing.T) {
+	b := gemmDevice(t, drivertest.A100())
+	k, err := Load[Gemm[gpu.BFloat16]](b.Context)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, k.Close()) }()
+	m := func() Matrix[gpu.BFloat16] {
+		return Matrix[gpu.BFloat16]{upload(t, b.Stream, make([]gpu.BFloat16, 1024)), 16, 16, 16}
+	}
+	x, w, y := m(), m(), m()
+	for _, c := range []struct {
+		shape []GemmShape
+		want  string
+	}{
+		{[]GemmShape{{}, {}}, "2 shapes, want one at most"},
+		{[]GemmShape{{Batch: -1}}, "a batch of -1 products, want 0 to 65535"},
+		{[]GemmShape{{Batch: 65536}}, "a batch of 65536 products, want 0 to 65535: divide a larger one"},
+		{[]GemmShape{{2, 12, 0, 256}}, "the stride of A is 12, want a multiple of 8"},
+		{[]GemmShape{{2, 0, -8, 256}}, "the stride of B is -8"},
+		{[]GemmShape{{5, 0, 0, 256}}, "the stride of C is 256: 768 elements behind the first of 5 matrices have room for 0 to 192"},
+		{[]GemmShape{{65535, 0, 1 << 30, 0}}, "the stride of B is 1073741824"},
+		{[]GemmShape{{2, 0, 0, 0}}, "the stride of C is 0: 2 results of 16 x 16 with a pitch of 16 overlap: want 256 and more"},
+		{[]GemmShape{{2, 0, 0, 16}}, "the stride of C is 16"},
+	} {
+		assert.ErrorContains(t, k.Launch(b.Stream, x, w, y, c.shape...), c.want)
+	}
+	assert.NoError(t, k.Launch(b.Stream, x, w, y, GemmShape{4, 256, 0, 256}))
+	assert.NoError(t, k.Launch(b.Stream, x, w, y, GemmShape{}))
+}

@@ -26,8 +26,8 @@ func (GemmWith[T, F]) Of(k *launch.Kernels, first int) GemmWith[T, F] {
 }
 
 //purecuda:kernel block=256 checks=off noalias arch=sm_80
-func (GemmWith[T, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32) {
-	gemm.Multiply[T](t, f, true, bias, a, b, c, m, n, k, pitchA, pitchB, pitchC)
+func (GemmWith[T, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int) {
+	gemm.Multiply[T](t, f, true, bias, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC)
 }
 
 //purecuda:kernel block=384 registers=168 checks=off arch=sm_90a
@@ -46,12 +46,13 @@ func (GemmWith[T, F]) kernelNarrow(t *gpu.Thread, f F, bias []float32, a, b, c g
 }
 
 // Launch computes f.Apply(sum, bias) for each sum of [Gemm.Launch]. bias has an element for each column of C; without one, nil, it is 0. It
-// must not overlap C.
-func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *runtime.Ref[float32]) error {
+// must not overlap C. All products of a batch have the same bias.
+func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *runtime.Ref[float32], shape ...GemmShape) error {
 	if err := k.loaded("Gemm"); err != nil {
 		return err
 	}
-	if empty, err := gemmChecked(a, b, c); err != nil {
+	g, empty, err := gemmChecked(a, b, c, shape)
+	if err != nil {
 		return err
 	} else if empty {
 		return nothing(s)
@@ -66,27 +67,29 @@ func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *
 		}
 		values[1], values[2] = slice(bias, false)
 	}
-	if !k.k.Has(k.first + 1) {
-		shape, args, err := gemmArgs(a, b, c)
+	if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, k.k.Multiprocessors()) {
+		shape, args, err := gemmArgs(g, a, b, c)
 		if err != nil {
 			return err
 		}
 		return k.k.Launch(k.first, s, shape, append(values, args...)...)
 	}
-	width, shape, args, err := hopperArgs(k.k.Context(), a, b, c)
-	if err != nil {
-		return err
-	}
-	return k.k.Launch(k.first+1+width, s, shape, append(values, args[:]...)...)
+	return gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error {
+		width, shape, args, err := hopperArgs(k.k.Context(), a, b, c)
+		if err != nil {
+			return err
+		}
+		return k.k.Launch(k.first+1+width, s, shape, append(values, args[:]...)...)
+	})
 }
 
 // GemmWithCPU is GemmWith on all cores, as [GemmCPU] is Gemm. bias has n elements, or none.
-func GemmWithCPU[T gpu.Half, F Activation](f F, m, n, k int, a, b, c []T, bias []float32) error {
+func GemmWithCPU[T gpu.Half, F Activation](f F, m, n, k int, a, b, c []T, bias []float32, shape ...GemmShape) error {
 	if len(bias) != 0 && len(bias) != n {
 		return invalidArgument("Gemm: the bias has %d elements, want one for each of the %d columns of C", len(bias), n)
 	}
 	if err := launch.Apart("Gemm", launch.Host("bias", bias, false), launch.Host("C", c, true)); err != nil {
 		return err
 	}
-	return gemmCPU(m, n, k, a, b, c, func(sum float32, col int) float32 { return f.Apply(sum, gemm.Bias(bias, int32(col))) })
+	return gemmCPU(m, n, k, a, b, c, shape, func(sum float32, col int) float32 { return f.Apply(sum, gemm.Bias(bias, int32(col))) })
 }

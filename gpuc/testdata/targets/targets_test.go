@@ -123,6 +123,21 @@ func products(t *testing.T, rt *runtime.Runtime, runs bool) {
 		require.NoError(t, kernels.GemmWithCPU(Leaky{-1}, m, n, depth, x, w, want, nil))
 		require.Equal(t, want, got, shape)
 		assert.ErrorContains(t, k.Launch(s, Leaky{1}, dx, dw, dc, db.Slice(1, n)), "the bias has")
+		batch := kernels.GemmShape{Batch: 2, StrideA: m * dx.Pitch, StrideC: m * dc.Pitch}
+		double := func(x kernels.Matrix[gpu.BFloat16], v []gpu.BFloat16) kernels.Matrix[gpu.BFloat16] {
+			ref, err := runtime.Alloc[gpu.BFloat16](s, 2*x.Rows*x.Pitch)
+			require.NoError(t, err)
+			require.NoError(t, runtime.Upload2D(ctx, s, ref, x.Pitch, v, x.Cols, x.Cols, 2*x.Rows))
+			x.Ref = ref
+			return x
+		}
+		x = append(x[m/2*depth:], append(x[:m/2*depth:m/2*depth], x...)...) // two other matrices
+		want, got = make([]gpu.BFloat16, 2*m*n), make([]gpu.BFloat16, 2*m*n)
+		dx, dc = double(dx, x), double(dc, want)
+		require.NoError(t, k.Launch(s, Leaky{0.25}, dx, dw, dc, db, batch))
+		require.NoError(t, runtime.Download2D(ctx, s, got, n, dc.Ref, dc.Pitch, n, 2*m))
+		require.NoError(t, kernels.GemmWithCPU(Leaky{0.25}, m, n, depth, x, w, want, bias, kernels.GemmShape{Batch: 2, StrideA: m * depth, StrideC: m * n}))
+		require.Equal(t, want, got, shape)
 	}
 }
 

@@ -23,11 +23,12 @@ const (
 // Product computes C = A * transposed B, of A with m rows and k columns, and B with n rows and k columns. A row of A is
 // pitchA times 16 bytes, one of B pitchB, and one of C pitchC times 2 elements. C gets a zero after
 // the last element of a row where n is odd.
-// The grid has a block for each tile of C, along x. Package kernels makes the PTX for Float16 from that for BFloat16.
+// The grid has a block for each tile of C, along x, and a product for each place along y. Those of the next product lie strideA times 16
+// bytes further in A, strideB in B, and strideC times 2 elements in C. Package kernels makes the PTX for Float16 from that for BFloat16.
 //
 //purecuda:kernel block=256 noalias T=gpu.BFloat16
-func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32) {
-	Multiply[T](t, Plain{}, false, nil, a, b, c, m, n, k, pitchA, pitchB, pitchC)
+func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int) {
+	Multiply[T](t, Plain{}, false, nil, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC)
 }
 
 // Activation changes a sum before it is rounded.
@@ -50,7 +51,7 @@ func Bias(of []float32, col int32) float32 {
 }
 
 // Multiply is the body of Product. Where active is set, f changes each sum, with the bias of its column.
-func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32) {
+func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int) {
 	sh := gpu.DynamicShared[gpu.Uint4](t)
 	lane, warp, tid := int32(t.Lane()), int32(t.Warp()), int32(t.Rank())
 	row0, col0 := place(int32(t.BlockX()), (m+Tile-1)/Tile, (n+Tile-1)/Tile)
@@ -61,7 +62,7 @@ func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []
 	// so that 8 rows of one chunk lie in all banks.
 	r, ch := tid/chunks, tid%chunks
 	to := r*chunks + ch ^ r>>1&3
-	from := copier{a: a, b: b, atA: int(row0+r)*int(pitchA) + int(ch), atB: int(col0+r)*int(pitchB) + int(ch),
+	from := copier{a: a, b: b, atA: t.BlockY()*strideA + int(row0+r)*int(pitchA) + int(ch), atB: t.BlockY()*strideB + int(col0+r)*int(pitchB) + int(ch),
 		farA: 64 * int(pitchA), farB: 64 * int(pitchB), rows: m - row0 - r, cols: n - col0 - r, left: k - ch*8,
 		whole: row0+Tile <= m && col0+Tile <= n}
 
@@ -125,7 +126,7 @@ func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []
 	for i := range int32(4) {
 		for half := range int32(2) {
 			if y := row + i*16 + half*8; y < m {
-				first := int(y)*int(pitchC) + int(col/2)
+				first := t.BlockY()*strideC + int(y)*int(pitchC) + int(col/2)
 				for j := range 4 {
 					if int32(j)*8 < left {
 						sums := &acc[i][j]

@@ -16,7 +16,7 @@ import (
 var ProductBFloat16SM80 string
 
 // ProductBFloat16CPU runs the kernel ProductBFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32) error {
+func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32, strideA int, strideB int, strideC int) error {
 	shape, err := launch.Block("ProductBFloat16", shape, 256, 1, 1)
 	if err != nil {
 		return err
@@ -24,5 +24,7 @@ func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ [
 	if err := launch.Apart("ProductBFloat16", launch.Host("a", a, false), launch.Host("b", b_, false), launch.Host("c", c_, true)); err != nil {
 		return err
 	}
-	return launch.CPU(shape, func(t *gpu.Thread) { Product[gpu.BFloat16](t, a, b_, c_, m, n, k_, pitchA, pitchB, pitchC) }, nil)
+	return launch.CPU(shape, func(t *gpu.Thread) {
+		Product[gpu.BFloat16](t, a, b_, c_, m, n, k_, pitchA, pitchB, pitchC, strideA, strideB, strideC)
+	}, nil)
 }
