@@ -24,8 +24,8 @@ var catalogue = map[string]string{
 	"vector_add":    source.VectorAddSM75,
 }
 
-// tensorCatalogue has those of tensor cores for BFloat16: for sm_80, and for sm_90a by the width of their tiles.
-var tensorCatalogue = []string{gemm.ProductBFloat16SM80, hopper.ProductWideBFloat16SM90A, hopper.ProductMiddleBFloat16SM90A, hopper.ProductNarrowBFloat16SM90A}
+// tensorCatalogue has those of Gemm for BFloat16: for sm_90a by the width of their tiles, and for sm_80.
+var tensorCatalogue = []string{hopper.ProductWideBFloat16SM90A, hopper.ProductMiddleBFloat16SM90A, hopper.ProductNarrowBFloat16SM90A, gemm.ProductBFloat16SM80, gemm.TransposeSM80}
 
 // forFloat16 makes the PTX for Float16 from that for BFloat16. gpuc writes the same text but for these names, which a test of gpuc shows.
 var forFloat16 = strings.NewReplacer("BFloat16", "Float16", "bf16", "f16")
@@ -62,11 +62,13 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 	case has.Major < 8:
 		return k, driver.Errorf(driver.ErrUnsupported, "kernels.Gemm needs compute capability 8.0, and the device has %v", has)
 	case has.Arch() == 90 && c.Device().TensorMaps:
-		codes, names = append(codes[1:len(codes):len(codes)], codes[0]), nil
+		names = nil
 		for _, width := range gemmWidths {
 			names = append(names, "Product"+width.name+name[len("Product"):])
 		}
-		names = append(names, name)
+		names = append(names, name, "Transpose")
+	default:
+		codes, names = codes[len(gemmWidths):], []string{name, "Transpose"}
 	}
 	var all kernel
 	for i, name := range names {
@@ -94,7 +96,7 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 // kernel is what all kernels have in common.
 type kernel struct {
 	k    *runtime.Kernel
-	more []*runtime.Kernel // of Gemm on compute capability 9.0: those for other shapes, and that for 8.0
+	more []*runtime.Kernel // of Gemm: on compute capability 9.0 those for other shapes and that for 8.0, and Transpose at the end
 }
 
 // Close unloads the kernel. It may be called twice.

@@ -28,6 +28,11 @@ type GemmShape struct {
 	// The results lie one after another, or side by side in rows that have room for all.
 	Batch                     int
 	StrideA, StrideB, StrideC int
+
+	// TransposedA says that A lies in memory as its transpose: a row of the Matrix is a column of A. TransposedB says so of B, and C is then the
+	// product of A and the Matrix. A launch copies such a matrix to the form that it needs, in memory of the arena for that time. It takes
+	// as long as reading and writing it. Where such a Matrix has an odd number of columns, its memory has an element after the last.
+	TransposedA, TransposedB bool
 }
 
 // maxBatch is the largest number of blocks in the y dimension of a grid.
@@ -45,7 +50,7 @@ func gemmBatch(shape []GemmShape) (g GemmShape, err error) {
 		return g, invalidArgument("Gemm: a batch of %d products, want 0 to %d: divide a larger one", g.Batch, maxBatch)
 	}
 	if g.Batch < 2 {
-		return GemmShape{Batch: 1}, nil
+		g.Batch, g.StrideA, g.StrideB, g.StrideC = 1, 0, 0, 0
 	}
 	return g, nil
 }
@@ -99,18 +104,71 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 	} else if empty {
 		return nothing(s)
 	}
-	kernel := k.k
-	if k.more != nil {
+	kernel, last := k.k, len(k.more)-1
+	free, err := gemmStraight(s, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error { return k.more[last].Launch(s, shape, args...) })
+	if err != nil {
+		return err
+	}
+	defer free()
+	if last > 0 {
 		if !g.together(c.Rows, c.Cols, k.multiprocessors()) {
 			return gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error { return k.hopper(s, a, b, c) })
 		}
-		kernel = k.more[len(k.more)-1]
+		kernel = k.more[last-1]
 	}
 	grid, args, err := gemmArgs(g, a, b, c)
 	if err != nil {
 		return err
 	}
 	return kernel.Launch(s, grid, args...)
+}
+
+// gemmStraight copies matrices that lie as their transposes to memory that free gives back, after the work that uses it.
+func gemmStraight[T gpu.Half](s *runtime.Stream, g *GemmShape, a, b *Matrix[T], launch func(shape runtime.Shape, args ...runtime.Arg) error) (free func(), err error) {
+	var made []*runtime.Ref[T]
+	free = func() {
+		for _, r := range made {
+			_ = r.Close() // what goes wrong with that changes no result
+		}
+	}
+	for _, o := range []struct {
+		turned bool
+		of     *Matrix[T]
+		stride *int
+	}{{g.TransposedA, a, &g.StrideA}, {g.TransposedB, b, &g.StrideB}} {
+		if !o.turned {
+			continue
+		}
+		from, count := *o.of, g.Batch
+		if *o.stride == 0 {
+			count = 1
+		}
+		pitch := (from.Rows + 7) / 8 * 8
+		grid := uint64(ceil(from.Rows, gemm.Turned)) * uint64(ceil(from.Cols, gemm.Turned))
+		if grid > maxGrid {
+			free()
+			return nil, invalidArgument("Gemm: %d x %d elements to transpose are %d tiles, at most %d", from.Rows, from.Cols, grid, maxGrid)
+		}
+		ref, err := runtime.Alloc[T](s, count*from.Cols*pitch)
+		if err != nil {
+			free()
+			return nil, err
+		}
+		made = append(made, ref)
+		i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
+		shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(grid), Y: uint32(count)}, Block: runtime.Dim3{X: gemm.Threads}}
+		err = launch(shape, runtime.In(from.Ref), runtime.Value(from.Ref.Len()/2), runtime.InOut(ref), runtime.Value(ref.Len()/2),
+			i(from.Rows), i(from.Cols), i(from.Pitch/2), i(pitch/2), runtime.Value(*o.stride/2), runtime.Value(from.Cols*pitch/2))
+		if err != nil {
+			free()
+			return nil, err
+		}
+		*o.of = Matrix[T]{ref, from.Cols, from.Rows, pitch}
+		if count > 1 {
+			*o.stride = from.Cols * pitch
+		}
+	}
+	return free, nil
 }
 
 // gemmArgs are the shape and the arguments of the kernel for sm_80.
@@ -133,7 +191,9 @@ func gemmChecked[T gpu.Half](a, b, c Matrix[T], shape []GemmShape) (g GemmShape,
 	if g, err = gemmBatch(shape); err != nil {
 		return g, false, err
 	}
-	if err := gemmShape(a.Rows, b.Rows, a.Cols, b.Cols, c.Rows, c.Cols); err != nil || c.Rows == 0 || c.Cols == 0 {
+	rowsA, colsA, oddA := turned(g.TransposedA, a.Rows, a.Cols)
+	rowsB, colsB, oddB := turned(g.TransposedB, b.Rows, b.Cols)
+	if err := gemmShape(g, rowsA, rowsB, colsA, colsB, c.Rows, c.Cols); err != nil || c.Rows == 0 || c.Cols == 0 {
 		return g, true, err
 	}
 	for _, m := range []struct {
@@ -141,7 +201,7 @@ func gemmChecked[T gpu.Half](a, b, c Matrix[T], shape []GemmShape) (g GemmShape,
 		of     Matrix[T]
 		stride int
 		odd    int // elements after the last that are touched
-	}{{"A", a, g.StrideA, 0}, {"B", b, g.StrideB, 0}, {"C", c, g.StrideC, c.Cols & 1}} {
+	}{{"A", a, g.StrideA, oddA}, {"B", b, g.StrideB, oddB}, {"C", c, g.StrideC, c.Cols & 1}} {
 		if err := m.of.check("Gemm", m.name, m.odd); err != nil {
 			return g, false, err
 		}
@@ -241,13 +301,27 @@ func (m Matrix[T]) check(kernel, name string, odd int) error {
 // maxGemm is the largest number of rows and columns, so that what counts them fits 32 bits.
 const maxGemm = math.MaxInt32 - 4*gemm.Tile
 
+// turned are the rows and columns of a matrix that may lie as its transpose, and how many elements after it are touched.
+func turned(is bool, rows, cols int) (m, k, odd int) {
+	if is {
+		return cols, rows, cols & 1
+	}
+	return rows, cols, 0
+}
+
 // gemmShape compares the shapes of A, B and C.
-func gemmShape(m, n, k, alsoK, rows, cols int) error {
+func gemmShape(g GemmShape, m, n, k, alsoK, rows, cols int) error {
+	along := func(turned bool) string {
+		if turned {
+			return "rows"
+		}
+		return "columns"
+	}
 	switch {
 	case k != alsoK:
-		return invalidArgument("Gemm: A has %d columns and B %d, want as many", k, alsoK)
+		return invalidArgument("Gemm: A has %d %s and B %d %s, want as many", k, along(g.TransposedA), alsoK, along(g.TransposedB))
 	case m != rows || n != cols:
-		return invalidArgument("Gemm: C is %d x %d, want %d x %d: the rows of A, and those of B", rows, cols, m, n)
+		return invalidArgument("Gemm: C is %d x %d, want %d x %d: the %s of A, and the %s of B", rows, cols, m, n, along(!g.TransposedA), along(!g.TransposedB))
 	case min(m, n) < 0 || k < 1 || max(m, n, k) > maxGemm:
 		return invalidArgument("Gemm: %d x %d elements of %d products: want 0 to %d, and at least one product", m, n, k, maxGemm)
 	}
@@ -257,7 +331,7 @@ func gemmShape(m, n, k, alsoK, rows, cols int) error {
 // GemmCPU is Gemm on all cores, without gaps between the rows: A has m rows of k elements, B n rows of k, and C m rows of n. The bits
 // are those that the kernel has on the simulated driver. A GPU's may be away by [gpu.MMAError], and by the last bit of T. It
 // takes memory for A and B in float32. C overlaps neither, as for [Gemm]. A shape makes it a batch, with strides of any number of elements.
-// A slice ends with its last matrix.
+// A slice ends with its last matrix. Where the shape says that A lies as its transpose, it has k rows of m elements, and B has k rows of n.
 func GemmCPU[T gpu.Half](m, n, k int, a, b, c []T, shape ...GemmShape) error {
 	return gemmCPU(m, n, k, a, b, c, shape, func(sum float32, _ int) float32 { return sum })
 }
@@ -267,7 +341,7 @@ func gemmCPU[T gpu.Half](m, n, k int, a, b, c []T, shape []GemmShape, apply func
 	if err != nil {
 		return err
 	}
-	if err := gemmShape(m, n, k, k, m, n); err != nil {
+	if err := gemmShape(g, m, n, k, k, m, n); err != nil {
 		return err
 	}
 	empty := m == 0 || n == 0
@@ -295,14 +369,27 @@ func gemmCPU[T gpu.Half](m, n, k int, a, b, c []T, shape []GemmShape, apply func
 	if err := g.apart(m, n, n); err != nil {
 		return err
 	}
-	wide := func(v []T) []float32 {
-		out := make([]float32, len(v))
-		for i, x := range v {
-			out[i] = x.Float32()
+	wide := func(v []T, turned bool, rows int, stride *int) []float32 {
+		if !turned {
+			out := make([]float32, len(v))
+			for i, x := range v {
+				out[i] = x.Float32()
+			}
+			return out
+		}
+		count, from := g.Batch, *stride
+		if from == 0 {
+			count = 1
+		} else {
+			*stride = rows * k
+		}
+		out := make([]float32, count*rows*k)
+		for i := range out {
+			out[i] = v[i/(rows*k)*from+i%k*rows+i/k%rows].Float32()
 		}
 		return out
 	}
-	x, y := wide(a), wide(b)
+	x, y := wide(a, g.TransposedA, m, &g.StrideA), wide(b, g.TransposedB, n, &g.StrideB)
 	return gpu.Run(gpu.Shape1D(m*g.Batch, 1), func(t *gpu.Thread) {
 		of, i := t.GlobalX()/m, t.GlobalX()%m
 		row := x[of*g.StrideA+i*k:][:k]

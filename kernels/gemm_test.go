@@ -174,7 +174,7 @@ func TestGemmBatch(t *testing.T) {
 func TestGemmCPUBatch(t *testing.T) {
 	const m, n, k, batch = 3, 5, 7, 4
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, g := range []GemmShape{{batch, m*k + 3, 0, m*n + 1}, {batch, 1, n * k, m * n}} {
+	for _, g := range []GemmShape{{Batch: batch, StrideA: m*k + 3, StrideB: 0, StrideC: m*n + 1}, {Batch: batch, StrideA: 1, StrideB: n * k, StrideC: m * n}} {
 		a, b := exact[gpu.Float16](r, (batch-1)*g.StrideA+m*k), exact[gpu.Float16](r, (batch-1)*g.StrideB+n*k)
 		got, want := make([]gpu.Float16, (batch-1)*g.StrideC+m*n), make([]gpu.Float16, (batch-1)*g.StrideC+m*n)
 		require.NoError(t, GemmCPU(m, n, k, a, b, got, g))
@@ -185,10 +185,10 @@ func TestGemmCPUBatch(t *testing.T) {
 	}
 	v := func(n int) []gpu.Float16 { return make([]gpu.Float16, n) }
 	assert.NoError(t, GemmCPU(0, 2, 2, nil, v(12), nil, GemmShape{Batch: 3, StrideB: 4}))
-	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(8), v(8), v(8), GemmShape{2, 4, 4, 3}), "C: 8 elements are not 2 of 2 x 2, 3 apart: want 7")
-	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(8), v(8), v(7), GemmShape{2, 4, 4, 3}), "the stride of C is 3: 2 results of 2 x 2 with a pitch of 2 overlap: want 4 and more")
-	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(8), v(8), v(8), GemmShape{2, 5, 4, 4}), "the stride of A is 5: 4 elements behind the first of 2 matrices have room for 0 to 4")
-	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(3), v(8), v(8), GemmShape{2, 4, 4, 4}), "A has 3 elements, too few for 2 x 2")
+	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(8), v(8), v(8), GemmShape{Batch: 2, StrideA: 4, StrideB: 4, StrideC: 3}), "C: 8 elements are not 2 of 2 x 2, 3 apart: want 7")
+	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(8), v(8), v(7), GemmShape{Batch: 2, StrideA: 4, StrideB: 4, StrideC: 3}), "the stride of C is 3: 2 results of 2 x 2 with a pitch of 2 overlap: want 4 and more")
+	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(8), v(8), v(8), GemmShape{Batch: 2, StrideA: 5, StrideB: 4, StrideC: 4}), "the stride of A is 5: 4 elements behind the first of 2 matrices have room for 0 to 4")
+	assert.ErrorContains(t, GemmCPU(2, 2, 2, v(3), v(8), v(8), GemmShape{Batch: 2, StrideA: 4, StrideB: 4, StrideC: 4}), "A has 3 elements, too few for 2 x 2")
 }
 
 func TestGemmBatchRefuses(t *testing.T) {
@@ -207,15 +207,108 @@ func TestGemmBatchRefuses(t *testing.T) {
 		{[]GemmShape{{}, {}}, "2 shapes, want one at most"},
 		{[]GemmShape{{Batch: -1}}, "a batch of -1 products, want 0 to 65535"},
 		{[]GemmShape{{Batch: 65536}}, "a batch of 65536 products, want 0 to 65535: divide a larger one"},
-		{[]GemmShape{{2, 12, 0, 256}}, "the stride of A is 12, want a multiple of 8"},
-		{[]GemmShape{{2, 0, -8, 256}}, "the stride of B is -8"},
-		{[]GemmShape{{5, 0, 0, 256}}, "the stride of C is 256: 768 elements behind the first of 5 matrices have room for 0 to 192"},
-		{[]GemmShape{{65535, 0, 1 << 30, 0}}, "the stride of B is 1073741824"},
-		{[]GemmShape{{2, 0, 0, 0}}, "the stride of C is 0: 2 results of 16 x 16 with a pitch of 16 overlap: want 256 and more"},
-		{[]GemmShape{{2, 0, 0, 16}}, "the stride of C is 16"},
+		{[]GemmShape{{Batch: 2, StrideA: 12, StrideB: 0, StrideC: 256}}, "the stride of A is 12, want a multiple of 8"},
+		{[]GemmShape{{Batch: 2, StrideA: 0, StrideB: -8, StrideC: 256}}, "the stride of B is -8"},
+		{[]GemmShape{{Batch: 5, StrideA: 0, StrideB: 0, StrideC: 256}}, "the stride of C is 256: 768 elements behind the first of 5 matrices have room for 0 to 192"},
+		{[]GemmShape{{Batch: 65535, StrideA: 0, StrideB: 1 << 30, StrideC: 0}}, "the stride of B is 1073741824"},
+		{[]GemmShape{{Batch: 2, StrideA: 0, StrideB: 0, StrideC: 0}}, "the stride of C is 0: 2 results of 16 x 16 with a pitch of 16 overlap: want 256 and more"},
+		{[]GemmShape{{Batch: 2, StrideA: 0, StrideB: 0, StrideC: 16}}, "the stride of C is 16"},
 	} {
 		assert.ErrorContains(t, k.Launch(b.Stream, x, w, y, c.shape...), c.want)
 	}
-	assert.NoError(t, k.Launch(b.Stream, x, w, y, GemmShape{4, 256, 0, 256}))
+	assert.NoError(t, k.Launch(b.Stream, x, w, y, GemmShape{Batch: 4, StrideA: 256, StrideB: 0, StrideC: 256}))
 	assert.NoError(t, k.Launch(b.Stream, x, w, y, GemmShape{}))
+}
+
+// TestGemmTransposed compares all four combinations with plain loops, which have the same bits for exact sums: single products and batches.
+func TestGemmTransposed(t *testing.T) {
+	one := drivertest.H100()
+	one.Name, one.SMs = "one multiprocessor", 1 // each product fills it
+	for _, d := range []drivertest.DeviceConfig{drivertest.A100(), drivertest.H100(), one} {
+		b := gemmDevice(t, d)
+		k, err := Load[Gemm[gpu.Float16]](b.Context)
+		require.NoError(t, err)
+		for i, c := range []struct {
+			m, n, k, batch int
+			same           bool // one A for all
+		}{{1, 1, 1, 1, false}, {70, 38, 45, 1, false}, {65, 129, 66, 3, false}, {64, 64, 63, 2, true}, {131, 2, 128, 2, false}} {
+			for turn := range 4 {
+				t.Run(fmt.Sprint(d.Name, c, turn), func(t *testing.T) {
+					r := rand.New(rand.NewPCG(uint64(i), 8))
+					g := GemmShape{Batch: c.batch, TransposedA: turn&1 == 1, TransposedB: turn&2 == 2}
+					matrix := func(rows int, turned, same bool) (v, tight []gpu.Float16, m Matrix[gpu.Float16], stride, packed int, at func(of, row, e int) float32) {
+						m.Rows, m.Cols = rows, c.k
+						if turned {
+							m.Rows, m.Cols = c.k, rows
+						}
+						m.Pitch, packed = (m.Cols+15)/8*8, m.Rows*m.Cols
+						if stride = m.Rows*m.Pitch + 8; same {
+							stride, packed = 0, 0
+						}
+						v = exact[gpu.Float16](r, (c.batch-1)*stride+m.Rows*m.Pitch)
+						tight = make([]gpu.Float16, (c.batch-1)*packed+m.Rows*m.Cols)
+						for of := range c.batch {
+							for i := range m.Rows {
+								copy(tight[of*packed+i*m.Cols:][:m.Cols], v[of*stride+i*m.Pitch:])
+							}
+						}
+						m.Ref = upload(t, b.Stream, v)
+						return v, tight, m, stride, packed, func(of, row, e int) float32 {
+							if turned {
+								row, e = e, row
+							}
+							return v[of*stride+row*m.Pitch+e].Float32()
+						}
+					}
+					_, tx, dx, sx, px, x := matrix(c.m, g.TransposedA, c.same)
+					_, tw, dw, sw, pw, w := matrix(c.n, g.TransposedB, false)
+					pitch := (c.n + 7) / 8 * 8
+					dc := Matrix[gpu.Float16]{upload(t, b.Stream, exact[gpu.Float16](r, c.batch*c.m*pitch+1)), c.m, c.n, pitch}
+					g.StrideA, g.StrideB, g.StrideC = sx, sw, c.m*pitch
+					require.NoError(t, k.Launch(b.Stream, dx, dw, dc, g))
+					got := download(t, b.Stream, dc.Ref)
+					host := make([]gpu.Float16, c.batch*c.m*c.n)
+					g.StrideA, g.StrideB, g.StrideC = px, pw, c.m*c.n
+					require.NoError(t, GemmCPU(c.m, c.n, c.k, tx, tw, host, g))
+					for of := range c.batch {
+						for i := range c.m {
+							for j := range c.n {
+								var sum float32
+								for e := range c.k {
+									sum += x(of, i, e) * w(of, j, e)
+								}
+								want := gpu.ToFloat16(sum)
+								require.Equal(t, want, got[(of*c.m+i)*pitch+j], "%d: %d %d", of, i, j)
+								require.Equal(t, want, host[(of*c.m+i)*c.n+j], "%d: %d %d on the CPU", of, i, j)
+							}
+						}
+					}
+				})
+			}
+		}
+		require.NoError(t, k.Close())
+	}
+}
+
+func TestGemmTransposedRefuses(t *testing.T) {
+	b := gemmDevice(t, drivertest.A100())
+	k, err := Load[Gemm[gpu.BFloat16]](b.Context)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, k.Close()) }()
+	m := func(rows, cols, length int) Matrix[gpu.BFloat16] {
+		return Matrix[gpu.BFloat16]{upload(t, b.Stream, make([]gpu.BFloat16, length)), rows, cols, 16}
+	}
+	for _, c := range []struct {
+		a, b, c Matrix[gpu.BFloat16]
+		shape   GemmShape
+		want    string
+	}{
+		{m(8, 16, 128), m(16, 9, 256), m(16, 16, 256), GemmShape{TransposedA: true}, "A has 8 rows and B 9 columns, want as many"},
+		{m(8, 16, 128), m(9, 16, 256), m(16, 16, 256), GemmShape{TransposedA: true, TransposedB: true}, "A has 8 rows and B 9 rows, want as many"},
+		{m(16, 8, 256), m(8, 16, 128), m(16, 8, 256), GemmShape{TransposedB: true}, "C is 16 x 8, want 16 x 16: the rows of A, and the columns of B"},
+		{m(2, 3, 19), m(8, 2, 128), m(3, 8, 64), GemmShape{TransposedA: true}, "A has 19 elements, too few for 2 rows of 4 with a pitch of 16"},
+	} {
+		assert.ErrorContains(t, k.Launch(b.Stream, c.a, c.b, c.c, c.shape), c.want)
+	}
+	assert.NoError(t, k.Launch(b.Stream, m(2, 3, 20), m(8, 2, 128), m(3, 8, 64), GemmShape{TransposedA: true}))
 }

@@ -45,6 +45,11 @@ func (GemmWith[T, F]) kernelNarrow(t *gpu.Thread, f F, bias []float32, a, b, c g
 	hopper.Multiply[T, [32]float32](t, f, true, bias, 64, a, b, c, m, n, k)
 }
 
+//purecuda:kernel block=256 checks=off noalias arch=sm_80
+func (GemmWith[T, F]) kernelTranspose(t *gpu.Thread, in, out []uint32, rows, cols, pitchIn, pitchOut int32, strideIn, strideOut int) {
+	gemm.Turn(t, in, out, rows, cols, pitchIn, pitchOut, strideIn, strideOut)
+}
+
 // Launch computes f.Apply(sum, bias) for each sum of [Gemm.Launch]. bias has an element for each column of C; without one, nil, it is 0. It
 // must not overlap C. All products of a batch have the same bias.
 func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *runtime.Ref[float32], shape ...GemmShape) error {
@@ -67,6 +72,11 @@ func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *
 		}
 		values[1], values[2] = slice(bias, false)
 	}
+	free, err := gemmStraight(s, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error { return k.k.Launch(k.first+4, s, shape, args...) })
+	if err != nil {
+		return err
+	}
+	defer free()
 	if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, k.k.Multiprocessors()) {
 		shape, args, err := gemmArgs(g, a, b, c)
 		if err != nil {

@@ -138,6 +138,21 @@ func products(t *testing.T, rt *runtime.Runtime, runs bool) {
 		require.NoError(t, runtime.Download2D(ctx, s, got, n, dc.Ref, dc.Pitch, n, 2*m))
 		require.NoError(t, kernels.GemmWithCPU(Leaky{0.25}, m, n, depth, x, w, want, bias, kernels.GemmShape{Batch: 2, StrideA: m * depth, StrideC: m * n}))
 		require.Equal(t, want, got, shape)
+		// The same with A and B as their transposes.
+		turn := func(v []gpu.BFloat16, rows, cols int) (out []gpu.BFloat16) {
+			for i := range v {
+				of, j := i/(rows*cols)*rows*cols, i%(rows*cols)
+				out = append(out, v[of+j%rows*cols+j/rows])
+			}
+			return out
+		}
+		batch.TransposedA, batch.TransposedB = true, true
+		dx, dw = kernels.Matrix[gpu.BFloat16]{Rows: depth, Cols: m, Pitch: (m + 8) / 8 * 8}, kernels.Matrix[gpu.BFloat16]{Rows: depth, Cols: n, Pitch: (n + 8) / 8 * 8}
+		batch.StrideA = depth * dx.Pitch
+		dx, dw = double(dx, turn(x, m, depth)), double(dw, append(turn(w, n, depth), w...))
+		require.NoError(t, k.Launch(s, Leaky{0.25}, dx, dw, dc, db, batch))
+		require.NoError(t, runtime.Download2D(ctx, s, got, n, dc.Ref, dc.Pitch, n, 2*m))
+		require.Equal(t, want, got, shape)
 	}
 }
 

@@ -31,6 +31,48 @@ func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, p
 	Multiply[T](t, Plain{}, false, nil, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC)
 }
 
+// Turned is how many rows and columns of a matrix a block of Transpose takes.
+const Turned = 64
+
+// Transpose copies a matrix of 16-bit elements, of which in has rows by rows, to out, which has its columns by rows. Pitches and strides
+// are in pairs of elements. The grid has a block for each tile, along x, and a matrix for each place along y. The element after
+// an odd number of columns is read, and that after an odd number of rows becomes zero.
+//
+//purecuda:kernel block=256 noalias
+func Transpose(t *gpu.Thread, in, out []uint32, rows, cols, pitchIn, pitchOut int32, strideIn, strideOut int) {
+	Turn(t, in, out, rows, cols, pitchIn, pitchOut, strideIn, strideOut)
+}
+
+// Turn is the body of Transpose.
+func Turn(t *gpu.Thread, in, out []uint32, rows, cols, pitchIn, pitchOut int32, strideIn, strideOut int) {
+	pairs := gpu.Shared[[Turned][Turned/2 + 1]uint32](t)
+	lane, warp, wide := int32(t.Lane()), int32(t.Warp()), (cols+Turned-1)/Turned
+	row, col := int32(t.BlockX())/wide*Turned, int32(t.BlockX())%wide*Turned
+	//purecuda:unroll 1
+	for i := range int32(Turned / 8) {
+		r, pair := warp+8*i, uint32(0)
+		if row+r < rows && col+2*lane < cols {
+			pair = in[t.BlockY()*strideIn+int(row+r)*int(pitchIn)+int(col/2+lane)]
+		}
+		pairs[r][lane] = pair
+	}
+	t.Barrier()
+	//purecuda:unroll 1
+	for i := range int32(Turned / 16) {
+		c := warp + 8*i // a pair of columns
+		x, y := pairs[2*lane][c], pairs[2*lane+1][c]
+		if row+2*lane < rows {
+			to := t.BlockY()*strideOut + int(col+2*c)*int(pitchOut) + int(row/2+lane)
+			if col+2*c < cols {
+				out[to] = x&0xffff | y<<16
+			}
+			if col+2*c+1 < cols {
+				out[to+int(pitchOut)] = x>>16 | y&^0xffff
+			}
+		}
+	}
+}
+
 // Activation changes a sum before it is rounded.
 type Activation interface {
 	Apply(sum, bias float32) float32

@@ -15,6 +15,11 @@ import (
 //go:embed productbfloat16_sm_80.ptx
 var ProductBFloat16SM80 string
 
+// TransposeSM80 is the PTX of Transpose for sm_80.
+//
+//go:embed transpose_sm_80.ptx
+var TransposeSM80 string
+
 // ProductBFloat16CPU runs the kernel ProductBFloat16 on the CPU, its threads as coroutines (it is generic).
 func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32, strideA int, strideB int, strideC int) error {
 	shape, err := launch.Block("ProductBFloat16", shape, 256, 1, 1)
@@ -27,4 +32,16 @@ func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ [
 	return launch.CPU(shape, func(t *gpu.Thread) {
 		Product[gpu.BFloat16](t, a, b_, c_, m, n, k_, pitchA, pitchB, pitchC, strideA, strideB, strideC)
 	}, nil)
+}
+
+// TransposeCPU runs the kernel Transpose on the CPU, its threads as coroutines (gemm.go:43: Turn waits, or has shared memory).
+func TransposeCPU(shape runtime.Shape, in []uint32, out []uint32, rows int32, cols int32, pitchIn int32, pitchOut int32, strideIn int, strideOut int) error {
+	shape, err := launch.Block("Transpose", shape, 256, 1, 1)
+	if err != nil {
+		return err
+	}
+	if err := launch.Apart("Transpose", launch.Host("in", in, false), launch.Host("out", out, true)); err != nil {
+		return err
+	}
+	return launch.CPU(shape, func(t *gpu.Thread) { Transpose(t, in, out, rows, cols, pitchIn, pitchOut, strideIn, strideOut) }, nil)
 }

@@ -12,5 +12,6 @@ import (
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
 		"f190d1f82ee87b72 ProductBFloat16 Product Multiply Activation place Tile copier copier.stage Bias Plain",
+		"2ce4066555982876 Transpose Transpose Turn Turned",
 	)
 }
