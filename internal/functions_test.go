@@ -55,6 +55,7 @@ var functions = map[string]any{
 	"kernels.DecodeCPU":          kernels.DecodeCPU[gpu.Float16],
 	"kernels.LayerNormCPU":       kernels.LayerNormCPU[float32],
 	"kernels.RMSNormCPU":         kernels.RMSNormCPU[float32],
+	"kernels.SortAll":            kernels.SortAll[uint32],
 	"kernels.SoftmaxCPU":         kernels.SoftmaxCPU[float32],
 	"kernels.GemmCPU":            kernels.GemmCPU[gpu.Float16],
 	"kernels.GemmWithCPU":        kernels.GemmWithCPU[gpu.Float16, activation],

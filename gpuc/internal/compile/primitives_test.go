@@ -52,6 +52,7 @@ var libraries = map[string]func() (library, error){}
 // libraryOptions are by the names of libraries. A name with a target behind it is a folder, compiled for that target.
 var libraryOptions = map[string]compile.Options{
 	"primitives":   {Arch: 75, Checks: compile.ChecksOff},
+	"across":       {Arch: 75, Checks: compile.ChecksOff},
 	"catalogue":    {Arch: 75, Checks: compile.ChecksOff},
 	"failing":      {Arch: 75, Checks: compile.ChecksReport},
 	"transformer":  {Arch: 75, Checks: compile.ChecksOff},
@@ -87,6 +88,22 @@ func openLibrary(t *testing.T, name string) *primitivesIn {
 
 // openLibraryOn has a simulated device as config says. Its driver is nil on hardware.
 func openLibraryOn(t *testing.T, name string, config drivertest.Config) *primitivesIn {
+	rt, module, in := openModule(t, name, config)
+	b, err := rt.Probe("primitives")
+	require.NoError(t, err)
+	in.s = b.Stream
+	o := libraryOptions[name]
+	if has := b.Device().Capability; has.Arch() < o.Arch || o.Only && has.Arch() != o.Arch {
+		t.Skipf("%s is for other devices than one of compute capability %v", name, has)
+	}
+	in.k, err = module.Load(b.Context)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, in.k.Close()) })
+	return in
+}
+
+// openModule opens the devices, and has not loaded the library.
+func openModule(t *testing.T, name string, config drivertest.Config) (*runtime.Runtime, *launch.Module, *primitivesIn) {
 	var d *drivertest.Driver
 	options := []runtime.Option{runtime.WithPolicy(runtime.PolicyAuto)}
 	file := fmt.Sprintf("testdata/modules/library_%s.json", strings.ReplaceAll(name, " ", "_"))
@@ -128,18 +145,8 @@ func openLibraryOn(t *testing.T, name string, config drivertest.Config) *primiti
 	rt, err := runtime.Open(options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
-	b, err := rt.Probe("primitives")
-	require.NoError(t, err)
-	in := &primitivesIn{t, b.Stream, nil, made.First, d}
-	o := libraryOptions[name]
-	if has := b.Device().Capability; has.Arch() < o.Arch || o.Only && has.Arch() != o.Arch {
-		t.Skipf("%s is for other devices than one of compute capability %v", name, has)
-	}
-	module := &launch.Module{Images: []runtime.Image{{Arch: o.Arch, Code: []byte(made.PTX)}}, Needs: made.Needs, Kernels: made.Kernels, Sites: made.Sites}
-	in.k, err = module.Load(b.Context)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, in.k.Close()) })
-	return in
+	module := &launch.Module{Images: []runtime.Image{{Arch: libraryOptions[name].Arch, Code: []byte(made.PTX)}}, Needs: made.Needs, Kernels: made.Kernels, Sites: made.Sites}
+	return rt, module, &primitivesIn{t, nil, nil, made.First, d}
 }
 
 // of finds the kernels of an instance.
