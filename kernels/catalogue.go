@@ -25,7 +25,7 @@ var catalogue = map[string]string{
 }
 
 // tensorCatalogue has those of Gemm for BFloat16: for sm_90a by the width of their tiles, and for sm_80.
-var tensorCatalogue = []string{hopper.ProductWideBFloat16SM90A, hopper.ProductMiddleBFloat16SM90A, hopper.ProductNarrowBFloat16SM90A, gemm.ProductBFloat16SM80, gemm.TransposeSM80}
+var tensorCatalogue = []string{hopper.ProductWideBFloat16SM90A, hopper.ProductMiddleBFloat16SM90A, hopper.ProductNarrowBFloat16SM90A, gemm.ProductBFloat16SM80, gemm.TransposeSM80, gemm.MergeBFloat16SM80}
 
 // forFloat16 makes the PTX for Float16 from that for BFloat16. gpuc writes the same text but for these names, which a test of gpuc shows.
 var forFloat16 = strings.NewReplacer("BFloat16", "Float16", "bf16", "f16")
@@ -66,9 +66,9 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 		for _, width := range gemmWidths {
 			names = append(names, "Product"+width.name+name[len("Product"):])
 		}
-		names = append(names, name, "Transpose")
+		names = append(names, name, "Transpose", "Merge"+name[len("Product"):])
 	default:
-		codes, names = codes[len(gemmWidths):], []string{name, "Transpose"}
+		codes, names = codes[len(gemmWidths):], []string{name, "Transpose", "Merge" + name[len("Product"):]}
 	}
 	var all kernel
 	for i, name := range names {
@@ -96,7 +96,7 @@ func Load[K Gemm[gpu.Float16] | Gemm[gpu.BFloat16] | Gram | Histogram256 | Saxpy
 // kernel is what all kernels have in common.
 type kernel struct {
 	k    *runtime.Kernel
-	more []*runtime.Kernel // of Gemm: on compute capability 9.0 those for other shapes and that for 8.0, and Transpose at the end
+	more []*runtime.Kernel // of Gemm: on compute capability 9.0 those for other shapes and that for 8.0, and Transpose and Merge at the end
 }
 
 // Close unloads the kernel. It may be called twice.

@@ -71,9 +71,24 @@ func (g GemmShape) apart(rows, cols, pitch int) error {
 	return invalidArgument("Gemm: the stride of C is %d: %d results of %d x %d with a pitch of %d overlap: want %d and more, or room for all in a row", g.StrideC, g.Batch, rows, cols, pitch, (rows-1)*pitch+cols)
 }
 
-// together reports whether compute capability 9.0 computes a batch in one launch of the kernel for 8.0. Otherwise each product fills the
-// device, and has a launch of its own.
-func (g GemmShape) together(m, n, multiprocessors int) bool {
+// parts divides the columns of A and B where there are few tiles and many columns, so that there are some 128 blocks. It does not ask the
+// device, so that all have the same order of sums. part is how many columns a part has.
+func (g GemmShape) parts(m, n, k int) (parts, part int) {
+	tiles := uint64(ceil(m, gemm.Tile)) * uint64(ceil(n, gemm.Tile))
+	if tiles > 32 || tiles*uint64(g.Batch) > 32 || k < 2048 {
+		return 1, k
+	}
+	parts = min(128/(int(tiles)*g.Batch), k/512, 16)
+	part = ceil(ceil(k, parts), gemm.Depth) * gemm.Depth
+	return ceil(k, part), part
+}
+
+// together reports whether compute capability 9.0 takes the kernel for 8.0: for a product in parts, and for a batch of products that do
+// not fill the device. Otherwise each product has a launch of its own.
+func (g GemmShape) together(m, n, k, multiprocessors int) bool {
+	if parts, _ := g.parts(m, n, k); parts > 1 {
+		return true
+	}
 	return g.Batch > 1 && ceil(n, gemm.Tile) < ceil(max(1, multiprocessors), ceil(m, gemm.Tile))
 }
 
@@ -96,6 +111,8 @@ func gemmEach[T gpu.Half](g GemmShape, a, b, c Matrix[T], launch func(a, b, c Ma
 // Launch computes C = A * transposed B: element (i, j) of C is the product of row i of A and row j of B. A linear layer
 // computes that, with its weights in B. A and B have as many columns, at least 1. Products are added in float32, as [gpu.MMA] does, and the sum
 // is rounded once. Where C has an odd number of columns, the element after each row may become zero. C overlaps neither A nor B.
+// Where all C have at most 32 tiles of 128 x 128, and A has 2,048 columns or more, parts of the columns have sums of their own. Those lie in
+// memory of the arena, and are added in their order. The parts depend on the shape alone.
 // A shape makes it a batch. On compute capability 9.0 small products of a batch run in one launch, without its copies of tiles.
 func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape) error {
 	g, empty, err := gemmChecked(a, b, c, shape)
@@ -105,22 +122,46 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 		return nothing(s)
 	}
 	kernel, last := k.k, len(k.more)-1
-	free, err := gemmStraight(s, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error { return k.more[last].Launch(s, shape, args...) })
+	free, err := gemmStraight(s, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error { return k.more[last-1].Launch(s, shape, args...) })
 	if err != nil {
 		return err
 	}
 	defer free()
-	if last > 0 {
-		if !g.together(c.Rows, c.Cols, k.multiprocessors()) {
+	if last > 1 {
+		if !g.together(c.Rows, c.Cols, a.Cols, k.multiprocessors()) {
 			return gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error { return k.hopper(s, a, b, c) })
 		}
-		kernel = k.more[last-1]
+		kernel = k.more[last-2]
 	}
-	grid, args, err := gemmArgs(g, a, b, c)
+	return gemmAny(s, g, a, b, c, func(i int, shape runtime.Shape, args ...runtime.Arg) error {
+		return []*runtime.Kernel{kernel, k.more[last]}[i].Launch(s, shape, args...)
+	})
+}
+
+// gemmAny launches the kernel for sm_80, which is number 0, and Merge, which is number 1, where the product has parts.
+func gemmAny[T gpu.Half](s *runtime.Stream, g GemmShape, a, b, c Matrix[T], launch func(kernel int, shape runtime.Shape, args ...runtime.Arg) error) error {
+	shape, args, err := gemmArgs(g, a, b, c)
 	if err != nil {
 		return err
 	}
-	return kernel.Launch(s, grid, args...)
+	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
+	parts, part := g.parts(c.Rows, c.Cols, a.Cols)
+	if parts == 1 {
+		return launch(0, shape, append(args, runtime.Value(uint64(0)), runtime.Value(0), i(part))...)
+	}
+	pairs := c.Rows * ceil(c.Cols, 2)
+	sums, err := runtime.Alloc[float32](s, parts*g.Batch*2*pairs)
+	if err != nil {
+		return err
+	}
+	defer sums.Close() // what goes wrong with that changes no result
+	shape.Grid.Z = uint32(parts)
+	if err := launch(0, shape, append(args, runtime.InOut(sums), runtime.Value(sums.Len()), i(part))...); err != nil {
+		return err
+	}
+	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(ceil(pairs, gemm.Threads)), Y: uint32(g.Batch)}, Block: runtime.Dim3{X: gemm.Threads}}
+	return launch(1, shape, runtime.In(sums), runtime.Value(sums.Len()), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len()/2),
+		i(c.Rows), i(c.Cols), i(c.Pitch/2), runtime.Value(g.StrideC/2), i(parts))
 }
 
 // gemmStraight copies matrices that lie as their transposes to memory that free gives back, after the work that uses it.
@@ -390,13 +431,26 @@ func gemmCPU[T gpu.Half](m, n, k int, a, b, c []T, shape []GemmShape, apply func
 		return out
 	}
 	x, y := wide(a, g.TransposedA, m, &g.StrideA), wide(b, g.TransposedB, n, &g.StrideB)
+	_, part := g.parts(m, n, k)
 	return gpu.Run(gpu.Shape1D(m*g.Batch, 1), func(t *gpu.Thread) {
 		of, i := t.GlobalX()/m, t.GlobalX()%m
 		row := x[of*g.StrideA+i*k:][:k]
 		for j := range n {
-			c[of*g.StrideC+i*n+j] = gpu.ToHalf[T](apply(dot(row, y[of*g.StrideB+j*k:][:k]), j))
+			c[of*g.StrideC+i*n+j] = gpu.ToHalf[T](apply(dotParts(row, y[of*g.StrideB+j*k:][:k], part), j))
 		}
 	})
+}
+
+// dotParts adds the sums of parts.
+func dotParts(x, y []float32, part int) float32 {
+	part = min(part, len(x))
+	sum := dot(x[:part], y[:part])
+	for part < len(x) {
+		x, y = x[part:], y[part:]
+		part = min(part, len(x))
+		sum += dot(x[:part], y[:part])
+	}
+	return sum
 }
 
 // dot adds 16 products at a time, as a tensor core does.

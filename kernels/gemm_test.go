@@ -312,3 +312,63 @@ func TestGemmTransposedRefuses(t *testing.T) {
 	}
 	assert.NoError(t, k.Launch(b.Stream, m(2, 3, 20), m(8, 2, 128), m(3, 8, 64), GemmShape{TransposedA: true}))
 }
+
+// TestGemmInParts has few tiles and many columns, with plain loops, which have the same bits for exact sums, and on the CPU.
+// Where sums are not exact, numbers that cancel between parts show their order.
+func TestGemmInParts(t *testing.T) {
+	for _, d := range []drivertest.DeviceConfig{drivertest.A100(), drivertest.H100()} {
+		b := gemmDevice(t, d)
+		k, err := Load[Gemm[gpu.BFloat16]](b.Context)
+		require.NoError(t, err)
+		for _, c := range [][4]int{{3, 5, 2048, 1}, {130, 6, 2100, 2}, {1, 1, 8200, 3}} {
+			m, n, depth, batch := c[0], c[1], c[2], c[3]
+			for _, sharp := range []bool{true, false} {
+				t.Run(fmt.Sprint(d.Name, c, sharp), func(t *testing.T) {
+					r := rand.New(rand.NewPCG(uint64(m), uint64(depth)))
+					up := func(n int) int { return (n + 7) / 8 * 8 }
+					parts, part := GemmShape{Batch: batch}.parts(m, n, depth)
+					require.Greater(t, parts, 3)
+					matrix := func(rows int, sign float32) (tight []gpu.BFloat16, x Matrix[gpu.BFloat16]) {
+						v := make([]gpu.BFloat16, batch*rows*up(depth))
+						for i := range v {
+							v[i] = gpu.ToBFloat16(float32(r.IntN(15)-7) / 8)
+							if at := i % up(depth); !sharp && at == 0 {
+								v[i] = gpu.ToBFloat16(1 << 13)
+							} else if !sharp && at == part {
+								v[i] = gpu.ToBFloat16(sign * (1 << 13))
+							}
+						}
+						for i := range batch * rows {
+							tight = append(tight, v[i*up(depth):][:depth]...)
+						}
+						return tight, Matrix[gpu.BFloat16]{upload(t, b.Stream, v), rows, depth, up(depth)}
+					}
+					x, dx := matrix(m, -1)
+					w, dw := matrix(n, 1)
+					dc := Matrix[gpu.BFloat16]{upload(t, b.Stream, make([]gpu.BFloat16, batch*m*up(n))), m, n, up(n)}
+					require.NoError(t, k.Launch(b.Stream, dx, dw, dc, GemmShape{Batch: batch, StrideA: m * up(depth), StrideB: n * up(depth), StrideC: m * up(n)}))
+					got, host := download(t, b.Stream, dc.Ref), make([]gpu.BFloat16, batch*m*n)
+					require.NoError(t, GemmCPU(m, n, depth, x, w, host, GemmShape{Batch: batch, StrideA: m * depth, StrideB: n * depth, StrideC: m * n}))
+					for i := range batch * m {
+						for j := range n {
+							require.Equal(t, host[i*n+j], got[i*up(n)+j], "%d %d", i, j)
+							var sum float32
+							for e := range depth {
+								sum += x[i*depth+e].Float32() * w[(i/m*n+j)*depth+e].Float32()
+							}
+							if sharp {
+								require.Equal(t, gpu.ToBFloat16(sum), got[i*up(n)+j], "%d %d", i, j)
+							}
+						}
+					}
+				})
+			}
+		}
+		require.NoError(t, k.Close())
+	}
+	for _, c := range []struct{ batch, m, n, k, parts, part int }{{1, 128, 128, 2047, 1, 2047}, {1, 1, 1, 2048, 4, 512}, {1, 128, 4096, 1 << 15, 4, 1 << 13}, {33, 1, 1, 4096, 1, 4096},
+		{1, 1, 1, maxGemm, 16, 134217696}, {maxBatch, maxGemm, maxGemm, 4096, 1, 4096}, {1, 1, 1, 2049, 4, 544}} {
+		parts, part := GemmShape{Batch: c.batch}.parts(c.m, c.n, c.k)
+		assert.Equal(t, [2]int{c.parts, c.part}, [2]int{parts, part}, c)
+	}
+}

@@ -26,8 +26,8 @@ func (GemmWith[T, F]) Of(k *launch.Kernels, first int) GemmWith[T, F] {
 }
 
 //purecuda:kernel block=256 checks=off noalias arch=sm_80
-func (GemmWith[T, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int) {
-	gemm.Multiply[T](t, f, true, bias, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC)
+func (GemmWith[T, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
+	gemm.Multiply[T](t, f, true, bias, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
 //purecuda:kernel block=384 registers=168 checks=off arch=sm_90a
@@ -48,6 +48,11 @@ func (GemmWith[T, F]) kernelNarrow(t *gpu.Thread, f F, bias []float32, a, b, c g
 //purecuda:kernel block=256 checks=off noalias arch=sm_80
 func (GemmWith[T, F]) kernelTranspose(t *gpu.Thread, in, out []uint32, rows, cols, pitchIn, pitchOut int32, strideIn, strideOut int) {
 	gemm.Turn(t, in, out, rows, cols, pitchIn, pitchOut, strideIn, strideOut)
+}
+
+//purecuda:kernel block=256 checks=off arch=sm_80
+func (GemmWith[T, F]) kernelMerge(t *gpu.Thread, f F, bias, sums []float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
+	gemm.Add[T](t, f, true, bias, sums, c, m, n, pitchC, strideC, parts)
 }
 
 // Launch computes f.Apply(sum, bias) for each sum of [Gemm.Launch]. bias has an element for each column of C; without one, nil, it is 0. It
@@ -77,12 +82,10 @@ func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *
 		return err
 	}
 	defer free()
-	if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, k.k.Multiprocessors()) {
-		shape, args, err := gemmArgs(g, a, b, c)
-		if err != nil {
-			return err
-		}
-		return k.k.Launch(k.first, s, shape, append(values, args...)...)
+	if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, a.Cols, k.k.Multiprocessors()) {
+		return gemmAny(s, g, a, b, c, func(i int, shape runtime.Shape, args ...runtime.Arg) error {
+			return k.k.Launch(k.first+5*i, s, shape, append(values, args...)...)
+		})
 	}
 	return gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error {
 		width, shape, args, err := hopperArgs(k.k.Context(), a, b, c)

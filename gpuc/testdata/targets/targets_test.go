@@ -85,7 +85,7 @@ func products(t *testing.T, rt *runtime.Runtime, runs bool) {
 	require.NoError(t, err)
 	defer k.Close()
 	ctx, s, r := context.Background(), b.Stream, rand.New(rand.NewPCG(1, 2))
-	for _, shape := range [][3]int{{1, 1, 1}, {70, 37, 145}, {200, 300, 40}} {
+	for _, shape := range [][3]int{{1, 1, 1}, {70, 37, 145}, {200, 300, 40}, {9, 21, 2100}} {
 		m, n, depth := shape[0], shape[1], shape[2]
 		matrix := func(rows, cols int) ([]gpu.BFloat16, kernels.Matrix[gpu.BFloat16]) {
 			v := make([]gpu.BFloat16, rows*cols)

@@ -10,7 +10,10 @@ const (
 	Tile    = 128
 	Threads = 256
 
-	depth  = 32 // columns of A and of B in a stage
+	// Depth is how many columns of A and of B a stage has.
+	Depth = 32
+
+	depth  = Depth
 	stages = 4
 	chunks = depth / 8 // of 16 bytes, in a row of a stage
 	stage  = 2 * Tile * chunks
@@ -24,11 +27,12 @@ const (
 // pitchA times 16 bytes, one of B pitchB, and one of C pitchC times 2 elements. C gets a zero after
 // the last element of a row where n is odd.
 // The grid has a block for each tile of C, along x, and a product for each place along y. Those of the next product lie strideA times 16
-// bytes further in A, strideB in B, and strideC times 2 elements in C. Package kernels makes the PTX for Float16 from that for BFloat16.
+// bytes further in A, strideB in B, and strideC times 2 elements in C.
+// A place along z has part columns of A and B. Where there are sums, they get those of each place, and Merge makes C of them. Package kernels makes the PTX for Float16 from that for BFloat16.
 //
 //purecuda:kernel block=256 noalias T=gpu.BFloat16
-func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int) {
-	Multiply[T](t, Plain{}, false, nil, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC)
+func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
+	Multiply[T](t, Plain{}, false, nil, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
 // Turned is how many rows and columns of a matrix a block of Transpose takes.
@@ -93,7 +97,7 @@ func Bias(of []float32, col int32) float32 {
 }
 
 // Multiply is the body of Product. Where active is set, f changes each sum, with the bias of its column.
-func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int) {
+func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
 	sh := gpu.DynamicShared[gpu.Uint4](t)
 	lane, warp, tid := int32(t.Lane()), int32(t.Warp()), int32(t.Rank())
 	row0, col0 := place(int32(t.BlockX()), (m+Tile-1)/Tile, (n+Tile-1)/Tile)
@@ -104,8 +108,10 @@ func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []
 	// so that 8 rows of one chunk lie in all banks.
 	r, ch := tid/chunks, tid%chunks
 	to := r*chunks + ch ^ r>>1&3
-	from := copier{a: a, b: b, atA: t.BlockY()*strideA + int(row0+r)*int(pitchA) + int(ch), atB: t.BlockY()*strideB + int(col0+r)*int(pitchB) + int(ch),
-		farA: 64 * int(pitchA), farB: 64 * int(pitchB), rows: m - row0 - r, cols: n - col0 - r, left: k - ch*8,
+	begin := int32(t.BlockZ()) * part
+	deep := min(part, k-begin)
+	from := copier{a: a, b: b, atA: t.BlockY()*strideA + int(row0+r)*int(pitchA) + int(begin/8+ch), atB: t.BlockY()*strideB + int(col0+r)*int(pitchB) + int(begin/8+ch),
+		farA: 64 * int(pitchA), farB: 64 * int(pitchB), rows: m - row0 - r, cols: n - col0 - r, left: deep - ch*8,
 		whole: row0+Tile <= m && col0+Tile <= n}
 
 	// What this lane loads: rows of A, and of B after it.
@@ -115,7 +121,7 @@ func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []
 	var acc [4][4]gpu.FragmentC[float32]
 	var fa [2][4]gpu.FragmentA[T]
 	var fb [2][2][2]gpu.FragmentB[T]
-	tiles := (k + depth - 1) / depth
+	tiles := (deep + depth - 1) / depth
 	//purecuda:unroll 1
 	for s := range int32(stages - 1) {
 		from.stage(t, sh, s*stage+to)
@@ -165,25 +171,66 @@ func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []
 	gpu.CopyWait(t, 0)
 	row, col := row0+warpRow+lane>>2, col0+warpCol+lane&3*2
 	left := n - col
+	wide, parted := int(even(n)), len(sums) > 0
+	sums = sums[min(len(sums), (t.BlockZ()*t.GridDimY()+t.BlockY())*int(m)*wide):]
 	for i := range int32(4) {
 		for half := range int32(2) {
 			if y := row + i*16 + half*8; y < m {
-				first := t.BlockY()*strideC + int(y)*int(pitchC) + int(col/2)
+				first, at := t.BlockY()*strideC+int(y)*int(pitchC)+int(col/2), int(y)*wide+int(col)
 				for j := range 4 {
 					if int32(j)*8 < left {
-						sums := &acc[i][j]
+						mine := &acc[i][j]
+						if parted {
+							sums[at+j*8], sums[at+j*8+1] = mine[half*2], mine[half*2+1]
+							continue
+						}
 						if active {
 							for e := range 2 {
-								x := &sums[half*2+int32(e)]
+								x := &mine[half*2+int32(e)]
 								*x = f.Apply(*x, Bias(bias, col+int32(j*8+e)))
 							}
 						}
-						c[first+j*4] = gpu.PackHalves[T](sums[half*2], sums[half*2+1])
+						c[first+j*4] = gpu.PackHalves[T](mine[half*2], mine[half*2+1])
 					}
 				}
 			}
 		}
 	}
+}
+
+// even is n, or n+1 where that is even.
+func even(n int32) int32 { return (n + 1) / 2 * 2 }
+
+// Merge adds up the sums of all parts, in their order, and writes C. The grid has a thread for each pair of elements, along x, and a
+// product for each place along y.
+//
+//purecuda:kernel block=256 noalias T=gpu.BFloat16
+func Merge[T gpu.Half](t *gpu.Thread, sums []float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
+	Add[T](t, Plain{}, false, nil, sums, c, m, n, pitchC, strideC, parts)
+}
+
+// Add is the body of Merge. Where active is set, f changes each sum, with the bias of its column.
+func Add[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias, sums []float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
+	pairs := int(even(n) / 2)
+	row, pair := t.GlobalX()/pairs, t.GlobalX()%pairs
+	if row >= int(m) {
+		return
+	}
+	var x, y float32
+	at := 2 * ((t.BlockY()*int(m)+row)*pairs + pair)
+	//purecuda:unroll 1
+	for p := range parts {
+		if p == 0 {
+			x, y = sums[at], sums[at+1]
+		} else {
+			x, y = x+sums[at], y+sums[at+1]
+		}
+		at += 2 * t.GridDimY() * int(m) * pairs
+	}
+	if active {
+		x, y = f.Apply(x, Bias(bias, int32(2*pair))), f.Apply(y, Bias(bias, int32(2*pair+1)))
+	}
+	c[t.BlockY()*strideC+row*int(pitchC)+pair] = gpu.PackHalves[T](x, y)
 }
 
 // copier copies what a thread has to copy of one stage after another.

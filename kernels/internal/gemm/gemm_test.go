@@ -61,10 +61,11 @@ func product(t *testing.T, s *runtime.Stream, kernel *runtime.Kernel, m, n, k in
 	for range 3 {
 		args = append(args, runtime.Value(0))
 	}
+	args = append(args, runtime.Value(uint64(0)), runtime.Value(0), runtime.Value(int32(k)))
 	require.NoError(t, kernel.Launch(s, shape, args...))
 	got := make([]uint32, len(c))
 	require.NoError(t, runtime.Download(ctx, s, got, dc))
-	require.NoError(t, ProductBFloat16CPU(shape, a, b, c, ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], 0, 0, 0))
+	require.NoError(t, ProductBFloat16CPU(shape, a, b, c, ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], 0, 0, 0, nil, int32(k)))
 	require.Equal(t, c, got)
 	at := func(v []gpu.Uint4, row, k int) float64 {
 		q := v[row*pk+k/8]

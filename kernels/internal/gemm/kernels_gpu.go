@@ -20,21 +20,26 @@ var ProductBFloat16SM80 string
 //go:embed transpose_sm_80.ptx
 var TransposeSM80 string
 
+// MergeBFloat16SM80 is the PTX of MergeBFloat16 for sm_80.
+//
+//go:embed mergebfloat16_sm_80.ptx
+var MergeBFloat16SM80 string
+
 // ProductBFloat16CPU runs the kernel ProductBFloat16 on the CPU, its threads as coroutines (it is generic).
-func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32, strideA int, strideB int, strideC int) error {
+func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ []uint32, m int32, n int32, k_ int32, pitchA int32, pitchB int32, pitchC int32, strideA int, strideB int, strideC int, sums []float32, part int32) error {
 	shape, err := launch.Block("ProductBFloat16", shape, 256, 1, 1)
 	if err != nil {
 		return err
 	}
-	if err := launch.Apart("ProductBFloat16", launch.Host("a", a, false), launch.Host("b", b_, false), launch.Host("c", c_, true)); err != nil {
+	if err := launch.Apart("ProductBFloat16", launch.Host("a", a, false), launch.Host("b", b_, false), launch.Host("c", c_, true), launch.Host("sums", sums, true)); err != nil {
 		return err
 	}
 	return launch.CPU(shape, func(t *gpu.Thread) {
-		Product[gpu.BFloat16](t, a, b_, c_, m, n, k_, pitchA, pitchB, pitchC, strideA, strideB, strideC)
+		Product[gpu.BFloat16](t, a, b_, c_, m, n, k_, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 	}, nil)
 }
 
-// TransposeCPU runs the kernel Transpose on the CPU, its threads as coroutines (gemm.go:43: Turn waits, or has shared memory).
+// TransposeCPU runs the kernel Transpose on the CPU, its threads as coroutines (gemm.go:47: Turn waits, or has shared memory).
 func TransposeCPU(shape runtime.Shape, in []uint32, out []uint32, rows int32, cols int32, pitchIn int32, pitchOut int32, strideIn int, strideOut int) error {
 	shape, err := launch.Block("Transpose", shape, 256, 1, 1)
 	if err != nil {
@@ -44,4 +49,16 @@ func TransposeCPU(shape runtime.Shape, in []uint32, out []uint32, rows int32, co
 		return err
 	}
 	return launch.CPU(shape, func(t *gpu.Thread) { Transpose(t, in, out, rows, cols, pitchIn, pitchOut, strideIn, strideOut) }, nil)
+}
+
+// MergeBFloat16CPU runs the kernel MergeBFloat16 on the CPU, its threads as coroutines (it is generic).
+func MergeBFloat16CPU(shape runtime.Shape, sums []float32, c_ []uint32, m int32, n int32, pitchC int32, strideC int, parts int32) error {
+	shape, err := launch.Block("MergeBFloat16", shape, 256, 1, 1)
+	if err != nil {
+		return err
+	}
+	if err := launch.Apart("MergeBFloat16", launch.Host("sums", sums, false), launch.Host("c", c_, true)); err != nil {
+		return err
+	}
+	return launch.CPU(shape, func(t *gpu.Thread) { Merge[gpu.BFloat16](t, sums, c_, m, n, pitchC, strideC, parts) }, nil)
 }

@@ -11,7 +11,8 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"f190d1f82ee87b72 ProductBFloat16 Product Multiply Activation place Tile copier copier.stage Bias Plain",
+		"7eee6fcbfa0ed13e ProductBFloat16 Product Multiply Activation place Tile copier copier.stage even Bias Plain",
 		"2ce4066555982876 Transpose Transpose Turn Turned",
+		"b24e4afbcff96c08 MergeBFloat16 Merge Add Activation even Bias Plain",
 	)
 }
