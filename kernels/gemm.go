@@ -32,7 +32,13 @@ type GemmShape struct {
 	// TransposedA says that A lies in memory as its transpose: a row of the Matrix is a column of A. TransposedB says so of B, and C is then the
 	// product of A and the Matrix. A launch copies such a matrix to the form that it needs, in memory of the arena for that time. It takes
 	// as long as reading and writing it. Where such a Matrix has an odd number of columns, its memory has an element after the last.
+	// The stream must not be captured.
 	TransposedA, TransposedB bool
+
+	// InParts adds up products of few tiles and many columns in parts, which have blocks of their own. It does so where all C have at most 32 tiles of
+	// 128 x 128, and A has 2,048 columns or more. The sums of the parts lie in memory of the arena, and are added in their order. The parts depend on the
+	// shape alone. The stream must not be captured.
+	InParts bool
 }
 
 // maxBatch is the largest number of blocks in the y dimension of a grid.
@@ -75,7 +81,7 @@ func (g GemmShape) apart(rows, cols, pitch int) error {
 // device, so that all have the same order of sums. part is how many columns a part has.
 func (g GemmShape) parts(m, n, k int) (parts, part int) {
 	tiles := uint64(ceil(m, gemm.Tile)) * uint64(ceil(n, gemm.Tile))
-	if tiles > 32 || tiles*uint64(g.Batch) > 32 || k < 2048 {
+	if !g.InParts || tiles > 32 || tiles*uint64(g.Batch) > 32 || k < 2048 {
 		return 1, k
 	}
 	parts = min(128/(int(tiles)*g.Batch), k/512, 16)
@@ -111,8 +117,6 @@ func gemmEach[T gpu.Half](g GemmShape, a, b, c Matrix[T], launch func(a, b, c Ma
 // Launch computes C = A * transposed B: element (i, j) of C is the product of row i of A and row j of B. A linear layer
 // computes that, with its weights in B. A and B have as many columns, at least 1. Products are added in float32, as [gpu.MMA] does, and the sum
 // is rounded once. Where C has an odd number of columns, the element after each row may become zero. C overlaps neither A nor B.
-// Where all C have at most 32 tiles of 128 x 128, and A has 2,048 columns or more, parts of the columns have sums of their own. Those lie in
-// memory of the arena, and are added in their order. The parts depend on the shape alone.
 // A shape makes it a batch. On compute capability 9.0 small products of a batch run in one launch, without its copies of tiles.
 func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape) error {
 	g, empty, err := gemmChecked(a, b, c, shape)

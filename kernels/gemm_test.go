@@ -326,7 +326,7 @@ func TestGemmInParts(t *testing.T) {
 				t.Run(fmt.Sprint(d.Name, c, sharp), func(t *testing.T) {
 					r := rand.New(rand.NewPCG(uint64(m), uint64(depth)))
 					up := func(n int) int { return (n + 7) / 8 * 8 }
-					parts, part := GemmShape{Batch: batch}.parts(m, n, depth)
+					parts, part := GemmShape{Batch: batch, InParts: true}.parts(m, n, depth)
 					require.Greater(t, parts, 3)
 					matrix := func(rows int, sign float32) (tight []gpu.BFloat16, x Matrix[gpu.BFloat16]) {
 						v := make([]gpu.BFloat16, batch*rows*up(depth))
@@ -346,9 +346,9 @@ func TestGemmInParts(t *testing.T) {
 					x, dx := matrix(m, -1)
 					w, dw := matrix(n, 1)
 					dc := Matrix[gpu.BFloat16]{upload(t, b.Stream, make([]gpu.BFloat16, batch*m*up(n))), m, n, up(n)}
-					require.NoError(t, k.Launch(b.Stream, dx, dw, dc, GemmShape{Batch: batch, StrideA: m * up(depth), StrideB: n * up(depth), StrideC: m * up(n)}))
+					require.NoError(t, k.Launch(b.Stream, dx, dw, dc, GemmShape{InParts: true, Batch: batch, StrideA: m * up(depth), StrideB: n * up(depth), StrideC: m * up(n)}))
 					got, host := download(t, b.Stream, dc.Ref), make([]gpu.BFloat16, batch*m*n)
-					require.NoError(t, GemmCPU(m, n, depth, x, w, host, GemmShape{Batch: batch, StrideA: m * depth, StrideB: n * depth, StrideC: m * n}))
+					require.NoError(t, GemmCPU(m, n, depth, x, w, host, GemmShape{InParts: true, Batch: batch, StrideA: m * depth, StrideB: n * depth, StrideC: m * n}))
 					for i := range batch * m {
 						for j := range n {
 							require.Equal(t, host[i*n+j], got[i*up(n)+j], "%d %d", i, j)
@@ -368,7 +368,33 @@ func TestGemmInParts(t *testing.T) {
 	}
 	for _, c := range []struct{ batch, m, n, k, parts, part int }{{1, 128, 128, 2047, 1, 2047}, {1, 1, 1, 2048, 4, 512}, {1, 128, 4096, 1 << 15, 4, 1 << 13}, {33, 1, 1, 4096, 1, 4096},
 		{1, 1, 1, maxGemm, 16, 134217696}, {maxBatch, maxGemm, maxGemm, 4096, 1, 4096}, {1, 1, 1, 2049, 4, 544}} {
-		parts, part := GemmShape{Batch: c.batch}.parts(c.m, c.n, c.k)
+		parts, part := GemmShape{Batch: c.batch, InParts: true}.parts(c.m, c.n, c.k)
 		assert.Equal(t, [2]int{c.parts, c.part}, [2]int{parts, part}, c)
+	}
+}
+
+// TestGemmInACapture replays a product of few tiles and many columns, which takes no memory of the arena unless the shape asks for parts.
+func TestGemmInACapture(t *testing.T) {
+	const m, n, depth = 3, 8, 4096
+	for _, d := range []drivertest.DeviceConfig{drivertest.A100(), drivertest.H100()} {
+		b := gemmDevice(t, d)
+		k, err := Load[Gemm[gpu.BFloat16]](b.Context)
+		require.NoError(t, err)
+		r := rand.New(rand.NewPCG(1, 9))
+		x, w, want := exact[gpu.BFloat16](r, m*depth), exact[gpu.BFloat16](r, n*depth), make([]gpu.BFloat16, m*n)
+		dx, dw, dc := upload(t, b.Stream, make([]gpu.BFloat16, m*depth)), upload(t, b.Stream, w), upload(t, b.Stream, want)
+		g, err := b.Stream.Capture(func(s *runtime.Stream) error {
+			return k.Launch(s, Matrix[gpu.BFloat16]{dx, m, depth, depth}, Matrix[gpu.BFloat16]{dw, n, depth, depth}, Matrix[gpu.BFloat16]{dc, m, n, n})
+		})
+		require.NoError(t, err)
+		exec, err := g.Instantiate()
+		require.NoError(t, err)
+		require.NoError(t, runtime.Upload(t.Context(), b.Stream, dx, x))
+		require.NoError(t, exec.Launch(b.Stream))
+		require.NoError(t, GemmCPU(m, n, depth, x, w, want))
+		require.Equal(t, want, download(t, b.Stream, dc))
+		require.NoError(t, exec.Close())
+		require.NoError(t, g.Close())
+		require.NoError(t, k.Close())
 	}
 }

@@ -123,7 +123,7 @@ func products(t *testing.T, rt *runtime.Runtime, runs bool) {
 		require.NoError(t, kernels.GemmWithCPU(Leaky{-1}, m, n, depth, x, w, want, nil))
 		require.Equal(t, want, got, shape)
 		assert.ErrorContains(t, k.Launch(s, Leaky{1}, dx, dw, dc, db.Slice(1, n)), "the bias has")
-		batch := kernels.GemmShape{Batch: 2, StrideA: m * dx.Pitch, StrideC: m * dc.Pitch}
+		batch := kernels.GemmShape{InParts: true, Batch: 2, StrideA: m * dx.Pitch, StrideC: m * dc.Pitch}
 		double := func(x kernels.Matrix[gpu.BFloat16], v []gpu.BFloat16) kernels.Matrix[gpu.BFloat16] {
 			ref, err := runtime.Alloc[gpu.BFloat16](s, 2*x.Rows*x.Pitch)
 			require.NoError(t, err)
@@ -136,7 +136,7 @@ func products(t *testing.T, rt *runtime.Runtime, runs bool) {
 		dx, dc = double(dx, x), double(dc, want)
 		require.NoError(t, k.Launch(s, Leaky{0.25}, dx, dw, dc, db, batch))
 		require.NoError(t, runtime.Download2D(ctx, s, got, n, dc.Ref, dc.Pitch, n, 2*m))
-		require.NoError(t, kernels.GemmWithCPU(Leaky{0.25}, m, n, depth, x, w, want, bias, kernels.GemmShape{Batch: 2, StrideA: m * depth, StrideC: m * n}))
+		require.NoError(t, kernels.GemmWithCPU(Leaky{0.25}, m, n, depth, x, w, want, bias, kernels.GemmShape{InParts: true, Batch: 2, StrideA: m * depth, StrideC: m * n}))
 		require.Equal(t, want, got, shape)
 		// The same with A and B as their transposes.
 		turn := func(v []gpu.BFloat16, rows, cols int) (out []gpu.BFloat16) {
