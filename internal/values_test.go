@@ -193,6 +193,7 @@ var values = []reflect.Type{
 	typed[kernels.SHA256Rounds](),
 	typed[kernels.Saxpy](),
 	typed[kernels.Scan[uint32, block.Add[uint32]]](),
+	typed[kernels.ScanAcross[uint32, block.Add[uint32]]](),
 	typed[kernels.Search[uint32, ascending]](),
 	typed[kernels.SegmentedReduce[uint32, block.Add[uint32]]](),
 	typed[kernels.SegmentedSort[uint32, ascending]](),

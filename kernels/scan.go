@@ -23,7 +23,7 @@ func (Scan[T, O]) Of(k *launch.Kernels, first int) Scan[T, O] { return Scan[T, O
 
 //purecuda:kernel block=256 checks=off
 func (Scan[T, O]) kernelScan(t *gpu.Thread, op O, exclusive, wide bool, out, in []T, words []uint64, values []T) {
-	tiles.Scan(t, op, exclusive, wide, out, in, words, values)
+	tiles.Scan(t, op, exclusive, wide, out, in, words, values, op.Zero(), nil)
 }
 
 //purecuda:kernel block=256 checks=off

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +16,10 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
+	"github.com/purecuda/purecuda/gpu/block"
 	"github.com/purecuda/purecuda/gpu/launch"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
+	"github.com/purecuda/purecuda/gpuc/internal/testdata/across"
 	"github.com/purecuda/purecuda/internal/seeds"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/runtime"
@@ -27,7 +30,12 @@ type among []*primitivesIn
 
 // openAmong opens that many simulated devices. On hardware it opens all that there are.
 func openAmong(t *testing.T, devices int) among {
-	rt, module, in := openModule(t, "across", drivertest.Config{Devices: drivertest.Devices(devices, drivertest.H100())})
+	return openAmongWith(t, devices, drivertest.Config{})
+}
+
+func openAmongWith(t *testing.T, devices int, config drivertest.Config) among {
+	config.Devices = drivertest.Devices(devices, drivertest.H100())
+	rt, module, in := openModule(t, "across", config)
 	var all among
 	for _, d := range rt.Devices() {
 		c, err := rt.Context(d.Ordinal)
@@ -120,6 +128,119 @@ func TestSortAll(t *testing.T) {
 				sortedAmong(t, all, "SortAcrossFloat32", elements(n, func() float32 { return float32(r.NormFloat64()) * float32(r.IntN(2)+1) }), lengths)
 			})
 		})
+	}
+}
+
+// scannedAmong gives each device some blocks, and returns what comes of the elements.
+func scannedAmong[T comparable, O block.Op[T]](t *testing.T, all among, name string, op O, exclusive bool, x []T, r *rand.Rand) []T {
+	t.Helper()
+	size := kernels.ScanBlock(len(x))
+	lengths := division(r, len(x)/size, len(all))
+	for i := range lengths {
+		lengths[i] *= size
+	}
+	last := len(all) - 1
+	if r.IntN(2) == 0 {
+		for last > 0 && lengths[last] == 0 { // the devices behind have nothing
+			last--
+		}
+	}
+	lengths[last] += len(x) % size
+	parts := give[kernels.ScanAcross[T, O]](all, name, x, lengths)
+	scan := kernels.ScanAll[T, O]
+	if exclusive {
+		scan = kernels.ExclusiveScanAll[T, O]
+	}
+	require.NoError(t, scan(t.Context(), op, parts...))
+	return together(all, parts)
+}
+
+// A scan of all devices is that of one, bit for bit.
+func TestScanAll(t *testing.T) {
+	if device.Hardware() {
+		t.Skip("of the simulated driver")
+	}
+	all := openAmong(t, 8)
+	seeds.Each(t, seeds.Count(4, 20, 1), func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		n := r.IntN(20_000)
+		floats := elements(n, func() float32 { return float32(r.NormFloat64()) })
+		pairs := elements(n, func() across.Pair { return across.Pair{A: r.Uint32(), B: r.Uint32()} })
+		want := make([]across.Pair, n+1)
+		want[0].A = 1
+		require.NoError(t, kernels.ScanCPU(across.Then{}, want[1:], pairs))
+		for _, exclusive := range []bool{false, true} {
+			var bits []uint32
+			for _, devices := range []int{1, 2, 3, 8} {
+				var got []uint32
+				for _, f := range scannedAmong(t, all[:devices], "ScanAcrossFloat32AddFloat32", block.Add[float32]{}, exclusive, floats, r) {
+					got = append(got, math.Float32bits(f))
+				}
+				if devices == 1 {
+					bits = got
+				}
+				same(t, bits, got, devices, "devices", exclusive)
+				of := want[1:]
+				if exclusive {
+					of = want[:n]
+				}
+				same(t, of, scannedAmong(t, all[:devices], "ScanAcrossPairThen", across.Then{}, exclusive, pairs, r), devices, "devices", exclusive)
+			}
+		}
+	})
+	x := make([]float32, 3000)
+	bad := give[kernels.ScanAcross[float32, block.Add[float32]]](all, "ScanAcrossFloat32AddFloat32", x, []int{1000, 2000})
+	err := kernels.ScanAll(t.Context(), block.Add[float32]{}, bad...)
+	require.ErrorIs(t, err, driver.ErrInvalidArgument)
+	require.ErrorContains(t, err, "part 1 begins at element 1000 of 3000")
+	require.NoError(t, kernels.ScanAll[float32](t.Context(), block.Add[float32]{}))
+}
+
+// A launch that fails, a device that is lost and a caller who goes end the call with the cause, at every step of it, and nothing hangs.
+func TestAllEnds(t *testing.T) {
+	if device.Hardware() {
+		t.Skip("of the simulated driver")
+	}
+	add := block.Add[float32]{}
+	for _, after := range []int64{1, 5, 20, 28, 40} {
+		for name, call := range map[string]func(all among) func(ctx context.Context) error{
+			"sort": func(all among) func(ctx context.Context) error {
+				r := rand.New(rand.NewPCG(uint64(after), 1))
+				parts := give[kernels.SortAcross[uint32]](all, "SortAcrossUint32", elements(6000, r.Uint32), []int{2000, 2000, 2000})
+				return func(ctx context.Context) error { return kernels.SortAll(ctx, parts...) }
+			},
+			"scan": func(all among) func(ctx context.Context) error {
+				parts := give[kernels.ScanAcross[float32, block.Add[float32]]](all, "ScanAcrossFloat32AddFloat32", make([]float32, 20480), []int{10240, 5120, 5120})
+				return func(ctx context.Context) error { return kernels.ScanAll(ctx, add, parts...) }
+			},
+		} {
+			for end, want := range map[string]error{"refused": driver.ErrDriverCallFailed, "lost": driver.ErrDeviceLost, "gone": errGone} {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, end, after), func(t *testing.T) {
+					ctx, cancel := context.WithCancelCause(t.Context())
+					var d *drivertest.Driver
+					var launches atomic.Int64
+					launches.Store(math.MinInt64)
+					all := openAmongWith(t, 3, drivertest.Config{OnCall: func(op string) driver.Result {
+						if op != "cuLaunchKernel" || launches.Add(1) != after {
+							return driver.Success
+						}
+						switch end {
+						case "refused":
+							return driver.ResultInvalidValue
+						case "lost":
+							d.Vanish(1)
+						default:
+							cancel(errGone)
+						}
+						return driver.Success
+					}})
+					d = all[0].d
+					run := call(all)
+					launches.Store(0)
+					require.ErrorIs(t, run(ctx), want)
+				})
+			}
+		}
 	}
 }
 

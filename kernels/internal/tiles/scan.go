@@ -8,8 +8,9 @@ import (
 )
 
 // Scan combines each element with all before it, in one pass: a block for each tile. wide says that both slices begin at
-// a multiple of 16 bytes. words is as [Words] says, and begins with 0.
-func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, in []T, words []uint64, values []T) {
+// a multiple of 16 bytes. words is as [Words] says, and begins with 0. carry comes before the first element. Where sum has an element, that
+// is set to all elements, combined, and nothing else is written.
+func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, in []T, words []uint64, values []T, carry T, sum []T) {
 	warps := gpu.Shared[[32]T](t)
 	prefix := gpu.Shared[T](t)
 	number := gpu.Shared[uint32](t)
@@ -33,14 +34,14 @@ func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, 
 		}
 	}
 	var below [8]T // what is before the vector, in the warp
-	carry := op.Zero()
+	ofWarp := op.Zero()
 	for k := range vectors {
 		u := gpu.Select(t.Lane() == 0, op.Zero(), gpu.ShuffleUp(t, up[k], 1))
-		below[k] = op.Combine(carry, u)
-		carry = op.Combine(carry, gpu.Shuffle(t, up[k], 31))
+		below[k] = op.Combine(ofWarp, u)
+		ofWarp = op.Combine(ofWarp, gpu.Shuffle(t, up[k], 31))
 	}
 	if t.Lane() == 0 {
-		warps[t.Warp()] = carry
+		warps[t.Warp()] = ofWarp
 	}
 	t.Barrier()
 	own, total := amongWarps(t, op, warps)
@@ -50,8 +51,14 @@ func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, 
 			s.put(tile, total)
 		}
 		if p := preceding(t, op, s, t.GridDimX(), tile, total); t.Lane() == 0 {
-			*prefix = p
+			*prefix = op.Combine(carry, p)
+			if len(sum) > 0 && tile == t.GridDimX()-1 {
+				sum[0] = op.Combine(p, total)
+			}
 		}
+	}
+	if len(sum) > 0 {
+		return
 	}
 	t.Barrier()
 	own = op.Combine(*prefix, own)
