@@ -24,7 +24,7 @@ func TestScanOnTheCPU(t *testing.T) {
 		count := (n + 8191) / 8192
 		words := make([]uint64, tiles.Words+tiles.TotalsLen(count))
 		require.NoError(t, gpu.Run(gpu.Shape1D(count*tiles.TileThreads, tiles.TileThreads), func(t *gpu.Thread) {
-			tiles.Scan(t, block.Add[uint32]{}, false, n%2 == 0, out, in, words, nil)
+			tiles.Scan(t, block.Add[uint32]{}, false, n%2 == 0, out, in, words, nil, 0, nil)
 		}))
 		sum := uint32(0)
 		for i := range in {
