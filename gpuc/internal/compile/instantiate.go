@@ -34,7 +34,8 @@ var library = map[string]string{"kernels": module + "kernels", "block": module +
 type Instance struct {
 	Name  string // ScanPointMinMax
 	Type  *types.Named
-	First int // of its kernels
+	First int       // of its kernels
+	at    token.Pos // of the line
 }
 
 // instanceText is the text of the file for a package; nil where no line asks for it.
@@ -135,7 +136,7 @@ func (p *Program) findInstances(pkg *packages.Package) error {
 
 // instance notes the kernels of a type.
 func (p *Program) instance(pkg *packages.Package, named *types.Named, pos token.Pos) error {
-	in := &Instance{Name: words(named), Type: named, First: len(p.Kernels)}
+	in := &Instance{Name: words(named), Type: named, First: len(p.Kernels), at: pos}
 	problem := func(format string, args ...any) error {
 		return &Error{Pos: p.fset.Position(pos), Msg: fmt.Sprintf(format, args...)}
 	}

@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"go/token"
+	"go/types"
 	"regexp"
 	"slices"
 	"strings"
@@ -237,6 +238,9 @@ func (k *kctx) run() (ok bool) {
 	s.m[params[0]] = val{k: kThread}
 	lengths := map[string]val{}
 	for i, p := range params[1:] {
+		if k.src.Of != nil {
+			k.instanceParam(k.src.Sig.Params().At(i+1).Type(), p.Pos())
+		}
 		s.m[p] = k.parts(k.src.Param(i, p.Name()), p.Pos(), lengths)
 	}
 	for _, names := range k.src.Equal {
@@ -273,7 +277,23 @@ func (k *kctx) errorAt(pos token.Pos, text string) *Error {
 	}
 	chain := slices.Clone(k.calls)
 	slices.Reverse(chain)
-	return &Error{k.p.fset.Position(pos), text, chain}
+	e := &Error{k.p.fset.Position(pos), text, chain}
+	if of := k.src.Of; of != nil && ofLibrary(k.stack[len(k.stack)-1]) { // what the author wrote is the line
+		e.Msg = fmt.Sprintf("gpuc cannot make %s: %s\n\tin the library at %s", types.TypeString(of.Type, types.RelativeTo(k.p.Types)), text, e.Pos)
+		e.Pos = k.p.fset.Position(of.at)
+	}
+	return e
+}
+
+// instanceParam rejects what the launches of a library do not give.
+func (k *kctx) instanceParam(t types.Type, pos token.Pos) {
+	s, ok := t.Underlying().(*types.Slice)
+	switch {
+	case HoldsSlice(t):
+		k.fail(pos, "%s holds a slice, and a launch of it takes numbers, bools, and structs and arrays of them: write a kernel of your own with the slice as a parameter", types.TypeString(t, types.RelativeTo(k.p.Types)))
+	case ok && sizes.Sizeof(s.Elem()) == 0:
+		k.fail(pos, "%s has no bytes: take a type with at least one, such as uint32", types.TypeString(s.Elem(), types.RelativeTo(k.p.Types)))
+	}
 }
 
 // table holds what is known in a block and in those that it dominates: registers that hold expressions, and checks

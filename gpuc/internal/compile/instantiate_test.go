@@ -1,0 +1,56 @@
+package compile_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/purecuda/purecuda/gpuc/internal/compile"
+)
+
+// TestRefusedInstances has types that a library has no kernel for: the error is one of the author's line.
+func TestRefusedInstances(t *testing.T) {
+	p, err := loadFiles(t, map[string]string{"k.go": `package k
+
+import "github.com/purecuda/purecuda/kernels"
+
+var _ kernels.Chunk
+
+type last[T any] struct{}
+
+func (last[T]) Zero() (z T)        { return }
+func (last[T]) Combine(a, b T) T   { return b }
+
+type table struct{ of []int32 }
+
+func (table) Zero() int32                { return 0 }
+func (t table) Combine(a, b int32) int32 { return t.of[a] + b }
+
+type wrong struct{ last[int32] }
+
+func (wrong) Combine(a, b int32) int32 { return append([]int32{a}, b)[0] }
+
+//purecuda:instantiate kernels.Scan[int16, last[int16]]
+//purecuda:instantiate kernels.Reduce[struct{}, last[struct{}]]
+//purecuda:instantiate kernels.Unique[[0]int32]
+//purecuda:instantiate kernels.Reduce[int32, table]
+//purecuda:instantiate kernels.Reduce[int32, wrong]
+`})
+	require.NoError(t, err)
+	for kernel, want := range map[string][]string{
+		"ScanInt16LastInt16_Scan":       {"k.go:21: gpuc cannot make github.com/purecuda/purecuda/kernels.Scan[int16, last[int16]]: ", "not a int16\n\tin the library at "},
+		"ReduceStructLastStruct_Reduce": {"k.go:22: ", "struct{} has no bytes: take a type with at least one"},
+		"UniqueArray0Int32_Unique":      {"k.go:23: ", "[0]int32 has no bytes"},
+		"ReduceInt32Table_Reduce":       {"k.go:24: ", "table holds a slice, and a launch of it takes numbers"},
+		"ReduceInt32Wrong_Reduce":       {"k.go:19:", "a kernel cannot call append"},
+	} {
+		_, err := p.Compile(compile.Options{Arch: 75, Checks: compile.ChecksReport}, kernel)
+		if assert.Error(t, err, kernel) {
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			assert.Contains(t, first, want[0], kernel)
+			assert.Contains(t, err.Error(), want[1], kernel)
+		}
+	}
+}
