@@ -3,6 +3,7 @@ package kernels
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -108,7 +109,7 @@ func TestGemmRefuses(t *testing.T) {
 		{m(ref, 16, 16, 12), good, m(other, 16, 16, 16), "the pitch of A is 12"},
 		{good, m(ref, 16, 16, 8), m(other, 16, 16, 16), "the pitch of B is 8"},
 		{good, good, m(other, 16, 16, 1024), "C has 1024 elements, too few for 16 rows of 16 with a pitch of 1024"},
-		{m(ref, 17, 16, 1<<60), good, m(other, 17, 16, 16), "A has 1024 elements, too few for 17 rows of 16"}, // 2^64 of them
+		{m(ref, 17, 16, math.MaxInt&^15), good, m(other, 17, 16, 16), "A has 1024 elements, too few for 17 rows of 16"}, // more than an int holds
 		{good, good, good, "overlap"},
 		{m(ref.Slice(1, 1000), 16, 16, 16), good, m(other, 16, 16, 16), "want a multiple of 16"},
 	} {
