@@ -1,8 +1,10 @@
 package cluster_test
 
 import (
+	"context"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/cluster"
+	"github.com/purecuda/purecuda/cluster/embedded"
 )
 
 func TestKillWorker(t *testing.T) {
@@ -103,4 +106,35 @@ func TestPoison(t *testing.T) {
 	assert.ErrorContains(t, err, "items [99, 100)")
 	assert.Equal(t, 99, results)
 	assert.Equal(t, 100, report.Tiles[len(report.Tiles)-1].Hi)
+}
+
+// TestDeliveredAgain has a server that hears nothing of a piece in time, and delivers it again to the host that runs it. The function
+// runs once, and the piece is no poison.
+func TestDeliveredAgain(t *testing.T) {
+	s := start(t, embedded.Config{})
+	serve(t, connect(t, s), openPool(t, 1), "host", cluster.WithSlots(8))
+	c := open(t, connect(t, s), cluster.WithPatience(patience), cluster.WithAckWait(50*time.Millisecond))
+	before, most := running.Load(), int64(0)
+	stop := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				most = max(most, running.Load()-before)
+			}
+		}
+	})
+	_, _, err := cluster.Do(within(t), c, "wait/v1", cluster.Piece{}, cluster.WithPieceDeadline(2*time.Second), cluster.WithRetry(0))
+	close(stop)
+	watch.Wait()
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.NotErrorIs(t, err, cluster.ErrPoison)
+	assert.Equal(t, int64(1), most)
+	require.Eventually(t, func() bool { // nothing of it is left
+		n, err := c.Queue(within(t))
+		return err == nil && n == 0 && c.Hosts()[0].Busy == 0
+	}, patience, 50*time.Millisecond)
 }

@@ -365,12 +365,9 @@ func (h *host) sent(m *nats.Msg) {
 	if w.token, err = functionToken(h.wire(w.function)); err != nil || w.head.check(w.piece) != nil {
 		return
 	}
-	known := false
 	h.mu.Lock()
 	full := len(h.queue) > 2*h.self.Slots
-	for other := range h.held { // the connection was lost, and the caller does not know whether this host has the piece
-		known = known || other.piece == w.piece && other.head.Try == w.head.Try
-	}
+	known := h.has(w) != nil // the connection was lost, and the caller does not know whether this host has the piece
 	h.mu.Unlock()
 	if full && !known {
 		h.giveBack(w, 0)
@@ -382,10 +379,30 @@ func (h *host) sent(m *nats.Msg) {
 	}
 }
 
+// has is a piece that this host has already and gets once more, or nil. h.mu is held.
+func (h *host) has(w *held) *held {
+	for other := range h.held {
+		if other.piece == w.piece && other.head.Try == w.head.Try {
+			return other
+		}
+	}
+	return nil
+}
+
+// inTime tells whether a piece waits, or runs within its deadline.
+func (w *held) inTime() bool {
+	return w.began.IsZero() || time.Since(w.began) < w.head.Deadline+ackWait
+}
+
 // add queues a piece.
 func (h *host) add(w *held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if w.tries > 1 {
+		if other := h.has(w); other != nil && other.inTime() { // beat came late. The acknowledgement of one delivery is that of all
+			return
+		}
+	}
 	call, _ := splitLast(w.piece)
 	switch _, over := h.cancelled[call]; {
 	case over:
@@ -858,7 +875,7 @@ func (h *host) beat() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.held {
-		if w.reply != "" && (w.began.IsZero() || time.Since(w.began) < w.head.Deadline+ackWait) {
+		if w.reply != "" && w.inTime() {
 			_ = h.nc.Publish(w.reply, []byte("+WPI")) // another one follows
 		}
 	}
