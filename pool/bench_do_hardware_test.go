@@ -117,19 +117,21 @@ func BenchmarkHardwareDo(b *testing.B) {
 	}
 }
 
-// BenchmarkHardwareDoBurst is 64 requests at the same time, with a kernel of 5 ms on one warp: with
-// Do, and with a goroutine and a stream for each.
+// BenchmarkHardwareDoBurst is 64 requests at the same time, with a kernel of 2 or 5 ms on one warp.
 func BenchmarkHardwareDoBurst(b *testing.B) {
-	const length, requests = 5 * time.Millisecond, 64
-	for _, streams := range []int{16, 32} {
-		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
+	const requests = 64
+	for _, c := range []struct {
+		length  time.Duration
+		streams int
+	}{{2 * time.Millisecond, 16}, {5 * time.Millisecond, 16}, {5 * time.Millisecond, 32}} {
+		b.Run(fmt.Sprintf("length=%v/streams=%d", c.length, c.streams), func(b *testing.B) {
 			onHardware(b, func(b *testing.B, _ int, p *pool.Pool) {
 				call := func() {
 					var all sync.WaitGroup
 					for range requests {
 						all.Go(func() {
 							_, err := p.Do(b.Context(), func(w *pool.Worker) error {
-								return spinner{w.Stream(), ofSpin.Of(w)}.request(w.CallContext(), length)
+								return spinner{w.Stream(), ofSpin.Of(w)}.request(w.CallContext(), c.length)
 							})
 							if err != nil {
 								b.Error(err)
@@ -143,7 +145,7 @@ func BenchmarkHardwareDoBurst(b *testing.B) {
 				for range b.N {
 					call()
 				}
-			}, pool.Options{Streams: streams, Setup: []pool.Setup{ofSpin}})
+			}, pool.Options{Streams: c.streams, Setup: []pool.Setup{ofSpin}})
 		})
 	}
 }

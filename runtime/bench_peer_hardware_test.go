@@ -11,8 +11,8 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// BenchmarkHardwarePeerCopy copies between the first device and each other one, in both
-// directions, over the link that there is: 256 MiB, and 4 KiB for what a copy costs by itself.
+// BenchmarkHardwarePeerCopy copies between the devices of each pair, in both directions, over the link that there is: 256 MiB, and
+// 4 KiB for what a copy costs by itself.
 // scripts/baseline/baseline.c does the same with memory of cuMemAlloc.
 func BenchmarkHardwarePeerCopy(b *testing.B) {
 	rt := openOn(b, hardware.Open(b))
@@ -20,9 +20,12 @@ func BenchmarkHardwarePeerCopy(b *testing.B) {
 	if len(devices) < 2 {
 		b.Skipf("needs 2 devices, and there is %d", len(devices))
 	}
-	for other := 1; other < len(devices); other++ {
-		for _, pair := range [][2]int{{0, other}, {other, 0}} {
-			from, to := contextAt(b, rt, pair[0]), contextAt(b, rt, pair[1])
+	for one := range devices {
+		for other := range devices {
+			if one == other {
+				continue
+			}
+			from, to := contextAt(b, rt, one), contextAt(b, rt, other)
 			onFrom, onTo := newStream(b, from), newStream(b, to)
 			for _, size := range copySizes {
 				src, dst := alloc[byte](b, onFrom, size.bytes), alloc[byte](b, onTo, size.bytes)

@@ -5,6 +5,7 @@ package isolate_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -49,6 +50,34 @@ func BenchmarkDo(b *testing.B) {
 			do()
 		}
 	})
+}
+
+// BenchmarkDoOnAll is an empty request by eight goroutines for each device, on one device, two and so on, with a child for each.
+func BenchmarkDoOnAll(b *testing.B) {
+	g := onHardware(b)
+	var ordinals []int
+	for _, d := range g.Stats().Devices {
+		ordinals = append(ordinals, d.Device)
+	}
+	for n := 1; n <= len(ordinals); n *= 2 {
+		b.Run(fmt.Sprintf("devices=%d", n), func(b *testing.B) {
+			on := isolate.WithDevices(ordinals[:n]...)
+			var all sync.WaitGroup
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			for range 8 * n {
+				all.Go(func() {
+					for left.Add(-1) >= 0 {
+						if _, _, err := g.Do(b.Context(), "echo/v1", nil, on); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
 }
 
 // BenchmarkAdd is 256 MiB that go to the device and back: through a shared buffer, and in this process through page-locked

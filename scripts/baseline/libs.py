@@ -75,13 +75,13 @@ def benchmarks(torch):
         yield f"TorchSVD4096/{kind}".replace("torch.", ""), 1, lambda kind=kind: svd(kind)
 
 
-def all_reduce(rank, address, seconds):
-    """One of the two ranks that add 256 MiB, queued behind each other."""
+def all_reduce(rank, address, ranks, seconds):
+    """One of the ranks that add 256 MiB, queued behind each other."""
     import torch
     import torch.distributed as dist
 
     torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", init_method=address, world_size=2, rank=rank)
+    dist.init_process_group("nccl", init_method=address, world_size=ranks, rank=rank)
     x = torch.zeros(64 << 20, device="cuda")
     for _ in range(5):
         dist.all_reduce(x)
@@ -93,7 +93,7 @@ def all_reduce(rank, address, seconds):
     torch.cuda.synchronize()
     ns = (time.perf_counter() - start) * 1e9 / count
     if rank == 0:
-        print(f"BenchmarkTorchAllReduce/bytes={256 << 20} {count} {ns:.0f} ns/op {(256 << 20) / ns * 1000:.2f} MB/s", flush=True)
+        print(f"BenchmarkTorchAllReduce/devices={ranks}/bytes={256 << 20} {count} {ns:.0f} ns/op {(256 << 20) / ns * 1000:.2f} MB/s", flush=True)
     dist.destroy_process_group()
 
 
@@ -116,10 +116,12 @@ def main():
             print(f"Benchmark{name} {count} {ns:.0f} ns/op", flush=True)
         except (RuntimeError, AttributeError) as e:
             print(f"libs.py: {name}: {str(e).splitlines()[0]}", file=sys.stderr)
-    if torch.cuda.device_count() > 1:
+    ranks = 2
+    while ranks <= torch.cuda.device_count():
         import torch.multiprocessing as mp
 
-        mp.spawn(all_reduce, ("tcp://127.0.0.1:29511", seconds), nprocs=2)
+        mp.spawn(all_reduce, (f"tcp://127.0.0.1:{29511 + ranks}", ranks, seconds), nprocs=ranks)
+        ranks *= 2
     return 0
 
 
