@@ -23,22 +23,25 @@ type Gemm[T gpu.Half] struct{ kernel }
 
 // GemmShape says more of a call of Gemm. The zero value says what a call without it does: one product.
 type GemmShape struct {
-	// Batch is how many products of the same size a call computes: at most 65,535, and 0 is one. Each matrix of the next
-	// product begins a stride further, in elements of its Ref. A stride on a device is a multiple of 8. One of 0 gives all products the same A or B.
+	// Batch is how many products of the same size a call computes: at most 65,535. 0 means one product, and the strides say nothing then.
+	// Each matrix of the next product begins a stride further, in elements of its Ref. A stride on a device is a multiple of 8. One of 0 gives all products the same A or B.
 	// The results lie one after another, or side by side in rows that have room for all.
 	Batch                     int
 	StrideA, StrideB, StrideC int
 
 	// TransposedA says that A lies in memory as its transpose: a row of the Matrix is a column of A. TransposedB says so of B, and C is then the
-	// product of A and the Matrix. A launch copies such a matrix to the form that it needs, in memory of the arena for that time. It takes
+	// product of A and the Matrix. A launch copies such a matrix to the form that it needs, in scratch memory. It takes
 	// as long as reading and writing it. Where such a Matrix has an odd number of columns, its memory has an element after the last.
-	// The stream must not be captured.
 	TransposedA, TransposedB bool
 
 	// InParts adds up products of few tiles and many columns in parts, which have blocks of their own. It does so where all C have at most 32 tiles of
-	// 128 x 128, and A has 2,048 columns or more. The sums of the parts lie in memory of the arena, and are added in their order. The parts depend on the
-	// shape alone. The stream must not be captured.
+	// 128 x 128, and A has 2,048 columns or more. The sums of the parts lie in scratch memory, and are added in their order. The parts depend on the
+	// shape alone.
 	InParts bool
+
+	// Scratch is memory for transposes and parts, of as many bytes as the method Scratch of the kernel says. It overlaps no matrix.
+	// Without it, nil, the memory comes from the arena, and the stream must not be captured.
+	Scratch *runtime.Ref[byte]
 }
 
 // maxBatch is the largest number of blocks in the y dimension of a grid.
@@ -89,6 +92,62 @@ func (g GemmShape) parts(m, n, k int) (parts, part int) {
 	return ceil(k, part), part
 }
 
+// scratch is how many bytes the transposes and the sums of parts take, where elements of A and B have size bytes.
+func (g GemmShape) scratch(m, n, k, size int) int {
+	total := 0.0 // no int holds what numbers that fit no memory give
+	add := func(bytes ...int) {
+		all := 1.0
+		for _, n := range bytes {
+			all *= float64(n)
+		}
+		total += 256 * math.Ceil(all/256)
+	}
+	if g.TransposedA {
+		add(g.matrices(g.StrideA), m, ceil(k, 8)*8, size)
+	}
+	if g.TransposedB {
+		add(g.matrices(g.StrideB), n, ceil(k, 8)*8, size)
+	}
+	if parts, _ := g.parts(m, n, k); parts > 1 {
+		add(parts, g.Batch, m, ceil(n, 2), 8)
+	}
+	if total >= math.MaxInt {
+		return math.MaxInt
+	}
+	return int(total)
+}
+
+// matrices is how many matrices a stride gives.
+func (g GemmShape) matrices(stride int) int {
+	if stride == 0 {
+		return 1
+	}
+	return g.Batch
+}
+
+// gemmScratch is Scratch of a kernel.
+func gemmScratch[T gpu.Half](m, n, k int, shape GemmShape) int {
+	g, err := gemmBatch([]GemmShape{shape})
+	if err != nil || gemmShape(g, m, n, k, k, m, n) != nil || m == 0 || n == 0 {
+		return 0
+	}
+	return g.scratch(m, n, k, int(sizeOf[T]()))
+}
+
+// Scratch is how many bytes of scratch memory products of A with m rows and k columns, and B with n rows and k columns, need. A matrix that lies
+// as its transpose is seen as A or B. It is 0 where they need none, and for what Launch refuses.
+func (Gemm[T]) Scratch(m, n, k int, shape GemmShape) int { return gemmScratch[T](m, n, k, shape) }
+
+// newGemmScratch takes the scratch memory of a call.
+func newGemmScratch[T gpu.Half](s *runtime.Stream, g GemmShape, a, b, c Matrix[T]) (*scratch, error) {
+	_, k, _ := turned(g.TransposedA, a.Rows, a.Cols)
+	bytes := g.scratch(c.Rows, c.Cols, k, int(sizeOf[T]()))
+	if bytes == 0 {
+		return &scratch{}, nil
+	}
+	return newScratch("Gemm", s, bytes, g.Scratch)
+}
+
 // together reports whether compute capability 9.0 takes the kernel for 8.0: for a product in parts, and for a batch of products that do
 // not fill the device. Otherwise each product has a launch of its own.
 func (g GemmShape) together(m, n, k, multiprocessors int) bool {
@@ -126,24 +185,28 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 		return nothing(s)
 	}
 	kernel, last := k.k, len(k.more)-1
-	free, err := gemmStraight(s, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error { return k.more[last-1].Launch(s, shape, args...) })
+	space, err := newGemmScratch(s, g, a, b, c)
 	if err != nil {
 		return err
 	}
-	defer free()
+	defer space.close()
+	err = gemmStraight(space, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error { return k.more[last-1].Launch(s, shape, args...) })
+	if err != nil {
+		return err
+	}
 	if last > 1 {
 		if !g.together(c.Rows, c.Cols, a.Cols, k.multiprocessors()) {
 			return gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error { return k.hopper(s, a, b, c) })
 		}
 		kernel = k.more[last-2]
 	}
-	return gemmAny(s, g, a, b, c, func(i int, shape runtime.Shape, args ...runtime.Arg) error {
+	return gemmAny(space, g, a, b, c, func(i int, shape runtime.Shape, args ...runtime.Arg) error {
 		return []*runtime.Kernel{kernel, k.more[last]}[i].Launch(s, shape, args...)
 	})
 }
 
 // gemmAny launches the kernel for sm_80, which is number 0, and Merge, which is number 1, where the product has parts.
-func gemmAny[T gpu.Half](s *runtime.Stream, g GemmShape, a, b, c Matrix[T], launch func(kernel int, shape runtime.Shape, args ...runtime.Arg) error) error {
+func gemmAny[T gpu.Half](space *scratch, g GemmShape, a, b, c Matrix[T], launch func(kernel int, shape runtime.Shape, args ...runtime.Arg) error) error {
 	shape, args, err := gemmArgs(g, a, b, c)
 	if err != nil {
 		return err
@@ -154,11 +217,10 @@ func gemmAny[T gpu.Half](s *runtime.Stream, g GemmShape, a, b, c Matrix[T], laun
 		return launch(0, shape, append(args, runtime.Value(uint64(0)), runtime.Value(0), i(part))...)
 	}
 	pairs := c.Rows * ceil(c.Cols, 2)
-	sums, err := runtime.Alloc[float32](s, parts*g.Batch*2*pairs)
+	sums, err := cut[float32](space, parts*g.Batch*2*pairs)
 	if err != nil {
 		return err
 	}
-	defer sums.Close() // what goes wrong with that changes no result
 	shape.Grid.Z = uint32(parts)
 	if err := launch(0, shape, append(args, runtime.InOut(sums), runtime.Value(sums.Len()), i(part))...); err != nil {
 		return err
@@ -168,14 +230,8 @@ func gemmAny[T gpu.Half](s *runtime.Stream, g GemmShape, a, b, c Matrix[T], laun
 		i(c.Rows), i(c.Cols), i(c.Pitch/2), runtime.Value(g.StrideC/2), i(parts))
 }
 
-// gemmStraight copies matrices that lie as their transposes to memory that free gives back, after the work that uses it.
-func gemmStraight[T gpu.Half](s *runtime.Stream, g *GemmShape, a, b *Matrix[T], launch func(shape runtime.Shape, args ...runtime.Arg) error) (free func(), err error) {
-	var made []*runtime.Ref[T]
-	free = func() {
-		for _, r := range made {
-			_ = r.Close() // what goes wrong with that changes no result
-		}
-	}
+// gemmStraight copies matrices that lie as their transposes.
+func gemmStraight[T gpu.Half](space *scratch, g *GemmShape, a, b *Matrix[T], launch func(shape runtime.Shape, args ...runtime.Arg) error) error {
 	for _, o := range []struct {
 		turned bool
 		of     *Matrix[T]
@@ -184,36 +240,28 @@ func gemmStraight[T gpu.Half](s *runtime.Stream, g *GemmShape, a, b *Matrix[T], 
 		if !o.turned {
 			continue
 		}
-		from, count := *o.of, g.Batch
-		if *o.stride == 0 {
-			count = 1
-		}
-		pitch := (from.Rows + 7) / 8 * 8
+		from, count, pitch := *o.of, g.matrices(*o.stride), ceil(o.of.Rows, 8)*8
 		grid := uint64(ceil(from.Rows, gemm.Turned)) * uint64(ceil(from.Cols, gemm.Turned))
 		if grid > maxGrid {
-			free()
-			return nil, invalidArgument("Gemm: %d x %d elements to transpose are %d tiles, at most %d", from.Rows, from.Cols, grid, maxGrid)
+			return invalidArgument("Gemm: %d x %d elements to transpose are %d tiles, at most %d", from.Rows, from.Cols, grid, maxGrid)
 		}
-		ref, err := runtime.Alloc[T](s, count*from.Cols*pitch)
+		ref, err := cut[T](space, count*from.Cols*pitch)
 		if err != nil {
-			free()
-			return nil, err
+			return err
 		}
-		made = append(made, ref)
 		i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
 		shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(grid), Y: uint32(count)}, Block: runtime.Dim3{X: gemm.Threads}}
 		err = launch(shape, runtime.In(from.Ref), runtime.Value(from.Ref.Len()/2), runtime.InOut(ref), runtime.Value(ref.Len()/2),
 			i(from.Rows), i(from.Cols), i(from.Pitch/2), i(pitch/2), runtime.Value(*o.stride/2), runtime.Value(from.Cols*pitch/2))
 		if err != nil {
-			free()
-			return nil, err
+			return err
 		}
 		*o.of = Matrix[T]{ref, from.Cols, from.Rows, pitch}
 		if count > 1 {
 			*o.stride = from.Cols * pitch
 		}
 	}
-	return free, nil
+	return nil
 }
 
 // gemmArgs are the shape and the arguments of the kernel for sm_80.
@@ -260,7 +308,7 @@ func gemmChecked[T gpu.Half](a, b, c Matrix[T], shape []GemmShape) (g GemmShape,
 	if err := g.apart(c.Rows, c.Cols, c.Pitch); err != nil {
 		return g, false, err
 	}
-	return g, false, launch.Apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true))
+	return g, false, launch.Apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true), launch.Device("scratch", g.Scratch, true))
 }
 
 // gemmWidths are the widths of tiles of C on compute capability 9.0, in the order in which the kernels are loaded. cost is an

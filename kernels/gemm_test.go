@@ -374,28 +374,78 @@ func TestGemmInParts(t *testing.T) {
 	}
 }
 
-// TestGemmInACapture replays a product of few tiles and many columns, which takes no memory of the arena unless the shape asks for parts.
+// TestGemmInACapture replays products with new data. What needs scratch memory takes that of the caller, of no byte more than Scratch says.
 func TestGemmInACapture(t *testing.T) {
-	const m, n, depth = 3, 8, 4096
+	const m, n, depth = 4, 8, 4096
 	for _, d := range []drivertest.DeviceConfig{drivertest.A100(), drivertest.H100()} {
 		b := gemmDevice(t, d)
 		k, err := Load[Gemm[gpu.BFloat16]](b.Context)
 		require.NoError(t, err)
-		r := rand.New(rand.NewPCG(1, 9))
-		x, w, want := exact[gpu.BFloat16](r, m*depth), exact[gpu.BFloat16](r, n*depth), make([]gpu.BFloat16, m*n)
-		dx, dw, dc := upload(t, b.Stream, make([]gpu.BFloat16, m*depth)), upload(t, b.Stream, w), upload(t, b.Stream, want)
-		g, err := b.Stream.Capture(func(s *runtime.Stream) error {
-			return k.Launch(s, Matrix[gpu.BFloat16]{dx, m, depth, depth}, Matrix[gpu.BFloat16]{dw, n, depth, depth}, Matrix[gpu.BFloat16]{dc, m, n, n})
-		})
-		require.NoError(t, err)
-		exec, err := g.Instantiate()
-		require.NoError(t, err)
-		require.NoError(t, runtime.Upload(t.Context(), b.Stream, dx, x))
-		require.NoError(t, exec.Launch(b.Stream))
-		require.NoError(t, GemmCPU(m, n, depth, x, w, want))
-		require.Equal(t, want, download(t, b.Stream, dc))
-		require.NoError(t, exec.Close())
-		require.NoError(t, g.Close())
+		for _, shape := range []GemmShape{{}, {TransposedA: true}, {TransposedB: true, InParts: true}, {Batch: 2, StrideB: n * depth, StrideC: m * n, TransposedA: true, TransposedB: true, InParts: true}} {
+			t.Run(fmt.Sprintf("%s %+v", d.Name, shape), func(t *testing.T) {
+				batch := max(1, shape.Batch)
+				r := rand.New(rand.NewPCG(1, 9))
+				x, w, want := exact[gpu.BFloat16](r, m*depth), exact[gpu.BFloat16](r, batch*n*depth), make([]gpu.BFloat16, batch*m*n)
+				dx, dw, dc := upload(t, b.Stream, make([]gpu.BFloat16, 2*m*depth)), upload(t, b.Stream, w), upload(t, b.Stream, want)
+				matrix := func(ref *runtime.Ref[gpu.BFloat16], turned bool, rows int) Matrix[gpu.BFloat16] {
+					if turned {
+						return Matrix[gpu.BFloat16]{ref, depth, rows, 8}
+					}
+					return Matrix[gpu.BFloat16]{ref, rows, depth, depth}
+				}
+				launch := func(s *runtime.Stream, g GemmShape) error {
+					return k.Launch(s, matrix(dx, g.TransposedA, m), matrix(dw, g.TransposedB, n), Matrix[gpu.BFloat16]{dc, m, n, n}, g)
+				}
+				if bytes := k.Scratch(m, n, depth, shape); bytes > 0 {
+					_, err := b.Stream.Capture(func(s *runtime.Stream) error { return launch(s, shape) })
+					require.ErrorContains(t, err, "Alloc while the stream is captured")
+					short := shape
+					short.Scratch = upload(t, b.Stream, make([]byte, bytes-1))
+					require.ErrorContains(t, launch(b.Stream, short), fmt.Sprintf("the scratch memory has %d bytes, and Scratch says %d", bytes-1, bytes))
+					short.Scratch, err = runtime.Cast[byte](dc)
+					require.NoError(t, err)
+					require.ErrorContains(t, launch(b.Stream, short), "C and scratch overlap")
+					shape.Scratch = upload(t, b.Stream, make([]byte, bytes))
+				} else {
+					require.Equal(t, GemmShape{}, shape)
+				}
+				g, err := b.Stream.Capture(func(s *runtime.Stream) error { return launch(s, shape) })
+				require.NoError(t, err)
+				exec, err := g.Instantiate()
+				require.NoError(t, err)
+				wide := make([]gpu.BFloat16, 2*m*depth)
+				for i, v := range x {
+					if shape.TransposedA {
+						i = i/m*8 + i%m
+					}
+					wide[i] = v
+				}
+				require.NoError(t, runtime.Upload(t.Context(), b.Stream, dx, wide))
+				require.NoError(t, exec.Launch(b.Stream))
+				require.NoError(t, GemmCPU(m, n, depth, x, w, want, shape))
+				require.Equal(t, want, download(t, b.Stream, dc))
+				require.NoError(t, exec.Close())
+				require.NoError(t, g.Close())
+			})
+		}
 		require.NoError(t, k.Close())
+	}
+}
+
+func TestGemmScratch(t *testing.T) {
+	var k Gemm[gpu.Float16]
+	all := GemmShape{Batch: 3, StrideA: 8, StrideB: 8, StrideC: 8, TransposedA: true, TransposedB: true, InParts: true}
+	for _, c := range []struct {
+		m, n, k int
+		shape   GemmShape
+		want    int
+	}{
+		{5, 7, 9, GemmShape{}, 0}, {5, 7, 9, GemmShape{InParts: true}, 0}, {5, 7, 9, GemmShape{TransposedA: true, StrideA: 8}, 256}, {100, 7, 9, GemmShape{TransposedA: true}, 3328},
+		{100, 10, 9, GemmShape{TransposedB: true, TransposedA: true}, 3328 + 512}, {1, 3, 2048, GemmShape{InParts: true}, 256}, {100, 3, 2048, GemmShape{InParts: true}, 4 * 100 * 4 * 4},
+		{100, 3, 2048, all, 3*100*2048*2 + 3*3*2048*2 + 3*4*100*4*4},
+		{0, 7, 9, all, 0}, {5, 7, 0, all, 0}, {5, 7, -1, all, 0}, {5, 7, 9, GemmShape{Batch: -1, TransposedA: true}, 0}, {maxGemm, maxGemm, maxGemm, GemmShape{TransposedA: true, Batch: maxBatch, StrideA: 8}, math.MaxInt},
+	} {
+		assert.Equal(t, c.want, k.Scratch(c.m, c.n, c.k, c.shape), c)
+		assert.Equal(t, c.want, GemmWith[gpu.BFloat16, relu]{}.Scratch(c.m, c.n, c.k, c.shape), c)
 	}
 }

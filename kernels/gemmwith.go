@@ -55,6 +55,11 @@ func (GemmWith[T, F]) kernelMerge(t *gpu.Thread, f F, bias, sums []float32, c []
 	gemm.Add[T](t, f, true, bias, sums, c, m, n, pitchC, strideC, parts)
 }
 
+// Scratch is that of [Gemm.Scratch].
+func (GemmWith[T, F]) Scratch(m, n, k int, shape GemmShape) int {
+	return gemmScratch[T](m, n, k, shape)
+}
+
 // Launch computes f.Apply(sum, bias) for each sum of [Gemm.Launch]. bias has an element for each column of C; without one, nil, it is 0. It
 // must not overlap C. All products of a batch have the same bias.
 func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *runtime.Ref[float32], shape ...GemmShape) error {
@@ -72,18 +77,22 @@ func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *
 		if bias.Len() != c.Cols {
 			return invalidArgument("Gemm: the bias has %d elements, want one for each of the %d columns of C", bias.Len(), c.Cols)
 		}
-		if err := launch.Apart("Gemm", launch.Device("bias", bias, false), launch.Device("C", c.Ref, true)); err != nil {
+		if err := launch.Apart("Gemm", launch.Device("bias", bias, false), launch.Device("C", c.Ref, true), launch.Device("scratch", g.Scratch, true)); err != nil {
 			return err
 		}
 		values[1], values[2] = slice(bias, false)
 	}
-	free, err := gemmStraight(s, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error { return k.k.Launch(k.first+4, s, shape, args...) })
+	space, err := newGemmScratch(s, g, a, b, c)
 	if err != nil {
 		return err
 	}
-	defer free()
+	defer space.close()
+	err = gemmStraight(space, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error { return k.k.Launch(k.first+4, s, shape, args...) })
+	if err != nil {
+		return err
+	}
 	if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, a.Cols, k.k.Multiprocessors()) {
-		return gemmAny(s, g, a, b, c, func(i int, shape runtime.Shape, args ...runtime.Arg) error {
+		return gemmAny(space, g, a, b, c, func(i int, shape runtime.Shape, args ...runtime.Arg) error {
 			return k.k.Launch(k.first+5*i, s, shape, append(values, args...)...)
 		})
 	}
