@@ -39,18 +39,18 @@ func Select[T any](p bool, a, b T) T {
 	return b
 }
 
-// Bits are the bits of a value of at most 8 bytes: a number of 4 or 8, or a struct or an array of those.
+// Bits are the bits of a value of at most 8 bytes: a number or a bool, or a struct or an array of them. Bits between fields mean nothing.
 func Bits[T any](v T) uint64 {
 	if unsafe.Sizeof(v) > 8 {
-		fault("gpu.Bits: a %T has %d bytes, at most 8", v, unsafe.Sizeof(v))
+		fault("gpu.Bits: %T has %d bytes, at most 8", v, unsafe.Sizeof(v))
 	}
 	return toBits(v)
 }
 
-// FromBits is the value with these bits.
+// FromBits is the value with bits that [Bits] has given.
 func FromBits[T any](bits uint64) (v T) {
 	if unsafe.Sizeof(v) > 8 {
-		fault("gpu.FromBits: a %T has %d bytes, at most 8", v, unsafe.Sizeof(v))
+		fault("gpu.FromBits: %T has %d bytes, at most 8", v, unsafe.Sizeof(v))
 	}
 	plain(reflect.TypeFor[T]())
 	return fromBits[T](bits)

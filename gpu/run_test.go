@@ -162,7 +162,7 @@ func TestErrors(t *testing.T) {
 		"two of groups": {one(32), func(t *gpu.Thread) { twoOfGroups(t) }, `run_test.go:\d+: gpu.Group.(Barrier|Ballot): lane \d+ is here while lane \d+ of its group is at gpu.Group.(Ballot|Barrier)`},
 		"group, left":   {one(32), func(t *gpu.Thread) { leftGroup(t) }, `run_test.go:\d+: gpu.GroupShuffle: lane \d+ asks for the value of lane \d+, which has returned, or is not in the group`},
 		"tile of 3":     {one(32), func(t *gpu.Thread) { gpu.Tile(t, 3) }, `run_test.go:\d+: gpu.Tile: a tile has 1, 2, 4, 8, 16 or 32 lanes, not 3`},
-		"pointers":      {one(1), func(t *gpu.Thread) { gpu.Shared[*int](t) }, `run_test.go:\d+: gpu: shared memory cannot hold a \*int`},
+		"pointers":      {one(1), func(t *gpu.Thread) { gpu.Shared[*int](t) }, `run_test.go:\d+: gpu: shared memory cannot hold \*int`},
 		"Goexit":        {one(1), func(t *gpu.Thread) { runtime.Goexit() }, `the kernel called runtime.Goexit`},
 		"nil kernel":    {one(1), nil, `gpu: the kernel is nil`},
 		"no shape":      {gpu.Shape{}, func(t *gpu.Thread) {}, `gpu: the block \(0,1,1\) is outside`},

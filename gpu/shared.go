@@ -163,6 +163,6 @@ func plain(t reflect.Type) (bools bool) {
 	if k := t.Kind(); k >= reflect.Int && k <= reflect.Float64 {
 		return false
 	}
-	fault("gpu: shared memory cannot hold a %v: numbers, bools, and arrays and structs of them", t)
+	fault("gpu: shared memory cannot hold %v: numbers, bools, and arrays and structs of them", t)
 	return false
 }

@@ -85,8 +85,8 @@ func shuffle[T any](t *Thread, op string, v T, lane int) (out T) {
 	switch kind := reflect.TypeFor[T]().Kind(); {
 	case kind == reflect.Struct || kind == reflect.Array:
 		plain(reflect.TypeFor[T]())
-	case kind < reflect.Int || kind > reflect.Float64:
-		fault("gpu.%s: a lane gives numbers, and structs and arrays of them, not a %v", op, reflect.TypeFor[T]())
+	case kind > reflect.Float64:
+		fault("gpu.%s: a lane gives numbers and bools, and structs and arrays of them, not %v", op, reflect.TypeFor[T]())
 	}
 	if unsafe.Sizeof(v) <= 8 {
 		return fromBits[T](from(t, t.exchange(op, toBits(v)), op, lane))
@@ -101,7 +101,7 @@ func shuffle[T any](t *Thread, op string, v T, lane int) (out T) {
 	return out
 }
 
-// Shuffle returns the v of a lane; the lane's number counts modulo 32. T is a number, or a struct or an array of numbers.
+// Shuffle returns the v of a lane; the lane's number counts modulo 32. T is a number or a bool, or a struct or an array of them.
 func Shuffle[T any](t *Thread, v T, lane int) T { return shuffle(t, "Shuffle", v, lane&(warpSize-1)) }
 
 // ShuffleUp returns the v of the lane that is delta below, and the lane's own v where there is none. delta is 0 to 31.

@@ -34,6 +34,7 @@ func TestWarpFunctions(t *testing.T) {
 		}
 		want("ShuffleUp", gpu.ShuffleUp(th, v, 3), 100*warp+up)
 		want("ShuffleDown", int(gpu.ShuffleDown(th, float64(v), 7)), 100*warp+down)
+		want("a bool", b2i(gpu.ShuffleXor(th, lane < 3, 1)), b2i(lane^1 < 3))
 		want("Ballot", int(gpu.Ballot(th, lane%3 == warp)), func() (m int) {
 			for i := range 32 {
 				if i%3 == warp {

@@ -67,7 +67,15 @@ func TestRun(t *testing.T) {
 	assert.ErrorContains(t, run([]string{dir}, io.Discard), "has no kernels: put //purecuda:kernel before a function")
 }
 
-// TestLeftOut checks that a kernel which is not built is told of, and that build tags come into what is generated.
+// TestErrorsOfAuthorsFirst has types that a library does not take, beside a file that is not written yet.
+func TestErrorsOfAuthorsFirst(t *testing.T) {
+	dir := module(t, "package k\n\nimport \"github.com/purecuda/purecuda/kernels\"\n\nvar _ kernels.Chunk\n\n//purecuda:instantiate kernels.Sort[uint16]\n\nfunc F() { _, _ = LoadSortUint16(nil) }\n")
+	err := run([]string{dir}, io.Discard)
+	require.ErrorContains(t, err, "uint16 does not satisfy kernels.Key")
+	assert.Regexp(t, `^\S*k\.go:7: uint16`, err.Error())
+	assert.NotContains(t, err.Error(), "kernels_gpu.go")
+}
+
 // TestTrapWithoutLaunches has a check in a kernel that other code launches.
 func TestTrapWithoutLaunches(t *testing.T) {
 	dir := module(t, "package k\n\nimport \"github.com/purecuda/purecuda/gpu\"\n\n//purecuda:kernel\nfunc K(t *gpu.Thread, x []int, n int) {\n\tx[n] = 1\n}\n")
@@ -78,6 +86,7 @@ func TestTrapWithoutLaunches(t *testing.T) {
 	assert.Contains(t, string(ptx), "trap;")
 }
 
+// TestLeftOut checks that a kernel which is not built is told of, and that build tags come into what is generated.
 func TestLeftOut(t *testing.T) {
 	tagged := "//go:build cuda && linux\n\n" + strings.Replace(strings.Replace(program, "package main", "package k", 1), "func main()", "func Main()", 1)
 	dir := module(t, tagged)

@@ -15,8 +15,8 @@ import (
 type Sample interface{ tiles.Sample }
 
 // Histogram counts numbers in even ranges, on a device: //purecuda:instantiate kernels.Histogram[float32] makes one. With n counters,
-// those of integers begin at low + (high-low)*i/n, rounded up. A float v is counted by counter (v-low) * (n/(high-low)), in float64, rounded down. [HistogramCPU]
-// gives the same counts. Histogram is safe for concurrent use, each goroutine with a stream of its own.
+// an integer v is counted by counter (v-low)*n/(high-low), a division of integers in which nothing overflows. A float v is counted by
+// counter (v-low) * (n/(high-low)), in float64, rounded down. [HistogramCPU] gives the same counts. Histogram is safe for concurrent use, each goroutine with a stream of its own.
 type Histogram[T Sample] struct{ primitive }
 
 // Of is called by what gpuc writes.

@@ -2,7 +2,7 @@
 //
 // All threads of the block call a function together, as a barrier, and a block has a multiple of 32 threads along x alone.
 // A function has shared memory of its own for each place that calls it. It begins and ends so that a loop may call it
-// again. T is a number, or a struct or an array of numbers.
+// again. T is a number or a bool, or a struct or an array of them.
 //
 // The items of a thread are a slice of an array of its own, as long in each thread. They are next to each other: item i of thread k is
 // element k*len(items)+i of the block. An array that only constants index stays in registers. Take an odd number of items: then
@@ -21,7 +21,7 @@ type Op[T any] interface {
 
 // Number are the types of [Add].
 type Number interface {
-	~int32 | ~uint32 | ~int64 | ~uint64 | ~int | ~uint | ~float32 | ~float64
+	~int8 | ~uint8 | ~int16 | ~uint16 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~int | ~uint | ~float32 | ~float64
 }
 
 // Add adds.

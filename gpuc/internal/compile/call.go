@@ -1,19 +1,21 @@
 package compile
 
 import (
+	"cmp"
 	"fmt"
 	"go/token"
 	"go/types"
+	"regexp"
 	"strings"
 
 	"golang.org/x/tools/go/ssa"
 )
 
-// instead says what to write in place of a package that a kernel cannot use.
+// instead says what to write in place of a package that a kernel cannot use, or of a function of it.
 var instead = map[string]string{
 	"fmt":     "use t.Printf",
 	"log":     "use t.Printf",
-	"time":    "a kernel has no clock",
+	"time":    "a kernel counts time with t.Clock(), in cycles, or t.GlobalTimer(), in nanoseconds",
 	"sync":    "threads of a block meet at t.Barrier()",
 	"sort":    "use slices.Sort or slices.SortFunc",
 	"strings": "a kernel has no strings: use a []byte",
@@ -23,10 +25,17 @@ var instead = map[string]string{
 	"hash/crc32": "write its loop, crc = table[byte(crc)^b] ^ crc>>8, with an array of constants",
 	"hash/crc64": "write its loop, crc = table[byte(crc)^b] ^ crc>>8, with an array of constants",
 
+	"sort.Find": searchInstead, "sort.Search": searchInstead,
+	"sort.SearchFloat64s": searchInstead, "sort.SearchInts": searchInstead,
+
+	"time.Sleep": "a thread waits with t.Nanosleep",
+
 	"sync/atomic":  "use gpu.AtomicAdd and its brothers",
 	"math/rand":    "a kernel has no global state: compute a Philox or xorshift from the index",
 	"math/rand/v2": "a kernel has no global state: compute a Philox or xorshift from the index",
 }
+
+const searchInstead = "use slices.BinarySearch or slices.BinarySearchFunc"
 
 const gpuPackage = "github.com/purecuda/purecuda/gpu"
 
@@ -51,7 +60,7 @@ func (k *kctx) callInstr(f *frame, s *scope, in *ssa.Call) val {
 	if o.Pkg != nil {
 		path = o.Pkg.Pkg.Path()
 	}
-	if hint, ok := instead[path]; ok {
+	if hint := cmp.Or(instead[path+"."+o.Name()], instead[path]); hint != "" {
 		k.fail(in.Pos(), "a kernel cannot call %s.%s: %s", path, o.Name(), hint)
 	}
 	if path == gpuPackage && o.Name() == "Printf" {
@@ -86,7 +95,7 @@ func (k *kctx) callInstr(f *frame, s *scope, in *ssa.Call) val {
 		if path != "" && !callable(path) {
 			k.fail(in.Pos(), "gpuc reads no functions of package %s, such as %s: write what it does in your own package", path, o.Name())
 		}
-		k.fail(in.Pos(), "%s has no source in Go that could become part of a kernel", fn)
+		k.fail(in.Pos(), "%s has no source in Go that could become part of a kernel", folders.ReplaceAllString(fn.String(), ""))
 	}
 	if k.outlines(fn) {
 		return k.callFunction(fn, args, f.fn, in)
@@ -157,14 +166,16 @@ func (k *kctx) minMax(op string, t *types.Basic, a, b val) val {
 	return k.pure("selp."+num(t), a.k, sum.r, v.r, nan.r)
 }
 
+// folders are those in the paths of packages.
+var folders = regexp.MustCompile(`[\w.~-]+/`)
+
 // called is how an error names a function.
 func called(fn *ssa.Function) string {
-	name := fn.Name()
+	literal := ""
 	for fn.Parent() != nil {
-		fn = fn.Parent()
-		name = "a function literal in " + fn.Name()
+		fn, literal = fn.Parent(), "a function literal in "
 	}
-	return name
+	return literal + folders.ReplaceAllString(fn.Name(), "") // which has the types of a generic one
 }
 
 // enter notes a call, and leave its end.

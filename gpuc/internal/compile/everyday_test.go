@@ -44,6 +44,8 @@ func TestEveryday(t *testing.T) {
 		d.Same(t, "FunctionValues", gpu.Shape1D(40, 32), func(t *gpu.Thread, a []any) {
 			lang.FunctionValues(t, as[[]int32](a, 0), as[[]int32](a, 1))
 		}, make([]int32, 40), many(40, small))
+		d.Same(t, "Closures", gpu.Shape1D(40, 32), func(t *gpu.Thread, a []any) { lang.Closures(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
+			make([]int32, 40), many(40, small))
 		d.Same(t, "Sorts", gpu.Shape1D(32, 32), func(t *gpu.Thread, a []any) { lang.Sorts(t, as[[]int32](a, 0)) }, many(256, small))
 	})
 }

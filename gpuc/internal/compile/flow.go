@@ -364,12 +364,18 @@ const maxDepth = 24
 func (k *kctx) call(fn *ssa.Function, args []val, path string, caller *ssa.Function, pos token.Pos) val {
 	k.enter(caller, pos)
 	if len(k.calls)-k.base > maxDepth {
+		for i, r := range k.stack {
+			if slices.ContainsFunc(k.stack[i+1:], func(again running) bool { return again.fn == r.fn }) {
+				k.endless(pos, r.fn)
+			}
+		}
 		k.fail(pos, "calls are nested more than %d deep: put //go:noinline before one of the functions, so that it is not inlined", maxDepth)
 	}
-	if slices.Contains(k.stack, fn) {
+	bound := args[len(fn.Params):]
+	if slices.ContainsFunc(k.stack, func(r running) bool { return r.is(fn, bound) }) {
 		k.recursion(fn)
 	}
-	k.stack = append(k.stack, fn)
+	k.stack = append(k.stack, running{fn, bound})
 	begin, shared := len(k.out), len(k.shared)
 	if k.ahead != nil && len(fn.Blocks) > 1 {
 		k.ahead.calls++

@@ -135,6 +135,7 @@ func (k *kctx) callFunction(fn *ssa.Function, args []val, caller *ssa.Function, 
 	for _, a := range args {
 		leaves = flat(a, leaves)
 	}
+	leaves = captured(leaves)
 	key := fn.String()
 	if fn.Signature.Recv() == nil && fn.TypeArgs() != nil {
 		key = fmt.Sprint(key, fn.TypeArgs())
@@ -148,11 +149,14 @@ func (k *kctx) callFunction(fn *ssa.Function, args []val, caller *ssa.Function, 
 			if l.p.sp == spCell || l.p.sp == spParam {
 				k.demote(l.p.al)
 			}
-			key += fmt.Sprint(" ", l.p.sp, l.p.aligned(16), l.p.holds, l.p.null || l.p.maybe)
+			key += fmt.Sprint(" ", l.p.sp, l.p.aligned(16), l.p.holds, l.p.null || l.p.maybe, l.functionKey(leaves))
 		}
 	}
 	c, ok := k.funcs.by[key]
 	if !ok {
+		if again := slices.DeleteFunc(slices.Clone(k.funcs.active), func(c *callee) bool { return c.fn != fn }); len(again) > maxDepth {
+			k.endless(in.Pos(), fn)
+		}
 		c = k.function(key, fn, args, leaves)
 	}
 	var list []string
@@ -305,13 +309,14 @@ func (k *kctx) function(key string, fn *ssa.Function, args, leaves []val) *calle
 	}
 	sub.ordered(fn)
 	f, s := k.newFrame(fn, c.name), newScope(nil, nil)
+	passFunctions(leaves, values)
 	own := make([]val, len(args))
 	for i, a := range args {
 		own[i] = rebuild(a, &values)
 	}
 	bind(s, fn, own)
 	s.done[fn.Blocks[0]] = newTable(sub.cur)
-	sub.stack = append(slices.Clone(k.stack), fn)
+	sub.stack = append(slices.Clone(k.stack), running{fn, own[len(own)-len(fn.FreeVars):]})
 	sub.region(f, s, map[*ssa.BasicBlock]bool{fn.Blocks[0]: true})
 	sub.finishFunction(c)
 	k.unrolled = k.unrolled || sub.unrolled

@@ -32,7 +32,7 @@ type wrong struct{ last[int32] }
 
 func (wrong) Combine(a, b int32) int32 { return append([]int32{a}, b)[0] }
 
-//purecuda:instantiate kernels.Scan[int16, last[int16]]
+//purecuda:instantiate kernels.Scan[complex64, last[complex64]]
 //purecuda:instantiate kernels.Reduce[struct{}, last[struct{}]]
 //purecuda:instantiate kernels.Unique[[0]int32]
 //purecuda:instantiate kernels.Reduce[int32, table]
@@ -40,11 +40,11 @@ func (wrong) Combine(a, b int32) int32 { return append([]int32{a}, b)[0] }
 `})
 	require.NoError(t, err)
 	for kernel, want := range map[string][]string{
-		"ScanInt16LastInt16_Scan":       {"k.go:21: gpuc cannot make github.com/purecuda/purecuda/kernels.Scan[int16, last[int16]]: ", "not a int16\n\tin the library at "},
-		"ReduceStructLastStruct_Reduce": {"k.go:22: ", "struct{} has no bytes: take a type with at least one"},
-		"UniqueArray0Int32_Unique":      {"k.go:23: ", "[0]int32 has no bytes"},
-		"ReduceInt32Table_Reduce":       {"k.go:24: ", "table holds a slice, and a launch of it takes numbers"},
-		"ReduceInt32Wrong_Reduce":       {"k.go:19:", "a kernel cannot call append"},
+		"ScanComplex64LastComplex64_Scan": {"k.go:21: gpuc cannot make kernels.Scan[complex64, last[complex64]]: ", "no slice of complex64: its elements are numbers, bools, or structs and arrays of them\n\tin the library at "},
+		"ReduceStructLastStruct_Reduce":   {"k.go:22: ", "struct{} has no bytes: take a type with at least one"},
+		"UniqueArray0Int32_Unique":        {"k.go:23: ", "[0]int32 has no bytes"},
+		"ReduceInt32Table_Reduce":         {"k.go:24: ", "table holds a slice, and a launch of it takes numbers"},
+		"ReduceInt32Wrong_Reduce":         {"k.go:19:", "a kernel cannot call append"},
 	} {
 		_, err := p.Compile(compile.Options{Arch: 75, Checks: compile.ChecksReport}, kernel)
 		if assert.Error(t, err, kernel) {

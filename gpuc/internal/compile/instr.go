@@ -188,8 +188,14 @@ func (k *kctx) instr(f *frame, s *scope, in ssa.Instruction) {
 		s.m[in] = val{}
 	case *ssa.Go:
 		k.fail(in.Pos(), "a kernel starts no goroutines: launch more threads")
-	case *ssa.Defer, *ssa.RunDefers:
-		k.fail(in.Pos(), "a kernel has no defer: call the function where the kernel ends")
+	case *ssa.Defer, *ssa.RunDefers: // a return before the first one runs them too, and has no place
+		for _, b := range f.fn.Blocks {
+			for _, d := range b.Instrs {
+				if d, ok := d.(*ssa.Defer); ok {
+					k.fail(d.Pos(), "a kernel has no defer: call the function where the kernel ends")
+				}
+			}
+		}
 	case *ssa.MakeSlice:
 		k.fail(in.Pos(), "a kernel allocates no memory: use an array, gpu.Shared or a parameter")
 	case *ssa.MakeMap, *ssa.Lookup, *ssa.MapUpdate:
@@ -232,6 +238,11 @@ func (k *kctx) choose(p, a, b val, pos token.Pos) val {
 			v.e = append(v.e, k.choose(p, a.e[i], b.e[i], pos))
 		}
 		return v
+	case kFunc:
+		if a.fn != b.fn || len(a.e) > 0 {
+			k.fail(pos, "which function is called here depends on a condition or an index, %s or %s: call each in its own branch", nameOf(a.fn), nameOf(b.fn))
+		}
+		return a
 	case kPtr:
 		k.fail(pos, "an array of slices or pointers has an index that is not constant: put the array into a variable first")
 	case kPred:

@@ -81,8 +81,8 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	}
 	if mode, ok := shuffles[name]; ok {
 		for _, l := range scalars(fn.Signature.Params().At(1).Type(), 0, nil) {
-			if l.k == kNone || l.k == kPred {
-				k.fail(in.Pos(), "gpu.%s moves numbers, and structs and arrays of them, not a %s", name, fn.Signature.Params().At(1).Type())
+			if l.k == kNone {
+				k.fail(in.Pos(), "gpu.%s moves numbers and bools, and structs and arrays of them, not %s", name, fn.Signature.Params().At(1).Type())
 			}
 		}
 		return k.shuffle(mode, a[1], k.low32(a[2], 31), "-1"), true
@@ -143,10 +143,7 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	case "Bits":
 		return k.bitsOf(in, a[0], fn.Signature.Params().At(0).Type()), true
 	case "FromBits":
-		t := fn.Signature.Results().At(0).Type()
-		k.numbers(in, name, t)
-		words := []val{k.pure("cvt.u32.u64", k32, a[0].String()), k.pure("cvt.u32.u64", k32, k.pure("shr.u64", k64, a[0].String(), "32").r)}
-		return k.ofWords(t, &words), true
+		return k.fromBits(in, fn.Signature.Results().At(0).Type(), a[0]), true
 	case "Dot4":
 		ty := num(fn.Signature.Results().At(0).Type().Underlying().(*types.Basic))
 		return k.pure("dp4a."+ty+"."+ty, k32, a[0].String(), a[1].String(), a[2].String()), true
@@ -311,8 +308,11 @@ func (k *kctx) shuffle(mode string, x val, lane, lanes string) val {
 		k.emit("shfl.sync."+mode+".b32", []string{v.r}, r, lane, bound, lanes).side = true
 		return v
 	}
-	if x.k == k32 || x.k == kF32 {
+	switch x.k {
+	case k32, kF32:
 		return one(x.r, x.k)
+	case kPred:
+		return k.pure("setp.ne.u32", kPred, one(k.pure("selp.b32", k32, "1", "0", x.r).r, k32).r, "0")
 	}
 	lo, hi := k.reg(k32), k.reg(k32)
 	k.emit("mov.b64", []string{lo.r, hi.r}, x.r)
@@ -391,7 +391,7 @@ func (k *kctx) otherAtomic(op string, in *ssa.Call, fn *ssa.Function, a []val) v
 		half = halfType[n.Obj().Name()]
 	}
 	if k.o.Arch < 90 && (pair || half == "bf16") {
-		k.fail(in.Pos(), "gpu.%s of a %s needs sm_90, and the target is sm_%d: write gpuc -arch sm_90", in.Call.StaticCallee().Name(), t, k.o.Arch)
+		k.fail(in.Pos(), "gpu.%s of %s needs sm_90, and the target is sm_%d: write gpuc -arch sm_90", in.Call.StaticCallee().Name(), t, k.o.Arch)
 	}
 	ty, kd := "b16", kHalf
 	switch {
@@ -436,7 +436,7 @@ const maxShared = 48 << 10
 func (k *kctx) sharedVar(f *frame, in *ssa.Call, t types.Type) val {
 	for _, l := range scalars(t, 0, nil) {
 		if l.k == kNone {
-			k.fail(in.Pos(), "shared memory cannot hold a %s: numbers, bools, and arrays and structs of them", t)
+			k.fail(in.Pos(), "shared memory cannot hold %s: numbers, bools, and arrays and structs of them", t)
 		}
 	}
 	key := f.path + "/" + in.Name() + "@" + f.fn.Name()

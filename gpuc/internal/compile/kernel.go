@@ -180,12 +180,12 @@ type kctx struct {
 	cellRegs map[string]string
 	cellPtrs map[string]val
 	shared   map[string]string
-	guard    val             // under which checks are made before their block
-	facts    *table          // what it says
-	ahead    *ahead          // the loop whose checks come before it
-	strength string          // of the load or the store that is compiled now: .relaxed.gpu
-	hint     string          // of it, for the caches
-	stack    []*ssa.Function // that are compiled now
+	guard    val       // under which checks are made before their block
+	facts    *table    // what it says
+	ahead    *ahead    // the loop whose checks come before it
+	strength string    // of the load or the store that is compiled now: .relaxed.gpu
+	hint     string    // of it, for the caches
+	stack    []running // what is compiled now
 	outlined outlined
 	funcs    *functions
 	callee   *callee // that is compiled; nil where it is the kernel
@@ -205,7 +205,7 @@ func newKctx(p *Program, o Options, src *Source) *kctx {
 		nreg: map[kind]int{}, cellRegs: map[string]string{}, cellPtrs: map[string]val{}, shared: map[string]string{},
 		cells: map[string]val{}, saved: map[string]map[string]val{}, jumps: map[string]int{},
 		written: map[string]bool{}, inlined: map[*ssa.Function]bool{},
-		funcs: &functions{by: map[string]*callee{}, flows: map[string][]string{}}, stack: []*ssa.Function{src.fn}, cur: newTable(nil), loops: []int{0},
+		funcs: &functions{by: map[string]*callee{}, flows: map[string][]string{}}, stack: []running{{fn: src.fn}}, cur: newTable(nil), loops: []int{0},
 	}
 }
 
@@ -267,7 +267,22 @@ func first(lengths map[string]val, names []string) val {
 
 // fail ends the compilation.
 func (k *kctx) fail(pos token.Pos, format string, args ...any) {
+	for i, a := range args {
+		if t, ok := a.(types.Type); ok {
+			args[i] = k.p.written(t)
+		}
+	}
 	panic(k.errorAt(pos, fmt.Sprintf(format, args...)))
+}
+
+// written is a type as the package writes it.
+func (p *Program) written(t types.Type) string {
+	return types.TypeString(t, func(of *types.Package) string {
+		if of == p.Types {
+			return ""
+		}
+		return of.Name()
+	})
 }
 
 // errorAt is an error at a place, and the calls that lead there.
@@ -278,8 +293,8 @@ func (k *kctx) errorAt(pos token.Pos, text string) *Error {
 	chain := slices.Clone(k.calls)
 	slices.Reverse(chain)
 	e := &Error{k.p.fset.Position(pos), text, chain}
-	if of := k.src.Of; of != nil && ofLibrary(k.stack[len(k.stack)-1]) { // what the author wrote is the line
-		e.Msg = fmt.Sprintf("gpuc cannot make %s: %s\n\tin the library at %s", types.TypeString(of.Type, types.RelativeTo(k.p.Types)), text, e.Pos)
+	if of := k.src.Of; of != nil && ofLibrary(k.stack[len(k.stack)-1].fn) { // what the author wrote is the line
+		e.Msg = fmt.Sprintf("gpuc cannot make %s: %s\n\tin the library at %s", k.p.written(of.Type), text, e.Pos)
 		e.Pos = k.p.fset.Position(of.at)
 	}
 	return e
@@ -290,9 +305,9 @@ func (k *kctx) instanceParam(t types.Type, pos token.Pos) {
 	s, ok := t.Underlying().(*types.Slice)
 	switch {
 	case HoldsSlice(t):
-		k.fail(pos, "%s holds a slice, and a launch of it takes numbers, bools, and structs and arrays of them: write a kernel of your own with the slice as a parameter", types.TypeString(t, types.RelativeTo(k.p.Types)))
+		k.fail(pos, "%s holds a slice, and a launch of it takes numbers, bools, and structs and arrays of them: write a kernel of your own with the slice as a parameter", t)
 	case ok && sizes.Sizeof(s.Elem()) == 0:
-		k.fail(pos, "%s has no bytes: take a type with at least one, such as uint32", types.TypeString(s.Elem(), types.RelativeTo(k.p.Types)))
+		k.fail(pos, "%s has no bytes: take a type with at least one, such as uint32", s.Elem())
 	}
 }
 

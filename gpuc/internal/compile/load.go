@@ -152,7 +152,7 @@ func Load(c Config) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if problem(pkgs, called) != nil && c.Stub != nil && len(p.Kernels) > 0 {
+	if problem(pkgs, called, c.Generated) != nil && c.Stub != nil && len(p.Kernels) > 0 {
 		text, err := c.Stub(p)
 		if err != nil {
 			return nil, err
@@ -167,7 +167,7 @@ func Load(c Config) (*Program, error) {
 			return nil, err
 		}
 	}
-	if err := problem(pkgs, called); err != nil {
+	if err := problem(pkgs, called, c.Generated); err != nil {
 		return nil, err
 	}
 	if p.Constraint, err = p.constraint(pkgs[0].Syntax); err != nil {
@@ -211,17 +211,24 @@ func Load(c Config) (*Program, error) {
 	return p, nil
 }
 
-// problem is why packages do not compile.
-func problem(pkgs []*packages.Package, called map[string]bool) error {
-	var errs []error
+// problem is why packages do not compile. What is wrong in the generated file follows from an error that the author sees, if there is one.
+func problem(pkgs []*packages.Package, called map[string]bool, generated string) error {
+	var errs, follow []error
 	packages.Visit(pkgs, nil, func(p *packages.Package) {
 		if !called[p.PkgPath] {
 			return
 		}
 		for _, e := range p.Errors {
-			errs = append(errs, e)
+			if strings.HasPrefix(e.Pos, generated+":") {
+				follow = append(follow, e)
+			} else {
+				errs = append(errs, e)
+			}
 		}
 	})
+	if len(errs) == 0 {
+		errs = follow
+	}
 	return errors.Join(errs...)
 }
 

@@ -25,8 +25,11 @@ func (k *kctx) alloc(f *frame, in *ssa.Alloc) val {
 		return val{k: kPtr, p: &ptr{sp: spCell, al: a, depth: depth}}
 	}
 	for _, l := range cellsOf(t, 0, nil) {
-		if l.k == kNone || l.k == kFunc {
-			k.fail(in.Pos(), "%s", noVariable(t))
+		switch l.k {
+		case kNone:
+			k.noVariable(in.Pos(), t)
+		case kFunc:
+			a.functions(k, l.off)
 		}
 	}
 	name := fmt.Sprintf("local_%s_%d", k.name, len(k.decls))
@@ -42,8 +45,10 @@ func (k *kctx) alloc(f *frame, in *ssa.Alloc) val {
 	k.decls = append(k.decls, fmt.Sprintf(".local .align 16 .b8 %s[%d]; // %s", name, sizes.Sizeof(t), key))
 declared:
 	v := val{k: kPtr, p: &ptr{sp: spLocal, base: name, align: 16, holds: key + "*", depth: depth}}
-	if a.value != nil { // memory is for an index that is not constant
+	if a.value != nil || a.funcs != nil { // memory is for an index that is not constant, and for what has no functions
 		v.p.al = a
+	}
+	if a.value != nil {
 		return v
 	}
 	k.store(v, k.zero(t), t, in.Pos())
@@ -60,15 +65,14 @@ func (k *kctx) cellsFor(a *alloca, pos token.Pos) bool {
 		return false
 	}
 	a.cells, a.kinds, a.ptrs = map[int64]string{}, map[int64]kind{}, map[int64]val{}
-	a.funcs, a.block = map[int64]val{}, k.blockID
 	for _, l := range list {
 		a.kinds[l.off] = l.k
 		switch l.k {
 		case kNone:
-			k.fail(pos, "%s", noVariable(a.t))
+			k.noVariable(pos, a.t)
 		case kThread:
 		case kFunc:
-			a.funcs[l.off] = val{k: kFunc}
+			a.functions(k, l.off)
 		case kPtr:
 			name := fmt.Sprint(a.key, "*", l.off)
 			h, ok := k.cellPtrs[name]
@@ -332,7 +336,7 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 			return
 		}
 		x = offset(x, 0)
-		x.p.al = nil
+		x.p.al = &alloca{funcs: x.p.al.funcs, block: x.p.al.block}
 	}
 	if list := x.p.vectors(t); list != nil {
 		leaves := flat(v, nil)
@@ -357,7 +361,7 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 			k.store(offset(x, 8), v.e[1], types.Typ[types.Int], pos)
 			return
 		}
-		k.fail(pos, "%s", noStore(t))
+		k.noStore(pos, t)
 	case *types.Pointer:
 		if isThread(t) {
 			return
@@ -366,7 +370,7 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 			k.storePtr(x.p, v)
 			return
 		}
-		k.fail(pos, "%s", noStore(t))
+		k.noStore(pos, t)
 	case *types.Signature:
 		k.storeFunc(x, v, pos)
 	case *types.Struct:
@@ -382,7 +386,7 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 		p := x.p
 		if isText(u) {
 			if p.sp != spCell && p.holds == "" {
-				k.fail(pos, "%s", noStore(t))
+				k.noStore(pos, t)
 			}
 			k.storePtr(p, v.e[0])
 			k.store(offset(x, 8), v.e[1], types.Typ[types.Int], pos)
@@ -409,12 +413,12 @@ func (k *kctx) store(x, v val, t types.Type, pos token.Pos) {
 		}
 		k.emit(k.access("st", p.sp)+"."+mem(u), nil, k.memOperand(p), v.String()).side = true
 	default:
-		k.fail(pos, "%s", noStore(t))
+		k.noStore(pos, t)
 	}
 }
 
-func noStore(t types.Type) string {
-	return fmt.Sprintf("a kernel stores no %s: pointers and slices stay in variables and parameters", t)
+func (k *kctx) noStore(pos token.Pos, t types.Type) {
+	k.fail(pos, "a kernel stores no %s: pointers and slices stay in variables and parameters", t)
 }
 
 func (k *kctx) writes(p *ptr) {
@@ -423,25 +427,22 @@ func (k *kctx) writes(p *ptr) {
 	}
 }
 
-// noVariable says why a variable that lies in memory cannot have a type.
-func noVariable(t types.Type) string {
-	if holdsFunction(t) {
-		return "which function this variable holds is not known: set a function in a struct or an array where that is declared, " +
-			"and take its elements by constant indices"
-	}
+// noVariable says why no variable can have a type.
+func (k *kctx) noVariable(pos token.Pos, t types.Type) {
+	text := "a kernel has no variables of type %s: numbers, bools, slices, pointers, and structs and arrays of them"
 	switch u := t.Underlying().(type) {
 	case *types.Interface:
-		return "a kernel has no interfaces: call a function by its name, or a generic one"
+		k.fail(pos, "a kernel has no interfaces: call a function by its name, or a generic one")
 	case *types.Array:
 		if _, ok := u.Elem().Underlying().(*types.Interface); ok {
-			return "a kernel has no interfaces: call a function by its name, or a generic one; to print, call t.Printf with the arguments"
+			k.fail(pos, "a kernel has no interfaces: call a function by its name, or a generic one; to print, call t.Printf with the arguments")
 		}
 	case *types.Basic:
-		return fmt.Sprintf("a kernel has no values of type %s: numbers and bools", t)
+		text = "a kernel has no values of type %s: numbers and bools"
 	case *types.Struct:
-		return fmt.Sprintf("a variable of type %s holds what a kernel has not: numbers, bools, slices, pointers, and structs and arrays of them", t)
+		text = "a variable of type %s holds what a kernel has not: numbers, bools, slices, pointers, and structs and arrays of them"
 	}
-	return fmt.Sprintf("a kernel has no variables of type %s: numbers, bools, slices, pointers, and structs and arrays of them", t)
+	k.fail(pos, text, t)
 }
 
 // quads divides a slice of bytes at 16-byte boundaries: gpu.Quads.
@@ -475,21 +476,4 @@ func (k *kctx) view(fn *ssa.Function, x val) val {
 	n := k.bin(token.MUL, b, b, x.e[1], cst(k64, uint64(sizes.Sizeof(from))), token.NoPos)
 	n = k.bin(token.QUO, b, b, n, cst(k64, uint64(sizes.Sizeof(to))), token.NoPos)
 	return val{k: kAgg, e: []val{{k: kPtr, p: &p}, n}}
-}
-
-// holdsFunction reports whether an array or a struct has functions.
-func holdsFunction(t types.Type) bool {
-	switch u := t.Underlying().(type) {
-	case *types.Signature:
-		return true
-	case *types.Array:
-		return holdsFunction(u.Elem())
-	case *types.Struct:
-		for f := range u.Fields() {
-			if holdsFunction(f.Type()) {
-				return true
-			}
-		}
-	}
-	return false
 }

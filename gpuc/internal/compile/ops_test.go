@@ -63,6 +63,7 @@ func TestOperations(t *testing.T) {
 		pairs(t, d, "Uint64", ops.N, ops.Uint64, func() uint64 { return u() })
 		pairs(t, d, "Int", ops.N, ops.Int, func() int { return int(u()) })
 		pairs(t, d, "Uint", ops.N, ops.Uint, func() uint { return uint(u()) })
+		pairs(t, d, "NarrowBits", 8, ops.NarrowBits, u)
 		pairs(t, d, "Bits", 8, ops.Bits, func() uint32 { return uint32(u()) })
 		pairs(t, d, "Signs", 8, ops.Signs, func() int64 { return int64(u()) })
 		pairs(t, d, "Counts", 8, ops.Counts, u)
@@ -168,7 +169,7 @@ func TestSM90(t *testing.T) {
 			make([]gpu.BFloat16, 4), many(128, func() gpu.BFloat16 { return gpu.ToBFloat16(float32(r.IntN(5))) }))
 	}
 	if !device.Hardware() {
-		for kernel, what := range map[string]string{"Pairs": "gpu.AtomicCompareAndSwapPair of a github.com/purecuda/purecuda/gpu.Uint64x2", "AtomicBrains": "gpu.AtomicAddHalf"} {
+		for kernel, what := range map[string]string{"Pairs": "gpu.AtomicCompareAndSwapPair of gpu.Uint64x2", "AtomicBrains": "gpu.AtomicAddHalf"} {
 			_, err := program(t, folder).Compile(compile.Options{Arch: 89, Checks: compile.ChecksOff}, kernel)
 			require.ErrorContains(t, err, what)
 			require.ErrorContains(t, err, "needs sm_90, and the target is sm_89: write gpuc -arch sm_90")

@@ -106,8 +106,13 @@ type Call struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", e.Pos, e.Msg)
-	for _, c := range e.Chain {
-		fmt.Fprintf(&b, "\n\tcalled by %s at %s", c.Caller, c.Pos)
+	for i, times := 0, 0; i < len(e.Chain); i += times {
+		for times = 1; i+times < len(e.Chain) && e.Chain[i+times] == e.Chain[i]; times++ {
+		}
+		fmt.Fprintf(&b, "\n\tcalled by %s at %s", e.Chain[i].Caller, e.Chain[i].Pos)
+		if times > 1 {
+			fmt.Fprintf(&b, ", %d times", times)
+		}
 	}
 	return b.String()
 }

@@ -17,7 +17,7 @@ func (s *Source) ownChecks() bool { return s.Of != nil && s.Checks == ChecksOff 
 
 // off reports whether what is compiled now has no checks.
 func (k *kctx) off() bool {
-	return k.o.Checks == ChecksOff || k.src.ownChecks() && ofLibrary(k.stack[len(k.stack)-1])
+	return k.o.Checks == ChecksOff || k.src.ownChecks() && ofLibrary(k.stack[len(k.stack)-1].fn)
 }
 
 // ofLibrary reports whether a function belongs to what a program instantiates, and not to the program.

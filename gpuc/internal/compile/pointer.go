@@ -51,8 +51,9 @@ type alloca struct {
 	cells map[int64]string
 	kinds map[int64]kind
 	ptrs  map[int64]val
-	funcs map[int64]val // functions, which are set in the block of the variable alone
+	funcs map[int64]val // functions, which are set in the block of the variable alone, and are in no memory
 	block int
+	index bool // it is an element whose index is not constant
 	t     types.Type
 	value *val
 }
@@ -95,8 +96,8 @@ func (k *kctx) at(x, i val, size int64) val {
 	if !isReg(p.base) {
 		p.base = k.pure("mov.u64", k64, p.base).r
 	}
-	if p.g = nil; p.sp != spParam {
-		p.al = nil
+	if p.g = nil; p.sp != spParam && p.al != nil {
+		p.al = &alloca{funcs: p.al.funcs, index: true}
 	}
 	p.align = gcd(max(1, p.align), size)
 	x.p = &p

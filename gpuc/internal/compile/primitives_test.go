@@ -25,6 +25,7 @@ import (
 	"github.com/purecuda/purecuda/gpu/launch"
 	"github.com/purecuda/purecuda/gpuc/internal/compile"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
+	"github.com/purecuda/purecuda/gpuc/internal/testdata/narrow"
 	"github.com/purecuda/purecuda/gpuc/internal/testdata/primitives"
 	"github.com/purecuda/purecuda/kernels"
 	"github.com/purecuda/purecuda/runtime"
@@ -54,6 +55,7 @@ var libraryOptions = map[string]compile.Options{
 	"primitives":   {Arch: 75, Checks: compile.ChecksOff},
 	"across":       {Arch: 75, Checks: compile.ChecksOff},
 	"catalogue":    {Arch: 75, Checks: compile.ChecksOff},
+	"narrow":       {Arch: 75, Checks: compile.ChecksOff},
 	"failing":      {Arch: 75, Checks: compile.ChecksReport},
 	"transformer":  {Arch: 75, Checks: compile.ChecksOff},
 	"fused sm_80":  {Arch: 80, Checks: compile.ChecksOff},
@@ -295,6 +297,33 @@ func TestScansOfTheLibrary(t *testing.T) {
 		many[2] = 256*1030 + 3
 	}
 	scannedAll(p, "ScanLargeAddLarge", primitives.AddLarge{Factor: 1}, many, large(r))
+}
+
+// TestNarrowTypes has elements of less than 4 bytes, bools, and structs with space between their fields.
+func TestNarrowTypes(t *testing.T) {
+	p := openLibrary(t, "narrow")
+	r := rand.New(rand.NewPCG(1, 3))
+	truth := func() bool { return r.IntN(5000) == 0 }
+	color := func() narrow.Color {
+		return narrow.Color{R: uint8(r.IntN(2)), G: uint8(r.IntN(2)), B: uint8(r.IntN(2) * 255)}
+	}
+	mark := func() narrow.Mark {
+		return narrow.Mark{On: r.IntN(2) == 0, ID: int16(r.IntN(3) - 1), Of: uint8(r.IntN(2))}
+	}
+	sizes := []int{1, 8191, 3*8192 + 5}
+	scannedAll(p, "ScanInt16AddInt16", block.Add[int16]{}, append(sizes, 33*8192+7), func() int16 { return int16(r.Uint32()) })
+	scannedAll(p, "ScanBoolOr", narrow.Or{}, sizes, truth)
+	scannedAll(p, "ScanColorLastColor", narrow.Last[narrow.Color]{}, sizes, color)
+	scannedAll(p, "ScanMarkLastMark", narrow.Last[narrow.Mark]{}, sizes, mark)
+	for _, n := range sizes {
+		reduced(p, "ReduceUint8AddUint8", block.Add[uint8]{}, elements(n, func() uint8 { return uint8(r.Uint32()) }), 1)
+		reduced(p, "ReduceBoolOr", narrow.Or{}, elements(n, truth), 0)
+		uniqued(p, "UniqueBool", runsOf(r, n, 5, func() bool { return r.IntN(2) == 0 }), 1)
+		uniqued(p, "UniqueColor", runsOf(r, n, 3, color), 0)
+		combined(p, "ReduceByKeyUint8BoolOr", narrow.Or{}, runsOf(r, n, 9, func() uint8 { return uint8(r.IntN(3)) }), elements(n, truth), 0)
+		combined(p, "ReduceByKeyMarkColorLastColor", narrow.Last[narrow.Color]{}, runsOf(r, n, 9, mark), elements(n, color), 1)
+		counted(p, "RunLengthsInt8", runsOf(r, n, 4, func() int8 { return int8(r.IntN(3) - 1) }), 1)
+	}
 }
 
 func TestScanOfFloatsHasOneOrder(t *testing.T) {

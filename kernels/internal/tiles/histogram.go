@@ -31,7 +31,7 @@ func NewBins[T Sample](low, high T, n int) Bins[T] {
 	return b
 }
 
-// Bin is the bin of v, which is within the range. The bins of integers begin at Low + (High-Low)*i/N. The bin of a float is
+// Bin is the bin of v, which is within the range. The bin of an integer is (v-Low)*N/(High-Low), in integers. That of a float is
 // (v-Low)*Per in float64, rounded down.
 func (b Bins[T]) Bin(v T) int {
 	half := 0.5

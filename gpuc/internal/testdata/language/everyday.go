@@ -387,3 +387,99 @@ func Guarded(t *gpu.Thread, out, x []int32) {
 	}
 	out[i] += best.b
 }
+
+// heap has an order, and an array that a variable indexes.
+type heap struct {
+	a    [8]int32
+	n    int32
+	less func(a, b int32) bool
+}
+
+func (h *heap) push(v int32) {
+	i := h.n
+	h.n++
+	for ; i > 0 && h.less(v, h.a[(i-1)/2]); i = (i - 1) / 2 {
+		h.a[i] = h.a[(i-1)/2]
+	}
+	h.a[i] = v
+}
+
+// topOf is not inlined: it gets what the order has captured.
+//
+//go:noinline
+func topOf(h *heap, from, n int32) (best int32) {
+	best = from
+	for i := range n {
+		if h.less(h.a[i&7], h.a[best&7]) {
+			best = i
+		}
+	}
+	return best
+}
+
+func doubled(f func(int32) int32) func(int32) int32 {
+	return func(x int32) int32 { return f(f(x)) }
+}
+
+// Closures has functions in variables in memory, and functions that call themselves.
+//
+//purecuda:kernel recursion=20
+func Closures(t *gpu.Thread, out, x []int32) {
+	i := t.GlobalX()
+	if i >= len(out) {
+		return
+	}
+	calls, flip := int32(0), x[i]&1 != 0
+	h := heap{less: func(a, b int32) bool {
+		calls++
+		return a < b != flip
+	}}
+	for k := range 8 {
+		h.push(x[(i+k)%len(x)])
+	}
+	best := topOf(&h, x[i]&3, 5)
+	out[i] = h.a[x[i]&7] + 3*best
+
+	two := doubled(doubled(func(v int32) int32 { return 3*v + calls }))
+	out[i] += two(x[i] & 15)
+
+	memo := [4]int32{1, 1}
+	var fib func(n int32) int32
+	fib = func(n int32) int32 {
+		calls++
+		if n < 4 && memo[n&3] > 0 {
+			return memo[n&3]
+		}
+		v := fib(n - 1)
+		v += fib(n - 2)
+		if n < 4 {
+			memo[n&3] = v
+		}
+		return v
+	}
+	out[i] += fib(x[i]&7) << 4
+
+	even := func(int32) bool { return false }
+	var odd func(n int32) bool
+	even = func(n int32) bool {
+		calls += 100
+		return n <= 0 || odd(n-1)
+	}
+	odd = func(n int32) bool { return n > 0 && even(n-1) }
+	if even(x[i] & 7) {
+		out[i] = -out[i]
+	}
+	var large struct { // too large for registers
+		of  [80][4]int32
+		sum func(int32) int32
+	}
+	large.sum = func(n int32) (s int32) {
+		for k := range n {
+			s += large.of[k][n&3]
+		}
+		return s
+	}
+	large.of[x[i]&63][x[i]&3] = 9
+	sum := large.sum(x[i]&63 + 1)
+	out[i] += sum + calls
+}

@@ -256,6 +256,31 @@ func Bits(t *gpu.Thread, out, a, b []uint32) {
 	o[6], o[7] = uint32(hi)^uint32(lo>>32), uint32(bits.Len32(x)+bits.Len64(uint64(y))*64+bits.TrailingZeros32(y)*4096)
 }
 
+// small has numbers of less than 4 bytes, and no space between.
+type small struct {
+	a int16
+	b bool
+	c [5]uint8
+}
+
+// NarrowBits does what package gpu has for the bits of small values.
+//
+//purecuda:kernel
+func NarrowBits(t *gpu.Thread, out, a, b []uint64) {
+	i := t.GlobalX()
+	x, y := a[i], b[i]
+	o := out[i*8 : i*8+8]
+	s := gpu.FromBits[small](x&^(0xff<<16) | y&1<<16)
+	o[0], o[1] = gpu.Bits(s), gpu.Bits(small{int16(y), y&2 != 0, [5]uint8{4: uint8(x)}})
+	o[2] = gpu.Bits(gpu.FromBits[[3]int8](x)) | gpu.Bits(int8(y))<<32
+	o[3] = gpu.Bits(y&4 != 0) + gpu.Bits(true)*2 + gpu.Bits(uint16(x))<<8
+	if z := gpu.FromBits[[2]bool](y & 0x101); z[0] != z[1] {
+		o[4] = 1
+	}
+	o[5] = uint64(int64(gpu.FromBits[int16](x))) ^ gpu.Bits([2]int16{int16(x), int16(y)})<<16
+	o[6], o[7] = uint64(s.c[4]), uint64(int64(s.a))
+}
+
 // Signs does what ptxas of driver 580 gets wrong where the PTX has a negation, or the upper half of a product.
 //
 //purecuda:kernel
