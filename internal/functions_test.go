@@ -61,6 +61,7 @@ var functions = map[string]any{
 	"kernels.SortAll":            kernels.SortAll[uint32],
 	"kernels.SoftmaxCPU":         kernels.SoftmaxCPU[float32],
 	"kernels.GemmCPU":            kernels.GemmCPU[gpu.Float16],
+	"kernels.GemmToCPU":          kernels.GemmToCPU[gpu.Float8E4M3, float32, float32, activation],
 	"kernels.GemmWithCPU":        kernels.GemmWithCPU[gpu.Float16, activation],
 	"kernels.GramPartialsCPU":    kernels.GramPartialsCPU,
 	"kernels.Histogram256CPU":    kernels.Histogram256CPU,

@@ -174,6 +174,7 @@ var values = []reflect.Type{
 	typed[kernels.Digest](),
 	typed[kernels.Gemm[gpu.Float16]](),
 	typed[kernels.GemmShape](),
+	typed[kernels.GemmTo[gpu.Float8E4M3, float32, float32, activation]](),
 	typed[kernels.GemmWith[gpu.Float16, activation]](),
 	typed[kernels.Gram](),
 	typed[kernels.Heads](),

@@ -10,9 +10,9 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Matrix is a matrix on a device, row by row. Row i begins at element i*Pitch of Ref. Pitch is a multiple of 8, and Ref begins at a
-// multiple of 16 bytes, as what Alloc returns does. It is a plain value.
-type Matrix[T gpu.Float] struct {
+// Matrix is a matrix on a device, row by row. Row i begins at element i*Pitch of Ref. Pitch is a multiple of 8, and of 16 where an element is a
+// byte. Ref begins at a multiple of 16 bytes, as what Alloc returns does. It is a plain value.
+type Matrix[T gpu.Element | gpu.Sum] struct {
 	Ref               *runtime.Ref[T]
 	Rows, Cols, Pitch int
 }
@@ -24,14 +24,14 @@ type Gemm[T gpu.Half] struct{ kernel }
 // GemmShape says more of a call of Gemm. The zero value says what a call without it does: one product.
 type GemmShape struct {
 	// Batch is how many products of the same size a call computes: at most 65,535. 0 means one product, and the strides say nothing then.
-	// Each matrix of the next product begins a stride further, in elements of its Ref. A stride on a device is a multiple of 8. One of 0 gives all products the same A or B.
+	// Each matrix of the next product begins a stride further, in elements of its Ref. A stride on a device is a multiple of what a pitch is. One of 0 gives all products the same A or B.
 	// The results lie one after another, or side by side in rows that have room for all.
 	Batch                     int
 	StrideA, StrideB, StrideC int
 
 	// TransposedA says that A lies in memory as its transpose: a row of the Matrix is a column of A. TransposedB says so of B, and C is then the
 	// product of A and the Matrix. A launch copies such a matrix to the form that it needs, in scratch memory. It takes
-	// as long as reading and writing it. Where such a Matrix has an odd number of columns, its memory has an element after the last.
+	// as long as reading and writing it. The memory of such a Matrix goes on to a multiple of 4 bytes after the last element.
 	TransposedA, TransposedB bool
 
 	// InParts adds up products of few tiles and many columns in parts, which have blocks of their own. It does so where all C have at most 32 tiles of
@@ -82,15 +82,19 @@ func (g GemmShape) apart(rows, cols, pitch int) error {
 
 // parts divides the columns of A and B where there are few tiles and many columns, so that there are some 128 blocks. It does not ask the
 // device, so that all have the same order of sums. part is how many columns a part has.
-func (g GemmShape) parts(m, n, k int) (parts, part int) {
+func (g GemmShape) parts(m, n, k, size int) (parts, part int) {
 	tiles := uint64(ceil(m, gemm.Tile)) * uint64(ceil(n, gemm.Tile))
 	if !g.InParts || tiles > 32 || tiles*uint64(g.Batch) > 32 || k < 2048 {
 		return 1, k
 	}
 	parts = min(128/(int(tiles)*g.Batch), k/512, 16)
-	part = ceil(ceil(k, parts), gemm.Depth) * gemm.Depth
+	depth := gemm.DepthBytes / size
+	part = ceil(ceil(k, parts), depth) * depth
 	return ceil(k, part), part
 }
+
+// unit is what pitches and strides of elements of so many bytes are multiples of.
+func unit(size int) int { return max(8, 16/size) }
 
 // scratch is how many bytes the transposes and the sums of parts take, where elements of A and B have size bytes.
 func (g GemmShape) scratch(m, n, k, size int) int {
@@ -103,12 +107,12 @@ func (g GemmShape) scratch(m, n, k, size int) int {
 		total += 256 * math.Ceil(all/256)
 	}
 	if g.TransposedA {
-		add(g.matrices(g.StrideA), m, ceil(k, 8)*8, size)
+		add(g.matrices(g.StrideA), m, ceil(k, unit(size))*unit(size), size)
 	}
 	if g.TransposedB {
-		add(g.matrices(g.StrideB), n, ceil(k, 8)*8, size)
+		add(g.matrices(g.StrideB), n, ceil(k, unit(size))*unit(size), size)
 	}
-	if parts, _ := g.parts(m, n, k); parts > 1 {
+	if parts, _ := g.parts(m, n, k, size); parts > 1 {
 		add(parts, g.Batch, m, ceil(n, 2), 8)
 	}
 	if total >= math.MaxInt {
@@ -126,7 +130,7 @@ func (g GemmShape) matrices(stride int) int {
 }
 
 // gemmScratch is Scratch of a kernel.
-func gemmScratch[T gpu.Half](m, n, k int, shape GemmShape) int {
+func gemmScratch[T gpu.Element](m, n, k int, shape GemmShape) int {
 	g, err := gemmBatch([]GemmShape{shape})
 	if err != nil || gemmShape(g, m, n, k, k, m, n) != nil || m == 0 || n == 0 {
 		return 0
@@ -139,8 +143,8 @@ func gemmScratch[T gpu.Half](m, n, k int, shape GemmShape) int {
 func (Gemm[T]) Scratch(m, n, k int, shape GemmShape) int { return gemmScratch[T](m, n, k, shape) }
 
 // newGemmScratch takes the scratch memory of a call.
-func newGemmScratch[T gpu.Half](s *runtime.Stream, g GemmShape, a, b, c Matrix[T]) (*scratch, error) {
-	_, k, _ := turned(g.TransposedA, a.Rows, a.Cols)
+func newGemmScratch[T, R gpu.Element | gpu.Sum](s *runtime.Stream, g GemmShape, a Matrix[T], c Matrix[R]) (*scratch, error) {
+	_, k, _ := turned[T](g.TransposedA, a.Rows, a.Cols)
 	bytes := g.scratch(c.Rows, c.Cols, k, int(sizeOf[T]()))
 	if bytes == 0 {
 		return &scratch{}, nil
@@ -151,7 +155,7 @@ func newGemmScratch[T gpu.Half](s *runtime.Stream, g GemmShape, a, b, c Matrix[T
 // together reports whether compute capability 9.0 takes the kernel for 8.0: for a product in parts, and for a batch of products that do
 // not fill the device. Otherwise each product has a launch of its own.
 func (g GemmShape) together(m, n, k, multiprocessors int) bool {
-	if parts, _ := g.parts(m, n, k); parts > 1 {
+	if parts, _ := g.parts(m, n, k, 2); parts > 1 {
 		return true
 	}
 	return g.Batch > 1 && ceil(n, gemm.Tile) < ceil(max(1, multiprocessors), ceil(m, gemm.Tile))
@@ -185,7 +189,7 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 		return nothing(s)
 	}
 	kernel, last := k.k, len(k.more)-1
-	space, err := newGemmScratch(s, g, a, b, c)
+	space, err := newGemmScratch(s, g, a, c)
 	if err != nil {
 		return err
 	}
@@ -206,18 +210,18 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 }
 
 // gemmAny launches the kernel for sm_80, which is number 0, and Merge, which is number 1, where the product has parts.
-func gemmAny[T gpu.Half](space *scratch, g GemmShape, a, b, c Matrix[T], launch func(kernel int, shape runtime.Shape, args ...runtime.Arg) error) error {
+func gemmAny[T gpu.Element, R gpu.Element | gpu.Sum](space *scratch, g GemmShape, a, b Matrix[T], c Matrix[R], launch func(kernel int, shape runtime.Shape, args ...runtime.Arg) error) error {
 	shape, args, err := gemmArgs(g, a, b, c)
 	if err != nil {
 		return err
 	}
 	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
-	parts, part := g.parts(c.Rows, c.Cols, a.Cols)
+	parts, part := g.parts(c.Rows, c.Cols, a.Cols, int(sizeOf[T]()))
 	if parts == 1 {
 		return launch(0, shape, append(args, runtime.Value(uint64(0)), runtime.Value(0), i(part))...)
 	}
 	pairs := c.Rows * ceil(c.Cols, 2)
-	sums, err := cut[float32](space, parts*g.Batch*2*pairs)
+	sums, err := cut[float32](space, parts*g.Batch*2*pairs) // or of int32
 	if err != nil {
 		return err
 	}
@@ -231,7 +235,7 @@ func gemmAny[T gpu.Half](space *scratch, g GemmShape, a, b, c Matrix[T], launch 
 }
 
 // gemmStraight copies matrices that lie as their transposes.
-func gemmStraight[T gpu.Half](space *scratch, g *GemmShape, a, b *Matrix[T], launch func(shape runtime.Shape, args ...runtime.Arg) error) error {
+func gemmStraight[T gpu.Element](space *scratch, g *GemmShape, a, b *Matrix[T], launch func(shape runtime.Shape, args ...runtime.Arg) error) error {
 	for _, o := range []struct {
 		turned bool
 		of     *Matrix[T]
@@ -240,8 +244,9 @@ func gemmStraight[T gpu.Half](space *scratch, g *GemmShape, a, b *Matrix[T], lau
 		if !o.turned {
 			continue
 		}
-		from, count, pitch := *o.of, g.matrices(*o.stride), ceil(o.of.Rows, 8)*8
-		grid := uint64(ceil(from.Rows, gemm.Turned)) * uint64(ceil(from.Cols, gemm.Turned))
+		size := int(sizeOf[T]())
+		from, count, pitch, side, per := *o.of, g.matrices(*o.stride), ceil(o.of.Rows, unit(size))*unit(size), gemm.Turned(size), 4/size
+		grid := uint64(ceil(from.Rows, side)) * uint64(ceil(from.Cols, side))
 		if grid > maxGrid {
 			return invalidArgument("Gemm: %d x %d elements to transpose are %d tiles, at most %d", from.Rows, from.Cols, grid, maxGrid)
 		}
@@ -250,9 +255,9 @@ func gemmStraight[T gpu.Half](space *scratch, g *GemmShape, a, b *Matrix[T], lau
 			return err
 		}
 		i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
-		shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(grid), Y: uint32(count)}, Block: runtime.Dim3{X: gemm.Threads}}
-		err = launch(shape, runtime.In(from.Ref), runtime.Value(from.Ref.Len()/2), runtime.InOut(ref), runtime.Value(ref.Len()/2),
-			i(from.Rows), i(from.Cols), i(from.Pitch/2), i(pitch/2), runtime.Value(*o.stride/2), runtime.Value(from.Cols*pitch/2))
+		shape := runtime.Shape{Grid: runtime.Dim3{X: uint32(grid), Y: uint32(count)}, Block: runtime.Dim3{X: gemm.Threads}, SharedBytes: uint32(gemm.TransposeBytes(size))}
+		err = launch(shape, runtime.In(from.Ref), runtime.Value(from.Ref.Len()/per), runtime.InOut(ref), runtime.Value(ref.Len()/per),
+			i(from.Rows), i(from.Cols), i(from.Pitch/per), i(pitch/per), runtime.Value(*o.stride/per), runtime.Value(from.Cols*pitch/per))
 		if err != nil {
 			return err
 		}
@@ -265,43 +270,33 @@ func gemmStraight[T gpu.Half](space *scratch, g *GemmShape, a, b *Matrix[T], lau
 }
 
 // gemmArgs are the shape and the arguments of the kernel for sm_80.
-func gemmArgs[T gpu.Half](g GemmShape, a, b, c Matrix[T]) (shape runtime.Shape, args []runtime.Arg, err error) {
+func gemmArgs[T gpu.Element, R gpu.Element | gpu.Sum](g GemmShape, a, b Matrix[T], c Matrix[R]) (shape runtime.Shape, args []runtime.Arg, err error) {
 	tiles := func(n int) uint64 { return (uint64(n) + gemm.Tile - 1) / gemm.Tile }
 	grid := tiles(c.Rows) * tiles(c.Cols)
 	if grid > maxGrid {
 		return shape, nil, invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", c.Rows, c.Cols, grid, maxGrid)
 	}
 	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(grid), Y: uint32(g.Batch)}, Block: runtime.Dim3{X: gemm.Threads}, SharedBytes: gemm.SharedBytes}
-	quads := func(m Matrix[T]) runtime.Arg { return runtime.Value((m.Ref.Len() + 7) / 8) }
+	per := 16 / int(sizeOf[T]())
+	quads := func(m Matrix[T]) runtime.Arg { return runtime.Value(ceil(m.Ref.Len(), per)) }
 	i := func(n int) runtime.Arg { return runtime.Value(int32(n)) }
 	return shape, []runtime.Arg{runtime.In(a.Ref), quads(a), runtime.In(b.Ref), quads(b), runtime.InOut(c.Ref), runtime.Value(c.Ref.Len() / 2),
-		i(c.Rows), i(c.Cols), i(a.Cols), i(a.Pitch / 8), i(b.Pitch / 8), i(c.Pitch / 2),
-		runtime.Value(g.StrideA / 8), runtime.Value(g.StrideB / 8), runtime.Value(g.StrideC / 2)}, nil
+		i(c.Rows), i(c.Cols), i(a.Cols), i(a.Pitch / per), i(b.Pitch / per), i(c.Pitch / 2),
+		runtime.Value(g.StrideA / per), runtime.Value(g.StrideB / per), runtime.Value(g.StrideC / 2)}, nil
 }
 
 // gemmChecked looks at what a call takes, and whether the result is empty.
-func gemmChecked[T gpu.Half](a, b, c Matrix[T], shape []GemmShape) (g GemmShape, empty bool, err error) {
+func gemmChecked[T gpu.Element, R gpu.Element | gpu.Sum](a, b Matrix[T], c Matrix[R], shape []GemmShape) (g GemmShape, empty bool, err error) {
 	if g, err = gemmBatch(shape); err != nil {
 		return g, false, err
 	}
-	rowsA, colsA, oddA := turned(g.TransposedA, a.Rows, a.Cols)
-	rowsB, colsB, oddB := turned(g.TransposedB, b.Rows, b.Cols)
+	rowsA, colsA, oddA := turned[T](g.TransposedA, a.Rows, a.Cols)
+	rowsB, colsB, oddB := turned[T](g.TransposedB, b.Rows, b.Cols)
 	if err := gemmShape(g, rowsA, rowsB, colsA, colsB, c.Rows, c.Cols); err != nil || c.Rows == 0 || c.Cols == 0 {
 		return g, true, err
 	}
-	for _, m := range []struct {
-		name   string
-		of     Matrix[T]
-		stride int
-		odd    int // elements after the last that are touched
-	}{{"A", a, g.StrideA, oddA}, {"B", b, g.StrideB, oddB}, {"C", c, g.StrideC, c.Cols & 1}} {
-		if err := m.of.check("Gemm", m.name, m.odd); err != nil {
-			return g, false, err
-		}
-		if m.stride%8 != 0 {
-			return g, false, invalidArgument("Gemm: the stride of %s is %d, want a multiple of 8", m.name, m.stride)
-		}
-		if err := g.fits(m.name, m.stride, m.of.Ref.Len()-(m.of.Rows-1)*m.of.Pitch-m.of.Cols-m.odd); err != nil {
+	for _, err := range []error{gemmOperand(g, "A", a, g.StrideA, oddA), gemmOperand(g, "B", b, g.StrideB, oddB), gemmOperand(g, "C", c, g.StrideC, c.Cols&1)} {
+		if err != nil {
 			return g, false, err
 		}
 	}
@@ -309,6 +304,17 @@ func gemmChecked[T gpu.Half](a, b, c Matrix[T], shape []GemmShape) (g GemmShape,
 		return g, false, err
 	}
 	return g, false, launch.Apart("Gemm", launch.Device("A", a.Ref, false), launch.Device("B", b.Ref, false), launch.Device("C", c.Ref, true), launch.Device("scratch", g.Scratch, true))
+}
+
+// gemmOperand looks at a matrix of a call, of which so many odd elements after the last are touched.
+func gemmOperand[T gpu.Element | gpu.Sum](g GemmShape, name string, m Matrix[T], stride, odd int) error {
+	if err := m.check("Gemm", name, odd); err != nil {
+		return err
+	}
+	if unit := unit(int(sizeOf[T]())); stride%unit != 0 {
+		return invalidArgument("Gemm: the stride of %s is %d, want a multiple of %d", name, stride, unit)
+	}
+	return g.fits(name, stride, m.Ref.Len()-(m.Rows-1)*m.Pitch-m.Cols-odd)
 }
 
 // gemmWidths are the widths of tiles of C on compute capability 9.0, in the order in which the kernels are loaded. cost is an
@@ -375,8 +381,8 @@ func (m Matrix[T]) check(kernel, name string, odd int) error {
 	if m.Ref == nil {
 		return invalidArgument("%s: %s has no memory", kernel, name)
 	}
-	if m.Pitch%8 != 0 || m.Pitch < m.Cols {
-		return invalidArgument("%s: the pitch of %s is %d: want a multiple of 8, at least its %d columns", kernel, name, m.Pitch, m.Cols)
+	if unit := unit(int(sizeOf[T]())); m.Pitch%unit != 0 || m.Pitch < m.Cols {
+		return invalidArgument("%s: the pitch of %s is %d: want a multiple of %d, at least its %d columns", kernel, name, m.Pitch, unit, m.Cols)
 	}
 	if left := m.Ref.Len() - m.Cols - odd; left < 0 || m.Rows > 1 && left/(m.Rows-1) < m.Pitch {
 		return invalidArgument("%s: %s has %d elements, too few for %d rows of %d with a pitch of %d", kernel, name, m.Ref.Len(), m.Rows, m.Cols+odd, m.Pitch)
@@ -395,9 +401,9 @@ func (m Matrix[T]) check(kernel, name string, odd int) error {
 const maxGemm = math.MaxInt32 - 4*gemm.Tile
 
 // turned are the rows and columns of a matrix that may lie as its transpose, and how many elements after it are touched.
-func turned(is bool, rows, cols int) (m, k, odd int) {
+func turned[T any](is bool, rows, cols int) (m, k, odd int) {
 	if is {
-		return cols, rows, cols & 1
+		return cols, rows, -cols & (4/int(sizeOf[T]()) - 1)
 	}
 	return rows, cols, 0
 }
@@ -423,13 +429,13 @@ func gemmShape(g GemmShape, m, n, k, alsoK, rows, cols int) error {
 
 // GemmCPU is Gemm on all cores, without gaps between the rows: A has m rows of k elements, B n rows of k, and C m rows of n. The bits
 // are those that the kernel has on the simulated driver. A GPU's may be away by [gpu.MMAError], and by the last bit of T. It
-// takes memory for A and B in float32. C overlaps neither, as for [Gemm]. A shape makes it a batch, with strides of any number of elements.
+// takes memory for A and B in float64. C overlaps neither, as for [Gemm]. A shape makes it a batch, with strides of any number of elements.
 // A slice ends with its last matrix. Where the shape says that A lies as its transpose, it has k rows of m elements, and B has k rows of n.
 func GemmCPU[T gpu.Half](m, n, k int, a, b, c []T, shape ...GemmShape) error {
-	return gemmCPU(m, n, k, a, b, c, shape, func(sum float32, _ int) float32 { return sum })
+	return gemmCPU(m, n, k, a, b, c, shape, func(sum float32, _ int) T { return gpu.ToHalf[T](sum) })
 }
 
-func gemmCPU[T gpu.Half](m, n, k int, a, b, c []T, shape []GemmShape, apply func(sum float32, col int) float32) error {
+func gemmCPU[T gpu.Element, S gpu.Sum, R any](m, n, k int, a, b []T, c []R, shape []GemmShape, finish func(sum S, col int) R) error {
 	g, err := gemmBatch(shape)
 	if err != nil {
 		return err
@@ -462,59 +468,89 @@ func gemmCPU[T gpu.Half](m, n, k int, a, b, c []T, shape []GemmShape, apply func
 	if err := g.apart(m, n, n); err != nil {
 		return err
 	}
-	wide := func(v []T, turned bool, rows int, stride *int) []float32 {
+	wide := func(v []T, turned bool, rows int, stride *int) []float64 {
 		if !turned {
-			out := make([]float32, len(v))
+			out := make([]float64, len(v))
 			for i, x := range v {
-				out[i] = x.Float32()
+				out[i] = factor(x)
 			}
 			return out
 		}
-		count, from := g.Batch, *stride
-		if from == 0 {
-			count = 1
-		} else {
+		count, from := g.matrices(*stride), *stride
+		if from > 0 {
 			*stride = rows * k
 		}
-		out := make([]float32, count*rows*k)
+		out := make([]float64, count*rows*k)
 		for i := range out {
-			out[i] = v[i/(rows*k)*from+i%k*rows+i/k%rows].Float32()
+			out[i] = factor(v[i/(rows*k)*from+i%k*rows+i/k%rows])
 		}
 		return out
 	}
 	x, y := wide(a, g.TransposedA, m, &g.StrideA), wide(b, g.TransposedB, n, &g.StrideB)
-	_, part := g.parts(m, n, k)
+	size := int(sizeOf[T]())
+	_, part := g.parts(m, n, k, size)
 	return gpu.Run(gpu.Shape1D(m*g.Batch, 1), func(t *gpu.Thread) {
 		of, i := t.GlobalX()/m, t.GlobalX()%m
 		row := x[of*g.StrideA+i*k:][:k]
 		for j := range n {
-			c[of*g.StrideC+i*n+j] = gpu.ToHalf[T](apply(dotParts(row, y[of*g.StrideB+j*k:][:k], part), j))
+			c[of*g.StrideC+i*n+j] = finish(dotParts[S](row, y[of*g.StrideB+j*k:][:k], part, 32/size), j)
 		}
 	})
 }
 
+// factor is an element as a tensor core multiplies it, exactly.
+func factor[T gpu.Element](x T) float64 {
+	switch x := any(x).(type) {
+	case int8:
+		return float64(x)
+	case uint8:
+		return float64(x)
+	case gpu.TF32:
+		return float64(math.Float32frombits(math.Float32bits(x.Float32()) &^ 0x1fff))
+	case interface{ Float32() float32 }:
+		return float64(x.Float32())
+	}
+	return 0
+}
+
 // dotParts adds the sums of parts.
-func dotParts(x, y []float32, part int) float32 {
-	part = min(part, len(x))
-	sum := dot(x[:part], y[:part])
-	for part < len(x) {
-		x, y = x[part:], y[part:]
-		part = min(part, len(x))
-		sum += dot(x[:part], y[:part])
+func dotParts[S gpu.Sum](x, y []float64, part, depth int) (sum S) {
+	for at := 0; at < len(x); at += part {
+		end := min(at+part, len(x))
+		var some S
+		switch to := any(&some).(type) {
+		case *float32:
+			*to = dot(x[at:end], y[at:end], depth)
+		case *int32:
+			*to = dotInts(x[at:end], y[at:end])
+		}
+		if at == 0 {
+			sum = some // which may be -0
+		} else {
+			sum += some
+		}
 	}
 	return sum
 }
 
-// dot adds 16 products at a time, as a tensor core does.
-func dot(x, y []float32) (sum float32) {
+// dot adds so many products at a time, as a tensor core does.
+func dot(x, y []float64, depth int) (sum float32) {
 	for len(x) > 0 {
-		some := 0.0
-		for i := range min(16, len(x)) {
-			some += float64(x[i] * y[i])
+		some, next := 0.0, min(depth, len(x))
+		for i, v := range x[:next] {
+			some += float64(v * y[i])
 		}
 		sum = float32(some + float64(sum))
-		next := min(16, len(x))
 		x, y = x[next:], y[next:]
 	}
 	return sum
+}
+
+// dotInts wraps around. Sums of float64 are exact here: the largest is below 1<<53.
+func dotInts(x, y []float64) int32 {
+	sum := 0.0
+	for i, v := range x {
+		sum += float64(v * y[i])
+	}
+	return int32(int64(sum))
 }

@@ -80,6 +80,26 @@ func testGemm[T gpu.Half](t *testing.T, b *runtime.Backend) {
 	}
 }
 
+// TestGemmOfLargeNumbers has products that no float32 holds, whose sum it does.
+func TestGemmOfLargeNumbers(t *testing.T) {
+	for _, d := range []drivertest.DeviceConfig{drivertest.A100(), drivertest.H100()} {
+		b := gemmDevice(t, d)
+		k, err := Load[Gemm[gpu.BFloat16]](b.Context)
+		require.NoError(t, err)
+		large, one := gpu.ToBFloat16(1e30), gpu.ToBFloat16(1)
+		x, w, got := []gpu.BFloat16{large, large, one, 7: {}}, []gpu.BFloat16{large, gpu.ToBFloat16(-1e30), one, 7: {}}, make([]gpu.BFloat16, 1)
+		matrix := func(ref *runtime.Ref[gpu.BFloat16], cols int) Matrix[gpu.BFloat16] {
+			return Matrix[gpu.BFloat16]{ref, 1, cols, 8}
+		}
+		dc := upload(t, b.Stream, make([]gpu.BFloat16, 8))
+		require.NoError(t, k.Launch(b.Stream, matrix(upload(t, b.Stream, x), 3), matrix(upload(t, b.Stream, w), 3), matrix(dc, 1)))
+		require.NoError(t, GemmCPU(1, 1, 3, x[:3], w[:3], got))
+		assert.Equal(t, one, got[0])
+		assert.Equal(t, one, download(t, b.Stream, dc)[0])
+		require.NoError(t, k.Close())
+	}
+}
+
 func TestGemmRefuses(t *testing.T) {
 	b := gemmDevice(t, drivertest.T4())
 	_, err := Load[Gemm[gpu.Float16]](b.Context)
@@ -327,7 +347,7 @@ func TestGemmInParts(t *testing.T) {
 				t.Run(fmt.Sprint(d.Name, c, sharp), func(t *testing.T) {
 					r := rand.New(rand.NewPCG(uint64(m), uint64(depth)))
 					up := func(n int) int { return (n + 7) / 8 * 8 }
-					parts, part := GemmShape{Batch: batch, InParts: true}.parts(m, n, depth)
+					parts, part := GemmShape{Batch: batch, InParts: true}.parts(m, n, depth, 2)
 					require.Greater(t, parts, 3)
 					matrix := func(rows int, sign float32) (tight []gpu.BFloat16, x Matrix[gpu.BFloat16]) {
 						v := make([]gpu.BFloat16, batch*rows*up(depth))
@@ -369,7 +389,7 @@ func TestGemmInParts(t *testing.T) {
 	}
 	for _, c := range []struct{ batch, m, n, k, parts, part int }{{1, 128, 128, 2047, 1, 2047}, {1, 1, 1, 2048, 4, 512}, {1, 128, 4096, 1 << 15, 4, 1 << 13}, {33, 1, 1, 4096, 1, 4096},
 		{1, 1, 1, maxGemm, 16, 134217696}, {maxBatch, maxGemm, maxGemm, 4096, 1, 4096}, {1, 1, 1, 2049, 4, 544}} {
-		parts, part := GemmShape{Batch: c.batch, InParts: true}.parts(c.m, c.n, c.k)
+		parts, part := GemmShape{Batch: c.batch, InParts: true}.parts(c.m, c.n, c.k, 2)
 		assert.Equal(t, [2]int{c.parts, c.part}, [2]int{parts, part}, c)
 	}
 }

@@ -27,7 +27,7 @@ func (GemmWith[T, F]) Of(k *launch.Kernels, first int) GemmWith[T, F] {
 
 //purecuda:kernel block=256 checks=off noalias arch=sm_80
 func (GemmWith[T, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
-	gemm.Multiply[T](t, f, true, bias, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+	gemm.Multiply[T](t, gemm.Activated[T, F]{By: f, Bias: bias}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
 //purecuda:kernel block=384 registers=168 checks=off arch=sm_90a
@@ -47,12 +47,12 @@ func (GemmWith[T, F]) kernelNarrow(t *gpu.Thread, f F, bias []float32, a, b, c g
 
 //purecuda:kernel block=256 checks=off noalias arch=sm_80
 func (GemmWith[T, F]) kernelTranspose(t *gpu.Thread, in, out []uint32, rows, cols, pitchIn, pitchOut int32, strideIn, strideOut int) {
-	gemm.Turn(t, in, out, rows, cols, pitchIn, pitchOut, strideIn, strideOut)
+	gemm.Turn[T](t, in, out, rows, cols, pitchIn, pitchOut, strideIn, strideOut)
 }
 
 //purecuda:kernel block=256 checks=off arch=sm_80
 func (GemmWith[T, F]) kernelMerge(t *gpu.Thread, f F, bias, sums []float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
-	gemm.Add[T](t, f, true, bias, sums, c, m, n, pitchC, strideC, parts)
+	gemm.Add(t, gemm.Activated[T, F]{By: f, Bias: bias}, sums, c, m, n, pitchC, strideC, parts)
 }
 
 // Scratch is that of [Gemm.Scratch].
@@ -63,6 +63,24 @@ func (GemmWith[T, F]) Scratch(m, n, k int, shape GemmShape) int {
 // Launch computes f.Apply(sum, bias) for each sum of [Gemm.Launch]. bias has an element for each column of C; without one, nil, it is 0. It
 // must not overlap C. All products of a batch have the same bias.
 func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *runtime.Ref[float32], shape ...GemmShape) error {
+	return gemmFinished(s, k.primitive, [3]int{0, 4, 5}, runtime.Struct(&f), a, b, c, bias, shape, func(g GemmShape, a, b Matrix[T], values []runtime.Arg) (bool, error) {
+		if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, a.Cols, k.k.Multiprocessors()) {
+			return false, nil
+		}
+		return true, gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error {
+			width, shape, args, err := hopperArgs(k.k.Context(), a, b, c)
+			if err != nil {
+				return err
+			}
+			return k.k.Launch(k.first+1+width, s, shape, append(values, args[:]...)...)
+		})
+	})
+}
+
+// gemmFinished launches kernels with a function on each sum. at has the numbers of that for sm_80, of that for transposes and of Merge. hopper
+// reports whether it has launched others; it may be nil.
+func gemmFinished[T gpu.Element, R gpu.Element | gpu.Sum](s *runtime.Stream, k primitive, at [3]int, f runtime.Arg, a, b Matrix[T], c Matrix[R], bias *runtime.Ref[float32], shape []GemmShape,
+	hopper func(g GemmShape, a, b Matrix[T], values []runtime.Arg) (bool, error)) error {
 	if err := k.loaded("Gemm"); err != nil {
 		return err
 	}
@@ -72,7 +90,7 @@ func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *
 	} else if empty {
 		return nothing(s)
 	}
-	values := []runtime.Arg{runtime.Struct(&f), runtime.Value(uint64(0)), runtime.Value(0)}
+	values := []runtime.Arg{f, runtime.Value(uint64(0)), runtime.Value(0)}
 	if bias != nil {
 		if bias.Len() != c.Cols {
 			return invalidArgument("Gemm: the bias has %d elements, want one for each of the %d columns of C", bias.Len(), c.Cols)
@@ -82,36 +100,98 @@ func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *
 		}
 		values[1], values[2] = slice(bias, false)
 	}
-	space, err := newGemmScratch(s, g, a, b, c)
+	space, err := newGemmScratch(s, g, a, c)
 	if err != nil {
 		return err
 	}
 	defer space.close()
-	err = gemmStraight(space, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error { return k.k.Launch(k.first+4, s, shape, args...) })
+	err = gemmStraight(space, &g, &a, &b, func(shape runtime.Shape, args ...runtime.Arg) error {
+		return k.k.Launch(k.first+at[1], s, shape, args...)
+	})
 	if err != nil {
 		return err
 	}
-	if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, a.Cols, k.k.Multiprocessors()) {
-		return gemmAny(space, g, a, b, c, func(i int, shape runtime.Shape, args ...runtime.Arg) error {
-			return k.k.Launch(k.first+5*i, s, shape, append(values, args...)...)
-		})
-	}
-	return gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error {
-		width, shape, args, err := hopperArgs(k.k.Context(), a, b, c)
-		if err != nil {
+	if hopper != nil {
+		if done, err := hopper(g, a, b, values); done || err != nil {
 			return err
 		}
-		return k.k.Launch(k.first+1+width, s, shape, append(values, args[:]...)...)
+	}
+	return gemmAny(space, g, a, b, c, func(i int, shape runtime.Shape, args ...runtime.Arg) error {
+		return k.k.Launch(k.first+at[2*i], s, shape, append(values, args...)...)
 	})
 }
 
 // GemmWithCPU is GemmWith on all cores, as [GemmCPU] is Gemm. bias has n elements, or none.
 func GemmWithCPU[T gpu.Half, F Activation](f F, m, n, k int, a, b, c []T, bias []float32, shape ...GemmShape) error {
+	return gemmFinishedCPU(m, n, k, a, b, c, bias, shape, func(sum, bias float32) T { return gpu.ToHalf[T](f.Apply(sum, bias)) })
+}
+
+func gemmFinishedCPU[T gpu.Element, S gpu.Sum, R any](m, n, k int, a, b []T, c []R, bias []float32, shape []GemmShape, apply func(sum S, bias float32) R) error {
 	if len(bias) != 0 && len(bias) != n {
 		return invalidArgument("Gemm: the bias has %d elements, want one for each of the %d columns of C", len(bias), n)
 	}
 	if err := launch.Apart("Gemm", launch.Host("bias", bias, false), launch.Host("C", c, true)); err != nil {
 		return err
 	}
-	return gemmCPU(m, n, k, a, b, c, shape, func(sum float32, col int) float32 { return f.Apply(sum, gemm.Bias(bias, int32(col))) })
+	return gemmCPU(m, n, k, a, b, c, shape, func(sum S, col int) R { return apply(sum, gemm.Bias(bias, int32(col))) })
+}
+
+// Finish makes an element of C of each sum, with the bias of its column, which may be a factor as well. It may have numbers in it.
+type Finish[S gpu.Sum, R gpu.Element | gpu.Sum] interface {
+	Apply(sum S, bias float32) R
+}
+
+// Factor is what [GemmTo] multiplies.
+type Factor interface {
+	int8 | uint8 | gpu.Float8E4M3 | gpu.Float8E5M2 | gpu.TF32 | gpu.Float16 | gpu.BFloat16
+}
+
+// GemmTo is [GemmWith] for more types. T is what A and B have. S is what products are added up in: int32 for int8 and uint8, and float32 for all others.
+// F makes the elements of C, of type R, of the sums.
+// A line //purecuda:instantiate kernels.GemmTo[int8, int32, gpu.BFloat16, Dequantize] makes one. It needs gpuc -arch sm_80, and sm_89 for Float8. It is
+// safe for concurrent use. All devices run it as those of compute capability 8.0 do.
+type GemmTo[T Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F Finish[S, R]] struct{ primitive }
+
+// Of is called by what gpuc writes.
+func (GemmTo[T, S, R, F]) Of(k *launch.Kernels, first int) GemmTo[T, S, R, F] {
+	return GemmTo[T, S, R, F]{primitive{k, first}}
+}
+
+//purecuda:kernel block=256 checks=off noalias arch=sm_80
+func (GemmTo[T, S, R, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c [][2]R, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
+	gemm.Multiply[T](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+}
+
+//purecuda:kernel block=256 checks=off noalias arch=sm_80
+func (GemmTo[T, S, R, F]) kernelTranspose(t *gpu.Thread, in, out []uint32, rows, cols, pitchIn, pitchOut int32, strideIn, strideOut int) {
+	gemm.Turn[T](t, in, out, rows, cols, pitchIn, pitchOut, strideIn, strideOut)
+}
+
+//purecuda:kernel block=256 checks=off arch=sm_80
+func (GemmTo[T, S, R, F]) kernelMerge(t *gpu.Thread, f F, bias []float32, sums []S, c [][2]R, m, n, pitchC int32, strideC int, parts int32) {
+	gemm.Add(t, gemm.Finished[S, R, F]{By: f, Bias: bias}, sums, c, m, n, pitchC, strideC, parts)
+}
+
+// Scratch is that of [Gemm.Scratch].
+func (GemmTo[T, S, R, F]) Scratch(m, n, k int, shape GemmShape) int {
+	return gemmScratch[T](m, n, k, shape)
+}
+
+// Launch computes f.Apply(sum, bias) for each sum, as [GemmWith.Launch] does. Sums of integers are exact, and wrap around. Where C has an odd
+// number of columns, the element after each row may change.
+func (k GemmTo[T, S, R, F]) Launch(s *runtime.Stream, f F, a, b Matrix[T], c Matrix[R], bias *runtime.Ref[float32], shape ...GemmShape) error {
+	return gemmFinished(s, k.primitive, [3]int{0, 1, 2}, runtime.Struct(&f), a, b, c, bias, shape, nil)
+}
+
+// GemmToCPU is GemmTo on all cores, as [GemmWithCPU] is GemmWith.
+func GemmToCPU[T Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F Finish[S, R]](f F, m, n, k int, a, b []T, c []R, bias []float32, shape ...GemmShape) error {
+	var sums any = float32(0)
+	switch any(*new(T)).(type) {
+	case int8, uint8:
+		sums = int32(0)
+	}
+	if _, ok := sums.(S); !ok {
+		return invalidArgument("Gemm: products of %T are added up in %T, not %T", *new(T), sums, *new(S))
+	}
+	return gemmFinishedCPU(m, n, k, a, b, c, bias, shape, f.Apply)
 }

@@ -53,6 +53,7 @@ func TestOverlapOnTheCPU(t *testing.T) {
 		"SoftmaxCPU":         {SoftmaxCPU(1, 4, x[:4], x[1:5], 1, false)},
 		"GemmCPU":            {GemmCPU(8, 8, 8, half[:64], apart[:64], half[:64]), GemmCPU(8, 8, 8, apart[:64], half[:64], half[63:127])},
 		"GemmWithCPU":        {GemmWithCPU(relu{}, 8, 8, 8, half[:64], apart[:64], half[1:65], nil)},
+		"GemmToCPU":          {GemmToCPU(relu{}, 8, 8, 8, half[:64], apart[:64], gpu.View[float32](half)[16:80], nil)},
 		"ScanCPU":            {ScanCPU(add, u[1:5], u[:4]), ScanCPU(add, u[:4], u[3:7])},
 		"PartitionCPU":       {onlyFailed(PartitionCPU(ascending{}, u[:4], other, u[3:7])), onlyFailed(PartitionCPU(ascending{}, other, u[:4], u[:4])), onlyFailed(PartitionCPU(ascending{}, u[:4], u[2:6], other))},
 		"ReduceByKeyCPU":     {onlyFailed(ReduceByKeyCPU(add, u[:4], other, u[:4], u[4:])), onlyFailed(ReduceByKeyCPU(add, other, u[:4], u[4:], u[:4])), onlyFailed(ReduceByKeyCPU(add, u[:4], u[1:5], other, other))},

@@ -14,7 +14,7 @@ var NoDoors = map[string][]string{
 		"kernels.StableSort.Launch", "kernels.TopK.Largest", "kernels.TopK.Smallest", "kernels.Unique.Launch",
 	},
 	"The launches of other kernels that stand ready, which are as well:": {
-		"kernels.Attention.Launch", "kernels.Decode.Launch", "kernels.LayerNorm.Launch", "kernels.RMSNorm.Launch", "kernels.Softmax.Launch", "kernels.Gemm.Launch", "kernels.GemmWith.Launch",
+		"kernels.Attention.Launch", "kernels.Decode.Launch", "kernels.LayerNorm.Launch", "kernels.RMSNorm.Launch", "kernels.Softmax.Launch", "kernels.Gemm.Launch", "kernels.GemmTo.Launch", "kernels.GemmWith.Launch",
 		"kernels.Gram.Launch", "kernels.Histogram256.Launch", "kernels.SHA256Chunks.Launch", "kernels.SHA256Rounds.Launch", "kernels.Saxpy.Launch", "kernels.Sum.Launch", "kernels.VectorAdd.Launch",
 	},
 
@@ -22,7 +22,7 @@ var NoDoors = map[string][]string{
 		"pool.Pool.Prepare", "pool.BreakEven.Learn", "pool.BreakEven.Measure", "pool.NewBreakEven"},
 	"What opens, closes and is told, around the doors:": {"pool.Open", "pool.PerDevice", "pool.PerStream", "pool.Pool.Shutdown", "pool.Batcher.Shutdown", "pool/isolate.Main", "pool/isolate.Group.Shutdown", "pool/isolate.Group.Drop", "cluster.Open", "cluster.Cluster.Put", "cluster.Cluster.Queue", "runtime.Keep",
 		"runtime.Runtime.TraceParent", "runtime.Runtime.TraceRequest", "runtime.Stream.SetTraceContext"},
-	"Plain Go, for one core:": {"kernels.AttentionCPU", "kernels.DecodeCPU", "kernels.LayerNormCPU", "kernels.RMSNormCPU", "kernels.SoftmaxCPU", "kernels.GemmCPU", "kernels.GemmWithCPU", "kernels.GramPartialsCPU", "kernels.Histogram256CPU", "kernels.HistogramCPU", "kernels.PartitionCPU", "kernels.ReduceByKeyCPU", "kernels.RunLengthsCPU", "kernels.SHA256ChunksCPU", "kernels.SHA256RoundsCPU", "kernels.SaxpyCPU",
+	"Plain Go, for one core:": {"kernels.AttentionCPU", "kernels.DecodeCPU", "kernels.LayerNormCPU", "kernels.RMSNormCPU", "kernels.SoftmaxCPU", "kernels.GemmCPU", "kernels.GemmToCPU", "kernels.GemmWithCPU", "kernels.GramPartialsCPU", "kernels.Histogram256CPU", "kernels.HistogramCPU", "kernels.PartitionCPU", "kernels.ReduceByKeyCPU", "kernels.RunLengthsCPU", "kernels.SHA256ChunksCPU", "kernels.SHA256RoundsCPU", "kernels.SaxpyCPU",
 		"kernels.ScanCPU", "kernels.SegmentedReduceCPU", "kernels.SegmentedSortCPU", "kernels.SumPartialsCPU", "kernels.TopKCPU", "kernels.VectorAddCPU"},
 	"What a kernel calls:":       {"gpu.GroupReduce"},
 	"Programs that need no GPU:": {"cmd/purecuda-static", "examples/cluster", "examples/deploy", "examples/testing"},

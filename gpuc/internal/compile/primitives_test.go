@@ -58,6 +58,8 @@ var libraryOptions = map[string]compile.Options{
 	"narrow":       {Arch: 75, Checks: compile.ChecksOff},
 	"failing":      {Arch: 75, Checks: compile.ChecksReport},
 	"transformer":  {Arch: 75, Checks: compile.ChecksOff},
+	"products":     {Arch: 80, Checks: compile.ChecksOff},
+	"float8":       {Arch: 89, Checks: compile.ChecksOff},
 	"fused sm_80":  {Arch: 80, Checks: compile.ChecksOff},
 	"fused sm_90a": {Arch: 90, Only: true, Checks: compile.ChecksOff},
 }

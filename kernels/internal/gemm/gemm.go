@@ -1,7 +1,11 @@
 // Package gemm has the matrix product of package kernels, on tensor cores.
 package gemm
 
-import "github.com/purecuda/purecuda/gpu"
+import (
+	"unsafe"
+
+	"github.com/purecuda/purecuda/gpu"
+)
 
 //go:generate go run -C ../../../gpuc . -arch sm_80 -checks off -launch=false ../kernels/internal/gemm
 
@@ -10,12 +14,11 @@ const (
 	Tile    = 128
 	Threads = 256
 
-	// Depth is how many columns of A and of B a stage has.
-	Depth = 32
+	// DepthBytes is how many bytes of a row of A and of B a stage has.
+	DepthBytes = 64
 
-	depth  = Depth
 	stages = 4
-	chunks = depth / 8 // of 16 bytes, in a row of a stage
+	chunks = DepthBytes / 16 // of 16 bytes, in a row of a stage
 	stage  = 2 * Tile * chunks
 	group  = 8 // rows of blocks that run at once, so that they share what they read
 
@@ -32,49 +35,97 @@ const (
 //
 //purecuda:kernel block=256 noalias T=gpu.BFloat16
 func Product[T gpu.Half](t *gpu.Thread, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
-	Multiply[T](t, Plain{}, false, nil, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+	Multiply[T](t, Halves[T]{}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
 }
 
-// Turned is how many rows and columns of a matrix a block of Transpose takes.
-const Turned = 64
+// Turned is how many rows and columns of a matrix a block of Transpose takes, of elements of so many bytes: 32 words of a row.
+func Turned(size int) int { return 32 * 4 / size }
+
+// TransposeBytes is its dynamic shared memory.
+func TransposeBytes(size int) int { return Turned(size) * 33 * 4 }
 
 // Transpose copies a matrix of 16-bit elements, of which in has rows by rows, to out, which has its columns by rows. Pitches and strides
-// are in pairs of elements. The grid has a block for each tile, along x, and a matrix for each place along y. The element after
-// an odd number of columns is read, and that after an odd number of rows becomes zero.
+// are in words of 4 bytes. The grid has a block for each tile, along x, and a matrix for each place along y. The elements after
+// a row are read up to the end of its word, and those of out become zero.
 //
 //purecuda:kernel block=256 noalias
 func Transpose(t *gpu.Thread, in, out []uint32, rows, cols, pitchIn, pitchOut int32, strideIn, strideOut int) {
-	Turn(t, in, out, rows, cols, pitchIn, pitchOut, strideIn, strideOut)
+	Turn[uint16](t, in, out, rows, cols, pitchIn, pitchOut, strideIn, strideOut)
 }
 
 // Turn is the body of Transpose.
-func Turn(t *gpu.Thread, in, out []uint32, rows, cols, pitchIn, pitchOut int32, strideIn, strideOut int) {
-	pairs := gpu.Shared[[Turned][Turned/2 + 1]uint32](t)
-	lane, warp, wide := int32(t.Lane()), int32(t.Warp()), (cols+Turned-1)/Turned
-	row, col := int32(t.BlockX())/wide*Turned, int32(t.BlockX())%wide*Turned
+func Turn[T any](t *gpu.Thread, in, out []uint32, rows, cols, pitchIn, pitchOut int32, strideIn, strideOut int) {
+	size := SizeOf[T]()
+	per, side := 4/size, 4/size*32 // elements of a word, and of a tile
+	words := gpu.DynamicShared[[33]uint32](t)
+	lane, warp, wide := int32(t.Lane()), int32(t.Warp()), (cols+side-1)/side
+	row, col := int32(t.BlockX())/wide*side, int32(t.BlockX())%wide*side
 	//purecuda:unroll 1
-	for i := range int32(Turned / 8) {
-		r, pair := warp+8*i, uint32(0)
-		if row+r < rows && col+2*lane < cols {
-			pair = in[t.BlockY()*strideIn+int(row+r)*int(pitchIn)+int(col/2+lane)]
+	for i := range side / 8 {
+		r, word := warp+8*i, uint32(0)
+		if row+r < rows && col+per*lane < cols {
+			word = in[t.BlockY()*strideIn+int(row+r)*int(pitchIn)+int(col/per+lane)]
 		}
-		pairs[r][lane] = pair
+		words[r][lane] = word
 	}
 	t.Barrier()
 	//purecuda:unroll 1
-	for i := range int32(Turned / 16) {
-		c := warp + 8*i // a pair of columns
-		x, y := pairs[2*lane][c], pairs[2*lane+1][c]
-		if row+2*lane < rows {
-			to := t.BlockY()*strideOut + int(col+2*c)*int(pitchOut) + int(row/2+lane)
-			if col+2*c < cols {
-				out[to] = x&0xffff | y<<16
-			}
-			if col+2*c+1 < cols {
-				out[to+int(pitchOut)] = x>>16 | y&^0xffff
+	for i := range int32(4) {
+		c := warp + 8*i // a word of a row
+		to := t.BlockY()*strideOut + int(col+per*c)*int(pitchOut) + int(row/per+lane)
+		for j := range per {
+			if word := uint32(0); row+per*lane < rows && col+per*c+j < cols {
+				for e := range per {
+					word |= words[per*lane+e][c] >> (8 * size * j) & uint32(1<<(8*size)-1) << (8 * size * e)
+				}
+				out[to+int(j)*int(pitchOut)] = word
 			}
 		}
 	}
+}
+
+// SizeOf is how many bytes an element has.
+func SizeOf[T any]() int32 {
+	var v T
+	return int32(unsafe.Sizeof(v))
+}
+
+// Pairs makes what C has for the sums of two columns side by side. col is the first.
+type Pairs[S gpu.Sum, P any] interface {
+	Pair(x, y S, col int32) P
+}
+
+// Halves rounds sums.
+type Halves[T gpu.Half] struct{}
+
+// Pair is a word of C.
+func (Halves[T]) Pair(x, y float32, _ int32) uint32 { return gpu.PackHalves[T](x, y) }
+
+// Finished makes an element of C by a function of the sum and the bias of its column.
+type Finished[S gpu.Sum, R any, F Finish[S, R]] struct {
+	By   F
+	Bias []float32
+}
+
+// Pair is two elements of C.
+func (f Finished[S, R, F]) Pair(x, y S, col int32) [2]R {
+	return [2]R{f.By.Apply(x, Bias(f.Bias, col)), f.By.Apply(y, Bias(f.Bias, col+1))}
+}
+
+// Activated is Finished that rounds.
+type Activated[T gpu.Half, F Activation] struct {
+	By   F
+	Bias []float32
+}
+
+// Pair is a word of C.
+func (f Activated[T, F]) Pair(x, y float32, col int32) uint32 {
+	return gpu.PackHalves[T](f.By.Apply(x, Bias(f.Bias, col)), f.By.Apply(y, Bias(f.Bias, col+1)))
+}
+
+// Finish makes an element of C.
+type Finish[S gpu.Sum, R any] interface {
+	Apply(sum S, bias float32) R
 }
 
 // Activation changes a sum before it is rounded.
@@ -96,8 +147,10 @@ func Bias(of []float32, col int32) float32 {
 	return 0
 }
 
-// Multiply is the body of Product. Where active is set, f changes each sum, with the bias of its column.
-func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []float32, a, b []gpu.Uint4, c []uint32, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []float32, part int32) {
+// Multiply is the body of Product, for elements of any size: f makes what C has of the sums of two columns side by side.
+func Multiply[T gpu.Element, S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, a, b []gpu.Uint4, c []P, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
+	size := SizeOf[T]()
+	per, depth := 16/size, DepthBytes/size // elements of a chunk, and of a row of a stage
 	sh := gpu.DynamicShared[gpu.Uint4](t)
 	lane, warp, tid := int32(t.Lane()), int32(t.Warp()), int32(t.Rank())
 	row0, col0 := place(int32(t.BlockX()), (m+Tile-1)/Tile, (n+Tile-1)/Tile)
@@ -110,21 +163,21 @@ func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []
 	to := r*chunks + ch ^ r>>1&3
 	begin := int32(t.BlockZ()) * part
 	deep := min(part, k-begin)
-	from := copier{a: a, b: b, atA: t.BlockY()*strideA + int(row0+r)*int(pitchA) + int(begin/8+ch), atB: t.BlockY()*strideB + int(col0+r)*int(pitchB) + int(begin/8+ch),
-		farA: 64 * int(pitchA), farB: 64 * int(pitchB), rows: m - row0 - r, cols: n - col0 - r, left: deep - ch*8,
+	from := copier{a: a, b: b, atA: t.BlockY()*strideA + int(row0+r)*int(pitchA) + int(begin/per+ch), atB: t.BlockY()*strideB + int(col0+r)*int(pitchB) + int(begin/per+ch),
+		farA: 64 * int(pitchA), farB: 64 * int(pitchB), rows: m - row0 - r, cols: n - col0 - r, left: deep - ch*per,
 		whole: row0+Tile <= m && col0+Tile <= n}
 
 	// What this lane loads: rows of A, and of B after it.
 	laneA, xA := (warpRow+lane&15)*chunks, lane>>4^lane>>1&3
 	laneB, xB := (Tile+warpCol+lane>>4<<3+lane&7)*chunks, lane>>3&1^lane>>1&3
 
-	var acc [4][4]gpu.FragmentC[float32]
+	var acc [4][4]gpu.FragmentC[S]
 	var fa [2][4]gpu.FragmentA[T]
 	var fb [2][2][2]gpu.FragmentB[T]
 	tiles := (deep + depth - 1) / depth
 	//purecuda:unroll 1
 	for s := range int32(stages - 1) {
-		from.stage(t, sh, s*stage+to)
+		from.stage(t, sh, s*stage+to, size)
 		gpu.CopyCommit(t)
 	}
 	gpu.CopyWait(t, stages-2)
@@ -137,15 +190,15 @@ func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []
 	}
 	at, next := int32(0), int32((stages-1)*stage) // stages that are read, and written
 	for range tiles {
-		for s := range int32(depth / 16) {
-			if s == depth/16-1 { // the next stage
+		for s := range int32(DepthBytes / 32) {
+			if s == DepthBytes/32-1 { // the next stage
 				gpu.CopyWait(t, stages-2)
 				t.Barrier()
 				if at += stage; at == stages*stage {
 					at = 0
 				}
 			}
-			ahead := (s + 1) % (depth / 16) * 2
+			ahead := (s + 1) % (DepthBytes / 32) * 2
 			readA, readB := at+laneA+(ahead^xA), at+laneB+(ahead^xB)
 			for i := range int32(4) {
 				fa[(s+1)&1][i] = gpu.LoadMatrixA[T](t, &sh[readA+i*16*chunks])
@@ -154,7 +207,7 @@ func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []
 				fb[(s+1)&1][i] = gpu.LoadMatrixB[T](t, &sh[readB+i*16*chunks])
 			}
 			if s == 0 {
-				from.stage(t, sh, next+to)
+				from.stage(t, sh, next+to, size)
 				gpu.CopyCommit(t)
 				if next += stage; next == stages*stage {
 					next = 0
@@ -184,13 +237,7 @@ func Multiply[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias []
 							sums[at+j*8], sums[at+j*8+1] = mine[half*2], mine[half*2+1]
 							continue
 						}
-						if active {
-							for e := range 2 {
-								x := &mine[half*2+int32(e)]
-								*x = f.Apply(*x, Bias(bias, col+int32(j*8+e)))
-							}
-						}
-						c[first+j*4] = gpu.PackHalves[T](mine[half*2], mine[half*2+1])
+						c[first+j*4] = f.Pair(mine[half*2], mine[half*2+1], col+int32(j*8))
 					}
 				}
 			}
@@ -206,17 +253,17 @@ func even(n int32) int32 { return (n + 1) / 2 * 2 }
 //
 //purecuda:kernel block=256 noalias T=gpu.BFloat16
 func Merge[T gpu.Half](t *gpu.Thread, sums []float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
-	Add[T](t, Plain{}, false, nil, sums, c, m, n, pitchC, strideC, parts)
+	Add(t, Halves[T]{}, sums, c, m, n, pitchC, strideC, parts)
 }
 
-// Add is the body of Merge. Where active is set, f changes each sum, with the bias of its column.
-func Add[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias, sums []float32, c []uint32, m, n, pitchC int32, strideC int, parts int32) {
+// Add is the body of Merge, as Multiply is that of Product.
+func Add[S gpu.Sum, P any, F Pairs[S, P]](t *gpu.Thread, f F, sums []S, c []P, m, n, pitchC int32, strideC int, parts int32) {
 	pairs := int(even(n) / 2)
 	row, pair := t.GlobalX()/pairs, t.GlobalX()%pairs
 	if row >= int(m) {
 		return
 	}
-	var x, y float32
+	var x, y S
 	at := 2 * ((t.BlockY()*int(m)+row)*pairs + pair)
 	//purecuda:unroll 1
 	for p := range parts {
@@ -227,10 +274,7 @@ func Add[T gpu.Half, F Activation](t *gpu.Thread, f F, active bool, bias, sums [
 		}
 		at += 2 * t.GridDimY() * int(m) * pairs
 	}
-	if active {
-		x, y = f.Apply(x, Bias(bias, int32(2*pair))), f.Apply(y, Bias(bias, int32(2*pair+1)))
-	}
-	c[t.BlockY()*strideC+row*int(pitchC)+pair] = gpu.PackHalves[T](x, y)
+	c[t.BlockY()*strideC+row*int(pitchC)+pair] = f.Pair(x, y, int32(2*pair))
 }
 
 // copier copies what a thread has to copy of one stage after another.
@@ -243,15 +287,16 @@ type copier struct {
 	whole      bool  // all rows are there
 }
 
-// stage begins to copy a stage. What lies outside the matrices is zero.
-func (c *copier) stage(t *gpu.Thread, sh []gpu.Uint4, to int32) {
+// stage begins to copy a stage, of elements of size bytes. What lies outside the matrices is zero.
+func (c *copier) stage(t *gpu.Thread, sh []gpu.Uint4, to, size int32) {
+	depth := DepthBytes / size
 	if c.whole && c.left >= depth {
 		for i := range 2 {
 			gpu.CopyAsync(t, &sh[to+int32(i)*64*chunks], &c.a[c.atA+i*c.farA])
 			gpu.CopyAsync(t, &sh[to+(Tile+int32(i)*64)*chunks], &c.b[c.atB+i*c.farB])
 		}
 	} else {
-		bytes := max(0, min(16, c.left*2))
+		bytes := max(0, min(16, c.left*size))
 		for i := range int32(2) {
 			inA, inB := bytes, bytes
 			if i*64 >= c.rows {

@@ -39,7 +39,7 @@ func ProductBFloat16CPU(shape runtime.Shape, a []gpu.Uint4, b_ []gpu.Uint4, c_ [
 	}, nil)
 }
 
-// TransposeCPU runs the kernel Transpose on the CPU, its threads as coroutines (gemm.go:47: Turn waits, or has shared memory).
+// TransposeCPU runs the kernel Transpose on the CPU, its threads as coroutines (gemm.go:53: Turn waits, or has shared memory).
 func TransposeCPU(shape runtime.Shape, in []uint32, out []uint32, rows int32, cols int32, pitchIn int32, pitchOut int32, strideIn int, strideOut int) error {
 	shape, err := launch.Block("Transpose", shape, 256, 1, 1)
 	if err != nil {

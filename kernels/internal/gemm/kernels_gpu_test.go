@@ -11,8 +11,8 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"7eee6fcbfa0ed13e ProductBFloat16 Product Multiply Activation place Tile copier copier.stage even Bias Plain",
-		"2ce4066555982876 Transpose Transpose Turn Turned",
-		"b24e4afbcff96c08 MergeBFloat16 Merge Add Activation even Bias Plain",
+		"0076a20a50ea398d ProductBFloat16 Product Multiply Pairs SizeOf Tile place copier copier.stage even Halves",
+		"2f2fa5caf50b9357 Transpose Transpose Turn SizeOf",
+		"be96893b4d4b23a6 MergeBFloat16 Merge Add Pairs even Halves",
 	)
 }
