@@ -116,7 +116,9 @@ func (e *Error) Unwrap() error { return zero.Or(e).Err }
 // it lacks a feature ([ErrUnsupported]).
 func UnfitDevice(err error) bool {
 	e, _ := errors.AsType[*Error](err)
-	e = zero.Or(e) // it may be a nil pointer
+	if e == nil {
+		return false
+	}
 	cause, tried := errors.AsType[*Error](e.Err)
 	return e.Kind == ErrUnsupported || e.Kind == ErrModuleLoadFailed && (!tried || zero.Or(cause).Code.ImageUnusable())
 }

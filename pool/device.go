@@ -279,7 +279,7 @@ func (p *Pool) notReady(w *Worker) {
 // are more requests than those.
 func (d *device) mayStart(r *request) bool {
 	p := d.pool
-	if p.remote == nil || d.served {
+	if d.served {
 		return true
 	}
 	wanted := p.queue.bounded

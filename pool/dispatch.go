@@ -156,7 +156,7 @@ func (p *Pool) assign(r *request) (*Worker, error) {
 			continue
 		}
 		possible = true
-		if d.away || !d.mayStart(r) {
+		if d.away || p.remote != nil && !d.mayStart(r) {
 			continue
 		}
 		if d.busy == p.streams || r.waitsFor(d) || r.only != nil && d.scattering || p.memoryBlocked(d, r) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/stack"
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
@@ -37,44 +38,46 @@ import (
 //
 // A call that need not wait costs less than a microsecond and one or two allocations, without the cost
 // of f. The first request on a stream prepares the stream: see [State].
-func (p *Pool) Do(ctx context.Context, f func(*Worker) error, options ...DoOptions) (Report, error) {
-	report := Report{Device: driver.NoDevice}
-	o := &noOptions
-	if len(options) > 0 {
-		o = &options[0]
-	}
+func (p *Pool) Do(ctx context.Context, f func(*Worker) error, options ...DoOptions) (report Report, err error) {
+	stack.Grow()
+	report.Device = driver.NoDevice
 	if err := p.check(ctx, f != nil); err != nil {
 		return report, err
 	}
-	if _, err := one(options); err != nil {
-		return report, err
-	}
-	if err := o.check(); err != nil {
-		return report, err
+	o := &noOptions
+	if len(options) > 0 {
+		o = &options[0]
+		if _, err := one(options); err != nil {
+			return report, err
+		}
+		if err := o.check(); err != nil {
+			return report, err
+		}
 	}
 	if ctx, end := p.rt.TraceRequest(ctx, "pool.Do"); end != nil {
-		return p.doTraced(ctx, o, f, end)
+		err = p.doTraced(ctx, o, f, &report, end)
+	} else {
+		err = p.request(ctx, o, f, &report)
 	}
-	return p.request(ctx, o, f)
+	return report, err
 }
 
 var noOptions DoOptions
 
 // request is Do with options that were checked.
-func (p *Pool) request(ctx context.Context, o *DoOptions, f func(*Worker) error) (Report, error) {
-	report := Report{Device: driver.NoDevice}
+func (p *Pool) request(ctx context.Context, o *DoOptions, f func(*Worker) error, report *Report) (err error) {
 	r := p.newRequest(ctx)
 	r.cost, r.priority, r.devices, r.overflow = o.Cost.Seconds(), o.Priority, o.Devices, o.Wait
 	r.label, r.bytes = o.Label, o.Reserve
 	defer p.forget(r)
 	if o.BreakEven == nil {
-		err := p.doOrFallBack(ctx, o, r, f, &report)
-		return report, err
+		return p.doOrFallBack(ctx, o, r, f, report)
 	}
-	end, err := o.BreakEven.begin(), errUnfinished
+	end := o.BreakEven.begin()
+	err = errUnfinished
 	defer func() { end(max(o.Items, 1), report.Where, report.Reason, err) }()
-	err = p.doOrFallBack(ctx, o, r, f, &report)
-	return report, err
+	err = p.doOrFallBack(ctx, o, r, f, report)
+	return err
 }
 
 // errUnfinished is the error of a request whose function has ended the goroutine.
@@ -200,7 +203,7 @@ func (p *Pool) do(ctx context.Context, o *DoOptions, r *request, f func(*Worker)
 		} else if last = err; ctx.Err() == nil && p.rt.Err() == nil {
 			if driver.UnfitDevice(err) {
 				away, unfit = append(away, w.pooled), unfit+1
-				report.Skipped = append(report.Skipped, leftOut(w.pooled, err))
+				report.skip(w.pooled, err)
 				continue
 			}
 			if report.Tries-unfit <= o.Retry {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/allocs"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -576,4 +577,17 @@ func TestDoOverload(t *testing.T) {
 		assert.EqualValues(t, s.Refused, full.Load())
 		assert.EqualValues(t, s.Requests, done.Load()+full.Load())
 	})
+}
+
+func TestDoAllocatesLittle(t *testing.T) {
+	nothing := func(*pool.Worker) error { return nil }
+	for _, devices := range []int{1, 2} {
+		p, _ := open(t, machine(devices))
+		for _, options := range [][]pool.DoOptions{nil, {{Retry: 1, Cost: time.Microsecond}}} {
+			allocs.AtMost(t, 1, 100, func() {
+				_, err := p.Do(context.Background(), nothing, options...)
+				require.NoError(t, err)
+			}, devices, " devices, ", options)
+		}
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/runtime"
 )
 
@@ -82,13 +81,15 @@ func (p *Pool) recordFailure(d *device, err error, prepared bool) (others bool) 
 // sticky reports whether CUDA is lost for the process.
 func sticky(lost error) bool {
 	e, _ := errors.AsType[*driver.Error](lost)
-	return zero.Or(e).Sticky
+	return e != nil && e.Sticky
 }
 
 // isDeviceError reports whether an error may come from a broken device, and not from a wrong argument.
 func isDeviceError(err error) bool {
 	e, _ := errors.AsType[*driver.Error](err)
-	e = zero.Or(e) // it may be a nil pointer
+	if e == nil {
+		return false
+	}
 	switch e.Code {
 	case driver.ResultInvalidValue, driver.ResultInvalidHandle, driver.ResultNotFound, driver.ResultNotSupported, driver.ResultNotPermitted,
 		driver.ResultLaunchOutOfResources, driver.ResultCooperativeLaunchTooLarge, driver.ResultInvalidClusterSize:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/stack"
 	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/runtime"
 )
@@ -348,6 +349,7 @@ func (c *scatterCall) limitDevices(weights []float64, units int) {
 // participate does pieces on a device until there are none.
 func (c *scatterCall) participate(index, items int) {
 	defer c.goroutines.Done()
+	stack.Grow()
 	d := c.devices[index]
 	var w *Worker
 	var err error

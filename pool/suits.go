@@ -34,6 +34,11 @@ func leftOut(d *device, why error) runtime.Device {
 	return info
 }
 
+// skip tells of a device that could not do the work. It stays out of its caller, whose frame would have room for the description.
+//
+//go:noinline
+func (r *Report) skip(d *device, why error) { r.Skipped = append(r.Skipped, leftOut(d, why)) }
+
 // suit leaves the devices of a request that suit.
 func (p *Pool) suit(o *DoOptions, r *request, report *Report) error {
 	if o.Suits == nil {

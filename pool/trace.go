@@ -9,16 +9,15 @@ import (
 )
 
 // doTraced is request for one of which somebody hears, also if its function ends the goroutine.
-func (p *Pool) doTraced(ctx context.Context, o *DoOptions, f func(*Worker) error, end func(runtime.TraceRequest)) (report Report, err error) {
+func (p *Pool) doTraced(ctx context.Context, o *DoOptions, f func(*Worker) error, report *Report, end func(runtime.TraceRequest)) (err error) {
 	contain.Call(func() error {
-		report, err = p.request(ctx, o, f)
-		return err
+		return p.request(ctx, o, f, report)
 	}, func(failed error) {
 		err = failed
 		end(runtime.TraceRequest{Device: report.Device, Where: string(report.Where), Reason: string(report.Reason),
 			Items: max(o.Items, 1), Tries: report.Tries, Waited: report.Waited, Ran: report.Wall, Err: err})
 	})
-	return report, err
+	return err
 }
 
 // runTraced is run for a call of which somebody hears.

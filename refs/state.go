@@ -103,14 +103,22 @@ func (s *State) Device() int { return zero.Or(s).device }
 // Generation is the number of the context: it grows with every rebuild, and when the
 // device is lost. No two contexts of a State have the same.
 func (s *State) Generation() uint64 {
-	generation, _ := split(zero.Or(s).word.Load())
+	generation, _ := s.now()
 	return generation
 }
 
 // Status is what the State is in now.
 func (s *State) Status() Status {
-	_, status := split(zero.Or(s).word.Load())
+	_, status := s.now()
 	return status
+}
+
+// now is both.
+func (s *State) now() (generation uint64, status Status) {
+	if s == nil {
+		return 0, Closed
+	}
+	return split(s.word.Load())
 }
 
 // Accepting reports whether memory can be allocated and used.
@@ -118,7 +126,10 @@ func (s *State) Accepting() bool { return s.Status() == Accepting }
 
 // Lost is the first cause for which the device was lost, or nil.
 func (s *State) Lost() error {
-	if first := zero.Or(s).lost.Load(); first != nil {
+	if s == nil {
+		return nil
+	}
+	if first := s.lost.Load(); first != nil {
 		return first.error
 	}
 	return nil
@@ -126,7 +137,10 @@ func (s *State) Lost() error {
 
 // Done returns a channel that is closed when the device is lost. After a Revive there is another one.
 func (s *State) Done() <-chan struct{} {
-	if done := zero.Or(s).done.Load(); done != nil {
+	if s == nil {
+		return nil
+	}
+	if done := s.done.Load(); done != nil {
 		return *done
 	}
 	return nil // a State that was never made

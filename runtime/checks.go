@@ -517,11 +517,15 @@ func (s *Stream) copied(ctx context.Context, began waiting, err error) error {
 // error of that wait. Without such launches it returns nil at once, unless the stream is closed. Package pool calls it after each
 // function.
 func (s *Stream) Check(ctx context.Context) error {
+	if s != nil && s.ctx != nil && ctx != nil && !s.checks.dirty.Load() && !s.gate.Closed() {
+		return nil // what usable and Synchronize would find
+	}
+	return s.checkNow(ctx)
+}
+
+func (s *Stream) checkNow(ctx context.Context) error {
 	if err := usable(ctx, s, "Stream.Check"); err != nil {
 		return err
-	}
-	if !s.checks.dirty.Load() && !s.gate.Closed() {
-		return nil
 	}
 	return s.Synchronize(ctx)
 }

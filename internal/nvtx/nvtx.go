@@ -4,6 +4,7 @@ package nvtx
 
 import (
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -86,8 +87,19 @@ func initialize(file string) *tables {
 
 // Start begins a range, and returns the function that ends it, on any goroutine. It is nil where no profiler listens.
 func Start(name string) (end func()) {
+	if silent.Load() {
+		return nil
+	}
+	return begin(name)
+}
+
+// silent is set once it is known that no profiler listens. All but the first request see it without a call.
+var silent atomic.Bool
+
+func begin(name string) (end func()) {
 	t := listen()
 	if t == nil {
+		silent.Store(true)
 		return nil
 	}
 	return t.start(name)

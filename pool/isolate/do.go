@@ -45,7 +45,7 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 	}
 	o := pool.DoOptions{Retry: c.retries, Wait: c.queueWait, Devices: c.devices} // those of the key, if it has begun
 	if c.fallback != nil && (!c.keyed || len(g.slots) == 0) {
-		o.Fallback = func(ctx context.Context) error { return g.fallBack(ctx, c, &result) }
+		o.Fallback = func(ctx context.Context) error { return g.fallBack(ctx, c) }
 	}
 	if len(c.buffers) > 0 {
 		ctx, c.cancel = context.WithCancel(ctx)
@@ -53,8 +53,7 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 	}
 	report, err = g.pool.Do(ctx, func(w *pool.Worker) (err error) {
 		c.trace = g.rt.TraceParent(w.CallContext())
-		result, err = g.inChild(w.Device().Ordinal, c)
-		return err
+		return g.inChild(w.Device().Ordinal, c)
 	}, o)
 	if c.held {
 		report.Reason, report.Err = pool.Failed, err
@@ -66,18 +65,19 @@ func (g *Group) Do(ctx context.Context, name string, data []byte, options ...Opt
 		err = g.stateGone(c, err)
 	}
 	returns = true
-	return result, report, err
+	return c.result, report, err
 }
 
 // inChild makes one try of a request.
-func (g *Group) inChild(ordinal int, c *request) (result []byte, err error) {
+func (g *Group) inChild(ordinal int, c *request) (err error) {
 	g.mu.Lock()
 	p := g.slot(ordinal).process
 	g.mu.Unlock()
+	c.result = nil
 	if err := c.keyIn(g, p); err != nil {
-		return nil, err
+		return err
 	}
-	if result, c.held, err = g.call(p, c); c.held {
+	if c.result, c.held, err = g.call(p, c); c.held {
 		c.cancel() // nobody else may do the request
 	}
 	if err != nil {
@@ -90,7 +90,7 @@ func (g *Group) inChild(ordinal int, c *request) (result []byte, err error) {
 			g.figures.TimedOut++
 		}
 	}
-	return result, err
+	return err
 }
 
 // request is a call of Do.
@@ -100,8 +100,9 @@ type request struct {
 	name string
 	data []byte
 	// trace is that of the request, for the child.
-	trace string
-	held  bool // a child may still write to the buffers
+	trace  string
+	result []byte
+	held   bool // a child may still write to the buffers
 	// session is that of the key, or nil.
 	session *session
 	cancel  context.CancelFunc
@@ -149,11 +150,14 @@ var gonePatience = 5 * time.Second // only tests change it
 func (g *Group) call(p *process, c *request) (result []byte, held bool, err error) {
 	ctx := c.ctx
 	number := g.numbers.Add(1)
-	w := &watch{late: make(chan struct{})}
+	var w *watch // nil where ctx never ends
+	var late chan struct{}
 	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, func() { g.overdue(w, p, number, c.name, c.grace) })()
+		own := &watch{late: make(chan struct{})}
+		w, late = own, own.late
+		defer context.AfterFunc(ctx, func() { g.overdue(own, p, number, c.name, c.grace) })()
+		defer own.settled.Store(true)
 	}
-	defer w.settled.Store(true)
 	answers, unsent := p.begin(number, c.name, c.key, c.trace, c.data, c.buffers)
 	if unsent != nil {
 		p.unsent(unsent)
@@ -162,9 +166,8 @@ func (g *Group) call(p *process, c *request) (result []byte, held bool, err erro
 	case a := <-answers:
 		return g.answered(ctx, p, a)
 	case <-p.dying: // what it said before is still delivered
-	case <-w.late:
+	case <-late:
 	}
-	late := w.late
 	if len(c.buffers) > 0 {
 		late = nil // only when the process has ended nothing writes to them
 	}
@@ -190,7 +193,7 @@ func (g *Group) call(p *process, c *request) (result []byte, held bool, err erro
 		return g.answered(ctx, p, a)
 	default:
 	}
-	if w.settled.Load() { // by overdue, which killed it
+	if w != nil && w.settled.Load() { // by overdue, which killed it
 		return nil, false, g.ended(ctx, nil)
 	}
 	return nil, false, g.died(p, p.cause)

@@ -123,6 +123,5 @@ func DecodeError(text []byte, device int) error {
 // poisoned tells whether a child is lost by an error.
 func poisoned(err error) bool {
 	e, _ := errors.AsType[*driver.Error](err)
-	e = zero.Or(e) // it may be a nil pointer
-	return e.Sticky || e.Kind == driver.ErrDeviceLost
+	return e != nil && (e.Sticky || e.Kind == driver.ErrDeviceLost)
 }

@@ -20,7 +20,7 @@ type Fallback func(ctx context.Context, name string, r *Request) ([]byte, error)
 func WithFallback(f Fallback) Option { return func(c *config) { c.fallback = f } }
 
 // fallBack does a request on the CPU.
-func (g *Group) fallBack(ctx context.Context, c *request, result *[]byte) (err error) {
+func (g *Group) fallBack(ctx context.Context, c *request) (err error) {
 	g.mu.Lock()
 	ending := g.ending
 	g.figures.Fallbacks++
@@ -28,11 +28,11 @@ func (g *Group) fallBack(ctx context.Context, c *request, result *[]byte) (err e
 	if ending {
 		return errClosed()
 	}
-	if *result, err = c.fallback(g.states.with(ctx, c.key), c.name, &Request{Data: slices.Clone(c.data), Buffers: c.buffers}); err == nil {
-		err = tooLarge(*result)
+	if c.result, err = c.fallback(g.states.with(ctx, c.key), c.name, &Request{Data: slices.Clone(c.data), Buffers: c.buffers}); err == nil {
+		err = tooLarge(c.result)
 	}
 	if err != nil {
-		*result = nil
+		c.result = nil
 	}
 	return err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/internal/allocs"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/pool/isolate"
 )
@@ -487,4 +488,26 @@ func TestParentIsKilled(t *testing.T) {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || bytes.Contains(status, []byte(") Z ")) // whoever inherits it may be slow to ask
 	}, time.Minute, 10*time.Millisecond)
+}
+
+func TestDoAllocatesLittle(t *testing.T) {
+	g := open(t, 1)
+	b, err := g.NewBuffer(1 << 10)
+	require.NoError(t, err)
+	defer b.Close()
+	for _, c := range []struct {
+		name    string
+		ctx     context.Context
+		most    float64
+		options []isolate.Option
+	}{
+		{"nothing", context.Background(), 6, nil},
+		{"a buffer", context.Background(), 9, []isolate.Option{isolate.WithBuffers(b)}},
+		{"a ctx that can end", t.Context(), 11, nil},
+	} {
+		allocs.AtMost(t, c.most, 100, func() {
+			_, _, err := g.Do(c.ctx, "echo/v1", nil, c.options...)
+			require.NoError(t, err)
+		}, c.name)
+	}
 }

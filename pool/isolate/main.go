@@ -12,6 +12,7 @@ import (
 
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
+	"github.com/purecuda/purecuda/internal/stack"
 	"github.com/purecuda/purecuda/internal/traceparent"
 	"github.com/purecuda/purecuda/pool"
 	"github.com/purecuda/purecuda/runtime"
@@ -208,6 +209,7 @@ func (c *child) begin(number uint64, content []byte) {
 	}
 	c.mu.Unlock()
 	c.running.Go(func() {
+		stack.Grow()
 		defer cancel()
 		var result []byte
 		contain.Call(func() (err error) {
