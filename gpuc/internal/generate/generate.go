@@ -7,6 +7,7 @@ import (
 	"go/format"
 	"go/types"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"unicode"
@@ -42,6 +43,18 @@ type writer struct {
 	imports map[string]string // by path, the name
 	refs    map[string]bool   // types that refsType has written
 	own     map[string]bool   // functions that are written
+	sources map[string][]byte // files with kernels, as far as they were read
+}
+
+// read reads a file once for all of its kernels.
+func (w *writer) read(file string) (text []byte, err error) {
+	text, ok := w.sources[file]
+	if !ok {
+		if text, err = os.ReadFile(file); err == nil {
+			w.sources[file] = text
+		}
+	}
+	return text, err
 }
 
 // always are the packages that each file imports.
@@ -55,7 +68,7 @@ func Imports() []string { return append(slices.Sorted(maps.Keys(always)), "conte
 
 // Go returns the text of the file.
 func Go(in Input) ([]byte, error) {
-	w := &writer{Input: in, imports: maps.Clone(always), refs: map[string]bool{}, own: map[string]bool{}}
+	w := &writer{Input: in, imports: maps.Clone(always), refs: map[string]bool{}, own: map[string]bool{}, sources: map[string][]byte{}}
 	for _, k := range in.Kernels {
 		w.own[k.Name+"CPU"], w.own[k.Name+"Auto"] = true, true
 	}
@@ -277,7 +290,7 @@ func (w *writer) loops(number int, k *compile.Kernel, names string) (block, how 
 	}
 	cut := loops.Kernel{
 		Decl: k.Decl, Info: w.Program.Info, Fset: w.Program.Fset(), Block: k.Block, Equal: k.Equal,
-		Waits: w.Program.Waits, Import: w.importName, Type: w.name,
+		Waits: w.Program.Waits, Import: w.importName, Type: w.name, Read: w.read,
 	}
 	imports := maps.Clone(w.imports)
 	b, body, err := cut.Cut()

@@ -17,7 +17,6 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"os"
 	"strings"
 
 	"golang.org/x/tools/go/types/typeutil"
@@ -35,6 +34,7 @@ type Kernel struct {
 	Waits  func(f *types.Func) bool    // whether a function with source waits for other threads, or has shared memory
 	Import func(*types.Package) string // the name that the file has for a package
 	Type   func(t types.Type) string   // the text of a type
+	Read   func(file string) ([]byte, error)
 }
 
 // Cut returns the name of the parameter of type *gpu.Block, and the body of a function that runs all threads of a block.
@@ -50,7 +50,7 @@ func (k Kernel) Cut() (block, body string, err error) {
 		}
 	}()
 	file := k.Fset.File(k.Decl.Pos())
-	src, err := os.ReadFile(file.Name())
+	src, err := k.Read(file.Name())
 	if err != nil {
 		return "", "", err
 	}
