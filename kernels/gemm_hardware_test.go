@@ -15,8 +15,8 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// exact are multiples of 1/128 between -1 and 1. Sums of up to 1,024 products of them are exact in float32 in any order, so that all who round
-// once have the same bits.
+// exact are multiples of 1/128 between -1 and 1. Sums of up to 1,024 products of them are exact in float32 in any order, and so are those of some
+// thousand random ones. So all who round once have the same bits.
 func exact[T gpu.Half](r *rand.Rand, n int) []T {
 	v := make([]T, n)
 	for i := range v {
@@ -25,23 +25,31 @@ func exact[T gpu.Half](r *rand.Rand, n int) []T {
 	return v
 }
 
-// exactProduct compares a product with the CPU, bit for bit.
-func exactProduct[T gpu.Half](t *testing.T, b *runtime.Backend, k Gemm[T], m, n, depth int) {
-	t.Run(fmt.Sprintf("%T %dx%dx%d", *new(T), m, n, depth), func(t *testing.T) {
-		r := rand.New(rand.NewPCG(uint64(m), uint64(n)))
-		x, w, want, got := exact[T](r, m*depth), exact[T](r, n*depth), make([]T, m*n), make([]T, m*n)
-		up := func(v []T, rows, cols int) Matrix[T] {
+// exactProduct compares products with the CPU, bit for bit.
+func exactProduct[T gpu.Half](t *testing.T, b *runtime.Backend, k Gemm[T], m, n, depth int, g GemmShape) {
+	t.Run(fmt.Sprintf("%T %dx%dx%d %d %t %t %t", *new(T), m, n, depth, g.Batch, g.TransposedA, g.TransposedB, g.InParts), func(t *testing.T) {
+		r, batch := rand.New(rand.NewPCG(uint64(m), uint64(n))), max(1, g.Batch)
+		x, w, want, got := exact[T](r, batch*m*depth), exact[T](r, batch*n*depth), make([]T, batch*m*n), make([]T, batch*m*n)
+		up := func(v []T, rows, cols int, turned bool) (m Matrix[T], stride int) {
+			if turned {
+				rows, cols = cols, rows
+			}
 			pitch := (cols + 7) / 8 * 8
-			ref, err := runtime.Alloc[T](b.Stream, rows*pitch)
+			ref, err := runtime.Alloc[T](b.Stream, batch*rows*pitch)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, ref.Close()) })
-			require.NoError(t, runtime.Upload2D(t.Context(), b.Stream, ref, pitch, v, cols, cols, rows))
-			return Matrix[T]{ref, rows, cols, pitch}
+			require.NoError(t, runtime.Upload2D(t.Context(), b.Stream, ref, pitch, v, cols, cols, batch*rows))
+			return Matrix[T]{ref, rows, cols, pitch}, rows * pitch
 		}
-		c := up(got, m, n)
-		require.NoError(t, k.Launch(b.Stream, up(x, m, depth), up(w, n, depth), c))
-		require.NoError(t, runtime.Download2D(t.Context(), b.Stream, got, n, c.Ref, c.Pitch, n, m))
-		require.NoError(t, GemmCPU(m, n, depth, x, w, want))
+		onHost := g
+		onHost.StrideA, onHost.StrideB, onHost.StrideC = m*depth, n*depth, m*n
+		var da, dw, c Matrix[T]
+		da, g.StrideA = up(x, m, depth, g.TransposedA)
+		dw, g.StrideB = up(w, n, depth, g.TransposedB)
+		c, g.StrideC = up(got, m, n, false)
+		require.NoError(t, k.Launch(b.Stream, da, dw, c, g))
+		require.NoError(t, runtime.Download2D(t.Context(), b.Stream, got, n, c.Ref, c.Pitch, n, batch*m))
+		require.NoError(t, GemmCPU(m, n, depth, x, w, want, onHost))
 		differ := 0
 		for i := range want {
 			if want[i] != got[i] {
@@ -63,10 +71,15 @@ func exactProducts(t *testing.T, b *runtime.Backend, shapes, shapes16 [][3]int) 
 	require.NoError(t, err)
 	defer half.Close()
 	for _, s := range shapes {
-		exactProduct(t, b, brain, s[0], s[1], s[2])
+		exactProduct(t, b, brain, s[0], s[1], s[2], GemmShape{})
 	}
 	for _, s := range shapes16 {
-		exactProduct(t, b, half, s[0], s[1], s[2])
+		exactProduct(t, b, half, s[0], s[1], s[2], GemmShape{})
+	}
+	s := shapes[len(shapes)-1]
+	for _, g := range []GemmShape{{Batch: 3, InParts: true}, {TransposedA: true}, {TransposedB: true, Batch: 2}, {TransposedA: true, TransposedB: true, Batch: 2, InParts: true}} {
+		exactProduct(t, b, brain, s[0], s[1], s[2], g)
+		exactProduct(t, b, half, s[1], s[0], s[2], g)
 	}
 }
 
@@ -78,11 +91,11 @@ func TestHardwareGemmBesideCPU(t *testing.T) {
 	defer rt.Close()
 	b, err := rt.Probe("test")
 	require.NoError(t, err)
-	exactProducts(t, b, [][3]int{{35, 662, 658}, {32, 628, 548}, {1333, 733, 838}, {741, 198, 802}, {64, 640, 1024}, {128, 128, 1000}},
+	exactProducts(t, b, [][3]int{{35, 662, 658}, {32, 628, 548}, {1333, 733, 838}, {741, 198, 802}, {64, 640, 1024}, {128, 128, 1000}, {67, 130, 4000}},
 		[][3]int{{1259, 549, 792}, {35, 662, 658}, {741, 198, 802}})
 }
 
 // TestGemmBesideCPU has smaller ones on the simulated driver.
 func TestGemmBesideCPU(t *testing.T) {
-	exactProducts(t, gemmDevice(t, drivertest.H100()), [][3]int{{35, 66, 658}, {3, 129, 548}}, [][3]int{{9, 54, 792}})
+	exactProducts(t, gemmDevice(t, drivertest.H100()), [][3]int{{35, 66, 658}, {3, 129, 548}, {5, 9, 2100}}, [][3]int{{9, 54, 792}})
 }

@@ -40,6 +40,10 @@ def benchmarks(torch):
         a, b, c = (torch.zeros(64, 512, 512, device="cuda") for _ in range(3))
         return lambda: torch.bmm(a, b, out=c)
 
+    def int8():
+        a, b = (torch.zeros(8192, 8192, dtype=torch.int8, device="cuda") for _ in range(2))
+        return lambda: torch._int_mm(a, b.t())
+
     def fp8():
         a, b = (torch.zeros(8192, 8192, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
         one = torch.ones((), device="cuda")
@@ -68,6 +72,7 @@ def benchmarks(torch):
     yield "Torch/call=bf16-8192", 8, lambda: product(8192, torch.bfloat16)
     yield "Torch/call=batch64x512", 8, batch
     yield "Torch/call=fp8-8192", 8, fp8
+    yield "Torch/call=int8-8192", 8, int8
     yield "Torch/call=fft-2^24", 8, lambda: fft(1 << 24)
     yield "Torch/call=fft-1024x4096", 8, lambda: fft(1024, 4096)
     for kind in torch.float32, torch.float64:

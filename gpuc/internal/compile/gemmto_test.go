@@ -3,6 +3,7 @@ package compile_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,6 +24,7 @@ func productTo[T kernels.Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F kernels.F
 	p := openLibrary(t, library)
 	k := kernels.GemmTo[T, S, R, F]{}.Of(p.of(name))
 	shapes := [][3]int{{1, 1, 1}, {67, 131, 45}, {130, 7, 200}, {9, 21, 2100}, {33, 34, 64}}
+	loops := number != nil && !device.Hardware() // which take long for what is large
 	if device.Hardware() {
 		shapes = append(shapes, [3]int{35, 662, 658}, [3]int{1333, 733, 838}, [3]int{512, 256, 8192})
 	}
@@ -79,7 +81,7 @@ func productTo[T kernels.Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F kernels.F
 					line := got[(of*m+row)*pitch:][:pitch]
 					require.Equal(t, host[(of*m+row)*n:][:n], line[:n], "%s: %d, row %d", what, of, row)
 					require.Equal(t, make([]R, pitch)[:pitch-(n+1)/2*2], line[(n+1)/2*2:], "%s: a gap was written", what)
-					for col := 0; number != nil && col < n; col++ {
+					for col := 0; loops && col < n; col++ {
 						var sum S
 						for e := range depth {
 							sum += number(atA(of, row, e)) * number(atB(of, col, e))
@@ -114,6 +116,45 @@ func TestGemmToOrder(t *testing.T) {
 	productTo(t, "products", "GemmToTF32Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.TF32 { return gpu.View[gpu.TF32]([]float32{normal(r)})[0] }, nil) // not rounded
 	productTo(t, "products", "GemmToBFloat16Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.BFloat16 { return gpu.ToBFloat16(normal(r)) }, nil)
 	productTo(t, "float8", "GemmToFloat8E5M2Float32Float32Add", float8.Add{}, func(r *rand.Rand) gpu.Float8E5M2 { return gpu.ToFloat8E5M2(normal(r)) }, nil)
+}
+
+// TestTimesOfGemmToOnHardware prints how fast squares are, as the median of 7 launches. run libs has those of cuBLAS, and of PyTorch for int8.
+func TestTimesOfGemmToOnHardware(t *testing.T) {
+	n := 8192
+	if !device.Hardware() {
+		n = 48 // so that what the hardware runs is tried
+	}
+	timeTo(t, n, "products", "GemmToInt8Int32Int32SameInt32", products.Same[int32]{}, func(r *rand.Rand) int8 { return int8(r.Uint32()) })
+	timeTo(t, n, "products", "GemmToInt8Int32BFloat16Scaled", products.Scaled{By: 1}, func(r *rand.Rand) int8 { return int8(r.Uint32()) })
+	timeTo(t, n, "products", "GemmToTF32Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.TF32 { return gpu.ToTF32(eighths(r)) })
+	timeTo(t, n, "products", "GemmToBFloat16Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.BFloat16 { return gpu.ToBFloat16(eighths(r)) })
+	timeTo(t, n, "float8", "GemmToFloat8E4M3Float32Float8E4M3Round", float8.Round{}, func(r *rand.Rand) gpu.Float8E4M3 { return gpu.ToFloat8E4M3(eighths(r)) })
+}
+
+func timeTo[T kernels.Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F kernels.Finish[S, R]](t *testing.T, n int, library, name string, f F, element func(r *rand.Rand) T) {
+	p := openLibrary(t, library)
+	x := numbers(n*n, element) // zeros would need less power
+	a, b := kernels.Matrix[T]{Ref: onDevice(p, x, 0), Rows: n, Cols: n, Pitch: n}, kernels.Matrix[T]{Ref: onDevice(p, x, 0), Rows: n, Cols: n, Pitch: n}
+	c, bias := kernels.Matrix[R]{Ref: onDevice(p, make([]R, n*n), 0), Rows: n, Cols: n, Pitch: n}, onDevice(p, make([]float32, n), 0)
+	k := kernels.GemmTo[T, S, R, F]{}.Of(p.of(name))
+	start, err := p.s.Context().NewTimingEvent()
+	require.NoError(t, err)
+	defer start.Close()
+	end, err := p.s.Context().NewTimingEvent()
+	require.NoError(t, err)
+	defer end.Close()
+	var all []float64
+	for range 8 {
+		require.NoError(t, start.Record(p.s))
+		require.NoError(t, k.Launch(p.s, f, a, b, c, bias))
+		require.NoError(t, end.Record(p.s))
+		require.NoError(t, p.s.Synchronize(t.Context()))
+		took, err := end.Since(start)
+		require.NoError(t, err)
+		all = append(all, 2*float64(n)*float64(n)*float64(n)/took.Seconds()/1e12)
+	}
+	slices.Sort(all[1:]) // the first one warms up
+	fmt.Printf("%-40s %d: %.2f TFLOP/s\n", name, n, all[4])
 }
 
 func TestGemmToRefuses(t *testing.T) {
