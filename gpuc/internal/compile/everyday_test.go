@@ -46,6 +46,8 @@ func TestEveryday(t *testing.T) {
 		}, make([]int32, 40), many(40, small))
 		d.Same(t, "Closures", gpu.Shape1D(40, 32), func(t *gpu.Thread, a []any) { lang.Closures(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
 			make([]int32, 40), many(40, small))
+		d.Same(t, "Visits", gpu.Shape1D(40, 32), func(t *gpu.Thread, a []any) { lang.Visits(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
+			make([]int32, 40), many(40, small))
 		d.Same(t, "Sorts", gpu.Shape1D(32, 32), func(t *gpu.Thread, a []any) { lang.Sorts(t, as[[]int32](a, 0)) }, many(256, small))
 	})
 }

@@ -483,3 +483,75 @@ func Closures(t *gpu.Thread, out, x []int32) {
 	sum := large.sum(x[i]&63 + 1)
 	out[i] += sum + calls
 }
+
+// visitor has a function that gets the struct which it is in.
+type visitor struct {
+	n    [3]int32
+	each func(*visitor, int32) int32
+}
+
+func composed(f, g func(int32) int32) func(int32) int32 {
+	return func(v int32) int32 { return g(f(v)) }
+}
+
+func (h *heap) visit(i int32, f func(int32)) {
+	if i < h.n {
+		h.visit(2*i+1, f)
+		f(h.a[i&7])
+		h.visit(2*i+2, f)
+	}
+}
+
+// Visits has functions that get others, at each depth of a recursion, and a function that changes between two calls.
+//
+//purecuda:kernel
+func Visits(t *gpu.Thread, out, x []int32) {
+	i := t.GlobalX()
+	if i >= len(out) {
+		return
+	}
+	step := func(n int32) int32 { return n - 1 }
+	var sum func(n int32) int32
+	sum = func(n int32) int32 {
+		if n <= 0 {
+			return n
+		}
+		rest := sum(step(n))
+		return rest + n
+	}
+	result := sum(x[i] & 15)
+	step = func(n int32) int32 { return n - 2 }
+	result += sum(x[i]&15) << 8
+
+	h := heap{n: 8}
+	for k := range 8 {
+		h.a[(k+int(x[i]))&7] = x[(i+k)%len(x)]
+	}
+	h.visit(0, func(v int32) { result = 31*result + v })
+
+	v := visitor{each: func(v *visitor, i int32) int32 {
+		if v.n[i%3] += i; i <= 0 {
+			return v.n[0]
+		}
+		rest := v.each(v, i-1)
+		return rest + v.n[i%3]
+	}}
+	sums := v.each(&v, x[i]&7)
+	result += sums
+
+	a, f := [4]int32{1, 2, 3, 4}, composed(step, composed(step, func(v int32) int32 { return v * result }))
+	var permute func(k int)
+	permute = func(k int) {
+		if k == len(a) {
+			last := f(a[3])
+			result = 7*result + last
+		}
+		for j := k; j < len(a); j++ {
+			a[k], a[j] = a[j], a[k]
+			permute(k + 1)
+			a[k], a[j] = a[j], a[k]
+		}
+	}
+	permute(0)
+	out[i] = result
+}
