@@ -296,7 +296,7 @@ func (c *copier) stage(t *gpu.Thread, sh []gpu.Uint4, to, size int32) {
 			gpu.CopyAsync(t, &sh[to+(Tile+int32(i)*64)*chunks], &c.b[c.atB+i*c.farB])
 		}
 	} else {
-		bytes := max(0, min(16, c.left*size))
+		bytes := max(0, min(16/size, c.left)) * size
 		for i := range int32(2) {
 			inA, inB := bytes, bytes
 			if i*64 >= c.rows {

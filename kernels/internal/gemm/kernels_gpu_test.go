@@ -11,7 +11,7 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"0076a20a50ea398d ProductBFloat16 Product Multiply Pairs SizeOf Tile place copier copier.stage even Halves",
+		"b439c628b3707c30 ProductBFloat16 Product Multiply Pairs SizeOf Tile place copier copier.stage even Halves",
 		"2f2fa5caf50b9357 Transpose Transpose Turn SizeOf",
 		"be96893b4d4b23a6 MergeBFloat16 Merge Add Pairs even Halves",
 	)
