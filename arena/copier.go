@@ -236,15 +236,14 @@ func (c *Copier) copy(ctx context.Context, shape transferShape, host []byte) err
 		c.refused.Store(refused)
 		err = c.copyPageable(&shape, host)
 	}
-	if err != nil {
-		return err
-	}
-	if shape.up {
+	switch {
+	case err != nil:
+	case shape.up:
 		c.uploads.add(shape.bytes())
-	} else {
+	default:
 		c.downloads.add(shape.bytes())
 	}
-	return nil
+	return err
 }
 
 // enter lets a call in, until it leaves c.calls, or returns why there are no more copies.

@@ -75,19 +75,8 @@ func (a *Arg) device(s *Stream) (ordinal int, same bool) {
 // transfer runs f as work on the stream that uses a and b, with the addresses of those that are Refs.
 // a is memory of the stream's device.
 func (s *Stream) transfer(operation string, a, b Arg, f func(a, b driver.DevicePtr) error) error {
-	args := [...]Arg{a, b}
-	for i := range args {
-		if err := args[i].check(); err != nil {
-			return err
-		}
-	}
-	switch on, same := a.device(s); {
-	case same:
-	case on == s.ctx.device.Ordinal:
-		return errForeign(on)
-	default:
-		return driver.Errorf(driver.ErrInvalidArgument, "%s on a stream of device %d, and the memory is on device %d",
-			operation, s.ctx.device.Ordinal, on)
+	if err := s.reaches(operation, &a, &b); err != nil {
+		return err
 	}
 	if a.ref() != nil && a.ref().Len() == 0 {
 		return nil
@@ -99,6 +88,7 @@ func (s *Stream) transfer(operation string, a, b Arg, f func(a, b driver.DeviceP
 		return err
 	}
 	defer s.endWork()
+	args := [...]Arg{a, b}
 	if err := s.lease(args[:]); err != nil {
 		return err
 	}
@@ -109,6 +99,25 @@ func (s *Stream) transfer(operation string, a, b Arg, f func(a, b driver.DeviceP
 		}
 	}
 	return f(a.ref().Ptr(), b.ref().Ptr())
+}
+
+// reaches is why a transfer from or to a cannot be made on the stream. With its returns transfer would have more than a function with
+// fast defers may have.
+func (s *Stream) reaches(operation string, a, b *Arg) error {
+	for _, arg := range [...]*Arg{a, b} {
+		if err := arg.check(); err != nil {
+			return err
+		}
+	}
+	switch on, same := a.device(s); {
+	case same:
+		return nil
+	case on == s.ctx.device.Ordinal:
+		return errForeign(on)
+	default:
+		return driver.Errorf(driver.ErrInvalidArgument, "%s on a stream of device %d, and the memory is on device %d",
+			operation, s.ctx.device.Ordinal, on)
+	}
 }
 
 // owner is the context whose memory has a state.

@@ -505,7 +505,10 @@ func (s *streamChecks) close() error {
 // that they are told once.
 func (s *Stream) copied(ctx context.Context, began waiting, err error) error {
 	var t wait.Ticket
-	if err == nil && s.checks.news(began) {
+	if err == nil {
+		if !s.checks.news(began) {
+			return nil
+		}
 		if t, err = s.ticket("Download"); err == nil {
 			err = s.ctx.waited(ctx, t.Wait(ctx), s.id)
 		}

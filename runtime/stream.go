@@ -88,7 +88,11 @@ func (s *Stream) Err() error {
 }
 
 // spoil keeps the driver's stream from being that of a later Stream.
-func (s *Stream) spoil() { s.entry.stream.Load().spoiled.Store(true) }
+func (s *Stream) spoil() {
+	if e := s.entry.stream.Load(); !e.spoiled.Load() { // a load costs less where it is so already
+		e.spoiled.Store(true)
+	}
+}
 
 // ID is a number that no other stream of the context ever has, unlike the handle.
 func (s *Stream) ID() uint64 { return zero.Or(s).id }

@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/purecuda/purecuda/driver"
@@ -37,7 +38,7 @@ func (s *Stream) Submit(name string, f func(stream driver.Stream, at []driver.De
 	}
 	space := addresses.Get().(*[]driver.DevicePtr)
 	defer addresses.Put(space)
-	at := append((*space)[:0], make([]driver.DevicePtr, len(uses))...)
+	at := slices.Grow((*space)[:0], len(uses))[:len(uses)]
 	*space = at
 	for i := range uses {
 		var err error
@@ -71,12 +72,12 @@ func (s *Stream) submit(name string, f func(driver.Stream, []driver.DevicePtr) e
 	}
 	s.stats.submits.Add(1)
 	s.spoil()
-	contained := func() error { return contain.Do(func() error { return f(s.handle, at) }) }
+	call := func() error { return f(s.handle, at) }
 	var err error
 	if makeCurrent(uses) {
-		err = contained()
+		err = contain.Do(call)
 	} else {
-		err = s.ctx.bind.Do(contained)
+		err = s.ctx.bind.Do(func() error { return contain.Do(call) })
 	}
 	if err == nil {
 		return nil

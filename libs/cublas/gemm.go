@@ -44,7 +44,8 @@ func GemmBatch[T, C Element](h *Handle, alpha float64, a, b Batch[T], beta float
 	}
 	var to overlap.Box
 	var from [2]overlap.Box
-	near := extent(&a).meets(extent(&c)) || extent(&b).meets(extent(&c))
+	written := extent(&c)
+	near := extent(&a).meets(written) || extent(&b).meets(written)
 	if near {
 		to, from = c.box("c"), [2]overlap.Box{a.box("a"), b.box("b")}
 	}

@@ -111,16 +111,15 @@ type reach struct{ from, to driver.DevicePtr }
 
 func (r reach) meets(o reach) bool { return r.from < o.to && o.from < r.to }
 
-// extent is what a batch lies in: where two do not meet, their boxes need not be compared. It is nothing where the Ref cannot be
+// extent is what a batch lies in: where two do not meet, their boxes need not be compared. It does not ask whether the Ref can be
 // used, which the call itself says.
 func extent[T Stored](b *Batch[T]) reach {
 	rows, cols := b.stored()
-	at, err := b.Ref.Access()
-	if err != nil || rows < 1 || cols < 1 || b.Count < 1 {
+	if rows < 1 || cols < 1 || b.Count < 1 {
 		return reach{}
 	}
 	size := int(unsafe.Sizeof(*new(T)))
-	at += driver.DevicePtr(b.Offset * size)
+	at := b.Ref.Core().Ptr() + driver.DevicePtr(b.Offset*size)
 	return reach{at, at + driver.DevicePtr(((rows-1)*b.Stride+cols+(b.Count-1)*b.Step)*size)}
 }
 
