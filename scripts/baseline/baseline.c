@@ -31,6 +31,7 @@
 	X(cuEventQuery, (CUevent)) \
 	X(cuModuleLoadData, (CUmodule *, const void *)) \
 	X(cuModuleGetFunction, (CUfunction *, CUmodule, const char *)) \
+	X(cuModuleUnload, (CUmodule)) \
 	X(cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
 		unsigned, CUstream, void **, void **)) \
 	X(cuMemAlloc_v2, (CUdeviceptr *, size_t)) \
@@ -102,11 +103,22 @@ static CUcontext context;
 static CUstream stream;
 static CUevent event;
 static CUfunction empty, empty4;
+static char *kernels; /* PTX */
 static CUgraphExec graph;
 static CUdeviceptr device;
 static char *pinned, *pageable;
 static char *host;  /* the side of a copy that is measured */
 static size_t size; /* of that copy */
+
+static void load(void)
+{
+	CUmodule module;
+	CUfunction function;
+
+	CHECK(cuModuleLoadData(&module, kernels));
+	CHECK(cuModuleGetFunction(&function, module, "empty"));
+	CHECK(cuModuleUnload(module));
+}
 
 static void launch0(void)
 {
@@ -186,6 +198,7 @@ LOOP(time_stream_query, CHECK(cuStreamQuery(stream)))
 LOOP(time_event_query, CHECK(cuEventQuery(event)))
 LOOP(time_launch_sync, launch0(); CHECK(cuStreamSynchronize(stream)))
 LOOP(time_by_hand, by_hand())
+LOOP(time_load, load())
 LOOP(time_alloc, CUdeviceptr p; CHECK(cuMemAlloc_v2(&p, MIB)); CHECK(cuMemFree_v2(p)))
 LOOP(time_upload, CHECK(cuMemcpyHtoDAsync_v2(device, host, size, stream)); CHECK(cuStreamSynchronize(stream)))
 LOOP(time_download, CHECK(cuMemcpyDtoHAsync_v2(host, device, size, stream)); CHECK(cuStreamSynchronize(stream)))
@@ -305,17 +318,16 @@ static void prepare(const char *ptx)
 	CUmodule module;
 	CUmemoryPool pool;
 	CUgraph captured;
-	char *text = read_file(ptx);
 
+	kernels = read_file(ptx);
 	CHECK(cuDeviceGet(&gpu, 0));
 	CHECK(cuDevicePrimaryCtxRetain(&context, gpu));
 	CHECK(cuCtxSetCurrent(context));
 	CHECK(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
 	CHECK(cuEventCreate(&event, EVENT_DISABLE_TIMING));
-	CHECK(cuModuleLoadData(&module, text));
+	CHECK(cuModuleLoadData(&module, kernels));
 	CHECK(cuModuleGetFunction(&empty, module, "empty"));
 	CHECK(cuModuleGetFunction(&empty4, module, "empty4"));
-	free(text);
 	/* By default the pool gives its memory back whenever the stream is waited for. */
 	CHECK(cuDeviceGetDefaultMemPool(&pool, gpu));
 	CHECK(cuMemPoolSetAttribute(pool, POOL_RELEASE_THRESHOLD, &keep));
@@ -364,6 +376,7 @@ static void bench_all(void)
 	bench("BenchmarkHardwareAllocFree/size=1MiB", 0, time_alloc);
 	bench("BenchmarkHardwareAllocFreeAsync/size=1MiB", 0, time_alloc_async);
 	bench("BenchmarkHardwareGraphReplay/nodes=10", 0, time_replay);
+	bench("BenchmarkHardwareModule/do=load", 0, time_load);
 	bench_copies();
 	bench_peers();
 }
