@@ -11,48 +11,60 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// BenchmarkHardwareAllReduce adds on two devices: 256 MiB, queued behind each other, and 4 KiB that somebody waits for each
+// BenchmarkHardwareAllReduce adds on two devices, four and eight: 256 MiB, queued behind each other, and 4 KiB that somebody waits for each
 // time. All lets NCCL block in its calls, Join does not.
 func BenchmarkHardwareAllReduce(b *testing.B) {
-	on := onHardware(b, 2)
-	for _, blocking := range []bool{true, false} {
-		id, err := nccl.UniqueID(on.api)
-		require.NoError(b, err)
-		c, err := nccl.Join(bg, on.api, id, 2, []int{0, 1}, on.streams, nccl.Options{Blocking: blocking})
-		require.NoError(b, err)
-		for _, size := range []struct {
-			bytes int
-			waits bool
-		}{{256 << 20, false}, {4 << 10, true}} {
-			var x []*runtime.Ref[float32]
-			for _, s := range on.streams {
-				r, err := runtime.Alloc[float32](s, size.bytes/4)
-				require.NoError(b, err)
-				require.NoError(b, runtime.Zero(s, r))
-				x = append(x, r)
+	for _, n := range []int{2, 4, 8} {
+		b.Run(fmt.Sprintf("devices=%d", n), func(b *testing.B) {
+			on := onHardware(b, n)
+			for _, blocking := range []bool{true, false} {
+				allReduce(b, on, blocking)
 			}
-			b.Run(fmt.Sprintf("bytes=%d/blocking=%v", size.bytes, blocking), func(b *testing.B) {
-				for range 5 { // the first one connects the devices
-					require.NoError(b, c.Do(bg, nccl.AllReduce(nccl.Sum, x, x)))
-				}
-				require.NoError(b, c.Wait(bg))
-				b.SetBytes(int64(size.bytes))
-				b.ReportAllocs()
-				b.ResetTimer()
-				for range b.N {
-					require.NoError(b, c.Do(bg, nccl.AllReduce(nccl.Sum, x, x)))
-					if size.waits {
-						require.NoError(b, c.Wait(bg))
-					}
-				}
-				require.NoError(b, c.Wait(bg))
-			})
-			for _, r := range x {
-				assert.NoError(b, r.Close())
-			}
-		}
-		assert.NoError(b, c.Close())
+		})
 	}
+}
+
+func allReduce(b *testing.B, on bench, blocking bool) {
+	id, err := nccl.UniqueID(on.api)
+	require.NoError(b, err)
+	var ranks []int
+	for i := range on.streams {
+		ranks = append(ranks, i)
+	}
+	c, err := nccl.Join(bg, on.api, id, len(ranks), ranks, on.streams, nccl.Options{Blocking: blocking})
+	require.NoError(b, err)
+	for _, size := range []struct {
+		bytes int
+		waits bool
+	}{{256 << 20, false}, {4 << 10, true}} {
+		var x []*runtime.Ref[float32]
+		for _, s := range on.streams {
+			r, err := runtime.Alloc[float32](s, size.bytes/4)
+			require.NoError(b, err)
+			require.NoError(b, runtime.Zero(s, r))
+			x = append(x, r)
+		}
+		b.Run(fmt.Sprintf("bytes=%d/blocking=%v", size.bytes, blocking), func(b *testing.B) {
+			for range 5 { // the first one connects the devices
+				require.NoError(b, c.Do(bg, nccl.AllReduce(nccl.Sum, x, x)))
+			}
+			require.NoError(b, c.Wait(bg))
+			b.SetBytes(int64(size.bytes))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				require.NoError(b, c.Do(bg, nccl.AllReduce(nccl.Sum, x, x)))
+				if size.waits {
+					require.NoError(b, c.Wait(bg))
+				}
+			}
+			require.NoError(b, c.Wait(bg))
+		})
+		for _, r := range x {
+			assert.NoError(b, r.Close())
+		}
+	}
+	assert.NoError(b, c.Close())
 }
 
 // BenchmarkOurShare is a small AllReduce on the simulated NCCL. Where calls do not block, that goes on for two looks.

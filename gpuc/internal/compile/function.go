@@ -456,3 +456,22 @@ func (i *ins) writeCall(b *strings.Builder) {
 	}
 	b.WriteString("\t}\n")
 }
+
+// unaligned makes nothing of a kernel with functions rely on threads of a warp that are together. They may return from a call, above all
+// a recursive one, at different times. An instruction with .aligned is undefined then (PTX ISA, "barrier"), and bar means the same.
+func (k *kctx) unaligned() {
+	if len(k.funcs.list) == 0 && k.callee == nil {
+		return
+	}
+	out := make([]ins, 0, len(k.out))
+	for _, i := range k.out {
+		switch {
+		case i.op == "bar.sync" || i.op == "bar.red.popc.u32":
+			i.op = strings.Replace(i.op, "bar", "barrier", 1)
+		case strings.Contains(i.op, ".aligned"):
+			out = append(out, ins{op: "bar.warp.sync", text: "-1", side: true, pos: i.pos})
+		}
+		out = append(out, i)
+	}
+	k.out = out
+}

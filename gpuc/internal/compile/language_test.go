@@ -117,7 +117,9 @@ func TestFunctions(t *testing.T) {
 		}, make([]float64, 24), floats(6*7, 1), 6, 7, many(11, r.Int32))
 		d.Same(t, "Recursive", gpu.Shape1D(32, 16), func(t *gpu.Thread, a []any) { lang.Recursive(t, as[[]int32](a, 0), as[[]int32](a, 1)) },
 			make([]int32, 32), make([]int32, 32*20))
+		d.Same(t, "Returning", gpu.Shape1D(8*128, 128), func(t *gpu.Thread, a []any) { lang.Returning(t, as[[]int32](a, 0)) }, make([]int32, 8*128))
 	})
+	assert.NotContains(t, ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksReport}, "Returning"), "\tbar.sync", "its warps need not be together")
 	code := ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksReport}, "Functions")
 	for name, calls := range map[string]int{"measure": 2, "put": 4, "accumulate": 1} {
 		assert.Equal(t, calls, len(regexp.MustCompile(`call .*Functions\$`+name).FindAllString(code, -1)), "%s", name)

@@ -127,6 +127,27 @@ func Recursive(t *gpu.Thread, out, moves []int32) {
 	}
 }
 
+// Returning has the threads of a warp come back from a function at different times, and exchanges values with other warps then.
+//
+//purecuda:kernel recursion=40
+func Returning(t *gpu.Thread, out []int32) {
+	shared := gpu.Shared[[128]int32](t)
+	sum := int32(0)
+	for round := range int32(20) {
+		v := fib((int32(t.Rank())*7 + round) % 11)
+		if even(uint32(v) & 15) {
+			v ^= round
+		}
+		shared[t.Rank()&127] = v
+		t.Barrier()
+		sum = sum*3 + shared[(t.Rank()+61)&127]
+		t.Barrier()
+	}
+	if i := t.GlobalX(); i < len(out) {
+		out[i] = sum
+	}
+}
+
 func step(x, y, i uint32) (uint32, uint32) {
 	x = (x ^ y<<7 | y>>25) * (i*2654435761 | 1)
 	y += x>>11 ^ i
