@@ -1,6 +1,7 @@
 package cufft_test
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 
@@ -89,6 +90,9 @@ func ours(t testing.TB) (*beside.Quiet, map[string]func() error) {
 	calls := map[string]func() error{
 		"C2C": func() error { return cufft.C2C(b.h, cufft.Forward, cufft.Shape{N: []int{64}}, x, y) },
 		"C2R": func() error { return cufft.C2R(b.h, space, x, reals) },
+		"two shapes": func() error {
+			return cmp.Or(cufft.C2C(b.h, cufft.Forward, cufft.Shape{N: []int{64}}, x, y), cufft.C2C(b.h, cufft.Forward, cufft.Shape{N: []int{32}}, x, y))
+		},
 		"Z2Z": func() error {
 			return cufft.Z2Z(b.h, cufft.Inverse, cufft.Shape{N: []int{8, 9}, Batch: 2}, double, double)
 		},

@@ -95,64 +95,58 @@ func (h *Handle) plan(d *Description) (*plan, error) {
 	return p, nil
 }
 
-// checked is a shape that was checked for a type. Checking takes longer than a look at what the last call's shape was: plan
-// is that call's then, and has to be given back.
-func (h *Handle) checked(s *Shape, t Type) (c checked) {
-	c.spelled = s.spell()
+// call begins a call with a shape. To check one takes longer than a look at what the last call's was.
+func (h *Handle) call(s *Shape, t Type) call {
+	shape := s.spell()
 	if h != nil && h.plans != nil {
-		p := h.plans.newest.Load()
-		if p != nil && p.Type == t {
-			if known := p.checked.Load(); known != nil && known.spelled == c.spelled && p.again() {
-				c.plan, c.transform = p, known.transform
-				c.scale = s.Scale
-				return c
+		if p := h.plans.newest.Load(); p != nil && p.Type == t {
+			if known := p.checked.Load(); known != nil && known.spelled == shape && p.again() {
+				return call{checked: known, plan: p, scale: s.Scale}
 			}
 		}
 	}
-	c.transform = s.transform(t)
-	return c
+	c := spare.Get().(*checked)
+	*c = checked{shape, s.transform(t)}
+	return call{checked: c, scale: s.Scale, own: true}
 }
 
 // C2C transforms complex64. in and out may be the same memory.
 func C2C(h *Handle, d Direction, shape Shape, in, out *runtime.Ref[complex64]) error {
-	return run(h, h.checked(&shape, TypeC2C), d, in, out)
+	return run(h, h.call(&shape, TypeC2C), d, in, out)
 }
 
 // R2C transforms float32 to the first half of their spectrum, n/2+1 numbers. in and out may be the same memory, with [Padded] as the
 // layout of in.
 func R2C(h *Handle, shape Shape, in *runtime.Ref[float32], out *runtime.Ref[complex64]) error {
-	return run(h, h.checked(&shape, TypeR2C), Forward, in, out)
+	return run(h, h.call(&shape, TypeR2C), Forward, in, out)
 }
 
 // C2R transforms the first half of a spectrum, n/2+1 numbers, back to float32. What in holds afterwards is undefined. in
 // and out may be the same memory, with [Padded] as the layout of out.
 func C2R(h *Handle, shape Shape, in *runtime.Ref[complex64], out *runtime.Ref[float32]) error {
-	return run(h, h.checked(&shape, TypeC2R), Inverse, in, out)
+	return run(h, h.call(&shape, TypeC2R), Inverse, in, out)
 }
 
 // Z2Z is [C2C] for complex128.
 func Z2Z(h *Handle, d Direction, shape Shape, in, out *runtime.Ref[complex128]) error {
-	return run(h, h.checked(&shape, TypeZ2Z), d, in, out)
+	return run(h, h.call(&shape, TypeZ2Z), d, in, out)
 }
 
 // D2Z is [R2C] for float64.
 func D2Z(h *Handle, shape Shape, in *runtime.Ref[float64], out *runtime.Ref[complex128]) error {
-	return run(h, h.checked(&shape, TypeD2Z), Forward, in, out)
+	return run(h, h.call(&shape, TypeD2Z), Forward, in, out)
 }
 
 // Z2D is [C2R] for float64.
 func Z2D(h *Handle, shape Shape, in *runtime.Ref[complex128], out *runtime.Ref[float64]) error {
-	return run(h, h.checked(&shape, TypeZ2D), Inverse, in, out)
+	return run(h, h.call(&shape, TypeZ2D), Inverse, in, out)
 }
 
 // run puts a transform on the stream, ordered with what it uses.
-func run[In, Out any](h *Handle, x checked, d Direction, in *runtime.Ref[In], out *runtime.Ref[Out]) error {
+func run[In, Out any](h *Handle, x call, d Direction, in *runtime.Ref[In], out *runtime.Ref[Out]) error {
+	defer x.end(h)
 	if x.err != nil {
 		return x.err
-	}
-	p := x.plan
-	if p != nil {
-		defer h.plans.give(p)
 	}
 	name := x.Type.String()
 	if d != Forward && d != Inverse {
@@ -161,16 +155,16 @@ func run[In, Out any](h *Handle, x checked, d Direction, in *runtime.Ref[In], ou
 	if err := memory(&x.transform, in, out); err != nil {
 		return err
 	}
-	if p == nil {
+	if x.plan == nil {
 		var err error
-		if p, err = h.plan(&x.Description); err != nil {
+		if x.plan, err = h.plan(&x.Description); err != nil {
 			return err
 		}
-		defer h.plans.give(p)
-		if p.checked.Load() == nil {
-			p.checked.Store(&checked{spelled: x.spelled, transform: x.transform})
+		if x.plan.checked.Load() == nil {
+			x.plan.checked.Store(new(*x.checked))
 		}
 	}
+	p := x.plan
 	from := runtime.In(in)
 	if _, real := x.Type.real(); real {
 		from = runtime.InOut(in) // cuFFT writes there

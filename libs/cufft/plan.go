@@ -32,7 +32,27 @@ type plan struct {
 type checked struct {
 	spelled
 	transform
-	plan *plan // or nil: not known yet
+}
+
+// call is a call with a shape.
+type call struct {
+	*checked
+	plan  *plan // or nil: not known yet
+	scale bool
+	own   bool // nobody else has checked, which goes back to spare
+}
+
+// spare are those of calls that have ended.
+var spare = sync.Pool{New: func() any { return new(checked) }}
+
+// end ends a call.
+func (x *call) end(h *Handle) {
+	if x.own {
+		spare.Put(x.checked)
+	}
+	if x.plan != nil {
+		h.plans.give(x.plan)
+	}
 }
 
 // again takes one more reference, unless the last one was given back.

@@ -76,14 +76,13 @@ type side struct {
 type transform struct {
 	Description
 	in, out side
-	scale   bool
 	err     error // why there is none
 }
 
 // transform checks a shape. It returns no pointer, and callers pass none on to functions with type parameters: what such a pointer
 // points to would be on the heap.
 func (s *Shape) transform(t Type) (x transform) {
-	x = transform{Description: Description{Type: t, Rank: int32(len(s.N)), Batch: max(int64(s.Batch), 1)}, scale: s.Scale}
+	x = transform{Description: Description{Type: t, Rank: int32(len(s.N)), Batch: max(int64(s.Batch), 1)}}
 	x.err = x.resolve(s)
 	return x
 }
