@@ -457,21 +457,23 @@ func (i *ins) writeCall(b *strings.Builder) {
 	b.WriteString("\t}\n")
 }
 
-// unaligned makes nothing of a kernel with functions rely on threads of a warp that are together. They may return from a call, above all
-// a recursive one, at different times. An instruction with .aligned is undefined then (PTX ISA, "barrier"), and bar means the same.
-func (k *kctx) unaligned() {
+// converge has the threads of each warp together before barriers and other instructions with .aligned, in a kernel with functions that are
+// not inlined. Threads may return from one at different times, above all from a recursive one. ptxas takes them for being together: it
+// makes nothing of barrier.sync, or of bar.warp.sync with a constant. So the mask, which is all lanes, is one that it does not know.
+func (k *kctx) converge() {
 	if len(k.funcs.list) == 0 && k.callee == nil {
 		return
 	}
-	out := make([]ins, 0, len(k.out))
-	for _, i := range k.out {
-		switch {
-		case i.op == "bar.sync" || i.op == "bar.red.popc.u32":
-			i.op = strings.Replace(i.op, "bar", "barrier", 1)
-		case strings.Contains(i.op, ".aligned"):
-			out = append(out, ins{op: "bar.warp.sync", text: "-1", side: true, pos: i.pos})
+	out := k.out
+	k.out = make([]ins, 0, len(out))
+	for _, i := range out {
+		if strings.HasPrefix(i.op, "bar.sync") || strings.HasPrefix(i.op, "bar.red") || strings.Contains(i.op, ".aligned") {
+			le, all := k.reg(k32), k.reg(k32)
+			k.emit("mov.u32", []string{le.r}, "%lanemask_le")
+			k.emit("mov.u32", []string{all.r}, "%lanemask_gt")
+			k.emit("or.b32", []string{all.r}, all.r, le.r)
+			k.emit("bar.warp.sync", nil, all.r).side = true
 		}
-		out = append(out, i)
+		k.out = append(k.out, i)
 	}
-	k.out = out
 }

@@ -154,7 +154,7 @@ func (k *kctx) reports() bool {
 // failures writes where failed checks go.
 func (k *kctx) failures() {
 	k.alone()
-	k.unaligned()
+	k.converge()
 	if len(k.fails) == 0 {
 		return
 	}
