@@ -1,5 +1,7 @@
 package compile
 
+import "strings"
+
 // clean drops what has no use: moves to registers that are not read again, jumps to the next instruction. It works in place.
 func clean(code []ins) []ins {
 	for again := true; again; {
@@ -64,7 +66,26 @@ func clean(code []ins) []ins {
 		}
 		code = out
 	}
+	idleVotes(code)
 	return code
+}
+
+// idleVotes leaves of a vote whose result nobody reads that the lanes wait for each other. ptxas crashes where it finds the predicate of such
+// a vote to be false (CUDA 11.8; the driver 580.159 does so too), and with it the process that loads a module.
+func idleVotes(code []ins) {
+	read := map[string]bool{}
+	for _, i := range code {
+		read[i.guard] = true
+		for _, r := range i.src {
+			read[r] = true
+		}
+	}
+	for n, i := range code {
+		if strings.HasPrefix(i.op, "vote.sync") && !read[i.dst[0]] {
+			_, lanes, _ := strings.Cut(i.text, ", ")
+			code[n] = ins{op: "bar.warp.sync", src: regsIn(lanes), text: lanes, guard: i.guard, guardNot: i.guardNot, side: true, pos: i.pos}
+		}
+	}
 }
 
 func deadMoves(code []ins) []ins {

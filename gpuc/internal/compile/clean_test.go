@@ -18,3 +18,16 @@ func TestCleanKeepsWhatAGuardMayKeep(t *testing.T) {
 	code[1].guard = ""
 	assert.Equal(t, code[1:], clean(slices.Clone(code)))
 }
+
+// TestVotesThatNobodyReads has a vote whose result is read, and one whose result is not.
+func TestVotesThatNobodyReads(t *testing.T) {
+	code := []ins{
+		{op: "vote.sync.ballot.b32", dst: []string{"%r1"}, src: []string{"%p1", "%r9"}, text: "%p1, %r9", side: true},
+		{op: "vote.sync.any.pred", dst: []string{"%p2"}, src: []string{"%p1"}, text: "%p1, -1", side: true},
+		{op: "vote.sync.ballot.b32", dst: []string{"%r2"}, src: []string{"%p1"}, text: "%p1, -1", side: true},
+		{op: "st.global.u32", src: []string{"%rd1", "%r2"}, text: "[%rd1], %r2", side: true},
+	}
+	assert.Equal(t, []ins{
+		{op: "bar.warp.sync", src: []string{"%r9"}, text: "%r9", side: true}, {op: "bar.warp.sync", text: "-1", side: true}, code[2], code[3],
+	}, clean(slices.Clone(code)))
+}
