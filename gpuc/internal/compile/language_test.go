@@ -120,6 +120,7 @@ func TestFunctions(t *testing.T) {
 		d.Same(t, "Returning", gpu.Shape1D(8*128, 128), func(t *gpu.Thread, a []any) { lang.Returning(t, as[[]int32](a, 0)) }, make([]int32, 8*128))
 	})
 	together := regexp.MustCompile(`%lanemask_gt;\s*or.b32 [^;]*;\s*bar.warp.sync [^;]*;(\s*\.loc [^\n]*)?\s*bar.sync 0;`)
+	assert.Contains(t, ptx(t, langFolder, compile.Options{Arch: 75}, "Returning"), ", Returning$fib$0;", "its address is taken")
 	assert.Len(t, together.FindAllString(ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksReport}, "Returning"), -1), 40, "two barriers in 20 passes")
 	code := ptx(t, langFolder, compile.Options{Arch: 75, Checks: compile.ChecksReport}, "Functions")
 	for name, calls := range map[string]int{"measure": 2, "put": 4, "accumulate": 1} {

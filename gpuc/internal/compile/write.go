@@ -155,6 +155,7 @@ func (k *kctx) reports() bool {
 func (k *kctx) failures() {
 	k.alone()
 	k.converge()
+	k.takeAddresses()
 	if len(k.fails) == 0 {
 		return
 	}
