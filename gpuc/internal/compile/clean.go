@@ -1,6 +1,9 @@
 package compile
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // clean drops what has no use: moves to registers that are not read again, jumps to the next instruction. It works in place.
 func clean(code []ins) []ins {
@@ -71,13 +74,31 @@ func clean(code []ins) []ins {
 }
 
 // idleVotes leaves of a vote whose result nobody reads that the lanes wait for each other. ptxas crashes where it finds the predicate of such
-// a vote to be false (CUDA 11.8; the driver 580.159 does so too), and with it the process that loads a module.
+// a vote to be false (CUDA 11.8). A driver 580.159 crashed while such kernels were loaded.
 func idleVotes(code []ins) {
 	read := map[string]bool{}
-	for _, i := range code {
-		read[i.guard] = true
-		for _, r := range i.src {
+	reads := func(all ...string) (more bool) {
+		for _, r := range all {
+			more = more || !read[r]
 			read[r] = true
+		}
+		return more
+	}
+	votes := false
+	for more := true; more; {
+		more = false
+		for _, i := range slices.Backward(code) {
+			vote := strings.HasPrefix(i.op, "vote.sync")
+			if vote {
+				_, lanes, _ := strings.Cut(i.text, ", ")
+				more, votes = reads(regsIn(lanes)...) || more, true
+			}
+			if i.side && !vote || len(i.dst) == 0 || slices.ContainsFunc(i.dst, func(r string) bool { return read[r] }) {
+				more = reads(append(slices.Clone(i.src), i.guard)...) || more
+			}
+		}
+		if !votes {
+			return
 		}
 	}
 	for n, i := range code {

@@ -102,13 +102,9 @@ func (k *kctx) gpu(f *frame, in *ssa.Call, o, fn *ssa.Function, a []val) (val, b
 	case "LaneMaskBelow":
 		return k.pure("mov.u32", k32, "%lanemask_lt"), true
 	case "All", "Any":
-		v := k.reg(kPred)
-		k.emit("vote.sync."+strings.ToLower(name)+".pred", []string{v.r}, k.register(a[1]).r, "-1").side = true
-		return v, true
+		return k.vote(strings.ToLower(name)+".pred", kPred, a[1], "-1"), true
 	case "Ballot":
-		v := k.reg(k32)
-		k.emit("vote.sync.ballot.b32", []string{v.r}, k.register(a[1]).r, "-1").side = true
-		return v, true
+		return k.vote("ballot.b32", k32, a[1], "-1"), true
 	case "MatchAny":
 		v, x, ty := k.reg(k32), k.register(a[1]), "b32"
 		switch x.k {
@@ -322,6 +318,17 @@ func (k *kctx) shuffle(mode string, x val, lane, lanes string) val {
 	return v
 }
 
+// vote is what lanes say to a question. See idleVotes for one whose answer is no.
+func (k *kctx) vote(op string, result kind, p val, lanes string) val {
+	if p.isC && p.c == 0 {
+		k.emit("bar.warp.sync", nil, lanes).side = true
+		return val{k: result, isC: true}
+	}
+	v := k.reg(result)
+	k.emit("vote.sync."+op, []string{v.r}, k.register(p).r, lanes).side = true
+	return v
+}
+
 // group is what a group of lanes does by one instruction. Its lanes are a mask; a tile of 32 has all of them.
 func (k *kctx) group(name string, a []val) val {
 	v := k.reg(k32)
@@ -331,7 +338,7 @@ func (k *kctx) group(name string, a []val) val {
 	case "groupBarrier":
 		k.emit("bar.warp.sync", nil, a[1].String()).side = true
 	case "groupBallot":
-		k.emit("vote.sync.ballot.b32", []string{v.r}, k.register(a[2]).r, a[1].String()).side = true
+		return k.vote("ballot.b32", k32, a[2], a[1].String())
 	case "groupShuffle":
 		return k.shuffle("idx", a[2], k.low32(a[3], 31), a[1].String())
 	}
