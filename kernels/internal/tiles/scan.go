@@ -20,20 +20,7 @@ func Scan[T any, O block.Op[T]](t *gpu.Thread, op O, exclusive, wide bool, out, 
 	vectors, width := Vectors(size), Width(size)
 	first := (tile*TileThreads+t.Warp()*32)*vectors + t.Lane()
 	full := wide && (tile+1)*Tile(size) <= len(in)
-	if full { // loadTile would do, and makes a scan of many elements a tenth slower on an H200
-		for k := range vectors {
-			x[k] = load(in, first+k*32)
-		}
-	} else {
-		for k := range vectors {
-			for j := range width {
-				x[k][j] = op.Zero()
-				if i := (first+k*32)*width + j; i < len(in) {
-					x[k][j] = in[i]
-				}
-			}
-		}
-	}
+	loadTile(&x, in, first, full, op.Zero())
 	var up [8]T // up to and with the vector of the lane
 	for k := range vectors {
 		for j := 1; j < width; j++ {
