@@ -76,33 +76,19 @@ func clean(code []ins) []ins {
 // idleVotes leaves of a vote whose result nobody reads that the lanes wait for each other. ptxas crashes where it finds the predicate of such
 // a vote to be false (CUDA 11.8). A driver 580.159 crashed while such kernels were loaded.
 func idleVotes(code []ins) {
-	read := map[string]bool{}
-	reads := func(all ...string) (more bool) {
-		for _, r := range all {
-			more = more || !read[r]
-			read[r] = true
-		}
-		return more
+	vote := func(i ins) bool { return strings.HasPrefix(i.op, "vote.sync") }
+	if !slices.ContainsFunc(code, vote) {
+		return
 	}
-	votes := false
-	for more := true; more; {
-		more = false
-		for _, i := range slices.Backward(code) {
-			vote := strings.HasPrefix(i.op, "vote.sync")
-			if vote {
-				_, lanes, _ := strings.Cut(i.text, ", ")
-				more, votes = reads(regsIn(lanes)...) || more, true
-			}
-			if i.side && !vote || len(i.dst) == 0 || slices.ContainsFunc(i.dst, func(r string) bool { return read[r] }) {
-				more = reads(append(slices.Clone(i.src), i.guard)...) || more
-			}
-		}
-		if !votes {
-			return
+	read := map[string]bool{}
+	for _, i := range code { // deadMoves has left no reader without a use
+		read[i.guard] = true
+		for _, r := range i.src {
+			read[r] = true
 		}
 	}
 	for n, i := range code {
-		if strings.HasPrefix(i.op, "vote.sync") && !read[i.dst[0]] {
+		if vote(i) && !read[i.dst[0]] {
 			_, lanes, _ := strings.Cut(i.text, ", ")
 			code[n] = ins{op: "bar.warp.sync", src: regsIn(lanes), text: lanes, guard: i.guard, guardNot: i.guardNot, side: true, pos: i.pos}
 		}

@@ -19,7 +19,7 @@ func TestCleanKeepsWhatAGuardMayKeep(t *testing.T) {
 	assert.Equal(t, code[1:], clean(slices.Clone(code)))
 }
 
-// TestVotesThatNobodyReads has a vote whose result is read, and one whose result is not.
+// TestVotesThatNobodyReads has votes whose results are read, and others whose results are not, or only by what nobody reads.
 func TestVotesThatNobodyReads(t *testing.T) {
 	code := []ins{
 		{op: "vote.sync.ballot.b32", dst: []string{"%r1"}, src: []string{"%p1", "%r9"}, text: "%p1, %r9", side: true},
@@ -30,4 +30,10 @@ func TestVotesThatNobodyReads(t *testing.T) {
 	assert.Equal(t, []ins{
 		{op: "bar.warp.sync", src: []string{"%r9"}, text: "%r9", side: true}, {op: "bar.warp.sync", text: "-1", side: true}, code[2], code[3],
 	}, clean(slices.Clone(code)))
+	code = []ins{
+		{op: "vote.sync.ballot.b32", dst: []string{"%r1"}, src: []string{"%p1"}, text: "%p1, -1", side: true},
+		{op: "vote.sync.ballot.b32", dst: []string{"%r2"}, src: []string{"%p2", "%r1"}, text: "%p2, %r1", side: true},
+		{op: "setp.ne.u32", dst: []string{"%p3"}, src: []string{"%r2"}, text: "%r2, 0"},
+	}
+	assert.Equal(t, []ins{code[0], {op: "bar.warp.sync", src: []string{"%r1"}, text: "%r1", side: true}}, clean(slices.Clone(code)))
 }

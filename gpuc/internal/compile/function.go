@@ -481,9 +481,12 @@ func (k *kctx) converge() {
 // takeAddresses has the kernel take the address of each function that calls itself. ptxas crashes where it finds that all calls of one are never made,
 // unless somebody has its address (CUDA 11.8).
 func (k *kctx) takeAddresses() {
+	if k.callee != nil {
+		return
+	}
 	var all []ins
 	for _, c := range k.funcs.list {
-		if k.callee == nil && k.outlined.recursive[c.fn] {
+		if k.outlined.recursive[c.fn] {
 			all = append(all, ins{op: "mov.u64", dst: []string{k.reg(k64).r}, text: c.name, side: true})
 		}
 	}
