@@ -3,9 +3,7 @@
 package bridge_test
 
 import (
-	"math"
-	goruntime "runtime"
-	"runtime/debug"
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -25,61 +23,69 @@ type proxy struct {
 	pass func(method string, args, results []any) bool
 }
 
-// deepStack is more stack than a call needs, with the callback and all that it does.
-const deepStack = 1 << 20
+// How much stack a bridged call has in use when it begins, and how much more it has then.
+const (
+	usedStack = 576 << 10
+	moreStack = 256 << 10 // than the callback and all that it does need
+)
 
-// grow makes the stack of the goroutine larger. It stays so: see stillStacks.
+// grow makes the stack of the goroutine larger by so many bytes, and calls f, if there is
+// one, while they are in use.
 //
 //go:noinline
-func grow(bytes int) byte {
+func grow(bytes int, f func()) byte {
 	var frame [16 << 10]byte
 	frame[bytes%len(frame)] = 1
 	if bytes > len(frame) {
-		return grow(bytes-len(frame)) + frame[0]
+		return grow(bytes-len(frame), f) + frame[0]
+	}
+	if f != nil {
+		f()
 	}
 	return frame[0]
 }
 
-// stillStacks keeps the stacks of goroutines where they are for the time of a test, once
-// they are large enough: a stack moves when it grows, and when the garbage collector
-// shrinks it. A collection that runs now may still want to shrink some, so it is brought
-// to its end first. Tests that use it must not run in parallel with others.
-func stillStacks(t *testing.T) {
-	t.Helper()
-	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(math.MaxInt64)
-	goruntime.GC()
-	t.Cleanup(func() {
-		debug.SetMemoryLimit(limit)
-		debug.SetGCPercent(percent)
+// onStillStack calls f on a stack that does not move meanwhile. Go grows a stack where it has to:
+// this one has room. Go shrinks a stack, in a collection or at the goroutine's next preemption,
+// where less than a quarter of it is in use: of this one, which has one or two MiB, more is.
+func onStillStack(f func()) {
+	grow(usedStack, func() {
+		grow(moreStack, nil)
+		f()
 	})
 }
 
-// onStillStacks returns an API that makes calls on stacks that are large enough,
-// whatever goroutine they come from.
-func onStillStacks(t *testing.T, api driver.API) driver.API {
-	t.Helper()
-	stillStacks(t)
-	return &proxy{API: api, pass: func(string, []any, []any) bool {
-		grow(deepStack)
-		return false
+// onStillStacks returns an API that makes its calls on stacks that do not move, whatever
+// goroutine they come from.
+func onStillStacks(api driver.API) driver.API {
+	return &proxy{API: api, pass: func(method string, args, results []any) bool {
+		in := make([]reflect.Value, len(args))
+		for i, arg := range args {
+			in[i] = reflect.ValueOf(arg)
+		}
+		call := reflect.ValueOf(api).MethodByName(method)
+		onStillStack(func() {
+			for i, result := range call.Call(in) {
+				reflect.ValueOf(results[i]).Elem().Set(result)
+			}
+		})
+		return true
 	}}
 }
 
 // open bridges an API.
 func open(t *testing.T, api driver.API) driver.API {
 	t.Helper()
-	stillStacks(t)
-	done := make(chan struct{})
 	var lib *driver.Library
 	var err error
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		grow(deepStack)
-		lib, err = bridge.Open(api)
+		onStillStack(func() { lib, err = bridge.Open(api) })
 	}()
 	<-done
 	require.NoError(t, err)
-	return onStillStacks(t, lib)
+	return onStillStacks(lib)
 }
 
 // machines are the simulated drivers that are bridged.

@@ -267,7 +267,6 @@ func TestResolution(t *testing.T) {
 		for _, hidden := range [][]string{nil, {"cuGetProcAddress_v2"}, {"cuGetProcAddress_v2", "cuGetProcAddress"}} {
 			t.Run(fmt.Sprint(name, " without ", hidden), func(t *testing.T) {
 				gpu := drivertest.New(config)
-				stillStacks(t)
 				version, _ := gpu.DriverGetVersion()
 				find := bridge.Symbols(gpu)
 				var lib *driver.Library
@@ -275,12 +274,13 @@ func TestResolution(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					grow(deepStack)
-					lib, err = driver.NewLibrary("bridged", func(symbol string) uintptr {
-						if slices.Contains(hidden, symbol) {
-							return 0
-						}
-						return find(symbol)
+					onStillStack(func() {
+						lib, err = driver.NewLibrary("bridged", func(symbol string) uintptr {
+							if slices.Contains(hidden, symbol) {
+								return 0
+							}
+							return find(symbol)
+						})
 					})
 				}()
 				<-done
@@ -295,7 +295,7 @@ func TestResolution(t *testing.T) {
 					}
 				}
 				assert.Equal(t, want, lib.Missing())
-				api := onStillStacks(t, lib)
+				api := onStillStacks(lib)
 				require.Equal(t, driver.Success, api.Init(0))
 				uuid, r := api.DeviceGetUUID(0)
 				require.Equal(t, driver.Success, r)

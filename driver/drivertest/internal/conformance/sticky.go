@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	goruntime "runtime"
 	"sync/atomic"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 // the API is of no use afterwards, so give it a process, or a simulated driver, of
 // its own.
 func Sticky(t *testing.T, api driver.API) {
+	goruntime.LockOSThread() // the context is current on it
+	t.Cleanup(goruntime.UnlockOSThread)
 	require.Equal(t, driver.Success, api.Init(0))
 	dev, r := api.DeviceGet(0)
 	require.Equal(t, driver.Success, r)
