@@ -1,6 +1,9 @@
 package gpu
 
-import "unsafe"
+import (
+	"reflect"
+	"unsafe"
+)
 
 // What follows is for multiprocessors of compute capability 9.0 (sm_90a). They have units that copy tiles of a matrix, barriers that
 // count the bytes of such copies, and products of four warps together.
@@ -10,30 +13,31 @@ import "unsafe"
 
 // Tiles is a matrix in memory of the device, row by row, of which CopyTile copies tiles: a tensor map. A kernel takes it as a
 // parameter. A launch takes [github.com/purecuda/purecuda/runtime.Tiles] in its place.
-type Tiles[T Half] struct {
+type Tiles[T Element] struct {
 	Data       []T // begins at a multiple of 16 bytes
 	Rows, Cols int
-	Pitch      int // elements from a row to the next, a multiple of 8
+	Pitch      int // elements from a row to the next, a multiple of 16 bytes
 	Box        int // rows of a tile, 1 to 256
 }
 
 // tileCols is how many columns a tile has: 128 bytes.
-const tileCols = 64
+func tileCols[T Element]() int { return 128 / elementSize[T]() }
 
-// TileRow is a row of a tile in shared memory, of 64 elements. They are in an order of the hardware's.
-type TileRow[T Half] struct{ quads [8]Uint4 }
+// TileRow is a row of a tile in shared memory, of 128 bytes: 64 elements of 16 bits. They are in an order of the hardware's.
+type TileRow[T Element] struct{ quads [8]Uint4 }
 
 // SharedTile are rows in shared memory. Its first row lies at a multiple of 1,024 bytes, which is 8 rows, of the dynamic shared
 // memory. 16 bytes of a row change places by the number of the row (the swizzle of 128 bytes), so that 8 rows of one column lie
 // in all banks.
-type SharedTile[T Half] []TileRow[T]
+type SharedTile[T Element] []TileRow[T]
 
-// Quad points to elements 8*i to 8*i+7 of a row, for LoadMatrixA and its brothers too.
+// Quad points to bytes 16*i to 16*i+15 of a row, for LoadMatrixA and its brothers too.
 func (s SharedTile[T]) Quad(row, i int) *Uint4 { return &s[row].quads[i^row&7] }
 
 // at is an element.
 func (s SharedTile[T]) at(row, k int) *T {
-	return (*T)(unsafe.Add(unsafe.Pointer(s.Quad(row, k>>3)), k&7*2))
+	at := k * elementSize[T]()
+	return (*T)(unsafe.Add(unsafe.Pointer(s.Quad(row, at>>4)), at&15))
 }
 
 // checked fails where the hardware would take other elements.
@@ -51,21 +55,21 @@ func (m *Tiles[T]) checked(op string) {
 	switch {
 	case m.Rows < 1 || m.Cols < 1 || m.Box < 1 || m.Box > 256:
 		fault("gpu.%s: a matrix of %d x %d elements with boxes of %d rows: want 1 and more, and boxes to 256", op, m.Rows, m.Cols, m.Box)
-	case m.Pitch%8 != 0 || m.Pitch < m.Cols:
-		fault("gpu.%s: the pitch is %d: want a multiple of 8, at least the %d columns", op, m.Pitch, m.Cols)
+	case m.Pitch*elementSize[T]()%16 != 0 || m.Pitch < m.Cols:
+		fault("gpu.%s: the pitch is %d: want a multiple of %d, at least the %d columns", op, m.Pitch, 16/elementSize[T](), m.Cols)
 	case len(m.Data) < (m.Rows-1)*m.Pitch+m.Cols:
 		fault("gpu.%s: %d elements are too few for %d rows with a pitch of %d", op, len(m.Data), m.Rows, m.Pitch)
 	}
 }
 
-// CopyTile begins to copy a tile to shared memory: Box rows from row on, and 64 columns from col on. What lies outside the
+// CopyTile begins to copy a tile to shared memory: Box rows from row on, and columns of 128 bytes from col on. What lies outside the
 // matrix is zero. The bytes, 128 of each row, count for b, in the phase that TxBarrier.Expect has announced them for. One thread calls it.
-func CopyTile[T Half](t *Thread, to SharedTile[T], from Tiles[T], col, row int32, b *TxBarrier) {
+func CopyTile[T Element](t *Thread, to SharedTile[T], from Tiles[T], col, row int32, b *TxBarrier) {
 	from.checked("CopyTile")
 	to.checked("CopyTile", from.Box)
 	t.b.late.begin(b, func() {
 		for r := range from.Box {
-			for c := range tileCols {
+			for c := range tileCols[T]() {
 				var v T
 				if y, x := int(row)+r, int(col)+c; y >= 0 && y < from.Rows && x >= 0 && x < from.Cols {
 					v = from.Data[y*from.Pitch+x]
@@ -73,19 +77,19 @@ func CopyTile[T Half](t *Thread, to SharedTile[T], from Tiles[T], col, row int32
 				*to.at(r, c) = v
 			}
 		}
-		b.change(t.b, 0, -from.Box*tileCols*2)
+		b.change(t.b, 0, -from.Box*128)
 	})
 }
 
 // StoreTile begins to store a tile from shared memory, as CopyTile copies it. What lies outside the matrix stays as it is. One
 // thread calls it, after a FenceShared of all who have written the tile, and a barrier. Each store is a group of its own for StoreWait.
-func StoreTile[T Half](t *Thread, to Tiles[T], col, row int32, from SharedTile[T]) {
+func StoreTile[T Element](t *Thread, to Tiles[T], col, row int32, from SharedTile[T]) {
 	to.checked("StoreTile")
 	from.checked("StoreTile", to.Box)
 	q := &t.tensors().stores
 	q.begin(func() {
 		for r := range to.Box {
-			for c := range tileCols {
+			for c := range tileCols[T]() {
 				if y, x := int(row)+r, int(col)+c; y >= 0 && y < to.Rows && x >= 0 && x < to.Cols {
 					to.Data[y*to.Pitch+x] = *from.at(r, c)
 				}
@@ -104,7 +108,7 @@ func StoreWait(t *Thread, n int) { t.tensors().stores.wait("StoreWait", n) }
 
 // StoreMatrix rounds 16 columns of an accumulator, from col on, and writes them to shared memory, 16 rows of each warp: stmatrix. A lane
 // gives the address of 8 columns, from column lane/16*8 on, of row lane%16. All lanes of the warp call it together. col is a constant.
-func StoreMatrix[T Half, A Accumulator](t *Thread, row *Uint4, acc *A, col int) {
+func StoreMatrix[T Half, A Accumulator[float32]](t *Thread, row *Uint4, acc *A, col int) {
 	var words [6]uint32
 	copy(words[:], rounded[T]("StoreMatrix", acc, col))
 	lanes := t.exchangeWords("StoreMatrix", words)
@@ -113,38 +117,44 @@ func StoreMatrix[T Half, A Accumulator](t *Thread, row *Uint4, acc *A, col int) 
 }
 
 // FragmentOf rounds 16 columns of an accumulator, from col on, to a fragment of the same 16 rows. col is a constant.
-func FragmentOf[T Half, A Accumulator](acc *A, col int) (a FragmentA[T]) {
+func FragmentOf[T Half, A Accumulator[float32]](acc *A, col int) (a FragmentA[T]) {
 	copy(a.words[:], rounded[T]("FragmentOf", acc, col))
 	return a
 }
 
 // rounded are 16 columns of an accumulator.
-func rounded[T Half, A Accumulator](op string, acc *A, col int) []uint32 {
-	if col%16 != 0 || col < 0 || col >= 2*len(sums(acc)) {
-		fault("gpu.%s: column %d is no multiple of 16 among the %d of the accumulator", op, col, 2*len(sums(acc)))
+func rounded[T Half, A Accumulator[float32]](op string, acc *A, col int) []uint32 {
+	if col%16 != 0 || col < 0 || col >= 2*len(sums[float32](acc)) {
+		fault("gpu.%s: column %d is no multiple of 16 among the %d of the accumulator", op, col, 2*len(sums[float32](acc)))
 	}
-	c := sums(acc)[col/2:]
+	c := sums[float32](acc)[col/2:]
 	return []uint32{PackHalves[T](c[0], c[1]), PackHalves[T](c[2], c[3]), PackHalves[T](c[4], c[5]), PackHalves[T](c[6], c[7])}
 }
 
 // Accumulator is what a lane of a product of four warps holds: of 64 rows, and of twice as many columns as it has elements.
-type Accumulator interface {
-	[128]float32 | [96]float32 | [64]float32 | [32]float32
+type Accumulator[S Sum] interface {
+	[128]S | [96]S | [64]S | [32]S
 }
 
 // WGMMA begins a product of four warps: acc += A * transposed B, or acc = where add is false. A has 64 rows, of which the warp
-// takes 16 from row warp%4*16 on. B has as many rows as acc has columns. Both have 64 columns: four times wgmma.m64nNk16.
-// The four warps, from a multiple of 4 on, call it together, after a WGMMAFence.
+// takes 16 from row warp%4*16 on. B has as many rows as acc has columns. Both have the columns of a tile: it is wgmma.m64nNk16 of
+// elements of 16 bits four times, and k32 and k8 of 8 and 32 bits. There is none of float64. The four warps, from a multiple of 4 on, call it together, after a WGMMAFence.
 //
 // With g = lane/4 and c = lane%4, acc[i] is row 16*(warp%4)+g+8*(i>>1&1), column 8*(i>>2)+2*c+i&1. Nobody touches it, and
 // nobody writes the tiles, before WGMMAWait. acc lies in registers: each index that the kernel takes of it is a constant.
-// A product of 16 columns is added as [MMA] does.
-func WGMMA[T Half, A Accumulator](t *Thread, acc *A, a, b SharedTile[T], add bool) {
+// A product of 32 bytes of a row is added as [MMA] does, in sums of the same type.
+func WGMMA[S Sum, A Accumulator[S], T Element](t *Thread, acc *A, a, b SharedTile[T], add bool) {
+	switch want := sumOf[T](); {
+	case want != reflect.TypeFor[S]():
+		fault("gpu.WGMMA: the sums of %v are %v, not %v", reflect.TypeFor[T](), want, reflect.TypeFor[S]())
+	case want == reflect.TypeFor[float64]():
+		fault("gpu.WGMMA: no device has it for float64: take gpu.MMA")
+	}
 	a.checked("WGMMA", 64)
-	b.checked("WGMMA", 2*len(sums(acc)))
+	b.checked("WGMMA", 2*len(sums[S](acc)))
 	t.tensors().products.begin(func() {
-		for k := 0; k < tileCols; k += 16 {
-			product(t, sums(acc), add || k > 0, func(row, i int) T { return *a.at(t.Warp()&3*16+row, k+i) },
+		for k := 0; k < tileCols[T](); k += 32 / elementSize[T]() {
+			product(t, sums[S](acc), add || k > 0, func(row, i int) T { return *a.at(t.Warp()&3*16+row, k+i) },
 				func(i, col int) T { return *b.at(col, k+i) })
 		}
 	})
@@ -152,43 +162,50 @@ func WGMMA[T Half, A Accumulator](t *Thread, acc *A, a, b SharedTile[T], add boo
 
 // WGMMARows is WGMMA for 16 columns of A that are in registers, 16 rows in each warp. B is as it is: 16 rows from row on, with
 // as many columns as acc has. The next 64 columns of B lie next rows further in b. row is a multiple of 16, and next a constant.
-func WGMMARows[T Half, A Accumulator](t *Thread, acc *A, a FragmentA[T], b SharedTile[T], row, next int, add bool) {
-	n := 2 * len(sums(acc))
-	b.checked("WGMMARows", (n-1)/tileCols*next+row+16)
+func WGMMARows[T Half, A Accumulator[float32]](t *Thread, acc *A, a FragmentA[T], b SharedTile[T], row, next int, add bool) {
+	n := 2 * len(sums[float32](acc))
+	b.checked("WGMMARows", (n-1)/64*next+row+16)
 	lanes := t.exchangeWords("WGMMARows", [6]uint32{a.words[0], a.words[1], a.words[2], a.words[3]})
 	var words [warpSize][4]uint32
 	for i, l := range lanes {
 		words[i] = [4]uint32(l[:4])
 	}
 	t.tensors().products.begin(func() {
-		product(t, sums(acc), add, func(r, k int) T {
+		product(t, sums[float32](acc), add, func(r, k int) T {
 			return elementFrom[T](uint64(words[r&7*4+k>>1&3][r>>3+k>>3*2] >> (k & 1 * 16)))
 		}, func(k, col int) T { return *b.at(col>>6*next+row+k, col&63) })
 	})
 }
 
-func sums[A Accumulator](acc *A) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(acc)), unsafe.Sizeof(*acc)/4)
+func sums[S Sum, A Accumulator[S]](acc *A) []S {
+	return unsafe.Slice((*S)(unsafe.Pointer(acc)), unsafe.Sizeof(*acc)/unsafe.Sizeof(*new(S)))
 }
 
-// product adds a product of 16 columns of A: all products from the first on, then the sum, in float64, rounded once.
-func product[T Half](t *Thread, acc []float32, add bool, a, b func(i, j int) T) {
+// product adds a product of 32 bytes of each row of A: all products from the first on, then the sum, in float64, rounded once. Those of
+// integers are exact there.
+func product[T Element, S Sum](t *Thread, acc []S, add bool, a, b func(i, j int) T) {
 	g, c := t.Lane()>>2, t.Lane()&3
-	var rows [2][16]float64
+	var rows [2][32]float64
+	depth := 32 / elementSize[T]()
 	for r := range rows {
-		for k := range rows[r] {
-			rows[r][k] = float64(a(g+8*r, k).Float32())
+		for k := range depth {
+			rows[r][k] = number(a(g+8*r, k))
 		}
 	}
 	for i := range acc {
+		if !add {
+			acc[i] = 0
+		}
 		sum := 0.0
-		for k, x := range rows[i>>1&1] {
-			sum += float64(x * float64(b(k, i>>2*8+2*c+i&1).Float32()))
+		for k, x := range rows[i>>1&1][:depth] {
+			sum += float64(x * number(b(k, i>>2*8+2*c+i&1)))
 		}
-		if add {
-			sum += float64(acc[i])
+		switch to := any(&acc[i]).(type) {
+		case *int32:
+			*to += int32(sum)
+		case *float32:
+			*to = float32(sum + float64(*to))
 		}
-		acc[i] = float32(sum)
 	}
 }
 

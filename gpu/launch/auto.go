@@ -192,7 +192,7 @@ func Copy[T any](c *Copies, host []T, writes bool) *runtime.Ref[T] {
 }
 
 // CopyTiles is [Copy] for a matrix of which the kernel copies tiles.
-func CopyTiles[T gpu.Half](c *Copies, host gpu.Tiles[T], written bool) *runtime.Tiles {
+func CopyTiles[T gpu.Element](c *Copies, host gpu.Tiles[T], written bool) *runtime.Tiles {
 	ref := Copy(c, host.Data, written)
 	if c.err != nil {
 		return nil

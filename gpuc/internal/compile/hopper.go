@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"go/types"
+	"strings"
 
 	"golang.org/x/tools/go/ssa"
 )
@@ -144,19 +145,36 @@ func (k *kctx) rounded(in *ssa.Call, name string, fn *ssa.Function, acc0, col va
 
 // wgmma is gpu.WGMMA and gpu.WGMMARows. The accumulators are changed in place: nothing may copy them while the product goes on.
 func (k *kctx) wgmma(in *ssa.Call, name string, fn *ssa.Function, a []val) {
-	n := fn.TypeArgs()[1].Underlying().(*types.Array).Len()
+	of, n := tensorName(fn, len(fn.TypeArgs())-1), fn.TypeArgs()[1].Underlying().(*types.Array).Len()
+	if name == "WGMMARows" {
+		of = tensorName(fn, 0)
+	} else if sum := tensorName(fn, 0); tensorTypes[of].sum != sum {
+		k.fail(in.Pos(), "gpu.WGMMA: the sums of %s are %s, not %s", of, tensorTypes[of].sum, sum)
+	}
+	if of == "float64" {
+		k.fail(in.Pos(), "gpu.WGMMA: no device has it for float64: take gpu.MMA")
+	}
 	acc, ok := k.cellsAt(a[1].p, n, 4)
 	if !ok {
 		k.fail(in.Pos(), inRegisters, name)
 	}
-	of := halfType[tensorName(fn, 0)]
+	// Numbers that say what is negated, which integers have not, and what is transposed, which those of 16 bits alone have.
+	t, sum, depth, signs := tensorTypes[of], "f32", 16, []string{"1", "1", "0", "0"}
+	switch {
+	case t.sum == "int32":
+		sum, depth, signs = "s32", 32, nil
+	case of == "TF32":
+		depth, signs = 8, signs[:2]
+	case strings.HasPrefix(of, "Float8"):
+		depth, signs = 32, signs[:2]
+	}
 	one := func(add val, args ...string) {
 		p, keeps := add.r, true
 		if add.isC {
 			p, keeps = k.pure(map[bool]string{true: "setp.eq.u32", false: "setp.ne.u32"}[add.c != 0], kPred, "0", "0").r, add.c != 0
 		}
 		args = append(args[:2:2], append([]string{p}, args[2:]...)...)
-		i := k.emit(fmt.Sprintf("wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s", 2*n, of, of), registers(acc), args...)
+		i := k.emit(fmt.Sprintf("wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s", 2*n, depth, sum, t.name, t.name), registers(acc), args...)
 		if i.side = true; keeps {
 			i.src = append(i.src, registers(acc)...)
 		}
@@ -175,7 +193,7 @@ func (k *kctx) wgmma(in *ssa.Call, name string, fn *ssa.Function, a []val) {
 		if step > 0 {
 			add = cst(kPred, 1)
 		}
-		one(add, k.descriptor(&x, 1), k.descriptor(&y, 1), "1", "1", "0", "0")
+		one(add, append([]string{k.descriptor(&x, 1), k.descriptor(&y, 1)}, signs...)...)
 	}
 }
 

@@ -1,9 +1,11 @@
 package compile_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -96,6 +98,42 @@ func TestWGMMARows(t *testing.T) {
 	}
 }
 
+// TestWGMMAOfAll compares products of all elements on the simulated driver with the CPU, bit for bit, and with a plain sum: integers exactly.
+func TestWGMMAOfAll(t *testing.T) {
+	ofAll(t, "IntegersInt8", hopper.Integers[int8], func(x float32) int8 { return int8(x * 40) }, func(x int8) float64 { return float64(x) })
+	ofAll(t, "IntegersUint8", hopper.Integers[uint8], func(x float32) uint8 { return uint8(int(x * 80)) }, func(x uint8) float64 { return float64(x) })
+	ofAll(t, "FloatsFloat8E4M3", hopper.Floats[gpu.Float8E4M3], gpu.ToFloat8E4M3, func(x gpu.Float8E4M3) float64 { return float64(x.Float32()) })
+	ofAll(t, "FloatsFloat8E5M2", hopper.Floats[gpu.Float8E5M2], gpu.ToFloat8E5M2, func(x gpu.Float8E5M2) float64 { return float64(x.Float32()) })
+	ofAll(t, "FloatsTF32", hopper.Floats[gpu.TF32], gpu.ToTF32, func(x gpu.TF32) float64 { return float64(x.Float32()) })
+	ofAll(t, "FloatsFloat16", hopper.Floats[gpu.Float16], gpu.ToFloat16, func(x gpu.Float16) float64 { return float64(x.Float32()) })
+}
+
+func ofAll[T gpu.Element, S gpu.Sum](t *testing.T, name string, kernel func(t *gpu.Thread, a, b gpu.Tiles[T], c []S, steps int32), element func(float32) T, number func(T) float64) {
+	const steps = 3
+	size := int(unsafe.Sizeof(*new(T)))
+	r := rand.New(rand.NewPCG(7, 7))
+	matrix := func(rows int) gpu.Tiles[T] {
+		m := gpu.Tiles[T]{Rows: rows, Cols: steps*128/size - 3, Pitch: steps * 128 / size, Box: 64}
+		m.Data = elements(rows*m.Pitch, func() T { return element(float32(r.NormFloat64())) })
+		return m
+	}
+	a, b, c := matrix(64), matrix(60), make([]S, 128*32)
+	shape := gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 128}, SharedBytes: 128*128 + 16}
+	hopperDevice(t, name).Same(t, name, shape, func(t *gpu.Thread, args []any) {
+		kernel(t, args[0].(gpu.Tiles[T]), args[1].(gpu.Tiles[T]), args[2].([]S), steps)
+	}, a, b, c, int32(steps))
+	for thread := range 128 {
+		for i := range 32 {
+			row, col, sum, all := thread/32*16+thread%32/4+i>>1&1*8, i>>2*8+thread&3*2+i&1, 0.0, 0.0
+			for k := 0; k < a.Cols && col < b.Rows; k++ {
+				x := number(a.Data[row*a.Pitch+k]) * number(b.Data[col*b.Pitch+k])
+				sum, all = sum+x, all+math.Abs(x)
+			}
+			require.InDelta(t, sum, float64(c[thread*32+i]), gpu.MMAError[T]()*all, "%s: row %d, column %d", name, row, col)
+		}
+	}
+}
+
 // TestTxBarrierDeadlock looks that a phase that nobody ends is an error, and no hang.
 func TestTxBarrierDeadlock(t *testing.T) {
 	shape := gpu.Shape{Grid: gpu.Dim3{X: 1}, Block: gpu.Dim3{X: 64}}
@@ -110,8 +148,8 @@ func TestHopperErrors(t *testing.T) {
 		"gpu.WGMMAWait(t, len(x))":          "the number that gpu.WGMMAWait takes is a constant, 0 to 7",
 		"gpu.StoreWait(t, -1)":              "the number that gpu.StoreWait takes is a constant, 0 to 63",
 		"var b gpu.TxBarrier; b.Init(t, 1)": "a gpu.TxBarrier lies in shared memory",
-		tile + "var acc [32]float32; gpu.WGMMA(t, &acc, tile, tile, false); x[0] = acc[len(x)]": "acc of gpu.WGMMA has to be a variable in registers",
-		"var acc [32]float32; gpu.StoreMatrix[gpu.Float16](t, &y[0], &acc, 8)":                  "the column that gpu.StoreMatrix takes is a constant, a multiple of 16",
+		tile + "var acc [32]float32; gpu.WGMMA[float32](t, &acc, tile, tile, false); x[0] = acc[len(x)]": "acc of gpu.WGMMA has to be a variable in registers",
+		"var acc [32]float32; gpu.StoreMatrix[gpu.Float16](t, &y[0], &acc, 8)":                           "the column that gpu.StoreMatrix takes is a constant, a multiple of 16",
 	} {
 		p, err := load(t, "//purecuda:kernel block=128\nfunc K(t *gpu.Thread, x []float32, y []gpu.Uint4) { "+strings.ReplaceAll(source, ";", "\n")+" }\n")
 		require.NoError(t, err, source)

@@ -205,11 +205,24 @@ func sliceOf(arg any) (data reflect.Value, tiles bool) {
 // tiles makes the tensor map of a gpu.Tiles.
 func (d *Device) tiles(ref *runtime.Ref[byte], of reflect.Value) (*runtime.Tiles, error) {
 	n := func(field string) int { return int(of.FieldByName(field).Int()) }
-	halves, err := runtime.Cast[uint16](ref)
+	shape := runtime.TilesShape{Rows: n("Rows"), Cols: n("Cols"), Pitch: n("Pitch"), Box: n("Box")}
+	switch of.FieldByName("Data").Type().Elem().Size() {
+	case 1:
+		return runtime.NewTiles(d.stream.Context(), ref, shape)
+	case 2:
+		return tilesOf[uint16](d, ref, shape)
+	case 4:
+		return tilesOf[uint32](d, ref, shape)
+	}
+	return tilesOf[uint64](d, ref, shape)
+}
+
+func tilesOf[T any](d *Device, ref *runtime.Ref[byte], shape runtime.TilesShape) (*runtime.Tiles, error) {
+	cast, err := runtime.Cast[T](ref)
 	if err != nil {
 		return nil, err
 	}
-	return runtime.NewTiles(d.stream.Context(), halves, runtime.TilesShape{Rows: n("Rows"), Cols: n("Cols"), Pitch: n("Pitch"), Box: n("Box")})
+	return runtime.NewTiles(d.stream.Context(), cast, shape)
 }
 
 // Write copies a slice among the arguments to the device once more, and Read copies it back.

@@ -37,7 +37,7 @@ func Sum(t *gpu.Thread, ones, x gpu.Tiles[gpu.Float16], out []float32) {
 	bars[0].Wait(t, 0)
 	var acc [32]float32
 	gpu.WGMMAFence(t)
-	gpu.WGMMA(t, &acc, tile, tile[64:], false)
+	gpu.WGMMA[float32](t, &acc, tile, tile[64:], false)
 	gpu.WGMMACommit(t)
 	gpu.WGMMAWait(t, 0)
 	if t.Rank() < 4 {

@@ -317,7 +317,11 @@ func TestUnsupportedAndInvalid(t *testing.T) {
 		typ  any
 		text string
 	}{
-		{"wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {%r1,%r2,%r3,%r4}, %rd1, %rd2, 1;", new(*UnsupportedError), "wgmma.mma_async.sync.aligned"},
+		{"wgmma.mma_async.sp.sync.aligned.m64n8k64.s32.s8.s8 {%r1,%r2,%r3,%r4}, %rd1, %rd2, %r5, 0, 1;", new(*UnsupportedError), "wgmma.mma_async.sp.sync.aligned"},
+		{"wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {%r1,%r2,%r3,%r4}, %rd1, %rd2, %p1;", new(*UnsupportedError), "m64n40k32"},
+		{"wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.s8 {%r1,%r2,%r3,%r4}, %rd1, %rd2, %p1, 1, 1;", new(*UnsupportedError), "e4m3.s8"},
+		{"wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.u8 {%r1,%r2,%r3,%r4}, %rd1, %rd2, %p1, 1, 1;", new(*InvalidError), "6 operands, want 4"},
+		{"wgmma.mma_async.sync.aligned.m64n8k16.f32.e4m3.e4m3 {%r1,%r2,%r3,%r4}, %rd1, %rd2, %p1, 1, 1;", new(*UnsupportedError), "m64n8k16"},
 		{"tex.1d.v4.f32.s32 {%r1,%r2,%r3,%r4}, [%rd1, {%r1}];", new(*UnsupportedError), "tex.1d"},
 		{"add.what.s32 %r1, %r2, %r3;", new(*UnsupportedError), "modifier .what"},
 		{"add.s32 %r1, %rd2, %r3;", new(*InvalidError), "add.s32"},

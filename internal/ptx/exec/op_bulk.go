@@ -2,16 +2,17 @@ package exec
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/purecuda/purecuda/internal/ptx"
 )
 
-// Copies of tiles between global and shared memory (PTX ISA, "cp.async.bulk.tensor"): two dimensions, elements of 16 bits.
+// Copies of tiles between global and shared memory (PTX ISA, "cp.async.bulk.tensor"): two dimensions.
 // A copy arrives at once, or when somebody asks about its mbarrier, in turns; a store is done in the wait. So a kernel
 // that does not wait finds what was there before.
 
 // TensorMagic begins a tensor map of the simulated driver. There follow the address, columns, rows, bytes of a row, columns
-// and rows of the box, and the swizzle.
+// and rows of the box, the swizzle, and the bytes of an element.
 const TensorMagic = 0x70636d6170
 
 // tileCopy is a copy of a tile that has begun.
@@ -126,6 +127,7 @@ type boxed struct {
 	base                                uint64
 	cols, rows, pitch, boxCols, boxRows int64
 	swizzle                             uint64
+	size                                int64
 	shared                              uint64
 	x, y                                int64
 }
@@ -143,7 +145,7 @@ func (w *warp) tileAt(in *inst, lane int, at uint64) *boxed {
 		w.fail(IllegalInstruction, in, lane, "this is no tensor map")
 		return nil
 	}
-	return &boxed{base: t[1], cols: int64(t[2]), rows: int64(t[3]), pitch: int64(t[4]), boxCols: int64(t[5]), boxRows: int64(t[6]), swizzle: t[7]}
+	return &boxed{base: t[1], cols: int64(t[2]), rows: int64(t[3]), pitch: int64(t[4]), boxCols: int64(t[5]), boxRows: int64(t[6]), swizzle: t[7], size: int64(t[8])}
 }
 
 // move copies the tile, 16 bytes at a time in shared memory.
@@ -159,8 +161,8 @@ func (c *boxed) move(w *warp, in *inst, lane int, toShared bool) bool {
 		inShared, inGlobal = &load, &store
 	}
 	for r := range c.boxRows {
-		for col := int64(0); col < c.boxCols; col += 8 {
-			at := c.shared + uint64(r*c.boxCols+col)*2
+		for col := int64(0); col < c.boxCols; col += 16 / c.size {
+			at := c.shared + uint64((r*c.boxCols+col)*c.size)
 			if c.swizzle == 3 {
 				at ^= at >> 7 & 7 << 4
 			}
@@ -168,24 +170,24 @@ func (c *boxed) move(w *warp, in *inst, lane int, toShared bool) bool {
 			if p == nil {
 				return false
 			}
-			in16 := (*[8]uint16)(p)
-			for e := range int64(8) {
-				x, y := c.x+col+e, c.y+r
+			for e := range 16 / c.size {
+				x, y, here := c.x+col+e, c.y+r, (*[16]byte)(p)[e*c.size:][:c.size]
 				outside := x < 0 || x >= c.cols || y < 0 || y >= c.rows
 				if outside && toShared {
-					in16[e] = 0
+					clear(here)
 				}
 				if outside {
 					continue
 				}
-				g, _ := w.ptr(inGlobal, lane, spGlobal, c.base+uint64(y*c.pitch+x*2), 2, 2)
-				switch {
-				case g == nil:
+				g, _ := w.ptr(inGlobal, lane, spGlobal, c.base+uint64(y*c.pitch+x*c.size), uint64(c.size), uint64(c.size))
+				if g == nil {
 					return false
-				case toShared:
-					in16[e] = *(*uint16)(g)
-				default:
-					*(*uint16)(g) = in16[e]
+				}
+				there := unsafe.Slice((*byte)(g), c.size)
+				if toShared {
+					copy(here, there)
+				} else {
+					copy(there, here)
 				}
 			}
 		}
@@ -199,6 +201,6 @@ func (c *boxed) complete(w *warp, in *inst, lane int, barrier uint64) {
 	access.sub = memAtom
 	if p, _ := w.ptr(&access, lane, spShared, barrier, 8, 8); p != nil {
 		v := (*uint64)(p)
-		*v = mbSettle(mbAddTx(*v, -uint64(c.boxRows*c.boxCols*2)))
+		*v = mbSettle(mbAddTx(*v, -uint64(c.boxRows*c.boxCols*c.size)))
 	}
 }

@@ -65,6 +65,17 @@ func mmaElement(name string) (mmaElem, bool) {
 	return mmaElem{}, false
 }
 
+// number is what bits stand for.
+func (e *mmaElem) number(v uint64) float64 {
+	switch {
+	case e.float != nil:
+		return e.float(v)
+	case e.sign:
+		return float64(sext(v, uint(e.bits)))
+	}
+	return float64(v)
+}
+
 type mmaInfo struct {
 	shape   mmaShape
 	a, b    mmaElem
@@ -170,16 +181,7 @@ func (s *mmaInfo) run(w *warp, d, a, b, c []int32, mask uint32) {
 	var fa [16][64]float64
 	var fb [64][8]float64
 	p, bits := s.perReg, s.a.bits
-	read := func(e *mmaElem, v uint64, i int) float64 {
-		v = v >> (i * bits) & widthMask(bits)
-		switch {
-		case e.float != nil:
-			return e.float(v)
-		case e.sign:
-			return float64(sext(v, uint(bits)))
-		}
-		return float64(v)
-	}
+	read := func(e *mmaElem, v uint64, i int) float64 { return e.number(v >> (i * bits) & widthMask(bits)) }
 	for lane := range 32 {
 		g, t := lane>>2, lane&3
 		for r, slot := range a {

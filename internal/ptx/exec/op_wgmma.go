@@ -4,12 +4,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/purecuda/purecuda/internal/ptx"
 )
 
-// wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions") of float16 and bfloat16 with sums in float32. B lies in
-// shared memory, and A there or in registers. A warp computes its own 16 rows. All is done in the wait: a kernel that does not wait
+// wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions") with sums in float32, and of integers in int32. B lies in
+// shared memory, and A there or, of 16 bits, in registers. A warp computes its own 16 rows. All is done in the wait: a kernel that does not wait
 // finds what was in the accumulators before.
 var wgmmaDecoders = map[string]decoder{"wgmma": decodeWGMMA}
 
@@ -52,44 +53,71 @@ func decodeWGMMA(x *fnc, in *ptx.Instruction, m *mods) error {
 		x.emit(r)
 		return nil
 	}
-	p := &wgmma{}
+	p := &wgmma{sat: m.has("satfinite")}
+	shape, k, last := "", 0, len(m.list)-1
 	for _, s := range m.list {
 		if rest, ok := strings.CutPrefix(s, "m64n"); ok {
-			p.n, _ = strconv.Atoi(strings.TrimSuffix(rest, "k16"))
+			shape = rest
 		}
 	}
-	var ok bool
-	p.elem, ok = mmaElement(m.list[len(m.list)-1])
-	if !m.has("mma_async") || p.n < 8 || p.n > 256 || p.n%8 != 0 || !slices.Contains(m.list, "f32") || !ok || p.elem.bits != 16 {
+	if n, depth, ok := strings.Cut(shape, "k"); ok {
+		p.n, _ = strconv.Atoi(n)
+		k, _ = strconv.Atoi(depth)
+	}
+	var okA, okB bool
+	p.a, okA = mmaElement(m.list[max(0, last-1)])
+	p.b, okB = mmaElement(m.list[last])
+	sum, unit := "f32", 8
+	if p.a.float == nil {
+		sum = "s32"
+		if p.n > 24 {
+			unit = 16
+		}
+	}
+	same := p.a.bits == 8 && (p.a.float == nil) == (p.b.float == nil) || m.list[last] == m.list[max(0, last-1)]
+	if !m.has("mma_async") || p.n < 8 || p.n > 256 || p.n%unit != 0 || !slices.Contains(m.list, sum) || !okA || !okB || !same ||
+		p.a.bits != p.b.bits || p.a.bits < 8 || p.a.bits > 32 || k*p.a.bits != 256 || p.sat && sum != "s32" {
 		return x.unsupported("")
 	}
 	m.used = ^uint64(0)
 	return x.wgmma(in, p)
 }
 
-// wgmma is the instruction: accumulators, A, B, whether it adds, two signs, and whether each operand in shared memory is transposed.
+// wgmma is the instruction: accumulators, A, B, and whether it adds. Floats have two signs more, and those of 16 bits whether each operand in shared memory is transposed.
 type wgmma struct {
 	n      int
-	elem   mmaElem
+	a, b   mmaElem
+	sat    bool
 	inRegs bool // A
 	rows   bool // B is not transposed: its rows lie in memory one after another
 }
 
 func (x *fnc) wgmma(in *ptx.Instruction, p *wgmma) error {
 	o := in.Operands
-	if len(o) < 7 || len(o[0].Elems) != p.n/2 {
+	if len(o) < 4 || len(o[0].Elems) != p.n/2 {
 		return x.invalid("operands do not fit")
 	}
 	p.inRegs = o[1].Kind == ptx.OperandVector
 	flags := []uint64{1, 1, 0, 0}
-	if p.inRegs {
+	switch {
+	case p.a.float == nil:
+		flags = nil
+	case p.a.bits != 16:
+		flags = flags[:2]
+	case p.inRegs:
 		flags = flags[:3]
 	}
-	if p.rows = o[len(o)-1].Bits == 1; p.rows {
+	if p.inRegs && p.a.bits != 16 {
+		return x.unsupported("A in registers")
+	}
+	if p.rows = p.a.bits == 16 && o[len(o)-1].Bits == 1; p.rows {
 		flags[len(flags)-1] = 1
 	}
+	if len(o) != 4+len(flags) {
+		return x.invalid("%d operands, want %d", len(o), 4+len(flags))
+	}
 	for i, want := range flags {
-		if len(o) != 4+len(flags) || o[4+i].Kind != ptx.OperandInt || o[4+i].Bits != want {
+		if o[4+i].Kind != ptx.OperandInt || o[4+i].Bits != want {
 			return x.unsupported("negated or transposed")
 		}
 	}
@@ -119,14 +147,14 @@ func (p *wgmma) begin(w *warp, in *inst, mask uint32) {
 		return
 	}
 	rest := in.vs[p.n/2:]
-	var a [][16]float64
+	var a [][32]float64
 	var from uint64
 	if p.inRegs {
-		a = make([][16]float64, 16)
+		a = make([][32]float64, 16)
 		for lane := range 32 {
 			for i := range 4 {
 				for e := range 2 {
-					a[lane>>2+i&1*8][lane&3*2+i>>1*8+e] = p.elem.float(w.lane(rest[i])[lane] >> (16 * e) & 0xffff)
+					a[lane>>2+i&1*8][lane&3*2+i>>1*8+e] = p.a.float(w.lane(rest[i])[lane] >> (16 * e) & 0xffff)
 				}
 			}
 		}
@@ -137,14 +165,14 @@ func (p *wgmma) begin(w *warp, in *inst, mask uint32) {
 	b, add := w.lane(rest[0])[0], w.lane(rest[1])[0] != 0
 	base := w.groups[w.cur].base
 	w.products = append(w.products, later{group: w.productGroup, f: func() {
-		rows, cols := a, [][16]float64(nil)
+		rows, cols := a, [][32]float64(nil)
 		if !p.inRegs {
-			rows = w.tile(in, from, w.id&3*16, 16, p.elem)
+			rows = w.tile(in, from, w.id&3*16, 16, p.a)
 		}
 		if p.rows {
-			cols = w.tileOfRows(in, b, p.n, p.elem)
+			cols = w.tileOfRows(in, b, p.n, p.b)
 		} else {
-			cols = w.tile(in, b, 0, p.n, p.elem)
+			cols = w.tile(in, b, 0, p.n, p.b)
 		}
 		if rows == nil || cols == nil {
 			return
@@ -154,11 +182,22 @@ func (p *wgmma) begin(w *warp, in *inst, mask uint32) {
 			for i := range p.n / 2 {
 				sum := 0.0
 				col := &cols[i>>2*8+2*t+i&1]
-				for k, v := range rows[g+i>>1&1*8] {
+				for k, v := range rows[g+i>>1&1*8][:256/p.a.bits] {
 					sum += float64(v * col[k])
 				}
 				d := &w.regs[base+in.vd[i]]
-				if add {
+				switch {
+				case p.a.float == nil:
+					v := int64(sum)
+					if add {
+						v += int64(int32(d[lane]))
+					}
+					if p.sat {
+						v = clampInt(v, 32)
+					}
+					d[lane] = uint64(uint32(v))
+					continue
+				case add:
 					sum += f32(d[lane])
 				}
 				d[lane] = round32(sum, rn)
@@ -167,39 +206,41 @@ func (p *wgmma) begin(w *warp, in *inst, mask uint32) {
 	}})
 }
 
-// tile reads rows of 16 elements that a descriptor tells of: the address, the distance of 8 rows, and the swizzle.
-func (w *warp) tile(in *inst, desc uint64, first, rows int, elem mmaElem) [][16]float64 {
+// tile reads rows of 32 bytes that a descriptor tells of: the address, the distance of 8 rows, and the swizzle.
+func (w *warp) tile(in *inst, desc uint64, first, rows int, elem mmaElem) [][32]float64 {
 	base, pitch, mode := desc&0x3fff<<4, desc>>32&0x3fff<<4, desc>>62
 	if mode == 0 {
 		w.fail(IllegalInstruction, in, 0, "a matrix descriptor without a swizzle, which is not supported")
 		return nil
 	}
-	out := make([][16]float64, rows)
+	out, size := make([][32]float64, rows), uint64(elem.bits/8)
 	load := *in
 	load.sub = memLoad
 	for i := range out {
 		row := uint64(first + i)
-		for k := range uint64(16) {
-			at := base + row>>3*pitch + row&7*(256>>mode) + k*2
+		for k := range 32 / size {
+			at := base + row>>3*pitch + row&7*(256>>mode) + k*size
 			at ^= at >> 7 & (15 >> mode) << 4
-			p, _ := w.ptr(&load, 0, spShared, at, 2, 2)
+			p, _ := w.ptr(&load, 0, spShared, at, size, size)
 			if p == nil {
 				return nil
 			}
-			out[i][k] = elem.float(uint64(*(*uint16)(p)))
+			var v uint64
+			copy((*[8]byte)(unsafe.Pointer(&v))[:], unsafe.Slice((*byte)(p), size))
+			out[i][k] = elem.number(v)
 		}
 	}
 	return out
 }
 
 // tileOfRows reads 16 rows, each of many columns, that a descriptor tells of: 64 columns lie in a row of 128 bytes.
-func (w *warp) tileOfRows(in *inst, desc uint64, cols int, elem mmaElem) [][16]float64 {
+func (w *warp) tileOfRows(in *inst, desc uint64, cols int, elem mmaElem) [][32]float64 {
 	base, next, pitch := desc&0x3fff<<4, desc>>16&0x3fff<<4, desc>>32&0x3fff<<4
 	if desc>>62 != 1 {
 		w.fail(IllegalInstruction, in, 0, "a matrix descriptor without the swizzle of 128 bytes, which is not supported")
 		return nil
 	}
-	out := make([][16]float64, cols)
+	out := make([][32]float64, cols)
 	load := *in
 	load.sub = memLoad
 	for i := range out {

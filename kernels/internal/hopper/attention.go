@@ -31,7 +31,7 @@ func AttentionBytes(width int) int {
 // result, and S that of the scores. Q has rows rows, and K and V have keys, of a head for group of Q's. The grid has a block for each
 // 128 rows along x, and one for each head along y. scale counts in powers of 2. Where causal is set, row i of Q sees those of
 // K up to i + keys - rows. The boxes of q have Rows rows, those of k and v high, which is AttentionKeys, and those of out StoreRows.
-func Attend[T gpu.Half, O, S gpu.Accumulator](t *gpu.Thread, width, high int, q, k, v, out gpu.Tiles[T], rows, keys, group int32, scale float32, causal bool) {
+func Attend[T gpu.Half, O, S gpu.Accumulator[float32]](t *gpu.Thread, width, high int, q, k, v, out gpu.Tiles[T], rows, keys, group int32, scale float32, causal bool) {
 	chunks := width / 64
 	size := chunks * high // rows of a slot
 	room := gpu.SharedTile[T](gpu.DynamicShared[gpu.TileRow[T]](t))
@@ -162,14 +162,14 @@ func fetch[T gpu.Half](t *gpu.Thread, line *gpu.Pipeline, slots gpu.SharedTile[T
 }
 
 // scores begins s = Q * transposed K.
-func scores[T gpu.Half, S gpu.Accumulator](t *gpu.Thread, s *S, q, k gpu.SharedTile[T], chunks, high int) {
+func scores[T gpu.Half, S gpu.Accumulator[float32]](t *gpu.Thread, s *S, q, k gpu.SharedTile[T], chunks, high int) {
 	for c := range chunks {
-		gpu.WGMMA(t, s, q[c*Rows:], k[c*high:], c > 0)
+		gpu.WGMMA[float32](t, s, q[c*Rows:], k[c*high:], c > 0)
 	}
 }
 
 // hide takes away the scores of rows of K that a row of Q does not see.
-func hide[S gpu.Accumulator](t *gpu.Thread, s *S, first, row, keys, seen int32, high int, causal bool) {
+func hide[S gpu.Accumulator[float32]](t *gpu.Thread, s *S, first, row, keys, seen int32, high int, causal bool) {
 	last := first + int32(high) - 1
 	if last < keys && (!causal || last <= row&^15+seen) {
 		return
@@ -183,7 +183,7 @@ func hide[S gpu.Accumulator](t *gpu.Thread, s *S, first, row, keys, seen int32, 
 }
 
 // soften makes powers of scores, beside the greatest of each row so far, and tells how much earlier ones shrink.
-func soften[S gpu.Accumulator](t *gpu.Thread, s *S, most, sum *[2]float32, scale float32, high int) (shrink [2]float32) {
+func soften[S gpu.Accumulator[float32]](t *gpu.Thread, s *S, most, sum *[2]float32, scale float32, high int) (shrink [2]float32) {
 	for r := range 2 {
 		top := (*s)[2*r]
 		for i := range high / 8 {

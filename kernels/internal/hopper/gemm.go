@@ -55,7 +55,7 @@ func ProductNarrow[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int3
 
 // Multiply is the body of the kernels: a warp loads, and others compute. Where active is set, f changes each sum, with the bias of
 // its column.
-func Multiply[T gpu.Half, A gpu.Accumulator, F gemm.Activation](t *gpu.Thread, f F, active bool, bias []float32, cols int, a, b, c gpu.Tiles[T], m, n, k int32) {
+func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.Thread, f F, active bool, bias []float32, cols int, a, b, c gpu.Tiles[T], m, n, k int32) {
 	height := Rows + cols // of a stage
 	rows := gpu.SharedTile[T](gpu.DynamicShared[gpu.TileRow[T]](t))
 	out := rows[stages(cols)*height:]
@@ -83,13 +83,13 @@ func Multiply[T gpu.Half, A gpu.Accumulator, F gemm.Activation](t *gpu.Thread, f
 		before := line.Consume(t)
 		from := rows[before*height:]
 		gpu.WGMMAFence(t)
-		gpu.WGMMA(t, &acc, from[half:], from[Rows:], false)
+		gpu.WGMMA[float32](t, &acc, from[half:], from[Rows:], false)
 		gpu.WGMMACommit(t)
 		for range steps - 1 {
 			slot := line.Consume(t)
 			from := rows[slot*height:]
 			gpu.WGMMAFence(t)
-			gpu.WGMMA(t, &acc, from[half:], from[Rows:], true)
+			gpu.WGMMA[float32](t, &acc, from[half:], from[Rows:], true)
 			gpu.WGMMACommit(t)
 			gpu.WGMMAWait(t, 1)
 			if lane == 0 {

@@ -11,8 +11,8 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"41588f11704722d5 ProductWideBFloat16 ProductWide Multiply Rows stages places load places.at",
-		"64b73f397374d25e ProductMiddleBFloat16 ProductMiddle Multiply Rows stages places load places.at",
-		"eee006f7487225a3 ProductNarrowBFloat16 ProductNarrow Multiply Rows stages places load places.at",
+		"ee5d816ab7775ecd ProductWideBFloat16 ProductWide Multiply Rows stages places load places.at",
+		"55f863210c7d6c24 ProductMiddleBFloat16 ProductMiddle Multiply Rows stages places load places.at",
+		"f9f19002f046fde0 ProductNarrowBFloat16 ProductNarrow Multiply Rows stages places load places.at",
 	)
 }

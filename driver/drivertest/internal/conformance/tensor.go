@@ -14,6 +14,12 @@ var tensorTests = []test{
 		tensor, r := e.api.TensorMapEncodeTiled(good)
 		e.ok(r)
 		assert.NotZero(e, tensor)
+		for of, cols := range map[driver.TensorDataType]uint32{driver.TensorUint8: 128, driver.TensorFloat32: 32, driver.TensorUint64: 16} {
+			other := good
+			other.Type, other.Box, other.Dims = of, []uint32{cols, 32}, []uint64{30, 50}
+			_, r := e.api.TensorMapEncodeTiled(other)
+			e.ok(r)
+		}
 		for what, change := range map[string]func(t *driver.TensorTiles){
 			"an address":    func(t *driver.TensorTiles) { t.Base += 8 },
 			"a stride":      func(t *driver.TensorTiles) { t.Strides = []uint64{200} },

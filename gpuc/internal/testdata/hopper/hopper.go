@@ -1,7 +1,11 @@
 // Package hopper has kernels for sm_90a alone.
 package hopper
 
-import "github.com/purecuda/purecuda/gpu"
+import (
+	"unsafe"
+
+	"github.com/purecuda/purecuda/gpu"
+)
 
 // Mistakes that Product can make.
 const (
@@ -56,7 +60,7 @@ func Product(t *gpu.Thread, a, b, c gpu.Tiles[gpu.BFloat16], steps int32, mistak
 			t.Nanosleep(1)
 		}
 		gpu.WGMMAFence(t)
-		gpu.WGMMA(t, &acc, tile[slot*height:], tile[slot*height+rows:], step > 0)
+		gpu.WGMMA[float32](t, &acc, tile[slot*height:], tile[slot*height+rows:], step > 0)
 		gpu.WGMMACommit(t)
 		if mistake == WaitShort || step < steps-1 {
 			gpu.WGMMAWait(t, 1)
@@ -133,4 +137,44 @@ func Deadlock(t *gpu.Thread, x []float32) {
 	}
 	bar.Wait(t, 0)
 	x[t.Rank()] = 1
+}
+
+// Integers computes c = a * transposed b of 64 rows, and a depth of steps tiles. c has the sums of each lane.
+//
+//purecuda:kernel block=128 checks=off T=int8,uint8
+func Integers[T gpu.Element](t *gpu.Thread, a, b gpu.Tiles[T], c []int32, steps int32) {
+	each[int32, [32]int32](t, a, b, c, steps)
+}
+
+// Floats is Integers for others.
+//
+//purecuda:kernel block=128 checks=off T=gpu.Float8E4M3,gpu.Float8E5M2,gpu.TF32,gpu.Float16
+func Floats[T gpu.Element](t *gpu.Thread, a, b gpu.Tiles[T], c []float32, steps int32) {
+	each[float32, [32]float32](t, a, b, c, steps)
+}
+
+func each[S gpu.Sum, A gpu.Accumulator[S], T gpu.Element](t *gpu.Thread, a, b gpu.Tiles[T], c []S, steps int32) {
+	tile := gpu.SharedTile[T](gpu.DynamicShared[gpu.TileRow[T]](t))
+	bars := gpu.DynamicShared[gpu.TxBarrier](t)[height*16:]
+	line := gpu.NewPipeline(t, bars[:1], bars[1:2], 4)
+	var acc A
+	for step := range steps {
+		if t.Rank() == 0 {
+			_, full := line.Produce(t, height*128)
+			cols := int32(128 / unsafe.Sizeof(*new(T)))
+			gpu.CopyTile(t, tile, a, step*cols, 0, full)
+			gpu.CopyTile(t, tile[rows:], b, step*cols, 0, full)
+		}
+		bars[0].Wait(t, uint32(step)&1)
+		gpu.WGMMAFence(t)
+		gpu.WGMMA[S](t, &acc, tile, tile[rows:], step > 0)
+		gpu.WGMMACommit(t)
+		gpu.WGMMAWait(t, 0)
+		if t.Lane() == 0 {
+			line.Release(t, 0)
+		}
+	}
+	for i := range len(acc) {
+		c[t.Rank()*len(acc)+i] = acc[i]
+	}
 }
