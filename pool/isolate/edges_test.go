@@ -539,6 +539,49 @@ func TestStoppedChild(t *testing.T) {
 		})
 	}
 	all.Wait()
-	_, _, err = g.Do(within(t), "echo/v1", nil)
-	assert.NoError(t, err, "another child serves")
+	assert.Eventually(t, func() bool { // on a busy machine none of the four may have come as far as to the child
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, err := g.Do(ctx, "echo/v1", nil)
+		return err == nil
+	}, time.Minute, 10*time.Millisecond, "another child serves")
+}
+
+// Who reads slowly gets a long frame, and who does not read at all holds nobody up.
+func TestSendToOneThatReadsSlowly(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		each time.Duration // how long 64 KiB of 16 MiB take to read
+		want error
+	}{{"slowly", 10 * time.Millisecond, nil}, {"not at all", time.Hour, os.ErrDeadlineExceeded}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+			require.NoError(t, err)
+			var ends [2]net.Conn
+			for i, d := range pair {
+				file := os.NewFile(uintptr(d), "")
+				ends[i], err = net.FileConn(file)
+				require.NoError(t, err)
+				require.NoError(t, file.Close())
+				defer ends[i].Close()
+			}
+			over := make(chan struct{})
+			defer close(over)
+			go func() {
+				into := make([]byte, 64<<10)
+				for {
+					select {
+					case <-over:
+						return
+					case <-time.After(c.each):
+					}
+					if _, err := io.ReadFull(ends[1], into); err != nil {
+						return
+					}
+				}
+			}()
+			assert.ErrorIs(t, isolate.Send(ends[0].(*net.UnixConn), 16<<20), c.want)
+		})
+	}
 }

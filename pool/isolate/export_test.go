@@ -1,6 +1,7 @@
 package isolate
 
 import (
+	"net"
 	"time"
 
 	"github.com/purecuda/purecuda/driver"
@@ -27,4 +28,9 @@ func EndsAfter(g *Group, reason error, unsent bool) error {
 	p.mu.Unlock()
 	<-p.gone
 	return p.cause
+}
+
+// Send sends a frame with so many bytes.
+func Send(conn *net.UnixConn, bytes int) error {
+	return (&link{conn: conn}).send(resultFrame, 1, make([]byte, bytes))
 }

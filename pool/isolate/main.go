@@ -247,14 +247,14 @@ func (c *child) answer(number uint64, result []byte, err error) {
 	if err == nil {
 		err = c.link.send(resultFrame, number, result)
 	} else {
-		sent := c.link.send(errorFrame, number, EncodeError(err))
-		if sent != nil || poisoned(err) || c.closed() {
+		poison := poisoned(err) || c.closed()
+		if err = c.link.send(errorFrame, number, EncodeError(err)); err == nil && poison {
 			os.Exit(1)
 		}
-		return
 	}
 	if err != nil {
-		os.Exit(1) // the parent is gone
+		fmt.Fprintln(os.Stderr, "purecuda/isolate: the parent does not take answers:", err) // it may be gone
+		os.Exit(1)
 	}
 }
 

@@ -33,8 +33,10 @@ const (
 	// maxData limits a request and a result, and so what a child that is poisoned can make the parent allocate.
 	maxData    = 16 << 20
 	maxContent = maxData + 1<<20
-	// sendPatience is how long, and twice as long at most, the other side may leave a full socket unread.
+	// sendPatience is how long, and twice as long at most, the other side may take to read a part of a frame.
 	sendPatience = time.Second
+	// partBytes is more than a socket holds: a busy machine may need longer than the patience for a whole frame.
+	partBytes = 256 << 10
 )
 
 // link is one end of the socket between a program and its child.
@@ -57,16 +59,25 @@ func (l *link) send(kind byte, number uint64, content ...[]byte) error {
 	bytes := binary.LittleEndian.Uint32(head)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.limit()
 	if bytes < 4096 { // one write is faster than a list
 		for _, c := range content {
 			head = append(head, c...)
 		}
+		l.limit()
 		_, err := l.conn.Write(head)
 		return l.sent(err)
 	}
-	all := append(net.Buffers{head}, content...)
-	_, err := all.WriteTo(l.conn)
+	last := len(content) - 1
+	for _, c := range content[:last] { // what is before the data is short
+		head = append(head, c...)
+	}
+	var err error
+	for data := content[last]; err == nil && (head != nil || len(data) > 0); head = nil {
+		part := net.Buffers{head, data[:min(len(data), partBytes)]}
+		data = data[len(part[1]):]
+		l.limit()
+		_, err = part.WriteTo(l.conn)
+	}
 	return l.sent(err)
 }
 
