@@ -21,9 +21,9 @@
 //
 //   - with the build tag purecuda_portable, under which arguments and results are on the
 //     heap;
-//   - on a goroutine whose stack does not move during the call: it has more room than the
-//     callback can need, and more than a quarter of it is in use, so that Go does not shrink
-//     it. The tests of this package show how.
+//   - on a goroutine whose stack does not move during the call. It has more room than the
+//     callback can need. More than a quarter of it is in use, so that Go does not shrink it.
+//     The tests of this package show how.
 //
 // There is no bridge on other systems than Linux on amd64 and arm64.
 package bridge
