@@ -1,7 +1,9 @@
 package kernels
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpu/launch"
@@ -154,27 +156,29 @@ func newGemmScratch[T, R gpu.Element | gpu.Sum](s *runtime.Stream, g GemmShape, 
 
 // together reports whether compute capability 9.0 takes the kernel for 8.0: for a product in parts, and for a batch of products that do
 // not fill the device. Otherwise each product has a launch of its own.
-func (g GemmShape) together(m, n, k, multiprocessors int) bool {
-	if parts, _ := g.parts(m, n, k, 2); parts > 1 {
+func (g GemmShape) together(m, n, k, size, multiprocessors int) bool {
+	if parts, _ := g.parts(m, n, k, size); parts > 1 {
 		return true
 	}
 	return g.Batch > 1 && ceil(n, gemm.Tile) < ceil(max(1, multiprocessors), ceil(m, gemm.Tile))
 }
 
 // gemmEach calls launch for each product.
-func gemmEach[T gpu.Half](g GemmShape, a, b, c Matrix[T], launch func(a, b, c Matrix[T]) error) error {
+func gemmEach[T gpu.Element, R gpu.Element | gpu.Sum](g GemmShape, a, b Matrix[T], c Matrix[R], launch func(a, b Matrix[T], c Matrix[R]) error) error {
 	for i := range g.Batch {
-		at := func(m Matrix[T], stride int) Matrix[T] {
-			if i*stride > 0 {
-				m.Ref = m.Ref.Slice(i*stride, m.Ref.Len())
-			}
-			return m
-		}
-		if err := launch(at(a, g.StrideA), at(b, g.StrideB), at(c, g.StrideC)); err != nil {
+		if err := launch(a.from(i*g.StrideA), b.from(i*g.StrideB), c.from(i*g.StrideC)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// from is a matrix further on in memory.
+func (m Matrix[T]) from(at int) Matrix[T] {
+	if at > 0 {
+		m.Ref = m.Ref.Slice(at, m.Ref.Len())
+	}
+	return m
 }
 
 // Launch computes C = A * transposed B: element (i, j) of C is the product of row i of A and row j of B. A linear layer
@@ -199,7 +203,7 @@ func (k Gemm[T]) Launch(s *runtime.Stream, a, b, c Matrix[T], shape ...GemmShape
 		return err
 	}
 	if last > 1 {
-		if !g.together(c.Rows, c.Cols, a.Cols, k.multiprocessors()) {
+		if !g.together(c.Rows, c.Cols, a.Cols, 2, k.multiprocessors()) {
 			return gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error { return k.hopper(s, a, b, c) })
 		}
 		kernel = k.more[last-2]
@@ -326,10 +330,11 @@ var gemmWidths = []struct {
 	cost float64
 }{{"Wide", 256, 1}, {"Middle", 128, 0.54}, {"Narrow", 64, 0.32}}
 
-// hopperTiles chooses the width of tiles, and says how many there are: that whose blocks, one for each multiprocessor, have the least to do.
-func hopperTiles(m, n, multiprocessors int) (width int, tiles int) {
+// hopperTiles chooses the width of tiles from the first on, and says how many there are: that whose blocks, one for each multiprocessor, have the least to do.
+func hopperTiles(first, m, n, multiprocessors int) (width int, tiles int) {
 	best := math.Inf(1)
-	for i, w := range gemmWidths {
+	for i := first; i < len(gemmWidths); i++ {
+		w := gemmWidths[i]
 		count := ceil(m, hopper.Rows) * ceil(n, w.cols)
 		if cost := float64(ceil(count, multiprocessors)) * w.cost; cost < best {
 			best, width, tiles = cost, i, count
@@ -340,7 +345,7 @@ func hopperTiles(m, n, multiprocessors int) (width int, tiles int) {
 
 // hopper is Launch on compute capability 9.0.
 func (k Gemm[T]) hopper(s *runtime.Stream, a, b, c Matrix[T]) error {
-	width, shape, args, err := hopperArgs(k.k.Module().Context(), a, b, c)
+	width, shape, args, err := hopperTiled(k.k.Module().Context(), a, b, c)
 	if err != nil {
 		return err
 	}
@@ -348,29 +353,39 @@ func (k Gemm[T]) hopper(s *runtime.Stream, a, b, c Matrix[T]) error {
 	if width > 0 {
 		kernel = k.more[width-1]
 	}
-	return kernel.Launch(s, shape, args[:]...)
+	return kernel.Launch(s, shape, args...)
 }
 
-// hopperArgs are the width, the shape and the arguments of the kernels for compute capability 9.0.
-func hopperArgs[T gpu.Half](ctx *runtime.Context, a, b, c Matrix[T]) (width int, shape runtime.Shape, args [6]runtime.Arg, err error) {
+// hopperTiled are hopperArgs with C as tiles behind A and B.
+func hopperTiled[T gpu.Half](ctx *runtime.Context, a, b, c Matrix[T]) (width int, shape runtime.Shape, args []runtime.Arg, err error) {
+	if width, shape, args, err = hopperArgs(ctx, 0, a, b, c.Rows, c.Cols); err != nil {
+		return width, shape, args, err
+	}
+	tiles, err := c.tiles(ctx, hopper.StoreRows)
+	return width, shape, slices.Insert(args, 2, tiles.InOut()), err
+}
+
+// tiles are those of a matrix, of so many rows.
+func (m Matrix[T]) tiles(ctx *runtime.Context, box int) (*runtime.Tiles, error) {
+	return runtime.NewTiles(ctx, m.Ref, runtime.TilesShape{Rows: m.Rows, Cols: m.Cols, Pitch: m.Pitch, Box: box})
+}
+
+// hopperArgs are the width, at least the first, the shape and the arguments of the kernels for compute capability 9.0: A, B, and their sizes.
+func hopperArgs[T gpu.Element](ctx *runtime.Context, first int, a, b Matrix[T], m, n int) (width int, shape runtime.Shape, args []runtime.Arg, err error) {
 	processors := max(1, ctx.Device().Multiprocessors)
-	width, count := hopperTiles(c.Rows, c.Cols, processors)
+	width, count := hopperTiles(first, m, n, processors)
 	if count > maxGrid {
-		return 0, shape, args, invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", c.Rows, c.Cols, count, maxGrid)
+		return 0, shape, nil, invalidArgument("Gemm: %d x %d elements are %d tiles, at most %d", m, n, count, maxGrid)
 	}
 	cols := gemmWidths[width].cols
-	boxes := [...]int{hopper.Rows, cols, hopper.StoreRows}
-	for i, m := range [...]Matrix[T]{a, b, c} {
-		tiles, err := runtime.NewTiles(ctx, m.Ref, runtime.TilesShape{Rows: m.Rows, Cols: m.Cols, Pitch: m.Pitch, Box: boxes[i]})
-		if err != nil {
-			return 0, shape, args, err
-		}
-		if args[i] = tiles.In(); i == 2 {
-			args[i] = tiles.InOut()
-		}
+	tilesA, errA := a.tiles(ctx, hopper.Rows)
+	tilesB, errB := b.tiles(ctx, cols)
+	if err := cmp.Or(errA, errB); err != nil {
+		return 0, shape, nil, err
 	}
-	for i, n := range [...]int{c.Rows, c.Cols, a.Cols} {
-		args[3+i] = runtime.Value(int32(n))
+	args = []runtime.Arg{tilesA.In(), tilesB.In()}
+	for _, n := range [...]int{m, n, a.Cols} {
+		args = append(args, runtime.Value(int32(n)))
 	}
 	shape = runtime.Shape{Grid: runtime.Dim3{X: uint32(min(count, processors))}, Block: runtime.Dim3{X: hopper.Threads}, SharedBytes: uint32(hopper.SharedBytes(cols))}
 	return width, shape, args, nil

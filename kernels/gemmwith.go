@@ -64,15 +64,15 @@ func (GemmWith[T, F]) Scratch(m, n, k int, shape GemmShape) int {
 // must not overlap C. All products of a batch have the same bias.
 func (k GemmWith[T, F]) Launch(s *runtime.Stream, f F, a, b, c Matrix[T], bias *runtime.Ref[float32], shape ...GemmShape) error {
 	return gemmFinished(s, k.primitive, [3]int{0, 4, 5}, runtime.Struct(&f), a, b, c, bias, shape, func(g GemmShape, a, b Matrix[T], values []runtime.Arg) (bool, error) {
-		if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, a.Cols, k.k.Multiprocessors()) {
+		if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, a.Cols, 2, k.k.Multiprocessors()) {
 			return false, nil
 		}
 		return true, gemmEach(g, a, b, c, func(a, b, c Matrix[T]) error {
-			width, shape, args, err := hopperArgs(k.k.Context(), a, b, c)
+			width, shape, args, err := hopperTiled(k.k.Context(), a, b, c)
 			if err != nil {
 				return err
 			}
-			return k.k.Launch(k.first+1+width, s, shape, append(values, args[:]...)...)
+			return k.k.Launch(k.first+1+width, s, shape, append(values, args...)...)
 		})
 	})
 }
@@ -148,8 +148,9 @@ type Factor interface {
 
 // GemmTo is [GemmWith] for more types. T is what A and B have. S is what products are added up in: int32 for int8 and uint8, and float32 for all others.
 // F makes the elements of C, of type R, of the sums.
-// A line //purecuda:instantiate kernels.GemmTo[int8, int32, gpu.BFloat16, Dequantize] makes one. It needs gpuc -arch sm_80, and sm_89 for Float8. It is
-// safe for concurrent use. All devices run it as those of compute capability 8.0 do.
+// A line //purecuda:instantiate kernels.GemmTo[int8, int32, gpu.BFloat16, Dequantize] makes one. It needs gpuc -arch sm_80, and sm_89 for Float8. It
+// takes the tensor cores of compute capability 9.0 with -arch sm_80,sm_90a. There the products of 128 columns of Float8 have sums of their own, because
+// tensor cores keep few bits of a sum. It is safe for concurrent use.
 type GemmTo[T Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F Finish[S, R]] struct{ primitive }
 
 // Of is called by what gpuc writes.
@@ -160,6 +161,23 @@ func (GemmTo[T, S, R, F]) Of(k *launch.Kernels, first int) GemmTo[T, S, R, F] {
 //purecuda:kernel block=256 checks=off noalias arch=sm_80
 func (GemmTo[T, S, R, F]) kernelAny(t *gpu.Thread, f F, bias []float32, a, b []gpu.Uint4, c [][2]R, m, n, k, pitchA, pitchB, pitchC int32, strideA, strideB, strideC int, sums []S, part int32) {
 	gemm.Multiply[T](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, a, b, c, m, n, k, pitchA, pitchB, pitchC, strideA, strideB, strideC, sums, part)
+}
+
+//purecuda:kernel block=384 registers=168 checks=off noalias arch=sm_90a
+func (GemmTo[T, S, R, F]) kernelWide(t *gpu.Thread, f F, bias []float32, a, b gpu.Tiles[T], c [][2]R, m, n, k, pitchC int32) {
+	if !hopper.Parted[T, S]() {
+		hopper.MultiplyTo[T, S, [128]S](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, 256, a, b, c, m, n, k, pitchC)
+	}
+}
+
+//purecuda:kernel block=384 registers=168 checks=off noalias arch=sm_90a
+func (GemmTo[T, S, R, F]) kernelMiddle(t *gpu.Thread, f F, bias []float32, a, b gpu.Tiles[T], c [][2]R, m, n, k, pitchC int32) {
+	hopper.MultiplyTo[T, S, [64]S](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, 128, a, b, c, m, n, k, pitchC)
+}
+
+//purecuda:kernel block=384 registers=168 checks=off noalias arch=sm_90a
+func (GemmTo[T, S, R, F]) kernelNarrow(t *gpu.Thread, f F, bias []float32, a, b gpu.Tiles[T], c [][2]R, m, n, k, pitchC int32) {
+	hopper.MultiplyTo[T, S, [32]S](t, gemm.Finished[S, R, F]{By: f, Bias: bias}, 64, a, b, c, m, n, k, pitchC)
 }
 
 //purecuda:kernel block=256 checks=off noalias arch=sm_80
@@ -180,10 +198,26 @@ func (GemmTo[T, S, R, F]) Scratch(m, n, k int, shape GemmShape) int {
 // Launch computes f.Apply(sum, bias) for each sum, as [GemmWith.Launch] does. Sums of integers are exact, and wrap around. Where C has an odd
 // number of columns, the element after each row may change.
 func (k GemmTo[T, S, R, F]) Launch(s *runtime.Stream, f F, a, b Matrix[T], c Matrix[R], bias *runtime.Ref[float32], shape ...GemmShape) error {
-	return gemmFinished(s, k.primitive, [3]int{0, 1, 2}, runtime.Struct(&f), a, b, c, bias, shape, nil)
+	return gemmFinished(s, k.primitive, [3]int{0, 4, 5}, runtime.Struct(&f), a, b, c, bias, shape, func(g GemmShape, a, b Matrix[T], values []runtime.Arg) (bool, error) {
+		if !k.k.Has(k.first+1) || g.together(c.Rows, c.Cols, a.Cols, int(sizeOf[T]()), k.k.Multiprocessors()) {
+			return false, nil
+		}
+		first := 0
+		if hopper.Parted[T, S]() {
+			first = 1
+		}
+		return true, gemmEach(g, a, b, c, func(a, b Matrix[T], c Matrix[R]) error {
+			width, shape, args, err := hopperArgs(k.k.Context(), first, a, b, c.Rows, c.Cols)
+			if err != nil {
+				return err
+			}
+			args = append(append(values, args[:2]...), append([]runtime.Arg{runtime.InOut(c.Ref), runtime.Value(c.Ref.Len() / 2)}, append(args[2:], runtime.Value(int32(c.Pitch/2)))...)...)
+			return k.k.Launch(k.first+1+width, s, shape, args...)
+		})
+	})
 }
 
-// GemmToCPU is GemmTo on all cores, as [GemmWithCPU] is GemmWith.
+// GemmToCPU is GemmTo on all cores, as [GemmWithCPU] is GemmWith. It adds Float8 in the order of compute capability 8.9.
 func GemmToCPU[T Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F Finish[S, R]](f F, m, n, k int, a, b []T, c []R, bias []float32, shape ...GemmShape) error {
 	var sums any = float32(0)
 	switch any(*new(T)).(type) {

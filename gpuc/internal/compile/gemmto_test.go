@@ -2,14 +2,17 @@ package compile_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/driver"
+	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/gpu"
 	"github.com/purecuda/purecuda/gpuc/internal/device"
 	"github.com/purecuda/purecuda/gpuc/internal/testdata/float8"
@@ -21,9 +24,12 @@ import (
 // productTo compares products with the CPU, bit for bit, and with plain loops where number says what an element is: then sums are exact. It has
 // all shapes of a call. What lies between the results stays as it is, but for the element behind a row.
 func productTo[T kernels.Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F kernels.Finish[S, R]](t *testing.T, library, name string, f F, element func(r *rand.Rand) T, number func(T) S) {
-	p := openLibrary(t, library)
+	p := openProducts(t, library)
 	k := kernels.GemmTo[T, S, R, F]{}.Of(p.of(name))
 	shapes := [][3]int{{1, 1, 1}, {67, 131, 45}, {130, 7, 200}, {9, 21, 2100}, {33, 34, 64}}
+	if strings.HasSuffix(library, "sm_90a") { // tiles of each width
+		shapes = [][3]int{{70, 37, 300}, {33, 121, 145}, {130, 250, 200}}
+	}
 	loops := number != nil && !device.Hardware() // which take long for what is large
 	if device.Hardware() {
 		shapes = append(shapes, [3]int{35, 662, 658}, [3]int{1333, 733, 838}, [3]int{512, 256, 8192})
@@ -94,17 +100,28 @@ func productTo[T kernels.Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F kernels.F
 	}
 }
 
+// openProducts has a device of one multiprocessor for sm_90a, so that the widest tiles have their turn.
+func openProducts(t *testing.T, library string) *primitivesIn {
+	d := drivertest.H100()
+	if strings.HasSuffix(library, "sm_90a") {
+		d.SMs = 1
+	}
+	return openLibraryOn(t, library, drivertest.Config{Devices: drivertest.Devices(1, d)})
+}
+
 // TestGemmTo has all kinds of elements. Numbers are such that sums of floats are exact in any order.
 func TestGemmTo(t *testing.T) {
 	eighth := func(r *rand.Rand) float32 { return float32(r.IntN(15)-7) / 8 }
 	int8s, uint8s := func(r *rand.Rand) int8 { return int8(r.Uint32()) }, func(r *rand.Rand) uint8 { return uint8(r.Uint32()) }
-	productTo(t, "products", "GemmToInt8Int32Int32SameInt32", products.Same[int32]{}, int8s, func(x int8) int32 { return int32(x) })
-	productTo(t, "products", "GemmToInt8Int32BFloat16Scaled", products.Scaled{By: 0x1p-7}, int8s, func(x int8) int32 { return int32(x) })
-	productTo(t, "products", "GemmToUint8Int32Int8Narrow", products.Narrow{Shift: 14}, uint8s, func(x uint8) int32 { return int32(x) })
-	productTo(t, "products", "GemmToTF32Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.TF32 { return gpu.ToTF32(eighth(r)) }, gpu.TF32.Float32)
-	productTo(t, "products", "GemmToBFloat16Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.BFloat16 { return gpu.ToBFloat16(eighth(r)) }, gpu.BFloat16.Float32)
-	productTo(t, "float8", "GemmToFloat8E4M3Float32Float8E4M3Round", float8.Round{}, func(r *rand.Rand) gpu.Float8E4M3 { return gpu.ToFloat8E4M3(eighth(r)) }, gpu.Float8E4M3.Float32)
-	productTo(t, "float8", "GemmToFloat8E5M2Float32Float32Add", float8.Add{}, func(r *rand.Rand) gpu.Float8E5M2 { return gpu.ToFloat8E5M2(float32(r.IntN(7)-3) / 4) }, gpu.Float8E5M2.Float32)
+	for _, target := range []string{"", " sm_90a"} {
+		productTo(t, "products"+target, "GemmToInt8Int32Int32SameInt32", products.Same[int32]{}, int8s, func(x int8) int32 { return int32(x) })
+		productTo(t, "products"+target, "GemmToInt8Int32BFloat16Scaled", products.Scaled{By: 0x1p-7}, int8s, func(x int8) int32 { return int32(x) })
+		productTo(t, "products"+target, "GemmToUint8Int32Int8Narrow", products.Narrow{Shift: 14}, uint8s, func(x uint8) int32 { return int32(x) })
+		productTo(t, "products"+target, "GemmToTF32Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.TF32 { return gpu.ToTF32(eighth(r)) }, gpu.TF32.Float32)
+		productTo(t, "products"+target, "GemmToBFloat16Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.BFloat16 { return gpu.ToBFloat16(eighth(r)) }, gpu.BFloat16.Float32)
+		productTo(t, "float8"+target, "GemmToFloat8E4M3Float32Float8E4M3Round", float8.Round{}, func(r *rand.Rand) gpu.Float8E4M3 { return gpu.ToFloat8E4M3(eighth(r)) }, gpu.Float8E4M3.Float32)
+		productTo(t, "float8"+target, "GemmToFloat8E5M2Float32Float32Add", float8.Add{}, func(r *rand.Rand) gpu.Float8E5M2 { return gpu.ToFloat8E5M2(float32(r.IntN(7)-3) / 4) }, gpu.Float8E5M2.Float32)
+	}
 }
 
 // TestGemmToOrder has sums that are not exact: the simulated driver adds in the order of the CPU.
@@ -113,9 +130,40 @@ func TestGemmToOrder(t *testing.T) {
 		t.Skip("a GPU adds in another order")
 	}
 	normal := func(r *rand.Rand) float32 { return float32(r.NormFloat64()) }
-	productTo(t, "products", "GemmToTF32Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.TF32 { return gpu.View[gpu.TF32]([]float32{normal(r)})[0] }, nil) // not rounded
-	productTo(t, "products", "GemmToBFloat16Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.BFloat16 { return gpu.ToBFloat16(normal(r)) }, nil)
+	for _, target := range []string{"", " sm_90a"} {
+		productTo(t, "products"+target, "GemmToTF32Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.TF32 { return gpu.View[gpu.TF32]([]float32{normal(r)})[0] }, nil) // not rounded
+		productTo(t, "products"+target, "GemmToBFloat16Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.BFloat16 { return gpu.ToBFloat16(normal(r)) }, nil)
+	}
 	productTo(t, "float8", "GemmToFloat8E5M2Float32Float32Add", float8.Add{}, func(r *rand.Rand) gpu.Float8E5M2 { return gpu.ToFloat8E5M2(normal(r)) }, nil)
+}
+
+// TestGemmToOfFloat8 has sums that are not exact on sm_90a, which adds the sums of 128 columns: they differ from the CPU by no more than gpu.MMAError says.
+func TestGemmToOfFloat8(t *testing.T) {
+	p := openProducts(t, "float8 sm_90a")
+	for _, c := range [][3]int{{70, 37, 300}, {130, 250, 700}} {
+		m, n, depth, r := c[0], c[1], c[2], rand.New(rand.NewPCG(3, 5))
+		pitch := (depth + 15) / 16 * 16
+		normal := func() gpu.Float8E5M2 { return gpu.ToFloat8E5M2(float32(r.NormFloat64())) }
+		a, b := elements(m*pitch, normal), elements(n*pitch, normal)
+		wide := (n + 7) / 8 * 8
+		to := kernels.Matrix[float32]{Ref: onDevice(p, make([]float32, m*wide), 0), Rows: m, Cols: n, Pitch: wide}
+		k := kernels.GemmTo[gpu.Float8E5M2, float32, float32, float8.Add]{}.Of(p.of("GemmToFloat8E5M2Float32Float32Add"))
+		of := func(x []gpu.Float8E5M2, rows int) kernels.Matrix[gpu.Float8E5M2] {
+			return kernels.Matrix[gpu.Float8E5M2]{Ref: onDevice(p, x, 0), Rows: rows, Cols: depth, Pitch: pitch}
+		}
+		require.NoError(t, k.Launch(p.s, float8.Add{}, of(a, m), of(b, n), to, nil))
+		got := onHost(p, to.Ref)
+		for i := range m {
+			for j := range n {
+				sum, all := 0.0, 0.0
+				for e := range depth {
+					x := float64(a[i*pitch+e].Float32()) * float64(b[j*pitch+e].Float32())
+					sum, all = sum+x, all+math.Abs(x)
+				}
+				require.InDelta(t, sum, float64(got[i*to.Pitch+j]), all*gpu.MMAError[gpu.Float8E5M2](), "row %d, column %d", i, j)
+			}
+		}
+	}
 }
 
 // TestTimesOfGemmToOnHardware prints how fast squares are, as the median of 7 launches. run libs has those of cuBLAS, and of PyTorch for int8.
@@ -124,11 +172,13 @@ func TestTimesOfGemmToOnHardware(t *testing.T) {
 	if !device.Hardware() {
 		n = 48 // so that what the hardware runs is tried
 	}
-	timeTo(t, n, "products", "GemmToInt8Int32Int32SameInt32", products.Same[int32]{}, func(r *rand.Rand) int8 { return int8(r.Uint32()) })
-	timeTo(t, n, "products", "GemmToInt8Int32BFloat16Scaled", products.Scaled{By: 1}, func(r *rand.Rand) int8 { return int8(r.Uint32()) })
-	timeTo(t, n, "products", "GemmToTF32Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.TF32 { return gpu.ToTF32(eighths(r)) })
-	timeTo(t, n, "products", "GemmToBFloat16Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.BFloat16 { return gpu.ToBFloat16(eighths(r)) })
-	timeTo(t, n, "float8", "GemmToFloat8E4M3Float32Float8E4M3Round", float8.Round{}, func(r *rand.Rand) gpu.Float8E4M3 { return gpu.ToFloat8E4M3(eighths(r)) })
+	for _, target := range []string{"", " sm_90a"} {
+		timeTo(t, n, "products"+target, "GemmToInt8Int32Int32SameInt32", products.Same[int32]{}, func(r *rand.Rand) int8 { return int8(r.Uint32()) })
+		timeTo(t, n, "products"+target, "GemmToInt8Int32BFloat16Scaled", products.Scaled{By: 1}, func(r *rand.Rand) int8 { return int8(r.Uint32()) })
+		timeTo(t, n, "products"+target, "GemmToTF32Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.TF32 { return gpu.ToTF32(eighths(r)) })
+		timeTo(t, n, "products"+target, "GemmToBFloat16Float32Float32SameFloat32", products.Same[float32]{}, func(r *rand.Rand) gpu.BFloat16 { return gpu.ToBFloat16(eighths(r)) })
+		timeTo(t, n, "float8"+target, "GemmToFloat8E4M3Float32Float8E4M3Round", float8.Round{}, func(r *rand.Rand) gpu.Float8E4M3 { return gpu.ToFloat8E4M3(eighths(r)) })
+	}
 }
 
 func timeTo[T kernels.Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F kernels.Finish[S, R]](t *testing.T, n int, library, name string, f F, element func(r *rand.Rand) T) {
@@ -154,7 +204,7 @@ func timeTo[T kernels.Factor, S gpu.Sum, R gpu.Element | gpu.Sum, F kernels.Fini
 		all = append(all, 2*float64(n)*float64(n)*float64(n)/took.Seconds()/1e12)
 	}
 	slices.Sort(all[1:]) // the first one warms up
-	fmt.Printf("%-40s %d: %.2f TFLOP/s\n", name, n, all[4])
+	fmt.Printf("%-40s %-16s %d: %.2f TFLOP/s\n", name, library, n, all[4])
 }
 
 func TestGemmToRefuses(t *testing.T) {

@@ -62,6 +62,9 @@ var libraryOptions = map[string]compile.Options{
 	"float8":       {Arch: 89, Checks: compile.ChecksOff},
 	"fused sm_80":  {Arch: 80, Checks: compile.ChecksOff},
 	"fused sm_90a": {Arch: 90, Only: true, Checks: compile.ChecksOff},
+
+	"products sm_90a": {Arch: 90, Only: true, Checks: compile.ChecksOff},
+	"float8 sm_90a":   {Arch: 90, Only: true, Checks: compile.ChecksOff},
 }
 
 func init() {

@@ -17,7 +17,6 @@ const (
 	// StoreRows is how many rows of C a warp stores at once, and in a box of its tiles.
 	StoreRows = 16
 
-	depth     = 64 // columns of A and of B in a stage: a row of a tile
 	consumers = 8  // warps that compute
 	group     = 16 // rows of tiles that run at once, so that they share what they read
 )
@@ -56,13 +55,7 @@ func ProductNarrow[T gpu.Half](t *gpu.Thread, a, b, c gpu.Tiles[T], m, n, k int3
 // Multiply is the body of the kernels: a warp loads, and others compute. Where active is set, f changes each sum, with the bias of
 // its column.
 func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.Thread, f F, active bool, bias []float32, cols int, a, b, c gpu.Tiles[T], m, n, k int32) {
-	height := Rows + cols // of a stage
-	rows := gpu.SharedTile[T](gpu.DynamicShared[gpu.TileRow[T]](t))
-	out := rows[stages(cols)*height:]
-	bars := gpu.DynamicShared[gpu.TxBarrier](t)[(stages(cols)*height+consumers*2*StoreRows)*16:]
-	line := gpu.NewPipeline(t, bars[:stages(cols)], bars[stages(cols):2*stages(cols)], consumers)
-	p := places{rows: (m + Rows - 1) / Rows, cols: (n + int32(cols) - 1) / int32(cols)}
-	steps := (k + depth - 1) / depth
+	rows, line, p, steps := begin[T](t, cols, m, n, k)
 	if t.Warp() < 4 {
 		if cols == 256 { // else there are enough
 			gpu.FewerRegisters(t, 40)
@@ -77,30 +70,10 @@ func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.
 	}
 	warp, lane := t.Warp()-4, t.Lane()
 	half := warp / 4 * 64 // of A
-	out = out[warp*2*StoreRows:]
+	out := rows[stages(cols)*(Rows+cols)+warp*2*StoreRows:]
 	for tile := int32(t.BlockX()); tile < p.rows*p.cols; tile += int32(t.GridDimX()) {
 		var acc A
-		before := line.Consume(t)
-		from := rows[before*height:]
-		gpu.WGMMAFence(t)
-		gpu.WGMMA[float32](t, &acc, from[half:], from[Rows:], false)
-		gpu.WGMMACommit(t)
-		for range steps - 1 {
-			slot := line.Consume(t)
-			from := rows[slot*height:]
-			gpu.WGMMAFence(t)
-			gpu.WGMMA[float32](t, &acc, from[half:], from[Rows:], true)
-			gpu.WGMMACommit(t)
-			gpu.WGMMAWait(t, 1)
-			if lane == 0 {
-				line.Release(t, before)
-			}
-			before = slot
-		}
-		gpu.WGMMAWait(t, 0)
-		if lane == 0 {
-			line.Release(t, before)
-		}
+		accumulate[float32](t, &acc, &line, cols, rows, half, steps)
 		row, col := p.at(tile)
 		if active {
 			for i := range cols / 2 {
@@ -128,15 +101,120 @@ func Multiply[T gpu.Half, A gpu.Accumulator[float32], F gemm.Activation](t *gpu.
 	}
 }
 
+// MultiplyTo is Multiply for elements of any size. f makes what C has of the sums of two columns side by side. A row of C is pitchC
+// times 2 elements. Each lane stores its sums.
+func MultiplyTo[T gpu.Element, S gpu.Sum, A gpu.Accumulator[S], P any, F gemm.Pairs[S, P]](t *gpu.Thread, f F, cols int, a, b gpu.Tiles[T], c []P, m, n, k, pitchC int32) {
+	rows, line, p, steps := begin[T](t, cols, m, n, k)
+	if t.Warp() < 4 {
+		if cols == 256 { // else there are enough
+			gpu.FewerRegisters(t, 40)
+		}
+		if t.Rank() == 0 {
+			load(t, &p, &line, cols, rows, a, b, steps)
+		}
+		return
+	}
+	if cols == 256 {
+		gpu.MoreRegisters(t, 232)
+	}
+	warp, lane := t.Warp()-4, int32(t.Lane())
+	half := warp / 4 * 64 // of A
+	for tile := int32(t.BlockX()); tile < p.rows*p.cols; tile += int32(t.GridDimX()) {
+		var acc A
+		if Parted[T, S]() {
+			addUp[S](t, &acc, &line, cols, rows, half, steps)
+		} else {
+			accumulate[S](t, &acc, &line, cols, rows, half, steps)
+		}
+		row, col := p.at(tile)
+		col = col*int32(cols) + lane&3*2
+		left := n - col
+		for high := range 2 {
+			if y := row*Rows + int32(16*warp+8*high) + lane>>2; y < m {
+				first := int(y)*int(pitchC) + int(col/2)
+				for j := range cols / 8 {
+					if int32(8*j) < left {
+						c[first+4*j] = f.Pair(acc[4*j+2*high], acc[4*j+2*high+1], col+int32(8*j))
+					}
+				}
+			}
+		}
+	}
+}
+
+// Parted reports whether T is a float of 8 bits. Sums of those lose bits on tensor cores, so each stage has sums of its own, which are added up
+// in float32. There is no room for that in tiles of 256 columns. gpuc folds the quotients: a half for those, and 0 for integers and what
+// is wider.
+func Parted[T gpu.Element, S gpu.Sum]() bool { return S(1/gemm.SizeOf[T]())/2 != 0 }
+
+// begin makes what all warps of a block need: the stages, a pipeline of them, the tiles of C, and how many stages a tile has.
+func begin[T gpu.Element](t *gpu.Thread, cols int, m, n, k int32) (rows gpu.SharedTile[T], line gpu.Pipeline, p places, steps int32) {
+	height := Rows + cols // of a stage
+	rows = gpu.SharedTile[T](gpu.DynamicShared[gpu.TileRow[T]](t))
+	bars := gpu.DynamicShared[gpu.TxBarrier](t)[(stages(cols)*height+consumers*2*StoreRows)*16:]
+	line = gpu.NewPipeline(t, bars[:stages(cols)], bars[stages(cols):2*stages(cols)], consumers)
+	p = places{rows: (m + Rows - 1) / Rows, cols: (n + int32(cols) - 1) / int32(cols)}
+	return rows, line, p, (k + depth[T]() - 1) / depth[T]()
+}
+
+// depth is how many columns of A and of B a stage has: a row of a tile.
+func depth[T gpu.Element]() int32 { return 128 / gemm.SizeOf[T]() }
+
+// accumulate adds up the products of all stages of a tile.
+func accumulate[S gpu.Sum, A gpu.Accumulator[S], T gpu.Element](t *gpu.Thread, acc *A, line *gpu.Pipeline, cols int, rows gpu.SharedTile[T], half int, steps int32) {
+	height, lane := Rows+cols, t.Lane()
+	before := line.Consume(t)
+	from := rows[before*height:]
+	gpu.WGMMAFence(t)
+	gpu.WGMMA[S](t, acc, from[half:], from[Rows:], false)
+	gpu.WGMMACommit(t)
+	for range steps - 1 {
+		slot := line.Consume(t)
+		from := rows[slot*height:]
+		gpu.WGMMAFence(t)
+		gpu.WGMMA[S](t, acc, from[half:], from[Rows:], true)
+		gpu.WGMMACommit(t)
+		gpu.WGMMAWait(t, 1)
+		if lane == 0 {
+			line.Release(t, before)
+		}
+		before = slot
+	}
+	gpu.WGMMAWait(t, 0)
+	if lane == 0 {
+		line.Release(t, before)
+	}
+}
+
+// addUp is accumulate with sums of its own for each stage.
+func addUp[S gpu.Sum, A gpu.Accumulator[S], T gpu.Element](t *gpu.Thread, acc *A, line *gpu.Pipeline, cols int, rows gpu.SharedTile[T], half int, steps int32) {
+	height := Rows + cols
+	for range steps {
+		var some A
+		slot := line.Consume(t)
+		from := rows[slot*height:]
+		gpu.WGMMAFence(t)
+		gpu.WGMMA[S](t, &some, from[half:], from[Rows:], false)
+		gpu.WGMMACommit(t)
+		gpu.WGMMAWait(t, 0)
+		if t.Lane() == 0 {
+			line.Release(t, slot)
+		}
+		for i := range cols / 2 {
+			(*acc)[i] += some[i]
+		}
+	}
+}
+
 // load copies the stages of all tiles of the block. What lies outside the matrices is zero.
-func load[T gpu.Half](t *gpu.Thread, p *places, line *gpu.Pipeline, cols int, rows gpu.SharedTile[T], a, b gpu.Tiles[T], steps int32) {
+func load[T gpu.Element](t *gpu.Thread, p *places, line *gpu.Pipeline, cols int, rows gpu.SharedTile[T], a, b gpu.Tiles[T], steps int32) {
 	height := Rows + cols
 	for tile := int32(t.BlockX()); tile < p.rows*p.cols; tile += int32(t.GridDimX()) {
 		row, col := p.at(tile)
 		for step := range steps {
 			slot, full := line.Produce(t, height*128)
-			gpu.CopyTile(t, rows[slot*height:], a, step*depth, row*Rows, full)
-			gpu.CopyTile(t, rows[slot*height+Rows:], b, step*depth, col*int32(cols), full)
+			gpu.CopyTile(t, rows[slot*height:], a, step*depth[T](), row*Rows, full)
+			gpu.CopyTile(t, rows[slot*height+Rows:], b, step*depth[T](), col*int32(cols), full)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 // TestKernelsAreGenerated fails where a kernel has changed since gpuc compiled it.
 func TestKernelsAreGenerated(t *testing.T) {
 	gputest.Generated(t,
-		"ee5d816ab7775ecd ProductWideBFloat16 ProductWide Multiply Rows stages places load places.at",
-		"55f863210c7d6c24 ProductMiddleBFloat16 ProductMiddle Multiply Rows stages places load places.at",
-		"f9f19002f046fde0 ProductNarrowBFloat16 ProductNarrow Multiply Rows stages places load places.at",
+		"75b2888390980eb0 ProductWideBFloat16 ProductWide Multiply begin places Rows stages depth load places.at accumulate",
+		"b7fff500d5f494cd ProductMiddleBFloat16 ProductMiddle Multiply begin places Rows stages depth load places.at accumulate",
+		"2311b554dff79b9b ProductNarrowBFloat16 ProductNarrow Multiply begin places Rows stages depth load places.at accumulate",
 	)
 }
