@@ -177,10 +177,11 @@ func TestResetWaitsForLeases(t *testing.T) {
 // Whatever Reset waits for, it can be given up, and then everything is as before.
 func TestResetGivenUp(t *testing.T) {
 	stuck := make(chan struct{})
-	var block atomic.Bool
+	var block, asking atomic.Bool
 	config := twoDevices()
 	config.OnCall = func(op string) driver.Result {
 		if op == "cuStreamQuery" && block.Load() {
+			asking.Store(true)
 			<-stuck
 		}
 		return driver.Success
@@ -204,7 +205,7 @@ func TestResetGivenUp(t *testing.T) {
 			s := newStream(t, c)
 			block.Store(true)
 			asked := async(func() error { return second(s.Query()) })
-			time.Sleep(time.Millisecond)
+			eventually(t, "the call has begun", asking.Load)
 			return func() {
 				block.Store(false)
 				close(stuck)
