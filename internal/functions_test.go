@@ -59,6 +59,8 @@ var functions = map[string]any{
 	"kernels.ExclusiveScanAll":   kernels.ExclusiveScanAll[uint32, block.Add[uint32]],
 	"kernels.ScanBlock":          kernels.ScanBlock,
 	"kernels.SortAll":            kernels.SortAll[uint32],
+	"kernels.SortPairsAll":       kernels.SortPairsAll[uint32, uint64],
+	"kernels.StableSortAll":      kernels.StableSortAll[uint32, ascending],
 	"kernels.SoftmaxCPU":         kernels.SoftmaxCPU[float32],
 	"kernels.GemmCPU":            kernels.GemmCPU[gpu.Float16],
 	"kernels.GemmToCPU":          kernels.GemmToCPU[gpu.Float8E4M3, float32, float32, activation],

@@ -1,14 +1,13 @@
-//lint:file-ignore U1000 gpuc compiles the methods whose names begin with kernel, for the types of a program
-
 package kernels
 
 import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/purecuda/purecuda/driver"
-	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/gpu/block"
 	"github.com/purecuda/purecuda/gpu/launch"
 	"github.com/purecuda/purecuda/kernels/internal/tiles"
 	"github.com/purecuda/purecuda/runtime"
@@ -21,42 +20,6 @@ type Part[P, T any] struct {
 	Data    *runtime.Ref[T] // on the device
 }
 
-// SortAcross has the kernels of [SortAll]: //purecuda:instantiate kernels.SortAcross[uint32] makes one, to be loaded on each device.
-type SortAcross[K Key] struct{ primitive }
-
-// Of is called by what gpuc writes.
-func (SortAcross[K]) Of(k *launch.Kernels, first int) SortAcross[K] {
-	return SortAcross[K]{primitive{k, first}}
-}
-
-//purecuda:kernel block=384 checks=off
-func (SortAcross[K]) kernelCount(t *gpu.Thread, o tiles.Order, portions int, work, status []uint32, keys []K) {
-	tiles.CountKeys(t, o, portions, work, status, keys)
-}
-
-//purecuda:kernel block=384 blocks=2 checks=off
-func (SortAcross[K]) kernelPass(t *gpu.Thread, p tiles.Pass, outKeys, keys []K, work, status, next []uint32) {
-	tiles.SortKeys[K, struct{}](t, p, outKeys, keys, nil, nil, work, status, next)
-}
-
-//purecuda:kernel block=384 checks=off
-func (SortAcross[K]) kernelZero(t *gpu.Thread, words []uint32) { tiles.Clear(t, words) }
-
-//purecuda:kernel block=256 checks=off
-func (SortAcross[K]) kernelCut(t *gpu.Thread, o tiles.Order, shift uint32, counts, prefixes []uint64, sorted []K) {
-	tiles.CutKeys(t, o, shift, counts, prefixes, sorted)
-}
-
-//purecuda:kernel block=256 checks=off
-func (SortAcross[K]) kernelSplit(t *gpu.Thread, o tiles.Order, splits []uint64, first, second []K) {
-	tiles.SplitKeys(t, o, splits, first, second)
-}
-
-//purecuda:kernel block=256 checks=off
-func (SortAcross[K]) kernelMerge(t *gpu.Thread, o tiles.Order, out, first, second []K, splits []uint64) {
-	tiles.MergeKeys(t, o, out, first, second, splits)
-}
-
 // SortAll sorts keys that several devices have. The keys of all parts, one part after another, are then in ascending order, as
 // [Sort] orders them. Each part keeps its length, so the result is the same however the keys are divided. A part may
 // be empty, and has at most 2^32-1 keys. Two parts may be on one device, each with a stream of its own.
@@ -67,14 +30,53 @@ func (SortAcross[K]) kernelMerge(t *gpu.Thread, o tiles.Order, out, first, secon
 // SortAll puts its work after what is on the streams, and waits until all of it is done. After an error, the loss of a device, or when
 // ctx ends, keys may be missing and others may be there twice. Wrong arguments change nothing. No stream may be captured. Without a
 // device [slices.Sort] does the same.
-func SortAll[K Key](ctx context.Context, parts ...Part[SortAcross[K], K]) error {
-	a := sortingAll[K]{parts: parts}
-	if err := a.check(ctx); err != nil {
+func SortAll[K Key](ctx context.Context, parts ...Part[Sort[K], K]) error {
+	return sortKeysAll(ctx, make([]*runtime.Ref[struct{}], len(parts)), parts)
+}
+
+// SortPairsAll is [SortAll] for keys that have values: values[i] has those of part i, on the same device. Pairs with equal keys keep the order that
+// they had among all parts, as with [SortPairs]. Without a device [slices.SortStableFunc] does the same.
+func SortPairsAll[K Key, V any](ctx context.Context, values []*runtime.Ref[V], parts ...Part[SortPairs[K, V], K]) error {
+	switch {
+	case sizeOf[V]() == 0:
+		return invalidArgument("sort: the values have no bytes: take kernels.SortAll")
+	case len(values) != len(parts):
+		return invalidArgument("sort: values of %d parts, and keys of %d: give each part both", len(values), len(parts))
+	}
+	return sortKeysAll(ctx, values, parts)
+}
+
+func sortKeysAll[P instance, K Key, V any](ctx context.Context, values []*runtime.Ref[V], parts []Part[P, K]) error {
+	for i, p := range parts {
+		if n := p.Data.Len(); uint64(n) > math.MaxUint32 {
+			return invalidArgument("sort: part %d has %d keys, at most %d: give it to more devices", i, n, uint32(math.MaxUint32))
+		}
+	}
+	a := &sortingAll[K, V, tiles.KeyOrder[K]]{name: "sort", less: tiles.NewKeyOrder[K](orderOf[K]()), kernel: 3, values: values}
+	return sortAll(ctx, a, parts, func(i int, p Part[primitive, K]) error {
+		return sortInto(p.Stream, p.Kernels, p.Data, p.Data, values[i], values[i], nil)
+	})
+}
+
+// StableSortAll is [SortAll] for elements of any type, by a comparison. Equal elements keep the order that they had among all parts, as with
+// [StableSort]. The program compares some elements too. Without a device [slices.SortStableFunc] does the same.
+func StableSortAll[T any, L block.Less[T]](ctx context.Context, less L, parts ...Part[StableSort[T, L], T]) error {
+	a := &sortingAll[T, struct{}, L]{name: "stable sort", less: less, kernel: 1, more: []runtime.Arg{runtime.Value(uint32(tiles.OnePair))}, values: make([]*runtime.Ref[struct{}], len(parts))}
+	return sortAll(ctx, a, parts, func(_ int, p Part[primitive, T]) error {
+		return mergeSort(p.Stream, a.name, p.Kernels, less, p.Data, p.Data, nil, false, p.Data.Len(), nil)
+	})
+}
+
+func sortAll[P instance, T, V any, L block.Less[T]](ctx context.Context, a *sortingAll[T, V, L], parts []Part[P, T], sort func(int, Part[primitive, T]) error) error {
+	if err := checkParts(a.name, ctx, parts, a.values); err != nil {
 		return err
 	}
-	for i, p := range parts {
-		if err := sortInto[K, struct{}](p.Stream, p.Kernels.primitive, p.Data, p.Data, nil, nil, nil); err != nil {
-			return ofPart("sort", i, err)
+	for _, p := range parts {
+		a.parts = append(a.parts, Part[primitive, T]{p.Kernels.its(), p.Stream, p.Data})
+	}
+	for i, p := range a.parts {
+		if err := sort(i, p); err != nil {
+			return ofPart(a.name, i, err)
 		}
 	}
 	if len(parts) > 1 {
@@ -82,7 +84,7 @@ func SortAll[K Key](ctx context.Context, parts ...Part[SortAcross[K], K]) error 
 			return err
 		}
 	}
-	return synchronizeAll("sort", ctx, parts)
+	return synchronizeAll(a.name, ctx, parts)
 }
 
 // ofPart says whose error it is.
@@ -100,8 +102,11 @@ func synchronizeAll[P, T any](name string, ctx context.Context, parts []Part[P, 
 	return nil
 }
 
-// checkParts says what is wrong with the parts of a call.
-func checkParts[P interface{ loaded(string) error }, T any](name string, ctx context.Context, parts []Part[P, T]) error {
+// instance is what has the kernels of a part.
+type instance interface{ its() primitive }
+
+// checkParts says what is wrong with the parts of a call. values has those of each part, or is nil; then V is struct{}.
+func checkParts[P instance, T, V any](name string, ctx context.Context, parts []Part[P, T], values []*runtime.Ref[V]) error {
 	if ctx == nil {
 		return driver.Errorf(driver.ErrInvalidArgument, "%s: the ctx is nil", name)
 	}
@@ -110,7 +115,7 @@ func checkParts[P interface{ loaded(string) error }, T any](name string, ctx con
 	}
 	var spans []launch.Span
 	for i, p := range parts {
-		if err := p.Kernels.loaded(name); err != nil {
+		if err := p.Kernels.its().loaded(name); err != nil {
 			return ofPart(name, i, err)
 		}
 		if err := nothing(p.Stream, p.Data); err != nil {
@@ -122,172 +127,225 @@ func checkParts[P interface{ loaded(string) error }, T any](name string, ctx con
 			}
 		}
 		spans = append(spans, launch.Device(fmt.Sprintf("part %d", i), p.Data, true))
+		if sizeOf[V]() == 0 {
+			continue
+		}
+		if n, m := p.Data.Len(), values[i].Len(); n != m {
+			return invalidArgument("%s: part %d has %d keys and %d values", name, i, n, m)
+		}
+		if err := usable(values[i]); err != nil {
+			return ofPart(name, i, err)
+		}
+		spans = append(spans, launch.Device(fmt.Sprintf("values of part %d", i), values[i], true))
 	}
 	return launch.Apart(name, spans...)
 }
 
-// sortingAll is a call of SortAll.
-type sortingAll[K Key] struct {
-	parts []Part[SortAcross[K], K]
-	ends  []int // of each part, among all keys
-}
-
-func (a *sortingAll[K]) check(ctx context.Context) error {
-	if err := checkParts("sort", ctx, a.parts); err != nil {
-		return err
-	}
-	end := 0
-	for i, p := range a.parts {
-		if uint64(p.Data.Len()) > math.MaxUint32 {
-			return invalidArgument("sort: part %d has %d keys, at most %d: give it to more devices", i, p.Data.Len(), uint32(math.MaxUint32))
-		}
-		end += p.Data.Len()
-		a.ends = append(a.ends, end)
-	}
-	return nil
+// sortingAll is a sort over several devices. V is struct{} where there are no values.
+type sortingAll[T, V any, L block.Less[T]] struct {
+	name   string
+	less   L
+	kernel int           // the number of the one that merges; the next ones split and sample
+	more   []runtime.Arg // of those that merge and split
+	parts  []Part[primitive, T]
+	values []*runtime.Ref[V]
 }
 
 // exchange gives each part what belongs there. Each is sorted by itself.
-func (a *sortingAll[K]) exchange(ctx context.Context) error {
+func (a *sortingAll[T, V, L]) exchange(ctx context.Context) error {
 	cuts, err := a.cuts(ctx)
 	if err != nil {
 		return err
 	}
-	got := make([]*runtime.Ref[K], len(a.parts))
+	got, gotValues := make([]*runtime.Ref[T], len(a.parts)), make([]*runtime.Ref[V], len(a.parts))
 	runs := make([][]int, len(a.parts)) // the ends of what each part got
 	for i, p := range a.parts {
 		if p.Data.Len() == 0 {
 			continue
 		}
-		if got[i], err = runtime.Alloc[K](p.Stream, p.Data.Len()); err != nil {
-			return ofPart("sort", i, err)
+		if got[i], err = runtime.Alloc[T](p.Stream, p.Data.Len()); err != nil {
+			return ofPart(a.name, i, err)
 		}
 		defer func() { _ = got[i].Close() }() // what goes wrong with that changes no result
+		if sizeOf[V]() > 0 {
+			if gotValues[i], err = runtime.Alloc[V](p.Stream, p.Data.Len()); err != nil {
+				return ofPart(a.name, i, err)
+			}
+			defer func() { _ = gotValues[i].Close() }()
+		}
 		end := 0
 		for j, q := range a.parts {
 			from, to := cuts[i][j], cuts[i+1][j]
 			if from == to {
 				continue
 			}
-			if err := runtime.Copy(p.Stream, got[i].Slice(end, end+to-from), q.Data.Slice(from, to)); err != nil {
-				return ofPart("sort", i, err)
-			}
+			begin := end
 			end += to - from
+			if err := copyPairs(p.Stream, got[i].Slice(begin, end), q.Data.Slice(from, to), gotValues[i].Slice(begin, end), a.values[j].Slice(from, to)); err != nil {
+				return ofPart(a.name, i, err)
+			}
 			runs[i] = append(runs[i], end)
 		}
 	}
-	for i, p := range a.parts {
-		if err := mergeAll(p, got[i], runs[i]); err != nil {
-			return ofPart("sort", i, err)
+	for i := range a.parts {
+		if err := a.mergeAll(i, got[i], gotValues[i], runs[i]); err != nil {
+			return ofPart(a.name, i, err)
 		}
 	}
 	return nil
 }
 
-// cuts finds how many keys of part j belong before part i: cuts[i][j].
-func (a *sortingAll[K]) cuts(ctx context.Context) ([][]int, error) {
-	n := a.ends[len(a.ends)-1]
-	cuts := make([][]int, len(a.parts)+1)
+// copyPairs copies elements, and their values if there are some.
+func copyPairs[T, V any](s *runtime.Stream, to, from *runtime.Ref[T], toValues, fromValues *runtime.Ref[V]) error {
+	if err := runtime.Copy(s, to, from); err != nil || sizeOf[V]() == 0 {
+		return err
+	}
+	return runtime.Copy(s, toValues, fromValues)
+}
+
+// cutAt is a place among all elements in order. lo and hi are how many elements of each part come before it, at least and at most.
+type cutAt[T any] struct {
+	at      int
+	lo, hi  []int
+	step    []int // from one sample of a part to the next; the first one is at lo
+	samples [][]T
+}
+
+// cuts finds how many elements of part j belong before part i: cuts[i][j].
+func (a *sortingAll[T, V, L]) cuts(ctx context.Context) ([][]int, error) {
+	parts, n, at := len(a.parts), 0, 0
+	for _, p := range a.parts {
+		n += p.Data.Len()
+	}
+	cuts, all := make([]cutAt[T], parts-1), make([][]int, parts+1)
+	all[0], all[parts] = make([]int, parts), make([]int, parts)
 	for i := range cuts {
-		cuts[i] = make([]int, len(a.parts))
-	}
-	for j, p := range a.parts {
-		cuts[len(a.parts)][j] = p.Data.Len()
-	}
-	var of []int // the cuts that have a key behind them, and one before
-	for i := 1; i < len(a.parts); i++ {
-		switch at := a.ends[i-1]; {
-		case at == n:
-			copy(cuts[i], cuts[len(a.parts)])
-		case at > 0:
-			of = append(of, i)
+		at += a.parts[i].Data.Len()
+		c := cutAt[T]{at, make([]int, parts), make([]int, parts), make([]int, parts), make([][]T, parts)}
+		for j, p := range a.parts {
+			c.lo[j], c.hi[j] = max(0, p.Data.Len()-(n-at)), min(p.Data.Len(), at)
+			all[parts][j] = p.Data.Len()
 		}
+		cuts[i], all[i+1] = c, c.lo
 	}
-	if len(of) == 0 {
-		return cuts, nil
-	}
-	// The key behind a cut is found digit by digit: the largest one that no more keys are less than.
-	prefixes, counts := make([]uint64, len(of)), make([][]uint64, len(a.parts))
-	onDevice := make([]*runtime.Ref[uint64], len(a.parts))
+	most := mostSamples(parts)
+	onDevice, onHost := make([]*runtime.Ref[T], parts), make([][]T, parts)
 	for j, p := range a.parts {
 		var err error
-		if onDevice[j], err = runtime.Alloc[uint64](p.Stream, len(of)*(1+tiles.CutCandidates)); err != nil {
-			return nil, ofPart("sort", j, err)
+		if onDevice[j], err = runtime.Alloc[T](p.Stream, len(cuts)*most); err != nil {
+			return nil, ofPart(a.name, j, err)
 		}
 		defer func() { _ = onDevice[j].Close() }()
-		counts[j] = make([]uint64, len(of)*tiles.CutCandidates)
+		onHost[j] = make([]T, len(cuts)*most)
 	}
-	digits := make([]int, len(of))
-	for shift := 8*int(sizeOf[K]()) - 8; shift >= 0; shift -= 8 {
+	for {
+		taken := make([]int, parts)
 		for j, p := range a.parts {
-			what, out := onDevice[j].Slice(0, len(of)), onDevice[j].Slice(len(of), onDevice[j].Len())
-			if err := runtime.Upload(ctx, p.Stream, what, prefixes); err != nil {
-				return nil, ofPart("sort", j, err)
+			for i := range cuts {
+				count, err := a.sample(p, j, most, &cuts[i], onDevice[j].Slice(taken[j], onDevice[j].Len()))
+				if err != nil {
+					return nil, ofPart(a.name, j, err)
+				}
+				cuts[i].samples[j] = onHost[j][taken[j] : taken[j]+count]
+				taken[j] += count
 			}
-			o, on := slice(out, true)
-			w, wn := slice(what, false)
-			x, xn := slice(p.Data, false)
-			if err := p.Kernels.launch(3, p.Stream, len(of), tiles.MergeThreads, 0,
-				runtime.Value(uint32(orderOf[K]())), runtime.Value(uint32(shift)), o, on, w, wn, x, xn); err != nil {
-				return nil, ofPart("sort", j, err)
-			}
+		}
+		if slices.Max(taken) == 0 {
+			break
 		}
 		for j, p := range a.parts {
-			if err := runtime.Download(ctx, p.Stream, counts[j], onDevice[j].Slice(len(of), onDevice[j].Len())); err != nil {
-				return nil, ofPart("sort", j, err)
+			if err := runtime.Download(ctx, p.Stream, onHost[j][:taken[j]], onDevice[j].Slice(0, taken[j])); err != nil {
+				return nil, ofPart(a.name, j, err)
 			}
 		}
-		for b, i := range of {
-			digits[b] = 0
-			for d := 1; d < tiles.CutCandidates-1; d++ {
-				less := 0
-				for j := range a.parts {
-					less += int(counts[j][b*tiles.CutCandidates+d])
-				}
-				if less <= a.ends[i-1] {
-					digits[b] = d
-				}
+		for i := range cuts {
+			narrow(a.less, &cuts[i])
+		}
+	}
+	for i, cut := range all[1:] {
+		for j := range cut {
+			if cut[j] < all[i][j] {
+				return nil, invalidArgument("%s: Less is no order of these elements: it has to say which of two comes first, also for a NaN", a.name)
 			}
-			prefixes[b] += uint64(digits[b]) << shift
 		}
 	}
-	for b, i := range of {
-		left := a.ends[i-1]
-		for j := range a.parts {
-			cuts[i][j] = int(counts[j][b*tiles.CutCandidates+digits[b]])
-			left -= cuts[i][j]
-		}
-		for j := range a.parts { // of equal keys the first parts give first
-			equal := min(left, int(counts[j][b*tiles.CutCandidates+digits[b]+1])-cuts[i][j])
-			cuts[i][j] += equal
-			left -= equal
-		}
+	return all, nil
+}
+
+// mostSamples is how many samples of a part are taken at once. Of so many some tell on which side of the cut they are: in the longest
+// part at most one for each part, and one more, do not.
+func mostSamples(parts int) int { return 128 + 2*parts }
+
+// sample takes up to so many samples between the bounds of a cut, and returns how many.
+func (a *sortingAll[T, V, L]) sample(p Part[primitive, T], j, most int, c *cutAt[T], out *runtime.Ref[T]) (int, error) {
+	n := c.hi[j] - c.lo[j]
+	if n == 0 {
+		return 0, nil
 	}
-	return cuts, nil
+	c.step[j] = ceil(n, most)
+	count := ceil(n, c.step[j])
+	o, on := slice(out.Slice(0, count), true)
+	x, xn := slice(p.Data.Slice(c.lo[j], c.hi[j]), false)
+	return count, p.Kernels.launch(a.kernel+2, p.Stream, 1, tiles.MergeThreads, 0, runtime.Value(c.step[j]), o, on, x, xn)
+}
+
+// narrow moves the bounds of a cut by its samples, which it goes through in order. What lies between two samples of a part may come before or
+// behind a sample of another.
+func narrow[T any, L block.Less[T]](less L, c *cutAt[T]) {
+	least, most := slices.Clone(c.lo), slices.Clone(c.lo) // of each part before the sample
+	sumLeast := 0
+	for _, n := range least {
+		sumLeast += n
+	}
+	sumMost := sumLeast
+	for {
+		first := -1
+		for j, s := range c.samples {
+			if len(s) > 0 && (first < 0 || less.Less(s[0], c.samples[first][0])) {
+				first = j
+			}
+		}
+		if first < 0 {
+			return
+		}
+		place := most[first]
+		if sumMost < c.at {
+			c.lo[first] = place + 1
+		} else if sumLeast-least[first]+place >= c.at {
+			copy(c.hi, most)
+			return
+		}
+		next := min(place+c.step[first], c.hi[first])
+		sumLeast, least[first] = sumLeast+place+1-least[first], place+1
+		sumMost, most[first] = sumMost+next-place, next
+		c.samples[first] = c.samples[first][1:]
+	}
 }
 
 // mergeAll merges the runs in got into a part.
-func mergeAll[K Key](p Part[SortAcross[K], K], got *runtime.Ref[K], ends []int) error {
+func (a *sortingAll[T, V, L]) mergeAll(i int, got *runtime.Ref[T], gotValues *runtime.Ref[V], ends []int) error {
 	if len(ends) == 0 {
 		return nil
 	}
-	tile := tiles.MergeTile(sizeOf[K]())
-	splits, err := runtime.Alloc[uint64](p.Stream, ceil(got.Len(), tile)+1)
+	s := a.parts[i].Stream
+	tile := tiles.MergeTile(tiles.SharedSize[T, V]())
+	splits, err := runtime.Alloc[uint64](s, ceil(got.Len(), tile))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = splits.Close() }()
-	from, to := got, p.Data
-	for ; len(ends) > 1; from, to = to, from {
+	from, fromValues, to, toValues := got, gotValues, a.parts[i].Data, a.values[i]
+	for ; len(ends) > 1; from, fromValues, to, toValues = to, toValues, from, fromValues {
 		var next []int
 		begin := 0
-		for i := 0; i < len(ends); i += 2 {
-			end := ends[min(i+1, len(ends)-1)]
+		for k := 0; k < len(ends); k += 2 {
+			end := ends[min(k+1, len(ends)-1)]
 			next = append(next, end)
-			if i+1 == len(ends) {
-				err = runtime.Copy(p.Stream, to.Slice(begin, end), from.Slice(begin, end))
+			o, x, ov, v := to.Slice(begin, end), from.Slice(begin, end), toValues.Slice(begin, end), fromValues.Slice(begin, end)
+			if k+1 == len(ends) {
+				err = copyPairs(s, o, x, ov, v)
 			} else {
-				err = mergeTwo(p, splits.Slice(0, ceil(end-begin, tile)), to.Slice(begin, end), from.Slice(begin, ends[i]), from.Slice(ends[i], end))
+				err = mergeRuns(a.parts[i].Kernels, a.kernel, s, a.less, o, x, ov, v, ends[k]-begin, splits, a.more)
 			}
 			if err != nil {
 				return err
@@ -296,20 +354,8 @@ func mergeAll[K Key](p Part[SortAcross[K], K], got *runtime.Ref[K], ends []int) 
 		}
 		ends = next
 	}
-	if from != p.Data {
-		return runtime.Copy(p.Stream, p.Data, from)
+	if from == got {
+		return copyPairs(s, a.parts[i].Data, from, a.values[i], fromValues)
 	}
 	return nil
-}
-
-func mergeTwo[K Key](p Part[SortAcross[K], K], splits *runtime.Ref[uint64], out, first, second *runtime.Ref[K]) error {
-	tile, order := tiles.MergeTile(sizeOf[K]()), runtime.Value(uint32(orderOf[K]()))
-	f, fn := slice(first, false)
-	s, sn := slice(second, false)
-	x, xn := slice(splits, true)
-	if err := p.Kernels.launch(4, p.Stream, min(ceil(splits.Len(), tiles.MergeThreads), maxGrid), tiles.MergeThreads, 0, order, x, xn, f, fn, s, sn); err != nil {
-		return err
-	}
-	o, on := slice(out, true)
-	return p.Kernels.launch(5, p.Stream, splits.Len(), tiles.MergeThreads, tile*int(sizeOf[K]()), order, o, on, f, fn, s, sn, x, xn)
 }

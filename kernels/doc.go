@@ -33,8 +33,8 @@
 //
 //	//purecuda:instantiate kernels.Scan[Point, MinMax]
 //
-// So do [GemmWith], [GemmTo], [Attention] and [Decode], and [LayerNorm], [RMSNorm] and [Softmax] by rows. [SortAll], [ScanAll] and
-// [ExclusiveScanAll] work over several devices, and the result does not depend on how many there are.
+// So do [GemmWith], [GemmTo], [Attention] and [Decode], and [LayerNorm], [RMSNorm] and [Softmax] by rows. [SortAll], [SortPairsAll],
+// [StableSortAll], [ScanAll] and [ExclusiveScanAll] work over several devices, and the result does not depend on how many there are.
 //
 // On the CPU they are [ScanCPU] and its brothers, or what package slices has: each says which. A scan and a sum of floats have an
 // order that depends on the length alone. It is not that of the CPU, so the last bits can differ.

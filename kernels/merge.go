@@ -37,13 +37,18 @@ func (StableSort[T, L]) kernelTile(t *gpu.Thread, less L, out, in []T) {
 }
 
 //purecuda:kernel block=256 checks=off
-func (StableSort[T, L]) kernelMerge(t *gpu.Thread, less L, out, in []T, run int, splits []uint64) {
-	tiles.MergeRuns(t, less, false, run, out, in, splits, nil)
+func (StableSort[T, L]) kernelMerge(t *gpu.Thread, less L, out, in []T, run int, splits []uint64, pair uint32) {
+	tiles.MergeRuns(t, less, false, run, pair, out, in, splits, nil)
 }
 
 //purecuda:kernel block=256 checks=off
-func (StableSort[T, L]) kernelSplit(t *gpu.Thread, less L, splits []uint64, in []T, run int) {
-	tiles.SplitRuns(t, less, false, run, splits, in, nil)
+func (StableSort[T, L]) kernelSplit(t *gpu.Thread, less L, splits []uint64, in []T, run int, pair uint32) {
+	tiles.SplitRuns(t, less, false, run, pair, splits, in, nil)
+}
+
+//purecuda:kernel block=256 checks=off
+func (StableSort[T, L]) kernelSample(t *gpu.Thread, step int, out, in []T) {
+	tiles.SampleEvery(t, step, out, in)
 }
 
 //purecuda:kernel block=256 checks=off
@@ -52,13 +57,13 @@ func (SegmentedSort[T, L]) kernelTile(t *gpu.Thread, less L, out, in []T, offset
 }
 
 //purecuda:kernel block=256 checks=off
-func (SegmentedSort[T, L]) kernelMerge(t *gpu.Thread, less L, out, in []T, run int, splits, offsets []uint64) {
-	tiles.MergeRuns(t, less, true, run, out, in, splits, offsets)
+func (SegmentedSort[T, L]) kernelMerge(t *gpu.Thread, less L, out, in []T, run int, splits []uint64, pair uint32, offsets []uint64) {
+	tiles.MergeRuns(t, less, true, run, pair, out, in, splits, offsets)
 }
 
 //purecuda:kernel block=256 checks=off
-func (SegmentedSort[T, L]) kernelSplit(t *gpu.Thread, less L, splits []uint64, in []T, run int, offsets []uint64) {
-	tiles.SplitRuns(t, less, true, run, splits, in, offsets)
+func (SegmentedSort[T, L]) kernelSplit(t *gpu.Thread, less L, splits []uint64, in []T, run int, pair uint32, offsets []uint64) {
+	tiles.SplitRuns(t, less, true, run, pair, splits, in, offsets)
 }
 
 // Scratch is how many bytes n elements need beside them.
@@ -179,25 +184,20 @@ func mergeSort[T any, L block.Less[T]](s *runtime.Stream, name string, k primiti
 		to = other
 	}
 	for pass := range passes + 1 {
-		o, on := slice(to, true)
-		i, in_ := slice(from, false)
-		args := []runtime.Arg{runtime.Struct(&less), o, on, i, in_}
 		var segments []runtime.Arg
 		if segmented {
 			f, fn := slice(offsets, false)
 			segments = []runtime.Arg{f, fn}
 		}
-		kernel := 0
 		if pass > 0 {
-			kernel = 1
-			run := runtime.Value(tile << (pass - 1))
-			x, xn := slice(splits, true)
-			if err := k.launch(2, s, min(ceil(grid, tiles.MergeThreads), maxGrid), tiles.MergeThreads, 0, append([]runtime.Arg{runtime.Struct(&less), x, xn, i, in_, run}, segments...)...); err != nil {
-				return err
-			}
-			args = append(args, run, x, xn)
+			more := append([]runtime.Arg{runtime.Value(uint32(pass))}, segments...)
+			err = mergeRuns[T, struct{}](k, 1, s, less, to, from, nil, nil, tile<<(pass-1), splits, more)
+		} else {
+			o, on := slice(to, true)
+			i, in_ := slice(from, false)
+			err = k.launch(0, s, grid, tiles.MergeThreads, tile*int(size), append([]runtime.Arg{runtime.Struct(&less), o, on, i, in_}, segments...)...)
 		}
-		if err := k.launch(kernel, s, grid, tiles.MergeThreads, tile*int(size), append(args, segments...)...); err != nil {
+		if err != nil {
 			return err
 		}
 		if from = to; to == out {
@@ -207,4 +207,26 @@ func mergeSort[T any, L block.Less[T]](s *runtime.Stream, name string, k primiti
 		}
 	}
 	return nil
+}
+
+// mergeRuns is [tiles.MergeTwo] or MergeRuns. The kernel that merges has this number, and the one that finds the splits comes next.
+func mergeRuns[T, V any, L block.Less[T]](k primitive, kernel int, s *runtime.Stream, less L, out, in *runtime.Ref[T], outValues, values *runtime.Ref[V],
+	run int, splits *runtime.Ref[uint64], more []runtime.Arg) error {
+	size := tiles.SharedSize[T, V]()
+	tile := tiles.MergeTile(size)
+	grid := ceil(in.Len(), tile)
+	l, r := runtime.Struct(&less), runtime.Value(run)
+	x, xn := slice(splits.Slice(0, grid), true)
+	i, n := slice(in, false)
+	if err := k.launch(kernel+1, s, min(ceil(grid, tiles.MergeThreads), maxGrid), tiles.MergeThreads, 0, append([]runtime.Arg{l, x, xn, i, n, r}, more...)...); err != nil {
+		return err
+	}
+	o, on := slice(out, true)
+	args := []runtime.Arg{l, o, on, i, n, r, x, xn}
+	if sizeOf[V]() > 0 {
+		ov, ovn := slice(outValues, true)
+		v, vn := slice(values, false)
+		args = append(args, ov, ovn, v, vn)
+	}
+	return k.launch(kernel, s, grid, tiles.MergeThreads, tile*int(size), append(args, more...)...)
 }

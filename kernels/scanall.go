@@ -60,7 +60,7 @@ func ExclusiveScanAll[T any, O block.Op[T]](ctx context.Context, op O, parts ...
 }
 
 func scanAll[T any, O block.Op[T]](ctx context.Context, op O, exclusive bool, parts []Part[ScanAcross[T, O], T]) error {
-	if err := checkParts("scan", ctx, parts); err != nil {
+	if err := checkParts[ScanAcross[T, O], T, struct{}]("scan", ctx, parts, nil); err != nil {
 		return err
 	}
 	if err := scanLengths[T](0, 0); err != nil {

@@ -59,6 +59,36 @@ func (Sort[K]) kernelZero(t *gpu.Thread, words []uint32) { tiles.Clear(t, words)
 //purecuda:kernel block=384 checks=off
 func (SortPairs[K, V]) kernelZero(t *gpu.Thread, words []uint32) { tiles.Clear(t, words) }
 
+//purecuda:kernel block=256 checks=off
+func (Sort[K]) kernelMerge(t *gpu.Thread, less tiles.KeyOrder[K], out, in []K, run int, splits []uint64) {
+	tiles.MergeTwo[K, struct{}](t, less, run, out, in, nil, nil, splits)
+}
+
+//purecuda:kernel block=256 checks=off
+func (SortPairs[K, V]) kernelMerge(t *gpu.Thread, less tiles.KeyOrder[K], out, in []K, run int, splits []uint64, outValues, values []V) {
+	tiles.MergeTwo(t, less, run, out, in, outValues, values, splits)
+}
+
+//purecuda:kernel block=256 checks=off
+func (Sort[K]) kernelSplit(t *gpu.Thread, less tiles.KeyOrder[K], splits []uint64, in []K, run int) {
+	tiles.SplitTwo[K, struct{}](t, less, run, splits, in)
+}
+
+//purecuda:kernel block=256 checks=off
+func (SortPairs[K, V]) kernelSplit(t *gpu.Thread, less tiles.KeyOrder[K], splits []uint64, in []K, run int) {
+	tiles.SplitTwo[K, V](t, less, run, splits, in)
+}
+
+//purecuda:kernel block=256 checks=off
+func (Sort[K]) kernelSample(t *gpu.Thread, step int, out, in []K) {
+	tiles.SampleEvery(t, step, out, in)
+}
+
+//purecuda:kernel block=256 checks=off
+func (SortPairs[K, V]) kernelSample(t *gpu.Thread, step int, out, in []K) {
+	tiles.SampleEvery(t, step, out, in)
+}
+
 // Scratch is how many bytes a sort of n keys needs beside them.
 func (Sort[K]) Scratch(n int) int { return newSorting[K, struct{}](n).scratch() }
 

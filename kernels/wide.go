@@ -15,6 +15,9 @@ type primitive struct {
 	first int
 }
 
+// its is the primitive of what has one.
+func (p primitive) its() primitive { return p }
+
 // loaded says what is wrong with a primitive that nobody loaded.
 func (p primitive) loaded(name string) error {
 	if p.k == nil {

@@ -15,7 +15,7 @@ var kernelImage0 []byte
 
 var kernelModule = launch.Module{
 	Images:  []runtime.Image{{Arch: 75, Code: kernelImage0}},
-	Kernels: []string{"StableSortBidCheaper_Tile", "StableSortBidCheaper_Merge", "StableSortBidCheaper_Split"},
+	Kernels: []string{"StableSortBidCheaper_Tile", "StableSortBidCheaper_Merge", "StableSortBidCheaper_Split", "StableSortBidCheaper_Sample"},
 }
 
 // Kernels are the kernels of this package in a context. Several goroutines can use them, each with a stream of its own: a

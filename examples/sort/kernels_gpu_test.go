@@ -14,5 +14,6 @@ func TestKernelsAreGenerated(t *testing.T) {
 		"fdc19fa4e0be3ea0 StableSortBidCheaper_Tile Bid Cheaper Cheaper.Less",
 		"fdc19fa4e0be3ea0 StableSortBidCheaper_Merge Bid Cheaper Cheaper.Less",
 		"fdc19fa4e0be3ea0 StableSortBidCheaper_Split Bid Cheaper Cheaper.Less",
+		"fdc19fa4e0be3ea0 StableSortBidCheaper_Sample Bid Cheaper Cheaper.Less",
 	)
 }

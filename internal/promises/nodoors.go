@@ -7,7 +7,8 @@ var NoDoors = map[string][]string{
 		"runtime.Upload", "runtime.Upload2D", "runtime.Upload3D", "runtime.UploadNew", "runtime.Download", "runtime.Download2D", "runtime.Download3D",
 		"runtime.DownloadNew", "runtime.Variable.Upload", "runtime.Variable.Download", "runtime.ExportIPC", "runtime.Stream.Synchronize", "runtime.Event.Synchronize",
 		"runtime.Stream.AfterFunc", "runtime.Stream.Check", "runtime.Context.NewChecks", "runtime.Stream.LaunchHostFunc", "runtime.Stream.Capture", "runtime.Context.BuildGraph", "runtime.GraphBuilder.Add", "runtime.GraphBuilder.If", "runtime.GraphBuilder.While", "runtime.Stream.Submit", "runtime.Context.Do", "runtime.Context.NewLibraryHandle",
-		"runtime.Context.Compile", "runtime.Runtime.Preload", "kernels.ExclusiveScanAll", "kernels.ScanAll", "kernels.SortAll"},
+		"runtime.Context.Compile", "runtime.Runtime.Preload"},
+	"The calls over several devices, which are launches and a wait:": {"kernels.ExclusiveScanAll", "kernels.ScanAll", "kernels.SortAll", "kernels.SortPairsAll", "kernels.StableSortAll"},
 	"The launches of primitives, which are as a launch of Kernels.X:": {
 		"kernels.Histogram.Launch", "kernels.Partition.Launch", "kernels.Reduce.Launch", "kernels.ReduceByKey.Launch", "kernels.RunLengths.Launch", "kernels.Scan.Exclusive", "kernels.Scan.Inclusive",
 		"kernels.Search.Lower", "kernels.Search.Upper", "kernels.SegmentedReduce.Launch", "kernels.SegmentedSort.Launch", "kernels.Select.Launch", "kernels.Sort.Launch", "kernels.SortPairs.Launch",

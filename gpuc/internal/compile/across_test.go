@@ -1,6 +1,7 @@
 package compile_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,26 +91,98 @@ func division(r *rand.Rand, n, parts int) []int {
 	return lengths
 }
 
+// rank is a number in whose order Sort brings keys.
+func rank[K kernels.Key](k K) uint64 {
+	switch k := any(k).(type) {
+	case float32:
+		b := math.Float32bits(k)
+		return uint64(b ^ (uint32(int32(b)>>31) | 1<<31))
+	case int64:
+		return uint64(k) ^ 1<<63
+	default:
+		return uint64(any(k).(uint32))
+	}
+}
+
+func ranks[K kernels.Key](x []K) (r []uint64) {
+	for _, k := range x {
+		r = append(r, rank(k))
+	}
+	return r
+}
+
 func sortedAmong[K kernels.Key](t *testing.T, all among, name string, x []K, lengths []int) {
 	t.Helper()
-	parts := give[kernels.SortAcross[K]](all, name, x, lengths)
+	parts := give[kernels.Sort[K]](all, name, x, lengths)
 	require.NoError(t, kernels.SortAll(t.Context(), parts...))
-	want := slices.Clone(x)
+	want := ranks(x)
 	slices.Sort(want)
+	same(t, want, ranks(together(all, parts)), name, lengths)
+}
+
+// pairedAmong gives each key a value that tells where it was.
+func pairedAmong[K kernels.Key, V comparable](t *testing.T, all among, name string, value func(i int) V, keys []K, lengths []int) {
+	t.Helper()
+	order, values := make([]int, len(keys)), make([]V, len(keys))
+	for i := range order {
+		order[i], values[i] = i, value(i)
+	}
+	parts, with := give[kernels.SortPairs[K, V]](all, name, keys, lengths), give[kernels.SortPairs[K, V]](all, name, values, lengths)
+	var of []*runtime.Ref[V]
+	for _, p := range with {
+		of = append(of, p.Data)
+	}
+	require.NoError(t, kernels.SortPairsAll(t.Context(), of, parts...))
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(keys[a]), rank(keys[b])) })
+	wantKeys, wantValues := make([]uint64, len(keys)), make([]V, len(keys))
+	for i, from := range order {
+		wantKeys[i], wantValues[i] = rank(keys[from]), values[from]
+	}
+	same(t, wantKeys, ranks(together(all, parts)), name, lengths)
+	same(t, wantValues, together(all, with), name, lengths)
+}
+
+func stableAmong[T comparable, L block.Less[T]](t *testing.T, all among, name string, less L, x []T, lengths []int) {
+	t.Helper()
+	parts := give[kernels.StableSort[T, L]](all, name, x, lengths)
+	require.NoError(t, kernels.StableSortAll(t.Context(), less, parts...))
+	want := slices.Clone(x)
+	slices.SortStableFunc(want, func(a, b T) int {
+		switch {
+		case less.Less(a, b):
+			return -1
+		case less.Less(b, a):
+			return 1
+		}
+		return 0
+	})
 	same(t, want, together(all, parts), name, lengths)
 }
 
-// The keys of all devices are in order, however they are divided.
+func placeOf(i int) across.Place { return across.Place{At: uint32(i), More: uint32(i * i)} }
+
+// oddFloats has -0, NaNs of both signs and infinities among its numbers.
+func oddFloats(r *rand.Rand) func() float32 {
+	odd := []uint32{0, 1 << 31, 0x7fc00000, 0xffc00000, 0x7f800001, 0x7f800000, 0xff800000, 1, 1<<31 | 1}
+	return func() float32 {
+		if r.IntN(3) > 0 {
+			return float32(r.NormFloat64())
+		}
+		return math.Float32frombits(odd[r.IntN(len(odd))])
+	}
+}
+
+// The elements of all devices are in order, however they are divided, and equal ones are in that which they had.
 func TestSortAll(t *testing.T) {
 	if device.Hardware() {
 		t.Skip("TestSortAllOnHardware does it there")
 	}
-	for _, devices := range []int{1, 2, 3, 8} {
+	for _, devices := range []int{1, 2, 3, 4, 8} {
 		t.Run(fmt.Sprint(devices), func(t *testing.T) {
 			all := openAmong(t, devices)
 			seeds.Each(t, seeds.Count(4, 20, 1), func(t *testing.T, seed uint64) {
 				r := rand.New(rand.NewPCG(seed, uint64(devices)))
-				n := r.IntN(7000)
+				n := r.IntN([]int{7000, 300, devices, 1}[seed%4])
 				lengths := division(r, n, devices)
 				next := uint32(0)
 				for kind, key := range map[string]func() uint32{
@@ -117,18 +190,49 @@ func TestSortAll(t *testing.T) {
 					"equal":   func() uint32 { return math.MaxUint32 },
 					"zero":    func() uint32 { return 0 },
 					"few":     func() uint32 { return r.Uint32N(3) + math.MaxUint32 - 2 },
+					"skewed":  func() uint32 { return r.Uint32() >> r.IntN(32) },
 					"sorted":  func() uint32 { next++; return next },
 					"falling": func() uint32 { next--; return next },
 				} {
 					t.Run(kind, func(t *testing.T) {
-						sortedAmong(t, all, "SortAcrossUint32", elements(n, key), lengths)
+						x := elements(n, key)
+						sortedAmong(t, all, "SortUint32", x, lengths)
+						floats, whole, bids := make([]float32, n), make([]int64, n), make([]across.Bid, n)
+						for i, k := range x {
+							floats[i], whole[i] = math.Float32frombits(k), int64(int32(k))<<r.IntN(2)
+							bids[i] = across.Bid{Cents: k, From: placeOf(i)}
+						}
+						pairedAmong(t, all, "SortPairsFloat32Uint32", func(i int) uint32 { return uint32(i) }, floats, lengths)
+						pairedAmong(t, all, "SortPairsInt64Place", placeOf, whole, lengths)
+						stableAmong(t, all, "StableSortBidCheaper", across.Cheaper{Step: 1 + r.Uint32N(5)}, bids, lengths)
 					})
 				}
-				sortedAmong(t, all, "SortAcrossInt64", elements(n, func() int64 { return int64(r.Uint64()) >> r.IntN(64) }), lengths)
-				sortedAmong(t, all, "SortAcrossFloat32", elements(n, func() float32 { return float32(r.NormFloat64()) * float32(r.IntN(2)+1) }), lengths)
+				sortedAmong(t, all, "SortInt64", elements(n, func() int64 { return int64(r.Uint64()) >> r.IntN(64) }), lengths)
+				sortedAmong(t, all, "SortFloat32", elements(n, oddFloats(r)), lengths)
+				pairedAmong(t, all, "SortPairsFloat32Uint32", func(i int) uint32 { return uint32(i) }, elements(n, oddFloats(r)), lengths)
 			})
 		})
 	}
+}
+
+// A comparison that is no order ends the call too. Where the devices see that, the error says so.
+func TestStableSortAllWithoutOrder(t *testing.T) {
+	if device.Hardware() {
+		t.Skip("of the simulated driver")
+	}
+	all := openAmong(t, 8)
+	refused := 0
+	for seed := range uint64(4) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		x := elements(5000, func() float32 { return [2]float32{float32(math.NaN()), float32(r.NormFloat64())}[r.IntN(2)] })
+		err := kernels.StableSortAll(t.Context(), across.Smaller{}, give[kernels.StableSort[float32, across.Smaller]](all, "StableSortFloat32Smaller", x, slices.Repeat([]int{625}, 8))...)
+		if err != nil {
+			refused++
+			require.ErrorIs(t, err, driver.ErrInvalidArgument)
+			require.ErrorContains(t, err, "Less is no order of these elements")
+		}
+	}
+	require.NotZero(t, refused)
 }
 
 // scannedAmong gives each device some blocks, and returns what comes of the elements.
@@ -196,52 +300,85 @@ func TestScanAll(t *testing.T) {
 	require.NoError(t, kernels.ScanAll[float32](t.Context(), block.Add[float32]{}))
 }
 
-// A launch that fails, a device that is lost and a caller who goes end the call with the cause, at every step of it, and nothing hangs.
+// A call of the driver that fails, a device that is lost and a caller who goes end the call with the cause, at every step of it. Nothing hangs, and
+// no memory stays.
 func TestAllEnds(t *testing.T) {
 	if device.Hardware() {
 		t.Skip("of the simulated driver")
 	}
 	add := block.Add[float32]{}
-	for _, after := range []int64{1, 5, 20, 28, 40} {
-		for name, call := range map[string]func(all among) func(ctx context.Context) error{
-			"sort": func(all among) func(ctx context.Context) error {
-				r := rand.New(rand.NewPCG(uint64(after), 1))
-				parts := give[kernels.SortAcross[uint32]](all, "SortAcrossUint32", elements(6000, r.Uint32), []int{2000, 2000, 2000})
-				return func(ctx context.Context) error { return kernels.SortAll(ctx, parts...) }
-			},
-			"scan": func(all among) func(ctx context.Context) error {
-				parts := give[kernels.ScanAcross[float32, block.Add[float32]]](all, "ScanAcrossFloat32AddFloat32", make([]float32, 20480), []int{10240, 5120, 5120})
-				return func(ctx context.Context) error { return kernels.ScanAll(ctx, add, parts...) }
-			},
-		} {
-			for end, want := range map[string]error{"refused": driver.ErrDriverCallFailed, "lost": driver.ErrDeviceLost, "gone": errGone} {
-				t.Run(fmt.Sprintf("%s/%s/%d", name, end, after), func(t *testing.T) {
-					ctx, cancel := context.WithCancelCause(t.Context())
-					var d *drivertest.Driver
-					var launches atomic.Int64
-					launches.Store(math.MinInt64)
-					all := openAmongWith(t, 3, drivertest.Config{OnCall: func(op string) driver.Result {
-						if op != "cuLaunchKernel" || launches.Add(1) != after {
+	for name, call := range map[string]func(all among) func(ctx context.Context) error{
+		"sort": func(all among) func(ctx context.Context) error {
+			parts := give[kernels.Sort[uint32]](all, "SortUint32", elements(6000, rand.New(rand.NewPCG(1, 1)).Uint32), []int{2000, 2000, 2000})
+			return func(ctx context.Context) error { return kernels.SortAll(ctx, parts...) }
+		},
+		"pairs": func(all among) func(ctx context.Context) error {
+			parts := give[kernels.SortPairs[float32, uint32]](all, "SortPairsFloat32Uint32", elements(6000, rand.New(rand.NewPCG(1, 2)).Float32), []int{2000, 2000, 2000})
+			var values []*runtime.Ref[uint32]
+			for i := range parts {
+				values = append(values, onDevice(all[i], make([]uint32, 2000), 0))
+			}
+			return func(ctx context.Context) error { return kernels.SortPairsAll(ctx, values, parts...) }
+		},
+		"stable": func(all among) func(ctx context.Context) error {
+			r := rand.New(rand.NewPCG(1, 3))
+			parts := give[kernels.StableSort[across.Bid, across.Cheaper]](all, "StableSortBidCheaper", elements(6000, func() across.Bid { return across.Bid{Cents: r.Uint32()} }), []int{2000, 2000, 2000})
+			return func(ctx context.Context) error { return kernels.StableSortAll(ctx, across.Cheaper{Step: 1}, parts...) }
+		},
+		"scan": func(all among) func(ctx context.Context) error {
+			parts := give[kernels.ScanAcross[float32, block.Add[float32]]](all, "ScanAcrossFloat32AddFloat32", make([]float32, 20480), []int{10240, 5120, 5120})
+			return func(ctx context.Context) error { return kernels.ScanAll(ctx, add, parts...) }
+		},
+	} {
+		for step, times := range map[string]map[string][]int64{
+			"sort":   {"cuLaunchKernel": {1, 20, 28, 36}, "cuMemcpyAsync": {2}},
+			"pairs":  {"cuLaunchKernel": {5, 36}, "cuMemcpyAsync": {1, 4}},
+			"stable": {"cuLaunchKernel": {5, 36}, "cuMemcpyAsync": {3}},
+			"scan":   {"cuLaunchKernel": {1, 5, 20, 40}},
+		}[name] {
+			for _, after := range times {
+				for end, want := range map[string]error{"refused": driver.ErrDriverCallFailed, "lost": driver.ErrDeviceLost, "gone": errGone} {
+					t.Run(fmt.Sprintf("%s/%s/%s/%d", name, end, step, after), func(t *testing.T) {
+						ctx, cancel := context.WithCancelCause(t.Context())
+						var d *drivertest.Driver
+						var calls atomic.Int64
+						calls.Store(math.MinInt64)
+						all := openAmongWith(t, 3, drivertest.Config{OnCall: func(op string) driver.Result {
+							if op != step || calls.Add(1) != after {
+								return driver.Success
+							}
+							switch end {
+							case "refused":
+								return driver.ResultInvalidHandle
+							case "lost":
+								d.Vanish(1)
+							default:
+								cancel(errGone)
+							}
 							return driver.Success
+						}})
+						d = all[0].d
+						run := call(all)
+						before := all.refs()
+						calls.Store(0)
+						require.ErrorIs(t, run(ctx), want)
+						require.LessOrEqual(t, all.refs(), before, "of a lost device none is open")
+						if end != "lost" {
+							require.Equal(t, before, all.refs())
 						}
-						switch end {
-						case "refused":
-							return driver.ResultInvalidValue
-						case "lost":
-							d.Vanish(1)
-						default:
-							cancel(errGone)
-						}
-						return driver.Success
-					}})
-					d = all[0].d
-					run := call(all)
-					launches.Store(0)
-					require.ErrorIs(t, run(ctx), want)
-				})
+					})
+				}
 			}
 		}
 	}
+}
+
+// refs is how many Refs are open.
+func (all among) refs() (n uint64) {
+	for _, on := range all {
+		n += on.s.Context().Stats().Refs
+	}
+	return n
 }
 
 var errGone = errors.New("the caller has gone")
@@ -255,14 +392,14 @@ func TestSortAllRefuses(t *testing.T) {
 	x := []uint32{4, 3, 2, 1}
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errGone)
-	type part = kernels.Part[kernels.SortAcross[uint32], uint32]
+	type part = kernels.Part[kernels.Sort[uint32], uint32]
 	for name, c := range map[string]struct {
 		change func(p []part)
 		ctx    context.Context
 		kind   error
 		says   string
 	}{
-		"no kernels":  {func(p []part) { p[1].Kernels = kernels.SortAcross[uint32]{} }, t.Context(), driver.ErrInvalidArgument, "part 1"},
+		"no kernels":  {func(p []part) { p[1].Kernels = kernels.Sort[uint32]{} }, t.Context(), driver.ErrInvalidArgument, "part 1"},
 		"no stream":   {func(p []part) { p[1].Stream = nil }, t.Context(), driver.ErrInvalidArgument, "part 1"},
 		"no memory":   {func(p []part) { p[0].Data = nil }, t.Context(), driver.ErrInvalidArgument, "part 0"},
 		"same stream": {func(p []part) { p[1].Stream = p[0].Stream }, t.Context(), driver.ErrInvalidArgument, "same stream"},
@@ -271,7 +408,7 @@ func TestSortAllRefuses(t *testing.T) {
 		"ended ctx":   {func([]part) {}, ended, errGone, "gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			good := give[kernels.SortAcross[uint32]](all, "SortAcrossUint32", x, []int{2, 2})
+			good := give[kernels.Sort[uint32]](all, "SortUint32", x, []int{2, 2})
 			p := slices.Clone(good)
 			c.change(p)
 			err := kernels.SortAll(c.ctx, p...)
@@ -281,6 +418,58 @@ func TestSortAllRefuses(t *testing.T) {
 		})
 	}
 	require.NoError(t, kernels.SortAll[uint32](t.Context()), "nothing is sorted")
+	require.NoError(t, kernels.SortPairsAll[float32, uint32](t.Context(), nil), "nothing is sorted")
+	require.NoError(t, kernels.StableSortAll[across.Bid](t.Context(), across.Cheaper{Step: 1}), "nothing is sorted")
+}
+
+// never says that no element is less.
+type never struct{}
+
+func (never) Less(_, _ [41]uint32) bool { return false }
+
+// So it is of values, and of elements that are compared.
+func TestSortPairsAllRefuses(t *testing.T) {
+	if device.Hardware() {
+		t.Skip("of the simulated driver")
+	}
+	all := openAmong(t, 2)
+	x := []float32{4, 3, 2, 1}
+	type refs = []*runtime.Ref[uint32]
+	type pairs = kernels.Part[kernels.SortPairs[float32, uint32], float32]
+	for name, c := range map[string]struct {
+		change func(p []pairs, v refs) refs
+		says   string
+	}{
+		"more values":   {func(_ []pairs, v refs) refs { v[1] = onDevice(all[1], make([]uint32, 3), 0); return v }, "part 1 has 2 keys and 3 values"},
+		"less values":   {func(_ []pairs, v refs) refs { v[0] = v[0].Slice(0, 1); return v }, "part 0 has 2 keys and 1 values"},
+		"no values":     {func(_ []pairs, v refs) refs { v[0] = nil; return v }, "part 0 has 2 keys and 0 values"},
+		"a part has no": {func(_ []pairs, v refs) refs { return v[:1] }, "values of 1 parts, and keys of 2"},
+		"same values":   {func(_ []pairs, v refs) refs { v[1] = v[0]; return v }, "values of part 0"},
+		"keys as values": {func(p []pairs, v refs) refs {
+			cast, err := runtime.Cast[uint32](p[0].Data)
+			require.NoError(t, err)
+			v[0] = cast
+			return v
+		}, "part 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			good := give[kernels.SortPairs[float32, uint32]](all, "SortPairsFloat32Uint32", x, []int{2, 2})
+			values := refs{onDevice(all[0], []uint32{0, 1}, 0), onDevice(all[1], []uint32{2, 3}, 0)}
+			err := kernels.SortPairsAll(t.Context(), c.change(good, slices.Clone(values)), good...)
+			require.ErrorIs(t, err, driver.ErrInvalidArgument)
+			require.ErrorContains(t, err, c.says)
+			same(t, x, together(all, good))
+			same(t, []uint32{0, 1, 2, 3}, append(onHost(all[0], values[0]), onHost(all[1], values[1])...))
+		})
+	}
+	err := kernels.SortPairsAll[float32, struct{}](t.Context(), nil)
+	require.ErrorContains(t, err, "the values have no bytes")
+	bids := give[kernels.StableSort[across.Bid, across.Cheaper]](all, "StableSortBidCheaper", make([]across.Bid, 4), []int{2, 2})
+	bids[1].Stream = nil
+	require.ErrorContains(t, kernels.StableSortAll(t.Context(), across.Cheaper{Step: 1}, bids...), "stable sort: part 1")
+	k, first := all[0].of("StableSortBidCheaper")
+	large := kernels.Part[kernels.StableSort[[41]uint32, never], [41]uint32]{Kernels: kernels.StableSort[[41]uint32, never]{}.Of(k, first), Stream: all[0].s, Data: onDevice(all[0], make([][41]uint32, 1), 0)}
+	require.ErrorContains(t, kernels.StableSortAll(t.Context(), never{}, large), "the elements have 164 bytes, want 1 to 160")
 }
 
 // SortAll of 1 Gi keys on one device and on two, in turns. Each turn begins with the same keys and ends with the same.
@@ -296,12 +485,12 @@ func TestSortAllOnHardware(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	x := elements(n, r.Uint32)
 	var first []uint32
-	parts := map[int][]kernels.Part[kernels.SortAcross[uint32], uint32]{}
+	parts := map[int][]kernels.Part[kernels.Sort[uint32], uint32]{}
 	took := map[int][]time.Duration{}
 	for turn := range turns + 1 {
 		for _, devices := range []int{1, 2} {
 			if turn == 0 {
-				parts[devices] = give[kernels.SortAcross[uint32]](all, "SortAcrossUint32", x, slices.Repeat([]int{n / devices}, devices))
+				parts[devices] = give[kernels.Sort[uint32]](all, "SortUint32", x, slices.Repeat([]int{n / devices}, devices))
 			}
 			for i, p := range parts[devices] {
 				require.NoError(t, runtime.Upload(t.Context(), p.Stream, p.Data, x[n/devices*i:n/devices*(i+1)]))

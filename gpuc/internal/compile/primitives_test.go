@@ -514,6 +514,6 @@ func TestInstancesHaveNamesOfTheirTypes(t *testing.T) {
 		names = append(names, fmt.Sprint(i.Name, " ", i.First))
 	}
 	assert.Equal(t, "ScanUint32AddUint32 0, ScanFloat32AddFloat32 2, ScanPairThen 4, ScanBoxUnion 6, ScanLargeAddLarge 8, ReduceFloat64AddFloat64 10, "+
-		"ReduceBoxUnion 11, SelectUint32Below 12, SelectBoxWide 14, SortInt32 16, SortFloat64 19, SortPairsFloat32Uint32 22, SortPairsUint64Box 25, ScanInt64AddInt64 28", strings.Join(names, ", "))
+		"ReduceBoxUnion 11, SelectUint32Below 12, SelectBoxWide 14, SortInt32 16, SortFloat64 22, SortPairsFloat32Uint32 28, SortPairsUint64Box 34, ScanInt64AddInt64 40", strings.Join(names, ", "))
 	assert.EqualValues(t, 128, unsafe.Sizeof(primitives.Large{}))
 }

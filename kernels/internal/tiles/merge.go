@@ -97,7 +97,7 @@ func firstAbove(offsets []uint64, place int) int {
 }
 
 // runsAt is what is merged where a tile begins: the segment of n elements there, and two of its runs, in[a:m] and in[m:e].
-func runsAt(segmented bool, offsets []uint64, run, tile, place, n int) (from, to, a, m, e int) {
+func runsAt(segmented bool, offsets []uint64, run int, pair uint32, tile, place, n int) (from, to, a, m, e int) {
 	to = n
 	if segmented {
 		i := firstAbove(offsets, place)
@@ -109,37 +109,83 @@ func runsAt(segmented bool, offsets []uint64, run, tile, place, n int) (from, to
 		}
 	}
 	base := from / tile * tile // the runs of the segment begin here
-	pair := base + (place-base)/(2*run)*(2*run)
-	return from, to, max(from, pair), min(to, pair+run), min(to, pair+2*run)
+	first := base + (place-base)/tile>>pair<<pair*tile
+	return from, to, max(from, first), min(to, first+run), min(to, first+tile<<pair)
 }
 
-// SplitRuns finds for each tile how many elements of the first run come before it. run is that of MergeRuns.
-func SplitRuns[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, run int, splits []uint64, in []T, offsets []uint64) {
+// withPlace is an element in shared memory, and where in both runs its value is.
+type withPlace[T any] struct {
+	v     T
+	place uint32
+}
+
+// byElement compares elements that have their place.
+type byElement[T any, L block.Less[T]] struct{ less L }
+
+func (b byElement[T, L]) Less(x, y withPlace[T]) bool { return b.less.Less(x.v, y.v) }
+
+// SharedSize is how many bytes of shared memory an element has that is merged. V is struct{} where there are no values.
+func SharedSize[T, V any]() uintptr {
+	var alone T
+	var placed withPlace[T]
+	var v V
+	return gpu.Select(unsafe.Sizeof(v) == 0, unsafe.Sizeof(alone), unsafe.Sizeof(placed))
+}
+
+// SampleEvery takes every so manyth element.
+func SampleEvery[T any](t *gpu.Thread, step int, out, in []T) {
+	for i := t.GlobalX(); i < len(out); i += t.GlobalDimX() {
+		out[i] = in[i*step]
+	}
+}
+
+// SplitTwo finds for each tile how many elements of the first run come before it. V and run are those of MergeTwo.
+func SplitTwo[T, V any, L block.Less[T]](t *gpu.Thread, less L, run int, splits []uint64, in []T) {
+	tile := MergeTile(SharedSize[T, V]())
+	for i := t.GlobalX(); i < len(splits); i += t.GlobalDimX() {
+		splits[i] = uint64(block.MergePath(less, in[:run], in[run:], i*tile))
+	}
+}
+
+// MergeTwo merges two runs, and moves their values with them. run is the length of the first one. V is struct{} where there are no values. A
+// block writes a tile.
+func MergeTwo[T, V any, L block.Less[T]](t *gpu.Thread, less L, run int, out, in []T, outValues, values []V, splits []uint64) {
+	tile := MergeTile(SharedSize[T, V]())
+	begin := t.BlockX() * tile
+	end := min(begin+tile, len(in))
+	mergeInto(t, less, in[:run], in[run:], begin, end, splits, out[begin:end], outValues, values)
+}
+
+// OnePair is the pair of [MergeRuns] where there is one, of runs of any lengths.
+const OnePair = 32
+
+// SplitRuns is SplitTwo for runs in pairs. run and pair are those of MergeRuns.
+func SplitRuns[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, run int, pair uint32, splits []uint64, in []T, offsets []uint64) {
 	var zero T
 	tile := MergeTile(unsafe.Sizeof(zero))
 	for i := t.GlobalX(); i < len(splits); i += t.GlobalDimX() {
-		_, _, a, m, e := runsAt(segmented, offsets, run, tile, i*tile, len(in))
+		_, _, a, m, e := runsAt(segmented, offsets, run, pair, tile, i*tile, len(in))
 		splits[i] = uint64(block.MergePath(less, in[a:m], in[m:e], i*tile-a))
 	}
 }
 
-// MergeRuns merges runs of so many elements, a multiple of a tile. A block writes a tile.
-func MergeRuns[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, run int, out, in []T, splits, offsets []uint64) {
+// MergeRuns merges runs in pairs of 2^pair tiles each. run is the length of the first one of a pair. A block writes a tile.
+func MergeRuns[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, run int, pair uint32, out, in []T, splits, offsets []uint64) {
 	var zero T
 	tile := MergeTile(unsafe.Sizeof(zero))
 	begin := t.BlockX() * tile
 	end := min(begin+tile, len(in))
 	// One segment can come from the tile before, and one can go on in the next one. What lies between is in order.
-	from, to, a, m, e := runsAt(segmented, offsets, run, tile, begin, len(in))
+	from, to, a, m, e := runsAt(segmented, offsets, run, pair, tile, begin, len(in))
 	middle := begin
 	if !segmented || from < begin {
 		middle = min(to, end)
-		mergeInto(t, less, in[a:m], in[m:e], begin-a, middle-a, splits, out[begin:middle])
+		mergeInto[T, struct{}](t, less, in[a:m], in[m:e], begin-a, middle-a, splits, out[begin:middle], nil, nil)
 	}
 	if !segmented || middle == end {
 		return
 	}
-	from, to, a, m, e = runsAt(segmented, offsets, run, tile, end-1, len(in))
+	from, to, a, m, e = runsAt(segmented, offsets, run, pair, tile, end-1, len(in))
 	last := end
 	if to > end {
 		last = max(from, middle)
@@ -148,12 +194,12 @@ func MergeRuns[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, ru
 		out[i] = in[i]
 	}
 	if last < end {
-		mergeInto(t, less, in[a:m], in[m:e], last-a, end-a, splits, out[last:end])
+		mergeInto[T, struct{}](t, less, in[a:m], in[m:e], last-a, end-a, splits, out[last:end], nil, nil)
 	}
 }
 
 // mergeInto writes a part of first and second, merged: that from place begin up to place end. Each is the begin or the end of both, or of a tile.
-func mergeInto[T any, L block.Less[T]](t *gpu.Thread, less L, first, second []T, begin, end int, splits []uint64, out []T) {
+func mergeInto[T, V any, L block.Less[T]](t *gpu.Thread, less L, first, second []T, begin, end int, splits []uint64, out []T, outValues, values []V) {
 	i, j := 0, len(first)
 	if begin > 0 {
 		i = int(splits[t.BlockX()])
@@ -165,16 +211,38 @@ func mergeInto[T any, L block.Less[T]](t *gpu.Thread, less L, first, second []T,
 	i = min(max(i, begin-len(second), 0), begin, len(first))
 	j = min(max(j, end-len(second), i), i+end-begin, len(first))
 	var r [11]T
-	x := gpu.DynamicShared[T](t)[:end-begin]
-	items := block.SortItems(unsafe.Sizeof(r[0]))
+	n := end - begin
+	items := block.SortItems(SharedSize[T, V]())
 	for k := range items { // all are on the way at once
 		at := k*MergeThreads + t.ThreadX()
 		if at < j-i {
 			r[k] = first[i+at]
-		} else if at < len(x) {
+		} else if at < n {
 			r[k] = second[begin-j+at]
 		}
 	}
+	var v [7]V
+	if unsafe.Sizeof(v) > 0 {
+		x := gpu.DynamicShared[withPlace[T]](t)[:n]
+		for k := range items {
+			if at := k*MergeThreads + t.ThreadX(); at < n {
+				x[at] = withPlace[T]{r[k], uint32(gpu.Select(at < j-i, i, len(first)+begin-j) + at)}
+			}
+		}
+		block.Merge(t, byElement[T, L]{less}, x, j-i)
+		for k := range items { // all are on the way at once
+			if at := k*MergeThreads + t.ThreadX(); at < n {
+				v[k] = values[x[at].place]
+			}
+		}
+		for k := range items {
+			if at := k*MergeThreads + t.ThreadX(); at < n {
+				out[at], outValues[begin+at] = x[at].v, v[k]
+			}
+		}
+		return
+	}
+	x := gpu.DynamicShared[T](t)[:n]
 	for k := range items {
 		if at := k*MergeThreads + t.ThreadX(); at < len(x) {
 			x[at] = r[k]

@@ -65,6 +65,29 @@ func plain[W uint32 | uint64](k, all, negative W) W {
 	return k ^ (-(k >> (8*unsafe.Sizeof(k) - 1)) & negative)
 }
 
+// KeyOrder compares keys as Sort does. It has the flips of their order.
+type KeyOrder[K any] struct{ All, Negative uint64 }
+
+// NewKeyOrder compares by an order.
+func NewKeyOrder[K any](o Order) KeyOrder[K] {
+	var zero K
+	if unsafe.Sizeof(zero) == 4 {
+		all, negative := flips[uint32](o)
+		return KeyOrder[K]{uint64(all), uint64(negative)}
+	}
+	all, negative := flips[uint64](o)
+	return KeyOrder[K]{all, negative}
+}
+
+// Less reports whether a comes before b.
+func (o KeyOrder[K]) Less(a, b K) bool {
+	if unsafe.Sizeof(a) == 4 {
+		all, negative := uint32(o.All), uint32(o.Negative)
+		return ordered(uint32(gpu.Bits(a)), all, negative) < ordered(uint32(gpu.Bits(b)), all, negative)
+	}
+	return ordered(gpu.Bits(a), o.All, o.Negative) < ordered(gpu.Bits(b), o.All, o.Negative)
+}
+
 // Count counts digits, and clears the status of the first launch.
 func Count[W uint32 | uint64](t *gpu.Thread, o Order, portions int, work, status []uint32, keys []W) {
 	const ahead = 4

@@ -15,6 +15,34 @@ func (Then) Combine(a, b Pair) Pair { return Pair{A: a.A * b.A, B: b.A*a.B + b.B
 
 //purecuda:instantiate kernels.ScanAcross[float32, block.Add[float32]]
 //purecuda:instantiate kernels.ScanAcross[Pair, Then]
-//purecuda:instantiate kernels.SortAcross[uint32]
-//purecuda:instantiate kernels.SortAcross[float32]
-//purecuda:instantiate kernels.SortAcross[int64]
+//purecuda:instantiate kernels.Sort[uint32]
+//purecuda:instantiate kernels.Sort[float32]
+//purecuda:instantiate kernels.Sort[int64]
+
+// Place is where an element was.
+type Place struct{ Part, At, More uint32 }
+
+//purecuda:instantiate kernels.SortPairs[float32, uint32]
+//purecuda:instantiate kernels.SortPairs[int64, Place]
+
+// Bid is what is sorted by a part of it.
+type Bid struct {
+	Cents uint32
+	From  Place
+}
+
+// Cheaper orders by Cents, in steps.
+type Cheaper struct{ Step uint32 }
+
+// Less reports whether a is cheaper.
+func (c Cheaper) Less(a, b Bid) bool { return a.Cents/c.Step < b.Cents/c.Step }
+
+//purecuda:instantiate kernels.StableSort[Bid, Cheaper]
+
+// Smaller is no order where there are NaNs.
+type Smaller struct{}
+
+// Less compares numbers.
+func (Smaller) Less(a, b float32) bool { return a < b }
+
+//purecuda:instantiate kernels.StableSort[float32, Smaller]
