@@ -115,7 +115,10 @@ func (i *ins) carried() string {
 
 // addCarries lets a sum carry into the number that its carry is added to.
 func addCarries(code []ins) (out []ins) {
-	defs, uses := counts(code)
+	if !slices.ContainsFunc(code, func(i ins) bool { return strings.HasPrefix(i.op, "add.carried.") }) {
+		return code
+	}
+	defs, uses := defsOf(code), usesOf(code)
 	drop := map[int]bool{}
 	for j := range code {
 		i := &code[j]

@@ -10,27 +10,18 @@ func clean(code []ins) []ins {
 	for again := true; again; {
 		again = false
 		// unreachable code after a jump
-		out := code[:0]
-		dead := false
-		for _, i := range code {
-			if i.label != "" {
-				dead = false
-			}
-			if !dead {
-				out = append(out, i)
-			} else {
-				again = true
-			}
-			if (i.op == "bra" || i.op == "ret" || i.op == "exit" || i.op == "trap") && i.guard == "" && i.label == "" {
-				dead = true
-			}
-		}
-		code = out
 		n := len(code)
+		dead := false
+		code = slices.DeleteFunc(code, func(i ins) bool {
+			dead = dead && i.label == ""
+			drop := dead
+			dead = dead || (i.op == "bra" || i.op == "ret" || i.op == "exit" || i.op == "trap") && i.guard == "" && i.label == ""
+			return drop
+		})
 		code = deadMoves(code)
-		again = again || len(code) != n
+		again = len(code) != n
 		// jumps
-		out = code[:0]
+		out := code[:0]
 		for j := 0; j < len(code); j++ {
 			i := code[j]
 			follows := func(from int, l string) bool {
@@ -56,18 +47,12 @@ func clean(code []ins) []ins {
 		}
 		code = out
 		used := map[string]bool{}
-		for _, i := range code {
-			used[i.target] = true
+		for j := range code {
+			used[code[j].target] = true
 		}
-		out = code[:0]
-		for _, i := range code {
-			if i.label != "" && !used[i.label] {
-				again = true
-				continue
-			}
-			out = append(out, i)
-		}
-		code = out
+		n = len(code)
+		code = slices.DeleteFunc(code, func(i ins) bool { return i.label != "" && !used[i.label] })
+		again = again || len(code) != n
 	}
 	idleVotes(code)
 	return code
@@ -96,7 +81,7 @@ func idleVotes(code []ins) {
 }
 
 func deadMoves(code []ins) []ins {
-	id := map[string]int{}
+	id := make(map[string]int, len(code))
 	num := func(r string) int {
 		n, ok := id[r]
 		if !ok {
@@ -186,11 +171,6 @@ func deadMoves(code []ins) []ins {
 	}
 	drop := make([]bool, len(code))
 	sweep(func(j int) { drop[j] = true })
-	out := code[:0]
-	for j, i := range code {
-		if !drop[j] {
-			out = append(out, i)
-		}
-	}
-	return out
+	j := -1
+	return slices.DeleteFunc(code, func(ins) bool { j++; return drop[j] })
 }

@@ -9,7 +9,10 @@ import (
 // are small. Where the quotient and the remainder of the same numbers are wanted, one division gives both. A constant
 // divisor is for ptxas, which multiplies.
 func (k *kctx) divisions(code []ins) (out []ins) {
-	defs, _ := counts(code)
+	if !slices.ContainsFunc(code, func(i ins) bool { return i.divides64() }) {
+		return code
+	}
+	defs := defsOf(code)
 	done := map[int]bool{}
 	for j, i := range code {
 		switch {

@@ -15,7 +15,7 @@ type held struct {
 
 // forward gives a load of a local array the register that was stored there before, in the same straight code.
 func forward(code []ins) []ins {
-	defs, _ := counts(code)
+	defs := defsOf(code)
 	arrays := map[string]string{} // that a register points into
 	for _, i := range code {
 		if len(i.dst) != 1 || defs[i.dst[0]] != 1 || i.guard != "" {

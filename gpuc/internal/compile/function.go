@@ -490,5 +490,7 @@ func (k *kctx) takeAddresses() {
 			all = append(all, ins{op: "mov.u64", dst: []string{k.reg(k64).r}, text: c.name, side: true})
 		}
 	}
-	k.out = append(all, k.out...)
+	if len(all) > 0 {
+		k.out = append(all, k.out...)
+	}
 }

@@ -10,7 +10,10 @@ import (
 // that the GPU does them at once. What a thread has stored just before a check that fails may be missing. Where one
 // fails, they are asked again in their order, so that the report is the same.
 func (k *kctx) gather(code []ins) []ins {
-	defs, _ := counts(code)
+	if !slices.ContainsFunc(code, func(i ins) bool { return i.check() }) {
+		return code
+	}
+	defs := defsOf(code)
 	jumps, single := map[string]int{}, map[string]*ins{}
 	for j := range code {
 		i := &code[j]
@@ -19,7 +22,8 @@ func (k *kctx) gather(code []ins) []ins {
 			single[i.dst[0]] = i
 		}
 	}
-	var out, slow []ins
+	var slow []ins
+	out := make([]ins, 0, len(code))
 	for i := 0; i < len(code); {
 		if !code[i].check() {
 			out = append(out, code[i])
