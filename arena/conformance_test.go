@@ -25,7 +25,6 @@ func TestDevice(t *testing.T) {
 	old := drivertest.Config{Version: 11000}
 	needs := drivertest.Config{HotPathNeedsContext: true}
 	slow := drivertest.Config{Chaos: &drivertest.Chaos{Seed: 1, SlowWork: 0.5}}
-	observed := arena.DeviceConfig{Observe: func(arena.Event) {}}
 	for _, v := range []struct {
 		name   string
 		driver drivertest.Config
@@ -38,7 +37,6 @@ func TestDevice(t *testing.T) {
 		{"pools not wanted", plain, arena.DeviceConfig{NoPools: true}, false},
 		{"limited", plain, arena.DeviceConfig{Limit: 64 << 20}, true},
 		{"limited, without pools", noPools, arena.DeviceConfig{Limit: 64 << 20}, false},
-		{"observed", plain, observed, true},
 		{"with sites", plain, arena.DeviceConfig{Sites: true}, true},
 		{"zero and poison", plain, arena.DeviceConfig{Zero: true, Poison: true}, true},
 		{"hot path needs a context", needs, arena.DeviceConfig{}, true},

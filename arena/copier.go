@@ -11,9 +11,9 @@ import (
 	"github.com/purecuda/purecuda/internal/zero"
 )
 
-// CopierConfig says how a [Copier] works. The zero value is useful: its values are those that
-// docs/benchmarks.md measured.
-type CopierConfig struct {
+// copierConfig says how a [Copier] works. The zero value is useful: its values are those that
+// docs/benchmarks.md measured. Tests have others.
+type copierConfig struct {
 	// ChunkBytes is the length of the page-locked buffers that large copies go through, and
 	// Chunks how many there are at most. 0 means 2 MiB and 16.
 	ChunkBytes uint64
@@ -35,11 +35,9 @@ type CopierConfig struct {
 	// MiB, and the call waits within the driver. 0 means 256 KiB, and a negative number that
 	// nothing is left to it.
 	SmallUploadBytes int64
-	// Waits is what waits for the device. Package runtime sets it; else the copier has its own.
-	Waits *wait.Device
 }
 
-// The values of a zero CopierConfig.
+// The values of a zero copierConfig.
 const (
 	defaultChunkBytes = 2 << 20
 	defaultSlotBytes  = 256 << 10
@@ -57,7 +55,7 @@ const (
 	mostBuffers    = 1 << 16
 )
 
-func (c CopierConfig) complete(w *Workers) CopierConfig {
+func (c copierConfig) complete(w *Workers) copierConfig {
 	orUint(&c.ChunkBytes, defaultChunkBytes)
 	orUint(&c.SlotBytes, defaultSlotBytes)
 	orUint(&c.PieceBytes, defaultPieceBytes)
@@ -87,7 +85,7 @@ const leastBuffer = 64 << 10
 
 // within makes the buffers so small that four of the large ones fit in the limit of a pool, unless
 // they would be of no use then.
-func (c CopierConfig) within(limit uint64) CopierConfig {
+func (c copierConfig) within(limit uint64) copierConfig {
 	if limit/4 < leastBuffer {
 		return c
 	}
@@ -120,10 +118,11 @@ func orUint(v *uint64, or uint64) {
 type Copier struct {
 	binding *driver.Binding
 	workers *Workers
-	config  CopierConfig
+	config  copierConfig
 	waits   *wait.Device
-	slots   ring // for what fits into one
-	chunks  ring // for pieces of what does not
+	given   *wait.Device // waits, unless they are the copier's own
+	slots   ring         // for what fits into one
+	chunks  ring         // for pieces of what does not
 
 	calls gate.Gate // which Close waits for
 	lost  atomic.Bool
@@ -131,8 +130,6 @@ type Copier struct {
 	doubtful  doubtful
 	stages    atomic.Int32  // what stagesUploads has found out
 	transfers atomic.Uint64 // the last id
-	uploads   counter
-	downloads counter
 	small     atomic.Uint64
 	direct    atomic.Uint64
 	staged    atomic.Uint64
@@ -140,35 +137,31 @@ type Copier struct {
 	refused   atomic.Pointer[noBuffer] // why the last of these was
 }
 
-type counter struct{ calls, bytes atomic.Uint64 }
-
-func (c *counter) add(bytes uint64) {
-	c.calls.Add(1)
-	c.bytes.Add(bytes)
-}
-
-// CopierStats are the figures of a [Copier] at one time.
+// CopierStats are the figures of a [Copier] at one time. A copy that succeeded is in one of Small, Direct, Staged and Pageable.
 type CopierStats struct {
-	Uploads, UploadBytes     uint64 // that succeeded
-	Downloads, DownloadBytes uint64
-	Small                    uint64 // uploads that were left to the driver
-	Direct                   uint64 // copies through one buffer
-	Staged                   uint64 // copies in pieces
-	Pageable                 uint64 // copies for which there was no page-locked memory
-	PageableCause            error  // why there was none for the last of these, or nil
-	Slots, Chunks            int    // buffers that there are
-	Doubtful                 int    // buffers that a device may still use, kept until Close
+	Small         uint64 // uploads that were left to the driver
+	Direct        uint64 // copies through one buffer
+	Staged        uint64 // copies in pieces
+	Pageable      uint64 // copies for which there was no page-locked memory
+	PageableCause error  // why there was none for the last of these, or nil
+	Slots, Chunks int    // buffers that there are
+	Doubtful      int    // buffers that a device may still use, kept until Close
 }
 
 // NewCopier makes a copier for the context of b. Its buffers are leased from p, which may
 // belong to another context of the process. It makes no call of the driver.
+// Package runtime gives it what waits for the device; where that is nil, the copier has its own.
 // Where b has no driver, or w or p is nil, every copy is an error of kind driver.ErrInvalidArgument.
-func NewCopier(b *driver.Binding, w *Workers, p *Pinned, c CopierConfig) *Copier {
+func NewCopier(b *driver.Binding, w *Workers, p *Pinned, waits *wait.Device) *Copier {
+	return newCopier(b, w, p, waits, copierConfig{})
+}
+
+func newCopier(b *driver.Binding, w *Workers, p *Pinned, given *wait.Device, c copierConfig) *Copier {
 	if noDriver(b) || w == nil || p == nil {
 		return new(Copier)
 	}
 	c = c.complete(w).within(p.limit)
-	copier := &Copier{binding: b, workers: w, config: c, waits: waits(b, c.Waits)}
+	copier := &Copier{binding: b, workers: w, config: c, waits: waits(b, given), given: given}
 	copier.slots.init(b, copier.waits, p, c.SlotBytes, c.Slots, &copier.doubtful)
 	copier.chunks.init(b, copier.waits, p, c.ChunkBytes, c.Chunks, &copier.doubtful)
 	p.setUser(copier, true)
@@ -234,14 +227,7 @@ func (c *Copier) copy(ctx context.Context, shape transferShape, host []byte) err
 	}
 	if refused, ok := err.(*noBuffer); ok {
 		c.refused.Store(refused)
-		err = c.copyPageable(&shape, host)
-	}
-	switch {
-	case err != nil:
-	case shape.up:
-		c.uploads.add(shape.bytes())
-	default:
-		c.downloads.add(shape.bytes())
+		return c.copyPageable(&shape, host)
 	}
 	return err
 }
@@ -308,8 +294,6 @@ func (c *Copier) Stats() CopierStats {
 		cause = refused.cause
 	}
 	return CopierStats{
-		Uploads: c.uploads.calls.Load(), UploadBytes: c.uploads.bytes.Load(),
-		Downloads: c.downloads.calls.Load(), DownloadBytes: c.downloads.bytes.Load(),
 		Small: c.small.Load(), Direct: c.direct.Load(), Staged: c.staged.Load(), Pageable: c.pageable.Load(), PageableCause: cause,
 		Slots: c.slots.count(), Chunks: c.chunks.count(), Doubtful: c.doubtful.count(),
 	}
@@ -337,7 +321,7 @@ func (c *Copier) Close() error {
 	c.slots.pinned.setUser(c, false)
 	lost := c.lost.Load()
 	err := joinErrors(c.slots.close(lost), c.chunks.close(lost), c.doubtful.close(c.binding, lost))
-	return joinErrors(err, endWaits(c.waits, c.config.Waits, lost))
+	return joinErrors(err, endWaits(c.waits, c.given, lost))
 }
 
 // waits are those that are given, or new ones that ask the driver, with a poller of their own.

@@ -49,7 +49,7 @@ const mostPieces = 8
 
 // make cuts a copy in at least four chunks, so that the device copies one while the processors copy another. A device has
 // its full rate from some hundred KiB on.
-func (p *plan) make(s *transferShape, c *CopierConfig) {
+func (p *plan) make(s *transferShape, c *copierConfig) {
 	p.width, p.height = s.width, s.height
 	chunk := min(max(s.bytes()/8&^(pageBytes-1), 4*c.PieceBytes), c.ChunkBytes)
 	p.pieces = min(max(chunk/c.PieceBytes, 1), mostPieces)

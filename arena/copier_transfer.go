@@ -44,7 +44,7 @@ type stage struct {
 }
 
 // copyStaged copies in chunks.
-func (c *Copier) copyStaged(ctx context.Context, shape transferShape, host []byte, config *CopierConfig) error {
+func (c *Copier) copyStaged(ctx context.Context, shape transferShape, host []byte, config *copierConfig) error {
 	t := &transfer{transferShape: shape, id: c.transfers.Add(1), copier: c, ctx: ctx, host: host}
 	t.plan.make(&t.transferShape, config)
 	if shape.bytes() > c.config.AloneBytes {

@@ -47,7 +47,7 @@ func openCopies(tb testing.TB, ordinal int, w *arena.Workers, largest uint64, co
 	}
 	copy(unsafe.Slice((*byte)(h.pinned), largest), h.host)
 	pool := arena.NewPinned(h.Binding, arena.PinnedConfig{})
-	h.Copier = arena.NewCopier(h.Binding, w, pool, append(config, arena.CopierConfig{})[0])
+	h.Copier = arena.NewCopierWith(h.Binding, w, pool, append(config, arena.CopierConfig{})[0])
 	tb.Cleanup(func() {
 		require.NoError(tb, h.Copier.Close())
 		require.NoError(tb, pool.Close())

@@ -181,7 +181,7 @@ func (b *copyBed) copies(t testing.TB, pinned arena.PinnedConfig, config arena.C
 	t.Helper()
 	w := arena.NewWorkers(3)
 	p := arena.NewPinned(b.Binding, pinned)
-	c := &copies{arena.NewCopier(b.Binding, w, p, config), w, p}
+	c := &copies{arena.NewCopierWith(b.Binding, w, p, config), w, p}
 	t.Cleanup(func() {
 		assert.NoError(t, c.close())
 		assert.Zero(t, p.Stats().Findings)

@@ -48,10 +48,6 @@ type DeviceConfig struct {
 	// Sites records where blocks are allocated and freed, for the reports of leaks and
 	// of stale blocks. It costs a microsecond each time, and Go memory.
 	Sites bool
-	// Observe, if not nil, hears of every allocation, every free and all memory that goes
-	// back to the driver, on the goroutine that does it, after it is done. It is called
-	// concurrently, and of the arena it may call Stats and Leaks only.
-	Observe func(Event)
 	// Waits is what waits for the device. Package runtime sets it; else the arena has its own.
 	Waits *wait.Device
 }
@@ -65,7 +61,7 @@ type Device struct {
 	config  DeviceConfig
 	waits   *wait.Device
 	pool    driver.MemPool // 0: cuMemAlloc
-	plain   bool           // neither Zero, Poison, Sites nor Observe
+	plain   bool           // neither Exact, Zero, Poison nor Sites
 	slots   sync.Pool      // of *uint32: one number for every processor
 	slot    atomic.Uint32
 	events  events
@@ -137,7 +133,7 @@ func NewDevice(b *driver.Binding, c DeviceConfig) (*Device, error) {
 	}
 	d := &Device{
 		binding: b, config: c, waits: waits(b, c.Waits),
-		plain:  !c.Exact && !c.Zero && !c.Poison && !c.Sites && c.Observe == nil,
+		plain:  !c.Exact && !c.Zero && !c.Poison && !c.Sites,
 		blocks: map[*block]struct{}{},
 		ranges: map[*Range]struct{}{},
 		room:   int64(c.CacheBytes),

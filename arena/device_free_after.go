@@ -32,12 +32,8 @@ func (d *Device) FreeAfter(b Block, streams ...*Stream) error {
 		}
 	}
 	defer lockCalls(d, streams)()
-	event := Event{Kind: Freed, Ptr: b.block.ptr, Bytes: b.Bytes(), Size: b.block.size}
 	victims, err := d.endAfter(b, streams)
 	d.cleanup(d.release(victims)) // not the error of whoever frees b
-	if err == nil {
-		d.observe(event)
-	}
 	return err
 }
 

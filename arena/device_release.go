@@ -165,11 +165,6 @@ func (d *Device) releaseOn(s *Stream, blocks []*block) error {
 	}
 	d.restore(s, kept)
 	d.mu.Unlock()
-	for _, b := range blocks {
-		if !slices.Contains(refused, b) && !slices.Contains(kept, b) {
-			d.observe(Event{Kind: Returned, Stream: s.id, Ptr: b.ptr, Size: b.size})
-		}
-	}
 	return err
 }
 

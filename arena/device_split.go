@@ -33,16 +33,16 @@ const (
 
 // carve takes a part of a larger block, at most so many classes above: one that was freed on the stream, or one that
 // needs no waiting.
-func (s *Stream) carve(class, above int, bytes uint64) (*block, EventKind) {
+func (s *Stream) carve(class, above int, bytes uint64) *block {
 	d := s.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s.current() != streamOpen {
-		return nil, 0
+		return nil
 	}
 	s.recall()
 	if b := s.part(s, class, above, bytes); b != nil {
-		return b, Reused
+		return b
 	}
 	for _, o := range d.some() {
 		if o == s || o.current() != streamOpen && o.current() != streamClosed {
@@ -50,10 +50,10 @@ func (s *Stream) carve(class, above int, bytes uint64) (*block, EventKind) {
 		}
 		if b := o.part(s, class, above, bytes); b != nil {
 			d.totals.shared++
-			return b, Shared
+			return b
 		}
 	}
-	return nil, 0
+	return nil
 }
 
 // recall takes parts of what the stream has split that were freed on others, if it need not wait for them. Device.mu is

@@ -22,7 +22,7 @@ func ExampleCopier() {
 	defer workers.Close()
 	pinned := arena.NewPinned(binding, arena.PinnedConfig{})
 	defer pinned.Close()
-	copier := arena.NewCopier(binding, workers, pinned, arena.CopierConfig{})
+	copier := arena.NewCopier(binding, workers, pinned, nil)
 	defer copier.Close()
 
 	data := bytes.Repeat([]byte("gopher"), 1<<20)

@@ -19,7 +19,7 @@ import (
 func copierOn(t *testing.T, b *copyBed, p *arena.Pinned, config arena.CopierConfig) *arena.Copier {
 	t.Helper()
 	w := arena.NewWorkers(3)
-	c := arena.NewCopier(b.Binding, w, p, config)
+	c := arena.NewCopierWith(b.Binding, w, p, config)
 	t.Cleanup(func() {
 		assert.NoError(t, c.Close())
 		w.Close()

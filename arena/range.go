@@ -139,15 +139,10 @@ func (r *Range) Grow(bytes uint64) error {
 		more = r.pages(bytes) - r.mapped
 	}
 	err := r.add(more, bytes-r.bytes)
-	event := Event{Kind: Allocated, Ptr: r.ptr, Bytes: bytes, Size: r.mapped}
 	if err != nil {
 		d.mu.Lock()
 		d.totals.failures++
 		d.mu.Unlock()
-		event.Kind, event.Size = Refused, more
-	}
-	if more > 0 {
-		d.observe(event)
 	}
 	return err
 }
@@ -275,7 +270,6 @@ func (r *Range) FreeAfter(streams ...*Stream) error {
 	d.park(parked{r: r, guards: guards})
 	d.mu.Unlock()
 	d.cleanup(d.freeParked(false)) // not the error of whoever frees r
-	d.observe(Event{Kind: Freed, Ptr: r.ptr, Bytes: r.bytes, Size: r.mapped})
 	return nil
 }
 
@@ -368,8 +362,6 @@ func (r *Range) unmap(unproven error) error {
 		err := d.errorf(driver.ErrDriverCallFailed, "a range is lost: that no work uses it cannot be proven: %w", unproven)
 		err.Bytes = size
 		return because(unproven, err)
-	case unmapped && size > 0:
-		d.observe(Event{Kind: Returned, Ptr: r.ptr, Size: size})
 	}
 	return err
 }

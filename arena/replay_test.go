@@ -256,42 +256,6 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestRecordAndReplay records what a program does with Observe, as a log in the format
-// above, and finds the same again in the replay of the record.
-func TestRecordAndReplay(t *testing.T) {
-	l := readLog(t, "job")
-	m := newMachine(t, drivertest.ForTest(t, drivertest.Config{}))
-	var record []string
-	ids, next := map[driver.DevicePtr]int{}, 0
-	d := m.device(t, arena.DeviceConfig{CacheBytes: 1 << 40, Observe: func(e arena.Event) {
-		switch e.Kind {
-		case arena.Reused, arena.Shared, arena.Allocated:
-			ids[e.Ptr] = next
-			record = append(record, fmt.Sprintf("a %d %d %d", next, e.Stream-1, e.Bytes))
-			next++
-		case arena.Freed:
-			record = append(record, fmt.Sprintf("f %d %d", ids[e.Ptr], e.Stream-1))
-		}
-	}})
-	require.NoError(t, l.replay(m.streams(t, d, l.streams), make([]arena.Block, l.ids)))
-	var i int
-	for _, a := range l.actions {
-		switch a.kind {
-		case 'a':
-			var id, stream int
-			var bytes uint64
-			_, err := fmt.Sscanf(record[i], "a %d %d %d", &id, &stream, &bytes)
-			require.NoError(t, err)
-			assert.Equal(t, [2]uint64{uint64(a.stream), a.bytes}, [2]uint64{uint64(stream), bytes})
-			i++
-		case 'f':
-			assert.Regexp(t, fmt.Sprintf(`^f \d+ %d$`, a.stream), record[i])
-			i++
-		}
-	}
-	assert.Len(t, record, i)
-}
-
 // hitRate is the part of the allocations that needed no memory from the driver.
 func hitRate(s arena.DeviceStats) float64 {
 	return float64(s.Hits+s.Shared) / float64(s.Hits+s.Shared+s.Misses)

@@ -11,49 +11,47 @@ import (
 func (s *Stream) allocate(class int, bytes uint64) (Block, error) {
 	s.dev.calls.EnterWaiting() // until the block is in use, so that Close finds it
 	defer s.dev.calls.Leave()
-	b, source, err := s.obtain(class, bytes)
+	b, err := s.obtain(class, bytes)
 	if err != nil {
 		s.dev.mu.Lock()
 		s.dev.totals.failures++
 		s.dev.mu.Unlock()
-		s.dev.observe(Event{Kind: Refused, Stream: s.id, Bytes: bytes, Size: classBytes(class)})
 		return Block{}, err
 	}
-	return s.handOut(b, bytes, source)
+	return s.handOut(b, bytes)
 }
 
 // obtain finds a block for the stream.
-func (s *Stream) obtain(class int, bytes uint64) (*block, EventKind, error) {
+func (s *Stream) obtain(class int, bytes uint64) (*block, error) {
 	if err := s.usable(s.current()); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if s.dev.config.Exact { // blocks of a class differ in size
-		b, err := s.dev.fresh(s, class, bytes)
-		return b, Allocated, err
+		return s.dev.fresh(s, class, bytes)
 	}
 	if b := s.steal(class, bytes); b != nil {
-		return b, Reused, nil
+		return b, nil
 	}
 	if b, err := s.share(class, bytes); b != nil || err != nil {
-		return b, Shared, err
+		return b, err
 	}
 	if n := s.dev.standIns.Load(); n > 0 {
 		if s.dev.pollClosed(); s.dev.standIns.Load() < n {
 			if b, err := s.share(class, bytes); b != nil || err != nil {
-				return b, Shared, err
+				return b, err
 			}
 		}
 	}
-	if b, source := s.carve(class, splitSteps, bytes); b != nil {
-		return b, source, nil
+	if b := s.carve(class, splitSteps, bytes); b != nil {
+		return b, nil
 	}
 	b, err := s.dev.fresh(s, class, bytes)
 	if errors.Is(err, driver.ErrOutOfMemory) {
-		if b, source := s.carve(class, classes, bytes); b != nil {
-			return b, source, nil
+		if b := s.carve(class, classes, bytes); b != nil {
+			return b, nil
 		}
 	}
-	return b, Allocated, err
+	return b, err
 }
 
 // steal takes a block from any stripe of the stream.
@@ -208,7 +206,7 @@ func (s *Stream) recordWait(o *Stream, clock uint64) {
 }
 
 // handOut makes a block the caller's. The caller is inside Device.calls.
-func (s *Stream) handOut(b *block, bytes uint64, source EventKind) (Block, error) {
+func (s *Stream) handOut(b *block, bytes uint64) (Block, error) {
 	d := s.dev
 	if d.config.Zero {
 		if err := d.fill(s, b, 0, bytes); err != nil {
@@ -221,9 +219,7 @@ func (s *Stream) handOut(b *block, bytes uint64, source EventKind) (Block, error
 	if d.config.Sites {
 		b.callSites.allocated.record()
 	}
-	block := b.begin(bytes)
-	d.observe(Event{Kind: source, Stream: s.id, Ptr: b.ptr, Bytes: bytes, Size: b.size})
-	return block, nil
+	return b.begin(bytes), nil
 }
 
 // fresh takes a block from the driver.

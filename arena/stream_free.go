@@ -10,15 +10,11 @@ const poison = 0xDB
 // freeSlow is Free where it is more than putting the block on the list.
 func (s *Stream) freeSlow(b Block) error {
 	d := s.dev
-	event := Event{Kind: Freed, Stream: s.id, Ptr: b.block.ptr, Bytes: b.Bytes(), Size: b.block.size}
 	d.calls.EnterWaiting()
 	victims, err := s.end(b)
 	back := d.release(victims)
 	d.calls.Leave()
 	d.cleanup(back) // not the error of whoever frees b
-	if event.Bytes != 0 && !b.Valid() {
-		d.observe(event)
-	}
 	return err
 }
 

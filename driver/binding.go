@@ -136,7 +136,7 @@ func (b *Binding) Fault(op string, r Result) *Error {
 	var e *Error
 	if r == ResultSymbolMissing && b.API != nil {
 		found, _ := b.API.DriverGetVersion()
-		e = MissingSymbol(op, found)
+		e = missingSymbol(op, found)
 	} else {
 		e = Failed(op, r)
 	}

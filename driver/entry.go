@@ -30,8 +30,8 @@ func (e Entry) Since() Version {
 // Entries lists all functions, in the order of the API interface.
 func Entries() []Entry { return append([]Entry(nil), entries[:]...) }
 
-// EntryByName finds a function by its name without a version suffix.
-func EntryByName(name string) (Entry, bool) {
+// entryByName finds a function by its name without a version suffix.
+func entryByName(name string) (Entry, bool) {
 	for _, e := range entries {
 		if e.Name == name {
 			return e, true

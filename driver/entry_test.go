@@ -37,9 +37,9 @@ func TestEntries(t *testing.T) {
 		}
 		assert.Equal(t, reflect.TypeFor[Result](), m.Out(m.NumOut()-1), api.Method(i).Name)
 	}
-	_, ok := EntryByName("cuMemAlloc_v2")
+	_, ok := entryByName("cuMemAlloc_v2")
 	assert.False(t, ok)
-	e, ok := EntryByName("cuMemAlloc")
+	e, ok := entryByName("cuMemAlloc")
 	require.True(t, ok)
 	assert.True(t, e.Required && e.NeedsContext)
 	assert.Equal(t, "3.2", e.Since().String())

@@ -81,10 +81,10 @@ func kindOf(r Result) Kind {
 	return ErrDriverCallFailed
 }
 
-// MissingSymbol makes the error of a function that the driver does not have.
-func MissingSymbol(op string, found Version) *Error {
+// missingSymbol makes the error of a function that the driver does not have.
+func missingSymbol(op string, found Version) *Error {
 	e := Failed(op, ResultSymbolMissing)
-	if entry, ok := EntryByName(op); ok {
+	if entry, ok := entryByName(op); ok {
 		e.Detail = fmt.Sprintf("%s needs CUDA driver API %v, found %v", op, entry.Since(), found)
 	}
 	return e

@@ -37,7 +37,6 @@ var functions = map[string]any{
 	"driver.ClusterSize":         driver.ClusterSize,
 	"driver.Cooperative":         driver.Cooperative,
 	"driver.Entries":             driver.Entries,
-	"driver.EntryByName":         driver.EntryByName,
 	"driver.Errorf":              driver.Errorf,
 	"driver.Failed":              driver.Failed,
 	"driver.HasLoader":           driver.HasLoader,
@@ -45,7 +44,6 @@ var functions = map[string]any{
 	"driver.LaunchPriority":      driver.LaunchPriority,
 	"driver.LinearResource":      driver.LinearResource,
 	"driver.LinkKindOf":          driver.LinkKindOf,
-	"driver.MissingSymbol":       driver.MissingSymbol,
 	"driver.NewLibrary":          driver.NewLibrary,
 	"driver.Open":                driver.Open,
 	"driver.PitchResource":       driver.PitchResource,
@@ -143,7 +141,6 @@ var functions = map[string]any{
 	"runtime.Shape2D":            runtime.Shape2D,
 	"runtime.Probe":              runtime.Probe,
 	"runtime.ProbeOnce":          runtime.ProbeOnce[float32],
-	"runtime.ProbeWith":          runtime.ProbeWith,
 	"runtime.Refresh":            runtime.Refresh,
 	"runtime.LeaseHost":          runtime.LeaseHost[float32],
 	"runtime.RegisterHost":       runtime.RegisterHost[float32],
@@ -158,7 +155,6 @@ var functions = map[string]any{
 	"runtime.Shape3D":            runtime.Shape3D,
 	"runtime.WithBudget":         runtime.WithBudget,
 	"runtime.WithCompiler":       runtime.WithCompiler,
-	"runtime.WithCopies":         runtime.WithCopies,
 	"runtime.WithDevices":        runtime.WithDevices,
 	"runtime.WithDriver":         runtime.WithDriver,
 	"runtime.WithErrorHook":      runtime.WithErrorHook,
@@ -189,7 +185,7 @@ func TestFunctionsAreAll(t *testing.T) {
 // showInternal are declarations that name a type which no other module can name.
 var showInternal = []string{
 	"pkg arena, method (Lease) FreeAfter(...internal/wait.Ticket) error",
-	"pkg arena, type CopierConfig struct, Waits *internal/wait.Device",
+	"pkg arena, func NewCopier(*driver.Binding, *Workers, *Pinned, *internal/wait.Device) *Copier",
 	"pkg arena, type DeviceConfig struct, Waits *internal/wait.Device",
 	"pkg runtime, method (*LibraryHandle) Current() *internal/current.Context", // module libs can
 	"pkg pool, type PanicError = internal/contain.PanicError",

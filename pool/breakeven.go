@@ -65,8 +65,8 @@ type BreakEvenConfig struct {
 	Dir string
 	// Logger hears of files that are damaged or could not be written. The default is silence.
 	Logger *slog.Logger
-	// Now is the clock. The default is time.Now; tests have their own.
-	Now func() time.Time
+
+	now func() time.Time // time.Now, but for tests
 }
 
 // advantage is how much of the time of the cores the GPUs may take to be worth it.
@@ -79,8 +79,8 @@ func NewBreakEven(p *Pool, config BreakEvenConfig) (*BreakEven, error) {
 	if p == nil || p.rt == nil || config.Name == "" || config.Run == nil || config.Largest < 1 {
 		return nil, driver.Errorf(driver.ErrInvalidArgument, "a break-even needs a pool, a Name, a Run and a Largest of 1 at least: Name %q, Largest %d", config.Name, config.Largest)
 	}
-	if config.Now == nil {
-		config.Now = time.Now
+	if config.now == nil {
+		config.now = time.Now
 	}
 	b := &BreakEven{pool: p, config: config, measuring: make(chan struct{}, 1)}
 	b.forgetDrift()
@@ -134,9 +134,9 @@ func (b *BreakEven) learn(ctx context.Context, again bool) error {
 	return nil
 }
 
-// Wins tells whether the GPUs are expected to do n items in less than 0.95 of the time that the cores
+// wins tells whether the GPUs are expected to do n items in less than 0.95 of the time that the cores
 // take. It is true as long as b has not learned. It takes nanoseconds.
-func (b *BreakEven) Wins(n int) bool {
+func (b *BreakEven) wins(n int) bool {
 	if b == nil {
 		return true
 	}
@@ -203,9 +203,9 @@ func (b *BreakEven) begin() (end func(n int, where Place, reason Reason, err err
 		return func(int, Place, Reason, error) {}
 	}
 	others, number := b.active.Add(1)-1, b.begun.Add(1)
-	known, start := b.learned.Load(), b.config.Now()
+	known, start := b.learned.Load(), b.config.now()
 	return func(n int, where Place, reason Reason, err error) {
-		took := b.config.Now().Sub(start)
+		took := b.config.now().Sub(start)
 		alone := others == 0 && b.begun.Load() == number
 		told := err == nil && n > 0 && (where == OnGPU || where == OnCPU && reason == MeasuredSlower)
 		if b.active.Add(-1); !alone || !told || known == nil {
@@ -243,7 +243,7 @@ func (b *BreakEven) side(ctx context.Context, n int, fallback bool) (Place, erro
 		return "", driver.Errorf(driver.ErrInvalidArgument, "a call that a BreakEven measures needs a fallback")
 	case where != "":
 		return where, nil
-	case fallback && !b.Wins(n):
+	case fallback && !b.wins(n):
 		return OnCPU, nil
 	}
 	return "", nil
@@ -266,7 +266,7 @@ var errNoTime = errors.New("a run took no time by the clock")
 // measure times both sides at sizes from 1 to Largest, and then at some between the last one at which the
 // cores win and the next.
 func (b *BreakEven) measure(ctx context.Context) (*BreakEvenReport, error) {
-	r := &BreakEvenReport{Name: b.config.Name, Machine: b.machine(), When: b.config.Now().Truncate(time.Second)}
+	r := &BreakEvenReport{Name: b.config.Name, Machine: b.machine(), When: b.config.now().Truncate(time.Second)}
 	for n := 1; ; n = min(n*sizeStep, b.config.Largest) {
 		more, err := b.add(ctx, r, n)
 		if err != nil {
@@ -322,11 +322,11 @@ func (b *BreakEven) time(ctx context.Context, where Place, n int) (time.Duration
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
-		start := b.config.Now()
+		start := b.config.now()
 		if err := contain.Do(func() error { return b.config.Run(ctx, n) }); err != nil {
 			return 0, err
 		}
-		took := b.config.Now().Sub(start)
+		took := b.config.now().Sub(start)
 		if warm {
 			runs, all = append(runs, took), all+took
 		}

@@ -15,10 +15,10 @@ import (
 )
 
 // breakEvenFormat is the version of what a file holds. The way of measuring is a part of it.
-const breakEvenFormat = "purecuda break-even 2"
+const breakEvenFormat = "purecuda break-even 3"
 
 // machine describes what the times depend on.
-func (b *BreakEven) machine() BreakEvenMachine {
+func (b *BreakEven) machine() string {
 	var gpus []string
 	count := map[string]int{}
 	for _, d := range b.pool.Devices() {
@@ -37,18 +37,13 @@ func (b *BreakEven) machine() BreakEvenMachine {
 	if module := machine.DriverVersion(); module != "" {
 		version = module + ", " + version
 	}
-	return BreakEvenMachine{
-		GPUs:   strings.Join(gpus, ", "),
-		Driver: version,
-		CPU:    fmt.Sprintf("%s, GOMAXPROCS %d", machine.CPU(), goruntime.GOMAXPROCS(0)),
-	}
+	return fmt.Sprintf("%s, driver %s; %s, GOMAXPROCS %d", strings.Join(gpus, ", "), version, machine.CPU(), goruntime.GOMAXPROCS(0))
 }
 
 // file opens the folder of compiled code and returns the key of b there.
 func (b *BreakEven) file() (*artifact.Cache, artifact.Key) {
-	m := b.machine()
 	digest := sha256.New()
-	for _, part := range []string{breakEvenFormat, b.config.Name, fmt.Sprint(b.config.Largest), m.GPUs, m.Driver, m.CPU} {
+	for _, part := range []string{breakEvenFormat, b.config.Name, fmt.Sprint(b.config.Largest), b.machine()} {
 		fmt.Fprintf(digest, "%d:%s\n", len(part), part)
 	}
 	var key artifact.Key
@@ -65,7 +60,7 @@ func (b *BreakEven) load() *BreakEvenReport {
 	}
 	r, err := decodeBreakEven(content)
 	if err == nil && (r.Name != b.config.Name || r.Machine != b.machine()) {
-		err = fmt.Errorf("it is of %q on %v", r.Name, r.Machine)
+		err = fmt.Errorf("it is of %q on %s", r.Name, r.Machine)
 	}
 	if err != nil {
 		if b.config.Logger != nil {

@@ -4,12 +4,19 @@ import (
 	"context"
 	goruntime "runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/purecuda/purecuda/runtime"
 )
+
+// Wins is for tests.
+func (b *BreakEven) Wins(n int) bool { return b.wins(n) }
+
+// SetNow gives a break-even the clock of a test.
+func (c *BreakEvenConfig) SetNow(now func() time.Time) { c.now = now }
 
 // A function that ends its goroutine does not count as a call that is under way: later ones are alone again.
 func TestBreakEvenAfterGoexit(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // BreakEvenReport is what a [BreakEven] has measured.
 type BreakEvenReport struct {
 	Name    string
-	Machine BreakEvenMachine
+	Machine string // what the times depend on: "2 x NVIDIA H200 (9.0), driver 580.159.03, CUDA 13.0; AMD EPYC 9554 64-Core Processor, GOMAXPROCS 16"
 	When    time.Time
 	// Kept is whether it comes from disk.
 	Kept bool `json:"-"`
@@ -23,13 +23,6 @@ type BreakEvenReport struct {
 	Points []BreakEvenPoint
 
 	size int // see Size; 0 if there is none
-}
-
-// BreakEvenMachine is what the times depend on.
-type BreakEvenMachine struct {
-	GPUs   string // "2 x NVIDIA H200 (9.0)"
-	Driver string // "580.159.03, CUDA 13.0"
-	CPU    string // "AMD EPYC 9554 64-Core Processor, GOMAXPROCS 16"
 }
 
 // BreakEvenPoint is what both sides took for a number of items; 0 where that was not measured.
@@ -108,7 +101,7 @@ func (r *BreakEvenReport) Size() (items int, ok bool) {
 func (r *BreakEvenReport) String() string {
 	r = zero.Or(r)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s on %s, driver %s; %s\n", r.Name, r.Machine.GPUs, r.Machine.Driver, r.Machine.CPU)
+	fmt.Fprintf(&b, "%s on %s\n", r.Name, r.Machine)
 	table := tabwriter.NewWriter(&b, 10, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, "items\tCPU\tGPU\tGPU is\t\n")
 	for _, p := range r.Points {

@@ -45,7 +45,7 @@ func (w *timed) open(t *testing.T, config pool.BreakEvenConfig) *pool.BreakEven 
 		_, err := w.call(ctx, n)
 		return err
 	}
-	config.Now = func() time.Time { return w.now }
+	config.SetNow(func() time.Time { return w.now })
 	b, err := pool.NewBreakEven(w.p, config)
 	require.NoError(t, err)
 	return b
@@ -171,11 +171,12 @@ func TestBreakEvenOfRequests(t *testing.T) {
 			return nil
 		}})
 	}
-	b, err := pool.NewBreakEven(p, pool.BreakEvenConfig{Name: "do", Largest: 1000, Dir: "off", Now: func() time.Time { return now },
-		Run: func(ctx context.Context, n int) error {
-			_, err := do(ctx, n)
-			return err
-		}})
+	config := pool.BreakEvenConfig{Name: "do", Largest: 1000, Dir: "off", Run: func(ctx context.Context, n int) error {
+		_, err := do(ctx, n)
+		return err
+	}}
+	config.SetNow(func() time.Time { return now })
+	b, err := pool.NewBreakEven(p, config)
 	require.NoError(t, err)
 	require.NoError(t, b.Learn(context.Background()))
 	size, ok := b.Report().Size()
@@ -387,7 +388,9 @@ func TestBreakEvenBadArguments(t *testing.T) {
 	assert.False(t, ok)
 	assert.NotEmpty(t, none.Report().String())
 
-	still, err := pool.NewBreakEven(p, pool.BreakEvenConfig{Name: "x", Largest: 1, Run: run, Dir: "off", Now: func() time.Time { return time.Time{} }})
+	stopped := pool.BreakEvenConfig{Name: "x", Largest: 1, Run: run, Dir: "off"}
+	stopped.SetNow(func() time.Time { return time.Time{} })
+	still, err := pool.NewBreakEven(p, stopped)
 	require.NoError(t, err)
 	assert.ErrorContains(t, still.Learn(context.Background()), "no time by the clock")
 	ctx, cancel := context.WithCancelCause(context.Background())

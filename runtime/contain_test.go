@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/purecuda/purecuda/arena"
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/driver/drivertest"
 	"github.com/purecuda/purecuda/refs"
@@ -22,7 +21,7 @@ var errPanic = errors.New("the caller's own trouble")
 func TestPanicsOfTheCallerAreErrors(t *testing.T) {
 	rt, _ := open(t, twoDevices(), runtime.WithBudget(func(runtime.Device) uint64 { panic(errPanic) }))
 
-	_, err := rt.ProbeWith(bg, "panics", func(*runtime.Backend) error { panic(errPanic) })
+	_, err := probeWith(bg, rt, "panics", func(*runtime.Backend) error { panic(errPanic) })
 	require.ErrorIs(t, err, errPanic)
 	assert.ErrorContains(t, err, "panics backend: panic: the caller's own trouble")
 
@@ -54,12 +53,7 @@ func TestHooksThatFail(t *testing.T) {
 			told := 0
 			rt, gpu := openFaulty(t, twoDevices(),
 				runtime.WithErrorHook(func(error) { told++; hook() }),
-				runtime.WithStateHook(func(refs.Change) { told++; hook() }),
-				runtime.WithMemory(arena.DeviceConfig{Observe: func(arena.Event) {
-					if told++; name == "panics" {
-						hook()
-					}
-				}}))
+				runtime.WithStateHook(func(refs.Change) { told++; hook() }))
 			c := contextOf(t, rt)
 			s, err := c.NewStream()
 			require.NoError(t, err)

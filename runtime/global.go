@@ -1,9 +1,6 @@
 package runtime
 
-import (
-	"context"
-	"sync"
-)
+import "sync"
 
 // global is the package's only state: the runtime that a process shares.
 var global = sync.OnceValue(func() *Runtime { return newRuntime(nil) })
@@ -16,11 +13,6 @@ func Global() *Runtime { return global() }
 
 // Probe asks the shared runtime; see [Runtime.Probe].
 func Probe(label string) (*Backend, error) { return Global().Probe(label) }
-
-// ProbeWith asks the shared runtime; see [Runtime.ProbeWith].
-func ProbeWith(ctx context.Context, label string, build func(*Backend) error) (*Backend, error) {
-	return Global().ProbeWith(ctx, label, build)
-}
 
 // Refresh makes the shared runtime look for CUDA again; see [Runtime.Refresh].
 func Refresh() error { return Global().Refresh() }

@@ -90,9 +90,7 @@ func (c *Context) openMemory() error {
 		return err
 	}
 	pinned := arena.NewPinned(&c.bind, c.rt.cfg.pinned)
-	copies := c.rt.cfg.copies
-	copies.Waits = waits
-	copier := arena.NewCopier(&c.bind, c.rt.workers, pinned, copies)
+	copier := arena.NewCopier(&c.bind, c.rt.workers, pinned, waits)
 	checks := &checkTable{waits: waits, report: c.rt.report, live: map[*report]struct{}{}}
 	c.memory.Store(&memory{device, pinned, copier, waits, checks})
 	return nil

@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"errors"
-	"fmt"
 	goruntime "runtime"
 	"slices"
 	"sync"
@@ -307,15 +306,7 @@ func TestRefsOfALostDevice(t *testing.T) {
 }
 
 func TestWithMemory(t *testing.T) {
-	var mu sync.Mutex
-	kinds := map[string]int{}
-	rt, _ := open(t, drivertest.Config{}, runtime.WithMemory(arena.DeviceConfig{
-		CacheBytes: 1 << 20, Limit: 1 << 20, Zero: true, Observe: func(e arena.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			kinds[fmt.Sprint(e.Kind)]++
-		},
-	}))
+	rt, _ := open(t, drivertest.Config{}, runtime.WithMemory(arena.DeviceConfig{CacheBytes: 1 << 20, Limit: 1 << 20, Zero: true}))
 	c := contextOf(t, rt)
 	s := newStream(t, c)
 	x := upload(t, s, count(1, 1000))
@@ -324,7 +315,8 @@ func TestWithMemory(t *testing.T) {
 	assert.Equal(t, make([]uint32, 1000), download(t, s, y), "it is zeroed")
 	_, err := runtime.Alloc[byte](s, 2<<20)
 	require.ErrorIs(t, err, driver.ErrOutOfMemory)
-	assert.Equal(t, map[string]int{"allocated": 1, "freed": 1, "reused": 1, "refused": 1}, kinds)
+	stats := c.Stats().Memory
+	assert.Equal(t, [4]uint64{1, 1, 1, 1}, [4]uint64{stats.Misses, stats.Frees, stats.Hits, stats.Failures})
 }
 
 // Leaks lists what is open, with the lines of the program that allocated it.
@@ -378,20 +370,6 @@ func TestWithPinned(t *testing.T) {
 		assert.Equal(t, staged, stats.Copier.Staged > 0, "limit %d", limit)
 		assert.Equal(t, !staged, stats.Copier.Pageable > 0, "limit %d", limit)
 	}
-}
-
-func TestWithCopies(t *testing.T) {
-	rt, _ := open(t, drivertest.Config{}, runtime.WithCopies(arena.CopierConfig{
-		ChunkBytes: 128 << 10, Chunks: 1, SlotBytes: 64 << 10, Slots: 1, SmallUploadBytes: -1}))
-	c := contextOf(t, rt)
-	s := newStream(t, c)
-	small, large := upload(t, s, count(1, 1000)), upload(t, s, count(1, 1<<20))
-	assert.Equal(t, count(1, 1000), download(t, s, small))
-	assert.Equal(t, count(1, 1<<20), download(t, s, large))
-	stats := c.Stats()
-	assert.Equal(t, [4]uint64{0, 2, 2, 0}, [4]uint64{stats.Copier.Small, stats.Copier.Direct, stats.Copier.Staged, stats.Copier.Pageable})
-	assert.Equal(t, [2]int{1, 1}, [2]int{stats.Copier.Slots, stats.Copier.Chunks})
-	assert.EqualValues(t, 192<<10, stats.Pinned.PeakBytes)
 }
 
 // hostAllocations is a driver that remembers the page-locked memory that was allocated last for

@@ -24,7 +24,6 @@ type config struct {
 	nvml      func() (nvml.API, func() error, error) // nil where the driver is not the machine's
 	memory    arena.DeviceConfig
 	pinned    arena.PinnedConfig
-	copies    arena.CopierConfig
 	onState   func(refs.Change)
 	onError   func(error)
 	trace     *Trace
@@ -68,7 +67,7 @@ func WithBudget(budget func(Device) uint64) Option {
 }
 
 // WithMemory says how the memory of each device is kept: how much is cached and how much
-// may be used, whether it is zeroed or poisoned, who hears of allocations. With Sites,
+// may be used, whether it is zeroed or poisoned. With Sites,
 // [Context.Leaks] names the lines that allocated. By default a thirty-second of the device's memory is cached, and
 // [arena.DefaultCacheBytes] at least.
 func WithMemory(memory arena.DeviceConfig) Option { return func(c *config) { c.memory = memory } }
@@ -79,10 +78,6 @@ func WithMemory(memory arena.DeviceConfig) Option { return func(c *config) { c.m
 // give up buffers that they do not use. Where there is no memory for a buffer, the driver copies by
 // itself, slower, and Stats.Copier says why. [AllocHost] does not count.
 func WithPinned(pinned arena.PinnedConfig) Option { return func(c *config) { c.pinned = pinned } }
-
-// WithCopies says how Go slices are copied: the number and sizes of the page-locked buffers, and
-// how many goroutines take part. The values of a zero CopierConfig were measured to be good.
-func WithCopies(copies arena.CopierConfig) Option { return func(c *config) { c.copies = copies } }
 
 // WithStateHook sets a function that hears when a context stops to accept work, is rebuilt or
 // lost. It may be called on any goroutine, must not block, and must not use CUDA.

@@ -34,14 +34,6 @@ func (b *Backend) Device() Device {
 	return b.Context.Device()
 }
 
-// Capability is the compute capability of the device.
-func (b *Backend) Capability() Capability {
-	if b == nil || b.Context == nil {
-		return Capability{}
-	}
-	return b.Context.Device().Capability
-}
-
 // current reports whether the context is the one that the backend was made for.
 func (b *Backend) current() bool { return b.generation == b.Context.state.Generation() }
 
@@ -175,16 +167,6 @@ func (rt *Runtime) keepBackend(b *Backend) (*Backend, error) {
 		return nil, probeError(b.Label, Fault, errClosed("runtime"))
 	}
 	return kept, nil
-}
-
-// ProbeWith is Probe followed by the module's own preparation, such as loading its
-// kernels: see [ProbeOnce].
-func (rt *Runtime) ProbeWith(ctx context.Context, label string, build func(*Backend) error) (*Backend, error) {
-	if build == nil {
-		return nil, noBuild(label)
-	}
-	_, b, err := ProbeOnce(ctx, rt, label, func(b *Backend) (struct{}, error) { return struct{}{}, build(b) })
-	return b, err
 }
 
 // ProbeOnce is [Runtime.Probe] followed by the module's own preparation: build makes what the

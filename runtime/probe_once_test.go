@@ -98,7 +98,7 @@ func TestProbeOnceAfterAFailure(t *testing.T) {
 	assert.NoError(t, v, "nil is a result as well")
 	assert.NotNil(t, b)
 
-	for _, err := range []error{third2(runtime.ProbeOnce[int](bg, rt, "a", nil)), second(rt.ProbeWith(bg, "a", nil)),
+	for _, err := range []error{third2(runtime.ProbeOnce[int](bg, rt, "a", nil)), second(probeWith(bg, rt, "a", nil)),
 		third2(runtime.ProbeOnce(bg, nil, "a", func(*runtime.Backend) (int, error) { return 0, nil }))} {
 		assert.ErrorIs(t, err, driver.ErrInvalidArgument)
 	}
@@ -152,7 +152,7 @@ func TestProbeOnceInACircle(t *testing.T) {
 			rt, _ := open(t, twoDevices())
 			var probe func(label string) error
 			probe = func(label string) error {
-				_, err := rt.ProbeWith(bg, label, func(*runtime.Backend) error {
+				_, err := probeWith(bg, rt, label, func(*runtime.Backend) error {
 					goruntime.Gosched()
 					if next := c.builds[label]; next != "" {
 						return probe(next)
@@ -187,10 +187,10 @@ func TestProbeOnceEndsWithClose(t *testing.T) {
 	rt, _ := open(t, twoDevices())
 	asking := make(chan struct{})
 	call := async(func() error {
-		_, err := rt.ProbeWith(bg, "a", func(*runtime.Backend) error {
+		_, err := probeWith(bg, rt, "a", func(*runtime.Backend) error {
 			inner := async(func() error {
 				close(asking)
-				return second(rt.ProbeWith(bg, "a", func(*runtime.Backend) error { return nil }))
+				return second(probeWith(bg, rt, "a", func(*runtime.Backend) error { return nil }))
 			})
 			return <-inner
 		})
@@ -204,7 +204,7 @@ func TestProbeOnceEndsWithClose(t *testing.T) {
 // An error of a build whose methods panic is an error like others.
 func TestProbeOnceWithABadError(t *testing.T) {
 	rt, _ := open(t, twoDevices())
-	_, err := rt.ProbeWith(bg, "a", func(*runtime.Backend) error { return (*badError)(nil) })
+	_, err := probeWith(bg, rt, "a", func(*runtime.Backend) error { return (*badError)(nil) })
 	assert.ErrorContains(t, err, "a backend: an error of type *runtime_test.badError, whose methods panic")
 }
 
@@ -268,7 +268,7 @@ func TestProbeOnceWithAContext(t *testing.T) {
 	//lint:ignore SA1012 it is refused
 	_, _, err = runtime.ProbeOnce(nil, rt, "a", build)
 	assert.ErrorIs(t, err, driver.ErrInvalidArgument)
-	_, err = rt.ProbeWith(ctx, "b", func(*runtime.Backend) error { return nil })
+	_, err = probeWith(ctx, rt, "b", func(*runtime.Backend) error { return nil })
 	assert.ErrorIs(t, err, why)
 }
 

@@ -20,7 +20,7 @@ func TestProbe(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "sum", sum.Label)
 	assert.Equal(t, 1, sum.Device().Ordinal, "the best device")
-	assert.Equal(t, runtime.Capability{Major: 9}, sum.Capability())
+	assert.Equal(t, runtime.Capability{Major: 9}, sum.Device().Capability)
 	again, err := rt.Probe("sum")
 	require.NoError(t, err)
 	assert.Same(t, sum, again)
@@ -99,19 +99,19 @@ func TestProbeStreamFails(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestProbeWith(t *testing.T) {
+func TestProbeOnceWithoutResult(t *testing.T) {
 	rt, _ := open(t, drivertest.Config{})
 	var built *runtime.Backend
-	b, err := rt.ProbeWith(bg, "saxpy", func(b *runtime.Backend) error { built = b; return nil })
+	b, err := probeWith(bg, rt, "saxpy", func(b *runtime.Backend) error { built = b; return nil })
 	require.NoError(t, err)
 	assert.Same(t, built, b)
 
 	plain := errors.New("no room for the tables")
-	_, err = rt.ProbeWith(bg, "tables", func(*runtime.Backend) error { return plain })
+	_, err = probeWith(bg, rt, "tables", func(*runtime.Backend) error { return plain })
 	assert.ErrorIs(t, err, plain)
 	assert.EqualError(t, err, "tables backend: no room for the tables")
 
-	_, err = rt.ProbeWith(bg, "newer", func(b *runtime.Backend) error {
+	_, err = probeWith(bg, rt, "newer", func(b *runtime.Backend) error {
 		_, err := b.Context.LoadModule(runtime.Image{Code: []byte(".version 99.9\n.target sm_75\n")})
 		return err
 	})
@@ -120,7 +120,7 @@ func TestProbeWith(t *testing.T) {
 	assert.ErrorIs(t, err, driver.ResultUnsupportedPTXVersion)
 
 	absent, _ := open(t, drivertest.Config{InitResult: driver.ResultNoDevice})
-	_, err = absent.ProbeWith(bg, "saxpy", func(*runtime.Backend) error {
+	_, err = probeWith(bg, absent, "saxpy", func(*runtime.Backend) error {
 		assert.Fail(t, "nothing to build on")
 		return nil
 	})

@@ -30,14 +30,14 @@ func TestLeaksNameTheProgram(t *testing.T) {
 			return second(c.Compile(ctx, adder))
 		},
 		"build": func() error {
-			_, err := rt.ProbeWith(bg, "leaves", func(b *runtime.Backend) error {
+			_, err := probeWith(bg, rt, "leaves", func(b *runtime.Backend) error {
 				return second(b.Context.LoadModule(runtime.Image{Code: kernelsPTX}))
 			})
 			return err
 		},
 		"build in a build": func() error {
-			_, err := rt.ProbeWith(bg, "outer", func(*runtime.Backend) error {
-				return second(rt.ProbeWith(bg, "inner", func(b *runtime.Backend) error {
+			_, err := probeWith(bg, rt, "outer", func(*runtime.Backend) error {
+				return second(probeWith(bg, rt, "inner", func(b *runtime.Backend) error {
 					return second(b.Context.CachedModule(runtime.Image{Code: append([]byte("// another\n"), kernelsPTX...)}))
 				}))
 			})

@@ -55,8 +55,7 @@ func TestStats(t *testing.T) {
 		assert.Equal(t, [5]uint64{1024, 600, 0, 1024, 1024}, [5]uint64{held.InUse, held.Requested, held.Cached, held.Held, held.HighWater}, "blocks of 512 bytes")
 		assert.Equal(t, [3]uint64{0, 0, 2}, [3]uint64{held.Hits, held.Shared, held.Misses})
 		copied := c.Stats().Copier
-		assert.Equal(t, [4]uint64{2, 440, 1, 400}, [4]uint64{copied.Uploads, copied.UploadBytes, copied.Downloads, copied.DownloadBytes},
-			"those of Go slices")
+		assert.Equal(t, [4]uint64{2, 1, 0, 0}, [4]uint64{copied.Small, copied.Direct, copied.Staged, copied.Pageable}, "those of Go slices")
 		assert.EqualValues(t, arena.DefaultPinnedLimit, c.Stats().Pinned.Limit)
 		assert.Positive(t, c.Stats().Pinned.LeasedBytes, "buffers of the download")
 
@@ -91,7 +90,7 @@ func TestStats(t *testing.T) {
 			assert.Equal(t, uint64(416), sum.RefBytes)
 			assert.Equal(t, uint64(1024), sum.Memory.Held, "of two blocks")
 			assert.EqualValues(t, 2*arena.DefaultPinnedLimit, sum.Pinned.Limit)
-			assert.Equal(t, uint64(3), sum.Copier.Uploads)
+			assert.Equal(t, uint64(3), sum.Copier.Small)
 		}
 		assert.Zero(t, rt.Stats().Errors)
 	})
@@ -112,13 +111,13 @@ func TestStatsSince(t *testing.T) {
 	assert.Equal(t, uint64(1), since.Uploads)
 	assert.Equal(t, uint64(400), since.UploadBytes)
 	assert.Equal(t, uint64(1), since.Launches)
-	assert.Equal(t, uint64(1), since.Copier.Uploads)
+	assert.Equal(t, uint64(1), since.Copier.Small)
 	assert.Equal(t, now.Streams, since.Streams)
 	assert.Equal(t, now.Memory.InUse, since.Memory.InUse)
 	assert.Equal(t, now.Generation, since.Generation)
 
 	require.NoError(t, c.Reset(bg))
-	assert.LessOrEqual(t, c.Stats().Since(now).Copier.Uploads, uint64(1), "it counts anew, and does not go below 0")
+	assert.LessOrEqual(t, c.Stats().Since(now).Copier.Small, uint64(1), "it counts anew, and does not go below 0")
 	assert.Zero(t, runtime.Stats{}.Since(runtime.Stats{Launches: 5}).Launches)
 }
 

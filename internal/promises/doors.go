@@ -65,9 +65,6 @@ var Doors = []Door{
 	{Name: "Runtime.Probe", Calls: []string{"runtime.Probe", "runtime.Runtime.Probe"}, Test: here, Not: all(
 		not(noFallback, "says-so"), not(noWait, "ctx"), not(noQueue, "bound"),
 		not(noFunction, "panic", "nil-error", "goexit"), not(noData, "empty", "huge", "overlap"))},
-	{Name: "Runtime.ProbeWith", Calls: []string{"runtime.ProbeWith", "runtime.Runtime.ProbeWith"}, Test: here, Not: all(
-		not(noFallback, "says-so"), not("It runs on the goroutine of its caller, and calls for one label share one build.", "bound"),
-		not(noData, "empty", "huge", "overlap"))},
 	{Name: "runtime.ProbeOnce", Calls: []string{"runtime.ProbeOnce"}, Test: here, Not: all(
 		not(noFallback, "says-so"), not("It runs on the goroutine of its caller, and calls for one label share one build.", "bound"),
 		not(noData, "empty", "huge", "overlap"))},

@@ -44,12 +44,6 @@ var doors = map[string]door{
 			return answer{Where: pool.OnGPU, Err: f.onStream(ctx, b.Stream)}
 		}
 	}},
-	"Runtime.ProbeWith": {open: func(t testing.TB, rt *runtime.Runtime, _ limits) request {
-		return func(ctx context.Context, f functions) answer {
-			_, err := rt.ProbeWith(ctx, label(), func(b *runtime.Backend) error { return f.onStream(ctx, b.Stream) })
-			return answer{Where: pool.OnGPU, Err: err}
-		}
-	}},
 	"runtime.ProbeOnce": {open: func(t testing.TB, rt *runtime.Runtime, _ limits) request {
 		return func(ctx context.Context, f functions) answer {
 			v, _, err := runtime.ProbeOnce(ctx, rt, label(), func(b *runtime.Backend) (int, error) { return 7, f.onStream(ctx, b.Stream) })

@@ -44,5 +44,5 @@ func (g *Group) environment(s *slot) []string {
 		all = append(all, "CUDA_VISIBLE_DEVICES="+kind+s.device.UUID.String())
 	}
 	all = append(all, g.config.environment...)
-	return append(all, ChildVariable+"="+childVersion)
+	return append(all, childVariable+"="+childVersion)
 }

@@ -328,7 +328,7 @@ func TestChildrenGetWhatTheyNeedOnly(t *testing.T) {
 	require.NoError(t, json.Unmarshal(result, &all))
 	assert.Contains(t, all, "CUDA_MODULE_LOADING=LAZY")
 	assert.NotContains(t, strings.Join(all, " "), "AWS_SECRET")
-	assert.NotContains(t, strings.Join(all, " "), isolate.ChildVariable, "programs of the child are no children")
+	assert.NotContains(t, strings.Join(all, " "), "PURECUDA_ISOLATE_CHILD", "programs of the child are no children")
 	assert.Contains(t, strings.Join(all, " "), "CUDA_VISIBLE_DEVICES=GPU-")
 	result, _, err = g.Do(within(t), "files/v1", nil)
 	require.NoError(t, err)

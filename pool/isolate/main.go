@@ -18,10 +18,10 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// ChildVariable is the environment variable that tells a process that it is a child. Its value is the version of
+// childVariable is the environment variable that tells a process that it is a child. Its value is the version of
 // what the two say to each other.
 const (
-	ChildVariable = "PURECUDA_ISOLATE_CHILD"
+	childVariable = "PURECUDA_ISOLATE_CHILD"
 	childVersion  = "3"
 )
 
@@ -33,7 +33,7 @@ func notInChild() error {
 	switch {
 	case inChild.Load():
 		return driver.Errorf(driver.ErrInvalidArgument, "a function that runs in a child of a group cannot open a group: open it in the program itself")
-	case os.Getenv(ChildVariable) != "":
+	case os.Getenv(childVariable) != "":
 		return driver.Errorf(driver.ErrInvalidArgument, "this process is a child of a group and has not called isolate.Main: call that first in main, and first "+
 			"in TestMain, before a group is opened, and open none in an init function")
 	}
@@ -46,16 +46,16 @@ func notInChild() error {
 // open opens the runtime in the child; nil is runtime.Open without options. The setup is that of the pool that the
 // functions get their workers from.
 func Main(open func() (*runtime.Runtime, error), setup ...pool.Setup) {
-	version := os.Getenv(ChildVariable)
+	version := os.Getenv(childVariable)
 	if version == "" {
 		return
 	}
 	inChild.Store(true)
-	_ = os.Unsetenv(ChildVariable) // for programs that a function starts
+	_ = os.Unsetenv(childVariable) // for programs that a function starts
 	if open == nil {
 		open = func() (*runtime.Runtime, error) { return runtime.Open() }
 	}
-	err := fmt.Errorf("%s is %q, and this program has version %q", ChildVariable, version, childVersion)
+	err := fmt.Errorf("%s is %q, and this program has version %q", childVariable, version, childVersion)
 	if version == childVersion {
 		err = serve(open, setup)
 	}

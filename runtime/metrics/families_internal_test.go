@@ -13,16 +13,12 @@ import (
 
 // numbersWithoutMetric are those of runtime.Stats that no metric shows, with the reasons.
 var numbersWithoutMetric = map[string]string{
-	"SpareStreams":         "64 at most, of which none does anything",
-	"Contexts":             "devices without a context have no launches",
-	"Memory.Requested":     "memory.in_use is the same without what open leases keep",
-	"Memory.Lost":          "a part of LeakedBytes",
-	"Memory.LostBlocks":    "a part of Leaked",
-	"Memory.Streams":       "objects counts streams",
-	"Copier.Uploads":       "copies counts uploads, also those from page-locked memory",
-	"Copier.UploadBytes":   "the same",
-	"Copier.Downloads":     "the same",
-	"Copier.DownloadBytes": "the same",
+	"SpareStreams":      "64 at most, of which none does anything",
+	"Contexts":          "devices without a context have no launches",
+	"Memory.Requested":  "memory.in_use is the same without what open leases keep",
+	"Memory.Lost":       "a part of LeakedBytes",
+	"Memory.LostBlocks": "a part of Leaked",
+	"Memory.Streams":    "objects counts streams",
 }
 
 // TestEveryNumberOfStatsIsAMetric changes the fields of runtime.Stats one by one, and looks
