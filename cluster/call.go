@@ -128,6 +128,7 @@ type event struct {
 	head   resultHead
 	data   []byte
 	err    error
+	at     time.Time // when the streams answered: a call that could not send for seconds hears of it late
 }
 
 // post adds an event, and never blocks.
@@ -474,7 +475,10 @@ func (k *call) tick(ctx context.Context) error {
 	}
 	if !k.streamsAnswer() && !k.asking {
 		k.asking = true
-		k.work.Go(func() { k.post(event{kind: askedEvent, err: c.askStreams(ctx, k.token)}) })
+		k.work.Go(func() {
+			err := c.askStreams(ctx, k.token)
+			k.post(event{kind: askedEvent, err: err, at: time.Now()})
+		})
 	}
 	absent := map[int]sought{}
 	for _, f := range k.flights {
@@ -533,7 +537,10 @@ func (k *call) recover(ctx context.Context, pieces map[int]sought, lost bool) {
 	defer cancel()
 	c := k.cluster
 	done := event{kind: recoveredEvent}
-	defer func() { k.post(done) }()
+	defer func() {
+		done.at = time.Now()
+		k.post(done)
+	}()
 	if lost {
 		if done.err = c.makeAgain(ctx, k.token); done.err != nil {
 			return
@@ -631,7 +638,7 @@ func (k *call) handle(ctx context.Context, e event) error {
 				}
 			}
 		case e.err == nil && !k.unanswered:
-			if k.heard = time.Now(); before != nil { // results may have been lost in the meantime
+			if k.heard = e.at; before != nil { // results may have been lost in the meantime
 				k.lookSoon()
 			}
 		case e.err == nil:
@@ -641,7 +648,7 @@ func (k *call) handle(ctx context.Context, e event) error {
 	case recoveredEvent:
 		k.recovering = false
 		if e.err == nil && !k.unanswered {
-			k.heard = time.Now()
+			k.heard = e.at
 		}
 		if e.err != nil {
 			k.lookSoon()

@@ -92,3 +92,24 @@ func TestNobodyIsHeardOf(t *testing.T) {
 		})
 	}
 }
+
+// A call that could not send for seconds hears late that the streams have answered. That is no sign that the connection lives now.
+func TestAnAnswerIsHeardLate(t *testing.T) {
+	s, err := embedded.Start(embedded.Config{Folder: t.TempDir()})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, s.Close()) }()
+	nc, err := s.Connect()
+	require.NoError(t, err)
+	defer nc.Close()
+	c, err := Open(t.Context(), nc, WithPatience(4*time.Second))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, c.Close()) }()
+	for _, kind := range []eventKind{askedEvent, recoveredEvent} {
+		k, err := newCall(t.Context(), c, "f/v1", 1, nil)
+		require.NoError(t, err)
+		ago := time.Now().Add(-9 * time.Second)
+		k.since = ago
+		require.NoError(t, k.handle(t.Context(), event{kind: kind, at: ago}))
+		assert.ErrorIs(t, k.look(), ErrDisconnected)
+	}
+}
