@@ -154,7 +154,7 @@ func TestLargeResults(t *testing.T) {
 			}
 			c := open(t, nc, cluster.WithPatience(patience))
 			ramps(t, c, 6, 17<<20, options...)
-			require.Eventually(t, func() bool { return len(objects(t, nc)) == 0 }, time.Minute, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return len(objects(t, nc)) == 0 }, patience, 10*time.Millisecond)
 			for _, bad := range []struct {
 				piece cluster.Piece
 				says  string
