@@ -666,7 +666,7 @@ func (k *call) handle(ctx context.Context, e event) error {
 	case e.kind == gotEvent:
 		return k.got(ctx, f, e)
 	case f == nil: // it is done
-		k.cluster.dropResult(e.head.Large)
+		k.cluster.dropLater(e.head.Large)
 		return nil
 	}
 	switch e.kind {

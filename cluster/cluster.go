@@ -39,7 +39,7 @@ type Cluster struct {
 	ready  map[string]bool  // consumers that were made
 	infos  map[string]*jetstream.StreamInfo
 	closed bool
-	drops  []*Ref // results that nobody takes, to be removed; the first one is being removed
+	drops  []*Ref // objects to be removed; the first one is being removed
 
 	heads heads[resultHead]
 	subs  []*nats.Subscription
@@ -215,7 +215,7 @@ func (c *Cluster) result(m *nats.Msg) {
 	c.taken.Add(1)
 	if function, piece, h, data, err := c.readResult("result", m); err == nil {
 		if !c.post(piece, event{kind: resultEvent, token: function, head: h, data: data}) && h.Large != nil && strings.HasPrefix(piece, c.id+".") {
-			c.dropResult(h.Large)
+			c.dropLater(h.Large)
 		}
 	}
 	bytes := c.bytes.Add(int64(m.Size()))

@@ -285,8 +285,8 @@ func (c *Cluster) Put(ctx context.Context, name string, data []byte) (Ref, error
 	return *ref, nil
 }
 
-// Drop removes what Put has stored.
-func (c *Cluster) Drop(r Ref) { dropObject(c.js, c.names, &r) }
+// Drop removes what Put has stored. It waits for up to 2 s. A server that needs longer is asked again in the background.
+func (c *Cluster) Drop(r Ref) { c.drop(&r) }
 
 // objectStore finds the object store. It asks again until ctx ends: a question that was lost has no answer.
 func objectStore(ctx context.Context, js jetstream.JetStream, n names) (jetstream.ObjectStore, error) {
@@ -382,11 +382,14 @@ func getObject(ctx context.Context, js jetstream.JetStream, n names, r *Ref, mos
 	return data, err
 }
 
-// dropObject removes an object. What stays is removed by its age.
-func dropObject(js jetstream.JetStream, n names, r *Ref) {
+// dropObject removes an object, and tells whether there was no answer in time. Then all of it may be there still, or its bytes without
+// their name. What stays is removed by its age.
+func dropObject(js jetstream.JetStream, n names, r *Ref) (late bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	if store, err := js.ObjectStore(ctx, n.bucket()); err == nil {
-		_ = store.Delete(ctx, strings.TrimPrefix(r.URI, "object:"))
+	store, err := js.ObjectStore(ctx, n.bucket())
+	if err == nil {
+		err = store.Delete(ctx, strings.TrimPrefix(r.URI, "object:"))
 	}
+	return err != nil && ctx.Err() != nil
 }

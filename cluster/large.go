@@ -86,7 +86,7 @@ func (k *call) storeAgain(f *flight) bool {
 func (k *call) drop(number int, stored bool) {
 	if stored {
 		k.work.Go(func() {
-			dropObject(k.cluster.js, k.cluster.names, &Ref{URI: "object:" + pieceID(k.id, number)})
+			k.cluster.drop(&Ref{URI: "object:" + pieceID(k.id, number)})
 		})
 	}
 }
@@ -101,7 +101,7 @@ func (k *call) get(ctx context.Context) {
 		k.stored = k.stored[1:]
 		f := k.flights[e.number]
 		if f == nil || f.held != nil {
-			k.cluster.dropResult(e.head.Large)
+			k.cluster.dropLater(e.head.Large)
 			continue
 		}
 		k.getting++
@@ -110,7 +110,7 @@ func (k *call) get(ctx context.Context) {
 		k.work.Go(func() { // not on the goroutine of the call: it may take long
 			c := k.cluster
 			if e.data, e.err = getObject(ctx, c.js, c.names, ref, most); e.err == nil || k.within.Err() != nil {
-				dropObject(c.js, c.names, ref)
+				c.drop(ref)
 			}
 			k.post(e)
 		})
@@ -137,16 +137,23 @@ func (k *call) dropRest() {
 	k.mu.Unlock()
 	for _, e := range rest {
 		if e.kind == resultEvent {
-			k.cluster.dropResult(e.head.Large)
+			k.cluster.dropLater(e.head.Large)
 		}
 	}
 }
 
-// maxDrops is how many results wait to be removed. More are removed by their age.
+// drop removes an object. A server that does not answer in time is asked again in the background.
+func (c *Cluster) drop(ref *Ref) {
+	if dropObject(c.js, c.names, ref) {
+		c.dropLater(ref)
+	}
+}
+
+// maxDrops is how many objects wait to be removed. More are removed by their age.
 const maxDrops = 1024
 
-// dropResult removes a result that nobody takes from the object store, in the background. nil is none.
-func (c *Cluster) dropResult(ref *Ref) {
+// dropLater removes an object in the background: a result that nobody takes, or what stayed on a server that was slow. nil is none.
+func (c *Cluster) dropLater(ref *Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ref == nil || c.closed || len(c.drops) >= maxDrops {
@@ -157,12 +164,16 @@ func (c *Cluster) dropResult(ref *Ref) {
 	}
 	c.work.Go(func() {
 		for ref != nil {
-			if c.nc.IsConnected() { // or their age removes them
-				dropObject(c.js, c.names, ref)
-			}
+			late := c.nc.IsConnected() && dropObject(c.js, c.names, ref) // without a connection their age removes them
 			c.mu.Lock()
+			switch c.drops = c.drops[1:]; {
+			case late && c.closed:
+				c.drops = nil
+			case late:
+				c.drops = append(c.drops, ref)
+			}
 			ref = nil
-			if c.drops = c.drops[1:]; len(c.drops) > 0 {
+			if len(c.drops) > 0 {
 				ref = c.drops[0]
 			}
 			c.mu.Unlock()

@@ -290,6 +290,31 @@ func TestLostMessages(t *testing.T) {
 	}
 }
 
+// TestLostRemoval has a server that hears some questions of a removal too late, each of its three. Nothing stays in the store.
+func TestLostRemoval(t *testing.T) {
+	for _, part := range []string{" $JS.API.DIRECT.GET.OBJ_purecuda_v1_data", " $O.purecuda_v1_data.M.", " $JS.API.STREAM.PURGE.OBJ_purecuda_v1_data "} {
+		t.Run(part, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, embedded.Config{Listen: "127.0.0.1:0", Token: token})
+			var loses atomic.Bool
+			var lost atomic.Int64
+			p := newLosingProxy(t, s.URL()[len("nats://"):], func(up bool, line string) bool {
+				return up && loses.Load() && strings.Contains(line, part) && lost.Add(1) <= 2
+			})
+			c := caller(t, p.url(), 0)
+			ref, err := c.Put(within(t), "data", make([]byte, 1<<20))
+			require.NoError(t, err)
+			loses.Store(true)
+			c.Drop(ref)
+			require.Eventually(t, func() bool {
+				state := streamInfo(t, s.URL(), "OBJ_purecuda_v1_data").State
+				return state.Msgs == 1 && state.Bytes < 1<<10 // the note that it was removed
+			}, 30*time.Second, 50*time.Millisecond)
+			assert.EqualValues(t, 3, lost.Load())
+		})
+	}
+}
+
 // TestReconnected has a caller that loses its connection while a host verifies a piece. The host goes on with it, and is not said to have
 // given no answer.
 func TestReconnected(t *testing.T) {
