@@ -44,6 +44,8 @@ func TestNames(t *testing.T) {
 		{"an instance and a kernel", "//purecuda:kernel T=int\nfunc X[T int](t *gpu.Thread, x []T) { x[0] = 1 }\n\n//purecuda:kernel entry=other\nfunc XInt(t *gpu.Thread, x []int) { x[0] = 1 }\n", "gpuc writes Kernels.XInt twice"},
 		{"a type MRefs", "type M struct { D []int }\ntype MRefs int\n//purecuda:kernel\nfunc X(t *gpu.Thread, m M) { m.D[0] = 1 }\n", "k.go:6:6: MRefs is declared here"},
 		{"a function runtime", "func runtime() {}\n//purecuda:kernel\nfunc X(t *gpu.Thread, x []int) { x[0] = 1 }\n", "k.go:5:6: runtime is declared here, and what gpuc writes imports the package github.com/purecuda/purecuda/runtime: rename this one"},
+		{"an import Load", "import Load \"math\"\n//purecuda:kernel\nfunc X(t *gpu.Thread, x []float64) { x[0] = Load.Pi }\n", "k.go:5:8: Load is declared here, and gpuc writes another one: rename one of them"},
+		{"an import XCPU, and what is generated is used", "import XCPU \"math\"\n//purecuda:kernel\nfunc X(t *gpu.Thread, x []float64) { x[0] = XCPU.Pi }\nvar _ = Load\n", "k.go:5:8: XCPU is declared here, and gpuc writes another one for the kernel X: rename one of them"},
 		{"an own error", "type error int\n//purecuda:kernel\nfunc X(t *gpu.Thread, x []int) { x[0] = 1 }\n", "k.go:5:6: error is declared here, and what gpuc writes needs that of Go: rename this one"},
 		{"an own len", "func len(x []int) int { return 1 }\n//purecuda:kernel equal=x,y\nfunc X(t *gpu.Thread, x, y []int) { x[0] = 1 }\n", "k.go:5:6: len is declared here, and what gpuc writes needs that of Go: rename this one"},
 		{"an own len that nothing needs", "func len(x []int) int { return 1 }\n//purecuda:kernel\nfunc X(t *gpu.Thread, x []int) { x[0] = 1 }\n", ""},

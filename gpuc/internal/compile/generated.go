@@ -22,6 +22,7 @@ type source struct {
 	sizes     types.Sizes
 	version   string // of Go
 	generated string // the file that is
+	stub      bool   // the package needs what is in it
 	declared  map[string]bool
 }
 
@@ -56,7 +57,16 @@ func (p *Program) Check(name string, text []byte) error {
 		return err
 	}
 	var first error
-	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	// The package is checked already, without what is generated where it needs nothing of it.
+	pkg, files := p.Types, []*ast.File{f}
+	if p.source.stub {
+		pkg, files = types.NewPackage(p.Types.Path(), p.Types.Name()), append(slices.Clone(p.source.files), f)
+	}
+	shadows := slices.ContainsFunc(types.Universe.Names(), func(name string) bool { return p.Types.Scope().Lookup(name) != nil })
+	info := &types.Info{}
+	if shadows {
+		info.Uses = map[*ast.Ident]types.Object{}
+	}
 	config := types.Config{Importer: importer(p.source.imports), Sizes: p.source.sizes, GoVersion: p.source.version, Error: func(err error) {
 		e, ok := err.(types.Error)
 		if first != nil || !ok {
@@ -70,12 +80,12 @@ func (p *Program) Check(name string, text []byte) error {
 		}
 		first = &Error{Pos: p.fset.Position(e.Pos), Msg: what + " does not compile: " + e.Msg}
 	}}
-	if _, err := config.Check(p.Types.Path(), p.fset, append(slices.Clone(p.source.files), f), info); first == nil {
+	if err := types.NewChecker(&config, p.fset, pkg, info).Files(files); first == nil {
 		first = err
 	}
 	var shadowed error // is why, where it is one
 	for _, d := range f.Decls {
-		if strings.HasPrefix(strings.Join(kernelsum.Names(d), ""), loopsName) {
+		if !shadows || strings.HasPrefix(strings.Join(kernelsum.Names(d), ""), loopsName) {
 			continue // it has text of the kernel, and package loops looks at its own
 		}
 		ast.Inspect(d, func(n ast.Node) bool {
@@ -106,21 +116,32 @@ func (p *Program) clash(f *ast.File) error {
 		}
 		return nil
 	}
-	seen := map[string]bool{}
+	seen := map[string]ast.Decl{}
+	declared := func(o types.Object, d ast.Decl) error {
+		why := ""
+		if k := p.writtenFor(d); k != nil {
+			why = " for the kernel " + k.Name
+		}
+		return problem(o.Pos(), "%s is declared here, and gpuc writes another one%s: rename one of them", o.Name(), why)
+	}
 	for _, d := range f.Decls {
 		for _, name := range kernelsum.Names(d) {
-			why := ""
-			k := p.writtenFor(d)
-			if k != nil {
-				why = " for the kernel " + k.Name
-			}
 			if o := own(name); o != nil {
-				return problem(o.Pos(), "%s is declared here, and gpuc writes another one%s: rename one of them", name, why)
+				return declared(o, d)
 			}
-			if seen[name] && k != nil {
-				return problem(k.Decl.Name.Pos(), "gpuc writes %s twice, the second time%s: rename the kernel", name, why)
+			if seen[name] != nil {
+				if k := p.writtenFor(d); k != nil {
+					return problem(k.Decl.Name.Pos(), "gpuc writes %s twice, the second time for the kernel %s: rename the kernel", name, k.Name)
+				}
 			}
-			seen[name] = true
+			seen[name] = d
+		}
+	}
+	for file := range p.Types.Scope().Children() { // what a file imports
+		for _, name := range file.Names() {
+			if d := seen[name]; d != nil {
+				return declared(file.Lookup(name), d)
+			}
 		}
 	}
 	for _, i := range f.Imports {

@@ -166,6 +166,7 @@ func Load(c Config) (*Program, error) {
 		if p, pkgs, err = load(); err != nil {
 			return nil, err
 		}
+		p.source.stub = true
 	}
 	if err := problem(pkgs, called, c.Generated); err != nil {
 		return nil, err
