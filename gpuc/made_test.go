@@ -41,9 +41,12 @@ func TestMade(t *testing.T) {
 			require.NoError(t, run(append(c.flags, dir), io.Discard))
 			require.NoError(t, run(append(c.flags, "-check", dir), io.Discard))
 			made := 0
-			for file := range read(t, dir) {
+			for file, text := range read(t, dir) {
 				if strings.HasPrefix(file, "kernels_gpu") || strings.HasSuffix(file, ".ptx") {
 					made++
+				}
+				if strings.HasSuffix(file, ".go") {
+					formatted(t, text)
 				}
 			}
 			assert.Equal(t, c.files, made)

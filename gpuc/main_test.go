@@ -1,6 +1,7 @@
 package main
 
 import (
+	"go/format"
 	"io"
 	"os"
 	"os/exec"
@@ -154,6 +155,67 @@ func TestFirstKernel(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	assert.Regexp(t, `scale_test.go:\d+: on NVIDIA .*\n(.* INFO the CPU does .*\n)?.*scale_test.go:\d+: on .*\n--- PASS: TestScale`, string(out))
+}
+
+// formatted checks that a text is as gofmt writes it.
+func formatted(t *testing.T, text string) {
+	t.Helper()
+	want, err := format.Source([]byte(text))
+	require.NoError(t, err)
+	assert.True(t, string(want) == text, "gofmt writes it in another way")
+}
+
+// TestFormatted has kernels whose types and names make gofmt break lines, or write them in another way than go/types does.
+func TestFormatted(t *testing.T) {
+	dir := module(t, `package k
+
+import (
+	"github.com/purecuda/purecuda/gpu"
+	"github.com/purecuda/purecuda/kernels"
+)
+
+type Of struct {
+	A, B []int
+	Long uint8
+}
+
+type Pair[T, U any] struct {
+	A T
+	B U
+}
+
+var _ kernels.Chunk
+
+//purecuda:instantiate kernels.SortPairs[uint32, Pair[int, float32]]
+
+//purecuda:kernel block=64 equal=a,b noalias
+func TwoTypes(t *gpu.Thread, a, b []Pair[int, float32]) { a[0].A = b[0].A }
+
+//purecuda:kernel
+func NoName(t *gpu.Thread, a struct{ X, Y int }, b []int) { b[0] = a.Y }
+
+//purecuda:kernel
+func SlicesIn(t *gpu.Thread, a [2][]int) { a[0][0]++ }
+
+//purecuda:kernel
+func SlicesOf(t *gpu.Thread, a Of) { a.B[0]++ }
+
+//purecuda:kernel T=int,float32 U=uint8
+func Generic[T int | float32, U uint8](t *gpu.Thread, a, b []T, u U) {
+	if i := t.GlobalX(); i < len(a)    {
+		a[i] = b[i] /* aligned */ + 1
+		b[i]  = 2*b[i] + a[i]*3 // with
+		_ = 1 // this
+	}
+}
+
+//purecuda:kernel
+func KernelWithANameThatIsSoLongThatTheFunctionsThatCallItDoNotStandInOneLine(t *gpu.Thread, withParameters, thatAreAsLongAsThat []float32) {
+	withParameters[0] = thatAreAsLongAsThat[0]
+}
+`)
+	require.NoError(t, run([]string{dir}, io.Discard))
+	formatted(t, read(t, dir)["kernels_gpu.go"])
 }
 
 func TestFlags(t *testing.T) {

@@ -169,6 +169,7 @@ func TestShadowing(t *testing.T) {
 	dir := module(t, shadowing+constants)
 	write(t, dir, "k_test.go", shadowingTest)
 	require.NoError(t, run([]string{dir}, io.Discard))
+	formatted(t, read(t, dir)["kernels_gpu.go"])
 	out, err := goes(t, dir, "test", ".")
 	require.NoError(t, err, out)
 }
