@@ -9,7 +9,8 @@ import (
 	"github.com/purecuda/purecuda/runtime"
 )
 
-// Condition says which elements stay. It may have numbers in it, such as a bound.
+// Condition says which elements stay. It may have numbers in it, such as a bound. It is asked once about each element, so the count is that of those
+// that stay, whatever it answers.
 type Condition[T any] interface{ Keep(v T) bool }
 
 // Select keeps the elements for which a condition holds, in their order, on a device:

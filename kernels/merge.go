@@ -13,7 +13,8 @@ import (
 )
 
 // StableSort sorts elements by a comparison, on a device: //purecuda:instantiate kernels.StableSort[Point, Nearer] makes one for the
-// types of a program. Equal elements keep their order. It is what [slices.SortStableFunc] is on the CPU. Where a number is the key, [Sort] and
+// types of a program. Equal elements keep their order. It is what [slices.SortStableFunc] is on the CPU. Where Less is no order, as < of floats
+// with NaNs, all elements come out in some order: none is lost, and none is there twice. Where a number is the key, [Sort] and
 // [SortPairs] take less time. StableSort is safe for concurrent use, each goroutine with a stream of its own.
 type StableSort[T any, L block.Less[T]] struct{ primitive }
 
@@ -32,8 +33,8 @@ func (SegmentedSort[T, L]) Of(k *launch.Kernels, first int) SegmentedSort[T, L] 
 }
 
 //purecuda:kernel block=256 checks=off
-func (StableSort[T, L]) kernelTile(t *gpu.Thread, less L, out, in []T) {
-	tiles.SortTile(t, less, false, out, in, nil)
+func (StableSort[T, L]) kernelTile(t *gpu.Thread, less L, out, in []T, splits []uint64) {
+	tiles.SortTile(t, less, false, out, in, splits, nil)
 }
 
 //purecuda:kernel block=256 checks=off
@@ -52,8 +53,8 @@ func (StableSort[T, L]) kernelSample(t *gpu.Thread, step int, out, in []T) {
 }
 
 //purecuda:kernel block=256 checks=off
-func (SegmentedSort[T, L]) kernelTile(t *gpu.Thread, less L, out, in []T, offsets []uint64) {
-	tiles.SortTile(t, less, true, out, in, offsets)
+func (SegmentedSort[T, L]) kernelTile(t *gpu.Thread, less L, out, in []T, splits, offsets []uint64) {
+	tiles.SortTile(t, less, true, out, in, splits, offsets)
 }
 
 //purecuda:kernel block=256 checks=off
@@ -195,7 +196,8 @@ func mergeSort[T any, L block.Less[T]](s *runtime.Stream, name string, k primiti
 		} else {
 			o, on := slice(to, true)
 			i, in_ := slice(from, false)
-			err = k.launch(0, s, grid, tiles.MergeThreads, tile*int(size), append([]runtime.Arg{runtime.Struct(&less), o, on, i, in_}, segments...)...)
+			x, xn := slice(splits, true)
+			err = k.launch(0, s, grid, tiles.MergeThreads, tile*int(size), append([]runtime.Arg{runtime.Struct(&less), o, on, i, in_, x, xn}, segments...)...)
 		}
 		if err != nil {
 			return err
@@ -218,7 +220,7 @@ func mergeRuns[T, V any, L block.Less[T]](k primitive, kernel int, s *runtime.St
 	l, r := runtime.Struct(&less), runtime.Value(run)
 	x, xn := slice(splits.Slice(0, grid), true)
 	i, n := slice(in, false)
-	if err := k.launch(kernel+1, s, min(ceil(grid, tiles.MergeThreads), maxGrid), tiles.MergeThreads, 0, append([]runtime.Arg{l, x, xn, i, n, r}, more...)...); err != nil {
+	if err := k.launch(kernel+1, s, min(ceil(grid, tiles.MergeThreads/32*tiles.SplitTiles), maxGrid), tiles.MergeThreads, 0, append([]runtime.Arg{l, x, xn, i, n, r}, more...)...); err != nil {
 		return err
 	}
 	o, on := slice(out, true)

@@ -19,7 +19,7 @@ import (
 type ReduceByKey[K comparable, V any, O block.Op[V]] struct{ primitive }
 
 // RunLengths counts the elements of each run of equal ones, on a device: //purecuda:instantiate kernels.RunLengths[uint32] makes
-// one for a type of a program. It is safe for concurrent use, each goroutine with a stream of its own.
+// one for a type of a program. A NaN is a run of its own, as == says. It is safe for concurrent use, each goroutine with a stream of its own.
 type RunLengths[K comparable] struct{ primitive }
 
 // Of is called by what gpuc writes.

@@ -119,8 +119,8 @@ func SegmentedReduceCPU[T any, O block.Op[T]](op O, out, in []T, offsets []uint6
 }
 
 // Search finds the places of elements in a slice that is in order, on a device: //purecuda:instantiate kernels.Search[Point, Nearer]
-// makes one for the types of a program. It is what [slices.BinarySearchFunc] is on the CPU. Search is safe for concurrent use,
-// each goroutine with a stream of its own.
+// makes one for the types of a program. It is what [slices.BinarySearchFunc] is on the CPU. Where Less or the slice is
+// in no order, it ends at some place of the slice, or its length. Search is safe for concurrent use, each goroutine with a stream of its own.
 type Search[T any, L block.Less[T]] struct{ primitive }
 
 // Of is called by what gpuc writes.

@@ -6,7 +6,8 @@ import (
 	"github.com/purecuda/purecuda/gpu"
 )
 
-// Less is an order of elements. Less(a, b) is false where a and b are equal.
+// Less is an order of elements. Less(a, b) is false where a and b are equal. Where it is no order, as < of floats with NaNs, the
+// functions here leave all elements in some order: none is lost, and none is there twice.
 type Less[T any] interface{ Less(a, b T) bool }
 
 // Cuts divide what [SortBetween] sorts. Elements do not move over a cut.
@@ -33,14 +34,16 @@ func Sort[T any, L Less[T]](t *gpu.Thread, less L, x []T) { SortBetween(t, less,
 // SortBetween is [Sort] for each range between two cuts.
 func SortBetween[T any, L Less[T], C Cuts](t *gpu.Thread, less L, cuts C, x []T) {
 	var r [11]T
-	items := SortItems(unsafe.Sizeof(r[0]))
-	first := t.ThreadX() * items
+	edges := gpu.Shared[edges](t)
+	items, n := uint32(SortItems(unsafe.Sizeof(r[0]))), uint32(len(x))
+	first := uint32(t.ThreadX()) * items
+	last := first + items
 	t.Barrier()
 	var fixed uint32 // a bit for each element that does not move before the one before it
 	for i := range items {
-		if first+i < len(x) {
+		if first+i < n {
 			r[i] = x[first+i]
-			if cuts.Cut(first + i) {
+			if cuts.Cut(int(first + i)) {
 				fixed |= 1 << i
 			}
 		} else {
@@ -54,47 +57,43 @@ func SortBetween[T any, L Less[T], C Cuts](t *gpu.Thread, less L, cuts C, x []T)
 		}
 	}
 	for i := range items {
-		if first+i < len(x) {
+		if first+i < n {
 			x[first+i] = r[i]
 		}
 	}
-	for run := items; run < len(x); run *= 2 {
+	for half := uint32(1); half*items < n; half *= 2 { // as many threads have a run
 		t.Barrier()
-		begin := first / (2 * run) * (2 * run)
-		middle := begin + run
-		end := min(middle+run, len(x))
-		if first < len(x) && middle < end {
-			if cuts.Cut(middle) {
-				begin, end = middle, middle
-			} else {
-				from, to := cuts.Around(middle)
-				begin, end = max(begin, from), min(end, to)
-			}
-			if first < end && first+items > begin {
-				at := max(first, begin)
-				i := begin + MergePath(less, x[begin:middle], x[middle:end], at-begin)
-				j := middle + at - i
-				for k := range items {
-					r[k] = x[min(first+k, len(x)-1)]
-					if first+k >= begin && first+k < end {
-						if i < middle && (j >= end || !less.Less(x[j], x[i])) {
-							r[k] = x[i]
-							i++
-						} else {
-							r[k] = x[j]
-							j++
-						}
+		base := uint32(t.ThreadX()) &^ (2*half - 1) * items
+		middle := base + half*items
+		begin, end := base, base
+		if middle < n && !cuts.Cut(int(middle)) {
+			b, e := cuts.Around(int(middle))
+			begin, end = max(uint32(b), base), min(uint32(e), middle+half*items, n)
+		}
+		from, to := min(first, middle), min(last, middle) // what the thread takes of the first run
+		at, behind := max(first, begin), min(last, end)
+		if at < behind {
+			i := begin + mergePath(less, x[begin:middle], x[middle:end], at-begin)
+			j := middle + at - i
+			from = i - (at - first)
+			for k := range items {
+				if p := first + k; p >= at && p < behind {
+					if i < middle && (j >= end || !less.Less(x[j], x[i])) {
+						r[k] = x[i]
+						i++
+					} else {
+						r[k] = x[j]
+						j++
 					}
 				}
 			}
-		} else {
-			end = 0
+			to = i
 		}
-		t.Barrier()
-		if first < end && first+items > begin {
+		// Half of what is before the two runs is in first ones.
+		if edges.meet(t, from-base/2, to-base/2) {
 			for k := range items {
-				if first+k < len(x) {
-					x[first+k] = r[k]
+				if p := first + k; p >= at && p < behind {
+					x[p] = r[k]
 				}
 			}
 		}
@@ -102,12 +101,34 @@ func SortBetween[T any, L Less[T], C Cuts](t *gpu.Thread, less L, cuts C, x []T)
 	t.Barrier()
 }
 
+// edges are where the first lane of each warp begins in the first of two runs, and where the last lane ends.
+type edges [32]struct{ from, to uint32 }
+
+// meet waits for the block, and tells it whether each thread ends in the first run where the next one begins. Then each element of both runs is
+// taken once, whatever Less says: a thread goes up in both, and how many it takes in all does not depend on Less.
+func (e *edges) meet(t *gpu.Thread, from, to uint32) bool {
+	lane, warp := uint32(t.ThreadX())%32, uint32(t.ThreadX())/32
+	next := gpu.ShuffleDown(t, from, 1)
+	torn := gpu.Any(t, lane < 31 && next != to)
+	if lane == 0 {
+		e[warp].from = gpu.Select(torn, ^uint32(0), from)
+	}
+	if lane == 31 {
+		e[warp].to = gpu.Select(torn, ^uint32(1), to)
+	}
+	t.Barrier()
+	return !gpu.Any(t, torn || lane+1 < uint32(t.BlockDimX())/32 && e[lane].to != e[lane+1].from)
+}
+
 // MergePath is how many of the first k elements of a and b, merged, are those of a. Both are in order, and equal elements
-// of a come first.
-func MergePath[T any, L Less[T]](less L, a, b []T, k int) int {
-	low, high := max(0, k-len(b)), min(k, len(a))
+// of a come first. Where Less is no order, it may be fewer of a larger k; it is never more than a has, and the rest never more than b has.
+func MergePath[T any, L Less[T]](less L, a, b []T, k int) int { return mergePath(less, a, b, k) }
+
+// mergePath is MergePath. In shared memory 32 bits are enough, and take fewer registers.
+func mergePath[T any, L Less[T], I int | uint32](less L, a, b []T, k I) I {
+	low, high := max(k, I(len(b)))-I(len(b)), min(k, I(len(a)))
 	for low < high {
-		m := int(uint(low+high) / 2)
+		m := (low + high) >> 1
 		if less.Less(b[k-1-m], a[m]) {
 			high = m
 		} else {
@@ -121,37 +142,42 @@ func MergePath[T any, L Less[T]](less L, a, b []T, k int) int {
 // are at most [SortItems] elements for each thread.
 func Merge[T any, L Less[T]](t *gpu.Thread, less L, x []T, n int) {
 	var r [11]T
-	items := SortItems(unsafe.Sizeof(r[0]))
-	first := t.ThreadX() * items
+	edges := gpu.Shared[edges](t)
+	items, middle, end := uint32(SortItems(unsafe.Sizeof(r[0]))), uint32(n), uint32(len(x))
+	first := uint32(t.ThreadX()) * items
+	from, to := middle, middle // what the thread takes of the first part
 	t.Barrier()
-	if first < len(x) {
-		i := MergePath(less, x[:n], x[n:], first)
-		j := n + first - i
+	if first < end {
+		i := mergePath(less, x[:n], x[n:], first)
+		j := middle + first - i
+		from = i
 		var a, b T // the next of both
-		if i < n {
+		if i < middle {
 			a = x[i]
 		}
-		if j < len(x) {
+		if j < end {
 			b = x[j]
 		}
 		for k := range items {
-			if i < n && (j >= len(x) || !less.Less(b, a)) {
+			if i < middle && (j >= end || !less.Less(b, a)) {
 				r[k] = a
-				if i++; i < n {
+				if i++; i < middle {
 					a = x[i]
 				}
 			} else {
 				r[k] = b
-				if j++; j < len(x) {
+				if j++; j < end {
 					b = x[j]
 				}
 			}
 		}
+		to = i
 	}
-	t.Barrier()
-	for k := range items {
-		if first+k < len(x) {
-			x[first+k] = r[k]
+	if edges.meet(t, from, to) {
+		for k := range items {
+			if first+k < end {
+				x[first+k] = r[k]
+			}
 		}
 	}
 	t.Barrier()

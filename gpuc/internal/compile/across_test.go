@@ -215,24 +215,99 @@ func TestSortAll(t *testing.T) {
 	}
 }
 
-// A comparison that is no order ends the call too. Where the devices see that, the error says so.
+// bitsOf are the bits of numbers, of which a NaN too is equal to itself.
+func bitsOf(x []float32) (bits []uint32) {
+	for _, v := range x {
+		bits = append(bits, math.Float32bits(v))
+	}
+	return bits
+}
+
+// permuted says that one slice has the same elements as the other, in any order.
+func permuted(t *testing.T, want, got []float32, args ...any) {
+	t.Helper()
+	w, g := bitsOf(want), bitsOf(got)
+	slices.Sort(w)
+	slices.Sort(g)
+	same(t, w, g, args...)
+}
+
+// disordered has n numbers. Some are NaNs, and some are equal.
+func disordered(r *rand.Rand, n int) []float32 {
+	return elements(n, func() float32 {
+		switch r.IntN(3) {
+		case 0:
+			return float32(math.NaN())
+		case 1:
+			return float32(r.IntN(100))
+		}
+		return float32(r.NormFloat64())
+	})
+}
+
+// A comparison that is no order ends the call too. Where the devices see that, the error says so. Else no element is lost, or there twice.
 func TestStableSortAllWithoutOrder(t *testing.T) {
 	if device.Hardware() {
 		t.Skip("of the simulated driver")
 	}
 	all := openAmong(t, 8)
 	refused := 0
-	for seed := range uint64(4) {
+	for seed := range uint64(3 * across.Disorders) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		x := elements(5000, func() float32 { return [2]float32{float32(math.NaN()), float32(r.NormFloat64())}[r.IntN(2)] })
-		err := kernels.StableSortAll(t.Context(), across.Smaller{}, give[kernels.StableSort[float32, across.Smaller]](all, "StableSortFloat32Smaller", x, slices.Repeat([]int{625}, 8))...)
+		x := disordered(r, 5000)
+		lengths := division(r, len(x), []int{2, 3, 8}[seed%3])
+		parts := give[kernels.StableSort[float32, across.Disorder]](all, "StableSortFloat32Disorder", x, lengths)
+		err := kernels.StableSortAll(t.Context(), across.Disorder{Kind: uint32(seed / 3)}, parts...)
 		if err != nil {
 			refused++
 			require.ErrorIs(t, err, driver.ErrInvalidArgument)
 			require.ErrorContains(t, err, "Less is no order of these elements")
+		} else {
+			permuted(t, x, together(all, parts), "sorted", seed, lengths)
 		}
 	}
 	require.NotZero(t, refused)
+}
+
+// On one device too no element is lost or there twice, in any segment, and a search ends in the slice.
+func TestSortsWithoutOrder(t *testing.T) {
+	if device.Hardware() {
+		t.Skip("of the simulated driver")
+	}
+	p := openAmong(t, 1)[0]
+	for kind := range uint32(across.Disorders) {
+		less := across.Disorder{Kind: kind}
+		for _, n := range []int{1, 300, 2816, 3*2816 + 5, 5 * 2816} {
+			r := rand.New(rand.NewPCG(uint64(kind), uint64(n)))
+			in := disordered(r, n)
+			x, out := onDevice(p, in, 0), onDevice(p, make([]float32, n), 0)
+			require.NoError(t, kernels.StableSort[float32, across.Disorder]{}.Of(p.of("StableSortFloat32Disorder")).Launch(p.s, less, out, x, nil))
+			permuted(t, in, onHost(p, out), "sorted", kind, n)
+			offsets, longest := offsetsOf(r, n, 1+r.IntN(n))
+			require.NoError(t, kernels.SegmentedSort[float32, across.Disorder]{}.Of(p.of("SegmentedSortFloat32Disorder")).Launch(p.s, less, out, x, onDevice(p, offsets, 0), longest, nil))
+			got := onHost(p, out)
+			for i := range offsets[1:] {
+				permuted(t, in[offsets[i]:offsets[i+1]], got[offsets[i]:offsets[i+1]], "segment", i, kind, n)
+			}
+			places := onDevice(p, make([]uint64, n), 0)
+			require.NoError(t, kernels.Search[float32, across.Disorder]{}.Of(p.of("SearchFloat32Disorder")).Upper(p.s, less, places, x, x))
+			require.LessOrEqual(t, slices.Max(onHost(p, places)), uint64(n))
+		}
+	}
+}
+
+// Tiles whose splits several warps find are merged, and so are their elements where one of them sees that there is no order.
+func TestStableSortOfManyTiles(t *testing.T) {
+	if device.Hardware() {
+		t.Skip("of the simulated driver")
+	}
+	p := openAmong(t, 1)[0]
+	in := elements(70*2816+9, rand.New(rand.NewPCG(1, 1)).Float32)
+	stablySorted(p, "StableSortFloat32Disorder", across.Disorder{}, in, true)
+	in[len(in)/2], in[len(in)/3] = float32(math.NaN()), float32(math.NaN())
+	x := onDevice(p, in, 0)
+	require.NoError(t, kernels.StableSort[float32, across.Disorder]{}.Of(p.of("StableSortFloat32Disorder")).Launch(p.s, across.Disorder{}, x, x, nil))
+	permuted(t, in, onHost(p, x), "sorted")
 }
 
 // scannedAmong gives each device some blocks, and returns what comes of the elements.

@@ -271,6 +271,26 @@ func TestCatalogueOfTheLibrary(t *testing.T) {
 	})
 }
 
+// A NaN is equal to nothing, itself included: it is a run of its own, on a device as on the CPU.
+func TestRunsOfNaNs(t *testing.T) {
+	p := openLibrary(t, "catalogue")
+	r := rand.New(rand.NewPCG(1, 1))
+	in := elements(9001, func() float32 { return [3]float32{float32(math.NaN()), 1, 2}[r.IntN(3)] })
+	boxes := make([]catalogue.Box, len(in))
+	for i, v := range in {
+		boxes[i].Max = v
+	}
+	wantLengths := make([]uint32, len(in))
+	want, err := kernels.RunLengthsCPU(make([]catalogue.Box, len(in)), wantLengths, boxes)
+	require.NoError(t, err)
+	count, lengths := onDevice(p, []uint64{0}, 0), onDevice(p, make([]uint32, len(in)), 0)
+	require.NoError(t, kernels.RunLengths[catalogue.Box]{}.Of(p.of("RunLengthsBox")).Launch(p.s, onDevice(p, make([]catalogue.Box, len(in)), 0), lengths, onDevice(p, boxes, 0), count, nil))
+	require.Equal(t, uint64(want), onHost(p, count)[0])
+	same(t, wantLengths[:want], onHost(p, lengths)[:want], "lengths")
+	require.NoError(t, kernels.Unique[float32]{}.Of(p.of("UniqueFloat32")).Launch(p.s, onDevice(p, make([]float32, len(in)), 0), onDevice(p, in, 0), count, nil))
+	require.Equal(t, uint64(len(slices.Compact(in))), onHost(p, count)[0])
+}
+
 // TestCatalogueCampaign runs primitives by seeds, with sizes of up to 40,000 elements.
 func TestCatalogueCampaign(t *testing.T) {
 	all := openLibrary(t, "catalogue")

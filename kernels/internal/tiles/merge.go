@@ -52,14 +52,18 @@ func (c inTile) Around(i int) (begin, end int) {
 	}
 }
 
-// SortTile sorts a tile for each block. offsets are those of the segments, and segmented says that there are some.
-func SortTile[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, out, in []T, offsets []uint64) {
+// SortTile sorts a tile for each block. offsets are those of the segments, and segmented says that there are some. splits are those of
+// the passes that follow.
+func SortTile[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, out, in []T, splits, offsets []uint64) {
 	cuts := gpu.Shared[[maxMergeTile / 32]uint32](t)
 	var zero T
 	tile := MergeTile(unsafe.Sizeof(zero))
 	begin := t.BlockX() * tile
 	n := min(tile, len(in)-begin)
 	x := gpu.DynamicShared[T](t)[:n]
+	if t.GlobalX() == 0 {
+		splits[0] = 0
+	}
 	for i := t.ThreadX(); i < n; i += MergeThreads {
 		x[i] = in[begin+i]
 	}
@@ -159,22 +163,45 @@ func MergeTwo[T, V any, L block.Less[T]](t *gpu.Thread, less L, run int, out, in
 // OnePair is the pair of [MergeRuns] where there is one, of runs of any lengths.
 const OnePair = 32
 
-// SplitRuns is SplitTwo for runs in pairs. run and pair are those of MergeRuns.
+// SplitTiles is for how many tiles a warp of SplitRuns finds where they begin: its last lane finds it for the next warp's first tile, to compare.
+const SplitTiles = 31
+
+// SplitRuns is SplitTwo for runs in pairs. run and pair are those of MergeRuns. The first tile needs no number: the first of splits begins with 0,
+// and is set where Less is seen to be no order. As long as it is 0, the place in each run goes up from tile to tile. Both together go up by a
+// tile, so each element is in one tile.
 func SplitRuns[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, run int, pair uint32, splits []uint64, in []T, offsets []uint64) {
 	var zero T
 	tile := MergeTile(unsafe.Sizeof(zero))
-	for i := t.GlobalX(); i < len(splits); i += t.GlobalDimX() {
+	for first := t.GlobalX() / 32 * SplitTiles; first < len(splits); first += t.GlobalDimX() / 32 * SplitTiles {
+		i := min(first+t.Lane(), len(splits)-1)
 		_, _, a, m, e := runsAt(segmented, offsets, run, pair, tile, i*tile, len(in))
-		splits[i] = uint64(block.MergePath(less, in[a:m], in[m:e], i*tile-a))
+		split := uint64(block.MergePath(less, in[a:m], in[m:e], i*tile-a))
+		next := gpu.ShuffleDown(t, split, 1)
+		if t.Lane() == SplitTiles || i < first+t.Lane() {
+			continue
+		}
+		if i > 0 {
+			splits[i] = split
+		}
+		if (i+1)*tile < e && next-split > uint64(tile) {
+			gpu.AtomicStore(&splits[0], 1, gpu.Relaxed, gpu.DeviceScope)
+		}
 	}
 }
 
-// MergeRuns merges runs in pairs of 2^pair tiles each. run is the length of the first one of a pair. A block writes a tile.
+// MergeRuns merges runs in pairs of 2^pair tiles each. run is the length of the first one of a pair. A block writes a tile. Where Less is no
+// order, all elements stay where they are.
 func MergeRuns[T any, L block.Less[T]](t *gpu.Thread, less L, segmented bool, run int, pair uint32, out, in []T, splits, offsets []uint64) {
 	var zero T
 	tile := MergeTile(unsafe.Sizeof(zero))
 	begin := t.BlockX() * tile
 	end := min(begin+tile, len(in))
+	if splits[0] != 0 {
+		for i := begin + t.ThreadX(); i < end; i += MergeThreads {
+			out[i] = in[i]
+		}
+		return
+	}
 	// One segment can come from the tile before, and one can go on in the next one. What lies between is in order.
 	from, to, a, m, e := runsAt(segmented, offsets, run, pair, tile, begin, len(in))
 	middle := begin
@@ -207,7 +234,7 @@ func mergeInto[T, V any, L block.Less[T]](t *gpu.Thread, less L, first, second [
 	if end < len(first)+len(second) {
 		j = int(splits[t.BlockX()+1])
 	}
-	// They are that already, unless Less is no order or has failed.
+	// They are that already, unless Less has failed.
 	i = min(max(i, begin-len(second), 0), begin, len(first))
 	j = min(max(j, end-len(second), i), i+end-begin, len(first))
 	var r [11]T

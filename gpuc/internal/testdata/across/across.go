@@ -39,10 +39,32 @@ func (c Cheaper) Less(a, b Bid) bool { return a.Cents/c.Step < b.Cents/c.Step }
 
 //purecuda:instantiate kernels.StableSort[Bid, Cheaper]
 
-// Smaller is no order where there are NaNs.
-type Smaller struct{}
+// Disorder is no order: each kind in its own way.
+type Disorder struct{ Kind uint32 }
 
-// Less compares numbers.
-func (Smaller) Less(a, b float32) bool { return a < b }
+// Disorders is how many kinds there are.
+const Disorders = 7
 
-//purecuda:instantiate kernels.StableSort[float32, Smaller]
+// Less compares numbers, which may be NaNs, as a program should not.
+func (d Disorder) Less(a, b float32) bool {
+	switch d.Kind {
+	case 0:
+		return a < b
+	case 1:
+		return true
+	case 2:
+		return a <= b
+	case 3:
+		return a != b
+	case 4:
+		return !(a < b)
+	case 5: // in a circle
+		return int32(a*100)%3 == (int32(b*100)+1)%3
+	}
+	h := uint32(int32(a*1000))*0x9E3779B1 ^ uint32(int32(b*1000))*0x85EBCA77
+	return h>>16&1 != 0
+}
+
+//purecuda:instantiate kernels.StableSort[float32, Disorder]
+//purecuda:instantiate kernels.SegmentedSort[float32, Disorder]
+//purecuda:instantiate kernels.Search[float32, Disorder]
