@@ -13,6 +13,7 @@ import (
 	"github.com/purecuda/purecuda/driver"
 	"github.com/purecuda/purecuda/internal/contain"
 	"github.com/purecuda/purecuda/internal/gate"
+	"github.com/purecuda/purecuda/internal/locks"
 	"github.com/purecuda/purecuda/internal/wait"
 	"github.com/purecuda/purecuda/internal/zero"
 	"github.com/purecuda/purecuda/refs"
@@ -46,6 +47,7 @@ type Context struct {
 
 	ledger  ledger
 	modules moduleCache
+	stack   locks.Mutex[locks.Object] // so that a smaller stack does not follow a larger one
 	streams atomic.Uint64 // counts streams, for their identity
 	handles atomic.Uint64 // counts library handles and IPC memory, for theirs
 	device  Device
@@ -181,6 +183,8 @@ func (c *Context) MemInfo() (free, total uint64, err error) {
 // device can hold, and keeps it.
 func (c *Context) EnsureStackSize(bytes uint64) error {
 	return c.call(func() error {
+		c.stack.Lock()
+		defer c.stack.Unlock()
 		have, r := c.api.CtxGetLimit(driver.LimitStackSize)
 		if err := c.failed("cuCtxGetLimit", r); err != nil || have >= bytes {
 			return err

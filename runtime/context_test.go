@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	goruntime "runtime"
 	"sync"
 	"sync/atomic"
@@ -246,4 +247,34 @@ func TestContextSynchronize(t *testing.T) {
 		release()
 		assert.NoError(t, await(t, "Synchronize returns", done))
 	})
+}
+
+// TestStacksOfManyCallers has callers that ask for stacks of other sizes at the same time. Each has what it asked for when its call returns.
+func TestStacksOfManyCallers(t *testing.T) {
+	config := twoDevices()
+	config.OnCall = func(op string) driver.Result {
+		if op == "cuCtxSetLimit" {
+			time.Sleep(rand.N(200 * time.Microsecond))
+		}
+		return driver.Success
+	}
+	rt, gpu := open(t, config)
+	b, err := rt.Probe("test")
+	require.NoError(t, err)
+	for round := range uint64(100) {
+		var all sync.WaitGroup
+		for i := range uint64(8) {
+			all.Go(func() {
+				bytes := 2048 + round*80 + i*8
+				assert.NoError(t, b.Context.EnsureStackSize(bytes))
+				assert.NoError(t, b.Context.Do(func() error {
+					have, r := gpu.CtxGetLimit(driver.LimitStackSize)
+					assert.Equal(t, driver.Success, r)
+					assert.GreaterOrEqual(t, have, bytes)
+					return nil
+				}))
+			})
+		}
+		all.Wait()
+	}
 }

@@ -413,7 +413,7 @@ func frameBytes(code []ins, decls []string) int {
 	}
 	for _, d := range decls {
 		n := 0
-		if _, rest, ok := strings.Cut(d, "["); ok {
+		if _, rest, ok := strings.Cut(d, "["); ok && strings.HasPrefix(d, ".local") {
 			_, _ = fmt.Sscan(rest[:strings.IndexByte(rest, ']')], &n)
 		}
 		size += (n + 15) &^ 15
@@ -457,9 +457,10 @@ func (i *ins) writeCall(b *strings.Builder) {
 	b.WriteString("\t}\n")
 }
 
-// converge has the threads of each warp together before barriers and other instructions with .aligned, in a kernel with functions that are
-// not inlined. Threads may return from one at different times, above all from a recursive one. ptxas takes them for being together: it
-// makes nothing of barrier.sync, or of bar.warp.sync with a constant. So the mask, which is all lanes, is one that it does not know.
+// converge has the threads of each warp together before barriers, before other instructions with .aligned and before those for all lanes, in
+// a kernel with functions that are not inlined. Threads may return from one at different times, above all from a recursive one. ptxas takes
+// them for being together: it makes nothing of barrier.sync, or of a constant mask. So the mask, which is all lanes, is one that it does
+// not know.
 func (k *kctx) converge() {
 	if len(k.funcs.list) == 0 && k.callee == nil {
 		return
@@ -467,7 +468,8 @@ func (k *kctx) converge() {
 	out := k.out
 	k.out = make([]ins, 0, len(out))
 	for _, i := range out {
-		if strings.HasPrefix(i.op, "bar.sync") || strings.HasPrefix(i.op, "bar.red") || strings.Contains(i.op, ".aligned") {
+		if strings.HasPrefix(i.op, "bar.sync") || strings.HasPrefix(i.op, "bar.red") || strings.Contains(i.op, ".aligned") ||
+			strings.Contains(i.op, ".sync") && strings.HasSuffix(i.text, "-1") {
 			le, all := k.reg(k32), k.reg(k32)
 			k.emit("mov.u32", []string{le.r}, "%lanemask_le")
 			k.emit("mov.u32", []string{all.r}, "%lanemask_gt")

@@ -35,7 +35,7 @@ func (k *kctx) finish() *Kernel {
 		}
 	}
 	if deepest > 0 {
-		kk.Stack = k.src.depth() * deepest
+		kk.Stack = k.src.depth()*deepest + frameBytes(code, k.decls)
 		for _, c := range k.funcs.list {
 			kk.Stack += c.frame
 		}

@@ -38,15 +38,16 @@ type Module struct {
 	PTX     string
 	Reports map[string]bool // by kernel: whether its last parameter is the report
 	Grids   map[string]bool // whether its blocks wait for each other
+	Stack   int             // bytes that a thread needs for recursion, about
 }
 
 // Of takes what is needed from a module.
 func Of(m *compile.Module) Module {
-	r, grids := map[string]bool{}, map[string]bool{}
+	r, grids, stack := map[string]bool{}, map[string]bool{}, 0
 	for _, k := range m.Kernels {
-		r[k.Name], grids[k.Name] = k.Report, k.Grid
+		r[k.Name], grids[k.Name], stack = k.Report, k.Grid, max(stack, k.Stack)
 	}
-	return Module{m.PTX, r, grids}
+	return Module{m.PTX, r, grids, stack}
 }
 
 // Compile compiles the kernels of a package that is loaded by load. On a GPU host the module lies in testdata/modules,
@@ -114,12 +115,17 @@ func Backend(t testing.TB) Host {
 }
 
 // Load loads a module.
-func (h Host) Load(m Module) (*Device, error) {
-	module, err := h.b.Context.LoadModule(runtime.Image{Code: []byte(m.PTX)})
+func (h Host) Load(m Module) (*Device, error) { return load(h.b.Stream, m) }
+
+func load(s *runtime.Stream, m Module) (*Device, error) {
+	module, err := s.Context().LoadModule(runtime.Image{Code: []byte(m.PTX)})
+	if err == nil && m.Stack > 0 {
+		err = s.Context().EnsureStackSize(uint64(m.Stack))
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &Device{h.b.Stream, module, m, map[string]*runtime.Kernel{}}, nil
+	return &Device{s, module, m, map[string]*runtime.Kernel{}}, nil
 }
 
 // Close unloads the module.
@@ -134,9 +140,9 @@ func Bytes(slice any) []byte {
 // Beside loads another module on the same stream.
 func (d *Device) Beside(t testing.TB, m Module) *Device {
 	t.Helper()
-	module, err := d.stream.Context().LoadModule(runtime.Image{Code: []byte(m.PTX)})
+	beside, err := load(d.stream, m)
 	require.NoError(t, err)
-	return &Device{d.stream, module, m, map[string]*runtime.Kernel{}}
+	return beside
 }
 
 // Args are arguments on the device.

@@ -470,7 +470,7 @@ func Closures(t *gpu.Thread, out, x []int32) {
 		out[i] = -out[i]
 	}
 	var large struct { // too large for registers
-		of  [80][4]int32
+		of  [400][4]int32
 		sum func(int32) int32
 	}
 	large.sum = func(n int32) (s int32) {

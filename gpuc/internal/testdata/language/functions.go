@@ -127,7 +127,8 @@ func Recursive(t *gpu.Thread, out, moves []int32) {
 	}
 }
 
-// Returning has the threads of a warp come back from a function at different times, and exchanges values with other warps then.
+// Returning has the threads of a warp come back from a function at different times, and exchanges values within the warp and with other
+// warps then.
 //
 //purecuda:kernel recursion=40
 func Returning(t *gpu.Thread, out []int32) {
@@ -138,6 +139,7 @@ func Returning(t *gpu.Thread, out []int32) {
 		if even(uint32(v) & 15) {
 			v ^= round
 		}
+		v = v*5 + gpu.ShuffleXor(t, v, 9)
 		shared[t.Rank()&127] = v
 		t.Barrier()
 		sum = sum*3 + shared[(t.Rank()+61)&127]
