@@ -549,7 +549,7 @@ func TestSortPairsAllRefuses(t *testing.T) {
 
 // SortAll of 1 Gi keys on one device and on two, in turns. Each turn begins with the same keys and ends with the same.
 func TestSortAllOnHardware(t *testing.T) {
-	n, turns := 1<<30, 7
+	n, turns := 1<<30, 3
 	if !device.Hardware() {
 		n, turns = 10_000, 1
 	}
