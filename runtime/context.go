@@ -48,8 +48,8 @@ type Context struct {
 	ledger  ledger
 	modules moduleCache
 	stack   locks.Mutex[locks.Object] // so that a smaller stack does not follow a larger one
-	streams atomic.Uint64 // counts streams, for their identity
-	handles atomic.Uint64 // counts library handles and IPC memory, for theirs
+	streams atomic.Uint64             // counts streams, for their identity
+	handles atomic.Uint64             // counts library handles and IPC memory, for theirs
 	device  Device
 }
 
