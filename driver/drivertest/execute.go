@@ -17,7 +17,7 @@ const maxSteps = 1 << 30
 // maxBlockLocal is the local memory of a block that the interpreter has.
 const maxBlockLocal = 256 << 20
 
-// maxStackBytes is the most local memory that recursive calls of a thread get.
+// maxStackBytes is the largest stack of a thread.
 const maxStackBytes = 256 << 10
 
 // interpret makes what runs the PTX of a kernel.
@@ -28,7 +28,7 @@ func (c call) interpret(f *function, k *Launch, block []byte) func() error {
 		Block:       [3]uint32{k.Block.X, k.Block.Y, k.Block.Z},
 		SharedBytes: k.SharedBytes, Params: block, Cooperative: k.Cooperative,
 		MaxSteps:   d.config.MaxSteps,
-		StackBytes: uint32(min(max(ctx.limits[driver.LimitStackSize], 16<<10), maxStackBytes)),
+		StackBytes: uint32(min(ctx.limits[driver.LimitStackSize], maxStackBytes)),
 		SMCount:    ctx.dev.config.SMs, GridID: d.newID(), Printf: d.printf, Conditional: d.setConditional, Traffic: d.moved,
 	}
 	if c := d.config.Chaos; c != nil && c.Kernels {

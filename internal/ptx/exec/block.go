@@ -40,7 +40,7 @@ func (b *block) fit(l *launchState) {
 	b.shared = b.shared[:size]
 	for i := range b.warps {
 		w := &b.warps[i]
-		w.b, w.id = b, i
+		w.b, w.id, w.stackSize = b, i, l.stackBytes
 		w.code, w.k = l.k.code, l.k.consts
 		w.g = region{}
 		if slots := int(l.k.fn.slots); len(w.regs) < slots {

@@ -13,6 +13,7 @@ type function struct {
 	slots  int32
 	preds  int32
 	local  uint32  // bytes of .local and .param variables per thread, aligned to 16
+	stack  uint32  // bytes that a device takes of a thread's stack, at least
 	clear  []int32 // registers that may be read before they are written
 
 	params  []formal
@@ -57,7 +58,7 @@ func (w *warp) call(in *inst, m uint32, fn *function) bool {
 	g := w.only(m)
 	caller := g.fn
 	if len(g.frames) >= maxDepth || g.base+caller.slots+fn.slots > maxFrameSlots ||
-		uint64(g.lbase)+uint64(caller.local)+uint64(fn.local) > w.localSize {
+		uint64(g.lbase)+uint64(caller.local)+uint64(fn.local) > w.localSize || uint64(g.stack)+uint64(fn.stack) > w.stackSize {
 		w.fail(HardwareStackError, in, firstLane(m), "call of "+fn.name+" overflows the stack")
 		return false
 	}
@@ -66,6 +67,7 @@ func (w *warp) call(in *inst, m uint32, fn *function) bool {
 	g.base += caller.slots
 	g.pbase += caller.preds
 	g.lbase += caller.local
+	g.stack += fn.stack
 	g.fn = fn
 	g.pc = fn.entry
 	w.growFrames(int(g.base+fn.slots), int(g.pbase+fn.preds))
@@ -181,6 +183,7 @@ func (w *warp) ret(in *inst, m uint32) bool {
 	f := g.frames[len(g.frames)-1]
 	g.frames = g.frames[:len(g.frames)-1]
 	g.base, g.pbase, g.lbase, g.fn = f.base, f.pbase, f.lbase, f.fn
+	g.stack -= callee.fn.stack
 	g.pc = f.pc
 	call := w.code[g.pc].call
 	w.frame(g)

@@ -316,7 +316,7 @@ func (c *compiler) compileFunction(f *ptx.Function) (err error) {
 
 // layoutFrame places the .local and .param variables of the function in local memory.
 func (x *fnc) layoutFrame() {
-	off := uint64(0)
+	off, own := uint64(0), uint64(0)
 	place := func(v *ptx.Variable) {
 		a := max(v.Align, 1)
 		off = (off + a - 1) &^ (a - 1)
@@ -328,13 +328,17 @@ func (x *fnc) layoutFrame() {
 	if !x.f.IsEntry {
 		x.fn.params = x.formals(x.f.Params, x.f.ParamVars, place)
 		x.fn.returns = x.formals(x.f.Returns, x.f.ReturnVars, place)
+		own = 16 // the address to return to, and a register that is kept: ptxas 12.4 takes no less
 	}
 	for _, v := range x.f.Variables {
 		if v.Space == ptx.Local || v.Space == ptx.ParamSpace {
 			place(v)
 		}
+		if v.Space == ptx.Local {
+			own = min(own+v.Size, 1<<30)
+		}
 	}
-	x.fn.local = uint32((off + 15) &^ 15)
+	x.fn.local, x.fn.stack = uint32((off+15)&^15), uint32(own)
 }
 
 func (x *fnc) formals(list []ptx.Param, vars []*ptx.Variable, place func(*ptx.Variable)) []formal {

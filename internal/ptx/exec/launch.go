@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,7 +30,7 @@ type Launch struct {
 	Chance      uint64 // if not 0, a seed for a run that PTX allows and a device does seldom: see chance.go
 	Cooperative bool   // all blocks run at the same time, and may wait for each other
 	MaxSteps    uint64 // warp instructions of the whole launch before LaunchTimeout; 0 means no limit
-	StackBytes  uint32 // local memory of recursive calls per thread; 0 means 16 KiB
+	StackBytes  uint32 // stack of a thread, which recursive calls may overflow; 0 means 16 KiB
 
 	SMCount int       // what %nsmid tells; 0 means the number of workers
 	GridID  uint64    // what %gridid tells
@@ -60,6 +61,7 @@ type launchState struct {
 	params      []byte
 	sharedBytes uint64
 	localBytes  uint64
+	stackBytes  uint64
 	workspace   []byte // of a cooperative launch
 	total       uint64
 	workers     int
@@ -141,12 +143,10 @@ func (k *Kernel) prepare(l Launch) (*launchState, error) {
 		return nil, fmt.Errorf("exec: kernel %s: %d bytes of shared memory, more than %d", k.name, s.sharedBytes, maxSharedBytes)
 	}
 	s.localBytes = k.localBytes
+	s.stackBytes = 1 << 30
 	if k.recursive {
-		stack := uint64(l.StackBytes)
-		if stack == 0 {
-			stack = 16 << 10
-		}
-		s.localBytes += (stack + 15) &^ 15
+		s.stackBytes = uint64(cmp.Or(l.StackBytes, 16<<10))
+		s.localBytes += (max(s.stackBytes, 16<<10) + 15) &^ 15 // parameters lie there too, which a device has in registers
 	}
 	if s.localBytes > maxLocalBytes {
 		return nil, fmt.Errorf("exec: kernel %s: %d bytes of local memory, more than %d", k.name, s.localBytes, maxLocalBytes)

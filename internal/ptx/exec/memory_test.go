@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -177,6 +178,34 @@ func TestFaults(t *testing.T) {
 				require.Contains(t, err.Error(), s)
 			}
 		})
+	}
+}
+
+// TestStackOfCalls has a kernel with an array, and a function that calls itself ten times. Both lie on one stack, as on a device.
+func TestStackOfCalls(t *testing.T) {
+	h := &gmem{}
+	l := load(t, h, kernelOf(`
+.func f(.param .u32 a);
+.func f(.param .u32 a) {
+.reg .u32 %r<3>; .reg .pred %p; .local .align 8 .b8 keep[32];
+ld.param.u32 %r1, [a];
+setp.eq.u32 %p, %r1, 0;
+@%p ret;
+sub.u32 %r2, %r1, 1;
+{ .param .u32 b; st.param.u32 [b], %r2; call f, (b); }
+ret;
+}
+`, ".local .align 8 .b8 large[1000]; { .param .u32 b; st.param.u32 [b], 10; call f, (b); } ret;"))
+	const needs = 1000 + 11*(32+16)
+	for _, stack := range []uint32{0, 1 << 10, needs - 1, needs} {
+		err := l.Entry("k").Launch(t.Context(), Launch{Grid: dim(1), Block: dim(32), Params: make([]byte, 8), Memory: h, StackBytes: stack})
+		if stack == 0 || stack == needs {
+			require.NoError(t, err, "%d bytes", stack)
+			continue
+		}
+		f, ok := errors.AsType[*Fault](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, HardwareStackError, f.Kind)
 	}
 }
 

@@ -21,6 +21,7 @@ type group struct {
 	base   int32  // frame in warp.regs
 	pbase  int32  // frame in warp.preds
 	lbase  uint32 // frame in local memory
+	stack  uint32 // what all frames take of the stack
 	fn     *function
 	frames []frame
 }
@@ -73,6 +74,7 @@ type warp struct {
 	preds     []uint32
 	local     []byte
 	localSize uint64
+	stackSize uint64 // of a thread
 
 	tmp lanes
 	xa  lanes  // values exchanged by collectives
@@ -122,7 +124,7 @@ func (w *warp) start(threads int) {
 	clear(w.local)
 	g := &w.groups[0]
 	frames := g.frames[:0]
-	*g = group{mask: w.alive, fn: k.fn, frames: frames, pc: k.fn.entry}
+	*g = group{mask: w.alive, fn: k.fn, frames: frames, pc: k.fn.entry, stack: k.fn.stack}
 	w.frame(g)
 	w.enter(k.fn)
 }
