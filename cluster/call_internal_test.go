@@ -14,15 +14,21 @@ import (
 	"github.com/purecuda/purecuda/cluster/embedded"
 )
 
+// connected is a connection to a server of the test's own.
+func connected(t *testing.T, options func(*server.Options)) *nats.Conn {
+	s, err := embedded.Start(embedded.Config{Folder: t.TempDir(), Options: options})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	nc, err := s.Connect()
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	return nc
+}
+
 // TestTooFewServersForAConsumer has servers that say for a time that too few of them are there, as they do after they lost sight of each
 // other. The test answers in their place.
 func TestTooFewServersForAConsumer(t *testing.T) {
-	s, err := embedded.Start(embedded.Config{Folder: t.TempDir(), Options: func(o *server.Options) { o.JetStream = false }})
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, s.Close()) }()
-	nc, err := s.Connect()
-	require.NoError(t, err)
-	defer nc.Close()
+	nc := connected(t, func(o *server.Options) { o.JetStream = false })
 	answer := func(subject string, f func() string) {
 		_, err := nc.Subscribe(subject, func(m *nats.Msg) { assert.NoError(t, m.Respond([]byte(f()))) })
 		require.NoError(t, err)
@@ -58,12 +64,7 @@ func TestTooFewServersForAConsumer(t *testing.T) {
 // TestNobodyIsHeardOf has a call without hosts. That none serves the function is said only while the streams answer: where the connection
 // is dead, the hosts are not heard of either.
 func TestNobodyIsHeardOf(t *testing.T) {
-	s, err := embedded.Start(embedded.Config{Folder: t.TempDir()})
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, s.Close()) }()
-	nc, err := s.Connect()
-	require.NoError(t, err)
-	defer nc.Close()
+	nc := connected(t, nil)
 	for name, one := range map[string]struct {
 		lost, silent time.Duration // since when there is no host, and since when the streams have said nothing
 		kind         error
@@ -95,12 +96,7 @@ func TestNobodyIsHeardOf(t *testing.T) {
 
 // A call that could not send for seconds hears late that the streams have answered. That is no sign that the connection lives now.
 func TestAnAnswerIsHeardLate(t *testing.T) {
-	s, err := embedded.Start(embedded.Config{Folder: t.TempDir()})
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, s.Close()) }()
-	nc, err := s.Connect()
-	require.NoError(t, err)
-	defer nc.Close()
+	nc := connected(t, nil)
 	c, err := Open(t.Context(), nc, WithPatience(4*time.Second))
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, c.Close()) }()
