@@ -59,7 +59,8 @@ func sortKeysAll[P instance, K Key, V any](ctx context.Context, values []*runtim
 }
 
 // StableSortAll is [SortAll] for elements of any type, by a comparison. Equal elements keep the order that they had among all parts, as with
-// [StableSort]. The program compares some elements too. Where Less is no order, all elements come out in some order, or there is an error that says so. Without a device [slices.SortStableFunc] does the same.
+// [StableSort]. The program compares some elements too. Where Less is no order, all elements come out in some order, or there is an error
+// that says so. Without a device [slices.SortStableFunc] does the same.
 func StableSortAll[T any, L block.Less[T]](ctx context.Context, less L, parts ...Part[StableSort[T, L], T]) error {
 	a := &sortingAll[T, struct{}, L]{name: "stable sort", less: less, kernel: 1, more: []runtime.Arg{runtime.Value(uint32(tiles.OnePair))}, values: make([]*runtime.Ref[struct{}], len(parts))}
 	return sortAll(ctx, a, parts, func(_ int, p Part[primitive, T]) error {

@@ -17,7 +17,7 @@ type Kernel struct {
 	Report  bool // its last parameter is the address of the report
 	Grid    bool // blocks wait for each other: the launch is cooperative
 	Instrs  int  // how many instructions it has
-	Stack   int  // bytes of stack that recursion takes, about; 0 where there is none
+	Stack   int  // bytes of stack that a thread needs for recursion, with its arrays, about; 0 where there is none
 	written map[string]bool
 	unit    *unit
 	text    string

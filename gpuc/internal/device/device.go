@@ -118,10 +118,10 @@ func Backend(t testing.TB) Host {
 func (h Host) Load(m Module) (*Device, error) { return load(h.b.Stream, m) }
 
 func load(s *runtime.Stream, m Module) (*Device, error) {
-	module, err := s.Context().LoadModule(runtime.Image{Code: []byte(m.PTX)})
-	if err == nil && m.Stack > 0 {
-		err = s.Context().EnsureStackSize(uint64(m.Stack))
+	if err := s.Context().EnsureStackSize(uint64(m.Stack)); err != nil {
+		return nil, err
 	}
+	module, err := s.Context().LoadModule(runtime.Image{Code: []byte(m.PTX)})
 	if err != nil {
 		return nil, err
 	}
